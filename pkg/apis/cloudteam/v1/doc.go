@@ -1,0 +1,9 @@
+// Package v1 is version v1 of the cloudteam.ztgame.com API group: the Network kind.
+//
+// A field that is added here must be optional, with a default that leaves existing objects as they are.
+//
+// +k8s:deepcopy-gen=package
+// +k8s:openapi-gen=true
+// +kubebuilder:object:generate=false
+// +groupName=cloudteam.ztgame.com
+package v1
