@@ -1,0 +1,121 @@
+package network
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Change is the steps from observed to declared, in order. An empty Change means that all is as declared.
+type Change []Step
+
+// Empty reports whether there is nothing to do.
+func (c Change) Empty() bool { return len(c) == 0 }
+
+// String prints a step a line.
+func (c Change) String() string {
+	lines := make([]string, len(c))
+	for i, step := range c {
+		lines[i] = step.String()
+	}
+	return strings.Join(lines, "\n")
+}
+
+// Differences are those of all steps, in order.
+func (c Change) Differences() []Difference {
+	var all []Difference
+	for _, step := range c {
+		all = append(all, step.Differences...)
+	}
+	return all
+}
+
+// Action is what a step does.
+type Action string
+
+// The actions that a Change is made of.
+const (
+	CreateNetwork Action = "create network"
+	UpdateNetwork Action = "update network"
+	DeleteNetwork Action = "delete network"
+	CreateSubnet  Action = "create subnet"
+	UpdateSubnet  Action = "update subnet"
+	DeleteSubnet  Action = "delete subnet"
+)
+
+// Step is one request to Neutron.
+type Step struct {
+	Action Action
+	// ID and Revision name the resource to change or delete, as it was when the step was planned; empty for a create.
+	ID       string
+	Revision int
+	// NetworkID is the network of a subnet. It is empty where a step before this one creates that network.
+	NetworkID string
+	// Attributes are a network's. An update sends those that Differences names.
+	Attributes Attributes
+	// SubnetName, SubnetDescription and Subnet are a subnet's. An update sends those that Differences names.
+	SubnetName        string
+	SubnetDescription string
+	Subnet            Subnet
+	// Differences are what the step settles.
+	Differences []Difference
+	// Reason says why the step is taken.
+	Reason string
+}
+
+// Changes reports whether the step settles a difference in the named field.
+func (s Step) Changes(field string) bool {
+	for _, d := range s.Differences {
+		if d.Field == field {
+			return true
+		}
+	}
+	return false
+}
+
+// String is the step for a person: what, on what, which fields from what to what, and why.
+func (s Step) String() string {
+	var b strings.Builder
+	b.WriteString(string(s.Action))
+	switch s.Action {
+	case CreateNetwork:
+		fmt.Fprintf(&b, " %q", s.Attributes.Name)
+	case CreateSubnet:
+		fmt.Fprintf(&b, " %s", s.Subnet.CIDR)
+	case UpdateSubnet, DeleteSubnet:
+		fmt.Fprintf(&b, " %s (%s)", s.ID, s.Subnet.CIDR)
+	case UpdateNetwork, DeleteNetwork:
+		fmt.Fprintf(&b, " %s", s.ID)
+	}
+	if s.Action == UpdateNetwork || s.Action == UpdateSubnet {
+		for i, d := range s.Differences {
+			sep := ", "
+			if i == 0 {
+				sep = ": "
+			}
+			fmt.Fprintf(&b, "%s%s %s → %s", sep, d.Field, d.Actual, d.Declared)
+		}
+	}
+	fmt.Fprintf(&b, " (%s)", s.Reason)
+	return b.String()
+}
+
+// Difference is one field in which what is differs from what is declared.
+type Difference struct {
+	// Resource is "network", or "subnet" and its CIDR.
+	Resource string
+	// Field is one of the Field constants.
+	Field string
+	// Declared and Actual are the values as a person writes them.
+	Declared, Actual string
+}
+
+// String is the difference for a person.
+func (d Difference) String() string {
+	if d.Field == FieldExists {
+		if d.Actual == None {
+			return d.Resource + " does not exist"
+		}
+		return d.Resource + " " + d.Actual + " is not declared"
+	}
+	return fmt.Sprintf("%s %s is %s, declared %s", d.Resource, d.Field, d.Actual, d.Declared)
+}

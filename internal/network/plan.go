@@ -1,0 +1,253 @@
+package network
+
+import (
+	"fmt"
+	"net/netip"
+)
+
+// Plan gives the steps that make observed as spec says, in the order in which they have to be taken. It is empty where
+// there is nothing to do; planning once more after the steps were taken is empty.
+//
+// Only what bears the spec's owner is ever changed or deleted. Where something else stands in the way, the error is a
+// *BlockedError and nothing must be done until it is gone. Other errors are the spec's own (see Spec.Validate).
+func Plan(spec Spec, observed Observed) (Change, error) {
+	if err := spec.Validate(); err != nil {
+		return nil, err
+	}
+	for _, n := range observed.Networks {
+		if !owned(n.Description, spec.Owner) {
+			return nil, fmt.Errorf("network %s is not marked as %s's: it must not be planned with", n.ID, spec.Owner)
+		}
+	}
+
+	keep, exists := observed.Network()
+	if !exists {
+		change := Change{{
+			Action:     CreateNetwork,
+			Attributes: spec.Attributes(),
+			Reason:     "no network bears the owner's marker",
+			Differences: []Difference{
+				{Resource: NetworkResource, Field: FieldExists, Declared: spec.Name, Actual: None},
+			},
+		}}
+		for _, subnet := range spec.Subnets {
+			change = append(change, createSubnet(spec, "", subnet))
+		}
+		return change, nil
+	}
+
+	var change Change
+	for _, n := range observed.Networks {
+		if n.ID != keep.ID {
+			if err := deletable(spec.Owner, n); err != nil {
+				return nil, err
+			}
+			change = append(change, deleteNetwork(n, fmt.Sprintf("it is a duplicate of the older network %s", keep.ID)))
+		}
+	}
+	if step, ok := updateNetwork(spec, keep); ok {
+		change = append(change, step)
+	}
+	// Subnets that are no longer declared go before new ones come, which may lie in their place.
+	for _, s := range keep.Subnets {
+		if owned(s.Description, spec.Owner) && !declares(spec, s) {
+			change = append(change, deleteSubnet(keep.ID, s))
+		}
+	}
+	for _, subnet := range spec.Subnets {
+		step, needed, err := planSubnet(spec, keep, subnet)
+		if err != nil {
+			return nil, err
+		}
+		if needed {
+			change = append(change, step)
+		}
+	}
+	return change, nil
+}
+
+// PlanDelete gives the steps that remove everything of the owner's. A network's subnets go with it in Neutron, so a
+// subnet that is not ours blocks the deletion (*BlockedError).
+func PlanDelete(owner Owner, observed Observed) (Change, error) {
+	var change Change
+	for _, n := range observed.Networks {
+		if err := deletable(owner, n); err != nil {
+			return nil, err
+		}
+		change = append(change, deleteNetwork(n, "its object is being deleted"))
+	}
+	return change, nil
+}
+
+// PlanRelease gives the steps that take the owner's marker off everything and leave it in place. The network comes last:
+// as long as it bears the marker, an interrupted release is found and taken up again.
+func PlanRelease(owner Owner, observed Observed) Change {
+	const reason = "its object is being deleted with deletionPolicy Retain"
+	var change Change
+	for _, n := range observed.Networks {
+		for _, s := range n.Subnets {
+			if description, of, ok := ParseDescription(s.Description); ok && of == owner {
+				change = append(change, Step{
+					Action: UpdateSubnet, ID: s.ID, Revision: s.Revision, NetworkID: n.ID,
+					SubnetName: s.Name, SubnetDescription: description, Subnet: s.Subnet, Reason: reason,
+					Differences: []Difference{{subnetResource(s.CIDR), FieldDescription, description, s.Description}},
+				})
+			}
+		}
+		if description, of, ok := ParseDescription(n.Description); ok && of == owner {
+			attributes := n.Attributes
+			attributes.Description = description
+			change = append(change, Step{
+				Action: UpdateNetwork, ID: n.ID, Revision: n.Revision, Attributes: attributes, Reason: reason,
+				Differences: []Difference{{NetworkResource, FieldDescription, description, n.Description}},
+			})
+		}
+	}
+	return change
+}
+
+// BlockedError says that something which is not ours stands in the way.
+type BlockedError struct {
+	// Message names it and says what to do.
+	Message string
+}
+
+// Error is the message.
+func (e *BlockedError) Error() string { return e.Message }
+
+// NetworkResource is what a Difference of the network itself is of.
+const NetworkResource = "network"
+
+func subnetResource(cidr netip.Prefix) string { return "subnet " + cidr.String() }
+
+func owned(description string, owner Owner) bool {
+	_, of, ok := ParseDescription(description)
+	return ok && of == owner
+}
+
+func declares(spec Spec, s ObservedSubnet) bool {
+	for _, declared := range spec.Subnets {
+		if declared.CIDR == s.CIDR {
+			return true
+		}
+	}
+	return false
+}
+
+// deletable refuses to delete a network that holds a subnet of somebody else's, which would go with it.
+func deletable(owner Owner, n ObservedNetwork) error {
+	for _, s := range n.Subnets {
+		if !owned(s.Description, owner) {
+			return &BlockedError{fmt.Sprintf("network %s holds subnet %s (%s), which does not bear the marker %s and "+
+				"would be deleted with it: delete that subnet, or end its description with the marker",
+				n.ID, s.ID, s.CIDR, owner)}
+		}
+	}
+	return nil
+}
+
+func updateNetwork(spec Spec, actual ObservedNetwork) (Step, bool) {
+	want := spec.Attributes()
+	var diffs []Difference
+	add := func(field string, declared, got any) {
+		diffs = append(diffs, Difference{NetworkResource, field, fmt.Sprint(declared), fmt.Sprint(got)})
+	}
+	if want.Name != actual.Name {
+		add(FieldName, want.Name, actual.Name)
+	}
+	if want.Description != actual.Description {
+		add(FieldDescription, want.Description, actual.Description)
+	}
+	if want.AdminStateUp != actual.AdminStateUp {
+		add(FieldAdminState, upDown(want.AdminStateUp), upDown(actual.AdminStateUp))
+	}
+	if want.MTU != 0 && want.MTU != actual.MTU {
+		add(FieldMTU, want.MTU, actual.MTU)
+	}
+	if want.PortSecurity != nil && (actual.PortSecurity == nil || *want.PortSecurity != *actual.PortSecurity) {
+		got := "unsupported"
+		if actual.PortSecurity != nil {
+			got = fmt.Sprint(*actual.PortSecurity)
+		}
+		add(FieldPortSecurity, *want.PortSecurity, got)
+	}
+	return Step{
+		Action: UpdateNetwork, ID: actual.ID, Revision: actual.Revision, Attributes: want,
+		Differences: diffs, Reason: reasonDiffers,
+	}, len(diffs) > 0
+}
+
+func upDown(up bool) string {
+	if up {
+		return "up"
+	}
+	return "down"
+}
+
+const reasonDiffers = "it differs from what is declared"
+
+func planSubnet(spec Spec, n ObservedNetwork, declared Subnet) (step Step, needed bool, err error) {
+	declared = declared.Canonical()
+	actual, exists := n.SubnetByCIDR(declared.CIDR)
+	if !exists {
+		for _, s := range n.Subnets {
+			if s.CIDR.Overlaps(declared.CIDR) && !owned(s.Description, spec.Owner) {
+				return Step{}, false, blockedBySubnet(spec.Owner, n, s, declared)
+			}
+		}
+		return createSubnet(spec, n.ID, declared), true, nil
+	}
+	if !owned(actual.Description, spec.Owner) {
+		return Step{}, false, blockedBySubnet(spec.Owner, n, actual, declared)
+	}
+
+	var diffs []Difference
+	if actual.Name != spec.Name {
+		diffs = append(diffs, Difference{Field: FieldName, Declared: spec.Name, Actual: actual.Name})
+	}
+	if want := spec.Owner.Marker(); actual.Description != want {
+		diffs = append(diffs, Difference{Field: FieldDescription, Declared: want, Actual: actual.Description})
+	}
+	diffs = append(diffs, declared.difference(actual.Canonical())...)
+	for i := range diffs {
+		diffs[i].Resource = subnetResource(declared.CIDR)
+	}
+	return Step{
+		Action: UpdateSubnet, ID: actual.ID, Revision: actual.Revision, NetworkID: n.ID,
+		SubnetName: spec.Name, SubnetDescription: spec.Owner.Marker(), Subnet: declared,
+		Differences: diffs, Reason: reasonDiffers,
+	}, len(diffs) > 0, nil
+}
+
+func blockedBySubnet(owner Owner, n ObservedNetwork, s ObservedSubnet, declared Subnet) error {
+	return &BlockedError{fmt.Sprintf("network %s holds subnet %s (%s), which does not bear the marker %s and lies where "+
+		"%s is declared: delete that subnet, or end its description with the marker",
+		n.ID, s.ID, s.CIDR, owner, declared.CIDR)}
+}
+
+func createSubnet(spec Spec, networkID string, subnet Subnet) Step {
+	subnet = subnet.Canonical()
+	return Step{
+		Action: CreateSubnet, NetworkID: networkID,
+		SubnetName: spec.Name, SubnetDescription: spec.Owner.Marker(), Subnet: subnet,
+		Reason: "it is declared and does not exist",
+		Differences: []Difference{
+			{subnetResource(subnet.CIDR), FieldExists, subnet.CIDR.String(), None},
+		},
+	}
+}
+
+func deleteSubnet(networkID string, s ObservedSubnet) Step {
+	return Step{
+		Action: DeleteSubnet, ID: s.ID, Revision: s.Revision, NetworkID: networkID, Subnet: s.Subnet,
+		Reason:      "it is ours and no longer declared",
+		Differences: []Difference{{subnetResource(s.CIDR), FieldExists, None, s.ID}},
+	}
+}
+
+func deleteNetwork(n ObservedNetwork, reason string) Step {
+	return Step{
+		Action: DeleteNetwork, ID: n.ID, Revision: n.Revision, Attributes: n.Attributes, Reason: reason,
+		Differences: []Difference{{NetworkResource, FieldExists, None, n.ID}},
+	}
+}

@@ -1,0 +1,160 @@
+package network
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"time"
+	"unicode/utf8"
+)
+
+// None is how an absent gateway or an empty list is written.
+const None = "none"
+
+// Names of fields, as the user writes them in a spec. A Difference carries them, and an update sends just them.
+const (
+	FieldExists          = "exists"
+	FieldName            = "name"
+	FieldDescription     = "description"
+	FieldAdminState      = "adminState"
+	FieldMTU             = "mtu"
+	FieldPortSecurity    = "portSecurity"
+	FieldGateway         = "gateway"
+	FieldAllocationPools = "allocationPools"
+	FieldDHCP            = "dhcp"
+	FieldDNSServers      = "dnsServers"
+	FieldHostRoutes      = "hostRoutes"
+)
+
+// Spec is a network as it should be, in canonical form.
+type Spec struct {
+	// Owner is written into every resource.
+	Owner Owner
+	// Name is the network's and its subnets' name in Neutron.
+	Name string
+	// Description is the user's, without the marker.
+	Description string
+	// MTU is in bytes; 0 leaves it to the cloud, and then any value is right.
+	MTU int
+	// PortSecurity is the default for ports; nil leaves it to the cloud, and then either value is right.
+	PortSecurity *bool
+	// Subnets do not overlap. Their CIDRs are their identity.
+	Subnets []Subnet
+}
+
+// Attributes are the network's own settings, as they are sent to Neutron.
+func (s Spec) Attributes() Attributes {
+	return Attributes{
+		Name:         s.Name,
+		Description:  s.Owner.Describe(s.Description),
+		AdminStateUp: true,
+		MTU:          s.MTU,
+		PortSecurity: s.PortSecurity,
+	}
+}
+
+// Attributes are the settings that a network has besides its subnets.
+type Attributes struct {
+	Name string
+	// Description is whole, marker included.
+	Description string
+	// AdminStateUp is false for a network that was switched off.
+	AdminStateUp bool
+	// MTU is in bytes; 0 means unset.
+	MTU int
+	// PortSecurity is nil where it is unset, or where the cloud does not have it.
+	PortSecurity *bool
+}
+
+// Validate reports, as FieldErrors joined by errors.Join, what could not be applied.
+func (s Spec) Validate() error {
+	var errs []error
+	if s.Owner.Cluster == "" || s.Owner.Object == "" {
+		errs = append(errs, errors.New("the owner is not known yet"))
+	}
+	if length := utf8.RuneCountInString(s.Owner.Describe(s.Description)); length > MaxDescription {
+		errs = append(errs, &FieldError{FieldDescription, fmt.Sprintf(
+			"with the ownership marker it has %d characters and Neutron holds %d: write at most %d",
+			length, MaxDescription, MaxUserDescription)})
+	}
+	if s.MTU != 0 {
+		least := 68 // RFC 791
+		for _, subnet := range s.Subnets {
+			if subnet.CIDR.Addr().Is6() {
+				least = 1280 // RFC 8200
+			}
+		}
+		if s.MTU < least || s.MTU > 65535 {
+			errs = append(errs, &FieldError{FieldMTU, fmt.Sprintf("%d is out of range: write %d to 65535", s.MTU, least)})
+		}
+	}
+	for i, subnet := range s.Subnets {
+		if err := subnet.Validate(); err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		for _, other := range s.Subnets[:i] {
+			if other.CIDR.Overlaps(subnet.CIDR) {
+				errs = append(errs, &FieldError{"cidr", fmt.Sprintf("%s overlaps %s", subnet.CIDR, other.CIDR)})
+			}
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Observed is everything in Neutron that bears one owner's marker. The zero value means nothing.
+type Observed struct {
+	// Networks is normally one; more are duplicates, which Plan removes.
+	Networks []ObservedNetwork
+}
+
+// Network gives the network that stands for the object: the oldest, and of equals the one with the lowest id, so that
+// every replica of the controller picks the same one. It reports false where there is none.
+func (o Observed) Network() (ObservedNetwork, bool) {
+	if len(o.Networks) == 0 {
+		return ObservedNetwork{}, false
+	}
+	chosen := o.Networks[0]
+	for _, n := range o.Networks[1:] {
+		if n.Created.Before(chosen.Created) || n.Created.Equal(chosen.Created) && n.ID < chosen.ID {
+			chosen = n
+		}
+	}
+	return chosen, true
+}
+
+// ObservedNetwork is a network as Neutron has it.
+type ObservedNetwork struct {
+	ID string
+	// Revision is Neutron's revision_number: it moves with every change.
+	Revision int
+	// Created is when Neutron made it.
+	Created time.Time
+	Attributes
+	// Subnets are all of the network's, ours or not.
+	Subnets []ObservedSubnet
+}
+
+// ObservedSubnet is a subnet as Neutron has it.
+type ObservedSubnet struct {
+	ID string
+	// Revision is Neutron's revision_number.
+	Revision int
+	Name     string
+	// Description is whole, marker included.
+	Description string
+	Subnet
+	// Total and Used count addresses in the pools; nil where the credentials may not ask. Total is at most
+	// math.MaxInt64.
+	Total, Used *int64
+}
+
+// SubnetByCIDR finds a subnet of the network.
+func (n ObservedNetwork) SubnetByCIDR(cidr netip.Prefix) (ObservedSubnet, bool) {
+	for _, s := range n.Subnets {
+		if s.CIDR == cidr {
+			return s, true
+		}
+	}
+	return ObservedSubnet{}, false
+}

@@ -1,0 +1,257 @@
+package network
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+)
+
+// Subnet is a subnet's settings in canonical form, in which two that mean the same are equal. Make one with
+// Canonical; both what is declared and what is observed are brought into this form before they are compared, so that a
+// difference in spelling is never taken for a change.
+type Subnet struct {
+	// CIDR is the network address and prefix length, with no host bits set.
+	CIDR netip.Prefix
+	// Gateway is the router's address; the zero Addr means none.
+	Gateway netip.Addr
+	// Pools are the ranges that Neutron gives addresses from, sorted, with neighbours joined.
+	Pools []Range
+	// DHCP says whether Neutron serves addresses.
+	DHCP bool
+	// DNSServers are in order of preference.
+	DNSServers []netip.Addr
+	// HostRoutes are sorted by destination, then by next hop.
+	HostRoutes []Route
+}
+
+// Range is a range of addresses, both ends included.
+type Range struct {
+	Start, End netip.Addr
+}
+
+// String is the range as start-end.
+func (r Range) String() string { return r.Start.String() + "-" + r.End.String() }
+
+func (r Range) contains(a netip.Addr) bool {
+	return r.Start.Compare(a) <= 0 && a.Compare(r.End) <= 0
+}
+
+// Route is a route that hosts on a subnet use.
+type Route struct {
+	Destination netip.Prefix
+	NextHop     netip.Addr
+}
+
+// String is the route as destination via next hop.
+func (r Route) String() string { return r.Destination.String() + " via " + r.NextHop.String() }
+
+// Canonical sorts and joins what has no order in Neutron. It writes to copies.
+func (s Subnet) Canonical() Subnet {
+	s.Pools = joinRanges(s.Pools)
+	s.HostRoutes = slices.Clone(s.HostRoutes)
+	slices.SortFunc(s.HostRoutes, func(a, b Route) int {
+		return cmp.Or(comparePrefixes(a.Destination, b.Destination), a.NextHop.Compare(b.NextHop))
+	})
+	return s
+}
+
+func comparePrefixes(a, b netip.Prefix) int {
+	return cmp.Or(a.Addr().Compare(b.Addr()), cmp.Compare(a.Bits(), b.Bits()))
+}
+
+// joinRanges sorts ranges and joins those that overlap or touch: Neutron keeps them as they were written, so the same
+// set of addresses has many spellings.
+func joinRanges(ranges []Range) []Range {
+	if len(ranges) == 0 {
+		return nil
+	}
+	sorted := slices.Clone(ranges)
+	slices.SortFunc(sorted, func(a, b Range) int {
+		return cmp.Or(a.Start.Compare(b.Start), a.End.Compare(b.End))
+	})
+	joined := sorted[:1]
+	for _, r := range sorted[1:] {
+		last := &joined[len(joined)-1]
+		next := last.End.Next()
+		if !next.IsValid() || r.Start.Compare(next) <= 0 {
+			if r.End.Compare(last.End) > 0 {
+				last.End = r.End
+			}
+			continue
+		}
+		joined = append(joined, r)
+	}
+	return joined
+}
+
+// DefaultGateway is the address that Neutron gives the router where none is named: the first after the network's own.
+func DefaultGateway(cidr netip.Prefix) netip.Addr {
+	return cidr.Masked().Addr().Next()
+}
+
+// DefaultPools are the ranges that Neutron gives addresses from where none are named: every address but the network's
+// own, the IPv4 broadcast address, and the gateway (neutron.ipam.utils.generate_pools).
+//
+// They are computed here, and not left to Neutron, because Neutron refuses a new gateway that lies in the pools which it
+// once computed around the old one: gateway and pools have to change in one request.
+func DefaultPools(cidr netip.Prefix, gateway netip.Addr) []Range {
+	first, last := usable(cidr)
+	if !first.IsValid() {
+		return nil
+	}
+	whole := Range{first, last}
+	if !gateway.IsValid() || !whole.contains(gateway) {
+		return []Range{whole}
+	}
+	var pools []Range
+	if before := gateway.Prev(); gateway != first {
+		pools = append(pools, Range{first, before})
+	}
+	if after := gateway.Next(); gateway != last {
+		pools = append(pools, Range{after, last})
+	}
+	return pools
+}
+
+// usable gives the first and last address that a host may have; both are invalid where there is none.
+func usable(cidr netip.Prefix) (first, last netip.Addr) {
+	cidr = cidr.Masked()
+	first, last = cidr.Addr().Next(), lastAddr(cidr)
+	if cidr.Addr().Is4() {
+		last = last.Prev()
+	}
+	if !first.IsValid() || !last.IsValid() || !cidr.Contains(first) || first.Compare(last) > 0 {
+		return netip.Addr{}, netip.Addr{}
+	}
+	return first, last
+}
+
+// lastAddr is the address of cidr with all host bits set: the broadcast address of an IPv4 subnet.
+func lastAddr(cidr netip.Prefix) netip.Addr {
+	bytes := cidr.Addr().AsSlice()
+	for bit := cidr.Bits(); bit < len(bytes)*8; bit++ {
+		bytes[bit/8] |= 0x80 >> (bit % 8)
+	}
+	last, _ := netip.AddrFromSlice(bytes)
+	return last
+}
+
+// FieldError is a declared value that cannot be applied. The API server refuses most of them already; this is the same
+// check for objects that came in another way, such as under an older CRD.
+type FieldError struct {
+	// Field is the name of the field, as the user writes it: cidr, allocationPools[0].start.
+	Field string
+	// Problem says what is wrong and what to write instead.
+	Problem string
+}
+
+// Error is the field and the problem.
+func (e *FieldError) Error() string { return e.Field + ": " + e.Problem }
+
+// Validate reports, as FieldErrors joined by errors.Join, what Neutron would refuse or what could not be kept as
+// declared. It is the API's rules once more, without the API.
+func (s Subnet) Validate() error {
+	if !s.CIDR.IsValid() {
+		return &FieldError{"cidr", "write a network address and prefix length, such as 192.168.0.0/16"}
+	}
+	var errs []error
+	refuse := func(field, format string, args ...any) {
+		errs = append(errs, &FieldError{field, fmt.Sprintf(format, args...)})
+	}
+	if s.CIDR != s.CIDR.Masked() {
+		refuse("cidr", "%s has host bits set: write %s", s.CIDR, s.CIDR.Masked())
+	}
+	if s.CIDR.Bits() == 0 || s.CIDR.Bits() > s.CIDR.Addr().BitLen()-2 {
+		refuse("cidr", "%s has no usable range: write a prefix length from 1 to %d", s.CIDR, s.CIDR.Addr().BitLen()-2)
+		return errors.Join(errs...)
+	}
+	first, last := usable(s.CIDR)
+	hosts := Range{first, last}
+	if s.Gateway.IsValid() && !hosts.contains(s.Gateway) {
+		refuse("gateway", "%s is not an address for a host of %s: write one from %s to %s", s.Gateway, s.CIDR, first, last)
+	}
+	for i, pool := range s.Pools {
+		field := fmt.Sprintf("allocationPools[%d]", i)
+		switch {
+		case !hosts.contains(pool.Start) || !hosts.contains(pool.End):
+			refuse(field, "%s leaves %s: stay from %s to %s", pool, s.CIDR, first, last)
+		case pool.Start.Compare(pool.End) > 0:
+			refuse(field, "%s runs backwards: write the lower address as start", pool)
+		case s.Gateway.IsValid() && pool.contains(s.Gateway):
+			refuse(field, "%s contains the gateway %s: leave it out", pool, s.Gateway)
+		}
+		for j, other := range s.Pools[:i] {
+			if other.contains(pool.Start) || pool.contains(other.Start) {
+				refuse(field, "%s overlaps allocationPools[%d], %s", pool, j, other)
+			}
+		}
+	}
+	for i, server := range s.DNSServers {
+		field := fmt.Sprintf("dnsServers[%d]", i)
+		if server.Is4() != s.CIDR.Addr().Is4() {
+			refuse(field, "%s is not of the family of %s", server, s.CIDR)
+		}
+		if slices.Contains(s.DNSServers[:i], server) {
+			refuse(field, "%s stands twice", server)
+		}
+	}
+	for i, route := range s.HostRoutes {
+		field := fmt.Sprintf("hostRoutes[%d]", i)
+		if route.Destination != route.Destination.Masked() {
+			refuse(field+".destination", "%s has host bits set: write %s", route.Destination, route.Destination.Masked())
+		}
+		if route.Destination.Addr().Is4() != s.CIDR.Addr().Is4() || route.NextHop.Is4() != s.CIDR.Addr().Is4() {
+			refuse(field, "%s is not of the family of %s", route, s.CIDR)
+		}
+		if slices.Contains(s.HostRoutes[:i], route) {
+			refuse(field, "%s stands twice", route)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// difference lists the fields in which the declared subnet differs from the actual one, by their names in the API.
+func (s Subnet) difference(actual Subnet) []Difference {
+	var diffs []Difference
+	add := func(field, declared, got string) {
+		diffs = append(diffs, Difference{Field: field, Declared: declared, Actual: got})
+	}
+	if s.Gateway != actual.Gateway {
+		add(FieldGateway, gatewayString(s.Gateway), gatewayString(actual.Gateway))
+	}
+	if !slices.Equal(s.Pools, actual.Pools) {
+		add(FieldAllocationPools, join(s.Pools), join(actual.Pools))
+	}
+	if s.DHCP != actual.DHCP {
+		add(FieldDHCP, fmt.Sprint(s.DHCP), fmt.Sprint(actual.DHCP))
+	}
+	if !slices.Equal(s.DNSServers, actual.DNSServers) {
+		add(FieldDNSServers, join(s.DNSServers), join(actual.DNSServers))
+	}
+	if !slices.Equal(s.HostRoutes, actual.HostRoutes) {
+		add(FieldHostRoutes, join(s.HostRoutes), join(actual.HostRoutes))
+	}
+	return diffs
+}
+
+func gatewayString(gateway netip.Addr) string {
+	if !gateway.IsValid() {
+		return None
+	}
+	return gateway.String()
+}
+
+// join prints a list as the user would say it: items with commas, or "none".
+func join[T fmt.Stringer](items []T) string {
+	if len(items) == 0 {
+		return None
+	}
+	texts := make([]string, len(items))
+	for i, item := range items {
+		texts[i] = item.String()
+	}
+	return strings.Join(texts, ", ")
+}
