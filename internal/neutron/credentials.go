@@ -1,0 +1,202 @@
+package neutron
+
+import (
+	"bytes"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/gophercloud/gophercloud/v2"
+	"github.com/gophercloud/gophercloud/v2/openstack/config/clouds"
+	"gopkg.in/yaml.v2"
+)
+
+// Credentials are what it takes to log in to one project of one cloud. Print them with String; the fields hold secrets.
+type Credentials struct {
+	// Name is the cloud's name in clouds.yaml, or "environment".
+	Name string
+
+	auth     gophercloud.AuthOptions
+	endpoint gophercloud.EndpointOpts
+	tls      *tls.Config
+}
+
+// String names the cloud, the user and the address, and no secret.
+func (c Credentials) String() string {
+	return fmt.Sprintf("cloud %q at %s", c.Name, c.auth.IdentityEndpoint)
+}
+
+// GoString is String, so that %#v prints no secret either.
+func (c Credentials) GoString() string { return c.String() }
+
+// LoadCredentials finds credentials as OpenStack's own clients do: the cloud of the given name, or of OS_CLOUD where
+// name is empty, in clouds.yaml (OS_CLIENT_CONFIG_FILE, or the current directory, ~/.config/openstack,
+// /etc/openstack); and where neither names a cloud, OS_AUTH_URL and its kin. Nothing is sent anywhere.
+//
+// Its errors say what to set or to mend, and hold no value from the file.
+func LoadCredentials(name string) (Credentials, error) {
+	if name == "" {
+		name = os.Getenv("OS_CLOUD")
+	}
+	if name == "" {
+		if os.Getenv("OS_AUTH_URL") == "" {
+			return Credentials{}, errors.New("no cloud is named: give --cloud or set OS_CLOUD to a name in clouds.yaml, " +
+				"or set OS_AUTH_URL, OS_USERNAME, OS_PASSWORD, OS_PROJECT_NAME and their domains")
+		}
+		return credentialsFromEnvironment()
+	}
+
+	path, err := findCloudsFile()
+	if err != nil {
+		return Credentials{}, fmt.Errorf("cloud %q: %w", name, err)
+	}
+	content, err := os.ReadFile(path)
+	if err != nil {
+		return Credentials{}, fmt.Errorf("cloud %q: reading %s: %w", name, path, pathCause(err))
+	}
+	// Read the names once before gophercloud reads the rest, for errors that tell the choices.
+	var file struct {
+		Clouds map[string]any `yaml:"clouds"`
+	}
+	if err := yaml.Unmarshal(content, &file); err != nil {
+		return Credentials{}, fmt.Errorf("cloud %q: %s is not a clouds.yaml: %w", name, path, yamlProblem(err))
+	}
+	if _, ok := file.Clouds[name]; !ok {
+		return Credentials{}, fmt.Errorf("cloud %q is not in %s: it has %s", name, path, cloudNames(file.Clouds))
+	}
+	return parse(name, path, content, os.Getenv("OS_REGION_NAME"))
+}
+
+// environmentCloud is the name under which the OS_ variables are read.
+const environmentCloud = "environment"
+
+// credentialsFromEnvironment reads the OS_ variables by way of the same parser as clouds.yaml, because that one knows
+// the domains of user and project apart.
+func credentialsFromEnvironment() (Credentials, error) {
+	authInfo := map[string]string{}
+	for key, variables := range map[string][]string{
+		"auth_url":                      {"OS_AUTH_URL"},
+		"username":                      {"OS_USERNAME"},
+		"user_id":                       {"OS_USER_ID", "OS_USERID"},
+		"password":                      {"OS_PASSWORD"},
+		"token":                         {"OS_TOKEN"},
+		"project_id":                    {"OS_PROJECT_ID", "OS_TENANT_ID"},
+		"project_name":                  {"OS_PROJECT_NAME", "OS_TENANT_NAME"},
+		"user_domain_id":                {"OS_USER_DOMAIN_ID"},
+		"user_domain_name":              {"OS_USER_DOMAIN_NAME"},
+		"project_domain_id":             {"OS_PROJECT_DOMAIN_ID"},
+		"project_domain_name":           {"OS_PROJECT_DOMAIN_NAME"},
+		"domain_id":                     {"OS_DOMAIN_ID"},
+		"domain_name":                   {"OS_DOMAIN_NAME"},
+		"application_credential_id":     {"OS_APPLICATION_CREDENTIAL_ID"},
+		"application_credential_name":   {"OS_APPLICATION_CREDENTIAL_NAME"},
+		"application_credential_secret": {"OS_APPLICATION_CREDENTIAL_SECRET"},
+	} {
+		for _, variable := range variables {
+			if value := os.Getenv(variable); value != "" {
+				authInfo[key] = value
+				break
+			}
+		}
+	}
+	if authInfo["application_credential_secret"] == "" && authInfo["token"] == "" {
+		for _, either := range [][]string{
+			{"OS_USERNAME", "OS_USER_ID", "OS_USERID"},
+			{"OS_PASSWORD"},
+			{"OS_PROJECT_NAME", "OS_PROJECT_ID", "OS_TENANT_NAME", "OS_TENANT_ID"},
+		} {
+			if !slices.ContainsFunc(either, func(variable string) bool { return os.Getenv(variable) != "" }) {
+				return Credentials{}, fmt.Errorf("OS_AUTH_URL is set and %s is not: set it too, or name a cloud of "+
+					"clouds.yaml with --cloud", either[0])
+			}
+		}
+	}
+	cloud := map[string]any{"auth": authInfo}
+	for key, variable := range map[string]string{"cacert": "OS_CACERT", "cert": "OS_CERT", "key": "OS_KEY"} {
+		if value := os.Getenv(variable); value != "" {
+			cloud[key] = value
+		}
+	}
+	content, err := yaml.Marshal(map[string]any{"clouds": map[string]any{environmentCloud: cloud}})
+	if err != nil {
+		return Credentials{}, fmt.Errorf("reading the OS_ variables: %w", err)
+	}
+	return parse(environmentCloud, "the OS_ variables", content, os.Getenv("OS_REGION_NAME"))
+}
+
+func parse(name, source string, content []byte, region string) (Credentials, error) {
+	options := []clouds.ParseOption{
+		clouds.WithCloudName(name), clouds.WithCloudsYAML(bytes.NewReader(content)), clouds.WithRegion(region),
+	}
+	if secure, err := os.Open(filepath.Join(filepath.Dir(source), "secure.yaml")); err == nil && name != environmentCloud {
+		defer secure.Close()
+		options = append(options, clouds.WithSecureYAML(secure))
+	}
+	auth, endpoint, tlsConfig, err := clouds.Parse(options...)
+	if err != nil {
+		return Credentials{}, fmt.Errorf("cloud %q: %s: %w", name, source, yamlProblem(err))
+	}
+	if auth.IdentityEndpoint == "" {
+		return Credentials{}, fmt.Errorf("cloud %q: %s gives no auth_url: add auth.auth_url, the address of Keystone",
+			name, source)
+	}
+	auth.AllowReauth = auth.TokenID == ""
+	return Credentials{Name: name, auth: auth, endpoint: endpoint, tls: tlsConfig}, nil
+}
+
+// findCloudsFile looks where OpenStack's clients look. gophercloud would do it too, but passes over a file that it may
+// not read as if it were not there.
+func findCloudsFile() (string, error) {
+	if path := os.Getenv("OS_CLIENT_CONFIG_FILE"); path != "" {
+		return path, nil
+	}
+	places := []string{"clouds.yaml"}
+	if config, err := os.UserConfigDir(); err == nil {
+		places = append(places, filepath.Join(config, "openstack", "clouds.yaml"))
+	}
+	places = append(places, filepath.Join("/etc", "openstack", "clouds.yaml"))
+	for _, path := range places {
+		if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
+			return path, nil
+		}
+	}
+	return "", fmt.Errorf("no clouds.yaml is in %s: put one there, or set OS_CLIENT_CONFIG_FILE to its path",
+		strings.Join(places, ", "))
+}
+
+func cloudNames(known map[string]any) string {
+	if len(known) == 0 {
+		return "no clouds"
+	}
+	return strings.Join(slices.Sorted(maps.Keys(known)), ", ")
+}
+
+// pathCause leaves the path out of a file error, since the message names it already.
+func pathCause(err error) error {
+	var path *fs.PathError
+	if errors.As(err, &path) {
+		return path.Err
+	}
+	return err
+}
+
+var yamlLine = regexp.MustCompile(`line \d+`)
+
+// yamlProblem keeps of a YAML error where it is, and not what it quotes: the value that does not fit may be a password.
+func yamlProblem(err error) error {
+	var typeError *yaml.TypeError
+	if errors.As(err, &typeError) || strings.HasPrefix(err.Error(), "yaml:") {
+		if line := yamlLine.FindString(err.Error()); line != "" {
+			return fmt.Errorf("%s is not valid YAML of this form", line)
+		}
+		return errors.New("it is not valid YAML of this form")
+	}
+	return err
+}

@@ -1,0 +1,298 @@
+package neutron
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/gophercloud/gophercloud/v2"
+)
+
+// Kind says what an error means for the caller. An error that is not understood is Transient: to try again is the
+// safe answer, and the others are an allow-list.
+type Kind int
+
+const (
+	// Transient passes by itself: try again with backoff.
+	Transient Kind = iota
+	// Throttled asks to wait: try again after Wait.
+	Throttled
+	// Capacity is a quota or a pool that is full: try again slowly, it heals when the cloud's operator acts.
+	Capacity
+	// Invalid is a request that this cloud refuses, whatever the time: nothing helps but another spec, other
+	// credentials or another configuration of the cloud.
+	Invalid
+	// NotFound is a resource that is not there (any more).
+	NotFound
+	// Conflict is a resource that somebody else changed since it was read: read again, plan again.
+	Conflict
+	// InUse is a resource that something else still needs.
+	InUse
+	// Unauthenticated is a refusal of the credentials.
+	Unauthenticated
+)
+
+// String is the kind's name.
+func (k Kind) String() string {
+	switch k {
+	case Transient:
+		return "transient"
+	case Throttled:
+		return "throttled"
+	case Capacity:
+		return "capacity"
+	case Invalid:
+		return "invalid"
+	case NotFound:
+		return "not found"
+	case Conflict:
+		return "conflict"
+	case InUse:
+		return "in use"
+	case Unauthenticated:
+		return "unauthenticated"
+	default:
+		return "Kind(" + strconv.Itoa(int(k)) + ")"
+	}
+}
+
+// Error is a request to the cloud that failed. Its text is fit for a user's eyes and the same for the same cause: it
+// holds Neutron's own sentence and never a response body, a token or an ephemeral port.
+type Error struct {
+	Kind Kind
+	// Op is what was tried: "create network".
+	Op string
+	// Reason is Neutron's sentence, or what became of the connection.
+	Reason string
+	// Type is Neutron's name for the error, such as OverQuota; empty where it did not give one.
+	Type string
+	// Status is the HTTP status; 0 where there was no answer.
+	Status int
+	// Wait is how long the cloud asked to wait; 0 where it did not ask.
+	Wait time.Duration
+	// MaybeDone is true of a write whose outcome is unknown: it may have been carried out all the same.
+	MaybeDone bool
+	// cause is for errors.Is alone (context.Canceled); it is never printed.
+	cause error
+}
+
+// Error is one line: what was tried, the reason, and the error's type or status.
+func (e *Error) Error() string {
+	text := e.Op + ": " + e.Reason
+	switch {
+	case e.Type != "":
+		text += " (" + e.Type + ")"
+	case e.Status != 0:
+		text += " (HTTP " + strconv.Itoa(e.Status) + ")"
+	}
+	return text
+}
+
+// RetryAfter is how long the cloud asked to wait; 0 where it did not ask.
+func (e *Error) RetryAfter() time.Duration { return e.Wait }
+
+// Unwrap gives the cause, for errors.Is.
+func (e *Error) Unwrap() error { return e.cause }
+
+// KindOf gives an error's kind. What is no *Error is Transient.
+func KindOf(err error) Kind {
+	var e *Error
+	if errors.As(err, &e) {
+		return e.Kind
+	}
+	return Transient
+}
+
+// IsNotFound reports whether err says that a resource is not there.
+func IsNotFound(err error) bool { return isKind(err, NotFound) }
+
+// IsConflict reports whether err says that somebody else changed a resource since it was read.
+func IsConflict(err error) bool { return isKind(err, Conflict) }
+
+// MaybeDone reports whether err leaves open if the write was carried out.
+func MaybeDone(err error) bool {
+	var e *Error
+	return errors.As(err, &e) && e.MaybeDone
+}
+
+func isKind(err error, kind Kind) bool {
+	var e *Error
+	return errors.As(err, &e) && e.Kind == kind
+}
+
+// neutronError is the body of Neutron's refusals. A proxy or keystonemiddleware writes "error" instead, with a message.
+type neutronError struct {
+	NeutronError *struct {
+		Type    string `json:"type"`
+		Message string `json:"message"`
+	} `json:"NeutronError"`
+	Error *struct {
+		Message string `json:"message"`
+		Title   string `json:"title"`
+	} `json:"error"`
+}
+
+// kindsByType are the refusals whose HTTP status alone says too little. Names are those of neutron_lib.exceptions and
+// neutron.common.exceptions.
+var kindsByType = map[string]Kind{
+	"NetworkInUse":                       InUse,
+	"SubnetInUse":                        InUse,
+	"GatewayIpInUse":                     InUse,
+	"OverQuota":                          Capacity,
+	"IpAddressGenerationFailure":         Capacity,
+	"NoNetworkAvailable":                 Capacity,
+	"RevisionNumberConstraintFailed":     Conflict,
+	"GatewayConflictWithAllocationPools": Invalid,
+}
+
+// translate makes the package's own error of what gophercloud and net/http return for one request.
+func translate(op, method string, err error) *Error {
+	write := method != http.MethodGet
+	var status gophercloud.ErrUnexpectedResponseCode
+	var reauth *gophercloud.ErrUnableToReauthenticate
+	switch {
+	case errors.As(err, &reauth):
+		// The call itself was answered with 401 and not carried out; what counts is why no new token could be had.
+		e := translate(op, http.MethodGet, reauth.ErrReauth)
+		e.Reason = "getting a new token: " + e.Reason
+		return e
+	case errors.As(err, &status):
+		return translateStatus(op, write, status)
+	}
+	return &Error{
+		Kind:      Transient,
+		Op:        op,
+		Reason:    connectionReason(err),
+		MaybeDone: write && !neverSent(err),
+		cause:     contextCause(err),
+	}
+}
+
+func translateStatus(op string, write bool, status gophercloud.ErrUnexpectedResponseCode) *Error {
+	e := &Error{Op: op, Status: status.Actual, Wait: retryAfter(status.ResponseHeader)}
+	var body neutronError
+	if json.Unmarshal(status.Body, &body) == nil {
+		switch {
+		case body.NeutronError != nil:
+			e.Type, e.Reason = oneLine(body.NeutronError.Type), oneLine(body.NeutronError.Message)
+		case body.Error != nil:
+			e.Reason = oneLine(body.Error.Message)
+		}
+	}
+	if e.Reason == "" {
+		e.Reason = strings.ToLower(http.StatusText(status.Actual))
+	}
+
+	kind, known := kindsByType[e.Type]
+	switch {
+	case known:
+		e.Kind = kind
+	case status.Actual == http.StatusBadRequest, status.Actual == http.StatusForbidden:
+		e.Kind = Invalid
+	case status.Actual == http.StatusUnauthorized:
+		e.Kind = Unauthenticated
+	case status.Actual == http.StatusNotFound:
+		e.Kind = NotFound
+	case status.Actual == http.StatusPreconditionFailed:
+		e.Kind = Conflict
+	case status.Actual == http.StatusTooManyRequests, status.Actual == http.StatusRequestEntityTooLarge && e.Wait > 0:
+		e.Kind = Throttled
+	default:
+		e.Kind = Transient
+	}
+	// A refusal by Neutron itself was not carried out. A 5xx may come from a proxy that lost the answer.
+	e.MaybeDone = write && status.Actual >= http.StatusInternalServerError
+	return e
+}
+
+// maxReason bounds what of Neutron's sentence is repeated in conditions and Events. The longest of its own sentences
+// are about half as long.
+const maxReason = 500
+
+// oneLine makes a sentence of others fit for a condition: no line breaks, no control characters, not too long.
+func oneLine(text string) string {
+	text = strings.Join(strings.FieldsFunc(text, func(r rune) bool { return r <= ' ' || r == 0x7f }), " ")
+	if len(text) > maxReason {
+		text = strings.ToValidUTF8(text[:maxReason], "") + "…"
+	}
+	return strings.TrimSuffix(text, ".")
+}
+
+// retryAfter reads Retry-After in seconds; the date form is not used by OpenStack. Nothing asks for more than an hour.
+func retryAfter(header http.Header) time.Duration {
+	seconds, err := strconv.Atoi(header.Get("Retry-After"))
+	if err != nil || seconds < 0 {
+		return 0
+	}
+	return min(time.Duration(seconds)*time.Second, time.Hour)
+}
+
+// neverSent reports whether a request failed before a byte of it could reach the server.
+func neverSent(err error) bool {
+	var op *net.OpError
+	if errors.As(err, &op) && op.Op == "dial" {
+		return true
+	}
+	var dns *net.DNSError
+	return errors.As(err, &dns)
+}
+
+// connectionReason says what became of a connection, without the parts that differ from one attempt to the next.
+func connectionReason(err error) string {
+	var timeout net.Error
+	var op *net.OpError
+	var dns *net.DNSError
+	var request *url.Error
+	switch {
+	case errors.Is(err, context.Canceled):
+		return "canceled"
+	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &timeout) && timeout.Timeout():
+		return "no answer in time"
+	case errors.As(err, &dns):
+		return "looking up host " + dns.Name + ": " + dns.Err
+	case errors.As(err, &op):
+		if op.Op == "dial" && op.Addr != nil {
+			return oneLine("connecting to " + op.Addr.String() + ": " + rootCause(op.Err).Error())
+		}
+		return oneLine("connection lost: " + rootCause(op.Err).Error())
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		return "the answer broke off"
+	case errors.As(err, &request):
+		return oneLine(rootCause(request.Err).Error())
+	default:
+		return oneLine(rootCause(err).Error())
+	}
+}
+
+func rootCause(err error) error {
+	for {
+		next := errors.Unwrap(err)
+		if next == nil {
+			return err
+		}
+		err = next
+	}
+}
+
+func contextCause(err error) error {
+	if errors.Is(err, context.Canceled) {
+		return context.Canceled
+	}
+	return nil
+}
+
+// decodeError is an answer that is not what the API promises.
+func decodeError(op, method, format string, args ...any) *Error {
+	return &Error{
+		Kind: Transient, Op: op, Reason: "unusable answer: " + fmt.Sprintf(format, args...),
+		MaybeDone: method != http.MethodGet,
+	}
+}

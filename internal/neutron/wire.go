@@ -1,0 +1,220 @@
+package neutron
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"math/big"
+	"net/netip"
+	"time"
+
+	"cloudteam.ztgame.com/network-controller/internal/network"
+)
+
+// The types in this file are resources as Neutron's JSON has them. Fields that a request must be able to leave out are
+// pointers.
+
+type wireNetwork struct {
+	ID           string `json:"id"`
+	Name         string `json:"name"`
+	Description  string `json:"description"`
+	AdminStateUp bool   `json:"admin_state_up"`
+	MTU          int    `json:"mtu"`
+	PortSecurity *bool  `json:"port_security_enabled"`
+	Revision     int    `json:"revision_number"`
+	Created      string `json:"created_at"`
+	// Subnets are the ids of all its subnets.
+	Subnets []string `json:"subnets"`
+}
+
+// networkFields are the fields= of a list: what wireNetwork reads.
+var networkFields = []string{
+	"id", "name", "description", "admin_state_up", "mtu", "port_security_enabled", "revision_number", "created_at",
+	"subnets",
+}
+
+func (w wireNetwork) observed() (network.ObservedNetwork, error) {
+	if w.ID == "" {
+		return network.ObservedNetwork{}, fmt.Errorf("a network has no id")
+	}
+	created, err := time.Parse(time.RFC3339, w.Created)
+	if err != nil {
+		return network.ObservedNetwork{}, fmt.Errorf("network %s: created_at is no time", w.ID)
+	}
+	return network.ObservedNetwork{
+		ID:       w.ID,
+		Revision: w.Revision,
+		Created:  created,
+		Attributes: network.Attributes{
+			Name:         w.Name,
+			Description:  w.Description,
+			AdminStateUp: w.AdminStateUp,
+			MTU:          w.MTU,
+			PortSecurity: w.PortSecurity,
+		},
+	}, nil
+}
+
+type wireSubnet struct {
+	ID          string      `json:"id"`
+	NetworkID   string      `json:"network_id"`
+	Name        string      `json:"name"`
+	Description string      `json:"description"`
+	CIDR        string      `json:"cidr"`
+	Gateway     *string     `json:"gateway_ip"`
+	Pools       []wirePool  `json:"allocation_pools"`
+	DHCP        bool        `json:"enable_dhcp"`
+	DNSServers  []string    `json:"dns_nameservers"`
+	HostRoutes  []wireRoute `json:"host_routes"`
+	Revision    int         `json:"revision_number"`
+}
+
+// subnetFields are the fields= of a list: what wireSubnet reads.
+var subnetFields = []string{
+	"id", "network_id", "name", "description", "cidr", "gateway_ip", "allocation_pools", "enable_dhcp",
+	"dns_nameservers", "host_routes", "revision_number",
+}
+
+type wirePool struct {
+	Start string `json:"start"`
+	End   string `json:"end"`
+}
+
+type wireRoute struct {
+	Destination string `json:"destination"`
+	NextHop     string `json:"nexthop"`
+}
+
+func (w wireSubnet) observed() (network.ObservedSubnet, error) {
+	fail := func(field string) (network.ObservedSubnet, error) {
+		return network.ObservedSubnet{}, fmt.Errorf("subnet %q: %s is no address of a known form", w.ID, field)
+	}
+	if w.ID == "" || w.NetworkID == "" {
+		return network.ObservedSubnet{}, fmt.Errorf("a subnet has no id or no network_id")
+	}
+	s := network.ObservedSubnet{
+		ID: w.ID, Revision: w.Revision, Name: w.Name, Description: w.Description,
+		Subnet: network.Subnet{DHCP: w.DHCP},
+	}
+	var err error
+	if s.CIDR, err = netip.ParsePrefix(w.CIDR); err != nil {
+		return fail("cidr")
+	}
+	if w.Gateway != nil && *w.Gateway != "" {
+		if s.Gateway, err = netip.ParseAddr(*w.Gateway); err != nil {
+			return fail("gateway_ip")
+		}
+	}
+	for _, pool := range w.Pools {
+		start, errStart := netip.ParseAddr(pool.Start)
+		end, errEnd := netip.ParseAddr(pool.End)
+		if errStart != nil || errEnd != nil {
+			return fail("allocation_pools")
+		}
+		s.Pools = append(s.Pools, network.Range{Start: start, End: end})
+	}
+	for _, server := range w.DNSServers {
+		addr, err := netip.ParseAddr(server)
+		if err != nil {
+			return fail("dns_nameservers")
+		}
+		s.DNSServers = append(s.DNSServers, addr)
+	}
+	for _, route := range w.HostRoutes {
+		destination, errDestination := netip.ParsePrefix(route.Destination)
+		nextHop, errNextHop := netip.ParseAddr(route.NextHop)
+		if errDestination != nil || errNextHop != nil {
+			return fail("host_routes")
+		}
+		s.HostRoutes = append(s.HostRoutes, network.Route{Destination: destination, NextHop: nextHop})
+	}
+	s.Subnet = s.Canonical()
+	return s, nil
+}
+
+// wireAvailability is an item of /network-ip-availabilities. Its counts are JSON numbers of any size: an IPv6 /64 has
+// more addresses than 64 bits count.
+type wireAvailability struct {
+	Subnets []struct {
+		ID    string      `json:"subnet_id"`
+		Total json.Number `json:"total_ips"`
+		Used  json.Number `json:"used_ips"`
+	} `json:"subnet_ip_availability"`
+}
+
+// count makes an int64 of a number of any size; too large a one becomes math.MaxInt64, and what is no number nil.
+func count(n json.Number) *int64 {
+	whole, ok := new(big.Int).SetString(n.String(), 10)
+	if !ok {
+		return nil
+	}
+	value := int64(math.MaxInt64)
+	if whole.IsInt64() {
+		value = whole.Int64()
+	}
+	return &value
+}
+
+// networkBody is the body of a create (all fields) or of an update (the fields that the step changes).
+func networkBody(step network.Step, all bool) map[string]any {
+	a := step.Attributes
+	body := map[string]any{}
+	set := func(field, key string, value any) {
+		if all || step.Changes(field) {
+			body[key] = value
+		}
+	}
+	set(network.FieldName, "name", a.Name)
+	set(network.FieldDescription, "description", a.Description)
+	set(network.FieldAdminState, "admin_state_up", a.AdminStateUp)
+	if a.MTU != 0 {
+		set(network.FieldMTU, "mtu", a.MTU)
+	}
+	if a.PortSecurity != nil {
+		set(network.FieldPortSecurity, "port_security_enabled", *a.PortSecurity)
+	}
+	return body
+}
+
+// subnetBody is the body of a create (all fields) or of an update (the fields that the step changes).
+func subnetBody(step network.Step, all bool) map[string]any {
+	s := step.Subnet
+	body := map[string]any{}
+	if all {
+		body["network_id"] = step.NetworkID
+		body["cidr"] = s.CIDR.String()
+		body["ip_version"] = 4
+		if s.CIDR.Addr().Is6() {
+			body["ip_version"] = 6
+		}
+	}
+	set := func(field, key string, value any) {
+		if all || step.Changes(field) {
+			body[key] = value
+		}
+	}
+	set(network.FieldName, "name", step.SubnetName)
+	set(network.FieldDescription, "description", step.SubnetDescription)
+	set(network.FieldDHCP, "enable_dhcp", s.DHCP)
+	var gateway any // null: no gateway
+	if s.Gateway.IsValid() {
+		gateway = s.Gateway.String()
+	}
+	set(network.FieldGateway, "gateway_ip", gateway)
+	pools := []wirePool{}
+	for _, pool := range s.Pools {
+		pools = append(pools, wirePool{pool.Start.String(), pool.End.String()})
+	}
+	set(network.FieldAllocationPools, "allocation_pools", pools)
+	servers := []string{}
+	for _, server := range s.DNSServers {
+		servers = append(servers, server.String())
+	}
+	set(network.FieldDNSServers, "dns_nameservers", servers)
+	routes := []wireRoute{}
+	for _, route := range s.HostRoutes {
+		routes = append(routes, wireRoute{route.Destination.String(), route.NextHop.String()})
+	}
+	set(network.FieldHostRoutes, "host_routes", routes)
+	return body
+}
