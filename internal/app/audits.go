@@ -1,0 +1,105 @@
+package app
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"k8s.io/component-base/metrics"
+	"k8s.io/component-base/metrics/legacyregistry"
+	"k8s.io/klog/v2"
+
+	"cloudteam.ztgame.com/network-controller/internal/neutron"
+)
+
+var (
+	calls = metrics.NewHistogramVec(&metrics.HistogramOpts{
+		Name:           "network_controller_cloud_call_duration_seconds",
+		Help:           "Calls to Keystone and Neutron, by what was tried and how it ended (ok, or the kind of error).",
+		Buckets:        metrics.ExponentialBuckets(0.005, 2, 14),
+		StabilityLevel: metrics.ALPHA,
+	}, []string{"operation", "result"})
+	networks = metrics.NewGauge(&metrics.GaugeOpts{
+		Name:           "network_controller_networks",
+		Help:           "Networks in Neutron that bear this cluster's marker, as of the last audit.",
+		StabilityLevel: metrics.ALPHA,
+	})
+	lastAudit = metrics.NewGauge(&metrics.GaugeOpts{
+		Name:           "network_controller_last_audit_timestamp_seconds",
+		Help:           "When the last complete audit ended, in seconds since 1970.",
+		StabilityLevel: metrics.ALPHA,
+	})
+)
+
+var registerMetrics = sync.OnceFunc(func() { legacyregistry.MustRegister(calls, networks, lastAudit) })
+
+// countCall is neutron.Options.Called.
+func countCall(c neutron.Call) {
+	registerMetrics()
+	result := "ok"
+	if c.Err != nil {
+		result = neutron.KindOf(c.Err).String()
+	}
+	calls.WithLabelValues(c.Op, result).Observe(c.Duration.Seconds())
+}
+
+// auditLog makes logs, metrics and signals of audits.
+type auditLog struct {
+	logger klog.Logger
+	// recovered is called when an audit succeeds after one that failed.
+	recovered func()
+
+	mu     sync.Mutex
+	first  chan struct{}
+	failed bool
+	ended  bool
+}
+
+func (a *auditLog) audited(audit neutron.Audit) {
+	a.mu.Lock()
+	recovered := a.failed && audit.Err == nil
+	again := a.failed && audit.Err != nil
+	a.failed = audit.Err != nil
+	if !a.ended {
+		a.ended = true
+		close(a.firstLocked())
+	}
+	a.mu.Unlock()
+
+	switch {
+	case again:
+		a.logger.V(2).Info("Audit failed again", "err", audit.Err)
+	case audit.Err != nil:
+		a.logger.Info("Audit failed, the cloud is not looked at until one succeeds", "err", audit.Err)
+	default:
+		networks.Set(float64(audit.Networks))
+		lastAudit.SetToCurrentTime()
+		verbosity := 2
+		if recovered || audit.Moved > 0 {
+			verbosity = 0
+		}
+		a.logger.V(verbosity).Info("Audited", "networks", audit.Networks, "moved", audit.Moved,
+			"took", audit.Duration.Round(time.Millisecond))
+	}
+	if recovered {
+		a.recovered()
+	}
+}
+
+// awaitFirst returns when the first audit has ended, however it did, or ctx is done.
+func (a *auditLog) awaitFirst(ctx context.Context) {
+	a.mu.Lock()
+	first := a.firstLocked()
+	a.mu.Unlock()
+	select {
+	case <-first:
+	case <-ctx.Done():
+	}
+}
+
+func (a *auditLog) firstLocked() chan struct{} {
+	if a.first == nil {
+		a.first = make(chan struct{})
+	}
+	return a.first
+}

@@ -1,0 +1,118 @@
+package app
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	networkcontroller "cloudteam.ztgame.com/network-controller/internal/controller/network"
+)
+
+// Options are what the flags say. NewOptions gives the defaults.
+type Options struct {
+	// Kubeconfig and Master tell the API server; with neither, the process runs in a Pod and asks its ServiceAccount.
+	Kubeconfig string
+	Master     string
+	// KubeQPS and KubeBurst bound the requests to the API server per second.
+	KubeQPS   float32
+	KubeBurst int
+	// Cloud is a name in clouds.yaml; empty for OS_CLOUD or the OS_ variables.
+	Cloud string
+	// CloudTimeout bounds one call to the cloud.
+	CloudTimeout time.Duration
+	// Controllers are the names of the controllers to run; see enabled.
+	Controllers []string
+	// Workers is how many keys each controller syncs at a time.
+	Workers int
+	// ResyncPeriod is how often informers hand out what they hold once more.
+	ResyncPeriod time.Duration
+	// AuditInterval is how often the cloud is listed for drift.
+	AuditInterval time.Duration
+	// BindAddress serves /livez, /readyz and /metrics; empty for none.
+	BindAddress string
+}
+
+// NewOptions gives the defaults.
+func NewOptions() Options {
+	return Options{
+		KubeQPS:       200,
+		KubeBurst:     400,
+		CloudTimeout:  time.Minute,
+		Controllers:   []string{"*"},
+		Workers:       10,
+		ResyncPeriod:  30 * time.Second,
+		AuditInterval: time.Minute,
+		BindAddress:   ":8080",
+	}
+}
+
+// controllers are the names of all controllers.
+var controllers = []string{networkcontroller.Name}
+
+// AddFlags adds the flags to flags.
+func (o *Options) AddFlags(flags *pflag.FlagSet) {
+	flags.StringVar(&o.Kubeconfig, "kubeconfig", o.Kubeconfig,
+		"Path of a kubeconfig file. With neither this nor --master, the ServiceAccount of the Pod is used.")
+	flags.StringVar(&o.Master, "master", o.Master,
+		"Address of the Kubernetes API server; overrides the one in the kubeconfig.")
+	flags.Float32Var(&o.KubeQPS, "kube-api-qps", o.KubeQPS,
+		"Requests per second to the Kubernetes API server.")
+	flags.IntVar(&o.KubeBurst, "kube-api-burst", o.KubeBurst,
+		"Requests to the Kubernetes API server that may come at once.")
+	flags.StringVar(&o.Cloud, "cloud", o.Cloud,
+		"Name of the cloud in clouds.yaml. The default is $OS_CLOUD; with neither, OS_AUTH_URL and its kin are read. "+
+			"clouds.yaml is looked for at $OS_CLIENT_CONFIG_FILE, or in ., ~/.config/openstack and /etc/openstack.")
+	flags.DurationVar(&o.CloudTimeout, "cloud-timeout", o.CloudTimeout,
+		"How long one call to the cloud may take.")
+	flags.StringSliceVar(&o.Controllers, "controllers", o.Controllers,
+		"Controllers to run: '*' for all, 'name' for one, '-name' for all but one. All: "+strings.Join(controllers, ", ")+".")
+	flags.IntVar(&o.Workers, "workers", o.Workers,
+		"How many objects each controller works on at a time.")
+	flags.DurationVar(&o.ResyncPeriod, "resync-period", o.ResyncPeriod,
+		"How often informers hand out all objects once more. 0 for never.")
+	flags.DurationVar(&o.AuditInterval, "audit-interval", o.AuditInterval,
+		"How often Neutron is listed to find what others changed there, give or take a tenth.")
+	flags.StringVar(&o.BindAddress, "bind-address", o.BindAddress,
+		"Address that serves /livez, /readyz and /metrics. Empty for none.")
+}
+
+// Validate reports flags that make no sense, each with what to write instead.
+func (o *Options) Validate() error {
+	var errs []error
+	if o.Workers < 1 {
+		errs = append(errs, fmt.Errorf("--workers=%d: write at least 1", o.Workers))
+	}
+	if o.AuditInterval < time.Second {
+		errs = append(errs, fmt.Errorf("--audit-interval=%s: write at least 1s", o.AuditInterval))
+	}
+	if o.ResyncPeriod < 0 {
+		errs = append(errs, fmt.Errorf("--resync-period=%s: write 0 or more", o.ResyncPeriod))
+	}
+	if o.CloudTimeout < time.Second {
+		errs = append(errs, fmt.Errorf("--cloud-timeout=%s: write at least 1s", o.CloudTimeout))
+	}
+	for _, name := range o.Controllers {
+		if bare := strings.TrimPrefix(name, "-"); name != "*" && !slices.Contains(controllers, bare) {
+			errs = append(errs, fmt.Errorf("--controllers: there is no controller %q: write * or some of %s",
+				bare, strings.Join(controllers, ", ")))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// enabled reports whether the controller of the given name is to run. As in kube-controller-manager, a name by itself
+// beats '*', whatever their order.
+func (o *Options) enabled(name string) bool {
+	switch {
+	case slices.Contains(o.Controllers, name):
+		return true
+	case slices.Contains(o.Controllers, "-"+name):
+		return false
+	default:
+		return slices.Contains(o.Controllers, "*")
+	}
+}

@@ -1,0 +1,61 @@
+package controller
+
+import (
+	"sync"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
+	"k8s.io/client-go/tools/cache"
+)
+
+// Expectations remember, for each key, the newest resourceVersion that this process wrote, so that a sync can tell
+// whether the informer's cache has come that far. To act on an older state would be to act on the world before one's own
+// last act: to add a finalizer again, or to create what was just created. (The idea is that of KEP-5647.)
+//
+// It is safe for concurrent use. The zero value is ready.
+type Expectations struct {
+	mu      sync.Mutex
+	written map[cache.ObjectName]expectation
+}
+
+type expectation struct {
+	uid             types.UID
+	resourceVersion string
+}
+
+// Written notes what a write returned.
+func (e *Expectations) Written(key cache.ObjectName, uid types.UID, resourceVersion string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.written == nil {
+		e.written = map[cache.ObjectName]expectation{}
+	}
+	e.written[key] = expectation{uid, resourceVersion}
+}
+
+// Met reports whether a cached object is at least as new as the last write noted for its key. An object of another UID
+// is another object, of which nothing is expected; the informer will hand out the newer of the two.
+func (e *Expectations) Met(key cache.ObjectName, uid types.UID, resourceVersion string) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	want, ok := e.written[key]
+	if !ok {
+		return true
+	}
+	if want.uid == uid {
+		// An API server whose versions do not compare gives no way to wait for one.
+		order, err := resourceversion.CompareResourceVersion(resourceVersion, want.resourceVersion)
+		if err == nil && order < 0 {
+			return false
+		}
+	}
+	delete(e.written, key)
+	return true
+}
+
+// Forget drops what is noted for a key, once its object is gone.
+func (e *Expectations) Forget(key cache.ObjectName) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	delete(e.written, key)
+}

@@ -1,0 +1,17 @@
+package controller
+
+import (
+	"sync"
+
+	"k8s.io/component-base/metrics"
+	"k8s.io/component-base/metrics/legacyregistry"
+)
+
+// Depth, latency and retries of the queues are client-go's own workqueue metrics.
+var panics = metrics.NewCounterVec(&metrics.CounterOpts{
+	Name:           "network_controller_sync_panics_total",
+	Help:           "Panics in syncs, by controller. Each is a bug; the key was tried again.",
+	StabilityLevel: metrics.ALPHA,
+}, []string{"controller"})
+
+var registerMetrics = sync.OnceFunc(func() { legacyregistry.MustRegister(panics) })

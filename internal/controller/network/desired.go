@@ -1,0 +1,99 @@
+package network
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"strings"
+
+	"cloudteam.ztgame.com/network-controller/internal/network"
+	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+)
+
+// desired brings a Network's spec into the domain's canonical form. The API server refuses most of what cannot be parsed
+// here; what came in another way gives *network.FieldErrors, joined.
+func desired(cluster string, obj *cloudteamv1.Network) (network.Spec, error) {
+	spec := network.Spec{
+		Owner:        ownerOf(cluster, obj),
+		Name:         obj.Name,
+		Description:  obj.Spec.Description,
+		PortSecurity: obj.Spec.PortSecurity,
+	}
+	if obj.Spec.MTU != nil {
+		spec.MTU = int(*obj.Spec.MTU)
+	}
+	subnet, err := desiredSubnet(obj.Spec.SubnetSpec)
+	if err != nil {
+		return network.Spec{}, err
+	}
+	spec.Subnets = []network.Subnet{subnet}
+	if err := spec.Validate(); err != nil {
+		return network.Spec{}, err
+	}
+	return spec, nil
+}
+
+func ownerOf(cluster string, obj *cloudteamv1.Network) network.Owner {
+	return network.Owner{Cluster: cluster, Object: string(obj.UID)}
+}
+
+func desiredSubnet(s cloudteamv1.SubnetSpec) (network.Subnet, error) {
+	var errs []error
+	refuse := func(field, format string, args ...any) {
+		errs = append(errs, &network.FieldError{Field: field, Problem: fmt.Sprintf(format, args...)})
+	}
+	addr := func(field, text string) netip.Addr {
+		a, err := netip.ParseAddr(text)
+		if err != nil || a.Zone() != "" || a.Is4In6() {
+			refuse(field, "%q is no address: write one such as 192.168.0.1 or fd00::1", text)
+			return netip.Addr{}
+		}
+		return a
+	}
+	prefix := func(field, text string) netip.Prefix {
+		p, err := netip.ParsePrefix(text)
+		if err != nil || p.Addr().Is4In6() {
+			refuse(field, "%q is no CIDR: write a network address and prefix length, such as 192.168.0.0/16", text)
+			return netip.Prefix{}
+		}
+		return p
+	}
+
+	subnet := network.Subnet{CIDR: prefix("cidr", s.CIDR), DHCP: s.DHCP == nil || *s.DHCP}
+	switch {
+	case s.Gateway == "" && subnet.CIDR.IsValid():
+		subnet.Gateway = network.DefaultGateway(subnet.CIDR)
+	case s.Gateway != "" && s.Gateway != cloudteamv1.GatewayNone:
+		subnet.Gateway = addr("gateway", s.Gateway)
+	}
+	for i, pool := range s.AllocationPools {
+		field := fmt.Sprintf("allocationPools[%d]", i)
+		subnet.Pools = append(subnet.Pools, network.Range{
+			Start: addr(field+".start", pool.Start), End: addr(field+".end", pool.End),
+		})
+	}
+	for i, server := range s.DNSServers {
+		subnet.DNSServers = append(subnet.DNSServers, addr(fmt.Sprintf("dnsServers[%d]", i), server))
+	}
+	for i, route := range s.HostRoutes {
+		field := fmt.Sprintf("hostRoutes[%d]", i)
+		subnet.HostRoutes = append(subnet.HostRoutes, network.Route{
+			Destination: prefix(field+".destination", route.Destination),
+			NextHop:     addr(field+".nextHop", route.NextHop),
+		})
+	}
+	if len(errs) > 0 {
+		return network.Subnet{}, errors.Join(errs...)
+	}
+	// Pools that overlap must be seen before the canonical form joins them.
+	if err := subnet.Validate(); err != nil {
+		return network.Subnet{}, err
+	}
+	if len(subnet.Pools) == 0 {
+		subnet.Pools = network.DefaultPools(subnet.CIDR, subnet.Gateway)
+	}
+	return subnet.Canonical(), nil
+}
+
+// sentence joins the lines of a joined error.
+func sentence(err error) string { return strings.ReplaceAll(err.Error(), "\n", "; ") }
