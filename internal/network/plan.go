@@ -3,6 +3,7 @@ package network
 import (
 	"fmt"
 	"net/netip"
+	"strconv"
 )
 
 // Plan gives the steps that make observed as spec says, in the order in which they have to be taken. It is empty where
@@ -156,7 +157,9 @@ func updateNetwork(spec Spec, actual ObservedNetwork) (Step, bool) {
 		add(FieldName, want.Name, actual.Name)
 	}
 	if want.Description != actual.Description {
-		add(FieldDescription, want.Description, actual.Description)
+		// The marker is the same on both sides (Plan has seen to that), so it is left out.
+		got, _, _ := ParseDescription(actual.Description)
+		add(FieldDescription, strconv.Quote(spec.Description), strconv.Quote(got))
 	}
 	if want.AdminStateUp != actual.AdminStateUp {
 		add(FieldAdminState, upDown(want.AdminStateUp), upDown(actual.AdminStateUp))
