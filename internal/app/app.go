@@ -35,8 +35,8 @@ var Version = "v0.0.0"
 func userAgent() string { return "network-controller/" + Version }
 
 // Run runs the controllers until ctx is done. It then stops in the reverse order of starting: the workers finish what
-// they are at, and only then do the informers, the Inventory and the health server end. An error means that it could not
-// start, or that a part failed.
+// they are at, and only then do the informers, the Inventory and the health server end. An error means that it could
+// not start, or that a part failed.
 func Run(ctx context.Context, o Options) error {
 	if err := o.Validate(); err != nil {
 		return err
@@ -62,11 +62,14 @@ func Run(ctx context.Context, o Options) error {
 	logger.Info("Starting", "version", Version, "kubernetes", config.Host, "cloud", credentials.String())
 
 	cluster, err := clusterUID(ctx, kube)
-	if err != nil {
-		return stopped(ctx, err)
+	if err == nil {
+		err = awaitCRDs(ctx, client)
 	}
-	if err := awaitCRDs(ctx, client); err != nil {
-		return stopped(ctx, err)
+	if ctx.Err() != nil {
+		return nil // told to stop before it began
+	}
+	if err != nil {
+		return err
 	}
 
 	// What the controllers stand on ends after them.
@@ -123,14 +126,6 @@ func Run(ctx context.Context, o Options) error {
 	err = errors.Join(err, base.Wait())
 	factory.Shutdown()
 	logger.Info("Stopped")
-	return err
-}
-
-// stopped makes no error of what failed because the process was told to stop.
-func stopped(ctx context.Context, err error) error {
-	if ctx.Err() != nil {
-		return nil
-	}
 	return err
 }
 

@@ -14,12 +14,12 @@ func NewCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "network-controller",
 		Short: "Make Network objects real in OpenStack Neutron",
-		Long: `network-controller watches Networks (cloudteam.ztgame.com/v1) in Kubernetes and keeps, for each, one network
-with its subnet in OpenStack Neutron: created when the object is applied, put right when somebody changes it, deleted
-before the object goes.
+		Long: `network-controller watches Networks (cloudteam.ztgame.com/v1) in Kubernetes and keeps, for each,
+one network with its subnet in OpenStack Neutron: created when the object is applied, put right when
+somebody changes it, deleted before the object goes.
 
-It needs the CRDs (kubectl apply -f config/crd/), an API server and a cloud. SIGTERM lets running work finish and then
-stops; a second one stops at once.`,
+It needs the CRDs (kubectl apply -f config/crd/), an API server and a cloud. SIGTERM lets running work
+finish and then stops; a second one stops at once.`,
 		Example: `  # From outside the cluster, with the cloud "mycloud" of ~/.config/openstack/clouds.yaml:
   network-controller --kubeconfig ~/.kube/config --cloud mycloud
 

@@ -69,7 +69,8 @@ func (o *Options) AddFlags(flags *pflag.FlagSet) {
 	flags.DurationVar(&o.CloudTimeout, "cloud-timeout", o.CloudTimeout,
 		"How long one call to the cloud may take.")
 	flags.StringSliceVar(&o.Controllers, "controllers", o.Controllers,
-		"Controllers to run: '*' for all, 'name' for one, '-name' for all but one. All: "+strings.Join(controllers, ", ")+".")
+		"Controllers to run: '*' for all, 'name' for one, '-name' for all but one. All: "+
+			strings.Join(controllers, ", ")+".")
 	flags.IntVar(&o.Workers, "workers", o.Workers,
 		"How many objects each controller works on at a time.")
 	flags.DurationVar(&o.ResyncPeriod, "resync-period", o.ResyncPeriod,

@@ -9,8 +9,8 @@ import (
 )
 
 // Expectations remember, for each key, the newest resourceVersion that this process wrote, so that a sync can tell
-// whether the informer's cache has come that far. To act on an older state would be to act on the world before one's own
-// last act: to add a finalizer again, or to create what was just created. (The idea is that of KEP-5647.)
+// whether the informer's cache has come that far. To act on an older state would be to act on the world before one's
+// own last act: to add a finalizer again, or to create what was just created. (The idea is that of KEP-5647.)
 //
 // It is safe for concurrent use. The zero value is ready.
 type Expectations struct {

@@ -19,8 +19,8 @@ import (
 // look at the present state, and MUST NOT assume why it was called, that it was called for every change, or that it was
 // not called before. Syncs of one key never overlap.
 //
-// An error puts the key back on the queue, with backoff; an error that has a method RetryAfter() time.Duration names its
-// own pause. Without an error, a positive Result.RequeueAfter puts it back after that time.
+// An error puts the key back on the queue, with backoff; an error that has a method RetryAfter() time.Duration names
+// its own pause. Without an error, a positive Result.RequeueAfter puts it back after that time.
 type Sync func(ctx context.Context, key cache.ObjectName) (Result, error)
 
 // Result is what a sync without an error asks for.
@@ -94,7 +94,8 @@ func (l *Loop) Handler() cache.ResourceEventHandler {
 func (l *Loop) enqueueObject(obj any) {
 	key, err := cache.DeletionHandlingObjectToName(obj)
 	if err != nil {
-		klog.Background().Error(err, "Event of an object without a key", "controller", l.name, "type", fmt.Sprintf("%T", obj))
+		klog.Background().Error(err, "Event of an object without a key",
+			"controller", l.name, "type", fmt.Sprintf("%T", obj))
 		return
 	}
 	l.queue.Add(key)

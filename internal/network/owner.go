@@ -41,8 +41,8 @@ func (o Owner) Describe(description string) string {
 }
 
 // ParseDescription splits what Neutron holds into the user's part and the owner. It reports false where the text does
-// not end with a well-formed marker; the text is then all the user's. ParseDescription(o.Describe(d)) gives back d and o
-// for every d.
+// not end with a well-formed marker; the text is then all the user's. ParseDescription(o.Describe(d)) gives back d and
+// o for every d.
 func ParseDescription(text string) (description string, owner Owner, ok bool) {
 	inner, found := strings.CutSuffix(text, markerSuffix)
 	if !found {

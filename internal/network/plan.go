@@ -80,8 +80,8 @@ func PlanDelete(owner Owner, observed Observed) (Change, error) {
 	return change, nil
 }
 
-// PlanRelease gives the steps that take the owner's marker off everything and leave it in place. The network comes last:
-// as long as it bears the marker, an interrupted release is found and taken up again.
+// PlanRelease gives the steps that take the owner's marker off everything and leave it in place. The network comes
+// last: as long as it bears the marker, an interrupted release is found and taken up again.
 func PlanRelease(owner Owner, observed Observed) Change {
 	const reason = "its object is being deleted with deletionPolicy Retain"
 	var change Change
@@ -223,8 +223,8 @@ func planSubnet(spec Spec, n ObservedNetwork, declared Subnet) (step Step, neede
 }
 
 func blockedBySubnet(owner Owner, n ObservedNetwork, s ObservedSubnet, declared Subnet) error {
-	return &BlockedError{fmt.Sprintf("network %s holds subnet %s (%s), which does not bear the marker %s and lies where "+
-		"%s is declared: delete that subnet, or end its description with the marker",
+	return &BlockedError{fmt.Sprintf("network %s holds subnet %s (%s), which does not bear the marker %s and lies "+
+		"where %s is declared: delete that subnet, or end its description with the marker",
 		n.ID, s.ID, s.CIDR, owner, declared.CIDR)}
 }
 

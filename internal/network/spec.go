@@ -85,7 +85,9 @@ func (s Spec) Validate() error {
 			}
 		}
 		if s.MTU < least || s.MTU > 65535 {
-			errs = append(errs, &FieldError{FieldMTU, fmt.Sprintf("%d is out of range: write %d to 65535", s.MTU, least)})
+			errs = append(errs, &FieldError{
+				FieldMTU, fmt.Sprintf("%d is out of range: write %d to 65535", s.MTU, least),
+			})
 		}
 	}
 	for i, subnet := range s.Subnets {

@@ -95,8 +95,8 @@ func DefaultGateway(cidr netip.Prefix) netip.Addr {
 // DefaultPools are the ranges that Neutron gives addresses from where none are named: every address but the network's
 // own, the IPv4 broadcast address, and the gateway (neutron.ipam.utils.generate_pools).
 //
-// They are computed here, and not left to Neutron, because Neutron refuses a new gateway that lies in the pools which it
-// once computed around the old one: gateway and pools have to change in one request.
+// They are computed here, and not left to Neutron, because Neutron refuses a new gateway that lies in the pools which
+// it once computed around the old one: gateway and pools have to change in one request.
 func DefaultPools(cidr netip.Prefix, gateway netip.Addr) []Range {
 	first, last := usable(cidr)
 	if !first.IsValid() {
@@ -171,7 +171,8 @@ func (s Subnet) Validate() error {
 	first, last := usable(s.CIDR)
 	hosts := Range{first, last}
 	if s.Gateway.IsValid() && !hosts.contains(s.Gateway) {
-		refuse("gateway", "%s is not an address for a host of %s: write one from %s to %s", s.Gateway, s.CIDR, first, last)
+		refuse("gateway", "%s is not an address for a host of %s: write one from %s to %s",
+			s.Gateway, s.CIDR, first, last)
 	}
 	for i, pool := range s.Pools {
 		field := fmt.Sprintf("allocationPools[%d]", i)
@@ -201,7 +202,8 @@ func (s Subnet) Validate() error {
 	for i, route := range s.HostRoutes {
 		field := fmt.Sprintf("hostRoutes[%d]", i)
 		if route.Destination != route.Destination.Masked() {
-			refuse(field+".destination", "%s has host bits set: write %s", route.Destination, route.Destination.Masked())
+			refuse(field+".destination", "%s has host bits set: write %s",
+				route.Destination, route.Destination.Masked())
 		}
 		if route.Destination.Addr().Is4() != s.CIDR.Addr().Is4() || route.NextHop.Is4() != s.CIDR.Addr().Is4() {
 			refuse(field, "%s is not of the family of %s", route, s.CIDR)

@@ -47,8 +47,8 @@ func LoadCredentials(name string) (Credentials, error) {
 	}
 	if name == "" {
 		if os.Getenv("OS_AUTH_URL") == "" {
-			return Credentials{}, errors.New("no cloud is named: give --cloud or set OS_CLOUD to a name in clouds.yaml, " +
-				"or set OS_AUTH_URL, OS_USERNAME, OS_PASSWORD, OS_PROJECT_NAME and their domains")
+			return Credentials{}, errors.New("no cloud is named: give --cloud or set OS_CLOUD to a name in " +
+				"clouds.yaml, or set OS_AUTH_URL, OS_USERNAME, OS_PASSWORD, OS_PROJECT_NAME and their domains")
 		}
 		return credentialsFromEnvironment()
 	}
@@ -135,7 +135,8 @@ func parse(name, source string, content []byte, region string) (Credentials, err
 	options := []clouds.ParseOption{
 		clouds.WithCloudName(name), clouds.WithCloudsYAML(bytes.NewReader(content)), clouds.WithRegion(region),
 	}
-	if secure, err := os.Open(filepath.Join(filepath.Dir(source), "secure.yaml")); err == nil && name != environmentCloud {
+	secure, err := os.Open(filepath.Join(filepath.Dir(source), "secure.yaml"))
+	if err == nil && name != environmentCloud {
 		defer secure.Close()
 		options = append(options, clouds.WithSecureYAML(secure))
 	}
@@ -180,8 +181,7 @@ func cloudNames(known map[string]any) string {
 
 // pathCause leaves the path out of a file error, since the message names it already.
 func pathCause(err error) error {
-	var path *fs.PathError
-	if errors.As(err, &path) {
+	if path, ok := errors.AsType[*fs.PathError](err); ok {
 		return path.Err
 	}
 	return err

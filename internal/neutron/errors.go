@@ -104,8 +104,7 @@ func (e *Error) Unwrap() error { return e.cause }
 
 // KindOf gives an error's kind. What is no *Error is Transient.
 func KindOf(err error) Kind {
-	var e *Error
-	if errors.As(err, &e) {
+	if e, ok := errors.AsType[*Error](err); ok {
 		return e.Kind
 	}
 	return Transient

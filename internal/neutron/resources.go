@@ -211,7 +211,8 @@ func (c *Cloud) remove(ctx context.Context, step network.Step) error {
 		path = "subnets/"
 	}
 	err := c.do(ctx, request{
-		op: string(step.Action), method: http.MethodDelete, path: path + url.PathEscape(step.ID), revision: &step.Revision,
+		op: string(step.Action), method: http.MethodDelete, path: path + url.PathEscape(step.ID),
+		revision: &step.Revision,
 	})
 	if IsNotFound(err) {
 		return nil

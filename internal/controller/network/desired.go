@@ -10,8 +10,8 @@ import (
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
 
-// desired brings a Network's spec into the domain's canonical form. The API server refuses most of what cannot be parsed
-// here; what came in another way gives *network.FieldErrors, joined.
+// desired brings a Network's spec into the domain's canonical form. The API server refuses most of what cannot be
+// parsed here; what came in another way gives *network.FieldErrors, joined.
 func desired(cluster string, obj *cloudteamv1.Network) (network.Spec, error) {
 	spec := network.Spec{
 		Owner:        ownerOf(cluster, obj),

@@ -16,7 +16,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
-	"k8s.io/utils/ptr"
 
 	"cloudteam.ztgame.com/network-controller/internal/controller"
 	"cloudteam.ztgame.com/network-controller/internal/network"
@@ -172,8 +171,8 @@ func (c *Controller) report(
 		return nil
 	}
 
-	// Server-side apply of the whole status: what is not in it any more is removed with it. The UID keeps it off another
-	// object of the same name.
+	// Server-side apply of the whole status: what is not in it any more is removed with it. The UID keeps it off
+	// another object of the same name.
 	patch, err := json.Marshal(map[string]any{
 		"apiVersion": cloudteamv1.SchemeGroupVersion.String(),
 		"kind":       "Network",
@@ -184,7 +183,7 @@ func (c *Controller) report(
 		return err
 	}
 	written, err := c.client.CloudteamV1().Networks(obj.Namespace).Patch(ctx, obj.Name, types.ApplyPatchType, patch,
-		metav1.PatchOptions{FieldManager: fieldManager, Force: ptr.To(true)}, "status")
+		metav1.PatchOptions{FieldManager: fieldManager, Force: new(true)}, "status")
 	if apierrors.IsNotFound(err) {
 		return nil
 	}

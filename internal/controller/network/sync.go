@@ -148,8 +148,8 @@ func (c *Controller) converge(ctx context.Context, obj *cloudteamv1.Network, spe
 	return o.failed(o.err)
 }
 
-// leaveDrift splits a change into what is done under driftPolicy Report all the same, the removal of duplicates, and the
-// differences that are reported and left.
+// leaveDrift splits a change into what is done under driftPolicy Report all the same, the removal of duplicates, and
+// the differences that are reported and left.
 func leaveDrift(change network.Change) (rest network.Change, drift []network.Difference) {
 	for _, step := range change {
 		if step.Action == network.DeleteNetwork {
@@ -211,8 +211,8 @@ type unmarked struct {
 }
 
 func (e *unmarked) Error() string {
-	return fmt.Sprintf("network %s no longer bears its owner's marker: end its description with %s to have it kept, or "+
-		"delete it to have a new one made", e.networkID, e.owner)
+	return fmt.Sprintf("network %s no longer bears its owner's marker: end its description with %s to have it kept, "+
+		"or delete it to have a new one made", e.networkID, e.owner)
 }
 
 // look gives what Neutron has of the object's, from a list that is new enough for "nothing" to mean nothing. Where the
@@ -251,8 +251,8 @@ func (c *Controller) rereadAll(ctx context.Context, observed network.Observed) e
 	return nil
 }
 
-// apply takes the steps, and remembers a create whose outcome is not known: before the next one, a list has to show that
-// there is nothing.
+// apply takes the steps, and remembers a create whose outcome is not known: before the next one, a list has to show
+// that there is nothing.
 func (c *Controller) apply(ctx context.Context, uid types.UID, change network.Change) (network.Change, error) {
 	logger := klog.FromContext(ctx)
 	done, err := c.inventory.Apply(ctx, change)
@@ -296,8 +296,7 @@ func (c *Controller) release(ctx context.Context, obj *cloudteamv1.Network) (o o
 	}
 	for range rounds {
 		observed, err := c.look(ctx, obj, owner)
-		var foreign *unmarked
-		if errors.As(err, &foreign) {
+		if foreign, ok := errors.AsType[*unmarked](err); ok {
 			// Somebody took the marker off. It is not ours to delete any more.
 			c.recorder.Eventf(obj, corev1.EventTypeNormal, cloudteamv1.EventRetained,
 				"Left network %s in Neutron: it no longer bears its owner's marker", foreign.networkID)
