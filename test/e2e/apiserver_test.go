@@ -1,0 +1,233 @@
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/yaml"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/discovery/cached/memory"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/restmapper"
+
+	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+)
+
+// patience is how long a test waits for something that a healthy system does in a second or two.
+const patience = time.Minute
+
+// applyAll applies every object of the YAML files in a folder, as kubectl apply -f does.
+func applyAll(ctx context.Context, config *rest.Config, dir string) error {
+	discoverer, err := discovery.NewDiscoveryClientForConfig(config)
+	if err != nil {
+		return err
+	}
+	mapper := restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(discoverer))
+	client, err := dynamic.NewForConfig(config)
+	if err != nil {
+		return err
+	}
+	files, err := filepath.Glob(filepath.Join(dir, "*.yaml"))
+	if err != nil || len(files) == 0 {
+		return fmt.Errorf("no YAML files in %s", dir)
+	}
+	// A namespace may stand in a later file than what goes into it.
+	var objects []*unstructured.Unstructured
+	for _, file := range files {
+		content, err := os.ReadFile(file)
+		if err != nil {
+			return err
+		}
+		decoder := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(content), 4096)
+		for {
+			object := &unstructured.Unstructured{}
+			if err := decoder.Decode(&object.Object); errors.Is(err, io.EOF) {
+				break
+			} else if err != nil {
+				return fmt.Errorf("%s: %w", file, err)
+			}
+			switch {
+			case object.GetKind() == "Kustomization" || len(object.Object) == 0:
+			case object.GetKind() == "Namespace":
+				objects = append([]*unstructured.Unstructured{object}, objects...)
+			default:
+				objects = append(objects, object)
+			}
+		}
+	}
+	for _, object := range objects {
+		kind := object.GroupVersionKind()
+		mapping, err := mapper.RESTMapping(kind.GroupKind(), kind.Version)
+		if err != nil {
+			return err
+		}
+		var resource dynamic.ResourceInterface = client.Resource(mapping.Resource)
+		if mapping.Scope.Name() == meta.RESTScopeNameNamespace {
+			resource = client.Resource(mapping.Resource).Namespace(object.GetNamespace())
+		}
+		_, err = resource.Apply(ctx, object.GetName(), object, metav1.ApplyOptions{FieldManager: "e2e", Force: true})
+		if err != nil {
+			return fmt.Errorf("applying %s %s: %w", kind.Kind, object.GetName(), err)
+		}
+	}
+	return nil
+}
+
+// newNamespace makes a namespace for one test. It stays until the API server stops: there is no controller-manager that
+// would empty it.
+func newNamespace(t *testing.T) string {
+	t.Helper()
+	namespace, err := kube.CoreV1().Namespaces().Create(t.Context(),
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "e2e-"}}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatalf("making a namespace: %v", err)
+	}
+	return namespace.Name
+}
+
+// apply creates a Network, and deletes it when the test ends.
+func apply(t *testing.T, namespace, name string, spec cloudteamv1.NetworkSpec) *cloudteamv1.Network {
+	t.Helper()
+	object := &cloudteamv1.Network{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, Spec: spec}
+	created, err := networks.CloudteamV1().Networks(namespace).Create(t.Context(), object, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatalf("creating Network %s: %v", name, err)
+	}
+	return created
+}
+
+// edit merges a patch into a Network's spec and returns the generation that it made.
+func edit(t *testing.T, namespace, name, spec string) int64 {
+	t.Helper()
+	edited, err := networks.CloudteamV1().Networks(namespace).Patch(t.Context(), name, types.MergePatchType,
+		[]byte(`{"spec":`+spec+`}`), metav1.PatchOptions{})
+	if err != nil {
+		t.Fatalf("editing Network %s: %v", name, err)
+	}
+	return edited.Generation
+}
+
+func get(t *testing.T, namespace, name string) *cloudteamv1.Network {
+	t.Helper()
+	object, err := networks.CloudteamV1().Networks(namespace).Get(t.Context(), name, metav1.GetOptions{})
+	if err != nil {
+		t.Fatalf("reading Network %s: %v", name, err)
+	}
+	return object
+}
+
+// awaitReady waits until a Network is Ready at its present generation.
+func awaitReady(t *testing.T, namespace, name string) *cloudteamv1.Network {
+	t.Helper()
+	return awaitCondition(t, namespace, name, cloudteamv1.ConditionReady, metav1.ConditionTrue, "")
+}
+
+// awaitCondition waits until a condition has a status and, unless empty, a reason, at the present generation.
+func awaitCondition(
+	t *testing.T, namespace, name, condition string, status metav1.ConditionStatus, reason string,
+) *cloudteamv1.Network {
+	t.Helper()
+	var object *cloudteamv1.Network
+	eventually(t, func() error {
+		object = get(t, namespace, name)
+		is := meta.FindStatusCondition(object.Status.Conditions, condition)
+		if is == nil || is.Status != status || reason != "" && is.Reason != reason ||
+			is.ObservedGeneration != object.Generation {
+			return fmt.Errorf("generation %d: want %s=%s %s, have %s",
+				object.Generation, condition, status, reason, asJSON(object.Status.Conditions))
+		}
+		return nil
+	})
+	return object
+}
+
+// remove deletes a Network and waits until it is gone.
+func remove(t *testing.T, namespace, name string) {
+	t.Helper()
+	client := networks.CloudteamV1().Networks(namespace)
+	err := client.Delete(t.Context(), name, metav1.DeleteOptions{})
+	if err != nil && !apierrors.IsNotFound(err) {
+		t.Fatalf("deleting Network %s: %v", name, err)
+	}
+	awaitGone(t, namespace, name)
+}
+
+func awaitGone(t *testing.T, namespace, name string) {
+	t.Helper()
+	eventually(t, func() error {
+		object, err := networks.CloudteamV1().Networks(namespace).Get(t.Context(), name, metav1.GetOptions{})
+		if apierrors.IsNotFound(err) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		return fmt.Errorf("it is still there: %s", asJSON(object.Status.Conditions))
+	})
+}
+
+// awaitEvent waits for an Event of a Network with the reason and a message that contains the text.
+func awaitEvent(t *testing.T, namespace, name, reason, text string) {
+	t.Helper()
+	eventually(t, func() error {
+		events, err := kube.CoreV1().Events(namespace).List(t.Context(), metav1.ListOptions{})
+		if err != nil {
+			return err
+		}
+		var seen []string
+		for _, e := range events.Items {
+			if e.InvolvedObject.Name != name {
+				continue
+			}
+			if e.Reason == reason && strings.Contains(e.Message, text) {
+				return nil
+			}
+			seen = append(seen, e.Reason+": "+e.Message)
+		}
+		return fmt.Errorf("no Event %s with %q; there are %q", reason, text, seen)
+	})
+}
+
+// eventually polls until check gives nil, and fails the test with its last error when patience ends.
+func eventually(t *testing.T, check func() error) {
+	t.Helper()
+	deadline := time.NewTimer(patience)
+	defer deadline.Stop()
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		err := check()
+		if err == nil {
+			return
+		}
+		select {
+		case <-tick.C:
+		case <-deadline.C:
+			t.Fatalf("after %s: %v", patience, err)
+		}
+	}
+}
+
+func asJSON(value any) string {
+	text, err := json.Marshal(value)
+	if err != nil {
+		return err.Error()
+	}
+	return string(text)
+}
