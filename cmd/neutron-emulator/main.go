@@ -1,0 +1,149 @@
+// Command neutron-emulator serves an OpenStack cloud in memory: Keystone and Neutron on one address, for development,
+// demonstrations and tests that have no real cloud at hand. See the package neutrontest for what it can do.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"cloudteam.ztgame.com/network-controller/internal/neutron/neutrontest"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	switch err := run(ctx, os.Args[1:], os.Stdout, os.Stderr); {
+	case errors.Is(err, flag.ErrHelp):
+	case err != nil:
+		fmt.Fprintln(os.Stderr, "neutron-emulator:", err)
+		stop()
+		os.Exit(1)
+	}
+}
+
+const usage = `neutron-emulator serves an OpenStack cloud in memory: Keystone below /identity and Neutron below /networking.
+All that it knows is lost when it stops. It listens on loopback unless told otherwise: its passwords protect nothing.
+
+Usage:
+  neutron-emulator [flags]
+
+Example: a cloud whose calls cost what they cost on a real one, and a network made in it
+  neutron-emulator --listen=127.0.0.1:9696 --clouds-yaml=/tmp/clouds.yaml --delay=real &
+  export OS_CLIENT_CONFIG_FILE=/tmp/clouds.yaml OS_CLOUD=tenant
+  openstack network create example
+
+The clouds in the file are admin (role admin) and tenant (role member), with passwords, and admin-credential and
+tenant-credential, the same with application credentials.
+
+Flags:
+`
+
+// options are the command line.
+type options struct {
+	listen     string
+	cloudsYAML string
+	delay      string
+	logCalls   bool
+	quota      int
+}
+
+func parse(args []string, stderr io.Writer) (options, error) {
+	var o options
+	flags := flag.NewFlagSet("neutron-emulator", flag.ContinueOnError)
+	flags.SetOutput(stderr)
+	flags.StringVar(&o.listen, "listen", "127.0.0.1:0", "`address` to listen on; port 0 takes a free one")
+	flags.StringVar(&o.cloudsYAML, "clouds-yaml", "", "write a clouds.yaml for this cloud to the file at `path` (mode 0600)")
+	flags.StringVar(&o.delay, "delay", "0",
+		"how long a call takes: a `duration` such as 20ms, or \"real\" for what was measured on a real Neutron, one call at a time")
+	flags.BoolVar(&o.logCalls, "log-calls", false, "write a line for each call to standard error")
+	flags.IntVar(&o.quota, "quota", neutrontest.Unlimited,
+		"default quota of each project for networks, for subnets, for ports and for routers; -1 is none")
+	flags.Usage = func() {
+		fmt.Fprint(stderr, usage)
+		flags.PrintDefaults()
+	}
+	if err := flags.Parse(args); err != nil {
+		return o, err
+	}
+	if flags.NArg() > 0 {
+		return o, fmt.Errorf("unexpected argument %q: everything is said by flags, see --help", flags.Arg(0))
+	}
+	return o, nil
+}
+
+// server makes the cloud that the options describe.
+func (o options) server(stderr io.Writer) (*neutrontest.Server, error) {
+	settings := neutrontest.Options{Quotas: map[string]int{
+		"network": o.quota, "subnet": o.quota, "port": o.quota, "router": o.quota,
+	}}
+	if o.delay == "real" {
+		settings.Delay, settings.Workers = neutrontest.MeasuredDelay, 1
+	} else {
+		d, err := time.ParseDuration(o.delay)
+		if err != nil || d < 0 {
+			return nil, fmt.Errorf("--delay=%s: give a duration that is not negative, such as 20ms, or the word real", o.delay)
+		}
+		settings.Delay = neutrontest.FixedDelay(d)
+	}
+	if o.logCalls {
+		settings.OnCall = func(c neutrontest.Call) {
+			fmt.Fprintf(stderr, "%s %s %s: %d (items: %d)\n",
+				time.Now().Format(time.RFC3339Nano), c.Method, c.Path, c.Status, c.Items)
+		}
+	}
+	return neutrontest.New(settings), nil
+}
+
+// run serves until the context ends.
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
+	o, err := parse(args, stderr)
+	if err != nil {
+		return err
+	}
+	server, err := o.server(stderr)
+	if err != nil {
+		return err
+	}
+	listener, err := server.Listen(o.listen, nil)
+	if err != nil {
+		return err
+	}
+	if o.cloudsYAML != "" {
+		if err := writePrivate(o.cloudsYAML, listener.CloudsYAML()); err != nil {
+			return errors.Join(err, listener.Close())
+		}
+	}
+	fmt.Fprintf(stdout, "neutron-emulator: listening on %s\n", listener.URL)
+	if o.cloudsYAML != "" {
+		fmt.Fprintf(stdout, "neutron-emulator: clouds.yaml: %s\n", o.cloudsYAML)
+	}
+	select {
+	case <-ctx.Done():
+		return listener.Close()
+	case err := <-listener.Failed():
+		return fmt.Errorf("serving ended: %w", err)
+	}
+}
+
+// writePrivate writes a file that only its owner can read, also where a file with other rights was before. It is there
+// as a whole or not at all, for others may be waiting for it.
+func writePrivate(path, text string) error {
+	part := path + ".part"
+	if err := os.Remove(part); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("write --clouds-yaml: %w", err)
+	}
+	if err := os.WriteFile(part, []byte(text), 0o600); err != nil {
+		return fmt.Errorf("write --clouds-yaml (does its folder exist?): %w", err)
+	}
+	if err := os.Rename(part, path); err != nil {
+		return fmt.Errorf("write --clouds-yaml: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,230 @@
+package neutrontest
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+)
+
+// network is a layer 2 segment that subnets and ports belong to.
+type network struct {
+	standard
+	adminStateUp bool
+	mtu          int
+	shared       bool
+	external     bool
+	portSecurity bool
+	dnsDomain    string
+	segment      int // vxlan id
+}
+
+// public is whether others than the owner see the network.
+func (n *network) public() bool { return n.shared || n.external }
+
+// segmentIDs gives out vxlan ids, the lowest free one first.
+type segmentIDs struct {
+	limit int // Unlimited or the number of ids there are
+	next  int
+	used  map[int]bool
+	freed []int
+}
+
+func (s *segmentIDs) take() (int, bool) {
+	if n := len(s.freed); n > 0 {
+		id := s.freed[n-1]
+		s.freed = s.freed[:n-1]
+		s.used[id] = true
+		return id, true
+	}
+	if s.limit != Unlimited && s.next >= s.limit {
+		return 0, false
+	}
+	s.next++
+	s.used[s.next] = true
+	return s.next, true
+}
+
+func (s *segmentIDs) release(id int) {
+	if s.used[id] {
+		delete(s.used, id)
+		s.freed = append(s.freed, id)
+	}
+}
+
+func (s *Server) networkKind() kind {
+	k := &resources[*network]{server: s, schema: networkSchema(), table: s.networks}
+	k.build = s.createNetwork
+	k.alter = s.updateNetwork
+	k.discard = s.deleteNetwork
+	return k
+}
+
+func networkSchema() *schema[*network] {
+	s := &schema[*network]{
+		singular: "network", plural: "networks", notFound: networkNotFound, strictMarker: true,
+		seenBy: func(v *view, n *network) bool { return sees(v.caller, n) },
+	}
+	s.attributes = append([]attribute[*network]{
+		identifier[*network](),
+		resourceName[*network](),
+		{name: "subnets", access: visible, get: func(v *view, n *network) any { return v.server.subnetIDs(n) }},
+		{name: "admin_state_up", access: inPost | inPut | visible | filterable | sortable, convert: toBoolean,
+			get: func(_ *view, n *network) any { return n.adminStateUp }},
+		{name: "status", access: visible | filterable | sortable,
+			get: func(*view, *network) any { return "ACTIVE" }},
+		tenant[*network](),
+		{name: "shared", access: inPost | inPut | visible | filterable | adminToSet | adminToUpdate,
+			fallback: false, convert: toBoolean, get: func(_ *view, n *network) any { return n.shared }},
+		{name: "router:external", access: inPost | inPut | visible | filterable | adminToSet | adminToUpdate,
+			fallback: false, convert: toBoolean, get: func(_ *view, n *network) any { return n.external }},
+		{name: "provider:network_type", access: inPost | inPut | visible | filterable | adminOnly,
+			check: stringUpTo(32), get: func(*view, *network) any { return "vxlan" }},
+		{name: "provider:physical_network", access: inPost | inPut | visible | filterable | adminOnly,
+			check: stringUpTo(64), get: func(*view, *network) any { return nil }},
+		{name: "provider:segmentation_id", access: inPost | inPut | visible | filterable | adminOnly,
+			convert: toInteger, get: func(_ *view, n *network) any { return n.segment }},
+		{name: "port_security_enabled", access: inPost | inPut | visible, convert: toBoolean,
+			get: func(_ *view, n *network) any { return n.portSecurity }},
+		constant[*network]("availability_zones", []string{}),
+		constant[*network]("availability_zone_hints", []string{}),
+		{name: "mtu", access: inPost | inPut | visible | filterable | sortable, convert: toInteger,
+			check: nonNegative, get: func(_ *view, n *network) any { return n.mtu }},
+		constant[*network]("ipv4_address_scope", nil),
+		constant[*network]("ipv6_address_scope", nil),
+		constant[*network]("l2_adjacency", true),
+		{name: "dns_domain", access: inPost | inPut | visible, convert: toLower, check: isDNSDomain,
+			get: func(_ *view, n *network) any { return n.dnsDomain }},
+		{name: "qos_policy_id", access: inPost | inPut | visible, check: orNone(isUUID),
+			get: func(*view, *network) any { return nil }},
+		{name: "is_default", access: inPost | inPut | visible | adminToSet | adminToUpdate, fallback: false,
+			convert: toBoolean, get: func(v *view, n *network) any {
+				if n.external || v.answersCreate {
+					return false
+				}
+				return omitted{}
+			}},
+	}, standardAttributes[*network]()...)
+	return s.init()
+}
+
+// isDNSDomain is a short form of Neutron's check for domain names: labels of letters, digits and hyphens.
+func isDNSDomain(v any) string {
+	name, ok := v.(string)
+	if !ok {
+		return fmt.Sprintf("'%s' is not a valid string", pyString(v))
+	}
+	if name == "" {
+		return ""
+	}
+	for label := range strings.SplitSeq(strings.TrimSuffix(name, "."), ".") {
+		if label == "" {
+			return fmt.Sprintf("'%s' not a valid PQDN or FQDN. Reason: Encountered an empty component.", name)
+		}
+	}
+	return ""
+}
+
+// sees is whether a caller sees a network: its own, and those that are shared with everyone or lead outside.
+func sees(c *caller, n *network) bool { return c.admin || n.project == c.project || n.public() }
+
+// subnetIDs gives the ids of a network's subnets in their order.
+func (s *Server) subnetIDs(n *network) []string {
+	list := s.subnets.with("network_id", n.id)
+	ids := make([]string, len(list))
+	for i, sub := range list {
+		ids[i] = sub.id
+	}
+	return ids
+}
+
+func (s *Server) createNetwork(tx *transaction, _ *caller, in values) (*network, *apiError) {
+	mtu, err := s.mtu(in)
+	if err != nil {
+		return nil, err
+	}
+	segment, ok := s.segments.take()
+	if !ok {
+		return nil, refuse(http.StatusServiceUnavailable, "NoNetworkAvailable",
+			"Unable to create the network. No tenant network is available for allocation.")
+	}
+	tx.onUndo(func() { s.segments.release(segment) })
+	n := &network{
+		adminStateUp: in.truth("admin_state_up", true),
+		mtu:          mtu,
+		shared:       in.truth("shared", false),
+		external:     in.truth("router:external", false),
+		portSecurity: in.truth("port_security_enabled", true),
+		dnsDomain:    in.text("dns_domain"),
+		segment:      segment,
+	}
+	tx.stamp(&n.standard, in)
+	n.revision = 1 // its segment and its port security are written after it
+	insertIn(tx, s.networks, n)
+	return n, nil
+}
+
+// mtu gives the MTU that a request asks for; zero asks for the largest one.
+func (s *Server) mtu(in values) (int, *apiError) {
+	switch mtu := in.number("mtu"); {
+	case mtu == 0:
+		return s.options.MaxMTU, nil
+	case mtu > s.options.MaxMTU:
+		return 0, invalidInput("Requested MTU is too big, maximum is %d", s.options.MaxMTU)
+	default:
+		return mtu, nil
+	}
+}
+
+func (s *Server) updateNetwork(tx *transaction, _ *caller, n *network, in values) *apiError {
+	if !in.asksForSomething() {
+		return nil
+	}
+	if err := tx.claim(&n.standard); err != nil {
+		return err
+	}
+	mtu := n.mtu
+	if in.has("mtu") {
+		var err *apiError
+		if mtu, err = s.mtu(in); err != nil {
+			return err
+		}
+	}
+	tx.bump(&n.standard)
+	s.networks.change(n, func() {
+		n.rename(in)
+		n.mtu = mtu
+		n.adminStateUp = in.truth("admin_state_up", n.adminStateUp)
+		n.shared = in.truth("shared", n.shared)
+		n.external = in.truth("router:external", n.external)
+		n.portSecurity = in.truth("port_security_enabled", n.portSecurity)
+		if in.has("dns_domain") {
+			n.dnsDomain = in.text("dns_domain")
+		}
+	})
+	return nil
+}
+
+func (s *Server) deleteNetwork(tx *transaction, _ *caller, n *network) *apiError {
+	var using []string
+	for _, p := range s.ports.with("network_id", n.id) {
+		if !p.goesWithNetwork() {
+			using = append(using, p.id)
+		}
+	}
+	if len(using) > 0 {
+		return refuse(http.StatusConflict, "NetworkInUse", "Unable to complete operation on network %s. There are one "+
+			"or more ports still in use on the network, id for these ports is: %s.", n.id, strings.Join(using, ","))
+	}
+	if err := tx.claim(&n.standard); err != nil {
+		return err
+	}
+	for _, p := range append([]*port(nil), s.ports.with("network_id", n.id)...) {
+		s.dropPort(tx, p)
+	}
+	for _, sub := range append([]*subnet(nil), s.subnets.with("network_id", n.id)...) {
+		s.subnets.remove(sub)
+	}
+	s.networks.remove(n)
+	s.segments.release(n.segment)
+	return nil
+}

@@ -1,0 +1,507 @@
+package neutrontest
+
+import (
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"net/http"
+	"net/netip"
+	"slices"
+	"strings"
+)
+
+// Who a port may belong to, as far as Neutron itself cares (device_owner).
+const (
+	ownerNetworkPrefix   = "network:"
+	ownerRouterInterface = "network:router_interface"
+	ownerRouterGateway   = "network:router_gateway"
+	ownerDHCP            = "network:dhcp"
+)
+
+// fixedIP is one address of a port.
+type fixedIP struct {
+	subnet  *subnet
+	address netip.Addr
+}
+
+// port is a place on a network with a MAC and any number of addresses.
+type port struct {
+	standard
+	network      *network
+	mac          string
+	adminStateUp bool
+	deviceID     string
+	deviceOwner  string
+	fixedIPs     []fixedIP
+	unaddressed  bool // fixed_ips was given as an empty list
+	portSecurity bool
+	groups       []string
+	host         string
+	vnic         string
+	dnsName      string
+}
+
+// goesWithNetwork is whether Neutron removes the port itself when its network is deleted.
+func (p *port) goesWithNetwork() bool { return p.deviceOwner == ownerDHCP }
+
+func (p *port) isRouterInterface() bool { return p.deviceOwner == ownerRouterInterface }
+
+func (s *Server) portKind() kind {
+	k := &resources[*port]{server: s, schema: portSchema(), table: s.ports}
+	k.admit = func(c *caller, in values) *apiError { return s.mayUseNetwork(c, "port", in) }
+	k.build = s.createPort
+	k.alter = s.updatePort
+	k.discard = s.deletePort
+	return k
+}
+
+// fixedIPBody and dnsBody are parts of a port's body.
+type fixedIPBody struct {
+	SubnetID  string `json:"subnet_id"`
+	IPAddress string `json:"ip_address"`
+}
+
+type dnsBody struct {
+	IPAddress string `json:"ip_address"`
+	Hostname  string `json:"hostname"`
+	FQDN      string `json:"fqdn"`
+}
+
+func (p *port) fixedIPBodies() []fixedIPBody {
+	out := make([]fixedIPBody, 0, len(p.fixedIPs))
+	for _, f := range p.fixedIPs {
+		out = append(out, fixedIPBody{f.subnet.id, f.address.String()})
+	}
+	return out
+}
+
+func (p *port) dnsBodies() []dnsBody {
+	out := make([]dnsBody, 0, len(p.fixedIPs))
+	for _, f := range p.fixedIPs {
+		host := p.dnsName
+		if host == "" {
+			host = "host-" + strings.NewReplacer(".", "-", ":", "-").Replace(f.address.String())
+		}
+		out = append(out, dnsBody{f.address.String(), host, host + ".openstacklocal."})
+	}
+	return out
+}
+
+func isAddressFilter(text string) *apiError {
+	if key, _, ok := strings.Cut(text, "="); !ok || key == "" {
+		return invalidInput("'%s' is not of the form <key>=[value]", text)
+	}
+	return nil
+}
+
+// hasAddress is the filter fixed_ips: each of its values is "ip_address=…" or "subnet_id=…", and for each of the two keys
+// one of its values must be true of some address.
+func hasAddress(_ *view, p *port, want []string) bool {
+	byKey := make(map[string][]string)
+	for _, w := range want {
+		key, value, _ := strings.Cut(w, "=")
+		byKey[key] = append(byKey[key], value)
+	}
+	for key, values := range byKey {
+		if !slices.ContainsFunc(p.fixedIPs, func(f fixedIP) bool {
+			return key == "ip_address" && slices.Contains(values, f.address.String()) ||
+				key == "subnet_id" && slices.Contains(values, f.subnet.id)
+		}) {
+			return false
+		}
+	}
+	return true
+}
+
+func portSchema() *schema[*port] {
+	s := &schema[*port]{
+		singular: "port", plural: "ports", notFound: portNotFound,
+		seenBy: func(v *view, p *port) bool {
+			return v.caller.admin || p.project == v.caller.project || p.network.project == v.caller.project
+		},
+	}
+	common := standardAttributes[*port]()
+	for i := range common {
+		if common[i].name == "tags" {
+			common[i].access |= inPost
+			common[i].check = areUniqueStrings(maxTagLength)
+		}
+	}
+	s.attributes = append([]attribute[*port]{
+		identifier[*port](),
+		resourceName[*port](),
+		{name: "network_id", access: inPost | required | visible | filterable | sortable, check: isUUID,
+			get: func(_ *view, p *port) any { return p.network.id }},
+		{name: "admin_state_up", access: inPost | inPut | visible | filterable | sortable, convert: toBoolean,
+			get: func(_ *view, p *port) any { return p.adminStateUp }},
+		{name: "mac_address", access: inPost | inPut | visible | filterable | sortable | adminToUpdate,
+			convert: toCanonicalMAC, check: orNone(isMACAddress), get: func(_ *view, p *port) any { return p.mac }},
+		{name: "fixed_ips", access: inPost | inPut | visible | filterable, check: areFixedIPs,
+			get:   func(_ *view, p *port) any { return p.fixedIPBodies() },
+			match: hasAddress, filterForm: isAddressFilter},
+		{name: "device_id", access: inPost | inPut | visible | filterable | sortable, check: stringUpTo(255),
+			get: func(_ *view, p *port) any { return p.deviceID }},
+		{name: "device_owner", access: inPost | inPut | visible | filterable | sortable, check: stringUpTo(255),
+			get: func(_ *view, p *port) any { return p.deviceOwner }},
+		tenant[*port](),
+		{name: "status", access: visible | filterable | sortable, get: func(*view, *port) any { return "DOWN" }},
+		{name: "port_security_enabled", access: inPost | inPut | visible, convert: toBoolean,
+			get: func(_ *view, p *port) any { return p.portSecurity }},
+		{name: "dns_name", access: inPost | inPut | visible, convert: toLower, check: isDNSDomain,
+			get: func(_ *view, p *port) any { return p.dnsName }},
+		{name: "dns_assignment", access: visible, get: func(_ *view, p *port) any { return p.dnsBodies() }},
+		{name: "qos_policy_id", access: inPost | inPut | visible, check: orNone(isUUID),
+			get: func(*view, *port) any { return nil }},
+		constant[*port]("qos_network_policy_id", nil),
+		{name: "binding:vif_type", access: visible | adminToSee, get: func(*view, *port) any { return "unbound" }},
+		{name: "binding:vif_details", access: visible | adminToSee,
+			get: func(*view, *port) any { return struct{}{} }},
+		{name: "binding:vnic_type", access: inPost | inPut | visible, check: stringUpTo(64),
+			get: func(_ *view, p *port) any { return p.vnic }},
+		{name: "binding:host_id", access: inPost | inPut | visible | filterable | adminOnly, check: stringUpTo(255),
+			get: func(_ *view, p *port) any { return p.host }},
+		{name: "binding:profile", access: visible | adminToSee, get: func(*view, *port) any { return struct{}{} }},
+		constant[*port]("allowed_address_pairs", []string{}),
+		constant[*port]("extra_dhcp_opts", []string{}),
+		{name: "security_groups", access: inPost | inPut | visible, convert: noneToEmptyList, check: areUUIDs,
+			get: func(_ *view, p *port) any { return p.groups }},
+		{name: "resource_request", access: visible | adminToSee, get: func(*view, *port) any { return nil }},
+		{name: "ip_allocation", access: visible | filterable | sortable, get: func(_ *view, p *port) any {
+			if p.unaddressed {
+				return "none"
+			}
+			return "immediate"
+		}},
+	}, common...)
+	return s.init()
+}
+
+// defaultGroup gives the id of a project's default security group, which comes into being when it is first needed.
+func (s *Server) defaultGroup(project string) string {
+	id, ok := s.groups[project]
+	if !ok {
+		id = newUUID()
+		s.groups[project] = id
+	}
+	return id
+}
+
+// checkGroups refuses groups that do not exist; there are only the default ones.
+func (s *Server) checkGroups(groups []string) *apiError {
+	for _, id := range groups {
+		if !slices.Contains(slices.Collect(maps.Values(s.groups)), id) {
+			return refuse(http.StatusNotFound, "SecurityGroupNotFound", "Security group %s does not exist", id)
+		}
+	}
+	return nil
+}
+
+func (s *Server) createPort(tx *transaction, c *caller, in values) (*port, *apiError) {
+	n, ok := s.networks.byID[in.text("network_id")]
+	if !ok {
+		return nil, networkNotFound(in.text("network_id"))
+	}
+	p := &port{
+		network:      n,
+		mac:          in.text("mac_address"),
+		adminStateUp: in.truth("admin_state_up", true),
+		deviceID:     in.text("device_id"),
+		deviceOwner:  in.text("device_owner"),
+		host:         in.text("binding:host_id"),
+		vnic:         "normal",
+		dnsName:      in.text("dns_name"),
+		groups:       []string{},
+	}
+	if in.has("binding:vnic_type") {
+		p.vnic = in.text("binding:vnic_type")
+	}
+	if p.mac == "" {
+		p.mac = s.newMAC(n)
+	} else if s.macInUse(n, p.mac) {
+		return nil, refuse(http.StatusConflict, "MacAddressInUse",
+			"Unable to complete operation for network %s. The mac address %s is in use.", n.id, p.mac)
+	}
+	// Neutron's own ports are behind no firewall.
+	own := strings.HasPrefix(p.deviceOwner, ownerNetworkPrefix)
+	p.portSecurity = in.truth("port_security_enabled", n.portSecurity && !own)
+	tx.stamp(&p.standard, in)
+	p.tags = append(p.tags, stringsOf(in["tags"])...)
+	p.revision = 1 // its binding is written after it
+	if err := s.address(tx, p, in); err != nil {
+		return nil, err
+	}
+	switch {
+	case in.has("security_groups"):
+		p.groups = stringsOf(in["security_groups"])
+		if len(p.groups) > 0 && !p.portSecurity {
+			return nil, groupsNeedSecurity()
+		}
+		if err := s.checkGroups(p.groups); err != nil {
+			return nil, err
+		}
+	case p.portSecurity:
+		p.groups = []string{s.defaultGroup(p.project)}
+	}
+	insertIn(tx, s.ports, p)
+	return p, nil
+}
+
+func groupsNeedSecurity() *apiError {
+	return refuse(http.StatusBadRequest, "PortSecurityAndIPRequiredForSecurityGroups",
+		"Port security must be enabled and port must have an IP address in order to use security groups.")
+}
+
+// newMAC makes a MAC with the prefix that is Neutron's default (base_mac).
+func (s *Server) newMAC(n *network) string {
+	for {
+		x := rand.Uint32()
+		mac := fmt.Sprintf("fa:16:3e:%02x:%02x:%02x", byte(x), byte(x>>8), byte(x>>16))
+		if !s.macInUse(n, mac) {
+			return mac
+		}
+	}
+}
+
+func (s *Server) macInUse(n *network, mac string) bool {
+	return slices.ContainsFunc(s.ports.with("network_id", n.id), func(p *port) bool { return p.mac == mac })
+}
+
+// address gives a new port its addresses: those asked for, or else one of each IP version. Addresses that ports make of
+// their MACs come by themselves, even to a port that wants none.
+func (s *Server) address(tx *transaction, p *port, in values) *apiError {
+	subnets := s.subnets.with("network_id", p.network.id)
+	if list, ok := in["fixed_ips"].([]any); ok {
+		p.unaddressed = len(list) == 0
+		for _, wanted := range s.specificFirst(list) {
+			if err := s.assignWanted(tx, p, subnets, wanted); err != nil {
+				return err
+			}
+		}
+	} else {
+		for _, version := range []int{4, 6} {
+			ofVersion := slices.DeleteFunc(slices.Clone(subnets), func(sub *subnet) bool {
+				return sub.version != version || sub.selfAddressed()
+			})
+			if len(ofVersion) == 0 {
+				continue
+			}
+			if err := s.assignAny(tx, p, ofVersion); err != nil {
+				return err
+			}
+		}
+	}
+	if strings.HasPrefix(p.deviceOwner, ownerNetworkPrefix) {
+		return nil
+	}
+	for _, sub := range subnets {
+		if sub.selfAddressed() && !slices.ContainsFunc(p.fixedIPs, func(f fixedIP) bool { return f.subnet == sub }) {
+			s.assign(tx, p, sub, eui64(sub.prefix, p.mac))
+		}
+	}
+	return nil
+}
+
+// specificFirst puts the wishes for an address of one's choice before those that any address satisfies.
+func (*Server) specificFirst(list []any) []map[string]any {
+	out := make([]map[string]any, 0, len(list))
+	for _, item := range list {
+		out = append(out, item.(map[string]any))
+	}
+	slices.SortStableFunc(out, func(a, b map[string]any) int {
+		return boolRank(!has(a, "ip_address")) - boolRank(!has(b, "ip_address"))
+	})
+	return out
+}
+
+func (s *Server) assignWanted(tx *transaction, p *port, subnets []*subnet, wanted map[string]any) *apiError {
+	if len(subnets) == 0 {
+		return invalidInput("IP allocation requires subnets for network")
+	}
+	given, hasAddress := wanted["ip_address"].(string)
+	address, _ := parseAddr(given)
+	fits := func(sub *subnet) bool {
+		return sub.prefix.Contains(address) && !firstNetworkOrBroadcast(sub.prefix, address)
+	}
+	var sub *subnet
+	if id, ok := wanted["subnet_id"].(string); ok {
+		i := slices.IndexFunc(subnets, func(sub *subnet) bool { return sub.id == id })
+		if i < 0 {
+			if _, ok := s.subnets.byID[id]; !ok {
+				return subnetNotFound(id)
+			}
+			return invalidInput("Failed to create port on network %s, because fixed_ips included invalid subnet %s",
+				p.network.id, id)
+		}
+		sub = subnets[i]
+		if hasAddress && !fits(sub) {
+			return refuse(http.StatusBadRequest, "InvalidIpForSubnet",
+				"IP address %s is not a valid IP for the specified subnet.", given)
+		}
+	} else {
+		if !hasAddress {
+			return invalidInput("IP allocation requires subnet_id or ip_address")
+		}
+		i := slices.IndexFunc(subnets, fits)
+		if i < 0 {
+			return refuse(http.StatusBadRequest, "InvalidIpForNetwork",
+				"IP address %s is not a valid IP for any of the subnets on the specified network.", given)
+		}
+		sub = subnets[i]
+	}
+	if sub.selfAddressed() && !p.isRouterInterface() {
+		if hasAddress {
+			return refuse(http.StatusBadRequest, "AllocationOnAutoAddressSubnet", "IPv6 address %s cannot be directly "+
+				"assigned to a port on subnet %s as the subnet is configured for automatic addresses", given, sub.id)
+		}
+		return nil // it comes by itself
+	}
+	if !hasAddress {
+		return s.assignAny(tx, p, []*subnet{sub})
+	}
+	if _, used := sub.taken[address]; used {
+		return refuse(http.StatusConflict, "IpAddressAlreadyAllocated",
+			"IP address %s already allocated in subnet %s", address, sub.id)
+	}
+	s.assign(tx, p, sub, address)
+	return nil
+}
+
+// assignAny gives the port an address of the first of the subnets that has one left.
+func (s *Server) assignAny(tx *transaction, p *port, subnets []*subnet) *apiError {
+	for _, sub := range subnets {
+		if address, ok := free(sub.pools, sub.taken); ok {
+			s.assign(tx, p, sub, address)
+			return nil
+		}
+	}
+	return refuse(http.StatusConflict, "IpAddressGenerationFailure",
+		"No more IP addresses available on network %s.", p.network.id)
+}
+
+func (s *Server) assign(tx *transaction, p *port, sub *subnet, address netip.Addr) {
+	before := p.fixedIPs
+	sub.taken[address] = p.id
+	p.fixedIPs = append(slices.Clone(before), fixedIP{sub, address})
+	tx.onUndo(func() {
+		delete(sub.taken, address)
+		p.fixedIPs = before
+	})
+}
+
+func (s *Server) release(tx *transaction, p *port, f fixedIP) {
+	before := p.fixedIPs
+	delete(f.subnet.taken, f.address)
+	p.fixedIPs = slices.DeleteFunc(slices.Clone(before), func(g fixedIP) bool { return g == f })
+	tx.onUndo(func() {
+		f.subnet.taken[f.address] = p.id
+		p.fixedIPs = before
+	})
+}
+
+func (s *Server) updatePort(tx *transaction, _ *caller, p *port, in values) *apiError {
+	if !in.asksForSomething() {
+		return nil
+	}
+	if err := tx.claim(&p.standard); err != nil {
+		return err
+	}
+	security := in.truth("port_security_enabled", p.portSecurity)
+	groups := p.groups
+	if in.has("security_groups") {
+		groups = stringsOf(in["security_groups"])
+		if err := s.checkGroups(groups); err != nil {
+			return err
+		}
+	}
+	if !security && len(groups) > 0 {
+		if in.has("security_groups") {
+			return groupsNeedSecurity()
+		}
+		return refuse(http.StatusConflict, "PortSecurityPortHasSecurityGroup", "Port has security group associated. "+
+			"Cannot disable port security or IP address until security group is removed.")
+	}
+	mac := p.mac
+	if in.has("mac_address") {
+		mac = in.text("mac_address")
+		if mac != p.mac && s.macInUse(p.network, mac) {
+			return refuse(http.StatusConflict, "MacAddressInUse",
+				"Unable to complete operation for network %s. The mac address %s is in use.", p.network.id, mac)
+		}
+	}
+	if list, ok := in["fixed_ips"].([]any); ok {
+		if err := s.readdress(tx, p, s.specificFirst(list)); err != nil {
+			return err
+		}
+	}
+	tx.bump(&p.standard)
+	s.ports.change(p, func() {
+		p.rename(in)
+		p.mac = mac
+		p.adminStateUp = in.truth("admin_state_up", p.adminStateUp)
+		p.portSecurity, p.groups = security, groups
+		if in.has("device_id") {
+			p.deviceID = in.text("device_id")
+		}
+		if in.has("device_owner") {
+			p.deviceOwner = in.text("device_owner")
+		}
+		if in.has("binding:host_id") {
+			p.host = in.text("binding:host_id")
+		}
+		if in.has("dns_name") {
+			p.dnsName = in.text("dns_name")
+		}
+	})
+	return nil
+}
+
+// readdress makes a port's addresses those asked for, keeping what it has where that will do.
+func (s *Server) readdress(tx *transaction, p *port, wanted []map[string]any) *apiError {
+	spare := slices.Clone(p.fixedIPs)
+	var missing []map[string]any
+	for _, w := range wanted {
+		i := slices.IndexFunc(spare, func(f fixedIP) bool {
+			id, hasSubnet := w["subnet_id"]
+			address, hasAddress := w["ip_address"]
+			return (!hasSubnet || id == f.subnet.id) && (!hasAddress || address == f.address.String()) &&
+				(hasSubnet || hasAddress)
+		})
+		if i >= 0 {
+			spare = slices.Delete(spare, i, i+1)
+		} else {
+			missing = append(missing, w)
+		}
+	}
+	for _, f := range spare {
+		if !f.subnet.selfAddressed() {
+			s.release(tx, p, f)
+		}
+	}
+	for _, w := range missing {
+		if err := s.assignWanted(tx, p, s.subnets.with("network_id", p.network.id), w); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *Server) deletePort(tx *transaction, _ *caller, p *port) *apiError {
+	if _, routed := s.routers.byID[p.deviceID]; routed && len(p.fixedIPs) > 0 &&
+		(p.isRouterInterface() || p.deviceOwner == ownerRouterGateway) {
+		return refuse(http.StatusConflict, "ServicePortInUse",
+			"Port %s cannot be deleted directly via the port API: has device owner %s.", p.id, p.deviceOwner)
+	}
+	if err := tx.claim(&p.standard); err != nil {
+		return err
+	}
+	s.dropPort(tx, p)
+	return nil
+}
+
+// dropPort removes a port and gives its addresses back.
+func (s *Server) dropPort(tx *transaction, p *port) {
+	for _, f := range p.fixedIPs {
+		s.release(tx, p, f)
+	}
+	s.ports.remove(p)
+}

@@ -1,0 +1,78 @@
+package neutrontest
+
+import "time"
+
+// transaction is one write request. What it did can be taken back as a whole, which makes bulk creates atomic, and it
+// moves the revision of a resource at most once however many of its parts it touches, as Neutron's revision service does.
+type transaction struct {
+	now    time.Time
+	bumped map[*standard]bool
+	undo   []func()
+
+	// expected is the revision that the request insists on (If-Match), if it does.
+	expected *int
+}
+
+// claim is called when everything else about a change to r is known to be right and before anything is written. It
+// refuses the change if r has moved on from the revision that the request insists on.
+func (tx *transaction) claim(r *standard) *apiError {
+	if tx.expected != nil && *tx.expected != r.revision {
+		return revisionMismatch(*tx.expected, r.revision)
+	}
+	return nil
+}
+
+func (s *Server) begin() *transaction {
+	// Neutron keeps its timestamps to the second.
+	return &transaction{now: s.now().UTC().Truncate(time.Second), bumped: make(map[*standard]bool)}
+}
+
+// onUndo remembers how to take back the step just made.
+func (tx *transaction) onUndo(f func()) { tx.undo = append(tx.undo, f) }
+
+// rollback takes back every step, the last one first.
+func (tx *transaction) rollback() {
+	for i := len(tx.undo) - 1; i >= 0; i-- {
+		tx.undo[i]()
+	}
+	tx.undo = nil
+}
+
+// bump moves the revision of a resource that this transaction changed, directly or through something that belongs to it.
+func (tx *transaction) bump(r *standard) {
+	if tx.bumped[r] {
+		return
+	}
+	tx.bumped[r] = true
+	revision, updated := r.revision, r.updated
+	tx.onUndo(func() { r.revision, r.updated = revision, updated })
+	r.revision++
+	r.updated = tx.now
+}
+
+// stamp gives a new resource what all resources have. Its revision is zero and does not move in this transaction.
+func (tx *transaction) stamp(r *standard, in values) {
+	r.id = newUUID()
+	r.project = in.text("tenant_id")
+	r.name = in.text("name")
+	r.description = in.text("description")
+	r.tags = []string{}
+	r.created, r.updated = tx.now, tx.now
+	tx.bumped[r] = true
+}
+
+// rename takes over the attributes that every resource lets be updated. It runs inside [table.change].
+func (s *standard) rename(in values) {
+	if in.has("name") {
+		s.name = in.text("name")
+	}
+	if in.has("description") {
+		s.description = in.text("description")
+	}
+}
+
+// insertIn adds a new resource to its table until the transaction is rolled back.
+func insertIn[R record](tx *transaction, t *table[R], r R) {
+	t.insert(r)
+	tx.onUndo(func() { t.remove(r) })
+}

@@ -1,0 +1,414 @@
+package neutrontest
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"net/netip"
+	"regexp"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+// The functions of this file are the converters and validators that attribute maps are made of. A converter gives the
+// canonical form of a value or refuses it; a validator gives the reason why a value is wrong, or nothing.
+
+func toBoolean(v any) (any, *apiError) {
+	switch strings.ToLower(strings.TrimSpace(pyString(v))) {
+	case "1", "t", "true", "on", "y", "yes":
+		return true, nil
+	case "0", "f", "false", "off", "n", "no":
+		return false, nil
+	}
+	return nil, invalidInput("'%s' cannot be converted to boolean", pyString(v))
+}
+
+func toInteger(v any) (any, *apiError) {
+	switch v := v.(type) {
+	case int:
+		return v, nil
+	case bool:
+		if v {
+			return 1, nil
+		}
+		return 0, nil
+	case string:
+		if n, err := strconv.Atoi(strings.TrimSpace(v)); err == nil {
+			return n, nil
+		}
+	case json.Number:
+		if n, err := strconv.Atoi(v.String()); err == nil {
+			return n, nil
+		}
+		// Python's int() cuts a float off.
+		if f, err := v.Float64(); err == nil && math.Abs(f) < math.MaxInt32 {
+			return int(f), nil
+		}
+	}
+	return nil, invalidInput("'%s' is not an integer", pyString(v))
+}
+
+func toLower(v any) (any, *apiError) {
+	s, ok := v.(string)
+	if !ok {
+		return nil, invalidInput("Input value %s must be string type", pyString(v))
+	}
+	return strings.ToLower(s), nil
+}
+
+func noneToEmptyList(v any) (any, *apiError) {
+	if v == nil {
+		return []any{}, nil
+	}
+	return v, nil
+}
+
+// toCanonicalIP writes an IPv6 address in its short form and leaves everything else, wrong values included, alone.
+func toCanonicalIP(v any) (any, *apiError) {
+	if s, ok := v.(string); ok {
+		if addr, ok := parseAddr(s); ok && addr.Is6() {
+			return addr.String(), nil
+		}
+	}
+	return v, nil
+}
+
+func toCanonicalCIDR(v any) (any, *apiError) {
+	if s, ok := v.(string); ok {
+		if prefix, ok := parsePrefix(s); ok {
+			return prefix.String(), nil
+		}
+	}
+	return nil, invalidInput("%s is not in a CIDR format", pyString(v))
+}
+
+var hexMAC = regexp.MustCompile(`^[0-9a-f]{12}$`)
+
+// toCanonicalMAC writes a MAC address with colons and in lower case; wrong values are left for the validator.
+func toCanonicalMAC(v any) (any, *apiError) {
+	s, ok := v.(string)
+	if !ok {
+		return v, nil
+	}
+	digits := strings.ToLower(strings.NewReplacer(":", "", "-", "", ".", "").Replace(s))
+	if !hexMAC.MatchString(digits) {
+		return v, nil
+	}
+	pairs := make([]string, 0, 6)
+	for i := 0; i < len(digits); i += 2 {
+		pairs = append(pairs, digits[i:i+2])
+	}
+	return strings.Join(pairs, ":"), nil
+}
+
+// parseAddr reads an address as netaddr does with the forms that Neutron lets through: no zone, no leading zeros.
+func parseAddr(s string) (netip.Addr, bool) {
+	addr, err := netip.ParseAddr(s)
+	return addr, err == nil && addr.Zone() == "" && !addr.Is4In6()
+}
+
+// parsePrefix reads a network as netaddr does: the host bits stay, the length may be missing (a single address) or be a
+// netmask, and an IPv4 network may be cut short after any of its bytes.
+func parsePrefix(s string) (netip.Prefix, bool) {
+	host, length, hasLength := strings.Cut(s, "/")
+	if !strings.Contains(host, ":") {
+		if dots := strings.Count(host, "."); dots < 3 && hasLength {
+			host += strings.Repeat(".0", 3-dots)
+		}
+	}
+	addr, ok := parseAddr(host)
+	if !ok {
+		return netip.Prefix{}, false
+	}
+	bits := addr.BitLen()
+	if hasLength {
+		if mask, err := netip.ParseAddr(length); err == nil && mask.BitLen() == addr.BitLen() {
+			if bits, ok = maskBits(mask); !ok {
+				return netip.Prefix{}, false
+			}
+		} else if n, err := strconv.Atoi(length); err == nil && n >= 0 && n <= addr.BitLen() {
+			bits = n
+		} else {
+			return netip.Prefix{}, false
+		}
+	}
+	return netip.PrefixFrom(addr, bits), true
+}
+
+// maskBits counts the leading ones of a netmask, or of a hostmask's complement.
+func maskBits(mask netip.Addr) (int, bool) {
+	for bits := 0; bits <= mask.BitLen(); bits++ {
+		ones := onesThenZeros(mask.BitLen(), bits)
+		if ones == mask || complement(ones) == mask {
+			return bits, true
+		}
+	}
+	return 0, false
+}
+
+func onesThenZeros(length, ones int) netip.Addr {
+	full := complement(zeroAddr(length))
+	return netip.PrefixFrom(full, ones).Masked().Addr()
+}
+
+func zeroAddr(length int) netip.Addr {
+	if length == 32 {
+		return netip.IPv4Unspecified()
+	}
+	return netip.IPv6Unspecified()
+}
+
+func complement(a netip.Addr) netip.Addr {
+	b := a.AsSlice()
+	for i := range b {
+		b[i] = ^b[i]
+	}
+	out, _ := netip.AddrFromSlice(b)
+	return out
+}
+
+func stringUpTo(limit int) func(any) string {
+	return func(v any) string {
+		s, ok := v.(string)
+		switch {
+		case !ok:
+			return fmt.Sprintf("'%s' is not a valid string", pyString(v))
+		case utf8.RuneCountInString(s) > limit:
+			return fmt.Sprintf("'%s' exceeds maximum length of %d", s, limit)
+		}
+		return ""
+	}
+}
+
+func orNone(check func(any) string) func(any) string {
+	return func(v any) string {
+		if v == nil {
+			return ""
+		}
+		return check(v)
+	}
+}
+
+// oneOf accepts the given values; display is how the real one's message names the set.
+func oneOf(display string, allowed ...any) func(any) string {
+	return func(v any) string {
+		for _, a := range allowed {
+			if v == a {
+				return ""
+			}
+		}
+		return fmt.Sprintf("%s is not in %s", pyString(v), display)
+	}
+}
+
+func nonNegative(v any) string {
+	n, ok := v.(int)
+	switch {
+	case !ok:
+		return fmt.Sprintf("'%s' is not an integer", pyString(v))
+	case n < 0:
+		return fmt.Sprintf("'%d' should be non-negative", n)
+	}
+	return ""
+}
+
+var uuidPattern = regexp.MustCompile(`^[0-9a-fA-F]{8}-?([0-9a-fA-F]{4}-?){3}[0-9a-fA-F]{12}$`)
+
+func isUUID(v any) string {
+	if s, ok := v.(string); ok && uuidPattern.MatchString(s) {
+		return ""
+	}
+	return fmt.Sprintf("'%s' is not a valid UUID", pyString(v))
+}
+
+func isIPAddress(v any) string {
+	if s, ok := v.(string); ok {
+		if _, ok := parseAddr(s); ok {
+			return ""
+		}
+	}
+	return fmt.Sprintf("'%s' is not a valid IP address", pyString(v))
+}
+
+func isMACAddress(v any) string {
+	s, ok := v.(string)
+	if !ok || !hexMAC.MatchString(strings.ReplaceAll(s, ":", "")) || s == "00:00:00:00:00:00" {
+		return fmt.Sprintf("'%s' is not a valid MAC address", pyString(v))
+	}
+	return ""
+}
+
+// isSubnet accepts what toCanonicalCIDR makes.
+func isSubnet(v any) string {
+	if s, ok := v.(string); ok {
+		if _, ok := parsePrefix(s); ok {
+			return ""
+		}
+	}
+	return fmt.Sprintf("'%s' is not a valid IP subnet", pyString(v))
+}
+
+func isRouteDestination(v any) string {
+	s, ok := v.(string)
+	if !ok {
+		return fmt.Sprintf("'%s' is not a valid CIDR", pyString(v))
+	}
+	prefix, ok := parsePrefix(s)
+	switch {
+	case !ok:
+		return fmt.Sprintf("'%s' is not a valid CIDR", s)
+	case !strings.Contains(s, "/") || prefix != prefix.Masked():
+		return fmt.Sprintf("'%s' is not a recognized CIDR, '%s' is recommended", s, prefix.Masked())
+	case prefix.Addr().IsLoopback():
+		return fmt.Sprintf("'%s' is not a routable CIDR", s)
+	}
+	return ""
+}
+
+// missingKeys is the reason why an object is not made of the expected members.
+func missingKeys(v any, expected ...string) string {
+	object, ok := v.(map[string]any)
+	if !ok {
+		return fmt.Sprintf("'%s' is not a dictionary", pyString(v))
+	}
+	for _, key := range expected {
+		if !has(object, key) {
+			provided := make([]string, 0, len(object))
+			for _, name := range sortedKeys(object) {
+				provided = append(provided, pyRepr(name))
+			}
+			return fmt.Sprintf("Validation of dictionary's keys failed. Expected keys: {%s} Provided keys: {%s}",
+				"'"+strings.Join(expected, "', '")+"'", strings.Join(provided, ", "))
+		}
+	}
+	return ""
+}
+
+func areIPPools(v any) string {
+	pools, ok := v.([]any)
+	if !ok {
+		return fmt.Sprintf("Invalid data format for IP pool: '%s'", pyString(v))
+	}
+	for _, pool := range pools {
+		if reason := missingKeys(pool, "start", "end"); reason != "" {
+			return reason
+		}
+		object := pool.(map[string]any)
+		for _, key := range []string{"start", "end"} {
+			if reason := isIPAddress(object[key]); reason != "" {
+				return reason
+			}
+		}
+	}
+	return ""
+}
+
+func areNameservers(v any) string {
+	hosts, ok := v.([]any)
+	if !ok {
+		return fmt.Sprintf("Invalid data format for nameserver: '%s'", pyString(v))
+	}
+	seen := make(map[any]bool, len(hosts))
+	for _, host := range hosts {
+		if reason := isIPAddress(host); reason != "" {
+			return fmt.Sprintf("'%s' is not a valid nameserver. %s", pyString(host), reason)
+		}
+		if seen[host] {
+			return fmt.Sprintf("Duplicate nameserver '%s'", pyString(host))
+		}
+		seen[host] = true
+	}
+	return ""
+}
+
+func areHostRoutes(v any) string {
+	routes, ok := v.([]any)
+	if !ok {
+		return fmt.Sprintf("Invalid data format for hostroute: '%s'", pyString(v))
+	}
+	seen := make(map[route]bool, len(routes))
+	for _, item := range routes {
+		if reason := missingKeys(item, "destination", "nexthop"); reason != "" {
+			return reason
+		}
+		object := item.(map[string]any)
+		if reason := isRouteDestination(object["destination"]); reason != "" {
+			return reason
+		}
+		if reason := isIPAddress(object["nexthop"]); reason != "" {
+			return reason
+		}
+		r := routeOf(object)
+		if seen[r] {
+			return fmt.Sprintf("Duplicate hostroute '%s'", pyRepr(object))
+		}
+		seen[r] = true
+	}
+	return ""
+}
+
+func areFixedIPs(v any) string {
+	list, ok := v.([]any)
+	if !ok {
+		return fmt.Sprintf("Invalid data format for fixed IP: '%s'", pyString(v))
+	}
+	seen := make(map[any]bool, len(list))
+	for _, item := range list {
+		object, ok := item.(map[string]any)
+		if !ok {
+			return fmt.Sprintf("Invalid data format for fixed IP: '%s'", pyString(item))
+		}
+		if address, given := object["ip_address"]; given {
+			if reason := isIPAddress(address); reason != "" {
+				return reason
+			}
+			if seen[address] {
+				return fmt.Sprintf("Duplicate IP address '%s'", pyString(address))
+			}
+			seen[address] = true
+		}
+		if id, given := object["subnet_id"]; given {
+			if reason := isUUID(id); reason != "" {
+				return reason
+			}
+		}
+	}
+	return ""
+}
+
+func areUUIDs(v any) string {
+	list, ok := v.([]any)
+	if !ok {
+		return fmt.Sprintf("'%s' is not a list", pyString(v))
+	}
+	for _, item := range list {
+		if reason := isUUID(item); reason != "" {
+			return reason
+		}
+	}
+	return ""
+}
+
+func areUniqueStrings(limit int) func(any) string {
+	valid := stringUpTo(limit)
+	return func(v any) string {
+		list, ok := v.([]any)
+		if !ok {
+			return fmt.Sprintf("'%s' is not a list", pyString(v))
+		}
+		seen := make(map[string]bool, len(list))
+		for _, item := range list {
+			if key := pyString(item); seen[key] {
+				return fmt.Sprintf("Duplicate items in the list: '%s'", key)
+			}
+			seen[pyString(item)] = true
+		}
+		for _, item := range list {
+			if reason := valid(item); reason != "" {
+				return reason
+			}
+		}
+		return ""
+	}
+}
