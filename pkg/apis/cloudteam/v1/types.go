@@ -10,10 +10,13 @@ import (
 // +kubebuilder:resource:shortName=net,categories=cloudteam
 // +kubebuilder:subresource:status
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
+// +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`
 // +kubebuilder:printcolumn:name="CIDR",type=string,JSONPath=`.spec.cidr`
 // +kubebuilder:printcolumn:name="Gateway",type=string,JSONPath=`.status.subnets[0].gateway`
 // +kubebuilder:printcolumn:name="Network ID",type=string,priority=1,JSONPath=`.status.networkID`
+// +kubebuilder:printcolumn:name="MTU",type=integer,priority=1,JSONPath=`.status.mtu`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+// +kubebuilder:validation:XValidation:rule=`has(self.spec)`,fieldPath=`.spec`,reason=FieldValueRequired,message=`a Network needs a spec: write spec.cidr, such as "192.168.0.0/16"`
 
 // Network is a network in OpenStack Neutron, with its subnet. The controller creates it, keeps it as declared, and
 // deletes it before this object goes.
@@ -31,89 +34,173 @@ type Network struct {
 	Status NetworkStatus `json:"status,omitempty"`
 }
 
+// The rules that compare with the object as it was stand here and not on SubnetSpec: an element of a list has no old
+// value that Kubernetes could find.
+// +kubebuilder:validation:XValidation:rule=`!has(self.cidr) || !has(oldSelf.cidr) || !isCIDR(self.cidr) || !isCIDR(oldSelf.cidr) || cidr(self.cidr).masked() == cidr(oldSelf.cidr).masked()`,fieldPath=`.cidr`,messageExpression=`'the cidr cannot change: write "%s" again, or delete this Network and create another'.format([oldSelf.cidr])`
+// +kubebuilder:validation:XValidation:rule=`!has(self.mtu) || self.mtu >= 1280 || self.mtu < 68 || !has(self.cidr) || !isCIDR(self.cidr) || cidr(self.cidr).ip().family() == 4`,fieldPath=`.mtu`,message=`IPv6 needs an MTU of at least 1280 bytes (RFC 8200, section 5): write 1280 or more, or leave mtu out`
+
 // NetworkSpec declares a network.
 type NetworkSpec struct {
 	// The network's first subnet. Its fields stand directly in the spec.
 	SubnetSpec `json:",inline"`
 
-	// description is shown in Neutron, in front of the controller's ownership marker. At most 173 characters, so that
-	// both fit in Neutron's 255.
+	// description is a text for people, shown in Neutron in front of the controller's ownership marker. At most 173
+	// characters, so that both fit in Neutron's 255. The default is empty. It can change later.
 	// +optional
+	// +kubebuilder:validation:MaxLength=1024
+	// +kubebuilder:validation:XValidation:rule=`self.size() <= 173`,messageExpression=`'%s characters are too many: write at most 173, which with the ownership marker fit in Neutron\'s 255'.format([string(self.size())])`
+	// +kubebuilder:validation:XValidation:rule=`!self.contains('[owner=')`,message=`"[owner=" begins the ownership marker in Neutron: write the text without it`
+	// +kubebuilder:validation:XValidation:rule=`!self.matches('[\\x00-\\x08\\x0b\\x0c\\x0e-\\x1f\\x7f]')`,message=`a control character, which Neutron's database may not hold: write printable text, tabs and line breaks`
 	Description string `json:"description,omitempty"`
 
-	// mtu is the network's maximum transmission unit in bytes. The cloud chooses when it is unset.
+	// mtu is the network's maximum transmission unit in bytes, 68 (1280 with an IPv6 cidr) to 65535, and at most what
+	// the cloud's own network carries. The cloud chooses when it is unset. It can change later.
 	// +optional
+	// +kubebuilder:validation:Minimum=68
+	// +kubebuilder:validation:Maximum=65535
 	MTU *int32 `json:"mtu,omitempty"`
 
 	// portSecurity is the default for ports of this network: whether anti-spoofing rules and security groups apply.
-	// The cloud chooses when it is unset.
+	// The cloud chooses when it is unset. It can change later; ports that exist keep what they have.
 	// +optional
 	PortSecurity *bool `json:"portSecurity,omitempty"`
 
-	// deletionPolicy says what becomes of the Neutron network when this object is deleted. Delete (the default) removes
-	// it; Retain takes the ownership marker off and leaves it.
+	// deletionPolicy says what becomes of the Neutron network when this object is deleted. Delete removes it; Retain takes
+	// the ownership marker off and leaves it. The controller's flags set the default, which is Delete without them. It can
+	// change later.
 	// +optional
 	DeletionPolicy DeletionPolicy `json:"deletionPolicy,omitempty"`
 
-	// driftPolicy says what is done when someone else changes the network in Neutron. Correct (the default) puts it
-	// back; Report lists the differences in status.drift and leaves them until the spec next changes.
+	// driftPolicy says what is done when someone else changes the network in Neutron. Correct puts it back; Report lists
+	// the differences in status.drift and leaves them until the spec next changes. The controller's flags set the default,
+	// which is Correct without them. It can change later.
 	// +optional
 	DriftPolicy DriftPolicy `json:"driftPolicy,omitempty"`
 }
 
+// The rules of one subnet. They stand on this type, and not on the kinds that use it, so that each use has them.
+//
+// A rule speaks only where its premises hold, so that one mistake gives one message and no input makes an expression
+// fail. Those that need the cidr begin with a list of at most one element, the parsed cidr if it is a good one: all()
+// of an empty list is true, and the variable of such a macro is CEL's only way to name a value within an expression.
+//
+// CEL cannot order addresses, so the rules that must know whether one comes before another turn each into two 64-bit
+// numbers, its upper and its lower half. An IPv4 address is first written as the last four groups of an IPv6 address,
+// "::" is spelled out as the zeros that it stands for, and each group is read as a hexadecimal floating-point number
+// ("0x0fd00p0"), the one way in which CEL reads hexadecimal digits. Decimal digits read as hexadecimal ones keep their
+// order. An IPv6 address that ends in an IPv4 address (::192.0.2.1) does not fit this, and is refused where it matters.
+//
+// Kubernetes refuses a rule whose estimated cost has no limit. Texts are therefore replaced before they are split (the
+// estimate knows how long replace() leaves a text, but not how long the parts are that split() gives), lists are read
+// in place (filter() forgets the limits of their elements), and unequal addresses are !(a == b), as != has no estimate.
+//
+// +kubebuilder:validation:XValidation:rule=`has(self.cidr) && self.cidr != ''`,fieldPath=`.cidr`,reason=FieldValueRequired,message=`a subnet needs a cidr: write its network address and prefix length, such as "192.168.0.0/16"; once written, it cannot be removed`
+//
+// +kubebuilder:validation:XValidation:rule=`!has(self.cidr) || !has(self.gateway) || [self.cidr].filter(c, isCIDR(c)).map(c, cidr(c)).filter(c, c == c.masked() && c.prefixLength() > 0 && c.prefixLength() < (c.ip().family() == 4 ? 31 : 127)).filter(c, [self.gateway].exists(a, isIP(a) && a.contains(':') != a.contains('.'))).all(c, c.containsIP(self.gateway))`,fieldPath=`.gateway`,messageExpression=`'not inside %s: write an IPv%s address of that range, or "none" for a subnet without a gateway'.format([self.cidr, string(cidr(self.cidr).ip().family())])`
+// +kubebuilder:validation:XValidation:rule=`!has(self.cidr) || !has(self.gateway) || [self.cidr].filter(c, isCIDR(c)).map(c, cidr(c)).filter(c, c == c.masked() && c.prefixLength() > 0 && c.prefixLength() < (c.ip().family() == 4 ? 31 : 127)).filter(c, [self.gateway].exists(a, isIP(a) && a.contains(':') != a.contains('.'))).all(c, !(ip(self.gateway) == c.ip()))`,fieldPath=`.gateway`,messageExpression=`'%s is the address of the network %s itself, which no router can have: write another address of that range'.format([self.gateway, self.cidr])`
+// +kubebuilder:validation:XValidation:rule=`!has(self.cidr) || !has(self.gateway) || [self.cidr].filter(c, isCIDR(c)).map(c, cidr(c)).filter(c, c == c.masked() && c.prefixLength() > 0 && c.prefixLength() < (c.ip().family() == 4 ? 31 : 127)).filter(c, [self.gateway].exists(a, isIP(a) && a.contains(':') != a.contains('.'))).filter(c, c.ip().family() == 4 && c.containsIP(self.gateway)).all(c, ![0, 1, 2, 3].all(i, (int(self.gateway.split('.')[i]) + 1) % [1, 2, 4, 8, 16, 32, 64, 128, 256][c.prefixLength() > 8 * i + 7 ? 0 : c.prefixLength() < 8 * i ? 8 : 8 * i + 8 - c.prefixLength()] == 0))`,fieldPath=`.gateway`,messageExpression=`'%s is the broadcast address of %s, which no router can have: write another address of that range'.format([self.gateway, self.cidr])`
+//
+// +kubebuilder:validation:XValidation:rule=`!has(self.cidr) || !has(self.allocationPools) || [self.cidr].filter(c, isCIDR(c)).map(c, cidr(c)).filter(c, c == c.masked() && c.prefixLength() > 0 && c.prefixLength() < (c.ip().family() == 4 ? 31 : 127)).all(c, self.allocationPools.all(p, ![p.start, p.end].all(a, isIP(a) && a.contains(':') != a.contains('.')) || c.containsIP(p.start) && c.containsIP(p.end)))`,fieldPath=`.allocationPools`,messageExpression=`'not inside %s: %s; write ranges that begin and end in it'.format([self.cidr, '%s'.format([self.allocationPools.map(p, [p.start, p.end].all(a, isIP(a) && a.contains(':') != a.contains('.')) && ![p.start, p.end].all(a, cidr(self.cidr).containsIP(a)), p.start + '-' + p.end)])])`
+// +kubebuilder:validation:XValidation:rule=`!has(self.cidr) || !has(self.allocationPools) || [self.cidr].filter(c, isCIDR(c)).map(c, cidr(c)).filter(c, c == c.masked() && c.prefixLength() > 0 && c.prefixLength() < (c.ip().family() == 4 ? 31 : 127)).all(c, self.allocationPools.all(p, ![p.start, p.end].all(a, isIP(a) && a.contains(':') != a.contains('.') && c.containsIP(a)) || !(ip(p.start) == c.ip())))`,fieldPath=`.allocationPools`,messageExpression=`'%s is the address of the network itself, which no host can have: start the pool after it'.format([string(cidr(self.cidr).ip())])`
+// +kubebuilder:validation:XValidation:rule=`!has(self.cidr) || !has(self.allocationPools) || [self.cidr].filter(c, isCIDR(c)).map(c, cidr(c)).filter(c, c == c.masked() && c.prefixLength() > 0 && c.prefixLength() < (c.ip().family() == 4 ? 31 : 127)).filter(c, c.ip().family() == 4).all(c, self.allocationPools.all(p, ![p.start, p.end].all(a, isIP(a) && a.contains(':') != a.contains('.') && c.containsIP(a)) || ![0, 1, 2, 3].all(i, (int(p.end.split('.')[i]) + 1) % [1, 2, 4, 8, 16, 32, 64, 128, 256][c.prefixLength() > 8 * i + 7 ? 0 : c.prefixLength() < 8 * i ? 8 : 8 * i + 8 - c.prefixLength()] == 0)))`,fieldPath=`.allocationPools`,messageExpression=`'a pool ends at the broadcast address of %s, which no host can have: end it one address earlier'.format([self.cidr])`
+// +kubebuilder:validation:XValidation:rule=`!has(self.cidr) || !has(self.allocationPools) || !has(self.gateway) || [self.cidr].filter(c, isCIDR(c)).map(c, cidr(c)).filter(c, c == c.masked() && c.prefixLength() > 0 && c.prefixLength() < (c.ip().family() == 4 ? 31 : 127)).filter(c, [self.gateway].exists(a, isIP(a) && a.contains(':') != a.contains('.'))).filter(c, c.containsIP(self.gateway)).all(c, !self.allocationPools.filter(p, [p.start, p.end].all(a, isIP(a) && a.contains(':') != a.contains('.') && c.containsIP(a))).map(p, [p.start, p.end, self.gateway].map(a, a.contains(':') ? a : '::' + a.replace('.', ':')).map(a, ('0x0' + a.replace('::', ':0:0:0:0:0:0:'.substring(0, 19 - 2 * a.split(':').size())).replace(':', 'p0:0x0') + 'p0').split(':').map(g, uint(double(g)))).map(g, [g[0] * 281474976710656u + g[1] * 4294967296u + g[2] * 65536u + g[3], g[4] * 281474976710656u + g[5] * 4294967296u + g[6] * 65536u + g[7]])).exists(k, (k[0][0] < k[2][0] || k[0][0] == k[2][0] && k[0][1] <= k[2][1]) && (k[2][0] < k[1][0] || k[2][0] == k[1][0] && k[2][1] <= k[1][1])))`,fieldPath=`.allocationPools`,messageExpression=`'the gateway %s lies inside a pool, and no host may get its address: end the pool before it, or start the pool after it'.format([self.gateway])`
+// +kubebuilder:validation:XValidation:rule=`!has(self.cidr) || !has(self.allocationPools) || has(self.gateway) || [self.cidr].filter(c, isCIDR(c)).map(c, cidr(c)).filter(c, c == c.masked() && c.prefixLength() > 0 && c.prefixLength() < (c.ip().family() == 4 ? 31 : 127)).all(c, !self.allocationPools.exists(p, [p.start, p.end].all(a, isIP(a) && a.contains(':') != a.contains('.') && c.containsIP(a)) && cidr(p.start + (c.ip().family() == 4 ? '/31' : '/127')).containsIP(c.ip()) && !(ip(p.end) == c.ip())))`,fieldPath=`.allocationPools`,messageExpression=`'the first address of %s is the default gateway, and no host may get it: start the pool after it, or write another gateway, or gateway "none"'.format([self.cidr])`
+// +kubebuilder:validation:XValidation:rule=`!has(self.cidr) || !has(self.allocationPools) || [self.cidr].filter(c, isCIDR(c)).map(c, cidr(c)).filter(c, c == c.masked() && c.prefixLength() > 0 && c.prefixLength() < (c.ip().family() == 4 ? 31 : 127)).all(c, [self.allocationPools.filter(p, [p.start, p.end].all(a, isIP(a) && a.contains(':') != a.contains('.') && c.containsIP(a))).map(p, [p.start, p.end].map(a, a.contains(':') ? a : '::' + a.replace('.', ':')).map(a, ('0x0' + a.replace('::', ':0:0:0:0:0:0:'.substring(0, 19 - 2 * a.split(':').size())).replace(':', 'p0:0x0') + 'p0').split(':').map(g, uint(double(g)))).map(g, [g[0] * 281474976710656u + g[1] * 4294967296u + g[2] * 65536u + g[3], g[4] * 281474976710656u + g[5] * 4294967296u + g[6] * 65536u + g[7]])).filter(p, (p[0][0] < p[1][0] || p[0][0] == p[1][0] && p[0][1] <= p[1][1]))].all(k, k.all(p, k.exists_one(q, (p[0][0] < q[1][0] || p[0][0] == q[1][0] && p[0][1] <= q[1][1]) && (q[0][0] < p[1][0] || q[0][0] == p[1][0] && q[0][1] <= p[1][1])))))`,fieldPath=`.allocationPools`,message=`two pools have an address in common: write ranges that do not overlap`
+//
+// +kubebuilder:validation:XValidation:rule=`!has(self.cidr) || !has(self.dnsServers) || [self.cidr].filter(c, isCIDR(c)).map(c, cidr(c)).filter(c, c == c.masked() && c.prefixLength() > 0 && c.prefixLength() < (c.ip().family() == 4 ? 31 : 127)).all(c, self.dnsServers.all(a, !isIP(a) || ip(a).family() == c.ip().family()))`,fieldPath=`.dnsServers`,messageExpression=`'a subnet takes name servers of its own IP family only: write IPv%s addresses, as in the cidr %s'.format([string(cidr(self.cidr).ip().family()), self.cidr])`
+// +kubebuilder:validation:XValidation:rule=`!has(self.cidr) || !has(self.hostRoutes) || [self.cidr].filter(c, isCIDR(c)).map(c, cidr(c)).filter(c, c == c.masked() && c.prefixLength() > 0 && c.prefixLength() < (c.ip().family() == 4 ? 31 : 127)).all(c, self.hostRoutes.all(r, (!isCIDR(r.destination) || cidr(r.destination).ip().family() == c.ip().family()) && (!isIP(r.nextHop) || ip(r.nextHop).family() == c.ip().family())))`,fieldPath=`.hostRoutes`,messageExpression=`'a subnet takes routes of its own IP family only: write IPv%s destinations and next hops, as in the cidr %s'.format([string(cidr(self.cidr).ip().family()), self.cidr])`
+
 // SubnetSpec declares a subnet.
 type SubnetSpec struct {
-	// cidr is the subnet's network address and prefix length, such as 192.168.0.0/16 or fd00:1::/64. It cannot change
-	// later.
+	// cidr is the subnet's network address and prefix length, such as 192.168.0.0/16 or fd00:1::/64. The prefix length
+	// is 1 to 30 for IPv4 and 1 to 126 for IPv6. It must be set, and cannot change later.
 	// +optional
+	// +kubebuilder:validation:MaxLength=49
+	// +kubebuilder:validation:XValidation:rule=`self == '' || isCIDR(self)`,message=`not a CIDR: write a network address and a prefix length, such as "192.168.0.0/16" or "fd00:1::/64"`
+	// +kubebuilder:validation:XValidation:rule=`[self].filter(c, isCIDR(c)).map(c, cidr(c)).all(c, c.prefixLength() > 0 && c.prefixLength() < (c.ip().family() == 4 ? 31 : 127))`,messageExpression=`'no prefix length for a subnet of hosts: write one from 1 to %s'.format([cidr(self).ip().family() == 4 ? '30' : '126'])`
+	// +kubebuilder:validation:XValidation:rule=`[self].filter(c, isCIDR(c)).map(c, cidr(c)).filter(c, c.prefixLength() > 0 && c.prefixLength() < (c.ip().family() == 4 ? 31 : 127)).all(c, c == c.masked())`,messageExpression=`'host bits are set: write "%s"'.format([string(cidr(self).masked())])`
+	// +kubebuilder:validation:XValidation:rule=`[self].filter(c, isCIDR(c)).map(c, cidr(c)).filter(c, c == c.masked() && c.prefixLength() > 0 && c.prefixLength() < (c.ip().family() == 4 ? 31 : 127)).all(c, !(c.ip() == ip('0.0.0.0')) && !['127.0.0.0/8', '224.0.0.0/4', 'ff00::/8'].exists(r, cidr(r).containsCIDR(c)))`,message=`no range for hosts: write one that does not begin at 0.0.0.0 and is neither loopback nor multicast`
 	CIDR string `json:"cidr,omitempty"`
 
-	// gateway is the address of the subnet's router, or "none" for a subnet without one. The default is the first
-	// address of the cidr.
+	// gateway is the address of the subnet's router, inside the cidr, or "none" for a subnet without one. The default is
+	// the first address after the network's own, such as 192.168.0.1. It can change later.
 	// +optional
+	// +kubebuilder:validation:MaxLength=45
+	// +kubebuilder:validation:XValidation:rule=`self == 'none' || isIP(self) && self.contains(':') != self.contains('.')`,message=`not an address: write one such as "192.168.0.1" or "fd00:1::1", or "none" for a subnet without a gateway`
 	Gateway string `json:"gateway,omitempty"`
 
-	// allocationPools are the ranges that Neutron gives addresses from. The default is every usable address but the
-	// gateway.
+	// allocationPools are the ranges that Neutron gives addresses from, at most 32. They lie inside the cidr, leave out
+	// the gateway, and do not overlap. The default is every usable address but the gateway. They can change later.
 	// +optional
 	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=32
 	AllocationPools []AllocationPool `json:"allocationPools,omitempty"`
 
-	// dhcp says whether Neutron serves addresses by DHCP. The default is true.
+	// dhcp says whether Neutron serves addresses, dnsServers and hostRoutes by DHCP. The default is true. It can change
+	// later.
 	// +optional
+	// +kubebuilder:default=true
 	DHCP *bool `json:"dhcp,omitempty"`
 
-	// dnsServers are the addresses of name servers that DHCP hands out, in order of preference.
+	// dnsServers are the addresses of the name servers that DHCP hands out, in order of preference, of the cidr's IP
+	// family, at most 16 (a cloud may allow fewer; Neutron's own limit is 5 by default). The default is none. They can
+	// change later.
 	// +optional
 	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=16
+	// +kubebuilder:validation:items:MaxLength=45
+	// +kubebuilder:validation:items:XValidation:rule=`isIP(self)`,message=`not an address: write one such as "192.168.0.53" or "fd00:1::53"`
+	// +kubebuilder:validation:XValidation:rule=`[self.filter(a, isIP(a)).map(a, ip(a))].all(l, l.all(a, l.exists_one(b, a == b)))`,message=`an address is listed twice ("FD00::1" and "fd00::1" are the same one): list it once`
 	DNSServers []string `json:"dnsServers,omitempty"`
 
-	// hostRoutes are routes that DHCP hands out.
+	// hostRoutes are the routes that DHCP hands out, of the cidr's IP family, at most 64 (a cloud may allow fewer;
+	// Neutron's own limit is 20 by default). The default is none. They can change later.
 	// +optional
 	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=64
+	// +kubebuilder:validation:XValidation:rule=`self.all(r, !isCIDR(r.destination) || !isIP(r.nextHop) || self.exists_one(q, isCIDR(q.destination) && isIP(q.nextHop) && cidr(q.destination) == cidr(r.destination) && ip(q.nextHop) == ip(r.nextHop)))`,message=`a route is listed twice ("FD00::/64" and "fd00::/64" are the same destination): list it once`
 	HostRoutes []HostRoute `json:"hostRoutes,omitempty"`
 }
 
 // GatewayNone is the value of a gateway field that declares a subnet without a gateway.
 const GatewayNone = "none"
 
+// Both ends are turned into numbers in the way that SubnetSpec's rules describe.
+// +kubebuilder:validation:XValidation:rule=`![self.start, self.end].all(a, isIP(a) && a.contains(':') != a.contains('.')) || ip(self.start).family() != ip(self.end).family() || [[self.start, self.end].map(a, a.contains(':') ? a : '::' + a.replace('.', ':')).map(a, ('0x0' + a.replace('::', ':0:0:0:0:0:0:'.substring(0, 19 - 2 * a.split(':').size())).replace(':', 'p0:0x0') + 'p0').split(':').map(g, uint(double(g)))).map(g, [g[0] * 281474976710656u + g[1] * 4294967296u + g[2] * 65536u + g[3], g[4] * 281474976710656u + g[5] * 4294967296u + g[6] * 65536u + g[7]])].all(k, (k[0][0] < k[1][0] || k[0][0] == k[1][0] && k[0][1] <= k[1][1]))`,messageExpression=`'the range is reversed: write start "%s" and end "%s"'.format([self.end, self.start])`
+
 // AllocationPool is a range of addresses, both ends included.
 type AllocationPool struct {
 	// start is the first address of the range.
+	// +required
+	// +kubebuilder:validation:MaxLength=45
+	// +kubebuilder:validation:XValidation:rule=`isIP(self) && self.contains(':') != self.contains('.')`,message=`not an address: write one such as "192.168.0.10" or "fd00:1::10"`
 	Start string `json:"start"`
 	// end is the last address of the range.
+	// +required
+	// +kubebuilder:validation:MaxLength=45
+	// +kubebuilder:validation:XValidation:rule=`isIP(self) && self.contains(':') != self.contains('.')`,message=`not an address: write one such as "192.168.0.99" or "fd00:1::99"`
 	End string `json:"end"`
 }
 
 // HostRoute is a route that hosts on the subnet use.
 type HostRoute struct {
-	// destination is the network that the route leads to, such as 10.1.0.0/16.
+	// destination is the network that the route leads to, such as 10.1.0.0/16 or fd00:2::/64. 0.0.0.0/0 and ::/0 are a
+	// default route.
+	// +required
+	// +kubebuilder:validation:MaxLength=49
+	// +kubebuilder:validation:XValidation:rule=`isCIDR(self)`,message=`not a CIDR: write a network address and a prefix length, such as "10.1.0.0/16" or "fd00:2::/64"`
+	// +kubebuilder:validation:XValidation:rule=`[self].filter(d, isCIDR(d)).map(d, cidr(d)).all(d, d == d.masked())`,messageExpression=`'host bits are set: write "%s"'.format([string(cidr(self).masked())])`
+	// +kubebuilder:validation:XValidation:rule=`[self].filter(d, isCIDR(d)).map(d, cidr(d)).all(d, !(d == d.masked()) || !['127.0.0.0/8', '::1/128'].exists(r, cidr(r).containsCIDR(d)))`,message=`a loopback range, to which no route leads: write a range that other hosts have`
 	Destination string `json:"destination"`
 	// nextHop is the address of the router that leads there.
+	// +required
+	// +kubebuilder:validation:MaxLength=45
+	// +kubebuilder:validation:XValidation:rule=`isIP(self)`,message=`not an address: write one such as "192.168.0.254" or "fd00:1::fe"`
 	NextHop string `json:"nextHop"`
 }
 
 // DeletionPolicy says what becomes of Neutron resources when their object is deleted.
+// +kubebuilder:validation:Enum=Delete;Retain
 type DeletionPolicy string
 
 const (
@@ -124,6 +211,7 @@ const (
 )
 
 // DriftPolicy says what is done about changes that others make in Neutron.
+// +kubebuilder:validation:Enum=Correct;Report
 type DriftPolicy string
 
 const (

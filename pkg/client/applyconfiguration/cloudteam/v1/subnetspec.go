@@ -7,22 +7,42 @@ package v1
 // SubnetSpecApplyConfiguration represents a declarative configuration of the SubnetSpec type for use
 // with apply.
 //
+// The rules of one subnet. They stand on this type, and not on the kinds that use it, so that each use has them.
+//
+// A rule speaks only where its premises hold, so that one mistake gives one message and no input makes an expression
+// fail. Those that need the cidr begin with a list of at most one element, the parsed cidr if it is a good one: all()
+// of an empty list is true, and the variable of such a macro is CEL's only way to name a value within an expression.
+//
+// CEL cannot order addresses, so the rules that must know whether one comes before another turn each into two 64-bit
+// numbers, its upper and its lower half. An IPv4 address is first written as the last four groups of an IPv6 address,
+// "::" is spelled out as the zeros that it stands for, and each group is read as a hexadecimal floating-point number
+// ("0x0fd00p0"), the one way in which CEL reads hexadecimal digits. Decimal digits read as hexadecimal ones keep their
+// order. An IPv6 address that ends in an IPv4 address (::192.0.2.1) does not fit this, and is refused where it matters.
+//
+// Kubernetes refuses a rule whose estimated cost has no limit. Texts are therefore replaced before they are split (the
+// estimate knows how long replace() leaves a text, but not how long the parts are that split() gives), lists are read
+// in place (filter() forgets the limits of their elements), and unequal addresses are !(a == b), as != has no estimate.
+//
 // SubnetSpec declares a subnet.
 type SubnetSpecApplyConfiguration struct {
-	// cidr is the subnet's network address and prefix length, such as 192.168.0.0/16 or fd00:1::/64. It cannot change
-	// later.
+	// cidr is the subnet's network address and prefix length, such as 192.168.0.0/16 or fd00:1::/64. The prefix length
+	// is 1 to 30 for IPv4 and 1 to 126 for IPv6. It must be set, and cannot change later.
 	CIDR *string `json:"cidr,omitempty"`
-	// gateway is the address of the subnet's router, or "none" for a subnet without one. The default is the first
-	// address of the cidr.
+	// gateway is the address of the subnet's router, inside the cidr, or "none" for a subnet without one. The default is
+	// the first address after the network's own, such as 192.168.0.1. It can change later.
 	Gateway *string `json:"gateway,omitempty"`
-	// allocationPools are the ranges that Neutron gives addresses from. The default is every usable address but the
-	// gateway.
+	// allocationPools are the ranges that Neutron gives addresses from, at most 32. They lie inside the cidr, leave out
+	// the gateway, and do not overlap. The default is every usable address but the gateway. They can change later.
 	AllocationPools []AllocationPoolApplyConfiguration `json:"allocationPools,omitempty"`
-	// dhcp says whether Neutron serves addresses by DHCP. The default is true.
+	// dhcp says whether Neutron serves addresses, dnsServers and hostRoutes by DHCP. The default is true. It can change
+	// later.
 	DHCP *bool `json:"dhcp,omitempty"`
-	// dnsServers are the addresses of name servers that DHCP hands out, in order of preference.
+	// dnsServers are the addresses of the name servers that DHCP hands out, in order of preference, of the cidr's IP
+	// family, at most 16 (a cloud may allow fewer; Neutron's own limit is 5 by default). The default is none. They can
+	// change later.
 	DNSServers []string `json:"dnsServers,omitempty"`
-	// hostRoutes are routes that DHCP hands out.
+	// hostRoutes are the routes that DHCP hands out, of the cidr's IP family, at most 64 (a cloud may allow fewer;
+	// Neutron's own limit is 20 by default). The default is none. They can change later.
 	HostRoutes []HostRouteApplyConfiguration `json:"hostRoutes,omitempty"`
 }
 

@@ -1,0 +1,162 @@
+// Package integration tests what needs a real kube-apiserver with its etcd: the CRDs as they are installed, the
+// manifests in config, and the controllers against an API server.
+package integration
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/envtest"
+	"sigs.k8s.io/yaml"
+
+	networkv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	"cloudteam.ztgame.com/network-controller/pkg/client/clientset/versioned"
+)
+
+// assetsVariable names the folder that holds the etcd and kube-apiserver programs. It is envtest's own variable.
+const assetsVariable = "KUBEBUILDER_ASSETS"
+
+// repository is the root of the repository, seen from this package's folder, where go test runs its tests.
+var repository = filepath.Join("..", "..")
+
+// networks is the resource that the Network CRD serves.
+var networks = networkv1.SchemeGroupVersion.WithResource("networks")
+
+// The API server that all tests of this package share, and clients to it without a rate limit. Each test works in a
+// namespace of its own (newNamespace), so that tests can run in parallel. TestMain sets them before any test runs, and
+// nothing changes them afterwards.
+var (
+	apiServer  *rest.Config
+	kubeClient kubernetes.Interface
+	networkAPI versioned.Interface
+	anyAPI     dynamic.Interface
+)
+
+func TestMain(m *testing.M) {
+	code, err := runWithAPIServer(m.Run)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	os.Exit(code)
+}
+
+// runWithAPIServer starts etcd and kube-apiserver, installs config/crd, and stops both when run has returned.
+func runWithAPIServer(run func() int) (code int, err error) {
+	if os.Getenv(assetsVariable) == "" {
+		return 0, fmt.Errorf("these tests need etcd and kube-apiserver in the folder that $%s names, and it is unset: "+
+			"run `make test`, which builds both and sets it", assetsVariable)
+	}
+	env := &envtest.Environment{
+		CRDDirectoryPaths:     []string{filepath.Join(repository, "config", "crd")},
+		ErrorIfCRDPathMissing: true,
+	}
+	// Stop also ends what a failed Start leaves behind: an API server that runs on without its CRDs, for one.
+	defer func() {
+		if stopErr := env.Stop(); stopErr != nil && err == nil {
+			err = fmt.Errorf("stop the API server: %w", stopErr)
+		}
+	}()
+	apiServer, err = env.Start()
+	if err != nil {
+		return 0, fmt.Errorf("start the API server from %s: %w", os.Getenv(assetsVariable), err)
+	}
+	apiServer.QPS = -1
+	if kubeClient, err = kubernetes.NewForConfig(apiServer); err != nil {
+		return 0, err
+	}
+	if networkAPI, err = versioned.NewForConfig(apiServer); err != nil {
+		return 0, err
+	}
+	if anyAPI, err = dynamic.NewForConfig(apiServer); err != nil {
+		return 0, err
+	}
+	return run(), nil
+}
+
+// newNamespace creates a namespace for one test and returns its name. It stays until the API server stops: without a
+// controller-manager nothing would empty it.
+func newNamespace(t testing.TB) string {
+	t.Helper()
+	ns, err := kubeClient.CoreV1().Namespaces().Create(t.Context(),
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "test-"}}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatalf("create a namespace: %v", err)
+	}
+	return ns.Name
+}
+
+// parseYAML reads one object from YAML text.
+func parseYAML(t testing.TB, text string) *unstructured.Unstructured {
+	t.Helper()
+	object := &unstructured.Unstructured{}
+	if err := yaml.Unmarshal([]byte(text), &object.Object); err != nil {
+		t.Fatalf("parse YAML: %v\n%s", err, text)
+	}
+	return object
+}
+
+// networkWith returns a Network whose spec is the YAML text given, indented or not.
+func networkWith(t testing.TB, spec string) *unstructured.Unstructured {
+	t.Helper()
+	network := &unstructured.Unstructured{}
+	network.SetGroupVersionKind(networkv1.SchemeGroupVersion.WithKind("Network"))
+	network.SetName("example")
+	network.Object["spec"] = parseYAML(t, spec).Object
+	return network
+}
+
+// tryCreate asks the API server whether it would create an object, as kubectl does: unknown fields are errors. Nothing
+// is stored. The object comes back as it would be stored, with its defaults.
+func tryCreate(ctx context.Context, resource schema.GroupVersionResource, namespace string,
+	object *unstructured.Unstructured,
+) (*unstructured.Unstructured, error) {
+	return anyAPI.Resource(resource).Namespace(namespace).Create(ctx, object, metav1.CreateOptions{
+		DryRun: []string{metav1.DryRunAll}, FieldValidation: metav1.FieldValidationStrict,
+	})
+}
+
+// refusal is one reason for which the API server refuses an object.
+type refusal struct {
+	// Field is the path of the field, such as spec.cidr.
+	Field string
+	// Message is what a person reads about it.
+	Message string
+}
+
+// refusals returns the API server's reasons in their order, none for a nil error. An error that is no verdict on the
+// object fails the test.
+func refusals(t testing.TB, err error) []refusal {
+	t.Helper()
+	if err == nil {
+		return nil
+	}
+	status, ok := err.(apierrors.APIStatus)
+	if !ok || !apierrors.IsInvalid(err) || status.Status().Details == nil {
+		t.Fatalf("want a verdict on the object, got: %v", err)
+	}
+	var found []refusal
+	for _, cause := range status.Status().Details.Causes {
+		// The API server says so itself when it has skipped the CEL rules after an OpenAPI error.
+		if strings.Contains(cause.Message, "some validation rules were not checked") {
+			continue
+		}
+		found = append(found, refusal{Field: cause.Field, Message: cause.Message})
+	}
+	if len(found) == 0 {
+		t.Fatalf("refused without a reason: %v", err)
+	}
+	return found
+}

@@ -1,0 +1,464 @@
+package integration
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/utils/ptr"
+	"pgregory.net/rapid"
+
+	networkv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+)
+
+// TestSchemaFindsWhatNetipFinds holds the CRD's rules against a validator that is written in Go. CEL has no order of
+// addresses, so the rules compare numbers that they make from the texts, and this is what shows that those are ordered
+// as the addresses are, in every spelling of an address. Not only the verdicts must agree, but the mistakes found: a
+// rule that speaks where its premises do not hold shows as well.
+func TestSchemaFindsWhatNetipFinds(t *testing.T) {
+	namespace := newNamespace(t)
+	// How often each finding was seen, and "" for specs without one: a generator that never makes a mistake, or nothing
+	// but mistakes, would test nothing.
+	var seen sync.Map
+	rapid.Check(t, func(rt *rapid.T) {
+		for _, spec := range rapid.SliceOfN(rapid.Custom(drawSpec), 1, 30).Draw(rt, "specs") {
+			object, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&networkv1.Network{Spec: spec})
+			if err != nil {
+				rt.Fatal(err)
+			}
+			network := &unstructured.Unstructured{Object: object}
+			network.SetGroupVersionKind(networkv1.SchemeGroupVersion.WithKind("Network"))
+			network.SetName("random")
+			delete(network.Object, "status")
+
+			want := findings(spec)
+			_, err = tryCreate(t.Context(), networks, namespace, network)
+			var got []string
+			for _, found := range refusals(t, err) {
+				got = append(got, nameFinding(found))
+			}
+			slices.Sort(got)
+			if diff := cmp.Diff(want, got); diff != "" {
+				rt.Fatalf("spec: %+v\nfindings (-Go +CRD):\n%s\nthe API server said: %v", object["spec"], diff, err)
+			}
+			if len(want) == 0 {
+				seen.Store("", true)
+			}
+			for _, finding := range want {
+				_, sentence, _ := strings.Cut(finding, ": ")
+				seen.Store(sentence, true)
+			}
+		}
+	})
+	for _, sentence := range append([]string{""}, sentences...) {
+		if _, ok := seen.Load(sentence); !ok && !t.Failed() {
+			t.Errorf("no random spec had this finding: %q", sentence)
+		}
+	}
+}
+
+// The part of each rule's message by which a finding is told from the others of its field.
+const (
+	needsCIDR        = "a subnet needs a cidr"
+	notCIDR          = "not a CIDR"
+	noPrefixLength   = "no prefix length for a subnet of hosts"
+	hostBits         = "host bits are set"
+	noRangeForHosts  = "no range for hosts"
+	notAddress       = "not an address"
+	notInside        = "not inside"
+	networkAddress   = "is the address of the network"
+	broadcastAddress = "the broadcast address of"
+	reversed         = "the range is reversed"
+	gatewayInPool    = "lies inside a pool"
+	defaultInPool    = "is the default gateway"
+	overlap          = "two pools have an address in common"
+	otherFamily      = "of its own IP family only"
+	listedTwice      = "is listed twice"
+	loopbackRange    = "a loopback range"
+	mtuBelowIPv6     = "IPv6 needs an MTU of at least 1280"
+)
+
+var sentences = []string{
+	needsCIDR, notCIDR, noPrefixLength, hostBits, noRangeForHosts, notAddress, notInside, networkAddress,
+	broadcastAddress, reversed, gatewayInPool, defaultInPool, overlap, otherFamily, listedTwice, loopbackRange,
+	mtuBelowIPv6,
+}
+
+// nameFinding turns a refusal of the API server into the form that findings returns.
+func nameFinding(found refusal) string {
+	for _, sentence := range sentences {
+		if strings.Contains(found.Message, sentence) {
+			return found.Field + ": " + sentence
+		}
+	}
+	return found.Field + ": " + found.Message
+}
+
+// findings returns what is wrong with a spec, each as "field: sentence", sorted. It is the specification of the CRD's
+// rules for everything that concerns addresses.
+func findings(spec networkv1.NetworkSpec) []string {
+	var found []string
+	find := func(field, sentence string) {
+		if finding := field + ": " + sentence; !slices.Contains(found, finding) {
+			found = append(found, finding)
+		}
+	}
+	defer func() { slices.Sort(found) }()
+
+	subnet, isCIDR := parseCIDR(spec.CIDR)
+	if isCIDR && subnet.Addr().Is6() && spec.MTU != nil && *spec.MTU < 1280 {
+		find("spec.mtu", mtuBelowIPv6)
+	}
+	isGood := false
+	switch {
+	case spec.CIDR == "":
+		find("spec.cidr", needsCIDR)
+	case !isCIDR:
+		find("spec.cidr", notCIDR)
+	case subnet.Bits() == 0 || subnet.Bits() > subnet.Addr().BitLen()-2:
+		find("spec.cidr", noPrefixLength)
+	case subnet != subnet.Masked():
+		find("spec.cidr", hostBits)
+	default:
+		isGood = true
+		first := subnet.Addr()
+		if first == netip.IPv4Unspecified() || first.IsMulticast() || first.Is4() && first.IsLoopback() {
+			find("spec.cidr", noRangeForHosts)
+		}
+	}
+
+	gateway, hasGateway := parseAddress(spec.Gateway)
+	hasGateway = hasGateway && isPlain(spec.Gateway)
+	if spec.Gateway != "" && spec.Gateway != networkv1.GatewayNone && !hasGateway {
+		find("spec.gateway", notAddress)
+	}
+	if isGood && hasGateway {
+		switch {
+		case !subnet.Contains(gateway):
+			find("spec.gateway", notInside)
+			hasGateway = false
+		case gateway == subnet.Addr():
+			find("spec.gateway", networkAddress)
+		case gateway.Is4() && gateway == lastAddress(subnet):
+			find("spec.gateway", broadcastAddress)
+		}
+	}
+
+	type addressRange struct{ start, end netip.Addr }
+	var inside []addressRange
+	for i, pool := range spec.AllocationPools {
+		start, startOK := parseAddress(pool.Start)
+		end, endOK := parseAddress(pool.End)
+		if startOK = startOK && isPlain(pool.Start); !startOK {
+			find(fmt.Sprintf("spec.allocationPools[%d].start", i), notAddress)
+		}
+		if endOK = endOK && isPlain(pool.End); !endOK {
+			find(fmt.Sprintf("spec.allocationPools[%d].end", i), notAddress)
+		}
+		if !startOK || !endOK {
+			continue
+		}
+		isReversed := start.Is4() == end.Is4() && end.Less(start)
+		if isReversed {
+			find(fmt.Sprintf("spec.allocationPools[%d]", i), reversed)
+		}
+		if !isGood {
+			continue
+		}
+		if !subnet.Contains(start) || !subnet.Contains(end) {
+			find("spec.allocationPools", notInside)
+			continue
+		}
+		if isReversed {
+			continue
+		}
+		if start == subnet.Addr() {
+			find("spec.allocationPools", networkAddress)
+		}
+		if end.Is4() && end == lastAddress(subnet) {
+			find("spec.allocationPools", broadcastAddress)
+		}
+		contains := func(address netip.Addr) bool { return !address.Less(start) && !end.Less(address) }
+		if hasGateway && contains(gateway) {
+			find("spec.allocationPools", gatewayInPool)
+		}
+		if spec.Gateway == "" && contains(subnet.Addr().Next()) {
+			find("spec.allocationPools", defaultInPool)
+		}
+		for _, other := range inside {
+			if !other.end.Less(start) && !end.Less(other.start) {
+				find("spec.allocationPools", overlap)
+			}
+		}
+		inside = append(inside, addressRange{start, end})
+	}
+
+	var servers []netip.Addr
+	for i, text := range spec.DNSServers {
+		server, ok := parseAddress(text)
+		switch {
+		case !ok:
+			find(fmt.Sprintf("spec.dnsServers[%d]", i), notAddress)
+			continue
+		case slices.Contains(servers, server):
+			find("spec.dnsServers", listedTwice)
+		}
+		if isGood && server.Is4() != subnet.Addr().Is4() {
+			find("spec.dnsServers", otherFamily)
+		}
+		servers = append(servers, server)
+	}
+
+	type route struct {
+		destination netip.Prefix
+		nextHop     netip.Addr
+	}
+	var routes []route
+	for i, text := range spec.HostRoutes {
+		destination, destinationOK := parseCIDR(text.Destination)
+		nextHop, nextHopOK := parseAddress(text.NextHop)
+		field := fmt.Sprintf("spec.hostRoutes[%d].", i)
+		switch {
+		case !destinationOK:
+			find(field+"destination", notCIDR)
+		case destination != destination.Masked():
+			find(field+"destination", hostBits)
+		case destination.Addr().IsLoopback() && (destination.Addr().Is6() || destination.Bits() >= 8):
+			find(field+"destination", loopbackRange)
+		}
+		if !nextHopOK {
+			find(field+"nextHop", notAddress)
+		}
+		if isGood && (destinationOK && destination.Addr().Is4() != subnet.Addr().Is4() ||
+			nextHopOK && nextHop.Is4() != subnet.Addr().Is4()) {
+			find("spec.hostRoutes", otherFamily)
+		}
+		if destinationOK && nextHopOK {
+			if slices.Contains(routes, route{destination, nextHop}) {
+				find("spec.hostRoutes", listedTwice)
+			}
+			routes = append(routes, route{destination, nextHop})
+		}
+	}
+	return found
+}
+
+// parseAddress reads an address without a zone that is not an IPv4 address in IPv6 form.
+func parseAddress(text string) (netip.Addr, bool) {
+	address, err := netip.ParseAddr(text)
+	return address, err == nil && address.Zone() == "" && !address.Is4In6()
+}
+
+// parseCIDR reads an address and a prefix length, with or without host bits.
+func parseCIDR(text string) (netip.Prefix, bool) {
+	prefix, err := netip.ParsePrefix(text)
+	return prefix, err == nil && !prefix.Addr().Is4In6()
+}
+
+// isPlain says whether an address is free of the dotted end that IPv6 addresses may have.
+func isPlain(text string) bool {
+	return !strings.Contains(text, ":") || !strings.Contains(text, ".")
+}
+
+// lastAddress returns the last address of a range, which is IPv4's broadcast address.
+func lastAddress(prefix netip.Prefix) netip.Addr {
+	bytes := prefix.Addr().AsSlice()
+	for bit := prefix.Bits(); bit < prefix.Addr().BitLen(); bit++ {
+		bytes[bit/8] |= 0x80 >> (bit % 8)
+	}
+	last, _ := netip.AddrFromSlice(bytes)
+	return last
+}
+
+// drawSpec draws a spec of which most parts are good or just beside it.
+func drawSpec(t *rapid.T) networkv1.NetworkSpec {
+	isIPv6 := rapid.Bool().Draw(t, "IPv6")
+	subnet := drawPrefix(t, isIPv6)
+	spec := networkv1.NetworkSpec{}
+	switch pick(t, "cidr", 60, 2, 2, 2) {
+	case 0:
+		spec.CIDR = spellPrefix(t, subnet.Masked())
+	case 1:
+		spec.CIDR = spellPrefix(t, subnet)
+	case 2:
+		spec.CIDR = drawNonsense(t) + "/24"
+	}
+	switch pick(t, "gateway", 10, 10, 1) {
+	case 0:
+		spec.Gateway = drawAddress(t, subnet)
+	case 1:
+		spec.Gateway = rapid.SampledFrom([]string{"", networkv1.GatewayNone}).Draw(t, "no gateway")
+	case 2:
+		spec.Gateway = "None"
+	}
+	for range pick(t, "pools", 3, 3, 3, 1, 1) {
+		start, end := drawAddress(t, subnet), drawAddress(t, subnet)
+		// Half of all random pairs are reversed; most are put right, so that what comes after is tested too.
+		first, firstOK := parseAddress(start)
+		last, lastOK := parseAddress(end)
+		if firstOK && lastOK && last.Less(first) && pick(t, "leave it reversed", 9, 1) == 0 {
+			start, end = end, start
+		}
+		spec.AllocationPools = append(spec.AllocationPools, networkv1.AllocationPool{Start: start, End: end})
+	}
+	for range pick(t, "name servers", 6, 2, 2) {
+		spec.DNSServers = append(spec.DNSServers, drawAddress(t, subnet))
+	}
+	for range pick(t, "routes", 6, 2, 2) {
+		destination := netip.MustParsePrefix("10.0.0.0/8")
+		if isIPv6 {
+			destination = netip.MustParsePrefix("fd00::/8")
+		}
+		var text string
+		switch pick(t, "destination", 10, 3, 2, 1) {
+		case 0:
+			text = spellPrefix(t, destination)
+		case 1:
+			text = spellPrefix(t, drawPrefix(t, isIPv6).Masked())
+		case 2:
+			text = spellPrefix(t, drawPrefix(t, !isIPv6))
+		case 3:
+			text = rapid.SampledFrom([]string{"10.0.0.0", "127.0.0.0/8", "127.0.0.0/7", "::1/128", "x"}).Draw(t, "odd")
+		}
+		spec.HostRoutes = append(spec.HostRoutes,
+			networkv1.HostRoute{Destination: text, NextHop: drawAddress(t, subnet)})
+	}
+	if pick(t, "mtu", 4, 1) == 1 {
+		spec.MTU = ptr.To(rapid.SampledFrom([]int32{68, 1279, 1280, 65535}).Draw(t, "mtu"))
+	}
+	return spec
+}
+
+// pick draws one of the indexes of weights, each as often as its weight is to their sum.
+func pick(t *rapid.T, label string, weights ...int) int {
+	var indexes []int
+	for index, weight := range weights {
+		indexes = append(indexes, slices.Repeat([]int{index}, weight)...)
+	}
+	return rapid.SampledFrom(indexes).Draw(t, label)
+}
+
+// drawPrefix draws a range, with or without host bits, whose length is often at one of the limits.
+func drawPrefix(t *rapid.T, isIPv6 bool) netip.Prefix {
+	lengths := []int{0, 1, 8, 9, 16, 22, 24, 28, 29, 30, 31, 32}
+	usual := []int{1, 8, 9, 16, 22, 24, 28, 29, 30}
+	if isIPv6 {
+		lengths = []int{0, 1, 16, 32, 47, 48, 63, 64, 65, 96, 112, 120, 124, 125, 126, 127, 128}
+		usual = []int{1, 16, 32, 47, 48, 63, 64, 65, 96, 112, 120, 124, 125, 126}
+	}
+	if pick(t, "usual length", 1, 12) == 1 {
+		lengths = usual
+	}
+	return netip.PrefixFrom(drawRawAddress(t, isIPv6), rapid.SampledFrom(lengths).Draw(t, "length"))
+}
+
+// drawRawAddress draws an address from numbers whose texts differ in length, so that their order as texts is not their
+// order as numbers.
+func drawRawAddress(t *rapid.T, isIPv6 bool) netip.Addr {
+	if !isIPv6 {
+		var bytes [4]byte
+		for i := range bytes {
+			bytes[i] = rapid.SampledFrom([]byte{
+				0, 1, 9, 10, 19, 99, 100, 127, 128, 199, 200, 224, 254, 255,
+			}).Draw(t, "byte")
+		}
+		return netip.AddrFrom4(bytes)
+	}
+	var bytes [16]byte
+	for i := range 8 {
+		group := rapid.SampledFrom([]uint16{
+			0, 0, 0, 1, 9, 0xa, 0xf, 0x10, 0xff, 0x100, 0x999, 0xa00, 0xfff, 0x1000, 0x7fff, 0x8000, 0xff02, 0xffff,
+		}).Draw(t, "group")
+		bytes[2*i], bytes[2*i+1] = byte(group>>8), byte(group)
+	}
+	if address := netip.AddrFrom16(bytes); !address.Is4In6() {
+		return address
+	}
+	return netip.IPv6LinkLocalAllNodes()
+}
+
+// drawAddress draws the text of an address that mostly is in a range, at its ends more often than not.
+func drawAddress(t *rapid.T, prefix netip.Prefix) string {
+	first, last := prefix.Masked().Addr(), lastAddress(prefix)
+	switch pick(t, "address", 4, 8, 8, 4, 4, 2, 2, 30, 2, 1) {
+	case 0:
+		return spell(t, first)
+	case 1:
+		return spell(t, first.Next())
+	case 2:
+		return spell(t, first.Next().Next())
+	case 3:
+		return spell(t, last)
+	case 4:
+		return spell(t, last.Prev())
+	case 5:
+		if outside := last.Next(); outside.IsValid() {
+			return spell(t, outside)
+		}
+		return spell(t, first)
+	case 6:
+		if outside := first.Prev(); outside.IsValid() {
+			return spell(t, outside)
+		}
+		return spell(t, first)
+	case 7:
+		// The prefix's bits, and the other bits of a drawn address.
+		bytes := drawRawAddress(t, first.Is6()).AsSlice()
+		for bit := range prefix.Bits() {
+			mask := byte(0x80 >> (bit % 8))
+			bytes[bit/8] = bytes[bit/8]&^mask | first.AsSlice()[bit/8]&mask
+		}
+		address, _ := netip.AddrFromSlice(bytes)
+		return spell(t, address)
+	case 8:
+		return spell(t, drawRawAddress(t, !first.Is6()))
+	default:
+		return drawNonsense(t)
+	}
+}
+
+// drawNonsense draws a text that is no address, or none that is wanted.
+func drawNonsense(t *rapid.T) string {
+	return rapid.SampledFrom([]string{
+		"x", "1.2.3", "1.2.3.4.5", "01.2.3.4", "1.2.3.256", "1.2.3.4/32", ":", ":::", "1::2::3", "1:2:3:4:5:6:7", "::g",
+		"1:2:3:4:5:6:7:8:9", "1:2:3:4:5:6:7:8::", "fe80::1%eth0", "::ffff:1.2.3.4", "::ffff:102:304", "12345::",
+		"é.é.é.é",
+	}).Draw(t, "nonsense")
+}
+
+// spellPrefix writes a range in one of its spellings.
+func spellPrefix(t *rapid.T, prefix netip.Prefix) string {
+	return fmt.Sprintf("%s/%d", spell(t, prefix.Addr()), prefix.Bits())
+}
+
+// spell writes an address in one of its spellings. An IPv4 address has one.
+func spell(t *rapid.T, address netip.Addr) string {
+	if address.Is4() || pick(t, "canonical", 1, 1) == 0 {
+		return address.String()
+	}
+	bytes := address.As16()
+	var groups []string
+	for i := range 8 {
+		format := rapid.SampledFrom([]string{"%x", "%X", "%04x", "%04X", "%03x", "%02x"}).Draw(t, "format")
+		groups = append(groups, fmt.Sprintf(format, uint16(bytes[2*i])<<8|uint16(bytes[2*i+1])))
+	}
+	if pick(t, "dotted", 20, 1) == 1 {
+		groups = append(groups[:6], netip.AddrFrom4([4]byte(bytes[12:])).String())
+	}
+	// "::" stands for any run of zeros, of one group even.
+	begin := rapid.IntRange(0, len(groups)-1).Draw(t, "begin of ::")
+	end := begin
+	for end < len(groups) && strings.Trim(groups[end], "0") == "" && pick(t, "longer ::", 1, 9) == 1 {
+		end++
+	}
+	if end == begin {
+		return strings.Join(groups, ":")
+	}
+	return strings.Join(groups[:begin], ":") + "::" + strings.Join(groups[end:], ":")
+}
