@@ -49,7 +49,7 @@ components together, a Deployment's Pods are scheduled to it and become ready.`,
   controlplane up --components=all --kubeconfig=dev.kubeconfig
 
   # Keep data and logs, and go on with them the next time:
-  controlplane up --dir=.controlplane`,
+  controlplane up --dir="$HOME/dev-cluster"`,
 		Args: cobra.NoArgs,
 	}
 	components := componentsFlag(cmd)

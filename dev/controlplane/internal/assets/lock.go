@@ -27,8 +27,8 @@ type FileLock struct {
 	file *os.File
 }
 
-// TryLock takes the lock at path, making the file and its directory if need be. It returns an error that wraps ErrLocked
-// when the lock is taken, by another process or by another call in this one.
+// TryLock takes the lock at path, making the file and its directory if need be. It returns an error that wraps
+// ErrLocked when the lock is taken, by another process or by another call in this one.
 func TryLock(path string) (*FileLock, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return nil, err

@@ -60,8 +60,8 @@ func (a *apiClient) healthy(ctx context.Context, url string) error {
 	return a.get(ctx, url, nil)
 }
 
-// get reads the JSON at url into object, or drops it if object is nil. It returns a *statusError for an answer other than
-// success.
+// get reads the JSON at url into object, or drops it if object is nil. It returns a *statusError for an answer other
+// than success.
 func (a *apiClient) get(ctx context.Context, url string, object any) error {
 	return a.do(ctx, http.MethodGet, url, nil, object)
 }

@@ -36,13 +36,13 @@ type keyPair struct {
 	certificate, key []byte
 }
 
-// newAuthority makes an authority. now gives the time from which its certificates are valid.
-func newAuthority(now func() time.Time) (*authority, error) {
+// newAuthority makes an authority of that name. now gives the time from which its certificates are valid.
+func newAuthority(name string, now func() time.Time) (*authority, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return nil, err
 	}
-	template, err := newTemplate(now(), pkix.Name{CommonName: "network-controller-dev-ca"})
+	template, err := newTemplate(now(), pkix.Name{CommonName: name})
 	if err != nil {
 		return nil, err
 	}
@@ -71,8 +71,8 @@ func (a *authority) client(user string, groups ...string) (keyPair, error) {
 	return a.issue(template)
 }
 
-// server issues a certificate for a server that is reached under the names and at the addresses. It serves a client too,
-// because an etcd member is both to its peers.
+// server issues a certificate for a server that is reached under the names and at the addresses. It serves a client
+// too, because an etcd member is both to its peers.
 func (a *authority) server(name string, dnsNames []string, addresses []net.IP) (keyPair, error) {
 	template, err := newTemplate(a.now(), pkix.Name{CommonName: name})
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 
 func testAuthority(t *testing.T) *authority {
 	t.Helper()
-	a, err := newAuthority(time.Now)
+	a, err := newAuthority("test-ca", time.Now)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -56,15 +56,23 @@ func TestCertificates(t *testing.T) {
 		after time.Duration
 		valid bool
 	}{
-		"a client proves itself to who trusts the authority":  {pair: client, ca: a, use: clientUse, valid: true},
-		"a client is nobody to who trusts another":            {pair: client, ca: other, use: clientUse},
-		"a client cannot pose as a server":                    {pair: client, ca: a, use: serverUse},
-		"a server is trusted at its address":                  {pair: server, ca: a, host: "127.0.0.1", use: serverUse, valid: true},
-		"a server is trusted under its name":                  {pair: server, ca: a, host: "localhost", use: serverUse, valid: true},
-		"a server is not trusted elsewhere":                   {pair: server, ca: a, host: "127.0.0.2", use: serverUse},
-		"a server may be the client of a peer":                {pair: server, ca: a, use: clientUse, valid: true},
-		"a certificate is no longer valid after its lifetime": {pair: client, ca: a, use: clientUse, after: certificateLifetime + time.Hour},
-		"a certificate was valid before a clock was set back": {pair: client, ca: a, use: clientUse, after: -clockSkew / 2, valid: true},
+		"a client proves itself to who trusts the authority": {pair: client, ca: a, use: clientUse, valid: true},
+		"a client is nobody to who trusts another":           {pair: client, ca: other, use: clientUse},
+		"a client cannot pose as a server":                   {pair: client, ca: a, use: serverUse},
+		"a server is trusted at its address": {
+			pair: server, ca: a, host: "127.0.0.1", use: serverUse, valid: true,
+		},
+		"a server is trusted under its name": {
+			pair: server, ca: a, host: "localhost", use: serverUse, valid: true,
+		},
+		"a server is not trusted elsewhere":    {pair: server, ca: a, host: "127.0.0.2", use: serverUse},
+		"a server may be the client of a peer": {pair: server, ca: a, use: clientUse, valid: true},
+		"a certificate is no longer valid after its lifetime": {
+			pair: client, ca: a, use: clientUse, after: certificateLifetime + time.Hour,
+		},
+		"a certificate was valid before a clock was set back": {
+			pair: client, ca: a, use: clientUse, after: -clockSkew / 2, valid: true,
+		},
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			_, err := leaf(t, test.pair).Verify(x509.VerifyOptions{

@@ -71,9 +71,9 @@ type Cluster struct {
 	stopping chan struct{}
 }
 
-// Start starts the components and returns when all of them serve. On failure nothing is left running, and the error says
-// which program did not start, with the end of its log. When ctx ends meanwhile, the error is the context's cause. Once
-// Start has returned, ctx has no effect: call Stop.
+// Start starts the components and returns when all of them serve. On failure nothing is left running, and the error
+// says which program did not start, with the end of its log. When ctx ends meanwhile, the error is the context's cause.
+// Once Start has returned, ctx has no effect: call Stop.
 func Start(ctx context.Context, options Options) (*Cluster, error) {
 	if err := options.validate(); err != nil {
 		return nil, err
@@ -155,7 +155,7 @@ func (c *Cluster) prepare() error {
 			return err
 		}
 	}
-	authority, err := newAuthority(time.Now)
+	authority, err := newAuthority("network-controller-dev-ca", time.Now)
 	if err != nil {
 		return err
 	}
@@ -170,6 +170,9 @@ func (c *Cluster) prepare() error {
 		return err
 	}
 	if err := c.writeServerCertificates(authority); err != nil {
+		return err
+	}
+	if err := c.writeFrontProxy(); err != nil {
 		return err
 	}
 	for component, user := range map[assets.Component]struct {
@@ -216,6 +219,23 @@ func (c *Cluster) writeServerCertificates(authority *authority) error {
 		}
 	}
 	return nil
+}
+
+// writeFrontProxy makes the authority and the certificate with which kube-apiserver vouches for a user to other API
+// servers. The authority is another than the clients': who bears a certificate of it may claim to be anybody.
+func (c *Cluster) writeFrontProxy() error {
+	authority, err := newAuthority("network-controller-dev-front-proxy-ca", time.Now)
+	if err != nil {
+		return err
+	}
+	pair, err := authority.client(frontProxyUser)
+	if err != nil {
+		return err
+	}
+	return errors.Join(
+		os.WriteFile(c.pki("front-proxy-ca.crt"), authority.pem, 0o600),
+		c.writePair("front-proxy", pair),
+	)
 }
 
 func (c *Cluster) writePair(name string, pair keyPair) error {

@@ -23,8 +23,8 @@ import (
 // are not cached.
 const envFull = "CONTROLPLANE_TEST_FULL"
 
-// startCluster starts the components, with binaries from the machine or built into the user's cache, and stops them when
-// the test ends.
+// startCluster starts the components, with binaries from the machine or built into the user's cache, and stops them
+// when the test ends.
 func startCluster(t *testing.T, dir string, components []assets.Component) *Cluster {
 	t.Helper()
 	machine := assets.ThisMachine()
@@ -218,7 +218,8 @@ exec sleep 60`
 		want       []string
 	}{
 		"a program that ends is named, with its log": {
-			components: assets.Minimal(), etcd: "#!/bin/sh\necho cannot read the moon >&2; exit 7", timeout: time.Minute,
+			components: assets.Minimal(), timeout: time.Minute,
+			etcd: "#!/bin/sh\necho cannot read the moon >&2; exit 7",
 			want: []string{"etcd ended (exit status 7)", "logs/etcd.log", "cannot read the moon"},
 		},
 		"a program that does not serve in time is named": {

@@ -42,9 +42,9 @@ users:
 `, contextName, url, b64(ca), b64(user.certificate), b64(user.key))
 }
 
-// WriteKubeconfig writes the content of a kubeconfig to path, readable by its owner alone, in one step for whoever reads
-// path meanwhile. It refuses to overwrite a file that no control plane wrote: a person's own kubeconfig may be the only
-// copy of credentials.
+// WriteKubeconfig writes the content of a kubeconfig to path, readable by its owner alone, in one step for whoever
+// reads path meanwhile. It refuses to overwrite a file that no control plane wrote: a person's own kubeconfig may be
+// the only copy of credentials.
 func WriteKubeconfig(path string, content []byte) error {
 	if err := CheckKubeconfigPath(path); err != nil {
 		return err

@@ -33,8 +33,8 @@ type process struct {
 	err  error
 }
 
-// startProcess starts the program at path with its output in a new file at log. The program leads a process group of its
-// own: Ctrl-C on a terminal reaches whole groups, and would otherwise end all programs at once and in no order.
+// startProcess starts the program at path with its output in a new file at log. The program leads a process group of
+// its own: Ctrl-C on a terminal reaches whole groups, and would otherwise end all programs at once and in no order.
 func startProcess(name, path string, args, env []string, dir, log string) (*process, error) {
 	output, err := os.OpenFile(log, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
 	if err != nil {

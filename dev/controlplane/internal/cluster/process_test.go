@@ -59,7 +59,7 @@ func TestStop(t *testing.T) {
 		t.Run(sentence, func(t *testing.T) {
 			p := script(t, test.script)
 			err := p.stop(test.ctx, test.patience)
-			if test.err == "" && err != nil || test.err != "" && (err == nil || !strings.Contains(err.Error(), test.err)) {
+			if (err == nil) != (test.err == "") || err != nil && !strings.Contains(err.Error(), test.err) {
 				t.Errorf("error %v, want %q", err, test.err)
 			}
 			select {

@@ -23,6 +23,8 @@ const (
 	podCIDR = "10.244.0.0/16"
 	// nodeIP is the address of the fake Node, of RFC 5737's range for documentation: nobody answers there.
 	nodeIP = "192.0.2.1"
+	// frontProxyUser is the name in the certificate with which kube-apiserver speaks to aggregated API servers.
+	frontProxyUser = "front-proxy-client"
 	// fakeNodeSelector is the annotation by which kwok knows the Nodes it plays.
 	fakeNodeSelector = "kwok.x-k8s.io/node=fake"
 )
@@ -111,6 +113,15 @@ func (c *Cluster) kubeAPIServer(port int) program {
 		"--service-account-signing-key-file=" + c.pki("sa.key"),
 		"--service-account-key-file=" + c.pki("sa.key"),
 		"--allow-privileged",
+		// The aggregation of APIs. kube-controller-manager and kube-scheduler log an error without end where it is
+		// not configured.
+		"--requestheader-client-ca-file=" + c.pki("front-proxy-ca.crt"),
+		"--requestheader-allowed-names=" + frontProxyUser,
+		"--requestheader-username-headers=X-Remote-User",
+		"--requestheader-group-headers=X-Remote-Group",
+		"--requestheader-extra-headers-prefix=X-Remote-Extra-",
+		"--proxy-client-cert-file=" + c.pki("front-proxy.crt"),
+		"--proxy-client-key-file=" + c.pki("front-proxy.key"),
 	}
 	if !c.has(assets.KubeControllerManager) {
 		// Nobody would make the service account "default" of a namespace, and this plugin refuses every Pod
