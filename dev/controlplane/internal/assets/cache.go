@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package assets
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+)
+
+// EnvCache is the variable that overrides where binaries are cached.
+const EnvCache = "CONTROLPLANE_CACHE"
+
+// DefaultCacheDir returns the cache directory that m's environment asks for: CONTROLPLANE_CACHE, else
+// network-controller/controlplane under XDG_CACHE_HOME, else under ~/.cache. It returns an error when there is neither
+// variable nor home.
+func (m Machine) DefaultCacheDir() (string, error) {
+	if dir := m.Getenv(EnvCache); dir != "" {
+		return dir, nil
+	}
+	base := m.Getenv("XDG_CACHE_HOME")
+	if base == "" {
+		if m.Home == "" {
+			return "", fmt.Errorf("no home directory to cache binaries in: set %s to a directory", EnvCache)
+		}
+		base = filepath.Join(m.Home, ".cache")
+	}
+	return filepath.Join(base, "network-controller", "controlplane"), nil
+}
+
+// Cache is a directory of built binaries. Any number of processes may use one cache at the same time.
+//
+// An entry is a directory <component>/<version>-<recipe>/<os>-<arch>. It is made under another name and renamed when
+// all of it is there, so an entry that exists is whole. A set is a directory of links into the entries, because what
+// uses the binaries asks for one directory that holds them all.
+type Cache struct {
+	// Dir is the root of the cache.
+	Dir string
+	// Machine names the platform, and says where binaries may be found instead of built.
+	Machine Machine
+	// Log receives sentences for the person who waits.
+	Log Log
+	// build makes the files of a component in dir; it is replaced in tests.
+	build func(ctx context.Context, c Component, dir string, log Log) error
+}
+
+// NewCache returns the cache at dir.
+func NewCache(dir string, machine Machine, log Log) *Cache {
+	return &Cache{Dir: dir, Machine: machine, Log: log, build: machine.build}
+}
+
+// Provide returns the absolute path of one directory that holds the files of all the components. Those that the machine
+// already has are used as they are, see Machine.Discover; else what the cache lacks is built, which takes minutes. An
+// interrupted build leaves nothing that a later one would take for whole.
+func (k *Cache) Provide(ctx context.Context, components []Component) (string, error) {
+	found, notes, ok := k.Machine.Discover(components)
+	for _, note := range notes {
+		k.Log.Printf("%s", note)
+	}
+	if ok {
+		k.Log.Printf("using %s from %s (%s)", Join(components), found.Dir, found.Source)
+		return filepath.Abs(found.Dir)
+	}
+	root, err := filepath.Abs(k.Dir)
+	if err != nil {
+		return "", err
+	}
+	set := k.setDir(root)
+	if err := os.MkdirAll(set, 0o755); err != nil {
+		return "", fmt.Errorf("make the cache of binaries: %w (choose another with --cache or %s)", err, EnvCache)
+	}
+	for _, c := range components {
+		if err := k.ensure(ctx, c, k.entryDir(root, c)); err != nil {
+			return "", err
+		}
+	}
+	return set, k.linkAll(ctx, root, set, components)
+}
+
+// linkAll puts the components' files into set. The lock keeps the temporary names of two processes apart.
+func (k *Cache) linkAll(ctx context.Context, root, set string, components []Component) (err error) {
+	lock, err := Lock(ctx, set+".lock", func() {})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, lock.Unlock()) }()
+	for _, c := range components {
+		for _, name := range c.files() {
+			if err := link(filepath.Join(k.entryDir(root, c), name), filepath.Join(set, name)); err != nil {
+				return fmt.Errorf("put %s into %s: %w", name, set, err)
+			}
+		}
+	}
+	return nil
+}
+
+// Clean removes the whole cache. A build that is under way in another process fails; it does no other harm.
+func (k *Cache) Clean() error {
+	return os.RemoveAll(k.Dir)
+}
+
+func (k *Cache) entryDir(root string, c Component) string {
+	r := c.recipe()
+	return filepath.Join(root, string(c), r.pin.version()+"-"+r.digest(), k.platform())
+}
+
+// setDir is named after every pin and not only after the components of one call, so that calls for different
+// components share it and a caller may hold on to the path.
+func (k *Cache) setDir(root string) string {
+	name := ""
+	for _, c := range []Component{KubeAPIServer, Etcd, Kwok} {
+		r := c.recipe()
+		name += r.pin.name + "-" + r.pin.version() + "-" + r.digest() + "_"
+	}
+	return filepath.Join(root, "sets", name+k.platform())
+}
+
+func (k *Cache) platform() string {
+	return k.Machine.GOOS + "-" + k.Machine.GOARCH
+}
+
+// ensure makes the entry of c if there is none.
+func (k *Cache) ensure(ctx context.Context, c Component, entry string) (err error) {
+	if isWhole(entry, c) {
+		return nil
+	}
+	lock, err := Lock(ctx, entry+".lock", func() {
+		k.Log.Printf("%s: waiting for another process that builds it", c)
+	})
+	if err != nil {
+		return fmt.Errorf("wait for the build of %s: %w", c, err)
+	}
+	defer func() { err = errors.Join(err, lock.Unlock()) }()
+	if isWhole(entry, c) {
+		return nil
+	}
+	// Whatever is here under these names was left by a process that died: its lock is ours.
+	partial := entry + ".partial"
+	for _, dir := range []string{partial, entry} {
+		if err := os.RemoveAll(dir); err != nil {
+			return err
+		}
+	}
+	if err := os.MkdirAll(partial, 0o755); err != nil {
+		return err
+	}
+	started := time.Now()
+	if err := k.build(ctx, c, partial, k.Log); err != nil {
+		return errors.Join(fmt.Errorf("build %s %s: %w", c, c.Version(), err), os.RemoveAll(partial))
+	}
+	if missing := missingFiles(partial, []Component{c}); len(missing) != 0 {
+		return fmt.Errorf("the build of %s made no %s", c, missing[0])
+	}
+	if err := os.Rename(partial, entry); err != nil {
+		return err
+	}
+	k.Log.Printf("%s %s: built in %s", c, c.Version(), time.Since(started).Round(time.Second))
+	return nil
+}
+
+func isWhole(entry string, c Component) bool {
+	return len(missingFiles(entry, []Component{c})) == 0
+}
+
+// link makes path a symbolic link to target, in one step for whoever looks at path meanwhile.
+func link(target, path string) error {
+	if have, err := os.Readlink(path); err == nil && have == target {
+		return nil
+	}
+	temporary := path + ".partial"
+	if err := os.Remove(temporary); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	if err := os.Symlink(target, temporary); err != nil {
+		return err
+	}
+	return os.Rename(temporary, path)
+}
+
+func sortedKeys[K cmp.Ordered, V any](m map[K]V) []K {
+	return slices.Sorted(maps.Keys(m))
+}

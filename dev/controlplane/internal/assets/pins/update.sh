@@ -1,0 +1,61 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# Moves a pin to another version: update.sh kubernetes v1.36.3 | etcd v3.7.3 | kwok v0.8.0
+#
+# Writes <pin>.mod and <pin>.sum beside this script, complete enough to build with -mod=readonly, and nothing else.
+set -euo pipefail
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+
+case "${1:-}" in
+  kubernetes)
+    module=k8s.io/kubernetes
+    tools=(k8s.io/kubernetes/cmd/kube-{apiserver,controller-manager,scheduler})
+    ;;
+  etcd)
+    module=go.etcd.io/etcd/server/v3
+    tools=(go.etcd.io/etcd/server/v3)
+    ;;
+  kwok)
+    module=sigs.k8s.io/kwok
+    tools=(sigs.k8s.io/kwok/cmd/kwok)
+    ;;
+  *)
+    echo "usage: $0 kubernetes|etcd|kwok VERSION" >&2
+    exit 2
+    ;;
+esac
+pin=$1
+version=${2:?"say which version"}
+
+export GOWORK=off GOFLAGS=-mod=mod
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cd "$work"
+# On failure the reason is in the JSON, and nothing on standard error.
+if ! download=$(go mod download -json "$module@$version"); then
+  sed -n 's/.*"Error": "\(.*\)".*/\1/p' <<<"$download" | sed 's/\\[nt]/ /g' >&2
+  echo "$module $version cannot be had from $(go env GOPROXY): choose another version; nothing was changed" >&2
+  exit 1
+fi
+gomod=$(sed -n 's/.*"GoMod": "\(.*\)".*/\1/p' <<<"$download")
+{
+  echo "module cloudteam.ztgame.com/network-controller/dev/controlplane/$pin"
+  echo
+  sed -n '/^go /p' "$gomod"
+  echo
+  printf 'tool (\n'
+  printf '\t%s\n' "${tools[@]}"
+  printf ')\n\nrequire %s %s\n' "$module" "$version"
+  if [[ $pin == kubernetes ]]; then
+    # Kubernetes replaces its staging modules by folders of its repository, which its module does not contain: replace
+    # each by its own release instead, v0.X.Y for v1.X.Y.
+    printf '\nreplace (\n'
+    sed -n "s|^\t\(k8s\.io/[^ ]*\) => ./staging/.*|\t\1 => \1 ${version/#v1./v0.}|p" "$gomod"
+    printf ')\n'
+  fi
+} >go.mod
+go mod tidy
+mv go.mod "$here/$pin.mod"
+mv go.sum "$here/$pin.sum"
+echo "$pin is at $version" >&2

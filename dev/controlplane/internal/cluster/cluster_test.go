@@ -1,0 +1,253 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build unix
+
+package cluster
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"cloudteam.ztgame.com/network-controller/dev/controlplane/internal/assets"
+)
+
+// envFull is the variable without which the test of all components is skipped: it builds for minutes when the binaries
+// are not cached.
+const envFull = "CONTROLPLANE_TEST_FULL"
+
+// startCluster starts the components, with binaries from the machine or built into the user's cache, and stops them
+// when the test ends.
+func startCluster(t *testing.T, dir string, components []assets.Component) *Cluster {
+	t.Helper()
+	machine := assets.ThisMachine()
+	cacheDir, err := machine.DefaultCacheDir()
+	if err != nil {
+		t.Fatal(err)
+	}
+	log := assets.NewLog(os.Stderr)
+	binaries, err := assets.NewCache(cacheDir, machine, log).Provide(t.Context(), components)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := Start(t.Context(), Options{
+		Dir: dir, Assets: binaries, Components: components,
+		StartTimeout: 2 * time.Minute, StopTimeout: 20 * time.Second, Log: log,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := c.Stop(context.Background()); err != nil {
+			t.Error(err)
+		}
+		for _, p := range c.running {
+			if err := syscall.Kill(-p.cmd.Process.Pid, 0); !errors.Is(err, syscall.ESRCH) {
+				t.Errorf("something of %s is left running: %v", p.name, err)
+			}
+		}
+	})
+	return c
+}
+
+// eventually calls condition until it returns nil, and fails the test after a deadline.
+func eventually(t *testing.T, deadline time.Duration, condition func() error) {
+	t.Helper()
+	var err error
+	for end := time.Now().Add(deadline); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
+		if err = condition(); err == nil {
+			return
+		}
+	}
+	t.Fatalf("not within %s: %v", deadline, err)
+}
+
+func TestAPIServer(t *testing.T) {
+	c := startCluster(t, t.TempDir(), assets.Minimal())
+	request := func(t *testing.T, api *apiClient, path string, header http.Header) int {
+		t.Helper()
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, c.URL()+path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if header != nil {
+			r.Header = header
+		}
+		response, err := api.http.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = response.Body.Close()
+		return response.StatusCode
+	}
+	stranger, err := newAPIClient(c.ca, keyPair{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stranger.close()
+	for sentence, test := range map[string]struct {
+		api    *apiClient
+		path   string
+		header http.Header
+		want   int
+	}{
+		"it is ready":                        {api: c.api, path: "/readyz", want: http.StatusOK},
+		"the administrator may read Secrets": {api: c.api, path: "/api/v1/secrets", want: http.StatusOK},
+		"a user without a binding may not": {
+			api: c.api, path: "/api/v1/secrets", header: http.Header{"Impersonate-User": {"alice"}},
+			want: http.StatusForbidden,
+		},
+		"who shows no certificate may not": {api: stranger, path: "/api/v1/secrets", want: http.StatusForbidden},
+		"who shows a token that nobody signed is unknown": {
+			api: stranger, path: "/api/v1/secrets", header: http.Header{"Authorization": {"Bearer rubbish"}},
+			want: http.StatusUnauthorized,
+		},
+		"MutatingAdmissionPolicies are served": {
+			api: c.api, path: "/apis/admissionregistration.k8s.io/v1/mutatingadmissionpolicies", want: http.StatusOK,
+		},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			if got := request(t, test.api, test.path, test.header); got != test.want {
+				t.Errorf("GET %s: %d, want %d", test.path, got, test.want)
+			}
+		})
+	}
+	t.Run("etcd refuses who shows no certificate", func(t *testing.T) {
+		if err := stranger.healthy(t.Context(), c.etcdURL+"/health"); err == nil {
+			t.Error("it answered")
+		}
+	})
+	t.Run("the version is the pinned one, if it was built", func(t *testing.T) {
+		var version struct {
+			GitVersion string `json:"gitVersion"`
+		}
+		if err := c.api.get(t.Context(), c.URL()+"/version", &version); err != nil {
+			t.Fatal(err)
+		}
+		if os.Getenv(assets.EnvAssets) == "" && version.GitVersion != assets.KubeAPIServer.Version() {
+			t.Errorf("%s, want %s", version.GitVersion, assets.KubeAPIServer.Version())
+		}
+	})
+	t.Run("a Pod can be created although nobody makes service accounts", func(t *testing.T) {
+		err := c.api.create(t.Context(), c.URL()+"/api/v1/namespaces/default/pods", json.RawMessage(`{
+			"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"},
+			"spec": {"containers": [{"name": "a", "image": "a"}]}}`))
+		if err != nil {
+			t.Error(err)
+		}
+	})
+	t.Run("its directory is refused to another", func(t *testing.T) {
+		_, err := Start(t.Context(), c.options)
+		if err == nil || !strings.Contains(err.Error(), "used by another") {
+			t.Errorf("error %v", err)
+		}
+	})
+	t.Run("its data and tokens outlive a restart", func(t *testing.T) {
+		dir := t.TempDir()
+		key := func() string {
+			content, err := os.ReadFile(filepath.Join(dir, "pki", "sa.key"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			return string(content)
+		}
+		var before string
+		t.Run("before", func(t *testing.T) {
+			c := startCluster(t, dir, assets.Minimal())
+			before = key()
+			err := c.api.create(t.Context(), c.URL()+"/api/v1/namespaces",
+				json.RawMessage(`{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "kept"}}`))
+			if err != nil {
+				t.Fatal(err)
+			}
+		})
+		c := startCluster(t, dir, assets.Minimal())
+		if err := c.api.get(t.Context(), c.URL()+"/api/v1/namespaces/kept", nil); err != nil {
+			t.Error(err)
+		}
+		if key() != before {
+			t.Error("the key of service accounts has changed")
+		}
+	})
+}
+
+func TestDeploymentBecomesAvailable(t *testing.T) {
+	if os.Getenv(envFull) == "" {
+		t.Skipf("set %s=1 to run all components; without cached binaries that builds for minutes", envFull)
+	}
+	c := startCluster(t, t.TempDir(), assets.All())
+	deployments := c.URL() + "/apis/apps/v1/namespaces/default/deployments"
+	err := c.api.create(t.Context(), deployments, json.RawMessage(`{
+		"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"},
+		"spec": {"replicas": 3, "selector": {"matchLabels": {"app": "web"}}, "template": {
+			"metadata": {"labels": {"app": "web"}},
+			"spec": {"containers": [{"name": "web", "image": "web"}]}}}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, time.Minute, func() error {
+		var deployment struct {
+			Status struct {
+				Replicas, ReadyReplicas, AvailableReplicas int
+			}
+		}
+		if err := c.api.get(t.Context(), deployments+"/web", &deployment); err != nil {
+			return err
+		}
+		if got := deployment.Status; got.Replicas != 3 || got.ReadyReplicas != 3 || got.AvailableReplicas != 3 {
+			return errors.New("the Deployment is not 3/3 available")
+		}
+		return nil
+	})
+}
+
+func TestStartTellsWhatWentWrong(t *testing.T) {
+	good := `#!/bin/sh
+exec sleep 60`
+	for sentence, test := range map[string]struct {
+		components []assets.Component
+		etcd       string
+		timeout    time.Duration
+		want       []string
+	}{
+		"a program that ends is named, with its log": {
+			components: assets.Minimal(), timeout: time.Minute,
+			etcd: "#!/bin/sh\necho cannot read the moon >&2; exit 7",
+			want: []string{"etcd ended (exit status 7)", "logs/etcd.log", "cannot read the moon"},
+		},
+		"a program that does not serve in time is named": {
+			components: assets.Minimal(), etcd: good, timeout: 200 * time.Millisecond,
+			want: []string{"etcd was not ready within 200ms", "logs/etcd.log"},
+		},
+		"components that cannot do without others are refused": {
+			components: []assets.Component{assets.Etcd, assets.KubeScheduler}, etcd: good, timeout: time.Minute,
+			want: []string{"a control plane needs kube-apiserver: add it to --components=etcd,kube-scheduler"},
+		},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			binaries := t.TempDir()
+			if err := os.WriteFile(filepath.Join(binaries, "etcd"), []byte(test.etcd), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			_, err := Start(t.Context(), Options{
+				Dir: t.TempDir(), Assets: binaries, Components: test.components,
+				StartTimeout: test.timeout, StopTimeout: time.Second,
+			})
+			if err == nil {
+				t.Fatal("it started")
+			}
+			for _, want := range test.want {
+				if !strings.Contains(err.Error(), want) {
+					t.Errorf("the error lacks %q:\n%v", want, err)
+				}
+			}
+		})
+	}
+}

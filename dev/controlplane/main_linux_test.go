@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// envMain makes the test binary behave as the command itself, so that tests can run it as a process.
+const envMain = "CONTROLPLANE_TEST_MAIN"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(envMain) != "" {
+		main()
+		return
+	}
+	os.Exit(m.Run())
+}
+
+// patience bounds every wait for something that is about to happen.
+const patience = 30 * time.Second
+
+// command is a run of the command `up` that has printed where its kubeconfig is.
+type command struct {
+	*exec.Cmd
+	temporary  string
+	kubeconfig string
+	stderr     *bytes.Buffer
+}
+
+// upCommandRunning starts `up` with a directory of its own for temporary files.
+func upCommandRunning(t *testing.T, args ...string) *command {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &command{Cmd: exec.Command(self, append([]string{"up"}, args...)...), temporary: t.TempDir()}
+	c.Env = append(os.Environ(), envMain+"=1", "TMPDIR="+c.temporary)
+	c.stderr = &bytes.Buffer{}
+	c.Stderr = c.stderr
+	stdout, err := c.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if c.ProcessState == nil {
+			_ = c.Process.Kill()
+			_ = c.Wait()
+		}
+	})
+	lines := bufio.NewScanner(stdout)
+	if !lines.Scan() {
+		_ = c.Wait()
+		t.Fatalf("up printed nothing:\n%s", c.stderr)
+	}
+	path, ok := strings.CutPrefix(lines.Text(), "kubeconfig: ")
+	if !ok {
+		t.Fatalf("up printed %q", lines.Text())
+	}
+	c.kubeconfig = path
+	return c
+}
+
+// processStat reads the state and the parent of a process; ok is false if there is none.
+func processStat(pid int) (state string, parent int, ok bool) {
+	content, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return "", 0, false
+	}
+	// The name of the program, in parentheses, may hold anything; see proc(5).
+	fields := strings.Fields(string(content[bytes.LastIndexByte(content, ')')+1:]))
+	parent, err = strconv.Atoi(fields[1])
+	return fields[0], parent, err == nil
+}
+
+// children returns the processes that the command has started, by the name of their program.
+func (c *command) children(t *testing.T) map[string]int {
+	t.Helper()
+	found := map[string]int{}
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, entry := range entries {
+		pid, err := strconv.Atoi(entry.Name())
+		if err != nil {
+			continue
+		}
+		if _, parent, ok := processStat(pid); !ok || parent != c.Process.Pid {
+			continue
+		}
+		arguments, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+		if err != nil {
+			continue
+		}
+		name, _, _ := strings.Cut(string(arguments), "\x00")
+		found[filepath.Base(name)] = pid
+	}
+	return found
+}
+
+// awaitGone waits until none of the processes runs. One that has ended and that nobody has asked about runs no more.
+func awaitGone(t *testing.T, pids map[string]int) {
+	t.Helper()
+	for end := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
+		var left []string
+		for name, pid := range pids {
+			if state, _, ok := processStat(pid); ok && state != "Z" {
+				left = append(left, name)
+			}
+		}
+		if len(left) == 0 {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatalf("left running: %q", left)
+		}
+	}
+}
+
+func names(pids map[string]int) []string {
+	var list []string
+	for name := range pids {
+		list = append(list, name)
+	}
+	slices.Sort(list)
+	return list
+}
+
+func TestUpStopsCleanlyOnASignal(t *testing.T) {
+	for _, signal := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM} {
+		t.Run(signal.String(), func(t *testing.T) {
+			c := upCommandRunning(t)
+			children := c.children(t)
+			if diff := cmp.Diff([]string{"etcd", "kube-apiserver"}, names(children)); diff != "" {
+				t.Errorf("children (-want +got):\n%s", diff)
+			}
+			if _, err := os.Stat(c.kubeconfig); err != nil {
+				t.Error(err)
+			}
+			if err := c.Process.Signal(signal); err != nil {
+				t.Fatal(err)
+			}
+			if err := c.Wait(); err != nil {
+				t.Errorf("%v:\n%s", err, c.stderr)
+			}
+			awaitGone(t, children)
+			left, err := os.ReadDir(c.temporary)
+			if err != nil || len(left) != 0 {
+				t.Errorf("temporary files are left: %v, %v", left, err)
+			}
+		})
+	}
+}
+
+func TestUpFailsWhenAComponentEnds(t *testing.T) {
+	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
+	c := upCommandRunning(t, "--kubeconfig="+kubeconfig)
+	children := c.children(t)
+	if err := syscall.Kill(children["etcd"], syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	var exit *exec.ExitError
+	if err := c.Wait(); !errors.As(err, &exit) || exit.ExitCode() != 1 {
+		t.Errorf("it ended with %v, want exit status 1", err)
+	}
+	awaitGone(t, children)
+	if _, err := os.Stat(kubeconfig); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the kubeconfig is left: %v", err)
+	}
+	if got := c.stderr.String(); !strings.Contains(got, "etcd ended (signal: killed)") {
+		t.Errorf("the cause is not told:\n%s", got)
+	}
+	logs, err := filepath.Glob(filepath.Join(c.temporary, "*", "logs", "etcd.log"))
+	if err != nil || len(logs) != 1 || !strings.Contains(c.stderr.String(), logs[0]) {
+		t.Errorf("logs %q, %v; want one, named in\n%s", logs, err, c.stderr)
+	}
+}
+
+func TestComponentsDoNotOutliveTheCommand(t *testing.T) {
+	c := upCommandRunning(t)
+	children := c.children(t)
+	if len(children) != 2 {
+		t.Errorf("children %v", children)
+	}
+	if err := c.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = c.Wait()
+	awaitGone(t, children)
+}
+
+func TestUpRefusesToOverwriteAKubeconfig(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "config")
+	mine := []byte("apiVersion: v1\n")
+	if err := os.WriteFile(path, mine, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cmd := newCommand()
+	cmd.SetArgs([]string{"up", "--kubeconfig", path})
+	if err := cmd.ExecuteContext(t.Context()); err == nil || !strings.Contains(err.Error(), "name another file") {
+		t.Errorf("error %v", err)
+	}
+	if got, err := os.ReadFile(path); err != nil || !bytes.Equal(got, mine) {
+		t.Errorf("the file holds %q, %v", got, err)
+	}
+}

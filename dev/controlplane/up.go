@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build unix
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"cloudteam.ztgame.com/network-controller/dev/controlplane/internal/assets"
+	"cloudteam.ztgame.com/network-controller/dev/controlplane/internal/cluster"
+)
+
+// upOptions are the flags of the command up.
+type upOptions struct {
+	dir, kubeconfig string
+	cluster         cluster.Options
+}
+
+func upCommand(newCache func() (*assets.Cache, error)) *cobra.Command {
+	var options upOptions
+	cmd := &cobra.Command{
+		Use:   "up",
+		Short: "Run a control plane until it is interrupted",
+		Long: `Up starts the components, waits until all of them serve, and prints one line on
+standard output, "kubeconfig: PATH". Ctrl-C or SIGTERM stops everything in the
+reverse order; a second one kills what is left. It exits with 0 after a clean
+stop, and with 1, and the end of the log, when a component ends by itself.
+
+Ports are free ones of the loopback address. Requests are authorized as in a
+real cluster (Node, RBAC); the kubeconfig's user may do everything.
+
+With kwok there is one Node, ` + cluster.NodeName + `, that runs no containers: with all
+components together, a Deployment's Pods are scheduled to it and become ready.`,
+		Example: `  # etcd and kube-apiserver, in a temporary directory:
+  controlplane up
+
+  # All, with the kubeconfig where a script expects it:
+  controlplane up --components=all --kubeconfig=dev.kubeconfig
+
+  # Keep data and logs, and go on with them the next time:
+  controlplane up --dir="$HOME/dev-cluster"`,
+		Args: cobra.NoArgs,
+	}
+	components := componentsFlag(cmd)
+	flags := cmd.Flags()
+	flags.StringVar(&options.dir, "dir", "",
+		"directory for data, certificates, logs and the kubeconfig; made if need be, and kept "+
+			"(default a temporary one, removed after a clean stop)")
+	flags.StringVar(&options.kubeconfig, "kubeconfig", "",
+		"where to write the kubeconfig, which is removed on exit (default kubeconfig in the directory)")
+	flags.StringVar(&options.cluster.FeatureGates, "feature-gates", "",
+		"for kube-apiserver's flag of that name, for example SomeFeature=true")
+	flags.StringVar(&options.cluster.RuntimeConfig, "runtime-config", "",
+		"for kube-apiserver's flag of that name, for example api/beta=true")
+	flags.DurationVar(&options.cluster.StartTimeout, "start-timeout", 2*time.Minute,
+		"how long a component may take to serve")
+	flags.DurationVar(&options.cluster.StopTimeout, "stop-timeout", 10*time.Second,
+		"how long a component may take to stop before it is killed")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		var err error
+		if options.cluster.Components, err = components(); err != nil {
+			return err
+		}
+		cache, err := newCache()
+		if err != nil {
+			return err
+		}
+		return up(cmd.Context(), options, cache, cmd.OutOrStdout())
+	}
+	return cmd
+}
+
+// up runs a control plane until a signal comes, or one of its programs ends.
+func up(ctx context.Context, options upOptions, cache *assets.Cache, out io.Writer) (err error) {
+	ctx, release := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
+	defer release()
+	// A mistake in a path is told before minutes are spent on a build.
+	if options.kubeconfig != "" {
+		if options.kubeconfig, err = filepath.Abs(options.kubeconfig); err != nil {
+			return err
+		}
+		if err := cluster.CheckKubeconfigPath(options.kubeconfig); err != nil {
+			return err
+		}
+	}
+	if options.cluster.Assets, err = cache.Provide(ctx, options.cluster.Components); err != nil {
+		if ctx.Err() != nil {
+			return errInterrupted
+		}
+		return err
+	}
+	dir, removeDir, err := workDir(options.dir)
+	if err != nil {
+		return err
+	}
+	// After a failure the directory stays: the logs that explain it are there.
+	defer func() {
+		if err == nil {
+			err = removeDir()
+		}
+	}()
+	options.cluster.Dir, options.cluster.Log = dir, cache.Log
+	if options.kubeconfig == "" {
+		options.kubeconfig = filepath.Join(dir, "kubeconfig")
+	}
+	started := time.Now()
+	plane, err := cluster.Start(ctx, options.cluster)
+	if err != nil {
+		if ctx.Err() != nil && errors.Is(err, context.Cause(ctx)) {
+			cache.Log.Printf("interrupted before the control plane was ready: stopped")
+			return nil
+		}
+		return err
+	}
+	cache.Log.Printf("control plane ready in %.1fs at %s", time.Since(started).Seconds(), plane.URL())
+
+	content := plane.Kubeconfig()
+	err = cluster.WriteKubeconfig(options.kubeconfig, content)
+	if err == nil {
+		_, err = fmt.Fprintf(out, "kubeconfig: %s\n", options.kubeconfig)
+	}
+	if err == nil {
+		select {
+		case <-ctx.Done():
+		case err = <-plane.Failed():
+		}
+	}
+	// From here on a signal means "at once".
+	release()
+	atOnce, release := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	defer release()
+	cache.Log.Printf("stopping")
+	return errors.Join(err, plane.Stop(atOnce), cluster.RemoveKubeconfig(options.kubeconfig, content))
+}
+
+// workDir returns the directory to work in and what removes it, which does nothing if the user named the directory.
+func workDir(named string) (dir string, remove func() error, err error) {
+	if named == "" {
+		dir, err = os.MkdirTemp("", "controlplane-")
+		return dir, func() error { return os.RemoveAll(dir) }, err
+	}
+	if dir, err = filepath.Abs(named); err != nil {
+		return "", nil, err
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return "", nil, err
+	}
+	return dir, func() error { return nil }, nil
+}
