@@ -5,8 +5,9 @@ and endpoints. A run with other ports moves the endpoints. At the end a token
 of each user is tried at Neutron.
 
 Input is the environment: KEYSTONE_URL and NEUTRON_URL (without a version),
-REGION, and ADMIN_PASSWORD, TENANT_PASSWORD, NEUTRON_PASSWORD. With the
-argument `check`, nothing is changed and only the tokens are tried.
+REGION, and ADMIN_PASSWORD, TENANT_PASSWORD, NEUTRON_PASSWORD.
+
+Usage: identity.py ensure|check (check changes nothing and only tries the tokens)
 """
 
 import json
@@ -91,10 +92,12 @@ def try_at_neutron(identity, user):
 
 
 def main():
+    if sys.argv[1:] not in (["ensure"], ["check"]):
+        sys.exit(__doc__)
     env = os.environ
     keystone, neutron = env["KEYSTONE_URL"], env["NEUTRON_URL"]
     admin = Identity(keystone, "admin", env["ADMIN_PASSWORD"], "admin")
-    if sys.argv[1:] != ["check"]:
+    if sys.argv[1] == "ensure":
         admin.ensure_user("neutron", env["NEUTRON_PASSWORD"], "service", "admin")
         admin.ensure_user("tenant", env["TENANT_PASSWORD"], "tenant", "member")
         admin.ensure_endpoint("identity", "keystone", keystone + "/v3", env["REGION"])
