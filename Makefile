@@ -7,14 +7,75 @@ MAKEFLAGS += --no-print-directory
 
 MODULE  := cloudteam.ztgame.com/network-controller
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo v0.0.0)
+LDFLAGS := -X $(MODULE)/internal/app.Version=$(VERSION)
+LINT    := go tool -modfile=tools/lint/go.mod golangci-lint
 
-APIS    := ./pkg/apis/cloudteam/v1
+# The race detector needs a C compiler; without one the tests run without it.
+RACE := $(shell command -v "$$(go env CC)" >/dev/null && [ "$$(go env CGO_ENABLED)" = 1 ] && echo -race)
 
-##@ Develop
+##@ Try it
+
+.PHONY: demo
+demo: build ## Show example-network created, repaired and deleted; $OS_CLOUD names a cloud, else the emulator serves
+	bin/demo
+
+.PHONY: run
+run: build ## Start the same surroundings and the controller, and leave them running until Ctrl-C
+	bin/demo --stay
+
+##@ Build
+
+.PHONY: build
+build: ## Build the binaries into bin/
+	@mkdir -p bin
+	go build -ldflags '$(LDFLAGS)' -o bin/ ./cmd/... ./dev/demo
+	go -C dev/controlplane build -o ../../bin/controlplane .
 
 .PHONY: generate
 generate: ## Write the generated code (pkg/client, deepcopy) and the CRDs (config/crd)
 	hack/generate.sh
+
+.PHONY: clean
+clean: ## Remove bin/
+	rm -rf bin
+
+##@ Test
+
+.PHONY: assets
+assets:
+	@mkdir -p bin
+	@go -C dev/controlplane build -o ../../bin/controlplane .
+	@bin/controlplane assets >/dev/null
+
+.PHONY: test
+test: assets ## Run every test that needs Go alone, with a real etcd and kube-apiserver
+	KUBEBUILDER_ASSETS="$$(bin/controlplane assets 2>/dev/null)" go test $(RACE) ./...
+	KUBEBUILDER_ASSETS="$$(bin/controlplane assets 2>/dev/null)" go -C dev/controlplane test $(RACE) ./...
+
+.PHONY: test-openstack
+test-openstack: assets ## Install and start a real Keystone and Neutron, and run the contract and end-to-end tests there
+	dev/openstack/openstack up
+	export KUBEBUILDER_ASSETS="$$(bin/controlplane assets 2>/dev/null)"; \
+	dev/openstack/openstack run -- env CONTRACT_OPENSTACK=1 E2E_OPENSTACK=1 \
+	  go test $(RACE) -count=1 ./test/contract/... ./test/e2e/...
+
+.PHONY: fuzz
+FUZZTIME ?= 60s
+fuzz: ## Run each fuzz target for FUZZTIME (60s)
+	hack/fuzz.sh $(FUZZTIME)
+
+##@ Check
+
+.PHONY: verify
+verify: ## Check that generated code, formatting and lint are as they should be, and look for known vulnerabilities
+	hack/verify-generate.sh
+	go vet ./...
+	$(LINT) run --allow-parallel-runners ./...
+	hack/govulncheck.sh
+
+.PHONY: lint
+lint: ## Run golangci-lint, mending what it can
+	$(LINT) run --allow-parallel-runners --fix ./...
 
 ##@ Help
 
