@@ -396,14 +396,15 @@ func (i *Inventory) countAddresses(ctx context.Context) ([]string, error) {
 		return nil, nil
 	}
 	availabilities, err := i.cloud.listAvailabilities(ctx)
-	switch KindOf(err) {
-	case NotFound, Invalid:
+	switch kind := KindOf(err); {
+	case err == nil && len(availabilities) > 0:
+	case err == nil, kind == NotFound, kind == Invalid:
+		// A tenant is told that there are none; a Neutron without the extension says 404, a policy 403.
 		i.mu.Lock()
 		i.availabilityAgain = time.Now().Add(availabilityPause)
 		i.mu.Unlock()
 		return nil, nil
-	}
-	if err != nil {
+	default:
 		return nil, err
 	}
 	type counts struct{ total, used *int64 }

@@ -32,8 +32,8 @@ import (
 // patience is how long a test waits for something that a healthy system does in a second or two.
 const patience = time.Minute
 
-// applyAll applies every object of the YAML files in a folder, as kubectl apply -f does.
-func applyAll(ctx context.Context, config *rest.Config, dir string) error {
+// applyAll applies every object of YAML files, given by patterns of filepath.Glob, as kubectl apply -f does.
+func applyAll(ctx context.Context, config *rest.Config, patterns ...string) error {
 	discoverer, err := discovery.NewDiscoveryClientForConfig(config)
 	if err != nil {
 		return err
@@ -43,9 +43,13 @@ func applyAll(ctx context.Context, config *rest.Config, dir string) error {
 	if err != nil {
 		return err
 	}
-	files, err := filepath.Glob(filepath.Join(dir, "*.yaml"))
-	if err != nil || len(files) == 0 {
-		return fmt.Errorf("no YAML files in %s", dir)
+	var files []string
+	for _, pattern := range patterns {
+		found, err := filepath.Glob(pattern)
+		if err != nil || len(found) == 0 {
+			return fmt.Errorf("no file is %s", pattern)
+		}
+		files = append(files, found...)
 	}
 	// A namespace may stand in a later file than what goes into it.
 	var objects []*unstructured.Unstructured

@@ -76,7 +76,9 @@ func setUp(run func() int) (code int, err error) {
 	config.QPS = -1
 	kube = kubernetes.NewForConfigOrDie(config)
 	networks = clientset.NewForConfigOrDie(config)
-	if err := applyAll(context.Background(), config, filepath.Join(root, "config", "rbac")); err != nil {
+	err = applyAll(context.Background(), config,
+		filepath.Join(root, "config", "manager", "namespace.yaml"), filepath.Join(root, "config", "rbac", "*.yaml"))
+	if err != nil {
 		return 1, err
 	}
 	user, err := environment.AddUser(envtest.User{
