@@ -110,8 +110,8 @@ func (p *pin) ldflags() string {
 	return strings.Join(flags, " ")
 }
 
-// digest changes whenever the same version would be built otherwise: another dependency, flag or Stage. It keeps a cache
-// that outlives the checkout from answering with yesterday's recipe.
+// digest changes whenever the same version would be built otherwise: another dependency, flag or Stage. It keeps a
+// cache that outlives the checkout from answering with another recipe's binaries.
 func (r recipe) digest() string {
 	h := sha256.New()
 	parts := []string{r.pkg, r.pin.ldflags(), string(r.pin.gomod()), string(r.pin.gosum())}
