@@ -7,6 +7,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"os"
 	"os/signal"
 	"syscall"
 
@@ -14,6 +15,9 @@ import (
 
 	"cloudteam.ztgame.com/network-controller/dev/controlplane/internal/assets"
 )
+
+// stopSignals are the signals that ask the program to end. SIGHUP is one: it comes when the terminal is closed.
+var stopSignals = []os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP}
 
 // errInterrupted is the cause with which a build ends that the user stopped.
 var errInterrupted = errors.New("interrupted")
@@ -44,7 +48,7 @@ Two calls at the same time do no harm: one builds, the other waits for it.`,
 		if err != nil {
 			return err
 		}
-		ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
+		ctx, stop := signal.NotifyContext(cmd.Context(), stopSignals...)
 		defer stop()
 		dir, err := cache.Provide(ctx, asked)
 		if ctx.Err() != nil {

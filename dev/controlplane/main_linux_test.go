@@ -146,7 +146,7 @@ func names(pids map[string]int) []string {
 }
 
 func TestUpStopsCleanlyOnASignal(t *testing.T) {
-	for _, signal := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM} {
+	for _, signal := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP} {
 		t.Run(signal.String(), func(t *testing.T) {
 			c := upCommandRunning(t)
 			children := c.children(t)

@@ -12,7 +12,6 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -83,7 +82,7 @@ components together, a Deployment's Pods are scheduled to it and become ready.`,
 
 // up runs a control plane until a signal comes, or one of its programs ends.
 func up(ctx context.Context, options upOptions, cache *assets.Cache, out io.Writer) (err error) {
-	ctx, release := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
+	ctx, release := signal.NotifyContext(ctx, stopSignals...)
 	defer release()
 	// A mistake in a path is told before minutes are spent on a build.
 	if options.kubeconfig != "" {
@@ -138,7 +137,7 @@ func up(ctx context.Context, options upOptions, cache *assets.Cache, out io.Writ
 	}
 	// From here on a signal means "at once".
 	release()
-	atOnce, release := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	atOnce, release := signal.NotifyContext(context.Background(), stopSignals...)
 	defer release()
 	cache.Log.Printf("stopping")
 	return errors.Join(err, plane.Stop(atOnce), cluster.RemoveKubeconfig(options.kubeconfig, content))

@@ -110,11 +110,15 @@ func (p *pin) ldflags() string {
 	return strings.Join(flags, " ")
 }
 
-// digest changes whenever the same version would be built otherwise: another dependency, another flag. It keeps a cache
-// that outlives the checkout from answering with yesterday's recipe.
+// digest changes whenever the same version would be built otherwise: another dependency, flag or Stage. It keeps a
+// cache that outlives the checkout from answering with another recipe's binaries.
 func (r recipe) digest() string {
 	h := sha256.New()
-	for _, part := range []string{r.pkg, r.pin.ldflags(), string(r.pin.gomod()), string(r.pin.gosum())} {
+	parts := []string{r.pkg, r.pin.ldflags(), string(r.pin.gomod()), string(r.pin.gosum())}
+	if r.pin == &kwokPin {
+		parts = append(parts, stageFolders...)
+	}
+	for _, part := range parts {
 		_, _ = fmt.Fprintf(h, "%d\n%s", len(part), part)
 	}
 	return hex.EncodeToString(h.Sum(nil))[:8]
