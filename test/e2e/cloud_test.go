@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"encoding/json"
 	"net/http"
 	"os"
 	"strings"
@@ -62,7 +63,24 @@ func (c *cloud) list(collection, query string) []resource {
 	if err != nil {
 		c.t.Fatalf("listing %s: %v", collection, err)
 	}
+	for i := range answer[collection] {
+		answer[collection][i] = plain(c.t, answer[collection][i])
+	}
 	return answer[collection]
+}
+
+// plain makes float64s of the json.Numbers that gophercloud decodes to.
+func plain(t *testing.T, r resource) resource {
+	t.Helper()
+	text, err := json.Marshal(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var decoded resource
+	if err := json.Unmarshal(text, &decoded); err != nil {
+		t.Fatal(err)
+	}
+	return decoded
 }
 
 // one gives the only resource of a collection that fits the query.
@@ -85,7 +103,7 @@ func (c *cloud) create(collection string, body resource) resource {
 	if err != nil {
 		c.t.Fatalf("creating a %s: %v", kind, err)
 	}
-	made := answer[kind]
+	made := plain(c.t, answer[kind])
 	c.t.Cleanup(func() {
 		ctx := contextOf(c.t)
 		_, err := c.client.Delete(ctx, c.client.ServiceURL(collection, made.id()), nil)

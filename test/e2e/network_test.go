@@ -199,10 +199,10 @@ func testNetworks(t *testing.T, cloudName string) {
 			apply(t, namespace, name, spec)
 			stalled := awaitCondition(t, namespace, name, cloudteamv1.ConditionStalled, metav1.ConditionTrue,
 				cloudteamv1.ReasonRefused)
-			if message := stalled.Status.Conditions[0].Message; !strings.Contains(message, "9000") {
+			if message := stalled.Status.Conditions[0].Message; !strings.Contains(message, "maximum is 1450") {
 				t.Errorf("the message does not give Neutron's reason: %s", message)
 			}
-			awaitEvent(t, namespace, name, cloudteamv1.ReasonRefused, "9000")
+			awaitEvent(t, namespace, name, cloudteamv1.ReasonRefused, "maximum is 1450")
 			edit(t, namespace, name, `{"mtu":1300}`)
 			awaitReady(t, namespace, name)
 			remove(t, namespace, name)
@@ -256,7 +256,8 @@ func testNetworks(t *testing.T, cloudName string) {
 
 // testLife is the story that the README tells.
 func testLife(t *testing.T, c *cloud, namespace, name string) {
-	foreign := c.create("networks", resource{"name": name, "description": "somebody else's"})
+	c.create("networks", resource{"name": name, "description": "somebody else's"})
+	foreign := c.one("networks", "name="+name)
 	ours := func(collection string) resource {
 		t.Helper()
 		for _, r := range c.list(collection, "name="+name) {

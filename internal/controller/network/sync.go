@@ -1,6 +1,7 @@
 package network
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -103,6 +104,7 @@ func (c *Controller) converge(ctx context.Context, obj *cloudteamv1.Network, spe
 	// A spec is applied as a whole once. What differs from then on was changed by somebody else.
 	drifted := obj.Status.AppliedGeneration == obj.Generation
 	var last network.Change
+	var faster error
 	for range rounds {
 		observed, err := c.look(ctx, obj, spec.Owner)
 		if err != nil {
@@ -131,10 +133,10 @@ func (c *Controller) converge(ctx context.Context, obj *cloudteamv1.Network, spe
 			last = change
 		case neutron.IsConflict(err), neutron.IsNotFound(err):
 			// Somebody else was faster. Read what is there now and plan again.
+			faster = err
 			if err := c.rereadAll(ctx, observed); err != nil {
 				return o.failed(err)
 			}
-			o.err = err
 		default:
 			if observed, lookErr := c.inventory.Observed(ctx, spec.Owner, c.started); lookErr == nil {
 				o.observed = &observed
@@ -142,10 +144,7 @@ func (c *Controller) converge(ctx context.Context, obj *cloudteamv1.Network, spe
 			return o.failed(err)
 		}
 	}
-	if o.err == nil {
-		o.err = errors.New("the network does not come to rest")
-	}
-	return o.failed(o.err)
+	return o.failed(cmp.Or(faster, errors.New("the network does not come to rest")))
 }
 
 // leaveDrift splits a change into what is done under driftPolicy Report all the same, the removal of duplicates, and
@@ -294,6 +293,7 @@ func (c *Controller) release(ctx context.Context, obj *cloudteamv1.Network) (o o
 	if !c.identify(ctx, obj, &o) {
 		return o
 	}
+	var faster error
 	for range rounds {
 		observed, err := c.look(ctx, obj, owner)
 		if foreign, ok := errors.AsType[*unmarked](err); ok {
@@ -307,7 +307,6 @@ func (c *Controller) release(ctx context.Context, obj *cloudteamv1.Network) (o o
 		}
 		o.observed = &observed
 		if len(observed.Networks) == 0 {
-			o.err = nil
 			return o
 		}
 		change := network.PlanRelease(owner, observed)
@@ -334,7 +333,7 @@ func (c *Controller) release(ctx context.Context, obj *cloudteamv1.Network) (o o
 			return o
 		case err == nil:
 		case neutron.IsConflict(err), neutron.IsNotFound(err):
-			o.err = err
+			faster = err
 			if err := c.rereadAll(ctx, observed); err != nil {
 				return o.failed(err)
 			}
@@ -342,10 +341,7 @@ func (c *Controller) release(ctx context.Context, obj *cloudteamv1.Network) (o o
 			return o.failed(err)
 		}
 	}
-	if o.err == nil {
-		o.err = errors.New("the network does not go")
-	}
-	return o.failed(o.err)
+	return o.failed(cmp.Or(faster, errors.New("the network does not go")))
 }
 
 // prune removes the resources of objects of this key that are gone from the cache though they had the finalizer, such
