@@ -120,7 +120,7 @@ func (c *command) children(t *testing.T) map[string]int {
 // awaitGone waits until none of the processes runs. One that has ended and that nobody has asked about runs no more.
 func awaitGone(t *testing.T, pids map[string]int) {
 	t.Helper()
-	for end := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) { //nolint:forbidigo // polls until a deadline
 		var left []string
 		for name, pid := range pids {
 			if state, _, ok := processStat(pid); ok && state != "Z" {

@@ -140,6 +140,7 @@ func up(ctx context.Context, options upOptions, cache *assets.Cache, out io.Writ
 	atOnce, release := signal.NotifyContext(context.Background(), stopSignals...)
 	defer release()
 	cache.Log.Printf("stopping")
+	//nolint:contextcheck // ctx has ended; what bounds the stop is the second signal
 	return errors.Join(err, plane.Stop(atOnce), cluster.RemoveKubeconfig(options.kubeconfig, content))
 }
 

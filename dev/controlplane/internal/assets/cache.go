@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -113,12 +114,12 @@ func (k *Cache) entryDir(root string, c Component) string {
 // setDir is named after every pin and not only after the components of one call, so that calls for different
 // components share it and a caller may hold on to the path.
 func (k *Cache) setDir(root string) string {
-	name := ""
+	var name strings.Builder
 	for _, c := range []Component{KubeAPIServer, Etcd, Kwok} {
 		r := c.recipe()
-		name += r.pin.name + "-" + r.pin.version() + "-" + r.digest() + "_"
+		name.WriteString(r.pin.name + "-" + r.pin.version() + "-" + r.digest() + "_")
 	}
-	return filepath.Join(root, "sets", name+k.platform())
+	return filepath.Join(root, "sets", name.String()+k.platform())
 }
 
 func (k *Cache) platform() string {

@@ -51,7 +51,7 @@ func TestProgressPace(t *testing.T) {
 		var out bytes.Buffer
 		p := newProgress("x", Log{Writer: &out})
 		p.phase("compiling")
-		time.Sleep(2*logPace + logPace/2)
+		time.Sleep(2*logPace + logPace/2) //nolint:forbidigo // virtual time
 		p.done()
 		want := "x: not in the cache, building it from source (minutes the first time)\n" +
 			"x: compiling, 10s\nx: compiling, 20s\n"

@@ -60,13 +60,20 @@ func startCluster(t *testing.T, dir string, components []assets.Component) *Clus
 // eventually calls condition until it returns nil, and fails the test after a deadline.
 func eventually(t *testing.T, deadline time.Duration, condition func() error) {
 	t.Helper()
-	var err error
-	for end := time.Now().Add(deadline); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
-		if err = condition(); err == nil {
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	end := time.After(deadline)
+	for {
+		err := condition()
+		if err == nil {
 			return
 		}
+		select {
+		case <-tick.C:
+		case <-end:
+			t.Fatalf("not within %s: %v", deadline, err)
+		}
 	}
-	t.Fatalf("not within %s: %v", deadline, err)
 }
 
 func TestAPIServer(t *testing.T) {

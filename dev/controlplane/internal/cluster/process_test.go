@@ -30,7 +30,7 @@ func script(t *testing.T, text string) *process {
 		if time.Now().After(deadline) {
 			t.Fatal("the script did not begin")
 		}
-		time.Sleep(5 * time.Millisecond)
+		time.Sleep(5 * time.Millisecond) //nolint:forbidigo // polling with a deadline
 	}
 }
 

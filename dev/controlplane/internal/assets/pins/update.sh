@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# Moves a pin to another version: update.sh kubernetes v1.36.3 | etcd v3.7.3 | kwok v0.8.0
+# Moves a pin to another version: update.sh kubernetes v1.37.1 | etcd v3.7.3 | kwok v0.8.0
 #
 # Writes <pin>.mod and <pin>.sum beside this script, complete enough to build with -mod=readonly, and nothing else.
 set -euo pipefail
