@@ -4,7 +4,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// The comments of fields are narrower than the others: kubectl explain prints them with their line breaks, in 76 columns.
+// The comments that kubectl explain prints are narrower than the others: it keeps their line breaks, in 76 columns.
 
 // +genclient
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
@@ -20,8 +20,8 @@ import (
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:validation:XValidation:rule=`has(self.spec)`,fieldPath=`.spec`,reason=FieldValueRequired,message=`a Network needs a spec: write spec.cidr, such as "192.168.0.0/16"`
 
-// Network is a network in OpenStack Neutron, with its subnet. The controller creates it, keeps it as declared, and
-// deletes it before this object goes.
+// Network is a network in OpenStack Neutron, with its subnet. The controller
+// creates it, keeps it as declared, and deletes it before this object goes.
 type Network struct {
 	metav1.TypeMeta `json:",inline"`
 	// +optional
