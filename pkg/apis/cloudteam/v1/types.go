@@ -53,7 +53,7 @@ type NetworkSpec struct {
 	// +kubebuilder:validation:MaxLength=1024
 	// +kubebuilder:validation:XValidation:rule=`self.size() <= 173`,messageExpression=`'%s characters are too many: write at most 173, which with the ownership marker fit in Neutron\'s 255'.format([string(self.size())])`
 	// +kubebuilder:validation:XValidation:rule=`!self.contains('[owner=')`,message=`"[owner=" begins the ownership marker in Neutron: write the text without it`
-	// +kubebuilder:validation:XValidation:rule=`!self.matches('[\\x00-\\x08\\x0b\\x0c\\x0e-\\x1f\\x7f]')`,message=`a control character, which Neutron's database may not hold: write printable text, tabs and line breaks`
+	// +kubebuilder:validation:XValidation:rule=`!self.matches('[\\x00-\\x08\\x0b\\x0c\\x0e-\\x1f\\x7f]')`,message=`a control character, on which a terminal that shows the text may act: write printable text, tabs and line breaks only`
 	Description string `json:"description,omitempty"`
 
 	// mtu is the network's maximum transmission unit in bytes, 68 (1280 with an
