@@ -11,7 +11,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/utils/ptr"
 	"pgregory.net/rapid"
 
 	networkv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
@@ -330,7 +329,7 @@ func drawSpec(t *rapid.T) networkv1.NetworkSpec {
 			networkv1.HostRoute{Destination: text, NextHop: drawAddress(t, subnet)})
 	}
 	if pick(t, "mtu", 4, 1) == 1 {
-		spec.MTU = ptr.To(rapid.SampledFrom([]int32{68, 1279, 1280, 65535}).Draw(t, "mtu"))
+		spec.MTU = new(rapid.SampledFrom([]int32{68, 1279, 1280, 65535}).Draw(t, "mtu"))
 	}
 	return spec
 }

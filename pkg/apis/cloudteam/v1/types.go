@@ -4,6 +4,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
+// The comments that kubectl explain prints are narrower than the others: it keeps their line breaks, in 76 columns.
+
 // +genclient
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
 // +kubebuilder:object:root=true
@@ -18,14 +20,14 @@ import (
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:validation:XValidation:rule=`has(self.spec)`,fieldPath=`.spec`,reason=FieldValueRequired,message=`a Network needs a spec: write spec.cidr, such as "192.168.0.0/16"`
 
-// Network is a network in OpenStack Neutron, with its subnet. The controller creates it, keeps it as declared, and
-// deletes it before this object goes.
+// Network is a network in OpenStack Neutron, with its subnet. The controller
+// creates it, keeps it as declared, and deletes it before this object goes.
 type Network struct {
 	metav1.TypeMeta `json:",inline"`
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// spec is the network as it should be.
+	// spec is the network as it should be. spec.cidr must be set.
 	// +optional
 	Spec NetworkSpec `json:"spec,omitempty"`
 
@@ -44,36 +46,41 @@ type NetworkSpec struct {
 	// The network's first subnet. Its fields stand directly in the spec.
 	SubnetSpec `json:",inline"`
 
-	// description is a text for people, shown in Neutron in front of the controller's ownership marker. At most 173
-	// characters, so that both fit in Neutron's 255. The default is empty. It can change later.
+	// description is a text for people, shown in Neutron in front of the
+	// controller's ownership marker. At most 173 characters, so that both fit in
+	// Neutron's 255. The default is empty. It can change later.
 	// +optional
 	// +kubebuilder:validation:MaxLength=1024
 	// +kubebuilder:validation:XValidation:rule=`self.size() <= 173`,messageExpression=`'%s characters are too many: write at most 173, which with the ownership marker fit in Neutron\'s 255'.format([string(self.size())])`
 	// +kubebuilder:validation:XValidation:rule=`!self.contains('[owner=')`,message=`"[owner=" begins the ownership marker in Neutron: write the text without it`
-	// +kubebuilder:validation:XValidation:rule=`!self.matches('[\\x00-\\x08\\x0b\\x0c\\x0e-\\x1f\\x7f]')`,message=`a control character, which Neutron's database may not hold: write printable text, tabs and line breaks`
+	// +kubebuilder:validation:XValidation:rule=`!self.matches('[\\x00-\\x08\\x0b\\x0c\\x0e-\\x1f\\x7f]')`,message=`a control character, on which a terminal that shows the text may act: write printable text, tabs and line breaks only`
 	Description string `json:"description,omitempty"`
 
-	// mtu is the network's maximum transmission unit in bytes, 68 (1280 with an IPv6 cidr) to 65535, and at most what
-	// the cloud's own network carries. The cloud chooses when it is unset. It can change later.
+	// mtu is the network's maximum transmission unit in bytes, 68 (1280 with an
+	// IPv6 cidr) to 65535, and at most what the cloud's own network carries. The
+	// cloud chooses when it is unset. It can change later.
 	// +optional
 	// +kubebuilder:validation:Minimum=68
 	// +kubebuilder:validation:Maximum=65535
 	MTU *int32 `json:"mtu,omitempty"`
 
-	// portSecurity is the default for ports of this network: whether anti-spoofing rules and security groups apply.
-	// The cloud chooses when it is unset. It can change later; ports that exist keep what they have.
+	// portSecurity is the default for ports of this network: whether anti-spoofing
+	// rules and security groups apply. The cloud chooses when it is unset. It can
+	// change later; ports that exist keep what they have.
 	// +optional
 	PortSecurity *bool `json:"portSecurity,omitempty"`
 
-	// deletionPolicy says what becomes of the Neutron network when this object is deleted. Delete removes it; Retain takes
-	// the ownership marker off and leaves it. The controller's flags set the default, which is Delete without them. It can
-	// change later.
+	// deletionPolicy says what becomes of the Neutron network when this object is
+	// deleted. Delete removes it; Retain takes the ownership marker off and leaves
+	// it. The controller's flags set the default, which is Delete without them. It
+	// can change later.
 	// +optional
 	DeletionPolicy DeletionPolicy `json:"deletionPolicy,omitempty"`
 
-	// driftPolicy says what is done when someone else changes the network in Neutron. Correct puts it back; Report lists
-	// the differences in status.drift and leaves them until the spec next changes. The controller's flags set the default,
-	// which is Correct without them. It can change later.
+	// driftPolicy says what is done when someone else changes the network in
+	// Neutron. Correct puts it back; Report lists the differences in status.drift
+	// and leaves them until the spec next changes. The controller's flags set the
+	// default, which is Correct without them. It can change later.
 	// +optional
 	DriftPolicy DriftPolicy `json:"driftPolicy,omitempty"`
 }
@@ -112,8 +119,9 @@ type NetworkSpec struct {
 
 // SubnetSpec declares a subnet.
 type SubnetSpec struct {
-	// cidr is the subnet's network address and prefix length, such as 192.168.0.0/16 or fd00:1::/64. The prefix length
-	// is 1 to 30 for IPv4 and 1 to 126 for IPv6. It must be set, and cannot change later.
+	// cidr is the subnet's network address and prefix length, such as
+	// 192.168.0.0/16 or fd00:1::/64. The prefix length is 1 to 30 for IPv4 and 1
+	// to 126 for IPv6. It must be set, and cannot change later.
 	// +optional
 	// +kubebuilder:validation:MaxLength=49
 	// +kubebuilder:validation:XValidation:rule=`self == '' || isCIDR(self)`,message=`not a CIDR: write a network address and a prefix length, such as "192.168.0.0/16" or "fd00:1::/64"`
@@ -122,28 +130,31 @@ type SubnetSpec struct {
 	// +kubebuilder:validation:XValidation:rule=`[self].filter(c, isCIDR(c)).map(c, cidr(c)).filter(c, c == c.masked() && c.prefixLength() > 0 && c.prefixLength() < (c.ip().family() == 4 ? 31 : 127)).all(c, !(c.ip() == ip('0.0.0.0')) && !['127.0.0.0/8', '224.0.0.0/4', 'ff00::/8'].exists(r, cidr(r).containsCIDR(c)))`,message=`no range for hosts: write one that does not begin at 0.0.0.0 and is neither loopback nor multicast`
 	CIDR string `json:"cidr,omitempty"`
 
-	// gateway is the address of the subnet's router, inside the cidr, or "none" for a subnet without one. The default is
-	// the first address after the network's own, such as 192.168.0.1. It can change later.
+	// gateway is the address of the subnet's router, inside the cidr, or "none"
+	// for a subnet without one. The default is the first address after the
+	// network's own, such as 192.168.0.1. It can change later.
 	// +optional
 	// +kubebuilder:validation:MaxLength=45
 	// +kubebuilder:validation:XValidation:rule=`self == 'none' || isIP(self) && self.contains(':') != self.contains('.')`,message=`not an address: write one such as "192.168.0.1" or "fd00:1::1", or "none" for a subnet without a gateway`
 	Gateway string `json:"gateway,omitempty"`
 
-	// allocationPools are the ranges that Neutron gives addresses from, at most 32. They lie inside the cidr, leave out
-	// the gateway, and do not overlap. The default is every usable address but the gateway. They can change later.
+	// allocationPools are the ranges that Neutron gives addresses from, at most
+	// 32. They lie inside the cidr, leave out the gateway, and do not overlap. The
+	// default is every usable address but the gateway. They can change later.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=32
 	AllocationPools []AllocationPool `json:"allocationPools,omitempty"`
 
-	// dhcp says whether Neutron serves addresses, dnsServers and hostRoutes by DHCP. The default is true. It can change
-	// later.
+	// dhcp says whether Neutron serves addresses, dnsServers and hostRoutes by
+	// DHCP. The default is true. It can change later.
 	// +optional
 	// +kubebuilder:default=true
 	DHCP *bool `json:"dhcp,omitempty"`
 
-	// dnsServers are the addresses of the name servers that DHCP hands out, in order of preference, of the cidr's IP
-	// family, at most 16 (a cloud may allow fewer; Neutron's own limit is 5 by default). The default is none. They can
+	// dnsServers are the addresses of the name servers that DHCP hands out, in
+	// order of preference, of the cidr's IP family, at most 16 (a cloud may allow
+	// fewer; Neutron's own limit is 5 by default). The default is none. They can
 	// change later.
 	// +optional
 	// +listType=atomic
@@ -153,8 +164,9 @@ type SubnetSpec struct {
 	// +kubebuilder:validation:XValidation:rule=`[self.filter(a, isIP(a)).map(a, ip(a))].all(l, l.all(a, l.exists_one(b, a == b)))`,message=`an address is listed twice ("FD00::1" and "fd00::1" are the same one): list it once`
 	DNSServers []string `json:"dnsServers,omitempty"`
 
-	// hostRoutes are the routes that DHCP hands out, of the cidr's IP family, at most 64 (a cloud may allow fewer;
-	// Neutron's own limit is 20 by default). The default is none. They can change later.
+	// hostRoutes are the routes that DHCP hands out, of the cidr's IP family, at
+	// most 64 (a cloud may allow fewer; Neutron's own limit is 20 by default). The
+	// default is none. They can change later.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=64
@@ -184,8 +196,8 @@ type AllocationPool struct {
 
 // HostRoute is a route that hosts on the subnet use.
 type HostRoute struct {
-	// destination is the network that the route leads to, such as 10.1.0.0/16 or fd00:2::/64. 0.0.0.0/0 and ::/0 are a
-	// default route.
+	// destination is the network that the route leads to, such as 10.1.0.0/16 or
+	// fd00:2::/64. 0.0.0.0/0 and ::/0 are a default route.
 	// +required
 	// +kubebuilder:validation:MaxLength=49
 	// +kubebuilder:validation:XValidation:rule=`isCIDR(self)`,message=`not a CIDR: write a network address and a prefix length, such as "10.1.0.0/16" or "fd00:2::/64"`
@@ -241,8 +253,8 @@ type NetworkStatus struct {
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// appliedGeneration is the generation of the spec that was last applied to Neutron whole. A difference that appears
-	// afterwards is drift.
+	// appliedGeneration is the generation of the spec that was last applied to
+	// Neutron whole. A difference that appears afterwards is drift.
 	// +optional
 	AppliedGeneration int64 `json:"appliedGeneration,omitempty"`
 
@@ -265,8 +277,9 @@ type NetworkStatus struct {
 	// +listType=atomic
 	Subnets []SubnetStatus `json:"subnets,omitempty"`
 
-	// cloud is the cloud that holds the network. It is set before the first resource is created there, and
-	// credentials that lead elsewhere stall the object.
+	// cloud is the cloud that holds the network. It is set before the first
+	// resource is created there, and credentials that lead elsewhere stall the
+	// object.
 	// +optional
 	Cloud *CloudStatus `json:"cloud,omitempty"`
 
@@ -285,11 +298,12 @@ type SubnetStatus struct {
 	// gateway is the address of the subnet's router, or "none".
 	// +optional
 	Gateway string `json:"gateway,omitempty"`
-	// totalAddresses counts the addresses in the allocation pools, up to 9223372036854775807. Unset where the
-	// credentials may not ask for it.
+	// totalAddresses counts the addresses in the allocation pools, up to
+	// 9223372036854775807. Unset where the credentials may not ask for it.
 	// +optional
 	TotalAddresses *int64 `json:"totalAddresses,omitempty"`
-	// usedAddresses counts the addresses in use. Unset where the credentials may not ask for it.
+	// usedAddresses counts the addresses in use. Unset where the credentials may
+	// not ask for it.
 	// +optional
 	UsedAddresses *int64 `json:"usedAddresses,omitempty"`
 }
@@ -309,7 +323,8 @@ type CloudStatus struct {
 type Drift struct {
 	// resource is "network", or "subnet" and its cidr.
 	Resource string `json:"resource"`
-	// field is the name of the field in the spec, or "exists" for a resource that is missing or should not be there.
+	// field is the name of the field in the spec, or "exists" for a resource that
+	// is missing or should not be there.
 	Field string `json:"field"`
 	// declared is the value that the spec asks for.
 	// +optional

@@ -11,7 +11,8 @@ package v1
 type DriftApplyConfiguration struct {
 	// resource is "network", or "subnet" and its cidr.
 	Resource *string `json:"resource,omitempty"`
-	// field is the name of the field in the spec, or "exists" for a resource that is missing or should not be there.
+	// field is the name of the field in the spec, or "exists" for a resource that
+	// is missing or should not be there.
 	Field *string `json:"field,omitempty"`
 	// declared is the value that the spec asks for.
 	Declared *string `json:"declared,omitempty"`

@@ -13,12 +13,12 @@ import (
 // NetworkApplyConfiguration represents a declarative configuration of the Network type for use
 // with apply.
 //
-// Network is a network in OpenStack Neutron, with its subnet. The controller creates it, keeps it as declared, and
-// deletes it before this object goes.
+// Network is a network in OpenStack Neutron, with its subnet. The controller
+// creates it, keeps it as declared, and deletes it before this object goes.
 type NetworkApplyConfiguration struct {
 	metav1.TypeMetaApplyConfiguration    `json:""`
 	*metav1.ObjectMetaApplyConfiguration `json:"metadata,omitempty"`
-	// spec is the network as it should be.
+	// spec is the network as it should be. spec.cidr must be set.
 	Spec *NetworkSpecApplyConfiguration `json:"spec,omitempty"`
 	// status is the network as it was last seen. Only the controller writes it.
 	Status *NetworkStatusApplyConfiguration `json:"status,omitempty"`

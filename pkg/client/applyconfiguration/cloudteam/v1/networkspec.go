@@ -17,22 +17,27 @@ import (
 type NetworkSpecApplyConfiguration struct {
 	// The network's first subnet. Its fields stand directly in the spec.
 	SubnetSpecApplyConfiguration `json:""`
-	// description is a text for people, shown in Neutron in front of the controller's ownership marker. At most 173
-	// characters, so that both fit in Neutron's 255. The default is empty. It can change later.
+	// description is a text for people, shown in Neutron in front of the
+	// controller's ownership marker. At most 173 characters, so that both fit in
+	// Neutron's 255. The default is empty. It can change later.
 	Description *string `json:"description,omitempty"`
-	// mtu is the network's maximum transmission unit in bytes, 68 (1280 with an IPv6 cidr) to 65535, and at most what
-	// the cloud's own network carries. The cloud chooses when it is unset. It can change later.
+	// mtu is the network's maximum transmission unit in bytes, 68 (1280 with an
+	// IPv6 cidr) to 65535, and at most what the cloud's own network carries. The
+	// cloud chooses when it is unset. It can change later.
 	MTU *int32 `json:"mtu,omitempty"`
-	// portSecurity is the default for ports of this network: whether anti-spoofing rules and security groups apply.
-	// The cloud chooses when it is unset. It can change later; ports that exist keep what they have.
+	// portSecurity is the default for ports of this network: whether anti-spoofing
+	// rules and security groups apply. The cloud chooses when it is unset. It can
+	// change later; ports that exist keep what they have.
 	PortSecurity *bool `json:"portSecurity,omitempty"`
-	// deletionPolicy says what becomes of the Neutron network when this object is deleted. Delete removes it; Retain takes
-	// the ownership marker off and leaves it. The controller's flags set the default, which is Delete without them. It can
-	// change later.
+	// deletionPolicy says what becomes of the Neutron network when this object is
+	// deleted. Delete removes it; Retain takes the ownership marker off and leaves
+	// it. The controller's flags set the default, which is Delete without them. It
+	// can change later.
 	DeletionPolicy *cloudteamv1.DeletionPolicy `json:"deletionPolicy,omitempty"`
-	// driftPolicy says what is done when someone else changes the network in Neutron. Correct puts it back; Report lists
-	// the differences in status.drift and leaves them until the spec next changes. The controller's flags set the default,
-	// which is Correct without them. It can change later.
+	// driftPolicy says what is done when someone else changes the network in
+	// Neutron. Correct puts it back; Report lists the differences in status.drift
+	// and leaves them until the spec next changes. The controller's flags set the
+	// default, which is Correct without them. It can change later.
 	DriftPolicy *cloudteamv1.DriftPolicy `json:"driftPolicy,omitempty"`
 }
 

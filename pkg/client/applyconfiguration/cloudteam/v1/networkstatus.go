@@ -15,8 +15,8 @@ import (
 type NetworkStatusApplyConfiguration struct {
 	// observedGeneration is the generation of the spec that this status speaks of.
 	ObservedGeneration *int64 `json:"observedGeneration,omitempty"`
-	// appliedGeneration is the generation of the spec that was last applied to Neutron whole. A difference that appears
-	// afterwards is drift.
+	// appliedGeneration is the generation of the spec that was last applied to
+	// Neutron whole. A difference that appears afterwards is drift.
 	AppliedGeneration *int64 `json:"appliedGeneration,omitempty"`
 	// conditions are Ready, and Reconciling or Stalled while they hold.
 	Conditions []metav1.ConditionApplyConfiguration `json:"conditions,omitempty"`
@@ -26,8 +26,9 @@ type NetworkStatusApplyConfiguration struct {
 	MTU *int32 `json:"mtu,omitempty"`
 	// subnets are the network's subnets in Neutron, the spec's first one first.
 	Subnets []SubnetStatusApplyConfiguration `json:"subnets,omitempty"`
-	// cloud is the cloud that holds the network. It is set before the first resource is created there, and
-	// credentials that lead elsewhere stall the object.
+	// cloud is the cloud that holds the network. It is set before the first
+	// resource is created there, and credentials that lead elsewhere stall the
+	// object.
 	Cloud *CloudStatusApplyConfiguration `json:"cloud,omitempty"`
 	// drift lists where Neutron differs from the spec, under driftPolicy Report.
 	Drift []DriftApplyConfiguration `json:"drift,omitempty"`

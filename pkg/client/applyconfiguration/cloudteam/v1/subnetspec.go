@@ -25,24 +25,29 @@ package v1
 //
 // SubnetSpec declares a subnet.
 type SubnetSpecApplyConfiguration struct {
-	// cidr is the subnet's network address and prefix length, such as 192.168.0.0/16 or fd00:1::/64. The prefix length
-	// is 1 to 30 for IPv4 and 1 to 126 for IPv6. It must be set, and cannot change later.
+	// cidr is the subnet's network address and prefix length, such as
+	// 192.168.0.0/16 or fd00:1::/64. The prefix length is 1 to 30 for IPv4 and 1
+	// to 126 for IPv6. It must be set, and cannot change later.
 	CIDR *string `json:"cidr,omitempty"`
-	// gateway is the address of the subnet's router, inside the cidr, or "none" for a subnet without one. The default is
-	// the first address after the network's own, such as 192.168.0.1. It can change later.
+	// gateway is the address of the subnet's router, inside the cidr, or "none"
+	// for a subnet without one. The default is the first address after the
+	// network's own, such as 192.168.0.1. It can change later.
 	Gateway *string `json:"gateway,omitempty"`
-	// allocationPools are the ranges that Neutron gives addresses from, at most 32. They lie inside the cidr, leave out
-	// the gateway, and do not overlap. The default is every usable address but the gateway. They can change later.
+	// allocationPools are the ranges that Neutron gives addresses from, at most
+	// 32. They lie inside the cidr, leave out the gateway, and do not overlap. The
+	// default is every usable address but the gateway. They can change later.
 	AllocationPools []AllocationPoolApplyConfiguration `json:"allocationPools,omitempty"`
-	// dhcp says whether Neutron serves addresses, dnsServers and hostRoutes by DHCP. The default is true. It can change
-	// later.
+	// dhcp says whether Neutron serves addresses, dnsServers and hostRoutes by
+	// DHCP. The default is true. It can change later.
 	DHCP *bool `json:"dhcp,omitempty"`
-	// dnsServers are the addresses of the name servers that DHCP hands out, in order of preference, of the cidr's IP
-	// family, at most 16 (a cloud may allow fewer; Neutron's own limit is 5 by default). The default is none. They can
+	// dnsServers are the addresses of the name servers that DHCP hands out, in
+	// order of preference, of the cidr's IP family, at most 16 (a cloud may allow
+	// fewer; Neutron's own limit is 5 by default). The default is none. They can
 	// change later.
 	DNSServers []string `json:"dnsServers,omitempty"`
-	// hostRoutes are the routes that DHCP hands out, of the cidr's IP family, at most 64 (a cloud may allow fewer;
-	// Neutron's own limit is 20 by default). The default is none. They can change later.
+	// hostRoutes are the routes that DHCP hands out, of the cidr's IP family, at
+	// most 64 (a cloud may allow fewer; Neutron's own limit is 20 by default). The
+	// default is none. They can change later.
 	HostRoutes []HostRouteApplyConfiguration `json:"hostRoutes,omitempty"`
 }
 

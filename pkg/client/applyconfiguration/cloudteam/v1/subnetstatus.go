@@ -15,10 +15,11 @@ type SubnetStatusApplyConfiguration struct {
 	CIDR *string `json:"cidr,omitempty"`
 	// gateway is the address of the subnet's router, or "none".
 	Gateway *string `json:"gateway,omitempty"`
-	// totalAddresses counts the addresses in the allocation pools, up to 9223372036854775807. Unset where the
-	// credentials may not ask for it.
+	// totalAddresses counts the addresses in the allocation pools, up to
+	// 9223372036854775807. Unset where the credentials may not ask for it.
 	TotalAddresses *int64 `json:"totalAddresses,omitempty"`
-	// usedAddresses counts the addresses in use. Unset where the credentials may not ask for it.
+	// usedAddresses counts the addresses in use. Unset where the credentials may
+	// not ask for it.
 	UsedAddresses *int64 `json:"usedAddresses,omitempty"`
 }
 

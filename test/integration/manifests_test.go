@@ -1,0 +1,235 @@
+package integration
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/discovery/cached/memory"
+	"k8s.io/client-go/restmapper"
+	"sigs.k8s.io/kustomize/api/krusty"
+	"sigs.k8s.io/kustomize/kyaml/filesys"
+	"sigs.k8s.io/yaml"
+)
+
+// controllerName is the name of the controller's Deployment, ServiceAccount and namespace in config.
+const controllerName = "network-controller"
+
+// TestManifestsInstall applies what `kubectl apply -k config` would, and holds what was stored against its purpose.
+func TestManifestsInstall(t *testing.T) {
+	for _, object := range renderConfig(t) {
+		apply(t, "", object)
+	}
+	deployment, err := kubeClient.AppsV1().Deployments(controllerName).
+		Get(t.Context(), controllerName, metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	t.Run("the Pod passes the namespace's restricted Pod Security Standard", func(t *testing.T) {
+		pod := &corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{GenerateName: "restricted-", Labels: deployment.Spec.Template.Labels},
+			Spec:       deployment.Spec.Template.Spec,
+		}
+		create := func() error {
+			_, err := kubeClient.CoreV1().Pods(controllerName).Create(t.Context(), pod,
+				metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+			return err
+		}
+		if err := create(); err != nil {
+			t.Errorf("want it accepted, got %v", err)
+		}
+		pod.Spec.SecurityContext.RunAsNonRoot = nil
+		if err := create(); err == nil || !strings.Contains(err.Error(), "restricted") {
+			t.Errorf("want a Pod that may run as root refused by the namespace's standard, got %v", err)
+		}
+	})
+
+	t.Run("the account may do what the controller does, and nothing beyond", func(t *testing.T) {
+		account := "system:serviceaccount:" + controllerName + ":" + deployment.Spec.Template.Spec.ServiceAccountName
+		for _, test := range []struct {
+			allowed               bool
+			verbs                 string
+			group, resource, name string
+		}{
+			{true, "get list watch update patch", "cloudteam.ztgame.com", "networks", ""},
+			{true, "update patch", "cloudteam.ztgame.com", "networks/finalizers", ""},
+			{true, "update patch", "cloudteam.ztgame.com", "networks/status", ""},
+			{true, "create patch", "", "events", ""},
+			{true, "create patch", "events.k8s.io", "events", ""},
+			{true, "get", "", "namespaces", metav1.NamespaceSystem},
+			{false, "create delete deletecollection", "cloudteam.ztgame.com", "networks", ""},
+			{false, "get list watch update delete", "", "namespaces", controllerName},
+			{false, "list watch update patch delete", "", "namespaces", metav1.NamespaceSystem},
+			{false, "get list watch create update", "", "secrets", ""},
+			{false, "get list watch", "", "pods", ""},
+			{false, "get list delete", "", "events", ""},
+			{false, "get update create", "coordination.k8s.io", "leases", ""},
+		} {
+			resource, subresource, _ := strings.Cut(test.resource, "/")
+			for verb := range strings.FieldsSeq(test.verbs) {
+				review, err := kubeClient.AuthorizationV1().SubjectAccessReviews().Create(t.Context(),
+					&authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
+						User: account,
+						ResourceAttributes: &authorizationv1.ResourceAttributes{
+							Namespace: metav1.NamespaceDefault, Verb: verb, Group: test.group,
+							Resource: resource, Subresource: subresource, Name: test.name,
+						},
+					}}, metav1.CreateOptions{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if review.Status.Allowed != test.allowed {
+					t.Errorf("%s %s %s %q: allowed %t, want %t", verb, test.group, test.resource, test.name,
+						review.Status.Allowed, test.allowed)
+				}
+			}
+		}
+	})
+}
+
+// TestConfigInstallsEveryCRD fails when a CRD is generated that config/kustomization.yaml does not list.
+func TestConfigInstallsEveryCRD(t *testing.T) {
+	files, err := filepath.Glob(filepath.Join(repository, "config", "crd", "*.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want, got []string
+	for _, file := range files {
+		want = append(want, readObjects(t, file)[0].GetName())
+	}
+	for _, object := range renderConfig(t) {
+		if object.GetKind() == "CustomResourceDefinition" {
+			got = append(got, object.GetName())
+		}
+	}
+	slices.Sort(want)
+	slices.Sort(got)
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("CRDs of config/crd that config/kustomization.yaml lists (-want +got):\n%s", diff)
+	}
+}
+
+func TestSamplesApply(t *testing.T) {
+	namespace := newNamespace(t)
+	files, err := filepath.Glob(filepath.Join(repository, "config", "samples", "*.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(files) == 0 {
+		t.Fatal("config/samples is empty")
+	}
+	for _, file := range files {
+		t.Run(filepath.Base(file), func(t *testing.T) {
+			for _, object := range readObjects(t, file) {
+				apply(t, namespace, object)
+			}
+		})
+	}
+}
+
+// TestFullSampleShowsEveryField fails when a field is added to the spec that the sample of all fields lacks.
+func TestFullSampleShowsEveryField(t *testing.T) {
+	crd := readObjects(t, filepath.Join(repository, "config", "crd", "cloudteam.ztgame.com_networks.yaml"))[0]
+	versions, _, err := unstructured.NestedSlice(crd.Object, "spec", "versions")
+	if err != nil {
+		t.Fatal(err)
+	}
+	fields, _, err := unstructured.NestedMap(versions[0].(map[string]any),
+		"schema", "openAPIV3Schema", "properties", "spec", "properties")
+	if err != nil {
+		t.Fatal(err)
+	}
+	sample := readObjects(t, filepath.Join(repository, "config", "samples", "network-full.yaml"))[0]
+	spec, _, err := unstructured.NestedMap(sample.Object, "spec")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for field := range fields {
+		if _, ok := spec[field]; !ok {
+			t.Errorf("the sample lacks %s", field)
+		}
+	}
+}
+
+// renderConfig returns the objects of config/kustomization.yaml, in the order in which kubectl applies them.
+func renderConfig(t *testing.T) []*unstructured.Unstructured {
+	t.Helper()
+	resources, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).
+		Run(filesys.MakeFsOnDisk(), filepath.Join(repository, "config"))
+	if err != nil {
+		t.Fatalf("render config: %v", err)
+	}
+	var objects []*unstructured.Unstructured
+	for _, resource := range resources.Resources() {
+		object, err := resource.Map()
+		if err != nil {
+			t.Fatal(err)
+		}
+		objects = append(objects, &unstructured.Unstructured{Object: object})
+	}
+	// Kustomize keeps the order of its files; kubectl puts namespaces and CRDs first.
+	slices.SortStableFunc(objects, func(a, b *unstructured.Unstructured) int { return applyOrder(a) - applyOrder(b) })
+	return objects
+}
+
+// applyOrder returns a lower number for objects that others need.
+func applyOrder(object *unstructured.Unstructured) int {
+	switch object.GetKind() {
+	case "Namespace":
+		return 0
+	case "CustomResourceDefinition":
+		return 1
+	default:
+		return 2
+	}
+}
+
+// readObjects returns the objects of a YAML file, at least one.
+func readObjects(t *testing.T, file string) []*unstructured.Unstructured {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var objects []*unstructured.Unstructured
+	for document := range bytes.SplitSeq(text, []byte("\n---\n")) {
+		objects = append(objects, parseYAML(t, string(document)))
+	}
+	return objects
+}
+
+// apply applies an object on the server's side, as `kubectl apply --server-side` does, to the namespace given where the
+// object names none. Unknown fields fail the test.
+func apply(t *testing.T, namespace string, object *unstructured.Unstructured) {
+	t.Helper()
+	mapper := restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(kubeClient.Discovery()))
+	kind := object.GroupVersionKind()
+	mapping, err := mapper.RESTMapping(kind.GroupKind(), kind.Version)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := yaml.Marshal(object)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if own := object.GetNamespace(); own != "" {
+		namespace = own
+	}
+	_, err = anyAPI.Resource(mapping.Resource).Namespace(namespace).Patch(t.Context(), object.GetName(),
+		types.ApplyYAMLPatchType, text, metav1.PatchOptions{
+			FieldManager: "integration-test", Force: new(true), FieldValidation: metav1.FieldValidationStrict,
+		})
+	if err != nil {
+		t.Errorf("apply %s %s: %v", kind.Kind, object.GetName(), err)
+	}
+}
