@@ -19,6 +19,7 @@ const (
 	adminToSet                       // only an admin may give it a value other than the default
 	adminToUpdate                    // only an admin may give it in PUT
 	adminToSee                       // is part of an admin's body only
+	policed                          // is named by the policy though its owner may give it
 
 	adminOnly = adminToSet | adminToUpdate | adminToSee
 )
@@ -182,12 +183,18 @@ func (s *schema[R]) allow(c *caller, method string, in values) *apiError {
 		action = "update_" + s.singular
 	}
 	rule := "rule:" + action
+	restricted := adminToSet
+	if method == http.MethodPut {
+		restricted = adminToUpdate
+	}
 	refused := false
 	for _, a := range s.attributes {
 		value, given := in[a.name]
-		if given && (method == http.MethodPost && a.access&adminToSet != 0 && value != a.fallback ||
-			method == http.MethodPut && a.access&adminToUpdate != 0) {
-			refused = true
+		if !given || method == http.MethodPost && isFallback(value, a.fallback) {
+			continue
+		}
+		if a.access&(restricted|policed) != 0 {
+			refused = refused || a.access&restricted != 0
 			rule = "(" + rule + " and rule:" + action + ":" + a.name + ")"
 		}
 	}
@@ -195,6 +202,15 @@ func (s *schema[R]) allow(c *caller, method string, in values) *apiError {
 		return nil
 	}
 	return disallowed(rule)
+}
+
+// isFallback is whether a value is the default one, which nobody needs to be allowed. Lists have no default.
+func isFallback(value, fallback any) bool {
+	switch value.(type) {
+	case []any, map[string]any:
+		return false
+	}
+	return value == fallback
 }
 
 // render appends the JSON body of a resource as the viewer may see it. fields, unless empty, chooses attributes.

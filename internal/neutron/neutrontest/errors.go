@@ -37,6 +37,12 @@ func badResource(resource, format string, args ...any) *apiError {
 	return refuse(http.StatusBadRequest, "BadRequest", "Bad %s request: %s.", resource, fmt.Sprintf(format, args...))
 }
 
+// internalError is what a request answers on which the real server stumbles.
+func internalError() *apiError {
+	return refuse(http.StatusInternalServerError, "HTTPInternalServerError",
+		"Request Failed: internal server error while processing your request.")
+}
+
 func networkNotFound(id string) *apiError {
 	return refuse(http.StatusNotFound, "NetworkNotFound", "Network %s could not be found.", id)
 }

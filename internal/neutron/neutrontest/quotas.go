@@ -143,7 +143,7 @@ func (s *Server) setQuotas(req *request, project string) *apiError {
 	}
 	object, ok := body["quota"].(map[string]any)
 	if !ok {
-		return badRequest("Unable to find 'quota' in request body")
+		return internalError()
 	}
 	known := make(map[string]bool, len(quotaNames))
 	for _, name := range quotaNames {

@@ -202,7 +202,9 @@ func (s *Server) base(r *http.Request) string {
 		return s.options.BaseURL
 	}
 	scheme := "http"
-	if r.TLS != nil {
+	if forwarded := r.Header.Get("X-Forwarded-Proto"); forwarded != "" {
+		scheme = forwarded // a proxy in front of the server speaks TLS for it
+	} else if r.TLS != nil {
 		scheme = "https"
 	}
 	return scheme + "://" + r.Host

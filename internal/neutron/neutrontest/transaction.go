@@ -11,6 +11,9 @@ type transaction struct {
 
 	// expected is the revision that the request insists on (If-Match), if it does.
 	expected *int
+
+	// afterAnswer, unless nil, is done when the body of the answer has been made.
+	afterAnswer func()
 }
 
 // claim is called when everything else about a change to r is known to be right and before anything is written. It
