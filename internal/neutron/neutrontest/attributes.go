@@ -24,8 +24,8 @@ const (
 	adminOnly = adminToSet | adminToUpdate | adminToSee
 )
 
-// attribute is one line of Neutron's attribute map. The order of the lines is the real one's: it decides which of several
-// mistakes in a request is the one that the answer names.
+// attribute is one line of Neutron's attribute map. The order of the lines is the real one's: it decides which of
+// several mistakes in a request is the one that the answer names.
 type attribute[R record] struct {
 	name     string
 	access   access
@@ -96,8 +96,8 @@ func (s *schema[R]) accept(c *caller, method string, object map[string]any) (val
 		return nil, err
 	}
 	if project, ok := object["project_id"]; ok && project != c.project && !c.admin {
-		return nil, badRequest("Specifying 'project_id' or 'tenant_id' other than the authenticated project in request " +
-			"requires admin or advsvc privileges")
+		return nil, badRequest("Specifying 'project_id' or 'tenant_id' other than the authenticated project in " +
+			"request requires admin or advsvc privileges")
 	}
 	if err := s.known(object); err != nil {
 		return nil, err

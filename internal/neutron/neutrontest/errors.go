@@ -29,7 +29,8 @@ func badRequest(format string, args ...any) *apiError {
 
 // invalidInput is how converters and the core plugin refuse a value that is well formed but makes no sense.
 func invalidInput(format string, args ...any) *apiError {
-	return refuse(http.StatusBadRequest, "InvalidInput", "Invalid input for operation: %s.", fmt.Sprintf(format, args...))
+	reason := fmt.Sprintf(format, args...)
+	return refuse(http.StatusBadRequest, "InvalidInput", "Invalid input for operation: %s.", reason)
 }
 
 // badResource is the BadRequest exception that names the resource it is about.
@@ -107,8 +108,8 @@ func pyString(v any) string {
 	return pyRepr(v)
 }
 
-// pyRepr renders a decoded JSON value as Python's repr() does. The keys of an object come in the order of the alphabet,
-// since their order in the request is not kept.
+// pyRepr renders a decoded JSON value as Python's repr() does. The keys of an object come in the order of the
+// alphabet, since their order in the request is not kept.
 func pyRepr(v any) string {
 	switch v := v.(type) {
 	case nil:

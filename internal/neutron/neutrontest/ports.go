@@ -94,8 +94,8 @@ func isAddressFilter(text string) *apiError {
 	return nil
 }
 
-// hasAddress is the filter fixed_ips: each of its values is "ip_address=…" or "subnet_id=…", and for each of the two keys
-// one of its values must be true of some address.
+// hasAddress is the filter fixed_ips: each of its values is "ip_address=…" or "subnet_id=…", and for each of the
+// two keys one of its values must be true of some address.
 func hasAddress(_ *view, p *port, want []string) bool {
 	byKey := make(map[string][]string)
 	for _, w := range want {
@@ -266,8 +266,8 @@ func (s *Server) macInUse(n *network, mac string) bool {
 	return slices.ContainsFunc(s.ports.with("network_id", n.id), func(p *port) bool { return p.mac == mac })
 }
 
-// address gives a new port its addresses: those asked for, or else one of each IP version. Addresses that ports make of
-// their MACs come by themselves, even to a port that wants none.
+// address gives a new port its addresses: those asked for, or else one of each IP version. Addresses that ports make
+// of their MACs come by themselves, even to a port that wants none.
 func (s *Server) address(tx *transaction, p *port, in values) *apiError {
 	subnets, err := s.eligible(p)
 	if err != nil {
@@ -317,8 +317,8 @@ func (s *Server) eligible(p *port) ([]*subnet, *apiError) {
 		}
 	}
 	if len(all) > 0 && len(special)+len(general) == 0 {
-		return nil, refuse(http.StatusConflict, "IpAddressGenerationFailureNoMatchingSubnet", "No valid service subnet "+
-			"for the given device owner, network %s, service type %s.", p.network.id, p.deviceOwner)
+		return nil, refuse(http.StatusConflict, "IpAddressGenerationFailureNoMatchingSubnet", "No valid service "+
+			"subnet for the given device owner, network %s, service type %s.", p.network.id, p.deviceOwner)
 	}
 	return append(special, general...), nil
 }
@@ -479,8 +479,8 @@ func (s *Server) updatePort(tx *transaction, _ *caller, p *port, in values) *api
 	return nil
 }
 
-// onlyAround is whether an update leaves the port's own row alone. The real one then moves the revision all the same, but
-// only when it has made the answer, which still shows the old one.
+// onlyAround is whether an update leaves the port's own row alone. The real one then moves the revision all the same,
+// but only when it has made the answer, which still shows the old one.
 func onlyAround(in values) bool {
 	for name := range in {
 		if name != "fixed_ips" && name != "dns_name" {

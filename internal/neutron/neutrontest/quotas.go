@@ -107,7 +107,8 @@ func (s *Server) serveQuotas(req *request, path []string) *apiError {
 		}
 	case http.MethodDelete:
 		if _, ok := s.quotas[project]; !ok {
-			return refuse(http.StatusNotFound, "TenantQuotaNotFound", "Quota for tenant %s could not be found.", project)
+			return refuse(http.StatusNotFound, "TenantQuotaNotFound",
+				"Quota for tenant %s could not be found.", project)
 		}
 		delete(s.quotas, project)
 		req.w.WriteHeader(http.StatusNoContent)

@@ -177,8 +177,8 @@ func hasCIDR(_ *view, r *subnet, want []string) bool {
 func toServiceTypes(v any) (any, *apiError) {
 	list, ok := v.([]any)
 	if !ok {
-		return nil, badRequest("Invalid input for service_types. Reason: Invalid data format for subnet service types: "+
-			"'%s'.", pyString(v))
+		return nil, badRequest("Invalid input for service_types. Reason: Invalid data format for subnet service "+
+			"types: '%s'.", pyString(v))
 	}
 	for _, item := range list {
 		owner, ok := item.(string)
@@ -327,8 +327,8 @@ func versionOf(a netip.Addr) int {
 	return 6
 }
 
-// validate checks what a create and an update have in common. hadDHCP is whether the subnet had DHCP before, for what is
-// there already is not questioned; label is how messages name the subnet.
+// validate checks what a create and an update have in common. hadDHCP is whether the subnet had DHCP before, for what
+// is there already is not questioned; label is how messages name the subnet.
 func (sub *subnet) validate(in values, hadDHCP bool, label string) *apiError {
 	if in.has("cidr") && versionOf(sub.prefix.Addr()) != sub.version {
 		return wrongVersion("cidr", sub.prefix.String(), sub.version)

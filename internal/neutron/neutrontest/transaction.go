@@ -3,7 +3,8 @@ package neutrontest
 import "time"
 
 // transaction is one write request. What it did can be taken back as a whole, which makes bulk creates atomic, and it
-// moves the revision of a resource at most once however many of its parts it touches, as Neutron's revision service does.
+// moves the revision of a resource at most once however many of its parts it touches, as Neutron's revision service
+// does.
 type transaction struct {
 	now    time.Time
 	bumped map[*standard]bool
@@ -41,7 +42,8 @@ func (tx *transaction) rollback() {
 	tx.undo = nil
 }
 
-// bump moves the revision of a resource that this transaction changed, directly or through something that belongs to it.
+// bump moves the revision of a resource that this transaction changed, directly or through something that belongs to
+// it.
 func (tx *transaction) bump(r *standard) {
 	if tx.bumped[r] {
 		return

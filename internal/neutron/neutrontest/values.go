@@ -111,8 +111,8 @@ func parseAddr(s string) (netip.Addr, bool) {
 	return addr, err == nil && addr.Zone() == ""
 }
 
-// parsePrefix reads a network as netaddr does: the host bits stay, the length may be missing (a single address) or be a
-// netmask, and an IPv4 network may be cut short after any of its bytes.
+// parsePrefix reads a network as netaddr does: the host bits stay, the length may be missing (a single address) or be
+// a netmask, and an IPv4 network may be cut short after any of its bytes.
 func parsePrefix(s string) (netip.Prefix, bool) {
 	host, length, hasLength := strings.Cut(s, "/")
 	if !strings.Contains(host, ":") {
