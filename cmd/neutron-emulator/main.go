@@ -28,7 +28,7 @@ func main() {
 	}
 }
 
-const usage = `neutron-emulator serves an OpenStack cloud in memory: Keystone below /identity and Neutron below /networking.
+const usage = `neutron-emulator serves an OpenStack cloud in memory: Keystone and Neutron on one address.
 All that it knows is lost when it stops. It listens on loopback unless told otherwise: its passwords protect nothing.
 
 Usage:
@@ -59,9 +59,11 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	flags := flag.NewFlagSet("neutron-emulator", flag.ContinueOnError)
 	flags.SetOutput(stderr)
 	flags.StringVar(&o.listen, "listen", "127.0.0.1:0", "`address` to listen on; port 0 takes a free one")
-	flags.StringVar(&o.cloudsYAML, "clouds-yaml", "", "write a clouds.yaml for this cloud to the file at `path` (mode 0600)")
+	flags.StringVar(&o.cloudsYAML, "clouds-yaml", "",
+		"write a clouds.yaml for this cloud to the file at `path` (mode 0600)")
 	flags.StringVar(&o.delay, "delay", "0",
-		"how long a call takes: a `duration` such as 20ms, or \"real\" for what was measured on a real Neutron, one call at a time")
+		"how long a call takes: a `duration` such as 20ms, or \"real\" for what was measured on a real Neutron, "+
+			"one call at a time")
 	flags.BoolVar(&o.logCalls, "log-calls", false, "write a line for each call to standard error")
 	flags.IntVar(&o.quota, "quota", neutrontest.Unlimited,
 		"default quota of each project for networks, for subnets, for ports and for routers; -1 is none")
@@ -88,7 +90,8 @@ func (o options) server(stderr io.Writer) (*neutrontest.Server, error) {
 	} else {
 		d, err := time.ParseDuration(o.delay)
 		if err != nil || d < 0 {
-			return nil, fmt.Errorf("--delay=%s: give a duration that is not negative, such as 20ms, or the word real", o.delay)
+			return nil, fmt.Errorf("--delay=%s: give a duration that is not negative, such as 20ms, or the word real",
+				o.delay)
 		}
 		settings.Delay = neutrontest.FixedDelay(d)
 	}

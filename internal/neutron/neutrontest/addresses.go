@@ -86,8 +86,8 @@ func parsePools(list []any) ([]addressRange, *apiError) {
 	return pools, nil
 }
 
-// checkPools refuses pools that are not of the network or overlap. A pool in IPv6 begins after the network's address even
-// where the network has but two addresses.
+// checkPools refuses pools that are not of the network or overlap. A pool in IPv6 begins after the network's address
+// even where the network has but two addresses.
 func checkPools(pools []addressRange, p netip.Prefix) *apiError {
 	all := usable(p)
 	for _, pool := range pools {
@@ -130,8 +130,8 @@ func firstNetworkOrBroadcast(p netip.Prefix, a netip.Addr) bool {
 	return p.Addr().Is4() && (a == p.Masked().Addr() || a == lastAddress(p))
 }
 
-// pickWindow is how many free addresses the choice is made among. Neutron chooses by chance too, so that two servers that
-// allocate at the same time seldom take the same one; no test can then rely on a port's address.
+// pickWindow is how many free addresses the choice is made among. Neutron chooses by chance too, so that two servers
+// that allocate at the same time seldom take the same one; no test can then rely on a port's address.
 const pickWindow = 16
 
 // free gives an address of the pools that is not taken.
@@ -150,7 +150,8 @@ func free(pools []addressRange, taken map[netip.Addr]string) (netip.Addr, bool) 
 	return netip.Addr{}, false
 }
 
-// eui64 is the address that a port gives itself in a network where addresses follow from the MAC (RFC 4291, appendix A).
+// eui64 is the address that a port gives itself in a network where addresses follow from the MAC (RFC 4291, appendix
+// A).
 func eui64(p netip.Prefix, mac string) netip.Addr {
 	b := p.Masked().Addr().As16()
 	m := parseMAC(mac)

@@ -398,6 +398,9 @@ func (k *resources[R]) update(req *request, id string) *apiError {
 		return err
 	}
 	k.answer(req, v, http.StatusOK, r, nil)
+	if tx.afterAnswer != nil {
+		tx.afterAnswer()
+	}
 	return nil
 }
 

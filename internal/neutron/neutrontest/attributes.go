@@ -19,12 +19,13 @@ const (
 	adminToSet                       // only an admin may give it a value other than the default
 	adminToUpdate                    // only an admin may give it in PUT
 	adminToSee                       // is part of an admin's body only
+	policed                          // is named by the policy though its owner may give it
 
 	adminOnly = adminToSet | adminToUpdate | adminToSee
 )
 
-// attribute is one line of Neutron's attribute map. The order of the lines is the real one's: it decides which of several
-// mistakes in a request is the one that the answer names.
+// attribute is one line of Neutron's attribute map. The order of the lines is the real one's: it decides which of
+// several mistakes in a request is the one that the answer names.
 type attribute[R record] struct {
 	name     string
 	access   access
@@ -95,8 +96,8 @@ func (s *schema[R]) accept(c *caller, method string, object map[string]any) (val
 		return nil, err
 	}
 	if project, ok := object["project_id"]; ok && project != c.project && !c.admin {
-		return nil, badRequest("Specifying 'project_id' or 'tenant_id' other than the authenticated project in request " +
-			"requires admin or advsvc privileges")
+		return nil, badRequest("Specifying 'project_id' or 'tenant_id' other than the authenticated project in " +
+			"request requires admin or advsvc privileges")
 	}
 	if err := s.known(object); err != nil {
 		return nil, err
@@ -182,12 +183,18 @@ func (s *schema[R]) allow(c *caller, method string, in values) *apiError {
 		action = "update_" + s.singular
 	}
 	rule := "rule:" + action
+	restricted := adminToSet
+	if method == http.MethodPut {
+		restricted = adminToUpdate
+	}
 	refused := false
 	for _, a := range s.attributes {
 		value, given := in[a.name]
-		if given && (method == http.MethodPost && a.access&adminToSet != 0 && value != a.fallback ||
-			method == http.MethodPut && a.access&adminToUpdate != 0) {
-			refused = true
+		if !given || method == http.MethodPost && isFallback(value, a.fallback) {
+			continue
+		}
+		if a.access&(restricted|policed) != 0 {
+			refused = refused || a.access&restricted != 0
 			rule = "(" + rule + " and rule:" + action + ":" + a.name + ")"
 		}
 	}
@@ -195,6 +202,15 @@ func (s *schema[R]) allow(c *caller, method string, in values) *apiError {
 		return nil
 	}
 	return disallowed(rule)
+}
+
+// isFallback is whether a value is the default one, which nobody needs to be allowed. Lists have no default.
+func isFallback(value, fallback any) bool {
+	switch value.(type) {
+	case []any, map[string]any:
+		return false
+	}
+	return value == fallback
 }
 
 // render appends the JSON body of a resource as the viewer may see it. fields, unless empty, chooses attributes.

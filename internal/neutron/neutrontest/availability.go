@@ -42,7 +42,8 @@ func availabilitySchema() *schema[*networkAvailability] {
 		{name: "used_ips", access: visible, get: func(_ *view, a *networkAvailability) any { return a.used }},
 		{name: "subnet_ip_availability", access: visible,
 			get: func(_ *view, a *networkAvailability) any { return a.subnets }},
-		{name: "ip_version", access: filterable, match: func(*view, *networkAvailability, []string) bool { return true }},
+		{name: "ip_version", access: filterable,
+			match: func(*view, *networkAvailability, []string) bool { return true }},
 		{name: "id", get: func(_ *view, a *networkAvailability) any { return a.network.id }},
 	}
 	return s.init()

@@ -6,7 +6,7 @@
 // against a real Keystone 22 and Neutron 21 (ML2 with vxlan tenant networks), so that a test which passes here means
 // something there.
 //
-// The package needs the standard library alone and imports nothing of this project, so that no mistake of the code under
-// test can hide in it. A [Server] is an [http.Handler]; [Server.Start] serves it on loopback for clients that want a
-// socket, and [Server.CloudsYAML] gives the file by which OpenStack clients find it.
+// The package needs the standard library alone and imports nothing of this project, so that no mistake of the code
+// under test can hide in it. A [Server] is an [http.Handler]; [Server.Start] serves it on loopback for clients that
+// want a socket, and [Server.CloudsYAML] gives the file by which OpenStack clients find it.
 package neutrontest

@@ -29,12 +29,19 @@ func badRequest(format string, args ...any) *apiError {
 
 // invalidInput is how converters and the core plugin refuse a value that is well formed but makes no sense.
 func invalidInput(format string, args ...any) *apiError {
-	return refuse(http.StatusBadRequest, "InvalidInput", "Invalid input for operation: %s.", fmt.Sprintf(format, args...))
+	reason := fmt.Sprintf(format, args...)
+	return refuse(http.StatusBadRequest, "InvalidInput", "Invalid input for operation: %s.", reason)
 }
 
 // badResource is the BadRequest exception that names the resource it is about.
 func badResource(resource, format string, args ...any) *apiError {
 	return refuse(http.StatusBadRequest, "BadRequest", "Bad %s request: %s.", resource, fmt.Sprintf(format, args...))
+}
+
+// internalError is what a request answers on which the real server stumbles.
+func internalError() *apiError {
+	return refuse(http.StatusInternalServerError, "HTTPInternalServerError",
+		"Request Failed: internal server error while processing your request.")
 }
 
 func networkNotFound(id string) *apiError {
@@ -101,8 +108,8 @@ func pyString(v any) string {
 	return pyRepr(v)
 }
 
-// pyRepr renders a decoded JSON value as Python's repr() does. The keys of an object come in the order of the alphabet,
-// since their order in the request is not kept.
+// pyRepr renders a decoded JSON value as Python's repr() does. The keys of an object come in the order of the
+// alphabet, since their order in the request is not kept.
 func pyRepr(v any) string {
 	switch v := v.(type) {
 	case nil:

@@ -96,8 +96,8 @@ func (k *identity) find(match func(*user) bool) *user {
 	return nil
 }
 
-// ProjectID gives the id of a project by its name: "admin", "tenant" or one of [Options.Tenants]. It is empty if there is
-// no such project.
+// ProjectID gives the id of a project by its name: "admin", "tenant" or one of [Options.Tenants]. It is empty if there
+// is no such project.
 func (s *Server) ProjectID(name string) string {
 	if u := s.identity.find(func(u *user) bool { return u.name == name }); u != nil {
 		return u.projectID
@@ -105,8 +105,8 @@ func (s *Server) ProjectID(name string) string {
 	return ""
 }
 
-// RevokeTokens makes every token given out so far invalid, as a key rotation or a restart of Keystone may do. Clients see
-// 401 and must ask for a new one.
+// RevokeTokens makes every token given out so far invalid, as a key rotation or a restart of Keystone may do. Clients
+// see 401 and must ask for a new one.
 func (s *Server) RevokeTokens() {
 	s.identity.mu.Lock()
 	defer s.identity.mu.Unlock()
@@ -123,7 +123,9 @@ func newSecret() string {
 // issue makes a new token and forgets those that have expired.
 func (k *identity) issue(u *user, method string, scoped bool) (string, token) {
 	now := k.now()
-	t := token{user: u, method: method, scoped: scoped, auditID: newHexID()[:22], issued: now, expires: now.Add(k.lifetime)}
+	t := token{
+		user: u, method: method, scoped: scoped, auditID: newHexID()[:22], issued: now, expires: now.Add(k.lifetime),
+	}
 	id := newSecret()
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -181,8 +183,8 @@ func (s *Server) unauthorized(w http.ResponseWriter, r *http.Request) {
 }
 
 func malformed(w http.ResponseWriter, expected string) {
-	writeIdentityError(w, http.StatusBadRequest, "Expecting to find "+expected+". The server could not comply with the "+
-		"request since it is either malformed or otherwise incorrect. The client is assumed to be in error.")
+	writeIdentityError(w, http.StatusBadRequest, "Expecting to find "+expected+". The server could not comply with "+
+		"the request since it is either malformed or otherwise incorrect. The client is assumed to be in error.")
 }
 
 // serveIdentity answers as Keystone; path is below its mount point.
@@ -258,8 +260,8 @@ type authRequest struct {
 	} `json:"auth"`
 }
 
-// createToken answers POST /v3/auth/tokens. A token is scoped to the user's project unless the request says "unscoped";
-// asking for no scope leaves it unscoped too, since no user has a default project.
+// createToken answers POST /v3/auth/tokens. A token is scoped to the user's project unless the request says
+// "unscoped"; asking for no scope leaves it unscoped too, since no user has a default project.
 func (s *Server) createToken(w http.ResponseWriter, r *http.Request, call *Call) {
 	var body authRequest
 	data, err := io.ReadAll(r.Body)
@@ -332,7 +334,8 @@ func (u *user) isNamed(ref reference) bool {
 	return ref.Name == u.name && ref.Domain != nil && ref.Domain.isDefaultDomain()
 }
 
-// withToken answers GET, HEAD and DELETE of /v3/auth/tokens: a token may look at itself and revoke itself, an admin's any.
+// withToken answers GET, HEAD and DELETE of /v3/auth/tokens: a token may look at itself and revoke itself, an admin's
+// any.
 func (s *Server) withToken(w http.ResponseWriter, r *http.Request, call *Call) {
 	own := r.Header.Get("X-Auth-Token")
 	t, ok := s.identity.lookup(own)

@@ -15,40 +15,40 @@ type network struct {
 	external     bool
 	portSecurity bool
 	dnsDomain    string
+	isDefault    bool
 	segment      int // vxlan id
 }
 
 // public is whether others than the owner see the network.
 func (n *network) public() bool { return n.shared || n.external }
 
-// segmentIDs gives out vxlan ids, the lowest free one first.
+// segmentIDs gives out vxlan ids, the lowest free one first. Ids above the limit are there for those who ask for them.
 type segmentIDs struct {
-	limit int // Unlimited or the number of ids there are
-	next  int
+	limit int // Unlimited, or the highest id to be given out
+	next  int // no id below it is free
 	used  map[int]bool
-	freed []int
 }
 
 func (s *segmentIDs) take() (int, bool) {
-	if n := len(s.freed); n > 0 {
-		id := s.freed[n-1]
-		s.freed = s.freed[:n-1]
-		s.used[id] = true
-		return id, true
+	for s.next = max(s.next, 1); s.limit == Unlimited || s.next <= s.limit; s.next++ {
+		if s.takeOne(s.next) {
+			return s.next, true
+		}
 	}
-	if s.limit != Unlimited && s.next >= s.limit {
-		return 0, false
+	return 0, false
+}
+
+func (s *segmentIDs) takeOne(id int) bool {
+	if s.used[id] {
+		return false
 	}
-	s.next++
-	s.used[s.next] = true
-	return s.next, true
+	s.used[id] = true
+	return true
 }
 
 func (s *segmentIDs) release(id int) {
-	if s.used[id] {
-		delete(s.used, id)
-		s.freed = append(s.freed, id)
-	}
+	delete(s.used, id)
+	s.next = min(s.next, id)
 }
 
 func (s *Server) networkKind() kind {
@@ -83,10 +83,11 @@ func networkSchema() *schema[*network] {
 			check: stringUpTo(64), get: func(*view, *network) any { return nil }},
 		{name: "provider:segmentation_id", access: inPost | inPut | visible | filterable | adminOnly,
 			convert: toInteger, get: func(_ *view, n *network) any { return n.segment }},
-		{name: "port_security_enabled", access: inPost | inPut | visible, convert: toBoolean,
+		{name: "port_security_enabled", access: inPost | inPut | visible | policed, fallback: true, convert: toBoolean,
 			get: func(_ *view, n *network) any { return n.portSecurity }},
 		constant[*network]("availability_zones", []string{}),
-		constant[*network]("availability_zone_hints", []string{}),
+		{name: "availability_zone_hints", access: inPost | visible | sortable, check: areUniqueStrings(255),
+			get: func(*view, *network) any { return []string{} }},
 		{name: "mtu", access: inPost | inPut | visible | filterable | sortable, convert: toInteger,
 			check: nonNegative, get: func(_ *view, n *network) any { return n.mtu }},
 		constant[*network]("ipv4_address_scope", nil),
@@ -96,10 +97,11 @@ func networkSchema() *schema[*network] {
 			get: func(_ *view, n *network) any { return n.dnsDomain }},
 		{name: "qos_policy_id", access: inPost | inPut | visible, check: orNone(isUUID),
 			get: func(*view, *network) any { return nil }},
-		{name: "is_default", access: inPost | inPut | visible | adminToSet | adminToUpdate, fallback: false,
-			convert: toBoolean, get: func(v *view, n *network) any {
+		{name: "is_default", access: inPost | inPut | visible | filterable | adminToSet | adminToUpdate,
+			fallback: false, convert: toBoolean, match: func(*view, *network, []string) bool { return true },
+			get: func(v *view, n *network) any {
 				if n.external || v.answersCreate {
-					return false
+					return n.isDefault
 				}
 				return omitted{}
 			}},
@@ -118,7 +120,7 @@ func isDNSDomain(v any) string {
 	}
 	for label := range strings.SplitSeq(strings.TrimSuffix(name, "."), ".") {
 		if label == "" {
-			return fmt.Sprintf("'%s' not a valid PQDN or FQDN. Reason: Encountered an empty component.", name)
+			return fmt.Sprintf("'%s' not a valid PQDN or FQDN. Reason: Encountered an empty component", name)
 		}
 	}
 	return ""
@@ -138,16 +140,19 @@ func (s *Server) subnetIDs(n *network) []string {
 }
 
 func (s *Server) createNetwork(tx *transaction, _ *caller, in values) (*network, *apiError) {
+	segment, err := s.takeSegment(in)
+	if err != nil {
+		return nil, err
+	}
+	tx.onUndo(func() { s.segments.release(segment) })
 	mtu, err := s.mtu(in)
 	if err != nil {
 		return nil, err
 	}
-	segment, ok := s.segments.take()
-	if !ok {
-		return nil, refuse(http.StatusServiceUnavailable, "NoNetworkAvailable",
-			"Unable to create the network. No tenant network is available for allocation.")
+	if hints := stringsOf(in["availability_zone_hints"]); len(hints) > 0 {
+		return nil, refuse(http.StatusNotFound, "AvailabilityZoneNotFound",
+			"AvailabilityZone %s could not be found.", hints[0])
 	}
-	tx.onUndo(func() { s.segments.release(segment) })
 	n := &network{
 		adminStateUp: in.truth("admin_state_up", true),
 		mtu:          mtu,
@@ -155,12 +160,39 @@ func (s *Server) createNetwork(tx *transaction, _ *caller, in values) (*network,
 		external:     in.truth("router:external", false),
 		portSecurity: in.truth("port_security_enabled", true),
 		dnsDomain:    in.text("dns_domain"),
+		isDefault:    in.truth("is_default", false),
 		segment:      segment,
 	}
 	tx.stamp(&n.standard, in)
 	n.revision = 1 // its segment and its port security are written after it
 	insertIn(tx, s.networks, n)
 	return n, nil
+}
+
+// takeSegment gives a vxlan id: the one that an admin asks for, or any. The cloud has no other kind of network.
+func (s *Server) takeSegment(in values) (int, *apiError) {
+	switch wanted := in.text("provider:network_type"); {
+	case wanted == "" && (in.has("provider:segmentation_id") || in.has("provider:physical_network")):
+		return 0, invalidInput("network_type required")
+	case wanted != "" && wanted != "vxlan":
+		return 0, invalidInput("network_type value '%s' not supported", wanted)
+	case in.has("provider:physical_network"):
+		return 0, invalidInput("provider:physical_network specified for vxlan network")
+	}
+	if in.has("provider:segmentation_id") {
+		id := in.number("provider:segmentation_id")
+		if !s.segments.takeOne(id) {
+			return 0, refuse(http.StatusConflict, "TunnelIdInUse",
+				"Unable to create the network. The tunnel ID %d is in use.", id)
+		}
+		return id, nil
+	}
+	id, ok := s.segments.take()
+	if !ok {
+		return 0, refuse(http.StatusServiceUnavailable, "NoNetworkAvailable",
+			"Unable to create the network. No tenant network is available for allocation.")
+	}
+	return id, nil
 }
 
 // mtu gives the MTU that a request asks for; zero asks for the largest one.

@@ -94,8 +94,8 @@ func isAddressFilter(text string) *apiError {
 	return nil
 }
 
-// hasAddress is the filter fixed_ips: each of its values is "ip_address=…" or "subnet_id=…", and for each of the two keys
-// one of its values must be true of some address.
+// hasAddress is the filter fixed_ips: each of its values is "ip_address=…" or "subnet_id=…", and for each of the
+// two keys one of its values must be true of some address.
 func hasAddress(_ *view, p *port, want []string) bool {
 	byKey := make(map[string][]string)
 	for _, w := range want {
@@ -134,9 +134,9 @@ func portSchema() *schema[*port] {
 			get: func(_ *view, p *port) any { return p.network.id }},
 		{name: "admin_state_up", access: inPost | inPut | visible | filterable | sortable, convert: toBoolean,
 			get: func(_ *view, p *port) any { return p.adminStateUp }},
-		{name: "mac_address", access: inPost | inPut | visible | filterable | sortable | adminToUpdate,
+		{name: "mac_address", access: inPost | inPut | visible | filterable | sortable | adminToUpdate | policed,
 			convert: toCanonicalMAC, check: orNone(isMACAddress), get: func(_ *view, p *port) any { return p.mac }},
-		{name: "fixed_ips", access: inPost | inPut | visible | filterable, check: areFixedIPs,
+		{name: "fixed_ips", access: inPost | inPut | visible | filterable | policed, check: areFixedIPs,
 			get:   func(_ *view, p *port) any { return p.fixedIPBodies() },
 			match: hasAddress, filterForm: isAddressFilter},
 		{name: "device_id", access: inPost | inPut | visible | filterable | sortable, check: stringUpTo(255),
@@ -145,7 +145,7 @@ func portSchema() *schema[*port] {
 			get: func(_ *view, p *port) any { return p.deviceOwner }},
 		tenant[*port](),
 		{name: "status", access: visible | filterable | sortable, get: func(*view, *port) any { return "DOWN" }},
-		{name: "port_security_enabled", access: inPost | inPut | visible, convert: toBoolean,
+		{name: "port_security_enabled", access: inPost | inPut | visible | policed, convert: toBoolean,
 			get: func(_ *view, p *port) any { return p.portSecurity }},
 		{name: "dns_name", access: inPost | inPut | visible, convert: toLower, check: isDNSDomain,
 			get: func(_ *view, p *port) any { return p.dnsName }},
@@ -266,10 +266,13 @@ func (s *Server) macInUse(n *network, mac string) bool {
 	return slices.ContainsFunc(s.ports.with("network_id", n.id), func(p *port) bool { return p.mac == mac })
 }
 
-// address gives a new port its addresses: those asked for, or else one of each IP version. Addresses that ports make of
-// their MACs come by themselves, even to a port that wants none.
+// address gives a new port its addresses: those asked for, or else one of each IP version. Addresses that ports make
+// of their MACs come by themselves, even to a port that wants none.
 func (s *Server) address(tx *transaction, p *port, in values) *apiError {
-	subnets := s.subnets.with("network_id", p.network.id)
+	subnets, err := s.eligible(p)
+	if err != nil {
+		return err
+	}
 	if list, ok := in["fixed_ips"].([]any); ok {
 		p.unaddressed = len(list) == 0
 		for _, wanted := range s.specificFirst(list) {
@@ -299,6 +302,25 @@ func (s *Server) address(tx *transaction, p *port, in values) *apiError {
 		}
 	}
 	return nil
+}
+
+// eligible are the subnets that may serve a port: those for its kind of owner first, then those for everyone.
+func (s *Server) eligible(p *port) ([]*subnet, *apiError) {
+	all := s.subnets.with("network_id", p.network.id)
+	var special, general []*subnet
+	for _, sub := range all {
+		switch {
+		case len(sub.services) == 0:
+			general = append(general, sub)
+		case slices.Contains(sub.services, p.deviceOwner):
+			special = append(special, sub)
+		}
+	}
+	if len(all) > 0 && len(special)+len(general) == 0 {
+		return nil, refuse(http.StatusConflict, "IpAddressGenerationFailureNoMatchingSubnet", "No valid service "+
+			"subnet for the given device owner, network %s, service type %s.", p.network.id, p.deviceOwner)
+	}
+	return append(special, general...), nil
 }
 
 // specificFirst puts the wishes for an address of one's choice before those that any address satisfies.
@@ -399,9 +421,6 @@ func (s *Server) release(tx *transaction, p *port, f fixedIP) {
 }
 
 func (s *Server) updatePort(tx *transaction, _ *caller, p *port, in values) *apiError {
-	if !in.asksForSomething() {
-		return nil
-	}
 	if err := tx.claim(&p.standard); err != nil {
 		return err
 	}
@@ -428,12 +447,17 @@ func (s *Server) updatePort(tx *transaction, _ *caller, p *port, in values) *api
 				"Unable to complete operation for network %s. The mac address %s is in use.", p.network.id, mac)
 		}
 	}
+	before := p.fixedIPs
 	if list, ok := in["fixed_ips"].([]any); ok {
 		if err := s.readdress(tx, p, s.specificFirst(list)); err != nil {
 			return err
 		}
 	}
-	tx.bump(&p.standard)
+	if onlyAround(in) && slices.Equal(before, p.fixedIPs) {
+		tx.afterAnswer = func() { tx.bump(&p.standard) }
+	} else {
+		tx.bump(&p.standard)
+	}
 	s.ports.change(p, func() {
 		p.rename(in)
 		p.mac = mac
@@ -453,6 +477,17 @@ func (s *Server) updatePort(tx *transaction, _ *caller, p *port, in values) *api
 		}
 	})
 	return nil
+}
+
+// onlyAround is whether an update leaves the port's own row alone. The real one then moves the revision all the same,
+// but only when it has made the answer, which still shows the old one.
+func onlyAround(in values) bool {
+	for name := range in {
+		if name != "fixed_ips" && name != "dns_name" {
+			return false
+		}
+	}
+	return true
 }
 
 // readdress makes a port's addresses those asked for, keeping what it has where that will do.

@@ -208,8 +208,8 @@ func (s *schema[R]) passes(v *view, r R, filters map[string][]string) bool {
 	return true
 }
 
-// page finds the resources that a list request asks for, in order. Sorted by id, which is the default, it costs what the
-// page holds; any other order sorts everything that passes the filters.
+// page finds the resources that a list request asks for, in order. Sorted by id, which is the default, it costs what
+// the page holds; any other order sorts everything that passes the filters.
 func (s *schema[R]) page(v *view, t *table[R], q *listQuery) ([]R, *apiError) {
 	if q.marker != "" {
 		if m, ok := t.byID[q.marker]; !ok || !s.seenBy(v, m) {

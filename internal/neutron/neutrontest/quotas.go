@@ -107,7 +107,8 @@ func (s *Server) serveQuotas(req *request, path []string) *apiError {
 		}
 	case http.MethodDelete:
 		if _, ok := s.quotas[project]; !ok {
-			return refuse(http.StatusNotFound, "TenantQuotaNotFound", "Quota for tenant %s could not be found.", project)
+			return refuse(http.StatusNotFound, "TenantQuotaNotFound",
+				"Quota for tenant %s could not be found.", project)
 		}
 		delete(s.quotas, project)
 		req.w.WriteHeader(http.StatusNoContent)
@@ -143,7 +144,7 @@ func (s *Server) setQuotas(req *request, project string) *apiError {
 	}
 	object, ok := body["quota"].(map[string]any)
 	if !ok {
-		return badRequest("Unable to find 'quota' in request body")
+		return internalError()
 	}
 	known := make(map[string]bool, len(quotaNames))
 	for _, name := range quotaNames {

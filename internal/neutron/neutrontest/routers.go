@@ -298,7 +298,8 @@ func (s *Server) addRouterInterface(tx *transaction, c *caller, r *router, body 
 	if p == nil {
 		sub := subnets[0]
 		if p, err = s.createPort(tx, c, values{
-			"network_id": sub.network.id, "tenant_id": r.project, "device_id": r.id, "device_owner": ownerRouterInterface,
+			"network_id": sub.network.id, "tenant_id": r.project,
+			"device_id": r.id, "device_owner": ownerRouterInterface,
 			"fixed_ips": []any{map[string]any{"subnet_id": sub.id, "ip_address": sub.gateway.String()}},
 		}); err != nil {
 			return nil, err
@@ -362,8 +363,8 @@ func (s *Server) removeRouterInterface(tx *transaction, c *caller, r *router, bo
 		subnets = append(subnets, f.subnet)
 		for _, route := range r.routes {
 			if nexthop, err := netip.ParseAddr(route.Nexthop); err == nil && f.subnet.prefix.Contains(nexthop) {
-				return nil, refuse(http.StatusConflict, "RouterInterfaceInUseByRoute", "Router interface for subnet %s "+
-					"on router %s cannot be deleted, as it is required by one or more routes.", f.subnet.id, r.id)
+				return nil, refuse(http.StatusConflict, "RouterInterfaceInUseByRoute", "Router interface for subnet "+
+					"%s on router %s cannot be deleted, as it is required by one or more routes.", f.subnet.id, r.id)
 			}
 		}
 	}

@@ -26,8 +26,8 @@ const DefaultMaxMTU = 1450
 // DefaultTokenLifetime is Keystone's own default ([token] expiration).
 const DefaultTokenLifetime = time.Hour
 
-// Options say how a Server differs from the default one. The zero value is an empty cloud that answers at once, without
-// quotas, with the projects "admin" and "tenant".
+// Options say how a Server differs from the default one. The zero value is an empty cloud that answers at once,
+// without quotas, with the projects "admin" and "tenant".
 type Options struct {
 	// Now is the clock for timestamps and for the expiry of tokens; time.Now by default.
 	Now func() time.Time
@@ -36,8 +36,8 @@ type Options struct {
 	// sent when the time is over. Nil means at once. See [FixedDelay] and [MeasuredDelay].
 	Delay func(Call) time.Duration
 
-	// Workers is the number of Neutron calls that may be in the works at a time; others wait for their turn. Zero means
-	// any number. A Neutron with one API process is bound by its CPU, so one worker is what comes closest to it.
+	// Workers is the number of Neutron calls that may be in the works at a time; others wait for their turn. Zero
+	// means any number. A Neutron with one API process is bound by its CPU, so one worker is what comes closest to it.
 	Workers int
 
 	// OnCall is told of every call when it has been answered. It may be called from many goroutines at once.
@@ -46,8 +46,8 @@ type Options struct {
 	// TokenLifetime is how long a token is good for; [DefaultTokenLifetime] if zero.
 	TokenLifetime time.Duration
 
-	// BaseURL is the address under which clients reach the server, without a slash at its end. The catalog and the paging
-	// links are made of it. If empty, they are made of the Host header of each request.
+	// BaseURL is the address under which clients reach the server, without a slash at its end. The catalog and the
+	// paging links are made of it. If empty, they are made of the Host header of each request.
 	BaseURL string
 
 	// Quotas are the default limits per project by the name of the resource ("network", "subnet", "port", "router").
@@ -57,12 +57,12 @@ type Options struct {
 	// MaxMTU is the largest MTU that a network can have, and the default one; [DefaultMaxMTU] if zero.
 	MaxMTU int
 
-	// Segments is the number of networks for which the cloud has segmentation ids; when they are gone, creating one more
-	// answers 503 NoNetworkAvailable. Zero means [Unlimited].
+	// Segments is the number of networks for which the cloud has segmentation ids; when they are gone, creating one
+	// more answers 503 NoNetworkAvailable. Zero means [Unlimited].
 	Segments int
 
-	// Tenants are the names of further projects beside "admin" and "tenant". Each comes with a user of the same name, who
-	// has the role "member" in it, and with a cloud of that name in the clouds.yaml.
+	// Tenants are the names of further projects beside "admin" and "tenant". Each comes with a user of the same name,
+	// who has the role "member" in it, and with a cloud of that name in the clouds.yaml.
 	Tenants []string
 }
 
@@ -202,7 +202,9 @@ func (s *Server) base(r *http.Request) string {
 		return s.options.BaseURL
 	}
 	scheme := "http"
-	if r.TLS != nil {
+	if forwarded := r.Header.Get("X-Forwarded-Proto"); forwarded != "" {
+		scheme = forwarded // a proxy in front of the server speaks TLS for it
+	} else if r.TLS != nil {
 		scheme = "https"
 	}
 	return scheme + "://" + r.Host

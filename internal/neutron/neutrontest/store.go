@@ -122,8 +122,8 @@ func (ix *index[R]) remove(r R, keys []string) {
 // beyond the lock.
 func (t *table[R]) with(attribute, value string) []R { return t.indexes[attribute].lists[value] }
 
-// candidates gives the lists, each sorted by id, that together hold every resource which can pass the filters: those of
-// the most selective indexed attribute, or else everything. A resource may be in several of them.
+// candidates gives the lists, each sorted by id, that together hold every resource which can pass the filters: those
+// of the most selective indexed attribute, or else everything. A resource may be in several of them.
 func (t *table[R]) candidates(filters map[string][]string) [][]R {
 	best, bestSize := [][]R{t.ordered}, len(t.ordered)
 	for name, values := range filters {
@@ -153,8 +153,9 @@ func (t *table[R]) candidates(filters map[string][]string) [][]R {
 // mergeWidth is the number of lists up to which walking them side by side is cheaper than sorting their union.
 const mergeWidth = 8
 
-// inOrder visits every resource of the lists once, in the order of their ids, beginning after the given id (the empty id
-// is before everything). In reverse it goes downwards and begins below the id (the empty id is then after everything).
+// inOrder visits every resource of the lists once, in the order of their ids, beginning after the given id (the empty
+// id is before everything). In reverse it goes downwards and begins below the id (the empty id is then after
+// everything).
 func inOrder[R record](lists [][]R, after string, reverse bool) iter.Seq[R] {
 	if len(lists) > mergeWidth {
 		union := slices.Concat(lists...)

@@ -2,6 +2,7 @@ package neutrontest
 
 import (
 	"math/big"
+	"math/rand/v2"
 	"net/http"
 	"net/netip"
 	"slices"
@@ -131,7 +132,8 @@ func subnetSchema() *schema[*subnet] {
 			get: func(*view, *subnet) any { return nil }},
 		{name: "prefixlen", access: inPost, convert: toInteger, check: nonNegative},
 		{name: "cidr", access: inPost | visible | filterable | sortable, convert: toCanonicalCIDR, check: isSubnet,
-			get: func(_ *view, r *subnet) any { return r.prefix.String() }},
+			match: hasCIDR,
+			get:   func(_ *view, r *subnet) any { return r.prefix.String() }},
 		{name: "gateway_ip", access: inPost | inPut | visible | filterable | sortable, convert: toCanonicalIP,
 			check: orNone(isIPAddress), get: func(_ *view, r *subnet) any {
 				if !r.gateway.IsValid() {
@@ -154,13 +156,53 @@ func subnetSchema() *schema[*subnet] {
 			get: func(_ *view, r *subnet) any { return text(r.addressMode) }},
 		{name: "shared", access: filterable, convert: toBoolean,
 			get: func(_ *view, r *subnet) any { return r.network.shared }},
-		{name: "service_types", access: inPost | inPut | visible | adminToSet | adminToUpdate,
+		{name: "service_types", access: inPost | inPut | visible, convert: toServiceTypes,
 			get: func(_ *view, r *subnet) any { return r.services }},
 		{name: "segment_id", access: inPost | inPut | visible | filterable | sortable | adminToSee,
 			check: orNone(isUUID), get: func(*view, *subnet) any { return nil }},
 		{name: "use_default_subnetpool", access: inPost, convert: toBoolean},
 	}, standardAttributes[*subnet]()...)
 	return s.init()
+}
+
+// hasCIDR is the filter cidr; the host bits of what is asked for do not matter.
+func hasCIDR(_ *view, r *subnet, want []string) bool {
+	return slices.ContainsFunc(want, func(w string) bool {
+		prefix, ok := parsePrefix(w)
+		return ok && prefix.Masked() == r.prefix
+	})
+}
+
+// toServiceTypes refuses what cannot be the owner of a port; a subnet with service types serves their ports alone.
+func toServiceTypes(v any) (any, *apiError) {
+	list, ok := v.([]any)
+	if !ok {
+		return nil, badRequest("Invalid input for service_types. Reason: Invalid data format for subnet service "+
+			"types: '%s'.", pyString(v))
+	}
+	for _, item := range list {
+		owner, ok := item.(string)
+		if !ok {
+			return nil, refuse(http.StatusBadRequest, "InvalidInputSubnetServiceType",
+				"Subnet service type %s is not a string.", pyString(item))
+		}
+		if !slices.ContainsFunc([]string{"network:", "compute:", "baremetal:", "neutron:"}, func(prefix string) bool {
+			return strings.HasPrefix(owner, prefix)
+		}) {
+			return nil, refuse(http.StatusBadRequest, "InvalidSubnetServiceType",
+				"Subnet service type %s does not correspond to a valid device owner.", owner)
+		}
+	}
+	return v, nil
+}
+
+// reroute gives the routes of an updated subnet: those that it had before, in their order, then the new ones. The real
+// one adds these in the order of a hash, so whoever compares routes must not rely on an order; neither can they here.
+func reroute(old, wanted []route) []route {
+	kept := slices.DeleteFunc(slices.Clone(old), func(r route) bool { return !slices.Contains(wanted, r) })
+	added := slices.DeleteFunc(slices.Clone(wanted), func(r route) bool { return slices.Contains(old, r) })
+	rand.Shuffle(len(added), func(i, j int) { added[i], added[j] = added[j], added[i] })
+	return append(kept, added...)
 }
 
 // poolBody is an allocation pool in a body.
@@ -234,6 +276,9 @@ func (s *Server) createSubnet(tx *transaction, _ *caller, in values) (*subnet, *
 	}
 	sortPools(sub.pools)
 	tx.stamp(&sub.standard, in)
+	if len(sub.services) > 0 {
+		sub.revision = 1 // they are written after it
+	}
 	insertIn(tx, s.subnets, sub)
 	tx.bump(&n.standard)
 	s.selfAddress(tx, sub)
@@ -245,6 +290,8 @@ func refusePools(in values) *apiError {
 	switch {
 	case in.has("cidr") && in["prefixlen"] != nil:
 		return badResource("subnets", "cidr and prefixlen must not be supplied together")
+	case in["segment_id"] != nil:
+		return refuse(http.StatusNotFound, "SegmentNotFound", "Segment %s could not be found.", in.text("segment_id"))
 	case in["subnetpool_id"] != nil:
 		return refuse(http.StatusNotFound, "SubnetPoolNotFound", "Subnet pool %s could not be found.",
 			in.text("subnetpool_id"))
@@ -280,8 +327,8 @@ func versionOf(a netip.Addr) int {
 	return 6
 }
 
-// validate checks what a create and an update have in common. hadDHCP is whether the subnet had DHCP before, for what is
-// there already is not questioned; label is how messages name the subnet.
+// validate checks what a create and an update have in common. hadDHCP is whether the subnet had DHCP before, for what
+// is there already is not questioned; label is how messages name the subnet.
 func (sub *subnet) validate(in values, hadDHCP bool, label string) *apiError {
 	if in.has("cidr") && versionOf(sub.prefix.Addr()) != sub.version {
 		return wrongVersion("cidr", sub.prefix.String(), sub.version)
@@ -394,7 +441,7 @@ func (s *Server) updateSubnet(tx *transaction, _ *caller, sub *subnet, in values
 		next.nameservers = stringsOf(in["dns_nameservers"])
 	}
 	if in.has("host_routes") {
-		next.routes = routesOf(in["host_routes"])
+		next.routes = reroute(sub.routes, routesOf(in["host_routes"]))
 	}
 	if in.has("service_types") {
 		next.services = stringsOf(in["service_types"])
@@ -420,7 +467,6 @@ func (s *Server) updateSubnet(tx *transaction, _ *caller, sub *subnet, in values
 		if err := checkPools(next.pools, sub.prefix); err != nil {
 			return err
 		}
-		sortPools(next.pools)
 	}
 	if next.gateway != sub.gateway || in.has("allocation_pools") {
 		if err := checkGatewayOutside(next.gateway, next.pools); err != nil {

@@ -8,8 +8,8 @@ import (
 // maxTagLength is Neutron's limit on a tag, in characters.
 const maxTagLength = 255
 
-// tags answers what is below /{collection}/{id}/tags; tag is empty for all of them. A change that changes something moves
-// the revision of the resource, one that does not leaves it.
+// tags answers what is below /{collection}/{id}/tags; tag is empty for all of them. A change that changes something
+// moves the revision of the resource, one that does not leaves it.
 func (k *resources[R]) tags(req *request, id, tag string) *apiError {
 	var wanted []string
 	if req.Method == http.MethodPut && tag == "" {
@@ -32,7 +32,8 @@ func (k *resources[R]) tags(req *request, id, tag string) *apiError {
 	defer k.server.mu.Unlock()
 	r, ok := k.table.byID[id]
 	// A resource that the caller may see but not change is hidden here as well.
-	if !ok || !k.schema.seenBy(k.view(req), r) || req.Method != http.MethodGet && k.own(req.caller, "update", r) != nil {
+	seen := ok && k.schema.seenBy(k.view(req), r)
+	if !seen || req.Method != http.MethodGet && k.own(req.caller, "update", r) != nil {
 		return refuse(http.StatusNotFound, "TagResourceNotFound", "Resource %s %s could not be found.",
 			k.schema.plural, id)
 	}

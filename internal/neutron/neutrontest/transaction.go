@@ -3,7 +3,8 @@ package neutrontest
 import "time"
 
 // transaction is one write request. What it did can be taken back as a whole, which makes bulk creates atomic, and it
-// moves the revision of a resource at most once however many of its parts it touches, as Neutron's revision service does.
+// moves the revision of a resource at most once however many of its parts it touches, as Neutron's revision service
+// does.
 type transaction struct {
 	now    time.Time
 	bumped map[*standard]bool
@@ -11,6 +12,9 @@ type transaction struct {
 
 	// expected is the revision that the request insists on (If-Match), if it does.
 	expected *int
+
+	// afterAnswer, unless nil, is done when the body of the answer has been made.
+	afterAnswer func()
 }
 
 // claim is called when everything else about a change to r is known to be right and before anything is written. It
@@ -38,7 +42,8 @@ func (tx *transaction) rollback() {
 	tx.undo = nil
 }
 
-// bump moves the revision of a resource that this transaction changed, directly or through something that belongs to it.
+// bump moves the revision of a resource that this transaction changed, directly or through something that belongs to
+// it.
 func (tx *transaction) bump(r *standard) {
 	if tx.bumped[r] {
 		return

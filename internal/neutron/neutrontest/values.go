@@ -75,12 +75,15 @@ func toCanonicalIP(v any) (any, *apiError) {
 }
 
 func toCanonicalCIDR(v any) (any, *apiError) {
-	if s, ok := v.(string); ok {
-		if prefix, ok := parsePrefix(s); ok {
-			return prefix.String(), nil
-		}
+	s, ok := v.(string)
+	if !ok {
+		return nil, internalError()
 	}
-	return nil, invalidInput("%s is not in a CIDR format", pyString(v))
+	prefix, ok := parsePrefix(s)
+	if !ok {
+		return nil, invalidInput("%s is not in a CIDR format", s)
+	}
+	return prefix.String(), nil
 }
 
 var hexMAC = regexp.MustCompile(`^[0-9a-f]{12}$`)
@@ -102,14 +105,14 @@ func toCanonicalMAC(v any) (any, *apiError) {
 	return strings.Join(pairs, ":"), nil
 }
 
-// parseAddr reads an address as netaddr does with the forms that Neutron lets through: no zone, no leading zeros.
+// parseAddr reads an address in the forms that Neutron lets through: no zone, no leading zeros.
 func parseAddr(s string) (netip.Addr, bool) {
 	addr, err := netip.ParseAddr(s)
-	return addr, err == nil && addr.Zone() == "" && !addr.Is4In6()
+	return addr, err == nil && addr.Zone() == ""
 }
 
-// parsePrefix reads a network as netaddr does: the host bits stay, the length may be missing (a single address) or be a
-// netmask, and an IPv4 network may be cut short after any of its bytes.
+// parsePrefix reads a network as netaddr does: the host bits stay, the length may be missing (a single address) or be
+// a netmask, and an IPv4 network may be cut short after any of its bytes.
 func parsePrefix(s string) (netip.Prefix, bool) {
 	host, length, hasLength := strings.Cut(s, "/")
 	if !strings.Contains(host, ":") {
@@ -222,10 +225,18 @@ func isUUID(v any) string {
 	return fmt.Sprintf("'%s' is not a valid UUID", pyString(v))
 }
 
+// leadingZeros matches a part of an IPv4 address that some read as octal.
+var leadingZeros = regexp.MustCompile(`\b0+([0-9])`)
+
 func isIPAddress(v any) string {
 	if s, ok := v.(string); ok {
 		if _, ok := parseAddr(s); ok {
 			return ""
+		}
+		if better := leadingZeros.ReplaceAllString(s, "$1"); better != s && !strings.Contains(s, ":") {
+			if _, ok := parseAddr(better); ok {
+				return fmt.Sprintf("'%s' is not an accepted IP address, '%s' is recommended", s, better)
+			}
 		}
 	}
 	return fmt.Sprintf("'%s' is not a valid IP address", pyString(v))
@@ -266,14 +277,14 @@ func isRouteDestination(v any) string {
 	return ""
 }
 
-// missingKeys is the reason why an object is not made of the expected members.
-func missingKeys(v any, expected ...string) string {
+// wrongKeys is the reason why an object is not made of just the expected members. The real one lists keys in no order.
+func wrongKeys(v any, expected ...string) string {
 	object, ok := v.(map[string]any)
 	if !ok {
-		return fmt.Sprintf("'%s' is not a dictionary", pyString(v))
+		return fmt.Sprintf("Invalid input. '%s' must be a dictionary with keys: %s", pyString(v), pyRepr(expected))
 	}
 	for _, key := range expected {
-		if !has(object, key) {
+		if !has(object, key) || len(object) != len(expected) {
 			provided := make([]string, 0, len(object))
 			for _, name := range sortedKeys(object) {
 				provided = append(provided, pyRepr(name))
@@ -291,7 +302,7 @@ func areIPPools(v any) string {
 		return fmt.Sprintf("Invalid data format for IP pool: '%s'", pyString(v))
 	}
 	for _, pool := range pools {
-		if reason := missingKeys(pool, "start", "end"); reason != "" {
+		if reason := wrongKeys(pool, "start", "end"); reason != "" {
 			return reason
 		}
 		object := pool.(map[string]any)
@@ -329,7 +340,7 @@ func areHostRoutes(v any) string {
 	}
 	seen := make(map[route]bool, len(routes))
 	for _, item := range routes {
-		if reason := missingKeys(item, "destination", "nexthop"); reason != "" {
+		if reason := wrongKeys(item, "destination", "nexthop"); reason != "" {
 			return reason
 		}
 		object := item.(map[string]any)

@@ -1,0 +1,214 @@
+package contract
+
+import (
+	"net/http"
+	"testing"
+)
+
+// TestWhatMovesTheRevisionOfANetwork goes through changes one after another. Even a change to what is there already is
+// one; only an empty one is not.
+func TestWhatMovesTheRevisionOfANetwork(t *testing.T) {
+	steps := []struct {
+		what  string
+		ask   object
+		moves int
+	}{
+		{"nothing at all", object{}, 0},
+		{"the same name", object{"name": "a"}, 1},
+		{"another name", object{"name": "b"}, 1},
+		{"the same description", object{"description": "d"}, 1},
+		{"another description", object{"description": "e"}, 1},
+		{"the MTU", object{"mtu": 1400}, 1},
+		{"the same MTU", object{"mtu": 1400}, 1},
+		{"the state", object{"admin_state_up": false}, 1},
+		{"port security", object{"port_security_enabled": false}, 1},
+		{"the same port security", object{"port_security_enabled": false}, 1},
+		{"several at once", object{"name": "c", "description": "f", "port_security_enabled": true}, 1},
+	}
+	onEveryCloud(t, func(t *testing.T, c *cloud) {
+		n := c.tenant.newNetwork(t, object{"name": "a", "description": "d"})
+		last := revision(n)
+		for _, step := range steps {
+			a := c.tenant.do(t, "PUT", "/v2.0/networks/"+id(n), object{"network": step.ask})
+			got := revision(a.must(t, http.StatusOK).part(t, "network"))
+			if got != last+step.moves {
+				t.Errorf("%s: the revision went from %d to %d, want %d", step.what, last, got, last+step.moves)
+			}
+			if later := c.tenant.revisionOf(t, "network", n); later != got {
+				t.Errorf("%s: the answer says revision %d, but then it is %d", step.what, got, later)
+			}
+			last = got
+		}
+	})
+}
+
+// TestWhatMovesTheRevisionsOfASubnet shows that every change of a subnet is one of its network, too, and that an empty
+// one is a change here.
+func TestWhatMovesTheRevisionsOfASubnet(t *testing.T) {
+	steps := []struct {
+		what string
+		ask  object
+	}{
+		{"nothing at all", object{}},
+		{"a name", object{"name": "a"}},
+		{"the same name", object{"name": "a"}},
+		{"a description", object{"description": "a"}},
+		{"DNS servers", object{"dns_nameservers": []string{"1.1.1.1"}}},
+		{"the same DNS servers", object{"dns_nameservers": []string{"1.1.1.1"}}},
+		{"host routes", object{"host_routes": []object{{"destination": "1.0.0.0/8", "nexthop": "10.0.0.2"}}}},
+		{"pools", object{"allocation_pools": []object{{"start": "10.0.0.10", "end": "10.0.0.20"}}}},
+		{"DHCP", object{"enable_dhcp": false}},
+		{"the gateway", object{"gateway_ip": "10.0.0.5"}},
+		{"no gateway", object{"gateway_ip": nil}},
+	}
+	onEveryCloud(t, func(t *testing.T, c *cloud) {
+		n := c.tenant.newNetwork(t, nil)
+		s := c.tenant.newSubnet(t, n, nil)
+		if revision(s) != 0 {
+			t.Errorf("a new subnet has revision %d, want 0", revision(s))
+		}
+		last, lastOfNetwork := revision(s), c.tenant.revisionOf(t, "network", n)
+		if lastOfNetwork != revision(n)+1 {
+			t.Errorf("a new subnet moved its network from %d to %d", revision(n), lastOfNetwork)
+		}
+		for _, step := range steps {
+			a := c.tenant.do(t, "PUT", "/v2.0/subnets/"+id(s), object{"subnet": step.ask})
+			got, ofNetwork := revision(a.must(t, http.StatusOK).part(t, "subnet")), c.tenant.revisionOf(t, "network", n)
+			if got != last+1 || ofNetwork != lastOfNetwork+1 {
+				t.Errorf("%s: subnet %d → %d, network %d → %d, want one more each",
+					step.what, last, got, lastOfNetwork, ofNetwork)
+			}
+			last, lastOfNetwork = got, ofNetwork
+		}
+		c.tenant.do(t, "PUT", "/v2.0/subnets/"+id(s)+"/tags", object{"tags": []string{"a"}}).must(t, http.StatusOK)
+		if got, ofNetwork := c.tenant.revisionOf(t, "subnet", s), c.tenant.revisionOf(t, "network", n); got != last+1 ||
+			ofNetwork != lastOfNetwork {
+			t.Errorf("tags: subnet %d → %d, network %d → %d, want one more and the same",
+				last, got, lastOfNetwork, ofNetwork)
+		}
+		c.tenant.do(t, "DELETE", "/v2.0/subnets/"+id(s), nil).must(t, http.StatusNoContent)
+		if got := c.tenant.revisionOf(t, "network", n); got != lastOfNetwork+1 {
+			t.Errorf("deleting the subnet moved the network from %d to %d", lastOfNetwork, got)
+		}
+	})
+}
+
+func TestAPortIsNoChangeOfItsNetwork(t *testing.T) {
+	onEveryCloud(t, func(t *testing.T, c *cloud) {
+		n := c.tenant.newNetwork(t, nil)
+		s := c.tenant.newSubnet(t, n, nil)
+		last := c.tenant.revisionOf(t, "network", n)
+		p := c.tenant.newPort(t, n, nil)
+		if revision(p) != 1 {
+			t.Errorf("a new port has revision %d, want 1", revision(p))
+		}
+		path := "/v2.0/ports/" + id(p)
+		revisionNow := revision(p)
+		for _, ask := range []object{
+			{"name": "a"}, {"name": "a"}, {"description": "b"}, {"device_id": "d"}, {"admin_state_up": false}, {},
+			{"fixed_ips": []object{}}, {"fixed_ips": []object{{"subnet_id": id(s)}}}, {"security_groups": []string{}},
+		} {
+			c.tenant.do(t, "PUT", path, object{"port": ask}).must(t, http.StatusOK)
+			if got := c.tenant.revisionOf(t, "port", p); got != revisionNow+1 {
+				t.Errorf("%v moved the port's revision from %d to %d, want one more", ask, revisionNow, got)
+			}
+			revisionNow++
+		}
+		c.tenant.do(t, "DELETE", path, nil).must(t, http.StatusNoContent)
+		if got := c.tenant.revisionOf(t, "network", n); got != last {
+			t.Errorf("the port moved its network from %d to %d", last, got)
+		}
+		if got := c.tenant.revisionOf(t, "subnet", s); got != 0 {
+			t.Errorf("the port moved its subnet to %d", got)
+		}
+	})
+}
+
+func TestTagsMoveTheRevisionWhenTheyChange(t *testing.T) {
+	steps := []struct {
+		method, path string
+		body         any
+		status       int
+		moves        int
+	}{
+		{"PUT", "", object{"tags": []string{"b", "a"}}, 200, 1},
+		{"PUT", "", object{"tags": []string{"a", "b"}}, 200, 0},
+		{"GET", "", nil, 200, 0},
+		{"GET", "/a", nil, 204, 0},
+		{"GET", "/c", nil, 404, 0},
+		{"PUT", "/c", nil, 201, 1},
+		{"PUT", "/c", nil, 201, 0},
+		{"DELETE", "/c", nil, 204, 1},
+		{"DELETE", "/c", nil, 404, 0},
+		{"PUT", "", object{"tags": []string{"a", "a"}}, 400, 0},
+		{"PUT", "", object{"x": 1}, 400, 0},
+		{"PUT", "", object{"tags": []string{}}, 200, 1},
+		{"PUT", "", object{"tags": []string{"x"}}, 200, 1},
+		{"DELETE", "", nil, 204, 1},
+	}
+	onEveryCloud(t, func(t *testing.T, c *cloud) {
+		n := c.tenant.newNetwork(t, nil)
+		last := revision(n)
+		for _, step := range steps {
+			a := c.tenant.do(t, step.method, "/v2.0/networks/"+id(n)+"/tags"+step.path, step.body)
+			got := c.tenant.revisionOf(t, "network", n)
+			if a.status != step.status || got != last+step.moves {
+				t.Errorf("%s tags%s %v: %d, revision %d → %d; want %d and %d more",
+					step.method, step.path, step.body, a.status, last, got, step.status, step.moves)
+			}
+			last = got
+		}
+	})
+}
+
+func TestIfMatchGuardsAChange(t *testing.T) {
+	onEveryCloud(t, func(t *testing.T, c *cloud) {
+		n := c.tenant.newNetwork(t, nil)
+		s := c.tenant.newSubnet(t, n, nil)
+		path, subnetPath := "/v2.0/networks/"+id(n), "/v2.0/subnets/"+id(s)
+		stale := refusal{412, "RevisionNumberConstraintFailed", "Constrained to 1, but current revision is 2"}
+		name := object{"network": object{"name": "x"}}
+		c.tenant.do(t, "PUT", path, name, "If-Match", "revision_number=1").refuses(t, stale)
+		c.tenant.do(t, "PUT", path, name, "If-Match", `"revision_number=1"`).refuses(t, stale)
+		// The revision is looked at before the segment's MTU is …
+		c.tenant.do(t, "PUT", path, object{"network": object{"mtu": 9999}}, "If-Match", "revision_number=1").
+			refuses(t, stale)
+		// … but a subnet's values before its revision.
+		c.tenant.do(t, "PUT", subnetPath, object{"subnet": object{"gateway_ip": "10.0.0.9"}},
+			"If-Match", "revision_number=7").refuses(t, refusal{Status: 409, Type: "GatewayConflictWithAllocationPools"})
+		c.tenant.do(t, "PUT", subnetPath, object{"subnet": object{}}, "If-Match", "revision_number=7").
+			refuses(t, refusal{412, "RevisionNumberConstraintFailed", "Constrained to 7, but current revision is 0"})
+		// A change of nothing is none, so that there is nothing to guard.
+		c.tenant.do(t, "PUT", path, object{"network": object{}}, "If-Match", "revision_number=1").must(t, http.StatusOK)
+		c.tenant.do(t, "PUT", path, name, "If-Match", "revision_number=x").refuses(t, refusal{400, "BadRequest",
+			"Bad if-match request: Revision number etag must be in the format of revision_number=<int>."})
+
+		c.tenant.do(t, "PUT", path, name, "If-Match", "revision_number=2").must(t, http.StatusOK)
+		c.tenant.do(t, "PUT", path, name, "If-Match", "something-else").must(t, http.StatusOK)
+		if got := c.tenant.revisionOf(t, "network", n); got != 4 {
+			t.Errorf("revision %d, want 4", got)
+		}
+	})
+}
+
+func TestIfMatchGuardsADeletion(t *testing.T) {
+	onEveryCloud(t, func(t *testing.T, c *cloud) {
+		n := c.tenant.newNetwork(t, nil)
+		s := c.tenant.newSubnet(t, n, nil)
+		other := c.tenant.newSubnet(t, n, object{"cidr": "10.1.0.0/24"})
+		path, subnetPath := "/v2.0/networks/"+id(n), "/v2.0/subnets/"+id(s)
+		c.tenant.do(t, "DELETE", path, nil, "If-Match", "revision_number=1").refuses(t,
+			refusal{412, "RevisionNumberConstraintFailed", "Constrained to 1, but current revision is 3"})
+		// Nothing of it has gone.
+		c.tenant.get(t, "/v2.0/subnets/"+id(other)).must(t, http.StatusOK)
+		c.tenant.do(t, "DELETE", subnetPath, nil, "If-Match", "revision_number=5").refuses(t,
+			refusal{412, "RevisionNumberConstraintFailed", "Constrained to 5, but current revision is 0"})
+		c.tenant.do(t, "DELETE", subnetPath, nil, "If-Match", "revision_number=0").must(t, http.StatusNoContent)
+		c.tenant.do(t, "DELETE", path, nil, "If-Match", "revision_number=4").must(t, http.StatusNoContent)
+		c.tenant.get(t, "/v2.0/subnets/"+id(other)).must(t, http.StatusNotFound)
+
+		r := c.tenant.newRouter(t, nil)
+		c.tenant.do(t, "DELETE", "/v2.0/routers/"+id(r), nil, "If-Match", "revision_number=0").refuses(t,
+			refusal{Status: 412, Type: "RevisionNumberConstraintFailed"})
+	})
+}
