@@ -88,12 +88,16 @@ func joinRanges(ranges []Range) []Range {
 }
 
 // DefaultGateway is the address that Neutron gives the router where none is named: the first after the network's own.
+// Without a CIDR there is none.
 func DefaultGateway(cidr netip.Prefix) netip.Addr {
+	if !cidr.IsValid() {
+		return netip.Addr{}
+	}
 	return cidr.Masked().Addr().Next()
 }
 
 // DefaultPools are the ranges that Neutron gives addresses from where none are named: every address but the network's
-// own, the IPv4 broadcast address, and the gateway (neutron.ipam.utils.generate_pools).
+// own, the IPv4 broadcast address, and the gateway (neutron.ipam.utils.generate_pools). Without a CIDR there are none.
 //
 // They are computed here, and not left to Neutron, because Neutron refuses a new gateway that lies in the pools which
 // it once computed around the old one: gateway and pools have to change in one request.
@@ -118,6 +122,9 @@ func DefaultPools(cidr netip.Prefix, gateway netip.Addr) []Range {
 
 // usable gives the first and last address that a host may have; both are invalid where there is none.
 func usable(cidr netip.Prefix) (first, last netip.Addr) {
+	if !cidr.IsValid() {
+		return netip.Addr{}, netip.Addr{}
+	}
 	cidr = cidr.Masked()
 	first, last = cidr.Addr().Next(), lastAddr(cidr)
 	if cidr.Addr().Is4() {

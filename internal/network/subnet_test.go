@@ -115,8 +115,10 @@ func TestDefaultPoolsAreAllAddressesButTheGateway(t *testing.T) {
 		"the last address of IPv6 is the gateway": {
 			"ffff:ffff:ffff:ffff::/64", lastIPv6, ranges("ffff:ffff:ffff:ffff::1-ffff:ffff:ffff:ffff:ffff:ffff:ffff:fffe"),
 		},
-		"a /128 has none":   {"fd00::/128", "", nil},
-		"the last /128 too": {lastIPv6 + "/128", "", nil},
+		"a /128 has none":      {"fd00::/128", "", nil},
+		"the last /128 too":    {lastIPv6 + "/128", "", nil},
+		"no CIDR has none":     {"", "", nil},
+		"no CIDR, but gateway": {"", "10.0.0.1", nil},
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			var cidr netip.Prefix
