@@ -75,8 +75,8 @@ func joinRanges(ranges []Range) []Range {
 	joined := sorted[:1]
 	for _, r := range sorted[1:] {
 		last := &joined[len(joined)-1]
-		next := last.End.Next()
-		if !next.IsValid() || r.Start.Compare(next) <= 0 {
+		// The last address of a family has no next, and no address of the other family follows on it.
+		if r.Start.Compare(last.End) <= 0 || r.Start == last.End.Next() {
 			if r.End.Compare(last.End) > 0 {
 				last.End = r.End
 			}

@@ -184,6 +184,9 @@ func TestJoinRanges(t *testing.T) {
 		"the last address of IPv6": {
 			ranges(lastIPv6+"-"+lastIPv6, lastIPv6+"-"+lastIPv6), ranges(lastIPv6 + "-" + lastIPv6),
 		},
+		"IPv6 does not follow on IPv4": {
+			ranges("::-::9", "255.255.255.0-255.255.255.255"), ranges("255.255.255.0-255.255.255.255", "::-::9"),
+		},
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			before := slices.Clone(tc.in)
