@@ -48,9 +48,16 @@ type Route struct {
 // String is the route as destination via next hop.
 func (r Route) String() string { return r.Destination.String() + " via " + r.NextHop.String() }
 
-// Canonical sorts and joins what has no order in Neutron. It writes to copies.
+// Canonical sorts and joins what has no order in Neutron, and makes empty lists nil. It writes to copies.
 func (s Subnet) Canonical() Subnet {
 	s.Pools = joinRanges(s.Pools)
+	if len(s.DNSServers) == 0 {
+		s.DNSServers = nil
+	}
+	if len(s.HostRoutes) == 0 {
+		s.HostRoutes = nil
+		return s
+	}
 	s.HostRoutes = slices.Clone(s.HostRoutes)
 	slices.SortFunc(s.HostRoutes, func(a, b Route) int {
 		return cmp.Or(comparePrefixes(a.Destination, b.Destination), a.NextHop.Compare(b.NextHop))

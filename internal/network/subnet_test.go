@@ -224,6 +224,9 @@ func TestCanonicalIsEqualForWhatMeansTheSame(t *testing.T) {
 			with(base, func(s *Subnet) { s.DNSServers = []netip.Addr{addr("1.1.1.1"), addr("9.9.9.9")} }),
 			with(base, func(s *Subnet) { s.DNSServers = []netip.Addr{addr("1.1.1.1"), addr("9.9.9.9")} }),
 		},
+		"empty lists and none": {with(Subnet{CIDR: base.CIDR}, func(s *Subnet) {
+			s.Pools, s.DNSServers, s.HostRoutes = []Range{}, []netip.Addr{}, []Route{}
+		}), Subnet{CIDR: base.CIDR}},
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			if diff := cmp.Diff(tc.want, tc.in.Canonical(), addresses); diff != "" {
