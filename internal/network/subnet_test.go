@@ -318,15 +318,24 @@ func TestSubnetValidateRefuses(t *testing.T) {
 		subnet      Subnet
 		field, text string
 	}{
-		"no CIDR":        {Subnet{}, "cidr", "192.168.0.0/16"},
-		"IPv4 host bits": {Subnet{CIDR: prefix("10.0.0.5/24")}, "cidr", "write 10.0.0.0/24"},
-		"IPv6 host bits": {Subnet{CIDR: prefix("fd00::5/64")}, "cidr", "write fd00::/64"},
-		"an IPv4 /0":     {Subnet{CIDR: prefix("0.0.0.0/0")}, "cidr", "from 1 to 30"},
-		"an IPv4 /31":    {Subnet{CIDR: prefix("10.0.0.0/31")}, "cidr", "from 1 to 30"},
-		"an IPv4 /32":    {Subnet{CIDR: prefix("10.0.0.0/32")}, "cidr", "from 1 to 30"},
-		"an IPv6 /0":     {Subnet{CIDR: prefix("::/0")}, "cidr", "from 1 to 126"},
-		"an IPv6 /127":   {Subnet{CIDR: prefix("fd00::/127")}, "cidr", "from 1 to 126"},
-		"an IPv6 /128":   {Subnet{CIDR: prefix("fd00::/128")}, "cidr", "from 1 to 126"},
+		"no CIDR":                   {Subnet{}, "cidr", "192.168.0.0/16"},
+		"IPv4 host bits":            {Subnet{CIDR: prefix("10.0.0.5/24")}, "cidr", "write 10.0.0.0/24"},
+		"IPv6 host bits":            {Subnet{CIDR: prefix("fd00::5/64")}, "cidr", "write fd00::/64"},
+		"an IPv4 /0":                {Subnet{CIDR: prefix("0.0.0.0/0")}, "cidr", "from 1 to 30"},
+		"an IPv4 /31":               {Subnet{CIDR: prefix("10.0.0.0/31")}, "cidr", "from 1 to 30"},
+		"an IPv4 /32":               {Subnet{CIDR: prefix("10.0.0.0/32")}, "cidr", "from 1 to 30"},
+		"an IPv6 /0":                {Subnet{CIDR: prefix("::/0")}, "cidr", "from 1 to 126"},
+		"an IPv6 /127":              {Subnet{CIDR: prefix("fd00::/127")}, "cidr", "from 1 to 126"},
+		"an IPv6 /128":              {Subnet{CIDR: prefix("fd00::/128")}, "cidr", "from 1 to 126"},
+		"loopback":                  {Subnet{CIDR: prefix("127.0.0.0/8")}, "cidr", "loopback"},
+		"a part of loopback":        {Subnet{CIDR: prefix("127.1.0.0/16")}, "cidr", "loopback"},
+		"multicast":                 {Subnet{CIDR: prefix("224.0.0.0/4")}, "cidr", "multicast"},
+		"a part of multicast":       {Subnet{CIDR: prefix("239.1.0.0/16")}, "cidr", "multicast"},
+		"IPv6 multicast":            {Subnet{CIDR: prefix("ff00::/8")}, "cidr", "multicast"},
+		"a part of IPv6 multicast":  {Subnet{CIDR: prefix("ff02::/16")}, "cidr", "multicast"},
+		"a range from 0.0.0.0":      {Subnet{CIDR: prefix("0.0.0.0/8")}, "cidr", "0.0.0.0"},
+		"half of IPv4 from 0.0.0.0": {Subnet{CIDR: prefix("0.0.0.0/1")}, "cidr", "0.0.0.0"},
+		"IPv4 mapped into IPv6":     {Subnet{CIDR: prefix("::ffff:10.0.0.0/120")}, "cidr", "10.0.0.0"},
 
 		"a gateway outside": {
 			with(v4, func(s *Subnet) { s.Gateway = addr("10.0.1.1") }), "gateway", "10.0.0.1 to 10.0.0.254",
@@ -347,6 +356,9 @@ func TestSubnetValidateRefuses(t *testing.T) {
 			with(v4, func(s *Subnet) { s.Gateway = addr("::ffff:10.0.0.1") }), "gateway", "10.0.0.1",
 		},
 		"an IPv6 gateway at the network's": {with(v6, func(s *Subnet) { s.Gateway = addr("fd00::") }), "gateway", "fd00::1"},
+		"an IPv6 gateway with a zone": {
+			with(v6, func(s *Subnet) { s.Gateway = addr("fd00::1%eth0") }), "gateway", "zone",
+		},
 		"a pool from the network's address": {
 			with(v4, func(s *Subnet) { s.Pools = ranges("10.0.0.0-10.0.0.0") }), "allocationPools[0]", "10.0.0.1 to 10.0.0.254",
 		},
@@ -361,6 +373,9 @@ func TestSubnetValidateRefuses(t *testing.T) {
 		},
 		"a pool into the other family": {
 			with(v4, func(s *Subnet) { s.Pools = ranges("10.0.0.9-fd00::9") }), "allocationPools[0]", "leaves 10.0.0.0/24",
+		},
+		"a pool with a zone": {
+			with(v6, func(s *Subnet) { s.Pools = ranges("fd00::2%eth0-fd00::9") }), "allocationPools[0]", "zone",
 		},
 		"a pool without ends": {
 			with(v4, func(s *Subnet) { s.Pools = make([]Range, 1) }), "allocationPools[0]", "10.0.0.1",
@@ -389,6 +404,12 @@ func TestSubnetValidateRefuses(t *testing.T) {
 		"an IPv4 name server of IPv6": {
 			with(v6, func(s *Subnet) { s.DNSServers = []netip.Addr{addr("9.9.9.9")} }), "dnsServers[0]", "family",
 		},
+		"no name server at all": {
+			with(v6, func(s *Subnet) { s.DNSServers = make([]netip.Addr, 1) }), "dnsServers[0]", "address",
+		},
+		"a name server with a zone": {
+			with(v6, func(s *Subnet) { s.DNSServers = []netip.Addr{addr("fe80::1%eth0")} }), "dnsServers[0]", "zone",
+		},
 		"a name server twice": {
 			with(v4, func(s *Subnet) { s.DNSServers = []netip.Addr{addr("9.9.9.9"), addr("1.1.1.1"), addr("9.9.9.9")} }),
 			"dnsServers[2]", "twice",
@@ -402,6 +423,26 @@ func TestSubnetValidateRefuses(t *testing.T) {
 		},
 		"a route by the other family": {
 			with(v4, func(s *Subnet) { s.HostRoutes = []Route{route("10.1.0.0/16", "fd00::9")} }), "hostRoutes[0]", "family",
+		},
+		"a route to nowhere": {
+			with(v6, func(s *Subnet) { s.HostRoutes = []Route{{NextHop: addr("fd00::9")}} }),
+			"hostRoutes[0].destination", "CIDR",
+		},
+		"a route by nothing": {
+			with(v6, func(s *Subnet) { s.HostRoutes = []Route{{Destination: prefix("fd01::/64")}} }),
+			"hostRoutes[0].nextHop", "address",
+		},
+		"a route by a zone": {
+			with(v6, func(s *Subnet) { s.HostRoutes = []Route{route("fd01::/64", "fe80::1%eth0")} }),
+			"hostRoutes[0].nextHop", "zone",
+		},
+		"a route to loopback": {
+			with(v4, func(s *Subnet) { s.HostRoutes = []Route{route("127.0.0.0/8", "10.0.0.9")} }),
+			"hostRoutes[0].destination", "loopback",
+		},
+		"a route to IPv6 loopback": {
+			with(v6, func(s *Subnet) { s.HostRoutes = []Route{route("::1/128", "fd00::9")} }),
+			"hostRoutes[0].destination", "loopback",
 		},
 		"a route twice": {
 			with(v4, func(s *Subnet) {
