@@ -71,6 +71,9 @@ func (s Spec) Validate() error {
 	var errs []error
 	if s.Owner.Cluster == "" || s.Owner.Object == "" {
 		errs = append(errs, errors.New("the owner is not known yet"))
+	} else if !isUID(s.Owner.Cluster) || !isUID(s.Owner.Object) {
+		// A network that bears a marker which cannot be read back would be created again and again.
+		errs = append(errs, fmt.Errorf("the owner %q is no pair of UIDs, of letters, digits and hyphens", s.Owner))
 	}
 	if length := utf8.RuneCountInString(s.Owner.Describe(s.Description)); length > MaxDescription {
 		errs = append(errs, &FieldError{FieldDescription, fmt.Sprintf(

@@ -77,9 +77,13 @@ func TestSpecValidate(t *testing.T) {
 
 func TestSpecValidateRefusesAnOwnerThatNoMarkerCanName(t *testing.T) {
 	for sentence, owner := range map[string]Owner{
-		"no owner":   {},
-		"no cluster": {Object: "a"},
-		"no object":  {Cluster: "a"},
+		"no owner":                         {},
+		"no cluster":                       {Object: "a"},
+		"no object":                        {Cluster: "a"},
+		"a slash, which parts the UIDs":    {Cluster: "a/b", Object: "c"},
+		"a bracket, which ends the marker": {Cluster: "a", Object: "c]"},
+		"a space":                          {Cluster: "a", Object: "b c"},
+		"a character that no UID can have": {Cluster: "a", Object: "é"},
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			err := Spec{Owner: owner, Name: "n"}.Validate()
