@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"strings"
 	"time"
 	"unicode/utf8"
 )
@@ -79,6 +80,11 @@ func (s Spec) Validate() error {
 		errs = append(errs, &FieldError{FieldDescription, fmt.Sprintf(
 			"with the ownership marker it has %d characters and Neutron holds %d: write at most %d",
 			length, MaxDescription, MaxUserDescription)})
+	}
+	// The marker comes off when the network is released. What the user wrote must not be taken for one then.
+	if strings.Contains(s.Description, markerPrefix) {
+		errs = append(errs, &FieldError{FieldDescription, fmt.Sprintf(
+			"%q begins the ownership marker: write the text without it", markerPrefix)})
 	}
 	if s.MTU != 0 {
 		least := 68 // RFC 791

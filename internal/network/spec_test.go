@@ -60,6 +60,12 @@ func TestSpecValidate(t *testing.T) {
 		"a description too long is refused": {
 			specWith(func(s *Spec) { s.Description = strings.Repeat("x", 174) }), FieldDescription, "at most 173",
 		},
+		"a description with a marker is refused": {
+			specWith(func(s *Spec) { s.Description = otherOwner.Marker() + "." }), FieldDescription, "[owner=",
+		},
+		"a description with half a marker": {
+			specWith(func(s *Spec) { s.Description = "x [owner=" }), FieldDescription, "[owner=",
+		},
 		"a description with other brackets is good": {specWith(func(s *Spec) { s.Description = "[owners=a/b] [x]" }), "", ""},
 	} {
 		t.Run(sentence, func(t *testing.T) {
