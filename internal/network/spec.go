@@ -81,6 +81,10 @@ func (s Spec) Validate() error {
 			"with the ownership marker it has %d characters and Neutron holds %d: write at most %d",
 			length, MaxDescription, MaxUserDescription)})
 	}
+	if !utf8.ValidString(s.Description) {
+		// JSON would carry another text than the one that is compared.
+		errs = append(errs, &FieldError{FieldDescription, "it is not UTF-8: write it anew"})
+	}
 	// The marker comes off when the network is released. What the user wrote must not be taken for one then.
 	if strings.Contains(s.Description, markerPrefix) {
 		errs = append(errs, &FieldError{FieldDescription, fmt.Sprintf(

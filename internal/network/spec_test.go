@@ -66,6 +66,9 @@ func TestSpecValidate(t *testing.T) {
 		"a description with half a marker": {
 			specWith(func(s *Spec) { s.Description = "x [owner=" }), FieldDescription, "[owner=",
 		},
+		"a description that is no UTF-8 is refused": {
+			specWith(func(s *Spec) { s.Description = "a\xff" }), FieldDescription, "UTF-8",
+		},
 		"a description with other brackets is good": {specWith(func(s *Spec) { s.Description = "[owners=a/b] [x]" }), "", ""},
 	} {
 		t.Run(sentence, func(t *testing.T) {
