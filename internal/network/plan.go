@@ -91,7 +91,10 @@ func PlanRelease(owner Owner, observed Observed) Change {
 				change = append(change, Step{
 					Action: UpdateSubnet, ID: s.ID, Revision: s.Revision, NetworkID: n.ID,
 					SubnetName: s.Name, SubnetDescription: description, Subnet: s.Subnet, Reason: reason,
-					Differences: []Difference{{subnetResource(s.CIDR), FieldDescription, description, s.Description}},
+					Differences: []Difference{{
+						Resource: subnetResource(s.CIDR), Field: FieldDescription,
+						Declared: strconv.Quote(description), Actual: strconv.Quote(s.Description),
+					}},
 				})
 			}
 		}
@@ -100,7 +103,10 @@ func PlanRelease(owner Owner, observed Observed) Change {
 			attributes.Description = description
 			change = append(change, Step{
 				Action: UpdateNetwork, ID: n.ID, Revision: n.Revision, Attributes: attributes, Reason: reason,
-				Differences: []Difference{{NetworkResource, FieldDescription, description, n.Description}},
+				Differences: []Difference{{
+					Resource: NetworkResource, Field: FieldDescription,
+					Declared: strconv.Quote(description), Actual: strconv.Quote(n.Description),
+				}},
 			})
 		}
 	}
@@ -154,7 +160,7 @@ func updateNetwork(spec Spec, actual ObservedNetwork) (Step, bool) {
 		diffs = append(diffs, Difference{NetworkResource, field, fmt.Sprint(declared), fmt.Sprint(got)})
 	}
 	if want.Name != actual.Name {
-		add(FieldName, want.Name, actual.Name)
+		add(FieldName, strconv.Quote(want.Name), strconv.Quote(actual.Name))
 	}
 	if want.Description != actual.Description {
 		// The marker is the same on both sides (Plan has seen to that), so it is left out.
@@ -206,10 +212,15 @@ func planSubnet(spec Spec, n ObservedNetwork, declared Subnet) (step Step, neede
 
 	var diffs []Difference
 	if actual.Name != spec.Name {
-		diffs = append(diffs, Difference{Field: FieldName, Declared: spec.Name, Actual: actual.Name})
+		diffs = append(diffs, Difference{
+			Field: FieldName, Declared: strconv.Quote(spec.Name), Actual: strconv.Quote(actual.Name),
+		})
 	}
 	if want := spec.Owner.Marker(); actual.Description != want {
-		diffs = append(diffs, Difference{Field: FieldDescription, Declared: want, Actual: actual.Description})
+		got, _, _ := ParseDescription(actual.Description)
+		diffs = append(diffs, Difference{
+			Field: FieldDescription, Declared: strconv.Quote(""), Actual: strconv.Quote(got),
+		})
 	}
 	diffs = append(diffs, declared.difference(actual.Canonical())...)
 	for i := range diffs {
