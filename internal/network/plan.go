@@ -15,10 +15,8 @@ func Plan(spec Spec, observed Observed) (Change, error) {
 	if err := spec.Validate(); err != nil {
 		return nil, err
 	}
-	for _, n := range observed.Networks {
-		if !owned(n.Description, spec.Owner) {
-			return nil, fmt.Errorf("network %s is not marked as %s's: it must not be planned with", n.ID, spec.Owner)
-		}
+	if err := marked(spec.Owner, observed); err != nil {
+		return nil, err
 	}
 
 	keep, exists := observed.Network()
@@ -68,8 +66,11 @@ func Plan(spec Spec, observed Observed) (Change, error) {
 }
 
 // PlanDelete gives the steps that remove everything of the owner's. A network's subnets go with it in Neutron, so a
-// subnet that is not ours blocks the deletion (*BlockedError).
+// subnet that is not ours blocks the deletion (*BlockedError). A network that is not ours is an error.
 func PlanDelete(owner Owner, observed Observed) (Change, error) {
+	if err := marked(owner, observed); err != nil {
+		return nil, err
+	}
 	var change Change
 	for _, n := range observed.Networks {
 		if err := deletable(owner, n); err != nil {
@@ -130,6 +131,16 @@ func subnetResource(cidr netip.Prefix) string { return "subnet " + cidr.String()
 func owned(description string, owner Owner) bool {
 	_, of, ok := ParseDescription(description)
 	return ok && of == owner
+}
+
+// marked refuses networks that do not bear the owner's marker, whoever gave them.
+func marked(owner Owner, observed Observed) error {
+	for _, n := range observed.Networks {
+		if !owned(n.Description, owner) {
+			return fmt.Errorf("network %s is not marked as %s's: it must not be planned with", n.ID, owner)
+		}
+	}
+	return nil
 }
 
 func declares(spec Spec, s ObservedSubnet) bool {

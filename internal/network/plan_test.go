@@ -321,6 +321,12 @@ func TestPlanDelete(t *testing.T) {
 			}},
 			blocked: true, err: "sub-1",
 		},
+		"a network without the marker is an error": {
+			observed: observedWith(func(n *ObservedNetwork) { n.Description = "db" }), err: "net-1 is not marked",
+		},
+		"a network of another object's is an error": {
+			observed: observedWith(func(n *ObservedNetwork) { n.Description = otherOwner.Marker() }), err: "net-1 is not marked",
+		},
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			change, err := PlanDelete(testOwner, tc.observed)
