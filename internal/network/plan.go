@@ -7,7 +7,8 @@ import (
 )
 
 // Plan gives the steps that make observed as spec says, in the order in which they have to be taken. It is empty where
-// there is nothing to do; planning once more after the steps were taken is empty.
+// there is nothing to do; planning once more after the steps were taken is empty. The order in which
+// observed lists networks and subnets does not count.
 //
 // Only what bears the spec's owner is ever changed or deleted. Where something else stands in the way, the error is a
 // *BlockedError and nothing must be done until it is gone. Other errors are the spec's own (see Spec.Validate).
@@ -15,6 +16,7 @@ func Plan(spec Spec, observed Observed) (Change, error) {
 	if err := spec.Validate(); err != nil {
 		return nil, err
 	}
+	observed = observed.inOrder()
 	if err := marked(spec.Owner, observed); err != nil {
 		return nil, err
 	}
@@ -68,6 +70,7 @@ func Plan(spec Spec, observed Observed) (Change, error) {
 // PlanDelete gives the steps that remove everything of the owner's. A network's subnets go with it in Neutron, so a
 // subnet that is not ours blocks the deletion (*BlockedError). A network that is not ours is an error.
 func PlanDelete(owner Owner, observed Observed) (Change, error) {
+	observed = observed.inOrder()
 	if err := marked(owner, observed); err != nil {
 		return nil, err
 	}
@@ -86,7 +89,7 @@ func PlanDelete(owner Owner, observed Observed) (Change, error) {
 func PlanRelease(owner Owner, observed Observed) Change {
 	const reason = "its object is being deleted with deletionPolicy Retain"
 	var change Change
-	for _, n := range observed.Networks {
+	for _, n := range observed.inOrder().Networks {
 		for _, s := range n.Subnets {
 			if description, of, ok := ParseDescription(s.Description); ok && of == owner {
 				change = append(change, Step{

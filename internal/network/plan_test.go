@@ -192,6 +192,18 @@ func TestPlan(t *testing.T) {
 			Observed{[]ObservedNetwork{duplicate("net-2", cloudEpoch.In(time.FixedZone("east", 3600))), asDeclared()}},
 			[]string{"delete network net-2 (it is a duplicate of the older network net-1)"},
 		},
+		"of three networks one stays, and duplicates go before anything else": {
+			declaredSpec(),
+			Observed{[]ObservedNetwork{
+				duplicate("net-3", later), duplicate("net-2", later),
+				observedWith(func(n *ObservedNetwork) { n.MTU = 1500 }).Networks[0],
+			}},
+			[]string{
+				"delete network net-2 (it is a duplicate of the older network net-1)",
+				"delete network net-3 (it is a duplicate of the older network net-1)",
+				network + "mtu 1500 → 1400" + differs,
+			},
+		},
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			change, err := Plan(tc.spec, tc.observed)
@@ -309,6 +321,10 @@ func TestPlanDelete(t *testing.T) {
 		"nothing takes nothing": {observed: Observed{}},
 		"a network takes its steps": {
 			observed: Observed{[]ObservedNetwork{asDeclared()}}, want: []string{"delete network net-1" + deleted},
+		},
+		"duplicates go too": {
+			observed: Observed{[]ObservedNetwork{duplicate("net-9", cloudEpoch.Add(time.Hour)), asDeclared()}},
+			want:     []string{"delete network net-1" + deleted, "delete network net-9" + deleted},
 		},
 		"a foreign subnet blocks it": {
 			observed: observedWith(func(n *ObservedNetwork) { n.Subnets = append(n.Subnets, foreignSubnet("10.7.0.0/24")) }),

@@ -1,9 +1,11 @@
 package network
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -129,13 +131,24 @@ func (o Observed) Network() (ObservedNetwork, bool) {
 	if len(o.Networks) == 0 {
 		return ObservedNetwork{}, false
 	}
-	chosen := o.Networks[0]
-	for _, n := range o.Networks[1:] {
-		if n.Created.Before(chosen.Created) || n.Created.Equal(chosen.Created) && n.ID < chosen.ID {
-			chosen = n
-		}
+	return slices.MinFunc(o.Networks, compareNetworks), true
+}
+
+// compareNetworks sorts the older network first, and of equals the one with the lower id.
+func compareNetworks(a, b ObservedNetwork) int {
+	return cmp.Or(a.Created.Compare(b.Created), cmp.Compare(a.ID, b.ID))
+}
+
+// inOrder is a copy in which networks and subnets stand in an order of their own, not in that of Neutron's answer, so
+// that the same state gives the same steps and the same error each time.
+func (o Observed) inOrder() Observed {
+	networks := slices.SortedFunc(slices.Values(o.Networks), compareNetworks)
+	for i := range networks {
+		networks[i].Subnets = slices.SortedFunc(slices.Values(networks[i].Subnets), func(a, b ObservedSubnet) int {
+			return cmp.Or(comparePrefixes(a.CIDR, b.CIDR), cmp.Compare(a.ID, b.ID))
+		})
 	}
-	return chosen, true
+	return Observed{Networks: networks}
 }
 
 // ObservedNetwork is a network as Neutron has it.
