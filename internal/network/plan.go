@@ -85,13 +85,16 @@ func PlanDelete(owner Owner, observed Observed) (Change, error) {
 }
 
 // PlanRelease gives the steps that take the owner's marker off everything and leave it in place. The network comes
-// last: as long as it bears the marker, an interrupted release is found and taken up again.
+// last: as long as it bears the marker, an interrupted release is found and taken up again. What is released bears
+// nobody's marker: a text in front of ours that reads as another one goes too, or it would make another object the
+// owner.
 func PlanRelease(owner Owner, observed Observed) Change {
 	const reason = "its object is being deleted with deletionPolicy Retain"
 	var change Change
 	for _, n := range observed.inOrder().Networks {
 		for _, s := range n.Subnets {
-			if description, of, ok := ParseDescription(s.Description); ok && of == owner {
+			if owned(s.Description, owner) {
+				description := withoutMarkers(s.Description)
 				change = append(change, Step{
 					Action: UpdateSubnet, ID: s.ID, Revision: s.Revision, NetworkID: n.ID,
 					SubnetName: s.Name, SubnetDescription: description, Subnet: s.Subnet, Reason: reason,
@@ -102,7 +105,8 @@ func PlanRelease(owner Owner, observed Observed) Change {
 				})
 			}
 		}
-		if description, of, ok := ParseDescription(n.Description); ok && of == owner {
+		if owned(n.Description, owner) {
+			description := withoutMarkers(n.Description)
 			attributes := n.Attributes
 			attributes.Description = description
 			change = append(change, Step{
@@ -115,6 +119,14 @@ func PlanRelease(owner Owner, observed Observed) Change {
 		}
 	}
 	return change
+}
+
+// withoutMarkers is the description without any marker at its end.
+func withoutMarkers(description string) string {
+	for marked := true; marked; {
+		description, _, marked = ParseDescription(description)
+	}
+	return description
 }
 
 // BlockedError says that something which is not ours stands in the way.

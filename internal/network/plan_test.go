@@ -383,6 +383,22 @@ func TestPlanRelease(t *testing.T) {
 			want: []string{`update network net-1: description "db ` + testOwner.Marker() + `" → "db"` + released},
 			left: []string{"db"},
 		},
+		"a text that ends with another object's marker does not make it that object's": {
+			observed: observedWith(func(n *ObservedNetwork) {
+				n.Description, n.Subnets = testOwner.Describe("db "+otherOwner.Marker()), nil
+			}),
+			want: []string{`update network net-1: description "db ` + otherOwner.Marker() + " " + testOwner.Marker() +
+				`" → "db"` + released},
+			left: []string{"db"},
+		},
+		"a text that ends with the same marker does not keep it ours": {
+			observed: observedWith(func(n *ObservedNetwork) {
+				n.Description, n.Subnets = testOwner.Describe(testOwner.Describe(testOwner.Marker())), nil
+			}),
+			want: []string{`update network net-1: description "` + strings.Repeat(testOwner.Marker()+" ", 2) +
+				testOwner.Marker() + `" → ""` + released},
+			left: []string{""},
+		},
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			change := PlanRelease(testOwner, tc.observed)
