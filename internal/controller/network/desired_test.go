@@ -178,8 +178,23 @@ func TestDesiredRefuses(t *testing.T) {
 			specOf(subnet{CIDR: cidr, AllocationPools: append(pool("10.0.0.5", "10.0.0.9"), pool("10.0.0.8", "10.0.0.12")...)}),
 			[]string{"allocationPools[1]"},
 		},
+		"an MTU of 0": {
+			cloudteamv1.NetworkSpec{SubnetSpec: subnet{CIDR: cidr}, MTU: new(int32(0))}, []string{"mtu"},
+		},
 		"an MTU too small for IPv6": {
 			cloudteamv1.NetworkSpec{SubnetSpec: subnet{CIDR: cidr6}, MTU: new(int32(1279))}, []string{"mtu"},
+		},
+		"every field at once": {
+			cloudteamv1.NetworkSpec{
+				SubnetSpec: subnet{
+					CIDR: "x", Gateway: "x", AllocationPools: pool("x", "x"), DNSServers: []string{"x"}, HostRoutes: route("x", "x"),
+				},
+				MTU: new(int32(1)), Description: strings.Repeat("x", 174),
+			},
+			[]string{
+				"cidr", "gateway", "allocationPools[0].start", "allocationPools[0].end", "dnsServers[0]",
+				"hostRoutes[0].destination", "hostRoutes[0].nextHop", "description", "mtu",
+			},
 		},
 	} {
 		t.Run(sentence, func(t *testing.T) {
