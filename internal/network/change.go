@@ -105,7 +105,8 @@ type Difference struct {
 	Resource string
 	// Field is one of the Field constants.
 	Field string
-	// Declared and Actual are the values as a person writes them.
+	// Declared and Actual are the values as a person writes them. Texts, which anybody may have written in Neutron, are
+	// quoted as in Go, so that they cannot break a line or command a terminal.
 	Declared, Actual string
 }
 

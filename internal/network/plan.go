@@ -7,7 +7,8 @@ import (
 )
 
 // Plan gives the steps that make observed as spec says, in the order in which they have to be taken. It is empty where
-// there is nothing to do; planning once more after the steps were taken is empty.
+// there is nothing to do; planning once more after the steps were taken is empty. The order in which
+// observed lists networks and subnets does not count.
 //
 // Only what bears the spec's owner is ever changed or deleted. Where something else stands in the way, the error is a
 // *BlockedError and nothing must be done until it is gone. Other errors are the spec's own (see Spec.Validate).
@@ -15,10 +16,9 @@ func Plan(spec Spec, observed Observed) (Change, error) {
 	if err := spec.Validate(); err != nil {
 		return nil, err
 	}
-	for _, n := range observed.Networks {
-		if !owned(n.Description, spec.Owner) {
-			return nil, fmt.Errorf("network %s is not marked as %s's: it must not be planned with", n.ID, spec.Owner)
-		}
+	observed = observed.inOrder()
+	if err := marked(spec.Owner, observed); err != nil {
+		return nil, err
 	}
 
 	keep, exists := observed.Network()
@@ -68,8 +68,12 @@ func Plan(spec Spec, observed Observed) (Change, error) {
 }
 
 // PlanDelete gives the steps that remove everything of the owner's. A network's subnets go with it in Neutron, so a
-// subnet that is not ours blocks the deletion (*BlockedError).
+// subnet that is not ours blocks the deletion (*BlockedError). A network that is not ours is an error.
 func PlanDelete(owner Owner, observed Observed) (Change, error) {
+	observed = observed.inOrder()
+	if err := marked(owner, observed); err != nil {
+		return nil, err
+	}
 	var change Change
 	for _, n := range observed.Networks {
 		if err := deletable(owner, n); err != nil {
@@ -81,30 +85,48 @@ func PlanDelete(owner Owner, observed Observed) (Change, error) {
 }
 
 // PlanRelease gives the steps that take the owner's marker off everything and leave it in place. The network comes
-// last: as long as it bears the marker, an interrupted release is found and taken up again.
+// last: as long as it bears the marker, an interrupted release is found and taken up again. What is released bears
+// nobody's marker: a text in front of ours that reads as another one goes too, or it would make another object the
+// owner.
 func PlanRelease(owner Owner, observed Observed) Change {
 	const reason = "its object is being deleted with deletionPolicy Retain"
 	var change Change
-	for _, n := range observed.Networks {
+	for _, n := range observed.inOrder().Networks {
 		for _, s := range n.Subnets {
-			if description, of, ok := ParseDescription(s.Description); ok && of == owner {
+			if owned(s.Description, owner) {
+				description := withoutMarkers(s.Description)
 				change = append(change, Step{
 					Action: UpdateSubnet, ID: s.ID, Revision: s.Revision, NetworkID: n.ID,
 					SubnetName: s.Name, SubnetDescription: description, Subnet: s.Subnet, Reason: reason,
-					Differences: []Difference{{subnetResource(s.CIDR), FieldDescription, description, s.Description}},
+					Differences: []Difference{{
+						Resource: subnetResource(s.CIDR), Field: FieldDescription,
+						Declared: strconv.Quote(description), Actual: strconv.Quote(s.Description),
+					}},
 				})
 			}
 		}
-		if description, of, ok := ParseDescription(n.Description); ok && of == owner {
+		if owned(n.Description, owner) {
+			description := withoutMarkers(n.Description)
 			attributes := n.Attributes
 			attributes.Description = description
 			change = append(change, Step{
 				Action: UpdateNetwork, ID: n.ID, Revision: n.Revision, Attributes: attributes, Reason: reason,
-				Differences: []Difference{{NetworkResource, FieldDescription, description, n.Description}},
+				Differences: []Difference{{
+					Resource: NetworkResource, Field: FieldDescription,
+					Declared: strconv.Quote(description), Actual: strconv.Quote(n.Description),
+				}},
 			})
 		}
 	}
 	return change
+}
+
+// withoutMarkers is the description without any marker at its end.
+func withoutMarkers(description string) string {
+	for marked := true; marked; {
+		description, _, marked = ParseDescription(description)
+	}
+	return description
 }
 
 // BlockedError says that something which is not ours stands in the way.
@@ -124,6 +146,16 @@ func subnetResource(cidr netip.Prefix) string { return "subnet " + cidr.String()
 func owned(description string, owner Owner) bool {
 	_, of, ok := ParseDescription(description)
 	return ok && of == owner
+}
+
+// marked refuses networks that do not bear the owner's marker, whoever gave them.
+func marked(owner Owner, observed Observed) error {
+	for _, n := range observed.Networks {
+		if !owned(n.Description, owner) {
+			return fmt.Errorf("network %s is not marked as %s's: it must not be planned with", n.ID, owner)
+		}
+	}
+	return nil
 }
 
 func declares(spec Spec, s ObservedSubnet) bool {
@@ -154,7 +186,7 @@ func updateNetwork(spec Spec, actual ObservedNetwork) (Step, bool) {
 		diffs = append(diffs, Difference{NetworkResource, field, fmt.Sprint(declared), fmt.Sprint(got)})
 	}
 	if want.Name != actual.Name {
-		add(FieldName, want.Name, actual.Name)
+		add(FieldName, strconv.Quote(want.Name), strconv.Quote(actual.Name))
 	}
 	if want.Description != actual.Description {
 		// The marker is the same on both sides (Plan has seen to that), so it is left out.
@@ -206,10 +238,15 @@ func planSubnet(spec Spec, n ObservedNetwork, declared Subnet) (step Step, neede
 
 	var diffs []Difference
 	if actual.Name != spec.Name {
-		diffs = append(diffs, Difference{Field: FieldName, Declared: spec.Name, Actual: actual.Name})
+		diffs = append(diffs, Difference{
+			Field: FieldName, Declared: strconv.Quote(spec.Name), Actual: strconv.Quote(actual.Name),
+		})
 	}
 	if want := spec.Owner.Marker(); actual.Description != want {
-		diffs = append(diffs, Difference{Field: FieldDescription, Declared: want, Actual: actual.Description})
+		got, _, _ := ParseDescription(actual.Description)
+		diffs = append(diffs, Difference{
+			Field: FieldDescription, Declared: strconv.Quote(""), Actual: strconv.Quote(got),
+		})
 	}
 	diffs = append(diffs, declared.difference(actual.Canonical())...)
 	for i := range diffs {

@@ -1,9 +1,12 @@
 package network
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
+	"strings"
 	"time"
 	"unicode/utf8"
 )
@@ -71,11 +74,23 @@ func (s Spec) Validate() error {
 	var errs []error
 	if s.Owner.Cluster == "" || s.Owner.Object == "" {
 		errs = append(errs, errors.New("the owner is not known yet"))
+	} else if !isUID(s.Owner.Cluster) || !isUID(s.Owner.Object) {
+		// A network that bears a marker which cannot be read back would be created again and again.
+		errs = append(errs, fmt.Errorf("the owner %q is no pair of UIDs, of letters, digits and hyphens", s.Owner))
 	}
 	if length := utf8.RuneCountInString(s.Owner.Describe(s.Description)); length > MaxDescription {
 		errs = append(errs, &FieldError{FieldDescription, fmt.Sprintf(
 			"with the ownership marker it has %d characters and Neutron holds %d: write at most %d",
 			length, MaxDescription, MaxUserDescription)})
+	}
+	if !utf8.ValidString(s.Description) {
+		// JSON would carry another text than the one that is compared.
+		errs = append(errs, &FieldError{FieldDescription, "it is not UTF-8: write it anew"})
+	}
+	// The marker comes off when the network is released. What the user wrote must not be taken for one then.
+	if strings.Contains(s.Description, markerPrefix) {
+		errs = append(errs, &FieldError{FieldDescription, fmt.Sprintf(
+			"%q begins the ownership marker: write the text without it", markerPrefix)})
 	}
 	if s.MTU != 0 {
 		least := 68 // RFC 791
@@ -116,13 +131,24 @@ func (o Observed) Network() (ObservedNetwork, bool) {
 	if len(o.Networks) == 0 {
 		return ObservedNetwork{}, false
 	}
-	chosen := o.Networks[0]
-	for _, n := range o.Networks[1:] {
-		if n.Created.Before(chosen.Created) || n.Created.Equal(chosen.Created) && n.ID < chosen.ID {
-			chosen = n
-		}
+	return slices.MinFunc(o.Networks, compareNetworks), true
+}
+
+// compareNetworks sorts the older network first, and of equals the one with the lower id.
+func compareNetworks(a, b ObservedNetwork) int {
+	return cmp.Or(a.Created.Compare(b.Created), cmp.Compare(a.ID, b.ID))
+}
+
+// inOrder is a copy in which networks and subnets stand in an order of their own, not in that of Neutron's answer, so
+// that the same state gives the same steps and the same error each time.
+func (o Observed) inOrder() Observed {
+	networks := slices.SortedFunc(slices.Values(o.Networks), compareNetworks)
+	for i := range networks {
+		networks[i].Subnets = slices.SortedFunc(slices.Values(networks[i].Subnets), func(a, b ObservedSubnet) int {
+			return cmp.Or(comparePrefixes(a.CIDR, b.CIDR), cmp.Compare(a.ID, b.ID))
+		})
 	}
-	return chosen, true
+	return Observed{Networks: networks}
 }
 
 // ObservedNetwork is a network as Neutron has it.

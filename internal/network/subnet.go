@@ -48,9 +48,16 @@ type Route struct {
 // String is the route as destination via next hop.
 func (r Route) String() string { return r.Destination.String() + " via " + r.NextHop.String() }
 
-// Canonical sorts and joins what has no order in Neutron. It writes to copies.
+// Canonical sorts and joins what has no order in Neutron, and makes empty lists nil. It writes to copies.
 func (s Subnet) Canonical() Subnet {
 	s.Pools = joinRanges(s.Pools)
+	if len(s.DNSServers) == 0 {
+		s.DNSServers = nil
+	}
+	if len(s.HostRoutes) == 0 {
+		s.HostRoutes = nil
+		return s
+	}
 	s.HostRoutes = slices.Clone(s.HostRoutes)
 	slices.SortFunc(s.HostRoutes, func(a, b Route) int {
 		return cmp.Or(comparePrefixes(a.Destination, b.Destination), a.NextHop.Compare(b.NextHop))
@@ -75,8 +82,8 @@ func joinRanges(ranges []Range) []Range {
 	joined := sorted[:1]
 	for _, r := range sorted[1:] {
 		last := &joined[len(joined)-1]
-		next := last.End.Next()
-		if !next.IsValid() || r.Start.Compare(next) <= 0 {
+		// The last address of a family has no next, and no address of the other family follows on it.
+		if r.Start.Compare(last.End) <= 0 || r.Start == last.End.Next() {
 			if r.End.Compare(last.End) > 0 {
 				last.End = r.End
 			}
@@ -88,12 +95,16 @@ func joinRanges(ranges []Range) []Range {
 }
 
 // DefaultGateway is the address that Neutron gives the router where none is named: the first after the network's own.
+// Without a CIDR there is none.
 func DefaultGateway(cidr netip.Prefix) netip.Addr {
+	if !cidr.IsValid() {
+		return netip.Addr{}
+	}
 	return cidr.Masked().Addr().Next()
 }
 
 // DefaultPools are the ranges that Neutron gives addresses from where none are named: every address but the network's
-// own, the IPv4 broadcast address, and the gateway (neutron.ipam.utils.generate_pools).
+// own, the IPv4 broadcast address, and the gateway (neutron.ipam.utils.generate_pools). Without a CIDR there are none.
 //
 // They are computed here, and not left to Neutron, because Neutron refuses a new gateway that lies in the pools which
 // it once computed around the old one: gateway and pools have to change in one request.
@@ -118,6 +129,9 @@ func DefaultPools(cidr netip.Prefix, gateway netip.Addr) []Range {
 
 // usable gives the first and last address that a host may have; both are invalid where there is none.
 func usable(cidr netip.Prefix) (first, last netip.Addr) {
+	if !cidr.IsValid() {
+		return netip.Addr{}, netip.Addr{}
+	}
 	cidr = cidr.Masked()
 	first, last = cidr.Addr().Next(), lastAddr(cidr)
 	if cidr.Addr().Is4() {
@@ -168,15 +182,24 @@ func (s Subnet) Validate() error {
 		refuse("cidr", "%s has no usable range: write a prefix length from 1 to %d", s.CIDR, s.CIDR.Addr().BitLen()-2)
 		return errors.Join(errs...)
 	}
+	if problem := noHosts(s.CIDR); problem != "" {
+		refuse("cidr", "%s %s: write a range that hosts can have, such as 192.168.0.0/16", s.CIDR, problem)
+	}
 	first, last := usable(s.CIDR)
 	hosts := Range{first, last}
-	if s.Gateway.IsValid() && !hosts.contains(s.Gateway) {
+	switch {
+	case !s.Gateway.IsValid():
+	case s.Gateway.Zone() != "":
+		refuse("gateway", "%s has a zone: write %s", s.Gateway, s.Gateway.WithZone(""))
+	case !hosts.contains(s.Gateway):
 		refuse("gateway", "%s is not an address for a host of %s: write one from %s to %s",
 			s.Gateway, s.CIDR, first, last)
 	}
 	for i, pool := range s.Pools {
 		field := fmt.Sprintf("allocationPools[%d]", i)
 		switch {
+		case pool.Start.Zone() != "" || pool.End.Zone() != "":
+			refuse(field, "%s has a zone: leave out what begins with %%", pool)
 		case !hosts.contains(pool.Start) || !hosts.contains(pool.End):
 			refuse(field, "%s leaves %s: stay from %s to %s", pool, s.CIDR, first, last)
 		case pool.Start.Compare(pool.End) > 0:
@@ -192,6 +215,10 @@ func (s Subnet) Validate() error {
 	}
 	for i, server := range s.DNSServers {
 		field := fmt.Sprintf("dnsServers[%d]", i)
+		if problem := noAddress(server); problem != "" {
+			refuse(field, "%s", problem)
+			continue
+		}
 		if server.Is4() != s.CIDR.Addr().Is4() {
 			refuse(field, "%s is not of the family of %s", server, s.CIDR)
 		}
@@ -201,9 +228,13 @@ func (s Subnet) Validate() error {
 	}
 	for i, route := range s.HostRoutes {
 		field := fmt.Sprintf("hostRoutes[%d]", i)
-		if route.Destination != route.Destination.Masked() {
-			refuse(field+".destination", "%s has host bits set: write %s",
-				route.Destination, route.Destination.Masked())
+		if problem := noDestination(route.Destination); problem != "" {
+			refuse(field+".destination", "%s", problem)
+			continue
+		}
+		if problem := noAddress(route.NextHop); problem != "" {
+			refuse(field+".nextHop", "%s", problem)
+			continue
 		}
 		if route.Destination.Addr().Is4() != s.CIDR.Addr().Is4() || route.NextHop.Is4() != s.CIDR.Addr().Is4() {
 			refuse(field, "%s is not of the family of %s", route, s.CIDR)
@@ -213,6 +244,59 @@ func (s Subnet) Validate() error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// within reports whether all of inner lies in outer.
+func within(inner, outer netip.Prefix) bool {
+	return outer.Bits() <= inner.Bits() && outer.Contains(inner.Addr())
+}
+
+// Ranges that no host of a subnet has. Neutron refuses DHCP on them, which can be switched on at any time
+// (neutron.db.db_base_plugin_v2, _validate_subnet), and refuses routes to loopback (neutron_lib's validate_hostroutes).
+var (
+	loopback4  = netip.MustParsePrefix("127.0.0.0/8")
+	loopback6  = netip.MustParsePrefix("::1/128")
+	multicast4 = netip.MustParsePrefix("224.0.0.0/4")
+	multicast6 = netip.MustParsePrefix("ff00::/8")
+)
+
+// noHosts says why a CIDR is no range for hosts, or nothing where it is one.
+func noHosts(cidr netip.Prefix) string {
+	switch {
+	case cidr.Addr().Is4In6():
+		return "is an IPv4 range in IPv6's spelling (write it as " + cidr.Addr().Unmap().String() + ")"
+	case within(cidr, loopback4):
+		return "is loopback"
+	case within(cidr, multicast4), within(cidr, multicast6):
+		return "is multicast"
+	case cidr.Addr() == netip.IPv4Unspecified():
+		return "begins at 0.0.0.0"
+	}
+	return ""
+}
+
+// noAddress says why an address cannot be sent to Neutron, and what to write instead, or nothing where it can.
+func noAddress(a netip.Addr) string {
+	switch {
+	case !a.IsValid():
+		return "it is no address: write one such as 192.168.0.1 or fd00::1"
+	case a.Zone() != "":
+		return fmt.Sprintf("%s has a zone: write %s", a, a.WithZone(""))
+	}
+	return ""
+}
+
+// noDestination says why a prefix is no destination of a route, and what to write instead, or nothing where it is one.
+func noDestination(p netip.Prefix) string {
+	switch {
+	case !p.IsValid():
+		return "it is no CIDR: write a network address and prefix length, such as 10.1.0.0/16"
+	case p != p.Masked():
+		return fmt.Sprintf("%s has host bits set: write %s", p, p.Masked())
+	case within(p, loopback4), p == loopback6:
+		return fmt.Sprintf("%s is loopback, to which no route leads: write a range that other hosts have", p)
+	}
+	return ""
 }
 
 // difference lists the fields in which the declared subnet differs from the actual one, by their names in the API.

@@ -19,15 +19,23 @@ func desired(cluster string, obj *cloudteamv1.Network) (network.Spec, error) {
 		Description:  obj.Spec.Description,
 		PortSecurity: obj.Spec.PortSecurity,
 	}
+	var errs []error
 	if obj.Spec.MTU != nil {
 		spec.MTU = int(*obj.Spec.MTU)
+		if spec.MTU == 0 {
+			// To the domain 0 means unset, and a user who writes it means something else.
+			errs = append(errs, &network.FieldError{
+				Field: network.FieldMTU, Problem: "0 is out of range: leave the field out to have the cloud choose",
+			})
+		}
 	}
 	subnet, err := desiredSubnet(obj.Spec.SubnetSpec)
 	if err != nil {
-		return network.Spec{}, err
+		errs = append(errs, err)
+	} else {
+		spec.Subnets = []network.Subnet{subnet}
 	}
-	spec.Subnets = []network.Subnet{subnet}
-	if err := spec.Validate(); err != nil {
+	if err := errors.Join(append(errs, spec.Validate())...); err != nil {
 		return network.Spec{}, err
 	}
 	return spec, nil

@@ -1,0 +1,324 @@
+package network
+
+import (
+	"encoding/json"
+	"errors"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"cloudteam.ztgame.com/network-controller/internal/network"
+	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+)
+
+const (
+	specCluster = "11111111-2222-3333-4444-555555555555"
+	specUID     = "aaaaaaaa-bbbb-cccc-dddd-eeeeeeeeeeee"
+)
+
+func networkOf(spec cloudteamv1.NetworkSpec) *cloudteamv1.Network {
+	return &cloudteamv1.Network{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "example", UID: specUID}, Spec: spec,
+	}
+}
+
+func specOf(subnet cloudteamv1.SubnetSpec) cloudteamv1.NetworkSpec {
+	return cloudteamv1.NetworkSpec{SubnetSpec: subnet}
+}
+
+func poolOf(start, end string) network.Range {
+	return network.Range{Start: netip.MustParseAddr(start), End: netip.MustParseAddr(end)}
+}
+
+func TestDesired(t *testing.T) {
+	owner := network.Owner{Cluster: specCluster, Object: specUID}
+	addr, prefix := netip.MustParseAddr, netip.MustParsePrefix
+	for sentence, tc := range map[string]struct {
+		spec cloudteamv1.NetworkSpec
+		want network.Spec
+	}{
+		"a cidr alone has the defaults": {
+			specOf(cloudteamv1.SubnetSpec{CIDR: "192.168.0.0/16"}),
+			network.Spec{Subnets: []network.Subnet{{
+				CIDR: prefix("192.168.0.0/16"), Gateway: addr("192.168.0.1"), DHCP: true,
+				Pools: []network.Range{poolOf("192.168.0.2", "192.168.255.254")},
+			}}},
+		},
+		"without a gateway the pools hold its address": {
+			specOf(cloudteamv1.SubnetSpec{CIDR: "fd00::/126", Gateway: cloudteamv1.GatewayNone, DHCP: new(false)}),
+			network.Spec{Subnets: []network.Subnet{{
+				CIDR: prefix("fd00::/126"), Pools: []network.Range{poolOf("fd00::1", "fd00::3")},
+			}}},
+		},
+		"the default pools leave out a gateway elsewhere": {
+			specOf(cloudteamv1.SubnetSpec{CIDR: "10.0.0.0/29", Gateway: "10.0.0.3"}),
+			network.Spec{Subnets: []network.Subnet{{
+				CIDR: prefix("10.0.0.0/29"), Gateway: addr("10.0.0.3"), DHCP: true,
+				Pools: []network.Range{poolOf("10.0.0.1", "10.0.0.2"), poolOf("10.0.0.4", "10.0.0.6")},
+			}}},
+		},
+		"spelling does not count": {
+			specOf(cloudteamv1.SubnetSpec{
+				CIDR: "FD00:0:0::0/64", Gateway: "fd00:0:0:0::00FE",
+				AllocationPools: []cloudteamv1.AllocationPool{
+					{Start: "fd00::0020", End: "fd00::2f"}, {Start: "FD00::10", End: "fd00::1F"},
+				},
+				DNSServers: []string{"FD00::53", "2620:00fe::fe"},
+				HostRoutes: []cloudteamv1.HostRoute{
+					{Destination: "fd02:0::/32", NextHop: "fd00::0:9"}, {Destination: "FD01::/32", NextHop: "fd00::9"},
+				},
+			}),
+			network.Spec{Subnets: []network.Subnet{{
+				CIDR: prefix("fd00::/64"), Gateway: addr("fd00::fe"), DHCP: true,
+				Pools:      []network.Range{poolOf("fd00::10", "fd00::2f")},
+				DNSServers: []netip.Addr{addr("fd00::53"), addr("2620:fe::fe")},
+				HostRoutes: []network.Route{
+					{Destination: prefix("fd01::/32"), NextHop: addr("fd00::9")},
+					{Destination: prefix("fd02::/32"), NextHop: addr("fd00::9")},
+				},
+			}}},
+		},
+		"the network's own settings are carried over": {
+			cloudteamv1.NetworkSpec{
+				SubnetSpec:  cloudteamv1.SubnetSpec{CIDR: "10.0.0.0/30", DHCP: new(true)},
+				Description: "db", MTU: new(int32(1400)), PortSecurity: new(false),
+			},
+			network.Spec{
+				Description: "db", MTU: 1400, PortSecurity: new(false),
+				Subnets: []network.Subnet{{
+					CIDR: prefix("10.0.0.0/30"), Gateway: addr("10.0.0.1"), DHCP: true,
+					Pools: []network.Range{poolOf("10.0.0.2", "10.0.0.2")},
+				}},
+			},
+		},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			got, err := desired(specCluster, networkOf(tc.spec))
+			if err != nil {
+				t.Fatal(err)
+			}
+			tc.want.Owner, tc.want.Name = owner, "example"
+			if diff := cmp.Diff(tc.want, got, cmpopts.EquateComparable(netip.Addr{}, netip.Prefix{})); diff != "" {
+				t.Errorf("-want +got:\n%s", diff)
+			}
+		})
+	}
+}
+
+// fieldsOf are the fields of all FieldErrors that err joins. Any other error in it fails the test.
+func fieldsOf(t *testing.T, err error) []string {
+	t.Helper()
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		var fields []string
+		for _, one := range joined.Unwrap() {
+			fields = append(fields, fieldsOf(t, one)...)
+		}
+		return fields
+	}
+	var one *network.FieldError
+	if !errors.As(err, &one) {
+		t.Fatalf("%v is a %T, not a *network.FieldError", err, err)
+	}
+	if one.Field == "" || one.Problem == "" {
+		t.Errorf("an error without a field or a problem: %q", one)
+	}
+	return []string{one.Field}
+}
+
+func TestDesiredRefuses(t *testing.T) {
+	type subnet = cloudteamv1.SubnetSpec
+	pool := func(start, end string) []cloudteamv1.AllocationPool {
+		return []cloudteamv1.AllocationPool{{Start: start, End: end}}
+	}
+	route := func(destination, nextHop string) []cloudteamv1.HostRoute {
+		return []cloudteamv1.HostRoute{{Destination: destination, NextHop: nextHop}}
+	}
+	const cidr, cidr6 = "10.0.0.0/24", "fd00::/64"
+	for sentence, tc := range map[string]struct {
+		spec   cloudteamv1.NetworkSpec
+		fields []string
+	}{
+		"no cidr":                  {specOf(subnet{}), []string{"cidr"}},
+		"no prefix length":         {specOf(subnet{CIDR: "10.0.0.0"}), []string{"cidr"}},
+		"a space":                  {specOf(subnet{CIDR: " 10.0.0.0/24"}), []string{"cidr"}},
+		"leading zeros":            {specOf(subnet{CIDR: "010.0.0.0/24"}), []string{"cidr"}},
+		"a length with a zero":     {specOf(subnet{CIDR: "10.0.0.0/08"}), []string{"cidr"}},
+		"a netmask":                {specOf(subnet{CIDR: "10.0.0.0/255.0.0.0"}), []string{"cidr"}},
+		"IPv4 in IPv6's spelling":  {specOf(subnet{CIDR: "::ffff:10.0.0.0/120"}), []string{"cidr"}},
+		"host bits":                {specOf(subnet{CIDR: "10.0.0.1/24"}), []string{"cidr"}},
+		"a gateway that is a word": {specOf(subnet{CIDR: cidr, Gateway: "None"}), []string{"gateway"}},
+		"a gateway with a zone":    {specOf(subnet{CIDR: cidr6, Gateway: "fd00::1%eth0"}), []string{"gateway"}},
+		"a gateway with a length":  {specOf(subnet{CIDR: cidr, Gateway: "10.0.0.1/24"}), []string{"gateway"}},
+		"a gateway elsewhere":      {specOf(subnet{CIDR: cidr, Gateway: "10.0.1.1"}), []string{"gateway"}},
+		"a gateway of the other":   {specOf(subnet{CIDR: cidr, Gateway: "fd00::1"}), []string{"gateway"}},
+		"a pool without an end": {
+			specOf(subnet{CIDR: cidr, AllocationPools: pool("10.0.0.5", "")}), []string{"allocationPools[0].end"},
+		},
+		"a pool over the default": {
+			specOf(subnet{CIDR: cidr, AllocationPools: pool("10.0.0.1", "10.0.0.9")}), []string{"allocationPools[0]"},
+		},
+		"a name server by name": {
+			specOf(subnet{CIDR: cidr, DNSServers: []string{"dns.example"}}), []string{"dnsServers[0]"},
+		},
+		"a name server twice": {
+			specOf(subnet{CIDR: cidr6, DNSServers: []string{"fd00::53", "FD00:0::53"}}), []string{"dnsServers[1]"},
+		},
+		"a route without a next hop": {
+			specOf(subnet{CIDR: cidr, HostRoutes: route("10.9.0.0/16", "")}), []string{"hostRoutes[0].nextHop"},
+		},
+		"a route to an address": {
+			specOf(subnet{CIDR: cidr, HostRoutes: route("10.9.0.1", "10.0.0.9")}), []string{"hostRoutes[0].destination"},
+		},
+		"pools that overlap, before they are joined": {
+			specOf(subnet{CIDR: cidr, AllocationPools: append(pool("10.0.0.5", "10.0.0.9"), pool("10.0.0.8", "10.0.0.12")...)}),
+			[]string{"allocationPools[1]"},
+		},
+		"an MTU of 0": {
+			cloudteamv1.NetworkSpec{SubnetSpec: subnet{CIDR: cidr}, MTU: new(int32(0))}, []string{"mtu"},
+		},
+		"an MTU too small for IPv6": {
+			cloudteamv1.NetworkSpec{SubnetSpec: subnet{CIDR: cidr6}, MTU: new(int32(1279))}, []string{"mtu"},
+		},
+		"every field at once": {
+			cloudteamv1.NetworkSpec{
+				SubnetSpec: subnet{
+					CIDR: "x", Gateway: "x", AllocationPools: pool("x", "x"), DNSServers: []string{"x"}, HostRoutes: route("x", "x"),
+				},
+				MTU: new(int32(1)), Description: strings.Repeat("x", 174),
+			},
+			[]string{
+				"cidr", "gateway", "allocationPools[0].start", "allocationPools[0].end", "dnsServers[0]",
+				"hostRoutes[0].destination", "hostRoutes[0].nextHop", "description", "mtu",
+			},
+		},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			spec, err := desired(specCluster, networkOf(tc.spec))
+			if err == nil {
+				t.Fatalf("accepted as %+v", spec)
+			}
+			if diff := cmp.Diff(tc.fields, fieldsOf(t, err)); diff != "" {
+				t.Errorf("fields -want +got:\n%s", diff)
+			}
+		})
+	}
+}
+
+// throughJSON is a text as it comes back from a server that was sent it.
+func throughJSON(t *testing.T, text string) string {
+	t.Helper()
+	sent, err := json.Marshal(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var back string
+	if err := json.Unmarshal(sent, &back); err != nil {
+		t.Fatal(err)
+	}
+	return back
+}
+
+// created is what Neutron shows after a plan from nothing was applied. Addresses and texts go through their printed
+// form, as on the way to Neutron and back.
+func created(t *testing.T, change network.Change) network.Observed {
+	t.Helper()
+	var n network.ObservedNetwork
+	for i, step := range change {
+		switch {
+		case i == 0 && step.Action == network.CreateNetwork:
+			n = network.ObservedNetwork{ID: "net-1", Created: time.Unix(0, 0), Attributes: step.Attributes}
+			n.Name, n.Description = throughJSON(t, n.Name), throughJSON(t, n.Description)
+			if n.MTU == 0 {
+				n.MTU = 1450
+			}
+		case i > 0 && step.Action == network.CreateSubnet && step.NetworkID == "":
+			s := network.ObservedSubnet{
+				ID: "sub-1", Name: throughJSON(t, step.SubnetName), Description: throughJSON(t, step.SubnetDescription),
+				Subnet: network.Subnet{DHCP: step.Subnet.DHCP},
+			}
+			s.CIDR = netip.MustParsePrefix(step.Subnet.CIDR.String())
+			if step.Subnet.Gateway.IsValid() {
+				s.Gateway = netip.MustParseAddr(step.Subnet.Gateway.String())
+			}
+			for _, p := range step.Subnet.Pools {
+				s.Pools = append(s.Pools, poolOf(p.Start.String(), p.End.String()))
+			}
+			for _, server := range step.Subnet.DNSServers {
+				s.DNSServers = append(s.DNSServers, netip.MustParseAddr(server.String()))
+			}
+			for _, r := range step.Subnet.HostRoutes {
+				s.HostRoutes = append(s.HostRoutes, network.Route{
+					Destination: netip.MustParsePrefix(r.Destination.String()),
+					NextHop:     netip.MustParseAddr(r.NextHop.String()),
+				})
+			}
+			n.Subnets = append(n.Subnets, s)
+		default:
+			t.Fatalf("step %d of a plan from nothing is %s", i, step)
+		}
+	}
+	return network.Observed{Networks: []network.ObservedNetwork{n}}
+}
+
+// split is a list from a text, without the empty text that strings.Split makes of nothing.
+func split(text string) []string {
+	if text == "" {
+		return nil
+	}
+	return strings.Split(text, ",")
+}
+
+// Lists are written with commas, the two halves of a pool with "-" between them, those of a route with ">".
+func FuzzSpecToPlan(f *testing.F) {
+	f.Add("192.168.0.0/16", "192.168.0.1", "", "", "", "", int32(-1), true)
+	f.Add("10.0.0.0/24", "", "10.0.0.100-10.0.0.199,10.0.0.2-10.0.0.99",
+		"9.9.9.9,1.1.1.1", "10.1.0.0/16>10.0.0.9", "db", int32(1400), true)
+	f.Add("fd00::/64", "none", "fd00::2-fd00::ff", "fd00::53", "::/0>fd00::1", "数 [x]", int32(1280), false)
+	f.Add("::ffff:10.0.0.0/120", "::ffff:10.0.0.1", "", "", "", "[owner=a/b]", int32(0), true)
+	f.Add("255.255.255.252/30", "255.255.255.254", "255.255.255.253-255.255.255.253",
+		"", "0.0.0.0/0>255.255.255.255", "\xff", int32(65535), true)
+	f.Add("8000::/1", "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff", "8000::1-8000::1", "::1", "::/1>::", " ", int32(68), true)
+	f.Add("0.0.0.0/0", "0.0.0.0", "-", ",", ">", "\x00", int32(1), true)
+	f.Add("fe80::/64", "fe80::1%eth0", "fe80::2%a-fe80::3%a", "fe80::1%1", "fe80::/10>fe80::1%x", "", int32(-1), true)
+	f.Fuzz(func(t *testing.T, cidr, gateway, pools, dns, routes, description string, mtu int32, dhcp bool) {
+		spec := cloudteamv1.NetworkSpec{
+			SubnetSpec:  cloudteamv1.SubnetSpec{CIDR: cidr, Gateway: gateway, DNSServers: split(dns), DHCP: &dhcp},
+			Description: description,
+		}
+		for _, pool := range split(pools) {
+			start, end, _ := strings.Cut(pool, "-")
+			spec.AllocationPools = append(spec.AllocationPools, cloudteamv1.AllocationPool{Start: start, End: end})
+		}
+		for _, route := range split(routes) {
+			destination, nextHop, _ := strings.Cut(route, ">")
+			spec.HostRoutes = append(spec.HostRoutes, cloudteamv1.HostRoute{Destination: destination, NextHop: nextHop})
+		}
+		if mtu != -1 {
+			spec.MTU = &mtu
+		}
+
+		want, err := desired(specCluster, networkOf(spec))
+		if err != nil {
+			if len(fieldsOf(t, err)) == 0 {
+				t.Errorf("no field is named by %v", err)
+			}
+			return
+		}
+		change, err := network.Plan(want, network.Observed{})
+		if err != nil {
+			t.Fatalf("what desired accepted, Plan refuses: %v", err)
+		}
+		again, err := network.Plan(want, created(t, change))
+		if err != nil {
+			t.Fatalf("planning what was applied: %v", err)
+		}
+		if !again.Empty() {
+			t.Errorf("planning what was applied gives\n%s\nafter\n%s", again, change)
+		}
+	})
+}

@@ -1,0 +1,334 @@
+package network
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"time"
+	"unicode/utf8"
+)
+
+// cloud is as much of Neutron as a plan can meet, without the network in between. Its rules are those of Neutron 21.0:
+// neutron.db.db_base_plugin_v2 and neutron.db.ipam_backend_mixin for subnets, the revisions service plugin for
+// revision numbers.
+type cloud struct {
+	networks []ObservedNetwork
+	serial   int
+}
+
+// cloudMTU is what a network has where none is asked for.
+const cloudMTU = 1450
+
+// cloudEpoch is when the first network was made.
+var cloudEpoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// errMoved is Neutron's 412: the resource's revision is not the one that the step names.
+var errMoved = errors.New("RevisionNumberConstraintFailed")
+
+func (c *cloud) clone() *cloud {
+	return &cloud{networks: cloneObserved(Observed{c.networks}).Networks, serial: c.serial}
+}
+
+// observe gives what bears the owner's marker, in a copy that shares nothing with the cloud.
+func (c *cloud) observe(owner Owner) Observed {
+	var observed Observed
+	for _, n := range c.networks {
+		if owned(n.Description, owner) {
+			observed.Networks = append(observed.Networks, n)
+		}
+	}
+	return cloneObserved(observed)
+}
+
+func (c *cloud) id(kind string) string {
+	c.serial++
+	return fmt.Sprintf("%s-%04d", kind, c.serial)
+}
+
+// find gives the network of an id, or nil.
+func (c *cloud) find(id string) *ObservedNetwork {
+	for i := range c.networks {
+		if c.networks[i].ID == id {
+			return &c.networks[i]
+		}
+	}
+	return nil
+}
+
+// findSubnet gives the subnet of an id and its network, or nil.
+func (c *cloud) findSubnet(id string) (*ObservedNetwork, *ObservedSubnet) {
+	for i := range c.networks {
+		for j := range c.networks[i].Subnets {
+			if c.networks[i].Subnets[j].ID == id {
+				return &c.networks[i], &c.networks[i].Subnets[j]
+			}
+		}
+	}
+	return nil, nil
+}
+
+// apply takes the steps until one fails, and says which.
+func (c *cloud) apply(change Change) error {
+	created := ""
+	for i, step := range change {
+		if step.Action == CreateSubnet && step.NetworkID == "" {
+			step.NetworkID = created
+		}
+		id, err := c.take(step)
+		if err != nil {
+			return fmt.Errorf("step %d, %s: %w", i, step, err)
+		}
+		if step.Action == CreateNetwork {
+			created = id
+		}
+	}
+	return nil
+}
+
+func (c *cloud) take(step Step) (id string, err error) {
+	if step.Reason == "" || len(step.Differences) == 0 {
+		return "", errors.New("a step without a reason or without differences")
+	}
+	switch step.Action {
+	case CreateNetwork:
+		return c.createNetwork(step)
+	case UpdateNetwork:
+		return step.ID, c.updateNetwork(step)
+	case DeleteNetwork:
+		n := c.find(step.ID)
+		if n == nil {
+			return "", fmt.Errorf("no network %q", step.ID)
+		}
+		if n.Revision != step.Revision {
+			return "", errMoved
+		}
+		c.networks = slices.DeleteFunc(c.networks, func(n ObservedNetwork) bool { return n.ID == step.ID })
+		return step.ID, nil
+	case CreateSubnet:
+		return c.createSubnet(step)
+	case UpdateSubnet:
+		return step.ID, c.updateSubnet(step)
+	case DeleteSubnet:
+		n, s := c.findSubnet(step.ID)
+		if s == nil || n.ID != step.NetworkID {
+			return "", fmt.Errorf("network %q has no subnet %q", step.NetworkID, step.ID)
+		}
+		if s.Revision != step.Revision {
+			return "", errMoved
+		}
+		n.Revision++
+		n.Subnets = slices.DeleteFunc(n.Subnets, func(s ObservedSubnet) bool { return s.ID == step.ID })
+		return step.ID, nil
+	}
+	return "", fmt.Errorf("no action %q", step.Action)
+}
+
+func checkTexts(name, description string) error {
+	if utf8.RuneCountInString(name) > 255 || utf8.RuneCountInString(description) > 255 {
+		return errors.New("a text is longer than 255 characters")
+	}
+	return nil
+}
+
+func (c *cloud) createNetwork(step Step) (string, error) {
+	if step.ID != "" || step.Revision != 0 {
+		return "", errors.New("a create names what exists")
+	}
+	n := ObservedNetwork{ID: c.id("net"), Attributes: step.Attributes}
+	n.Created = cloudEpoch.Add(time.Duration(c.serial) * time.Second)
+	if n.MTU == 0 {
+		n.MTU = cloudMTU
+	}
+	if n.PortSecurity == nil {
+		n.PortSecurity = new(true)
+	} else {
+		n.PortSecurity = new(*n.PortSecurity)
+	}
+	if err := checkTexts(n.Name, n.Description); err != nil {
+		return "", err
+	}
+	c.networks = append(c.networks, n)
+	return n.ID, nil
+}
+
+func (c *cloud) updateNetwork(step Step) error {
+	n := c.find(step.ID)
+	if n == nil {
+		return fmt.Errorf("no network %q", step.ID)
+	}
+	if n.Revision != step.Revision {
+		return errMoved
+	}
+	for _, d := range step.Differences {
+		switch d.Field {
+		case FieldName:
+			n.Name = step.Attributes.Name
+		case FieldDescription:
+			n.Description = step.Attributes.Description
+		case FieldAdminState:
+			n.AdminStateUp = step.Attributes.AdminStateUp
+		case FieldMTU:
+			n.MTU = step.Attributes.MTU
+		case FieldPortSecurity:
+			n.PortSecurity = new(*step.Attributes.PortSecurity)
+		default:
+			return fmt.Errorf("a network has no field %q", d.Field)
+		}
+	}
+	n.Revision++
+	return checkTexts(n.Name, n.Description)
+}
+
+func (c *cloud) createSubnet(step Step) (string, error) {
+	n := c.find(step.NetworkID)
+	if n == nil {
+		return "", fmt.Errorf("no network %q", step.NetworkID)
+	}
+	if step.ID != "" || step.Revision != 0 {
+		return "", errors.New("a create names what exists")
+	}
+	for _, s := range n.Subnets {
+		if s.CIDR.Overlaps(step.Subnet.CIDR) {
+			return "", fmt.Errorf("%s overlaps subnet %s (%s)", step.Subnet.CIDR, s.ID, s.CIDR)
+		}
+	}
+	s := ObservedSubnet{
+		ID: c.id("sub"), Name: step.SubnetName, Description: step.SubnetDescription, Subnet: cloneSubnet(step.Subnet),
+	}
+	if err := checkSubnet(s, false); err != nil {
+		return "", err
+	}
+	n.Revision++
+	n.Subnets = append(n.Subnets, s)
+	return s.ID, nil
+}
+
+func (c *cloud) updateSubnet(step Step) error {
+	n, s := c.findSubnet(step.ID)
+	if s == nil || n.ID != step.NetworkID {
+		return fmt.Errorf("network %q has no subnet %q", step.NetworkID, step.ID)
+	}
+	if s.Revision != step.Revision {
+		return errMoved
+	}
+	served := s.DHCP
+	want := cloneSubnet(step.Subnet)
+	// Neutron bumps the network for the subnet's own columns, and not for what lies in tables of their own.
+	for _, d := range step.Differences {
+		switch d.Field {
+		case FieldName:
+			s.Name = step.SubnetName
+			n.Revision++
+		case FieldDescription:
+			s.Description = step.SubnetDescription
+			n.Revision++
+		case FieldGateway:
+			s.Gateway = want.Gateway
+			n.Revision++
+		case FieldDHCP:
+			s.DHCP = want.DHCP
+			n.Revision++
+		case FieldAllocationPools:
+			s.Pools = want.Pools
+		case FieldDNSServers:
+			s.DNSServers = want.DNSServers
+		case FieldHostRoutes:
+			s.HostRoutes = want.HostRoutes
+		default:
+			return fmt.Errorf("a subnet has no field %q that can change", d.Field)
+		}
+	}
+	s.Revision++
+	return checkSubnet(*s, served)
+}
+
+// checkSubnet is what Neutron checks of a subnet as it would be after a request. served says whether DHCP was on
+// before.
+func checkSubnet(s ObservedSubnet, served bool) error {
+	if err := checkTexts(s.Name, s.Description); err != nil {
+		return err
+	}
+	cidr, v4 := s.CIDR, s.CIDR.Addr().Is4()
+	last := netip.PrefixFrom(lastAddr(cidr), cidr.Bits())
+	if cidr != cidr.Masked() || cidr.Bits() == 0 {
+		return fmt.Errorf("%s is no CIDR", cidr)
+	}
+	if s.DHCP && !served {
+		if cidr.Addr().BitLen()-cidr.Bits() < 2 {
+			return fmt.Errorf("%s is too small for DHCP", cidr)
+		}
+		for _, special := range []string{"224.0.0.0/4", "ff00::/8", "127.0.0.0/8"} {
+			if p := netip.MustParsePrefix(special); p.Overlaps(cidr) && p.Bits() <= cidr.Bits() {
+				return fmt.Errorf("no DHCP on %s", cidr)
+			}
+		}
+		if cidr.Addr() == netip.IPv4Unspecified() {
+			return fmt.Errorf("no DHCP on %s", cidr)
+		}
+	}
+	if g := s.Gateway; g.IsValid() {
+		if g.Is4() != v4 || v4 && (g == cidr.Addr() || g == last.Addr()) {
+			return fmt.Errorf("%s is no gateway of %s", g, cidr)
+		}
+	}
+	for i, p := range s.Pools {
+		if !cidr.Contains(p.Start) || !cidr.Contains(p.End) || p.End.Less(p.Start) || p.Start == cidr.Addr() ||
+			v4 && p.End == last.Addr() {
+			return fmt.Errorf("pool %s is no range of %s", p, cidr)
+		}
+		if s.Gateway.IsValid() && !s.Gateway.Less(p.Start) && !p.End.Less(s.Gateway) {
+			return fmt.Errorf("gateway %s lies in pool %s", s.Gateway, p)
+		}
+		for _, other := range s.Pools[:i] {
+			if !p.End.Less(other.Start) && !other.End.Less(p.Start) {
+				return fmt.Errorf("pools %s and %s overlap", p, other)
+			}
+		}
+	}
+	for i, server := range s.DNSServers {
+		if server.Is4() != v4 || slices.Contains(s.DNSServers[:i], server) {
+			return fmt.Errorf("name server %s is of the other family or stands twice", server)
+		}
+	}
+	for i, r := range s.HostRoutes {
+		if r.Destination.Addr().Is4() != v4 || r.NextHop.Is4() != v4 || r.Destination != r.Destination.Masked() ||
+			slices.Contains(s.HostRoutes[:i], r) {
+			return fmt.Errorf("route %s is of the other family, has host bits or stands twice", r)
+		}
+	}
+	return nil
+}
+
+func cloneSubnet(s Subnet) Subnet {
+	s.Pools = slices.Clone(s.Pools)
+	s.DNSServers = slices.Clone(s.DNSServers)
+	s.HostRoutes = slices.Clone(s.HostRoutes)
+	return s
+}
+
+func cloneSpec(spec Spec) Spec {
+	if spec.PortSecurity != nil {
+		spec.PortSecurity = new(*spec.PortSecurity)
+	}
+	spec.Subnets = slices.Clone(spec.Subnets)
+	for i, s := range spec.Subnets {
+		spec.Subnets[i] = cloneSubnet(s)
+	}
+	return spec
+}
+
+func cloneObserved(o Observed) Observed {
+	o.Networks = slices.Clone(o.Networks)
+	for i := range o.Networks {
+		n := &o.Networks[i]
+		if n.PortSecurity != nil {
+			n.PortSecurity = new(*n.PortSecurity)
+		}
+		n.Subnets = slices.Clone(n.Subnets)
+		for j := range n.Subnets {
+			n.Subnets[j].Subnet = cloneSubnet(n.Subnets[j].Subnet)
+		}
+	}
+	return o
+}

@@ -1,0 +1,104 @@
+package network
+
+import (
+	"net/netip"
+	"strings"
+	"testing"
+)
+
+// declaredSpec is what the tables start from.
+func declaredSpec() Spec {
+	return Spec{
+		Owner: testOwner, Name: "net", Description: "db", MTU: 1400, PortSecurity: new(true),
+		Subnets: []Subnet{{
+			CIDR: prefix("10.0.0.0/24"), Gateway: addr("10.0.0.1"), DHCP: true,
+			Pools:      ranges("10.0.0.2-10.0.0.254"),
+			DNSServers: []netip.Addr{addr("9.9.9.9"), addr("1.1.1.1")},
+			HostRoutes: []Route{route("10.9.0.0/16", "10.0.0.9")},
+		}},
+	}
+}
+
+func specWith(change func(*Spec)) Spec {
+	spec := cloneSpec(declaredSpec())
+	change(&spec)
+	return spec
+}
+
+func TestSpecValidate(t *testing.T) {
+	v4, v6 := Subnet{CIDR: prefix("10.0.0.0/24")}, Subnet{CIDR: prefix("fd00::/64")}
+	for sentence, tc := range map[string]struct {
+		spec Spec
+		// field and text are of the refusal; without them the spec is good.
+		field, text string
+	}{
+		"a spec without subnets is good":   {specWith(func(s *Spec) { s.Subnets = nil }), "", ""},
+		"an MTU that is left to the cloud": {specWith(func(s *Spec) { s.MTU = 0 }), "", ""},
+		"the least MTU of IPv4 is good":    {specWith(func(s *Spec) { s.MTU = 68 }), "", ""},
+		"one byte less is refused":         {specWith(func(s *Spec) { s.MTU = 67 }), FieldMTU, "68 to 65535"},
+		"a negative MTU is refused":        {specWith(func(s *Spec) { s.MTU = -1 }), FieldMTU, "68 to 65535"},
+		"the largest MTU is good":          {specWith(func(s *Spec) { s.MTU = 65535 }), "", ""},
+		"one byte more is refused":         {specWith(func(s *Spec) { s.MTU = 65536 }), FieldMTU, "68 to 65535"},
+		"the least MTU of IPv6 is good":    {specWith(func(s *Spec) { s.MTU, s.Subnets = 1280, []Subnet{v6} }), "", ""},
+		"IPv6 needs 1280 bytes": {
+			specWith(func(s *Spec) { s.MTU, s.Subnets = 1279, []Subnet{v6} }), FieldMTU, "1280 to 65535",
+		},
+		"IPv6 beside IPv4 needs 1280 as well": {
+			specWith(func(s *Spec) { s.MTU, s.Subnets = 1279, []Subnet{v6, v4} }), FieldMTU, "1280 to 65535",
+		},
+		"both families beside each other": {specWith(func(s *Spec) { s.Subnets = []Subnet{v4, v6} }), "", ""},
+		"a subnet twice is refused": {
+			specWith(func(s *Spec) { s.Subnets = []Subnet{v4, v6, v4} }), "cidr", "10.0.0.0/24 overlaps 10.0.0.0/24",
+		},
+		"a subnet within another is refused": {
+			specWith(func(s *Spec) { s.Subnets = []Subnet{v4, {CIDR: prefix("10.0.0.128/25")}} }),
+			"cidr", "10.0.0.128/25 overlaps 10.0.0.0/24",
+		},
+		"a subnet's own error is the spec's": {
+			specWith(func(s *Spec) { s.Subnets = []Subnet{v6, {}} }), "cidr", "192.168.0.0/16",
+		},
+		"a description too long is refused": {
+			specWith(func(s *Spec) { s.Description = strings.Repeat("x", 174) }), FieldDescription, "at most 173",
+		},
+		"a description with a marker is refused": {
+			specWith(func(s *Spec) { s.Description = otherOwner.Marker() + "." }), FieldDescription, "[owner=",
+		},
+		"a description with half a marker": {
+			specWith(func(s *Spec) { s.Description = "x [owner=" }), FieldDescription, "[owner=",
+		},
+		"a description that is no UTF-8 is refused": {
+			specWith(func(s *Spec) { s.Description = "a\xff" }), FieldDescription, "UTF-8",
+		},
+		"a description with other brackets is good": {specWith(func(s *Spec) { s.Description = "[owners=a/b] [x]" }), "", ""},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			err := tc.spec.Validate()
+			if tc.field == "" {
+				if err != nil {
+					t.Errorf("refused: %v", err)
+				}
+				return
+			}
+			requireFieldError(t, err, tc.field, tc.text)
+		})
+	}
+}
+
+func TestSpecValidateRefusesAnOwnerThatNoMarkerCanName(t *testing.T) {
+	for sentence, owner := range map[string]Owner{
+		"no owner":                         {},
+		"no cluster":                       {Object: "a"},
+		"no object":                        {Cluster: "a"},
+		"a slash, which parts the UIDs":    {Cluster: "a/b", Object: "c"},
+		"a bracket, which ends the marker": {Cluster: "a", Object: "c]"},
+		"a space":                          {Cluster: "a", Object: "b c"},
+		"a character that no UID can have": {Cluster: "a", Object: "é"},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			err := Spec{Owner: owner, Name: "n"}.Validate()
+			if err == nil || !strings.Contains(err.Error(), "owner") {
+				t.Errorf("got %v, want an error about the owner", err)
+			}
+		})
+	}
+}
