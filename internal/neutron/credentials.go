@@ -71,7 +71,32 @@ func LoadCredentials(name string) (Credentials, error) {
 	if _, ok := file.Clouds[name]; !ok {
 		return Credentials{}, fmt.Errorf("cloud %q is not in %s: it has %s", name, path, cloudNames(file.Clouds))
 	}
-	return parse(name, path, content, os.Getenv("OS_REGION_NAME"))
+	secure, err := readSecureFile(filepath.Join(filepath.Dir(path), "secure.yaml"))
+	if err != nil {
+		return Credentials{}, fmt.Errorf("cloud %q: %w", name, err)
+	}
+	return parse(name, path, content, secure)
+}
+
+// readSecureFile reads the file beside clouds.yaml that holds its secrets; nil where there is none. It is decoded here
+// once, because gophercloud's error would quote the value that does not fit.
+func readSecureFile(path string) ([]byte, error) {
+	content, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading %s: %w", path, pathCause(err))
+	}
+	var file clouds.Clouds
+	if err := yaml.Unmarshal(content, &file); err != nil {
+		return nil, fmt.Errorf("%s: %w", path, yamlProblem(err))
+	}
+	if len(file.Clouds) == 0 {
+		// gophercloud takes a file without a document for a broken one.
+		return nil, nil
+	}
+	return content, nil
 }
 
 // environmentCloud is the name under which the OS_ variables are read.
@@ -128,16 +153,18 @@ func credentialsFromEnvironment() (Credentials, error) {
 	if err != nil {
 		return Credentials{}, fmt.Errorf("reading the OS_ variables: %w", err)
 	}
-	return parse(environmentCloud, "the OS_ variables", content, os.Getenv("OS_REGION_NAME"))
+	return parse(environmentCloud, "the OS_ variables", content, nil)
 }
 
-func parse(name, source string, content []byte, region string) (Credentials, error) {
+// parse makes credentials of the cloud's entry in content, a clouds.yaml that came from source, and in secure, which is
+// a secure.yaml or nil.
+func parse(name, source string, content, secure []byte) (Credentials, error) {
 	options := []clouds.ParseOption{
-		clouds.WithCloudName(name), clouds.WithCloudsYAML(bytes.NewReader(content)), clouds.WithRegion(region),
+		clouds.WithCloudName(name), clouds.WithCloudsYAML(bytes.NewReader(content)),
+		clouds.WithRegion(os.Getenv("OS_REGION_NAME")),
 	}
-	if secure, err := os.Open(filepath.Join(filepath.Dir(source), "secure.yaml")); err == nil && name != environmentCloud {
-		defer secure.Close()
-		options = append(options, clouds.WithSecureYAML(secure))
+	if secure != nil {
+		options = append(options, clouds.WithSecureYAML(bytes.NewReader(secure)))
 	}
 	auth, endpoint, tlsConfig, err := clouds.Parse(options...)
 	if err != nil {

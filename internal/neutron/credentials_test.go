@@ -370,3 +370,66 @@ func TestCredentialsArePrintedWithoutSecrets(t *testing.T) {
 		t.Errorf("String gives %q, want %q", credentials.String(), want)
 	}
 }
+
+func TestSecureFileThatCannotBeUsedIsNoSecretAndNotPassedOver(t *testing.T) {
+	const clouds = "clouds: {NAME: {auth: {auth_url: 'http://x.invalid/v3', username: u, user_domain_name: d, " +
+		"project_id: p}}}"
+	for name, test := range map[string]struct {
+		content string
+		link    bool
+		mention string
+	}{
+		"an alias in it is not quoted": {
+			content: "clouds:\n  NAME:\n    auth:\n      password: *" + canaryPassword + "\n", mention: "secure.yaml",
+		},
+		"a value of the wrong form is not quoted": {
+			content: "clouds:\n  NAME:\n    auth: " + canaryPassword + "\n", mention: "secure.yaml: line 3",
+		},
+		"one that cannot be opened is not passed over": {link: true, mention: "secure.yaml: too many levels"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cwd, _ := bareEnvironment(t)
+			writeFile(t, strings.ReplaceAll(clouds, "NAME", "a"), cwd, "clouds.yaml")
+			if test.link {
+				if err := os.Symlink("secure.yaml", filepath.Join(cwd, "secure.yaml")); err != nil {
+					t.Fatal(err)
+				}
+			} else {
+				writeFile(t, strings.ReplaceAll(test.content, "NAME", "a"), cwd, "secure.yaml")
+			}
+			_, err := LoadCredentials("a")
+			if err == nil {
+				t.Fatal("no error")
+			}
+			if strings.Contains(err.Error(), canaryPassword) {
+				t.Errorf("the error quotes the file: %v", err)
+			}
+			if !strings.Contains(err.Error(), test.mention) {
+				t.Errorf("the error does not mention %q: %v", test.mention, err)
+			}
+		})
+	}
+}
+
+func TestCloudMayBearTheNameEnvironment(t *testing.T) {
+	cwd, _ := bareEnvironment(t)
+	writeFile(t, "clouds: {environment: {auth: {auth_url: 'http://x.invalid/v3', username: u, user_domain_name: d, "+
+		"project_id: p}}}", cwd, "clouds.yaml")
+	writeFile(t, "clouds: {environment: {auth: {password: "+canaryPassword+"}}}", cwd, "secure.yaml")
+	credentials, err := LoadCredentials("environment")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if credentials.auth.Password != canaryPassword {
+		t.Error("secure.yaml was not read for a cloud of this name")
+	}
+}
+
+func TestEmptySecureFileSaysNothing(t *testing.T) {
+	cwd, _ := bareEnvironment(t)
+	writeFile(t, cloudsYAML("cwd", "a"), cwd, "clouds.yaml")
+	writeFile(t, "# nothing yet\n", cwd, "secure.yaml")
+	if _, err := LoadCredentials("a"); err != nil {
+		t.Fatal(err)
+	}
+}
