@@ -61,15 +61,22 @@ func LoadCredentials(name string) (Credentials, error) {
 	if err != nil {
 		return Credentials{}, fmt.Errorf("cloud %q: reading %s: %w", name, path, pathCause(err))
 	}
-	// Read the names once before gophercloud reads the rest, for errors that tell the choices.
-	var file struct {
-		Clouds map[string]any `yaml:"clouds"`
-	}
+	// Read it once before gophercloud does, for errors that tell the choices.
+	var file clouds.Clouds
 	if err := yaml.Unmarshal(content, &file); err != nil {
 		return Credentials{}, fmt.Errorf("cloud %q: %s is not a clouds.yaml: %w", name, path, yamlProblem(err))
 	}
-	if _, ok := file.Clouds[name]; !ok {
+	cloud, ok := file.Clouds[name]
+	if !ok {
 		return Credentials{}, fmt.Errorf("cloud %q is not in %s: it has %s", name, path, cloudNames(file.Clouds))
+	}
+	if cloud.AuthInfo == nil {
+		// gophercloud does not expect a cloud without auth, and panics.
+		cloud.AuthInfo = &clouds.AuthInfo{}
+		content, err = yaml.Marshal(clouds.Clouds{Clouds: map[string]clouds.Cloud{name: cloud}})
+		if err != nil {
+			return Credentials{}, fmt.Errorf("cloud %q: %s: %w", name, path, yamlProblem(err))
+		}
 	}
 	secure, err := readSecureFile(filepath.Join(filepath.Dir(path), "secure.yaml"))
 	if err != nil {
@@ -198,7 +205,7 @@ func findCloudsFile() (string, error) {
 		strings.Join(places, ", "))
 }
 
-func cloudNames(known map[string]any) string {
+func cloudNames(known map[string]clouds.Cloud) string {
 	if len(known) == 0 {
 		return "no clouds"
 	}

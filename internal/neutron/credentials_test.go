@@ -433,3 +433,36 @@ func TestEmptySecureFileSaysNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+func TestCloudWithoutAuthIsAnErrorOrGetsItFromSecureFile(t *testing.T) {
+	for name, test := range map[string]struct {
+		clouds, secure string
+		wantError      string
+	}{
+		"an entry that is null":       {clouds: "clouds: {a: }", wantError: "auth_url"},
+		"an entry without auth":       {clouds: "clouds: {a: {region_name: r}}", wantError: "auth_url"},
+		"an entry whose auth is null": {clouds: "clouds: {a: {auth: }}", wantError: "auth_url"},
+		"auth that is all in secure.yaml": {
+			clouds: "clouds: {a: {region_name: r}}",
+			secure: "clouds: {a: {auth: {auth_url: 'http://x.invalid/v3', username: u, password: p, user_domain_name: d, " +
+				"project_id: p}}}",
+		},
+		"a secure.yaml that says nothing of the cloud": {
+			clouds: "clouds: {a: {auth: }}", secure: "clouds: {b: }", wantError: "auth_url",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cwd, _ := bareEnvironment(t)
+			writeFile(t, test.clouds, cwd, "clouds.yaml")
+			if test.secure != "" {
+				writeFile(t, test.secure, cwd, "secure.yaml")
+			}
+			_, err := LoadCredentials("a")
+			switch {
+			case test.wantError == "" && err != nil:
+				t.Fatal(err)
+			case test.wantError != "" && (err == nil || !strings.Contains(err.Error(), test.wantError)):
+				t.Errorf("the error does not mention %s: %v", test.wantError, err)
+			}
+		})
+	}
+}
