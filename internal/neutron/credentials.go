@@ -181,8 +181,37 @@ func parse(name, source string, content, secure []byte) (Credentials, error) {
 		return Credentials{}, fmt.Errorf("cloud %q: %s gives no auth_url: add auth.auth_url, the address of Keystone",
 			name, source)
 	}
+	if err := checkAuth(auth); err != nil {
+		return Credentials{}, fmt.Errorf("cloud %q: %s: %w", name, source, err)
+	}
 	auth.AllowReauth = auth.TokenID == ""
 	return Credentials{Name: name, auth: auth, endpoint: endpoint, tls: tlsConfig}, nil
+}
+
+// checkAuth refuses what gophercloud would refuse to send to Keystone: it does not pass, and looks like an outage there.
+func checkAuth(auth gophercloud.AuthOptions) error {
+	if auth.TokenID != "" {
+		return nil
+	}
+	var noUserDomain gophercloud.ErrDomainIDOrDomainName
+	var noProjectDomain gophercloud.ErrScopeDomainIDOrDomainName
+	var noPassword gophercloud.ErrMissingPassword
+	scope, err := auth.ToTokenV3ScopeMap()
+	if err == nil {
+		_, err = auth.ToTokenV3CreateMap(scope)
+	}
+	switch {
+	case errors.As(err, &noUserDomain):
+		return errors.New("the user's domain is missing, or given by name and by id: give one of user_domain_name " +
+			"(OS_USER_DOMAIN_NAME) and user_domain_id (OS_USER_DOMAIN_ID)")
+	case errors.As(err, &noProjectDomain):
+		return errors.New("the project's domain is missing, or given by name and by id: give one of " +
+			"project_domain_name (OS_PROJECT_DOMAIN_NAME) and project_domain_id (OS_PROJECT_DOMAIN_ID)")
+	case errors.As(err, &noPassword):
+		return errors.New("the password is missing: give auth.password (OS_PASSWORD), in clouds.yaml or in secure.yaml " +
+			"beside it")
+	}
+	return err
 }
 
 // findCloudsFile looks where OpenStack's clients look. gophercloud would do it too, but passes over a file that it may

@@ -466,3 +466,62 @@ func TestCloudWithoutAuthIsAnErrorOrGetsItFromSecureFile(t *testing.T) {
 		})
 	}
 }
+func TestCredentialsThatKeystoneCannotTakeAreRefusedAtOnce(t *testing.T) {
+	for name, test := range map[string]struct {
+		unset   []string
+		set     map[string]string
+		mention string
+	}{
+		"a user name without a domain": {unset: []string{"OS_USER_DOMAIN_NAME"}, mention: "OS_USER_DOMAIN_NAME"},
+		"a project name without a domain": {
+			unset: []string{"OS_PROJECT_DOMAIN_NAME"}, mention: "OS_PROJECT_DOMAIN_NAME",
+		},
+		"a user by name and id": {set: map[string]string{"OS_USER_ID": "id"}, mention: "OS_ variables"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bareEnvironment(t)
+			for key, value := range fullEnvironment {
+				t.Setenv(key, value)
+			}
+			for _, key := range test.unset {
+				t.Setenv(key, "")
+			}
+			for key, value := range test.set {
+				t.Setenv(key, value)
+			}
+			_, err := LoadCredentials("")
+			if err == nil || !strings.Contains(err.Error(), test.mention) {
+				t.Errorf("the error does not mention %s: %v", test.mention, err)
+			}
+		})
+	}
+
+	t.Run("a user name without a domain in clouds.yaml", func(t *testing.T) {
+		cwd, _ := bareEnvironment(t)
+		writeFile(t, "clouds: {a: {auth: {auth_url: 'http://x.invalid/v3', username: u, password: "+canaryPassword+
+			", project_id: p}}}", cwd, "clouds.yaml")
+		_, err := LoadCredentials("a")
+		if err == nil || !strings.Contains(err.Error(), "user_domain_name") {
+			t.Errorf("the error does not say what is missing: %v", err)
+		}
+	})
+}
+
+func TestVariablesOfDashboardAreTaken(t *testing.T) {
+	// The openrc that Horizon hands out gives the project's id and name, and the project's domain by id.
+	bareEnvironment(t)
+	for key, value := range fullEnvironment {
+		t.Setenv(key, value)
+	}
+	t.Setenv("OS_PROJECT_ID", "pid")
+	t.Setenv("OS_PROJECT_DOMAIN_NAME", "")
+	t.Setenv("OS_PROJECT_DOMAIN_ID", "default")
+	t.Setenv("OS_IDENTITY_API_VERSION", "3")
+	credentials, err := LoadCredentials("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff("pid", credentials.auth.Scope.ProjectID); diff != "" {
+		t.Errorf("project (-want +got):\n%s", diff)
+	}
+}
