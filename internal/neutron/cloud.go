@@ -155,7 +155,11 @@ func (c *Cloud) authenticate(ctx context.Context) (*session, error) {
 		return nil, e
 	}
 
-	provider, err := openstack.NewClient(c.credentials.auth.IdentityEndpoint)
+	if c.credentials.auth == nil {
+		return fail(errors.New("no credentials are given: load them first"))
+	}
+	auth := c.credentials.auth()
+	provider, err := openstack.NewClient(auth.IdentityEndpoint)
 	if err != nil {
 		return fail(err)
 	}
@@ -170,7 +174,7 @@ func (c *Cloud) authenticate(ctx context.Context) (*session, error) {
 	if c.options.UserAgent != "" {
 		provider.UserAgent.Prepend(c.options.UserAgent)
 	}
-	if err := openstack.Authenticate(ctx, provider, c.credentials.auth); err != nil {
+	if err := openstack.Authenticate(ctx, provider, auth); err != nil {
 		return fail(err)
 	}
 	identity, err := identify(provider, c.credentials.endpoint)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
+	"net/url"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -18,19 +19,36 @@ import (
 	"gopkg.in/yaml.v2"
 )
 
-// Credentials are what it takes to log in to one project of one cloud. Print them with String; the fields hold secrets.
+// Credentials are what it takes to log in to one project of one cloud. However they, or what holds them, are printed,
+// they show no secret. The zero value leads nowhere.
 type Credentials struct {
 	// Name is the cloud's name in clouds.yaml, or "environment".
 	Name string
 
-	auth     gophercloud.AuthOptions
+	// address is that of Keystone, as it may be shown.
+	address string
+	// auth gives the secrets. It is a function because fmt looks through fields and pointers of any structure that it
+	// is handed, where it calls no String, and not into functions.
+	auth     func() gophercloud.AuthOptions
 	endpoint gophercloud.EndpointOpts
 	tls      *tls.Config
 }
 
-// String names the cloud, the user and the address, and no secret.
+func newCredentials(
+	name string, auth gophercloud.AuthOptions, endpoint gophercloud.EndpointOpts, tlsConfig *tls.Config,
+) Credentials {
+	address := "an auth_url that is no URL"
+	if parsed, err := url.Parse(auth.IdentityEndpoint); err == nil {
+		address = parsed.Redacted()
+	}
+	return Credentials{
+		Name: name, address: address, auth: func() gophercloud.AuthOptions { return auth }, endpoint: endpoint, tls: tlsConfig,
+	}
+}
+
+// String names the cloud and the address, and no secret.
 func (c Credentials) String() string {
-	return fmt.Sprintf("cloud %q at %s", c.Name, c.auth.IdentityEndpoint)
+	return fmt.Sprintf("cloud %q at %s", c.Name, c.address)
 }
 
 // GoString is String, so that %#v prints no secret either.
@@ -185,7 +203,7 @@ func parse(name, source string, content, secure []byte) (Credentials, error) {
 		return Credentials{}, fmt.Errorf("cloud %q: %s: %w", name, source, err)
 	}
 	auth.AllowReauth = auth.TokenID == ""
-	return Credentials{Name: name, auth: auth, endpoint: endpoint, tls: tlsConfig}, nil
+	return newCredentials(name, auth, endpoint, tlsConfig), nil
 }
 
 // checkAuth refuses what gophercloud would refuse to send to Keystone: it does not pass, and looks like an outage there.

@@ -98,7 +98,7 @@ func TestCloudIsChosenAndFoundAsOpenStackClientsDo(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff(test.want, credentials.auth.IdentityEndpoint); diff != "" {
+			if diff := cmp.Diff(test.want, credentials.auth().IdentityEndpoint); diff != "" {
 				t.Errorf("auth_url (-want +got):\n%s", diff)
 			}
 		})
@@ -238,7 +238,7 @@ func TestSecureFileIsMergedFromBesideTheCloudsFile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if credentials.auth.Password != canaryPassword {
+	if credentials.auth().Password != canaryPassword {
 		t.Error("the password of secure.yaml was not taken")
 	}
 }
@@ -259,7 +259,7 @@ func TestEnvironmentAloneIsEnough(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a := credentials.auth
+	a := credentials.auth()
 	got := map[string]string{
 		"name": credentials.Name, "auth_url": a.IdentityEndpoint, "user": a.Username, "password": a.Password,
 		"user domain": a.DomainName, "project": a.Scope.ProjectName, "project domain": a.Scope.DomainName,
@@ -310,7 +310,7 @@ func TestTokenOrApplicationCredentialNeedsNoPassword(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got, want := credentials.auth.AllowReauth, env["OS_TOKEN"] == ""; got != want {
+			if got, want := credentials.auth().AllowReauth, env["OS_TOKEN"] == ""; got != want {
 				t.Errorf("logs in again: %t, want %t", got, want)
 			}
 		})
@@ -332,7 +332,7 @@ func TestEveryPasswordSurvivesTheEnvironment(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if diff := cmp.Diff(password, credentials.auth.Password); diff != "" {
+		if diff := cmp.Diff(password, credentials.auth().Password); diff != "" {
 			t.Fatalf("password (-want +got):\n%s", diff)
 		}
 	})
@@ -420,7 +420,7 @@ func TestCloudMayBearTheNameEnvironment(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if credentials.auth.Password != canaryPassword {
+	if credentials.auth().Password != canaryPassword {
 		t.Error("secure.yaml was not read for a cloud of this name")
 	}
 }
@@ -521,7 +521,26 @@ func TestVariablesOfDashboardAreTaken(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff("pid", credentials.auth.Scope.ProjectID); diff != "" {
+	if diff := cmp.Diff("pid", credentials.auth().Scope.ProjectID); diff != "" {
 		t.Errorf("project (-want +got):\n%s", diff)
+	}
+}
+func TestSecretsAreOutOfReachOfPrintingWhatHoldsThem(t *testing.T) {
+	credentials := passwordCredentials("http://user:"+canaryPassword+"@x.invalid/v3", canaryPassword)
+	type holder struct{ inner Credentials }
+	cloud := NewCloud(credentials, Options{})
+	for _, format := range []string{"%v", "%+v", "%#v", "%s", "%d", "%x"} {
+		for name, value := range map[string]any{
+			"credentials": credentials, "an unexported field": holder{credentials}, "a Cloud": cloud,
+			"an Inventory": NewInventory(cloud, "c", InventoryOptions{}),
+		} {
+			text := fmt.Sprintf(format, value)
+			if strings.Contains(text, canaryPassword) || strings.Contains(text, fmt.Sprintf("%x", canaryPassword)) {
+				t.Errorf("%s of %s shows the password: %s", format, name, text)
+			}
+		}
+	}
+	if text := new(Credentials).String(); text == "" {
+		t.Error("the zero Credentials have no String")
 	}
 }

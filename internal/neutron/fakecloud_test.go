@@ -149,12 +149,10 @@ func (f *fakeCloud) credentials() Credentials {
 }
 
 func passwordCredentials(authURL, password string) Credentials {
-	f := Credentials{Name: "test"}
-	f.auth = gophercloud.AuthOptions{
+	return newCredentials("test", gophercloud.AuthOptions{
 		IdentityEndpoint: authURL, Username: "u", Password: password, DomainID: "default", AllowReauth: true,
 		Scope: &gophercloud.AuthScope{ProjectID: "project-1"},
-	}
-	return f
+	}, gophercloud.EndpointOpts{}, nil)
 }
 
 // cloud is a client of the fake with short deadlines.
