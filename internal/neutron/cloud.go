@@ -148,8 +148,8 @@ func (c *Cloud) connect(ctx context.Context) (*session, error) {
 
 func (c *Cloud) authenticate(ctx context.Context) (*session, error) {
 	fail := func(err error) (*session, error) {
-		e := translate(opLogin+" to "+c.credentials.String(), http.MethodGet, err)
-		if e.Kind == Unauthenticated || e.Kind == NotFound && e.Type == "" {
+		e := translateLogin(opLogin+" to "+c.credentials.String(), err)
+		if e.Kind == Unauthenticated || e.Status == http.StatusNotFound {
 			e.Reason += ": check auth_url, user, password, project and their domains"
 		}
 		return nil, e

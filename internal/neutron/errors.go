@@ -161,7 +161,7 @@ func translate(op, method string, err error) *Error {
 	switch {
 	case errors.As(err, &reauth):
 		// The call itself was answered with 401 and not carried out; what counts is why no new token could be had.
-		e := translate(op, http.MethodGet, reauth.ErrReauth)
+		e := translateLogin(op, reauth.ErrReauth)
 		e.Reason = "getting a new token: " + e.Reason
 		return e
 	case errors.As(err, &status):
@@ -174,6 +174,19 @@ func translate(op, method string, err error) *Error {
 		MaybeDone: write && !neverSent(err),
 		cause:     contextCause(err),
 	}
+}
+
+// translateLogin makes the package's own error of a log-in that failed. What Keystone, or a proxy in its place, answers
+// to it says nothing of the resource that a call was about: were its 404 a NotFound, a network would pass for deleted.
+func translateLogin(op string, err error) *Error {
+	e := translate(op, http.MethodGet, err)
+	switch {
+	case e.Status == http.StatusUnauthorized, e.Status == http.StatusForbidden:
+		e.Kind = Unauthenticated
+	case e.Kind != Throttled && e.Kind != Invalid:
+		e.Kind = Transient
+	}
+	return e
 }
 
 func translateStatus(op string, write bool, status gophercloud.ErrUnexpectedResponseCode) *Error {

@@ -13,6 +13,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
+
+	"cloudteam.ztgame.com/network-controller/internal/network"
 )
 
 // outcome is what a test holds of an *Error.
@@ -374,5 +376,38 @@ func TestWhatIsNoErrorOfOursIsTransient(t *testing.T) {
 	wrapped := fmt.Errorf("around: %w", &Error{Kind: NotFound, MaybeDone: true})
 	if KindOf(wrapped) != NotFound || !IsNotFound(wrapped) || !MaybeDone(wrapped) {
 		t.Error("an error of ours is not found in another")
+	}
+}
+
+func TestKeystonesRefusalIsNeverTakenForNeutrons(t *testing.T) {
+	// Every status that Neutron would mean something by, from whatever stands in Keystone's place.
+	for _, status := range []int{400, 401, 403, 404, 409, 412, 413, 429, 500, 502, 503} {
+		for _, body := range []string{
+			"<html>default backend</html>", `{"error": {"message": "Could not find it."}}`,
+			neutronBody("NetworkNotFound", "Network could not be found."),
+		} {
+			f := newFakeCloud(t, func(w http.ResponseWriter, _ *http.Request) { answer(w, http.StatusNoContent, "") })
+			login := f.cloud(Options{})
+			c := f.cloud(Options{})
+			if _, err := c.Identity(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			f.revoke()
+			f.set(func() { f.keystone = func(w http.ResponseWriter, _ *http.Request) { answer(w, status, body) } })
+
+			_, loginErr := login.Identity(t.Context())
+			deleteErr := c.remove(t.Context(), network.Step{Action: network.DeleteNetwork, ID: "net-1"})
+			for what, err := range map[string]error{"logging in": loginErr, "deleting with an old token": deleteErr} {
+				if err == nil {
+					t.Errorf("%s: Keystone's %d passed for success (%s)", what, status, body)
+					continue
+				}
+				want := map[int]Kind{400: Invalid, 401: Unauthenticated, 403: Unauthenticated, 429: Throttled}[status]
+				if got := outcomeOf(t, err); got.Kind != want || got.MaybeDone {
+					t.Errorf("%s: Keystone's %d gives %v (may be done: %t), want %v and not done: %v",
+						what, status, got.Kind, got.MaybeDone, want, err)
+				}
+			}
+		}
 	}
 }
