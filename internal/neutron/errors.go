@@ -30,7 +30,7 @@ const (
 	// Invalid is a request that this cloud refuses, whatever the time: nothing helps but another spec, other
 	// credentials or another configuration of the cloud.
 	Invalid
-	// NotFound is a resource that is not there (any more).
+	// NotFound is a resource that is not there (any more), by Neutron's own word.
 	NotFound
 	// Conflict is a resource that somebody else changed since it was read: read again, plan again.
 	Conflict
@@ -212,7 +212,8 @@ func translateStatus(op string, write bool, status gophercloud.ErrUnexpectedResp
 		e.Kind = Invalid
 	case status.Actual == http.StatusUnauthorized:
 		e.Kind = Unauthenticated
-	case status.Actual == http.StatusNotFound:
+	case status.Actual == http.StatusNotFound && e.Type != "":
+		// Neutron names the type. A proxy that has lost Neutron answers 404 without, and knows of no resource.
 		e.Kind = NotFound
 	case status.Actual == http.StatusPreconditionFailed:
 		e.Kind = Conflict

@@ -411,3 +411,19 @@ func TestKeystonesRefusalIsNeverTakenForNeutrons(t *testing.T) {
 		}
 	}
 }
+
+func TestNotFoundByAnotherThanNeutronIsNoAbsence(t *testing.T) {
+	// A proxy that lost its backends answers 404, too. A network must not pass for deleted for it.
+	for _, body := range []string{"", "default backend - 404", "<html>Not Found</html>", "{}", `{"NeutronError": {}}`} {
+		f := newFakeCloud(t, func(w http.ResponseWriter, _ *http.Request) { answer(w, http.StatusNotFound, body) })
+		c := f.cloud(Options{})
+		_, err := c.getNetwork(t.Context(), "net-1")
+		if IsNotFound(err) || KindOf(err) != Transient {
+			t.Errorf("a read that is answered with 404 and %q is %v", body, KindOf(err))
+		}
+		err = c.remove(t.Context(), network.Step{Action: network.DeleteNetwork, ID: "net-1"})
+		if err == nil || IsNotFound(err) {
+			t.Errorf("a delete that is answered with 404 and %q passes for done: %v", body, err)
+		}
+	}
+}

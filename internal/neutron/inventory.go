@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"net/http"
 	"slices"
 	"sync"
 	"time"
@@ -396,8 +397,9 @@ func (i *Inventory) countAddresses(ctx context.Context) ([]string, error) {
 		return nil, nil
 	}
 	availabilities, err := i.cloud.listAvailabilities(ctx)
-	switch KindOf(err) {
-	case NotFound, Invalid:
+	var refusal *Error
+	if errors.As(err, &refusal) && (refusal.Kind == Invalid || refusal.Status == http.StatusNotFound) {
+		// 403 is a tenant's answer, 404 that of a cloud without the extension.
 		i.mu.Lock()
 		i.availabilityAgain = time.Now().Add(availabilityPause)
 		i.mu.Unlock()
