@@ -222,8 +222,10 @@ func translateStatus(op string, write bool, status gophercloud.ErrUnexpectedResp
 	default:
 		e.Kind = Transient
 	}
-	// A refusal by Neutron itself was not carried out. A 5xx may come from a proxy that lost the answer.
-	e.MaybeDone = write && status.Actual >= http.StatusInternalServerError
+	// A refusal by Neutron itself was not carried out. A 5xx may come from a proxy that lost the answer, and a success
+	// that is not the one which the API promises is a success all the same.
+	e.MaybeDone = write &&
+		(status.Actual >= http.StatusInternalServerError || status.Actual < http.StatusMultipleChoices)
 	return e
 }
 

@@ -427,3 +427,17 @@ func TestNotFoundByAnotherThanNeutronIsNoAbsence(t *testing.T) {
 		}
 	}
 }
+
+func TestSuccessOfAnotherKindMayHaveBeenCarriedOut(t *testing.T) {
+	for _, test := range []struct {
+		method string
+		status int
+	}{{"POST", 200}, {"POST", 202}, {"POST", 204}, {"PUT", 201}, {"PUT", 202}, {"DELETE", 200}, {"DELETE", 202}} {
+		f := newFakeCloud(t, func(w http.ResponseWriter, _ *http.Request) { answer(w, test.status, "") })
+		got := outcomeOf(t, call(t.Context(), f.cloud(Options{}), test.method))
+		if got.Kind != Transient || !got.MaybeDone {
+			t.Errorf("%s answered with %d: %+v, want a transient error that may have been carried out",
+				test.method, test.status, got)
+		}
+	}
+}
