@@ -1,6 +1,7 @@
 package neutron
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -12,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/gophercloud/gophercloud/v2"
 )
@@ -201,7 +203,7 @@ func translateStatus(op string, write bool, status gophercloud.ErrUnexpectedResp
 		}
 	}
 	if e.Reason == "" {
-		e.Reason = strings.ToLower(http.StatusText(status.Actual))
+		e.Reason = strings.ToLower(cmp.Or(http.StatusText(status.Actual), "unexpected answer"))
 	}
 
 	kind, known := kindsByType[e.Type]
@@ -233,13 +235,16 @@ func translateStatus(op string, write bool, status gophercloud.ErrUnexpectedResp
 // are about half as long.
 const maxReason = 500
 
-// oneLine makes a sentence of others fit for a condition: no line breaks, no control characters, not too long.
+// oneLine makes a sentence of others fit for a condition: no line breaks, nothing that steers a terminal or the order of
+// writing (Unicode's classes Cc and Cf), not too long.
 func oneLine(text string) string {
-	text = strings.Join(strings.FieldsFunc(text, func(r rune) bool { return r <= ' ' || r == 0x7f }), " ")
+	text = strings.Join(strings.FieldsFunc(text, func(r rune) bool {
+		return unicode.IsSpace(r) || unicode.In(r, unicode.Cc, unicode.Cf)
+	}), " ")
 	if len(text) > maxReason {
 		text = strings.ToValidUTF8(text[:maxReason], "") + "…"
 	}
-	return strings.TrimSuffix(text, ".")
+	return strings.TrimRight(text, ". ")
 }
 
 // retryAfter reads Retry-After in seconds; the date form is not used by OpenStack. Nothing asks for more than an hour.
@@ -248,7 +253,7 @@ func retryAfter(header http.Header) time.Duration {
 	if err != nil || seconds < 0 {
 		return 0
 	}
-	return min(time.Duration(seconds)*time.Second, time.Hour)
+	return time.Duration(min(seconds, 3600)) * time.Second
 }
 
 // neverSent reports whether a request failed before a byte of it could reach the server.
@@ -282,10 +287,16 @@ func connectionReason(err error) string {
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		return "the answer broke off"
 	case errors.As(err, &request):
-		return oneLine(rootCause(request.Err).Error())
+		return unquoted(rootCause(request.Err))
 	default:
-		return oneLine(rootCause(err).Error())
+		return unquoted(rootCause(err))
 	}
+}
+
+// unquoted is an error's text up to what it quotes: net/http quotes the answer that it does not understand.
+func unquoted(err error) string {
+	text, _, _ := strings.Cut(err.Error(), `"`)
+	return strings.TrimRight(oneLine(text), ": ")
 }
 
 func rootCause(err error) error {

@@ -441,3 +441,56 @@ func TestSuccessOfAnotherKindMayHaveBeenCarriedOut(t *testing.T) {
 		}
 	}
 }
+
+func TestHugeRetryAfterIsAnHour(t *testing.T) {
+	for _, seconds := range []string{"3601", "9223372036", "9223372037", "9223372036854775807"} {
+		if got := retryAfter(http.Header{"Retry-After": {seconds}}); got != time.Hour {
+			t.Errorf("Retry-After: %s gives %v, want an hour", seconds, got)
+		}
+	}
+}
+
+func TestStatusWithoutANameHasAReason(t *testing.T) {
+	f := newFakeCloud(t, func(w http.ResponseWriter, _ *http.Request) { answer(w, 499, "") })
+	got := outcomeOf(t, call(t.Context(), f.cloud(Options{}), http.MethodGet))
+	if want := "test call: unexpected answer (HTTP 499)"; got.Text != want {
+		t.Errorf("text is %q, want %q", got.Text, want)
+	}
+}
+
+func TestSentenceOfOthersIsOnePrintableLine(t *testing.T) {
+	for in, want := range map[string]string{
+		"a\u0085b\u2028c\u2029d": "a b c d",
+		"a\u009b31mb":            "a 31mb",
+		"gnp\u202e.exe":          "gnp .exe",
+		"zero\u200bwidth":        "zero width",
+		" . ":                    "",
+		"naïve Größe 網路":         "naïve Größe 網路",
+	} {
+		if got := oneLine(in); got != want {
+			t.Errorf("%q becomes %q, want %q", in, got, want)
+		}
+	}
+}
+
+func TestAnswerThatIsNoHTTPIsNotQuoted(t *testing.T) {
+	for name, raw := range map[string]string{
+		"another protocol":    canaryBody + " 2.0\r\n\r\n",
+		"no status":           "HTTP/1.1 " + canaryBody + "\r\n\r\n",
+		"a header of no form": "HTTP/1.1 200 OK\r\n" + canaryBody + "\r\n\r\n",
+		"a length of no form": "HTTP/1.1 200 OK\r\nContent-Length: " + canaryBody + "\r\n\r\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFakeCloud(t, func(w http.ResponseWriter, _ *http.Request) {
+				conn, _, err := w.(http.Hijacker).Hijack()
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				_, _ = io.WriteString(conn, raw)
+				_ = conn.Close()
+			})
+			checkNoSecrets(t, call(t.Context(), f.cloud(Options{}), http.MethodGet))
+		})
+	}
+}
