@@ -191,6 +191,9 @@ func (c *Cloud) authenticate(ctx context.Context) (*session, error) {
 func (c *Cloud) transport() http.RoundTripper {
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.TLSClientConfig = c.credentials.tls
+	// HTTP/2 would send all calls over one connection: if that hangs, all of them do, until their deadlines.
+	transport.Protocols = new(http.Protocols)
+	transport.Protocols.SetHTTP1(true)
 	// Workers share one host; two idle connections, the default, would have them connect again and again.
 	transport.MaxIdleConnsPerHost = 64
 	transport.ResponseHeaderTimeout = c.options.Timeout

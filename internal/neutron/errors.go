@@ -3,6 +3,7 @@ package neutron
 import (
 	"cmp"
 	"context"
+	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -272,11 +273,16 @@ func connectionReason(err error) string {
 	var op *net.OpError
 	var dns *net.DNSError
 	var request *url.Error
+	var certificate x509.CertificateInvalidError
 	switch {
 	case errors.Is(err, context.Canceled):
 		return "canceled"
 	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &timeout) && timeout.Timeout():
 		return "no answer in time"
+	case errors.As(err, &certificate) && certificate.Reason == x509.Expired && certificate.Cert != nil:
+		// Its own text tells the time of day, and so would be a new one at each attempt.
+		return fmt.Sprintf("the server's certificate has expired or is not valid yet: it is valid from %s to %s",
+			certificate.Cert.NotBefore.UTC().Format(time.RFC3339), certificate.Cert.NotAfter.UTC().Format(time.RFC3339))
 	case errors.As(err, &dns):
 		return "looking up host " + dns.Name + ": " + dns.Err
 	case errors.As(err, &op):

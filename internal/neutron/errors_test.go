@@ -2,12 +2,21 @@ package neutron
 
 import (
 	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
+	"log"
+	"math/big"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 	"unicode/utf8"
@@ -492,5 +501,76 @@ func TestAnswerThatIsNoHTTPIsNotQuoted(t *testing.T) {
 			})
 			checkNoSecrets(t, call(t.Context(), f.cloud(Options{}), http.MethodGet))
 		})
+	}
+}
+
+// selfSigned makes a certificate for 127.0.0.1 that is valid for the given time.
+func selfSigned(t *testing.T, notBefore, notAfter time.Time) (tls.Certificate, *x509.CertPool) {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), NotBefore: notBefore, NotAfter: notAfter, IPAddresses: []net.IP{{127, 0, 0, 1}},
+		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	parsed, err := x509.ParseCertificate(der)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pool := x509.NewCertPool()
+	pool.AddCert(parsed)
+	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, pool
+}
+
+func TestExpiredCertificateGivesOneTextAtAllTimes(t *testing.T) {
+	day := 24 * time.Hour
+	noon := time.Date(2020, 5, 6, 12, 0, 0, 0, time.UTC)
+	certificate, pool := selfSigned(t, noon.Add(-day), noon)
+	server := httptest.NewUnstartedServer(http.NotFoundHandler())
+	server.TLS = &tls.Config{Certificates: []tls.Certificate{certificate}}
+	server.Config.ErrorLog = log.New(io.Discard, "", 0)
+	server.StartTLS()
+	t.Cleanup(server.Close)
+
+	var texts []string
+	for _, now := range []time.Time{noon.Add(day), noon.Add(2 * day)} {
+		credentials := passwordCredentials(server.URL+"/v3", canaryPassword)
+		credentials.tls = &tls.Config{RootCAs: pool, Time: func() time.Time { return now }}
+		c := NewCloud(credentials, Options{})
+		_, err := c.Identity(t.Context())
+		texts = append(texts, outcomeOf(t, err).Text)
+	}
+	if texts[0] != texts[1] {
+		t.Errorf("the text differs from one time to the next:\n%s\n%s", texts[0], texts[1])
+	}
+	if !strings.Contains(texts[0], "expired") || !strings.Contains(texts[0], "2020-05-06T12:00:00Z") {
+		t.Errorf("the text does not say when the certificate expired: %s", texts[0])
+	}
+}
+
+func TestCallsDoNotShareOneConnection(t *testing.T) {
+	// A connection of HTTP/2 carries all calls: once it hangs, they all do, and the texts of its errors number streams.
+	var protocol atomic.Value
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		protocol.Store(r.Proto)
+		http.NotFound(w, r)
+	}))
+	server.EnableHTTP2 = true
+	server.StartTLS()
+	t.Cleanup(server.Close)
+	credentials := passwordCredentials(server.URL+"/v3", canaryPassword)
+	credentials.tls = server.Client().Transport.(*http.Transport).TLSClientConfig.Clone()
+	credentials.tls.NextProtos = nil
+	if _, err := NewCloud(credentials, Options{}).Identity(t.Context()); err == nil {
+		t.Fatal("a log-in with 404 passed")
+	}
+	if got := protocol.Load(); got != "HTTP/1.1" {
+		t.Errorf("the call came by %v", got)
 	}
 }
