@@ -165,7 +165,7 @@ func (c *Cloud) authenticate(ctx context.Context) (*session, error) {
 	}
 	provider.UseTokenLock()
 	provider.HTTPClient = http.Client{
-		Transport: c.transport(),
+		Transport: bounded{c.transport()},
 		// gophercloud's log-in and catalog calls take no context at every turn.
 		Timeout: c.options.Timeout,
 		// A redirect would carry the token to another host.
@@ -198,6 +198,31 @@ func (c *Cloud) transport() http.RoundTripper {
 	transport.MaxIdleConnsPerHost = 64
 	transport.ResponseHeaderTimeout = c.options.Timeout
 	return transport
+}
+
+// bounded is a transport whose answers end after maxAnswer bytes. gophercloud reads the bodies of log-ins and of refusals
+// whole, however long they are.
+type bounded struct{ http.RoundTripper }
+
+// RoundTrip is that of http.RoundTripper.
+func (b bounded) RoundTrip(r *http.Request) (*http.Response, error) {
+	response, err := b.RoundTripper.RoundTrip(r)
+	if err != nil {
+		return nil, err
+	}
+	body := response.Body
+	response.Body = struct {
+		io.Reader
+		io.Closer
+	}{io.LimitReader(body, maxAnswer), body}
+	return response, nil
+}
+
+// CloseIdleConnections is for http.Client, which asks its transport for it.
+func (b bounded) CloseIdleConnections() {
+	if t, ok := b.RoundTripper.(interface{ CloseIdleConnections() }); ok {
+		t.CloseIdleConnections()
+	}
 }
 
 // identify reads the project and Neutron's endpoint from the token, which saves the version discovery that a gophercloud
@@ -286,7 +311,7 @@ func (r request) send(ctx context.Context, s *session) error {
 		return translate(r.op, r.method, err)
 	}
 	defer response.Body.Close()
-	content, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer))
+	content, err := io.ReadAll(response.Body)
 	if err != nil {
 		return translate(r.op, r.method, err)
 	}

@@ -574,3 +574,44 @@ func TestCallsDoNotShareOneConnection(t *testing.T) {
 		t.Errorf("the call came by %v", got)
 	}
 }
+
+// endless answers with the status and a body that has no end. It counts the bytes that the client took.
+func endless(w http.ResponseWriter, status int, taken *atomic.Int64) {
+	w.WriteHeader(status)
+	chunk := []byte(strings.Repeat(" ", 1<<20))
+	for {
+		n, err := w.Write(chunk)
+		taken.Add(int64(n))
+		if err != nil {
+			return
+		}
+	}
+}
+
+func TestAnswerWithoutEndIsCutOff(t *testing.T) {
+	// What is read of an answer, and what sockets and buffers may hold beyond it.
+	const most = maxAnswer + 32<<20
+	for name, status := range map[string]int{"a success": http.StatusOK, "a refusal": http.StatusInternalServerError} {
+		t.Run(name, func(t *testing.T) {
+			var taken atomic.Int64
+			f := newFakeCloud(t, func(w http.ResponseWriter, _ *http.Request) { endless(w, status, &taken) })
+			c := f.cloud(Options{Timeout: 10 * time.Second})
+			_, err := c.getNetwork(t.Context(), "net-1")
+			if got := outcomeOf(t, err); strings.Contains(got.Text, "no answer in time") {
+				t.Errorf("the answer was read until the time was up: %s", got.Text)
+			}
+			if taken.Load() > most {
+				t.Errorf("%d bytes were read", taken.Load())
+			}
+		})
+	}
+	t.Run("a log-in", func(t *testing.T) {
+		var taken atomic.Int64
+		f := newFakeCloud(t, nil)
+		f.keystone = func(w http.ResponseWriter, _ *http.Request) { endless(w, http.StatusCreated, &taken) }
+		_, err := f.cloud(Options{Timeout: 10 * time.Second}).Identity(t.Context())
+		if got := outcomeOf(t, err); strings.Contains(got.Text, "no answer in time") || taken.Load() > most {
+			t.Errorf("%d bytes were read: %s", taken.Load(), got.Text)
+		}
+	})
+}
