@@ -77,6 +77,8 @@ const (
 type Cloud struct {
 	credentials Credentials
 	options     Options
+	// transport carries every call, log-ins included.
+	transport http.RoundTripper
 
 	// login serializes logging in; session is set once and stays.
 	login       sync.Mutex
@@ -104,7 +106,11 @@ func NewCloud(credentials Credentials, options Options) *Cloud {
 	if options.Called == nil {
 		options.Called = func(Call) {}
 	}
-	return &Cloud{credentials: credentials, options: options}
+	return &Cloud{
+		credentials: credentials,
+		options:     options,
+		transport:   bounded{newTransport(credentials, options.Timeout), maxAnswer},
+	}
 }
 
 // String names the cloud without secrets.
@@ -165,7 +171,7 @@ func (c *Cloud) authenticate(ctx context.Context) (*session, error) {
 	}
 	provider.UseTokenLock()
 	provider.HTTPClient = http.Client{
-		Transport: bounded{c.transport()},
+		Transport: c.transport,
 		// gophercloud's log-in and catalog calls take no context at every turn.
 		Timeout: c.options.Timeout,
 		// A redirect would carry the token to another host.
@@ -188,21 +194,24 @@ func (c *Cloud) authenticate(ctx context.Context) (*session, error) {
 	return &session{provider, identity, base}, nil
 }
 
-func (c *Cloud) transport() http.RoundTripper {
+func newTransport(credentials Credentials, timeout time.Duration) http.RoundTripper {
 	transport := http.DefaultTransport.(*http.Transport).Clone()
-	transport.TLSClientConfig = c.credentials.tls
+	transport.TLSClientConfig = credentials.tls
 	// HTTP/2 would send all calls over one connection: if that hangs, all of them do, until their deadlines.
 	transport.Protocols = new(http.Protocols)
 	transport.Protocols.SetHTTP1(true)
 	// Workers share one host; two idle connections, the default, would have them connect again and again.
 	transport.MaxIdleConnsPerHost = 64
-	transport.ResponseHeaderTimeout = c.options.Timeout
+	transport.ResponseHeaderTimeout = timeout
 	return transport
 }
 
-// bounded is a transport whose answers end after maxAnswer bytes. gophercloud reads the bodies of log-ins and of refusals
+// bounded is a transport whose answers end after so many bytes. gophercloud reads the bodies of log-ins and of refusals
 // whole, however long they are.
-type bounded struct{ http.RoundTripper }
+type bounded struct {
+	http.RoundTripper
+	bytes int64
+}
 
 // RoundTrip is that of http.RoundTripper.
 func (b bounded) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -214,7 +223,7 @@ func (b bounded) RoundTrip(r *http.Request) (*http.Response, error) {
 	response.Body = struct {
 		io.Reader
 		io.Closer
-	}{io.LimitReader(body, maxAnswer), body}
+	}{io.LimitReader(body, b.bytes), body}
 	return response, nil
 }
 
