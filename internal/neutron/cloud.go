@@ -77,6 +77,8 @@ const (
 type Cloud struct {
 	credentials Credentials
 	options     Options
+	// transport carries every call, log-ins included.
+	transport http.RoundTripper
 
 	// login serializes logging in; session is set once and stays.
 	login       sync.Mutex
@@ -104,7 +106,11 @@ func NewCloud(credentials Credentials, options Options) *Cloud {
 	if options.Called == nil {
 		options.Called = func(Call) {}
 	}
-	return &Cloud{credentials: credentials, options: options}
+	return &Cloud{
+		credentials: credentials,
+		options:     options,
+		transport:   bounded{newTransport(credentials, options.Timeout), maxAnswer},
+	}
 }
 
 // String names the cloud without secrets.
@@ -148,20 +154,24 @@ func (c *Cloud) connect(ctx context.Context) (*session, error) {
 
 func (c *Cloud) authenticate(ctx context.Context) (*session, error) {
 	fail := func(err error) (*session, error) {
-		e := translate(opLogin+" to "+c.credentials.String(), http.MethodGet, err)
-		if e.Kind == Unauthenticated || e.Kind == NotFound && e.Type == "" {
+		e := translateLogin(opLogin+" to "+c.credentials.String(), err)
+		if e.Kind == Unauthenticated || e.Status == http.StatusNotFound {
 			e.Reason += ": check auth_url, user, password, project and their domains"
 		}
 		return nil, e
 	}
 
-	provider, err := openstack.NewClient(c.credentials.auth.IdentityEndpoint)
+	if c.credentials.auth == nil {
+		return fail(errors.New("no credentials are given: load them first"))
+	}
+	auth := c.credentials.auth()
+	provider, err := openstack.NewClient(auth.IdentityEndpoint)
 	if err != nil {
 		return fail(err)
 	}
 	provider.UseTokenLock()
 	provider.HTTPClient = http.Client{
-		Transport: c.transport(),
+		Transport: c.transport,
 		// gophercloud's log-in and catalog calls take no context at every turn.
 		Timeout: c.options.Timeout,
 		// A redirect would carry the token to another host.
@@ -170,7 +180,7 @@ func (c *Cloud) authenticate(ctx context.Context) (*session, error) {
 	if c.options.UserAgent != "" {
 		provider.UserAgent.Prepend(c.options.UserAgent)
 	}
-	if err := openstack.Authenticate(ctx, provider, c.credentials.auth); err != nil {
+	if err := openstack.Authenticate(ctx, provider, auth); err != nil {
 		return fail(err)
 	}
 	identity, err := identify(provider, c.credentials.endpoint)
@@ -184,17 +194,48 @@ func (c *Cloud) authenticate(ctx context.Context) (*session, error) {
 	return &session{provider, identity, base}, nil
 }
 
-func (c *Cloud) transport() http.RoundTripper {
+func newTransport(credentials Credentials, timeout time.Duration) http.RoundTripper {
 	transport := http.DefaultTransport.(*http.Transport).Clone()
-	transport.TLSClientConfig = c.credentials.tls
+	transport.TLSClientConfig = credentials.tls
+	// HTTP/2 would send all calls over one connection: if that hangs, all of them do, until their deadlines.
+	transport.Protocols = new(http.Protocols)
+	transport.Protocols.SetHTTP1(true)
 	// Workers share one host; two idle connections, the default, would have them connect again and again.
 	transport.MaxIdleConnsPerHost = 64
-	transport.ResponseHeaderTimeout = c.options.Timeout
+	transport.ResponseHeaderTimeout = timeout
 	return transport
 }
 
-// identify reads the project and Neutron's endpoint from the token, which saves the version discovery that a
-// gophercloud service client would ask Neutron for.
+// bounded is a transport whose answers end after so many bytes. gophercloud reads the bodies of log-ins and of refusals
+// whole, however long they are.
+type bounded struct {
+	http.RoundTripper
+	bytes int64
+}
+
+// RoundTrip is that of http.RoundTripper.
+func (b bounded) RoundTrip(r *http.Request) (*http.Response, error) {
+	response, err := b.RoundTripper.RoundTrip(r)
+	if err != nil {
+		return nil, err
+	}
+	body := response.Body
+	response.Body = struct {
+		io.Reader
+		io.Closer
+	}{io.LimitReader(body, b.bytes), body}
+	return response, nil
+}
+
+// CloseIdleConnections is for http.Client, which asks its transport for it.
+func (b bounded) CloseIdleConnections() {
+	if t, ok := b.RoundTripper.(interface{ CloseIdleConnections() }); ok {
+		t.CloseIdleConnections()
+	}
+}
+
+// identify reads the project and Neutron's endpoint from the token, which saves the version discovery that a gophercloud
+// service client would ask Neutron for.
 func identify(provider *gophercloud.ProviderClient, want gophercloud.EndpointOpts) (Identity, error) {
 	result, ok := provider.GetAuthResult().(tokens.CreateResult)
 	if !ok {
@@ -279,7 +320,7 @@ func (r request) send(ctx context.Context, s *session) error {
 		return translate(r.op, r.method, err)
 	}
 	defer response.Body.Close()
-	content, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer))
+	content, err := io.ReadAll(response.Body)
 	if err != nil {
 		return translate(r.op, r.method, err)
 	}

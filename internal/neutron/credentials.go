@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
+	"net/url"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -18,19 +19,36 @@ import (
 	"gopkg.in/yaml.v2"
 )
 
-// Credentials are what it takes to log in to one project of one cloud. Print them with String; the fields hold secrets.
+// Credentials are what it takes to log in to one project of one cloud. However they, or what holds them, are printed,
+// they show no secret. The zero value leads nowhere.
 type Credentials struct {
 	// Name is the cloud's name in clouds.yaml, or "environment".
 	Name string
 
-	auth     gophercloud.AuthOptions
+	// address is that of Keystone, as it may be shown.
+	address string
+	// auth gives the secrets. It is a function because fmt looks through fields and pointers of any structure that it
+	// is handed, where it calls no String, and not into functions.
+	auth     func() gophercloud.AuthOptions
 	endpoint gophercloud.EndpointOpts
 	tls      *tls.Config
 }
 
-// String names the cloud, the user and the address, and no secret.
+func newCredentials(
+	name string, auth gophercloud.AuthOptions, endpoint gophercloud.EndpointOpts, tlsConfig *tls.Config,
+) Credentials {
+	address := "an auth_url that is no URL"
+	if parsed, err := url.Parse(auth.IdentityEndpoint); err == nil {
+		address = parsed.Redacted()
+	}
+	return Credentials{
+		Name: name, address: address, auth: func() gophercloud.AuthOptions { return auth }, endpoint: endpoint, tls: tlsConfig,
+	}
+}
+
+// String names the cloud and the address, and no secret.
 func (c Credentials) String() string {
-	return fmt.Sprintf("cloud %q at %s", c.Name, c.auth.IdentityEndpoint)
+	return fmt.Sprintf("cloud %q at %s", c.Name, c.address)
 }
 
 // GoString is String, so that %#v prints no secret either.
@@ -61,17 +79,49 @@ func LoadCredentials(name string) (Credentials, error) {
 	if err != nil {
 		return Credentials{}, fmt.Errorf("cloud %q: reading %s: %w", name, path, pathCause(err))
 	}
-	// Read the names once before gophercloud reads the rest, for errors that tell the choices.
-	var file struct {
-		Clouds map[string]any `yaml:"clouds"`
-	}
+	// Read it once before gophercloud does, for errors that tell the choices.
+	var file clouds.Clouds
 	if err := yaml.Unmarshal(content, &file); err != nil {
 		return Credentials{}, fmt.Errorf("cloud %q: %s is not a clouds.yaml: %w", name, path, yamlProblem(err))
 	}
-	if _, ok := file.Clouds[name]; !ok {
+	cloud, ok := file.Clouds[name]
+	if !ok {
 		return Credentials{}, fmt.Errorf("cloud %q is not in %s: it has %s", name, path, cloudNames(file.Clouds))
 	}
-	return parse(name, path, content, os.Getenv("OS_REGION_NAME"))
+	if cloud.AuthInfo == nil {
+		// gophercloud does not expect a cloud without auth, and panics.
+		cloud.AuthInfo = &clouds.AuthInfo{}
+		content, err = yaml.Marshal(clouds.Clouds{Clouds: map[string]clouds.Cloud{name: cloud}})
+		if err != nil {
+			return Credentials{}, fmt.Errorf("cloud %q: %s: %w", name, path, yamlProblem(err))
+		}
+	}
+	secure, err := readSecureFile(filepath.Join(filepath.Dir(path), "secure.yaml"))
+	if err != nil {
+		return Credentials{}, fmt.Errorf("cloud %q: %w", name, err)
+	}
+	return parse(name, path, content, secure)
+}
+
+// readSecureFile reads the file beside clouds.yaml that holds its secrets; nil where there is none. It is decoded here
+// once, because gophercloud's error would quote the value that does not fit.
+func readSecureFile(path string) ([]byte, error) {
+	content, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading %s: %w", path, pathCause(err))
+	}
+	var file clouds.Clouds
+	if err := yaml.Unmarshal(content, &file); err != nil {
+		return nil, fmt.Errorf("%s: %w", path, yamlProblem(err))
+	}
+	if len(file.Clouds) == 0 {
+		// gophercloud takes a file without a document for a broken one.
+		return nil, nil
+	}
+	return content, nil
 }
 
 // environmentCloud is the name under which the OS_ variables are read.
@@ -128,17 +178,18 @@ func credentialsFromEnvironment() (Credentials, error) {
 	if err != nil {
 		return Credentials{}, fmt.Errorf("reading the OS_ variables: %w", err)
 	}
-	return parse(environmentCloud, "the OS_ variables", content, os.Getenv("OS_REGION_NAME"))
+	return parse(environmentCloud, "the OS_ variables", content, nil)
 }
 
-func parse(name, source string, content []byte, region string) (Credentials, error) {
+// parse makes credentials of the cloud's entry in content, a clouds.yaml that came from source, and in secure, which is
+// a secure.yaml or nil.
+func parse(name, source string, content, secure []byte) (Credentials, error) {
 	options := []clouds.ParseOption{
-		clouds.WithCloudName(name), clouds.WithCloudsYAML(bytes.NewReader(content)), clouds.WithRegion(region),
+		clouds.WithCloudName(name), clouds.WithCloudsYAML(bytes.NewReader(content)),
+		clouds.WithRegion(os.Getenv("OS_REGION_NAME")),
 	}
-	secure, err := os.Open(filepath.Join(filepath.Dir(source), "secure.yaml"))
-	if err == nil && name != environmentCloud {
-		defer secure.Close()
-		options = append(options, clouds.WithSecureYAML(secure))
+	if secure != nil {
+		options = append(options, clouds.WithSecureYAML(bytes.NewReader(secure)))
 	}
 	auth, endpoint, tlsConfig, err := clouds.Parse(options...)
 	if err != nil {
@@ -148,8 +199,37 @@ func parse(name, source string, content []byte, region string) (Credentials, err
 		return Credentials{}, fmt.Errorf("cloud %q: %s gives no auth_url: add auth.auth_url, the address of Keystone",
 			name, source)
 	}
+	if err := checkAuth(auth); err != nil {
+		return Credentials{}, fmt.Errorf("cloud %q: %s: %w", name, source, err)
+	}
 	auth.AllowReauth = auth.TokenID == ""
-	return Credentials{Name: name, auth: auth, endpoint: endpoint, tls: tlsConfig}, nil
+	return newCredentials(name, auth, endpoint, tlsConfig), nil
+}
+
+// checkAuth refuses what gophercloud would refuse to send to Keystone: it does not pass, and looks like an outage there.
+func checkAuth(auth gophercloud.AuthOptions) error {
+	if auth.TokenID != "" {
+		return nil
+	}
+	var noUserDomain gophercloud.ErrDomainIDOrDomainName
+	var noProjectDomain gophercloud.ErrScopeDomainIDOrDomainName
+	var noPassword gophercloud.ErrMissingPassword
+	scope, err := auth.ToTokenV3ScopeMap()
+	if err == nil {
+		_, err = auth.ToTokenV3CreateMap(scope)
+	}
+	switch {
+	case errors.As(err, &noUserDomain):
+		return errors.New("the user's domain is missing, or given by name and by id: give one of user_domain_name " +
+			"(OS_USER_DOMAIN_NAME) and user_domain_id (OS_USER_DOMAIN_ID)")
+	case errors.As(err, &noProjectDomain):
+		return errors.New("the project's domain is missing, or given by name and by id: give one of " +
+			"project_domain_name (OS_PROJECT_DOMAIN_NAME) and project_domain_id (OS_PROJECT_DOMAIN_ID)")
+	case errors.As(err, &noPassword):
+		return errors.New("the password is missing: give auth.password (OS_PASSWORD), in clouds.yaml or in secure.yaml " +
+			"beside it")
+	}
+	return err
 }
 
 // findCloudsFile looks where OpenStack's clients look. gophercloud would do it too, but passes over a file that it may
@@ -172,7 +252,7 @@ func findCloudsFile() (string, error) {
 		strings.Join(places, ", "))
 }
 
-func cloudNames(known map[string]any) string {
+func cloudNames(known map[string]clouds.Cloud) string {
 	if len(known) == 0 {
 		return "no clouds"
 	}

@@ -1,7 +1,9 @@
 package neutron
 
 import (
+	"cmp"
 	"context"
+	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -12,6 +14,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/gophercloud/gophercloud/v2"
 )
@@ -30,7 +33,7 @@ const (
 	// Invalid is a request that this cloud refuses, whatever the time: nothing helps but another spec, other
 	// credentials or another configuration of the cloud.
 	Invalid
-	// NotFound is a resource that is not there (any more).
+	// NotFound is a resource that is not there (any more), by Neutron's own word.
 	NotFound
 	// Conflict is a resource that somebody else changed since it was read: read again, plan again.
 	Conflict
@@ -160,7 +163,7 @@ func translate(op, method string, err error) *Error {
 	switch {
 	case errors.As(err, &reauth):
 		// The call itself was answered with 401 and not carried out; what counts is why no new token could be had.
-		e := translate(op, http.MethodGet, reauth.ErrReauth)
+		e := translateLogin(op, reauth.ErrReauth)
 		e.Reason = "getting a new token: " + e.Reason
 		return e
 	case errors.As(err, &status):
@@ -175,6 +178,19 @@ func translate(op, method string, err error) *Error {
 	}
 }
 
+// translateLogin makes the package's own error of a log-in that failed. What Keystone, or a proxy in its place, answers
+// to it says nothing of the resource that a call was about: were its 404 a NotFound, a network would pass for deleted.
+func translateLogin(op string, err error) *Error {
+	e := translate(op, http.MethodGet, err)
+	switch {
+	case e.Status == http.StatusUnauthorized, e.Status == http.StatusForbidden:
+		e.Kind = Unauthenticated
+	case e.Kind != Throttled && e.Kind != Invalid:
+		e.Kind = Transient
+	}
+	return e
+}
+
 func translateStatus(op string, write bool, status gophercloud.ErrUnexpectedResponseCode) *Error {
 	e := &Error{Op: op, Status: status.Actual, Wait: retryAfter(status.ResponseHeader)}
 	var body neutronError
@@ -187,7 +203,7 @@ func translateStatus(op string, write bool, status gophercloud.ErrUnexpectedResp
 		}
 	}
 	if e.Reason == "" {
-		e.Reason = strings.ToLower(http.StatusText(status.Actual))
+		e.Reason = strings.ToLower(cmp.Or(http.StatusText(status.Actual), "unexpected answer"))
 	}
 
 	kind, known := kindsByType[e.Type]
@@ -198,7 +214,8 @@ func translateStatus(op string, write bool, status gophercloud.ErrUnexpectedResp
 		e.Kind = Invalid
 	case status.Actual == http.StatusUnauthorized:
 		e.Kind = Unauthenticated
-	case status.Actual == http.StatusNotFound:
+	case status.Actual == http.StatusNotFound && e.Type != "":
+		// Neutron names the type. A proxy that has lost Neutron answers 404 without, and knows of no resource.
 		e.Kind = NotFound
 	case status.Actual == http.StatusPreconditionFailed:
 		e.Kind = Conflict
@@ -207,8 +224,10 @@ func translateStatus(op string, write bool, status gophercloud.ErrUnexpectedResp
 	default:
 		e.Kind = Transient
 	}
-	// A refusal by Neutron itself was not carried out. A 5xx may come from a proxy that lost the answer.
-	e.MaybeDone = write && status.Actual >= http.StatusInternalServerError
+	// A refusal by Neutron itself was not carried out. A 5xx may come from a proxy that lost the answer, and a success
+	// that is not the one which the API promises is a success all the same.
+	e.MaybeDone = write &&
+		(status.Actual >= http.StatusInternalServerError || status.Actual < http.StatusMultipleChoices)
 	return e
 }
 
@@ -216,13 +235,16 @@ func translateStatus(op string, write bool, status gophercloud.ErrUnexpectedResp
 // are about half as long.
 const maxReason = 500
 
-// oneLine makes a sentence of others fit for a condition: no line breaks, no control characters, not too long.
+// oneLine makes a sentence of others fit for a condition: no line breaks, nothing that steers a terminal or the order of
+// writing (Unicode's classes Cc and Cf), not too long.
 func oneLine(text string) string {
-	text = strings.Join(strings.FieldsFunc(text, func(r rune) bool { return r <= ' ' || r == 0x7f }), " ")
+	text = strings.Join(strings.FieldsFunc(text, func(r rune) bool {
+		return unicode.IsSpace(r) || unicode.In(r, unicode.Cc, unicode.Cf)
+	}), " ")
 	if len(text) > maxReason {
 		text = strings.ToValidUTF8(text[:maxReason], "") + "…"
 	}
-	return strings.TrimSuffix(text, ".")
+	return strings.TrimRight(text, ". ")
 }
 
 // retryAfter reads Retry-After in seconds; the date form is not used by OpenStack. Nothing asks for more than an hour.
@@ -231,7 +253,7 @@ func retryAfter(header http.Header) time.Duration {
 	if err != nil || seconds < 0 {
 		return 0
 	}
-	return min(time.Duration(seconds)*time.Second, time.Hour)
+	return time.Duration(min(seconds, 3600)) * time.Second
 }
 
 // neverSent reports whether a request failed before a byte of it could reach the server.
@@ -250,11 +272,16 @@ func connectionReason(err error) string {
 	var op *net.OpError
 	var dns *net.DNSError
 	var request *url.Error
+	var certificate x509.CertificateInvalidError
 	switch {
 	case errors.Is(err, context.Canceled):
 		return "canceled"
 	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &timeout) && timeout.Timeout():
 		return "no answer in time"
+	case errors.As(err, &certificate) && certificate.Reason == x509.Expired && certificate.Cert != nil:
+		// Its own text tells the time of day, and so would be a new one at each attempt.
+		return fmt.Sprintf("the server's certificate has expired or is not valid yet: it is valid from %s to %s",
+			certificate.Cert.NotBefore.UTC().Format(time.RFC3339), certificate.Cert.NotAfter.UTC().Format(time.RFC3339))
 	case errors.As(err, &dns):
 		return "looking up host " + dns.Name + ": " + dns.Err
 	case errors.As(err, &op):
@@ -265,10 +292,16 @@ func connectionReason(err error) string {
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		return "the answer broke off"
 	case errors.As(err, &request):
-		return oneLine(rootCause(request.Err).Error())
+		return unquoted(rootCause(request.Err))
 	default:
-		return oneLine(rootCause(err).Error())
+		return unquoted(rootCause(err))
 	}
+}
+
+// unquoted is an error's text up to what it quotes: net/http quotes the answer that it does not understand.
+func unquoted(err error) string {
+	text, _, _ := strings.Cut(err.Error(), `"`)
+	return strings.TrimRight(oneLine(text), ": ")
 }
 
 func rootCause(err error) error {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"net/http"
 	"slices"
 	"sync"
 	"time"
@@ -396,9 +397,10 @@ func (i *Inventory) countAddresses(ctx context.Context) ([]string, error) {
 		return nil, nil
 	}
 	availabilities, err := i.cloud.listAvailabilities(ctx)
-	switch kind := KindOf(err); {
+	refusal, refused := errors.AsType[*Error](err)
+	switch {
 	case err == nil && len(availabilities) > 0:
-	case err == nil, kind == NotFound, kind == Invalid:
+	case err == nil, refused && (refusal.Kind == Invalid || refusal.Status == http.StatusNotFound):
 		// A tenant is told that there are none; a Neutron without the extension says 404, a policy 403.
 		i.mu.Lock()
 		i.availabilityAgain = time.Now().Add(availabilityPause)

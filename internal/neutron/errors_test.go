@@ -1,0 +1,622 @@
+package neutron
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"math/big"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"github.com/google/go-cmp/cmp"
+
+	"cloudteam.ztgame.com/network-controller/internal/network"
+)
+
+// outcome is what a test holds of an *Error.
+type outcome struct {
+	Kind      Kind
+	Text      string
+	MaybeDone bool
+	Wait      time.Duration
+}
+
+func outcomeOf(t *testing.T, err error) outcome {
+	t.Helper()
+	var e *Error
+	if !errors.As(err, &e) {
+		t.Fatalf("not an *Error: %#v", err)
+	}
+	return outcome{e.Kind, e.Error(), e.MaybeDone, e.Wait}
+}
+
+// call sends one request of the method.
+func call(ctx context.Context, c *Cloud, method string) error {
+	r := request{op: "test call", method: method, path: "networks/1"}
+	if method == http.MethodPost || method == http.MethodPut {
+		r.body = map[string]any{"network": map[string]any{"name": "n"}}
+	}
+	return c.do(ctx, r)
+}
+
+func neutronBody(kind, message string) string {
+	return fmt.Sprintf(`{"NeutronError": {"type": %q, "message": %q, "detail": ""}}`, kind, message)
+}
+
+func TestRefusalsBecomeKinds(t *testing.T) {
+	const html = "<html><body>" + canaryBody + "</body></html>"
+	for name, test := range map[string]struct {
+		method string
+		status int
+		header map[string]string
+		body   string
+		want   outcome
+	}{
+		"a quota that is full waits for capacity": {
+			method: "POST", status: 409, body: neutronBody("OverQuota", "Quota exceeded for resources: ['network']."),
+			want: outcome{Kind: Capacity, Text: "test call: Quota exceeded for resources: ['network'] (OverQuota)"},
+		},
+		"addresses that are used up wait for capacity": {
+			method: "POST", status: 409, body: neutronBody("IpAddressGenerationFailure", "No more IP addresses."),
+			want: outcome{Kind: Capacity, Text: "test call: No more IP addresses (IpAddressGenerationFailure)"},
+		},
+		"segments that are used up wait for capacity": {
+			method: "POST", status: 503, body: neutronBody("NoNetworkAvailable", "None left."),
+			want: outcome{Kind: Capacity, Text: "test call: None left (NoNetworkAvailable)", MaybeDone: true},
+		},
+		"a network that is in use": {
+			method: "DELETE", status: 409, body: neutronBody("NetworkInUse", "In use."),
+			want: outcome{Kind: InUse, Text: "test call: In use (NetworkInUse)"},
+		},
+		"a subnet that is in use": {
+			method: "DELETE", status: 409, body: neutronBody("SubnetInUse", "In use."),
+			want: outcome{Kind: InUse, Text: "test call: In use (SubnetInUse)"},
+		},
+		"a gateway in the pools is the spec's fault": {
+			method: "PUT", status: 409, body: neutronBody("GatewayConflictWithAllocationPools", "Conflict."),
+			want: outcome{Kind: Invalid, Text: "test call: Conflict (GatewayConflictWithAllocationPools)"},
+		},
+		"a revision that moved": {
+			method: "PUT", status: 412, body: neutronBody("RevisionNumberConstraintFailed", "Moved."),
+			want: outcome{Kind: Conflict, Text: "test call: Moved (RevisionNumberConstraintFailed)"},
+		},
+		"a conflict of an unknown type passes": {
+			method: "PUT", status: 409, body: neutronBody("Something", "Else."),
+			want: outcome{Kind: Transient, Text: "test call: Else (Something)"},
+		},
+		"a bad request is the spec's fault": {
+			method: "POST", status: 400, body: neutronBody("InvalidInput", "Bad."),
+			want: outcome{Kind: Invalid, Text: "test call: Bad (InvalidInput)"},
+		},
+		"a forbidden request is the spec's fault": {
+			method: "POST", status: 403, body: neutronBody("PolicyNotAuthorized", "No."),
+			want: outcome{Kind: Invalid, Text: "test call: No (PolicyNotAuthorized)"},
+		},
+		"a resource that is gone": {
+			method: "GET", status: 404, body: neutronBody("NetworkNotFound", "Network 1 could not be found."),
+			want: outcome{Kind: NotFound, Text: "test call: Network 1 could not be found (NetworkNotFound)"},
+		},
+		"a server error with Neutron's words may have been carried out": {
+			method: "POST", status: 500, body: neutronBody("HTTPInternalServerError", "Request Failed."),
+			want: outcome{
+				Kind: Transient, Text: "test call: Request Failed (HTTPInternalServerError)", MaybeDone: true,
+			},
+		},
+		"a server error of a read changes nothing": {
+			method: "GET", status: 500, body: html,
+			want: outcome{Kind: Transient, Text: "test call: internal server error (HTTP 500)"},
+		},
+		"a proxy's page is not quoted": {
+			method: "PUT", status: 502, body: html,
+			want: outcome{Kind: Transient, Text: "test call: bad gateway (HTTP 502)", MaybeDone: true},
+		},
+		"a gateway's timeout of a delete may have been carried out": {
+			method: "DELETE", status: 504,
+			want: outcome{Kind: Transient, Text: "test call: gateway timeout (HTTP 504)", MaybeDone: true},
+		},
+		"too many requests wait as long as is asked": {
+			method: "POST", status: 429, header: map[string]string{"Retry-After": "17"},
+			want: outcome{Kind: Throttled, Text: "test call: too many requests (HTTP 429)", Wait: 17 * time.Second},
+		},
+		"too large is a throttle where it asks to wait": {
+			method: "POST", status: 413, header: map[string]string{"Retry-After": "3"},
+			want: outcome{Kind: Throttled, Text: "test call: request entity too large (HTTP 413)", Wait: 3 * time.Second},
+		},
+		"too large is none where it does not": {
+			method: "POST", status: 413,
+			want: outcome{Kind: Transient, Text: "test call: request entity too large (HTTP 413)"},
+		},
+		"unavailable may ask to wait, too": {
+			method: "GET", status: 503, header: map[string]string{"Retry-After": "5"},
+			want: outcome{Kind: Transient, Text: "test call: service unavailable (HTTP 503)", Wait: 5 * time.Second},
+		},
+		"a wait of a day is an hour": {
+			method: "GET", status: 429, header: map[string]string{"Retry-After": "86400"},
+			want: outcome{Kind: Throttled, Text: "test call: too many requests (HTTP 429)", Wait: time.Hour},
+		},
+		"a negative wait is none": {
+			method: "GET", status: 429, header: map[string]string{"Retry-After": "-5"},
+			want: outcome{Kind: Throttled, Text: "test call: too many requests (HTTP 429)"},
+		},
+		"a wait that is no number is none": {
+			method: "GET", status: 429, header: map[string]string{"Retry-After": "soon"},
+			want: outcome{Kind: Throttled, Text: "test call: too many requests (HTTP 429)"},
+		},
+		"Keystone's form is read": {
+			method: "GET", status: 403, body: `{"error": {"code": 403, "title": "Forbidden", "message": "Not you."}}`,
+			want: outcome{Kind: Invalid, Text: "test call: Not you (HTTP 403)"},
+		},
+		"an error that is a string is not quoted": {
+			method: "POST", status: 400, body: `{"NeutronError": "` + canaryBody + `"}`,
+			want: outcome{Kind: Invalid, Text: "test call: bad request (HTTP 400)"},
+		},
+		"a body that breaks off is not quoted": {
+			method: "POST", status: 409, body: `{"NeutronError": {"type": "OverQuota", "message": "` + canaryBody,
+			want: outcome{Kind: Transient, Text: "test call: conflict (HTTP 409)"},
+		},
+		"a null is no message": {
+			method: "POST", status: 409, body: `{"NeutronError": null}`,
+			want: outcome{Kind: Transient, Text: "test call: conflict (HTTP 409)"},
+		},
+		"line breaks and control characters are taken out": {
+			method: "POST", status: 400,
+			body: `{"NeutronError": {"type": "Bad\r\nType", "message": "a\r\n\tb\u0000\u001b[31mc\u007f"}}`,
+			want: outcome{Kind: Invalid, Text: "test call: a b [31mc (Bad Type)"},
+		},
+		"a method that is not allowed is not understood": {
+			method: "PUT", status: 405, want: outcome{Kind: Transient, Text: "test call: method not allowed (HTTP 405)"},
+		},
+		"a redirect is not followed": {
+			method: "GET", status: 302, header: map[string]string{"Location": "/elsewhere"},
+			want: outcome{Kind: Transient, Text: "test call: found (HTTP 302)"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFakeCloud(t, func(w http.ResponseWriter, _ *http.Request) {
+				for key, value := range test.header {
+					w.Header().Set(key, value)
+				}
+				answer(w, test.status, test.body)
+			})
+			err := call(t.Context(), f.cloud(Options{}), test.method)
+			if diff := cmp.Diff(test.want, outcomeOf(t, err)); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestLongSentenceIsCutBetweenCharacters(t *testing.T) {
+	f := newFakeCloud(t, func(w http.ResponseWriter, _ *http.Request) {
+		refuse(w, http.StatusBadRequest, "InvalidInput", "x"+strings.Repeat("é", 1<<20))
+	})
+	err := call(t.Context(), f.cloud(Options{}), http.MethodPost)
+	if err == nil || len(err.Error()) > maxReason+100 {
+		t.Fatalf("%d bytes of error", len(err.Error()))
+	}
+	if !utf8.ValidString(err.Error()) {
+		t.Errorf("a character was cut in two: %q", err)
+	}
+}
+
+// breakConnection cuts the connection of a request without an answer.
+func breakConnection(t testing.TB, w http.ResponseWriter, reset bool) {
+	conn, _, err := w.(http.Hijacker).Hijack()
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	if tcp, ok := conn.(*net.TCPConn); ok && reset {
+		if err := tcp.SetLinger(0); err != nil {
+			t.Error(err)
+		}
+	}
+	_ = conn.Close()
+}
+
+func TestLostConnectionsLeaveWritesOpen(t *testing.T) {
+	for name, test := range map[string]struct {
+		handle  func(t testing.TB, w http.ResponseWriter, r *http.Request)
+		timeout time.Duration
+		// texts are the reasons that it may have.
+		texts []string
+	}{
+		"the connection is reset after the request was read": {
+			handle: func(t testing.TB, w http.ResponseWriter, r *http.Request) {
+				_, _ = io.ReadAll(r.Body)
+				breakConnection(t, w, true)
+			},
+			texts: []string{"test call: connection lost: connection reset by peer"},
+		},
+		"the connection is closed without an answer": {
+			handle: func(t testing.TB, w http.ResponseWriter, r *http.Request) {
+				_, _ = io.ReadAll(r.Body)
+				breakConnection(t, w, false)
+			},
+			texts: []string{"test call: the answer broke off"},
+		},
+		"the answer breaks off": {
+			handle: func(_ testing.TB, w http.ResponseWriter, r *http.Request) {
+				w.Header().Set("Content-Length", "1000")
+				w.WriteHeader(okCodes[r.Method][0])
+				_, _ = w.Write([]byte(`{"net`))
+			},
+			texts: []string{"test call: the answer broke off"},
+		},
+		"there is no answer in time": {
+			handle: func(_ testing.TB, _ http.ResponseWriter, r *http.Request) {
+				_, _ = io.ReadAll(r.Body) // the server watches for the client's leaving once the body is read
+				<-r.Context().Done()
+			},
+			timeout: 200 * time.Millisecond,
+			texts:   []string{"test call: no answer in time"},
+		},
+	} {
+		for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodDelete} {
+			if method == http.MethodDelete && name == "the answer breaks off" {
+				continue // 204 has no body that could break off
+			}
+			t.Run(name+"/"+method, func(t *testing.T) {
+				f := newFakeCloud(t, func(w http.ResponseWriter, r *http.Request) { test.handle(t, w, r) })
+				c := f.cloud(Options{Timeout: test.timeout})
+				for range 3 {
+					got := outcomeOf(t, call(t.Context(), c, method))
+					want := outcome{Kind: Transient, Text: got.Text, MaybeDone: method != http.MethodGet}
+					if diff := cmp.Diff(want, got); diff != "" {
+						t.Errorf("(-want +got):\n%s", diff)
+					}
+					if !strings.Contains(strings.Join(test.texts, "\n"), got.Text) {
+						t.Errorf("text is %q, want one of %q", got.Text, test.texts)
+					}
+				}
+			})
+		}
+	}
+}
+
+func TestWhatWasNeverSentWasNotDone(t *testing.T) {
+	closed, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := closed.Addr().String()
+	if err := closed.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for name, test := range map[string]struct{ base, text string }{
+		"nobody listens": {
+			"http://" + address + "/v2.0/", "test call: connecting to " + address + ": connection refused",
+		},
+		"the name is not known": {"http://neutron.invalid/v2.0/", "test call: looking up host neutron.invalid: "},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFakeCloud(t, nil)
+			c := f.cloud(Options{})
+			if _, err := c.Identity(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			c.session.base = test.base
+			var texts []string
+			for range 2 {
+				got := outcomeOf(t, call(t.Context(), c, http.MethodPost))
+				if got.MaybeDone || got.Kind != Transient || !strings.HasPrefix(got.Text, test.text) {
+					t.Errorf("got %+v, want a transient error that was not carried out: %s", got, test.text)
+				}
+				texts = append(texts, got.Text)
+			}
+			if texts[0] != texts[1] {
+				t.Errorf("the text differs from one attempt to the next: %q", texts)
+			}
+		})
+	}
+}
+
+func TestCallEndsWithItsContext(t *testing.T) {
+	f := newFakeCloud(t, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
+	c := f.cloud(Options{})
+	if _, err := c.Identity(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	time.AfterFunc(50*time.Millisecond, cancel)
+	err := call(ctx, c, http.MethodGet)
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("the error is not context.Canceled: %v", err)
+	}
+	if got := outcomeOf(t, err); got.Text != "test call: canceled" {
+		t.Errorf("text is %q", got.Text)
+	}
+}
+
+func TestErrorsHoldNoSecrets(t *testing.T) {
+	for name, handle := range map[string]http.HandlerFunc{
+		"a page that repeats the request's headers": func(w http.ResponseWriter, r *http.Request) {
+			answer(w, http.StatusBadGateway, "<html>"+r.Header.Get("X-Auth-Token")+canaryBody)
+		},
+		"an answer of the wrong type": func(w http.ResponseWriter, r *http.Request) {
+			answer(w, okCodes[r.Method][0], `{"network": "`+canaryBody+`"}`)
+		},
+		"an answer that is no JSON": func(w http.ResponseWriter, r *http.Request) {
+			answer(w, okCodes[r.Method][0], canaryBody)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFakeCloud(t, handle)
+			c := f.cloud(Options{})
+			_, err := c.getNetwork(t.Context(), "1")
+			checkNoSecrets(t, err)
+		})
+	}
+}
+
+func checkNoSecrets(t *testing.T, err error) {
+	t.Helper()
+	if err == nil {
+		t.Fatal("no error")
+	}
+	for _, canary := range []string{canaryPassword, canaryToken, canaryBody} {
+		for _, format := range []string{"%v", "%+v", "%#v"} {
+			if text := fmt.Sprintf(format, err); strings.Contains(text, canary) {
+				t.Errorf("%s shows %s: %s", format, canary, text)
+			}
+		}
+	}
+}
+
+func TestWhatIsNoErrorOfOursIsTransient(t *testing.T) {
+	for name, err := range map[string]error{"nil": nil, "another": errors.New("x"), "a context's": context.Canceled} {
+		if KindOf(err) != Transient || IsNotFound(err) || IsConflict(err) || MaybeDone(err) {
+			t.Errorf("%s is %v", name, KindOf(err))
+		}
+	}
+	wrapped := fmt.Errorf("around: %w", &Error{Kind: NotFound, MaybeDone: true})
+	if KindOf(wrapped) != NotFound || !IsNotFound(wrapped) || !MaybeDone(wrapped) {
+		t.Error("an error of ours is not found in another")
+	}
+}
+
+func TestKeystonesRefusalIsNeverTakenForNeutrons(t *testing.T) {
+	// Every status that Neutron would mean something by, from whatever stands in Keystone's place.
+	for _, status := range []int{400, 401, 403, 404, 409, 412, 413, 429, 500, 502, 503} {
+		for _, body := range []string{
+			"<html>default backend</html>", `{"error": {"message": "Could not find it."}}`,
+			neutronBody("NetworkNotFound", "Network could not be found."),
+		} {
+			f := newFakeCloud(t, func(w http.ResponseWriter, _ *http.Request) { answer(w, http.StatusNoContent, "") })
+			login := f.cloud(Options{})
+			c := f.cloud(Options{})
+			if _, err := c.Identity(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			f.revoke()
+			f.set(func() { f.keystone = func(w http.ResponseWriter, _ *http.Request) { answer(w, status, body) } })
+
+			_, loginErr := login.Identity(t.Context())
+			deleteErr := c.remove(t.Context(), network.Step{Action: network.DeleteNetwork, ID: "net-1"})
+			for what, err := range map[string]error{"logging in": loginErr, "deleting with an old token": deleteErr} {
+				if err == nil {
+					t.Errorf("%s: Keystone's %d passed for success (%s)", what, status, body)
+					continue
+				}
+				want := map[int]Kind{400: Invalid, 401: Unauthenticated, 403: Unauthenticated, 429: Throttled}[status]
+				if got := outcomeOf(t, err); got.Kind != want || got.MaybeDone {
+					t.Errorf("%s: Keystone's %d gives %v (may be done: %t), want %v and not done: %v",
+						what, status, got.Kind, got.MaybeDone, want, err)
+				}
+			}
+		}
+	}
+}
+
+func TestNotFoundByAnotherThanNeutronIsNoAbsence(t *testing.T) {
+	// A proxy that lost its backends answers 404, too. A network must not pass for deleted for it.
+	for _, body := range []string{"", "default backend - 404", "<html>Not Found</html>", "{}", `{"NeutronError": {}}`} {
+		f := newFakeCloud(t, func(w http.ResponseWriter, _ *http.Request) { answer(w, http.StatusNotFound, body) })
+		c := f.cloud(Options{})
+		_, err := c.getNetwork(t.Context(), "net-1")
+		if IsNotFound(err) || KindOf(err) != Transient {
+			t.Errorf("a read that is answered with 404 and %q is %v", body, KindOf(err))
+		}
+		err = c.remove(t.Context(), network.Step{Action: network.DeleteNetwork, ID: "net-1"})
+		if err == nil || IsNotFound(err) {
+			t.Errorf("a delete that is answered with 404 and %q passes for done: %v", body, err)
+		}
+	}
+}
+
+func TestSuccessOfAnotherKindMayHaveBeenCarriedOut(t *testing.T) {
+	for _, test := range []struct {
+		method string
+		status int
+	}{{"POST", 200}, {"POST", 202}, {"POST", 204}, {"PUT", 201}, {"PUT", 202}, {"DELETE", 200}, {"DELETE", 202}} {
+		f := newFakeCloud(t, func(w http.ResponseWriter, _ *http.Request) { answer(w, test.status, "") })
+		got := outcomeOf(t, call(t.Context(), f.cloud(Options{}), test.method))
+		if got.Kind != Transient || !got.MaybeDone {
+			t.Errorf("%s answered with %d: %+v, want a transient error that may have been carried out",
+				test.method, test.status, got)
+		}
+	}
+}
+
+func TestHugeRetryAfterIsAnHour(t *testing.T) {
+	for _, seconds := range []string{"3601", "9223372036", "9223372037", "9223372036854775807"} {
+		if got := retryAfter(http.Header{"Retry-After": {seconds}}); got != time.Hour {
+			t.Errorf("Retry-After: %s gives %v, want an hour", seconds, got)
+		}
+	}
+}
+
+func TestStatusWithoutANameHasAReason(t *testing.T) {
+	f := newFakeCloud(t, func(w http.ResponseWriter, _ *http.Request) { answer(w, 499, "") })
+	got := outcomeOf(t, call(t.Context(), f.cloud(Options{}), http.MethodGet))
+	if want := "test call: unexpected answer (HTTP 499)"; got.Text != want {
+		t.Errorf("text is %q, want %q", got.Text, want)
+	}
+}
+
+func TestSentenceOfOthersIsOnePrintableLine(t *testing.T) {
+	for in, want := range map[string]string{
+		"a\u0085b\u2028c\u2029d": "a b c d",
+		"a\u009b31mb":            "a 31mb",
+		"gnp\u202e.exe":          "gnp .exe",
+		"zero\u200bwidth":        "zero width",
+		" . ":                    "",
+		"naïve Größe 網路":         "naïve Größe 網路",
+	} {
+		if got := oneLine(in); got != want {
+			t.Errorf("%q becomes %q, want %q", in, got, want)
+		}
+	}
+}
+
+func TestAnswerThatIsNoHTTPIsNotQuoted(t *testing.T) {
+	for name, raw := range map[string]string{
+		"another protocol":    canaryBody + " 2.0\r\n\r\n",
+		"no status":           "HTTP/1.1 " + canaryBody + "\r\n\r\n",
+		"a header of no form": "HTTP/1.1 200 OK\r\n" + canaryBody + "\r\n\r\n",
+		"a length of no form": "HTTP/1.1 200 OK\r\nContent-Length: " + canaryBody + "\r\n\r\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFakeCloud(t, func(w http.ResponseWriter, _ *http.Request) {
+				conn, _, err := w.(http.Hijacker).Hijack()
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				_, _ = io.WriteString(conn, raw)
+				_ = conn.Close()
+			})
+			checkNoSecrets(t, call(t.Context(), f.cloud(Options{}), http.MethodGet))
+		})
+	}
+}
+
+// selfSigned makes a certificate for 127.0.0.1 that is valid for the given time.
+func selfSigned(t *testing.T, notBefore, notAfter time.Time) (tls.Certificate, *x509.CertPool) {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), NotBefore: notBefore, NotAfter: notAfter, IPAddresses: []net.IP{{127, 0, 0, 1}},
+		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	parsed, err := x509.ParseCertificate(der)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pool := x509.NewCertPool()
+	pool.AddCert(parsed)
+	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, pool
+}
+
+func TestExpiredCertificateGivesOneTextAtAllTimes(t *testing.T) {
+	day := 24 * time.Hour
+	noon := time.Date(2020, 5, 6, 12, 0, 0, 0, time.UTC)
+	certificate, pool := selfSigned(t, noon.Add(-day), noon)
+	server := httptest.NewUnstartedServer(http.NotFoundHandler())
+	server.TLS = &tls.Config{Certificates: []tls.Certificate{certificate}}
+	server.Config.ErrorLog = log.New(io.Discard, "", 0)
+	server.StartTLS()
+	t.Cleanup(server.Close)
+
+	var texts []string
+	for _, now := range []time.Time{noon.Add(day), noon.Add(2 * day)} {
+		credentials := passwordCredentials(server.URL+"/v3", canaryPassword)
+		credentials.tls = &tls.Config{RootCAs: pool, Time: func() time.Time { return now }}
+		c := NewCloud(credentials, Options{})
+		_, err := c.Identity(t.Context())
+		texts = append(texts, outcomeOf(t, err).Text)
+	}
+	if texts[0] != texts[1] {
+		t.Errorf("the text differs from one time to the next:\n%s\n%s", texts[0], texts[1])
+	}
+	if !strings.Contains(texts[0], "expired") || !strings.Contains(texts[0], "2020-05-06T12:00:00Z") {
+		t.Errorf("the text does not say when the certificate expired: %s", texts[0])
+	}
+}
+
+func TestCallsDoNotShareOneConnection(t *testing.T) {
+	// A connection of HTTP/2 carries all calls: once it hangs, they all do, and the texts of its errors number streams.
+	var protocol atomic.Value
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		protocol.Store(r.Proto)
+		http.NotFound(w, r)
+	}))
+	server.EnableHTTP2 = true
+	server.StartTLS()
+	t.Cleanup(server.Close)
+	credentials := passwordCredentials(server.URL+"/v3", canaryPassword)
+	credentials.tls = server.Client().Transport.(*http.Transport).TLSClientConfig.Clone()
+	credentials.tls.NextProtos = nil
+	if _, err := NewCloud(credentials, Options{}).Identity(t.Context()); err == nil {
+		t.Fatal("a log-in with 404 passed")
+	}
+	if got := protocol.Load(); got != "HTTP/1.1" {
+		t.Errorf("the call came by %v", got)
+	}
+}
+
+// endless answers with the status and a body that has no end. It counts the bytes that the client took.
+func endless(w http.ResponseWriter, status int, taken *atomic.Int64) {
+	w.WriteHeader(status)
+	chunk := []byte(strings.Repeat(" ", 1<<20))
+	for {
+		n, err := w.Write(chunk)
+		taken.Add(int64(n))
+		if err != nil {
+			return
+		}
+	}
+}
+
+func TestAnswerWithoutEndIsCutOff(t *testing.T) {
+	const most = 1 << 20
+	// Sockets and buffers hold some of what is not read.
+	const taken = most + 32<<20
+	for name, test := range map[string]struct{ login, call int }{
+		"a success": {call: http.StatusOK},
+		"a refusal": {call: http.StatusInternalServerError},
+		"a log-in":  {login: http.StatusCreated},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var bytes atomic.Int64
+			f := newFakeCloud(t, func(w http.ResponseWriter, _ *http.Request) { endless(w, test.call, &bytes) })
+			if test.login != 0 {
+				f.keystone = func(w http.ResponseWriter, _ *http.Request) { endless(w, test.login, &bytes) }
+			}
+			c := f.cloud(Options{})
+			limited := c.transport.(bounded)
+			if limited.bytes != maxAnswer {
+				t.Errorf("answers are bounded by %d bytes, want %d", limited.bytes, maxAnswer)
+			}
+			limited.bytes = most
+			c.transport = limited
+			_, err := c.getNetwork(t.Context(), "net-1")
+			if got := outcomeOf(t, err); strings.Contains(got.Text, "no answer in time") {
+				t.Errorf("the answer was read until the time was up: %s", got.Text)
+			}
+			if bytes.Load() > taken {
+				t.Errorf("%d bytes were taken", bytes.Load())
+			}
+		})
+	}
+}

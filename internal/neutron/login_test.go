@@ -1,0 +1,303 @@
+package neutron
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/gophercloud/gophercloud/v2"
+)
+
+// noContent is a Neutron that answers any call as it does a deletion.
+func noContent(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }
+
+func TestFailedLogInSaysWhy(t *testing.T) {
+	for name, test := range map[string]struct {
+		prepare  func(f *fakeCloud)
+		password string
+		path     string
+		region   string
+		kind     Kind
+		mention  []string
+	}{
+		"a wrong password": {
+			password: "wrong", kind: Unauthenticated,
+			mention: []string{"The request you have made requires authentication", "HTTP 401", "check auth_url, user, password"},
+		},
+		"an address that is not Keystone's": {path: "/elsewhere/v3", mention: []string{"HTTP 404", "check auth_url"}},
+		"a token without a project": {
+			prepare: func(f *fakeCloud) { f.unscoped = true }, kind: Invalid, mention: []string{"project_name"},
+		},
+		"a catalog without Neutron": {
+			prepare: func(f *fakeCloud) { f.endpoints = []endpoint{} }, kind: Invalid,
+			mention: []string{"no network service", "public"},
+		},
+		"a region that is not there": {
+			region: "nowhere", kind: Invalid, mention: []string{`region "nowhere"`, "region_name"},
+		},
+		"a redirect": {
+			prepare: func(f *fakeCloud) {
+				f.keystone = func(w http.ResponseWriter, r *http.Request) {
+					http.Redirect(w, r, "/v3/elsewhere", http.StatusTemporaryRedirect)
+				}
+			},
+			mention: []string{"HTTP 307"},
+		},
+		"an answer that is no token": {
+			prepare: func(f *fakeCloud) {
+				f.keystone = func(w http.ResponseWriter, _ *http.Request) { answer(w, http.StatusCreated, canaryBody) }
+			},
+		},
+		"a token without an id": {
+			prepare: func(f *fakeCloud) {
+				f.keystone = func(w http.ResponseWriter, _ *http.Request) { answer(w, http.StatusCreated, "{}") }
+			},
+			kind: Invalid, mention: []string{"project_name"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFakeCloud(t, noContent)
+			if test.prepare != nil {
+				test.prepare(f)
+			}
+			path, password := "/v3", canaryPassword
+			if test.path != "" {
+				path = test.path
+			}
+			if test.password != "" {
+				password = test.password
+			}
+			credentials := passwordCredentials(f.URL+path, password)
+			credentials.endpoint.Region = test.region
+			c := NewCloud(credentials, Options{})
+			_, err := c.Identity(t.Context())
+			checkNoSecrets(t, err)
+			got := outcomeOf(t, err)
+			if got.Kind != test.kind || got.MaybeDone {
+				t.Errorf("it is %v (may be done: %t), want %v: %v", got.Kind, got.MaybeDone, test.kind, err)
+			}
+			for _, part := range append(test.mention, `log in to cloud "test"`) {
+				if !strings.Contains(err.Error(), part) {
+					t.Errorf("the error does not mention %q: %v", part, err)
+				}
+			}
+		})
+	}
+}
+
+func TestKeystoneV2IsRefusedInWords(t *testing.T) {
+	mux := http.NewServeMux()
+	server := httptest.NewServer(mux)
+	t.Cleanup(server.Close)
+	mux.HandleFunc("/{$}", func(w http.ResponseWriter, _ *http.Request) {
+		answer(w, http.StatusMultipleChoices, fmt.Sprintf(`{"versions": {"values": [{"id": "v2.0", "status": "stable",
+			"links": [{"rel": "self", "href": "%s/v2.0/"}]}]}}`, server.URL))
+	})
+	mux.HandleFunc("/v2.0/tokens", func(w http.ResponseWriter, _ *http.Request) {
+		answer(w, http.StatusOK, `{"access": {"token": {"id": "`+canaryToken+`", "expires": "2099-01-01T00:00:00Z"},
+			"serviceCatalog": []}}`)
+	})
+	credentials := newCredentials("test", gophercloud.AuthOptions{
+		IdentityEndpoint: server.URL, Username: "u", Password: canaryPassword, TenantName: "t",
+	}, gophercloud.EndpointOpts{}, nil)
+	_, err := NewCloud(credentials, Options{}).Identity(t.Context())
+	checkNoSecrets(t, err)
+	if KindOf(err) != Invalid || !strings.Contains(err.Error(), "/v3") {
+		t.Errorf("the error does not say that v3 is needed: %v", err)
+	}
+}
+
+func TestEndpointIsTheOneThatIsAskedFor(t *testing.T) {
+	all := []endpoint{
+		{Interface: "admin", Region: "one", RegionID: "one", URL: "http://admin.one.invalid:9696"},
+		{Interface: "internal", Region: "one", RegionID: "one", URL: "http://internal.one.invalid:9696"},
+		{Interface: "public", Region: "one", RegionID: "one", URL: "http://public.one.invalid:9696"},
+		{Interface: "public", Region: "two", RegionID: "two", URL: "http://public.two.invalid/networking/"},
+		{Interface: "internal", Region: "two", RegionID: "two", URL: "http://internal.two.invalid/v2.0"},
+	}
+	for name, test := range map[string]struct {
+		region string
+		iface  gophercloud.Availability
+		want   Identity
+	}{
+		"public is the default":  {region: "one", want: Identity{"http://public.one.invalid:9696/", "one", "project-1"}},
+		"a region picks its own": {region: "two", want: Identity{"http://public.two.invalid/networking/", "two", "project-1"}},
+		"an interface picks its own": {
+			region: "two", iface: gophercloud.AvailabilityInternal,
+			want: Identity{"http://internal.two.invalid/v2.0/", "two", "project-1"},
+		},
+		"an interface that is in one region alone needs no region": {
+			iface: gophercloud.AvailabilityAdmin, want: Identity{"http://admin.one.invalid:9696/", "one", "project-1"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFakeCloud(t, noContent)
+			f.endpoints = all
+			credentials := f.credentials()
+			credentials.endpoint = gophercloud.EndpointOpts{Region: test.region, Availability: test.iface}
+			got, err := NewCloud(credentials, Options{}).Identity(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(test.want, got); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestVersionIsInThePathOnce(t *testing.T) {
+	for _, suffix := range []string{"", "/", "/v2.0", "/v2.0/", "/networking", "/networking/v2.0/"} {
+		t.Run("endpoint with "+suffix, func(t *testing.T) {
+			var path atomic.Value
+			f := newFakeCloud(t, func(w http.ResponseWriter, r *http.Request) {
+				path.Store(r.URL.Path)
+				noContent(w, r)
+			})
+			f.endpoints = []endpoint{{Interface: "public", Region: "one", RegionID: "one", URL: f.URL + suffix}}
+			if err := call(t.Context(), f.cloud(Options{}), http.MethodDelete); err != nil {
+				t.Fatal(err)
+			}
+			want := strings.TrimSuffix(strings.TrimSuffix(suffix, "/"), "/v2.0") + "/v2.0/networks/1"
+			if diff := cmp.Diff(want, path.Load()); diff != "" {
+				t.Errorf("path (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestRedirectDoesNotCarryTheTokenAway(t *testing.T) {
+	var reached atomic.Int64
+	elsewhere := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { reached.Add(1) }))
+	t.Cleanup(elsewhere.Close)
+	for _, status := range []int{301, 302, 303, 307, 308} {
+		f := newFakeCloud(t, func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, elsewhere.URL+"/v2.0/networks/1", status)
+		})
+		c := f.cloud(Options{})
+		for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodDelete} {
+			if err := call(t.Context(), c, method); err == nil || MaybeDone(err) {
+				t.Errorf("%s answered with %d: %v", method, status, err)
+			}
+		}
+	}
+	if reached.Load() != 0 {
+		t.Errorf("%d calls went to where they were redirected", reached.Load())
+	}
+}
+
+func TestManyFirstUsersLogInOnce(t *testing.T) {
+	f := newFakeCloud(t, noContent)
+	c := f.cloud(Options{})
+	var group sync.WaitGroup
+	for range 32 {
+		group.Go(func() {
+			if err := call(t.Context(), c, http.MethodDelete); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	group.Wait()
+	if got := f.logins.Load(); got != 1 {
+		t.Errorf("%d log-ins, want 1", got)
+	}
+}
+
+func TestOldTokenIsRenewedOnceAndTheCallRepeatedOnce(t *testing.T) {
+	var served atomic.Int64
+	f := newFakeCloud(t, func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		if r.Method == http.MethodPost && len(body) == 0 {
+			t.Error("the call was repeated without its body")
+		}
+		served.Add(1)
+		answer(w, okCodes[r.Method][0], "{}")
+	})
+	c := f.cloud(Options{})
+	if _, err := c.Identity(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	f.revoke()
+	var group sync.WaitGroup
+	for range 16 {
+		group.Go(func() {
+			if err := call(t.Context(), c, http.MethodPost); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	group.Wait()
+	if f.logins.Load() != 2 || served.Load() != 16 {
+		t.Errorf("%d log-ins and %d calls were served, want 2 and 16", f.logins.Load(), served.Load())
+	}
+}
+
+func TestFreshTokenThatIsRefusedEndsThere(t *testing.T) {
+	var calls atomic.Int64
+	f := newFakeCloud(t, func(w http.ResponseWriter, _ *http.Request) {
+		calls.Add(1)
+		answer(w, http.StatusUnauthorized, "")
+	})
+	got := outcomeOf(t, call(t.Context(), f.cloud(Options{}), http.MethodPost))
+	want := outcome{Kind: Unauthenticated, Text: "test call: unauthorized (HTTP 401)"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if calls.Load() != 2 || f.logins.Load() != 2 {
+		t.Errorf("%d calls and %d log-ins, want 2 and 2", calls.Load(), f.logins.Load())
+	}
+}
+
+func TestCallThatBreaksAfterARenewalMayBeDone(t *testing.T) {
+	f := newFakeCloud(t, func(w http.ResponseWriter, _ *http.Request) { answer(w, http.StatusBadGateway, "") })
+	c := f.cloud(Options{})
+	if _, err := c.Identity(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	f.revoke()
+	got := outcomeOf(t, call(t.Context(), c, http.MethodPost))
+	want := outcome{Kind: Transient, Text: "test call: bad gateway (HTTP 502)", MaybeDone: true}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestChangedPasswordIsARefusalOfCredentials(t *testing.T) {
+	f := newFakeCloud(t, noContent)
+	c := f.cloud(Options{})
+	if _, err := c.Identity(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	f.revoke()
+	f.set(func() {
+		f.keystone = func(w http.ResponseWriter, _ *http.Request) {
+			answer(w, http.StatusUnauthorized, `{"error": {"message": "The request you have made requires authentication."}}`)
+		}
+	})
+	err := call(t.Context(), c, http.MethodPost)
+	checkNoSecrets(t, err)
+	if got := outcomeOf(t, err); got.Kind != Unauthenticated || got.MaybeDone {
+		t.Errorf("it is %+v", got)
+	}
+}
+
+func TestCallsAreCounted(t *testing.T) {
+	var mu sync.Mutex
+	var seen []string
+	f := newFakeCloud(t, func(w http.ResponseWriter, _ *http.Request) { answer(w, http.StatusConflict, "") })
+	c := f.cloud(Options{Called: func(call Call) {
+		mu.Lock()
+		defer mu.Unlock()
+		seen = append(seen, fmt.Sprintf("%s: %t", call.Op, call.Err == nil))
+	}})
+	_ = call(t.Context(), c, http.MethodDelete)
+	if diff := cmp.Diff([]string{"log in: true", "test call: false"}, seen); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
