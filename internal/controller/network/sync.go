@@ -301,6 +301,7 @@ func (c *Controller) release(ctx context.Context, obj *cloudteamv1.Network) (o o
 			// Somebody took the marker off. It is not ours to delete any more.
 			c.recorder.Eventf(obj, corev1.EventTypeNormal, cloudteamv1.EventRetained,
 				"Left network %s in Neutron: it no longer bears its owner's marker", foreign.networkID)
+			o.err = nil
 			return o
 		}
 		if err != nil {
@@ -332,6 +333,7 @@ func (c *Controller) release(ctx context.Context, obj *cloudteamv1.Network) (o o
 		switch {
 		case err == nil && retain:
 			// What bears no marker is not looked for again by its id.
+			o.err = nil
 			return o
 		case err == nil:
 		case neutron.IsConflict(err), neutron.IsNotFound(err):

@@ -1134,6 +1134,34 @@ func TestANetworkInUseKeepsItsObject(t *testing.T) {
 	}, example())
 }
 
+func TestRetainTakesTheMarkersOffInOneSync(t *testing.T) {
+	obj := example()
+	obj.Spec.DeletionPolicy = cloudteamv1.DeletionPolicyRetain
+	obj.Spec.Description = "keep me"
+	inWorld(t, func(t *testing.T, w *world) {
+		w.mustSync()
+		w.api.remove(t, exampleKey)
+		w.diary.take()
+		w.events.take()
+		w.mustSync()
+		lines := w.diary.take()
+		if n := count(lines, "apply delete"); n != 0 {
+			t.Errorf("%d deletions under Retain", n)
+		}
+		if n := count(lines, "write status"); n != 0 {
+			t.Errorf("%d writes of a status that nobody needs: %q", n, lines)
+		}
+		if w.api.exists(exampleKey) {
+			t.Error("the object stays")
+		}
+		wantEvents(t, w, "Normal Retained")
+		all := w.cloud.has()
+		if len(all) != 1 || all[0].Description != "keep me" || all[0].Subnets[0].Description != "" {
+			t.Errorf("Neutron has %+v, want the network and its subnet without markers", all)
+		}
+	}, obj)
+}
+
 func TestARetainThatWasCutOffIsTakenUpAgain(t *testing.T) {
 	obj := example()
 	obj.Spec.DeletionPolicy = cloudteamv1.DeletionPolicyRetain
@@ -1148,6 +1176,19 @@ func TestARetainThatWasCutOffIsTakenUpAgain(t *testing.T) {
 			t.Errorf("object exists: %t; Neutron has %+v", w.api.exists(exampleKey), all)
 		}
 	}, obj)
+}
+
+func TestAMarkerRemovedWhileTheDeletionIsUnderWay(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.mustSync()
+		id := w.status().NetworkID
+		w.cloud.edit(t, id, func(n *network.ObservedNetwork) { n.Description = "mine now" })
+		w.api.remove(t, exampleKey)
+		w.mustSync() // the Inventory still holds the network as ours; the DELETE is refused
+		if w.api.exists(exampleKey) || len(w.cloud.has()) != 1 {
+			t.Errorf("object exists: %t; networks: %d, want false and 1", w.api.exists(exampleKey), len(w.cloud.has()))
+		}
+	}, example())
 }
 
 func TestADeletionBlockedByAForeignSubnet(t *testing.T) {
@@ -1166,6 +1207,38 @@ func TestADeletionBlockedByAForeignSubnet(t *testing.T) {
 			t.Error("somebody else's subnet was deleted with the network, or the object went without it")
 		}
 	}, example())
+}
+
+func TestWhatAnObjectLeftBehindIsPruned(t *testing.T) {
+	for name, c := range map[string]struct {
+		policy       cloudteamv1.DeletionPolicy
+		wantNetworks int
+	}{
+		"a finalizer that was forced off":              {"", 0},
+		"a finalizer that was forced off under Retain": {cloudteamv1.DeletionPolicyRetain, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			obj := example()
+			obj.Spec.DeletionPolicy = c.policy
+			inWorld(t, func(t *testing.T, w *world) {
+				w.mustSync()
+				w.api.removeByForce(t, exampleKey)
+				w.mustSync()
+				all := w.cloud.has()
+				if len(all) != c.wantNetworks {
+					t.Errorf("Neutron has %d networks, want %d", len(all), c.wantNetworks)
+				}
+				for _, n := range all {
+					if _, _, marked := network.ParseDescription(n.Description); marked {
+						t.Errorf("a network that was retained is still marked: %s", n.Description)
+					}
+				}
+				w.diary.take()
+				w.mustSync()
+				wantDiary(t, w.diary.take())
+			}, obj)
+		})
+	}
 }
 
 func TestAPruneThatFailsIsTriedAgain(t *testing.T) {
