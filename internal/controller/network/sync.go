@@ -91,7 +91,8 @@ type event struct {
 	reason, message string
 }
 
-// rounds bounds how often one sync plans again, because somebody else changed what it was about to change.
+// rounds bounds how often one sync writes, where somebody else changes what it was about to change. What the last
+// round left is still looked at.
 const rounds = 3
 
 // converge plans and applies until the plan is empty.
@@ -103,7 +104,7 @@ func (c *Controller) converge(ctx context.Context, obj *cloudteamv1.Network, spe
 	// A spec is applied as a whole once. What differs from then on was changed by somebody else.
 	drifted := obj.Status.AppliedGeneration == obj.Generation
 	var last network.Change
-	for range rounds {
+	for round := 0; ; round++ {
 		observed, err := c.look(ctx, obj, spec.Owner)
 		if err != nil {
 			return o.failed(err)
@@ -122,10 +123,16 @@ func (c *Controller) converge(ctx context.Context, obj *cloudteamv1.Network, spe
 		if len(last) > 0 && slices.EqualFunc(last, change, sameDifferences) {
 			return o.failed(&notApplied{change})
 		}
+		if round == rounds {
+			if o.err == nil {
+				o.err = errors.New("the network does not come to rest")
+			}
+			return o.failed(o.err)
+		}
 
 		done, err := c.apply(ctx, obj.UID, change)
 		o.events = append(o.events, changeEvent(done, drifted))
-		last = nil
+		last, o.err = nil, nil
 		switch {
 		case err == nil:
 			last = change
@@ -142,10 +149,6 @@ func (c *Controller) converge(ctx context.Context, obj *cloudteamv1.Network, spe
 			return o.failed(err)
 		}
 	}
-	if o.err == nil {
-		o.err = errors.New("the network does not come to rest")
-	}
-	return o.failed(o.err)
 }
 
 // leaveDrift splits a change into what is done under driftPolicy Report all the same, the removal of duplicates, and the
@@ -294,7 +297,7 @@ func (c *Controller) release(ctx context.Context, obj *cloudteamv1.Network) (o o
 	if !c.identify(ctx, obj, &o) {
 		return o
 	}
-	for range rounds {
+	for round := 0; ; round++ {
 		observed, err := c.look(ctx, obj, owner)
 		var foreign *unmarked
 		if errors.As(err, &foreign) {
@@ -311,6 +314,12 @@ func (c *Controller) release(ctx context.Context, obj *cloudteamv1.Network) (o o
 		if len(observed.Networks) == 0 {
 			o.err = nil
 			return o
+		}
+		if round == rounds {
+			if o.err == nil {
+				o.err = errors.New("the network does not go")
+			}
+			return o.failed(o.err)
 		}
 		change := network.PlanRelease(owner, observed)
 		retain := obj.Spec.DeletionPolicy == cloudteamv1.DeletionPolicyRetain
@@ -330,10 +339,10 @@ func (c *Controller) release(ctx context.Context, obj *cloudteamv1.Network) (o o
 					"Left network %s in Neutron, without its owner's marker", step.ID)
 			}
 		}
+		o.err = nil
 		switch {
 		case err == nil && retain:
 			// What bears no marker is not looked for again by its id.
-			o.err = nil
 			return o
 		case err == nil:
 		case neutron.IsConflict(err), neutron.IsNotFound(err):
@@ -345,10 +354,6 @@ func (c *Controller) release(ctx context.Context, obj *cloudteamv1.Network) (o o
 			return o.failed(err)
 		}
 	}
-	if o.err == nil {
-		o.err = errors.New("the network does not go")
-	}
-	return o.failed(o.err)
 }
 
 // prune removes the resources of objects of this key that are gone from the cache though they had the finalizer, such

@@ -916,6 +916,46 @@ func TestARestartLooksBeforeItCreates(t *testing.T) {
 	}, example())
 }
 
+func TestAConflictIsReadAgainAndPlannedAgain(t *testing.T) {
+	for name, c := range map[string]struct {
+		rivals    int // changes by others, one in front of each attempt
+		wantApply int
+		wantState string
+		wantError bool
+	}{
+		"one rival is overcome at once":                {1, 2, "Ready=True Available", false},
+		"a rival in each round but the last is too":    {rounds - 1, rounds, "Ready=True Available", false},
+		"a rival that never rests is left until later": {99, rounds, "Ready=False Reconciling=True Changing", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(t *testing.T, w *world) {
+				w.mustSync()
+				id := w.status().NetworkID
+				w.api.edit(t, exampleKey, func(obj *cloudteamv1.Network) { obj.Spec.Description = "new" })
+				rivals := c.rivals
+				w.cloud.before = func(network.Step) error {
+					if rivals > 0 {
+						rivals--
+						w.cloud.networks[w.cloud.at(id)].Name = fmt.Sprint("rival ", rivals)
+						w.cloud.networks[w.cloud.at(id)].Revision++
+					}
+					return nil
+				}
+				w.diary.take()
+				err := w.sync(exampleKey)
+				if (err != nil) != c.wantError {
+					t.Errorf("error %v, want one: %t", err, c.wantError)
+				}
+				lines := w.diary.take()
+				if n := count(lines, "apply"); n != c.wantApply {
+					t.Errorf("%d steps were tried, want %d: %q", n, c.wantApply, lines)
+				}
+				w.wantState(c.wantState)
+			}, example())
+		})
+	}
+}
+
 func TestANetworkThatVanishesUnderAnUpdateIsMadeAgain(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.mustSync()
@@ -1189,6 +1229,43 @@ func TestAMarkerRemovedWhileTheDeletionIsUnderWay(t *testing.T) {
 			t.Errorf("object exists: %t; networks: %d, want false and 1", w.api.exists(exampleKey), len(w.cloud.has()))
 		}
 	}, example())
+}
+
+func TestADeletionThatMeetsRivals(t *testing.T) {
+	for name, c := range map[string]struct {
+		rivals int
+		goes   bool
+	}{
+		"one rival is overcome at once":                {1, true},
+		"a rival in each round but the last is too":    {rounds - 1, true},
+		"a rival that never rests is left until later": {99, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(t *testing.T, w *world) {
+				w.mustSync()
+				w.api.remove(t, exampleKey)
+				rivals := c.rivals
+				w.cloud.before = func(network.Step) error {
+					if rivals > 0 {
+						rivals--
+						w.cloud.networks[0].Revision++
+					}
+					return nil
+				}
+				w.diary.take()
+				err := w.sync(exampleKey)
+				if n := count(w.diary.take(), "apply"); n > rounds {
+					t.Errorf("%d attempts in one sync, want at most %d", n, rounds)
+				}
+				if gone := !w.api.exists(exampleKey); gone != c.goes || (err == nil) != c.goes {
+					t.Errorf("object is gone: %t, error: %v; want gone: %t", gone, err, c.goes)
+				}
+				if !c.goes {
+					w.wantState("Ready=False Reconciling=True Changing")
+				}
+			}, example())
+		})
+	}
 }
 
 func TestADeletionBlockedByAForeignSubnet(t *testing.T) {
