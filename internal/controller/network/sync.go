@@ -121,6 +121,8 @@ func (c *Controller) converge(ctx context.Context, obj *cloudteamv1.Network, spe
 			return o.succeeded()
 		}
 		if len(last) > 0 && slices.EqualFunc(last, change, sameDifferences) {
+			// What Neutron does not show was not done, and each attempt would tell of it again.
+			o.events = o.events[:len(o.events)-1]
 			return o.failed(&notApplied{change})
 		}
 		if round == rounds {

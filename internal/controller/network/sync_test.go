@@ -1036,6 +1036,32 @@ func TestAMarkerPutBackEndsTheStall(t *testing.T) {
 	}, example())
 }
 
+func TestAChangeThatNeutronDoesNotShow(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.mustSync()
+		w.diary.take()
+		w.events.take()
+		w.api.edit(t, exampleKey, func(obj *cloudteamv1.Network) { obj.Spec.MTU = new(int32(9000)) })
+		w.cloud.deaf = func(network.Step) bool { return true }
+		w.syncFails()
+		wantDiary(t, w.diary.take(), "apply update network", "write status")
+		wantEvents(t, w, "Warning NotApplied")
+		w.wantState("Ready=False Stalled=True NotApplied")
+		if got := w.status().AppliedGeneration; got != 1 {
+			t.Errorf("appliedGeneration is %d, want 1: the edit was not applied", got)
+		}
+		// Later attempts cost a call each and tell nothing new.
+		w.syncFails()
+		wantDiary(t, w.diary.take(), "apply update network")
+		wantEvents(t, w)
+
+		w.cloud.deaf = nil
+		w.mustSync()
+		w.wantState("Ready=True Available")
+		wantEvents(t, w, "Normal Updated")
+	}, example())
+}
+
 func TestAPartOfAChangeThatNeutronDoesNotShow(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.mustSync()
