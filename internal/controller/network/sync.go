@@ -38,13 +38,12 @@ func (c *Controller) sync(ctx context.Context, key cache.ObjectName) (controller
 		// The cache is older than our own last write. The event that brings it up to date brings the key back.
 		return controller.Result{}, nil
 	}
-	if err := c.prune(ctx, key, obj.UID); err != nil {
-		return controller.Result{}, err
-	}
+	// What earlier objects of the name left does not hold this one up: its network is its own.
+	pruned := c.prune(ctx, key, obj.UID)
 	if obj.DeletionTimestamp != nil {
-		return controller.Result{}, c.finalize(ctx, key, obj)
+		return controller.Result{}, errors.Join(c.finalize(ctx, key, obj), pruned)
 	}
-	return controller.Result{}, c.reconcile(ctx, key, obj)
+	return controller.Result{}, errors.Join(c.reconcile(ctx, key, obj), pruned)
 }
 
 // reconcile makes the network as the spec declares, and tells in the status how that went.
@@ -361,15 +360,17 @@ func (c *Controller) release(ctx context.Context, obj *cloudteamv1.Network) (o o
 // prune removes the resources of objects of this key that are gone from the cache though they had the finalizer, such
 // as when it was forced off. existing is the UID of the object that bears the key now, or empty.
 func (c *Controller) prune(ctx context.Context, key cache.ObjectName, existing types.UID) error {
+	var errs []error
 	for uid, policy := range c.gone(key, existing) {
 		obj := &cloudteamv1.Network{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name, UID: uid}}
 		obj.Spec.DeletionPolicy = policy
 		if o := c.release(ctx, obj); o.err != nil {
-			return fmt.Errorf("removing what the deleted object %s left: %w", uid, o.err)
+			errs = append(errs, fmt.Errorf("removing what the deleted object %s left: %w", uid, o.err))
+			continue
 		}
 		c.forget(key, uid)
 	}
-	return nil
+	return errors.Join(errs...)
 }
 
 // setFinalizers writes the object's finalizers, if the object is still the one that was read.

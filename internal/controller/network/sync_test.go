@@ -1357,6 +1357,37 @@ func TestAPruneThatFailsIsTriedAgain(t *testing.T) {
 	}, example())
 }
 
+func TestAnObjectThatBearsTheNameOfAGoneOne(t *testing.T) {
+	again := example()
+	again.UID = "uid-2"
+	for name, before := range map[string]func(network.Step) error{
+		"has a network of its own, and the old one goes": nil,
+		"does not wait for an old network that is still in use": fails(network.DeleteNetwork, 1, &neutron.Error{
+			Kind: neutron.InUse, Op: "delete network", Reason: "ports are on it", Type: "NetworkInUse", Status: 409,
+		}),
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(t *testing.T, w *world) {
+				w.mustSync()
+				w.api.removeByForce(t, exampleKey)
+				w.api.create(t, again)
+				w.cloud.before = before
+				err := w.sync(exampleKey)
+				if (err != nil) != (before != nil) {
+					t.Errorf("error %v, want one: %t, so that the old network is tried again", err, before != nil)
+				}
+				w.wantState("Ready=True Available")
+				w.mustSync()
+				all := w.cloud.has()
+				if len(all) != 1 || all[0].ID != w.status().NetworkID ||
+					all[0].Description != (network.Owner{Cluster: clusterUID, Object: "uid-2"}).Marker() {
+					t.Errorf("Neutron has %+v, want the new object's alone", all)
+				}
+			}, example())
+		})
+	}
+}
+
 // TestTheWorldPlaysBothParts holds the doubles themselves to what the tests lean on.
 func TestTheWorldPlaysBothParts(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
