@@ -172,6 +172,33 @@ func (c *Controller) report(
 		return nil
 	}
 
+	if err := c.writeStatus(ctx, key, obj, status); err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("writing the status: %w", err)
+	}
+	return nil
+}
+
+// pin notes in the status which cloud the object's network is about to be created in. Should the process end before it
+// hears of the creation, the next one will neither create nor miss the network in another cloud that its credentials
+// lead to.
+func (c *Controller) pin(
+	ctx context.Context, key cache.ObjectName, obj *cloudteamv1.Network, identity neutron.Identity,
+) error {
+	status := *obj.Status.DeepCopy()
+	status.Cloud = cloudStatus(identity)
+	if err := c.writeStatus(ctx, key, obj, status); err != nil {
+		return fmt.Errorf("noting the cloud in the status: %w", err)
+	}
+	return nil
+}
+
+func cloudStatus(i neutron.Identity) *cloudteamv1.CloudStatus {
+	return &cloudteamv1.CloudStatus{Endpoint: i.Endpoint, Region: i.Region, ProjectID: i.ProjectID}
+}
+
+func (c *Controller) writeStatus(
+	ctx context.Context, key cache.ObjectName, obj *cloudteamv1.Network, status cloudteamv1.NetworkStatus,
+) error {
 	// Server-side apply of the whole status: what is not in it any more is removed with it. The UID keeps it off another
 	// object of the same name.
 	patch, err := json.Marshal(map[string]any{
@@ -185,11 +212,8 @@ func (c *Controller) report(
 	}
 	written, err := c.client.CloudteamV1().Networks(obj.Namespace).Patch(ctx, obj.Name, types.ApplyPatchType, patch,
 		metav1.PatchOptions{FieldManager: fieldManager, Force: ptr.To(true)}, "status")
-	if apierrors.IsNotFound(err) {
-		return nil
-	}
 	if err != nil {
-		return fmt.Errorf("writing the status: %w", err)
+		return err
 	}
 	c.expected.Written(key, written.UID, written.ResourceVersion)
 	return nil
@@ -225,6 +249,9 @@ func statusOf(obj *cloudteamv1.Network, o outcome) cloudteamv1.NetworkStatus {
 	if o.applied {
 		status.AppliedGeneration = obj.Generation
 	}
+	if status.Cloud == nil && o.pinned {
+		status.Cloud = cloudStatus(*o.identity)
+	}
 	if o.observed == nil {
 		return status
 	}
@@ -239,9 +266,7 @@ func statusOf(obj *cloudteamv1.Network, o outcome) cloudteamv1.NetworkStatus {
 		return status
 	}
 	if status.Cloud == nil && o.identity != nil {
-		status.Cloud = &cloudteamv1.CloudStatus{
-			Endpoint: o.identity.Endpoint, Region: o.identity.Region, ProjectID: o.identity.ProjectID,
-		}
+		status.Cloud = cloudStatus(*o.identity)
 	}
 	status.NetworkID = n.ID
 	status.MTU = int32(n.MTU)

@@ -63,7 +63,7 @@ func (c *Controller) reconcile(ctx context.Context, key cache.ObjectName, obj *c
 	}
 	c.remember(key, obj)
 
-	o := c.converge(ctx, obj, spec)
+	o := c.converge(ctx, key, obj, spec)
 	return errors.Join(o.err, c.report(ctx, key, obj, o))
 }
 
@@ -74,6 +74,8 @@ type outcome struct {
 	spec network.Spec
 	// identity is where the credentials lead; nil where that is not known.
 	identity *neutron.Identity
+	// pinned is true when the sync noted the identity in the status.
+	pinned bool
 	// observed is what Neutron has; nil where that is not known.
 	observed *network.Observed
 	// applied is true when Neutron was made, or found, as the spec says.
@@ -95,7 +97,9 @@ type event struct {
 const rounds = 3
 
 // converge plans and applies until the plan is empty.
-func (c *Controller) converge(ctx context.Context, obj *cloudteamv1.Network, spec network.Spec) (o outcome) {
+func (c *Controller) converge(
+	ctx context.Context, key cache.ObjectName, obj *cloudteamv1.Network, spec network.Spec,
+) (o outcome) {
 	o.spec = spec
 	if !c.identify(ctx, obj, &o) {
 		return o
@@ -130,6 +134,12 @@ func (c *Controller) converge(ctx context.Context, obj *cloudteamv1.Network, spe
 			}
 			return o.failed(o.err)
 		}
+		if obj.Status.Cloud == nil && !o.pinned && creates(change) {
+			if err := c.pin(ctx, key, obj, *o.identity); err != nil {
+				return o.failed(err)
+			}
+			o.pinned = true
+		}
 
 		done, err := c.apply(ctx, obj.UID, change)
 		o.events = append(o.events, changeEvent(done, drifted))
@@ -163,6 +173,10 @@ func leaveDrift(change network.Change) (rest network.Change, drift []network.Dif
 		}
 	}
 	return rest, drift
+}
+
+func creates(change network.Change) bool {
+	return slices.ContainsFunc(change, func(step network.Step) bool { return step.Action == network.CreateNetwork })
 }
 
 func sameDifferences(a, b network.Step) bool {

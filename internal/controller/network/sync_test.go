@@ -695,11 +695,97 @@ func wantEvents(t *testing.T, w *world, want ...string) {
 	}
 }
 
+func TestANetworkIsCreatedBehindItsFinalizerAndThenLeftAlone(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.mustSync()
+		wantDiary(t, w.diary.take(),
+			"write finalizers", "list", "write status", "apply create network", "apply create subnet", "write status")
+		wantEvents(t, w, "Normal Created")
+		w.wantState("Ready=True Available")
+		if got := w.api.get(t, exampleKey).Finalizers; !slices.Equal(got, []string{cloudteamv1.Finalizer}) {
+			t.Errorf("finalizers %q", got)
+		}
+		n := w.cloud.has()[0]
+		want := cloudteamv1.NetworkStatus{
+			ObservedGeneration: 1, AppliedGeneration: 1, NetworkID: n.ID, MTU: 1450,
+			Cloud: &cloudteamv1.CloudStatus{Endpoint: here.Endpoint, Region: here.Region, ProjectID: here.ProjectID},
+			Subnets: []cloudteamv1.SubnetStatus{
+				{ID: n.Subnets[0].ID, CIDR: "192.168.0.0/16", Gateway: "192.168.0.1"},
+			},
+		}
+		ignore := cmpopts.IgnoreFields(cloudteamv1.NetworkStatus{}, "Conditions")
+		if diff := cmp.Diff(want, w.status(), ignore); diff != "" {
+			t.Errorf("status (-want +got):\n%s", diff)
+		}
+
+		before := w.api.get(t, exampleKey)
+		for range 3 {
+			w.mustSync()
+		}
+		wantDiary(t, w.diary.take())
+		wantEvents(t, w)
+		if diff := cmp.Diff(before, w.api.get(t, exampleKey)); diff != "" {
+			t.Errorf("syncs of an unchanged object changed it:\n%s", diff)
+		}
+	}, example())
+}
+
 func TestNothingIsCreatedWhereTheFinalizerCannotBeWritten(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.api.refuse = func(string) error { return errors.New("etcd is away") }
 		w.syncFails()
 		wantDiary(t, w.diary.take(), "write finalizers")
+	}, example())
+}
+
+func TestTheCloudIsPinnedBeforeTheFirstResource(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		// The process ends while the POST is under way: no status is written after it.
+		dying := false
+		w.api.refuse = func(what string) error {
+			if dying {
+				return errors.New("the process is gone")
+			}
+			return nil
+		}
+		w.cloud.after = func(network.Step) error {
+			dying = true
+			return &neutron.Error{Op: "create network", Reason: "canceled", MaybeDone: true}
+		}
+		w.syncFails()
+		dying, w.cloud.after = false, nil
+
+		// The next process is given credentials of another cloud, which has nothing of this object's.
+		there := &cloud{diary: w.diary, identity: elsewhere, index: map[string]network.ObservedNetwork{}}
+		was := w.cloud
+		w.cloud = there
+		w.restart()
+		w.syncFails()
+		w.wantState("Ready=False Stalled=True CloudMismatch")
+		if n := len(there.has()); n != 0 {
+			t.Errorf("%d networks were created in the other cloud, beside %d in the first", n, len(was.has()))
+		}
+
+		w.api.remove(t, exampleKey)
+		w.syncFails()
+		if !w.api.exists(exampleKey) {
+			t.Error("the object went, and its network stays in the first cloud for ever")
+		}
+	}, example())
+}
+
+func TestNothingIsCreatedWhereTheCloudCannotBePinned(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.api.refuse = func(what string) error {
+			if what == "status" {
+				return errors.New("etcd is away")
+			}
+			return nil
+		}
+		w.syncFails()
+		if n := count(w.diary.take(), "apply"); n != 0 {
+			t.Errorf("%d steps were applied", n)
+		}
 	}, example())
 }
 
@@ -1122,6 +1208,26 @@ func TestACacheBehindOurOwnWriteIsNotActedOn(t *testing.T) {
 		w.c.expected.Written(exampleKey, "uid-0", "999999")
 		w.mustSync()
 		w.wantState("Ready=True Available")
+	}, example())
+}
+
+func TestAStatusThatCannotBeWrittenIsTriedAgain(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		writes := 0
+		w.api.refuse = func(what string) error {
+			if what == "status" {
+				if writes++; writes == 2 {
+					return errors.New("etcd is away")
+				}
+			}
+			return nil
+		}
+		w.syncFails()
+		w.mustSync()
+		w.wantState("Ready=True Available")
+		if n := len(w.cloud.has()); n != 1 {
+			t.Errorf("Neutron has %d networks, want 1", n)
+		}
 	}, example())
 }
 
