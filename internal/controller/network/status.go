@@ -238,9 +238,7 @@ func statusOf(obj *cloudteamv1.Network, o outcome) cloudteamv1.NetworkStatus {
 		return status
 	}
 	if status.Cloud == nil && o.identity != nil {
-		status.Cloud = &cloudteamv1.CloudStatus{
-			Endpoint: o.identity.Endpoint, Region: o.identity.Region, ProjectID: o.identity.ProjectID,
-		}
+		status.Cloud = new(cloudteamv1.CloudStatus(*o.identity))
 	}
 	status.NetworkID = n.ID
 	status.MTU = int32(n.MTU)

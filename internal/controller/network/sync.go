@@ -1,7 +1,6 @@
 package network
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -39,13 +38,12 @@ func (c *Controller) sync(ctx context.Context, key cache.ObjectName) (controller
 		// The cache is older than our own last write. The event that brings it up to date brings the key back.
 		return controller.Result{}, nil
 	}
-	if err := c.prune(ctx, key, obj.UID); err != nil {
-		return controller.Result{}, err
-	}
+	// What earlier objects of the name left does not hold this one up: its network is its own.
+	pruned := c.prune(ctx, key, obj.UID)
 	if obj.DeletionTimestamp != nil {
-		return controller.Result{}, c.finalize(ctx, key, obj)
+		return controller.Result{}, errors.Join(c.finalize(ctx, key, obj), pruned)
 	}
-	return controller.Result{}, c.reconcile(ctx, key, obj)
+	return controller.Result{}, errors.Join(c.reconcile(ctx, key, obj), pruned)
 }
 
 // reconcile makes the network as the spec declares, and tells in the status how that went.
@@ -56,16 +54,17 @@ func (c *Controller) reconcile(ctx context.Context, key cache.ObjectName, obj *c
 		state := controller.Stalled(cloudteamv1.ReasonInvalidSpec, sentence(err))
 		return c.report(ctx, key, obj, outcome{state: state})
 	}
-	// The finalizer comes before the first resource, so that no object can go and leave one behind.
-	if !slices.Contains(obj.Finalizers, cloudteamv1.Finalizer) {
-		obj, err = c.setFinalizers(ctx, key, obj, append(slices.Clone(obj.Finalizers), cloudteamv1.Finalizer))
-		if err != nil {
-			return fmt.Errorf("adding the finalizer: %w", err)
+	o := outcome{spec: spec}
+	if c.identify(ctx, obj, &o) {
+		// The finalizer comes before the first resource, so that no object can go and leave one behind.
+		if !slices.Contains(obj.Finalizers, cloudteamv1.Finalizer) {
+			if obj, err = c.claim(ctx, key, obj, *o.identity); err != nil {
+				return fmt.Errorf("adding the finalizer: %w", err)
+			}
 		}
+		c.remember(key, obj)
+		o = c.converge(ctx, obj, o)
 	}
-	c.remember(key, obj)
-
-	o := c.converge(ctx, obj, spec)
 	return errors.Join(o.err, c.report(ctx, key, obj, o))
 }
 
@@ -92,20 +91,17 @@ type event struct {
 	reason, message string
 }
 
-// rounds bounds how often one sync plans again, because somebody else changed what it was about to change.
+// rounds bounds how often one sync writes, where somebody else changes what it was about to change. What the last
+// round left is still looked at.
 const rounds = 3
 
-// converge plans and applies until the plan is empty.
-func (c *Controller) converge(ctx context.Context, obj *cloudteamv1.Network, spec network.Spec) (o outcome) {
-	o.spec = spec
-	if !c.identify(ctx, obj, &o) {
-		return o
-	}
+// converge plans and applies o.spec until the plan is empty.
+func (c *Controller) converge(ctx context.Context, obj *cloudteamv1.Network, o outcome) outcome {
+	spec := o.spec
 	// A spec is applied as a whole once. What differs from then on was changed by somebody else.
 	drifted := obj.Status.AppliedGeneration == obj.Generation
 	var last network.Change
-	var faster error
-	for range rounds {
+	for round := 0; ; round++ {
 		observed, err := c.look(ctx, obj, spec.Owner)
 		if err != nil {
 			return o.failed(err)
@@ -122,21 +118,29 @@ func (c *Controller) converge(ctx context.Context, obj *cloudteamv1.Network, spe
 			return o.succeeded()
 		}
 		if len(last) > 0 && slices.EqualFunc(last, change, sameDifferences) {
+			// What Neutron does not show was not done, and each attempt would tell of it again.
+			o.events = o.events[:len(o.events)-1]
 			return o.failed(&notApplied{change})
+		}
+		if round == rounds {
+			if o.err == nil {
+				o.err = errors.New("the network does not come to rest")
+			}
+			return o.failed(o.err)
 		}
 
 		done, err := c.apply(ctx, obj.UID, change)
 		o.events = append(o.events, changeEvent(done, drifted))
-		last = nil
+		last, o.err = nil, nil
 		switch {
 		case err == nil:
 			last = change
 		case neutron.IsConflict(err), neutron.IsNotFound(err):
 			// Somebody else was faster. Read what is there now and plan again.
-			faster = err
 			if err := c.rereadAll(ctx, observed); err != nil {
 				return o.failed(err)
 			}
+			o.err = err
 		default:
 			if observed, lookErr := c.inventory.Observed(ctx, spec.Owner, c.started); lookErr == nil {
 				o.observed = &observed
@@ -144,7 +148,6 @@ func (c *Controller) converge(ctx context.Context, obj *cloudteamv1.Network, spe
 			return o.failed(err)
 		}
 	}
-	return o.failed(cmp.Or(faster, errors.New("the network does not come to rest")))
 }
 
 // leaveDrift splits a change into what is done under driftPolicy Report all the same, the removal of duplicates, and
@@ -183,16 +186,25 @@ func (c *Controller) identify(ctx context.Context, obj *cloudteamv1.Network, o *
 		*o = o.failed(err)
 		return false
 	}
-	if pinned := obj.Status.Cloud; pinned != nil && identityOf(pinned) != identity {
-		*o = o.failed(&mismatch{identityOf(pinned), identity})
+	if pinned := pinnedTo(obj); pinned != nil && neutron.Identity(*pinned) != identity {
+		*o = o.failed(&mismatch{neutron.Identity(*pinned), identity})
 		return false
 	}
 	o.identity = &identity
 	return true
 }
 
-func identityOf(c *cloudteamv1.CloudStatus) neutron.Identity {
-	return neutron.Identity{Endpoint: c.Endpoint, Region: c.Region, ProjectID: c.ProjectID}
+// pinnedTo tells where the object's network is, or may be: the status says it once the network was seen, and until then
+// the annotation that came with the finalizer. It is nil where nothing was created anywhere.
+func pinnedTo(obj *cloudteamv1.Network) *cloudteamv1.CloudStatus {
+	if obj.Status.Cloud != nil {
+		return obj.Status.Cloud
+	}
+	var pinned cloudteamv1.CloudStatus
+	if json.Unmarshal([]byte(obj.Annotations[cloudteamv1.AnnotationCloud]), &pinned) != nil {
+		return nil
+	}
+	return &pinned
 }
 
 // mismatch is credentials that lead elsewhere than to where the network is.
@@ -278,7 +290,8 @@ func (c *Controller) finalize(ctx context.Context, key cache.ObjectName, obj *cl
 		return errors.Join(o.err, c.report(ctx, key, obj, o))
 	}
 	finalizers := slices.Delete(slices.Clone(obj.Finalizers), at, at+1)
-	if _, err := c.setFinalizers(ctx, key, obj, finalizers); err != nil && !apierrors.IsNotFound(err) {
+	_, err := c.patchMetadata(ctx, key, obj, map[string]any{"finalizers": finalizers})
+	if err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("removing the finalizer: %w", err)
 	}
 	c.forget(key, obj.UID)
@@ -293,13 +306,13 @@ func (c *Controller) release(ctx context.Context, obj *cloudteamv1.Network) (o o
 	if !c.identify(ctx, obj, &o) {
 		return o
 	}
-	var faster error
-	for range rounds {
+	for round := 0; ; round++ {
 		observed, err := c.look(ctx, obj, owner)
 		if foreign, ok := errors.AsType[*unmarked](err); ok {
 			// Somebody took the marker off. It is not ours to delete any more.
 			c.recorder.Eventf(obj, corev1.EventTypeNormal, cloudteamv1.EventRetained,
 				"Left network %s in Neutron: it no longer bears its owner's marker", foreign.networkID)
+			o.err = nil
 			return o
 		}
 		if err != nil {
@@ -307,7 +320,14 @@ func (c *Controller) release(ctx context.Context, obj *cloudteamv1.Network) (o o
 		}
 		o.observed = &observed
 		if len(observed.Networks) == 0 {
+			o.err = nil
 			return o
+		}
+		if round == rounds {
+			if o.err == nil {
+				o.err = errors.New("the network does not go")
+			}
+			return o.failed(o.err)
 		}
 		change := network.PlanRelease(owner, observed)
 		retain := obj.Spec.DeletionPolicy == cloudteamv1.DeletionPolicyRetain
@@ -327,13 +347,14 @@ func (c *Controller) release(ctx context.Context, obj *cloudteamv1.Network) (o o
 					"Left network %s in Neutron, without its owner's marker", step.ID)
 			}
 		}
+		o.err = nil
 		switch {
 		case err == nil && retain:
 			// What bears no marker is not looked for again by its id.
 			return o
 		case err == nil:
 		case neutron.IsConflict(err), neutron.IsNotFound(err):
-			faster = err
+			o.err = err
 			if err := c.rereadAll(ctx, observed); err != nil {
 				return o.failed(err)
 			}
@@ -341,30 +362,46 @@ func (c *Controller) release(ctx context.Context, obj *cloudteamv1.Network) (o o
 			return o.failed(err)
 		}
 	}
-	return o.failed(cmp.Or(faster, errors.New("the network does not go")))
 }
 
 // prune removes the resources of objects of this key that are gone from the cache though they had the finalizer, such
 // as when it was forced off. existing is the UID of the object that bears the key now, or empty.
 func (c *Controller) prune(ctx context.Context, key cache.ObjectName, existing types.UID) error {
+	var errs []error
 	for uid, policy := range c.gone(key, existing) {
 		obj := &cloudteamv1.Network{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name, UID: uid}}
 		obj.Spec.DeletionPolicy = policy
 		if o := c.release(ctx, obj); o.err != nil {
-			return fmt.Errorf("removing what the deleted object %s left: %w", uid, o.err)
+			errs = append(errs, fmt.Errorf("removing what the deleted object %s left: %w", uid, o.err))
+			continue
 		}
 		c.forget(key, uid)
 	}
-	return nil
+	return errors.Join(errs...)
 }
 
-// setFinalizers writes the object's finalizers, if the object is still the one that was read.
-func (c *Controller) setFinalizers(
-	ctx context.Context, key cache.ObjectName, obj *cloudteamv1.Network, finalizers []string,
+// claim puts the finalizer on the object and, in the same write, notes the cloud in which its network is about to be
+// created. Should the process end before it hears of the creation, the next one knows where to look, even if its
+// credentials lead elsewhere; the status could tell only after another write.
+func (c *Controller) claim(
+	ctx context.Context, key cache.ObjectName, obj *cloudteamv1.Network, identity neutron.Identity,
 ) (*cloudteamv1.Network, error) {
-	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
-		"uid": obj.UID, "resourceVersion": obj.ResourceVersion, "finalizers": finalizers,
-	}})
+	cloud, err := json.Marshal(cloudteamv1.CloudStatus(identity))
+	if err != nil {
+		return nil, err
+	}
+	return c.patchMetadata(ctx, key, obj, map[string]any{
+		"finalizers":  append(slices.Clone(obj.Finalizers), cloudteamv1.Finalizer),
+		"annotations": map[string]string{cloudteamv1.AnnotationCloud: string(cloud)},
+	})
+}
+
+// patchMetadata writes fields of the object's metadata, if the object is still the one that was read.
+func (c *Controller) patchMetadata(
+	ctx context.Context, key cache.ObjectName, obj *cloudteamv1.Network, metadata map[string]any,
+) (*cloudteamv1.Network, error) {
+	metadata["uid"], metadata["resourceVersion"] = obj.UID, obj.ResourceVersion
+	patch, err := json.Marshal(map[string]any{"metadata": metadata})
 	if err != nil {
 		return nil, err
 	}

@@ -236,6 +236,10 @@ const (
 // Finalizer is on every Network before its first resource is created, and goes when the last one is gone.
 const Finalizer = "cloudteam.ztgame.com/network"
 
+// AnnotationCloud holds, from the write that adds the Finalizer, the CloudStatus in JSON of the cloud in which the
+// network is created. It pins the object until status.cloud does.
+const AnnotationCloud = "cloudteam.ztgame.com/cloud"
+
 // Types of conditions in status.conditions. They follow kstatus: Ready always stands; Reconciling and Stalled stand,
 // as True, only while they hold.
 const (
