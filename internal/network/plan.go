@@ -38,14 +38,6 @@ func Plan(spec Spec, observed Observed) (Change, error) {
 	}
 
 	var change Change
-	for _, n := range observed.Networks {
-		if n.ID != keep.ID {
-			if err := deletable(spec.Owner, n); err != nil {
-				return nil, err
-			}
-			change = append(change, deleteNetwork(n, fmt.Sprintf("it is a duplicate of the older network %s", keep.ID)))
-		}
-	}
 	if step, ok := updateNetwork(spec, keep); ok {
 		change = append(change, step)
 	}
@@ -62,6 +54,15 @@ func Plan(spec Spec, observed Observed) (Change, error) {
 		}
 		if needed {
 			change = append(change, step)
+		}
+	}
+	// Duplicates go last: one that is in use must not keep the network that stays from being as declared.
+	for _, n := range observed.Networks {
+		if n.ID != keep.ID {
+			if err := deletable(spec.Owner, n); err != nil {
+				return nil, err
+			}
+			change = append(change, deleteNetwork(n, fmt.Sprintf("it is a duplicate of the older network %s", keep.ID)))
 		}
 	}
 	return change, nil

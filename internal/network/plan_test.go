@@ -192,16 +192,16 @@ func TestPlan(t *testing.T) {
 			Observed{[]ObservedNetwork{duplicate("net-2", cloudEpoch.In(time.FixedZone("east", 3600))), asDeclared()}},
 			[]string{"delete network net-2 (it is a duplicate of the older network net-1)"},
 		},
-		"of three networks one stays, and duplicates go before anything else": {
+		"of three networks one stays, and is put right before the duplicates go": {
 			declaredSpec(),
 			Observed{[]ObservedNetwork{
 				duplicate("net-3", later), duplicate("net-2", later),
 				observedWith(func(n *ObservedNetwork) { n.MTU = 1500 }).Networks[0],
 			}},
 			[]string{
+				network + "mtu 1500 → 1400" + differs,
 				"delete network net-2 (it is a duplicate of the older network net-1)",
 				"delete network net-3 (it is a duplicate of the older network net-1)",
-				network + "mtu 1500 → 1400" + differs,
 			},
 		},
 	} {

@@ -489,17 +489,28 @@ func (i *Inventory) Reread(ctx context.Context, networkID string) (bool, error) 
 // Where the error is one of MaybeDone, the caller MUST NOT plan from an Observed of before it.
 func (i *Inventory) Apply(ctx context.Context, change network.Change) (done network.Change, err error) {
 	created := ""
+	moved := map[string]int{} // how far our own writes have moved networks' revisions since they were planned with
 	for _, step := range change {
-		if step.Action == network.CreateSubnet && step.NetworkID == "" {
-			step.NetworkID = created
+		switch step.Action {
+		case network.CreateSubnet:
+			if step.NetworkID == "" {
+				step.NetworkID = created
+			}
+		case network.UpdateNetwork, network.DeleteNetwork:
+			step.Revision += moved[step.ID]
 		}
 		id, err := i.take(ctx, step)
 		if err != nil {
 			return done, err
 		}
-		if step.Action == network.CreateNetwork {
+		switch step.Action {
+		case network.CreateNetwork:
 			created = id
 			step.ID = id
+		case network.UpdateNetwork:
+			moved[step.ID]++
+		case network.CreateSubnet, network.UpdateSubnet, network.DeleteSubnet:
+			moved[step.NetworkID]++
 		}
 		done = append(done, step)
 	}

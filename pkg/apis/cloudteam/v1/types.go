@@ -281,9 +281,8 @@ type NetworkStatus struct {
 	// +listType=atomic
 	Subnets []SubnetStatus `json:"subnets,omitempty"`
 
-	// cloud is the cloud that holds the network. It is set before the first
-	// resource is created there, and credentials that lead elsewhere stall the
-	// object.
+	// cloud is the cloud that holds the network. Credentials that lead
+	// elsewhere stall the object.
 	// +optional
 	Cloud *CloudStatus `json:"cloud,omitempty"`
 

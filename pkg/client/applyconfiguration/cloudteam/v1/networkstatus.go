@@ -26,9 +26,8 @@ type NetworkStatusApplyConfiguration struct {
 	MTU *int32 `json:"mtu,omitempty"`
 	// subnets are the network's subnets in Neutron, the spec's first one first.
 	Subnets []SubnetStatusApplyConfiguration `json:"subnets,omitempty"`
-	// cloud is the cloud that holds the network. It is set before the first
-	// resource is created there, and credentials that lead elsewhere stall the
-	// object.
+	// cloud is the cloud that holds the network. Credentials that lead
+	// elsewhere stall the object.
 	Cloud *CloudStatusApplyConfiguration `json:"cloud,omitempty"`
 	// drift lists where Neutron differs from the spec, under driftPolicy Report.
 	Drift []DriftApplyConfiguration `json:"drift,omitempty"`
