@@ -537,6 +537,8 @@ func TestProcess(t *testing.T) {
 	p.kill(t)
 
 	p = startController(t, "tenant")
+	// It works once it has carried an edit.
+	edit(t, namespace, names[0], `{"description":"after the restart"}`)
 	for _, name := range names {
 		awaitReady(t, namespace, name)
 		c.one("networks", "name="+name)
