@@ -109,10 +109,12 @@ func TestAPortIsNoChangeOfItsNetwork(t *testing.T) {
 			{"fixed_ips": []object{}}, {"fixed_ips": []object{{"subnet_id": id(s)}}}, {"security_groups": []string{}},
 		} {
 			c.tenant.do(t, "PUT", path, object{"port": ask}).must(t, http.StatusOK)
-			if got := c.tenant.revisionOf(t, "port", p); got != revisionNow+1 {
-				t.Errorf("%v moved the port's revision from %d to %d, want one more", ask, revisionNow, got)
+			got := c.tenant.revisionOf(t, "port", p)
+			// The binding of the port may be tried once more meanwhile, which counts as well.
+			if got <= revisionNow {
+				t.Errorf("%v moved the port's revision from %d to %d, want more", ask, revisionNow, got)
 			}
-			revisionNow++
+			revisionNow = got
 		}
 		c.tenant.do(t, "DELETE", path, nil).must(t, http.StatusNoContent)
 		if got := c.tenant.revisionOf(t, "network", n); got != last {
