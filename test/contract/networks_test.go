@@ -24,8 +24,9 @@ var providerMembers = []string{
 	"provider:network_type", "provider:physical_network", "provider:segmentation_id",
 }
 
+// union gives what is in the lists, sorted; it is never nil.
 func union(lists ...[]string) []string {
-	out := slices.Concat(lists...)
+	out := append([]string{}, slices.Concat(lists...)...)
 	slices.Sort(out)
 	return out
 }
