@@ -25,7 +25,8 @@ func TestWhatAPortConsistsOf(t *testing.T) {
 			t.Errorf("a tenant's port (-want +got):\n%s", diff)
 		}
 		admins := c.admin.get(t, "/v2.0/ports/"+id(p)).must(t, http.StatusOK).part(t, "port")
-		more := []string{"binding:host_id", "binding:profile", "binding:vif_details", "binding:vif_type", "resource_request"}
+		more := []string{"binding:host_id", "binding:profile", "binding:vif_details", "binding:vif_type",
+			"resource_request"}
 		if diff := gocmp.Diff(union(portMembers, more), members(admins)); diff != "" {
 			t.Errorf("an admin's view (-want +got):\n%s", diff)
 		}
@@ -44,8 +45,12 @@ func TestWhatAPortConsistsOf(t *testing.T) {
 			t.Errorf("security_groups = %v, want the default one", groups)
 		}
 		addresses := p["fixed_ips"].([]any)
-		if len(addresses) != 1 || addresses[0].(object)["subnet_id"] != id(s) ||
-			!netip.MustParsePrefix("10.0.0.0/24").Contains(netip.MustParseAddr(addresses[0].(object)["ip_address"].(string))) {
+		if len(addresses) != 1 {
+			t.Fatalf("fixed_ips = %v", addresses)
+		}
+		address := addresses[0].(object)
+		inside := netip.MustParsePrefix("10.0.0.0/24").Contains(netip.MustParseAddr(address["ip_address"].(string)))
+		if address["subnet_id"] != id(s) || !inside {
 			t.Errorf("fixed_ips = %v", addresses)
 		}
 	})
@@ -187,7 +192,8 @@ func TestPortsThatAreRefused(t *testing.T) {
 		} {
 			t.Run(name, func(t *testing.T) {
 				ask := object{"port": with(object{"network_id": id(n)}, test.ask)}
-				c.tenant.do(t, "POST", "/v2.0/ports", ask).refuses(t, test.want, "{network}", id(n), "{mac}", mac.(string))
+				c.tenant.do(t, "POST", "/v2.0/ports", ask).refuses(t, test.want, "{network}", id(n), "{mac}",
+					mac.(string))
 			})
 		}
 	})
@@ -209,7 +215,8 @@ func TestIPv6AddressesOfPorts(t *testing.T) {
 		if subnets(now) != 3 {
 			t.Errorf("a port that was there has %v, want one more", now["fixed_ips"])
 		}
-		p := c.tenant.newPort(t, n, object{"mac_address": "fa:16:3e:12:34:56", "fixed_ips": []object{{"subnet_id": id(v4)}}})
+		p := c.tenant.newPort(t, n,
+			object{"mac_address": "fa:16:3e:12:34:56", "fixed_ips": []object{{"subnet_id": id(v4)}}})
 		want := object{"subnet_id": id(self), "ip_address": "fd00:2::f816:3eff:fe12:3456"}
 		if diff := gocmp.Diff(want, p["fixed_ips"].([]any)[1]); diff != "" {
 			t.Errorf("the address made of the MAC (-want +got):\n%s", diff)
@@ -241,7 +248,8 @@ func TestPortsAreFoundByTheirAddresses(t *testing.T) {
 			"&device_owner=compute:nova":                                  {},
 		} {
 			got := []string{}
-			for _, p := range c.tenant.get(t, "/v2.0/ports?network_id="+id(n)+query).must(t, http.StatusOK).list(t, "ports") {
+			for _, p := range c.tenant.get(t, "/v2.0/ports?network_id="+id(n)+query).must(t, http.StatusOK).list(t,
+				"ports") {
 				got = append(got, id(p))
 			}
 			if diff := gocmp.Diff(want, got); diff != "" {

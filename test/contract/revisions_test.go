@@ -177,7 +177,8 @@ func TestIfMatchGuardsAChange(t *testing.T) {
 			refuses(t, stale)
 		// … but a subnet's values before its revision.
 		c.tenant.do(t, "PUT", subnetPath, object{"subnet": object{"gateway_ip": "10.0.0.9"}},
-			"If-Match", "revision_number=7").refuses(t, refusal{Status: 409, Type: "GatewayConflictWithAllocationPools"})
+			"If-Match", "revision_number=7").refuses(t,
+			refusal{Status: 409, Type: "GatewayConflictWithAllocationPools"})
 		c.tenant.do(t, "PUT", subnetPath, object{"subnet": object{}}, "If-Match", "revision_number=7").
 			refuses(t, refusal{412, "RevisionNumberConstraintFailed", "Constrained to 7, but current revision is 0"})
 		// A change of nothing is none, so that there is nothing to guard.

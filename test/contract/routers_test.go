@@ -18,7 +18,8 @@ func TestWhatARouterConsistsOf(t *testing.T) {
 			delete(r, varying)
 		}
 		want := object{
-			"admin_state_up": true, "availability_zone_hints": []any{}, "availability_zones": []any{}, "description": "",
+			"admin_state_up": true, "availability_zone_hints": []any{}, "availability_zones": []any{},
+			"description":           "",
 			"external_gateway_info": nil, "flavor_id": nil, "name": "contract", "project_id": c.tenant.project,
 			"revision_number": float64(1), "routes": []any{}, "status": "ACTIVE", "tags": []any{},
 			"tenant_id": c.tenant.project,
@@ -50,7 +51,8 @@ func TestARouterServesSubnets(t *testing.T) {
 		act("add_router_interface", object{"subnet_id": "x"}).refuses(t, bad("'x' is not a valid UUID"))
 		act("add_router_interface", object{"subnet_id": id(s), "port_id": id(s)}).refuses(t,
 			bad("Cannot specify both subnet-id and port-id"))
-		act("add_router_interface", object{"subnet_id": nobody}).refuses(t, refusal{Status: 404, Type: "SubnetNotFound"})
+		act("add_router_interface", object{"subnet_id": nobody}).refuses(t,
+			refusal{Status: 404, Type: "SubnetNotFound"})
 		act("add_router_interface", object{"subnet_id": id(without)}).refuses(t,
 			bad("Subnet for router interface must have a gateway IP"))
 		act("add_router_interface", object{"port_id": id(bare)}).refuses(t,
@@ -99,9 +101,12 @@ func TestARouterServesSubnets(t *testing.T) {
 		put(object{"destination": "20.0.0.0/8", "nexthop": "10.5.0.9"}).refuses(t,
 			refusal{Status: 400, Type: "InvalidRoutes"})
 		put(route).must(t, http.StatusOK)
-		act("remove_router_interface", object{"subnet_id": id(s)}).refuses(t, refusal{409, "RouterInterfaceInUseByRoute",
-			"Router interface for subnet {subnet} on router {router} cannot be deleted, as it is required by one or more " +
-				"routes."}, "{router}", id(r), "{subnet}", id(s))
+		act("remove_router_interface", object{"subnet_id": id(s)}).refuses(t,
+			refusal{409, "RouterInterfaceInUseByRoute",
+				"Router interface for subnet {subnet} on router {router} cannot be deleted, as it is required by one " +
+					"or " +
+					"more " +
+					"routes."}, "{router}", id(r), "{subnet}", id(s))
 		put([]object{}...).must(t, http.StatusOK)
 	})
 }
@@ -137,7 +142,8 @@ func TestARouterLeadsOutside(t *testing.T) {
 		r := c.tenant.newRouter(t, nil)
 		put := func(info any) answer {
 			t.Helper()
-			return c.tenant.do(t, "PUT", "/v2.0/routers/"+id(r), object{"router": object{"external_gateway_info": info}})
+			return c.tenant.do(t, "PUT", "/v2.0/routers/"+id(r),
+				object{"router": object{"external_gateway_info": info}})
 		}
 		put(object{"network_id": id(inside)}).refuses(t, refusal{400, "BadRequest",
 			"Bad router request: Network {network} is not an external network."}, "{network}", id(inside))
@@ -163,7 +169,8 @@ func TestARouterLeadsOutside(t *testing.T) {
 		if len(ports) != 1 || ports[0]["device_owner"] != "network:router_gateway" || ports[0]["tenant_id"] != "" {
 			t.Errorf("an admin sees %v", ports)
 		}
-		c.admin.do(t, "DELETE", "/v2.0/networks/"+id(outside), nil).refuses(t, refusal{Status: 409, Type: "NetworkInUse"})
+		c.admin.do(t, "DELETE", "/v2.0/networks/"+id(outside), nil).refuses(t,
+			refusal{Status: 409, Type: "NetworkInUse"})
 		if info := put(object{}).must(t, http.StatusOK).part(t, "router")["external_gateway_info"]; info != nil {
 			t.Errorf("without a gateway: %v", info)
 		}
@@ -180,7 +187,8 @@ func TestAGatewayInUseStays(t *testing.T) {
 		added := c.tenant.do(t, "PUT", path+"/add_router_interface", body).must(t, http.StatusOK).body
 		t.Cleanup(func() { c.tenant.do(t, "PUT", path+"/remove_router_interface", body) })
 		c.tenant.do(t, "PUT", "/v2.0/subnets/"+id(s), object{"subnet": object{"gateway_ip": "10.0.0.2"}}).refuses(t,
-			refusal{409, "GatewayIpInUse", "Current gateway ip 10.0.0.1 already in use by port {port}. Unable to update."},
+			refusal{409, "GatewayIpInUse", "Current gateway ip 10.0.0.1 already in use by port {port}. Unable to " +
+				"update."},
 			"{port}", added["port_id"].(string))
 	})
 }

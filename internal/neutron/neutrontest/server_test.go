@@ -88,7 +88,8 @@ func TestCallsAreCountedByPattern(t *testing.T) {
 	c.call(t, "GET", "/networking/v2.0/networks/nope", "")
 	c.call(t, "PUT", "/networking/v2.0/networks/nope/tags", `{"tags": []}`)
 	want := map[string]int{
-		"POST /v2.0/networks": 1, "GET /v2.0/networks": 1, "GET /v2.0/networks/{id}": 1, "PUT /v2.0/networks/{id}/tags": 1,
+		"POST /v2.0/networks": 1, "GET /v2.0/networks": 1, "GET /v2.0/networks/{id}": 1,
+		"PUT /v2.0/networks/{id}/tags": 1,
 	}
 	if diff := cmp.Diff(want, s.CallCounts()); diff != "" {
 		t.Errorf("counts (-want +got):\n%s", diff)
@@ -168,7 +169,9 @@ func TestManyClientsAtOnce(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	var body struct{ Networks []struct{ Description string } }
+	var body struct {
+		Networks []struct{ Description string }
+	}
 	if err := json.Unmarshal(c.call(t, "GET", "/networking/v2.0/networks", "").Body.Bytes(), &body); err != nil {
 		t.Fatal(err)
 	}
