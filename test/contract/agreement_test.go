@@ -30,6 +30,9 @@ func tryCreate(t testing.TB, s *session, network object, ask object) outcome {
 		out.Type, _ = e["type"].(string)
 		message, _ := e["message"].(string)
 		out.Message = strings.ReplaceAll(message, id(network), "{network}")
+		if out.Type == "InvalidAllocationPool" {
+			out.Message = "" // it repeats the pool with its members in the order of the request
+		}
 		return out
 	}
 	made := a.must(t, http.StatusCreated).part(t, "subnet")
