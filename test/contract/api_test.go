@@ -115,7 +115,8 @@ func TestBodiesThatAreNoRequests(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			onEveryCloud(t, func(t *testing.T, c *cloud) {
-				c.tenant.do(t, "POST", "/v2.0/networks", test.body).refuses(t, refusal{400, "HTTPBadRequest", test.want})
+				c.tenant.do(t, "POST", "/v2.0/networks", test.body).refuses(t,
+					refusal{400, "HTTPBadRequest", test.want})
 			})
 		})
 	}

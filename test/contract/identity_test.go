@@ -11,7 +11,8 @@ import (
 
 const wrongCredentials = "The request you have made requires authentication."
 
-// keystoneRefuses fails the test unless the answer is Keystone's refusal with the status and the beginning of the message.
+// keystoneRefuses fails the test unless the answer is Keystone's refusal with the status and the beginning of the
+// message.
 func keystoneRefuses(t *testing.T, a answer, status int, title, message string) {
 	t.Helper()
 	e, _ := a.body["error"].(object)

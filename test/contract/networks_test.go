@@ -24,8 +24,9 @@ var providerMembers = []string{
 	"provider:network_type", "provider:physical_network", "provider:segmentation_id",
 }
 
+// union gives what is in the lists, sorted; it is never nil.
 func union(lists ...[]string) []string {
-	out := slices.Concat(lists...)
+	out := append([]string{}, slices.Concat(lists...)...)
 	slices.Sort(out)
 	return out
 }
@@ -42,7 +43,8 @@ func TestWhatANetworkConsistsOf(t *testing.T) {
 		}{
 			"the answer to a tenant's POST": {made, union(networkMembers, []string{"is_default"})},
 			"a tenant's view":               {c.tenant.get(t, path).part(t, "network"), networkMembers},
-			"an admin's view":               {c.admin.get(t, path).part(t, "network"), union(networkMembers, providerMembers)},
+			"an admin's view": {c.admin.get(t, path).part(t, "network"),
+				union(networkMembers, providerMembers)},
 		} {
 			if diff := gocmp.Diff(got.want, members(got.got)); diff != "" {
 				t.Errorf("%s (-want +got):\n%s", what, diff)
@@ -52,8 +54,9 @@ func TestWhatANetworkConsistsOf(t *testing.T) {
 			delete(made, varying)
 		}
 		want := object{
-			"admin_state_up": true, "availability_zone_hints": []any{}, "availability_zones": []any{}, "description": "",
-			"dns_domain": "", "ipv4_address_scope": nil, "ipv6_address_scope": nil, "is_default": false,
+			"admin_state_up": true, "availability_zone_hints": []any{}, "availability_zones": []any{},
+			"description": "",
+			"dns_domain":  "", "ipv4_address_scope": nil, "ipv6_address_scope": nil, "is_default": false,
 			"l2_adjacency": true, "mtu": float64(1450), "port_security_enabled": true, "project_id": c.tenant.project,
 			"qos_policy_id": nil, "revision_number": float64(1), "router:external": false, "shared": false,
 			"status": "ACTIVE", "subnets": []any{}, "tags": []any{}, "tenant_id": c.tenant.project,
@@ -69,12 +72,14 @@ func TestNetworksThatAreAccepted(t *testing.T) {
 		"an MTU below the largest stays": {object{"mtu": 1400}, object{"mtu": float64(1400)}},
 		"an MTU of zero is the largest":  {object{"mtu": 0}, object{"mtu": float64(1450)}},
 		"a very small MTU stays":         {object{"mtu": 67}, object{"mtu": float64(67)}},
-		"port security can be off":       {object{"port_security_enabled": false}, object{"port_security_enabled": false}},
-		"a network can be down":          {object{"admin_state_up": false}, object{"admin_state_up": false}},
-		"not to share is everyone's":     {object{"shared": false}, object{"shared": false}},
-		"255 characters of description":  {object{"description": strings.Repeat("é", 255)}, object{"description": strings.Repeat("é", 255)}},
-		"booleans may be words":          {object{"admin_state_up": "no"}, object{"admin_state_up": false}},
-		"an empty name":                  {object{"name": ""}, object{"name": ""}},
+		"port security can be off": {object{"port_security_enabled": false},
+			object{"port_security_enabled": false}},
+		"a network can be down":      {object{"admin_state_up": false}, object{"admin_state_up": false}},
+		"not to share is everyone's": {object{"shared": false}, object{"shared": false}},
+		"255 characters of description": {object{"description": strings.Repeat("é", 255)},
+			object{"description": strings.Repeat("é", 255)}},
+		"booleans may be words": {object{"admin_state_up": "no"}, object{"admin_state_up": false}},
+		"an empty name":         {object{"name": ""}, object{"name": ""}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			onEveryCloud(t, func(t *testing.T, c *cloud) {
@@ -102,31 +107,49 @@ func TestNetworksThatAreRefused(t *testing.T) {
 		ask  object
 		want refusal
 	}{
-		"tags":                       {object{"tags": []string{"a"}}, bad("Attribute 'tags' not allowed in POST")},
-		"a status":                   {object{"status": "DOWN"}, bad("Attribute 'status' not allowed in POST")},
-		"subnets":                    {object{"subnets": []string{}}, bad("Attribute 'subnets' not allowed in POST")},
-		"an id":                      {object{"id": "x"}, bad("Attribute 'id' not allowed in POST")},
-		"an unknown attribute":       {object{"zz": 1}, bad("Unrecognized attribute(s) 'zz'")},
-		"an unloaded extension":      {object{"vlan_transparent": true}, bad("Unrecognized attribute(s) 'vlan_transparent'")},
-		"a name that is null":        {object{"name": nil}, bad("Invalid input for name. Reason: 'None' is not a valid string.")},
-		"a name that is a number":    {object{"name": 5}, bad("Invalid input for name. Reason: '5' is not a valid string.")},
-		"a name of 256 characters":   {object{"name": long}, bad("Invalid input for name. Reason: '" + long + "' exceeds maximum length of 255.")},
-		"a long description":         {object{"description": long}, bad("Invalid input for description. Reason: '" + long + "' exceeds maximum length of 255.")},
-		"no boolean":                 {object{"admin_state_up": "maybe"}, invalid("'maybe' cannot be converted to boolean")},
-		"a boolean that is null":     {object{"admin_state_up": nil}, invalid("'None' cannot be converted to boolean")},
-		"an MTU that is a word":      {object{"mtu": "abc"}, invalid("'abc' is not an integer")},
-		"an MTU that is null":        {object{"mtu": nil}, invalid("'None' is not an integer")},
-		"a negative MTU":             {object{"mtu": -1}, bad("Invalid input for mtu. Reason: '-1' should be non-negative.")},
-		"an MTU above the segment":   {object{"mtu": 1451}, invalid("Requested MTU is too big, maximum is 1450")},
-		"two different projects":     {object{"project_id": "a", "tenant_id": "b"}, bad("'project_id' and 'tenant_id' do not match")},
-		"another's project":          {object{"project_id": "a"}, bad("Specifying 'project_id' or 'tenant_id' other than the authenticated project in request requires admin or advsvc privileges")},
-		"to share, by a tenant":      {object{"shared": true}, denied("(rule:create_network and rule:create_network:shared)")},
-		"to be external, by one":     {object{"router:external": true}, denied("(rule:create_network and rule:create_network:router:external)")},
-		"to be default, by one":      {object{"is_default": true}, denied("(rule:create_network and rule:create_network:is_default)")},
-		"a segment, by one":          {object{"provider:segmentation_id": 5}, denied("(rule:create_network and rule:create_network:provider:segmentation_id)")},
-		"several of these":           {object{"provider:network_type": "vxlan", "shared": true}, denied("((rule:create_network and rule:create_network:shared) and rule:create_network:provider:network_type)")},
-		"a zone that is not there":   {object{"availability_zone_hints": []string{"x"}}, refusal{404, "AvailabilityZoneNotFound", "AvailabilityZone x could not be found."}},
-		"a policy that is no UUID":   {object{"qos_policy_id": "x"}, bad("Invalid input for qos_policy_id. Reason: 'x' is not a valid UUID.")},
+		"tags":                 {object{"tags": []string{"a"}}, bad("Attribute 'tags' not allowed in POST")},
+		"a status":             {object{"status": "DOWN"}, bad("Attribute 'status' not allowed in POST")},
+		"subnets":              {object{"subnets": []string{}}, bad("Attribute 'subnets' not allowed in POST")},
+		"an id":                {object{"id": "x"}, bad("Attribute 'id' not allowed in POST")},
+		"an unknown attribute": {object{"zz": 1}, bad("Unrecognized attribute(s) 'zz'")},
+		"an unloaded extension": {object{"vlan_transparent": true},
+			bad("Unrecognized attribute(s) 'vlan_transparent'")},
+		"a name that is null": {object{"name": nil},
+			bad("Invalid input for name. Reason: 'None' is not a valid string.")},
+		"a name that is a number": {object{"name": 5},
+			bad("Invalid input for name. Reason: '5' is not a valid string.")},
+		"a name of 256 characters": {object{"name": long},
+			bad("Invalid input for name. Reason: '" + long + "' exceeds maximum length of 255.")},
+		"a long description": {object{"description": long},
+			bad("Invalid input for description. Reason: '" + long + "' exceeds maximum length of 255.")},
+		"no boolean": {object{"admin_state_up": "maybe"},
+			invalid("'maybe' cannot be converted to boolean")},
+		"a boolean that is null": {object{"admin_state_up": nil}, invalid("'None' cannot be converted to boolean")},
+		"an MTU that is a word":  {object{"mtu": "abc"}, invalid("'abc' is not an integer")},
+		"an MTU that is null":    {object{"mtu": nil}, invalid("'None' is not an integer")},
+		"a negative MTU": {object{"mtu": -1},
+			bad("Invalid input for mtu. Reason: '-1' should be non-negative.")},
+		"an MTU above the segment": {object{"mtu": 1451}, invalid("Requested MTU is too big, maximum is 1450")},
+		"two different projects": {object{"project_id": "a", "tenant_id": "b"},
+			bad("'project_id' and 'tenant_id' do not match")},
+		"another's project": {object{"project_id": "a"},
+			bad("Specifying 'project_id' or 'tenant_id' other than the authenticated project in request requires " +
+				"admin or advsvc privileges")},
+		"to share, by a tenant": {object{"shared": true},
+			denied("(rule:create_network and rule:create_network:shared)")},
+		"to be external, by one": {object{"router:external": true},
+			denied("(rule:create_network and rule:create_network:router:external)")},
+		"to be default, by one": {object{"is_default": true},
+			denied("(rule:create_network and rule:create_network:is_default)")},
+		"a segment, by one": {object{"provider:segmentation_id": 5},
+			denied("(rule:create_network and rule:create_network:provider:segmentation_id)")},
+		"several of these": {object{"provider:network_type": "vxlan", "shared": true},
+			denied("((rule:create_network and rule:create_network:shared) and " +
+				"rule:create_network:provider:network_type)")},
+		"a zone that is not there": {object{"availability_zone_hints": []string{"x"}},
+			refusal{404, "AvailabilityZoneNotFound", "AvailabilityZone x could not be found."}},
+		"a policy that is no UUID": {object{"qos_policy_id": "x"},
+			bad("Invalid input for qos_policy_id. Reason: 'x' is not a valid UUID.")},
 		"an empty label in a domain": {object{"dns_domain": "a..b"}, refusal{Status: 400, Type: "HTTPBadRequest"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -145,9 +168,11 @@ func TestChangesOfANetworkThatAreRefused(t *testing.T) {
 	}{
 		"an MTU above the segment": {object{"mtu": 1451},
 			refusal{400, "InvalidInput", "Invalid input for operation: Requested MTU is too big, maximum is 1450."}},
-		"tags":      {object{"tags": []string{"a"}}, refusal{400, "HTTPBadRequest", "Cannot update read-only attribute tags"}},
-		"the id":    {object{"id": "x"}, refusal{400, "HTTPBadRequest", "Cannot update read-only attribute id"}},
-		"a status":  {object{"status": "DOWN"}, refusal{400, "HTTPBadRequest", "Cannot update read-only attribute status"}},
+		"tags": {object{"tags": []string{"a"}},
+			refusal{400, "HTTPBadRequest", "Cannot update read-only attribute tags"}},
+		"the id": {object{"id": "x"}, refusal{400, "HTTPBadRequest", "Cannot update read-only attribute id"}},
+		"a status": {object{"status": "DOWN"},
+			refusal{400, "HTTPBadRequest", "Cannot update read-only attribute status"}},
 		"strangers": {object{"zz": 1}, refusal{400, "HTTPBadRequest", "Unrecognized attribute(s) 'zz'"}},
 		"sharing, even when it changes nothing": {object{"shared": false}, refusal{403, "PolicyNotAuthorized",
 			"(rule:update_network and rule:update_network:shared) is disallowed by policy"}},
@@ -242,14 +267,16 @@ func TestANetworkWithAPortStays(t *testing.T) {
 		n := c.tenant.newNetwork(t, nil)
 		s := c.tenant.newSubnet(t, n, nil)
 		p := c.tenant.newPort(t, n, nil)
-		inUse := refusal{409, "NetworkInUse", "Unable to complete operation on network {network}. There are one or more " +
-			"ports still in use on the network, id for these ports is: {port}."}
+		inUse := refusal{409, "NetworkInUse",
+			"Unable to complete operation on network {network}. There are one or more " +
+				"ports still in use on the network, id for these ports is: {port}."}
 		c.tenant.do(t, "DELETE", "/v2.0/networks/"+id(n), nil).refuses(t, inUse, "{network}", id(n), "{port}", id(p))
 		// Being in use is said even to those who would be refused for their revision.
 		c.tenant.do(t, "DELETE", "/v2.0/networks/"+id(n), nil, "If-Match", "revision_number=99").refuses(t, inUse,
 			"{network}", id(n), "{port}", id(p))
-		subnetInUse := refusal{409, "SubnetInUse", "Unable to complete operation on subnet {subnet}: One or more ports " +
-			"have an IP allocation from this subnet."}
+		subnetInUse := refusal{409, "SubnetInUse",
+			"Unable to complete operation on subnet {subnet}: One or more ports " +
+				"have an IP allocation from this subnet."}
 		c.tenant.do(t, "DELETE", "/v2.0/subnets/"+id(s), nil).refuses(t, subnetInUse, "{subnet}", id(s))
 		c.tenant.do(t, "DELETE", "/v2.0/subnets/"+id(s), nil, "If-Match", "revision_number=99").refuses(t, subnetInUse,
 			"{subnet}", id(s))

@@ -109,10 +109,12 @@ func TestAPortIsNoChangeOfItsNetwork(t *testing.T) {
 			{"fixed_ips": []object{}}, {"fixed_ips": []object{{"subnet_id": id(s)}}}, {"security_groups": []string{}},
 		} {
 			c.tenant.do(t, "PUT", path, object{"port": ask}).must(t, http.StatusOK)
-			if got := c.tenant.revisionOf(t, "port", p); got != revisionNow+1 {
-				t.Errorf("%v moved the port's revision from %d to %d, want one more", ask, revisionNow, got)
+			got := c.tenant.revisionOf(t, "port", p)
+			// The binding of the port may be tried once more meanwhile, which counts as well.
+			if got <= revisionNow {
+				t.Errorf("%v moved the port's revision from %d to %d, want more", ask, revisionNow, got)
 			}
-			revisionNow++
+			revisionNow = got
 		}
 		c.tenant.do(t, "DELETE", path, nil).must(t, http.StatusNoContent)
 		if got := c.tenant.revisionOf(t, "network", n); got != last {
@@ -175,7 +177,8 @@ func TestIfMatchGuardsAChange(t *testing.T) {
 			refuses(t, stale)
 		// … but a subnet's values before its revision.
 		c.tenant.do(t, "PUT", subnetPath, object{"subnet": object{"gateway_ip": "10.0.0.9"}},
-			"If-Match", "revision_number=7").refuses(t, refusal{Status: 409, Type: "GatewayConflictWithAllocationPools"})
+			"If-Match", "revision_number=7").refuses(t,
+			refusal{Status: 409, Type: "GatewayConflictWithAllocationPools"})
 		c.tenant.do(t, "PUT", subnetPath, object{"subnet": object{}}, "If-Match", "revision_number=7").
 			refuses(t, refusal{412, "RevisionNumberConstraintFailed", "Constrained to 7, but current revision is 0"})
 		// A change of nothing is none, so that there is nothing to guard.

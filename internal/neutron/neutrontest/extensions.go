@@ -38,7 +38,7 @@ var extensions = []extension{
 	{"Sorting support", "sorting", "", "2016-06-12T00:00:00-00:00", []string{}},
 	{"standard-attr-description", "standard-attr-description", "", "2016-02-10T10:00:00-00:00", []string{}},
 	{"Resource revision numbers", "standard-attr-revisions", "", "2016-04-11T10:00:00-00:00", []string{}},
-	{"Tag support for resources with standard attribute", "standard-attr-tag", "", "2017-01-01T00:00:00-00:00", []string{}},
+	{"Tag support", "standard-attr-tag", "", "2017-01-01T00:00:00-00:00", []string{}},
 	{"Resource timestamps", "standard-attr-timestamp", "", "2016-09-12T10:00:00-00:00", []string{}},
 	{"Subnet service types", "subnet-service-types", "", "2016-03-15T18:00:00-00:00", []string{}},
 }
