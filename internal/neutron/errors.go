@@ -160,14 +160,7 @@ var kindsByType = map[string]Kind{
 func translate(op, method string, err error) *Error {
 	write := method != http.MethodGet
 	var status gophercloud.ErrUnexpectedResponseCode
-	var reauth *gophercloud.ErrUnableToReauthenticate
-	switch {
-	case errors.As(err, &reauth):
-		// The call itself was answered with 401 and not carried out; what counts is why no new token could be had.
-		e := translateLogin(op, reauth.ErrReauth)
-		e.Reason = "getting a new token: " + e.Reason
-		return e
-	case errors.As(err, &status):
+	if errors.As(err, &status) {
 		return translateStatus(op, write, status)
 	}
 	return &Error{
