@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -268,6 +269,8 @@ func identify(provider *gophercloud.ProviderClient, want gophercloud.EndpointOpt
 	if availability == "" {
 		availability = gophercloud.AvailabilityPublic
 	}
+	var found []Identity
+	var regions []string
 	for _, entry := range catalog.Entries {
 		if entry.Type != "network" {
 			continue
@@ -277,8 +280,18 @@ func identify(provider *gophercloud.ProviderClient, want gophercloud.EndpointOpt
 				want.Region != "" && want.Region != endpoint.Region && want.Region != endpoint.RegionID {
 				continue
 			}
-			return Identity{gophercloud.NormalizeURL(endpoint.URL), endpoint.Region, project.ID}, nil
+			found = append(found, Identity{gophercloud.NormalizeURL(endpoint.URL), endpoint.Region, project.ID})
+			regions = append(regions, endpoint.Region)
 		}
+	}
+	slices.Sort(regions)
+	if regions = slices.Compact(regions); len(regions) > 1 {
+		// A catalog has no order: the first one may be another at the next log-in.
+		return Identity{}, fmt.Errorf("the catalog has %s endpoints of the network service in the regions %s: choose one "+
+			"with region_name", availability, strings.Join(regions, ", "))
+	}
+	if len(found) > 0 {
+		return found[0], nil
 	}
 	return Identity{}, fmt.Errorf("the catalog has no network service with a %s endpoint in region %q: check "+
 		"region_name and interface", availability, want.Region)

@@ -463,3 +463,16 @@ func TestOneCallersDeadlineIsNoFailedLogInForOthers(t *testing.T) {
 		}
 	})
 }
+
+func TestSeveralRegionsWithoutAChoiceAreRefused(t *testing.T) {
+	// Keystone gives no order for its catalog: to take the first would spread networks over the regions.
+	f := newFakeCloud(t, noContent)
+	f.endpoints = []endpoint{
+		{Interface: "public", Region: "two", RegionID: "two", URL: "http://two.invalid:9696"},
+		{Interface: "public", Region: "one", RegionID: "one", URL: "http://one.invalid:9696"},
+	}
+	_, err := f.cloud(Options{}).Identity(t.Context())
+	if KindOf(err) != Invalid || !strings.Contains(err.Error(), "one, two") || !strings.Contains(err.Error(), "region_name") {
+		t.Errorf("the error does not ask to choose one of the regions one, two: %v", err)
+	}
+}
