@@ -385,6 +385,7 @@ func jsonProblem(err error) string {
 	case errors.As(err, &kind):
 		return fmt.Sprintf("field %s is a %s", kind.Field, kind.Value)
 	default:
-		return err.Error()
+		// The other errors of encoding/json quote.
+		return "it is not of the expected form"
 	}
 }

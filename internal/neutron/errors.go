@@ -318,7 +318,7 @@ func contextCause(err error) error {
 // decodeError is an answer that is not what the API promises.
 func decodeError(op, method, format string, args ...any) *Error {
 	return &Error{
-		Kind: Transient, Op: op, Reason: "unusable answer: " + fmt.Sprintf(format, args...),
+		Kind: Transient, Op: op, Reason: oneLine("unusable answer: " + fmt.Sprintf(format, args...)),
 		MaybeDone: method != http.MethodGet,
 	}
 }
