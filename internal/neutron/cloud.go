@@ -8,9 +8,9 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/gophercloud/gophercloud/v2"
@@ -41,7 +41,7 @@ func (i Identity) String() string {
 type Call struct {
 	// Op is what was tried, such as "create network".
 	Op string
-	// Duration is from the request to its last byte, logging in included where that was needed.
+	// Duration is from the request to its last byte. Logging in, where that was needed, is a Call of its own.
 	Duration time.Duration
 	// Err is nil for a success.
 	Err error
@@ -80,8 +80,9 @@ type Cloud struct {
 	// transport carries every call, log-ins included.
 	transport http.RoundTripper
 
-	// login serializes logging in; session is set once and stays.
-	login       sync.Mutex
+	// login is held, by a value in it, by who logs in or reads what follows. It is a channel because waiting for another's
+	// log-in has to end with one's own context.
+	login       chan struct{}
 	session     *session
 	loginFailed error
 	loginAgain  time.Time
@@ -110,6 +111,7 @@ func NewCloud(credentials Credentials, options Options) *Cloud {
 		credentials: credentials,
 		options:     options,
 		transport:   bounded{newTransport(credentials, options.Timeout), maxAnswer},
+		login:       make(chan struct{}, 1),
 	}
 }
 
@@ -127,23 +129,34 @@ func (c *Cloud) Identity(ctx context.Context) (Identity, error) {
 
 const opLogin = "log in"
 
-func (c *Cloud) connect(ctx context.Context) (*session, error) {
-	c.login.Lock()
-	defer c.login.Unlock()
-	if c.session != nil {
+func (c *Cloud) opLogin() string { return opLogin + " to " + c.credentials.String() }
+
+// connect gives the session, and logs in where there is none.
+func (c *Cloud) connect(ctx context.Context) (*session, error) { return c.reconnect(ctx, nil) }
+
+// reconnect gives a session other than old, whose token was refused: another's, or that of a new log-in.
+func (c *Cloud) reconnect(ctx context.Context, old *session) (*session, error) {
+	select {
+	case c.login <- struct{}{}:
+	case <-ctx.Done():
+		return nil, translateLogin(c.opLogin(), ctx.Err())
+	}
+	defer func() { <-c.login }()
+	if c.session != old && c.session != nil {
 		return c.session, nil
 	}
 	if time.Now().Before(c.loginAgain) {
 		return nil, c.loginFailed
 	}
-	ctx, cancel := context.WithTimeout(ctx, c.options.Timeout)
+	bounded, cancel := context.WithTimeout(ctx, c.options.Timeout)
 	defer cancel()
 
 	began := time.Now()
-	s, err := c.authenticate(ctx)
+	s, err := c.authenticate(bounded)
 	c.options.Called(Call{Op: opLogin, Duration: time.Since(began), Err: err})
 	if err != nil {
-		if !errors.Is(err, context.Canceled) {
+		// That a caller left, or had little time, tells others nothing.
+		if ctx.Err() == nil {
 			c.loginFailed, c.loginAgain = err, time.Now().Add(loginPause)
 		}
 		return nil, err
@@ -154,7 +167,7 @@ func (c *Cloud) connect(ctx context.Context) (*session, error) {
 
 func (c *Cloud) authenticate(ctx context.Context) (*session, error) {
 	fail := func(err error) (*session, error) {
-		e := translateLogin(opLogin+" to "+c.credentials.String(), err)
+		e := translateLogin(c.opLogin(), err)
 		if e.Kind == Unauthenticated || e.Status == http.StatusNotFound {
 			e.Reason += ": check auth_url, user, password, project and their domains"
 		}
@@ -165,6 +178,9 @@ func (c *Cloud) authenticate(ctx context.Context) (*session, error) {
 		return fail(errors.New("no credentials are given: load them first"))
 	}
 	auth := c.credentials.auth()
+	// gophercloud's own renewal of a token ends for all who wait for it when the first one's context does, and is tried
+	// for every call.
+	auth.AllowReauth = false
 	provider, err := openstack.NewClient(auth.IdentityEndpoint)
 	if err != nil {
 		return fail(err)
@@ -172,7 +188,7 @@ func (c *Cloud) authenticate(ctx context.Context) (*session, error) {
 	provider.UseTokenLock()
 	provider.HTTPClient = http.Client{
 		Transport: c.transport,
-		// gophercloud's log-in and catalog calls take no context at every turn.
+		// Some of gophercloud's calls take no context.
 		Timeout: c.options.Timeout,
 		// A redirect would carry the token to another host.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
@@ -185,7 +201,7 @@ func (c *Cloud) authenticate(ctx context.Context) (*session, error) {
 	}
 	identity, err := identify(provider, c.credentials.endpoint)
 	if err != nil {
-		return nil, &Error{Kind: Invalid, Op: opLogin + " to " + c.credentials.String(), Reason: err.Error()}
+		return nil, &Error{Kind: Invalid, Op: c.opLogin(), Reason: err.Error()}
 	}
 	base := identity.Endpoint
 	if !strings.HasSuffix(base, "/v2.0/") {
@@ -253,6 +269,8 @@ func identify(provider *gophercloud.ProviderClient, want gophercloud.EndpointOpt
 	if availability == "" {
 		availability = gophercloud.AvailabilityPublic
 	}
+	var found []Identity
+	var regions []string
 	for _, entry := range catalog.Entries {
 		if entry.Type != "network" {
 			continue
@@ -262,8 +280,18 @@ func identify(provider *gophercloud.ProviderClient, want gophercloud.EndpointOpt
 				want.Region != "" && want.Region != endpoint.Region && want.Region != endpoint.RegionID {
 				continue
 			}
-			return Identity{gophercloud.NormalizeURL(endpoint.URL), endpoint.Region, project.ID}, nil
+			found = append(found, Identity{gophercloud.NormalizeURL(endpoint.URL), endpoint.Region, project.ID})
+			regions = append(regions, endpoint.Region)
 		}
+	}
+	slices.Sort(regions)
+	if regions = slices.Compact(regions); len(regions) > 1 {
+		// A catalog has no order: the first one may be another at the next log-in.
+		return Identity{}, fmt.Errorf("the catalog has %s endpoints of the network service in the regions %s: choose one "+
+			"with region_name", availability, strings.Join(regions, ", "))
+	}
+	if len(found) > 0 {
+		return found[0], nil
 	}
 	return Identity{}, fmt.Errorf("the catalog has no network service with a %s endpoint in region %q: check "+
 		"region_name and interface", availability, want.Region)
@@ -296,10 +324,24 @@ func (c *Cloud) do(ctx context.Context, r request) error {
 	if err != nil {
 		return err
 	}
+	err = c.send(ctx, s, r)
+	var refusal *Error
+	if errors.As(err, &refusal) && refusal.Status == http.StatusUnauthorized && c.credentials.auth().AllowReauth {
+		// The token has run out. A call that was answered with 401 was not carried out.
+		if s, err = c.reconnect(ctx, s); err != nil {
+			return err
+		}
+		err = c.send(ctx, s, r)
+	}
+	return err
+}
+
+// send sends a request once and reports it.
+func (c *Cloud) send(ctx context.Context, s *session, r request) error {
 	ctx, cancel := context.WithTimeout(ctx, c.options.Timeout)
 	defer cancel()
 	began := time.Now()
-	err = r.send(ctx, s)
+	err := r.send(ctx, s)
 	c.options.Called(Call{Op: r.op, Duration: time.Since(began), Err: err})
 	return err
 }
@@ -343,6 +385,7 @@ func jsonProblem(err error) string {
 	case errors.As(err, &kind):
 		return fmt.Sprintf("field %s is a %s", kind.Field, kind.Value)
 	default:
-		return err.Error()
+		// The other errors of encoding/json quote.
+		return "it is not of the expected form"
 	}
 }

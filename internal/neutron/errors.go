@@ -159,14 +159,7 @@ var kindsByType = map[string]Kind{
 func translate(op, method string, err error) *Error {
 	write := method != http.MethodGet
 	var status gophercloud.ErrUnexpectedResponseCode
-	var reauth *gophercloud.ErrUnableToReauthenticate
-	switch {
-	case errors.As(err, &reauth):
-		// The call itself was answered with 401 and not carried out; what counts is why no new token could be had.
-		e := translateLogin(op, reauth.ErrReauth)
-		e.Reason = "getting a new token: " + e.Reason
-		return e
-	case errors.As(err, &status):
+	if errors.As(err, &status) {
 		return translateStatus(op, write, status)
 	}
 	return &Error{
@@ -324,7 +317,7 @@ func contextCause(err error) error {
 // decodeError is an answer that is not what the API promises.
 func decodeError(op, method, format string, args ...any) *Error {
 	return &Error{
-		Kind: Transient, Op: op, Reason: "unusable answer: " + fmt.Sprintf(format, args...),
+		Kind: Transient, Op: op, Reason: oneLine("unusable answer: " + fmt.Sprintf(format, args...)),
 		MaybeDone: method != http.MethodGet,
 	}
 }

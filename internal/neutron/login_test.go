@@ -1,6 +1,8 @@
 package neutron
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -9,6 +11,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/gophercloud/gophercloud/v2"
@@ -299,5 +303,176 @@ func TestCallsAreCounted(t *testing.T) {
 	_ = call(t.Context(), c, http.MethodDelete)
 	if diff := cmp.Diff([]string{"log in: true", "test call: false"}, seen); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// direct serves a client's requests without a network, so that what waits in a handler waits in the test's bubble.
+type direct struct{ handler http.Handler }
+
+func (d direct) RoundTrip(r *http.Request) (*http.Response, error) {
+	served := make(chan *http.Response, 1)
+	request := r.Clone(r.Context())
+	if request.Body == nil {
+		request.Body = http.NoBody
+	}
+	go func() {
+		recorder := httptest.NewRecorder()
+		d.handler.ServeHTTP(recorder, request)
+		served <- recorder.Result()
+	}()
+	select {
+	case response := <-served:
+		return response, nil
+	case <-r.Context().Done():
+		return nil, r.Context().Err()
+	}
+}
+
+// inBubble is a fake cloud without sockets, for tests in virtual time.
+func inBubble(t testing.TB, neutron http.HandlerFunc, options Options) (*fakeCloud, *Cloud) {
+	f := &fakeCloud{t: t, neutron: neutron, Server: &httptest.Server{URL: "http://cloud.invalid"}}
+	c := NewCloud(f.credentials(), options)
+	c.transport = direct{f}
+	return f, c
+}
+
+func TestFailedLogInStandsForAWhileAndThenIsTriedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, c := inBubble(t, noContent, Options{})
+		f.keystone = func(w http.ResponseWriter, _ *http.Request) { answer(w, http.StatusUnauthorized, "") }
+		for range 100 {
+			if _, err := c.Identity(t.Context()); KindOf(err) != Unauthenticated {
+				t.Fatalf("got %v", err)
+			}
+		}
+		if got := f.logins.Load(); got != 1 {
+			t.Errorf("%d log-ins with a wrong password at once, want 1", got)
+		}
+		f.keystone = nil
+		time.Sleep(loginPause)
+		if _, err := c.Identity(t.Context()); err != nil {
+			t.Errorf("it does not recover: %v", err)
+		}
+	})
+}
+
+func TestRenewalThatFailsIsNotHammered(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, c := inBubble(t, noContent, Options{})
+		if _, err := c.Identity(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		f.revoke()
+		f.set(func() {
+			f.keystone = func(w http.ResponseWriter, _ *http.Request) { answer(w, http.StatusUnauthorized, "") }
+		})
+		for range 100 {
+			if err := call(t.Context(), c, http.MethodDelete); KindOf(err) != Unauthenticated {
+				t.Fatalf("got %v", err)
+			}
+		}
+		if got := f.logins.Load(); got != 2 {
+			t.Errorf("%d log-ins, want the first and one with the wrong password", got)
+		}
+		f.set(func() { f.keystone = nil })
+		time.Sleep(loginPause)
+		if err := call(t.Context(), c, http.MethodDelete); err != nil {
+			t.Errorf("it does not recover: %v", err)
+		}
+	})
+}
+
+func TestOneCallersLeavingDoesNotCancelTheRenewalOfOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, c := inBubble(t, noContent, Options{})
+		if _, err := c.Identity(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		f.revoke()
+		f.set(func() {
+			f.keystone = func(w http.ResponseWriter, r *http.Request) {
+				time.Sleep(10 * time.Second)
+				f.logIn(w, r)
+			}
+		})
+		leaving, leave := context.WithCancel(t.Context())
+		first := make(chan error, 1)
+		go func() { first <- call(leaving, c, http.MethodDelete) }()
+		synctest.Wait()
+		second := make(chan error, 1)
+		go func() { second <- call(t.Context(), c, http.MethodDelete) }()
+		synctest.Wait()
+		began := time.Now()
+		leave()
+		if err := <-first; !errors.Is(err, context.Canceled) {
+			t.Errorf("the one that left got %v", err)
+		}
+		if waited := time.Since(began); waited != 0 {
+			t.Errorf("the one that left was held for %v", waited)
+		}
+		if err := <-second; err != nil {
+			t.Errorf("the one that stayed got %v", err)
+		}
+	})
+}
+
+func TestWaitingForALogInEndsWithTheContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, c := inBubble(t, noContent, Options{})
+		f.keystone = func(w http.ResponseWriter, r *http.Request) {
+			time.Sleep(time.Minute)
+			f.logIn(w, r)
+		}
+		done := make(chan error, 1)
+		go func() {
+			_, err := c.Identity(t.Context())
+			done <- err
+		}()
+		synctest.Wait()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		began := time.Now()
+		_, err := c.Identity(ctx)
+		if waited := time.Since(began); waited != time.Second {
+			t.Errorf("a caller with a second to wait waited %v", waited)
+		}
+		if got := outcomeOf(t, err); got.Kind != Transient || got.Text != `log in to cloud "test" at http://cloud.invalid/v3: `+
+			`no answer in time` {
+			t.Errorf("it got %+v", got)
+		}
+		if err := <-done; err != nil {
+			t.Errorf("the log-in failed: %v", err)
+		}
+	})
+}
+
+func TestOneCallersDeadlineIsNoFailedLogInForOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, c := inBubble(t, noContent, Options{})
+		f.keystone = func(w http.ResponseWriter, r *http.Request) {
+			time.Sleep(10 * time.Second)
+			f.logIn(w, r)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if _, err := c.Identity(ctx); err == nil {
+			t.Fatal("a log-in of 10 s passed in one")
+		}
+		if _, err := c.Identity(t.Context()); err != nil {
+			t.Errorf("another got the outcome of a deadline that was not its own: %v", err)
+		}
+	})
+}
+
+func TestSeveralRegionsWithoutAChoiceAreRefused(t *testing.T) {
+	// Keystone gives no order for its catalog: to take the first would spread networks over the regions.
+	f := newFakeCloud(t, noContent)
+	f.endpoints = []endpoint{
+		{Interface: "public", Region: "two", RegionID: "two", URL: "http://two.invalid:9696"},
+		{Interface: "public", Region: "one", RegionID: "one", URL: "http://one.invalid:9696"},
+	}
+	_, err := f.cloud(Options{}).Identity(t.Context())
+	if KindOf(err) != Invalid || !strings.Contains(err.Error(), "one, two") || !strings.Contains(err.Error(), "region_name") {
+		t.Errorf("the error does not ask to choose one of the regions one, two: %v", err)
 	}
 }

@@ -3,6 +3,7 @@ package neutron
 import (
 	"context"
 	"encoding/json"
+	"maps"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -62,11 +63,29 @@ func (c *Cloud) listAvailabilities(ctx context.Context) ([]wireAvailability, err
 	return decodePage[wireAvailability](opListAvailabilities, collection, answer)
 }
 
-// list follows a collection to its end. Sorting by id keeps the pages apart while resources come and go; whether there
-// is a next page is Neutron's word (the link "next"), since it may give fewer per page than it is asked for.
+// restarts is how often a list begins anew because its place was deleted, before that passes for an outage.
+const restarts = 5
+
+// list follows a collection to its end. It returns all or an error, never a part.
 func list[T any](
 	ctx context.Context, c *Cloud, op, collection string, query url.Values, id func(T) string,
 ) ([]T, error) {
+	for range restarts {
+		all, err := listPages(ctx, c, op, collection, query, id)
+		if !IsNotFound(err) {
+			return all, err
+		}
+		// Neutron finds the place of the next page by the last resource of this one, which somebody has deleted.
+	}
+	return nil, &Error{Kind: Transient, Op: op, Reason: "resources are deleted faster than they are listed"}
+}
+
+// listPages reads page by page. Sorting by id keeps the pages apart while resources come and go; whether there is a next
+// page is Neutron's word (the link "next"), since it may give fewer per page than it is asked for.
+func listPages[T any](
+	ctx context.Context, c *Cloud, op, collection string, query url.Values, id func(T) string,
+) ([]T, error) {
+	query = maps.Clone(query)
 	query.Set("limit", strconv.Itoa(c.options.PageSize))
 	query.Set("sort_key", "id")
 	query.Set("sort_dir", "asc")
@@ -85,6 +104,9 @@ func list[T any](
 		}
 		for _, item := range page {
 			last = id(item)
+			if last == "" {
+				return nil, decodeError(op, http.MethodGet, "an item has no id")
+			}
 			// This also ends a walk in circles, should a server not understand marker.
 			if seen[last] {
 				return nil, decodeError(op, http.MethodGet, "%s is on two pages", last)

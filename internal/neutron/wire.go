@@ -142,10 +142,10 @@ type wireAvailability struct {
 	} `json:"subnet_ip_availability"`
 }
 
-// count makes an int64 of a number of any size; too large a one becomes math.MaxInt64, and what is no number nil.
+// count makes an int64 of a number of any size; too large a one becomes math.MaxInt64, and what counts nothing nil.
 func count(n json.Number) *int64 {
 	whole, ok := new(big.Int).SetString(n.String(), 10)
-	if !ok {
+	if !ok || whole.Sign() < 0 {
 		return nil
 	}
 	value := int64(math.MaxInt64)

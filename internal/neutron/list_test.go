@@ -1,0 +1,207 @@
+package neutron
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// ids are those of networks.
+func ids(networks []wireNetwork) []string {
+	var all []string
+	for _, w := range networks {
+		all = append(all, w.ID)
+	}
+	return all
+}
+
+func TestListFollowsTheServersPages(t *testing.T) {
+	const next = `, "networks_links": [{"rel": "next", "href": "http://elsewhere.invalid/"}]`
+	for name, test := range map[string]struct {
+		// pages are the answers by marker.
+		pages map[string]string
+		want  []string
+	}{
+		"one page": {
+			pages: map[string]string{"": `{"networks": [{"id": "a"}, {"id": "b"}]}`}, want: []string{"a", "b"},
+		},
+		"none": {pages: map[string]string{"": `{"networks": []}`}},
+		"fewer than were asked for and more to come": {
+			pages: map[string]string{
+				"":  `{"networks": [{"id": "a"}]` + next + `}`,
+				"a": `{"networks": [{"id": "b"}]` + next + `}`,
+				"b": `{"networks": [{"id": "c"}]}`,
+			},
+			want: []string{"a", "b", "c"},
+		},
+		"an empty page at the end": {
+			pages: map[string]string{"": `{"networks": [{"id": "a"}]` + next + `}`, "a": `{"networks": []}`},
+			want:  []string{"a"},
+		},
+		"an empty page that says next": {
+			pages: map[string]string{"": `{"networks": [{"id": "a"}]` + next + `}`, "a": `{"networks": []` + next + `}`},
+			want:  []string{"a"},
+		},
+		"links to the page before alone": {
+			pages: map[string]string{"": `{"networks": [{"id": "a"}], "networks_links": [{"rel": "previous"}]}`},
+			want:  []string{"a"},
+		},
+		"more than were asked for": {
+			pages: map[string]string{"": `{"networks": [{"id": "a"}, {"id": "b"}, {"id": "c"}]}`},
+			want:  []string{"a", "b", "c"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFakeCloud(t, func(w http.ResponseWriter, r *http.Request) {
+				page, ok := test.pages[r.URL.Query().Get("marker")]
+				if !ok {
+					t.Errorf("unexpected marker in %s", r.URL)
+				}
+				answer(w, http.StatusOK, page)
+			})
+			got, err := f.cloud(Options{PageSize: 2}).listNetworks(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(test.want, ids(got)); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestListThatIsNotWholeIsAnError(t *testing.T) {
+	const next = `, "networks_links": [{"rel": "next"}]`
+	for name, page := range map[string]string{
+		"no body":                        "",
+		"an empty object":                "{}",
+		"null":                           "null",
+		"a list":                         "[]",
+		"another collection":             `{"subnets": []}`,
+		"a collection that is null":      `{"networks": null}`,
+		"a collection that is an object": `{"networks": {}}`,
+		"items of another type":          `{"networks": ["` + canaryBody + `"]}`,
+		"a field of another type":        `{"networks": [{"id": {"x": "` + canaryBody + `"}}]}`,
+		"HTML":                           "<html>" + canaryBody + "</html>",
+		"an answer that breaks off":      `{"networks": [{"id": "a"}, {"id":`,
+		"two documents":                  `{"networks": []}{"networks": []}`,
+		"links of another type":          `{"networks": [{"id": "a"}], "networks_links": {"rel": "next"}}`,
+		"one page for ever":              `{"networks": [{"id": "a"}]` + next + `}`,
+		"an id twice":                    `{"networks": [{"id": "a"}, {"id": "a"}]}`,
+		"an item that is null":           `{"networks": [null]}`,
+		"an item without an id":          `{"networks": [{"name": "x"}]}`,
+		"an id that does not print":      `{"networks": [{"id": "a\u001b[31m\n"}]` + next + `}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			var calls atomic.Int64
+			f := newFakeCloud(t, func(w http.ResponseWriter, _ *http.Request) {
+				calls.Add(1)
+				answer(w, http.StatusOK, page)
+			})
+			got, err := f.cloud(Options{}).listNetworks(t.Context())
+			if err == nil || got != nil {
+				t.Fatalf("it passed for a list of %d", len(got))
+			}
+			checkNoSecrets(t, err)
+			if got := outcomeOf(t, err); got.Kind != Transient || got.MaybeDone {
+				t.Errorf("it is %+v", got)
+			}
+			if strings.ContainsAny(err.Error(), "\n\x1b") {
+				t.Errorf("it does not print: %q", err)
+			}
+			if calls.Load() > 2 {
+				t.Errorf("%d calls", calls.Load())
+			}
+		})
+	}
+}
+
+func TestListThatFailsOnALaterPageIsAnError(t *testing.T) {
+	f := newFakeCloud(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Query().Get("marker") != "" {
+			answer(w, http.StatusInternalServerError, "")
+			return
+		}
+		answer(w, http.StatusOK, `{"networks": [{"id": "a"}], "networks_links": [{"rel": "next"}]}`)
+	})
+	got, err := f.cloud(Options{}).listNetworks(t.Context())
+	if err == nil || got != nil {
+		t.Errorf("got %v and %v", got, err)
+	}
+}
+
+func TestListsAskForTheProjectAndWhatIsRead(t *testing.T) {
+	for name, test := range map[string]struct {
+		list func(c *Cloud) error
+		want url.Values
+	}{
+		"networks": {
+			list: func(c *Cloud) error { _, err := c.listNetworks(t.Context()); return err },
+			want: url.Values{"project_id": {"project-1"}, "fields": networkFields},
+		},
+		"subnets of the project": {
+			list: func(c *Cloud) error { _, err := c.listSubnets(t.Context(), ""); return err },
+			want: url.Values{"project_id": {"project-1"}, "fields": subnetFields},
+		},
+		"subnets of a network, whosever they are": {
+			list: func(c *Cloud) error { _, err := c.listSubnets(t.Context(), "net-1"); return err },
+			want: url.Values{"network_id": {"net-1"}, "fields": subnetFields},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var got atomic.Value
+			f := newFakeCloud(t, func(w http.ResponseWriter, r *http.Request) {
+				got.Store(r.URL.Query())
+				answer(w, http.StatusOK, `{"networks": [], "subnets": []}`)
+			})
+			if err := test.list(f.cloud(Options{PageSize: 7})); err != nil {
+				t.Fatal(err)
+			}
+			test.want.Set("limit", "7")
+			test.want.Set("sort_key", "id")
+			test.want.Set("sort_dir", "asc")
+			if diff := cmp.Diff(test.want, got.Load()); diff != "" {
+				t.Errorf("query (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestListBeginsAnewWhenItsMarkerIsDeleted(t *testing.T) {
+	n := newFakeNeutron()
+	for _, id := range []string{"a", "b", "c", "d"} {
+		n.networks[id] = &wireNetwork{ID: id}
+	}
+	n.page = 2
+	n.before = func(_ http.ResponseWriter, r *http.Request) bool {
+		if r.URL.Query().Get("marker") == "b" {
+			n.change(func() { delete(n.networks, "b") })
+		}
+		return false
+	}
+	got, err := newFakeCloud(t, n.ServeHTTP).cloud(Options{}).listNetworks(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"a", "c", "d"}, ids(got)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestListWhoseMarkersKeepVanishingEndsAsAnOutage(t *testing.T) {
+	f := newFakeCloud(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Query().Get("marker") != "" {
+			refuse(w, http.StatusNotFound, "NetworkNotFound", "Network a could not be found.")
+			return
+		}
+		answer(w, http.StatusOK, `{"networks": [{"id": "a"}], "networks_links": [{"rel": "next"}]}`)
+	})
+	_, err := f.cloud(Options{}).listNetworks(t.Context())
+	if err == nil || KindOf(err) != Transient {
+		t.Errorf("got %v, %v", KindOf(err), err)
+	}
+}
