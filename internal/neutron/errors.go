@@ -158,8 +158,7 @@ var kindsByType = map[string]Kind{
 // translate makes the package's own error of what gophercloud and net/http return for one request.
 func translate(op, method string, err error) *Error {
 	write := method != http.MethodGet
-	var status gophercloud.ErrUnexpectedResponseCode
-	if errors.As(err, &status) {
+	if status, ok := errors.AsType[gophercloud.ErrUnexpectedResponseCode](err); ok {
 		return translateStatus(op, write, status)
 	}
 	return &Error{
@@ -228,8 +227,8 @@ func translateStatus(op string, write bool, status gophercloud.ErrUnexpectedResp
 // are about half as long.
 const maxReason = 500
 
-// oneLine makes a sentence of others fit for a condition: no line breaks, nothing that steers a terminal or the order of
-// writing (Unicode's classes Cc and Cf), not too long.
+// oneLine makes a sentence of others fit for a condition: no line breaks, nothing that steers a terminal or the order
+// of writing (Unicode's classes Cc and Cf), not too long.
 func oneLine(text string) string {
 	text = strings.Join(strings.FieldsFunc(text, func(r rune) bool {
 		return unicode.IsSpace(r) || unicode.In(r, unicode.Cc, unicode.Cf)

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"os"
 	"strings"
@@ -233,9 +234,7 @@ func (s *session) send(method, url string, body any, header http.Header) (answer
 		if err != nil {
 			return answer{}, err
 		}
-		for name, values := range header {
-			request.Header[name] = values
-		}
+		maps.Copy(request.Header, header)
 		if body != nil {
 			request.Header.Set("Content-Type", "application/json")
 		}
@@ -355,12 +354,8 @@ func unique() string {
 // with gives an object with more members.
 func with(base object, more object) object {
 	out := make(object, len(base)+len(more))
-	for k, v := range base {
-		out[k] = v
-	}
-	for k, v := range more {
-		out[k] = v
-	}
+	maps.Copy(out, base)
+	maps.Copy(out, more)
 	return out
 }
 

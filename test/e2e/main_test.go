@@ -1,6 +1,6 @@
-// Package e2e runs the network-controller binary, as a user would start it, against a real etcd and kube-apiserver and a
-// cloud: the emulator, or with E2E_OPENSTACK=1 the Keystone and Neutron whose clouds "admin" and "tenant" are in the file
-// that OS_CLIENT_CONFIG_FILE names. The process has no rights at the API server but those of config/rbac.
+// Package e2e runs the network-controller binary, as a user would start it, against a real etcd and kube-apiserver and
+// a cloud: the emulator, or with E2E_OPENSTACK=1 the Keystone and Neutron whose clouds "admin" and "tenant" are in the
+// file that OS_CLIENT_CONFIG_FILE names. The process has no rights at the API server but those of config/rbac.
 //
 // What is in Neutron is looked at with gophercloud's own client and not with the project's.
 package e2e

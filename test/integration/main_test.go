@@ -21,7 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 	"sigs.k8s.io/yaml"
 
-	networkv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 	"cloudteam.ztgame.com/network-controller/pkg/client/clientset/versioned"
 )
 
@@ -32,7 +32,7 @@ const assetsVariable = "KUBEBUILDER_ASSETS"
 var repository = filepath.Join("..", "..")
 
 // networks is the resource that the Network CRD serves.
-var networks = networkv1.SchemeGroupVersion.WithResource("networks")
+var networks = cloudteamv1.SchemeGroupVersion.WithResource("networks")
 
 // The API server that all tests of this package share, and clients to it without a rate limit. Each test works in a
 // namespace of its own (newNamespace), so that tests can run in parallel. TestMain sets them before any test runs, and
@@ -112,7 +112,7 @@ func parseYAML(t testing.TB, text string) *unstructured.Unstructured {
 func networkWith(t testing.TB, spec string) *unstructured.Unstructured {
 	t.Helper()
 	network := &unstructured.Unstructured{}
-	network.SetGroupVersionKind(networkv1.SchemeGroupVersion.WithKind("Network"))
+	network.SetGroupVersionKind(cloudteamv1.SchemeGroupVersion.WithKind("Network"))
 	network.SetName("example")
 	network.Object["spec"] = parseYAML(t, spec).Object
 	return network

@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"pgregory.net/rapid"
 
-	networkv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
 
 // TestSchemaFindsWhatNetipFinds holds the CRD's rules against a validator that is written in Go. CEL has no order of
@@ -27,12 +27,12 @@ func TestSchemaFindsWhatNetipFinds(t *testing.T) {
 	var seen sync.Map
 	rapid.Check(t, func(rt *rapid.T) {
 		for _, spec := range rapid.SliceOfN(rapid.Custom(drawSpec), 1, 30).Draw(rt, "specs") {
-			object, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&networkv1.Network{Spec: spec})
+			object, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&cloudteamv1.Network{Spec: spec})
 			if err != nil {
 				rt.Fatal(err)
 			}
 			network := &unstructured.Unstructured{Object: object}
-			network.SetGroupVersionKind(networkv1.SchemeGroupVersion.WithKind("Network"))
+			network.SetGroupVersionKind(cloudteamv1.SchemeGroupVersion.WithKind("Network"))
 			network.SetName("random")
 			delete(network.Object, "status")
 
@@ -101,7 +101,7 @@ func nameFinding(found refusal) string {
 
 // findings returns what is wrong with a spec, each as "field: sentence", sorted. It is the specification of the CRD's
 // rules for everything that concerns addresses.
-func findings(spec networkv1.NetworkSpec) []string {
+func findings(spec cloudteamv1.NetworkSpec) []string {
 	var found []string
 	find := func(field, sentence string) {
 		if finding := field + ": " + sentence; !slices.Contains(found, finding) {
@@ -134,7 +134,7 @@ func findings(spec networkv1.NetworkSpec) []string {
 
 	gateway, hasGateway := parseAddress(spec.Gateway)
 	hasGateway = hasGateway && isPlain(spec.Gateway)
-	if spec.Gateway != "" && spec.Gateway != networkv1.GatewayNone && !hasGateway {
+	if spec.Gateway != "" && spec.Gateway != cloudteamv1.GatewayNone && !hasGateway {
 		find("spec.gateway", notAddress)
 	}
 	if isGood && hasGateway {
@@ -276,10 +276,10 @@ func lastAddress(prefix netip.Prefix) netip.Addr {
 }
 
 // drawSpec draws a spec of which most parts are good or just beside it.
-func drawSpec(t *rapid.T) networkv1.NetworkSpec {
+func drawSpec(t *rapid.T) cloudteamv1.NetworkSpec {
 	isIPv6 := rapid.Bool().Draw(t, "IPv6")
 	subnet := drawPrefix(t, isIPv6)
-	spec := networkv1.NetworkSpec{}
+	spec := cloudteamv1.NetworkSpec{}
 	switch pick(t, "cidr", 60, 2, 2, 2) {
 	case 0:
 		spec.CIDR = spellPrefix(t, subnet.Masked())
@@ -292,7 +292,7 @@ func drawSpec(t *rapid.T) networkv1.NetworkSpec {
 	case 0:
 		spec.Gateway = drawAddress(t, subnet)
 	case 1:
-		spec.Gateway = rapid.SampledFrom([]string{"", networkv1.GatewayNone}).Draw(t, "no gateway")
+		spec.Gateway = rapid.SampledFrom([]string{"", cloudteamv1.GatewayNone}).Draw(t, "no gateway")
 	case 2:
 		spec.Gateway = "None"
 	}
@@ -304,7 +304,7 @@ func drawSpec(t *rapid.T) networkv1.NetworkSpec {
 		if firstOK && lastOK && last.Less(first) && pick(t, "leave it reversed", 9, 1) == 0 {
 			start, end = end, start
 		}
-		spec.AllocationPools = append(spec.AllocationPools, networkv1.AllocationPool{Start: start, End: end})
+		spec.AllocationPools = append(spec.AllocationPools, cloudteamv1.AllocationPool{Start: start, End: end})
 	}
 	for range pick(t, "name servers", 6, 2, 2) {
 		spec.DNSServers = append(spec.DNSServers, drawAddress(t, subnet))
@@ -326,7 +326,7 @@ func drawSpec(t *rapid.T) networkv1.NetworkSpec {
 			text = rapid.SampledFrom([]string{"10.0.0.0", "127.0.0.0/8", "127.0.0.0/7", "::1/128", "x"}).Draw(t, "odd")
 		}
 		spec.HostRoutes = append(spec.HostRoutes,
-			networkv1.HostRoute{Destination: text, NextHop: drawAddress(t, subnet)})
+			cloudteamv1.HostRoute{Destination: text, NextHop: drawAddress(t, subnet)})
 	}
 	if pick(t, "mtu", 4, 1) == 1 {
 		spec.MTU = new(rapid.SampledFrom([]int32{68, 1279, 1280, 65535}).Draw(t, "mtu"))

@@ -135,14 +135,12 @@ func (w *world) mustSync() {
 	}
 }
 
-// syncFails is sync of the example with an error, which it returns.
-func (w *world) syncFails() error {
+// syncFails is sync of the example with an error.
+func (w *world) syncFails() {
 	w.t.Helper()
-	err := w.sync(exampleKey)
-	if err == nil {
+	if w.sync(exampleKey) == nil {
 		w.t.Fatal("sync: no error, so that the key would not be tried again")
 	}
-	return err
 }
 
 // status is the example's status at the API server.
@@ -394,8 +392,8 @@ func (a *apiServer) patch(action clienttesting.Action) (bool, runtime.Object, er
 // latency is what each call of the played cloud takes of the synthetic time.
 const latency = 10 * time.Millisecond
 
-// cloud is an Inventory before a Neutron, both played. What Neutron has and what the Inventory holds of it are apart, as
-// they are in life: others' changes are unknown until a list or Reread brings them in.
+// cloud is an Inventory before a Neutron, both played. What Neutron has and what the Inventory holds of it are apart,
+// as they are in life: others' changes are unknown until a list or Reread brings them in.
 type cloud struct {
 	diary *diary
 

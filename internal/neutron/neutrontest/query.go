@@ -342,7 +342,7 @@ const revisionTag = "revision_number="
 // expectedRevision reads the If-Match header. Other ETags than a revision are ignored.
 func expectedRevision(h http.Header) (*int, *apiError) {
 	var expected *int
-	for _, tag := range strings.Split(h.Get("If-Match"), ",") {
+	for tag := range strings.SplitSeq(h.Get("If-Match"), ",") {
 		text, ok := strings.CutPrefix(strings.Trim(strings.TrimSpace(tag), `"`), revisionTag)
 		if !ok {
 			continue

@@ -68,14 +68,14 @@ func stringsOf(v any) []string {
 }
 
 // selfAddressed is whether ports make their addresses out of their MACs.
-func (s *subnet) selfAddressed() bool {
-	return s.addressMode == slaac || s.addressMode == dhcpv6Stateless
+func (sub *subnet) selfAddressed() bool {
+	return sub.addressMode == slaac || sub.addressMode == dhcpv6Stateless
 }
 
 // total is the number of addresses in the pools.
-func (s *subnet) total() *big.Int {
+func (sub *subnet) total() *big.Int {
 	n := new(big.Int)
-	for _, pool := range s.pools {
+	for _, pool := range sub.pools {
 		n.Add(n, pool.size())
 	}
 	return n

@@ -1,6 +1,9 @@
 package neutrontest
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // transaction is one write request. What it did can be taken back as a whole, which makes bulk creates atomic, and it
 // moves the revision of a resource at most once however many of its parts it touches, as Neutron's revision service
@@ -36,8 +39,8 @@ func (tx *transaction) onUndo(f func()) { tx.undo = append(tx.undo, f) }
 
 // rollback takes back every step, the last one first.
 func (tx *transaction) rollback() {
-	for i := len(tx.undo) - 1; i >= 0; i-- {
-		tx.undo[i]()
+	for _, v := range slices.Backward(tx.undo) {
+		v()
 	}
 	tx.undo = nil
 }

@@ -6,6 +6,7 @@ import (
 	"math"
 	"net/netip"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -196,10 +197,8 @@ func orNone(check func(any) string) func(any) string {
 // oneOf accepts the given values; display is how the real one's message names the set.
 func oneOf(display string, allowed ...any) func(any) string {
 	return func(v any) string {
-		for _, a := range allowed {
-			if v == a {
-				return ""
-			}
+		if slices.Contains(allowed, v) {
+			return ""
 		}
 		return fmt.Sprintf("%s is not in %s", pyString(v), display)
 	}
