@@ -27,19 +27,14 @@ type program struct {
 	env []string
 	// logDir receives the log.
 	logDir string
-	// line, where set, is told every line that the program prints, without its newline, besides the log.
-	line func(stream int, line string)
+	// line, where set, is told every line that the program prints, without its newline, besides the log. Both of the
+	// program's outputs are one pipe, so that their lines keep their order.
+	line func(string)
 	// patience bounds how long it may take to stop.
 	patience time.Duration
 	// orphaned is the signal that it gets when this process dies without having stopped it.
 	orphaned syscall.Signal
 }
-
-// The streams that program.line tells apart.
-const (
-	streamOut = 1
-	streamErr = 2
-)
 
 // process is a program that was started. Its methods are safe for concurrent use.
 type process struct {
@@ -70,13 +65,10 @@ func start(p program, died func(error)) (*process, error) {
 	}
 	c.cmd.Env = p.env
 	c.cmd.Stdout, c.cmd.Stderr = file, file
-	var lines []*lineWriter
+	lines := &lineWriter{log: file, line: p.line}
 	if p.line != nil {
-		for _, stream := range []int{streamOut, streamErr} {
-			lines = append(lines, &lineWriter{log: file, line: func(line string) { p.line(stream, line) }})
-		}
-		c.cmd.Stdout, c.cmd.Stderr = lines[0], lines[1]
-		// What the program started may hold the pipes open longer than it lives.
+		c.cmd.Stdout, c.cmd.Stderr = lines, lines
+		// What the program started may hold the pipe open longer than it lives.
 		c.cmd.WaitDelay = time.Second
 	}
 	c.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
@@ -86,9 +78,7 @@ func start(p program, died func(error)) (*process, error) {
 	}
 	go func() {
 		c.err = c.cmd.Wait()
-		for _, w := range lines {
-			w.flush()
-		}
+		lines.flush()
 		c.err = errors.Join(c.err, file.Close())
 		close(c.done)
 		select {

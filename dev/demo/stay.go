@@ -40,7 +40,7 @@ func stay(ctx, hurry context.Context, o options, n *narrator) (err error) {
 	if err := s.start(ctx); err != nil {
 		return err
 	}
-	n.good("Neutron: %s: %s", s.cloudName, s.cloud.identity)
+	s.introduce()
 	if s.real {
 		n.warn("This cloud is yours: every Network that you apply becomes a network in it.")
 	}
@@ -73,16 +73,16 @@ func stay(ctx, hurry context.Context, o options, n *narrator) (err error) {
 // teach prints where everything is, and what to try.
 func (s *surroundings) teach(example sample) {
 	s.n.step("Try it", "In another terminal, in this folder:")
-	s.n.command("export KUBECONFIG=" + s.kubeconfig)
+	s.n.command(s.exportKube())
 	s.n.command("kubectl apply -f " + example.path)
 	s.n.command("kubectl get networks -o wide -w")
 	s.n.command("kubectl get events -w")
 	s.n.say("\nWhat Neutron has, and a change behind the controller's back:")
-	if s.real {
-		s.n.command("openstack network list")
-	} else {
-		s.n.command("export OS_CLIENT_CONFIG_FILE=" + s.cloudsFile + " OS_CLOUD=" + emulatorCloud)
-		s.n.command("openstack network list")
+	if !s.real {
+		s.n.command(s.exportCloud())
+	}
+	s.n.command("openstack network list")
+	if !s.real {
 		s.n.say("or, without OpenStack's client (the token is the emulator's and opens nothing else):")
 		// The token is shown because it is worth nothing; that of a real cloud would not be.
 		s.n.command("curl -s -H 'X-Auth-Token: " + s.cloud.token() + "' \\\n       " +

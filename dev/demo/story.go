@@ -77,8 +77,7 @@ func (s *story) surround(ctx context.Context) error {
 		return err
 	}
 	s.namespace, s.name = s.sample.object.GetNamespace(), s.sample.object.GetName()
-	s.n.good("Kubernetes: KUBECONFIG=%s", s.kubeconfig)
-	s.n.good("Neutron: %s: %s", s.cloudName, s.cloud.identity)
+	s.introduce()
 	if s.real {
 		s.n.warn("This cloud is yours. The demo creates one network named %s with the subnet %s in it,\n"+
 			"changes that and deletes it. It touches nothing that it did not make.", s.name, s.sample.cidr())

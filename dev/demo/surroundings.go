@@ -155,10 +155,10 @@ func (s *surroundings) startControlPlane(ctx context.Context) error {
 	var quiet atomic.Bool
 	_, err := s.run(program{
 		name: "controlplane", args: []string{"up", "--dir=" + s.planeDir()}, env: os.Environ(),
-		line: func(stream int, line string) {
+		line: func(line string) {
 			path, found := strings.CutPrefix(line, prefix)
 			switch {
-			case stream == streamOut && found:
+			case found:
 				quiet.Store(true)
 				ready <- path
 			case !quiet.Load():
@@ -221,8 +221,24 @@ func (s *surroundings) startEmulator(ctx context.Context) error {
 		return err
 	}
 	s.cloud, err = openEmulator(ctx, s.cloudsFile, emulatorCloud)
-	s.cloudName = fmt.Sprintf("cloud %q of the emulator", emulatorCloud)
+	s.cloudName = "the emulator"
 	return err
+}
+
+// introduce says which API server and which cloud there are, and how to point kubectl and openstack at them.
+func (s *surroundings) introduce() {
+	s.n.good("Kubernetes is etcd and kube-apiserver on this machine")
+	s.n.command(s.exportKube())
+	s.n.good("Neutron is %s: %s", s.cloudName, s.cloud.identity)
+	if !s.real {
+		s.n.command(s.exportCloud())
+	}
+}
+
+func (s *surroundings) exportKube() string { return "export KUBECONFIG=" + s.kubeconfig }
+
+func (s *surroundings) exportCloud() string {
+	return "export OS_CLIENT_CONFIG_FILE=" + s.cloudsFile + " OS_CLOUD=" + emulatorCloud
 }
 
 // withoutCloud leaves out of an environment what would name another cloud.

@@ -20,6 +20,7 @@ var minimumWidths = map[string]int{
 	"Reason":     len("CloudUnavailable"),
 	"Gateway":    len("192.168.255.254"),
 	"Network ID": 36, // a UUID
+	"MTU":        len("1450"),
 }
 
 // tablePrinter prints rows of the API server's Tables below one header, as `kubectl get --watch` does.
