@@ -69,8 +69,8 @@ func openEmulator(ctx context.Context, file, name string) (*cloud, error) {
 	return open(ctx, clouds.WithLocations(file), clouds.WithCloudName(name))
 }
 
-// openNamed logs in to the cloud that OS_CLOUD names or the OS_ variables describe. The name that it gives beside is for
-// a person and holds no secret.
+// openNamed logs in to the cloud that OS_CLOUD names or the OS_ variables describe. The name that it gives beside is
+// for a person and holds no secret.
 func openNamed(ctx context.Context) (c *cloud, name string, err error) {
 	// The controller will find its credentials so, and this says best what is missing.
 	credentials, err := neutron.LoadCredentials("")
@@ -92,8 +92,8 @@ func openNamed(ctx context.Context) (c *cloud, name string, err error) {
 	return c, credentials.String(), err
 }
 
-// cloudOfEnvironment gives the clouds.yaml that says what the OS_ variables say. The fields of its auth section bear the
-// variables' names in lower case, but for three that are older than it.
+// cloudOfEnvironment gives the clouds.yaml that says what the OS_ variables say. The fields of its auth section bear
+// the variables' names in lower case, but for three that are older than it.
 func cloudOfEnvironment(environ []string) map[string]any {
 	older := map[string]string{"userid": "user_id", "tenant_id": "project_id", "tenant_name": "project_name"}
 	auth := map[string]string{}
@@ -146,19 +146,30 @@ func open(ctx context.Context, choice ...clouds.ParseOption) (*cloud, error) {
 	return c, nil
 }
 
-// get reads a resource of a collection ("networks") by its id. found is false where Neutron says that there is none.
-func (c *cloud) get(ctx context.Context, collection, id string) (r resource, found bool, err error) {
-	var answer map[string]resource
+// call sends a request to Neutron at a path such as "networks/<id>" and reads the answer into answer, unless that is
+// nil.
+func (c *cloud) call(ctx context.Context, method, path string, body, answer any) error {
 	ctx, cancel := context.WithTimeout(ctx, cloudPatience)
 	defer cancel()
-	_, err = c.client.Get(ctx, c.client.ServiceURL(collection, id), &answer, nil)
+	response, err := c.client.Request(ctx, method, c.client.ServiceURL(path), &gophercloud.RequestOpts{
+		JSONBody: body, JSONResponse: answer, OkCodes: []int{http.StatusOK, http.StatusCreated, http.StatusNoContent},
+	})
+	if response != nil {
+		defer response.Body.Close()
+	}
+	return err
+}
+
+// exists reports whether Neutron has a resource of a collection ("networks") with an id.
+func (c *cloud) exists(ctx context.Context, collection, id string) (bool, error) {
+	err := c.call(ctx, http.MethodGet, collection+"/"+id, nil, nil)
 	if gophercloud.ResponseCodeIs(err, http.StatusNotFound) {
-		return nil, false, nil
+		return false, nil
 	}
 	if err != nil {
-		return nil, false, fmt.Errorf("reading %s %s: %w", kindOf(collection), id, err)
+		return false, fmt.Errorf("reading %s %s: %w", kindOf(collection), id, err)
 	}
-	return answer[kindOf(collection)], true, nil
+	return true, nil
 }
 
 // marks are the descriptions by which the controller knows what it made for one object. What bears them is the demo's.
@@ -170,10 +181,8 @@ type marks struct {
 // administrator sees in every project, are not among them.
 func (c *cloud) marked(ctx context.Context, collection, description string) ([]resource, error) {
 	var answer map[string][]resource
-	ctx, cancel := context.WithTimeout(ctx, cloudPatience)
-	defer cancel()
-	address := c.client.ServiceURL(collection) + "?description=" + url.QueryEscape(description)
-	if _, err := c.client.Get(ctx, address, &answer, nil); err != nil {
+	path := collection + "?description=" + url.QueryEscape(description)
+	if err := c.call(ctx, http.MethodGet, path, nil, &answer); err != nil {
 		return nil, fmt.Errorf("listing %s: %w", collection, err)
 	}
 	var ours []resource
@@ -190,11 +199,7 @@ func (c *cloud) marked(ctx context.Context, collection, description string) ([]r
 func (c *cloud) update(ctx context.Context, collection, id string, fields resource) (resource, error) {
 	kind := kindOf(collection)
 	var answer map[string]resource
-	ctx, cancel := context.WithTimeout(ctx, cloudPatience)
-	defer cancel()
-	_, err := c.client.Put(ctx, c.client.ServiceURL(collection, id), map[string]any{kind: fields}, &answer,
-		&gophercloud.RequestOpts{OkCodes: []int{http.StatusOK}})
-	if err != nil {
+	if err := c.call(ctx, http.MethodPut, collection+"/"+id, map[string]any{kind: fields}, &answer); err != nil {
 		return nil, fmt.Errorf("changing %s %s: %w", kind, id, err)
 	}
 	return answer[kind], nil
@@ -208,7 +213,7 @@ func (c *cloud) remove(ctx context.Context, m marks) (removed []string, err erro
 	}
 	var errs []error
 	for _, network := range networks {
-		_, err := c.client.Delete(ctx, c.client.ServiceURL("networks", network.id()), nil)
+		err := c.call(ctx, http.MethodDelete, "networks/"+network.id(), nil, nil)
 		if err != nil && !gophercloud.ResponseCodeIs(err, http.StatusNotFound) {
 			errs = append(errs, fmt.Errorf("deleting network %s (openstack network delete does the same): %w",
 				network.id(), err))
@@ -241,8 +246,8 @@ var (
 	}
 )
 
-// render gives the picture's lines, each with what the field was before where that was something else. before may be the
-// zero value.
+// render gives the picture's lines, each with what the field was before where that was something else. before may be
+// the zero value.
 func (p picture) render(before picture) []string {
 	var lines []string
 	part := func(kind string, fields [][2]string, is, was resource) {
@@ -267,7 +272,7 @@ func (c *cloud) picture(ctx context.Context, m marks) (picture, error) {
 	one := func(collection, description string) (resource, error) {
 		ours, err := c.marked(ctx, collection, description)
 		if err == nil && len(ours) != 1 {
-			err = fmt.Errorf("there are %d %s in Neutron with the description %s, not 1", len(ours), collection, description)
+			err = fmt.Errorf("%d %s in Neutron have the description %s, not 1", len(ours), collection, description)
 		}
 		if err != nil {
 			return nil, err

@@ -4,19 +4,22 @@ package main
 
 import (
 	"encoding/json"
+	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/gophercloud/gophercloud/v2"
 
 	"cloudteam.ztgame.com/network-controller/internal/neutron/neutrontest"
 )
 
 func TestPictureShowsWhatChanged(t *testing.T) {
 	before := picture{
-		network: resource{"id": "n", "name": "example", "description": "[owner=c/o]", "status": "ACTIVE", "revision_number": 1.0},
+		network: resource{
+			"id": "n", "name": "example", "description": "[owner=c/o]", "status": "ACTIVE", "revision_number": 1.0,
+		},
 		subnet: resource{
 			"id": "s", "cidr": "192.168.0.0/16", "gateway_ip": "192.168.0.1", "revision_number": 0.0,
 			"allocation_pools": []any{map[string]any{"start": "192.168.0.2", "end": "192.168.0.9"}},
@@ -37,7 +40,7 @@ func TestPictureShowsWhatChanged(t *testing.T) {
 		"subnet    id           s",
 		"          cidr         192.168.0.0/16",
 	}
-	first := append(unchanged[:len(unchanged):len(unchanged)],
+	first := append(slices.Clip(unchanged),
 		"          gateway      192.168.0.1",
 		"          pools        192.168.0.2-192.168.0.9",
 		"          revision     0",
@@ -45,7 +48,7 @@ func TestPictureShowsWhatChanged(t *testing.T) {
 	if diff := cmp.Diff(first, before.render(picture{})); diff != "" {
 		t.Errorf("the first picture (-want +got):\n%s", diff)
 	}
-	second := append(unchanged[:len(unchanged):len(unchanged)],
+	second := append(slices.Clip(unchanged),
 		"          gateway      none   (was 192.168.0.1)",
 		"          pools        none   (was 192.168.0.2-192.168.0.9)",
 		"          revision     1   (was 0)",
@@ -65,8 +68,8 @@ func TestCloudOfEnvironment(t *testing.T) {
 				"HOME=/home", "OS_AUTH_URL=http://keystone", "OS_USERNAME=u", "OS_PASSWORD=a=b", "OS_PROJECT_NAME=p",
 				"OS_USER_DOMAIN_NAME=Default", "OS_REGION_NAME=R", "OS_CACERT=/ca.pem", "OS_CERT=",
 			},
-			want: `{"clouds":{"environment":{"auth":{"auth_url":"http://keystone","password":"a=b","project_name":"p",` +
-				`"user_domain_name":"Default","username":"u"},"cacert":"/ca.pem","region_name":"R"}}}`,
+			want: `{"clouds":{"environment":{"auth":{"auth_url":"http://keystone","password":"a=b",` +
+				`"project_name":"p","user_domain_name":"Default","username":"u"},"cacert":"/ca.pem","region_name":"R"}}}`,
 		},
 		"older names count where the newer ones are not set before them": {
 			environ: []string{"OS_USERID=u", "OS_PROJECT_ID=new", "OS_TENANT_ID=old"},
@@ -104,9 +107,8 @@ func TestOnlyWhatBearsTheMarksIsSeenAndRemoved(t *testing.T) {
 	create := func(collection string, fields resource) resource {
 		t.Helper()
 		var answer map[string]resource
-		_, err := c.client.Post(t.Context(), c.client.ServiceURL(collection),
-			map[string]any{kindOf(collection): fields}, &answer, &gophercloud.RequestOpts{OkCodes: []int{201}})
-		if err != nil {
+		body := map[string]any{kindOf(collection): fields}
+		if err := c.call(t.Context(), http.MethodPost, collection, body, &answer); err != nil {
 			t.Fatal(err)
 		}
 		return answer[kindOf(collection)]
@@ -117,7 +119,9 @@ func TestOnlyWhatBearsTheMarksIsSeenAndRemoved(t *testing.T) {
 		t.Error("there is a picture of a network that does not exist")
 	}
 	ours := create("networks", resource{"name": "example", "description": m.network})
-	create("subnets", resource{"network_id": ours.id(), "cidr": "192.168.0.0/16", "ip_version": 4, "description": m.subnet})
+	create("subnets", resource{
+		"network_id": ours.id(), "cidr": "192.168.0.0/16", "ip_version": 4, "description": m.subnet,
+	})
 
 	p, err := c.picture(t.Context(), m)
 	if err != nil {
@@ -131,7 +135,7 @@ func TestOnlyWhatBearsTheMarksIsSeenAndRemoved(t *testing.T) {
 		t.Errorf("removed (-want +got):\n%s%v", diff, err)
 	}
 	for id, want := range map[string]bool{ours.id(): false, foreign.id(): true} {
-		if _, found, err := c.get(t.Context(), "networks", id); err != nil || found != want {
+		if found, err := c.exists(t.Context(), "networks", id); err != nil || found != want {
 			t.Errorf("network %s: found is %t, want %t; %v", id, found, want, err)
 		}
 	}

@@ -22,8 +22,11 @@ func TestParse(t *testing.T) {
 		want      options
 		wantError string
 	}{
-		"the defaults":                {want: options{auditInterval: 2 * time.Second}},
-		"all flags":                   {args: []string{"--stay", "--dir=x", "--audit-interval=5s"}, want: options{true, 5 * time.Second, "x"}},
+		"the defaults": {want: options{auditInterval: 2 * time.Second}},
+		"all flags": {
+			args: []string{"--stay", "--dir=x", "--audit-interval=5s"},
+			want: options{stay: true, auditInterval: 5 * time.Second, dir: "x"},
+		},
 		"an argument is refused":      {args: []string{"stay"}, wantError: `"stay"`},
 		"a short interval is refused": {args: []string{"--audit-interval=10ms"}, wantError: "at least 1s"},
 	} {

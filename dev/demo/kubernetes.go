@@ -30,7 +30,9 @@ import (
 const fieldManager = "demo"
 
 var (
-	crds        = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
+	crds = schema.GroupVersionResource{
+		Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions",
+	}
 	networkKind = cloudteamv1.SchemeGroupVersion.WithResource("networks")
 )
 
@@ -163,8 +165,8 @@ func (c *cluster) events(ctx context.Context, namespace, uid, reason string) ([]
 	return list.Items, nil
 }
 
-// await polls until check gives nil. When patience ends, the error says what was expected and what check said last; when
-// ctx ends, the error is its cause.
+// await polls until check gives nil. When patience ends, the error says what was expected and what check said last;
+// when ctx ends, the error is its cause.
 func await(ctx context.Context, patience time.Duration, expected string, check func(context.Context) error) error {
 	limited, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()

@@ -26,8 +26,8 @@ const (
 )
 
 func main() {
-	// Children are killed when the thread that started them ends (see dieWithParent), and the Go runtime ends threads as
-	// it likes. This goroutine, which starts them all, keeps its thread until the process ends.
+	// Children are killed when the thread that started them ends (see dieWithParent), and the Go runtime ends threads
+	// as it likes. This goroutine, which starts them all, keeps its thread until the process ends.
 	runtime.LockOSThread()
 	os.Exit(run(os.Args[1:], os.Stdout, os.Stderr))
 }
@@ -78,8 +78,9 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	flags.DurationVar(&o.auditInterval, "audit-interval", 2*time.Second,
 		"how often the controller looks for changes that others made in Neutron; at least 1s")
 	flags.StringVar(&o.dir, "dir", "",
-		"folder for data, logs and the kubeconfig; made if need be, and kept. The API server's data is served again the "+
-			"next time, except with the emulator, which forgets its own (default a temporary one, removed after a success)")
+		"folder for data, logs and the kubeconfig; made if need be, and kept. The API server's data is served again "+
+			"the next time, except with the emulator, which forgets its own (default a temporary one, which is "+
+			"removed after a success)")
 	flags.Usage = func() { fmt.Fprint(stderr, usage+flags.FlagUsagesWrapped(120)) }
 	if err := flags.Parse(args); err != nil {
 		return o, err

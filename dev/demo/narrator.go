@@ -85,9 +85,7 @@ func (n *narrator) warn(format string, args ...any) {
 }
 
 // bad says what did not come true.
-func (n *narrator) bad(format string, args ...any) {
-	n.print("\n" + n.paint(red, "✗ "+fmt.Sprintf(format, args...)))
-}
+func (n *narrator) bad(err error) { n.print("\n" + n.paint(red, "✗ "+err.Error())) }
 
 // Write prints a text as it stands, for logs.
 func (n *narrator) Write(p []byte) (int, error) {

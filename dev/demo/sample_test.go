@@ -41,10 +41,21 @@ spec:
 		want      string
 		wantError string
 	}{
-		"without a file, the built-in sample is written where it can be applied from": {want: bare},
-		"comments are for those who read the file":                                    {file: "# why\n---\n" + bare + "\n\n  # dhcp: false\n", want: bare},
-		"what is no Network is refused":                                               {file: "kind: Pod\nmetadata: {name: x}\n", wantError: "is a Pod"},
-		"what is no YAML is refused":                                                  {file: "\t", wantError: "network.yaml"},
+		"without a file, the built-in sample is written where it can be applied from": {
+			want: bare,
+		},
+		"comments are for those who read the file": {
+			file: "# why\n---\n" + bare + "\n\n  # dhcp: false\n",
+			want: bare,
+		},
+		"what is no Network is refused": {
+			file:      "kind: Pod\nmetadata: {name: x}\n",
+			wantError: "is a Pod",
+		},
+		"what is no YAML is refused": {
+			file:      "\t",
+			wantError: "network.yaml",
+		},
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			root, dir := t.TempDir(), t.TempDir()

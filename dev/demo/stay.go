@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"sync"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -22,13 +23,15 @@ func stay(ctx, hurry context.Context, o options, n *narrator) (err error) {
 	defer fail(nil)
 	s, err := newSurroundings(o, n, fail)
 	if err != nil {
-		n.bad("%v", err)
+		n.bad(err)
 		return err
 	}
+	// It is told as soon as it begins, which is in the midst of the log where that has begun.
+	stopping := sync.OnceFunc(func() { n.warn("\nStopping") })
 	defer func() {
 		if errors.Is(err, errInterrupted) {
 			err = nil
-			n.warn("\nStopping")
+			stopping()
 		}
 		s.warnOfNetworks(hurry)
 		if err = s.end(hurry, err); err == nil {
@@ -63,6 +66,7 @@ func stay(ctx, hurry context.Context, o options, n *narrator) (err error) {
 	followed := make(chan error, 1)
 	go func() { followed <- follow(logged, s.controller.log, n) }()
 	<-ctx.Done()
+	stopping()
 	// The log is shown to its end: how the controller lets go is part of what it shows.
 	s.warnOfNetworks(hurry)
 	stopped := s.controller.stop(hurry)
@@ -88,7 +92,7 @@ func (s *surroundings) teach(example sample) {
 		s.n.command("curl -s -H 'X-Auth-Token: " + s.cloud.token() + "' \\\n       " +
 			s.cloud.client.ServiceURL("networks"))
 	}
-	s.n.command("openstack network set --name " + nameByHand + " example-network")
+	s.n.command("openstack network set --name " + nameByHand + " " + example.object.GetName())
 	s.n.say("\nMetrics: %s/metrics", s.health)
 	s.n.say("Logs:\n  %s", strings.Join(s.logs(), "\n  "))
 	if wd, err := os.Getwd(); err == nil && wd != s.root {
@@ -123,7 +127,8 @@ func leftInCloud(objects []cloudteamv1.Network) []string {
 	var lines []string
 	for _, object := range objects {
 		if id := object.Status.NetworkID; id != "" {
-			lines = append(lines, fmt.Sprintf("$ openstack network delete %s   # %s/%s", id, object.Namespace, object.Name))
+			lines = append(lines,
+				fmt.Sprintf("$ openstack network delete %s   # %s/%s", id, object.Namespace, object.Name))
 		}
 	}
 	return lines

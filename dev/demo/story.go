@@ -44,7 +44,7 @@ func show(ctx, hurry context.Context, o options, n *narrator) (err error) {
 	defer fail(nil)
 	around, err := newSurroundings(o, n, fail)
 	if err != nil {
-		n.bad("%v", err)
+		n.bad(err)
 		return err
 	}
 	s := &story{surroundings: around}
@@ -54,7 +54,8 @@ func show(ctx, hurry context.Context, o options, n *narrator) (err error) {
 		}
 		err = errors.Join(err, s.tidy(hurry))
 		if err = s.end(hurry, err); err == nil {
-			n.title(fmt.Sprintf("\nAll of it came true, and nothing is left running. %.1f s.", time.Since(began).Seconds()))
+			took := time.Since(began).Seconds()
+			n.title(fmt.Sprintf("\nAll of it came true, and nothing is left running. %.1f s.", took))
 		}
 	}()
 	for _, step := range []func(context.Context) error{
@@ -69,7 +70,7 @@ func show(ctx, hurry context.Context, o options, n *narrator) (err error) {
 
 func (s *story) surround(ctx context.Context) error {
 	s.n.step("Surroundings", "A Kubernetes API server with its etcd and a cloud: all that the controller stands on.")
-	if err := s.surroundings.start(ctx); err != nil {
+	if err := s.start(ctx); err != nil {
 		return err
 	}
 	var err error
@@ -103,8 +104,8 @@ func (s *story) create(ctx context.Context) error {
 	client := s.cluster.networks.CloudteamV1().Networks(s.namespace)
 	_, err := client.Get(ctx, s.name, metav1.GetOptions{})
 	if err == nil {
-		return fmt.Errorf("Network %s/%s exists already in %s, and the demo touches only what it made: delete it there "+
-			"(bin/demo --stay --dir=%s and kubectl delete network %s), or name another --dir",
+		return fmt.Errorf("there is a Network %s/%s in %s already, and the demo touches only what it made: delete it "+
+			"(bin/demo --stay --dir=%s, and kubectl delete network %s), or name another --dir",
 			s.namespace, s.name, s.dir, s.dir, s.name)
 	}
 	if !apierrors.IsNotFound(err) {
@@ -136,7 +137,8 @@ func (s *story) create(ctx context.Context) error {
 }
 
 func (s *story) change(ctx context.Context) error {
-	s.n.step("Change the spec", "A new gateway, declared in Kubernetes, arrives in Neutron: the subnet is updated, not replaced.")
+	s.n.step("Change the spec",
+		"A new gateway, declared in Kubernetes, arrives in Neutron: the subnet is updated, not replaced.")
 	gateway, err := lastAddress(s.sample.cidr())
 	if err != nil {
 		return fmt.Errorf("the cidr of %s: %w", s.sample.path, err)
@@ -216,7 +218,7 @@ func (s *story) remove(ctx context.Context) error {
 	}
 	s.n.good("Kubernetes has no Network %s", s.name)
 	id := s.seen.network.id()
-	_, found, err := s.cloud.get(ctx, "networks", id)
+	found, err := s.cloud.exists(ctx, "networks", id)
 	if err != nil {
 		return or(ctx, err)
 	}
@@ -229,7 +231,8 @@ func (s *story) remove(ctx context.Context) error {
 			return or(ctx, err)
 		}
 		if len(left) > 0 {
-			return fmt.Errorf("expected: none of the %s in Neutron is the Network's. There is %s", collection, left[0].id())
+			return fmt.Errorf("expected: none of the %s in Neutron is the Network's. There is %s",
+				collection, left[0].id())
 		}
 	}
 	s.n.good("Neutron has neither network %s nor its subnet", id)
@@ -272,7 +275,7 @@ func (s *story) awaitReady(ctx context.Context, generation int64) error {
 		case ready.ObservedGeneration != generation:
 			return fmt.Errorf("the controller has seen generation %d, not %d", ready.ObservedGeneration, generation)
 		case ready.Status != metav1.ConditionTrue:
-			return fmt.Errorf("Ready is %s, %s: %s", ready.Status, ready.Reason, ready.Message)
+			return fmt.Errorf("the condition Ready is %s, %s: %s", ready.Status, ready.Reason, ready.Message)
 		}
 		return nil
 	})
@@ -368,10 +371,10 @@ func (s *story) tidy(hurry context.Context) error {
 		return nil
 	}
 	if !s.real {
-		return fmt.Errorf("Network %s is left in %s: %w", s.name, s.dir, err)
+		return fmt.Errorf("the Network %s is left in %s: %w", s.name, s.dir, err)
 	}
-	// Without the API server nobody would know the network any more. What bears the object's mark is the demo's own, and
-	// nobody creates more of it once the controller has stopped.
+	// Without the API server nobody would know the network any more. What bears the object's mark is the demo's own,
+	// and nobody creates more of it once the controller has stopped.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(hurry), tidyPatience)
 	defer cancel()
 	stopped := s.controller.stop(hurry)

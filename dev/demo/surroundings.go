@@ -274,17 +274,14 @@ func (s *surroundings) startController(ctx context.Context) error {
 		return err
 	}
 	s.health = "http://" + address
-	args := []string{
-		"--kubeconfig=" + s.kubeconfig, "--audit-interval=" + s.options.auditInterval.String(), "--bind-address=" + address,
-	}
+	args := []string{"--kubeconfig=" + s.kubeconfig, "--audit-interval=" + s.options.auditInterval.String()}
 	env := os.Environ()
-	shown := "bin/network-controller --kubeconfig=" + s.kubeconfig + " --audit-interval=" + s.options.auditInterval.String()
 	if !s.real {
 		args = append(args, "--cloud="+emulatorCloud)
 		env = append(withoutCloud(env), "OS_CLIENT_CONFIG_FILE="+s.cloudsFile)
-		shown = "OS_CLIENT_CONFIG_FILE=" + s.cloudsFile + " \\\n       " + shown + " --cloud=" + emulatorCloud
 	}
-	s.n.command(shown + " &")
+	s.n.command("bin/network-controller " + strings.Join(args, " ") + " &")
+	args = append(args, "--bind-address="+address)
 	s.controller, err = s.run(program{
 		name: "network-controller", args: args, env: env, patience: 20 * time.Second, orphaned: syscall.SIGKILL,
 	})
@@ -354,14 +351,14 @@ func (s *surroundings) end(hurry context.Context, err error) error {
 	}
 	logs := s.logs()
 	if failed != nil {
-		s.n.bad("%v", failed)
+		s.n.bad(failed)
 		if len(logs) > 0 {
 			s.n.say("\nThe logs are kept:\n  %s", strings.Join(logs, "\n  "))
 		}
 	}
 	if s.temporary && (failed == nil || len(logs) == 0) {
 		if removeErr := os.RemoveAll(s.dir); removeErr != nil {
-			s.n.bad("%v", removeErr)
+			s.n.bad(removeErr)
 			failed = errors.Join(failed, removeErr)
 		}
 	}

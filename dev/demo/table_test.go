@@ -66,7 +66,8 @@ func TestTablePrinter(t *testing.T) {
 				{ColumnDefinitions: []metav1.TableColumnDefinition{{Name: "Name"}}},
 			},
 			want: []string{
-				"NAME      READY   AGE", "example   True    0s", "the server changed the columns of its table: 1, before 3",
+				"NAME      READY   AGE", "example   True    0s",
+				"the server changed the columns of its table: it has 1, before 3",
 			},
 		},
 	} {
