@@ -69,7 +69,8 @@ func TestCloudOfEnvironment(t *testing.T) {
 				"OS_USER_DOMAIN_NAME=Default", "OS_REGION_NAME=R", "OS_CACERT=/ca.pem", "OS_CERT=",
 			},
 			want: `{"clouds":{"environment":{"auth":{"auth_url":"http://keystone","password":"a=b",` +
-				`"project_name":"p","user_domain_name":"Default","username":"u"},"cacert":"/ca.pem","region_name":"R"}}}`,
+				`"project_name":"p","user_domain_name":"Default","username":"u"},` +
+				`"cacert":"/ca.pem","region_name":"R"}}}`,
 		},
 		"older names count where the newer ones are not set before them": {
 			environ: []string{"OS_USERID=u", "OS_PROJECT_ID=new", "OS_TENANT_ID=old"},

@@ -28,13 +28,14 @@ func stay(ctx, hurry context.Context, o options, n *narrator) (err error) {
 	}
 	// It is told as soon as it begins, which is in the midst of the log where that has begun.
 	stopping := sync.OnceFunc(func() { n.warn("\nStopping") })
+	var tidied error
 	defer func() {
 		if errors.Is(err, errInterrupted) {
 			err = nil
 			stopping()
 		}
 		s.warnOfNetworks(hurry)
-		if err = s.end(hurry, err); err == nil {
+		if err = s.end(hurry, err, tidied); err == nil {
 			n.title("Stopped: nothing is left running.")
 		}
 	}()
@@ -69,9 +70,13 @@ func stay(ctx, hurry context.Context, o options, n *narrator) (err error) {
 	stopping()
 	// The log is shown to its end: how the controller lets go is part of what it shows.
 	s.warnOfNetworks(hurry)
-	stopped := s.controller.stop(hurry)
+	tidied = s.controller.stop(hurry)
+	if hurry.Err() != nil {
+		tidied = nil // killing was what the second signal asked for
+	}
 	logOver()
-	return errors.Join(context.Cause(ctx), stopped, <-followed)
+	tidied = errors.Join(tidied, <-followed)
+	return context.Cause(ctx)
 }
 
 // teach prints where everything is, and what to try.

@@ -52,8 +52,7 @@ func show(ctx, hurry context.Context, o options, n *narrator) (err error) {
 		if errors.Is(err, errInterrupted) {
 			n.warn("\nInterrupted: stopping what was started")
 		}
-		err = errors.Join(err, s.tidy(hurry))
-		if err = s.end(hurry, err); err == nil {
+		if err = s.end(hurry, err, s.tidy(hurry)); err == nil {
 			took := time.Since(began).Seconds()
 			n.title(fmt.Sprintf("\nAll of it came true, and nothing is left running. %.1f s.", took))
 		}
@@ -378,11 +377,18 @@ func (s *story) tidy(hurry context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(hurry), tidyPatience)
 	defer cancel()
 	stopped := s.controller.stop(hurry)
+	if hurry.Err() != nil {
+		stopped = nil
+	}
 	removed, sweep := s.cloud.remove(ctx, s.marks)
 	if sweep != nil {
-		return errors.Join(stopped, fmt.Errorf("the demo's network is left in %s: find it with openstack network list "+
-			"--long, by the description %s, and delete it: %w", s.cloudName, s.marks.network, sweep))
+		return errors.Join(stopped, fmt.Errorf("the demo's network is left in %s (%w): find it with openstack network "+
+			"list --long, by the description %s, and delete it: %w", s.cloudName, err, s.marks.network, sweep))
 	}
-	s.n.good("deleted in Neutron without the controller (%v): %s", err, strings.Join(append(removed, "done"), ", "))
+	if len(removed) == 0 {
+		removed = []string{"there was none left"}
+	}
+	s.n.good("its network is deleted in Neutron directly, not by the controller (%v): %s",
+		err, strings.Join(removed, ", "))
 	return stopped
 }

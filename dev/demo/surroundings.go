@@ -339,15 +339,16 @@ func (s *surroundings) logs() []string {
 }
 
 // end stops everything and tells how the whole ended. A temporary folder goes, unless something failed and there are
-// logs that may say why. It returns err, or where that is nil, what went wrong in stopping.
-func (s *surroundings) end(hurry context.Context, err error) error {
+// logs that may say why. err is how the steps ended, and tidied how what followed them did. It returns nil after a
+// success, errInterrupted where the steps were interrupted and the rest went well, and else what failed.
+func (s *surroundings) end(hurry context.Context, err, tidied error) error {
 	stopped := s.stop(hurry)
-	if hurry.Err() != nil && errors.Is(err, errInterrupted) {
+	if hurry.Err() != nil {
 		stopped = nil // killing was what the second signal asked for
 	}
-	failed := errors.Join(err, stopped)
-	if errors.Is(err, errInterrupted) {
-		failed = stopped
+	failed := errors.Join(tidied, stopped)
+	if !errors.Is(err, errInterrupted) {
+		failed = errors.Join(err, failed)
 	}
 	logs := s.logs()
 	if failed != nil {
