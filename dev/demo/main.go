@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/spf13/pflag"
+	"k8s.io/klog/v2"
 )
 
 // Exit codes. 130 is what a shell gives for a program that SIGINT ended.
@@ -106,6 +107,8 @@ func run(args []string, stdout, stderr io.Writer) int {
 		fmt.Fprintln(stderr, "demo:", err)
 		return exitUsage
 	}
+	// client-go logs what the demo's own errors say already.
+	klog.SetLogger(klog.Logger{})
 	ctx, hurry, release := untilSignal()
 	defer release()
 	n := newNarrator(stdout)
@@ -130,7 +133,10 @@ func untilSignal() (ctx, hurry context.Context, release func()) {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	hurry, hasten := context.WithCancel(context.Background())
 	signals := make(chan os.Signal, 4)
-	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGPIPE)
+	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGPIPE)
+	if !signal.Ignored(syscall.SIGHUP) { // nohup has it ignored
+		signal.Notify(signals, syscall.SIGHUP)
+	}
 	released := make(chan struct{})
 	go func() {
 		for {

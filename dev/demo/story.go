@@ -349,6 +349,25 @@ func (s *story) awaitGone(ctx context.Context, patience time.Duration) error {
 	})
 }
 
+// lateCreate is how long Neutron may go on with a create whose sender was killed: twenty times what one was measured to
+// take (92 ms).
+const lateCreate = 2 * time.Second
+
+// sweep deletes in Neutron what bears the marks. Where it finds nothing, it looks again until lateCreate has passed.
+func (s *story) sweep(ctx context.Context) (removed []string, err error) {
+	nothing := errors.New("nothing bears the marks")
+	late := await(ctx, lateCreate, "something to delete", func(ctx context.Context) error {
+		if removed, err = s.cloud.remove(ctx, s.marks); err == nil && len(removed) == 0 {
+			return nothing
+		}
+		return err
+	})
+	if errors.Is(late, nothing) {
+		return nil, nil
+	}
+	return removed, late
+}
+
 // tidyPatience bounds how long a story that broke off waits for its network to be deleted.
 const tidyPatience = 30 * time.Second
 
@@ -380,7 +399,7 @@ func (s *story) tidy(hurry context.Context) error {
 	if hurry.Err() != nil {
 		stopped = nil
 	}
-	removed, sweep := s.cloud.remove(ctx, s.marks)
+	removed, sweep := s.sweep(ctx)
 	if sweep != nil {
 		return errors.Join(stopped, fmt.Errorf("the demo's network is left in %s (%w): find it with openstack network "+
 			"list --long, by the description %s, and delete it: %w", s.cloudName, err, s.marks.network, sweep))

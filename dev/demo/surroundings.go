@@ -328,8 +328,11 @@ func (s *surroundings) stop(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// logs are the paths of the logs that there are.
+// logs are the paths of the logs of what was started.
 func (s *surroundings) logs() []string {
+	if len(s.processes) == 0 {
+		return nil // a folder that is kept may hold those of another run
+	}
 	var paths []string
 	for _, p := range slices.Backward(s.processes) {
 		paths = append(paths, p.log)
