@@ -20,6 +20,7 @@ import (
 	"github.com/gophercloud/gophercloud/v2/openstack/config/clouds"
 	"github.com/gophercloud/gophercloud/v2/openstack/identity/v3/tokens"
 
+	"cloudteam.ztgame.com/network-controller/internal/network"
 	"cloudteam.ztgame.com/network-controller/internal/neutron"
 )
 
@@ -207,19 +208,22 @@ func (c *cloud) update(ctx context.Context, collection, id string, fields resour
 
 // remove deletes the networks, with their subnets, that bear the marks, and tells their ids.
 func (c *cloud) remove(ctx context.Context, m marks) (removed []string, err error) {
+	if _, _, marked := network.ParseDescription(m.network); !marked {
+		return nil, fmt.Errorf("the description %q bears no owner's marker: nothing is deleted by it", m.network)
+	}
 	networks, err := c.marked(ctx, "networks", m.network)
 	if err != nil {
 		return nil, err
 	}
 	var errs []error
-	for _, network := range networks {
-		err := c.call(ctx, http.MethodDelete, "networks/"+network.id(), nil, nil)
+	for _, ours := range networks {
+		err := c.call(ctx, http.MethodDelete, "networks/"+ours.id(), nil, nil)
 		if err != nil && !gophercloud.ResponseCodeIs(err, http.StatusNotFound) {
 			errs = append(errs, fmt.Errorf("deleting network %s (openstack network delete does the same): %w",
-				network.id(), err))
+				ours.id(), err))
 			continue
 		}
-		removed = append(removed, network.id())
+		removed = append(removed, ours.id())
 	}
 	return removed, errors.Join(errs...)
 }

@@ -131,6 +131,10 @@ func TestOnlyWhatBearsTheMarksIsSeenAndRemoved(t *testing.T) {
 	if p.network.id() != ours.id() || p.subnet.text("network_id") != ours.id() {
 		t.Errorf("the picture is of network %s, want %s", p.network.id(), ours.id())
 	}
+	create("networks", resource{"name": "bare", "description": ""})
+	if removed, err := c.remove(t.Context(), marks{}); err == nil || len(removed) > 0 {
+		t.Errorf("without a mark, %v was removed; %v", removed, err)
+	}
 	removed, err := c.remove(t.Context(), m)
 	if diff := cmp.Diff([]string{ours.id()}, removed); err != nil || diff != "" {
 		t.Errorf("removed (-want +got):\n%s%v", diff, err)

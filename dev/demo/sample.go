@@ -69,6 +69,12 @@ func (s sample) cidr() string {
 	return cidr
 }
 
+// description is the user's part of what the network's description will be in Neutron.
+func (s sample) description() string {
+	description, _, _ := unstructured.NestedString(s.object.Object, "spec", "description")
+	return description
+}
+
 // withoutComments leaves out lines that are a comment or empty, and markers between documents.
 func withoutComments(text string) string {
 	var lines []string

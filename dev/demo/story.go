@@ -115,18 +115,17 @@ func (s *story) create(ctx context.Context) error {
 		return or(ctx, err)
 	}
 	s.n.command("kubectl apply -f " + s.sample.path)
+	// Ctrl-C does not break off the call: an object whose UID is not known could not be tidied up.
+	whole, cancel := context.WithTimeout(context.WithoutCancel(ctx), stepPatience)
+	defer cancel()
 	applied, err := s.cluster.dynamic.Resource(networkKind).Namespace(s.namespace).Apply(
-		ctx, s.name, s.sample.object, metav1.ApplyOptions{FieldManager: fieldManager})
+		whole, s.name, s.sample.object, metav1.ApplyOptions{FieldManager: fieldManager})
 	if err != nil {
 		return or(ctx, fmt.Errorf("applying %s: %w", s.sample.path, err))
 	}
 	s.uid = applied.GetUID()
 	owner := network.Owner{Cluster: string(system.UID), Object: string(s.uid)}
-	declared, err := client.Get(ctx, s.name, metav1.GetOptions{})
-	if err != nil {
-		return or(ctx, err)
-	}
-	s.marks = marks{network: owner.Describe(declared.Spec.Description), subnet: owner.Marker()}
+	s.marks = marks{network: owner.Describe(s.sample.description()), subnet: owner.Marker()}
 
 	if err := s.awaitReady(ctx, applied.GetGeneration()); err != nil {
 		return err
