@@ -1,0 +1,147 @@
+//go:build unix
+
+package main
+
+import (
+	"encoding/json"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"cloudteam.ztgame.com/network-controller/internal/neutron/neutrontest"
+)
+
+func TestPictureShowsWhatChanged(t *testing.T) {
+	before := picture{
+		network: resource{
+			"id": "n", "name": "example", "description": "[owner=c/o]", "status": "ACTIVE", "revision_number": 1.0,
+		},
+		subnet: resource{
+			"id": "s", "cidr": "192.168.0.0/16", "gateway_ip": "192.168.0.1", "revision_number": 0.0,
+			"allocation_pools": []any{map[string]any{"start": "192.168.0.2", "end": "192.168.0.9"}},
+		},
+	}
+	after := picture{
+		network: before.network,
+		subnet: resource{
+			"id": "s", "cidr": "192.168.0.0/16", "gateway_ip": nil, "revision_number": 1.0, "allocation_pools": []any{},
+		},
+	}
+	unchanged := []string{
+		"network   id           n",
+		"          name         example",
+		"          description  [owner=c/o]",
+		"          status       ACTIVE",
+		"          revision     1",
+		"subnet    id           s",
+		"          cidr         192.168.0.0/16",
+	}
+	first := append(slices.Clip(unchanged),
+		"          gateway      192.168.0.1",
+		"          pools        192.168.0.2-192.168.0.9",
+		"          revision     0",
+	)
+	if diff := cmp.Diff(first, before.render(picture{})); diff != "" {
+		t.Errorf("the first picture (-want +got):\n%s", diff)
+	}
+	second := append(slices.Clip(unchanged),
+		"          gateway      none   (was 192.168.0.1)",
+		"          pools        none   (was 192.168.0.2-192.168.0.9)",
+		"          revision     1   (was 0)",
+	)
+	if diff := cmp.Diff(second, after.render(before)); diff != "" {
+		t.Errorf("the second picture (-want +got):\n%s", diff)
+	}
+}
+
+func TestCloudOfEnvironment(t *testing.T) {
+	for sentence, test := range map[string]struct {
+		environ []string
+		want    string
+	}{
+		"the variables' names are the fields' names": {
+			environ: []string{
+				"HOME=/home", "OS_AUTH_URL=http://keystone", "OS_USERNAME=u", "OS_PASSWORD=a=b", "OS_PROJECT_NAME=p",
+				"OS_USER_DOMAIN_NAME=Default", "OS_REGION_NAME=R", "OS_CACERT=/ca.pem", "OS_CERT=",
+			},
+			want: `{"clouds":{"environment":{"auth":{"auth_url":"http://keystone","password":"a=b",` +
+				`"project_name":"p","user_domain_name":"Default","username":"u"},` +
+				`"cacert":"/ca.pem","region_name":"R"}}}`,
+		},
+		"older names count where the newer ones are not set before them": {
+			environ: []string{"OS_USERID=u", "OS_PROJECT_ID=new", "OS_TENANT_ID=old"},
+			want:    `{"clouds":{"environment":{"auth":{"project_id":"new","user_id":"u"}}}}`,
+		},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			got, err := json.Marshal(cloudOfEnvironment(test.environ))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(test.want, string(got)); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestOnlyWhatBearsTheMarksIsSeenAndRemoved(t *testing.T) {
+	t.Setenv("OS_CLOUD", "")
+	t.Setenv("OS_AUTH_URL", "")
+	listener, err := neutrontest.New(neutrontest.Options{}).Listen("127.0.0.1:0", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	file := filepath.Join(t.TempDir(), "clouds.yaml")
+	if err := os.WriteFile(file, []byte(listener.CloudsYAML()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c, err := openEmulator(t.Context(), file, emulatorCloud)
+	if err != nil {
+		t.Fatal(err)
+	}
+	create := func(collection string, fields resource) resource {
+		t.Helper()
+		var answer map[string]resource
+		body := map[string]any{kindOf(collection): fields}
+		if err := c.call(t.Context(), http.MethodPost, collection, body, &answer); err != nil {
+			t.Fatal(err)
+		}
+		return answer[kindOf(collection)]
+	}
+	m := marks{network: "mine [owner=c/o]", subnet: "[owner=c/o]"}
+	foreign := create("networks", resource{"name": "example", "description": "somebody else's"})
+	if _, err := c.picture(t.Context(), m); err == nil {
+		t.Error("there is a picture of a network that does not exist")
+	}
+	ours := create("networks", resource{"name": "example", "description": m.network})
+	create("subnets", resource{
+		"network_id": ours.id(), "cidr": "192.168.0.0/16", "ip_version": 4, "description": m.subnet,
+	})
+
+	p, err := c.picture(t.Context(), m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p.network.id() != ours.id() || p.subnet.text("network_id") != ours.id() {
+		t.Errorf("the picture is of network %s, want %s", p.network.id(), ours.id())
+	}
+	create("networks", resource{"name": "bare", "description": ""})
+	if removed, err := c.remove(t.Context(), marks{}); err == nil || len(removed) > 0 {
+		t.Errorf("without a mark, %v was removed; %v", removed, err)
+	}
+	removed, err := c.remove(t.Context(), m)
+	if diff := cmp.Diff([]string{ours.id()}, removed); err != nil || diff != "" {
+		t.Errorf("removed (-want +got):\n%s%v", diff, err)
+	}
+	for id, want := range map[string]bool{ours.id(): false, foreign.id(): true} {
+		if found, err := c.exists(t.Context(), "networks", id); err != nil || found != want {
+			t.Errorf("network %s: found is %t, want %t; %v", id, found, want, err)
+		}
+	}
+}

@@ -1,0 +1,124 @@
+//go:build unix
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+)
+
+func TestParse(t *testing.T) {
+	for sentence, test := range map[string]struct {
+		args      []string
+		want      options
+		wantError string
+	}{
+		"the defaults": {want: options{auditInterval: 2 * time.Second}},
+		"all flags": {
+			args: []string{"--stay", "--dir=x", "--audit-interval=5s"},
+			want: options{stay: true, auditInterval: 5 * time.Second, dir: "x"},
+		},
+		"an argument is refused":      {args: []string{"stay"}, wantError: `"stay"`},
+		"a short interval is refused": {args: []string{"--audit-interval=10ms"}, wantError: "at least 1s"},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			got, err := parse(test.args, new(bytes.Buffer))
+			if test.wantError != "" {
+				if err == nil || !strings.Contains(err.Error(), test.wantError) {
+					t.Errorf("the error is %v, want one with %s", err, test.wantError)
+				}
+				return
+			}
+			if err != nil || got != test.want {
+				t.Errorf("got %+v, %v; want %+v", got, err, test.want)
+			}
+		})
+	}
+}
+
+func TestHelpTeaches(t *testing.T) {
+	var help bytes.Buffer
+	if code := run([]string{"--help"}, new(bytes.Buffer), &help); code != 0 {
+		t.Errorf("the exit code is %d", code)
+	}
+	for _, word := range []string{"--stay", "--dir", "--audit-interval", "OS_CLOUD", "NO_COLOR"} {
+		if !strings.Contains(help.String(), word) {
+			t.Errorf("it does not mention %s", word)
+		}
+	}
+}
+
+func TestAwait(t *testing.T) {
+	t.Run("it ends when the check is satisfied", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			tries := 0
+			err := await(t.Context(), time.Minute, "three tries", func(context.Context) error {
+				if tries++; tries < 3 {
+					return errors.New("not yet")
+				}
+				return nil
+			})
+			if err != nil || tries != 3 {
+				t.Errorf("%d tries, %v", tries, err)
+			}
+		})
+	})
+	t.Run("it says what was expected and what was there last", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			err := await(t.Context(), time.Minute, "a rose", func(ctx context.Context) error {
+				if ctx.Err() != nil {
+					return ctx.Err()
+				}
+				return errors.New("a thorn")
+			})
+			if err == nil || err.Error() != "expected within 1m0s: a rose. Last: a thorn" {
+				t.Errorf("the error is %v", err)
+			}
+		})
+	})
+	t.Run("it gives the cause of an interruption", func(t *testing.T) {
+		ctx, cancel := context.WithCancelCause(t.Context())
+		cancel(errInterrupted)
+		err := await(ctx, time.Minute, "a rose", func(context.Context) error { return errors.New("no") })
+		if !errors.Is(err, errInterrupted) {
+			t.Errorf("the error is %v", err)
+		}
+	})
+}
+
+func TestNarratorIsPlainWhereThereIsNoTerminal(t *testing.T) {
+	var out bytes.Buffer
+	n := newNarrator(&out)
+	n.step("Do", "Because")
+	n.command("ls")
+	n.say("a\n\nb %d", 1)
+	n.good("done")
+	want := "\n1. Do\n   Because\n   $ ls\n   a\n\n   b 1\n   ✓ done\n"
+	if diff := cmp.Diff(want, out.String()); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	out.Reset()
+	n.colours = true
+	n.command("ls")
+	if diff := cmp.Diff("   \x1b[36m$ ls\x1b[0m\n", out.String()); diff != "" {
+		t.Errorf("with colours (-want +got):\n%s", diff)
+	}
+}
+
+func TestLeftInCloudNamesWhatExists(t *testing.T) {
+	var made, unmade cloudteamv1.Network
+	made.Namespace, made.Name, made.Status.NetworkID = "default", "example", "4711"
+	want := []string{"$ openstack network delete 4711   # default/example"}
+	if diff := cmp.Diff(want, leftInCloud([]cloudteamv1.Network{unmade, made})); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}

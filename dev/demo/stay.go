@@ -1,0 +1,140 @@
+//go:build unix
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+)
+
+// stay runs the surroundings and the controller until a signal comes. It returns nil when that ended it.
+func stay(ctx, hurry context.Context, o options, n *narrator) (err error) {
+	n.title("network-controller with an API server and a cloud, until Ctrl-C")
+	ctx, fail := context.WithCancelCause(ctx)
+	defer fail(nil)
+	s, err := newSurroundings(o, n, fail)
+	if err != nil {
+		n.bad(err)
+		return err
+	}
+	// It is told as soon as it begins, which is in the midst of the log where that has begun.
+	stopping := sync.OnceFunc(func() { n.warn("\nStopping") })
+	var tidied error
+	defer func() {
+		if errors.Is(err, errInterrupted) {
+			err = nil
+			stopping()
+		}
+		s.warnOfNetworks(hurry)
+		if err = s.end(hurry, err, tidied); err == nil {
+			n.title("Stopped: nothing is left running.")
+		}
+	}()
+
+	n.step("Surroundings", "A Kubernetes API server with its etcd and a cloud: all that the controller stands on.")
+	if err := s.start(ctx); err != nil {
+		return err
+	}
+	s.introduce()
+	if s.real {
+		n.warn("This cloud is yours: every Network that you apply becomes a network in it.")
+	}
+	n.step("The controller", "The CRD teaches the API server what a Network is; the controller makes Networks real.")
+	if err := s.installCRDs(ctx); err != nil {
+		return err
+	}
+	if err := s.startController(ctx); err != nil {
+		return err
+	}
+	example, err := loadSample(s.root, s.dir)
+	if err != nil {
+		return err
+	}
+	s.teach(example)
+
+	n.step("The controller's log, until Ctrl-C", s.controller.log)
+	logged, logOver := context.WithCancel(context.WithoutCancel(ctx))
+	defer logOver()
+	followed := make(chan error, 1)
+	go func() { followed <- follow(logged, s.controller.log, n) }()
+	<-ctx.Done()
+	stopping()
+	// The log is shown to its end: how the controller lets go is part of what it shows.
+	s.warnOfNetworks(hurry)
+	tidied = s.controller.stop(hurry)
+	if hurry.Err() != nil {
+		tidied = nil // killing was what the second signal asked for
+	}
+	logOver()
+	tidied = errors.Join(tidied, <-followed)
+	return context.Cause(ctx)
+}
+
+// teach prints where everything is, and what to try.
+func (s *surroundings) teach(example sample) {
+	s.n.step("Try it", "In another terminal, in this folder:")
+	s.n.command(s.exportKube())
+	s.n.command("kubectl apply -f " + example.path)
+	s.n.command("kubectl get networks -o wide -w")
+	s.n.command("kubectl get events -w")
+	s.n.say("\nWhat Neutron has, and a change behind the controller's back:")
+	if !s.real {
+		s.n.command(s.exportCloud())
+	}
+	s.n.command("openstack network list")
+	if !s.real {
+		s.n.say("or, without OpenStack's client (the token is the emulator's and opens nothing else):")
+		// The token is shown because it is worth nothing; that of a real cloud would not be.
+		s.n.command("curl -s -H 'X-Auth-Token: " + s.cloud.token() + "' \\\n       " +
+			s.cloud.client.ServiceURL("networks"))
+	}
+	s.n.command("openstack network set --name " + nameByHand + " " + example.object.GetName())
+	s.n.say("\nMetrics: %s/metrics", s.health)
+	s.n.say("Logs:\n  %s", strings.Join(s.logs(), "\n  "))
+	if wd, err := os.Getwd(); err == nil && wd != s.root {
+		s.n.say("Paths are below %s.", s.root)
+	}
+}
+
+// warnOfNetworks names the Networks that still exist in a real cloud. They are the user's: they stay in Neutron.
+func (s *surroundings) warnOfNetworks(hurry context.Context) {
+	if !s.real || s.cluster == nil || s.warned {
+		return
+	}
+	s.warned = true
+	ctx, cancel := context.WithTimeout(hurry, 5*time.Second)
+	defer cancel()
+	list, err := s.cluster.networks.CloudteamV1().Networks("").List(ctx, metav1.ListOptions{})
+	if err != nil {
+		s.n.warn("What is left in %s is not known (%v): look with openstack network list --long", s.cloudName, err)
+		return
+	}
+	if lines := leftInCloud(list.Items); len(lines) > 0 {
+		how := "nothing knows them once this ends: remove them with the commands"
+		if !s.temporary {
+			how = fmt.Sprintf("start with --dir=%s again to go on with them, or remove them with the commands", s.dir)
+		}
+		s.n.warn("These networks stay in %s; %s:\n%s", s.cloudName, how, strings.Join(lines, "\n"))
+	}
+}
+
+// leftInCloud gives the commands that remove from Neutron what the objects have there.
+func leftInCloud(objects []cloudteamv1.Network) []string {
+	var lines []string
+	for _, object := range objects {
+		if id := object.Status.NetworkID; id != "" {
+			lines = append(lines,
+				fmt.Sprintf("$ openstack network delete %s   # %s/%s", id, object.Namespace, object.Name))
+		}
+	}
+	return lines
+}

@@ -1,0 +1,381 @@
+//go:build unix
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// How long parts may take. What a healthy machine does in seconds gets a minute, so that a busy one does too.
+const (
+	// planePatience is for the first start, which downloads and compiles kube-apiserver.
+	planePatience = 45 * time.Minute
+	startPatience = time.Minute
+	stepPatience  = time.Minute
+)
+
+// emulatorCloud is the emulator's cloud that the demo uses: that of an ordinary user.
+const emulatorCloud = "tenant"
+
+// surroundings are an API server, a cloud and the controller, and what is needed to speak to them.
+type surroundings struct {
+	options options
+	n       *narrator
+	// root is the repository's root, bin the folder of the programs.
+	root, bin string
+	// dir holds data and logs; temporary says that it goes after a success.
+	dir       string
+	temporary bool
+
+	kubeconfig string
+	cluster    *cluster
+	cloud      *cloud
+	// real says that the cloud is not the emulator; cloudName names it.
+	real      bool
+	cloudName string
+	// cloudsFile is the emulator's clouds.yaml.
+	cloudsFile string
+	// health is the address of the controller's /readyz and /metrics.
+	health     string
+	controller *process
+
+	// processes are in the order in which they were started.
+	processes []*process
+	// warned says that the user was told what stays in the cloud.
+	warned bool
+	// fail ends the context of all steps, because a program ended.
+	fail context.CancelCauseFunc
+}
+
+// newSurroundings finds the programs and makes the folder. Nothing is started.
+func newSurroundings(o options, n *narrator, fail context.CancelCauseFunc) (*surroundings, error) {
+	s := &surroundings{options: o, n: n, fail: fail}
+	s.real = os.Getenv("OS_CLOUD") != "" || os.Getenv("OS_AUTH_URL") != ""
+	executable, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	s.bin = filepath.Dir(executable)
+	s.root = filepath.Dir(s.bin)
+	for _, path := range []string{
+		filepath.Join(s.bin, "controlplane"), filepath.Join(s.bin, "network-controller"),
+		filepath.Join(s.bin, "neutron-emulator"), filepath.Join(s.root, "config", "crd"),
+	} {
+		if _, err := os.Stat(path); err != nil {
+			return nil, fmt.Errorf("%w: run make build in the repository's root, and bin/demo from there", err)
+		}
+	}
+	if o.dir == "" {
+		s.temporary = true
+		s.dir, err = os.MkdirTemp("", "network-controller-demo-")
+		return s, err
+	}
+	if s.dir, err = filepath.Abs(o.dir); err != nil {
+		return nil, err
+	}
+	return s, os.MkdirAll(s.dir, 0o700)
+}
+
+// planeDir is where the control plane keeps its data.
+func (s *surroundings) planeDir() string { return filepath.Join(s.dir, "controlplane") }
+
+// start starts the API server and the cloud.
+func (s *surroundings) start(ctx context.Context) error {
+	// Credentials that do not work are told before minutes are spent on a build.
+	if s.real {
+		if err := s.enterCloud(ctx); err != nil {
+			return err
+		}
+	}
+	if err := s.claimDir(); err != nil {
+		return err
+	}
+	if err := s.startControlPlane(ctx); err != nil {
+		return err
+	}
+	if !s.real {
+		return s.startEmulator(ctx)
+	}
+	return nil
+}
+
+// claimDir holds the folder against the cloud that it was used with, since the Networks in it are of that cloud alone.
+// The emulator is another cloud each time: with it, the API server's data begins anew.
+func (s *surroundings) claimDir() error {
+	const emulator = "the emulator"
+	identity := emulator
+	if s.real {
+		identity = s.cloud.identity
+	}
+	path := filepath.Join(s.dir, "cloud")
+	content, err := os.ReadFile(path)
+	switch was := strings.TrimSpace(string(content)); {
+	case errors.Is(err, fs.ErrNotExist):
+		if _, err := os.Stat(s.planeDir()); err == nil {
+			return fmt.Errorf("%s exists and does not say of which cloud it is: name another --dir", s.planeDir())
+		}
+		return os.WriteFile(path, []byte(identity+"\n"), 0o600)
+	case err != nil:
+		return err
+	case was != identity:
+		return fmt.Errorf("%s was used with %s, and this is %s: name another --dir", s.dir, was, identity)
+	case was == emulator:
+		return os.RemoveAll(s.planeDir())
+	}
+	return nil
+}
+
+func (s *surroundings) run(p program) (*process, error) {
+	p.path, p.logDir = filepath.Join(s.bin, p.name), s.dir
+	started, err := start(p, s.fail)
+	if err == nil {
+		s.processes = append(s.processes, started)
+	}
+	return started, err
+}
+
+func (s *surroundings) startControlPlane(ctx context.Context) error {
+	s.n.command("bin/controlplane up --dir=" + s.planeDir() + " &")
+	const prefix = "kubeconfig: "
+	ready := make(chan string, 1)
+	var quiet atomic.Bool
+	_, err := s.run(program{
+		name: "controlplane", args: []string{"up", "--dir=" + s.planeDir()}, env: os.Environ(),
+		line: func(line string) {
+			path, found := strings.CutPrefix(line, prefix)
+			switch {
+			case found:
+				quiet.Store(true)
+				ready <- path
+			case !quiet.Load():
+				s.n.detail(line)
+			}
+		},
+		// Its parts have ten seconds each. Asked by SIGTERM, it stops them and a build that is under way.
+		patience: 30 * time.Second, orphaned: syscall.SIGTERM,
+	})
+	if err != nil {
+		return err
+	}
+	timer := time.NewTimer(planePatience)
+	defer timer.Stop()
+	select {
+	case s.kubeconfig = <-ready:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-timer.C:
+		return fmt.Errorf("expected within %s: bin/controlplane up prints the path of a kubeconfig", planePatience)
+	}
+	if s.cluster, err = newCluster(s.kubeconfig); err != nil {
+		return err
+	}
+	return await(ctx, startPatience, "the API server has the namespace default", func(ctx context.Context) error {
+		_, err := s.cluster.kube.CoreV1().Namespaces().Get(ctx, metav1.NamespaceDefault, metav1.GetOptions{})
+		return err
+	})
+}
+
+// enterCloud logs in to the cloud that the environment names.
+func (s *surroundings) enterCloud(ctx context.Context) error {
+	var err error
+	s.cloud, s.cloudName, err = openNamed(ctx)
+	if err != nil && ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return err
+}
+
+func (s *surroundings) startEmulator(ctx context.Context) error {
+	s.cloudsFile = filepath.Join(s.dir, "clouds.yaml")
+	// The file says that the emulator serves: an old one must not.
+	if err := os.Remove(s.cloudsFile); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	s.n.command("bin/neutron-emulator --clouds-yaml=" + s.cloudsFile + " &")
+	_, err := s.run(program{
+		name: "neutron-emulator", args: []string{"--clouds-yaml=" + s.cloudsFile}, env: withoutCloud(os.Environ()),
+		patience: 5 * time.Second, orphaned: syscall.SIGKILL,
+	})
+	if err != nil {
+		return err
+	}
+	err = await(ctx, startPatience, "the emulator writes "+s.cloudsFile, func(context.Context) error {
+		_, err := os.Stat(s.cloudsFile)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	s.cloud, err = openEmulator(ctx, s.cloudsFile, emulatorCloud)
+	s.cloudName = "the emulator"
+	return err
+}
+
+// introduce says which API server and which cloud there are, and how to point kubectl and openstack at them.
+func (s *surroundings) introduce() {
+	s.n.good("Kubernetes is etcd and kube-apiserver on this machine")
+	s.n.command(s.exportKube())
+	s.n.good("Neutron is %s: %s", s.cloudName, s.cloud.identity)
+	if !s.real {
+		s.n.command(s.exportCloud())
+	}
+}
+
+func (s *surroundings) exportKube() string { return "export KUBECONFIG=" + s.kubeconfig }
+
+func (s *surroundings) exportCloud() string {
+	return "export OS_CLIENT_CONFIG_FILE=" + s.cloudsFile + " OS_CLOUD=" + emulatorCloud
+}
+
+// withoutCloud leaves out of an environment what would name another cloud.
+func withoutCloud(environ []string) []string {
+	return slices.DeleteFunc(slices.Clone(environ), func(variable string) bool {
+		return strings.HasPrefix(variable, "OS_")
+	})
+}
+
+// installCRDs applies config/crd and waits until the API server serves it.
+func (s *surroundings) installCRDs(ctx context.Context) error {
+	s.n.command("kubectl apply --server-side -f config/crd/")
+	names, err := s.cluster.applyCRDs(ctx, filepath.Join(s.root, "config", "crd"))
+	if err != nil {
+		return or(ctx, err)
+	}
+	for _, name := range names {
+		err := await(ctx, startPatience, "the CRD "+name+" is Established", func(ctx context.Context) error {
+			return s.cluster.established(ctx, name)
+		})
+		if err != nil {
+			return err
+		}
+		s.n.good("%s", name)
+	}
+	return nil
+}
+
+// startController starts the controller and waits until its caches are filled.
+func (s *surroundings) startController(ctx context.Context) error {
+	address, err := freeAddress()
+	if err != nil {
+		return err
+	}
+	s.health = "http://" + address
+	args := []string{"--kubeconfig=" + s.kubeconfig, "--audit-interval=" + s.options.auditInterval.String()}
+	env := os.Environ()
+	if !s.real {
+		args = append(args, "--cloud="+emulatorCloud)
+		env = append(withoutCloud(env), "OS_CLIENT_CONFIG_FILE="+s.cloudsFile)
+	}
+	s.n.command("bin/network-controller " + strings.Join(args, " ") + " &")
+	args = append(args, "--bind-address="+address)
+	s.controller, err = s.run(program{
+		name: "network-controller", args: args, env: env, patience: 20 * time.Second, orphaned: syscall.SIGKILL,
+	})
+	if err != nil {
+		return err
+	}
+	err = await(ctx, startPatience, "the controller's /readyz answers 200", func(ctx context.Context) error {
+		request, err := http.NewRequestWithContext(ctx, http.MethodGet, s.health+"/readyz", nil)
+		if err != nil {
+			return err
+		}
+		answer, err := http.DefaultClient.Do(request)
+		if err != nil {
+			return err
+		}
+		defer answer.Body.Close()
+		if answer.StatusCode != http.StatusOK {
+			return fmt.Errorf("it answers %s", answer.Status)
+		}
+		return nil
+	})
+	if err == nil {
+		s.n.good("it has read all Networks from the API server and what is its own from Neutron")
+		s.n.say("log: %s", s.controller.log)
+	}
+	return err
+}
+
+// freeAddress is an address of loopback whose port is free now.
+func freeAddress() (string, error) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", fmt.Errorf("finding a free port: %w", err)
+	}
+	return listener.Addr().String(), listener.Close()
+}
+
+// stop stops everything, what was started last first, and at once when ctx is done.
+func (s *surroundings) stop(ctx context.Context) error {
+	var errs []error
+	for _, p := range slices.Backward(s.processes) {
+		errs = append(errs, p.stop(ctx))
+	}
+	return errors.Join(errs...)
+}
+
+// logs are the paths of the logs of what was started.
+func (s *surroundings) logs() []string {
+	if len(s.processes) == 0 {
+		return nil // a folder that is kept may hold those of another run
+	}
+	var paths []string
+	for _, p := range slices.Backward(s.processes) {
+		paths = append(paths, p.log)
+	}
+	parts, _ := filepath.Glob(filepath.Join(s.planeDir(), "logs", "*.log"))
+	return append(paths, parts...)
+}
+
+// end stops everything and tells how the whole ended. A temporary folder goes, unless something failed and there are
+// logs that may say why. err is how the steps ended, and tidied how what followed them did. It returns nil after a
+// success, errInterrupted where the steps were interrupted and the rest went well, and else what failed.
+func (s *surroundings) end(hurry context.Context, err, tidied error) error {
+	stopped := s.stop(hurry)
+	if hurry.Err() != nil {
+		stopped = nil // killing was what the second signal asked for
+	}
+	failed := errors.Join(tidied, stopped)
+	if !errors.Is(err, errInterrupted) {
+		failed = errors.Join(err, failed)
+	}
+	logs := s.logs()
+	if failed != nil {
+		s.n.bad(failed)
+		if len(logs) > 0 {
+			s.n.say("\nThe logs are kept:\n  %s", strings.Join(logs, "\n  "))
+		}
+	}
+	if s.temporary && (failed == nil || len(logs) == 0) {
+		if removeErr := os.RemoveAll(s.dir); removeErr != nil {
+			s.n.bad(removeErr)
+			failed = errors.Join(failed, removeErr)
+		}
+	}
+	if failed == nil {
+		return err
+	}
+	return failed
+}
+
+// or is the context's cause where it has ended, else err.
+func or(ctx context.Context, err error) error {
+	if err != nil && ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return err
+}
