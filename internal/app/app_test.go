@@ -30,7 +30,8 @@ func playAPIServer(t *testing.T) (address string, lists *atomic.Int64) {
 		answer(w, `{"kind":"Namespace","apiVersion":"v1","metadata":{"name":"kube-system","uid":"c1"}}`)
 	})
 	mux.HandleFunc("/apis/cloudteam.ztgame.com/v1", func(w http.ResponseWriter, _ *http.Request) {
-		answer(w, `{"kind":"APIResourceList","apiVersion":"v1","groupVersion":"cloudteam.ztgame.com/v1","resources":[]}`)
+		answer(w,
+			`{"kind":"APIResourceList","apiVersion":"v1","groupVersion":"cloudteam.ztgame.com/v1","resources":[]}`)
 	})
 	mux.HandleFunc("/apis/cloudteam.ztgame.com/v1/networks", func(w http.ResponseWriter, _ *http.Request) {
 		lists.Add(1)
@@ -62,7 +63,7 @@ func playCloud(t *testing.T) *atomic.Int64 {
 
 // quietly is a context whose log belongs to the test.
 func quietly(t *testing.T) context.Context {
-	return klog.NewContext(context.Background(), ktesting.NewLogger(t, ktesting.NewConfig(ktesting.BufferLogs(true))))
+	return klog.NewContext(t.Context(), ktesting.NewLogger(t, ktesting.NewConfig(ktesting.BufferLogs(true))))
 }
 
 func TestRunStartsNothingWhereItCannotServe(t *testing.T) {

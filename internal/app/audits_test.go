@@ -82,7 +82,8 @@ func TestKubeConfig(t *testing.T) {
 	}{
 		"outside a Pod and without flags": {Options{}, []string{"--kubeconfig", "--master"}},
 		"a kubeconfig that is not there": {
-			Options{Kubeconfig: "/nonexistent/kubeconfig"}, []string{"Kubernetes configuration", "/nonexistent/kubeconfig"}},
+			Options{Kubeconfig: "/nonexistent/kubeconfig"}, []string{"Kubernetes configuration",
+				"/nonexistent/kubeconfig"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := kubeConfig(c.options)

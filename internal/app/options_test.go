@@ -12,20 +12,36 @@ func TestOptionsAreValidated(t *testing.T) {
 		// says are parts of the error; none means valid.
 		says []string
 	}{
-		"the defaults are valid":         {func(*Options) {}, nil},
-		"no workers":                     {func(o *Options) { o.Workers = 0 }, []string{"--workers=0", "at least 1"}},
-		"one worker is enough":           {func(o *Options) { o.Workers = 1 }, nil},
-		"audits without a pause":         {func(o *Options) { o.AuditInterval = 0 }, []string{"--audit-interval=0s", "1s"}},
-		"audits each second":             {func(o *Options) { o.AuditInterval = time.Second }, nil},
-		"a resync back in time":          {func(o *Options) { o.ResyncPeriod = -1 }, []string{"--resync-period=-1ns", "0 or more"}},
-		"no resync":                      {func(o *Options) { o.ResyncPeriod = 0 }, nil},
-		"calls without time":             {func(o *Options) { o.CloudTimeout = time.Millisecond }, []string{"--cloud-timeout=1ms"}},
-		"a controller that is not there": {func(o *Options) { o.Controllers = []string{"*", "x"} }, []string{`"x"`, "network"}},
-		"leaving out what is not there":  {func(o *Options) { o.Controllers = []string{"*", "-x"} }, []string{`"x"`, "network"}},
-		"a controller by name":           {func(o *Options) { o.Controllers = []string{"network"} }, nil},
-		"nothing to run":                 {func(o *Options) { o.Controllers = nil }, []string{"--controllers", "nothing to run"}},
-		"all left out":                   {func(o *Options) { o.Controllers = []string{"*", "-network"} }, []string{"nothing to run"}},
-		"only left out":                  {func(o *Options) { o.Controllers = []string{"-network"} }, []string{"nothing to run", "*"}},
+		"the defaults are valid": {func(*Options) {}, nil},
+		"no workers":             {func(o *Options) { o.Workers = 0 }, []string{"--workers=0", "at least 1"}},
+		"one worker is enough":   {func(o *Options) { o.Workers = 1 }, nil},
+		"audits without a pause": {
+			func(o *Options) { o.AuditInterval = 0 }, []string{"--audit-interval=0s", "1s"},
+		},
+		"audits each second": {func(o *Options) { o.AuditInterval = time.Second }, nil},
+		"a resync back in time": {
+			func(o *Options) { o.ResyncPeriod = -1 }, []string{"--resync-period=-1ns", "0 or more"},
+		},
+		"no resync": {func(o *Options) { o.ResyncPeriod = 0 }, nil},
+		"calls without time": {
+			func(o *Options) { o.CloudTimeout = time.Millisecond }, []string{"--cloud-timeout=1ms"},
+		},
+		"a controller that is not there": {
+			func(o *Options) { o.Controllers = []string{"*", "x"} }, []string{`"x"`, "network"},
+		},
+		"leaving out what is not there": {
+			func(o *Options) { o.Controllers = []string{"*", "-x"} }, []string{`"x"`, "network"},
+		},
+		"a controller by name": {func(o *Options) { o.Controllers = []string{"network"} }, nil},
+		"nothing to run": {
+			func(o *Options) { o.Controllers = nil }, []string{"--controllers", "nothing to run"},
+		},
+		"all left out": {
+			func(o *Options) { o.Controllers = []string{"*", "-network"} }, []string{"nothing to run"},
+		},
+		"only left out": {
+			func(o *Options) { o.Controllers = []string{"-network"} }, []string{"nothing to run", "*"},
+		},
 		"all mistakes are told at once": {func(o *Options) { o.Workers, o.AuditInterval = -1, -1 },
 			[]string{"--workers=-1", "--audit-interval=-1ns"}},
 	} {

@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -33,7 +34,8 @@ func TestSetState(t *testing.T) {
 		other := condition("Other", yes, 1, "Theirs", "left alone", before)
 		wasReady := []metav1.Condition{other, condition(ready, yes, 1, "Available", "ok", before)}
 		wasStalled := []metav1.Condition{
-			condition(ready, no, 1, "Refused", "no", before), other, condition(stalled, yes, 1, "Refused", "no", before),
+			condition(ready, no, 1, "Refused", "no", before), other, condition(stalled, yes, 1, "Refused", "no",
+				before),
 		}
 		for name, c := range map[string]struct {
 			was   []metav1.Condition
@@ -44,7 +46,8 @@ func TestSetState(t *testing.T) {
 				nil, Ready("Available", "ok"), []metav1.Condition{condition(ready, yes, 2, "Available", "ok", now)}},
 			"Reconciling stands beside Ready False": {
 				nil, Reconciling("Failed", "soon"), []metav1.Condition{
-					condition(ready, no, 2, "Failed", "soon", now), condition(reconciling, yes, 2, "Failed", "soon", now)}},
+					condition(ready, no, 2, "Failed", "soon", now), condition(reconciling, yes, 2, "Failed", "soon",
+						now)}},
 			"Stalled stands beside Ready False": {
 				nil, Stalled("Refused", "no"), []metav1.Condition{
 					condition(ready, no, 2, "Refused", "no", now), condition(stalled, yes, 2, "Refused", "no", now)}},
@@ -68,7 +71,7 @@ func TestSetState(t *testing.T) {
 					condition(stalled, yes, 2, "Blocked", "by a subnet", before)}},
 		} {
 			// The name goes into each message: subtests may not run in a bubble of synthetic time.
-			kept := append([]metav1.Condition(nil), c.was...)
+			kept := slices.Clone(c.was)
 			got := SetState(c.was, 2, c.state)
 			if diff := cmp.Diff(c.want, got); diff != "" {
 				t.Errorf("%s: conditions (-want +got):\n%s", name, diff)

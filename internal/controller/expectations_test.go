@@ -18,12 +18,14 @@ func TestExpectations(t *testing.T) {
 		cached  state
 		want    bool
 	}{
-		"nothing was written":                             {nil, state{"a", "5"}, true},
-		"the cache is older than the write":               {[]state{{"a", "10"}}, state{"a", "9"}, false},
-		"versions are numbers and not text":               {[]state{{"a", "1000"}}, state{"a", "999"}, false},
-		"the cache is at the write":                       {[]state{{"a", "10"}}, state{"a", "10"}, true},
-		"the cache is newer than the write":               {[]state{{"a", "10"}}, state{"a", "11"}, true},
-		"versions outgrow 64 bits":                        {[]state{{"a", "18446744073709551617"}}, state{"a", "18446744073709551616"}, false},
+		"nothing was written":               {nil, state{"a", "5"}, true},
+		"the cache is older than the write": {[]state{{"a", "10"}}, state{"a", "9"}, false},
+		"versions are numbers and not text": {[]state{{"a", "1000"}}, state{"a", "999"}, false},
+		"the cache is at the write":         {[]state{{"a", "10"}}, state{"a", "10"}, true},
+		"the cache is newer than the write": {[]state{{"a", "10"}}, state{"a", "11"}, true},
+		"versions outgrow 64 bits": {
+			[]state{{"a", "18446744073709551617"}}, state{"a", "18446744073709551616"}, false,
+		},
 		"the last of two writes counts":                   {[]state{{"a", "10"}, {"a", "12"}}, state{"a", "11"}, false},
 		"the newest counts, in whatever order it is told": {[]state{{"a", "12"}, {"a", "10"}}, state{"a", "11"}, false},
 		"another object of the name is not waited for":    {[]state{{"a", "10"}}, state{"b", "1"}, true},

@@ -21,8 +21,9 @@ import (
 // look at the present state, and MUST NOT assume why it was called, that it was called for every change, or that it was
 // not called before. Syncs of one key never overlap.
 //
-// An error puts the key back on the queue, with backoff; an error that has a method RetryAfter() time.Duration names its
-// own pause. Until then the key is left alone, unless its object changes in more than its status, or Enqueue is called.
+// An error puts the key back on the queue, with backoff; an error that has a method RetryAfter() time.Duration names
+// its own pause. Until then the key is left alone, unless its object changes in more than its status, or Enqueue is
+// called.
 // Without an error, a positive Result.RequeueAfter puts it back after that time.
 type Sync func(ctx context.Context, key cache.ObjectName) (Result, error)
 
@@ -210,8 +211,8 @@ func (l *Loop) processNextWorkItem(stop, ctx context.Context) bool {
 	return true
 }
 
-// begin marks a key as running. It returns false where the key is not due yet, and sees to it that it comes back when it
-// is: the queue keeps one time for a key, and that may have been the end of an earlier pause.
+// begin marks a key as running. It returns false where the key is not due yet, and sees to it that it comes back when
+// it is: the queue keeps one time for a key, and that may have been the end of an earlier pause.
 func (l *Loop) begin(key cache.ObjectName) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -309,7 +309,9 @@ func TestAPauseAfterAFailure(t *testing.T) {
 			l.Handler().OnUpdate(was, with(func(obj *cloudteamv1.Network) { obj.Generation++ }))
 		}, true},
 		"ends with an edit of the annotations": {func(l *Loop) {
-			l.Handler().OnUpdate(was, with(func(obj *cloudteamv1.Network) { obj.Annotations = map[string]string{"a": "b"} }))
+			l.Handler().OnUpdate(was, with(func(obj *cloudteamv1.Network) {
+				obj.Annotations = map[string]string{"a": "b"}
+			}))
 		}, true},
 		"ends with an edit of the labels": {func(l *Loop) {
 			l.Handler().OnUpdate(was, with(func(obj *cloudteamv1.Network) { obj.Labels = map[string]string{"a": "b"} }))

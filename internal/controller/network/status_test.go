@@ -50,7 +50,8 @@ func TestStateOfAnError(t *testing.T) {
 				&network.FieldError{Field: "cidr", Problem: "2 is no CIDR"}),
 			stalled, cloudteamv1.ReasonInvalidSpec, "mtu: 1 is out of range; cidr: 2 is no CIDR"},
 		"a foreign resource blocks": {
-			&network.BlockedError{Message: "delete that subnet"}, stalled, cloudteamv1.ReasonBlocked, "delete that subnet"},
+			&network.BlockedError{Message: "delete that subnet"}, stalled, cloudteamv1.ReasonBlocked,
+				"delete that subnet"},
 		"another cloud names both": {
 			&mismatch{here, elsewhere}, stalled, cloudteamv1.ReasonCloudMismatch, elsewhere.String()},
 		"a removed marker tells the marker": {
@@ -139,7 +140,8 @@ func TestStatusOf(t *testing.T) {
 			cloudteamv1.NetworkStatus{ObservedGeneration: 4, AppliedGeneration: 3, Cloud: cloudStatus(here)},
 		},
 		"nothing was created and nothing is pinned": {
-			cloudteamv1.NetworkStatus{}, outcome{state: ready, spec: spec, identity: &here, observed: &network.Observed{}},
+			cloudteamv1.NetworkStatus{}, outcome{state: ready, spec: spec, identity: &here,
+				observed: &network.Observed{}},
 			cloudteamv1.NetworkStatus{ObservedGeneration: 4},
 		},
 		"what was pinned stays although the network is not known": {

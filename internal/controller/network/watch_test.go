@@ -61,7 +61,8 @@ func TestRunKeepsWhatIsDeclaredWithoutACallTooMany(t *testing.T) {
 		w.api.remove(t, exampleKey)
 		settle(time.Second)
 		if all := w.cloud.has(); w.api.exists(exampleKey) || len(all) != 1 {
-			t.Errorf("object exists: %t; networks: %d, want false and the other's one", w.api.exists(exampleKey), len(all))
+			t.Errorf("object exists: %t; networks: %d, want false and the other's one", w.api.exists(exampleKey),
+				len(all))
 		}
 		if err := stop(); err != nil {
 			t.Error(err)
