@@ -51,7 +51,7 @@ func TestStateOfAnError(t *testing.T) {
 			stalled, cloudteamv1.ReasonInvalidSpec, "mtu: 1 is out of range; cidr: 2 is no CIDR"},
 		"a foreign resource blocks": {
 			&network.BlockedError{Message: "delete that subnet"}, stalled, cloudteamv1.ReasonBlocked,
-				"delete that subnet"},
+			"delete that subnet"},
 		"another cloud names both": {
 			&mismatch{here, elsewhere}, stalled, cloudteamv1.ReasonCloudMismatch, elsewhere.String()},
 		"a removed marker tells the marker": {

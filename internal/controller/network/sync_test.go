@@ -843,7 +843,7 @@ func TestDriftPolicy(t *testing.T) {
 			cloudteamv1.DriftPolicyCorrect, dropSubnet, 1, "Ready=True Available", "Normal DriftCorrected", nil},
 		"under Report a hand edit is reported and the network stays Ready": {
 			cloudteamv1.DriftPolicyReport, rename, 0, "Ready=True DriftReported", "Warning DriftDetected",
-				[]string{"name"}},
+			[]string{"name"}},
 		"under Report a missing subnet is reported and the network is not Ready": {
 			cloudteamv1.DriftPolicyReport, dropSubnet, 0, "Ready=False Stalled=True DriftReported",
 			"Warning DriftDetected", []string{"exists"}},
