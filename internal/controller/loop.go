@@ -7,6 +7,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"runtime/debug"
+	"slices"
 	"sync"
 	"time"
 
@@ -22,9 +23,7 @@ import (
 // not called before. Syncs of one key never overlap.
 //
 // An error puts the key back on the queue, with backoff; an error that has a method RetryAfter() time.Duration names
-// its own pause. Until then the key is left alone, unless its object changes in more than its status, or Enqueue is
-// called.
-// Without an error, a positive Result.RequeueAfter puts it back after that time.
+// its own pause. Without an error, a positive Result.RequeueAfter puts it back after that time.
 type Sync func(ctx context.Context, key cache.ObjectName) (Result, error)
 
 // Result is what a sync without an error asks for.
@@ -94,8 +93,9 @@ func (l *Loop) Len() int { return l.queue.Len() }
 // A periodic resync hands out every object as an update from itself to itself. Nothing has changed then, so it is
 // dropped: what changes in the cloud is found by the Inventory's audits, and a failed key is on the queue already.
 //
-// An update of no more than the status or the finalizers does not end the pause of a key that failed. Most such updates
-// are the sync's own, and a failure that is written down must not be the reason to try again at once.
+// An update of no more than the status, or the finalizers with what annotations come along, does not end the pause of a
+// key that failed. Most such updates are the sync's own, and a failure that is written down must not be the reason to
+// try again at once.
 func (l *Loop) Handler() cache.ResourceEventHandler {
 	return cache.ResourceEventHandlerFuncs{
 		AddFunc: l.enqueueObject,
@@ -127,7 +127,7 @@ func sameDeclaration(a, b metav1.Object) bool {
 		a.GetGeneration() == b.GetGeneration() && a.GetGeneration() != 0 &&
 		a.GetDeletionTimestamp().Equal(b.GetDeletionTimestamp()) &&
 		maps.Equal(a.GetLabels(), b.GetLabels()) &&
-		maps.Equal(a.GetAnnotations(), b.GetAnnotations())
+		(maps.Equal(a.GetAnnotations(), b.GetAnnotations()) || !slices.Equal(a.GetFinalizers(), b.GetFinalizers()))
 }
 
 // enqueueObject understands tombstones: where the watch missed a deletion, the informer hands out a

@@ -304,6 +304,11 @@ func TestAPauseAfterAFailure(t *testing.T) {
 		"outlasts an update of the finalizers": {func(l *Loop) {
 			l.Handler().OnUpdate(was, with(func(obj *cloudteamv1.Network) { obj.Finalizers = []string{"x"} }))
 		}, false},
+		"outlasts a finalizer that comes with an annotation": {func(l *Loop) {
+			l.Handler().OnUpdate(was, with(func(obj *cloudteamv1.Network) {
+				obj.Finalizers, obj.Annotations = []string{"x"}, map[string]string{"a": "b"}
+			}))
+		}, false},
 		"outlasts a resync": {func(l *Loop) { l.Handler().OnUpdate(was, was) }, false},
 		"ends with an edit of the spec": {func(l *Loop) {
 			l.Handler().OnUpdate(was, with(func(obj *cloudteamv1.Network) { obj.Generation++ }))
