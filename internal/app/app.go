@@ -86,6 +86,13 @@ func Run(ctx context.Context, o Options) error {
 	})
 	factory := informers.NewSharedInformerFactory(client, o.ResyncPeriod)
 	readiness := &readiness{}
+	// Whatever can fail comes before whatever runs.
+	var serve func(context.Context) error
+	if o.BindAddress != "" {
+		if serve, err = listen(o.BindAddress, readiness); err != nil {
+			return err
+		}
+	}
 	group, groupCtx := errgroup.WithContext(ctx)
 	base, _ := errgroup.WithContext(ground)
 
@@ -112,11 +119,7 @@ func Run(ctx context.Context, o Options) error {
 		})
 	}
 
-	if o.BindAddress != "" {
-		serve, err := listen(o.BindAddress, readiness)
-		if err != nil {
-			return err
-		}
+	if serve != nil {
 		base.Go(func() error { return serve(ground) })
 	}
 	factory.StartWithContext(ground)

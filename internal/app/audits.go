@@ -56,6 +56,7 @@ type auditLog struct {
 }
 
 func (a *auditLog) audited(audit neutron.Audit) {
+	registerMetrics()
 	a.mu.Lock()
 	recovered := a.failed && audit.Err == nil
 	again := a.failed && audit.Err != nil

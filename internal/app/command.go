@@ -33,6 +33,9 @@ finish and then stops; a second one stops at once.`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		RunE: func(command *cobra.Command, _ []string) error {
+			if err := options.Validate(); err != nil {
+				return err
+			}
 			if err := logsapi.ValidateAndApply(logging, nil); err != nil {
 				return err
 			}

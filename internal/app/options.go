@@ -96,6 +96,10 @@ func (o *Options) Validate() error {
 	if o.CloudTimeout < time.Second {
 		errs = append(errs, fmt.Errorf("--cloud-timeout=%s: write at least 1s", o.CloudTimeout))
 	}
+	if !slices.ContainsFunc(controllers, o.enabled) {
+		errs = append(errs, fmt.Errorf("--controllers=%s leaves nothing to run: write * or some of %s",
+			strings.Join(o.Controllers, ","), strings.Join(controllers, ", ")))
+	}
 	for _, name := range o.Controllers {
 		if bare := strings.TrimPrefix(name, "-"); name != "*" && !slices.Contains(controllers, bare) {
 			errs = append(errs, fmt.Errorf("--controllers: there is no controller %q: write * or some of %s",

@@ -23,12 +23,18 @@ type expectation struct {
 	resourceVersion string
 }
 
-// Written notes what a write returned.
+// Written notes what a write returned. Of two writes to one object the newer counts, in whatever order they are noted.
 func (e *Expectations) Written(key cache.ObjectName, uid types.UID, resourceVersion string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.written == nil {
 		e.written = map[cache.ObjectName]expectation{}
+	}
+	if noted, ok := e.written[key]; ok && noted.uid == uid {
+		order, err := resourceversion.CompareResourceVersion(resourceVersion, noted.resourceVersion)
+		if err == nil && order < 0 {
+			return
+		}
 	}
 	e.written[key] = expectation{uid, resourceVersion}
 }

@@ -4,12 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"runtime/debug"
+	"slices"
 	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/klog/v2"
@@ -47,6 +50,12 @@ type Loop struct {
 	limiter workqueue.TypedRateLimiter[cache.ObjectName]
 	queue   workqueue.TypedRateLimitingInterface[cache.ObjectName]
 	drain   time.Duration
+
+	mu sync.Mutex
+	// paused are the keys whose last sync failed, and when the next is due.
+	paused map[cache.ObjectName]time.Time
+	// running are the keys that are being synced; true where a reason came up meanwhile to look again at once.
+	running map[cache.ObjectName]bool
 }
 
 // NewLoop makes a Loop. The name stands in logs and in the workqueue's metrics.
@@ -59,12 +68,22 @@ func NewLoop(name string, sync Sync) *Loop {
 		limiter: limiter,
 		queue: workqueue.NewTypedRateLimitingQueueWithConfig(limiter,
 			workqueue.TypedRateLimitingQueueConfig[cache.ObjectName]{Name: name}),
-		drain: DefaultDrain,
+		drain:   DefaultDrain,
+		paused:  map[cache.ObjectName]time.Time{},
+		running: map[cache.ObjectName]bool{},
 	}
 }
 
-// Enqueue puts a key on the queue. A key that waits there already is not put twice.
-func (l *Loop) Enqueue(key cache.ObjectName) { l.queue.Add(key) }
+// Enqueue puts a key on the queue, and ends the pause after a failure. A key that waits there already is not put twice.
+func (l *Loop) Enqueue(key cache.ObjectName) {
+	l.mu.Lock()
+	delete(l.paused, key)
+	if _, running := l.running[key]; running {
+		l.running[key] = true
+	}
+	l.mu.Unlock()
+	l.queue.Add(key)
+}
 
 // Len is how many keys wait.
 func (l *Loop) Len() int { return l.queue.Len() }
@@ -73,20 +92,42 @@ func (l *Loop) Len() int { return l.queue.Len() }
 //
 // A periodic resync hands out every object as an update from itself to itself. Nothing has changed then, so it is
 // dropped: what changes in the cloud is found by the Inventory's audits, and a failed key is on the queue already.
+//
+// An update of no more than the status, or the finalizers with what annotations come along, does not end the pause of a
+// key that failed. Most such updates are the sync's own, and a failure that is written down must not be the reason to
+// try again at once.
 func (l *Loop) Handler() cache.ResourceEventHandler {
 	return cache.ResourceEventHandlerFuncs{
 		AddFunc: l.enqueueObject,
 		UpdateFunc: func(was, is any) {
-			if old, err := meta.Accessor(was); err == nil {
-				if updated, err := meta.Accessor(is); err == nil &&
-					old.GetResourceVersion() == updated.GetResourceVersion() {
-					return
-				}
+			old, err := meta.Accessor(was)
+			if err != nil {
+				l.enqueueObject(is)
+				return
 			}
-			l.enqueueObject(is)
+			updated, err := meta.Accessor(is)
+			switch {
+			case err != nil:
+				l.enqueueObject(is)
+			case old.GetResourceVersion() == updated.GetResourceVersion():
+			case sameDeclaration(old, updated):
+				l.queue.Add(cache.MetaObjectToName(updated))
+			default:
+				l.enqueueObject(is)
+			}
 		},
 		DeleteFunc: l.enqueueObject,
 	}
+}
+
+// sameDeclaration reports whether what users say with an object is the same in both of its states. Objects of a kind
+// without generations do not tell, so that each state is taken for a new one.
+func sameDeclaration(a, b metav1.Object) bool {
+	return a.GetUID() == b.GetUID() &&
+		a.GetGeneration() == b.GetGeneration() && a.GetGeneration() != 0 &&
+		a.GetDeletionTimestamp().Equal(b.GetDeletionTimestamp()) &&
+		maps.Equal(a.GetLabels(), b.GetLabels()) &&
+		(maps.Equal(a.GetAnnotations(), b.GetAnnotations()) || !slices.Equal(a.GetFinalizers(), b.GetFinalizers()))
 }
 
 // enqueueObject understands tombstones: where the watch missed a deletion, the informer hands out a
@@ -98,7 +139,7 @@ func (l *Loop) enqueueObject(obj any) {
 			"controller", l.name, "type", fmt.Sprintf("%T", obj))
 		return
 	}
-	l.queue.Add(key)
+	l.Enqueue(key)
 }
 
 // Run starts the workers and blocks until ctx is done and they have stopped: the queue hands out no more keys, running
@@ -148,9 +189,10 @@ func (l *Loop) processNextWorkItem(stop, ctx context.Context) bool {
 	}
 	// Until Done the queue hands the key to no other worker; if it is added meanwhile, it comes back then.
 	defer l.queue.Done(key)
-	if stop.Err() != nil {
+	if stop.Err() != nil || !l.begin(key) {
 		return true
 	}
+	defer l.end(key)
 
 	logger := klog.FromContext(ctx).WithValues("object", key.String())
 	result, err := l.syncRecovering(klog.NewContext(ctx, logger), key)
@@ -169,18 +211,60 @@ func (l *Loop) processNextWorkItem(stop, ctx context.Context) bool {
 	return true
 }
 
+// begin marks a key as running. It returns false where the key is not due yet, and sees to it that it comes back when
+// it is: the queue keeps one time for a key, and that may have been the end of an earlier pause.
+func (l *Loop) begin(key cache.ObjectName) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if left := time.Until(l.paused[key]); left > 0 {
+		l.queue.AddAfter(key, left)
+		return false
+	}
+	delete(l.paused, key)
+	l.running[key] = false
+	return true
+}
+
+func (l *Loop) end(key cache.ObjectName) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.running, key)
+}
+
 // retry puts a failed key back: after the pause that the error names, or with backoff.
 func (l *Loop) retry(key cache.ObjectName, err error) time.Duration {
-	var named interface{ RetryAfter() time.Duration }
-	if errors.As(err, &named) && named.RetryAfter() > 0 {
-		pause := spread(named.RetryAfter())
-		l.queue.AddAfter(key, pause)
-		return pause
+	pause := retryAfter(err)
+	if pause <= 0 {
+		pause = l.limiter.When(key)
 	}
-	// What AddRateLimited does, with jitter: keys that failed together should not come back together.
-	pause := spread(l.limiter.When(key))
+	// Keys that failed together should not come back together.
+	pause = spread(pause)
+	l.mu.Lock()
+	if !l.running[key] {
+		l.paused[key] = time.Now().Add(pause)
+	}
+	l.mu.Unlock()
 	l.queue.AddAfter(key, pause)
 	return pause
+}
+
+// retryAfter gives the longest pause that an error, or one of those that it wraps, names; 0 where none does.
+func retryAfter(err error) time.Duration {
+	var longest time.Duration
+	if named, ok := err.(interface{ RetryAfter() time.Duration }); ok { //nolint:errorlint // all of the tree is walked
+		longest = max(longest, named.RetryAfter())
+	}
+	switch wrapper := err.(type) { //nolint:errorlint // all of the tree is walked
+	case interface{ Unwrap() error }:
+		if wrapped := wrapper.Unwrap(); wrapped != nil {
+			longest = max(longest, retryAfter(wrapped))
+		}
+	case interface{ Unwrap() []error }:
+		for _, wrapped := range wrapper.Unwrap() {
+			longest = max(longest, retryAfter(wrapped))
+		}
+	}
+	return longest
 }
 
 func spread(pause time.Duration) time.Duration {

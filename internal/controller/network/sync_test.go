@@ -16,7 +16,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -420,7 +419,7 @@ type cloud struct {
 
 type handOut struct{ given, copy network.Observed }
 
-func wait() { <-time.After(latency) }
+func pass() { <-time.After(latency) }
 
 func (c *cloud) Identity(context.Context) (neutron.Identity, error) {
 	c.mu.Lock()
@@ -462,7 +461,7 @@ func (c *cloud) Observed(_ context.Context, owner network.Owner, since time.Time
 func (c *cloud) list() error {
 	c.diary.note("list")
 	began := time.Now()
-	wait()
+	pass()
 	if c.down != nil {
 		return c.down
 	}
@@ -491,7 +490,7 @@ func (c *cloud) Reread(_ context.Context, id string) (bool, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.diary.note("reread %s", id)
-	wait()
+	pass()
 	if c.down != nil {
 		return false, c.down
 	}
@@ -514,7 +513,7 @@ func (c *cloud) Apply(_ context.Context, change network.Change) (done network.Ch
 	created := ""
 	for _, step := range change {
 		c.diary.note("apply %s", step.Action)
-		wait()
+		pass()
 		if step.Action == network.CreateSubnet && step.NetworkID == "" {
 			step.NetworkID = created
 		}
@@ -602,7 +601,8 @@ func (c *cloud) take(step *network.Step) (string, error) {
 		})
 	case network.UpdateSubnet, network.DeleteSubnet:
 		if subnet < 0 {
-			return "", &neutron.Error{Kind: neutron.NotFound, Op: string(step.Action), Reason: "there is no such subnet"}
+			return "", &neutron.Error{Kind: neutron.NotFound, Op: string(step.Action),
+				Reason: "there is no such subnet"}
 		}
 		if n.Subnets[subnet].Revision != step.Revision {
 			return "", moved
@@ -793,9 +793,11 @@ func TestAnotherCloudThanThePinnedOneStalls(t *testing.T) {
 	for name, c := range map[string]struct {
 		identity neutron.Identity
 	}{
-		"another endpoint": {neutron.Identity{Endpoint: "https://x.test/", Region: here.Region, ProjectID: here.ProjectID}},
-		"another region":   {neutron.Identity{Endpoint: here.Endpoint, Region: "x", ProjectID: here.ProjectID}},
-		"another project":  {neutron.Identity{Endpoint: here.Endpoint, Region: here.Region, ProjectID: "x"}},
+		"another endpoint": {
+			neutron.Identity{Endpoint: "https://x.test/", Region: here.Region, ProjectID: here.ProjectID},
+		},
+		"another region":  {neutron.Identity{Endpoint: here.Endpoint, Region: "x", ProjectID: here.ProjectID}},
+		"another project": {neutron.Identity{Endpoint: here.Endpoint, Region: here.Region, ProjectID: "x"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, func(t *testing.T, w *world) {
@@ -840,7 +842,8 @@ func TestDriftPolicy(t *testing.T) {
 		"under Correct a missing subnet is made again": {
 			cloudteamv1.DriftPolicyCorrect, dropSubnet, 1, "Ready=True Available", "Normal DriftCorrected", nil},
 		"under Report a hand edit is reported and the network stays Ready": {
-			cloudteamv1.DriftPolicyReport, rename, 0, "Ready=True DriftReported", "Warning DriftDetected", []string{"name"}},
+			cloudteamv1.DriftPolicyReport, rename, 0, "Ready=True DriftReported", "Warning DriftDetected",
+			[]string{"name"}},
 		"under Report a missing subnet is reported and the network is not Ready": {
 			cloudteamv1.DriftPolicyReport, dropSubnet, 0, "Ready=False Stalled=True DriftReported",
 			"Warning DriftDetected", []string{"exists"}},
@@ -878,7 +881,8 @@ func TestUnderReportASpecIsAppliedOnceAndWhole(t *testing.T) {
 	obj.Spec.DriftPolicy = cloudteamv1.DriftPolicyReport
 	inWorld(t, func(t *testing.T, w *world) {
 		// The first attempt stops half way. What is missing is no drift: the spec was never applied.
-		refusal := &neutron.Error{Kind: neutron.Capacity, Op: "create subnet", Reason: "full", Type: "OverQuota", Status: 409}
+		refusal := &neutron.Error{Kind: neutron.Capacity, Op: "create subnet", Reason: "full", Type: "OverQuota",
+			Status: 409}
 		w.cloud.before = fails(network.CreateSubnet, 1, refusal)
 		w.syncFails()
 		w.wantState("Ready=False Reconciling=True QuotaExceeded")
@@ -906,7 +910,8 @@ func TestUnderReportASpecIsAppliedOnceAndWhole(t *testing.T) {
 		}
 		n := w.cloud.has()[0]
 		if want := ownerOfExample.Describe("second edition"); n.Description != want || !n.AdminStateUp {
-			t.Errorf("network has description %q and admin state %t, want %q and true", n.Description, n.AdminStateUp, want)
+			t.Errorf("network has description %q and admin state %t, want %q and true", n.Description, n.AdminStateUp,
+				want)
 		}
 	}, obj)
 }
@@ -1098,7 +1103,8 @@ func TestARemovedMarkerStallsAndNothingIsCreated(t *testing.T) {
 				w.api.remove(t, exampleKey)
 				w.mustSync()
 				if w.api.exists(exampleKey) || len(w.cloud.has()) != 1 {
-					t.Errorf("object exists: %t; networks: %d, want false and 1", w.api.exists(exampleKey), len(w.cloud.has()))
+					t.Errorf("object exists: %t; networks: %d, want false and 1", w.api.exists(exampleKey),
+						len(w.cloud.has()))
 				}
 				wantEvents(t, w, "Normal Retained")
 			}, example())
@@ -1159,7 +1165,8 @@ func TestAPartOfAChangeThatNeutronDoesNotShow(t *testing.T) {
 		})
 		w.cloud.deaf = func(step network.Step) bool { return step.Action == network.UpdateNetwork }
 		w.syncFails()
-		wantDiary(t, w.diary.take(), "apply update network", "apply update subnet", "apply update network", "write status")
+		wantDiary(t, w.diary.take(), "apply update network", "apply update subnet", "apply update network",
+			"write status")
 		w.wantState("Ready=False Stalled=True NotApplied")
 	}, example())
 }
@@ -1454,7 +1461,8 @@ func TestAPruneThatFailsIsTriedAgain(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.mustSync()
 		w.api.removeByForce(t, exampleKey)
-		w.cloud.before = fails(network.DeleteNetwork, 1, &neutron.Error{Op: "delete network", Reason: "down", Status: 503})
+		w.cloud.before = fails(network.DeleteNetwork, 1, &neutron.Error{Op: "delete network", Reason: "down",
+			Status: 503})
 		w.syncFails()
 		w.mustSync()
 		if n := len(w.cloud.has()); n != 0 {
@@ -1499,7 +1507,8 @@ func TestTheWorldPlaysBothParts(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		networks := w.api.CloudteamV1().Networks(exampleKey.Namespace)
 		write := func(kind types.PatchType, patch string, subresource ...string) error {
-			_, err := networks.Patch(t.Context(), exampleKey.Name, kind, []byte(patch), metav1.PatchOptions{}, subresource...)
+			_, err := networks.Patch(t.Context(), exampleKey.Name, kind, []byte(patch), metav1.PatchOptions{},
+				subresource...)
 			return err
 		}
 		if err := write(types.MergePatchType, `{"metadata":{"uid":"other"}}`); !apierrors.IsConflict(err) {
@@ -1514,6 +1523,5 @@ func TestTheWorldPlaysBothParts(t *testing.T) {
 		if !apierrors.IsInvalid(err) {
 			t.Errorf("a condition without a status: %v", err)
 		}
-		var _ corev1.Event // Events have the types Normal and Warning
 	}, example())
 }

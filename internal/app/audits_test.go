@@ -1,0 +1,108 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"k8s.io/klog/v2"
+	"k8s.io/klog/v2/ktesting"
+
+	"cloudteam.ztgame.com/network-controller/internal/neutron"
+)
+
+func TestAuditLogTellsWhatChanged(t *testing.T) {
+	down := errors.New("down")
+	for name, c := range map[string]struct {
+		audits    []neutron.Audit
+		logs      int // at the verbosity of operators
+		recovered int
+	}{
+		"a good audit that finds nothing is quiet": {[]neutron.Audit{{Networks: 1}, {Networks: 1}}, 0, 0},
+		"a move is told":         {[]neutron.Audit{{Networks: 1, Moved: 1}}, 1, 0},
+		"a failure is told once": {[]neutron.Audit{{Err: down}, {Err: down}, {Err: down}}, 1, 0},
+		"the end of failures is told, and recovers": {
+			[]neutron.Audit{{}, {Err: down}, {Err: down}, {}, {}}, 2, 1},
+		"each recovery counts": {[]neutron.Audit{{Err: down}, {}, {Err: down}, {}}, 4, 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			logger := ktesting.NewLogger(t,
+				ktesting.NewConfig(ktesting.Verbosity(0), ktesting.BufferLogs(true)))
+			recovered := 0
+			a := &auditLog{logger: logger, recovered: func() { recovered++ }}
+			for _, audit := range c.audits {
+				a.audited(audit)
+			}
+			if recovered != c.recovered {
+				t.Errorf("recovered %d times, want %d", recovered, c.recovered)
+			}
+			lines := logger.GetSink().(ktesting.Underlier).GetBuffer().Data()
+			if len(lines) != c.logs {
+				t.Errorf("%d lines, want %d: %+v", len(lines), c.logs, lines)
+			}
+		})
+	}
+}
+
+func TestAwaitFirst(t *testing.T) {
+	for name, audit := range map[string]neutron.Audit{"a good audit": {}, "a failed audit": {Err: errors.New("down")}} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				a := &auditLog{logger: klog.Background(), recovered: func() {}}
+				waited := make(chan struct{})
+				go func() { a.awaitFirst(t.Context()); close(waited) }()
+				<-time.After(time.Hour)
+				select {
+				case <-waited:
+					t.Error("it did not wait")
+				default:
+				}
+				a.audited(audit)
+				<-waited
+				a.audited(audit)
+				a.awaitFirst(t.Context()) // returns at once from now on
+			})
+		})
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	(&auditLog{}).awaitFirst(ctx)
+}
+
+func TestKubeConfig(t *testing.T) {
+	t.Setenv("KUBERNETES_SERVICE_HOST", "")
+	t.Setenv("KUBERNETES_SERVICE_PORT", "")
+	for name, c := range map[string]struct {
+		options Options
+		says    []string
+	}{
+		"outside a Pod and without flags": {Options{}, []string{"--kubeconfig", "--master"}},
+		"a kubeconfig that is not there": {
+			Options{Kubeconfig: "/nonexistent/kubeconfig"}, []string{"Kubernetes configuration",
+				"/nonexistent/kubeconfig"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := kubeConfig(c.options)
+			if err == nil {
+				t.Fatal("no error")
+			}
+			for _, part := range c.says {
+				if !strings.Contains(err.Error(), part) {
+					t.Errorf("error %q does not say %q", err, part)
+				}
+			}
+		})
+	}
+	config, err := kubeConfig(Options{Master: "http://127.0.0.1:1", KubeQPS: 3, KubeBurst: 4})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := []string{config.Host, config.UserAgent}
+	if !slices.Equal(got, []string{"http://127.0.0.1:1", userAgent()}) || config.QPS != 3 || config.Burst != 4 {
+		t.Errorf("config has %v, QPS %g, burst %d", got, config.QPS, config.Burst)
+	}
+}

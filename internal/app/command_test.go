@@ -1,0 +1,58 @@
+package app
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+)
+
+func TestHelpNamesTheFlagsThatPeopleRelyOn(t *testing.T) {
+	command := NewCommand()
+	var out bytes.Buffer
+	command.SetOut(&out)
+	command.SetErr(&out)
+	command.SetArgs([]string{"--help"})
+	if err := command.ExecuteContext(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for _, flag := range []string{
+		"--kubeconfig string", "--master string", "--workers int", "--resync-period duration", "(default 30s)",
+		"--audit-interval duration", "--controllers strings", "--cloud string", "--cloud-timeout", "--bind-address",
+		"-v,",
+	} {
+		if !strings.Contains(out.String(), flag) {
+			t.Errorf("help does not tell of %s:\n%s", flag, out.String())
+		}
+	}
+	if got := command.Flags().Lookup("resync-period").DefValue; got != "30s" {
+		t.Errorf("--resync-period is %s by default, want 30s", got)
+	}
+}
+
+func TestWrongCommandLinesFail(t *testing.T) {
+	for name, c := range map[string]struct {
+		args []string
+		says string
+	}{
+		"an unknown flag":            {[]string{"--wokers=3"}, "--wokers"},
+		"an argument":                {[]string{"start"}, "start"},
+		"a number that is none":      {[]string{"--workers=many"}, "--workers"},
+		"a duration without a unit":  {[]string{"--audit-interval=30"}, "--audit-interval"},
+		"what Validate refuses":      {[]string{"--workers=0"}, "--workers=0"},
+		"a controller that is none":  {[]string{"--controllers=network,nonesuch"}, "nonesuch"},
+		"no controller at all":       {[]string{"--controllers="}, "nothing to run"},
+		"a logging format of nobody": {[]string{"--logging-format=xml"}, "xml"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			command := NewCommand()
+			var out bytes.Buffer
+			command.SetOut(&out)
+			command.SetErr(&out)
+			command.SetArgs(c.args)
+			err := command.ExecuteContext(t.Context())
+			if err == nil || !strings.Contains(err.Error(), c.says) {
+				t.Errorf("error %v, want one that says %q", err, c.says)
+			}
+		})
+	}
+}

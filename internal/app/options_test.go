@@ -1,0 +1,86 @@
+package app
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestOptionsAreValidated(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(*Options)
+		// says are parts of the error; none means valid.
+		says []string
+	}{
+		"the defaults are valid": {func(*Options) {}, nil},
+		"no workers":             {func(o *Options) { o.Workers = 0 }, []string{"--workers=0", "at least 1"}},
+		"one worker is enough":   {func(o *Options) { o.Workers = 1 }, nil},
+		"audits without a pause": {
+			func(o *Options) { o.AuditInterval = 0 }, []string{"--audit-interval=0s", "1s"},
+		},
+		"audits each second": {func(o *Options) { o.AuditInterval = time.Second }, nil},
+		"a resync back in time": {
+			func(o *Options) { o.ResyncPeriod = -1 }, []string{"--resync-period=-1ns", "0 or more"},
+		},
+		"no resync": {func(o *Options) { o.ResyncPeriod = 0 }, nil},
+		"calls without time": {
+			func(o *Options) { o.CloudTimeout = time.Millisecond }, []string{"--cloud-timeout=1ms"},
+		},
+		"a controller that is not there": {
+			func(o *Options) { o.Controllers = []string{"*", "x"} }, []string{`"x"`, "network"},
+		},
+		"leaving out what is not there": {
+			func(o *Options) { o.Controllers = []string{"*", "-x"} }, []string{`"x"`, "network"},
+		},
+		"a controller by name": {func(o *Options) { o.Controllers = []string{"network"} }, nil},
+		"nothing to run": {
+			func(o *Options) { o.Controllers = nil }, []string{"--controllers", "nothing to run"},
+		},
+		"all left out": {
+			func(o *Options) { o.Controllers = []string{"*", "-network"} }, []string{"nothing to run"},
+		},
+		"only left out": {
+			func(o *Options) { o.Controllers = []string{"-network"} }, []string{"nothing to run", "*"},
+		},
+		"all mistakes are told at once": {func(o *Options) { o.Workers, o.AuditInterval = -1, -1 },
+			[]string{"--workers=-1", "--audit-interval=-1ns"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := NewOptions()
+			c.change(&o)
+			err := o.Validate()
+			if (err != nil) != (len(c.says) > 0) {
+				t.Fatalf("error %v, want one: %t", err, len(c.says) > 0)
+			}
+			for _, part := range c.says {
+				if !strings.Contains(err.Error(), part) {
+					t.Errorf("error %q does not say %q", err, part)
+				}
+			}
+		})
+	}
+}
+
+func TestEnabled(t *testing.T) {
+	for name, c := range map[string]struct {
+		controllers []string
+		want        bool
+	}{
+		"a star is all":                       {[]string{"*"}, true},
+		"a name is itself":                    {[]string{"network"}, true},
+		"another name is not":                 {[]string{"foo"}, false},
+		"a minus leaves out":                  {[]string{"*", "-network"}, false},
+		"a minus leaves out in front, too":    {[]string{"-network", "*"}, false},
+		"leaving out another one leaves this": {[]string{"*", "-foo"}, true},
+		"a minus by itself turns nothing on":  {[]string{"-foo"}, false},
+		"a name beats its own minus":          {[]string{"-network", "network"}, true},
+		"nothing is nothing":                  {nil, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := Options{Controllers: c.controllers}
+			if got := o.enabled("network"); got != c.want {
+				t.Errorf("enabled is %t, want %t", got, c.want)
+			}
+		})
+	}
+}

@@ -1,0 +1,99 @@
+package controller
+
+import (
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+)
+
+func TestSetState(t *testing.T) {
+	const (
+		ready       = cloudteamv1.ConditionReady
+		reconciling = cloudteamv1.ConditionReconciling
+		stalled     = cloudteamv1.ConditionStalled
+		yes, no     = metav1.ConditionTrue, metav1.ConditionFalse
+	)
+	synctest.Test(t, func(t *testing.T) {
+		before := metav1.Now()
+		<-time.After(time.Hour)
+		now := metav1.Now()
+		condition := func(kind string, status metav1.ConditionStatus, generation int64, reason, message string,
+			since metav1.Time,
+		) metav1.Condition {
+			return metav1.Condition{
+				Type: kind, Status: status, ObservedGeneration: generation, Reason: reason, Message: message,
+				LastTransitionTime: since,
+			}
+		}
+		other := condition("Other", yes, 1, "Theirs", "left alone", before)
+		wasReady := []metav1.Condition{other, condition(ready, yes, 1, "Available", "ok", before)}
+		wasStalled := []metav1.Condition{
+			condition(ready, no, 1, "Refused", "no", before), other, condition(stalled, yes, 1, "Refused", "no",
+				before),
+		}
+		for name, c := range map[string]struct {
+			was   []metav1.Condition
+			state State
+			want  []metav1.Condition
+		}{
+			"Ready alone stands on a new object": {
+				nil, Ready("Available", "ok"), []metav1.Condition{condition(ready, yes, 2, "Available", "ok", now)}},
+			"Reconciling stands beside Ready False": {
+				nil, Reconciling("Failed", "soon"), []metav1.Condition{
+					condition(ready, no, 2, "Failed", "soon", now), condition(reconciling, yes, 2, "Failed", "soon",
+						now)}},
+			"Stalled stands beside Ready False": {
+				nil, Stalled("Refused", "no"), []metav1.Condition{
+					condition(ready, no, 2, "Refused", "no", now), condition(stalled, yes, 2, "Refused", "no", now)}},
+			"the same status keeps its time though the message and the generation move": {
+				wasReady, Ready("DriftReported", "mtu"), []metav1.Condition{
+					other, condition(ready, yes, 2, "DriftReported", "mtu", before)}},
+			"another status has another time, and what others wrote stays": {
+				wasReady, Reconciling("Failed", "soon"), []metav1.Condition{
+					other, condition(ready, no, 2, "Failed", "soon", now),
+					condition(reconciling, yes, 2, "Failed", "soon", now)}},
+			"Stalled goes when Reconciling comes, and Ready stays False since before": {
+				wasStalled, Reconciling("Failed", "soon"), []metav1.Condition{
+					condition(ready, no, 2, "Failed", "soon", before), other,
+					condition(reconciling, yes, 2, "Failed", "soon", now)}},
+			"Stalled goes when all is well": {
+				wasStalled, Ready("Available", "ok"), []metav1.Condition{
+					condition(ready, yes, 2, "Available", "ok", now), other}},
+			"Stalled that goes on keeps its time": {
+				wasStalled, Stalled("Blocked", "by a subnet"), []metav1.Condition{
+					condition(ready, no, 2, "Blocked", "by a subnet", before), other,
+					condition(stalled, yes, 2, "Blocked", "by a subnet", before)}},
+		} {
+			// The name goes into each message: subtests may not run in a bubble of synthetic time.
+			kept := slices.Clone(c.was)
+			got := SetState(c.was, 2, c.state)
+			if diff := cmp.Diff(c.want, got); diff != "" {
+				t.Errorf("%s: conditions (-want +got):\n%s", name, diff)
+			}
+			if diff := cmp.Diff(kept, c.was); diff != "" {
+				t.Errorf("%s: the argument was written to (-before +after):\n%s", name, diff)
+			}
+			again := SetState(got, 2, c.state)
+			if diff := cmp.Diff(got, again); diff != "" {
+				t.Errorf("%s: the same state once more changes something:\n%s", name, diff)
+			}
+		}
+	})
+}
+
+func TestSetStateLeavesSpareRoomOfItsArgumentAlone(t *testing.T) {
+	backing := make([]metav1.Condition, 1, 8)
+	backing[0] = metav1.Condition{Type: "Other", Status: metav1.ConditionTrue, Reason: "Theirs"}
+	SetState(backing, 1, Stalled("Refused", "no"))
+	for i, c := range backing[:cap(backing)][1:] {
+		if c.Type != "" {
+			t.Errorf("place %d behind the argument was written: %+v", i+1, c)
+		}
+	}
+}

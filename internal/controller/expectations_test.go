@@ -1,0 +1,86 @@
+package controller
+
+import (
+	"fmt"
+	"sync"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+func TestExpectations(t *testing.T) {
+	type state struct {
+		uid             types.UID
+		resourceVersion string
+	}
+	for name, c := range map[string]struct {
+		written []state
+		cached  state
+		want    bool
+	}{
+		"nothing was written":               {nil, state{"a", "5"}, true},
+		"the cache is older than the write": {[]state{{"a", "10"}}, state{"a", "9"}, false},
+		"versions are numbers and not text": {[]state{{"a", "1000"}}, state{"a", "999"}, false},
+		"the cache is at the write":         {[]state{{"a", "10"}}, state{"a", "10"}, true},
+		"the cache is newer than the write": {[]state{{"a", "10"}}, state{"a", "11"}, true},
+		"versions outgrow 64 bits": {
+			[]state{{"a", "18446744073709551617"}}, state{"a", "18446744073709551616"}, false,
+		},
+		"the last of two writes counts":                   {[]state{{"a", "10"}, {"a", "12"}}, state{"a", "11"}, false},
+		"the newest counts, in whatever order it is told": {[]state{{"a", "12"}, {"a", "10"}}, state{"a", "11"}, false},
+		"another object of the name is not waited for":    {[]state{{"a", "10"}}, state{"b", "1"}, true},
+		"a write to another object of the name counts":    {[]state{{"a", "20"}, {"b", "10"}}, state{"b", "9"}, false},
+		"written versions that do not compare":            {[]state{{"a", "x"}}, state{"a", "9"}, true},
+		"cached versions that do not compare":             {[]state{{"a", "10"}}, state{"a", "x"}, true},
+		"a cached object without a version":               {[]state{{"a", "10"}}, state{"a", ""}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var e Expectations
+			for _, w := range c.written {
+				e.Written(keyA, w.uid, w.resourceVersion)
+			}
+			for _, attempt := range []string{"first", "second"} {
+				if got := e.Met(keyA, c.cached.uid, c.cached.resourceVersion); got != c.want {
+					t.Errorf("the %s time Met is %t, want %t", attempt, got, c.want)
+				}
+			}
+			if !e.Met(keyB, c.cached.uid, "1") {
+				t.Error("another key waits as well")
+			}
+		})
+	}
+}
+
+func TestExpectationsThatAreForgottenOrMetHoldNothing(t *testing.T) {
+	var e Expectations
+	e.Forget(keyA)
+	e.Written(keyA, "a", "10")
+	e.Forget(keyA)
+	if !e.Met(keyA, "a", "1") {
+		t.Error("what was forgotten is waited for")
+	}
+	e.Written(keyA, "a", "10")
+	e.Met(keyA, "a", "10")
+	if len(e.written) != 0 {
+		t.Errorf("memory grows: %v", e.written)
+	}
+}
+
+func TestExpectationsOfManyGoroutines(t *testing.T) {
+	var e Expectations
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			for i := range 500 {
+				version := fmt.Sprint(i + 1)
+				e.Written(keyA, "a", version)
+				e.Met(keyA, "a", version)
+				e.Forget(keyB)
+			}
+		})
+	}
+	wg.Wait()
+	if !e.Met(keyA, "a", "500") {
+		t.Error("the newest of all versions does not meet what was written")
+	}
+}
