@@ -184,6 +184,10 @@ type flight struct {
 // listSince returns when a complete list that began at since or later was taken in, and starts one where it must. It
 // returns the objects that a list moved for which it waited.
 func (i *Inventory) listSince(ctx context.Context, since time.Time) ([]string, error) {
+	// No list begins later than now: to wait for one that does would list again and again.
+	if now := time.Now(); since.After(now) {
+		since = now
+	}
 	for {
 		i.mu.Lock()
 		if !i.began.IsZero() && !i.began.Before(since) {
