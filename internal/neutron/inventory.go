@@ -457,16 +457,31 @@ var ErrUnmarked = errors.New("it no longer bears this cluster's marker")
 // Reread reads one network and its subnets anew. It is for a network that a list did not show or that a write found
 // changed. It returns whether it is there; ErrUnmarked where it is and is not ours (any more).
 func (i *Inventory) Reread(ctx context.Context, networkID string) (bool, error) {
+	i.mu.RLock()
+	since := i.clock
+	i.mu.RUnlock()
+	// What was written here while the answer was on its way is newer than the answer.
+	unlessChanged := func(n *network.ObservedNetwork) {
+		i.mu.Lock()
+		defer i.mu.Unlock()
+		if i.changed[networkID] > since {
+			return
+		}
+		if held := i.networks[networkID]; held != nil && n != nil {
+			keepCounts(held, n)
+		}
+		i.changeLocked(networkID, n)
+	}
 	w, err := i.cloud.getNetwork(ctx, networkID)
 	if IsNotFound(err) {
-		i.removed(networkID)
+		unlessChanged(nil)
 		return false, nil
 	}
 	if err != nil {
 		return false, err
 	}
 	if !i.owns(w.Description) {
-		i.removed(networkID)
+		unlessChanged(nil)
 		return true, ErrUnmarked
 	}
 	subnets, err := i.cloud.listSubnets(ctx, networkID)
@@ -477,12 +492,7 @@ func (i *Inventory) Reread(ctx context.Context, networkID string) (bool, error) 
 	if err != nil {
 		return false, decodeError(opGetNetwork, "GET", "%s", err)
 	}
-	i.change(networkID, func(held *network.ObservedNetwork) *network.ObservedNetwork {
-		if held != nil {
-			keepCounts(held, observed)
-		}
-		return observed
-	})
+	unlessChanged(observed)
 	return true, nil
 }
 
@@ -557,9 +567,13 @@ func (i *Inventory) take(ctx context.Context, step network.Step) (string, error)
 func (i *Inventory) change(id string, to func(*network.ObservedNetwork) *network.ObservedNetwork) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
+	i.changeLocked(id, to(i.networks[id]))
+}
+
+// changeLocked is change for a value that is there already. The caller holds mu.
+func (i *Inventory) changeLocked(id string, n *network.ObservedNetwork) {
 	i.clock++
 	i.changed[id] = i.clock
-	n := to(i.networks[id])
 	i.forget(id)
 	if n != nil {
 		i.hold(n)
