@@ -91,7 +91,8 @@ const (
 	auditBackoffLast  = 30 * time.Second
 )
 
-// Run audits until ctx is done: at once, after each interval, and after a failure with backoff.
+// Run audits until ctx is done: at once, after each interval, and after a failure with backoff, or when the
+// cloud asked to be asked again.
 func (i *Inventory) Run(ctx context.Context) {
 	backoff := auditBackoffFirst
 	for ctx.Err() == nil {
@@ -99,6 +100,10 @@ func (i *Inventory) Run(ctx context.Context) {
 		if err := i.Audit(ctx); err != nil {
 			pause = jitter(backoff)
 			backoff = min(2*backoff, auditBackoffLast)
+			var asked *Error
+			if errors.As(err, &asked) {
+				pause = max(pause, asked.Wait)
+			}
 		} else {
 			backoff = auditBackoffFirst
 			if i.options.Interval <= 0 {
