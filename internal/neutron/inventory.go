@@ -237,11 +237,12 @@ func (i *Inventory) list(ctx context.Context, f *flight, since uint64) {
 	i.flight = nil
 	i.mu.Unlock()
 
-	f.err = err
-	close(f.done)
+	// Who waited for the list may rely on everybody's having been told.
 	for _, object := range f.moved {
 		i.options.Moved(object)
 	}
+	f.err = err
+	close(f.done)
 }
 
 // read lists what is ours, whole.

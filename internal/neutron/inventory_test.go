@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -729,4 +730,23 @@ func TestEverythingAtOnce(t *testing.T) {
 	if after := fmt.Sprintf("%+v", snapshot); after != before {
 		t.Errorf("what was observed changed:\n%s\n%s", before, after)
 	}
+}
+
+func TestAuditEndsWhenEveryoneWasTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newFakeNeutron()
+		n.networks["a"] = &wireNetwork{ID: "a", Description: ownerOf("o").Marker(), Created: "2026-01-02T03:04:05Z"}
+		_, cloud := inBubble(t, n.ServeHTTP, Options{})
+		var told atomic.Int64
+		i := NewInventory(cloud, cluster, InventoryOptions{Moved: func(string) {
+			time.Sleep(time.Second)
+			told.Add(1)
+		}})
+		if err := i.Audit(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if told.Load() != 1 {
+			t.Error("the audit ended before its handler was told")
+		}
+	})
 }
