@@ -1,6 +1,7 @@
 package neutron
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"math/rand/v2"
@@ -34,6 +35,9 @@ type Inventory struct {
 	// removed. A list that began before a network's last change knows less about it than this Inventory.
 	clock   uint64
 	changed map[string]uint64
+	// writing counts the writes that are under way, by network. A list that ends meanwhile may or may not show them, so
+	// it is not believed about that network.
+	writing map[string]int
 	// began is when the last list that was completed began; zero before the first.
 	began time.Time
 	// flight is the list that is under way.
@@ -82,6 +86,7 @@ func NewInventory(cloud *Cloud, cluster string, options InventoryOptions) *Inven
 		networks: map[string]*network.ObservedNetwork{},
 		owners:   map[string][]string{},
 		changed:  map[string]uint64{},
+		writing:  map[string]int{},
 	}
 }
 
@@ -307,13 +312,13 @@ func assemble(w wireNetwork, subnets []wireSubnet) (*network.ObservedNetwork, er
 func (i *Inventory) takeIn(listed map[string]*network.ObservedNetwork, since uint64) []string {
 	moved := map[string]bool{}
 	for id, held := range i.networks {
-		if _, still := listed[id]; !still && i.changed[id] <= since {
+		if _, still := listed[id]; !still && !i.newer(id, since) {
 			moved[objectOf(held)] = true
 			i.forget(id)
 		}
 	}
 	for id, n := range listed {
-		if i.changed[id] > since {
+		if i.newer(id, since) {
 			continue
 		}
 		held, known := i.networks[id]
@@ -338,6 +343,25 @@ func (i *Inventory) takeIn(listed map[string]*network.ObservedNetwork, since uin
 	}
 	slices.Sort(objects)
 	return objects
+}
+
+// newer reports whether what is held of a network may be newer than a list that began at since. The caller holds mu.
+func (i *Inventory) newer(id string, since uint64) bool {
+	return i.changed[id] > since || i.writing[id] > 0
+}
+
+// write notes that a network is being written to, until done is called.
+func (i *Inventory) write(id string) (done func()) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.writing[id]++
+	return func() {
+		i.mu.Lock()
+		defer i.mu.Unlock()
+		if i.writing[id]--; i.writing[id] == 0 {
+			delete(i.writing, id)
+		}
+	}
 }
 
 // hold puts a network into the index. The caller holds mu.
@@ -527,6 +551,9 @@ func (i *Inventory) Apply(ctx context.Context, change network.Change) (done netw
 
 // take takes one step and returns the id of the network or subnet that it was about.
 func (i *Inventory) take(ctx context.Context, step network.Step) (string, error) {
+	if id := cmp.Or(step.NetworkID, step.ID); id != "" {
+		defer i.write(id)()
+	}
 	switch step.Action {
 	case network.CreateNetwork, network.UpdateNetwork:
 		n, err := i.cloud.writeNetwork(ctx, step)
