@@ -130,7 +130,7 @@ func TestEndpointIsTheOneThatIsAskedFor(t *testing.T) {
 		iface  gophercloud.Availability
 		want   Identity
 	}{
-		"public is the default":  {region: "one", want: Identity{"http://public.one.invalid:9696/", "one", "project-1"}},
+		"public is the default": {region: "one", want: Identity{"http://public.one.invalid:9696/", "one", "project-1"}},
 		"a region picks its own": {
 			region: "two", want: Identity{"http://public.two.invalid/networking/", "two", "project-1"},
 		},
