@@ -250,8 +250,8 @@ func (b bounded) CloseIdleConnections() {
 	}
 }
 
-// identify reads the project and Neutron's endpoint from the token, which saves the version discovery that a
-// gophercloud service client would ask Neutron for.
+// identify reads the project and Neutron's endpoint from the token, which saves the version discovery that a gophercloud
+// service client would ask Neutron for.
 func identify(provider *gophercloud.ProviderClient, want gophercloud.EndpointOpts) (Identity, error) {
 	result, ok := provider.GetAuthResult().(tokens.CreateResult)
 	if !ok {

@@ -42,8 +42,7 @@ func newCredentials(
 		address = parsed.Redacted()
 	}
 	return Credentials{
-		Name: name, address: address, endpoint: endpoint, tls: tlsConfig,
-		auth: func() gophercloud.AuthOptions { return auth },
+		Name: name, address: address, auth: func() gophercloud.AuthOptions { return auth }, endpoint: endpoint, tls: tlsConfig,
 	}
 }
 
@@ -207,8 +206,7 @@ func parse(name, source string, content, secure []byte) (Credentials, error) {
 	return newCredentials(name, auth, endpoint, tlsConfig), nil
 }
 
-// checkAuth refuses what gophercloud would refuse to send to Keystone: it does not pass, and looks like an
-// outage there.
+// checkAuth refuses what gophercloud would refuse to send to Keystone: it does not pass, and looks like an outage there.
 func checkAuth(auth gophercloud.AuthOptions) error {
 	if auth.TokenID != "" {
 		return nil

@@ -229,8 +229,8 @@ func translateStatus(op string, write bool, status gophercloud.ErrUnexpectedResp
 // are about half as long.
 const maxReason = 500
 
-// oneLine makes a sentence of others fit for a condition: no line breaks, nothing that steers a terminal or the order
-// of writing (Unicode's classes Cc and Cf), not too long.
+// oneLine makes a sentence of others fit for a condition: no line breaks, nothing that steers a terminal or the order of
+// writing (Unicode's classes Cc and Cf), not too long.
 func oneLine(text string) string {
 	text = strings.Join(strings.FieldsFunc(text, func(r rune) bool {
 		return unicode.IsSpace(r) || unicode.In(r, unicode.Cc, unicode.Cf)

@@ -80,8 +80,8 @@ func list[T any](
 	return nil, &Error{Kind: Transient, Op: op, Reason: "resources are deleted faster than they are listed"}
 }
 
-// listPages reads page by page. Sorting by id keeps the pages apart while resources come and go; whether there is a
-// next page is Neutron's word (the link "next"), since it may give fewer per page than it is asked for.
+// listPages reads page by page. Sorting by id keeps the pages apart while resources come and go; whether there is a next
+// page is Neutron's word (the link "next"), since it may give fewer per page than it is asked for.
 func listPages[T any](
 	ctx context.Context, c *Cloud, op, collection string, query url.Values, id func(T) string,
 ) ([]T, error) {
