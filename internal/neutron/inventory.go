@@ -1,6 +1,7 @@
 package neutron
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"math/rand/v2"
@@ -34,6 +35,9 @@ type Inventory struct {
 	// removed. A list that began before a network's last change knows less about it than this Inventory.
 	clock   uint64
 	changed map[string]uint64
+	// writing counts the writes that are under way, by network. A list that ends meanwhile may or may not show them, so
+	// it is not believed about that network.
+	writing map[string]int
 	// began is when the last list that was completed began; zero before the first.
 	began time.Time
 	// flight is the list that is under way.
@@ -82,6 +86,7 @@ func NewInventory(cloud *Cloud, cluster string, options InventoryOptions) *Inven
 		networks: map[string]*network.ObservedNetwork{},
 		owners:   map[string][]string{},
 		changed:  map[string]uint64{},
+		writing:  map[string]int{},
 	}
 }
 
@@ -91,7 +96,8 @@ const (
 	auditBackoffLast  = 30 * time.Second
 )
 
-// Run audits until ctx is done: at once, after each interval, and after a failure with backoff.
+// Run audits until ctx is done: at once, after each interval, and after a failure with backoff, or when the
+// cloud asked to be asked again.
 func (i *Inventory) Run(ctx context.Context) {
 	backoff := auditBackoffFirst
 	for ctx.Err() == nil {
@@ -99,6 +105,10 @@ func (i *Inventory) Run(ctx context.Context) {
 		if err := i.Audit(ctx); err != nil {
 			pause = jitter(backoff)
 			backoff = min(2*backoff, auditBackoffLast)
+			var asked *Error
+			if errors.As(err, &asked) {
+				pause = max(pause, asked.Wait)
+			}
 		} else {
 			backoff = auditBackoffFirst
 			if i.options.Interval <= 0 {
@@ -184,6 +194,10 @@ type flight struct {
 // listSince returns when a complete list that began at since or later was taken in, and starts one where it must. It
 // returns the objects that a list moved for which it waited.
 func (i *Inventory) listSince(ctx context.Context, since time.Time) ([]string, error) {
+	// No list begins later than now: to wait for one that does would list again and again.
+	if now := time.Now(); since.After(now) {
+		since = now
+	}
 	for {
 		i.mu.Lock()
 		if !i.began.IsZero() && !i.began.Before(since) {
@@ -228,11 +242,12 @@ func (i *Inventory) list(ctx context.Context, f *flight, since uint64) {
 	i.flight = nil
 	i.mu.Unlock()
 
-	f.err = err
-	close(f.done)
+	// Who waited for the list may rely on everybody's having been told.
 	for _, object := range f.moved {
 		i.options.Moved(object)
 	}
+	f.err = err
+	close(f.done)
 }
 
 // read lists what is ours, whole.
@@ -297,13 +312,13 @@ func assemble(w wireNetwork, subnets []wireSubnet) (*network.ObservedNetwork, er
 func (i *Inventory) takeIn(listed map[string]*network.ObservedNetwork, since uint64) []string {
 	moved := map[string]bool{}
 	for id, held := range i.networks {
-		if _, still := listed[id]; !still && i.changed[id] <= since {
+		if _, still := listed[id]; !still && !i.newer(id, since) {
 			moved[objectOf(held)] = true
 			i.forget(id)
 		}
 	}
 	for id, n := range listed {
-		if i.changed[id] > since {
+		if i.newer(id, since) {
 			continue
 		}
 		held, known := i.networks[id]
@@ -328,6 +343,25 @@ func (i *Inventory) takeIn(listed map[string]*network.ObservedNetwork, since uin
 	}
 	slices.Sort(objects)
 	return objects
+}
+
+// newer reports whether what is held of a network may be newer than a list that began at since. The caller holds mu.
+func (i *Inventory) newer(id string, since uint64) bool {
+	return i.changed[id] > since || i.writing[id] > 0
+}
+
+// write notes that a network is being written to, until done is called.
+func (i *Inventory) write(id string) (done func()) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.writing[id]++
+	return func() {
+		i.mu.Lock()
+		defer i.mu.Unlock()
+		if i.writing[id]--; i.writing[id] == 0 {
+			delete(i.writing, id)
+		}
+	}
 }
 
 // hold puts a network into the index. The caller holds mu.
@@ -454,16 +488,31 @@ var ErrUnmarked = errors.New("it no longer bears this cluster's marker")
 // Reread reads one network and its subnets anew. It is for a network that a list did not show or that a write found
 // changed. It returns whether it is there; ErrUnmarked where it is and is not ours (any more).
 func (i *Inventory) Reread(ctx context.Context, networkID string) (bool, error) {
+	i.mu.RLock()
+	since := i.clock
+	i.mu.RUnlock()
+	// What was written here while the answer was on its way is newer than the answer.
+	unlessChanged := func(n *network.ObservedNetwork) {
+		i.mu.Lock()
+		defer i.mu.Unlock()
+		if i.changed[networkID] > since {
+			return
+		}
+		if held := i.networks[networkID]; held != nil && n != nil {
+			keepCounts(held, n)
+		}
+		i.changeLocked(networkID, n)
+	}
 	w, err := i.cloud.getNetwork(ctx, networkID)
 	if IsNotFound(err) {
-		i.removed(networkID)
+		unlessChanged(nil)
 		return false, nil
 	}
 	if err != nil {
 		return false, err
 	}
 	if !i.owns(w.Description) {
-		i.removed(networkID)
+		unlessChanged(nil)
 		return true, ErrUnmarked
 	}
 	subnets, err := i.cloud.listSubnets(ctx, networkID)
@@ -474,12 +523,7 @@ func (i *Inventory) Reread(ctx context.Context, networkID string) (bool, error) 
 	if err != nil {
 		return false, decodeError(opGetNetwork, "GET", "%s", err)
 	}
-	i.change(networkID, func(held *network.ObservedNetwork) *network.ObservedNetwork {
-		if held != nil {
-			keepCounts(held, observed)
-		}
-		return observed
-	})
+	unlessChanged(observed)
 	return true, nil
 }
 
@@ -519,6 +563,9 @@ func (i *Inventory) Apply(ctx context.Context, change network.Change) (done netw
 
 // take takes one step and returns the id of the network or subnet that it was about.
 func (i *Inventory) take(ctx context.Context, step network.Step) (string, error) {
+	if id := cmp.Or(step.NetworkID, step.ID); id != "" {
+		defer i.write(id)()
+	}
 	switch step.Action {
 	case network.CreateNetwork, network.UpdateNetwork:
 		n, err := i.cloud.writeNetwork(ctx, step)
@@ -565,9 +612,13 @@ func (i *Inventory) take(ctx context.Context, step network.Step) (string, error)
 func (i *Inventory) change(id string, to func(*network.ObservedNetwork) *network.ObservedNetwork) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
+	i.changeLocked(id, to(i.networks[id]))
+}
+
+// changeLocked is change for a value that is there already. The caller holds mu.
+func (i *Inventory) changeLocked(id string, n *network.ObservedNetwork) {
 	i.clock++
 	i.changed[id] = i.clock
-	n := to(i.networks[id])
 	i.forget(id)
 	if n != nil {
 		i.hold(n)

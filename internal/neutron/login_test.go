@@ -130,8 +130,10 @@ func TestEndpointIsTheOneThatIsAskedFor(t *testing.T) {
 		iface  gophercloud.Availability
 		want   Identity
 	}{
-		"public is the default":  {region: "one", want: Identity{"http://public.one.invalid:9696/", "one", "project-1"}},
-		"a region picks its own": {region: "two", want: Identity{"http://public.two.invalid/networking/", "two", "project-1"}},
+		"public is the default": {region: "one", want: Identity{"http://public.one.invalid:9696/", "one", "project-1"}},
+		"a region picks its own": {
+			region: "two", want: Identity{"http://public.two.invalid/networking/", "two", "project-1"},
+		},
 		"an interface picks its own": {
 			region: "two", iface: gophercloud.AvailabilityInternal,
 			want: Identity{"http://internal.two.invalid/v2.0/", "two", "project-1"},
@@ -436,9 +438,9 @@ func TestWaitingForALogInEndsWithTheContext(t *testing.T) {
 		if waited := time.Since(began); waited != time.Second {
 			t.Errorf("a caller with a second to wait waited %v", waited)
 		}
-		if got := outcomeOf(t, err); got.Kind != Transient || got.Text != `log in to cloud "test" at http://cloud.invalid/v3: `+
-			`no answer in time` {
-			t.Errorf("it got %+v", got)
+		want := outcome{Text: `log in to cloud "test" at http://cloud.invalid/v3: no answer in time`}
+		if diff := cmp.Diff(want, outcomeOf(t, err)); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
 		}
 		if err := <-done; err != nil {
 			t.Errorf("the log-in failed: %v", err)
@@ -472,7 +474,8 @@ func TestSeveralRegionsWithoutAChoiceAreRefused(t *testing.T) {
 		{Interface: "public", Region: "one", RegionID: "one", URL: "http://one.invalid:9696"},
 	}
 	_, err := f.cloud(Options{}).Identity(t.Context())
-	if KindOf(err) != Invalid || !strings.Contains(err.Error(), "one, two") || !strings.Contains(err.Error(), "region_name") {
+	if KindOf(err) != Invalid ||
+		!strings.Contains(err.Error(), "one, two") || !strings.Contains(err.Error(), "region_name") {
 		t.Errorf("the error does not ask to choose one of the regions one, two: %v", err)
 	}
 }
