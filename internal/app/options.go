@@ -87,6 +87,10 @@ func (o *Options) Validate() error {
 	if o.Workers < 1 {
 		errs = append(errs, fmt.Errorf("--workers=%d: write at least 1", o.Workers))
 	}
+	if o.KubeQPS <= 0 || o.KubeBurst < 1 {
+		errs = append(errs, fmt.Errorf("--kube-api-qps=%g, --kube-api-burst=%d: write more than 0 for both",
+			o.KubeQPS, o.KubeBurst))
+	}
 	if o.AuditInterval < time.Second {
 		errs = append(errs, fmt.Errorf("--audit-interval=%s: write at least 1s", o.AuditInterval))
 	}

@@ -251,7 +251,7 @@ func (l *Loop) retry(key cache.ObjectName, err error) time.Duration {
 // retryAfter gives the longest pause that an error, or one of those that it wraps, names; 0 where none does.
 func retryAfter(err error) time.Duration {
 	var longest time.Duration
-	if named, ok := err.(interface{ RetryAfter() time.Duration }); ok { //nolint:errorlint // all of the tree is walked
+	if named, ok := err.(interface{ RetryAfter() time.Duration }); ok {
 		longest = max(longest, named.RetryAfter())
 	}
 	switch wrapper := err.(type) { //nolint:errorlint // all of the tree is walked

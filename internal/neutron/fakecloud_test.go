@@ -457,3 +457,8 @@ func (n *fakeNeutron) oneSubnet(w http.ResponseWriter, r *http.Request, id strin
 		w.WriteHeader(http.StatusNoContent)
 	}
 }
+
+// elapse lets virtual time pass. It is for bubbles of testing/synctest alone.
+func elapse(d time.Duration) {
+	time.Sleep(d) //nolint:forbidigo // virtual time
+}

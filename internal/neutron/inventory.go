@@ -105,8 +105,7 @@ func (i *Inventory) Run(ctx context.Context) {
 		if err := i.Audit(ctx); err != nil {
 			pause = jitter(backoff)
 			backoff = min(2*backoff, auditBackoffLast)
-			var asked *Error
-			if errors.As(err, &asked) {
+			if asked, ok := errors.AsType[*Error](err); ok {
 				pause = max(pause, asked.Wait)
 			}
 		} else {

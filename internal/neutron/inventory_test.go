@@ -329,7 +329,7 @@ func TestAllWhoWaitShareOneListAndLaterOnesGetAnother(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newFakeNeutron()
 		n.before = func(http.ResponseWriter, *http.Request) bool {
-			time.Sleep(time.Second)
+			elapse(time.Second)
 			return false
 		}
 		_, cloud := inBubble(t, n.ServeHTTP, Options{})
@@ -344,7 +344,7 @@ func TestAllWhoWaitShareOneListAndLaterOnesGetAnother(t *testing.T) {
 		for range 10 {
 			group.Go(func() { observe(began) })
 		}
-		time.Sleep(500 * time.Millisecond)
+		elapse(500 * time.Millisecond)
 		// The list that runs is of before this moment, and so cannot serve it.
 		later := time.Now()
 		for range 10 {
@@ -366,7 +366,7 @@ func TestAllWhoWaitShareOneListAndLaterOnesGetAnother(t *testing.T) {
 		if _, err := i.Observed(ctx, ownerOf("o"), time.Now()); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("a waiter that left got %v", err)
 		}
-		time.Sleep(time.Minute)
+		elapse(time.Minute)
 		if got := n.count("GET networks"); got != 3 {
 			t.Errorf("%d lists, want 3", got)
 		}
@@ -381,7 +381,7 @@ func TestMomentInTheFutureIsServedByAListOfNow(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		n.before = func(http.ResponseWriter, *http.Request) bool {
-			time.Sleep(time.Second)
+			elapse(time.Second)
 			return false
 		}
 		if _, err := i.Observed(ctx, ownerOf("o"), time.Now().Add(time.Hour)); err != nil {
@@ -534,12 +534,12 @@ func TestCountsThatAreRefusedAreNotAskedForAgainSoon(t *testing.T) {
 					if err := i.Audit(t.Context()); err != nil {
 						t.Fatal(err)
 					}
-					time.Sleep(time.Minute)
+					elapse(time.Minute)
 				}
 				if got := n.count("GET network-ip-availabilities"); got != 1 {
 					t.Errorf("asked %d times in ten minutes, want once", got)
 				}
-				time.Sleep(availabilityPause)
+				elapse(availabilityPause)
 				if err := i.Audit(t.Context()); err != nil {
 					t.Fatal(err)
 				}
@@ -612,7 +612,7 @@ func TestRunAuditsAtItsIntervalAndBacksOff(t *testing.T) {
 			defer close(done)
 			i.Run(ctx)
 		}()
-		time.Sleep(20 * interval)
+		elapse(20 * interval)
 		regular := pauses()
 		differ := false
 		for _, pause := range regular {
@@ -631,7 +631,7 @@ func TestRunAuditsAtItsIntervalAndBacksOff(t *testing.T) {
 			})
 		}
 		fail(http.StatusServiceUnavailable, "")
-		time.Sleep(5 * time.Minute)
+		elapse(5 * time.Minute)
 		want := time.Second
 		for k, pause := range pauses() {
 			if k == 0 {
@@ -641,10 +641,10 @@ func TestRunAuditsAtItsIntervalAndBacksOff(t *testing.T) {
 			want = min(2*want, 30*time.Second)
 		}
 		n.setBefore(nil)
-		time.Sleep(2 * interval)
+		elapse(2 * interval)
 		pauses()
 		fail(http.StatusTooManyRequests, "300")
-		time.Sleep(10 * time.Minute)
+		elapse(10 * time.Minute)
 		for _, pause := range pauses()[1:] {
 			if pause < 300*time.Second {
 				t.Errorf("the cloud asked to wait 300 s, and the next audit came after %v", pause)
@@ -741,7 +741,7 @@ func TestAuditEndsWhenEveryoneWasTold(t *testing.T) {
 		_, cloud := inBubble(t, n.ServeHTTP, Options{})
 		var told atomic.Int64
 		i := NewInventory(cloud, cluster, InventoryOptions{Moved: func(string) {
-			time.Sleep(time.Second)
+			elapse(time.Second)
 			told.Add(1)
 		}})
 		if err := i.Audit(t.Context()); err != nil {

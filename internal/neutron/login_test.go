@@ -351,7 +351,7 @@ func TestFailedLogInStandsForAWhileAndThenIsTriedAgain(t *testing.T) {
 			t.Errorf("%d log-ins with a wrong password at once, want 1", got)
 		}
 		f.keystone = nil
-		time.Sleep(loginPause)
+		elapse(loginPause)
 		if _, err := c.Identity(t.Context()); err != nil {
 			t.Errorf("it does not recover: %v", err)
 		}
@@ -377,7 +377,7 @@ func TestRenewalThatFailsIsNotHammered(t *testing.T) {
 			t.Errorf("%d log-ins, want the first and one with the wrong password", got)
 		}
 		f.set(func() { f.keystone = nil })
-		time.Sleep(loginPause)
+		elapse(loginPause)
 		if err := call(t.Context(), c, http.MethodDelete); err != nil {
 			t.Errorf("it does not recover: %v", err)
 		}
@@ -393,7 +393,7 @@ func TestOneCallersLeavingDoesNotCancelTheRenewalOfOthers(t *testing.T) {
 		f.revoke()
 		f.set(func() {
 			f.keystone = func(w http.ResponseWriter, r *http.Request) {
-				time.Sleep(10 * time.Second)
+				elapse(10 * time.Second)
 				f.logIn(w, r)
 			}
 		})
@@ -422,7 +422,7 @@ func TestWaitingForALogInEndsWithTheContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, c := inBubble(t, noContent, Options{})
 		f.keystone = func(w http.ResponseWriter, r *http.Request) {
-			time.Sleep(time.Minute)
+			elapse(time.Minute)
 			f.logIn(w, r)
 		}
 		done := make(chan error, 1)
@@ -452,7 +452,7 @@ func TestOneCallersDeadlineIsNoFailedLogInForOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, c := inBubble(t, noContent, Options{})
 		f.keystone = func(w http.ResponseWriter, r *http.Request) {
-			time.Sleep(10 * time.Second)
+			elapse(10 * time.Second)
 			f.logIn(w, r)
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)

@@ -148,31 +148,42 @@ func describe(step network.Step) string {
 	return "Updated " + step.Differences[0].Resource + ": " + strings.Join(changes, ", ")
 }
 
-// report writes the status, where it changed, and sends the Events of what changed with it.
+// report sends the Events of what was done, writes the status where it changed, and tells a new failure or new drift in
+// an Event of its own once the status says so too: a status that could not be written is tried again, and its Event
+// comes then.
 func (c *Controller) report(
 	ctx context.Context, key cache.ObjectName, obj *cloudteamv1.Network, o outcome,
 ) error {
-	status := statusOf(obj, o)
 	for _, e := range o.events {
 		if e.reason != "" {
 			c.recorder.Event(obj, corev1.EventTypeNormal, e.reason, e.message)
 		}
 	}
-	was := meta.FindStatusCondition(obj.Status.Conditions, cloudteamv1.ConditionReady)
-	if was == nil || was.Reason != o.state.Reason || was.Message != o.state.Message {
-		switch {
-		case o.err != nil, o.state.Reason == cloudteamv1.ReasonInvalidSpec:
-			c.recorder.Event(obj, corev1.EventTypeWarning, o.state.Reason, o.state.Message)
-		case len(o.drift) > 0:
-			c.recorder.Event(obj, corev1.EventTypeWarning, cloudteamv1.EventDriftDetected, o.state.Message)
-		}
-	}
+	status := statusOf(obj, o)
 	if equality.Semantic.DeepEqual(obj.Status, status) {
 		return nil
 	}
+	if err := c.writeStatus(ctx, key, obj, status); err != nil {
+		return fmt.Errorf("writing the status: %w", err)
+	}
+	was := meta.FindStatusCondition(obj.Status.Conditions, cloudteamv1.ConditionReady)
+	if was != nil && was.Reason == o.state.Reason && was.Message == o.state.Message {
+		return nil
+	}
+	switch {
+	case o.err != nil, o.state.Reason == cloudteamv1.ReasonInvalidSpec:
+		c.recorder.Event(obj, corev1.EventTypeWarning, o.state.Reason, o.state.Message)
+	case len(o.drift) > 0:
+		c.recorder.Event(obj, corev1.EventTypeWarning, cloudteamv1.EventDriftDetected, o.state.Message)
+	}
+	return nil
+}
 
-	// Server-side apply of the whole status: what is not in it any more is removed with it. The UID keeps it off
-	// another object of the same name.
+// writeStatus replaces the status by server-side apply: what is not in it any more is removed with it. The UID keeps it
+// off another object of the same name. An object that is gone needs no status.
+func (c *Controller) writeStatus(
+	ctx context.Context, key cache.ObjectName, obj *cloudteamv1.Network, status cloudteamv1.NetworkStatus,
+) error {
 	patch, err := json.Marshal(map[string]any{
 		"apiVersion": cloudteamv1.SchemeGroupVersion.String(),
 		"kind":       "Network",
@@ -188,7 +199,7 @@ func (c *Controller) report(
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("writing the status: %w", err)
+		return err
 	}
 	c.expected.Written(key, written.UID, written.ResourceVersion)
 	return nil

@@ -282,17 +282,20 @@ func (c *Controller) apply(ctx context.Context, uid types.UID, change network.Ch
 // finalize removes or releases the object's resources, and then takes the finalizer off.
 func (c *Controller) finalize(ctx context.Context, key cache.ObjectName, obj *cloudteamv1.Network) error {
 	at := slices.Index(obj.Finalizers, cloudteamv1.Finalizer)
-	if at < 0 {
+	if at < 0 && !c.remembers(key, obj.UID) {
 		return nil
 	}
 	c.remember(key, obj)
 	if o := c.release(ctx, obj); o.err != nil {
 		return errors.Join(o.err, c.report(ctx, key, obj, o))
 	}
-	finalizers := slices.Delete(slices.Clone(obj.Finalizers), at, at+1)
-	_, err := c.patchMetadata(ctx, key, obj, map[string]any{"finalizers": finalizers})
-	if err != nil && !apierrors.IsNotFound(err) {
-		return fmt.Errorf("removing the finalizer: %w", err)
+	// Where somebody else took the finalizer off, and another's keeps the object, there is nothing more to do.
+	if at >= 0 {
+		finalizers := slices.Delete(slices.Clone(obj.Finalizers), at, at+1)
+		_, err := c.patchMetadata(ctx, key, obj, map[string]any{"finalizers": finalizers})
+		if err != nil && !apierrors.IsNotFound(err) {
+			return fmt.Errorf("removing the finalizer: %w", err)
+		}
 	}
 	c.forget(key, obj.UID)
 	return nil

@@ -1290,6 +1290,42 @@ func TestOthersFinalizersStay(t *testing.T) {
 	}, obj)
 }
 
+func TestAFinalizerThatOthersTookOffIsNoLossWhileAnotherStays(t *testing.T) {
+	obj := example()
+	obj.Finalizers = []string{"a.test/first"}
+	inWorld(t, func(t *testing.T, w *world) {
+		w.mustSync()
+		w.api.remove(t, exampleKey)
+		w.api.edit(t, exampleKey, func(obj *cloudteamv1.Network) { obj.Finalizers = []string{"a.test/first"} })
+		w.mustSync()
+		if left := w.cloud.has(); len(left) > 0 {
+			t.Errorf("Neutron still has %v", left)
+		}
+		w.diary.take()
+		w.mustSync()
+		wantDiary(t, w.diary.take())
+	}, obj)
+}
+
+func TestAFailureIsToldOnceItsStatusIsWritten(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.cloud.down = &neutron.Error{Op: "log in", Reason: "no answer in time"}
+		refused := 0
+		w.api.refuse = func(string) error {
+			if refused++; refused <= 2 {
+				return errors.New("etcd is away")
+			}
+			return nil
+		}
+		w.syncFails()
+		w.syncFails()
+		wantEvents(t, w)
+		w.syncFails()
+		w.syncFails()
+		wantEvents(t, w, "Warning CloudUnavailable")
+	}, example())
+}
+
 func TestANetworkInUseKeepsItsObject(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.mustSync()

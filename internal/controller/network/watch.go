@@ -159,6 +159,14 @@ func (c *Controller) remember(key cache.ObjectName, obj *cloudteamv1.Network) {
 	c.owned[key][obj.UID] = obj.Spec.DeletionPolicy
 }
 
+// remembers reports whether the object may have resources.
+func (c *Controller) remembers(key cache.ObjectName, uid types.UID) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	_, ok := c.owned[key][uid]
+	return ok
+}
+
 // forget drops what is known of an object that has no resources any more.
 func (c *Controller) forget(key cache.ObjectName, uid types.UID) {
 	c.mu.Lock()
