@@ -390,8 +390,8 @@ func objectOf(n *network.ObservedNetwork) string {
 	return owner.Object
 }
 
-// sameRevisions reports whether two views of a network are of the same revisions. A subnet's name servers, routes and
-// pools move its own revision and not its network's, so both are compared.
+// sameRevisions reports whether two views of a network are of the same revisions. Most writes to a subnet move both its
+// own revision and its network's; not all do (tags), so both are compared.
 func sameRevisions(a, b *network.ObservedNetwork) bool {
 	if a.Revision != b.Revision || a.Description != b.Description || len(a.Subnets) != len(b.Subnets) {
 		return false

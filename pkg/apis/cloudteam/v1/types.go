@@ -72,15 +72,14 @@ type NetworkSpec struct {
 
 	// deletionPolicy says what becomes of the Neutron network when this object is
 	// deleted. Delete removes it; Retain takes the ownership marker off and leaves
-	// it. The controller's flags set the default, which is Delete without them. It
-	// can change later.
+	// it. The default is Delete. It can change later.
 	// +optional
 	DeletionPolicy DeletionPolicy `json:"deletionPolicy,omitempty"`
 
 	// driftPolicy says what is done when someone else changes the network in
 	// Neutron. Correct puts it back; Report lists the differences in status.drift
-	// and leaves them until the spec next changes. The controller's flags set the
-	// default, which is Correct without them. It can change later.
+	// and leaves them until the spec next changes. The default is Correct. It can
+	// change later.
 	// +optional
 	DriftPolicy DriftPolicy `json:"driftPolicy,omitempty"`
 }
