@@ -402,6 +402,72 @@ func TestQuota(t *testing.T) {
 	remove(t, namespace, name)
 }
 
+// TestCosts counts what a life costs, and that at rest nothing is written anywhere: not at resyncs, nor at audits.
+func TestCosts(t *testing.T) {
+	if emulator == nil {
+		t.Skip("the calls are counted at the emulator")
+	}
+	namespace := newNamespace(t)
+	startController(t, "tenant", "--resync-period=1s")
+	const count = 5
+	names := make([]string, count)
+	for i := range names {
+		names[i] = fmt.Sprintf("%s-%d", unique(t, namespace), i)
+	}
+	// The first one finds the process at work; what it costs to start is not counted.
+	apply(t, namespace, names[0], example())
+	awaitReady(t, namespace, names[0])
+
+	emulator.ResetCalls()
+	for _, name := range names[1:] {
+		apply(t, namespace, name, example())
+	}
+	for _, name := range names[1:] {
+		awaitReady(t, namespace, name)
+	}
+	wantWrites(t, map[string]int{"POST /v2.0/networks": count - 1, "POST /v2.0/subnets": count - 1})
+
+	emulator.ResetCalls()
+	versions := func() []string {
+		versions := make([]string, count)
+		for i, name := range names {
+			versions[i] = get(t, namespace, name).ResourceVersion
+		}
+		return versions
+	}
+	before := versions()
+	eventually(t, func() error {
+		if audits := emulator.Calls("GET", "/v2.0/networks"); audits < 4 {
+			return fmt.Errorf("%d audits so far", audits)
+		}
+		return nil
+	})
+	wantWrites(t, map[string]int{})
+	if diff := cmp.Diff(before, versions()); diff != "" {
+		t.Errorf("objects were written at rest (-before +after):\n%s", diff)
+	}
+
+	emulator.ResetCalls()
+	for _, name := range names {
+		remove(t, namespace, name)
+	}
+	wantWrites(t, map[string]int{"DELETE /v2.0/networks/{id}": count})
+}
+
+// wantWrites holds the calls of the emulator that are neither reads nor log-ins against what they should be.
+func wantWrites(t *testing.T, want map[string]int) {
+	t.Helper()
+	writes := map[string]int{}
+	for call, count := range emulator.CallCounts() {
+		if !strings.HasPrefix(call, "GET ") && !strings.Contains(call, "/auth/") {
+			writes[call] = count
+		}
+	}
+	if diff := cmp.Diff(want, writes); diff != "" {
+		t.Errorf("writes to Neutron (-want +got):\n%s", diff)
+	}
+}
+
 // TestBadCloud holds what a user gets who gives the wrong credentials.
 func TestBadCloud(t *testing.T) {
 	content, err := os.ReadFile(cloudsFile)
