@@ -28,8 +28,9 @@ run: build ## Start the same surroundings and the controller, and leave them run
 .PHONY: build
 build: ## Build the binaries into bin/
 	@mkdir -p bin
-	go build -ldflags '$(LDFLAGS)' -o bin/ ./cmd/... ./dev/demo
-	go -C dev/controlplane build -o ../../bin/controlplane .
+	@echo "Building bin/ (the first time, with all dependencies, it takes minutes)"
+	@hack/go-build.sh -ldflags '$(LDFLAGS)' -o bin/ ./cmd/... ./dev/demo
+	@cd dev/controlplane && ../../hack/go-build.sh -o ../../bin/controlplane .
 
 .PHONY: generate
 generate: ## Write the generated code (pkg/client, deepcopy) and the CRDs (config/crd)
@@ -41,14 +42,16 @@ clean: ## Remove bin/
 
 ##@ Test
 
+# etcd and kube-apiserver, for the tests.
 .PHONY: assets
 assets:
 	@mkdir -p bin
-	@go -C dev/controlplane build -o ../../bin/controlplane .
+	@cd dev/controlplane && ../../hack/go-build.sh -o ../../bin/controlplane .
 	@bin/controlplane assets >/dev/null
 
 .PHONY: test
 test: assets ## Run every test that needs Go alone, with a real etcd and kube-apiserver
+	@echo "Compiling and running the tests (the first time takes minutes)"
 	KUBEBUILDER_ASSETS="$$(bin/controlplane assets 2>/dev/null)" go test $(RACE) -timeout 20m ./...
 	go -C dev/controlplane test $(RACE) -timeout 20m ./...
 
