@@ -29,7 +29,13 @@ func (r resource) id() string { return r["id"].(string) }
 // open logs in to a cloud of cloudsFile.
 func open(t *testing.T, name string) *cloud {
 	t.Helper()
-	file, err := os.Open(cloudsFile)
+	return openFile(t, cloudsFile, name)
+}
+
+// openFile logs in to a cloud of a clouds.yaml.
+func openFile(t *testing.T, path, name string) *cloud {
+	t.Helper()
+	file, err := os.Open(path)
 	if err != nil {
 		t.Fatalf("opening clouds.yaml: %v", err)
 	}
