@@ -452,6 +452,10 @@ func TestCosts(t *testing.T) {
 		remove(t, namespace, name)
 	}
 	wantWrites(t, map[string]int{"DELETE /v2.0/networks/{id}": count})
+	// Nothing is read singly in a life without incidents.
+	if gets := emulator.Calls("GET", "/v2.0/networks/{id}"); gets > 0 {
+		t.Errorf("%d networks were asked for by id", gets)
+	}
 }
 
 // wantWrites holds the calls of the emulator that are neither reads nor log-ins against what they should be.

@@ -102,7 +102,7 @@ func (c *Controller) converge(ctx context.Context, obj *cloudteamv1.Network, o o
 	drifted := obj.Status.AppliedGeneration == obj.Generation
 	var last network.Change
 	for round := 0; ; round++ {
-		observed, err := c.look(ctx, obj, spec.Owner)
+		observed, err := c.look(ctx, spec.Owner, obj.Status.NetworkID)
 		if err != nil {
 			return o.failed(err)
 		}
@@ -226,21 +226,19 @@ func (e *unmarked) Error() string {
 		"or delete it to have a new one made", e.networkID, e.owner)
 }
 
-// look gives what Neutron has of the object's, from a list that is new enough for "nothing" to mean nothing. Where the
-// status knows a network that the list did not show, that one is asked for by its id: a list that falls short must not
-// lead to a second network.
-func (c *Controller) look(
-	ctx context.Context, obj *cloudteamv1.Network, owner network.Owner,
-) (network.Observed, error) {
-	since := c.listedSince(obj.UID)
+// look gives what Neutron has of the owner's, from a list that is new enough for "nothing" to mean nothing. known is
+// the id of a network that was seen, or empty: where the list does not show any, that one is asked for by its id, since
+// a list that falls short must not lead to a second network.
+func (c *Controller) look(ctx context.Context, owner network.Owner, known string) (network.Observed, error) {
+	since := c.listedSince(types.UID(owner.Object))
 	observed, err := c.inventory.Observed(ctx, owner, since)
-	if err != nil || len(observed.Networks) > 0 || obj.Status.NetworkID == "" {
+	if err != nil || len(observed.Networks) > 0 || known == "" {
 		return observed, err
 	}
-	found, err := c.inventory.Reread(ctx, obj.Status.NetworkID)
+	found, err := c.inventory.Reread(ctx, known)
 	switch {
 	case errors.Is(err, neutron.ErrUnmarked):
-		return network.Observed{}, &unmarked{obj.Status.NetworkID, owner}
+		return network.Observed{}, &unmarked{known, owner}
 	case err != nil:
 		return network.Observed{}, err
 	case !found:
@@ -248,7 +246,7 @@ func (c *Controller) look(
 	}
 	observed, err = c.inventory.Observed(ctx, owner, since)
 	if err == nil && len(observed.Networks) == 0 {
-		return network.Observed{}, &unmarked{obj.Status.NetworkID, owner}
+		return network.Observed{}, &unmarked{known, owner}
 	}
 	return observed, err
 }
@@ -309,8 +307,9 @@ func (c *Controller) release(ctx context.Context, obj *cloudteamv1.Network) (o o
 	if !c.identify(ctx, obj, &o) {
 		return o
 	}
+	known := obj.Status.NetworkID
 	for round := 0; ; round++ {
-		observed, err := c.look(ctx, obj, owner)
+		observed, err := c.look(ctx, owner, known)
 		if foreign, ok := errors.AsType[*unmarked](err); ok {
 			// Somebody took the marker off. It is not ours to delete any more.
 			c.recorder.Eventf(obj, corev1.EventTypeNormal, cloudteamv1.EventRetained,
@@ -356,6 +355,8 @@ func (c *Controller) release(ctx context.Context, obj *cloudteamv1.Network) (o o
 			// What bears no marker is not looked for again by its id.
 			return o
 		case err == nil:
+			// What we have deleted ourselves need not be asked for.
+			known = ""
 		case neutron.IsConflict(err), neutron.IsNotFound(err):
 			o.err = err
 			if err := c.rereadAll(ctx, observed); err != nil {
