@@ -240,8 +240,8 @@ func clusterUID(ctx context.Context, kube kubernetes.Interface) (string, error) 
 	return uid, nil
 }
 
-// dropManagedFields takes from an object, before it goes into a cache, what nothing here reads and what is the larger part
-// of many a Deployment.
+// dropManagedFields takes from an object, before it goes into a cache, what nothing here reads and what is the larger
+// part of many a Deployment.
 func dropManagedFields(obj any) (any, error) {
 	if object, err := meta.Accessor(obj); err == nil {
 		object.SetManagedFields(nil)
@@ -249,8 +249,8 @@ func dropManagedFields(obj any) (any, error) {
 	return obj, nil
 }
 
-// awaitCRD waits until the API server serves a group and version: to install the CRDs after the controller is no mistake.
-// Its only error is that of ctx.
+// awaitCRD waits until the API server serves a group and version: to install the CRDs after the controller is no
+// mistake. Its only error is that of ctx.
 func awaitCRD(ctx context.Context, client clientset.Interface, version schema.GroupVersion) error {
 	told := false
 	return wait.PollUntilContextCancel(ctx, 2*time.Second, true, func(ctx context.Context) (bool, error) {

@@ -43,8 +43,8 @@ type event struct {
 	reason, message string
 }
 
-// sync makes the Deployment of one Foo as the Foo declares. It acts on what the caches hold now, whatever put the key on
-// the queue.
+// sync makes the Deployment of one Foo as the Foo declares. It acts on what the caches hold now, whatever put the key
+// on the queue.
 func (c *Controller) sync(ctx context.Context, key cache.ObjectName) (controller.Result, error) {
 	foo, err := c.lister.Foos(key.Namespace).Get(key.Name)
 	if apierrors.IsNotFound(err) {
@@ -75,8 +75,8 @@ func (c *Controller) sync(ctx context.Context, key cache.ObjectName) (controller
 	return result, errors.Join(o.err, err)
 }
 
-// converge creates, scales and deletes what is needed for the Foo's Deployment to be as declared, and for there to be no
-// other one of the Foo's.
+// converge creates, scales and deletes what is needed for the Foo's Deployment to be as declared, and for there to be
+// no other one of the Foo's.
 //
 // A Deployment of an earlier name goes when the one of the present name is there: should that name be another's, or the
 // API server refuse it, then what runs keeps running until somebody has decided.
@@ -121,6 +121,15 @@ func (c *Controller) converge(ctx context.Context, key cache.ObjectName, foo *v1
 func (c *Controller) create(
 	ctx context.Context, key cache.ObjectName, foo *v1alpha1.Foo,
 ) (*appsv1.Deployment, outcome) {
+	// The one read that is not from a cache: who deletes a Foo in the foreground has its Deployment deleted, too, and the
+	// cache of Foos may hear of it later than that of Deployments.
+	live, err := c.client.Foos(foo.Namespace).Get(ctx, foo.Name, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err) || err == nil && (live.UID != foo.UID || live.DeletionTimestamp != nil):
+		return nil, outcome{behind: true}
+	case err != nil:
+		return nil, failed(fmt.Errorf("reading the Foo before creating Deployment %q: %w", foo.Spec.DeploymentName, err))
+	}
 	client := c.deploymentClient.Deployments(foo.Namespace)
 	created, err := client.Create(ctx, desired(foo), metav1.CreateOptions{FieldManager: controller.FieldManager})
 	switch {
@@ -145,9 +154,9 @@ func (c *Controller) create(
 	return created, outcome{events: []event{{v1alpha1.EventCreated, fmt.Sprintf("Created Deployment %q", created.Name)}}}
 }
 
-// scale sets the number of replicas of a Deployment of the Foo's to the declared one, if one is declared and it differs.
-// It writes that one field, and only while the Deployment is the one that was read: it may be somebody else's by now. It
-// returns nil where it could not, with an outcome that says why.
+// scale sets the number of replicas of a Deployment of the Foo's to the declared one, if one is declared and it
+// differs. It writes that one field, and only while the Deployment is the one that was read: it may be somebody else's
+// by now. It returns nil where it could not, with an outcome that says why.
 func (c *Controller) scale(
 	ctx context.Context, key cache.ObjectName, foo *v1alpha1.Foo, deployment *appsv1.Deployment,
 ) (*appsv1.Deployment, outcome) {

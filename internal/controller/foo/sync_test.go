@@ -20,7 +20,7 @@ import (
 func TestAFooGetsItsDeployment(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.mustSync()
-		w.wantAsked("create example-foo", "write status")
+		w.wantAsked("get foo", "create example-foo", "write status")
 		w.wantEvents("Normal Created", "Normal Synced")
 		w.wantState("Ready=False Reconciling=True Progressing")
 		labels := map[string]string{"app": "nginx", "controller": "example-foo"}
@@ -263,7 +263,7 @@ func TestAChangedDeploymentNameLeavesNoOrphan(t *testing.T) {
 		"the new one is created before the old one is deleted": func(_ *testing.T, w *world) {
 			rename(w, "renamed")
 			w.mustSync()
-			w.wantAsked("create renamed", "delete example-foo", "write status")
+			w.wantAsked("get foo", "create renamed", "delete example-foo", "write status")
 			w.wantDeployments("renamed=1")
 			w.wantEvents("Normal Created", "Normal Deleted")
 		},
@@ -323,7 +323,7 @@ func TestAChangedDeploymentNameLeavesNoOrphan(t *testing.T) {
 			edit(w.api, w.deployment("example-foo"), func(d *appsv1.Deployment) { d.DeletionTimestamp = &now })
 			rename(w, "renamed")
 			w.mustSync()
-			w.wantAsked("create renamed", "write status")
+			w.wantAsked("get foo", "create renamed", "write status")
 		},
 		"what another namespace has is not touched, whatever it says": func(_ *testing.T, w *world) {
 			elsewhere := foreign(example(), *metav1.NewControllerRef(example(), kind))
@@ -332,7 +332,7 @@ func TestAChangedDeploymentNameLeavesNoOrphan(t *testing.T) {
 			w.mustSync()
 			rename(w, "renamed")
 			w.mustSync()
-			w.wantAsked("create renamed", "delete example-foo", "write status")
+			w.wantAsked("get foo", "create renamed", "delete example-foo", "write status")
 			if _, err := w.api.kube.Tracker().Get(deploymentsResource, "other-team", "example-foo"); err != nil {
 				w.t.Error(err)
 			}
@@ -372,7 +372,7 @@ func TestStaleCaches(t *testing.T) {
 		"a Deployment that was created is not created again": func(_ *testing.T, w *world) {
 			w.api.deploymentEvents.hold()
 			w.mustSync()
-			w.wantAsked("create example-foo", "write status")
+			w.wantAsked("get foo", "create example-foo", "write status")
 			w.events.take()
 			w.makeAvailable("example-foo", 1)
 			for range 3 {
@@ -391,7 +391,7 @@ func TestStaleCaches(t *testing.T) {
 			w.events.take()
 			w.api.take()
 			w.mustWait()
-			w.wantAsked("create example-foo", "get example-foo")
+			w.wantAsked("get foo", "create example-foo", "get example-foo")
 			w.mustWait()
 			w.wantAsked()
 			w.api.deploymentEvents.release()
@@ -404,7 +404,7 @@ func TestStaleCaches(t *testing.T) {
 			w.api.deploymentEvents.hold()
 			w.api.add(foreign(example()))
 			w.mustWait()
-			w.wantAsked("create example-foo", "get example-foo")
+			w.wantAsked("get foo", "create example-foo", "get example-foo")
 			w.mustWait()
 			w.wantAsked()
 			w.api.deploymentEvents.release()
@@ -424,7 +424,7 @@ func TestStaleCaches(t *testing.T) {
 			})
 			w.mustWait()
 			w.mustSync()
-			w.wantAsked("create example-foo", "get example-foo", "create example-foo", "write status")
+			w.wantAsked("get foo", "create example-foo", "get example-foo", "get foo", "create example-foo", "write status")
 			w.api.deploymentEvents.release()
 		},
 		"a Deployment that came and went unseen is created again": func(_ *testing.T, w *world) {
@@ -439,6 +439,37 @@ func TestStaleCaches(t *testing.T) {
 			w.api.deploymentEvents.release()
 			w.mustSync()
 			w.wantDeployments("example-foo=1 other=1")
+		},
+		"a Foo that is being deleted gets no new Deployment, though the cache does not know": func(_ *testing.T, w *world) {
+			w.mustSync()
+			synctest.Wait()
+			w.api.fooEvents.hold()
+			now := metav1.Now()
+			edit(w.api, w.foo(), func(foo *v1alpha1.Foo) {
+				foo.DeletionTimestamp, foo.Finalizers = &now, []string{metav1.FinalizerDeleteDependents}
+			})
+			w.api.remove(w.deployment("example-foo"))
+			w.api.take()
+			w.events.take()
+			w.mustWait()
+			w.wantAsked("get foo")
+			w.api.fooEvents.release()
+			w.mustSync()
+			w.wantDeployments("")
+		},
+		"a Foo that was made anew is not taken for the old one": func(_ *testing.T, w *world) {
+			w.api.fooEvents.hold()
+			w.api.remove(w.foo())
+			again := example()
+			again.UID = "foo-2"
+			w.api.add(again)
+			w.mustWait()
+			w.wantAsked("get foo")
+			w.api.fooEvents.release()
+			w.mustSync()
+			if owner := metav1.GetControllerOf(w.deployment("example-foo")); owner.UID != "foo-2" {
+				w.t.Errorf("its owner is %+v", owner)
+			}
 		},
 		"what was scaled is not scaled again, and its status does not flap": func(_ *testing.T, w *world) {
 			w.mustSync()
@@ -515,7 +546,7 @@ func TestFailuresAreToldOnceAndHeal(t *testing.T) {
 				w.syncFails()
 				w.wantState(c.state)
 				w.wantEvents(c.event)
-				w.wantAsked("create example-foo", "write status", "create example-foo")
+				w.wantAsked("get foo", "create example-foo", "write status", "get foo", "create example-foo")
 				w.api.refuses(nil)
 				w.mustSync()
 				w.wantState("Ready=False Reconciling=True Progressing")
@@ -564,14 +595,26 @@ func TestWhatIsLeftAlone(t *testing.T) {
 			w.mustSync()
 			w.api.remove(w.foo())
 		}},
+		"a Foo that is gone gets no Deployment, though the cache does not know": {example(), func(w *world) {
+			w.api.fooEvents.hold()
+			w.api.remove(w.foo())
+			if requeue, err := w.sync(); !requeue || err != nil {
+				w.t.Errorf("requeue %t, error %v; want it looked at again", requeue, err)
+			}
+			w.wantDeployments("")
+			w.api.fooEvents.release()
+		}},
 		"a Foo whose namespace goes is not told of": {example(), func(w *world) {
 			w.api.refuses(func(what string) error {
+				if what != "create" {
+					return nil
+				}
 				err := forbidden("terminating")
 				err.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: corev1.NamespaceTerminatingCause}}
 				return err
 			})
 			w.mustSync()
-			w.wantAsked("create example-foo")
+			w.wantAsked("get foo", "create example-foo")
 			w.api.remove(w.foo())
 		}},
 	} {

@@ -362,7 +362,8 @@ type apiServer struct {
 
 	mu      sync.Mutex
 	version int64
-	// refuse, where it holds something, may fail a request; what is "create", "scale", "delete", "get" or "status".
+	// refuse, where it holds something, may fail a request; what is "recheck", "create", "scale", "delete",
+	// "get" or "status".
 	refuse atomic.Pointer[func(what string) error]
 	// lose, where set, may fail a create that is carried out all the same.
 	lose func() error
@@ -372,6 +373,11 @@ func newAPIServer(t *testing.T) *apiServer {
 	// The clientset that tracks fields has no schema for types of a CRD and refuses them.
 	a := &apiServer{t: t, foos: fake.NewSimpleClientset(), kube: kubefake.NewSimpleClientset(), version: 100}
 	a.foos.PrependReactor("patch", "foos", a.writeStatus)
+	a.foos.PrependReactor("get", "foos", func(clienttesting.Action) (bool, runtime.Object, error) {
+		a.note("get foo")
+		err := a.refused("recheck")
+		return err != nil, nil, err
+	})
 	a.kube.PrependReactor("create", "deployments", a.create)
 	a.kube.PrependReactor("patch", "deployments", a.scale)
 	a.kube.PrependReactor("delete", "deployments", a.delete)

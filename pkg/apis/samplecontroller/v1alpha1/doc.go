@@ -1,5 +1,5 @@
-// Package v1alpha1 is version v1alpha1 of the samplecontroller.k8s.io API group: the Foo kind, whose fields are those of
-// the Foo in Kubernetes' sample-controller.
+// Package v1alpha1 is version v1alpha1 of the samplecontroller.k8s.io API group: the Foo kind, whose fields are those
+// of the Foo in Kubernetes' sample-controller.
 //
 // A field that is added here must be optional, with a default that leaves existing objects as they are.
 //
