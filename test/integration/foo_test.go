@@ -3,6 +3,7 @@ package integration
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"strings"
@@ -215,7 +216,10 @@ func (w *fooWorld) awaitGone(name string) {
 		if apierrors.IsNotFound(err) {
 			return nil
 		}
-		return fmt.Errorf("it is still there, or unknown: %v", err)
+		if err != nil {
+			return err
+		}
+		return errors.New("it is still there")
 	})
 }
 
@@ -370,7 +374,7 @@ func TestFooController(t *testing.T) {
 			w.removeDeployment("example-foo")
 			w.eventually(func() error {
 				if is := w.deployment("example-foo", foo); is.UID == was.UID {
-					return fmt.Errorf("it is still the one that was deleted")
+					return errors.New("it is still the one that was deleted")
 				}
 				return nil
 			})
