@@ -11,6 +11,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/klog/v2"
 
 	"cloudteam.ztgame.com/network-controller/internal/controller"
 	"cloudteam.ztgame.com/network-controller/pkg/apis/samplecontroller/v1alpha1"
@@ -71,6 +72,7 @@ func inSync(reason string) bool {
 // Event comes then.
 func (c *Controller) report(ctx context.Context, foo *v1alpha1.Foo, o outcome) error {
 	for _, e := range o.events {
+		klog.FromContext(ctx).Info("Applied", "step", e.message)
 		c.recorder.Event(foo, corev1.EventTypeNormal, e.reason, e.message)
 	}
 	status := statusOf(foo, o)

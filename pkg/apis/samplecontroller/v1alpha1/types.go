@@ -51,8 +51,8 @@ type FooSpec struct {
 	// +kubebuilder:validation:XValidation:rule=`self == '' || !format.dns1123Subdomain().validate(self).hasValue()`,message=`no Deployment can have this name: write at most 253 lower-case letters, digits, "-" and ".", each part between dots beginning and ending with a letter or digit, such as "example-foo"`
 	DeploymentName string `json:"deploymentName,omitempty"`
 
-	// replicas is how many Pods the Deployment should have, 1 to 10. Who scales the
-	// Deployment by hand finds it scaled back. Leave it out to leave the number to
+	// replicas is how many Pods the Deployment should have, 1 to 10. A Deployment
+	// that is scaled by hand is scaled back. Leave it out to leave the number to
 	// others, such as a HorizontalPodAutoscaler; a new Deployment then begins with
 	// 1. It can change later.
 	// +optional

@@ -15,8 +15,8 @@ type FooSpecApplyConfiguration struct {
 	// Deployment of the new name is created, and then the one of the old name is
 	// deleted.
 	DeploymentName *string `json:"deploymentName,omitempty"`
-	// replicas is how many Pods the Deployment should have, 1 to 10. Who scales the
-	// Deployment by hand finds it scaled back. Leave it out to leave the number to
+	// replicas is how many Pods the Deployment should have, 1 to 10. A Deployment
+	// that is scaled by hand is scaled back. Leave it out to leave the number to
 	// others, such as a HorizontalPodAutoscaler; a new Deployment then begins with
 	// 1. It can change later.
 	Replicas *int32 `json:"replicas,omitempty"`
