@@ -62,8 +62,8 @@ type FooSpec struct {
 
 // FooStatus is the Deployment as it was last seen.
 type FooStatus struct {
-	// availableReplicas is how many Pods of the Deployment that spec.deploymentName
-	// names are available; 0 while this Foo has none of that name.
+	// availableReplicas is how many Pods are available of the Deployment that
+	// spec.deploymentName names; 0 while this Foo has none of that name.
 	// +optional
 	AvailableReplicas int32 `json:"availableReplicas"`
 

@@ -13,8 +13,8 @@ import (
 //
 // FooStatus is the Deployment as it was last seen.
 type FooStatusApplyConfiguration struct {
-	// availableReplicas is how many Pods of the Deployment that spec.deploymentName
-	// names are available; 0 while this Foo has none of that name.
+	// availableReplicas is how many Pods are available of the Deployment that
+	// spec.deploymentName names; 0 while this Foo has none of that name.
 	AvailableReplicas *int32 `json:"availableReplicas,omitempty"`
 	// observedGeneration is the metadata.generation of the spec that the rest of
 	// the status speaks of.
