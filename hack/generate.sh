@@ -5,11 +5,11 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 module=cloudteam.ztgame.com/network-controller
-apis=("$module/pkg/apis/cloudteam/v1")
+apis=("$module/pkg/apis/cloudteam/v1" "$module/pkg/apis/samplecontroller/v1alpha1")
 client=pkg/client
 header=hack/boilerplate.go.txt
 # client-gen takes "path relative to the base" where the others take packages.
-client_inputs=cloudteam/v1
+client_inputs=cloudteam/v1,samplecontroller/v1alpha1
 
 tool() { go tool -modfile=tools/generate/go.mod "$@"; }
 

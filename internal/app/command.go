@@ -13,13 +13,15 @@ func NewCommand() *cobra.Command {
 	logging := logsapi.NewLoggingConfiguration()
 	command := &cobra.Command{
 		Use:   "network-controller",
-		Short: "Make Network objects real in OpenStack Neutron",
+		Short: "Make Network objects real in OpenStack Neutron, and Foos in Kubernetes",
 		Long: `network-controller watches Networks (cloudteam.ztgame.com/v1) in Kubernetes and keeps, for each,
 one network with its subnet in OpenStack Neutron: created when the object is applied, put right when
-somebody changes it, deleted before the object goes.
+somebody changes it, deleted before the object goes. It watches Foos (samplecontroller.k8s.io/v1alpha1),
+too, and keeps one Deployment for each.
 
-It needs the CRDs (kubectl apply -f config/crd/), an API server and a cloud. SIGTERM lets running work
-finish and then stops; a second one stops at once.`,
+It needs the CRDs (kubectl apply -f config/crd/), an API server and, for Networks, a cloud. A controller
+whose CRD is not there waits for it and holds up no other. SIGTERM lets running work finish and then stops;
+a second one stops at once.`,
 		Example: `  # From outside the cluster, with the cloud "mycloud" of ~/.config/openstack/clouds.yaml:
   network-controller --kubeconfig ~/.kube/config --cloud mycloud
 
@@ -27,7 +29,10 @@ finish and then stops; a second one stops at once.`,
   OS_CLIENT_CONFIG_FILE=/etc/openstack/clouds.yaml network-controller --cloud mycloud
 
   # Look for drift every ten seconds, and say more:
-  network-controller --kubeconfig ~/.kube/config --cloud mycloud --audit-interval 10s -v 4`,
+  network-controller --kubeconfig ~/.kube/config --cloud mycloud --audit-interval 10s -v 4
+
+  # Foos alone, without a cloud:
+  network-controller --kubeconfig ~/.kube/config --controllers foo`,
 		Version:       Version,
 		Args:          cobra.NoArgs,
 		SilenceUsage:  true,

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	foocontroller "cloudteam.ztgame.com/network-controller/internal/controller/foo"
 	networkcontroller "cloudteam.ztgame.com/network-controller/internal/controller/network"
 )
 
@@ -20,7 +21,7 @@ type Options struct {
 	// KubeQPS and KubeBurst bound the requests to the API server per second.
 	KubeQPS   float32
 	KubeBurst int
-	// Cloud is a name in clouds.yaml; empty for OS_CLOUD or the OS_ variables.
+	// Cloud is a name in clouds.yaml; empty for OS_CLOUD or the OS_ variables. Only the network controller needs one.
 	Cloud string
 	// CloudTimeout bounds one call to the cloud.
 	CloudTimeout time.Duration
@@ -51,7 +52,7 @@ func NewOptions() Options {
 }
 
 // controllers are the names of all controllers.
-var controllers = []string{networkcontroller.Name}
+var controllers = []string{networkcontroller.Name, foocontroller.Name}
 
 // AddFlags adds the flags to flags.
 func (o *Options) AddFlags(flags *pflag.FlagSet) {
@@ -65,7 +66,8 @@ func (o *Options) AddFlags(flags *pflag.FlagSet) {
 		"Requests to the Kubernetes API server that may come at once.")
 	flags.StringVar(&o.Cloud, "cloud", o.Cloud,
 		"Name of the cloud in clouds.yaml. The default is $OS_CLOUD; with neither, OS_AUTH_URL and its kin are read. "+
-			"clouds.yaml is looked for at $OS_CLIENT_CONFIG_FILE, or in ., ~/.config/openstack and /etc/openstack.")
+			"clouds.yaml is looked for at $OS_CLIENT_CONFIG_FILE, or in ., ~/.config/openstack and /etc/openstack. "+
+			"Only the network controller needs a cloud.")
 	flags.DurationVar(&o.CloudTimeout, "cloud-timeout", o.CloudTimeout,
 		"How long one call to the cloud may take.")
 	flags.StringSliceVar(&o.Controllers, "controllers", o.Controllers,

@@ -32,12 +32,14 @@ func TestOptionsAreValidated(t *testing.T) {
 		"leaving out what is not there": {
 			func(o *Options) { o.Controllers = []string{"*", "-x"} }, []string{`"x"`, "network"},
 		},
-		"a controller by name": {func(o *Options) { o.Controllers = []string{"network"} }, nil},
+		"a controller by name":    {func(o *Options) { o.Controllers = []string{"network"} }, nil},
+		"two controllers by name": {func(o *Options) { o.Controllers = []string{"network", "foo"} }, nil},
+		"all but one":             {func(o *Options) { o.Controllers = []string{"*", "-network"} }, nil},
 		"nothing to run": {
 			func(o *Options) { o.Controllers = nil }, []string{"--controllers", "nothing to run"},
 		},
 		"all left out": {
-			func(o *Options) { o.Controllers = []string{"*", "-network"} }, []string{"nothing to run"},
+			func(o *Options) { o.Controllers = []string{"*", "-network", "-foo"} }, []string{"nothing to run"},
 		},
 		"only left out": {
 			func(o *Options) { o.Controllers = []string{"-network"} }, []string{"nothing to run", "*"},

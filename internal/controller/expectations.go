@@ -59,6 +59,24 @@ func (e *Expectations) Met(key cache.ObjectName, uid types.UID, resourceVersion 
 	return true
 }
 
+// MetWithout reports whether a cache that does not hold the last object written for a key has come at least as far as
+// that write, so that the object is gone and not yet to come. version is the newest resourceVersion that the cache has
+// seen of any object of the kind (cache.Store's LastStoreSyncResourceVersion).
+func (e *Expectations) MetWithout(key cache.ObjectName, version string) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	want, ok := e.written[key]
+	if !ok {
+		return true
+	}
+	order, err := resourceversion.CompareResourceVersion(version, want.resourceVersion)
+	if err == nil && order < 0 {
+		return false
+	}
+	delete(e.written, key)
+	return true
+}
+
 // Forget drops what is noted for a key, once its object is gone.
 func (e *Expectations) Forget(key cache.ObjectName) {
 	e.mu.Lock()

@@ -51,6 +51,39 @@ func TestExpectations(t *testing.T) {
 	}
 }
 
+func TestExpectationsOfAnObjectThatTheCacheLacks(t *testing.T) {
+	for name, c := range map[string]struct {
+		written, version string
+		want             bool
+	}{
+		"nothing was written":              {"", "5", true},
+		"the cache has not come that far":  {"10", "9", false},
+		"the cache has come that far":      {"10", "10", true},
+		"the cache has come further":       {"10", "11", true},
+		"the cache does not tell how far":  {"10", "", true},
+		"the versions do not compare":      {"x", "9", true},
+		"versions are numbers and no text": {"1000", "999", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var e Expectations
+			if c.written != "" {
+				e.Written(keyA, "a", c.written)
+			}
+			for _, attempt := range []string{"first", "second"} {
+				if got := e.MetWithout(keyA, c.version); got != c.want {
+					t.Errorf("the %s time MetWithout is %t, want %t", attempt, got, c.want)
+				}
+			}
+			if waits := len(e.written) > 0; waits == c.want {
+				t.Errorf("it still holds %v", e.written)
+			}
+			if !e.MetWithout(keyB, "1") {
+				t.Error("another key waits as well")
+			}
+		})
+	}
+}
+
 func TestExpectationsThatAreForgottenOrMetHoldNothing(t *testing.T) {
 	var e Expectations
 	e.Forget(keyA)

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/cache"
@@ -88,7 +89,8 @@ func (l *Loop) Enqueue(key cache.ObjectName) {
 // Len is how many keys wait.
 func (l *Loop) Len() int { return l.queue.Len() }
 
-// Handler gives the event handlers to register with an informer. They put keys on the queue and do nothing else.
+// Handler gives the event handlers to register with the informer of the kind that is synced. They put keys on the queue
+// and do nothing else.
 //
 // A periodic resync hands out every object as an update from itself to itself. Nothing has changed then, so it is
 // dropped: what changes in the cloud is found by the Inventory's audits, and a failed key is on the queue already.
@@ -97,27 +99,63 @@ func (l *Loop) Len() int { return l.queue.Len() }
 // key that failed. Most such updates are the sync's own, and a failure that is written down must not be the reason to
 // try again at once.
 func (l *Loop) Handler() cache.ResourceEventHandler {
+	return l.HandlerOf(func(obj metav1.Object) []cache.ObjectName {
+		return []cache.ObjectName{cache.MetaObjectToName(obj)}
+	})
+}
+
+// HandlerOf gives the event handlers to register with the informer of another kind, on whose objects the synced ones
+// depend. keysOf names the keys that an object concerns; it is called from the informer's goroutine with metadata that
+// it MUST NOT change, after an update with those of both states. Of an object whose deletion was missed and whose last
+// state is unknown it gets namespace and name alone.
+//
+// As with Handler, resyncs are dropped, and an update of no more than the status does not end a pause.
+func (l *Loop) HandlerOf(keysOf func(metav1.Object) []cache.ObjectName) cache.ResourceEventHandler {
+	look := func(obj any) {
+		object, err := objectOf(obj)
+		if err != nil {
+			klog.Background().Error(err, "Event of an object without a key",
+				"controller", l.name, "type", fmt.Sprintf("%T", obj))
+			return
+		}
+		for _, key := range keysOf(object) {
+			l.Enqueue(key)
+		}
+	}
 	return cache.ResourceEventHandlerFuncs{
-		AddFunc: l.enqueueObject,
+		AddFunc: look,
 		UpdateFunc: func(was, is any) {
-			old, err := meta.Accessor(was)
-			if err != nil {
-				l.enqueueObject(is)
-				return
-			}
-			updated, err := meta.Accessor(is)
+			old, oldErr := objectOf(was)
+			updated, err := objectOf(is)
 			switch {
-			case err != nil:
-				l.enqueueObject(is)
+			case oldErr != nil || err != nil:
+				look(is)
 			case old.GetResourceVersion() == updated.GetResourceVersion():
 			case sameDeclaration(old, updated):
-				l.queue.Add(cache.MetaObjectToName(updated))
+				for _, key := range append(keysOf(old), keysOf(updated)...) {
+					l.queue.Add(key)
+				}
 			default:
-				l.enqueueObject(is)
+				look(was)
+				look(is)
 			}
 		},
-		DeleteFunc: l.enqueueObject,
+		DeleteFunc: look,
 	}
+}
+
+// objectOf understands tombstones: where the watch missed a deletion, the informer hands out a
+// cache.DeletedFinalStateUnknown with the key and, as a rule, the last state it knew.
+func objectOf(obj any) (metav1.Object, error) {
+	tombstone, ok := obj.(cache.DeletedFinalStateUnknown)
+	if !ok {
+		return meta.Accessor(obj)
+	}
+	if last, err := meta.Accessor(tombstone.Obj); err == nil {
+		return last, nil
+	}
+	key, err := cache.ParseObjectName(tombstone.Key)
+	return &metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}, err
 }
 
 // sameDeclaration reports whether what users say with an object is the same in both of its states. Objects of a kind
@@ -127,19 +165,8 @@ func sameDeclaration(a, b metav1.Object) bool {
 		a.GetGeneration() == b.GetGeneration() && a.GetGeneration() != 0 &&
 		a.GetDeletionTimestamp().Equal(b.GetDeletionTimestamp()) &&
 		maps.Equal(a.GetLabels(), b.GetLabels()) &&
+		equality.Semantic.DeepEqual(a.GetOwnerReferences(), b.GetOwnerReferences()) &&
 		(maps.Equal(a.GetAnnotations(), b.GetAnnotations()) || !slices.Equal(a.GetFinalizers(), b.GetFinalizers()))
-}
-
-// enqueueObject understands tombstones: where the watch missed a deletion, the informer hands out a
-// cache.DeletedFinalStateUnknown with the key and the last state it knew.
-func (l *Loop) enqueueObject(obj any) {
-	key, err := cache.DeletionHandlingObjectToName(obj)
-	if err != nil {
-		klog.Background().Error(err, "Event of an object without a key",
-			"controller", l.name, "type", fmt.Sprintf("%T", obj))
-		return
-	}
-	l.Enqueue(key)
 }
 
 // Run starts the workers and blocks until ctx is done and they have stopped: the queue hands out no more keys, running

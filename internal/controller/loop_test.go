@@ -166,6 +166,59 @@ func TestHandlerPutsKeysOnTheQueue(t *testing.T) {
 	}
 }
 
+func TestHandlerOfAnotherKindPutsTheKeysThatItConcernsOnTheQueue(t *testing.T) {
+	keyC := cache.NewObjectName("team", "c")
+	// What the objects of the other kind concern is told by their label.
+	concerning := func(name, version string, generation int64) *cloudteamv1.Network {
+		obj := object("other", version, generation)
+		obj.Labels = map[string]string{"for": name}
+		return obj
+	}
+	keysOf := func(obj metav1.Object) []cache.ObjectName {
+		name, ok := obj.GetLabels()["for"]
+		if !ok {
+			return nil
+		}
+		return []cache.ObjectName{cache.NewObjectName(obj.GetNamespace(), name)}
+	}
+	for name, c := range map[string]struct {
+		event func(h cache.ResourceEventHandler)
+		want  []cache.ObjectName
+	}{
+		"an object that comes": {
+			func(h cache.ResourceEventHandler) { h.OnAdd(concerning("a", "1", 1), false) }, []cache.ObjectName{keyA}},
+		"an object that concerns nobody": {
+			func(h cache.ResourceEventHandler) { h.OnAdd(object("other", "1", 1), false) }, nil},
+		"an update of the status": {
+			func(h cache.ResourceEventHandler) { h.OnUpdate(concerning("a", "1", 1), concerning("a", "2", 1)) },
+			[]cache.ObjectName{keyA}},
+		"an update that concerns another key from now on": {
+			func(h cache.ResourceEventHandler) { h.OnUpdate(concerning("a", "1", 1), concerning("c", "2", 1)) },
+			[]cache.ObjectName{keyA, keyC}},
+		"a resync is dropped": {
+			func(h cache.ResourceEventHandler) { h.OnUpdate(concerning("a", "1", 1), concerning("a", "1", 1)) }, nil},
+		"a tombstone with the object": {
+			func(h cache.ResourceEventHandler) {
+				h.OnDelete(cache.DeletedFinalStateUnknown{Key: "team/other", Obj: concerning("a", "1", 1)})
+			}, []cache.ObjectName{keyA}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			onBench(t, func(t *testing.T, b *bench) {
+				c.event(b.loop.HandlerOf(keysOf))
+				var got []cache.ObjectName
+				for b.loop.Len() > 0 {
+					key, _ := b.loop.queue.Get()
+					b.loop.queue.Done(key)
+					got = append(got, key)
+				}
+				if !slices.Equal(got, c.want) {
+					t.Errorf("keys %v, want %v", got, c.want)
+				}
+			})
+		})
+	}
+}
+
 func TestSyncsOfOneKeyNeverOverlapAndOthersProceed(t *testing.T) {
 	onBench(t, func(t *testing.T, b *bench) {
 		release := make(chan struct{})
@@ -320,6 +373,11 @@ func TestAPauseAfterAFailure(t *testing.T) {
 		}, true},
 		"ends with an edit of the labels": {func(l *Loop) {
 			l.Handler().OnUpdate(was, with(func(obj *cloudteamv1.Network) { obj.Labels = map[string]string{"a": "b"} }))
+		}, true},
+		"ends with another owner": {func(l *Loop) {
+			l.Handler().OnUpdate(was, with(func(obj *cloudteamv1.Network) {
+				obj.OwnerReferences = []metav1.OwnerReference{{Name: "owner", UID: "o1"}}
+			}))
 		}, true},
 		"ends with the order to delete": {func(l *Loop) {
 			l.Handler().OnUpdate(was, with(func(obj *cloudteamv1.Network) { obj.DeletionTimestamp = &now }))

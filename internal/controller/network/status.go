@@ -3,7 +3,6 @@ package network
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -11,11 +10,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/tools/cache"
 
 	"cloudteam.ztgame.com/network-controller/internal/controller"
 	"cloudteam.ztgame.com/network-controller/internal/network"
@@ -151,9 +146,7 @@ func describe(step network.Step) string {
 // report sends the Events of what was done, writes the status where it changed, and tells a new failure or new drift in
 // an Event of its own once the status says so too: a status that could not be written is tried again, and its Event
 // comes then.
-func (c *Controller) report(
-	ctx context.Context, key cache.ObjectName, obj *cloudteamv1.Network, o outcome,
-) error {
+func (c *Controller) report(ctx context.Context, obj *cloudteamv1.Network, o outcome) error {
 	for _, e := range o.events {
 		if e.reason != "" {
 			c.recorder.Event(obj, corev1.EventTypeNormal, e.reason, e.message)
@@ -163,7 +156,7 @@ func (c *Controller) report(
 	if equality.Semantic.DeepEqual(obj.Status, status) {
 		return nil
 	}
-	if err := c.writeStatus(ctx, key, obj, status); err != nil {
+	if err := c.writeStatus(ctx, obj, status); err != nil {
 		return fmt.Errorf("writing the status: %w", err)
 	}
 	was := meta.FindStatusCondition(obj.Status.Conditions, cloudteamv1.ConditionReady)
@@ -179,30 +172,12 @@ func (c *Controller) report(
 	return nil
 }
 
-// writeStatus replaces the status by server-side apply: what is not in it any more is removed with it. The UID keeps it
-// off another object of the same name. An object that is gone needs no status.
+// writeStatus replaces the object's status.
 func (c *Controller) writeStatus(
-	ctx context.Context, key cache.ObjectName, obj *cloudteamv1.Network, status cloudteamv1.NetworkStatus,
+	ctx context.Context, obj *cloudteamv1.Network, status cloudteamv1.NetworkStatus,
 ) error {
-	patch, err := json.Marshal(map[string]any{
-		"apiVersion": cloudteamv1.SchemeGroupVersion.String(),
-		"kind":       "Network",
-		"metadata":   map[string]any{"name": obj.Name, "namespace": obj.Namespace, "uid": obj.UID},
-		"status":     status,
-	})
-	if err != nil {
-		return err
-	}
-	written, err := c.client.CloudteamV1().Networks(obj.Namespace).Patch(ctx, obj.Name, types.ApplyPatchType, patch,
-		metav1.PatchOptions{FieldManager: fieldManager, Force: new(true)}, "status")
-	if apierrors.IsNotFound(err) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	c.expected.Written(key, written.UID, written.ResourceVersion)
-	return nil
+	return controller.WriteStatus(ctx, c.client.CloudteamV1().Networks(obj.Namespace).Patch,
+		cloudteamv1.SchemeGroupVersion.WithKind("Network"), obj, status, &c.expected)
 }
 
 // ownedSubnets are the network's subnets that bear the owner's marker: the declared ones in the order of the spec, then

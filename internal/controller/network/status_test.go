@@ -233,7 +233,7 @@ func TestAStatusIsNotWrittenOnAnotherObjectOfTheName(t *testing.T) {
 		again := example()
 		again.UID = "uid-2"
 		w.api.create(t, again)
-		err := w.c.report(logged(t), exampleKey, stale, outcome{state: controller.Ready("Available", "ok")})
+		err := w.c.report(logged(t), stale, outcome{state: controller.Ready("Available", "ok")})
 		if err == nil {
 			t.Error("no error, so that the key would not be tried again")
 		}
@@ -247,7 +247,7 @@ func TestAStatusOfAnObjectThatIsGoneIsNoError(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		stale := w.api.get(t, exampleKey)
 		w.api.removeByForce(t, exampleKey)
-		if err := w.c.report(logged(t), exampleKey, stale, outcome{state: controller.Ready("a", "b")}); err != nil {
+		if err := w.c.report(logged(t), stale, outcome{state: controller.Ready("a", "b")}); err != nil {
 			t.Error(err)
 		}
 	}, example())

@@ -21,9 +21,6 @@ import (
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
 
-// fieldManager owns the fields that this controller writes, in server-side apply.
-const fieldManager = "network-controller"
-
 // sync makes Neutron agree with one Network. It acts on what the caches hold now, whatever put the key on the queue.
 func (c *Controller) sync(ctx context.Context, key cache.ObjectName) (controller.Result, error) {
 	obj, err := c.lister.Networks(key.Namespace).Get(key.Name)
@@ -52,7 +49,7 @@ func (c *Controller) reconcile(ctx context.Context, key cache.ObjectName, obj *c
 	if err != nil {
 		// Nothing but another spec helps, and that brings an event.
 		state := controller.Stalled(cloudteamv1.ReasonInvalidSpec, sentence(err))
-		return c.report(ctx, key, obj, outcome{state: state})
+		return c.report(ctx, obj, outcome{state: state})
 	}
 	o := outcome{spec: spec}
 	if c.identify(ctx, obj, &o) {
@@ -65,7 +62,7 @@ func (c *Controller) reconcile(ctx context.Context, key cache.ObjectName, obj *c
 		c.remember(key, obj)
 		o = c.converge(ctx, obj, o)
 	}
-	return errors.Join(o.err, c.report(ctx, key, obj, o))
+	return errors.Join(o.err, c.report(ctx, obj, o))
 }
 
 // outcome is how a sync went.
@@ -285,7 +282,7 @@ func (c *Controller) finalize(ctx context.Context, key cache.ObjectName, obj *cl
 	}
 	c.remember(key, obj)
 	if o := c.release(ctx, obj); o.err != nil {
-		return errors.Join(o.err, c.report(ctx, key, obj, o))
+		return errors.Join(o.err, c.report(ctx, obj, o))
 	}
 	// Where somebody else took the finalizer off, and another's keeps the object, there is nothing more to do.
 	if at >= 0 {
@@ -410,7 +407,7 @@ func (c *Controller) patchMetadata(
 		return nil, err
 	}
 	written, err := c.client.CloudteamV1().Networks(obj.Namespace).Patch(
-		ctx, obj.Name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: fieldManager})
+		ctx, obj.Name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: controller.FieldManager})
 	if err != nil {
 		return nil, err
 	}

@@ -6,8 +6,10 @@ package applyconfiguration
 
 import (
 	v1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	v1alpha1 "cloudteam.ztgame.com/network-controller/pkg/apis/samplecontroller/v1alpha1"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/client/applyconfiguration/cloudteam/v1"
 	internal "cloudteam.ztgame.com/network-controller/pkg/client/applyconfiguration/internal"
+	samplecontrollerv1alpha1 "cloudteam.ztgame.com/network-controller/pkg/client/applyconfiguration/samplecontroller/v1alpha1"
 	runtime "k8s.io/apimachinery/pkg/runtime"
 	schema "k8s.io/apimachinery/pkg/runtime/schema"
 	managedfields "k8s.io/apimachinery/pkg/util/managedfields"
@@ -36,6 +38,14 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &cloudteamv1.SubnetSpecApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("SubnetStatus"):
 		return &cloudteamv1.SubnetStatusApplyConfiguration{}
+
+		// Group=samplecontroller.k8s.io, Version=v1alpha1
+	case v1alpha1.SchemeGroupVersion.WithKind("Foo"):
+		return &samplecontrollerv1alpha1.FooApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("FooSpec"):
+		return &samplecontrollerv1alpha1.FooSpecApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("FooStatus"):
+		return &samplecontrollerv1alpha1.FooStatusApplyConfiguration{}
 
 	}
 	return nil

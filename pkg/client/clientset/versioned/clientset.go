@@ -9,6 +9,7 @@ import (
 	http "net/http"
 
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/client/clientset/versioned/typed/cloudteam/v1"
+	samplecontrollerv1alpha1 "cloudteam.ztgame.com/network-controller/pkg/client/clientset/versioned/typed/samplecontroller/v1alpha1"
 	discovery "k8s.io/client-go/discovery"
 	rest "k8s.io/client-go/rest"
 	flowcontrol "k8s.io/client-go/util/flowcontrol"
@@ -17,17 +18,24 @@ import (
 type Interface interface {
 	Discovery() discovery.DiscoveryInterfaces
 	CloudteamV1() cloudteamv1.CloudteamV1Interface
+	SamplecontrollerV1alpha1() samplecontrollerv1alpha1.SamplecontrollerV1alpha1Interface
 }
 
 // Clientset contains the clients for groups.
 type Clientset struct {
 	*discovery.DiscoveryClient
-	cloudteamV1 *cloudteamv1.CloudteamV1Client
+	cloudteamV1              *cloudteamv1.CloudteamV1Client
+	samplecontrollerV1alpha1 *samplecontrollerv1alpha1.SamplecontrollerV1alpha1Client
 }
 
 // CloudteamV1 retrieves the CloudteamV1Client
 func (c *Clientset) CloudteamV1() cloudteamv1.CloudteamV1Interface {
 	return c.cloudteamV1
+}
+
+// SamplecontrollerV1alpha1 retrieves the SamplecontrollerV1alpha1Client
+func (c *Clientset) SamplecontrollerV1alpha1() samplecontrollerv1alpha1.SamplecontrollerV1alpha1Interface {
+	return c.samplecontrollerV1alpha1
 }
 
 // Discovery retrieves the DiscoveryClient
@@ -78,6 +86,10 @@ func NewForConfigAndClient(c *rest.Config, httpClient *http.Client) (*Clientset,
 	if err != nil {
 		return nil, err
 	}
+	cs.samplecontrollerV1alpha1, err = samplecontrollerv1alpha1.NewForConfigAndClient(&configShallowCopy, httpClient)
+	if err != nil {
+		return nil, err
+	}
 
 	cs.DiscoveryClient, err = discovery.NewDiscoveryClientForConfigAndClient(&configShallowCopy, httpClient)
 	if err != nil {
@@ -100,6 +112,7 @@ func NewForConfigOrDie(c *rest.Config) *Clientset {
 func New(c rest.Interface) *Clientset {
 	var cs Clientset
 	cs.cloudteamV1 = cloudteamv1.New(c)
+	cs.samplecontrollerV1alpha1 = samplecontrollerv1alpha1.New(c)
 
 	cs.DiscoveryClient = discovery.NewDiscoveryClient(c)
 	return &cs

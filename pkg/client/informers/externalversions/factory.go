@@ -13,6 +13,7 @@ import (
 	versioned "cloudteam.ztgame.com/network-controller/pkg/client/clientset/versioned"
 	cloudteam "cloudteam.ztgame.com/network-controller/pkg/client/informers/externalversions/cloudteam"
 	internalinterfaces "cloudteam.ztgame.com/network-controller/pkg/client/informers/externalversions/internalinterfaces"
+	samplecontroller "cloudteam.ztgame.com/network-controller/pkg/client/informers/externalversions/samplecontroller"
 	v1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	runtime "k8s.io/apimachinery/pkg/runtime"
 	schema "k8s.io/apimachinery/pkg/runtime/schema"
@@ -312,8 +313,13 @@ type SharedInformerFactory interface {
 	InformerFor(obj runtime.Object, newFunc internalinterfaces.NewInformerFunc) cache.SharedIndexInformer
 
 	Cloudteam() cloudteam.Interface
+	Samplecontroller() samplecontroller.Interface
 }
 
 func (f *sharedInformerFactory) Cloudteam() cloudteam.Interface {
 	return cloudteam.New(f, f.namespace, f.tweakListOptions)
+}
+
+func (f *sharedInformerFactory) Samplecontroller() samplecontroller.Interface {
+	return samplecontroller.New(f, f.namespace, f.tweakListOptions)
 }

@@ -8,6 +8,7 @@ import (
 	fmt "fmt"
 
 	v1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	v1alpha1 "cloudteam.ztgame.com/network-controller/pkg/apis/samplecontroller/v1alpha1"
 	schema "k8s.io/apimachinery/pkg/runtime/schema"
 	cache "k8s.io/client-go/tools/cache"
 )
@@ -41,6 +42,10 @@ func (f *sharedInformerFactory) ForResource(resource schema.GroupVersionResource
 	// Group=cloudteam.ztgame.com, Version=v1
 	case v1.SchemeGroupVersion.WithResource("networks"):
 		return &genericInformer{resource: resource.GroupResource(), informer: f.Cloudteam().V1().Networks().Informer()}, nil
+
+		// Group=samplecontroller.k8s.io, Version=v1alpha1
+	case v1alpha1.SchemeGroupVersion.WithResource("foos"):
+		return &genericInformer{resource: resource.GroupResource(), informer: f.Samplecontroller().V1alpha1().Foos().Informer()}, nil
 
 	}
 

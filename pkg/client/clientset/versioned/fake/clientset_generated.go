@@ -9,6 +9,8 @@ import (
 	clientset "cloudteam.ztgame.com/network-controller/pkg/client/clientset/versioned"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/client/clientset/versioned/typed/cloudteam/v1"
 	fakecloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/client/clientset/versioned/typed/cloudteam/v1/fake"
+	samplecontrollerv1alpha1 "cloudteam.ztgame.com/network-controller/pkg/client/clientset/versioned/typed/samplecontroller/v1alpha1"
+	fakesamplecontrollerv1alpha1 "cloudteam.ztgame.com/network-controller/pkg/client/clientset/versioned/typed/samplecontroller/v1alpha1/fake"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
@@ -125,4 +127,9 @@ var (
 // CloudteamV1 retrieves the CloudteamV1Client
 func (c *Clientset) CloudteamV1() cloudteamv1.CloudteamV1Interface {
 	return &fakecloudteamv1.FakeCloudteamV1{Fake: &c.Fake}
+}
+
+// SamplecontrollerV1alpha1 retrieves the SamplecontrollerV1alpha1Client
+func (c *Clientset) SamplecontrollerV1alpha1() samplecontrollerv1alpha1.SamplecontrollerV1alpha1Interface {
+	return &fakesamplecontrollerv1alpha1.FakeSamplecontrollerV1alpha1{Fake: &c.Fake}
 }

@@ -1,0 +1,116 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// TestEachControllerAsksForWhatItNeeds runs the process against an API server that serves only some of the CRDs, and
+// holds what it asks for. Nothing that is listed is ever answered.
+func TestEachControllerAsksForWhatItNeeds(t *testing.T) {
+	const (
+		networks    = "/apis/cloudteam.ztgame.com/v1/networks"
+		foos        = "/apis/samplecontroller.k8s.io/v1alpha1/foos"
+		deployments = "/apis/apps/v1/deployments"
+	)
+	for name, c := range map[string]struct {
+		controllers []string
+		credentials bool
+		crds        []string
+		want, never []string
+	}{
+		"foos alone need no credentials": {
+			[]string{"foo"}, false, []string{networks, foos}, []string{foos, deployments}, []string{networks},
+		},
+		"networks alone watch no Deployments": {
+			[]string{"network"}, true, []string{networks, foos}, []string{networks}, []string{foos, deployments},
+		},
+		"all controllers watch all": {
+			[]string{"*"}, true, []string{networks, foos}, []string{networks, foos, deployments}, nil,
+		},
+		"without the CRD of Foo, networks are served": {
+			[]string{"*"}, true, []string{networks}, []string{networks, "/apis/samplecontroller.k8s.io/v1alpha1"},
+			[]string{foos, deployments},
+		},
+		"without the CRD of Network, foos are served": {
+			[]string{"*"}, true, []string{foos}, []string{foos, deployments, "/apis/cloudteam.ztgame.com/v1"},
+			[]string{networks},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if c.credentials {
+				playCloud(t)
+			} else {
+				for _, variable := range os.Environ() {
+					if name, _, _ := strings.Cut(variable, "="); strings.HasPrefix(name, "OS_") {
+						t.Setenv(name, "")
+					}
+				}
+				t.Setenv("HOME", t.TempDir())
+			}
+			var mu sync.Mutex
+			asked := map[string]bool{}
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				mu.Lock()
+				asked[r.URL.Path] = true
+				mu.Unlock()
+				w.Header().Set("Content-Type", "application/json")
+				group := strings.TrimPrefix(r.URL.Path, "/apis/")
+				served := slices.ContainsFunc(c.crds, func(crd string) bool {
+					return strings.HasPrefix(crd, "/apis/"+group+"/")
+				})
+				switch {
+				case r.URL.Path == "/api/v1/namespaces/kube-system":
+					fmt.Fprint(w, `{"kind":"Namespace","apiVersion":"v1","metadata":{"name":"kube-system","uid":"c1"}}`)
+				case served:
+					fmt.Fprintf(w, `{"kind":"APIResourceList","apiVersion":"v1","groupVersion":%q,"resources":[]}`, group)
+				default:
+					w.WriteHeader(http.StatusNotFound)
+					fmt.Fprint(w, `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"NotFound","code":404}`)
+				}
+			}))
+			t.Cleanup(server.Close)
+			o := NewOptions()
+			o.Master, o.Controllers, o.BindAddress = server.URL, c.controllers, "127.0.0.1:0"
+			ctx, cancel := context.WithCancel(quietly(t))
+			defer cancel()
+			done := make(chan error, 1)
+			go func() { done <- Run(ctx, o) }()
+
+			missing := func() []string {
+				mu.Lock()
+				defer mu.Unlock()
+				return slices.DeleteFunc(slices.Clone(c.want), func(path string) bool { return asked[path] })
+			}
+			deadline := time.After(30 * time.Second)
+			poll := time.NewTicker(5 * time.Millisecond)
+			defer poll.Stop()
+			for len(missing()) > 0 {
+				select {
+				case <-poll.C:
+				case err := <-done:
+					t.Fatalf("Run ended by itself: %v", err)
+				case <-deadline:
+					t.Fatalf("it does not ask for %v", missing())
+				}
+			}
+			cancel()
+			if err := <-done; err != nil {
+				t.Errorf("Run returned %v for an order to stop", err)
+			}
+			for _, path := range c.never {
+				if asked[path] {
+					t.Errorf("it asks for %s", path)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,839 @@
+package foo
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/cache"
+
+	"cloudteam.ztgame.com/network-controller/pkg/apis/samplecontroller/v1alpha1"
+)
+
+func TestAFooGetsItsDeployment(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.mustSync()
+		w.wantAsked("get foo", "create example-foo", "write status")
+		w.wantEvents("Normal Created", "Normal Synced")
+		w.wantState("Ready=False Reconciling=True Progressing")
+		labels := map[string]string{"app": "nginx", "controller": "example-foo"}
+		want := &appsv1.Deployment{
+			ObjectMeta: metav1.ObjectMeta{
+				Namespace: "team", Name: "example-foo", Labels: labels,
+				OwnerReferences: []metav1.OwnerReference{{
+					APIVersion: "samplecontroller.k8s.io/v1alpha1", Kind: "Foo", Name: "example-foo", UID: "foo-1",
+					Controller: new(true), BlockOwnerDeletion: new(true),
+				}},
+			},
+			Spec: appsv1.DeploymentSpec{
+				Replicas: new(int32(1)),
+				Selector: &metav1.LabelSelector{MatchLabels: labels},
+				Template: corev1.PodTemplateSpec{
+					ObjectMeta: metav1.ObjectMeta{Labels: labels},
+					Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "nginx", Image: "nginx:latest"}}},
+				},
+			},
+		}
+		got := w.deployment("example-foo").DeepCopy()
+		got.UID, got.ResourceVersion, got.Generation = "", "", 0
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("Deployment (-want +got):\n%s", diff)
+		}
+
+		w.makeAvailable("example-foo", 1)
+		w.mustSync()
+		w.wantAsked("write status")
+		w.wantEvents()
+		w.wantState("Ready=True Available")
+		status := w.foo().Status
+		if status.AvailableReplicas != 1 || status.ObservedGeneration != 1 {
+			t.Errorf("status %+v, want one available replica at generation 1", status)
+		}
+
+		for range 3 {
+			w.mustSync()
+		}
+		w.wantAsked()
+		w.wantEvents()
+	}, example())
+}
+
+func TestReplicas(t *testing.T) {
+	for name, c := range map[string]struct {
+		declared *int32
+		happens  func(w *world)
+		want     string
+		asked    []string
+		events   []string
+	}{
+		"scaled by hand, it comes back": {
+			new(int32(2)), func(w *world) { w.rescale("example-foo", new(int32(5))) }, "example-foo=2",
+			[]string{"scale example-foo to 2"}, []string{"Normal Scaled"},
+		},
+		"scaled to nothing by hand, it comes back": {
+			new(int32(2)), func(w *world) { w.rescale("example-foo", new(int32(0))) }, "example-foo=2",
+			[]string{"scale example-foo to 2"}, []string{"Normal Scaled"},
+		},
+		"a Deployment that declares none has one": {
+			new(int32(1)), func(w *world) { w.rescale("example-foo", nil) }, "example-foo=1", nil, nil,
+		},
+		"an edit of the spec is followed": {
+			new(int32(2)), func(w *world) { w.respec(func(s *v1alpha1.FooSpec) { s.Replicas = new(int32(3)) }) },
+			"example-foo=3", []string{"scale example-foo to 3", "write status"}, []string{"Normal Scaled"},
+		},
+		"without replicas in the spec, others decide": {
+			nil, func(w *world) { w.rescale("example-foo", new(int32(5))) }, "example-foo=5",
+			[]string{"write status"}, nil,
+		},
+		"replicas that leave the spec are left as they are": {
+			new(int32(2)), func(w *world) { w.respec(func(s *v1alpha1.FooSpec) { s.Replicas = nil }) }, "example-foo=2",
+			[]string{"write status"}, nil,
+		},
+		"what else others set is left alone": {
+			new(int32(2)), func(w *world) {
+				edit(w.api, w.deployment("example-foo"), func(d *appsv1.Deployment) {
+					d.Spec.Template.Spec.Containers[0].Image, d.Spec.Paused = "nginx:1.29", true
+					d.Labels["team"] = "web"
+					d.Generation++
+				})
+			}, "example-foo=2", nil, nil,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			foo := example()
+			foo.Spec.Replicas = c.declared
+			inWorld(t, func(t *testing.T, w *world) {
+				w.mustSync()
+				w.api.take()
+				w.events.take()
+				c.happens(w)
+				w.mustSync()
+				w.wantDeployments(c.want)
+				w.wantAsked(c.asked...)
+				w.wantEvents(c.events...)
+				// What was done is done once.
+				w.mustSync()
+				w.wantAsked()
+				if got := w.deployment("example-foo"); c.events == nil && got.Labels["team"] == "web" &&
+					got.Spec.Template.Spec.Containers[0].Image != "nginx:1.29" {
+					t.Errorf("the image is %s again", got.Spec.Template.Spec.Containers[0].Image)
+				}
+			}, foo)
+		})
+	}
+}
+
+func TestADeploymentDeletedByHandComesBack(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.mustSync()
+		w.makeAvailable("example-foo", 1)
+		w.mustSync()
+		was := w.deployment("example-foo")
+		w.events.take()
+		w.api.remove(was)
+		w.mustSync()
+		w.wantEvents("Normal Created")
+		w.wantDeployments("example-foo=1")
+		w.wantState("Ready=False Reconciling=True Progressing")
+		if is := w.deployment("example-foo"); is.UID == was.UID {
+			t.Error("it is the same Deployment")
+		}
+		if n := w.foo().Status.AvailableReplicas; n != 0 {
+			t.Errorf("%d replicas of a new Deployment are available", n)
+		}
+	}, example())
+}
+
+func TestADeploymentThatIsGoingIsWaitedFor(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.mustSync()
+		w.makeAvailable("example-foo", 1)
+		now := metav1.Now()
+		edit(w.api, w.deployment("example-foo"), func(d *appsv1.Deployment) {
+			d.DeletionTimestamp, d.Finalizers = &now, []string{metav1.FinalizerDeleteDependents}
+			d.Spec.Replicas = new(int32(3))
+		})
+		w.api.take()
+		w.events.take()
+		w.mustSync()
+		w.wantAsked("write status")
+		w.wantState("Ready=False Reconciling=True Terminating")
+		w.wantEvents()
+		w.api.remove(w.deployment("example-foo"))
+		w.mustSync()
+		w.wantDeployments("example-foo=1")
+		w.wantEvents("Normal Created", "Normal Synced")
+	}, example())
+}
+
+func TestADeploymentOfSomebodyElseIsLeftAlone(t *testing.T) {
+	for name, c := range map[string]struct {
+		owners []metav1.OwnerReference
+		says   string
+	}{
+		"nobody's": {nil, "nobody controls it"},
+		"of an owner that is no controller": {
+			[]metav1.OwnerReference{{APIVersion: v1alpha1.SchemeGroupVersion.String(), Kind: "Foo", Name: "example-foo",
+				UID: "foo-1"}}, "nobody controls it",
+		},
+		"another Foo's": {
+			[]metav1.OwnerReference{*metav1.NewControllerRef(&metav1.ObjectMeta{Name: "other", UID: "foo-2"}, kind)},
+			`Foo "other" controls it`,
+		},
+		"of another kind's": {
+			[]metav1.OwnerReference{*metav1.NewControllerRef(&metav1.ObjectMeta{Name: "example-foo", UID: "x"},
+				appsv1.SchemeGroupVersion.WithKind("Bar"))}, `Bar "example-foo" controls it`,
+		},
+		"of a Foo of another group": {
+			[]metav1.OwnerReference{*metav1.NewControllerRef(&metav1.ObjectMeta{Name: "example-foo", UID: "x"},
+				appsv1.SchemeGroupVersion.WithKind("Foo"))}, `Foo "example-foo" controls it`,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			theirs := foreign(example(), c.owners...)
+			theirs.Spec.Replicas = new(int32(7))
+			inWorld(t, func(t *testing.T, w *world) {
+				before := w.deployment("example-foo").DeepCopy()
+				w.syncFails()
+				w.wantState("Ready=False Stalled=True ErrResourceExists")
+				lines := w.events.take()
+				if len(lines) != 1 || !strings.HasPrefix(lines[0], "Warning ErrResourceExists ") ||
+					!strings.Contains(lines[0], `"example-foo"`) || !strings.Contains(lines[0], c.says) {
+					t.Errorf("Events %q, want one that says %s", lines, c.says)
+				}
+				w.wantAsked("write status")
+				w.syncFails()
+				w.wantAsked()
+				w.wantEvents()
+				// An edit that changes nothing about it is noted, and not told again.
+				w.respec(func(s *v1alpha1.FooSpec) { s.Replicas = new(int32(2)) })
+				w.syncFails()
+				w.wantAsked("write status")
+				w.wantEvents()
+				if diff := cmp.Diff(before, w.deployment("example-foo")); diff != "" {
+					t.Errorf("it was changed (-before +after):\n%s", diff)
+				}
+				w.api.remove(before)
+				w.mustSync()
+				w.wantEvents("Normal Created", "Normal Synced")
+				w.wantState("Ready=False Reconciling=True Progressing")
+			}, example(), theirs)
+		})
+	}
+}
+
+func TestAFooThatIsMadeAnewWaitsForGarbageCollection(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.mustSync()
+		was := w.deployment("example-foo").DeepCopy()
+		w.api.remove(w.foo())
+		again := example()
+		again.UID, again.Spec.Replicas = "foo-2", new(int32(3))
+		w.api.add(again)
+		w.api.take()
+		w.events.take()
+		w.mustSync()
+		w.wantAsked("write status")
+		w.wantEvents()
+		w.wantState("Ready=False Reconciling=True Terminating")
+		if diff := cmp.Diff(was, w.deployment("example-foo")); diff != "" {
+			t.Errorf("the old Deployment was changed (-before +after):\n%s", diff)
+		}
+		w.api.remove(was)
+		w.mustSync()
+		w.wantDeployments("example-foo=3")
+		if owner := metav1.GetControllerOf(w.deployment("example-foo")); owner.UID != "foo-2" {
+			t.Errorf("its owner is %+v", owner)
+		}
+	}, example())
+}
+
+func TestAChangedDeploymentNameLeavesNoOrphan(t *testing.T) {
+	rename := func(w *world, name string) {
+		w.respec(func(s *v1alpha1.FooSpec) { s.DeploymentName = name })
+	}
+	for name, test := range map[string]func(t *testing.T, w *world){
+		"the new one is created before the old one is deleted": func(_ *testing.T, w *world) {
+			rename(w, "renamed")
+			w.mustSync()
+			w.wantAsked("get foo", "create renamed", "delete example-foo", "write status")
+			w.wantDeployments("renamed=1")
+			w.wantEvents("Normal Created", "Normal Deleted")
+		},
+		"while the new name is somebody else's, the old one stays": func(_ *testing.T, w *world) {
+			theirs := foreign(declaring("taken"))
+			w.api.add(theirs)
+			rename(w, "taken")
+			w.syncFails()
+			w.wantDeployments("example-foo=1 taken=1")
+			w.wantState("Ready=False Stalled=True ErrResourceExists")
+			w.api.remove(theirs)
+			w.mustSync()
+			w.wantDeployments("taken=1")
+			w.wantState("Ready=False Reconciling=True Progressing")
+		},
+		"while the new one is refused, the old one stays": func(_ *testing.T, w *world) {
+			w.api.refuses(refusing("create", forbidden("exceeded quota")))
+			rename(w, "renamed")
+			w.syncFails()
+			w.wantDeployments("example-foo=1")
+			w.api.refuses(nil)
+			w.mustSync()
+			w.wantDeployments("renamed=1")
+		},
+		"renamed and renamed back, the first one stays": func(t *testing.T, w *world) {
+			was := w.deployment("example-foo").UID
+			rename(w, "renamed")
+			rename(w, "example-foo")
+			w.mustSync()
+			w.wantDeployments("example-foo=1")
+			if w.deployment("example-foo").UID != was {
+				t.Error("it is another Deployment")
+			}
+		},
+		"what has a new owner by now is not deleted": func(_ *testing.T, w *world) {
+			w.api.deploymentEvents.hold()
+			edit(w.api, w.deployment("example-foo"), func(d *appsv1.Deployment) { d.OwnerReferences = nil })
+			rename(w, "renamed")
+			if requeue, err := w.sync(); !requeue || err != nil {
+				w.t.Errorf("requeue %t, error %v; want it looked at again", requeue, err)
+			}
+			w.api.deploymentEvents.release()
+			w.mustSync()
+			w.wantDeployments("example-foo=1 renamed=1")
+		},
+		"what is deleted already is no failure": func(_ *testing.T, w *world) {
+			w.api.deploymentEvents.hold()
+			w.api.remove(w.deployment("example-foo"))
+			rename(w, "renamed")
+			w.mustSync()
+			w.wantDeployments("renamed=1")
+			w.wantEvents("Normal Created")
+			w.api.deploymentEvents.release()
+		},
+		"what is going already is not deleted again": func(_ *testing.T, w *world) {
+			now := metav1.Now()
+			edit(w.api, w.deployment("example-foo"), func(d *appsv1.Deployment) { d.DeletionTimestamp = &now })
+			rename(w, "renamed")
+			w.mustSync()
+			w.wantAsked("get foo", "create renamed", "write status")
+		},
+		"what another namespace has is not touched, whatever it says": func(_ *testing.T, w *world) {
+			elsewhere := foreign(example(), *metav1.NewControllerRef(example(), kind))
+			elsewhere.Namespace = "other-team"
+			w.api.add(elsewhere)
+			w.mustSync()
+			rename(w, "renamed")
+			w.mustSync()
+			w.wantAsked("get foo", "create renamed", "delete example-foo", "write status")
+			if _, err := w.api.kube.Tracker().Get(deploymentsResource, "other-team", "example-foo"); err != nil {
+				w.t.Error(err)
+			}
+		},
+		"a deletion that is refused is told and tried again": func(_ *testing.T, w *world) {
+			w.api.refuses(refusing("delete", forbidden("no")))
+			rename(w, "renamed")
+			w.syncFails()
+			w.wantState("Ready=False Reconciling=True Failed")
+			w.wantEvents("Normal Created", "Warning Failed")
+			w.api.refuses(nil)
+			w.mustSync()
+			w.wantDeployments("renamed=1")
+			w.wantEvents("Normal Deleted", "Normal Synced")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(t *testing.T, w *world) {
+				w.mustSync()
+				w.api.take()
+				w.events.take()
+				synctest.Wait()
+				test(t, w)
+			}, example())
+		})
+	}
+}
+
+func forbidden(why string) *apierrors.StatusError {
+	return apierrors.NewForbidden(deploymentsResource.GroupResource(), "example-foo", errors.New(why))
+}
+
+// TestStaleCaches holds that what a cache does not show yet is neither done again nor taken for a failure.
+func TestStaleCaches(t *testing.T) {
+	lost := func() error { return apierrors.NewTimeoutError("the answer was lost", 1) }
+	for name, test := range map[string]func(t *testing.T, w *world){
+		"a Deployment that was created is not created again": func(_ *testing.T, w *world) {
+			w.api.deploymentEvents.hold()
+			w.mustSync()
+			w.wantAsked("get foo", "create example-foo", "write status")
+			w.events.take()
+			w.makeAvailable("example-foo", 1)
+			for range 3 {
+				w.mustWait()
+			}
+			w.wantAsked()
+			w.api.deploymentEvents.release()
+			w.mustSync()
+			w.wantAsked("write status")
+			w.wantState("Ready=True Available")
+		},
+		"a create whose answer was lost is found": func(_ *testing.T, w *world) {
+			w.api.deploymentEvents.hold()
+			w.api.lose = lost
+			w.syncFails()
+			w.events.take()
+			w.api.take()
+			w.mustWait()
+			w.wantAsked("get foo", "create example-foo", "get example-foo")
+			w.mustWait()
+			w.wantAsked()
+			w.api.deploymentEvents.release()
+			w.mustSync()
+			w.wantAsked("write status")
+			w.wantEvents("Normal Synced")
+			w.wantDeployments("example-foo=1")
+		},
+		"a name that somebody else has just taken is a conflict once the cache shows it": func(_ *testing.T, w *world) {
+			w.api.deploymentEvents.hold()
+			w.api.add(foreign(example()))
+			w.mustWait()
+			w.wantAsked("get foo", "create example-foo", "get example-foo")
+			w.mustWait()
+			w.wantAsked()
+			w.api.deploymentEvents.release()
+			w.syncFails()
+			w.wantEvents("Warning ErrResourceExists")
+		},
+		"a name that was taken for a moment is tried again": func(_ *testing.T, w *world) {
+			theirs := foreign(example())
+			w.api.deploymentEvents.hold()
+			w.api.add(theirs)
+			w.api.refuses(func(what string) error {
+				if what == "get" {
+					w.api.refuses(nil)
+					w.api.remove(theirs)
+				}
+				return nil
+			})
+			w.mustWait()
+			w.mustSync()
+			w.wantAsked("get foo", "create example-foo", "get example-foo", "get foo", "create example-foo", "write status")
+			w.api.deploymentEvents.release()
+		},
+		"a Deployment that came and went unseen is created again": func(_ *testing.T, w *world) {
+			w.api.deploymentEvents.hold()
+			w.mustSync()
+			w.api.remove(w.deployment("example-foo"))
+			w.api.deploymentEvents.drop()
+			w.events.take()
+			w.mustWait()
+			// What shows how far the cache has come is another object.
+			w.api.add(foreign(declaring("other")))
+			w.api.deploymentEvents.release()
+			w.mustSync()
+			w.wantDeployments("example-foo=1 other=1")
+		},
+		"a Foo that is being deleted gets no new Deployment, though the cache does not know": func(_ *testing.T, w *world) {
+			w.mustSync()
+			synctest.Wait()
+			w.api.fooEvents.hold()
+			now := metav1.Now()
+			edit(w.api, w.foo(), func(foo *v1alpha1.Foo) {
+				foo.DeletionTimestamp, foo.Finalizers = &now, []string{metav1.FinalizerDeleteDependents}
+			})
+			w.api.remove(w.deployment("example-foo"))
+			w.api.take()
+			w.events.take()
+			w.mustWait()
+			w.wantAsked("get foo")
+			w.api.fooEvents.release()
+			w.mustSync()
+			w.wantDeployments("")
+		},
+		"a Foo that was made anew is not taken for the old one": func(_ *testing.T, w *world) {
+			w.api.fooEvents.hold()
+			w.api.remove(w.foo())
+			again := example()
+			again.UID = "foo-2"
+			w.api.add(again)
+			w.mustWait()
+			w.wantAsked("get foo")
+			w.api.fooEvents.release()
+			w.mustSync()
+			if owner := metav1.GetControllerOf(w.deployment("example-foo")); owner.UID != "foo-2" {
+				w.t.Errorf("its owner is %+v", owner)
+			}
+		},
+		"what was scaled is not scaled again, and its status does not flap": func(_ *testing.T, w *world) {
+			w.mustSync()
+			w.rescale("example-foo", new(int32(4)))
+			w.api.take()
+			synctest.Wait()
+			w.api.deploymentEvents.hold()
+			w.mustSync()
+			w.wantAsked("scale example-foo to 1")
+			w.events.take()
+			w.mustWait()
+			w.wantAsked()
+			w.api.deploymentEvents.release()
+			w.mustSync()
+			w.wantAsked()
+		},
+		"somebody who was faster is no failure": func(_ *testing.T, w *world) {
+			w.mustSync()
+			w.rescale("example-foo", new(int32(4)))
+			w.api.deploymentEvents.hold()
+			w.makeAvailable("example-foo", 1)
+			w.api.take()
+			w.events.take()
+			w.mustWait()
+			w.wantAsked("scale example-foo to 1")
+			w.api.deploymentEvents.release()
+			w.mustSync()
+			w.wantDeployments("example-foo=1")
+		},
+		"a status that was written is not written again": func(_ *testing.T, w *world) {
+			w.api.fooEvents.hold()
+			w.mustSync()
+			w.api.take()
+			w.events.take()
+			w.makeAvailable("example-foo", 1)
+			w.mustWait()
+			w.wantAsked()
+			w.api.fooEvents.release()
+			w.mustSync()
+			w.wantAsked("write status")
+			w.wantEvents()
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, test, example())
+		})
+	}
+}
+
+func TestFailuresAreToldOnceAndHeal(t *testing.T) {
+	deployment := appsv1.SchemeGroupVersion.WithKind("Deployment").GroupKind()
+	for name, c := range map[string]struct {
+		what  string
+		err   error
+		state string
+		event string
+	}{
+		"a quota": {
+			"create", forbidden("quota"),
+			"Ready=False Reconciling=True Failed", "Warning Failed",
+		},
+		"a Deployment that the API server takes for invalid": {
+			"create", apierrors.NewInvalid(deployment, "example-foo", nil),
+			"Ready=False Stalled=True Refused", "Warning Refused",
+		},
+		"an API server that is ill": {
+			"create", apierrors.NewInternalError(errors.New("ill")), "Ready=False Reconciling=True Failed", "Warning Failed",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(t *testing.T, w *world) {
+				w.api.refuses(refusing(c.what, c.err))
+				w.syncFails()
+				w.syncFails()
+				w.wantState(c.state)
+				w.wantEvents(c.event)
+				w.wantAsked("get foo", "create example-foo", "write status", "get foo", "create example-foo")
+				w.api.refuses(nil)
+				w.mustSync()
+				w.wantState("Ready=False Reconciling=True Progressing")
+				w.wantEvents("Normal Created", "Normal Synced")
+			}, example())
+		})
+	}
+}
+
+func TestARefusedScalingKeepsWhatIsKnownOfTheDeployment(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.mustSync()
+		w.makeAvailable("example-foo", 3)
+		w.rescale("example-foo", new(int32(3)))
+		w.api.refuses(refusing("scale", forbidden("no")))
+		w.syncFails()
+		w.wantState("Ready=False Reconciling=True Failed")
+		if n := w.foo().Status.AvailableReplicas; n != 3 {
+			t.Errorf("status.availableReplicas is %d, want 3", n)
+		}
+	}, example())
+}
+
+func TestAStatusThatCannotBeWrittenIsToldWhenItCan(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.api.refuses(refusing("status", apierrors.NewInternalError(errors.New("ill"))))
+		w.syncFails()
+		w.syncFails()
+		w.wantEvents()
+		w.api.refuses(nil)
+		w.syncFails()
+		w.wantEvents("Warning ErrResourceExists")
+	}, example(), foreign(example()))
+}
+
+func TestWhatIsLeftAlone(t *testing.T) {
+	now := metav1.Now()
+	going := example()
+	going.DeletionTimestamp, going.Finalizers = &now, []string{metav1.FinalizerDeleteDependents}
+	for name, test := range map[string]struct {
+		foo  *v1alpha1.Foo
+		does func(w *world)
+	}{
+		"a Foo that is being deleted gets no Deployment": {going, nil},
+		"a Foo that is gone leaves its Deployment to garbage collection": {example(), func(w *world) {
+			w.mustSync()
+			w.api.remove(w.foo())
+		}},
+		"a Foo that is gone gets no Deployment, though the cache does not know": {example(), func(w *world) {
+			w.api.fooEvents.hold()
+			w.api.remove(w.foo())
+			if requeue, err := w.sync(); !requeue || err != nil {
+				w.t.Errorf("requeue %t, error %v; want it looked at again", requeue, err)
+			}
+			w.wantDeployments("")
+			w.api.fooEvents.release()
+		}},
+		"a Foo whose namespace goes is not told of": {example(), func(w *world) {
+			w.api.refuses(func(what string) error {
+				if what != "create" {
+					return nil
+				}
+				err := forbidden("terminating")
+				err.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: corev1.NamespaceTerminatingCause}}
+				return err
+			})
+			w.mustSync()
+			w.wantAsked("get foo", "create example-foo")
+			w.api.remove(w.foo())
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(_ *testing.T, w *world) {
+				if test.does != nil {
+					test.does(w)
+				}
+				w.api.take()
+				w.events.take()
+				w.mustSync()
+				w.wantAsked()
+				w.wantEvents()
+			}, test.foo)
+		})
+	}
+}
+
+func TestANameThatNoDeploymentCanHaveStalls(t *testing.T) {
+	for _, name := range []string{"", "Example", "a b", "-a", "a..b", strings.Repeat("a", 254)} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(t *testing.T, w *world) {
+				// Only a spec that an API server stored without our rules says so; another spec brings an event.
+				w.mustSync()
+				w.wantState("Ready=False Stalled=True InvalidSpec")
+				w.wantAsked("write status")
+				w.wantEvents("Warning InvalidSpec")
+			}, declaring(name))
+		})
+	}
+}
+
+func TestNothingIsRememberedOfGoneFoos(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.api.deploymentEvents.hold()
+		w.api.fooEvents.hold()
+		w.mustSync()
+		w.api.fooEvents.release()
+		w.api.remove(w.foo())
+		w.mustSync()
+		if !w.c.expected.Met(exampleKey, "foo-1", "1") || !w.c.expectedDeployments.MetWithout(exampleKey, "1") {
+			t.Error("writes for a gone Foo are still waited for")
+		}
+		w.api.deploymentEvents.release()
+	}, example())
+}
+
+// TestThePlayedAPIServer holds the double itself to what the tests lean on.
+func TestThePlayedAPIServer(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		client := w.api.kube.AppsV1().Deployments(exampleKey.Namespace)
+		if _, err := client.Create(t.Context(), desired(example()), metav1.CreateOptions{}); !apierrors.IsAlreadyExists(err) {
+			t.Errorf("a second create: %v", err)
+		}
+		for patch, is := range map[string]func(error) bool{
+			`{"metadata":{"uid":"other","resourceVersion":"102"},"spec":{"replicas":2}}`: apierrors.IsConflict,
+			`{"metadata":{"uid":"foreign","resourceVersion":"1"},"spec":{"replicas":2}}`: apierrors.IsConflict,
+			`{"metadata":{"uid":"foreign"},"spec":{"paused":true}}`:                      apierrors.IsBadRequest,
+		} {
+			_, err := client.Patch(t.Context(), "example-foo", "application/merge-patch+json", []byte(patch),
+				metav1.PatchOptions{})
+			if !is(err) {
+				t.Errorf("patch %s: %v", patch, err)
+			}
+		}
+		err := client.Delete(t.Context(), "example-foo", metav1.DeleteOptions{})
+		if !apierrors.IsBadRequest(err) {
+			t.Errorf("a deletion without a UID: %v", err)
+		}
+		if got := w.c.deploymentIndexer.LastStoreSyncResourceVersion(); got != w.deployment("example-foo").ResourceVersion {
+			t.Errorf("the cache says that it is at %q", got)
+		}
+		w.makeAvailable("example-foo", 1)
+		synctest.Wait()
+		if got := w.c.deploymentIndexer.LastStoreSyncResourceVersion(); got != w.deployment("example-foo").ResourceVersion {
+			t.Errorf("after an event the cache says that it is at %q", got)
+		}
+	}, example(), foreign(example()))
+}
+
+func TestKeysOfADeployment(t *testing.T) {
+	other := declaring("shared")
+	other.Name, other.UID = "other", "foo-2"
+	elsewhere := declaring("shared")
+	elsewhere.Namespace, elsewhere.Name, elsewhere.UID = "other-team", "elsewhere", "foo-3"
+	otherKey := cache.MetaObjectToName(other)
+	owned := func(name string, owner metav1.OwnerReference) *metav1.ObjectMeta {
+		return &metav1.ObjectMeta{Namespace: "team", Name: name, OwnerReferences: []metav1.OwnerReference{owner}}
+	}
+	for name, c := range map[string]struct {
+		deployment metav1.Object
+		want       []cache.ObjectName
+	}{
+		"it concerns the Foo that controls it": {
+			owned("x", *metav1.NewControllerRef(example(), kind)), []cache.ObjectName{exampleKey},
+		},
+		"it concerns that of another version, too": {
+			owned("x", *metav1.NewControllerRef(example(), kind.GroupKind().WithVersion("v1"))),
+			[]cache.ObjectName{exampleKey},
+		},
+		"not a Foo of that name with another UID": {
+			owned("x", *metav1.NewControllerRef(&metav1.ObjectMeta{Name: "example-foo", UID: "gone"}, kind)), nil,
+		},
+		"not a Foo of another group": {
+			owned("x", *metav1.NewControllerRef(example(), appsv1.SchemeGroupVersion.WithKind("Foo"))), nil,
+		},
+		"not an owner of another kind": {
+			owned("x", *metav1.NewControllerRef(example(), v1alpha1.SchemeGroupVersion.WithKind("Bar"))), nil,
+		},
+		"not an owner whose version is none": {
+			owned("x", metav1.OwnerReference{APIVersion: "a/b/c", Kind: "Foo", Name: "example-foo", UID: "foo-1",
+				Controller: new(true)}), nil,
+		},
+		"a Foo that waits for its name": {
+			&metav1.ObjectMeta{Namespace: "team", Name: "shared"}, []cache.ObjectName{otherKey},
+		},
+		"both its owner and who waits for its name": {
+			owned("shared", *metav1.NewControllerRef(example(), kind)), []cache.ObjectName{exampleKey, otherKey},
+		},
+		"nobody": {&metav1.ObjectMeta{Namespace: "team", Name: "x"}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(t *testing.T, w *world) {
+				if diff := cmp.Diff(c.want, w.c.keysOf(c.deployment)); diff != "" {
+					t.Errorf("keys (-want +got):\n%s", diff)
+				}
+			}, example(), other, elsewhere)
+		})
+	}
+}
+
+func TestRunFollowsWhatHappens(t *testing.T) {
+	for name, test := range map[string]func(t *testing.T, w *world){
+		"at rest nothing is asked, resyncs included": func(_ *testing.T, w *world) {
+			w.api.take()
+			w.events.take()
+			settle(20 * resync)
+			w.wantAsked()
+			w.wantEvents()
+		},
+		"available replicas flow into the status": func(t *testing.T, w *world) {
+			w.respec(func(s *v1alpha1.FooSpec) { s.Replicas = new(int32(3)) })
+			for n := int32(2); n <= 3; n++ {
+				w.makeAvailable("example-foo", n)
+				settle(time.Millisecond)
+				if got := w.foo().Status.AvailableReplicas; got != n {
+					t.Errorf("status.availableReplicas is %d, want %d", got, n)
+				}
+				w.wantState(map[int32]string{
+					2: "Ready=False Reconciling=True Progressing", 3: "Ready=True Available",
+				}[n])
+			}
+		},
+		"scaled by hand, it comes back": func(_ *testing.T, w *world) {
+			w.rescale("example-foo", new(int32(9)))
+			settle(time.Millisecond)
+			w.wantDeployments("example-foo=1")
+		},
+		"deleted by hand, it comes back": func(_ *testing.T, w *world) {
+			w.api.remove(w.deployment("example-foo"))
+			settle(time.Millisecond)
+			w.wantDeployments("example-foo=1")
+		},
+		"a name is free as soon as who has it goes, however long it was waited for": func(_ *testing.T, w *world) {
+			theirs := foreign(declaring("taken"))
+			w.api.add(theirs)
+			w.respec(func(s *v1alpha1.FooSpec) { s.DeploymentName = "taken" })
+			settle(time.Hour)
+			w.wantDeployments("example-foo=1 taken=1")
+			w.api.remove(theirs)
+			settle(time.Millisecond)
+			w.wantDeployments("taken=1")
+		},
+		"a name is free as soon as it has the Foo for its owner": func(_ *testing.T, w *world) {
+			theirs := foreign(declaring("taken"))
+			w.api.add(theirs)
+			w.respec(func(s *v1alpha1.FooSpec) { s.DeploymentName = "taken" })
+			settle(time.Hour)
+			edit(w.api, w.deployment("taken"), func(d *appsv1.Deployment) {
+				d.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(w.foo(), kind)}
+			})
+			settle(time.Millisecond)
+			w.wantDeployments("taken=1")
+			w.wantState("Ready=False Reconciling=True Progressing")
+		},
+		"a Deployment that came and went between two lists is not waited for": func(_ *testing.T, w *world) {
+			w.api.deploymentEvents.hold()
+			w.respec(func(s *v1alpha1.FooSpec) { s.DeploymentName = "renamed" })
+			settle(time.Millisecond)
+			w.api.remove(w.deployment("renamed"))
+			w.api.deploymentEvents.drop()
+			w.api.add(foreign(declaring("other")))
+			w.api.deploymentEvents.release()
+			settle(2 * behindPause)
+			if w.deployment("renamed") == nil {
+				w.t.Error("it is not created again")
+			}
+		},
+		"a failure is tried again, and again": func(_ *testing.T, w *world) {
+			w.api.refuses(refusing("create", apierrors.NewInternalError(errors.New("ill"))))
+			w.api.remove(w.deployment("example-foo"))
+			settle(time.Hour)
+			w.wantDeployments("")
+			w.api.refuses(nil)
+			settle(2 * time.Minute)
+			w.wantDeployments("example-foo=1")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(t *testing.T, w *world) {
+				if !w.c.HasSynced() {
+					t.Error("the caches are not filled")
+				}
+				w.run()
+				w.makeAvailable("example-foo", 1)
+				synctest.Wait()
+				w.wantState("Ready=True Available")
+				test(t, w)
+			}, example())
+		})
+	}
+}

@@ -1,0 +1,152 @@
+// Package foo is the controller of Foos: it keeps, for each Foo object, one Deployment.
+package foo
+
+import (
+	"context"
+	"fmt"
+
+	appsv1 "k8s.io/api/apps/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	appsinformers "k8s.io/client-go/informers/apps/v1"
+	appsclient "k8s.io/client-go/kubernetes/typed/apps/v1"
+	appslisters "k8s.io/client-go/listers/apps/v1"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/record"
+
+	"cloudteam.ztgame.com/network-controller/internal/controller"
+	"cloudteam.ztgame.com/network-controller/pkg/apis/samplecontroller/v1alpha1"
+	fooclient "cloudteam.ztgame.com/network-controller/pkg/client/clientset/versioned/typed/samplecontroller/v1alpha1"
+	informers "cloudteam.ztgame.com/network-controller/pkg/client/informers/externalversions/samplecontroller/v1alpha1"
+	listers "cloudteam.ztgame.com/network-controller/pkg/client/listers/samplecontroller/v1alpha1"
+)
+
+// Name is the controller's name in --controllers, in logs and in metrics.
+const Name = "foo"
+
+// kind is the kind that is synced.
+var kind = v1alpha1.SchemeGroupVersion.WithKind("Foo")
+
+// Controller syncs Foos. Make it with NewController.
+type Controller struct {
+	client            fooclient.FoosGetter
+	deploymentClient  appsclient.DeploymentsGetter
+	lister            listers.FooLister
+	indexer           cache.Indexer
+	deploymentLister  appslisters.DeploymentLister
+	deploymentIndexer cache.Indexer
+	synced            []cache.InformerSynced
+	recorder          record.EventRecorder
+	loop              *controller.Loop
+
+	// expected is the last status written, and expectedDeployments the last Deployment that was created, scaled or found
+	// to exist, both by the Foo's key.
+	expected, expectedDeployments controller.Expectations
+}
+
+const (
+	// indexDeployment is the index of Foos by the namespace and name of the Deployment that they declare.
+	indexDeployment = "deployment"
+	// indexOwner is the index of Deployments by the UID of the Foo that controls them.
+	indexOwner = "owner"
+)
+
+// NewController makes a controller and registers its handlers and indexes with the informers, which must not run yet.
+// Nothing runs before Run.
+func NewController(
+	client fooclient.FoosGetter, deploymentClient appsclient.DeploymentsGetter,
+	foos informers.FooInformer, deployments appsinformers.DeploymentInformer, recorder record.EventRecorder,
+) (*Controller, error) {
+	informer, deploymentInformer := foos.Informer(), deployments.Informer()
+	c := &Controller{
+		client:            client,
+		deploymentClient:  deploymentClient,
+		lister:            foos.Lister(),
+		indexer:           informer.GetIndexer(),
+		deploymentLister:  deployments.Lister(),
+		deploymentIndexer: deploymentInformer.GetIndexer(),
+		recorder:          recorder,
+	}
+	c.loop = controller.NewLoop(Name, c.sync)
+
+	err := informer.AddIndexers(cache.Indexers{indexDeployment: func(obj any) ([]string, error) {
+		foo, ok := obj.(*v1alpha1.Foo)
+		if !ok {
+			return nil, fmt.Errorf("%T is no Foo", obj)
+		}
+		return []string{cache.NewObjectName(foo.Namespace, foo.Spec.DeploymentName).String()}, nil
+	}})
+	if err != nil {
+		return nil, fmt.Errorf("indexing foos by deployment: %w", err)
+	}
+	err = deploymentInformer.AddIndexers(cache.Indexers{indexOwner: func(obj any) ([]string, error) {
+		deployment, ok := obj.(*appsv1.Deployment)
+		if !ok {
+			return nil, fmt.Errorf("%T is no Deployment", obj)
+		}
+		if owner := metav1.GetControllerOfNoCopy(deployment); owner != nil && isFoo(owner) {
+			return []string{string(owner.UID)}, nil
+		}
+		return nil, nil
+	}})
+	if err != nil {
+		return nil, fmt.Errorf("indexing deployments by owner: %w", err)
+	}
+	registration, err := informer.AddEventHandler(c.loop.Handler())
+	if err != nil {
+		return nil, fmt.Errorf("watching foos: %w", err)
+	}
+	c.synced = append(c.synced, registration.HasSynced)
+	registration, err = deploymentInformer.AddEventHandler(c.loop.HandlerOf(c.keysOf))
+	if err != nil {
+		return nil, fmt.Errorf("watching deployments: %w", err)
+	}
+	c.synced = append(c.synced, registration.HasSynced)
+	return c, nil
+}
+
+// HasSynced reports whether the handlers have seen every object of the informers' first lists.
+func (c *Controller) HasSynced() bool {
+	for _, synced := range c.synced {
+		if !synced() {
+			return false
+		}
+	}
+	return true
+}
+
+// Run syncs keys until ctx is done, and returns when its workers have stopped. The informers have to be running.
+func (c *Controller) Run(ctx context.Context, workers int) error {
+	if !cache.WaitForNamedCacheSyncWithContext(ctx, c.synced...) {
+		return nil // ctx is done
+	}
+	return c.loop.Run(ctx, workers)
+}
+
+// keysOf names the Foos that a Deployment concerns: the one that controls it, and those that declare its name, who may
+// wait for it to go.
+func (c *Controller) keysOf(deployment metav1.Object) []cache.ObjectName {
+	var keys []cache.ObjectName
+	if owner := metav1.GetControllerOfNoCopy(deployment); owner != nil && isFoo(owner) {
+		foo, err := c.lister.Foos(deployment.GetNamespace()).Get(owner.Name)
+		if err == nil && foo.UID == owner.UID {
+			keys = append(keys, cache.MetaObjectToName(foo))
+		}
+	}
+	declaring, err := c.indexer.ByIndex(indexDeployment, cache.MetaObjectToName(deployment).String())
+	if err != nil {
+		return keys // the index is made in NewController
+	}
+	for _, obj := range declaring {
+		if foo, ok := obj.(*v1alpha1.Foo); ok {
+			keys = append(keys, cache.MetaObjectToName(foo))
+		}
+	}
+	return keys
+}
+
+// isFoo reports whether an owner is a Foo, of whatever version.
+func isFoo(owner *metav1.OwnerReference) bool {
+	version, err := schema.ParseGroupVersion(owner.APIVersion)
+	return err == nil && version.Group == kind.Group && owner.Kind == kind.Kind
+}
