@@ -1,11 +1,9 @@
 package neutron
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"math/rand/v2"
-	"net/http"
 	"slices"
 	"sync"
 	"time"
@@ -44,7 +42,7 @@ type Inventory struct {
 	flight *flight
 	// failed is why the last list failed; nil once one succeeds.
 	failed error
-
+	// availabilityAgain is when the address counts are asked for again after the cloud refused them.
 	availabilityAgain time.Time
 }
 
@@ -406,81 +404,6 @@ func sameRevisions(a, b *network.ObservedNetwork) bool {
 	return true
 }
 
-// keepCounts carries the address counts over to a newer view, until they are next counted.
-func keepCounts(from, to *network.ObservedNetwork) {
-	for at := range to.Subnets {
-		for _, s := range from.Subnets {
-			if s.ID == to.Subnets[at].ID {
-				to.Subnets[at].Total, to.Subnets[at].Used = s.Total, s.Used
-			}
-		}
-	}
-}
-
-// availabilityPause is how long the address counts are not asked for after the cloud refused them: a tenant does not
-// become an administrator every minute.
-const availabilityPause = time.Hour
-
-// countAddresses reads the address counts, where the credentials may, and returns the objects for which they moved.
-func (i *Inventory) countAddresses(ctx context.Context) ([]string, error) {
-	i.mu.RLock()
-	wait := len(i.networks) == 0 || time.Now().Before(i.availabilityAgain)
-	i.mu.RUnlock()
-	if wait {
-		return nil, nil
-	}
-	availabilities, err := i.cloud.listAvailabilities(ctx)
-	refusal, refused := errors.AsType[*Error](err)
-	switch {
-	case err == nil && len(availabilities) > 0:
-	case err == nil, refused && (refusal.Kind == Invalid || refusal.Status == http.StatusNotFound):
-		// A tenant is told that there are none; a Neutron without the extension says 404, a policy 403.
-		i.mu.Lock()
-		i.availabilityAgain = time.Now().Add(availabilityPause)
-		i.mu.Unlock()
-		return nil, nil
-	default:
-		return nil, err
-	}
-	type counts struct{ total, used *int64 }
-	bySubnet := map[string]counts{}
-	for _, a := range availabilities {
-		for _, s := range a.Subnets {
-			bySubnet[s.ID] = counts{count(s.Total), count(s.Used)}
-		}
-	}
-
-	i.mu.Lock()
-	var moved []string
-	for id, held := range i.networks {
-		// What Observed has handed out is not changed, so a network with new counts is a new value.
-		updated := *held
-		updated.Subnets = slices.Clone(held.Subnets)
-		differs := false
-		for at := range updated.Subnets {
-			s := &updated.Subnets[at]
-			c, known := bySubnet[s.ID]
-			if known && (!equalCount(s.Total, c.total) || !equalCount(s.Used, c.used)) {
-				s.Total, s.Used = c.total, c.used
-				differs = true
-			}
-		}
-		if differs {
-			i.networks[id] = &updated
-			moved = append(moved, objectOf(held))
-		}
-	}
-	i.mu.Unlock()
-	for _, object := range moved {
-		i.options.Moved(object)
-	}
-	return moved, nil
-}
-
-func equalCount(a, b *int64) bool {
-	return a == nil && b == nil || a != nil && b != nil && *a == *b
-}
-
 // ErrUnmarked says that a network which was ours no longer bears our marker.
 var ErrUnmarked = errors.New("it no longer bears this cluster's marker")
 
@@ -526,87 +449,6 @@ func (i *Inventory) Reread(ctx context.Context, networkID string) (bool, error) 
 	return true, nil
 }
 
-// Apply takes the steps of a change, in order, and returns those that were taken and the error that ended them early.
-// Each step's outcome is in the Inventory before the next is taken.
-//
-// Where the error is one of MaybeDone, the caller MUST NOT plan from an Observed of before it.
-func (i *Inventory) Apply(ctx context.Context, change network.Change) (done network.Change, err error) {
-	created := ""
-	moved := map[string]int{} // how far our own writes have moved networks' revisions since they were planned with
-	for _, step := range change {
-		switch step.Action {
-		case network.CreateSubnet:
-			if step.NetworkID == "" {
-				step.NetworkID = created
-			}
-		case network.UpdateNetwork, network.DeleteNetwork:
-			step.Revision += moved[step.ID]
-		}
-		id, err := i.take(ctx, step)
-		if err != nil {
-			return done, err
-		}
-		switch step.Action {
-		case network.CreateNetwork:
-			created = id
-			step.ID = id
-		case network.UpdateNetwork:
-			moved[step.ID]++
-		case network.CreateSubnet, network.UpdateSubnet, network.DeleteSubnet:
-			moved[step.NetworkID]++
-		}
-		done = append(done, step)
-	}
-	return done, nil
-}
-
-// take takes one step and returns the id of the network or subnet that it was about.
-func (i *Inventory) take(ctx context.Context, step network.Step) (string, error) {
-	if id := cmp.Or(step.NetworkID, step.ID); id != "" {
-		defer i.write(id)()
-	}
-	switch step.Action {
-	case network.CreateNetwork, network.UpdateNetwork:
-		n, err := i.cloud.writeNetwork(ctx, step)
-		if err != nil {
-			return "", err
-		}
-		i.change(n.ID, func(held *network.ObservedNetwork) *network.ObservedNetwork {
-			if held != nil {
-				n.Subnets = held.Subnets
-			}
-			if !i.owns(n.Description) {
-				return nil
-			}
-			return &n
-		})
-		return n.ID, nil
-
-	case network.CreateSubnet, network.UpdateSubnet:
-		s, err := i.cloud.writeSubnet(ctx, step)
-		if err != nil {
-			return "", err
-		}
-		i.changeSubnet(step.NetworkID, s.ID, &s)
-		return s.ID, nil
-
-	case network.DeleteSubnet:
-		if err := i.cloud.remove(ctx, step); err != nil {
-			return "", err
-		}
-		i.changeSubnet(step.NetworkID, step.ID, nil)
-		return step.ID, nil
-
-	case network.DeleteNetwork:
-		if err := i.cloud.remove(ctx, step); err != nil {
-			return "", err
-		}
-		i.removed(step.ID)
-		return step.ID, nil
-	}
-	return "", &Error{Kind: Invalid, Op: string(step.Action), Reason: "no such action"}
-}
-
 // change replaces what is held of a network, by a function of it (nil: not held), and marks it as changed here.
 func (i *Inventory) change(id string, to func(*network.ObservedNetwork) *network.ObservedNetwork) {
 	i.mu.Lock()
@@ -626,31 +468,4 @@ func (i *Inventory) changeLocked(id string, n *network.ObservedNetwork) {
 
 func (i *Inventory) removed(id string) {
 	i.change(id, func(*network.ObservedNetwork) *network.ObservedNetwork { return nil })
-}
-
-// changeSubnet puts a subnet into its network, or takes it out where s is nil. Neutron moves the network's revision by
-// one with every write to a subnet (measured; the contract suite holds it). Should it ever move it otherwise, the next
-// conditional write fails and reads again.
-func (i *Inventory) changeSubnet(networkID, id string, s *network.ObservedSubnet) {
-	i.change(networkID, func(held *network.ObservedNetwork) *network.ObservedNetwork {
-		if held == nil {
-			return nil
-		}
-		n := *held
-		n.Subnets = nil
-		for _, other := range held.Subnets {
-			if other.ID == id {
-				if s != nil && s.Total == nil {
-					s.Total, s.Used = other.Total, other.Used
-				}
-				continue
-			}
-			n.Subnets = append(n.Subnets, other)
-		}
-		if s != nil {
-			n.Subnets = append(n.Subnets, *s)
-		}
-		n.Revision++
-		return &n
-	})
 }
