@@ -55,6 +55,12 @@ test: assets ## Run every test that needs Go alone, with a real etcd and kube-ap
 	KUBEBUILDER_ASSETS="$$(bin/controlplane assets 2>/dev/null)" go test $(RACE) -timeout 20m ./...
 	go -C dev/controlplane test $(RACE) -timeout 20m ./...
 
+.PHONY: test-pods
+test-pods: assets ## Build the rest of a control plane (minutes, once), and run the tests that need Pods
+	@bin/controlplane assets --components=all >/dev/null
+	export KUBEBUILDER_ASSETS="$$(bin/controlplane assets --components=all 2>/dev/null)" CONTROLPLANE_TEST_FULL=1; \
+	go test $(RACE) -count=1 -timeout 20m -run Pods ./test/e2e/... && go -C dev/controlplane test -count=1 ./internal/cluster/...
+
 .PHONY: test-openstack
 test-openstack: assets ## Install and start a real Keystone and Neutron, and run the contract and end-to-end tests there
 	dev/openstack/openstack up
