@@ -1,12 +1,9 @@
 package e2e
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -17,14 +14,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/yaml"
-	"k8s.io/client-go/discovery"
-	"k8s.io/client-go/discovery/cached/memory"
-	"k8s.io/client-go/dynamic"
-	"k8s.io/client-go/rest"
-	"k8s.io/client-go/restmapper"
+	"sigs.k8s.io/yaml"
 
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
@@ -32,63 +23,20 @@ import (
 // patience is how long a test waits for something that a healthy system does in a second or two.
 const patience = time.Minute
 
-// applyAll applies every object of YAML files, given by patterns of filepath.Glob, as kubectl apply -f does.
-func applyAll(ctx context.Context, config *rest.Config, patterns ...string) error {
-	discoverer, err := discovery.NewDiscoveryClientForConfig(config)
+// install creates the one object that a YAML file of config holds. create is the client's method for objects of its kind.
+func install[T any](
+	ctx context.Context, file string, create func(context.Context, *T, metav1.CreateOptions) (*T, error),
+) error {
+	content, err := os.ReadFile(filepath.Join("..", "..", "config", file))
 	if err != nil {
 		return err
 	}
-	mapper := restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(discoverer))
-	client, err := dynamic.NewForConfig(config)
-	if err != nil {
-		return err
+	object := new(T)
+	if err := yaml.UnmarshalStrict(content, object); err != nil {
+		return fmt.Errorf("%s: %w", file, err)
 	}
-	var files []string
-	for _, pattern := range patterns {
-		found, err := filepath.Glob(pattern)
-		if err != nil || len(found) == 0 {
-			return fmt.Errorf("no file is %s", pattern)
-		}
-		files = append(files, found...)
-	}
-	// A namespace may stand in a later file than what goes into it.
-	var objects []*unstructured.Unstructured
-	for _, file := range files {
-		content, err := os.ReadFile(file)
-		if err != nil {
-			return err
-		}
-		decoder := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(content), 4096)
-		for {
-			object := &unstructured.Unstructured{}
-			if err := decoder.Decode(&object.Object); errors.Is(err, io.EOF) {
-				break
-			} else if err != nil {
-				return fmt.Errorf("%s: %w", file, err)
-			}
-			switch {
-			case object.GetKind() == "Kustomization" || len(object.Object) == 0:
-			case object.GetKind() == "Namespace":
-				objects = append([]*unstructured.Unstructured{object}, objects...)
-			default:
-				objects = append(objects, object)
-			}
-		}
-	}
-	for _, object := range objects {
-		kind := object.GroupVersionKind()
-		mapping, err := mapper.RESTMapping(kind.GroupKind(), kind.Version)
-		if err != nil {
-			return err
-		}
-		var resource dynamic.ResourceInterface = client.Resource(mapping.Resource)
-		if mapping.Scope.Name() == meta.RESTScopeNameNamespace {
-			resource = client.Resource(mapping.Resource).Namespace(object.GetNamespace())
-		}
-		_, err = resource.Apply(ctx, object.GetName(), object, metav1.ApplyOptions{FieldManager: "e2e", Force: true})
-		if err != nil {
-			return fmt.Errorf("applying %s %s: %w", kind.Kind, object.GetName(), err)
-		}
+	if _, err := create(ctx, object, metav1.CreateOptions{}); err != nil {
+		return fmt.Errorf("creating what %s holds: %w", file, err)
 	}
 	return nil
 }
@@ -105,7 +53,7 @@ func newNamespace(t *testing.T) string {
 	return namespace.Name
 }
 
-// apply creates a Network, and deletes it when the test ends.
+// apply creates a Network.
 func apply(t *testing.T, namespace, name string, spec cloudteamv1.NetworkSpec) *cloudteamv1.Network {
 	t.Helper()
 	object := &cloudteamv1.Network{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, Spec: spec}

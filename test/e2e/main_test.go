@@ -76,8 +76,14 @@ func setUp(run func() int) (code int, err error) {
 	config.QPS = -1
 	kube = kubernetes.NewForConfigOrDie(config)
 	networks = clientset.NewForConfigOrDie(config)
-	err = applyAll(context.Background(), config,
-		filepath.Join(root, "config", "manager", "namespace.yaml"), filepath.Join(root, "config", "rbac", "*.yaml"))
+	ctx, core, rbac := context.Background(), kube.CoreV1(), kube.RbacV1()
+	account := core.ServiceAccounts("network-controller")
+	err = errors.Join(
+		install(ctx, "manager/namespace.yaml", core.Namespaces().Create),
+		install(ctx, "rbac/service_account.yaml", account.Create),
+		install(ctx, "rbac/role.yaml", rbac.ClusterRoles().Create),
+		install(ctx, "rbac/role_binding.yaml", rbac.ClusterRoleBindings().Create),
+	)
 	if err != nil {
 		return 1, err
 	}
