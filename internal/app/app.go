@@ -48,6 +48,7 @@ func Run(ctx context.Context, o Options) error {
 	if err := o.Validate(); err != nil {
 		return err
 	}
+	registerMetrics()
 	logger := klog.FromContext(ctx)
 
 	config, err := kubeConfig(o)

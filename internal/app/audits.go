@@ -31,11 +31,11 @@ var (
 	})
 )
 
+// registerMetrics comes before the first value: what is set before is lost.
 var registerMetrics = sync.OnceFunc(func() { legacyregistry.MustRegister(calls, networks, lastAudit) })
 
 // countCall is neutron.Options.Called.
 func countCall(c neutron.Call) {
-	registerMetrics()
 	result := "ok"
 	if c.Err != nil {
 		result = neutron.KindOf(c.Err).String()
@@ -56,7 +56,6 @@ type auditLog struct {
 }
 
 func (a *auditLog) audited(audit neutron.Audit) {
-	registerMetrics()
 	a.mu.Lock()
 	recovered := a.failed && audit.Err == nil
 	again := a.failed && audit.Err != nil

@@ -17,6 +17,7 @@ import (
 
 func TestAuditLogTellsWhatChanged(t *testing.T) {
 	down := errors.New("down")
+	registerMetrics()
 	for name, c := range map[string]struct {
 		audits    []neutron.Audit
 		logs      int // at the verbosity of operators
