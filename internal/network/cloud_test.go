@@ -34,7 +34,7 @@ func (c *cloud) clone() *cloud {
 func (c *cloud) observe(owner Owner) Observed {
 	var observed Observed
 	for _, n := range c.networks {
-		if owned(n.Description, owner) {
+		if owner.Owns(n.Description) {
 			observed.Networks = append(observed.Networks, n)
 		}
 	}

@@ -100,7 +100,7 @@ func requireAsDeclared(t rapid.TB, spec Spec, c *cloud) {
 		})
 	}
 	for _, s := range n.Subnets {
-		if owned(s.Description, spec.Owner) {
+		if spec.Owner.Owns(s.Description) {
 			s.ID, s.Revision, s.Subnet = "", 0, s.Canonical()
 			ours = append(ours, s)
 		}
@@ -308,7 +308,7 @@ func TestPropertyDeletionLeavesNothingOfOurs(t *testing.T) {
 		if left := s.cloud.observe(testOwner); len(left.Networks) > 0 {
 			t.Fatalf("%d networks of ours are left", len(left.Networks))
 		}
-		isOurs := func(n ObservedNetwork) bool { return owned(n.Description, testOwner) }
+		isOurs := func(n ObservedNetwork) bool { return testOwner.Owns(n.Description) }
 		before.networks = slices.DeleteFunc(before.networks, isOurs)
 		if diff := cmp.Diff(before.networks, s.cloud.networks, addresses, cmpopts.EquateEmpty()); diff != "" {
 			t.Fatalf("what is not ours changed (-before +after):\n%s", diff)

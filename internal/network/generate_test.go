@@ -202,7 +202,7 @@ func (c *cloud) meddle(t *rapid.T, owner Owner) {
 			s := &n.Subnets[rapid.IntRange(0, len(n.Subnets)-1).Draw(t, "which")]
 			s.Revision++
 			s.Subnet = subnets(s.CIDR).Draw(t, "changed")
-			if owned(s.Description, owner) {
+			if owner.Owns(s.Description) {
 				s.Name, s.Description = userTexts().Draw(t, "name"), owner.Describe(userTexts().Draw(t, "text"))
 			}
 		},

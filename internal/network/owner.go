@@ -66,6 +66,12 @@ func ParseDescription(text string) (description string, owner Owner, ok bool) {
 	return description, Owner{Cluster: cluster, Object: object}, true
 }
 
+// Owns reports whether a resource's description ends with this owner's marker.
+func (o Owner) Owns(description string) bool {
+	_, of, ok := ParseDescription(description)
+	return ok && of == o
+}
+
 // isUID reports whether s can be a UID: not empty, and of characters that cannot be taken for the marker's own.
 func isUID(s string) bool {
 	if s == "" {

@@ -43,7 +43,7 @@ func Plan(spec Spec, observed Observed) (Change, error) {
 	}
 	// Subnets that are no longer declared go before new ones come, which may lie in their place.
 	for _, s := range keep.Subnets {
-		if owned(s.Description, spec.Owner) && !declares(spec, s) {
+		if spec.Owner.Owns(s.Description) && !declares(spec, s) {
 			change = append(change, deleteSubnet(keep.ID, s))
 		}
 	}
@@ -94,7 +94,7 @@ func PlanRelease(owner Owner, observed Observed) Change {
 	var change Change
 	for _, n := range observed.inOrder().Networks {
 		for _, s := range n.Subnets {
-			if owned(s.Description, owner) {
+			if owner.Owns(s.Description) {
 				description := withoutMarkers(s.Description)
 				change = append(change, Step{
 					Action: UpdateSubnet, ID: s.ID, Revision: s.Revision, NetworkID: n.ID,
@@ -106,7 +106,7 @@ func PlanRelease(owner Owner, observed Observed) Change {
 				})
 			}
 		}
-		if owned(n.Description, owner) {
+		if owner.Owns(n.Description) {
 			description := withoutMarkers(n.Description)
 			attributes := n.Attributes
 			attributes.Description = description
@@ -144,15 +144,10 @@ const NetworkResource = "network"
 
 func subnetResource(cidr netip.Prefix) string { return "subnet " + cidr.String() }
 
-func owned(description string, owner Owner) bool {
-	_, of, ok := ParseDescription(description)
-	return ok && of == owner
-}
-
 // marked refuses networks that do not bear the owner's marker, whoever gave them.
 func marked(owner Owner, observed Observed) error {
 	for _, n := range observed.Networks {
-		if !owned(n.Description, owner) {
+		if !owner.Owns(n.Description) {
 			return fmt.Errorf("network %s is not marked as %s's: it must not be planned with", n.ID, owner)
 		}
 	}
@@ -171,7 +166,7 @@ func declares(spec Spec, s ObservedSubnet) bool {
 // deletable refuses to delete a network that holds a subnet of somebody else's, which would go with it.
 func deletable(owner Owner, n ObservedNetwork) error {
 	for _, s := range n.Subnets {
-		if !owned(s.Description, owner) {
+		if !owner.Owns(s.Description) {
 			return &BlockedError{fmt.Sprintf("network %s holds subnet %s (%s), which does not bear the marker %s and "+
 				"would be deleted with it: delete that subnet, or end its description with the marker",
 				n.ID, s.ID, s.CIDR, owner)}
@@ -227,13 +222,13 @@ func planSubnet(spec Spec, n ObservedNetwork, declared Subnet) (step Step, neede
 	actual, exists := n.SubnetByCIDR(declared.CIDR)
 	if !exists {
 		for _, s := range n.Subnets {
-			if s.CIDR.Overlaps(declared.CIDR) && !owned(s.Description, spec.Owner) {
+			if s.CIDR.Overlaps(declared.CIDR) && !spec.Owner.Owns(s.Description) {
 				return Step{}, false, blockedBySubnet(spec.Owner, n, s, declared)
 			}
 		}
 		return createSubnet(spec, n.ID, declared), true, nil
 	}
-	if !owned(actual.Description, spec.Owner) {
+	if !spec.Owner.Owns(actual.Description) {
 		return Step{}, false, blockedBySubnet(spec.Owner, n, actual, declared)
 	}
 

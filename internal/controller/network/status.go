@@ -78,17 +78,22 @@ func (o outcome) succeeded() outcome {
 		o.state = controller.Ready(cloudteamv1.ReasonAvailable, "The network is as declared")
 		return o
 	}
-	texts := make([]string, 0, len(o.drift))
-	for _, d := range o.drift {
-		texts = append(texts, d.String())
-	}
-	message := "Changed in Neutron and left so (driftPolicy Report): " + strings.Join(texts, "; ")
+	message := "Changed in Neutron and left so (driftPolicy Report): " + listed(o.drift)
 	o.state = controller.Ready(cloudteamv1.ReasonDriftReported, message)
 	if !complete(o.spec, *o.observed) {
 		// Nothing is being done about it, and nobody can use the network.
 		o.state = controller.Stalled(cloudteamv1.ReasonDriftReported, message)
 	}
 	return o
+}
+
+// listed is differences as one line of a message.
+func listed(differences []network.Difference) string {
+	texts := make([]string, len(differences))
+	for i, d := range differences {
+		texts[i] = d.String()
+	}
+	return strings.Join(texts, "; ")
 }
 
 // complete reports whether the network and all its declared subnets exist.
@@ -192,7 +197,7 @@ func ownedSubnets(n network.ObservedNetwork, spec network.Spec) []network.Observ
 	}
 	var ours []network.ObservedSubnet
 	for _, s := range n.Subnets {
-		if _, owner, ok := network.ParseDescription(s.Description); ok && owner == spec.Owner {
+		if spec.Owner.Owns(s.Description) {
 			ours = append(ours, s)
 		}
 	}

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -168,11 +167,7 @@ func sameDifferences(a, b network.Step) bool {
 type notApplied struct{ change network.Change }
 
 func (e *notApplied) Error() string {
-	texts := make([]string, 0, len(e.change))
-	for _, d := range e.change.Differences() {
-		texts = append(texts, d.String())
-	}
-	return "Neutron accepted the change and does not show it: " + strings.Join(texts, "; ")
+	return "Neutron accepted the change and does not show it: " + listed(e.change.Differences())
 }
 
 // identify finds out which cloud this is and holds it against the one that the object is pinned to. It returns false,

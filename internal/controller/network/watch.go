@@ -116,18 +116,16 @@ func (c *Controller) Moved(uid string) {
 	if err != nil {
 		return // the index is made in NewController
 	}
-	for _, obj := range objects {
-		if object, err := meta.Accessor(obj); err == nil {
-			c.loop.Enqueue(cache.NewObjectName(object.GetNamespace(), object.GetName()))
-		}
-	}
+	c.enqueue(objects)
 }
 
 // EnqueueAll puts every object on the queue: something changed that concerns all of them.
-func (c *Controller) EnqueueAll() {
-	for _, obj := range c.indexer.List() {
+func (c *Controller) EnqueueAll() { c.enqueue(c.indexer.List()) }
+
+func (c *Controller) enqueue(objects []any) {
+	for _, obj := range objects {
 		if object, err := meta.Accessor(obj); err == nil {
-			c.loop.Enqueue(cache.NewObjectName(object.GetNamespace(), object.GetName()))
+			c.loop.Enqueue(cache.MetaObjectToName(object))
 		}
 	}
 }
