@@ -40,6 +40,9 @@ const (
 	CreateSubnet  Action = "create subnet"
 	UpdateSubnet  Action = "update subnet"
 	DeleteSubnet  Action = "delete subnet"
+	CreatePort    Action = "create port"
+	UpdatePort    Action = "update port"
+	DeletePort    Action = "delete port"
 )
 
 // Step is one request to Neutron.
@@ -48,7 +51,7 @@ type Step struct {
 	// ID and Revision name the resource to change or delete, as it was when the step was planned; empty for a create.
 	ID       string
 	Revision int
-	// NetworkID is the network of a subnet. It is empty where a step before this one creates that network.
+	// NetworkID is the network of a subnet or port. It is empty where a step before this one creates that network.
 	NetworkID string
 	// Attributes are a network's. An update sends those that Differences names.
 	Attributes Attributes
@@ -56,6 +59,8 @@ type Step struct {
 	SubnetName        string
 	SubnetDescription string
 	Subnet            Subnet
+	// Port is a port's settings. An update sends those that Differences names.
+	Port PortAttributes
 	// Differences are what the step settles.
 	Differences []Difference
 	// Reason says why the step is taken.
@@ -83,10 +88,12 @@ func (s Step) String() string {
 		fmt.Fprintf(&b, " %s", s.Subnet.CIDR)
 	case UpdateSubnet, DeleteSubnet:
 		fmt.Fprintf(&b, " %s (%s)", s.ID, s.Subnet.CIDR)
-	case UpdateNetwork, DeleteNetwork:
+	case CreatePort:
+		fmt.Fprintf(&b, " %q on network %s", s.Port.Name, s.NetworkID)
+	case UpdateNetwork, DeleteNetwork, UpdatePort, DeletePort:
 		fmt.Fprintf(&b, " %s", s.ID)
 	}
-	if s.Action == UpdateNetwork || s.Action == UpdateSubnet {
+	if s.Action == UpdateNetwork || s.Action == UpdateSubnet || s.Action == UpdatePort {
 		for i, d := range s.Differences {
 			sep := ", "
 			if i == 0 {
@@ -101,7 +108,7 @@ func (s Step) String() string {
 
 // Difference is one field in which what is differs from what is declared.
 type Difference struct {
-	// Resource is "network", or "subnet" and its CIDR.
+	// Resource is "network", "port", or "subnet" and its CIDR.
 	Resource string
 	// Field is one of the Field constants.
 	Field string

@@ -27,7 +27,7 @@ var cloudEpoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 var errMoved = errors.New("RevisionNumberConstraintFailed")
 
 func (c *cloud) clone() *cloud {
-	return &cloud{networks: cloneObserved(Observed{c.networks}).Networks, serial: c.serial}
+	return &cloud{networks: cloneObserved(Observed{Networks: c.networks}).Networks, serial: c.serial}
 }
 
 // observe gives what bears the owner's marker, in a copy that shares nothing with the cloud.

@@ -189,7 +189,7 @@ func TestPropertyNothingOfOthersIsTouched(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := scenes().Draw(t, "scene")
 		// The whole project, which no plan should be given: what is not ours must not be named all the same.
-		everything := cloneObserved(Observed{s.cloud.networks})
+		everything := cloneObserved(Observed{Networks: s.cloud.networks})
 		plans := s.plans()
 		plans["Plan of everything"] = func() (Change, error) { return Plan(s.spec, everything) }
 		plans["PlanDelete of everything"] = func() (Change, error) { return PlanDelete(testOwner, everything) }

@@ -1,6 +1,7 @@
 package network
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 )
@@ -70,6 +71,17 @@ func ParseDescription(text string) (description string, owner Owner, ok bool) {
 func (o Owner) Owns(description string) bool {
 	_, of, ok := ParseDescription(description)
 	return ok && of == o
+}
+
+// validate refuses an owner whose marker could not be read back: what bears it would be created again and again.
+func (o Owner) validate() error {
+	if o.Cluster == "" || o.Object == "" {
+		return errors.New("the owner is not known yet")
+	}
+	if !isUID(o.Cluster) || !isUID(o.Object) {
+		return fmt.Errorf("the owner %q is no pair of UIDs, of letters, digits and hyphens", o)
+	}
+	return nil
 }
 
 // isUID reports whether s can be a UID: not empty, and of characters that cannot be taken for the marker's own.

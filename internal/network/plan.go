@@ -68,19 +68,23 @@ func Plan(spec Spec, observed Observed) (Change, error) {
 	return change, nil
 }
 
-// PlanDelete gives the steps that remove everything of the owner's. A network's subnets go with it in Neutron, so a
+// PlanDelete gives the steps that remove everything of the owner's, ports before networks. A network's subnets go with it in Neutron, so a
 // subnet that is not ours blocks the deletion (*BlockedError). A network that is not ours is an error.
 func PlanDelete(owner Owner, observed Observed) (Change, error) {
 	observed = observed.inOrder()
 	if err := marked(owner, observed); err != nil {
 		return nil, err
 	}
+	const reason = "its object is being deleted"
 	var change Change
+	for _, p := range observed.Ports {
+		change = append(change, deletePort(p, reason))
+	}
 	for _, n := range observed.Networks {
 		if err := deletable(owner, n); err != nil {
 			return nil, err
 		}
-		change = append(change, deleteNetwork(n, "its object is being deleted"))
+		change = append(change, deleteNetwork(n, reason))
 	}
 	return change, nil
 }
@@ -92,34 +96,46 @@ func PlanDelete(owner Owner, observed Observed) (Change, error) {
 func PlanRelease(owner Owner, observed Observed) Change {
 	const reason = "its object is being deleted with deletionPolicy Retain"
 	var change Change
-	for _, n := range observed.inOrder().Networks {
+	observed = observed.inOrder()
+	for _, p := range observed.Ports {
+		if owner.Owns(p.Description) {
+			attributes := p.PortAttributes
+			attributes.Description = withoutMarkers(p.Description)
+			change = append(change, Step{
+				Action: UpdatePort, ID: p.ID, Revision: p.Revision, NetworkID: p.NetworkID, Port: attributes, Reason: reason,
+				Differences: []Difference{unmark(PortResource, p.Description)},
+			})
+		}
+	}
+	for _, n := range observed.Networks {
 		for _, s := range n.Subnets {
 			if owner.Owns(s.Description) {
 				description := withoutMarkers(s.Description)
 				change = append(change, Step{
 					Action: UpdateSubnet, ID: s.ID, Revision: s.Revision, NetworkID: n.ID,
 					SubnetName: s.Name, SubnetDescription: description, Subnet: s.Subnet, Reason: reason,
-					Differences: []Difference{{
-						Resource: subnetResource(s.CIDR), Field: FieldDescription,
-						Declared: strconv.Quote(description), Actual: strconv.Quote(s.Description),
-					}},
+					Differences: []Difference{unmark(subnetResource(s.CIDR), s.Description)},
 				})
 			}
 		}
 		if owner.Owns(n.Description) {
-			description := withoutMarkers(n.Description)
 			attributes := n.Attributes
-			attributes.Description = description
+			attributes.Description = withoutMarkers(n.Description)
 			change = append(change, Step{
 				Action: UpdateNetwork, ID: n.ID, Revision: n.Revision, Attributes: attributes, Reason: reason,
-				Differences: []Difference{{
-					Resource: NetworkResource, Field: FieldDescription,
-					Declared: strconv.Quote(description), Actual: strconv.Quote(n.Description),
-				}},
+				Differences: []Difference{unmark(NetworkResource, n.Description)},
 			})
 		}
 	}
 	return change
+}
+
+// unmark is the difference that is settled when a description loses its markers.
+func unmark(resource, description string) Difference {
+	return Difference{
+		Resource: resource, Field: FieldDescription,
+		Declared: strconv.Quote(withoutMarkers(description)), Actual: strconv.Quote(description),
+	}
 }
 
 // withoutMarkers is the description without any marker at its end.
@@ -144,11 +160,16 @@ const NetworkResource = "network"
 
 func subnetResource(cidr netip.Prefix) string { return "subnet " + cidr.String() }
 
-// marked refuses networks that do not bear the owner's marker, whoever gave them.
+// marked refuses what does not bear the owner's marker, whoever gave it.
 func marked(owner Owner, observed Observed) error {
 	for _, n := range observed.Networks {
 		if !owner.Owns(n.Description) {
 			return fmt.Errorf("network %s is not marked as %s's: it must not be planned with", n.ID, owner)
+		}
+	}
+	for _, p := range observed.Ports {
+		if !owner.Owns(p.Description) {
+			return fmt.Errorf("port %s is not marked as %s's: it must not be planned with", p.ID, owner)
 		}
 	}
 	return nil

@@ -22,7 +22,7 @@ func asDeclared() ObservedNetwork {
 }
 
 func observedWith(change func(*ObservedNetwork)) Observed {
-	o := cloneObserved(Observed{[]ObservedNetwork{asDeclared()}})
+	o := cloneObserved(Observed{Networks: []ObservedNetwork{asDeclared()}})
 	change(&o.Networks[0])
 	return o
 }
@@ -34,7 +34,7 @@ func foreignSubnet(cidr string) ObservedSubnet {
 
 // duplicate is a second network of ours.
 func duplicate(id string, created time.Time) ObservedNetwork {
-	n := cloneObserved(Observed{[]ObservedNetwork{asDeclared()}}).Networks[0]
+	n := cloneObserved(Observed{Networks: []ObservedNetwork{asDeclared()}}).Networks[0]
 	n.ID, n.Revision, n.Created, n.Subnets = id, 1, created, nil
 	return n
 }
@@ -184,17 +184,17 @@ func TestPlan(t *testing.T) {
 
 		"of two networks the older stays": {
 			declaredSpec(),
-			Observed{[]ObservedNetwork{duplicate("net-0", later), asDeclared()}},
+			Observed{Networks: []ObservedNetwork{duplicate("net-0", later), asDeclared()}},
 			[]string{"delete network net-0 (it is a duplicate of the older network net-1)"},
 		},
 		"of two networks of one age the lower id stays": {
 			declaredSpec(),
-			Observed{[]ObservedNetwork{duplicate("net-2", cloudEpoch.In(time.FixedZone("east", 3600))), asDeclared()}},
+			Observed{Networks: []ObservedNetwork{duplicate("net-2", cloudEpoch.In(time.FixedZone("east", 3600))), asDeclared()}},
 			[]string{"delete network net-2 (it is a duplicate of the older network net-1)"},
 		},
 		"of three networks one stays, and is put right before the duplicates go": {
 			declaredSpec(),
-			Observed{[]ObservedNetwork{
+			Observed{Networks: []ObservedNetwork{
 				duplicate("net-3", later), duplicate("net-2", later),
 				observedWith(func(n *ObservedNetwork) { n.MTU = 1500 }).Networks[0],
 			}},
@@ -225,7 +225,7 @@ func TestPlanCarriesWhatARequestNeeds(t *testing.T) {
 		s.Name = "new"
 		s.Subnets = append(s.Subnets, Subnet{CIDR: prefix("fd00::/64"), Pools: ranges("fd00::8-fd00::9", "fd00::2-fd00::7")})
 	})
-	got, err := Plan(spec, Observed{[]ObservedNetwork{asDeclared()}})
+	got, err := Plan(spec, Observed{Networks: []ObservedNetwork{asDeclared()}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -282,7 +282,7 @@ func TestPlanRefuses(t *testing.T) {
 			true, "sub-1",
 		},
 		"a foreign subnet in a duplicate, which would be deleted with it": {
-			declaredSpec(), Observed{[]ObservedNetwork{asDeclared(), younger}}, true, "sub-foreign",
+			declaredSpec(), Observed{Networks: []ObservedNetwork{asDeclared(), younger}}, true, "sub-foreign",
 		},
 		"a network without a marker": {
 			declaredSpec(), observedWith(func(n *ObservedNetwork) { n.Description = "db" }), false, "net-1 is not marked",
@@ -320,10 +320,10 @@ func TestPlanDelete(t *testing.T) {
 	}{
 		"nothing takes nothing": {observed: Observed{}},
 		"a network takes its steps": {
-			observed: Observed{[]ObservedNetwork{asDeclared()}}, want: []string{"delete network net-1" + deleted},
+			observed: Observed{Networks: []ObservedNetwork{asDeclared()}}, want: []string{"delete network net-1" + deleted},
 		},
 		"duplicates go too": {
-			observed: Observed{[]ObservedNetwork{duplicate("net-9", cloudEpoch.Add(time.Hour)), asDeclared()}},
+			observed: Observed{Networks: []ObservedNetwork{duplicate("net-9", cloudEpoch.Add(time.Hour)), asDeclared()}},
 			want:     []string{"delete network net-1" + deleted, "delete network net-9" + deleted},
 		},
 		"a foreign subnet blocks it": {
@@ -331,7 +331,7 @@ func TestPlanDelete(t *testing.T) {
 			blocked:  true, err: "sub-foreign",
 		},
 		"a foreign subnet in one of two networks blocks both": {
-			observed: Observed{[]ObservedNetwork{
+			observed: Observed{Networks: []ObservedNetwork{
 				duplicate("net-0", cloudEpoch),
 				observedWith(func(n *ObservedNetwork) { n.Subnets[0].Description = "" }).Networks[0],
 			}},
@@ -368,7 +368,7 @@ func TestPlanRelease(t *testing.T) {
 	}{
 		"nothing takes nothing": {},
 		"the network comes last": {
-			observed: Observed{[]ObservedNetwork{asDeclared()}},
+			observed: Observed{Networks: []ObservedNetwork{asDeclared()}},
 			want: []string{
 				`update subnet sub-1 (10.0.0.0/24): description "` + testOwner.Marker() + `" → ""` + released,
 				`update network net-1: description "db ` + testOwner.Marker() + `" → "db"` + released,

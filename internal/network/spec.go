@@ -72,11 +72,8 @@ type Attributes struct {
 // Validate reports, as FieldErrors joined by errors.Join, what could not be applied.
 func (s Spec) Validate() error {
 	var errs []error
-	if s.Owner.Cluster == "" || s.Owner.Object == "" {
-		errs = append(errs, errors.New("the owner is not known yet"))
-	} else if !isUID(s.Owner.Cluster) || !isUID(s.Owner.Object) {
-		// A network that bears a marker which cannot be read back would be created again and again.
-		errs = append(errs, fmt.Errorf("the owner %q is no pair of UIDs, of letters, digits and hyphens", s.Owner))
+	if err := s.Owner.validate(); err != nil {
+		errs = append(errs, err)
 	}
 	if length := utf8.RuneCountInString(s.Owner.Describe(s.Description)); length > MaxDescription {
 		errs = append(errs, &FieldError{FieldDescription, fmt.Sprintf(
@@ -121,8 +118,43 @@ func (s Spec) Validate() error {
 
 // Observed is everything in Neutron that bears one owner's marker. The zero value means nothing.
 type Observed struct {
-	// Networks is normally one; more are duplicates, which Plan removes.
+	// Networks is normally one, of a Network's; more are duplicates, which Plan removes.
 	Networks []ObservedNetwork
+	// Ports is normally one, of a NetworkPort's; more are duplicates, which PlanPort removes.
+	Ports []ObservedPort
+}
+
+// Empty reports whether nothing bears the marker.
+func (o Observed) Empty() bool { return len(o.Networks)+len(o.Ports) == 0 }
+
+// Resource names a resource in Neutron that is listed by itself. The zero value names none.
+type Resource struct {
+	Kind Kind
+	ID   string
+}
+
+// Kind is a kind of resource in Neutron, as a person writes it.
+type Kind string
+
+// The kinds of resources that are listed by themselves. Subnets belong to their networks.
+const (
+	KindNetwork Kind = "network"
+	KindPort    Kind = "port"
+)
+
+// String is the resource for a person.
+func (r Resource) String() string { return string(r.Kind) + " " + r.ID }
+
+// Resources names everything that is observed.
+func (o Observed) Resources() []Resource {
+	var all []Resource
+	for _, n := range o.Networks {
+		all = append(all, Resource{KindNetwork, n.ID})
+	}
+	for _, p := range o.Ports {
+		all = append(all, Resource{KindPort, p.ID})
+	}
+	return all
 }
 
 // Network gives the network that stands for the object: the oldest, and of equals the one with the lowest id, so that
@@ -139,7 +171,7 @@ func compareNetworks(a, b ObservedNetwork) int {
 	return cmp.Or(a.Created.Compare(b.Created), cmp.Compare(a.ID, b.ID))
 }
 
-// inOrder is a copy in which networks and subnets stand in an order of their own, not in that of Neutron's answer, so
+// inOrder is a copy in which networks, subnets and ports stand in an order of their own, not in that of Neutron's answer, so
 // that the same state gives the same steps and the same error each time.
 func (o Observed) inOrder() Observed {
 	networks := slices.SortedFunc(slices.Values(o.Networks), compareNetworks)
@@ -148,7 +180,7 @@ func (o Observed) inOrder() Observed {
 			return cmp.Or(comparePrefixes(a.CIDR, b.CIDR), cmp.Compare(a.ID, b.ID))
 		})
 	}
-	return Observed{Networks: networks}
+	return Observed{Networks: networks, Ports: slices.SortedFunc(slices.Values(o.Ports), comparePorts)}
 }
 
 // ObservedNetwork is a network as Neutron has it.

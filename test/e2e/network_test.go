@@ -283,9 +283,12 @@ func testLife(t *testing.T, c *cloud, namespace, name string) {
 		"allocation_pools": []any{map[string]any{"start": "192.168.0.2", "end": "192.168.255.254"}},
 	})
 	wantStatus := cloudteamv1.NetworkStatus{
-		ObservedGeneration: 1, AppliedGeneration: 1, NetworkID: network.id(), MTU: int32(network["mtu"].(float64)),
+		ResourceStatus: cloudteamv1.ResourceStatus{
+			ObservedGeneration: 1, AppliedGeneration: 1,
+			Cloud: &cloudteamv1.CloudStatus{Endpoint: c.client.Endpoint, Region: "RegionOne", ProjectID: c.project},
+		},
+		NetworkID: network.id(), MTU: int32(network["mtu"].(float64)),
 		Subnets: []cloudteamv1.SubnetStatus{{ID: subnet.id(), CIDR: "192.168.0.0/16", Gateway: "192.168.0.1"}},
-		Cloud:   &cloudteamv1.CloudStatus{Endpoint: c.client.Endpoint, Region: "RegionOne", ProjectID: c.project},
 	}
 	got := ready.Status.DeepCopy()
 	got.Conditions = nil

@@ -116,10 +116,12 @@ func TestStatusOf(t *testing.T) {
 	}}
 	pinnedHere := &cloudteamv1.CloudStatus{Endpoint: here.Endpoint, Region: here.Region, ProjectID: here.ProjectID}
 	known := cloudteamv1.NetworkStatus{
-		ObservedGeneration: 3, AppliedGeneration: 3, NetworkID: "net-1", MTU: 1450,
+		ResourceStatus: cloudteamv1.ResourceStatus{
+			ObservedGeneration: 3, AppliedGeneration: 3, Cloud: pinnedHere,
+			Drift: []cloudteamv1.Drift{{Resource: "network", Field: "name"}},
+		},
+		NetworkID: "net-1", MTU: 1450,
 		Subnets: []cloudteamv1.SubnetStatus{{ID: "sub-1", CIDR: "192.168.0.0/16", Gateway: "192.168.0.1"}},
-		Cloud:   pinnedHere,
-		Drift:   []cloudteamv1.Drift{{Resource: "network", Field: "name"}},
 	}
 	marked := network.Attributes{Description: ownerOfExample.Marker(), MTU: 9000}
 	ready := controller.Ready("Available", "ok")
@@ -138,12 +140,14 @@ func TestStatusOf(t *testing.T) {
 		},
 		"a network that is gone leaves its cloud": {
 			known, outcome{state: ready, spec: spec, identity: &here, observed: &network.Observed{}},
-			cloudteamv1.NetworkStatus{ObservedGeneration: 4, AppliedGeneration: 3, Cloud: pinnedHere},
+			cloudteamv1.NetworkStatus{ResourceStatus: cloudteamv1.ResourceStatus{
+				ObservedGeneration: 4, AppliedGeneration: 3, Cloud: pinnedHere,
+			}},
 		},
 		"nothing was created and nothing is pinned": {
 			cloudteamv1.NetworkStatus{}, outcome{state: ready, spec: spec, identity: &here,
 				observed: &network.Observed{}},
-			cloudteamv1.NetworkStatus{ObservedGeneration: 4},
+			cloudteamv1.NetworkStatus{ResourceStatus: cloudteamv1.ResourceStatus{ObservedGeneration: 4}},
 		},
 		"the declared subnets come first and in order, and foreign ones not at all": {
 			cloudteamv1.NetworkStatus{},
@@ -158,7 +162,10 @@ func TestStatusOf(t *testing.T) {
 				}}},
 			}},
 			cloudteamv1.NetworkStatus{
-				ObservedGeneration: 4, AppliedGeneration: 4, NetworkID: "net-2", MTU: 9000, Cloud: pinnedHere,
+				ResourceStatus: cloudteamv1.ResourceStatus{
+					ObservedGeneration: 4, AppliedGeneration: 4, Cloud: pinnedHere,
+				},
+				NetworkID: "net-2", MTU: 9000,
 				Subnets: []cloudteamv1.SubnetStatus{
 					{ID: "first", CIDR: "192.168.0.0/16", Gateway: "192.168.0.1"},
 					{ID: "second", CIDR: "10.0.0.0/8", Gateway: "10.0.0.1"},

@@ -709,13 +709,16 @@ func TestANetworkIsCreatedBehindItsFinalizerAndThenLeftAlone(t *testing.T) {
 		}
 		n := w.cloud.has()[0]
 		want := cloudteamv1.NetworkStatus{
-			ObservedGeneration: 1, AppliedGeneration: 1, NetworkID: n.ID, MTU: 1450,
-			Cloud: &cloudteamv1.CloudStatus{Endpoint: here.Endpoint, Region: here.Region, ProjectID: here.ProjectID},
+			ResourceStatus: cloudteamv1.ResourceStatus{
+				ObservedGeneration: 1, AppliedGeneration: 1,
+				Cloud: &cloudteamv1.CloudStatus{Endpoint: here.Endpoint, Region: here.Region, ProjectID: here.ProjectID},
+			},
+			NetworkID: n.ID, MTU: 1450,
 			Subnets: []cloudteamv1.SubnetStatus{
 				{ID: n.Subnets[0].ID, CIDR: "192.168.0.0/16", Gateway: "192.168.0.1"},
 			},
 		}
-		ignore := cmpopts.IgnoreFields(cloudteamv1.NetworkStatus{}, "Conditions")
+		ignore := cmpopts.IgnoreFields(cloudteamv1.ResourceStatus{}, "Conditions")
 		if diff := cmp.Diff(want, w.status(), ignore); diff != "" {
 			t.Errorf("status (-want +got):\n%s", diff)
 		}

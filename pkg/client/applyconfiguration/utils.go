@@ -30,10 +30,22 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &cloudteamv1.HostRouteApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("Network"):
 		return &cloudteamv1.NetworkApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("NetworkPort"):
+		return &cloudteamv1.NetworkPortApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("NetworkPortSpec"):
+		return &cloudteamv1.NetworkPortSpecApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("NetworkPortStatus"):
+		return &cloudteamv1.NetworkPortStatusApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("NetworkSpec"):
 		return &cloudteamv1.NetworkSpecApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("NetworkStatus"):
 		return &cloudteamv1.NetworkStatusApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("PortAddress"):
+		return &cloudteamv1.PortAddressApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("PortBinding"):
+		return &cloudteamv1.PortBindingApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("ResourceStatus"):
+		return &cloudteamv1.ResourceStatusApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("SubnetSpec"):
 		return &cloudteamv1.SubnetSpecApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("SubnetStatus"):

@@ -1,4 +1,4 @@
-// Package v1 is version v1 of the cloudteam.ztgame.com API group: the Network kind.
+// Package v1 is version v1 of the cloudteam.ztgame.com API group: the kinds Network and NetworkPort.
 //
 // A field that is added here must be optional, with a default that leaves existing objects as they are.
 //

@@ -1,8 +1,8 @@
 package v1
 
-// Reasons of a Network's conditions. The message beside one says what happened and what to do.
+// Reasons of the conditions of Networks and NetworkPorts, and of ConditionNetworksReady. The message beside one says what happened and what to do.
 const (
-	// ReasonAvailable: the network is as declared.
+	// ReasonAvailable: what is in Neutron is as declared.
 	ReasonAvailable = "Available"
 	// ReasonDriftReported: somebody changed the network in Neutron, and driftPolicy Report leaves it. Ready stays True
 	// while the network and its declared subnets exist.
@@ -31,13 +31,37 @@ const (
 	ReasonMarkerRemoved = "MarkerRemoved"
 	// ReasonNotApplied: Neutron accepted a change and does not show it.
 	ReasonNotApplied = "NotApplied"
+	// ReasonWaitingForNetwork: the Network that a port is on does not exist, or is not Ready.
+	ReasonWaitingForNetwork = "WaitingForNetwork"
+	// ReasonNotAllowed: the Network is of another namespace and does not allow this one.
+	ReasonNotAllowed = "NotAllowed"
+	// ReasonNoAddresses: the network has no free address left. It is tried again.
+	ReasonNoAddresses = "NoAddresses"
+	// ReasonAddressTaken: an address or MAC that is asked for is another port's. It is tried again.
+	ReasonAddressTaken = "AddressTaken"
 	// ReasonFailed: something else went wrong; the message says what. It is tried again.
 	ReasonFailed = "Failed"
 )
 
-// Reasons of a Network's Events. A failure's Event has the condition's reason.
+// Reasons of ConditionNetworksReady, on Pods and Deployments, beside those above.
 const (
-	// EventCreated: the network was created in Neutron.
+	// ReasonInvalidNetworks: the annotation that declares networks cannot be read, or asks for what cannot be.
+	ReasonInvalidNetworks = "InvalidNetworks"
+	// ReasonNetworkNotFound: there is neither a Network nor a NetworkAttachmentDefinition of a declared name.
+	ReasonNetworkNotFound = "NetworkNotFound"
+	// ReasonWaitingForPorts: ports are being made.
+	ReasonWaitingForPorts = "WaitingForPorts"
+	// ReasonPortsFailing: some ports cannot be made; the message names the first and says why.
+	ReasonPortsFailing = "PortsFailing"
+	// ReasonNotGated: the Pod was scheduled before its ports were there, so that its containers may lack them.
+	ReasonNotGated = "NotGated"
+	// ReasonAllocated: all ports are there.
+	ReasonAllocated = "Allocated"
+)
+
+// Reasons of the Events of Networks and NetworkPorts, and on Pods and Deployments. A failure's Event has the condition's reason.
+const (
+	// EventCreated: the network or port was created in Neutron.
 	EventCreated = "Created"
 	// EventUpdated: a change of the spec was carried to Neutron.
 	EventUpdated = "Updated"
@@ -45,7 +69,7 @@ const (
 	EventDriftCorrected = "DriftCorrected"
 	// EventDriftDetected: a change that somebody made in Neutron was found and left.
 	EventDriftDetected = "DriftDetected"
-	// EventDeleted: the network was deleted in Neutron.
+	// EventDeleted: the network or port was deleted in Neutron.
 	EventDeleted = "Deleted"
 	// EventRetained: the network was left in Neutron, without the marker.
 	EventRetained = "Retained"

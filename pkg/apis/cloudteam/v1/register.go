@@ -29,7 +29,7 @@ func Resource(resource string) schema.GroupResource {
 }
 
 func addKnownTypes(scheme *runtime.Scheme) error {
-	scheme.AddKnownTypes(SchemeGroupVersion, &Network{}, &NetworkList{})
+	scheme.AddKnownTypes(SchemeGroupVersion, &Network{}, &NetworkList{}, &NetworkPort{}, &NetworkPortList{})
 	metav1.AddToGroupVersion(scheme, SchemeGroupVersion)
 	return nil
 }

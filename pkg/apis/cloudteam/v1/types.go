@@ -76,6 +76,17 @@ type NetworkSpec struct {
 	// +optional
 	DeletionPolicy DeletionPolicy `json:"deletionPolicy,omitempty"`
 
+	// allowedNamespaces are the other namespaces whose Pods, Deployments and
+	// NetworkPorts may use this network, at most 64; "*" stands for all. Those of
+	// its own namespace always may. The default is none. They can change later;
+	// what uses the network already keeps it.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=64
+	// +kubebuilder:validation:items:MaxLength=63
+	// +kubebuilder:validation:items:XValidation:rule=`self == '*' || self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')`,message=`not a namespace: write its name, such as "team-a", or "*" for all namespaces`
+	AllowedNamespaces []string `json:"allowedNamespaces,omitempty"`
+
 	// driftPolicy says what is done when someone else changes the network in
 	// Neutron. Correct puts it back; Report lists the differences in status.drift
 	// and leaves them until the spec next changes. The default is Correct. It can
@@ -235,37 +246,9 @@ const (
 // Finalizer is on every Network before its first resource is created, and goes when the last one is gone.
 const Finalizer = "cloudteam.ztgame.com/network"
 
-// AnnotationCloud holds, from the write that adds the Finalizer, the CloudStatus in JSON of the cloud in which the
-// network is created. It pins the object until status.cloud does.
-const AnnotationCloud = "cloudteam.ztgame.com/cloud"
-
-// Types of conditions in status.conditions. They follow kstatus: Ready always stands; Reconciling and Stalled stand,
-// as True, only while they hold.
-const (
-	// ConditionReady is True when the network in Neutron is as the spec declares.
-	ConditionReady = "Ready"
-	// ConditionReconciling is True while the controller works towards the spec, or waits to try again.
-	ConditionReconciling = "Reconciling"
-	// ConditionStalled is True when the controller cannot go on until the spec, the credentials or the cloud change.
-	ConditionStalled = "Stalled"
-)
-
 // NetworkStatus is a network as it was last seen.
 type NetworkStatus struct {
-	// observedGeneration is the generation of the spec that this status speaks of.
-	// +optional
-	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
-
-	// appliedGeneration is the generation of the spec that was last applied to
-	// Neutron whole. A difference that appears afterwards is drift.
-	// +optional
-	AppliedGeneration int64 `json:"appliedGeneration,omitempty"`
-
-	// conditions are Ready, and Reconciling or Stalled while they hold.
-	// +optional
-	// +listType=map
-	// +listMapKey=type
-	Conditions []metav1.Condition `json:"conditions,omitempty"`
+	ResourceStatus `json:",inline"`
 
 	// networkID is the network's id in Neutron.
 	// +optional
@@ -279,16 +262,6 @@ type NetworkStatus struct {
 	// +optional
 	// +listType=atomic
 	Subnets []SubnetStatus `json:"subnets,omitempty"`
-
-	// cloud is the cloud that holds the network. Credentials that lead
-	// elsewhere stall the object.
-	// +optional
-	Cloud *CloudStatus `json:"cloud,omitempty"`
-
-	// drift lists where Neutron differs from the spec, under driftPolicy Report.
-	// +optional
-	// +listType=atomic
-	Drift []Drift `json:"drift,omitempty"`
 }
 
 // SubnetStatus is a subnet as it was last seen.
@@ -308,32 +281,6 @@ type SubnetStatus struct {
 	// not ask for it.
 	// +optional
 	UsedAddresses *int64 `json:"usedAddresses,omitempty"`
-}
-
-// CloudStatus identifies a project in a cloud.
-type CloudStatus struct {
-	// endpoint is the address of the Neutron API.
-	Endpoint string `json:"endpoint"`
-	// region is the region of the endpoint, where the cloud has regions.
-	// +optional
-	Region string `json:"region,omitempty"`
-	// projectID is the id of the project that the network belongs to.
-	ProjectID string `json:"projectID"`
-}
-
-// Drift is one difference between the spec and Neutron.
-type Drift struct {
-	// resource is "network", or "subnet" and its cidr.
-	Resource string `json:"resource"`
-	// field is the name of the field in the spec, or "exists" for a resource that
-	// is missing or should not be there.
-	Field string `json:"field"`
-	// declared is the value that the spec asks for.
-	// +optional
-	Declared string `json:"declared,omitempty"`
-	// actual is the value that Neutron has.
-	// +optional
-	Actual string `json:"actual,omitempty"`
 }
 
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object

@@ -13,7 +13,7 @@ type CloudStatusApplyConfiguration struct {
 	Endpoint *string `json:"endpoint,omitempty"`
 	// region is the region of the endpoint, where the cloud has regions.
 	Region *string `json:"region,omitempty"`
-	// projectID is the id of the project that the network belongs to.
+	// projectID is the id of the project that the resources belong to.
 	ProjectID *string `json:"projectID,omitempty"`
 }
 

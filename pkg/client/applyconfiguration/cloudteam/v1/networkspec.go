@@ -33,6 +33,11 @@ type NetworkSpecApplyConfiguration struct {
 	// deleted. Delete removes it; Retain takes the ownership marker off and leaves
 	// it. The default is Delete. It can change later.
 	DeletionPolicy *cloudteamv1.DeletionPolicy `json:"deletionPolicy,omitempty"`
+	// allowedNamespaces are the other namespaces whose Pods, Deployments and
+	// NetworkPorts may use this network, at most 64; "*" stands for all. Those of
+	// its own namespace always may. The default is none. They can change later;
+	// what uses the network already keeps it.
+	AllowedNamespaces []string `json:"allowedNamespaces,omitempty"`
 	// driftPolicy says what is done when someone else changes the network in
 	// Neutron. Correct puts it back; Report lists the differences in status.drift
 	// and leaves them until the spec next changes. The default is Correct. It can
@@ -135,6 +140,16 @@ func (b *NetworkSpecApplyConfiguration) WithPortSecurity(value bool) *NetworkSpe
 // If called multiple times, the DeletionPolicy field is set to the value of the last call.
 func (b *NetworkSpecApplyConfiguration) WithDeletionPolicy(value cloudteamv1.DeletionPolicy) *NetworkSpecApplyConfiguration {
 	b.DeletionPolicy = &value
+	return b
+}
+
+// WithAllowedNamespaces adds the given value to the AllowedNamespaces field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the AllowedNamespaces field.
+func (b *NetworkSpecApplyConfiguration) WithAllowedNamespaces(values ...string) *NetworkSpecApplyConfiguration {
+	for i := range values {
+		b.AllowedNamespaces = append(b.AllowedNamespaces, values[i])
+	}
 	return b
 }
 

@@ -13,24 +13,13 @@ import (
 //
 // NetworkStatus is a network as it was last seen.
 type NetworkStatusApplyConfiguration struct {
-	// observedGeneration is the generation of the spec that this status speaks of.
-	ObservedGeneration *int64 `json:"observedGeneration,omitempty"`
-	// appliedGeneration is the generation of the spec that was last applied to
-	// Neutron whole. A difference that appears afterwards is drift.
-	AppliedGeneration *int64 `json:"appliedGeneration,omitempty"`
-	// conditions are Ready, and Reconciling or Stalled while they hold.
-	Conditions []metav1.ConditionApplyConfiguration `json:"conditions,omitempty"`
+	ResourceStatusApplyConfiguration `json:""`
 	// networkID is the network's id in Neutron.
 	NetworkID *string `json:"networkID,omitempty"`
 	// mtu is the network's maximum transmission unit in bytes.
 	MTU *int32 `json:"mtu,omitempty"`
 	// subnets are the network's subnets in Neutron, the spec's first one first.
 	Subnets []SubnetStatusApplyConfiguration `json:"subnets,omitempty"`
-	// cloud is the cloud that holds the network. Credentials that lead
-	// elsewhere stall the object.
-	Cloud *CloudStatusApplyConfiguration `json:"cloud,omitempty"`
-	// drift lists where Neutron differs from the spec, under driftPolicy Report.
-	Drift []DriftApplyConfiguration `json:"drift,omitempty"`
 }
 
 // NetworkStatusApplyConfiguration constructs a declarative configuration of the NetworkStatus type for use with
@@ -43,7 +32,7 @@ func NetworkStatus() *NetworkStatusApplyConfiguration {
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the ObservedGeneration field is set to the value of the last call.
 func (b *NetworkStatusApplyConfiguration) WithObservedGeneration(value int64) *NetworkStatusApplyConfiguration {
-	b.ObservedGeneration = &value
+	b.ResourceStatusApplyConfiguration.ObservedGeneration = &value
 	return b
 }
 
@@ -51,7 +40,7 @@ func (b *NetworkStatusApplyConfiguration) WithObservedGeneration(value int64) *N
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the AppliedGeneration field is set to the value of the last call.
 func (b *NetworkStatusApplyConfiguration) WithAppliedGeneration(value int64) *NetworkStatusApplyConfiguration {
-	b.AppliedGeneration = &value
+	b.ResourceStatusApplyConfiguration.AppliedGeneration = &value
 	return b
 }
 
@@ -63,7 +52,28 @@ func (b *NetworkStatusApplyConfiguration) WithConditions(values ...*metav1.Condi
 		if values[i] == nil {
 			panic("nil value passed to WithConditions")
 		}
-		b.Conditions = append(b.Conditions, *values[i])
+		b.ResourceStatusApplyConfiguration.Conditions = append(b.ResourceStatusApplyConfiguration.Conditions, *values[i])
+	}
+	return b
+}
+
+// WithCloud sets the Cloud field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Cloud field is set to the value of the last call.
+func (b *NetworkStatusApplyConfiguration) WithCloud(value *CloudStatusApplyConfiguration) *NetworkStatusApplyConfiguration {
+	b.ResourceStatusApplyConfiguration.Cloud = value
+	return b
+}
+
+// WithDrift adds the given value to the Drift field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the Drift field.
+func (b *NetworkStatusApplyConfiguration) WithDrift(values ...*DriftApplyConfiguration) *NetworkStatusApplyConfiguration {
+	for i := range values {
+		if values[i] == nil {
+			panic("nil value passed to WithDrift")
+		}
+		b.ResourceStatusApplyConfiguration.Drift = append(b.ResourceStatusApplyConfiguration.Drift, *values[i])
 	}
 	return b
 }
@@ -93,27 +103,6 @@ func (b *NetworkStatusApplyConfiguration) WithSubnets(values ...*SubnetStatusApp
 			panic("nil value passed to WithSubnets")
 		}
 		b.Subnets = append(b.Subnets, *values[i])
-	}
-	return b
-}
-
-// WithCloud sets the Cloud field in the declarative configuration to the given value
-// and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the Cloud field is set to the value of the last call.
-func (b *NetworkStatusApplyConfiguration) WithCloud(value *CloudStatusApplyConfiguration) *NetworkStatusApplyConfiguration {
-	b.Cloud = value
-	return b
-}
-
-// WithDrift adds the given value to the Drift field in the declarative configuration
-// and returns the receiver, so that objects can be build by chaining "With" function invocations.
-// If called multiple times, values provided by each call will be appended to the Drift field.
-func (b *NetworkStatusApplyConfiguration) WithDrift(values ...*DriftApplyConfiguration) *NetworkStatusApplyConfiguration {
-	for i := range values {
-		if values[i] == nil {
-			panic("nil value passed to WithDrift")
-		}
-		b.Drift = append(b.Drift, *values[i])
 	}
 	return b
 }

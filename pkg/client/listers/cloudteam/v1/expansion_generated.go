@@ -11,3 +11,11 @@ type NetworkListerExpansion interface{}
 // NetworkNamespaceListerExpansion allows custom methods to be added to
 // NetworkNamespaceLister.
 type NetworkNamespaceListerExpansion interface{}
+
+// NetworkPortListerExpansion allows custom methods to be added to
+// NetworkPortLister.
+type NetworkPortListerExpansion interface{}
+
+// NetworkPortNamespaceListerExpansion allows custom methods to be added to
+// NetworkPortNamespaceLister.
+type NetworkPortNamespaceListerExpansion interface{}

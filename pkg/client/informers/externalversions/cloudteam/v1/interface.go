@@ -12,6 +12,8 @@ import (
 type Interface interface {
 	// Networks returns a NetworkInformer.
 	Networks() TypedNetworkInformer
+	// NetworkPorts returns a NetworkPortInformer.
+	NetworkPorts() TypedNetworkPortInformer
 }
 
 type version struct {
@@ -28,4 +30,9 @@ func New(f internalinterfaces.SharedInformerFactory, namespace string, tweakList
 // Networks returns a TypedNetworkInformer.
 func (v *version) Networks() TypedNetworkInformer {
 	return &networkInformer{factory: v.factory, namespace: v.namespace, tweakListOptions: v.tweakListOptions}
+}
+
+// NetworkPorts returns a TypedNetworkPortInformer.
+func (v *version) NetworkPorts() TypedNetworkPortInformer {
+	return &networkPortInformer{factory: v.factory, namespace: v.namespace, tweakListOptions: v.tweakListOptions}
 }

@@ -15,6 +15,7 @@ import (
 type CloudteamV1Interface interface {
 	RESTClient() rest.Interface
 	NetworksGetter
+	NetworkPortsGetter
 }
 
 // CloudteamV1Client is used to interact with features provided by the cloudteam.ztgame.com group.
@@ -24,6 +25,10 @@ type CloudteamV1Client struct {
 
 func (c *CloudteamV1Client) Networks(namespace string) NetworkInterface {
 	return newNetworks(c, namespace)
+}
+
+func (c *CloudteamV1Client) NetworkPorts(namespace string) NetworkPortInterface {
+	return newNetworkPorts(c, namespace)
 }
 
 // NewForConfig creates a new CloudteamV1Client for the given config.

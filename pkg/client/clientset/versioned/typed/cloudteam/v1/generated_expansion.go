@@ -5,3 +5,5 @@
 package v1
 
 type NetworkExpansion interface{}
+
+type NetworkPortExpansion interface{}

@@ -18,6 +18,10 @@ func (c *FakeCloudteamV1) Networks(namespace string) v1.NetworkInterface {
 	return newFakeNetworks(c, namespace)
 }
 
+func (c *FakeCloudteamV1) NetworkPorts(namespace string) v1.NetworkPortInterface {
+	return newFakeNetworkPorts(c, namespace)
+}
+
 // RESTClient returns a RESTClient that is used to communicate
 // with API server by this client implementation.
 func (c *FakeCloudteamV1) RESTClient() rest.Interface {

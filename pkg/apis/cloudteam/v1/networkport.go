@@ -1,0 +1,158 @@
+package v1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// +genclient
+// +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
+// +kubebuilder:object:root=true
+// +kubebuilder:resource:shortName=np,categories=cloudteam
+// +kubebuilder:subresource:status
+// +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
+// +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`
+// +kubebuilder:printcolumn:name="Network",type=string,JSONPath=`.spec.networkName`
+// +kubebuilder:printcolumn:name="Addresses",type=string,JSONPath=`.status.addresses[*].address`
+// +kubebuilder:printcolumn:name="Bound To",type=string,JSONPath=`.status.boundTo.name`
+// +kubebuilder:printcolumn:name="MAC",type=string,priority=1,JSONPath=`.status.mac`
+// +kubebuilder:printcolumn:name="Port ID",type=string,priority=1,JSONPath=`.status.portID`
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+// +kubebuilder:validation:XValidation:rule=`has(self.spec)`,fieldPath=`.spec`,reason=FieldValueRequired,message=`a NetworkPort needs a spec: write spec.networkName, the name of a Network`
+
+// NetworkPort is one attachment to a Network: a port in OpenStack Neutron, with
+// its addresses. The controller creates it when the Network is Ready, keeps it
+// as declared, and deletes it before this object goes. Deployments and Pods that
+// declare networks have theirs made for them.
+type NetworkPort struct {
+	metav1.TypeMeta `json:",inline"`
+	// +optional
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// spec is the port as it should be. spec.networkName must be set.
+	// +optional
+	Spec NetworkPortSpec `json:"spec,omitempty"`
+
+	// status is the port as it was last seen. Only the controllers write it.
+	// +optional
+	Status NetworkPortStatus `json:"status,omitempty"`
+}
+
+// +kubebuilder:validation:XValidation:rule=`has(self.networkName) && self.networkName != ''`,fieldPath=`.networkName`,reason=FieldValueRequired,message=`a port is on a network: write the name of a Network`
+// +kubebuilder:validation:XValidation:rule=`!has(self.networkName) || !has(oldSelf.networkName) || self.networkName == oldSelf.networkName`,fieldPath=`.networkName`,messageExpression=`'a port cannot move: write "%s" again, or delete this NetworkPort and create another'.format([oldSelf.networkName])`
+// +kubebuilder:validation:XValidation:rule=`has(self.networkNamespace) == has(oldSelf.networkNamespace) && (!has(self.networkNamespace) || self.networkNamespace == oldSelf.networkNamespace)`,fieldPath=`.networkNamespace`,message=`a port cannot move: leave networkNamespace as it was, or delete this NetworkPort and create another`
+// +kubebuilder:validation:XValidation:rule=`has(self.addresses) == has(oldSelf.addresses) && (!has(self.addresses) || self.addresses == oldSelf.addresses)`,fieldPath=`.addresses`,message=`what uses the port knows its addresses: leave them as they were, or delete this NetworkPort and create another`
+// +kubebuilder:validation:XValidation:rule=`has(self.mac) == has(oldSelf.mac) && (!has(self.mac) || self.mac == oldSelf.mac)`,fieldPath=`.mac`,message=`what uses the port knows its mac: leave it as it was, or delete this NetworkPort and create another`
+
+// NetworkPortSpec declares a port.
+type NetworkPortSpec struct {
+	// networkName is the name of the Network that the port is on. It must be set,
+	// and cannot change later. A Network that is missing or not Ready is waited
+	// for.
+	// +optional
+	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:XValidation:rule=`self == '' || self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*$')`,message=`not the name of an object: write lower case letters, digits, "-" and ".", such as "example-network"`
+	NetworkName string `json:"networkName,omitempty"`
+
+	// networkNamespace is the Network's namespace. The default is this object's
+	// own; another one's Network must name this object's namespace in its
+	// spec.allowedNamespaces. It cannot change later.
+	// +optional
+	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:XValidation:rule=`self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')`,message=`not the name of a namespace: write lower case letters, digits and "-", or leave it out for the object's own`
+	NetworkNamespace string `json:"networkNamespace,omitempty"`
+
+	// addresses are those that the port has, inside the Network's cidr, at most
+	// 8. Neutron chooses one when they are unset. They cannot change later.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=8
+	// +kubebuilder:validation:items:MaxLength=45
+	// +kubebuilder:validation:items:XValidation:rule=`isIP(self)`,message=`not an address: write one without a prefix length, such as "192.168.0.10" or "fd00:1::10"`
+	// +kubebuilder:validation:XValidation:rule=`[self.filter(a, isIP(a)).map(a, ip(a))].all(l, l.all(a, l.exists_one(b, a == b)))`,message=`an address is listed twice ("FD00::1" and "fd00::1" are the same one): list it once`
+	Addresses []string `json:"addresses,omitempty"`
+
+	// mac is the port's hardware address, such as fa:16:3e:00:00:01. Neutron
+	// chooses one when it is unset. It cannot change later.
+	// +optional
+	// +kubebuilder:validation:MaxLength=17
+	// +kubebuilder:validation:XValidation:rule=`self.matches('^[0-9a-fA-F][02468aceACE](:[0-9a-fA-F]{2}){5}$')`,message=`not the hardware address of one host: write six groups of two hexadecimal digits, the second digit even, such as "fa:16:3e:00:00:01"`
+	MAC string `json:"mac,omitempty"`
+
+	// securityGroups are the ids of the port's security groups in Neutron, at
+	// most 16. The cloud chooses, as a rule the project's group "default", when
+	// they are unset. They can change later.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=16
+	// +kubebuilder:validation:items:MaxLength=36
+	// +kubebuilder:validation:items:XValidation:rule=`self.matches('^[0-9a-f]{8}-?([0-9a-f]{4}-?){3}[0-9a-f]{12}$')`,message=`not the id of a security group: write what "openstack security group show -f value -c id NAME" prints`
+	SecurityGroups []string `json:"securityGroups,omitempty"`
+}
+
+// NetworkPortStatus is a port as it was last seen.
+type NetworkPortStatus struct {
+	ResourceStatus `json:",inline"`
+
+	// portID is the port's id in Neutron.
+	// +optional
+	PortID string `json:"portID,omitempty"`
+
+	// mac is the port's hardware address.
+	// +optional
+	MAC string `json:"mac,omitempty"`
+
+	// addresses are the port's.
+	// +optional
+	// +listType=atomic
+	Addresses []PortAddress `json:"addresses,omitempty"`
+
+	// mtu is the network's maximum transmission unit in bytes.
+	// +optional
+	MTU int32 `json:"mtu,omitempty"`
+
+	// boundTo is what uses the port. A port that is bound is not given to
+	// another, and is not deleted in Neutron.
+	// +optional
+	BoundTo *PortBinding `json:"boundTo,omitempty"`
+}
+
+// PortAddress is an address of a port.
+type PortAddress struct {
+	// address is the address and its subnet's prefix length, such as
+	// 192.168.0.7/16.
+	Address string `json:"address"`
+	// gateway is the address of the subnet's router; unset where there is none.
+	// +optional
+	Gateway string `json:"gateway,omitempty"`
+	// subnetID is the subnet's id in Neutron.
+	SubnetID string `json:"subnetID"`
+}
+
+// PortBinding names what uses a port. It is in the port's namespace.
+type PortBinding struct {
+	// kind is "Pod".
+	Kind string `json:"kind"`
+	// name is the object's name.
+	Name string `json:"name"`
+	// uid is the object's UID: another object of the name is not meant.
+	UID types.UID `json:"uid"`
+}
+
+// PortFinalizer is on every NetworkPort before its port is created, and goes when the port is gone.
+const PortFinalizer = "cloudteam.ztgame.com/networkport"
+
+// +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
+// +kubebuilder:object:root=true
+
+// NetworkPortList is a list of NetworkPorts.
+type NetworkPortList struct {
+	metav1.TypeMeta `json:",inline"`
+	// +optional
+	metav1.ListMeta `json:"metadata,omitempty"`
+
+	// items are the NetworkPorts.
+	Items []NetworkPort `json:"items"`
+}
