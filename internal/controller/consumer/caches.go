@@ -1,0 +1,228 @@
+// Package consumer is what the controllers of Deployments and of Pods have in common. Both are consumers of Networks:
+// they declare them in an annotation (package selection), and use them by NetworkPorts. A Deployment has a pool of
+// ports, of which each of its Pods is bound to as many as it declares; a Pod of nobody's has ports of its own.
+package consumer
+
+import (
+	"fmt"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	appsinformers "k8s.io/client-go/informers/apps/v1"
+	coreinformers "k8s.io/client-go/informers/core/v1"
+	appslisters "k8s.io/client-go/listers/apps/v1"
+	corelisters "k8s.io/client-go/listers/core/v1"
+	"k8s.io/client-go/tools/cache"
+
+	"cloudteam.ztgame.com/network-controller/internal/selection"
+	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	informers "cloudteam.ztgame.com/network-controller/pkg/client/informers/externalversions/cloudteam/v1"
+	listers "cloudteam.ztgame.com/network-controller/pkg/client/listers/cloudteam/v1"
+)
+
+// Informers are those of the kinds that consumers have to do with.
+type Informers struct {
+	Networks    informers.NetworkInformer
+	Ports       informers.NetworkPortInformer
+	Pods        coreinformers.PodInformer
+	ReplicaSets appsinformers.ReplicaSetInformer
+	Deployments appsinformers.DeploymentInformer
+}
+
+// Attachments tells of NetworkAttachmentDefinitions.
+type Attachments interface {
+	// Has reports whether there is one of the name that no Network of ours stands behind. It MUST be safe for concurrent
+	// use.
+	Has(namespace, name string) bool
+}
+
+// Caches answer who uses what, from the informers' caches. The controllers of Deployments and of Pods share one. All
+// methods are safe for concurrent use; the objects that they return are the caches' own and MUST NOT be changed.
+type Caches struct {
+	Networks    listers.NetworkLister
+	Ports       listers.NetworkPortLister
+	Pods        corelisters.PodLister
+	ReplicaSets appslisters.ReplicaSetLister
+	Deployments appslisters.DeploymentLister
+
+	// Informers are what the caches are filled by.
+	Informers Informers
+
+	attachments Attachments
+}
+
+const (
+	// indexController is the index of NetworkPorts, Pods and ReplicaSets by the UID of the object that controls them.
+	indexController = "consumer/controller"
+	// indexBound is the index of NetworkPorts by the namespace and name of the Pod that they are bound to.
+	indexBound = "consumer/bound"
+	// indexNetwork is the index of Deployments and Pods by the namespaces and names of the networks that they declare.
+	indexNetwork = "consumer/network"
+)
+
+// NewCaches adds the indexes to the informers, which must not run yet. attachments may be nil: then there are none.
+func NewCaches(from Informers, attachments Attachments) (*Caches, error) {
+	for _, added := range []struct {
+		informer cache.SharedIndexInformer
+		indexers cache.Indexers
+	}{
+		{from.Ports.Informer(), cache.Indexers{indexController: byController, indexBound: byBound}},
+		{from.Pods.Informer(), cache.Indexers{indexController: byController, indexNetwork: byNetwork}},
+		{from.ReplicaSets.Informer(), cache.Indexers{indexController: byController}},
+		{from.Deployments.Informer(), cache.Indexers{indexNetwork: byNetwork}},
+	} {
+		if err := added.informer.AddIndexers(added.indexers); err != nil {
+			return nil, fmt.Errorf("indexing the consumers of networks: %w", err)
+		}
+	}
+	from.Networks.Informer()
+	return &Caches{
+		Networks:    from.Networks.Lister(),
+		Ports:       from.Ports.Lister(),
+		Pods:        from.Pods.Lister(),
+		ReplicaSets: from.ReplicaSets.Lister(),
+		Deployments: from.Deployments.Lister(),
+		Informers:   from,
+		attachments: attachments,
+	}, nil
+}
+
+func byController(obj any) ([]string, error) {
+	object, err := meta.Accessor(obj)
+	if err != nil {
+		return nil, err
+	}
+	if owner := metav1.GetControllerOfNoCopy(object); owner != nil {
+		return []string{string(owner.UID)}, nil
+	}
+	return nil, nil
+}
+
+func byBound(obj any) ([]string, error) {
+	port, ok := obj.(*cloudteamv1.NetworkPort)
+	if !ok {
+		return nil, fmt.Errorf("%T is no NetworkPort", obj)
+	}
+	if port.Status.BoundTo == nil {
+		return nil, nil
+	}
+	return []string{cache.NewObjectName(port.Namespace, port.Status.BoundTo.Name).String()}, nil
+}
+
+func byNetwork(obj any) ([]string, error) {
+	var selections []selection.Selection
+	switch consumer := obj.(type) {
+	case *corev1.Pod:
+		selections, _ = DeclaredByPod(consumer)
+	case *appsv1.Deployment:
+		selections, _ = DeclaredByDeployment(consumer)
+	default:
+		return nil, fmt.Errorf("%T declares no networks", obj)
+	}
+	var keys []string
+	for _, s := range selections {
+		keys = append(keys, s.Namespace+"/"+s.Name)
+	}
+	return keys, nil
+}
+
+// replicaSetOf returns nil where none controls the Pod, or where it is not in the cache.
+func (c *Caches) replicaSetOf(pod metav1.Object) *appsv1.ReplicaSet {
+	owner := metav1.GetControllerOfNoCopy(pod)
+	if owner == nil || owner.Kind != "ReplicaSet" {
+		return nil
+	}
+	set, err := c.ReplicaSets.ReplicaSets(pod.GetNamespace()).Get(owner.Name)
+	if err != nil || set.UID != owner.UID {
+		return nil
+	}
+	return set
+}
+
+// DeploymentOf gives the owner reference to the Deployment that a Pod belongs to, by way of its ReplicaSet; nil where it
+// belongs to none. known is false where the Pod's ReplicaSet is not in the cache (yet), so that it is not known whether
+// it has a Deployment.
+func (c *Caches) DeploymentOf(pod metav1.Object) (deployment *metav1.OwnerReference, known bool) {
+	owner := metav1.GetControllerOfNoCopy(pod)
+	if owner == nil || owner.Kind != "ReplicaSet" {
+		return nil, true
+	}
+	set := c.replicaSetOf(pod)
+	if set == nil {
+		return nil, false
+	}
+	owner = metav1.GetControllerOfNoCopy(set)
+	if owner == nil || owner.Kind != "Deployment" {
+		return nil, true
+	}
+	return owner, true
+}
+
+// PodsOf gives the Pods of a Deployment, those that are going or have ended included.
+func (c *Caches) PodsOf(deployment types.UID) []*corev1.Pod {
+	var pods []*corev1.Pod
+	for _, set := range indexed[*appsv1.ReplicaSet](c.Informers.ReplicaSets.Informer(), indexController, string(deployment)) {
+		pods = append(pods, indexed[*corev1.Pod](c.Informers.Pods.Informer(), indexController, string(set.UID))...)
+	}
+	return pods
+}
+
+// PortsOf gives the NetworkPorts that the object of the given UID controls.
+func (c *Caches) PortsOf(owner types.UID) []*cloudteamv1.NetworkPort {
+	return indexed[*cloudteamv1.NetworkPort](c.Informers.Ports.Informer(), indexController, string(owner))
+}
+
+// PortsBoundTo gives the NetworkPorts that are bound to a Pod of the name, of whatever UID.
+func (c *Caches) PortsBoundTo(pod cache.ObjectName) []*cloudteamv1.NetworkPort {
+	return indexed[*cloudteamv1.NetworkPort](c.Informers.Ports.Informer(), indexBound, pod.String())
+}
+
+// DeploymentsDeclaring gives the Deployments that declare a network of the name.
+func (c *Caches) DeploymentsDeclaring(network cache.ObjectName) []*appsv1.Deployment {
+	return indexed[*appsv1.Deployment](c.Informers.Deployments.Informer(), indexNetwork, network.String())
+}
+
+// PodsDeclaring gives the Pods that declare a network of the name.
+func (c *Caches) PodsDeclaring(network cache.ObjectName) []*corev1.Pod {
+	return indexed[*corev1.Pod](c.Informers.Pods.Informer(), indexNetwork, network.String())
+}
+
+func indexed[T any](informer cache.SharedIndexInformer, index, value string) []T {
+	objects, err := informer.GetIndexer().ByIndex(index, value)
+	if err != nil {
+		return nil // the indexes are made in NewCaches
+	}
+	found := make([]T, 0, len(objects))
+	for _, obj := range objects {
+		if object, ok := obj.(T); ok {
+			found = append(found, object)
+		}
+	}
+	return found
+}
+
+// Kind of thing that a declared name stands for.
+type Kind int
+
+const (
+	// Missing is neither a Network nor a NetworkAttachmentDefinition.
+	Missing Kind = iota
+	// Ours is a Network.
+	Ours
+	// Foreign is a NetworkAttachmentDefinition that no Network stands behind: it is Multus's business alone.
+	Foreign
+)
+
+// Resolve tells what a selection's name stands for.
+func (c *Caches) Resolve(s selection.Selection) Kind {
+	if _, err := c.Networks.Networks(s.Namespace).Get(s.Name); err == nil {
+		return Ours
+	}
+	if c.attachments != nil && c.attachments.Has(s.Namespace, s.Name) {
+		return Foreign
+	}
+	return Missing
+}

@@ -1,0 +1,44 @@
+package consumer
+
+import (
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+
+	"cloudteam.ztgame.com/network-controller/internal/selection"
+)
+
+// Declares reports whether a Pod or Pod template has the annotation that declares networks.
+func Declares(annotations map[string]string) bool { return annotations[selection.Annotation] != "" }
+
+// DeclaredByPod gives the networks that a Pod declares. The error is one of package selection's, for users to read.
+func DeclaredByPod(pod *corev1.Pod) ([]selection.Selection, error) {
+	return declared(pod.Annotations, pod.Namespace)
+}
+
+// DeclaredByDeployment gives the networks that a Deployment's Pod template declares. The error is one of package
+// selection's, for users to read.
+func DeclaredByDeployment(deployment *appsv1.Deployment) ([]selection.Selection, error) {
+	return declared(deployment.Spec.Template.Annotations, deployment.Namespace)
+}
+
+func declared(annotations map[string]string, namespace string) ([]selection.Selection, error) {
+	if !Declares(annotations) {
+		return nil, nil
+	}
+	return selection.Parse(annotations[selection.Annotation], namespace)
+}
+
+// Ended reports whether a Pod's containers have stopped for good, so that its addresses are free although it exists.
+func Ended(pod *corev1.Pod) bool {
+	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
+}
+
+// Gated reports whether a Pod waits for its ports before it is scheduled.
+func Gated(pod *corev1.Pod, gate string) bool {
+	for _, g := range pod.Spec.SchedulingGates {
+		if g.Name == gate {
+			return true
+		}
+	}
+	return false
+}

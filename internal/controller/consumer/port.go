@@ -1,0 +1,96 @@
+package consumer
+
+import (
+	"encoding/hex"
+	"hash/fnv"
+	"net/netip"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/client-go/tools/cache"
+
+	"cloudteam.ztgame.com/network-controller/internal/selection"
+	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+)
+
+// NetworkOf names the Network that a port is on.
+func NetworkOf(port *cloudteamv1.NetworkPort) cache.ObjectName {
+	if port.Spec.NetworkNamespace != "" {
+		return cache.NewObjectName(port.Spec.NetworkNamespace, port.Spec.NetworkName)
+	}
+	return cache.NewObjectName(port.Namespace, port.Spec.NetworkName)
+}
+
+// Request is what a selection asks of a port. Ports that are alike serve any selection with an equal Request. It is
+// comparable.
+type Request struct {
+	// Network names the Network.
+	Network cache.ObjectName
+	// Addresses are those that are asked for, without prefix lengths, sorted and joined by commas; empty for any.
+	Addresses string
+	// MAC is in lower case; empty for any.
+	MAC string
+}
+
+// Exclusive reports whether one port at most can serve the request: it asks for an address, which no two ports can have.
+func (r Request) Exclusive() bool { return r.Addresses != "" || r.MAC != "" }
+
+// RequestOf is what a selection asks for.
+func RequestOf(s selection.Selection) Request {
+	addresses := make([]netip.Addr, len(s.Addresses))
+	for i, prefix := range s.Addresses {
+		addresses[i] = prefix.Addr()
+	}
+	return Request{cache.NewObjectName(s.Namespace, s.Name), joined(addresses), s.MAC}
+}
+
+// ServedBy is the request that a port serves.
+func ServedBy(port *cloudteamv1.NetworkPort) Request {
+	var addresses []netip.Addr
+	for _, text := range port.Spec.Addresses {
+		if address, err := netip.ParseAddr(text); err == nil {
+			addresses = append(addresses, address)
+		}
+	}
+	return Request{NetworkOf(port), joined(addresses), strings.ToLower(port.Spec.MAC)}
+}
+
+func joined(addresses []netip.Addr) string {
+	slices.SortFunc(addresses, netip.Addr.Compare)
+	texts := make([]string, len(addresses))
+	for i, a := range addresses {
+		texts[i] = a.String()
+	}
+	return strings.Join(texts, ",")
+}
+
+// NewPort is a NetworkPort that serves a request for an object, which controls it: garbage collection removes the port
+// with the object.
+func NewPort(namespace, name string, owner metav1.OwnerReference, request Request) *cloudteamv1.NetworkPort {
+	port := &cloudteamv1.NetworkPort{ObjectMeta: metav1.ObjectMeta{
+		Namespace: namespace, Name: name, OwnerReferences: []metav1.OwnerReference{owner},
+	}}
+	port.Spec.NetworkName, port.Spec.MAC = request.Network.Name, request.MAC
+	if request.Network.Namespace != namespace {
+		port.Spec.NetworkNamespace = request.Network.Namespace
+	}
+	if request.Addresses != "" {
+		port.Spec.Addresses = strings.Split(request.Addresses, ",")
+	}
+	return port
+}
+
+// PortName joins parts to the name of a port. Where that is too long for an object's name, its end is replaced by a hash
+// of the whole, so that different parts give different names.
+func PortName(parts ...string) string {
+	name := strings.Join(parts, "-")
+	if len(name) <= validation.DNS1123SubdomainMaxLength {
+		return name
+	}
+	sum := fnv.New64a()
+	_, _ = sum.Write([]byte(name))
+	tail := "-" + hex.EncodeToString(sum.Sum(nil))
+	return strings.TrimRight(name[:validation.DNS1123SubdomainMaxLength-len(tail)], "-.") + tail
+}
