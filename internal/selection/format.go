@@ -1,0 +1,93 @@
+package selection
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net/netip"
+)
+
+// element is what Format writes of a selection, in this order and before the keys that are not known here.
+type element struct {
+	Name      string         `json:"name"`
+	Namespace string         `json:"namespace"`
+	Interface string         `json:"interface,omitempty"`
+	IPs       []netip.Prefix `json:"ips,omitempty"`
+	MAC       string         `json:"mac,omitempty"`
+}
+
+// Format writes selections in the JSON list format. Parse reads the result back to equal selections, for whatever
+// namespace: each element names its own. Keys that Parse did not know stand in the elements as they were written, save
+// for space between JSON's tokens; "ips" are addresses with their prefix lengths. The same selections give the same
+// bytes; none give an empty list.
+//
+// It refuses what Parse would refuse or would read back as something else, with the same kinds of errors. A selection
+// from Parse is refused for one reason only: what Format writes is longer than what was read, and may exceed MaxSize.
+func Format(selections []Selection) (string, error) {
+	var found findings
+	problem, remedy := countRule(len(selections))
+	found.add(whole, "", problem, remedy)
+	for i, s := range selections {
+		s.check(i, &found)
+		for n, address := range s.Addresses {
+			problem, remedy = addressRule(address)
+			found.add(i, fmt.Sprintf("%s[%d]", keyIPs, n), problem, remedy)
+		}
+		if s.MAC != "" {
+			problem, remedy = macRule(s.MAC)
+			found.add(i, keyMAC, problem, remedy)
+		}
+	}
+	interfaceTwice(selections, &found)
+	if err := found.err(); err != nil {
+		return "", err
+	}
+
+	var text bytes.Buffer
+	text.WriteByte('[')
+	for i, s := range selections {
+		if i > 0 {
+			text.WriteByte(',')
+		}
+		if err := s.write(&text); err != nil {
+			return "", fmt.Errorf("networks[%d]: write it as JSON: %w", i, err)
+		}
+	}
+	text.WriteByte(']')
+
+	problem, remedy = sizeRule(text.String())
+	found.add(whole, "", problem, remedy)
+	if err := found.err(); err != nil {
+		return "", err
+	}
+	return text.String(), nil
+}
+
+// write appends the selection as a JSON object.
+func (s Selection) write(text *bytes.Buffer) error {
+	if err := appendJSON(text, element{s.Name, s.Namespace, s.Interface, s.Addresses, s.MAC}); err != nil {
+		return err
+	}
+	text.Truncate(text.Len() - len("}"))
+	for _, f := range s.rest {
+		text.WriteByte(',')
+		if err := appendJSON(text, f.key); err != nil {
+			return err
+		}
+		text.WriteByte(':')
+		text.WriteString(f.value)
+	}
+	text.WriteByte('}')
+	return nil
+}
+
+// appendJSON appends a value without the escapes that only HTML needs, so that people can read it.
+func appendJSON(text *bytes.Buffer, value any) error {
+	encoder := json.NewEncoder(text)
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(value); err != nil {
+		return err
+	}
+	text.Truncate(text.Len() - len("\n"))
+	return nil
+}

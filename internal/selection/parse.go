@@ -1,0 +1,329 @@
+package selection
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"unicode/utf8"
+)
+
+// The keys of an element that are read here (the standard, sections 4.1.2.1.1 to 4.1.2.1.5).
+const (
+	keyName      = "name"
+	keyNamespace = "namespace"
+	keyInterface = "interface"
+	keyIPs       = "ips"
+	keyMAC       = "mac"
+)
+
+var knownKeys = []string{keyName, keyNamespace, keyInterface, keyIPs, keyMAC}
+
+const listRemedy = `write a JSON list such as [{"name":"net-a"}], or names with commas between such as net-a,net-b`
+
+// Parse reads an annotation's value for a Pod of the given namespace, which is that of every network whose namespace the
+// value does not name. It reads both formats: net-a,ns/net-b@eth1 and a JSON list. An empty value, one of space alone,
+// and an empty JSON list are no selections and no error.
+//
+// The selections are in the order in which they were written. The error is an *Error, or several joined, one for each
+// thing that is wrong (16 are listed, the number of others is told); then there are no selections. A value
+// that is wrong in one element asks for nothing at all, as the standard has it.
+func Parse(value, namespace string) ([]Selection, error) {
+	text := strings.TrimSpace(value)
+	if text == "" {
+		return nil, nil
+	}
+	var found findings
+	if problem, remedy := sizeRule(value); problem != "" {
+		found.add(whole, "", problem, remedy)
+		return nil, found.err()
+	}
+	if !utf8.ValidString(text) {
+		found.add(whole, "", quote(text)+" is not UTF-8", "write it anew")
+		return nil, found.err()
+	}
+	if problem, remedy := namespaceRule(namespace); problem != "" {
+		found.add(whole, keyNamespace, "the Pod's own namespace is wrong, "+problem, remedy)
+		return nil, found.err()
+	}
+	var selections []Selection
+	switch text[0] {
+	case '[':
+		selections = parseJSON(text, namespace, &found)
+	case '{':
+		found.add(whole, "", "it is a JSON object, not a list: "+quote(text), "put it into brackets, as in [{...}]")
+	default:
+		selections = parseNames(text, namespace, &found)
+	}
+	interfaceTwice(selections, &found)
+	if err := found.err(); err != nil {
+		return nil, err
+	}
+	return selections, nil
+}
+
+// parseNames reads the comma-delimited format. Space around each part is dropped, as Multus does.
+func parseNames(text, namespace string, found *findings) []Selection {
+	if at := strings.IndexAny(text, `[{"`); at >= 0 {
+		found.add(whole, "", fmt.Sprintf("%s has the character %q, which only JSON has", quote(text), text[at]), listRemedy)
+		return nil
+	}
+	if problem, remedy := countRule(strings.Count(text, ",") + 1); problem != "" {
+		found.add(whole, "", problem, remedy)
+		return nil
+	}
+	var selections []Selection
+	for element := range strings.SplitSeq(text, ",") {
+		i := len(selections)
+		s, problem, remedy := splitElement(strings.TrimSpace(element))
+		if problem != "" {
+			found.add(i, "", problem, remedy)
+			selections = append(selections, Selection{})
+			continue
+		}
+		if s.Namespace == "" {
+			s.Namespace = namespace
+		}
+		s.check(i, found)
+		selections = append(selections, s)
+	}
+	return selections
+}
+
+// splitElement takes [namespace/]name[@interface] apart. What the parts may be is not its concern, but that they are
+// there is.
+func splitElement(element string) (s Selection, problem, remedy string) {
+	const form = "write name, namespace/name or namespace/name@interface"
+	if element == "" {
+		return s, "it is empty", "write a name there, or take out the comma"
+	}
+	name, device, hasDevice := strings.Cut(element, "@")
+	space, rest, hasSpace := strings.Cut(name, "/")
+	switch {
+	case strings.Count(element, "@") > 1:
+		return s, quote(element) + " has more than one '@'", form
+	case strings.Count(element, "/") > 1:
+		return s, quote(element) + " has more than one '/'", form
+	case strings.Contains(device, "/"):
+		return s, quote(element) + " has its '@' before its '/'", form
+	}
+	if hasSpace {
+		name = rest
+	}
+	s.Namespace, s.Name, s.Interface = strings.TrimSpace(space), strings.TrimSpace(name), strings.TrimSpace(device)
+	if !hasSpace {
+		s.Namespace = ""
+	}
+	switch {
+	case hasSpace && s.Namespace == "":
+		return s, quote(element) + " has no namespace before its '/'", form
+	case s.Name == "":
+		return s, quote(element) + " has no name", form
+	case hasDevice && s.Interface == "":
+		return s, quote(element) + " has no interface behind its '@'", form
+	}
+	return s, "", ""
+}
+
+// parseJSON reads the JSON list format.
+func parseJSON(text, namespace string, found *findings) []Selection {
+	decoder := json.NewDecoder(strings.NewReader(text))
+	var elements []json.RawMessage
+	if err := decoder.Decode(&elements); err != nil {
+		found.add(whole, "", syntaxProblem(text, err), listRemedy)
+		return nil
+	}
+	if rest := strings.TrimSpace(text[decoder.InputOffset():]); rest != "" {
+		found.add(whole, "", fmt.Sprintf("%s stands behind the list's end", quote(rest)), "take it out")
+		return nil
+	}
+	if problem, remedy := countRule(len(elements)); problem != "" {
+		found.add(whole, "", problem, remedy)
+		return nil
+	}
+	var selections []Selection
+	for i, element := range elements {
+		selections = append(selections, parseElement(i, element, namespace, found))
+	}
+	return selections
+}
+
+// syntaxProblem says where a text ceases to be JSON.
+func syntaxProblem(text string, err error) string {
+	if syntax, ok := errors.AsType[*json.SyntaxError](err); ok {
+		// The offset counts the byte that was one too many.
+		at := min(max(int(syntax.Offset)-1, 0), len(text))
+		return fmt.Sprintf("it is no JSON from byte %d on, %s: %v", at, quote(text[at:]), err)
+	}
+	if errors.Is(err, io.ErrUnexpectedEOF) {
+		return "it is JSON that ends before its list does, " + quote(text)
+	}
+	return fmt.Sprintf("it is no JSON list, %s: %v", quote(text), err)
+}
+
+// parseElement reads one element of the JSON list format. What is wrong is in found; the selection then has what is
+// right.
+func parseElement(i int, element json.RawMessage, namespace string, found *findings) Selection {
+	s := Selection{Namespace: namespace}
+	if element[0] != '{' {
+		found.add(i, "", fmt.Sprintf("it is %s, %s", kindOf(element), quote(string(element))),
+			`write an object such as {"name":"net-a"}`)
+		return s
+	}
+	fields, err := fieldsOf(element)
+	if err != nil {
+		found.add(i, "", fmt.Sprintf("%s cannot be read, %v", quote(string(element)), err), listRemedy)
+		return s
+	}
+	seen := map[string]bool{}
+	for _, f := range fields {
+		if seen[f.key] {
+			found.add(i, "", fmt.Sprintf("the key %s stands there twice", quote(f.key)), "write it once")
+			continue
+		}
+		seen[f.key] = true
+		switch f.key {
+		case keyName:
+			s.Name = stringOf(i, f, nameRule, nameRemedy, found)
+		case keyNamespace:
+			if f.value == `""` {
+				break
+			}
+			s.Namespace = stringOf(i, f, namespaceRule, namespaceRemedy, found)
+		case keyInterface:
+			s.Interface = stringOf(i, f, interfaceRule, interfaceRemedy, found)
+		case keyIPs:
+			s.parseIPs(i, f.value, found)
+		case keyMAC:
+			rule := func(text string) (problem, remedy string) {
+				s.MAC, problem, remedy = parseMAC(text)
+				return problem, remedy
+			}
+			_ = stringOf(i, f, rule, macRemedy, found)
+		default:
+			if known, ok := knownKeyLike(f.key); ok {
+				found.add(i, "", fmt.Sprintf("the key %s is not in lower case", quote(f.key)), fmt.Sprintf("write %q", known))
+			}
+			s.rest = append(s.rest, f)
+		}
+	}
+	if !seen[keyName] {
+		found.add(i, keyName, "it is missing in "+quote(string(element)), nameRemedy)
+	}
+	return s
+}
+
+// parseIPs reads the value of "ips".
+func (s *Selection) parseIPs(i int, value string, found *findings) {
+	const remedy = `write a list such as ["192.0.2.10","2001:db8::10/64"], or leave it out`
+	if value[0] != '[' {
+		found.add(i, keyIPs, fmt.Sprintf("it is %s, %s", kindOf([]byte(value)), quote(value)), remedy)
+		return
+	}
+	var items []json.RawMessage
+	if err := json.Unmarshal([]byte(value), &items); err != nil {
+		found.add(i, keyIPs, fmt.Sprintf("%s cannot be read, %v", quote(value), err), remedy)
+		return
+	}
+	if len(items) == 0 {
+		found.add(i, keyIPs, "the list is empty", remedy)
+		return
+	}
+	for n, item := range items {
+		at := field{fmt.Sprintf("%s[%d]", keyIPs, n), string(item)}
+		rule := func(text string) (problem, remedy string) {
+			address, problem, remedy := parseAddress(text)
+			if problem == "" {
+				s.Addresses = append(s.Addresses, address)
+			}
+			return problem, remedy
+		}
+		_ = stringOf(i, at, rule, addressRemedy, found)
+	}
+}
+
+// stringOf reads a value that has to be a string and to keep to the rule. It is empty where it is none or does not.
+func stringOf(i int, f field, rule rule, remedy string, found *findings) string {
+	if f.value[0] != '"' {
+		found.add(i, f.key, fmt.Sprintf("it is %s, %s, not a string", kindOf([]byte(f.value)), quote(f.value)), remedy)
+		return ""
+	}
+	var text string
+	if err := json.Unmarshal([]byte(f.value), &text); err != nil {
+		found.add(i, f.key, fmt.Sprintf("%s cannot be read, %v", quote(f.value), err), remedy)
+		return ""
+	}
+	if problem, remedy := rule(text); problem != "" {
+		found.add(i, f.key, problem, remedy)
+		return ""
+	}
+	return text
+}
+
+// fieldsOf gives an object's keys and values in the order in which they stand, duplicates included. A map would lose
+// both.
+func fieldsOf(object json.RawMessage) ([]field, error) {
+	decoder := json.NewDecoder(bytes.NewReader(object))
+	if _, err := decoder.Token(); err != nil {
+		return nil, err
+	}
+	var fields []field
+	for decoder.More() {
+		key, err := decoder.Token()
+		if err != nil {
+			return nil, err
+		}
+		var value json.RawMessage
+		if err := decoder.Decode(&value); err != nil {
+			return nil, err
+		}
+		var compact bytes.Buffer
+		if err := json.Compact(&compact, value); err != nil {
+			return nil, err
+		}
+		fields = append(fields, field{fmt.Sprint(key), compact.String()})
+	}
+	return fields, nil
+}
+
+// knownKeyLike gives the known key that encoding/json takes a key of other case for.
+func knownKeyLike(key string) (string, bool) {
+	for _, known := range knownKeys {
+		if strings.EqualFold(key, known) {
+			return known, true
+		}
+	}
+	return "", false
+}
+
+// kindOf names a JSON value's type, which its first byte tells.
+func kindOf(value []byte) string {
+	switch value[0] {
+	case '{':
+		return "an object"
+	case '[':
+		return "a list"
+	case '"':
+		return "a string"
+	case 't', 'f':
+		return "a boolean"
+	case 'n':
+		return "null"
+	default:
+		return "a number"
+	}
+}
+
+// check holds the selection's names to their rules.
+func (s Selection) check(i int, found *findings) {
+	problem, remedy := nameRule(s.Name)
+	found.add(i, keyName, problem, remedy)
+	problem, remedy = namespaceRule(s.Namespace)
+	found.add(i, keyNamespace, problem, remedy)
+	if s.Interface != "" {
+		problem, remedy = interfaceRule(s.Interface)
+		found.add(i, keyInterface, problem, remedy)
+	}
+}

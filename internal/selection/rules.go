@@ -1,0 +1,198 @@
+package selection
+
+import (
+	"fmt"
+	"net"
+	"net/netip"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// A rule says what is wrong with a text and what to write instead. Both are empty where nothing is wrong.
+type rule func(text string) (problem, remedy string)
+
+const (
+	nameRemedy = "write a Network's name, at most 253 lower case letters, digits, '-' and '.', each part between dots " +
+		"with a letter or digit at both ends"
+	namespaceRemedy = "write a namespace's name, at most 63 lower case letters, digits and '-', with a letter or digit at " +
+		"both ends"
+	interfaceRemedy = "write 1 to 15 bytes without space, '/', ':' and '%', such as \"net1\", or leave it out"
+	addressRemedy   = `write an address such as "192.0.2.10" or "2001:db8::10/64"`
+	macRemedy       = `write six bytes such as "fa:16:3e:12:34:56", or leave it out`
+)
+
+// nameRule is what Kubernetes demands of most objects' names: a DNS-1123 subdomain (IsDNS1123Subdomain in
+// k8s.io/apimachinery/pkg/util/validation). As there, the parts have no limit of their own.
+func nameRule(name string) (problem, remedy string) {
+	if len(name) > 253 {
+		return fmt.Sprintf("%s has %d characters", quote(name), len(name)), nameRemedy
+	}
+	for part := range strings.SplitSeq(name, ".") {
+		if problem := partProblem(name, part); problem != "" {
+			return problem, nameRemedy
+		}
+	}
+	return "", ""
+}
+
+// namespaceRule is what Kubernetes demands of a namespace's name: a DNS-1123 label (IsDNS1123Label, beside the above).
+func namespaceRule(namespace string) (problem, remedy string) {
+	if len(namespace) > 63 {
+		return fmt.Sprintf("%s has %d characters", quote(namespace), len(namespace)), namespaceRemedy
+	}
+	if problem := partProblem(namespace, namespace); problem != "" {
+		return problem, namespaceRemedy
+	}
+	return "", ""
+}
+
+// partProblem is what keeps a part of a name from being [a-z0-9]([-a-z0-9]*[a-z0-9])?.
+func partProblem(name, part string) string {
+	switch {
+	case name == "":
+		return "it is empty"
+	case part == "":
+		return fmt.Sprintf("%s has nothing before or behind a dot", quote(name))
+	}
+	for _, r := range part {
+		if (r < 'a' || r > 'z') && (r < '0' || r > '9') && r != '-' {
+			return fmt.Sprintf("%s has the character %q", quote(name), r)
+		}
+	}
+	if part[0] == '-' || part[len(part)-1] == '-' {
+		return fmt.Sprintf("%s has a '-' at an end", quote(name))
+	}
+	return ""
+}
+
+// interfaceRule is what Linux demands of a network device's name (dev_valid_name in net/core/dev.c, IFNAMSIZ in
+// include/uapi/linux/if.h). It counts bytes, and its isspace is that of Latin-1, so that the byte 0xa0 is a space even
+// within a longer character. A '%' is refused as well, because the kernel fills in a number there
+// (dev_alloc_name), and control characters and what is not UTF-8, because JSON and messages would not carry them as
+// they are.
+func interfaceRule(name string) (problem, remedy string) {
+	switch {
+	case name == "":
+		problem = "it is empty"
+	case len(name) > 15:
+		problem = fmt.Sprintf("%s has %d bytes", quote(name), len(name))
+	case name == "." || name == "..":
+		problem = fmt.Sprintf("%s is no name for an interface", quote(name))
+	case !utf8.ValidString(name):
+		problem = fmt.Sprintf("%s is not UTF-8", quote(name))
+	default:
+		for _, r := range name {
+			if strings.ContainsRune("/:%", r) || unicode.IsSpace(r) || unicode.IsControl(r) ||
+				strings.Contains(string(r), "\xa0") {
+				problem = fmt.Sprintf("%s has the character %q", quote(name), r)
+				break
+			}
+		}
+	}
+	if problem == "" {
+		return "", ""
+	}
+	return problem, interfaceRemedy
+}
+
+// parseAddress reads an element of "ips": an address, with or without the length of its network's prefix. A zone names an
+// interface of the host that reads it and means nothing in a Pod, and an IPv4 address that is mapped to IPv6 would be
+// of another family for Neutron than for its reader.
+func parseAddress(text string) (address netip.Prefix, problem, remedy string) {
+	if bare, _, zoned := strings.Cut(text, "%"); zoned {
+		if a, err := netip.ParseAddr(bare); err == nil {
+			return netip.Prefix{}, quote(text) + " has a zone", fmt.Sprintf("write %q", a)
+		}
+	}
+	if strings.Contains(text, "/") {
+		var err error
+		if address, err = netip.ParsePrefix(text); err != nil {
+			return netip.Prefix{}, quote(text) + " is no IP address with a prefix length", addressRemedy
+		}
+	} else {
+		a, err := netip.ParseAddr(text)
+		if err != nil {
+			return netip.Prefix{}, quote(text) + " is no IP address", addressRemedy
+		}
+		address = netip.PrefixFrom(a, a.BitLen())
+	}
+	if problem, remedy := addressRule(address); problem != "" {
+		return netip.Prefix{}, problem, remedy
+	}
+	return address, "", ""
+}
+
+// addressRule is what an address has to be once it is read.
+func addressRule(address netip.Prefix) (problem, remedy string) {
+	switch {
+	case !address.IsValid():
+		return "it is no address with a prefix length", addressRemedy
+	case address.Addr().Is4In6():
+		return fmt.Sprintf("%q is IPv4 mapped to IPv6", address), fmt.Sprintf("write %q", address.Addr().Unmap())
+	}
+	return "", ""
+}
+
+// parseMAC reads a "mac" and gives it in canonical form. It takes every notation that net.ParseMAC does, as Multus does.
+// The standard wants a 6-byte Ethernet address; what an interface of Linux can have is in is_valid_ether_addr
+// (include/linux/etherdevice.h).
+func parseMAC(text string) (mac, problem, remedy string) {
+	address, err := net.ParseMAC(text)
+	switch {
+	case text == "":
+		return "", "it is empty", macRemedy
+	case err != nil:
+		return "", quote(text) + " is no MAC address", macRemedy
+	case len(address) != 6:
+		return "", fmt.Sprintf("%s has %d bytes", quote(text), len(address)), macRemedy
+	case address[0]&1 != 0:
+		return "", quote(text) + " is a multicast address", "write one whose first byte is even, or leave it out"
+	case [6]byte(address) == [6]byte{}:
+		return "", quote(text) + " is all zero", macRemedy
+	}
+	return address.String(), "", ""
+}
+
+// macRule is what a MAC has to be to be written: canonical, so that it is read back as the same text.
+func macRule(mac string) (problem, remedy string) {
+	canonical, problem, remedy := parseMAC(mac)
+	if problem == "" && canonical != mac {
+		return quote(mac) + " is not in canonical form", fmt.Sprintf("write %q", canonical)
+	}
+	return problem, remedy
+}
+
+// interfaceTwice notes the selections whose interface an earlier one has (the standard, section 4.1.2.1.5: the later
+// attachment has to fail). It passes over those without an interface.
+func interfaceTwice(selections []Selection, found *findings) {
+	first := map[string]int{}
+	for i, s := range selections {
+		if s.Interface == "" {
+			continue
+		}
+		if at, taken := first[s.Interface]; taken {
+			found.add(i, keyInterface, fmt.Sprintf("%s is asked for by networks[%d] already", quote(s.Interface), at),
+				"give each interface a name of its own, or leave it out")
+			continue
+		}
+		first[s.Interface] = i
+	}
+}
+
+// sizeRule is what the value as a whole has to keep to.
+func sizeRule(value string) (problem, remedy string) {
+	if len(value) > MaxSize {
+		return fmt.Sprintf("the value has %d bytes", len(value)),
+			fmt.Sprintf("write at most %d, which is what Kubernetes holds of annotations", MaxSize)
+	}
+	return "", ""
+}
+
+// countRule is how many selections there may be.
+func countRule(count int) (problem, remedy string) {
+	if count > MaxSelections {
+		return fmt.Sprintf("it asks for %d attachments", count), fmt.Sprintf("ask for at most %d", MaxSelections)
+	}
+	return "", ""
+}
