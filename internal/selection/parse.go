@@ -150,12 +150,12 @@ func parseJSON(text, namespace string, found *findings) []Selection {
 	return selections
 }
 
-// syntaxProblem says where a text ceases to be JSON.
+// syntaxProblem says where a text ceases to be JSON, counted in bytes from 0.
 func syntaxProblem(text string, err error) string {
 	if syntax, ok := errors.AsType[*json.SyntaxError](err); ok {
 		// The offset counts the byte that was one too many.
 		at := min(max(int(syntax.Offset)-1, 0), len(text))
-		return fmt.Sprintf("it is no JSON from byte %d on, %s: %v", at, quote(text[at:]), err)
+		return fmt.Sprintf("it is no JSON from byte %d on, %s", at, quote(text[at:]))
 	}
 	if errors.Is(err, io.ErrUnexpectedEOF) {
 		return "it is JSON that ends before its list does, " + quote(text)
