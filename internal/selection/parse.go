@@ -23,13 +23,13 @@ var knownKeys = []string{keyName, keyNamespace, keyInterface, keyIPs, keyMAC}
 
 const listRemedy = `write a JSON list such as [{"name":"net-a"}], or names with commas between such as net-a,net-b`
 
-// Parse reads an annotation's value for a Pod of the given namespace, which is that of every network whose namespace the
-// value does not name. It reads both formats: net-a,ns/net-b@eth1 and a JSON list. An empty value, one of space alone,
-// and an empty JSON list are no selections and no error.
+// Parse reads an annotation's value for a Pod of the given namespace, which is that of every network whose namespace
+// the value does not name. It reads both formats: net-a,ns/net-b@eth1 and a JSON list. An empty value, one of space
+// alone, and an empty JSON list are no selections and no error.
 //
 // The selections are in the order in which they were written. The error is an *Error, or several joined, one for each
-// thing that is wrong (16 are listed, the number of others is told); then there are no selections. A value
-// that is wrong in one element asks for nothing at all, as the standard has it.
+// thing that is wrong (16 are listed, the number of others is told); then there are no selections. A value that is
+// wrong in one element asks for nothing at all, as the standard has it.
 func Parse(value, namespace string) ([]Selection, error) {
 	text := strings.TrimSpace(value)
 	if text == "" {

@@ -261,7 +261,7 @@ func TestParseRefuses(t *testing.T) {
 				`networks[0].ips[2]: "010.0.0.1" is no IP address: ` + addressRemedy,
 				`networks[0].ips[3]: "fe80::1%eth0" has a zone: write "fe80::1"`,
 				`networks[0].ips[4]: "fe80::1%eth0/64" has a zone: write "fe80::1"`,
-				`networks[0].ips[5]: "::ffff:10.0.0.1/128" is IPv4 mapped to IPv6: write "10.0.0.1"`,
+				`networks[0].ips[5]: "::ffff:10.0.0.1" is IPv4 mapped to IPv6: write "10.0.0.1"`,
 				`networks[0].ips[6]: "::ffff:10.0.0.1/120" is IPv4 mapped to IPv6: write "10.0.0.1"`,
 				`networks[0].ips[7]: "" is no IP address: ` + addressRemedy,
 				`networks[0].ips[8]: " 10.0.0.1" is no IP address: ` + addressRemedy,
@@ -350,7 +350,7 @@ func requireErrors(t *testing.T, err error, want []string) {
 		each = joined.Unwrap()
 	}
 	for _, err := range each {
-		if e, ok := err.(*Error); !ok || e.Problem == "" || e.Remedy == "" {
+		if e, ok := errors.AsType[*Error](err); !ok || e.Problem == "" || e.Remedy == "" {
 			t.Errorf("%v is no *Error with a problem and a remedy", err)
 		}
 	}
