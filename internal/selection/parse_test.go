@@ -312,8 +312,8 @@ func TestParseRefuses(t *testing.T) {
 			`[{"name":"a","mac":"` + long + `"}]`, []string{fmt.Sprintf("networks[0].mac: %q... is no MAC address: %s", long[:64], octets)},
 		},
 		"a long text is cut between characters": {
-			`[{"name":"a","mac":"x` + strings.Repeat("數", 100) + `"}]`,
-			[]string{fmt.Sprintf("networks[0].mac: %q... is no MAC address: %s", "x"+strings.Repeat("數", 21), octets)},
+			`[{"name":"a","mac":"xx` + strings.Repeat("數", 100) + `"}]`,
+			[]string{fmt.Sprintf("networks[0].mac: %q... is no MAC address: %s", "xx"+strings.Repeat("數", 20), octets)},
 		},
 		"16 errors are listed, and the number of others": {
 			`[{"name":"a","ips":[""` + strings.Repeat(`,""`, 19) + "]}]",
