@@ -20,8 +20,8 @@
 //   - Keys other than name, namespace, interface, ips and mac are kept as they are and not looked into. That holds for
 //     the standard's own (cni-args, portMappings, bandwidth, default-route, infiniband-guid, ipam-claim-reference), for
 //     extensions (those have a dot), and for keys that older programs wrote, such as "interfaceRequest".
-//   - Empty means absent for "namespace" alone, as the standard has it. An empty "interface", "mac" or "ips", and null in
-//     any of the five, is refused.
+//   - Empty means absent for "namespace" alone, as the standard has it. An empty "interface", "mac" or "ips", and null
+//     in any of the five, is refused.
 //
 // The package is pure: no I/O and the standard library only. All of it may be used from several goroutines at once.
 package selection

@@ -30,7 +30,7 @@ func Format(selections []Selection) (string, error) {
 	for i, s := range selections {
 		s.check(i, &found)
 		for n, address := range s.Addresses {
-			problem, remedy = addressRule(address)
+			problem, remedy = addressRule(address, address.String())
 			found.add(i, fmt.Sprintf("%s[%d]", keyIPs, n), problem, remedy)
 		}
 		if s.MAC != "" {

@@ -23,13 +23,13 @@ var knownKeys = []string{keyName, keyNamespace, keyInterface, keyIPs, keyMAC}
 
 const listRemedy = `write a JSON list such as [{"name":"net-a"}], or names with commas between such as net-a,net-b`
 
-// Parse reads an annotation's value for a Pod of the given namespace, which is that of every network whose namespace the
-// value does not name. It reads both formats: net-a,ns/net-b@eth1 and a JSON list. An empty value, one of space alone,
-// and an empty JSON list are no selections and no error.
+// Parse reads an annotation's value for a Pod of the given namespace, which is that of every network whose namespace
+// the value does not name. It reads both formats: net-a,ns/net-b@eth1 and a JSON list. An empty value, one of space
+// alone, and an empty JSON list are no selections and no error.
 //
 // The selections are in the order in which they were written. The error is an *Error, or several joined, one for each
-// thing that is wrong (16 are listed, the number of others is told); then there are no selections. A value
-// that is wrong in one element asks for nothing at all, as the standard has it.
+// thing that is wrong (16 are listed, the number of others is told); then there are no selections. A value that is
+// wrong in one element asks for nothing at all, as the standard has it.
 func Parse(value, namespace string) ([]Selection, error) {
 	text := strings.TrimSpace(value)
 	if text == "" {
@@ -150,12 +150,12 @@ func parseJSON(text, namespace string, found *findings) []Selection {
 	return selections
 }
 
-// syntaxProblem says where a text ceases to be JSON.
+// syntaxProblem says where a text ceases to be JSON, counted in bytes from 0.
 func syntaxProblem(text string, err error) string {
 	if syntax, ok := errors.AsType[*json.SyntaxError](err); ok {
 		// The offset counts the byte that was one too many.
 		at := min(max(int(syntax.Offset)-1, 0), len(text))
-		return fmt.Sprintf("it is no JSON from byte %d on, %s: %v", at, quote(text[at:]), err)
+		return fmt.Sprintf("it is no JSON from byte %d on, %s", at, quote(text[at:]))
 	}
 	if errors.Is(err, io.ErrUnexpectedEOF) {
 		return "it is JSON that ends before its list does, " + quote(text)
@@ -186,14 +186,14 @@ func parseElement(i int, element json.RawMessage, namespace string, found *findi
 		seen[f.key] = true
 		switch f.key {
 		case keyName:
-			s.Name, _ = stringOf(i, f, nameRule, nameRemedy, found)
+			s.Name = stringOf(i, f, nameRule, nameRemedy, found)
 		case keyNamespace:
 			if f.value == `""` {
 				break
 			}
-			s.Namespace, _ = stringOf(i, f, namespaceRule, namespaceRemedy, found)
+			s.Namespace = stringOf(i, f, namespaceRule, namespaceRemedy, found)
 		case keyInterface:
-			s.Interface, _ = stringOf(i, f, interfaceRule, interfaceRemedy, found)
+			s.Interface = stringOf(i, f, interfaceRule, interfaceRemedy, found)
 		case keyIPs:
 			s.parseIPs(i, f.value, found)
 		case keyMAC:
@@ -201,7 +201,7 @@ func parseElement(i int, element json.RawMessage, namespace string, found *findi
 				s.MAC, problem, remedy = parseMAC(text)
 				return problem, remedy
 			}
-			_, _ = stringOf(i, f, rule, macRemedy, found)
+			_ = stringOf(i, f, rule, macRemedy, found)
 		default:
 			if known, ok := knownKeyLike(f.key); ok {
 				found.add(i, "", fmt.Sprintf("the key %s is not in lower case", quote(f.key)), fmt.Sprintf("write %q", known))
@@ -240,26 +240,26 @@ func (s *Selection) parseIPs(i int, value string, found *findings) {
 			}
 			return problem, remedy
 		}
-		_, _ = stringOf(i, at, rule, addressRemedy, found)
+		_ = stringOf(i, at, rule, addressRemedy, found)
 	}
 }
 
-// stringOf reads a value that has to be a string and to keep to the rule. It reports false where it is or does not.
-func stringOf(i int, f field, rule rule, remedy string, found *findings) (string, bool) {
+// stringOf reads a value that has to be a string and to keep to the rule. It is empty where it is none or does not.
+func stringOf(i int, f field, rule rule, remedy string, found *findings) string {
 	if f.value[0] != '"' {
 		found.add(i, f.key, fmt.Sprintf("it is %s, %s, not a string", kindOf([]byte(f.value)), quote(f.value)), remedy)
-		return "", false
+		return ""
 	}
 	var text string
 	if err := json.Unmarshal([]byte(f.value), &text); err != nil {
 		found.add(i, f.key, fmt.Sprintf("%s cannot be read, %v", quote(f.value), err), remedy)
-		return "", false
+		return ""
 	}
 	if problem, remedy := rule(text); problem != "" {
 		found.add(i, f.key, problem, remedy)
-		return "", false
+		return ""
 	}
-	return text, true
+	return text
 }
 
 // fieldsOf gives an object's keys and values in the order in which they stand, duplicates included. A map would lose

@@ -15,8 +15,8 @@ type rule func(text string) (problem, remedy string)
 const (
 	nameRemedy = "write a Network's name, at most 253 lower case letters, digits, '-' and '.', each part between dots " +
 		"with a letter or digit at both ends"
-	namespaceRemedy = "write a namespace's name, at most 63 lower case letters, digits and '-', with a letter or digit at " +
-		"both ends"
+	namespaceRemedy = "write a namespace's name, at most 63 lower case letters, digits and '-', with a letter or digit " +
+		"at both ends"
 	interfaceRemedy = "write 1 to 15 bytes without space, '/', ':' and '%', such as \"net1\", or leave it out"
 	addressRemedy   = `write an address such as "192.0.2.10" or "2001:db8::10/64"`
 	macRemedy       = `write six bytes such as "fa:16:3e:12:34:56", or leave it out`
@@ -84,7 +84,7 @@ func interfaceRule(name string) (problem, remedy string) {
 	default:
 		for _, r := range name {
 			if strings.ContainsRune("/:%", r) || unicode.IsSpace(r) || unicode.IsControl(r) ||
-				strings.ContainsRune(name, r) && strings.Contains(string(r), "\xa0") {
+				strings.Contains(string(r), "\xa0") {
 				problem = fmt.Sprintf("%s has the character %q", quote(name), r)
 				break
 			}
@@ -96,9 +96,8 @@ func interfaceRule(name string) (problem, remedy string) {
 	return problem, interfaceRemedy
 }
 
-// parseAddress reads an element of "ips": an address, with or without the length of its network's prefix. A zone names an
-// interface of the host that reads it and means nothing in a Pod, and an IPv4 address that is mapped to IPv6 would be
-// of another family for Neutron than for its reader.
+// parseAddress reads an element of "ips": an address, with or without the length of its network's prefix. A zone names
+// an interface of the host that reads it and means nothing in a Pod.
 func parseAddress(text string) (address netip.Prefix, problem, remedy string) {
 	if bare, _, zoned := strings.Cut(text, "%"); zoned {
 		if a, err := netip.ParseAddr(bare); err == nil {
@@ -117,26 +116,27 @@ func parseAddress(text string) (address netip.Prefix, problem, remedy string) {
 		}
 		address = netip.PrefixFrom(a, a.BitLen())
 	}
-	if problem, remedy := addressRule(address); problem != "" {
+	if problem, remedy := addressRule(address, text); problem != "" {
 		return netip.Prefix{}, problem, remedy
 	}
 	return address, "", ""
 }
 
-// addressRule is what an address has to be once it is read.
-func addressRule(address netip.Prefix) (problem, remedy string) {
+// addressRule is what an address has to be once it is read; text is how it was written. An IPv4 address that is mapped
+// to IPv6 is refused because it is of one family for some readers and of the other for the rest.
+func addressRule(address netip.Prefix, text string) (problem, remedy string) {
 	switch {
 	case !address.IsValid():
 		return "it is no address with a prefix length", addressRemedy
 	case address.Addr().Is4In6():
-		return fmt.Sprintf("%q is IPv4 mapped to IPv6", address), fmt.Sprintf("write %q", address.Addr().Unmap())
+		return quote(text) + " is IPv4 mapped to IPv6", fmt.Sprintf("write %q", address.Addr().Unmap())
 	}
 	return "", ""
 }
 
-// parseMAC reads a "mac" and gives it in canonical form. It takes every notation that net.ParseMAC does, as Multus does.
-// The standard wants a 6-byte Ethernet address; what an interface of Linux can have is in is_valid_ether_addr
-// (include/linux/etherdevice.h).
+// parseMAC reads a "mac" and gives it in canonical form. It takes every notation that net.ParseMAC does, as Multus
+// does. The standard wants a 6-byte Ethernet address; which of them an interface of Linux can have is in
+// is_valid_ether_addr (include/linux/etherdevice.h).
 func parseMAC(text string) (mac, problem, remedy string) {
 	address, err := net.ParseMAC(text)
 	switch {
