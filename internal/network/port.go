@@ -219,11 +219,11 @@ func updatePort(spec PortSpec, actual ObservedPort) (Step, bool) {
 	}, len(diffs) > 0
 }
 
-// settleAddresses gives the addresses that a port should have, given those that it has: where one of a subnet is
-// declared and no matter which, one that the port has already. It reports whether the port has just these.
+// settleAddresses gives the addresses that a port should have, given those that it has, lowest first: where one of a
+// subnet is declared and no matter which, the lowest that the port has already. It reports whether the port has just
+// these.
 func settleAddresses(declared, actual []PortAddress) (want []PortAddress, settled bool) {
 	left := slices.Clone(actual)
-	slices.SortFunc(left, comparePortAddresses)
 	take := func(match func(PortAddress) bool) (PortAddress, bool) {
 		at := slices.IndexFunc(left, match)
 		if at < 0 {

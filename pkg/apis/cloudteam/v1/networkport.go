@@ -21,10 +21,10 @@ import (
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:validation:XValidation:rule=`has(self.spec)`,fieldPath=`.spec`,reason=FieldValueRequired,message=`a NetworkPort needs a spec: write spec.networkName, the name of a Network`
 
-// NetworkPort is one attachment to a Network: a port in OpenStack Neutron, with
-// its addresses. The controller creates it when the Network is Ready, keeps it
-// as declared, and deletes it before this object goes. Deployments and Pods that
-// declare networks have theirs made for them.
+// NetworkPort is one attachment to a Network: a port in OpenStack Neutron,
+// with its addresses. The controller creates it when the Network is Ready,
+// keeps it as declared, and deletes it before this object goes. Deployments
+// and Pods that declare networks have theirs made for them.
 type NetworkPort struct {
 	metav1.TypeMeta `json:",inline"`
 	// +optional
