@@ -10,10 +10,11 @@ import (
 )
 
 // cloud is as much of Neutron as a plan can meet, without the network in between. Its rules are those of Neutron 21.0:
-// neutron.db.db_base_plugin_v2 and neutron.db.ipam_backend_mixin for subnets, the revisions service plugin for
+// neutron.db.db_base_plugin_v2 and neutron.db.ipam_backend_mixin for subnets and ports, the revisions service plugin for
 // revision numbers.
 type cloud struct {
 	networks []ObservedNetwork
+	ports    []ObservedPort
 	serial   int
 }
 
@@ -27,7 +28,13 @@ var cloudEpoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 var errMoved = errors.New("RevisionNumberConstraintFailed")
 
 func (c *cloud) clone() *cloud {
-	return &cloud{networks: cloneObserved(Observed{Networks: c.networks}).Networks, serial: c.serial}
+	all := c.everything()
+	return &cloud{networks: all.Networks, ports: all.Ports, serial: c.serial}
+}
+
+// everything is the whole project, whoever's it is, in a copy that shares nothing with the cloud.
+func (c *cloud) everything() Observed {
+	return cloneObserved(Observed{Networks: c.networks, Ports: c.ports})
 }
 
 // observe gives what bears the owner's marker, in a copy that shares nothing with the cloud.
@@ -36,6 +43,11 @@ func (c *cloud) observe(owner Owner) Observed {
 	for _, n := range c.networks {
 		if owner.Owns(n.Description) {
 			observed.Networks = append(observed.Networks, n)
+		}
+	}
+	for _, p := range c.ports {
+		if owner.Owns(p.Description) {
+			observed.Ports = append(observed.Ports, p)
 		}
 	}
 	return cloneObserved(observed)
@@ -66,6 +78,16 @@ func (c *cloud) findSubnet(id string) (*ObservedNetwork, *ObservedSubnet) {
 		}
 	}
 	return nil, nil
+}
+
+// findPort gives the port of an id, or nil.
+func (c *cloud) findPort(id string) *ObservedPort {
+	for i := range c.ports {
+		if c.ports[i].ID == id {
+			return &c.ports[i]
+		}
+	}
+	return nil
 }
 
 // apply takes the steps until one fails, and says which.
@@ -103,6 +125,9 @@ func (c *cloud) take(step Step) (id string, err error) {
 		if n.Revision != step.Revision {
 			return "", errMoved
 		}
+		if slices.ContainsFunc(c.ports, func(p ObservedPort) bool { return p.NetworkID == step.ID }) {
+			return "", errors.New("NetworkInUse")
+		}
 		c.networks = slices.DeleteFunc(c.networks, func(n ObservedNetwork) bool { return n.ID == step.ID })
 		return step.ID, nil
 	case CreateSubnet:
@@ -119,6 +144,20 @@ func (c *cloud) take(step Step) (id string, err error) {
 		}
 		n.Revision++
 		n.Subnets = slices.DeleteFunc(n.Subnets, func(s ObservedSubnet) bool { return s.ID == step.ID })
+		return step.ID, nil
+	case CreatePort:
+		return c.createPort(step)
+	case UpdatePort:
+		return step.ID, c.updatePort(step)
+	case DeletePort:
+		p := c.findPort(step.ID)
+		if p == nil {
+			return "", fmt.Errorf("no port %q", step.ID)
+		}
+		if p.Revision != step.Revision {
+			return "", errMoved
+		}
+		c.ports = slices.DeleteFunc(c.ports, func(p ObservedPort) bool { return p.ID == step.ID })
 		return step.ID, nil
 	}
 	return "", fmt.Errorf("no action %q", step.Action)
@@ -300,6 +339,146 @@ func checkSubnet(s ObservedSubnet, served bool) error {
 	return nil
 }
 
+// defaultGroup is the security group of a port that asks for none.
+const defaultGroup = "sg-default"
+
+func (c *cloud) createPort(step Step) (string, error) {
+	if step.ID != "" || step.Revision != 0 {
+		return "", errors.New("a create names what exists")
+	}
+	p := clonePort(ObservedPort{ID: c.id("port"), NetworkID: step.NetworkID, PortAttributes: step.Port})
+	p.Created = cloudEpoch.Add(time.Duration(c.serial) * time.Second)
+	if p.MAC == "" {
+		p.MAC = c.mac()
+	}
+	if p.SecurityGroups == nil {
+		p.SecurityGroups = []string{defaultGroup}
+	}
+	if err := c.settlePort(&p); err != nil {
+		return "", err
+	}
+	c.ports = append(c.ports, p)
+	return p.ID, nil
+}
+
+// mac is one that Neutron chooses.
+func (c *cloud) mac() string {
+	c.serial++
+	return fmt.Sprintf("fa:16:3e:ff:%02x:%02x", c.serial>>8, c.serial&0xff)
+}
+
+func (c *cloud) updatePort(step Step) error {
+	p := c.findPort(step.ID)
+	if p == nil || p.NetworkID != step.NetworkID {
+		return fmt.Errorf("network %q has no port %q", step.NetworkID, step.ID)
+	}
+	if p.Revision != step.Revision {
+		return errMoved
+	}
+	changed, want := clonePort(*p), clonePort(ObservedPort{PortAttributes: step.Port})
+	for _, d := range step.Differences {
+		switch d.Field {
+		case FieldName:
+			changed.Name = want.Name
+		case FieldDescription:
+			changed.Description = want.Description
+		case FieldAdminState:
+			changed.AdminStateUp = want.AdminStateUp
+		case FieldAddresses:
+			changed.Addresses = want.Addresses
+		case FieldMAC:
+			changed.MAC = want.MAC
+		case FieldSecurityGroups:
+			changed.SecurityGroups = asSet(want.SecurityGroups)
+		default:
+			return fmt.Errorf("a port has no field %q that can change", d.Field)
+		}
+	}
+	changed.Revision++
+	if err := c.settlePort(&changed); err != nil {
+		return err
+	}
+	*p = changed
+	return nil
+}
+
+// settlePort gives the port the addresses that it leaves to Neutron, and checks what Neutron checks of a port as it
+// would be after a request.
+func (c *cloud) settlePort(p *ObservedPort) error {
+	if err := checkTexts(p.Name, p.Description); err != nil {
+		return err
+	}
+	n := c.find(p.NetworkID)
+	if n == nil {
+		return fmt.Errorf("no network %q", p.NetworkID)
+	}
+	taken := map[netip.Addr]bool{}
+	for _, other := range c.ports {
+		if other.ID == p.ID || other.NetworkID != p.NetworkID {
+			continue
+		}
+		if other.MAC == p.MAC {
+			return fmt.Errorf("MacAddressInUse: %s", p.MAC)
+		}
+		for _, a := range other.Addresses {
+			taken[a.Address] = true
+		}
+	}
+	use := func(a netip.Addr) error {
+		if taken[a] {
+			return fmt.Errorf("IpAddressAlreadyAllocated: %s", a)
+		}
+		taken[a] = true
+		return nil
+	}
+	for _, a := range p.Addresses {
+		if !a.Address.IsValid() {
+			continue
+		}
+		on, s := c.findSubnet(a.SubnetID)
+		if s == nil || on.ID != n.ID {
+			return fmt.Errorf("network %q has no subnet %q", n.ID, a.SubnetID)
+		}
+		if first, last := usable(s.CIDR); !(Range{first, last}).contains(a.Address) {
+			return fmt.Errorf("InvalidIpForSubnet: %s of %s", a.Address, s.CIDR)
+		}
+		if err := use(a.Address); err != nil {
+			return err
+		}
+	}
+	for i, a := range p.Addresses {
+		if a.Address.IsValid() {
+			continue
+		}
+		on, s := c.findSubnet(a.SubnetID)
+		if s == nil || on.ID != n.ID {
+			return fmt.Errorf("network %q has no subnet %q", n.ID, a.SubnetID)
+		}
+		free, last := usable(s.CIDR)
+		for taken[free] || free == s.Gateway {
+			free = free.Next()
+		}
+		if last.Less(free) {
+			return fmt.Errorf("IpAddressGenerationFailure: %s", s.CIDR)
+		}
+		taken[free] = true
+		p.Addresses[i].Address = free
+	}
+	return nil
+}
+
+func clonePort(p ObservedPort) ObservedPort {
+	p.Addresses = slices.Clone(p.Addresses)
+	p.SecurityGroups = slices.Clone(p.SecurityGroups)
+	return p
+}
+
+func clonePortSpec(spec PortSpec) PortSpec {
+	spec.Addresses = slices.Clone(spec.Addresses)
+	spec.SecurityGroups = slices.Clone(spec.SecurityGroups)
+	return spec
+}
+
 func cloneSubnet(s Subnet) Subnet {
 	s.Pools = slices.Clone(s.Pools)
 	s.DNSServers = slices.Clone(s.DNSServers)
@@ -329,6 +508,10 @@ func cloneObserved(o Observed) Observed {
 		for j := range n.Subnets {
 			n.Subnets[j].Subnet = cloneSubnet(n.Subnets[j].Subnet)
 		}
+	}
+	o.Ports = slices.Clone(o.Ports)
+	for i, p := range o.Ports {
+		o.Ports[i] = clonePort(p)
 	}
 	return o
 }

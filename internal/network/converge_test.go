@@ -189,7 +189,7 @@ func TestPropertyNothingOfOthersIsTouched(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := scenes().Draw(t, "scene")
 		// The whole project, which no plan should be given: what is not ours must not be named all the same.
-		everything := cloneObserved(Observed{Networks: s.cloud.networks})
+		everything := s.cloud.everything()
 		plans := s.plans()
 		plans["Plan of everything"] = func() (Change, error) { return Plan(s.spec, everything) }
 		plans["PlanDelete of everything"] = func() (Change, error) { return PlanDelete(testOwner, everything) }
@@ -222,7 +222,9 @@ func requireOurs(t *rapid.T, plan string, c *cloud, step Step) {
 		if n := c.find(step.NetworkID); n != nil {
 			descriptions = append(descriptions, n.Description)
 		}
-	case CreateNetwork:
+	case UpdatePort, DeletePort:
+		descriptions = append(descriptions, c.findPort(step.ID).Description)
+	case CreateNetwork, CreatePort: // A port may be on somebody else's network.
 	}
 	for _, description := range descriptions {
 		if !strings.HasSuffix(" "+description, " "+testOwner.Marker()) {

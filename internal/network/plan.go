@@ -68,8 +68,9 @@ func Plan(spec Spec, observed Observed) (Change, error) {
 	return change, nil
 }
 
-// PlanDelete gives the steps that remove everything of the owner's, ports before networks. A network's subnets go with it in Neutron, so a
-// subnet that is not ours blocks the deletion (*BlockedError). A network that is not ours is an error.
+// PlanDelete gives the steps that remove everything of the owner's, ports before networks, which Neutron keeps while
+// ports are on them. A network's subnets go with it in Neutron, so a subnet that is not ours blocks the deletion
+// (*BlockedError). A network or a port that is not ours is an error.
 func PlanDelete(owner Owner, observed Observed) (Change, error) {
 	observed = observed.inOrder()
 	if err := marked(owner, observed); err != nil {

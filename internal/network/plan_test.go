@@ -423,6 +423,9 @@ func TestPlanRelease(t *testing.T) {
 func TestDifferencesReadAsSentences(t *testing.T) {
 	for want, d := range map[string]Difference{
 		"network does not exist":                             {NetworkResource, FieldExists, "net", None},
+		"port does not exist":                                {PortResource, FieldExists, "port", None},
+		"port port-1 is not declared":                        {PortResource, FieldExists, None, "port-1"},
+		"port addresses is none, declared 10.0.0.5":          {PortResource, FieldAddresses, "10.0.0.5", None},
 		"network net-1 is not declared":                      {NetworkResource, FieldExists, None, "net-1"},
 		"subnet 10.0.0.0/24 does not exist":                  {"subnet 10.0.0.0/24", FieldExists, "10.0.0.0/24", None},
 		"network mtu is 1500, declared 1400":                 {NetworkResource, FieldMTU, "1400", "1500"},

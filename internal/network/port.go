@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"net"
 	"net/netip"
 	"slices"
 	"strconv"
@@ -35,7 +36,7 @@ type PortSpec struct {
 	Addresses []PortAddress
 	// MAC is in lower case, with colons; empty leaves it to Neutron, and then any is right.
 	MAC string
-	// SecurityGroups are ids, sorted; nil leaves them to the cloud, and then any are right.
+	// SecurityGroups are ids in any order; nil leaves them to the cloud, and then any are right.
 	SecurityGroups []string
 }
 
@@ -92,7 +93,8 @@ func (s PortSpec) Attributes() PortAttributes {
 	}
 }
 
-// Validate reports, as errors joined by errors.Join, what could not be applied.
+// Validate reports, as errors joined by errors.Join, what could not be applied, or would differ forever from what
+// Neutron answers. What the user can mend is a *FieldError.
 func (s PortSpec) Validate() error {
 	var errs []error
 	if err := s.Owner.validate(); err != nil {
@@ -108,9 +110,13 @@ func (s PortSpec) Validate() error {
 		if a.SubnetID == "" {
 			errs = append(errs, fmt.Errorf("the subnet of address %s is not known yet", a))
 		}
-		if a.Address.IsValid() && slices.Contains(s.Addresses[:i], a) {
+		same := func(other PortAddress) bool { return other.Address == a.Address }
+		if a.Address.IsValid() && slices.ContainsFunc(s.Addresses[:i], same) {
 			errs = append(errs, &FieldError{FieldAddresses, fmt.Sprintf("%s is listed twice: list it once", a)})
 		}
+	}
+	if mac, err := net.ParseMAC(s.MAC); s.MAC != "" && (err != nil || len(mac) != 6 || mac.String() != s.MAC) {
+		errs = append(errs, &FieldError{FieldMAC, fmt.Sprintf("%q is none: write one such as fa:16:3e:00:00:01", s.MAC)})
 	}
 	return errors.Join(errs...)
 }
@@ -163,7 +169,7 @@ func PlanPort(spec PortSpec, observed Observed) (Change, error) {
 			Action:    CreatePort,
 			NetworkID: spec.NetworkID,
 			Port:      spec.Attributes(),
-			Reason:    "no port bears the owner's marker",
+			Reason:    "no port of the network bears the owner's marker",
 			Differences: []Difference{
 				{Resource: PortResource, Field: FieldExists, Declared: spec.Name, Actual: None},
 			},
@@ -201,8 +207,11 @@ func updatePort(spec PortSpec, actual ObservedPort) (Step, bool) {
 	if want.MAC != "" && want.MAC != actual.MAC {
 		add(FieldMAC, want.MAC, actual.MAC)
 	}
-	if want.SecurityGroups != nil && !sameSet(want.SecurityGroups, actual.SecurityGroups) {
-		add(FieldSecurityGroups, listTexts(want.SecurityGroups), listTexts(actual.SecurityGroups))
+	if want.SecurityGroups != nil {
+		declared, got := asSet(want.SecurityGroups), asSet(actual.SecurityGroups)
+		if !slices.Equal(declared, got) {
+			add(FieldSecurityGroups, listTexts(declared), listTexts(got))
+		}
 	}
 	return Step{
 		Action: UpdatePort, ID: actual.ID, Revision: actual.Revision, NetworkID: actual.NetworkID, Port: want,
@@ -210,11 +219,11 @@ func updatePort(spec PortSpec, actual ObservedPort) (Step, bool) {
 	}, len(diffs) > 0
 }
 
-// settleAddresses gives the addresses that a port should have, given those that it has: where one of a subnet is
-// declared and no matter which, one that the port has already. It reports whether the port has just these.
+// settleAddresses gives the addresses that a port should have, given those that it has, lowest first: where one of a
+// subnet is declared and no matter which, the lowest that the port has already. It reports whether the port has just
+// these.
 func settleAddresses(declared, actual []PortAddress) (want []PortAddress, settled bool) {
 	left := slices.Clone(actual)
-	slices.SortFunc(left, comparePortAddresses)
 	take := func(match func(PortAddress) bool) (PortAddress, bool) {
 		at := slices.IndexFunc(left, match)
 		if at < 0 {
@@ -268,10 +277,8 @@ func listTexts(texts []string) string {
 	return strings.Join(texts, ", ")
 }
 
-func sameSet(a, b []string) bool {
-	sorted := func(s []string) []string { return slices.Compact(slices.Sorted(slices.Values(s))) }
-	return slices.Equal(sorted(a), sorted(b))
-}
+// asSet is the texts in their order, each once.
+func asSet(texts []string) []string { return slices.Compact(slices.Sorted(slices.Values(texts))) }
 
 func deletePort(p ObservedPort, reason string) Step {
 	return Step{

@@ -171,8 +171,9 @@ func compareNetworks(a, b ObservedNetwork) int {
 	return cmp.Or(a.Created.Compare(b.Created), cmp.Compare(a.ID, b.ID))
 }
 
-// inOrder is a copy in which networks, subnets and ports stand in an order of their own, not in that of Neutron's answer, so
-// that the same state gives the same steps and the same error each time.
+// inOrder is a copy in which networks, subnets and ports, and a port's addresses and security groups, stand in an order
+// of their own, not in that of Neutron's answer, so that the same state gives the same steps and the same error each
+// time.
 func (o Observed) inOrder() Observed {
 	networks := slices.SortedFunc(slices.Values(o.Networks), compareNetworks)
 	for i := range networks {
@@ -180,7 +181,12 @@ func (o Observed) inOrder() Observed {
 			return cmp.Or(comparePrefixes(a.CIDR, b.CIDR), cmp.Compare(a.ID, b.ID))
 		})
 	}
-	return Observed{Networks: networks, Ports: slices.SortedFunc(slices.Values(o.Ports), comparePorts)}
+	ports := slices.SortedFunc(slices.Values(o.Ports), comparePorts)
+	for i, p := range ports {
+		ports[i].Addresses = slices.SortedFunc(slices.Values(p.Addresses), comparePortAddresses)
+		ports[i].SecurityGroups = slices.Sorted(slices.Values(p.SecurityGroups))
+	}
+	return Observed{Networks: networks, Ports: ports}
 }
 
 // ObservedNetwork is a network as Neutron has it.

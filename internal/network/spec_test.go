@@ -4,6 +4,8 @@ import (
 	"net/netip"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 // declaredSpec is what the tables start from.
@@ -100,5 +102,36 @@ func TestSpecValidateRefusesAnOwnerThatNoMarkerCanName(t *testing.T) {
 				t.Errorf("got %v, want an error about the owner", err)
 			}
 		})
+	}
+}
+
+func TestObservedNamesItsResources(t *testing.T) {
+	network, port := Resource{KindNetwork, "net-1"}, Resource{KindPort, "port-1"}
+	for sentence, tc := range map[string]struct {
+		observed Observed
+		want     []Resource
+	}{
+		"nothing is empty":                 {Observed{}, nil},
+		"lists without elements are empty": {Observed{Networks: []ObservedNetwork{}, Ports: []ObservedPort{}}, nil},
+		"a network, without its subnets":   {Observed{Networks: []ObservedNetwork{asDeclared()}}, []Resource{network}},
+		"a port":                           {Observed{Ports: []ObservedPort{portAsDeclared()}}, []Resource{port}},
+		"both, and more than one of the kind": {
+			Observed{
+				Networks: []ObservedNetwork{asDeclared(), {ID: "net-2"}}, Ports: []ObservedPort{portAsDeclared(), {ID: "port-2"}},
+			},
+			[]Resource{network, {KindNetwork, "net-2"}, port, {KindPort, "port-2"}},
+		},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			if diff := cmp.Diff(tc.want, tc.observed.Resources()); diff != "" {
+				t.Errorf("resources (-want +got):\n%s", diff)
+			}
+			if got := tc.observed.Empty(); got != (len(tc.want) == 0) {
+				t.Errorf("Empty() = %v of %v", got, tc.want)
+			}
+		})
+	}
+	if got := network.String() + ", " + port.String(); got != "network net-1, port port-1" {
+		t.Errorf("resources print as %q", got)
 	}
 }

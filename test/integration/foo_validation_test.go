@@ -107,27 +107,3 @@ func TestFoosThatAreAccepted(t *testing.T) {
 		})
 	}
 }
-
-// TestEveryFieldOfFooIsDescribed walks the schema that kubectl explain prints.
-func TestEveryFieldOfFooIsDescribed(t *testing.T) {
-	crd := readObjects(t, repository+"/config/crd/samplecontroller.k8s.io_foos.yaml")[0]
-	versions, _, err := unstructured.NestedSlice(crd.Object, "spec", "versions")
-	if err != nil {
-		t.Fatal(err)
-	}
-	root, _, err := unstructured.NestedMap(versions[0].(map[string]any), "schema", "openAPIV3Schema")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var walk func(path string, schema map[string]any)
-	walk = func(path string, schema map[string]any) {
-		if schema["description"] == nil && path != ".metadata" {
-			t.Errorf("%s has no description", path)
-		}
-		properties, _ := schema["properties"].(map[string]any)
-		for name, property := range properties {
-			walk(path+"."+name, property.(map[string]any))
-		}
-	}
-	walk("", root)
-}

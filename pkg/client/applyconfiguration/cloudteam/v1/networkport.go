@@ -13,10 +13,10 @@ import (
 // NetworkPortApplyConfiguration represents a declarative configuration of the NetworkPort type for use
 // with apply.
 //
-// NetworkPort is one attachment to a Network: a port in OpenStack Neutron, with
-// its addresses. The controller creates it when the Network is Ready, keeps it
-// as declared, and deletes it before this object goes. Deployments and Pods that
-// declare networks have theirs made for them.
+// NetworkPort is one attachment to a Network: a port in OpenStack Neutron,
+// with its addresses. The controller creates it when the Network is Ready,
+// keeps it as declared, and deletes it before this object goes. Deployments
+// and Pods that declare networks have theirs made for them.
 type NetworkPortApplyConfiguration struct {
 	metav1.TypeMetaApplyConfiguration    `json:""`
 	*metav1.ObjectMetaApplyConfiguration `json:"metadata,omitempty"`

@@ -7,6 +7,9 @@ package v1
 // NetworkPortSpecApplyConfiguration represents a declarative configuration of the NetworkPortSpec type for use
 // with apply.
 //
+// The rules that compare with the port as it was speak only of a new value that is good in itself, so that one mistake
+// gives one message. Another spelling of the same addresses is no change.
+//
 // NetworkPortSpec declares a port.
 type NetworkPortSpecApplyConfiguration struct {
 	// networkName is the name of the Network that the port is on. It must be set,

@@ -1,0 +1,456 @@
+package integration
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+)
+
+// networkPorts is the resource that the NetworkPort CRD serves.
+var networkPorts = cloudteamv1.SchemeGroupVersion.WithResource("networkports")
+
+// networkPortWith returns a NetworkPort whose spec is the YAML text given.
+func networkPortWith(t testing.TB, spec string) *unstructured.Unstructured {
+	t.Helper()
+	port := &unstructured.Unstructured{}
+	port.SetGroupVersionKind(cloudteamv1.SchemeGroupVersion.WithKind("NetworkPort"))
+	port.SetName("example")
+	port.Object["spec"] = parseYAML(t, spec).Object
+	return port
+}
+
+func TestNetworkPortMistakesAreRefusedWithOneSentenceEach(t *testing.T) {
+	namespace := newNamespace(t)
+	const (
+		noNetwork   = `a port is on a network: write the name of a Network, such as "example-network"`
+		noName      = `write lower-case letters, digits, "-" and "."`
+		noNamespace = `write lower-case letters, digits and "-"`
+		noAddress   = `not an address: write one without a prefix length, such as "192.168.0.10"`
+		twice       = "an address is listed twice"
+		noMAC       = `write six groups of two hexadecimal digits`
+		noGroup     = `write what "openstack security group show -f value -c id NAME" prints`
+	)
+	for name, test := range map[string]mistake{
+		"an empty spec lacks a network": {`{}`, "spec.networkName", noNetwork},
+		"a spec without a network says so once, whatever else it has": {
+			`{addresses: [192.168.0.10], mac: "fa:16:3e:00:00:01", networkNamespace: a}`, "spec.networkName", noNetwork,
+		},
+		"an empty name is none":       {`{networkName: ""}`, "spec.networkName", noNetwork},
+		"a name with capitals":        {`{networkName: Example}`, "spec.networkName", noName},
+		"a name with an underline":    {`{networkName: a_b}`, "spec.networkName", noName},
+		"a name with a dash first":    {`{networkName: -a}`, "spec.networkName", noName},
+		"a name with a dash last":     {`{networkName: a-}`, "spec.networkName", noName},
+		"a name with an empty part":   {`{networkName: a..b}`, "spec.networkName", noName},
+		"a name with a line break":    {`{networkName: "a\n"}`, "spec.networkName", noName},
+		"a name with its namespace":   {`{networkName: other/example-network}`, "spec.networkName", noName},
+		"a name of 254 characters":    {`{networkName: ` + strings.Repeat("a", 254) + `}`, "spec.networkName", "Too long"},
+		"an empty namespace":          {`{networkName: a, networkNamespace: ""}`, "spec.networkNamespace", "or leave it out"},
+		"a namespace with a dot":      {`{networkName: a, networkNamespace: b.c}`, "spec.networkNamespace", noNamespace},
+		"a namespace with capitals":   {`{networkName: a, networkNamespace: B}`, "spec.networkNamespace", noNamespace},
+		"all namespaces":              {`{networkName: a, networkNamespace: "*"}`, "spec.networkNamespace", noNamespace},
+		"a namespace with a dash end": {`{networkName: a, networkNamespace: b-}`, "spec.networkNamespace", noNamespace},
+		"a namespace of 64 characters": {
+			`{networkName: a, networkNamespace: ` + strings.Repeat("b", 64) + `}`, "spec.networkNamespace", "Too long",
+		},
+
+		"no addresses": {
+			`{networkName: a, addresses: []}`, "spec.addresses", "write one, or leave addresses out and Neutron chooses",
+		},
+		"an empty address":                  {`{networkName: a, addresses: [""]}`, "spec.addresses[0]", noAddress},
+		"an address of words":               {`{networkName: a, addresses: [first]}`, "spec.addresses[0]", noAddress},
+		"an address with a prefix length":   {`{networkName: a, addresses: [192.168.0.10/16]}`, "spec.addresses[0]", noAddress},
+		"an address with a leading zero":    {`{networkName: a, addresses: [192.168.0.010]}`, "spec.addresses[0]", noAddress},
+		"an IPv4 address as an IPv6 one":    {`{networkName: a, addresses: ["::ffff:1.2.3.4"]}`, "spec.addresses[0]", noAddress},
+		"an address with a zone":            {`{networkName: a, addresses: ["fe80::1%eth0"]}`, "spec.addresses[0]", noAddress},
+		"the second of the addresses":       {`{networkName: a, addresses: [192.168.0.1, b]}`, "spec.addresses[1]", noAddress},
+		"an address twice":                  {`{networkName: a, addresses: [10.0.0.1, 10.0.0.1]}`, "spec.addresses", twice},
+		"an address twice, in two writings": {`{networkName: a, addresses: ["FD00::1", "fd00:0::1"]}`, "spec.addresses", twice},
+		"nine addresses": {
+			`{networkName: a, addresses: [` + nameServers(9) + `]}`, "spec.addresses", "must have at most 8 items",
+		},
+
+		"an empty mac":                 {`{networkName: a, mac: ""}`, "spec.mac", "or leave it out and Neutron chooses"},
+		"a mac of five groups":         {`{networkName: a, mac: "fa:16:3e:00:00"}`, "spec.mac", noMAC},
+		"a mac of eight groups":        {`{networkName: a, mac: "fa:16:3e:00:00:01:00:00"}`, "spec.mac", noMAC},
+		"a mac with hyphens":           {`{networkName: a, mac: fa-16-3e-00-00-01}`, "spec.mac", noMAC},
+		"a mac without colons":         {`{networkName: a, mac: fa163e000001}`, "spec.mac", noMAC},
+		"a mac with another letter":    {`{networkName: a, mac: "fa:16:3g:00:00:01"}`, "spec.mac", noMAC},
+		"a mac of a group of hosts":    {`{networkName: a, mac: "01:00:5e:00:00:01"}`, "spec.mac", "the second digit even"},
+		"the mac of all hosts":         {`{networkName: a, mac: "ff:ff:ff:ff:ff:ff"}`, "spec.mac", "the second digit even"},
+		"the mac that stands for none": {`{networkName: a, mac: "00:00:00:00:00:00"}`, "spec.mac", "not all zero"},
+		"a mac with a line break":      {`{networkName: a, mac: "fa:16:3e:00:00:01\n"}`, "spec.mac", noMAC},
+
+		"no security groups": {
+			`{networkName: a, securityGroups: []}`, "spec.securityGroups",
+			"write the id of a security group, or leave securityGroups out and the cloud chooses",
+		},
+		"a security group by name": {`{networkName: a, securityGroups: [default]}`, "spec.securityGroups[0]", noGroup},
+		"a security group by a long name": {
+			`{networkName: a, securityGroups: [` + strings.Repeat("web", 30) + `]}`, "spec.securityGroups[0]", noGroup,
+		},
+		"the second of the security groups": {
+			`{networkName: a, securityGroups: [` + groupID(1) + `, ""]}`, "spec.securityGroups[1]", noGroup,
+		},
+		"an id of capitals": {
+			`{networkName: a, securityGroups: ["` + strings.ToUpper(groupID(1)) + `"]}`, "spec.securityGroups[0]", noGroup,
+		},
+		"an id with some of its hyphens": {
+			`{networkName: a, securityGroups: [` + strings.Replace(groupID(1), "-", "", 1) + `]}`,
+			"spec.securityGroups[0]", noGroup,
+		},
+		"a security group twice": {
+			`{networkName: a, securityGroups: [` + groupID(1) + `, ` + groupID(1) + `]}`,
+			"spec.securityGroups[1]", "Duplicate value",
+		},
+		"seventeen security groups": {
+			`{networkName: a, securityGroups: [` + list(17, groupID) + `]}`, "spec.securityGroups", "must have at most 16 items",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, err := tryCreate(t.Context(), networkPorts, namespace, networkPortWith(t, test.spec))
+			found := refusals(t, err)
+			if len(found) != 1 || found[0].Field != test.field || !strings.Contains(found[0].Message, test.message) {
+				t.Errorf("want one refusal of %s with %q, got %+v", test.field, test.message, found)
+			}
+		})
+	}
+}
+
+func TestNetworkPortWithoutSpecIsToldToWriteOne(t *testing.T) {
+	port := networkPortWith(t, `{}`)
+	delete(port.Object, "spec")
+	_, err := tryCreate(t.Context(), networkPorts, newNamespace(t), port)
+	want := []refusal{{
+		"spec", "Required value: a NetworkPort needs a spec: write spec.networkName, the name of a Network",
+	}}
+	if diff := cmp.Diff(want, refusals(t, err)); diff != "" {
+		t.Errorf("refusals (-want +got):\n%s", diff)
+	}
+}
+
+func TestUnknownFieldOfANetworkPortIsRefusedByName(t *testing.T) {
+	_, err := tryCreate(t.Context(), networkPorts, newNamespace(t),
+		networkPortWith(t, `{networkName: a, address: 192.168.0.10}`))
+	if !apierrors.IsBadRequest(err) || !strings.Contains(err.Error(), `unknown field "spec.address"`) {
+		t.Errorf("want a bad request that names spec.address, got %v", err)
+	}
+}
+
+func TestNetworkPortsThatAreAccepted(t *testing.T) {
+	namespace := newNamespace(t)
+	for name, spec := range map[string]string{
+		"a network alone":                      `{networkName: example-network}`,
+		"a name of digits":                     `{networkName: "1"}`,
+		"a name with dots":                     `{networkName: a.b-c.d}`,
+		"the longest name":                     `{networkName: ` + strings.Repeat("a", 253) + `}`,
+		"a network of another namespace":       `{networkName: a, networkNamespace: other}`,
+		"the longest namespace":                `{networkName: a, networkNamespace: ` + strings.Repeat("b", 63) + `}`,
+		"an address":                           `{networkName: a, addresses: [192.168.0.10]}`,
+		"an IPv6 address in capitals":          `{networkName: a, addresses: ["FD00:1::A"]}`,
+		"an IPv6 address with a dotted end":    `{networkName: a, addresses: ["64:ff9b::192.0.2.1"]}`,
+		"an address of both families":          `{networkName: a, addresses: [192.168.0.10, "fd00::10"]}`,
+		"eight addresses":                      `{networkName: a, addresses: [` + nameServers(8) + `]}`,
+		"a mac":                                `{networkName: a, mac: "fa:16:3e:00:00:01"}`,
+		"a mac in capitals":                    `{networkName: a, mac: "FA:16:3E:00:00:01"}`,
+		"a mac of a maker that begins with 00": `{networkName: a, mac: "00:00:00:00:00:01"}`,
+		"a security group":                     `{networkName: a, securityGroups: [` + groupID(1) + `]}`,
+		"an id without hyphens": `{networkName: a, securityGroups: [` +
+			strconv.Quote(strings.ReplaceAll(groupID(1), "-", "")) + `]}`,
+		"sixteen security groups": `{networkName: a, securityGroups: [` + list(16, groupID) + `]}`,
+		"the most of everything": `{networkName: ` + strings.Repeat("a", 253) + `, networkNamespace: ` +
+			strings.Repeat("b", 63) + `, mac: "fa:16:3e:00:00:01", securityGroups: [` + list(16, groupID) + `],
+			addresses: [` + list(8, func(i int) string { return strconv.Quote(longIPv6(i)) }) + `]}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got, err := tryCreate(t.Context(), networkPorts, namespace, networkPortWith(t, spec))
+			if err != nil {
+				t.Fatalf("want it accepted, got %v", err)
+			}
+			// The schema has no defaults: what is unset is Neutron's or the controller's to choose.
+			if diff := cmp.Diff(parseYAML(t, spec).Object, got.Object["spec"]); diff != "" {
+				t.Errorf("spec as stored (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestNetworkPortUpdates(t *testing.T) {
+	namespace := newNamespace(t)
+	const (
+		moved = "a port cannot move: "
+		known = "what uses the port knows its "
+		other = ", or delete this NetworkPort and create another"
+	)
+	for name, test := range map[string]struct {
+		before, after string
+		// Both are empty when the update must be accepted.
+		field, message string
+	}{
+		"the network cannot change": {
+			`{networkName: a}`, `{networkName: b}`, "spec.networkName", moved + `write "a" again` + other,
+		},
+		"the network cannot be removed": {
+			`{networkName: a}`, `{}`, "spec.networkName", "once written, it cannot be removed",
+		},
+		"the network cannot be emptied": {
+			`{networkName: a}`, `{networkName: ""}`, "spec.networkName", "once written, it cannot be removed",
+		},
+		"a name that becomes none is told that": {
+			`{networkName: a}`, `{networkName: B}`, "spec.networkName", "not the name of an object",
+		},
+		"the namespace cannot change": {
+			`{networkName: a, networkNamespace: b}`, `{networkName: a, networkNamespace: c}`,
+			"spec.networkNamespace", moved + `write "b" again` + other,
+		},
+		"the namespace cannot be added": {
+			`{networkName: a}`, `{networkName: a, networkNamespace: c}`,
+			"spec.networkNamespace", moved + "leave networkNamespace out" + other,
+		},
+		"the namespace cannot be removed": {
+			`{networkName: a, networkNamespace: b}`, `{networkName: a}`,
+			"spec.networkNamespace", moved + `write "b" again` + other,
+		},
+		"a namespace that becomes none is told that": {
+			`{networkName: a, networkNamespace: b}`, `{networkName: a, networkNamespace: ""}`,
+			"spec.networkNamespace", "not the name of a namespace",
+		},
+		"the addresses cannot change": {
+			`{networkName: a, addresses: [10.0.0.1, "fd00::1"]}`, `{networkName: a, addresses: [10.0.0.1, "fd00::2"]}`,
+			"spec.addresses", known + `addresses: write ["10.0.0.1", "fd00::1"] again` + other,
+		},
+		"addresses cannot be added": {
+			`{networkName: a}`, `{networkName: a, addresses: [10.0.0.1]}`,
+			"spec.addresses", known + "addresses: leave addresses out" + other,
+		},
+		"one more address cannot be added": {
+			`{networkName: a, addresses: [10.0.0.1]}`, `{networkName: a, addresses: [10.0.0.1, 10.0.0.2]}`,
+			"spec.addresses", `write ["10.0.0.1"] again`,
+		},
+		"one of the addresses cannot be removed": {
+			`{networkName: a, addresses: [10.0.0.1, 10.0.0.2]}`, `{networkName: a, addresses: [10.0.0.2]}`,
+			"spec.addresses", `write ["10.0.0.1", "10.0.0.2"] again`,
+		},
+		"the addresses cannot be removed": {
+			`{networkName: a, addresses: [10.0.0.1]}`, `{networkName: a}`,
+			"spec.addresses", `write ["10.0.0.1"] again`,
+		},
+		"addresses that become an empty list are told that": {
+			`{networkName: a, addresses: [10.0.0.1]}`, `{networkName: a, addresses: []}`,
+			"spec.addresses", "a port needs an address",
+		},
+		"an address that becomes none is told that": {
+			`{networkName: a, addresses: [10.0.0.1]}`, `{networkName: a, addresses: [x]}`,
+			"spec.addresses[0]", "not an address",
+		},
+		"an address that comes in twice is told that": {
+			`{networkName: a, addresses: [10.0.0.1]}`, `{networkName: a, addresses: [10.0.0.1, 10.0.0.1]}`,
+			"spec.addresses", "an address is listed twice",
+		},
+		"the same addresses in another order and spelling": {
+			`{networkName: a, addresses: [10.0.0.1, "FD00::1"]}`, `{networkName: a, addresses: ["fd00:0::1", 10.0.0.1]}`,
+			"", "",
+		},
+		"the mac cannot change": {
+			`{networkName: a, mac: "fa:16:3e:00:00:01"}`, `{networkName: a, mac: "fa:16:3e:00:00:02"}`,
+			"spec.mac", known + `mac: write "fa:16:3e:00:00:01" again` + other,
+		},
+		"the mac cannot be added": {
+			`{networkName: a}`, `{networkName: a, mac: "fa:16:3e:00:00:02"}`,
+			"spec.mac", known + "mac: leave mac out" + other,
+		},
+		"the mac cannot be removed": {
+			`{networkName: a, mac: "fa:16:3e:00:00:01"}`, `{networkName: a}`,
+			"spec.mac", known + `mac: write "fa:16:3e:00:00:01" again` + other,
+		},
+		"a mac that becomes none is told that": {
+			`{networkName: a, mac: "fa:16:3e:00:00:01"}`, `{networkName: a, mac: "00:00:00:00:00:00"}`,
+			"spec.mac", "not the hardware address of one host",
+		},
+		"the same mac in small letters": {
+			`{networkName: a, mac: "FA:16:3E:00:00:01"}`, `{networkName: a, mac: "fa:16:3e:00:00:01"}`, "", "",
+		},
+		"security groups may come": {
+			`{networkName: a}`, `{networkName: a, securityGroups: [` + groupID(1) + `]}`, "", "",
+		},
+		"security groups may change": {
+			`{networkName: a, securityGroups: [` + groupID(1) + `]}`,
+			`{networkName: a, securityGroups: [` + groupID(2) + `, ` + groupID(3) + `]}`, "", "",
+		},
+		"security groups may go": {
+			`{networkName: a, securityGroups: [` + groupID(1) + `]}`, `{networkName: a}`, "", "",
+		},
+		"security groups may change beside all that cannot": {
+			fullPort(1), fullPort(2), "", "",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			before := networkPortWith(t, test.before)
+			before.SetName("")
+			before.SetGenerateName("update-")
+			client := anyAPI.Resource(networkPorts).Namespace(namespace)
+			port, err := client.Create(t.Context(), before, metav1.CreateOptions{})
+			if err != nil {
+				t.Fatalf("create: %v", err)
+			}
+			port.Object["spec"] = parseYAML(t, test.after).Object
+			_, err = client.Update(t.Context(), port, metav1.UpdateOptions{FieldValidation: metav1.FieldValidationStrict})
+			found := refusals(t, err)
+			if test.field == "" {
+				if len(found) > 0 {
+					t.Errorf("want it accepted, got %+v", found)
+				}
+				return
+			}
+			if len(found) != 1 || found[0].Field != test.field || !strings.Contains(found[0].Message, test.message) {
+				t.Errorf("want one refusal of %s with %q, got %+v", test.field, test.message, found)
+			}
+		})
+	}
+}
+
+func TestNetworkPortsShowWhatAPersonAsksFirst(t *testing.T) {
+	namespace := newNamespace(t)
+	client := networkAPI.CloudteamV1().NetworkPorts(namespace)
+	create := func(name string, status cloudteamv1.NetworkPortStatus) {
+		port, err := client.Create(t.Context(), &cloudteamv1.NetworkPort{
+			ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: cloudteamv1.NetworkPortSpec{NetworkName: "office"},
+		}, metav1.CreateOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		port.Status = status
+		if _, err := client.UpdateStatus(t.Context(), port, metav1.UpdateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	create("fresh", cloudteamv1.NetworkPortStatus{})
+	create("one", cloudteamv1.NetworkPortStatus{
+		ResourceStatus: cloudteamv1.ResourceStatus{Conditions: []metav1.Condition{{
+			Type: cloudteamv1.ConditionReady, Status: metav1.ConditionTrue, Reason: "Available",
+			LastTransitionTime: metav1.Now(),
+		}}},
+		PortID: "5a1b", MAC: "fa:16:3e:00:00:01",
+		Addresses: []cloudteamv1.PortAddress{{Address: "192.168.0.7/16", SubnetID: "s"}},
+	})
+	create("two", cloudteamv1.NetworkPortStatus{
+		PortID: "5a1c", MAC: "fa:16:3e:00:00:02",
+		Addresses: []cloudteamv1.PortAddress{
+			{Address: "192.168.0.8/16", SubnetID: "s"}, {Address: "fd00::8/64", SubnetID: "t"},
+		},
+		BoundTo: &cloudteamv1.PortBinding{Kind: "Pod", Name: "web-0", UID: "u"},
+	})
+
+	const name, ready, reason, network, address, bound = "Name", "Ready", "Reason", "Network", "Address", "Bound To"
+	want := []map[string]any{
+		{name: "fresh", ready: nil, reason: nil, network: "office", address: nil, bound: nil},
+		{name: "one", ready: "True", reason: "Available", network: "office", address: "192.168.0.7/16", bound: nil},
+		{name: "two", ready: nil, reason: nil, network: "office", address: "192.168.0.8/16", bound: "web-0"},
+	}
+	if diff := cmp.Diff(want, printed(t.Context(), t, namespace, 0)); diff != "" {
+		t.Errorf("kubectl get networkports (-want +got):\n%s", diff)
+	}
+
+	const second, mac, id = "Second Address", "MAC", "Port ID"
+	want[0][second], want[0][mac], want[0][id] = nil, nil, nil
+	want[1][second], want[1][mac], want[1][id] = nil, "fa:16:3e:00:00:01", "5a1b"
+	want[2][second], want[2][mac], want[2][id] = "fd00::8/64", "fa:16:3e:00:00:02", "5a1c"
+	if diff := cmp.Diff(want, printed(t.Context(), t, namespace, 1)); diff != "" {
+		t.Errorf("kubectl get networkports -o wide (-want +got):\n%s", diff)
+	}
+}
+
+// printed returns the rows that kubectl prints of a namespace's NetworkPorts, in the order of their names, each by the
+// names of its columns without the age. Priority is 1 with -o wide, else 0.
+func printed(ctx context.Context, t *testing.T, namespace string, priority int32) []map[string]any {
+	t.Helper()
+	text, err := networkAPI.CloudteamV1().RESTClient().Get().Namespace(namespace).Resource(networkPorts.Resource).
+		SetHeader("Accept", "application/json;as=Table;v=v1;g=meta.k8s.io").DoRaw(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var table metav1.Table
+	if err := json.Unmarshal(text, &table); err != nil {
+		t.Fatal(err)
+	}
+	var rows []map[string]any
+	for _, row := range table.Rows {
+		cells := map[string]any{}
+		for i, column := range table.ColumnDefinitions {
+			if column.Priority <= priority && column.Name != "Age" {
+				cells[column.Name] = row.Cells[i]
+			}
+		}
+		rows = append(rows, cells)
+	}
+	return rows
+}
+
+func TestAllowedNamespaces(t *testing.T) {
+	namespace := newNamespace(t)
+	const noNamespace = `not a namespace: write its name, such as "team-a", or "*" for all namespaces`
+	names := func(count int) string { return list(count, func(i int) string { return fmt.Sprintf("team-%d", i) }) }
+	for sentence, test := range map[string]struct {
+		list string
+		// Both are empty when the list must be accepted.
+		field, message string
+	}{
+		"no namespace":               {`[]`, "", ""},
+		"one namespace":              {`[team-a]`, "", ""},
+		"a namespace of digits":      {`["1"]`, "", ""},
+		"the longest namespace":      {`[` + strings.Repeat("a", 63) + `]`, "", ""},
+		"all namespaces":             {`["*"]`, "", ""},
+		"all namespaces, and one":    {`["*", team-a]`, "", ""},
+		"as many as can be":          {`[` + names(64) + `]`, "", ""},
+		"one more":                   {`[` + names(65) + `]`, "spec.allowedNamespaces", "must have at most 64 items"},
+		"an empty name":              {`[""]`, "spec.allowedNamespaces[0]", noNamespace},
+		"a name with capitals":       {`[team-a, Team]`, "spec.allowedNamespaces[1]", noNamespace},
+		"a name with a dot":          {`[team.a]`, "spec.allowedNamespaces[0]", noNamespace},
+		"a pattern":                  {`[team-*]`, "spec.allowedNamespaces[0]", noNamespace},
+		"a name with a dash first":   {`[-a]`, "spec.allowedNamespaces[0]", noNamespace},
+		"a name with a line break":   {`["a\n"]`, "spec.allowedNamespaces[0]", noNamespace},
+		"a name of 64 characters":    {`[` + strings.Repeat("a", 64) + `]`, "spec.allowedNamespaces[0]", "Too long"},
+		"a namespace twice":          {`[team-a, team-b, team-a]`, "spec.allowedNamespaces[2]", "Duplicate value"},
+		"several, one without sense": {`[team-a, "team b", "*"]`, "spec.allowedNamespaces[1]", noNamespace},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			t.Parallel()
+			_, err := tryCreate(t.Context(), networks, namespace,
+				networkWith(t, `{cidr: 192.168.0.0/16, allowedNamespaces: `+test.list+`}`))
+			found := refusals(t, err)
+			if test.field == "" {
+				if len(found) > 0 {
+					t.Errorf("want it accepted, got %+v", found)
+				}
+				return
+			}
+			if len(found) != 1 || found[0].Field != test.field || !strings.Contains(found[0].Message, test.message) {
+				t.Errorf("want one refusal of %s with %q, got %+v", test.field, test.message, found)
+			}
+		})
+	}
+}
+
+// groupID is an id as Neutron gives it to a security group, one for each number.
+func groupID(number int) string {
+	return fmt.Sprintf("5c0fa3d1-1d4b-4f0e-9c55-%012x", number)
+}
+
+// fullPort is a spec, as YAML, with every field set. Those that cannot change are always the same; the number is of the
+// security group.
+func fullPort(group int) string {
+	return `{networkName: a, networkNamespace: b, addresses: [10.0.0.1, "fd00::1"], mac: "fa:16:3e:00:00:01",
+		securityGroups: [` + groupID(group) + `]}`
+}
