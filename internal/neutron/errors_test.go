@@ -71,7 +71,7 @@ func TestRefusalsBecomeKinds(t *testing.T) {
 		},
 		"addresses that are used up wait for capacity": {
 			method: "POST", status: 409, body: neutronBody("IpAddressGenerationFailure", "No more IP addresses."),
-			want: outcome{Kind: Capacity, Text: "test call: No more IP addresses (IpAddressGenerationFailure)"},
+			want: outcome{Kind: Exhausted, Text: "test call: No more IP addresses (IpAddressGenerationFailure)"},
 		},
 		"segments that are used up wait for capacity": {
 			method: "POST", status: 503, body: neutronBody("NoNetworkAvailable", "None left."),

@@ -50,6 +50,8 @@ type Inventory struct {
 type InventoryOptions struct {
 	// Interval is between audits, give or take a tenth; 0 or less means no audits but the first.
 	Interval time.Duration
+	// Ports has ports listed, too. Without it, an Inventory reads and writes networks alone.
+	Ports bool
 	// Moved, where set, is told the UID of each object whose resources were found to be other than the Inventory held
 	// them. It MUST be quick. It is not told of what Apply did.
 	Moved func(object string)
@@ -404,12 +406,16 @@ func sameRevisions(a, b *network.ObservedNetwork) bool {
 	return true
 }
 
-// ErrUnmarked says that a network which was ours no longer bears our marker.
+// ErrUnmarked says that a resource which was ours no longer bears our marker.
 var ErrUnmarked = errors.New("it no longer bears this cluster's marker")
 
-// Reread reads one network and its subnets anew. It is for a network that a list did not show or that a write found
-// changed. It returns whether it is there; ErrUnmarked where it is and is not ours (any more).
-func (i *Inventory) Reread(ctx context.Context, networkID string) (bool, error) {
+// Reread reads one resource anew, a network with its subnets. It is for one that a list did not show or that a write
+// found changed. It returns whether it is there; ErrUnmarked where it is and is not ours (any more).
+func (i *Inventory) Reread(ctx context.Context, r network.Resource) (found bool, err error) {
+	if r.Kind != network.KindNetwork {
+		return false, &Error{Kind: Invalid, Op: "get " + string(r.Kind), Reason: "this Inventory holds no such resources"}
+	}
+	networkID := r.ID
 	i.mu.RLock()
 	since := i.clock
 	i.mu.RUnlock()

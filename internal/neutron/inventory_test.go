@@ -106,6 +106,10 @@ func (b *bench) observed(t *testing.T, object string) []network.ObservedNetwork 
 	return o.Networks
 }
 
+func networkOf(id string) network.Resource {
+	return network.Resource{Kind: network.KindNetwork, ID: id}
+}
+
 func create(object string) network.Step {
 	return network.Step{Action: network.CreateNetwork, Attributes: network.Attributes{
 		Name: "n", Description: ownerOf(object).Marker(), AdminStateUp: true,
@@ -397,11 +401,11 @@ func TestRereadTellsWhatBecameOfANetwork(t *testing.T) {
 	b := newBench(t, InventoryOptions{})
 	b.audit(t)
 	b.put("a", ownerOf("o").Marker())
-	if found, err := b.Reread(t.Context(), "a"); !found || err != nil || len(cidrs(b.observed(t, "o"))) != 1 {
+	if found, err := b.Reread(t.Context(), networkOf("a")); !found || err != nil || len(cidrs(b.observed(t, "o"))) != 1 {
 		t.Errorf("a network that came: %t, %v", found, err)
 	}
 	b.neutron.change(func() { b.neutron.networks["a"].Description = "mine" })
-	if found, err := b.Reread(t.Context(), "a"); !found || !errors.Is(err, ErrUnmarked) || len(b.observed(t, "o")) != 0 {
+	if found, err := b.Reread(t.Context(), networkOf("a")); !found || !errors.Is(err, ErrUnmarked) || len(b.observed(t, "o")) != 0 {
 		t.Errorf("a network that lost its marker: %t, %v", found, err)
 	}
 	b.put("a", ownerOf("o").Marker())
@@ -410,12 +414,12 @@ func TestRereadTellsWhatBecameOfANetwork(t *testing.T) {
 		http.NotFound(w, nil)
 		return true
 	})
-	if found, err := b.Reread(t.Context(), "a"); found || err == nil || len(b.observed(t, "o")) != 1 {
+	if found, err := b.Reread(t.Context(), networkOf("a")); found || err == nil || len(b.observed(t, "o")) != 1 {
 		t.Errorf("a network behind a proxy that has lost Neutron: %t, %v", found, err)
 	}
 	b.neutron.setBefore(nil)
 	b.neutron.change(func() { delete(b.neutron.networks, "a") })
-	if found, err := b.Reread(t.Context(), "a"); found || err != nil || len(b.observed(t, "o")) != 0 {
+	if found, err := b.Reread(t.Context(), networkOf("a")); found || err != nil || len(b.observed(t, "o")) != 0 {
 		t.Errorf("a network that went: %t, %v", found, err)
 	}
 }
@@ -439,7 +443,7 @@ func TestOwnWriteDuringARereadIsNotUndone(t *testing.T) {
 	})
 	reread := make(chan error, 1)
 	go func() {
-		_, err := b.Reread(t.Context(), "a")
+		_, err := b.Reread(t.Context(), networkOf("a"))
 		reread <- err
 	}()
 	<-reached
@@ -500,7 +504,7 @@ func TestAddressCountsAreKeptAndTold(t *testing.T) {
 	if got := used(); got != 2 {
 		t.Errorf("an update of the subnet lost its counts")
 	}
-	if _, err := b.Reread(t.Context(), "a"); err != nil {
+	if _, err := b.Reread(t.Context(), networkOf("a")); err != nil {
 		t.Fatal(err)
 	}
 	if got := used(); got != 2 {
@@ -716,7 +720,7 @@ func TestEverythingAtOnce(t *testing.T) {
 				if err := b.Audit(t.Context()); err != nil {
 					t.Error(err)
 				}
-				if _, err := b.Reread(t.Context(), "shared"); err != nil {
+				if _, err := b.Reread(t.Context(), networkOf("shared")); err != nil {
 					t.Error(err)
 				}
 				_, _ = b.Synced()
