@@ -152,11 +152,14 @@ type neutronError struct {
 	} `json:"error"`
 }
 
-// kindsByType are the refusals whose HTTP status alone says too little. Names are those of neutron_lib.exceptions and
-// neutron.common.exceptions.
+// kindsByType are the refusals whose HTTP status alone says too little. Names are those of neutron_lib.exceptions,
+// neutron.common.exceptions and neutron.services.trunk.exceptions.
 var kindsByType = map[string]Kind{
 	"NetworkInUse":                       InUse,
 	"SubnetInUse":                        InUse,
+	"ServicePortInUse":                   InUse,
+	"PortInUseAsTrunkParent":             InUse,
+	"PortInUseAsSubPort":                 InUse,
 	"GatewayIpInUse":                     InUse,
 	"OverQuota":                          Capacity,
 	"NoNetworkAvailable":                 Capacity,

@@ -356,7 +356,7 @@ func TestErrorsHoldNoSecrets(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			f := newFakeCloud(t, handle)
 			c := f.cloud(Options{})
-			_, err := c.getNetwork(t.Context(), "1")
+			_, err := get[wireNetwork](t.Context(), c, opGetNetwork, networkAPI, networkFields, "1")
 			checkNoSecrets(t, err)
 		})
 	}
@@ -426,7 +426,7 @@ func TestNotFoundByAnotherThanNeutronIsNoAbsence(t *testing.T) {
 	for _, body := range []string{"", "default backend - 404", "<html>Not Found</html>", "{}", `{"NeutronError": {}}`} {
 		f := newFakeCloud(t, func(w http.ResponseWriter, _ *http.Request) { answer(w, http.StatusNotFound, body) })
 		c := f.cloud(Options{})
-		_, err := c.getNetwork(t.Context(), "net-1")
+		_, err := get[wireNetwork](t.Context(), c, opGetNetwork, networkAPI, networkFields, "net-1")
 		if IsNotFound(err) || KindOf(err) != Transient {
 			t.Errorf("a read that is answered with 404 and %q is %v", body, KindOf(err))
 		}
@@ -610,7 +610,7 @@ func TestAnswerWithoutEndIsCutOff(t *testing.T) {
 			}
 			limited.bytes = most
 			c.transport = limited
-			_, err := c.getNetwork(t.Context(), "net-1")
+			_, err := get[wireNetwork](t.Context(), c, opGetNetwork, networkAPI, networkFields, "net-1")
 			if got := outcomeOf(t, err); strings.Contains(got.Text, "no answer in time") {
 				t.Errorf("the answer was read until the time was up: %s", got.Text)
 			}
