@@ -169,6 +169,8 @@ var kindsByType = map[string]Kind{
 	"MacAddressInUse":                    Taken,
 	"RevisionNumberConstraintFailed":     Conflict,
 	"GatewayConflictWithAllocationPools": Invalid,
+	// All subnets are for devices of other kinds (service_types). Where just some are, Neutron answers 400.
+	"IpAddressGenerationFailureNoMatchingSubnet": Invalid,
 	// The network or subnet of a port that is not there is read again; nobody here reads security groups.
 	"SecurityGroupNotFound": Invalid,
 }

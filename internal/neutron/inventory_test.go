@@ -298,8 +298,8 @@ func TestSubnetOfAnotherProjectOnOurNetworkIsSeen(t *testing.T) {
 }
 
 func TestFailedListChangesNothing(t *testing.T) {
-	for _, path := range []string{"networks", "subnets"} {
-		b := newBench(t, InventoryOptions{})
+	for _, path := range []string{"networks", "subnets", "ports"} {
+		b := newBench(t, InventoryOptions{Ports: true})
 		if synced, err := b.Synced(); synced || err != nil {
 			t.Errorf("before the first list: %t, %v", synced, err)
 		}
