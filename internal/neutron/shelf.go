@@ -22,9 +22,10 @@ type shelf[T any] struct {
 	// owned are the ids of resources by the UID of the object that owns them.
 	owned map[string][]string
 	// clock counts the changes made here; changed says when each resource was last changed here, by id, also after it
-	// was removed.
+	// was removed. Changes up to listed, which is when the last list began, are left out.
 	clock   uint64
 	changed map[string]uint64
+	listed  uint64
 	// writing counts the writes that are under way, by id. A list that ends meanwhile may or may not show them.
 	writing map[string]int
 }
@@ -80,11 +81,12 @@ func (s *shelf[T]) now() uint64 {
 }
 
 // refresh replaces what is held of a resource with what was read of it (nil: it is not ours) from since on, by the
-// clock. What was written here while the answer was on its way is newer than the answer.
+// clock. What was written here while the answer was on its way is newer than the answer, and what a list shows that
+// began after the read is at least as new as what may be left out.
 func (s *shelf[T]) refresh(id string, r *T, since uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.changed[id] > since {
+	if s.changed[id] > since || s.listed > since {
 		return
 	}
 	if held, known := s.held[id]; known && r != nil {
@@ -118,6 +120,7 @@ func (s *shelf[T]) takeIn(listed map[string]*T, since uint64, moved map[string]b
 		moved[s.object(r)] = true
 		s.hold(r)
 	}
+	s.listed = since
 	for id, when := range s.changed {
 		if when <= since {
 			delete(s.changed, id)
