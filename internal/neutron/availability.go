@@ -17,7 +17,7 @@ const availabilityPause = time.Hour
 // countAddresses reads the address counts, where the credentials may, and returns the objects for which they moved.
 func (i *Inventory) countAddresses(ctx context.Context) ([]string, error) {
 	i.mu.RLock()
-	wait := len(i.networks) == 0 || time.Now().Before(i.availabilityAgain)
+	wait := len(i.networks.held) == 0 || time.Now().Before(i.availabilityAgain)
 	i.mu.RUnlock()
 	if wait {
 		return nil, nil
@@ -45,7 +45,7 @@ func (i *Inventory) countAddresses(ctx context.Context) ([]string, error) {
 
 	i.mu.Lock()
 	var moved []string
-	for id, held := range i.networks {
+	for id, held := range i.networks.held {
 		// What Observed has handed out is not changed, so a network with new counts is a new value.
 		updated := *held
 		updated.Subnets = slices.Clone(held.Subnets)
@@ -59,8 +59,8 @@ func (i *Inventory) countAddresses(ctx context.Context) ([]string, error) {
 			}
 		}
 		if differs {
-			i.networks[id] = &updated
-			moved = append(moved, objectOf(held))
+			i.networks.held[id] = &updated
+			moved = append(moved, i.networks.object(held))
 		}
 	}
 	i.mu.Unlock()

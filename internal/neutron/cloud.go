@@ -382,6 +382,8 @@ func jsonProblem(err error) string {
 	switch {
 	case errors.As(err, &syntax):
 		return fmt.Sprintf("no JSON at byte %d", syntax.Offset)
+	case errors.As(err, &kind) && kind.Field == "":
+		return "it is a " + kind.Value
 	case errors.As(err, &kind):
 		return fmt.Sprintf("field %s is a %s", kind.Field, kind.Value)
 	default:

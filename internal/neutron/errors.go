@@ -41,6 +41,12 @@ const (
 	InUse
 	// Unauthenticated is a refusal of the credentials.
 	Unauthenticated
+	// Taken is an address or a MAC that is asked for and is another's: it heals when that one lets go of it, or when
+	// another is asked for.
+	Taken
+	// Exhausted is a network that has no free address left: it heals when ports go, or when the network gets more
+	// addresses.
+	Exhausted
 )
 
 // String is the kind's name.
@@ -62,6 +68,10 @@ func (k Kind) String() string {
 		return "in use"
 	case Unauthenticated:
 		return "unauthenticated"
+	case Taken:
+		return "taken"
+	case Exhausted:
+		return "exhausted"
 	default:
 		return "Kind(" + strconv.Itoa(int(k)) + ")"
 	}
@@ -142,17 +152,27 @@ type neutronError struct {
 	} `json:"error"`
 }
 
-// kindsByType are the refusals whose HTTP status alone says too little. Names are those of neutron_lib.exceptions and
-// neutron.common.exceptions.
+// kindsByType are the refusals whose HTTP status alone says too little. Names are those of neutron_lib.exceptions,
+// neutron.common.exceptions and neutron.services.trunk.exceptions.
 var kindsByType = map[string]Kind{
 	"NetworkInUse":                       InUse,
 	"SubnetInUse":                        InUse,
+	"ServicePortInUse":                   InUse,
+	"PortInUseAsTrunkParent":             InUse,
+	"PortInUseAsSubPort":                 InUse,
 	"GatewayIpInUse":                     InUse,
 	"OverQuota":                          Capacity,
-	"IpAddressGenerationFailure":         Capacity,
 	"NoNetworkAvailable":                 Capacity,
+	"IpAddressGenerationFailure":         Exhausted,
+	"IpAddressAlreadyAllocated":          Taken,
+	"IpAddressInUse":                     Taken,
+	"MacAddressInUse":                    Taken,
 	"RevisionNumberConstraintFailed":     Conflict,
 	"GatewayConflictWithAllocationPools": Invalid,
+	// All subnets are for devices of other kinds (service_types). Where just some are, Neutron answers 400.
+	"IpAddressGenerationFailureNoMatchingSubnet": Invalid,
+	// The network or subnet of a port that is not there is read again; nobody here reads security groups.
+	"SecurityGroupNotFound": Invalid,
 }
 
 // translate makes the package's own error of what gophercloud and net/http return for one request.

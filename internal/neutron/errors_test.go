@@ -69,9 +69,53 @@ func TestRefusalsBecomeKinds(t *testing.T) {
 			method: "POST", status: 409, body: neutronBody("OverQuota", "Quota exceeded for resources: ['network']."),
 			want: outcome{Kind: Capacity, Text: "test call: Quota exceeded for resources: ['network'] (OverQuota)"},
 		},
-		"addresses that are used up wait for capacity": {
+		"addresses that are used up are no quota": {
 			method: "POST", status: 409, body: neutronBody("IpAddressGenerationFailure", "No more IP addresses."),
-			want: outcome{Kind: Capacity, Text: "test call: No more IP addresses (IpAddressGenerationFailure)"},
+			want: outcome{Kind: Exhausted, Text: "test call: No more IP addresses (IpAddressGenerationFailure)"},
+		},
+		"subnets that are for others are the spec's fault": {
+			method: "POST", status: 409, body: neutronBody("IpAddressGenerationFailureNoMatchingSubnet", "No subnet."),
+			want: outcome{Kind: Invalid, Text: "test call: No subnet (IpAddressGenerationFailureNoMatchingSubnet)"},
+		},
+		"an address that is another port's is taken": {
+			method: "POST", status: 409, body: neutronBody("IpAddressAlreadyAllocated", "Allocated."),
+			want: outcome{Kind: Taken, Text: "test call: Allocated (IpAddressAlreadyAllocated)"},
+		},
+		"an address that is in use is taken": {
+			method: "PUT", status: 409, body: neutronBody("IpAddressInUse", "In use."),
+			want: outcome{Kind: Taken, Text: "test call: In use (IpAddressInUse)"},
+		},
+		"a MAC that is in use is taken": {
+			method: "POST", status: 409, body: neutronBody("MacAddressInUse", "In use."),
+			want: outcome{Kind: Taken, Text: "test call: In use (MacAddressInUse)"},
+		},
+		"an address outside its subnet is the spec's fault": {
+			method: "POST", status: 400, body: neutronBody("InvalidIpForSubnet", "Not valid."),
+			want: outcome{Kind: Invalid, Text: "test call: Not valid (InvalidIpForSubnet)"},
+		},
+		"a security group that is not there is the spec's fault": {
+			method: "POST", status: 404, body: neutronBody("SecurityGroupNotFound", "Does not exist."),
+			want: outcome{Kind: Invalid, Text: "test call: Does not exist (SecurityGroupNotFound)"},
+		},
+		"a network that is gone when a port is made": {
+			method: "POST", status: 404, body: neutronBody("NetworkNotFound", "Not found."),
+			want: outcome{Kind: NotFound, Text: "test call: Not found (NetworkNotFound)"},
+		},
+		"a subnet that is gone when a port is made": {
+			method: "POST", status: 404, body: neutronBody("SubnetNotFound", "Not found."),
+			want: outcome{Kind: NotFound, Text: "test call: Not found (SubnetNotFound)"},
+		},
+		"a port that a router has is in use": {
+			method: "DELETE", status: 409, body: neutronBody("ServicePortInUse", "In use."),
+			want: outcome{Kind: InUse, Text: "test call: In use (ServicePortInUse)"},
+		},
+		"a port that carries a trunk is in use": {
+			method: "DELETE", status: 409, body: neutronBody("PortInUseAsTrunkParent", "In use."),
+			want: outcome{Kind: InUse, Text: "test call: In use (PortInUseAsTrunkParent)"},
+		},
+		"a port that is part of a trunk is in use": {
+			method: "DELETE", status: 409, body: neutronBody("PortInUseAsSubPort", "In use."),
+			want: outcome{Kind: InUse, Text: "test call: In use (PortInUseAsSubPort)"},
 		},
 		"segments that are used up wait for capacity": {
 			method: "POST", status: 503, body: neutronBody("NoNetworkAvailable", "None left."),
@@ -356,7 +400,7 @@ func TestErrorsHoldNoSecrets(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			f := newFakeCloud(t, handle)
 			c := f.cloud(Options{})
-			_, err := c.getNetwork(t.Context(), "1")
+			_, err := get[wireNetwork](t.Context(), c, opGetNetwork, networkAPI, networkFields, "1")
 			checkNoSecrets(t, err)
 		})
 	}
@@ -426,7 +470,7 @@ func TestNotFoundByAnotherThanNeutronIsNoAbsence(t *testing.T) {
 	for _, body := range []string{"", "default backend - 404", "<html>Not Found</html>", "{}", `{"NeutronError": {}}`} {
 		f := newFakeCloud(t, func(w http.ResponseWriter, _ *http.Request) { answer(w, http.StatusNotFound, body) })
 		c := f.cloud(Options{})
-		_, err := c.getNetwork(t.Context(), "net-1")
+		_, err := get[wireNetwork](t.Context(), c, opGetNetwork, networkAPI, networkFields, "net-1")
 		if IsNotFound(err) || KindOf(err) != Transient {
 			t.Errorf("a read that is answered with 404 and %q is %v", body, KindOf(err))
 		}
@@ -610,7 +654,7 @@ func TestAnswerWithoutEndIsCutOff(t *testing.T) {
 			}
 			limited.bytes = most
 			c.transport = limited
-			_, err := c.getNetwork(t.Context(), "net-1")
+			_, err := get[wireNetwork](t.Context(), c, opGetNetwork, networkAPI, networkFields, "net-1")
 			if got := outcomeOf(t, err); strings.Contains(got.Text, "no answer in time") {
 				t.Errorf("the answer was read until the time was up: %s", got.Text)
 			}

@@ -186,11 +186,12 @@ func refuse(w http.ResponseWriter, status int, kind, message string) {
 	answer(w, status, string(body))
 }
 
-// fakeNeutron keeps networks and subnets the way Neutron does, as far as an Inventory can tell.
+// fakeNeutron keeps networks, subnets and ports the way Neutron does, as far as an Inventory can tell.
 type fakeNeutron struct {
 	mu       sync.Mutex
 	networks map[string]*wireNetwork
 	subnets  map[string]*wireSubnet
+	ports    map[string]*wirePort
 	// projects are the projects of resources that are not of project-1, by id.
 	projects map[string]string
 	// availabilities is the answer to network-ip-availabilities; nil refuses it with 403.
@@ -205,7 +206,8 @@ type fakeNeutron struct {
 
 func newFakeNeutron() *fakeNeutron {
 	return &fakeNeutron{
-		networks: map[string]*wireNetwork{}, subnets: map[string]*wireSubnet{}, projects: map[string]string{}, page: 1000,
+		networks: map[string]*wireNetwork{}, subnets: map[string]*wireSubnet{}, ports: map[string]*wirePort{},
+		projects: map[string]string{}, page: 1000,
 	}
 }
 
@@ -254,14 +256,16 @@ func (n *fakeNeutron) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 		write(w, http.StatusOK, map[string]any{"network_ip_availabilities": n.availabilities})
-	case r.Method == http.MethodGet && id == "" && collection == "networks":
-		writePage(w, r, collection, n.page, n.listed(r, collection))
-	case r.Method == http.MethodGet && id == "" && collection == "subnets":
+	case r.Method == http.MethodGet && id == "":
 		writePage(w, r, collection, n.page, n.listed(r, collection))
 	case r.Method == http.MethodPost && collection == "networks":
 		n.createNetwork(w, r)
 	case r.Method == http.MethodPost && collection == "subnets":
 		n.createSubnet(w, r)
+	case r.Method == http.MethodPost && collection == "ports":
+		n.createPort(w, r)
+	case collection == "ports":
+		n.onePort(w, r, id)
 	case collection == "networks":
 		n.oneNetwork(w, r, id)
 	case collection == "subnets":
@@ -287,6 +291,14 @@ func (n *fakeNeutron) listed(r *http.Request, collection string) []item {
 		for id, w := range n.networks {
 			if n.projects[id] == project {
 				items = append(items, item{id, n.withSubnets(w)})
+			}
+		}
+		return items
+	}
+	if collection == "ports" {
+		for id, w := range n.ports {
+			if n.projects[id] == project {
+				items = append(items, item{id, w})
 			}
 		}
 		return items
@@ -393,6 +405,64 @@ func (n *fakeNeutron) createSubnet(w http.ResponseWriter, r *http.Request) {
 	n.subnets[created.ID] = &created
 	of.Revision++
 	write(w, http.StatusCreated, map[string]any{"subnet": created})
+}
+
+func (n *fakeNeutron) createPort(w http.ResponseWriter, r *http.Request) {
+	var body struct {
+		Port wirePort `json:"port"`
+	}
+	if err := json.NewDecoder(r.Body).Decode(&body); err != nil {
+		refuse(w, http.StatusBadRequest, "HTTPBadRequest", "no JSON")
+		return
+	}
+	n.made++
+	created := body.Port
+	created.ID = fmt.Sprintf("port-%04d", n.made)
+	created.Revision = 1
+	created.Created = "2026-01-02T03:04:05Z"
+	n.addressed(&created)
+	n.ports[created.ID] = &created
+	write(w, http.StatusCreated, map[string]any{"port": created})
+}
+
+// addressed chooses the addresses that were left to Neutron.
+func (n *fakeNeutron) addressed(p *wirePort) {
+	for at := range p.FixedIPs {
+		if p.FixedIPs[at].Address == "" {
+			n.made++
+			p.FixedIPs[at].Address = fmt.Sprintf("10.0.%d.%d", n.made/250, 1+n.made%250)
+		}
+	}
+}
+
+func (n *fakeNeutron) onePort(w http.ResponseWriter, r *http.Request, id string) {
+	held, ok := n.ports[id]
+	if !ok {
+		refuse(w, http.StatusNotFound, "PortNotFound", "Port "+id+" could not be found.")
+		return
+	}
+	if stale(w, r, held.Revision) {
+		return
+	}
+	switch r.Method {
+	case http.MethodGet:
+		write(w, http.StatusOK, map[string]any{"port": held})
+	case http.MethodPut:
+		changed := *held
+		if err := json.NewDecoder(r.Body).Decode(&struct {
+			Port *wirePort `json:"port"`
+		}{&changed}); err != nil {
+			refuse(w, http.StatusBadRequest, "HTTPBadRequest", "no JSON")
+			return
+		}
+		changed.Revision++
+		n.addressed(&changed)
+		n.ports[id] = &changed
+		write(w, http.StatusOK, map[string]any{"port": changed})
+	case http.MethodDelete:
+		delete(n.ports, id)
+		w.WriteHeader(http.StatusNoContent)
+	}
 }
 
 func (n *fakeNeutron) oneNetwork(w http.ResponseWriter, r *http.Request, id string) {

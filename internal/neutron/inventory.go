@@ -3,6 +3,7 @@ package neutron
 import (
 	"context"
 	"errors"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -24,18 +25,10 @@ type Inventory struct {
 	cluster string
 	options InventoryOptions
 
-	mu sync.RWMutex
-	// networks are ours, by id.
-	networks map[string]*network.ObservedNetwork
-	// owners are the ids of networks by the UID of the object that owns them.
-	owners map[string][]string
-	// clock counts local changes; changed says when each network was last changed here, by id, also after it was
-	// removed. A list that began before a network's last change knows less about it than this Inventory.
-	clock   uint64
-	changed map[string]uint64
-	// writing counts the writes that are under way, by network. A list that ends meanwhile may or may not show them, so
-	// it is not believed about that network.
-	writing map[string]int
+	// mu guards what follows, both shelves included.
+	mu       sync.RWMutex
+	networks *shelf[network.ObservedNetwork]
+	ports    *shelf[network.ObservedPort]
 	// began is when the last list that was completed began; zero before the first.
 	began time.Time
 	// flight is the list that is under way.
@@ -50,6 +43,8 @@ type Inventory struct {
 type InventoryOptions struct {
 	// Interval is between audits, give or take a tenth; 0 or less means no audits but the first.
 	Interval time.Duration
+	// Ports has ports listed, too. Without it, an Inventory reads and writes no ports.
+	Ports bool
 	// Moved, where set, is told the UID of each object whose resources were found to be other than the Inventory held
 	// them. It MUST be quick. It is not told of what Apply did.
 	Moved func(object string)
@@ -61,8 +56,8 @@ type InventoryOptions struct {
 type Audit struct {
 	// Duration is from the first request to the last answer.
 	Duration time.Duration
-	// Networks is how many of ours there are.
-	Networks int
+	// Networks and Ports are how many of ours there are.
+	Networks, Ports int
 	// Moved is how many owners' resources were other than expected.
 	Moved int
 	// Err is why the audit failed; nothing was taken in then.
@@ -77,15 +72,10 @@ func NewInventory(cloud *Cloud, cluster string, options InventoryOptions) *Inven
 	if options.Audited == nil {
 		options.Audited = func(Audit) {}
 	}
-	return &Inventory{
-		cloud:    cloud,
-		cluster:  cluster,
-		options:  options,
-		networks: map[string]*network.ObservedNetwork{},
-		owners:   map[string][]string{},
-		changed:  map[string]uint64{},
-		writing:  map[string]int{},
-	}
+	i := &Inventory{cloud: cloud, cluster: cluster, options: options}
+	i.networks = newShelf(&i.mu, networkKind)
+	i.ports = newShelf(&i.mu, portKind)
+	return i
 }
 
 // auditBackoff is between failed audits: doubled from the first to the last.
@@ -140,15 +130,12 @@ func (i *Inventory) Audit(ctx context.Context) error {
 	}
 	slices.Sort(moved)
 	moved = slices.Compact(moved)
-	i.options.Audited(Audit{time.Since(began), i.Len(), len(moved), err})
-	return err
-}
-
-// Len is how many networks of ours there are.
-func (i *Inventory) Len() int {
+	audit := Audit{Duration: time.Since(began), Moved: len(moved), Err: err}
 	i.mu.RLock()
-	defer i.mu.RUnlock()
-	return len(i.networks)
+	audit.Networks, audit.Ports = len(i.networks.held), len(i.ports.held)
+	i.mu.RUnlock()
+	i.options.Audited(audit)
+	return err
 }
 
 // Identity tells which project of which cloud this is; see Cloud.Identity.
@@ -162,14 +149,10 @@ func (i *Inventory) Observed(ctx context.Context, owner network.Owner, since tim
 	}
 	i.mu.RLock()
 	defer i.mu.RUnlock()
-	var observed network.Observed
 	if owner.Cluster != i.cluster {
-		return observed, nil
+		return network.Observed{}, nil
 	}
-	for _, id := range i.owners[owner.Object] {
-		observed.Networks = append(observed.Networks, *i.networks[id])
-	}
-	return observed, nil
+	return network.Observed{Networks: i.networks.of(owner.Object), Ports: i.ports.of(owner.Object)}, nil
 }
 
 // Synced reports whether a list has ever been completed, and if not, why the last one failed (nil while the first one
@@ -206,7 +189,7 @@ func (i *Inventory) listSince(ctx context.Context, since time.Time) ([]string, e
 			f = &flight{began: time.Now(), done: make(chan struct{})}
 			i.flight = f
 			// The list is for all who wait for it: the first one's leaving must not end it for the others.
-			go i.list(context.WithoutCancel(ctx), f, i.clock)
+			go i.list(context.WithoutCancel(ctx), f, clocks{i.networks.clock, i.ports.clock})
 		}
 		i.mu.Unlock()
 
@@ -224,15 +207,21 @@ func (i *Inventory) listSince(ctx context.Context, since time.Time) ([]string, e
 // listTimeout bounds one whole list of any number of pages.
 const listTimeout = 10 * time.Minute
 
-// list reads all networks and subnets and takes them in. since is the local clock when it began.
-func (i *Inventory) list(ctx context.Context, f *flight, since uint64) {
+// clocks are those of the shelves.
+type clocks struct{ networks, ports uint64 }
+
+// list reads all networks, subnets and ports and takes them in. since are the clocks when it began.
+func (i *Inventory) list(ctx context.Context, f *flight, since clocks) {
 	ctx, cancel := context.WithTimeout(ctx, listTimeout)
 	defer cancel()
 	listed, err := i.read(ctx)
 
 	i.mu.Lock()
 	if err == nil {
-		f.moved = i.takeIn(listed, since)
+		moved := map[string]bool{}
+		i.networks.takeIn(listed.networks, since.networks, moved)
+		i.ports.takeIn(listed.ports, since.ports, moved)
+		f.moved = slices.Sorted(maps.Keys(moved))
 		i.began = f.began
 	}
 	i.failed = err
@@ -247,8 +236,23 @@ func (i *Inventory) list(ctx context.Context, f *flight, since uint64) {
 	close(f.done)
 }
 
+// listing is all that is ours, by id.
+type listing struct {
+	networks map[string]*network.ObservedNetwork
+	ports    map[string]*network.ObservedPort
+}
+
 // read lists what is ours, whole.
-func (i *Inventory) read(ctx context.Context) (map[string]*network.ObservedNetwork, error) {
+func (i *Inventory) read(ctx context.Context) (listing, error) {
+	networks, err := i.readNetworks(ctx)
+	if err != nil || !i.options.Ports {
+		return listing{networks: networks}, err
+	}
+	ports, err := i.readPorts(ctx)
+	return listing{networks, ports}, err
+}
+
+func (i *Inventory) readNetworks(ctx context.Context) (map[string]*network.ObservedNetwork, error) {
 	networks, err := i.cloud.listNetworks(ctx)
 	if err != nil {
 		return nil, err
@@ -284,6 +288,25 @@ func (i *Inventory) read(ctx context.Context) (map[string]*network.ObservedNetwo
 	return ours, nil
 }
 
+func (i *Inventory) readPorts(ctx context.Context) (map[string]*network.ObservedPort, error) {
+	ports, err := i.cloud.listPorts(ctx)
+	if err != nil {
+		return nil, err
+	}
+	ours := map[string]*network.ObservedPort{}
+	for _, w := range ports {
+		if !i.owns(w.Description) {
+			continue
+		}
+		observed, err := w.observed()
+		if err != nil {
+			return nil, decodeError(opListPorts, "GET", "%s", err)
+		}
+		ours[w.ID] = &observed
+	}
+	return ours, nil
+}
+
 func (i *Inventory) owns(description string) bool {
 	_, owner, ok := network.ParseDescription(description)
 	return ok && owner.Cluster == i.cluster
@@ -304,88 +327,17 @@ func assemble(w wireNetwork, subnets []wireSubnet) (*network.ObservedNetwork, er
 	return &observed, nil
 }
 
-// takeIn replaces what is held with what was listed, but for what was changed here after the list began, and returns
-// the objects whose resources moved. The caller holds mu.
-func (i *Inventory) takeIn(listed map[string]*network.ObservedNetwork, since uint64) []string {
-	moved := map[string]bool{}
-	for id, held := range i.networks {
-		if _, still := listed[id]; !still && !i.newer(id, since) {
-			moved[objectOf(held)] = true
-			i.forget(id)
-		}
-	}
-	for id, n := range listed {
-		if i.newer(id, since) {
-			continue
-		}
-		held, known := i.networks[id]
-		if known && sameRevisions(held, n) {
-			continue
-		}
-		if known {
-			moved[objectOf(held)] = true
-			keepCounts(held, n)
-		}
-		moved[objectOf(n)] = true
-		i.hold(n)
-	}
-	for id, when := range i.changed {
-		if when <= since {
-			delete(i.changed, id)
-		}
-	}
-	objects := make([]string, 0, len(moved))
-	for object := range moved {
-		objects = append(objects, object)
-	}
-	slices.Sort(objects)
-	return objects
+var networkKind = kind[network.ObservedNetwork]{
+	name:  func(n *network.ObservedNetwork) (id, description string) { return n.ID, n.Description },
+	same:  sameRevisions,
+	carry: keepCounts,
 }
 
-// newer reports whether what is held of a network may be newer than a list that began at since. The caller holds mu.
-func (i *Inventory) newer(id string, since uint64) bool {
-	return i.changed[id] > since || i.writing[id] > 0
-}
-
-// write notes that a network is being written to, until done is called.
-func (i *Inventory) write(id string) (done func()) {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	i.writing[id]++
-	return func() {
-		i.mu.Lock()
-		defer i.mu.Unlock()
-		if i.writing[id]--; i.writing[id] == 0 {
-			delete(i.writing, id)
-		}
-	}
-}
-
-// hold puts a network into the index. The caller holds mu.
-func (i *Inventory) hold(n *network.ObservedNetwork) {
-	i.forget(n.ID)
-	i.networks[n.ID] = n
-	object := objectOf(n)
-	i.owners[object] = append(i.owners[object], n.ID)
-}
-
-// forget takes a network out of the index. The caller holds mu.
-func (i *Inventory) forget(id string) {
-	held, ok := i.networks[id]
-	if !ok {
-		return
-	}
-	delete(i.networks, id)
-	object := objectOf(held)
-	i.owners[object] = slices.DeleteFunc(i.owners[object], func(other string) bool { return other == id })
-	if len(i.owners[object]) == 0 {
-		delete(i.owners, object)
-	}
-}
-
-func objectOf(n *network.ObservedNetwork) string {
-	_, owner, _ := network.ParseDescription(n.Description)
-	return owner.Object
+var portKind = kind[network.ObservedPort]{
+	name: func(p *network.ObservedPort) (id, description string) { return p.ID, p.Description },
+	same: func(a, b *network.ObservedPort) bool {
+		return a.Revision == b.Revision && a.Description == b.Description
+	},
 }
 
 // sameRevisions reports whether two views of a network are of the same revisions. Most writes to a subnet move both its
@@ -404,68 +356,73 @@ func sameRevisions(a, b *network.ObservedNetwork) bool {
 	return true
 }
 
-// ErrUnmarked says that a network which was ours no longer bears our marker.
+// ErrUnmarked says that a resource which was ours no longer bears our marker.
 var ErrUnmarked = errors.New("it no longer bears this cluster's marker")
 
-// Reread reads one network and its subnets anew. It is for a network that a list did not show or that a write found
-// changed. It returns whether it is there; ErrUnmarked where it is and is not ours (any more).
-func (i *Inventory) Reread(ctx context.Context, networkID string) (bool, error) {
-	i.mu.RLock()
-	since := i.clock
-	i.mu.RUnlock()
-	// What was written here while the answer was on its way is newer than the answer.
-	unlessChanged := func(n *network.ObservedNetwork) {
-		i.mu.Lock()
-		defer i.mu.Unlock()
-		if i.changed[networkID] > since {
-			return
-		}
-		if held := i.networks[networkID]; held != nil && n != nil {
-			keepCounts(held, n)
-		}
-		i.changeLocked(networkID, n)
+// Reread reads one resource anew, a network with its subnets. It is for one that a list did not show or that a write
+// found changed. It returns whether it is there; ErrUnmarked where it is and is not ours (any more).
+func (i *Inventory) Reread(ctx context.Context, r network.Resource) (found bool, err error) {
+	switch {
+	case r.Kind == network.KindNetwork:
+		return reread(ctx, i.networks, r.ID, i.readNetwork)
+	case r.Kind == network.KindPort && i.options.Ports:
+		return reread(ctx, i.ports, r.ID, i.readPort)
 	}
-	w, err := i.cloud.getNetwork(ctx, networkID)
-	if IsNotFound(err) {
-		unlessChanged(nil)
+	return false, notHeld("get " + string(r.Kind))
+}
+
+// notHeld refuses what would be about resources that no list has shown.
+func notHeld(op string) *Error {
+	return &Error{Kind: Invalid, Op: op, Reason: "this Inventory does not hold such resources"}
+}
+
+// reread reads a resource by a function that gives ErrUnmarked for one that is not ours.
+func reread[T any](
+	ctx context.Context, on *shelf[T], id string, read func(context.Context, string) (*T, error),
+) (found bool, err error) {
+	since := on.now()
+	r, err := read(ctx, id)
+	switch {
+	case err == nil, errors.Is(err, ErrUnmarked):
+		on.refresh(id, r, since)
+		return true, err
+	case IsNotFound(err):
+		on.refresh(id, nil, since)
 		return false, nil
 	}
+	return false, err
+}
+
+func (i *Inventory) readNetwork(ctx context.Context, id string) (*network.ObservedNetwork, error) {
+	w, err := get[wireNetwork](ctx, i.cloud, opGetNetwork, networkAPI, networkFields, id)
 	if err != nil {
-		return false, err
+		return nil, err
 	}
 	if !i.owns(w.Description) {
-		unlessChanged(nil)
-		return true, ErrUnmarked
+		return nil, ErrUnmarked
 	}
-	subnets, err := i.cloud.listSubnets(ctx, networkID)
+	subnets, err := i.cloud.listSubnets(ctx, id)
 	if err != nil {
-		return false, err
+		return nil, err
 	}
 	observed, err := assemble(w, subnets)
 	if err != nil {
-		return false, decodeError(opGetNetwork, "GET", "%s", err)
+		return nil, decodeError(opGetNetwork, "GET", "%s", err)
 	}
-	unlessChanged(observed)
-	return true, nil
+	return observed, nil
 }
 
-// change replaces what is held of a network, by a function of it (nil: not held), and marks it as changed here.
-func (i *Inventory) change(id string, to func(*network.ObservedNetwork) *network.ObservedNetwork) {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	i.changeLocked(id, to(i.networks[id]))
-}
-
-// changeLocked is change for a value that is there already. The caller holds mu.
-func (i *Inventory) changeLocked(id string, n *network.ObservedNetwork) {
-	i.clock++
-	i.changed[id] = i.clock
-	i.forget(id)
-	if n != nil {
-		i.hold(n)
+func (i *Inventory) readPort(ctx context.Context, id string) (*network.ObservedPort, error) {
+	w, err := get[wirePort](ctx, i.cloud, opGetPort, portAPI, portFields, id)
+	if err != nil {
+		return nil, err
 	}
-}
-
-func (i *Inventory) removed(id string) {
-	i.change(id, func(*network.ObservedNetwork) *network.ObservedNetwork { return nil })
+	if !i.owns(w.Description) {
+		return nil, ErrUnmarked
+	}
+	observed, err := w.observed()
+	if err != nil {
+		return nil, decodeError(opGetPort, "GET", "%s", err)
+	}
+	return &observed, nil
 }

@@ -106,6 +106,10 @@ func (b *bench) observed(t *testing.T, object string) []network.ObservedNetwork 
 	return o.Networks
 }
 
+func networkOf(id string) network.Resource {
+	return network.Resource{Kind: network.KindNetwork, ID: id}
+}
+
 func create(object string) network.Step {
 	return network.Step{Action: network.CreateNetwork, Attributes: network.Attributes{
 		Name: "n", Description: ownerOf(object).Marker(), AdminStateUp: true,
@@ -271,7 +275,7 @@ func TestMovedTellsExactlyWhoMoved(t *testing.T) {
 			t.Errorf("%s: moved (-want +got):\n%s", step.name, diff)
 		}
 	}
-	if got := b.audits[len(b.audits)-1]; got.Moved != 1 || got.Networks != b.Len() || got.Err != nil {
+	if got := b.audits[len(b.audits)-1]; got.Moved != 1 || got.Networks != len(b.networks.held) || got.Err != nil {
 		t.Errorf("the last audit says %+v", got)
 	}
 	if o, err := b.Observed(t.Context(), network.Owner{Cluster: "cluster-2", Object: "o"}, time.Time{}); err != nil ||
@@ -294,8 +298,8 @@ func TestSubnetOfAnotherProjectOnOurNetworkIsSeen(t *testing.T) {
 }
 
 func TestFailedListChangesNothing(t *testing.T) {
-	for _, path := range []string{"networks", "subnets"} {
-		b := newBench(t, InventoryOptions{})
+	for _, path := range []string{"networks", "subnets", "ports"} {
+		b := newBench(t, InventoryOptions{Ports: true})
 		if synced, err := b.Synced(); synced || err != nil {
 			t.Errorf("before the first list: %t, %v", synced, err)
 		}
@@ -313,7 +317,7 @@ func TestFailedListChangesNothing(t *testing.T) {
 		if err := b.Audit(t.Context()); err == nil {
 			t.Fatalf("an audit without %s passed", path)
 		}
-		if got := len(b.observed(t, "o")); got != 1 || b.Len() != 1 || len(b.takeMoved()) != 0 {
+		if got := len(b.observed(t, "o")); got != 1 || len(b.networks.held) != 1 || len(b.takeMoved()) != 0 {
 			t.Errorf("a list that failed at %s changed what is held: %d networks", path, got)
 		}
 		if _, err := b.Observed(t.Context(), ownerOf("o"), time.Now()); err == nil {
@@ -397,11 +401,11 @@ func TestRereadTellsWhatBecameOfANetwork(t *testing.T) {
 	b := newBench(t, InventoryOptions{})
 	b.audit(t)
 	b.put("a", ownerOf("o").Marker())
-	if found, err := b.Reread(t.Context(), "a"); !found || err != nil || len(cidrs(b.observed(t, "o"))) != 1 {
+	if found, err := b.Reread(t.Context(), networkOf("a")); !found || err != nil || len(cidrs(b.observed(t, "o"))) != 1 {
 		t.Errorf("a network that came: %t, %v", found, err)
 	}
 	b.neutron.change(func() { b.neutron.networks["a"].Description = "mine" })
-	if found, err := b.Reread(t.Context(), "a"); !found || !errors.Is(err, ErrUnmarked) || len(b.observed(t, "o")) != 0 {
+	if found, err := b.Reread(t.Context(), networkOf("a")); !found || !errors.Is(err, ErrUnmarked) || len(b.observed(t, "o")) != 0 {
 		t.Errorf("a network that lost its marker: %t, %v", found, err)
 	}
 	b.put("a", ownerOf("o").Marker())
@@ -410,12 +414,12 @@ func TestRereadTellsWhatBecameOfANetwork(t *testing.T) {
 		http.NotFound(w, nil)
 		return true
 	})
-	if found, err := b.Reread(t.Context(), "a"); found || err == nil || len(b.observed(t, "o")) != 1 {
+	if found, err := b.Reread(t.Context(), networkOf("a")); found || err == nil || len(b.observed(t, "o")) != 1 {
 		t.Errorf("a network behind a proxy that has lost Neutron: %t, %v", found, err)
 	}
 	b.neutron.setBefore(nil)
 	b.neutron.change(func() { delete(b.neutron.networks, "a") })
-	if found, err := b.Reread(t.Context(), "a"); found || err != nil || len(b.observed(t, "o")) != 0 {
+	if found, err := b.Reread(t.Context(), networkOf("a")); found || err != nil || len(b.observed(t, "o")) != 0 {
 		t.Errorf("a network that went: %t, %v", found, err)
 	}
 }
@@ -439,7 +443,7 @@ func TestOwnWriteDuringARereadIsNotUndone(t *testing.T) {
 	})
 	reread := make(chan error, 1)
 	go func() {
-		_, err := b.Reread(t.Context(), "a")
+		_, err := b.Reread(t.Context(), networkOf("a"))
 		reread <- err
 	}()
 	<-reached
@@ -500,7 +504,7 @@ func TestAddressCountsAreKeptAndTold(t *testing.T) {
 	if got := used(); got != 2 {
 		t.Errorf("an update of the subnet lost its counts")
 	}
-	if _, err := b.Reread(t.Context(), "a"); err != nil {
+	if _, err := b.Reread(t.Context(), networkOf("a")); err != nil {
 		t.Fatal(err)
 	}
 	if got := used(); got != 2 {
@@ -716,18 +720,17 @@ func TestEverythingAtOnce(t *testing.T) {
 				if err := b.Audit(t.Context()); err != nil {
 					t.Error(err)
 				}
-				if _, err := b.Reread(t.Context(), "shared"); err != nil {
+				if _, err := b.Reread(t.Context(), networkOf("shared")); err != nil {
 					t.Error(err)
 				}
 				_, _ = b.Synced()
-				_ = b.Len()
 			}
 		})
 	}
 	group.Wait()
 	b.audit(t)
-	if b.Len() != 1 {
-		t.Errorf("%d networks are held, want 1", b.Len())
+	if n := len(b.networks.held); n != 1 {
+		t.Errorf("%d networks are held, want 1", n)
 	}
 	if after := fmt.Sprintf("%+v", snapshot); after != before {
 		t.Errorf("what was observed changed:\n%s\n%s", before, after)

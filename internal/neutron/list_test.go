@@ -151,12 +151,16 @@ func TestListsAskForTheProjectAndWhatIsRead(t *testing.T) {
 			list: func(c *Cloud) error { _, err := c.listSubnets(t.Context(), "net-1"); return err },
 			want: url.Values{"network_id": {"net-1"}, "fields": subnetFields},
 		},
+		"ports": {
+			list: func(c *Cloud) error { _, err := c.listPorts(t.Context()); return err },
+			want: url.Values{"project_id": {"project-1"}, "fields": portFields},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var got atomic.Value
 			f := newFakeCloud(t, func(w http.ResponseWriter, r *http.Request) {
 				got.Store(r.URL.Query())
-				answer(w, http.StatusOK, `{"networks": [], "subnets": []}`)
+				answer(w, http.StatusOK, `{"networks": [], "subnets": [], "ports": []}`)
 			})
 			if err := test.list(f.cloud(Options{PageSize: 7})); err != nil {
 				t.Fatal(err)

@@ -16,33 +16,53 @@ const (
 	opListNetworks       = "list networks"
 	opListSubnets        = "list subnets"
 	opListAvailabilities = "list network-ip-availabilities"
+	opListPorts          = "list ports"
 	opGetNetwork         = "get network"
+	opGetPort            = "get port"
 )
+
+// collection is a kind of resource in Neutron's API, by the names that its JSON has for one and for many.
+type collection struct{ one, many string }
+
+var (
+	networkAPI = collection{"network", "networks"}
+	subnetAPI  = collection{"subnet", "subnets"}
+	portAPI    = collection{"port", "ports"}
+)
+
+// path is where one resource of the collection is.
+func (c collection) path(id string) string { return c.many + "/" + url.PathEscape(id) }
 
 // listNetworks lists all networks of the project, page by page. It returns all or an error, never a part.
 func (c *Cloud) listNetworks(ctx context.Context) ([]wireNetwork, error) {
+	return listOfProject[wireNetwork](ctx, c, opListNetworks, networkAPI, networkFields)
+}
+
+// listSubnets is listNetworks for subnets, or lists those of one network, whatever project made them, where its id is
+// given.
+func (c *Cloud) listSubnets(ctx context.Context, networkID string) ([]wireSubnet, error) {
+	if networkID != "" {
+		query := url.Values{"network_id": {networkID}, "fields": subnetFields}
+		return list[wireSubnet](ctx, c, opListSubnets, subnetAPI, query)
+	}
+	return listOfProject[wireSubnet](ctx, c, opListSubnets, subnetAPI, subnetFields)
+}
+
+// listPorts is listNetworks for ports.
+func (c *Cloud) listPorts(ctx context.Context) ([]wirePort, error) {
+	return listOfProject[wirePort](ctx, c, opListPorts, portAPI, portFields)
+}
+
+// listOfProject lists what is the project's.
+func listOfProject[W identified](
+	ctx context.Context, c *Cloud, op string, of collection, fields []string,
+) ([]W, error) {
 	s, err := c.connect(ctx)
 	if err != nil {
 		return nil, err
 	}
-	query := url.Values{"project_id": {s.identity.ProjectID}, "fields": networkFields}
-	return list(ctx, c, opListNetworks, "networks", query, func(w wireNetwork) string { return w.ID })
-}
-
-// listSubnets lists all subnets of the project, or of one network where its id is given.
-func (c *Cloud) listSubnets(ctx context.Context, networkID string) ([]wireSubnet, error) {
-	query := url.Values{"fields": subnetFields}
-	if networkID != "" {
-		// All of the network's, whatever project made them.
-		query.Set("network_id", networkID)
-	} else {
-		s, err := c.connect(ctx)
-		if err != nil {
-			return nil, err
-		}
-		query.Set("project_id", s.identity.ProjectID)
-	}
-	return list(ctx, c, opListSubnets, "subnets", query, func(w wireSubnet) string { return w.ID })
+	query := url.Values{"project_id": {s.identity.ProjectID}, "fields": fields}
+	return list[W](ctx, c, op, of, query)
 }
 
 // listAvailabilities lists the address counts of the project's networks. Neutron answers them to administrators.
@@ -51,7 +71,6 @@ func (c *Cloud) listAvailabilities(ctx context.Context) ([]wireAvailability, err
 	if err != nil {
 		return nil, err
 	}
-	const collection = "network_ip_availabilities"
 	var answer map[string]json.RawMessage
 	err = c.do(ctx, request{
 		op: opListAvailabilities, method: http.MethodGet, path: "network-ip-availabilities",
@@ -60,18 +79,16 @@ func (c *Cloud) listAvailabilities(ctx context.Context) ([]wireAvailability, err
 	if err != nil {
 		return nil, err
 	}
-	return decodePage[wireAvailability](opListAvailabilities, collection, answer)
+	return decodePage[wireAvailability](opListAvailabilities, "network_ip_availabilities", answer)
 }
 
 // restarts is how often a list begins anew because its place was deleted, before that passes for an outage.
 const restarts = 5
 
 // list follows a collection to its end. It returns all or an error, never a part.
-func list[T any](
-	ctx context.Context, c *Cloud, op, collection string, query url.Values, id func(T) string,
-) ([]T, error) {
+func list[W identified](ctx context.Context, c *Cloud, op string, of collection, query url.Values) ([]W, error) {
 	for range restarts {
-		all, err := listPages(ctx, c, op, collection, query, id)
+		all, err := listPages[W](ctx, c, op, of, query)
 		if !IsNotFound(err) {
 			return all, err
 		}
@@ -82,28 +99,28 @@ func list[T any](
 
 // listPages reads page by page. Sorting by id keeps the pages apart while resources come and go; whether there is a
 // next page is Neutron's word (the link "next"), since it may give fewer per page than it is asked for.
-func listPages[T any](
-	ctx context.Context, c *Cloud, op, collection string, query url.Values, id func(T) string,
-) ([]T, error) {
+func listPages[W identified](
+	ctx context.Context, c *Cloud, op string, of collection, query url.Values,
+) ([]W, error) {
 	query = maps.Clone(query)
 	query.Set("limit", strconv.Itoa(c.options.PageSize))
 	query.Set("sort_key", "id")
 	query.Set("sort_dir", "asc")
-	var all []T
+	var all []W
 	seen := map[string]bool{}
 	last := ""
 	for {
 		var answer map[string]json.RawMessage
-		err := c.do(ctx, request{op: op, method: http.MethodGet, path: collection, query: query, answer: &answer})
+		err := c.do(ctx, request{op: op, method: http.MethodGet, path: of.many, query: query, answer: &answer})
 		if err != nil {
 			return nil, err
 		}
-		page, err := decodePage[T](op, collection, answer)
+		page, err := decodePage[W](op, of.many, answer)
 		if err != nil {
 			return nil, err
 		}
 		for _, item := range page {
-			last = id(item)
+			last = item.id()
 			if last == "" {
 				return nil, decodeError(op, http.MethodGet, "an item has no id")
 			}
@@ -114,7 +131,7 @@ func listPages[T any](
 			seen[last] = true
 		}
 		all = append(all, page...)
-		more, err := hasNext(op, collection, answer)
+		more, err := hasNext(op, of.many, answer)
 		if err != nil {
 			return nil, err
 		}
@@ -160,82 +177,92 @@ func hasNext(op, collection string, answer map[string]json.RawMessage) (bool, er
 	return false, nil
 }
 
-// getNetwork reads one network, without its subnets.
-func (c *Cloud) getNetwork(ctx context.Context, id string) (wireNetwork, error) {
-	var answer struct {
-		Network *wireNetwork `json:"network"`
-	}
-	err := c.do(ctx, request{
-		op: opGetNetwork, method: http.MethodGet, path: "networks/" + url.PathEscape(id),
-		query: url.Values{"fields": networkFields}, answer: &answer,
+// get reads one resource; a network comes without its subnets.
+func get[W identified](
+	ctx context.Context, c *Cloud, op string, of collection, fields []string, id string,
+) (w W, err error) {
+	var answer map[string]json.RawMessage
+	err = c.do(ctx, request{
+		op: op, method: http.MethodGet, path: of.path(id), query: url.Values{"fields": fields}, answer: &answer,
 	})
 	if err != nil {
-		return wireNetwork{}, err
+		return w, err
 	}
-	if answer.Network == nil || answer.Network.ID != id {
-		return wireNetwork{}, decodeError(opGetNetwork, http.MethodGet, "it is not of network %s", id)
+	if w, err = decodeOne[W](op, http.MethodGet, of, answer); err == nil && w.id() != id {
+		err = decodeError(op, http.MethodGet, "it is not of %s %s", of.one, id)
 	}
-	return *answer.Network, nil
+	return w, err
 }
 
-// writeNetwork sends a step that creates or updates a network.
-func (c *Cloud) writeNetwork(ctx context.Context, step network.Step) (network.ObservedNetwork, error) {
-	r := request{op: string(step.Action), method: http.MethodPost, path: "networks"}
-	if step.Action == network.UpdateNetwork {
-		r.method, r.path, r.revision = http.MethodPut, "networks/"+url.PathEscape(step.ID), &step.Revision
+// decodeOne takes the one resource out of an answer.
+func decodeOne[W any](op, method string, of collection, answer map[string]json.RawMessage) (W, error) {
+	var w *W
+	if raw, ok := answer[of.one]; ok {
+		if err := json.Unmarshal(raw, &w); err != nil {
+			return *new(W), decodeError(op, method, "%s", jsonProblem(err))
+		}
 	}
-	var answer struct {
-		Network *wireNetwork `json:"network"`
+	if w == nil {
+		return *new(W), decodeError(op, method, "it has no %q", of.one)
 	}
-	r.body = map[string]any{"network": networkBody(step, step.Action == network.CreateNetwork)}
+	return *w, nil
+}
+
+// calls are the requests that the actions are, without their resources' ids.
+var calls = map[network.Action]struct {
+	method string
+	of     collection
+}{
+	network.CreateNetwork: {http.MethodPost, networkAPI},
+	network.UpdateNetwork: {http.MethodPut, networkAPI},
+	network.DeleteNetwork: {http.MethodDelete, networkAPI},
+	network.CreateSubnet:  {http.MethodPost, subnetAPI},
+	network.UpdateSubnet:  {http.MethodPut, subnetAPI},
+	network.DeleteSubnet:  {http.MethodDelete, subnetAPI},
+	network.CreatePort:    {http.MethodPost, portAPI},
+	network.UpdatePort:    {http.MethodPut, portAPI},
+	network.DeletePort:    {http.MethodDelete, portAPI},
+}
+
+// requestOf is a step as a request, without its body. What changes or deletes a resource is on the condition that it is
+// of the revision which the step was planned with.
+func requestOf(step network.Step) (request, collection) {
+	call := calls[step.Action]
+	r := request{op: string(step.Action), method: call.method, path: call.of.many}
+	if r.method != http.MethodPost {
+		r.path, r.revision = call.of.path(step.ID), &step.Revision
+	}
+	return r, call.of
+}
+
+// writeStep sends a step that creates or updates a resource. body makes the request's of the step: all fields, or those
+// that it changes. observed makes the domain's resource of the answer's.
+func writeStep[W, T any](
+	ctx context.Context, c *Cloud, step network.Step,
+	body func(step network.Step, all bool) map[string]any, observed func(W) (T, error),
+) (T, error) {
+	r, of := requestOf(step)
+	var answer map[string]json.RawMessage
+	r.body = map[string]any{of.one: body(step, r.method == http.MethodPost)}
 	r.answer = &answer
 	if err := c.do(ctx, r); err != nil {
-		return network.ObservedNetwork{}, err
+		return *new(T), err
 	}
-	if answer.Network == nil {
-		return network.ObservedNetwork{}, decodeError(r.op, r.method, "it has no %q", "network")
-	}
-	observed, err := answer.Network.observed()
+	w, err := decodeOne[W](r.op, r.method, of, answer)
 	if err != nil {
-		return network.ObservedNetwork{}, decodeError(r.op, r.method, "%s", err)
+		return *new(T), err
 	}
-	return observed, nil
+	written, err := observed(w)
+	if err != nil {
+		return *new(T), decodeError(r.op, r.method, "%s", err)
+	}
+	return written, nil
 }
 
-// writeSubnet sends a step that creates or updates a subnet.
-func (c *Cloud) writeSubnet(ctx context.Context, step network.Step) (network.ObservedSubnet, error) {
-	r := request{op: string(step.Action), method: http.MethodPost, path: "subnets"}
-	if step.Action == network.UpdateSubnet {
-		r.method, r.path, r.revision = http.MethodPut, "subnets/"+url.PathEscape(step.ID), &step.Revision
-	}
-	var answer struct {
-		Subnet *wireSubnet `json:"subnet"`
-	}
-	r.body = map[string]any{"subnet": subnetBody(step, step.Action == network.CreateSubnet)}
-	r.answer = &answer
-	if err := c.do(ctx, r); err != nil {
-		return network.ObservedSubnet{}, err
-	}
-	if answer.Subnet == nil {
-		return network.ObservedSubnet{}, decodeError(r.op, r.method, "it has no %q", "subnet")
-	}
-	observed, err := answer.Subnet.observed()
-	if err != nil {
-		return network.ObservedSubnet{}, decodeError(r.op, r.method, "%s", err)
-	}
-	return observed, nil
-}
-
-// remove sends a step that deletes a network, with its subnets, or a subnet. What is gone already counts as removed.
+// remove sends a step that deletes a resource, a network with its subnets. What is gone already counts as removed.
 func (c *Cloud) remove(ctx context.Context, step network.Step) error {
-	path := "networks/"
-	if step.Action == network.DeleteSubnet {
-		path = "subnets/"
-	}
-	err := c.do(ctx, request{
-		op: string(step.Action), method: http.MethodDelete, path: path + url.PathEscape(step.ID),
-		revision: &step.Revision,
-	})
+	r, _ := requestOf(step)
+	err := c.do(ctx, r)
 	if IsNotFound(err) {
 		return nil
 	}

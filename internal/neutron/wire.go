@@ -1,11 +1,15 @@
 package neutron
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"math"
 	"math/big"
+	"net"
 	"net/netip"
+	"slices"
+	"strings"
 	"time"
 
 	"cloudteam.ztgame.com/network-controller/internal/network"
@@ -13,6 +17,13 @@ import (
 
 // The types in this file are resources as Neutron's JSON has them. Fields that a request must be able to leave out are
 // pointers.
+
+// identified is a resource with an id.
+type identified interface{ id() string }
+
+func (w wireNetwork) id() string { return w.ID }
+func (w wireSubnet) id() string  { return w.ID }
+func (w wirePort) id() string    { return w.ID }
 
 type wireNetwork struct {
 	ID           string `json:"id"`
@@ -132,6 +143,74 @@ func (w wireSubnet) observed() (network.ObservedSubnet, error) {
 	return s, nil
 }
 
+type wirePort struct {
+	ID             string        `json:"id"`
+	NetworkID      string        `json:"network_id"`
+	Name           string        `json:"name"`
+	Description    string        `json:"description"`
+	AdminStateUp   bool          `json:"admin_state_up"`
+	FixedIPs       []wireFixedIP `json:"fixed_ips"`
+	MAC            string        `json:"mac_address"`
+	SecurityGroups []string      `json:"security_groups"`
+	Revision       int           `json:"revision_number"`
+	Created        string        `json:"created_at"`
+}
+
+// portFields are the fields= of a list: what wirePort reads.
+var portFields = []string{
+	"id", "network_id", "name", "description", "admin_state_up", "fixed_ips", "mac_address", "security_groups",
+	"revision_number", "created_at",
+}
+
+type wireFixedIP struct {
+	SubnetID string `json:"subnet_id"`
+	// Address is left out of a request that leaves it to Neutron.
+	Address string `json:"ip_address,omitempty"`
+}
+
+func (w wirePort) observed() (network.ObservedPort, error) {
+	if w.ID == "" || w.NetworkID == "" {
+		return network.ObservedPort{}, fmt.Errorf("a port has no id or no network_id")
+	}
+	created, err := time.Parse(time.RFC3339, w.Created)
+	if err != nil {
+		return network.ObservedPort{}, fmt.Errorf("port %s: created_at is no time", w.ID)
+	}
+	p := network.ObservedPort{
+		ID:        w.ID,
+		Revision:  w.Revision,
+		Created:   created,
+		NetworkID: w.NetworkID,
+		PortAttributes: network.PortAttributes{
+			Name:           w.Name,
+			Description:    w.Description,
+			AdminStateUp:   w.AdminStateUp,
+			MAC:            canonicalMAC(w.MAC),
+			SecurityGroups: slices.Sorted(slices.Values(w.SecurityGroups)),
+		},
+	}
+	for _, fixed := range w.FixedIPs {
+		addr, err := netip.ParseAddr(fixed.Address)
+		if err != nil {
+			return network.ObservedPort{}, fmt.Errorf("port %s: fixed_ips is no address of a known form", w.ID)
+		}
+		p.Addresses = append(p.Addresses, network.PortAddress{SubnetID: fixed.SubnetID, Address: addr})
+	}
+	slices.SortFunc(p.Addresses, func(a, b network.PortAddress) int {
+		return cmp.Or(a.Address.Compare(b.Address), cmp.Compare(a.SubnetID, b.SubnetID))
+	})
+	return p, nil
+}
+
+// canonicalMAC writes a MAC address in lower case, with colons. Neutron keeps it in the form in which it was sent
+// (measured). What is in none of the usual forms is equal to no other all the same.
+func canonicalMAC(text string) string {
+	if mac, err := net.ParseMAC(text); err == nil {
+		return mac.String()
+	}
+	return strings.ToLower(text)
+}
+
 // wireAvailability is an item of /network-ip-availabilities. Its counts are JSON numbers of any size: an IPv6 /64 has
 // more addresses than 64 bits count.
 type wireAvailability struct {
@@ -216,5 +295,40 @@ func subnetBody(step network.Step, all bool) map[string]any {
 		routes = append(routes, wireRoute{route.Destination.String(), route.NextHop.String()})
 	}
 	set(network.FieldHostRoutes, "host_routes", routes)
+	return body
+}
+
+// portBody is the body of a create (all fields) or of an update (the fields that the step changes). What is left to the
+// cloud is not sent.
+func portBody(step network.Step, all bool) map[string]any {
+	p := step.Port
+	body := map[string]any{}
+	if all {
+		body["network_id"] = step.NetworkID
+		body["device_owner"] = network.PortDeviceOwner
+	}
+	set := func(field, key string, value any) {
+		if all || step.Changes(field) {
+			body[key] = value
+		}
+	}
+	set(network.FieldName, "name", p.Name)
+	set(network.FieldDescription, "description", p.Description)
+	set(network.FieldAdminState, "admin_state_up", p.AdminStateUp)
+	addresses := []wireFixedIP{}
+	for _, a := range p.Addresses {
+		fixed := wireFixedIP{SubnetID: a.SubnetID}
+		if a.Address.IsValid() {
+			fixed.Address = a.Address.String()
+		}
+		addresses = append(addresses, fixed)
+	}
+	set(network.FieldAddresses, "fixed_ips", addresses)
+	if p.MAC != "" {
+		set(network.FieldMAC, "mac_address", p.MAC)
+	}
+	if p.SecurityGroups != nil {
+		set(network.FieldSecurityGroups, "security_groups", p.SecurityGroups)
+	}
 	return body
 }

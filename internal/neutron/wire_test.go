@@ -103,7 +103,7 @@ func FuzzDecodeSubnets(f *testing.F) {
 				if err != nil {
 					t.Fatalf("%v\n%s", err, body)
 				}
-				same := cmp.Options{cmp.Comparer(func(a, b netip.Addr) bool { return a == b }),
+				same := cmp.Options{sameAddr,
 					cmp.Comparer(func(a, b netip.Prefix) bool { return a == b }), cmpopts.EquateEmpty()}
 				if diff := cmp.Diff(observed, written, same); diff != "" {
 					t.Errorf("written back (-want +got):\n%s", diff)
@@ -112,6 +112,51 @@ func FuzzDecodeSubnets(f *testing.F) {
 		}
 	})
 }
+
+// FuzzDecodePorts is FuzzDecodeNetworks for ports.
+func FuzzDecodePorts(f *testing.F) {
+	f.Add([]byte(`{"ports": [{"id": "a", "network_id": "n", "name": "n", "description": "d", "admin_state_up": true, ` +
+		`"fixed_ips": [{"subnet_id": "s", "ip_address": "10.0.0.9"}, {"subnet_id": "t", "ip_address": "fd00::9"}], ` +
+		`"mac_address": "FA:16:3E:00:00:01", "security_groups": ["h", "g"], "revision_number": 3, ` +
+		`"created_at": "2026-01-02T03:04:05Z"}]}`))
+	f.Add([]byte(`{"ports": [{"id": "a", "network_id": "n", "fixed_ips": [{}], "security_groups": null, ` +
+		`"mac_address": "02aa.bbcc.ddf0", "created_at": "2026-01-02T03:04:05Z"}]}`))
+	f.Fuzz(func(t *testing.T, content []byte) {
+		var answer map[string]json.RawMessage
+		if json.Unmarshal(content, &answer) != nil {
+			return
+		}
+		page, err := decodePage[wirePort](opListPorts, "ports", answer)
+		if err != nil {
+			return
+		}
+		for _, w := range page {
+			observed, err := w.observed()
+			if err != nil {
+				continue
+			}
+			step := network.Step{NetworkID: w.NetworkID, Port: observed.PortAttributes}
+			if body := encode(t, portBody(step, false)); string(body) != "{}" {
+				t.Errorf("an update of nothing sends %s", body)
+			}
+			body := encode(t, portBody(step, true))
+			var again wirePort
+			if err := json.Unmarshal(body, &again); err != nil {
+				t.Fatalf("the body of a create is not what was read: %v\n%s", err, body)
+			}
+			again.ID, again.Created, again.Revision = w.ID, w.Created, w.Revision
+			written, err := again.observed()
+			if err != nil {
+				t.Fatalf("%v\n%s", err, body)
+			}
+			if diff := cmp.Diff(observed, written, sameAddr, cmpopts.EquateEmpty()); diff != "" {
+				t.Errorf("written back (-want +got):\n%s", diff)
+			}
+		}
+	})
+}
+
+var sameAddr = cmp.Comparer(func(a, b netip.Addr) bool { return a == b })
 
 func encode(t *testing.T, body map[string]any) []byte {
 	t.Helper()
@@ -159,8 +204,97 @@ func TestTimesOfCreationAreRead(t *testing.T) {
 	} {
 		got, err := wireNetwork{ID: "a", Created: in}.observed()
 		if (err == nil) != ok || ok && !got.Created.Equal(want) {
-			t.Errorf("%q is read as %v, %v", in, got.Created, err)
+			t.Errorf("%q of a network is read as %v, %v", in, got.Created, err)
 		}
+		port, err := wirePort{ID: "a", NetworkID: "n", Created: in}.observed()
+		if (err == nil) != ok || ok && !port.Created.Equal(want) {
+			t.Errorf("%q of a port is read as %v, %v", in, port.Created, err)
+		}
+	}
+}
+
+// TestPortsAreReadInCanonicalForm holds what lets a port be compared with a declared one whose spelling and order are
+// canonical.
+func TestPortsAreReadInCanonicalForm(t *testing.T) {
+	const minimal = `"id": "a", "network_id": "n", "created_at": "2026-01-02T03:04:05Z"`
+	address := func(subnet, text string) network.PortAddress {
+		return network.PortAddress{SubnetID: subnet, Address: netip.MustParseAddr(text)}
+	}
+	plain := network.ObservedPort{ID: "a", NetworkID: "n", Created: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)}
+	for name, test := range map[string]struct {
+		content string
+		want    func(p *network.ObservedPort)
+		err     string
+	}{
+		"little is enough": {content: minimal, want: func(*network.ObservedPort) {}},
+		"all is read": {
+			content: minimal + `, "name": "x", "description": "d", "admin_state_up": true, "revision_number": 7`,
+			want: func(p *network.ObservedPort) {
+				p.Name, p.Description, p.AdminStateUp, p.Revision = "x", "d", true, 7
+			},
+		},
+		"addresses are sorted and short": {
+			content: minimal + `, "fixed_ips": [{"subnet_id": "t", "ip_address": "FD00:0::9"},
+				{"subnet_id": "s", "ip_address": "10.0.0.10"}, {"subnet_id": "s", "ip_address": "10.0.0.9"}]`,
+			want: func(p *network.ObservedPort) {
+				p.Addresses = []network.PortAddress{
+					address("s", "10.0.0.9"), address("s", "10.0.0.10"), address("t", "fd00::9"),
+				}
+			},
+		},
+		"security groups are sorted": {
+			content: minimal + `, "security_groups": ["c", "a", "b"]`,
+			want:    func(p *network.ObservedPort) { p.SecurityGroups = []string{"a", "b", "c"} },
+		},
+		"a MAC in capitals": {
+			content: minimal + `, "mac_address": "FA:16:3E:0A:0B:0C"`,
+			want:    func(p *network.ObservedPort) { p.MAC = "fa:16:3e:0a:0b:0c" },
+		},
+		"a MAC with hyphens": {
+			content: minimal + `, "mac_address": "FA-16-3e-0a-0b-0c"`,
+			want:    func(p *network.ObservedPort) { p.MAC = "fa:16:3e:0a:0b:0c" },
+		},
+		"a MAC with dots": {
+			content: minimal + `, "mac_address": "fa16.3E0a.0b0c"`,
+			want:    func(p *network.ObservedPort) { p.MAC = "fa:16:3e:0a:0b:0c" },
+		},
+		"a MAC of an unknown form": {
+			content: minimal + `, "mac_address": "2:1:1:1:1:A"`,
+			want:    func(p *network.ObservedPort) { p.MAC = "2:1:1:1:1:a" },
+		},
+		"an address that is none": {
+			content: minimal + `, "fixed_ips": [{"subnet_id": "s", "ip_address": "` + canaryBody + `"}]`,
+			err:     "port a: fixed_ips is no address of a known form",
+		},
+		"a subnet without an address": {
+			content: minimal + `, "fixed_ips": [{"subnet_id": "s"}]`,
+			err:     "port a: fixed_ips is no address of a known form",
+		},
+		"no network": {
+			content: `"id": "a", "created_at": "2026-01-02T03:04:05Z"`, err: "a port has no id or no network_id",
+		},
+		"no time of creation": {
+			content: `"id": "a", "network_id": "n", "created_at": "yesterday"`, err: "port a: created_at is no time",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var w wirePort
+			if err := json.Unmarshal([]byte("{"+test.content+"}"), &w); err != nil {
+				t.Fatal(err)
+			}
+			got, err := w.observed()
+			if test.err != "" {
+				if err == nil || err.Error() != test.err {
+					t.Errorf("error %v, want %s", err, test.err)
+				}
+				return
+			}
+			want := plain
+			test.want(&want)
+			if diff := cmp.Diff(want, got, sameAddr); err != nil || diff != "" {
+				t.Errorf("%v (-want +got):\n%s", err, diff)
+			}
+		})
 	}
 }
 
@@ -173,6 +307,12 @@ func TestBodiesHoldJustWhatTheyShould(t *testing.T) {
 		DNSServers: []netip.Addr{netip.MustParseAddr("10.0.0.3")},
 		HostRoutes: []network.Route{
 			{Destination: netip.MustParsePrefix("10.1.0.0/16"), NextHop: netip.MustParseAddr("10.0.0.4")},
+		},
+	}
+	port := network.PortAttributes{
+		Name: "p", Description: "d", AdminStateUp: true, MAC: "fa:16:3e:00:00:01", SecurityGroups: []string{"g", "h"},
+		Addresses: []network.PortAddress{
+			{SubnetID: "s", Address: netip.MustParseAddr("10.0.0.9")}, {SubnetID: "t"},
 		},
 	}
 	differs := func(fields ...string) (all []network.Difference) {
@@ -218,6 +358,35 @@ func TestBodiesHoldJustWhatTheyShould(t *testing.T) {
 				Subnet: subnet, Differences: differs(network.FieldGateway, network.FieldAllocationPools),
 			}, false),
 			`{"allocation_pools":[{"start":"10.0.0.2","end":"10.0.0.9"}],"gateway_ip":"10.0.0.1"}`,
+		},
+		"a port is created with everything": {
+			portBody(network.Step{NetworkID: "net", Port: port}, true),
+			`{"admin_state_up":true,"description":"d","device_owner":"kubernetes:networkport",` +
+				`"fixed_ips":[{"subnet_id":"s","ip_address":"10.0.0.9"},{"subnet_id":"t"}],` +
+				`"mac_address":"fa:16:3e:00:00:01","name":"p","network_id":"net","security_groups":["g","h"]}`,
+		},
+		"a port's MAC and security groups are left to the cloud": {
+			portBody(network.Step{NetworkID: "net", Port: network.PortAttributes{
+				Name: "p", Addresses: []network.PortAddress{{SubnetID: "s"}},
+			}}, true),
+			`{"admin_state_up":false,"description":"","device_owner":"kubernetes:networkport",` +
+				`"fixed_ips":[{"subnet_id":"s"}],"name":"p","network_id":"net"}`,
+		},
+		"no security groups are an empty list": {
+			portBody(network.Step{
+				Port: network.PortAttributes{SecurityGroups: []string{}}, Differences: differs(network.FieldSecurityGroups),
+			}, false),
+			`{"security_groups":[]}`,
+		},
+		"an update of a port sends what differs": {
+			portBody(network.Step{Port: port, Differences: differs(network.FieldAddresses)}, false),
+			`{"fixed_ips":[{"subnet_id":"s","ip_address":"10.0.0.9"},{"subnet_id":"t"}]}`,
+		},
+		"an update may send all that a port can change": {
+			portBody(network.Step{Port: port, Differences: differs(network.FieldName, network.FieldDescription,
+				network.FieldAdminState, network.FieldMAC, network.FieldSecurityGroups)}, false),
+			`{"admin_state_up":true,"description":"d","mac_address":"fa:16:3e:00:00:01","name":"p",` +
+				`"security_groups":["g","h"]}`,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

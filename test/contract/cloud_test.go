@@ -132,6 +132,16 @@ func onEveryCloud(t *testing.T, test func(t *testing.T, c *cloud)) {
 	}
 }
 
+// asEveryone runs a test on every cloud, as a tenant and as an administrator.
+func asEveryone(t *testing.T, test func(t *testing.T, s *session)) {
+	t.Helper()
+	onEveryCloud(t, func(t *testing.T, c *cloud) {
+		for who, s := range map[string]*session{"tenant": c.tenant, "admin": c.admin} {
+			t.Run(who, func(t *testing.T) { test(t, s) })
+		}
+	})
+}
+
 // object is a decoded JSON object.
 type object = map[string]any
 

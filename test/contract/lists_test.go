@@ -333,3 +333,57 @@ func TestListsOfSubnets(t *testing.T) {
 		}
 	})
 }
+
+func TestListsOfPorts(t *testing.T) {
+	asEveryone(t, func(t *testing.T, s *session) {
+		n := s.newNetwork(t, nil)
+		s.newSubnet(t, n, nil)
+		mark, byName := unique(), map[string]string{}
+		for _, name := range []string{"a", "b", "c"} {
+			byName[name] = id(s.newPort(t, n, object{
+				"name": name, "description": mark + " " + name, "device_owner": "kubernetes:networkport",
+			}))
+		}
+		ids := slices.Sorted(maps.Values(byName))
+		for query, want := range map[string][]string{
+			"":                                     ids,
+			"&project_id=" + s.project:             ids,
+			"&project_id=" + someProject():         {},
+			"&device_owner=kubernetes:networkport": ids,
+			"&description=" + url.QueryEscape(mark+" b"):          {byName["b"]},
+			"&limit=2&sort_key=id&sort_dir=asc":                   ids[:2],
+			"&limit=2&sort_key=id&sort_dir=asc&marker=" + ids[1]:  ids[2:],
+			"&limit=2&sort_key=id&sort_dir=asc&marker=" + ids[2]:  {},
+			"&name=a&name=c&sort_key=name&sort_dir=asc&fields=id": {byName["a"], byName["c"]},
+		} {
+			got := []string{}
+			for _, p := range s.get(t, "/v2.0/ports?network_id="+id(n)+query).must(t, http.StatusOK).list(t, "ports") {
+				got = append(got, id(p))
+			}
+			if diff := gocmp.Diff(want, got); diff != "" {
+				t.Errorf("%s (-want +got):\n%s", query, diff)
+			}
+		}
+		path := "/v2.0/ports?network_id=" + id(n) + "&limit=2&sort_key=id&sort_dir=asc"
+		first := links(s.get(t, path).must(t, http.StatusOK), "ports")
+		if want := s.network + path + "&marker=" + ids[1]; first["next"] != want {
+			t.Errorf("the next page is %q, want %q", first["next"], want)
+		}
+		if last := links(s.get(t, path+"&marker="+ids[1]).must(t, http.StatusOK), "ports"); last["next"] != "" {
+			t.Errorf("after the last page there is %q", last["next"])
+		}
+		// A place that was deleted meanwhile is an error, and not the end.
+		for _, marker := range []string{"11111111-1111-1111-1111-111111111111", "nope"} {
+			s.get(t, path+"&marker="+marker).refuses(t,
+				refusal{404, "PortNotFound", "Port " + marker + " could not be found."})
+		}
+		want := []object{{
+			"id": byName["b"], "network_id": id(n), "name": "b", "description": mark + " b", "revision_number": float64(1),
+		}}
+		got := s.get(t, "/v2.0/ports?id="+byName["b"]+"&fields=id&fields=network_id&fields=name&fields=description"+
+			"&fields=revision_number").must(t, http.StatusOK).list(t, "ports")
+		if diff := gocmp.Diff(want, got); diff != "" {
+			t.Errorf("the fields that were asked for (-want +got):\n%s", diff)
+		}
+	})
+}

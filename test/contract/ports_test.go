@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	gocmp "github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 )
 
 var portMembers = []string{
@@ -256,5 +257,232 @@ func TestPortsAreFoundByTheirAddresses(t *testing.T) {
 				t.Errorf("%s (-want +got):\n%s", query, diff)
 			}
 		}
+	})
+}
+
+func TestAPortKeepsWhatItIsMadeWith(t *testing.T) {
+	asEveryone(t, func(t *testing.T, s *session) {
+		n := s.newNetwork(t, nil)
+		v4 := s.newSubnet(t, n, nil)
+		v6 := s.newSubnet(t, n, object{"cidr": "fd00::/64", "ip_version": 6})
+		groups := s.newPort(t, n, object{"fixed_ips": []any{}})["security_groups"]
+		ask := object{
+			"name": "p", "description": "words [owner=a/b]", "admin_state_up": false,
+			"device_owner": "kubernetes:networkport", "mac_address": "02:00:00:AA:BB:CC", "security_groups": groups,
+			"fixed_ips": []any{
+				object{"subnet_id": id(v4), "ip_address": "10.0.0.9"},
+				object{"subnet_id": id(v6), "ip_address": "fd00::9"},
+			},
+		}
+		p := s.newPort(t, n, ask)
+		for how, got := range map[string]object{
+			"as the answer has it": p,
+			"as it is read":        s.get(t, "/v2.0/ports/"+id(p)).must(t, http.StatusOK).part(t, "port"),
+			"as it is listed":      s.get(t, "/v2.0/ports?id="+id(p)).must(t, http.StatusOK).list(t, "ports")[0],
+		} {
+			for key, want := range ask {
+				if diff := gocmp.Diff(want, got[key]); diff != "" {
+					t.Errorf("%s %s (-want +got):\n%s", key, how, diff)
+				}
+			}
+		}
+		// A MAC stays as it is written. A filter does not mind how.
+		for _, mac := range []string{"02:00:00:AA:BB:CC", "02:00:00:aa:bb:cc", "02-00-00-aa-bb-cc"} {
+			found := s.get(t, "/v2.0/ports?network_id="+id(n)+"&mac_address="+mac).must(t, http.StatusOK).list(t, "ports")
+			if len(found) != 1 || id(found[0]) != id(p) {
+				t.Errorf("a search for %s found %v", mac, found)
+			}
+		}
+		for _, mac := range []string{"02-00-00-AA-BB-C1", "0200.00aa.bbc2", "020000aabbc3", "2:0:0:aa:bb:c4"} {
+			if got := s.newPort(t, n, object{"mac_address": mac})["mac_address"]; got != mac {
+				t.Errorf("a MAC that was given as %s is %v", mac, got)
+			}
+		}
+	})
+}
+
+// anyOrder compares fixed_ips, whose order is the database's.
+var anyOrder = cmpopts.SortSlices(func(a, b any) bool {
+	return a.(object)["ip_address"].(string) < b.(object)["ip_address"].(string)
+})
+
+func TestAddressesOfAPortThatIsThere(t *testing.T) {
+	asEveryone(t, func(t *testing.T, s *session) {
+		n := s.newNetwork(t, nil)
+		// .1 is the gateway; .2 to .6 are free.
+		small := s.newSubnet(t, n, object{"cidr": "10.0.0.0/29"})
+		large := s.newSubnet(t, n, object{"cidr": "10.1.0.0/24"})
+		at := func(subnet object, address string) object {
+			return object{"subnet_id": id(subnet), "ip_address": address}
+		}
+		p := s.newPort(t, n, object{"fixed_ips": []any{at(small, "10.0.0.2")}})
+		s.newPort(t, n, object{"fixed_ips": []any{at(small, "10.0.0.3")}})
+		path := "/v2.0/ports/" + id(p)
+		put := func(addresses ...any) answer {
+			t.Helper()
+			return s.do(t, "PUT", path, object{"port": object{"fixed_ips": addresses}})
+		}
+		for _, step := range []struct {
+			what      string
+			ask, want []any
+		}{
+			{"another address", []any{at(small, "10.0.0.4")}, []any{at(small, "10.0.0.4")}},
+			{"any of the subnet that it has one of", []any{object{"subnet_id": id(small)}}, []any{at(small, "10.0.0.4")}},
+			{"one more", []any{at(small, "10.0.0.4"), at(large, "10.1.0.9")},
+				[]any{at(small, "10.0.0.4"), at(large, "10.1.0.9")}},
+			{"two of one subnet", []any{at(large, "10.1.0.9"), at(large, "10.1.0.8")},
+				[]any{at(large, "10.1.0.9"), at(large, "10.1.0.8")}},
+			{"one less", []any{at(large, "10.1.0.8")}, []any{at(large, "10.1.0.8")}},
+			{"none", []any{}, []any{}},
+			{"one again", []any{at(small, "10.0.0.2")}, []any{at(small, "10.0.0.2")}},
+		} {
+			got := put(step.ask...).must(t, http.StatusOK).part(t, "port")["fixed_ips"]
+			if diff := gocmp.Diff(step.want, got, anyOrder); diff != "" {
+				t.Errorf("%s (-want +got):\n%s", step.what, diff)
+			}
+		}
+		const nobody = "11111111-1111-1111-1111-111111111111"
+		for what, test := range map[string]struct {
+			ask  object
+			want refusal
+		}{
+			"another's address": {at(small, "10.0.0.3"), refusal{409, "IpAddressAlreadyAllocated",
+				"IP address 10.0.0.3 already allocated in subnet {small}"}},
+			"an address outside its subnet": {at(small, "10.0.1.3"), refusal{400, "InvalidIpForSubnet",
+				"IP address 10.0.1.3 is not a valid IP for the specified subnet."}},
+			"an address of a subnet that is not there": {object{"subnet_id": nobody}, refusal{404, "SubnetNotFound",
+				"Subnet " + nobody + " could not be found."}},
+		} {
+			t.Run(what, func(t *testing.T) { put(test.ask).refuses(t, test.want, "{small}", id(small)) })
+		}
+		for range 3 { // .4, .5 and .6
+			s.newPort(t, n, object{"fixed_ips": []any{object{"subnet_id": id(small)}}})
+		}
+		exhausted := refusal{409, "IpAddressGenerationFailure", "No more IP addresses available on network " + id(n) + "."}
+		put(object{"subnet_id": id(small)}, object{"subnet_id": id(small)}).refuses(t, exhausted)
+		now := s.get(t, path).must(t, http.StatusOK).part(t, "port")["fixed_ips"]
+		if diff := gocmp.Diff([]any{at(small, "10.0.0.2")}, now); diff != "" {
+			t.Errorf("addresses after what was refused (-want +got):\n%s", diff)
+		}
+		// The other subnet has addresses left, and is not asked.
+		other := s.newPort(t, n, object{"fixed_ips": []any{at(large, "10.1.0.10")}})
+		s.do(t, "PUT", "/v2.0/ports/"+id(other), object{"port": object{"fixed_ips": []any{object{"subnet_id": id(small)}}}}).
+			refuses(t, exhausted)
+	})
+}
+
+// TestAPortGetsAddressesThatNobodyAskedFor holds that in a subnet whose addresses follow from MACs each port has one,
+// and that it cannot be taken away.
+func TestAPortGetsAddressesThatNobodyAskedFor(t *testing.T) {
+	onEveryCloud(t, func(t *testing.T, c *cloud) {
+		n := c.tenant.newNetwork(t, nil)
+		v4 := c.tenant.newSubnet(t, n, nil)
+		self := c.tenant.newSubnet(t, n, object{"cidr": "fd00:2::/64", "ip_version": 6,
+			"ipv6_ra_mode": "slaac", "ipv6_address_mode": "slaac"})
+		p := c.tenant.newPort(t, n, object{"mac_address": "FA-16-3E-12-34-56",
+			"fixed_ips": []any{object{"subnet_id": id(v4), "ip_address": "10.0.0.9"}}})
+		made := object{"subnet_id": id(self), "ip_address": "fd00:2::f816:3eff:fe12:3456"}
+		for _, address := range []string{"10.0.0.9", "10.0.0.10"} {
+			want := object{"subnet_id": id(v4), "ip_address": address}
+			a := c.tenant.do(t, "PUT", "/v2.0/ports/"+id(p), object{"port": object{"fixed_ips": []any{want}}})
+			got := a.must(t, http.StatusOK).part(t, "port")["fixed_ips"]
+			if diff := gocmp.Diff([]any{want, made}, got, anyOrder); diff != "" {
+				t.Errorf("addresses (-want +got):\n%s", diff)
+			}
+		}
+	})
+}
+
+func TestTheMACOfAPortIsAnAdministratorsToChange(t *testing.T) {
+	onEveryCloud(t, func(t *testing.T, c *cloud) {
+		n := c.tenant.newNetwork(t, nil)
+		p, other := c.tenant.newPort(t, n, nil), c.tenant.newPort(t, n, nil)
+		change := func(s *session, mac any) answer {
+			t.Helper()
+			return s.do(t, "PUT", "/v2.0/ports/"+id(p), object{"port": object{"mac_address": mac}})
+		}
+		denied := refusal{403, "PolicyNotAuthorized",
+			"(rule:update_port and rule:update_port:mac_address) is disallowed by policy"}
+		change(c.tenant, "02:00:00:00:00:01").refuses(t, denied)
+		change(c.tenant, p["mac_address"]).refuses(t, denied)
+		change(c.admin, other["mac_address"]).refuses(t, refusal{409, "MacAddressInUse",
+			"Unable to complete operation for network {network}. The mac address {mac} is in use."},
+			"{network}", id(n), "{mac}", other["mac_address"].(string))
+		got := change(c.admin, "02:00:00:00:00:01").must(t, http.StatusOK).part(t, "port")
+		if got["mac_address"] != "02:00:00:00:00:01" || revision(got) != revision(p)+1 {
+			t.Errorf("the MAC is %v and the revision %d", got["mac_address"], revision(got))
+		}
+	})
+}
+
+func TestPortsThatCannotBe(t *testing.T) {
+	asEveryone(t, func(t *testing.T, s *session) {
+		const nobody = "11111111-1111-1111-1111-111111111111"
+		n := s.newNetwork(t, nil)
+		p := s.newPort(t, n, nil)
+		path := "/v2.0/ports/" + id(p)
+		post := func(network string, ask object) answer {
+			t.Helper()
+			return s.do(t, "POST", "/v2.0/ports", object{"port": with(object{"network_id": network}, ask)})
+		}
+		put := func(ask object) answer { t.Helper(); return s.do(t, "PUT", path, object{"port": ask}) }
+
+		post(nobody, nil).refuses(t, refusal{404, "NetworkNotFound", "Network " + nobody + " could not be found."})
+		put(object{"network_id": id(n)}).refuses(t,
+			refusal{400, "HTTPBadRequest", "Cannot update read-only attribute network_id"})
+		noGroup := refusal{404, "SecurityGroupNotFound", "Security group " + nobody + " does not exist"}
+		post(id(n), object{"security_groups": []string{nobody}}).refuses(t, noGroup)
+		put(object{"security_groups": []string{nobody}}).refuses(t, noGroup)
+		post(id(n), object{"security_groups": []string{"nope"}}).refuses(t,
+			refusal{400, "HTTPBadRequest", "Invalid input for security_groups. Reason: 'nope' is not a valid UUID."})
+		open := s.newNetwork(t, object{"port_security_enabled": false})
+		post(id(open), object{"security_groups": p["security_groups"]}).refuses(t,
+			refusal{Status: 400, Type: "PortSecurityAndIPRequiredForSecurityGroups"})
+
+		// A subnet that is for devices of another kind.
+		others := s.newSubnet(t, n, object{"service_types": []string{"compute:nova"}})
+		ask := object{"device_owner": "kubernetes:networkport", "fixed_ips": []object{{"subnet_id": id(others)}}}
+		post(id(n), ask).refuses(t, refusal{409, "IpAddressGenerationFailureNoMatchingSubnet", "No valid service subnet " +
+			"for the given device owner, network " + id(n) + ", service type kubernetes:networkport."})
+		s.newSubnet(t, n, object{"cidr": "10.1.0.0/24"})
+		post(id(n), ask).refuses(t, refusal{400, "InvalidInput", "Invalid input for operation: Failed to create port on " +
+			"network " + id(n) + ", because fixed_ips included invalid subnet " + id(others) + "."})
+	})
+}
+
+func TestAPortHoldsItsNetworkAndItsSubnets(t *testing.T) {
+	asEveryone(t, func(t *testing.T, s *session) {
+		n := s.newNetwork(t, nil)
+		subnet, spare := s.newSubnet(t, n, nil), s.newSubnet(t, n, object{"cidr": "10.1.0.0/24"})
+		p := s.newPort(t, n, object{"device_owner": "kubernetes:networkport",
+			"fixed_ips": []object{{"subnet_id": id(subnet)}}})
+		s.do(t, "DELETE", "/v2.0/networks/"+id(n), nil).refuses(t, refusal{409, "NetworkInUse",
+			"Unable to complete operation on network {network}. There are one or more ports still in use on the network, " +
+				"id for these ports is: {port}."}, "{network}", id(n), "{port}", id(p))
+		s.do(t, "DELETE", "/v2.0/subnets/"+id(subnet), nil).refuses(t, refusal{409, "SubnetInUse",
+			"Unable to complete operation on subnet {subnet}: One or more ports have an IP allocation from this subnet."},
+			"{subnet}", id(subnet))
+		s.do(t, "DELETE", "/v2.0/subnets/"+id(spare), nil).must(t, http.StatusNoContent)
+		s.do(t, "DELETE", "/v2.0/ports/"+id(p), nil).must(t, http.StatusNoContent)
+		s.do(t, "DELETE", "/v2.0/subnets/"+id(subnet), nil).must(t, http.StatusNoContent)
+		s.do(t, "DELETE", "/v2.0/networks/"+id(n), nil).must(t, http.StatusNoContent)
+	})
+}
+
+// TestARouterTakesAPortForGood holds what becomes of a port that somebody gives to a router: while it is there it cannot
+// be deleted, and when it is taken off it is gone.
+func TestARouterTakesAPortForGood(t *testing.T) {
+	onEveryCloud(t, func(t *testing.T, c *cloud) {
+		n := c.tenant.newNetwork(t, nil)
+		s := c.tenant.newSubnet(t, n, nil)
+		p := c.tenant.newPort(t, n, object{"device_owner": "kubernetes:networkport",
+			"fixed_ips": []object{{"subnet_id": id(s), "ip_address": "10.0.0.50"}}})
+		r := c.tenant.newRouter(t, nil)
+		path := "/v2.0/routers/" + id(r)
+		c.tenant.do(t, "PUT", path+"/add_router_interface", object{"port_id": id(p)}).must(t, http.StatusOK)
+		c.tenant.do(t, "DELETE", "/v2.0/ports/"+id(p), nil).refuses(t, refusal{409, "ServicePortInUse",
+			"Port " + id(p) + " cannot be deleted directly via the port API: has device owner network:router_interface."})
+		c.tenant.do(t, "PUT", path+"/remove_router_interface", object{"port_id": id(p)}).must(t, http.StatusOK)
+		c.tenant.get(t, "/v2.0/ports/"+id(p)).must(t, http.StatusNotFound)
 	})
 }

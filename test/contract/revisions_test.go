@@ -3,6 +3,8 @@ package contract
 import (
 	"net/http"
 	"testing"
+
+	gocmp "github.com/google/go-cmp/cmp"
 )
 
 // TestWhatMovesTheRevisionOfANetwork goes through changes one after another. Even a change to what is there already is
@@ -126,6 +128,99 @@ func TestAPortIsNoChangeOfItsNetwork(t *testing.T) {
 	})
 }
 
+// TestWhatMovesTheRevisionOfAPort goes through changes one after another. What leaves the port's own row alone moves the
+// revision once more when the answer is made, which so tells a revision that is of the past when it arrives.
+func TestWhatMovesTheRevisionOfAPort(t *testing.T) {
+	onEveryCloud(t, func(t *testing.T, c *cloud) {
+		n := c.tenant.newNetwork(t, nil)
+		s := c.tenant.newSubnet(t, n, nil)
+		at := func(address string) []object { return []object{{"subnet_id": id(s), "ip_address": address}} }
+		p := c.tenant.newPort(t, n, object{"name": "a", "description": "d", "fixed_ips": at("10.0.0.3")})
+		groups := p["security_groups"]
+		last := revision(p)
+		for _, step := range []struct {
+			what         string
+			ask          object
+			moves, later int
+		}{
+			{"a name", object{"name": "b"}, 1, 0},
+			{"the same name", object{"name": "b"}, 1, 0},
+			{"the state", object{"admin_state_up": false}, 1, 0},
+			{"a device", object{"device_id": "x"}, 1, 0},
+			{"port security", object{"port_security_enabled": true}, 1, 0},
+			{"a description", object{"description": "e"}, 1, 1},
+			{"the same description", object{"description": "e"}, 1, 1},
+			{"a description and the same name", object{"description": "f", "name": "b"}, 1, 0},
+			{"an address", object{"fixed_ips": at("10.0.0.4")}, 1, 0},
+			{"the same address", object{"fixed_ips": at("10.0.0.4")}, 0, 1},
+			{"an address and the same name", object{"fixed_ips": at("10.0.0.5"), "name": "b"}, 1, 0},
+			{"a description and an address", object{"description": "g", "fixed_ips": at("10.0.0.6")}, 2, 0},
+			{"a description and the same address", object{"description": "h", "fixed_ips": at("10.0.0.6")}, 1, 1},
+			{"no groups", object{"security_groups": []string{}}, 1, 0},
+			{"no groups again", object{"security_groups": []string{}}, 0, 1},
+			{"a description and groups", object{"description": "i", "security_groups": groups}, 2, 0},
+			{"an address and no groups", object{"fixed_ips": at("10.0.0.7"), "security_groups": []string{}}, 1, 0},
+			{"nothing at all", object{}, 0, 1},
+			{"all at once", object{"name": "c", "description": "j", "admin_state_up": true,
+				"fixed_ips": at("10.0.0.8"), "security_groups": groups}, 1, 0},
+		} {
+			a := c.tenant.do(t, "PUT", "/v2.0/ports/"+id(p), object{"port": step.ask})
+			got := revision(a.must(t, http.StatusOK).part(t, "port"))
+			later := c.tenant.revisionOf(t, "port", p)
+			if got != last+step.moves || later != got+step.later {
+				t.Errorf("%s: the revision went from %d to %d and then %d, want %d more and then %d more",
+					step.what, last, got, later, step.moves, step.later)
+			}
+			last = later
+		}
+	})
+}
+
+func TestWhatElseMovesTheRevisionOfAPort(t *testing.T) {
+	onEveryCloud(t, func(t *testing.T, c *cloud) {
+		n := c.tenant.newNetwork(t, nil)
+		s := c.tenant.newSubnet(t, n, nil)
+		p := c.tenant.newPort(t, n, nil)
+		last := revision(p)
+		self := object{"cidr": "fd00:2::/64", "ip_version": 6, "ipv6_ra_mode": "slaac", "ipv6_address_mode": "slaac"}
+		var added object
+		for _, step := range []struct {
+			what  string
+			do    func()
+			moves int
+		}{
+			{"a change of its network", func() {
+				c.tenant.do(t, "PUT", "/v2.0/networks/"+id(n), object{"network": object{
+					"name": "x", "mtu": 1400, "admin_state_up": false,
+				}}).must(t, http.StatusOK)
+			}, 0},
+			{"a change of its subnet", func() {
+				c.tenant.do(t, "PUT", "/v2.0/subnets/"+id(s), object{"subnet": object{
+					"name": "x", "dns_nameservers": []string{"1.1.1.1"},
+				}}).must(t, http.StatusOK)
+			}, 0},
+			{"another subnet", func() {
+				c.tenant.newSubnet(t, n, object{"cidr": "fd00:1::/64", "ip_version": 6})
+			}, 0},
+			{"another port", func() { c.tenant.newPort(t, n, nil) }, 0},
+			{"a tag", func() {
+				c.tenant.do(t, "PUT", "/v2.0/ports/"+id(p)+"/tags", object{"tags": []string{"a"}}).must(t, http.StatusOK)
+			}, 1},
+			{"a subnet that gives it an address", func() { added = c.tenant.newSubnet(t, n, self) }, 2},
+			{"that subnet's end", func() {
+				c.tenant.do(t, "DELETE", "/v2.0/subnets/"+id(added), nil).must(t, http.StatusNoContent)
+			}, 1},
+		} {
+			step.do()
+			got := c.tenant.revisionOf(t, "port", p)
+			if got != last+step.moves {
+				t.Errorf("%s moved the port's revision from %d to %d, want %d more", step.what, last, got, step.moves)
+			}
+			last = got
+		}
+	})
+}
+
 func TestTagsMoveTheRevisionWhenTheyChange(t *testing.T) {
 	steps := []struct {
 		method, path string
@@ -191,6 +286,34 @@ func TestIfMatchGuardsAChange(t *testing.T) {
 		if got := c.tenant.revisionOf(t, "network", n); got != 4 {
 			t.Errorf("revision %d, want 4", got)
 		}
+	})
+}
+
+func TestIfMatchGuardsAPort(t *testing.T) {
+	asEveryone(t, func(t *testing.T, s *session) {
+		n := s.newNetwork(t, nil)
+		subnet := s.newSubnet(t, n, nil)
+		p := s.newPort(t, n, object{"name": "a"})
+		path := "/v2.0/ports/" + id(p)
+		stale := refusal{412, "RevisionNumberConstraintFailed", "Constrained to 7, but current revision is 1"}
+		for _, ask := range []object{
+			{"name": "b"}, {"description": "b"}, {"security_groups": []string{}},
+			{"fixed_ips": []object{{"subnet_id": id(subnet), "ip_address": "10.0.0.200"}}},
+		} {
+			s.do(t, "PUT", path, object{"port": ask}, "If-Match", "revision_number=7").refuses(t, stale)
+		}
+		s.do(t, "DELETE", path, nil, "If-Match", "revision_number=7").refuses(t, stale)
+		now := s.get(t, path).must(t, http.StatusOK).part(t, "port")
+		if diff := gocmp.Diff(p, now); diff != "" {
+			t.Errorf("the port after what was refused (-want +got):\n%s", diff)
+		}
+		s.do(t, "PUT", path, object{"port": object{"name": "b"}}, "If-Match", "revision_number=1").
+			must(t, http.StatusOK)
+		s.do(t, "DELETE", path, nil, "If-Match", "revision_number=1").refuses(t,
+			refusal{412, "RevisionNumberConstraintFailed", "Constrained to 1, but current revision is 2"})
+		s.do(t, "DELETE", path, nil, "If-Match", "revision_number=2").must(t, http.StatusNoContent)
+		s.do(t, "DELETE", path, nil, "If-Match", "revision_number=2").refuses(t,
+			refusal{404, "PortNotFound", "Port " + id(p) + " could not be found."})
 	})
 }
 

@@ -56,6 +56,12 @@ func stateOf(err error) controller.State {
 	case neutron.Capacity:
 		return controller.Reconciling(cloudteamv1.ReasonQuotaExceeded,
 			text+": raise the project's quota or delete what is not needed; it is tried again")
+	case neutron.Exhausted:
+		return controller.Reconciling(cloudteamv1.ReasonNoAddresses,
+			text+": remove ports or add a subnet; it is tried again")
+	case neutron.Taken:
+		return controller.Reconciling(cloudteamv1.ReasonAddressTaken,
+			text+": ask for another, or have it freed; it is tried again")
 	case neutron.Invalid:
 		return controller.Stalled(cloudteamv1.ReasonRefused,
 			text+": change the spec, or have the cloud allow it; it is tried again now and then")

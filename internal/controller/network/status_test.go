@@ -33,6 +33,10 @@ func TestStateOfAnError(t *testing.T) {
 			ofKind(neutron.Throttled), reconciling, cloudteamv1.ReasonThrottled, "when the cloud allows"},
 		"a full quota waits for capacity": {
 			ofKind(neutron.Capacity), reconciling, cloudteamv1.ReasonQuotaExceeded, "raise the project's quota"},
+		"a network without free addresses waits for them": {
+			ofKind(neutron.Exhausted), reconciling, cloudteamv1.ReasonNoAddresses, "remove ports or add a subnet"},
+		"an address of another's waits for it": {
+			ofKind(neutron.Taken), reconciling, cloudteamv1.ReasonAddressTaken, "ask for another"},
 		"a refusal asks for another spec": {
 			ofKind(neutron.Invalid), stalled, cloudteamv1.ReasonRefused, "change the spec"},
 		"what is not found is changing": {
@@ -44,7 +48,7 @@ func TestStateOfAnError(t *testing.T) {
 		"rejected credentials need somebody to act": {
 			ofKind(neutron.Unauthenticated), stalled, cloudteamv1.ReasonCredentialsRejected, "Neutron's own sentence"},
 		"a kind from the future is transient": {
-			ofKind(neutron.Unauthenticated + 100), reconciling, cloudteamv1.ReasonCloudUnavailable, "tried again"},
+			ofKind(neutron.Exhausted + 100), reconciling, cloudteamv1.ReasonCloudUnavailable, "tried again"},
 		"an invalid field names it": {
 			errors.Join(&network.FieldError{Field: "mtu", Problem: "1 is out of range"},
 				&network.FieldError{Field: "cidr", Problem: "2 is no CIDR"}),
@@ -86,7 +90,7 @@ func TestStateOfAnError(t *testing.T) {
 func TestEveryKindHasAState(t *testing.T) {
 	want := map[string]bool{
 		"transient": true, "throttled": true, "capacity": true, "invalid": true, "not found": true, "conflict": true,
-		"in use": true, "unauthenticated": true,
+		"in use": true, "unauthenticated": true, "taken": true, "exhausted": true,
 	}
 	for kind := neutron.Kind(0); !strings.HasPrefix(kind.String(), "Kind("); kind++ {
 		if !want[kind.String()] {

@@ -227,7 +227,7 @@ func (c *Controller) look(ctx context.Context, owner network.Owner, known string
 	if err != nil || len(observed.Networks) > 0 || known == "" {
 		return observed, err
 	}
-	found, err := c.inventory.Reread(ctx, known)
+	found, err := c.inventory.Reread(ctx, network.Resource{Kind: network.KindNetwork, ID: known})
 	switch {
 	case errors.Is(err, neutron.ErrUnmarked):
 		return network.Observed{}, &unmarked{known, owner}
@@ -244,8 +244,8 @@ func (c *Controller) look(ctx context.Context, owner network.Owner, known string
 }
 
 func (c *Controller) rereadAll(ctx context.Context, observed network.Observed) error {
-	for _, n := range observed.Networks {
-		if _, err := c.inventory.Reread(ctx, n.ID); err != nil && !errors.Is(err, neutron.ErrUnmarked) {
+	for _, r := range observed.Resources() {
+		if _, err := c.inventory.Reread(ctx, r); err != nil && !errors.Is(err, neutron.ErrUnmarked) {
 			return err
 		}
 	}

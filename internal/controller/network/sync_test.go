@@ -486,7 +486,8 @@ func (c *cloud) audit(t *testing.T) {
 	c.diary.take()
 }
 
-func (c *cloud) Reread(_ context.Context, id string) (bool, error) {
+func (c *cloud) Reread(_ context.Context, r network.Resource) (bool, error) {
+	id := r.ID
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.diary.note("reread %s", id)

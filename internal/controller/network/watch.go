@@ -29,7 +29,7 @@ const Name = "network"
 type Inventory interface {
 	Identity(ctx context.Context) (neutron.Identity, error)
 	Observed(ctx context.Context, owner network.Owner, since time.Time) (network.Observed, error)
-	Reread(ctx context.Context, networkID string) (found bool, err error)
+	Reread(ctx context.Context, r network.Resource) (found bool, err error)
 	Apply(ctx context.Context, change network.Change) (done network.Change, err error)
 }
 

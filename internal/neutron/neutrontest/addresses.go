@@ -160,7 +160,8 @@ func eui64(p netip.Prefix, mac string) netip.Addr {
 	return netip.AddrFrom16(b)
 }
 
-func parseMAC(mac string) (out [6]byte) {
+func parseMAC(text string) (out [6]byte) {
+	mac, _ := canonicalMAC(text)
 	for i := range out {
 		out[i] = hexDigit(mac[3*i])<<4 | hexDigit(mac[3*i+1])
 	}

@@ -113,9 +113,19 @@ func hasAddress(_ *view, p *port, want []string) bool {
 	return true
 }
 
+// hasMAC is the filter mac_address, which does not mind the spelling. Whether two ports have one MAC is another
+// question, in which the real one minds it.
+func hasMAC(_ *view, p *port, want []string) bool {
+	mac, _ := canonicalMAC(p.mac)
+	return slices.ContainsFunc(want, func(w string) bool {
+		wanted, ok := canonicalMAC(w)
+		return ok && wanted == mac
+	})
+}
+
 func portSchema() *schema[*port] {
 	s := &schema[*port]{
-		singular: "port", plural: "ports", notFound: portNotFound,
+		singular: "port", plural: "ports", notFound: portNotFound, strictMarker: true,
 		seenBy: func(v *view, p *port) bool {
 			return v.caller.admin || p.project == v.caller.project || p.network.project == v.caller.project
 		},
@@ -135,7 +145,7 @@ func portSchema() *schema[*port] {
 		{name: "admin_state_up", access: inPost | inPut | visible | filterable | sortable, convert: toBoolean,
 			get: func(_ *view, p *port) any { return p.adminStateUp }},
 		{name: "mac_address", access: inPost | inPut | visible | filterable | sortable | adminToUpdate | policed,
-			convert: toCanonicalMAC, check: orNone(isMACAddress), get: func(_ *view, p *port) any { return p.mac }},
+			check: orNone(isMACAddress), get: func(_ *view, p *port) any { return p.mac }, match: hasMAC},
 		{name: "fixed_ips", access: inPost | inPut | visible | filterable | policed, check: areFixedIPs,
 			get:   func(_ *view, p *port) any { return p.fixedIPBodies() },
 			match: hasAddress, filterForm: isAddressFilter},
@@ -453,10 +463,19 @@ func (s *Server) updatePort(tx *transaction, _ *caller, p *port, in values) *api
 			return err
 		}
 	}
-	if onlyAround(in) && slices.Equal(before, p.fixedIPs) {
-		tx.afterAnswer = func() { tx.bump(&p.standard) }
-	} else {
+	// The real one counts the attributes that all resources have with the port's own row, and once more what hangs on the
+	// row if that is written and the row is not. Where neither is, it moves the revision all the same, but only when it
+	// has made the answer, which still shows the old one.
+	row := ownRow(in)
+	if row || in.has("description") {
 		tx.bump(&p.standard)
+	}
+	switch {
+	case row:
+	case !slices.Equal(before, p.fixedIPs), !sameSet(groups, p.groups):
+		tx.bumpAgain(&p.standard)
+	default:
+		tx.afterAnswer = func() { tx.bumpAgain(&p.standard) }
 	}
 	s.ports.change(p, func() {
 		p.rename(in)
@@ -479,15 +498,21 @@ func (s *Server) updatePort(tx *transaction, _ *caller, p *port, in values) *api
 	return nil
 }
 
-// onlyAround is whether an update leaves the port's own row alone. The real one then moves the revision all the same,
-// but only when it has made the answer, which still shows the old one.
-func onlyAround(in values) bool {
+// ownRow is whether an update writes the port's own row, be it with what is there already.
+func ownRow(in values) bool {
 	for name := range in {
-		if name != "fixed_ips" && name != "dns_name" {
-			return false
+		switch name {
+		case "fixed_ips", "security_groups", "dns_name", "description":
+		default:
+			return true
 		}
 	}
-	return true
+	return false
+}
+
+func sameSet(a, b []string) bool {
+	sorted := func(s []string) []string { return slices.Compact(slices.Sorted(slices.Values(s))) }
+	return slices.Equal(sorted(a), sorted(b))
 }
 
 // readdress makes a port's addresses those asked for, keeping what it has where that will do.

@@ -518,5 +518,6 @@ func (s *Server) selfAddress(tx *transaction, sub *subnet) {
 		}
 		s.assign(tx, p, sub, eui64(sub.prefix, p.mac))
 		tx.bump(&p.standard)
+		tx.bumpAgain(&p.standard)
 	}
 }

@@ -58,6 +58,12 @@ func (tx *transaction) bump(r *standard) {
 	r.updated = tx.now
 }
 
+// bumpAgain is bump for a resource that the real one writes in a second go, which counts again.
+func (tx *transaction) bumpAgain(r *standard) {
+	delete(tx.bumped, r)
+	tx.bump(r)
+}
+
 // stamp gives a new resource what all resources have. Its revision is zero and does not move in this transaction.
 func (tx *transaction) stamp(r *standard, in values) {
 	r.id = newUUID()

@@ -87,23 +87,26 @@ func toCanonicalCIDR(v any) (any, *apiError) {
 	return prefix.String(), nil
 }
 
-var hexMAC = regexp.MustCompile(`^[0-9a-f]{12}$`)
+// macForms are the spellings of a MAC address that pass, in six parts, in three or in one.
+var macForms = regexp.MustCompile(`^(?i:([0-9a-f]{1,2}:){5}[0-9a-f]{1,2}|([0-9a-f]{1,2}-){5}[0-9a-f]{1,2}|` +
+	`([0-9a-f]{1,4}[.]){2}[0-9a-f]{1,4}|[0-9a-f]{12})$`)
 
-// toCanonicalMAC writes a MAC address with colons and in lower case; wrong values are left for the validator.
-func toCanonicalMAC(v any) (any, *apiError) {
-	s, ok := v.(string)
-	if !ok {
-		return v, nil
+// canonicalMAC writes a MAC address with colons and in lower case, and says whether it is one. A port keeps the
+// spelling that it was given all the same.
+func canonicalMAC(s string) (string, bool) {
+	if !macForms.MatchString(s) {
+		return "", false
 	}
-	digits := strings.ToLower(strings.NewReplacer(":", "", "-", "", ".", "").Replace(s))
-	if !hexMAC.MatchString(digits) {
-		return v, nil
+	parts := strings.FieldsFunc(strings.ToLower(s), func(r rune) bool { return strings.ContainsRune(":-.", r) })
+	for i, part := range parts {
+		parts[i] = strings.Repeat("0", 12/len(parts)-len(part)) + part
 	}
+	digits := strings.Join(parts, "")
 	pairs := make([]string, 0, 6)
 	for i := 0; i < len(digits); i += 2 {
 		pairs = append(pairs, digits[i:i+2])
 	}
-	return strings.Join(pairs, ":"), nil
+	return strings.Join(pairs, ":"), true
 }
 
 // parseAddr reads an address in the forms that Neutron lets through: no zone, no leading zeros.
@@ -242,8 +245,8 @@ func isIPAddress(v any) string {
 }
 
 func isMACAddress(v any) string {
-	s, ok := v.(string)
-	if !ok || !hexMAC.MatchString(strings.ReplaceAll(s, ":", "")) || s == "00:00:00:00:00:00" {
+	s, _ := v.(string)
+	if mac, ok := canonicalMAC(s); !ok || mac == "00:00:00:00:00:00" {
 		return fmt.Sprintf("'%s' is not a valid MAC address", pyString(v))
 	}
 	return ""

@@ -1,0 +1,189 @@
+package neutron
+
+import (
+	"slices"
+	"sync"
+
+	"cloudteam.ztgame.com/network-controller/internal/network"
+)
+
+// shelf holds the resources of one kind that are ours, and what was done to them here. Its rules are those of every
+// kind: a list that began before a resource's last change here, or while it is written to, knows less about it than the
+// shelf does and is not believed.
+//
+// What is held has been handed out and is never changed in place.
+type shelf[T any] struct {
+	kind[T]
+
+	// mu is the Inventory's: what it gives of several shelves is of one moment.
+	mu *sync.RWMutex
+	// held are ours, by id.
+	held map[string]*T
+	// owned are the ids of resources by the UID of the object that owns them.
+	owned map[string][]string
+	// clock counts the changes made here; changed says when each resource was last changed here, by id, also after it
+	// was removed. Changes up to listed, which is when the last list began, are left out.
+	clock   uint64
+	changed map[string]uint64
+	listed  uint64
+	// writing counts the writes that are under way, by id. A list that ends meanwhile may or may not show them.
+	writing map[string]int
+}
+
+// kind is what a shelf knows of the resources that it holds.
+type kind[T any] struct {
+	// name gives a resource's id and its description, marker included.
+	name func(*T) (id, description string)
+	// same reports whether two views of a resource are of the same revisions.
+	same func(a, b *T) bool
+	// carry takes over, from what is held to a newer view, what reading it does not show. It may be nil.
+	carry func(from, to *T)
+}
+
+func newShelf[T any](mu *sync.RWMutex, k kind[T]) *shelf[T] {
+	return &shelf[T]{
+		kind: k, mu: mu, held: map[string]*T{}, owned: map[string][]string{}, changed: map[string]uint64{},
+		writing: map[string]int{},
+	}
+}
+
+// write notes that a resource is being written to, until done is called.
+func (s *shelf[T]) write(id string) (done func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.writing[id]++
+	return func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if s.writing[id]--; s.writing[id] == 0 {
+			delete(s.writing, id)
+		}
+	}
+}
+
+// change replaces what is held of a resource, by a function of it (nil: not held), and marks it as changed here.
+func (s *shelf[T]) change(id string, to func(*T) *T) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.changeLocked(id, to(s.held[id]))
+}
+
+// remove is change for a resource that was deleted here.
+func (s *shelf[T]) remove(id string) {
+	s.change(id, func(*T) *T { return nil })
+}
+
+// now is the clock.
+func (s *shelf[T]) now() uint64 {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.clock
+}
+
+// refresh replaces what is held of a resource with what was read of it (nil: it is not ours) from since on, by the
+// clock. What was written here while the answer was on its way is newer than the answer, and what a list shows that
+// began after the read is at least as new as what may be left out.
+func (s *shelf[T]) refresh(id string, r *T, since uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.changed[id] > since || s.listed > since {
+		return
+	}
+	if held, known := s.held[id]; known && r != nil {
+		s.carryOver(held, r)
+	}
+	s.changeLocked(id, r)
+}
+
+// takeIn replaces what is held with what was listed, but for what was changed here after the list began at since, by
+// the clock. It adds the objects whose resources moved to moved. The caller holds mu.
+func (s *shelf[T]) takeIn(listed map[string]*T, since uint64, moved map[string]bool) {
+	for id, held := range s.held {
+		if _, still := listed[id]; !still && !s.newer(id, since) {
+			moved[s.object(held)] = true
+			s.forget(id)
+		}
+	}
+	for id, r := range listed {
+		if s.newer(id, since) {
+			continue
+		}
+		held, known := s.held[id]
+		if known && s.same(held, r) {
+			continue
+		}
+		if known {
+			// It may have changed hands.
+			moved[s.object(held)] = true
+			s.carryOver(held, r)
+		}
+		moved[s.object(r)] = true
+		s.hold(r)
+	}
+	s.listed = since
+	for id, when := range s.changed {
+		if when <= since {
+			delete(s.changed, id)
+		}
+	}
+}
+
+// newer reports whether what is held of a resource may be newer than a list that began at since. The caller holds mu.
+func (s *shelf[T]) newer(id string, since uint64) bool {
+	return s.changed[id] > since || s.writing[id] > 0
+}
+
+// of gives the object's resources. The caller holds mu.
+func (s *shelf[T]) of(object string) []T {
+	var all []T
+	for _, id := range s.owned[object] {
+		all = append(all, *s.held[id])
+	}
+	return all
+}
+
+// changeLocked is change for a value that is there already. The caller holds mu.
+func (s *shelf[T]) changeLocked(id string, r *T) {
+	s.clock++
+	s.changed[id] = s.clock
+	s.forget(id)
+	if r != nil {
+		s.hold(r)
+	}
+}
+
+// hold puts a resource into the index. The caller holds mu.
+func (s *shelf[T]) hold(r *T) {
+	id, _ := s.name(r)
+	s.forget(id)
+	s.held[id] = r
+	object := s.object(r)
+	s.owned[object] = append(s.owned[object], id)
+}
+
+// forget takes a resource out of the index. The caller holds mu.
+func (s *shelf[T]) forget(id string) {
+	held, ok := s.held[id]
+	if !ok {
+		return
+	}
+	delete(s.held, id)
+	object := s.object(held)
+	s.owned[object] = slices.DeleteFunc(s.owned[object], func(other string) bool { return other == id })
+	if len(s.owned[object]) == 0 {
+		delete(s.owned, object)
+	}
+}
+
+// object is the UID of the object that owns a resource.
+func (s *shelf[T]) object(r *T) string {
+	_, description := s.name(r)
+	_, owner, _ := network.ParseDescription(description)
+	return owner.Object
+}
+
+func (s *shelf[T]) carryOver(from, to *T) {
+	if s.carry != nil {
+		s.carry(from, to)
+	}
+}
