@@ -17,8 +17,8 @@ type Discovery interface {
 	ServerResourcesForGroupVersion(groupVersion string) (*metav1.APIResourceList, error)
 }
 
-// AwaitCRD waits until the API server serves NetworkAttachmentDefinitions, asking at once and then once every poll. That
-// it does not is no mistake, and is logged once. The only error is that of ctx.
+// AwaitCRD waits until the API server serves NetworkAttachmentDefinitions, asking at once and then once every poll. A
+// cluster without them is no mistake, and is logged once. The only error is that of ctx.
 func AwaitCRD(ctx context.Context, discovery Discovery, poll time.Duration) error {
 	logger := klog.FromContext(ctx).WithValues("controller", Name)
 	var toldMissing, toldError bool

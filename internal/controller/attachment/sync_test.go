@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"strconv"
 	"strings"
 	"testing"
@@ -117,9 +118,7 @@ func (w *world) answer(action clienttesting.Action) (*unstructured.Unstructured,
 		if labels == nil {
 			labels = map[string]string{}
 		}
-		for key, value := range body.Metadata.Labels {
-			labels[key] = value
-		}
+		maps.Copy(labels, body.Metadata.Labels)
 		patched.SetLabels(labels)
 		if err := unstructured.SetNestedField(patched.Object, body.Spec.Config, "spec", "config"); err != nil {
 			return nil, err
@@ -343,6 +342,25 @@ func TestSync(t *testing.T) {
 			}
 			w.wantAsked("recheck", "create", "patch")
 			w.wantEvents("Normal AttachmentCreated", "Normal AttachmentUpdated")
+		},
+		"its label alone is put back": func(_ *testing.T, w *world) {
+			w.mustSync()
+			w.edit(func(a *unstructured.Unstructured) { a.SetLabels(nil) })
+			w.deliver()
+			w.mustSync()
+			w.wantAsked("recheck", "create", "patch")
+			w.mustSync()
+			w.wantAsked()
+		},
+		"a Network that is gone is forgotten": func(t *testing.T, w *world) {
+			w.refuse["create"] = forbidden
+			w.mustFail()
+			w.live = nil
+			w.deliver()
+			w.mustSync()
+			if len(w.c.complaints) > 0 {
+				t.Errorf("it is remembered: %+v", w.c.complaints)
+			}
 		},
 		"deleted by hand, it comes back": func(_ *testing.T, w *world) {
 			w.mustSync()
