@@ -42,7 +42,7 @@ type attachmentWorld struct {
 	controller *attachment.Controller
 	// requests are what the controller asked of the API server, without lists and watches.
 	requests *requestLog
-	// resyncs counts, by kind, how often an informer has handed out once more what it holds.
+	// networkResyncs and attachmentResyncs count how often the informers have handed out once more what they hold.
 	networkResyncs, attachmentResyncs atomic.Int64
 }
 

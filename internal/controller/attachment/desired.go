@@ -75,7 +75,8 @@ var plugins = map[string]understood{
 	"dummy":       {},
 }
 
-// unknown is what is set for any other plugin: the fields that most have. CNI has plugins ignore what they do not know.
+// unknown is what is set for any other plugin: the fields that most have. A plugin may refuse what it does not know
+// (CNI specification 1.0.0, section 1); few do.
 var unknown = understood{master: true, mtu: true, mac: true}
 
 // config is the CNI configuration for a Network, the same text for the same Network and Options.
@@ -100,6 +101,7 @@ func config(network *cloudteamv1.Network, options Options) (string, error) {
 	for _, r := range network.Spec.HostRoutes {
 		plugin.IPAM.Routes = append(plugin.IPAM.Routes, route{Destination: r.Destination, Gateway: r.NextHop})
 	}
+	// The De-facto Standard has the name be the object's own (section 3.4.3).
 	text, err := json.Marshal(configList{CNIVersion: cniVersion, Name: network.Name, Plugins: []pluginConfig{plugin}})
 	if err != nil {
 		return "", fmt.Errorf("writing the CNI configuration: %w", err)

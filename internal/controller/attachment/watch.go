@@ -28,7 +28,7 @@ import (
 const Name = "attachment"
 
 // Resource is what the API server serves NetworkAttachmentDefinitions under, and Kind what their objects say of
-// themselves. Both are the De-facto Standard's, section 3.2.
+// themselves, by the De-facto Standard, section 3.1.
 var (
 	Resource = schema.GroupVersionResource{
 		Group: "k8s.cni.cncf.io", Version: "v1", Resource: "network-attachment-definitions",
@@ -60,7 +60,8 @@ type Controller struct {
 }
 
 // NewController makes a controller and registers its handlers with the informers. attachments is that of Resource, in a
-// dynamicinformer factory of the same client. Options that no node could follow are an error. Nothing runs before Run.
+// dynamicinformer factory of the same client. Both may run already. Options that no node could follow are an error.
+// Nothing runs before Run.
 func NewController(
 	client dynamic.Interface, attachments kubeinformers.GenericInformer, networks informers.NetworkInformer,
 	recorder record.EventRecorder, options Options,
