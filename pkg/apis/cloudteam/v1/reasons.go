@@ -74,3 +74,15 @@ const (
 	// EventRetained: the network was left in Neutron, without the marker.
 	EventRetained = "Retained"
 )
+
+// Reasons of the Events of Networks that are about their NetworkAttachmentDefinitions.
+const (
+	// EventAttachmentCreated: the NetworkAttachmentDefinition was created.
+	EventAttachmentCreated = "AttachmentCreated"
+	// EventAttachmentUpdated: the NetworkAttachmentDefinition was brought to what the Network declares.
+	EventAttachmentUpdated = "AttachmentUpdated"
+	// EventAttachmentExists: there is a NetworkAttachmentDefinition of the Network's name that is not the Network's.
+	EventAttachmentExists = "AttachmentExists"
+	// EventAttachmentFailed: the NetworkAttachmentDefinition cannot be written. It is tried again.
+	EventAttachmentFailed = "AttachmentFailed"
+)

@@ -1,0 +1,63 @@
+package attachment
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+)
+
+// DefaultPlugin is the CNI plugin that Options without one ask for.
+const DefaultPlugin = "macvlan"
+
+// Options say how Pods are plugged into the networks. They are the same for all Networks.
+type Options struct {
+	// Plugin is the type of the CNI plugin, which is the name of its program on the nodes; empty for DefaultPlugin.
+	Plugin string
+	// Master is the name of the nodes' interface that carries the networks. Empty leaves it to the plugin: macvlan and
+	// ipvlan take the interface of the node's default route.
+	Master string
+}
+
+// plugin is the CNI plugin's type.
+func (o Options) plugin() string {
+	if o.Plugin == "" {
+		return DefaultPlugin
+	}
+	return o.Plugin
+}
+
+const (
+	// pluginLength is the longest name of a file in bytes, Linux's NAME_MAX.
+	pluginLength = 255
+	// masterLength is the longest name of an interface in bytes, Linux's IFNAMSIZ without the closing zero.
+	masterLength = 15
+)
+
+// pluginName matches the name of a plugin's program. It leads to no other folder.
+var pluginName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]*$`)
+
+// masterName matches what Linux takes for an interface's name (dev_valid_name in net/core/dev.c), as far as it is
+// printable ASCII.
+var masterName = regexp.MustCompile(`^[!-.0-9;-~]+$`)
+
+// Validate reports options that no node could follow. The errors name the flags that set them, and what to write
+// instead.
+func (o Options) Validate() error {
+	var errs []error
+	if o.Plugin != "" && (!pluginName.MatchString(o.Plugin) || len(o.Plugin) > pluginLength) {
+		errs = append(errs, fmt.Errorf("--attachment-plugin=%q: write the name of a CNI plugin's program, such as %q: "+
+			"a letter or digit, then letters, digits, \"-\", \"_\" and \".\", at most %d in all",
+			o.Plugin, DefaultPlugin, pluginLength))
+	}
+	switch known, isKnown := plugins[o.plugin()]; {
+	case o.Master == "":
+	case !masterName.MatchString(o.Master) || len(o.Master) > masterLength || strings.Trim(o.Master, ".") == "":
+		errs = append(errs, fmt.Errorf("--attachment-master=%q: write the name of an interface of the nodes, such as "+
+			"\"eth1\": at most %d characters, without spaces, \"/\" and \":\"", o.Master, masterLength))
+	case isKnown && !known.master:
+		errs = append(errs, fmt.Errorf("--attachment-master=%q: the plugin %s takes no interface of the nodes: leave the "+
+			"flag out, or write another --attachment-plugin", o.Master, o.plugin()))
+	}
+	return errors.Join(errs...)
+}

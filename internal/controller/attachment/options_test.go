@@ -1,0 +1,45 @@
+package attachment
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestValidate(t *testing.T) {
+	for name, c := range map[string]struct {
+		options Options
+		// want are parts of the error, none where there is no error.
+		want []string
+	}{
+		"the zero value is good":                       {Options{}, nil},
+		"macvlan on an interface":                      {Options{Plugin: "macvlan", Master: "eth1"}, nil},
+		"a VLAN interface has a dot":                   {Options{Master: "eth1.100"}, nil},
+		"an interface's name has up to 15 bytes":       {Options{Master: "enp0s31f6np0.10"}, nil},
+		"a plugin may have any program's name":         {Options{Plugin: "acme_net-2.0"}, nil},
+		"16 bytes are no interface's name":             {Options{Master: "enp0s31f6np0.100"}, []string{"--attachment-master", "at most 15"}},
+		"an interface's name has no slash":             {Options{Master: "eth/1"}, []string{"--attachment-master"}},
+		"an interface's name has no colon":             {Options{Master: "eth1:0"}, []string{"--attachment-master"}},
+		"an interface's name has no space":             {Options{Master: "eth 1"}, []string{"--attachment-master"}},
+		"an interface's name has no line break":        {Options{Master: "eth1\n"}, []string{"--attachment-master"}},
+		"an interface is not called ..":                {Options{Master: ".."}, []string{"--attachment-master"}},
+		"a plugin is no path":                          {Options{Plugin: "../../bin/sh"}, []string{"--attachment-plugin", "such as \"macvlan\""}},
+		"a plugin is not called ..":                    {Options{Plugin: ".."}, []string{"--attachment-plugin"}},
+		"a plugin has no line break":                   {Options{Plugin: "macvlan\n"}, []string{"--attachment-plugin"}},
+		"a plugin's name is that of a file":            {Options{Plugin: strings.Repeat("a", 256)}, []string{"at most 255"}},
+		"bridge takes no interface of the node":        {Options{Plugin: "bridge", Master: "eth1"}, []string{"--attachment-master", "leave the flag out"}},
+		"a plugin that is not known may take one":      {Options{Plugin: "acme", Master: "eth1"}, nil},
+		"two mistakes are told together, each by flag": {Options{Plugin: "/", Master: "/"}, []string{"--attachment-plugin", "--attachment-master"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			err := c.options.Validate()
+			if (err != nil) != (len(c.want) > 0) {
+				t.Fatalf("error %v, want one with %q", err, c.want)
+			}
+			for _, part := range c.want {
+				if !strings.Contains(err.Error(), part) {
+					t.Errorf("error %q does not say %q", err, part)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,580 @@
+package attachment
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	dynamicfake "k8s.io/client-go/dynamic/fake"
+	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/record"
+	"k8s.io/klog/v2"
+	"k8s.io/klog/v2/ktesting"
+
+	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	listers "cloudteam.ztgame.com/network-controller/pkg/client/listers/cloudteam/v1"
+)
+
+var exampleKey = cache.NewObjectName("team", "example")
+
+// world is a controller whose caches are filled by hand, so that they are as far behind the API server as a test wants,
+// and an API server that holds one Network and one NetworkAttachmentDefinition.
+type world struct {
+	t        *testing.T
+	c        *Controller
+	networks cache.Indexer
+	recorder *record.FakeRecorder
+
+	// live is the Network at the API server, and attachment the NetworkAttachmentDefinition; nil for none.
+	live       *cloudteamv1.Network
+	attachment *unstructured.Unstructured
+	version    int
+	asked      []string
+	// refuse may fail a request: "get", "create" or "patch". lose may fail a create that is carried out all the same.
+	refuse map[string]error
+	lose   error
+	// admit is an admission webhook.
+	admit func(*unstructured.Unstructured)
+}
+
+func newWorld(t *testing.T) *world {
+	w := &world{t: t, live: example(), version: 100, refuse: map[string]error{},
+		networks: cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{}), recorder: record.NewFakeRecorder(100)}
+	client := dynamicfake.NewSimpleDynamicClient(runtime.NewScheme())
+	client.PrependReactor("*", "*", func(action clienttesting.Action) (bool, runtime.Object, error) {
+		obj, err := w.answer(action)
+		if err != nil {
+			return true, nil, err
+		}
+		return true, obj.DeepCopy(), nil
+	})
+	w.c = &Controller{
+		client: client, lister: listers.NewNetworkLister(w.networks), recorder: w.recorder,
+		store: cache.NewStore(cache.MetaNamespaceKeyFunc), complaints: map[cache.ObjectName]complaint{},
+	}
+	w.deliver()
+	return w
+}
+
+func (w *world) answer(action clienttesting.Action) (*unstructured.Unstructured, error) {
+	verb := action.GetVerb()
+	w.asked = append(w.asked, verb+" "+action.GetResource().Resource)
+	if err := w.refuse[verb]; err != nil {
+		return nil, err
+	}
+	group := action.GetResource().GroupResource()
+	if group == networkResource.GroupResource() {
+		if w.live == nil {
+			return nil, apierrors.NewNotFound(group, exampleKey.Name)
+		}
+		object, err := runtime.DefaultUnstructuredConverter.ToUnstructured(w.live)
+		return &unstructured.Unstructured{Object: object}, err
+	}
+	switch action := action.(type) {
+	case clienttesting.CreateAction:
+		if w.attachment != nil {
+			return nil, apierrors.NewAlreadyExists(group, exampleKey.Name)
+		}
+		w.put(action.GetObject().(*unstructured.Unstructured))
+		return w.attachment, w.lose
+	case clienttesting.PatchAction:
+		if w.attachment == nil {
+			return nil, apierrors.NewNotFound(group, exampleKey.Name)
+		}
+		var body struct {
+			Metadata struct {
+				UID             types.UID         `json:"uid"`
+				ResourceVersion string            `json:"resourceVersion"`
+				Labels          map[string]string `json:"labels"`
+			} `json:"metadata"`
+			Spec struct {
+				Config string `json:"config"`
+			} `json:"spec"`
+		}
+		decoder := json.NewDecoder(strings.NewReader(string(action.GetPatch())))
+		decoder.DisallowUnknownFields()
+		if err := decoder.Decode(&body); err != nil || action.GetPatchType() != types.MergePatchType {
+			return nil, apierrors.NewBadRequest(fmt.Sprintf("a write of an unknown kind: %s", action.GetPatch()))
+		}
+		if body.Metadata.UID != w.attachment.GetUID() ||
+			body.Metadata.ResourceVersion != w.attachment.GetResourceVersion() {
+			return nil, apierrors.NewConflict(group, exampleKey.Name, errors.New("the object has been modified"))
+		}
+		patched := w.attachment.DeepCopy()
+		labels := patched.GetLabels()
+		if labels == nil {
+			labels = map[string]string{}
+		}
+		maps.Copy(labels, body.Metadata.Labels)
+		patched.SetLabels(labels)
+		if err := unstructured.SetNestedField(patched.Object, body.Spec.Config, "spec", "config"); err != nil {
+			return nil, err
+		}
+		w.put(patched)
+		return w.attachment, nil
+	case clienttesting.GetAction:
+		if w.attachment == nil {
+			return nil, apierrors.NewNotFound(group, exampleKey.Name)
+		}
+		return w.attachment, nil
+	}
+	return nil, apierrors.NewBadRequest("no such request")
+}
+
+// put stores a NetworkAttachmentDefinition at the API server.
+func (w *world) put(attachment *unstructured.Unstructured) {
+	w.version++
+	attachment = attachment.DeepCopy()
+	attachment.SetResourceVersion(strconv.Itoa(w.version))
+	if attachment.GetUID() == "" {
+		attachment.SetUID(types.UID("attachment-" + attachment.GetResourceVersion()))
+	}
+	if w.admit != nil {
+		w.admit(attachment)
+	}
+	w.attachment = attachment
+}
+
+// foreign gives a NetworkAttachmentDefinition of the example's name with the owners given.
+func foreign(owners ...metav1.OwnerReference) *unstructured.Unstructured {
+	attachment := desired(example(), `{"type":"theirs"}`)
+	attachment.SetOwnerReferences(owners)
+	attachment.SetLabels(nil)
+	return attachment
+}
+
+// edit changes the NetworkAttachmentDefinition as somebody else would.
+func (w *world) edit(change func(*unstructured.Unstructured)) {
+	edited := w.attachment.DeepCopy()
+	change(edited)
+	w.put(edited)
+}
+
+func (w *world) remove() {
+	w.version++
+	w.attachment = nil
+}
+
+// deliver brings the caches up to date.
+func (w *world) deliver() {
+	w.t.Helper()
+	var networks, attachments []any
+	if w.live != nil {
+		networks = append(networks, w.live.DeepCopy())
+	}
+	if w.attachment != nil {
+		attachments = append(attachments, w.attachment.DeepCopy())
+	}
+	version := strconv.Itoa(w.version)
+	if err := errors.Join(w.networks.Replace(networks, version), w.c.store.Replace(attachments, version)); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// sync syncs the example, and holds that it changes no cached object.
+func (w *world) sync() (requeue bool, err error) {
+	w.t.Helper()
+	cached := append(w.networks.List(), w.c.store.List()...)
+	var before []runtime.Object
+	for _, obj := range cached {
+		before = append(before, obj.(runtime.Object).DeepCopyObject())
+	}
+	ctx := klog.NewContext(w.t.Context(), ktesting.NewLogger(w.t, ktesting.NewConfig()))
+	result, err := w.c.sync(ctx, exampleKey)
+	for i, obj := range cached {
+		if diff := cmp.Diff(before[i], obj); diff != "" {
+			w.t.Errorf("the sync changed a cached object (-before +after):\n%s", diff)
+		}
+	}
+	return result.RequeueAfter > 0, err
+}
+
+// mustSync is a sync that has nothing left to wait for; the caches hear of what it wrote.
+func (w *world) mustSync() {
+	w.t.Helper()
+	w.mustSyncUnseen()
+	w.deliver()
+}
+
+// mustSyncUnseen is one of whose writes the caches do not hear.
+func (w *world) mustSyncUnseen() {
+	w.t.Helper()
+	if requeue, err := w.sync(); requeue || err != nil {
+		w.t.Fatalf("sync: requeue %t, error %v", requeue, err)
+	}
+}
+
+// mustWait is a sync that finds a cache behind.
+func (w *world) mustWait() {
+	w.t.Helper()
+	if requeue, err := w.sync(); !requeue || err != nil {
+		w.t.Fatalf("sync: requeue %t, error %v; want it looked at again", requeue, err)
+	}
+}
+
+// mustFail is a sync with an error, which has it tried again.
+func (w *world) mustFail() {
+	w.t.Helper()
+	if _, err := w.sync(); err == nil {
+		w.t.Fatal("sync: no error, so that the key would not be tried again")
+	}
+	w.deliver()
+}
+
+// wantAsked holds what was asked of the API server since this was last called.
+func (w *world) wantAsked(want ...string) {
+	w.t.Helper()
+	for i, verb := range want {
+		want[i] = verb + " " + Resource.Resource
+		if verb == "recheck" {
+			want[i] = "get networks"
+		}
+	}
+	if diff := cmp.Diff(want, w.asked); diff != "" {
+		w.t.Errorf("asked of the API server (-want +got):\n%s", diff)
+	}
+	w.asked = nil
+}
+
+// wantEvents holds the Events since this was last called, and returns the last one.
+func (w *world) wantEvents(want ...string) (last string) {
+	w.t.Helper()
+	var got []string
+	for len(w.recorder.Events) > 0 {
+		last = <-w.recorder.Events
+		words := strings.SplitN(last, " ", 3)
+		got = append(got, words[0]+" "+words[1])
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		w.t.Errorf("Events (-want +got):\n%s", diff)
+	}
+	return last
+}
+
+func (w *world) wantConfig(part string) {
+	w.t.Helper()
+	if w.attachment == nil {
+		w.t.Fatal("there is no NetworkAttachmentDefinition")
+	}
+	config, _, err := unstructured.NestedString(w.attachment.Object, "spec", "config")
+	if err != nil || !strings.Contains(config, part) {
+		w.t.Errorf("the configuration is %s (%v), want %s in it", config, err, part)
+	}
+}
+
+func TestSync(t *testing.T) {
+	forbidden := apierrors.NewForbidden(Resource.GroupResource(), exampleKey.Name, errors.New("no rule"))
+	for name, test := range map[string]func(t *testing.T, w *world){
+		"a Ready Network gets one, and at rest nothing is asked": func(t *testing.T, w *world) {
+			w.mustSync()
+			w.wantAsked("recheck", "create")
+			w.wantEvents("Normal AttachmentCreated")
+			w.wantConfig(`"mtu":1450`)
+			for range 3 {
+				w.mustSync()
+			}
+			w.wantAsked()
+			w.wantEvents()
+			if w.c.Has("team", "example") {
+				t.Error("it counts as somebody else's")
+			}
+		},
+		"a Network that is not Ready gets none, and keeps what it has as it is": func(_ *testing.T, w *world) {
+			ready := w.live.DeepCopy()
+			w.live.Status = cloudteamv1.NetworkStatus{}
+			w.deliver()
+			w.mustSync()
+			w.wantAsked()
+			w.live = ready
+			w.deliver()
+			w.mustSync()
+			w.wantAsked("recheck", "create")
+			w.wantEvents("Normal AttachmentCreated")
+			w.live = w.live.DeepCopy()
+			w.live.Status = cloudteamv1.NetworkStatus{}
+			w.deliver()
+			w.mustSync()
+			w.wantAsked()
+			w.wantConfig(`"mtu":1450`)
+		},
+		"it follows the MTU and the routes": func(_ *testing.T, w *world) {
+			w.mustSync()
+			w.live = w.live.DeepCopy()
+			w.live.Status.MTU = 1400
+			w.live.Spec.HostRoutes = []cloudteamv1.HostRoute{{Destination: "10.0.0.0/8", NextHop: "192.168.0.9"}}
+			w.deliver()
+			w.mustSync()
+			w.wantAsked("recheck", "create", "patch")
+			w.wantConfig(`"mtu":1400`)
+			w.wantConfig(`{"dst":"10.0.0.0/8","gw":"192.168.0.9"}`)
+			w.wantEvents("Normal AttachmentCreated", "Normal AttachmentUpdated")
+		},
+		"its configuration and label are put back, and nothing else": func(t *testing.T, w *world) {
+			w.mustSync()
+			made := w.attachment.DeepCopy()
+			w.edit(func(a *unstructured.Unstructured) {
+				a.Object["spec"] = map[string]any{"config": "{}", "other": "theirs"}
+				a.SetLabels(map[string]string{"theirs": "yes"})
+				a.SetAnnotations(map[string]string{"k8s.v1.cni.cncf.io/resourceName": "acme.com/nic"})
+			})
+			w.deliver()
+			w.mustSync()
+			want := made.DeepCopy()
+			want.Object["spec"].(map[string]any)["other"] = "theirs"
+			want.SetLabels(map[string]string{"theirs": "yes", LabelManagedBy: "network-controller"})
+			want.SetAnnotations(map[string]string{"k8s.v1.cni.cncf.io/resourceName": "acme.com/nic"})
+			want.SetResourceVersion(w.attachment.GetResourceVersion())
+			if diff := cmp.Diff(want, w.attachment); diff != "" {
+				t.Errorf("it was put back (-want +got):\n%s", diff)
+			}
+			w.wantAsked("recheck", "create", "patch")
+			w.wantEvents("Normal AttachmentCreated", "Normal AttachmentUpdated")
+		},
+		"its label alone is put back": func(_ *testing.T, w *world) {
+			w.mustSync()
+			w.edit(func(a *unstructured.Unstructured) { a.SetLabels(nil) })
+			w.deliver()
+			w.mustSync()
+			w.wantAsked("recheck", "create", "patch")
+			w.mustSync()
+			w.wantAsked()
+		},
+		"a Network that is gone is forgotten": func(t *testing.T, w *world) {
+			w.refuse["create"] = forbidden
+			w.mustFail()
+			w.live = nil
+			w.deliver()
+			w.mustSync()
+			if len(w.c.complaints) > 0 {
+				t.Errorf("it is remembered: %+v", w.c.complaints)
+			}
+		},
+		"deleted by hand, it comes back": func(_ *testing.T, w *world) {
+			w.mustSync()
+			w.remove()
+			w.deliver()
+			w.mustSync()
+			w.wantAsked("recheck", "create", "recheck", "create")
+		},
+		"one that is being deleted is left to go": func(_ *testing.T, w *world) {
+			w.mustSync()
+			w.edit(func(a *unstructured.Unstructured) {
+				a.SetDeletionTimestamp(new(metav1.NewTime(time.Unix(1, 0))))
+				a.Object["spec"] = map[string]any{}
+			})
+			w.deliver()
+			w.mustSync()
+			w.wantAsked("recheck", "create")
+		},
+		"a cache that has not seen the create has nothing created twice": func(_ *testing.T, w *world) {
+			w.mustSyncUnseen()
+			w.mustWait()
+			w.wantAsked("recheck", "create")
+			w.deliver()
+			w.mustSync()
+			w.wantAsked()
+		},
+		"a cache that has not seen the last write has nothing put back twice": func(_ *testing.T, w *world) {
+			w.mustSync()
+			w.edit(func(a *unstructured.Unstructured) { a.Object["spec"] = map[string]any{} })
+			w.deliver()
+			w.mustSyncUnseen()
+			w.mustWait()
+			w.wantAsked("recheck", "create", "patch")
+			w.wantEvents("Normal AttachmentCreated", "Normal AttachmentUpdated")
+		},
+		"what somebody else changed since it was read is not written over": func(_ *testing.T, w *world) {
+			w.mustSync()
+			w.edit(func(a *unstructured.Unstructured) { a.Object["spec"] = map[string]any{} })
+			w.deliver()
+			w.edit(func(a *unstructured.Unstructured) { a.SetOwnerReferences(nil) })
+			w.mustWait()
+			w.deliver()
+			w.mustSync()
+			w.wantAsked("recheck", "create", "patch")
+			w.wantEvents("Normal AttachmentCreated", "Warning AttachmentExists")
+		},
+		"a create whose answer is lost is found again": func(_ *testing.T, w *world) {
+			w.lose = errors.New("connection reset")
+			w.mustFail()
+			w.wantEvents("Warning AttachmentFailed")
+			w.mustSync()
+			w.wantAsked("recheck", "create")
+			w.wantEvents()
+		},
+		"one that somebody else is quicker to create is not taken": func(_ *testing.T, w *world) {
+			w.put(foreign())
+			w.mustWait()
+			w.wantAsked("recheck", "create", "get")
+			w.mustWait()
+			w.wantAsked()
+			w.deliver()
+			w.mustSync()
+			w.wantAsked()
+			w.wantEvents("Warning AttachmentExists")
+		},
+		"a Network that is being deleted, of which the cache has not heard, gets none": func(_ *testing.T, w *world) {
+			w.live = w.live.DeepCopy()
+			w.live.DeletionTimestamp = new(metav1.NewTime(time.Unix(1, 0)))
+			w.mustWait()
+			w.wantAsked("recheck")
+			w.deliver()
+			w.mustSync()
+			w.wantAsked()
+		},
+		"a Network that is gone, of which the cache has not heard, gets none": func(_ *testing.T, w *world) {
+			w.live = nil
+			w.mustWait()
+			w.wantAsked("recheck")
+			w.deliver()
+			w.mustSync()
+			w.wantAsked()
+		},
+		"somebody else's is told once, and again when another one comes": func(t *testing.T, w *world) {
+			w.put(foreign())
+			w.deliver()
+			for range 3 {
+				w.mustSync()
+			}
+			event := w.wantEvents("Warning AttachmentExists")
+			for _, part := range []string{`NetworkAttachmentDefinition "example"`, "nobody controls it", "delete it", "another name"} {
+				if !strings.Contains(event, part) {
+					t.Errorf("the Event %q does not say %q", event, part)
+				}
+			}
+			if !w.c.Has("team", "example") || w.c.Has("team", "other") {
+				t.Error("Has does not tell it from those that are not there")
+			}
+			w.edit(func(a *unstructured.Unstructured) { a.SetAnnotations(map[string]string{"a": "b"}) })
+			w.deliver()
+			w.mustSync()
+			w.wantEvents()
+			w.remove()
+			w.put(foreign(metav1.OwnerReference{
+				APIVersion: "acme.com/v1", Kind: "Fabric", Name: "f", UID: "f-1", Controller: new(true)}))
+			w.deliver()
+			w.mustSync()
+			if event := w.wantEvents("Warning AttachmentExists"); !strings.Contains(event, `Fabric "f" controls it`) {
+				t.Errorf("the Event is %q", event)
+			}
+			w.wantAsked()
+			w.remove()
+			w.deliver()
+			w.mustSync()
+			w.wantEvents("Normal AttachmentCreated")
+		},
+		"that of an earlier Network of the name is waited for": func(t *testing.T, w *world) {
+			earlier := example()
+			earlier.UID = "network-0"
+			w.put(foreign(*metav1.NewControllerRef(earlier, networkKind)))
+			w.deliver()
+			w.mustSync()
+			w.wantAsked()
+			w.wantEvents()
+			if w.c.Has("team", "example") {
+				t.Error("it counts as somebody else's")
+			}
+			w.remove()
+			w.deliver()
+			w.mustSync()
+			w.wantEvents("Normal AttachmentCreated")
+		},
+		"that of a Network of another name is somebody else's": func(t *testing.T, w *world) {
+			other := example()
+			other.Name, other.UID = "other", "network-2"
+			w.put(foreign(*metav1.NewControllerRef(other, networkKind)))
+			w.deliver()
+			w.mustSync()
+			w.wantEvents("Warning AttachmentExists")
+			if !w.c.Has("team", "example") {
+				t.Error("it does not count as somebody else's")
+			}
+		},
+		"a refusal is told once, until it is over": func(_ *testing.T, w *world) {
+			w.refuse["create"] = forbidden
+			w.mustFail()
+			w.mustFail()
+			w.wantEvents("Warning AttachmentFailed")
+			delete(w.refuse, "create")
+			w.mustSync()
+			w.wantEvents("Normal AttachmentCreated")
+			w.edit(func(a *unstructured.Unstructured) { a.Object["spec"] = map[string]any{} })
+			w.deliver()
+			w.refuse["patch"] = forbidden
+			w.mustFail()
+			w.mustFail()
+			w.wantEvents("Warning AttachmentFailed")
+		},
+		"a namespace that is being deleted is no failure": func(_ *testing.T, w *world) {
+			w.refuse["create"] = &apierrors.StatusError{ErrStatus: metav1.Status{
+				Reason: metav1.StatusReasonForbidden, Details: &metav1.StatusDetails{
+					Causes: []metav1.StatusCause{{Type: corev1.NamespaceTerminatingCause}},
+				},
+			}}
+			w.mustSync()
+			w.wantEvents()
+		},
+		"a webhook that changes it is told, and not fought without a pause": func(_ *testing.T, w *world) {
+			w.admit = func(a *unstructured.Unstructured) { a.Object["spec"] = map[string]any{"config": "theirs"} }
+			w.mustFail()
+			w.mustFail()
+			w.wantAsked("recheck", "create", "patch")
+			w.wantEvents("Warning AttachmentFailed")
+			w.admit = nil
+			w.mustSync()
+			w.wantEvents("Normal AttachmentUpdated")
+		},
+	} {
+		t.Run(name, func(t *testing.T) { test(t, newWorld(t)) })
+	}
+}
+
+// passed counts the updates that are passed on.
+type passed struct {
+	cache.ResourceEventHandlerFuncs
+	updates int
+}
+
+func (p *passed) OnUpdate(any, any) { p.updates++ }
+
+func TestUpdatesOfANetworkThatAreLookedAt(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(*cloudteamv1.Network)
+		want   int
+	}{
+		"a resync": {func(*cloudteamv1.Network) {}, 0},
+		"addresses that are taken": {func(n *cloudteamv1.Network) {
+			n.Status.Subnets = []cloudteamv1.SubnetStatus{{ID: "s", UsedAddresses: new(int64(7))}}
+		}, 0},
+		"a message":       {func(n *cloudteamv1.Network) { n.Status.Conditions[0].Message = "another" }, 0},
+		"annotations":     {func(n *cloudteamv1.Network) { n.Annotations = map[string]string{"a": "b"} }, 0},
+		"another spec":    {func(n *cloudteamv1.Network) { n.Generation++ }, 1},
+		"no longer Ready": {func(n *cloudteamv1.Network) { n.Status.Conditions[0].Status = metav1.ConditionFalse }, 1},
+		"another MTU":     {func(n *cloudteamv1.Network) { n.Status.MTU++ }, 1},
+		"another object":  {func(n *cloudteamv1.Network) { n.UID = "network-2" }, 1},
+		"its deletion":    {func(n *cloudteamv1.Network) { n.DeletionTimestamp = new(metav1.NewTime(time.Unix(1, 0))) }, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			updated := example()
+			c.change(updated)
+			p := &passed{}
+			relevant{p}.OnUpdate(example(), updated)
+			if p.updates != c.want {
+				t.Errorf("passed on %d times, want %d", p.updates, c.want)
+			}
+		})
+	}
+}
