@@ -223,3 +223,13 @@ func TestUpRefusesToOverwriteAKubeconfig(t *testing.T) {
 		t.Errorf("the file holds %q, %v", got, err)
 	}
 }
+
+func TestUpTellsOfAPathWithoutCRDsAtOnce(t *testing.T) {
+	cmd := newCommand()
+	// Nothing could be built into this cache.
+	cmd.SetArgs([]string{"up", "--cache=/dev/null", "--crds=" + t.TempDir()})
+	err := cmd.ExecuteContext(t.Context())
+	if err == nil || !strings.Contains(err.Error(), "holds no CustomResourceDefinition") {
+		t.Errorf("error %v", err)
+	}
+}
