@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -45,14 +46,22 @@ type command struct {
 // upCommandRunning starts `up` with a directory of its own for temporary files.
 func upCommandRunning(t *testing.T, args ...string) *command {
 	t.Helper()
+	stderr := &bytes.Buffer{}
+	c := startUp(t, stderr, args...)
+	c.stderr = stderr
+	return c
+}
+
+// startUp is upCommandRunning with standard error where the test wants it.
+func startUp(t *testing.T, stderr io.Writer, args ...string) *command {
+	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
 	c := &command{Cmd: exec.Command(self, append([]string{"up"}, args...)...), temporary: t.TempDir()}
 	c.Env = append(os.Environ(), envMain+"=1", "TMPDIR="+c.temporary)
-	c.stderr = &bytes.Buffer{}
-	c.Stderr = c.stderr
+	c.Stderr = stderr
 	stdout, err := c.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -69,7 +78,7 @@ func upCommandRunning(t *testing.T, args ...string) *command {
 	lines := bufio.NewScanner(stdout)
 	if !lines.Scan() {
 		_ = c.Wait()
-		t.Fatalf("up printed nothing:\n%s", c.stderr)
+		t.Fatalf("up printed nothing:\n%v", stderr)
 	}
 	path, ok := strings.CutPrefix(lines.Text(), "kubeconfig: ")
 	if !ok {
@@ -168,6 +177,26 @@ func TestUpStopsCleanlyOnASignal(t *testing.T) {
 				t.Errorf("temporary files are left: %v, %v", left, err)
 			}
 		})
+	}
+}
+
+func TestUpStopsCleanlyWhenNobodyReadsItsOutput(t *testing.T) {
+	reader, writer, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := startUp(t, writer)
+	children := c.children(t)
+	if err := errors.Join(reader.Close(), writer.Close(), c.Process.Signal(syscall.SIGTERM)); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Wait(); err != nil {
+		t.Error(err)
+	}
+	awaitGone(t, children)
+	left, err := os.ReadDir(c.temporary)
+	if err != nil || len(left) != 0 {
+		t.Errorf("temporary files are left: %v, %v", left, err)
 	}
 }
 

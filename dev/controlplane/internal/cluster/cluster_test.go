@@ -193,11 +193,14 @@ func TestAllComponents(t *testing.T) {
 	deployments := c.URL() + "/apis/apps/v1/namespaces/default/deployments"
 	pods := c.URL() + "/api/v1/namespaces/default/pods?labelSelector=app=web"
 	owned := c.URL() + "/apis/example.com/v1/namespaces/default/gadgets"
-	var list struct {
-		Items []struct {
-			Metadata struct{ Name string }
-			Status   struct{ Phase string }
-		}
+	type object struct {
+		Metadata metadata
+		Status   struct{ Phase string }
+	}
+	list := func(url string) ([]object, error) {
+		var answer struct{ Items []object }
+		err := c.api.get(t.Context(), url, &answer)
+		return answer.Items, err
 	}
 	t.Run("a Deployment becomes available, and its Pods run", func(t *testing.T) {
 		err := c.api.create(t.Context(), deployments, json.RawMessage(`{
@@ -222,14 +225,39 @@ func TestAllComponents(t *testing.T) {
 			}
 			return nil
 		})
-		if err := c.api.get(t.Context(), pods, &list); err != nil {
+		running, err := list(pods)
+		if err != nil {
 			t.Fatal(err)
 		}
-		for _, pod := range list.Items {
+		for _, pod := range running {
 			if pod.Status.Phase != "Running" {
 				t.Errorf("Pod %s is %s", pod.Metadata.Name, pod.Status.Phase)
 			}
 		}
+	})
+	t.Run("it replaces its Pods when its template changes", func(t *testing.T) {
+		template := []byte(`{"spec": {"replicas": 2, "template": {"metadata": {"annotations": {"changed": "yes"}}}}}`)
+		err := c.api.do(t.Context(), http.MethodPatch, deployments+"/web",
+			http.Header{"Content-Type": {"application/merge-patch+json"}}, template, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, time.Minute, func() error {
+			all, err := list(pods)
+			if err != nil {
+				return err
+			}
+			renewed := 0
+			for _, pod := range all {
+				if pod.Metadata.Annotations["changed"] == "yes" && pod.Status.Phase == "Running" {
+					renewed++
+				}
+			}
+			if renewed != 2 || len(all) != 2 {
+				return fmt.Errorf("%d of %d Pods are new and run, want 2 of 2", renewed, len(all))
+			}
+			return nil
+		})
 	})
 	t.Run("what a Deployment owns goes with it, of CRDs' kinds too", func(t *testing.T) {
 		var deployment struct{ Metadata struct{ UID string } }
@@ -251,13 +279,11 @@ func TestAllComponents(t *testing.T) {
 		}
 		for _, url := range []string{pods, owned} {
 			eventually(t, time.Minute, func() error {
-				if err := c.api.get(t.Context(), url, &list); err != nil {
-					return err
+				left, err := list(url)
+				if err == nil && len(left) > 0 {
+					err = fmt.Errorf("%s: %d are left", url, len(left))
 				}
-				if len(list.Items) > 0 {
-					return fmt.Errorf("%s: %d are left", url, len(list.Items))
-				}
-				return nil
+				return err
 			})
 		}
 	})
