@@ -202,7 +202,8 @@ func TestUpStopsCleanlyWhenNobodyReadsItsOutput(t *testing.T) {
 
 func TestUpFailsWhenAComponentEnds(t *testing.T) {
 	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
-	c := upCommandRunning(t, "--kubeconfig="+kubeconfig)
+	// Without etcd, kube-apiserver does not stop before it is killed.
+	c := upCommandRunning(t, "--kubeconfig="+kubeconfig, "--stop-timeout=1s")
 	children := c.children(t)
 	if err := syscall.Kill(children["etcd"], syscall.SIGKILL); err != nil {
 		t.Fatal(err)
