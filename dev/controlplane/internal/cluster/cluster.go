@@ -141,7 +141,7 @@ func (c *Cluster) Kubeconfig() []byte { return kubeconfig(c.url, c.ca, c.admin) 
 // Failed delivers one error if a program ends that was not stopped: which, how, and the end of its log.
 func (c *Cluster) Failed() <-chan error { return c.failed }
 
-// Stop stops the programs in the reverse of the order in which they were started, each bounded by Options.StopTimeout,
+// Stop stops the programs in the reverse of the order in which they were ready, each bounded by Options.StopTimeout,
 // and returns when all are gone. When ctx ends, those that are left are killed at once. The error says which had to be
 // killed. Stop MUST be called exactly once.
 func (c *Cluster) Stop(ctx context.Context) error {

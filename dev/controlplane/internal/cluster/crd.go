@@ -14,6 +14,7 @@ import (
 	"path"
 	"path/filepath"
 	"slices"
+	"time"
 
 	"go.yaml.in/yaml/v3"
 )
@@ -142,6 +143,7 @@ type definition struct {
 
 // installCRDs applies the CRDs and returns when the API server serves the objects of all.
 func (c *Cluster) installCRDs(ctx context.Context) error {
+	started := time.Now()
 	for _, crd := range c.options.CRDs {
 		// An apply and not a create, for a directory that is used again has them already, perhaps in an earlier form.
 		query := url.Values{"fieldManager": {fieldManager}, "force": {"true"}}
@@ -163,6 +165,7 @@ func (c *Cluster) installCRDs(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
+		c.options.Log.Printf("%s served after %.1fs", crd.name, time.Since(started).Seconds())
 	}
 	return nil
 }
