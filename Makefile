@@ -42,29 +42,26 @@ clean: ## Remove bin/
 
 ##@ Test
 
-# etcd and kube-apiserver, for the tests.
+# The programs of a Kubernetes control plane, for the tests. The first time they are built from source, for minutes.
 .PHONY: assets
 assets:
 	@mkdir -p bin
 	@cd dev/controlplane && ../../hack/go-build.sh -o ../../bin/controlplane .
-	@bin/controlplane assets >/dev/null
+	@bin/controlplane assets --components=all >/dev/null
+
+# Where they are. What looking them up prints was printed by the target assets.
+ASSETS = $$(bin/controlplane assets --components=all 2>/dev/null)
 
 .PHONY: test
-test: assets ## Run every test that needs Go alone, with a real etcd and kube-apiserver
+test: assets ## Run every test that needs Go alone, with a real Kubernetes control plane
 	@echo "Compiling and running the tests (the first time takes minutes)"
-	KUBEBUILDER_ASSETS="$$(bin/controlplane assets 2>/dev/null)" go test $(RACE) -timeout 20m ./...
+	KUBEBUILDER_ASSETS="$(ASSETS)" go test $(RACE) -timeout 20m ./...
 	go -C dev/controlplane test $(RACE) -timeout 20m ./...
-
-.PHONY: test-pods
-test-pods: assets ## Build the rest of a control plane (minutes, once), and run the tests that need Pods
-	@bin/controlplane assets --components=all >/dev/null
-	export KUBEBUILDER_ASSETS="$$(bin/controlplane assets --components=all 2>/dev/null)" CONTROLPLANE_TEST_FULL=1; \
-	go test $(RACE) -count=1 -timeout 20m -run Pods ./test/e2e/... && go -C dev/controlplane test -count=1 ./internal/cluster/...
 
 .PHONY: test-openstack
 test-openstack: assets ## Install and start a real Keystone and Neutron, and run the contract and end-to-end tests there
 	dev/openstack/openstack up
-	export KUBEBUILDER_ASSETS="$$(bin/controlplane assets 2>/dev/null)"; \
+	export KUBEBUILDER_ASSETS="$(ASSETS)"; \
 	dev/openstack/openstack run -- env CONTRACT_OPENSTACK=1 E2E_OPENSTACK=1 \
 	  go test $(RACE) -count=1 -p 1 -timeout 30m ./test/contract/... ./test/e2e/...
 

@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -45,14 +46,22 @@ type command struct {
 // upCommandRunning starts `up` with a directory of its own for temporary files.
 func upCommandRunning(t *testing.T, args ...string) *command {
 	t.Helper()
+	stderr := &bytes.Buffer{}
+	c := startUp(t, stderr, args...)
+	c.stderr = stderr
+	return c
+}
+
+// startUp is upCommandRunning with standard error where the test wants it.
+func startUp(t *testing.T, stderr io.Writer, args ...string) *command {
+	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
 	c := &command{Cmd: exec.Command(self, append([]string{"up"}, args...)...), temporary: t.TempDir()}
 	c.Env = append(os.Environ(), envMain+"=1", "TMPDIR="+c.temporary)
-	c.stderr = &bytes.Buffer{}
-	c.Stderr = c.stderr
+	c.Stderr = stderr
 	stdout, err := c.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -69,7 +78,7 @@ func upCommandRunning(t *testing.T, args ...string) *command {
 	lines := bufio.NewScanner(stdout)
 	if !lines.Scan() {
 		_ = c.Wait()
-		t.Fatalf("up printed nothing:\n%s", c.stderr)
+		t.Fatalf("up printed nothing:\n%v", stderr)
 	}
 	path, ok := strings.CutPrefix(lines.Text(), "kubeconfig: ")
 	if !ok {
@@ -171,9 +180,30 @@ func TestUpStopsCleanlyOnASignal(t *testing.T) {
 	}
 }
 
+func TestUpStopsCleanlyWhenNobodyReadsItsOutput(t *testing.T) {
+	reader, writer, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := startUp(t, writer)
+	children := c.children(t)
+	if err := errors.Join(reader.Close(), writer.Close(), c.Process.Signal(syscall.SIGTERM)); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Wait(); err != nil {
+		t.Error(err)
+	}
+	awaitGone(t, children)
+	left, err := os.ReadDir(c.temporary)
+	if err != nil || len(left) != 0 {
+		t.Errorf("temporary files are left: %v, %v", left, err)
+	}
+}
+
 func TestUpFailsWhenAComponentEnds(t *testing.T) {
 	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
-	c := upCommandRunning(t, "--kubeconfig="+kubeconfig)
+	// Without etcd, kube-apiserver does not stop before it is killed.
+	c := upCommandRunning(t, "--kubeconfig="+kubeconfig, "--stop-timeout=1s")
 	children := c.children(t)
 	if err := syscall.Kill(children["etcd"], syscall.SIGKILL); err != nil {
 		t.Fatal(err)
@@ -221,5 +251,15 @@ func TestUpRefusesToOverwriteAKubeconfig(t *testing.T) {
 	}
 	if got, err := os.ReadFile(path); err != nil || !bytes.Equal(got, mine) {
 		t.Errorf("the file holds %q, %v", got, err)
+	}
+}
+
+func TestUpTellsOfAPathWithoutCRDsAtOnce(t *testing.T) {
+	cmd := newCommand()
+	// Nothing could be built into this cache.
+	cmd.SetArgs([]string{"up", "--cache=/dev/null", "--crds=" + t.TempDir()})
+	err := cmd.ExecuteContext(t.Context())
+	if err == nil || !strings.Contains(err.Error(), "holds no CustomResourceDefinition") {
+		t.Errorf("error %v", err)
 	}
 }

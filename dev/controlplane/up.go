@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -23,7 +24,9 @@ import (
 // upOptions are the flags of the command up.
 type upOptions struct {
 	dir, kubeconfig string
-	cluster         cluster.Options
+	// crds are the paths of files and directories.
+	crds    []string
+	cluster cluster.Options
 }
 
 func upCommand(newCache func() (*assets.Cache, error)) *cobra.Command {
@@ -47,6 +50,9 @@ components together, a Deployment's Pods are scheduled to it and become ready.`,
   # All, with the kubeconfig where a script expects it:
   controlplane up --components=all --kubeconfig=dev.kubeconfig
 
+  # With the kinds of a project:
+  controlplane up --components=all --crds=config/crd
+
   # Keep data and logs, and go on with them the next time:
   controlplane up --dir="$HOME/dev-cluster"`,
 		Args: cobra.NoArgs,
@@ -58,6 +64,9 @@ components together, a Deployment's Pods are scheduled to it and become ready.`,
 			"(default a temporary one, removed after a clean stop)")
 	flags.StringVar(&options.kubeconfig, "kubeconfig", "",
 		"where to write the kubeconfig, which is removed on exit (default kubeconfig in the directory)")
+	flags.StringSliceVar(&options.crds, "crds", nil,
+		"YAML files with CustomResourceDefinitions, or directories of such, separated by commas; may be given more than "+
+			"once. They are served before kube-controller-manager starts, so that it knows their kinds at once")
 	flags.StringVar(&options.cluster.FeatureGates, "feature-gates", "",
 		"for kube-apiserver's flag of that name, for example SomeFeature=true")
 	flags.StringVar(&options.cluster.RuntimeConfig, "runtime-config", "",
@@ -84,6 +93,9 @@ components together, a Deployment's Pods are scheduled to it and become ready.`,
 func up(ctx context.Context, options upOptions, cache *assets.Cache, out io.Writer) (err error) {
 	ctx, release := signal.NotifyContext(ctx, stopSignals...)
 	defer release()
+	// Whoever read the output may be gone, killed with a test run for one: the stop has to come to its end all the same,
+	// and not to die of the next sentence that it prints.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	// A mistake in a path is told before minutes are spent on a build.
 	if options.kubeconfig != "" {
 		if options.kubeconfig, err = filepath.Abs(options.kubeconfig); err != nil {
@@ -92,6 +104,9 @@ func up(ctx context.Context, options upOptions, cache *assets.Cache, out io.Writ
 		if err := cluster.CheckKubeconfigPath(options.kubeconfig); err != nil {
 			return err
 		}
+	}
+	if options.cluster.CRDs, err = cluster.ReadCRDs(options.crds); err != nil {
+		return err
 	}
 	if options.cluster.Assets, err = cache.Provide(ctx, options.cluster.Components); err != nil {
 		if ctx.Err() != nil {

@@ -22,7 +22,7 @@ import (
 
 // How long parts may take. What a healthy machine does in seconds gets a minute, so that a busy one does too.
 const (
-	// planePatience is for the first start, which downloads and compiles kube-apiserver.
+	// planePatience is for the first start, which downloads and compiles Kubernetes.
 	planePatience = 45 * time.Minute
 	startPatience = time.Minute
 	stepPatience  = time.Minute
@@ -31,7 +31,7 @@ const (
 // emulatorCloud is the emulator's cloud that the demo uses: that of an ordinary user.
 const emulatorCloud = "tenant"
 
-// surroundings are an API server, a cloud and the controller, and what is needed to speak to them.
+// surroundings are a Kubernetes control plane, a cloud and the controller, and what is needed to speak to them.
 type surroundings struct {
 	options options
 	n       *narrator
@@ -73,7 +73,7 @@ func newSurroundings(o options, n *narrator, fail context.CancelCauseFunc) (*sur
 	s.root = filepath.Dir(s.bin)
 	for _, path := range []string{
 		filepath.Join(s.bin, "controlplane"), filepath.Join(s.bin, "network-controller"),
-		filepath.Join(s.bin, "neutron-emulator"), filepath.Join(s.root, "config", "crd"),
+		filepath.Join(s.bin, "neutron-emulator"), s.crdDir(),
 	} {
 		if _, err := os.Stat(path); err != nil {
 			return nil, fmt.Errorf("%w: run make build in the repository's root, and bin/demo from there", err)
@@ -93,7 +93,7 @@ func newSurroundings(o options, n *narrator, fail context.CancelCauseFunc) (*sur
 // planeDir is where the control plane keeps its data.
 func (s *surroundings) planeDir() string { return filepath.Join(s.dir, "controlplane") }
 
-// start starts the API server and the cloud.
+// start starts the control plane and the cloud.
 func (s *surroundings) start(ctx context.Context) error {
 	// Credentials that do not work are told before minutes are spent on a build.
 	if s.real {
@@ -148,13 +148,19 @@ func (s *surroundings) run(p program) (*process, error) {
 	return started, err
 }
 
+// crdDir is where the CRDs are.
+func (s *surroundings) crdDir() string { return filepath.Join(s.root, "config", "crd") }
+
+// startControlPlane starts every part of Kubernetes that makes Pods of a Deployment, and collects what is owned. The
+// CRDs are there before the garbage collector starts, which looks for new ones every 30 seconds only.
 func (s *surroundings) startControlPlane(ctx context.Context) error {
-	s.n.command("bin/controlplane up --dir=" + s.planeDir() + " &")
+	up := []string{"up", "--components=all", "--crds=" + s.crdDir(), "--dir=" + s.planeDir()}
+	s.n.command("bin/controlplane " + strings.Join(up, " ") + " &")
 	const prefix = "kubeconfig: "
 	ready := make(chan string, 1)
 	var quiet atomic.Bool
 	_, err := s.run(program{
-		name: "controlplane", args: []string{"up", "--dir=" + s.planeDir()}, env: os.Environ(),
+		name: "controlplane", args: up, env: os.Environ(),
 		line: func(line string) {
 			path, found := strings.CutPrefix(line, prefix)
 			switch {
@@ -227,7 +233,7 @@ func (s *surroundings) startEmulator(ctx context.Context) error {
 
 // introduce says which API server and which cloud there are, and how to point kubectl and openstack at them.
 func (s *surroundings) introduce() {
-	s.n.good("Kubernetes is etcd and kube-apiserver on this machine")
+	s.n.good("Kubernetes is a whole control plane on this machine, with one Node, which runs no containers")
 	s.n.command(s.exportKube())
 	s.n.good("Neutron is %s: %s", s.cloudName, s.cloud.identity)
 	if !s.real {
@@ -248,10 +254,11 @@ func withoutCloud(environ []string) []string {
 	})
 }
 
-// installCRDs applies config/crd and waits until the API server serves it.
+// installCRDs applies config/crd, as it is done in any cluster, and waits until the API server serves it. In this
+// cluster it finds them there.
 func (s *surroundings) installCRDs(ctx context.Context) error {
 	s.n.command("kubectl apply --server-side -f config/crd/")
-	names, err := s.cluster.applyCRDs(ctx, filepath.Join(s.root, "config", "crd"))
+	names, err := s.cluster.applyCRDs(ctx, s.crdDir())
 	if err != nil {
 		return or(ctx, err)
 	}

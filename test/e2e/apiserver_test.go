@@ -41,8 +41,7 @@ func install[T any](
 	return nil
 }
 
-// newNamespace makes a namespace for one test. It stays until the API server stops: there is no controller-manager that
-// would empty it.
+// newNamespace makes a namespace for one test, in which Pods can be created. It stays until the control plane stops.
 func newNamespace(t *testing.T) string {
 	t.Helper()
 	namespace, err := kube.CoreV1().Namespaces().Create(t.Context(),
@@ -50,6 +49,11 @@ func newNamespace(t *testing.T) string {
 	if err != nil {
 		t.Fatalf("making a namespace: %v", err)
 	}
+	// A Pod is refused until its service account has been made.
+	eventually(t, func() error {
+		_, err := kube.CoreV1().ServiceAccounts(namespace.Name).Get(t.Context(), "default", metav1.GetOptions{})
+		return err
+	})
 	return namespace.Name
 }
 
@@ -156,7 +160,7 @@ func awaitEvent(t *testing.T, namespace, name, reason, text string) {
 	})
 }
 
-// eventually polls until check gives nil, and fails the test with its last error when patience ends.
+// eventually polls until check gives nil, and fails the test with its last error when patience or the control plane ends.
 func eventually(t *testing.T, check func() error) {
 	t.Helper()
 	deadline := time.NewTimer(patience)
@@ -170,6 +174,8 @@ func eventually(t *testing.T, check func() error) {
 		}
 		select {
 		case <-tick.C:
+		case <-plane.done:
+			t.Fatal(plane.ended())
 		case <-deadline.C:
 			t.Fatalf("after %s: %v", patience, err)
 		}

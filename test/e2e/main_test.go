@@ -1,4 +1,4 @@
-// Package e2e runs the network-controller binary, as a user would start it, against a real etcd and kube-apiserver and
+// Package e2e runs the network-controller binary, as a user would start it, against a real Kubernetes control plane and
 // a cloud: the emulator, or with E2E_OPENSTACK=1 the Keystone and Neutron whose clouds "admin" and "tenant" are in the
 // file that OS_CLIENT_CONFIG_FILE names. The process has no rights at the API server but those of config/rbac.
 //
@@ -12,11 +12,20 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"testing"
+	"time"
 
+	authenticationv1 "k8s.io/api/authentication/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
-	"sigs.k8s.io/controller-runtime/pkg/envtest"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
+	// The binary under test is built by a command, of which go test knows nothing: without the import it would take the
+	// results of an earlier binary from its cache.
+	_ "cloudteam.ztgame.com/network-controller/internal/app"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/neutrontest"
 	clientset "cloudteam.ztgame.com/network-controller/pkg/client/clientset/versioned"
 )
@@ -25,9 +34,12 @@ import (
 var (
 	// binary is the network-controller under test.
 	binary string
-	// kubeconfig is of the ServiceAccount that config/rbac defines.
+	// plane serves the Kubernetes API.
+	plane *controlPlane
+	// kubeconfig is the path of one of the ServiceAccount that config/rbac defines.
 	kubeconfig string
-	// kube and networks are an administrator's clients.
+	// admin is an administrator's access without a rate limit; kube and networks are clients with it.
+	admin    *rest.Config
 	kube     kubernetes.Interface
 	networks clientset.Interface
 	// cloudsFile is a clouds.yaml with the clouds admin and tenant.
@@ -37,6 +49,8 @@ var (
 )
 
 func TestMain(m *testing.M) {
+	// See startControlPlane.
+	runtime.LockOSThread()
 	code, err := setUp(m.Run)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "e2e:", err)
@@ -46,9 +60,8 @@ func TestMain(m *testing.M) {
 }
 
 func setUp(run func() int) (code int, err error) {
-	if os.Getenv("KUBEBUILDER_ASSETS") == "" {
-		return 1, errors.New("KUBEBUILDER_ASSETS names no folder with etcd and kube-apiserver: run `make test`, which " +
-			"builds both and sets it")
+	if err := checkAssets(); err != nil {
+		return 1, err
 	}
 	dir, err := os.MkdirTemp("", "network-controller-e2e-")
 	if err != nil {
@@ -64,20 +77,18 @@ func setUp(run func() int) (code int, err error) {
 		return 1, fmt.Errorf("building network-controller: %w\n%s", err, output)
 	}
 
-	environment := &envtest.Environment{
-		CRDDirectoryPaths:     []string{filepath.Join(root, "config", "crd")},
-		ErrorIfCRDPathMissing: true,
+	if plane, err = startControlPlane(root, dir); err != nil {
+		return 1, err
 	}
-	config, err := environment.Start()
-	defer func() { err = errors.Join(err, environment.Stop()) }()
-	if err != nil {
-		return 1, fmt.Errorf("starting etcd and kube-apiserver: %w", err)
+	defer func() { err = errors.Join(err, plane.stop()) }()
+	if admin, err = clientcmd.BuildConfigFromFlags("", plane.kubeconfig); err != nil {
+		return 1, err
 	}
-	config.QPS = -1
-	kube = kubernetes.NewForConfigOrDie(config)
-	networks = clientset.NewForConfigOrDie(config)
+	admin.QPS = -1
+	kube = kubernetes.NewForConfigOrDie(admin)
+	networks = clientset.NewForConfigOrDie(admin)
 	ctx, core, rbac := context.Background(), kube.CoreV1(), kube.RbacV1()
-	account := core.ServiceAccounts("network-controller")
+	account := core.ServiceAccounts(accountName)
 	err = errors.Join(
 		install(ctx, "manager/namespace.yaml", core.Namespaces().Create),
 		install(ctx, "rbac/service_account.yaml", account.Create),
@@ -87,20 +98,9 @@ func setUp(run func() int) (code int, err error) {
 	if err != nil {
 		return 1, err
 	}
-	user, err := environment.AddUser(envtest.User{
-		Name:   "system:serviceaccount:network-controller:network-controller",
-		Groups: []string{"system:serviceaccounts", "system:authenticated"},
-	}, nil)
-	if err != nil {
-		return 1, fmt.Errorf("making a user for the controller: %w", err)
-	}
-	content, err := user.KubeConfig()
-	if err != nil {
-		return 1, err
-	}
 	kubeconfig = filepath.Join(dir, "kubeconfig")
-	if err := os.WriteFile(kubeconfig, content, 0o600); err != nil {
-		return 1, err
+	if err := writeAccountKubeconfig(ctx, kubeconfig); err != nil {
+		return 1, fmt.Errorf("making a kubeconfig for the controller: %w", err)
 	}
 
 	if os.Getenv("E2E_OPENSTACK") != "" {
@@ -118,4 +118,30 @@ func setUp(run func() int) (code int, err error) {
 		return 1, err
 	}
 	return run(), nil
+}
+
+// accountName is the name of the controller's ServiceAccount, and of its namespace.
+const accountName = "network-controller"
+
+// tokenLife is longer than the tests may take.
+const tokenLife = 4 * time.Hour
+
+// writeAccountKubeconfig writes a kubeconfig with a token of the controller's ServiceAccount.
+func writeAccountKubeconfig(ctx context.Context, path string) error {
+	request := &authenticationv1.TokenRequest{
+		Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: new(int64(tokenLife.Seconds()))},
+	}
+	answer, err := kube.CoreV1().ServiceAccounts(accountName).CreateToken(ctx, accountName, request,
+		metav1.CreateOptions{})
+	if err != nil {
+		return err
+	}
+	config, err := clientcmd.LoadFromFile(plane.kubeconfig)
+	if err != nil {
+		return err
+	}
+	for name := range config.AuthInfos {
+		config.AuthInfos[name] = &clientcmdapi.AuthInfo{Token: answer.Status.Token}
+	}
+	return clientcmd.WriteToFile(*config, path)
 }

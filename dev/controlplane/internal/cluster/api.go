@@ -63,7 +63,7 @@ func (a *apiClient) healthy(ctx context.Context, url string) error {
 // get reads the JSON at url into object, or drops it if object is nil. It returns a *statusError for an answer other
 // than success.
 func (a *apiClient) get(ctx context.Context, url string, object any) error {
-	return a.do(ctx, http.MethodGet, url, nil, object)
+	return a.do(ctx, http.MethodGet, url, nil, nil, object)
 }
 
 // create posts object, as JSON, to url. It returns a *statusError for an answer other than success.
@@ -72,15 +72,21 @@ func (a *apiClient) create(ctx context.Context, url string, object any) error {
 	if err != nil {
 		return err
 	}
-	return a.do(ctx, http.MethodPost, url, body, nil)
+	return a.do(ctx, http.MethodPost, url, http.Header{"Content-Type": {"application/json"}}, body, nil)
 }
 
-func (a *apiClient) do(ctx context.Context, method, url string, body []byte, object any) error {
+// do sends a request and reads the JSON of the answer into object, or drops it if object is nil. It returns a
+// *statusError for an answer other than success.
+func (a *apiClient) do(
+	ctx context.Context, method, url string, header http.Header, body []byte, object any,
+) error {
 	request, err := http.NewRequestWithContext(ctx, method, url, bytes.NewReader(body))
 	if err != nil {
 		return err
 	}
-	request.Header.Set("Content-Type", "application/json")
+	if header != nil {
+		request.Header = header
+	}
 	response, err := a.http.Do(request)
 	if err != nil {
 		return err

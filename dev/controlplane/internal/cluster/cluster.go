@@ -13,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sync"
 	"time"
 
 	"cloudteam.ztgame.com/network-controller/dev/controlplane/internal/assets"
@@ -36,6 +37,10 @@ type Options struct {
 	Components []assets.Component
 	// FeatureGates and RuntimeConfig are handed to kube-apiserver's flags of those names, if they are not empty.
 	FeatureGates, RuntimeConfig string
+	// CRDs are applied once kube-apiserver serves, and served themselves before anything else starts, so that
+	// kube-controller-manager knows their kinds from its first moment: its garbage collector looks for new ones every 30
+	// seconds, and until then collects nothing that one of them owns.
+	CRDs []CRD
 	// StartTimeout bounds how long each program may take to serve.
 	StartTimeout time.Duration
 	// StopTimeout bounds how long each program may take to stop before it is killed.
@@ -63,7 +68,9 @@ type Cluster struct {
 	url, etcdURL string
 	ca           []byte
 	admin        keyPair
-	// running are the programs in start order.
+	// mu guards running while programs start together.
+	mu sync.Mutex
+	// running are the programs in the order in which they were ready.
 	running []*process
 	// failed receives at most one error.
 	failed chan error
@@ -110,17 +117,19 @@ func (c *Cluster) start(ctx context.Context) error {
 	if err := c.prepare(); err != nil {
 		return fmt.Errorf("prepare %s: %w", c.options.Dir, err)
 	}
-	for _, component := range c.options.Components {
-		if err := c.startComponent(ctx, component); err != nil {
+	for _, component := range assets.Minimal() {
+		if err := c.startTogether(ctx, []assets.Component{component}); err != nil {
 			return err
 		}
-		if component == assets.KubeAPIServer {
-			if err := c.writeKubeconfigs(); err != nil {
-				return err
-			}
-		}
 	}
-	return nil
+	if err := c.writeKubeconfigs(); err != nil {
+		return err
+	}
+	if err := c.installCRDs(ctx); err != nil {
+		return err
+	}
+	// They are clients of kube-apiserver and of nothing else, and bear with each other's absence.
+	return c.startTogether(ctx, c.clients())
 }
 
 // URL is where kube-apiserver serves, for example "https://127.0.0.1:41873".
@@ -132,7 +141,7 @@ func (c *Cluster) Kubeconfig() []byte { return kubeconfig(c.url, c.ca, c.admin) 
 // Failed delivers one error if a program ends that was not stopped: which, how, and the end of its log.
 func (c *Cluster) Failed() <-chan error { return c.failed }
 
-// Stop stops the programs in the reverse of the order in which they were started, each bounded by Options.StopTimeout,
+// Stop stops the programs in the reverse of the order in which they were ready, each bounded by Options.StopTimeout,
 // and returns when all are gone. When ctx ends, those that are left are killed at once. The error says which had to be
 // killed. Stop MUST be called exactly once.
 func (c *Cluster) Stop(ctx context.Context) error {
@@ -260,10 +269,7 @@ func (c *Cluster) keepServiceAccountKey() error {
 
 // writeKubeconfigs writes a kubeconfig for each client of kube-apiserver among the components.
 func (c *Cluster) writeKubeconfigs() error {
-	for _, component := range c.options.Components {
-		if slices.Contains(assets.Minimal(), component) {
-			continue
-		}
+	for _, component := range c.clients() {
 		var pair keyPair
 		var err error
 		if pair.certificate, err = os.ReadFile(c.pki(string(component) + ".crt")); err != nil {
@@ -280,23 +286,50 @@ func (c *Cluster) writeKubeconfigs() error {
 	return nil
 }
 
-// startComponent starts a program and waits until it serves, on new ports if others were taken meanwhile.
-func (c *Cluster) startComponent(ctx context.Context, component assets.Component) error {
+// startTogether starts components that do not wait for each other, and returns when all of them serve, or with the
+// first error once none of those that failed or were not ready yet is left running.
+func (c *Cluster) startTogether(ctx context.Context, components []assets.Component) error {
+	// The ports of all are found at once, and so are different.
+	var needed int
+	for _, component := range components {
+		needed += ports(component)
+	}
+	free, err := freePorts(needed)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var starts sync.WaitGroup
+	for _, component := range components {
+		mine := free[:ports(component)]
+		free = free[len(mine):]
+		starts.Go(func() {
+			if err := c.startComponent(ctx, component, mine); err != nil {
+				cancel(err)
+			}
+		})
+	}
+	starts.Wait()
+	return context.Cause(ctx)
+}
+
+// startComponent starts a program and waits until it serves, on new ports if others took those it was given.
+func (c *Cluster) startComponent(ctx context.Context, component assets.Component, given []int) error {
 	for try := 1; ; try++ {
 		started := time.Now()
-		ports, err := freePorts(ports(component))
-		if err != nil {
-			return fmt.Errorf("find a free port: %w", err)
-		}
-		err = c.tryComponent(ctx, component, ports)
+		err := c.tryComponent(ctx, component, given)
 		if err == nil {
 			c.options.Log.Printf("%s ready in %.1fs", component, time.Since(started).Seconds())
 			return nil
 		}
-		if ctx.Err() != nil || try == startTries || !taken(ports) {
+		if ctx.Err() != nil || try == startTries || !taken(given) {
 			return err
 		}
 		c.options.Log.Printf("%s: another process took its port, starting it again", component)
+		if given, err = freePorts(len(given)); err != nil {
+			return err
+		}
 	}
 }
 
@@ -316,6 +349,8 @@ func (c *Cluster) tryComponent(ctx context.Context, component assets.Component, 
 	if err := c.awaitReady(ctx, p, program); err != nil {
 		return errors.Join(err, p.stop(context.WithoutCancel(ctx), c.options.StopTimeout))
 	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	c.running = append(c.running, p)
 	go c.watch(p)
 	return nil
@@ -323,26 +358,45 @@ func (c *Cluster) tryComponent(ctx context.Context, component assets.Component, 
 
 // awaitReady returns nil once the program serves, and an error once it has ended, ctx has ended or time is up.
 func (c *Cluster) awaitReady(ctx context.Context, p *process, program program) error {
+	var last error
+	err := c.poll(ctx, func(ctx context.Context) (bool, error) {
+		select {
+		case <-p.done:
+			return true, p.died()
+		default:
+		}
+		last = program.ready(ctx)
+		return last == nil, nil
+	})
+	if errors.Is(err, errSlow) {
+		return p.describe(fmt.Sprintf("was not ready within %s (%v)", c.options.StartTimeout, last))
+	}
+	return err
+}
+
+// errSlow is returned by poll when time is up.
+var errSlow = errors.New("not in time")
+
+// poll calls check until it says that it is done, and returns its error. Before that it returns with errSlow when
+// Options.StartTimeout is up, with the context's cause when ctx ends, and with what happened when a program ends that
+// served already.
+func (c *Cluster) poll(ctx context.Context, check func(context.Context) (done bool, err error)) error {
 	deadline := time.NewTimer(c.options.StartTimeout)
 	defer deadline.Stop()
 	tick := time.NewTicker(readyPoll)
 	defer tick.Stop()
-	var last error
 	for {
 		select {
 		case <-ctx.Done():
 			return context.Cause(ctx)
-		case <-p.done:
-			return p.died()
 		case err := <-c.failed:
-			// It needs one that has ended.
 			return err
 		case <-deadline.C:
-			return p.describe(fmt.Sprintf("was not ready within %s (%v)", c.options.StartTimeout, last))
+			return errSlow
 		case <-tick.C:
 		}
-		if last = program.ready(ctx); last == nil {
-			return nil
+		if done, err := check(ctx); done {
+			return err
 		}
 	}
 }
@@ -372,6 +426,13 @@ func (c *Cluster) env() []string {
 		}
 	}
 	return env
+}
+
+// clients are the components that need a kube-apiserver.
+func (c *Cluster) clients() []assets.Component {
+	return slices.DeleteFunc(slices.Clone(c.options.Components), func(component assets.Component) bool {
+		return slices.Contains(assets.Minimal(), component)
+	})
 }
 
 func (c *Cluster) has(component assets.Component) bool {

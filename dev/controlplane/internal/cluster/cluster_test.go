@@ -8,9 +8,11 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -19,13 +21,8 @@ import (
 	"cloudteam.ztgame.com/network-controller/dev/controlplane/internal/assets"
 )
 
-// envFull is the variable without which the test of all components is skipped: it builds for minutes when the binaries
-// are not cached.
-const envFull = "CONTROLPLANE_TEST_FULL"
-
-// startCluster starts the components, with binaries from the machine or built into the user's cache, and stops them
-// when the test ends.
-func startCluster(t *testing.T, dir string, components []assets.Component) *Cluster {
+// clusterOptions are for the components with binaries from the machine, or built into the user's cache.
+func clusterOptions(t *testing.T, dir string, components []assets.Component, crds ...CRD) Options {
 	t.Helper()
 	machine := assets.ThisMachine()
 	cacheDir, err := machine.DefaultCacheDir()
@@ -37,10 +34,16 @@ func startCluster(t *testing.T, dir string, components []assets.Component) *Clus
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := Start(t.Context(), Options{
-		Dir: dir, Assets: binaries, Components: components,
+	return Options{
+		Dir: dir, Assets: binaries, Components: components, CRDs: crds,
 		StartTimeout: 2 * time.Minute, StopTimeout: 20 * time.Second, Log: log,
-	})
+	}
+}
+
+// startCluster starts the components, and stops them when the test ends.
+func startCluster(t *testing.T, dir string, components []assets.Component, crds ...CRD) *Cluster {
+	t.Helper()
+	c, err := Start(t.Context(), clusterOptions(t, dir, components, crds...))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -185,33 +188,104 @@ func TestAPIServer(t *testing.T) {
 	})
 }
 
-func TestDeploymentBecomesAvailable(t *testing.T) {
-	if os.Getenv(envFull) == "" {
-		t.Skipf("set %s=1 to run all components; without cached binaries that builds for minutes", envFull)
-	}
-	c := startCluster(t, t.TempDir(), assets.All())
+func TestAllComponents(t *testing.T) {
+	c := startCluster(t, t.TempDir(), assets.All(), gadgets("v1"))
 	deployments := c.URL() + "/apis/apps/v1/namespaces/default/deployments"
-	err := c.api.create(t.Context(), deployments, json.RawMessage(`{
-		"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"},
-		"spec": {"replicas": 3, "selector": {"matchLabels": {"app": "web"}}, "template": {
-			"metadata": {"labels": {"app": "web"}},
-			"spec": {"containers": [{"name": "web", "image": "web"}]}}}}`))
-	if err != nil {
-		t.Fatal(err)
+	pods := c.URL() + "/api/v1/namespaces/default/pods?labelSelector=app=web"
+	owned := c.URL() + "/apis/example.com/v1/namespaces/default/gadgets"
+	type object struct {
+		Metadata metadata
+		Status   struct{ Phase string }
 	}
-	eventually(t, time.Minute, func() error {
-		var deployment struct {
-			Status struct {
-				Replicas, ReadyReplicas, AvailableReplicas int
+	list := func(url string) ([]object, error) {
+		var answer struct{ Items []object }
+		err := c.api.get(t.Context(), url, &answer)
+		return answer.Items, err
+	}
+	t.Run("a Deployment becomes available, and its Pods run", func(t *testing.T) {
+		err := c.api.create(t.Context(), deployments, json.RawMessage(`{
+			"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"},
+			"spec": {"replicas": 5, "selector": {"matchLabels": {"app": "web"}}, "template": {
+				"metadata": {"labels": {"app": "web"}},
+				"spec": {"containers": [{"name": "web", "image": "web"}]}}}}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, time.Minute, func() error {
+			var deployment struct {
+				Status struct {
+					Replicas, ReadyReplicas, AvailableReplicas int
+				}
+			}
+			if err := c.api.get(t.Context(), deployments+"/web", &deployment); err != nil {
+				return err
+			}
+			if got := deployment.Status; got.Replicas != 5 || got.ReadyReplicas != 5 || got.AvailableReplicas != 5 {
+				return errors.New("the Deployment is not 5/5 available")
+			}
+			return nil
+		})
+		running, err := list(pods)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, pod := range running {
+			if pod.Status.Phase != "Running" {
+				t.Errorf("Pod %s is %s", pod.Metadata.Name, pod.Status.Phase)
 			}
 		}
+	})
+	t.Run("it replaces its Pods when its template changes", func(t *testing.T) {
+		template := []byte(`{"spec": {"replicas": 2, "template": {"metadata": {"annotations": {"changed": "yes"}}}}}`)
+		err := c.api.do(t.Context(), http.MethodPatch, deployments+"/web",
+			http.Header{"Content-Type": {"application/merge-patch+json"}}, template, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, time.Minute, func() error {
+			all, err := list(pods)
+			if err != nil {
+				return err
+			}
+			renewed := 0
+			for _, pod := range all {
+				if pod.Metadata.Annotations["changed"] == "yes" && pod.Status.Phase == "Running" {
+					renewed++
+				}
+			}
+			if renewed != 2 || len(all) != 2 {
+				return fmt.Errorf("%d of %d Pods are new and run, want 2 of 2", renewed, len(all))
+			}
+			return nil
+		})
+	})
+	t.Run("what a Deployment owns goes with it, of CRDs' kinds too", func(t *testing.T) {
+		var deployment struct{ Metadata struct{ UID string } }
 		if err := c.api.get(t.Context(), deployments+"/web", &deployment); err != nil {
-			return err
+			t.Fatal(err)
 		}
-		if got := deployment.Status; got.Replicas != 3 || got.ReadyReplicas != 3 || got.AvailableReplicas != 3 {
-			return errors.New("the Deployment is not 3/3 available")
+		err := c.api.create(t.Context(), owned, map[string]any{
+			"apiVersion": "example.com/v1", "kind": "Gadget",
+			"metadata": map[string]any{"name": "web-0", "ownerReferences": []any{map[string]any{
+				"apiVersion": "apps/v1", "kind": "Deployment", "name": "web", "uid": deployment.Metadata.UID,
+			}}},
+		})
+		if err != nil {
+			t.Fatal(err)
 		}
-		return nil
+		err = c.api.do(t.Context(), http.MethodDelete, deployments+"/web?propagationPolicy=Background", nil, nil, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, url := range []string{pods, owned} {
+			eventually(t, time.Minute, func() error {
+				left, err := list(url)
+				if err == nil && len(left) > 0 {
+					err = fmt.Errorf("%s: %d are left", url, len(left))
+				}
+				return err
+			})
+		}
 	})
 }
 
@@ -256,5 +330,44 @@ exec sleep 60`
 				}
 			}
 		})
+	}
+}
+
+func TestStartLeavesNothingOfThoseThatStartTogether(t *testing.T) {
+	options := clusterOptions(t, t.TempDir(), []assets.Component{
+		assets.Etcd, assets.KubeAPIServer, assets.KubeControllerManager, assets.KubeScheduler,
+	})
+	binaries := t.TempDir()
+	for _, component := range assets.Minimal() {
+		real := filepath.Join(options.Assets, string(component))
+		if err := os.Symlink(real, filepath.Join(binaries, string(component))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for component, script := range map[assets.Component]string{
+		assets.KubeControllerManager: "echo $$ > started.partial && mv started.partial started && exec sleep 60",
+		assets.KubeScheduler:         "until [ -e started ]; do sleep 0.05; done; echo cannot read the stars >&2; exit 7",
+	} {
+		content := []byte("#!/bin/sh\n" + script + "\n")
+		if err := os.WriteFile(filepath.Join(binaries, string(component)), content, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	options.Assets = binaries
+	_, err := Start(t.Context(), options)
+	if err == nil || !strings.Contains(err.Error(), "kube-scheduler ended (exit status 7)") ||
+		!strings.Contains(err.Error(), "cannot read the stars") {
+		t.Errorf("error %v, want that of kube-scheduler with its log", err)
+	}
+	content, err := os.ReadFile(filepath.Join(options.Dir, "started"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	pid, err := strconv.Atoi(strings.TrimSpace(string(content)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Kill(pid, 0); !errors.Is(err, syscall.ESRCH) {
+		t.Errorf("the program that was about to start is left running: %v", err)
 	}
 }

@@ -4,6 +4,7 @@ package cluster
 
 import (
 	"errors"
+	"fmt"
 	"net"
 	"strconv"
 )
@@ -15,6 +16,9 @@ func freePorts(n int) (ports []int, err error) {
 	defer func() {
 		for _, listener := range listeners {
 			err = errors.Join(err, listener.Close())
+		}
+		if err != nil {
+			err = fmt.Errorf("find a free port: %w", err)
 		}
 	}()
 	for range n {

@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build unix
+
+package cluster
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"cloudteam.ztgame.com/network-controller/dev/controlplane/internal/assets"
+)
+
+// gadgetCRD is a CustomResourceDefinition of the kind Gadget in the versions, of which the first is stored.
+func gadgetCRD(versions ...string) string {
+	var crd strings.Builder
+	crd.WriteString(`apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata:
+  name: gadgets.example.com
+spec:
+  group: example.com
+  names: {kind: Gadget, plural: gadgets}
+  scope: Namespaced
+  versions:
+`)
+	for i, version := range versions {
+		fmt.Fprintf(&crd, "  - {name: %s, served: true, storage: %t, schema: {openAPIV3Schema: {type: object}}}\n",
+			version, i == 0)
+	}
+	return crd.String()
+}
+
+// gadgets is gadgetCRD as Options take it.
+func gadgets(versions ...string) CRD {
+	return CRD{"gadgets.example.com", []byte(gadgetCRD(versions...))}
+}
+
+func TestReadCRDs(t *testing.T) {
+	const (
+		widgets = "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: widgets}\n"
+		other   = "apiVersion: v1\nkind: Namespace\nmetadata: {name: other}\n"
+	)
+	for sentence, test := range map[string]struct {
+		files map[string]string
+		paths []string
+		want  []string
+		err   string
+	}{
+		"a directory's YAML and JSON files are read in the order of their names": {
+			files: map[string]string{
+				"b.yml": gadgetCRD("v1"), "a.yaml": widgets, "README.md": "# no YAML: at all",
+				"c.json": `{"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+					"metadata": {"name": "things"}}`,
+			},
+			paths: []string{"."}, want: []string{"widgets", "gadgets.example.com", "things"},
+		},
+		"a file may hold many, and objects of other kinds": {
+			files: map[string]string{
+				"all.yaml": "---\n" + widgets + "---\n" + other + "---\n---\n- a list\n---\n" + gadgetCRD("v1"),
+			},
+			paths: []string{"all.yaml"}, want: []string{"widgets", "gadgets.example.com"},
+		},
+		"a file that is named is read whatever its name": {
+			files: map[string]string{"crd": widgets}, paths: []string{"crd"}, want: []string{"widgets"},
+		},
+		"paths are read in their order": {
+			files: map[string]string{"a/a.yaml": widgets, "b/b.yaml": gadgetCRD("v1")},
+			paths: []string{"b", "a"}, want: []string{"gadgets.example.com", "widgets"},
+		},
+		"no path is no CRD": {},
+		"a path that does not exist is an error": {
+			paths: []string{"nowhere"}, err: "no such file",
+		},
+		"a path without a CRD is an error": {
+			files: map[string]string{"a.yaml": widgets, "b/other.yaml": other},
+			paths: []string{"a.yaml", "b"}, err: "b holds no CustomResourceDefinition",
+		},
+		"a CRD of another version of the API is not one": {
+			files: map[string]string{"a.yaml": strings.Replace(widgets, "/v1", "/v1beta1", 1)},
+			paths: []string{"a.yaml"}, err: "of apiextensions.k8s.io/v1",
+		},
+		"a CRD without a name is an error": {
+			files: map[string]string{"a.yaml": strings.Replace(widgets, "name: widgets", "", 1)},
+			paths: []string{"a.yaml"}, err: "a.yaml: a CustomResourceDefinition has no metadata.name",
+		},
+		"what is no YAML is an error that names the file": {
+			files: map[string]string{"a.yaml": widgets, "b.yaml": "a: b: c"},
+			paths: []string{"."}, err: "b.yaml: yaml: ",
+		},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			t.Chdir(t.TempDir())
+			for name, content := range test.files {
+				if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
+					t.Fatal(err)
+				}
+				if err := os.WriteFile(name, []byte(content), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			crds, err := ReadCRDs(test.paths)
+			if (err == nil) != (test.err == "") || err != nil && !strings.Contains(err.Error(), test.err) {
+				t.Fatalf("error %v, want one that contains %q", err, test.err)
+			}
+			var got []string
+			for _, crd := range crds {
+				got = append(got, crd.name)
+			}
+			if diff := cmp.Diff(test.want, got); diff != "" {
+				t.Errorf("CRDs (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestCRDsAreServedWhenStartReturns(t *testing.T) {
+	dir := t.TempDir()
+	for _, step := range []struct {
+		sentence string
+		versions []string
+	}{
+		{"one that is new", []string{"v1"}},
+		{"one that the directory has in an earlier form", []string{"v1", "v2"}},
+	} {
+		t.Run(step.sentence, func(t *testing.T) {
+			c := startCluster(t, dir, assets.Minimal(), gadgets(step.versions...))
+			for _, version := range step.versions {
+				if err := c.api.get(t.Context(), c.URL()+"/apis/example.com/"+version+"/gadgets", nil); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+}
+
+func TestStartTellsWhyACRDIsRefused(t *testing.T) {
+	crd := gadgets("v1")
+	crd.manifest = bytes.Replace(crd.manifest, []byte("scope: Namespaced"), []byte("scope: Galactic"), 1)
+	_, err := Start(t.Context(), clusterOptions(t, t.TempDir(), assets.Minimal(), crd))
+	if err == nil {
+		t.Fatal("it started")
+	}
+	for _, want := range []string{"apply the CRD gadgets.example.com", "Galactic"} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("the error lacks %q:\n%v", want, err)
+		}
+	}
+}

@@ -1,0 +1,103 @@
+package e2e
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// components are the programs of the control plane. `make test` builds them.
+var components = []string{"etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kwok"}
+
+// controlPlane is dev/controlplane with all components, as a process: a Deployment's Pods are made, scheduled to the
+// one Node, which runs no containers, and become ready there; what is owned is collected.
+type controlPlane struct {
+	cmd    *exec.Cmd
+	stderr lockedBuffer
+	// kubeconfig is the path of an administrator's.
+	kubeconfig string
+	// done is closed when it has ended, after err was set.
+	done chan struct{}
+	err  error
+}
+
+// checkAssets returns an error unless the folder that KUBEBUILDER_ASSETS names holds all components: to build those
+// that lack takes longer than go test lets a test run.
+func checkAssets() error {
+	folder := os.Getenv("KUBEBUILDER_ASSETS")
+	for _, name := range components {
+		if _, err := os.Stat(filepath.Join(folder, name)); folder == "" || err != nil {
+			return fmt.Errorf("KUBEBUILDER_ASSETS=%s names no folder with the programs of a control plane (%s): run "+
+				"`make test`, which builds them and sets it", folder, strings.Join(components, ", "))
+		}
+	}
+	return nil
+}
+
+// startControlPlane builds dev/controlplane into dir and returns once it serves, with config/crd installed. root is the
+// repository's. stop MUST be called on what it returns.
+//
+// The goroutine MUST be locked to its thread until the tests are over: see dieWithParent.
+func startControlPlane(root, dir string) (*controlPlane, error) {
+	program := filepath.Join(dir, "controlplane")
+	build := exec.Command("go", "-C", filepath.Join(root, "dev", "controlplane"), "build", "-o", program, ".")
+	if output, err := build.CombinedOutput(); err != nil {
+		return nil, fmt.Errorf("building controlplane: %w\n%s", err, output)
+	}
+	c := &controlPlane{done: make(chan struct{})}
+	c.cmd = exec.Command(program, "up", "--components=all", "--crds="+filepath.Join(root, "config", "crd"))
+	c.cmd.SysProcAttr = dieWithParent(syscall.SIGTERM)
+	c.cmd.Stderr = &c.stderr
+	stdout, output, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	c.cmd.Stdout = output
+	err = errors.Join(c.cmd.Start(), output.Close())
+	if err != nil {
+		return nil, fmt.Errorf("starting controlplane: %w", err)
+	}
+	go func() {
+		c.err = c.cmd.Wait()
+		close(c.done)
+	}()
+	line, err := bufio.NewReader(stdout).ReadString('\n')
+	path, ok := strings.CutPrefix(strings.TrimSpace(line), "kubeconfig: ")
+	if err != nil || !ok {
+		return nil, fmt.Errorf("controlplane up printed %q and not the path of a kubeconfig: %w",
+			line, errors.Join(err, c.stop()))
+	}
+	c.kubeconfig = path
+	go func() { _, _ = io.Copy(io.Discard, stdout) }()
+	return c, nil
+}
+
+// stop stops it and returns when it is gone, with an error where that went wrong or it had ended by itself.
+func (c *controlPlane) stop() error {
+	select {
+	case <-c.done:
+		return c.ended()
+	default:
+	}
+	// An error means that it is gone, which done will tell.
+	_ = c.cmd.Process.Signal(syscall.SIGTERM)
+	// It kills by itself what does not stop.
+	timer := time.AfterFunc(patience, func() { _ = c.cmd.Process.Kill() })
+	defer timer.Stop()
+	if <-c.done; c.err != nil {
+		return c.ended()
+	}
+	return nil
+}
+
+// ended describes how it ended, with what it printed. done MUST be closed.
+func (c *controlPlane) ended() error {
+	return fmt.Errorf("the control plane ended (%s):\n%s", c.cmd.ProcessState, c.stderr.String())
+}
