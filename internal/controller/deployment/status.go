@@ -138,11 +138,16 @@ func (c *Controller) report(
 	}
 	m.told = now
 	c.expected.Written(cache.MetaObjectToName(written), written.UID, written.ResourceVersion)
+	// A reference, so that a recorder need not know the kind.
+	about := &corev1.ObjectReference{
+		APIVersion: kind.GroupVersion().String(), Kind: kind.Kind,
+		Namespace: written.Namespace, Name: written.Name, UID: written.UID, ResourceVersion: written.ResourceVersion,
+	}
 	switch {
 	case next.Status == corev1.ConditionTrue:
-		c.recorder.Event(deployment, corev1.EventTypeNormal, next.Reason, next.Message)
+		c.recorder.Event(about, corev1.EventTypeNormal, next.Reason, next.Message)
 	case next.Reason != cloudteamv1.ReasonWaitingForPorts && !sameTrouble(was, next):
-		c.recorder.Event(deployment, corev1.EventTypeWarning, next.Reason, next.Message)
+		c.recorder.Event(about, corev1.EventTypeWarning, next.Reason, next.Message)
 	}
 	return 0, nil
 }
