@@ -40,8 +40,8 @@ import (
 	informers "cloudteam.ztgame.com/network-controller/pkg/client/informers/externalversions"
 )
 
-// poolWorld is a namespace in which the controller of Deployments works. There is no controller-manager, and none of the
-// controllers of Pods and ports: the test plays them all.
+// poolWorld is a namespace in which the controller of Deployments works. There is no controller-manager, and none of
+// the controllers of Pods and ports: the test plays them all.
 type poolWorld struct {
 	t         *testing.T
 	namespace string
@@ -222,11 +222,17 @@ func (w *poolWorld) pass(resyncs int64) {
 	})
 }
 
-func must[T any](w *poolWorld, done T, err error) T {
+func (w *poolWorld) ok(err error) {
 	w.t.Helper()
 	if err != nil {
 		w.t.Fatal(err)
 	}
+}
+
+// must is what a call gave, which has to have gone well.
+func must[T any](w *poolWorld, done T, err error) T {
+	w.t.Helper()
+	w.ok(err)
 	return done
 }
 
@@ -236,7 +242,7 @@ func (w *poolWorld) network(name string) {
 	network := &cloudteamv1.Network{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	network.Spec.CIDR, network.Spec.Gateway = "10.0.0.0/16", "10.0.0.1"
 	_, err := networkAPI.CloudteamV1().Networks(w.namespace).Create(w.t.Context(), network, metav1.CreateOptions{})
-	must(w, network, err)
+	w.ok(err)
 }
 
 // deploy creates the Deployment "web".
@@ -334,7 +340,7 @@ func (w *poolWorld) allocate(pod *corev1.Pod, ports ...string) {
 	}}})
 	_, err := kubeClient.CoreV1().Pods(w.namespace).Patch(w.t.Context(), pod.Name, types.MergePatchType, body,
 		metav1.PatchOptions{})
-	must(w, pod, err)
+	w.ok(err)
 }
 
 // bind writes a port's status.boundTo; nil releases it.
@@ -343,7 +349,7 @@ func (w *poolWorld) bind(port string, to *cloudteamv1.PortBinding) {
 	body, _ := json.Marshal(map[string]any{"status": map[string]any{"boundTo": to}})
 	_, err := networkAPI.CloudteamV1().NetworkPorts(w.namespace).Patch(w.t.Context(), port, types.MergePatchType, body,
 		metav1.PatchOptions{FieldManager: "network-controller-binder"}, "status")
-	must(w, body, err)
+	w.ok(err)
 }
 
 // end deletes a Pod and releases its ports.
@@ -351,7 +357,7 @@ func (w *poolWorld) end(pod *corev1.Pod, ports ...string) {
 	w.t.Helper()
 	err := kubeClient.CoreV1().Pods(w.namespace).Delete(w.t.Context(), pod.Name,
 		metav1.DeleteOptions{GracePeriodSeconds: new(int64(0))})
-	must(w, pod, err)
+	w.ok(err)
 	for _, port := range ports {
 		w.bind(port, nil)
 	}
@@ -372,7 +378,7 @@ func (w *poolWorld) report(reason string, ports ...string) {
 		body, _ := json.Marshal(map[string]any{"status": status})
 		_, err := networkAPI.CloudteamV1().NetworkPorts(w.namespace).Patch(w.t.Context(), name, types.MergePatchType, body,
 			metav1.PatchOptions{}, "status")
-		must(w, body, err)
+		w.ok(err)
 	}
 }
 
@@ -380,7 +386,7 @@ func (w *poolWorld) report(reason string, ports ...string) {
 func (w *poolWorld) ports() map[string]cloudteamv1.NetworkPort {
 	w.t.Helper()
 	list, err := networkAPI.CloudteamV1().NetworkPorts(w.namespace).List(w.t.Context(), metav1.ListOptions{})
-	must(w, list, err)
+	w.ok(err)
 	found := map[string]cloudteamv1.NetworkPort{}
 	for _, port := range list.Items {
 		found[port.Name] = port
@@ -678,12 +684,12 @@ func TestDeploymentController(t *testing.T) {
 			quota.Spec.Hard = corev1.ResourceList{counted: resource.MustParse("3")}
 			quotas := kubeClient.CoreV1().ResourceQuotas(w.namespace)
 			quota, err := quotas.Create(t.Context(), quota, metav1.CreateOptions{})
-			must(w, quota, err)
+			w.ok(err)
 			// What the controller-manager would count.
 			quota.Status.Hard = quota.Spec.Hard
 			quota.Status.Used = corev1.ResourceList{counted: resource.MustParse("0")}
-			quota, err = quotas.UpdateStatus(t.Context(), quota, metav1.UpdateOptions{})
-			must(w, quota, err)
+			_, err = quotas.UpdateStatus(t.Context(), quota, metav1.UpdateOptions{})
+			w.ok(err)
 			w.network("blue")
 			w.deploy("blue", 50)
 			got := w.awaitCondition("False PortsFailing")
@@ -724,10 +730,10 @@ func TestDeploymentController(t *testing.T) {
 			w.awaitPorts(pool(2)...)
 			err := kubeClient.AppsV1().Deployments(w.namespace).Delete(t.Context(), "web",
 				metav1.DeleteOptions{PropagationPolicy: new(metav1.DeletePropagationForeground)})
-			must(w, err, err)
+			w.ok(err)
 			for _, name := range pool(2) {
 				err := networkAPI.CloudteamV1().NetworkPorts(w.namespace).Delete(t.Context(), name, metav1.DeleteOptions{})
-				must(w, name, err)
+				w.ok(err)
 			}
 			w.quiet()
 			w.awaitPorts()
@@ -745,7 +751,7 @@ func TestDeploymentController(t *testing.T) {
 			was := w.ports()["web-blue-0"]
 			err := kubeClient.AppsV1().Deployments(w.namespace).Delete(t.Context(), "web",
 				metav1.DeleteOptions{PropagationPolicy: new(metav1.DeletePropagationBackground)})
-			must(w, err, err)
+			w.ok(err)
 			w.eventually(func() error {
 				_, err := kubeClient.AppsV1().Deployments(w.namespace).Get(t.Context(), "web", metav1.GetOptions{})
 				if !apierrors.IsNotFound(err) {
@@ -769,7 +775,7 @@ func TestDeploymentController(t *testing.T) {
 			w.awaitPorts(pool(2)...)
 			was := w.ports()["web-blue-0"]
 			err := networkAPI.CloudteamV1().NetworkPorts(w.namespace).Delete(t.Context(), was.Name, metav1.DeleteOptions{})
-			must(w, was, err)
+			w.ok(err)
 			w.eventually(func() error {
 				if is := w.ports()["web-blue-0"]; is.UID == was.UID || is.UID == "" {
 					return errors.New("it has not come back")

@@ -106,12 +106,12 @@ func planPools(o observed) plan {
 		stay = append(append(stay, pool.held...), pool.free[excess:]...)
 
 		missing := max(want-pool.staying(), 0)
+		if missing > 0 {
+			p.say.settled = false
+		}
 		if pool.request.Exclusive() {
 			// One that is going has the address that its successor is to have.
 			missing = max(missing-len(pool.leaving), 0)
-		}
-		if missing > 0 {
-			p.say.settled = false
 		}
 		if pool.standing.kind != consumer.Ours {
 			continue // a port of a Network that is not there would wait for it, and nobody could tell why
@@ -159,8 +159,8 @@ func (o observed) want(p pool) int {
 	return want
 }
 
-// staying is how many ports count for what is wanted. One that is going does while a Pod has it, because that Pod needs no
-// other.
+// staying is how many ports count for what is wanted. One that is going does while a Pod has it, because that Pod needs
+// no other.
 func (p pool) staying() int { return len(p.held) + len(p.free) }
 
 // pools sorts what is declared, what Pods wait for and the ports that exist by Request: first what is declared, in that
@@ -249,8 +249,8 @@ func waits(pod *corev1.Pod) bool {
 		pod.DeletionTimestamp == nil && !consumer.Ended(pod) && !pod.Spec.HostNetwork
 }
 
-// allocated gives the ports, by name, and their ids in Neutron, that the Pods say they have. A port that lost its binding
-// is thereby known to be in use. It is looked for only where a port could be taken for free.
+// allocated gives the ports, by name, and their ids in Neutron, that the Pods say they have. A port that lost its
+// binding is thereby known to be in use. It is looked for only where a port could be taken for free.
 func (o observed) allocated() map[string]string {
 	if !slices.ContainsFunc(o.ports, func(port *cloudteamv1.NetworkPort) bool {
 		return port.Status.BoundTo == nil && port.Status.PortID != ""

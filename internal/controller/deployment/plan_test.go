@@ -394,6 +394,10 @@ func TestVerdict(t *testing.T) {
 			verdict{reason: "PortsFailing", total: 1,
 				message: "1 of 1 ports cannot be made; web-blue-0: WaitingForNetwork: it says why"},
 		},
+		"an address that is still to be given up is waited for": {
+			situation{networks: `[{"name":"blue","ips":["10.0.0.5"]}]`, replicas: 1,
+				ports: []string{"web-blue-0 ready going ip:10.0.0.5"}}, verdict{total: 1},
+		},
 		"ports that go do not count as failing": {
 			situation{networks: "blue", replicas: 1, ports: []string{"web-blue-0 ready", "web-blue-1 failing:Failed",
 				"web-blue-2 failing:Failed going"}},
@@ -487,8 +491,8 @@ func applied(o observed, p plan) observed {
 	return o
 }
 
-// needed counts the ports that each request needs, in the plainest way: those that Pods have or wait for, or those of the
-// replicas where there are more.
+// needed counts the ports that each request needs, in the plainest way: those that Pods have or wait for, or those of
+// the replicas where there are more.
 func needed(o observed) map[consumer.Request]int {
 	inUse := o.allocated()
 	have, wait, base := map[consumer.Request]int{}, map[consumer.Request]int{}, map[consumer.Request]int{}

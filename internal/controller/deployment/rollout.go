@@ -11,8 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// memory is what this process knows of one Deployment beyond the caches. All of it can be lost: a pool is then larger or
-// smaller for the moments until the Deployment's status tells.
+// memory is what this process knows of one Deployment beyond the caches. All of it can be lost: a pool is then larger
+// or smaller for the moments until the Deployment's status tells.
 type memory struct {
 	uid types.UID
 	// complete is the hash of the Pod template that was last seen rolled out; nil where none was.
@@ -23,9 +23,9 @@ type memory struct {
 	told time.Time
 }
 
-// rolling reports whether a Deployment's Pods are being replaced by those of another template, and remembers the template
-// once they are. The status alone would tell too late: it does not change before the first new Pod is asked for, and the
-// ports for the surge should be there by then. A first rollout and a change of the scale replace no Pod.
+// rolling reports whether a Deployment's Pods are being replaced by those of another template, and remembers the
+// template once they are. The status alone would tell too late: it does not change before the first new Pod is asked
+// for, and the ports for the surge should be there by then. A first rollout and a change of the scale replace no Pod.
 func (m *memory) rolling(deployment *appsv1.Deployment) bool {
 	status, template := deployment.Status, hashOf(&deployment.Spec.Template)
 	if status.ObservedGeneration >= deployment.Generation && status.Replicas == status.UpdatedReplicas &&
@@ -53,8 +53,8 @@ func replicasOf(deployment *appsv1.Deployment) int32 {
 
 // fenceposts are how many Pods a rolling update may have beyond the replicas, and how many fewer of them available.
 // Both are resolved as the controller of Deployments does (ResolveFenceposts in
-// k8s.io/kubernetes/pkg/controller/deployment/util): percentages of the replicas, the surge rounded up and the other one
-// down, and not both 0. A strategy other than RollingUpdate has no surge, and takes all Pods away first.
+// k8s.io/kubernetes/pkg/controller/deployment/util): percentages of the replicas, the surge rounded up and the other
+// one down, and not both 0. A strategy other than RollingUpdate has no surge, and takes all Pods away first.
 func fenceposts(deployment *appsv1.Deployment) (surge, unavailable int) {
 	strategy, replicas := deployment.Spec.Strategy, int(replicasOf(deployment))
 	if strategy.Type != appsv1.RollingUpdateDeploymentStrategyType || strategy.RollingUpdate == nil {

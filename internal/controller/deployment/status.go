@@ -19,12 +19,12 @@ import (
 )
 
 // countPause is the least time between two writes of a condition of which no more than the text has changed. In a pool
-// that fails as a whole the number of ports in the text moves with each of them, and every write to a Deployment has its
-// own controller look at it, too.
+// that fails as a whole the number of ports in the text moves with each of them, and every write to a Deployment has
+// its own controller look at it, too.
 const countPause = 5 * time.Second
 
-// verdict is what to tell users after the writes of a plan. known is false where the caches did not show enough, or where
-// the API server failed in a way that tells nothing about the Deployment.
+// verdict is what to tell users after the writes of a plan. known is false where the caches did not show enough, or
+// where the API server failed in a way that tells nothing about the Deployment.
 func (o outcome) verdict(planned verdict) (say verdict, known bool) {
 	say = planned
 	switch {
@@ -68,8 +68,8 @@ func complains(deployment *appsv1.Deployment) bool {
 	return condition != nil && condition.Status != corev1.ConditionTrue
 }
 
-// nextCondition gives the condition that a Deployment should have after a sync; nil where it should be left as it is. It
-// is not written before something stands in the way. Once it was, it says so while ports are still being made.
+// nextCondition gives the condition that a Deployment should have after a sync; nil where it should be left as it is.
+// It is not written before something stands in the way. Once it was, it says so while ports are still being made.
 func nextCondition(deployment *appsv1.Deployment, say verdict, now time.Time) *appsv1.DeploymentCondition {
 	was := conditionOf(deployment)
 	next := appsv1.DeploymentCondition{
@@ -106,8 +106,8 @@ func sameTrouble(was, is *appsv1.DeploymentCondition) bool {
 }
 
 // report writes the condition where it changed, and sends an Event of a new trouble, or of the end of one, once the
-// condition says so, too: a condition that could not be written is tried again, and its Event comes then. It returns after
-// what time to try again where it was too early.
+// condition says so, too: a condition that could not be written is tried again, and its Event comes then. It returns
+// after what time to try again where it was too early.
 func (c *Controller) report(
 	ctx context.Context, deployment *appsv1.Deployment, say verdict, m *memory,
 ) (time.Duration, error) {

@@ -49,8 +49,8 @@ type outcome struct {
 // sync makes the pools of one Deployment as it needs them. It acts on what the caches hold now, whatever put the key on
 // the queue.
 //
-// Every step can be the last before a crash: what was created and what was deleted is in the caches of the next process,
-// and the plan is made from them anew.
+// Every step can be the last before a crash: what was created and what was deleted is in the caches of the next
+// process, and the plan is made from them anew.
 func (c *Controller) sync(ctx context.Context, key cache.ObjectName) (controller.Result, error) {
 	deployment, err := c.caches.Deployments.Deployments(key.Namespace).Get(key.Name)
 	if apierrors.IsNotFound(err) {
@@ -285,9 +285,9 @@ func (c *Controller) write(ctx context.Context, do func() error) error {
 	return do()
 }
 
-// slowStart calls do for 0 to n-1, in batches of 1, 2, 4 and so on up to most at once, and ends after a batch in which one
-// failed otherwise than by a cache that is behind. It returns the answers of those that were tried, which are the first
-// ones.
+// slowStart calls do for 0 to n-1, in batches of 1, 2, 4 and so on up to most at once, and ends after a batch in which
+// one failed otherwise than by a cache that is behind. It returns the answers of those that were tried, which are the
+// first ones.
 func slowStart(n, most int, do func(i int) error) []error {
 	errs := make([]error, n)
 	for tried, batch := 0, 1; tried < n; batch = min(2*batch, most) {

@@ -1,5 +1,6 @@
-// Package deployment is the controller of Deployments that declare networks. It keeps, for each, a pool of NetworkPorts:
-// as many as its Pods need, made before they do, so that a Pod finds its port ready. Package pod binds the Pods to them.
+// Package deployment is the controller of Deployments that declare networks. It keeps, for each, a pool of
+// NetworkPorts: as many as its Pods need, made before they do, so that a Pod finds its port ready. Package pod binds
+// the Pods to them.
 package deployment
 
 import (
