@@ -1,0 +1,78 @@
+package deployment
+
+import (
+	"encoding/json"
+	"hash/fnv"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
+)
+
+// memory is what this process knows of one Deployment beyond the caches. All of it can be lost: a pool is then larger
+// or smaller for the moments until the Deployment's status tells.
+type memory struct {
+	uid types.UID
+	// complete is the hash of the Pod template that was last seen rolled out; nil where none was.
+	complete *uint64
+	// deleted are the ports that were deleted and that the cache still shows as if they were not.
+	deleted map[types.UID]bool
+	// told is when the condition was last written.
+	told time.Time
+}
+
+// rolling reports whether a Deployment's Pods are being replaced by those of another template, and remembers the
+// template once they are. The status alone would tell too late: it does not change before the first new Pod is asked
+// for, and the ports for the surge should be there by then. A first rollout and a change of the scale replace no Pod.
+func (m *memory) rolling(deployment *appsv1.Deployment) bool {
+	status, template := deployment.Status, hashOf(&deployment.Spec.Template)
+	if status.ObservedGeneration >= deployment.Generation && status.Replicas == status.UpdatedReplicas &&
+		status.Replicas == replicasOf(deployment) {
+		m.complete = &template
+	}
+	return status.Replicas > 0 &&
+		(status.Replicas != status.UpdatedReplicas || m.complete != nil && *m.complete != template)
+}
+
+func hashOf(template *corev1.PodTemplateSpec) uint64 {
+	sum := fnv.New64a()
+	text, _ := json.Marshal(template) // a type of the API, which always can be
+	_, _ = sum.Write(text)
+	return sum.Sum64()
+}
+
+// replicasOf is the number of replicas that a Deployment declares.
+func replicasOf(deployment *appsv1.Deployment) int32 {
+	if deployment.Spec.Replicas == nil {
+		return 1 // the API server's default
+	}
+	return *deployment.Spec.Replicas
+}
+
+// fenceposts are how many Pods a rolling update may have beyond the replicas, and how many fewer of them available.
+// Both are resolved as the controller of Deployments does (ResolveFenceposts in
+// k8s.io/kubernetes/pkg/controller/deployment/util): percentages of the replicas, the surge rounded up and the other
+// one down, and not both 0. A strategy other than RollingUpdate has no surge, and takes all Pods away first.
+func fenceposts(deployment *appsv1.Deployment) (surge, unavailable int) {
+	strategy, replicas := deployment.Spec.Strategy, int(replicasOf(deployment))
+	if strategy.Type != appsv1.RollingUpdateDeploymentStrategyType || strategy.RollingUpdate == nil {
+		return 0, replicas
+	}
+	surge = resolved(strategy.RollingUpdate.MaxSurge, replicas, true)
+	unavailable = resolved(strategy.RollingUpdate.MaxUnavailable, replicas, false)
+	if surge == 0 && unavailable == 0 {
+		unavailable = 1
+	}
+	return surge, unavailable
+}
+
+func resolved(value *intstr.IntOrString, replicas int, roundUp bool) int {
+	number, err := intstr.GetScaledValueFromIntOrPercent(
+		intstr.ValueOrDefault(value, intstr.FromInt32(0)), replicas, roundUp)
+	if err != nil {
+		return 0 // the API server refuses what cannot be read
+	}
+	return max(number, 0)
+}

@@ -1,0 +1,125 @@
+package deployment
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+)
+
+func TestNextCondition(t *testing.T) {
+	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	earlier := metav1.NewTime(now.Add(-time.Hour))
+	condition := func(status corev1.ConditionStatus, reason, message string, since metav1.Time) *appsv1.DeploymentCondition {
+		return &appsv1.DeploymentCondition{
+			Type: cloudteamv1.ConditionNetworksReady, Status: status, Reason: reason, Message: message,
+			LastTransitionTime: since, LastUpdateTime: metav1.NewTime(now),
+		}
+	}
+	const waiting = "ports are being made; kubectl get networkports tells how far they are"
+	for name, c := range map[string]struct {
+		was  *appsv1.DeploymentCondition
+		say  verdict
+		want *appsv1.DeploymentCondition
+	}{
+		"where all is well there is nothing to say":    {nil, verdict{total: 2, settled: true}, nil},
+		"where ports are made there is nothing to say": {nil, verdict{total: 2}, nil},
+		"what stands in the way is said": {
+			nil, verdict{reason: "NetworkNotFound", message: "m"},
+			condition("False", "NetworkNotFound", "m", metav1.NewTime(now)),
+		},
+		"and said once": {
+			condition("False", "NetworkNotFound", "m", earlier), verdict{reason: "NetworkNotFound", message: "m"}, nil,
+		},
+		"another reason is no transition": {
+			condition("False", "NetworkNotFound", "m", earlier), verdict{reason: "PortsFailing", message: "n"},
+			condition("False", "PortsFailing", "n", earlier),
+		},
+		"once it is over, ports are waited for": {
+			condition("False", "NetworkNotFound", "m", earlier), verdict{total: 2},
+			condition("False", "WaitingForPorts", waiting, earlier),
+		},
+		"which is said once, too": {
+			condition("False", "WaitingForPorts", waiting, earlier), verdict{total: 2}, nil,
+		},
+		"until all are there": {
+			condition("False", "WaitingForPorts", waiting, earlier), verdict{total: 2, settled: true},
+			condition("True", "Allocated", "all ports are there", metav1.NewTime(now)),
+		},
+		"or none are wanted": {
+			condition("False", "InvalidNetworks", "m", earlier), verdict{settled: true},
+			condition("True", "Allocated", "no ports are wanted", metav1.NewTime(now)),
+		},
+		"what is well stays so while ports are made": {
+			condition("True", "Allocated", "all ports are there", earlier), verdict{total: 2}, nil,
+		},
+		"what was well can fail again": {
+			condition("True", "Allocated", "all ports are there", earlier), verdict{reason: "PortsFailing", message: "m"},
+			condition("False", "PortsFailing", "m", metav1.NewTime(now)),
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := declaring("blue", 2)
+			d.Status.Conditions = []appsv1.DeploymentCondition{{Type: appsv1.DeploymentAvailable, Status: "False"}}
+			if c.was != nil {
+				d.Status.Conditions = append(d.Status.Conditions, *c.was)
+			}
+			if diff := cmp.Diff(c.want, nextCondition(d, c.say, now)); diff != "" {
+				t.Errorf("condition (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestWhatIsToldOfWrites(t *testing.T) {
+	resource := schema.GroupResource{Group: "cloudteam.ztgame.com", Resource: "networkports"}
+	forbidden := apierrors.NewForbidden(resource, "web-blue-3", errors.New("exceeded quota: few"))
+	invalid := apierrors.NewInvalid(schema.GroupKind{Group: resource.Group, Kind: "NetworkPort"}, "web-blue-3", nil)
+	missing := verdict{reason: "NetworkNotFound", message: "m", total: 5}
+	failing := verdict{reason: "PortsFailing", message: "1 of 5 ports cannot be made", total: 5}
+	for name, c := range map[string]struct {
+		outcome outcome
+		planned verdict
+		say     verdict
+		known   bool
+	}{
+		"without troubles the plan's":          {outcome{}, failing, failing, true},
+		"a cache that is behind tells nothing": {outcome{behind: true}, failing, failing, false},
+		"an API server that fails tells nothing": {
+			outcome{errs: []error{errors.New("timeout")}}, verdict{total: 5}, verdict{total: 5}, false,
+		},
+		"what is declared is wrong whatever happens": {
+			outcome{behind: true, refused: forbidden, uncreated: 2}, missing, missing, true,
+		},
+		"a quota": {
+			outcome{refused: forbidden, uncreated: 2, errs: []error{forbidden}}, failing,
+			verdict{reason: "PortsFailing", total: 5, message: "2 of 5 ports cannot be made: the API server refuses them: " +
+				`networkports.cloudteam.ztgame.com "web-blue-3" is forbidden: exceeded quota: few: ` +
+				"look at the namespace's ResourceQuota and at the controller's rights, or lower spec.replicas"}, true,
+		},
+		"a rule of the CRD": {
+			outcome{refused: invalid, uncreated: 5, errs: []error{invalid}}, verdict{total: 5},
+			verdict{reason: "PortsFailing", total: 5, message: "5 of 5 ports cannot be made: the API server refuses them: " +
+				`NetworkPort.cloudteam.ztgame.com "web-blue-3" is invalid: ` +
+				"correct the Pod template's annotation k8s.v1.cni.cncf.io/networks"}, true,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			say, known := c.outcome.verdict(c.planned)
+			if known != c.known {
+				t.Errorf("known is %t, want %t", known, c.known)
+			}
+			if diff := cmp.Diff(c.say, say, cmp.AllowUnexported(verdict{})); diff != "" {
+				t.Errorf("verdict (-want +got):\n%s", diff)
+			}
+		})
+	}
+}

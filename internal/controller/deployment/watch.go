@@ -1,0 +1,174 @@
+// Package deployment is the controller of Deployments that declare networks. It keeps, for each, a pool of
+// NetworkPorts: as many as its Pods need, made before they do, so that a Pod finds its port ready. Package pod binds
+// the Pods to them.
+package deployment
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	appsv1 "k8s.io/api/apps/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	appsclient "k8s.io/client-go/kubernetes/typed/apps/v1"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/record"
+
+	"cloudteam.ztgame.com/network-controller/internal/controller"
+	"cloudteam.ztgame.com/network-controller/internal/controller/consumer"
+	portclient "cloudteam.ztgame.com/network-controller/pkg/client/clientset/versioned/typed/cloudteam/v1"
+)
+
+// Name is the controller's name in --controllers, in logs and in metrics.
+const Name = "deployment"
+
+// kind is the kind that is synced.
+var kind = appsv1.SchemeGroupVersion.WithKind("Deployment")
+
+// Controller syncs Deployments. Make it with NewController.
+type Controller struct {
+	client           portclient.NetworkPortsGetter
+	deploymentClient appsclient.DeploymentsGetter
+	caches           *consumer.Caches
+	ports            cache.Indexer
+	synced           []cache.InformerSynced
+	recorder         record.EventRecorder
+	loop             *controller.Loop
+
+	// expected is the last condition written, and expectedPorts the newest port that was created, both by the
+	// Deployment's key.
+	expected, expectedPorts controller.Expectations
+	// writing has room for the creates and deletes that are under way, of all workers together.
+	writing chan struct{}
+
+	mu sync.Mutex
+	// memories are of the Deployments that declare networks or have ports.
+	memories map[cache.ObjectName]*memory
+}
+
+// NewController makes a controller and registers its handlers with the caches' informers, which must not run yet.
+// Nothing runs before Run.
+func NewController(
+	client portclient.NetworkPortsGetter, deployments appsclient.DeploymentsGetter,
+	caches *consumer.Caches, recorder record.EventRecorder,
+) (*Controller, error) {
+	c := &Controller{
+		client:           client,
+		deploymentClient: deployments,
+		caches:           caches,
+		ports:            caches.Informers.Ports.Informer().GetIndexer(),
+		recorder:         recorder,
+		writing:          make(chan struct{}, inFlight),
+		memories:         map[cache.ObjectName]*memory{},
+	}
+	c.loop = controller.NewLoop(Name, c.sync)
+	for _, watched := range []struct {
+		kind     string
+		informer cache.SharedIndexInformer
+		handler  cache.ResourceEventHandler
+	}{
+		{"Deployments", caches.Informers.Deployments.Informer(), c.loop.Handler()},
+		{"NetworkPorts", caches.Informers.Ports.Informer(), c.loop.HandlerOf(keysOfOwned)},
+		{"Pods", caches.Informers.Pods.Informer(), c.loop.HandlerOf(c.keysOfPod)},
+		// A Pod may be in its cache before its ReplicaSet is, and counts for its Deployment from then on.
+		{"ReplicaSets", caches.Informers.ReplicaSets.Informer(), c.loop.HandlerOf(keysOfReplicaSet)},
+		{"Networks", caches.Informers.Networks.Informer(), c.loop.HandlerOf(func(network metav1.Object) []cache.ObjectName {
+			return c.keysDeclaring(cache.MetaObjectToName(network))
+		})},
+	} {
+		registration, err := watched.informer.AddEventHandler(watched.handler)
+		if err != nil {
+			return nil, fmt.Errorf("watching %s: %w", watched.kind, err)
+		}
+		c.synced = append(c.synced, registration.HasSynced)
+	}
+	return c, nil
+}
+
+// HasSynced reports whether the handlers have seen every object of the informers' first lists.
+func (c *Controller) HasSynced() bool {
+	for _, synced := range c.synced {
+		if !synced() {
+			return false
+		}
+	}
+	return true
+}
+
+// Run syncs keys until ctx is done, and returns when its workers have stopped. The informers have to be running.
+func (c *Controller) Run(ctx context.Context, workers int) error {
+	if !cache.WaitForNamedCacheSyncWithContext(ctx, c.synced...) {
+		return nil // ctx is done
+	}
+	return c.loop.Run(ctx, workers)
+}
+
+// EnqueueDeclaring has the Deployments looked at again that declare a network of the name. It is for whoever knows that
+// the name stands for something else now in a way that no informer of this controller's tells: a
+// NetworkAttachmentDefinition of somebody else's came or went. It is safe for concurrent use.
+func (c *Controller) EnqueueDeclaring(network cache.ObjectName) {
+	for _, key := range c.keysDeclaring(network) {
+		c.loop.Enqueue(key)
+	}
+}
+
+// keysDeclaring names the Deployments whose Pod template declares the network, and those of which a Pod of an earlier
+// template does and still waits for its ports.
+func (c *Controller) keysDeclaring(network cache.ObjectName) []cache.ObjectName {
+	var keys []cache.ObjectName
+	seen := map[cache.ObjectName]bool{}
+	add := func(key cache.ObjectName) {
+		if !seen[key] {
+			seen[key] = true
+			keys = append(keys, key)
+		}
+	}
+	for _, deployment := range c.caches.DeploymentsDeclaring(network) {
+		add(cache.MetaObjectToName(deployment))
+	}
+	for _, pod := range c.caches.PodsDeclaring(network) {
+		if !waits(pod) {
+			continue
+		}
+		if owner, _ := c.caches.DeploymentOf(pod); owner != nil {
+			add(cache.NewObjectName(pod.Namespace, owner.Name))
+		}
+	}
+	return keys
+}
+
+// keysOfPod names the Deployment of a Pod that declares networks. Of others' Pods a pool does not depend.
+func (c *Controller) keysOfPod(pod metav1.Object) []cache.ObjectName {
+	if !consumer.Declares(pod.GetAnnotations()) {
+		return nil
+	}
+	owner, _ := c.caches.DeploymentOf(pod)
+	if owner == nil {
+		return nil
+	}
+	return []cache.ObjectName{cache.NewObjectName(pod.GetNamespace(), owner.Name)}
+}
+
+// keysOfReplicaSet names the Deployment of a ReplicaSet whose Pods declare networks.
+func keysOfReplicaSet(obj metav1.Object) []cache.ObjectName {
+	if set, ok := obj.(*appsv1.ReplicaSet); ok && !consumer.Declares(set.Spec.Template.Annotations) {
+		return nil
+	}
+	return keysOfOwned(obj)
+}
+
+// keysOfOwned names the Deployment that controls an object.
+func keysOfOwned(obj metav1.Object) []cache.ObjectName {
+	owner := metav1.GetControllerOfNoCopy(obj)
+	if owner == nil || !isDeployment(owner) {
+		return nil
+	}
+	return []cache.ObjectName{cache.NewObjectName(obj.GetNamespace(), owner.Name)}
+}
+
+// isDeployment reports whether an owner is a Deployment, of whatever version.
+func isDeployment(owner *metav1.OwnerReference) bool {
+	version, err := schema.ParseGroupVersion(owner.APIVersion)
+	return err == nil && version.Group == kind.Group && owner.Kind == kind.Kind
+}

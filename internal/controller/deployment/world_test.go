@@ -1,0 +1,328 @@
+package deployment
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	kubeinformers "k8s.io/client-go/informers"
+	kubefake "k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/record"
+
+	"cloudteam.ztgame.com/network-controller/internal/controller/consumer"
+	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	"cloudteam.ztgame.com/network-controller/pkg/client/clientset/versioned/fake"
+	informers "cloudteam.ztgame.com/network-controller/pkg/client/informers/externalversions"
+)
+
+// world is a controller whose caches show what the test puts into them and nothing else: the informers do not run. What
+// it writes goes to an API server that is played.
+type world struct {
+	t      *testing.T
+	c      *Controller
+	kube   *kubefake.Clientset
+	events *record.FakeRecorder
+
+	mu    sync.Mutex
+	asked []string
+	// refuse, where set, may fail a request such as "create web-blue-0".
+	refuse func(what string) error
+}
+
+// inWorld runs a test in synthetic time, in which the Network "blue" and the Deployment exist.
+func inWorld(t *testing.T, d *appsv1.Deployment, test func(t *testing.T, w *world)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		api := fake.NewSimpleClientset()
+		w := &world{t: t, kube: kubefake.NewSimpleClientset(d), events: record.NewFakeRecorder(100)}
+		factory := informers.NewSharedInformerFactory(api, 0)
+		kubeFactory := kubeinformers.NewSharedInformerFactory(w.kube, 0)
+		caches, err := consumer.NewCaches(consumer.Informers{
+			Networks:    factory.Cloudteam().V1().Networks(),
+			Ports:       factory.Cloudteam().V1().NetworkPorts(),
+			Pods:        kubeFactory.Core().V1().Pods(),
+			ReplicaSets: kubeFactory.Apps().V1().ReplicaSets(),
+			Deployments: kubeFactory.Apps().V1().Deployments(),
+		}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if w.c, err = NewController(api.CloudteamV1(), w.kube.AppsV1(), caches, w.events); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(w.stop)
+		note := func(action clienttesting.Action) (bool, runtime.Object, error) {
+			what := action.GetVerb() + " "
+			switch action := action.(type) {
+			case clienttesting.CreateAction:
+				what += action.GetObject().(metav1.Object).GetName()
+			case clienttesting.GetAction: // deletions and patches, too
+				what += action.GetName()
+			}
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			w.asked = append(w.asked, what)
+			if w.refuse != nil {
+				if err := w.refuse(what); err != nil {
+					return true, nil, err
+				}
+			}
+			return false, nil, nil
+		}
+		api.PrependReactor("delete", "networkports", func(clienttesting.Action) (bool, runtime.Object, error) {
+			return true, nil, nil
+		})
+		api.PrependReactor("*", "*", note)
+		w.kube.PrependReactor("*", "*", note)
+		network := &cloudteamv1.Network{}
+		network.Namespace, network.Name = "team", "blue"
+		w.show(network)
+		w.show(d)
+		test(t, w)
+	})
+}
+
+// stop ends the controller's queue: a loop that is told to stop before it starts lets go of it.
+func (w *world) stop() {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	if err := w.c.loop.Run(ctx, 1); err != nil {
+		w.t.Error(err)
+	}
+}
+
+// show puts the present state of an object into its cache.
+func (w *world) show(obj runtime.Object) {
+	w.t.Helper()
+	from := w.c.caches.Informers
+	var informer cache.SharedIndexInformer
+	switch obj.(type) {
+	case *cloudteamv1.Network:
+		informer = from.Networks.Informer()
+	case *cloudteamv1.NetworkPort:
+		informer = from.Ports.Informer()
+	case *appsv1.Deployment:
+		informer = from.Deployments.Informer()
+	case *appsv1.ReplicaSet:
+		informer = from.ReplicaSets.Informer()
+	case *corev1.Pod:
+		informer = from.Pods.Informer()
+	}
+	if err := informer.GetIndexer().Add(obj); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// showPorts puts n ports into the cache, each with a condition Ready of the reason given, or True for none.
+func (w *world) showPorts(d *appsv1.Deployment, n int, reason string) {
+	w.t.Helper()
+	for i := range n {
+		port := portOf(d, fmt.Sprintf("web-blue-%d", i), consumer.Request{Network: cache.NewObjectName("team", "blue")})
+		condition := metav1.Condition{Type: cloudteamv1.ConditionReady, Status: metav1.ConditionTrue}
+		if reason != "" {
+			condition.Status, condition.Reason, condition.Message = metav1.ConditionFalse, reason, "it says why"
+		}
+		port.Status.Conditions = []metav1.Condition{condition}
+		w.show(port)
+	}
+}
+
+// showWritten puts the Deployment into the cache as it is at the API server.
+func (w *world) showWritten() {
+	w.t.Helper()
+	obj, err := w.kube.Tracker().Get(appsv1.SchemeGroupVersion.WithResource("deployments"), "team", "web")
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.show(obj)
+}
+
+// sync syncs the Deployment, and holds what that asks of the API server against what it should.
+func (w *world) sync(want ...string) (again time.Duration, err error) {
+	w.t.Helper()
+	result, err := w.c.sync(w.t.Context(), cache.NewObjectName("team", "web"))
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	slices.Sort(w.asked)
+	if diff := cmp.Diff(want, w.asked); diff != "" {
+		w.t.Errorf("asked of the API server (-want +got):\n%s", diff)
+	}
+	w.asked = nil
+	return result.RequeueAfter, err
+}
+
+func (w *world) mustSync(want ...string) time.Duration {
+	w.t.Helper()
+	again, err := w.sync(want...)
+	if err != nil {
+		w.t.Errorf("sync: %v", err)
+	}
+	return again
+}
+
+func TestACacheThatIsBehind(t *testing.T) {
+	d := declaring("blue", 1)
+	t.Run("does not show that the Deployment goes: no port is made", func(t *testing.T) {
+		inWorld(t, d, func(t *testing.T, w *world) {
+			going := d.DeepCopy()
+			going.DeletionTimestamp = new(metav1.Now())
+			err := w.kube.Tracker().Update(appsv1.SchemeGroupVersion.WithResource("deployments"), going, "team")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if again := w.mustSync("get web"); again == 0 {
+				t.Error("it is not looked at again")
+			}
+		})
+	})
+	t.Run("does not show that the Deployment is another one: no port is made", func(t *testing.T) {
+		inWorld(t, d, func(t *testing.T, w *world) {
+			other := d.DeepCopy()
+			other.UID = "deployment-2"
+			err := w.kube.Tracker().Update(appsv1.SchemeGroupVersion.WithResource("deployments"), other, "team")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if again := w.mustSync("get web"); again == 0 {
+				t.Error("it is not looked at again")
+			}
+		})
+	})
+	t.Run("shows a port that is deleted: it is deleted once, and no other in its place", func(t *testing.T) {
+		inWorld(t, d, func(_ *testing.T, w *world) {
+			w.showPorts(d, 2, "")
+			w.mustSync("delete web-blue-1")
+			w.showPorts(d, 1, cloudteamv1.ReasonFailed) // which would go first, were there one too many
+			w.mustSync("patch web")
+		})
+	})
+	t.Run("does not show a port of the name: nobody is to blame", func(t *testing.T) {
+		inWorld(t, d, func(t *testing.T, w *world) {
+			w.refuse = func(what string) error {
+				if strings.HasPrefix(what, "create ") {
+					return errExists
+				}
+				return nil
+			}
+			if again := w.mustSync("create web-blue-0", "get web"); again == 0 {
+				t.Error("it is not looked at again")
+			}
+		})
+	})
+	t.Run("shows a port as it is no more: it stays, and is looked at again", func(t *testing.T) {
+		inWorld(t, d, func(t *testing.T, w *world) {
+			w.showPorts(d, 2, "")
+			w.refuse = func(string) error { return apierrors.NewConflict(portsResource, "web-blue-1", nil) }
+			if again := w.mustSync("delete web-blue-1"); again == 0 {
+				t.Error("it is not looked at again")
+			}
+		})
+	})
+}
+
+func TestAConditionWhoseNumbersMoveIsWrittenNowAndThen(t *testing.T) {
+	d := declaring("blue", 9)
+	inWorld(t, d, func(t *testing.T, w *world) {
+		w.showPorts(d, 9, "")
+		w.showPorts(d, 1, cloudteamv1.ReasonNoAddresses)
+		w.mustSync("patch web")
+		w.showWritten()
+		for n := range 8 {
+			<-time.After(100 * time.Millisecond)
+			w.showPorts(d, n+2, cloudteamv1.ReasonNoAddresses)
+			if again := w.mustSync(); again <= 0 || again > countPause {
+				t.Errorf("it is looked at again after %s, want at most %s", again, countPause)
+			}
+		}
+		<-time.After(countPause)
+		w.mustSync("patch web")
+		w.showWritten()
+		w.mustSync()
+		// What is new is told at once.
+		w.showPorts(d, 9, "")
+		w.mustSync("patch web")
+		close(w.events.Events)
+		var events []string
+		for e := range w.events.Events {
+			events = append(events, e)
+		}
+		want := []string{
+			"Warning PortsFailing 1 of 9 ports cannot be made; web-blue-0: NoAddresses: it says why",
+			"Normal Allocated all ports are there",
+		}
+		if diff := cmp.Diff(want, events); diff != "" {
+			t.Errorf("Events (-want +got):\n%s", diff)
+		}
+	})
+}
+
+func TestWhoIsLookedAtAgain(t *testing.T) {
+	d := declaring("blue", 1)
+	set := &appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "web-1", UID: "set-1",
+		OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(d, kind)}}}
+	set.Spec.Template.Annotations = map[string]string{"k8s.v1.cni.cncf.io/networks": "blue"}
+	podOf := func(networks string) *corev1.Pod {
+		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "web-1-a", UID: "pod-1",
+			Annotations: map[string]string{"k8s.v1.cni.cncf.io/networks": networks},
+			OwnerReferences: []metav1.OwnerReference{
+				*metav1.NewControllerRef(set, appsv1.SchemeGroupVersion.WithKind("ReplicaSet"))},
+		}}
+	}
+	port := portOf(d, "web-blue-0", consumer.Request{Network: cache.NewObjectName("team", "blue")})
+	foreign := port.DeepCopy()
+	foreign.OwnerReferences[0].APIVersion = "example.com/v1"
+	web := []cache.ObjectName{cache.NewObjectName("team", "web")}
+	for name, c := range map[string]struct {
+		keys func(c *Controller) []cache.ObjectName
+		want []cache.ObjectName
+	}{
+		"whose port changes": {func(*Controller) []cache.ObjectName { return keysOfOwned(port) }, web},
+		"not who has no port of ours": {
+			func(*Controller) []cache.ObjectName { return keysOfOwned(foreign) }, nil,
+		},
+		"whose ReplicaSet comes": {func(*Controller) []cache.ObjectName { return keysOfReplicaSet(set) }, web},
+		"not whose ReplicaSet declares nothing": {
+			func(*Controller) []cache.ObjectName {
+				silent := set.DeepCopy()
+				silent.Spec.Template.Annotations = nil
+				return keysOfReplicaSet(silent)
+			}, nil,
+		},
+		"whose Pod changes": {func(c *Controller) []cache.ObjectName { return c.keysOfPod(podOf("blue")) }, web},
+		"not whose Pod declares nothing": {
+			func(c *Controller) []cache.ObjectName { return c.keysOfPod(podOf("")) }, nil,
+		},
+		"who declares a Network": {
+			func(c *Controller) []cache.ObjectName { return c.keysDeclaring(cache.NewObjectName("team", "blue")) }, web,
+		},
+		"whose Pod of an earlier template waits for a Network": {
+			func(c *Controller) []cache.ObjectName { return c.keysDeclaring(cache.NewObjectName("team", "green")) }, web,
+		},
+		"not who has nothing to do with a Network": {
+			func(c *Controller) []cache.ObjectName { return c.keysDeclaring(cache.NewObjectName("team", "red")) }, nil,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, d, func(t *testing.T, w *world) {
+				w.show(set)
+				w.show(podOf("green"))
+				if diff := cmp.Diff(c.want, c.keys(w.c)); diff != "" {
+					t.Errorf("keys (-want +got):\n%s", diff)
+				}
+			})
+		})
+	}
+}
