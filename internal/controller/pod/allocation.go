@@ -39,8 +39,8 @@ func allocationsOf(pod *corev1.Pod) ([]cloudteamv1.Allocation, error) {
 	return allocations, err
 }
 
-// annotationsFor gives the annotations of a Pod whose selections have the ports given; those of others have none (nil). The
-// first is what it declares, with the addresses that it has got; the second is what it has got.
+// annotationsFor gives the annotations of a Pod whose selections have the ports given; those of others have none (nil).
+// The first is what it declares, with the addresses that it has got; the second is what it has got.
 func annotationsFor(
 	selections []selection.Selection, ports []*cloudteamv1.NetworkPort,
 ) (declared, allocations string, err error) {

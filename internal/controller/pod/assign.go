@@ -98,7 +98,8 @@ const (
 // looked at here.
 //
 // Of the reasons for which a port is not Ready three do not count as failing: a Network that is not Ready says itself
-// why, somebody else's change at the same time is over with the next attempt, and a cloud that asks to wait answers then.
+// why, somebody else's change at the same time is over with the next attempt, and a cloud that asks to wait answers
+// then.
 func conditionOf(port *cloudteamv1.NetworkPort) condition {
 	ready := meta.FindStatusCondition(port.Status.Conditions, cloudteamv1.ConditionReady)
 	switch {

@@ -20,8 +20,8 @@ import (
 // controller.FieldManager's, whose server-side apply would remove a field of its own that it does not send.
 const binder = controller.FieldManager + "-binder"
 
-// bind binds a port to a Pod. The write holds only while the port is as it was when the Pod was given it, so that of two
-// processes that give it to two Pods one fails. behind is true where the port has moved on.
+// bind binds a port to a Pod. The write holds only while the port is as it was when the Pod was given it, so that of
+// two processes that give it to two Pods one fails. behind is true where the port has moved on.
 func (c *Controller) bind(
 	ctx context.Context, port *cloudteamv1.NetworkPort, pod *corev1.Pod,
 ) (bound *cloudteamv1.NetworkPort, behind bool, err error) {
@@ -112,8 +112,8 @@ func (c *Controller) livePod(ctx context.Context, key cache.ObjectName) (*corev1
 	return live, nil
 }
 
-// releaseGone frees the ports that are bound under a Pod's name to a Pod that is gone, was another, or has ended. pod is
-// that of the cache, nil where it has none.
+// releaseGone frees the ports that are bound under a Pod's name to a Pod that is gone, was another, or has ended. pod
+// is that of the cache, nil where it has none.
 func (c *Controller) releaseGone(ctx context.Context, key cache.ObjectName, pod *corev1.Pod) (behind bool, err error) {
 	var ports []*cloudteamv1.NetworkPort
 	for _, port := range c.caches.PortsBoundTo(key) {

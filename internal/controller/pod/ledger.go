@@ -105,8 +105,8 @@ func (l *ledger) wrote(port *cloudteamv1.NetworkPort, pod cache.ObjectName, uid 
 	l.entries[port.UID] = &entry{port: port, written: true, pod: pod, uid: uid}
 }
 
-// abandon forgets which ports were to be bound to a Pod and were not. It reports whether there were any: others may have
-// found them taken.
+// abandon forgets which ports were to be bound to a Pod and were not. It reports whether there were any: others may
+// have found them taken.
 func (l *ledger) abandon(pod cache.ObjectName) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

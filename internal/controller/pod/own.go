@@ -17,7 +17,8 @@ import (
 
 // ownPortName is the name of the port that is made for a request of a Pod's, the i-th. It is the same at every look, so
 // that a create that was tried already is not tried under another name. A Pod that comes back under its name, as a
-// StatefulSet's does, has other ports: those of its predecessor may not be gone yet. So has an annotation that is edited.
+// StatefulSet's does, has other ports: those of its predecessor may not be gone yet. So has an annotation that is
+// edited.
 func ownPortName(pod *corev1.Pod, i int, request consumer.Request) string {
 	sum := fnv.New64a()
 	_, _ = fmt.Fprintf(sum, "%s %d %s %s %s", pod.UID, i, request.Network, request.Addresses, request.MAC)

@@ -63,8 +63,8 @@ func unready(port *cloudteamv1.NetworkPort) outcome {
 	return outcome{reason: cloudteamv1.ReasonWaitingForPorts, passing: true, message: stateOf(port)}
 }
 
-// lacking is the outcome of requests that nothing serves yet: of a port that fails, if there is one, else that ports are
-// waited for. Of several it names the first, so that the message is the same at every look.
+// lacking is the outcome of requests that nothing serves yet: of a port that fails, if there is one, else that ports
+// are waited for. Of several it names the first, so that the message is the same at every look.
 func (c *Controller) lacking(
 	pod *corev1.Pod, owner types.UID, requests []consumer.Request, ports []*cloudteamv1.NetworkPort,
 ) outcome {
@@ -164,8 +164,8 @@ func conditionOn(pod *corev1.Pod) *corev1.PodCondition {
 	return nil
 }
 
-// told reports whether a Pod was told that something stands in its way. What it was told is then kept up to date without
-// waiting whether it lasts.
+// told reports whether a Pod was told that something stands in its way. What it was told is then kept up to date
+// without waiting whether it lasts.
 func told(pod *corev1.Pod) bool {
 	was := conditionOn(pod)
 	return was != nil && was.Status == corev1.ConditionFalse

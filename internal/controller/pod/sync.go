@@ -187,8 +187,8 @@ func (c *Controller) provide(ctx context.Context, key cache.ObjectName, pod *cor
 	return o, err
 }
 
-// poolOf tells whose ports a Pod is bound to: those of its Deployment, which its controller makes, or its own, which are
-// made here. It is empty, with the outcome, where that cannot be told or done.
+// poolOf tells whose ports a Pod is bound to: those of its Deployment, which its controller makes, or its own, which
+// are made here. It is empty, with the outcome, where that cannot be told or done.
 func (c *Controller) poolOf(
 	ctx context.Context, pod *corev1.Pod, selections []selection.Selection, ours []int,
 ) (types.UID, outcome, error) {
@@ -220,8 +220,8 @@ func (c *Controller) boundTo(key cache.ObjectName, pod *corev1.Pod) []*cloudteam
 	})
 }
 
-// releaseSurplus frees ports that a Pod holds and has no use for. What it has a use for was read from the cache: the Pod
-// MUST still be as it was there.
+// releaseSurplus frees ports that a Pod holds and has no use for. What it has a use for was read from the cache: the
+// Pod MUST still be as it was there.
 func (c *Controller) releaseSurplus(
 	ctx context.Context, key cache.ObjectName, pod *corev1.Pod, ports []*cloudteamv1.NetworkPort,
 ) (behind bool, err error) {
@@ -231,8 +231,8 @@ func (c *Controller) releaseSurplus(
 }
 
 // allocate writes on the Pod what it has got and takes our gate off, in one write: a Pod that is scheduled has its
-// annotations, and one that is not allocated cannot be. The write holds only while the Pod is as it was, so that what it
-// declares is what it gets. ports are bound to it and usable; selections of others have none (nil).
+// annotations, and one that is not allocated cannot be. The write holds only while the Pod is as it was, so that what
+// it declares is what it gets. ports are bound to it and usable; selections of others have none (nil).
 func (c *Controller) allocate(
 	ctx context.Context, key cache.ObjectName, pod *corev1.Pod,
 	selections []selection.Selection, ports []*cloudteamv1.NetworkPort,
@@ -360,7 +360,8 @@ func (c *Controller) keep(ctx context.Context, key cache.ObjectName, pod *corev1
 	return o, c.deleteOwn(ctx, pod, func(port *cloudteamv1.NetworkPort) bool { return !unnamed(port) })
 }
 
-// confirm is differs, for one that is not told yet at the API server: the cache of ports may be older than that of Pods.
+// confirm is differs, for one that is not told yet at the API server: the cache of ports may be older than that of
+// Pods.
 func (c *Controller) confirm(
 	ctx context.Context, a cloudteamv1.Allocation, port *cloudteamv1.NetworkPort, pod *corev1.Pod,
 ) (problem string, err error) {
