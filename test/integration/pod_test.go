@@ -72,6 +72,7 @@ func TestPodPolicy(t *testing.T) {
 }
 
 func TestPodOfNobody(t *testing.T) {
+	t.Parallel()
 	for name, test := range map[string]func(t *testing.T, w *podWorld){
 		"it gets a port of its own, and is let go": func(t *testing.T, w *podWorld) {
 			w.servePorts()
@@ -204,6 +205,7 @@ func TestPodOfNobody(t *testing.T) {
 }
 
 func TestPodOfDeployment(t *testing.T) {
+	t.Parallel()
 	for name, test := range map[string]func(t *testing.T, w *podWorld){
 		"twenty Pods at once get twenty ports, in two writes each": func(t *testing.T, w *podWorld) {
 			h := w.record()
@@ -529,6 +531,7 @@ func TestPodOfDeployment(t *testing.T) {
 }
 
 func TestPodDeclarations(t *testing.T) {
+	t.Parallel()
 	for name, test := range map[string]func(t *testing.T, w *podWorld){
 		"what is not ours stays as it was written": func(t *testing.T, w *podWorld) {
 			w.servePorts()
@@ -592,7 +595,7 @@ func TestPodDeclarations(t *testing.T) {
 			w.patchPod("web", fmt.Sprintf(`{"metadata":{"annotations":{%q:"net"}}}`, selection.Annotation))
 			w.awaitAllocated("web", 1)
 			w.awaitCondition("web", "True Allocated")
-			w.awaitEvents("web", "Normal Allocated", "Warning InvalidNetworks")
+			w.awaitEvents("web", "Normal Allocated", "Warning InvalidNetworks", "Warning WaitingForPorts")
 		},
 		"a Pod on its host's network has no interfaces": func(t *testing.T, w *podWorld) {
 			w.create(newPod("web", "net", func(p *corev1.Pod) { p.Spec.HostNetwork = true }))

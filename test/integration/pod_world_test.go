@@ -83,7 +83,6 @@ func newPodWorld(t *testing.T, networks ...string) *podWorld {
 	for _, name := range networks {
 		w.network(name)
 	}
-	t.Cleanup(func() { w.stop() })
 	return w
 }
 
@@ -180,6 +179,7 @@ func (w *podWorld) start(workers int) {
 		kubeFactory.Shutdown()
 		podFactory.Shutdown()
 	})
+	w.t.Cleanup(w.stop)
 }
 
 func (w *podWorld) eventually(check func() error) {
@@ -210,7 +210,7 @@ func (w *podWorld) takeWrites() []string {
 	return taken
 }
 
-// awaitRest waits for three resyncs of a Pod and fails the test if the controller has written meanwhile.
+// awaitRest waits for two resyncs of a number of Pods and fails the test if the controller has written meanwhile.
 func (w *podWorld) awaitRest(pods int) {
 	w.t.Helper()
 	w.takeWrites()
@@ -220,7 +220,7 @@ func (w *podWorld) awaitRest(pods int) {
 	w.eventually(func() error {
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		if n := w.resyncs - since; n < 3*pods {
+		if n := w.resyncs - since; n < 2*pods {
 			return fmt.Errorf("%d resyncs so far", n)
 		}
 		return nil
@@ -614,6 +614,8 @@ func (w *podWorld) record() *history {
 				case *cloudteamv1.NetworkPort:
 					s.port = object
 					s.version, _ = strconv.Atoi(object.ResourceVersion)
+				default: // the watch was ended
+					continue
 				}
 				h.mu.Lock()
 				h.states = append(h.states, s)

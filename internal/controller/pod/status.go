@@ -98,7 +98,9 @@ func (c *Controller) waitingFor(pod *corev1.Pod, owner types.UID, request consum
 			continue
 		}
 		if binding := port.Status.BoundTo; binding == nil {
-			return stateOf(port)
+			if ready := meta.FindStatusCondition(port.Status.Conditions, cloudteamv1.ConditionReady); ready != nil {
+				return stateOf(port)
+			}
 		} else if request.Exclusive() && binding.UID != pod.UID {
 			return fmt.Sprintf("NetworkPort %q, which has the ips or mac that are asked for, is bound to Pod %q: if it stays "+
 				"so, take ips and mac out of the annotation %s, or have one Pod at a time (replicas: 1, strategy Recreate)",
@@ -196,10 +198,13 @@ func (c *Controller) write(ctx context.Context, pod *corev1.Pod, o outcome) (*co
 		condition.Status, condition.Reason = corev1.ConditionTrue, cloudteamv1.ReasonAllocated
 		condition.Message = "the Pod has its networks"
 	}
+	news := true
 	if was := conditionOn(pod); was != nil && was.Status == condition.Status {
 		if was.Reason == condition.Reason && was.Message == condition.Message {
 			return pod, nil
 		}
+		// What passes by itself takes several steps, which need no Event each.
+		news = was.Reason != condition.Reason || !o.passing
 		condition.LastTransitionTime = was.LastTransitionTime
 	}
 	// The kubelet and others have conditions beside it: they merge by type.
@@ -219,6 +224,9 @@ func (c *Controller) write(ctx context.Context, pod *corev1.Pod, o outcome) (*co
 		return nil, fmt.Errorf("writing the Pod's condition: %w", err)
 	}
 	c.expected.Written(cache.MetaObjectToName(written), written.UID, written.ResourceVersion)
+	if !news {
+		return written, nil
+	}
 	severity := corev1.EventTypeWarning
 	if condition.Status == corev1.ConditionTrue {
 		severity = corev1.EventTypeNormal

@@ -272,9 +272,11 @@ func (c *Controller) letGo(ctx context.Context, key cache.ObjectName, pod *corev
 func (c *Controller) patch(
 	ctx context.Context, key cache.ObjectName, pod *corev1.Pod, annotations map[string]string,
 ) (outcome, error) {
-	body := map[string]any{"metadata": map[string]any{
-		"uid": pod.UID, "resourceVersion": pod.ResourceVersion, "annotations": annotations,
-	}}
+	metadata := map[string]any{"uid": pod.UID, "resourceVersion": pod.ResourceVersion}
+	if annotations != nil { // null would remove all that the Pod has
+		metadata["annotations"] = annotations
+	}
+	body := map[string]any{"metadata": metadata}
 	if gated(pod) {
 		body["spec"] = map[string]any{"schedulingGates": []map[string]string{
 			{"$patch": "delete", "name": cloudteamv1.SchedulingGate},
