@@ -63,21 +63,22 @@ func unready(port *cloudteamv1.NetworkPort) outcome {
 	return outcome{reason: cloudteamv1.ReasonWaitingForPorts, passing: true, message: stateOf(port)}
 }
 
-// lacking is the outcome of requests that nothing serves yet: of a port that fails, if there is one, else that ports
-// are waited for. Of several it names the first, so that the message is the same at every look.
+// lacking is the outcome of requests that nothing serves yet: that a port fails, where there is no other to wait for,
+// else that ports are waited for. Of several it names the first, so that the message is the same at every look.
 func (c *Controller) lacking(
 	pod *corev1.Pod, owner types.UID, requests []consumer.Request, ports []*cloudteamv1.NetworkPort,
 ) outcome {
 	message := ""
 	for i, request := range requests {
-		if ports[i] != nil {
+		if ports[i] != nil || len(c.offered(usable, owner, request)) > 0 {
 			continue
 		}
-		if failed := inOrder(c.offered(failing, owner, request)); len(failed) > 0 {
+		made, failed := inOrder(c.offered(pending, owner, request)), inOrder(c.offered(failing, owner, request))
+		if len(made) == 0 && len(failed) > 0 {
 			return outcome{reason: cloudteamv1.ReasonPortsFailing, message: stateOf(failed[0])}
 		}
-		if message == "" && len(c.offered(usable, owner, request)) == 0 {
-			message = c.waitingFor(pod, owner, request)
+		if message == "" {
+			message = c.waitingFor(pod, owner, request, made)
 		}
 	}
 	if message == "" {
@@ -86,25 +87,28 @@ func (c *Controller) lacking(
 	return outcome{reason: cloudteamv1.ReasonWaitingForPorts, passing: true, message: message}
 }
 
-// waitingFor says what a Pod waits for that no port serves yet.
-func (c *Controller) waitingFor(pod *corev1.Pod, owner types.UID, request consumer.Request) string {
+// waitingFor says what a Pod waits for that no port serves yet. made are the ports that are being made for it.
+func (c *Controller) waitingFor(
+	pod *corev1.Pod, owner types.UID, request consumer.Request, made []*cloudteamv1.NetworkPort,
+) string {
 	network, err := c.caches.Networks.Networks(request.Network.Namespace).Get(request.Network.Name)
 	if err == nil && !meta.IsStatusConditionTrue(network.Status.Conditions, cloudteamv1.ConditionReady) {
 		return fmt.Sprintf("Network %q is not Ready; if it stays so, kubectl describe network -n %s %s tells why",
 			request.Network, request.Network.Namespace, request.Network.Name)
 	}
-	for _, port := range inOrder(c.caches.PortsOf(owner)) {
-		if consumer.ServedBy(port) != request {
-			continue
+	for _, port := range made {
+		if meta.FindStatusCondition(port.Status.Conditions, cloudteamv1.ConditionReady) != nil {
+			return stateOf(port)
 		}
-		if binding := port.Status.BoundTo; binding == nil {
-			if ready := meta.FindStatusCondition(port.Status.Conditions, cloudteamv1.ConditionReady); ready != nil {
-				return stateOf(port)
+	}
+	if request.Exclusive() {
+		for _, port := range inOrder(c.caches.PortsOf(owner)) {
+			binding := port.Status.BoundTo
+			if binding != nil && binding.UID != pod.UID && consumer.ServedBy(port) == request {
+				return fmt.Sprintf("NetworkPort %q, which has the ips or mac that are asked for, is bound to Pod %q: if it "+
+					"stays so, take ips and mac out of the annotation %s, or have one Pod at a time (replicas: 1, strategy "+
+					"Recreate)", port.Name, binding.Name, selection.Annotation)
 			}
-		} else if request.Exclusive() && binding.UID != pod.UID {
-			return fmt.Sprintf("NetworkPort %q, which has the ips or mac that are asked for, is bound to Pod %q: if it stays "+
-				"so, take ips and mac out of the annotation %s, or have one Pod at a time (replicas: 1, strategy Recreate)",
-				port.Name, binding.Name, selection.Annotation)
 		}
 	}
 	return fmt.Sprintf("a port on Network %q is being made", request.Network)

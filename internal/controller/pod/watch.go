@@ -45,7 +45,7 @@ type Controller struct {
 }
 
 const (
-	// indexOffer is the index of NetworkPorts that are free by what they offer: see offer.
+	// indexOffer is the index of NetworkPorts that are free by what they offer: see offerKey.
 	indexOffer = "pod/offer"
 	// indexAllocated is the index of Pods by the namespaces and ids of the ports that they say that they have.
 	indexAllocated = "pod/allocated"
@@ -158,7 +158,7 @@ func (c *Controller) keysOfPort(object metav1.Object) []cache.ObjectName {
 	case owner == nil:
 	case owner.Kind == kind.Kind:
 		keys = append(keys, cache.NewObjectName(port.Namespace, owner.Name))
-	case here && !ahead && offer(current) != "":
+	case here && !ahead && isFree(current) && conditionOf(current) != pending:
 		keys = append(keys, c.keysWaitingFor(owner.UID)...)
 	}
 	return keys
@@ -190,20 +190,12 @@ func keysWaiting(pods []*corev1.Pod) []cache.ObjectName {
 	return keys
 }
 
-// offer is what a port says to those who look for one: its state, whose it is, and which request it serves. It is empty
-// for a port that is not free, that is going, or that there is nothing to say of yet.
-func offer(port *cloudteamv1.NetworkPort) string {
-	owner := metav1.GetControllerOfNoCopy(port)
-	if owner == nil || port.Status.BoundTo != nil || port.DeletionTimestamp != nil {
-		return ""
-	}
-	state := conditionOf(port)
-	if state == pending {
-		return ""
-	}
-	return offerKey(state, owner.UID, consumer.ServedBy(port))
+// isFree reports whether a port can be bound, as far as it is not in use.
+func isFree(port *cloudteamv1.NetworkPort) bool {
+	return port.Status.BoundTo == nil && port.DeletionTimestamp == nil
 }
 
+// offerKey is what a free port says to those who look for one: its state, whose it is, and which request it serves.
 func offerKey(state condition, owner types.UID, request consumer.Request) string {
 	return fmt.Sprintf("%s %s %s %s %s", state, owner, request.Network, request.Addresses, request.MAC)
 }
@@ -213,10 +205,11 @@ func byOffer(obj any) ([]string, error) {
 	if !ok {
 		return nil, fmt.Errorf("%T is no NetworkPort", obj)
 	}
-	if key := offer(port); key != "" {
-		return []string{key}, nil
+	owner := metav1.GetControllerOfNoCopy(port)
+	if owner == nil || !isFree(port) {
+		return nil, nil
 	}
-	return nil, nil
+	return []string{offerKey(conditionOf(port), owner.UID, consumer.ServedBy(port))}, nil
 }
 
 // offered gives the ports of an owner that are free, are in the state given, and serve a request.
