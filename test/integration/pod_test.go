@@ -10,9 +10,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/cache"
 
+	"cloudteam.ztgame.com/network-controller/internal/controller/consumer"
 	"cloudteam.ztgame.com/network-controller/internal/selection"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
@@ -175,7 +177,45 @@ func TestPodOfNobody(t *testing.T) {
 			w.awaitRest(1)
 		},
 		"a quota on ports is told": func(t *testing.T, w *podWorld) {
-			// An object of the port's name that is not the Pod's stands for whatever keeps it from being created.
+			quotas := kubeClient.CoreV1().ResourceQuotas(w.namespace)
+			quota, err := quotas.Create(t.Context(), &corev1.ResourceQuota{
+				ObjectMeta: metav1.ObjectMeta{Name: "no-ports"},
+				Spec: corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{
+					"count/networkports.cloudteam.ztgame.com": resource.MustParse("0"),
+				}},
+			}, metav1.CreateOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			quota.Status = corev1.ResourceQuotaStatus{Hard: quota.Spec.Hard, Used: quota.Spec.Hard}
+			if _, err := quotas.UpdateStatus(t.Context(), quota, metav1.UpdateOptions{}); err != nil {
+				t.Fatal(err)
+			}
+			// The API server learns of it by an informer of its own.
+			w.eventually(func() error {
+				port := consumer.NewPort(w.namespace, "trial", metav1.OwnerReference{
+					APIVersion: "v1", Kind: "Pod", Name: "p", UID: "u"}, consumer.Request{
+					Network: cache.NewObjectName(w.namespace, "net")})
+				_, err := networkAPI.CloudteamV1().NetworkPorts(w.namespace).Create(t.Context(), port,
+					metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+				if !apierrors.IsForbidden(err) {
+					return fmt.Errorf("a create is answered with %v", err)
+				}
+				return nil
+			})
+			w.create(newPod("web", "net"))
+			if message := w.awaitCondition("web", "False PortsFailing"); !strings.Contains(message, "no-ports") {
+				t.Errorf("the message is %q", message)
+			}
+			w.awaitEvents("web", "Warning PortsFailing")
+			if err := quotas.Delete(t.Context(), "no-ports", metav1.DeleteOptions{}); err != nil {
+				t.Fatal(err)
+			}
+			w.servePorts()
+			w.awaitAllocated("web", 1)
+			w.awaitCondition("web", "True Allocated")
+		},
+		"a port of the name that is not its own is told": func(t *testing.T, w *podWorld) {
 			w.create(newPod("web", "net"))
 			w.eventually(func() error {
 				if n := len(w.bindings()); n != 1 {
@@ -306,6 +346,37 @@ func TestPodOfDeployment(t *testing.T) {
 				}
 			}
 			w.awaitBindings(map[string]string{"web-net-0": "", "web-net-1": "", "web-net-2": ""})
+			h.judge(t)
+		},
+		"two processes at once never give a port to two Pods": func(t *testing.T, w *podWorld) {
+			h := w.record()
+			w.start(10)
+			w.start(10)
+			deployment, set := w.deployment("web")
+			w.servePorts()
+			w.pool(deployment, "net", 0, 1, 2, 3, 4, 5, 6, 7)
+			for i := range 8 {
+				w.create(newPod(fmt.Sprintf("p%d", i), "net", of(set)))
+			}
+			for i := range 8 {
+				w.awaitAllocated(fmt.Sprintf("p%d", i), 1)
+			}
+			for i := range 4 {
+				w.remove(fmt.Sprintf("p%d", i))
+				w.create(newPod(fmt.Sprintf("q%d", i), "net", of(set)))
+			}
+			for i := range 4 {
+				w.awaitAllocated(fmt.Sprintf("q%d", i), 1)
+			}
+			w.eventually(func() error {
+				for port, pod := range w.bindings() {
+					if pod == "" {
+						return fmt.Errorf("%s is free, and a Pod may have two", port)
+					}
+				}
+				return nil
+			})
+			w.awaitRest(8)
 			h.judge(t)
 		},
 		"a Pod that is terminating keeps its port": func(t *testing.T, w *podWorld) {

@@ -147,7 +147,7 @@ func (w *podWorld) start(workers int) {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	w.c, err = podcontroller.NewController(client.CloudteamV1(), kube.CoreV1(), caches,
+	c, err := podcontroller.NewController(client.CloudteamV1(), kube.CoreV1(), caches,
 		broadcaster.NewRecorder(clientsetscheme.Scheme, corev1.EventSource{Component: "network-controller"}))
 	if err != nil {
 		w.t.Fatal(err)
@@ -168,7 +168,8 @@ func (w *podWorld) start(workers int) {
 		f.StartWithContext(ctx)
 	}
 	done := make(chan error, 1)
-	go func() { done <- w.c.Run(ctx, workers) }()
+	go func() { done <- c.Run(ctx, workers) }()
+	w.c = c
 	w.stop = sync.OnceFunc(func() {
 		cancel()
 		if err := <-done; err != nil {
