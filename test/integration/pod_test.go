@@ -348,6 +348,35 @@ func TestPodOfDeployment(t *testing.T) {
 			w.awaitBindings(map[string]string{"web-net-0": "", "web-net-1": "", "web-net-2": ""})
 			h.judge(t)
 		},
+		"of two processes that give one port to two Pods one gives way": func(t *testing.T, w *podWorld) {
+			h := w.record()
+			w.meeting = 2
+			deployment, set := w.deployment("web")
+			w.pool(deployment, "net", 0)
+			w.readyPort("web-net-0")
+			for _, name := range []string{"a", "b"} {
+				w.create(newPod(name, "net", of(set), func(p *corev1.Pod) { p.Labels = map[string]string{"seen-by": name} }))
+				w.seen = "seen-by=" + name
+				w.start(1)
+			}
+			w.eventually(func() error {
+				writes := strings.Join(w.takeWrites(), "\n")
+				if strings.Count(writes, "networkports/web-net-0/status 409") == 0 {
+					return fmt.Errorf("nobody gave way: %q", writes)
+				}
+				return nil
+			})
+			first := ""
+			w.eventually(func() error {
+				first = w.bindings()["web-net-0"]
+				_, err := allocations(w.pod(first))
+				return err
+			})
+			other := map[string]string{"a": "b", "b": "a"}[first]
+			w.remove(first)
+			w.awaitAllocated(other, 1)
+			h.judge(t)
+		},
 		"two processes at once never give a port to two Pods": func(t *testing.T, w *podWorld) {
 			h := w.record()
 			w.start(10)

@@ -51,6 +51,9 @@ type podWorld struct {
 	foreign map[string]bool
 	// writes are the controller's requests that change something.
 	writes []string
+	// meeting, where set, has that many bindings or releases wait for each other before the API server gets any.
+	meeting int
+	met     chan struct{}
 	// resyncs counts how often the informer of Pods has handed out once more what it holds.
 	resyncs int
 	// ports counts those that were made ready, for their addresses.
@@ -100,6 +103,9 @@ type countWrites struct {
 }
 
 func (c countWrites) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.Method == http.MethodPatch && strings.Contains(r.URL.Path, "/networkports/") {
+		c.w.meet()
+	}
 	response, err := c.next.RoundTrip(r)
 	if r.Method != http.MethodGet {
 		c.w.mu.Lock()
@@ -112,6 +118,26 @@ func (c countWrites) RoundTrip(r *http.Request) (*http.Response, error) {
 		c.w.writes = append(c.w.writes, fmt.Sprintf("%s %s %d", r.Method, path, status))
 	}
 	return response, err
+}
+
+// meet blocks until as many have come as are to meet, and does nothing afterwards.
+func (w *podWorld) meet() {
+	w.mu.Lock()
+	if w.met == nil {
+		w.met = make(chan struct{})
+	}
+	if w.meeting--; w.meeting == 0 {
+		close(w.met)
+	}
+	late := w.meeting < 0
+	w.mu.Unlock()
+	if late {
+		return
+	}
+	select {
+	case <-w.met:
+	case <-w.t.Context().Done():
+	}
 }
 
 // start runs the controller until stop is called or the test ends, with a resync each second.
