@@ -1,6 +1,7 @@
 package integration
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -12,6 +13,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
 
 	"cloudteam.ztgame.com/network-controller/internal/controller/consumer"
@@ -199,7 +201,7 @@ func TestPodOfNobody(t *testing.T) {
 				_, err := networkAPI.CloudteamV1().NetworkPorts(w.namespace).Create(t.Context(), port,
 					metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 				if !apierrors.IsForbidden(err) {
-					return fmt.Errorf("a create is answered with %v", err)
+					return errors.Join(errors.New("a create is not refused as it is to be"), err)
 				}
 				return nil
 			})
@@ -225,7 +227,7 @@ func TestPodOfNobody(t *testing.T) {
 			})
 			name := slices.Collect(maps.Keys(w.bindings()))[0]
 			_, err := networkAPI.CloudteamV1().NetworkPorts(w.namespace).Patch(t.Context(), name,
-				"application/merge-patch+json", []byte(`{"metadata":{"ownerReferences":null}}`), metav1.PatchOptions{})
+				types.MergePatchType, []byte(`{"metadata":{"ownerReferences":null}}`), metav1.PatchOptions{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -516,12 +518,21 @@ func TestPodOfDeployment(t *testing.T) {
 			deployment, set := w.deployment("web")
 			w.pool(deployment, "net", 0)
 			w.readyPort("web-net-0")
-			late := set.DeepCopy()
-			late.Name, late.UID = "web-2", "unknown"
+			hide := func(patch string) {
+				_, err := kubeClient.AppsV1().ReplicaSets(w.namespace).Patch(t.Context(), set.Name, types.MergePatchType,
+					[]byte(`{"metadata":{"labels":{"hidden":`+patch+`}}}`), metav1.PatchOptions{})
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+			hide(`"yes"`)
 			w.start(4)
-			w.create(newPod("a", "net", of(late)))
+			w.create(newPod("a", "net", of(set)))
 			w.awaitRest(1)
 			w.awaitBindings(map[string]string{"web-net-0": ""})
+			hide("null")
+			w.awaitAllocated("a", 1)
+			w.awaitCondition("a", "")
 		},
 		"a port that fails is told, and its end": func(t *testing.T, w *podWorld) {
 			w.start(4)
@@ -609,7 +620,7 @@ func TestPodOfDeployment(t *testing.T) {
 			a := w.create(newPod("a", "net", of(set)))
 			w.bind("web-net-0", a)
 			ports := networkAPI.CloudteamV1().NetworkPorts(w.namespace)
-			_, err := ports.Patch(t.Context(), "web-net-0", "application/merge-patch+json",
+			_, err := ports.Patch(t.Context(), "web-net-0", types.MergePatchType,
 				[]byte(`{"metadata":{"finalizers":["`+cloudteamv1.PortFinalizer+`"]}}`), metav1.PatchOptions{})
 			if err != nil {
 				t.Fatal(err)
@@ -747,7 +758,7 @@ func TestPodDeclarations(t *testing.T) {
 				_, err := kubeClient.CoreV1().ConfigMaps(w.namespace).Create(t.Context(),
 					&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{GenerateName: "trial-"}}, metav1.CreateOptions{})
 				if !apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
-					return fmt.Errorf("a create is answered with %v", err)
+					return errors.Join(errors.New("a create is not refused as it is to be"), err)
 				}
 				return nil
 			})

@@ -159,7 +159,8 @@ func (w *podWorld) start(workers int) {
 	broadcaster.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: kubeClient.CoreV1().Events("")})
 	factory := informers.NewSharedInformerFactoryWithOptions(client, time.Second, informers.WithNamespace(w.namespace))
 	kubeFactory := kubeinformers.NewSharedInformerFactoryWithOptions(
-		kube, time.Second, kubeinformers.WithNamespace(w.namespace))
+		kube, time.Second, kubeinformers.WithNamespace(w.namespace),
+		kubeinformers.WithTweakListOptions(func(o *metav1.ListOptions) { o.LabelSelector = "!hidden" }))
 	podFactory := kubeinformers.NewSharedInformerFactoryWithOptions(kube, time.Second,
 		kubeinformers.WithNamespace(w.namespace),
 		kubeinformers.WithTweakListOptions(func(o *metav1.ListOptions) { o.LabelSelector = w.seen }))
