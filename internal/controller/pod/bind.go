@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
 
 	"cloudteam.ztgame.com/network-controller/internal/controller"
 	"cloudteam.ztgame.com/network-controller/internal/controller/consumer"
@@ -31,6 +32,7 @@ func (c *Controller) bind(
 	}
 	if bound != nil {
 		c.ledger.wrote(bound, cache.MetaObjectToName(pod), pod.UID)
+		klog.FromContext(ctx).V(2).Info("Bound", "port", bound.Name)
 	}
 	return bound, behind, nil
 }

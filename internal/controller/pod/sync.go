@@ -73,6 +73,9 @@ func (c *Controller) sync(ctx context.Context, key cache.ObjectName) (controller
 		return controller.Result{}, err
 	}
 	if left := quiet - time.Since(pod.CreationTimestamp.Time); o.passing && left > 0 && !told(pod) {
+		if o.behind {
+			left = min(left, behindPause)
+		}
 		return controller.Result{RequeueAfter: left}, err
 	}
 	moved, tellErr := c.tell(ctx, pod, o)
@@ -107,18 +110,23 @@ func (c *Controller) converge(ctx context.Context, key cache.ObjectName, pod *co
 		// Its containers may run on: it keeps what it holds until it is gone.
 		return outcome{}, nil
 	}
-	o, err := c.provide(ctx, key, pod)
-	if c.ledger.abandon(key) {
-		// Others may have found taken what was not bound in the end.
-		if deployment, _ := c.caches.DeploymentOf(pod); deployment != nil {
-			for _, waiting := range c.keysWaitingFor(deployment.UID) {
-				if waiting != key {
-					c.loop.Enqueue(waiting)
-				}
+	// Deferred, as a panic must not leave ports taken that nobody binds.
+	defer c.abandon(key, pod)
+	return c.provide(ctx, key, pod)
+}
+
+// abandon gives up the ports that a Pod was to be bound to and was not. Others may have found them taken meanwhile.
+func (c *Controller) abandon(key cache.ObjectName, pod *corev1.Pod) {
+	if !c.ledger.abandon(key) {
+		return
+	}
+	if deployment, _ := c.caches.DeploymentOf(pod); deployment != nil {
+		for _, other := range c.keysWaitingFor(deployment.UID) {
+			if other != key {
+				c.loop.Enqueue(other)
 			}
 		}
 	}
-	return o, err
 }
 
 // provide binds a Pod that waits to its ports, and allocates them to it once all are there.
@@ -143,14 +151,13 @@ func (c *Controller) provide(ctx context.Context, key cache.ObjectName, pod *cor
 	if pod.Spec.HostNetwork {
 		return onHostNetwork(), nil
 	}
-	owner, o, err := c.poolOf(ctx, pod, selections, ours)
-	if owner == "" {
-		return o, err
-	}
-
 	requests := make([]consumer.Request, len(ours))
 	for n, i := range ours {
 		requests[n] = consumer.RequestOf(selections[i])
+	}
+	owner, o, err := c.poolOf(ctx, pod, requests)
+	if owner == "" {
+		return o, err
 	}
 	a := c.ledger.choose(key, pod.UID, requests, c.boundTo(key, pod), func(r consumer.Request) []*cloudteamv1.NetworkPort {
 		return slices.DeleteFunc(c.offered(usable, owner, r), func(port *cloudteamv1.NetworkPort) bool {
@@ -169,28 +176,44 @@ func (c *Controller) provide(ctx context.Context, key cache.ObjectName, pod *cor
 	}
 	ports := make([]*cloudteamv1.NetworkPort, len(selections))
 	for n, port := range a.ports {
-		if boundTo(port) != pod.UID {
-			bound, behind, err := c.bind(ctx, port, pod)
-			if err != nil || behind {
-				return outcome{behind: behind}, err
-			}
-			klog.FromContext(ctx).V(2).Info("Bound", "port", bound.Name)
-			port = bound
-		}
 		if conditionOf(port) != usable {
 			return unready(port), nil
 		}
-		ports[ours[n]] = port
+		bound, behind, err := c.hold(ctx, port, pod)
+		if err != nil || behind {
+			return outcome{behind: behind}, err
+		}
+		ports[ours[n]] = bound
 	}
 	o, err = c.allocate(ctx, key, pod, selections, ports)
 	o.behind = o.behind || behind
 	return o, err
 }
 
+// hold sees to it that a port is bound to the Pod, and gives it as the API server has it. A binding that was not
+// written just now is read there: the cache may show one that was undone, and the port may be another Pod's by now.
+func (c *Controller) hold(
+	ctx context.Context, port *cloudteamv1.NetworkPort, pod *corev1.Pod,
+) (held *cloudteamv1.NetworkPort, behind bool, err error) {
+	if boundTo(port) != pod.UID {
+		return c.bind(ctx, port, pod)
+	}
+	live, err := c.ports.NetworkPorts(port.Namespace).Get(ctx, port.Name, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil, true, nil
+	case err != nil:
+		return nil, false, fmt.Errorf("reading NetworkPort %q: %w", port.Name, err)
+	case live.UID != port.UID || boundTo(live) != pod.UID || live.DeletionTimestamp != nil || conditionOf(live) != usable:
+		return nil, true, nil
+	}
+	return live, false, nil
+}
+
 // poolOf tells whose ports a Pod is bound to: those of its Deployment, which its controller makes, or its own, which
 // are made here. It is empty, with the outcome, where that cannot be told or done.
 func (c *Controller) poolOf(
-	ctx context.Context, pod *corev1.Pod, selections []selection.Selection, ours []int,
+	ctx context.Context, pod *corev1.Pod, requests []consumer.Request,
 ) (types.UID, outcome, error) {
 	deployment, known := c.caches.DeploymentOf(pod)
 	if !known {
@@ -198,10 +221,6 @@ func (c *Controller) poolOf(
 	}
 	if deployment != nil {
 		return deployment.UID, outcome{}, nil
-	}
-	requests := make([]consumer.Request, len(ours))
-	for n, i := range ours {
-		requests[n] = consumer.RequestOf(selections[i])
 	}
 	behind, problem, err := c.ensureOwn(ctx, pod, requests)
 	if problem != "" {
@@ -239,7 +258,11 @@ func (c *Controller) allocate(
 ) (outcome, error) {
 	declared, allocations, err := annotationsFor(selections, ports)
 	if err != nil {
-		return invalid(err), nil
+		// Addresses make the annotation longer than what was declared: it may exceed what one can hold.
+		if _, ok := errors.AsType[*selection.Error](err); ok {
+			return invalid(err), nil
+		}
+		return outcome{reason: cloudteamv1.ReasonPortsFailing, message: err.Error()}, nil
 	}
 	if !gated(pod) && pod.Spec.NodeName != "" {
 		// Told first: once the allocation is there, nothing tells this Pod from one that was gated.
