@@ -99,13 +99,14 @@ func TestWaiting(t *testing.T) {
 		edit func(*corev1.Pod)
 		want bool
 	}{
-		"a Pod that declares networks waits":    {func(*corev1.Pod) {}, true},
-		"one that is going does not":            {func(p *corev1.Pod) { p.DeletionTimestamp = &metav1.Time{} }, false},
-		"one that has ended does not":           {func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed }, false},
-		"one that runs already does":            {func(p *corev1.Pod) { p.Status.Phase = corev1.PodRunning }, true},
-		"the mirror of a static one does not":   {func(p *corev1.Pod) { p.Annotations[mirror] = "" }, false},
-		"one that declares nothing does not":    {func(p *corev1.Pod) { p.Annotations[selection.Annotation] = "" }, false},
-		"one that has its allocations does not": {func(p *corev1.Pod) { p.Annotations[cloudteamv1.AnnotationAllocations] = "[]" }, false},
+		"a Pod that declares networks waits":  {func(*corev1.Pod) {}, true},
+		"one that is going does not":          {func(p *corev1.Pod) { p.DeletionTimestamp = &metav1.Time{} }, false},
+		"one that has ended does not":         {func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed }, false},
+		"one that runs already does":          {func(p *corev1.Pod) { p.Status.Phase = corev1.PodRunning }, true},
+		"the mirror of a static one does not": {func(p *corev1.Pod) { p.Annotations[mirror] = "" }, false},
+		"one that declares nothing does not":  {func(p *corev1.Pod) { p.Annotations[selection.Annotation] = "" }, false},
+		"one that has its allocations does not": {
+			func(p *corev1.Pod) { p.Annotations[cloudteamv1.AnnotationAllocations] = "[]" }, false},
 		"one that is gated has none, whatever it says": {func(p *corev1.Pod) {
 			p.Annotations[cloudteamv1.AnnotationAllocations] = "[]"
 			p.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: cloudteamv1.SchedulingGate}}

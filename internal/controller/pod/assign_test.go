@@ -156,17 +156,19 @@ func TestConditionOf(t *testing.T) {
 		edit       func(*cloudteamv1.NetworkPortStatus)
 		want       condition
 	}{
-		"a port without a condition is being made":        {want: pending},
-		"one that is Ready is usable":                     {conditions: ready("True", "Available"), want: usable},
-		"one with drift that is left is usable":           {conditions: ready("True", "DriftReported"), want: usable},
-		"one that waits for its Network is being made":    {conditions: ready("False", "WaitingForNetwork"), want: pending},
-		"one that somebody else changes is being made":    {conditions: ready("False", "Changing"), want: pending},
-		"one whose cloud asks to wait is being made":      {conditions: ready("False", "Throttled"), want: pending},
-		"one on a network without free addresses fails":   {conditions: ready("False", "NoAddresses"), want: failing},
-		"one whose cloud does not answer fails":           {conditions: ready("False", "CloudUnavailable"), want: failing},
-		"one that is not known to be Ready fails":         {conditions: ready("Unknown", "Failed"), want: failing},
-		"one that is Ready without an id is not yet told": {ready("True", "Available"), func(s *cloudteamv1.NetworkPortStatus) { s.PortID = "" }, pending},
-		"one that is Ready without a MAC is not yet told": {ready("True", "Available"), func(s *cloudteamv1.NetworkPortStatus) { s.MAC = "" }, pending},
+		"a port without a condition is being made":      {want: pending},
+		"one that is Ready is usable":                   {conditions: ready("True", "Available"), want: usable},
+		"one with drift that is left is usable":         {conditions: ready("True", "DriftReported"), want: usable},
+		"one that waits for its Network is being made":  {conditions: ready("False", "WaitingForNetwork"), want: pending},
+		"one that somebody else changes is being made":  {conditions: ready("False", "Changing"), want: pending},
+		"one whose cloud asks to wait is being made":    {conditions: ready("False", "Throttled"), want: pending},
+		"one on a network without free addresses fails": {conditions: ready("False", "NoAddresses"), want: failing},
+		"one whose cloud does not answer fails":         {conditions: ready("False", "CloudUnavailable"), want: failing},
+		"one that is not known to be Ready fails":       {conditions: ready("Unknown", "Failed"), want: failing},
+		"one that is Ready without an id is not yet told": {
+			ready("True", "Available"), func(s *cloudteamv1.NetworkPortStatus) { s.PortID = "" }, pending},
+		"one that is Ready without a MAC is not yet told": {
+			ready("True", "Available"), func(s *cloudteamv1.NetworkPortStatus) { s.MAC = "" }, pending},
 		"one that is Ready without addresses is not yet told": {
 			ready("True", "Available"), func(s *cloudteamv1.NetworkPortStatus) { s.Addresses = nil }, pending},
 	} {
