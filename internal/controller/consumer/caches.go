@@ -165,9 +165,14 @@ func (c *Caches) DeploymentOf(pod metav1.Object) (deployment *metav1.OwnerRefere
 func (c *Caches) PodsOf(deployment types.UID) []*corev1.Pod {
 	var pods []*corev1.Pod
 	for _, set := range indexed[*appsv1.ReplicaSet](c.Informers.ReplicaSets.Informer(), indexController, string(deployment)) {
-		pods = append(pods, indexed[*corev1.Pod](c.Informers.Pods.Informer(), indexController, string(set.UID))...)
+		pods = append(pods, c.PodsControlledBy(set.UID)...)
 	}
 	return pods
+}
+
+// PodsControlledBy gives the Pods that the object of the given UID controls, such as a ReplicaSet's.
+func (c *Caches) PodsControlledBy(owner types.UID) []*corev1.Pod {
+	return indexed[*corev1.Pod](c.Informers.Pods.Informer(), indexController, string(owner))
 }
 
 // PortsOf gives the NetworkPorts that the object of the given UID controls.

@@ -1,0 +1,268 @@
+// Package pod is the controller of Pods that declare networks: it binds each to ports, writes on the Pod what it has
+// got, and lets it be scheduled.
+package pod
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	coreclient "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/record"
+
+	"cloudteam.ztgame.com/network-controller/internal/controller"
+	"cloudteam.ztgame.com/network-controller/internal/controller/consumer"
+	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	portclient "cloudteam.ztgame.com/network-controller/pkg/client/clientset/versioned/typed/cloudteam/v1"
+)
+
+// Name is the controller's name in --controllers, in logs and in metrics.
+const Name = "pod"
+
+// kind is the kind that is synced.
+var kind = corev1.SchemeGroupVersion.WithKind("Pod")
+
+// Controller syncs Pods that declare networks. Make it with NewController.
+type Controller struct {
+	ports       portclient.NetworkPortsGetter
+	pods        coreclient.PodsGetter
+	caches      *consumer.Caches
+	portIndexer cache.Indexer
+	podIndexer  cache.Indexer
+	synced      []cache.InformerSynced
+	recorder    record.EventRecorder
+	loop        *controller.Loop
+
+	// expected is the last write to each Pod.
+	expected controller.Expectations
+	// ledger is what is known of bindings ahead of the cache.
+	ledger ledger
+}
+
+const (
+	// indexOffer is the index of NetworkPorts that are free by what they offer: see offerKey.
+	indexOffer = "pod/offer"
+	// indexAllocated is the index of Pods by the namespaces and ids of the ports that they say that they have.
+	indexAllocated = "pod/allocated"
+)
+
+// NewController makes a controller and registers its handlers and indexes with the informers of the caches, which must
+// not run yet. Nothing runs before Run. The recorder needs no scheme that knows Pods.
+func NewController(
+	ports portclient.NetworkPortsGetter, pods coreclient.PodsGetter, caches *consumer.Caches,
+	recorder record.EventRecorder,
+) (*Controller, error) {
+	from := caches.Informers
+	c := &Controller{
+		ports:       ports,
+		pods:        pods,
+		caches:      caches,
+		portIndexer: from.Ports.Informer().GetIndexer(),
+		podIndexer:  from.Pods.Informer().GetIndexer(),
+		recorder:    recorder,
+	}
+	c.loop = controller.NewLoop(Name, c.sync)
+	if err := errors.Join(
+		from.Ports.Informer().AddIndexers(cache.Indexers{indexOffer: byOffer}),
+		from.Pods.Informer().AddIndexers(cache.Indexers{indexAllocated: byAllocated}),
+	); err != nil {
+		return nil, fmt.Errorf("indexing the ports of pods: %w", err)
+	}
+	for _, watched := range []struct {
+		what     string
+		informer cache.SharedIndexInformer
+		keysOf   func(metav1.Object) []cache.ObjectName
+	}{
+		{"pods", from.Pods.Informer(), c.keysOfPod},
+		{"networkports", from.Ports.Informer(), c.keysOfPort},
+		{"networks", from.Networks.Informer(), func(network metav1.Object) []cache.ObjectName {
+			return c.keysDeclaring(cache.MetaObjectToName(network))
+		}},
+		{"replicasets", from.ReplicaSets.Informer(), c.keysOfReplicaSet},
+	} {
+		registration, err := watched.informer.AddEventHandler(c.loop.HandlerOf(watched.keysOf))
+		if err != nil {
+			return nil, fmt.Errorf("watching %s: %w", watched.what, err)
+		}
+		c.synced = append(c.synced, registration.HasSynced)
+	}
+	return c, nil
+}
+
+// HasSynced reports whether the handlers have seen every object of the informers' first lists.
+func (c *Controller) HasSynced() bool {
+	for _, synced := range c.synced {
+		if !synced() {
+			return false
+		}
+	}
+	return true
+}
+
+// Run syncs keys until ctx is done, and returns when its workers have stopped. The informers have to be running.
+func (c *Controller) Run(ctx context.Context, workers int) error {
+	if !cache.WaitForNamedCacheSyncWithContext(ctx, c.synced...) {
+		return nil // ctx is done
+	}
+	return c.loop.Run(ctx, workers)
+}
+
+// EnqueueDeclaring has the Pods looked at again that wait for a network of the name: for those who see
+// NetworkAttachmentDefinitions come and go. It is safe for concurrent use.
+func (c *Controller) EnqueueDeclaring(network cache.ObjectName) {
+	for _, key := range c.keysDeclaring(network) {
+		c.loop.Enqueue(key)
+	}
+}
+
+// keysOfPod leaves out the Pods, most of a cluster's, that have nothing to do with networks.
+func (c *Controller) keysOfPod(object metav1.Object) []cache.ObjectName {
+	key := cache.MetaObjectToName(object)
+	pod, known := object.(*corev1.Pod)
+	if !known || consumer.Declares(pod.Annotations) || gated(pod) || len(c.caches.PortsBoundTo(key)) > 0 {
+		return []cache.ObjectName{key}
+	}
+	return nil
+}
+
+// keysOfPort names the Pods that a port concerns: the one that it is bound to, one that it was made for, those that say
+// that they have it, and, where it is free and there is something to say of it, those that wait for one of its pool.
+//
+// What it is free for is read from the cache, which is ahead of the event or level with it: the state before a binding
+// would have all of a Deployment's Pods look for the port that is no longer free.
+func (c *Controller) keysOfPort(object metav1.Object) []cache.ObjectName {
+	port, ok := object.(*cloudteamv1.NetworkPort)
+	if !ok {
+		return nil // it is gone, and its Pods were named with its last state known
+	}
+	current, err := c.caches.Ports.NetworkPorts(port.Namespace).Get(port.Name)
+	here := err == nil && current.UID == port.UID
+	ahead := here && c.ledger.ahead(current)
+	if !here {
+		c.ledger.forget(port.UID)
+	}
+	var keys []cache.ObjectName
+	if binding := port.Status.BoundTo; binding != nil {
+		keys = append(keys, cache.NewObjectName(port.Namespace, binding.Name))
+	}
+	for _, pod := range c.allocatedTo(port) {
+		keys = append(keys, cache.MetaObjectToName(pod))
+	}
+	owner := metav1.GetControllerOfNoCopy(port)
+	switch {
+	case owner == nil:
+	case owner.Kind == kind.Kind:
+		keys = append(keys, cache.NewObjectName(port.Namespace, owner.Name))
+	case here && !ahead && isFree(current) && conditionOf(current) != pending:
+		keys = append(keys, c.keysWaitingFor(owner.UID)...)
+	}
+	return keys
+}
+
+// keysWaitingFor names the Pods of a Deployment that wait for ports.
+func (c *Controller) keysWaitingFor(deployment types.UID) []cache.ObjectName {
+	return keysWaiting(c.caches.PodsOf(deployment))
+}
+
+func (c *Controller) keysOfReplicaSet(object metav1.Object) []cache.ObjectName {
+	if set, ok := object.(*appsv1.ReplicaSet); ok {
+		return keysWaiting(c.caches.PodsControlledBy(set.UID))
+	}
+	return nil
+}
+
+func (c *Controller) keysDeclaring(network cache.ObjectName) []cache.ObjectName {
+	return keysWaiting(c.caches.PodsDeclaring(network))
+}
+
+func keysWaiting(pods []*corev1.Pod) []cache.ObjectName {
+	var keys []cache.ObjectName
+	for _, pod := range pods {
+		if waiting(pod) {
+			keys = append(keys, cache.MetaObjectToName(pod))
+		}
+	}
+	return keys
+}
+
+// isFree reports whether a port can be bound, as far as it is not in use.
+func isFree(port *cloudteamv1.NetworkPort) bool {
+	return port.Status.BoundTo == nil && port.DeletionTimestamp == nil
+}
+
+// offerKey is what a free port says to those who look for one: its state, whose it is, and which request it serves.
+func offerKey(state condition, owner types.UID, request consumer.Request) string {
+	return fmt.Sprintf("%s %s %s %s %s", state, owner, request.Network, request.Addresses, request.MAC)
+}
+
+func byOffer(obj any) ([]string, error) {
+	port, ok := obj.(*cloudteamv1.NetworkPort)
+	if !ok {
+		return nil, fmt.Errorf("%T is no NetworkPort", obj)
+	}
+	owner := metav1.GetControllerOfNoCopy(port)
+	if owner == nil || !isFree(port) {
+		return nil, nil
+	}
+	return []string{offerKey(conditionOf(port), owner.UID, consumer.ServedBy(port))}, nil
+}
+
+// offered gives the ports of an owner that are free, are in the state given, and serve a request.
+func (c *Controller) offered(
+	state condition, owner types.UID, request consumer.Request,
+) []*cloudteamv1.NetworkPort {
+	objects, err := c.portIndexer.ByIndex(indexOffer, offerKey(state, owner, request))
+	if err != nil {
+		return nil // the index is made in NewController
+	}
+	var ports []*cloudteamv1.NetworkPort
+	for _, obj := range objects {
+		if port, ok := obj.(*cloudteamv1.NetworkPort); ok {
+			ports = append(ports, port)
+		}
+	}
+	return ports
+}
+
+func byAllocated(obj any) ([]string, error) {
+	pod, ok := obj.(*corev1.Pod)
+	if !ok {
+		return nil, fmt.Errorf("%T is no Pod", obj)
+	}
+	if !allocated(pod) {
+		return nil, nil
+	}
+	allocations, err := allocationsOf(pod)
+	if err != nil {
+		return nil, nil //nolint:nilerr // nothing can be said of what somebody wrote there
+	}
+	var keys []string
+	for _, a := range allocations {
+		keys = append(keys, pod.Namespace+"/"+a.PortID)
+	}
+	return keys, nil
+}
+
+// allocatedTo gives the Pods that say that they have a port, and whose containers may still use it. Pods of other
+// namespaces cannot have it, whatever they say.
+func (c *Controller) allocatedTo(port *cloudteamv1.NetworkPort) []*corev1.Pod {
+	if port.Status.PortID == "" {
+		return nil
+	}
+	objects, err := c.podIndexer.ByIndex(indexAllocated, port.Namespace+"/"+port.Status.PortID)
+	if err != nil {
+		return nil // the index is made in NewController
+	}
+	var pods []*corev1.Pod
+	for _, obj := range objects {
+		if pod, ok := obj.(*corev1.Pod); ok && !consumer.Ended(pod) {
+			pods = append(pods, pod)
+		}
+	}
+	return pods
+}
