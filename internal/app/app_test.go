@@ -31,7 +31,8 @@ func playAPIServer(t *testing.T) (address string, lists *atomic.Int64) {
 	})
 	mux.HandleFunc("/apis/cloudteam.ztgame.com/v1", func(w http.ResponseWriter, _ *http.Request) {
 		answer(w,
-			`{"kind":"APIResourceList","apiVersion":"v1","groupVersion":"cloudteam.ztgame.com/v1","resources":[]}`)
+			`{"kind":"APIResourceList","apiVersion":"v1","groupVersion":"cloudteam.ztgame.com/v1",`+
+				`"resources":[{"name":"networks"}]}`)
 	})
 	mux.HandleFunc("/apis/cloudteam.ztgame.com/v1/networks", func(w http.ResponseWriter, _ *http.Request) {
 		lists.Add(1)

@@ -24,6 +24,11 @@ var (
 		Help:           "Networks in Neutron that bear this cluster's marker, as of the last audit.",
 		StabilityLevel: metrics.ALPHA,
 	})
+	ports = metrics.NewGauge(&metrics.GaugeOpts{
+		Name:           "network_controller_ports",
+		Help:           "Ports in Neutron that bear this cluster's marker, as of the last audit.",
+		StabilityLevel: metrics.ALPHA,
+	})
 	lastAudit = metrics.NewGauge(&metrics.GaugeOpts{
 		Name:           "network_controller_last_audit_timestamp_seconds",
 		Help:           "When the last complete audit ended, in seconds since 1970.",
@@ -32,7 +37,7 @@ var (
 )
 
 // registerMetrics comes before the first value: what is set before is lost.
-var registerMetrics = sync.OnceFunc(func() { legacyregistry.MustRegister(calls, networks, lastAudit) })
+var registerMetrics = sync.OnceFunc(func() { legacyregistry.MustRegister(calls, networks, ports, lastAudit) })
 
 // countCall is neutron.Options.Called.
 func countCall(c neutron.Call) {
@@ -73,12 +78,13 @@ func (a *auditLog) audited(audit neutron.Audit) {
 		a.logger.Info("Audit failed, the cloud is not looked at until one succeeds", "err", audit.Err)
 	default:
 		networks.Set(float64(audit.Networks))
+		ports.Set(float64(audit.Ports))
 		lastAudit.SetToCurrentTime()
 		verbosity := 2
 		if recovered || audit.Moved > 0 {
 			verbosity = 0
 		}
-		a.logger.V(verbosity).Info("Audited", "networks", audit.Networks, "moved", audit.Moved,
+		a.logger.V(verbosity).Info("Audited", "networks", audit.Networks, "ports", audit.Ports, "moved", audit.Moved,
 			"took", audit.Duration.Round(time.Millisecond))
 	}
 	if recovered {

@@ -18,9 +18,14 @@ import (
 func TestEachControllerAsksForWhatItNeeds(t *testing.T) {
 	const (
 		networks    = "/apis/cloudteam.ztgame.com/v1/networks"
+		ports       = "/apis/cloudteam.ztgame.com/v1/networkports"
 		foos        = "/apis/samplecontroller.k8s.io/v1alpha1/foos"
+		attachments = "/apis/k8s.cni.cncf.io/v1/network-attachment-definitions"
 		deployments = "/apis/apps/v1/deployments"
+		replicaSets = "/apis/apps/v1/replicasets"
+		pods        = "/api/v1/pods"
 	)
+	ours := []string{networks, ports, foos}
 	for name, c := range map[string]struct {
 		controllers []string
 		credentials bool
@@ -28,21 +33,36 @@ func TestEachControllerAsksForWhatItNeeds(t *testing.T) {
 		want, never []string
 	}{
 		"foos alone need no credentials": {
-			[]string{"foo"}, false, []string{networks, foos}, []string{foos, deployments}, []string{networks},
+			[]string{"foo"}, false, ours, []string{foos, deployments}, []string{networks, ports, pods},
 		},
-		"networks alone watch no Deployments": {
-			[]string{"network"}, true, []string{networks, foos}, []string{networks}, []string{foos, deployments},
+		"networks alone watch nothing else": {
+			[]string{"network"}, true, ours, []string{networks}, []string{foos, deployments, ports, pods},
+		},
+		"networkports need a cloud, and watch networks": {
+			[]string{"networkport"}, true, ours, []string{networks, ports}, []string{foos, deployments, pods},
+		},
+		"deployments and pods need no credentials": {
+			[]string{"deployment", "pod"}, false, ours, []string{networks, ports, deployments, replicaSets, pods},
+			[]string{foos},
 		},
 		"all controllers watch all": {
-			[]string{"*"}, true, []string{networks, foos}, []string{networks, foos, deployments}, nil,
+			[]string{"*"}, true, append([]string{attachments}, ours...),
+			[]string{networks, ports, foos, deployments, replicaSets, pods, attachments}, nil,
+		},
+		"without Multus there are no attachments": {
+			[]string{"*"}, true, ours, []string{networks, ports, foos, "/apis/k8s.cni.cncf.io/v1"},
+			[]string{attachments},
 		},
 		"without the CRD of Foo, networks are served": {
 			[]string{"*"}, true, []string{networks}, []string{networks, "/apis/samplecontroller.k8s.io/v1alpha1"},
 			[]string{foos, deployments},
 		},
+		"without the CRD of NetworkPort, networks are served": {
+			[]string{"*"}, true, []string{networks, foos}, []string{networks, foos}, []string{ports, pods},
+		},
 		"without the CRD of Network, foos are served": {
-			[]string{"*"}, true, []string{foos}, []string{foos, deployments, "/apis/cloudteam.ztgame.com/v1"},
-			[]string{networks},
+			[]string{"*"}, true, []string{ports, foos}, []string{foos, deployments, "/apis/cloudteam.ztgame.com/v1"},
+			[]string{networks, ports, pods},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -64,14 +84,18 @@ func TestEachControllerAsksForWhatItNeeds(t *testing.T) {
 				mu.Unlock()
 				w.Header().Set("Content-Type", "application/json")
 				group := strings.TrimPrefix(r.URL.Path, "/apis/")
-				served := slices.ContainsFunc(c.crds, func(crd string) bool {
-					return strings.HasPrefix(crd, "/apis/"+group+"/")
-				})
+				var served []string
+				for _, crd := range c.crds {
+					if resource, ok := strings.CutPrefix(crd, r.URL.Path+"/"); ok {
+						served = append(served, fmt.Sprintf(`{"name":%q}`, resource))
+					}
+				}
 				switch {
 				case r.URL.Path == "/api/v1/namespaces/kube-system":
 					fmt.Fprint(w, `{"kind":"Namespace","apiVersion":"v1","metadata":{"name":"kube-system","uid":"c1"}}`)
-				case served:
-					fmt.Fprintf(w, `{"kind":"APIResourceList","apiVersion":"v1","groupVersion":%q,"resources":[]}`, group)
+				case len(served) > 0:
+					fmt.Fprintf(w, `{"kind":"APIResourceList","apiVersion":"v1","groupVersion":%q,"resources":[%s]}`,
+						group, strings.Join(served, ","))
 				default:
 					w.WriteHeader(http.StatusNotFound)
 					fmt.Fprint(w, `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"NotFound","code":404}`)
@@ -106,6 +130,8 @@ func TestEachControllerAsksForWhatItNeeds(t *testing.T) {
 			if err := <-done; err != nil {
 				t.Errorf("Run returned %v for an order to stop", err)
 			}
+			mu.Lock()
+			defer mu.Unlock()
 			for _, path := range c.never {
 				if asked[path] {
 					t.Errorf("it asks for %s", path)

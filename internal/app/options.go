@@ -9,8 +9,7 @@ import (
 
 	"github.com/spf13/pflag"
 
-	foocontroller "cloudteam.ztgame.com/network-controller/internal/controller/foo"
-	networkcontroller "cloudteam.ztgame.com/network-controller/internal/controller/network"
+	attachmentcontroller "cloudteam.ztgame.com/network-controller/internal/controller/attachment"
 )
 
 // Options are what the flags say. NewOptions gives the defaults.
@@ -21,7 +20,7 @@ type Options struct {
 	// KubeQPS and KubeBurst bound the requests to the API server per second.
 	KubeQPS   float32
 	KubeBurst int
-	// Cloud is a name in clouds.yaml; empty for OS_CLOUD or the OS_ variables. Only the network controller needs one.
+	// Cloud is a name in clouds.yaml; empty for OS_CLOUD or the OS_ variables. Only Networks and NetworkPorts need one.
 	Cloud string
 	// CloudTimeout bounds one call to the cloud.
 	CloudTimeout time.Duration
@@ -33,6 +32,8 @@ type Options struct {
 	ResyncPeriod time.Duration
 	// AuditInterval is how often the cloud is listed for drift.
 	AuditInterval time.Duration
+	// Attachment is what goes into NetworkAttachmentDefinitions.
+	Attachment attachmentcontroller.Options
 	// BindAddress serves /livez, /readyz and /metrics; empty for none.
 	BindAddress string
 }
@@ -47,12 +48,10 @@ func NewOptions() Options {
 		Workers:       10,
 		ResyncPeriod:  30 * time.Second,
 		AuditInterval: time.Minute,
+		Attachment:    attachmentcontroller.Options{Plugin: attachmentcontroller.DefaultPlugin},
 		BindAddress:   ":8080",
 	}
 }
-
-// controllers are the names of all controllers.
-var controllers = []string{networkcontroller.Name, foocontroller.Name}
 
 // AddFlags adds the flags to flags.
 func (o *Options) AddFlags(flags *pflag.FlagSet) {
@@ -67,7 +66,7 @@ func (o *Options) AddFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&o.Cloud, "cloud", o.Cloud,
 		"Name of the cloud in clouds.yaml. The default is $OS_CLOUD; with neither, OS_AUTH_URL and its kin are read. "+
 			"clouds.yaml is looked for at $OS_CLIENT_CONFIG_FILE, or in ., ~/.config/openstack and /etc/openstack. "+
-			"Only the network controller needs a cloud.")
+			"Only the controllers network and networkport need a cloud.")
 	flags.DurationVar(&o.CloudTimeout, "cloud-timeout", o.CloudTimeout,
 		"How long one call to the cloud may take.")
 	flags.StringSliceVar(&o.Controllers, "controllers", o.Controllers,
@@ -79,6 +78,11 @@ func (o *Options) AddFlags(flags *pflag.FlagSet) {
 		"How often informers hand out all objects once more. 0 for never.")
 	flags.DurationVar(&o.AuditInterval, "audit-interval", o.AuditInterval,
 		"How often Neutron is listed to find what others changed there, give or take a tenth.")
+	flags.StringVar(&o.Attachment.Plugin, "attachment-plugin", o.Attachment.Plugin,
+		"CNI plugin that attaches Pods to Networks where Multus is installed.")
+	flags.StringVar(&o.Attachment.Master, "attachment-master", o.Attachment.Master,
+		"Interface of the nodes that the CNI plugin attaches Pods to. The default is the plugin's own; macvlan's is that "+
+			"of the default route.")
 	flags.StringVar(&o.BindAddress, "bind-address", o.BindAddress,
 		"Address that serves /livez, /readyz and /metrics. Empty for none.")
 }
@@ -98,6 +102,9 @@ func (o *Options) Validate() error {
 	}
 	if o.ResyncPeriod < 0 {
 		errs = append(errs, fmt.Errorf("--resync-period=%s: write 0 or more", o.ResyncPeriod))
+	}
+	if err := o.Attachment.Validate(); err != nil {
+		errs = append(errs, err)
 	}
 	if o.CloudTimeout < time.Second {
 		errs = append(errs, fmt.Errorf("--cloud-timeout=%s: write at least 1s", o.CloudTimeout))

@@ -39,7 +39,9 @@ func TestOptionsAreValidated(t *testing.T) {
 			func(o *Options) { o.Controllers = nil }, []string{"--controllers", "nothing to run"},
 		},
 		"all left out": {
-			func(o *Options) { o.Controllers = []string{"*", "-network", "-foo"} }, []string{"nothing to run"},
+			func(o *Options) {
+				o.Controllers = []string{"*", "-network", "-networkport", "-deployment", "-pod", "-attachment", "-foo"}
+			}, []string{"nothing to run"},
 		},
 		"only left out": {
 			func(o *Options) { o.Controllers = []string{"-network"} }, []string{"nothing to run", "*"},

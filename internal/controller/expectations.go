@@ -21,6 +21,8 @@ type Expectations struct {
 type expectation struct {
 	uid             types.UID
 	resourceVersion string
+	// gone is true where the write let the object go.
+	gone bool
 }
 
 // Written notes what a write returned. Of two writes to one object the newer counts, in whatever order they are noted.
@@ -36,7 +38,19 @@ func (e *Expectations) Written(key cache.ObjectName, uid types.UID, resourceVers
 			return
 		}
 	}
-	e.written[key] = expectation{uid, resourceVersion}
+	e.written[key] = expectation{uid: uid, resourceVersion: resourceVersion}
+}
+
+// LetGo notes that a write took the last finalizer off an object that is being deleted, so that a cache that still
+// holds it is behind. The answer to such a write does not tell: it has the resourceVersion that the object had before
+// (deleteWithoutFinalizers in k8s.io/apiserver/pkg/registry/generic/registry/store.go returns the object it was given).
+func (e *Expectations) LetGo(key cache.ObjectName, uid types.UID) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.written == nil {
+		e.written = map[cache.ObjectName]expectation{}
+	}
+	e.written[key] = expectation{uid: uid, gone: true}
 }
 
 // Met reports whether a cached object is at least as new as the last write noted for its key. An object of another UID
@@ -47,6 +61,9 @@ func (e *Expectations) Met(key cache.ObjectName, uid types.UID, resourceVersion 
 	want, ok := e.written[key]
 	if !ok {
 		return true
+	}
+	if want.uid == uid && want.gone {
+		return false
 	}
 	if want.uid == uid {
 		// An API server whose versions do not compare gives no way to wait for one.

@@ -84,6 +84,26 @@ func TestExpectationsOfAnObjectThatTheCacheLacks(t *testing.T) {
 	}
 }
 
+func TestAnObjectThatWasLetGoIsExpectedToGo(t *testing.T) {
+	var e Expectations
+	e.LetGo(keyA, "a")
+	if e.Met(keyA, "a", "1") || e.Met(keyA, "a", "999") {
+		t.Error("a cache that still holds it passes for up to date")
+	}
+	if !e.Met(keyA, "b", "1") {
+		t.Error("another object of the name is held up")
+	}
+	e.LetGo(keyA, "a")
+	e.Forget(keyA)
+	if !e.Met(keyA, "a", "1") {
+		t.Error("what was forgotten is waited for")
+	}
+	e.LetGo(keyA, "a")
+	if !e.MetWithout(keyA, "1") {
+		t.Error("a cache without it passes for behind")
+	}
+}
+
 func TestExpectationsThatAreForgottenOrMetHoldNothing(t *testing.T) {
 	var e Expectations
 	e.Forget(keyA)

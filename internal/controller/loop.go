@@ -43,14 +43,16 @@ const (
 // DefaultDrain is how long running syncs may go on after the order to stop.
 const DefaultDrain = 30 * time.Second
 
-// Loop is a controller's engine: a workqueue of keys and the workers that sync them. Make one with NewLoop, register
-// Handler with an informer, then Run it once.
+// Loop is a controller's engine: a workqueue of keys, the informers whose events put keys on it, and the workers that
+// sync them. Make one with NewLoop, have it Watch informers, then Run it once.
 type Loop struct {
 	name    string
 	sync    Sync
 	limiter workqueue.TypedRateLimiter[cache.ObjectName]
 	queue   workqueue.TypedRateLimitingInterface[cache.ObjectName]
 	drain   time.Duration
+	// synced tell whether the handlers have seen the informers' first lists.
+	synced []cache.InformerSynced
 
 	mu sync.Mutex
 	// paused are the keys whose last sync failed, and when the next is due.
@@ -73,6 +75,21 @@ func NewLoop(name string, sync Sync) *Loop {
 		paused:  map[cache.ObjectName]time.Time{},
 		running: map[cache.ObjectName]bool{},
 	}
+}
+
+// Watch registers handlers, those of Handler or HandlerOf as a rule, with an informer. It MUST be called before Run.
+func (l *Loop) Watch(informer cache.SharedInformer, handler cache.ResourceEventHandler) error {
+	registration, err := informer.AddEventHandler(handler)
+	if err != nil {
+		return fmt.Errorf("controller %s: watching: %w", l.name, err)
+	}
+	l.synced = append(l.synced, registration.HasSynced)
+	return nil
+}
+
+// HasSynced reports whether the handlers have seen every object of the first lists of all informers that are watched.
+func (l *Loop) HasSynced() bool {
+	return !slices.ContainsFunc(l.synced, func(synced cache.InformerSynced) bool { return !synced() })
 }
 
 // Enqueue puts a key on the queue, and ends the pause after a failure. A key that waits there already is not put twice.
@@ -169,13 +186,18 @@ func sameDeclaration(a, b metav1.Object) bool {
 		(maps.Equal(a.GetAnnotations(), b.GetAnnotations()) || !slices.Equal(a.GetFinalizers(), b.GetFinalizers()))
 }
 
-// Run starts the workers and blocks until ctx is done and they have stopped: the queue hands out no more keys, running
-// syncs go on for up to DefaultDrain and are then canceled. The caller makes sure that caches are synced before.
+// Run waits for the first lists of the informers, which have to be running, starts the workers, and blocks until ctx is
+// done and they have stopped: the queue hands out no more keys, running syncs go on for up to DefaultDrain and are then
+// canceled.
 func (l *Loop) Run(ctx context.Context, workers int) error {
 	if workers < 1 {
 		return fmt.Errorf("%s: %d workers: there must be at least one", l.name, workers)
 	}
 	logger := klog.FromContext(ctx).WithValues("controller", l.name)
+	if !cache.WaitForCacheSync(ctx.Done(), l.synced...) {
+		l.queue.ShutDown()
+		return nil // ctx is done
+	}
 	logger.Info("Starting workers", "count", workers)
 
 	// Syncs do not stop with ctx: a write that is under way is better finished than cut off with its outcome unknown.

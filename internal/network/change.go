@@ -45,6 +45,9 @@ const (
 	DeletePort    Action = "delete port"
 )
 
+// Creates reports whether the action creates a resource.
+func (a Action) Creates() bool { return a == CreateNetwork || a == CreateSubnet || a == CreatePort }
+
 // Step is one request to Neutron.
 type Step struct {
 	Action Action

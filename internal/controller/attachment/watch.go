@@ -6,7 +6,6 @@
 package attachment
 
 import (
-	"context"
 	"fmt"
 	"sync"
 
@@ -44,13 +43,13 @@ var (
 
 // Controller syncs Networks with NetworkAttachmentDefinitions. Make it with NewController.
 type Controller struct {
+	*controller.Loop
+
 	client   dynamic.Interface
 	lister   listers.NetworkLister
 	store    cache.Store // of NetworkAttachmentDefinitions
-	synced   []cache.InformerSynced
 	recorder record.EventRecorder
 	options  Options
-	loop     *controller.Loop
 	// expected is the last NetworkAttachmentDefinition that was written or found to exist, by the Network's key.
 	expected controller.Expectations
 
@@ -78,37 +77,12 @@ func NewController(
 		options:    options,
 		complaints: map[cache.ObjectName]complaint{},
 	}
-	c.loop = controller.NewLoop(Name, c.sync)
+	c.Loop = controller.NewLoop(Name, c.sync)
 
-	registration, err := networks.Informer().AddEventHandler(relevant{c.loop.Handler()})
-	if err != nil {
-		return nil, fmt.Errorf("watching networks: %w", err)
+	if err := c.Watch(networks.Informer(), relevant{c.Handler()}); err != nil {
+		return nil, err
 	}
-	c.synced = append(c.synced, registration.HasSynced)
-	registration, err = informer.AddEventHandler(c.loop.HandlerOf(c.keysOf))
-	if err != nil {
-		return nil, fmt.Errorf("watching network-attachment-definitions: %w", err)
-	}
-	c.synced = append(c.synced, registration.HasSynced)
-	return c, nil
-}
-
-// HasSynced reports whether the handlers have seen every object of the informers' first lists.
-func (c *Controller) HasSynced() bool {
-	for _, synced := range c.synced {
-		if !synced() {
-			return false
-		}
-	}
-	return true
-}
-
-// Run syncs keys until ctx is done, and returns when its workers have stopped. The informers have to be running.
-func (c *Controller) Run(ctx context.Context, workers int) error {
-	if !cache.WaitForNamedCacheSyncWithContext(ctx, c.synced...) {
-		return nil // ctx is done
-	}
-	return c.loop.Run(ctx, workers)
+	return c, c.Watch(informer, c.HandlerOf(c.keysOf))
 }
 
 // Has reports whether there is a NetworkAttachmentDefinition of the name that is none of a Network's of that name: one

@@ -4,8 +4,7 @@
 package deployment
 
 import (
-	"context"
-	"fmt"
+	"errors"
 	"sync"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -28,13 +27,13 @@ var kind = appsv1.SchemeGroupVersion.WithKind("Deployment")
 
 // Controller syncs Deployments. Make it with NewController.
 type Controller struct {
+	*controller.Loop
+
 	client           portclient.NetworkPortsGetter
 	deploymentClient appsclient.DeploymentsGetter
 	caches           *consumer.Caches
 	ports            cache.Indexer
-	synced           []cache.InformerSynced
 	recorder         record.EventRecorder
-	loop             *controller.Loop
 
 	// expected is the last condition written, and expectedPorts the newest port that was created, both by the
 	// Deployment's key.
@@ -62,46 +61,17 @@ func NewController(
 		writing:          make(chan struct{}, inFlight),
 		memories:         map[cache.ObjectName]*memory{},
 	}
-	c.loop = controller.NewLoop(Name, c.sync)
-	for _, watched := range []struct {
-		kind     string
-		informer cache.SharedIndexInformer
-		handler  cache.ResourceEventHandler
-	}{
-		{"Deployments", caches.Informers.Deployments.Informer(), c.loop.Handler()},
-		{"NetworkPorts", caches.Informers.Ports.Informer(), c.loop.HandlerOf(keysOfOwned)},
-		{"Pods", caches.Informers.Pods.Informer(), c.loop.HandlerOf(c.keysOfPod)},
+	c.Loop = controller.NewLoop(Name, c.sync)
+	return c, errors.Join(
+		c.Watch(caches.Informers.Deployments.Informer(), c.Handler()),
+		c.Watch(caches.Informers.Ports.Informer(), c.HandlerOf(keysOfOwned)),
+		c.Watch(caches.Informers.Pods.Informer(), c.HandlerOf(c.keysOfPod)),
 		// A Pod may be in its cache before its ReplicaSet is, and counts for its Deployment from then on.
-		{"ReplicaSets", caches.Informers.ReplicaSets.Informer(), c.loop.HandlerOf(keysOfReplicaSet)},
-		{"Networks", caches.Informers.Networks.Informer(), c.loop.HandlerOf(func(network metav1.Object) []cache.ObjectName {
+		c.Watch(caches.Informers.ReplicaSets.Informer(), c.HandlerOf(keysOfReplicaSet)),
+		c.Watch(caches.Informers.Networks.Informer(), c.HandlerOf(func(network metav1.Object) []cache.ObjectName {
 			return c.keysDeclaring(cache.MetaObjectToName(network))
-		})},
-	} {
-		registration, err := watched.informer.AddEventHandler(watched.handler)
-		if err != nil {
-			return nil, fmt.Errorf("watching %s: %w", watched.kind, err)
-		}
-		c.synced = append(c.synced, registration.HasSynced)
-	}
-	return c, nil
-}
-
-// HasSynced reports whether the handlers have seen every object of the informers' first lists.
-func (c *Controller) HasSynced() bool {
-	for _, synced := range c.synced {
-		if !synced() {
-			return false
-		}
-	}
-	return true
-}
-
-// Run syncs keys until ctx is done, and returns when its workers have stopped. The informers have to be running.
-func (c *Controller) Run(ctx context.Context, workers int) error {
-	if !cache.WaitForNamedCacheSyncWithContext(ctx, c.synced...) {
-		return nil // ctx is done
-	}
-	return c.loop.Run(ctx, workers)
+		})),
+	)
 }
 
 // EnqueueDeclaring has the Deployments looked at again that declare a network of the name. It is for whoever knows that
@@ -109,7 +79,7 @@ func (c *Controller) Run(ctx context.Context, workers int) error {
 // NetworkAttachmentDefinition of somebody else's came or went. It is safe for concurrent use.
 func (c *Controller) EnqueueDeclaring(network cache.ObjectName) {
 	for _, key := range c.keysDeclaring(network) {
-		c.loop.Enqueue(key)
+		c.Enqueue(key)
 	}
 }
 

@@ -99,7 +99,7 @@ func inWorld(t *testing.T, d *appsv1.Deployment, test func(t *testing.T, w *worl
 func (w *world) stop() {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	if err := w.c.loop.Run(ctx, 1); err != nil {
+	if err := w.c.Run(ctx, 1); err != nil {
 		w.t.Error(err)
 	}
 }

@@ -68,33 +68,35 @@ func inSync(reason string) bool {
 }
 
 // report sends the Events of what was done, writes the status where it changed, and tells a new failure, or the end of
-// one, in an Event of its own once the status says so too: a status that could not be written is tried again, and its
-// Event comes then.
+// one, in an Event of its own.
 func (c *Controller) report(ctx context.Context, foo *v1alpha1.Foo, o outcome) error {
 	for _, e := range o.events {
-		klog.FromContext(ctx).Info("Applied", "step", e.message)
-		c.recorder.Event(foo, corev1.EventTypeNormal, e.reason, e.message)
+		klog.FromContext(ctx).Info("Applied", "step", e.Message)
 	}
 	status := statusOf(foo, o)
-	if equality.Semantic.DeepEqual(foo.Status, status) {
-		return nil
-	}
-	err := controller.WriteStatus(ctx, c.client.Foos(foo.Namespace).Patch, kind, foo, status, &c.expected)
-	if err != nil {
-		return fmt.Errorf("writing the status: %w", err)
-	}
+	return controller.Report{
+		Done:    o.events,
+		Changed: !equality.Semantic.DeepEqual(foo.Status, status),
+		Write: func(ctx context.Context) error {
+			return controller.WriteStatus(ctx, c.client.Foos(foo.Namespace).Patch, kind, foo, status, &c.expected)
+		},
+		Turn: turn(foo, o),
+	}.Send(ctx, c.recorder, foo)
+}
+
+// turn tells of a new failure, or of the end of one. It is empty where there is neither.
+func turn(foo *v1alpha1.Foo, o outcome) controller.Event {
 	was := meta.FindStatusCondition(foo.Status.Conditions, v1alpha1.ConditionReady)
 	switch {
 	case inSync(o.state.Reason):
 		if was == nil || !inSync(was.Reason) {
-			c.recorder.Event(foo, corev1.EventTypeNormal, v1alpha1.EventSynced,
-				fmt.Sprintf("Deployment %q is as declared", foo.Spec.DeploymentName))
+			return controller.Done(v1alpha1.EventSynced, "Deployment %q is as declared", foo.Spec.DeploymentName)
 		}
 	case o.state.Reason == v1alpha1.ReasonTerminating:
 	case was == nil || was.Reason != o.state.Reason || was.Message != o.state.Message:
-		c.recorder.Event(foo, corev1.EventTypeWarning, o.state.Reason, o.state.Message)
+		return controller.Event{Type: corev1.EventTypeWarning, Reason: o.state.Reason, Message: o.state.Message}
 	}
-	return nil
+	return controller.Event{}
 }
 
 // statusOf gives the Foo's status after a sync.

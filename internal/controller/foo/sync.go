@@ -32,15 +32,11 @@ type outcome struct {
 	// available is how many replicas of the Foo's Deployment are available.
 	available int32
 	// events are what was done.
-	events []event
+	events []controller.Event
 	// behind is true where a cache showed less than the API server has: it is looked at again, and nobody is to blame.
 	behind bool
 	// err, where not nil, has the key tried again.
 	err error
-}
-
-type event struct {
-	reason, message string
 }
 
 // sync makes the Deployment of one Foo as the Foo declares. It acts on what the caches hold now, whatever put the key
@@ -151,7 +147,9 @@ func (c *Controller) create(
 		return nil, failed(fmt.Errorf("creating Deployment %q: %w", foo.Spec.DeploymentName, err))
 	}
 	c.expectedDeployments.Written(key, created.UID, created.ResourceVersion)
-	return created, outcome{events: []event{{v1alpha1.EventCreated, fmt.Sprintf("Created Deployment %q", created.Name)}}}
+	return created, outcome{events: []controller.Event{
+		controller.Done(v1alpha1.EventCreated, "Created Deployment %q", created.Name),
+	}}
 }
 
 // scale sets the number of replicas of a Deployment of the Foo's to the declared one, if one is declared and it
@@ -181,8 +179,8 @@ func (c *Controller) scale(
 		return nil, o.failed(fmt.Errorf("scaling Deployment %q: %w", deployment.Name, err))
 	}
 	c.expectedDeployments.Written(key, scaled.UID, scaled.ResourceVersion)
-	return scaled, outcome{events: []event{{v1alpha1.EventScaled, fmt.Sprintf(
-		"Scaled Deployment %q from %d to %d", scaled.Name, was, replicasOf(scaled))}}}
+	return scaled, outcome{events: []controller.Event{controller.Done(
+		v1alpha1.EventScaled, "Scaled Deployment %q from %d to %d", scaled.Name, was, replicasOf(scaled))}}
 }
 
 // prune deletes the Deployments of the Foo's that the spec does not name any more, each only while it is the one that
@@ -207,8 +205,8 @@ func (c *Controller) prune(ctx context.Context, foo *v1alpha1.Foo, o outcome) ou
 		})
 		switch {
 		case err == nil:
-			o.events = append(o.events, event{v1alpha1.EventDeleted, fmt.Sprintf(
-				"Deleted Deployment %q: spec.deploymentName is %q now", deployment.Name, foo.Spec.DeploymentName)})
+			o.events = append(o.events, controller.Done(v1alpha1.EventDeleted,
+				"Deleted Deployment %q: spec.deploymentName is %q now", deployment.Name, foo.Spec.DeploymentName))
 		case apierrors.IsNotFound(err):
 		case apierrors.IsConflict(err):
 			o.behind = true

@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/cache"
 
+	"cloudteam.ztgame.com/network-controller/internal/controller/controllertest"
 	"cloudteam.ztgame.com/network-controller/pkg/apis/samplecontroller/v1alpha1"
 )
 
@@ -98,7 +99,7 @@ func TestReplicas(t *testing.T) {
 		},
 		"what else others set is left alone": {
 			new(int32(2)), func(w *world) {
-				edit(w.api, w.deployment("example-foo"), func(d *appsv1.Deployment) {
+				w.editDeployment("example-foo", func(d *appsv1.Deployment) {
 					d.Spec.Template.Spec.Containers[0].Image, d.Spec.Paused = "nginx:1.29", true
 					d.Labels["team"] = "web"
 					d.Generation++
@@ -111,8 +112,8 @@ func TestReplicas(t *testing.T) {
 			foo.Spec.Replicas = c.declared
 			inWorld(t, func(t *testing.T, w *world) {
 				w.mustSync()
-				w.api.take()
-				w.events.take()
+				w.diary.Take()
+				w.events.Take()
 				c.happens(w)
 				w.mustSync()
 				w.wantDeployments(c.want)
@@ -136,8 +137,8 @@ func TestADeploymentDeletedByHandComesBack(t *testing.T) {
 		w.makeAvailable("example-foo", 1)
 		w.mustSync()
 		was := w.deployment("example-foo")
-		w.events.take()
-		w.api.remove(was)
+		w.events.Take()
+		w.remove(was)
 		w.mustSync()
 		w.wantEvents("Normal Created")
 		w.wantDeployments("example-foo=1")
@@ -156,17 +157,17 @@ func TestADeploymentThatIsGoingIsWaitedFor(t *testing.T) {
 		w.mustSync()
 		w.makeAvailable("example-foo", 1)
 		now := metav1.Now()
-		edit(w.api, w.deployment("example-foo"), func(d *appsv1.Deployment) {
+		w.editDeployment("example-foo", func(d *appsv1.Deployment) {
 			d.DeletionTimestamp, d.Finalizers = &now, []string{metav1.FinalizerDeleteDependents}
 			d.Spec.Replicas = new(int32(3))
 		})
-		w.api.take()
-		w.events.take()
+		w.diary.Take()
+		w.events.Take()
 		w.mustSync()
 		w.wantAsked("write status")
 		w.wantState("Ready=False Reconciling=True Terminating")
 		w.wantEvents()
-		w.api.remove(w.deployment("example-foo"))
+		w.remove(w.deployment("example-foo"))
 		w.mustSync()
 		w.wantDeployments("example-foo=1")
 		w.wantEvents("Normal Created", "Normal Synced")
@@ -203,7 +204,7 @@ func TestADeploymentOfSomebodyElseIsLeftAlone(t *testing.T) {
 				before := w.deployment("example-foo").DeepCopy()
 				w.syncFails()
 				w.wantState("Ready=False Stalled=True ErrResourceExists")
-				lines := w.events.take()
+				lines := w.events.Take()
 				if len(lines) != 1 || !strings.HasPrefix(lines[0], "Warning ErrResourceExists ") ||
 					!strings.Contains(lines[0], `"example-foo"`) || !strings.Contains(lines[0], c.says) {
 					t.Errorf("Events %q, want one that says %s", lines, c.says)
@@ -220,7 +221,7 @@ func TestADeploymentOfSomebodyElseIsLeftAlone(t *testing.T) {
 				if diff := cmp.Diff(before, w.deployment("example-foo")); diff != "" {
 					t.Errorf("it was changed (-before +after):\n%s", diff)
 				}
-				w.api.remove(before)
+				w.remove(before)
 				w.mustSync()
 				w.wantEvents("Normal Created", "Normal Synced")
 				w.wantState("Ready=False Reconciling=True Progressing")
@@ -233,12 +234,12 @@ func TestAFooThatIsMadeAnewWaitsForGarbageCollection(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.mustSync()
 		was := w.deployment("example-foo").DeepCopy()
-		w.api.remove(w.foo())
+		w.remove(w.foo())
 		again := example()
 		again.UID, again.Spec.Replicas = "foo-2", new(int32(3))
-		w.api.add(again)
-		w.api.take()
-		w.events.take()
+		w.api.Create(t, again)
+		w.diary.Take()
+		w.events.Take()
 		w.mustSync()
 		w.wantAsked("write status")
 		w.wantEvents()
@@ -246,7 +247,7 @@ func TestAFooThatIsMadeAnewWaitsForGarbageCollection(t *testing.T) {
 		if diff := cmp.Diff(was, w.deployment("example-foo")); diff != "" {
 			t.Errorf("the old Deployment was changed (-before +after):\n%s", diff)
 		}
-		w.api.remove(was)
+		w.remove(was)
 		w.mustSync()
 		w.wantDeployments("example-foo=3")
 		if owner := metav1.GetControllerOf(w.deployment("example-foo")); owner.UID != "foo-2" {
@@ -269,22 +270,22 @@ func TestAChangedDeploymentNameLeavesNoOrphan(t *testing.T) {
 		},
 		"while the new name is somebody else's, the old one stays": func(_ *testing.T, w *world) {
 			theirs := foreign(declaring("taken"))
-			w.api.add(theirs)
+			w.api.Create(t, theirs)
 			rename(w, "taken")
 			w.syncFails()
 			w.wantDeployments("example-foo=1 taken=1")
 			w.wantState("Ready=False Stalled=True ErrResourceExists")
-			w.api.remove(theirs)
+			w.remove(theirs)
 			w.mustSync()
 			w.wantDeployments("taken=1")
 			w.wantState("Ready=False Reconciling=True Progressing")
 		},
 		"while the new one is refused, the old one stays": func(_ *testing.T, w *world) {
-			w.api.refuses(refusing("create", forbidden("exceeded quota")))
+			w.api.Refuse(refusing("create", forbidden("exceeded quota")))
 			rename(w, "renamed")
 			w.syncFails()
 			w.wantDeployments("example-foo=1")
-			w.api.refuses(nil)
+			w.api.Refuse(nil)
 			w.mustSync()
 			w.wantDeployments("renamed=1")
 		},
@@ -299,28 +300,30 @@ func TestAChangedDeploymentNameLeavesNoOrphan(t *testing.T) {
 			}
 		},
 		"what has a new owner by now is not deleted": func(_ *testing.T, w *world) {
-			w.api.deploymentEvents.hold()
-			edit(w.api, w.deployment("example-foo"), func(d *appsv1.Deployment) { d.OwnerReferences = nil })
+			w.deploymentGate.Hold()
+			w.editDeployment("example-foo", func(d *appsv1.Deployment) { d.OwnerReferences = nil })
 			rename(w, "renamed")
 			if requeue, err := w.sync(); !requeue || err != nil {
 				w.t.Errorf("requeue %t, error %v; want it looked at again", requeue, err)
 			}
-			w.api.deploymentEvents.release()
+			w.deploymentGate.Release()
 			w.mustSync()
 			w.wantDeployments("example-foo=1 renamed=1")
 		},
 		"what is deleted already is no failure": func(_ *testing.T, w *world) {
-			w.api.deploymentEvents.hold()
-			w.api.remove(w.deployment("example-foo"))
+			w.deploymentGate.Hold()
+			w.remove(w.deployment("example-foo"))
 			rename(w, "renamed")
 			w.mustSync()
 			w.wantDeployments("renamed=1")
 			w.wantEvents("Normal Created")
-			w.api.deploymentEvents.release()
+			w.deploymentGate.Release()
 		},
 		"what is going already is not deleted again": func(_ *testing.T, w *world) {
 			now := metav1.Now()
-			edit(w.api, w.deployment("example-foo"), func(d *appsv1.Deployment) { d.DeletionTimestamp = &now })
+			w.editDeployment("example-foo", func(d *appsv1.Deployment) {
+				d.DeletionTimestamp, d.Finalizers = &now, []string{metav1.FinalizerDeleteDependents}
+			})
 			rename(w, "renamed")
 			w.mustSync()
 			w.wantAsked("get foo", "create renamed", "write status")
@@ -328,22 +331,22 @@ func TestAChangedDeploymentNameLeavesNoOrphan(t *testing.T) {
 		"what another namespace has is not touched, whatever it says": func(_ *testing.T, w *world) {
 			elsewhere := foreign(example(), *metav1.NewControllerRef(example(), kind))
 			elsewhere.Namespace = "other-team"
-			w.api.add(elsewhere)
+			w.api.Create(t, elsewhere)
 			w.mustSync()
 			rename(w, "renamed")
 			w.mustSync()
 			w.wantAsked("get foo", "create renamed", "delete example-foo", "write status")
-			if _, err := w.api.kube.Tracker().Get(deploymentsResource, "other-team", "example-foo"); err != nil {
+			if _, err := w.kube.Tracker().Get(deploymentsResource, "other-team", "example-foo"); err != nil {
 				w.t.Error(err)
 			}
 		},
 		"a deletion that is refused is told and tried again": func(_ *testing.T, w *world) {
-			w.api.refuses(refusing("delete", forbidden("no")))
+			w.api.Refuse(refusing("delete", forbidden("no")))
 			rename(w, "renamed")
 			w.syncFails()
 			w.wantState("Ready=False Reconciling=True Failed")
 			w.wantEvents("Normal Created", "Warning Failed")
-			w.api.refuses(nil)
+			w.api.Refuse(nil)
 			w.mustSync()
 			w.wantDeployments("renamed=1")
 			w.wantEvents("Normal Deleted", "Normal Synced")
@@ -352,8 +355,8 @@ func TestAChangedDeploymentNameLeavesNoOrphan(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, func(t *testing.T, w *world) {
 				w.mustSync()
-				w.api.take()
-				w.events.take()
+				w.diary.Take()
+				w.events.Take()
 				synctest.Wait()
 				test(t, w)
 			}, example())
@@ -367,105 +370,105 @@ func forbidden(why string) *apierrors.StatusError {
 
 // TestStaleCaches holds that what a cache does not show yet is neither done again nor taken for a failure.
 func TestStaleCaches(t *testing.T) {
-	lost := func() error { return apierrors.NewTimeoutError("the answer was lost", 1) }
+	lost := apierrors.NewTimeoutError("the answer was lost", 1)
 	for name, test := range map[string]func(t *testing.T, w *world){
 		"a Deployment that was created is not created again": func(_ *testing.T, w *world) {
-			w.api.deploymentEvents.hold()
+			w.deploymentGate.Hold()
 			w.mustSync()
 			w.wantAsked("get foo", "create example-foo", "write status")
-			w.events.take()
+			w.events.Take()
 			w.makeAvailable("example-foo", 1)
 			for range 3 {
 				w.mustWait()
 			}
 			w.wantAsked()
-			w.api.deploymentEvents.release()
+			w.deploymentGate.Release()
 			w.mustSync()
 			w.wantAsked("write status")
 			w.wantState("Ready=True Available")
 		},
 		"a create whose answer was lost is found": func(_ *testing.T, w *world) {
-			w.api.deploymentEvents.hold()
-			w.api.lose = lost
+			w.deploymentGate.Hold()
+			w.api.Lose(refusing("create ", lost))
 			w.syncFails()
-			w.events.take()
-			w.api.take()
+			w.events.Take()
+			w.diary.Take()
 			w.mustWait()
 			w.wantAsked("get foo", "create example-foo", "get example-foo")
 			w.mustWait()
 			w.wantAsked()
-			w.api.deploymentEvents.release()
+			w.deploymentGate.Release()
 			w.mustSync()
 			w.wantAsked("write status")
 			w.wantEvents("Normal Synced")
 			w.wantDeployments("example-foo=1")
 		},
 		"a name that somebody else has just taken is a conflict once the cache shows it": func(_ *testing.T, w *world) {
-			w.api.deploymentEvents.hold()
-			w.api.add(foreign(example()))
+			w.deploymentGate.Hold()
+			w.api.Create(t, foreign(example()))
 			w.mustWait()
 			w.wantAsked("get foo", "create example-foo", "get example-foo")
 			w.mustWait()
 			w.wantAsked()
-			w.api.deploymentEvents.release()
+			w.deploymentGate.Release()
 			w.syncFails()
 			w.wantEvents("Warning ErrResourceExists")
 		},
 		"a name that was taken for a moment is tried again": func(_ *testing.T, w *world) {
 			theirs := foreign(example())
-			w.api.deploymentEvents.hold()
-			w.api.add(theirs)
-			w.api.refuses(func(what string) error {
-				if what == "get" {
-					w.api.refuses(nil)
-					w.api.remove(theirs)
+			w.deploymentGate.Hold()
+			w.api.Create(t, theirs)
+			w.api.Refuse(func(line string) error {
+				if line == "get example-foo" {
+					w.api.Refuse(nil)
+					w.remove(theirs)
 				}
 				return nil
 			})
 			w.mustWait()
 			w.mustSync()
 			w.wantAsked("get foo", "create example-foo", "get example-foo", "get foo", "create example-foo", "write status")
-			w.api.deploymentEvents.release()
+			w.deploymentGate.Release()
 		},
 		"a Deployment that came and went unseen is created again": func(_ *testing.T, w *world) {
-			w.api.deploymentEvents.hold()
+			w.deploymentGate.Hold()
 			w.mustSync()
-			w.api.remove(w.deployment("example-foo"))
-			w.api.deploymentEvents.drop()
-			w.events.take()
+			w.remove(w.deployment("example-foo"))
+			w.deploymentGate.Drop()
+			w.events.Take()
 			w.mustWait()
 			// What shows how far the cache has come is another object.
-			w.api.add(foreign(declaring("other")))
-			w.api.deploymentEvents.release()
+			w.api.Create(t, foreign(declaring("other")))
+			w.deploymentGate.Release()
 			w.mustSync()
 			w.wantDeployments("example-foo=1 other=1")
 		},
 		"a Foo that is being deleted gets no new Deployment, though the cache does not know": func(_ *testing.T, w *world) {
 			w.mustSync()
 			synctest.Wait()
-			w.api.fooEvents.hold()
+			w.fooGate.Hold()
 			now := metav1.Now()
-			edit(w.api, w.foo(), func(foo *v1alpha1.Foo) {
+			controllertest.Edit(t, w.api, exampleKey, func(foo *v1alpha1.Foo) {
 				foo.DeletionTimestamp, foo.Finalizers = &now, []string{metav1.FinalizerDeleteDependents}
 			})
-			w.api.remove(w.deployment("example-foo"))
-			w.api.take()
-			w.events.take()
+			w.remove(w.deployment("example-foo"))
+			w.diary.Take()
+			w.events.Take()
 			w.mustWait()
 			w.wantAsked("get foo")
-			w.api.fooEvents.release()
+			w.fooGate.Release()
 			w.mustSync()
 			w.wantDeployments("")
 		},
 		"a Foo that was made anew is not taken for the old one": func(_ *testing.T, w *world) {
-			w.api.fooEvents.hold()
-			w.api.remove(w.foo())
+			w.fooGate.Hold()
+			w.remove(w.foo())
 			again := example()
 			again.UID = "foo-2"
-			w.api.add(again)
+			w.api.Create(t, again)
 			w.mustWait()
 			w.wantAsked("get foo")
-			w.api.fooEvents.release()
+			w.fooGate.Release()
 			w.mustSync()
 			if owner := metav1.GetControllerOf(w.deployment("example-foo")); owner.UID != "foo-2" {
 				w.t.Errorf("its owner is %+v", owner)
@@ -474,40 +477,40 @@ func TestStaleCaches(t *testing.T) {
 		"what was scaled is not scaled again, and its status does not flap": func(_ *testing.T, w *world) {
 			w.mustSync()
 			w.rescale("example-foo", new(int32(4)))
-			w.api.take()
+			w.diary.Take()
 			synctest.Wait()
-			w.api.deploymentEvents.hold()
+			w.deploymentGate.Hold()
 			w.mustSync()
 			w.wantAsked("scale example-foo to 1")
-			w.events.take()
+			w.events.Take()
 			w.mustWait()
 			w.wantAsked()
-			w.api.deploymentEvents.release()
+			w.deploymentGate.Release()
 			w.mustSync()
 			w.wantAsked()
 		},
 		"somebody who was faster is no failure": func(_ *testing.T, w *world) {
 			w.mustSync()
 			w.rescale("example-foo", new(int32(4)))
-			w.api.deploymentEvents.hold()
+			w.deploymentGate.Hold()
 			w.makeAvailable("example-foo", 1)
-			w.api.take()
-			w.events.take()
+			w.diary.Take()
+			w.events.Take()
 			w.mustWait()
 			w.wantAsked("scale example-foo to 1")
-			w.api.deploymentEvents.release()
+			w.deploymentGate.Release()
 			w.mustSync()
 			w.wantDeployments("example-foo=1")
 		},
 		"a status that was written is not written again": func(_ *testing.T, w *world) {
-			w.api.fooEvents.hold()
+			w.fooGate.Hold()
 			w.mustSync()
-			w.api.take()
-			w.events.take()
+			w.diary.Take()
+			w.events.Take()
 			w.makeAvailable("example-foo", 1)
 			w.mustWait()
 			w.wantAsked()
-			w.api.fooEvents.release()
+			w.fooGate.Release()
 			w.mustSync()
 			w.wantAsked("write status")
 			w.wantEvents()
@@ -541,13 +544,13 @@ func TestFailuresAreToldOnceAndHeal(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, func(t *testing.T, w *world) {
-				w.api.refuses(refusing(c.what, c.err))
+				w.api.Refuse(refusing(c.what, c.err))
 				w.syncFails()
 				w.syncFails()
 				w.wantState(c.state)
 				w.wantEvents(c.event)
 				w.wantAsked("get foo", "create example-foo", "write status", "get foo", "create example-foo")
-				w.api.refuses(nil)
+				w.api.Refuse(nil)
 				w.mustSync()
 				w.wantState("Ready=False Reconciling=True Progressing")
 				w.wantEvents("Normal Created", "Normal Synced")
@@ -561,7 +564,7 @@ func TestARefusedScalingKeepsWhatIsKnownOfTheDeployment(t *testing.T) {
 		w.mustSync()
 		w.makeAvailable("example-foo", 3)
 		w.rescale("example-foo", new(int32(3)))
-		w.api.refuses(refusing("scale", forbidden("no")))
+		w.api.Refuse(refusing("scale", forbidden("no")))
 		w.syncFails()
 		w.wantState("Ready=False Reconciling=True Failed")
 		if n := w.foo().Status.AvailableReplicas; n != 3 {
@@ -572,11 +575,11 @@ func TestARefusedScalingKeepsWhatIsKnownOfTheDeployment(t *testing.T) {
 
 func TestAStatusThatCannotBeWrittenIsToldWhenItCan(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
-		w.api.refuses(refusing("status", apierrors.NewInternalError(errors.New("ill"))))
+		w.api.Refuse(refusing("write status", apierrors.NewInternalError(errors.New("ill"))))
 		w.syncFails()
 		w.syncFails()
 		w.wantEvents()
-		w.api.refuses(nil)
+		w.api.Refuse(nil)
 		w.syncFails()
 		w.wantEvents("Warning ErrResourceExists")
 	}, example(), foreign(example()))
@@ -593,20 +596,20 @@ func TestWhatIsLeftAlone(t *testing.T) {
 		"a Foo that is being deleted gets no Deployment": {going, nil},
 		"a Foo that is gone leaves its Deployment to garbage collection": {example(), func(w *world) {
 			w.mustSync()
-			w.api.remove(w.foo())
+			w.remove(w.foo())
 		}},
 		"a Foo that is gone gets no Deployment, though the cache does not know": {example(), func(w *world) {
-			w.api.fooEvents.hold()
-			w.api.remove(w.foo())
+			w.fooGate.Hold()
+			w.remove(w.foo())
 			if requeue, err := w.sync(); !requeue || err != nil {
 				w.t.Errorf("requeue %t, error %v; want it looked at again", requeue, err)
 			}
 			w.wantDeployments("")
-			w.api.fooEvents.release()
+			w.fooGate.Release()
 		}},
 		"a Foo whose namespace goes is not told of": {example(), func(w *world) {
-			w.api.refuses(func(what string) error {
-				if what != "create" {
+			w.api.Refuse(func(line string) error {
+				if line != "create example-foo" {
 					return nil
 				}
 				err := forbidden("terminating")
@@ -615,7 +618,7 @@ func TestWhatIsLeftAlone(t *testing.T) {
 			})
 			w.mustSync()
 			w.wantAsked("get foo", "create example-foo")
-			w.api.remove(w.foo())
+			w.remove(w.foo())
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -623,8 +626,8 @@ func TestWhatIsLeftAlone(t *testing.T) {
 				if test.does != nil {
 					test.does(w)
 				}
-				w.api.take()
-				w.events.take()
+				w.diary.Take()
+				w.events.Take()
 				w.mustSync()
 				w.wantAsked()
 				w.wantEvents()
@@ -649,23 +652,23 @@ func TestANameThatNoDeploymentCanHaveStalls(t *testing.T) {
 
 func TestNothingIsRememberedOfGoneFoos(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
-		w.api.deploymentEvents.hold()
-		w.api.fooEvents.hold()
+		w.deploymentGate.Hold()
+		w.fooGate.Hold()
 		w.mustSync()
-		w.api.fooEvents.release()
-		w.api.remove(w.foo())
+		w.fooGate.Release()
+		w.remove(w.foo())
 		w.mustSync()
 		if !w.c.expected.Met(exampleKey, "foo-1", "1") || !w.c.expectedDeployments.MetWithout(exampleKey, "1") {
 			t.Error("writes for a gone Foo are still waited for")
 		}
-		w.api.deploymentEvents.release()
+		w.deploymentGate.Release()
 	}, example())
 }
 
 // TestThePlayedAPIServer holds the double itself to what the tests lean on.
 func TestThePlayedAPIServer(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
-		client := w.api.kube.AppsV1().Deployments(exampleKey.Namespace)
+		client := w.kube.AppsV1().Deployments(exampleKey.Namespace)
 		if _, err := client.Create(t.Context(), desired(example()), metav1.CreateOptions{}); !apierrors.IsAlreadyExists(err) {
 			t.Errorf("a second create: %v", err)
 		}
@@ -749,9 +752,9 @@ func TestKeysOfADeployment(t *testing.T) {
 func TestRunFollowsWhatHappens(t *testing.T) {
 	for name, test := range map[string]func(t *testing.T, w *world){
 		"at rest nothing is asked, resyncs included": func(_ *testing.T, w *world) {
-			w.api.take()
-			w.events.take()
-			settle(20 * resync)
+			w.diary.Take()
+			w.events.Take()
+			controllertest.Settle(20 * resync)
 			w.wantAsked()
 			w.wantEvents()
 		},
@@ -759,7 +762,7 @@ func TestRunFollowsWhatHappens(t *testing.T) {
 			w.respec(func(s *v1alpha1.FooSpec) { s.Replicas = new(int32(3)) })
 			for n := int32(2); n <= 3; n++ {
 				w.makeAvailable("example-foo", n)
-				settle(time.Millisecond)
+				controllertest.Settle(time.Millisecond)
 				if got := w.foo().Status.AvailableReplicas; got != n {
 					t.Errorf("status.availableReplicas is %d, want %d", got, n)
 				}
@@ -770,56 +773,56 @@ func TestRunFollowsWhatHappens(t *testing.T) {
 		},
 		"scaled by hand, it comes back": func(_ *testing.T, w *world) {
 			w.rescale("example-foo", new(int32(9)))
-			settle(time.Millisecond)
+			controllertest.Settle(time.Millisecond)
 			w.wantDeployments("example-foo=1")
 		},
 		"deleted by hand, it comes back": func(_ *testing.T, w *world) {
-			w.api.remove(w.deployment("example-foo"))
-			settle(time.Millisecond)
+			w.remove(w.deployment("example-foo"))
+			controllertest.Settle(time.Millisecond)
 			w.wantDeployments("example-foo=1")
 		},
 		"a name is free as soon as who has it goes, however long it was waited for": func(_ *testing.T, w *world) {
 			theirs := foreign(declaring("taken"))
-			w.api.add(theirs)
+			w.api.Create(t, theirs)
 			w.respec(func(s *v1alpha1.FooSpec) { s.DeploymentName = "taken" })
-			settle(time.Hour)
+			controllertest.Settle(time.Hour)
 			w.wantDeployments("example-foo=1 taken=1")
-			w.api.remove(theirs)
-			settle(time.Millisecond)
+			w.remove(theirs)
+			controllertest.Settle(time.Millisecond)
 			w.wantDeployments("taken=1")
 		},
 		"a name is free as soon as it has the Foo for its owner": func(_ *testing.T, w *world) {
 			theirs := foreign(declaring("taken"))
-			w.api.add(theirs)
+			w.api.Create(t, theirs)
 			w.respec(func(s *v1alpha1.FooSpec) { s.DeploymentName = "taken" })
-			settle(time.Hour)
-			edit(w.api, w.deployment("taken"), func(d *appsv1.Deployment) {
+			controllertest.Settle(time.Hour)
+			w.editDeployment("taken", func(d *appsv1.Deployment) {
 				d.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(w.foo(), kind)}
 			})
-			settle(time.Millisecond)
+			controllertest.Settle(time.Millisecond)
 			w.wantDeployments("taken=1")
 			w.wantState("Ready=False Reconciling=True Progressing")
 		},
 		"a Deployment that came and went between two lists is not waited for": func(_ *testing.T, w *world) {
-			w.api.deploymentEvents.hold()
+			w.deploymentGate.Hold()
 			w.respec(func(s *v1alpha1.FooSpec) { s.DeploymentName = "renamed" })
-			settle(time.Millisecond)
-			w.api.remove(w.deployment("renamed"))
-			w.api.deploymentEvents.drop()
-			w.api.add(foreign(declaring("other")))
-			w.api.deploymentEvents.release()
-			settle(2 * behindPause)
+			controllertest.Settle(time.Millisecond)
+			w.remove(w.deployment("renamed"))
+			w.deploymentGate.Drop()
+			w.api.Create(t, foreign(declaring("other")))
+			w.deploymentGate.Release()
+			controllertest.Settle(2 * behindPause)
 			if w.deployment("renamed") == nil {
 				w.t.Error("it is not created again")
 			}
 		},
 		"a failure is tried again, and again": func(_ *testing.T, w *world) {
-			w.api.refuses(refusing("create", apierrors.NewInternalError(errors.New("ill"))))
-			w.api.remove(w.deployment("example-foo"))
-			settle(time.Hour)
+			w.api.Refuse(refusing("create", apierrors.NewInternalError(errors.New("ill"))))
+			w.remove(w.deployment("example-foo"))
+			controllertest.Settle(time.Hour)
 			w.wantDeployments("")
-			w.api.refuses(nil)
-			settle(2 * time.Minute)
+			w.api.Refuse(nil)
+			controllertest.Settle(2 * time.Minute)
 			w.wantDeployments("example-foo=1")
 		},
 	} {

@@ -2,7 +2,6 @@
 package foo
 
 import (
-	"context"
 	"fmt"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -29,15 +28,15 @@ var kind = v1alpha1.SchemeGroupVersion.WithKind("Foo")
 
 // Controller syncs Foos. Make it with NewController.
 type Controller struct {
+	*controller.Loop
+
 	client            fooclient.FoosGetter
 	deploymentClient  appsclient.DeploymentsGetter
 	lister            listers.FooLister
 	indexer           cache.Indexer
 	deploymentLister  appslisters.DeploymentLister
 	deploymentIndexer cache.Indexer
-	synced            []cache.InformerSynced
 	recorder          record.EventRecorder
-	loop              *controller.Loop
 
 	// expected is the last status written, and expectedDeployments the last Deployment that was created, scaled or found
 	// to exist, both by the Foo's key.
@@ -67,7 +66,7 @@ func NewController(
 		deploymentIndexer: deploymentInformer.GetIndexer(),
 		recorder:          recorder,
 	}
-	c.loop = controller.NewLoop(Name, c.sync)
+	c.Loop = controller.NewLoop(Name, c.sync)
 
 	err := informer.AddIndexers(cache.Indexers{indexDeployment: func(obj any) ([]string, error) {
 		foo, ok := obj.(*v1alpha1.Foo)
@@ -92,35 +91,10 @@ func NewController(
 	if err != nil {
 		return nil, fmt.Errorf("indexing deployments by owner: %w", err)
 	}
-	registration, err := informer.AddEventHandler(c.loop.Handler())
-	if err != nil {
-		return nil, fmt.Errorf("watching foos: %w", err)
+	if err := c.Watch(informer, c.Handler()); err != nil {
+		return nil, err
 	}
-	c.synced = append(c.synced, registration.HasSynced)
-	registration, err = deploymentInformer.AddEventHandler(c.loop.HandlerOf(c.keysOf))
-	if err != nil {
-		return nil, fmt.Errorf("watching deployments: %w", err)
-	}
-	c.synced = append(c.synced, registration.HasSynced)
-	return c, nil
-}
-
-// HasSynced reports whether the handlers have seen every object of the informers' first lists.
-func (c *Controller) HasSynced() bool {
-	for _, synced := range c.synced {
-		if !synced() {
-			return false
-		}
-	}
-	return true
-}
-
-// Run syncs keys until ctx is done, and returns when its workers have stopped. The informers have to be running.
-func (c *Controller) Run(ctx context.Context, workers int) error {
-	if !cache.WaitForNamedCacheSyncWithContext(ctx, c.synced...) {
-		return nil // ctx is done
-	}
-	return c.loop.Run(ctx, workers)
+	return c, c.Watch(deploymentInformer, c.HandlerOf(c.keysOf))
 }
 
 // keysOf names the Foos that a Deployment concerns: the one that controls it, and those that declare its name, who may

@@ -4,17 +4,45 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
-	"strings"
 
+	"cloudteam.ztgame.com/network-controller/internal/controller/owned"
 	"cloudteam.ztgame.com/network-controller/internal/network"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
 
+// declaration is a Network's spec.
+type declaration network.Spec
+
+// Plan is owned.Declaration's.
+func (d declaration) Plan(observed network.Observed) (network.Change, error) {
+	return network.Plan(network.Spec(d), observed)
+}
+
+// Complete is owned.Declaration's.
+func (d declaration) Complete(observed network.Observed) bool {
+	n, exists := observed.Network()
+	if !exists {
+		return false
+	}
+	for _, subnet := range d.Subnets {
+		if _, exists := n.SubnetByCIDR(subnet.CIDR); !exists {
+			return false
+		}
+	}
+	return true
+}
+
+// declare is owned.Kind's.
+func declare(obj *cloudteamv1.Network, owner network.Owner) (owned.Declaration, error) {
+	spec, err := desired(obj, owner)
+	return declaration(spec), err
+}
+
 // desired brings a Network's spec into the domain's canonical form. The API server refuses most of what cannot be
 // parsed here; what came in another way gives *network.FieldErrors, joined.
-func desired(cluster string, obj *cloudteamv1.Network) (network.Spec, error) {
+func desired(obj *cloudteamv1.Network, owner network.Owner) (network.Spec, error) {
 	spec := network.Spec{
-		Owner:        ownerOf(cluster, obj),
+		Owner:        owner,
 		Name:         obj.Name,
 		Description:  obj.Spec.Description,
 		PortSecurity: obj.Spec.PortSecurity,
@@ -39,10 +67,6 @@ func desired(cluster string, obj *cloudteamv1.Network) (network.Spec, error) {
 		return network.Spec{}, err
 	}
 	return spec, nil
-}
-
-func ownerOf(cluster string, obj *cloudteamv1.Network) network.Owner {
-	return network.Owner{Cluster: cluster, Object: string(obj.UID)}
 }
 
 func desiredSubnet(s cloudteamv1.SubnetSpec) (network.Subnet, error) {
@@ -102,6 +126,3 @@ func desiredSubnet(s cloudteamv1.SubnetSpec) (network.Subnet, error) {
 	}
 	return subnet.Canonical(), nil
 }
-
-// sentence joins the lines of a joined error.
-func sentence(err error) string { return strings.ReplaceAll(err.Error(), "\n", "; ") }

@@ -21,6 +21,8 @@ const (
 	specUID     = "aaaaaaaa-bbbb-cccc-dddd-eeeeeeeeeeee"
 )
 
+var specOwner = network.Owner{Cluster: specCluster, Object: specUID}
+
 func networkOf(spec cloudteamv1.NetworkSpec) *cloudteamv1.Network {
 	return &cloudteamv1.Network{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "example", UID: specUID}, Spec: spec,
@@ -36,7 +38,6 @@ func poolOf(start, end string) network.Range {
 }
 
 func TestDesired(t *testing.T) {
-	owner := network.Owner{Cluster: specCluster, Object: specUID}
 	addr, prefix := netip.MustParseAddr, netip.MustParsePrefix
 	for sentence, tc := range map[string]struct {
 		spec cloudteamv1.NetworkSpec
@@ -98,11 +99,11 @@ func TestDesired(t *testing.T) {
 		},
 	} {
 		t.Run(sentence, func(t *testing.T) {
-			got, err := desired(specCluster, networkOf(tc.spec))
+			got, err := desired(networkOf(tc.spec), specOwner)
 			if err != nil {
 				t.Fatal(err)
 			}
-			tc.want.Owner, tc.want.Name = owner, "example"
+			tc.want.Owner, tc.want.Name = specOwner, "example"
 			if diff := cmp.Diff(tc.want, got, cmpopts.EquateComparable(netip.Addr{}, netip.Prefix{})); diff != "" {
 				t.Errorf("-want +got:\n%s", diff)
 			}
@@ -198,7 +199,7 @@ func TestDesiredRefuses(t *testing.T) {
 		},
 	} {
 		t.Run(sentence, func(t *testing.T) {
-			spec, err := desired(specCluster, networkOf(tc.spec))
+			spec, err := desired(networkOf(tc.spec), specOwner)
 			if err == nil {
 				t.Fatalf("accepted as %+v", spec)
 			}
@@ -302,7 +303,7 @@ func FuzzSpecToPlan(f *testing.F) {
 			spec.MTU = &mtu
 		}
 
-		want, err := desired(specCluster, networkOf(spec))
+		want, err := desired(networkOf(spec), specOwner)
 		if err != nil {
 			if len(fieldsOf(t, err)) == 0 {
 				t.Errorf("no field is named by %v", err)

@@ -1,107 +1,15 @@
 package network
 
 import (
-	"errors"
-	"fmt"
 	"net/netip"
-	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"cloudteam.ztgame.com/network-controller/internal/controller"
+	"cloudteam.ztgame.com/network-controller/internal/controller/owned"
 	"cloudteam.ztgame.com/network-controller/internal/network"
-	"cloudteam.ztgame.com/network-controller/internal/neutron"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
-
-func TestStateOfAnError(t *testing.T) {
-	ofKind := func(kind neutron.Kind) error {
-		return &neutron.Error{Kind: kind, Op: "create network", Reason: "Neutron's own sentence", Type: "ItsType"}
-	}
-	const reconciling, stalled = cloudteamv1.ConditionReconciling, cloudteamv1.ConditionStalled
-	for name, c := range map[string]struct {
-		err      error
-		abnormal string
-		reason   string
-		says     string
-	}{
-		"a transient error is tried again": {
-			ofKind(neutron.Transient), reconciling, cloudteamv1.ReasonCloudUnavailable, "tried again"},
-		"a throttled call is tried again when the cloud allows": {
-			ofKind(neutron.Throttled), reconciling, cloudteamv1.ReasonThrottled, "when the cloud allows"},
-		"a full quota waits for capacity": {
-			ofKind(neutron.Capacity), reconciling, cloudteamv1.ReasonQuotaExceeded, "raise the project's quota"},
-		"a network without free addresses waits for them": {
-			ofKind(neutron.Exhausted), reconciling, cloudteamv1.ReasonNoAddresses, "remove ports or add a subnet"},
-		"an address of another's waits for it": {
-			ofKind(neutron.Taken), reconciling, cloudteamv1.ReasonAddressTaken, "ask for another"},
-		"a refusal asks for another spec": {
-			ofKind(neutron.Invalid), stalled, cloudteamv1.ReasonRefused, "change the spec"},
-		"what is not found is changing": {
-			ofKind(neutron.NotFound), reconciling, cloudteamv1.ReasonChanging, "tried again"},
-		"a conflict is changing": {
-			ofKind(neutron.Conflict), reconciling, cloudteamv1.ReasonChanging, "tried again"},
-		"what is in use asks to remove the user": {
-			ofKind(neutron.InUse), reconciling, cloudteamv1.ReasonInUse, "remove what uses it"},
-		"rejected credentials need somebody to act": {
-			ofKind(neutron.Unauthenticated), stalled, cloudteamv1.ReasonCredentialsRejected, "Neutron's own sentence"},
-		"a kind from the future is transient": {
-			ofKind(neutron.Exhausted + 100), reconciling, cloudteamv1.ReasonCloudUnavailable, "tried again"},
-		"an invalid field names it": {
-			errors.Join(&network.FieldError{Field: "mtu", Problem: "1 is out of range"},
-				&network.FieldError{Field: "cidr", Problem: "2 is no CIDR"}),
-			stalled, cloudteamv1.ReasonInvalidSpec, "mtu: 1 is out of range; cidr: 2 is no CIDR"},
-		"a foreign resource blocks": {
-			&network.BlockedError{Message: "delete that subnet"}, stalled, cloudteamv1.ReasonBlocked,
-			"delete that subnet"},
-		"another cloud names both": {
-			&mismatch{here, elsewhere}, stalled, cloudteamv1.ReasonCloudMismatch, elsewhere.String()},
-		"a removed marker tells the marker": {
-			&unmarked{"net-1", ownerOfExample}, stalled, cloudteamv1.ReasonMarkerRemoved, ownerOfExample.Marker()},
-		"an ignored change tells the field": {
-			&notApplied{network.Change{{Differences: []network.Difference{
-				{Resource: "network", Field: "mtu", Declared: "9000", Actual: "1450"},
-			}}}}, stalled, cloudteamv1.ReasonNotApplied, "network mtu is 1450, declared 9000"},
-		"anything else is tried again": {
-			errors.New("the unexpected"), reconciling, cloudteamv1.ReasonFailed, "the unexpected"},
-	} {
-		for how, err := range map[string]error{
-			"as it is": c.err, "wrapped": fmt.Errorf("wrapped: %w", c.err), "joined": errors.Join(c.err, nil),
-		} {
-			t.Run(name+", "+how, func(t *testing.T) {
-				got := stateOf(err)
-				if got.Ready != metav1.ConditionFalse || got.Abnormal != c.abnormal || got.Reason != c.reason {
-					t.Errorf("state %+v, want Ready False, %s True, reason %s", got, c.abnormal, c.reason)
-				}
-				if !strings.Contains(got.Message, c.says) {
-					t.Errorf("message %q does not say %q", got.Message, c.says)
-				}
-				if strings.ContainsRune(got.Message, '\n') {
-					t.Errorf("message %q has more than one line", got.Message)
-				}
-			})
-		}
-	}
-}
-
-// TestEveryKindHasAState walks the kinds up to the first without a name, so that a new one is not forgotten above.
-func TestEveryKindHasAState(t *testing.T) {
-	want := map[string]bool{
-		"transient": true, "throttled": true, "capacity": true, "invalid": true, "not found": true, "conflict": true,
-		"in use": true, "unauthenticated": true, "taken": true, "exhausted": true,
-	}
-	for kind := neutron.Kind(0); !strings.HasPrefix(kind.String(), "Kind("); kind++ {
-		if !want[kind.String()] {
-			t.Errorf("kind %q stands in no line of TestStateOfAnError", kind)
-		}
-		delete(want, kind.String())
-	}
-	if len(want) > 0 {
-		t.Errorf("kinds that are no more: %v", want)
-	}
-}
 
 func observedSubnet(id, cidr, gateway string, owner network.Owner) network.ObservedSubnet {
 	s := network.ObservedSubnet{ID: id, Subnet: network.Subnet{CIDR: netip.MustParsePrefix(cidr)}}
@@ -114,168 +22,97 @@ func observedSubnet(id, cidr, gateway string, owner network.Owner) network.Obser
 	return s
 }
 
-func TestStatusOf(t *testing.T) {
-	spec := network.Spec{Owner: ownerOfExample, Subnets: []network.Subnet{
+func TestShow(t *testing.T) {
+	declared := declaration(network.Spec{Owner: specOwner, Subnets: []network.Subnet{
 		{CIDR: netip.MustParsePrefix("192.168.0.0/16")}, {CIDR: netip.MustParsePrefix("10.0.0.0/8")},
-	}}
-	pinnedHere := &cloudteamv1.CloudStatus{Endpoint: here.Endpoint, Region: here.Region, ProjectID: here.ProjectID}
+	}})
+	cloud := &cloudteamv1.CloudStatus{Endpoint: "https://neutron.test/"}
 	known := cloudteamv1.NetworkStatus{
-		ResourceStatus: cloudteamv1.ResourceStatus{
-			ObservedGeneration: 3, AppliedGeneration: 3, Cloud: pinnedHere,
-			Drift: []cloudteamv1.Drift{{Resource: "network", Field: "name"}},
-		},
-		NetworkID: "net-1", MTU: 1450,
+		ResourceStatus: cloudteamv1.ResourceStatus{ObservedGeneration: 3, AppliedGeneration: 3, Cloud: cloud},
+		NetworkID:      "net-1", MTU: 1450,
 		Subnets: []cloudteamv1.SubnetStatus{{ID: "sub-1", CIDR: "192.168.0.0/16", Gateway: "192.168.0.1"}},
 	}
-	marked := network.Attributes{Description: ownerOfExample.Marker(), MTU: 9000}
-	ready := controller.Ready("Available", "ok")
+	counted := observedSubnet("counted", "10.0.0.0/8", "10.0.0.1", specOwner)
+	counted.Total, counted.Used = new(int64(16777213)), new(int64(3))
+	observed := func(subnets ...network.ObservedSubnet) network.Observed {
+		attributes := network.Attributes{Description: specOwner.Marker(), MTU: 9000}
+		return network.Observed{
+			Networks: []network.ObservedNetwork{{ID: "net-2", Attributes: attributes, Subnets: subnets}},
+		}
+	}
 	for name, c := range map[string]struct {
-		was     cloudteamv1.NetworkStatus
-		outcome outcome
-		want    cloudteamv1.NetworkStatus
+		declared owned.Declaration
+		observed network.Observed
+		want     cloudteamv1.NetworkStatus
 	}{
-		"what was not learned stays": {
-			known, outcome{state: ready, spec: spec},
-			func() cloudteamv1.NetworkStatus {
-				want := *known.DeepCopy()
-				want.ObservedGeneration = 4
-				return want
-			}(),
-		},
-		"a network that is gone leaves its cloud": {
-			known, outcome{state: ready, spec: spec, identity: &here, observed: &network.Observed{}},
-			cloudteamv1.NetworkStatus{ResourceStatus: cloudteamv1.ResourceStatus{
-				ObservedGeneration: 4, AppliedGeneration: 3, Cloud: pinnedHere,
-			}},
-		},
-		"nothing was created and nothing is pinned": {
-			cloudteamv1.NetworkStatus{}, outcome{state: ready, spec: spec, identity: &here,
-				observed: &network.Observed{}},
-			cloudteamv1.NetworkStatus{ResourceStatus: cloudteamv1.ResourceStatus{ObservedGeneration: 4}},
-		},
+		"a network that is gone is not shown": {declared, network.Observed{}, cloudteamv1.NetworkStatus{}},
 		"the declared subnets come first and in order, and foreign ones not at all": {
-			cloudteamv1.NetworkStatus{},
-			outcome{state: ready, applied: true, spec: spec, identity: &here, observed: &network.Observed{
-				Networks: []network.ObservedNetwork{{ID: "net-2", Attributes: marked, Subnets: []network.ObservedSubnet{
-					observedSubnet("old-b", "172.16.1.0/24", "", ownerOfExample),
-					observedSubnet("foreign", "172.16.9.0/24", "", network.Owner{}),
-					observedSubnet("second", "10.0.0.0/8", "10.0.0.1", ownerOfExample),
-					observedSubnet("others", "172.16.8.0/24", "", network.Owner{Cluster: clusterUID, Object: "uid-9"}),
-					observedSubnet("old-a", "172.16.0.0/24", "", ownerOfExample),
-					observedSubnet("first", "192.168.0.0/16", "192.168.0.1", ownerOfExample),
-				}}},
+			declared, observed(
+				observedSubnet("old-b", "172.16.1.0/24", "", specOwner),
+				observedSubnet("foreign", "172.16.9.0/24", "", network.Owner{}),
+				observedSubnet("second", "10.0.0.0/8", "10.0.0.1", specOwner),
+				observedSubnet("others", "172.16.8.0/24", "", network.Owner{Cluster: specCluster, Object: "uid-9"}),
+				observedSubnet("old-a", "172.16.0.0/24", "", specOwner),
+				observedSubnet("first", "192.168.0.0/16", "192.168.0.1", specOwner),
+			),
+			cloudteamv1.NetworkStatus{NetworkID: "net-2", MTU: 9000, Subnets: []cloudteamv1.SubnetStatus{
+				{ID: "first", CIDR: "192.168.0.0/16", Gateway: "192.168.0.1"},
+				{ID: "second", CIDR: "10.0.0.0/8", Gateway: "10.0.0.1"},
+				{ID: "old-a", CIDR: "172.16.0.0/24", Gateway: "none"},
+				{ID: "old-b", CIDR: "172.16.1.0/24", Gateway: "none"},
 			}},
-			cloudteamv1.NetworkStatus{
-				ResourceStatus: cloudteamv1.ResourceStatus{
-					ObservedGeneration: 4, AppliedGeneration: 4, Cloud: pinnedHere,
-				},
-				NetworkID: "net-2", MTU: 9000,
-				Subnets: []cloudteamv1.SubnetStatus{
-					{ID: "first", CIDR: "192.168.0.0/16", Gateway: "192.168.0.1"},
-					{ID: "second", CIDR: "10.0.0.0/8", Gateway: "10.0.0.1"},
-					{ID: "old-a", CIDR: "172.16.0.0/24", Gateway: "none"},
-					{ID: "old-b", CIDR: "172.16.1.0/24", Gateway: "none"},
-				},
-			},
+		},
+		"while the object is being deleted nothing is declared, and addresses give the order": {
+			nil, observed(
+				observedSubnet("b", "192.168.0.0/16", "", specOwner), observedSubnet("a", "10.0.0.0/8", "", specOwner),
+			),
+			cloudteamv1.NetworkStatus{NetworkID: "net-2", MTU: 9000, Subnets: []cloudteamv1.SubnetStatus{
+				{ID: "a", CIDR: "10.0.0.0/8", Gateway: "none"}, {ID: "b", CIDR: "192.168.0.0/16", Gateway: "none"},
+			}},
+		},
+		"the addresses are counted where the cloud counts them": {
+			declared, observed(counted),
+			cloudteamv1.NetworkStatus{NetworkID: "net-2", MTU: 9000, Subnets: []cloudteamv1.SubnetStatus{{
+				ID: "counted", CIDR: "10.0.0.0/8", Gateway: "10.0.0.1",
+				TotalAddresses: counted.Total, UsedAddresses: counted.Used,
+			}}},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			obj := example()
-			obj.Generation = 4
-			obj.Status = *c.was.DeepCopy()
-			before := obj.DeepCopy()
-			got := statusOf(obj, c.outcome)
-			if len(got.Conditions) == 0 || got.Conditions[0].ObservedGeneration != 4 {
-				t.Errorf("conditions %+v, want one of generation 4", got.Conditions)
-			}
-			got.Conditions = nil
-			if diff := cmp.Diff(c.want, got); diff != "" {
+			obj := &cloudteamv1.Network{Status: *known.DeepCopy()}
+			show(obj, c.declared, specOwner, c.observed)
+			// What all kinds have is not the kind's to show.
+			c.want.ResourceStatus = known.ResourceStatus
+			if diff := cmp.Diff(c.want, obj.Status); diff != "" {
 				t.Errorf("status (-want +got):\n%s", diff)
 			}
-			if diff := cmp.Diff(before, obj); diff != "" {
-				t.Errorf("the object was changed (-before +after):\n%s", diff)
-			}
 		})
 	}
 }
 
-func TestChangeEvent(t *testing.T) {
-	subnet := network.Subnet{CIDR: netip.MustParsePrefix("10.0.0.0/8")}
-	create := network.Change{
-		{Action: network.CreateNetwork, ID: "net-1"}, {Action: network.CreateSubnet, Subnet: subnet},
-	}
-	update := network.Change{{Action: network.UpdateNetwork, ID: "net-1", Differences: []network.Difference{
-		{Resource: "network", Field: "mtu", Declared: "9000", Actual: "1450"},
-		{Resource: "network", Field: "name", Declared: "a", Actual: "b"},
-	}}}
-	remove := network.Change{
-		{Action: network.DeleteNetwork, ID: "net-2", Reason: "it is a duplicate"},
-		{Action: network.DeleteSubnet, ID: "sub-2", Subnet: subnet, Reason: "it is no longer declared"},
-	}
+func TestComplete(t *testing.T) {
+	declared := declaration(network.Spec{Subnets: []network.Subnet{
+		{CIDR: netip.MustParsePrefix("192.168.0.0/16")}, {CIDR: netip.MustParsePrefix("10.0.0.0/8")},
+	}})
+	first := observedSubnet("first", "192.168.0.0/16", "192.168.0.1", specOwner)
+	second := observedSubnet("second", "10.0.0.0/8", "", specOwner)
+	other := observedSubnet("other", "172.16.0.0/24", "", specOwner)
 	for name, c := range map[string]struct {
-		done    network.Change
-		drifted bool
-		want    event
+		observed network.Observed
+		want     bool
 	}{
-		"nothing done, nothing told": {nil, true, event{}},
-		"a creation": {create, false,
-			event{cloudteamv1.EventCreated, "Created network net-1; Created subnet 10.0.0.0/8"}},
-		"a creation of what somebody deleted": {create, true,
-			event{cloudteamv1.EventDriftCorrected, "Created network net-1; Created subnet 10.0.0.0/8"}},
-		"a change of the spec": {update, false,
-			event{cloudteamv1.EventUpdated, "Updated network: mtu 1450 → 9000, name b → a"}},
-		"a change put back": {update, true,
-			event{cloudteamv1.EventDriftCorrected, "Updated network: mtu 1450 → 9000, name b → a"}},
-		"deletions": {remove, false, event{cloudteamv1.EventUpdated,
-			"Deleted network net-2: it is a duplicate; Deleted subnet 10.0.0.0/8: it is no longer declared"}},
+		"without a network nothing is complete": {network.Observed{}, false},
+		"a declared subnet is missing": {
+			network.Observed{Networks: []network.ObservedNetwork{{Subnets: []network.ObservedSubnet{first, other}}}}, false},
+		"all declared subnets exist, whatever their settings and whatever else there is": {
+			network.Observed{Networks: []network.ObservedNetwork{
+				{Subnets: []network.ObservedSubnet{other, second, first}},
+			}}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := changeEvent(c.done, c.drifted); got != c.want {
-				t.Errorf("got %+v, want %+v", got, c.want)
+			if got := declared.Complete(c.observed); got != c.want {
+				t.Errorf("complete: %t, want %t", got, c.want)
 			}
 		})
 	}
-}
-
-func TestAStatusIsNotWrittenOnAnotherObjectOfTheName(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
-		stale := w.api.get(t, exampleKey)
-		w.api.removeByForce(t, exampleKey)
-		again := example()
-		again.UID = "uid-2"
-		w.api.create(t, again)
-		err := w.c.report(logged(t), stale, outcome{state: controller.Ready("Available", "ok")})
-		if err == nil {
-			t.Error("no error, so that the key would not be tried again")
-		}
-		if got := w.status(); len(got.Conditions) != 0 {
-			t.Errorf("the other object has status %+v", got)
-		}
-	}, example())
-}
-
-func TestAStatusOfAnObjectThatIsGoneIsNoError(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
-		stale := w.api.get(t, exampleKey)
-		w.api.removeByForce(t, exampleKey)
-		if err := w.c.report(logged(t), stale, outcome{state: controller.Ready("a", "b")}); err != nil {
-			t.Error(err)
-		}
-	}, example())
-}
-
-func TestASteadyFailureKeepsItsTransitionTime(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
-		w.cloud.down = &neutron.Error{Op: "list networks", Reason: "service unavailable", Status: 503}
-		w.syncFails()
-		first := w.api.get(t, exampleKey)
-		w.diary.take()
-		w.syncFails()
-		if n := count(w.diary.take(), "write"); n != 0 {
-			t.Errorf("%d writes for the same failure", n)
-		}
-		if diff := cmp.Diff(first, w.api.get(t, exampleKey)); diff != "" {
-			t.Errorf("the object changed:\n%s", diff)
-		}
-	}, example())
 }

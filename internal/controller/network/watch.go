@@ -3,191 +3,115 @@
 package network
 
 import (
-	"context"
+	"cmp"
 	"fmt"
-	"sync"
-	"time"
+	"slices"
+	"strings"
 
-	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/types"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/record"
 
 	"cloudteam.ztgame.com/network-controller/internal/controller"
+	"cloudteam.ztgame.com/network-controller/internal/controller/owned"
 	"cloudteam.ztgame.com/network-controller/internal/network"
-	"cloudteam.ztgame.com/network-controller/internal/neutron"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
-	clientset "cloudteam.ztgame.com/network-controller/pkg/client/clientset/versioned"
+	typed "cloudteam.ztgame.com/network-controller/pkg/client/clientset/versioned/typed/cloudteam/v1"
 	informers "cloudteam.ztgame.com/network-controller/pkg/client/informers/externalversions/cloudteam/v1"
-	listers "cloudteam.ztgame.com/network-controller/pkg/client/listers/cloudteam/v1"
 )
 
 // Name is the controller's name in --controllers, in logs and in metrics.
 const Name = "network"
 
-// Inventory is what the controller needs of a neutron.Inventory.
-type Inventory interface {
-	Identity(ctx context.Context) (neutron.Identity, error)
-	Observed(ctx context.Context, owner network.Owner, since time.Time) (network.Observed, error)
-	Reread(ctx context.Context, r network.Resource) (found bool, err error)
-	Apply(ctx context.Context, change network.Change) (done network.Change, err error)
-}
-
 // Controller syncs Networks. Make it with NewController.
-type Controller struct {
-	client    clientset.Interface
-	lister    listers.NetworkLister
-	indexer   cache.Indexer
-	synced    cache.InformerSynced
-	inventory Inventory
-	recorder  record.EventRecorder
-	loop      *controller.Loop
-	expected  controller.Expectations
+type Controller = owned.Reconciler[*cloudteamv1.Network]
 
-	// cluster is the UID of the namespace kube-system.
-	cluster string
-	// started is when this process began to act. A create that an earlier process may have tried is found by a list
-	// that began after it.
-	started time.Time
+// indexNetwork is the index of NetworkPorts by the namespace and name of the Network that they are on.
+const indexNetwork = "network/network"
 
-	mu sync.Mutex
-	// doubts say since when a create's outcome is unknown, by the object's UID: a list must begin after that before
-	// anything is created again.
-	doubts map[types.UID]time.Time
-	// owned are the objects whose resources may exist, by key. It is how the resources of an object that is gone from
-	// the cache are found, since a key does not tell the UID.
-	owned map[cache.ObjectName]map[types.UID]cloudteamv1.DeletionPolicy
-}
-
-// indexUID is the name of the index from UID to object.
-const indexUID = "uid"
-
-// NewController makes a controller and registers its handlers with the informer. Nothing runs before Run.
+// NewController makes a controller and registers its handlers with the informers, which must not run yet. Nothing runs
+// before Run. ports is nil where NetworkPorts are not served.
 func NewController(
-	client clientset.Interface, networks informers.NetworkInformer, inventory Inventory, recorder record.EventRecorder,
-	cluster string,
+	client typed.NetworksGetter, networks informers.NetworkInformer, ports informers.NetworkPortInformer,
+	inventory owned.Inventory, recorder record.EventRecorder, cluster string,
 ) (*Controller, error) {
-	informer := networks.Informer()
-	c := &Controller{
-		client:    client,
-		lister:    networks.Lister(),
-		indexer:   informer.GetIndexer(),
-		inventory: inventory,
-		recorder:  recorder,
-		cluster:   cluster,
-		started:   time.Now(),
-		doubts:    map[types.UID]time.Time{},
-		owned:     map[cache.ObjectName]map[types.UID]cloudteamv1.DeletionPolicy{},
+	kind := owned.Kind[*cloudteamv1.Network]{
+		Controller:       Name,
+		GroupVersionKind: cloudteamv1.SchemeGroupVersion.WithKind("Network"),
+		Resource:         network.KindNetwork,
+		Finalizer:        cloudteamv1.Finalizer,
+		Patch: func(namespace string) controller.Patch[*cloudteamv1.Network] {
+			return client.Networks(namespace).Patch
+		},
+		Declare: declare,
+		ID:      func(obj *cloudteamv1.Network) string { return obj.Status.NetworkID },
+		Policies: func(obj *cloudteamv1.Network) owned.Policies {
+			return owned.Policies{Deletion: obj.Spec.DeletionPolicy, Drift: obj.Spec.DriftPolicy}
+		},
+		InUse:         func(*cloudteamv1.Network) string { return "" },
+		Status:        func(obj *cloudteamv1.Network) *cloudteamv1.ResourceStatus { return &obj.Status.ResourceStatus },
+		Show:          show,
+		StatusToWrite: func(obj *cloudteamv1.Network) any { return obj.Status },
 	}
-	c.loop = controller.NewLoop(Name, c.sync)
+	if ports == nil {
+		return owned.NewReconciler(kind, networks.Informer(), inventory, recorder, cluster)
+	}
 
-	err := informer.AddIndexers(cache.Indexers{indexUID: func(obj any) ([]string, error) {
-		object, err := meta.Accessor(obj)
-		if err != nil {
-			return nil, err
+	indexer := ports.Informer().GetIndexer()
+	kind.InUse = func(obj *cloudteamv1.Network) string {
+		return inUseBy(indexer, cache.MetaObjectToName(obj))
+	}
+	err := ports.Informer().AddIndexers(cache.Indexers{indexNetwork: func(obj any) ([]string, error) {
+		port, ok := obj.(*cloudteamv1.NetworkPort)
+		if !ok {
+			return nil, fmt.Errorf("%T is no NetworkPort", obj)
 		}
-		return []string{string(object.GetUID())}, nil
+		return []string{port.Network().String()}, nil
 	}})
 	if err != nil {
-		return nil, fmt.Errorf("indexing networks by UID: %w", err)
+		return nil, fmt.Errorf("indexing networkports by network: %w", err)
 	}
-	registration, err := informer.AddEventHandler(c.loop.Handler())
+	c, err := owned.NewReconciler(kind, networks.Informer(), inventory, recorder, cluster)
 	if err != nil {
-		return nil, fmt.Errorf("watching networks: %w", err)
+		return nil, err
 	}
-	c.synced = registration.HasSynced
-	return c, nil
+	// A Network that is being deleted waits for its ports to go.
+	return c, c.Watch(ports.Informer(), c.HandlerOf(func(obj metav1.Object) []cache.ObjectName {
+		port, ok := obj.(*cloudteamv1.NetworkPort)
+		if !ok {
+			return nil
+		}
+		key := cache.NewObjectName(port.Network().Namespace, port.Network().Name)
+		if found, exists, err := networks.Informer().GetIndexer().GetByKey(key.String()); err != nil || !exists ||
+			found.(*cloudteamv1.Network).DeletionTimestamp == nil {
+			return nil
+		}
+		return []cache.ObjectName{key}
+	}))
 }
 
-// HasSynced reports whether the handlers have seen every object of the informer's first list.
-func (c *Controller) HasSynced() bool { return c.synced() }
-
-// Run syncs keys until ctx is done, and returns when its workers have stopped. The informer has to be running.
-func (c *Controller) Run(ctx context.Context, workers int) error {
-	if !cache.WaitForNamedCacheSyncWithContext(ctx, c.synced) {
-		return nil // ctx is done
-	}
-	return c.loop.Run(ctx, workers)
-}
-
-// Moved puts the object of the given UID on the queue: the Inventory found its resources other than they were.
-func (c *Controller) Moved(uid string) {
-	objects, err := c.indexer.ByIndex(indexUID, uid)
+// inUseBy says which NetworkPorts keep a Network from being deleted: those that have, or may have, a port in Neutron.
+func inUseBy(ports cache.Indexer, key cache.ObjectName) string {
+	found, err := ports.ByIndex(indexNetwork, key.String())
 	if err != nil {
-		return // the index is made in NewController
+		return "" // the index is made in NewController; Neutron refuses to delete a network with ports
 	}
-	c.enqueue(objects)
-}
-
-// EnqueueAll puts every object on the queue: something changed that concerns all of them.
-func (c *Controller) EnqueueAll() { c.enqueue(c.indexer.List()) }
-
-func (c *Controller) enqueue(objects []any) {
-	for _, obj := range objects {
-		if object, err := meta.Accessor(obj); err == nil {
-			c.loop.Enqueue(cache.MetaObjectToName(object))
+	var names []string
+	for _, obj := range found {
+		port, ok := obj.(*cloudteamv1.NetworkPort)
+		if ok && slices.Contains(port.Finalizers, cloudteamv1.PortFinalizer) {
+			names = append(names, cache.MetaObjectToName(port).String())
 		}
 	}
-}
-
-// listedSince tells how new a list must be for "there is nothing" to hold for the object.
-func (c *Controller) listedSince(uid types.UID) time.Time {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if since, doubt := c.doubts[uid]; doubt {
-		return since
+	if len(names) == 0 {
+		return ""
 	}
-	return c.started
-}
-
-// doubt notes that a create may or may not have been carried out.
-func (c *Controller) doubt(uid types.UID) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.doubts[uid] = time.Now()
-}
-
-// remember notes that the object may have resources, and what becomes of them.
-func (c *Controller) remember(key cache.ObjectName, obj *cloudteamv1.Network) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.owned[key] == nil {
-		c.owned[key] = map[types.UID]cloudteamv1.DeletionPolicy{}
+	slices.SortFunc(names, func(a, b string) int { return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b)) })
+	const shown = 3
+	list, more := strings.Join(names[:min(shown, len(names))], ", "), ""
+	if len(names) > shown {
+		more = fmt.Sprintf(" and %d more", len(names)-shown)
 	}
-	c.owned[key][obj.UID] = obj.Spec.DeletionPolicy
-}
-
-// remembers reports whether the object may have resources.
-func (c *Controller) remembers(key cache.ObjectName, uid types.UID) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	_, ok := c.owned[key][uid]
-	return ok
-}
-
-// forget drops what is known of an object that has no resources any more.
-func (c *Controller) forget(key cache.ObjectName, uid types.UID) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	delete(c.doubts, uid)
-	delete(c.owned[key], uid)
-	if len(c.owned[key]) == 0 {
-		delete(c.owned, key)
-	}
-}
-
-// gone lists the objects of a key that may have resources, other than the one that exists.
-func (c *Controller) gone(key cache.ObjectName, existing types.UID) map[types.UID]cloudteamv1.DeletionPolicy {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	var gone map[types.UID]cloudteamv1.DeletionPolicy
-	for uid, policy := range c.owned[key] {
-		if uid != existing {
-			if gone == nil {
-				gone = map[types.UID]cloudteamv1.DeletionPolicy{}
-			}
-			gone[uid] = policy
-		}
-	}
-	return gone
+	return fmt.Sprintf("NetworkPort %s%s: the network is in use, and goes when they are gone: delete them, or the "+
+		"Deployments and Pods that they belong to", list, more)
 }

@@ -3,245 +3,261 @@ package network
 import (
 	"context"
 	"slices"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"k8s.io/apimachinery/pkg/types"
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/cache"
 
+	"cloudteam.ztgame.com/network-controller/internal/controller/controllertest"
 	"cloudteam.ztgame.com/network-controller/internal/network"
 	"cloudteam.ztgame.com/network-controller/internal/neutron"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	"cloudteam.ztgame.com/network-controller/pkg/client/clientset/versioned/fake"
 	informers "cloudteam.ztgame.com/network-controller/pkg/client/informers/externalversions"
 )
 
-// run runs the controller's workers; stop ends them and returns what Run returned.
-func (w *world) run(workers int) (stop func() error) {
-	ctx, cancel := context.WithCancel(logged(w.t))
-	done := make(chan error, 1)
-	go func() { done <- w.c.Run(ctx, workers) }()
-	return func() error {
-		cancel()
-		return <-done
-	}
+// world is a controller with the informers of both kinds, between an API server and a cloud that are played.
+type world struct {
+	t      *testing.T
+	diary  *controllertest.Diary
+	api    *controllertest.APIServer
+	cloud  *lookedAt
+	events *controllertest.Events
 }
 
-// settle lets the given synthetic time go by, in which whatever is due happens.
-func settle(d time.Duration) {
-	<-time.After(d)
-	synctest.Wait()
+// lookedAt counts how often the Inventory is looked at, which every sync of a Network that stays does.
+type lookedAt struct {
+	*controllertest.Cloud
+	looks atomic.Int64
 }
 
-func TestRunKeepsWhatIsDeclaredWithoutACallTooMany(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
-		stop := w.run(3)
-		settle(time.Second)
-		w.wantState("Ready=True Available")
-		other := example()
-		other.Namespace, other.UID = "other-team", "uid-2"
-		w.api.create(t, other)
-		settle(time.Second)
-		if all := w.cloud.has(); len(all) != 2 || all[0].Description == all[1].Description {
-			t.Fatalf("two objects of one name have %+v, want two networks", all)
-		}
-
-		// Events of the controller's own writes bring keys back, and these find nothing to do.
-		w.diary.take()
-		settle(time.Minute)
-		wantDiary(t, w.diary.take())
-
-		id := w.status().NetworkID
-		w.cloud.edit(t, id, func(n *network.ObservedNetwork) { n.Name = "renamed" })
-		w.cloud.audit(t)
-		w.c.Moved("uid-1")
-		settle(time.Second)
-		wantDiary(t, w.diary.take(), "apply update network")
-
-		w.api.remove(t, exampleKey)
-		settle(time.Second)
-		if all := w.cloud.has(); w.api.exists(exampleKey) || len(all) != 1 {
-			t.Errorf("object exists: %t; networks: %d, want false and the other's one", w.api.exists(exampleKey),
-				len(all))
-		}
-		if err := stop(); err != nil {
-			t.Error(err)
-		}
-	}, example())
+func (l *lookedAt) Observed(ctx context.Context, owner network.Owner, since time.Time) (network.Observed, error) {
+	l.looks.Add(1)
+	return l.Cloud.Observed(ctx, owner, since)
 }
 
-func TestRunFollowsACloudThatComesBack(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
-		w.cloud.down = &neutron.Error{Op: "list networks", Reason: "service unavailable", Status: 503}
-		stop := w.run(1)
-		settle(20 * time.Minute)
-		w.wantState("Ready=False Reconciling=True CloudUnavailable")
-		if n := count(w.diary.take(), "write status"); n != 1 {
-			t.Errorf("%d statuses were written for one failure, want 1", n)
-		}
-		wantEvents(t, w, "Warning CloudUnavailable")
-		w.cloud.mu.Lock()
-		w.cloud.down = nil
-		w.cloud.mu.Unlock()
-		w.c.EnqueueAll()
-		settle(time.Second)
-		w.wantState("Ready=True Available")
-		if err := stop(); err != nil {
-			t.Error(err)
-		}
-	}, example())
-}
+var exampleKey = cache.NewObjectName("team", "example-network")
 
-func TestRunHonoursHowLongTheCloudAsksToWait(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
-		w.cloud.before = fails(network.CreateNetwork, 1, &neutron.Error{
-			Kind: neutron.Throttled, Op: "create network", Reason: "slow down", Status: 429, Wait: 10 * time.Minute,
-		})
-		stop := w.run(1)
-		settle(time.Second)
-		w.wantState("Ready=False Reconciling=True Throttled")
-		w.diary.take()
-		settle(9 * time.Minute)
-		if lines := w.diary.take(); count(lines, "apply") != 0 {
-			t.Errorf("asked again before its time: %q", lines)
-		}
-		settle(4 * time.Minute)
-		w.wantState("Ready=True Available")
-		if err := stop(); err != nil {
-			t.Error(err)
-		}
-	}, example())
-}
-
-func TestFailuresThatTakeTurnsBackOffAllTheSame(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
-		attempts := 0
-		w.cloud.before = func(network.Step) error {
-			attempts++
-			// Each makes another status, whose event must not count as a reason to try at once.
-			return &neutron.Error{Op: "create network", Reason: "bad gateway", Status: 502 + attempts%2}
-		}
-		stop := w.run(1)
-		settle(20 * time.Minute)
-		if err := stop(); err != nil {
-			t.Error(err)
-		}
-		// Doubled from a quarter of a second to a minute: 8 attempts in the first minute or so, then one a minute.
-		if attempts < 15 || attempts > 30 {
-			t.Errorf("%d attempts in twenty minutes, want about 27", attempts)
-		}
-	}, example())
-}
-
-func TestAnEditIsTriedAtOnceThoughTheLastAttemptFailed(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
-		w.cloud.before = func(step network.Step) error {
-			if step.SubnetName != "" && step.Subnet.CIDR.String() == "192.168.0.0/16" {
-				return &neutron.Error{Kind: neutron.Capacity, Op: "create subnet", Reason: "full", Wait: time.Hour}
-			}
-			return nil
-		}
-		stop := w.run(1)
-		settle(time.Minute)
-		w.wantState("Ready=False Reconciling=True QuotaExceeded")
-		w.api.edit(t, exampleKey, func(obj *cloudteamv1.Network) {
-			obj.Spec.CIDR, obj.Spec.Gateway = "10.0.0.0/24", "10.0.0.1"
-		})
-		settle(time.Second)
-		w.wantState("Ready=True Available")
-		if err := stop(); err != nil {
-			t.Error(err)
-		}
-	}, example())
-}
-
-func TestMovedOfAnUnknownObjectIsNothing(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
-		settle(time.Second)
-		n := w.c.loop.Len()
-		w.c.Moved("")
-		w.c.Moved("uid-of-nobody")
-		if got := w.c.loop.Len(); got != n {
-			t.Errorf("%d keys wait, want %d", got, n)
-		}
-		w.c.Moved("uid-1")
-		w.c.EnqueueAll()
-		if got := w.c.loop.Len(); got != 1 {
-			t.Errorf("%d keys wait, want the example's alone", got)
-		}
-	}, example())
-}
-
-func TestRunWaitsForTheFirstList(t *testing.T) {
+// inWorld runs a test in a bubble of synthetic time, in which the controller runs, the example is Ready, and the given
+// NetworkPorts exist.
+func inWorld(t *testing.T, test func(t *testing.T, w *world), ports ...*cloudteamv1.NetworkPort) {
+	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		d := &diary{}
-		api := newAPIServer(d)
-		api.create(t, example())
-		played := &cloud{diary: d, identity: here, index: map[string]network.ObservedNetwork{}}
-		factory := informers.NewSharedInformerFactory(api, 0)
-		c, err := NewController(api, factory.Cloudteam().V1().Networks(), played, &events{}, clusterUID)
+		diary := &controllertest.Diary{}
+		cloud := &lookedAt{Cloud: controllertest.NewCloud(diary, neutron.Identity{ProjectID: "p1"}, specCluster)}
+		w := &world{
+			t: t, diary: diary, api: controllertest.NewAPIServer(diary), cloud: cloud, events: &controllertest.Events{},
+		}
+		clients := fake.NewSimpleClientset()
+		controllertest.Serve(w.api, clients, cloudteamv1.SchemeGroupVersion.WithResource("networks"),
+			controllertest.Rules[*cloudteamv1.Network]{Line: func(action clienttesting.Action) string {
+				return strings.TrimSpace(action.GetVerb() + " " + action.GetSubresource())
+			}})
+		controllertest.Serve(w.api, clients, cloudteamv1.SchemeGroupVersion.WithResource("networkports"),
+			controllertest.Rules[*cloudteamv1.NetworkPort]{})
+		obj := networkOf(specOf(cloudteamv1.SubnetSpec{CIDR: "192.168.0.0/16"}))
+		obj.Namespace, obj.Name = exampleKey.Namespace, exampleKey.Name
+		w.api.Create(t, obj)
+		for _, port := range ports {
+			w.api.Create(t, port)
+		}
+
+		factory := informers.NewSharedInformerFactory(clients, 0)
+		v1 := factory.Cloudteam().V1()
+		c, err := NewController(clients.CloudteamV1(), v1.Networks(), v1.NetworkPorts(), cloud, w.events, specCluster)
 		if err != nil {
 			t.Fatal(err)
 		}
-		ctx, cancel := context.WithCancel(logged(t))
-		done := make(chan error, 1)
-		go func() { done <- c.Run(ctx, 1) }()
-		settle(time.Minute)
-		if c.HasSynced() {
-			t.Error("HasSynced before the informer ran")
-		}
-		wantDiary(t, d.take())
+		ctx, cancel := context.WithCancel(controllertest.Logged(t))
 		factory.StartWithContext(ctx)
-		settle(time.Minute)
-		if !c.HasSynced() {
-			t.Error("not synced though the informer runs")
+		stop := controllertest.Run(t, c.Run, 1)
+		t.Cleanup(func() {
+			if err := stop(); err != nil {
+				t.Error(err)
+			}
+			cancel()
+			factory.Shutdown()
+		})
+		controllertest.Settle(time.Second)
+		if ready := w.ready(); ready.Status != metav1.ConditionTrue {
+			t.Fatalf("the example is not Ready: %+v", ready)
 		}
-		if n := count(d.take(), "apply create network"); n != 1 {
-			t.Errorf("%d creations, want 1", n)
-		}
-		cancel()
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
-		factory.Shutdown()
+		w.diary.Take()
+		w.events.Take()
+		test(t, w)
 	})
 }
 
-func TestWhatIsRememberedOfGoneObjects(t *testing.T) {
-	key := cache.NewObjectName("a", "b")
-	c := &Controller{
-		doubts: map[types.UID]time.Time{},
-		owned:  map[cache.ObjectName]map[types.UID]cloudteamv1.DeletionPolicy{},
+// ready is the example's condition Ready.
+func (w *world) ready() metav1.Condition {
+	w.t.Helper()
+	obj := controllertest.Get[*cloudteamv1.Network](w.t, w.api, exampleKey)
+	if ready := meta.FindStatusCondition(obj.Status.Conditions, cloudteamv1.ConditionReady); ready != nil {
+		return *ready
 	}
-	remember := func(uid types.UID) {
-		obj := example()
-		obj.UID = uid
-		c.remember(key, obj)
+	return metav1.Condition{}
+}
+
+// delete deletes the example as its user would.
+func (w *world) delete() {
+	w.t.Helper()
+	w.api.Delete(w.t, controllertest.Get[*cloudteamv1.Network](w.t, w.api, exampleKey))
+	controllertest.Settle(time.Second)
+}
+
+// wantWaiting holds that the example, which is being deleted, waits for what the message names, and that nothing was
+// asked for it but to write the status.
+func (w *world) wantWaiting(message string) {
+	w.t.Helper()
+	ready := w.ready()
+	if ready.Status != metav1.ConditionFalse || ready.Reason != cloudteamv1.ReasonInUse {
+		w.t.Errorf("condition Ready is %+v, want False for InUse", ready)
 	}
-	gone := func(existing types.UID) []types.UID {
-		var uids []types.UID
-		for uid := range c.gone(key, existing) {
-			uids = append(uids, uid)
+	if diff := cmp.Diff(message, ready.Message); diff != "" {
+		w.t.Errorf("message (-want +got):\n%s", diff)
+	}
+	w.diary.Want(w.t, "patch status")
+	w.events.WantReasons(w.t)
+}
+
+// wantGone holds that the example left Neutron, and then Kubernetes.
+func (w *world) wantGone() {
+	w.t.Helper()
+	if _, exists := controllertest.Find[*cloudteamv1.Network](w.api, exampleKey); exists {
+		w.t.Errorf("the object stays: %+v", w.ready())
+	}
+	w.diary.Want(w.t, "apply delete network", "patch")
+}
+
+// port is a NetworkPort on the example, with the finalizer that it has before its port is made.
+func port(namespace, name string) *cloudteamv1.NetworkPort {
+	obj := &cloudteamv1.NetworkPort{}
+	obj.Namespace, obj.Name, obj.Finalizers = namespace, name, []string{cloudteamv1.PortFinalizer}
+	obj.Spec.NetworkName = exampleKey.Name
+	if namespace != exampleKey.Namespace {
+		obj.Spec.NetworkNamespace = exampleKey.Namespace
+	}
+	return obj
+}
+
+// changed is a NetworkPort after a change.
+func changed(obj *cloudteamv1.NetworkPort, change func(*cloudteamv1.NetworkPort)) *cloudteamv1.NetworkPort {
+	change(obj)
+	return obj
+}
+
+const whatToDo = ": the network is in use, and goes when they are gone: delete them, or the Deployments and Pods that " +
+	"they belong to"
+
+func TestADeletedNetworkNamesThePortsThatKeepIt(t *testing.T) {
+	for name, c := range map[string]struct {
+		ports []*cloudteamv1.NetworkPort
+		// want is what keeps the Network; empty where nothing does.
+		want string
+	}{
+		"one": {[]*cloudteamv1.NetworkPort{port("team", "a")}, "NetworkPort team/a"},
+		"three, the shorter names first, so that the ninth stands before the tenth": {
+			[]*cloudteamv1.NetworkPort{port("team", "a-10"), port("team", "a-9"), port("team", "a-8")},
+			"NetworkPort team/a-8, team/a-9, team/a-10"},
+		"five, of which it names three": {
+			[]*cloudteamv1.NetworkPort{
+				port("team", "e"), port("team", "d"), port("team", "c"), port("team", "b"), port("team", "a"),
+			},
+			"NetworkPort team/a, team/b, team/c and 2 more"},
+		"those of other namespaces too": {
+			[]*cloudteamv1.NetworkPort{port("others", "b"), port("team", "a")}, "NetworkPort team/a, others/b"},
+		"one that is being deleted and still has its port": {
+			[]*cloudteamv1.NetworkPort{changed(port("team", "a"), func(p *cloudteamv1.NetworkPort) {
+				p.DeletionTimestamp = new(metav1.NewTime(time.Unix(1, 0)))
+			})}, "NetworkPort team/a"},
+		"but not one without the finalizer": {
+			[]*cloudteamv1.NetworkPort{changed(port("team", "a"), func(p *cloudteamv1.NetworkPort) {
+				p.Finalizers = []string{"a.test/another"}
+			})}, ""},
+		"nor one on another Network": {
+			[]*cloudteamv1.NetworkPort{changed(port("team", "a"), func(p *cloudteamv1.NetworkPort) {
+				p.Spec.NetworkName = "another"
+			})}, ""},
+		"nor one on another namespace's Network of the name": {
+			[]*cloudteamv1.NetworkPort{changed(port("others", "a"), func(p *cloudteamv1.NetworkPort) {
+				p.Spec.NetworkNamespace = ""
+			}), changed(port("team", "a"), func(p *cloudteamv1.NetworkPort) {
+				p.Spec.NetworkNamespace = "others"
+			})}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(t *testing.T, w *world) {
+				w.delete()
+				if c.want == "" {
+					w.wantGone()
+					return
+				}
+				w.wantWaiting(c.want + whatToDo)
+			}, c.ports...)
+		})
+	}
+}
+
+func TestADeletedNetworkGoesWithItsLastPort(t *testing.T) {
+	letGo := func(w *world, p *cloudteamv1.NetworkPort) {
+		w.t.Helper()
+		controllertest.Edit(w.t, w.api, cache.MetaObjectToName(p), func(p *cloudteamv1.NetworkPort) {
+			p.Finalizers = slices.DeleteFunc(p.Finalizers, func(f string) bool { return f == cloudteamv1.PortFinalizer })
+		})
+	}
+	for name, goes := range map[string]func(w *world, p *cloudteamv1.NetworkPort){
+		"when its object goes": func(w *world, p *cloudteamv1.NetworkPort) {
+			w.api.Delete(w.t, p)
+			letGo(w, p)
+		},
+		"when its object goes by force": func(w *world, p *cloudteamv1.NetworkPort) { w.api.DeleteByForce(w.t, p) },
+		"when its finalizer is off, and another's keeps the object": func(w *world, p *cloudteamv1.NetworkPort) {
+			controllertest.Edit(w.t, w.api, cache.MetaObjectToName(p), func(p *cloudteamv1.NetworkPort) {
+				p.Finalizers = append(p.Finalizers, "a.test/another")
+			})
+			w.api.Delete(w.t, p)
+			letGo(w, p)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			first, last := port("team", "first"), port("others", "last")
+			inWorld(t, func(t *testing.T, w *world) {
+				w.delete()
+				w.wantWaiting("NetworkPort team/first, others/last" + whatToDo)
+				goes(w, first)
+				controllertest.Settle(time.Second)
+				w.wantWaiting("NetworkPort others/last" + whatToDo)
+				// It waits for as long as it takes, and asks nobody meanwhile.
+				controllertest.Settle(time.Hour)
+				w.diary.Want(t)
+				goes(w, last)
+				controllertest.Settle(time.Second)
+				w.wantGone()
+				w.events.WantReasons(t, "Normal Deleted")
+			}, first, last)
+		})
+	}
+}
+
+func TestThePortsOfANetworkThatStaysAreNoReasonToLook(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		before := w.cloud.looks.Load()
+		p := port("team", "a")
+		w.api.Create(t, p)
+		controllertest.Settle(time.Second)
+		w.api.DeleteByForce(t, p)
+		controllertest.Settle(time.Second)
+		w.api.Create(t, changed(port("team", "b"), func(p *cloudteamv1.NetworkPort) { p.Spec.NetworkName = "none" }))
+		controllertest.Settle(time.Second)
+		if n := w.cloud.looks.Load() - before; n != 0 {
+			t.Errorf("it was looked at %d times", n)
 		}
-		slices.Sort(uids)
-		return uids
-	}
-	remember("1")
-	remember("2")
-	if got := gone("2"); !slices.Equal(got, []types.UID{"1"}) {
-		t.Errorf("beside 2, %q are gone, want 1", got)
-	}
-	if got := gone(""); !slices.Equal(got, []types.UID{"1", "2"}) {
-		t.Errorf("%q are gone, want both", got)
-	}
-	c.doubt("1")
-	c.forget(key, "1")
-	c.forget(key, "1")
-	c.forget(key, "2")
-	if got := gone(""); len(got) != 0 {
-		t.Errorf("%q are gone, want none", got)
-	}
-	if len(c.owned) != 0 || len(c.doubts) != 0 {
-		t.Errorf("memory grows: owned %v, doubts %v", c.owned, c.doubts)
-	}
+	})
 }

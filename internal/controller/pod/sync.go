@@ -123,7 +123,7 @@ func (c *Controller) abandon(key cache.ObjectName, pod *corev1.Pod) {
 	if deployment, _ := c.caches.DeploymentOf(pod); deployment != nil {
 		for _, other := range c.keysWaitingFor(deployment.UID) {
 			if other != key {
-				c.loop.Enqueue(other)
+				c.Enqueue(other)
 			}
 		}
 	}

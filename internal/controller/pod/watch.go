@@ -3,7 +3,6 @@
 package pod
 
 import (
-	"context"
 	"errors"
 	"fmt"
 
@@ -29,14 +28,14 @@ var kind = corev1.SchemeGroupVersion.WithKind("Pod")
 
 // Controller syncs Pods that declare networks. Make it with NewController.
 type Controller struct {
+	*controller.Loop
+
 	ports       portclient.NetworkPortsGetter
 	pods        coreclient.PodsGetter
 	caches      *consumer.Caches
 	portIndexer cache.Indexer
 	podIndexer  cache.Indexer
-	synced      []cache.InformerSynced
 	recorder    record.EventRecorder
-	loop        *controller.Loop
 
 	// expected is the last write to each Pod.
 	expected controller.Expectations
@@ -66,57 +65,28 @@ func NewController(
 		podIndexer:  from.Pods.Informer().GetIndexer(),
 		recorder:    recorder,
 	}
-	c.loop = controller.NewLoop(Name, c.sync)
+	c.Loop = controller.NewLoop(Name, c.sync)
 	if err := errors.Join(
 		from.Ports.Informer().AddIndexers(cache.Indexers{indexOffer: byOffer}),
 		from.Pods.Informer().AddIndexers(cache.Indexers{indexAllocated: byAllocated}),
 	); err != nil {
 		return nil, fmt.Errorf("indexing the ports of pods: %w", err)
 	}
-	for _, watched := range []struct {
-		what     string
-		informer cache.SharedIndexInformer
-		keysOf   func(metav1.Object) []cache.ObjectName
-	}{
-		{"pods", from.Pods.Informer(), c.keysOfPod},
-		{"networkports", from.Ports.Informer(), c.keysOfPort},
-		{"networks", from.Networks.Informer(), func(network metav1.Object) []cache.ObjectName {
+	return c, errors.Join(
+		c.Watch(from.Pods.Informer(), c.HandlerOf(c.keysOfPod)),
+		c.Watch(from.Ports.Informer(), c.HandlerOf(c.keysOfPort)),
+		c.Watch(from.Networks.Informer(), c.HandlerOf(func(network metav1.Object) []cache.ObjectName {
 			return c.keysDeclaring(cache.MetaObjectToName(network))
-		}},
-		{"replicasets", from.ReplicaSets.Informer(), c.keysOfReplicaSet},
-	} {
-		registration, err := watched.informer.AddEventHandler(c.loop.HandlerOf(watched.keysOf))
-		if err != nil {
-			return nil, fmt.Errorf("watching %s: %w", watched.what, err)
-		}
-		c.synced = append(c.synced, registration.HasSynced)
-	}
-	return c, nil
-}
-
-// HasSynced reports whether the handlers have seen every object of the informers' first lists.
-func (c *Controller) HasSynced() bool {
-	for _, synced := range c.synced {
-		if !synced() {
-			return false
-		}
-	}
-	return true
-}
-
-// Run syncs keys until ctx is done, and returns when its workers have stopped. The informers have to be running.
-func (c *Controller) Run(ctx context.Context, workers int) error {
-	if !cache.WaitForNamedCacheSyncWithContext(ctx, c.synced...) {
-		return nil // ctx is done
-	}
-	return c.loop.Run(ctx, workers)
+		})),
+		c.Watch(from.ReplicaSets.Informer(), c.HandlerOf(c.keysOfReplicaSet)),
+	)
 }
 
 // EnqueueDeclaring has the Pods looked at again that wait for a network of the name: for those who see
 // NetworkAttachmentDefinitions come and go. It is safe for concurrent use.
 func (c *Controller) EnqueueDeclaring(network cache.ObjectName) {
 	for _, key := range c.keysDeclaring(network) {
-		c.loop.Enqueue(key)
+		c.Enqueue(key)
 	}
 }
 

@@ -149,6 +149,15 @@ type PortBinding struct {
 // PortFinalizer is on every NetworkPort before its port is created, and goes when the port is gone.
 const PortFinalizer = "cloudteam.ztgame.com/networkport"
 
+// Network names the Network that the port is on.
+func (p *NetworkPort) Network() types.NamespacedName {
+	name := types.NamespacedName{Namespace: p.Spec.NetworkNamespace, Name: p.Spec.NetworkName}
+	if name.Namespace == "" {
+		name.Namespace = p.Namespace
+	}
+	return name
+}
+
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
 // +kubebuilder:object:root=true
 

@@ -1,0 +1,148 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/klog/v2"
+
+	"cloudteam.ztgame.com/network-controller/internal/selection"
+	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+)
+
+func kubeConfig(o Options) (*rest.Config, error) {
+	var config *rest.Config
+	var err error
+	if o.Kubeconfig == "" && o.Master == "" {
+		config, err = rest.InClusterConfig()
+		if errors.Is(err, rest.ErrNotInCluster) {
+			return nil, errors.New("this is no Pod: give --kubeconfig, the path of a kubeconfig file, or --master, " +
+				"the address of the Kubernetes API server")
+		}
+	} else {
+		config, err = clientcmd.BuildConfigFromFlags(o.Master, o.Kubeconfig)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading the Kubernetes configuration: %w", err)
+	}
+	config.QPS, config.Burst = o.KubeQPS, o.KubeBurst
+	config.UserAgent = userAgent()
+	return config, nil
+}
+
+// startPatience is how long the API server may be out of reach at the start before the process gives up.
+const startPatience = 30 * time.Second
+
+// clusterUID reads the UID of the namespace kube-system, which tells this cluster from every other.
+func clusterUID(ctx context.Context, kube kubernetes.Interface) (string, error) {
+	var uid string
+	var last error
+	err := wait.PollUntilContextTimeout(ctx, time.Second, startPatience, true, func(ctx context.Context) (bool, error) {
+		namespace, err := kube.CoreV1().Namespaces().Get(ctx, metav1.NamespaceSystem, metav1.GetOptions{})
+		if err != nil {
+			if last == nil {
+				klog.FromContext(ctx).Info("Waiting for the Kubernetes API server", "err", err)
+			}
+			last = err
+			return false, nil
+		}
+		uid = string(namespace.UID)
+		return true, nil
+	})
+	if err != nil && last != nil {
+		err = last
+	}
+	if err != nil {
+		return "", fmt.Errorf("reading the namespace kube-system, whose UID identifies the cluster: %w", err)
+	}
+	return uid, nil
+}
+
+// read are the annotations of Pods that a controller reads.
+var read = []string{selection.Annotation, cloudteamv1.AnnotationAllocations, corev1.MirrorPodAnnotationKey}
+
+// trim takes from an object, before it goes into a cache, what nothing here reads: of every object the managed fields,
+// which are the larger part of many; of ReplicaSets and Pods, of which a cluster has many, all but whose they are, what
+// a Pod has of networks, and how far it is.
+func trim(obj any) (any, error) {
+	object, err := meta.Accessor(obj)
+	if err != nil {
+		return obj, nil //nolint:nilerr // a tombstone is let through
+	}
+	object.SetManagedFields(nil)
+	switch object := obj.(type) {
+	case *appsv1.ReplicaSet:
+		object.Labels, object.Annotations = nil, nil
+		object.Spec, object.Status = appsv1.ReplicaSetSpec{}, appsv1.ReplicaSetStatus{}
+	case *corev1.Pod:
+		object.Labels = nil
+		maps.DeleteFunc(object.Annotations, func(key, _ string) bool { return !slices.Contains(read, key) })
+		object.Spec = corev1.PodSpec{
+			NodeName: object.Spec.NodeName, HostNetwork: object.Spec.HostNetwork,
+			SchedulingGates: object.Spec.SchedulingGates,
+		}
+		conditions := slices.DeleteFunc(object.Status.Conditions, func(c corev1.PodCondition) bool {
+			return c.Type != cloudteamv1.ConditionNetworksReady
+		})
+		object.Status = corev1.PodStatus{Phase: object.Status.Phase, Conditions: slices.Clip(conditions)}
+	}
+	return obj, nil
+}
+
+// served reports whether the API server serves a resource.
+func served(client discovery.DiscoveryInterface, resource schema.GroupVersionResource) (bool, error) {
+	list, err := client.ServerResourcesForGroupVersion(resource.GroupVersion().String())
+	if apierrors.IsNotFound(err) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	return slices.ContainsFunc(list.APIResources, func(r metav1.APIResource) bool {
+		return r.Name == resource.Resource
+	}), nil
+}
+
+// awaitServed waits until the API server serves the resources: to install the CRDs after the controller is no mistake.
+// Its only error is that of ctx. told remembers what was logged, since several controllers may wait for one resource.
+func awaitServed(
+	ctx context.Context, client discovery.DiscoveryInterface, told *sync.Map, resources ...schema.GroupVersionResource,
+) error {
+	for _, resource := range resources {
+		err := wait.PollUntilContextCancel(ctx, 2*time.Second, true, func(ctx context.Context) (bool, error) {
+			ok, err := served(client, resource)
+			if ok {
+				return true, nil
+			}
+			if _, again := told.LoadOrStore(resource, true); !again {
+				if err == nil {
+					klog.FromContext(ctx).Info("Waiting for a CRD: install it with kubectl apply -f config/crd/",
+						"resource", resource.GroupResource().String(), "version", resource.Version)
+				} else {
+					klog.FromContext(ctx).Info("Waiting for the Kubernetes API server", "err", err)
+				}
+			}
+			return false, nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,269 @@
+package networkport
+
+import (
+	"errors"
+	"net/netip"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/cache"
+
+	"cloudteam.ztgame.com/network-controller/internal/controller"
+	"cloudteam.ztgame.com/network-controller/internal/controller/owned"
+	"cloudteam.ztgame.com/network-controller/internal/network"
+	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	listers "cloudteam.ztgame.com/network-controller/pkg/client/listers/cloudteam/v1"
+)
+
+var owner = network.Owner{Cluster: "c1", Object: "uid-1"}
+
+// exampleNetwork is a Network that is Ready.
+func exampleNetwork() *cloudteamv1.Network {
+	n := &cloudteamv1.Network{}
+	n.Namespace, n.Name, n.UID, n.Generation = "team", "example-network", "net-uid", 1
+	n.Spec.CIDR, n.Spec.Gateway = "192.168.0.0/16", "192.168.0.1"
+	n.Status.NetworkID, n.Status.MTU = "net-1", 1450
+	n.Status.Subnets = []cloudteamv1.SubnetStatus{{ID: "sub-1", CIDR: "192.168.0.0/16", Gateway: "192.168.0.1"}}
+	n.Status.Conditions = controller.SetState(nil, 1, controller.Ready("Available", "The network is as declared"))
+	return n
+}
+
+// example is a NetworkPort on the example.
+func example() *cloudteamv1.NetworkPort {
+	port := &cloudteamv1.NetworkPort{}
+	port.Namespace, port.Name, port.UID, port.Generation = "team", "web-0", "uid-1", 1
+	port.Spec.NetworkName = "example-network"
+	return port
+}
+
+func at(address string) network.PortAddress {
+	a := network.PortAddress{SubnetID: "sub-1"}
+	if address != "" {
+		a.Address = netip.MustParseAddr(address)
+	}
+	return a
+}
+
+func TestDeclare(t *testing.T) {
+	bound := &cloudteamv1.PortBinding{Kind: "Pod", Name: "web-x", UID: "pod-1"}
+	asBefore := func(p *cloudteamv1.NetworkPort) {
+		p.Status.PortID, p.Status.MAC = "port-1", "fa:16:3e:00:00:07"
+		p.Status.Addresses = []cloudteamv1.PortAddress{{Address: "192.168.0.7/16", SubnetID: "sub-1"}}
+	}
+	spec := func(change func(*network.PortSpec)) *network.PortSpec {
+		s := &network.PortSpec{Owner: owner, Name: "web-0", NetworkID: "net-1", Addresses: []network.PortAddress{at("")}}
+		if change != nil {
+			change(s)
+		}
+		return s
+	}
+	for name, c := range map[string]struct {
+		network func(*cloudteamv1.Network) // nil: there is none
+		port    func(*cloudteamv1.NetworkPort)
+		want    *network.PortSpec
+		reason  string // of what is waited for; InvalidSpec for a spec that cannot be
+		says    string
+	}{
+		"a port that says nothing gets an address of the Network's subnet": {
+			network: func(*cloudteamv1.Network) {}, want: spec(nil),
+		},
+		"what is declared is brought into canonical form": {
+			network: func(*cloudteamv1.Network) {},
+			port: func(p *cloudteamv1.NetworkPort) {
+				p.Spec.Addresses, p.Spec.MAC = []string{"192.168.0.9", "192.168.0.8"}, "FA:16:3E:00:00:01"
+				p.Spec.SecurityGroups = []string{"b", "a"}
+			},
+			want: spec(func(s *network.PortSpec) {
+				s.Addresses, s.MAC = []network.PortAddress{at("192.168.0.9"), at("192.168.0.8")}, "fa:16:3e:00:00:01"
+				s.SecurityGroups = []string{"a", "b"}
+			}),
+		},
+		"a Network that does not exist is waited for": {
+			reason: cloudteamv1.ReasonWaitingForNetwork, says: "Network team/example-network does not exist",
+		},
+		"a Network that is not Ready is waited for": {
+			network: func(n *cloudteamv1.Network) {
+				n.Status.Conditions = controller.SetState(nil, 1, controller.Reconciling("CloudUnavailable", "down"))
+			},
+			reason: cloudteamv1.ReasonWaitingForNetwork, says: "team/example-network is not Ready",
+		},
+		"on a Network that goes nothing is made": {
+			network: func(n *cloudteamv1.Network) { n.DeletionTimestamp = new(metav1.Now()) },
+			reason:  cloudteamv1.ReasonWaitingForNetwork, says: "is being deleted",
+		},
+		"a port that exists stays as declared while its Network is not Ready": {
+			network: func(n *cloudteamv1.Network) { n.Status.Conditions = nil },
+			port:    asBefore, want: spec(nil),
+		},
+		"a port that exists stays as declared while its Network waits for it to go": {
+			network: func(n *cloudteamv1.Network) { n.DeletionTimestamp = new(metav1.Now()) },
+			port:    asBefore, want: spec(nil),
+		},
+		"a port that exists stays when its namespace is allowed no more": {
+			network: func(*cloudteamv1.Network) {},
+			port: func(p *cloudteamv1.NetworkPort) {
+				asBefore(p)
+				p.Namespace, p.Spec.NetworkNamespace = "other", "team"
+			},
+			want: spec(nil),
+		},
+		"a Network that has left Neutron is waited for, by ports that exist too": {
+			network: func(n *cloudteamv1.Network) { n.Status.NetworkID, n.Status.Subnets = "", nil },
+			port:    asBefore,
+			reason:  cloudteamv1.ReasonWaitingForNetwork, says: "is not there in Neutron",
+		},
+		"a Network of another namespace is refused": {
+			network: func(*cloudteamv1.Network) {},
+			port:    func(p *cloudteamv1.NetworkPort) { p.Namespace, p.Spec.NetworkNamespace = "other", "team" },
+			reason:  cloudteamv1.ReasonNotAllowed, says: "spec.allowedNamespaces",
+		},
+		"a Network that allows the namespace is used": {
+			network: func(n *cloudteamv1.Network) { n.Spec.AllowedNamespaces = []string{"third", "other"} },
+			port:    func(p *cloudteamv1.NetworkPort) { p.Namespace, p.Spec.NetworkNamespace = "other", "team" },
+			want:    spec(nil),
+		},
+		"a Network that allows all namespaces is used": {
+			network: func(n *cloudteamv1.Network) { n.Spec.AllowedNamespaces = []string{"*"} },
+			port:    func(p *cloudteamv1.NetworkPort) { p.Namespace, p.Spec.NetworkNamespace = "other", "team" },
+			want:    spec(nil),
+		},
+		"an address outside the Network is refused with its range": {
+			network: func(*cloudteamv1.Network) {},
+			port:    func(p *cloudteamv1.NetworkPort) { p.Spec.Addresses = []string{"10.0.0.5"} },
+			reason:  cloudteamv1.ReasonInvalidSpec, says: "10.0.0.5 is not inside 192.168.0.0/16 of Network team/example-network",
+		},
+		"the gateway's address is refused": {
+			network: func(*cloudteamv1.Network) {},
+			port:    func(p *cloudteamv1.NetworkPort) { p.Spec.Addresses = []string{"192.168.0.1"} },
+			reason:  cloudteamv1.ReasonInvalidSpec, says: "192.168.0.1 is the gateway",
+		},
+		"what is no address is refused": {
+			network: func(*cloudteamv1.Network) {},
+			port:    func(p *cloudteamv1.NetworkPort) { p.Spec.Addresses = []string{"192.168.0.300"} },
+			reason:  cloudteamv1.ReasonInvalidSpec, says: `"192.168.0.300" is no address`,
+		},
+		"a port that something uses keeps the address and MAC that it was given": {
+			network: func(*cloudteamv1.Network) {},
+			port:    func(p *cloudteamv1.NetworkPort) { asBefore(p); p.Status.BoundTo = bound },
+			want: spec(func(s *network.PortSpec) {
+				s.Addresses, s.MAC = []network.PortAddress{at("192.168.0.7")}, "fa:16:3e:00:00:07"
+			}),
+		},
+		"a port that nothing uses may get others": {
+			network: func(*cloudteamv1.Network) {}, port: asBefore, want: spec(nil),
+		},
+		"declared addresses win over those that were given": {
+			network: func(*cloudteamv1.Network) {},
+			port: func(p *cloudteamv1.NetworkPort) {
+				asBefore(p)
+				p.Status.BoundTo, p.Spec.Addresses, p.Spec.MAC = bound, []string{"192.168.0.8"}, "fa:16:3e:00:00:08"
+			},
+			want: spec(func(s *network.PortSpec) {
+				s.Addresses, s.MAC = []network.PortAddress{at("192.168.0.8")}, "fa:16:3e:00:00:08"
+			}),
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			indexer := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{})
+			if c.network != nil {
+				n := exampleNetwork()
+				c.network(n)
+				if err := indexer.Add(n); err != nil {
+					t.Fatal(err)
+				}
+			}
+			port := example()
+			if c.port != nil {
+				c.port(port)
+			}
+			got, err := declare(listers.NewNetworkLister(indexer), port, owner)
+			if c.want == nil {
+				reason := cloudteamv1.ReasonInvalidSpec
+				if waiting, ok := errors.AsType[*owned.Waiting](err); ok {
+					reason = waiting.Reason
+				}
+				if err == nil || reason != c.reason || !strings.Contains(err.Error(), c.says) {
+					t.Errorf("error %v (%s), want %s that says %q", err, reason, c.reason, c.says)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			compare := cmpopts.EquateComparable(netip.Addr{})
+			if diff := cmp.Diff(*c.want, got.(declaration).PortSpec, compare); diff != "" {
+				t.Errorf("spec (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestShow(t *testing.T) {
+	declared := declaration{
+		PortSpec: network.PortSpec{Owner: owner, NetworkID: "net-1"}, mtu: 1450,
+		subnets: []subnet{
+			{"sub-1", netip.MustParsePrefix("192.168.0.0/16"), "192.168.0.1"},
+			{"sub-2", netip.MustParsePrefix("fd00::/64"), cloudteamv1.GatewayNone},
+		},
+	}
+	observed := network.Observed{Ports: []network.ObservedPort{{
+		ID: "port-1", NetworkID: "net-1", PortAttributes: network.PortAttributes{
+			MAC: "fa:16:3e:00:00:07", Addresses: []network.PortAddress{
+				at("192.168.0.7"), {SubnetID: "sub-2", Address: netip.MustParseAddr("fd00::7")},
+				{SubnetID: "of others", Address: netip.MustParseAddr("10.0.0.7")},
+			},
+		},
+	}}}
+	shown := cloudteamv1.NetworkPortStatus{
+		PortID: "port-1", MAC: "fa:16:3e:00:00:07", MTU: 1450,
+		Addresses: []cloudteamv1.PortAddress{
+			{Address: "192.168.0.7/16", Gateway: "192.168.0.1", SubnetID: "sub-1"},
+			{Address: "fd00::7/64", SubnetID: "sub-2"},
+			{Address: "10.0.0.7", SubnetID: "of others"},
+		},
+	}
+	bound := func(status cloudteamv1.NetworkPortStatus) cloudteamv1.NetworkPortStatus {
+		status.BoundTo = &cloudteamv1.PortBinding{Kind: "Pod", Name: "web-x", UID: "pod-1"}
+		return status
+	}
+	for name, c := range map[string]struct {
+		was      cloudteamv1.NetworkPortStatus
+		declared owned.Declaration
+		observed network.Observed
+		want     cloudteamv1.NetworkPortStatus
+	}{
+		"a port is shown with its subnets' prefixes and gateways": {
+			declared: declared, observed: observed, want: shown,
+		},
+		"of a port that is gone nothing is shown": {
+			was: shown, declared: declared, want: cloudteamv1.NetworkPortStatus{},
+		},
+		"of a port that is gone and in use, the addresses that come back stay": {
+			was: bound(shown), declared: declared,
+			want: bound(cloudteamv1.NetworkPortStatus{MAC: shown.MAC, Addresses: shown.Addresses}),
+		},
+		"what is being deleted is shown until it is gone": {
+			was: shown, observed: network.Observed{}, want: shown,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			port := example()
+			port.Status = *c.was.DeepCopy()
+			show(port, c.declared, c.observed)
+			if diff := cmp.Diff(c.want, port.Status); diff != "" {
+				t.Errorf("status (-want +got):\n%s", diff)
+			}
+		})
+	}
+	port := example()
+	port.Status = bound(shown)
+	if diff := cmp.Diff(shown, statusToWrite(port)); diff != "" {
+		t.Errorf("what is written (-want +got):\n%s", diff)
+	}
+	if got := inUse(port); !strings.Contains(got, `Pod "web-x" uses the port`) {
+		t.Errorf("in use: %q", got)
+	}
+}

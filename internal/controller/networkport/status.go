@@ -1,0 +1,58 @@
+package networkport
+
+import (
+	"fmt"
+	"net/netip"
+
+	"cloudteam.ztgame.com/network-controller/internal/controller/owned"
+	"cloudteam.ztgame.com/network-controller/internal/network"
+	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+)
+
+// inUse is owned.Kind's: a port goes after what uses it, or its address could be given to something else meanwhile.
+func inUse(obj *cloudteamv1.NetworkPort) string {
+	if obj.Status.BoundTo == nil {
+		return ""
+	}
+	return fmt.Sprintf("%s %q uses the port, which goes when that is gone: delete it first",
+		obj.Status.BoundTo.Kind, obj.Status.BoundTo.Name)
+}
+
+// show is owned.Kind's: it tells in the status what Neutron has.
+func show(obj *cloudteamv1.NetworkPort, declared owned.Declaration, observed network.Observed) {
+	status := &obj.Status
+	d, known := declared.(declaration)
+	if !known {
+		// It is being deleted: what there was is told until it is gone.
+		return
+	}
+	port, exists := observed.Port(d.NetworkID)
+	status.PortID, status.MTU = port.ID, 0
+	if !exists {
+		if status.BoundTo == nil {
+			status.MAC, status.Addresses = "", nil
+		}
+		return
+	}
+	status.MAC, status.MTU = port.MAC, d.mtu
+	status.Addresses = nil
+	for _, a := range port.Addresses {
+		shown := cloudteamv1.PortAddress{Address: a.Address.String(), SubnetID: a.SubnetID}
+		for _, s := range d.subnets {
+			if s.id == a.SubnetID {
+				shown.Address = netip.PrefixFrom(a.Address, s.cidr.Bits()).String()
+				if s.gateway != cloudteamv1.GatewayNone {
+					shown.Gateway = s.gateway
+				}
+			}
+		}
+		status.Addresses = append(status.Addresses, shown)
+	}
+}
+
+// statusToWrite is owned.Kind's: what the port is bound to is written by whoever binds it.
+func statusToWrite(obj *cloudteamv1.NetworkPort) any {
+	status := *obj.Status.DeepCopy()
+	status.BoundTo = nil
+	return status
+}

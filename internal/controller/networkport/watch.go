@@ -1,0 +1,87 @@
+// Package networkport is the controller of NetworkPorts: it keeps, for each NetworkPort object, one port in Neutron.
+package networkport
+
+import (
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/record"
+
+	"cloudteam.ztgame.com/network-controller/internal/controller"
+	"cloudteam.ztgame.com/network-controller/internal/controller/owned"
+	"cloudteam.ztgame.com/network-controller/internal/network"
+	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	typed "cloudteam.ztgame.com/network-controller/pkg/client/clientset/versioned/typed/cloudteam/v1"
+	informers "cloudteam.ztgame.com/network-controller/pkg/client/informers/externalversions/cloudteam/v1"
+)
+
+// Name is the controller's name in --controllers, in logs and in metrics.
+const Name = "networkport"
+
+// Controller syncs NetworkPorts. Make it with NewController.
+type Controller = owned.Reconciler[*cloudteamv1.NetworkPort]
+
+// indexNetwork is the index of NetworkPorts by the namespace and name of the Network that they are on.
+const indexNetwork = "networkport/network"
+
+// NewController makes a controller and registers its handlers with the informers, which must not run yet. Nothing runs
+// before Run.
+func NewController(
+	client typed.NetworkPortsGetter, ports informers.NetworkPortInformer, networks informers.NetworkInformer,
+	inventory owned.Inventory, recorder record.EventRecorder, cluster string,
+) (*Controller, error) {
+	informer := ports.Informer()
+	err := informer.AddIndexers(cache.Indexers{indexNetwork: func(obj any) ([]string, error) {
+		port, ok := obj.(*cloudteamv1.NetworkPort)
+		if !ok {
+			return nil, fmt.Errorf("%T is no NetworkPort", obj)
+		}
+		return []string{port.Network().String()}, nil
+	}})
+	if err != nil {
+		return nil, fmt.Errorf("indexing networkports by network: %w", err)
+	}
+	lister := networks.Lister()
+	c, err := owned.NewReconciler(owned.Kind[*cloudteamv1.NetworkPort]{
+		Controller:       Name,
+		GroupVersionKind: cloudteamv1.SchemeGroupVersion.WithKind("NetworkPort"),
+		Resource:         network.KindPort,
+		Finalizer:        cloudteamv1.PortFinalizer,
+		Patch: func(namespace string) controller.Patch[*cloudteamv1.NetworkPort] {
+			return client.NetworkPorts(namespace).Patch
+		},
+		Declare: func(obj *cloudteamv1.NetworkPort, owner network.Owner) (owned.Declaration, error) {
+			return declare(lister, obj, owner)
+		},
+		ID:       func(obj *cloudteamv1.NetworkPort) string { return obj.Status.PortID },
+		Policies: func(*cloudteamv1.NetworkPort) owned.Policies { return owned.Policies{} },
+		InUse:    inUse,
+		Status: func(obj *cloudteamv1.NetworkPort) *cloudteamv1.ResourceStatus {
+			return &obj.Status.ResourceStatus
+		},
+		Show: func(
+			obj *cloudteamv1.NetworkPort, declared owned.Declaration, _ network.Owner, observed network.Observed,
+		) {
+			show(obj, declared, observed)
+		},
+		StatusToWrite: statusToWrite,
+	}, informer, inventory, recorder, cluster)
+	if err != nil {
+		return nil, err
+	}
+	// What a Network lets its ports be, and when, is in its status.
+	return c, c.Watch(networks.Informer(), c.HandlerOf(func(obj metav1.Object) []cache.ObjectName {
+		found, err := informer.GetIndexer().ByIndex(indexNetwork, cache.MetaObjectToName(obj).String())
+		if err != nil {
+			return nil // the index is made above
+		}
+		keys := make([]cache.ObjectName, 0, len(found))
+		for _, port := range found {
+			if port, ok := port.(*cloudteamv1.NetworkPort); ok {
+				keys = append(keys, cache.MetaObjectToName(port))
+			}
+		}
+		return keys
+	}))
+}

@@ -1,0 +1,80 @@
+// Package owned reconciles objects whose resources are in Neutron. The protocol is the same for every kind, and is here
+// once: the finalizer before the first resource, a look before each create, plan and apply until the plan is empty, the
+// pinned cloud, and the removal of everything before the object goes. What differs between kinds is a Kind.
+package owned
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"cloudteam.ztgame.com/network-controller/internal/controller"
+	"cloudteam.ztgame.com/network-controller/internal/network"
+	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+)
+
+// Object is an object of a kind whose resources are in Neutron, such as *cloudteamv1.Network.
+type Object interface {
+	metav1.Object
+	runtime.Object
+}
+
+// Declaration is what one object asks for, in the terms of package network.
+type Declaration interface {
+	// Plan gives the steps that make observed as declared; see network.Plan.
+	Plan(observed network.Observed) (network.Change, error)
+	// Complete reports whether everything that is declared exists, whatever its settings.
+	Complete(observed network.Observed) bool
+}
+
+// Policies are what an object wants done where its resources and its spec part ways.
+type Policies struct {
+	Deletion cloudteamv1.DeletionPolicy
+	Drift    cloudteamv1.DriftPolicy
+}
+
+// Kind is what the protocol asks of a kind of object. The functions are called from many goroutines, for different
+// objects. Objects that they are given are a cache's own and MUST NOT be changed, except by Show.
+type Kind[T Object] struct {
+	// Controller is the controller's name in --controllers, in logs and in metrics.
+	Controller string
+	// GroupVersionKind is the kind's in Kubernetes.
+	GroupVersionKind schema.GroupVersionKind
+	// Resource is the kind of the resource that stands for an object.
+	Resource network.Kind
+	// Finalizer is on an object before its first resource is created, and goes when the last one is gone.
+	Finalizer string
+	// Patch is the kind's generated client for a namespace.
+	Patch func(namespace string) controller.Patch[T]
+
+	// Declare gives what an object asks for. A *Waiting says that something has to come first; another error is a spec
+	// that cannot be applied to any cloud. Nothing is done then, and both are looked at again when an event brings the
+	// object's key.
+	Declare func(obj T, owner network.Owner) (Declaration, error)
+	// ID is the id of the resource that was last seen to stand for an object, or empty.
+	ID func(obj T) string
+	// Policies are the object's.
+	Policies func(obj T) Policies
+	// InUse says, in a message for users, what in Kubernetes still uses the object's resource, so that it cannot be
+	// deleted yet; empty where nothing does. What is in use is looked at again when an event brings the object's key.
+	InUse func(obj T) string
+
+	// Status gives the part of an object's status that all kinds have.
+	Status func(obj T) *cloudteamv1.ResourceStatus
+	// Show fills in the kind's own part of an object's status, from what was observed. declared is nil where the object is
+	// being deleted.
+	Show func(obj T, declared Declaration, owner network.Owner, observed network.Observed)
+	// StatusToWrite is what of the status is this controller's to write.
+	StatusToWrite func(obj T) any
+}
+
+// Waiting says that an object's resource cannot be made before something else has happened.
+type Waiting struct {
+	// Reason is a fixed word, Message a sentence that names what is waited for.
+	Reason, Message string
+	// Stalled is true where it does not come by itself: somebody has to act.
+	Stalled bool
+}
+
+// Error is the message.
+func (w *Waiting) Error() string { return w.Message }

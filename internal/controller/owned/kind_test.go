@@ -1,0 +1,179 @@
+package owned_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"k8s.io/apimachinery/pkg/api/meta"
+
+	"cloudteam.ztgame.com/network-controller/internal/controller"
+	"cloudteam.ztgame.com/network-controller/internal/controller/owned"
+	"cloudteam.ztgame.com/network-controller/internal/network"
+	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+)
+
+func TestWhatKubernetesUsesWaitsToBeDeletedWithoutACall(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.mustSync()
+		users := []string{"Pod a", "Pod b"}
+		w.c.Kind().InUse = func(*cloudteamv1.Network) string { return strings.Join(users, ", ") }
+		w.delete()
+		w.diary.Take()
+		w.events.Take()
+		// Nothing is asked of a cloud that does not answer either.
+		w.cloud.SetDown(errors.New("no answer in time"))
+		for range 2 {
+			w.mustSync()
+			w.wantState("Ready=False Reconciling=True InUse")
+			if got := meta.FindStatusCondition(w.status().Conditions, cloudteamv1.ConditionReady).Message; got != "Pod a, Pod b" {
+				t.Errorf("the message is %q, want what uses it", got)
+			}
+		}
+		w.diary.Want(t, "write status")
+		users = users[1:]
+		w.mustSync()
+		w.mustSync()
+		w.diary.Want(t, "write status")
+		if got := w.status(); got.NetworkID == "" || len(got.Subnets) != 1 {
+			t.Errorf("the status no longer shows what is there: %+v", got)
+		}
+
+		users = nil
+		w.cloud.SetDown(nil)
+		w.mustSync()
+		w.diary.Want(t, "apply delete network", "write finalizers")
+		w.events.WantReasons(t, "Normal Deleted")
+		if w.exists() || len(w.cloud.Has()) != 0 {
+			t.Errorf("object exists: %t; networks: %d", w.exists(), len(w.cloud.Has()))
+		}
+	}, example())
+}
+
+func TestWhatIsInUseAndWasNeverOursIsNobodysToHold(t *testing.T) {
+	obj := example()
+	obj.Finalizers = []string{"a.test/first"}
+	inWorld(t, func(t *testing.T, w *world) {
+		w.c.Kind().InUse = func(*cloudteamv1.Network) string { return "Pod a" }
+		w.delete()
+		w.mustSync()
+		w.diary.Want(t)
+	}, obj)
+}
+
+func TestADeclarationThatWaits(t *testing.T) {
+	for name, c := range map[string]struct {
+		err       error
+		wantState string
+		wantEvent []string
+	}{
+		"for what comes by itself is under way": {
+			&owned.Waiting{Reason: cloudteamv1.ReasonWaitingForNetwork, Message: "Network a is not Ready"},
+			"Ready=False Reconciling=True WaitingForNetwork", nil},
+		"for somebody to act is stalled, and told": {
+			&owned.Waiting{Reason: cloudteamv1.ReasonNotAllowed, Message: "Network a is not Ready", Stalled: true},
+			"Ready=False Stalled=True NotAllowed", []string{"Warning NotAllowed"}},
+		"for somebody to act is told, whatever the kind's reason": {
+			&owned.Waiting{Reason: "Undecided", Message: "Network a is not Ready", Stalled: true},
+			"Ready=False Stalled=True Undecided", []string{"Warning Undecided"}},
+		"is known in a wrapper": {
+			fmt.Errorf("declaring: %w",
+				&owned.Waiting{Reason: cloudteamv1.ReasonWaitingForNetwork, Message: "Network a is not Ready"}),
+			"Ready=False Reconciling=True WaitingForNetwork", nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(t *testing.T, w *world) {
+				declare := w.c.Kind().Declare
+				waits := func(*cloudteamv1.Network, network.Owner) (owned.Declaration, error) { return nil, c.err }
+				w.c.Kind().Declare = waits
+				wantWaiting := func() {
+					t.Helper()
+					// No error: the event of what is waited for brings the key back.
+					w.mustSync()
+					w.mustSync()
+					w.wantState(c.wantState)
+					ready := meta.FindStatusCondition(w.status().Conditions, cloudteamv1.ConditionReady)
+					if ready.Message != "Network a is not Ready" {
+						t.Errorf("the message is %q", ready.Message)
+					}
+					w.diary.Want(t, "write status")
+					w.events.WantReasons(t, c.wantEvent...)
+				}
+				wantWaiting()
+				if got := w.get().Finalizers; len(got) != 0 {
+					t.Errorf("it is held by %q, though nothing was made", got)
+				}
+
+				w.c.Kind().Declare = declare
+				w.mustSync()
+				w.wantState("Ready=True Available")
+				made := w.status()
+				w.diary.Take()
+				w.events.Take()
+
+				// What was made stays while it waits again.
+				w.c.Kind().Declare = waits
+				wantWaiting()
+				ignore := cmpopts.IgnoreFields(cloudteamv1.ResourceStatus{}, "Conditions")
+				if diff := cmp.Diff(made, w.status(), ignore); diff != "" {
+					t.Errorf("status (-made +waiting):\n%s", diff)
+				}
+				// And goes when the object does, without a wait.
+				w.delete()
+				w.mustSync()
+				if w.exists() || len(w.cloud.Has()) != 0 {
+					t.Errorf("object exists: %t; networks: %d", w.exists(), len(w.cloud.Has()))
+				}
+			}, example())
+		})
+	}
+}
+
+func TestUndeclared(t *testing.T) {
+	for name, c := range map[string]struct {
+		err  error
+		want controller.State
+	}{
+		"several faults of a spec are one line": {
+			errors.Join(errors.New("mtu: too large"), errors.New("cidr: none")),
+			controller.Stalled(cloudteamv1.ReasonInvalidSpec, "mtu: too large; cidr: none")},
+		"what is waited for is said": {
+			&owned.Waiting{Reason: "A", Message: "b"}, controller.Reconciling("A", "b")},
+		"who has to act is told": {
+			&owned.Waiting{Reason: "A", Message: "b", Stalled: true}, controller.Stalled("A", "b")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if diff := cmp.Diff(c.want, owned.Undeclared(c.err)); diff != "" {
+				t.Errorf("state (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestAPartOfTheStatusThatIsSomebodyElsesIsLeft(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		// The MTU is to be another controller's.
+		w.c.Kind().StatusToWrite = func(obj *cloudteamv1.Network) any {
+			status := obj.Status
+			status.MTU = 0
+			return status
+		}
+		w.mustSync()
+		if got := w.status(); got.NetworkID == "" || got.MTU != 0 {
+			t.Errorf("status %+v, want one without the other's part", got)
+		}
+		w.edit(func(obj *cloudteamv1.Network) { obj.Status.MTU = 9000 })
+		w.diary.Take()
+		w.mustSync()
+		w.diary.Want(t)
+		w.edit(func(obj *cloudteamv1.Network) { obj.Spec.Description = "new" })
+		w.mustSync()
+		w.diary.Want(t, "apply update network", "write status")
+		if got := w.status(); got.MTU != 9000 || got.AppliedGeneration != 2 {
+			t.Errorf("status %+v, want our part of generation 2 and the other's as it was", got)
+		}
+	}, example())
+}

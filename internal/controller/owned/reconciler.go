@@ -1,0 +1,183 @@
+package owned
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/record"
+
+	"cloudteam.ztgame.com/network-controller/internal/controller"
+	"cloudteam.ztgame.com/network-controller/internal/network"
+	"cloudteam.ztgame.com/network-controller/internal/neutron"
+)
+
+// Inventory is what a Reconciler needs of a neutron.Inventory.
+type Inventory interface {
+	Identity(ctx context.Context) (neutron.Identity, error)
+	Observed(ctx context.Context, owner network.Owner, since time.Time) (network.Observed, error)
+	Reread(ctx context.Context, resource network.Resource) (found bool, err error)
+	Apply(ctx context.Context, change network.Change) (done network.Change, err error)
+}
+
+// Reconciler syncs the objects of one kind. Make it with NewReconciler.
+type Reconciler[T Object] struct {
+	*controller.Loop
+
+	kind      Kind[T]
+	indexer   cache.Indexer
+	inventory Inventory
+	recorder  record.EventRecorder
+	expected  controller.Expectations
+
+	// cluster is the UID of the namespace kube-system.
+	cluster string
+	// started is when this process began to act. A create that an earlier process may have tried is found by a list
+	// that began after it.
+	started time.Time
+
+	mu sync.Mutex
+	// doubts say since when a create's outcome is unknown, by the object's UID: a list must begin after that before
+	// anything is created again.
+	doubts map[types.UID]time.Time
+	// owned are the objects whose resources may exist, as they were last synced, by key. It is how the resources of an
+	// object that is gone from the cache are found, since a key does not tell the UID.
+	owned map[cache.ObjectName]map[types.UID]T
+}
+
+// indexUID is the name of the index from UID to object.
+const indexUID = "owned/uid"
+
+// NewReconciler makes a Reconciler and registers its handlers and its index with the kind's informer, which must not
+// run yet. Nothing runs before Run.
+func NewReconciler[T Object](
+	kind Kind[T], informer cache.SharedIndexInformer, inventory Inventory, recorder record.EventRecorder, cluster string,
+) (*Reconciler[T], error) {
+	r := &Reconciler[T]{
+		kind:      kind,
+		indexer:   informer.GetIndexer(),
+		inventory: inventory,
+		recorder:  recorder,
+		cluster:   cluster,
+		started:   time.Now(),
+		doubts:    map[types.UID]time.Time{},
+		owned:     map[cache.ObjectName]map[types.UID]T{},
+	}
+	r.Loop = controller.NewLoop(kind.Controller, r.Sync)
+
+	err := informer.AddIndexers(cache.Indexers{indexUID: func(obj any) ([]string, error) {
+		object, err := meta.Accessor(obj)
+		if err != nil {
+			return nil, err
+		}
+		return []string{string(object.GetUID())}, nil
+	}})
+	if err != nil {
+		return nil, fmt.Errorf("indexing %ss by UID: %w", kind.GroupVersionKind.Kind, err)
+	}
+	if err := r.Watch(informer, r.Handler()); err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+// Moved puts the object of the given UID on the queue, if it is of this kind: the Inventory found its resources other
+// than they were.
+func (r *Reconciler[T]) Moved(uid string) {
+	objects, err := r.indexer.ByIndex(indexUID, uid)
+	if err != nil {
+		return // the index is made in NewReconciler
+	}
+	r.enqueue(objects)
+}
+
+// EnqueueAll puts every object on the queue: something changed that concerns all of them.
+func (r *Reconciler[T]) EnqueueAll() { r.enqueue(r.indexer.List()) }
+
+func (r *Reconciler[T]) enqueue(objects []any) {
+	for _, obj := range objects {
+		if object, err := meta.Accessor(obj); err == nil {
+			r.Enqueue(cache.MetaObjectToName(object))
+		}
+	}
+}
+
+// get reads an object from the cache.
+func (r *Reconciler[T]) get(key cache.ObjectName) (obj T, exists bool, err error) {
+	found, exists, err := r.indexer.GetByKey(key.String())
+	if err != nil || !exists {
+		return obj, false, err
+	}
+	obj, ok := found.(T)
+	if !ok {
+		return obj, false, fmt.Errorf("the cache of %ss holds a %T", r.kind.GroupVersionKind.Kind, found)
+	}
+	return obj, true, nil
+}
+
+func (r *Reconciler[T]) ownerOf(obj T) network.Owner {
+	return network.Owner{Cluster: r.cluster, Object: string(obj.GetUID())}
+}
+
+// listedSince tells how new a list must be for "there is nothing" to hold for the object.
+func (r *Reconciler[T]) listedSince(uid types.UID) time.Time {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if since, doubt := r.doubts[uid]; doubt {
+		return since
+	}
+	return r.started
+}
+
+// doubt notes that a create may or may not have been carried out.
+func (r *Reconciler[T]) doubt(uid types.UID) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.doubts[uid] = time.Now()
+}
+
+// remember notes that the object may have resources.
+func (r *Reconciler[T]) remember(key cache.ObjectName, obj T) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.owned[key] == nil {
+		r.owned[key] = map[types.UID]T{}
+	}
+	r.owned[key][obj.GetUID()] = obj
+}
+
+// remembers reports whether the object may have resources.
+func (r *Reconciler[T]) remembers(key cache.ObjectName, uid types.UID) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	_, ok := r.owned[key][uid]
+	return ok
+}
+
+// forget drops what is known of an object that has no resources any more.
+func (r *Reconciler[T]) forget(key cache.ObjectName, uid types.UID) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.doubts, uid)
+	delete(r.owned[key], uid)
+	if len(r.owned[key]) == 0 {
+		delete(r.owned, key)
+	}
+}
+
+// gone gives the objects of a key that may have resources, other than the one that exists.
+func (r *Reconciler[T]) gone(key cache.ObjectName, existing types.UID) map[types.UID]T {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if _, exists := r.owned[key][existing]; len(r.owned[key]) == 0 || exists && len(r.owned[key]) == 1 {
+		return nil // as a rule
+	}
+	gone := maps.Clone(r.owned[key])
+	delete(gone, existing)
+	return gone
+}

@@ -1,0 +1,120 @@
+package owned
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/cache"
+
+	"cloudteam.ztgame.com/network-controller/internal/controller"
+	"cloudteam.ztgame.com/network-controller/internal/network"
+	"cloudteam.ztgame.com/network-controller/internal/neutron"
+	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+)
+
+// finalize removes or releases the object's resources, and then takes the finalizer off.
+func (r *Reconciler[T]) finalize(ctx context.Context, key cache.ObjectName, obj T) error {
+	at := slices.Index(obj.GetFinalizers(), r.kind.Finalizer)
+	if at < 0 && !r.remembers(key, obj.GetUID()) {
+		return nil
+	}
+	r.remember(key, obj)
+	if message := r.kind.InUse(obj); message != "" {
+		return r.report(ctx, obj, outcome{state: controller.Reconciling(cloudteamv1.ReasonInUse, message)})
+	}
+	if o := r.release(ctx, obj); o.err != nil {
+		return errors.Join(o.err, r.report(ctx, obj, o))
+	}
+	// Where somebody else took the finalizer off, and another's keeps the object, there is nothing more to do.
+	if at >= 0 {
+		finalizers := slices.Delete(slices.Clone(obj.GetFinalizers()), at, at+1)
+		_, err := r.patchMetadata(ctx, key, obj, map[string]any{"finalizers": finalizers})
+		if err != nil && !apierrors.IsNotFound(err) {
+			return fmt.Errorf("removing the finalizer: %w", err)
+		}
+		if len(finalizers) == 0 || err != nil {
+			r.expected.LetGo(key, obj.GetUID())
+		}
+	}
+	r.forget(key, obj.GetUID())
+	return nil
+}
+
+// release removes everything of the object's in Neutron, or takes the marker off where deletionPolicy is Retain. Its
+// outcome has no error once nothing in Neutron bears the marker.
+func (r *Reconciler[T]) release(ctx context.Context, obj T) (o outcome) {
+	owner := r.ownerOf(obj)
+	if !r.identify(ctx, obj, &o) {
+		return o
+	}
+	retain := r.kind.Policies(obj).Deletion == cloudteamv1.DeletionPolicyRetain
+	known := r.kind.ID(obj)
+	for round := 0; ; round++ {
+		observed, err := r.look(ctx, obj, known)
+		if foreign, ok := errors.AsType[*unmarked](err); ok {
+			// Somebody took the marker off. It is not ours to delete any more.
+			r.recorder.Eventf(obj, corev1.EventTypeNormal, cloudteamv1.EventRetained,
+				"Left %s in Neutron: it no longer bears its owner's marker", foreign.resource)
+			o.err = nil
+			return o
+		}
+		if err != nil {
+			return o.failed(err)
+		}
+		o.observed = &observed
+		if observed.Empty() {
+			o.err = nil
+			return o
+		}
+		if round == rounds {
+			return o.failed(o.unsettled(r.kind.Resource))
+		}
+		change := network.PlanRelease(owner, observed)
+		if !retain {
+			if change, err = network.PlanDelete(owner, observed); err != nil {
+				return o.failed(err)
+			}
+		}
+		done, err := r.apply(ctx, obj, change)
+		for _, step := range done {
+			if e := releaseEvent(step); e.Reason != "" {
+				r.recorder.Event(obj, e.Type, e.Reason, e.Message)
+			}
+		}
+		o.err = nil
+		switch {
+		case err == nil && retain:
+			// What bears no marker is not looked for again by its id.
+			return o
+		case err == nil:
+			// What we have deleted ourselves need not be asked for.
+			known = ""
+		case neutron.IsConflict(err), neutron.IsNotFound(err):
+			o.err = err
+			if err := r.rereadAll(ctx, observed); err != nil {
+				return o.failed(err)
+			}
+		default:
+			return o.failed(err)
+		}
+	}
+}
+
+// prune removes the resources of objects of this key that are gone from the cache though they had the finalizer, such
+// as when it was forced off. existing is the UID of the object that bears the key now, or empty.
+func (r *Reconciler[T]) prune(ctx context.Context, key cache.ObjectName, existing types.UID) error {
+	var errs []error
+	for uid, obj := range r.gone(key, existing) {
+		if o := r.release(ctx, obj); o.err != nil {
+			errs = append(errs, fmt.Errorf("removing what the deleted object %s left: %w", uid, o.err))
+			continue
+		}
+		r.forget(key, uid)
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,229 @@
+package owned
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
+
+	"cloudteam.ztgame.com/network-controller/internal/controller"
+	"cloudteam.ztgame.com/network-controller/internal/network"
+	"cloudteam.ztgame.com/network-controller/internal/neutron"
+	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+)
+
+// failed fills in the state that an error leads to. The error has the key tried again.
+func (o outcome) failed(err error) outcome {
+	o.err = err
+	o.state = stateOf(err)
+	return o
+}
+
+// undeclared is the state of an object of which Kind.Declare gives no declaration.
+func undeclared(err error) controller.State {
+	waiting, ok := errors.AsType[*Waiting](err)
+	switch {
+	case !ok:
+		return controller.Stalled(cloudteamv1.ReasonInvalidSpec, oneLine(err))
+	case waiting.Stalled:
+		return controller.Stalled(waiting.Reason, waiting.Message)
+	default:
+		return controller.Reconciling(waiting.Reason, waiting.Message)
+	}
+}
+
+// oneLine is an error's text, the lines of a joined one in a row.
+func oneLine(err error) string { return strings.ReplaceAll(err.Error(), "\n", "; ") }
+
+// stateOf says what an error means for the object. Texts of errors go into conditions: every error that comes here is
+// one that is the same for the same cause.
+func stateOf(err error) controller.State {
+	var blocked *network.BlockedError
+	var field *network.FieldError
+	var elsewhere *mismatch
+	var bare *unmarked
+	var ignored *notApplied
+	switch {
+	case errors.As(err, &field):
+		return undeclared(err)
+	case errors.As(err, &blocked):
+		return controller.Stalled(cloudteamv1.ReasonBlocked, err.Error())
+	case errors.As(err, &elsewhere):
+		return controller.Stalled(cloudteamv1.ReasonCloudMismatch, err.Error())
+	case errors.As(err, &bare):
+		return controller.Stalled(cloudteamv1.ReasonMarkerRemoved, err.Error())
+	case errors.As(err, &ignored):
+		return controller.Stalled(cloudteamv1.ReasonNotApplied, err.Error())
+	}
+	var cloud *neutron.Error
+	if !errors.As(err, &cloud) {
+		return controller.Reconciling(cloudteamv1.ReasonFailed, oneLine(err)+"; it is tried again")
+	}
+	text := cloud.Error()
+	switch cloud.Kind {
+	case neutron.Throttled:
+		return controller.Reconciling(cloudteamv1.ReasonThrottled, text+"; it is tried again when the cloud allows")
+	case neutron.Capacity:
+		return controller.Reconciling(cloudteamv1.ReasonQuotaExceeded,
+			text+": raise the project's quota or delete what is not needed; it is tried again")
+	case neutron.Invalid:
+		return controller.Stalled(cloudteamv1.ReasonRefused,
+			text+": change the spec, or have the cloud allow it; it is tried again now and then")
+	case neutron.Unauthenticated:
+		return controller.Stalled(cloudteamv1.ReasonCredentialsRejected, text)
+	case neutron.InUse:
+		return controller.Reconciling(cloudteamv1.ReasonInUse, text+": remove what uses it; it is tried again")
+	case neutron.Taken:
+		return controller.Reconciling(cloudteamv1.ReasonAddressTaken,
+			text+": ask for another one, or free it where it is; it is tried again")
+	case neutron.Exhausted:
+		return controller.Reconciling(cloudteamv1.ReasonNoAddresses,
+			text+": remove ports that are not needed, or widen the Network's allocationPools; it is tried again")
+	case neutron.Conflict, neutron.NotFound:
+		return controller.Reconciling(cloudteamv1.ReasonChanging, text+"; it is tried again")
+	default:
+		return controller.Reconciling(cloudteamv1.ReasonCloudUnavailable, text+"; it is tried again")
+	}
+}
+
+// succeeded fills in the state of an object whose resources are as the spec says, but for drift that is left.
+func (o outcome) succeeded(kind network.Kind) outcome {
+	o.err = nil
+	o.applied = true
+	if len(o.drift) == 0 {
+		o.state = controller.Ready(cloudteamv1.ReasonAvailable, fmt.Sprintf("The %s is as declared", kind))
+		return o
+	}
+	message := "Changed in Neutron and left so (driftPolicy Report): " + listed(o.drift)
+	o.state = controller.Ready(cloudteamv1.ReasonDriftReported, message)
+	if !o.declared.Complete(*o.observed) {
+		// Nothing is being done about it, and nobody can use what is there.
+		o.state = controller.Stalled(cloudteamv1.ReasonDriftReported, message)
+	}
+	return o
+}
+
+// listed is differences as one line of a message.
+func listed(differences []network.Difference) string {
+	texts := make([]string, len(differences))
+	for i, d := range differences {
+		texts[i] = d.String()
+	}
+	return strings.Join(texts, "; ")
+}
+
+// changeEvent tells what was done. It is empty where nothing was.
+func changeEvent(done network.Change, drifted bool) controller.Event {
+	if done.Empty() {
+		return controller.Event{}
+	}
+	texts := make([]string, len(done))
+	reason := cloudteamv1.EventUpdated
+	for i, step := range done {
+		texts[i] = describe(step)
+		if step.Action == network.CreateNetwork || step.Action == network.CreatePort {
+			reason = cloudteamv1.EventCreated
+		}
+	}
+	if drifted {
+		reason = cloudteamv1.EventDriftCorrected
+	}
+	return controller.Event{Type: corev1.EventTypeNormal, Reason: reason, Message: strings.Join(texts, "; ")}
+}
+
+// describe is a step in the past tense, for an Event.
+func describe(step network.Step) string {
+	switch step.Action {
+	case network.CreateNetwork:
+		return "Created network " + step.ID
+	case network.CreatePort:
+		return "Created port " + step.ID
+	case network.CreateSubnet:
+		return "Created subnet " + step.Subnet.CIDR.String()
+	case network.DeleteNetwork:
+		return "Deleted network " + step.ID + ": " + step.Reason
+	case network.DeletePort:
+		return "Deleted port " + step.ID + ": " + step.Reason
+	case network.DeleteSubnet:
+		return "Deleted subnet " + step.Subnet.CIDR.String() + ": " + step.Reason
+	}
+	changes := make([]string, len(step.Differences))
+	for i, d := range step.Differences {
+		changes[i] = fmt.Sprintf("%s %s → %s", d.Field, d.Actual, d.Declared)
+	}
+	return "Updated " + step.Differences[0].Resource + ": " + strings.Join(changes, ", ")
+}
+
+// releaseEvent tells of a step that a deletion took. It is empty where there is nothing to tell: what becomes of a
+// network becomes of its subnets.
+func releaseEvent(step network.Step) controller.Event {
+	e := controller.Event{Type: corev1.EventTypeNormal}
+	switch step.Action {
+	case network.DeleteNetwork:
+		e.Reason, e.Message = cloudteamv1.EventDeleted, fmt.Sprintf("Deleted network %s with its subnets", step.ID)
+	case network.DeletePort:
+		e.Reason, e.Message = cloudteamv1.EventDeleted, fmt.Sprintf("Deleted port %s", step.ID)
+	case network.UpdateNetwork:
+		e.Reason = cloudteamv1.EventRetained
+		e.Message = fmt.Sprintf("Left network %s in Neutron, without its owner's marker", step.ID)
+	case network.UpdatePort:
+		e.Reason = cloudteamv1.EventRetained
+		e.Message = fmt.Sprintf("Left port %s in Neutron, without its owner's marker", step.ID)
+	}
+	return e
+}
+
+// report sends the Events of what was done, writes the status where it changed, and tells a new failure or new drift in
+// an Event of its own.
+func (r *Reconciler[T]) report(ctx context.Context, obj T, o outcome) error {
+	updated := r.updated(obj, o)
+	was := meta.FindStatusCondition(r.kind.Status(obj).Conditions, cloudteamv1.ConditionReady)
+	var turn controller.Event
+	if was == nil || was.Reason != o.state.Reason || was.Message != o.state.Message {
+		switch {
+		case len(o.drift) > 0 && o.err == nil:
+			turn = controller.Event{
+				Type: corev1.EventTypeWarning, Reason: cloudteamv1.EventDriftDetected, Message: o.state.Message,
+			}
+		case o.err != nil, o.state.Abnormal == cloudteamv1.ConditionStalled:
+			turn = controller.Event{Type: corev1.EventTypeWarning, Reason: o.state.Reason, Message: o.state.Message}
+		}
+	}
+	status := r.kind.StatusToWrite(updated)
+	return controller.Report{
+		Done:    o.events,
+		Changed: !equality.Semantic.DeepEqual(r.kind.StatusToWrite(obj), status),
+		Write: func(ctx context.Context) error {
+			return controller.WriteStatus(
+				ctx, r.kind.Patch(obj.GetNamespace()), r.kind.GroupVersionKind, obj, status, &r.expected)
+		},
+		Turn: turn,
+	}.Send(ctx, r.recorder, obj)
+}
+
+// updated is a copy of the object with its status after a sync. What the sync did not learn stays as it was.
+func (r *Reconciler[T]) updated(obj T, o outcome) T {
+	updated := obj.DeepCopyObject().(T)
+	status := r.kind.Status(updated)
+	status.ObservedGeneration = obj.GetGeneration()
+	status.Conditions = controller.SetState(status.Conditions, obj.GetGeneration(), o.state)
+	if o.applied {
+		status.AppliedGeneration = obj.GetGeneration()
+	}
+	if o.observed == nil {
+		return updated
+	}
+	status.Drift = nil
+	for _, d := range o.drift {
+		status.Drift = append(status.Drift, cloudteamv1.Drift(d))
+	}
+	if status.Cloud == nil && o.identity != nil && !o.observed.Empty() {
+		status.Cloud = new(cloudteamv1.CloudStatus(*o.identity))
+	}
+	r.kind.Show(updated, o.declared, r.ownerOf(obj), *o.observed)
+	return updated
+}

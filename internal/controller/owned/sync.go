@@ -1,0 +1,304 @@
+package owned
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+
+	"cloudteam.ztgame.com/network-controller/internal/controller"
+	"cloudteam.ztgame.com/network-controller/internal/network"
+	"cloudteam.ztgame.com/network-controller/internal/neutron"
+	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+)
+
+// Sync makes Neutron agree with one object. It acts on what the caches hold now, whatever put the key on the queue. It
+// is a controller.Sync.
+func (r *Reconciler[T]) Sync(ctx context.Context, key cache.ObjectName) (controller.Result, error) {
+	obj, exists, err := r.get(key)
+	if err != nil {
+		return controller.Result{}, err
+	}
+	if !exists {
+		r.expected.Forget(key)
+		return controller.Result{}, r.prune(ctx, key, "")
+	}
+	if !r.expected.Met(key, obj.GetUID(), obj.GetResourceVersion()) {
+		// The cache is older than our own last write. The event that brings it up to date brings the key back.
+		return controller.Result{}, nil
+	}
+	// What earlier objects of the name left does not hold this one up: its resources are its own.
+	pruned := r.prune(ctx, key, obj.GetUID())
+	if obj.GetDeletionTimestamp() != nil {
+		return controller.Result{}, errors.Join(r.finalize(ctx, key, obj), pruned)
+	}
+	return controller.Result{}, errors.Join(r.reconcile(ctx, key, obj), pruned)
+}
+
+// reconcile makes the resources as the spec declares, and tells in the status how that went.
+func (r *Reconciler[T]) reconcile(ctx context.Context, key cache.ObjectName, obj T) error {
+	declared, err := r.kind.Declare(obj, r.ownerOf(obj))
+	if err != nil {
+		// Nothing but another spec helps, or what is waited for, and either brings an event.
+		return r.report(ctx, obj, outcome{state: undeclared(err)})
+	}
+	o := outcome{declared: declared}
+	if r.identify(ctx, obj, &o) {
+		// The finalizer comes before the first resource, so that no object can go and leave one behind.
+		if !slices.Contains(obj.GetFinalizers(), r.kind.Finalizer) {
+			if obj, err = r.claim(ctx, key, obj, *o.identity); err != nil {
+				return fmt.Errorf("adding the finalizer: %w", err)
+			}
+		}
+		r.remember(key, obj)
+		o = r.converge(ctx, obj, o)
+	}
+	return errors.Join(o.err, r.report(ctx, obj, o))
+}
+
+// outcome is how a sync went.
+type outcome struct {
+	state controller.State
+	// declared is what the object asks for; nil of one that is being deleted.
+	declared Declaration
+	// identity is where the credentials lead; nil where that is not known.
+	identity *neutron.Identity
+	// observed is what Neutron has; nil where that is not known.
+	observed *network.Observed
+	// applied is true when Neutron was made, or found, as the spec says.
+	applied bool
+	// drift is what others changed and what was left so.
+	drift []network.Difference
+	// events are what was done.
+	events []controller.Event
+	// err, where not nil, has the key tried again.
+	err error
+}
+
+// rounds bounds how often one sync writes, where somebody else changes what it was about to change. What the last
+// round left is still looked at.
+const rounds = 3
+
+// converge plans and applies what is declared until the plan is empty.
+func (r *Reconciler[T]) converge(ctx context.Context, obj T, o outcome) outcome {
+	// A spec is applied as a whole once. What differs from then on was changed by somebody else.
+	drifted := r.kind.Status(obj).AppliedGeneration == obj.GetGeneration()
+	report := drifted && r.kind.Policies(obj).Drift == cloudteamv1.DriftPolicyReport
+	var last network.Change
+	for round := 0; ; round++ {
+		observed, err := r.look(ctx, obj, r.kind.ID(obj))
+		if err != nil {
+			return o.failed(err)
+		}
+		o.observed = &observed
+		change, err := o.declared.Plan(observed)
+		if err != nil {
+			return o.failed(err)
+		}
+		if report {
+			change, o.drift = leaveDrift(change)
+		}
+		if change.Empty() {
+			return o.succeeded(r.kind.Resource)
+		}
+		if len(last) > 0 && slices.EqualFunc(last, change, sameDifferences) {
+			// What Neutron does not show was not done, and each attempt would tell of it again.
+			o.events = o.events[:len(o.events)-1]
+			return o.failed(&notApplied{change})
+		}
+		if round == rounds {
+			return o.failed(o.unsettled(r.kind.Resource))
+		}
+
+		done, err := r.apply(ctx, obj, change)
+		o.events = append(o.events, changeEvent(done, drifted))
+		last, o.err = nil, nil
+		switch {
+		case err == nil:
+			last = change
+		case neutron.IsConflict(err), neutron.IsNotFound(err):
+			if err := r.rereadAll(ctx, observed); err != nil {
+				return o.failed(err)
+			}
+			o.err = err
+		default:
+			if observed, lookErr := r.inventory.Observed(ctx, r.ownerOf(obj), r.started); lookErr == nil {
+				o.observed = &observed
+			}
+			return o.failed(err)
+		}
+	}
+}
+
+// unsettled is the error where the last round left something to do.
+func (o outcome) unsettled(kind network.Kind) error {
+	if o.err != nil {
+		return o.err
+	}
+	return fmt.Errorf("the %s does not come to rest", kind)
+}
+
+// leaveDrift splits a change into what is done under driftPolicy Report all the same, the removal of duplicates, and
+// the differences that are reported and left.
+func leaveDrift(change network.Change) (rest network.Change, drift []network.Difference) {
+	for _, step := range change {
+		if step.Action == network.DeleteNetwork || step.Action == network.DeletePort {
+			rest = append(rest, step)
+		} else {
+			drift = append(drift, step.Differences...)
+		}
+	}
+	return rest, drift
+}
+
+func sameDifferences(a, b network.Step) bool {
+	return a.Action == b.Action && slices.Equal(a.Differences, b.Differences)
+}
+
+// notApplied is a change that Neutron accepted and does not show.
+type notApplied struct{ change network.Change }
+
+func (e *notApplied) Error() string {
+	return "Neutron accepted the change and does not show it: " + listed(e.change.Differences())
+}
+
+// identify finds out which cloud this is and holds it against the one that the object is pinned to. It returns false,
+// with the outcome filled in, where nothing may be done.
+func (r *Reconciler[T]) identify(ctx context.Context, obj T, o *outcome) bool {
+	identity, err := r.inventory.Identity(ctx)
+	if err != nil {
+		*o = o.failed(err)
+		return false
+	}
+	if pinned := r.pinnedTo(obj); pinned != nil && neutron.Identity(*pinned) != identity {
+		*o = o.failed(&mismatch{r.kind.Resource, neutron.Identity(*pinned), identity})
+		return false
+	}
+	o.identity = &identity
+	return true
+}
+
+// pinnedTo tells where the object's resources are, or may be: the status says it once they were seen, and until then
+// the annotation that came with the finalizer. It is nil where nothing was created anywhere.
+func (r *Reconciler[T]) pinnedTo(obj T) *cloudteamv1.CloudStatus {
+	if cloud := r.kind.Status(obj).Cloud; cloud != nil {
+		return cloud
+	}
+	var pinned cloudteamv1.CloudStatus
+	if json.Unmarshal([]byte(obj.GetAnnotations()[cloudteamv1.AnnotationCloud]), &pinned) != nil {
+		return nil
+	}
+	return &pinned
+}
+
+// mismatch is credentials that lead elsewhere than to where the resource is.
+type mismatch struct {
+	kind          network.Kind
+	pinned, found neutron.Identity
+}
+
+func (e *mismatch) Error() string {
+	return fmt.Sprintf("the %s is in %s and the credentials lead to %s: give the credentials of the former",
+		e.kind, e.pinned, e.found)
+}
+
+// unmarked is a resource that was ours and bears our marker no more.
+type unmarked struct {
+	resource network.Resource
+	owner    network.Owner
+}
+
+func (e *unmarked) Error() string {
+	return fmt.Sprintf("%s no longer bears its owner's marker: end its description with %s to have it kept, "+
+		"or delete it to have a new one made", e.resource, e.owner)
+}
+
+// look gives what Neutron has of the object's, from a list that is new enough for "nothing" to mean nothing. known is
+// the id of the resource that was seen to stand for the object, or empty: where the list does not show any, that one is
+// asked for by its id, since a list that falls short must not lead to a second one.
+func (r *Reconciler[T]) look(ctx context.Context, obj T, known string) (network.Observed, error) {
+	owner, since := r.ownerOf(obj), r.listedSince(obj.GetUID())
+	observed, err := r.inventory.Observed(ctx, owner, since)
+	if err != nil || !observed.Empty() || known == "" {
+		return observed, err
+	}
+	resource := network.Resource{Kind: r.kind.Resource, ID: known}
+	found, err := r.inventory.Reread(ctx, resource)
+	switch {
+	case errors.Is(err, neutron.ErrUnmarked):
+		return network.Observed{}, &unmarked{resource, owner}
+	case err != nil:
+		return network.Observed{}, err
+	case !found:
+		return network.Observed{}, nil
+	}
+	observed, err = r.inventory.Observed(ctx, owner, since)
+	if err == nil && observed.Empty() {
+		return network.Observed{}, &unmarked{resource, owner}
+	}
+	return observed, err
+}
+
+// rereadAll reads everything anew, after somebody else was faster, so that the next plan is made from what is there.
+func (r *Reconciler[T]) rereadAll(ctx context.Context, observed network.Observed) error {
+	for _, resource := range observed.Resources() {
+		if _, err := r.inventory.Reread(ctx, resource); err != nil && !errors.Is(err, neutron.ErrUnmarked) {
+			return err
+		}
+	}
+	return nil
+}
+
+// apply takes the steps, and remembers a create whose outcome is not known: before the next one, a list has to show
+// that there is nothing.
+func (r *Reconciler[T]) apply(ctx context.Context, obj T, change network.Change) (network.Change, error) {
+	logger := klog.FromContext(ctx)
+	done, err := r.inventory.Apply(ctx, change)
+	for _, step := range done {
+		logger.Info("Applied", "step", step.String())
+	}
+	if neutron.MaybeDone(err) && len(done) < len(change) && change[len(done)].Action.Creates() {
+		r.doubt(obj.GetUID())
+	}
+	return done, err
+}
+
+// claim puts the finalizer on the object and, in the same write, notes the cloud in which its resources are about to be
+// created. Should the process end before it hears of the creation, the next one knows where to look, even if its
+// credentials lead elsewhere; the status could tell only after another write.
+func (r *Reconciler[T]) claim(
+	ctx context.Context, key cache.ObjectName, obj T, identity neutron.Identity,
+) (T, error) {
+	cloud, err := json.Marshal(cloudteamv1.CloudStatus(identity))
+	if err != nil {
+		return obj, err
+	}
+	return r.patchMetadata(ctx, key, obj, map[string]any{
+		"finalizers":  append(slices.Clone(obj.GetFinalizers()), r.kind.Finalizer),
+		"annotations": map[string]string{cloudteamv1.AnnotationCloud: string(cloud)},
+	})
+}
+
+// patchMetadata writes fields of the object's metadata, if the object is still the one that was read.
+func (r *Reconciler[T]) patchMetadata(
+	ctx context.Context, key cache.ObjectName, obj T, metadata map[string]any,
+) (T, error) {
+	metadata["uid"], metadata["resourceVersion"] = obj.GetUID(), obj.GetResourceVersion()
+	patch, err := json.Marshal(map[string]any{"metadata": metadata})
+	if err != nil {
+		return obj, err
+	}
+	written, err := r.kind.Patch(obj.GetNamespace())(
+		ctx, obj.GetName(), types.MergePatchType, patch, metav1.PatchOptions{FieldManager: controller.FieldManager})
+	if err != nil {
+		return obj, err
+	}
+	r.expected.Written(key, written.GetUID(), written.GetResourceVersion())
+	return written, nil
+}
