@@ -94,6 +94,7 @@ func setUp(run func() int) (code int, err error) {
 		install(ctx, "rbac/service_account.yaml", account.Create),
 		install(ctx, "rbac/role.yaml", rbac.ClusterRoles().Create),
 		install(ctx, "rbac/role_binding.yaml", rbac.ClusterRoleBindings().Create),
+		installGate(ctx),
 	)
 	if err != nil {
 		return 1, err

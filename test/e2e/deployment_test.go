@@ -1,0 +1,528 @@
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/yaml"
+	"k8s.io/apimachinery/pkg/watch"
+
+	"cloudteam.ztgame.com/network-controller/internal/selection"
+	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+)
+
+// installGate installs config/admission: Pods that declare networks are gated from then on.
+func installGate(ctx context.Context) error {
+	file, err := os.Open(filepath.Join("..", "..", "config", "admission", "scheduling_gate.yaml"))
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	decoder := yaml.NewYAMLOrJSONDecoder(file, 4096)
+	var policy admissionregistrationv1.MutatingAdmissionPolicy
+	var binding admissionregistrationv1.MutatingAdmissionPolicyBinding
+	if err := errors.Join(decoder.Decode(&policy), decoder.Decode(&binding)); err != nil {
+		return err
+	}
+	if err := decoder.Decode(&struct{}{}); !errors.Is(err, io.EOF) {
+		return fmt.Errorf("%s holds more than a policy and its binding", file.Name())
+	}
+	client := kube.AdmissionregistrationV1()
+	_, err = client.MutatingAdmissionPolicies().Create(ctx, &policy, metav1.CreateOptions{})
+	if err == nil {
+		_, err = client.MutatingAdmissionPolicyBindings().Create(ctx, &binding, metav1.CreateOptions{})
+	}
+	return err
+}
+
+// awaitGate waits until the policy of installGate is in force, which takes the API server up to a second.
+func awaitGate(t *testing.T, namespace string) {
+	t.Helper()
+	eventually(t, func() error {
+		pod := podOn("gate", "any")
+		created, err := kube.CoreV1().Pods(namespace).Create(t.Context(), pod,
+			metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		if err == nil && len(created.Spec.SchedulingGates) == 0 {
+			err = errors.New("a Pod that declares networks gets no gate")
+		}
+		return err
+	})
+}
+
+// podOn is a Pod with the annotation that declares networks.
+func podOn(name, declares string) *corev1.Pod {
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{selection.Annotation: declares}},
+		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "web", Image: "web"}}},
+	}
+}
+
+// deploymentOn creates a Deployment whose Pods declare networks.
+func deploymentOn(t *testing.T, namespace, name, declares string, replicas int32) *appsv1.Deployment {
+	t.Helper()
+	labels := map[string]string{"app": name}
+	pod := podOn("", declares)
+	pod.Labels = labels
+	created, err := kube.AppsV1().Deployments(namespace).Create(t.Context(), &appsv1.Deployment{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
+		Spec: appsv1.DeploymentSpec{
+			Replicas: &replicas,
+			Selector: &metav1.LabelSelector{MatchLabels: labels},
+			Template: corev1.PodTemplateSpec{ObjectMeta: pod.ObjectMeta, Spec: pod.Spec},
+		},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatalf("creating Deployment %s: %v", name, err)
+	}
+	return created
+}
+
+// editDeployment merges a patch into a Deployment.
+func editDeployment(t *testing.T, namespace, name, patch string) {
+	t.Helper()
+	_, err := kube.AppsV1().Deployments(namespace).Patch(t.Context(), name, types.StrategicMergePatchType,
+		[]byte(patch), metav1.PatchOptions{})
+	if err != nil {
+		t.Fatalf("editing Deployment %s: %v", name, err)
+	}
+}
+
+// removeDeployment deletes a Deployment as kubectl does, and waits until its Pods are gone.
+func removeDeployment(t *testing.T, namespace, name string) {
+	t.Helper()
+	err := kube.AppsV1().Deployments(namespace).Delete(t.Context(), name,
+		metav1.DeleteOptions{PropagationPolicy: new(metav1.DeletePropagationBackground)})
+	if err != nil {
+		t.Fatalf("deleting Deployment %s: %v", name, err)
+	}
+	awaitPods(t, namespace, "app="+name, 0)
+}
+
+// awaitDeploymentSays waits until a Deployment's condition about its networks has a status and a reason, and a message
+// that contains the text.
+func awaitDeploymentSays(t *testing.T, namespace, name string, status corev1.ConditionStatus, reason, text string) {
+	t.Helper()
+	eventually(t, func() error {
+		deployment, err := kube.AppsV1().Deployments(namespace).Get(t.Context(), name, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		for _, c := range deployment.Status.Conditions {
+			if c.Type == cloudteamv1.ConditionNetworksReady && c.Status == status && c.Reason == reason &&
+				strings.Contains(c.Message, text) {
+				return nil
+			}
+		}
+		return fmt.Errorf("want %s %s with %q, have %s", status, reason, text, asJSON(deployment.Status.Conditions))
+	})
+}
+
+// awaitPodSays is awaitDeploymentSays for a Pod.
+func awaitPodSays(t *testing.T, namespace, name string, status corev1.ConditionStatus, reason, text string) {
+	t.Helper()
+	eventually(t, func() error {
+		pod, err := kube.CoreV1().Pods(namespace).Get(t.Context(), name, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		for _, c := range pod.Status.Conditions {
+			if c.Type == cloudteamv1.ConditionNetworksReady && c.Status == status && c.Reason == reason &&
+				strings.Contains(c.Message, text) {
+				return nil
+			}
+		}
+		return fmt.Errorf("want %s %s with %q, have %s", status, reason, text, asJSON(pod.Status.Conditions))
+	})
+}
+
+// awaitPorts waits until there are as many NetworkPorts as wanted in a namespace, and ports in Neutron.
+func awaitPorts(t *testing.T, c *cloud, namespace, networkID string, want int) []resource {
+	t.Helper()
+	var found []resource
+	eventually(t, func() error {
+		list, err := networks.CloudteamV1().NetworkPorts(namespace).List(t.Context(), metav1.ListOptions{})
+		if err != nil {
+			return err
+		}
+		found = c.list("ports", "network_id="+networkID)
+		if len(list.Items) != want || len(found) != want {
+			var names []string
+			for _, port := range list.Items {
+				names = append(names, fmt.Sprintf("%s %s", port.Name, asJSON(port.Status)))
+			}
+			return fmt.Errorf("%d NetworkPorts and %d ports in Neutron, want %d: %s",
+				len(list.Items), len(found), want, strings.Join(names, "; "))
+		}
+		return nil
+	})
+	return found
+}
+
+// allocationsOf reads what a Pod was given.
+func allocationsOf(t *testing.T, pod *corev1.Pod) []cloudteamv1.Allocation {
+	t.Helper()
+	var allocations []cloudteamv1.Allocation
+	if text := pod.Annotations[cloudteamv1.AnnotationAllocations]; text != "" {
+		if err := json.Unmarshal([]byte(text), &allocations); err != nil {
+			t.Errorf("Pod %s: allocations %q: %v", pod.Name, text, err)
+		}
+	}
+	return allocations
+}
+
+// wantAllocations holds that each Pod has an address of its own inside the range, which is that of a port in Neutron.
+func wantAllocations(t *testing.T, pods []corev1.Pod, ports []resource, cidr string) {
+	t.Helper()
+	within := netip.MustParsePrefix(cidr)
+	byID := map[string]resource{}
+	for _, port := range ports {
+		byID[port.id()] = port
+	}
+	seen := map[string]string{}
+	for _, pod := range pods {
+		allocations := allocationsOf(t, &pod)
+		if len(allocations) == 0 {
+			t.Errorf("Pod %s has no allocations: %s", pod.Name, asJSON(pod.Annotations))
+		}
+		for _, a := range allocations {
+			port, ours := byID[a.PortID]
+			if !ours || len(a.IPs) != 1 || a.MAC != port["mac_address"] || len(a.Gateway) != 1 || a.MTU == 0 {
+				t.Errorf("Pod %s has %s, its port in Neutron is %s", pod.Name, asJSON(a), asJSON(port))
+				continue
+			}
+			address := netip.MustParsePrefix(a.IPs[0])
+			fixed := port["fixed_ips"].([]any)[0].(map[string]any)
+			if address.Bits() != within.Bits() || !within.Contains(address.Addr()) ||
+				fixed["ip_address"] != address.Addr().String() {
+				t.Errorf("Pod %s has %s, the port in Neutron %v", pod.Name, address, fixed)
+			}
+			if other := seen[address.String()]; other != "" {
+				t.Errorf("Pods %s and %s have one address, %s", pod.Name, other, address)
+			}
+			seen[address.String()] = pod.Name
+			selections, err := selection.Parse(pod.Annotations[selection.Annotation], pod.Namespace)
+			if err != nil || !slices.ContainsFunc(selections, func(s selection.Selection) bool {
+				return s.MAC == a.MAC && slices.Equal(s.Addresses, []netip.Prefix{address})
+			}) {
+				t.Errorf("Pod %s declares %q, was given %s (%v)",
+					pod.Name, pod.Annotations[selection.Annotation], asJSON(a), err)
+			}
+		}
+	}
+}
+
+// holdApart watches the Pods of a namespace until the test ends, and fails it where two that live have one address.
+func holdApart(t *testing.T, namespace string) {
+	t.Helper()
+	list, err := kube.CoreV1().Pods(namespace).List(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	watcher, err := kube.CoreV1().Pods(namespace).Watch(contextOf(t),
+		metav1.ListOptions{ResourceVersion: list.ResourceVersion})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var wg sync.WaitGroup
+	var stopped atomic.Bool
+	wg.Go(func() {
+		holders := map[string]types.UID{}
+		for event := range watcher.ResultChan() {
+			pod, ok := event.Object.(*corev1.Pod)
+			if !ok {
+				if !stopped.Load() {
+					t.Errorf("the watch of Pods broke: %s", asJSON(event.Object))
+				}
+				return
+			}
+			over := event.Type == watch.Deleted ||
+				pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
+			for _, a := range allocationsOf(t, pod) {
+				for _, ip := range a.IPs {
+					holder, held := holders[ip]
+					switch {
+					case over && holder == pod.UID:
+						delete(holders, ip)
+					case !over && held && holder != pod.UID:
+						t.Errorf("%s is Pod %s's, and another one has it that still lives", ip, pod.Name)
+					case !over:
+						holders[ip] = pod.UID
+					}
+				}
+			}
+		}
+	})
+	t.Cleanup(func() { stopped.Store(true); watcher.Stop(); wg.Wait() })
+}
+
+// TestDeployment takes Deployments and Pods that declare networks through their lives, on a control plane that makes and
+// schedules Pods.
+func TestDeployment(t *testing.T) {
+	for _, cloudName := range []string{"admin", "tenant"} {
+		t.Run(cloudName, func(t *testing.T) {
+			startController(t, cloudName)
+			awaitGate(t, newNamespace(t))
+			t.Run("group", func(t *testing.T) { testDeployments(t, cloudName) })
+		})
+	}
+}
+
+func testDeployments(t *testing.T, cloudName string) {
+	parallel := func(sentence string, test func(t *testing.T, c *cloud, namespace, network, networkID string)) {
+		t.Run(sentence, func(t *testing.T) {
+			t.Parallel()
+			namespace := newNamespace(t)
+			network := unique(t, namespace)
+			apply(t, namespace, network, example())
+			networkID := awaitReady(t, namespace, network).Status.NetworkID
+			holdApart(t, namespace)
+			test(t, open(t, cloudName), namespace, network, networkID)
+			awaitPorts(t, open(t, cloudName), namespace, networkID, 0)
+			remove(t, namespace, network)
+		})
+	}
+
+	parallel("a Deployment of 5 has 5 ports; scaled to 2 it has 2; deleted it has none", func(
+		t *testing.T, c *cloud, namespace, network, networkID string,
+	) {
+		deploymentOn(t, namespace, "web", network, 5)
+		pods := awaitPods(t, namespace, "app=web", 5)
+		wantAllocations(t, pods, awaitPorts(t, c, namespace, networkID, 5), "192.168.0.0/16")
+		scale(t, namespace, "web", 2)
+		pods = awaitPods(t, namespace, "app=web", 2)
+		wantAllocations(t, pods, awaitPorts(t, c, namespace, networkID, 2), "192.168.0.0/16")
+		removeDeployment(t, namespace, "web")
+	})
+
+	parallel("a rolling update changes all Pods and leaves as many ports", func(
+		t *testing.T, c *cloud, namespace, network, networkID string,
+	) {
+		deploymentOn(t, namespace, "web", network, 4)
+		was := awaitPods(t, namespace, "app=web", 4)
+		editDeployment(t, namespace, "web", `{"spec":{"template":{"metadata":{"annotations":{"version":"2"}}}}}`)
+		var pods []corev1.Pod
+		eventually(t, func() error {
+			pods = awaitPods(t, namespace, "app=web", 4)
+			for _, pod := range pods {
+				if slices.ContainsFunc(was, func(old corev1.Pod) bool { return old.UID == pod.UID }) {
+					return fmt.Errorf("Pod %s is still there", pod.Name)
+				}
+			}
+			return nil
+		})
+		wantAllocations(t, pods, awaitPorts(t, c, namespace, networkID, 4), "192.168.0.0/16")
+		removeDeployment(t, namespace, "web")
+	})
+
+	parallel("a Pod killed and made again at once has an address of its own", func(
+		t *testing.T, c *cloud, namespace, network, networkID string,
+	) {
+		deploymentOn(t, namespace, "web", network, 3)
+		for range 3 {
+			pods := awaitPods(t, namespace, "app=web", 3)
+			err := kube.CoreV1().Pods(namespace).Delete(t.Context(), pods[0].Name,
+				metav1.DeleteOptions{GracePeriodSeconds: new(int64(0))})
+			if err != nil && !apierrors.IsNotFound(err) {
+				t.Fatal(err)
+			}
+			eventually(t, func() error {
+				_, err := kube.CoreV1().Pods(namespace).Get(t.Context(), pods[0].Name, metav1.GetOptions{})
+				if err == nil {
+					err = errors.New("the killed Pod is still there")
+				} else if apierrors.IsNotFound(err) {
+					err = nil
+				}
+				return err
+			})
+		}
+		wantAllocations(t, awaitPods(t, namespace, "app=web", 3), awaitPorts(t, c, namespace, networkID, 3),
+			"192.168.0.0/16")
+		removeDeployment(t, namespace, "web")
+	})
+
+	parallel("ports that are deleted by hand come back with their Pods' addresses", func(
+		t *testing.T, c *cloud, namespace, network, networkID string,
+	) {
+		deploymentOn(t, namespace, "web", network, 2)
+		pods := awaitPods(t, namespace, "app=web", 2)
+		for _, port := range awaitPorts(t, c, namespace, networkID, 2) {
+			c.remove("ports", port.id())
+		}
+		eventually(t, func() error {
+			have := map[string]bool{}
+			for _, port := range c.list("ports", "network_id="+networkID) {
+				fixed := port["fixed_ips"].([]any)[0].(map[string]any)
+				have[fmt.Sprint(fixed["ip_address"], port["mac_address"])] = true
+			}
+			for _, pod := range pods {
+				a := allocationsOf(t, &pod)[0]
+				address := netip.MustParsePrefix(a.IPs[0]).Addr()
+				if !have[fmt.Sprint(address, a.MAC)] {
+					return fmt.Errorf("Pod %s has %s %s, Neutron %v", pod.Name, address, a.MAC, have)
+				}
+			}
+			return nil
+		})
+		removeDeployment(t, namespace, "web")
+	})
+
+	parallel("more replicas than addresses: the others go on, and it heals", func(
+		t *testing.T, c *cloud, namespace, network, networkID string,
+	) {
+		edit(t, namespace, network, `{"allocationPools":[{"start":"192.168.0.10","end":"192.168.0.11"}]}`)
+		awaitReady(t, namespace, network)
+		deploymentOn(t, namespace, "web", network, 3)
+		awaitDeploymentSays(t, namespace, "web", corev1.ConditionFalse, cloudteamv1.ReasonPortsFailing, "allocationPools")
+		awaitEvent(t, namespace, "web", cloudteamv1.ReasonPortsFailing, "1 of 3")
+		eventually(t, func() error {
+			pods, err := kube.CoreV1().Pods(namespace).List(t.Context(), metav1.ListOptions{})
+			if err != nil {
+				return err
+			}
+			running := 0
+			for _, pod := range pods.Items {
+				if pod.Status.Phase == corev1.PodRunning {
+					running++
+				}
+			}
+			if running != 2 {
+				err = fmt.Errorf("%d of %d Pods run, want 2", running, len(pods.Items))
+			}
+			return err
+		})
+		edit(t, namespace, network, `{"allocationPools":[{"start":"192.168.0.10","end":"192.168.0.20"}]}`)
+		wantAllocations(t, awaitPods(t, namespace, "app=web", 3), awaitPorts(t, c, namespace, networkID, 3),
+			"192.168.0.0/16")
+		awaitDeploymentSays(t, namespace, "web", corev1.ConditionTrue, cloudteamv1.ReasonAllocated, "")
+		removeDeployment(t, namespace, "web")
+	})
+
+	parallel("a fixed address suits one replica", func(t *testing.T, c *cloud, namespace, network, networkID string) {
+		deploymentOn(t, namespace, "web",
+			`[{"name":"`+network+`","ips":["192.168.9.9"],"mac":"fa:16:3e:00:09:09","interface":"eth1"}]`, 1)
+		pods := awaitPods(t, namespace, "app=web", 1)
+		wantAllocations(t, pods, awaitPorts(t, c, namespace, networkID, 1), "192.168.0.0/16")
+		if a := allocationsOf(t, &pods[0])[0]; a.IPs[0] != "192.168.9.9/16" || a.Interface != "eth1" {
+			t.Errorf("allocation %s", asJSON(a))
+		}
+		scale(t, namespace, "web", 2)
+		awaitDeploymentSays(t, namespace, "web", corev1.ConditionFalse, cloudteamv1.ReasonInvalidNetworks, "replicas")
+		removeDeployment(t, namespace, "web")
+	})
+
+	parallel("what cannot be is told, and goes on once it can", func(
+		t *testing.T, c *cloud, namespace, network, networkID string,
+	) {
+		deploymentOn(t, namespace, "web", `[{"name":"`+network+`","ips":["192.168.0.300"]}]`, 1)
+		awaitDeploymentSays(t, namespace, "web", corev1.ConditionFalse, cloudteamv1.ReasonInvalidNetworks, "192.168.0.300")
+		patch := `{"spec":{"template":{"metadata":{"annotations":{%q:%q}}}}}`
+		editDeployment(t, namespace, "web", fmt.Sprintf(patch, selection.Annotation, "no-such-network"))
+		awaitDeploymentSays(t, namespace, "web", corev1.ConditionFalse, cloudteamv1.ReasonNetworkNotFound,
+			"no-such-network")
+		awaitEvent(t, namespace, "web", cloudteamv1.ReasonNetworkNotFound, "no-such-network")
+		editDeployment(t, namespace, "web", fmt.Sprintf(patch, selection.Annotation,
+			`[{"name":"`+network+`","ips":["10.9.9.9"]}]`))
+		awaitDeploymentSays(t, namespace, "web", corev1.ConditionFalse, cloudteamv1.ReasonPortsFailing, "10.9.9.9")
+		editDeployment(t, namespace, "web", fmt.Sprintf(patch, selection.Annotation, network))
+		eventually(t, func() error {
+			wantAllocations(t, awaitPods(t, namespace, "app=web", 1), awaitPorts(t, c, namespace, networkID, 1),
+				"192.168.0.0/16")
+			return nil
+		})
+		awaitDeploymentSays(t, namespace, "web", corev1.ConditionTrue, cloudteamv1.ReasonAllocated, "")
+		removeDeployment(t, namespace, "web")
+	})
+
+	parallel("a bare Pod on two networks has a port on each, which go with it", func(
+		t *testing.T, c *cloud, namespace, network, networkID string,
+	) {
+		second := network + "-2"
+		apply(t, namespace, second, cloudteamv1.NetworkSpec{SubnetSpec: cloudteamv1.SubnetSpec{CIDR: "10.7.0.0/24"}})
+		pod, err := kube.CoreV1().Pods(namespace).Create(t.Context(), podOn("bare", network+","+second+"@net2"),
+			metav1.CreateOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(pod.Spec.SchedulingGates) != 1 {
+			t.Errorf("gates %v", pod.Spec.SchedulingGates)
+		}
+		running := awaitPods(t, namespace, "", 1)[0]
+		allocations := allocationsOf(t, &running)
+		if len(allocations) != 2 || allocations[0].Name != namespace+"/"+network ||
+			!strings.HasPrefix(allocations[1].IPs[0], "10.7.0.") || allocations[1].Interface != "net2" {
+			t.Errorf("allocations %s", asJSON(allocations))
+		}
+		if err := kube.CoreV1().Pods(namespace).Delete(t.Context(), "bare", metav1.DeleteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		awaitPods(t, namespace, "", 0)
+		awaitPorts(t, c, namespace, networkID, 0)
+		remove(t, namespace, second)
+	})
+
+	parallel("a Pod that waits for a Network says so, and starts when it is there", func(
+		t *testing.T, c *cloud, namespace, network, networkID string,
+	) {
+		late := network + "-late"
+		if _, err := kube.CoreV1().Pods(namespace).Create(t.Context(), podOn("bare", late), metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		awaitPodSays(t, namespace, "bare", corev1.ConditionFalse, cloudteamv1.ReasonNetworkNotFound, late)
+		apply(t, namespace, late, cloudteamv1.NetworkSpec{SubnetSpec: cloudteamv1.SubnetSpec{CIDR: "10.7.0.0/24"}})
+		awaitPods(t, namespace, "", 1)
+		awaitPodSays(t, namespace, "bare", corev1.ConditionTrue, cloudteamv1.ReasonAllocated, "")
+		if err := kube.CoreV1().Pods(namespace).Delete(t.Context(), "bare", metav1.DeleteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		remove(t, namespace, late)
+	})
+
+	parallel("a Deployment uses a Network of another namespace that allows it", func(
+		t *testing.T, c *cloud, namespace, network, networkID string,
+	) {
+		other := newNamespace(t)
+		deploymentOn(t, other, "web", namespace+"/"+network, 2)
+		awaitDeploymentSays(t, other, "web", corev1.ConditionFalse, cloudteamv1.ReasonNotAllowed, "allowedNamespaces")
+		edit(t, namespace, network, `{"allowedNamespaces":["*"]}`)
+		wantAllocations(t, awaitPods(t, other, "app=web", 2), awaitPorts(t, c, other, networkID, 2), "192.168.0.0/16")
+		removeDeployment(t, other, "web")
+		awaitPorts(t, c, other, networkID, 0)
+	})
+
+	parallel("a surge of all replicas at once never shares an address", func(
+		t *testing.T, c *cloud, namespace, network, networkID string,
+	) {
+		deploymentOn(t, namespace, "web", network, 5)
+		editDeployment(t, namespace, "web", `{"spec":{"strategy":{"rollingUpdate":{"maxSurge":"100%","maxUnavailable":0}}}}`)
+		awaitPods(t, namespace, "app=web", 5)
+		editDeployment(t, namespace, "web", `{"spec":{"template":{"metadata":{"annotations":{"version":"2"}}}}}`)
+		eventually(t, func() error {
+			d, err := kube.AppsV1().Deployments(namespace).Get(t.Context(), "web", metav1.GetOptions{})
+			if err == nil && (d.Status.ObservedGeneration < d.Generation || d.Status.UpdatedReplicas != 5 ||
+				d.Status.Replicas != 5 || d.Status.AvailableReplicas != 5) {
+				err = fmt.Errorf("status %s", asJSON(d.Status))
+			}
+			return err
+		})
+		wantAllocations(t, awaitPods(t, namespace, "app=web", 5), awaitPorts(t, c, namespace, networkID, 5),
+			"192.168.0.0/16")
+		removeDeployment(t, namespace, "web")
+	})
+}
