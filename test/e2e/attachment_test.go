@@ -1,0 +1,121 @@
+package e2e
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+	"sigs.k8s.io/yaml"
+
+	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+)
+
+var (
+	crdResource = schema.GroupVersionResource{
+		Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions",
+	}
+	attachmentResource = schema.GroupVersionResource{
+		Group: "k8s.cni.cncf.io", Version: "v1", Resource: "network-attachment-definitions",
+	}
+)
+
+// knowAttachments installs the CRD that Multus brings, until the test ends.
+func knowAttachments(t *testing.T, client dynamic.Interface) {
+	t.Helper()
+	content, err := os.ReadFile(filepath.Join("..", "integration", "testdata", "network-attachment-definitions.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	crd := &unstructured.Unstructured{}
+	if err := yaml.Unmarshal(content, &crd.Object); err != nil {
+		t.Fatal(err)
+	}
+	crds := client.Resource(crdResource)
+	if _, err := crds.Create(t.Context(), crd, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := crds.Delete(contextOf(t), crd.GetName(), metav1.DeleteOptions{}); err != nil {
+			t.Error(err)
+		}
+	})
+	eventually(t, func() error {
+		_, err := client.Resource(attachmentResource).List(t.Context(), metav1.ListOptions{})
+		return err
+	})
+}
+
+// TestAttachments holds what a cluster with Multus gets: a NetworkAttachmentDefinition for each Network, and those of
+// others left to it. Garbage collection, which takes half a minute to learn of a new CRD, is not waited for.
+func TestAttachments(t *testing.T) {
+	client := dynamic.NewForConfigOrDie(admin)
+	knowAttachments(t, client)
+	namespace := newNamespace(t)
+	awaitGate(t, namespace)
+	startController(t, "tenant", "--attachment-master=eth1")
+	network := unique(t, namespace)
+	attachments := client.Resource(attachmentResource).Namespace(namespace)
+
+	spec := example()
+	spec.HostRoutes = []cloudteamv1.HostRoute{{Destination: "10.9.0.0/16", NextHop: "192.168.0.7"}}
+	created := apply(t, namespace, network, spec)
+	ready := awaitReady(t, namespace, network)
+	var attachment *unstructured.Unstructured
+	eventually(t, func() (err error) {
+		attachment, err = attachments.Get(t.Context(), network, metav1.GetOptions{})
+		return err
+	})
+	if owner := metav1.GetControllerOf(attachment); owner == nil || owner.UID != created.UID {
+		t.Errorf("owners %s", asJSON(attachment.GetOwnerReferences()))
+	}
+	text, _, _ := unstructured.NestedString(attachment.Object, "spec", "config")
+	var config struct {
+		Name    string `json:"name"`
+		Plugins []struct {
+			Type, Master string
+			MTU          int32
+			Capabilities map[string]bool
+			IPAM         struct {
+				Type   string
+				Routes []struct{ Dst, GW string }
+			}
+		}
+	}
+	if err := json.Unmarshal([]byte(text), &config); err != nil || len(config.Plugins) != 1 {
+		t.Fatalf("configuration %s: %v", text, err)
+	}
+	plugin := config.Plugins[0]
+	if config.Name != network || plugin.Type != "macvlan" || plugin.Master != "eth1" || plugin.MTU != ready.Status.MTU ||
+		!plugin.Capabilities["ips"] || !plugin.Capabilities["mac"] || plugin.IPAM.Type != "static" ||
+		len(plugin.IPAM.Routes) != 1 || plugin.IPAM.Routes[0].Dst != "10.9.0.0/16" {
+		t.Errorf("configuration %s", text)
+	}
+
+	// A name that is somebody else's NetworkAttachmentDefinition is Multus' business; the Pod is let go as it is.
+	foreign := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "k8s.cni.cncf.io/v1", "kind": "NetworkAttachmentDefinition",
+		"metadata": map[string]any{"name": "foreign"}, "spec": map[string]any{"config": "{}"},
+	}}
+	pod := podOn("mixed", network+"@eth1,foreign@eth2")
+	if _, err := kube.CoreV1().Pods(namespace).Create(t.Context(), pod, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	awaitPodSays(t, namespace, "mixed", corev1.ConditionFalse, cloudteamv1.ReasonNetworkNotFound, "foreign")
+	if _, err := attachments.Create(t.Context(), foreign, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	running := awaitPods(t, namespace, "", 1)[0]
+	if allocations := allocationsOf(t, &running); len(allocations) != 1 || allocations[0].Name != namespace+"/"+network {
+		t.Errorf("allocations %s", asJSON(allocations))
+	}
+	if err := kube.CoreV1().Pods(namespace).Delete(t.Context(), "mixed", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	remove(t, namespace, network)
+}
