@@ -78,25 +78,25 @@ func attached(
 	result, holders := attachments{}, map[string]string{}
 	for _, pod := range pods {
 		if pod.DeletionTimestamp != nil || pod.Status.Phase != corev1.PodRunning {
-			return nil, fmt.Errorf("Pod %s does not run: its phase is %s, its conditions are %v",
+			return nil, fmt.Errorf("the Pod %s does not run: its phase is %s, its conditions are %v",
 				pod.Name, pod.Status.Phase, pod.Status.Conditions)
 		}
 		text := pod.Annotations[cloudteamv1.AnnotationAllocations]
 		var allocations []cloudteamv1.Allocation
-		if err := json.Unmarshal([]byte(text), &allocations); err != nil || len(allocations) != 1 {
-			return nil, fmt.Errorf("Pod %s has not one allocation, but %q (%v)", pod.Name, text, err)
+		if json.Unmarshal([]byte(text), &allocations) != nil || len(allocations) != 1 {
+			return nil, fmt.Errorf("the Pod %s has not one allocation, but %q", pod.Name, text)
 		}
 		a := attachment{pod.Name, string(pod.Status.Phase), allocations[0]}
 		port := byID[a.PortID]
 		if port == nil || port.Name != a.Port {
-			return nil, fmt.Errorf("Pod %s has port %s (%s), of which there is no NetworkPort",
+			return nil, fmt.Errorf("the Pod %s has port %s (%s), of which there is no NetworkPort",
 				a.pod, a.Port, a.PortID)
 		}
 		if bound := port.Status.BoundTo; bound == nil || bound.UID != pod.UID {
-			return nil, fmt.Errorf("NetworkPort %s is not bound to Pod %s", port.Name, a.pod)
+			return nil, fmt.Errorf("the NetworkPort %s is not bound to Pod %s", port.Name, a.pod)
 		}
 		if !meta.IsStatusConditionTrue(port.Status.Conditions, cloudteamv1.ConditionReady) {
-			return nil, fmt.Errorf("NetworkPort %s is not Ready: %v", port.Name, port.Status.Conditions)
+			return nil, fmt.Errorf("the NetworkPort %s is not Ready: %v", port.Name, port.Status.Conditions)
 		}
 		if err := plan.check(a, holders); err != nil {
 			return nil, err
@@ -109,15 +109,15 @@ func attached(
 // check holds an attachment's addresses against the plan, and enters them into the holders, who are Pods by address.
 func (p addressPlan) check(a attachment, holders map[string]string) error {
 	if a.Name != p.network || len(a.IPs) == 0 {
-		return fmt.Errorf("Pod %s has addresses %v of Network %s, not of %s", a.pod, a.IPs, a.Name, p.network)
+		return fmt.Errorf("the Pod %s has addresses %v of Network %s, not of %s", a.pod, a.IPs, a.Name, p.network)
 	}
 	for _, ip := range a.IPs {
 		address, err := netip.ParsePrefix(ip)
 		if err != nil || address.Bits() != p.within.Bits() || !p.within.Contains(address.Addr()) {
-			return fmt.Errorf("Pod %s has the address %s, which is none of %s", a.pod, ip, p.within)
+			return fmt.Errorf("the Pod %s has the address %s, which is none of %s", a.pod, ip, p.within)
 		}
 		if other := holders[ip]; other != "" {
-			return fmt.Errorf("Pods %s and %s both have the address %s", other, a.pod, ip)
+			return fmt.Errorf("the Pods %s and %s both have the address %s", other, a.pod, ip)
 		}
 		holders[ip] = a.pod
 	}
@@ -128,7 +128,7 @@ func (p addressPlan) check(a attachment, holders map[string]string) error {
 // port.
 func (as attachments) sameAs(ports []resource) error {
 	if len(ports) != len(as) {
-		return fmt.Errorf("Neutron has %d ports, not %d", len(ports), len(as))
+		return fmt.Errorf("there are %d ports in Neutron, not %d", len(ports), len(as))
 	}
 	byID := map[string]resource{}
 	for _, port := range ports {
@@ -137,7 +137,7 @@ func (as attachments) sameAs(ports []resource) error {
 	for _, a := range as.sorted() {
 		port, exists := byID[a.PortID]
 		if !exists {
-			return fmt.Errorf("Neutron has no port %s, which is Pod %s's", a.PortID, a.pod)
+			return fmt.Errorf("there is no port %s in Neutron, which is Pod %s's", a.PortID, a.pod)
 		}
 		addresses := sortedList(strings.Split(port.text("fixed_ips"), ", "))
 		if addresses != a.addresses() || port.text("mac_address") != a.MAC {
@@ -152,7 +152,7 @@ func (as attachments) sameAs(ports []resource) error {
 func (as attachments) keptBy(later attachments) error {
 	for uid, is := range later {
 		if was, had := as[uid]; had && (was.PortID != is.PortID || was.addresses() != is.addresses()) {
-			return fmt.Errorf("Pod %s had %s by port %s and now has %s by port %s",
+			return fmt.Errorf("the Pod %s had %s by port %s and now has %s by port %s",
 				is.pod, was.addresses(), was.PortID, is.addresses(), is.PortID)
 		}
 	}

@@ -89,7 +89,7 @@ func (s *story) replacePod(ctx context.Context) error {
 	var successor attachment
 	is, ports, err := s.awaitAttached(ctx, len(was), func(is attachments) error {
 		if _, lives := is[victim]; lives {
-			return fmt.Errorf("Pod %s is still there", was[victim].pod)
+			return fmt.Errorf("the Pod %s is still there", was[victim].pod)
 		}
 		for uid, a := range is {
 			if _, known := was[uid]; !known {
@@ -211,7 +211,7 @@ func (s *story) rolledOut(ctx context.Context, wanted int) error {
 	case err != nil:
 		return err
 	case wanted == 0:
-		return fmt.Errorf("Deployment %s is still there", name)
+		return fmt.Errorf("the Deployment %s is still there", name)
 	case d.Status.ObservedGeneration < d.Generation || int(d.Status.AvailableReplicas) != wanted:
 		return fmt.Errorf("%d Pods are available, its conditions are %v", d.Status.AvailableReplicas, d.Status.Conditions)
 	}

@@ -75,8 +75,8 @@ func newCluster(kubeconfig string) (*cluster, error) {
 	return &c, errors.Join(errs[:]...)
 }
 
-// applyFolder applies every object of certain kinds that the YAML files in a folder hold, as kubectl apply --server-side
-// does, and gives their names. Other kinds (a Kustomization) are passed over.
+// applyFolder applies every object of certain kinds that the YAML files in a folder hold, as kubectl apply
+// --server-side does, and gives their names. Other kinds (a Kustomization) are passed over.
 func (c *cluster) applyFolder(
 	ctx context.Context, dir string, kinds map[string]schema.GroupVersionResource,
 ) ([]string, error) {
@@ -145,8 +145,8 @@ func (c *cluster) established(ctx context.Context, name string) error {
 	return fmt.Errorf("its conditions are %v", conditions)
 }
 
-// gated gives nil once the API server puts the scheduling gate on Pods that declare networks. It asks by a dry run, which
-// creates nothing.
+// gated gives nil once the API server puts the scheduling gate on Pods that declare networks. It asks by a dry run,
+// which creates nothing.
 func (c *cluster) gated(ctx context.Context) error {
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{

@@ -40,8 +40,8 @@ type sample struct {
 	object *unstructured.Unstructured
 }
 
-// loadSample reads the repository's sample of a Network, or writes the built-in one into a folder, so that it can be applied by hand
-// all the same.
+// loadSample reads the repository's sample of a Network, or writes the built-in one into a folder, so that it can be
+// applied by hand all the same.
 func loadSample(root, dir string) (sample, error) {
 	path := samplePath
 	content, err := os.ReadFile(filepath.Join(root, path))

@@ -55,7 +55,11 @@ func stay(ctx, hurry context.Context, o options, n *narrator) (err error) {
 	if err != nil {
 		return err
 	}
-	s.teach(example)
+	pods, err := loadDeploymentSample(s.root)
+	if err != nil {
+		return err
+	}
+	s.teach(example, pods)
 
 	n.step("The controller's log, until Ctrl-C", s.controller.log)
 	logged, logOver := context.WithCancel(context.WithoutCancel(ctx))
@@ -76,16 +80,16 @@ func stay(ctx, hurry context.Context, o options, n *narrator) (err error) {
 }
 
 // teach prints where everything is, and what to try.
-func (s *surroundings) teach(example sample) {
+func (s *surroundings) teach(example, pods sample) {
 	s.n.step("Try it", "In another terminal, in this folder:")
 	s.n.command(s.exportKube())
 	s.n.command("kubectl apply -f " + example.path)
 	s.n.command("kubectl get networks -o wide -w")
 	s.n.command("kubectl get events -w")
 	s.n.say("\nPods on that network, each with a port and an address of its own:")
-	s.n.command("kubectl apply -f " + deploymentSamplePath)
+	s.n.command("kubectl apply -f " + pods.path)
 	s.n.command("kubectl get networkports -o wide -w")
-	s.n.command("kubectl scale deployment web --replicas=1")
+	s.n.command("kubectl scale deployment " + pods.object.GetName() + " --replicas=1")
 	s.n.say("\nWhat Neutron has, and a change behind the controller's back:")
 	if !s.real {
 		s.n.command(s.exportCloud())
@@ -105,7 +109,8 @@ func (s *surroundings) teach(example sample) {
 	}
 }
 
-// warnOfNetworks names the Networks and ports that still exist in a real cloud. They are the user's: they stay in Neutron.
+// warnOfNetworks names the Networks and ports that still exist in a real cloud. They are the user's: they stay in
+// Neutron.
 func (s *surroundings) warnOfNetworks(hurry context.Context) {
 	if !s.real || s.cluster == nil || s.warned {
 		return

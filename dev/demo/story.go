@@ -219,7 +219,8 @@ func (s *story) drift(ctx context.Context) error {
 }
 
 func (s *story) remove(ctx context.Context) error {
-	s.n.step("Delete the Network", "The network leaves Neutron before the object leaves Kubernetes: a finalizer sees to that.")
+	s.n.step("Delete the Network",
+		"The network leaves Neutron before the object leaves Kubernetes: a finalizer sees to that.")
 	s.n.command("kubectl delete network " + s.name)
 	if err := s.deleteObject(ctx); err != nil {
 		return or(ctx, err)
@@ -383,7 +384,8 @@ func (s *story) sweep(ctx context.Context) (removed []string, err error) {
 // tidyPatience bounds how long a story that broke off waits for its network to be deleted.
 const tidyPatience = 30 * time.Second
 
-// tidy deletes the Network, and the Deployment on it, of a story that broke off, for a real cloud and a folder that is kept outlive the demo.
+// tidy deletes the Network, and the Deployment on it, of a story that broke off, for a real cloud and a folder that is
+// kept outlive the demo.
 func (s *story) tidy(hurry context.Context) error {
 	if s.uid == "" || s.deleted || !s.real && s.temporary {
 		return nil

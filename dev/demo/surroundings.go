@@ -346,7 +346,7 @@ func (s *surroundings) startController(ctx context.Context) error {
 		return nil
 	})
 	if err == nil {
-		s.n.good("the controller makes them real: it has read all there is from the API server, and what is its own from Neutron")
+		s.n.good("it has read all Networks and ports from the API server, and what is its own from Neutron")
 		s.n.say("log: %s", s.controller.log)
 	}
 	return err
