@@ -68,7 +68,8 @@ func (s *scene) allocate(t *testing.T, pod int, allocations ...cloudteamv1.Alloc
 func (s *scene) edit(t *testing.T, pod int, change func(*cloudteamv1.Allocation)) {
 	t.Helper()
 	var allocations []cloudteamv1.Allocation
-	if err := json.Unmarshal([]byte(s.pods[pod].Annotations[cloudteamv1.AnnotationAllocations]), &allocations); err != nil {
+	text := s.pods[pod].Annotations[cloudteamv1.AnnotationAllocations]
+	if err := json.Unmarshal([]byte(text), &allocations); err != nil {
 		t.Fatal(err)
 	}
 	change(&allocations[0])

@@ -24,7 +24,8 @@ import (
 func TestApplyFolder(t *testing.T) {
 	config := filepath.Join("..", "..", "config")
 	empty := t.TempDir()
-	if err := os.WriteFile(filepath.Join(empty, "kustomization.yaml"), []byte("kind: Kustomization\n"), 0o600); err != nil {
+	kustomization := filepath.Join(empty, "kustomization.yaml")
+	if err := os.WriteFile(kustomization, []byte("kind: Kustomization\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	for sentence, test := range map[string]struct {
