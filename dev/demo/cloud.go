@@ -50,8 +50,11 @@ func textOf(value any) string {
 		}
 		return strings.Join(items, ", ")
 	case map[string]any:
-		if value["start"] != nil && value["end"] != nil {
+		switch {
+		case value["start"] != nil && value["end"] != nil:
 			return textOf(value["start"]) + "-" + textOf(value["end"])
+		case value["ip_address"] != nil:
+			return textOf(value["ip_address"])
 		}
 	}
 	return fmt.Sprint(value)
@@ -206,9 +209,28 @@ func (c *cloud) update(ctx context.Context, collection, id string, fields resour
 	return answer[kind], nil
 }
 
-// remove deletes the networks, with their subnets, that bear the marks, and tells their ids.
+// ports lists the ports of a network that bear the mark of a cluster, whichever object they are for. Those that Neutron
+// makes for itself (DHCP, routers) are not among them.
+func (c *cloud) ports(ctx context.Context, networkID, clusterUID string) ([]resource, error) {
+	var answer map[string][]resource
+	if err := c.call(ctx, http.MethodGet, "ports?network_id="+url.QueryEscape(networkID), nil, &answer); err != nil {
+		return nil, fmt.Errorf("listing ports: %w", err)
+	}
+	var ours []resource
+	for _, r := range answer["ports"] {
+		_, owner, marked := network.ParseDescription(r.text("description"))
+		if marked && owner.Cluster == clusterUID && r["network_id"] == networkID {
+			ours = append(ours, r)
+		}
+	}
+	return ours, nil
+}
+
+// remove deletes the networks that bear the marks, with their subnets and the same cluster's ports, and tells the
+// networks' ids.
 func (c *cloud) remove(ctx context.Context, m marks) (removed []string, err error) {
-	if _, _, marked := network.ParseDescription(m.network); !marked {
+	_, owner, marked := network.ParseDescription(m.network)
+	if !marked {
 		return nil, fmt.Errorf("the description %q bears no owner's marker: nothing is deleted by it", m.network)
 	}
 	networks, err := c.marked(ctx, "networks", m.network)
@@ -217,15 +239,37 @@ func (c *cloud) remove(ctx context.Context, m marks) (removed []string, err erro
 	}
 	var errs []error
 	for _, ours := range networks {
-		err := c.call(ctx, http.MethodDelete, "networks/"+ours.id(), nil, nil)
-		if err != nil && !gophercloud.ResponseCodeIs(err, http.StatusNotFound) {
-			errs = append(errs, fmt.Errorf("deleting network %s (openstack network delete does the same): %w",
-				ours.id(), err))
+		if err := c.removeNetwork(ctx, ours.id(), owner.Cluster); err != nil {
+			errs = append(errs, err)
 			continue
 		}
 		removed = append(removed, ours.id())
 	}
 	return removed, errors.Join(errs...)
+}
+
+// removeNetwork deletes a network, after the cluster's ports on it: Neutron keeps it as long as it has any.
+func (c *cloud) removeNetwork(ctx context.Context, id, clusterUID string) error {
+	ports, err := c.ports(ctx, id, clusterUID)
+	if err != nil {
+		return err
+	}
+	for _, port := range ports {
+		if err := c.delete(ctx, "ports", port.id()); err != nil {
+			return err
+		}
+	}
+	return c.delete(ctx, "networks", id)
+}
+
+// delete deletes a resource, or finds it gone.
+func (c *cloud) delete(ctx context.Context, collection, id string) error {
+	err := c.call(ctx, http.MethodDelete, collection+"/"+id, nil, nil)
+	if err != nil && !gophercloud.ResponseCodeIs(err, http.StatusNotFound) {
+		kind := kindOf(collection)
+		return fmt.Errorf("deleting %s %s (openstack %[1]s delete does the same): %[3]w", kind, id, err)
+	}
+	return nil
 }
 
 // token is a valid token for the cloud.

@@ -135,9 +135,26 @@ func TestOnlyWhatBearsTheMarksIsSeenAndRemoved(t *testing.T) {
 	if removed, err := c.remove(t.Context(), marks{}); err == nil || len(removed) > 0 {
 		t.Errorf("without a mark, %v was removed; %v", removed, err)
 	}
+	const of = "[owner=c/p]"
+	port := create("ports", resource{"network_id": ours.id(), "description": of})
+	foreignPort := create("ports", resource{"network_id": foreign.id(), "description": of})
+	otherPort := create("ports", resource{"network_id": ours.id(), "description": "[owner=other/p]"})
+	ports, err := c.ports(t.Context(), ours.id(), "c")
+	if err != nil || len(ports) != 1 || ports[0].id() != port.id() {
+		t.Errorf("the ports of the cluster on the network are %v, %v; want %s", ports, err, port.id())
+	}
+	if removed, err := c.remove(t.Context(), m); err == nil || len(removed) > 0 {
+		t.Errorf("with another cluster's port on it, %v was removed; %v", removed, err)
+	}
+	if err := c.delete(t.Context(), "ports", otherPort.id()); err != nil {
+		t.Fatal(err)
+	}
 	removed, err := c.remove(t.Context(), m)
 	if diff := cmp.Diff([]string{ours.id()}, removed); err != nil || diff != "" {
 		t.Errorf("removed (-want +got):\n%s%v", diff, err)
+	}
+	if found, err := c.exists(t.Context(), "ports", foreignPort.id()); err != nil || !found {
+		t.Errorf("a port on another network is gone with the network: found is %t; %v", found, err)
 	}
 	for id, want := range map[string]bool{ours.id(): false, foreign.id(): true} {
 		if found, err := c.exists(t.Context(), "networks", id); err != nil || found != want {

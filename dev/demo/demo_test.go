@@ -114,11 +114,17 @@ func TestNarratorIsPlainWhereThereIsNoTerminal(t *testing.T) {
 	}
 }
 
-func TestLeftInCloudNamesWhatExists(t *testing.T) {
+func TestLeftInCloudNamesWhatExistsAndPortsFirst(t *testing.T) {
 	var made, unmade cloudteamv1.Network
 	made.Namespace, made.Name, made.Status.NetworkID = "default", "example", "4711"
-	want := []string{"$ openstack network delete 4711   # default/example"}
-	if diff := cmp.Diff(want, leftInCloud([]cloudteamv1.Network{unmade, made})); diff != "" {
+	var waiting, bound cloudteamv1.NetworkPort
+	bound.Namespace, bound.Name, bound.Status.PortID = "default", "web-0", "4712"
+	want := []string{
+		"$ openstack port delete 4712   # default/web-0",
+		"$ openstack network delete 4711   # default/example",
+	}
+	got := leftInCloud([]cloudteamv1.Network{unmade, made}, []cloudteamv1.NetworkPort{waiting, bound})
+	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }

@@ -7,10 +7,15 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"time"
 
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -22,6 +27,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"cloudteam.ztgame.com/network-controller/internal/selection"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 	clientset "cloudteam.ztgame.com/network-controller/pkg/client/clientset/versioned"
 )
@@ -33,7 +39,17 @@ var (
 	crds = schema.GroupVersionResource{
 		Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions",
 	}
-	networkKind = cloudteamv1.SchemeGroupVersion.WithResource("networks")
+	networkKind    = cloudteamv1.SchemeGroupVersion.WithResource("networks")
+	portKind       = cloudteamv1.SchemeGroupVersion.WithResource("networkports")
+	deploymentKind = appsv1.SchemeGroupVersion.WithResource("deployments")
+
+	// definitions are the kinds that config/crd holds, and policies those of config/admission.
+	definitions = map[string]schema.GroupVersionResource{"CustomResourceDefinition": crds}
+	policies    = map[string]schema.GroupVersionResource{
+		"MutatingAdmissionPolicy": admissionv1.SchemeGroupVersion.WithResource("mutatingadmissionpolicies"),
+		"MutatingAdmissionPolicyBinding": admissionv1.SchemeGroupVersion.WithResource(
+			"mutatingadmissionpolicybindings"),
+	}
 )
 
 // cluster is the clients of one API server.
@@ -59,12 +75,14 @@ func newCluster(kubeconfig string) (*cluster, error) {
 	return &c, errors.Join(errs[:]...)
 }
 
-// applyCRDs applies every CustomResourceDefinition of the YAML files in a folder, as kubectl apply --server-side does,
-// and gives their names.
-func (c *cluster) applyCRDs(ctx context.Context, dir string) ([]string, error) {
+// applyFolder applies every object of certain kinds that the YAML files in a folder hold, as kubectl apply
+// --server-side does, and gives their names. Other kinds (a Kustomization) are passed over.
+func (c *cluster) applyFolder(
+	ctx context.Context, dir string, kinds map[string]schema.GroupVersionResource,
+) ([]string, error) {
 	files, err := filepath.Glob(filepath.Join(dir, "*.yaml"))
-	if err != nil || len(files) == 0 {
-		return nil, fmt.Errorf("there are no YAML files in %s: hack/generate.sh writes them", dir)
+	if err != nil {
+		return nil, err
 	}
 	var names []string
 	for _, file := range files {
@@ -73,10 +91,11 @@ func (c *cluster) applyCRDs(ctx context.Context, dir string) ([]string, error) {
 			return nil, err
 		}
 		for _, object := range objects {
-			if object.GetKind() != "CustomResourceDefinition" {
+			resource, wanted := kinds[object.GetKind()]
+			if !wanted {
 				continue
 			}
-			_, err := c.dynamic.Resource(crds).Apply(ctx, object.GetName(), object,
+			_, err := c.dynamic.Resource(resource).Apply(ctx, object.GetName(), object,
 				metav1.ApplyOptions{FieldManager: fieldManager, Force: true})
 			if err != nil {
 				return nil, fmt.Errorf("applying %s of %s: %w", object.GetName(), file, err)
@@ -85,7 +104,8 @@ func (c *cluster) applyCRDs(ctx context.Context, dir string) ([]string, error) {
 		}
 	}
 	if len(names) == 0 {
-		return nil, fmt.Errorf("the files in %s define no resource: hack/generate.sh writes them", dir)
+		return nil, fmt.Errorf("there is no %s in %s: run bin/demo from a whole checkout of the repository",
+			strings.Join(slices.Sorted(maps.Keys(kinds)), " or "), dir)
 	}
 	return names, nil
 }
@@ -125,10 +145,35 @@ func (c *cluster) established(ctx context.Context, name string) error {
 	return fmt.Errorf("its conditions are %v", conditions)
 }
 
+// gated gives nil once the API server puts the scheduling gate on Pods that declare networks. It asks by a dry run,
+// which creates nothing.
+func (c *cluster) gated(ctx context.Context) error {
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			GenerateName: "gated-", Annotations: map[string]string{selection.Annotation: "any"},
+		},
+		Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "none", Image: "none"}}},
+	}
+	created, err := c.kube.CoreV1().Pods(metav1.NamespaceDefault).Create(ctx, pod,
+		metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+	if err != nil {
+		return err
+	}
+	if !slices.Contains(created.Spec.SchedulingGates, corev1.PodSchedulingGate{Name: cloudteamv1.SchedulingGate}) {
+		return fmt.Errorf("a Pod that declares networks has the gates %v", created.Spec.SchedulingGates)
+	}
+	return nil
+}
+
 // networkTable asks for the Table that kubectl get networks prints.
 func (c *cluster) networkTable(ctx context.Context, namespace, name string) (*metav1.Table, error) {
 	return table(ctx, c.networks.CloudteamV1().RESTClient().Get().
 		Namespace(namespace).Resource(networkKind.Resource).Name(name))
+}
+
+// portTable asks for the Table that kubectl get networkports prints.
+func (c *cluster) portTable(ctx context.Context, namespace string) (*metav1.Table, error) {
+	return table(ctx, c.networks.CloudteamV1().RESTClient().Get().Namespace(namespace).Resource(portKind.Resource))
 }
 
 // eventTable asks for the Table that kubectl get events prints.

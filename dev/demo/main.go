@@ -1,7 +1,8 @@
 //go:build unix
 
-// Command demo shows a Network's life before the reader's eyes: it starts an API server, a cloud and the controller,
-// takes example-network through create, change, drift repair and delete, and leaves nothing behind. See demo --help.
+// Command demo shows a Network's life before the reader's eyes: it starts a Kubernetes control plane, a cloud and the
+// controller, takes example-network through create, change and drift repair, runs a Deployment's Pods on it, deletes
+// both, and leaves nothing behind. See demo --help.
 package main
 
 import (
@@ -42,18 +43,24 @@ type options struct {
 
 const usage = `demo shows what network-controller does, from nothing, in well under a minute:
 
-  1. Surroundings: etcd and kube-apiserver, and a cloud. Where OS_CLOUD or OS_AUTH_URL is set, that cloud is used,
+  1. Surroundings: a Kubernetes control plane (etcd, kube-apiserver, kube-controller-manager, kube-scheduler, and kwok,
+     which plays a Node that runs no containers), and a cloud. Where OS_CLOUD or OS_AUTH_URL is set, that cloud is used,
      with the credentials that OpenStack's own clients would find; else an emulator of Keystone and Neutron serves.
-  2. The CRD is installed and the controller started.
+  2. The CRDs and the admission policy are installed and the controller started.
   3. The Network example-network is applied and becomes a network with a subnet in Neutron.
   4. Its gateway is changed in Kubernetes, and changes in Neutron.
   5. It is changed by hand in Neutron, and put right.
-  6. It is deleted, and Neutron is without it.
+  6. The Deployment web is applied, and each of its Pods has a port in Neutron with an address of its own.
+  7. A Pod is deleted, and the one in its place has a port, too.
+  8. The Deployment is scaled to 1: one port is left.
+  9. The Deployment is deleted: no port is left.
+ 10. The Network is deleted, and Neutron is without it.
 
 Each step prints the kubectl or openstack command that does the same; neither program is needed. In a cloud of yours it
-creates one network with one subnet, touches nothing else, and removes them, also after Ctrl-C or a failure.
+creates one network with one subnet and a few ports, touches nothing else, and removes them, also after Ctrl-C or a
+failure.
 
-Run it from the repository's root, after make build. The first time, kube-apiserver is built from source: minutes.
+Run it from the repository's root, after make build. The first time, Kubernetes is built from source: minutes.
 
 Usage:
   bin/demo [flags]

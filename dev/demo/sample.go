@@ -15,8 +15,11 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// samplePath is the manifest that the demo applies, below the repository's root.
-var samplePath = filepath.Join("config", "samples", "network.yaml")
+// The manifests that the demo applies, below the repository's root.
+var (
+	samplePath           = filepath.Join("config", "samples", "network.yaml")
+	deploymentSamplePath = filepath.Join("config", "samples", "deployment.yaml")
+)
 
 // builtInSample is applied where the repository has no sample.
 const builtInSample = `apiVersion: cloudteam.ztgame.com/v1
@@ -28,7 +31,7 @@ spec:
   gateway: "192.168.0.1"
 `
 
-// sample is the manifest of a Network.
+// sample is the manifest of one object.
 type sample struct {
 	// path is where a reader finds it.
 	path string
@@ -37,8 +40,8 @@ type sample struct {
 	object *unstructured.Unstructured
 }
 
-// loadSample reads the repository's sample, or writes the built-in one into a folder, so that it can be applied by hand
-// all the same.
+// loadSample reads the repository's sample of a Network, or writes the built-in one into a folder, so that it can be
+// applied by hand all the same.
 func loadSample(root, dir string) (sample, error) {
 	path := samplePath
 	content, err := os.ReadFile(filepath.Join(root, path))
@@ -49,13 +52,27 @@ func loadSample(root, dir string) (sample, error) {
 	if err != nil {
 		return sample{}, fmt.Errorf("the sample: %w", err)
 	}
+	return parseSample(path, content, "Network")
+}
+
+// loadDeploymentSample reads the repository's sample of a Deployment, whose Pods declare the sample's Network.
+func loadDeploymentSample(root string) (sample, error) {
+	content, err := os.ReadFile(filepath.Join(root, deploymentSamplePath))
+	if err != nil {
+		return sample{}, fmt.Errorf("the sample: %w: run bin/demo from a whole checkout of the repository", err)
+	}
+	return parseSample(deploymentSamplePath, content, "Deployment")
+}
+
+// parseSample reads a manifest of one object of a kind. Without a namespace it is in "default".
+func parseSample(path string, content []byte, kind string) (sample, error) {
 	object := &unstructured.Unstructured{}
 	if err := yaml.Unmarshal(content, &object.Object); err != nil {
 		return sample{}, fmt.Errorf("the sample %s: %w", path, err)
 	}
-	if object.GetKind() != "Network" || object.GetName() == "" {
-		return sample{}, fmt.Errorf("the sample %s is a %s named %q: it must be one Network with a name",
-			path, object.GetKind(), object.GetName())
+	if object.GetKind() != kind || object.GetName() == "" {
+		return sample{}, fmt.Errorf("the sample %s is a %s named %q: it must be one %s with a name",
+			path, object.GetKind(), object.GetName(), kind)
 	}
 	if object.GetNamespace() == "" {
 		object.SetNamespace("default")
@@ -63,7 +80,7 @@ func loadSample(root, dir string) (sample, error) {
 	return sample{path, withoutComments(string(content)), object}, nil
 }
 
-// cidr is the range of the sample's first subnet.
+// cidr is the range of a Network's first subnet.
 func (s sample) cidr() string {
 	cidr, _, _ := unstructured.NestedString(s.object.Object, "spec", "cidr")
 	return cidr

@@ -9,6 +9,9 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"cloudteam.ztgame.com/network-controller/internal/selection"
 )
 
 func TestLastAddress(t *testing.T) {
@@ -92,5 +95,26 @@ spec:
 				t.Error(err)
 			}
 		})
+	}
+}
+
+func TestLoadDeploymentSample(t *testing.T) {
+	root := filepath.Join("..", "..")
+	got, err := loadDeploymentSample(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	on, err := loadSample(root, t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	declared, _, _ := unstructured.NestedString(got.object.Object,
+		"spec", "template", "metadata", "annotations", selection.Annotation)
+	if got.object.GetNamespace() != on.object.GetNamespace() || declared != on.object.GetName() {
+		t.Errorf("its Pods are on %s, in the namespace %s; the demo's Network is %s, in %s",
+			declared, got.object.GetNamespace(), on.object.GetName(), on.object.GetNamespace())
+	}
+	if _, err := loadDeploymentSample(t.TempDir()); err == nil || !strings.Contains(err.Error(), "whole checkout") {
+		t.Errorf("where there is none, the error is %v", err)
 	}
 }

@@ -18,7 +18,7 @@ import (
 
 // stay runs the surroundings and the controller until a signal comes. It returns nil when that ended it.
 func stay(ctx, hurry context.Context, o options, n *narrator) (err error) {
-	n.title("network-controller with an API server and a cloud, until Ctrl-C")
+	n.title("network-controller with a Kubernetes control plane and a cloud, until Ctrl-C")
 	ctx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
 	s, err := newSurroundings(o, n, fail)
@@ -40,26 +40,26 @@ func stay(ctx, hurry context.Context, o options, n *narrator) (err error) {
 		}
 	}()
 
-	n.step("Surroundings", "A Kubernetes API server with its etcd and a cloud: all that the controller stands on.")
+	n.step("Surroundings", standing)
 	if err := s.start(ctx); err != nil {
 		return err
 	}
 	s.introduce()
 	if s.real {
-		n.warn("This cloud is yours: every Network that you apply becomes a network in it.")
+		n.warn("This cloud is yours: every Network that you apply becomes a network in it, every Pod on one a port.")
 	}
-	n.step("The controller", "The CRD teaches the API server what a Network is; the controller makes Networks real.")
-	if err := s.installCRDs(ctx); err != nil {
-		return err
-	}
-	if err := s.startController(ctx); err != nil {
+	if err := s.install(ctx); err != nil {
 		return err
 	}
 	example, err := loadSample(s.root, s.dir)
 	if err != nil {
 		return err
 	}
-	s.teach(example)
+	pods, err := loadDeploymentSample(s.root)
+	if err != nil {
+		return err
+	}
+	s.teach(example, pods)
 
 	n.step("The controller's log, until Ctrl-C", s.controller.log)
 	logged, logOver := context.WithCancel(context.WithoutCancel(ctx))
@@ -80,17 +80,21 @@ func stay(ctx, hurry context.Context, o options, n *narrator) (err error) {
 }
 
 // teach prints where everything is, and what to try.
-func (s *surroundings) teach(example sample) {
+func (s *surroundings) teach(example, pods sample) {
 	s.n.step("Try it", "In another terminal, in this folder:")
 	s.n.command(s.exportKube())
 	s.n.command("kubectl apply -f " + example.path)
 	s.n.command("kubectl get networks -o wide -w")
 	s.n.command("kubectl get events -w")
+	s.n.say("\nPods on that network, each with a port and an address of its own:")
+	s.n.command("kubectl apply -f " + pods.path)
+	s.n.command("kubectl get networkports -o wide -w")
+	s.n.command("kubectl scale deployment " + pods.object.GetName() + " --replicas=1")
 	s.n.say("\nWhat Neutron has, and a change behind the controller's back:")
 	if !s.real {
 		s.n.command(s.exportCloud())
 	}
-	s.n.command("openstack network list")
+	s.n.command("openstack network list; openstack port list")
 	if !s.real {
 		s.n.say("or, without OpenStack's client (the token is the emulator's and opens nothing else):")
 		// The token is shown because it is worth nothing; that of a real cloud would not be.
@@ -105,7 +109,8 @@ func (s *surroundings) teach(example sample) {
 	}
 }
 
-// warnOfNetworks names the Networks that still exist in a real cloud. They are the user's: they stay in Neutron.
+// warnOfNetworks names the Networks and ports that still exist in a real cloud. They are the user's: they stay in
+// Neutron.
 func (s *surroundings) warnOfNetworks(hurry context.Context) {
 	if !s.real || s.cluster == nil || s.warned {
 		return
@@ -113,28 +118,40 @@ func (s *surroundings) warnOfNetworks(hurry context.Context) {
 	s.warned = true
 	ctx, cancel := context.WithTimeout(hurry, 5*time.Second)
 	defer cancel()
-	list, err := s.cluster.networks.CloudteamV1().Networks("").List(ctx, metav1.ListOptions{})
+	client := s.cluster.networks.CloudteamV1()
+	networks, err := client.Networks("").List(ctx, metav1.ListOptions{})
+	var ports *cloudteamv1.NetworkPortList
+	if err == nil {
+		ports, err = client.NetworkPorts("").List(ctx, metav1.ListOptions{})
+	}
 	if err != nil {
 		s.n.warn("What is left in %s is not known (%v): look with openstack network list --long", s.cloudName, err)
 		return
 	}
-	if lines := leftInCloud(list.Items); len(lines) > 0 {
+	if lines := leftInCloud(networks.Items, ports.Items); len(lines) > 0 {
 		how := "nothing knows them once this ends: remove them with the commands"
 		if !s.temporary {
 			how = fmt.Sprintf("start with --dir=%s again to go on with them, or remove them with the commands", s.dir)
 		}
-		s.n.warn("These networks stay in %s; %s:\n%s", s.cloudName, how, strings.Join(lines, "\n"))
+		s.n.warn("These networks, and the ports on them, stay in %s; %s:\n%s", s.cloudName, how, strings.Join(lines, "\n"))
 	}
 }
 
-// leftInCloud gives the commands that remove from Neutron what the objects have there.
-func leftInCloud(objects []cloudteamv1.Network) []string {
+// leftInCloud gives the commands that remove from Neutron what the objects have there, in an order in which it lets
+// them go.
+func leftInCloud(networks []cloudteamv1.Network, ports []cloudteamv1.NetworkPort) []string {
 	var lines []string
-	for _, object := range objects {
-		if id := object.Status.NetworkID; id != "" {
-			lines = append(lines,
-				fmt.Sprintf("$ openstack network delete %s   # %s/%s", id, object.Namespace, object.Name))
+	left := func(kind, id string, object metav1.Object) {
+		if id != "" {
+			lines = append(lines, fmt.Sprintf("$ openstack %s delete %s   # %s/%s",
+				kind, id, object.GetNamespace(), object.GetName()))
 		}
+	}
+	for _, port := range ports {
+		left("port", port.Status.PortID, &port)
+	}
+	for _, network := range networks {
+		left("network", network.Status.NetworkID, &network)
 	}
 	return lines
 }

@@ -13,6 +13,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
 	"cloudteam.ztgame.com/network-controller/internal/network"
@@ -22,14 +24,17 @@ import (
 // nameByHand is what the demo renames the network to in Neutron.
 const nameByHand = "renamed-by-hand"
 
-// story is the life of one Network.
+// story is the life of one Network, and of a Deployment on it.
 type story struct {
 	*surroundings
 	sample sample
+	web    workload
 	// namespace, name and uid are the object's; uid is empty until it was applied.
 	namespace, name string
 	uid             types.UID
-	marks           marks
+	// clusterUID is what the marks in Neutron name the cluster by.
+	clusterUID string
+	marks      marks
 	// seen is what was shown of Neutron last.
 	seen picture
 	// deleted says that the object is gone, and its network with it.
@@ -58,7 +63,8 @@ func show(ctx, hurry context.Context, o options, n *narrator) (err error) {
 		}
 	}()
 	for _, step := range []func(context.Context) error{
-		s.surround, s.install, s.create, s.change, s.drift, s.remove,
+		s.surround, s.install, s.create, s.change, s.drift,
+		s.deploy, s.replacePod, s.scaleDown, s.undeploy, s.remove,
 	} {
 		if err := step(ctx); err != nil {
 			return err
@@ -68,7 +74,7 @@ func show(ctx, hurry context.Context, o options, n *narrator) (err error) {
 }
 
 func (s *story) surround(ctx context.Context) error {
-	s.n.step("Surroundings", "A Kubernetes API server with its etcd and a cloud: all that the controller stands on.")
+	s.n.step("Surroundings", standing)
 	if err := s.start(ctx); err != nil {
 		return err
 	}
@@ -76,23 +82,19 @@ func (s *story) surround(ctx context.Context) error {
 	if s.sample, err = loadSample(s.root, s.dir); err != nil {
 		return err
 	}
+	if s.web.sample, err = loadDeploymentSample(s.root); err != nil {
+		return err
+	}
 	s.namespace, s.name = s.sample.object.GetNamespace(), s.sample.object.GetName()
 	s.introduce()
 	if s.real {
 		s.n.warn("This cloud is yours. The demo creates one network named %s with the subnet %s in it,\n"+
-			"changes that and deletes it. It touches nothing that it did not make.", s.name, s.sample.cidr())
+			"changes that, puts a few ports on it, and deletes all of it. It touches nothing that it did not make.",
+			s.name, s.sample.cidr())
 	} else {
 		s.n.say("The emulator answers as a real Keystone and Neutron do. Set OS_CLOUD to see the same in your cloud.")
 	}
 	return nil
-}
-
-func (s *story) install(ctx context.Context) error {
-	s.n.step("The controller", "The CRD teaches the API server what a Network is; the controller makes Networks real.")
-	if err := s.installCRDs(ctx); err != nil {
-		return err
-	}
-	return s.startController(ctx)
 }
 
 func (s *story) create(ctx context.Context) error {
@@ -100,31 +102,16 @@ func (s *story) create(ctx context.Context) error {
 	s.n.command("cat " + s.sample.path)
 	s.n.say("%s", s.sample.text)
 
-	client := s.cluster.networks.CloudteamV1().Networks(s.namespace)
-	_, err := client.Get(ctx, s.name, metav1.GetOptions{})
-	if err == nil {
-		return fmt.Errorf("there is a Network %s/%s in %s already, and the demo touches only what it made: delete it "+
-			"(bin/demo --stay --dir=%s, and kubectl delete network %s), or name another --dir",
-			s.namespace, s.name, s.dir, s.dir, s.name)
-	}
-	if !apierrors.IsNotFound(err) {
-		return or(ctx, err)
-	}
 	system, err := s.cluster.kube.CoreV1().Namespaces().Get(ctx, metav1.NamespaceSystem, metav1.GetOptions{})
 	if err != nil {
 		return or(ctx, err)
 	}
-	s.n.command("kubectl apply -f " + s.sample.path)
-	// Ctrl-C does not break off the call: an object whose UID is not known could not be tidied up.
-	whole, cancel := context.WithTimeout(context.WithoutCancel(ctx), stepPatience)
-	defer cancel()
-	applied, err := s.cluster.dynamic.Resource(networkKind).Namespace(s.namespace).Apply(
-		whole, s.name, s.sample.object, metav1.ApplyOptions{FieldManager: fieldManager})
+	applied, err := s.apply(ctx, networkKind, s.sample)
 	if err != nil {
-		return or(ctx, fmt.Errorf("applying %s: %w", s.sample.path, err))
+		return err
 	}
-	s.uid = applied.GetUID()
-	owner := network.Owner{Cluster: string(system.UID), Object: string(s.uid)}
+	s.uid, s.clusterUID = applied.GetUID(), string(system.UID)
+	owner := network.Owner{Cluster: s.clusterUID, Object: string(s.uid)}
 	s.marks = marks{network: owner.Describe(s.sample.description()), subnet: owner.Marker()}
 
 	if err := s.awaitReady(ctx, applied.GetGeneration()); err != nil {
@@ -132,6 +119,32 @@ func (s *story) create(ctx context.Context) error {
 	}
 	s.n.say("What Neutron has. The description says whose it is, so that nothing else is ever touched:")
 	return s.showNeutron(ctx, nil)
+}
+
+// apply creates a sample's object, and refuses where there is one of its name already.
+func (s *story) apply(
+	ctx context.Context, resource schema.GroupVersionResource, of sample,
+) (*unstructured.Unstructured, error) {
+	kind, namespace, name := of.object.GetKind(), of.object.GetNamespace(), of.object.GetName()
+	client := s.cluster.dynamic.Resource(resource).Namespace(namespace)
+	_, err := client.Get(ctx, name, metav1.GetOptions{})
+	if err == nil {
+		return nil, fmt.Errorf("there is a %s %s/%s in %s already, and the demo touches only what it made: delete it "+
+			"(bin/demo --stay --dir=%s, and kubectl delete %s %s), or name another --dir",
+			kind, namespace, name, s.dir, s.dir, strings.ToLower(kind), name)
+	}
+	if !apierrors.IsNotFound(err) {
+		return nil, or(ctx, err)
+	}
+	s.n.command("kubectl apply -f " + of.path)
+	// Ctrl-C does not break off the call: an object whose UID is not known could not be tidied up.
+	whole, cancel := context.WithTimeout(context.WithoutCancel(ctx), stepPatience)
+	defer cancel()
+	applied, err := client.Apply(whole, name, of.object, metav1.ApplyOptions{FieldManager: fieldManager})
+	if err != nil {
+		return nil, or(ctx, fmt.Errorf("applying %s: %w", of.path, err))
+	}
+	return applied, nil
 }
 
 func (s *story) change(ctx context.Context) error {
@@ -206,7 +219,8 @@ func (s *story) drift(ctx context.Context) error {
 }
 
 func (s *story) remove(ctx context.Context) error {
-	s.n.step("Delete it", "The network leaves Neutron before the object leaves Kubernetes: a finalizer sees to that.")
+	s.n.step("Delete the Network",
+		"The network leaves Neutron before the object leaves Kubernetes: a finalizer sees to that.")
 	s.n.command("kubectl delete network " + s.name)
 	if err := s.deleteObject(ctx); err != nil {
 		return or(ctx, err)
@@ -370,13 +384,18 @@ func (s *story) sweep(ctx context.Context) (removed []string, err error) {
 // tidyPatience bounds how long a story that broke off waits for its network to be deleted.
 const tidyPatience = 30 * time.Second
 
-// tidy deletes the Network of a story that broke off, for a real cloud and a folder that is kept outlive the demo.
+// tidy deletes the Network, and the Deployment on it, of a story that broke off, for a real cloud and a folder that is
+// kept outlive the demo.
 func (s *story) tidy(hurry context.Context) error {
 	if s.uid == "" || s.deleted || !s.real && s.temporary {
 		return nil
 	}
-	s.n.warn("Deleting Network %s, which the demo made (Ctrl-C again: not waiting for it)", s.name)
-	err := s.deleteObject(hurry)
+	s.n.warn("Deleting Network %s and what is on it, which the demo made (Ctrl-C again: not waiting for it)", s.name)
+	var err error
+	if s.web.object != nil {
+		err = s.deleteDeployment(hurry)
+	}
+	err = errors.Join(err, s.deleteObject(hurry))
 	if err == nil && s.controller.ended() {
 		err = errors.New("the controller has ended")
 	}

@@ -18,6 +18,8 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
 
 // How long parts may take. What a healthy machine does in seconds gets a minute, so that a busy one does too.
@@ -30,6 +32,9 @@ const (
 
 // emulatorCloud is the emulator's cloud that the demo uses: that of an ordinary user.
 const emulatorCloud = "tenant"
+
+// standing says what the surroundings are.
+const standing = "A Kubernetes control plane, whole but for containers, and a cloud: all that the controller stands on."
 
 // surroundings are a Kubernetes control plane, a cloud and the controller, and what is needed to speak to them.
 type surroundings struct {
@@ -73,7 +78,7 @@ func newSurroundings(o options, n *narrator, fail context.CancelCauseFunc) (*sur
 	s.root = filepath.Dir(s.bin)
 	for _, path := range []string{
 		filepath.Join(s.bin, "controlplane"), filepath.Join(s.bin, "network-controller"),
-		filepath.Join(s.bin, "neutron-emulator"), s.crdDir(),
+		filepath.Join(s.bin, "neutron-emulator"), s.crdDir(), s.admissionDir(),
 	} {
 		if _, err := os.Stat(path); err != nil {
 			return nil, fmt.Errorf("%w: run make build in the repository's root, and bin/demo from there", err)
@@ -150,6 +155,9 @@ func (s *surroundings) run(p program) (*process, error) {
 
 // crdDir is where the CRDs are.
 func (s *surroundings) crdDir() string { return filepath.Join(s.root, "config", "crd") }
+
+// admissionDir is where the admission policy is.
+func (s *surroundings) admissionDir() string { return filepath.Join(s.root, "config", "admission") }
 
 // startControlPlane starts every part of Kubernetes that makes Pods of a Deployment, and collects what is owned. The
 // CRDs are there before the garbage collector starts, which looks for new ones every 30 seconds only.
@@ -258,7 +266,7 @@ func withoutCloud(environ []string) []string {
 // cluster it finds them there.
 func (s *surroundings) installCRDs(ctx context.Context) error {
 	s.n.command("kubectl apply --server-side -f config/crd/")
-	names, err := s.cluster.applyCRDs(ctx, s.crdDir())
+	names, err := s.cluster.applyFolder(ctx, s.crdDir(), definitions)
 	if err != nil {
 		return or(ctx, err)
 	}
@@ -272,6 +280,33 @@ func (s *surroundings) installCRDs(ctx context.Context) error {
 		s.n.good("%s", name)
 	}
 	return nil
+}
+
+// installPolicy applies config/admission, as it is done in any cluster, and waits until it is in force.
+func (s *surroundings) installPolicy(ctx context.Context) error {
+	s.n.command("kubectl apply -k config/admission")
+	if _, err := s.cluster.applyFolder(ctx, s.admissionDir(), policies); err != nil {
+		return or(ctx, err)
+	}
+	expected := "a Pod that declares networks is created with the gate " + cloudteamv1.SchedulingGate
+	if err := await(ctx, startPatience, expected, s.cluster.gated); err != nil {
+		return err
+	}
+	s.n.good("a Pod that declares networks is not scheduled before it has its ports")
+	return nil
+}
+
+// install installs what the controller needs in a cluster, and starts it.
+func (s *surroundings) install(ctx context.Context) error {
+	s.n.step("The controller", "CRDs teach the API server what Networks and their ports are, and a policy has Pods "+
+		"wait for theirs.")
+	if err := s.installCRDs(ctx); err != nil {
+		return err
+	}
+	if err := s.installPolicy(ctx); err != nil {
+		return err
+	}
+	return s.startController(ctx)
 }
 
 // startController starts the controller and waits until its caches are filled.
@@ -311,7 +346,7 @@ func (s *surroundings) startController(ctx context.Context) error {
 		return nil
 	})
 	if err == nil {
-		s.n.good("it has read all Networks from the API server and what is its own from Neutron")
+		s.n.good("it has read all Networks and ports from the API server, and what is its own from Neutron")
 		s.n.say("log: %s", s.controller.log)
 	}
 	return err
