@@ -396,6 +396,41 @@ func TestAFinalizerThatWasForcedOffLeavesNoPort(t *testing.T) {
 	}, exampleNetwork(), example())
 }
 
+func TestAFinalizerThatWasForcedOffAfterARestartLeavesNoPort(t *testing.T) {
+	for name, c := range map[string]struct {
+		before func(w *world)
+		state  string
+	}{
+		"of a port that could be declared": {func(*world) {}, "Ready=True Available"},
+		"of a port whose Network is gone": {func(w *world) {
+			w.api.DeleteByForce(w.t, exampleNetwork())
+		}, "Ready=False Reconciling=True WaitingForNetwork"},
+		"of a port that cannot be declared any more": {func(w *world) {
+			controllertest.Edit(w.t, w.api, portKey, func(p *cloudteamv1.NetworkPort) {
+				p.Spec.Addresses = []string{"10.0.0.1"}
+			})
+		}, "Ready=False Stalled=True InvalidSpec"},
+		"of a port whose cloud did not answer since": {func(w *world) {
+			w.cloud.SetDown(&neutron.Error{Op: "log in", Reason: "no answer in time"})
+		}, "Ready=False Reconciling=True CloudUnavailable"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(t *testing.T, w *world) {
+				w.stop()
+				c.before(w)
+				w.start()
+				w.wantState(c.state)
+				w.wantPorts("port-1")
+				w.api.DeleteByForce(t, w.port())
+				w.settle()
+				w.cloud.SetDown(nil)
+				controllertest.Settle(time.Minute)
+				w.wantPorts()
+			}, exampleNetwork(), example())
+		})
+	}
+}
+
 func TestARemovedMarkerStallsAndNothingIsCreated(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.cloud.EditPort(t, "port-1", func(p *network.ObservedPort) { p.Description = "mine now" })

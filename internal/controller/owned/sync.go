@@ -43,6 +43,11 @@ func (r *Reconciler[T]) Sync(ctx context.Context, key cache.ObjectName) (control
 
 // reconcile makes the resources as the spec declares, and tells in the status how that went.
 func (r *Reconciler[T]) reconcile(ctx context.Context, key cache.ObjectName, obj T) error {
+	claimed := slices.Contains(obj.GetFinalizers(), r.kind.Finalizer)
+	if claimed {
+		// Whatever comes of this sync: an earlier process may have created something.
+		r.remember(key, obj)
+	}
 	declared, err := r.kind.Declare(obj, r.ownerOf(obj))
 	if err != nil {
 		// Nothing but another spec helps, or what is waited for, and either brings an event.
@@ -51,12 +56,12 @@ func (r *Reconciler[T]) reconcile(ctx context.Context, key cache.ObjectName, obj
 	o := outcome{declared: declared}
 	if r.identify(ctx, obj, &o) {
 		// The finalizer comes before the first resource, so that no object can go and leave one behind.
-		if !slices.Contains(obj.GetFinalizers(), r.kind.Finalizer) {
+		if !claimed {
 			if obj, err = r.claim(ctx, key, obj, *o.identity); err != nil {
 				return fmt.Errorf("adding the finalizer: %w", err)
 			}
+			r.remember(key, obj)
 		}
-		r.remember(key, obj)
 		o = r.converge(ctx, obj, o)
 	}
 	return errors.Join(o.err, r.report(ctx, obj, o))
