@@ -10,6 +10,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/cache"
 
 	"cloudteam.ztgame.com/network-controller/internal/controller/controllertest"
 	"cloudteam.ztgame.com/network-controller/internal/network"
@@ -273,6 +275,145 @@ func TestAPortOnAnotherNetworkThanTheDeclaredOneIsReplaced(t *testing.T) {
 			t.Errorf("the status tells of subnet %s", got)
 		}
 	}, exampleNetwork(), example())
+}
+
+func TestABoundPortIsNotDeletedForAnother(t *testing.T) {
+	for name, c := range map[string]struct {
+		other func(w *world)
+		// while is the state while it is bound, then what is left in Neutron when it is released.
+		while, then string
+	}{
+		"on the network that is now its Network's": {
+			(*world).anew, "Ready=False Reconciling=True InUse", "port-2"},
+		"that is older": {func(w *world) {
+			older := w.cloud.Ports()[0]
+			older.ID, older.Created = "older", older.Created.Add(-time.Hour)
+			older.Addresses, older.MAC = []network.PortAddress{at("192.168.0.77")}, "fa:16:3e:00:00:77"
+			w.cloud.PutPort(older)
+			w.audit()
+		}, "Ready=True Available", "port-1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(t *testing.T, w *world) {
+				w.bind(pod)
+				was := w.port().Status
+				c.other(w)
+				w.wantState(c.while)
+				ignore := cmpopts.IgnoreFields(cloudteamv1.ResourceStatus{}, "Conditions")
+				if diff := cmp.Diff(was, w.port().Status, ignore); diff != "" {
+					t.Errorf("status (-was +is):\n%s", diff)
+				}
+				w.wantPorts("port-1")
+				w.quiet()
+				controllertest.Settle(time.Hour)
+				w.diary.Want(t)
+
+				w.bind(nil)
+				w.wantState("Ready=True Available")
+				w.wantPorts(c.then)
+			}, exampleNetwork(), example())
+		})
+	}
+}
+
+func TestABoundPortComesBackOnTheNetworkThatIsNowItsNetworks(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.bind(pod)
+		w.cloud.Remove("port-1")
+		// The Inventory holds the port until a list shows that it is gone.
+		w.anew()
+		w.wantPorts()
+		w.audit()
+		w.wantState("Ready=True Available")
+		w.wantPorts("port-2")
+		if got := w.port().Status; got.MAC != "fa:16:3e:00:00:01" || got.Addresses[0].Address != "192.168.0.2/16" {
+			t.Errorf("it has %s and %+v, want those that the Pod knows", got.MAC, got.Addresses)
+		}
+	}, exampleNetwork(), example())
+}
+
+func TestAPortThatIsGoneIsMadeAnewWhereANewOneWouldBe(t *testing.T) {
+	elsewhere := cache.NewObjectName("other", networkKey.Name)
+	withdraw := func(n *cloudteamv1.Network) { n.Spec.AllowedNamespaces = nil }
+	goes := func(n *cloudteamv1.Network) {
+		n.DeletionTimestamp, n.Finalizers = new(metav1.Unix(1, 0)), []string{cloudteamv1.Finalizer}
+	}
+	for name, c := range map[string]struct {
+		network func(*cloudteamv1.Network)
+		// unbound and bound are the states that it comes to; what is Ready was made anew.
+		unbound, bound string
+	}{
+		"on a Network that is Ready": {
+			func(*cloudteamv1.Network) {}, "Ready=True Available", "Ready=True Available"},
+		"not on one that is being deleted, but for what uses it": {
+			goes, "Ready=False Reconciling=True WaitingForNetwork", "Ready=True Available"},
+		"not on one that is not Ready, but for what uses it": {
+			notReady, "Ready=False Reconciling=True WaitingForNetwork", "Ready=True Available"},
+		"not on one that no longer allows its namespace": {
+			withdraw, "Ready=False Stalled=True NotAllowed", "Ready=False Stalled=True NotAllowed"},
+	} {
+		for _, bound := range []bool{false, true} {
+			want, binding := c.unbound, (*cloudteamv1.PortBinding)(nil)
+			if bound {
+				name, want, binding = name+", when it is bound", c.bound, pod
+			}
+			t.Run(name, func(t *testing.T) {
+				inWorld(t, func(t *testing.T, w *world) {
+					w.bind(binding)
+					controllertest.Edit(t, w.api, elsewhere, c.network)
+					w.settle()
+					w.wantState("Ready=True Available")
+					w.wantPorts("port-1")
+					w.cloud.Remove("port-1")
+					w.audit()
+					w.wantState(want)
+					if made := len(w.cloud.Ports()) == 1; made != strings.HasPrefix(want, "Ready=True") {
+						t.Errorf("it was made anew: %t", made)
+					}
+					w.quiet()
+					controllertest.Settle(time.Hour)
+					w.diary.Want(t)
+					if strings.HasPrefix(want, "Ready=True") {
+						return
+					}
+					// What is missing is not shown, and it comes as soon as it may.
+					if got := w.port().Status; got.PortID != "" || !bound && (got.MAC != "" || len(got.Addresses) > 0) {
+						t.Errorf("the status tells of a port that is gone: %+v", got)
+					}
+					w.api.DeleteByForce(t, of(exampleNetwork(), func(n *cloudteamv1.Network) { n.Namespace = "other" }))
+					w.settle()
+					w.api.Create(t, of(exampleNetwork(), func(n *cloudteamv1.Network) {
+						n.Namespace, n.Spec.AllowedNamespaces = "other", []string{"team"}
+					}))
+					w.settle()
+					w.wantState("Ready=True Available")
+				}, of(exampleNetwork(), func(n *cloudteamv1.Network) {
+					n.Namespace, n.Spec.AllowedNamespaces = "other", []string{"team"}
+				}), of(example(), func(p *cloudteamv1.NetworkPort) { p.Spec.NetworkNamespace = "other" }))
+			})
+		}
+	}
+}
+
+func TestANewNetworkOfTheNameThatDoesNotAllowTheNamespaceGetsNoPort(t *testing.T) {
+	there := func(n *cloudteamv1.Network) { n.Namespace = "other" }
+	inWorld(t, func(t *testing.T, w *world) {
+		w.api.DeleteByForce(t, of(exampleNetwork(), there))
+		w.settle()
+		w.cloud.Put(cloudNetwork("net-2", "sub-2"))
+		w.api.Create(t, of(exampleNetwork(), there, func(n *cloudteamv1.Network) {
+			n.UID, n.Status.NetworkID, n.Status.Subnets[0].ID = "net-uid-2", "net-2", "sub-2"
+		}))
+		w.settle()
+		w.wantState("Ready=False Stalled=True NotAllowed")
+		w.wantPorts("port-1")
+		if p := w.cloud.Ports()[0]; p.NetworkID != "net-1" {
+			t.Errorf("a port was made on %s", p.NetworkID)
+		}
+		w.delete()
+		w.wantPorts()
+	}, of(exampleNetwork(), there, func(n *cloudteamv1.Network) { n.Spec.AllowedNamespaces = []string{"team"} }),
+		of(example(), func(p *cloudteamv1.NetworkPort) { p.Spec.NetworkNamespace = "other" }))
 }
 
 func TestDeletionLeavesNeutronBeforeKubernetes(t *testing.T) {

@@ -103,6 +103,10 @@ func (r *Reconciler[T]) converge(ctx context.Context, obj T, o outcome) outcome 
 		}
 		o.observed = &observed
 		change, err := o.declared.Plan(observed)
+		if _, waits := errors.AsType[*Waiting](err); waits {
+			o.state, o.err = undeclared(err), nil
+			return o
+		}
 		if err != nil {
 			return o.failed(err)
 		}
