@@ -131,6 +131,10 @@ func (r *Reconciler[T]) converge(ctx context.Context, obj T, o outcome) outcome 
 		switch {
 		case err == nil:
 			last = change
+		case neutron.IsNotFound(err) && observed.Empty() && len(done) == 0:
+			// It is missing what is not the object's own, such as a port its network: to ask again at once is to get the
+			// same answer.
+			return o.failed(err)
 		case neutron.IsConflict(err), neutron.IsNotFound(err):
 			if err := r.rereadAll(ctx, observed); err != nil {
 				return o.failed(err)
