@@ -19,9 +19,9 @@ import (
 // Latency is what each call of the Cloud takes of the synthetic time.
 const Latency = 10 * time.Millisecond
 
-// Cloud is an Inventory before a Neutron with networks and ports, both played. What Neutron has and what the Inventory holds of
-// it are apart, as they are in life: others' changes are unknown until a list or Reread brings them in. Make it with
-// NewCloud. Its fields may be set while no sync runs.
+// Cloud is an Inventory before a Neutron with networks and ports, both played. What Neutron has and what the Inventory
+// holds of it are apart, as they are in life: others' changes are unknown until a list or Reread brings them in. Make
+// it with NewCloud. Its fields may be set while no sync runs.
 type Cloud struct {
 	diary   *Diary
 	cluster string
