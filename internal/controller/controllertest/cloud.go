@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
-	"sync"
 	"testing"
 	"time"
 
@@ -26,7 +25,7 @@ type Cloud struct {
 	diary   *Diary
 	cluster string
 
-	mu sync.Mutex
+	mu lock
 	// Credentials are where the credentials lead.
 	Credentials neutron.Identity
 	// Missed are ids that lists do not show though they are there.
@@ -47,13 +46,19 @@ type Cloud struct {
 	handedOut []handOut
 }
 
+// lock is a mutex that is held while synthetic time goes by, which it does not where somebody waits for a sync.Mutex.
+type lock chan struct{}
+
+func (l lock) Lock()   { l <- struct{}{} }
+func (l lock) Unlock() { <-l }
+
 type handOut struct{ given, copy network.Observed }
 
 // NewCloud makes a Cloud without networks, and an Inventory of what is the cluster's. What it is asked goes into the
 // diary.
 func NewCloud(diary *Diary, credentials neutron.Identity, cluster string) *Cloud {
 	return &Cloud{
-		diary: diary, cluster: cluster, Credentials: credentials,
+		diary: diary, cluster: cluster, Credentials: credentials, mu: make(lock, 1),
 		networks: newShelf(cluster, cloneNetwork,
 			func(n network.ObservedNetwork) (id, description string) { return n.ID, n.Description }),
 		ports: newShelf(cluster, clonePort,

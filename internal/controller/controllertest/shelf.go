@@ -1,6 +1,7 @@
 package controllertest
 
 import (
+	"maps"
 	"slices"
 
 	"cloudteam.ztgame.com/network-controller/internal/network"
@@ -62,7 +63,7 @@ func (s *shelf[T]) reread(id string) (found, ours bool) {
 }
 
 // of gives copies of what the Inventory holds of an owner's: what Neutron has, in order of creation, and then what it
-// has no more.
+// has no more, by id.
 func (s *shelf[T]) of(owner network.Owner) (owned []T) {
 	add := func(r T, known bool) {
 		if _, description := s.name(r); known && owner.Owns(description) {
@@ -74,8 +75,8 @@ func (s *shelf[T]) of(owner network.Owner) (owned []T) {
 		held, known := s.held[id]
 		add(held, known)
 	}
-	for id, held := range s.held {
-		add(held, s.find(id) == nil)
+	for _, id := range slices.Sorted(maps.Keys(s.held)) {
+		add(s.held[id], s.find(id) == nil)
 	}
 	return owned
 }
