@@ -32,29 +32,43 @@ type turmoil struct {
 	copies int
 
 	mu sync.Mutex
-	// faults is how many of the next requests may fail, and wrong what must not happen and did.
+	// faults is how many of the next requests may fail, and chance says which.
 	faults int
-	wrong  []string
+	chance *rand.Rand
+	// wrong is what must not happen and did.
+	wrong []string
 }
 
 // fault fails some of the next requests, where some are to.
 func (w *turmoil) fault() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.faults == 0 || w.rand.IntN(2) == 0 {
+	if w.faults == 0 || w.chance.IntN(2) == 0 {
 		return nil
 	}
 	w.faults--
 	return &neutron.Error{Op: "ask", Reason: "the connection broke", MaybeDone: true}
 }
 
+// mayFail has some of the next requests fail.
+func (w *turmoil) mayFail(faults int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.faults = faults
+}
+
+// went notes what must not happen.
+func (w *turmoil) went(wrong string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.wrong = append(w.wrong, wrong)
+}
+
 // beforeStep holds that what is in use is not deleted, as far as the API server knows of it.
 func (w *turmoil) beforeStep(step network.Step) error {
 	p, exists := controllertest.Find[*cloudteamv1.NetworkPort](w.api, portKey)
 	if step.Action == network.DeletePort && exists && p.Status.BoundTo != nil && p.Status.PortID == step.ID {
-		w.mu.Lock()
-		w.wrong = append(w.wrong, "a port was deleted while it was in use: "+step.String())
-		w.mu.Unlock()
+		w.went("a port was deleted while it was in use: " + step.String())
 	}
 	return w.fault()
 }
@@ -133,7 +147,7 @@ var happenings = map[string]func(w *turmoil){
 	"the cloud is away":    func(w *turmoil) { w.cloud.SetDown(&neutron.Error{Op: "list ports", Reason: "no answer"}) },
 	"the cloud is back":    func(w *turmoil) { w.cloud.SetDown(nil); w.c.EnqueueAll() },
 	"the process ends":     func(w *turmoil) { w.restart() },
-	"requests fail":        func(w *turmoil) { w.mu.Lock(); defer w.mu.Unlock(); w.faults = 1 + w.rand.IntN(4) },
+	"requests fail":        func(w *turmoil) { w.mayFail(1 + w.rand.IntN(4)) },
 	"an audit is due":      func(w *turmoil) { w.auditIfUp() },
 	"some seconds go by":   func(*turmoil) { controllertest.Settle(5 * time.Second) },
 	"some minutes go by":   func(*turmoil) { controllertest.Settle(3 * time.Minute) },
@@ -155,7 +169,10 @@ func TestAPortOutlastsAnyInterleaving(t *testing.T) {
 	for seed := range uint64(runs) {
 		t.Run(fmt.Sprintf("of seed %d", seed), func(t *testing.T) {
 			inWorld(t, func(t *testing.T, inner *world) {
-				w := &turmoil{world: inner, rand: rand.New(rand.NewPCG(seed, 1)), networks: 1}
+				w := &turmoil{
+					world: inner, networks: 1,
+					rand: rand.New(rand.NewPCG(seed, 1)), chance: rand.New(rand.NewPCG(seed, 2)),
+				}
 				w.api.Create(t, of(exampleNetwork(), w.whole))
 				w.settle()
 				w.wantState("Ready=True Available")
@@ -171,11 +188,11 @@ func TestAPortOutlastsAnyInterleaving(t *testing.T) {
 					happenings[name](w)
 					controllertest.Settle(time.Second)
 					if n := len(w.cloud.Ports()); n > 1 && w.copies == 0 {
-						w.wrong = append(w.wrong, fmt.Sprintf("there are %d ports", n))
+						w.went(fmt.Sprintf("there are %d ports", n))
 					}
 				}
 
-				w.faults = 0
+				w.mayFail(0)
 				w.cloud.SetDown(nil)
 				w.bind(nil)
 				happenings["the Network comes"](w)
@@ -197,6 +214,8 @@ func TestAPortOutlastsAnyInterleaving(t *testing.T) {
 				if w.exists() {
 					t.Error("the object stays")
 				}
+				w.mu.Lock()
+				defer w.mu.Unlock()
 				for _, wrong := range w.wrong {
 					t.Error(wrong)
 				}

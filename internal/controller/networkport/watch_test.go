@@ -37,8 +37,9 @@ func TestWhatOfANetworkIsAReasonToLookAtItsPorts(t *testing.T) {
 		"its deletion is": {func(n *cloudteamv1.Network) {
 			n.DeletionTimestamp, n.Finalizers = new(metav1.Unix(1, 0)), []string{cloudteamv1.Finalizer}
 		}, 1},
-		"its MTU is":              {func(n *cloudteamv1.Network) { n.Status.MTU = 9000 }, 1},
-		"its subnet's gateway is": {func(n *cloudteamv1.Network) { n.Status.Subnets[0].Gateway = "192.168.0.254" }, 1},
+		"its MTU is":                {func(n *cloudteamv1.Network) { n.Status.MTU = 9000 }, 1},
+		"its subnet's gateway is":   {func(n *cloudteamv1.Network) { n.Status.Subnets[0].Gateway = "192.168.0.254" }, 1},
+		"its network in Neutron is": {func(n *cloudteamv1.Network) { n.Status.NetworkID = "net-2" }, 1},
 		"another subnet is": {func(n *cloudteamv1.Network) {
 			n.Status.Subnets = append(n.Status.Subnets, cloudteamv1.SubnetStatus{ID: "sub-2", CIDR: "fd00::/64"})
 		}, 1},
