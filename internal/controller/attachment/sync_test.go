@@ -24,6 +24,8 @@ import (
 	"k8s.io/klog/v2"
 	"k8s.io/klog/v2/ktesting"
 
+	"cloudteam.ztgame.com/network-controller/internal/controller"
+	"cloudteam.ztgame.com/network-controller/internal/controller/controllertest"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 	listers "cloudteam.ztgame.com/network-controller/pkg/client/listers/cloudteam/v1"
 )
@@ -542,14 +544,6 @@ func TestSync(t *testing.T) {
 	}
 }
 
-// passed counts the updates that are passed on.
-type passed struct {
-	cache.ResourceEventHandlerFuncs
-	updates int
-}
-
-func (p *passed) OnUpdate(any, any) { p.updates++ }
-
 func TestUpdatesOfANetworkThatAreLookedAt(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(*cloudteamv1.Network)
@@ -570,10 +564,11 @@ func TestUpdatesOfANetworkThatAreLookedAt(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			updated := example()
 			c.change(updated)
-			p := &passed{}
-			relevant{p}.OnUpdate(example(), updated)
-			if p.updates != c.want {
-				t.Errorf("passed on %d times, want %d", p.updates, c.want)
+			loop := controller.NewLoop(Name, nil)
+			defer controllertest.Dismiss(t, loop)
+			networkHandler(loop).OnUpdate(example(), updated)
+			if got := loop.Len(); got != c.want {
+				t.Errorf("%d keys were put on the queue, want %d", got, c.want)
 			}
 		})
 	}

@@ -79,7 +79,7 @@ func NewController(
 	}
 	c.Loop = controller.NewLoop(Name, c.sync)
 
-	if err := c.Watch(networks.Informer(), relevant{c.Handler()}); err != nil {
+	if err := c.Watch(networks.Informer(), networkHandler(c.Loop)); err != nil {
 		return nil, err
 	}
 	return c, c.Watch(informer, c.HandlerOf(c.keysOf))
@@ -127,18 +127,17 @@ func isOfNetwork(attachment *unstructured.Unstructured) bool {
 	return err == nil && version.Group == networkKind.Group
 }
 
-// relevant passes on what a sync may act upon. A Network's status is written with every address that is taken or given
-// back on the network, none of which moves its NetworkAttachmentDefinition.
-type relevant struct{ cache.ResourceEventHandler }
-
-// OnUpdate is cache.ResourceEventHandler.OnUpdate.
-func (r relevant) OnUpdate(was, is any) {
-	old, oldOK := was.(*cloudteamv1.Network)
-	updated, ok := is.(*cloudteamv1.Network)
-	if oldOK && ok && old.UID == updated.UID && old.Generation == updated.Generation &&
-		old.DeletionTimestamp.Equal(updated.DeletionTimestamp) &&
-		isReady(old) == isReady(updated) && old.Status.MTU == updated.Status.MTU {
-		return
+// networkHandler gives the event handlers for Networks.
+func networkHandler(l *controller.Loop) cache.ResourceEventHandler {
+	key := func(network metav1.Object) []cache.ObjectName {
+		return []cache.ObjectName{cache.MetaObjectToName(network)}
 	}
-	r.ResourceEventHandler.OnUpdate(was, is)
+	return controller.HandlerOfPart(l, key, sameForAttachment)
+}
+
+// sameForAttachment reports whether two states of a Network are the same to its NetworkAttachmentDefinition. The status
+// is written after each audit that counts other addresses, which move nothing of it.
+func sameForAttachment(was, is *cloudteamv1.Network) bool {
+	return was.Generation == is.Generation && was.DeletionTimestamp.Equal(is.DeletionTimestamp) &&
+		isReady(was) == isReady(is) && was.Status.MTU == is.Status.MTU
 }

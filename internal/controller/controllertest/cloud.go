@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
-	"sync"
 	"testing"
 	"time"
 
@@ -19,14 +18,14 @@ import (
 // Latency is what each call of the Cloud takes of the synthetic time.
 const Latency = 10 * time.Millisecond
 
-// Cloud is an Inventory before a Neutron with networks, both played. What Neutron has and what the Inventory holds of
-// it are apart, as they are in life: others' changes are unknown until a list or Reread brings them in. Make it with
-// NewCloud. Its fields may be set while no sync runs.
+// Cloud is an Inventory before a Neutron with networks and ports, both played. What Neutron has and what the Inventory
+// holds of it are apart, as they are in life: others' changes are unknown until a list or Reread brings them in. Make
+// it with NewCloud. Its fields may be set while no sync runs.
 type Cloud struct {
 	diary   *Diary
 	cluster string
 
-	mu sync.Mutex
+	mu lock
 	// Credentials are where the credentials lead.
 	Credentials neutron.Identity
 	// Missed are ids that lists do not show though they are there.
@@ -37,16 +36,21 @@ type Cloud struct {
 	Deaf          func(step network.Step) bool
 
 	// down, where set, fails the calls that learn something.
-	down error
-	// networks are what Neutron has, in order of creation.
-	networks []network.ObservedNetwork
-	// index is what the Inventory holds, as of listed.
-	index  map[string]network.ObservedNetwork
+	down     error
+	networks *shelf[network.ObservedNetwork]
+	ports    *shelf[network.ObservedPort]
+	// listed is when the list began that the Inventory holds.
 	listed time.Time
 	serial int
 
 	handedOut []handOut
 }
+
+// lock is a mutex that is held while synthetic time goes by, which it does not where somebody waits for a sync.Mutex.
+type lock chan struct{}
+
+func (l lock) Lock()   { l <- struct{}{} }
+func (l lock) Unlock() { <-l }
 
 type handOut struct{ given, copy network.Observed }
 
@@ -54,7 +58,11 @@ type handOut struct{ given, copy network.Observed }
 // diary.
 func NewCloud(diary *Diary, credentials neutron.Identity, cluster string) *Cloud {
 	return &Cloud{
-		diary: diary, cluster: cluster, Credentials: credentials, index: map[string]network.ObservedNetwork{},
+		diary: diary, cluster: cluster, Credentials: credentials, mu: make(lock, 1),
+		networks: newShelf(cluster, cloneNetwork,
+			func(n network.ObservedNetwork) (id, description string) { return n.ID, n.Description }),
+		ports: newShelf(cluster, clonePort,
+			func(p network.ObservedPort) (id, description string) { return p.ID, p.Description }),
 	}
 }
 
@@ -83,23 +91,8 @@ func (c *Cloud) Observed(_ context.Context, owner network.Owner, since time.Time
 			return network.Observed{}, err
 		}
 	}
-	var observed network.Observed
-	for _, n := range c.networks {
-		held, known := c.index[n.ID]
-		if known && owner.Owns(held.Description) {
-			observed.Networks = append(observed.Networks, clone(held))
-		}
-	}
-	// What is held of a network that is gone is handed out, too.
-	for id, held := range c.index {
-		if c.at(id) < 0 && owner.Owns(held.Description) {
-			observed.Networks = append(observed.Networks, clone(held))
-		}
-	}
-	given := handOut{given: observed}
-	for _, n := range observed.Networks {
-		given.copy.Networks = append(given.copy.Networks, clone(n))
-	}
+	observed := network.Observed{Networks: c.networks.of(owner), Ports: c.ports.of(owner)}
+	given := handOut{observed, network.Observed{Networks: c.networks.of(owner), Ports: c.ports.of(owner)}}
 	c.handedOut = append(c.handedOut, given)
 	return observed, nil
 }
@@ -111,24 +104,10 @@ func (c *Cloud) list() error {
 	if c.down != nil {
 		return c.down
 	}
-	c.index = map[string]network.ObservedNetwork{}
-	for _, n := range c.networks {
-		if !c.Missed[n.ID] {
-			c.hold(n)
-		}
-	}
+	c.networks.list(c.Missed)
+	c.ports.list(c.Missed)
 	c.listed = began
 	return nil
-}
-
-// hold takes a network into the Inventory if it is the cluster's, and reports whether it is.
-func (c *Cloud) hold(n network.ObservedNetwork) bool {
-	_, owner, marked := network.ParseDescription(n.Description)
-	if !marked || owner.Cluster != c.cluster {
-		return false
-	}
-	c.index[n.ID] = clone(n)
-	return true
 }
 
 // Listed is when the last complete list began.
@@ -158,18 +137,16 @@ func (c *Cloud) Reread(_ context.Context, resource network.Resource) (bool, erro
 	if c.down != nil {
 		return false, c.down
 	}
-	if resource.Kind != network.KindNetwork {
-		return false, fmt.Errorf("there are no %ss", resource.Kind)
+	var found, ours bool
+	if resource.Kind == network.KindPort {
+		found, ours = c.ports.reread(resource.ID)
+	} else {
+		found, ours = c.networks.reread(resource.ID)
 	}
-	delete(c.index, resource.ID)
-	at := c.at(resource.ID)
-	if at < 0 {
-		return false, nil
-	}
-	if !c.hold(c.networks[at]) {
+	if found && !ours {
 		return true, neutron.ErrUnmarked
 	}
-	return true, nil
+	return found, nil
 }
 
 // Apply is the Inventory's.
@@ -192,7 +169,7 @@ func (c *Cloud) Apply(_ context.Context, change network.Change) (done network.Ch
 			done = append(done, step)
 			continue
 		}
-		touched, err := c.take(&step)
+		touched, err := c.take(&step) // of the other kind there is none of that id
 		if err != nil {
 			return done, err
 		}
@@ -201,10 +178,8 @@ func (c *Cloud) Apply(_ context.Context, change network.Change) (done network.Ch
 				return done, err
 			}
 		}
-		delete(c.index, touched)
-		if at := c.at(touched); at >= 0 {
-			c.hold(c.networks[at])
-		}
+		c.networks.reread(touched)
+		c.ports.reread(touched)
 		if step.Action == network.CreateNetwork {
 			created = step.ID
 		}
@@ -213,40 +188,34 @@ func (c *Cloud) Apply(_ context.Context, change network.Change) (done network.Ch
 	return done, nil
 }
 
-// take carries a step out and returns the id of the network that it touched.
+// take carries a step out and returns the id of the network or port that it touched.
 func (c *Cloud) take(step *network.Step) (string, error) {
-	id := func(kind string) string {
-		c.serial++
-		return fmt.Sprintf("%s-%d", kind, c.serial)
-	}
-	if step.Action == network.CreateNetwork {
-		step.ID = id("net")
+	switch step.Action {
+	case network.CreateNetwork:
+		step.ID = c.nextID("net")
 		created := network.ObservedNetwork{ID: step.ID, Revision: 1, Created: time.Now(), Attributes: step.Attributes}
 		if created.MTU == 0 {
 			created.MTU = 1450
 		}
-		c.networks = append(c.networks, created)
+		c.networks.has = append(c.networks.has, created)
 		return step.ID, nil
+	case network.CreatePort, network.UpdatePort, network.DeletePort:
+		return step.ID, c.takePort(step)
 	}
 
 	networkID := step.NetworkID
 	if step.Action == network.UpdateNetwork || step.Action == network.DeleteNetwork {
 		networkID = step.ID
 	}
-	at := c.at(networkID)
-	if at < 0 {
-		return "", &neutron.Error{Kind: neutron.NotFound, Op: string(step.Action), Reason: "there is no such network"}
+	n := c.networks.find(networkID)
+	if n == nil {
+		return "", refuse(step, neutron.NotFound, "there is no such network")
 	}
-	n := &c.networks[at]
 	subnet := slices.IndexFunc(n.Subnets, func(s network.ObservedSubnet) bool { return s.ID == step.ID })
-	moved := &neutron.Error{
-		Kind: neutron.Conflict, Op: string(step.Action), Reason: "the revision moved",
-		Type: "RevisionNumberConstraintFailed", Status: 412,
-	}
 	switch step.Action {
 	case network.UpdateNetwork:
 		if n.Revision != step.Revision {
-			return "", moved
+			return "", moved(step)
 		}
 		mtu := n.MTU
 		n.Attributes = step.Attributes
@@ -255,21 +224,23 @@ func (c *Cloud) take(step *network.Step) (string, error) {
 		}
 	case network.DeleteNetwork:
 		if n.Revision != step.Revision {
-			return "", moved
+			return "", moved(step)
 		}
-		c.networks = slices.Delete(c.networks, at, at+1)
+		if slices.ContainsFunc(c.ports.has, func(p network.ObservedPort) bool { return p.NetworkID == n.ID }) {
+			return "", refuse(step, neutron.InUse, "ports are on it")
+		}
+		c.networks.remove(networkID)
 		return networkID, nil
 	case network.CreateSubnet:
 		n.Subnets = append(n.Subnets, network.ObservedSubnet{
-			ID: id("sub"), Revision: 0, Name: step.SubnetName, Description: step.SubnetDescription, Subnet: step.Subnet,
+			ID: c.nextID("sub"), Name: step.SubnetName, Description: step.SubnetDescription, Subnet: step.Subnet,
 		})
 	case network.UpdateSubnet, network.DeleteSubnet:
 		if subnet < 0 {
-			return "", &neutron.Error{Kind: neutron.NotFound, Op: string(step.Action),
-				Reason: "there is no such subnet"}
+			return "", refuse(step, neutron.NotFound, "there is no such subnet")
 		}
 		if n.Subnets[subnet].Revision != step.Revision {
-			return "", moved
+			return "", moved(step)
 		}
 		if step.Action == network.DeleteSubnet {
 			n.Subnets = slices.Delete(n.Subnets, subnet, subnet+1)
@@ -279,21 +250,33 @@ func (c *Cloud) take(step *network.Step) (string, error) {
 		s.Revision++
 		s.Name, s.Description, s.Subnet = step.SubnetName, step.SubnetDescription, step.Subnet
 	default:
-		return "", fmt.Errorf("%s: there are no ports", step.Action)
+		return "", fmt.Errorf("%s: there is no such action", step.Action)
 	}
 	n.Revision++
 	return networkID, nil
 }
 
-func (c *Cloud) at(id string) int {
-	return slices.IndexFunc(c.networks, func(n network.ObservedNetwork) bool { return n.ID == id })
+func (c *Cloud) nextID(kind string) string {
+	c.serial++
+	return fmt.Sprintf("%s-%d", kind, c.serial)
+}
+
+func refuse(step *network.Step, kind neutron.Kind, reason string) error {
+	return &neutron.Error{Kind: kind, Op: string(step.Action), Reason: reason}
+}
+
+func moved(step *network.Step) error {
+	return &neutron.Error{
+		Kind: neutron.Conflict, Op: string(step.Action), Reason: "the revision moved",
+		Type: "RevisionNumberConstraintFailed", Status: 412,
+	}
 }
 
 // Put adds a network to Neutron behind the Inventory's back.
 func (c *Cloud) Put(n network.ObservedNetwork) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.networks = append(c.networks, n)
+	c.networks.has = append(c.networks.has, n)
 }
 
 // Edit changes a network in Neutron as somebody else would, behind the Inventory's back.
@@ -301,7 +284,7 @@ func (c *Cloud) Edit(t *testing.T, id string, change func(*network.ObservedNetwo
 	t.Helper()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.at(id) < 0 {
+	if c.networks.find(id) == nil {
 		t.Fatalf("there is no network %s", id)
 	}
 	c.Rival(id, change)
@@ -309,23 +292,24 @@ func (c *Cloud) Edit(t *testing.T, id string, change func(*network.ObservedNetwo
 
 // Rival is Edit for the functions Before and After, which run while a step is taken.
 func (c *Cloud) Rival(id string, change func(*network.ObservedNetwork)) {
-	n := &c.networks[c.at(id)]
+	n := c.networks.find(id)
 	change(n)
 	n.Revision++
 }
 
-// Remove deletes a network in Neutron behind the Inventory's back.
+// Remove deletes a network or a port in Neutron behind the Inventory's back.
 func (c *Cloud) Remove(id string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.networks = slices.DeleteFunc(c.networks, func(n network.ObservedNetwork) bool { return n.ID == id })
+	c.networks.remove(id)
+	c.ports.remove(id)
 }
 
-// Has gives what Neutron has, in order of creation.
+// Has gives the networks that Neutron has, in order of creation.
 func (c *Cloud) Has() []network.ObservedNetwork {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return slices.Clone(c.networks)
+	return slices.Clone(c.networks.has)
 }
 
 // CheckUntouched fails the test where what the Inventory handed out was changed.
@@ -341,7 +325,7 @@ func (c *Cloud) CheckUntouched(t *testing.T) {
 	c.handedOut = nil
 }
 
-func clone(n network.ObservedNetwork) network.ObservedNetwork {
+func cloneNetwork(n network.ObservedNetwork) network.ObservedNetwork {
 	n.Subnets = slices.Clone(n.Subnets)
 	for i := range n.Subnets {
 		n.Subnets[i].Pools = slices.Clone(n.Subnets[i].Pools)

@@ -9,6 +9,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/types"
 
 	"cloudteam.ztgame.com/network-controller/internal/controller/owned"
 	"cloudteam.ztgame.com/network-controller/internal/network"
@@ -19,18 +20,63 @@ import (
 // declaration is a NetworkPort's spec, on its Network as that was last seen.
 type declaration struct {
 	network.PortSpec
+	// on names the Network, for people.
+	on      types.NamespacedName
 	subnets []subnet
 	mtu     int32
+	// used is the id of the port that something uses, and usedBy names that; empty where nothing does.
+	used, usedBy string
+	// withheld, where not nil, is why no port may be made now.
+	withheld *owned.Waiting
 }
 
 // Plan is owned.Declaration's.
 func (d declaration) Plan(observed network.Observed) (network.Change, error) {
-	return network.PlanPort(d.PortSpec, observed)
+	change, err := d.plan(observed)
+	creates := slices.ContainsFunc(change, func(s network.Step) bool { return s.Action.Creates() })
+	if err == nil && d.withheld != nil && creates {
+		return nil, d.withheld
+	}
+	return change, err
+}
+
+// plan is network.PlanPort's, save that of several ports the one that is used stays, whatever its age and its network.
+func (d declaration) plan(observed network.Observed) (network.Change, error) {
+	at := slices.IndexFunc(observed.Ports, func(p network.ObservedPort) bool { return p.ID == d.used })
+	if d.used == "" || at < 0 {
+		return network.PlanPort(d.PortSpec, observed)
+	}
+	used := observed.Ports[at]
+	if used.NetworkID != d.NetworkID {
+		return nil, &owned.Waiting{Reason: cloudteamv1.ReasonInUse, Message: fmt.Sprintf(
+			"port %s is on network %s, and Network %s is now another: %s uses the port, which is replaced when that is "+
+				"gone: delete it", used.ID, used.NetworkID, d.on, d.usedBy)}
+	}
+	others := slices.Delete(slices.Clone(observed.Ports), at, at+1)
+	change, err := network.PlanDelete(d.Owner, network.Observed{Networks: observed.Networks, Ports: others})
+	if err != nil {
+		return nil, err
+	}
+	for i := range change {
+		change[i].Reason = fmt.Sprintf("%s uses port %s", d.usedBy, used.ID)
+	}
+	update, err := network.PlanPort(d.PortSpec, network.Observed{Ports: []network.ObservedPort{used}})
+	return append(change, update...), err
+}
+
+// port gives the port that stands for the object, of those that are there.
+func (d declaration) port(observed network.Observed) (network.ObservedPort, bool) {
+	for _, p := range observed.Ports {
+		if p.ID == d.used && p.NetworkID == d.NetworkID {
+			return p, true
+		}
+	}
+	return observed.Port(d.NetworkID)
 }
 
 // Complete is owned.Declaration's.
 func (d declaration) Complete(observed network.Observed) bool {
-	_, exists := observed.Port(d.NetworkID)
+	_, exists := d.port(observed)
 	return exists
 }
 
@@ -53,24 +99,41 @@ func declare(
 		return nil, waiting("Network %s does not exist: create it, or delete this port; it is waited for", key)
 	case err != nil:
 		return nil, err
-	case obj.Status.PortID != "":
-		// A port that exists stays as declared whatever its Network goes through. A new one wants one that is whole.
-	case !allows(on, obj.Namespace):
-		return nil, &owned.Waiting{Reason: cloudteamv1.ReasonNotAllowed, Stalled: true, Message: fmt.Sprintf(
-			"Network %s does not allow the namespace %s: add it to the Network's spec.allowedNamespaces, "+
-				"or use a Network of this namespace", key, obj.Namespace)}
-	case on.DeletionTimestamp != nil:
-		return nil, waiting("Network %s is being deleted: create it anew when it is gone, or delete this port", key)
-	case !meta.IsStatusConditionTrue(on.Status.Conditions, cloudteamv1.ConditionReady):
-		return nil, waiting("Network %s is not Ready: kubectl describe tells why; it is waited for", key)
+	}
+	withheld := withhold(on, obj)
+	if withheld != nil && obj.Status.PortID == "" && obj.Status.BoundTo == nil {
+		return nil, withheld
 	}
 	if on.Status.NetworkID == "" || len(on.Status.Subnets) == 0 {
 		return nil, waiting("Network %s is not there in Neutron; it is waited for", key)
 	}
-	return desired(on, obj, owner)
+	d, err := desired(on, obj, owner)
+	d.withheld = withheld
+	return d, err
 }
 
-func waiting(format string, args ...any) error {
+// withhold says why no port may be made on a Network now; nil where one may. A port that exists stays as declared
+// whatever its Network goes through, and what is in use is made anew. But only a Network that allows it gets a port,
+// be it for the first time or because the Network is another one of the name.
+func withhold(on *cloudteamv1.Network, obj *cloudteamv1.NetworkPort) *owned.Waiting {
+	key := obj.Network()
+	switch {
+	case !allows(on, obj.Namespace):
+		return &owned.Waiting{Reason: cloudteamv1.ReasonNotAllowed, Stalled: true, Message: fmt.Sprintf(
+			"Network %s does not allow the namespace %s: add it to the Network's spec.allowedNamespaces, "+
+				"or use a Network of this namespace", key, obj.Namespace)}
+	case obj.Status.BoundTo != nil:
+		return nil
+	case on.DeletionTimestamp != nil:
+		return waiting("Network %s is being deleted: create it anew when it is gone, or delete this port", key)
+	case !meta.IsStatusConditionTrue(on.Status.Conditions, cloudteamv1.ConditionReady):
+		return waiting("Network %s is not Ready: kubectl describe tells why; it is waited for", key)
+	default:
+		return nil
+	}
+}
+
+func waiting(format string, args ...any) *owned.Waiting {
 	return &owned.Waiting{Reason: cloudteamv1.ReasonWaitingForNetwork, Message: fmt.Sprintf(format, args...)}
 }
 
@@ -90,6 +153,7 @@ func desired(on *cloudteamv1.Network, obj *cloudteamv1.NetworkPort, owner networ
 			MAC:            strings.ToLower(obj.Spec.MAC),
 			SecurityGroups: slices.Sorted(slices.Values(obj.Spec.SecurityGroups)),
 		},
+		on:  obj.Network(),
 		mtu: on.Status.MTU,
 	}
 	for _, s := range on.Status.Subnets {
@@ -120,6 +184,7 @@ func desired(on *cloudteamv1.Network, obj *cloudteamv1.NetworkPort, owner networ
 		}
 	}
 	if obj.Status.BoundTo != nil {
+		d.used, d.usedBy = obj.Status.PortID, user(obj)
 		d.keep(obj)
 	}
 	if len(d.Addresses) == 0 && len(d.subnets) > 0 {

@@ -14,8 +14,12 @@ func inUse(obj *cloudteamv1.NetworkPort) string {
 	if obj.Status.BoundTo == nil {
 		return ""
 	}
-	return fmt.Sprintf("%s %q uses the port, which goes when that is gone: delete it first",
-		obj.Status.BoundTo.Kind, obj.Status.BoundTo.Name)
+	return user(obj) + " uses the port, which goes when that is gone: delete it first"
+}
+
+// user names what uses a port that is bound.
+func user(obj *cloudteamv1.NetworkPort) string {
+	return fmt.Sprintf("%s %q", obj.Status.BoundTo.Kind, obj.Status.BoundTo.Name)
 }
 
 // show is owned.Kind's: it tells in the status what Neutron has.
@@ -26,7 +30,11 @@ func show(obj *cloudteamv1.NetworkPort, declared owned.Declaration, observed net
 		// It is being deleted: what there was is told until it is gone.
 		return
 	}
-	port, exists := observed.Port(d.NetworkID)
+	port, exists := d.port(observed)
+	if !exists && len(observed.Ports) > 0 {
+		// What is still on another network is told as it was.
+		return
+	}
 	status.PortID, status.MTU = port.ID, 0
 	if !exists {
 		if status.BoundTo == nil {

@@ -3,7 +3,9 @@ package networkport
 
 import (
 	"fmt"
+	"slices"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/record"
@@ -70,11 +72,35 @@ func NewController(
 	if err != nil {
 		return nil, err
 	}
-	// What a Network lets its ports be, and when, is in its status.
-	return c, c.Watch(networks.Informer(), c.HandlerOf(func(obj metav1.Object) []cache.ObjectName {
-		found, err := informer.GetIndexer().ByIndex(indexNetwork, cache.MetaObjectToName(obj).String())
+	return c, c.Watch(networks.Informer(), networkHandler(c, informer.GetIndexer()))
+}
+
+// networkHandler gives the event handlers for Networks: what a Network lets its ports be, and when, is in its status.
+func networkHandler(c *Controller, ports cache.Indexer) cache.ResourceEventHandler {
+	return controller.HandlerOfPart(c.Loop, portsOf(ports), sameForPorts)
+}
+
+// sameForPorts reports whether two states of a Network are the same to its ports. Its status is written after each
+// audit that counts other addresses than the last: that is no reason to look at all ports on it.
+func sameForPorts(was, is *cloudteamv1.Network) bool {
+	isReady := func(n *cloudteamv1.Network) bool {
+		return meta.IsStatusConditionTrue(n.Status.Conditions, cloudteamv1.ConditionReady)
+	}
+	sameSubnet := func(a, b cloudteamv1.SubnetStatus) bool {
+		return a.ID == b.ID && a.CIDR == b.CIDR && a.Gateway == b.Gateway
+	}
+	return was.Generation == is.Generation && was.Status.AppliedGeneration == is.Status.AppliedGeneration &&
+		was.DeletionTimestamp.Equal(is.DeletionTimestamp) && isReady(was) == isReady(is) &&
+		was.Status.NetworkID == is.Status.NetworkID && was.Status.MTU == is.Status.MTU &&
+		slices.EqualFunc(was.Status.Subnets, is.Status.Subnets, sameSubnet)
+}
+
+// portsOf gives the function that names the NetworkPorts on a Network.
+func portsOf(ports cache.Indexer) func(metav1.Object) []cache.ObjectName {
+	return func(on metav1.Object) []cache.ObjectName {
+		found, err := ports.ByIndex(indexNetwork, cache.MetaObjectToName(on).String())
 		if err != nil {
-			return nil // the index is made above
+			return nil // the index is made in NewController
 		}
 		keys := make([]cache.ObjectName, 0, len(found))
 		for _, port := range found {
@@ -83,5 +109,5 @@ func NewController(
 			}
 		}
 		return keys
-	}))
+	}
 }

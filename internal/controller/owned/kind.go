@@ -21,7 +21,8 @@ type Object interface {
 
 // Declaration is what one object asks for, in the terms of package network.
 type Declaration interface {
-	// Plan gives the steps that make observed as declared; see network.Plan.
+	// Plan gives the steps that make observed as declared; see network.Plan. A *Waiting says that something has to come
+	// first: what is there is shown, nothing is done, and it is planned again when an event brings the object's key.
 	Plan(observed network.Observed) (network.Change, error)
 	// Complete reports whether everything that is declared exists, whatever its settings.
 	Complete(observed network.Observed) bool

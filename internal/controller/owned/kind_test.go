@@ -132,6 +132,38 @@ func TestADeclarationThatWaits(t *testing.T) {
 	}
 }
 
+// planned is a declaration whose plan waits.
+type planned struct {
+	owned.Declaration
+	waits error
+}
+
+func (p planned) Plan(network.Observed) (network.Change, error) { return nil, p.waits }
+
+func TestAPlanThatWaitsShowsWhatThereIs(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.mustSync()
+		id := w.status().NetworkID
+		declare := w.c.Kind().Declare
+		w.c.Kind().Declare = func(obj *cloudteamv1.Network, owner network.Owner) (owned.Declaration, error) {
+			d, err := declare(obj, owner)
+			return planned{d, &owned.Waiting{Reason: "A", Message: "Pod a uses it"}}, err
+		}
+		w.cloud.Edit(t, id, func(n *network.ObservedNetwork) { n.MTU = 9000 })
+		w.cloud.Audit(t)
+		w.diary.Take()
+		w.events.Take()
+		w.mustSync()
+		w.mustSync()
+		w.diary.Want(t, "write status")
+		w.events.WantReasons(t)
+		w.wantState("Ready=False Reconciling=True A")
+		if got := w.status(); got.NetworkID != id || got.MTU != 9000 {
+			t.Errorf("the status tells of %s with MTU %d, want %s and 9000", got.NetworkID, got.MTU, id)
+		}
+	}, example())
+}
+
 func TestUndeclared(t *testing.T) {
 	for name, c := range map[string]struct {
 		err  error

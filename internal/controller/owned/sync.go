@@ -43,6 +43,11 @@ func (r *Reconciler[T]) Sync(ctx context.Context, key cache.ObjectName) (control
 
 // reconcile makes the resources as the spec declares, and tells in the status how that went.
 func (r *Reconciler[T]) reconcile(ctx context.Context, key cache.ObjectName, obj T) error {
+	claimed := slices.Contains(obj.GetFinalizers(), r.kind.Finalizer)
+	if claimed {
+		// Whatever comes of this sync: an earlier process may have created something.
+		r.remember(key, obj)
+	}
 	declared, err := r.kind.Declare(obj, r.ownerOf(obj))
 	if err != nil {
 		// Nothing but another spec helps, or what is waited for, and either brings an event.
@@ -51,12 +56,12 @@ func (r *Reconciler[T]) reconcile(ctx context.Context, key cache.ObjectName, obj
 	o := outcome{declared: declared}
 	if r.identify(ctx, obj, &o) {
 		// The finalizer comes before the first resource, so that no object can go and leave one behind.
-		if !slices.Contains(obj.GetFinalizers(), r.kind.Finalizer) {
+		if !claimed {
 			if obj, err = r.claim(ctx, key, obj, *o.identity); err != nil {
 				return fmt.Errorf("adding the finalizer: %w", err)
 			}
+			r.remember(key, obj)
 		}
-		r.remember(key, obj)
 		o = r.converge(ctx, obj, o)
 	}
 	return errors.Join(o.err, r.report(ctx, obj, o))
@@ -98,6 +103,10 @@ func (r *Reconciler[T]) converge(ctx context.Context, obj T, o outcome) outcome 
 		}
 		o.observed = &observed
 		change, err := o.declared.Plan(observed)
+		if _, waits := errors.AsType[*Waiting](err); waits {
+			o.state, o.err = undeclared(err), nil
+			return o
+		}
 		if err != nil {
 			return o.failed(err)
 		}
@@ -122,6 +131,10 @@ func (r *Reconciler[T]) converge(ctx context.Context, obj T, o outcome) outcome 
 		switch {
 		case err == nil:
 			last = change
+		case neutron.IsNotFound(err) && observed.Empty() && len(done) == 0:
+			// It is missing what is not the object's own, such as a port its network: to ask again at once is to get the
+			// same answer.
+			return o.failed(err)
 		case neutron.IsConflict(err), neutron.IsNotFound(err):
 			if err := r.rereadAll(ctx, observed); err != nil {
 				return o.failed(err)

@@ -416,6 +416,19 @@ func TestANetworkThatVanishesUnderAnUpdateIsMadeAgain(t *testing.T) {
 	}, example())
 }
 
+func TestACreateThatMissesWhatIsNotItsOwnIsNotTriedAgainAtOnce(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.cloud.Before = controllertest.Fails(network.CreateNetwork, 1, &neutron.Error{
+			Kind: neutron.NotFound, Op: "create network", Reason: "there is no such project", Status: 404,
+		})
+		w.syncFails()
+		w.diary.Want(t, "write finalizers", "list", "apply create network", "write status")
+		w.wantState("Ready=False Reconciling=True Changing")
+		w.mustSync()
+		w.wantState("Ready=True Available")
+	}, example())
+}
+
 func TestAListThatFallsShortMakesNoSecondNetwork(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.mustSync()

@@ -1,0 +1,115 @@
+package networkport
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/record"
+
+	"cloudteam.ztgame.com/network-controller/internal/controller"
+	"cloudteam.ztgame.com/network-controller/internal/network"
+	"cloudteam.ztgame.com/network-controller/internal/neutron"
+	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	"cloudteam.ztgame.com/network-controller/pkg/client/clientset/versioned/fake"
+	informers "cloudteam.ztgame.com/network-controller/pkg/client/informers/externalversions"
+)
+
+// atRest is an Inventory in which each object's port is as declared.
+type atRest map[string]network.Observed
+
+// Identity is owned.Inventory's.
+func (atRest) Identity(context.Context) (neutron.Identity, error) { return here, nil }
+
+// Observed is owned.Inventory's.
+func (a atRest) Observed(_ context.Context, owner network.Owner, _ time.Time) (network.Observed, error) {
+	return a[owner.Object], nil
+}
+
+// Reread is owned.Inventory's.
+func (atRest) Reread(context.Context, network.Resource) (bool, error) { return true, nil }
+
+// Apply is owned.Inventory's.
+func (atRest) Apply(context.Context, network.Change) (network.Change, error) {
+	return nil, fmt.Errorf("nothing is to be written at rest")
+}
+
+// rest makes a controller with a number of ports of one Network, all as declared, and their keys. The events of its
+// informers do not run: handle is the Network's handler.
+func rest(b *testing.B, ports int) (c *Controller, keys []cache.ObjectName, handle cache.ResourceEventHandler) {
+	b.Helper()
+	factory := informers.NewSharedInformerFactory(fake.NewSimpleClientset(), 0)
+	v1 := factory.Cloudteam().V1()
+	inventory := atRest{}
+	c, err := NewController(nil, v1.NetworkPorts(), v1.Networks(), inventory, &record.FakeRecorder{}, owner.Cluster)
+	if err != nil {
+		b.Fatal(err)
+	}
+	if err := v1.Networks().Informer().GetIndexer().Add(exampleNetwork()); err != nil {
+		b.Fatal(err)
+	}
+	for i := range ports {
+		port := example()
+		port.Name, port.UID = fmt.Sprintf("web-%d", i), types.UID(fmt.Sprintf("uid-%d", i))
+		port.Finalizers = []string{cloudteamv1.PortFinalizer}
+		of := network.Owner{Cluster: owner.Cluster, Object: string(port.UID)}
+		observed := network.Observed{Ports: []network.ObservedPort{{
+			ID: "port-" + port.Name, Revision: 1, NetworkID: "net-1", PortAttributes: network.PortAttributes{
+				Name: port.Name, Description: of.Marker(), AdminStateUp: true, MAC: "fa:16:3e:00:00:01",
+				Addresses: []network.PortAddress{at(fmt.Sprintf("192.168.%d.%d", 1+i/250, 1+i%250))},
+			},
+		}}}
+		inventory[of.Object] = observed
+		declared, err := declare(v1.Networks().Lister(), port, of)
+		if err != nil {
+			b.Fatal(err)
+		}
+		show(port, declared, observed)
+		port.Status.ObservedGeneration, port.Status.AppliedGeneration = 1, 1
+		port.Status.Cloud = new(cloudteamv1.CloudStatus(here))
+		port.Status.Conditions = controller.SetState(
+			nil, 1, controller.Ready(cloudteamv1.ReasonAvailable, "The port is as declared"))
+		if err := v1.NetworkPorts().Informer().GetIndexer().Add(port); err != nil {
+			b.Fatal(err)
+		}
+		keys = append(keys, cache.MetaObjectToName(port))
+	}
+	return c, keys, networkHandler(c, v1.NetworkPorts().Informer().GetIndexer())
+}
+
+// BenchmarkSyncAtRest is what a look at a port costs that is as declared.
+func BenchmarkSyncAtRest(b *testing.B) {
+	c, keys, _ := rest(b, 1000)
+	ctx := context.Background()
+	b.ReportAllocs()
+	i := 0
+	for b.Loop() {
+		// A write would panic: there is no client.
+		if _, err := c.Sync(ctx, keys[i%len(keys)]); err != nil {
+			b.Fatal(err)
+		}
+		i++
+	}
+}
+
+// BenchmarkNetworkEvent is what an update of a Network with 1000 ports costs, before any of them is looked at.
+func BenchmarkNetworkEvent(b *testing.B) {
+	for name, change := range map[string]func(*cloudteamv1.Network){
+		"its address counts": func(n *cloudteamv1.Network) { n.Status.Subnets[0].UsedAddresses = new(int64(9)) },
+		"its MTU":            func(n *cloudteamv1.Network) { n.Status.MTU = 9000 },
+	} {
+		b.Run(name, func(b *testing.B) {
+			c, _, handle := rest(b, 1000)
+			was, is := exampleNetwork(), of(exampleNetwork(), change)
+			was.ResourceVersion, is.ResourceVersion = "1", "2"
+			b.ReportAllocs()
+			for b.Loop() {
+				handle.OnUpdate(was, is)
+			}
+			b.ReportMetric(float64(c.Len()), "keys")
+		})
+	}
+}

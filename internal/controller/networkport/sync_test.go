@@ -1,0 +1,633 @@
+package networkport
+
+import (
+	"errors"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/cache"
+
+	"cloudteam.ztgame.com/network-controller/internal/controller/controllertest"
+	"cloudteam.ztgame.com/network-controller/internal/network"
+	"cloudteam.ztgame.com/network-controller/internal/neutron"
+	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+)
+
+func TestAPortIsCreatedBehindItsFinalizerAndThenLeftAlone(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.diary.Want(t, "write finalizers", "list", "apply create port", "write status")
+		if diff := cmp.Diff([]string{"Normal Created Created port port-1"}, w.events.Take()); diff != "" {
+			t.Errorf("Events (-want +got):\n%s", diff)
+		}
+		w.wantState("Ready=True Available")
+		if diff := cmp.Diff([]string{cloudteamv1.PortFinalizer}, w.port().Finalizers); diff != "" {
+			t.Errorf("finalizers (-want +got):\n%s", diff)
+		}
+		want := cloudteamv1.NetworkPortStatus{
+			ResourceStatus: cloudteamv1.ResourceStatus{
+				ObservedGeneration: 1, AppliedGeneration: 1,
+				Cloud: &cloudteamv1.CloudStatus{Endpoint: here.Endpoint, Region: here.Region, ProjectID: here.ProjectID},
+			},
+			PortID: "port-1", MAC: "fa:16:3e:00:00:01", MTU: 1450,
+			Addresses: []cloudteamv1.PortAddress{
+				{Address: "192.168.0.2/16", Gateway: "192.168.0.1", SubnetID: "sub-1"},
+			},
+		}
+		ignore := cmpopts.IgnoreFields(cloudteamv1.ResourceStatus{}, "Conditions")
+		if diff := cmp.Diff(want, w.port().Status, ignore); diff != "" {
+			t.Errorf("status (-want +got):\n%s", diff)
+		}
+
+		before := w.port()
+		for range 3 {
+			w.c.EnqueueAll()
+			w.settle()
+		}
+		controllertest.Settle(time.Hour)
+		w.diary.Want(t)
+		w.events.WantReasons(t)
+		if diff := cmp.Diff(before, w.port()); diff != "" {
+			t.Errorf("syncs of an unchanged object changed it:\n%s", diff)
+		}
+	}, exampleNetwork(), example())
+}
+
+func TestAPortWaitsForItsNetworkWithoutACall(t *testing.T) {
+	for name, c := range map[string]struct {
+		network *cloudteamv1.Network // nil: there is none
+		comes   func(w *world)
+	}{
+		"that does not exist": {nil, func(w *world) { w.api.Create(w.t, exampleNetwork()) }},
+		"that is not Ready": {of(exampleNetwork(), notReady), func(w *world) {
+			w.editNetwork(ready)
+		}},
+		"that is Ready before its subnet is told": {
+			of(exampleNetwork(), func(n *cloudteamv1.Network) { n.Status.Subnets = nil }),
+			func(w *world) {
+				w.editNetwork(func(n *cloudteamv1.Network) { n.Status.Subnets = exampleNetwork().Status.Subnets })
+			}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			objects := []controllertest.Object{example()}
+			if c.network != nil {
+				objects = append(objects, c.network)
+			}
+			inWorld(t, func(t *testing.T, w *world) {
+				w.wantState("Ready=False Reconciling=True WaitingForNetwork")
+				w.diary.Want(t, "write status")
+				w.events.WantReasons(t)
+				controllertest.Settle(time.Hour)
+				w.diary.Want(t)
+				if got := w.port().Finalizers; len(got) != 0 {
+					t.Errorf("it is held by %q, though nothing was made", got)
+				}
+
+				c.comes(w)
+				w.settle()
+				w.wantState("Ready=True Available")
+				w.diary.Want(t, "write finalizers", "list", "apply create port", "write status")
+			}, objects...)
+		})
+	}
+}
+
+func TestAPortThatWaitsGoesWithoutACall(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.cloud.SetDown(errors.New("no answer in time"))
+		w.quiet()
+		w.delete()
+		w.diary.Want(t)
+		if w.exists() {
+			t.Error("the object stays")
+		}
+	}, example())
+}
+
+func TestANamespaceThatIsNotAllowed(t *testing.T) {
+	from := func(p *cloudteamv1.NetworkPort) { p.Spec.NetworkNamespace = "other" }
+	there := func(n *cloudteamv1.Network) { n.Namespace = "other" }
+	inWorld(t, func(t *testing.T, w *world) {
+		w.wantState("Ready=False Stalled=True NotAllowed")
+		w.diary.Want(t, "write status")
+		w.events.WantReasons(t, "Warning NotAllowed")
+		key := networkKey
+		key.Namespace = "other"
+		controllertest.Edit(t, w.api, key, func(n *cloudteamv1.Network) { n.Spec.AllowedNamespaces = []string{"team"} })
+		w.settle()
+		w.wantState("Ready=True Available")
+		w.events.WantReasons(t, "Normal Created")
+
+		// What exists stays.
+		controllertest.Edit(t, w.api, key, func(n *cloudteamv1.Network) { n.Spec.AllowedNamespaces = nil })
+		w.settle()
+		w.wantState("Ready=True Available")
+		w.wantPorts("port-1")
+	}, of(exampleNetwork(), there), of(example(), from))
+}
+
+func TestACreateThatMayBeDoneIsLookedForBeforeTheNext(t *testing.T) {
+	lost := &neutron.Error{Op: "create port", Reason: "the connection broke", MaybeDone: true}
+	for name, c := range map[string]struct {
+		done, restarts bool
+		want           []string
+	}{
+		"it was carried out":                     {true, false, []string{"list", "write status"}},
+		"it was carried out, by a process ended": {true, true, []string{"list", "write status"}},
+		"it was not":                             {false, false, []string{"list", "apply create port", "write status"}},
+		"it was not, by a process that ended":    {false, true, []string{"list", "apply create port", "write status"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(t *testing.T, w *world) {
+				if fails := controllertest.Fails(network.CreatePort, 1, lost); c.done {
+					w.cloud.After = fails
+				} else {
+					w.cloud.Before = fails
+				}
+				w.api.Create(t, example())
+				w.settle()
+				w.diary.Want(t, "write finalizers", "list", "apply create port", "write status")
+				w.wantState("Ready=False Reconciling=True CloudUnavailable")
+				if c.restarts {
+					w.restart()
+				}
+				controllertest.Settle(time.Second)
+				w.diary.Want(t, c.want...)
+				w.wantState("Ready=True Available")
+				w.wantPorts(w.port().Status.PortID)
+			}, exampleNetwork())
+		})
+	}
+}
+
+func TestARestartInMidWay(t *testing.T) {
+	only := func(line string) func(string) error {
+		return func(asked string) error {
+			if asked == line {
+				return errors.New("the process is gone")
+			}
+			return nil
+		}
+	}
+	for name, c := range map[string]struct{ refuse, lose func(string) error }{
+		"before the finalizer is written":     {refuse: only("write finalizers")},
+		"before the port is asked for":        {lose: only("write finalizers")},
+		"before the status tells of the port": {refuse: only("write status")},
+		"when the status tells of the port":   {lose: only("write status")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(t *testing.T, w *world) {
+				w.api.Refuse(c.refuse)
+				w.api.Lose(c.lose)
+				w.api.Create(t, example())
+				w.settle()
+				w.stop()
+				w.api.Refuse(nil)
+				w.api.Lose(nil)
+				w.start()
+				w.wantState("Ready=True Available")
+				w.wantPorts("port-1")
+				w.quiet()
+				controllertest.Settle(time.Hour)
+				w.diary.Want(t)
+			}, exampleNetwork())
+		})
+	}
+}
+
+func TestDriftIsPutBack(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.quiet()
+		w.cloud.EditPort(t, "port-1", func(p *network.ObservedPort) { p.Name, p.AdminStateUp = "mine", false })
+		w.audit()
+		w.diary.Want(t, "apply update port")
+		if diff := cmp.Diff([]string{
+			`Normal DriftCorrected Updated port: name "mine" → "web-0", adminState down → up`,
+		}, w.events.Take()); diff != "" {
+			t.Errorf("Events (-want +got):\n%s", diff)
+		}
+		w.wantState("Ready=True Available")
+		if p := w.cloud.Ports()[0]; p.Name != "web-0" || !p.AdminStateUp {
+			t.Errorf("Neutron has %+v", p)
+		}
+	}, exampleNetwork(), example())
+}
+
+func TestAConflictIsReadAgainAndPlannedAgain(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.quiet()
+		w.cloud.EditPort(t, "port-1", func(p *network.ObservedPort) { p.Name = "mine" })
+		w.cloud.Audit(t)
+		w.cloud.EditPort(t, "port-1", func(p *network.ObservedPort) { p.AdminStateUp = false })
+		w.c.Moved(owner.Object)
+		w.settle()
+		w.diary.Want(t, "apply update port", "reread port port-1", "apply update port")
+		w.events.WantReasons(t, "Normal DriftCorrected")
+		w.wantState("Ready=True Available")
+	}, exampleNetwork(), example())
+}
+
+func TestADuplicateGoesAndTheOlderStays(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.quiet()
+		younger := w.cloud.Ports()[0]
+		younger.ID, younger.Created = "younger", younger.Created.Add(time.Second)
+		younger.Addresses = []network.PortAddress{at("192.168.0.77")}
+		w.cloud.PutPort(younger)
+		w.audit()
+		w.diary.Want(t, "apply delete port")
+		if diff := cmp.Diff([]string{
+			"Normal DriftCorrected Deleted port younger: it is a duplicate of the older port port-1",
+		}, w.events.Take()); diff != "" {
+			t.Errorf("Events (-want +got):\n%s", diff)
+		}
+		w.wantPorts("port-1")
+		w.wantState("Ready=True Available")
+	}, exampleNetwork(), example())
+}
+
+// anew makes the example's Network one that has another network in Neutron.
+func (w *world) anew() {
+	w.t.Helper()
+	w.cloud.Put(cloudNetwork("net-2", "sub-2"))
+	w.editNetwork(func(n *cloudteamv1.Network) {
+		n.UID, n.Status.NetworkID, n.Status.Subnets[0].ID = "net-uid-2", "net-2", "sub-2"
+	})
+}
+
+func TestAPortOnAnotherNetworkThanTheDeclaredOneIsReplaced(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.quiet()
+		w.anew()
+		w.diary.Want(t, "apply delete port", "apply create port", "write status")
+		w.events.WantReasons(t, "Normal DriftCorrected")
+		w.wantState("Ready=True Available")
+		w.wantPorts(w.port().Status.PortID)
+		if p := w.cloud.Ports()[0]; p.NetworkID != "net-2" {
+			t.Errorf("the port is on %s", p.NetworkID)
+		}
+		if got := w.port().Status.Addresses[0].SubnetID; got != "sub-2" {
+			t.Errorf("the status tells of subnet %s", got)
+		}
+	}, exampleNetwork(), example())
+}
+
+func TestABoundPortIsNotDeletedForAnother(t *testing.T) {
+	for name, c := range map[string]struct {
+		other func(w *world)
+		// while is the state while it is bound, then what is left in Neutron when it is released.
+		while, then string
+	}{
+		"on the network that is now its Network's": {
+			(*world).anew, "Ready=False Reconciling=True InUse", "port-2"},
+		"that is older": {func(w *world) {
+			older := w.cloud.Ports()[0]
+			older.ID, older.Created = "older", older.Created.Add(-time.Hour)
+			older.Addresses, older.MAC = []network.PortAddress{at("192.168.0.77")}, "fa:16:3e:00:00:77"
+			w.cloud.PutPort(older)
+			w.audit()
+		}, "Ready=True Available", "port-1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(t *testing.T, w *world) {
+				w.bind(pod)
+				was := w.port().Status
+				c.other(w)
+				w.wantState(c.while)
+				ignore := cmpopts.IgnoreFields(cloudteamv1.ResourceStatus{}, "Conditions")
+				if diff := cmp.Diff(was, w.port().Status, ignore); diff != "" {
+					t.Errorf("status (-was +is):\n%s", diff)
+				}
+				w.wantPorts("port-1")
+				w.quiet()
+				controllertest.Settle(time.Hour)
+				w.diary.Want(t)
+
+				w.bind(nil)
+				w.wantState("Ready=True Available")
+				w.wantPorts(c.then)
+			}, exampleNetwork(), example())
+		})
+	}
+}
+
+func TestABoundPortComesBackOnTheNetworkThatIsNowItsNetworks(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.bind(pod)
+		w.cloud.Remove("port-1")
+		// The Inventory holds the port until a list shows that it is gone.
+		w.anew()
+		w.wantPorts()
+		w.audit()
+		w.wantState("Ready=True Available")
+		w.wantPorts("port-2")
+		if got := w.port().Status; got.MAC != "fa:16:3e:00:00:01" || got.Addresses[0].Address != "192.168.0.2/16" {
+			t.Errorf("it has %s and %+v, want those that the Pod knows", got.MAC, got.Addresses)
+		}
+	}, exampleNetwork(), example())
+}
+
+func TestAPortThatIsGoneIsMadeAnewWhereANewOneWouldBe(t *testing.T) {
+	elsewhere := cache.NewObjectName("other", networkKey.Name)
+	withdraw := func(n *cloudteamv1.Network) { n.Spec.AllowedNamespaces = nil }
+	goes := func(n *cloudteamv1.Network) {
+		n.DeletionTimestamp, n.Finalizers = new(metav1.Unix(1, 0)), []string{cloudteamv1.Finalizer}
+	}
+	for name, c := range map[string]struct {
+		network func(*cloudteamv1.Network)
+		// unbound and bound are the states that it comes to; what is Ready was made anew.
+		unbound, bound string
+	}{
+		"on a Network that is Ready": {
+			func(*cloudteamv1.Network) {}, "Ready=True Available", "Ready=True Available"},
+		"not on one that is being deleted, but for what uses it": {
+			goes, "Ready=False Reconciling=True WaitingForNetwork", "Ready=True Available"},
+		"not on one that is not Ready, but for what uses it": {
+			notReady, "Ready=False Reconciling=True WaitingForNetwork", "Ready=True Available"},
+		"not on one that no longer allows its namespace": {
+			withdraw, "Ready=False Stalled=True NotAllowed", "Ready=False Stalled=True NotAllowed"},
+	} {
+		for _, bound := range []bool{false, true} {
+			want, binding := c.unbound, (*cloudteamv1.PortBinding)(nil)
+			if bound {
+				name, want, binding = name+", when it is bound", c.bound, pod
+			}
+			t.Run(name, func(t *testing.T) {
+				inWorld(t, func(t *testing.T, w *world) {
+					w.bind(binding)
+					controllertest.Edit(t, w.api, elsewhere, c.network)
+					w.settle()
+					w.wantState("Ready=True Available")
+					w.wantPorts("port-1")
+					w.cloud.Remove("port-1")
+					w.audit()
+					w.wantState(want)
+					if made := len(w.cloud.Ports()) == 1; made != strings.HasPrefix(want, "Ready=True") {
+						t.Errorf("it was made anew: %t", made)
+					}
+					w.quiet()
+					controllertest.Settle(time.Hour)
+					w.diary.Want(t)
+					if strings.HasPrefix(want, "Ready=True") {
+						return
+					}
+					// What is missing is not shown, and it comes as soon as it may.
+					if got := w.port().Status; got.PortID != "" || !bound && (got.MAC != "" || len(got.Addresses) > 0) {
+						t.Errorf("the status tells of a port that is gone: %+v", got)
+					}
+					w.api.DeleteByForce(t, of(exampleNetwork(), func(n *cloudteamv1.Network) { n.Namespace = "other" }))
+					w.settle()
+					w.api.Create(t, of(exampleNetwork(), func(n *cloudteamv1.Network) {
+						n.Namespace, n.Spec.AllowedNamespaces = "other", []string{"team"}
+					}))
+					w.settle()
+					w.wantState("Ready=True Available")
+				}, of(exampleNetwork(), func(n *cloudteamv1.Network) {
+					n.Namespace, n.Spec.AllowedNamespaces = "other", []string{"team"}
+				}), of(example(), func(p *cloudteamv1.NetworkPort) { p.Spec.NetworkNamespace = "other" }))
+			})
+		}
+	}
+}
+
+func TestANewNetworkOfTheNameThatDoesNotAllowTheNamespaceGetsNoPort(t *testing.T) {
+	there := func(n *cloudteamv1.Network) { n.Namespace = "other" }
+	inWorld(t, func(t *testing.T, w *world) {
+		w.api.DeleteByForce(t, of(exampleNetwork(), there))
+		w.settle()
+		w.cloud.Put(cloudNetwork("net-2", "sub-2"))
+		w.api.Create(t, of(exampleNetwork(), there, func(n *cloudteamv1.Network) {
+			n.UID, n.Status.NetworkID, n.Status.Subnets[0].ID = "net-uid-2", "net-2", "sub-2"
+		}))
+		w.settle()
+		w.wantState("Ready=False Stalled=True NotAllowed")
+		w.wantPorts("port-1")
+		if p := w.cloud.Ports()[0]; p.NetworkID != "net-1" {
+			t.Errorf("a port was made on %s", p.NetworkID)
+		}
+		w.delete()
+		w.wantPorts()
+	}, of(exampleNetwork(), there, func(n *cloudteamv1.Network) { n.Spec.AllowedNamespaces = []string{"team"} }),
+		of(example(), func(p *cloudteamv1.NetworkPort) { p.Spec.NetworkNamespace = "other" }))
+}
+
+func TestDeletionLeavesNeutronBeforeKubernetes(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.quiet()
+		w.delete()
+		w.diary.Want(t, "apply delete port", "write finalizers")
+		if diff := cmp.Diff([]string{"Normal Deleted Deleted port port-1"}, w.events.Take()); diff != "" {
+			t.Errorf("Events (-want +got):\n%s", diff)
+		}
+		if w.exists() {
+			t.Error("the object stays")
+		}
+		w.wantPorts()
+	}, exampleNetwork(), example())
+}
+
+func TestDeletionWaitsWhileThePortIsBound(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.bind(pod)
+		w.quiet()
+		w.cloud.SetDown(errors.New("no answer in time"))
+		w.delete()
+		w.wantState("Ready=False Reconciling=True InUse")
+		w.diary.Want(t, "write status")
+		controllertest.Settle(time.Hour)
+		w.diary.Want(t)
+		w.wantPorts("port-1")
+		if diff := cmp.Diff(pod, w.port().Status.BoundTo); diff != "" {
+			t.Errorf("boundTo (-want +got):\n%s", diff)
+		}
+
+		w.cloud.SetDown(nil)
+		w.bind(nil)
+		w.diary.Want(t, "apply delete port", "write finalizers")
+		if w.exists() {
+			t.Error("the object stays")
+		}
+		w.wantPorts()
+	}, exampleNetwork(), example())
+}
+
+func TestABindingIsNeitherWrittenNorLost(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		// The binding comes while a status is on its way.
+		w.cloud.EditPort(t, "port-1", func(p *network.ObservedPort) { p.Addresses = []network.PortAddress{at("192.168.0.9")} })
+		bound := false
+		w.api.Refuse(func(line string) error {
+			if line == "write status" && !bound {
+				bound = true
+				controllertest.Edit(t, w.api, portKey, func(p *cloudteamv1.NetworkPort) { p.Status.BoundTo = pod })
+			}
+			return nil
+		})
+		w.audit()
+		if !bound {
+			t.Fatal("no status was written")
+		}
+		if diff := cmp.Diff(pod, w.port().Status.BoundTo); diff != "" {
+			t.Errorf("boundTo after a status of an unbound port was written (-want +got):\n%s", diff)
+		}
+
+		// And it goes while another is.
+		w.api.Refuse(nil)
+		released := false
+		w.cloud.After = func(network.Step) error {
+			released = true
+			controllertest.Edit(t, w.api, portKey, func(p *cloudteamv1.NetworkPort) { p.Status.BoundTo = nil })
+			return nil
+		}
+		w.cloud.Remove("port-1")
+		w.audit()
+		if got := w.port().Status.BoundTo; got != nil || !released {
+			t.Errorf("released: %t; boundTo is %+v, want none", released, got)
+		}
+		w.wantState("Ready=True Available")
+	}, exampleNetwork(), example())
+}
+
+func TestABoundPortThatIsDeletedByHandComesBackAsItWas(t *testing.T) {
+	for name, taken := range map[string]bool{"at once": false, "when its address is free again": true} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(t *testing.T, w *world) {
+				w.bind(pod)
+				was := w.port().Status
+				w.quiet()
+				w.cloud.Remove("port-1")
+				if taken {
+					w.cloud.PutPort(network.ObservedPort{ID: "foreign", NetworkID: "net-1", PortAttributes: network.PortAttributes{
+						Addresses: []network.PortAddress{at("192.168.0.2")},
+					}})
+					w.audit()
+					w.wantState("Ready=False Reconciling=True AddressTaken")
+					w.cloud.Remove("foreign")
+					controllertest.Settle(time.Minute)
+				} else {
+					w.audit()
+					w.diary.Want(t, "reread port port-1", "apply create port", "write status")
+					w.events.WantReasons(t, "Normal DriftCorrected")
+				}
+				w.wantState("Ready=True Available")
+				got := w.port().Status
+				ignore := cmpopts.IgnoreFields(cloudteamv1.NetworkPortStatus{}, "PortID", "Conditions")
+				if diff := cmp.Diff(was, got, ignore); diff != "" {
+					t.Errorf("status (-was +is):\n%s", diff)
+				}
+				w.wantPorts(got.PortID)
+			}, exampleNetwork(), example())
+		})
+	}
+}
+
+func TestAFinalizerThatWasForcedOffLeavesNoPort(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.quiet()
+		w.api.DeleteByForce(t, w.port())
+		w.settle()
+		w.diary.Want(t, "apply delete port")
+		w.events.WantReasons(t, "Normal Deleted")
+		w.wantPorts()
+	}, exampleNetwork(), example())
+}
+
+func TestAFinalizerThatWasForcedOffAfterARestartLeavesNoPort(t *testing.T) {
+	for name, c := range map[string]struct {
+		before func(w *world)
+		state  string
+	}{
+		"of a port that could be declared": {func(*world) {}, "Ready=True Available"},
+		"of a port whose Network is gone": {func(w *world) {
+			w.api.DeleteByForce(w.t, exampleNetwork())
+		}, "Ready=False Reconciling=True WaitingForNetwork"},
+		"of a port that cannot be declared any more": {func(w *world) {
+			controllertest.Edit(w.t, w.api, portKey, func(p *cloudteamv1.NetworkPort) {
+				p.Spec.Addresses = []string{"10.0.0.1"}
+			})
+		}, "Ready=False Stalled=True InvalidSpec"},
+		"of a port whose cloud did not answer since": {func(w *world) {
+			w.cloud.SetDown(&neutron.Error{Op: "log in", Reason: "no answer in time"})
+		}, "Ready=False Reconciling=True CloudUnavailable"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(t *testing.T, w *world) {
+				w.stop()
+				c.before(w)
+				w.start()
+				w.wantState(c.state)
+				w.wantPorts("port-1")
+				w.api.DeleteByForce(t, w.port())
+				w.settle()
+				w.cloud.SetDown(nil)
+				controllertest.Settle(time.Minute)
+				w.wantPorts()
+			}, exampleNetwork(), example())
+		})
+	}
+}
+
+func TestARemovedMarkerStallsAndNothingIsCreated(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.cloud.EditPort(t, "port-1", func(p *network.ObservedPort) { p.Description = "mine now" })
+		w.audit()
+		w.wantState("Ready=False Stalled=True MarkerRemoved")
+		w.wantPorts("port-1")
+		w.events.Take()
+		w.delete()
+		w.events.WantReasons(t, "Normal Retained")
+		w.wantPorts("port-1")
+		if w.exists() {
+			t.Error("the object stays")
+		}
+	}, exampleNetwork(), example())
+}
+
+func TestWhatIsDeclaredIsMade(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.wantState("Ready=True Available")
+		want := network.PortAttributes{
+			Name: "web-0", Description: owner.Marker(), AdminStateUp: true, MAC: "fa:16:3e:aa:00:01",
+			Addresses:      []network.PortAddress{at("192.168.0.9"), at("192.168.0.8")},
+			SecurityGroups: []string{"a", "b"},
+		}
+		compare := cmpopts.EquateComparable(netip.Addr{})
+		if diff := cmp.Diff(want, w.cloud.Ports()[0].PortAttributes, compare); diff != "" {
+			t.Errorf("port (-want +got):\n%s", diff)
+		}
+		w.quiet()
+		w.editPort(func(p *cloudteamv1.NetworkPort) { p.Spec.SecurityGroups = []string{"c"} })
+		w.diary.Want(t, "apply update port", "write status")
+		if diff := cmp.Diff([]string{"Normal Updated Updated port: securityGroups a, b → c"}, w.events.Take()); diff != "" {
+			t.Errorf("Events (-want +got):\n%s", diff)
+		}
+	}, exampleNetwork(), of(example(), func(p *cloudteamv1.NetworkPort) {
+		p.Spec.Addresses, p.Spec.MAC = []string{"192.168.0.9", "192.168.0.8"}, "FA:16:3E:AA:00:01"
+		p.Spec.SecurityGroups = []string{"b", "a"}
+	}))
+}
+
+func TestANetworkThatGoesIsWaitedForByWhatIsThere(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		was := w.port().Status
+		w.quiet()
+		w.api.DeleteByForce(t, exampleNetwork())
+		w.settle()
+		w.wantState("Ready=False Reconciling=True WaitingForNetwork")
+		ready := meta.FindStatusCondition(w.port().Status.Conditions, cloudteamv1.ConditionReady)
+		if !strings.Contains(ready.Message, "does not exist") {
+			t.Errorf("the message is %q", ready.Message)
+		}
+		w.diary.Want(t, "write status")
+		ignore := cmpopts.IgnoreFields(cloudteamv1.ResourceStatus{}, "Conditions")
+		if diff := cmp.Diff(was, w.port().Status, ignore); diff != "" {
+			t.Errorf("status (-was +is):\n%s", diff)
+		}
+		w.wantPorts("port-1")
+	}, exampleNetwork(), example())
+}

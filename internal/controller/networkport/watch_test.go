@@ -1,0 +1,113 @@
+package networkport
+
+import (
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"cloudteam.ztgame.com/network-controller/internal/controller"
+	"cloudteam.ztgame.com/network-controller/internal/controller/controllertest"
+	"cloudteam.ztgame.com/network-controller/internal/network"
+	"cloudteam.ztgame.com/network-controller/internal/neutron"
+	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+)
+
+func TestWhatOfANetworkIsAReasonToLookAtItsPorts(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(*cloudteamv1.Network)
+		looks  int64
+	}{
+		"its address counts are none": {func(n *cloudteamv1.Network) {
+			n.Status.Subnets[0].UsedAddresses, n.Status.Subnets[0].TotalAddresses = new(int64(1)), new(int64(9))
+		}, 0},
+		"nor are other conditions": {func(n *cloudteamv1.Network) {
+			n.Status.Conditions = append(n.Status.Conditions, metav1.Condition{Type: "Other", Status: "True", Reason: "Some"})
+		}, 0},
+		"nor is what the condition Ready says": {func(n *cloudteamv1.Network) {
+			n.Status.Conditions = controller.SetState(
+				n.Status.Conditions, 1, controller.Ready(cloudteamv1.ReasonDriftReported, "left so"))
+		}, 0},
+		"nor is a label":          {func(n *cloudteamv1.Network) { n.Labels = map[string]string{"a": "b"} }, 0},
+		"that it is not Ready is": {notReady, 1},
+		"its spec is":             {func(n *cloudteamv1.Network) { n.Spec.AllowedNamespaces = []string{"third"} }, 1},
+		"that its spec is applied is": {func(n *cloudteamv1.Network) {
+			n.Status.ObservedGeneration, n.Status.AppliedGeneration = 1, 1
+		}, 1},
+		"its deletion is": {func(n *cloudteamv1.Network) {
+			n.DeletionTimestamp, n.Finalizers = new(metav1.Unix(1, 0)), []string{cloudteamv1.Finalizer}
+		}, 1},
+		"its MTU is":                {func(n *cloudteamv1.Network) { n.Status.MTU = 9000 }, 1},
+		"its subnet's gateway is":   {func(n *cloudteamv1.Network) { n.Status.Subnets[0].Gateway = "192.168.0.254" }, 1},
+		"its network in Neutron is": {func(n *cloudteamv1.Network) { n.Status.NetworkID = "net-2" }, 1},
+		"another subnet is": {func(n *cloudteamv1.Network) {
+			n.Status.Subnets = append(n.Status.Subnets, cloudteamv1.SubnetStatus{ID: "sub-2", CIDR: "fd00::/64"})
+		}, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(t *testing.T, w *world) {
+				before := w.cloud.looks.Load()
+				w.editNetwork(c.change)
+				// A status that is written for it brings the key once more.
+				got := min(w.cloud.looks.Load()-before, 1)
+				if got != c.looks {
+					t.Errorf("it was looked at: %d, want %d", got, c.looks)
+				}
+			}, exampleNetwork(), example())
+		})
+	}
+}
+
+func TestAddressCountsWriteNothing(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.quiet()
+		before := w.cloud.looks.Load()
+		for i := range int64(100) {
+			w.editNetwork(func(n *cloudteamv1.Network) { n.Status.Subnets[0].UsedAddresses = &i })
+		}
+		w.diary.Want(t)
+		w.events.WantReasons(t)
+		if n := w.cloud.looks.Load() - before; n != 0 {
+			t.Errorf("it was looked at %d times", n)
+		}
+	}, exampleNetwork(), example())
+}
+
+// A port that failed waits for its next attempt. What its Network becomes meanwhile is what it may have failed for.
+func TestWhatBecomesOfTheNetworkEndsThePauseAfterAFailure(t *testing.T) {
+	for name, c := range map[string]struct {
+		err   *neutron.Error
+		state string
+		ends  func(w *world)
+	}{
+		"its network was gone in Neutron, and is made anew": {
+			&neutron.Error{Kind: neutron.NotFound, Op: "create port", Reason: "there is no such network", Status: 404},
+			"Ready=False Reconciling=True Changing", (*world).anew},
+		"it had no free address, and has more": {
+			&neutron.Error{Kind: neutron.Exhausted, Op: "create port", Reason: "no address is free", Status: 409},
+			"Ready=False Reconciling=True NoAddresses", func(w *world) {
+				w.editNetwork(func(n *cloudteamv1.Network) { n.Status.AppliedGeneration = 2 })
+			}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(t *testing.T, w *world) {
+				w.cloud.Before = controllertest.Fails(network.CreatePort, -1, c.err)
+				w.quiet()
+				w.api.Create(t, example())
+				w.settle()
+				w.wantState(c.state)
+				// The same request has the same answer.
+				w.diary.Want(t, "write finalizers", "list", "apply create port", "write status")
+				controllertest.Settle(10 * time.Minute)
+				if n := controllertest.Count(w.diary.Take(), "apply"); n > 20 {
+					t.Errorf("%d attempts in ten minutes", n)
+				}
+
+				w.cloud.Before = nil
+				c.ends(w)
+				w.wantState("Ready=True Available")
+				w.wantPorts("port-1")
+			}, exampleNetwork())
+		})
+	}
+}
