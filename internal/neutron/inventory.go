@@ -380,7 +380,7 @@ func notHeld(op string) *Error {
 func reread[T any](
 	ctx context.Context, on *shelf[T], id string, read func(context.Context, string) (*T, error),
 ) (found bool, err error) {
-	since := on.now()
+	since := on.begin()
 	r, err := read(ctx, id)
 	switch {
 	case err == nil, errors.Is(err, ErrUnmarked):
