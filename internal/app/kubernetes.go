@@ -74,12 +74,14 @@ func clusterUID(ctx context.Context, kube kubernetes.Interface) (string, error) 
 	return uid, nil
 }
 
-// read are the annotations of Pods that a controller reads.
+// read are the annotations of Pods, and of the templates of Pods, that a controller reads.
 var read = []string{selection.Annotation, cloudteamv1.AnnotationAllocations, corev1.MirrorPodAnnotationKey}
+
+func unread(key, _ string) bool { return !slices.Contains(read, key) }
 
 // trim takes from an object, before it goes into a cache, what nothing here reads: of every object the managed fields,
 // which are the larger part of many; of ReplicaSets and Pods, of which a cluster has many, all but whose they are, what
-// a Pod has of networks, and how far it is.
+// they declare and have of networks, and how far a Pod is. Who reads another field of theirs has to leave it here.
 func trim(obj any) (any, error) {
 	object, err := meta.Accessor(obj)
 	if err != nil {
@@ -89,10 +91,13 @@ func trim(obj any) (any, error) {
 	switch object := obj.(type) {
 	case *appsv1.ReplicaSet:
 		object.Labels, object.Annotations = nil, nil
+		declared := object.Spec.Template.Annotations
+		maps.DeleteFunc(declared, unread)
 		object.Spec, object.Status = appsv1.ReplicaSetSpec{}, appsv1.ReplicaSetStatus{}
+		object.Spec.Template.Annotations = declared
 	case *corev1.Pod:
 		object.Labels = nil
-		maps.DeleteFunc(object.Annotations, func(key, _ string) bool { return !slices.Contains(read, key) })
+		maps.DeleteFunc(object.Annotations, unread)
 		object.Spec = corev1.PodSpec{
 			NodeName: object.Spec.NodeName, HostNetwork: object.Spec.HostNetwork,
 			SchedulingGates: object.Spec.SchedulingGates,
