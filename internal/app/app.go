@@ -91,6 +91,7 @@ func Run(ctx context.Context, o Options) error {
 		kube:      kube,
 		client:    client,
 		dynamic:   dynamicClient,
+		discovery: newDiscoverer(client.Discovery()),
 		recorder:  recorder,
 		readiness: &readiness{},
 		factory:   informers.NewSharedInformerFactoryWithOptions(client, o.ResyncPeriod, informers.WithTransform(trim)),

@@ -56,11 +56,13 @@ type process struct {
 	// cluster is the UID of the namespace kube-system.
 	cluster string
 	// cloud is nil where no controller needs one.
-	cloud    *neutron.Cloud
-	kube     kubernetes.Interface
-	client   clientset.Interface
-	dynamic  dynamic.Interface
-	recorder record.EventRecorder
+	cloud   *neutron.Cloud
+	kube    kubernetes.Interface
+	client  clientset.Interface
+	dynamic dynamic.Interface
+	// discovery tells which CRDs are installed.
+	discovery *discoverer
+	recorder  record.EventRecorder
 
 	readiness   *readiness
 	factory     informers.SharedInformerFactory
@@ -69,9 +71,6 @@ type process struct {
 	group           *errgroup.Group
 	base            errgroup.Group
 	running, ground context.Context
-
-	// told are the resources of which was logged that they are waited for.
-	told sync.Map
 
 	// building is held while a controller is built: a factory starts all informers that it knows, and none may be half
 	// built then. It guards what follows.
@@ -88,17 +87,24 @@ type process struct {
 
 // startControllers starts those that are enabled, each once the API server serves what it needs.
 func (p *process) startControllers() {
-	for name, start := range map[string]func(){
-		networkcontroller.Name:    func() { p.start(networkcontroller.Name, p.buildNetwork, networkResource) },
-		portcontroller.Name:       func() { p.start(portcontroller.Name, p.buildNetworkPort, networkResource, portResource) },
-		deploymentcontroller.Name: func() { p.start(deploymentcontroller.Name, p.buildDeployment, networkResource, portResource) },
-		podcontroller.Name:        func() { p.start(podcontroller.Name, p.buildPod, networkResource, portResource) },
-		foocontroller.Name:        func() { p.start(foocontroller.Name, p.buildFoo, fooResource) },
-		attachmentcontroller.Name: p.startAttachment,
+	consumed := []schema.GroupVersionResource{networkResource, portResource}
+	for _, c := range []struct {
+		name  string
+		build func() (started, error)
+		needs []schema.GroupVersionResource
+	}{
+		{networkcontroller.Name, p.buildNetwork, []schema.GroupVersionResource{networkResource}},
+		{portcontroller.Name, p.buildNetworkPort, consumed},
+		{deploymentcontroller.Name, p.buildDeployment, consumed},
+		{podcontroller.Name, p.buildPod, consumed},
+		{foocontroller.Name, p.buildFoo, []schema.GroupVersionResource{fooResource}},
 	} {
-		if p.options.enabled(name) {
-			start()
+		if p.options.enabled(c.name) {
+			p.start(c.name, c.build, c.needs...)
 		}
+	}
+	if p.options.enabled(attachmentcontroller.Name) {
+		p.startAttachment()
 	}
 }
 
@@ -116,7 +122,7 @@ func (p *process) start(name string, build func() (started, error), needs ...sch
 	var c atomic.Pointer[started]
 	p.readiness.add(name, func() bool { built := c.Load(); return built != nil && (*built).HasSynced() })
 	p.group.Go(func() error {
-		if err := awaitServed(p.running, p.client.Discovery(), &p.told, needs...); err != nil {
+		if err := p.discovery.await(p.running, needs...); err != nil {
 			return nil //nolint:nilerr // told to stop before the CRD came
 		}
 		built, err := p.build(build)
@@ -144,7 +150,7 @@ func (p *process) buildNetwork() (started, error) {
 	inventory := p.inventory()
 	var ports informersv1.NetworkPortInformer
 	// A cluster in which only the CRD of Networks was installed yet has no ports that they could wait for.
-	if ok, err := served(p.client.Discovery(), portResource); ok && err == nil && p.options.enabled(portcontroller.Name) {
+	if ok, err := p.discovery.serves(p.running, portResource); ok && err == nil && p.options.enabled(portcontroller.Name) {
 		ports = p.factory.Cloudteam().V1().NetworkPorts()
 	}
 	c, err := networkcontroller.NewController(p.client.CloudteamV1(), p.factory.Cloudteam().V1().Networks(), ports,
@@ -225,10 +231,10 @@ const attachmentPoll = 30 * time.Second
 // the process is ready all the same.
 func (p *process) startAttachment() {
 	p.group.Go(func() error {
-		if err := awaitServed(p.running, p.client.Discovery(), &p.told, networkResource); err != nil {
+		if err := p.discovery.await(p.running, networkResource); err != nil {
 			return nil //nolint:nilerr // told to stop before the CRD came
 		}
-		if err := attachmentcontroller.AwaitCRD(p.running, p.client.Discovery(), attachmentPoll); err != nil {
+		if err := attachmentcontroller.AwaitCRD(p.running, p.discovery.until(p.running), attachmentPoll); err != nil {
 			return nil //nolint:nilerr // told to stop before the CRD came
 		}
 		klog.FromContext(p.running).Info("Keeping NetworkAttachmentDefinitions: the cluster knows them")

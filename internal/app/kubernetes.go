@@ -22,6 +22,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/klog/v2"
 
+	attachmentcontroller "cloudteam.ztgame.com/network-controller/internal/controller/attachment"
 	"cloudteam.ztgame.com/network-controller/internal/selection"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
@@ -110,9 +111,37 @@ func trim(obj any) (any, error) {
 	return obj, nil
 }
 
-// served reports whether the API server serves a resource.
-func served(client discovery.DiscoveryInterface, resource schema.GroupVersionResource) (bool, error) {
-	list, err := client.ServerResourcesForGroupVersion(resource.GroupVersion().String())
+// discoverer asks the API server what it serves, each time anew.
+type discoverer struct {
+	discovery.ServerResourcesInterfaceWithContext
+	// told remembers what was logged, since several controllers may wait for one resource.
+	told sync.Map
+}
+
+func newDiscoverer(client discovery.DiscoveryInterface) *discoverer {
+	return &discoverer{
+		ServerResourcesInterfaceWithContext: discovery.ToServerResourcesInterfaceWithContext(client),
+	}
+}
+
+// until is an attachmentcontroller.Discovery whose questions end with ctx: the clients have no timeout of their own.
+func (d *discoverer) until(ctx context.Context) attachmentcontroller.Discovery {
+	return discovererUntil{d, ctx}
+}
+
+type discovererUntil struct {
+	*discoverer
+	ctx context.Context
+}
+
+// ServerResourcesForGroupVersion is attachmentcontroller.Discovery's.
+func (d discovererUntil) ServerResourcesForGroupVersion(groupVersion string) (*metav1.APIResourceList, error) {
+	return d.ServerResourcesForGroupVersionWithContext(d.ctx, groupVersion)
+}
+
+// serves reports whether the API server serves a resource.
+func (d *discoverer) serves(ctx context.Context, resource schema.GroupVersionResource) (bool, error) {
+	list, err := d.ServerResourcesForGroupVersionWithContext(ctx, resource.GroupVersion().String())
 	if apierrors.IsNotFound(err) {
 		return false, nil
 	}
@@ -124,24 +153,23 @@ func served(client discovery.DiscoveryInterface, resource schema.GroupVersionRes
 	}), nil
 }
 
-// awaitServed waits until the API server serves the resources: to install the CRDs after the controller is no mistake.
-// Its only error is that of ctx. told remembers what was logged, since several controllers may wait for one resource.
-func awaitServed(
-	ctx context.Context, client discovery.DiscoveryInterface, told *sync.Map, resources ...schema.GroupVersionResource,
-) error {
+// discoveryPoll is how often the API server is asked whether it serves a resource that is waited for.
+const discoveryPoll = 2 * time.Second
+
+// await waits until the API server serves the resources: to install the CRDs after the controller is no mistake. Its
+// only error is that of ctx.
+func (d *discoverer) await(ctx context.Context, resources ...schema.GroupVersionResource) error {
 	for _, resource := range resources {
-		err := wait.PollUntilContextCancel(ctx, 2*time.Second, true, func(ctx context.Context) (bool, error) {
-			ok, err := served(client, resource)
-			if ok {
+		err := wait.PollUntilContextCancel(ctx, discoveryPoll, true, func(ctx context.Context) (bool, error) {
+			ok, err := d.serves(ctx, resource)
+			switch {
+			case ok:
 				return true, nil
-			}
-			if _, again := told.LoadOrStore(resource, true); !again {
-				if err == nil {
-					klog.FromContext(ctx).Info("Waiting for a CRD: install it with kubectl apply -f config/crd/",
-						"resource", resource.GroupResource().String(), "version", resource.Version)
-				} else {
-					klog.FromContext(ctx).Info("Waiting for the Kubernetes API server", "err", err)
-				}
+			case err == nil && d.first(resource):
+				klog.FromContext(ctx).Info("Waiting for a CRD: install it with kubectl apply -f config/crd/",
+					"resource", resource.GroupResource().String(), "version", resource.Version)
+			case err != nil && ctx.Err() == nil && d.first(resource.GroupVersion()):
+				klog.FromContext(ctx).Info("Waiting for the Kubernetes API server", "err", err)
 			}
 			return false, nil
 		})
@@ -150,4 +178,10 @@ func awaitServed(
 		}
 	}
 	return nil
+}
+
+// first reports whether it is the first time that something is to be logged of what.
+func (d *discoverer) first(what any) bool {
+	_, again := d.told.LoadOrStore(what, true)
+	return !again
 }
