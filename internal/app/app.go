@@ -97,7 +97,8 @@ func Run(ctx context.Context, o Options) error {
 		factory:   informers.NewSharedInformerFactoryWithOptions(client, o.ResyncPeriod, informers.WithTransform(trim)),
 		kubeFactory: kubeinformers.NewSharedInformerFactoryWithOptions(
 			kube, o.ResyncPeriod, kubeinformers.WithTransform(trim)),
-		ground: ground,
+		ground:           ground,
+		attachmentsKnown: make(chan struct{}),
 	}
 	// Whatever can fail comes before whatever runs.
 	var serve func(context.Context) error

@@ -5,17 +5,14 @@ import (
 	"fmt"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"golang.org/x/sync/errgroup"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
-	"k8s.io/client-go/dynamic/dynamicinformer"
 	kubeinformers "k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/record"
-	"k8s.io/klog/v2"
 
 	attachmentcontroller "cloudteam.ztgame.com/network-controller/internal/controller/attachment"
 	"cloudteam.ztgame.com/network-controller/internal/controller/consumer"
@@ -81,8 +78,10 @@ type process struct {
 	// their own informers do not see.
 	declaring []func(cache.ObjectName)
 
-	// attachments is the controller of NetworkAttachmentDefinitions, once it runs.
-	attachments atomic.Pointer[attachmentcontroller.Controller]
+	// attachments is the controller of NetworkAttachmentDefinitions, once it runs; attachmentsKnown is closed when it is
+	// known which there are.
+	attachments      atomic.Pointer[attachmentcontroller.Controller]
+	attachmentsKnown chan struct{}
 }
 
 // startControllers starts those that are enabled, each once the API server serves what it needs.
@@ -105,6 +104,8 @@ func (p *process) startControllers() {
 	}
 	if p.options.enabled(attachmentcontroller.Name) {
 		p.startAttachment()
+	} else {
+		close(p.attachmentsKnown)
 	}
 }
 
@@ -186,7 +187,7 @@ func (p *process) buildDeployment() (started, error) {
 		return nil, err
 	}
 	p.declaring = append(p.declaring, c.EnqueueDeclaring)
-	return c, nil
+	return resolving{c, p.attachmentsKnown}, nil
 }
 
 func (p *process) buildPod() (started, error) {
@@ -199,7 +200,7 @@ func (p *process) buildPod() (started, error) {
 		return nil, err
 	}
 	p.declaring = append(p.declaring, c.EnqueueDeclaring)
-	return c, nil
+	return resolving{c, p.attachmentsKnown}, nil
 }
 
 // consumers gives the caches that the controllers of Deployments and of Pods share. The caller holds building.
@@ -216,69 +217,4 @@ func (p *process) consumers() (*consumer.Caches, error) {
 	}, p)
 	p.caches = caches
 	return caches, err
-}
-
-// Has is consumer.Attachments'. Before the controller of NetworkAttachmentDefinitions runs, there are none.
-func (p *process) Has(namespace, name string) bool {
-	c := p.attachments.Load()
-	return c != nil && c.Has(namespace, name)
-}
-
-// attachmentPoll is how often a cluster without Multus is asked whether it has it now.
-const attachmentPoll = 30 * time.Second
-
-// startAttachment runs the controller of NetworkAttachmentDefinitions in a cluster that knows them. Others do without:
-// the process is ready all the same.
-func (p *process) startAttachment() {
-	p.group.Go(func() error {
-		if err := p.discovery.await(p.running, networkResource); err != nil {
-			return nil //nolint:nilerr // told to stop before the CRD came
-		}
-		if err := attachmentcontroller.AwaitCRD(p.running, p.discovery.until(p.running), attachmentPoll); err != nil {
-			return nil //nolint:nilerr // told to stop before the CRD came
-		}
-		klog.FromContext(p.running).Info("Keeping NetworkAttachmentDefinitions: the cluster knows them")
-		attachments := dynamicinformer.NewDynamicSharedInformerFactory(p.dynamic, p.options.ResyncPeriod)
-		var c *attachmentcontroller.Controller
-		_, err := p.build(func() (started, error) {
-			informer := attachments.ForResource(attachmentcontroller.Resource)
-			err := informer.Informer().SetTransform(trim)
-			if err == nil {
-				_, err = informer.Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
-					AddFunc: p.tellDeclaring, DeleteFunc: p.tellDeclaring,
-				})
-			}
-			if err != nil {
-				return nil, err
-			}
-			c, err = attachmentcontroller.NewController(
-				p.dynamic, informer, p.factory.Cloudteam().V1().Networks(), p.recorder, p.options.Attachment)
-			return c, err
-		})
-		if err != nil {
-			return fmt.Errorf("controller %s: %w", attachmentcontroller.Name, err)
-		}
-		p.attachments.Store(c)
-		p.readiness.add(attachmentcontroller.Name, c.HasSynced)
-		p.base.Go(func() error {
-			attachments.Start(p.ground.Done())
-			<-p.ground.Done()
-			attachments.Shutdown()
-			return nil
-		})
-		return c.Run(p.running, p.options.Workers)
-	})
-}
-
-// tellDeclaring has whatever declares the name of a NetworkAttachmentDefinition looked at again.
-func (p *process) tellDeclaring(obj any) {
-	name, err := cache.DeletionHandlingObjectToName(obj)
-	if err != nil {
-		return // nothing without a name is served
-	}
-	p.building.Lock()
-	defer p.building.Unlock()
-	for _, tell := range p.declaring {
-		tell(name)
-	}
 }
