@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"time"
 
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/dynamic/dynamicinformer"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
@@ -34,7 +33,7 @@ func (p *process) startAttachment() {
 		if err := p.discovery.await(p.running, networkResource); err != nil {
 			return nil //nolint:nilerr // told to stop before the CRD came
 		}
-		installed, err := p.attachmentsInstalled(p.running)
+		installed, err := p.discovery.installed(p.running, attachmentcontroller.Resource)
 		if err != nil {
 			return nil //nolint:nilerr // told to stop before the API server told
 		}
@@ -60,17 +59,6 @@ func (p *process) startAttachment() {
 		}
 		return c.Run(p.running, p.options.Workers)
 	})
-}
-
-// attachmentsInstalled asks until the API server tells whether it serves NetworkAttachmentDefinitions. The only error
-// is that of ctx.
-func (p *process) attachmentsInstalled(ctx context.Context) (installed bool, err error) {
-	err = wait.PollUntilContextCancel(ctx, discoveryPoll, true, func(ctx context.Context) (bool, error) {
-		ok, err := p.discovery.serves(ctx, attachmentcontroller.Resource)
-		installed = ok
-		return err == nil, nil
-	})
-	return installed, err
 }
 
 // buildAttachment builds the controller and starts its informers.

@@ -150,9 +150,12 @@ func (p *process) build(build func() (started, error)) (started, error) {
 func (p *process) buildNetwork() (started, error) {
 	inventory := p.inventory()
 	var ports informersv1.NetworkPortInformer
-	// A cluster in which only the CRD of Networks was installed yet has no ports that they could wait for.
-	if ok, err := p.discovery.serves(p.running, portResource); ok && err == nil && p.options.enabled(portcontroller.Name) {
-		ports = p.factory.Cloudteam().V1().NetworkPorts()
+	// A cluster in which only the CRD of Networks was installed yet has no ports that they could wait for. Should it get
+	// them later, Neutron is who refuses to delete a network with ports, until the process is started anew.
+	if p.options.enabled(portcontroller.Name) {
+		if ok, err := p.discovery.installed(p.running, portResource); ok && err == nil {
+			ports = p.factory.Cloudteam().V1().NetworkPorts()
+		}
 	}
 	c, err := networkcontroller.NewController(p.client.CloudteamV1(), p.factory.Cloudteam().V1().Networks(), ports,
 		inventory, p.recorder, p.cluster)

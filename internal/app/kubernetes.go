@@ -153,6 +153,16 @@ func (d *discoverer) serves(ctx context.Context, resource schema.GroupVersionRes
 	}), nil
 }
 
+// installed asks until the API server tells whether it serves a resource. The only error is that of ctx.
+func (d *discoverer) installed(ctx context.Context, resource schema.GroupVersionResource) (yes bool, err error) {
+	err = wait.PollUntilContextCancel(ctx, discoveryPoll, true, func(ctx context.Context) (bool, error) {
+		var err error
+		yes, err = d.serves(ctx, resource)
+		return err == nil, nil
+	})
+	return yes, err
+}
+
 // discoveryPoll is how often the API server is asked whether it serves a resource that is waited for.
 const discoveryPoll = 2 * time.Second
 

@@ -1,12 +1,16 @@
 package app
 
 import (
+	"context"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/discovery"
 	kubeinformers "k8s.io/client-go/informers"
 	kubefake "k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/tools/record"
@@ -17,6 +21,40 @@ import (
 	fakeclientset "cloudteam.ztgame.com/network-controller/pkg/client/clientset/versioned/fake"
 	informers "cloudteam.ztgame.com/network-controller/pkg/client/informers/externalversions"
 )
+
+// forgetful is an API server that is out of reach at first.
+type forgetful struct {
+	discovery.ServerResourcesInterfaceWithContext
+	failures int
+}
+
+func (f *forgetful) ServerResourcesForGroupVersionWithContext(
+	ctx context.Context, groupVersion string,
+) (*metav1.APIResourceList, error) {
+	if f.failures--; f.failures >= 0 {
+		return nil, apierrors.NewServiceUnavailable("it starts")
+	}
+	return f.ServerResourcesInterfaceWithContext.ServerResourcesForGroupVersionWithContext(ctx, groupVersion)
+}
+
+// What is decided once, whether there are NetworkPorts to wait for, is not decided by an answer that failed.
+func TestACRDPassesForMissingByTheAPIServersWordAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client := fakeclientset.NewSimpleClientset()
+		client.Resources = []*metav1.APIResourceList{{
+			GroupVersion: portResource.GroupVersion().String(),
+			APIResources: []metav1.APIResource{{Name: portResource.Resource}},
+		}}
+		d := newDiscoverer(client.Discovery())
+		d.ServerResourcesInterfaceWithContext = &forgetful{d.ServerResourcesInterfaceWithContext, 2}
+		if yes, err := d.installed(t.Context(), portResource); !yes || err != nil {
+			t.Errorf("the CRD of NetworkPorts is installed: %t, %v, want true", yes, err)
+		}
+		if yes, err := d.installed(t.Context(), fooResource); yes || err != nil {
+			t.Errorf("the CRD of Foos is installed: %t, %v, want false", yes, err)
+		}
+	})
+}
 
 // A pool counts a Pod once the Pod's ReplicaSet is known, whose event is the last that tells of either.
 func TestTrimmedReplicaSetStillBringsItsDeployment(t *testing.T) {

@@ -36,13 +36,13 @@ func TestRunStopsWhateverDoesNotAnswer(t *testing.T) {
 			asked, end := make(chan struct{}), make(chan struct{})
 			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				w.Header().Set("Content-Type", "application/json")
-				switch path := strings.TrimSuffix(r.URL.Path, "/"); {
-				case path == c.silent:
+				switch path := strings.TrimSuffix(r.URL.Path, "/"); path {
+				case c.silent:
 					once.Do(func() { close(asked) })
 					<-end
-				case path == cluster:
+				case cluster:
 					fmt.Fprint(w, `{"kind":"Namespace","apiVersion":"v1","metadata":{"name":"kube-system","uid":"c1"}}`)
-				case path == ours:
+				case ours:
 					fmt.Fprint(w, `{"kind":"APIResourceList","apiVersion":"v1","groupVersion":"cloudteam.ztgame.com/v1",`+
 						`"resources":[{"name":"networks"},{"name":"networkports"}]}`)
 				default:

@@ -85,9 +85,9 @@ func (s *shelf[T]) begin() uint64 {
 	return s.clock
 }
 
-// refresh replaces what is held of a resource with what was read of it (nil: it is not ours) since begin gave that time.
-// What was written here while the answer was on its way is newer than the answer, and so is what a list shows that began
-// after the read, be it that it has ended or that it is yet to end.
+// refresh replaces what is held of a resource with what was read of it (nil: it is not ours), since being what begin
+// gave. What was written here while the answer was on its way is newer than the answer, and so is what a list shows
+// that began after the read, whether it has ended or is yet to end.
 func (s *shelf[T]) refresh(id string, r *T, since uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
