@@ -60,7 +60,7 @@ type Audit struct {
 	Networks, Ports int
 	// Moved is how many owners' resources were other than expected.
 	Moved int
-	// Err is why the audit failed; nothing was taken in then.
+	// Err is why the audit failed. Nothing was taken in then, but where all that failed was to count addresses.
 	Err error
 }
 
