@@ -91,12 +91,14 @@ func Run(ctx context.Context, o Options) error {
 		kube:      kube,
 		client:    client,
 		dynamic:   dynamicClient,
+		discovery: newDiscoverer(client.Discovery()),
 		recorder:  recorder,
 		readiness: &readiness{},
 		factory:   informers.NewSharedInformerFactoryWithOptions(client, o.ResyncPeriod, informers.WithTransform(trim)),
 		kubeFactory: kubeinformers.NewSharedInformerFactoryWithOptions(
 			kube, o.ResyncPeriod, kubeinformers.WithTransform(trim)),
-		ground: ground,
+		ground:           ground,
+		attachmentsKnown: make(chan struct{}),
 	}
 	// Whatever can fail comes before whatever runs.
 	var serve func(context.Context) error

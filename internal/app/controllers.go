@@ -5,17 +5,14 @@ import (
 	"fmt"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"golang.org/x/sync/errgroup"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
-	"k8s.io/client-go/dynamic/dynamicinformer"
 	kubeinformers "k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/record"
-	"k8s.io/klog/v2"
 
 	attachmentcontroller "cloudteam.ztgame.com/network-controller/internal/controller/attachment"
 	"cloudteam.ztgame.com/network-controller/internal/controller/consumer"
@@ -56,11 +53,13 @@ type process struct {
 	// cluster is the UID of the namespace kube-system.
 	cluster string
 	// cloud is nil where no controller needs one.
-	cloud    *neutron.Cloud
-	kube     kubernetes.Interface
-	client   clientset.Interface
-	dynamic  dynamic.Interface
-	recorder record.EventRecorder
+	cloud   *neutron.Cloud
+	kube    kubernetes.Interface
+	client  clientset.Interface
+	dynamic dynamic.Interface
+	// discovery tells which CRDs are installed.
+	discovery *discoverer
+	recorder  record.EventRecorder
 
 	readiness   *readiness
 	factory     informers.SharedInformerFactory
@@ -69,9 +68,6 @@ type process struct {
 	group           *errgroup.Group
 	base            errgroup.Group
 	running, ground context.Context
-
-	// told are the resources of which was logged that they are waited for.
-	told sync.Map
 
 	// building is held while a controller is built: a factory starts all informers that it knows, and none may be half
 	// built then. It guards what follows.
@@ -82,23 +78,34 @@ type process struct {
 	// their own informers do not see.
 	declaring []func(cache.ObjectName)
 
-	// attachments is the controller of NetworkAttachmentDefinitions, once it runs.
-	attachments atomic.Pointer[attachmentcontroller.Controller]
+	// attachments is the controller of NetworkAttachmentDefinitions, once it runs; attachmentsKnown is closed when it is
+	// known which there are.
+	attachments      atomic.Pointer[attachmentcontroller.Controller]
+	attachmentsKnown chan struct{}
 }
 
 // startControllers starts those that are enabled, each once the API server serves what it needs.
 func (p *process) startControllers() {
-	for name, start := range map[string]func(){
-		networkcontroller.Name:    func() { p.start(networkcontroller.Name, p.buildNetwork, networkResource) },
-		portcontroller.Name:       func() { p.start(portcontroller.Name, p.buildNetworkPort, networkResource, portResource) },
-		deploymentcontroller.Name: func() { p.start(deploymentcontroller.Name, p.buildDeployment, networkResource, portResource) },
-		podcontroller.Name:        func() { p.start(podcontroller.Name, p.buildPod, networkResource, portResource) },
-		foocontroller.Name:        func() { p.start(foocontroller.Name, p.buildFoo, fooResource) },
-		attachmentcontroller.Name: p.startAttachment,
+	consumed := []schema.GroupVersionResource{networkResource, portResource}
+	for _, c := range []struct {
+		name  string
+		build func() (started, error)
+		needs []schema.GroupVersionResource
+	}{
+		{networkcontroller.Name, p.buildNetwork, []schema.GroupVersionResource{networkResource}},
+		{portcontroller.Name, p.buildNetworkPort, consumed},
+		{deploymentcontroller.Name, p.buildDeployment, consumed},
+		{podcontroller.Name, p.buildPod, consumed},
+		{foocontroller.Name, p.buildFoo, []schema.GroupVersionResource{fooResource}},
 	} {
-		if p.options.enabled(name) {
-			start()
+		if p.options.enabled(c.name) {
+			p.start(c.name, c.build, c.needs...)
 		}
+	}
+	if p.options.enabled(attachmentcontroller.Name) {
+		p.startAttachment()
+	} else {
+		close(p.attachmentsKnown)
 	}
 }
 
@@ -116,7 +123,7 @@ func (p *process) start(name string, build func() (started, error), needs ...sch
 	var c atomic.Pointer[started]
 	p.readiness.add(name, func() bool { built := c.Load(); return built != nil && (*built).HasSynced() })
 	p.group.Go(func() error {
-		if err := awaitServed(p.running, p.client.Discovery(), &p.told, needs...); err != nil {
+		if err := p.discovery.await(p.running, needs...); err != nil {
 			return nil //nolint:nilerr // told to stop before the CRD came
 		}
 		built, err := p.build(build)
@@ -143,9 +150,12 @@ func (p *process) build(build func() (started, error)) (started, error) {
 func (p *process) buildNetwork() (started, error) {
 	inventory := p.inventory()
 	var ports informersv1.NetworkPortInformer
-	// A cluster in which only the CRD of Networks was installed yet has no ports that they could wait for.
-	if ok, err := served(p.client.Discovery(), portResource); ok && err == nil && p.options.enabled(portcontroller.Name) {
-		ports = p.factory.Cloudteam().V1().NetworkPorts()
+	// A cluster in which only the CRD of Networks was installed yet has no ports that they could wait for. Should it get
+	// them later, Neutron is who refuses to delete a network with ports, until the process is started anew.
+	if p.options.enabled(portcontroller.Name) {
+		if ok, err := p.discovery.installed(p.running, portResource); ok && err == nil {
+			ports = p.factory.Cloudteam().V1().NetworkPorts()
+		}
 	}
 	c, err := networkcontroller.NewController(p.client.CloudteamV1(), p.factory.Cloudteam().V1().Networks(), ports,
 		inventory, p.recorder, p.cluster)
@@ -180,7 +190,7 @@ func (p *process) buildDeployment() (started, error) {
 		return nil, err
 	}
 	p.declaring = append(p.declaring, c.EnqueueDeclaring)
-	return c, nil
+	return resolving{c, p.attachmentsKnown}, nil
 }
 
 func (p *process) buildPod() (started, error) {
@@ -193,7 +203,7 @@ func (p *process) buildPod() (started, error) {
 		return nil, err
 	}
 	p.declaring = append(p.declaring, c.EnqueueDeclaring)
-	return c, nil
+	return resolving{c, p.attachmentsKnown}, nil
 }
 
 // consumers gives the caches that the controllers of Deployments and of Pods share. The caller holds building.
@@ -210,69 +220,4 @@ func (p *process) consumers() (*consumer.Caches, error) {
 	}, p)
 	p.caches = caches
 	return caches, err
-}
-
-// Has is consumer.Attachments'. Before the controller of NetworkAttachmentDefinitions runs, there are none.
-func (p *process) Has(namespace, name string) bool {
-	c := p.attachments.Load()
-	return c != nil && c.Has(namespace, name)
-}
-
-// attachmentPoll is how often a cluster without Multus is asked whether it has it now.
-const attachmentPoll = 30 * time.Second
-
-// startAttachment runs the controller of NetworkAttachmentDefinitions in a cluster that knows them. Others do without:
-// the process is ready all the same.
-func (p *process) startAttachment() {
-	p.group.Go(func() error {
-		if err := awaitServed(p.running, p.client.Discovery(), &p.told, networkResource); err != nil {
-			return nil //nolint:nilerr // told to stop before the CRD came
-		}
-		if err := attachmentcontroller.AwaitCRD(p.running, p.client.Discovery(), attachmentPoll); err != nil {
-			return nil //nolint:nilerr // told to stop before the CRD came
-		}
-		klog.FromContext(p.running).Info("Keeping NetworkAttachmentDefinitions: the cluster knows them")
-		attachments := dynamicinformer.NewDynamicSharedInformerFactory(p.dynamic, p.options.ResyncPeriod)
-		var c *attachmentcontroller.Controller
-		_, err := p.build(func() (started, error) {
-			informer := attachments.ForResource(attachmentcontroller.Resource)
-			err := informer.Informer().SetTransform(trim)
-			if err == nil {
-				_, err = informer.Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
-					AddFunc: p.tellDeclaring, DeleteFunc: p.tellDeclaring,
-				})
-			}
-			if err != nil {
-				return nil, err
-			}
-			c, err = attachmentcontroller.NewController(
-				p.dynamic, informer, p.factory.Cloudteam().V1().Networks(), p.recorder, p.options.Attachment)
-			return c, err
-		})
-		if err != nil {
-			return fmt.Errorf("controller %s: %w", attachmentcontroller.Name, err)
-		}
-		p.attachments.Store(c)
-		p.readiness.add(attachmentcontroller.Name, c.HasSynced)
-		p.base.Go(func() error {
-			attachments.Start(p.ground.Done())
-			<-p.ground.Done()
-			attachments.Shutdown()
-			return nil
-		})
-		return c.Run(p.running, p.options.Workers)
-	})
-}
-
-// tellDeclaring has whatever declares the name of a NetworkAttachmentDefinition looked at again.
-func (p *process) tellDeclaring(obj any) {
-	name, err := cache.DeletionHandlingObjectToName(obj)
-	if err != nil {
-		return // nothing without a name is served
-	}
-	p.building.Lock()
-	defer p.building.Unlock()
-	for _, tell := range p.declaring {
-		tell(name)
-	}
 }

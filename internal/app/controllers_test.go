@@ -45,6 +45,27 @@ func TestEachControllerAsksForWhatItNeeds(t *testing.T) {
 			[]string{"deployment", "pod"}, false, ours, []string{networks, ports, deployments, replicaSets, pods},
 			[]string{foos},
 		},
+		"deployments alone": {
+			[]string{"deployment"}, false, ours, []string{networks, ports, deployments, replicaSets, pods}, []string{foos},
+		},
+		"pods alone": {
+			[]string{"pod"}, false, ours, []string{networks, ports, replicaSets, pods}, []string{foos, attachments},
+		},
+		"attachments alone": {
+			[]string{"attachment"}, false, append([]string{attachments}, ours...), []string{networks, attachments},
+			[]string{ports, foos, deployments, replicaSets, pods},
+		},
+		"networks and attachments": {
+			[]string{"network", "attachment"}, true, append([]string{attachments}, ours...),
+			[]string{networks, attachments}, []string{ports, foos, deployments, replicaSets, pods},
+		},
+		"all but the controller of NetworkPorts": {
+			[]string{"*", "-networkport"}, true, ours, []string{networks, ports, foos, deployments, replicaSets, pods}, nil,
+		},
+		"pods without the CRD of NetworkPort wait": {
+			[]string{"pod"}, false, []string{networks}, []string{"/apis/cloudteam.ztgame.com/v1"},
+			[]string{networks, ports, pods},
+		},
 		"all controllers watch all": {
 			[]string{"*"}, true, append([]string{attachments}, ours...),
 			[]string{networks, ports, foos, deployments, replicaSets, pods, attachments}, nil,

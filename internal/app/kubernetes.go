@@ -22,6 +22,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/klog/v2"
 
+	attachmentcontroller "cloudteam.ztgame.com/network-controller/internal/controller/attachment"
 	"cloudteam.ztgame.com/network-controller/internal/selection"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
@@ -74,12 +75,14 @@ func clusterUID(ctx context.Context, kube kubernetes.Interface) (string, error) 
 	return uid, nil
 }
 
-// read are the annotations of Pods that a controller reads.
+// read are the annotations of Pods, and of the templates of Pods, that a controller reads.
 var read = []string{selection.Annotation, cloudteamv1.AnnotationAllocations, corev1.MirrorPodAnnotationKey}
+
+func unread(key, _ string) bool { return !slices.Contains(read, key) }
 
 // trim takes from an object, before it goes into a cache, what nothing here reads: of every object the managed fields,
 // which are the larger part of many; of ReplicaSets and Pods, of which a cluster has many, all but whose they are, what
-// a Pod has of networks, and how far it is.
+// they declare and have of networks, and how far a Pod is. Who reads another field of theirs has to leave it here.
 func trim(obj any) (any, error) {
 	object, err := meta.Accessor(obj)
 	if err != nil {
@@ -89,10 +92,13 @@ func trim(obj any) (any, error) {
 	switch object := obj.(type) {
 	case *appsv1.ReplicaSet:
 		object.Labels, object.Annotations = nil, nil
+		declared := object.Spec.Template.Annotations
+		maps.DeleteFunc(declared, unread)
 		object.Spec, object.Status = appsv1.ReplicaSetSpec{}, appsv1.ReplicaSetStatus{}
+		object.Spec.Template.Annotations = declared
 	case *corev1.Pod:
 		object.Labels = nil
-		maps.DeleteFunc(object.Annotations, func(key, _ string) bool { return !slices.Contains(read, key) })
+		maps.DeleteFunc(object.Annotations, unread)
 		object.Spec = corev1.PodSpec{
 			NodeName: object.Spec.NodeName, HostNetwork: object.Spec.HostNetwork,
 			SchedulingGates: object.Spec.SchedulingGates,
@@ -105,9 +111,37 @@ func trim(obj any) (any, error) {
 	return obj, nil
 }
 
-// served reports whether the API server serves a resource.
-func served(client discovery.DiscoveryInterface, resource schema.GroupVersionResource) (bool, error) {
-	list, err := client.ServerResourcesForGroupVersion(resource.GroupVersion().String())
+// discoverer asks the API server what it serves, each time anew.
+type discoverer struct {
+	discovery.ServerResourcesInterfaceWithContext
+	// told remembers what was logged, since several controllers may wait for one resource.
+	told sync.Map
+}
+
+func newDiscoverer(client discovery.DiscoveryInterface) *discoverer {
+	return &discoverer{
+		ServerResourcesInterfaceWithContext: discovery.ToServerResourcesInterfaceWithContext(client),
+	}
+}
+
+// until is an attachmentcontroller.Discovery whose questions end with ctx: the clients have no timeout of their own.
+func (d *discoverer) until(ctx context.Context) attachmentcontroller.Discovery {
+	return discovererUntil{d, ctx}
+}
+
+type discovererUntil struct {
+	*discoverer
+	ctx context.Context
+}
+
+// ServerResourcesForGroupVersion is attachmentcontroller.Discovery's.
+func (d discovererUntil) ServerResourcesForGroupVersion(groupVersion string) (*metav1.APIResourceList, error) {
+	return d.ServerResourcesForGroupVersionWithContext(d.ctx, groupVersion)
+}
+
+// serves reports whether the API server serves a resource.
+func (d *discoverer) serves(ctx context.Context, resource schema.GroupVersionResource) (bool, error) {
+	list, err := d.ServerResourcesForGroupVersionWithContext(ctx, resource.GroupVersion().String())
 	if apierrors.IsNotFound(err) {
 		return false, nil
 	}
@@ -119,24 +153,33 @@ func served(client discovery.DiscoveryInterface, resource schema.GroupVersionRes
 	}), nil
 }
 
-// awaitServed waits until the API server serves the resources: to install the CRDs after the controller is no mistake.
-// Its only error is that of ctx. told remembers what was logged, since several controllers may wait for one resource.
-func awaitServed(
-	ctx context.Context, client discovery.DiscoveryInterface, told *sync.Map, resources ...schema.GroupVersionResource,
-) error {
+// installed asks until the API server tells whether it serves a resource. The only error is that of ctx.
+func (d *discoverer) installed(ctx context.Context, resource schema.GroupVersionResource) (yes bool, err error) {
+	err = wait.PollUntilContextCancel(ctx, discoveryPoll, true, func(ctx context.Context) (bool, error) {
+		var err error
+		yes, err = d.serves(ctx, resource)
+		return err == nil, nil
+	})
+	return yes, err
+}
+
+// discoveryPoll is how often the API server is asked whether it serves a resource that is waited for.
+const discoveryPoll = 2 * time.Second
+
+// await waits until the API server serves the resources: to install the CRDs after the controller is no mistake. Its
+// only error is that of ctx.
+func (d *discoverer) await(ctx context.Context, resources ...schema.GroupVersionResource) error {
 	for _, resource := range resources {
-		err := wait.PollUntilContextCancel(ctx, 2*time.Second, true, func(ctx context.Context) (bool, error) {
-			ok, err := served(client, resource)
-			if ok {
+		err := wait.PollUntilContextCancel(ctx, discoveryPoll, true, func(ctx context.Context) (bool, error) {
+			ok, err := d.serves(ctx, resource)
+			switch {
+			case ok:
 				return true, nil
-			}
-			if _, again := told.LoadOrStore(resource, true); !again {
-				if err == nil {
-					klog.FromContext(ctx).Info("Waiting for a CRD: install it with kubectl apply -f config/crd/",
-						"resource", resource.GroupResource().String(), "version", resource.Version)
-				} else {
-					klog.FromContext(ctx).Info("Waiting for the Kubernetes API server", "err", err)
-				}
+			case err == nil && d.first(resource):
+				klog.FromContext(ctx).Info("Waiting for a CRD: install it with kubectl apply -f config/crd/",
+					"resource", resource.GroupResource().String(), "version", resource.Version)
+			case err != nil && ctx.Err() == nil && d.first(resource.GroupVersion()):
+				klog.FromContext(ctx).Info("Waiting for the Kubernetes API server", "err", err)
 			}
 			return false, nil
 		})
@@ -145,4 +188,10 @@ func awaitServed(
 		}
 	}
 	return nil
+}
+
+// first reports whether it is the first time that something is to be logged of what.
+func (d *discoverer) first(what any) bool {
+	_, again := d.told.LoadOrStore(what, true)
+	return !again
 }

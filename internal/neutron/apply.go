@@ -111,9 +111,8 @@ func (i *Inventory) takePort(ctx context.Context, step network.Step) (string, er
 		i.ports.remove(step.ID)
 		return step.ID, nil
 	}
-	// After an update that leaves the port's own row alone, such as of its description, Neutron moves the revision once
-	// more when it has answered (measured; the contract suite holds it). The next conditional write then fails and reads
-	// again, or the next list moves the port.
+	// Should Neutron move the revision once more when it has answered (see portBody), the next conditional write fails and
+	// reads again, or the next list moves the port.
 	p, err := writeStep(ctx, i.cloud, step, portBody, wirePort.observed)
 	if err != nil {
 		return "", err

@@ -132,7 +132,8 @@ func TestPortsAreAsPlannedAfterTheirSteps(t *testing.T) {
 	}
 }
 
-// Neutron tells a revision of the past to who changes but a port's description. It costs a conflict, and no more.
+// Neutron tells a revision of the past to who changes but a port's description. The steps planned here send the name
+// with it; should another revision be told too early, it costs a conflict, and no more.
 func TestRevisionThatNeutronTellsTooEarlyIsReadAgain(t *testing.T) {
 	e := newEmulated(t, InventoryOptions{Ports: true})
 	cidr := netip.MustParsePrefix("10.0.0.0/24")
@@ -164,6 +165,50 @@ func TestRevisionThatNeutronTellsTooEarlyIsReadAgain(t *testing.T) {
 	e.apply(network.PlanPort(spec, e.observed()))
 	if again, err := network.PlanPort(spec, e.observed()); err != nil || !again.Empty() {
 		t.Errorf("planned again: %v, %s", err, again)
+	}
+}
+
+// Whatever is put right about a port, the revision that is held afterwards is the one that Neutron has: the next audit
+// finds nothing moved, and the next write is not refused.
+func TestAPortsRevisionIsKnownAfterEachUpdate(t *testing.T) {
+	var moved []string
+	e := newEmulated(t, InventoryOptions{Ports: true, Moved: func(object string) { moved = append(moved, object) }})
+	cidr := netip.MustParsePrefix("10.0.0.0/24")
+	e.apply(network.Plan(network.Spec{Owner: e.owner, Name: "n", Subnets: []network.Subnet{{
+		CIDR: cidr, Pools: network.DefaultPools(cidr, netip.Addr{}),
+	}}}, e.observed()))
+	n, _ := e.observed().Network()
+	at := func(address string) []network.PortAddress {
+		return []network.PortAddress{{SubnetID: n.Subnets[0].ID, Address: netip.MustParseAddr(address)}}
+	}
+	e.owner.Object = "port"
+	spec := network.PortSpec{Owner: e.owner, Name: "p", NetworkID: n.ID, Addresses: at("10.0.0.5")}
+	id := e.apply(network.PlanPort(spec, e.observed()))[0].ID
+	for _, drift := range []struct {
+		field string
+		to    network.PortAttributes
+	}{
+		{network.FieldName, network.PortAttributes{Name: "other"}},
+		{network.FieldDescription, network.PortAttributes{Description: e.owner.Describe("words")}},
+		{network.FieldAdminState, network.PortAttributes{AdminStateUp: false}},
+		{network.FieldAddresses, network.PortAttributes{Addresses: at("10.0.0.6")}},
+	} {
+		held, _ := e.observed().Port(n.ID)
+		e.apply(network.Change{{
+			Action: network.UpdatePort, ID: id, Revision: held.Revision, Port: drift.to,
+			Differences: []network.Difference{{Field: drift.field}},
+		}}, nil)
+		if err := e.Audit(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		moved = nil
+		e.apply(network.PlanPort(spec, e.observed()))
+		if err := e.Audit(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if len(moved) > 0 {
+			t.Errorf("after its %s was put back, the audit found that the port moved", drift.field)
+		}
 	}
 }
 

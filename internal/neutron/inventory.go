@@ -60,7 +60,7 @@ type Audit struct {
 	Networks, Ports int
 	// Moved is how many owners' resources were other than expected.
 	Moved int
-	// Err is why the audit failed; nothing was taken in then.
+	// Err is why the audit failed. Nothing was taken in then, but where all that failed was to count addresses.
 	Err error
 }
 
@@ -380,7 +380,7 @@ func notHeld(op string) *Error {
 func reread[T any](
 	ctx context.Context, on *shelf[T], id string, read func(context.Context, string) (*T, error),
 ) (found bool, err error) {
-	since := on.now()
+	since := on.begin()
 	r, err := read(ctx, id)
 	switch {
 	case err == nil, errors.Is(err, ErrUnmarked):

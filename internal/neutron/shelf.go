@@ -21,8 +21,9 @@ type shelf[T any] struct {
 	held map[string]*T
 	// owned are the ids of resources by the UID of the object that owns them.
 	owned map[string][]string
-	// clock counts the changes made here; changed says when each resource was last changed here, by id, also after it
-	// was removed. Changes up to listed, which is when the last list began, are left out.
+	// clock counts the changes made here and the reads of one resource; changed says when each resource was last changed
+	// here, or when the read of it began that was last believed, by id, also after it was removed. Times up to listed,
+	// which is when the last list began, are left out.
 	clock   uint64
 	changed map[string]uint64
 	listed  uint64
@@ -65,7 +66,9 @@ func (s *shelf[T]) write(id string) (done func()) {
 func (s *shelf[T]) change(id string, to func(*T) *T) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.changeLocked(id, to(s.held[id]))
+	s.clock++
+	s.changed[id] = s.clock
+	s.replace(id, to(s.held[id]))
 }
 
 // remove is change for a resource that was deleted here.
@@ -73,26 +76,29 @@ func (s *shelf[T]) remove(id string) {
 	s.change(id, func(*T) *T { return nil })
 }
 
-// now is the clock.
-func (s *shelf[T]) now() uint64 {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
+// begin gives the time, by the clock, at which a read of one resource begins. It moves the clock, so that a list that
+// begins after the read is told from one that began before.
+func (s *shelf[T]) begin() uint64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.clock++
 	return s.clock
 }
 
-// refresh replaces what is held of a resource with what was read of it (nil: it is not ours) from since on, by the
-// clock. What was written here while the answer was on its way is newer than the answer, and what a list shows that
-// began after the read is at least as new as what may be left out.
+// refresh replaces what is held of a resource with what was read of it (nil: it is not ours), since being what begin
+// gave. What was written here while the answer was on its way is newer than the answer, and so is what a list shows
+// that began after the read, whether it has ended or is yet to end.
 func (s *shelf[T]) refresh(id string, r *T, since uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.changed[id] > since || s.listed > since {
+	if s.changed[id] > since || s.listed >= since {
 		return
 	}
 	if held, known := s.held[id]; known && r != nil {
 		s.carryOver(held, r)
 	}
-	s.changeLocked(id, r)
+	s.changed[id] = since
+	s.replace(id, r)
 }
 
 // takeIn replaces what is held with what was listed, but for what was changed here after the list began at since, by
@@ -142,10 +148,8 @@ func (s *shelf[T]) of(object string) []T {
 	return all
 }
 
-// changeLocked is change for a value that is there already. The caller holds mu.
-func (s *shelf[T]) changeLocked(id string, r *T) {
-	s.clock++
-	s.changed[id] = s.clock
+// replace puts a resource (nil: none) in the place of what is held of it. The caller holds mu.
+func (s *shelf[T]) replace(id string, r *T) {
 	s.forget(id)
 	if r != nil {
 		s.hold(r)

@@ -112,7 +112,7 @@ func TestAShelfForgetsNoWriteAndEndsAsTheCloud(t *testing.T) {
 						}
 						return p.to
 					})
-					w.written[p.id] = w.now()
+					w.written[p.id] = w.clock
 				}
 				p.done()
 			},
@@ -121,7 +121,11 @@ func TestAShelfForgetsNoWriteAndEndsAsTheCloud(t *testing.T) {
 				if one == "" && slices.ContainsFunc(w.reads, func(r read) bool { return r.one == "" }) {
 					t.Skip("an Inventory has one list at a time")
 				}
-				w.reads = append(w.reads, read{one: one, since: w.now()})
+				since := w.clock
+				if one != "" {
+					since = w.begin()
+				}
+				w.reads = append(w.reads, read{one: one, since: since})
 			},
 			"a read is carried out": func(t *rapid.T) {
 				if len(w.reads) == 0 {
@@ -166,7 +170,7 @@ func TestAShelfForgetsNoWriteAndEndsAsTheCloud(t *testing.T) {
 		for _, p := range w.writes {
 			p.done()
 		}
-		w.ends(read{since: w.now(), answer: w.cloud})
+		w.ends(read{since: w.clock, answer: w.cloud})
 		got, want := map[string]int{}, map[string]int{}
 		for id, held := range w.held {
 			got[id] = held.revision
@@ -189,15 +193,67 @@ func TestAShelfForgetsNoWriteAndEndsAsTheCloud(t *testing.T) {
 func TestAnswerOfBeforeAWriteIsNotBelievedAfterAListEither(t *testing.T) {
 	w := newWorld()
 	old, written := thing{"1", thingOwners[0], 1}, thing{"1", thingOwners[0], 2}
-	since := w.now()
+	since := w.begin()
 	w.change("1", func(*thing) *thing { return &written })
-	w.takeIn(map[string]*thing{"1": &written}, w.now(), map[string]bool{})
+	w.takeIn(map[string]*thing{"1": &written}, w.clock, map[string]bool{})
 	w.refresh("1", &old, since)
 	if got := w.held["1"]; got == nil || got.revision != 2 {
 		t.Errorf("held is %v, want what was written", got)
 	}
-	w.refresh("1", nil, w.now())
+	w.refresh("1", nil, w.begin())
 	if got := w.held["1"]; got != nil {
 		t.Errorf("held is %v after a read that began later and found nothing", got)
+	}
+}
+
+// What a read of one resource tells is older than what a list tells that began after it, whichever of the two is
+// answered first.
+func TestOfAReadAndAListTheOneThatBeganLaterIsBelieved(t *testing.T) {
+	before, after := thing{"1", thingOwners[0], 1}, thing{"1", thingOwners[0], 2}
+	for name, c := range map[string]struct {
+		listed []thing
+		want   int // the revision that is held; 0 for none
+	}{
+		"a resource that moved between the two":     {[]thing{after}, 2},
+		"a resource that was deleted between them":  {nil, 0},
+		"a resource that is the same to both reads": {[]thing{before}, 1},
+	} {
+		for order, listFirst := range map[string]bool{"the list first": true, "the read first": false} {
+			t.Run(name+", "+order, func(t *testing.T) {
+				w := newWorld()
+				w.takeIn(map[string]*thing{"1": &before}, w.clock, map[string]bool{})
+				read := w.begin()
+				list := w.clock
+				takeIn := func() {
+					listed := map[string]*thing{}
+					for _, r := range c.listed {
+						listed[r.id] = &r
+					}
+					w.takeIn(listed, list, map[string]bool{})
+				}
+				if listFirst {
+					takeIn()
+				}
+				w.refresh("1", &before, read)
+				if !listFirst {
+					takeIn()
+				}
+				got := 0
+				if held := w.held["1"]; held != nil {
+					got = held.revision
+				}
+				if got != c.want {
+					t.Errorf("held is revision %d, want %d", got, c.want)
+				}
+			})
+		}
+	}
+	w := newWorld()
+	list := w.clock
+	read := w.begin()
+	w.refresh("1", &after, read)
+	w.takeIn(map[string]*thing{"1": &before}, list, map[string]bool{})
+	if held := w.held["1"]; held == nil || held.revision != 2 {
+		t.Errorf("held is %v after a list that began before the read", held)
 	}
 }

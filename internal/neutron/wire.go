@@ -314,6 +314,12 @@ func portBody(step network.Step, all bool) map[string]any {
 	}
 	set(network.FieldName, "name", p.Name)
 	set(network.FieldDescription, "description", p.Description)
+	if !all && p.Name != "" && step.Changes(network.FieldDescription) {
+		// A description is no part of the port's own row in Neutron's database. An update that leaves that row alone moves
+		// the revision once more after it was answered, and one that has the name, were it the same, does not (measured;
+		// the contract suite holds both).
+		body["name"] = p.Name
+	}
 	set(network.FieldAdminState, "admin_state_up", p.AdminStateUp)
 	addresses := []wireFixedIP{}
 	for _, a := range p.Addresses {

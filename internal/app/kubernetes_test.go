@@ -1,0 +1,113 @@
+package app
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/discovery"
+	kubeinformers "k8s.io/client-go/informers"
+	kubefake "k8s.io/client-go/kubernetes/fake"
+	"k8s.io/client-go/tools/record"
+
+	"cloudteam.ztgame.com/network-controller/internal/controller/consumer"
+	deploymentcontroller "cloudteam.ztgame.com/network-controller/internal/controller/deployment"
+	"cloudteam.ztgame.com/network-controller/internal/selection"
+	fakeclientset "cloudteam.ztgame.com/network-controller/pkg/client/clientset/versioned/fake"
+	informers "cloudteam.ztgame.com/network-controller/pkg/client/informers/externalversions"
+)
+
+// forgetful is an API server that is out of reach at first.
+type forgetful struct {
+	discovery.ServerResourcesInterfaceWithContext
+	failures int
+}
+
+func (f *forgetful) ServerResourcesForGroupVersionWithContext(
+	ctx context.Context, groupVersion string,
+) (*metav1.APIResourceList, error) {
+	if f.failures--; f.failures >= 0 {
+		return nil, apierrors.NewServiceUnavailable("it starts")
+	}
+	return f.ServerResourcesInterfaceWithContext.ServerResourcesForGroupVersionWithContext(ctx, groupVersion)
+}
+
+// What is decided once, whether there are NetworkPorts to wait for, is not decided by an answer that failed.
+func TestACRDPassesForMissingByTheAPIServersWordAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client := fakeclientset.NewSimpleClientset()
+		client.Resources = []*metav1.APIResourceList{{
+			GroupVersion: portResource.GroupVersion().String(),
+			APIResources: []metav1.APIResource{{Name: portResource.Resource}},
+		}}
+		d := newDiscoverer(client.Discovery())
+		d.ServerResourcesInterfaceWithContext = &forgetful{d.ServerResourcesInterfaceWithContext, 2}
+		if yes, err := d.installed(t.Context(), portResource); !yes || err != nil {
+			t.Errorf("the CRD of NetworkPorts is installed: %t, %v, want true", yes, err)
+		}
+		if yes, err := d.installed(t.Context(), fooResource); yes || err != nil {
+			t.Errorf("the CRD of Foos is installed: %t, %v, want false", yes, err)
+		}
+	})
+}
+
+// A pool counts a Pod once the Pod's ReplicaSet is known, whose event is the last that tells of either.
+func TestTrimmedReplicaSetStillBringsItsDeployment(t *testing.T) {
+	for name, c := range map[string]struct {
+		annotations map[string]string
+		want        int
+	}{
+		"whose Pods declare networks":    {map[string]string{selection.Annotation: "example-network"}, 1},
+		"whose Pods declare no networks": {map[string]string{"other": "example-network"}, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			template := corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Annotations: c.annotations}}
+			kube := kubefake.NewClientset(&appsv1.ReplicaSet{
+				ObjectMeta: metav1.ObjectMeta{
+					Namespace: "default", Name: "web-1", UID: "set", OwnerReferences: []metav1.OwnerReference{{
+						APIVersion: "apps/v1", Kind: "Deployment", Name: "web", UID: "deployment", Controller: new(true),
+					}},
+				},
+				Spec: appsv1.ReplicaSetSpec{Template: template},
+			})
+			client := fakeclientset.NewSimpleClientset()
+			factory := informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithTransform(trim))
+			kubeFactory := kubeinformers.NewSharedInformerFactoryWithOptions(kube, 0, kubeinformers.WithTransform(trim))
+			caches, err := consumer.NewCaches(consumer.Informers{
+				Networks:    factory.Cloudteam().V1().Networks(),
+				Ports:       factory.Cloudteam().V1().NetworkPorts(),
+				Pods:        kubeFactory.Core().V1().Pods(),
+				ReplicaSets: kubeFactory.Apps().V1().ReplicaSets(),
+				Deployments: kubeFactory.Apps().V1().Deployments(),
+			}, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			deployments, err := deploymentcontroller.NewController(
+				client.CloudteamV1(), kube.AppsV1(), caches, record.NewFakeRecorder(1))
+			if err != nil {
+				t.Fatal(err)
+			}
+			factory.StartWithContext(t.Context())
+			kubeFactory.StartWithContext(t.Context())
+			deadline := time.After(10 * time.Second)
+			poll := time.NewTicker(time.Millisecond)
+			defer poll.Stop()
+			for !deployments.HasSynced() {
+				select {
+				case <-poll.C:
+				case <-deadline:
+					t.Fatal("the caches are not filled")
+				}
+			}
+			if got := deployments.Len(); got != c.want {
+				t.Errorf("%d Deployments wait to be looked at, want %d", got, c.want)
+			}
+		})
+	}
+}
