@@ -227,7 +227,7 @@ func TestPodOfNobody(t *testing.T) {
 			})
 			name := slices.Collect(maps.Keys(w.bindings()))[0]
 			_, err := networkAPI.CloudteamV1().NetworkPorts(w.namespace).Patch(t.Context(), name,
-				types.MergePatchType, []byte(`{"metadata":{"ownerReferences":null}}`), metav1.PatchOptions{})
+				types.MergePatchType, []byte(`{"metadata":{"ownerReferences":null,"annotations":null}}`), metav1.PatchOptions{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -632,6 +632,20 @@ func TestPodOfDeployment(t *testing.T) {
 			w.readyPort("web-net-1")
 			w.awaitAllocated("a", 1)
 			w.awaitBindings(map[string]string{"web-net-0": "", "web-net-1": "a"})
+		},
+		"a port whose Pod was deleted without it goes after it": func(t *testing.T, w *podWorld) {
+			w.start(4)
+			w.servePorts()
+			w.create(newPod("a", "net"))
+			_, got := w.awaitAllocated("a", 1)
+			// As garbage collection does for kubectl delete --cascade=orphan.
+			_, err := networkAPI.CloudteamV1().NetworkPorts(w.namespace).Patch(t.Context(), got[0].Port,
+				types.MergePatchType, []byte(`{"metadata":{"ownerReferences":null}}`), metav1.PatchOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			w.remove("a")
+			w.awaitBindings(map[string]string{})
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -59,6 +59,8 @@ const (
 	indexController = "consumer/controller"
 	// indexBound is the index of NetworkPorts by the namespace and name of the Pod that they are bound to.
 	indexBound = "consumer/bound"
+	// indexOrphan is the index of NetworkPorts without an owner by namespace and AnnotationMadeFor.
+	indexOrphan = "consumer/orphan"
 	// indexNetwork is the index of Deployments and Pods by the namespaces and names of the networks that they declare.
 	indexNetwork = "consumer/network"
 )
@@ -69,7 +71,9 @@ func NewCaches(from Informers, attachments Attachments) (*Caches, error) {
 		informer cache.SharedIndexInformer
 		indexers cache.Indexers
 	}{
-		{from.Ports.Informer(), cache.Indexers{indexController: byController, indexBound: byBound}},
+		{from.Ports.Informer(), cache.Indexers{
+			indexController: byController, indexBound: byBound, indexOrphan: byOrphan,
+		}},
 		{from.Pods.Informer(), cache.Indexers{indexController: byController, indexNetwork: byNetwork}},
 		{from.ReplicaSets.Informer(), cache.Indexers{indexController: byController}},
 		{from.Deployments.Informer(), cache.Indexers{indexNetwork: byNetwork}},

@@ -291,10 +291,13 @@ func TestACreatedPortIsTheDeployments(t *testing.T) {
 	p := planPools(situation{networks: `[{"name":"blue","namespace":"other","ips":["10.0.0.5/16"],"mac":"FA:16:3E:00:00:01"}]`,
 		replicas: 1}.observed())
 	want := &cloudteamv1.NetworkPort{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "web-blue-0", OwnerReferences: []metav1.OwnerReference{{
-			APIVersion: "apps/v1", Kind: "Deployment", Name: "web", UID: "deployment-1",
-			Controller: new(true), BlockOwnerDeletion: new(true),
-		}}},
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: "team", Name: "web-blue-0", Annotations: map[string]string{consumer.AnnotationMadeFor: "Deployment/web"},
+			OwnerReferences: []metav1.OwnerReference{{
+				APIVersion: "apps/v1", Kind: "Deployment", Name: "web", UID: "deployment-1",
+				Controller: new(true), BlockOwnerDeletion: new(true),
+			}},
+		},
 		Spec: cloudteamv1.NetworkPortSpec{
 			NetworkName: "blue", NetworkNamespace: "other", Addresses: []string{"10.0.0.5"}, MAC: "fa:16:3e:00:00:01",
 		},

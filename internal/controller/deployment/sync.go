@@ -52,6 +52,9 @@ type outcome struct {
 // Every step can be the last before a crash: what was created and what was deleted is in the caches of the next
 // process, and the plan is made from them anew.
 func (c *Controller) sync(ctx context.Context, key cache.ObjectName) (controller.Result, error) {
+	if err := c.caches.DeleteOrphans(ctx, c.client, kind.Kind, key); err != nil {
+		return controller.Result{}, err
+	}
 	deployment, err := c.caches.Deployments.Deployments(key.Namespace).Get(key.Name)
 	if apierrors.IsNotFound(err) {
 		// The ports bear the Deployment as their owner: garbage collection removes them.
@@ -169,31 +172,26 @@ func (c *Controller) forget(key cache.ObjectName) {
 // remove deletes ports, each only while it is as it was read: one that a Pod is bound to meanwhile has another
 // resourceVersion, and survives.
 func (c *Controller) remove(ctx context.Context, o *outcome, ports []*cloudteamv1.NetworkPort, m *memory) {
-	errs := make([]error, len(ports))
+	errs, moved := make([]error, len(ports)), make([]bool, len(ports))
 	var wg sync.WaitGroup
 	for i, port := range ports {
 		wg.Go(func() {
-			errs[i] = c.write(ctx, func() error {
-				return c.client.NetworkPorts(port.Namespace).Delete(ctx, port.Name, metav1.DeleteOptions{
-					Preconditions: &metav1.Preconditions{
-						UID: new(port.UID), ResourceVersion: new(port.ResourceVersion),
-					},
-				})
+			errs[i] = c.write(ctx, func() (err error) {
+				moved[i], err = consumer.DeletePort(ctx, c.client, port, new(port.ResourceVersion))
+				return err
 			})
 		})
 	}
 	wg.Wait()
 	for i, port := range ports {
-		switch err := errs[i]; {
-		case err == nil || apierrors.IsNotFound(err):
-			m.deleted[port.UID] = true
-			if err == nil {
-				klog.FromContext(ctx).Info("Deleted a port that no Pod needs", "port", port.Name)
-			}
-		case apierrors.IsConflict(err):
+		switch {
+		case errs[i] != nil:
+			o.errs = append(o.errs, errs[i])
+		case moved[i]:
 			o.behind = true
 		default:
-			o.errs = append(o.errs, fmt.Errorf("deleting NetworkPort %q, which no Pod needs: %w", port.Name, err))
+			m.deleted[port.UID] = true
+			klog.FromContext(ctx).Info("Deleted a port that no Pod needs", "port", port.Name)
 		}
 	}
 }

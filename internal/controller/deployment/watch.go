@@ -16,6 +16,7 @@ import (
 
 	"cloudteam.ztgame.com/network-controller/internal/controller"
 	"cloudteam.ztgame.com/network-controller/internal/controller/consumer"
+	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 	portclient "cloudteam.ztgame.com/network-controller/pkg/client/clientset/versioned/typed/cloudteam/v1"
 )
 
@@ -64,7 +65,7 @@ func NewController(
 	c.Loop = controller.NewLoop(Name, c.sync)
 	return c, errors.Join(
 		c.Watch(caches.Informers.Deployments.Informer(), c.Handler()),
-		c.Watch(caches.Informers.Ports.Informer(), c.HandlerOf(keysOfOwned)),
+		c.Watch(caches.Informers.Ports.Informer(), c.HandlerOf(keysOfPort)),
 		c.Watch(caches.Informers.Pods.Informer(), c.HandlerOf(c.keysOfPod)),
 		// A Pod may be in its cache before its ReplicaSet is, and counts for its Deployment from then on.
 		c.Watch(caches.Informers.ReplicaSets.Informer(), c.HandlerOf(keysOfReplicaSet)),
@@ -124,6 +125,16 @@ func (c *Controller) keysOfPod(pod metav1.Object) []cache.ObjectName {
 func keysOfReplicaSet(obj metav1.Object) []cache.ObjectName {
 	if set, ok := obj.(*appsv1.ReplicaSet); ok && !consumer.Declares(set.Spec.Template.Annotations) {
 		return nil
+	}
+	return keysOfOwned(obj)
+}
+
+// keysOfPort names the Deployment that a port is of, or that it was made for.
+func keysOfPort(obj metav1.Object) []cache.ObjectName {
+	if port, ok := obj.(*cloudteamv1.NetworkPort); ok {
+		if deployment, orphaned := consumer.Orphaned(port, kind.Kind); orphaned {
+			return []cache.ObjectName{deployment}
+		}
 	}
 	return keysOfOwned(obj)
 }

@@ -142,11 +142,8 @@ func (c *Controller) deleteOwn(
 		if port.DeletionTimestamp != nil || keep(port) {
 			continue
 		}
-		err := c.ports.NetworkPorts(port.Namespace).Delete(ctx, port.Name, metav1.DeleteOptions{
-			Preconditions: &metav1.Preconditions{UID: new(port.UID)},
-		})
-		if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
-			return fmt.Errorf("deleting NetworkPort %q, which the Pod has no use for: %w", port.Name, err)
+		if _, err := consumer.DeletePort(ctx, c.ports, port, nil); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -52,6 +52,9 @@ type outcome struct {
 // created by its name, a binding by the Pod's UID in it, and the allocation, the end of it all, on the Pod. A crash
 // between two of them leaves a state that the same code goes on from.
 func (c *Controller) sync(ctx context.Context, key cache.ObjectName) (controller.Result, error) {
+	if err := c.caches.DeleteOrphans(ctx, c.ports, kind.Kind, key); err != nil {
+		return controller.Result{}, err
+	}
 	pod, err := c.caches.Pods.Pods(key.Namespace).Get(key.Name)
 	switch {
 	case apierrors.IsNotFound(err):

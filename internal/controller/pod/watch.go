@@ -120,6 +120,9 @@ func (c *Controller) keysOfPort(object metav1.Object) []cache.ObjectName {
 	if binding := port.Status.BoundTo; binding != nil {
 		keys = append(keys, cache.NewObjectName(port.Namespace, binding.Name))
 	}
+	if pod, orphaned := consumer.Orphaned(port, kind.Kind); orphaned {
+		keys = append(keys, pod)
+	}
 	for _, pod := range c.allocatedTo(port) {
 		keys = append(keys, cache.MetaObjectToName(pod))
 	}
