@@ -334,10 +334,13 @@ func (w *poolWorld) allocate(pod *corev1.Pod, ports ...string) {
 		allocations = append(allocations, cloudteamv1.Allocation{Port: name, PortID: "id-" + name})
 	}
 	text, _ := json.Marshal(allocations)
-	body, _ := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": map[string]string{
-		cloudteamv1.AnnotationAllocations: string(text),
-		selection.Annotation:              `[{"name":"blue","namespace":"` + w.namespace + `","ips":["10.0.0.7/16"]}]`,
-	}}})
+	body, _ := json.Marshal(map[string]any{
+		"metadata": map[string]any{"annotations": map[string]string{
+			cloudteamv1.AnnotationAllocations: string(text),
+			selection.Annotation:              `[{"name":"blue","namespace":"` + w.namespace + `","ips":["10.0.0.7/16"]}]`,
+		}},
+		"spec": map[string]any{"schedulingGates": nil},
+	})
 	_, err := kubeClient.CoreV1().Pods(w.namespace).Patch(w.t.Context(), pod.Name, types.MergePatchType, body,
 		metav1.PatchOptions{})
 	w.ok(err)

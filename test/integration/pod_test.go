@@ -464,6 +464,31 @@ func TestPodOfDeployment(t *testing.T) {
 			w.awaitRest(2)
 			h.judge(t)
 		},
+		"a Pod that lost what it was told keeps its port, and is told again": func(t *testing.T, w *podWorld) {
+			h := w.record()
+			w.start(4)
+			deployment, set := w.deployment("web")
+			w.servePorts()
+			w.pool(deployment, "net", 0)
+			w.create(newPod("a", "net@eth1", of(set)))
+			before, _ := w.awaitAllocated("a", 1)
+			w.create(newPod("b", "net", of(set)))
+			forget := fmt.Sprintf(`{"metadata":{"annotations":{%q:null}}}`, cloudteamv1.AnnotationAllocations)
+			w.patchPod("a", forget)
+			after, _ := w.awaitAllocated("a", 1)
+			if diff := cmp.Diff(before.Annotations, after.Annotations); diff != "" {
+				t.Errorf("its annotations changed (-before +after):\n%s", diff)
+			}
+			w.awaitBindings(map[string]string{"web-net-0": "a"})
+			// Even one that is to go stays as long as the Pod does.
+			w.holdPort("web-net-0")
+			w.patchPod("a", forget)
+			w.awaitAllocated("a", 1)
+			w.awaitBindings(map[string]string{"web-net-0": "a"})
+			w.awaitCondition("a", "")
+			w.awaitRest(2)
+			h.judge(t)
+		},
 		"a port of a Pod that the cache does not show is not released": func(t *testing.T, w *podWorld) {
 			w.seen = "app=web"
 			deployment, set := w.deployment("web")
@@ -619,15 +644,7 @@ func TestPodOfDeployment(t *testing.T) {
 			w.pool(deployment, "net", 0, 1)
 			a := w.create(newPod("a", "net", of(set)))
 			w.bind("web-net-0", a)
-			ports := networkAPI.CloudteamV1().NetworkPorts(w.namespace)
-			_, err := ports.Patch(t.Context(), "web-net-0", types.MergePatchType,
-				[]byte(`{"metadata":{"finalizers":["`+cloudteamv1.PortFinalizer+`"]}}`), metav1.PatchOptions{})
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := ports.Delete(t.Context(), "web-net-0", metav1.DeleteOptions{}); err != nil {
-				t.Fatal(err)
-			}
+			w.holdPort("web-net-0")
 			w.start(4)
 			w.readyPort("web-net-1")
 			w.awaitAllocated("a", 1)

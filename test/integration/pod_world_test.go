@@ -482,6 +482,20 @@ func (w *podWorld) setPort(ctx context.Context, name string, status map[string]a
 	return err
 }
 
+// holdPort deletes a port that its finalizer keeps, as that of a port in Neutron does.
+func (w *podWorld) holdPort(name string) {
+	w.t.Helper()
+	ports := networkAPI.CloudteamV1().NetworkPorts(w.namespace)
+	_, err := ports.Patch(w.t.Context(), name, types.MergePatchType,
+		[]byte(`{"metadata":{"finalizers":["`+cloudteamv1.PortFinalizer+`"]}}`), metav1.PatchOptions{})
+	if err == nil {
+		err = ports.Delete(w.t.Context(), name, metav1.DeleteOptions{})
+	}
+	if err != nil {
+		w.t.Fatal(err)
+	}
+}
+
 // failPort has a port say that it cannot be made.
 func (w *podWorld) failPort(name, reason, message string) {
 	w.t.Helper()

@@ -57,6 +57,19 @@ func ServedBy(port *cloudteamv1.NetworkPort) Request {
 	return Request{NetworkOf(port), joined(addresses), strings.ToLower(port.Spec.MAC)}
 }
 
+// Given is the request that a Pod's annotation makes once the Pod was given the port: for all that the port has got. ok
+// is false where the port has not got it yet.
+func Given(port *cloudteamv1.NetworkPort) (request Request, ok bool) {
+	var addresses []netip.Addr
+	for _, a := range port.Status.Addresses {
+		if address, err := netip.ParsePrefix(a.Address); err == nil {
+			addresses = append(addresses, address.Addr())
+		}
+	}
+	request = Request{NetworkOf(port), joined(addresses), strings.ToLower(port.Status.MAC)}
+	return request, request.Addresses != "" && request.MAC != ""
+}
+
 func joined(addresses []netip.Addr) string {
 	slices.SortFunc(addresses, netip.Addr.Compare)
 	texts := make([]string, len(addresses))

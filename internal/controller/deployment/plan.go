@@ -200,6 +200,10 @@ func (o observed) pools() []pool {
 				bound[to.UID] = map[consumer.Request]int{}
 			}
 			bound[to.UID][request]++
+			if given, ok := consumer.Given(port); ok && given != request {
+				// So asks the Pod for it from whose annotations somebody took what says that it has it.
+				bound[to.UID][given]++
+			}
 		case port.Status.PortID != "" && named[port.Name] == port.Status.PortID:
 			p.held = append(p.held, port)
 		case port.DeletionTimestamp != nil || o.deleted[port.UID]:
@@ -242,12 +246,9 @@ func (o observed) pools() []pool {
 	return sorted
 }
 
-// waits reports whether a Pod waits for its ports. The annotation of one that has them is no measure of what it asked
-// for: it was rewritten with what it got.
-func waits(pod *corev1.Pod) bool {
-	return consumer.Declares(pod.Annotations) && pod.Annotations[cloudteamv1.AnnotationAllocations] == "" &&
-		pod.DeletionTimestamp == nil && !consumer.Ended(pod) && !pod.Spec.HostNetwork
-}
+// waits reports whether a Pod waits for ports. The annotation of one that has them is no measure of what it asked for: it
+// was rewritten with what it got.
+func waits(pod *corev1.Pod) bool { return consumer.Waiting(pod) && !pod.Spec.HostNetwork }
 
 // allocated gives the ports, by name, and their ids in Neutron, that the Pods say they have. A port that lost its
 // binding is thereby known to be in use. It is looked for only where a port could be taken for free.
@@ -260,7 +261,7 @@ func (o observed) allocated() map[string]string {
 	named := map[string]string{}
 	for _, pod := range o.pods {
 		text := pod.Annotations[cloudteamv1.AnnotationAllocations]
-		if text == "" || consumer.Ended(pod) {
+		if !consumer.Allocated(pod) || consumer.Ended(pod) {
 			continue
 		}
 		var allocations []cloudteamv1.Allocation

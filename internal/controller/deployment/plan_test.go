@@ -197,6 +197,22 @@ func TestPlan(t *testing.T) {
 				ports: []string{"web-blue-0 ready", "web-blue-1 ready"}},
 			nil, []string{"web-blue-0"},
 		},
+		"a Pod that lost what says that it has a port waits for no other": {
+			situation{networks: "blue", replicas: 0, ports: []string{"web-blue-0 ready bound:a"},
+				pods: []string{`a declaring:[{"name":"blue","ips":["10.0.0.9/16"],"mac":"fa:16:3e:00:00:09"}]`},
+				edit: func(o *observed) {
+					o.ports[0].Status.MAC = "fa:16:3e:00:00:09"
+					o.ports[0].Status.Addresses = []cloudteamv1.PortAddress{{Address: "10.0.0.9/16"}}
+				}},
+			nil, nil,
+		},
+		"a gated Pod waits, whatever its template says that it has": {
+			situation{networks: "blue", replicas: 0, pods: []string{"a allocated:web-blue-7 declaring:blue"},
+				edit: func(o *observed) {
+					o.pods[0].Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: cloudteamv1.SchedulingGate}}
+				}},
+			[]string{"web-blue-0"}, nil,
+		},
 		"what an ended Pod says it has is free": {
 			situation{networks: "blue", replicas: 1, pods: []string{"a allocated:web-blue-1 ended"},
 				ports: []string{"web-blue-0 ready", "web-blue-1 ready"}},

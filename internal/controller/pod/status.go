@@ -182,7 +182,7 @@ func (c *Controller) tell(ctx context.Context, pod *corev1.Pod, o outcome) (behi
 	switch was := conditionOn(pod); {
 	case pod.DeletionTimestamp != nil:
 		return false, nil // it is over either way
-	case allocated(pod) && was != nil && was.Reason == cloudteamv1.ReasonNotGated:
+	case consumer.Allocated(pod) && was != nil && was.Reason == cloudteamv1.ReasonNotGated:
 		return false, nil // nothing helps but another Pod, and that is what it says
 	case o.reason == "" && (!o.allocated || !told(pod)):
 		return false, nil

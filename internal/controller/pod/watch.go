@@ -156,7 +156,7 @@ func (c *Controller) keysDeclaring(network cache.ObjectName) []cache.ObjectName 
 func keysWaiting(pods []*corev1.Pod) []cache.ObjectName {
 	var keys []cache.ObjectName
 	for _, pod := range pods {
-		if waiting(pod) {
+		if consumer.Waiting(pod) {
 			keys = append(keys, cache.MetaObjectToName(pod))
 		}
 	}
@@ -207,7 +207,7 @@ func byAllocated(obj any) ([]string, error) {
 	if !ok {
 		return nil, fmt.Errorf("%T is no Pod", obj)
 	}
-	if !allocated(pod) {
+	if !consumer.Allocated(pod) {
 		return nil, nil
 	}
 	allocations, err := allocationsOf(pod)
