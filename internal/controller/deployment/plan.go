@@ -39,6 +39,9 @@ type observed struct {
 	// pods and ports are the Deployment's, those that are going included.
 	pods  []*corev1.Pod
 	ports []*cloudteamv1.NetworkPort
+	// borrowed are ports that the Pods have and that are not the Deployment's: those of an earlier Deployment of the name,
+	// or of nobody, whose ReplicaSet it took over.
+	borrowed []*cloudteamv1.NetworkPort
 	// deleted are the ports that are known to be going although it does not show.
 	deleted map[types.UID]bool
 	// resolve tells what a network's name stands for.
@@ -82,8 +85,8 @@ type pool struct {
 	// held are ports that a Pod has. free are the others that stay, those to delete first at the front. leaving are those
 	// that are going and that no Pod has.
 	held, free, leaving []*cloudteamv1.NetworkPort
-	// unmet is how many more the Pods wait for.
-	unmet int
+	// unmet is how many more the Pods wait for, borrowed how many others' ports they have.
+	unmet, borrowed int
 }
 
 // planPools decides which ports of a Deployment to create and to delete. It never deletes one that a Pod has, and there
@@ -152,7 +155,7 @@ func (o observed) want(p pool) int {
 		surge, _ := fenceposts(o.deployment)
 		replicas += surge
 	}
-	want := max(p.times*replicas, demand)
+	want := max(p.times*replicas-p.borrowed, demand)
 	if p.request.Exclusive() {
 		return min(want, 1)
 	}
@@ -211,6 +214,10 @@ func (o observed) pools() []pool {
 		default:
 			p.free = append(p.free, port)
 		}
+	}
+
+	for _, port := range o.borrowed {
+		of(consumer.ServedBy(port)).borrowed++
 	}
 
 	for _, pod := range o.pods {

@@ -213,6 +213,14 @@ func TestPlan(t *testing.T) {
 				}},
 			[]string{"web-blue-0"}, nil,
 		},
+		"Pods that were taken over with their ports need no others": {
+			situation{networks: "blue", replicas: 3, ports: []string{"web-blue-0 ready", "web-blue-1", "web-blue-2"},
+				edit: func(o *observed) {
+					blue := consumer.Request{Network: cache.NewObjectName("team", "blue")}
+					o.borrowed = []*cloudteamv1.NetworkPort{portOf(o.deployment, "theirs-0", blue), portOf(o.deployment, "theirs-1", blue)}
+				}},
+			nil, []string{"web-blue-2", "web-blue-1"},
+		},
 		"what an ended Pod says it has is free": {
 			situation{networks: "blue", replicas: 1, pods: []string{"a allocated:web-blue-1 ended"},
 				ports: []string{"web-blue-0 ready", "web-blue-1 ready"}},

@@ -132,6 +132,13 @@ func (c *Controller) observe(
 			return err == nil
 		},
 	}
+	for _, pod := range o.pods {
+		for _, port := range c.caches.PortsBoundTo(cache.MetaObjectToName(pod)) {
+			if port.Status.BoundTo.UID == pod.UID && !metav1.IsControlledBy(port, deployment) && !consumer.Ended(pod) {
+				o.borrowed = append(o.borrowed, port)
+			}
+		}
+	}
 	o.declared, o.invalid = consumer.DeclaredByDeployment(deployment)
 	if len(o.declared) > 0 && deployment.Spec.Template.Spec.HostNetwork {
 		o.declared, o.invalid = nil, errHostNetwork
