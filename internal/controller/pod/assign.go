@@ -24,13 +24,13 @@ type assignment struct {
 func (a assignment) complete() bool { return !slices.Contains(a.ports, nil) }
 
 // assign chooses ports for requests: those that the Pod holds before any other, and then such as free offers for a
-// request. It is pure, and its choice does not depend on the order of what it is given.
+// request and fits, which is asked of as few as need be. Its choice does not depend on the order of what it is given.
 //
 // Where not all requests can be served, it takes none that the Pod does not hold yet. Two Pods that each held what the
 // other one waits for would wait forever.
 func assign(
 	requests []consumer.Request, held []*cloudteamv1.NetworkPort,
-	free func(consumer.Request) []*cloudteamv1.NetworkPort,
+	free func(consumer.Request) []*cloudteamv1.NetworkPort, fits func(*cloudteamv1.NetworkPort) bool,
 ) assignment {
 	a := assignment{ports: make([]*cloudteamv1.NetworkPort, len(requests))}
 	for _, port := range inOrder(held) {
@@ -55,10 +55,11 @@ func assign(
 		if !known {
 			offered = inOrder(free(request))
 		}
-		if len(offered) == 0 {
+		next := slices.IndexFunc(offered, fits)
+		if next < 0 {
 			return a
 		}
-		taken[i], offers[request] = offered[0], offered[1:]
+		taken[i], offers[request] = offered[next], offered[next+1:]
 	}
 	a.ports = taken
 	return a

@@ -133,6 +133,18 @@ func has(pod *corev1.Pod, port *cloudteamv1.NetworkPort) bool {
 	return pod != nil && pod.UID == boundTo(port) && !consumer.Ended(pod)
 }
 
+// deleteDoubles deletes ports whose address is that of a port that a Pod has, so that this one gets it back.
+func (c *Controller) deleteDoubles(ctx context.Context, ports []*cloudteamv1.NetworkPort) error {
+	for _, port := range ports {
+		if _, err := consumer.DeletePort(ctx, c.ports, port, new(port.ResourceVersion)); err != nil {
+			return err
+		}
+		klog.FromContext(ctx).Info("Deleted a port whose address another one has, which was deleted in Neutron",
+			"port", port.Name)
+	}
+	return nil
+}
+
 // deleteOwn deletes the ports that a Pod controls, save those to keep. Garbage collection does so for a Pod that is
 // gone.
 func (c *Controller) deleteOwn(

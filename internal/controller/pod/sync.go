@@ -169,16 +169,31 @@ func (c *Controller) provide(ctx context.Context, key cache.ObjectName, pod *cor
 	if owner == "" {
 		return o, err
 	}
+	var doubles []*cloudteamv1.NetworkPort
+	contested := false
 	a := c.ledger.choose(key, pod.UID, requests, held, func(r consumer.Request) []*cloudteamv1.NetworkPort {
-		return slices.DeleteFunc(c.offered(usable, owner, r), func(port *cloudteamv1.NetworkPort) bool {
-			// A Pod that says that it has the port may use it, although the binding was lost.
-			return slices.ContainsFunc(c.allocatedTo(port), func(other *corev1.Pod) bool { return other.UID != pod.UID })
-		})
+		return c.offered(usable, owner, r)
+	}, func(port *cloudteamv1.NetworkPort) bool {
+		switch rival := c.rival(port); {
+		case rival == nil:
+		case boundTo(rival) != "":
+			doubles = append(doubles, port)
+			fallthrough
+		default:
+			contested = true
+			return false
+		}
+		// A Pod that says that it has the port may use it, although the binding was lost.
+		return !slices.ContainsFunc(c.allocatedTo(port), func(other *corev1.Pod) bool { return other.UID != pod.UID })
 	})
+	if err := c.deleteDoubles(ctx, doubles); err != nil {
+		return outcome{}, err
+	}
 	behind, err := c.releaseSurplus(ctx, key, pod, a.surplus)
 	if err != nil {
 		return outcome{}, err
 	}
+	behind = behind || contested
 	if !a.complete() {
 		o := c.lacking(pod, owner, requests, a.ports)
 		o.behind = behind
