@@ -119,13 +119,19 @@ func (c *Controller) livePod(ctx context.Context, key cache.ObjectName) (*corev1
 func (c *Controller) releaseGone(ctx context.Context, key cache.ObjectName, pod *corev1.Pod) (behind bool, err error) {
 	var ports []*cloudteamv1.NetworkPort
 	for _, port := range c.caches.PortsBoundTo(key) {
-		if port.Status.BoundTo.Kind == kind.Kind && !has(pod, port) && !c.ledger.ahead(port) {
+		switch {
+		case port.Status.BoundTo.Kind != kind.Kind || has(pod, port):
+		case c.ledger.ahead(port):
+			// What is known ahead may be a binding that is being tried, and that fails: no event tells of that.
+			behind = true
+		default:
 			ports = append(ports, port)
 		}
 	}
-	return c.releaseWhere(ctx, key, ports, func(live *corev1.Pod, port *cloudteamv1.NetworkPort) bool {
+	left, err := c.releaseWhere(ctx, key, ports, func(live *corev1.Pod, port *cloudteamv1.NetworkPort) bool {
 		return !has(live, port)
 	})
+	return behind || left, err
 }
 
 // has reports whether a port is bound to a Pod, which may be nil, and the Pod may still use it.

@@ -242,11 +242,13 @@ func (c *Controller) hold(
 	}
 	live, err := c.ports.NetworkPorts(port.Namespace).Get(ctx, port.Name, metav1.GetOptions{})
 	switch {
-	case apierrors.IsNotFound(err):
+	case apierrors.IsNotFound(err) || err == nil && live.UID != port.UID:
+		// The event of its end may have come before the ledger heard of its binding.
+		c.ledger.forget(port.UID)
 		return nil, true, nil
 	case err != nil:
 		return nil, false, fmt.Errorf("reading NetworkPort %q: %w", port.Name, err)
-	case live.UID != port.UID || boundTo(live) != pod.UID || live.DeletionTimestamp != nil || conditionOf(live) != usable:
+	case boundTo(live) != pod.UID || live.DeletionTimestamp != nil || conditionOf(live) != usable:
 		return nil, true, nil
 	}
 	return live, false, nil
