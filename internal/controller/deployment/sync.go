@@ -26,6 +26,9 @@ const (
 	// behindPause is how long a sync waits for a cache that is behind the API server. As a rule an event ends the wait
 	// before. There is none where a port came and went between two lists.
 	behindPause = time.Second
+	// recheck is how often a Deployment in whose way something stands is looked at without an event. Events bring it as a
+	// rule; this is for what no event tells, and costs no call.
+	recheck = 30 * time.Second
 	// inFlight is how many creates and deletes of ports are under way at once, of all Deployments together. A create
 	// takes an API server some milliseconds, so that a pool of 500 is declared within a second or so, and an API server
 	// that is slow is not asked for more than it answers. Neutron is not asked here.
@@ -94,6 +97,9 @@ func (c *Controller) sync(ctx context.Context, key cache.ObjectName) (controller
 	var result controller.Result
 	if o.behind {
 		result.RequeueAfter = behindPause
+	}
+	if p.say.reason != "" && result.RequeueAfter == 0 {
+		result.RequeueAfter = recheck
 	}
 	if say, known := o.verdict(p.say); known {
 		pause, err := c.report(ctx, deployment, say, remembered)

@@ -327,3 +327,14 @@ func TestWhoIsLookedAtAgain(t *testing.T) {
 		})
 	}
 }
+
+func TestWhatStandsInTheWayIsLookedAtAgainWithoutAnEvent(t *testing.T) {
+	d := declaring("red", 1)
+	inWorld(t, d, func(t *testing.T, w *world) {
+		w.mustSync("patch web")
+		w.showWritten()
+		if again := w.mustSync(); again != recheck {
+			t.Errorf("it is looked at again after %s, want %s", again, recheck)
+		}
+	})
+}
