@@ -650,6 +650,29 @@ func TestPodOfDeployment(t *testing.T) {
 			w.awaitAllocated("a", 1)
 			w.awaitBindings(map[string]string{"web-net-0": "", "web-net-1": "a"})
 		},
+		"an address that a Pod's port is to get back is given to nobody else": func(t *testing.T, w *podWorld) {
+			w.start(4)
+			deployment, set := w.deployment("web")
+			w.pool(deployment, "net", 0, 1, 2)
+			w.readyPort("web-net-0")
+			w.create(newPod("a", "net", of(set)))
+			_, was := w.awaitAllocated("a", 1)
+			// As when the first port was deleted in Neutron, which then gave its address to the second.
+			status := readyStatus(1, "it is there")
+			status["portID"] = "another"
+			if err := w.setPort(t.Context(), "web-net-1", status); err != nil {
+				t.Fatal(err)
+			}
+			w.create(newPod("b", "net", of(set)))
+			w.awaitBindings(map[string]string{"web-net-0": "a", "web-net-2": ""})
+			if err := w.setPort(t.Context(), "web-net-2", readyStatus(2, "it is there")); err != nil {
+				t.Fatal(err)
+			}
+			if _, got := w.awaitAllocated("b", 1); cmp.Equal(got[0].IPs, was[0].IPs) {
+				t.Errorf("both have %v", got[0].IPs)
+			}
+			w.awaitRest(2)
+		},
 		"a port whose Pod was deleted without it goes after it": func(t *testing.T, w *podWorld) {
 			w.start(4)
 			w.servePorts()
