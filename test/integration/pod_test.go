@@ -1,11 +1,14 @@
 package integration
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
+	"net/http"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -672,6 +675,43 @@ func TestPodOfDeployment(t *testing.T) {
 				t.Errorf("both have %v", got[0].IPs)
 			}
 			w.awaitRest(2)
+		},
+		"a port that another process gives to its Pod at this moment is not released": func(t *testing.T, w *podWorld) {
+			deployment, set := w.deployment("web")
+			w.pool(deployment, "net", 0, 1)
+			w.readyPort("web-net-0")
+			w.readyPort("web-net-1")
+			pod := w.create(newPod("a", "net", of(set)))
+			w.bind("web-net-0", pod)
+			w.bind("web-net-1", pod)
+			var once sync.Once
+			w.before = func(r *http.Request) {
+				if !strings.Contains(r.URL.Path, "/web-net-1/") {
+					return
+				}
+				once.Do(func() {
+					given, err := json.Marshal([]cloudteamv1.Allocation{{Port: "web-net-1", PortID: "port-2"}})
+					if err != nil {
+						t.Error(err)
+					}
+					body := fmt.Appendf(nil, `{"metadata":{"resourceVersion":%q,"annotations":{%q:%q}},"spec":{"schedulingGates":null}}`,
+						pod.ResourceVersion, cloudteamv1.AnnotationAllocations, given)
+					_, err = kubeClient.CoreV1().Pods(w.namespace).Patch(t.Context(), "a", types.MergePatchType, body,
+						metav1.PatchOptions{})
+					if err != nil && !apierrors.IsConflict(err) {
+						t.Error(err)
+					}
+				})
+			}
+			w.start(4)
+			_, got := w.awaitAllocated("a", 1)
+			w.awaitRest(1)
+			want := map[string]string{"web-net-0": "", "web-net-1": ""}
+			want[got[0].Port] = "a"
+			w.awaitBindings(want)
+			if got[0].Port == "web-net-1" {
+				t.Error("web-net-1 was released while the Pod was given it")
+			}
 		},
 		"a port whose Pod was deleted without it goes after it": func(t *testing.T, w *podWorld) {
 			w.start(4)

@@ -16,7 +16,8 @@ import (
 type assignment struct {
 	// ports serve the requests, in their order. One that nothing can serve yet has none (nil).
 	ports []*cloudteamv1.NetworkPort
-	// surplus are ports that the Pod holds and has no use for.
+	// surplus are ports that the Pod holds and can have no use for, as it is: they serve none of its requests, or are to
+	// go. One more than it needs of those that serve a request is none of them: see provide.
 	surplus []*cloudteamv1.NetworkPort
 }
 
@@ -34,16 +35,13 @@ func assign(
 ) assignment {
 	a := assignment{ports: make([]*cloudteamv1.NetworkPort, len(requests))}
 	for _, port := range inOrder(held) {
-		i := -1
-		if port.DeletionTimestamp == nil {
-			i = unserved(requests, a.ports, consumer.ServedBy(port))
-		}
-		if i < 0 {
+		request := consumer.ServedBy(port)
+		if port.DeletionTimestamp != nil || !slices.Contains(requests, request) {
 			// Nothing of the Pod's runs yet, so that a port that is to go need not wait for it.
 			a.surplus = append(a.surplus, port)
-			continue
+		} else if i := unserved(requests, a.ports, request); i >= 0 {
+			a.ports[i] = port
 		}
-		a.ports[i] = port
 	}
 	taken := slices.Clone(a.ports)
 	offers := map[consumer.Request][]*cloudteamv1.NetworkPort{}

@@ -120,9 +120,9 @@ func TestAssign(t *testing.T) {
 			requests: []string{"net", "net", "blue"}, held: []string{"web-net-4"}, free: []string{"web-net-1"},
 			want: []string{"web-net-4", "", ""},
 		},
-		"what is held beyond the requests is surplus": {
+		"what serves no request is surplus, and one too many of those that do is not": {
 			requests: []string{"net"}, held: []string{"web-net-4", "web-blue-0", "web-net-3"},
-			want: []string{"web-net-3"}, surplus: []string{"web-net-4", "web-blue-0"},
+			want: []string{"web-net-3"}, surplus: []string{"web-blue-0"},
 		},
 		"one that is going is surplus, and another is taken": {
 			requests: []string{"net"}, held: []string{"web-net-4 going"}, free: []string{"web-net-1"},

@@ -189,14 +189,15 @@ func (c *Controller) provide(ctx context.Context, key cache.ObjectName, pod *cor
 	if err := c.deleteDoubles(ctx, doubles); err != nil {
 		return outcome{}, err
 	}
-	behind, err := c.releaseSurplus(ctx, key, pod, a.surplus)
-	if err != nil {
-		return outcome{}, err
-	}
-	behind = behind || contested
 	if !a.complete() {
+		// Another process may see the same Pod with more ports, and be giving it these at this moment. None gives it one
+		// that is surplus. What it holds beyond its needs it lets go of in keep, once it says which it has.
+		behind, err := c.releaseSurplus(ctx, key, pod, a.surplus)
+		if err != nil {
+			return outcome{}, err
+		}
 		o := c.lacking(pod, owner, requests, a.ports)
-		o.behind = behind
+		o.behind = behind || contested
 		return o, nil
 	}
 	ports := make([]*cloudteamv1.NetworkPort, len(selections))
@@ -210,9 +211,7 @@ func (c *Controller) provide(ctx context.Context, key cache.ObjectName, pod *cor
 		}
 		ports[ours[n]] = bound
 	}
-	o, err = c.allocate(ctx, key, pod, selections, ports, false)
-	o.behind = o.behind || behind
-	return o, err
+	return c.allocate(ctx, key, pod, selections, ports, false)
 }
 
 // asGiven gives those of the ports that a Pod holds that its requests speak of with all that they have got, in the order
