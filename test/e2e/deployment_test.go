@@ -243,7 +243,7 @@ func holdApart(t *testing.T, namespace string) {
 	var wg sync.WaitGroup
 	var stopped atomic.Bool
 	wg.Go(func() {
-		holders := map[string]types.UID{}
+		holders := map[string]*corev1.Pod{}
 		for event := range watcher.ResultChan() {
 			pod, ok := event.Object.(*corev1.Pod)
 			if !ok {
@@ -256,14 +256,15 @@ func holdApart(t *testing.T, namespace string) {
 				pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 			for _, a := range allocationsOf(t, pod) {
 				for _, ip := range a.IPs {
-					holder, held := holders[ip]
+					holder := holders[ip]
 					switch {
-					case over && holder == pod.UID:
+					case over && holder != nil && holder.UID == pod.UID:
 						delete(holders, ip)
-					case !over && held && holder != pod.UID:
-						t.Errorf("%s is Pod %s's, and another one has it that still lives", ip, pod.Name)
+					case !over && holder != nil && holder.UID != pod.UID:
+						t.Errorf("%s is Pod %s's (%s), and Pod %s has it, which still lives (%s)", ip, pod.Name,
+							asJSON(allocationsOf(t, pod)), holder.Name, asJSON(allocationsOf(t, holder)))
 					case !over:
-						holders[ip] = pod.UID
+						holders[ip] = pod
 					}
 				}
 			}
