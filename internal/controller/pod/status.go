@@ -2,19 +2,15 @@ package pod
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/tools/cache"
 
-	"cloudteam.ztgame.com/network-controller/internal/controller"
 	"cloudteam.ztgame.com/network-controller/internal/controller/consumer"
 	"cloudteam.ztgame.com/network-controller/internal/selection"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
@@ -211,23 +207,11 @@ func (c *Controller) write(ctx context.Context, pod *corev1.Pod, o outcome) (*co
 		news = was.Reason != condition.Reason || !o.passing
 		condition.LastTransitionTime = was.LastTransitionTime
 	}
-	// The kubelet and others have conditions beside it: they merge by type.
-	body, err := json.Marshal(map[string]any{
-		"metadata": map[string]any{"uid": pod.UID, "resourceVersion": pod.ResourceVersion},
-		"status":   map[string]any{"conditions": []corev1.PodCondition{condition}},
-	})
-	if err != nil {
+	written, moved, err := consumer.WriteCondition(
+		ctx, c.pods.Pods(pod.Namespace).Patch, pod, pod.ResourceVersion, condition, &c.expected)
+	if err != nil || moved {
 		return nil, err
 	}
-	written, err := c.pods.Pods(pod.Namespace).Patch(ctx, pod.Name, types.StrategicMergePatchType, body,
-		metav1.PatchOptions{FieldManager: controller.FieldManager}, "status")
-	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
-		return nil, nil //nolint:nilnil // it has moved on
-	}
-	if err != nil {
-		return nil, fmt.Errorf("writing the Pod's condition: %w", err)
-	}
-	c.expected.Written(cache.MetaObjectToName(written), written.UID, written.ResourceVersion)
 	if !news {
 		return written, nil
 	}
@@ -235,10 +219,6 @@ func (c *Controller) write(ctx context.Context, pod *corev1.Pod, o outcome) (*co
 	if condition.Status == corev1.ConditionTrue {
 		severity = corev1.EventTypeNormal
 	}
-	// A reference, so that the recorder's scheme need not know Pods.
-	c.recorder.Event(&corev1.ObjectReference{
-		APIVersion: kind.GroupVersion().String(), Kind: kind.Kind,
-		Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, ResourceVersion: pod.ResourceVersion,
-	}, severity, condition.Reason, condition.Message)
+	c.recorder.Event(consumer.Reference(kind, pod), severity, condition.Reason, condition.Message)
 	return written, nil
 }
