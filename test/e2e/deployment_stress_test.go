@@ -41,14 +41,24 @@ type stress struct {
 	networkID string
 	// replicas are those that the Deployments should have, by name.
 	replicas map[string]int32
-	// controllers run side by side, as when a second one starts before the first has stopped.
-	controllers []*process
+	// processes run side by side, as when a second one starts before the first has stopped.
+	processes []binding
+}
+
+// binding is a process, and its flag --controllers.
+type binding struct {
+	*process
+	controllers string
 }
 
 // TestDeploymentStress does at random what a namespace may see in a bad week, and holds that no two Pods that live ever
 // have one address, that everything settles, and that nothing is left when all is deleted.
 func TestDeploymentStress(t *testing.T) {
-	for sentence, controllers := range map[string]int{"one controller": 1, "two controllers at once": 2} {
+	// Of two processes one alone may speak to Neutron: each would make ports for one NetworkPort, and of these the
+	// younger go, whoever has their addresses.
+	for sentence, processes := range map[string][]string{
+		"one process": {"--controllers=*"}, "two processes that bind": {"--controllers=*", "--controllers=deployment,pod"},
+	} {
 		t.Run(sentence, func(t *testing.T) {
 			seed := rand.Uint64()
 			if text := os.Getenv(stressSeed); text != "" {
@@ -62,8 +72,8 @@ func TestDeploymentStress(t *testing.T) {
 				t: t, random: rand.New(rand.NewPCG(seed, 0)), cloud: open(t, "tenant"), cloudName: "tenant",
 				namespace: newNamespace(t), replicas: map[string]int32{"a": 4, "b": 3},
 			}
-			for range controllers {
-				s.controllers = append(s.controllers, startController(t, s.cloudName))
+			for _, controllers := range processes {
+				s.processes = append(s.processes, binding{startController(t, s.cloudName, controllers), controllers})
 			}
 			s.network = unique(t, s.namespace)
 			spec := example()
@@ -209,10 +219,10 @@ func (s *stress) deed() {
 			fmt.Appendf(nil, `{"metadata":{"annotations":{%q:null}}}`, cloudteamv1.AnnotationAllocations),
 			metav1.PatchOptions{})
 	case draw < 93:
-		did = "kill a controller and start another"
-		i := r.IntN(len(s.controllers))
-		s.controllers[i].kill(s.t)
-		s.controllers[i] = startController(s.t, s.cloudName)
+		did = "kill a process and start another"
+		p := &s.processes[r.IntN(len(s.processes))]
+		p.kill(s.t)
+		p.process = startController(s.t, s.cloudName, p.controllers)
 	default:
 		policies := []metav1.DeletionPropagation{
 			metav1.DeletePropagationBackground, metav1.DeletePropagationForeground, metav1.DeletePropagationOrphan,

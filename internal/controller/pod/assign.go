@@ -76,9 +76,11 @@ func unserved(requests []consumer.Request, ports []*cloudteamv1.NetworkPort, req
 // inOrder sorts ports by name, web-net-2 before web-net-10: what is chosen is the same every time, and a pool that
 // shrinks finds its last ports free.
 func inOrder(ports []*cloudteamv1.NetworkPort) []*cloudteamv1.NetworkPort {
-	return slices.SortedFunc(slices.Values(ports), func(a, b *cloudteamv1.NetworkPort) int {
-		return cmp.Or(cmp.Compare(len(a.Name), len(b.Name)), cmp.Compare(a.Name, b.Name))
-	})
+	return slices.SortedFunc(slices.Values(ports), byOrder)
+}
+
+func byOrder(a, b *cloudteamv1.NetworkPort) int {
+	return cmp.Or(cmp.Compare(len(a.Name), len(b.Name)), cmp.Compare(a.Name, b.Name))
 }
 
 // condition is the state of a port, for those who might use it.

@@ -20,7 +20,7 @@ import (
 )
 
 // newIdle makes a controller whose caches show the objects given, and whose API server has none of them.
-func newIdle(t *testing.T, shown ...runtime.Object) *Controller {
+func newIdle(t testing.TB, shown ...runtime.Object) *Controller {
 	t.Helper()
 	client, kube := fake.NewSimpleClientset(), kubefake.NewSimpleClientset()
 	factory := informers.NewSharedInformerFactory(client, 0)

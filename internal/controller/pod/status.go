@@ -69,9 +69,9 @@ func (c *Controller) lacking(
 		if ports[i] != nil || len(c.offered(usable, owner, request)) > 0 {
 			continue
 		}
-		made, failed := inOrder(c.offered(pending, owner, request)), inOrder(c.offered(failing, owner, request))
+		made, failed := c.offered(pending, owner, request), c.offered(failing, owner, request)
 		if len(made) == 0 && len(failed) > 0 {
-			return outcome{reason: cloudteamv1.ReasonPortsFailing, message: stateOf(failed[0])}
+			return outcome{reason: cloudteamv1.ReasonPortsFailing, message: stateOf(slices.MinFunc(failed, byOrder))}
 		}
 		if message == "" {
 			message = c.waitingFor(pod, owner, request, made)
@@ -92,10 +92,11 @@ func (c *Controller) waitingFor(
 		return fmt.Sprintf("Network %q is not Ready; if it stays so, kubectl describe network -n %s %s tells why",
 			request.Network, request.Network.Namespace, request.Network.Name)
 	}
-	for _, port := range made {
-		if meta.FindStatusCondition(port.Status.Conditions, cloudteamv1.ConditionReady) != nil {
-			return stateOf(port)
-		}
+	made = slices.DeleteFunc(made, func(port *cloudteamv1.NetworkPort) bool {
+		return meta.FindStatusCondition(port.Status.Conditions, cloudteamv1.ConditionReady) == nil
+	})
+	if len(made) > 0 {
+		return stateOf(slices.MinFunc(made, byOrder))
 	}
 	if request.Exclusive() {
 		for _, port := range inOrder(c.caches.PortsOf(owner)) {
