@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -42,11 +41,11 @@ type stress struct {
 	// replicas are those that the Deployments should have, by name.
 	replicas map[string]int32
 	// processes run side by side, as when a second one starts before the first has stopped.
-	processes []binding
+	processes []restartable
 }
 
-// binding is a process, and its flag --controllers.
-type binding struct {
+// restartable is a process, and its flag --controllers.
+type restartable struct {
 	*process
 	controllers string
 }
@@ -73,7 +72,7 @@ func TestDeploymentStress(t *testing.T) {
 				namespace: newNamespace(t), replicas: map[string]int32{"a": 4, "b": 3},
 			}
 			for _, controllers := range processes {
-				s.processes = append(s.processes, binding{startController(t, s.cloudName, controllers), controllers})
+				s.processes = append(s.processes, restartable{startController(t, s.cloudName, controllers), controllers})
 			}
 			s.network = unique(t, s.namespace)
 			spec := example()
@@ -229,7 +228,7 @@ func (s *stress) deed() {
 		}
 		policy := policies[r.IntN(len(policies))]
 		did = fmt.Sprintf("delete %s (%s) and make it anew", name, policy)
-		s.renew(ctx, name, policy)
+		s.renew(name, policy)
 	}
 	if did != "" {
 		s.t.Log(did)
@@ -240,8 +239,9 @@ func (s *stress) deed() {
 }
 
 // renew deletes a Deployment and makes one of its name as soon as it is gone.
-func (s *stress) renew(ctx context.Context, name string, policy metav1.DeletionPropagation) {
+func (s *stress) renew(name string, policy metav1.DeletionPropagation) {
 	s.t.Helper()
+	ctx := s.t.Context()
 	deployments := kube.AppsV1().Deployments(s.namespace)
 	err := deployments.Delete(ctx, name, metav1.DeleteOptions{PropagationPolicy: &policy})
 	if err != nil {

@@ -147,8 +147,8 @@ func (c *Caches) replicaSetOf(pod metav1.Object) *appsv1.ReplicaSet {
 	return set
 }
 
-// DeploymentOf gives the owner reference to the Deployment that a Pod belongs to, by way of its ReplicaSet; nil where it
-// belongs to none. known is false where the Pod's ReplicaSet is not in the cache (yet), so that it is not known whether
+// DeploymentOf gives the owner reference to the Deployment that a Pod belongs to, by way of its ReplicaSet; nil where
+// it belongs to none. known is false where the Pod's ReplicaSet is not in the cache (yet), so that it is not known whether
 // it has a Deployment.
 func (c *Caches) DeploymentOf(pod metav1.Object) (deployment *metav1.OwnerReference, known bool) {
 	if !isOfApps(metav1.GetControllerOfNoCopy(pod), "ReplicaSet") {
@@ -180,7 +180,8 @@ func isOfApps(owner *metav1.OwnerReference, kind string) bool {
 // PodsOf gives the Pods of a Deployment, those that are going or have ended included.
 func (c *Caches) PodsOf(deployment types.UID) []*corev1.Pod {
 	var pods []*corev1.Pod
-	for _, set := range indexed[*appsv1.ReplicaSet](c.Informers.ReplicaSets.Informer(), indexController, string(deployment)) {
+	sets := indexed[*appsv1.ReplicaSet](c.Informers.ReplicaSets.Informer(), indexController, string(deployment))
+	for _, set := range sets {
 		pods = append(pods, c.PodsControlledBy(set.UID)...)
 	}
 	return pods

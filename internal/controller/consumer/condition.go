@@ -17,9 +17,9 @@ import (
 )
 
 // WriteCondition writes one condition into the status of a Pod or Deployment, beside those of others: the API server
-// merges them by type. patch is the object's client; where resourceVersion is not empty, the object must still be at it.
-// What was written is noted in expected. moved is true where the object is gone, is another or has moved on: an event
-// tells of that.
+// merges them by type. patch is the object's client; where resourceVersion is not empty, the object must still be at
+// it. What was written is noted in expected. moved is true where the object is gone, is another or has moved on: an
+// event tells of that.
 func WriteCondition[T metav1.Object](
 	ctx context.Context, patch controller.Patch[T], obj T, resourceVersion string, condition any,
 	expected *controller.Expectations,

@@ -29,8 +29,8 @@ func declared(annotations map[string]string, namespace string) ([]selection.Sele
 	return selection.Parse(annotations[selection.Annotation], namespace)
 }
 
-// Allocated reports whether a Pod has its ports, as far as it says itself. What a Pod that is gated by us says is a copy
-// of another's annotations: the gate is lifted in the write that allocates.
+// Allocated reports whether a Pod has its ports, as far as it says itself. What a Pod that is gated by us says is a
+// copy of another's annotations: the gate is lifted in the write that allocates.
 func Allocated(pod *corev1.Pod) bool {
 	return pod.Annotations[cloudteamv1.AnnotationAllocations] != "" && !Gated(pod, cloudteamv1.SchedulingGate)
 }

@@ -34,7 +34,8 @@ type Request struct {
 	MAC string
 }
 
-// Exclusive reports whether one port at most can serve the request: it asks for an address, which no two ports can have.
+// Exclusive reports whether one port at most can serve the request: it asks for an address, which no two ports can
+// have.
 func (r Request) Exclusive() bool { return r.Addresses != "" || r.MAC != "" }
 
 // RequestOf is what a selection asks for.
@@ -96,8 +97,8 @@ func NewPort(namespace, name string, owner metav1.OwnerReference, request Reques
 	return port
 }
 
-// PortName joins parts to the name of a port. Where that is too long for an object's name, its end is replaced by a hash
-// of the whole, so that different parts give different names.
+// PortName joins parts to the name of a port. Where that is too long for an object's name, its end is replaced by a
+// hash of the whole, so that different parts give different names.
 func PortName(parts ...string) string {
 	name := strings.Join(parts, "-")
 	if len(name) <= validation.DNS1123SubdomainMaxLength {

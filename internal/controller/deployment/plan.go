@@ -253,8 +253,8 @@ func (o observed) pools() []pool {
 	return sorted
 }
 
-// waits reports whether a Pod waits for ports. The annotation of one that has them is no measure of what it asked for: it
-// was rewritten with what it got.
+// waits reports whether a Pod waits for ports. The annotation of one that has them is no measure of what it asked for:
+// it was rewritten with what it got.
 func waits(pod *corev1.Pod) bool { return consumer.Waiting(pod) && !pod.Spec.HostNetwork }
 
 // allocated gives the ports, by name, and their ids in Neutron, that the Pods say they have. A port that lost its

@@ -142,11 +142,13 @@ func has(pod *corev1.Pod, port *cloudteamv1.NetworkPort) bool {
 // deleteDoubles deletes ports whose address is that of a port that a Pod has, so that this one gets it back.
 func (c *Controller) deleteDoubles(ctx context.Context, ports []*cloudteamv1.NetworkPort) error {
 	for _, port := range ports {
-		if _, err := consumer.DeletePort(ctx, c.ports, port, new(port.ResourceVersion)); err != nil {
+		moved, err := consumer.DeletePort(ctx, c.ports, port, new(port.ResourceVersion))
+		if err != nil {
 			return err
 		}
-		klog.FromContext(ctx).Info("Deleted a port whose address another one has, which was deleted in Neutron",
-			"port", port.Name)
+		if !moved {
+			klog.FromContext(ctx).Info("Deleted a port whose address another one is to get back", "port", port.Name)
+		}
 	}
 	return nil
 }

@@ -214,8 +214,8 @@ func (c *Controller) provide(ctx context.Context, key cache.ObjectName, pod *cor
 	return c.allocate(ctx, key, pod, selections, ports, false)
 }
 
-// asGiven gives those of the ports that a Pod holds that its requests speak of with all that they have got, in the order
-// of the requests; nil unless there is one for each.
+// asGiven gives those of the ports that a Pod holds that its requests speak of with all that they have got, in the
+// order of the requests; nil unless there is one for each.
 func asGiven(requests []consumer.Request, held []*cloudteamv1.NetworkPort) []*cloudteamv1.NetworkPort {
 	given := make([]*cloudteamv1.NetworkPort, len(requests))
 	for i, request := range requests {
@@ -288,7 +288,9 @@ func (c *Controller) releaseSurplus(
 	ctx context.Context, key cache.ObjectName, pod *corev1.Pod, ports []*cloudteamv1.NetworkPort,
 ) (behind bool, err error) {
 	if !gated(pod) {
-		ports = slices.DeleteFunc(slices.Clone(ports), func(port *cloudteamv1.NetworkPort) bool { return mentions(pod, port) })
+		ports = slices.DeleteFunc(slices.Clone(ports), func(port *cloudteamv1.NetworkPort) bool {
+			return mentions(pod, port)
+		})
 	}
 	return c.releaseWhere(ctx, key, ports, func(live *corev1.Pod, port *cloudteamv1.NetworkPort) bool {
 		return live == nil || live.UID != boundTo(port) || live.ResourceVersion == pod.ResourceVersion

@@ -221,7 +221,8 @@ func addressKeys(port *cloudteamv1.NetworkPort) []string {
 	return keys
 }
 
-// rival gives another port that says that it has an address of a port's, one that is bound before others; nil as a rule.
+// rival gives another port that says that it has an address of a port's, one that is bound before others; nil as a
+// rule.
 // Neutron gives no address twice; but the port that had it first may have been deleted there behind the back of its
 // NetworkPort, which is to get it back where a Pod has it, and will soon be known to be gone where none does.
 func (c *Controller) rival(port *cloudteamv1.NetworkPort) *cloudteamv1.NetworkPort {
