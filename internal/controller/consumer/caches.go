@@ -148,8 +148,8 @@ func (c *Caches) replicaSetOf(pod metav1.Object) *appsv1.ReplicaSet {
 }
 
 // DeploymentOf gives the owner reference to the Deployment that a Pod belongs to, by way of its ReplicaSet; nil where
-// it belongs to none. known is false where the Pod's ReplicaSet is not in the cache (yet), so that it is not known whether
-// it has a Deployment.
+// it belongs to none. known is false where the Pod's ReplicaSet is not in the cache (yet), so that it is not known
+// whether it has a Deployment.
 func (c *Caches) DeploymentOf(pod metav1.Object) (deployment *metav1.OwnerReference, known bool) {
 	if !isOfApps(metav1.GetControllerOfNoCopy(pod), "ReplicaSet") {
 		return nil, true
