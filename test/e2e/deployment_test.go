@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -243,7 +244,7 @@ func holdApart(t *testing.T, namespace string) {
 	var wg sync.WaitGroup
 	var stopped atomic.Bool
 	wg.Go(func() {
-		holders := map[string]types.UID{}
+		holders := map[string]*corev1.Pod{}
 		for event := range watcher.ResultChan() {
 			pod, ok := event.Object.(*corev1.Pod)
 			if !ok {
@@ -254,17 +255,18 @@ func holdApart(t *testing.T, namespace string) {
 			}
 			over := event.Type == watch.Deleted ||
 				pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
+			if over {
+				// Whatever it says at its end: somebody may have taken that off.
+				maps.DeleteFunc(holders, func(_ string, holder *corev1.Pod) bool { return holder.UID == pod.UID })
+				continue
+			}
 			for _, a := range allocationsOf(t, pod) {
 				for _, ip := range a.IPs {
-					holder, held := holders[ip]
-					switch {
-					case over && holder == pod.UID:
-						delete(holders, ip)
-					case !over && held && holder != pod.UID:
-						t.Errorf("%s is Pod %s's, and another one has it that still lives", ip, pod.Name)
-					case !over:
-						holders[ip] = pod.UID
+					if holder := holders[ip]; holder != nil && holder.UID != pod.UID {
+						t.Errorf("%s is Pod %s's (%s), and Pod %s has it, which still lives (%s)", ip, pod.Name,
+							asJSON(allocationsOf(t, pod)), holder.Name, asJSON(allocationsOf(t, holder)))
 					}
+					holders[ip] = pod
 				}
 			}
 		}

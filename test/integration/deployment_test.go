@@ -334,10 +334,13 @@ func (w *poolWorld) allocate(pod *corev1.Pod, ports ...string) {
 		allocations = append(allocations, cloudteamv1.Allocation{Port: name, PortID: "id-" + name})
 	}
 	text, _ := json.Marshal(allocations)
-	body, _ := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": map[string]string{
-		cloudteamv1.AnnotationAllocations: string(text),
-		selection.Annotation:              `[{"name":"blue","namespace":"` + w.namespace + `","ips":["10.0.0.7/16"]}]`,
-	}}})
+	body, _ := json.Marshal(map[string]any{
+		"metadata": map[string]any{"annotations": map[string]string{
+			cloudteamv1.AnnotationAllocations: string(text),
+			selection.Annotation:              `[{"name":"blue","namespace":"` + w.namespace + `","ips":["10.0.0.7/16"]}]`,
+		}},
+		"spec": map[string]any{"schedulingGates": nil},
+	})
 	_, err := kubeClient.CoreV1().Pods(w.namespace).Patch(w.t.Context(), pod.Name, types.MergePatchType, body,
 		metav1.PatchOptions{})
 	w.ok(err)
@@ -524,6 +527,34 @@ func TestDeploymentController(t *testing.T) {
 			w.awaitPorts("web-blue-2", "web-blue-4")
 			w.scale(3)
 			w.awaitPorts("web-blue-0", "web-blue-2", "web-blue-4")
+		},
+		"a pool whose Deployment was deleted without it goes, each port after its Pod": func(t *testing.T, w *poolWorld) {
+			w.network("blue")
+			set := w.replicaSet(w.deploy("blue", 3), "web-1")
+			w.awaitPorts(pool(3)...)
+			pod := w.pod(set, "web-1-a")
+			w.allocate(pod, "web-blue-0")
+			ports := networkAPI.CloudteamV1().NetworkPorts(w.namespace)
+			strip := func(name string) {
+				_, err := ports.Patch(t.Context(), name, types.MergePatchType, fmt.Appendf(nil,
+					`{"metadata":{"ownerReferences":null,"finalizers":[%q]}}`, cloudteamv1.PortFinalizer), metav1.PatchOptions{})
+				w.ok(err)
+			}
+			w.stop()
+			// As garbage collection does for kubectl delete --cascade=orphan, and while no controller runs.
+			for _, name := range pool(3) {
+				strip(name)
+			}
+			w.ok(kubeClient.AppsV1().Deployments(w.namespace).Delete(t.Context(), "web", metav1.DeleteOptions{}))
+			w.start()
+			w.eventually(func() error {
+				for name, port := range w.ports() {
+					if port.DeletionTimestamp == nil {
+						return fmt.Errorf("%s stays", name)
+					}
+				}
+				return nil
+			})
 		},
 		"a port that is bound at this moment is not deleted": func(t *testing.T, w *poolWorld) {
 			w.network("blue")

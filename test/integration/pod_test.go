@@ -1,11 +1,14 @@
 package integration
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
+	"net/http"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -227,7 +230,7 @@ func TestPodOfNobody(t *testing.T) {
 			})
 			name := slices.Collect(maps.Keys(w.bindings()))[0]
 			_, err := networkAPI.CloudteamV1().NetworkPorts(w.namespace).Patch(t.Context(), name,
-				types.MergePatchType, []byte(`{"metadata":{"ownerReferences":null}}`), metav1.PatchOptions{})
+				types.MergePatchType, []byte(`{"metadata":{"ownerReferences":null,"annotations":null}}`), metav1.PatchOptions{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -464,6 +467,31 @@ func TestPodOfDeployment(t *testing.T) {
 			w.awaitRest(2)
 			h.judge(t)
 		},
+		"a Pod that lost what it was told keeps its port, and is told again": func(t *testing.T, w *podWorld) {
+			h := w.record()
+			w.start(4)
+			deployment, set := w.deployment("web")
+			w.servePorts()
+			w.pool(deployment, "net", 0)
+			w.create(newPod("a", "net@eth1", of(set)))
+			before, _ := w.awaitAllocated("a", 1)
+			w.create(newPod("b", "net", of(set)))
+			forget := fmt.Sprintf(`{"metadata":{"annotations":{%q:null}}}`, cloudteamv1.AnnotationAllocations)
+			w.patchPod("a", forget)
+			after, _ := w.awaitAllocated("a", 1)
+			if diff := cmp.Diff(before.Annotations, after.Annotations); diff != "" {
+				t.Errorf("its annotations changed (-before +after):\n%s", diff)
+			}
+			w.awaitBindings(map[string]string{"web-net-0": "a"})
+			// Even one that is to go stays as long as the Pod does.
+			w.holdPort("web-net-0")
+			w.patchPod("a", forget)
+			w.awaitAllocated("a", 1)
+			w.awaitBindings(map[string]string{"web-net-0": "a"})
+			w.awaitCondition("a", "")
+			w.awaitRest(2)
+			h.judge(t)
+		},
 		"a port of a Pod that the cache does not show is not released": func(t *testing.T, w *podWorld) {
 			w.seen = "app=web"
 			deployment, set := w.deployment("web")
@@ -619,19 +647,85 @@ func TestPodOfDeployment(t *testing.T) {
 			w.pool(deployment, "net", 0, 1)
 			a := w.create(newPod("a", "net", of(set)))
 			w.bind("web-net-0", a)
-			ports := networkAPI.CloudteamV1().NetworkPorts(w.namespace)
-			_, err := ports.Patch(t.Context(), "web-net-0", types.MergePatchType,
-				[]byte(`{"metadata":{"finalizers":["`+cloudteamv1.PortFinalizer+`"]}}`), metav1.PatchOptions{})
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := ports.Delete(t.Context(), "web-net-0", metav1.DeleteOptions{}); err != nil {
-				t.Fatal(err)
-			}
+			w.holdPort("web-net-0")
 			w.start(4)
 			w.readyPort("web-net-1")
 			w.awaitAllocated("a", 1)
 			w.awaitBindings(map[string]string{"web-net-0": "", "web-net-1": "a"})
+		},
+		"an address that a Pod's port is to get back is given to nobody else": func(t *testing.T, w *podWorld) {
+			w.start(4)
+			deployment, set := w.deployment("web")
+			w.pool(deployment, "net", 0, 1, 2)
+			w.readyPort("web-net-0")
+			w.create(newPod("a", "net", of(set)))
+			_, was := w.awaitAllocated("a", 1)
+			// As when the first port was deleted in Neutron, which then gave its address to the second.
+			status := readyStatus(1, "it is there")
+			status["portID"] = "another"
+			if err := w.setPort(t.Context(), "web-net-1", status); err != nil {
+				t.Fatal(err)
+			}
+			w.create(newPod("b", "net", of(set)))
+			w.awaitBindings(map[string]string{"web-net-0": "a", "web-net-2": ""})
+			if err := w.setPort(t.Context(), "web-net-2", readyStatus(2, "it is there")); err != nil {
+				t.Fatal(err)
+			}
+			if _, got := w.awaitAllocated("b", 1); cmp.Equal(got[0].IPs, was[0].IPs) {
+				t.Errorf("both have %v", got[0].IPs)
+			}
+			w.awaitRest(2)
+		},
+		"a port that another process gives to its Pod at this moment is not released": func(t *testing.T, w *podWorld) {
+			deployment, set := w.deployment("web")
+			w.pool(deployment, "net", 0, 1)
+			w.readyPort("web-net-0")
+			w.readyPort("web-net-1")
+			pod := w.create(newPod("a", "net", of(set)))
+			w.bind("web-net-0", pod)
+			w.bind("web-net-1", pod)
+			var once sync.Once
+			w.before = func(r *http.Request) {
+				if !strings.Contains(r.URL.Path, "/web-net-1/") {
+					return
+				}
+				once.Do(func() {
+					given, err := json.Marshal([]cloudteamv1.Allocation{{Port: "web-net-1", PortID: "port-2"}})
+					if err != nil {
+						t.Error(err)
+					}
+					body := fmt.Appendf(nil, `{"metadata":{"resourceVersion":%q,"annotations":{%q:%q}},"spec":{"schedulingGates":null}}`,
+						pod.ResourceVersion, cloudteamv1.AnnotationAllocations, given)
+					_, err = kubeClient.CoreV1().Pods(w.namespace).Patch(t.Context(), "a", types.MergePatchType, body,
+						metav1.PatchOptions{})
+					if err != nil && !apierrors.IsConflict(err) {
+						t.Error(err)
+					}
+				})
+			}
+			w.start(4)
+			_, got := w.awaitAllocated("a", 1)
+			w.awaitRest(1)
+			want := map[string]string{"web-net-0": "", "web-net-1": ""}
+			want[got[0].Port] = "a"
+			w.awaitBindings(want)
+			if got[0].Port == "web-net-1" {
+				t.Error("web-net-1 was released while the Pod was given it")
+			}
+		},
+		"a port whose Pod was deleted without it goes after it": func(t *testing.T, w *podWorld) {
+			w.start(4)
+			w.servePorts()
+			w.create(newPod("a", "net"))
+			_, got := w.awaitAllocated("a", 1)
+			// As garbage collection does for kubectl delete --cascade=orphan.
+			_, err := networkAPI.CloudteamV1().NetworkPorts(w.namespace).Patch(t.Context(), got[0].Port,
+				types.MergePatchType, []byte(`{"metadata":{"ownerReferences":null}}`), metav1.PatchOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			w.remove("a")
+			w.awaitBindings(map[string]string{})
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

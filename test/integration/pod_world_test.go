@@ -54,6 +54,8 @@ type podWorld struct {
 	// meeting, where set, has that many bindings or releases wait for each other before the API server gets any.
 	meeting int
 	met     chan struct{}
+	// before, where set, is called with each request for a port before it is sent.
+	before func(r *http.Request)
 	// resyncs counts how often the informer of Pods has handed out once more what it holds.
 	resyncs int
 	// ports counts those that were made ready, for their addresses.
@@ -105,6 +107,9 @@ type countWrites struct {
 func (c countWrites) RoundTrip(r *http.Request) (*http.Response, error) {
 	if r.Method == http.MethodPatch && strings.Contains(r.URL.Path, "/networkports/") {
 		c.w.meet()
+		if c.w.before != nil {
+			c.w.before(r)
+		}
 	}
 	response, err := c.next.RoundTrip(r)
 	if r.Method != http.MethodGet {
@@ -480,6 +485,20 @@ func (w *podWorld) setPort(ctx context.Context, name string, status map[string]a
 	_, err = networkAPI.CloudteamV1().NetworkPorts(w.namespace).Patch(ctx, name, types.ApplyPatchType, body,
 		metav1.PatchOptions{FieldManager: "network-controller", Force: new(true)}, "status")
 	return err
+}
+
+// holdPort deletes a port that its finalizer keeps, as that of a port in Neutron does.
+func (w *podWorld) holdPort(name string) {
+	w.t.Helper()
+	ports := networkAPI.CloudteamV1().NetworkPorts(w.namespace)
+	_, err := ports.Patch(w.t.Context(), name, types.MergePatchType,
+		[]byte(`{"metadata":{"finalizers":["`+cloudteamv1.PortFinalizer+`"]}}`), metav1.PatchOptions{})
+	if err == nil {
+		err = ports.Delete(w.t.Context(), name, metav1.DeleteOptions{})
+	}
+	if err != nil {
+		w.t.Fatal(err)
+	}
 }
 
 // failPort has a port say that it cannot be made.

@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	appsinformers "k8s.io/client-go/informers/apps/v1"
 	coreinformers "k8s.io/client-go/informers/core/v1"
@@ -59,6 +60,8 @@ const (
 	indexController = "consumer/controller"
 	// indexBound is the index of NetworkPorts by the namespace and name of the Pod that they are bound to.
 	indexBound = "consumer/bound"
+	// indexOrphan is the index of NetworkPorts without an owner by namespace and AnnotationMadeFor.
+	indexOrphan = "consumer/orphan"
 	// indexNetwork is the index of Deployments and Pods by the namespaces and names of the networks that they declare.
 	indexNetwork = "consumer/network"
 )
@@ -69,7 +72,9 @@ func NewCaches(from Informers, attachments Attachments) (*Caches, error) {
 		informer cache.SharedIndexInformer
 		indexers cache.Indexers
 	}{
-		{from.Ports.Informer(), cache.Indexers{indexController: byController, indexBound: byBound}},
+		{from.Ports.Informer(), cache.Indexers{
+			indexController: byController, indexBound: byBound, indexOrphan: byOrphan,
+		}},
 		{from.Pods.Informer(), cache.Indexers{indexController: byController, indexNetwork: byNetwork}},
 		{from.ReplicaSets.Informer(), cache.Indexers{indexController: byController}},
 		{from.Deployments.Informer(), cache.Indexers{indexNetwork: byNetwork}},
@@ -132,7 +137,7 @@ func byNetwork(obj any) ([]string, error) {
 // replicaSetOf returns nil where none controls the Pod, or where it is not in the cache.
 func (c *Caches) replicaSetOf(pod metav1.Object) *appsv1.ReplicaSet {
 	owner := metav1.GetControllerOfNoCopy(pod)
-	if owner == nil || owner.Kind != "ReplicaSet" {
+	if !isOfApps(owner, "ReplicaSet") {
 		return nil
 	}
 	set, err := c.ReplicaSets.ReplicaSets(pod.GetNamespace()).Get(owner.Name)
@@ -142,29 +147,41 @@ func (c *Caches) replicaSetOf(pod metav1.Object) *appsv1.ReplicaSet {
 	return set
 }
 
-// DeploymentOf gives the owner reference to the Deployment that a Pod belongs to, by way of its ReplicaSet; nil where it
-// belongs to none. known is false where the Pod's ReplicaSet is not in the cache (yet), so that it is not known whether
-// it has a Deployment.
+// DeploymentOf gives the owner reference to the Deployment that a Pod belongs to, by way of its ReplicaSet; nil where
+// it belongs to none. known is false where the Pod's ReplicaSet is not in the cache (yet), so that it is not known
+// whether it has a Deployment.
 func (c *Caches) DeploymentOf(pod metav1.Object) (deployment *metav1.OwnerReference, known bool) {
-	owner := metav1.GetControllerOfNoCopy(pod)
-	if owner == nil || owner.Kind != "ReplicaSet" {
+	if !isOfApps(metav1.GetControllerOfNoCopy(pod), "ReplicaSet") {
 		return nil, true
 	}
 	set := c.replicaSetOf(pod)
 	if set == nil {
 		return nil, false
 	}
-	owner = metav1.GetControllerOfNoCopy(set)
-	if owner == nil || owner.Kind != "Deployment" {
+	owner := metav1.GetControllerOfNoCopy(set)
+	if !IsDeployment(owner) {
 		return nil, true
 	}
 	return owner, true
 }
 
+// IsDeployment reports whether an owner, which may be nil, is a Deployment, of whatever version.
+func IsDeployment(owner *metav1.OwnerReference) bool { return isOfApps(owner, "Deployment") }
+
+// isOfApps reports whether an owner is of a kind of the group apps: others have kinds of the same names.
+func isOfApps(owner *metav1.OwnerReference, kind string) bool {
+	if owner == nil || owner.Kind != kind {
+		return false
+	}
+	version, err := schema.ParseGroupVersion(owner.APIVersion)
+	return err == nil && version.Group == appsv1.GroupName
+}
+
 // PodsOf gives the Pods of a Deployment, those that are going or have ended included.
 func (c *Caches) PodsOf(deployment types.UID) []*corev1.Pod {
 	var pods []*corev1.Pod
-	for _, set := range indexed[*appsv1.ReplicaSet](c.Informers.ReplicaSets.Informer(), indexController, string(deployment)) {
+	sets := indexed[*appsv1.ReplicaSet](c.Informers.ReplicaSets.Informer(), indexController, string(deployment))
+	for _, set := range sets {
 		pods = append(pods, c.PodsControlledBy(set.UID)...)
 	}
 	return pods

@@ -5,6 +5,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"cloudteam.ztgame.com/network-controller/internal/selection"
+	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
 
 // Declares reports whether a Pod or Pod template has the annotation that declares networks.
@@ -26,6 +27,24 @@ func declared(annotations map[string]string, namespace string) ([]selection.Sele
 		return nil, nil
 	}
 	return selection.Parse(annotations[selection.Annotation], namespace)
+}
+
+// Allocated reports whether a Pod has its ports, as far as it says itself. What a Pod that is gated by us says is a
+// copy of another's annotations: the gate is lifted in the write that allocates.
+func Allocated(pod *corev1.Pod) bool {
+	return pod.Annotations[cloudteamv1.AnnotationAllocations] != "" && !Gated(pod, cloudteamv1.SchedulingGate)
+}
+
+// Waiting reports whether a Pod declares networks and has not got them yet. The mirror of a kubelet's static Pod gets
+// none: the kubelet takes no change from the API server.
+func Waiting(pod *corev1.Pod) bool {
+	return Declares(pod.Annotations) && !Mirror(pod) && pod.DeletionTimestamp == nil && !Ended(pod) && !Allocated(pod)
+}
+
+// Mirror reports whether a Pod is that by which a kubelet shows a static Pod.
+func Mirror(pod *corev1.Pod) bool {
+	_, mirror := pod.Annotations[corev1.MirrorPodAnnotationKey]
+	return mirror
 }
 
 // Ended reports whether a Pod's containers have stopped for good, so that its addresses are free although it exists.

@@ -34,7 +34,8 @@ type Request struct {
 	MAC string
 }
 
-// Exclusive reports whether one port at most can serve the request: it asks for an address, which no two ports can have.
+// Exclusive reports whether one port at most can serve the request: it asks for an address, which no two ports can
+// have.
 func (r Request) Exclusive() bool { return r.Addresses != "" || r.MAC != "" }
 
 // RequestOf is what a selection asks for.
@@ -57,6 +58,19 @@ func ServedBy(port *cloudteamv1.NetworkPort) Request {
 	return Request{NetworkOf(port), joined(addresses), strings.ToLower(port.Spec.MAC)}
 }
 
+// Given is the request that a Pod's annotation makes once the Pod was given the port: for all that the port has got. ok
+// is false where the port has not got it yet.
+func Given(port *cloudteamv1.NetworkPort) (request Request, ok bool) {
+	var addresses []netip.Addr
+	for _, a := range port.Status.Addresses {
+		if address, err := netip.ParsePrefix(a.Address); err == nil {
+			addresses = append(addresses, address.Addr())
+		}
+	}
+	request = Request{NetworkOf(port), joined(addresses), strings.ToLower(port.Status.MAC)}
+	return request, request.Addresses != "" && request.MAC != ""
+}
+
 func joined(addresses []netip.Addr) string {
 	slices.SortFunc(addresses, netip.Addr.Compare)
 	texts := make([]string, len(addresses))
@@ -71,6 +85,7 @@ func joined(addresses []netip.Addr) string {
 func NewPort(namespace, name string, owner metav1.OwnerReference, request Request) *cloudteamv1.NetworkPort {
 	port := &cloudteamv1.NetworkPort{ObjectMeta: metav1.ObjectMeta{
 		Namespace: namespace, Name: name, OwnerReferences: []metav1.OwnerReference{owner},
+		Annotations: map[string]string{AnnotationMadeFor: madeFor(owner.Kind, owner.Name)},
 	}}
 	port.Spec.NetworkName, port.Spec.MAC = request.Network.Name, request.MAC
 	if request.Network.Namespace != namespace {
@@ -82,8 +97,8 @@ func NewPort(namespace, name string, owner metav1.OwnerReference, request Reques
 	return port
 }
 
-// PortName joins parts to the name of a port. Where that is too long for an object's name, its end is replaced by a hash
-// of the whole, so that different parts give different names.
+// PortName joins parts to the name of a port. Where that is too long for an object's name, its end is replaced by a
+// hash of the whole, so that different parts give different names.
 func PortName(parts ...string) string {
 	name := strings.Join(parts, "-")
 	if len(name) <= validation.DNS1123SubdomainMaxLength {

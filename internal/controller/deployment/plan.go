@@ -39,6 +39,9 @@ type observed struct {
 	// pods and ports are the Deployment's, those that are going included.
 	pods  []*corev1.Pod
 	ports []*cloudteamv1.NetworkPort
+	// borrowed are ports that the Pods have and that are not the Deployment's: those of an earlier Deployment of the name,
+	// or of nobody, whose ReplicaSet it took over.
+	borrowed []*cloudteamv1.NetworkPort
 	// deleted are the ports that are known to be going although it does not show.
 	deleted map[types.UID]bool
 	// resolve tells what a network's name stands for.
@@ -82,8 +85,8 @@ type pool struct {
 	// held are ports that a Pod has. free are the others that stay, those to delete first at the front. leaving are those
 	// that are going and that no Pod has.
 	held, free, leaving []*cloudteamv1.NetworkPort
-	// unmet is how many more the Pods wait for.
-	unmet int
+	// unmet is how many more the Pods wait for, borrowed how many others' ports they have.
+	unmet, borrowed int
 }
 
 // planPools decides which ports of a Deployment to create and to delete. It never deletes one that a Pod has, and there
@@ -152,7 +155,7 @@ func (o observed) want(p pool) int {
 		surge, _ := fenceposts(o.deployment)
 		replicas += surge
 	}
-	want := max(p.times*replicas, demand)
+	want := max(p.times*replicas-p.borrowed, demand)
 	if p.request.Exclusive() {
 		return min(want, 1)
 	}
@@ -200,6 +203,10 @@ func (o observed) pools() []pool {
 				bound[to.UID] = map[consumer.Request]int{}
 			}
 			bound[to.UID][request]++
+			if given, ok := consumer.Given(port); ok && given != request {
+				// So asks the Pod for it from whose annotations somebody took what says that it has it.
+				bound[to.UID][given]++
+			}
 		case port.Status.PortID != "" && named[port.Name] == port.Status.PortID:
 			p.held = append(p.held, port)
 		case port.DeletionTimestamp != nil || o.deleted[port.UID]:
@@ -207,6 +214,10 @@ func (o observed) pools() []pool {
 		default:
 			p.free = append(p.free, port)
 		}
+	}
+
+	for _, port := range o.borrowed {
+		of(consumer.ServedBy(port)).borrowed++
 	}
 
 	for _, pod := range o.pods {
@@ -242,12 +253,9 @@ func (o observed) pools() []pool {
 	return sorted
 }
 
-// waits reports whether a Pod waits for its ports. The annotation of one that has them is no measure of what it asked
-// for: it was rewritten with what it got.
-func waits(pod *corev1.Pod) bool {
-	return consumer.Declares(pod.Annotations) && pod.Annotations[cloudteamv1.AnnotationAllocations] == "" &&
-		pod.DeletionTimestamp == nil && !consumer.Ended(pod) && !pod.Spec.HostNetwork
-}
+// waits reports whether a Pod waits for ports. The annotation of one that has them is no measure of what it asked for:
+// it was rewritten with what it got.
+func waits(pod *corev1.Pod) bool { return consumer.Waiting(pod) && !pod.Spec.HostNetwork }
 
 // allocated gives the ports, by name, and their ids in Neutron, that the Pods say they have. A port that lost its
 // binding is thereby known to be in use. It is looked for only where a port could be taken for free.
@@ -260,7 +268,7 @@ func (o observed) allocated() map[string]string {
 	named := map[string]string{}
 	for _, pod := range o.pods {
 		text := pod.Annotations[cloudteamv1.AnnotationAllocations]
-		if text == "" || consumer.Ended(pod) {
+		if !consumer.Allocated(pod) || consumer.Ended(pod) {
 			continue
 		}
 		var allocations []cloudteamv1.Allocation

@@ -197,6 +197,30 @@ func TestPlan(t *testing.T) {
 				ports: []string{"web-blue-0 ready", "web-blue-1 ready"}},
 			nil, []string{"web-blue-0"},
 		},
+		"a Pod that lost what says that it has a port waits for no other": {
+			situation{networks: "blue", replicas: 0, ports: []string{"web-blue-0 ready bound:a"},
+				pods: []string{`a declaring:[{"name":"blue","ips":["10.0.0.9/16"],"mac":"fa:16:3e:00:00:09"}]`},
+				edit: func(o *observed) {
+					o.ports[0].Status.MAC = "fa:16:3e:00:00:09"
+					o.ports[0].Status.Addresses = []cloudteamv1.PortAddress{{Address: "10.0.0.9/16"}}
+				}},
+			nil, nil,
+		},
+		"a gated Pod waits, whatever its template says that it has": {
+			situation{networks: "blue", replicas: 0, pods: []string{"a allocated:web-blue-7 declaring:blue"},
+				edit: func(o *observed) {
+					o.pods[0].Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: cloudteamv1.SchedulingGate}}
+				}},
+			[]string{"web-blue-0"}, nil,
+		},
+		"Pods that were taken over with their ports need no others": {
+			situation{networks: "blue", replicas: 3, ports: []string{"web-blue-0 ready", "web-blue-1", "web-blue-2"},
+				edit: func(o *observed) {
+					blue := consumer.Request{Network: cache.NewObjectName("team", "blue")}
+					o.borrowed = []*cloudteamv1.NetworkPort{portOf(o.deployment, "theirs-0", blue), portOf(o.deployment, "theirs-1", blue)}
+				}},
+			nil, []string{"web-blue-2", "web-blue-1"},
+		},
 		"what an ended Pod says it has is free": {
 			situation{networks: "blue", replicas: 1, pods: []string{"a allocated:web-blue-1 ended"},
 				ports: []string{"web-blue-0 ready", "web-blue-1 ready"}},
@@ -291,10 +315,13 @@ func TestACreatedPortIsTheDeployments(t *testing.T) {
 	p := planPools(situation{networks: `[{"name":"blue","namespace":"other","ips":["10.0.0.5/16"],"mac":"FA:16:3E:00:00:01"}]`,
 		replicas: 1}.observed())
 	want := &cloudteamv1.NetworkPort{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "web-blue-0", OwnerReferences: []metav1.OwnerReference{{
-			APIVersion: "apps/v1", Kind: "Deployment", Name: "web", UID: "deployment-1",
-			Controller: new(true), BlockOwnerDeletion: new(true),
-		}}},
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: "team", Name: "web-blue-0", Annotations: map[string]string{consumer.AnnotationMadeFor: "Deployment/web"},
+			OwnerReferences: []metav1.OwnerReference{{
+				APIVersion: "apps/v1", Kind: "Deployment", Name: "web", UID: "deployment-1",
+				Controller: new(true), BlockOwnerDeletion: new(true),
+			}},
+		},
 		Spec: cloudteamv1.NetworkPortSpec{
 			NetworkName: "blue", NetworkNamespace: "other", Addresses: []string{"10.0.0.5"}, MAC: "fa:16:3e:00:00:01",
 		},

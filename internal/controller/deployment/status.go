@@ -2,7 +2,6 @@ package deployment
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"time"
 
@@ -10,10 +9,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/tools/cache"
 
-	"cloudteam.ztgame.com/network-controller/internal/controller"
+	"cloudteam.ztgame.com/network-controller/internal/controller/consumer"
 	"cloudteam.ztgame.com/network-controller/internal/selection"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
@@ -119,30 +116,14 @@ func (c *Controller) report(
 	if wait := countPause - now.Sub(m.told); wait > 0 && sameTrouble(was, next) {
 		return wait, nil
 	}
-	body, err := json.Marshal(map[string]any{
-		"metadata": map[string]any{"uid": deployment.UID},
-		"status":   map[string]any{"conditions": []any{next}},
-	})
-	if err != nil {
+	// No resourceVersion: the rest of the status is the Deployment's own controller's, and moves all the time.
+	written, moved, err := consumer.WriteCondition(
+		ctx, c.deploymentClient.Deployments(deployment.Namespace).Patch, deployment, "", next, &c.expected)
+	if err != nil || moved {
 		return 0, err
 	}
-	// No resourceVersion: the rest of the status is the Deployment's own controller's, and moves all the time. The list
-	// merges by type, so that nothing else is written over.
-	written, err := c.deploymentClient.Deployments(deployment.Namespace).Patch(ctx, deployment.Name,
-		types.StrategicMergePatchType, body, metav1.PatchOptions{FieldManager: controller.FieldManager}, "status")
-	switch {
-	case apierrors.IsNotFound(err) || apierrors.IsConflict(err):
-		return 0, nil // it is gone, or another of its name is there: the event of that brings the key back
-	case err != nil:
-		return 0, fmt.Errorf("writing the condition %s: %w", cloudteamv1.ConditionNetworksReady, err)
-	}
 	m.told = now
-	c.expected.Written(cache.MetaObjectToName(written), written.UID, written.ResourceVersion)
-	// A reference, so that a recorder need not know the kind.
-	about := &corev1.ObjectReference{
-		APIVersion: kind.GroupVersion().String(), Kind: kind.Kind,
-		Namespace: written.Namespace, Name: written.Name, UID: written.UID, ResourceVersion: written.ResourceVersion,
-	}
+	about := consumer.Reference(kind, written)
 	switch {
 	case next.Status == corev1.ConditionTrue:
 		c.recorder.Event(about, corev1.EventTypeNormal, next.Reason, next.Message)

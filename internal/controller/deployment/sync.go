@@ -26,6 +26,9 @@ const (
 	// behindPause is how long a sync waits for a cache that is behind the API server. As a rule an event ends the wait
 	// before. There is none where a port came and went between two lists.
 	behindPause = time.Second
+	// recheck is how often a Deployment in whose way something stands is looked at without an event. Events bring it as a
+	// rule; this is for what no event tells, and costs no call.
+	recheck = 30 * time.Second
 	// inFlight is how many creates and deletes of ports are under way at once, of all Deployments together. A create
 	// takes an API server some milliseconds, so that a pool of 500 is declared within a second or so, and an API server
 	// that is slow is not asked for more than it answers. Neutron is not asked here.
@@ -52,6 +55,9 @@ type outcome struct {
 // Every step can be the last before a crash: what was created and what was deleted is in the caches of the next
 // process, and the plan is made from them anew.
 func (c *Controller) sync(ctx context.Context, key cache.ObjectName) (controller.Result, error) {
+	if err := c.caches.DeleteOrphans(ctx, c.client, kind.Kind, key); err != nil {
+		return controller.Result{}, err
+	}
 	deployment, err := c.caches.Deployments.Deployments(key.Namespace).Get(key.Name)
 	if apierrors.IsNotFound(err) {
 		// The ports bear the Deployment as their owner: garbage collection removes them.
@@ -92,6 +98,9 @@ func (c *Controller) sync(ctx context.Context, key cache.ObjectName) (controller
 	if o.behind {
 		result.RequeueAfter = behindPause
 	}
+	if p.say.reason != "" && result.RequeueAfter == 0 {
+		result.RequeueAfter = recheck
+	}
 	if say, known := o.verdict(p.say); known {
 		pause, err := c.report(ctx, deployment, say, remembered)
 		if err != nil {
@@ -128,6 +137,13 @@ func (c *Controller) observe(
 			_, err := c.caches.Ports.NetworkPorts(deployment.Namespace).Get(name)
 			return err == nil
 		},
+	}
+	for _, pod := range o.pods {
+		for _, port := range c.caches.PortsBoundTo(cache.MetaObjectToName(pod)) {
+			if port.Status.BoundTo.UID == pod.UID && !metav1.IsControlledBy(port, deployment) && !consumer.Ended(pod) {
+				o.borrowed = append(o.borrowed, port)
+			}
+		}
 	}
 	o.declared, o.invalid = consumer.DeclaredByDeployment(deployment)
 	if len(o.declared) > 0 && deployment.Spec.Template.Spec.HostNetwork {
@@ -169,31 +185,26 @@ func (c *Controller) forget(key cache.ObjectName) {
 // remove deletes ports, each only while it is as it was read: one that a Pod is bound to meanwhile has another
 // resourceVersion, and survives.
 func (c *Controller) remove(ctx context.Context, o *outcome, ports []*cloudteamv1.NetworkPort, m *memory) {
-	errs := make([]error, len(ports))
+	errs, moved := make([]error, len(ports)), make([]bool, len(ports))
 	var wg sync.WaitGroup
 	for i, port := range ports {
 		wg.Go(func() {
-			errs[i] = c.write(ctx, func() error {
-				return c.client.NetworkPorts(port.Namespace).Delete(ctx, port.Name, metav1.DeleteOptions{
-					Preconditions: &metav1.Preconditions{
-						UID: new(port.UID), ResourceVersion: new(port.ResourceVersion),
-					},
-				})
+			errs[i] = c.write(ctx, func() (err error) {
+				moved[i], err = consumer.DeletePort(ctx, c.client, port, new(port.ResourceVersion))
+				return err
 			})
 		})
 	}
 	wg.Wait()
 	for i, port := range ports {
-		switch err := errs[i]; {
-		case err == nil || apierrors.IsNotFound(err):
-			m.deleted[port.UID] = true
-			if err == nil {
-				klog.FromContext(ctx).Info("Deleted a port that no Pod needs", "port", port.Name)
-			}
-		case apierrors.IsConflict(err):
+		switch {
+		case errs[i] != nil:
+			o.errs = append(o.errs, errs[i])
+		case moved[i]:
 			o.behind = true
 		default:
-			o.errs = append(o.errs, fmt.Errorf("deleting NetworkPort %q, which no Pod needs: %w", port.Name, err))
+			m.deleted[port.UID] = true
+			klog.FromContext(ctx).Info("Deleted a port that no Pod needs", "port", port.Name)
 		}
 	}
 }

@@ -9,13 +9,13 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	appsclient "k8s.io/client-go/kubernetes/typed/apps/v1"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/record"
 
 	"cloudteam.ztgame.com/network-controller/internal/controller"
 	"cloudteam.ztgame.com/network-controller/internal/controller/consumer"
+	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 	portclient "cloudteam.ztgame.com/network-controller/pkg/client/clientset/versioned/typed/cloudteam/v1"
 )
 
@@ -64,10 +64,10 @@ func NewController(
 	c.Loop = controller.NewLoop(Name, c.sync)
 	return c, errors.Join(
 		c.Watch(caches.Informers.Deployments.Informer(), c.Handler()),
-		c.Watch(caches.Informers.Ports.Informer(), c.HandlerOf(keysOfOwned)),
+		c.Watch(caches.Informers.Ports.Informer(), c.HandlerOf(keysOfPort)),
 		c.Watch(caches.Informers.Pods.Informer(), c.HandlerOf(c.keysOfPod)),
 		// A Pod may be in its cache before its ReplicaSet is, and counts for its Deployment from then on.
-		c.Watch(caches.Informers.ReplicaSets.Informer(), c.HandlerOf(keysOfReplicaSet)),
+		c.Watch(caches.Informers.ReplicaSets.Informer(), c.HandlerOf(c.keysOfReplicaSet)),
 		c.Watch(caches.Informers.Networks.Informer(), c.HandlerOf(func(network metav1.Object) []cache.ObjectName {
 			return c.keysDeclaring(cache.MetaObjectToName(network))
 		})),
@@ -120,10 +120,23 @@ func (c *Controller) keysOfPod(pod metav1.Object) []cache.ObjectName {
 	return []cache.ObjectName{cache.NewObjectName(pod.GetNamespace(), owner.Name)}
 }
 
-// keysOfReplicaSet names the Deployment of a ReplicaSet whose Pods declare networks.
-func keysOfReplicaSet(obj metav1.Object) []cache.ObjectName {
-	if set, ok := obj.(*appsv1.ReplicaSet); ok && !consumer.Declares(set.Spec.Template.Annotations) {
-		return nil
+// keysOfReplicaSet names the Deployment of a ReplicaSet whose Pods declare networks. It asks the Pods: the cache need
+// not hold what the ReplicaSet says of them.
+func (c *Controller) keysOfReplicaSet(obj metav1.Object) []cache.ObjectName {
+	for _, pod := range c.caches.PodsControlledBy(obj.GetUID()) {
+		if consumer.Declares(pod.Annotations) {
+			return keysOfOwned(obj)
+		}
+	}
+	return nil
+}
+
+// keysOfPort names the Deployment that a port is of, or that it was made for.
+func keysOfPort(obj metav1.Object) []cache.ObjectName {
+	if port, ok := obj.(*cloudteamv1.NetworkPort); ok {
+		if deployment, orphaned := consumer.Orphaned(port, kind.Kind); orphaned {
+			return []cache.ObjectName{deployment}
+		}
 	}
 	return keysOfOwned(obj)
 }
@@ -131,14 +144,8 @@ func keysOfReplicaSet(obj metav1.Object) []cache.ObjectName {
 // keysOfOwned names the Deployment that controls an object.
 func keysOfOwned(obj metav1.Object) []cache.ObjectName {
 	owner := metav1.GetControllerOfNoCopy(obj)
-	if owner == nil || !isDeployment(owner) {
+	if !consumer.IsDeployment(owner) {
 		return nil
 	}
 	return []cache.ObjectName{cache.NewObjectName(obj.GetNamespace(), owner.Name)}
-}
-
-// isDeployment reports whether an owner is a Deployment, of whatever version.
-func isDeployment(owner *metav1.OwnerReference) bool {
-	version, err := schema.ParseGroupVersion(owner.APIVersion)
-	return err == nil && version.Group == kind.Group && owner.Kind == kind.Kind
 }

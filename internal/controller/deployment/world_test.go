@@ -273,7 +273,6 @@ func TestWhoIsLookedAtAgain(t *testing.T) {
 	d := declaring("blue", 1)
 	set := &appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "web-1", UID: "set-1",
 		OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(d, kind)}}}
-	set.Spec.Template.Annotations = map[string]string{"k8s.v1.cni.cncf.io/networks": "blue"}
 	podOf := func(networks string) *corev1.Pod {
 		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "web-1-a", UID: "pod-1",
 			Annotations: map[string]string{"k8s.v1.cni.cncf.io/networks": networks},
@@ -293,12 +292,14 @@ func TestWhoIsLookedAtAgain(t *testing.T) {
 		"not who has no port of ours": {
 			func(*Controller) []cache.ObjectName { return keysOfOwned(foreign) }, nil,
 		},
-		"whose ReplicaSet comes": {func(*Controller) []cache.ObjectName { return keysOfReplicaSet(set) }, web},
-		"not whose ReplicaSet declares nothing": {
-			func(*Controller) []cache.ObjectName {
-				silent := set.DeepCopy()
-				silent.Spec.Template.Annotations = nil
-				return keysOfReplicaSet(silent)
+		"whose ReplicaSet comes after a Pod that declares": {
+			func(c *Controller) []cache.ObjectName { return c.keysOfReplicaSet(set) }, web,
+		},
+		"not whose ReplicaSet has no such Pod": {
+			func(c *Controller) []cache.ObjectName {
+				other := set.DeepCopy()
+				other.UID = "set-2"
+				return c.keysOfReplicaSet(other)
 			}, nil,
 		},
 		"whose Pod changes": {func(c *Controller) []cache.ObjectName { return c.keysOfPod(podOf("blue")) }, web},
@@ -325,4 +326,15 @@ func TestWhoIsLookedAtAgain(t *testing.T) {
 			})
 		})
 	}
+}
+
+func TestWhatStandsInTheWayIsLookedAtAgainWithoutAnEvent(t *testing.T) {
+	d := declaring("red", 1)
+	inWorld(t, d, func(t *testing.T, w *world) {
+		w.mustSync("patch web")
+		w.showWritten()
+		if again := w.mustSync(); again != recheck {
+			t.Errorf("it is looked at again after %s, want %s", again, recheck)
+		}
+	})
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -13,23 +14,18 @@ import (
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
 
-// mirror is the annotation of the Pod by which a kubelet shows a static Pod (MirrorPodAnnotationKey in k8s.io/api).
-const mirror = corev1.MirrorPodAnnotationKey
-
-// allocated reports whether a Pod has its ports, as far as it says itself. What a Pod that is gated by us says is a
-// copy of another's annotations: the gate is lifted in the write that allocates.
-func allocated(pod *corev1.Pod) bool {
-	return pod.Annotations[cloudteamv1.AnnotationAllocations] != "" && !gated(pod)
-}
-
 // gated reports whether a Pod waits for us before it is scheduled.
 func gated(pod *corev1.Pod) bool { return consumer.Gated(pod, cloudteamv1.SchedulingGate) }
 
-// waiting reports whether a Pod declares networks and has not got them yet.
-func waiting(pod *corev1.Pod) bool {
-	_, mirrored := pod.Annotations[mirror]
-	return consumer.Declares(pod.Annotations) && !mirrored && pod.DeletionTimestamp == nil && !consumer.Ended(pod) &&
-		!allocated(pod)
+// mentions reports whether what a Pod declares speaks of a port with all that it has got. So does only a Pod that was
+// given the port, or a copy of one: of a Pod that is not gated it MUST be taken that its containers use the port,
+// whatever else of its annotations somebody took off.
+func mentions(pod *corev1.Pod, port *cloudteamv1.NetworkPort) bool {
+	selections, err := consumer.DeclaredByPod(pod)
+	given, ok := consumer.Given(port)
+	return err == nil && ok && slices.ContainsFunc(selections, func(s selection.Selection) bool {
+		return consumer.RequestOf(s) == given
+	})
 }
 
 // allocationsOf reads what a Pod has got.

@@ -103,7 +103,7 @@ func TestWaiting(t *testing.T) {
 		"one that is going does not":          {func(p *corev1.Pod) { p.DeletionTimestamp = &metav1.Time{} }, false},
 		"one that has ended does not":         {func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed }, false},
 		"one that runs already does":          {func(p *corev1.Pod) { p.Status.Phase = corev1.PodRunning }, true},
-		"the mirror of a static one does not": {func(p *corev1.Pod) { p.Annotations[mirror] = "" }, false},
+		"the mirror of a static one does not": {func(p *corev1.Pod) { p.Annotations[corev1.MirrorPodAnnotationKey] = "" }, false},
 		"one that declares nothing does not":  {func(p *corev1.Pod) { p.Annotations[selection.Annotation] = "" }, false},
 		"one that has its allocations does not": {
 			func(p *corev1.Pod) { p.Annotations[cloudteamv1.AnnotationAllocations] = "[]" }, false},
@@ -115,7 +115,7 @@ func TestWaiting(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{selection.Annotation: "net"}}}
 			test.edit(pod)
-			if got := waiting(pod); got != test.want {
+			if got := consumer.Waiting(pod); got != test.want {
 				t.Errorf("got %t", got)
 			}
 		})

@@ -16,7 +16,8 @@ import (
 type assignment struct {
 	// ports serve the requests, in their order. One that nothing can serve yet has none (nil).
 	ports []*cloudteamv1.NetworkPort
-	// surplus are ports that the Pod holds and has no use for.
+	// surplus are ports that the Pod holds and can have no use for, as it is: they serve none of its requests, or are to
+	// go. One more than it needs of those that serve a request is none of them: see provide.
 	surplus []*cloudteamv1.NetworkPort
 }
 
@@ -24,26 +25,23 @@ type assignment struct {
 func (a assignment) complete() bool { return !slices.Contains(a.ports, nil) }
 
 // assign chooses ports for requests: those that the Pod holds before any other, and then such as free offers for a
-// request. It is pure, and its choice does not depend on the order of what it is given.
+// request and fits, which is asked of as few as need be. Its choice does not depend on the order of what it is given.
 //
 // Where not all requests can be served, it takes none that the Pod does not hold yet. Two Pods that each held what the
 // other one waits for would wait forever.
 func assign(
 	requests []consumer.Request, held []*cloudteamv1.NetworkPort,
-	free func(consumer.Request) []*cloudteamv1.NetworkPort,
+	free func(consumer.Request) []*cloudteamv1.NetworkPort, fits func(*cloudteamv1.NetworkPort) bool,
 ) assignment {
 	a := assignment{ports: make([]*cloudteamv1.NetworkPort, len(requests))}
 	for _, port := range inOrder(held) {
-		i := -1
-		if port.DeletionTimestamp == nil {
-			i = unserved(requests, a.ports, consumer.ServedBy(port))
-		}
-		if i < 0 {
+		request := consumer.ServedBy(port)
+		if port.DeletionTimestamp != nil || !slices.Contains(requests, request) {
 			// Nothing of the Pod's runs yet, so that a port that is to go need not wait for it.
 			a.surplus = append(a.surplus, port)
-			continue
+		} else if i := unserved(requests, a.ports, request); i >= 0 {
+			a.ports[i] = port
 		}
-		a.ports[i] = port
 	}
 	taken := slices.Clone(a.ports)
 	offers := map[consumer.Request][]*cloudteamv1.NetworkPort{}
@@ -55,10 +53,11 @@ func assign(
 		if !known {
 			offered = inOrder(free(request))
 		}
-		if len(offered) == 0 {
+		next := slices.IndexFunc(offered, fits)
+		if next < 0 {
 			return a
 		}
-		taken[i], offers[request] = offered[0], offered[1:]
+		taken[i], offers[request] = offered[next], offered[next+1:]
 	}
 	a.ports = taken
 	return a
@@ -77,9 +76,11 @@ func unserved(requests []consumer.Request, ports []*cloudteamv1.NetworkPort, req
 // inOrder sorts ports by name, web-net-2 before web-net-10: what is chosen is the same every time, and a pool that
 // shrinks finds its last ports free.
 func inOrder(ports []*cloudteamv1.NetworkPort) []*cloudteamv1.NetworkPort {
-	return slices.SortedFunc(slices.Values(ports), func(a, b *cloudteamv1.NetworkPort) int {
-		return cmp.Or(cmp.Compare(len(a.Name), len(b.Name)), cmp.Compare(a.Name, b.Name))
-	})
+	return slices.SortedFunc(slices.Values(ports), byOrder)
+}
+
+func byOrder(a, b *cloudteamv1.NetworkPort) int {
+	return cmp.Or(cmp.Compare(len(a.Name), len(b.Name)), cmp.Compare(a.Name, b.Name))
 }
 
 // condition is the state of a port, for those who might use it.

@@ -59,6 +59,9 @@ func requestFor(text string) consumer.Request {
 	return request
 }
 
+// fits is of all ports but those that are taken by the name.
+func fits(port *cloudteamv1.NetworkPort) bool { return !strings.Contains(port.Name, "unfit") }
+
 func requestsFor(texts []string) []consumer.Request {
 	var requests []consumer.Request
 	for _, text := range texts {
@@ -101,6 +104,10 @@ func TestAssign(t *testing.T) {
 			requests: []string{"net"}, held: []string{"web-net-5"}, free: []string{"web-net-0"},
 			want: []string{"web-net-5"},
 		},
+		"what does not fit is passed over": {
+			requests: []string{"net", "net"}, free: []string{"unfit-net-0", "unfit-net-3", "web-net-2", "web-net-4", "web-net-5"},
+			want: []string{"web-net-2", "web-net-4"},
+		},
 		"two requests of one network are two ports": {
 			requests: []string{"net", "blue", "net"}, free: []string{"web-net-0", "web-net-1", "web-blue-0"},
 			want: []string{"web-net-0", "web-blue-0", "web-net-1"},
@@ -113,9 +120,9 @@ func TestAssign(t *testing.T) {
 			requests: []string{"net", "net", "blue"}, held: []string{"web-net-4"}, free: []string{"web-net-1"},
 			want: []string{"web-net-4", "", ""},
 		},
-		"what is held beyond the requests is surplus": {
+		"what serves no request is surplus, and one too many of those that do is not": {
 			requests: []string{"net"}, held: []string{"web-net-4", "web-blue-0", "web-net-3"},
-			want: []string{"web-net-3"}, surplus: []string{"web-net-4", "web-blue-0"},
+			want: []string{"web-net-3"}, surplus: []string{"web-blue-0"},
 		},
 		"one that is going is surplus, and another is taken": {
 			requests: []string{"net"}, held: []string{"web-net-4 going"}, free: []string{"web-net-1"},
@@ -129,7 +136,7 @@ func TestAssign(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			held, free := portsOf(test.held), portsOf(test.free)
 			for range 5 {
-				a := assign(requestsFor(test.requests), held, serving(free))
+				a := assign(requestsFor(test.requests), held, serving(free), fits)
 				if diff := cmp.Diff(test.want, names(a.ports)); diff != "" {
 					t.Errorf("ports (-want +got):\n%s", diff)
 				}

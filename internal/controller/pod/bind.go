@@ -119,18 +119,38 @@ func (c *Controller) livePod(ctx context.Context, key cache.ObjectName) (*corev1
 func (c *Controller) releaseGone(ctx context.Context, key cache.ObjectName, pod *corev1.Pod) (behind bool, err error) {
 	var ports []*cloudteamv1.NetworkPort
 	for _, port := range c.caches.PortsBoundTo(key) {
-		if port.Status.BoundTo.Kind == kind.Kind && !has(pod, port) && !c.ledger.ahead(port) {
+		switch {
+		case port.Status.BoundTo.Kind != kind.Kind || has(pod, port):
+		case c.ledger.ahead(port):
+			// What is known ahead may be a binding that is being tried, and that fails: no event tells of that.
+			behind = true
+		default:
 			ports = append(ports, port)
 		}
 	}
-	return c.releaseWhere(ctx, key, ports, func(live *corev1.Pod, port *cloudteamv1.NetworkPort) bool {
+	left, err := c.releaseWhere(ctx, key, ports, func(live *corev1.Pod, port *cloudteamv1.NetworkPort) bool {
 		return !has(live, port)
 	})
+	return behind || left, err
 }
 
 // has reports whether a port is bound to a Pod, which may be nil, and the Pod may still use it.
 func has(pod *corev1.Pod, port *cloudteamv1.NetworkPort) bool {
 	return pod != nil && pod.UID == boundTo(port) && !consumer.Ended(pod)
+}
+
+// deleteDoubles deletes ports whose address is that of a port that a Pod has, so that this one gets it back.
+func (c *Controller) deleteDoubles(ctx context.Context, ports []*cloudteamv1.NetworkPort) error {
+	for _, port := range ports {
+		moved, err := consumer.DeletePort(ctx, c.ports, port, new(port.ResourceVersion))
+		if err != nil {
+			return err
+		}
+		if !moved {
+			klog.FromContext(ctx).Info("Deleted a port whose address another one is to get back", "port", port.Name)
+		}
+	}
+	return nil
 }
 
 // deleteOwn deletes the ports that a Pod controls, save those to keep. Garbage collection does so for a Pod that is
@@ -142,11 +162,8 @@ func (c *Controller) deleteOwn(
 		if port.DeletionTimestamp != nil || keep(port) {
 			continue
 		}
-		err := c.ports.NetworkPorts(port.Namespace).Delete(ctx, port.Name, metav1.DeleteOptions{
-			Preconditions: &metav1.Preconditions{UID: new(port.UID)},
-		})
-		if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
-			return fmt.Errorf("deleting NetworkPort %q, which the Pod has no use for: %w", port.Name, err)
+		if _, err := consumer.DeletePort(ctx, c.ports, port, nil); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -33,12 +33,13 @@ type entry struct {
 }
 
 // choose assigns ports to a Pod, and notes those that it does not hold yet as being bound to it. bound are the ports
-// that the cache shows as the Pod's; free gives the ports that the cache shows to be free for a request.
+// that the cache shows as the Pod's; free gives the ports that the cache shows to be free for a request, and fits tells
+// which of them can be had.
 //
 // The caller MUST bind what it gets, or abandon it.
 func (l *ledger) choose(
 	pod cache.ObjectName, uid types.UID, requests []consumer.Request, bound []*cloudteamv1.NetworkPort,
-	free func(consumer.Request) []*cloudteamv1.NetworkPort,
+	free func(consumer.Request) []*cloudteamv1.NetworkPort, fits func(*cloudteamv1.NetworkPort) bool,
 ) assignment {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -53,14 +54,8 @@ func (l *ledger) choose(
 			held = append(held, e.port)
 		}
 	}
-	a := assign(requests, held, func(request consumer.Request) []*cloudteamv1.NetworkPort {
-		var offered []*cloudteamv1.NetworkPort
-		for _, port := range free(request) {
-			if l.newer(port) == nil {
-				offered = append(offered, port)
-			}
-		}
-		return offered
+	a := assign(requests, held, free, func(port *cloudteamv1.NetworkPort) bool {
+		return l.newer(port) == nil && fits(port)
 	})
 	for _, port := range a.ports {
 		if port != nil && boundTo(port) != uid {

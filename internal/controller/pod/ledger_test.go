@@ -19,7 +19,7 @@ var (
 
 // chosen is what the ledger gives a Pod that asks for one port of net, when the cache shows what is given.
 func chosen(l *ledger, pod cache.ObjectName, bound, free []string) []string {
-	a := l.choose(pod, types.UID(pod.Name), requestsFor([]string{"net"}), portsOf(bound), serving(portsOf(free)))
+	a := l.choose(pod, types.UID(pod.Name), requestsFor([]string{"net"}), portsOf(bound), serving(portsOf(free)), fits)
 	return names(a.ports)
 }
 
@@ -92,7 +92,7 @@ func TestLedgerGivesEachPortOnce(t *testing.T) {
 	for i := range given {
 		choosing.Go(func() {
 			pod := cache.NewObjectName("team", fmt.Sprint(i))
-			a := l.choose(pod, types.UID(pod.Name), requestsFor([]string{"net"}), nil, serving(free))
+			a := l.choose(pod, types.UID(pod.Name), requestsFor([]string{"net"}), nil, serving(free), fits)
 			given[i] = names(a.ports)[0]
 		})
 	}

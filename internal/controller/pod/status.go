@@ -2,19 +2,15 @@ package pod
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/tools/cache"
 
-	"cloudteam.ztgame.com/network-controller/internal/controller"
 	"cloudteam.ztgame.com/network-controller/internal/controller/consumer"
 	"cloudteam.ztgame.com/network-controller/internal/selection"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
@@ -73,9 +69,9 @@ func (c *Controller) lacking(
 		if ports[i] != nil || len(c.offered(usable, owner, request)) > 0 {
 			continue
 		}
-		made, failed := inOrder(c.offered(pending, owner, request)), inOrder(c.offered(failing, owner, request))
+		made, failed := c.offered(pending, owner, request), c.offered(failing, owner, request)
 		if len(made) == 0 && len(failed) > 0 {
-			return outcome{reason: cloudteamv1.ReasonPortsFailing, message: stateOf(failed[0])}
+			return outcome{reason: cloudteamv1.ReasonPortsFailing, message: stateOf(slices.MinFunc(failed, byOrder))}
 		}
 		if message == "" {
 			message = c.waitingFor(pod, owner, request, made)
@@ -96,10 +92,11 @@ func (c *Controller) waitingFor(
 		return fmt.Sprintf("Network %q is not Ready; if it stays so, kubectl describe network -n %s %s tells why",
 			request.Network, request.Network.Namespace, request.Network.Name)
 	}
-	for _, port := range made {
-		if meta.FindStatusCondition(port.Status.Conditions, cloudteamv1.ConditionReady) != nil {
-			return stateOf(port)
-		}
+	made = slices.DeleteFunc(made, func(port *cloudteamv1.NetworkPort) bool {
+		return meta.FindStatusCondition(port.Status.Conditions, cloudteamv1.ConditionReady) == nil
+	})
+	if len(made) > 0 {
+		return stateOf(slices.MinFunc(made, byOrder))
 	}
 	if request.Exclusive() {
 		for _, port := range inOrder(c.caches.PortsOf(owner)) {
@@ -182,7 +179,7 @@ func (c *Controller) tell(ctx context.Context, pod *corev1.Pod, o outcome) (behi
 	switch was := conditionOn(pod); {
 	case pod.DeletionTimestamp != nil:
 		return false, nil // it is over either way
-	case allocated(pod) && was != nil && was.Reason == cloudteamv1.ReasonNotGated:
+	case consumer.Allocated(pod) && was != nil && was.Reason == cloudteamv1.ReasonNotGated:
 		return false, nil // nothing helps but another Pod, and that is what it says
 	case o.reason == "" && (!o.allocated || !told(pod)):
 		return false, nil
@@ -211,23 +208,11 @@ func (c *Controller) write(ctx context.Context, pod *corev1.Pod, o outcome) (*co
 		news = was.Reason != condition.Reason || !o.passing
 		condition.LastTransitionTime = was.LastTransitionTime
 	}
-	// The kubelet and others have conditions beside it: they merge by type.
-	body, err := json.Marshal(map[string]any{
-		"metadata": map[string]any{"uid": pod.UID, "resourceVersion": pod.ResourceVersion},
-		"status":   map[string]any{"conditions": []corev1.PodCondition{condition}},
-	})
-	if err != nil {
+	written, moved, err := consumer.WriteCondition(
+		ctx, c.pods.Pods(pod.Namespace).Patch, pod, pod.ResourceVersion, condition, &c.expected)
+	if err != nil || moved {
 		return nil, err
 	}
-	written, err := c.pods.Pods(pod.Namespace).Patch(ctx, pod.Name, types.StrategicMergePatchType, body,
-		metav1.PatchOptions{FieldManager: controller.FieldManager}, "status")
-	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
-		return nil, nil //nolint:nilnil // it has moved on
-	}
-	if err != nil {
-		return nil, fmt.Errorf("writing the Pod's condition: %w", err)
-	}
-	c.expected.Written(cache.MetaObjectToName(written), written.UID, written.ResourceVersion)
 	if !news {
 		return written, nil
 	}
@@ -235,10 +220,6 @@ func (c *Controller) write(ctx context.Context, pod *corev1.Pod, o outcome) (*co
 	if condition.Status == corev1.ConditionTrue {
 		severity = corev1.EventTypeNormal
 	}
-	// A reference, so that the recorder's scheme need not know Pods.
-	c.recorder.Event(&corev1.ObjectReference{
-		APIVersion: kind.GroupVersion().String(), Kind: kind.Kind,
-		Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, ResourceVersion: pod.ResourceVersion,
-	}, severity, condition.Reason, condition.Message)
+	c.recorder.Event(consumer.Reference(kind, pod), severity, condition.Reason, condition.Message)
 	return written, nil
 }

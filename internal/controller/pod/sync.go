@@ -52,6 +52,9 @@ type outcome struct {
 // created by its name, a binding by the Pod's UID in it, and the allocation, the end of it all, on the Pod. A crash
 // between two of them leaves a state that the same code goes on from.
 func (c *Controller) sync(ctx context.Context, key cache.ObjectName) (controller.Result, error) {
+	if err := c.caches.DeleteOrphans(ctx, c.ports, kind.Kind, key); err != nil {
+		return controller.Result{}, err
+	}
 	pod, err := c.caches.Pods.Pods(key.Namespace).Get(key.Name)
 	switch {
 	case apierrors.IsNotFound(err):
@@ -96,15 +99,14 @@ func requeue(o outcome) controller.Result {
 
 // converge does what the Pod needs.
 func (c *Controller) converge(ctx context.Context, key cache.ObjectName, pod *corev1.Pod) (outcome, error) {
-	_, mirrored := pod.Annotations[mirror]
 	switch {
-	case mirrored:
+	case consumer.Mirror(pod):
 		// Its Pod is the kubelet's, which takes no change from the API server.
 		return outcome{}, nil
 	case consumer.Ended(pod):
 		// Garbage collection would leave its ports until somebody deletes the Pod, which may be never.
 		return outcome{}, c.deleteOwn(ctx, pod, func(*cloudteamv1.NetworkPort) bool { return false })
-	case allocated(pod):
+	case consumer.Allocated(pod):
 		return c.keep(ctx, key, pod)
 	case pod.DeletionTimestamp != nil:
 		// Its containers may run on: it keeps what it holds until it is gone.
@@ -155,23 +157,47 @@ func (c *Controller) provide(ctx context.Context, key cache.ObjectName, pod *cor
 	for n, i := range ours {
 		requests[n] = consumer.RequestOf(selections[i])
 	}
+	held := c.boundTo(key, pod)
+	if given := asGiven(requests, held); given != nil && !gated(pod) {
+		ports := make([]*cloudteamv1.NetworkPort, len(selections))
+		for n, i := range ours {
+			ports[i] = given[n]
+		}
+		return c.allocate(ctx, key, pod, selections, ports, true)
+	}
 	owner, o, err := c.poolOf(ctx, pod, requests)
 	if owner == "" {
 		return o, err
 	}
-	a := c.ledger.choose(key, pod.UID, requests, c.boundTo(key, pod), func(r consumer.Request) []*cloudteamv1.NetworkPort {
-		return slices.DeleteFunc(c.offered(usable, owner, r), func(port *cloudteamv1.NetworkPort) bool {
-			// A Pod that says that it has the port may use it, although the binding was lost.
-			return slices.ContainsFunc(c.allocatedTo(port), func(other *corev1.Pod) bool { return other.UID != pod.UID })
-		})
+	var doubles []*cloudteamv1.NetworkPort
+	contested := false
+	a := c.ledger.choose(key, pod.UID, requests, held, func(r consumer.Request) []*cloudteamv1.NetworkPort {
+		return c.offered(usable, owner, r)
+	}, func(port *cloudteamv1.NetworkPort) bool {
+		switch rival := c.rival(port); {
+		case rival == nil:
+		case boundTo(rival) != "":
+			doubles = append(doubles, port)
+			fallthrough
+		default:
+			contested = true
+			return false
+		}
+		// A Pod that says that it has the port may use it, although the binding was lost.
+		return !slices.ContainsFunc(c.allocatedTo(port), func(other *corev1.Pod) bool { return other.UID != pod.UID })
 	})
-	behind, err := c.releaseSurplus(ctx, key, pod, a.surplus)
-	if err != nil {
+	if err := c.deleteDoubles(ctx, doubles); err != nil {
 		return outcome{}, err
 	}
 	if !a.complete() {
+		// Another process may see the same Pod with more ports, and be giving it these at this moment. None gives it one
+		// that is surplus. What it holds beyond its needs it lets go of in keep, once it says which it has.
+		behind, err := c.releaseSurplus(ctx, key, pod, a.surplus)
+		if err != nil {
+			return outcome{}, err
+		}
 		o := c.lacking(pod, owner, requests, a.ports)
-		o.behind = behind
+		o.behind = behind || contested
 		return o, nil
 	}
 	ports := make([]*cloudteamv1.NetworkPort, len(selections))
@@ -185,9 +211,24 @@ func (c *Controller) provide(ctx context.Context, key cache.ObjectName, pod *cor
 		}
 		ports[ours[n]] = bound
 	}
-	o, err = c.allocate(ctx, key, pod, selections, ports)
-	o.behind = o.behind || behind
-	return o, err
+	return c.allocate(ctx, key, pod, selections, ports, false)
+}
+
+// asGiven gives those of the ports that a Pod holds that its requests speak of with all that they have got, in the
+// order of the requests; nil unless there is one for each.
+func asGiven(requests []consumer.Request, held []*cloudteamv1.NetworkPort) []*cloudteamv1.NetworkPort {
+	given := make([]*cloudteamv1.NetworkPort, len(requests))
+	for i, request := range requests {
+		at := slices.IndexFunc(held, func(port *cloudteamv1.NetworkPort) bool {
+			all, ok := consumer.Given(port)
+			return ok && all == request && !slices.Contains(given, port)
+		})
+		if at < 0 {
+			return nil
+		}
+		given[i] = held[at]
+	}
+	return given
 }
 
 // hold sees to it that a port is bound to the Pod, and gives it as the API server has it. A binding that was not
@@ -200,11 +241,13 @@ func (c *Controller) hold(
 	}
 	live, err := c.ports.NetworkPorts(port.Namespace).Get(ctx, port.Name, metav1.GetOptions{})
 	switch {
-	case apierrors.IsNotFound(err):
+	case apierrors.IsNotFound(err) || err == nil && live.UID != port.UID:
+		// The event of its end may have come before the ledger heard of its binding.
+		c.ledger.forget(port.UID)
 		return nil, true, nil
 	case err != nil:
 		return nil, false, fmt.Errorf("reading NetworkPort %q: %w", port.Name, err)
-	case live.UID != port.UID || boundTo(live) != pod.UID || live.DeletionTimestamp != nil || conditionOf(live) != usable:
+	case boundTo(live) != pod.UID || live.DeletionTimestamp != nil || conditionOf(live) != usable:
 		return nil, true, nil
 	}
 	return live, false, nil
@@ -240,10 +283,15 @@ func (c *Controller) boundTo(key cache.ObjectName, pod *corev1.Pod) []*cloudteam
 }
 
 // releaseSurplus frees ports that a Pod holds and has no use for. What it has a use for was read from the cache: the
-// Pod MUST still be as it was there.
+// Pod MUST still be as it was there. Ports that its containers may use are not among them: see mentions.
 func (c *Controller) releaseSurplus(
 	ctx context.Context, key cache.ObjectName, pod *corev1.Pod, ports []*cloudteamv1.NetworkPort,
 ) (behind bool, err error) {
+	if !gated(pod) {
+		ports = slices.DeleteFunc(slices.Clone(ports), func(port *cloudteamv1.NetworkPort) bool {
+			return mentions(pod, port)
+		})
+	}
 	return c.releaseWhere(ctx, key, ports, func(live *corev1.Pod, port *cloudteamv1.NetworkPort) bool {
 		return live == nil || live.UID != boundTo(port) || live.ResourceVersion == pod.ResourceVersion
 	})
@@ -252,9 +300,10 @@ func (c *Controller) releaseSurplus(
 // allocate writes on the Pod what it has got and takes our gate off, in one write: a Pod that is scheduled has its
 // annotations, and one that is not allocated cannot be. The write holds only while the Pod is as it was, so that what
 // it declares is what it gets. ports are bound to it and usable; selections of others have none (nil).
+// again is true where the Pod had them before, and somebody took off what says so.
 func (c *Controller) allocate(
 	ctx context.Context, key cache.ObjectName, pod *corev1.Pod,
-	selections []selection.Selection, ports []*cloudteamv1.NetworkPort,
+	selections []selection.Selection, ports []*cloudteamv1.NetworkPort, again bool,
 ) (outcome, error) {
 	declared, allocations, err := annotationsFor(selections, ports)
 	if err != nil {
@@ -264,7 +313,7 @@ func (c *Controller) allocate(
 		}
 		return outcome{reason: cloudteamv1.ReasonPortsFailing, message: err.Error()}, nil
 	}
-	if !gated(pod) && pod.Spec.NodeName != "" {
+	if !again && !gated(pod) && pod.Spec.NodeName != "" {
 		// Told first: once the allocation is there, nothing tells this Pod from one that was gated.
 		if pod, err = c.write(ctx, pod, notGated()); err != nil || pod == nil {
 			return outcome{behind: true}, err
@@ -275,8 +324,12 @@ func (c *Controller) allocate(
 	})
 }
 
-// letGo takes our gate off a Pod that asks nothing of us (any more), and frees what it holds.
+// letGo takes our gate off a Pod that asks nothing of us (any more), and frees what it holds. One that is not gated may
+// run with what it holds, although it does not say so any more, and keeps that until it is gone.
 func (c *Controller) letGo(ctx context.Context, key cache.ObjectName, pod *corev1.Pod) (outcome, error) {
+	if !gated(pod) {
+		return outcome{allocated: true}, nil
+	}
 	held := slices.DeleteFunc(c.boundTo(key, pod), c.ledger.ahead)
 	behind, err := c.releaseSurplus(ctx, key, pod, held)
 	if err != nil || behind {
@@ -284,9 +337,6 @@ func (c *Controller) letGo(ctx context.Context, key cache.ObjectName, pod *corev
 	}
 	if err := c.deleteOwn(ctx, pod, func(*cloudteamv1.NetworkPort) bool { return false }); err != nil {
 		return outcome{}, err
-	}
-	if !gated(pod) {
-		return outcome{allocated: true}, nil
 	}
 	return c.patch(ctx, key, pod, nil)
 }

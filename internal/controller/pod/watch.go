@@ -46,6 +46,8 @@ type Controller struct {
 const (
 	// indexOffer is the index of NetworkPorts that are free by what they offer: see offerKey.
 	indexOffer = "pod/offer"
+	// indexAddress is the index of NetworkPorts by their Networks and the addresses that they say that they have.
+	indexAddress = "pod/address"
 	// indexAllocated is the index of Pods by the namespaces and ids of the ports that they say that they have.
 	indexAllocated = "pod/allocated"
 )
@@ -67,7 +69,7 @@ func NewController(
 	}
 	c.Loop = controller.NewLoop(Name, c.sync)
 	if err := errors.Join(
-		from.Ports.Informer().AddIndexers(cache.Indexers{indexOffer: byOffer}),
+		from.Ports.Informer().AddIndexers(cache.Indexers{indexOffer: byOffer, indexAddress: byAddress}),
 		from.Pods.Informer().AddIndexers(cache.Indexers{indexAllocated: byAllocated}),
 	); err != nil {
 		return nil, fmt.Errorf("indexing the ports of pods: %w", err)
@@ -120,6 +122,9 @@ func (c *Controller) keysOfPort(object metav1.Object) []cache.ObjectName {
 	if binding := port.Status.BoundTo; binding != nil {
 		keys = append(keys, cache.NewObjectName(port.Namespace, binding.Name))
 	}
+	if pod, orphaned := consumer.Orphaned(port, kind.Kind); orphaned {
+		keys = append(keys, pod)
+	}
 	for _, pod := range c.allocatedTo(port) {
 		keys = append(keys, cache.MetaObjectToName(pod))
 	}
@@ -153,7 +158,7 @@ func (c *Controller) keysDeclaring(network cache.ObjectName) []cache.ObjectName 
 func keysWaiting(pods []*corev1.Pod) []cache.ObjectName {
 	var keys []cache.ObjectName
 	for _, pod := range pods {
-		if waiting(pod) {
+		if consumer.Waiting(pod) {
 			keys = append(keys, cache.MetaObjectToName(pod))
 		}
 	}
@@ -199,12 +204,54 @@ func (c *Controller) offered(
 	return ports
 }
 
+func byAddress(obj any) ([]string, error) {
+	port, ok := obj.(*cloudteamv1.NetworkPort)
+	if !ok {
+		return nil, fmt.Errorf("%T is no NetworkPort", obj)
+	}
+	return addressKeys(port), nil
+}
+
+// addressKeys are a port's Network with each of its addresses.
+func addressKeys(port *cloudteamv1.NetworkPort) []string {
+	var keys []string
+	for _, a := range port.Status.Addresses {
+		keys = append(keys, consumer.NetworkOf(port).String()+" "+a.Address)
+	}
+	return keys
+}
+
+// rival gives another port that says that it has an address of a port's, one that is bound before others; nil as a
+// rule.
+// Neutron gives no address twice; but the port that had it first may have been deleted there behind the back of its
+// NetworkPort, which is to get it back where a Pod has it, and will soon be known to be gone where none does.
+func (c *Controller) rival(port *cloudteamv1.NetworkPort) *cloudteamv1.NetworkPort {
+	var rival *cloudteamv1.NetworkPort
+	for _, key := range addressKeys(port) {
+		objects, err := c.portIndexer.ByIndex(indexAddress, key)
+		if err != nil {
+			return nil // the index is made in NewController
+		}
+		for _, obj := range objects {
+			other, ok := obj.(*cloudteamv1.NetworkPort)
+			switch {
+			case !ok || other.UID == port.UID:
+			case boundTo(other) != "":
+				return other
+			case other.DeletionTimestamp == nil: // nobody will be given one that is going
+				rival = other
+			}
+		}
+	}
+	return rival
+}
+
 func byAllocated(obj any) ([]string, error) {
 	pod, ok := obj.(*corev1.Pod)
 	if !ok {
 		return nil, fmt.Errorf("%T is no Pod", obj)
 	}
-	if !allocated(pod) {
+	if !consumer.Allocated(pod) {
 		return nil, nil
 	}
 	allocations, err := allocationsOf(pod)

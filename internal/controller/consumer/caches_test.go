@@ -1,0 +1,64 @@
+package consumer
+
+import (
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	kubeinformers "k8s.io/client-go/informers"
+	kubefake "k8s.io/client-go/kubernetes/fake"
+
+	"cloudteam.ztgame.com/network-controller/pkg/client/clientset/versioned/fake"
+	informers "cloudteam.ztgame.com/network-controller/pkg/client/informers/externalversions"
+)
+
+func TestDeploymentOf(t *testing.T) {
+	owner := func(version, kind, name string) *metav1.OwnerReference {
+		return &metav1.OwnerReference{APIVersion: version, Kind: kind, Name: name, UID: "uid", Controller: new(true)}
+	}
+	set := owner("apps/v1", "ReplicaSet", "web-1")
+	for name, c := range map[string]struct {
+		pod, set *metav1.OwnerReference // set is nil for a ReplicaSet that is not there
+		want     string
+		known    bool
+	}{
+		"a Pod of nobody's has none":         {known: true},
+		"a Pod of a ReplicaSet has its":      {set, owner("apps/v1", "Deployment", "web"), "web", true},
+		"another version is the same":        {set, owner("apps/v1beta1", "Deployment", "web"), "web", true},
+		"a ReplicaSet of nobody's has none":  {set, &metav1.OwnerReference{}, "", true},
+		"another's Deployment is not one":    {set, owner("example.com/v1", "Deployment", "web"), "", true},
+		"another's ReplicaSet is not one":    {owner("example.com/v1", "ReplicaSet", "web-1"), nil, "", true},
+		"what has not come yet is not known": {set, nil, "", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			factory := informers.NewSharedInformerFactory(fake.NewSimpleClientset(), 0)
+			kubeFactory := kubeinformers.NewSharedInformerFactory(kubefake.NewSimpleClientset(), 0)
+			caches, err := NewCaches(Informers{
+				Networks:    factory.Cloudteam().V1().Networks(),
+				Ports:       factory.Cloudteam().V1().NetworkPorts(),
+				Pods:        kubeFactory.Core().V1().Pods(),
+				ReplicaSets: kubeFactory.Apps().V1().ReplicaSets(),
+				Deployments: kubeFactory.Apps().V1().Deployments(),
+			}, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "web-1-a"}}
+			if c.pod != nil {
+				pod.OwnerReferences = []metav1.OwnerReference{*c.pod}
+			}
+			if c.set != nil {
+				replicaSet := &appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "web-1", UID: "uid",
+					OwnerReferences: []metav1.OwnerReference{*c.set}}}
+				if err := caches.Informers.ReplicaSets.Informer().GetIndexer().Add(replicaSet); err != nil {
+					t.Fatal(err)
+				}
+			}
+			got, known := caches.DeploymentOf(pod)
+			if known != c.known || (got == nil) != (c.want == "") || got != nil && got.Name != c.want {
+				t.Errorf("got %+v, %t; want %q, %t", got, known, c.want, c.known)
+			}
+		})
+	}
+}
