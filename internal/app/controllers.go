@@ -9,10 +9,12 @@ import (
 
 	"golang.org/x/sync/errgroup"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/dynamic/dynamicinformer"
 	kubeinformers "k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/record"
 	"k8s.io/klog/v2"
@@ -23,6 +25,7 @@ import (
 	foocontroller "cloudteam.ztgame.com/network-controller/internal/controller/foo"
 	networkcontroller "cloudteam.ztgame.com/network-controller/internal/controller/network"
 	portcontroller "cloudteam.ztgame.com/network-controller/internal/controller/networkport"
+	"cloudteam.ztgame.com/network-controller/internal/controller/orphan"
 	podcontroller "cloudteam.ztgame.com/network-controller/internal/controller/pod"
 	"cloudteam.ztgame.com/network-controller/internal/neutron"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
@@ -35,7 +38,7 @@ import (
 // controllers are the names of all controllers.
 var controllers = []string{
 	networkcontroller.Name, portcontroller.Name, deploymentcontroller.Name, podcontroller.Name,
-	attachmentcontroller.Name, foocontroller.Name,
+	attachmentcontroller.Name, foocontroller.Name, orphan.Name,
 }
 
 // needsCloud reports whether a controller is to run that speaks to Neutron.
@@ -60,6 +63,7 @@ type process struct {
 	kube     kubernetes.Interface
 	client   clientset.Interface
 	dynamic  dynamic.Interface
+	metadata metadata.Interface
 	recorder record.EventRecorder
 
 	readiness   *readiness
@@ -81,6 +85,8 @@ type process struct {
 	// declaring are told of names that Pods and Deployments may declare, when something of the name comes or goes that
 	// their own informers do not see.
 	declaring []func(cache.ObjectName)
+	// remembering tell the UIDs of the objects whose resources in Neutron this process looks after.
+	remembering []func() []types.UID
 
 	// attachments is the controller of NetworkAttachmentDefinitions, once it runs.
 	attachments atomic.Pointer[attachmentcontroller.Controller]
@@ -94,6 +100,7 @@ func (p *process) startControllers() {
 		deploymentcontroller.Name: func() { p.start(deploymentcontroller.Name, p.buildDeployment, networkResource, portResource) },
 		podcontroller.Name:        func() { p.start(podcontroller.Name, p.buildPod, networkResource, portResource) },
 		foocontroller.Name:        func() { p.start(foocontroller.Name, p.buildFoo, fooResource) },
+		orphan.Name:               func() { p.start(orphan.Name, p.buildOrphan, networkResource, portResource) },
 		attachmentcontroller.Name: p.startAttachment,
 	} {
 		if p.options.enabled(name) {
@@ -152,6 +159,7 @@ func (p *process) buildNetwork() (started, error) {
 	if err != nil {
 		return nil, err
 	}
+	p.remembering = append(p.remembering, c.Remembered)
 	return inventory.serve(c), nil
 }
 
@@ -162,7 +170,26 @@ func (p *process) buildNetworkPort() (started, error) {
 	if err != nil {
 		return nil, err
 	}
+	p.remembering = append(p.remembering, c.Remembered)
 	return inventory.serve(c), nil
+}
+
+func (p *process) buildOrphan() (started, error) {
+	return orphan.NewController(p.factory.Cloudteam().V1().Networks(), p.factory.Cloudteam().V1().NetworkPorts(),
+		p.inventory(), orphan.ReadLive(p.metadata, p.cluster), orphan.Options{
+			Rules: p.options.Orphan, Interval: p.options.AuditInterval, Cluster: p.cluster, Remembered: p.remembered,
+		})
+}
+
+// remembered is orphan.Options'.
+func (p *process) remembered() []types.UID {
+	p.building.Lock()
+	defer p.building.Unlock()
+	var all []types.UID
+	for _, remembered := range p.remembering {
+		all = append(all, remembered()...)
+	}
+	return all
 }
 
 func (p *process) buildFoo() (started, error) {
