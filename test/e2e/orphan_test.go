@@ -59,7 +59,8 @@ func TestOrphans(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer listener.Close()
+	// What the cloud's client made goes before the cloud does.
+	t.Cleanup(func() { listener.Close() })
 	file := filepath.Join(t.TempDir(), "clouds.yaml")
 	if err := os.WriteFile(file, []byte(listener.CloudsYAML()), 0o600); err != nil {
 		t.Fatal(err)

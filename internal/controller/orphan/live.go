@@ -2,6 +2,7 @@ package orphan
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -55,8 +56,8 @@ func ReadLive(client metadata.Interface, cluster string) Live {
 	}
 }
 
-// readUIDs adds the UIDs of all objects of a resource, in all namespaces. Without a resourceVersion, the first page is of
-// the most recent state, and the pages that continue it are of the same (Kubernetes API concepts, "Semantics for get
+// readUIDs adds the UIDs of all objects of a resource, in all namespaces. Without a resourceVersion, the first page is
+// of the most recent state, and the pages that continue it are of the same (Kubernetes API concepts, "Semantics for get
 // and list"). Where the API server can no longer tell that state, it answers 410, and the list has failed.
 func readUIDs(
 	ctx context.Context, client metadata.Interface, resource schema.GroupVersionResource, uids map[string]bool,
@@ -68,7 +69,7 @@ func readUIDs(
 			return err
 		}
 		if page.ResourceVersion == "" {
-			return fmt.Errorf("unusable answer: a list without a resourceVersion")
+			return errors.New("unusable answer: a list without a resourceVersion")
 		}
 		for i := range page.Items {
 			if page.Items[i].UID == "" {

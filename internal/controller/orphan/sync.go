@@ -42,7 +42,8 @@ func (c *Controller) view() (view, bool) {
 	for _, uid := range c.options.Remembered() {
 		known[string(uid)] = true
 	}
-	return view{now: time.Now(), owners: owners, audited: audited, exists: func(uid string) bool { return known[uid] }}, true
+	exists := func(uid string) bool { return known[uid] }
+	return view{now: time.Now(), owners: owners, audited: audited, exists: exists}, true
 }
 
 // look takes in a view and removes what is due.

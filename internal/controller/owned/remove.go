@@ -20,9 +20,9 @@ type Removal struct {
 	Apply func(ctx context.Context, change network.Change) (done network.Change, err error)
 }
 
-// Run looks, plans and applies until nothing bears the marker. Where somebody else was faster, what was observed is read
-// anew from the inventory, a few times at most. last is what was last observed; nil where nothing is known. An error
-// means that something may be left; those of Look, Plan and Apply are given back as they are.
+// Run looks, plans and applies until nothing bears the marker. Where somebody else was faster, what was observed is
+// read anew from the inventory, a few times at most. last is what was last observed; nil where nothing is known. An
+// error means that something may be left; those of Look, Plan and Apply are given back as they are.
 func (r Removal) Run(ctx context.Context, inventory Inventory) (last *network.Observed, err error) {
 	unsettled := errors.New("what is to be removed does not come to rest")
 	for round := 0; ; round++ {
