@@ -120,6 +120,19 @@ func TestNextNotesWhoIsMissing(t *testing.T) {
 	}
 }
 
+func TestOneListIsNeverEnough(t *testing.T) {
+	nobody := func(string) bool { return false }
+	v := view{now: at(time.Hour), owners: networkOf("a"), audited: at(0), exists: nobody}
+	l, due := ledger{}.next(v, Rules{MaxShare: 1})
+	if len(due) > 0 {
+		t.Errorf("%v is due upon one list", due)
+	}
+	v.audited = at(1)
+	if _, due = l.next(v, Rules{MaxShare: 1}); len(due) != 1 {
+		t.Errorf("%v is due upon two lists, want a", due)
+	}
+}
+
 func TestJudgeKeepsToTheShare(t *testing.T) {
 	fleet := networkOf("a", "b", "c", "d", "e", "f", "g", "h", "i", "j")
 	for sentence, c := range map[string]struct {
