@@ -13,6 +13,7 @@ import (
 	kubeinformers "k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/tools/record"
 	"k8s.io/klog/v2"
 
@@ -54,6 +55,10 @@ func Run(ctx context.Context, o Options) error {
 	if err != nil {
 		return fmt.Errorf("making a client for NetworkAttachmentDefinitions: %w", err)
 	}
+	metadataClient, err := metadata.NewForConfig(config)
+	if err != nil {
+		return fmt.Errorf("making a client for metadata: %w", err)
+	}
 	logger.Info("Starting", "version", Version, "kubernetes", config.Host)
 	var cloud *neutron.Cloud
 	if o.needsCloud() {
@@ -92,6 +97,7 @@ func Run(ctx context.Context, o Options) error {
 		client:    client,
 		dynamic:   dynamicClient,
 		discovery: newDiscoverer(client.Discovery()),
+		metadata:  metadataClient,
 		recorder:  recorder,
 		readiness: &readiness{},
 		factory:   informers.NewSharedInformerFactoryWithOptions(client, o.ResyncPeriod, informers.WithTransform(trim)),

@@ -8,9 +8,11 @@ import (
 
 	"golang.org/x/sync/errgroup"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 	kubeinformers "k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/record"
 
@@ -20,6 +22,7 @@ import (
 	foocontroller "cloudteam.ztgame.com/network-controller/internal/controller/foo"
 	networkcontroller "cloudteam.ztgame.com/network-controller/internal/controller/network"
 	portcontroller "cloudteam.ztgame.com/network-controller/internal/controller/networkport"
+	"cloudteam.ztgame.com/network-controller/internal/controller/orphan"
 	podcontroller "cloudteam.ztgame.com/network-controller/internal/controller/pod"
 	"cloudteam.ztgame.com/network-controller/internal/neutron"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
@@ -32,7 +35,7 @@ import (
 // controllers are the names of all controllers.
 var controllers = []string{
 	networkcontroller.Name, portcontroller.Name, deploymentcontroller.Name, podcontroller.Name,
-	attachmentcontroller.Name, foocontroller.Name,
+	attachmentcontroller.Name, foocontroller.Name, orphan.Name,
 }
 
 // needsCloud reports whether a controller is to run that speaks to Neutron.
@@ -53,10 +56,11 @@ type process struct {
 	// cluster is the UID of the namespace kube-system.
 	cluster string
 	// cloud is nil where no controller needs one.
-	cloud   *neutron.Cloud
-	kube    kubernetes.Interface
-	client  clientset.Interface
-	dynamic dynamic.Interface
+	cloud    *neutron.Cloud
+	kube     kubernetes.Interface
+	client   clientset.Interface
+	dynamic  dynamic.Interface
+	metadata metadata.Interface
 	// discovery tells which CRDs are installed.
 	discovery *discoverer
 	recorder  record.EventRecorder
@@ -77,6 +81,8 @@ type process struct {
 	// declaring are told of names that Pods and Deployments may declare, when something of the name comes or goes that
 	// their own informers do not see.
 	declaring []func(cache.ObjectName)
+	// remembering tell the UIDs of the objects whose resources in Neutron this process looks after.
+	remembering []func() []types.UID
 
 	// attachments is the controller of NetworkAttachmentDefinitions, once it runs; attachmentsKnown is closed when it is
 	// known which there are.
@@ -86,17 +92,18 @@ type process struct {
 
 // startControllers starts those that are enabled, each once the API server serves what it needs.
 func (p *process) startControllers() {
-	consumed := []schema.GroupVersionResource{networkResource, portResource}
+	both := []schema.GroupVersionResource{networkResource, portResource}
 	for _, c := range []struct {
 		name  string
 		build func() (started, error)
 		needs []schema.GroupVersionResource
 	}{
 		{networkcontroller.Name, p.buildNetwork, []schema.GroupVersionResource{networkResource}},
-		{portcontroller.Name, p.buildNetworkPort, consumed},
-		{deploymentcontroller.Name, p.buildDeployment, consumed},
-		{podcontroller.Name, p.buildPod, consumed},
+		{portcontroller.Name, p.buildNetworkPort, both},
+		{deploymentcontroller.Name, p.buildDeployment, both},
+		{podcontroller.Name, p.buildPod, both},
 		{foocontroller.Name, p.buildFoo, []schema.GroupVersionResource{fooResource}},
+		{orphan.Name, p.buildOrphan, both},
 	} {
 		if p.options.enabled(c.name) {
 			p.start(c.name, c.build, c.needs...)
@@ -162,6 +169,7 @@ func (p *process) buildNetwork() (started, error) {
 	if err != nil {
 		return nil, err
 	}
+	p.remembering = append(p.remembering, c.Remembered)
 	return inventory.serve(c), nil
 }
 
@@ -172,7 +180,26 @@ func (p *process) buildNetworkPort() (started, error) {
 	if err != nil {
 		return nil, err
 	}
+	p.remembering = append(p.remembering, c.Remembered)
 	return inventory.serve(c), nil
+}
+
+func (p *process) buildOrphan() (started, error) {
+	return orphan.NewController(p.factory.Cloudteam().V1().Networks(), p.factory.Cloudteam().V1().NetworkPorts(),
+		p.inventory(), orphan.ReadLive(p.metadata, p.cluster), orphan.Options{
+			Rules: p.options.Orphan, Interval: p.options.AuditInterval, Cluster: p.cluster, Remembered: p.remembered,
+		})
+}
+
+// remembered is orphan.Options'.
+func (p *process) remembered() []types.UID {
+	p.building.Lock()
+	defer p.building.Unlock()
+	var all []types.UID
+	for _, remembered := range p.remembering {
+		all = append(all, remembered()...)
+	}
+	return all
 }
 
 func (p *process) buildFoo() (started, error) {

@@ -92,10 +92,7 @@ func trim(obj any) (any, error) {
 	switch object := obj.(type) {
 	case *appsv1.ReplicaSet:
 		object.Labels, object.Annotations = nil, nil
-		declared := object.Spec.Template.Annotations
-		maps.DeleteFunc(declared, unread)
 		object.Spec, object.Status = appsv1.ReplicaSetSpec{}, appsv1.ReplicaSetStatus{}
-		object.Spec.Template.Annotations = declared
 	case *corev1.Pod:
 		object.Labels = nil
 		maps.DeleteFunc(object.Annotations, unread)

@@ -66,14 +66,19 @@ func TestTrimmedReplicaSetStillBringsItsDeployment(t *testing.T) {
 		"whose Pods declare no networks": {map[string]string{"other": "example-network"}, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			template := corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Annotations: c.annotations}}
 			kube := kubefake.NewClientset(&appsv1.ReplicaSet{
 				ObjectMeta: metav1.ObjectMeta{
 					Namespace: "default", Name: "web-1", UID: "set", OwnerReferences: []metav1.OwnerReference{{
 						APIVersion: "apps/v1", Kind: "Deployment", Name: "web", UID: "deployment", Controller: new(true),
 					}},
 				},
-				Spec: appsv1.ReplicaSetSpec{Template: template},
+			}, &corev1.Pod{
+				ObjectMeta: metav1.ObjectMeta{
+					Namespace: "default", Name: "web-1-x", UID: "pod", Annotations: c.annotations,
+					OwnerReferences: []metav1.OwnerReference{{
+						APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "web-1", UID: "set", Controller: new(true),
+					}},
+				},
 			})
 			client := fakeclientset.NewSimpleClientset()
 			factory := informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithTransform(trim))
@@ -98,11 +103,12 @@ func TestTrimmedReplicaSetStillBringsItsDeployment(t *testing.T) {
 			deadline := time.After(10 * time.Second)
 			poll := time.NewTicker(time.Millisecond)
 			defer poll.Stop()
-			for !deployments.HasSynced() {
+			for !deployments.HasSynced() || deployments.Len() < c.want {
 				select {
 				case <-poll.C:
 				case <-deadline:
-					t.Fatal("the caches are not filled")
+					t.Fatalf("caches filled: %t; %d Deployments wait to be looked at, want %d",
+						deployments.HasSynced(), deployments.Len(), c.want)
 				}
 			}
 			if got := deployments.Len(); got != c.want {

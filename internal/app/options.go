@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/pflag"
 
 	attachmentcontroller "cloudteam.ztgame.com/network-controller/internal/controller/attachment"
+	"cloudteam.ztgame.com/network-controller/internal/controller/orphan"
 )
 
 // Options are what the flags say. NewOptions gives the defaults.
@@ -34,6 +35,8 @@ type Options struct {
 	AuditInterval time.Duration
 	// Attachment is what goes into NetworkAttachmentDefinitions.
 	Attachment attachmentcontroller.Options
+	// Orphan says when resources in Neutron go whose object is gone. Without a grace period, they are not looked for.
+	Orphan orphan.Rules
 	// BindAddress serves /livez, /readyz and /metrics; empty for none.
 	BindAddress string
 }
@@ -49,6 +52,7 @@ func NewOptions() Options {
 		ResyncPeriod:  30 * time.Second,
 		AuditInterval: time.Minute,
 		Attachment:    attachmentcontroller.Options{Plugin: attachmentcontroller.DefaultPlugin},
+		Orphan:        orphan.Rules{Grace: orphan.DefaultGrace, MaxShare: orphan.DefaultMaxShare},
 		BindAddress:   ":8080",
 	}
 }
@@ -83,6 +87,14 @@ func (o *Options) AddFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&o.Attachment.Master, "attachment-master", o.Attachment.Master,
 		"Interface of the nodes that the CNI plugin attaches Pods to. The default is the plugin's own; macvlan's is that "+
 			"of the default route.")
+	flags.DurationVar(&o.Orphan.Grace, "orphan-grace", o.Orphan.Grace,
+		"How long the object of resources in Neutron must have been gone before they are removed, where no controller saw "+
+			"it go. 0 to neither look for such resources nor remove them.")
+	flags.Float64Var(&o.Orphan.MaxShare, "orphan-max-share", o.Orphan.MaxShare,
+		"Largest share, from 0 to 1, of all objects that own something in Neutron of which what they left may be removed "+
+			"in one audit. Where more are gone, none is removed; to confirm it, start once with 1. Above 0, one object is "+
+			"always few enough. 0 to show such resources in log and metrics alone: do so where Networks with "+
+			"deletionPolicy Retain may lose their finalizer while no controller runs.")
 	flags.StringVar(&o.BindAddress, "bind-address", o.BindAddress,
 		"Address that serves /livez, /readyz and /metrics. Empty for none.")
 }
@@ -102,6 +114,12 @@ func (o *Options) Validate() error {
 	}
 	if o.ResyncPeriod < 0 {
 		errs = append(errs, fmt.Errorf("--resync-period=%s: write 0 or more", o.ResyncPeriod))
+	}
+	if o.Orphan.Grace < 0 {
+		errs = append(errs, fmt.Errorf("--orphan-grace=%s: write 0 or more", o.Orphan.Grace))
+	}
+	if !(o.Orphan.MaxShare >= 0 && o.Orphan.MaxShare <= 1) { // as is no number
+		errs = append(errs, fmt.Errorf("--orphan-max-share=%g: write a share from 0 to 1", o.Orphan.MaxShare))
 	}
 	if err := o.Attachment.Validate(); err != nil {
 		errs = append(errs, err)
@@ -123,9 +141,12 @@ func (o *Options) Validate() error {
 }
 
 // enabled reports whether the controller of the given name is to run. As in kube-controller-manager, a name by itself
-// beats '*', whatever their order.
+// beats '*', whatever their order. Orphans are not looked for without a
+// grace period, nor by a process that makes nothing in the cloud: it has no credentials.
 func (o *Options) enabled(name string) bool {
 	switch {
+	case name == orphan.Name && (o.Orphan.Grace == 0 || !o.needsCloud()):
+		return false
 	case slices.Contains(o.Controllers, name):
 		return true
 	case slices.Contains(o.Controllers, "-"+name):

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -40,11 +41,30 @@ func TestOptionsAreValidated(t *testing.T) {
 		},
 		"all left out": {
 			func(o *Options) {
-				o.Controllers = []string{"*", "-network", "-networkport", "-deployment", "-pod", "-attachment", "-foo"}
+				o.Controllers = []string{"*", "-network", "-networkport", "-deployment", "-pod", "-attachment", "-foo",
+					"-orphan"}
 			}, []string{"nothing to run"},
 		},
 		"only left out": {
 			func(o *Options) { o.Controllers = []string{"-network"} }, []string{"nothing to run", "*"},
+		},
+		"orphans without a cloud": {
+			func(o *Options) { o.Controllers = []string{"orphan"} }, []string{"nothing to run"},
+		},
+		"no grace period turns orphans off": {func(o *Options) { o.Orphan.Grace = 0 }, nil},
+		"a grace period that is over": {
+			func(o *Options) { o.Orphan.Grace = -1 }, []string{"--orphan-grace=-1ns", "0 or more"},
+		},
+		"a share of nothing":    {func(o *Options) { o.Orphan.MaxShare = 0 }, nil},
+		"a share of everything": {func(o *Options) { o.Orphan.MaxShare = 1 }, nil},
+		"more than everything": {
+			func(o *Options) { o.Orphan.MaxShare = 10 }, []string{"--orphan-max-share=10", "0 to 1"},
+		},
+		"less than nothing": {
+			func(o *Options) { o.Orphan.MaxShare = -0.1 }, []string{"--orphan-max-share=-0.1", "0 to 1"},
+		},
+		"a share that is no number": {
+			func(o *Options) { o.Orphan.MaxShare = math.NaN() }, []string{"--orphan-max-share=NaN", "0 to 1"},
 		},
 		"all mistakes are told at once": {func(o *Options) { o.Workers, o.AuditInterval = -1, -1 },
 			[]string{"--workers=-1", "--audit-interval=-1ns"}},
@@ -60,6 +80,29 @@ func TestOptionsAreValidated(t *testing.T) {
 				if !strings.Contains(err.Error(), part) {
 					t.Errorf("error %q does not say %q", err, part)
 				}
+			}
+		})
+	}
+}
+
+func TestOrphansAreLookedForWhereTheCloudIs(t *testing.T) {
+	for name, c := range map[string]struct {
+		controllers []string
+		grace       time.Duration
+		want        bool
+	}{
+		"with all":                       {[]string{"*"}, time.Minute, true},
+		"by name, beside networks":       {[]string{"network", "orphan"}, time.Minute, true},
+		"not by default beside networks": {[]string{"network"}, time.Minute, false},
+		"not when left out":              {[]string{"*", "-orphan"}, time.Minute, false},
+		"not without a cloud":            {[]string{"*", "-network", "-networkport"}, time.Minute, false},
+		"not without a grace period":     {[]string{"*"}, 0, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := NewOptions()
+			o.Controllers, o.Orphan.Grace = c.controllers, c.grace
+			if got := o.enabled("orphan"); got != c.want {
+				t.Errorf("enabled: %t, want %t", got, c.want)
 			}
 		})
 	}

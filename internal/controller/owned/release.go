@@ -13,7 +13,6 @@ import (
 
 	"cloudteam.ztgame.com/network-controller/internal/controller"
 	"cloudteam.ztgame.com/network-controller/internal/network"
-	"cloudteam.ztgame.com/network-controller/internal/neutron"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
 
@@ -54,55 +53,39 @@ func (r *Reconciler[T]) release(ctx context.Context, obj T) (o outcome) {
 	}
 	retain := r.kind.Policies(obj).Deletion == cloudteamv1.DeletionPolicyRetain
 	known := r.kind.ID(obj)
-	for round := 0; ; round++ {
-		observed, err := r.look(ctx, obj, known)
-		if foreign, ok := errors.AsType[*unmarked](err); ok {
-			// Somebody took the marker off. It is not ours to delete any more.
-			r.recorder.Eventf(obj, corev1.EventTypeNormal, cloudteamv1.EventRetained,
-				"Left %s in Neutron: it no longer bears its owner's marker", foreign.resource)
-			o.err = nil
-			return o
-		}
-		if err != nil {
-			return o.failed(err)
-		}
-		o.observed = &observed
-		if observed.Empty() {
-			o.err = nil
-			return o
-		}
-		if round == rounds {
-			return o.failed(o.unsettled(r.kind.Resource))
-		}
-		change := network.PlanRelease(owner, observed)
-		if !retain {
-			if change, err = network.PlanDelete(owner, observed); err != nil {
-				return o.failed(err)
+	var err error
+	o.observed, err = Removal{
+		Look: func(ctx context.Context) (network.Observed, error) { return r.look(ctx, obj, known) },
+		Plan: func(observed network.Observed) (network.Change, error) {
+			if retain {
+				return network.PlanRelease(owner, observed), nil
 			}
-		}
-		done, err := r.apply(ctx, obj, change)
-		for _, step := range done {
-			if e := releaseEvent(step); e.Reason != "" {
-				r.recorder.Event(obj, e.Type, e.Reason, e.Message)
+			return network.PlanDelete(owner, observed)
+		},
+		Apply: func(ctx context.Context, change network.Change) (network.Change, error) {
+			done, err := r.apply(ctx, obj, change)
+			for _, step := range done {
+				if e := releaseEvent(step); e.Reason != "" {
+					r.recorder.Event(obj, e.Type, e.Reason, e.Message)
+				}
 			}
-		}
-		o.err = nil
-		switch {
-		case err == nil && retain:
-			// What bears no marker is not looked for again by its id.
-			return o
-		case err == nil:
-			// What we have deleted ourselves need not be asked for.
-			known = ""
-		case neutron.IsConflict(err), neutron.IsNotFound(err):
-			o.err = err
-			if err := r.rereadAll(ctx, observed); err != nil {
-				return o.failed(err)
+			if err == nil {
+				// What we have deleted ourselves need not be asked for, and what we released is not ours to ask for.
+				known = ""
 			}
-		default:
-			return o.failed(err)
-		}
+			return done, err
+		},
+	}.Run(ctx, r.inventory)
+	if foreign, ok := errors.AsType[*unmarked](err); ok {
+		// Somebody took the marker off. It is not ours to delete any more.
+		r.recorder.Eventf(obj, corev1.EventTypeNormal, cloudteamv1.EventRetained,
+			"Left %s in Neutron: it no longer bears its owner's marker", foreign.resource)
+		return o
 	}
+	if err != nil {
+		return o.failed(err)
+	}
+	return o
 }
 
 // prune removes the resources of objects of this key that are gone from the cache though they had the finalizer, such

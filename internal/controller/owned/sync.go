@@ -136,7 +136,7 @@ func (r *Reconciler[T]) converge(ctx context.Context, obj T, o outcome) outcome 
 			// same answer.
 			return o.failed(err)
 		case neutron.IsConflict(err), neutron.IsNotFound(err):
-			if err := r.rereadAll(ctx, observed); err != nil {
+			if err := rereadAll(ctx, r.inventory, observed); err != nil {
 				return o.failed(err)
 			}
 			o.err = err
@@ -256,16 +256,6 @@ func (r *Reconciler[T]) look(ctx context.Context, obj T, known string) (network.
 		return network.Observed{}, &unmarked{resource, owner}
 	}
 	return observed, err
-}
-
-// rereadAll reads everything anew, after somebody else was faster, so that the next plan is made from what is there.
-func (r *Reconciler[T]) rereadAll(ctx context.Context, observed network.Observed) error {
-	for _, resource := range observed.Resources() {
-		if _, err := r.inventory.Reread(ctx, resource); err != nil && !errors.Is(err, neutron.ErrUnmarked) {
-			return err
-		}
-	}
-	return nil
 }
 
 // apply takes the steps, and remembers a create whose outcome is not known: before the next one, a list has to show

@@ -1,0 +1,34 @@
+package controllertest
+
+import (
+	"slices"
+	"time"
+
+	"cloudteam.ztgame.com/network-controller/internal/network"
+	"cloudteam.ztgame.com/network-controller/internal/neutron"
+)
+
+// Owners is the Inventory's.
+func (c *Cloud) Owners() (owners map[string]neutron.Holdings, audited time.Time, ok bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.listed.IsZero() {
+		return nil, time.Time{}, false
+	}
+	owners = map[string]neutron.Holdings{}
+	note := func(description string, add func(*neutron.Holdings)) {
+		_, owner, _ := network.ParseDescription(description)
+		holdings := owners[owner.Object]
+		add(&holdings)
+		slices.Sort(holdings.Networks)
+		slices.Sort(holdings.Ports)
+		owners[owner.Object] = holdings
+	}
+	for id, held := range c.networks.held {
+		note(held.Description, func(h *neutron.Holdings) { h.Networks = append(h.Networks, id) })
+	}
+	for id, held := range c.ports.held {
+		note(held.Description, func(h *neutron.Holdings) { h.Ports = append(h.Ports, id) })
+	}
+	return owners, c.listed, true
+}

@@ -1,0 +1,85 @@
+package orphan
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/metadata"
+
+	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+)
+
+// Live gives the UIDs of all objects that can own resources in Neutron, as the API server has them now. The answer is
+// complete, and from no cache of this process. An error means that nothing is known, and never that nothing exists.
+type Live func(ctx context.Context) (uids map[string]bool, err error)
+
+// The resources whose objects own resources in Neutron.
+var owning = []schema.GroupVersionResource{
+	cloudteamv1.SchemeGroupVersion.WithResource("networks"),
+	cloudteamv1.SchemeGroupVersion.WithResource("networkports"),
+}
+
+const (
+	// livePage is how many objects one answer holds at most; client-go's pager asks for as many.
+	livePage = 500
+	// liveTimeout bounds the whole reading, of any number of pages.
+	liveTimeout = time.Minute
+)
+
+// ReadLive makes a Live that reads at an API server, and makes sure that it is the one of the cluster whose namespace
+// kube-system has the given UID: another cluster, or one that was set up anew, knows nothing of this one's objects.
+func ReadLive(client metadata.Interface, cluster string) Live {
+	return func(ctx context.Context) (map[string]bool, error) {
+		ctx, cancel := context.WithTimeout(ctx, liveTimeout)
+		defer cancel()
+		namespaces := corev1.SchemeGroupVersion.WithResource("namespaces")
+		system, err := client.Resource(namespaces).Get(ctx, metav1.NamespaceSystem, metav1.GetOptions{})
+		if err != nil {
+			return nil, fmt.Errorf("reading the namespace %s: %w", metav1.NamespaceSystem, err)
+		}
+		if string(system.UID) != cluster {
+			return nil, fmt.Errorf("the namespace %s has the UID %s and had %s when this process began: "+
+				"this is another cluster: start anew", metav1.NamespaceSystem, system.UID, cluster)
+		}
+		uids := map[string]bool{}
+		for _, resource := range owning {
+			if err := readUIDs(ctx, client, resource, uids); err != nil {
+				return nil, fmt.Errorf("listing %s: %w", resource.GroupResource(), err)
+			}
+		}
+		return uids, nil
+	}
+}
+
+// readUIDs adds the UIDs of all objects of a resource, in all namespaces. Without a resourceVersion, the first page is
+// of the most recent state, and the pages that continue it are of the same (Kubernetes API concepts, "Semantics for get
+// and list"). Where the API server can no longer tell that state, it answers 410, and the list has failed.
+func readUIDs(
+	ctx context.Context, client metadata.Interface, resource schema.GroupVersionResource, uids map[string]bool,
+) error {
+	options := metav1.ListOptions{Limit: livePage}
+	for {
+		page, err := client.Resource(resource).List(ctx, options)
+		if err != nil {
+			return err
+		}
+		if page.ResourceVersion == "" {
+			return errors.New("unusable answer: a list without a resourceVersion")
+		}
+		for i := range page.Items {
+			if page.Items[i].UID == "" {
+				return fmt.Errorf("unusable answer: an object %s/%s without a UID", page.Items[i].Namespace, page.Items[i].Name)
+			}
+			uids[string(page.Items[i].UID)] = true
+		}
+		if page.Continue == "" {
+			return nil
+		}
+		options.Continue = page.Continue
+	}
+}

@@ -1,0 +1,61 @@
+package orphan
+
+import (
+	"sync"
+
+	"k8s.io/component-base/metrics"
+	"k8s.io/component-base/metrics/legacyregistry"
+)
+
+// The states of candidates, as the metric has them.
+const (
+	stateWaiting  = "waiting"
+	stateDue      = "due"
+	stateWithheld = "withheld"
+	stateBlocked  = "blocked"
+)
+
+var (
+	orphans = metrics.NewGaugeVec(&metrics.GaugeOpts{
+		Name: "network_controller_orphans",
+		Help: "Objects that are gone and own resources in Neutron, as of the last audit, by state: waiting (for the grace " +
+			"period to end), due (to be removed with the next audit), withheld (more than may be removed without an " +
+			"operator's word), blocked (in use, or with a subnet that is not ours).",
+		StabilityLevel: metrics.ALPHA,
+	}, []string{"state"})
+	removed = metrics.NewCounter(&metrics.CounterOpts{
+		Name:           "network_controller_orphans_removed_total",
+		Help:           "Objects that were gone and whose resources were removed from Neutron.",
+		StabilityLevel: metrics.ALPHA,
+	})
+)
+
+// registerMetrics comes before the first value: what is set before is lost.
+var registerMetrics = sync.OnceFunc(func() { legacyregistry.MustRegister(orphans, removed) })
+
+// count sets the gauge from the ledger after a look, in which those of withheld were.
+func count(l ledger, due, withheld []string) {
+	states := map[string]int{stateWaiting: 0, stateDue: 0, stateWithheld: len(withheld), stateBlocked: 0}
+	counted := map[string]bool{}
+	for _, uid := range withheld {
+		counted[uid] = true
+	}
+	for _, uid := range due {
+		if n, still := l.notes[uid]; still && !counted[uid] && n.blocked.IsZero() {
+			counted[uid] = true
+			states[stateDue]++
+		}
+	}
+	for uid, n := range l.notes {
+		switch {
+		case counted[uid]:
+		case n.blocked.IsZero():
+			states[stateWaiting]++
+		default:
+			states[stateBlocked]++
+		}
+	}
+	for state, n := range states {
+		orphans.WithLabelValues(state).Set(float64(n))
+	}
+}

@@ -1,0 +1,487 @@
+package orphan
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"runtime"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/component-base/metrics/legacyregistry"
+	"k8s.io/klog/v2"
+	"k8s.io/klog/v2/ktesting"
+
+	"cloudteam.ztgame.com/network-controller/internal/controller/controllertest"
+	"cloudteam.ztgame.com/network-controller/internal/network"
+	"cloudteam.ztgame.com/network-controller/internal/neutron"
+	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	"cloudteam.ztgame.com/network-controller/pkg/client/clientset/versioned/fake"
+	informers "cloudteam.ztgame.com/network-controller/pkg/client/informers/externalversions"
+)
+
+// interval is between audits.
+const interval = time.Minute
+
+// world is the controller of orphans between caches, an API server and a cloud that are all played.
+type world struct {
+	t     *testing.T
+	api   *controllertest.APIServer
+	cloud *controllertest.Cloud
+	diary *controllertest.Diary
+	logs  ktesting.Buffer
+	ctx   context.Context
+	c     *Controller
+
+	// live are the objects that exist though no cache has them, and unread, where set, is why that cannot be read.
+	live   map[string]bool
+	unread error
+	// readings is how often what exists was read.
+	readings int
+	// remembered are those whose resources others look after.
+	remembered []types.UID
+}
+
+// inWorld runs a test in a bubble of synthetic time, in which Neutron has a network for each UID and nothing else exists.
+func inWorld(t *testing.T, rules Rules, uids []string, test func(t *testing.T, w *world)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		w := &world{t: t, diary: &controllertest.Diary{}, live: map[string]bool{}}
+		w.api = controllertest.NewAPIServer(w.diary)
+		w.cloud = controllertest.NewCloud(w.diary, neutron.Identity{ProjectID: "p"}, clusterUID)
+		clients := fake.NewSimpleClientset()
+		controllertest.Serve(w.api, clients, cloudteamv1.SchemeGroupVersion.WithResource("networks"),
+			controllertest.Rules[*cloudteamv1.Network]{})
+		controllertest.Serve(w.api, clients, cloudteamv1.SchemeGroupVersion.WithResource("networkports"),
+			controllertest.Rules[*cloudteamv1.NetworkPort]{})
+		logger := ktesting.NewLogger(t, ktesting.NewConfig(ktesting.Verbosity(0), ktesting.BufferLogs(true)))
+		w.logs = logger.GetSink().(ktesting.Underlier).GetBuffer()
+		w.ctx = klog.NewContext(t.Context(), logger)
+		for _, uid := range uids {
+			w.put(uid)
+		}
+
+		factory := informers.NewSharedInformerFactory(clients, 0)
+		c, err := NewController(factory.Cloudteam().V1().Networks(), factory.Cloudteam().V1().NetworkPorts(), w.cloud,
+			func(context.Context) (map[string]bool, error) {
+				w.diary.Note("read what exists")
+				w.readings++
+				return w.live, w.unread
+			},
+			Options{
+				Rules: rules, Interval: interval, Cluster: clusterUID,
+				Remembered: func() []types.UID { return w.remembered },
+			})
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.c = c
+		ctx, cancel := context.WithCancel(t.Context())
+		factory.StartWithContext(ctx)
+		defer func() {
+			cancel()
+			factory.Shutdown()
+			controllertest.Dismiss(t, c.Loop)
+		}()
+		synctest.Wait()
+		test(t, w)
+	})
+}
+
+// put has Neutron hold a network of the object's with a subnet.
+func (w *world) put(uid string) {
+	marker := network.Owner{Cluster: clusterUID, Object: uid}.Marker()
+	w.cloud.Put(network.ObservedNetwork{
+		ID: "net-" + uid, Revision: 1, Created: time.Now(), Attributes: network.Attributes{Description: marker},
+		Subnets: []network.ObservedSubnet{{
+			ID: "sub-" + uid, Description: marker, Subnet: network.Subnet{CIDR: netip.MustParsePrefix("10.0.0.0/24")},
+		}},
+	})
+}
+
+// create has the API server, and soon the cache, hold a Network.
+func (w *world) create(uid string) *cloudteamv1.Network {
+	obj := &cloudteamv1.Network{}
+	obj.Namespace, obj.Name, obj.UID = "team", "n-"+uid, types.UID(uid)
+	w.api.Create(w.t, obj)
+	return obj
+}
+
+// audit lets the interval go by, lists the cloud and syncs.
+func (w *world) audit() {
+	w.t.Helper()
+	controllertest.Settle(interval)
+	w.cloud.Audit(w.t)
+	w.sync()
+}
+
+func (w *world) sync() {
+	w.t.Helper()
+	result, err := w.c.Sync(w.ctx, cache.NewObjectName("", "audit"))
+	if err != nil || result.RequeueAfter != interval {
+		w.t.Fatalf("sync: %v, %v, want to be asked again after %s", result, err, interval)
+	}
+	w.cloud.CheckUntouched(w.t)
+}
+
+// audits is audit for the given time.
+func (w *world) audits(d time.Duration) {
+	w.t.Helper()
+	for range int(d / interval) {
+		w.audit()
+	}
+}
+
+// lines is how many lines were logged, at the verbosity of operators, since it was last called.
+func (w *world) lines(seen *int) int {
+	all := len(w.logs.Data())
+	defer func() { *seen = all }()
+	return all - *seen
+}
+
+// want holds what Neutron has against the objects whose networks should be there.
+func (w *world) want(uids ...string) {
+	w.t.Helper()
+	want, got := []string{}, []string{}
+	for _, uid := range uids {
+		want = append(want, "net-"+uid)
+	}
+	for _, n := range w.cloud.Has() {
+		got = append(got, n.ID)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		w.t.Errorf("networks in Neutron (-want +got):\n%s", diff)
+	}
+}
+
+// wantStates holds the metric against "waiting=1 due=0 withheld=0 blocked=0".
+func (w *world) wantStates(want string) {
+	w.t.Helper()
+	families, err := legacyregistry.DefaultGatherer.Gather()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	states := map[string]float64{}
+	for _, family := range families {
+		if family.GetName() != "network_controller_orphans" {
+			continue
+		}
+		for _, m := range family.GetMetric() {
+			states[m.GetLabel()[0].GetValue()] = m.GetGauge().GetValue()
+		}
+	}
+	got := ""
+	for _, state := range []string{stateWaiting, stateDue, stateWithheld, stateBlocked} {
+		got += fmt.Sprintf(" %s=%g", state, states[state])
+	}
+	if diff := cmp.Diff(" "+want, got); diff != "" {
+		w.t.Errorf("states (-want +got):\n%s", diff)
+	}
+}
+
+const grace = 5 * time.Minute
+
+func TestWhatNoObjectStandsForGoesAfterTheGracePeriod(t *testing.T) {
+	inWorld(t, Rules{Grace: grace, MaxShare: 0.1}, []string{"gone", "here"}, func(t *testing.T, w *world) {
+		w.create("here")
+		w.sync() // before the first audit
+		w.audits(grace)
+		w.want("gone", "here")
+		w.wantStates("waiting=1 due=0 withheld=0 blocked=0")
+		w.diary.Take()
+		w.audit()
+		w.want("here")
+		w.wantStates("waiting=0 due=0 withheld=0 blocked=0")
+		w.diary.Want(t, "read what exists", "apply delete network")
+		w.audits(2 * grace)
+		w.diary.Want(t)
+	})
+}
+
+func TestAListThatIsNotNewIsNoReasonToAct(t *testing.T) {
+	inWorld(t, Rules{Grace: grace, MaxShare: 1}, []string{"gone"}, func(t *testing.T, w *world) {
+		w.audit()
+		w.diary.Take()
+		for range 20 {
+			controllertest.Settle(interval)
+			w.sync()
+		}
+		w.diary.Want(t)
+		w.want("gone")
+		w.audit() // the second list, and the grace period is over
+		w.want()
+	})
+}
+
+func TestWhatExistsStays(t *testing.T) {
+	for sentence, c := range map[string]struct {
+		set  func(w *world)
+		read bool
+	}{
+		"where the API server has what the caches have not": {func(w *world) { w.live["a"] = true }, true},
+		"where what exists cannot be read":                  {func(w *world) { w.unread = errors.New("down") }, true},
+		"where others still look after what is left":        {func(w *world) { w.remembered = []types.UID{"a"} }, false},
+		"where the cache has a Network":                     {func(w *world) { w.create("a") }, false},
+		"where the cache has a NetworkPort": {func(w *world) {
+			port := &cloudteamv1.NetworkPort{}
+			port.Namespace, port.Name, port.UID = "team", "p", "a"
+			w.api.Create(w.t, port)
+		}, false},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			inWorld(t, Rules{Grace: grace, MaxShare: 1}, []string{"a"}, func(t *testing.T, w *world) {
+				c.set(w)
+				w.audits(4 * grace)
+				w.want("a")
+				if (w.readings > 0) != c.read {
+					t.Errorf("what exists was read %d times, want that it is read: %t", w.readings, c.read)
+				}
+			})
+		})
+	}
+}
+
+func TestAnObjectThatShowsUpBeginsAnew(t *testing.T) {
+	inWorld(t, Rules{Grace: grace, MaxShare: 1}, []string{"a"}, func(t *testing.T, w *world) {
+		w.audits(grace)
+		obj := w.create("a")
+		w.audit()
+		w.wantStates("waiting=0 due=0 withheld=0 blocked=0")
+		w.api.DeleteByForce(t, obj)
+		w.audits(grace)
+		w.want("a")
+		w.audit()
+		w.want()
+	})
+}
+
+func TestAReadingThatFailsIsToldOnceAndTriedWithEachAudit(t *testing.T) {
+	inWorld(t, Rules{Grace: grace, MaxShare: 1}, []string{"a"}, func(t *testing.T, w *world) {
+		seen := 0
+		w.unread = errors.New("down")
+		w.audits(grace)
+		w.lines(&seen)
+		w.audit()
+		if n := w.lines(&seen); n != 1 {
+			t.Errorf("%d lines tell of the failure, want 1", n)
+		}
+		w.audits(grace)
+		if n := w.lines(&seen); n != 0 {
+			t.Errorf("%d lines repeat the failure", n)
+		}
+		w.want("a")
+		w.wantStates("waiting=0 due=1 withheld=0 blocked=0")
+		w.unread = nil
+		w.audit()
+		w.want()
+	})
+}
+
+func TestAClusterThatLostItsObjectsKeepsItsNetworks(t *testing.T) {
+	all := []string{"a", "b", "c", "d"}
+	for sentence, c := range map[string]struct {
+		share float64
+		exist []string
+		want  []string
+		state string
+	}{
+		"where they are more than the share": {
+			0.5, nil, all, "waiting=0 due=0 withheld=4 blocked=0"},
+		"where none may go": {
+			0, nil, all, "waiting=0 due=0 withheld=4 blocked=0"},
+		"but not with an operator's word": {
+			1, nil, nil, "waiting=0 due=0 withheld=0 blocked=0"},
+		"where it is the cache that lost them, and of the others no more are gone than may go": {
+			0.5, []string{"b", "d"}, []string{"b", "d"}, "waiting=0 due=0 withheld=0 blocked=0"},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			inWorld(t, Rules{Grace: grace, MaxShare: c.share}, all, func(t *testing.T, w *world) {
+				for _, uid := range c.exist {
+					w.live[uid] = true
+				}
+				seen := 0
+				w.audits(grace)
+				w.lines(&seen)
+				w.audit()
+				if n := w.lines(&seen); n == 0 {
+					t.Error("nothing is told")
+				}
+				w.want(c.want...)
+				w.wantStates(c.state)
+				if len(c.exist) > 0 {
+					return
+				}
+				w.audits(4 * grace)
+				if n := w.lines(&seen); n != 0 {
+					t.Errorf("%d lines repeat it", n)
+				}
+				w.want(c.want...)
+			})
+		})
+	}
+}
+
+func TestObjectsThatAreRestoredEndTheHalt(t *testing.T) {
+	inWorld(t, Rules{Grace: grace, MaxShare: 0.1}, []string{"a", "b", "c"}, func(t *testing.T, w *world) {
+		w.audits(2 * grace)
+		w.create("a")
+		w.create("b")
+		w.audit()
+		w.want("a", "b")
+		w.wantStates("waiting=0 due=0 withheld=0 blocked=0")
+	})
+}
+
+func TestWhatIsInUseIsLeftAndHoldsUpNobody(t *testing.T) {
+	inUse := &neutron.Error{
+		Kind: neutron.InUse, Op: "delete network", Reason: "ports are on it", Type: "NetworkInUse", Status: 409,
+	}
+	for sentence, c := range map[string]struct {
+		block, free func(t *testing.T, w *world)
+	}{
+		"by a port": {
+			func(_ *testing.T, w *world) {
+				w.cloud.Before = func(step network.Step) error {
+					if step.ID == "net-a" {
+						return inUse
+					}
+					return nil
+				}
+			},
+			func(_ *testing.T, w *world) { w.cloud.Before = nil },
+		},
+		"by a subnet that is not ours": {
+			func(t *testing.T, w *world) {
+				w.cloud.Edit(t, "net-a", func(n *network.ObservedNetwork) {
+					n.Subnets = append(n.Subnets, network.ObservedSubnet{ID: "foreign"})
+				})
+			},
+			func(t *testing.T, w *world) {
+				w.cloud.Edit(t, "net-a", func(n *network.ObservedNetwork) { n.Subnets = n.Subnets[:1] })
+			},
+		},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			inWorld(t, Rules{Grace: grace, MaxShare: 0.5}, []string{"a", "b", "x"}, func(t *testing.T, w *world) {
+				w.create("x")
+				w.create("b-is-not-this")
+				c.block(t, w)
+				// One may go in an audit: a first, and is blocked; b is missing later.
+				b := &cloudteamv1.Network{}
+				b.Namespace, b.Name, b.UID = "team", "b", "b"
+				w.api.Create(t, b)
+				w.audits(grace + interval)
+				w.want("a", "b", "x")
+				w.wantStates("waiting=0 due=0 withheld=0 blocked=1")
+				w.api.DeleteByForce(t, b)
+				w.audits(grace)
+				seen := 0
+				w.lines(&seen)
+				w.audit()
+				w.want("a", "x")
+				w.audits(3 * grace)
+				if n := w.lines(&seen); n != 1 { // b's removal
+					t.Errorf("%d lines, want that nothing is told twice", n)
+				}
+				c.free(t, w)
+				w.audits(2 * grace)
+				w.want("x")
+				w.wantStates("waiting=0 due=0 withheld=0 blocked=0")
+			})
+		})
+	}
+}
+
+func TestOthersWhoAreFasterAreNoFailure(t *testing.T) {
+	remove := func(w *world) { w.cloud.Remove("net-a") }
+	for sentence, c := range map[string]struct {
+		rival func(t *testing.T, w *world)
+		want  []string
+	}{
+		"who removed it":           {func(_ *testing.T, w *world) { remove(w) }, []string{"x"}},
+		"who changed it":           {func(t *testing.T, w *world) { w.cloud.Edit(t, "net-a", rename) }, []string{"x"}},
+		"who took the marker off":  {func(t *testing.T, w *world) { w.cloud.Edit(t, "net-a", unmark) }, []string{"a", "x"}},
+		"who gave it to an object": {func(t *testing.T, w *world) { w.cloud.Edit(t, "net-a", handOver) }, []string{"a", "x"}},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			inWorld(t, Rules{Grace: grace, MaxShare: 0.5}, []string{"a", "x"}, func(t *testing.T, w *world) {
+				w.create("x")
+				w.audits(grace)
+				seen := 0
+				w.lines(&seen)
+				controllertest.Settle(interval)
+				w.cloud.Audit(t)
+				c.rival(t, w) // behind the back of the list
+				w.sync()
+				w.want(c.want...)
+				w.wantStates("waiting=0 due=0 withheld=0 blocked=0")
+				if n := w.lines(&seen); n > 1 { // what was applied
+					t.Errorf("%d lines, want no failure", n)
+				}
+			})
+		})
+	}
+}
+
+func rename(n *network.ObservedNetwork) { n.Name = "another" }
+func unmark(n *network.ObservedNetwork) { n.Description = "mine now" }
+func handOver(n *network.ObservedNetwork) {
+	n.Description = network.Owner{Cluster: clusterUID, Object: "x"}.Marker()
+}
+
+func TestARemovalThatFailsIsTriedWithTheNextAudit(t *testing.T) {
+	inWorld(t, Rules{Grace: grace, MaxShare: 1}, []string{"a", "b"}, func(t *testing.T, w *world) {
+		w.cloud.Before = func(step network.Step) error {
+			if step.ID == "net-a" {
+				return &neutron.Error{Op: "delete network", Reason: "no server is available", Status: 503, MaybeDone: true}
+			}
+			return nil
+		}
+		w.audits(grace + interval)
+		w.want("a")
+		w.wantStates("waiting=0 due=1 withheld=0 blocked=0")
+		seen := 0
+		w.lines(&seen)
+		w.diary.Take()
+		w.audit()
+		w.diary.Want(t, "read what exists", "apply delete network")
+		if n := w.lines(&seen); n != 0 {
+			t.Errorf("%d lines repeat the failure", n)
+		}
+		w.cloud.Before = nil
+		w.audit()
+		w.want()
+	})
+}
+
+func TestRunLooksAtEveryAuditAndStopsBetweenTwoRemovals(t *testing.T) {
+	inWorld(t, Rules{Grace: grace, MaxShare: 1}, []string{"a", "b", "c"}, func(t *testing.T, w *world) {
+		ctx, cancel := context.WithCancel(controllertest.Logged(t))
+		w.cloud.Before = func(step network.Step) error {
+			if step.ID == "net-b" {
+				cancel()
+				for !w.c.stopping.Load() {
+					runtime.Gosched()
+				}
+			}
+			return nil
+		}
+		done := make(chan error, 1)
+		go func() { done <- w.c.Run(ctx, 10) }()
+		// The audits fall between the looks: time stands still while one waits for the other's lock.
+		controllertest.Settle(interval / 2)
+		for range int(grace/interval) + 3 {
+			w.cloud.Audit(t)
+			controllertest.Settle(interval)
+		}
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+		w.want("c")
+	})
+}

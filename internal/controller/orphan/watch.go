@@ -1,0 +1,103 @@
+// Package orphan removes from Neutron what no object stands for any more: resources that bear this cluster's marker and
+// whose object is gone without a controller's having seen it go, since its finalizer was forced off or since none ran.
+// What a controller sees go, package owned removes.
+//
+// An orphan looks like an object that a cache has not got yet, and a mistake destroys a network. So a removal follows
+// upon several lists and a grace period, upon a live and complete list of the API server, and never concerns more than
+// a share of the fleet.
+package orphan
+
+import (
+	"context"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/cache"
+
+	"cloudteam.ztgame.com/network-controller/internal/controller"
+	"cloudteam.ztgame.com/network-controller/internal/controller/owned"
+	"cloudteam.ztgame.com/network-controller/internal/neutron"
+	informers "cloudteam.ztgame.com/network-controller/pkg/client/informers/externalversions/cloudteam/v1"
+)
+
+// Name is the controller's name in --controllers, in logs and in metrics.
+const Name = "orphan"
+
+// Defaults of the Rules.
+const (
+	DefaultGrace    = 10 * time.Minute
+	DefaultMaxShare = 0.1
+)
+
+// Inventory is what a Controller needs of a neutron.Inventory.
+type Inventory interface {
+	owned.Inventory
+	Owners() (owners map[string]neutron.Holdings, audited time.Time, ok bool)
+}
+
+// Options are what a Controller is made with.
+type Options struct {
+	Rules
+	// Interval is between looks at what the Inventory has audited.
+	Interval time.Duration
+	// Cluster is the UID of the namespace kube-system.
+	Cluster string
+	// Remembered gives the UIDs of the objects whose resources this process looks after; see
+	// owned.Reconciler.Remembered. What those own is not touched.
+	Remembered func() []types.UID
+}
+
+// Controller finds and removes orphans. Make it with NewController.
+type Controller struct {
+	*controller.Loop
+
+	options   Options
+	inventory Inventory
+	live      Live
+	// objects are the caches of all that own resources.
+	objects []cache.Store
+
+	// stopping is true once Run's ctx is done: a removal that is under way ends, and no other begins.
+	stopping atomic.Bool
+
+	// What follows is that of the one sync that runs at a time.
+
+	ledger ledger
+	// unread is the last failure to read what exists, and withheld the last ones that were withheld, as they were told.
+	unread   string
+	withheld []string
+}
+
+// NewController makes a controller and registers with the informers, which must not run yet. Nothing runs before Run.
+func NewController(
+	networks informers.NetworkInformer, ports informers.NetworkPortInformer, inventory Inventory, live Live,
+	options Options,
+) (*Controller, error) {
+	registerMetrics()
+	c := &Controller{
+		options:   options,
+		inventory: inventory,
+		live:      live,
+		objects:   []cache.Store{networks.Informer().GetStore(), ports.Informer().GetStore()},
+	}
+	c.Loop = controller.NewLoop(Name, c.Sync)
+	for _, informer := range []cache.SharedInformer{networks.Informer(), ports.Informer()} {
+		// No event tells that something is missing. The Loop waits for the caches.
+		if err := c.Watch(informer, cache.ResourceEventHandlerFuncs{}); err != nil {
+			return nil, err
+		}
+	}
+	return c, nil
+}
+
+// Run looks after orphans until ctx is done. All looks have one key, so that no two overlap, and one worker does.
+func (c *Controller) Run(ctx context.Context, _ int) error {
+	defer context.AfterFunc(ctx, func() { c.stopping.Store(true) })()
+	c.Enqueue(cache.NewObjectName("", "audit"))
+	return c.Loop.Run(ctx, 1)
+}
+
+// sorted is a copy in order.
+func sorted(uids []string) []string { return slices.Sorted(slices.Values(uids)) }

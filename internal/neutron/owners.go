@@ -1,0 +1,34 @@
+package neutron
+
+import (
+	"slices"
+	"time"
+)
+
+// Holdings are the ids of the resources that one object owns.
+type Holdings struct {
+	Networks, Ports []string
+}
+
+// Owners gives the UIDs of the objects that own resources here, each with what it owns: what the last complete list
+// showed and what Apply has done since. audited is when that list began. ok is false until there is one: nothing is
+// known then, and not that there are no owners. Whether the objects still exist is not for an Inventory to know.
+//
+// The answer is the caller's.
+func (i *Inventory) Owners() (owners map[string]Holdings, audited time.Time, ok bool) {
+	i.mu.RLock()
+	defer i.mu.RUnlock()
+	if i.began.IsZero() {
+		return nil, time.Time{}, false
+	}
+	owners = make(map[string]Holdings, len(i.networks.owned)+len(i.ports.owned))
+	for object, ids := range i.networks.owned {
+		owners[object] = Holdings{Networks: slices.Sorted(slices.Values(ids))}
+	}
+	for object, ids := range i.ports.owned {
+		held := owners[object]
+		held.Ports = slices.Sorted(slices.Values(ids))
+		owners[object] = held
+	}
+	return owners, i.began, true
+}

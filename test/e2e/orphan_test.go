@@ -1,0 +1,160 @@
+package e2e
+
+import (
+	"bufio"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"cloudteam.ztgame.com/network-controller/internal/neutron/neutrontest"
+)
+
+// freeAddress is an address on loopback at which nobody listens.
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	return listener.Addr().String()
+}
+
+// awaitMetric waits until a process serves the line among its metrics.
+func awaitMetric(t *testing.T, address, line string) {
+	t.Helper()
+	eventually(t, func() error {
+		answer, err := http.Get("http://" + address + "/metrics")
+		if err != nil {
+			return err
+		}
+		defer answer.Body.Close()
+		name, _, _ := strings.Cut(line, "{")
+		var seen []string
+		for lines := bufio.NewScanner(answer.Body); lines.Scan(); {
+			if lines.Text() == line {
+				return nil
+			}
+			if strings.HasPrefix(lines.Text(), name) {
+				seen = append(seen, lines.Text())
+			}
+		}
+		return fmt.Errorf("no metric %s among %q", line, seen)
+	})
+}
+
+// TestOrphans deletes objects by force while no controller runs. Its cloud is its own, so that whose resources are in it
+// is known, and so is what share of them is gone.
+func TestOrphans(t *testing.T) {
+	cloud := neutrontest.New(neutrontest.Options{})
+	listener, err := cloud.Listen("127.0.0.1:0", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// What the cloud's client made goes before the cloud does.
+	t.Cleanup(func() { listener.Close() })
+	file := filepath.Join(t.TempDir(), "clouds.yaml")
+	if err := os.WriteFile(file, []byte(listener.CloudsYAML()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c := openFile(t, file, "tenant")
+	address := freeAddress(t)
+	run := func(more ...string) *process {
+		return start(t, []string{"OS_CLIENT_CONFIG_FILE=" + file}, append([]string{
+			"--kubeconfig", kubeconfig, "--cloud", "tenant", "--bind-address", address, "--audit-interval", "1s",
+			"--orphan-grace", "2s",
+		}, more...)...)
+	}
+	api := networks.CloudteamV1()
+	namespace := newNamespace(t)
+	free := []byte(`{"metadata":{"finalizers":null}}`)
+	forceNetwork := func(name string) {
+		t.Helper()
+		if _, err := api.Networks(namespace).Patch(
+			t.Context(), name, types.MergePatchType, free, metav1.PatchOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		if err := api.Networks(namespace).Delete(t.Context(), name, metav1.DeleteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	forcePort := func(name string) {
+		t.Helper()
+		if _, err := api.NetworkPorts(namespace).Patch(
+			t.Context(), name, types.MergePatchType, free, metav1.PatchOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		if err := api.NetworkPorts(namespace).Delete(t.Context(), name, metav1.DeleteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// left are the names in Neutron.
+	left := func() string {
+		t.Helper()
+		var names []string
+		for _, collection := range []string{"networks", "ports"} {
+			for _, r := range c.list(collection, "") {
+				names = append(names, collection+"/"+r["name"].(string))
+			}
+		}
+		return strings.Join(names, " ")
+	}
+
+	p := run()
+	names := map[string]string{}
+	for _, short := range []string{"one", "two", "stays"} {
+		names[short] = namespace + "-" + short
+		apply(t, namespace, names[short], example())
+		awaitReady(t, namespace, names[short])
+	}
+	applyPort(t, namespace, "port", on(names["two"]))
+	awaitPortReady(t, namespace, "port")
+	foreign := c.create("networks", resource{"name": "foreign"})
+	stays := c.one("networks", "name="+names["stays"])
+	p.kill(t)
+
+	// One that is gone is few enough.
+	forceNetwork(names["one"])
+	p = run()
+	eventually(t, func() error {
+		if n := len(c.list("networks", "name="+names["one"])); n > 0 {
+			return fmt.Errorf("the network is still there: %s", left())
+		}
+		return nil
+	})
+	awaitMetric(t, address, "network_controller_orphans_removed_total 1")
+	p.kill(t)
+
+	// Two of three are too many.
+	forcePort("port")
+	forceNetwork(names["two"])
+	was := left()
+	p = run()
+	awaitMetric(t, address, `network_controller_orphans{state="withheld"} 2`)
+	if diff := cmp.Diff(was, left()); diff != "" {
+		t.Errorf("what is in Neutron (-before +after):\n%s", diff)
+	}
+	p.kill(t)
+
+	// With a word, the port goes and then the network that it was on.
+	p = run("--orphan-max-share", "1")
+	awaitMetric(t, address, "network_controller_orphans_removed_total 2")
+	if n := len(c.list("networks", "")) + len(c.list("ports", "")); n != 2 {
+		t.Errorf("left in Neutron: %s; want what was never ours and what has an object", left())
+	}
+	for _, r := range []resource{foreign, stays} {
+		wantFields(t, c.one("networks", "name="+r["name"].(string)), resource{
+			"id": r.id(), "revision_number": r["revision_number"],
+		})
+	}
+	remove(t, namespace, names["stays"])
+	p.kill(t)
+}
