@@ -43,6 +43,10 @@ const (
 // DefaultDrain is how long running syncs may go on after the order to stop.
 const DefaultDrain = 30 * time.Second
 
+// ErrDeposed, as the cause with which Run's context ends, tells that another process may act from now on. Running syncs
+// are then canceled at once.
+var ErrDeposed = errors.New("another process may be the leader now")
+
 // Loop is a controller's engine: a workqueue of keys, the informers whose events put keys on it, and the workers that
 // sync them. Make one with NewLoop, have it Watch informers, then Run it once.
 type Loop struct {
@@ -51,14 +55,19 @@ type Loop struct {
 	limiter workqueue.TypedRateLimiter[cache.ObjectName]
 	queue   workqueue.TypedRateLimitingInterface[cache.ObjectName]
 	drain   time.Duration
-	// synced tell whether the handlers have seen the informers' first lists.
-	synced []cache.InformerSynced
+	watches []watch
 
 	mu sync.Mutex
 	// paused are the keys whose last sync failed, and when the next is due.
 	paused map[cache.ObjectName]time.Time
 	// running are the keys that are being synced; true where a reason came up meanwhile to look again at once.
 	running map[cache.ObjectName]bool
+}
+
+// watch is handlers that Run registers with an informer.
+type watch struct {
+	informer cache.SharedInformer
+	handler  cache.ResourceEventHandler
 }
 
 // NewLoop makes a Loop. The name stands in logs and in the workqueue's metrics.
@@ -77,19 +86,19 @@ func NewLoop(name string, sync Sync) *Loop {
 	}
 }
 
-// Watch registers handlers, those of Handler or HandlerOf as a rule, with an informer. It MUST be called before Run.
+// Watch has Run register handlers, those of Handler or HandlerOf as a rule, with an informer, which may run already. It
+// MUST be called before Run.
 func (l *Loop) Watch(informer cache.SharedInformer, handler cache.ResourceEventHandler) error {
-	registration, err := informer.AddEventHandler(handler)
-	if err != nil {
-		return fmt.Errorf("controller %s: watching: %w", l.name, err)
+	if informer.IsStopped() {
+		return fmt.Errorf("controller %s: watching: the informer has stopped", l.name)
 	}
-	l.synced = append(l.synced, registration.HasSynced)
+	l.watches = append(l.watches, watch{informer, handler})
 	return nil
 }
 
-// HasSynced reports whether the handlers have seen every object of the first lists of all informers that are watched.
+// HasSynced reports whether the caches of all informers that are watched are filled.
 func (l *Loop) HasSynced() bool {
-	return !slices.ContainsFunc(l.synced, func(synced cache.InformerSynced) bool { return !synced() })
+	return !slices.ContainsFunc(l.watches, func(w watch) bool { return !w.informer.HasSynced() })
 }
 
 // Enqueue puts a key on the queue, and ends the pause after a failure. A key that waits there already is not put twice.
@@ -186,15 +195,31 @@ func sameDeclaration(a, b metav1.Object) bool {
 		(maps.Equal(a.GetAnnotations(), b.GetAnnotations()) || !slices.Equal(a.GetFinalizers(), b.GetFinalizers()))
 }
 
-// Run waits for the first lists of the informers, which have to be running, starts the workers, and blocks until ctx is
-// done and they have stopped: the queue hands out no more keys, running syncs go on for up to DefaultDrain and are then
-// canceled.
+// Run registers the handlers with the informers, which have to be running and hand out all that they hold, starts the
+// workers, and blocks until ctx is done and they have stopped: the queue hands out no more keys, running syncs go on for
+// up to DefaultDrain and are then canceled; at once, where the cause of ctx's end is ErrDeposed.
+//
+// Of what happened before Run nothing is on the queue. A process may stand by for months with its informers running: the
+// keys of all Pods that ever were would pile up there, and at last all objects are looked at anyway.
 func (l *Loop) Run(ctx context.Context, workers int) error {
 	if workers < 1 {
 		return fmt.Errorf("%s: %d workers: there must be at least one", l.name, workers)
 	}
 	logger := klog.FromContext(ctx).WithValues("controller", l.name)
-	if !cache.WaitForCacheSync(ctx.Done(), l.synced...) {
+	if ctx.Err() != nil {
+		l.queue.ShutDown()
+		return nil // the informers may have stopped, too
+	}
+	var synced []cache.DoneChecker
+	for _, w := range l.watches {
+		registration, err := w.informer.AddEventHandler(w.handler)
+		if err != nil {
+			l.queue.ShutDown()
+			return fmt.Errorf("controller %s: watching: %w", l.name, err)
+		}
+		synced = append(synced, registration.HasSyncedChecker())
+	}
+	if !cache.WaitFor(ctx, "", synced...) {
 		l.queue.ShutDown()
 		return nil // ctx is done
 	}
@@ -212,6 +237,9 @@ func (l *Loop) Run(ctx context.Context, workers int) error {
 	}
 
 	<-ctx.Done()
+	if errors.Is(context.Cause(ctx), ErrDeposed) {
+		cancel()
+	}
 	logger.Info("Draining", "waiting", l.queue.Len(), "atMost", l.drain)
 	l.queue.ShutDown()
 	stopped := make(chan struct{})

@@ -37,9 +37,9 @@ type Reconciler[T Object] struct {
 
 	// cluster is the UID of the namespace kube-system.
 	cluster string
-	// started is when this process began to act. A create that an earlier process may have tried is found by a list
-	// that began after it.
-	started time.Time
+	// acting is since when no other process acts. A create that an earlier one may have tried is found by a list that
+	// began after it.
+	acting time.Time
 
 	mu sync.Mutex
 	// doubts say since when a create's outcome is unknown, by the object's UID: a list must begin after that before
@@ -64,7 +64,7 @@ func NewReconciler[T Object](
 		inventory: inventory,
 		recorder:  recorder,
 		cluster:   cluster,
-		started:   time.Now(),
+		acting:    time.Now(),
 		doubts:    map[types.UID]time.Time{},
 		owned:     map[cache.ObjectName]map[types.UID]T{},
 	}
@@ -85,6 +85,10 @@ func NewReconciler[T Object](
 	}
 	return r, nil
 }
+
+// ActSince tells since when no other process acts on the objects, where that is not since NewReconciler: a list that
+// began before a former leader's last create may not show what that made. It MUST be called before Run, if at all.
+func (r *Reconciler[T]) ActSince(since time.Time) { r.acting = since }
 
 // Moved puts the object of the given UID on the queue, if it is of this kind: the Inventory found its resources other
 // than they were.
@@ -131,7 +135,7 @@ func (r *Reconciler[T]) listedSince(uid types.UID) time.Time {
 	if since, doubt := r.doubts[uid]; doubt {
 		return since
 	}
-	return r.started
+	return r.acting
 }
 
 // doubt notes that a create may or may not have been carried out.

@@ -141,7 +141,7 @@ func (r *Reconciler[T]) converge(ctx context.Context, obj T, o outcome) outcome 
 			}
 			o.err = err
 		default:
-			if observed, lookErr := r.inventory.Observed(ctx, r.ownerOf(obj), r.started); lookErr == nil {
+			if observed, lookErr := r.inventory.Observed(ctx, r.ownerOf(obj), r.acting); lookErr == nil {
 				o.observed = &observed
 			}
 			return o.failed(err)

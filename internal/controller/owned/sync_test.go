@@ -362,6 +362,33 @@ func TestARestartLooksBeforeItCreates(t *testing.T) {
 	}, example())
 }
 
+// TestANewLeaderLooksBeforeItCreates has a former leader create a network after the standby's last list, and end before
+// it could write the status.
+func TestANewLeaderLooksBeforeItCreates(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.mustSync()
+		made := w.cloud.Has()[0]
+		w.cloud.Remove(made.ID)
+
+		w.restart()
+		standby := w.c
+		controllertest.Settle(time.Hour)
+		w.cloud.Audit(t)
+		controllertest.Settle(time.Hour)
+		w.cloud.Put(made)
+		w.edit(func(obj *cloudteamv1.Network) { obj.Status = cloudteamv1.NetworkStatus{} })
+
+		standby.ActSince(time.Now())
+		w.mustSync()
+		if n := controllertest.Count(w.diary.Take(), "apply create"); n != 0 {
+			t.Errorf("%d resources were created beside those of the former leader", n)
+		}
+		if id := w.status().NetworkID; id != made.ID {
+			t.Errorf("the network is %q, want the former leader's %q", id, made.ID)
+		}
+	}, example())
+}
+
 func TestAConflictIsReadAgainAndPlannedAgain(t *testing.T) {
 	for name, c := range map[string]struct {
 		rivals    int // changes by others, one in front of each attempt

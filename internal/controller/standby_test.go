@@ -1,0 +1,87 @@
+package controller
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/tools/cache"
+	fcache "k8s.io/client-go/tools/cache/testing"
+
+	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+)
+
+// informerOf is an informer, that runs and is filled, of what a source holds.
+func informerOf(t *testing.T, objects ...runtime.Object) (cache.SharedIndexInformer, *fcache.FakeControllerSource) {
+	t.Helper()
+	source := fcache.NewFakeControllerSource()
+	t.Cleanup(source.Shutdown)
+	for _, obj := range objects {
+		source.Add(obj)
+	}
+	informer := cache.NewSharedIndexInformer(source, &cloudteamv1.Network{}, 0, cache.Indexers{})
+	go informer.RunWithContext(t.Context())
+	synctest.Wait()
+	return informer, source
+}
+
+func TestAStandbyQueuesNothingAndLooksAtEverythingOnceItRuns(t *testing.T) {
+	onBench(t, func(t *testing.T, b *bench) {
+		stays, goes := object("a", "1", 1), object("b", "2", 1)
+		informer, source := informerOf(t, stays, goes)
+		if err := b.loop.Watch(informer, b.loop.Handler()); err != nil {
+			t.Fatal(err)
+		}
+		if !b.loop.HasSynced() {
+			t.Error("not synced though its informer is")
+		}
+		source.Delete(goes)
+		synctest.Wait()
+		if n := b.loop.Len(); n != 0 {
+			t.Errorf("%d keys wait for a loop that may never run", n)
+		}
+		b.run(1)
+		b.wantSyncs(keyA, 1)
+		b.wantSyncs(keyB, 0)
+		source.Add(object("b", "3", 1))
+		b.wantSyncs(keyB, 1)
+	})
+}
+
+func TestAnInformerThatHasStoppedIsNotWatched(t *testing.T) {
+	onBench(t, func(t *testing.T, b *bench) {
+		source := fcache.NewFakeControllerSource()
+		defer source.Shutdown()
+		informer := cache.NewSharedIndexInformer(source, &cloudteamv1.Network{}, 0, cache.Indexers{})
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		informer.RunWithContext(ctx)
+		if err := b.loop.Watch(informer, b.loop.Handler()); err == nil {
+			t.Error("no error")
+		}
+	})
+}
+
+func TestADeposedLoopCancelsItsSyncsAtOnce(t *testing.T) {
+	onBench(t, func(t *testing.T, b *bench) {
+		b.does = func(ctx context.Context, _ cache.ObjectName) (Result, error) {
+			<-ctx.Done()
+			return Result{}, ctx.Err()
+		}
+		ctx, end := context.WithCancelCause(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- b.loop.Run(ctx, 1) }()
+		b.loop.Enqueue(keyA)
+		b.wantSyncs(keyA, 1)
+		began := time.Now()
+		end(ErrDeposed)
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+		if took := time.Since(began); took != 0 {
+			t.Errorf("Run went on for %s", took)
+		}
+	})
+}
