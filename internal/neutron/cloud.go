@@ -57,6 +57,10 @@ type Options struct {
 	UserAgent string
 	// Called, where set, is told of every call. It MUST be quick and safe for concurrent use.
 	Called func(Call)
+	// Permit, where set, is asked right before each write to Neutron is sent, more than once as a rule. Its error keeps
+	// the write from being sent; the write then fails with an *Error that wraps it and is not MaybeDone. Reads and
+	// log-ins are not asked for. It MUST be quick and safe for concurrent use.
+	Permit func() error
 }
 
 const (
@@ -198,6 +202,10 @@ func (c *Cloud) authenticate(ctx context.Context) (*session, error) {
 	}
 	if err := openstack.Authenticate(ctx, provider, auth); err != nil {
 		return fail(err)
+	}
+	if c.options.Permit != nil {
+		// From here on the client does not log in any more.
+		provider.HTTPClient.Transport = permitted{c.transport, c.options.Permit}
 	}
 	identity, err := identify(provider, c.credentials.endpoint)
 	if err != nil {

@@ -93,7 +93,7 @@ type Error struct {
 	Wait time.Duration
 	// MaybeDone is true of a write whose outcome is unknown: it may have been carried out all the same.
 	MaybeDone bool
-	// cause is for errors.Is alone (context.Canceled); it is never printed.
+	// cause is for errors.Is alone (context.Canceled, what Options.Permit gave); it is never printed.
 	cause error
 }
 
@@ -180,6 +180,9 @@ func translate(op, method string, err error) *Error {
 	write := method != http.MethodGet
 	if status, ok := errors.AsType[gophercloud.ErrUnexpectedResponseCode](err); ok {
 		return translateStatus(op, write, status)
+	}
+	if refusal, ok := errors.AsType[*notPermitted](err); ok {
+		return &Error{Kind: Transient, Op: op, Reason: oneLine("not sent: " + refusal.Error()), cause: refusal}
 	}
 	return &Error{
 		Kind:      Transient,

@@ -87,27 +87,37 @@ const (
 // Run audits until ctx is done: at once, after each interval, and after a failure with backoff, or when the
 // cloud asked to be asked again.
 func (i *Inventory) Run(ctx context.Context) {
-	backoff := auditBackoffFirst
-	for ctx.Err() == nil {
-		pause := jitter(i.options.Interval)
-		if err := i.Audit(ctx); err != nil {
-			pause = jitter(backoff)
-			backoff = min(2*backoff, auditBackoffLast)
-			if asked, ok := errors.AsType[*Error](err); ok {
-				pause = max(pause, asked.Wait)
-			}
-		} else {
-			backoff = auditBackoffFirst
-			if i.options.Interval <= 0 {
-				return
-			}
+	for {
+		i.Fill(ctx)
+		if ctx.Err() != nil || i.options.Interval <= 0 {
+			return
 		}
-		timer := time.NewTimer(pause)
-		select {
-		case <-ctx.Done():
-		case <-timer.C:
+		rest(ctx, jitter(i.options.Interval))
+	}
+}
+
+// Fill audits until one audit has succeeded or ctx is done, with the same backoff as Run.
+func (i *Inventory) Fill(ctx context.Context) {
+	for backoff := auditBackoffFirst; ctx.Err() == nil; backoff = min(2*backoff, auditBackoffLast) {
+		err := i.Audit(ctx)
+		if err == nil {
+			return
 		}
-		timer.Stop()
+		pause := jitter(backoff)
+		if asked, ok := errors.AsType[*Error](err); ok {
+			pause = max(pause, asked.Wait)
+		}
+		rest(ctx, pause)
+	}
+}
+
+// rest returns after a pause, or when ctx is done.
+func rest(ctx context.Context, pause time.Duration) {
+	timer := time.NewTimer(pause)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-timer.C:
 	}
 }
 
