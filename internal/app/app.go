@@ -30,8 +30,8 @@ var Version = "v0.0.0"
 func userAgent() string { return "network-controller/" + Version }
 
 // Run runs the controllers until ctx is done. It then stops in the reverse order of starting: the workers finish what
-// they are at, and only then do the informers, the Inventory and the health server end. An error means that it could
-// not start, or that a part failed.
+// they are at, and only then do the informers, the Inventory and the health server end and is the lease given up. An
+// error means that it could not start, that a part failed, or that the lease was lost.
 func Run(ctx context.Context, o Options) error {
 	if err := o.Validate(); err != nil {
 		return err
@@ -43,6 +43,11 @@ func Run(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
+	election, err := newElection(o, config)
+	if err != nil {
+		return err
+	}
+	election.guard(config)
 	kube, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return fmt.Errorf("making a Kubernetes client: %w", err)
@@ -68,7 +73,7 @@ func Run(ctx context.Context, o Options) error {
 		}
 		logger.Info("Using the cloud", "cloud", credentials.String())
 		cloud = neutron.NewCloud(credentials, neutron.Options{
-			Timeout: o.CloudTimeout, UserAgent: userAgent(), Called: countCall,
+			Timeout: o.CloudTimeout, UserAgent: userAgent(), Called: countCall, Permit: election.permit,
 		})
 	}
 
@@ -93,6 +98,7 @@ func Run(ctx context.Context, o Options) error {
 		options:   o,
 		cluster:   cluster,
 		cloud:     cloud,
+		election:  election,
 		kube:      kube,
 		client:    client,
 		dynamic:   dynamicClient,
@@ -109,11 +115,14 @@ func Run(ctx context.Context, o Options) error {
 	// Whatever can fail comes before whatever runs.
 	var serve func(context.Context) error
 	if o.BindAddress != "" {
-		if serve, err = listen(o.BindAddress, p.readiness); err != nil {
+		if serve, err = listen(o.BindAddress, election.watchdog.Check, p.readiness); err != nil {
 			return err
 		}
 	}
 	p.group, p.running = errgroup.WithContext(ctx)
+	p.readiness.add("lease", election.decided)
+	p.group.Go(func() error { return election.watch(p.running) })
+	p.base.Go(func() error { election.run(ground); return nil })
 	p.startControllers()
 	if serve != nil {
 		p.base.Go(func() error { return serve(ground) })

@@ -75,6 +75,7 @@ func TestRunStartsNothingWhereItCannotServe(t *testing.T) {
 	defer busy.Close()
 	asked := playCloud(t)
 	o := NewOptions()
+	o.LeaderElection.Enabled = false
 	o.Master, _ = playAPIServer(t)
 	o.BindAddress = busy.Addr().String()
 	ctx, cancel := context.WithCancel(quietly(t))
@@ -102,6 +103,7 @@ func TestRunStopsWhenItIsTold(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			asked := playCloud(t)
 			o := NewOptions()
+			o.LeaderElection.Enabled = false
 			var lists *atomic.Int64
 			o.Master, lists = playAPIServer(t)
 			o.BindAddress = "127.0.0.1:0"

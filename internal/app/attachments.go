@@ -57,7 +57,7 @@ func (p *process) startAttachment() {
 				return nil
 			})
 		}
-		return c.Run(p.running, p.options.Workers)
+		return p.lead(c)
 	})
 }
 
@@ -93,8 +93,12 @@ func (p *process) buildAttachment() (c *attachmentcontroller.Controller, err err
 	return c, nil
 }
 
-// tellDeclaring has whatever declares the name of a NetworkAttachmentDefinition looked at again.
+// tellDeclaring has whatever declares the name of a NetworkAttachmentDefinition looked at again. A new leader looks at
+// everything anyway.
 func (p *process) tellDeclaring(obj any) {
+	if !p.election.leads() {
+		return
+	}
 	name, err := cache.DeletionHandlingObjectToName(obj)
 	if err != nil {
 		return // nothing without a name is served

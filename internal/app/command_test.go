@@ -18,7 +18,7 @@ func TestHelpNamesTheFlagsThatPeopleRelyOn(t *testing.T) {
 	for _, flag := range []string{
 		"--kubeconfig string", "--master string", "--workers int", "--resync-period duration", "(default 30s)",
 		"--audit-interval duration", "--controllers strings", "--cloud string", "--cloud-timeout", "--bind-address",
-		"-v,",
+		"-v,", "--leader-elect", "--leader-elect-lease-duration duration", "--leader-elect-resource-namespace string",
 	} {
 		if !strings.Contains(out.String(), flag) {
 			t.Errorf("help does not tell of %s:\n%s", flag, out.String())

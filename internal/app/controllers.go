@@ -57,6 +57,7 @@ type process struct {
 	cluster string
 	// cloud is nil where no controller needs one.
 	cloud    *neutron.Cloud
+	election *election
 	kube     kubernetes.Interface
 	client   clientset.Interface
 	dynamic  dynamic.Interface
@@ -138,8 +139,16 @@ func (p *process) start(name string, build func() (started, error), needs ...sch
 			return fmt.Errorf("controller %s: %w", name, err)
 		}
 		c.Store(&built)
-		return built.Run(p.running, p.options.Workers)
+		return p.lead(built)
 	})
+}
+
+// lead runs a controller, whose caches fill meanwhile, once this process is the leader.
+func (p *process) lead(c started) error {
+	if !p.election.await(p.running) {
+		return nil // told to stop before it led
+	}
+	return c.Run(p.running, p.options.Workers)
 }
 
 // build builds a controller and starts the informers that it asked for.
@@ -170,7 +179,7 @@ func (p *process) buildNetwork() (started, error) {
 		return nil, err
 	}
 	p.remembering = append(p.remembering, c.Remembered)
-	return inventory.serve(c), nil
+	return p.serve(c), nil
 }
 
 func (p *process) buildNetworkPort() (started, error) {
@@ -181,7 +190,7 @@ func (p *process) buildNetworkPort() (started, error) {
 		return nil, err
 	}
 	p.remembering = append(p.remembering, c.Remembered)
-	return inventory.serve(c), nil
+	return p.serve(c), nil
 }
 
 func (p *process) buildOrphan() (started, error) {

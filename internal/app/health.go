@@ -51,14 +51,21 @@ func (r *readiness) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 	fmt.Fprintln(w, "ok")
 }
 
-// listen opens the address and gives the function that serves it until its context is done.
-func listen(address string, ready http.Handler) (func(context.Context) error, error) {
+// listen opens the address and gives the function that serves it until its context is done. live says what keeps the
+// process from being alive.
+func listen(address string, live func(*http.Request) error, ready http.Handler) (func(context.Context) error, error) {
 	listener, err := net.Listen("tcp", address)
 	if err != nil {
 		return nil, fmt.Errorf("--bind-address: %w: give another address, or an empty one for none", err)
 	}
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
+	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, r *http.Request) {
+		if err := live(r); err != nil {
+			http.Error(w, err.Error(), http.StatusInternalServerError)
+			return
+		}
+		fmt.Fprintln(w, "ok")
+	})
 	mux.Handle("GET /readyz", ready)
 	mux.Handle("GET /metrics", legacyregistry.Handler())
 	server := &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second}

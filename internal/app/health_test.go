@@ -2,11 +2,13 @@ package app
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 )
 
@@ -46,7 +48,7 @@ func TestListenServesUntilItsContextIsDone(t *testing.T) {
 		t.Fatal(err)
 	}
 	address := probe.Addr().String()
-	if _, err := listen(address, &readiness{}); err == nil || !strings.Contains(err.Error(), "--bind-address") {
+	if _, err := listen(address, nil, &readiness{}); err == nil || !strings.Contains(err.Error(), "--bind-address") {
 		t.Errorf("an address in use: error %v, want one that names --bind-address", err)
 	}
 	if err := probe.Close(); err != nil {
@@ -55,7 +57,13 @@ func TestListenServesUntilItsContextIsDone(t *testing.T) {
 
 	r := &readiness{}
 	r.add("inventory", func() bool { return false })
-	serve, err := listen(address, r)
+	var hung atomic.Bool
+	serve, err := listen(address, func(*http.Request) error {
+		if hung.Load() {
+			return errors.New("the lease is long over")
+		}
+		return nil
+	}, r)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -63,10 +71,17 @@ func TestListenServesUntilItsContextIsDone(t *testing.T) {
 	done := make(chan error, 1)
 	go func() { done <- serve(ctx) }()
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
-	for path, want := range map[string]int{
-		"/livez": http.StatusOK, "/readyz": http.StatusServiceUnavailable, "/metrics": http.StatusOK,
-		"/other": http.StatusNotFound,
+	for _, c := range []struct {
+		path string
+		hung bool
+		want int
+	}{
+		{"/livez", false, http.StatusOK}, {"/readyz", false, http.StatusServiceUnavailable},
+		{"/metrics", false, http.StatusOK}, {"/other", false, http.StatusNotFound},
+		{"/livez", true, http.StatusInternalServerError},
 	} {
+		path, want := c.path, c.want
+		hung.Store(c.hung)
 		answer, err := client.Get("http://" + address + path)
 		if err != nil {
 			t.Fatal(err)

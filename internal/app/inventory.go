@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"sync"
+	"time"
 
 	"k8s.io/klog/v2"
 
@@ -24,6 +25,8 @@ type inventoryUser interface {
 	started
 	// Moved tells that the resources of the object of a UID, of whatever kind, are other than they were.
 	Moved(uid string)
+	// ActSince tells since when no other process acts.
+	ActSince(time.Time)
 	// EnqueueAll tells that the cloud is back.
 	EnqueueAll()
 }
@@ -45,7 +48,7 @@ func (p *process) inventory() *sharedInventory {
 		Audited:  s.audits.audited,
 	})
 	p.readiness.add("inventory", func() bool { synced, _ := s.Synced(); return synced })
-	p.base.Go(func() error { s.Run(p.ground); return nil })
+	p.base.Go(func() error { p.election.stand(p.ground, s.Inventory); return nil })
 	p.shared = s
 	return s
 }
@@ -58,23 +61,23 @@ func (s *sharedInventory) tell(what func(inventoryUser)) {
 	}
 }
 
-// serve has a controller told what the Inventory finds from now on, and makes it begin with a first answer from the
+// serve has a controller told, once it runs, what the Inventory finds, and makes it begin with a first answer from the
 // cloud, good or bad, so that its first syncs have something to say.
-func (s *sharedInventory) serve(c inventoryUser) started {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.users = append(s.users, c)
-	return audited{c, s.audits}
-}
+func (p *process) serve(c inventoryUser) started { return audited{c, p.shared, p.election} }
 
 // audited is a controller that waits for the first audit.
 type audited struct {
 	inventoryUser
-	audits *auditLog
+	inventory *sharedInventory
+	election  *election
 }
 
-// Run is started.Run.
+// Run is started.Run. This process leads.
 func (a audited) Run(ctx context.Context, workers int) error {
-	a.audits.awaitFirst(ctx)
+	a.inventory.audits.awaitFirst(ctx)
+	a.ActSince(a.election.since)
+	a.inventory.mu.Lock()
+	a.inventory.users = append(a.inventory.users, a.inventoryUser)
+	a.inventory.mu.Unlock()
 	return a.inventoryUser.Run(ctx, workers)
 }

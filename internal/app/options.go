@@ -37,6 +37,8 @@ type Options struct {
 	Attachment attachmentcontroller.Options
 	// Orphan says when resources in Neutron go whose object is gone. Without a grace period, they are not looked for.
 	Orphan orphan.Rules
+	// LeaderElection is how one of several processes is chosen to act.
+	LeaderElection LeaderElection
 	// BindAddress serves /livez, /readyz and /metrics; empty for none.
 	BindAddress string
 }
@@ -54,6 +56,8 @@ func NewOptions() Options {
 		Attachment:    attachmentcontroller.Options{Plugin: attachmentcontroller.DefaultPlugin},
 		Orphan:        orphan.Rules{Grace: orphan.DefaultGrace, MaxShare: orphan.DefaultMaxShare},
 		BindAddress:   ":8080",
+
+		LeaderElection: newLeaderElection(),
 	}
 }
 
@@ -95,6 +99,7 @@ func (o *Options) AddFlags(flags *pflag.FlagSet) {
 			"in one audit. Where more are gone, none is removed; to confirm it, start once with 1. Above 0, one object is "+
 			"always few enough. 0 to show such resources in log and metrics alone: do so where Networks with "+
 			"deletionPolicy Retain may lose their finalizer while no controller runs.")
+	o.LeaderElection.addFlags(flags)
 	flags.StringVar(&o.BindAddress, "bind-address", o.BindAddress,
 		"Address that serves /livez, /readyz and /metrics. Empty for none.")
 }
@@ -122,6 +127,9 @@ func (o *Options) Validate() error {
 		errs = append(errs, fmt.Errorf("--orphan-max-share=%g: write a share from 0 to 1", o.Orphan.MaxShare))
 	}
 	if err := o.Attachment.Validate(); err != nil {
+		errs = append(errs, err)
+	}
+	if err := o.LeaderElection.validate(); err != nil {
 		errs = append(errs, err)
 	}
 	if o.CloudTimeout < time.Second {
