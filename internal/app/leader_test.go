@@ -261,7 +261,7 @@ func TestAStoppedLeaderDoesNotLeadAgain(t *testing.T) {
 		until(t, a, b, b.mayWrite)
 		b.resign()
 		close(a.seat.stopped)
-		<-a.over
+		until(t, a, b, func() bool { return isClosed(a.over) })
 		<-time.After(time.Hour)
 		if a.mayWrite() || lease.holder() != "" {
 			t.Errorf("it may write: %t; the lease is %q's", a.mayWrite(), lease.holder())

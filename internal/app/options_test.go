@@ -66,6 +66,24 @@ func TestOptionsAreValidated(t *testing.T) {
 		"a share that is no number": {
 			func(o *Options) { o.Orphan.MaxShare = math.NaN() }, []string{"--orphan-max-share=NaN", "0 to 1"},
 		},
+		"a lease that ends while its holder may write": {
+			func(o *Options) { o.LeaderElection.RenewDeadline = 15 * time.Second },
+			[]string{"--leader-elect-renew-deadline=15s", "less than --leader-elect-lease-duration=15s"},
+		},
+		"a lease of a part of a second": {
+			func(o *Options) { o.LeaderElection.LeaseDuration = 10500 * time.Millisecond },
+			[]string{"--leader-elect-lease-duration=10.5s", "whole seconds"},
+		},
+		"a lease that is hardly renewed": {
+			func(o *Options) { o.LeaderElection.RetryPeriod = 9 * time.Second },
+			[]string{"--leader-elect-retry-period=9s", "less than 8.3"},
+		},
+		"a lease without a name": {
+			func(o *Options) { o.LeaderElection.ResourceName = "" }, []string{"--leader-elect-resource-name"},
+		},
+		"no election": {
+			func(o *Options) { o.LeaderElection = LeaderElection{} }, nil,
+		},
 		"all mistakes are told at once": {func(o *Options) { o.Workers, o.AuditInterval = -1, -1 },
 			[]string{"--workers=-1", "--audit-interval=-1ns"}},
 	} {

@@ -94,6 +94,8 @@ func setUp(run func() int) (code int, err error) {
 		install(ctx, "rbac/service_account.yaml", account.Create),
 		install(ctx, "rbac/role.yaml", rbac.ClusterRoles().Create),
 		install(ctx, "rbac/role_binding.yaml", rbac.ClusterRoleBindings().Create),
+		install(ctx, "rbac/lease_role.yaml", rbac.Roles(accountName).Create),
+		install(ctx, "rbac/lease_role_binding.yaml", rbac.RoleBindings(accountName).Create),
 		installGate(ctx),
 	)
 	if err != nil {

@@ -24,7 +24,7 @@ type process struct {
 // what would name another cloud or cluster.
 func start(t *testing.T, environment []string, arguments ...string) *process {
 	t.Helper()
-	p := &process{cmd: exec.Command(binary, arguments...), done: make(chan struct{})}
+	p := &process{cmd: exec.Command(binary, append(electing(), arguments...)...), done: make(chan struct{})}
 	for _, variable := range os.Environ() {
 		if !strings.HasPrefix(variable, "OS_") && !strings.HasPrefix(variable, "KUBECONFIG=") {
 			p.cmd.Env = append(p.cmd.Env, variable)
@@ -42,6 +42,7 @@ func start(t *testing.T, environment []string, arguments ...string) *process {
 	t.Cleanup(func() {
 		p.signal(syscall.SIGKILL)
 		<-p.done
+		forgetLeader(t)
 		if t.Failed() {
 			t.Logf("network-controller %s printed:\n%s", strings.Join(arguments, " "), p.output.String())
 		}

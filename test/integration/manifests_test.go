@@ -54,6 +54,31 @@ func TestManifestsInstall(t *testing.T) {
 		}
 	})
 
+	t.Run("in its namespace the account may use the one Lease, and nothing beyond", func(t *testing.T) {
+		account := "system:serviceaccount:" + controllerName + ":" + deployment.Spec.Template.Spec.ServiceAccountName
+		for verb, want := range map[string]map[string]bool{
+			"get": {controllerName: true, "another": false}, "update": {controllerName: true, "another": false},
+			"create": {controllerName: true}, "list": {"": false}, "watch": {"": false},
+			"patch": {controllerName: false}, "delete": {controllerName: false},
+		} {
+			for name, allowed := range want {
+				review, err := kubeClient.AuthorizationV1().SubjectAccessReviews().Create(t.Context(),
+					&authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
+						User: account,
+						ResourceAttributes: &authorizationv1.ResourceAttributes{
+							Namespace: controllerName, Verb: verb, Group: "coordination.k8s.io", Resource: "leases", Name: name,
+						},
+					}}, metav1.CreateOptions{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if review.Status.Allowed != allowed {
+					t.Errorf("%s %q: allowed %t, want %t", verb, name, review.Status.Allowed, allowed)
+				}
+			}
+		}
+	})
+
 	t.Run("the account may do what the controller does, and nothing beyond", func(t *testing.T) {
 		account := "system:serviceaccount:" + controllerName + ":" + deployment.Spec.Template.Spec.ServiceAccountName
 		for _, test := range []struct {
@@ -101,6 +126,7 @@ func TestManifestsInstall(t *testing.T) {
 			{false, "get list delete", "", "events", ""},
 			{false, "create patch", "events.k8s.io", "events", ""},
 			{false, "get update create", "coordination.k8s.io", "leases", ""},
+			{false, "get update create", "coordination.k8s.io", "leases", controllerName},
 		} {
 			resource, subresource, _ := strings.Cut(test.resource, "/")
 			for verb := range strings.FieldsSeq(test.verbs) {
