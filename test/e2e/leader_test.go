@@ -45,15 +45,16 @@ type write struct {
 	at            time.Time
 }
 
-// watchedCloud is an emulator of which each process has an entrance of its own, where its writes are noted and may be
-// held up.
+// watchedCloud is an emulator that notes who writes, and may hold writes up. It tells the processes apart by their
+// tokens: the second one logs in under another name of the same host.
 type watchedCloud struct {
-	t      *testing.T
-	server *neutrontest.Server
-	// file is a clouds.yaml of the first process's entrance.
-	file string
+	t *testing.T
+	// files are clouds.yaml files by process.
+	files map[string]string
 
-	mu     sync.Mutex
+	mu sync.Mutex
+	// tokens tell which process a token was given to.
+	tokens map[string]string
 	writes []write
 	// hold, where not nil, is called with each write before it is carried out.
 	hold func(w write)
@@ -64,37 +65,53 @@ func newWatchedCloud(t *testing.T) *watchedCloud {
 	if emulator == nil {
 		t.Skip("the writes that arrive at the emulator are counted")
 	}
-	return &watchedCloud{t: t, server: neutrontest.New(neutrontest.Options{})}
-}
-
-// start starts a process with an entrance of its own.
-func (c *watchedCloud) start(name string) *process {
-	c.t.Helper()
-	listener, err := c.server.Listen("127.0.0.1:0", func(next http.Handler) http.Handler {
+	c := &watchedCloud{t: t, files: map[string]string{}, tokens: map[string]string{}}
+	server := neutrontest.New(neutrontest.Options{})
+	listener, err := server.Listen("127.0.0.1:0", func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			process := first
+			if strings.HasPrefix(r.Host, "localhost:") {
+				process = second
+				// The catalog gives the address that was asked, and a Network is pinned to that.
+				r.Host = strings.Replace(r.Host, "localhost", "127.0.0.1", 1)
+			}
 			if r.Method != http.MethodGet && strings.Contains(r.URL.Path, "/v2.0/") {
-				c.note(write{name, r.Method + " " + r.URL.Path, time.Now()})
+				c.note(r)
 			}
 			next.ServeHTTP(w, r)
+			if token := w.Header().Get("X-Subject-Token"); token != "" {
+				c.mu.Lock()
+				c.tokens[token] = process
+				c.mu.Unlock()
+			}
 		})
 	})
 	if err != nil {
-		c.t.Fatal(err)
+		t.Fatal(err)
 	}
-	c.t.Cleanup(func() { listener.Close() })
-	file := filepath.Join(c.t.TempDir(), "clouds.yaml")
-	if err := os.WriteFile(file, []byte(listener.CloudsYAML()), 0o600); err != nil {
-		c.t.Fatal(err)
+	t.Cleanup(func() { listener.Close() })
+	for process, address := range map[string]string{
+		first: listener.URL, second: strings.Replace(listener.URL, "127.0.0.1", "localhost", 1),
+	} {
+		c.files[process] = filepath.Join(t.TempDir(), "clouds.yaml")
+		if err := os.WriteFile(c.files[process], []byte(server.CloudsYAML(address)), 0o600); err != nil {
+			t.Fatal(err)
+		}
 	}
-	if c.file == "" {
-		c.file = file
-	}
-	return start(c.t, []string{"OS_CLIENT_CONFIG_FILE=" + file}, "--kubeconfig", kubeconfig, "--cloud", "tenant",
+	return c
+}
+
+// start starts a process.
+func (c *watchedCloud) start(name string) *process {
+	c.t.Helper()
+	return start(c.t, []string{"OS_CLIENT_CONFIG_FILE=" + c.files[name]}, "--kubeconfig", kubeconfig, "--cloud", "tenant",
 		"--controllers=network", "--bind-address", "127.0.0.1:0", "--audit-interval", "1s", "-v", "2")
 }
 
-func (c *watchedCloud) note(w write) {
+// note notes a write that has arrived, and returns when it may go on.
+func (c *watchedCloud) note(r *http.Request) {
 	c.mu.Lock()
+	w := write{c.tokens[r.Header.Get("X-Auth-Token")], r.Method + " " + r.URL.Path, time.Now()}
 	c.writes = append(c.writes, w)
 	hold := c.hold
 	c.mu.Unlock()
@@ -177,7 +194,7 @@ func (c *watchedCloud) startTwo() (leader, standby *process) {
 // oneEach holds that Neutron has one network and one subnet for each of the names, and no others.
 func (c *watchedCloud) oneEach(names ...string) {
 	c.t.Helper()
-	cloud := openFile(c.t, c.file, "tenant")
+	cloud := openFile(c.t, c.files[first], "tenant")
 	for _, name := range names {
 		cloud.one("networks", "name="+name)
 	}
@@ -213,7 +230,7 @@ func TestAStandbyTakesOverFromALeaderThatIsKilled(t *testing.T) {
 	apply(t, namespace, name, example())
 	awaitReady(t, namespace, name)
 	leader.kill(t)
-	cloud := openFile(t, c.file, "tenant")
+	cloud := openFile(t, c.files[first], "tenant")
 	cloud.update("networks", cloud.one("networks", "name="+name).id(), resource{"admin_state_up": false})
 	later := name + "-later"
 	apply(t, namespace, later, example())
