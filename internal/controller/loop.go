@@ -43,8 +43,8 @@ const (
 // DefaultDrain is how long running syncs may go on after the order to stop.
 const DefaultDrain = 30 * time.Second
 
-// ErrDeposed, as the cause with which Run's context ends, tells that another process may act from now on. Running syncs
-// are then canceled at once.
+// ErrDeposed tells, as the cause with which Run's context ends, that another process may act from now on. Running syncs
+// are canceled at once then.
 var ErrDeposed = errors.New("another process may be the leader now")
 
 // Loop is a controller's engine: a workqueue of keys, the informers whose events put keys on it, and the workers that
@@ -196,11 +196,11 @@ func sameDeclaration(a, b metav1.Object) bool {
 }
 
 // Run registers the handlers with the informers, which have to be running and hand out all that they hold, starts the
-// workers, and blocks until ctx is done and they have stopped: the queue hands out no more keys, running syncs go on for
-// up to DefaultDrain and are then canceled; at once, where the cause of ctx's end is ErrDeposed.
+// workers, and blocks until ctx is done and they have stopped: the queue hands out no more keys, running syncs go on
+// for up to DefaultDrain and are then canceled; at once, where the cause of ctx's end is ErrDeposed.
 //
-// Of what happened before Run nothing is on the queue. A process may stand by for months with its informers running: the
-// keys of all Pods that ever were would pile up there, and at last all objects are looked at anyway.
+// Of what happened before Run nothing is on the queue. A process may stand by for months with its informers running:
+// the keys of all Pods that ever were would pile up there, and at last all objects are looked at anyway.
 func (l *Loop) Run(ctx context.Context, workers int) error {
 	if workers < 1 {
 		return fmt.Errorf("%s: %d workers: there must be at least one", l.name, workers)
