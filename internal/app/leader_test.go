@@ -12,12 +12,15 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
+	"k8s.io/klog/v2"
 
 	"cloudteam.ztgame.com/network-controller/internal/controller"
+	"cloudteam.ztgame.com/network-controller/internal/neutron"
 )
 
 var leaseResource = coordinationv1.Resource("leases")
@@ -439,4 +442,49 @@ func TestOnlyALeaderWritesToKubernetes(t *testing.T) {
 	if got := strings.Join(methods, " "); got != "GET PATCH" {
 		t.Errorf("what arrived is %q", got)
 	}
+}
+
+// playedUser is a controller that notes what it is told before it runs.
+type playedUser struct {
+	inventory *sharedInventory
+	told      []string
+	since     time.Time
+}
+
+func (u *playedUser) HasSynced() bool          { return true }
+func (u *playedUser) Moved(uid string)         { u.told = append(u.told, uid) }
+func (u *playedUser) EnqueueAll()              {}
+func (u *playedUser) ActSince(since time.Time) { u.since = since }
+
+func (u *playedUser) Run(context.Context, int) error {
+	u.inventory.tell(func(user inventoryUser) { user.Moved("of the leader") })
+	return nil
+}
+
+func TestAControllerActsSinceItsProcessLeads(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		lease := &playedLease{}
+		former := newCandidate(t, lease, "a")
+		c := newCandidate(t, lease, "b")
+		p := &process{election: c.election, running: t.Context(), shared: &sharedInventory{audits: &auditLog{}}}
+		p.shared.audits.logger, p.shared.audits.recovered = klog.FromContext(quietly(t)), func() {}
+		p.shared.audits.audited(neutron.Audit{})
+		u := &playedUser{inventory: p.shared}
+		built := p.serve(u)
+		done := make(chan error, 1)
+		go func() { done <- p.lead(built) }()
+		<-time.After(time.Hour)
+		p.shared.tell(func(user inventoryUser) { user.Moved("of the standby") })
+		resigned := time.Now()
+		former.resign()
+		if err := <-done; err != nil {
+			t.Fatal(err)
+		}
+		if !u.since.Equal(c.since) || u.since.Before(resigned) {
+			t.Errorf("it acts since %s, and its process leads since %s", u.since, c.since)
+		}
+		if diff := cmp.Diff([]string{"of the leader"}, u.told); diff != "" {
+			t.Errorf("what it was told (-want +got):\n%s", diff)
+		}
+	})
 }
