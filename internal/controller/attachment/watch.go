@@ -58,7 +58,7 @@ type Controller struct {
 	complaints map[cache.ObjectName]complaint
 }
 
-// NewController makes a controller and registers its handlers with the informers. attachments is that of Resource, in a
+// NewController makes a controller that watches the informers. attachments is that of Resource, in a
 // dynamicinformer factory of the same client. Both may run already. Options that no node could follow are an error.
 // Nothing runs before Run.
 func NewController(

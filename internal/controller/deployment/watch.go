@@ -46,7 +46,7 @@ type Controller struct {
 	memories map[cache.ObjectName]*memory
 }
 
-// NewController makes a controller and registers its handlers with the caches' informers, which must not run yet.
+// NewController makes a controller that watches the caches' informers, which must not run yet.
 // Nothing runs before Run.
 func NewController(
 	client portclient.NetworkPortsGetter, deployments appsclient.DeploymentsGetter,

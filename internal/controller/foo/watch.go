@@ -50,7 +50,7 @@ const (
 	indexOwner = "owner"
 )
 
-// NewController makes a controller and registers its handlers and indexes with the informers, which must not run yet.
+// NewController makes a controller that watches and indexes the informers, which must not run yet.
 // Nothing runs before Run.
 func NewController(
 	client fooclient.FoosGetter, deploymentClient appsclient.DeploymentsGetter,

@@ -29,7 +29,7 @@ type Controller = owned.Reconciler[*cloudteamv1.Network]
 // indexNetwork is the index of NetworkPorts by the namespace and name of the Network that they are on.
 const indexNetwork = "network/network"
 
-// NewController makes a controller and registers its handlers with the informers, which must not run yet. Nothing runs
+// NewController makes a controller that watches the informers, which must not run yet. Nothing runs
 // before Run. ports is nil where NetworkPorts are not served.
 func NewController(
 	client typed.NetworksGetter, networks informers.NetworkInformer, ports informers.NetworkPortInformer,

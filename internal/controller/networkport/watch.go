@@ -27,7 +27,7 @@ type Controller = owned.Reconciler[*cloudteamv1.NetworkPort]
 // indexNetwork is the index of NetworkPorts by the namespace and name of the Network that they are on.
 const indexNetwork = "networkport/network"
 
-// NewController makes a controller and registers its handlers with the informers, which must not run yet. Nothing runs
+// NewController makes a controller that watches the informers, which must not run yet. Nothing runs
 // before Run.
 func NewController(
 	client typed.NetworkPortsGetter, ports informers.NetworkPortInformer, networks informers.NetworkInformer,

@@ -53,7 +53,7 @@ type Reconciler[T Object] struct {
 // indexUID is the name of the index from UID to object.
 const indexUID = "owned/uid"
 
-// NewReconciler makes a Reconciler and has it watch the kind's informer, to which it adds its index and which must not
+// NewReconciler makes a Reconciler and adds its index to the informer of the kind, which it watches and which must not
 // run yet. Nothing runs before Run.
 func NewReconciler[T Object](
 	kind Kind[T], informer cache.SharedIndexInformer, inventory Inventory, recorder record.EventRecorder, cluster string,

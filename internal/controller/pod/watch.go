@@ -52,7 +52,7 @@ const (
 	indexAllocated = "pod/allocated"
 )
 
-// NewController makes a controller and registers its handlers and indexes with the informers of the caches, which must
+// NewController makes a controller that watches and indexes the informers of the caches, which must
 // not run yet. Nothing runs before Run. The recorder needs no scheme that knows Pods.
 func NewController(
 	ports portclient.NetworkPortsGetter, pods coreclient.PodsGetter, caches *consumer.Caches,
