@@ -82,7 +82,7 @@ func TestPodsAreNotToldThatANetworkIsMissingBeforeAttachmentsAreKnown(t *testing
 		discovery: newDiscoverer(client.Discovery()), recorder: record.NewFakeRecorder(10), readiness: &readiness{},
 		factory:     informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithTransform(trim)),
 		kubeFactory: kubeinformers.NewSharedInformerFactoryWithOptions(kube, 0, kubeinformers.WithTransform(trim)),
-		ground:      ground, attachmentsKnown: make(chan struct{}),
+		ground:      ground, election: alone(), attachmentsKnown: make(chan struct{}),
 	}
 	p.group, p.running = errgroup.WithContext(ctx)
 	p.startControllers()

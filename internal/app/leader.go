@@ -144,15 +144,21 @@ func newPart() *election {
 	}
 }
 
+// alone is the part of a process that leads from the start.
+func alone() *election {
+	e := newPart()
+	e.since = time.Now()
+	close(e.leading)
+	return e
+}
+
 // newElection prepares an election, with a client of its own for the Lease: it waits behind no other requests, and one
 // that hangs does not cost the lease. Nothing is sent before run.
 func newElection(o Options, config *rest.Config) (*election, error) {
-	e := newPart()
 	if !o.LeaderElection.Enabled {
-		e.since = time.Now()
-		close(e.leading)
-		return e, nil
+		return alone(), nil
 	}
+	e := newPart()
 	namespace, err := o.leaseNamespace()
 	if err != nil {
 		return nil, err
