@@ -54,6 +54,7 @@ func TestRunStopsWhateverDoesNotAnswer(t *testing.T) {
 			playCloud(t)
 			t.Setenv("OS_AUTH_URL", server.URL+"/v3")
 			o := NewOptions()
+			o.LeaderElection.Enabled = false
 			o.Master, o.Controllers, o.BindAddress = server.URL, c.controllers, "127.0.0.1:0"
 			ctx, cancel := context.WithCancel(quietly(t))
 			defer cancel()

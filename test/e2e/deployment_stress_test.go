@@ -44,6 +44,9 @@ type stress struct {
 	processes []restartable
 }
 
+// together has processes act side by side that would take turns otherwise.
+const together = "--leader-elect=false"
+
 // restartable is a process, and its flag --controllers.
 type restartable struct {
 	*process
@@ -72,7 +75,7 @@ func TestDeploymentStress(t *testing.T) {
 				namespace: newNamespace(t), replicas: map[string]int32{"a": 4, "b": 3},
 			}
 			for _, controllers := range processes {
-				s.processes = append(s.processes, restartable{startController(t, s.cloudName, controllers), controllers})
+				s.processes = append(s.processes, restartable{startController(t, s.cloudName, controllers, together), controllers})
 			}
 			s.network = unique(t, s.namespace)
 			spec := example()
@@ -221,7 +224,7 @@ func (s *stress) deed() {
 		did = "kill a process and start another"
 		p := &s.processes[r.IntN(len(s.processes))]
 		p.kill(s.t)
-		p.process = startController(s.t, s.cloudName, p.controllers)
+		p.process = startController(s.t, s.cloudName, p.controllers, together)
 	default:
 		policies := []metav1.DeletionPropagation{
 			metav1.DeletePropagationBackground, metav1.DeletePropagationForeground, metav1.DeletePropagationOrphan,
