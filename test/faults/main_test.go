@@ -43,6 +43,12 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
+// TestFaults lives a life that nothing disturbs, and then many that something does.
+func TestFaults(t *testing.T) {
+	want := live(t)
+	t.Run("killed", func(t *testing.T) { testCrashes(t, want) })
+}
+
 // results are how the scenarios ended.
 var results table
 
@@ -77,6 +83,13 @@ func (x *table) begin(t *testing.T, sentence string) *row {
 		}
 	})
 	return r
+}
+
+// reached counts a place at which the row's fault was tried.
+func (x *table) reached(r *row) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	r.points++
 }
 
 // write writes the table to a file; nowhere if path is empty.

@@ -26,10 +26,21 @@ const (
 // without a fault are the same to the call.
 func (w *world) life() {
 	w.t.Helper()
+	w.createNetworks()
+	w.restOfLife()
+}
+
+func (w *world) createNetworks() {
+	w.t.Helper()
 	w.createNetwork(w.namespace, "a", cidrA, gatewayA)
 	w.createNetwork(w.namespace, "b", cidrB, gatewayB)
 	w.awaitNetwork(w.namespace, "a")
 	w.awaitNetwork(w.namespace, "b")
+}
+
+// restOfLife is what comes after createNetworks.
+func (w *world) restOfLife() {
+	w.t.Helper()
 	w.createPort("p", "a", addressP, macP)
 	w.createPort("q", "b", addressQ, macQ)
 	port := w.awaitPort("p").Status.PortID

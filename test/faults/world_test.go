@@ -49,11 +49,13 @@ type world struct {
 	cloud   *harness.Cloud
 	foreign map[string][]harness.Resource
 
-	process *harness.Process
+	process atomic.Pointer[harness.Process]
 	// crashed is true from a crash until the next process is started.
 	crashed atomic.Bool
 
-	mu sync.Mutex
+	// mayDouble is true where there may be two of one for a moment.
+	mayDouble bool
+	mu        sync.Mutex
 	// doubles are the networks and ports that there were two of at a time.
 	doubles []string
 }
@@ -349,11 +351,12 @@ func (w *world) start() {
 		"--kubeconfig", w.kubeconfig, "--cloud", cloudName, "--bind-address", "", "--audit-interval", auditInterval,
 		"--controllers=network,networkport", "-v", "2",
 	}, w.arguments...)
-	w.process = surroundings.Start(w.t, []string{"OS_CLIENT_CONFIG_FILE=" + w.clouds}, arguments...)
+	w.process.Store(surroundings.Start(w.t, []string{"OS_CLIENT_CONFIG_FILE=" + w.clouds}, arguments...))
 }
 
 // crash ends the process as kill -9 does. It may be called from a fault; await starts the next process.
-func (w *world) crash(p *harness.Process) {
+func (w *world) crash() {
+	p := w.process.Load()
 	p.Signal(syscall.SIGKILL)
 	<-p.Done()
 	w.crashed.Store(true)
@@ -374,8 +377,9 @@ func (w *world) await(check func() error) {
 // stop stops the process as a Deployment does.
 func (w *world) stop() {
 	w.t.Helper()
-	w.process.Signal(syscall.SIGTERM)
-	if code := w.process.AwaitExit(w.t); code != 0 {
+	p := w.process.Load()
+	p.Signal(syscall.SIGTERM)
+	if code := p.AwaitExit(w.t); code != 0 {
 		w.t.Errorf("after SIGTERM it exits with %d, want 0", code)
 	}
 }

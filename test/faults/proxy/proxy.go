@@ -26,8 +26,9 @@ type Call struct {
 	// Method is the HTTP method, and Shape the path without what differs from resource to resource:
 	// "/v2.0/networks/{id}".
 	Method, Shape string
-	// Request is the request as it arrived. Its body is the Exchange's.
+	// Request is the request as it arrived, and Body what it brought.
 	Request *http.Request
+	Body    []byte
 }
 
 // Query gives a parameter of the call's URL.
@@ -205,18 +206,18 @@ func (p *Proxy) String() string {
 }
 
 func (p *Proxy) serve(w http.ResponseWriter, r *http.Request) {
-	call := Call{Method: r.Method, Shape: p.options.Shape(r.URL.Path), Request: r}
-	rule := p.admit(&call)
-	if rule == nil && isStream(r) {
-		p.serveStream(w, call)
-		return
-	}
 	// A server learns that its caller has left only once the body is read.
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
 		panic(http.ErrAbortHandler)
 	}
-	x := &Exchange{Call: call, Body: body, p: p, w: w}
+	call := Call{Method: r.Method, Shape: p.options.Shape(r.URL.Path), Request: r, Body: body}
+	rule := p.admit(&call)
+	if rule == nil && isStream(r) {
+		p.serveStream(w, call)
+		return
+	}
+	x := &Exchange{Call: call, p: p, w: w}
 	if rule == nil {
 		if answer, err := x.Forward(); err != nil {
 			x.Reset()
@@ -254,8 +255,6 @@ func (p *Proxy) admit(call *Call) *Rule {
 // Exchange is a call that is being broken. A Fault MUST end it with Answer, Reset or Truncate.
 type Exchange struct {
 	Call
-	// Body is the request's.
-	Body []byte
 
 	p *Proxy
 	w http.ResponseWriter
