@@ -73,7 +73,8 @@ func (w *world) meta(namespace, name string) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: map[string]string{worldLabel: w.namespace}}
 }
 
-// createNetwork creates a Network whose name ends with the short one.
+// createNetwork creates a Network whose name ends with the short one, unless a scenario has done so before the life
+// that it lives on with.
 func (w *world) createNetwork(namespace, short, cidr, gateway string) *cloudteamv1.Network {
 	w.t.Helper()
 	created, err := surroundings.Networks.CloudteamV1().Networks(namespace).Create(w.t.Context(), &cloudteamv1.Network{
@@ -82,7 +83,7 @@ func (w *world) createNetwork(namespace, short, cidr, gateway string) *cloudteam
 			SubnetSpec: cloudteamv1.SubnetSpec{CIDR: cidr, Gateway: gateway}, Description: declaredDescription,
 		},
 	}, metav1.CreateOptions{})
-	if err != nil {
+	if err != nil && !apierrors.IsAlreadyExists(err) {
 		w.t.Fatalf("creating Network %s: %v", short, err)
 	}
 	return created
@@ -97,7 +98,7 @@ func (w *world) createPort(name, network, address, mac string) {
 				NetworkName: w.name(network), Addresses: []string{address}, MAC: mac,
 			},
 		}, metav1.CreateOptions{})
-	if err != nil {
+	if err != nil && !apierrors.IsAlreadyExists(err) {
 		w.t.Fatalf("creating NetworkPort %s: %v", name, err)
 	}
 }
