@@ -46,8 +46,8 @@ func TestMain(m *testing.M) {
 // TestFaults lives a life that nothing disturbs, and then many that something does.
 func TestFaults(t *testing.T) {
 	want := live(t)
-	t.Run("broken", func(t *testing.T) { testScenarios(t, want) })
-	t.Run("killed", func(t *testing.T) { testCrashes(t, want) })
+	testCrashes(t, want)
+	testScenarios(t, want)
 }
 
 // results are how the scenarios ended.

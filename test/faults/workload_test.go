@@ -45,7 +45,7 @@ func (w *world) restOfLife() {
 	w.createPort("q", "b", addressQ, macQ)
 	port := w.awaitPort("p").Status.PortID
 	w.awaitPort("q")
-	w.editNetwork("a", `{"gateway":"`+editedGatewayA+`","description":"edited"}`)
+	w.editA()
 	w.awaitNetwork(w.namespace, "a")
 	w.cloud.Update("ports", port, harness.Resource{"name": "renamed"})
 	w.await(func() error {
@@ -103,9 +103,10 @@ func (w *world) createPort(name, network, address, mac string) {
 	}
 }
 
-func (w *world) editNetwork(short, spec string) {
+// editA edits Network a, once in a life.
+func (w *world) editA() {
 	w.t.Helper()
-	w.patchNetwork(short, `{"spec":`+spec+`}`)
+	w.patchNetwork("a", `{"spec":{"gateway":"`+editedGatewayA+`","description":"edited"}}`)
 }
 
 func (w *world) patchNetwork(short, patch string) {
@@ -113,7 +114,7 @@ func (w *world) patchNetwork(short, patch string) {
 	_, err := surroundings.Networks.CloudteamV1().Networks(w.namespace).Patch(w.t.Context(), w.name(short),
 		types.MergePatchType, []byte(patch), metav1.PatchOptions{})
 	if err != nil && !apierrors.IsNotFound(err) {
-		w.t.Fatalf("editing Network %s: %v", short, err)
+		w.t.Fatalf("patching Network %s: %v", short, err)
 	}
 }
 
