@@ -10,8 +10,10 @@ import (
 	"testing"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 	"cloudteam.ztgame.com/network-controller/test/faults/proxy"
 	"cloudteam.ztgame.com/network-controller/test/harness"
 )
@@ -24,6 +26,8 @@ type scenario struct {
 	pageSize int
 	// mayDouble is true where there may be two of one for a moment.
 	mayDouble bool
+	// lacking, where not empty, is why the controller does not stand it yet.
+	lacking string
 	// slow keeps the scenario from a real cloud.
 	slow bool
 	// prepare breaks what is to break from the beginning on.
@@ -50,6 +54,9 @@ func testScenarios(t *testing.T, want reference) {
 			results.begin(t, sentence)
 			if s.slow && os.Getenv("FAULTS_OPENSTACK") != "" {
 				t.Skip("the emulator is fast enough for it, a real cloud is not")
+			}
+			if s.lacking != "" {
+				t.Skip(s.lacking)
 			}
 			w := newWorld(t)
 			w.arguments, w.pageSize, w.mayDouble = s.arguments, s.pageSize, s.mayDouble
@@ -362,6 +369,20 @@ func others() map[string]scenario {
 				}
 			},
 		},
+		"somebody takes the marker off between the read and the deletion, and keeps the network": {
+			live: func(w *world) {
+				var kept string
+				w.neutron.Break(is("DELETE", "/v2.0/networks/{id}"), 1, func(x *proxy.Exchange) {
+					kept = x.Request.URL.Path[strings.LastIndex(x.Request.URL.Path, "/")+1:]
+					proxy.Meanwhile(func() {
+						w.cloud.Update("networks", kept, harness.Resource{"description": "kept"})
+					})(x)
+				})
+				w.life()
+				w.cloud.One("networks", "id="+kept)
+				w.cloud.Remove("networks", kept)
+			},
+		},
 		"somebody deletes the port": {
 			live: func(w *world) {
 				w.life()
@@ -555,9 +576,56 @@ func processes() map[string]scenario {
 				w.restOfLife()
 			},
 		},
-		"two controllers run at once": {
+		"two controllers run at once for a while, and both make everything": {
 			mayDouble: true,
-			prepare:   (*world).start,
+			live: func(w *world) {
+				other := w.process.Load()
+				w.start()
+				w.createNetworks()
+				other.Kill(w.t)
+				w.awaitSilence()
+				w.restOfLife()
+			},
+		},
+		"killed in the middle of a create, and the Network deleted before the next process begins": {
+			live: func(w *world) {
+				killed := w.process.Load()
+				w.neutron.Break(is("POST", "/v2.0/networks"), 1, proxy.After(func(x *proxy.Exchange) {
+					w.crash()
+					x.Reset()
+				}))
+				w.createNetwork(w.namespace, "c", "10.3.0.0/24", "none")
+				<-killed.Done()
+				w.deleteNetwork(w.namespace, "c")
+				w.awaitNetworkGone(w.namespace, "c")
+				w.life()
+			},
+		},
+		"the next process has the credentials of another project": {
+			live: func(w *world) {
+				w.life()
+				w.stop()
+				writes := len(w.neutron.Writes())
+				w.cloudName = "admin"
+				w.start()
+				w.await(func() error {
+					a, err := w.getNetwork(w.namespace, "a")
+					if err == nil && !meta.IsStatusConditionTrue(a.Status.Conditions, cloudteamv1.ConditionStalled) {
+						err = fmt.Errorf("Network a is not Stalled: %+v", a.Status.Conditions)
+					}
+					return err
+				})
+				w.awaitSilence()
+				if written := w.neutron.Writes()[writes:]; len(written) > 0 {
+					w.t.Errorf("it wrote to another project: %v", written)
+				}
+				w.stop()
+				w.cloudName = cloudName
+				w.start()
+			},
+		},
+		"the finalizer is forced off while no controller runs": {
+			lacking: "resources whose object went while no controller ran are not looked for",
 		},
 		"a Network is created, deleted and created again while no controller runs": {
 			live: func(w *world) {

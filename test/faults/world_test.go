@@ -40,6 +40,8 @@ type world struct {
 
 	// kubeconfig and clouds lead to the proxies.
 	kubeconfig, clouds string
+	// cloudName is the cloud that the next process uses.
+	cloudName string
 	// arguments are further ones of the command line.
 	arguments []string
 	// pageSize, where not 0, is how many resources Neutron gives at most on a page of a list.
@@ -64,13 +66,14 @@ const (
 	worldLabel = "faults.cloudteam.ztgame.com/world"
 	// auditInterval is the shortest that the controller takes.
 	auditInterval = "1s"
-	cloudName     = "tenant"
+	// cloudName is the cloud in which the worlds are.
+	cloudName = "tenant"
 )
 
 // newWorld makes a world that ends with the test, and puts foreign resources into its cloud. No controller runs yet.
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	w := &world{t: t, cluster: string(uuid.NewUUID())}
+	w := &world{t: t, cluster: string(uuid.NewUUID()), cloudName: cloudName}
 	w.namespace = newNamespace(t)
 	w.cloud = harness.Open(t, surroundings.CloudsFile, cloudName)
 	w.startCloudProxies()
@@ -106,8 +109,10 @@ func (w *world) startCloudProxies() {
 	if err := yaml.Unmarshal(content, &clouds); err != nil {
 		w.t.Fatal(err)
 	}
-	auth := clouds["clouds"].(map[string]any)[cloudName].(map[string]any)["auth"].(map[string]any)
-	identity := parse(w.t, auth["auth_url"].(string))
+	auth := func(cloud string) map[string]any {
+		return clouds["clouds"].(map[string]any)[cloud].(map[string]any)["auth"].(map[string]any)
+	}
+	identity := parse(w.t, auth(cloudName)["auth_url"].(string))
 
 	w.neutron = proxy.Start(proxy.Options{
 		Target: parse(w.t, w.cloud.Client.Endpoint), Shape: neutronShape, Ask: w.shortenPages, Answered: w.countDoubles,
@@ -124,7 +129,7 @@ func (w *world) startCloudProxies() {
 	w.t.Cleanup(w.keystone.Close)
 	front := *identity
 	front.Host = w.keystone.URL().Host
-	auth["auth_url"] = front.String()
+	auth(cloudName)["auth_url"], auth("admin")["auth_url"] = front.String(), front.String()
 	w.clouds = filepath.Join(w.t.TempDir(), "clouds.yaml")
 	if content, err = yaml.Marshal(clouds); err == nil {
 		err = os.WriteFile(w.clouds, content, 0o600)
@@ -348,7 +353,7 @@ func (w *world) those(which func(harness.Resource) bool) map[string][]harness.Re
 func (w *world) start() {
 	w.t.Helper()
 	arguments := append([]string{
-		"--kubeconfig", w.kubeconfig, "--cloud", cloudName, "--bind-address", "", "--audit-interval", auditInterval,
+		"--kubeconfig", w.kubeconfig, "--cloud", w.cloudName, "--bind-address", "", "--audit-interval", auditInterval,
 		"--controllers=network,networkport", "-v", "2",
 	}, w.arguments...)
 	w.process.Store(surroundings.Start(w.t, []string{"OS_CLIENT_CONFIG_FILE=" + w.clouds}, arguments...))
