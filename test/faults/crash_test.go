@@ -2,7 +2,6 @@ package faults
 
 import (
 	"fmt"
-	"os"
 	"testing"
 
 	"cloudteam.ztgame.com/network-controller/test/faults/proxy"
@@ -37,7 +36,7 @@ func live(t *testing.T) reference {
 
 // sweepStep is how many writes further on the next crash is tried. A real cloud is slower.
 func sweepStep() int {
-	if os.Getenv("FAULTS_OPENSTACK") != "" {
+	if openStack() {
 		return 3
 	}
 	return 1

@@ -13,6 +13,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -23,14 +24,23 @@ import (
 // surroundings are what all tests of this package share. TestMain sets them, and nothing changes them afterwards.
 var surroundings *harness.Surroundings
 
-// worldsAtATime is how many scenarios run at a time unless -parallel says otherwise. They wait far more than they work.
-const worldsAtATime = "8"
+// openStack reports whether the cloud is a real one.
+func openStack() bool { return os.Getenv("FAULTS_OPENSTACK") != "" }
+
+// worldsAtATime is how many scenarios run at a time unless -parallel says otherwise. They wait far more than they work,
+// but a real Neutron is at work all the time: each of them lists everything each second.
+func worldsAtATime() int {
+	if openStack() {
+		return 3
+	}
+	return 8
+}
 
 func TestMain(m *testing.M) {
-	if err := flag.Set("test.parallel", worldsAtATime); err != nil {
+	if err := flag.Set("test.parallel", strconv.Itoa(worldsAtATime())); err != nil {
 		panic(err) // package testing has the flag
 	}
-	options := harness.Options{Components: harness.APIComponents(), OpenStack: os.Getenv("FAULTS_OPENSTACK") != ""}
+	options := harness.Options{Components: harness.APIComponents(), OpenStack: openStack()}
 	code, err := harness.Run(options, func(s *harness.Surroundings) (int, error) {
 		surroundings = s
 		code := m.Run()

@@ -3,8 +3,8 @@ package faults
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
-	"os"
 	"strings"
 	"syscall"
 	"testing"
@@ -44,15 +44,13 @@ func testScenarios(t *testing.T, want reference) {
 	for _, some := range []map[string]scenario{
 		lostWrites(), hanging(), refusedTokens(), brokenLists(), others(), brokenKubernetes(), processes(),
 	} {
-		for sentence, s := range some {
-			all[sentence] = s
-		}
+		maps.Copy(all, some)
 	}
 	for sentence, s := range all {
 		t.Run(sentence, func(t *testing.T) {
 			t.Parallel()
 			results.begin(t, sentence)
-			if s.slow && os.Getenv("FAULTS_OPENSTACK") != "" {
+			if s.slow && openStack() {
 				t.Skip("the emulator is fast enough for it, a real cloud is not")
 			}
 			if s.lacking != "" {

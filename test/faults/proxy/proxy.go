@@ -219,11 +219,11 @@ func (p *Proxy) serve(w http.ResponseWriter, r *http.Request) {
 	}
 	x := &Exchange{Call: call, p: p, w: w}
 	if rule == nil {
-		if answer, err := x.Forward(); err != nil {
+		answer, err := x.Forward() //nolint:contextcheck // it goes on when the caller goes away
+		if err != nil {
 			x.Reset()
-		} else {
-			x.Answer(answer)
 		}
+		x.Answer(answer)
 		return
 	}
 	rule.do(x)
