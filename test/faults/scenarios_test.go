@@ -49,11 +49,11 @@ func testScenarios(t *testing.T, want reference) {
 	for sentence, s := range all {
 		t.Run(sentence, func(t *testing.T) {
 			t.Parallel()
-			results.begin(t, sentence)
+			row := results.begin(t, sentence)
 			if s.slow && openStack() {
 				t.Skip("the emulator is fast enough for it, a real cloud is not")
 			}
-			if s.lacking != "" {
+			if row.lacking = s.lacking; s.lacking != "" {
 				t.Skip(s.lacking)
 			}
 			w := newWorld(t)
