@@ -536,6 +536,8 @@ func brokenKubernetes() map[string]scenario {
 		w.awaitNetwork(w.namespace, "b")
 		w.restOfLife()
 	}}
+	all["the watch lags behind the controller's own writes when Neutron changes: it waits, and writes nothing"] =
+		scenario{live: (*world).lifeWithLaggingWatch}
 	all["kube-apiserver is away for a while"] = scenario{live: func(w *world) {
 		w.createNetworks()
 		away := w.kube.Break(always, 0, proxy.Reset)
@@ -547,6 +549,28 @@ func brokenKubernetes() map[string]scenario {
 		w.restOfLife()
 	}}
 	return all
+}
+
+// lifeWithLaggingWatch begins with a Network whose status write does not come back while its subnet is changed.
+func (w *world) lifeWithLaggingWatch() {
+	w.t.Helper()
+	frozen := make(chan func(), 1)
+	w.kube.Break(is("PATCH", kubeNetworks+"/{name}/status"), 1, proxy.Meanwhile(func() {
+		frozen <- w.kube.Freeze(func(c proxy.Call) bool { return c.Shape == kubeNetworks })
+	}))
+	w.createNetwork(w.namespace, "a", cidrA, gatewayA)
+	subnet := w.awaitNetwork(w.namespace, "a").Status.Subnets[0].ID
+	thaw := <-frozen
+	w.awaitSilence()
+	writes := w.writes()
+	w.cloud.Update("subnets", subnet, harness.Resource{"dns_nameservers": []string{"10.9.9.9"}})
+	w.awaitSilence()
+	if more := w.writes() - writes; more > 0 {
+		w.t.Errorf("%d writes on the strength of an old state, the last: %s", more, w.lastWrites())
+	}
+	thaw()
+	w.createNetworks()
+	w.restOfLife()
 }
 
 // processes are faults of the controller's own process, beside its sudden death.
