@@ -648,6 +648,14 @@ func processes() map[string]scenario {
 		},
 		"the finalizer is forced off while no controller runs": {
 			lacking: "resources whose object went while no controller ran are not looked for",
+			live: func(w *world) {
+				w.createNetwork(w.namespace, "c", "10.3.0.0/24", "none")
+				w.awaitNetwork(w.namespace, "c")
+				w.process.Load().Kill(w.t)
+				w.forceOff("c")
+				w.start()
+				w.life()
+			},
 		},
 		"a Network is created, deleted and created again while no controller runs": {
 			live: func(w *world) {
