@@ -59,11 +59,15 @@ test: assets ## Run every test that needs Go alone, with a real Kubernetes contr
 	go -C dev/controlplane test $(RACE) -timeout 20m ./...
 
 .PHONY: test-openstack
-test-openstack: assets ## Install and start a real Keystone and Neutron, and run the contract and end-to-end tests there
+test-openstack: assets ## Install and start a real Keystone and Neutron, and run the contract, end-to-end and fault tests there
 	dev/openstack/openstack up
 	export KUBEBUILDER_ASSETS="$(ASSETS)"; \
-	dev/openstack/openstack run -- env CONTRACT_OPENSTACK=1 E2E_OPENSTACK=1 \
-	  go test $(RACE) -count=1 -p 1 -timeout 30m ./test/contract/... ./test/e2e/...
+	dev/openstack/openstack run -- env CONTRACT_OPENSTACK=1 E2E_OPENSTACK=1 FAULTS_OPENSTACK=1 \
+	  go test $(RACE) -count=1 -p 1 -timeout 30m ./test/contract/... ./test/e2e/... ./test/faults/...
+
+.PHONY: reliability
+reliability: assets ## Run the fault tests against the emulator and write their table into docs/reliability.md
+	export KUBEBUILDER_ASSETS="$(ASSETS)"; hack/reliability.sh
 
 .PHONY: fuzz
 FUZZTIME ?= 60s

@@ -1,45 +1,19 @@
 package e2e
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/yaml"
 
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
-
-// patience is how long a test waits for something that a healthy system does in a second or two.
-const patience = time.Minute
-
-// install creates the one object that a YAML file of config holds. create is the client's method for objects of its kind.
-func install[T any](
-	ctx context.Context, file string, create func(context.Context, *T, metav1.CreateOptions) (*T, error),
-) error {
-	content, err := os.ReadFile(filepath.Join("..", "..", "config", file))
-	if err != nil {
-		return err
-	}
-	object := new(T)
-	if err := yaml.UnmarshalStrict(content, object); err != nil {
-		return fmt.Errorf("%s: %w", file, err)
-	}
-	if _, err := create(ctx, object, metav1.CreateOptions{}); err != nil {
-		return fmt.Errorf("creating what %s holds: %w", file, err)
-	}
-	return nil
-}
 
 // newNamespace makes a namespace for one test, in which Pods can be created. It stays until the control plane stops.
 func newNamespace(t *testing.T) string {
@@ -160,26 +134,10 @@ func awaitEvent(t *testing.T, namespace, name, reason, text string) {
 	})
 }
 
-// eventually polls until check gives nil, and fails the test with its last error when patience or the control plane ends.
+// eventually is harness.Surroundings.Eventually.
 func eventually(t *testing.T, check func() error) {
 	t.Helper()
-	deadline := time.NewTimer(patience)
-	defer deadline.Stop()
-	tick := time.NewTicker(50 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		err := check()
-		if err == nil {
-			return
-		}
-		select {
-		case <-tick.C:
-		case <-plane.done:
-			t.Fatal(plane.ended())
-		case <-deadline.C:
-			t.Fatalf("after %s: %v", patience, err)
-		}
-	}
+	surroundings.Eventually(t, check)
 }
 
 func asJSON(value any) string {

@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"cloudteam.ztgame.com/network-controller/internal/neutron/neutrontest"
+	"cloudteam.ztgame.com/network-controller/test/harness"
 )
 
 // leaseDuration is that of the processes under test: short, as some of them are killed and others take over.
@@ -24,7 +25,7 @@ const leaseDuration = 3 * time.Second
 // electing are the flags by which a process takes part in the election that config/rbac gives the right to.
 func electing() []string {
 	return []string{
-		"--leader-elect-resource-namespace=" + accountName,
+		"--leader-elect-resource-namespace=" + harness.AccountName,
 		"--leader-elect-lease-duration=" + leaseDuration.String(), "--leader-elect-renew-deadline=2s",
 		"--leader-elect-retry-period=500ms",
 	}
@@ -33,7 +34,7 @@ func electing() []string {
 // forgetLeader deletes the Lease, so that the next test's process need not wait for it to end.
 func forgetLeader(t *testing.T) {
 	t.Helper()
-	err := kube.CoordinationV1().Leases(accountName).Delete(contextOf(t), accountName, metav1.DeleteOptions{})
+	err := kube.CoordinationV1().Leases(harness.AccountName).Delete(contextOf(t), harness.AccountName, metav1.DeleteOptions{})
 	if err != nil && !apierrors.IsNotFound(err) {
 		t.Errorf("deleting the Lease: %v", err)
 	}

@@ -1,6 +1,7 @@
-package e2e
+package harness
 
 import (
+	"context"
 	"encoding/json"
 	"net/http"
 	"os"
@@ -14,26 +15,25 @@ import (
 	"github.com/gophercloud/gophercloud/v2/openstack/identity/v3/tokens"
 )
 
-// cloud looks at Neutron, and changes it behind the controller's back, with the credentials of one cloud.
-type cloud struct {
-	t       *testing.T
-	client  *gophercloud.ServiceClient
-	project string
+// Cloud looks at Neutron, and changes it behind the controller's back, with the credentials of one cloud. What goes
+// wrong ends the test.
+type Cloud struct {
+	// Client speaks to Neutron.
+	Client *gophercloud.ServiceClient
+	// Project is the id of the credentials' project.
+	Project string
+
+	t testing.TB
 }
 
-// resource is a Neutron resource as its JSON has it.
-type resource map[string]any
+// Resource is a Neutron resource as its JSON has it.
+type Resource map[string]any
 
-func (r resource) id() string { return r["id"].(string) }
+// ID is the resource's id.
+func (r Resource) ID() string { return r["id"].(string) }
 
-// open logs in to a cloud of cloudsFile.
-func open(t *testing.T, name string) *cloud {
-	t.Helper()
-	return openFile(t, cloudsFile, name)
-}
-
-// openFile logs in to a cloud of a clouds.yaml.
-func openFile(t *testing.T, path, name string) *cloud {
+// Open logs in to a cloud of a clouds.yaml.
+func Open(t testing.TB, path, name string) *Cloud {
 	t.Helper()
 	file, err := os.Open(path)
 	if err != nil {
@@ -58,14 +58,14 @@ func openFile(t *testing.T, path, name string) *cloud {
 	if err != nil {
 		t.Fatalf("reading the project of %s: %v", name, err)
 	}
-	return &cloud{t: t, client: client, project: project.ID}
+	return &Cloud{t: t, Client: client, Project: project.ID}
 }
 
-// list gives the resources of a collection ("networks") that fit the query ("name=x").
-func (c *cloud) list(collection, query string) []resource {
+// List gives the resources of a collection ("networks") that fit the query ("name=x").
+func (c *Cloud) List(collection, query string) []Resource {
 	c.t.Helper()
-	var answer map[string][]resource
-	_, err := c.client.Get(c.t.Context(), c.client.ServiceURL(collection)+"?"+query, &answer, nil)
+	var answer map[string][]Resource
+	_, err := c.Client.Get(c.t.Context(), c.Client.ServiceURL(collection)+"?"+query, &answer, nil)
 	if err != nil {
 		c.t.Fatalf("listing %s: %v", collection, err)
 	}
@@ -76,84 +76,85 @@ func (c *cloud) list(collection, query string) []resource {
 }
 
 // plain makes float64s of the json.Numbers that gophercloud decodes to.
-func plain(t *testing.T, r resource) resource {
+func plain(t testing.TB, r Resource) Resource {
 	t.Helper()
 	text, err := json.Marshal(r)
 	if err != nil {
 		t.Fatal(err)
 	}
-	var decoded resource
+	var decoded Resource
 	if err := json.Unmarshal(text, &decoded); err != nil {
 		t.Fatal(err)
 	}
 	return decoded
 }
 
-// one gives the only resource of a collection that fits the query.
-func (c *cloud) one(collection, query string) resource {
+// One gives the only resource of a collection that fits the query.
+func (c *Cloud) One(collection, query string) Resource {
 	c.t.Helper()
-	all := c.list(collection, query)
+	all := c.List(collection, query)
 	if len(all) != 1 {
 		c.t.Fatalf("there are %d %s with %s, want 1: %v", len(all), collection, query, all)
 	}
 	return all[0]
 }
 
-// create makes a resource, and deletes it when the test ends.
-func (c *cloud) create(collection string, body resource) resource {
+// Create makes a resource, and deletes it when the test ends.
+func (c *Cloud) Create(collection string, body Resource) Resource {
 	c.t.Helper()
 	kind := strings.TrimSuffix(collection, "s")
-	var answer map[string]resource
-	_, err := c.client.Post(c.t.Context(), c.client.ServiceURL(collection), map[string]any{kind: body}, &answer,
+	var answer map[string]Resource
+	_, err := c.Client.Post(c.t.Context(), c.Client.ServiceURL(collection), map[string]any{kind: body}, &answer,
 		&gophercloud.RequestOpts{OkCodes: []int{http.StatusCreated}})
 	if err != nil {
 		c.t.Fatalf("creating a %s: %v", kind, err)
 	}
 	made := plain(c.t, answer[kind])
 	c.t.Cleanup(func() {
-		ctx := contextOf(c.t)
-		_, err := c.client.Delete(ctx, c.client.ServiceURL(collection, made.id()), nil)
+		ctx := context.WithoutCancel(c.t.Context())
+		_, err := c.Client.Delete(ctx, c.Client.ServiceURL(collection, made.ID()), nil)
 		if err != nil && !gophercloud.ResponseCodeIs(err, http.StatusNotFound) {
-			c.t.Errorf("deleting %s %s: %v", kind, made.id(), err)
+			c.t.Errorf("deleting %s %s: %v", kind, made.ID(), err)
 		}
 	})
 	return made
 }
 
-// update changes a resource behind the controller's back.
-func (c *cloud) update(collection, id string, body resource) {
+// Update changes a resource behind the controller's back.
+func (c *Cloud) Update(collection, id string, body Resource) {
 	c.t.Helper()
 	kind := strings.TrimSuffix(collection, "s")
-	_, err := c.client.Put(c.t.Context(), c.client.ServiceURL(collection, id), map[string]any{kind: body}, nil,
+	_, err := c.Client.Put(c.t.Context(), c.Client.ServiceURL(collection, id), map[string]any{kind: body}, nil,
 		&gophercloud.RequestOpts{OkCodes: []int{http.StatusOK}})
 	if err != nil {
 		c.t.Fatalf("updating %s %s: %v", kind, id, err)
 	}
 }
 
-// remove deletes a resource behind the controller's back.
-func (c *cloud) remove(collection, id string) {
+// Remove deletes a resource behind the controller's back.
+func (c *Cloud) Remove(collection, id string) {
 	c.t.Helper()
-	if _, err := c.client.Delete(c.t.Context(), c.client.ServiceURL(collection, id), nil); err != nil {
+	if _, err := c.Client.Delete(c.t.Context(), c.Client.ServiceURL(collection, id), nil); err != nil {
 		c.t.Fatalf("deleting %s: %v", id, err)
 	}
 }
 
-// setQuota limits the networks of a project, as an administrator, until the test ends.
-func (c *cloud) setQuota(project string, networks int) {
+// SetQuota limits the networks of a project, as an administrator, until the test ends.
+func (c *Cloud) SetQuota(project string, networks int) {
 	c.t.Helper()
-	c.putQuota(project, networks)
+	c.PutQuota(project, networks)
 	c.t.Cleanup(func() {
-		_, err := c.client.Delete(contextOf(c.t), c.client.ServiceURL("quotas", project), nil)
+		_, err := c.Client.Delete(context.WithoutCancel(c.t.Context()), c.Client.ServiceURL("quotas", project), nil)
 		if err != nil {
 			c.t.Errorf("resetting the quota: %v", err)
 		}
 	})
 }
 
-func (c *cloud) putQuota(project string, networks int) {
+// PutQuota limits the networks of a project, as an administrator.
+func (c *Cloud) PutQuota(project string, networks int) {
 	c.t.Helper()
-	_, err := c.client.Put(c.t.Context(), c.client.ServiceURL("quotas", project),
+	_, err := c.Client.Put(c.t.Context(), c.Client.ServiceURL("quotas", project),
 		map[string]any{"quota": map[string]any{"network": networks}}, nil,
 		&gophercloud.RequestOpts{OkCodes: []int{http.StatusOK}})
 	if err != nil {

@@ -1,4 +1,4 @@
-package e2e
+package harness
 
 import (
 	"bufio"
@@ -13,24 +13,30 @@ import (
 	"time"
 )
 
-// components are the programs of the control plane. `make test` builds them.
-var components = []string{"etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kwok"}
+// AllComponents are the programs of a control plane on which a Deployment's Pods are made, are scheduled to the one
+// Node, which runs no containers, and become ready there, and on which what is owned is collected. `make test` builds
+// them.
+func AllComponents() []string {
+	return append(APIComponents(), "kube-controller-manager", "kube-scheduler", "kwok")
+}
 
-// controlPlane is dev/controlplane with all components, as a process: a Deployment's Pods are made, scheduled to the
-// one Node, which runs no containers, and become ready there; what is owned is collected.
-type controlPlane struct {
+// APIComponents are the programs of a control plane that stores objects and does nothing about them.
+func APIComponents() []string { return []string{"etcd", "kube-apiserver"} }
+
+// ControlPlane is dev/controlplane as a process.
+type ControlPlane struct {
 	cmd    *exec.Cmd
-	stderr lockedBuffer
-	// kubeconfig is the path of an administrator's.
-	kubeconfig string
+	stderr Buffer
+	// Kubeconfig is the path of an administrator's.
+	Kubeconfig string
 	// done is closed when it has ended, after err was set.
 	done chan struct{}
 	err  error
 }
 
-// checkAssets returns an error unless the folder that KUBEBUILDER_ASSETS names holds all components: to build those
+// checkAssets returns an error unless the folder that KUBEBUILDER_ASSETS names holds the components: to build those
 // that lack takes longer than go test lets a test run.
-func checkAssets() error {
+func checkAssets(components []string) error {
 	folder := os.Getenv("KUBEBUILDER_ASSETS")
 	for _, name := range components {
 		if _, err := os.Stat(filepath.Join(folder, name)); folder == "" || err != nil {
@@ -45,14 +51,15 @@ func checkAssets() error {
 // repository's. stop MUST be called on what it returns.
 //
 // The goroutine MUST be locked to its thread until the tests are over: see dieWithParent.
-func startControlPlane(root, dir string) (*controlPlane, error) {
+func startControlPlane(root, dir string, components []string) (*ControlPlane, error) {
 	program := filepath.Join(dir, "controlplane")
 	build := exec.Command("go", "-C", filepath.Join(root, "dev", "controlplane"), "build", "-o", program, ".")
 	if output, err := build.CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("building controlplane: %w\n%s", err, output)
 	}
-	c := &controlPlane{done: make(chan struct{})}
-	c.cmd = exec.Command(program, "up", "--components=all", "--crds="+filepath.Join(root, "config", "crd"))
+	c := &ControlPlane{done: make(chan struct{})}
+	c.cmd = exec.Command(program, "up", "--components="+strings.Join(components, ","),
+		"--crds="+filepath.Join(root, "config", "crd"))
 	c.cmd.SysProcAttr = dieWithParent(syscall.SIGTERM)
 	c.cmd.Stderr = &c.stderr
 	stdout, output, err := os.Pipe()
@@ -74,13 +81,13 @@ func startControlPlane(root, dir string) (*controlPlane, error) {
 		return nil, fmt.Errorf("controlplane up printed %q and not the path of a kubeconfig: %w",
 			line, errors.Join(err, c.stop()))
 	}
-	c.kubeconfig = path
+	c.Kubeconfig = path
 	go func() { _, _ = io.Copy(io.Discard, stdout) }()
 	return c, nil
 }
 
 // stop stops it and returns when it is gone, with an error where that went wrong or it had ended by itself.
-func (c *controlPlane) stop() error {
+func (c *ControlPlane) stop() error {
 	select {
 	case <-c.done:
 		return c.ended()
@@ -89,7 +96,7 @@ func (c *controlPlane) stop() error {
 	// An error means that it is gone, which done will tell.
 	_ = c.cmd.Process.Signal(syscall.SIGTERM)
 	// It kills by itself what does not stop.
-	timer := time.AfterFunc(patience, func() { _ = c.cmd.Process.Kill() })
+	timer := time.AfterFunc(Patience, func() { _ = c.cmd.Process.Kill() })
 	defer timer.Stop()
 	if <-c.done; c.err != nil {
 		return c.ended()
@@ -98,6 +105,6 @@ func (c *controlPlane) stop() error {
 }
 
 // ended describes how it ended, with what it printed. done MUST be closed.
-func (c *controlPlane) ended() error {
+func (c *ControlPlane) ended() error {
 	return fmt.Errorf("the control plane ended (%s):\n%s", c.cmd.ProcessState, c.stderr.String())
 }

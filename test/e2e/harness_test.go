@@ -1,0 +1,91 @@
+package e2e
+
+import (
+	"syscall"
+	"testing"
+
+	"github.com/gophercloud/gophercloud/v2"
+
+	"cloudteam.ztgame.com/network-controller/test/harness"
+)
+
+// process is a network-controller that a test has started.
+type process struct {
+	*harness.Process
+	output *harness.Buffer
+}
+
+// start is harness.Surroundings.Start, of a process that takes part in the election of a leader.
+func start(t *testing.T, environment []string, arguments ...string) *process {
+	t.Helper()
+	t.Cleanup(func() { forgetLeader(t) }) // after the process has ended
+	p := surroundings.Start(t, environment, append(electing(), arguments...)...)
+	return &process{p, &p.Output}
+}
+
+// startController runs the binary against the API server and a cloud of cloudsFile, looking for drift every second.
+func startController(t *testing.T, cloud string, more ...string) *process {
+	t.Helper()
+	arguments := append([]string{
+		"--kubeconfig", kubeconfig, "--cloud", cloud, "--bind-address", "127.0.0.1:0", "--audit-interval", "1s", "-v", "2",
+	}, more...)
+	return start(t, []string{"OS_CLIENT_CONFIG_FILE=" + cloudsFile}, arguments...)
+}
+
+func (p *process) signal(s syscall.Signal)    { p.Signal(s) }
+func (p *process) awaitExit(t *testing.T) int { t.Helper(); return p.AwaitExit(t) }
+func (p *process) kill(t *testing.T)          { t.Helper(); p.Kill(t) }
+
+// cloud is a second opinion on what is in Neutron.
+type cloud struct {
+	*harness.Cloud
+	t       *testing.T
+	client  *gophercloud.ServiceClient
+	project string
+}
+
+// resource is a Neutron resource as its JSON has it.
+type resource map[string]any
+
+func (r resource) id() string { return harness.Resource(r).ID() }
+
+// open logs in to a cloud of cloudsFile.
+func open(t *testing.T, name string) *cloud {
+	t.Helper()
+	return openFile(t, cloudsFile, name)
+}
+
+// openFile is harness.Open.
+func openFile(t *testing.T, path, name string) *cloud {
+	t.Helper()
+	c := harness.Open(t, path, name)
+	return &cloud{Cloud: c, t: t, client: c.Client, project: c.Project}
+}
+
+func (c *cloud) list(collection, query string) []resource {
+	c.t.Helper()
+	var all []resource
+	for _, r := range c.List(collection, query) {
+		all = append(all, resource(r))
+	}
+	return all
+}
+
+func (c *cloud) one(collection, query string) resource {
+	c.t.Helper()
+	return resource(c.One(collection, query))
+}
+
+func (c *cloud) create(collection string, body resource) resource {
+	c.t.Helper()
+	return resource(c.Create(collection, harness.Resource(body)))
+}
+
+func (c *cloud) update(collection, id string, body resource) {
+	c.t.Helper()
+	c.Update(collection, id, harness.Resource(body))
+}
+
+func (c *cloud) remove(collection, id string)          { c.t.Helper(); c.Remove(collection, id) }
+func (c *cloud) setQuota(project string, networks int) { c.t.Helper(); c.SetQuota(project, networks) }
+func (c *cloud) putQuota(project string, networks int) { c.t.Helper(); c.PutQuota(project, networks) }

@@ -1,0 +1,391 @@
+package faults
+
+import (
+	"encoding/json"
+	"encoding/pem"
+	"fmt"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/uuid"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"sigs.k8s.io/yaml"
+
+	"cloudteam.ztgame.com/network-controller/test/faults/proxy"
+	"cloudteam.ztgame.com/network-controller/test/harness"
+)
+
+// world is one controller with everything around it to itself, though all worlds share one API server and one cloud:
+// the proxy in front of the API server shows it the objects that bear the world's label, and gives the namespace
+// kube-system a UID of the world's own, so that the worlds are to each other what foreign clusters are.
+type world struct {
+	t *testing.T
+	// namespace is the world's name, too: its label's value, and the beginning of all names in Neutron.
+	namespace string
+	// cluster is the UID of kube-system.
+	cluster string
+
+	keystone, neutron, kube *proxy.Proxy
+
+	// kubeconfig and clouds lead to the proxies.
+	kubeconfig, clouds string
+	// cloudName is the cloud that the next process uses.
+	cloudName string
+	// arguments are further ones of the command line.
+	arguments []string
+	// pageSize, where not 0, is how many resources Neutron gives at most on a page of a list.
+	pageSize int
+
+	// cloud is the second opinion, past the proxies.
+	cloud   *harness.Cloud
+	foreign map[string][]harness.Resource
+
+	process atomic.Pointer[harness.Process]
+	// crashed is true from a crash until the next process is started.
+	crashed atomic.Bool
+
+	// mayDouble is true where there may be two of one for a moment.
+	mayDouble bool
+	mu        sync.Mutex
+	// doubles are the networks and ports that there were two of at a time.
+	doubles []string
+}
+
+const (
+	worldLabel = "faults.cloudteam.ztgame.com/world"
+	// auditInterval is the shortest that the controller takes.
+	auditInterval = "1s"
+	// cloudName is the cloud in which the worlds are.
+	cloudName = "tenant"
+)
+
+// newWorld makes a world that ends with the test, and puts foreign resources into its cloud. No controller runs yet.
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	w := &world{t: t, cluster: string(uuid.NewUUID()), cloudName: cloudName}
+	w.namespace = newNamespace(t)
+	w.cloud = harness.Open(t, surroundings.CloudsFile, cloudName)
+	w.startCloudProxies()
+	w.startKubeProxy()
+	w.addForeign()
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("writes to Neutron:\n%swrites to Kubernetes:\n%s", w.neutron, w.kube)
+		}
+	})
+	return w
+}
+
+func newNamespace(t *testing.T) string {
+	t.Helper()
+	namespace, err := surroundings.Kube.CoreV1().Namespaces().Create(t.Context(),
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "faults-"}}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatalf("making a namespace: %v", err)
+	}
+	return namespace.Name
+}
+
+// startCloudProxies puts a proxy in front of Keystone, whose catalog then names the other one as Neutron, and one in
+// front of Neutron.
+func (w *world) startCloudProxies() {
+	w.t.Helper()
+	content, err := os.ReadFile(surroundings.CloudsFile)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	var clouds map[string]any
+	if err := yaml.Unmarshal(content, &clouds); err != nil {
+		w.t.Fatal(err)
+	}
+	auth := func(cloud string) map[string]any {
+		return clouds["clouds"].(map[string]any)[cloud].(map[string]any)["auth"].(map[string]any)
+	}
+	identity := parse(w.t, auth(cloudName)["auth_url"].(string))
+
+	w.neutron = proxy.Start(proxy.Options{
+		Target: parse(w.t, w.cloud.Client.Endpoint), Shape: neutronShape, Ask: w.shortenPages, Answered: w.countDoubles,
+	})
+	w.t.Cleanup(w.neutron.Close)
+	w.keystone = proxy.Start(proxy.Options{
+		Target: identity, Shape: func(path string) string { return path },
+		// A log-in changes nothing.
+		Reads: func(proxy.Call) bool { return true },
+		Answered: func(call proxy.Call, a *proxy.Answer) {
+			a.Body = redirectCatalog(a.Body, w.neutron.URL())
+		},
+	})
+	w.t.Cleanup(w.keystone.Close)
+	front := *identity
+	front.Host = w.keystone.URL().Host
+	auth(cloudName)["auth_url"], auth("admin")["auth_url"] = front.String(), front.String()
+	w.clouds = filepath.Join(w.t.TempDir(), "clouds.yaml")
+	if content, err = yaml.Marshal(clouds); err == nil {
+		err = os.WriteFile(w.clouds, content, 0o600)
+	}
+	if err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func parse(t *testing.T, text string) *url.URL {
+	t.Helper()
+	address, err := url.Parse(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return address
+}
+
+// redirectCatalog makes the endpoints of the network service, in the answer to a log-in, those of another host. Other
+// answers it leaves as they are.
+func redirectCatalog(body []byte, to *url.URL) []byte {
+	var answer map[string]map[string]any
+	if json.Unmarshal(body, &answer) != nil || answer["token"]["catalog"] == nil {
+		return body
+	}
+	for _, entry := range answer["token"]["catalog"].([]any) {
+		service := entry.(map[string]any)
+		if service["type"] != "network" {
+			continue
+		}
+		for _, e := range service["endpoints"].([]any) {
+			endpoint := e.(map[string]any)
+			address, err := url.Parse(endpoint["url"].(string))
+			if err != nil {
+				return body
+			}
+			address.Scheme, address.Host = to.Scheme, to.Host
+			endpoint["url"] = address.String()
+		}
+	}
+	redirected, err := json.Marshal(answer)
+	if err != nil {
+		return body
+	}
+	return redirected
+}
+
+var neutronID = regexp.MustCompile(`/[0-9a-f]{8}-[0-9a-f-]{27}`)
+
+// neutronShape is a path of Neutron's from the API's version on, without ids.
+func neutronShape(path string) string {
+	if at := strings.Index(path, "/v2.0/"); at >= 0 {
+		path = path[at:]
+	}
+	return neutronID.ReplaceAllString(path, "/{id}")
+}
+
+func (w *world) shortenPages(r *http.Request) {
+	if query := r.URL.Query(); w.pageSize > 0 && query.Has("limit") {
+		query.Set("limit", fmt.Sprint(w.pageSize))
+		r.URL.RawQuery = query.Encode()
+	}
+}
+
+// countDoubles looks, after each create, whether there are two of what there should be one.
+func (w *world) countDoubles(call proxy.Call, a *proxy.Answer) {
+	collection := strings.TrimPrefix(call.Shape, "/v2.0/")
+	if call.Method != http.MethodPost || a.Status != http.StatusCreated {
+		return
+	}
+	var made map[string]harness.Resource
+	if err := json.Unmarshal(a.Body, &made); err != nil {
+		return
+	}
+	for _, resource := range made {
+		query := url.Values{"description": {resource["description"].(string)}}
+		if cidr, ok := resource["cidr"].(string); ok {
+			query.Set("cidr", cidr)
+		}
+		var there map[string][]harness.Resource
+		address := w.cloud.Client.ServiceURL(collection) + "?" + query.Encode()
+		_, err := w.cloud.Client.Get(w.t.Context(), address, &there, nil)
+		w.mu.Lock()
+		if err == nil && len(there[collection]) != 1 {
+			w.doubles = append(w.doubles, fmt.Sprintf("%s: %v", collection, there[collection]))
+		}
+		w.mu.Unlock()
+	}
+}
+
+// startKubeProxy puts a proxy in front of kube-apiserver.
+func (w *world) startKubeProxy() {
+	w.t.Helper()
+	// The proxy has no rights of its own: the controller's token goes along.
+	transport, err := rest.TransportFor(rest.AnonymousClientConfig(surroundings.Admin))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.kube = proxy.Start(proxy.Options{
+		Target: parse(w.t, surroundings.Admin.Host), Transport: transport, TLS: true, Shape: kubeShape,
+		Ask: w.showOwnObjects, Answered: w.renameCluster,
+	})
+	w.t.Cleanup(w.kube.Close)
+	config, err := clientcmd.LoadFromFile(surroundings.Kubeconfig)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	for _, cluster := range config.Clusters {
+		cluster.Server = w.kube.URL().String()
+		cluster.CertificateAuthority = ""
+		cluster.CertificateAuthorityData = pem.EncodeToMemory(
+			&pem.Block{Type: "CERTIFICATE", Bytes: w.kube.Certificate()})
+	}
+	w.kubeconfig = filepath.Join(w.t.TempDir(), "kubeconfig")
+	if err := clientcmd.WriteToFile(*config, w.kubeconfig); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// kubeShape is a path of the Kubernetes API without namespace and name: "/apis/cloudteam.ztgame.com/v1/networks/{name}".
+func kubeShape(path string) string {
+	parts := strings.Split(strings.Trim(path, "/"), "/")
+	at := 2 // of the resource, after /api/v1
+	if parts[0] == "apis" {
+		at = 3
+	}
+	if len(parts) > at+2 && parts[at] == "namespaces" {
+		parts = append(parts[:at:at], parts[at+2:]...)
+	}
+	if len(parts) > at+1 {
+		parts[at+1] = "{name}"
+	}
+	return "/" + strings.Join(parts, "/")
+}
+
+// Shapes of calls to kube-apiserver.
+const (
+	kubeNetworks = "/apis/cloudteam.ztgame.com/v1/networks"
+	kubePorts    = "/apis/cloudteam.ztgame.com/v1/networkports"
+	kubeSystem   = "/api/v1/namespaces/kube-system"
+)
+
+// showOwnObjects narrows lists and watches to the world's objects.
+func (w *world) showOwnObjects(r *http.Request) {
+	switch r.URL.Path {
+	case kubeNetworks, kubePorts:
+		query := r.URL.Query()
+		query.Set("labelSelector", worldLabel+"="+w.namespace)
+		r.URL.RawQuery = query.Encode()
+	case kubeSystem:
+		r.Header.Set("Accept", "application/json")
+	}
+}
+
+func (w *world) renameCluster(call proxy.Call, a *proxy.Answer) {
+	var namespace corev1.Namespace
+	if call.Request.URL.Path != kubeSystem || json.Unmarshal(a.Body, &namespace) != nil {
+		return
+	}
+	a.Body = []byte(strings.ReplaceAll(string(a.Body), string(namespace.UID), w.cluster))
+}
+
+// addForeign puts into the project what is not the controller's: a network with a subnet and a port that bears the name
+// of the workload's, one that bears its description, too, and one with another cluster's marker.
+func (w *world) addForeign() {
+	w.t.Helper()
+	for _, description := range []string{"", declaredDescription, "[owner=" + string(uuid.NewUUID()) + "/" + w.cluster + "]"} {
+		network := w.cloud.Create("networks", harness.Resource{"name": w.name("a"), "description": description})
+		w.cloud.Create("subnets", harness.Resource{
+			"network_id": network.ID(), "name": w.name("a"), "description": description, "ip_version": 4, "cidr": cidrA,
+		})
+		w.cloud.Create("ports", harness.Resource{
+			"network_id": network.ID(), "name": "p", "description": description, "device_owner": "compute:foreign",
+		})
+	}
+	w.foreign = w.notOurs()
+}
+
+// name is a name that no other world has.
+func (w *world) name(short string) string { return w.namespace + "-" + short }
+
+var collections = []string{"networks", "subnets", "ports"}
+
+// ours are the resources that bear the world's marker, by collection.
+func (w *world) ours() map[string][]harness.Resource {
+	w.t.Helper()
+	return w.those(func(r harness.Resource) bool {
+		return strings.Contains(r["description"].(string), "[owner="+w.cluster+"/")
+	})
+}
+
+// notOurs are the foreign resources.
+func (w *world) notOurs() map[string][]harness.Resource {
+	w.t.Helper()
+	theirs := map[string]bool{}
+	for _, r := range w.cloud.List("networks", "name="+w.name("a")) {
+		theirs[r.ID()] = !strings.Contains(r["description"].(string), "[owner="+w.cluster+"/")
+	}
+	return w.those(func(r harness.Resource) bool {
+		if network, ok := r["network_id"].(string); ok {
+			return theirs[network]
+		}
+		return theirs[r.ID()]
+	})
+}
+
+func (w *world) those(which func(harness.Resource) bool) map[string][]harness.Resource {
+	w.t.Helper()
+	found := map[string][]harness.Resource{}
+	for _, collection := range collections {
+		for _, r := range w.cloud.List(collection, "project_id="+w.cloud.Project) {
+			if which(r) {
+				found[collection] = append(found[collection], r)
+			}
+		}
+	}
+	return found
+}
+
+// start starts the controller.
+func (w *world) start() {
+	w.t.Helper()
+	arguments := append([]string{
+		"--kubeconfig", w.kubeconfig, "--leader-elect=false", "--cloud", w.cloudName, "--bind-address", "",
+		"--audit-interval", auditInterval,
+		"--controllers=network,networkport", "-v", "2",
+	}, w.arguments...)
+	w.process.Store(surroundings.Start(w.t, []string{"OS_CLIENT_CONFIG_FILE=" + w.clouds}, arguments...))
+}
+
+// crash ends the process as kill -9 does. It may be called from a fault; await starts the next process.
+func (w *world) crash() {
+	p := w.process.Load()
+	p.Signal(syscall.SIGKILL)
+	<-p.Done()
+	w.crashed.Store(true)
+}
+
+// await polls until check gives nil, and starts the controller again where it has crashed.
+func (w *world) await(check func() error) {
+	w.t.Helper()
+	surroundings.Eventually(w.t, func() error {
+		w.t.Helper()
+		if w.crashed.CompareAndSwap(true, false) {
+			w.start()
+		}
+		return check()
+	})
+}
+
+// stop stops the process as a Deployment does.
+func (w *world) stop() {
+	w.t.Helper()
+	p := w.process.Load()
+	p.Signal(syscall.SIGTERM)
+	if code := p.AwaitExit(w.t); code != 0 {
+		w.t.Errorf("after SIGTERM it exits with %d, want 0", code)
+	}
+}

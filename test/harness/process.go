@@ -1,0 +1,102 @@
+package harness
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// Process is a network-controller that a test has started. Its methods are safe for concurrent use.
+type Process struct {
+	// Output is what it has printed.
+	Output Buffer
+
+	cmd  *exec.Cmd
+	done chan struct{}
+	err  error
+}
+
+// Start runs the binary with the given arguments, and kills it when the test ends. Its environment is the test's, less
+// what would name another cloud or cluster.
+func (s *Surroundings) Start(t testing.TB, environment []string, arguments ...string) *Process {
+	t.Helper()
+	p := &Process{cmd: exec.Command(s.Binary, arguments...), done: make(chan struct{})}
+	for _, variable := range os.Environ() {
+		if !strings.HasPrefix(variable, "OS_") && !strings.HasPrefix(variable, "KUBECONFIG=") {
+			p.cmd.Env = append(p.cmd.Env, variable)
+		}
+	}
+	p.cmd.Env = append(p.cmd.Env, environment...)
+	p.cmd.Stdout, p.cmd.Stderr = &p.Output, &p.Output
+	if err := p.cmd.Start(); err != nil {
+		t.Fatalf("starting network-controller: %v", err)
+	}
+	go func() {
+		p.err = p.cmd.Wait()
+		close(p.done)
+	}()
+	t.Cleanup(func() {
+		p.Signal(syscall.SIGKILL)
+		<-p.done
+		if t.Failed() {
+			t.Logf("network-controller %s printed:\n%s", strings.Join(arguments, " "), p.Output.String())
+		}
+	})
+	return p
+}
+
+// Done is closed when the process has ended.
+func (p *Process) Done() <-chan struct{} { return p.done }
+
+// Signal sends a signal to a process that may have ended already.
+func (p *Process) Signal(s syscall.Signal) {
+	if err := p.cmd.Process.Signal(s); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		panic(err)
+	}
+}
+
+// AwaitExit waits until the process has ended and returns its exit code.
+func (p *Process) AwaitExit(t testing.TB) int {
+	t.Helper()
+	deadline := time.NewTimer(Patience)
+	defer deadline.Stop()
+	select {
+	case <-p.done:
+	case <-deadline.C:
+		t.Fatalf("it still runs after %s", Patience)
+	}
+	return p.cmd.ProcessState.ExitCode()
+}
+
+// Kill ends the process as kill -9 does.
+func (p *Process) Kill(t testing.TB) {
+	t.Helper()
+	p.Signal(syscall.SIGKILL)
+	p.AwaitExit(t)
+}
+
+// Buffer is a buffer that a process writes and a test reads at the same time.
+type Buffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+// Write appends; it never fails.
+func (l *Buffer) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+// String is all that was written so far.
+func (l *Buffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}

@@ -1,0 +1,231 @@
+// Package harness is what the tests stand on that run the network-controller binary as a user would start it: a real
+// Kubernetes control plane, a cloud, a kubeconfig with the rights of config/rbac and no more, the binary, and a second
+// opinion on what is in Neutron, which comes from gophercloud's own client and not from the project's.
+//
+// Only tests import it.
+package harness
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"testing"
+	"time"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	"sigs.k8s.io/yaml"
+
+	// The binary under test is built by a command, of which go test knows nothing: without the import it would take the
+	// results of an earlier binary from its cache.
+	_ "cloudteam.ztgame.com/network-controller/internal/app"
+	"cloudteam.ztgame.com/network-controller/internal/neutron/neutrontest"
+	clientset "cloudteam.ztgame.com/network-controller/pkg/client/clientset/versioned"
+)
+
+// Patience is how long a test waits for something that a healthy system does in a second or two.
+const Patience = time.Minute
+
+// Options say what Run sets up.
+type Options struct {
+	// Components are the programs of the control plane, of those that KUBEBUILDER_ASSETS names a folder with.
+	Components []string
+	// OpenStack is true for the real Keystone and Neutron whose clouds "admin" and "tenant" are in the file that
+	// OS_CLIENT_CONFIG_FILE names, and false for the emulator.
+	OpenStack bool
+}
+
+// Surroundings are what the controller runs in. Nothing changes them once Run has made them, and they are safe for
+// concurrent use.
+type Surroundings struct {
+	// Root is the repository's path.
+	Root string
+	// Binary is the path of the network-controller under test.
+	Binary string
+	// Plane serves the Kubernetes API.
+	Plane *ControlPlane
+	// Kubeconfig is the path of one of the ServiceAccount that config/rbac defines.
+	Kubeconfig string
+	// Admin is an administrator's access without a rate limit; Kube and Networks are clients with it.
+	Admin    *rest.Config
+	Kube     kubernetes.Interface
+	Networks clientset.Interface
+	// CloudsFile is a clouds.yaml with the clouds admin and tenant.
+	CloudsFile string
+	// Emulator is nil where the cloud is a real one.
+	Emulator *neutrontest.Server
+}
+
+// Run sets the surroundings up, has them used, and takes them down. It returns what use does, and an error where
+// anything else failed. It MUST be called from the goroutine of TestMain: the control plane ends with its thread.
+func Run(o Options, use func(*Surroundings) (code int, err error)) (code int, err error) {
+	// See dieWithParent.
+	runtime.LockOSThread()
+	if err := checkAssets(o.Components); err != nil {
+		return 1, err
+	}
+	dir, err := os.MkdirTemp("", "network-controller-test-")
+	if err != nil {
+		return 1, err
+	}
+	defer os.RemoveAll(dir)
+	root, err := repository()
+	if err != nil {
+		return 1, err
+	}
+	s := &Surroundings{Root: root, Binary: filepath.Join(dir, "network-controller")}
+
+	build := exec.Command("go", "build", "-o", s.Binary, "./cmd/network-controller")
+	build.Dir = root
+	if output, err := build.CombinedOutput(); err != nil {
+		return 1, fmt.Errorf("building network-controller: %w\n%s", err, output)
+	}
+	if s.Plane, err = startControlPlane(root, dir, o.Components); err != nil {
+		return 1, err
+	}
+	defer func() { err = errors.Join(err, s.Plane.stop()) }()
+	if err := s.connect(context.Background(), dir); err != nil {
+		return 1, err
+	}
+
+	if o.OpenStack {
+		s.CloudsFile = os.Getenv("OS_CLIENT_CONFIG_FILE")
+		return use(s)
+	}
+	s.Emulator = neutrontest.New(neutrontest.Options{})
+	listener, err := s.Emulator.Listen("127.0.0.1:0", nil)
+	if err != nil {
+		return 1, err
+	}
+	defer listener.Close()
+	s.CloudsFile = filepath.Join(dir, "clouds.yaml")
+	if err := os.WriteFile(s.CloudsFile, []byte(listener.CloudsYAML()), 0o600); err != nil {
+		return 1, err
+	}
+	return use(s)
+}
+
+// repository finds the repository's root above the folder that go test runs a package's tests in.
+func repository() (string, error) {
+	dir, err := os.Getwd()
+	if err != nil {
+		return "", err
+	}
+	for {
+		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
+			return dir, nil
+		}
+		parent := filepath.Dir(dir)
+		if parent == dir {
+			return "", errors.New("there is no go.mod above the working directory: run the tests with go test")
+		}
+		dir = parent
+	}
+}
+
+// connect makes the clients and installs what the controller needs of config.
+func (s *Surroundings) connect(ctx context.Context, dir string) (err error) {
+	if s.Admin, err = clientcmd.BuildConfigFromFlags("", s.Plane.Kubeconfig); err != nil {
+		return err
+	}
+	s.Admin.QPS = -1
+	if s.Kube, err = kubernetes.NewForConfig(s.Admin); err != nil {
+		return err
+	}
+	if s.Networks, err = clientset.NewForConfig(s.Admin); err != nil {
+		return err
+	}
+	core, rbac := s.Kube.CoreV1(), s.Kube.RbacV1()
+	err = errors.Join(
+		install(ctx, s.Root, "manager/namespace.yaml", core.Namespaces().Create),
+		install(ctx, s.Root, "rbac/service_account.yaml", core.ServiceAccounts(AccountName).Create),
+		install(ctx, s.Root, "rbac/role.yaml", rbac.ClusterRoles().Create),
+		install(ctx, s.Root, "rbac/role_binding.yaml", rbac.ClusterRoleBindings().Create),
+		install(ctx, s.Root, "rbac/lease_role.yaml", rbac.Roles(AccountName).Create),
+		install(ctx, s.Root, "rbac/lease_role_binding.yaml", rbac.RoleBindings(AccountName).Create),
+	)
+	if err != nil {
+		return err
+	}
+	s.Kubeconfig = filepath.Join(dir, "kubeconfig")
+	if err := s.writeAccountKubeconfig(ctx, s.Kubeconfig); err != nil {
+		return fmt.Errorf("making a kubeconfig for the controller: %w", err)
+	}
+	return nil
+}
+
+// install creates the one object that a YAML file of config holds. create is the client's method for objects of its
+// kind.
+func install[T any](
+	ctx context.Context, root, file string, create func(context.Context, *T, metav1.CreateOptions) (*T, error),
+) error {
+	content, err := os.ReadFile(filepath.Join(root, "config", file))
+	if err != nil {
+		return err
+	}
+	object := new(T)
+	if err := yaml.UnmarshalStrict(content, object); err != nil {
+		return fmt.Errorf("%s: %w", file, err)
+	}
+	if _, err := create(ctx, object, metav1.CreateOptions{}); err != nil {
+		return fmt.Errorf("creating what %s holds: %w", file, err)
+	}
+	return nil
+}
+
+// AccountName is the name of the controller's ServiceAccount, and of its namespace.
+const AccountName = "network-controller"
+
+// tokenLife is longer than the tests may take.
+const tokenLife = 4 * time.Hour
+
+// writeAccountKubeconfig writes a kubeconfig with a token of the controller's ServiceAccount.
+func (s *Surroundings) writeAccountKubeconfig(ctx context.Context, path string) error {
+	request := &authenticationv1.TokenRequest{
+		Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: new(int64(tokenLife.Seconds()))},
+	}
+	answer, err := s.Kube.CoreV1().ServiceAccounts(AccountName).CreateToken(ctx, AccountName, request,
+		metav1.CreateOptions{})
+	if err != nil {
+		return err
+	}
+	config, err := clientcmd.LoadFromFile(s.Plane.Kubeconfig)
+	if err != nil {
+		return err
+	}
+	for name := range config.AuthInfos {
+		config.AuthInfos[name] = &clientcmdapi.AuthInfo{Token: answer.Status.Token}
+	}
+	return clientcmd.WriteToFile(*config, path)
+}
+
+// Eventually polls until check gives nil, and fails the test with its last error when Patience or the control plane
+// ends.
+func (s *Surroundings) Eventually(t testing.TB, check func() error) {
+	t.Helper()
+	deadline := time.NewTimer(Patience)
+	defer deadline.Stop()
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		err := check()
+		if err == nil {
+			return
+		}
+		select {
+		case <-tick.C:
+		case <-s.Plane.done:
+			t.Fatal(s.Plane.ended())
+		case <-deadline.C:
+			t.Fatalf("after %s: %v", Patience, err)
+		}
+	}
+}
