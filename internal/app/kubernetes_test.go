@@ -13,6 +13,7 @@ import (
 	"k8s.io/client-go/discovery"
 	kubeinformers "k8s.io/client-go/informers"
 	kubefake "k8s.io/client-go/kubernetes/fake"
+	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/record"
 
 	"cloudteam.ztgame.com/network-controller/internal/controller/consumer"
@@ -100,6 +101,13 @@ func TestTrimmedReplicaSetStillBringsItsDeployment(t *testing.T) {
 			}
 			factory.StartWithContext(t.Context())
 			kubeFactory.StartWithContext(t.Context())
+			synced, err := deployments.Follow()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !cache.WaitFor(t.Context(), "", synced...) {
+				t.Fatal("the caches are not filled")
+			}
 			deadline := time.After(10 * time.Second)
 			poll := time.NewTicker(time.Millisecond)
 			defer poll.Stop()

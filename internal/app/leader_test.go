@@ -16,6 +16,7 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/leaderelection"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 	"k8s.io/klog/v2"
 
@@ -214,6 +215,9 @@ func TestACandidateThatCannotReadTheLeaseIsUndecided(t *testing.T) {
 
 func TestTheNextLeadsOnlyAfterTheLastHasStopped(t *testing.T) {
 	o := newLeaderElection()
+	// A standby tries again after a retry period and up to 1.2 times as much, at random. So late it sees the last
+	// renewal, and so late it sees that the lease is over.
+	retry := time.Duration((1 + leaderelection.JitterFactor) * float64(o.RetryPeriod))
 	for name, c := range map[string]struct {
 		end      func(a *candidate)
 		within   time.Duration
@@ -221,13 +225,13 @@ func TestTheNextLeadsOnlyAfterTheLastHasStopped(t *testing.T) {
 		released bool
 	}{
 		"a leader that cannot reach the API server": {
-			func(a *candidate) { a.seat.set(func() { a.seat.cut = true }) }, o.LeaseDuration + 5*time.Second, true, false,
+			func(a *candidate) { a.seat.set(func() { a.seat.cut = true }) }, o.LeaseDuration + 2*retry + time.Second, true, false,
 		},
 		"a leader that is stopped": {
 			func(a *candidate) { a.seat.set(func() { a.seat.stopped = make(chan struct{}) }) },
-			o.LeaseDuration + 5*time.Second, false, false,
+			o.LeaseDuration + 2*retry + time.Second, false, false,
 		},
-		"a leader that resigns": {func(a *candidate) { a.resign() }, 5 * time.Second, false, true},
+		"a leader that resigns": {func(a *candidate) { a.resign() }, retry + time.Second, false, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -96,6 +96,20 @@ func (l *Loop) Watch(informer cache.SharedInformer, handler cache.ResourceEventH
 	return nil
 }
 
+// Follow registers the handlers with the informers, which hand out all that they hold, and returns what is done when
+// that was handled. Run does it; by itself it serves to see what events put on the queue.
+func (l *Loop) Follow() ([]cache.DoneChecker, error) {
+	var synced []cache.DoneChecker
+	for _, w := range l.watches {
+		registration, err := w.informer.AddEventHandler(w.handler)
+		if err != nil {
+			return nil, fmt.Errorf("controller %s: watching: %w", l.name, err)
+		}
+		synced = append(synced, registration.HasSyncedChecker())
+	}
+	return synced, nil
+}
+
 // HasSynced reports whether the caches of all informers that are watched are filled.
 func (l *Loop) HasSynced() bool {
 	return !slices.ContainsFunc(l.watches, func(w watch) bool { return !w.informer.HasSynced() })
@@ -210,14 +224,10 @@ func (l *Loop) Run(ctx context.Context, workers int) error {
 		l.queue.ShutDown()
 		return nil // the informers may have stopped, too
 	}
-	var synced []cache.DoneChecker
-	for _, w := range l.watches {
-		registration, err := w.informer.AddEventHandler(w.handler)
-		if err != nil {
-			l.queue.ShutDown()
-			return fmt.Errorf("controller %s: watching: %w", l.name, err)
-		}
-		synced = append(synced, registration.HasSyncedChecker())
+	synced, err := l.Follow()
+	if err != nil {
+		l.queue.ShutDown()
+		return err
 	}
 	if !cache.WaitFor(ctx, "", synced...) {
 		l.queue.ShutDown()
