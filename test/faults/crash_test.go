@@ -37,7 +37,7 @@ func live(t *testing.T) reference {
 // sweepStep is how many writes further on the next crash is tried. A real cloud is slower.
 func sweepStep() int {
 	if openStack() {
-		return 3
+		return 5
 	}
 	return 1
 }

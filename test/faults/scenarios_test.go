@@ -133,9 +133,10 @@ func lostWrites() map[string]scenario {
 				if which == "every other write" && how != "is cut off" {
 					continue
 				}
-				all[fmt.Sprintf("%s to Neutron %s, %s", which, how, when)] = scenario{prepare: func(w *world) {
-					w.neutron.Break(choose(), 0, fault)
-				}}
+				all[fmt.Sprintf("%s to Neutron %s, %s", which, how, when)] = scenario{
+					slow:    how != "is cut off" && how != "is answered with 503",
+					prepare: func(w *world) { w.neutron.Break(choose(), 0, fault) },
+				}
 			}
 		}
 	}
