@@ -110,14 +110,12 @@ func (s *stress) run() {
 		awaitPods(s.t, s.namespace, "app="+name, int(replicas))
 		total += int(replicas)
 	}
-	var pods []corev1.Pod
-	var ports []resource
+	// A rollout may still replace Pods, so that the Pods and the ports that are read are of different moments.
 	eventually(s.t, func() error {
-		pods = awaitPods(s.t, s.namespace, "", total)
-		ports = awaitPorts(s.t, s.cloud, s.namespace, s.networkID, total)
-		return s.allBound()
+		pods := awaitPods(s.t, s.namespace, "", total)
+		ports := awaitPorts(s.t, s.cloud, s.namespace, s.networkID, total)
+		return errors.Join(s.allBound(), s.apart(pods, ports))
 	})
-	s.wantApart(pods, ports)
 
 	for name := range s.replicas {
 		removeDeployment(s.t, s.namespace, name)
@@ -130,10 +128,9 @@ func (s *stress) run() {
 	remove(s.t, s.namespace, s.network)
 }
 
-// wantApart holds that each Pod has an address of its own, and that Neutron has a port with it. Its id may be another
+// apart holds that each Pod has an address of its own, and that Neutron has a port with it. Its id may be another
 // than the Pod was told: it may have been deleted and made anew.
-func (s *stress) wantApart(pods []corev1.Pod, ports []resource) {
-	s.t.Helper()
+func (s *stress) apart(pods []corev1.Pod, ports []resource) error {
 	left := map[string]bool{}
 	for _, port := range ports {
 		fixed := port["fixed_ips"].([]any)[0].(map[string]any)
@@ -143,11 +140,12 @@ func (s *stress) wantApart(pods []corev1.Pod, ports []resource) {
 		for _, a := range allocationsOf(s.t, &pod) {
 			has := a.IPs[0] + " " + a.MAC
 			if !left[has] {
-				s.t.Errorf("Pod %s has %s, which is another's or not in Neutron: %v are left", pod.Name, has, left)
+				return fmt.Errorf("Pod %s has %s, which is another's or not in Neutron: %v are left", pod.Name, has, left)
 			}
 			delete(left, has)
 		}
 	}
+	return nil
 }
 
 // allBound holds that each port is bound to the Pod that says that it has it.

@@ -705,10 +705,10 @@ func TestPodOfDeployment(t *testing.T) {
 			}
 			w.start(4)
 			_, got := w.awaitAllocated("a", 1)
-			w.awaitRest(1)
 			want := map[string]string{"web-net-0": "", "web-net-1": ""}
 			want[got[0].Port] = "a"
 			w.awaitBindings(want)
+			w.awaitRest(1)
 			if got[0].Port == "web-net-1" {
 				t.Error("web-net-1 was released while the Pod was given it")
 			}
