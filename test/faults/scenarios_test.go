@@ -648,7 +648,7 @@ func processes() map[string]scenario {
 			},
 		},
 		"the finalizer is forced off while no controller runs": {
-			lacking: "resources whose object went while no controller ran are not looked for",
+			arguments: []string{"--controllers=orphan", "--orphan-grace=2s", "--orphan-max-share=1"},
 			live: func(w *world) {
 				w.createNetwork(w.namespace, "c", "10.3.0.0/24", "none")
 				w.awaitNetwork(w.namespace, "c")
