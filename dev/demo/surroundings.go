@@ -316,7 +316,10 @@ func (s *surroundings) startController(ctx context.Context) error {
 		return err
 	}
 	s.health = "http://" + address
-	args := []string{"--kubeconfig=" + s.kubeconfig, "--audit-interval=" + s.options.auditInterval.String()}
+	// There is one, and it is not to wait for the lease of one that was killed.
+	args := []string{
+		"--kubeconfig=" + s.kubeconfig, "--leader-elect=false", "--audit-interval=" + s.options.auditInterval.String(),
+	}
 	env := os.Environ()
 	if !s.real {
 		args = append(args, "--cloud="+emulatorCloud)

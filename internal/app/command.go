@@ -16,11 +16,13 @@ func NewCommand() *cobra.Command {
 		Short: "Make Network objects real in OpenStack Neutron, and Foos in Kubernetes",
 		Long: `network-controller watches Networks (cloudteam.ztgame.com/v1) in Kubernetes and keeps, for each,
 one network with its subnet in OpenStack Neutron: created when the object is applied, put right when
-somebody changes it, deleted before the object goes. It watches Foos (samplecontroller.k8s.io/v1alpha1),
-too, and keeps one Deployment for each.
+somebody changes it, deleted before the object goes. Deployments and Pods that declare networks
+(annotation k8s.v1.cni.cncf.io/networks) get ports there, each with an address of its own. It watches
+Foos (samplecontroller.k8s.io/v1alpha1), too, and keeps one Deployment for each.
 
 It needs the CRDs (kubectl apply -f config/crd/), an API server and, for Networks, a cloud. A controller
-whose CRD is not there waits for it and holds up no other. SIGTERM lets running work finish and then stops;
+whose CRD is not there waits for it and holds up no other. Several of these processes may run: one leads
+(--leader-elect), the others stand by. SIGTERM lets running work finish and then stops;
 a second one stops at once.`,
 		Example: `  # From outside the cluster, with the cloud "mycloud" of ~/.config/openstack/clouds.yaml:
   network-controller --kubeconfig ~/.kube/config --cloud mycloud
