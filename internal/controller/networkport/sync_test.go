@@ -435,7 +435,6 @@ func TestDeletionWaitsWhileThePortIsBound(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.bind(pod)
 		w.quiet()
-		w.cloud.SetDown(errors.New("no answer in time"))
 		w.delete()
 		w.wantState("Ready=False Reconciling=True InUse")
 		w.diary.Want(t, "write status")
@@ -446,7 +445,6 @@ func TestDeletionWaitsWhileThePortIsBound(t *testing.T) {
 			t.Errorf("boundTo (-want +got):\n%s", diff)
 		}
 
-		w.cloud.SetDown(nil)
 		w.bind(nil)
 		w.diary.Want(t, "apply delete port", "write finalizers")
 		if w.exists() {
@@ -524,6 +522,31 @@ func TestABoundPortThatIsDeletedByHandComesBackAsItWas(t *testing.T) {
 			}, exampleNetwork(), example())
 		})
 	}
+}
+
+func TestABoundPortThatIsGoingComesBackAsItWasUntilItIsReleased(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.bind(pod)
+		was := w.port().Status
+		w.delete()
+		w.wantState("Ready=False Reconciling=True InUse")
+		w.quiet()
+		w.cloud.Remove("port-1")
+		w.audit()
+		w.diary.Want(t, "reread port port-1", "apply create port", "write status")
+		w.wantState("Ready=False Reconciling=True InUse")
+		got := w.port().Status
+		if diff := cmp.Diff(was.Addresses, got.Addresses); diff != "" || got.MAC != was.MAC || got.PortID == was.PortID {
+			t.Errorf("status %+v, was %+v", got, was)
+		}
+		w.wantPorts(got.PortID)
+
+		w.bind(nil)
+		if w.exists() {
+			t.Error("the object stays")
+		}
+		w.wantPorts()
+	}, exampleNetwork(), example())
 }
 
 func TestAFinalizerThatWasForcedOffLeavesNoPort(t *testing.T) {

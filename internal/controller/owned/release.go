@@ -24,7 +24,11 @@ func (r *Reconciler[T]) finalize(ctx context.Context, key cache.ObjectName, obj 
 	}
 	r.remember(key, obj)
 	if message := r.kind.InUse(obj); message != "" {
-		return r.report(ctx, obj, outcome{state: controller.Reconciling(cloudteamv1.ReasonInUse, message)})
+		o := r.maintain(ctx, obj)
+		if o.err == nil {
+			o.state = controller.Reconciling(cloudteamv1.ReasonInUse, message)
+		}
+		return errors.Join(o.err, r.report(ctx, obj, o))
 	}
 	if o := r.release(ctx, obj); o.err != nil {
 		return errors.Join(o.err, r.report(ctx, obj, o))
@@ -42,6 +46,20 @@ func (r *Reconciler[T]) finalize(ctx context.Context, key cache.ObjectName, obj 
 	}
 	r.forget(key, obj.GetUID())
 	return nil
+}
+
+// maintain keeps as declared what is to be deleted and is still in use: an address that is lost meanwhile would be given
+// to another, beside the one who uses it.
+func (r *Reconciler[T]) maintain(ctx context.Context, obj T) (o outcome) {
+	declared, err := r.kind.Declare(obj, r.ownerOf(obj))
+	if err != nil {
+		return o // it cannot be made anew; what there is stays
+	}
+	o.declared = declared
+	if r.identify(ctx, obj, &o) {
+		o = r.converge(ctx, obj, o)
+	}
+	return o
 }
 
 // release removes everything of the object's in Neutron, or takes the marker off where deletionPolicy is Retain. Its
