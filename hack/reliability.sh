@@ -9,6 +9,7 @@ trap 'rm -rf "$dir"' EXIT
 
 result=0
 FAULTS_TABLE="$dir/table" go test -count=1 -timeout 20m ./test/faults || result=$?
+[[ -s $dir/table ]] || exit "$result" # it did not come to run
 awk -v table="$dir/table" '
   /^<!-- end of the table -->$/ { skip = 0 }
   !skip

@@ -48,8 +48,8 @@ func (r *Reconciler[T]) finalize(ctx context.Context, key cache.ObjectName, obj 
 	return nil
 }
 
-// maintain keeps as declared what is to be deleted and is still in use: an address that is lost meanwhile would be given
-// to another, beside the one who uses it.
+// maintain keeps as declared what is to be deleted and is still in use: an address that is lost meanwhile would be
+// given to another, beside the one who uses it.
 func (r *Reconciler[T]) maintain(ctx context.Context, obj T) (o outcome) {
 	declared, err := r.kind.Declare(obj, r.ownerOf(obj))
 	if err != nil {
