@@ -80,7 +80,7 @@ func newPodWorld(t *testing.T, networks ...string) *podWorld {
 	// The API server takes a while to see a policy.
 	w.eventually(func() error {
 		pod, err := w.tryPod(newPod("trial", "net"))
-		if err == nil && !consumer.Gated(pod, cloudteamv1.SchedulingGate) {
+		if err == nil && !consumer.Gated(pod) {
 			err = fmt.Errorf("the gates are %v", pod.Spec.SchedulingGates)
 		}
 		return err
@@ -370,7 +370,7 @@ func (w *podWorld) awaitAllocated(name string, count int) (*corev1.Pod, []cloudt
 		}
 		return err
 	})
-	if consumer.Gated(pod, cloudteamv1.SchedulingGate) {
+	if consumer.Gated(pod) {
 		w.t.Errorf("Pod %s has its allocations and is gated", name)
 	}
 	return pod, found

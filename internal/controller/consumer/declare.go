@@ -32,7 +32,7 @@ func declared(annotations map[string]string, namespace string) ([]selection.Sele
 // Allocated reports whether a Pod has its ports, as far as it says itself. What a Pod that is gated by us says is a
 // copy of another's annotations: the gate is lifted in the write that allocates.
 func Allocated(pod *corev1.Pod) bool {
-	return pod.Annotations[cloudteamv1.AnnotationAllocations] != "" && !Gated(pod, cloudteamv1.SchedulingGate)
+	return pod.Annotations[cloudteamv1.AnnotationAllocations] != "" && !Gated(pod)
 }
 
 // Waiting reports whether a Pod declares networks and has not got them yet. The mirror of a kubelet's static Pod gets
@@ -53,9 +53,9 @@ func Ended(pod *corev1.Pod) bool {
 }
 
 // Gated reports whether a Pod waits for its ports before it is scheduled.
-func Gated(pod *corev1.Pod, gate string) bool {
+func Gated(pod *corev1.Pod) bool {
 	for _, g := range pod.Spec.SchedulingGates {
-		if g.Name == gate {
+		if g.Name == cloudteamv1.SchedulingGate {
 			return true
 		}
 	}

@@ -15,12 +15,9 @@ import (
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
 
-// NetworkOf names the Network that a port is on.
+// NetworkOf names the Network that a port is on, as caches name objects.
 func NetworkOf(port *cloudteamv1.NetworkPort) cache.ObjectName {
-	if port.Spec.NetworkNamespace != "" {
-		return cache.NewObjectName(port.Spec.NetworkNamespace, port.Spec.NetworkName)
-	}
-	return cache.NewObjectName(port.Namespace, port.Spec.NetworkName)
+	return cache.ObjectName(port.Network())
 }
 
 // Request is what a selection asks of a port. Ports that are alike serve any selection with an equal Request. It is

@@ -26,9 +26,6 @@ const Name = "network"
 // Controller syncs Networks. Make it with NewController.
 type Controller = owned.Reconciler[*cloudteamv1.Network]
 
-// indexNetwork is the index of NetworkPorts by the namespace and name of the Network that they are on.
-const indexNetwork = "network/network"
-
 // NewController makes a controller that watches the informers, which must not run yet. Nothing runs
 // before Run. ports is nil where NetworkPorts are not served.
 func NewController(
@@ -61,15 +58,8 @@ func NewController(
 	kind.InUse = func(obj *cloudteamv1.Network) string {
 		return inUseBy(indexer, cache.MetaObjectToName(obj))
 	}
-	err := ports.Informer().AddIndexers(cache.Indexers{indexNetwork: func(obj any) ([]string, error) {
-		port, ok := obj.(*cloudteamv1.NetworkPort)
-		if !ok {
-			return nil, fmt.Errorf("%T is no NetworkPort", obj)
-		}
-		return []string{port.Network().String()}, nil
-	}})
-	if err != nil {
-		return nil, fmt.Errorf("indexing networkports by network: %w", err)
+	if err := controller.IndexPorts(ports.Informer()); err != nil {
+		return nil, err
 	}
 	c, err := owned.NewReconciler(kind, networks.Informer(), inventory, recorder, cluster)
 	if err != nil {
@@ -81,7 +71,7 @@ func NewController(
 		if !ok {
 			return nil
 		}
-		key := cache.NewObjectName(port.Network().Namespace, port.Network().Name)
+		key := cache.ObjectName(port.Network())
 		if found, exists, err := networks.Informer().GetIndexer().GetByKey(key.String()); err != nil || !exists ||
 			found.(*cloudteamv1.Network).DeletionTimestamp == nil {
 			return nil
@@ -92,14 +82,9 @@ func NewController(
 
 // inUseBy says which NetworkPorts keep a Network from being deleted: those that have, or may have, a port in Neutron.
 func inUseBy(ports cache.Indexer, key cache.ObjectName) string {
-	found, err := ports.ByIndex(indexNetwork, key.String())
-	if err != nil {
-		return "" // the index is made in NewController; Neutron refuses to delete a network with ports
-	}
 	var names []string
-	for _, obj := range found {
-		port, ok := obj.(*cloudteamv1.NetworkPort)
-		if ok && slices.Contains(port.Finalizers, cloudteamv1.PortFinalizer) {
+	for _, port := range controller.PortsOn(ports, key) {
+		if slices.Contains(port.Finalizers, cloudteamv1.PortFinalizer) {
 			names = append(names, cache.MetaObjectToName(port).String())
 		}
 	}

@@ -2,7 +2,6 @@
 package networkport
 
 import (
-	"fmt"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -24,9 +23,6 @@ const Name = "networkport"
 // Controller syncs NetworkPorts. Make it with NewController.
 type Controller = owned.Reconciler[*cloudteamv1.NetworkPort]
 
-// indexNetwork is the index of NetworkPorts by the namespace and name of the Network that they are on.
-const indexNetwork = "networkport/network"
-
 // NewController makes a controller that watches the informers, which must not run yet. Nothing runs
 // before Run.
 func NewController(
@@ -34,15 +30,8 @@ func NewController(
 	inventory owned.Inventory, recorder record.EventRecorder, cluster string,
 ) (*Controller, error) {
 	informer := ports.Informer()
-	err := informer.AddIndexers(cache.Indexers{indexNetwork: func(obj any) ([]string, error) {
-		port, ok := obj.(*cloudteamv1.NetworkPort)
-		if !ok {
-			return nil, fmt.Errorf("%T is no NetworkPort", obj)
-		}
-		return []string{port.Network().String()}, nil
-	}})
-	if err != nil {
-		return nil, fmt.Errorf("indexing networkports by network: %w", err)
+	if err := controller.IndexPorts(informer); err != nil {
+		return nil, err
 	}
 	lister := networks.Lister()
 	c, err := owned.NewReconciler(owned.Kind[*cloudteamv1.NetworkPort]{
@@ -98,15 +87,10 @@ func sameForPorts(was, is *cloudteamv1.Network) bool {
 // portsOf gives the function that names the NetworkPorts on a Network.
 func portsOf(ports cache.Indexer) func(metav1.Object) []cache.ObjectName {
 	return func(on metav1.Object) []cache.ObjectName {
-		found, err := ports.ByIndex(indexNetwork, cache.MetaObjectToName(on).String())
-		if err != nil {
-			return nil // the index is made in NewController
-		}
-		keys := make([]cache.ObjectName, 0, len(found))
-		for _, port := range found {
-			if port, ok := port.(*cloudteamv1.NetworkPort); ok {
-				keys = append(keys, cache.MetaObjectToName(port))
-			}
+		found := controller.PortsOn(ports, cache.MetaObjectToName(on))
+		keys := make([]cache.ObjectName, len(found))
+		for i, port := range found {
+			keys[i] = cache.MetaObjectToName(port)
 		}
 		return keys
 	}

@@ -14,9 +14,6 @@ import (
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
 
-// gated reports whether a Pod waits for us before it is scheduled.
-func gated(pod *corev1.Pod) bool { return consumer.Gated(pod, cloudteamv1.SchedulingGate) }
-
 // mentions reports whether what a Pod declares speaks of a port with all that it has got. So does only a Pod that was
 // given the port, or a copy of one: of a Pod that is not gated it MUST be taken that its containers use the port,
 // whatever else of its annotations somebody took off.

@@ -158,7 +158,7 @@ func (c *Controller) provide(ctx context.Context, key cache.ObjectName, pod *cor
 		requests[n] = consumer.RequestOf(selections[i])
 	}
 	held := c.boundTo(key, pod)
-	if given := asGiven(requests, held); given != nil && !gated(pod) {
+	if given := asGiven(requests, held); given != nil && !consumer.Gated(pod) {
 		ports := make([]*cloudteamv1.NetworkPort, len(selections))
 		for n, i := range ours {
 			ports[i] = given[n]
@@ -287,7 +287,7 @@ func (c *Controller) boundTo(key cache.ObjectName, pod *corev1.Pod) []*cloudteam
 func (c *Controller) releaseSurplus(
 	ctx context.Context, key cache.ObjectName, pod *corev1.Pod, ports []*cloudteamv1.NetworkPort,
 ) (behind bool, err error) {
-	if !gated(pod) {
+	if !consumer.Gated(pod) {
 		ports = slices.DeleteFunc(slices.Clone(ports), func(port *cloudteamv1.NetworkPort) bool {
 			return mentions(pod, port)
 		})
@@ -313,7 +313,7 @@ func (c *Controller) allocate(
 		}
 		return outcome{reason: cloudteamv1.ReasonPortsFailing, message: err.Error()}, nil
 	}
-	if !again && !gated(pod) && pod.Spec.NodeName != "" {
+	if !again && !consumer.Gated(pod) && pod.Spec.NodeName != "" {
 		// Told first: once the allocation is there, nothing tells this Pod from one that was gated.
 		if pod, err = c.write(ctx, pod, notGated()); err != nil || pod == nil {
 			return outcome{behind: true}, err
@@ -327,7 +327,7 @@ func (c *Controller) allocate(
 // letGo takes our gate off a Pod that asks nothing of us (any more), and frees what it holds. One that is not gated may
 // run with what it holds, although it does not say so any more, and keeps that until it is gone.
 func (c *Controller) letGo(ctx context.Context, key cache.ObjectName, pod *corev1.Pod) (outcome, error) {
-	if !gated(pod) {
+	if !consumer.Gated(pod) {
 		return outcome{allocated: true}, nil
 	}
 	held := slices.DeleteFunc(c.boundTo(key, pod), c.ledger.ahead)
@@ -350,7 +350,7 @@ func (c *Controller) patch(
 		metadata["annotations"] = annotations
 	}
 	body := map[string]any{"metadata": metadata}
-	if gated(pod) {
+	if consumer.Gated(pod) {
 		body["spec"] = map[string]any{"schedulingGates": []map[string]string{
 			{"$patch": "delete", "name": cloudteamv1.SchedulingGate},
 		}}

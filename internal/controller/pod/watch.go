@@ -96,7 +96,7 @@ func (c *Controller) EnqueueDeclaring(network cache.ObjectName) {
 func (c *Controller) keysOfPod(object metav1.Object) []cache.ObjectName {
 	key := cache.MetaObjectToName(object)
 	pod, known := object.(*corev1.Pod)
-	if !known || consumer.Declares(pod.Annotations) || gated(pod) || len(c.caches.PortsBoundTo(key)) > 0 {
+	if !known || consumer.Declares(pod.Annotations) || consumer.Gated(pod) || len(c.caches.PortsBoundTo(key)) > 0 {
 		return []cache.ObjectName{key}
 	}
 	return nil
