@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"testing"
 
-	"cloudteam.ztgame.com/network-controller/test/faults/proxy"
+	"cloudteam.ztgame.com/network-controller/test/proxy"
 )
 
 // reference is how a life ends that nothing disturbs, and what it writes.

@@ -14,7 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
-	"cloudteam.ztgame.com/network-controller/test/faults/proxy"
+	"cloudteam.ztgame.com/network-controller/test/proxy"
 	"cloudteam.ztgame.com/network-controller/test/harness"
 )
 

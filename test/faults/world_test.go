@@ -22,7 +22,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/yaml"
 
-	"cloudteam.ztgame.com/network-controller/test/faults/proxy"
+	"cloudteam.ztgame.com/network-controller/test/proxy"
 	"cloudteam.ztgame.com/network-controller/test/harness"
 )
 
