@@ -8,7 +8,6 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -22,8 +21,8 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/yaml"
 
-	"cloudteam.ztgame.com/network-controller/test/proxy"
 	"cloudteam.ztgame.com/network-controller/test/harness"
+	"cloudteam.ztgame.com/network-controller/test/proxy"
 )
 
 // world is one controller with everything around it to itself, though all worlds share one API server and one cloud:
@@ -115,7 +114,7 @@ func (w *world) startCloudProxies() {
 	identity := parse(w.t, auth(cloudName)["auth_url"].(string))
 
 	w.neutron = proxy.Start(proxy.Options{
-		Target: parse(w.t, w.cloud.Client.Endpoint), Shape: neutronShape, Ask: w.shortenPages, Answered: w.countDoubles,
+		Target: parse(w.t, w.cloud.Client.Endpoint), Shape: proxy.NeutronShape, Ask: w.shortenPages, Answered: w.countDoubles,
 	})
 	w.t.Cleanup(w.neutron.Close)
 	w.keystone = proxy.Start(proxy.Options{
@@ -123,7 +122,7 @@ func (w *world) startCloudProxies() {
 		// A log-in changes nothing.
 		Reads: func(proxy.Call) bool { return true },
 		Answered: func(call proxy.Call, a *proxy.Answer) {
-			a.Body = redirectCatalog(a.Body, w.neutron.URL())
+			a.Body = proxy.RedirectCatalog(a.Body, w.neutron.URL())
 		},
 	})
 	w.t.Cleanup(w.keystone.Close)
@@ -146,45 +145,6 @@ func parse(t *testing.T, text string) *url.URL {
 		t.Fatal(err)
 	}
 	return address
-}
-
-// redirectCatalog makes the endpoints of the network service, in the answer to a log-in, those of another host. Other
-// answers it leaves as they are.
-func redirectCatalog(body []byte, to *url.URL) []byte {
-	var answer map[string]map[string]any
-	if json.Unmarshal(body, &answer) != nil || answer["token"]["catalog"] == nil {
-		return body
-	}
-	for _, entry := range answer["token"]["catalog"].([]any) {
-		service := entry.(map[string]any)
-		if service["type"] != "network" {
-			continue
-		}
-		for _, e := range service["endpoints"].([]any) {
-			endpoint := e.(map[string]any)
-			address, err := url.Parse(endpoint["url"].(string))
-			if err != nil {
-				return body
-			}
-			address.Scheme, address.Host = to.Scheme, to.Host
-			endpoint["url"] = address.String()
-		}
-	}
-	redirected, err := json.Marshal(answer)
-	if err != nil {
-		return body
-	}
-	return redirected
-}
-
-var neutronID = regexp.MustCompile(`/[0-9a-f]{8}-[0-9a-f-]{27}`)
-
-// neutronShape is a path of Neutron's from the API's version on, without ids.
-func neutronShape(path string) string {
-	if at := strings.Index(path, "/v2.0/"); at >= 0 {
-		path = path[at:]
-	}
-	return neutronID.ReplaceAllString(path, "/{id}")
 }
 
 func (w *world) shortenPages(r *http.Request) {
@@ -229,7 +189,7 @@ func (w *world) startKubeProxy() {
 		w.t.Fatal(err)
 	}
 	w.kube = proxy.Start(proxy.Options{
-		Target: parse(w.t, surroundings.Admin.Host), Transport: transport, TLS: true, Shape: kubeShape,
+		Target: parse(w.t, surroundings.Admin.Host), Transport: transport, TLS: true, Shape: proxy.KubeShape,
 		Ask: w.showOwnObjects, Answered: w.renameCluster,
 	})
 	w.t.Cleanup(w.kube.Close)
@@ -247,22 +207,6 @@ func (w *world) startKubeProxy() {
 	if err := clientcmd.WriteToFile(*config, w.kubeconfig); err != nil {
 		w.t.Fatal(err)
 	}
-}
-
-// kubeShape is a path of the Kubernetes API without namespace and name: "/apis/cloudteam.ztgame.com/v1/networks/{name}".
-func kubeShape(path string) string {
-	parts := strings.Split(strings.Trim(path, "/"), "/")
-	at := 2 // of the resource, after /api/v1
-	if parts[0] == "apis" {
-		at = 3
-	}
-	if len(parts) > at+2 && parts[at] == "namespaces" {
-		parts = append(parts[:at:at], parts[at+2:]...)
-	}
-	if len(parts) > at+1 {
-		parts[at+1] = "{name}"
-	}
-	return "/" + strings.Join(parts, "/")
 }
 
 // Shapes of calls to kube-apiserver.

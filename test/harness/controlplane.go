@@ -47,16 +47,11 @@ func checkAssets(components []string) error {
 	return nil
 }
 
-// startControlPlane builds dev/controlplane into dir and returns once it serves, with config/crd installed. root is the
-// repository's. stop MUST be called on what it returns.
+// startControlPlane returns once the program, which is dev/controlplane, serves, with config/crd installed. root is the
+// repository's path. stop MUST be called on what it returns.
 //
 // The goroutine MUST be locked to its thread until the tests are over: see dieWithParent.
-func startControlPlane(root, dir string, components []string) (*ControlPlane, error) {
-	program := filepath.Join(dir, "controlplane")
-	build := exec.Command("go", "-C", filepath.Join(root, "dev", "controlplane"), "build", "-o", program, ".")
-	if output, err := build.CombinedOutput(); err != nil {
-		return nil, fmt.Errorf("building controlplane: %w\n%s", err, output)
-	}
+func startControlPlane(root, program string, components []string) (*ControlPlane, error) {
 	c := &ControlPlane{done: make(chan struct{})}
 	c.cmd = exec.Command(program, "up", "--components="+strings.Join(components, ","),
 		"--crds="+filepath.Join(root, "config", "crd"))

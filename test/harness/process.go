@@ -3,6 +3,7 @@ package harness
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"strings"
@@ -26,21 +27,10 @@ type Process struct {
 // what would name another cloud or cluster.
 func (s *Surroundings) Start(t testing.TB, environment []string, arguments ...string) *Process {
 	t.Helper()
-	p := &Process{cmd: exec.Command(s.Binary, arguments...), done: make(chan struct{})}
-	for _, variable := range os.Environ() {
-		if !strings.HasPrefix(variable, "OS_") && !strings.HasPrefix(variable, "KUBECONFIG=") {
-			p.cmd.Env = append(p.cmd.Env, variable)
-		}
+	p, err := s.Launch(environment, arguments...)
+	if err != nil {
+		t.Fatal(err)
 	}
-	p.cmd.Env = append(p.cmd.Env, environment...)
-	p.cmd.Stdout, p.cmd.Stderr = &p.Output, &p.Output
-	if err := p.cmd.Start(); err != nil {
-		t.Fatalf("starting network-controller: %v", err)
-	}
-	go func() {
-		p.err = p.cmd.Wait()
-		close(p.done)
-	}()
 	t.Cleanup(func() {
 		p.Signal(syscall.SIGKILL)
 		<-p.done
@@ -50,6 +40,29 @@ func (s *Surroundings) Start(t testing.TB, environment []string, arguments ...st
 	})
 	return p
 }
+
+// Launch is Start where there is no test: who calls it MUST see to the process's end.
+func (s *Surroundings) Launch(environment []string, arguments ...string) (*Process, error) {
+	p := &Process{cmd: exec.Command(s.Binary, arguments...), done: make(chan struct{})}
+	for _, variable := range os.Environ() {
+		if !strings.HasPrefix(variable, "OS_") && !strings.HasPrefix(variable, "KUBECONFIG=") {
+			p.cmd.Env = append(p.cmd.Env, variable)
+		}
+	}
+	p.cmd.Env = append(p.cmd.Env, environment...)
+	p.cmd.Stdout, p.cmd.Stderr = &p.Output, &p.Output
+	if err := p.cmd.Start(); err != nil {
+		return nil, fmt.Errorf("starting network-controller: %w", err)
+	}
+	go func() {
+		p.err = p.cmd.Wait()
+		close(p.done)
+	}()
+	return p, nil
+}
+
+// PID is the process's id.
+func (p *Process) PID() int { return p.cmd.Process.Pid }
 
 // Done is closed when the process has ended.
 func (p *Process) Done() <-chan struct{} { return p.done }

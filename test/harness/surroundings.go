@@ -41,6 +41,36 @@ type Options struct {
 	// OpenStack is true for the real Keystone and Neutron whose clouds "admin" and "tenant" are in the file that
 	// OS_CLIENT_CONFIG_FILE names, and false for the emulator.
 	OpenStack bool
+	// Programs are built ones, for who calls Run more than once. Nil has Run build them.
+	Programs *Programs
+}
+
+// Programs are the paths of what Run runs.
+type Programs struct {
+	// Controller is network-controller, and ControlPlane is dev/controlplane.
+	Controller, ControlPlane string
+}
+
+// Build builds the programs of the repository that the working directory is in, into dir.
+func Build(dir string) (*Programs, error) {
+	root, err := repository()
+	if err != nil {
+		return nil, err
+	}
+	p := &Programs{
+		Controller: filepath.Join(dir, "network-controller"), ControlPlane: filepath.Join(dir, "controlplane"),
+	}
+	build := exec.Command("go", "build", "-o", p.Controller, "./cmd/network-controller")
+	build.Dir = root
+	if output, err := build.CombinedOutput(); err != nil {
+		return nil, fmt.Errorf("building network-controller: %w\n%s", err, output)
+	}
+	build = exec.Command("go", "build", "-o", p.ControlPlane, ".")
+	build.Dir = filepath.Join(root, "dev", "controlplane")
+	if output, err := build.CombinedOutput(); err != nil {
+		return nil, fmt.Errorf("building controlplane: %w\n%s", err, output)
+	}
+	return p, nil
 }
 
 // Surroundings are what the controller runs in. Nothing changes them once Run has made them, and they are safe for
@@ -81,14 +111,14 @@ func Run(o Options, use func(*Surroundings) (code int, err error)) (code int, er
 	if err != nil {
 		return 1, err
 	}
-	s := &Surroundings{Root: root, Binary: filepath.Join(dir, "network-controller")}
-
-	build := exec.Command("go", "build", "-o", s.Binary, "./cmd/network-controller")
-	build.Dir = root
-	if output, err := build.CombinedOutput(); err != nil {
-		return 1, fmt.Errorf("building network-controller: %w\n%s", err, output)
+	programs := o.Programs
+	if programs == nil {
+		if programs, err = Build(dir); err != nil {
+			return 1, err
+		}
 	}
-	if s.Plane, err = startControlPlane(root, dir, o.Components); err != nil {
+	s := &Surroundings{Root: root, Binary: programs.Controller}
+	if s.Plane, err = startControlPlane(root, programs.ControlPlane, o.Components); err != nil {
 		return 1, err
 	}
 	defer func() { err = errors.Join(err, s.Plane.stop()) }()

@@ -67,6 +67,8 @@ type Options struct {
 	Reads func(Call) bool
 	// Ask, unless nil, changes requests on their way to the target.
 	Ask func(*http.Request)
+	// Arrived, unless nil, is told of each call when it has arrived. It may be called from many goroutines at once.
+	Arrived func(Call)
 	// Answered, unless nil, changes what the target answered to calls that are not streams, before any fault does.
 	Answered func(Call, *Answer)
 }
@@ -213,6 +215,9 @@ func (p *Proxy) serve(w http.ResponseWriter, r *http.Request) {
 	}
 	call := Call{Method: r.Method, Shape: p.options.Shape(r.URL.Path), Request: r, Body: body}
 	rule := p.admit(&call)
+	if p.options.Arrived != nil {
+		p.options.Arrived(call)
+	}
 	if rule == nil && isStream(r) {
 		p.serveStream(w, call)
 		return
