@@ -2,11 +2,9 @@ package faults
 
 import (
 	"encoding/json"
-	"encoding/pem"
 	"fmt"
 	"net/http"
 	"net/url"
-	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -17,9 +15,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/uuid"
-	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
-	"sigs.k8s.io/yaml"
 
 	"cloudteam.ztgame.com/network-controller/test/harness"
 	"cloudteam.ztgame.com/network-controller/test/proxy"
@@ -100,51 +95,15 @@ func newNamespace(t *testing.T) string {
 // front of Neutron.
 func (w *world) startCloudProxies() {
 	w.t.Helper()
-	content, err := os.ReadFile(surroundings.CloudsFile)
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	var clouds map[string]any
-	if err := yaml.Unmarshal(content, &clouds); err != nil {
-		w.t.Fatal(err)
-	}
-	auth := func(cloud string) map[string]any {
-		return clouds["clouds"].(map[string]any)[cloud].(map[string]any)["auth"].(map[string]any)
-	}
-	identity := parse(w.t, auth(cloudName)["auth_url"].(string))
-
-	w.neutron = proxy.Start(proxy.Options{
-		Target: parse(w.t, w.cloud.Client.Endpoint), Shape: proxy.NeutronShape, Ask: w.shortenPages, Answered: w.countDoubles,
-	})
-	w.t.Cleanup(w.neutron.Close)
-	w.keystone = proxy.Start(proxy.Options{
-		Target: identity, Shape: func(path string) string { return path },
-		// A log-in changes nothing.
-		Reads: func(proxy.Call) bool { return true },
-		Answered: func(call proxy.Call, a *proxy.Answer) {
-			a.Body = proxy.RedirectCatalog(a.Body, w.neutron.URL())
-		},
-	})
-	w.t.Cleanup(w.keystone.Close)
-	front := *identity
-	front.Host = w.keystone.URL().Host
-	auth(cloudName)["auth_url"], auth("admin")["auth_url"] = front.String(), front.String()
 	w.clouds = filepath.Join(w.t.TempDir(), "clouds.yaml")
-	if content, err = yaml.Marshal(clouds); err == nil {
-		err = os.WriteFile(w.clouds, content, 0o600)
-	}
+	var err error
+	w.keystone, w.neutron, err = harness.FrontCloud(surroundings.CloudsFile, w.clouds, []string{cloudName, "admin"},
+		w.cloud.Client.Endpoint, proxy.Options{Ask: w.shortenPages, Answered: w.countDoubles})
 	if err != nil {
 		w.t.Fatal(err)
 	}
-}
-
-func parse(t *testing.T, text string) *url.URL {
-	t.Helper()
-	address, err := url.Parse(text)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return address
+	w.t.Cleanup(w.neutron.Close)
+	w.t.Cleanup(w.keystone.Close)
 }
 
 func (w *world) shortenPages(r *http.Request) {
@@ -183,30 +142,13 @@ func (w *world) countDoubles(call proxy.Call, a *proxy.Answer) {
 // startKubeProxy puts a proxy in front of kube-apiserver.
 func (w *world) startKubeProxy() {
 	w.t.Helper()
-	// The proxy has no rights of its own: the controller's token goes along.
-	transport, err := rest.TransportFor(rest.AnonymousClientConfig(surroundings.Admin))
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	w.kube = proxy.Start(proxy.Options{
-		Target: parse(w.t, surroundings.Admin.Host), Transport: transport, TLS: true, Shape: proxy.KubeShape,
-		Ask: w.showOwnObjects, Answered: w.renameCluster,
-	})
-	w.t.Cleanup(w.kube.Close)
-	config, err := clientcmd.LoadFromFile(surroundings.Kubeconfig)
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	for _, cluster := range config.Clusters {
-		cluster.Server = w.kube.URL().String()
-		cluster.CertificateAuthority = ""
-		cluster.CertificateAuthorityData = pem.EncodeToMemory(
-			&pem.Block{Type: "CERTIFICATE", Bytes: w.kube.Certificate()})
-	}
 	w.kubeconfig = filepath.Join(w.t.TempDir(), "kubeconfig")
-	if err := clientcmd.WriteToFile(*config, w.kubeconfig); err != nil {
+	var err error
+	w.kube, err = surroundings.FrontKube(w.kubeconfig, proxy.Options{Ask: w.showOwnObjects, Answered: w.renameCluster})
+	if err != nil {
 		w.t.Fatal(err)
 	}
+	w.t.Cleanup(w.kube.Close)
 }
 
 // Shapes of calls to kube-apiserver.

@@ -1,0 +1,105 @@
+package harness
+
+import (
+	"encoding/pem"
+	"fmt"
+	"net/http"
+	"net/url"
+	"os"
+
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"sigs.k8s.io/yaml"
+
+	"cloudteam.ztgame.com/network-controller/test/proxy"
+)
+
+// idleConnections is how many connections a proxy keeps open to its target. With fewer than there are callers at a time,
+// it would open one for nearly each call.
+const idleConnections = 256
+
+// FrontKube starts a proxy in front of kube-apiserver and writes a kubeconfig of the controller's ServiceAccount that
+// leads to it. What the options say of target, transport, TLS and shape is FrontKube's to set. The proxy has no rights of
+// its own: the caller's token goes along. It MUST be closed.
+func (s *Surroundings) FrontKube(kubeconfig string, o proxy.Options) (*proxy.Proxy, error) {
+	var err error
+	if o.Target, err = url.Parse(s.Admin.Host); err != nil {
+		return nil, err
+	}
+	if o.Transport, err = rest.TransportFor(rest.AnonymousClientConfig(s.Admin)); err != nil {
+		return nil, err
+	}
+	config, err := clientcmd.LoadFromFile(s.Kubeconfig)
+	if err != nil {
+		return nil, err
+	}
+	o.TLS, o.Shape = true, proxy.KubeShape
+	p := proxy.Start(o)
+	for _, cluster := range config.Clusters {
+		cluster.Server = p.URL().String()
+		cluster.CertificateAuthority = ""
+		cluster.CertificateAuthorityData = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: p.Certificate()})
+	}
+	if err := clientcmd.WriteToFile(*config, kubeconfig); err != nil {
+		p.Close()
+		return nil, err
+	}
+	return p, nil
+}
+
+// FrontCloud starts a proxy in front of Keystone, whose catalog then names the other one as Neutron, and one in front of
+// the Neutron at endpoint. It reads cloudsFile and writes a clouds.yaml to path that leads to them, for the clouds of the
+// given names, which have one Keystone. The options are those of Neutron's proxy; target, shape and, where it is nil,
+// transport are FrontCloud's to set. Both proxies MUST be closed.
+func FrontCloud(
+	cloudsFile, path string, names []string, endpoint string, o proxy.Options,
+) (keystone, neutron *proxy.Proxy, err error) {
+	content, err := os.ReadFile(cloudsFile)
+	if err != nil {
+		return nil, nil, err
+	}
+	var file struct {
+		Clouds map[string]map[string]any `json:"clouds"`
+	}
+	if err := yaml.Unmarshal(content, &file); err != nil {
+		return nil, nil, fmt.Errorf("%s: %w", cloudsFile, err)
+	}
+	var identity *url.URL
+	var auths []map[string]any
+	for _, name := range names {
+		auth, _ := file.Clouds[name]["auth"].(map[string]any)
+		address, _ := auth["auth_url"].(string)
+		if identity, err = url.Parse(address); err != nil || address == "" {
+			return nil, nil, fmt.Errorf("%s: the cloud %q has no auth_url", cloudsFile, name)
+		}
+		auths = append(auths, auth)
+	}
+	if o.Target, err = url.Parse(endpoint); err != nil {
+		return nil, nil, err
+	}
+	if o.Transport == nil {
+		o.Transport = &http.Transport{MaxIdleConnsPerHost: idleConnections}
+	}
+	o.Shape = proxy.NeutronShape
+	neutron = proxy.Start(o)
+	keystone = proxy.Start(proxy.Options{
+		Target: identity, Shape: func(path string) string { return path },
+		// A log-in changes nothing.
+		Reads:    func(proxy.Call) bool { return true },
+		Answered: func(_ proxy.Call, a *proxy.Answer) { a.Body = proxy.RedirectCatalog(a.Body, neutron.URL()) },
+	})
+	front := *identity
+	front.Host = keystone.URL().Host
+	for _, auth := range auths {
+		auth["auth_url"] = front.String()
+	}
+	if content, err = yaml.Marshal(file); err == nil {
+		err = os.WriteFile(path, content, 0o600)
+	}
+	if err != nil {
+		keystone.Close()
+		neutron.Close()
+		return nil, nil, err
+	}
+	return keystone, neutron, nil
+}
