@@ -42,6 +42,7 @@ func MeasuredDelay(c Call) time.Duration {
 		"POST /v3/auth/tokens":         {call: 200 * ms},
 		"POST /v2.0/networks":          {item: 92 * ms},
 		"POST /v2.0/subnets":           {item: 78 * ms},
+		"POST /v2.0/ports":             {item: 80 * ms},
 		"GET /v2.0/networks":           {call: 26 * ms, item: 800 * time.Microsecond},
 		"GET /v2.0/subnets":            {call: 26 * ms, item: 500 * time.Microsecond},
 		"PUT /v2.0/networks/{id}/tags": {call: 29 * ms},
@@ -50,6 +51,7 @@ func MeasuredDelay(c Call) time.Duration {
 	bulk := map[string]cost{
 		"POST /v2.0/networks": {item: 38 * ms},
 		"POST /v2.0/subnets":  {item: 71 * ms},
+		"POST /v2.0/ports":    {item: 70 * ms},
 	}
 	key := c.Method + " " + c.Path
 	if c.Bulk {

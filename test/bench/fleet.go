@@ -1,0 +1,285 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"cloudteam.ztgame.com/network-controller/test/harness"
+)
+
+func fleetGroup() group {
+	return group{
+		id: "fleet", clouds: []string{emulator}, components: harness.APIComponents(),
+		size:  func(o options) int { return o.fleet },
+		lives: func(o options) int { return o.largeRounds },
+		benchmarks: []benchmark{
+			{
+				id: "cold", name: "%d Networks cold ÷ bare loop at its best concurrency", limit: 1.1,
+				how: "The Networks are in Kubernetes and nothing is in Neutron; from the controller's start until all are " +
+					"Ready. The emulator works on 16 calls at a time (--neutron-workers), as a Neutron with as many API " +
+					"workers, each of which takes what it took measured: with a Neutron that is faster than that, it is " +
+					"kube-apiserver on the same two CPUs that is measured. The controller may ask kube-apiserver 2000 " +
+					"times a second (--kube-api-qps). The bare loop, as above, has an emulator of its own.",
+			},
+			{
+				id: "fleet-audit-calls", name: "calls of a full audit of %d Networks", limit: noLimit,
+				how: "As above.",
+			},
+			{
+				id: "fleet-audit-writes", name: "writes of a full audit of %d Networks, to Neutron and to Kubernetes", limit: 0,
+				how: "Seen at the two proxies in the time of that audit.",
+			},
+			{
+				id: "latency", name: "event to POST, p99, during an audit of %d Networks ÷ idle", limit: 2,
+				how: "Lone Networks are applied, 20 a second. Each is timed from the end of its create at kube-apiserver to " +
+					"the arrival of its POST at Neutron's proxy: first with no audit, and then with one audit after the other " +
+					"(--audit-interval=1s), where those count that came between the first and the last page of one.",
+			},
+		},
+		measure: measureFleet,
+	}
+}
+
+// manyRequests lets the controller ask kube-apiserver as often as it can.
+var manyRequests = []string{"--kube-api-qps=2000", "--kube-api-burst=4000"}
+
+func measureFleet(ctx context.Context, b *bench) error {
+	namespace, err := b.newNamespace(ctx)
+	if err != nil {
+		return err
+	}
+	o, err := b.observe(ctx, namespace)
+	if err != nil {
+		return err
+	}
+	s, err := b.openSite(ctx, b.neutronWorkers)
+	if err != nil {
+		return err
+	}
+	b.say("applying %s Networks", grouped(b.size))
+	if err := b.apply(ctx, namespace, 0, b.size); err != nil {
+		return err
+	}
+	var bareTook time.Duration
+	if b.wants("cold") {
+		if bareTook, err = b.bareFleet(ctx); err != nil {
+			return fmt.Errorf("bare: %w", err)
+		}
+	}
+	began := time.Now()
+	c, err := b.launch(ctx, s, b.Kubeconfig, append(manyRequests, alone...)...)
+	if err != nil {
+		return err
+	}
+	profiled := b.profile(ctx, c, "cold")
+	ready, err := o.awaitReady(ctx, b.size)
+	if err != nil {
+		return c.explain(err)
+	}
+	took := ready.Sub(began)
+	b.say("cold: by the controller in %s with %d calls", short(took), len(s.since(0)))
+	if bareTook > 0 {
+		b.report.add("cold", took.Seconds()/bareTook.Seconds())
+	}
+	if err := profiled(); err != nil {
+		return err
+	}
+	if err := c.stop(ctx); err != nil {
+		return err
+	}
+	if b.wants("fleet-audit-calls", "fleet-audit-writes") {
+		if err := b.auditFleet(ctx, s); err != nil {
+			return err
+		}
+	}
+	if b.wants("latency") {
+		return b.latencies(ctx, s, namespace)
+	}
+	return nil
+}
+
+// bareFleet creates as many networks, bare and as many at a time as is best, in a cloud of its own.
+func (b *bench) bareFleet(ctx context.Context) (time.Duration, error) {
+	s, err := b.openSite(ctx, b.neutronWorkers)
+	if err != nil {
+		return 0, err
+	}
+	l := newBare(s)
+	n := min(b.size, 2*b.neutronWorkers*bulkSize)
+	atATime, err := l.best(ctx, b, "bare", n, b.neutronWorkers, 2*b.neutronWorkers)
+	if err != nil {
+		return 0, err
+	}
+	began := time.Now()
+	if _, err := l.create(ctx, "bare", b.size, atATime); err != nil {
+		return 0, err
+	}
+	took := time.Since(began)
+	b.say("cold: bare in %s, %d at a time", short(took), atATime)
+	return took, nil
+}
+
+// fleetAuditPatience is how long two audits of a large fleet may take.
+const fleetAuditPatience = 5 * time.Minute
+
+// auditFleet counts the calls and the writes of an audit.
+func (b *bench) auditFleet(ctx context.Context, s *site) error {
+	kube, kubeconfig, err := b.frontKube()
+	if err != nil {
+		return err
+	}
+	c, err := b.start(ctx, s, kubeconfig, append([]string{"--audit-interval=1s"}, alone...)...)
+	if err != nil {
+		return err
+	}
+	// The first audit after the start is behind it when it is ready.
+	mark, kubeMark := s.mark(), len(kube.Writes())
+	calls, err := s.audit(ctx, mark, fleetAuditPatience)
+	if err != nil {
+		return c.explain(err)
+	}
+	wrote := len(writes(calls)) + len(kube.Writes()) - kubeMark
+	b.say("an audit: %d calls, %d writes", len(calls), wrote)
+	b.report.addTo("fleet-audit-calls", float64(len(calls)), auditLimit(calls, b.size))
+	b.report.add("fleet-audit-writes", float64(wrote))
+	return c.stop(ctx)
+}
+
+// auditLimit is how many calls an audit of n Networks may take.
+func auditLimit(calls []call, n int) float64 {
+	page := n
+	for _, c := range calls {
+		if address, err := url.ParseRequestURI(c.uri); err == nil && c.begins() {
+			if limit, err := strconv.Atoi(address.Query().Get("limit")); err == nil && limit > 0 {
+				page = limit
+			}
+		}
+	}
+	return float64(2*((n+page-1)/page) + 2)
+}
+
+// eventsPerSecond is how often a lone Network is applied where events are timed: seldom enough that none waits for
+// another one.
+const eventsPerSecond = 20
+
+// latencies times events with and without audits.
+func (b *bench) latencies(ctx context.Context, s *site, namespace string) error {
+	kinds := []struct{ name, interval string }{{"idle", "1h"}, {"audit", "1s"}}
+	p99 := map[string]time.Duration{}
+	for i, kind := range kinds {
+		flags := append([]string{"--audit-interval=" + kind.interval}, append(manyRequests, alone...)...)
+		c, err := b.start(ctx, s, b.Kubeconfig, flags...)
+		if err != nil {
+			return err
+		}
+		profiled := b.profile(ctx, c, "latency-"+kind.name)
+		times, err := b.timeEvents(ctx, s, namespace, b.size+i*b.events, kind.name == "audit")
+		if err != nil {
+			return c.explain(err)
+		}
+		if err := profiled(); err != nil {
+			return err
+		}
+		if err := c.stop(ctx); err != nil {
+			return err
+		}
+		slices.Sort(times)
+		p99[kind.name] = times[(len(times)*99+99)/100-1]
+		b.say("event to POST, %s: median %s, p99 %s of %d", kind.name, times[len(times)/2].Round(time.Microsecond),
+			p99[kind.name].Round(time.Microsecond), len(times))
+	}
+	b.report.add("latency", p99["audit"].Seconds()/p99["idle"].Seconds())
+	return nil
+}
+
+// postPatience is how long the POST of the last event may take.
+const postPatience = time.Minute
+
+// timeEvents applies the Networks from first on, and gives how long it took each until its POST. Where it is told to, it
+// leaves those out that did not come while an audit was under way.
+func (b *bench) timeEvents(
+	ctx context.Context, s *site, namespace string, first int, duringAudits bool,
+) ([]time.Duration, error) {
+	mark := s.mark()
+	tick := time.NewTicker(time.Second / eventsPerSecond)
+	defer tick.Stop()
+	applied := map[string]time.Time{}
+	for i := range b.events {
+		name := nameOf(namespace, first+i)
+		if err := b.applyOne(ctx, namespace, name); err != nil {
+			return nil, err
+		}
+		applied[name] = time.Now()
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+	var times []time.Duration
+	err := await(ctx, postPatience, func() error {
+		times = nil
+		calls := s.since(mark)
+		posted := 0
+		for _, c := range calls {
+			if c.method != "POST" || c.shape != "/v2.0/networks" {
+				continue
+			}
+			for name := range names(string(c.body)) {
+				at, ours := applied[name]
+				if !ours {
+					continue
+				}
+				posted++
+				if !duringAudits || underWay(calls, at) {
+					times = append(times, c.at.Sub(at))
+				}
+			}
+		}
+		if posted < b.events {
+			return fmt.Errorf("%d of %d Networks were posted", posted, b.events)
+		}
+		return nil
+	})
+	if err == nil && len(times) == 0 {
+		err = fmt.Errorf("none of %d events came during an audit: apply more, with --events", b.events)
+	}
+	return times, err
+}
+
+// names are the values of "name" in a body.
+func names(body string) map[string]bool {
+	found := map[string]bool{}
+	for rest := body; ; {
+		_, after, ok := strings.Cut(rest, `"name":"`)
+		if !ok {
+			return found
+		}
+		name, left, _ := strings.Cut(after, `"`)
+		found[name] = true
+		rest = left
+	}
+}
+
+// underWay reports whether a moment lies between the first and the last page of one audit.
+func underWay(calls []call, at time.Time) bool {
+	var began, ended time.Time
+	within := func() bool { return !began.IsZero() && at.After(began) && at.Before(ended) }
+	for _, c := range calls {
+		switch {
+		case c.begins():
+			if within() {
+				return true
+			}
+			began, ended = c.at, c.at
+		case c.lists():
+			ended = c.at
+		}
+	}
+	return within()
+}

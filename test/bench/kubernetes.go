@@ -1,0 +1,216 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
+
+	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	"cloudteam.ztgame.com/network-controller/test/proxy"
+)
+
+// appliers is how many requests for objects are under way at a time where a benchmark applies or deletes many.
+const appliers = 16
+
+// The subnet of every Network, and of what the bare loops make.
+const (
+	cidr    = "192.168.0.0/16"
+	gateway = "192.168.0.1"
+)
+
+// newNamespace makes a namespace that no other run has, and waits until Pods can be made in it where there are any.
+func (b *bench) newNamespace(ctx context.Context) (string, error) {
+	namespace, err := b.Kube.CoreV1().Namespaces().Create(ctx,
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "bench-"}}, metav1.CreateOptions{})
+	if err != nil {
+		return "", fmt.Errorf("making a namespace: %w", err)
+	}
+	return namespace.Name, nil
+}
+
+// nameOf is the name of a Network, in Neutron, too: names begin with the namespace's, so that they can be told from
+// those of others.
+func nameOf(namespace string, n int) string { return fmt.Sprintf("%s-%05d", namespace, n) }
+
+// apply makes the Networks of the given numbers, from first up to but not including end.
+func (b *bench) apply(ctx context.Context, namespace string, first, end int) error {
+	return inParallel(ctx, appliers, end-first, func(ctx context.Context, i int) error {
+		return b.applyOne(ctx, namespace, nameOf(namespace, first+i))
+	})
+}
+
+func (b *bench) applyOne(ctx context.Context, namespace, name string) error {
+	object := &cloudteamv1.Network{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
+		Spec:       cloudteamv1.NetworkSpec{SubnetSpec: cloudteamv1.SubnetSpec{CIDR: cidr, Gateway: gateway}},
+	}
+	_, err := b.Networks.CloudteamV1().Networks(namespace).Create(ctx, object, metav1.CreateOptions{})
+	if err != nil {
+		return fmt.Errorf("creating Network %s: %w", name, err)
+	}
+	return nil
+}
+
+// remove deletes the Networks of the given numbers and does not wait.
+func (b *bench) remove(ctx context.Context, namespace string, first, end int) error {
+	return inParallel(ctx, appliers, end-first, func(ctx context.Context, i int) error {
+		name := nameOf(namespace, first+i)
+		err := b.Networks.CloudteamV1().Networks(namespace).Delete(ctx, name, metav1.DeleteOptions{})
+		if err != nil && !apierrors.IsNotFound(err) {
+			return fmt.Errorf("deleting Network %s: %w", name, err)
+		}
+		return nil
+	})
+}
+
+// inParallel calls do with 0 to n-1, some at a time, until one fails.
+func inParallel(ctx context.Context, atATime, n int, do func(context.Context, int) error) error {
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(atATime)
+	for i := range n {
+		if ctx.Err() != nil {
+			break
+		}
+		group.Go(func() error { return do(ctx, i) })
+	}
+	return group.Wait()
+}
+
+// fleetPatience is how long no Network may change while all are waited for.
+const fleetPatience = 3 * time.Minute
+
+// observer knows which Networks of a namespace are Ready, and when the last one became so.
+type observer struct {
+	namespace string
+	watcher   watch.Interface
+	moved     chan struct{}
+
+	mu    sync.Mutex
+	ready map[string]bool
+	there map[string]bool
+	at    time.Time
+	ended bool
+}
+
+// observe watches the Networks of a namespace until the group is measured. There MUST be none in it yet.
+func (b *bench) observe(ctx context.Context, namespace string) (*observer, error) {
+	networks := b.Networks.CloudteamV1().Networks(namespace)
+	list, err := networks.List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, err
+	}
+	o := &observer{
+		namespace: namespace, moved: make(chan struct{}, 1), ready: map[string]bool{}, there: map[string]bool{},
+	}
+	o.watcher, err = networks.Watch(context.WithoutCancel(ctx), metav1.ListOptions{ResourceVersion: list.ResourceVersion})
+	if err != nil {
+		return nil, err
+	}
+	b.after(o.watcher.Stop)
+	go o.follow()
+	return o, nil
+}
+
+func (o *observer) follow() {
+	for event := range o.watcher.ResultChan() {
+		network, ok := event.Object.(*cloudteamv1.Network)
+		if !ok {
+			continue
+		}
+		o.mu.Lock()
+		o.at = time.Now()
+		if event.Type == watch.Deleted {
+			delete(o.there, network.Name)
+			delete(o.ready, network.Name)
+		} else {
+			o.there[network.Name] = true
+			if meta.IsStatusConditionTrue(network.Status.Conditions, cloudteamv1.ConditionReady) {
+				o.ready[network.Name] = true
+			}
+		}
+		o.mu.Unlock()
+		o.stir()
+	}
+	o.mu.Lock()
+	o.ended = true
+	o.mu.Unlock()
+	o.stir()
+}
+
+func (o *observer) stir() {
+	select {
+	case o.moved <- struct{}{}:
+	default:
+	}
+}
+
+// awaitReady waits until n Networks are Ready and gives the moment.
+func (o *observer) awaitReady(ctx context.Context, n int) (time.Time, error) {
+	return o.await(ctx, func() (bool, string) {
+		return len(o.ready) == n, fmt.Sprintf("%d of %d Networks are Ready", len(o.ready), n)
+	})
+}
+
+// awaitGone waits until no more than n Networks are left.
+func (o *observer) awaitGone(ctx context.Context, n int) (time.Time, error) {
+	return o.await(ctx, func() (bool, string) {
+		return len(o.there) <= n, fmt.Sprintf("%d Networks are there, want %d", len(o.there), n)
+	})
+}
+
+func (o *observer) await(ctx context.Context, done func() (bool, string)) (time.Time, error) {
+	timer := time.NewTimer(fleetPatience)
+	defer timer.Stop()
+	for {
+		o.mu.Lock()
+		yes, state := done()
+		at, ended := o.at, o.ended
+		o.mu.Unlock()
+		switch {
+		case yes:
+			return at, nil
+		case ended:
+			return at, errors.New("the watch of Networks ended: " + state)
+		}
+		select {
+		case <-o.moved:
+			timer.Reset(fleetPatience)
+		case <-timer.C:
+			return at, fmt.Errorf("nothing moved for %s: %s", fleetPatience, state)
+		case <-ctx.Done():
+			return at, fmt.Errorf("%w: %s", ctx.Err(), state)
+		}
+	}
+}
+
+// frontKube puts a proxy in front of kube-apiserver that counts the controller's writes, and gives a kubeconfig for it.
+func (b *bench) frontKube() (*proxy.Proxy, string, error) {
+	path := b.file("kubeconfig-front")
+	p, err := b.FrontKube(path, proxy.Options{})
+	if err != nil {
+		return nil, "", err
+	}
+	b.after(p.Close)
+	return p, path, nil
+}
+
+// writes are those of calls that change something in Neutron.
+func writes(calls []call) []call {
+	var found []call
+	for _, c := range calls {
+		if c.method != http.MethodGet {
+			found = append(found, c)
+		}
+	}
+	return found
+}

@@ -1,0 +1,49 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"runtime"
+	"strconv"
+	"strings"
+)
+
+// machine says what it runs on. What the system does not tell is left out.
+func machine() string {
+	parts := []string{fmt.Sprintf("%d CPUs", runtime.NumCPU())}
+	if model := field("/proc/cpuinfo", "model name"); model != "" {
+		parts[0] += " (" + model + ")"
+	}
+	if total, err := strconv.Atoi(strings.TrimSuffix(field("/proc/meminfo", "MemTotal"), " kB")); err == nil {
+		parts = append(parts, fmt.Sprintf("%.0f GiB", float64(total)/(1<<20)))
+	}
+	if release, err := os.ReadFile("/proc/sys/kernel/osrelease"); err == nil {
+		parts = append(parts, "Linux "+strings.TrimSpace(string(release)))
+	}
+	return strings.Join(append(parts, runtime.Version()), ", ")
+}
+
+// field reads the first line "name : value" of a file of /proc.
+func field(path, name string) string {
+	content, err := os.ReadFile(path)
+	if err != nil {
+		return ""
+	}
+	for line := range strings.Lines(string(content)) {
+		if key, value, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(key) == name {
+			return strings.TrimSpace(value)
+		}
+	}
+	return ""
+}
+
+// residentBytes is how much memory of a process is in RAM.
+func residentBytes(pid int) (float64, error) {
+	text := field(fmt.Sprintf("/proc/%d/status", pid), "VmRSS")
+	kilobytes, err := strconv.Atoi(strings.TrimSuffix(text, " kB"))
+	if err != nil {
+		return 0, fmt.Errorf("the system does not tell how much memory process %d has (VmRSS is %q): this figure needs "+
+			"Linux", pid, text)
+	}
+	return float64(kilobytes) * 1024, nil
+}

@@ -1,0 +1,148 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+)
+
+// Kinds of cloud.
+const (
+	emulator  = "emulator"
+	openStack = "openstack"
+)
+
+// options are the command line.
+type options struct {
+	cloud string
+	only  *regexp.Regexp
+	list  bool
+	write string
+
+	rounds, largeRounds int
+	networks            int
+	fleet               int
+	objects             int
+	replicas            int
+	events              int
+	idle                time.Duration
+	lease               time.Duration
+	delay               string
+	neutronWorkers      int
+
+	flags          []string
+	profiles       string
+	profileSeconds int
+}
+
+const usage = `bench measures network-controller, as ratios to the same work done bare in the same run.
+
+Usage:
+  go run ./test/bench [flags]          with KUBEBUILDER_ASSETS set, as "make bench" does
+
+Examples:
+  make bench                                             everything, and the table in docs/benchmarks.md
+  go run ./test/bench --list                             what there is to measure, how, and the targets
+  go run ./test/bench --only=create,delete --rounds=5    two figures, and what comes along with them
+  go run ./test/bench --only=create --delay=none         against an emulator that answers at once
+  go run ./test/bench --idle=10m --only=idle             ten minutes of rest, at the default intervals
+  go run ./test/bench --only=cold --cpu-profile=/tmp/p   with CPU profiles of the controller
+  dev/openstack/openstack run -- go run ./test/bench --cloud=openstack
+
+A figure that misses its target is no failure: the exit code is 1 only where something could not be measured.
+
+Flags:
+`
+
+// parse reads the command line.
+func parse(arguments []string, stderr io.Writer) (options, error) {
+	var o options
+	var only string
+	flags := pflag.NewFlagSet("bench", pflag.ContinueOnError)
+	flags.SetOutput(stderr)
+	flags.SortFlags = false
+	flags.StringVar(&o.cloud, "cloud", emulator, "Which Neutron: emulator, or openstack for the real one whose clouds "+
+		"\"admin\" and \"tenant\" are in the file that OS_CLIENT_CONFIG_FILE names.")
+	flags.StringVar(&only, "only", "", "Measure only what has an id, or is of a group, that fits a regular expression "+
+		"(see --list). Commas separate several.")
+	flags.BoolVar(&o.list, "list", false, "Say what there is to measure, and measure nothing.")
+	flags.StringVar(&o.write, "write", "", "Write the results into this page, between the markers of the cloud.")
+	flags.IntVar(&o.rounds, "rounds", 3, "Rounds of the small benchmarks. In each, the bare work and the controller's "+
+		"take turns.")
+	flags.IntVar(&o.largeRounds, "large-rounds", 1, "Rounds of the benchmarks of --fleet. Each has a control plane of its "+
+		"own.")
+	flags.IntVar(&o.networks, "networks", 100, "Networks in the group small.")
+	flags.IntVar(&o.fleet, "fleet", 10000, "Networks in the group fleet.")
+	flags.IntVar(&o.objects, "objects", 50000, "Networks in the group start.")
+	flags.IntVar(&o.replicas, "replicas", 50, "Pods in the group pool.")
+	flags.IntVar(&o.events, "events", 200, "Events whose way to Neutron is timed, during audits and without.")
+	flags.DurationVar(&o.idle, "idle", 30*time.Second, "How long nothing is to happen. There are ten audits and twenty "+
+		"resyncs in it, however long it is: 10m is the controller's default intervals.")
+	flags.DurationVar(&o.lease, "lease-duration", 5*time.Second, "Lease in the group failover; renew deadline and retry "+
+		"period are to it as the defaults are to theirs. 15s is the default.")
+	flags.StringVar(&o.delay, "delay", "real", "What the emulator's calls take: real for what was measured on a real "+
+		"Neutron, or none.")
+	flags.IntVar(&o.neutronWorkers, "neutron-workers", 16, "How many calls the emulator works on at a time in the group "+
+		"fleet, as a Neutron with as many API workers. In the other groups it is one.")
+	flags.StringArrayVar(&o.flags, "controller-flag", nil, "A further flag for the controller, such as --workers=50. May "+
+		"be given more than once.")
+	flags.StringVar(&o.profiles, "cpu-profile", "", "Folder for CPU profiles of the controller in the timed parts. Its "+
+		"binary has to know --profiling.")
+	flags.IntVar(&o.profileSeconds, "profile-seconds", 10, "How long such a profile is.")
+	flags.Usage = func() { fmt.Fprint(stderr, usage, flags.FlagUsages()) }
+	if err := flags.Parse(arguments); err != nil {
+		return o, err
+	}
+	if flags.NArg() > 0 {
+		return o, fmt.Errorf("unexpected argument %q: everything is said by flags, see --help", flags.Arg(0))
+	}
+	var err error
+	if o.only, err = regexp.Compile("^(" + strings.ReplaceAll(only, ",", "|") + ")$"); err != nil {
+		return o, fmt.Errorf("--only=%s: %w", only, err)
+	}
+	if only == "" {
+		o.only = nil
+	}
+	return o, o.validate()
+}
+
+func (o options) validate() error {
+	var errs []error
+	if !slices.Contains([]string{emulator, openStack}, o.cloud) {
+		errs = append(errs, fmt.Errorf("--cloud=%s: write %s or %s", o.cloud, emulator, openStack))
+	}
+	if o.cloud == openStack && !o.list && os.Getenv("OS_CLIENT_CONFIG_FILE") == "" {
+		errs = append(errs, errors.New("--cloud=openstack: OS_CLIENT_CONFIG_FILE names no clouds.yaml: run it by "+
+			"dev/openstack/openstack run -- ..."))
+	}
+	if !slices.Contains([]string{"real", "none"}, o.delay) {
+		errs = append(errs, fmt.Errorf("--delay=%s: write real or none", o.delay))
+	}
+	if o.write != "" && (o.only != nil || o.delay != "real") {
+		errs = append(errs, errors.New("--write replaces the cloud's whole table: leave --only and --delay out"))
+	}
+	for name, value := range map[string]int{
+		"rounds": o.rounds, "large-rounds": o.largeRounds, "networks": o.networks, "fleet": o.fleet, "objects": o.objects,
+		"replicas": o.replicas, "events": o.events, "neutron-workers": o.neutronWorkers,
+		"profile-seconds": o.profileSeconds,
+	} {
+		if value < 1 {
+			errs = append(errs, fmt.Errorf("--%s=%d: write at least 1", name, value))
+		}
+	}
+	if o.idle < 10*time.Second {
+		errs = append(errs, fmt.Errorf("--idle=%s: write at least 10s, since the shortest audit interval is a second",
+			o.idle))
+	}
+	if o.lease < 3*time.Second || o.lease%time.Second != 0 {
+		errs = append(errs, fmt.Errorf("--lease-duration=%s: write whole seconds, at least 3s", o.lease))
+	}
+	return errors.Join(errs...)
+}

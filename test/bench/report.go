@@ -1,0 +1,205 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// result is what the rounds of a benchmark gave.
+type result struct {
+	benchmark
+	size   int
+	rounds []float64
+}
+
+// report collects what was measured. It is safe for concurrent use.
+type report struct {
+	options   options
+	arguments []string
+	began     time.Time
+	order     []*result
+
+	mu      sync.Mutex
+	results map[string]*result
+}
+
+func newReport(o options, arguments []string, chosen []group) *report {
+	r := &report{options: o, arguments: arguments, began: time.Now(), results: map[string]*result{}}
+	for _, g := range chosen {
+		for _, b := range g.benchmarks {
+			one := &result{benchmark: b, size: g.size(o)}
+			r.order = append(r.order, one)
+			r.results[b.id] = one
+		}
+	}
+	return r
+}
+
+// add takes what a round gave. Figures that nobody asked for are dropped.
+func (r *report) add(id string, value float64) { r.addTo(id, value, math.NaN()) }
+
+// addTo is add for a figure whose target is known once it is measured.
+func (r *report) addTo(id string, value, limit float64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	one := r.results[id]
+	if one == nil {
+		return
+	}
+	one.rounds = append(one.rounds, value)
+	if !math.IsNaN(limit) && !(one.limit >= limit) {
+		one.limit = limit
+	}
+}
+
+// median is the middle one of the rounds.
+func (r *result) median() float64 {
+	sorted := slices.Sorted(slices.Values(r.rounds))
+	n := len(sorted)
+	if n == 0 {
+		return math.NaN()
+	}
+	return (sorted[(n-1)/2] + sorted[n/2]) / 2
+}
+
+// spread is the smallest and the largest of the rounds, where there are several.
+func (r *result) spread() string {
+	if len(r.rounds) < 2 {
+		return ""
+	}
+	return fmt.Sprintf("%s to %s", number(slices.Min(r.rounds)), number(slices.Max(r.rounds)))
+}
+
+// verdict says whether the target is met.
+func (r *result) verdict() string {
+	is := r.median()
+	switch {
+	case len(r.rounds) == 0:
+		return "not measured"
+	case math.IsNaN(r.limit):
+		return ""
+	case is <= r.limit:
+		return "met"
+	case r.limit == 0:
+		return "missed by " + number(is)
+	default:
+		return fmt.Sprintf("missed by %.0f %%", math.Ceil((is/r.limit-1)*100))
+	}
+}
+
+// target is the target as the table shows it.
+func (r *result) target() string {
+	if math.IsNaN(r.limit) {
+		return ""
+	}
+	if r.limit == 0 {
+		return "none"
+	}
+	return strings.TrimSpace("≤ " + number(r.limit) + " " + r.unit)
+}
+
+func (r *result) title() string { return strings.ReplaceAll(r.name, "%d", grouped(r.size)) }
+
+// number writes three digits that matter, and no zeros behind the point for show.
+func number(v float64) string {
+	switch {
+	case math.IsNaN(v):
+		return "–"
+	case v == math.Trunc(v) || math.Abs(v) >= 100:
+		return fmt.Sprintf("%.0f", v)
+	case math.Abs(v) >= 10:
+		return fmt.Sprintf("%.1f", v)
+	default:
+		return fmt.Sprintf("%.2f", v)
+	}
+}
+
+// grouped writes 10000 as 10,000.
+func grouped(n int) string {
+	text := fmt.Sprint(n)
+	for at := len(text) - 3; at > 0; at -= 3 {
+		text = text[:at] + "," + text[at:]
+	}
+	return text
+}
+
+// table is the results as Markdown.
+func (r *report) table() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var b strings.Builder
+	against := map[string]string{
+		emulator:  "the emulator, whose calls take what they took on a real Neutron",
+		openStack: "a real Keystone and Neutron (`dev/openstack`)",
+	}[r.options.cloud]
+	if r.options.cloud == emulator && r.options.delay == "none" {
+		against = "the emulator, which answers at once"
+	}
+	fmt.Fprintf(&b, "Against %s, on %s, on %s.\n\n", against, r.began.Format("2 January 2006"), machine())
+	fmt.Fprintf(&b, "```\n%s\n```\n\n", r.command())
+	fmt.Fprintf(&b, "| figure | target | median | of rounds | spread | |\n| --- | --- | --- | --- | --- | --- |\n")
+	for _, one := range r.order {
+		median := strings.TrimSpace(number(one.median()) + " " + one.unit)
+		fmt.Fprintf(&b, "| %s | %s | %s | %d | %s | %s |\n",
+			one.title(), one.target(), median, len(one.rounds), one.spread(), one.verdict())
+	}
+	fmt.Fprintf(&b, "\n")
+	for _, one := range r.order {
+		fmt.Fprintf(&b, "- **%s** (`%s`): %s\n", one.title(), one.id, one.how)
+	}
+	return b.String()
+}
+
+// command is how to do the same again. What says where results go is left out.
+func (r *report) command() string {
+	var text strings.Builder
+	text.WriteString("go run ./test/bench")
+	if r.options.cloud == openStack {
+		text.Reset()
+		text.WriteString("dev/openstack/openstack run -- go run ./test/bench")
+	}
+	for _, argument := range r.arguments {
+		if !strings.HasPrefix(argument, "--write") && !strings.HasPrefix(argument, "--cpu-profile") {
+			text.WriteString(" " + argument)
+		}
+	}
+	return text.String()
+}
+
+// writeInto writes the table into a page, between the markers of the cloud.
+func (r *report) writeInto(path string) error {
+	page, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	begin := fmt.Sprintf("<!-- %s -->\n", r.options.cloud)
+	end := fmt.Sprintf("<!-- end of %s -->\n", r.options.cloud)
+	before, rest, ok := strings.Cut(string(page), begin)
+	_, after, ended := strings.Cut(rest, end)
+	if !ok || !ended {
+		return fmt.Errorf("%s: the lines %q and %q are missing, between which the table goes", path, begin, end)
+	}
+	return os.WriteFile(path, []byte(before+begin+r.table()+end+after), 0o644)
+}
+
+// list says what there is to measure.
+func list(w io.Writer, o options, chosen []group) error {
+	for _, g := range chosen {
+		fmt.Fprintf(w, "group %s\n", g.id)
+		for _, b := range g.benchmarks {
+			one := &result{benchmark: b, size: g.size(o)}
+			target := one.target()
+			if target != "" {
+				target = ", target: " + target
+			}
+			fmt.Fprintf(w, "  %-18s %s%s\n  %-18s %s\n", b.id, one.title(), target, "", b.how)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,191 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/gophercloud/gophercloud/v2"
+	"github.com/gophercloud/gophercloud/v2/openstack"
+	"github.com/gophercloud/gophercloud/v2/openstack/config"
+	"github.com/gophercloud/gophercloud/v2/openstack/config/clouds"
+	"github.com/gophercloud/gophercloud/v2/openstack/identity/v3/tokens"
+
+	"cloudteam.ztgame.com/network-controller/internal/neutron/neutrontest"
+	"cloudteam.ztgame.com/network-controller/test/harness"
+	"cloudteam.ztgame.com/network-controller/test/proxy"
+)
+
+// cloudName is the cloud of clouds.yaml that is used: that of a project's member.
+const cloudName = "tenant"
+
+// call is a request that arrived at Neutron's proxy.
+type call struct {
+	at            time.Time
+	method, shape string
+	// uri is path and query; body is what it brought.
+	uri  string
+	body []byte
+	// answer is what Neutron answered, of a create.
+	answer []byte
+}
+
+// lists reports whether it is a page of a list of a whole collection, as an audit asks for it.
+func (c call) lists() bool {
+	return c.method == "GET" && !strings.Contains(c.shape, "{id}")
+}
+
+// begins reports whether it is the first page of a list of all networks, with which an audit begins.
+func (c call) begins() bool {
+	return c.lists() && c.shape == "/v2.0/networks" && !strings.Contains(c.uri, "marker=")
+}
+
+// site is a cloud with a proxy in front, through which both the controller and the bare loops go. It is safe for
+// concurrent use.
+type site struct {
+	// cloudsFile leads to the proxies.
+	cloudsFile string
+	// endpoint is the proxy's address of Neutron, token a token and project the id of its project.
+	endpoint, token, project string
+
+	keystone, neutron *proxy.Proxy
+
+	mu    sync.Mutex
+	calls []call
+}
+
+// openSite makes an emulated cloud that works on as many calls at a time as workers says, or opens the real one. It is
+// closed with the group.
+func (b *bench) openSite(ctx context.Context, workers int) (*site, error) {
+	cloudsFile := b.CloudsFile
+	if b.cloud == emulator {
+		settings := neutrontest.Options{}
+		if b.delay == "real" {
+			settings.Delay, settings.Workers = neutrontest.MeasuredDelay, workers
+		}
+		listener, err := neutrontest.New(settings).Listen("127.0.0.1:0", nil)
+		if err != nil {
+			return nil, err
+		}
+		b.after(func() { listener.Close() })
+		cloudsFile = b.file("clouds-" + strings.ReplaceAll(listener.URL, "/", "") + ".yaml")
+		if err := os.WriteFile(cloudsFile, []byte(listener.CloudsYAML()), 0o600); err != nil {
+			return nil, err
+		}
+	}
+	client, _, err := logIn(ctx, cloudsFile)
+	if err != nil {
+		return nil, err
+	}
+	front, err := os.CreateTemp(b.dir, "clouds-*.yaml")
+	if err != nil {
+		return nil, err
+	}
+	front.Close()
+	s := &site{cloudsFile: front.Name()}
+	s.keystone, s.neutron, err = harness.FrontCloud(cloudsFile, s.cloudsFile, []string{cloudName}, client.Endpoint,
+		proxy.Options{Arrived: s.arrived, Answered: s.answered})
+	if err != nil {
+		return nil, err
+	}
+	b.after(s.keystone.Close)
+	b.after(s.neutron.Close)
+	if client, s.project, err = logIn(ctx, s.cloudsFile); err != nil {
+		return nil, err
+	}
+	s.endpoint, s.token = client.ResourceBaseURL(), client.Token()
+	return s, nil
+}
+
+// logIn logs in to the cloud of a clouds.yaml.
+func logIn(ctx context.Context, path string) (*gophercloud.ServiceClient, string, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, "", err
+	}
+	defer file.Close()
+	auth, endpoint, _, err := clouds.Parse(clouds.WithCloudName(cloudName), clouds.WithCloudsYAML(file))
+	if err != nil {
+		return nil, "", fmt.Errorf("reading clouds.yaml: %w", err)
+	}
+	provider, err := config.NewProviderClient(ctx, auth)
+	if err != nil {
+		return nil, "", fmt.Errorf("logging in: %w", err)
+	}
+	client, err := openstack.NewNetworkV2(provider, endpoint)
+	if err != nil {
+		return nil, "", fmt.Errorf("finding Neutron: %w", err)
+	}
+	created, ok := provider.GetAuthResult().(tokens.CreateResult)
+	if !ok {
+		return nil, "", errors.New("Keystone does not answer as version 3 does")
+	}
+	project, err := created.ExtractProject()
+	if err != nil {
+		return nil, "", fmt.Errorf("reading the project: %w", err)
+	}
+	return client, project.ID, nil
+}
+
+func (s *site) arrived(c proxy.Call) {
+	at := time.Now()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.calls = append(s.calls, call{
+		at: at, method: c.Method, shape: c.Shape, uri: c.Request.URL.RequestURI(), body: c.Body,
+	})
+}
+
+// answered keeps the answers to creates: bodies are told apart by their memory, which they share with the call.
+func (s *site) answered(c proxy.Call, a *proxy.Answer) {
+	if c.Method != "POST" || len(c.Body) == 0 {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i := len(s.calls) - 1; i >= 0; i-- {
+		if len(s.calls[i].body) > 0 && &s.calls[i].body[0] == &c.Body[0] {
+			s.calls[i].answer = a.Body
+			return
+		}
+	}
+}
+
+// mark is a place in the log of the calls.
+func (s *site) mark() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.calls)
+}
+
+// since gives the calls that came after a mark.
+func (s *site) since(mark int) []call {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.calls[mark:])
+}
+
+// audit waits for one audit to begin that lies wholly after the mark, and for the next one, and gives the calls from
+// the beginning of the one to that of the other.
+func (s *site) audit(ctx context.Context, mark int, patience time.Duration) ([]call, error) {
+	var whole []call
+	err := await(ctx, patience, func() error {
+		calls := s.since(mark)
+		first := slices.IndexFunc(calls, call.begins)
+		if first < 0 {
+			return errors.New("no audit began")
+		}
+		length := slices.IndexFunc(calls[first+1:], call.begins)
+		if length < 0 {
+			return errors.New("no second audit began")
+		}
+		whole = calls[first : first+1+length]
+		return nil
+	})
+	return whole, err
+}
