@@ -8,6 +8,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"time"
 
@@ -118,6 +119,9 @@ func rest(ctx context.Context, d time.Duration) error {
 	}
 }
 
+// busy is the load average per CPU above which what is measured scatters.
+const busy = 0.5
+
 // run is the program.
 func run(ctx context.Context, arguments []string, stdout, stderr io.Writer) error {
 	o, err := parse(arguments, stderr)
@@ -141,12 +145,17 @@ func run(ctx context.Context, arguments []string, stdout, stderr io.Writer) erro
 			return err
 		}
 	}
+	// Before building, which is work, too.
+	r := newReport(o, arguments, chosen)
+	if r.load > busy*float64(runtime.NumCPU()) {
+		fmt.Fprintf(stderr, "Others are at work on this machine (load average %s): what is measured will scatter\n",
+			number(r.load))
+	}
 	fmt.Fprintln(stderr, "Building network-controller")
 	programs, err := harness.Build(dir)
 	if err != nil {
 		return err
 	}
-	r := newReport(o, arguments, chosen)
 	var errs []error
 	for _, g := range chosen {
 		if err := measure(ctx, g, o, r, programs, dir, stderr); err != nil {

@@ -177,8 +177,13 @@ func (b *bench) latencies(ctx context.Context, s *site, namespace string) error 
 		if err != nil {
 			return err
 		}
+		// The first one waits for what is done once after a start.
+		first := b.size + i*(b.events+1)
+		if _, err := b.timeEvents(ctx, s, namespace, first, 1, false); err != nil {
+			return c.explain(err)
+		}
 		profiled := b.profile(ctx, c, "latency-"+kind.name)
-		times, err := b.timeEvents(ctx, s, namespace, b.size+i*b.events, kind.name == "audit")
+		times, err := b.timeEvents(ctx, s, namespace, first+1, b.events, kind.name == "audit")
 		if err != nil {
 			return c.explain(err)
 		}
@@ -187,6 +192,9 @@ func (b *bench) latencies(ctx context.Context, s *site, namespace string) error 
 		}
 		if err := c.stop(ctx); err != nil {
 			return err
+		}
+		if len(times) == 0 {
+			return fmt.Errorf("none of %d events came during an audit: apply more, with --events", b.events)
 		}
 		slices.Sort(times)
 		p99[kind.name] = times[(len(times)*99+99)/100-1]
@@ -200,16 +208,16 @@ func (b *bench) latencies(ctx context.Context, s *site, namespace string) error 
 // postPatience is how long the POST of the last event may take.
 const postPatience = time.Minute
 
-// timeEvents applies the Networks from first on, and gives how long it took each until its POST. Where it is told to, it
-// leaves those out that did not come while an audit was under way.
+// timeEvents applies n Networks from the one of number first on, and gives how long it took each until its POST. Where
+// it is told to, it leaves those out that did not come while an audit was under way.
 func (b *bench) timeEvents(
-	ctx context.Context, s *site, namespace string, first int, duringAudits bool,
+	ctx context.Context, s *site, namespace string, first, n int, duringAudits bool,
 ) ([]time.Duration, error) {
 	mark := s.mark()
 	tick := time.NewTicker(time.Second / eventsPerSecond)
 	defer tick.Stop()
 	applied := map[string]time.Time{}
-	for i := range b.events {
+	for i := range n {
 		name := nameOf(namespace, first+i)
 		if err := b.applyOne(ctx, namespace, name); err != nil {
 			return nil, err
@@ -241,14 +249,11 @@ func (b *bench) timeEvents(
 				}
 			}
 		}
-		if posted < b.events {
-			return fmt.Errorf("%d of %d Networks were posted", posted, b.events)
+		if posted < n {
+			return fmt.Errorf("%d of %d Networks were posted", posted, n)
 		}
 		return nil
 	})
-	if err == nil && len(times) == 0 {
-		err = fmt.Errorf("none of %d events came during an audit: apply more, with --events", b.events)
-	}
 	return times, err
 }
 

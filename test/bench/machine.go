@@ -23,6 +23,20 @@ func machine() string {
 	return strings.Join(append(parts, runtime.Version()), ", ")
 }
 
+// load is how many processes ran or wanted to, on average, in the last minute; 0 where the system does not tell.
+func load() float64 {
+	content, err := os.ReadFile("/proc/loadavg")
+	if err != nil {
+		return 0
+	}
+	first, _, _ := strings.Cut(string(content), " ")
+	average, err := strconv.ParseFloat(first, 64)
+	if err != nil {
+		return 0
+	}
+	return average
+}
+
 // field reads the first line "name : value" of a file of /proc.
 func field(path, name string) string {
 	content, err := os.ReadFile(path)

@@ -23,14 +23,16 @@ type report struct {
 	options   options
 	arguments []string
 	began     time.Time
-	order     []*result
+	// load is the machine's before anything was measured.
+	load  float64
+	order []*result
 
 	mu      sync.Mutex
 	results map[string]*result
 }
 
 func newReport(o options, arguments []string, chosen []group) *report {
-	r := &report{options: o, arguments: arguments, began: time.Now(), results: map[string]*result{}}
+	r := &report{options: o, arguments: arguments, began: time.Now(), load: load(), results: map[string]*result{}}
 	for _, g := range chosen {
 		for _, b := range g.benchmarks {
 			one := &result{benchmark: b, size: g.size(o)}
@@ -141,7 +143,8 @@ func (r *report) table() string {
 	if r.options.cloud == emulator && r.options.delay == "none" {
 		against = "the emulator, which answers at once"
 	}
-	fmt.Fprintf(&b, "Against %s, on %s, on %s.\n\n", against, r.began.Format("2 January 2006"), machine())
+	fmt.Fprintf(&b, "Against %s, on %s, on %s. Load average before it began: %s.\n\n", against,
+		r.began.Format("2 January 2006"), machine(), number(r.load))
 	fmt.Fprintf(&b, "```\n%s\n```\n\n", r.command())
 	fmt.Fprintf(&b, "| figure | target | median | of rounds | spread | |\n| --- | --- | --- | --- | --- | --- |\n")
 	for _, one := range r.order {

@@ -1,0 +1,203 @@
+package main
+
+import (
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestVerdict(t *testing.T) {
+	for sentence, test := range map[string]struct {
+		limit   float64
+		rounds  []float64
+		verdict string
+		target  string
+	}{
+		"the median counts":                     {1.2, []float64{9, 1.1, 1}, "met", "≤ 1.20"},
+		"of two rounds, it is between them":     {1, []float64{1, 3}, "missed by 100 %", "≤ 1"},
+		"the limit itself is good":              {1.2, []float64{1.2}, "met", "≤ 1.20"},
+		"a miss is told in percent":             {1.2, []float64{1.5}, "missed by 25 %", "≤ 1.20"},
+		"the least miss is one":                 {1.2, []float64{1.2001}, "missed by 1 %", "≤ 1.20"},
+		"where none is allowed, each counts":    {0, []float64{3}, "missed by 3", "none"},
+		"none is none":                          {0, []float64{0}, "met", "none"},
+		"without a target there is no verdict":  {noLimit, []float64{3}, "", ""},
+		"what was not measured is not met":      {1, nil, "not measured", "≤ 1"},
+		"what was not measured is never missed": {0, nil, "not measured", "none"},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			r := &result{benchmark: benchmark{limit: test.limit}, rounds: test.rounds}
+			if got := r.verdict(); got != test.verdict {
+				t.Errorf("verdict %q, want %q", got, test.verdict)
+			}
+			if got := r.target(); got != test.target {
+				t.Errorf("target %q, want %q", got, test.target)
+			}
+		})
+	}
+}
+
+func TestNumbersAreShort(t *testing.T) {
+	for value, want := range map[float64]string{
+		0: "0", 2: "2", 0.25: "0.25", 1.049: "1.05", 12.34: "12.3", 123.4: "123", math.NaN(): "–",
+	} {
+		if got := number(value); got != want {
+			t.Errorf("%v is written %q, want %q", value, got, want)
+		}
+	}
+	for value, want := range map[int]string{5: "5", 1000: "1,000", 50000: "50,000", 1234567: "1,234,567"} {
+		if got := grouped(value); got != want {
+			t.Errorf("%d is written %q, want %q", value, got, want)
+		}
+	}
+}
+
+func TestTheTableGoesBetweenTheMarkersOfItsCloud(t *testing.T) {
+	o, err := parse([]string{"--networks=7"}, io.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := newReport(o, []string{"--networks=7", "--write=page.md"}, choose(o))
+	r.add("create", 1.5)
+	r.add("nobody asked for this", 1)
+	r.addTo("audit-calls", 4, 6)
+	path := filepath.Join(t.TempDir(), "page.md")
+	page := "before\n<!-- emulator -->\nold\n<!-- end of emulator -->\nbetween\n<!-- openstack -->\nkept\n" +
+		"<!-- end of openstack -->\n"
+	if err := os.WriteFile(path, []byte(page), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.writeInto(path); err != nil {
+		t.Fatal(err)
+	}
+	content, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := strings.Replace(page, "old\n", r.table(), 1)
+	if diff := cmp.Diff(want, string(content)); diff != "" {
+		t.Errorf("the page (-want +got):\n%s", diff)
+	}
+	for _, line := range []string{
+		"go run ./test/bench --networks=7\n",
+		"| 7 Networks, apply to all Ready ÷ bare bulk loop | ≤ 1.20 | 1.50 | 1 |  | missed by 25 % |\n",
+		"| calls of a full audit of 7 Networks | ≤ 6 | 4 | 1 |  | met |\n",
+	} {
+		if !strings.Contains(string(content), line) {
+			t.Errorf("the page lacks %q:\n%s", line, content)
+		}
+	}
+	if err := os.WriteFile(path, []byte("no markers"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.writeInto(path); err == nil {
+		t.Error("a page without markers is no error")
+	}
+}
+
+func TestAnAuditIsAllowedTwoCallsAPageAndTwo(t *testing.T) {
+	first := call{method: "GET", shape: "/v2.0/networks", uri: "/networking/v2.0/networks?limit=500&sort_key=id"}
+	for n, want := range map[int]float64{1: 4, 500: 4, 501: 6, 10000: 42} {
+		if got := auditLimit([]call{first}, n); got != want {
+			t.Errorf("of %d Networks: %v, want %v", n, got, want)
+		}
+	}
+}
+
+func TestAnEventIsDuringAnAuditFromItsFirstPageToItsLast(t *testing.T) {
+	epoch := time.Now()
+	at := func(second int) time.Time { return epoch.Add(time.Duration(second) * time.Second) }
+	page := func(second int, shape, query string) call {
+		return call{at: at(second), method: "GET", shape: shape, uri: shape + "?" + query}
+	}
+	calls := []call{
+		page(10, "/v2.0/networks", "limit=1"), page(12, "/v2.0/networks", "limit=1&marker=x"),
+		page(14, "/v2.0/subnets", "limit=1"),
+		{at: at(17), method: "POST", shape: "/v2.0/networks"},
+		page(20, "/v2.0/networks", "limit=1"), page(22, "/v2.0/subnets", "limit=1"),
+	}
+	for second, want := range map[int]bool{9: false, 11: true, 13: true, 16: false, 18: false, 21: true, 23: false} {
+		if got := underWay(calls, at(second)); got != want {
+			t.Errorf("at %d: %t, want %t", second, got, want)
+		}
+	}
+}
+
+func TestWhatABodyCreatesIsKnownByName(t *testing.T) {
+	got := names(`{"networks":[{"admin_state_up":true,"name":"a"},{"name":"b","description":"c"}]}`)
+	if diff := cmp.Diff(map[string]bool{"a": true, "b": true}, got); diff != "" {
+		t.Error(diff)
+	}
+	for answer, want := range map[string]string{
+		`{"network": {"id": "x"}}`:                   "x",
+		`{"networks": [{"id": "x"}]}`:                "x",
+		`{"networks": [{"id": "x"}, {"id": "y"}]}`:   "",
+		`{"NeutronError": {"message": "no"}}`:        "",
+		`not JSON`:                                   "",
+		`{"network": {"name": "without an id"}}`:     "",
+		`{"port": {"id": "p", "network_id": "net"}}`: "p",
+	} {
+		if got := createdID([]byte(answer)); got != want {
+			t.Errorf("%s: %q, want %q", answer, got, want)
+		}
+	}
+}
+
+func TestABenchmarksLineIsRead(t *testing.T) {
+	got := benchmarkLine("BenchmarkSyncAtRest-2   \t   10000\t     20738 ns/op\t    3709 B/op\t      70 allocs/op")
+	want := map[string]float64{"ns/op": 20738, "B/op": 3709, "allocs/op": 70}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+	for _, line := range []string{"PASS", "ok  \tpackage\t1.2s", "goos: linux", ""} {
+		if got := benchmarkLine(line); got != nil {
+			t.Errorf("%q gives %v", line, got)
+		}
+	}
+}
+
+func TestFlagsThatMakeNoSenseAreRefused(t *testing.T) {
+	t.Setenv("OS_CLIENT_CONFIG_FILE", "")
+	for argument, want := range map[string]string{
+		"--cloud=other":             "emulator or openstack",
+		"--cloud=openstack":         "OS_CLIENT_CONFIG_FILE",
+		"--only=(":                  "--only=(",
+		"--rounds=0":                "--rounds=0",
+		"--idle=1s":                 "at least 10s",
+		"--lease-duration=1500ms":   "whole seconds",
+		"--delay=2ms":               "real or none",
+		"--write=p --only=create":   "leave --only",
+		"create":                    "everything is said by flags",
+		"--controller-flag=-v=2 -q": "unknown",
+	} {
+		if _, err := parse(strings.Fields(argument), io.Discard); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want an error with %q", argument, err, want)
+		}
+	}
+}
+
+func TestEachBenchmarkHasANameAWayAndAnIDOfItsOwn(t *testing.T) {
+	seen := map[string]bool{}
+	for _, g := range groups() {
+		ids := []string{g.id}
+		for _, b := range g.benchmarks {
+			if b.name == "" || b.how == "" {
+				t.Errorf("%s has no name or does not say how it is measured", b.id)
+			}
+			if b.id != g.id {
+				ids = append(ids, b.id)
+			}
+		}
+		for _, id := range ids {
+			if seen[id] {
+				t.Errorf("there are two of %s", id)
+			}
+			seen[id] = true
+		}
+	}
+}
