@@ -74,6 +74,17 @@ FUZZTIME ?= 60s
 fuzz: ## Run each fuzz target for FUZZTIME (60s)
 	hack/fuzz.sh $(FUZZTIME)
 
+##@ Measure
+
+.PHONY: bench
+bench: assets ## Measure against the emulator, and a real Neutron where one is up, and write docs/benchmarks.md
+	export KUBEBUILDER_ASSETS="$(ASSETS)"; hack/bench.sh
+
+.PHONY: benchstat
+BENCHCOUNT ?= 6
+benchstat: ## Run the Go benchmarks BENCHCOUNT (6) times into bin/bench.txt; BASE=<file> compares with an older one
+	hack/benchstat.sh "$(BENCHCOUNT)" $(BASE)
+
 ##@ Check
 
 .PHONY: verify
