@@ -145,8 +145,8 @@ func (l *bare) remove(ctx context.Context, ids []string, atATime int) error {
 	})
 }
 
-// sweep removes the networks whose names begin with a prefix, with the ports on them: what a benchmark leaves in a cloud
-// that stays.
+// sweep removes the networks whose names begin with a prefix, with the ports on them: what a benchmark leaves in a
+// cloud that stays.
 func (l *bare) sweep(ctx context.Context, prefix string) error {
 	networks, err := l.list(ctx, "networks")
 	if err != nil {

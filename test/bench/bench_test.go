@@ -2,27 +2,17 @@ package main
 
 import (
 	"bytes"
-	"os"
 	"strings"
 	"testing"
 )
-
-func TestMain(m *testing.M) {
-	// The benchmarks start this program once more, as the bare informer.
-	if kubeconfig := os.Getenv(informerVariable); kubeconfig != "" {
-		fail(runInformer(kubeconfig))
-		return
-	}
-	os.Exit(m.Run())
-}
 
 // TestEachGroupCanBeMeasured measures a very small everything, so that the program does not rot. What the figures are is
 // no matter here.
 func TestEachGroupCanBeMeasured(t *testing.T) {
 	var table, progress bytes.Buffer
 	err := run(t.Context(), []string{
-		"--only=small,fleet,start,pool,failover", "--delay=none", "--rounds=1", "--networks=5", "--fleet=5", "--objects=5",
-		"--replicas=2", "--events=5", "--idle=10s", "--lease-duration=3s",
+		"--only=small,fleet,start,pool,failover", "--rounds=1", "--networks=5", "--fleet=5", "--objects=5",
+		"--replicas=2", "--events=10", "--idle=10s", "--lease-duration=3s",
 	}, &table, &progress)
 	if err != nil {
 		t.Fatalf("%v\n%s", err, progress.String())

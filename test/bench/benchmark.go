@@ -208,7 +208,7 @@ func measure(
 			err = g.measure(ctx, b)
 			b.close()
 		} else {
-			_, err = harness.Run(
+			_, err = harness.Run( //nolint:contextcheck // what it sets up, it takes down whether or not ctx has ended
 				harness.Options{Components: g.components, OpenStack: o.cloud == openStack, Programs: programs},
 				func(s *harness.Surroundings) (int, error) {
 					defer b.close()

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"sync"
@@ -13,9 +12,10 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/tools/cache"
 
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	informers "cloudteam.ztgame.com/network-controller/pkg/client/informers/externalversions"
 	"cloudteam.ztgame.com/network-controller/test/proxy"
 )
 
@@ -89,60 +89,62 @@ func inParallel(ctx context.Context, atATime, n int, do func(context.Context, in
 // fleetPatience is how long no Network may change while all are waited for.
 const fleetPatience = 3 * time.Minute
 
-// observer knows which Networks of a namespace are Ready, and when the last one became so.
+// observer knows which Networks of a namespace are Ready, and when it last heard of one.
 type observer struct {
-	namespace string
-	watcher   watch.Interface
-	moved     chan struct{}
+	moved chan struct{}
 
 	mu    sync.Mutex
 	ready map[string]bool
 	there map[string]bool
 	at    time.Time
-	ended bool
 }
 
-// observe watches the Networks of a namespace until the group is measured. There MUST be none in it yet.
+// observe watches the Networks of a namespace until the group is measured.
 func (b *bench) observe(ctx context.Context, namespace string) (*observer, error) {
-	networks := b.Networks.CloudteamV1().Networks(namespace)
-	list, err := networks.List(ctx, metav1.ListOptions{})
+	o := &observer{moved: make(chan struct{}, 1), ready: map[string]bool{}, there: map[string]bool{}}
+	factory := informers.NewSharedInformerFactoryWithOptions(b.Networks, 0, informers.WithNamespace(namespace))
+	_, err := factory.Cloudteam().V1().Networks().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc:    o.saw,
+		UpdateFunc: func(_, object any) { o.saw(object) },
+		DeleteFunc: o.lost,
+	})
 	if err != nil {
 		return nil, err
 	}
-	o := &observer{
-		namespace: namespace, moved: make(chan struct{}, 1), ready: map[string]bool{}, there: map[string]bool{},
-	}
-	o.watcher, err = networks.Watch(context.WithoutCancel(ctx), metav1.ListOptions{ResourceVersion: list.ResourceVersion})
-	if err != nil {
-		return nil, err
-	}
-	b.after(o.watcher.Stop)
-	go o.follow()
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	factory.StartWithContext(ctx)
+	b.after(func() {
+		cancel()
+		factory.Shutdown()
+	})
+	factory.WaitForCacheSync(ctx.Done())
 	return o, nil
 }
 
-func (o *observer) follow() {
-	for event := range o.watcher.ResultChan() {
-		network, ok := event.Object.(*cloudteamv1.Network)
-		if !ok {
-			continue
-		}
-		o.mu.Lock()
-		o.at = time.Now()
-		if event.Type == watch.Deleted {
-			delete(o.there, network.Name)
-			delete(o.ready, network.Name)
-		} else {
-			o.there[network.Name] = true
-			if meta.IsStatusConditionTrue(network.Status.Conditions, cloudteamv1.ConditionReady) {
-				o.ready[network.Name] = true
-			}
-		}
-		o.mu.Unlock()
-		o.stir()
+func (o *observer) saw(object any) {
+	network, ok := object.(*cloudteamv1.Network)
+	if !ok {
+		return
 	}
 	o.mu.Lock()
-	o.ended = true
+	o.at = time.Now()
+	o.there[network.Name] = true
+	if meta.IsStatusConditionTrue(network.Status.Conditions, cloudteamv1.ConditionReady) {
+		o.ready[network.Name] = true
+	}
+	o.mu.Unlock()
+	o.stir()
+}
+
+func (o *observer) lost(object any) {
+	key, err := cache.DeletionHandlingObjectToName(object)
+	if err != nil {
+		return
+	}
+	o.mu.Lock()
+	o.at = time.Now()
+	delete(o.there, key.Name)
+	delete(o.ready, key.Name)
 	o.mu.Unlock()
 	o.stir()
 }
@@ -174,13 +176,10 @@ func (o *observer) await(ctx context.Context, done func() (bool, string)) (time.
 	for {
 		o.mu.Lock()
 		yes, state := done()
-		at, ended := o.at, o.ended
+		at := o.at
 		o.mu.Unlock()
-		switch {
-		case yes:
+		if yes {
 			return at, nil
-		case ended:
-			return at, errors.New("the watch of Networks ended: " + state)
 		}
 		select {
 		case <-o.moved:

@@ -12,8 +12,8 @@ import (
 )
 
 func microGroup() group {
-	const how = "`go test -bench BenchmarkSyncAtRest -benchmem` in the package of its controller: a sync of one of 1,000 " +
-		"objects that are as declared."
+	const how = "`go test -bench BenchmarkSyncAtRest -benchmem` in the package of its controller: a sync of one of " +
+		"1,000 objects that are as declared."
 	return group{
 		id: "micro", clouds: []string{emulator},
 		size: func(options) int { return 1000 },

@@ -76,8 +76,8 @@ func parse(arguments []string, stderr io.Writer) (options, error) {
 	flags.StringVar(&o.write, "write", "", "Write the results into this page, between the markers of the cloud.")
 	flags.IntVar(&o.rounds, "rounds", 3, "Rounds of the small benchmarks. In each, the bare work and the controller's "+
 		"take turns.")
-	flags.IntVar(&o.largeRounds, "large-rounds", 1, "Rounds of the benchmarks of --fleet. Each has a control plane of its "+
-		"own.")
+	flags.IntVar(&o.largeRounds, "large-rounds", 1, "Rounds of the benchmarks of --fleet. Each has a control plane of "+
+		"its own.")
 	flags.IntVar(&o.networks, "networks", 100, "Networks in the group small.")
 	flags.IntVar(&o.fleet, "fleet", 10000, "Networks in the group fleet.")
 	flags.IntVar(&o.objects, "objects", 50000, "Networks in the group start.")
@@ -119,8 +119,8 @@ func (o options) validate() error {
 		errs = append(errs, fmt.Errorf("--cloud=%s: write %s or %s", o.cloud, emulator, openStack))
 	}
 	if o.cloud == openStack && !o.list && os.Getenv("OS_CLIENT_CONFIG_FILE") == "" {
-		errs = append(errs, errors.New("--cloud=openstack: OS_CLIENT_CONFIG_FILE names no clouds.yaml: run it by "+
-			"dev/openstack/openstack run -- ..."))
+		errs = append(errs, errors.New("--cloud=openstack: OS_CLIENT_CONFIG_FILE names no clouds.yaml: start it by "+
+			"dev/openstack/openstack run"))
 	}
 	if !slices.Contains([]string{"real", "none"}, o.delay) {
 		errs = append(errs, fmt.Errorf("--delay=%s: write real or none", o.delay))

@@ -13,7 +13,10 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/watch"
+	kubeinformers "k8s.io/client-go/informers"
+	corelisters "k8s.io/client-go/listers/core/v1"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/util/workqueue"
 
 	"cloudteam.ztgame.com/network-controller/internal/network"
 	"cloudteam.ztgame.com/network-controller/internal/selection"
@@ -165,13 +168,25 @@ const barePortGate = "bench.cloudteam.ztgame.com/port"
 func (m *pool) withoutPool(ctx context.Context) (rollout, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	watcher, err := m.Kube.CoreV1().Pods(m.namespace).Watch(ctx, metav1.ListOptions{})
+	factory := kubeinformers.NewSharedInformerFactoryWithOptions(m.Kube, 0, kubeinformers.WithNamespace(m.namespace))
+	pods := factory.Core().V1().Pods()
+	queue := workqueue.NewTyped[string]()
+	enqueue := func(object any) {
+		if key, err := cache.DeletionHandlingObjectToName(object); err == nil {
+			queue.Add(key.Name)
+		}
+	}
+	_, err := pods.Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc: enqueue, UpdateFunc: func(_, object any) { enqueue(object) }, DeleteFunc: enqueue,
+	})
 	if err != nil {
 		return rollout{}, err
 	}
+	factory.StartWithContext(ctx)
+	factory.WaitForCacheSync(ctx.Done())
 	var left atomic.Int64
 	failed := make(chan error, 1)
-	go func() { failed <- m.portPerPod(ctx, watcher, &left) }()
+	go func() { failed <- m.portPerPod(ctx, pods.Lister().Pods(m.namespace), queue, &left) }()
 	r, err := m.roll(ctx, barePortGate, "")
 	if err == nil {
 		err = await(ctx, harness.Patience, func() error {
@@ -181,50 +196,52 @@ func (m *pool) withoutPool(ctx context.Context) (rollout, error) {
 			return nil
 		})
 	}
+	queue.ShutDown()
+	err = errors.Join(<-failed, err)
 	cancel()
-	watcher.Stop()
-	if loop := <-failed; loop != nil && !errors.Is(loop, context.Canceled) {
-		return r, loop
-	}
+	factory.Shutdown()
 	return r, err
 }
 
 // portPerPod is the loop that gives each Pod a port when it appears, and takes it when it goes. left is how many ports
 // there are.
-func (m *pool) portPerPod(ctx context.Context, watcher watch.Interface, left *atomic.Int64) error {
-	ports := map[types.UID]string{}
-	for event := range watcher.ResultChan() {
-		pod, ok := event.Object.(*corev1.Pod)
-		if !ok {
-			return errors.New("the watch of Pods broke")
+func (m *pool) portPerPod(
+	ctx context.Context, pods corelisters.PodNamespaceLister, queue workqueue.TypedInterface[string], left *atomic.Int64,
+) error {
+	ports := map[string]string{}
+	for {
+		name, over := queue.Get()
+		if over {
+			return nil
 		}
-		id, has := ports[pod.UID]
+		pod, err := pods.Get(name)
+		id := ports[name]
 		switch {
-		case event.Type == watch.Deleted && has:
+		case apierrors.IsNotFound(err) && id != "":
 			if _, err := m.bare.send(ctx, http.MethodDelete, "ports/"+id, nil); err != nil {
 				return err
 			}
-			delete(ports, pod.UID)
+			delete(ports, name)
 			left.Add(-1)
-		case event.Type != watch.Deleted && !has && len(pod.Spec.SchedulingGates) > 0:
+		case err == nil && id == "" && len(pod.Spec.SchedulingGates) > 0:
 			id, err := m.bare.postOne(ctx, "port", map[string]any{
-				"network_id": m.network.Status.NetworkID, "device_owner": network.PortDeviceOwner, "name": pod.Name,
+				"network_id": m.network.Status.NetworkID, "device_owner": network.PortDeviceOwner, "name": name,
 				"description": m.bare.marker(), "admin_state_up": true,
 				"fixed_ips": []map[string]any{{"subnet_id": m.network.Status.Subnets[0].ID}},
 			})
 			if err != nil {
 				return err
 			}
-			ports[pod.UID] = id
+			ports[name] = id
 			left.Add(1)
-			_, err = m.Kube.CoreV1().Pods(m.namespace).Patch(ctx, pod.Name, types.MergePatchType,
+			_, err = m.Kube.CoreV1().Pods(m.namespace).Patch(ctx, name, types.MergePatchType,
 				[]byte(`{"spec":{"schedulingGates":null}}`), metav1.PatchOptions{})
 			if err != nil && !apierrors.IsNotFound(err) {
 				return err
 			}
 		}
+		queue.Done(name)
 	}
-	return nil
 }
 
 // rolloutPatience is how long the Pods of a Deployment may take.

@@ -123,7 +123,7 @@ func logIn(ctx context.Context, path string) (*gophercloud.ServiceClient, string
 	}
 	created, ok := provider.GetAuthResult().(tokens.CreateResult)
 	if !ok {
-		return nil, "", errors.New("Keystone does not answer as version 3 does")
+		return nil, "", errors.New("no answer of version 3 comes from Keystone")
 	}
 	project, err := created.ExtractProject()
 	if err != nil {

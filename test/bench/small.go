@@ -117,7 +117,7 @@ func (b *bench) sweepAfter(ctx context.Context, l *bare, prefix string) {
 
 // fleets creates and deletes all Networks in each round, bare and by the controller, and lets them rest once.
 func (m *small) fleets(ctx context.Context) error {
-	atATime, err := m.bare.best(ctx, m.bench, m.namespace, min(m.size, 4*bulkSize), 1, 4)
+	atATime, err := m.bare.best(ctx, m.bench, m.namespace, min(m.size, 2*bulkSize), 1, 4)
 	if err != nil {
 		return err
 	}

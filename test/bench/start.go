@@ -42,7 +42,8 @@ func startGroup() group {
 // informerVariable names the kubeconfig of a process that is to be the bare informer.
 const informerVariable = "NETWORK_CONTROLLER_BENCH_INFORMER"
 
-// runInformer is the bare informer: it lists and watches Networks, says when it is synced, and stays until it is killed.
+// runInformer is the bare informer: it lists and watches Networks, says when it is synced, and stays until it is
+// killed.
 func runInformer(kubeconfig string) error {
 	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
 	if err != nil {

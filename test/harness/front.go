@@ -14,13 +14,13 @@ import (
 	"cloudteam.ztgame.com/network-controller/test/proxy"
 )
 
-// idleConnections is how many connections a proxy keeps open to its target. With fewer than there are callers at a time,
-// it would open one for nearly each call.
+// idleConnections is how many connections a proxy keeps open to its target. With fewer than there are callers at a
+// time, it would open one for nearly each call.
 const idleConnections = 256
 
 // FrontKube starts a proxy in front of kube-apiserver and writes a kubeconfig of the controller's ServiceAccount that
-// leads to it. What the options say of target, transport, TLS and shape is FrontKube's to set. The proxy has no rights of
-// its own: the caller's token goes along. It MUST be closed.
+// leads to it. What the options say of target, transport, TLS and shape is FrontKube's to set. The proxy has no rights
+// of its own: the caller's token goes along. It MUST be closed.
 func (s *Surroundings) FrontKube(kubeconfig string, o proxy.Options) (*proxy.Proxy, error) {
 	var err error
 	if o.Target, err = url.Parse(s.Admin.Host); err != nil {
@@ -47,10 +47,10 @@ func (s *Surroundings) FrontKube(kubeconfig string, o proxy.Options) (*proxy.Pro
 	return p, nil
 }
 
-// FrontCloud starts a proxy in front of Keystone, whose catalog then names the other one as Neutron, and one in front of
-// the Neutron at endpoint. It reads cloudsFile and writes a clouds.yaml to path that leads to them, for the clouds of the
-// given names, which have one Keystone. The options are those of Neutron's proxy; target, shape and, where it is nil,
-// transport are FrontCloud's to set. Both proxies MUST be closed.
+// FrontCloud starts a proxy in front of Keystone, whose catalog then names the other one as Neutron, and one in front
+// of the Neutron at endpoint. It reads cloudsFile and writes a clouds.yaml to path that leads to them, for the clouds
+// of the given names, which have one Keystone. The options are those of Neutron's proxy; target, shape and, where it is
+// nil, transport are FrontCloud's to set. Both proxies MUST be closed.
 func FrontCloud(
 	cloudsFile, path string, names []string, endpoint string, o proxy.Options,
 ) (keystone, neutron *proxy.Proxy, err error) {

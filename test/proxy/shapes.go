@@ -17,7 +17,8 @@ func NeutronShape(path string) string {
 	return neutronID.ReplaceAllString(path, "/{id}")
 }
 
-// KubeShape is a path of the Kubernetes API without namespace and name: "/apis/cloudteam.ztgame.com/v1/networks/{name}".
+// KubeShape is a path of the Kubernetes API without namespace and name:
+// "/apis/cloudteam.ztgame.com/v1/networks/{name}".
 func KubeShape(path string) string {
 	parts := strings.Split(strings.Trim(path, "/"), "/")
 	at := 2 // of the resource, after /api/v1
