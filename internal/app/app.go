@@ -73,7 +73,8 @@ func Run(ctx context.Context, o Options) error {
 		}
 		logger.Info("Using the cloud", "cloud", credentials.String())
 		cloud = neutron.NewCloud(credentials, neutron.Options{
-			Timeout: o.CloudTimeout, UserAgent: userAgent(), Called: countCall, Permit: election.permit,
+			Timeout: o.CloudTimeout, MaxCalls: o.CloudMaxCalls, UserAgent: userAgent(), Called: countCall,
+			Permit: election.permit,
 		})
 	}
 

@@ -19,6 +19,12 @@ var (
 		Buckets:        metrics.ExponentialBuckets(0.005, 2, 14),
 		StabilityLevel: metrics.ALPHA,
 	}, []string{"operation", "result"})
+	createItems = metrics.NewHistogramVec(&metrics.HistogramOpts{
+		Name:           "network_controller_cloud_create_items",
+		Help:           "Resources per call that created some, by what was created. Creates that wait go as one call.",
+		Buckets:        []float64{1, 2, 5, 10, 15, 20, 25},
+		StabilityLevel: metrics.ALPHA,
+	}, []string{"operation"})
 	networks = metrics.NewGauge(&metrics.GaugeOpts{
 		Name:           "network_controller_networks",
 		Help:           "Networks in Neutron that bear this cluster's marker, as of the last audit.",
@@ -37,7 +43,9 @@ var (
 )
 
 // registerMetrics comes before the first value: what is set before is lost.
-var registerMetrics = sync.OnceFunc(func() { legacyregistry.MustRegister(calls, networks, ports, lastAudit) })
+var registerMetrics = sync.OnceFunc(func() {
+	legacyregistry.MustRegister(calls, createItems, networks, ports, lastAudit)
+})
 
 // countCall is neutron.Options.Called.
 func countCall(c neutron.Call) {
@@ -46,6 +54,9 @@ func countCall(c neutron.Call) {
 		result = neutron.KindOf(c.Err).String()
 	}
 	calls.WithLabelValues(c.Op, result).Observe(c.Duration.Seconds())
+	if c.Creates > 0 {
+		createItems.WithLabelValues(c.Op).Observe(float64(c.Creates))
+	}
 }
 
 // auditLog makes logs, metrics and signals of audits.

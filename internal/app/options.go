@@ -11,6 +11,7 @@ import (
 
 	attachmentcontroller "cloudteam.ztgame.com/network-controller/internal/controller/attachment"
 	"cloudteam.ztgame.com/network-controller/internal/controller/orphan"
+	"cloudteam.ztgame.com/network-controller/internal/neutron"
 )
 
 // Options are what the flags say. NewOptions gives the defaults.
@@ -18,13 +19,15 @@ type Options struct {
 	// Kubeconfig and Master tell the API server; with neither, the process runs in a Pod and asks its ServiceAccount.
 	Kubeconfig string
 	Master     string
-	// KubeQPS and KubeBurst bound the requests to the API server per second.
+	// KubeQPS and KubeBurst bound the requests to the API server per second; a negative KubeQPS does not.
 	KubeQPS   float32
 	KubeBurst int
 	// Cloud is a name in clouds.yaml; empty for OS_CLOUD or the OS_ variables. Only Networks and NetworkPorts need one.
 	Cloud string
 	// CloudTimeout bounds one call to the cloud.
 	CloudTimeout time.Duration
+	// CloudMaxCalls bounds the writes to the cloud that are under way at a time.
+	CloudMaxCalls int
 	// Controllers are the names of the controllers to run; see enabled.
 	Controllers []string
 	// Workers is how many keys each controller syncs at a time.
@@ -46,11 +49,12 @@ type Options struct {
 // NewOptions gives the defaults.
 func NewOptions() Options {
 	return Options{
-		KubeQPS:       200,
+		KubeQPS:       -1,
 		KubeBurst:     400,
 		CloudTimeout:  time.Minute,
+		CloudMaxCalls: neutron.DefaultMaxCalls,
 		Controllers:   []string{"*"},
-		Workers:       10,
+		Workers:       100,
 		ResyncPeriod:  30 * time.Second,
 		AuditInterval: time.Minute,
 		Attachment:    attachmentcontroller.Options{Plugin: attachmentcontroller.DefaultPlugin},
@@ -68,20 +72,25 @@ func (o *Options) AddFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&o.Master, "master", o.Master,
 		"Address of the Kubernetes API server; overrides the one in the kubeconfig.")
 	flags.Float32Var(&o.KubeQPS, "kube-api-qps", o.KubeQPS,
-		"Requests per second to the Kubernetes API server.")
+		"Requests per second to the Kubernetes API server. -1 for as many as there are: the server's own Priority and "+
+			"Fairness keeps one client from crowding out the others.")
 	flags.IntVar(&o.KubeBurst, "kube-api-burst", o.KubeBurst,
-		"Requests to the Kubernetes API server that may come at once.")
+		"Requests to the Kubernetes API server that may come at once, where --kube-api-qps bounds them.")
 	flags.StringVar(&o.Cloud, "cloud", o.Cloud,
 		"Name of the cloud in clouds.yaml. The default is $OS_CLOUD; with neither, OS_AUTH_URL and its kin are read. "+
 			"clouds.yaml is looked for at $OS_CLIENT_CONFIG_FILE, or in ., ~/.config/openstack and /etc/openstack. "+
 			"Only the controllers network and networkport need a cloud.")
 	flags.DurationVar(&o.CloudTimeout, "cloud-timeout", o.CloudTimeout,
 		"How long one call to the cloud may take.")
+	flags.IntVar(&o.CloudMaxCalls, "cloud-max-calls", o.CloudMaxCalls,
+		"How many writes to the cloud may be under way at a time. Up to that, it is as many as the cloud serves without "+
+			"having them wait, found out by what they take; creates that wait meanwhile go as one call.")
 	flags.StringSliceVar(&o.Controllers, "controllers", o.Controllers,
 		"Controllers to run: '*' for all, 'name' for one, '-name' for all but one. All: "+
 			strings.Join(controllers, ", ")+".")
 	flags.IntVar(&o.Workers, "workers", o.Workers,
-		"How many objects each controller works on at a time.")
+		"How many objects each controller works on at a time. A worker waits for answers most of the time, and what it "+
+			"costs is that it waits: of many, creates go to the cloud together.")
 	flags.DurationVar(&o.ResyncPeriod, "resync-period", o.ResyncPeriod,
 		"How often informers hand out all objects once more. 0 for never.")
 	flags.DurationVar(&o.AuditInterval, "audit-interval", o.AuditInterval,
@@ -110,9 +119,12 @@ func (o *Options) Validate() error {
 	if o.Workers < 1 {
 		errs = append(errs, fmt.Errorf("--workers=%d: write at least 1", o.Workers))
 	}
-	if o.KubeQPS <= 0 || o.KubeBurst < 1 {
-		errs = append(errs, fmt.Errorf("--kube-api-qps=%g, --kube-api-burst=%d: write more than 0 for both",
-			o.KubeQPS, o.KubeBurst))
+	if o.KubeQPS == 0 || o.KubeBurst < 1 {
+		errs = append(errs, fmt.Errorf("--kube-api-qps=%g, --kube-api-burst=%d: write more than 0 for both, or "+
+			"--kube-api-qps=-1 for no bound", o.KubeQPS, o.KubeBurst))
+	}
+	if o.CloudMaxCalls < 1 {
+		errs = append(errs, fmt.Errorf("--cloud-max-calls=%d: write at least 1", o.CloudMaxCalls))
 	}
 	if o.AuditInterval < time.Second {
 		errs = append(errs, fmt.Errorf("--audit-interval=%s: write at least 1s", o.AuditInterval))

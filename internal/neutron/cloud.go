@@ -41,6 +41,8 @@ func (i Identity) String() string {
 type Call struct {
 	// Op is what was tried, such as "create network".
 	Op string
+	// Creates is how many resources the call was to create; 0 of any other call.
+	Creates int
 	// Duration is from the request to its last byte. Logging in, where that was needed, is a Call of its own.
 	Duration time.Duration
 	// Err is nil for a success.
@@ -53,6 +55,9 @@ type Options struct {
 	Timeout time.Duration
 	// PageSize is how many resources a list asks for at a time; 0 means DefaultPageSize.
 	PageSize int
+	// MaxCalls bounds the writes that are under way at a time, whatever the cloud's speed allows; 0 means
+	// DefaultMaxCalls.
+	MaxCalls int
 	// UserAgent stands in front of gophercloud's own in requests.
 	UserAgent string
 	// Called, where set, is told of every call. It MUST be quick and safe for concurrent use.
@@ -83,6 +88,8 @@ type Cloud struct {
 	options     Options
 	// transport carries every call, log-ins included.
 	transport http.RoundTripper
+	// broker has the writes wait for their turn, and creates go together.
+	broker *broker
 
 	// login is held, by a value in it, by who logs in or reads what follows. It is a channel because waiting for another's
 	// log-in has to end with one's own context.
@@ -111,12 +118,14 @@ func NewCloud(credentials Credentials, options Options) *Cloud {
 	if options.Called == nil {
 		options.Called = func(Call) {}
 	}
-	return &Cloud{
+	c := &Cloud{
 		credentials: credentials,
 		options:     options,
 		transport:   bounded{newTransport(credentials, options.Timeout), maxAnswer},
 		login:       make(chan struct{}, 1),
 	}
+	c.broker = newBroker(options.MaxCalls, c.createAll)
+	return c
 }
 
 // String names the cloud without secrets.
@@ -314,7 +323,9 @@ type request struct {
 	query url.Values
 	// revision, where not nil, makes the call conditional on the resource's revision_number.
 	revision *int
-	body     any
+	// creates is how many resources the call is to create.
+	creates int
+	body    any
 	// answer, where not nil, is what the answer is decoded into.
 	answer any
 }
@@ -350,7 +361,7 @@ func (c *Cloud) send(ctx context.Context, s *session, r request) error {
 	defer cancel()
 	began := time.Now()
 	err := r.send(ctx, s)
-	c.options.Called(Call{Op: r.op, Duration: time.Since(began), Err: err})
+	c.options.Called(Call{Op: r.op, Creates: r.creates, Duration: time.Since(began), Err: err})
 	return err
 }
 

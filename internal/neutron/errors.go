@@ -115,6 +115,12 @@ func (e *Error) RetryAfter() time.Duration { return e.Wait }
 // Unwrap gives the cause, for errors.Is.
 func (e *Error) Unwrap() error { return e.cause }
 
+// overloaded reports whether the cloud could not serve a call, or not in time, whatever was asked.
+func (e *Error) overloaded() bool {
+	lost := e.Kind == Transient && e.Status == 0 && e.cause == nil
+	return lost || e.Kind == Throttled || e.Status >= http.StatusInternalServerError && e.Kind == Transient
+}
+
 // KindOf gives an error's kind. What is no *Error is Transient.
 func KindOf(err error) Kind {
 	if e, ok := errors.AsType[*Error](err); ok {
@@ -241,7 +247,7 @@ func translateStatus(op string, write bool, status gophercloud.ErrUnexpectedResp
 	}
 	// A refusal by Neutron itself was not carried out. A 5xx may come from a proxy that lost the answer, and a success
 	// that is not the one which the API promises is a success all the same.
-	e.MaybeDone = write &&
+	e.MaybeDone = write && !known &&
 		(status.Actual >= http.StatusInternalServerError || status.Actual < http.StatusMultipleChoices)
 	return e
 }

@@ -119,7 +119,7 @@ func TestRefusalsBecomeKinds(t *testing.T) {
 		},
 		"segments that are used up wait for capacity": {
 			method: "POST", status: 503, body: neutronBody("NoNetworkAvailable", "None left."),
-			want: outcome{Kind: Capacity, Text: "test call: None left (NoNetworkAvailable)", MaybeDone: true},
+			want: outcome{Kind: Capacity, Text: "test call: None left (NoNetworkAvailable)"},
 		},
 		"a network that is in use": {
 			method: "DELETE", status: 409, body: neutronBody("NetworkInUse", "In use."),

@@ -1,8 +1,10 @@
 package neutron
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -259,11 +261,11 @@ func (n *fakeNeutron) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case r.Method == http.MethodGet && id == "":
 		writePage(w, r, collection, n.page, n.listed(r, collection))
 	case r.Method == http.MethodPost && collection == "networks":
-		n.createNetwork(w, r)
+		createEach(w, r, collection, n.createNetwork)
 	case r.Method == http.MethodPost && collection == "subnets":
-		n.createSubnet(w, r)
+		createEach(w, r, collection, n.createSubnet)
 	case r.Method == http.MethodPost && collection == "ports":
-		n.createPort(w, r)
+		createEach(w, r, collection, n.createPort)
 	case collection == "ports":
 		n.onePort(w, r, id)
 	case collection == "networks":
@@ -273,6 +275,34 @@ func (n *fakeNeutron) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	default:
 		refuse(w, http.StatusNotFound, "HTTPNotFound", "The resource could not be found.")
 	}
+}
+
+// createEach has what is asked for in bulk created one by one, by a function that creates one.
+func createEach(w http.ResponseWriter, r *http.Request, collection string, create http.HandlerFunc) {
+	content, _ := io.ReadAll(r.Body)
+	one := func(to http.ResponseWriter, body []byte) {
+		single := r.Clone(r.Context())
+		single.Body = io.NopCloser(bytes.NewReader(body))
+		create(to, single)
+	}
+	var bulk map[string][]json.RawMessage
+	if json.Unmarshal(content, &bulk) != nil || bulk[collection] == nil {
+		one(w, content)
+		return
+	}
+	name := strings.TrimSuffix(collection, "s")
+	var made []json.RawMessage
+	for _, body := range bulk[collection] {
+		recorder := httptest.NewRecorder()
+		one(recorder, []byte(`{"`+name+`":`+string(body)+`}`))
+		var answered map[string]json.RawMessage
+		if recorder.Code != http.StatusCreated || json.Unmarshal(recorder.Body.Bytes(), &answered) != nil {
+			answer(w, recorder.Code, recorder.Body.String())
+			return
+		}
+		made = append(made, answered[name])
+	}
+	write(w, http.StatusCreated, map[string]any{collection: made})
 }
 
 // item is a resource in a list.

@@ -245,7 +245,7 @@ func TestUnusableAnswerToAPortsWriteMayHaveBeenCarriedOut(t *testing.T) {
 		"a part of another type":         {`{"port": {"fixed_ips": [{"ip_address": 7}]}}`, "field fixed_ips.ip_address is a"},
 		"another type":                   {`{"port": "` + canaryBody + `"}`, "it is a string"},
 		"a port that cannot be told":     {`{"port": {}}`, "a port has no id or no network_id"},
-		"an address that cannot be read": {`{"port": {"id": "p", "network_id": "n"}}`, "port p: created_at is no time"},
+		"an address that cannot be read": {`{"port": {"id": "p", "network_id": "net"}}`, "port p: created_at is no time"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t, InventoryOptions{Ports: true})

@@ -3,6 +3,7 @@ package neutron
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"maps"
 	"net/http"
 	"net/url"
@@ -197,7 +198,7 @@ func get[W identified](
 // decodeOne takes the one resource out of an answer.
 func decodeOne[W any](op, method string, of collection, answer map[string]json.RawMessage) (W, error) {
 	var w *W
-	if raw, ok := answer[of.one]; ok {
+	if raw, ok := answer[of.one]; ok && raw != nil {
 		if err := json.Unmarshal(raw, &w); err != nil {
 			return *new(W), decodeError(op, method, "%s", jsonProblem(err))
 		}
@@ -224,45 +225,78 @@ var calls = map[network.Action]struct {
 	network.DeletePort:    {http.MethodDelete, portAPI},
 }
 
-// requestOf is a step as a request, without its body. What changes or deletes a resource is on the condition that it is
-// of the revision which the step was planned with.
+// requestOf is a step that changes or deletes a resource as a request, without its body: on the condition that the
+// resource is of the revision which the step was planned with.
 func requestOf(step network.Step) (request, collection) {
 	call := calls[step.Action]
-	r := request{op: string(step.Action), method: call.method, path: call.of.many}
-	if r.method != http.MethodPost {
-		r.path, r.revision = call.of.path(step.ID), &step.Revision
-	}
-	return r, call.of
+	return request{
+		op: string(step.Action), method: call.method, path: call.of.path(step.ID), revision: &step.Revision,
+	}, call.of
 }
 
-// writeStep sends a step that creates or updates a resource. body makes the request's of the step: all fields, or those
-// that it changes. observed makes the domain's resource of the answer's.
+// writeStep has a step sent that creates or updates a resource. body makes the request's of the step: all fields, or
+// those that it changes. observed makes the domain's resource of the answer's.
 func writeStep[W, T any](
 	ctx context.Context, c *Cloud, step network.Step,
 	body func(step network.Step, all bool) map[string]any, observed func(W) (T, error),
 ) (T, error) {
-	r, of := requestOf(step)
-	var answer map[string]json.RawMessage
-	r.body = map[string]any{of.one: body(step, r.method == http.MethodPost)}
-	r.answer = &answer
-	if err := c.do(ctx, r); err != nil {
+	send := c.update
+	if step.Action.Creates() {
+		send = c.create
+	}
+	op, method, of := string(step.Action), calls[step.Action].method, calls[step.Action].of
+	answer, err := send(ctx, step, body(step, step.Action.Creates()))
+	if err != nil {
 		return *new(T), err
 	}
-	w, err := decodeOne[W](r.op, r.method, of, answer)
+	w, err := decodeOne[W](op, method, of, map[string]json.RawMessage{of.one: answer})
 	if err != nil {
 		return *new(T), err
 	}
 	written, err := observed(w)
 	if err != nil {
-		return *new(T), decodeError(r.op, r.method, "%s", err)
+		return *new(T), decodeError(op, method, "%s", err)
 	}
 	return written, nil
 }
 
-// remove sends a step that deletes a resource, a network with its subnets. What is gone already counts as removed.
+// update sends a step that changes a resource, and returns the resource as Neutron's JSON.
+func (c *Cloud) update(ctx context.Context, step network.Step, body map[string]any) (json.RawMessage, error) {
+	r, of := requestOf(step)
+	var answer map[string]json.RawMessage
+	r.body = map[string]any{of.one: body}
+	r.answer = &answer
+	if err := c.broker.Write(ctx, r.op, func() error { return c.do(ctx, r) }); err != nil {
+		return nil, err
+	}
+	return answer[of.one], nil
+}
+
+// create has a resource created, in one call with others as a rule, and returns it as Neutron's JSON.
+func (c *Cloud) create(ctx context.Context, step network.Step, body map[string]any) (json.RawMessage, error) {
+	op, of := string(step.Action), calls[step.Action].of
+	// The marker tells one owner's resources from all others', and the CIDR one owner's subnets from each other.
+	identity := fmt.Sprint(of.one, " ", body["description"], " ", body["cidr"])
+	made, err := c.broker.Create(ctx, op, of, identity, body)
+	if err != nil {
+		return nil, err
+	}
+	// Were the answers to several creates mixed up, each would take another's resource for its own.
+	var told map[string]any
+	if json.Unmarshal(made, &told) == nil {
+		for _, field := range []string{"description", "network_id"} {
+			if said, ok := told[field]; ok && body[field] != nil && said != body[field] {
+				return nil, decodeError(op, http.MethodPost, "it is of another %s than the one that was asked for", of.one)
+			}
+		}
+	}
+	return made, nil
+}
+
+// remove has a step sent that deletes a resource, a network with its subnets. What is gone already counts as removed.
 func (c *Cloud) remove(ctx context.Context, step network.Step) error {
 	r, _ := requestOf(step)
-	err := c.do(ctx, r)
+	err := c.broker.Write(ctx, r.op, func() error { return c.do(ctx, r) })
 	if IsNotFound(err) {
 		return nil
 	}

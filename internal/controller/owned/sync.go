@@ -21,6 +21,8 @@ import (
 // Sync makes Neutron agree with one object. It acts on what the caches hold now, whatever put the key on the queue. It
 // is a controller.Sync.
 func (r *Reconciler[T]) Sync(ctx context.Context, key cache.ObjectName) (controller.Result, error) {
+	// One namespace with much to do does not hold up the others.
+	ctx = neutron.WithFlow(ctx, key.Namespace)
 	obj, exists, err := r.get(key)
 	if err != nil {
 		return controller.Result{}, err

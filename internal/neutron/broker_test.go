@@ -1,0 +1,530 @@
+package neutron
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+)
+
+// server is what a broker sends creates to: bulk creates are all or none, and a call takes its time.
+type server struct {
+	mu sync.Mutex
+	// takes is how long a call is under way of so many creates, with so many calls under way; nil for a second.
+	takes func(creates, underway int) time.Duration
+	// fails is why a call is not carried out, or (lost) carried out and not answered; nil for none.
+	fails func(names []string) *Error
+	// calls are the names of what was created, by call, in the order of the calls' beginnings.
+	calls [][]string
+	// made counts what was carried out, by name.
+	made           map[string]int
+	underway, most int
+}
+
+func (s *server) post(
+	ctx context.Context, op string, _ collection, bodies []map[string]any,
+) ([]json.RawMessage, error) {
+	var names []string
+	for _, body := range bodies {
+		names = append(names, body["name"].(string))
+	}
+	s.mu.Lock()
+	s.calls = append(s.calls, names)
+	s.underway++
+	s.most = max(s.most, s.underway)
+	takes := time.Second
+	if s.takes != nil {
+		takes = s.takes(len(names), s.underway)
+	}
+	s.mu.Unlock()
+	defer func() {
+		s.mu.Lock()
+		s.underway--
+		s.mu.Unlock()
+	}()
+	select {
+	case <-time.After(takes):
+	case <-ctx.Done():
+		return nil, translate(op, http.MethodPost, ctx.Err())
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.fails != nil {
+		if err := s.fails(names); err != nil {
+			if err.MaybeDone {
+				s.carryOut(names)
+			}
+			return nil, err
+		}
+	}
+	return s.carryOut(names), nil
+}
+
+func (s *server) carryOut(names []string) (answers []json.RawMessage) {
+	if s.made == nil {
+		s.made = map[string]int{}
+	}
+	for _, name := range names {
+		s.made[name]++
+		answers = append(answers, json.RawMessage(`"`+name+`"`))
+	}
+	return answers
+}
+
+// sizes are how many creates there were in each call.
+func (s *server) sizes() (sizes []int) {
+	for _, call := range s.calls {
+		sizes = append(sizes, len(call))
+	}
+	return sizes
+}
+
+// createNamed has a broker create something of a name, which it holds to be what came back.
+func createNamed(ctx context.Context, b *broker, name string) error {
+	made, err := b.Create(ctx, "create network", networkAPI, name, map[string]any{"name": name})
+	if err == nil && string(made) != `"`+name+`"` {
+		return fmt.Errorf("asked for %s, got %s", name, made)
+	}
+	return err
+}
+
+// createMany creates at once what is named, and returns the errors by name when all have ended.
+func createMany(ctx context.Context, b *broker, names ...string) map[string]error {
+	var mu sync.Mutex
+	var wg sync.WaitGroup
+	failed := map[string]error{}
+	for _, name := range names {
+		wg.Go(func() {
+			if err := createNamed(ctx, b, name); err != nil {
+				mu.Lock()
+				defer mu.Unlock()
+				failed[name] = err
+			}
+		})
+	}
+	wg.Wait()
+	synctest.Wait()
+	return failed
+}
+
+func numbered(prefix string, count int) (names []string) {
+	for i := range count {
+		names = append(names, fmt.Sprint(prefix, i))
+	}
+	return names
+}
+
+// rested holds that nothing is on its way or waits, a moment after the last caller has gone.
+func rested(t *testing.T, b *broker) {
+	t.Helper()
+	time.Sleep(linger)
+	synctest.Wait()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	waiting := b.others.len()
+	for _, l := range b.lines {
+		waiting += l.queue.len()
+	}
+	if b.underway != 0 || b.overdue != 0 || waiting != 0 {
+		t.Errorf("%d under way, %d overdue, %d waiting when all have ended", b.underway, b.overdue, waiting)
+	}
+}
+
+func TestALoneCreateDoesNotWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &server{}
+		b := newBroker(0, s.post)
+		began := time.Now()
+		for i := range 3 { // as a network, and then its subnets
+			if err := createNamed(t.Context(), b, fmt.Sprint(i)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if took := time.Since(began); took != 3*time.Second {
+			t.Errorf("three calls of a second took %s", took)
+		}
+		rested(t, b)
+	})
+}
+
+func TestCreatesThatComeTogetherGoTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &server{}
+		b := newBroker(0, s.post)
+		if failed := createMany(t.Context(), b, numbered("n", 101)...); len(failed) > 0 {
+			t.Fatal(failed)
+		}
+		slices.Sort(s.calls[0])
+		if diff := cmp.Diff([]int{1, 25, 25, 25, 25}, s.sizes()); diff != "" {
+			t.Errorf("sizes of calls (-want +got):\n%s", diff)
+		}
+		rested(t, b)
+	})
+}
+
+// Those who come back with more when their call has ended are waited for, although none is there yet.
+func TestWhatFollowsABulkGoesTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &server{}
+		b := newBroker(0, s.post)
+		var wg sync.WaitGroup
+		for _, name := range numbered("n", 26) {
+			wg.Go(func() {
+				err := createNamed(t.Context(), b, name)
+				time.Sleep(time.Duration(len(name)) * time.Millisecond)
+				if err = errors.Join(err, createNamed(t.Context(), b, name+"'s")); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		wg.Wait()
+		sizes := s.sizes()
+		slices.Sort(sizes) // the first one's second may come before or after the others'
+		if diff := cmp.Diff([]int{1, 1, 25, 25}, sizes); diff != "" {
+			t.Errorf("sizes of calls (-want +got):\n%s", diff)
+		}
+	})
+}
+
+func TestFlowsTakeTurns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &server{}
+		b := newBroker(2, s.post)
+		var wg sync.WaitGroup
+		crowd := WithFlow(t.Context(), "crowd")
+		wg.Go(func() { createMany(crowd, b, numbered("crowd", 500)...) })
+		synctest.Wait()
+		began := time.Now()
+		if err := createNamed(WithFlow(t.Context(), "lone"), b, "lone"); err != nil {
+			t.Fatal(err)
+		}
+		if took := time.Since(began); took > 2*time.Second {
+			t.Errorf("the create of one flow waited %s for those of another, in which each call takes a second", took)
+		}
+		began = time.Now()
+		if err := b.Write(WithFlow(t.Context(), "lone"), "delete network", func() error { return nil }); err != nil {
+			t.Fatal(err)
+		}
+		if took := time.Since(began); took > time.Second {
+			t.Errorf("a deletion waited %s for creates, of which each call takes a second", took)
+		}
+		wg.Wait()
+		rested(t, b)
+	})
+}
+
+// refusal is what Neutron says of a create that is bad.
+func refusal(kind Kind) *Error {
+	return &Error{Kind: kind, Op: "create network", Reason: "broken by a test", Status: http.StatusBadRequest}
+}
+
+// ifAny gives an error for calls in which there is one whose name begins with the prefix.
+func ifAny(prefix string, err *Error) func([]string) *Error {
+	return func(names []string) *Error {
+		if slices.ContainsFunc(names, func(name string) bool { return strings.HasPrefix(name, prefix) }) {
+			return err
+		}
+		return nil
+	}
+}
+
+func TestBadOnesAreFoundAndTheGoodOnesAreThrough(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &server{fails: ifAny("bad", refusal(Invalid))}
+		b := newBroker(0, s.post)
+		names := slices.Concat([]string{"first"}, numbered("good", 10), []string{"bad"}, numbered("fine", 13))
+		failed := createMany(t.Context(), b, names...)
+		if len(failed) != 1 || KindOf(failed["bad"]) != Invalid {
+			t.Errorf("failed: %v", failed)
+		}
+		want := map[string]int{}
+		for _, name := range names {
+			if name != "bad" {
+				want[name] = 1
+			}
+		}
+		if diff := cmp.Diff(want, s.made); diff != "" {
+			t.Errorf("made (-want +got):\n%s", diff)
+		}
+		calls := len(s.calls)
+		createMany(t.Context(), b, slices.Concat([]string{"lead"}, numbered("more", 10), []string{"bad"})...)
+		for _, call := range s.calls[calls:] {
+			if len(call) > 1 && slices.Contains(call, "bad") {
+				t.Errorf("it went in company again: %v", call)
+			}
+		}
+		rested(t, b)
+	})
+}
+
+func TestOneThatFindsNoRoomSparesTheOthersTheAttempt(t *testing.T) {
+	for kind, calls := range map[Kind]int{Capacity: 1 + 5, Throttled: 1 + 1} {
+		synctest.Test(t, func(t *testing.T) {
+			s := &server{}
+			b := newBroker(0, s.post)
+			s.fails = func([]string) *Error { return refusal(kind) }
+			failed := createMany(t.Context(), b, numbered("n", 26)...)
+			if len(failed) != 26 || len(s.calls) != calls {
+				t.Errorf("%s: %d failed in %d calls, want 26 in %d", kind, len(failed), len(s.calls), calls)
+			}
+			rested(t, b)
+		})
+	}
+}
+
+func TestNothingIsSentAgainWhoseAnswerIsLost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &server{fails: ifAny("n", &Error{Kind: Transient, Status: http.StatusBadGateway, MaybeDone: true})}
+		b := newBroker(0, s.post)
+		names := numbered("n", 25)
+		_ = createMany(t.Context(), b, "opens")
+		failed := createMany(t.Context(), b, append([]string{"x"}, names...)...)
+		for _, name := range names {
+			if !MaybeDone(failed[name]) || s.made[name] != 1 {
+				t.Errorf("%s: %v, made %d times", name, failed[name], s.made[name])
+			}
+		}
+		// One of them may provoke the failure: each attempt is in half the company.
+		var largest []int
+		for range 6 {
+			calls := len(s.calls)
+			createMany(t.Context(), b, names...)
+			largest = append(largest, slices.Max(s.sizes()[calls:]))
+		}
+		if diff := cmp.Diff([]int{12, 6, 3, 1, 1, 1}, largest); diff != "" {
+			t.Errorf("largest companies (-want +got):\n%s", diff)
+		}
+		s.fails = nil
+		createMany(t.Context(), b, names...)
+		calls := len(s.calls)
+		createMany(t.Context(), b, names...)
+		if largest := slices.Max(s.sizes()[calls:]); largest < 24 {
+			t.Errorf("after it went well they go in calls of at most %d", largest)
+		}
+		rested(t, b)
+	})
+}
+
+func TestACallThatHangsHoldsUpNoOther(t *testing.T) {
+	for _, most := range []int{1, 2, 16} {
+		synctest.Test(t, func(t *testing.T) {
+			s := &server{takes: func(int, int) time.Duration { return time.Hour }}
+			b := newBroker(most, s.post)
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			var wg sync.WaitGroup
+			wg.Go(func() { createMany(ctx, b, numbered("black hole", 3)...) })
+			synctest.Wait()
+			s.mu.Lock()
+			s.takes = nil
+			s.mu.Unlock()
+			began := time.Now()
+			if err := createNamed(t.Context(), b, "n"); err != nil {
+				t.Fatal(err)
+			}
+			want := patience + 2*time.Second
+			if most == 1 {
+				want = time.Minute + 2*time.Second // there is no more than one by order
+			}
+			if took := time.Since(began); took > want {
+				t.Errorf("at most %d: it waited %s, longer than %s", most, took, want)
+			}
+			wg.Wait()
+			rested(t, b)
+		})
+	}
+}
+
+func TestWhoWaitsNoLongerIsNotSent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &server{}
+		b := newBroker(1, s.post)
+		var wg sync.WaitGroup
+		wg.Go(func() { createMany(t.Context(), b, "first") })
+		synctest.Wait()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+		defer cancel()
+		err := createNamed(ctx, b, "impatient")
+		writeErr := b.Write(ctx, "delete network", func() error { t.Error("it was sent"); return nil })
+		wg.Wait()
+		createMany(t.Context(), b, "last")
+		if err == nil || MaybeDone(err) || writeErr == nil || MaybeDone(writeErr) || s.made["impatient"] > 0 {
+			t.Errorf("got %v and %v, made %v", err, writeErr, s.made)
+		}
+		rested(t, b)
+	})
+}
+
+func TestACallGoesOnForThoseWhoStay(t *testing.T) {
+	for name, test := range map[string]struct {
+		stays bool
+		made  int
+	}{
+		"one stays, and gets its answer":       {true, 1},
+		"none stays, and the call is given up": {false, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := &server{}
+				b := newBroker(1, s.post)
+				var wg sync.WaitGroup
+				wg.Go(func() { createMany(t.Context(), b, "first") })
+				synctest.Wait()
+				leaving, leave := context.WithCancelCause(t.Context())
+				errs := map[string]error{}
+				var mu sync.Mutex
+				for _, name := range []string{"a", "b"} {
+					ctx := leaving
+					if name == "b" && test.stays {
+						ctx = t.Context()
+					}
+					wg.Go(func() {
+						err := createNamed(ctx, b, name)
+						mu.Lock()
+						defer mu.Unlock()
+						errs[name] = err
+					})
+				}
+				time.Sleep(1500 * time.Millisecond)
+				leave(nil)
+				wg.Wait()
+				rested(t, b)
+				if !MaybeDone(errs["a"]) || !errors.Is(errs["a"], context.Canceled) || s.made["b"] != test.made ||
+					(errs["b"] == nil) != test.stays {
+					t.Errorf("errors %v, made %v", errs, s.made)
+				}
+			})
+		})
+	}
+}
+
+func TestACloudThatAsksToBeLeftAloneIs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &server{}
+		b := newBroker(1, s.post)
+		throttled := refusal(Throttled)
+		throttled.Wait = time.Minute
+		s.fails = func([]string) *Error { s.fails = nil; return throttled }
+		failed := createMany(t.Context(), b, numbered("n", 30)...)
+		if len(failed) != 30 || len(s.calls) != 1 {
+			t.Errorf("%d of 30 failed in %d calls, want 1", len(failed), len(s.calls))
+		}
+		for name, err := range failed {
+			if e, ok := errors.AsType[*Error](err); !ok || e.Kind != Throttled || e.Wait < 59*time.Second || e.MaybeDone {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+		time.Sleep(time.Minute)
+		if failed := createMany(t.Context(), b, numbered("n", 30)...); len(failed) != 0 {
+			t.Errorf("after the pause: %v", failed)
+		}
+	})
+}
+
+// serving is how long calls take on a server that works on so many creates at a time, a tenth of a second each.
+func serving(workers int) func(creates, underway int) time.Duration {
+	return func(creates, underway int) time.Duration {
+		queue := (underway + workers - 1) / workers
+		return time.Duration(creates*queue) * 100 * time.Millisecond
+	}
+}
+
+func TestTheLimitFollowsWhatTheCloudCanDo(t *testing.T) {
+	for name, test := range map[string]struct {
+		workers        int
+		atLeast, below int
+	}{
+		"a server of one worker":       {1, 2, 6},
+		"a server of ten workers":      {10, 10, 17},
+		"a server of workers for each": {1000, 16, 17},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := &server{takes: serving(test.workers)}
+				b := newBroker(0, s.post)
+				createMany(t.Context(), b, numbered("n", 10000)...)
+				if s.most < test.atLeast || s.most >= test.below {
+					t.Errorf("at most %d calls were under way, want from %d to %d", s.most, test.atLeast, test.below-1)
+				}
+				rested(t, b)
+			})
+		})
+	}
+}
+
+func TestTheLimitFallsWhereTheCloudFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &server{}
+		b := newBroker(0, s.post)
+		createMany(t.Context(), b, numbered("n", 5000)...)
+		before := b.limiter.limit()
+		s.fails = ifAny("", &Error{Kind: Transient, Status: http.StatusServiceUnavailable, MaybeDone: true})
+		createMany(t.Context(), b, numbered("m", 500)...)
+		if now := b.limiter.limit(); now > before/2 || now < 1 {
+			t.Errorf("the limit went from %d to %d", before, now)
+		}
+		s.fails = nil
+		createMany(t.Context(), b, numbered("n", 5000)...)
+		if now := b.limiter.limit(); now < before/2 {
+			t.Errorf("the limit is %d long after, was %d", now, before)
+		}
+	})
+}
+
+// Whatever fails, each create ends once, and what its caller is told is true.
+func TestEachCreateEndsOnceAndIsToldTheTruth(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		count := rapid.IntRange(1, 120).Draw(rt, "creates")
+		most := rapid.IntRange(1, 6).Draw(rt, "most")
+		faults := rapid.SliceOfN(rapid.SampledFrom([]*Error{
+			nil, nil, nil, refusal(Invalid), refusal(Capacity), refusal(Taken), refusal(Throttled),
+			{Kind: Transient, Status: http.StatusBadGateway, MaybeDone: true},
+			{Kind: Transient, Reason: "connecting"},
+		}), 1, 30).Draw(rt, "faults")
+		patience := rapid.SliceOfN(rapid.IntRange(1, 20000), count, count).Draw(rt, "patience in ms")
+		rounds := rapid.IntRange(1, 3).Draw(rt, "rounds")
+		synctest.Test(t, func(t *testing.T) {
+			calls := 0
+			s := &server{}
+			s.fails = func([]string) *Error {
+				calls++
+				return faults[calls%len(faults)]
+			}
+			b := newBroker(most, s.post)
+			for range rounds {
+				before := maps.Clone(s.made)
+				var wg sync.WaitGroup
+				var mu sync.Mutex
+				for i := range count {
+					wg.Go(func() {
+						ctx, cancel := context.WithTimeout(t.Context(), time.Duration(patience[i])*time.Millisecond)
+						defer cancel()
+						name := fmt.Sprint("n", i)
+						err := createNamed(WithFlow(ctx, fmt.Sprint(i%3)), b, name)
+						mu.Lock()
+						defer mu.Unlock()
+						s.mu.Lock()
+						times := s.made[name] - before[name]
+						s.mu.Unlock()
+						if times > 1 || err == nil && times != 1 || err != nil && !MaybeDone(err) && times != 0 {
+							t.Errorf("%s: made %d times in a round, told %v", name, times, err)
+						}
+					})
+				}
+				wg.Wait()
+				rested(t, b)
+			}
+		})
+	})
+}

@@ -1,0 +1,187 @@
+package neutron
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"maps"
+	"net/http"
+	"slices"
+	"sync/atomic"
+	"time"
+)
+
+// send sends creates in one call, or in several where Neutron refuses some of them, and gives their callers what came
+// of it.
+func (b *broker) send(under *slot, of collection, batch []*pendingCreate) {
+	ctx, done := together(batch)
+	defer done()
+	op := batch[0].op
+	var last error
+	for groups := [][]*pendingCreate{batch}; len(groups) > 0; {
+		group := groups[0]
+		groups = groups[1:]
+		var bodies []map[string]any
+		for _, c := range group {
+			bodies = append(bodies, c.body)
+		}
+		made, err := b.post(ctx, op, of, bodies)
+		last = err
+		switch {
+		case err == nil:
+			for i, c := range group {
+				c.result <- created{made: made[i]}
+			}
+		case len(group) > 1 && refused(err):
+			half := len(group) / 2
+			groups = append([][]*pendingCreate{group[:half], group[half:]}, groups...)
+			continue
+		default:
+			for _, c := range group {
+				c.result <- created{err: err}
+			}
+			groups = spare(groups, group[0], err)
+		}
+		b.remember(group, err, len(group) < len(batch))
+	}
+	if len(batch) > 1 {
+		b.mu.Lock()
+		b.busy = time.Now()
+		b.mu.Unlock()
+	}
+	under.end(last)
+}
+
+// refused reports whether Neutron said no to a create, by its own word or a proxy's: nothing was created. Where that was
+// of several, some may be fine by themselves.
+func refused(err error) bool {
+	e, ok := errors.AsType[*Error](err)
+	return ok && !e.MaybeDone && e.Kind != Throttled && e.Kind != Unauthenticated &&
+		(e.Kind != Transient || e.Status >= http.StatusBadRequest)
+}
+
+// spare takes those out of what is still to be sent of a batch that would be refused as one was that stood alone: a
+// quota that has no room for one has none for the next, nor has a network that has no address left, and a cloud that
+// asks to be left alone means it.
+func spare(groups [][]*pendingCreate, alone *pendingCreate, err error) [][]*pendingCreate {
+	var same func(c *pendingCreate) bool
+	switch KindOf(err) {
+	case Capacity, Throttled:
+		same = func(*pendingCreate) bool { return true }
+	case Exhausted:
+		same = func(c *pendingCreate) bool { return c.body["network_id"] == alone.body["network_id"] }
+	default:
+		return groups
+	}
+	var rest [][]*pendingCreate
+	for _, group := range groups {
+		group = slices.DeleteFunc(slices.Clone(group), func(c *pendingCreate) bool {
+			if !same(c) {
+				return false
+			}
+			c.result <- created{err: err}
+			return true
+		})
+		if len(group) > 0 {
+			rest = append(rest, group)
+		}
+	}
+	return rest
+}
+
+// together gives a context that ends when those of all have, since a call is for all who wait for it. done frees what
+// it holds.
+func together(batch []*pendingCreate) (ctx context.Context, done func()) {
+	ctx, cancel := context.WithCancel(context.WithoutCancel(batch[0].ctx))
+	var left atomic.Int64
+	left.Store(int64(len(batch)))
+	var stops []func() bool
+	for _, c := range batch {
+		stops = append(stops, context.AfterFunc(c.ctx, func() {
+			if left.Add(-1) == 0 {
+				cancel()
+			}
+		}))
+	}
+	return ctx, func() {
+		for _, stop := range stops {
+			stop()
+		}
+		cancel()
+	}
+}
+
+// suspect is a create that failed in company, or by itself.
+type suspect struct {
+	// company is how many may go in one call with it when it is tried again.
+	company int
+	until   time.Time
+}
+
+// suspicion is how long a create is a suspect: longer than any pause before it is tried again as a rule.
+const suspicion = 10 * time.Minute
+
+// remember notes in how large a company creates may go when they are tried again. A call that failed without a word of
+// what was wrong (a 500 that one of them provokes each time) is halved from one attempt to the next, and what was
+// refused alone, after it had to be found out, goes alone.
+func (b *broker) remember(group []*pendingCreate, err error, halved bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	company := 0
+	switch {
+	case MaybeDone(err) && (len(group) > 1 || group[0].company < maxBulk):
+		company = max(1, len(group)/2)
+	case err != nil && len(group) == 1 && halved && refused(err):
+		company = 1
+	}
+	now := time.Now()
+	if company > 0 {
+		maps.DeleteFunc(b.suspects, func(_ string, s suspect) bool { return now.After(s.until) })
+	}
+	for _, c := range group {
+		if company > 0 {
+			b.suspects[c.identity] = suspect{company, now.Add(suspicion)}
+		} else {
+			delete(b.suspects, c.identity)
+		}
+	}
+}
+
+// companyOf is how many creates may go in one call with that of an identity. The caller holds mu.
+func (b *broker) companyOf(identity string) int {
+	if s, ok := b.suspects[identity]; ok && time.Now().Before(s.until) {
+		return s.company
+	}
+	return maxBulk
+}
+
+// createAll creates resources of one collection, all or none, and returns them in the order of their bodies.
+func (c *Cloud) createAll(
+	ctx context.Context, op string, of collection, bodies []map[string]any,
+) ([]json.RawMessage, error) {
+	var answer map[string]json.RawMessage
+	r := request{op: op, method: http.MethodPost, path: of.many, answer: &answer, creates: len(bodies)}
+	if len(bodies) == 1 {
+		r.body = map[string]any{of.one: bodies[0]}
+		if err := c.do(ctx, r); err != nil {
+			return nil, err
+		}
+		return []json.RawMessage{answer[of.one]}, nil
+	}
+	r.body = map[string]any{of.many: bodies}
+	if err := c.do(ctx, r); err != nil {
+		return nil, err
+	}
+	raw, ok := answer[of.many]
+	if !ok {
+		return nil, decodeError(op, r.method, "it has no %q", of.many)
+	}
+	var made []json.RawMessage
+	if err := json.Unmarshal(raw, &made); err != nil {
+		return nil, decodeError(op, r.method, "%s", jsonProblem(err))
+	}
+	if len(made) != len(bodies) {
+		return nil, decodeError(op, r.method, "it has %d %s of %d", len(made), of.many, len(bodies))
+	}
+	return made, nil
+}
