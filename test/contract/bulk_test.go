@@ -32,6 +32,20 @@ func TestBulkCreatesGiveAllInTheirOrder(t *testing.T) {
 				t.Errorf("subnet %d is %v, want %s", i, subnets[i]["cidr"], want)
 			}
 		}
+		var ports []object
+		for _, name := range names {
+			ports = append(ports, object{"network_id": id(made[0]), "name": name, "description": name})
+		}
+		// Of several networks, and out of the order of their addresses.
+		ports[1]["network_id"] = id(made[1])
+		ports[0]["fixed_ips"] = []object{{"ip_address": "10.0.1.9"}}
+		a = c.tenant.do(t, "POST", "/v2.0/ports", object{"ports": ports})
+		for i, port := range a.must(t, http.StatusCreated).list(t, "ports") {
+			if port["name"] != names[i] || port["network_id"] != ports[i]["network_id"] {
+				t.Errorf("port %d is %v of network %v, want %s", i, port["name"], port["network_id"], names[i])
+			}
+			c.tenant.do(t, "DELETE", "/v2.0/ports/"+id(port), nil).must(t, http.StatusNoContent)
+		}
 		// Two subnets in one transaction are one change of their network.
 		if got := c.tenant.revisionOf(t, "network", made[0]); got != 2 {
 			t.Errorf("two subnets in bulk moved their network to revision %d, want 2", got)

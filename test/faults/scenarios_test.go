@@ -42,7 +42,7 @@ type scenario struct {
 func testScenarios(t *testing.T, want reference) {
 	all := map[string]scenario{}
 	for _, some := range []map[string]scenario{
-		lostWrites(), hanging(), refusedTokens(), brokenLists(), others(), brokenKubernetes(), processes(),
+		lostWrites(), bulks(), hanging(), refusedTokens(), brokenLists(), others(), brokenKubernetes(), processes(),
 	} {
 		maps.Copy(all, some)
 	}
@@ -574,6 +574,17 @@ func (w *world) lifeWithLaggingWatch() {
 	w.restOfLife()
 }
 
+func (w *world) awaitStalled(short string) {
+	w.t.Helper()
+	w.await(func() error {
+		object, err := w.getNetwork(w.namespace, short)
+		if err == nil && !meta.IsStatusConditionTrue(object.Status.Conditions, cloudteamv1.ConditionStalled) {
+			err = fmt.Errorf("Network %s is not Stalled: %+v", short, object.Status.Conditions)
+		}
+		return err
+	})
+}
+
 // processes are faults of the controller's own process, beside its sudden death.
 func processes() map[string]scenario {
 	return map[string]scenario{
@@ -631,13 +642,7 @@ func processes() map[string]scenario {
 				writes := len(w.neutron.Writes())
 				w.cloudName = "admin"
 				w.start()
-				w.await(func() error {
-					a, err := w.getNetwork(w.namespace, "a")
-					if err == nil && !meta.IsStatusConditionTrue(a.Status.Conditions, cloudteamv1.ConditionStalled) {
-						err = fmt.Errorf("Network a is not Stalled: %+v", a.Status.Conditions)
-					}
-					return err
-				})
+				w.awaitStalled("a")
 				w.awaitSilence()
 				if written := w.neutron.Writes()[writes:]; len(written) > 0 {
 					w.t.Errorf("it wrote to another project: %v", written)

@@ -75,13 +75,18 @@ func (w *world) meta(namespace, name string) metav1.ObjectMeta {
 
 // createNetwork creates a Network whose name ends with the short one, unless a scenario has done so before the life
 // that it lives on with.
-func (w *world) createNetwork(namespace, short, cidr, gateway string) *cloudteamv1.Network {
+func (w *world) createNetwork(
+	namespace, short, cidr, gateway string, options ...func(*cloudteamv1.NetworkSpec),
+) *cloudteamv1.Network {
 	w.t.Helper()
+	spec := cloudteamv1.NetworkSpec{
+		SubnetSpec: cloudteamv1.SubnetSpec{CIDR: cidr, Gateway: gateway}, Description: declaredDescription,
+	}
+	for _, option := range options {
+		option(&spec)
+	}
 	created, err := surroundings.Networks.CloudteamV1().Networks(namespace).Create(w.t.Context(), &cloudteamv1.Network{
-		ObjectMeta: w.meta(namespace, w.name(short)),
-		Spec: cloudteamv1.NetworkSpec{
-			SubnetSpec: cloudteamv1.SubnetSpec{CIDR: cidr, Gateway: gateway}, Description: declaredDescription,
-		},
+		ObjectMeta: w.meta(namespace, w.name(short)), Spec: spec,
 	}, metav1.CreateOptions{})
 	if err != nil && !apierrors.IsAlreadyExists(err) {
 		w.t.Fatalf("creating Network %s: %v", short, err)

@@ -3,9 +3,11 @@ package faults
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -119,11 +121,7 @@ func (w *world) countDoubles(call proxy.Call, a *proxy.Answer) {
 	if call.Method != http.MethodPost || a.Status != http.StatusCreated {
 		return
 	}
-	var made map[string]harness.Resource
-	if err := json.Unmarshal(a.Body, &made); err != nil {
-		return
-	}
-	for _, resource := range made {
+	for _, resource := range created(collection, a.Body) {
 		query := url.Values{"description": {resource["description"].(string)}}
 		if cidr, ok := resource["cidr"].(string); ok {
 			query.Set("cidr", cidr)
@@ -137,6 +135,19 @@ func (w *world) countDoubles(call proxy.Call, a *proxy.Answer) {
 		}
 		w.mu.Unlock()
 	}
+}
+
+// created are the resources in the answer to a create of one or of several.
+func created(collection string, body []byte) []harness.Resource {
+	var one map[string]harness.Resource
+	if json.Unmarshal(body, &one) == nil {
+		return slices.Collect(maps.Values(one))
+	}
+	var many map[string][]harness.Resource
+	if json.Unmarshal(body, &many) != nil {
+		return nil
+	}
+	return many[collection]
 }
 
 // startKubeProxy puts a proxy in front of kube-apiserver.
