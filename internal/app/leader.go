@@ -35,7 +35,7 @@ type LeaderElection struct {
 	// RenewDeadline is how long after its last sign of life a leader goes on; it is shorter than LeaseDuration, so that
 	// it has ended before another one begins.
 	RenewDeadline time.Duration
-	// RetryPeriod is between the signs of life, and between attempts to take over.
+	// RetryPeriod is between the signs of life. Others look for them, and try to take over, several times as often.
 	RetryPeriod time.Duration
 	// ResourceName and ResourceNamespace are the Lease's. An empty namespace is the ServiceAccount's in a Pod, and
 	// "default" elsewhere.
@@ -61,7 +61,7 @@ func (l *LeaderElection) addFlags(flags *pflag.FlagSet) {
 	flags.DurationVar(&l.RenewDeadline, "leader-elect-renew-deadline", l.RenewDeadline,
 		"How long after its last sign of life a leader may go on writing; less than the lease duration.")
 	flags.DurationVar(&l.RetryPeriod, "leader-elect-retry-period", l.RetryPeriod,
-		"How long between two signs of life, and between two attempts to take over.")
+		"How long between two signs of life. Others look for them four times as often.")
 	flags.StringVar(&l.ResourceName, "leader-elect-resource-name", l.ResourceName,
 		"Name of the Lease. Processes that are to replace each other name the same one.")
 	flags.StringVar(&l.ResourceNamespace, "leader-elect-resource-namespace", l.ResourceNamespace,
@@ -181,17 +181,22 @@ func newElection(o Options, config *rest.Config) (*election, error) {
 	})
 }
 
+// looks is how often a standby looks at the lease while a leader shows its life once. The end of a lease is counted from
+// the look that showed the last sign of life, and seen at a look, so that the time between them adds twice to what a
+// standby takes over after.
+const looks = 4
+
 // join makes the elector over a lock.
 func (e *election) join(o LeaderElection, lock resourcelock.Interface) error {
 	fence := &fence{lease: lock.Describe(), term: o.RenewDeadline}
-	e.lock = &fencedLock{Interface: lock, fence: fence}
+	e.lock = &fencedLock{Interface: lock, fence: fence, period: o.RetryPeriod}
 	e.permit = fence.permit
 	var err error
 	e.elector, err = leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
 		Lock:            e.lock,
 		LeaseDuration:   o.LeaseDuration,
 		RenewDeadline:   o.RenewDeadline,
-		RetryPeriod:     o.RetryPeriod,
+		RetryPeriod:     o.RetryPeriod / looks,
 		Name:            o.ResourceName,
 		WatchDog:        e.watchdog,
 		ReleaseOnCancel: true,
@@ -376,6 +381,8 @@ func elapsed(from, to time.Time) time.Duration {
 type fencedLock struct {
 	resourcelock.Interface
 	fence *fence
+	// period is between renewals. The elector, which has one period for looks and renewals, asks for more of them.
+	period time.Duration
 	// lost is called when the term is over.
 	lost func()
 
@@ -385,6 +392,8 @@ type fencedLock struct {
 	held bool
 	term int
 	over bool
+	// renewed is when the lease was last written.
+	renewed time.Time
 }
 
 var errTermOver = errors.New("another process may have led since this one did: it leads no more")
@@ -436,10 +445,14 @@ func (l *fencedLock) write(
 		return errTermOver
 	}
 	began := time.Now()
+	// Between half a look too early and half a look too late, on average at the period.
+	if l.held && l.holder == l.Identity() && elapsed(l.renewed, began) < l.period-l.period/looks/2 {
+		return nil // renewed not long ago
+	}
 	if err := write(ctx, record); err != nil {
 		return err
 	}
-	l.holder, l.held, l.term = record.HolderIdentity, true, record.LeaderTransitions
+	l.holder, l.held, l.term, l.renewed = record.HolderIdentity, true, record.LeaderTransitions, began
 	l.fence.renew(began)
 	return nil
 }

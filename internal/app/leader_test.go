@@ -195,6 +195,24 @@ func TestOneOfTwoLeads(t *testing.T) {
 	})
 }
 
+func TestALeaderRenewsOncePerRetryPeriod(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		lease := &playedLease{}
+		a := newCandidate(t, lease, "a")
+		<-time.After(time.Hour)
+		synctest.Wait()
+		lease.mu.Lock()
+		writes := lease.version
+		lease.mu.Unlock()
+		if want := int(time.Hour / newLeaderElection().RetryPeriod); writes < want*9/10 || writes > want*11/10 {
+			t.Errorf("%d writes in an hour, want about %d", writes, want)
+		}
+		if !a.mayWrite() {
+			t.Error("it leads no more")
+		}
+	})
+}
+
 func TestACandidateThatCannotReadTheLeaseIsUndecided(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := &candidate{election: newPart(), seat: &seat{lease: &playedLease{}, identity: "a", cut: true}}
@@ -215,9 +233,13 @@ func TestACandidateThatCannotReadTheLeaseIsUndecided(t *testing.T) {
 
 func TestTheNextLeadsOnlyAfterTheLastHasStopped(t *testing.T) {
 	o := newLeaderElection()
-	// A standby tries again after a retry period and up to 1.2 times as much, at random. So late it sees the last
-	// renewal, and so late it sees that the lease is over.
-	retry := time.Duration((1 + leaderelection.JitterFactor) * float64(o.RetryPeriod))
+	// A standby looks again after a part of the retry period and up to 1.2 times as much, at random. So late it sees the
+	// last renewal, and so late it sees that the lease is over.
+	look := time.Duration((1 + leaderelection.JitterFactor) * float64(o.RetryPeriod) / looks)
+	dead := o.LeaseDuration + 2*look
+	if dead > o.LeaseDuration*6/5 {
+		t.Errorf("a leader that is dead is replaced after %s, too long for a lease of %s", dead, o.LeaseDuration)
+	}
 	for name, c := range map[string]struct {
 		end      func(a *candidate)
 		within   time.Duration
@@ -225,13 +247,13 @@ func TestTheNextLeadsOnlyAfterTheLastHasStopped(t *testing.T) {
 		released bool
 	}{
 		"a leader that cannot reach the API server": {
-			func(a *candidate) { a.seat.set(func() { a.seat.cut = true }) }, o.LeaseDuration + 2*retry + time.Second, true, false,
+			func(a *candidate) { a.seat.set(func() { a.seat.cut = true }) }, dead + time.Second/10, true, false,
 		},
 		"a leader that is stopped": {
 			func(a *candidate) { a.seat.set(func() { a.seat.stopped = make(chan struct{}) }) },
-			o.LeaseDuration + 2*retry + time.Second, false, false,
+			dead + time.Second/10, false, false,
 		},
-		"a leader that resigns": {func(a *candidate) { a.resign() }, retry + time.Second, false, true},
+		"a leader that resigns": {func(a *candidate) { a.resign() }, look + time.Second/10, false, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
