@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/gophercloud/gophercloud/v2"
@@ -66,6 +67,9 @@ type Options struct {
 	// the write from being sent; the write then fails with an *Error that wraps it and is not MaybeDone. Reads and
 	// log-ins are not asked for. It MUST be quick and safe for concurrent use.
 	Permit func() error
+	// Outage, where set, is told when the cloud is found not to answer, and again when it does; see Run. It is called
+	// from the goroutine that found out.
+	Outage func(Outage)
 }
 
 const (
@@ -74,9 +78,10 @@ const (
 	DefaultTimeout = 120 * time.Second
 	// DefaultPageSize keeps an answer under a megabyte and its cost under half a second (0.8 ms per network).
 	DefaultPageSize = 500
-	// loginPause is how long a failed log-in stands before the next is tried, so that many workers with a wrong
-	// password do not lock the account.
-	loginPause = 2 * time.Second
+	// loginPause is how long a failed log-in stands before the next is tried. Where Keystone refuses the credentials, it
+	// doubles with each refusal up to loginPauseLast, so that a wrong password does not lock the account.
+	loginPause     = 2 * time.Second
+	loginPauseLast = time.Minute
 	// maxAnswer bounds the bytes read of one answer.
 	maxAnswer = 64 << 20
 )
@@ -84,20 +89,32 @@ const (
 // Cloud speaks to one project of one cloud. It logs in when it is first used, and again when its token has run out. All
 // methods are safe for concurrent use, end when their context does, and return an *Error when they fail.
 type Cloud struct {
-	credentials Credentials
-	options     Options
-	// transport carries every call, log-ins included.
-	transport http.RoundTripper
+	options Options
+	breaker *breaker
 	// broker has the writes wait for their turn, and creates go together.
 	broker *broker
+	// access and session may be read at any time, and are changed by who holds login. session is nil before the first
+	// log-in.
+	access  atomic.Pointer[access]
+	session atomic.Pointer[session]
 
 	// login is held, by a value in it, by who logs in or reads what follows. It is a channel because waiting for another's
 	// log-in has to end with one's own context.
 	login       chan struct{}
-	session     *session
 	loginFailed error
 	loginAgain  time.Time
+	// refusals counts the log-ins in a row that Keystone refused.
+	refusals int
 }
+
+// access is what it takes to log in.
+type access struct {
+	credentials Credentials
+	// transport carries every call, log-ins included.
+	transport http.RoundTripper
+}
+
+func (a *access) op() string { return OpLogin + " to " + a.credentials.String() }
 
 // session is a log-in that succeeded.
 type session struct {
@@ -105,6 +122,10 @@ type session struct {
 	identity Identity
 	// base is the identity's endpoint with the API's version, which some catalogs give with it.
 	base string
+	// renewable is false where there is nothing but a token to log in with.
+	renewable bool
+	// refused is true once the token was: it is not shown again.
+	refused atomic.Bool
 }
 
 // NewCloud makes a Cloud. Nothing is sent until it is used.
@@ -118,21 +139,30 @@ func NewCloud(credentials Credentials, options Options) *Cloud {
 	if options.Called == nil {
 		options.Called = func(Call) {}
 	}
-	c := &Cloud{
-		credentials: credentials,
-		options:     options,
-		transport:   bounded{newTransport(credentials, options.Timeout), maxAnswer},
-		login:       make(chan struct{}, 1),
+	if options.Outage == nil {
+		options.Outage = func(Outage) {}
 	}
+	c := &Cloud{options: options, breaker: newBreaker(), login: make(chan struct{}, 1)}
 	c.broker = newBroker(options.MaxCalls, c.createAll)
+	c.access.Store(newAccess(credentials, options.Timeout))
 	return c
 }
 
+func newAccess(credentials Credentials, timeout time.Duration) *access {
+	return &access{credentials, bounded{newTransport(credentials, timeout), maxAnswer}}
+}
+
 // String names the cloud without secrets.
-func (c *Cloud) String() string { return c.credentials.String() }
+func (c *Cloud) String() string { return c.access.Load().credentials.String() }
 
 // Identity logs in, where that was not done yet, and tells which project of which cloud the credentials lead to.
 func (c *Cloud) Identity(ctx context.Context) (Identity, error) {
+	if identity, known := c.known(); known {
+		return identity, nil
+	}
+	if err := c.breaker.admit(c.access.Load().op()); err != nil {
+		return Identity{}, err
+	}
 	s, err := c.connect(ctx)
 	if err != nil {
 		return Identity{}, err
@@ -140,57 +170,134 @@ func (c *Cloud) Identity(ctx context.Context) (Identity, error) {
 	return s.identity, nil
 }
 
-const opLogin = "log in"
+// known is where the last log-in led.
+func (c *Cloud) known() (Identity, bool) {
+	if s := c.session.Load(); s != nil {
+		return s.identity, true
+	}
+	return Identity{}, false
+}
 
-func (c *Cloud) opLogin() string { return opLogin + " to " + c.credentials.String() }
+// OpLogin is the Op of Calls that are log-ins.
+const OpLogin = "log in"
 
-// connect gives the session, and logs in where there is none.
-func (c *Cloud) connect(ctx context.Context) (*session, error) { return c.reconnect(ctx, nil) }
+// connect gives the session, and logs in where there is none whose token is good.
+func (c *Cloud) connect(ctx context.Context) (*session, error) {
+	s := c.session.Load()
+	if s != nil && !s.refused.Load() {
+		return s, nil
+	}
+	return c.reconnect(ctx, s)
+}
 
 // reconnect gives a session other than old, whose token was refused: another's, or that of a new log-in.
 func (c *Cloud) reconnect(ctx context.Context, old *session) (*session, error) {
-	select {
-	case c.login <- struct{}{}:
-	case <-ctx.Done():
-		return nil, translateLogin(c.opLogin(), ctx.Err())
+	if old != nil {
+		old.refused.Store(true)
 	}
-	defer func() { <-c.login }()
-	if c.session != old && c.session != nil {
-		return c.session, nil
+	if err := c.holdLogin(ctx); err != nil {
+		return nil, err
+	}
+	defer c.releaseLogin()
+	if s := c.session.Load(); s != old && s != nil && !s.refused.Load() {
+		return s, nil
 	}
 	if time.Now().Before(c.loginAgain) {
 		return nil, c.loginFailed
 	}
-	bounded, cancel := context.WithTimeout(ctx, c.options.Timeout)
-	defer cancel()
-
-	began := time.Now()
-	s, err := c.authenticate(bounded)
-	c.options.Called(Call{Op: opLogin, Duration: time.Since(began), Err: err})
+	s, err := c.logIn(ctx, c.access.Load())
 	if err != nil {
 		// That a caller left, or had little time, tells others nothing.
 		if ctx.Err() == nil {
-			c.loginFailed, c.loginAgain = err, time.Now().Add(loginPause)
+			pause := loginPause
+			if KindOf(err) == Unauthenticated {
+				pause = min(loginPause<<min(c.refusals, 10), loginPauseLast)
+				c.refusals++
+			}
+			c.loginFailed, c.loginAgain = err, time.Now().Add(pause)
 		}
 		return nil, err
 	}
-	c.session = s
+	c.admitSession(s)
 	return s, nil
 }
 
-func (c *Cloud) authenticate(ctx context.Context) (*session, error) {
+// admitSession has all calls made with a new session. The caller holds login.
+func (c *Cloud) admitSession(s *session) {
+	c.session.Store(s)
+	c.loginFailed, c.loginAgain, c.refusals = nil, time.Time{}, 0
+}
+
+func (c *Cloud) holdLogin(ctx context.Context) error {
+	select {
+	case c.login <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return translateLogin(c.access.Load().op(), ctx.Err())
+	}
+}
+
+func (c *Cloud) releaseLogin() { <-c.login }
+
+// logIn logs in once and reports it.
+func (c *Cloud) logIn(ctx context.Context, with *access) (*session, error) {
+	bounded, cancel := context.WithTimeout(ctx, c.options.Timeout)
+	defer cancel()
+	began := time.Now()
+	s, err := c.authenticate(bounded, with)
+	c.options.Called(Call{Op: OpLogin, Duration: time.Since(began), Err: err})
+	if with == c.access.Load() {
+		c.tell(c.breaker.observe(began, signOfLogin(ctx, err)))
+	}
+	return s, err
+}
+
+// Replace logs in with other credentials, and has every call from then on use them and connections of their own. Calls
+// that are under way end as they began. Where the log-in fails, nothing changes, and what is used keeps working.
+//
+// The other credentials may lead to another project or cloud: what was read of the former, or planned with it, MUST NOT
+// become a write to the latter. See Within.
+func (c *Cloud) Replace(ctx context.Context, credentials Credentials) error {
+	with := newAccess(credentials, c.options.Timeout)
+	s, err := c.logIn(ctx, with)
+	if err != nil {
+		closeIdle(with.transport)
+		return err
+	}
+	if err := c.holdLogin(ctx); err != nil {
+		closeIdle(with.transport)
+		return err
+	}
+	defer c.releaseLogin()
+	was := c.access.Swap(with)
+	c.admitSession(s)
+	// Connections that are in use are closed when they are not: a Transport that was told so keeps none from then on.
+	closeIdle(was.transport)
+	// Where nobody was let in or recognized any more, that is over.
+	c.tell(c.breaker.observe(time.Now(), answered))
+	return nil
+}
+
+func closeIdle(transport http.RoundTripper) {
+	if t, ok := transport.(interface{ CloseIdleConnections() }); ok {
+		t.CloseIdleConnections()
+	}
+}
+
+func (c *Cloud) authenticate(ctx context.Context, with *access) (*session, error) {
 	fail := func(err error) (*session, error) {
-		e := translateLogin(c.opLogin(), err)
+		e := translateLogin(with.op(), err)
 		if e.Kind == Unauthenticated || e.Status == http.StatusNotFound {
 			e.Reason += ": check auth_url, user, password, project and their domains"
 		}
 		return nil, e
 	}
 
-	if c.credentials.auth == nil {
+	if with.credentials.auth == nil {
 		return fail(errors.New("no credentials are given: load them first"))
 	}
-	auth := c.credentials.auth()
+	auth := with.credentials.auth()
+	renewable := auth.AllowReauth
 	// gophercloud's own renewal of a token ends for all who wait for it when the first one's context does, and is tried
 	// for every call.
 	auth.AllowReauth = false
@@ -200,7 +307,7 @@ func (c *Cloud) authenticate(ctx context.Context) (*session, error) {
 	}
 	provider.UseTokenLock()
 	provider.HTTPClient = http.Client{
-		Transport: c.transport,
+		Transport: with.transport,
 		// Some of gophercloud's calls take no context.
 		Timeout: c.options.Timeout,
 		// A redirect would carry the token to another host.
@@ -214,17 +321,17 @@ func (c *Cloud) authenticate(ctx context.Context) (*session, error) {
 	}
 	if c.options.Permit != nil {
 		// From here on the client does not log in any more.
-		provider.HTTPClient.Transport = permitted{c.transport, c.options.Permit}
+		provider.HTTPClient.Transport = permitted{with.transport, c.options.Permit}
 	}
-	identity, err := identify(provider, c.credentials.endpoint)
+	identity, err := identify(provider, with.credentials.endpoint)
 	if err != nil {
-		return nil, &Error{Kind: Invalid, Op: c.opLogin(), Reason: err.Error()}
+		return nil, &Error{Kind: Invalid, Op: with.op(), Reason: err.Error()}
 	}
 	base := identity.Endpoint
 	if !strings.HasSuffix(base, "/v2.0/") {
 		base += "v2.0/"
 	}
-	return &session{provider, identity, base}, nil
+	return &session{provider: provider, identity: identity, base: base, renewable: renewable}, nil
 }
 
 func newTransport(credentials Credentials, timeout time.Duration) http.RoundTripper {
@@ -261,11 +368,7 @@ func (b bounded) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 // CloseIdleConnections is for http.Client, which asks its transport for it.
-func (b bounded) CloseIdleConnections() {
-	if t, ok := b.RoundTripper.(interface{ CloseIdleConnections() }); ok {
-		t.CloseIdleConnections()
-	}
-}
+func (b bounded) CloseIdleConnections() { closeIdle(b.RoundTripper) }
 
 // identify reads the project and Neutron's endpoint from the token, which saves the version discovery that a
 // gophercloud service client would ask Neutron for.
@@ -338,14 +441,23 @@ var okCodes = map[string][]int{
 	http.MethodDelete: {http.StatusNoContent},
 }
 
+// do sends a request, unless the cloud is known not to answer.
 func (c *Cloud) do(ctx context.Context, r request) error {
+	if err := c.breaker.admit(r.op); err != nil {
+		return err
+	}
+	return c.exchange(ctx, r)
+}
+
+// exchange sends a request, again with a new token where that one has run out.
+func (c *Cloud) exchange(ctx context.Context, r request) error {
 	s, err := c.connect(ctx)
 	if err != nil {
 		return err
 	}
 	err = c.send(ctx, s, r)
 	var refusal *Error
-	if errors.As(err, &refusal) && refusal.Status == http.StatusUnauthorized && c.credentials.auth().AllowReauth {
+	if errors.As(err, &refusal) && refusal.Status == http.StatusUnauthorized && s.renewable {
 		// The token has run out. A call that was answered with 401 was not carried out.
 		if s, err = c.reconnect(ctx, s); err != nil {
 			return err
@@ -357,11 +469,17 @@ func (c *Cloud) do(ctx context.Context, r request) error {
 
 // send sends a request once and reports it.
 func (c *Cloud) send(ctx context.Context, s *session, r request) error {
-	ctx, cancel := context.WithTimeout(ctx, c.options.Timeout)
+	if err := outside(ctx, r.op, s.identity); err != nil {
+		return err
+	}
+	bounded, cancel := context.WithTimeout(ctx, c.options.Timeout)
 	defer cancel()
 	began := time.Now()
-	err := r.send(ctx, s)
+	err := r.send(bounded, s)
 	c.options.Called(Call{Op: r.op, Creates: r.creates, Duration: time.Since(began), Err: err})
+	if r.op != opProbe { // who probes judges the outcome
+		c.tell(c.breaker.observe(began, signOf(ctx, err)))
+	}
 	return err
 }
 

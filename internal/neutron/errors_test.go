@@ -352,7 +352,7 @@ func TestWhatWasNeverSentWasNotDone(t *testing.T) {
 			if _, err := c.Identity(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			c.session.base = test.base
+			c.session.Load().base = test.base
 			var texts []string
 			for range 2 {
 				got := outcomeOf(t, call(t.Context(), c, http.MethodPost))
@@ -648,12 +648,12 @@ func TestAnswerWithoutEndIsCutOff(t *testing.T) {
 				f.keystone = func(w http.ResponseWriter, _ *http.Request) { endless(w, test.login, &bytes) }
 			}
 			c := f.cloud(Options{})
-			limited := c.transport.(bounded)
+			limited := c.access.Load().transport.(bounded)
 			if limited.bytes != maxAnswer {
 				t.Errorf("answers are bounded by %d bytes, want %d", limited.bytes, maxAnswer)
 			}
 			limited.bytes = most
-			c.transport = limited
+			c.access.Load().transport = limited
 			_, err := get[wireNetwork](t.Context(), c, opGetNetwork, networkAPI, networkFields, "net-1")
 			if got := outcomeOf(t, err); strings.Contains(got.Text, "no answer in time") {
 				t.Errorf("the answer was read until the time was up: %s", got.Text)

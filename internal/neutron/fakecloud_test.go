@@ -163,15 +163,8 @@ func (f *fakeCloud) cloud(options Options) *Cloud {
 		options.Timeout = 20 * time.Second
 	}
 	c := NewCloud(f.credentials(), options)
-	f.t.Cleanup(func() { closeIdle(c) })
+	f.t.Cleanup(func() { closeIdle(c.access.Load().transport) })
 	return c
-}
-
-// closeIdle closes the connections that a client keeps, so that no test leaves its own to the next.
-func closeIdle(c *Cloud) {
-	if c.session != nil {
-		c.session.provider.HTTPClient.CloseIdleConnections()
-	}
 }
 
 func answer(w http.ResponseWriter, status int, body string) {

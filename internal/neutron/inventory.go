@@ -29,8 +29,10 @@ type Inventory struct {
 	mu       sync.RWMutex
 	networks *shelf[network.ObservedNetwork]
 	ports    *shelf[network.ObservedPort]
-	// began is when the last list that was completed began; zero before the first.
+	// began is when the last list that was completed began; zero before the first. of is the project that it showed, and
+	// that all which is held is of.
 	began time.Time
+	of    Identity
 	// flight is the list that is under way.
 	flight *flight
 	// failed is why the last list failed; nil once one succeeds.
@@ -92,13 +94,15 @@ func (i *Inventory) Run(ctx context.Context) {
 		if ctx.Err() != nil || i.options.Interval <= 0 {
 			return
 		}
-		rest(ctx, jitter(i.options.Interval))
+		restUntil(ctx, jitter(i.options.Interval), nil)
 	}
 }
 
-// Fill audits until one audit has succeeded or ctx is done, with the same backoff as Run.
+// Fill audits until one audit has succeeded or ctx is done, with the same backoff as Run, and at once when an outage of
+// the cloud is over (see Cloud.Run).
 func (i *Inventory) Fill(ctx context.Context) {
 	for backoff := auditBackoffFirst; ctx.Err() == nil; backoff = min(2*backoff, auditBackoffLast) {
+		over := i.cloud.breaker.ending()
 		err := i.Audit(ctx)
 		if err == nil {
 			return
@@ -107,17 +111,10 @@ func (i *Inventory) Fill(ctx context.Context) {
 		if asked, ok := errors.AsType[*Error](err); ok {
 			pause = max(pause, asked.Wait)
 		}
-		rest(ctx, pause)
-	}
-}
-
-// rest returns after a pause, or when ctx is done.
-func rest(ctx context.Context, pause time.Duration) {
-	timer := time.NewTimer(pause)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-	case <-timer.C:
+		if over == nil {
+			over = i.cloud.breaker.ending()
+		}
+		restUntil(ctx, pause, over)
 	}
 }
 
@@ -153,12 +150,16 @@ func (i *Inventory) Identity(ctx context.Context) (Identity, error) { return i.c
 
 // Observed gives what bears the owner's marker, as of a complete list that began at since or later. It lists only where
 // none has: all who wait share one list. An error means that nothing is known, and never that nothing is there.
+// With a context that is Within a project, it gives what is there and in no other.
 func (i *Inventory) Observed(ctx context.Context, owner network.Owner, since time.Time) (network.Observed, error) {
 	if _, err := i.listSince(ctx, since); err != nil {
 		return network.Observed{}, err
 	}
 	i.mu.RLock()
 	defer i.mu.RUnlock()
+	if err := outside(ctx, opObserve, i.of); err != nil {
+		return network.Observed{}, err // another list has ended meanwhile
+	}
 	if owner.Cluster != i.cluster {
 		return network.Observed{}, nil
 	}
@@ -176,6 +177,7 @@ func (i *Inventory) Synced() (bool, error) {
 // flight is a list under way, shared by all who wait for it.
 type flight struct {
 	began time.Time
+	of    Identity
 	done  chan struct{}
 	moved []string
 	err   error
@@ -188,9 +190,10 @@ func (i *Inventory) listSince(ctx context.Context, since time.Time) ([]string, e
 	if now := time.Now(); since.After(now) {
 		since = now
 	}
+	project, bound := wanted(ctx)
 	for {
 		i.mu.Lock()
-		if !i.began.IsZero() && !i.began.Before(since) {
+		if !i.began.IsZero() && !i.began.Before(since) && (!bound || project == i.of) {
 			i.mu.Unlock()
 			return nil, nil
 		}
@@ -208,7 +211,7 @@ func (i *Inventory) listSince(ctx context.Context, since time.Time) ([]string, e
 			return nil, ctx.Err()
 		case <-f.done:
 		}
-		if !f.began.Before(since) {
+		if !f.began.Before(since) && (!bound || f.err != nil || project == f.of) {
 			return f.moved, f.err
 		}
 	}
@@ -224,11 +227,18 @@ type clocks struct{ networks, ports uint64 }
 func (i *Inventory) list(ctx context.Context, f *flight, since clocks) {
 	ctx, cancel := context.WithTimeout(ctx, listTimeout)
 	defer cancel()
-	listed, err := i.read(ctx)
+	listed, of, err := i.readProject(ctx)
 
 	i.mu.Lock()
+	f.of = of
 	if err == nil {
 		moved := map[string]bool{}
+		if i.of != of {
+			// What is held is of another project: not even what was written meanwhile is newer than the list.
+			i.networks.clear(moved)
+			i.ports.clear(moved)
+			i.of = of
+		}
 		i.networks.takeIn(listed.networks, since.networks, moved)
 		i.ports.takeIn(listed.ports, since.ports, moved)
 		f.moved = slices.Sorted(maps.Keys(moved))
@@ -250,6 +260,23 @@ func (i *Inventory) list(ctx context.Context, f *flight, since clocks) {
 type listing struct {
 	networks map[string]*network.ObservedNetwork
 	ports    map[string]*network.ObservedPort
+}
+
+// opObserve is what is tried where what is held is asked for.
+const opObserve = "observe"
+
+// readProject is read for the project that the credentials lead to, or that ctx is Within. It fails where they change
+// meanwhile.
+func (i *Inventory) readProject(ctx context.Context) (listing, Identity, error) {
+	of, bound := wanted(ctx)
+	if !bound {
+		var err error
+		if of, err = i.cloud.Identity(ctx); err != nil {
+			return listing{}, of, err
+		}
+	}
+	listed, err := i.read(Within(ctx, of))
+	return listed, of, err
 }
 
 // read lists what is ours, whole.

@@ -334,7 +334,7 @@ func (d direct) RoundTrip(r *http.Request) (*http.Response, error) {
 func inBubble(t testing.TB, neutron http.HandlerFunc, options Options) (*fakeCloud, *Cloud) {
 	f := &fakeCloud{t: t, neutron: neutron, Server: &httptest.Server{URL: "http://cloud.invalid"}}
 	c := NewCloud(f.credentials(), options)
-	c.transport = direct{f}
+	c.access.Load().transport = direct{f}
 	return f, c
 }
 

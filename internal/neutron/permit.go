@@ -42,11 +42,7 @@ func (p permitted) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 // CloseIdleConnections is for http.Client, which asks its transport for it.
-func (p permitted) CloseIdleConnections() {
-	if t, ok := p.RoundTripper.(interface{ CloseIdleConnections() }); ok {
-		t.CloseIdleConnections()
-	}
-}
+func (p permitted) CloseIdleConnections() { closeIdle(p.RoundTripper) }
 
 // notPermitted is why a write was not sent.
 type notPermitted struct{ reason error }

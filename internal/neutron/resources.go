@@ -58,24 +58,24 @@ func (c *Cloud) listPorts(ctx context.Context) ([]wirePort, error) {
 func listOfProject[W identified](
 	ctx context.Context, c *Cloud, op string, of collection, fields []string,
 ) ([]W, error) {
-	s, err := c.connect(ctx)
+	identity, err := c.Identity(ctx)
 	if err != nil {
 		return nil, err
 	}
-	query := url.Values{"project_id": {s.identity.ProjectID}, "fields": fields}
+	query := url.Values{"project_id": {identity.ProjectID}, "fields": fields}
 	return list[W](ctx, c, op, of, query)
 }
 
 // listAvailabilities lists the address counts of the project's networks. Neutron answers them to administrators.
 func (c *Cloud) listAvailabilities(ctx context.Context) ([]wireAvailability, error) {
-	s, err := c.connect(ctx)
+	identity, err := c.Identity(ctx)
 	if err != nil {
 		return nil, err
 	}
 	var answer map[string]json.RawMessage
 	err = c.do(ctx, request{
 		op: opListAvailabilities, method: http.MethodGet, path: "network-ip-availabilities",
-		query: url.Values{"project_id": {s.identity.ProjectID}}, answer: &answer,
+		query: url.Values{"project_id": {identity.ProjectID}}, answer: &answer,
 	})
 	if err != nil {
 		return nil, err

@@ -134,6 +134,16 @@ func (s *shelf[T]) takeIn(listed map[string]*T, since uint64, moved map[string]b
 	}
 }
 
+// clear takes everything out, and adds the objects that owned it to moved. The caller holds mu.
+func (s *shelf[T]) clear(moved map[string]bool) {
+	for object := range s.owned {
+		moved[object] = true
+	}
+	clear(s.held)
+	clear(s.owned)
+	clear(s.changed)
+}
+
 // newer reports whether what is held of a resource may be newer than a list that began at since. The caller holds mu.
 func (s *shelf[T]) newer(id string, since uint64) bool {
 	return s.changed[id] > since || s.writing[id] > 0

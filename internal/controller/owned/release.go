@@ -56,7 +56,7 @@ func (r *Reconciler[T]) maintain(ctx context.Context, obj T) (o outcome) {
 		return o // it cannot be made anew; what there is stays
 	}
 	o.declared = declared
-	if r.identify(ctx, obj, &o) {
+	if ctx, ok := r.identify(ctx, obj, &o); ok {
 		o = r.converge(ctx, obj, o)
 	}
 	return o
@@ -66,7 +66,8 @@ func (r *Reconciler[T]) maintain(ctx context.Context, obj T) (o outcome) {
 // outcome has no error once nothing in Neutron bears the marker.
 func (r *Reconciler[T]) release(ctx context.Context, obj T) (o outcome) {
 	owner := r.ownerOf(obj)
-	if !r.identify(ctx, obj, &o) {
+	ctx, ok := r.identify(ctx, obj, &o)
+	if !ok {
 		return o
 	}
 	retain := r.kind.Policies(obj).Deletion == cloudteamv1.DeletionPolicyRetain

@@ -56,7 +56,7 @@ func (r *Reconciler[T]) reconcile(ctx context.Context, key cache.ObjectName, obj
 		return r.report(ctx, obj, outcome{state: undeclared(err)})
 	}
 	o := outcome{declared: declared}
-	if r.identify(ctx, obj, &o) {
+	if within, ok := r.identify(ctx, obj, &o); ok {
 		// The finalizer comes before the first resource, so that no object can go and leave one behind.
 		if !claimed {
 			if obj, err = r.claim(ctx, key, obj, *o.identity); err != nil {
@@ -64,7 +64,7 @@ func (r *Reconciler[T]) reconcile(ctx context.Context, key cache.ObjectName, obj
 			}
 			r.remember(key, obj)
 		}
-		o = r.converge(ctx, obj, o)
+		o = r.converge(within, obj, o)
 	}
 	return errors.Join(o.err, r.report(ctx, obj, o))
 }
@@ -183,20 +183,21 @@ func (e *notApplied) Error() string {
 	return "Neutron accepted the change and does not show it: " + listed(e.change.Differences())
 }
 
-// identify finds out which cloud this is and holds it against the one that the object is pinned to. It returns false,
-// with the outcome filled in, where nothing may be done.
-func (r *Reconciler[T]) identify(ctx context.Context, obj T, o *outcome) bool {
+// identify finds out which cloud this is and holds it against the one that the object is pinned to. It returns the
+// context for all that is done there, in which nothing is done elsewhere, should the credentials be replaced meanwhile.
+// It returns false, with the outcome filled in, where nothing may be done.
+func (r *Reconciler[T]) identify(ctx context.Context, obj T, o *outcome) (context.Context, bool) {
 	identity, err := r.inventory.Identity(ctx)
 	if err != nil {
 		*o = o.failed(err)
-		return false
+		return nil, false
 	}
 	if pinned := r.pinnedTo(obj); pinned != nil && neutron.Identity(*pinned) != identity {
 		*o = o.failed(&mismatch{r.kind.Resource, neutron.Identity(*pinned), identity})
-		return false
+		return nil, false
 	}
 	o.identity = &identity
-	return true
+	return neutron.Within(ctx, identity), true
 }
 
 // pinnedTo tells where the object's resources are, or may be: the status says it once they were seen, and until then

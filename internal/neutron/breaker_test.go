@@ -1,0 +1,448 @@
+package neutron
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"cloudteam.ztgame.com/network-controller/internal/network"
+)
+
+// patient is a cloud in virtual time whose Run runs, in front of which callers try again as controllers do.
+type patient struct {
+	*Cloud
+	f *fakeCloud
+	t *testing.T
+
+	// failing, where set, is what becomes of requests instead of an answer.
+	failing atomic.Pointer[func(*http.Request) (*http.Response, error)]
+	// sent counts requests, log-ins included.
+	sent atomic.Int64
+
+	mu      sync.Mutex
+	outages []Outage
+	texts   map[string]bool
+}
+
+// inOutages runs a test with a patient cloud.
+func inOutages(t *testing.T, timeout time.Duration, test func(t *testing.T, p *patient)) {
+	synctest.Test(t, func(t *testing.T) {
+		p := &patient{t: t, texts: map[string]bool{}}
+		n := newFakeNeutron()
+		p.f, p.Cloud = inBubble(t, n.ServeHTTP, Options{Timeout: timeout, Outage: func(o Outage) {
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			p.outages = append(p.outages, o)
+		}})
+		p.access.Load().transport = p
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() { defer close(done); p.Run(ctx) }()
+		synctest.Wait()
+		if _, err := p.Identity(ctx); err != nil {
+			t.Fatal(err)
+		}
+		test(t, p)
+		cancel()
+		<-done
+	})
+}
+
+func (p *patient) RoundTrip(r *http.Request) (*http.Response, error) {
+	p.sent.Add(1)
+	if fail := p.failing.Load(); fail != nil {
+		return (*fail)(r)
+	}
+	return direct{p.f}.RoundTrip(r)
+}
+
+// fail has requests end otherwise than with an answer, until it is called with nil.
+func (p *patient) fail(how func(*http.Request) (*http.Response, error)) {
+	if how == nil {
+		p.failing.Store(nil)
+		return
+	}
+	p.failing.Store(&how)
+}
+
+// told are the outages of which Options.Outage was told, each as "began" or "over".
+func (p *patient) told() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var all []string
+	for _, o := range p.outages {
+		if o.Over.IsZero() {
+			all = append(all, "began")
+		} else {
+			all = append(all, "over")
+		}
+	}
+	return strings.Join(all, " ")
+}
+
+// reasons are the texts of the errors that came of no call.
+func (p *patient) reasons() []string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Sorted(maps.Keys(p.texts))
+}
+
+// callers try to write until they succeed or ctx is done, each after pauses that double up to a minute, or at once
+// when an outage is over. The text of each error that came of no call is noted.
+func (p *patient) callers(ctx context.Context, count int) *sync.WaitGroup {
+	var all sync.WaitGroup
+	for range count {
+		all.Go(func() {
+			for backoff := 250 * time.Millisecond; ctx.Err() == nil; backoff = min(2*backoff, time.Minute) {
+				err := p.do(ctx, request{op: "create network", method: http.MethodPost, path: "networks",
+					body: map[string]any{"network": map[string]any{"name": "n"}}, answer: new(map[string]any)})
+				if err == nil {
+					return
+				}
+				if strings.Contains(err.Error(), "not sent") {
+					p.mu.Lock()
+					p.texts[err.Error()] = true
+					p.mu.Unlock()
+					if MaybeDone(err) {
+						p.t.Errorf("a call that was not sent may be done: %v", err)
+					}
+				}
+				restUntil(ctx, jitter(backoff), p.breaker.ending())
+			}
+		})
+	}
+	return &all
+}
+
+func refused(r *http.Request) (*http.Response, error) {
+	return nil, &net.OpError{Op: "dial", Net: "tcp", Addr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 9696},
+		Err: fmt.Errorf("connect: %w", syscall.ECONNREFUSED)}
+}
+
+func hanging(r *http.Request) (*http.Response, error) {
+	<-r.Context().Done()
+	return nil, r.Context().Err()
+}
+
+// status answers everything with an HTTP status and no word of Neutron's.
+func status(code int) func(*http.Request) (*http.Response, error) {
+	return func(r *http.Request) (*http.Response, error) {
+		return &http.Response{StatusCode: code, Request: r, Header: http.Header{},
+			Body: io.NopCloser(strings.NewReader("<html>"))}, nil
+	}
+}
+
+func TestADeadCloudCostsTheSameForAnyNumberOfCallers(t *testing.T) {
+	for how, fail := range map[string]func(*http.Request) (*http.Response, error){
+		"connections are refused":        refused,
+		"nothing answers":                hanging,
+		"a proxy answers with 503":       status(http.StatusServiceUnavailable),
+		"its database is gone: all 500s": status(http.StatusInternalServerError),
+		"a portal answers with a page":   status(http.StatusOK),
+	} {
+		for _, count := range []int{10, 300} {
+			t.Run(fmt.Sprintf("%s, %d callers", how, count), func(t *testing.T) {
+				inOutages(t, time.Minute, func(t *testing.T, p *patient) {
+					p.fail(fail)
+					went := time.Now()
+					ctx, cancel := context.WithCancel(t.Context())
+					all := p.callers(ctx, count)
+					elapse(5 * time.Minute)
+					// Those that were under way at first were sent; from then on it is the probes alone.
+					before := p.sent.Load()
+					const long = 20 * time.Minute
+					elapse(long)
+					probes := p.sent.Load() - before
+					if least, most := int64(long/(probeLast*12/10)), int64(long/(probeLast*8/10)); probes < least || probes > most {
+						t.Errorf("%d requests in 20 minutes of outage, want between %d and %d", probes, least, most)
+					}
+					if texts := p.reasons(); len(texts) != 1 {
+						t.Errorf("want one reason during one outage, got %q", texts)
+					}
+
+					p.fail(nil)
+					back := time.Now()
+					all.Wait()
+					if late := time.Since(back); late > probeLast*11/10 {
+						t.Errorf("the cloud's return was noticed after %v, want at most %v", late, probeLast*11/10)
+					}
+					cancel()
+					if got := p.told(); got != "began over" {
+						t.Errorf("told %q", got)
+					}
+					p.mu.Lock()
+					defer p.mu.Unlock()
+					if since := p.outages[0].Since; !since.Equal(went) {
+						t.Errorf("the outage is told to be since %v, and it began at %v", since, went)
+					}
+				})
+			})
+		}
+	}
+}
+
+func TestWhatIsNoOutage(t *testing.T) {
+	for name, fail := range map[string]func(*patient) func(*http.Request) (*http.Response, error){
+		"one resource on which Neutron trips, though nobody calls about another": func(p *patient) func(*http.Request) (*http.Response, error) {
+			return func(r *http.Request) (*http.Response, error) {
+				if r.Method == http.MethodPost {
+					return status(http.StatusInternalServerError)(r)
+				}
+				return direct{p.f}.RoundTrip(r)
+			}
+		},
+		"a refusal of every request": func(*patient) func(*http.Request) (*http.Response, error) {
+			return status(http.StatusForbidden)
+		},
+		"a cloud that asks to wait": func(*patient) func(*http.Request) (*http.Response, error) {
+			return status(http.StatusTooManyRequests)
+		},
+		"credentials that are refused": func(*patient) func(*http.Request) (*http.Response, error) {
+			return status(http.StatusUnauthorized)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inOutages(t, time.Minute, func(t *testing.T, p *patient) {
+				p.fail(fail(p))
+				ctx, cancel := context.WithCancel(t.Context())
+				all := p.callers(ctx, 5)
+				elapse(time.Hour)
+				cancel()
+				all.Wait()
+				if got := p.told(); got != "" {
+					t.Errorf("told %q of a cloud that answers", got)
+				}
+			})
+		})
+	}
+}
+
+func TestACallThatGotNoAnswerMayBeDoneAndTheNextIsNotSent(t *testing.T) {
+	inOutages(t, time.Minute, func(t *testing.T, p *patient) {
+		p.fail(hanging)
+		var open, shut int
+		for range 3 * suspicious {
+			err := call(t.Context(), p.Cloud, http.MethodPost)
+			switch sent := !strings.Contains(err.Error(), "not sent"); {
+			case sent != MaybeDone(err):
+				t.Errorf("sent %t, may be done %t: %v", sent, MaybeDone(err), err)
+			case sent:
+				open++
+			default:
+				shut++
+			}
+			elapse(2 * probeTimeout)
+		}
+		if open != suspicious || shut != 2*suspicious {
+			t.Errorf("%d calls were sent and %d not, want %d and %d", open, shut, suspicious, 2*suspicious)
+		}
+		p.fail(nil)
+		elapse(2 * probeLast)
+	})
+}
+
+func TestALogInWithoutAnAnswerIsAnOutageAtOnce(t *testing.T) {
+	inOutages(t, time.Minute, func(t *testing.T, p *patient) {
+		p.f.revoke()
+		p.fail(func(r *http.Request) (*http.Response, error) {
+			if strings.HasPrefix(r.URL.Path, "/v3/") {
+				return refused(r)
+			}
+			return direct{p.f}.RoundTrip(r)
+		})
+		ctx, cancel := context.WithCancel(t.Context())
+		all := p.callers(ctx, 100)
+		elapse(time.Minute)
+		if got := p.told(); got != "began" {
+			t.Fatalf("told %q", got)
+		}
+		for _, text := range p.reasons() {
+			if !strings.Contains(text, `log in to cloud "test"`) {
+				t.Errorf("the reason does not say what is away: %s", text)
+			}
+		}
+		if _, err := p.Identity(ctx); err != nil {
+			t.Errorf("where the credentials led is forgotten: %v", err)
+		}
+		before := p.sent.Load()
+		elapse(20 * time.Minute)
+		if sent := p.sent.Load() - before; sent > int64(20*time.Minute/(probeLast*8/10)) {
+			t.Errorf("%d requests in 20 minutes", sent)
+		}
+		p.fail(nil)
+		back := time.Now()
+		all.Wait()
+		if late := time.Since(back); late > probeLast*11/10 {
+			t.Errorf("noticed after %v", late)
+		}
+		cancel()
+	})
+}
+
+func TestAnAnswerToACallThatWasUnderWayEndsTheOutage(t *testing.T) {
+	inOutages(t, time.Hour, func(t *testing.T, p *patient) {
+		slow := make(chan error, 1)
+		release := make(chan struct{})
+		p.fail(func(r *http.Request) (*http.Response, error) {
+			<-release
+			return direct{p.f}.RoundTrip(r)
+		})
+		go func() { slow <- call(t.Context(), p.Cloud, http.MethodDelete) }()
+		synctest.Wait()
+		p.fail(refused)
+		for range suspicious {
+			_ = call(t.Context(), p.Cloud, http.MethodGet)
+		}
+		elapse(20 * time.Minute)
+		if got := p.told(); got != "began" {
+			t.Fatalf("told %q", got)
+		}
+		close(release)
+		synctest.Wait()
+		if err := <-slow; KindOf(err) != NotFound {
+			t.Errorf("the slow call ended with %v", err)
+		}
+		if got := p.told(); got != "began over" {
+			t.Errorf("told %q", got)
+		}
+	})
+}
+
+// TestACloudThatComesAndGoesIsProbedLessAndLess holds that the pauses between probes go on where they were.
+func TestACloudThatComesAndGoesIsProbedLessAndLess(t *testing.T) {
+	inOutages(t, time.Minute, func(t *testing.T, p *patient) {
+		probes := func(r *http.Request) bool { return r.URL.Query().Get("limit") == "1" }
+		var answering atomic.Bool
+		p.fail(func(r *http.Request) (*http.Response, error) {
+			// It answers a probe, and is gone before anybody else calls.
+			if probes(r) && answering.CompareAndSwap(true, false) {
+				return direct{p.f}.RoundTrip(r)
+			}
+			return refused(r)
+		})
+		ctx, cancel := context.WithCancel(t.Context())
+		all := p.callers(ctx, 100)
+		elapse(5 * time.Minute)
+		began := time.Now()
+		for range 10 {
+			for !strings.HasSuffix(p.told(), "began") {
+				elapse(100 * time.Millisecond)
+			}
+			answering.Store(true)
+			for answering.Load() {
+				elapse(100 * time.Millisecond)
+			}
+		}
+		if took := time.Since(began); took < 9*probeLast*9/10 {
+			t.Errorf("ten probes were answered within %v", took)
+		}
+		cancel()
+		all.Wait()
+	})
+}
+
+func TestWithoutRunEveryCallIsSent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		served := 0
+		_, c := inBubble(t, func(w http.ResponseWriter, _ *http.Request) {
+			served++
+			answer(w, http.StatusServiceUnavailable, "")
+		}, Options{})
+		for range 10 * suspicious {
+			if err := call(t.Context(), c, http.MethodPost); !MaybeDone(err) {
+				t.Fatalf("got %v", err)
+			}
+		}
+		if served != 10*suspicious {
+			t.Errorf("%d calls were sent", served)
+		}
+	})
+}
+
+func TestWhenRunEndsEveryCallIsSent(t *testing.T) {
+	inOutages(t, time.Minute, func(t *testing.T, p *patient) {
+		p.fail(refused)
+		for range suspicious {
+			_ = call(t.Context(), p.Cloud, http.MethodGet)
+		}
+		elapse(time.Second)
+		if p.breaker.admit("x") == nil {
+			t.Fatal("the outage was not noticed")
+		}
+		p.breaker.attend(false)
+		before := p.sent.Load()
+		_ = call(t.Context(), p.Cloud, http.MethodGet)
+		if p.sent.Load() == before {
+			t.Error("nobody probes, and nothing is sent")
+		}
+	})
+}
+
+func TestTheInventoryAuditsAsSoonAsTheOutageIsOver(t *testing.T) {
+	inOutages(t, time.Minute, func(t *testing.T, p *patient) {
+		var last atomic.Pointer[Audit]
+		i := NewInventory(p.Cloud, cluster, InventoryOptions{Interval: time.Hour, Audited: func(a Audit) { last.Store(&a) }})
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		p.fail(refused)
+		go func() { defer close(done); i.Run(ctx) }()
+		elapse(time.Hour)
+		if last.Load().Err == nil {
+			t.Fatal("an audit of a dead cloud succeeded")
+		}
+		p.fail(nil)
+		for p.told() != "began over" {
+			elapse(time.Second)
+		}
+		synctest.Wait()
+		if err := last.Load().Err; err != nil {
+			t.Errorf("the cloud is back, and the last audit still failed: %v", err)
+		}
+		if _, err := i.Observed(ctx, network.Owner{Cluster: cluster, Object: "o"}, time.Time{}); err != nil {
+			t.Error(err)
+		}
+		cancel()
+		<-done
+	})
+}
+
+func TestSignsOfEndedCalls(t *testing.T) {
+	left, leave := context.WithCancel(t.Context())
+	leave()
+	for name, c := range map[string]struct {
+		ctx  context.Context
+		err  error
+		want sign
+	}{
+		"a success":                          {t.Context(), nil, answered},
+		"the caller left":                    {left, &Error{Kind: Transient}, nothing},
+		"a write that was not permitted":     {t.Context(), &Error{cause: &notPermitted{errors.New("x")}}, nothing},
+		"the network is not there":           {t.Context(), &Error{Kind: NotFound, Status: 404, Type: "NetworkNotFound"}, answered},
+		"segments are exhausted, with 503":   {t.Context(), &Error{Kind: Capacity, Status: 503}, answered},
+		"a token that ran out":               {t.Context(), &Error{Kind: Unauthenticated, Status: 401}, nothing},
+		"no answer":                          {t.Context(), &Error{Kind: Transient}, unanswered},
+		"an answer that is not the API's":    {t.Context(), decodeError("x", "GET", "x"), unanswered},
+		"a gateway that has lost its server": {t.Context(), &Error{Kind: Transient, Status: 502}, unanswered},
+		"a redirect":                         {t.Context(), &Error{Kind: Transient, Status: 302}, unanswered},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if diff := cmp.Diff(c.want, signOf(c.ctx, c.err)); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}

@@ -1,0 +1,27 @@
+package neutron
+
+import "context"
+
+type withinKey struct{}
+
+// Within has the calls that are made with the context, and what an Inventory gives for it, be about one project of one
+// cloud. Should the credentials lead elsewhere by then (see Cloud.Replace), they fail and nothing is sent: what was
+// planned for one project is never done to another.
+func Within(ctx context.Context, identity Identity) context.Context {
+	return context.WithValue(ctx, withinKey{}, identity)
+}
+
+// wanted is the Identity that a context is Within, if any.
+func wanted(ctx context.Context) (Identity, bool) {
+	identity, ok := ctx.Value(withinKey{}).(Identity)
+	return identity, ok
+}
+
+// outside gives an error where a context is Within another project than the one that a call would go to.
+func outside(ctx context.Context, op string, to Identity) error {
+	if want, ok := wanted(ctx); ok && want != to {
+		return &Error{Kind: Transient, Op: op, Reason: "not sent: the credentials have just been changed and lead to " +
+			to.String()}
+	}
+	return nil
+}
