@@ -17,7 +17,6 @@ import (
 	"k8s.io/client-go/tools/record"
 	"k8s.io/klog/v2"
 
-	"cloudteam.ztgame.com/network-controller/internal/neutron"
 	clientset "cloudteam.ztgame.com/network-controller/pkg/client/clientset/versioned"
 	clientsetscheme "cloudteam.ztgame.com/network-controller/pkg/client/clientset/versioned/scheme"
 	informers "cloudteam.ztgame.com/network-controller/pkg/client/informers/externalversions"
@@ -65,17 +64,11 @@ func Run(ctx context.Context, o Options) error {
 		return fmt.Errorf("making a client for metadata: %w", err)
 	}
 	logger.Info("Starting", "version", Version, "kubernetes", config.Host)
-	var cloud *neutron.Cloud
+	var access *cloudAccess
 	if o.needsCloud() {
-		credentials, err := neutron.LoadCredentials(o.Cloud)
-		if err != nil {
-			return fmt.Errorf("credentials: %w", err)
+		if access, err = newCloudAccess(o, election.permit, logger); err != nil {
+			return err
 		}
-		logger.Info("Using the cloud", "cloud", credentials.String())
-		cloud = neutron.NewCloud(credentials, neutron.Options{
-			Timeout: o.CloudTimeout, MaxCalls: o.CloudMaxCalls, UserAgent: userAgent(), Called: countCall,
-			Permit: election.permit,
-		})
 	}
 
 	cluster, err := clusterUID(ctx, kube)
@@ -98,7 +91,7 @@ func Run(ctx context.Context, o Options) error {
 	p := &process{
 		options:   o,
 		cluster:   cluster,
-		cloud:     cloud,
+		access:    access,
 		election:  election,
 		kube:      kube,
 		client:    client,
@@ -124,6 +117,9 @@ func Run(ctx context.Context, o Options) error {
 	p.readiness.add("lease", election.decided)
 	p.group.Go(func() error { return election.watch(p.running) })
 	p.base.Go(func() error { election.run(ground); return nil })
+	if access != nil {
+		p.base.Go(func() error { access.run(ground); return nil })
+	}
 	p.startControllers()
 	if serve != nil {
 		p.base.Go(func() error { return serve(ground) })

@@ -35,6 +35,17 @@ var (
 		Help:           "Ports in Neutron that bear this cluster's marker, as of the last audit.",
 		StabilityLevel: metrics.ALPHA,
 	})
+	outage = metrics.NewGauge(&metrics.GaugeOpts{
+		Name:           "network_controller_cloud_outage",
+		Help:           "1 while the cloud does not answer and calls wait until a probe is answered, else 0.",
+		StabilityLevel: metrics.ALPHA,
+	})
+	credentialsOutdated = metrics.NewGauge(&metrics.GaugeOpts{
+		Name: "network_controller_credentials_outdated",
+		Help: "1 while the files of the credentials cannot be used as they are, and what they held before is used, " +
+			"else 0.",
+		StabilityLevel: metrics.ALPHA,
+	})
 	lastAudit = metrics.NewGauge(&metrics.GaugeOpts{
 		Name:           "network_controller_last_audit_timestamp_seconds",
 		Help:           "When the last complete audit ended, in seconds since 1970.",
@@ -44,7 +55,7 @@ var (
 
 // registerMetrics comes before the first value: what is set before is lost.
 var registerMetrics = sync.OnceFunc(func() {
-	legacyregistry.MustRegister(calls, createItems, networks, ports, lastAudit)
+	legacyregistry.MustRegister(calls, createItems, networks, ports, outage, credentialsOutdated, lastAudit)
 })
 
 // countCall is neutron.Options.Called.

@@ -24,7 +24,6 @@ import (
 	portcontroller "cloudteam.ztgame.com/network-controller/internal/controller/networkport"
 	"cloudteam.ztgame.com/network-controller/internal/controller/orphan"
 	podcontroller "cloudteam.ztgame.com/network-controller/internal/controller/pod"
-	"cloudteam.ztgame.com/network-controller/internal/neutron"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 	"cloudteam.ztgame.com/network-controller/pkg/apis/samplecontroller/v1alpha1"
 	clientset "cloudteam.ztgame.com/network-controller/pkg/client/clientset/versioned"
@@ -55,8 +54,8 @@ type process struct {
 	options Options
 	// cluster is the UID of the namespace kube-system.
 	cluster string
-	// cloud is nil where no controller needs one.
-	cloud    *neutron.Cloud
+	// access is nil where no controller needs a cloud.
+	access   *cloudAccess
 	election *election
 	kube     kubernetes.Interface
 	client   clientset.Interface

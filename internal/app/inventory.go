@@ -41,12 +41,13 @@ func (p *process) inventory() *sharedInventory {
 	s.audits = &auditLog{logger: klog.FromContext(p.ground), recovered: func() {
 		s.tell(inventoryUser.EnqueueAll)
 	}}
-	s.Inventory = neutron.NewInventory(p.cloud, p.cluster, neutron.InventoryOptions{
+	s.Inventory = neutron.NewInventory(p.access.cloud, p.cluster, neutron.InventoryOptions{
 		Interval: p.options.AuditInterval,
 		Ports:    p.options.enabled(portcontroller.Name),
 		Moved:    func(uid string) { s.tell(func(user inventoryUser) { user.Moved(uid) }) },
 		Audited:  s.audits.audited,
 	})
+	p.access.woken(func() { s.tell(inventoryUser.EnqueueAll) })
 	p.readiness.add("inventory", func() bool { synced, _ := s.Synced(); return synced })
 	p.base.Go(func() error { p.election.stand(p.ground, s.Inventory); return nil })
 	p.shared = s

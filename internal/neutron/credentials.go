@@ -2,6 +2,8 @@ package neutron
 
 import (
 	"bytes"
+	"cmp"
+	"crypto/sha256"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -32,6 +34,8 @@ type Credentials struct {
 	auth     func() gophercloud.AuthOptions
 	endpoint gophercloud.EndpointOpts
 	tls      *tls.Config
+	// digest is over the contents of all files that the credentials were read from; a function for the same reason.
+	digest func() [sha256.Size]byte
 }
 
 func newCredentials(
@@ -48,6 +52,43 @@ func newCredentials(
 		endpoint: endpoint,
 		tls:      tlsConfig,
 	}
+}
+
+// SameAs reports whether both were read from files of the same contents: clouds.yaml, secure.yaml, the CA certificates,
+// the client certificate and its key.
+func (c Credentials) SameAs(other Credentials) bool {
+	return c.digest != nil && other.digest != nil && c.digest() == other.digest()
+}
+
+// digested notes what credentials were read from.
+func (c Credentials) digested(contents ...[]byte) Credentials {
+	sum := sha256.New()
+	for _, content := range contents {
+		fmt.Fprintf(sum, "%d:", len(content))
+		sum.Write(content)
+	}
+	digest := [sha256.Size]byte(sum.Sum(nil))
+	c.digest = func() [sha256.Size]byte { return digest }
+	return c
+}
+
+// readPEM reads the files of certificates and keys that a cloud names, or the OS_ variables do, which come first. It is
+// for the digest: one that cannot be read is an error when the credentials are parsed, if it is needed.
+func readPEM(cloud clouds.Cloud) (contents [][]byte) {
+	for variable, path := range map[string]string{
+		"OS_CACERT": cloud.CACertFile, "OS_CERT": cloud.ClientCertFile, "OS_KEY": cloud.ClientKeyFile,
+	} {
+		path = cmp.Or(os.Getenv(variable), path)
+		if rest, ok := strings.CutPrefix(path, "~/"); ok {
+			if home, err := os.UserHomeDir(); err == nil {
+				path = filepath.Join(home, rest)
+			}
+		}
+		content, _ := os.ReadFile(path)
+		contents = append(contents, append([]byte(variable), content...))
+	}
+	slices.SortFunc(contents, bytes.Compare)
+	return contents
 }
 
 // String names the cloud and the address, and no secret.
@@ -104,7 +145,18 @@ func LoadCredentials(name string) (Credentials, error) {
 	if err != nil {
 		return Credentials{}, fmt.Errorf("cloud %q: %w", name, err)
 	}
-	return parse(name, path, content, secure)
+	// What is read for the digest is read before it is parsed: a file that changes between differs the next time.
+	var secrets clouds.Clouds
+	if err := yaml.Unmarshal(secure, &secrets); err != nil {
+		return Credentials{}, fmt.Errorf("cloud %q: secure.yaml: %w", name, yamlProblem(err))
+	}
+	contents := append([][]byte{content, secure}, readPEM(cloud)...)
+	contents = append(contents, readPEM(secrets.Clouds[name])...)
+	credentials, err := parse(name, path, content, secure)
+	if err != nil {
+		return Credentials{}, err
+	}
+	return credentials.digested(contents...), nil
 }
 
 // readSecureFile reads the file beside clouds.yaml that holds its secrets; nil where there is none. It is decoded here
@@ -182,7 +234,12 @@ func credentialsFromEnvironment() (Credentials, error) {
 	if err != nil {
 		return Credentials{}, fmt.Errorf("reading the OS_ variables: %w", err)
 	}
-	return parse(environmentCloud, "the OS_ variables", content, nil)
+	contents := readPEM(clouds.Cloud{})
+	credentials, err := parse(environmentCloud, "the OS_ variables", content, nil)
+	if err != nil {
+		return Credentials{}, err
+	}
+	return credentials.digested(contents...), nil
 }
 
 // parse makes credentials of the cloud's entry in content, a clouds.yaml that came from source, and in secure, which is

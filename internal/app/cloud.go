@@ -1,0 +1,185 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"k8s.io/klog/v2"
+
+	"cloudteam.ztgame.com/network-controller/internal/neutron"
+)
+
+const (
+	// credentialsInterval is how often the files of the credentials are read. They are few and small, and how they are
+	// replaced differs: kubelet swaps a symbolic link two levels up for a mounted Secret, editors rename, others write in
+	// place. To compare the contents is right for all of them, on every file system; to watch for each of these ways
+	// would save nothing, as kubelet itself looks for new Secrets but once a minute.
+	credentialsInterval = 5 * time.Second
+	// credentialsBackoffLast bounds the pause between log-ins with changed credentials that fail: doubled from
+	// credentialsInterval on, since Keystone may lock an account out that gives wrong passwords.
+	credentialsBackoffLast = time.Minute
+)
+
+// cloudAccess is the way to the cloud, and what watches over it: whether the cloud answers, and whether the credentials
+// are still those in the files.
+type cloudAccess struct {
+	cloud  *neutron.Cloud
+	files  credentialsFiles
+	logger klog.Logger
+
+	mu sync.Mutex
+	// wake are told that what waits for the cloud should be looked at again.
+	wake []func()
+}
+
+func newCloudAccess(o Options, permit func() error, logger klog.Logger) (*cloudAccess, error) {
+	load := func() (neutron.Credentials, error) { return neutron.LoadCredentials(o.Cloud) }
+	credentials, err := load()
+	if err != nil {
+		return nil, fmt.Errorf("credentials: %w", err)
+	}
+	logger.Info("Using the cloud", "cloud", credentials.String())
+	a := &cloudAccess{logger: logger}
+	a.files = credentialsFiles{
+		load: load, used: credentials, look: make(chan struct{}, 1), logger: logger,
+		replaced: func() {
+			logger.Info("Logged in with the credentials that have changed")
+			a.wakeAll()
+		},
+	}
+	a.cloud = neutron.NewCloud(credentials, neutron.Options{
+		Timeout: o.CloudTimeout, MaxCalls: o.CloudMaxCalls, UserAgent: userAgent(), Permit: permit, Outage: a.outage,
+		Called: func(c neutron.Call) {
+			countCall(c)
+			if c.Op == neutron.OpLogin && c.Err != nil {
+				a.files.lookNow()
+			}
+		},
+	})
+	a.files.replace = a.cloud.Replace
+	return a, nil
+}
+
+// run watches until ctx is done.
+func (a *cloudAccess) run(ctx context.Context) {
+	var both sync.WaitGroup
+	both.Go(func() { a.cloud.Run(ctx) })
+	both.Go(func() { a.files.run(ctx) })
+	both.Wait()
+}
+
+// woken adds a function that is told, from any goroutine, that what waits for the cloud should be looked at again.
+func (a *cloudAccess) woken(wake func()) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.wake = append(a.wake, wake)
+}
+
+func (a *cloudAccess) wakeAll() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, wake := range a.wake {
+		wake()
+	}
+}
+
+// outage is neutron.Options'.
+func (a *cloudAccess) outage(o neutron.Outage) {
+	if o.Over.IsZero() {
+		outage.Set(1)
+		a.logger.Info("The cloud does not answer: calls wait until a probe is answered", "reason", o.Reason,
+			"since", o.Since)
+		return
+	}
+	outage.Set(0)
+	a.logger.Info("The cloud answers again", "after", o.Over.Sub(o.Since).Round(time.Millisecond))
+	a.wakeAll()
+}
+
+// credentialsFiles has credentials replaced when their files change.
+type credentialsFiles struct {
+	load    func() (neutron.Credentials, error)
+	replace func(context.Context, neutron.Credentials) error
+	// replaced is told that other credentials are used from now on.
+	replaced func()
+	logger   klog.Logger
+	// look has a value in it when the files should be looked at out of turn.
+	look chan struct{}
+
+	// used are the credentials in use; tried those that could not be used, which are tried again at again. failure is the
+	// text of what was last reported.
+	used, tried neutron.Credentials
+	again       time.Time
+	backoff     time.Duration
+	failure     string
+}
+
+// lookNow has the files looked at out of turn, because the credentials were refused or the server was not trusted.
+func (f *credentialsFiles) lookNow() {
+	select {
+	case f.look <- struct{}{}:
+	default:
+	}
+}
+
+// run looks at the files until ctx is done.
+func (f *credentialsFiles) run(ctx context.Context) {
+	tick := time.NewTicker(credentialsInterval)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		case <-f.look:
+		}
+		f.check(ctx)
+	}
+}
+
+// check replaces the credentials where the files hold others that can be used. Those in use stay until then.
+func (f *credentialsFiles) check(ctx context.Context) {
+	found, err := f.load()
+	switch {
+	case err != nil:
+		f.tried = neutron.Credentials{}
+		f.failed(err)
+		return
+	case found.SameAs(f.used):
+		f.tried = neutron.Credentials{}
+		f.settled()
+		return
+	case !found.SameAs(f.tried):
+		f.tried, f.backoff = found, 0
+	case time.Now().Before(f.again):
+		return
+	}
+	if err := f.replace(ctx, found); err != nil {
+		if ctx.Err() == nil {
+			f.backoff = min(max(2*f.backoff, credentialsInterval), credentialsBackoffLast)
+			f.again = time.Now().Add(f.backoff)
+			f.failed(err)
+		}
+		return
+	}
+	f.used, f.tried = found, neutron.Credentials{}
+	f.settled()
+	f.replaced()
+}
+
+// failed reports why the files cannot be used, once for each reason.
+func (f *credentialsFiles) failed(err error) {
+	credentialsOutdated.Set(1)
+	if text := err.Error(); text != f.failure {
+		f.failure = text
+		f.logger.Error(err, "The credentials have changed and cannot be used: those from before are used, and these "+
+			"tried again")
+	}
+}
+
+func (f *credentialsFiles) settled() {
+	credentialsOutdated.Set(0)
+	f.failure = ""
+}
