@@ -43,6 +43,7 @@ func testScenarios(t *testing.T, want reference) {
 	all := map[string]scenario{}
 	for _, some := range []map[string]scenario{
 		lostWrites(), bulks(), hanging(), refusedTokens(), brokenLists(), others(), brokenKubernetes(), processes(),
+		outages(), rotations(),
 	} {
 		maps.Copy(all, some)
 	}

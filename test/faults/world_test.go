@@ -33,6 +33,8 @@ type world struct {
 	cluster string
 
 	keystone, neutron, kube *proxy.Proxy
+	// secureKeystone, where a scenario has one, serves TLS in front of keystone.
+	secureKeystone *proxy.Proxy
 
 	// kubeconfig and clouds lead to the proxies.
 	kubeconfig, clouds string

@@ -6,6 +6,7 @@ package proxy
 
 import (
 	"bytes"
+	"crypto/tls"
 	"fmt"
 	"io"
 	"maps"
@@ -16,6 +17,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -79,6 +81,8 @@ type Proxy struct {
 	server   *httptest.Server
 	upstream *http.Client
 	streamer *httputil.ReverseProxy
+	// certificate is nil where the proxy serves no TLS.
+	certificate atomic.Pointer[tls.Certificate]
 
 	mu      sync.Mutex
 	counts  map[string]int
@@ -113,6 +117,10 @@ func Start(o Options) *Proxy {
 	p.server = httptest.NewUnstartedServer(http.HandlerFunc(p.serve))
 	p.server.Config.ErrorLog = silent
 	if o.TLS {
+		p.certificate.Store(newCertificate())
+		p.server.TLS = &tls.Config{GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) {
+			return &tls.Config{Certificates: []tls.Certificate{*p.certificate.Load()}}, nil
+		}}
 		p.server.StartTLS()
 	} else {
 		p.server.Start()
@@ -130,7 +138,7 @@ func (p *Proxy) URL() *url.URL {
 }
 
 // Certificate is what clients have to trust where the proxy serves TLS, in DER.
-func (p *Proxy) Certificate() []byte { return p.server.Certificate().Raw }
+func (p *Proxy) Certificate() []byte { return p.certificate.Load().Certificate[0] }
 
 // Close cuts all connections and ends the proxy.
 func (p *Proxy) Close() {

@@ -1,0 +1,268 @@
+package neutron
+
+import (
+	"encoding/pem"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"cloudteam.ztgame.com/network-controller/internal/network"
+)
+
+func TestReplacedCredentialsAreUsedFromThenOn(t *testing.T) {
+	n := newFakeNeutron()
+	f := newFakeCloud(t, n.ServeHTTP)
+	c := NewCloud(passwordCredentials(f.URL+"/v3", "old"), Options{})
+	if _, err := c.Identity(t.Context()); KindOf(err) != Unauthenticated {
+		t.Fatalf("got %v", err)
+	}
+	if err := c.Replace(t.Context(), f.credentials()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { closeIdle(c.access.Load().transport) })
+	// The failure from before does not stand.
+	if _, err := c.listNetworks(t.Context()); err != nil {
+		t.Error(err)
+	}
+	f.revoke()
+	if _, err := c.listNetworks(t.Context()); err != nil {
+		t.Errorf("the token is not renewed with them: %v", err)
+	}
+}
+
+func TestCredentialsThatAreRefusedReplaceNothing(t *testing.T) {
+	n := newFakeNeutron()
+	f := newFakeCloud(t, n.ServeHTTP)
+	c := f.cloud(Options{})
+	for range 5 {
+		if err := c.Replace(t.Context(), passwordCredentials(f.URL+"/v3", "wrong")); KindOf(err) != Unauthenticated {
+			t.Fatalf("got %v", err)
+		}
+		if _, err := c.listNetworks(t.Context()); err != nil {
+			t.Errorf("those in use were lost: %v", err)
+		}
+		f.revoke()
+	}
+}
+
+func TestOldConnectionsAreDropped(t *testing.T) {
+	var mu sync.Mutex
+	open := map[string]bool{}
+	f := newFakeCloud(t, newFakeNeutron().ServeHTTP)
+	seen := func() int {
+		mu.Lock()
+		defer mu.Unlock()
+		return len(open)
+	}
+	inner := f.Config.Handler
+	f.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		open[r.RemoteAddr] = true
+		mu.Unlock()
+		inner.ServeHTTP(w, r)
+	})
+	c := f.cloud(Options{})
+	if _, err := c.listNetworks(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.listNetworks(t.Context()); err != nil || seen() != 1 {
+		t.Fatalf("%d connections, %v", seen(), err)
+	}
+	if err := c.Replace(t.Context(), f.credentials()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.listNetworks(t.Context()); err != nil || seen() != 2 {
+		t.Errorf("%d connections, want one of the old credentials and one of the new, %v", seen(), err)
+	}
+}
+
+// TestLoadedCABundleIsTheOneInTheFile has the server's certificate trusted only after the file was rewritten.
+func TestLoadedCABundleIsTheOneInTheFile(t *testing.T) {
+	f := newFakeCloud(t, newFakeNeutron().ServeHTTP)
+	secure := httptest.NewTLSServer(f)
+	t.Cleanup(secure.Close)
+	f.endpoints = []endpoint{{Interface: "public", Region: "one", RegionID: "one", URL: secure.URL}}
+	dir := t.TempDir()
+	bundle := filepath.Join(dir, "ca.pem")
+	write := func(path string, content []byte) {
+		if err := os.WriteFile(path, content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(filepath.Join(dir, "clouds.yaml"), fmt.Appendf(nil, "clouds: {c: {cacert: %s, auth: {auth_url: %s/v3, "+
+		"username: u, password: %s, project_id: project-1, user_domain_name: d}}}", bundle, secure.URL, canaryPassword))
+	t.Setenv("OS_CLIENT_CONFIG_FILE", filepath.Join(dir, "clouds.yaml"))
+	write(bundle, foreignCertificate(t))
+	load := func() Credentials {
+		credentials, err := LoadCredentials("c")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return credentials
+	}
+	first := load()
+	if !first.SameAs(load()) {
+		t.Error("files that have not changed are taken for others")
+	}
+	c := NewCloud(first, Options{})
+	if _, err := c.Identity(t.Context()); err == nil || !strings.Contains(err.Error(), "certificate") {
+		t.Fatalf("got %v", err)
+	}
+	write(bundle, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: secure.Certificate().Raw}))
+	second := load()
+	if first.SameAs(second) {
+		t.Error("a rewritten CA bundle is taken for the same")
+	}
+	if err := c.Replace(t.Context(), second); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { closeIdle(c.access.Load().transport) })
+	if _, err := c.listNetworks(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestEveryFileOfTheCredentialsCounts(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name, content string) {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	entry := "clouds: {c: {auth: {auth_url: http://k.invalid/v3, username: u, project_id: p, user_domain_name: d}}}"
+	write("clouds.yaml", entry)
+	write("secure.yaml", "clouds: {c: {auth: {password: one}}}")
+	t.Setenv("OS_CLIENT_CONFIG_FILE", filepath.Join(dir, "clouds.yaml"))
+	last, err := LoadCredentials("c")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, content := range map[string]string{
+		"clouds.yaml": entry + " # changed", "secure.yaml": "clouds: {c: {auth: {password: two}}}",
+	} {
+		write(name, content)
+		next, err := LoadCredentials("c")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if next.SameAs(last) {
+			t.Errorf("a change of %s goes unnoticed", name)
+		}
+		last = next
+	}
+	if (Credentials{}).SameAs(Credentials{}) {
+		t.Error("credentials from nowhere are the same")
+	}
+}
+
+// foreignCertificate is one that nobody here serves.
+func foreignCertificate(t *testing.T) []byte {
+	t.Helper()
+	certificate, _ := selfSigned(t, time.Now().Add(-time.Hour), time.Now().Add(time.Hour))
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: certificate.Certificate[0]})
+}
+
+// twoProjects is an Inventory whose cloud can be made to lead to another project, which has networks of its own.
+func twoProjects(t *testing.T) (n *fakeNeutron, c *Cloud, i *Inventory, move func()) {
+	n = newFakeNeutron()
+	f, c := inBubble(t, n.ServeHTTP, Options{})
+	i = NewInventory(c, cluster, InventoryOptions{})
+	return n, c, i, func() {
+		other := endpoint{Interface: "public", Region: "two", RegionID: "two", URL: "http://other.invalid"}
+		f.set(func() { f.endpoints = []endpoint{other} })
+		credentials := f.credentials()
+		with := &access{credentials, direct{f}}
+		s, err := c.logIn(t.Context(), with)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.access.Store(with)
+		c.session.Store(s)
+	}
+}
+
+func TestWhatWasPlannedForOneProjectIsNotDoneToAnother(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n, c, i, move := twoProjects(t)
+		was, err := c.Identity(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx := Within(t.Context(), was)
+		owner := network.Owner{Cluster: cluster, Object: "o"}
+		if _, err := i.Observed(ctx, owner, time.Time{}); err != nil {
+			t.Fatal(err)
+		}
+		move()
+		before := len(n.calls)
+		_, err = i.Apply(ctx, network.Change{{Action: network.CreateNetwork}})
+		if err == nil || MaybeDone(err) {
+			t.Errorf("a create in another project: %v", err)
+		}
+		if _, err := i.Reread(ctx, network.Resource{Kind: network.KindNetwork, ID: "x"}); err == nil {
+			t.Error("what is not in another project was taken for gone")
+		}
+		if calls := n.calls[before:]; len(calls) > 0 {
+			t.Errorf("the other project was called: %v", calls)
+		}
+	})
+}
+
+func TestWhatIsHeldOfOneProjectIsNotGivenForAnother(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n, c, i, move := twoProjects(t)
+		was, err := c.Identity(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		owner := network.Owner{Cluster: cluster, Object: "o"}
+		n.change(func() {
+			n.networks["n1"] = &wireNetwork{ID: "n1", Description: owner.Marker(), Created: "2026-01-01T00:00:00Z"}
+		})
+		if err := i.Audit(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		move()
+		n.change(func() { delete(n.networks, "n1") })
+		is, err := c.Identity(t.Context())
+		if err != nil || is == was {
+			t.Fatalf("the credentials lead to %v, %v", is, err)
+		}
+		observed, err := i.Observed(Within(t.Context(), is), owner, time.Time{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(network.Observed{}, observed); diff != "" {
+			t.Errorf("the former project shows through (-want +got):\n%s", diff)
+		}
+		// And the other way about: the new list says nothing of the former project.
+		if _, err := i.Observed(Within(t.Context(), was), owner, time.Time{}); err == nil {
+			t.Error("a list of another project was taken for one of the former")
+		}
+	})
+}
+
+func TestARefusedPasswordIsTriedLessAndLess(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, c := inBubble(t, noContent, Options{})
+		f.keystone = func(w http.ResponseWriter, _ *http.Request) { answer(w, http.StatusUnauthorized, "") }
+		for range 3600 {
+			if _, err := c.Identity(t.Context()); KindOf(err) != Unauthenticated {
+				t.Fatalf("got %v", err)
+			}
+			elapse(time.Second)
+		}
+		if got, most := f.logins.Load(), int64(time.Hour/loginPauseLast)+5; got > most {
+			t.Errorf("%d log-ins with a wrong password in an hour, want at most %d", got, most)
+		}
+	})
+}
