@@ -44,8 +44,8 @@ const (
 )
 
 // breaker is a circuit breaker for one cloud (M. Nygard, Release It!): while the cloud does not answer, calls are not
-// sent but fail at once, and one probe at a time finds out when it is back. What a dead cloud costs is then the same for
-// ten objects and for ten thousand.
+// sent but fail at once, and one probe at a time finds out when it is back. What a dead cloud costs is then the same
+// for ten objects and for ten thousand.
 //
 // It is closed, and lets everything pass, until Cloud.Run attends to it. All methods are safe for concurrent use.
 type breaker struct {
@@ -67,6 +67,9 @@ type breaker struct {
 
 func newBreaker() *breaker { return &breaker{suspected: make(chan struct{}, 1)} }
 
+// errOutage is the cause of errors that admit gives.
+var errOutage = errors.New("the cloud does not answer")
+
 // admit gives an error for a call that is not to be sent. It is no *Error of one that is MaybeDone.
 func (b *breaker) admit(op string) error {
 	b.mu.Lock()
@@ -75,7 +78,7 @@ func (b *breaker) admit(op string) error {
 		return nil
 	}
 	return &Error{
-		Kind: Transient, Op: op, Wait: outagePause,
+		Kind: Transient, Op: op, Wait: outagePause, cause: errOutage,
 		Reason: fmt.Sprintf("not sent: the cloud has not answered since %s (%s)",
 			b.outage.Since.UTC().Format(time.RFC3339), b.outage.Reason),
 	}
@@ -214,8 +217,8 @@ func signOfLogin(ctx context.Context, err error) sign {
 
 const opProbe = "probe"
 
-// Run notices when the cloud does not answer, and when it does again, until ctx is done. Meanwhile calls fail at once
-// and are not sent, except for one probe at a time. Without Run, every call is sent. At most one Run may run.
+// Run notices when the cloud does not answer, and when it does again, until ctx is done. Meanwhile calls fail at once and
+// are not sent, except for one probe at a time. Without Run, every call is sent. At most one Run may run.
 //
 // An outage begins when several calls in a row, or a log-in, got no answer, or none but what a broken server, or a proxy
 // in front of it, gives; and a probe (one read of a single network) gets none either. It ends with the first answer to

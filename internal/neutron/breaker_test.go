@@ -65,13 +65,13 @@ func inOutages(t *testing.T, timeout time.Duration, test func(t *testing.T, p *p
 func (p *patient) RoundTrip(r *http.Request) (*http.Response, error) {
 	p.sent.Add(1)
 	if fail := p.failing.Load(); fail != nil {
-		return (*fail)(r)
+		return (*fail).RoundTrip(r)
 	}
 	return direct{p.f}.RoundTrip(r)
 }
 
 // fail has requests end otherwise than with an answer, until it is called with nil.
-func (p *patient) fail(how func(*http.Request) (*http.Response, error)) {
+func (p *patient) fail(how http.RoundTripper) {
 	if how == nil {
 		p.failing.Store(nil)
 		return
@@ -138,18 +138,23 @@ func hanging(r *http.Request) (*http.Response, error) {
 	return nil, r.Context().Err()
 }
 
-// status answers everything with an HTTP status and no word of Neutron's.
-func status(code int) func(*http.Request) (*http.Response, error) {
-	return func(r *http.Request) (*http.Response, error) {
-		return &http.Response{StatusCode: code, Request: r, Header: http.Header{},
-			Body: io.NopCloser(strings.NewReader("<html>"))}, nil
-	}
+// transport makes a transport of a function.
+type transport func(*http.Request) (*http.Response, error)
+
+func (t transport) RoundTrip(r *http.Request) (*http.Response, error) { return t(r) }
+
+// status answers everything with itself and no word of Neutron's.
+type status int
+
+func (s status) RoundTrip(r *http.Request) (*http.Response, error) {
+	return &http.Response{StatusCode: int(s), Request: r, Header: http.Header{},
+		Body: io.NopCloser(strings.NewReader("<html>"))}, nil
 }
 
 func TestADeadCloudCostsTheSameForAnyNumberOfCallers(t *testing.T) {
-	for how, fail := range map[string]func(*http.Request) (*http.Response, error){
-		"connections are refused":        refused,
-		"nothing answers":                hanging,
+	for how, fail := range map[string]http.RoundTripper{
+		"connections are refused":        transport(refused),
+		"nothing answers":                transport(hanging),
 		"a proxy answers with 503":       status(http.StatusServiceUnavailable),
 		"its database is gone: all 500s": status(http.StatusInternalServerError),
 		"a portal answers with a page":   status(http.StatusOK),
@@ -196,22 +201,22 @@ func TestADeadCloudCostsTheSameForAnyNumberOfCallers(t *testing.T) {
 }
 
 func TestWhatIsNoOutage(t *testing.T) {
-	for name, fail := range map[string]func(*patient) func(*http.Request) (*http.Response, error){
-		"one resource on which Neutron trips, though nobody calls about another": func(p *patient) func(*http.Request) (*http.Response, error) {
-			return func(r *http.Request) (*http.Response, error) {
+	for name, fail := range map[string]func(*patient) http.RoundTripper{
+		"one resource on which Neutron trips, though nobody calls about another": func(p *patient) http.RoundTripper {
+			return transport(func(r *http.Request) (*http.Response, error) {
 				if r.Method == http.MethodPost {
-					return status(http.StatusInternalServerError)(r)
+					return status(http.StatusInternalServerError).RoundTrip(r)
 				}
 				return direct{p.f}.RoundTrip(r)
-			}
+			})
 		},
-		"a refusal of every request": func(*patient) func(*http.Request) (*http.Response, error) {
+		"a refusal of every request": func(*patient) http.RoundTripper {
 			return status(http.StatusForbidden)
 		},
-		"a cloud that asks to wait": func(*patient) func(*http.Request) (*http.Response, error) {
+		"a cloud that asks to wait": func(*patient) http.RoundTripper {
 			return status(http.StatusTooManyRequests)
 		},
-		"credentials that are refused": func(*patient) func(*http.Request) (*http.Response, error) {
+		"credentials that are refused": func(*patient) http.RoundTripper {
 			return status(http.StatusUnauthorized)
 		},
 	} {
@@ -233,7 +238,7 @@ func TestWhatIsNoOutage(t *testing.T) {
 
 func TestACallThatGotNoAnswerMayBeDoneAndTheNextIsNotSent(t *testing.T) {
 	inOutages(t, time.Minute, func(t *testing.T, p *patient) {
-		p.fail(hanging)
+		p.fail(transport(hanging))
 		var open, shut int
 		for range 3 * suspicious {
 			err := call(t.Context(), p.Cloud, http.MethodPost)
@@ -258,12 +263,12 @@ func TestACallThatGotNoAnswerMayBeDoneAndTheNextIsNotSent(t *testing.T) {
 func TestALogInWithoutAnAnswerIsAnOutageAtOnce(t *testing.T) {
 	inOutages(t, time.Minute, func(t *testing.T, p *patient) {
 		p.f.revoke()
-		p.fail(func(r *http.Request) (*http.Response, error) {
+		p.fail(transport(func(r *http.Request) (*http.Response, error) {
 			if strings.HasPrefix(r.URL.Path, "/v3/") {
 				return refused(r)
 			}
 			return direct{p.f}.RoundTrip(r)
-		})
+		}))
 		ctx, cancel := context.WithCancel(t.Context())
 		all := p.callers(ctx, 100)
 		elapse(time.Minute)
@@ -297,13 +302,13 @@ func TestAnAnswerToACallThatWasUnderWayEndsTheOutage(t *testing.T) {
 	inOutages(t, time.Hour, func(t *testing.T, p *patient) {
 		slow := make(chan error, 1)
 		release := make(chan struct{})
-		p.fail(func(r *http.Request) (*http.Response, error) {
+		p.fail(transport(func(r *http.Request) (*http.Response, error) {
 			<-release
 			return direct{p.f}.RoundTrip(r)
-		})
+		}))
 		go func() { slow <- call(t.Context(), p.Cloud, http.MethodDelete) }()
 		synctest.Wait()
-		p.fail(refused)
+		p.fail(transport(refused))
 		for range suspicious {
 			_ = call(t.Context(), p.Cloud, http.MethodGet)
 		}
@@ -327,13 +332,13 @@ func TestACloudThatComesAndGoesIsProbedLessAndLess(t *testing.T) {
 	inOutages(t, time.Minute, func(t *testing.T, p *patient) {
 		probes := func(r *http.Request) bool { return r.URL.Query().Get("limit") == "1" }
 		var answering atomic.Bool
-		p.fail(func(r *http.Request) (*http.Response, error) {
+		p.fail(transport(func(r *http.Request) (*http.Response, error) {
 			// It answers a probe, and is gone before anybody else calls.
 			if probes(r) && answering.CompareAndSwap(true, false) {
 				return direct{p.f}.RoundTrip(r)
 			}
 			return refused(r)
-		})
+		}))
 		ctx, cancel := context.WithCancel(t.Context())
 		all := p.callers(ctx, 100)
 		elapse(5 * time.Minute)
@@ -375,7 +380,7 @@ func TestWithoutRunEveryCallIsSent(t *testing.T) {
 
 func TestWhenRunEndsEveryCallIsSent(t *testing.T) {
 	inOutages(t, time.Minute, func(t *testing.T, p *patient) {
-		p.fail(refused)
+		p.fail(transport(refused))
 		for range suspicious {
 			_ = call(t.Context(), p.Cloud, http.MethodGet)
 		}
@@ -398,7 +403,7 @@ func TestTheInventoryAuditsAsSoonAsTheOutageIsOver(t *testing.T) {
 		i := NewInventory(p.Cloud, cluster, InventoryOptions{Interval: time.Hour, Audited: func(a Audit) { last.Store(&a) }})
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan struct{})
-		p.fail(refused)
+		p.fail(transport(refused))
 		go func() { defer close(done); i.Run(ctx) }()
 		elapse(time.Hour)
 		if last.Load().Err == nil {

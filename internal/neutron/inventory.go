@@ -102,17 +102,15 @@ func (i *Inventory) Run(ctx context.Context) {
 // the cloud is over (see Cloud.Run).
 func (i *Inventory) Fill(ctx context.Context) {
 	for backoff := auditBackoffFirst; ctx.Err() == nil; backoff = min(2*backoff, auditBackoffLast) {
-		over := i.cloud.breaker.ending()
 		err := i.Audit(ctx)
 		if err == nil {
 			return
 		}
 		pause := jitter(backoff)
-		if asked, ok := errors.AsType[*Error](err); ok {
+		over := i.cloud.breaker.ending()
+		// An outage that has ended meanwhile wakes nobody any more.
+		if asked, ok := errors.AsType[*Error](err); ok && (over != nil || !errors.Is(err, errOutage)) {
 			pause = max(pause, asked.Wait)
-		}
-		if over == nil {
-			over = i.cloud.breaker.ending()
 		}
 		restUntil(ctx, pause, over)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -100,8 +101,17 @@ func (r *Reconciler[T]) Moved(uid string) {
 	r.enqueue(objects)
 }
 
-// EnqueueAll puts every object on the queue: something changed that concerns all of them.
-func (r *Reconciler[T]) EnqueueAll() { r.enqueue(r.indexer.List()) }
+// EnqueueAll puts every object on the queue, and those that are gone and have left resources: something changed that
+// concerns all of them.
+func (r *Reconciler[T]) EnqueueAll() {
+	r.enqueue(r.indexer.List())
+	r.mu.Lock()
+	keys := slices.Collect(maps.Keys(r.owned))
+	r.mu.Unlock()
+	for _, key := range keys {
+		r.Enqueue(key)
+	}
+}
 
 func (r *Reconciler[T]) enqueue(objects []any) {
 	for _, obj := range objects {

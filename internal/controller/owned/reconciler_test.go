@@ -77,6 +77,29 @@ func TestRunFollowsACloudThatComesBack(t *testing.T) {
 	}, example())
 }
 
+// TestWhatIsLeftOfGoneObjectsIsLookedAtWithTheOthers has an object go while the cloud is away: no cache leads to it.
+func TestWhatIsLeftOfGoneObjectsIsLookedAtWithTheOthers(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		stop := controllertest.Run(t, w.c.Run, 1)
+		controllertest.Settle(time.Second)
+		w.cloud.SetDown(&neutron.Error{Op: "log in", Reason: "no answer", Wait: 24 * time.Hour})
+		w.deleteByForce()
+		controllertest.Settle(time.Hour)
+		if n := len(w.cloud.Has()); n != 1 {
+			t.Fatalf("%d networks are there, want the one that was left", n)
+		}
+		w.cloud.SetDown(nil)
+		w.c.EnqueueAll()
+		controllertest.Settle(time.Second)
+		if n := len(w.cloud.Has()); n != 0 {
+			t.Errorf("%d networks are left", n)
+		}
+		if err := stop(); err != nil {
+			t.Error(err)
+		}
+	}, example())
+}
+
 func TestRunHonoursHowLongTheCloudAsksToWait(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.cloud.Before = controllertest.Fails(network.CreateNetwork, 1, &neutron.Error{
