@@ -1,0 +1,128 @@
+package specs
+
+import (
+	"fmt"
+	"net/netip"
+	"strings"
+
+	"pgregory.net/rapid"
+
+	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+)
+
+// Place is where a NetworkPort is, and on what.
+type Place struct {
+	// Namespace is the NetworkPort's own.
+	Namespace string
+	// NetworkNamespace and NetworkName are the Network's.
+	NetworkNamespace, NetworkName string
+	// CIDR is the Network's; where it is not known yet, any will do.
+	CIDR netip.Prefix
+	// Number tells the NetworkPort from others on the Network, from 0 to Limits.Ports - 1. No two numbers name the same
+	// address or MAC.
+	Number int
+}
+
+// portFields are all fields of a NetworkPortSpec but those that say which Network it is on.
+func portFields(place Place) []field[cloudteamv1.NetworkPortSpec] {
+	return []field[cloudteamv1.NetworkPortSpec]{
+		{"addresses", func(t *rapid.T, l Limits, s *cloudteamv1.NetworkPortSpec) { drawAddresses(t, l, place, s) }},
+		{"mac", func(t *rapid.T, _ Limits, s *cloudteamv1.NetworkPortSpec) {
+			s.MAC = ""
+			if rapid.Bool().Draw(t, "with a mac") {
+				s.MAC = spellMAC(t, MAC(place.Number, rapid.IntRange(0, 1).Draw(t, "mac")))
+			}
+		}},
+		{"securityGroups", drawSecurityGroups},
+	}
+}
+
+// NetworkPort draws specs that the API server accepts. Now and then the Network's controller cannot accept an address:
+// it is the gateway's, or outside the cidr.
+func (l Limits) NetworkPort(place Place) *rapid.Generator[cloudteamv1.NetworkPortSpec] {
+	return rapid.Custom(func(t *rapid.T) cloudteamv1.NetworkPortSpec {
+		spec := cloudteamv1.NetworkPortSpec{NetworkName: place.NetworkName}
+		if place.NetworkNamespace != place.Namespace || rapid.Bool().Draw(t, "name its own namespace") {
+			spec.NetworkNamespace = place.NetworkNamespace
+		}
+		for _, f := range portFields(place) {
+			if rapid.Bool().Draw(t, "with "+f.name) {
+				f.draw(t, l, &spec)
+			}
+		}
+		return spec
+	})
+}
+
+// NetworkPortEdit draws what a spec may become. Most fields cannot change, so that the API server refuses many of them.
+func (l Limits) NetworkPortEdit(
+	place Place, spec cloudteamv1.NetworkPortSpec,
+) *rapid.Generator[cloudteamv1.NetworkPortSpec] {
+	return rapid.Custom(func(t *rapid.T) cloudteamv1.NetworkPortSpec {
+		edited := *spec.DeepCopy()
+		switch rapid.IntRange(0, 7).Draw(t, "edit") {
+		default:
+			drawSecurityGroups(t, l, &edited)
+		case 5:
+			redraw(t, l, portFields(place), &edited)
+		case 6:
+			for i, text := range edited.Addresses {
+				edited.Addresses[i] = spell(t, netip.MustParseAddr(text))
+			}
+			if edited.MAC != "" {
+				edited.MAC = spellMAC(t, edited.MAC)
+			}
+			edited.Addresses = reversed(edited.Addresses)
+		case 7:
+			edited = l.NetworkPort(place).Draw(t, "another")
+		}
+		return edited
+	})
+}
+
+func reversed(list []string) []string {
+	for i, j := 0, len(list)-1; i < j; i, j = i+1, j-1 {
+		list[i], list[j] = list[j], list[i]
+	}
+	return list
+}
+
+// MAC is one of those that a NetworkPort of a number may name.
+func MAC(number, which int) string { return fmt.Sprintf("fa:16:3e:00:%02x:a%x", number, which) }
+
+func spellMAC(t *rapid.T, mac string) string {
+	return rapid.SampledFrom([]string{mac, strings.ToUpper(mac)}).Draw(t, "spelling")
+}
+
+// Named is one of the addresses that only the NetworkPort of a number names, from 0 to 3.
+func (l Limits) Named(place Place, which int) netip.Addr {
+	last := -1
+	if place.CIDR.Addr().Is4() {
+		last = -2
+	}
+	return Address(place.CIDR, last-place.Number-max(1, l.Ports)*which)
+}
+
+func drawAddresses(t *rapid.T, l Limits, place Place, spec *cloudteamv1.NetworkPortSpec) {
+	if !place.CIDR.IsValid() {
+		place.CIDR = netip.MustParsePrefix("10.0.0.0/24")
+	}
+	spec.Addresses = nil
+	which := rapid.IntRange(0, namesPerPort-2) // the last is for those who change a port by hand
+	for _, n := range rapid.SliceOfNDistinct(which, 0, 2, rapid.ID).Draw(t, "addresses") {
+		spec.Addresses = append(spec.Addresses, spell(t, l.Named(place, n)))
+	}
+	if oneIn(t, 12, "outside") {
+		spec.Addresses = []string{"198.51.100.1"}
+	}
+}
+
+func drawSecurityGroups(t *rapid.T, l Limits, spec *cloudteamv1.NetworkPortSpec) {
+	spec.SecurityGroups = nil
+	if len(l.SecurityGroups) > 0 {
+		groups := rapid.SampledFrom(l.SecurityGroups)
+		spec.SecurityGroups = orNil(rapid.SliceOfNDistinct(groups, 0, len(l.SecurityGroups), rapid.ID).Draw(t, "groups"))
+	} else {
+		_ = rapid.Bool().Draw(t, "no groups")
+	}
+}

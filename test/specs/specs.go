@@ -1,0 +1,109 @@
+// Package specs draws random specs of Networks and NetworkPorts that the API server accepts, and edits of them, for all
+// tests that need any: one place to extend when a field is added, which its test demands.
+//
+// Only tests import it.
+package specs
+
+import (
+	"net/netip"
+	"slices"
+	"strings"
+
+	"pgregory.net/rapid"
+)
+
+// Limits say what specs may ask for where they are drawn. The zero value names no namespace and no security group.
+type Limits struct {
+	// Namespaces are those that a Network may allow, beside "*".
+	Namespaces []string
+	// SecurityGroups are the ids of those that exist.
+	SecurityGroups []string
+	// MaxMTU is the largest MTU in bytes that the cloud's own network carries, at least 1280; 0 means 1500.
+	MaxMTU int32
+	// Ports, where not 0, is for how many NetworkPorts at a time a Network shall have addresses, however its pools are
+	// drawn, and no two of them name the same one: cidrs are large enough, and pools leave out the addresses that
+	// NetworkPorts name.
+	Ports int
+}
+
+// namesPerPort is how many addresses a NetworkPort has to choose from for itself.
+const namesPerPort = 4
+
+// reserved is how many addresses at the end of a cidr are for NetworkPorts to name.
+func (l Limits) reserved() int { return namesPerPort * l.Ports }
+
+// field draws a part of a spec, unset included. Parts that a rule of the CRD ties together are one.
+type field[S any] struct {
+	name string
+	draw func(t *rapid.T, l Limits, spec *S)
+}
+
+// redraw draws some of the fields anew, at least one.
+func redraw[S any](t *rapid.T, l Limits, fields []field[S], spec *S) {
+	names := make([]string, len(fields))
+	for i, f := range fields {
+		names[i] = f.name
+	}
+	chosen := rapid.SliceOfNDistinct(rapid.SampledFrom(names), 1, 3, rapid.ID).Draw(t, "fields")
+	for _, f := range fields {
+		if slices.Contains(chosen, f.name) {
+			f.draw(t, l, spec)
+		}
+	}
+}
+
+// oneIn draws true once in n times, and false when it is made simple.
+func oneIn(t *rapid.T, n int, label string) bool { return rapid.IntRange(0, n-1).Draw(t, label) == n-1 }
+
+// texts are what people may write into a description: at most 173 characters, no marker and no control characters.
+func texts() *rapid.Generator[string] {
+	pieces := rapid.SampledFrom([]string{"a", "db", " ", "\n", "\t", "[", "]", "/", `"`, `\`, "é", "数", "🛰", "\u202e"})
+	return rapid.Custom(func(t *rapid.T) string {
+		if oneIn(t, 12, "longest") {
+			return strings.Repeat("数", 173)
+		}
+		return strings.Join(rapid.SliceOfN(pieces, 0, 6).Draw(t, "pieces"), "")
+	})
+}
+
+// Address is the address of a range that has the given number, counted from the range's first, or with a negative
+// number from the one behind its last.
+func Address(within netip.Prefix, number int) netip.Addr {
+	bytes := within.Masked().Addr().AsSlice()
+	if number < 0 {
+		for bit := within.Bits(); bit < len(bytes)*8; bit++ {
+			bytes[bit/8] |= 0x80 >> (bit % 8)
+		}
+		number++
+	}
+	for i := len(bytes) - 1; i >= 0; i-- {
+		number += int(bytes[i])
+		bytes[i] = byte(number & 0xff)
+		number >>= 8 // rounds down, so that a negative number borrows
+	}
+	address, _ := netip.AddrFromSlice(bytes)
+	return address
+}
+
+// hosts is how many addresses of a range hosts can have, or limit if it is more.
+func hosts(within netip.Prefix, limit int) int {
+	bits := within.Addr().BitLen() - within.Bits()
+	if bits > 16 {
+		return limit
+	}
+	count := 1<<bits - 1 // the network's own
+	if within.Addr().Is4() {
+		count-- // broadcast
+	}
+	return min(count, limit)
+}
+
+// spell writes an address in one of its spellings.
+func spell(t *rapid.T, address netip.Addr) string {
+	if address.Is4() {
+		return address.String()
+	}
+	return rapid.SampledFrom([]string{
+		address.String(), strings.ToUpper(address.String()), address.StringExpanded(),
+	}).Draw(t, "spelling")
+}
