@@ -1,0 +1,168 @@
+package transitions
+
+import (
+	"fmt"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"pgregory.net/rapid"
+
+	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+)
+
+// What an object has been through shows in its state by the rules of this file alone. Each is documented, in
+// docs/network.md or docs/networkport.md, and each says how the direct way differs from declaring the same specs.
+
+// made is an object that was reached, and what is in Neutron for it.
+type madeNetwork struct {
+	slot
+	object   cloudteamv1.Network
+	resource resource // nil if there is none
+}
+
+type madePort struct {
+	slot
+	object   cloudteamv1.NetworkPort
+	resource resource // nil if there is none
+	on       *madeNetwork
+}
+
+// inventory gives the objects of a realm with what is in Neutron for them.
+func (s *sequence) inventory(t *rapid.T, r realm) (networks []*madeNetwork, ports []*madePort) {
+	t.Helper()
+	all := s.everything(t)
+	first := func(collection, uid string) resource {
+		if ours := all.of(s.world, uid)[collection]; len(ours) > 0 {
+			return ours[0]
+		}
+		return nil
+	}
+	for _, n := range s.networks(t, r) {
+		at := slot{slices.Index(r.namespaces[:], n.Namespace), n.Name}
+		networks = append(networks, &madeNetwork{at, n, first("networks", string(n.UID))})
+	}
+	for _, p := range s.ports(t, r) {
+		at := slot{slices.Index(r.namespaces[:], p.Namespace), p.Name}
+		made := &madePort{at, p, first("ports", string(p.UID)), nil}
+		if i := slices.IndexFunc(networks, func(n *madeNetwork) bool { return r.key(n.slot) == p.Network() }); i >= 0 {
+			made.on = networks[i]
+		}
+		ports = append(ports, made)
+	}
+	return networks, ports
+}
+
+// beginning is the spec with which the direct way to a Network begins, of the realm reached. A port keeps what its
+// Network gave it when it was made:
+//
+//   - its place, where its namespace was allowed then;
+//   - its port security, for which the Network's is no more than a default;
+//   - its address, be it that of a later gateway: the NetworkPort's spec is invalid then, and nothing is done any more.
+func beginning(n *madeNetwork, ports []*madePort) cloudteamv1.NetworkSpec {
+	spec := *n.object.Spec.DeepCopy()
+	for _, p := range ports {
+		if p.on != n || p.resource == nil {
+			continue
+		}
+		allowed := p.home == n.home || slices.Contains(spec.AllowedNamespaces, "*") ||
+			slices.Contains(spec.AllowedNamespaces, p.object.Namespace)
+		if !allowed {
+			spec.AllowedNamespaces = []string{"*"}
+		}
+		if p.resource["port_security_enabled"] == true && spec.PortSecurity != nil {
+			spec.PortSecurity = new(true)
+		}
+		if p.invalid() {
+			spec.Gateway = cloudteamv1.GatewayNone
+		}
+	}
+	return spec
+}
+
+// invalid reports whether nothing is done about a NetworkPort.
+func (p *madePort) invalid() bool {
+	ready := meta.FindStatusCondition(p.object.Status.Conditions, cloudteamv1.ConditionReady)
+	return ready != nil && ready.Reason == cloudteamv1.ReasonInvalidSpec
+}
+
+// keepNetwork makes a Network of the direct way what it may be where its spec leaves it open: mtu and portSecurity are
+// not compared then, and are as they were last declared or set. It reports whether there was anything to do.
+func (s *sequence) keepNetwork(t *rapid.T, reached, direct *madeNetwork) bool {
+	t.Helper()
+	if reached.resource == nil || direct.resource == nil {
+		return false
+	}
+	past, body := s.networkPast(reached.slot), resource{}
+	if is := reached.resource["mtu"]; reached.object.Spec.MTU == nil && is != direct.resource["mtu"] {
+		if !slices.ContainsFunc(past.mtus, func(mtu int) bool { return is == float64(mtu) }) {
+			t.Fatalf("Network %s has the mtu %v, which nobody asked for: %v", reached.slot, is, past.mtus)
+		}
+		body["mtu"] = is
+	}
+	const field = "port_security_enabled"
+	if is := reached.resource[field]; reached.object.Spec.PortSecurity == nil && is != direct.resource[field] {
+		if !slices.ContainsFunc(past.security, func(on bool) bool { return is == on }) {
+			t.Fatalf("Network %s has the port security %v, which nobody asked for", reached.slot, is)
+		}
+		body[field] = is
+	}
+	if len(body) == 0 {
+		return false
+	}
+	must(t, surroundings.tenant.update(s.ctx, "networks", direct.resource.text("id"), body))
+	return true
+}
+
+// keepPort is keepNetwork for a port: securityGroups are not compared where the spec leaves them open, and port security
+// never is. Without port security, Neutron refuses security groups.
+func (s *sequence) keepPort(t *rapid.T, reached, direct *madePort) bool {
+	t.Helper()
+	if reached.resource == nil || direct.resource == nil || reached.invalid() {
+		return false
+	}
+	const security, groups = "port_security_enabled", "security_groups"
+	on := reached.resource[security] == true
+	body := resource{}
+	if on != (direct.resource[security] == true) {
+		if reached.on == nil || !slices.Contains(s.networkPast(reached.on.slot).security, on) {
+			t.Fatalf("NetworkPort %s has the port security %t, which its Network never had", reached.slot, on)
+		}
+		body[security] = on
+		body[groups] = reached.resource[groups]
+	}
+	is, would := asSet(reached.resource[groups]), asSet(direct.resource[groups])
+	if reached.object.Spec.SecurityGroups == nil && !slices.Equal(is, would) {
+		if !slices.ContainsFunc(s.portPast(reached.slot).groups, func(g []string) bool { return slices.Equal(is, g) }) {
+			t.Fatalf("NetworkPort %s is in the groups %v, which nobody asked for", reached.slot, is)
+		}
+		body[groups] = reached.resource[groups]
+	}
+	if len(body) == 0 {
+		return false
+	}
+	must(t, surroundings.tenant.update(s.ctx, "ports", direct.resource.text("id"), body))
+	return true
+}
+
+func asSet(list any) []string {
+	items, _ := list.([]any)
+	set := []string{}
+	for _, item := range items {
+		set = append(set, fmt.Sprint(item))
+	}
+	slices.Sort(set)
+	return slices.Compact(set)
+}
+
+// ignoreInvalid leaves of NetworkPorts with a port about which nothing is done no more than that.
+func ignoreInvalid(states state, ports []*madePort) {
+	for _, p := range ports {
+		if object, exists := states["NetworkPort "+p.String()]; exists && p.invalid() && p.resource != nil {
+			status, _ := object["status"].(map[string]any)
+			found, _ := object["ports"].([]any)
+			states["NetworkPort "+p.String()] = map[string]any{
+				"spec": object["spec"], "conditions": status["conditions"], "ports": len(found),
+			}
+		}
+	}
+}

@@ -1,0 +1,198 @@
+package transitions
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"pgregory.net/rapid"
+
+	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+)
+
+// state is what there is of a realm, in Kubernetes and in Neutron, by object and then by what it is, without what
+// differs from time to time and from realm to realm.
+type state map[string]map[string]any
+
+// volatile are the fields that say nothing but when or which, or repeat another.
+var volatile = []string{
+	"created_at", "updated_at", "revision_number", "provider:segmentation_id", "standard_attr_id", "dns_assignment",
+	"lastTransitionTime", "observedGeneration", "appliedGeneration",
+}
+
+var collections = []string{"networks", "subnets", "ports"}
+
+// everything is what is in Neutron, by collection.
+type everything map[string][]resource
+
+func (w *world) everything(t *rapid.T) everything {
+	t.Helper()
+	all := everything{}
+	for _, collection := range collections {
+		found, err := surroundings.tenant.list(w.ctx, collection, "")
+		must(t, err)
+		all[collection] = found
+	}
+	return all
+}
+
+// of are the resources that bear the marker of the object of a UID.
+func (e everything) of(w *world, uid string) map[string][]resource {
+	ours := map[string][]resource{}
+	for collection, all := range e {
+		for _, r := range all {
+			if r.owner(w.cluster) == uid {
+				ours[collection] = append(ours[collection], r)
+			}
+		}
+	}
+	return ours
+}
+
+// look reads the state of a realm.
+func (w *world) look(t *rapid.T, r realm) state {
+	t.Helper()
+	all := w.everything(t)
+	names := []string{w.cluster, "<cluster>"}
+	for i, namespace := range r.namespaces {
+		names = append(names, namespace, homes[i])
+	}
+	found := map[string]map[string]any{}
+	add := func(object, uid string, spec, status any) {
+		names = append(names, uid, "<uid of "+object+">")
+		found[object] = map[string]any{"spec": spec, "status": status}
+		for collection, resources := range all.of(w, uid) {
+			for i, resource := range resources {
+				name := fmt.Sprintf("<%s %d of %s>", singular(collection), i, object)
+				names = append(names, resource.text("id"), name)
+			}
+			found[object][collection] = resources
+		}
+	}
+	for _, n := range w.networks(t, r) {
+		add(fmt.Sprintf("Network %s/%s", r.drawn(n.Namespace), n.Name), string(n.UID), n.Spec, n.Status)
+	}
+	for _, p := range w.ports(t, r) {
+		hideChosen(&p, all.of(w, string(p.UID))["ports"])
+		add(fmt.Sprintf("NetworkPort %s/%s", r.drawn(p.Namespace), p.Name), string(p.UID), p.Spec, p.Status)
+	}
+	replace := strings.NewReplacer(names...)
+	plain := state{}
+	for object, parts := range found {
+		plain[object] = map[string]any{}
+		for part, value := range parts {
+			plain[object][part] = canonical(t, value, replace)
+		}
+	}
+	return plain
+}
+
+// hideChosen takes from a NetworkPort and its port the address and the MAC that were left to Neutron.
+func hideChosen(p *cloudteamv1.NetworkPort, ports []resource) {
+	const chosen = "<chosen>"
+	if p.Spec.MAC == "" {
+		if p.Status.MAC != "" {
+			p.Status.MAC = chosen
+		}
+		for _, r := range ports {
+			r["mac_address"] = chosen
+		}
+	}
+	if len(p.Spec.Addresses) > 0 {
+		return
+	}
+	for i, a := range p.Status.Addresses {
+		// Were it outside the subnet, Neutron would not have it.
+		_, length, _ := strings.Cut(a.Address, "/")
+		p.Status.Addresses[i].Address = chosen + "/" + length
+	}
+	for _, r := range ports {
+		addresses, _ := r["fixed_ips"].([]any)
+		for _, a := range addresses {
+			a.(map[string]any)["ip_address"] = chosen
+		}
+	}
+}
+
+// canonical is a value as its JSON has it, with names for ids and without what is volatile.
+func canonical(t *rapid.T, value any, names *strings.Replacer) any {
+	t.Helper()
+	text, err := json.Marshal(value)
+	must(t, err)
+	var plain any
+	must(t, json.Unmarshal([]byte(names.Replace(string(text))), &plain))
+	return tidy(plain)
+}
+
+// tidy removes what is volatile, and sorts what has no order in Neutron.
+func tidy(value any) any {
+	switch value := value.(type) {
+	case map[string]any:
+		for _, field := range volatile {
+			delete(value, field)
+		}
+		for field := range value {
+			value[field] = tidy(value[field])
+			if list, ok := value[field].([]any); ok && slices.Contains(unordered, field) {
+				slices.SortFunc(list, func(a, b any) int { return cmp.Compare(fmt.Sprint(a), fmt.Sprint(b)) })
+			}
+		}
+	case []any:
+		for i := range value {
+			value[i] = tidy(value[i])
+		}
+	}
+	return value
+}
+
+// unordered are the lists of Neutron's that have no order. Names of domain name servers have one.
+var unordered = []string{"host_routes", "fixed_ips", "security_groups", "allocation_pools", "tags", "networks", "ports"}
+
+// holdNothingOfTheDead holds that whatever bears the cluster's marker belongs to an object that lives, and that what was
+// made for objects that do not live is gone, unless deletionPolicy Retain was declared when they went.
+func (w *world) holdNothingOfTheDead(t *rapid.T) {
+	t.Helper()
+	alive := map[string]bool{}
+	for _, r := range []realm{w.reached, w.direct} {
+		for _, n := range w.networks(t, r) {
+			alive[string(n.UID)] = true
+		}
+		for _, p := range w.ports(t, r) {
+			alive[string(p.UID)] = true
+		}
+	}
+	all := w.everything(t)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	retained := map[string]bool{}
+	for uid, policies := range w.ended {
+		if slices.Contains(policies, cloudteamv1.DeletionPolicyRetain) {
+			for _, r := range w.made[string(uid)] {
+				retained[r.ID] = true
+			}
+		}
+	}
+	gone := map[string]string{}
+	for uid, made := range w.made {
+		for _, r := range made {
+			if !alive[uid] && !retained[r.ID] {
+				gone[r.ID] = uid
+			}
+		}
+	}
+	for collection, resources := range all {
+		for _, r := range resources {
+			if uid := r.owner(w.cluster); uid != "" && !alive[uid] {
+				t.Errorf("there is still something of %s, which is gone: %s %v", uid, collection, r)
+			}
+			if uid, is := gone[r.text("id")]; is {
+				t.Errorf("there is still something that was made for %s, which is gone: %s %v", uid, collection, r)
+			}
+		}
+	}
+	for _, double := range w.doubles {
+		t.Errorf("there were two of one: %s", double)
+	}
+}
