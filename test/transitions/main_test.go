@@ -45,7 +45,7 @@ func TestMain(m *testing.M) {
 	// What stands on the command line is read later, and wins. A sequence takes a part of a second, where rapid's own
 	// values are meant for microseconds.
 	for name, value := range map[string]string{
-		"rapid.checks": "40", "rapid.steps": "12", "rapid.shrinktime": "2m",
+		"rapid.checks": "12", "rapid.steps": "12", "rapid.shrinktime": "2m", "test.parallel": "4",
 	} {
 		if err := flag.Set(name, value); err != nil {
 			panic(err) // package rapid has the flags

@@ -67,12 +67,14 @@ func beginning(n *madeNetwork, ports []*madePort) cloudteamv1.NetworkSpec {
 		allowed := p.home == n.home || slices.Contains(spec.AllowedNamespaces, "*") ||
 			slices.Contains(spec.AllowedNamespaces, p.object.Namespace)
 		if !allowed {
+			met.count("a port of a namespace that is no longer allowed")
 			spec.AllowedNamespaces = []string{"*"}
 		}
 		if p.resource["port_security_enabled"] == true && spec.PortSecurity != nil {
 			spec.PortSecurity = new(true)
 		}
 		if p.invalid() {
+			met.count("a port of a NetworkPort that became invalid")
 			spec.Gateway = cloudteamv1.GatewayNone
 		}
 	}
@@ -98,6 +100,7 @@ func (s *sequence) keepNetwork(t *rapid.T, reached, direct *madeNetwork) bool {
 			t.Fatalf("Network %s has the mtu %v, which nobody asked for: %v", reached.slot, is, past.mtus)
 		}
 		body["mtu"] = is
+		met.count("an mtu that was kept")
 	}
 	const field = "port_security_enabled"
 	if is := reached.resource[field]; reached.object.Spec.PortSecurity == nil && is != direct.resource[field] {
@@ -105,6 +108,7 @@ func (s *sequence) keepNetwork(t *rapid.T, reached, direct *madeNetwork) bool {
 			t.Fatalf("Network %s has the port security %v, which nobody asked for", reached.slot, is)
 		}
 		body[field] = is
+		met.count("a port security that was kept")
 	}
 	if len(body) == 0 {
 		return false
@@ -128,6 +132,7 @@ func (s *sequence) keepPort(t *rapid.T, reached, direct *madePort) bool {
 			t.Fatalf("NetworkPort %s has the port security %t, which its Network never had", reached.slot, on)
 		}
 		body[security] = on
+		met.count("a port with another port security than a new one")
 		body[groups] = reached.resource[groups]
 	}
 	is, would := asSet(reached.resource[groups]), asSet(direct.resource[groups])
@@ -136,6 +141,7 @@ func (s *sequence) keepPort(t *rapid.T, reached, direct *madePort) bool {
 			t.Fatalf("NetworkPort %s is in the groups %v, which nobody asked for", reached.slot, is)
 		}
 		body[groups] = reached.resource[groups]
+		met.count("security groups that were kept")
 	}
 	if len(body) == 0 {
 		return false

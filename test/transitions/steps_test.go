@@ -67,23 +67,25 @@ func newSequence(w *world) *sequence {
 func (s *sequence) networkPast(n slot) *history { return s.past["Network "+n.String()] }
 func (s *sequence) portPast(p slot) *history    { return s.past["NetworkPort "+p.String()] }
 
-// steps are all that may happen, each drawn as often as another.
+// steps are all that may happen, each drawn as often as another. Most are nothing where there is nothing, so that there
+// are more of those that make something.
 func (s *sequence) steps() map[string]func(*rapid.T) {
 	return map[string]func(*rapid.T){
-		"declare a network":           s.declareNetwork,
-		"declare a network once more": s.declareNetwork,
-		"declare a network, edited":   s.declareNetwork,
-		"declare a port":              s.declarePort,
-		"declare a port once more":    s.declarePort,
-		"delete a network":            s.deleteNetwork,
-		"delete a port":               s.deletePort,
-		"wait":                        func(t *rapid.T) { _ = rapid.Bool().Draw(t, "-"); s.settle(t) },
-		"others change a network":     s.meddleWithNetwork,
-		"others change a subnet":      s.meddleWithSubnet,
-		"others change a port":        s.meddleWithPort,
-		"others delete a network":     s.removeNetwork,
-		"others delete a subnet":      s.removeSubnet,
-		"others delete a port":        s.removePort,
+		"declare a network":        s.declareNetwork,
+		"declare a network, again": s.declareNetwork,
+		"declare a network, anew":  s.declareNetwork,
+		"declare a port":           s.declarePort,
+		"declare a port, again":    s.declarePort,
+		"declare a port, anew":     s.declarePort,
+		"delete a network":         s.deleteNetwork,
+		"delete a port":            s.deletePort,
+		"others change a network":  s.meddleWithNetwork,
+		"others change a subnet":   s.meddleWithSubnet,
+		"others change a port":     s.meddleWithPort,
+		"others delete something": func(t *rapid.T) {
+			[]func(*rapid.T){s.removePort, s.removeSubnet, s.removeNetwork}[rapid.IntRange(0, 2).Draw(t, "what")](t)
+		},
+		"wait": s.settle,
 	}
 }
 
@@ -272,7 +274,11 @@ func (s *sequence) declarePort(t *rapid.T) {
 	number := rapid.IntRange(0, len(portSlots)-1).Draw(t, "port")
 	at := portSlots[number]
 	limits, past := surroundings.limits, s.portPast(at)
-	on := rapid.SampledFrom(networkSlots).Draw(t, "on")
+	known := slices.DeleteFunc(slices.Clone(networkSlots), func(n slot) bool { return !s.networkPast(n).cidr.IsValid() })
+	if len(known) == 0 || rapid.IntRange(0, 7).Draw(t, "on any") == 7 {
+		known = networkSlots
+	}
+	on := rapid.SampledFrom(known).Draw(t, "on")
 	was, exists := s.getPort(t, s.reached, at)
 	var spec cloudteamv1.NetworkPortSpec
 	place := specs.Place{

@@ -30,8 +30,9 @@ const (
 	// patience is how long a world may take to come to rest; it takes a part of a second as a rule.
 	patience = 40 * time.Second
 	// stillness is how long nothing may happen to a world that is not where it should be before it is given up: longer
-	// than what a key that failed a few times waits for its next attempt.
-	stillness = 8 * time.Second
+	// than what a key that failed a few times waits for its next attempt. Once one was given up, others are sooner, or
+	// rapid would find no shorter sequence in its time.
+	stillness, stillnessOnceFailed = 8 * time.Second, 2 * time.Second
 	// auditInterval is far below what the flag allows, so that others' changes are found at once.
 	auditInterval = 25 * time.Millisecond
 	// worldLabel is on all objects of a world, which the controllers of another do not see.
@@ -228,6 +229,9 @@ func (w *world) ports(t *rapid.T, r realm) (found []cloudteamv1.NetworkPort) {
 	return found
 }
 
+// failed is whether a world did not come to rest.
+var failed atomic.Bool
+
 // settle waits until all objects of both realms are where their controllers leave them, and until nothing has been
 // written over two whole audits.
 func (w *world) settle(t *rapid.T) {
@@ -248,7 +252,9 @@ func (w *world) settle(t *rapid.T) {
 		} else if err = w.unsettled(t); err == nil && w.writes.Load() == writes {
 			return
 		}
-		if time.Since(began) > patience || time.Since(quiet) > stillness {
+		if time.Since(began) > patience || time.Since(quiet) > stillness ||
+			failed.Load() && time.Since(quiet) > stillnessOnceFailed {
+			failed.Store(true)
 			t.Fatalf("it does not come to rest: %v", err)
 		}
 	}
@@ -290,8 +296,8 @@ func atWork(kind string, object metav1.Object, status cloudteamv1.ResourceStatus
 	case ready.Reason == cloudteamv1.ReasonWaitingForNetwork && object.GetDeletionTimestamp() == nil:
 		return nil
 	case ready.Reason == cloudteamv1.ReasonInUse && object.GetDeletionTimestamp() != nil:
-		return nil
-	case object.GetDeletionTimestamp() != nil:
+		return nil // or Stalled: what is in use is kept as declared, where the cloud does not refuse that
+	case object.GetDeletionTimestamp() != nil && !meta.IsStatusConditionTrue(status.Conditions, cloudteamv1.ConditionStalled):
 		return fmt.Errorf("%s: it is being deleted: %+v", name, status.Conditions)
 	case meta.IsStatusConditionTrue(status.Conditions, cloudteamv1.ConditionReconciling):
 		return fmt.Errorf("%s: it is worked on: %+v", name, status.Conditions)
