@@ -16,6 +16,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -45,7 +46,7 @@ func TestMain(m *testing.M) {
 	// What stands on the command line is read later, and wins. A sequence takes a part of a second, where rapid's own
 	// values are meant for microseconds.
 	for name, value := range map[string]string{
-		"rapid.checks": "12", "rapid.steps": "12", "rapid.shrinktime": "2m", "test.parallel": "4",
+		"rapid.checks": "10", "rapid.steps": "12", "rapid.shrinktime": "2m", "test.parallel": "4",
 	} {
 		if err := flag.Set(name, value); err != nil {
 			panic(err) // package rapid has the flags
@@ -71,6 +72,8 @@ func run(m *testing.M) (code int, err error) {
 
 	env := &envtest.Environment{
 		CRDDirectoryPaths: []string{filepath.Join("..", "..", "config", "crd")}, ErrorIfCRDPathMissing: true,
+		// envtest's own 20 seconds are too few where other tests compile beside it.
+		ControlPlaneStartTimeout: 2 * time.Minute,
 	}
 	defer func() {
 		if stopErr := env.Stop(); stopErr != nil && err == nil {

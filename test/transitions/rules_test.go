@@ -13,7 +13,7 @@ import (
 // What an object has been through shows in its state by the rules of this file alone. Each is documented, in
 // docs/network.md or docs/networkport.md, and each says how the direct way differs from declaring the same specs.
 
-// made is an object that was reached, and what is in Neutron for it.
+// madeNetwork and madePort are an object of a realm, and what is in Neutron for it.
 type madeNetwork struct {
 	slot
 	object   cloudteamv1.Network
@@ -70,7 +70,9 @@ func beginning(n *madeNetwork, ports []*madePort) cloudteamv1.NetworkSpec {
 			met.count("a port of a namespace that is no longer allowed")
 			spec.AllowedNamespaces = []string{"*"}
 		}
-		if p.resource["port_security_enabled"] == true && spec.PortSecurity != nil {
+		// One that has none, and of which security groups are declared later, could not be made so.
+		hadSecurity := p.resource["port_security_enabled"] == true || p.object.Spec.SecurityGroups != nil
+		if hadSecurity && spec.PortSecurity != nil {
 			spec.PortSecurity = new(true)
 		}
 		if p.invalid() {
@@ -160,15 +162,13 @@ func asSet(list any) []string {
 	return slices.Compact(set)
 }
 
-// ignoreInvalid leaves of NetworkPorts with a port about which nothing is done no more than that.
+// ignoreInvalid leaves, of NetworkPorts that had a port when they became invalid, the spec and the conditions: nothing
+// is done about them, so that whatever was last done, by whomever, stays, and the status tells what was last seen.
 func ignoreInvalid(states state, ports []*madePort) {
 	for _, p := range ports {
-		if object, exists := states["NetworkPort "+p.String()]; exists && p.invalid() && p.resource != nil {
+		if object, exists := states["NetworkPort "+p.String()]; exists && p.invalid() && p.object.Status.PortID != "" {
 			status, _ := object["status"].(map[string]any)
-			found, _ := object["ports"].([]any)
-			states["NetworkPort "+p.String()] = map[string]any{
-				"spec": object["spec"], "conditions": status["conditions"], "ports": len(found),
-			}
+			states["NetworkPort "+p.String()] = map[string]any{"spec": object["spec"], "conditions": status["conditions"]}
 		}
 	}
 }

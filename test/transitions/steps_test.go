@@ -251,6 +251,9 @@ func (s *sequence) declareNetwork(t *rapid.T) {
 	var spec cloudteamv1.NetworkSpec
 	if exists {
 		spec = limits.NetworkEdit(s.reached.drawnNetworkSpec(was.Spec)).Draw(t, "spec")
+		if rapid.IntRange(0, 7).Draw(t, "with a port's address for the gateway") == 7 {
+			s.giveGateway(t, at, &spec)
+		}
 	} else {
 		spec = limits.Network().Draw(t, "spec")
 	}
@@ -270,12 +273,29 @@ func (s *sequence) declareNetwork(t *rapid.T) {
 	}
 }
 
+// giveGateway makes the address of a port on the Network its gateway, where there is one.
+func (s *sequence) giveGateway(t *rapid.T, at slot, spec *cloudteamv1.NetworkSpec) {
+	t.Helper()
+	for _, p := range s.ports(t, s.reached) {
+		for _, a := range p.Status.Addresses {
+			address := netip.MustParsePrefix(a.Address).Addr()
+			if p.Network() == s.reached.key(at) && netip.MustParsePrefix(spec.CIDR).Contains(address) {
+				spec.Gateway, spec.AllocationPools = address.String(), nil
+			}
+		}
+	}
+}
+
 func (s *sequence) declarePort(t *rapid.T) {
 	number := rapid.IntRange(0, len(portSlots)-1).Draw(t, "port")
 	at := portSlots[number]
 	limits, past := surroundings.limits, s.portPast(at)
-	known := slices.DeleteFunc(slices.Clone(networkSlots), func(n slot) bool { return !s.networkPast(n).cidr.IsValid() })
-	if len(known) == 0 || rapid.IntRange(0, 7).Draw(t, "on any") == 7 {
+	// As a rule one that was declared, and in the port's own namespace.
+	anywhere := rapid.IntRange(0, 3).Draw(t, "anywhere")
+	known := slices.DeleteFunc(slices.Clone(networkSlots), func(n slot) bool {
+		return !s.networkPast(n).cidr.IsValid() || anywhere < 2 && n.home != at.home
+	})
+	if len(known) == 0 || anywhere == 3 {
 		known = networkSlots
 	}
 	on := rapid.SampledFrom(known).Draw(t, "on")

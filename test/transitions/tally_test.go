@@ -48,7 +48,7 @@ func (c *tally) String() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	var b strings.Builder
-	b.WriteString("met so far:\n")
+	b.WriteString("met:\n")
 	for _, what := range slices.Sorted(maps.Keys(c.counts)) {
 		fmt.Fprintf(&b, "%5d %s\n", c.counts[what], what)
 	}

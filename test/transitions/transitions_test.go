@@ -14,11 +14,11 @@ import (
 // TestWhatIsReachedDoesNotTellTheWay is what the package is for. A sequence waits far more than it works, so that some
 // run at a time; each lane draws its own.
 func TestWhatIsReachedDoesNotTellTheWay(t *testing.T) {
+	t.Cleanup(func() { t.Log(met.String()) })
 	for _, lane := range []string{"a", "b", "c", "d"} {
 		t.Run(lane, func(t *testing.T) {
 			t.Parallel()
 			rapid.Check(t, holdSequence)
-			t.Log(met.String())
 		})
 	}
 }
