@@ -84,9 +84,12 @@ func beginning(n *madeNetwork, ports []*madePort) cloudteamv1.NetworkSpec {
 }
 
 // invalid reports whether nothing is done about a NetworkPort.
-func (p *madePort) invalid() bool {
+func (p *madePort) invalid() bool { return p.is(cloudteamv1.ReasonInvalidSpec) }
+
+// is reports whether Ready has the reason.
+func (p *madePort) is(reason string) bool {
 	ready := meta.FindStatusCondition(p.object.Status.Conditions, cloudteamv1.ConditionReady)
-	return ready != nil && ready.Reason == cloudteamv1.ReasonInvalidSpec
+	return ready != nil && ready.Reason == reason
 }
 
 // keepNetwork makes a Network of the direct way what it may be where its spec leaves it open: mtu and portSecurity are
@@ -162,11 +165,13 @@ func asSet(list any) []string {
 	return slices.Compact(set)
 }
 
-// ignoreInvalid leaves, of NetworkPorts that had a port when they became invalid, the spec and the conditions: nothing
-// is done about them, so that whatever was last done, by whomever, stays, and the status tells what was last seen.
-func ignoreInvalid(states state, ports []*madePort) {
+// ignoreLeft leaves, of NetworkPorts that had a port when they became invalid, the spec and the conditions: nothing is
+// done about them, so that whatever was last done, by whomever, stays, and the status tells what was last seen. So it is
+// with those that Neutron refuses to change: it refuses a change whole, be most of it good.
+func ignoreLeft(states state, ports []*madePort) {
 	for _, p := range ports {
-		if object, exists := states["NetworkPort "+p.String()]; exists && p.invalid() && p.object.Status.PortID != "" {
+		object, exists := states["NetworkPort "+p.String()]
+		if exists && p.object.Status.PortID != "" && (p.invalid() || p.is(cloudteamv1.ReasonRefused)) {
 			status, _ := object["status"].(map[string]any)
 			states["NetworkPort "+p.String()] = map[string]any{"spec": object["spec"], "conditions": status["conditions"]}
 		}

@@ -48,8 +48,8 @@ func holdSequence(t *rapid.T) {
 	for _, p := range ports {
 		met.state("NetworkPort", p.object.Status.ResourceStatus, p.resource)
 	}
-	ignoreInvalid(reached, ports)
-	ignoreInvalid(direct, ports)
+	ignoreLeft(reached, ports)
+	ignoreLeft(direct, ports)
 	if diff := cmp.Diff(direct, reached); diff != "" {
 		t.Fatalf("what was reached is not what the same specs lead to directly (-direct +reached):\n%s", diff)
 	}
@@ -142,11 +142,8 @@ func (s *sequence) goDirectly(t *rapid.T) {
 	if len(detours) > 0 {
 		s.settle(t)
 	}
-	if slices.ContainsFunc(ports, func(p *madePort) bool { return !exists(p) }) {
-		declarePorts(func(p *madePort) bool { return !exists(p) })
-	}
-
-	directNetworks, directPorts := s.inventory(t, s.direct)
+	// What Networks keep decides what becomes of the ports that were not made.
+	directNetworks, _ := s.inventory(t, s.direct)
 	kept := false
 	for _, reached := range networks {
 		for _, direct := range directNetworks {
@@ -155,6 +152,14 @@ func (s *sequence) goDirectly(t *rapid.T) {
 			}
 		}
 	}
+	if kept {
+		s.settle(t)
+	}
+	if slices.ContainsFunc(ports, func(p *madePort) bool { return !exists(p) }) {
+		declarePorts(func(p *madePort) bool { return !exists(p) })
+	}
+	_, directPorts := s.inventory(t, s.direct)
+	kept = false
 	for _, reached := range ports {
 		for _, direct := range directPorts {
 			if reached.slot == direct.slot && s.keepPort(t, reached, direct) {
