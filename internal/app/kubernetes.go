@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net/http"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -23,6 +25,7 @@ import (
 	"k8s.io/klog/v2"
 
 	attachmentcontroller "cloudteam.ztgame.com/network-controller/internal/controller/attachment"
+	"cloudteam.ztgame.com/network-controller/internal/redact"
 	"cloudteam.ztgame.com/network-controller/internal/selection"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
@@ -44,7 +47,18 @@ func kubeConfig(o Options) (*rest.Config, error) {
 	}
 	config.QPS, config.Burst = o.KubeQPS, o.KubeBurst
 	config.UserAgent = userAgent()
+	// client-go's errors hold the whole page that a proxy answers with.
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper {
+		return redact.Transport{Next: next, Secrets: authorization}
+	})
 	return config, nil
+}
+
+// authorization gives what a request to the API server proves itself with, other than by a certificate.
+func authorization(r *http.Request) []string {
+	_, password, _ := r.BasicAuth()
+	_, credentials, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	return []string{credentials, password}
 }
 
 // startPatience is how long the API server may be out of reach at the start before the process gives up.

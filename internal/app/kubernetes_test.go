@@ -2,6 +2,12 @@ package app
 
 import (
 	"context"
+	"encoding/pem"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -12,8 +18,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/discovery"
 	kubeinformers "k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
 	kubefake "k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	"k8s.io/client-go/tools/record"
 
 	"cloudteam.ztgame.com/network-controller/internal/controller/consumer"
@@ -123,5 +132,44 @@ func TestTrimmedReplicaSetStillBringsItsDeployment(t *testing.T) {
 				t.Errorf("%d Deployments wait to be looked at, want %d", got, c.want)
 			}
 		})
+	}
+}
+
+// A proxy in front of the API server may answer with a page that quotes the request.
+func TestAnErrorPageShowsNoTokenOfTheServiceAccount(t *testing.T) {
+	const canary = "canary-service-account-token"
+	// A token is sent over TLS alone.
+	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/plain")
+		w.WriteHeader(http.StatusBadGateway)
+		fmt.Fprintln(w, "no server is available for", r.Header)
+	}))
+	t.Cleanup(server.Close)
+	authority := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
+	path := filepath.Join(t.TempDir(), "kubeconfig")
+	err := clientcmd.WriteToFile(clientcmdapi.Config{
+		Clusters: map[string]*clientcmdapi.Cluster{
+			"c": {Server: server.URL, CertificateAuthorityData: authority},
+		},
+		AuthInfos:      map[string]*clientcmdapi.AuthInfo{"u": {Token: canary}},
+		Contexts:       map[string]*clientcmdapi.Context{"x": {Cluster: "c", AuthInfo: "u"}},
+		CurrentContext: "x",
+	}, path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := NewOptions()
+	o.Kubeconfig = path
+	config, err := kubeConfig(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	kube, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = kube.CoreV1().Namespaces().Get(t.Context(), metav1.NamespaceSystem, metav1.GetOptions{})
+	if err == nil || !strings.Contains(err.Error(), "no server is available") || strings.Contains(err.Error(), canary) {
+		t.Errorf("the error is %v, want one that quotes the page without the token", err)
 	}
 }

@@ -17,6 +17,8 @@ import (
 	"github.com/gophercloud/gophercloud/v2"
 	"github.com/gophercloud/gophercloud/v2/openstack"
 	"github.com/gophercloud/gophercloud/v2/openstack/identity/v3/tokens"
+
+	"cloudteam.ztgame.com/network-controller/internal/redact"
 )
 
 // Identity tells one project of one cloud from every other. It is pinned in the status of what was made there.
@@ -149,7 +151,8 @@ func NewCloud(credentials Credentials, options Options) *Cloud {
 }
 
 func newAccess(credentials Credentials, timeout time.Duration) *access {
-	return &access{credentials, bounded{newTransport(credentials, timeout), maxAnswer}}
+	discreet := redact.Transport{Next: newTransport(credentials, timeout), Secrets: credentials.secretsOf}
+	return &access{credentials, bounded{discreet, maxAnswer}}
 }
 
 // String names the cloud without secrets.

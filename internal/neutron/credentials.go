@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
+	"net/http"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -94,6 +95,16 @@ func readPEM(cloud clouds.Cloud) (contents [][]byte) {
 // String names the cloud and the address, and no secret.
 func (c Credentials) String() string {
 	return fmt.Sprintf("cloud %q at %s", c.Name, c.address)
+}
+
+// secretsOf gives what a request to Keystone or Neutron proves itself with.
+func (c Credentials) secretsOf(r *http.Request) []string {
+	secrets := []string{r.Header.Get("X-Auth-Token")}
+	if c.auth != nil {
+		auth := c.auth()
+		secrets = append(secrets, auth.Password, auth.Passcode, auth.TokenID, auth.ApplicationCredentialSecret)
+	}
+	return secrets
 }
 
 // GoString is String, so that %#v prints no secret either.

@@ -2,6 +2,7 @@ package neutron
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -16,10 +17,31 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/gophercloud/gophercloud/v2"
+
+	"cloudteam.ztgame.com/network-controller/internal/redact"
 )
 
 // noContent is a Neutron that answers any call as it does a deletion.
 func noContent(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }
+
+// quoteRequest refuses a request with all that it brought in Keystone's sentence.
+func quoteRequest(w http.ResponseWriter, r *http.Request) {
+	body, _ := io.ReadAll(r.Body)
+	text, err := json.Marshal(fmt.Sprint(r.Header, string(body)))
+	if err != nil {
+		panic(err) // it is a string
+	}
+	answer(w, http.StatusUnauthorized, `{"error": {"message": `+string(text)+`}}`)
+}
+
+func TestARefusalThatQuotesTheTokenDoesNotTellIt(t *testing.T) {
+	f := newFakeCloud(t, quoteRequest)
+	_, err := f.cloud(Options{}).listNetworks(t.Context())
+	checkNoSecrets(t, err)
+	if err == nil || !strings.Contains(err.Error(), redact.Placeholder) {
+		t.Errorf("the error does not quote the answer: %v", err)
+	}
+}
 
 func TestFailedLogInSaysWhy(t *testing.T) {
 	for name, test := range map[string]struct {
@@ -57,6 +79,10 @@ func TestFailedLogInSaysWhy(t *testing.T) {
 			prepare: func(f *fakeCloud) {
 				f.keystone = func(w http.ResponseWriter, _ *http.Request) { answer(w, http.StatusCreated, canaryBody) }
 			},
+		},
+		"a refusal that quotes the log-in": {
+			prepare: func(f *fakeCloud) { f.keystone = quoteRequest },
+			kind:    Unauthenticated, mention: []string{redact.Placeholder, "HTTP 401"},
 		},
 		"a token without an id": {
 			prepare: func(f *fakeCloud) {

@@ -1,0 +1,119 @@
+// Package redact keeps what a request proves itself with out of what is told of its failure.
+//
+// Servers and the proxies in front of them quote requests in their error pages, with their headers, and error pages end
+// in logs, Events and conditions, which more people may read than the secret is for.
+package redact
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/base64"
+	"encoding/json"
+	"html"
+	"io"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+)
+
+// Placeholder is what stands where a secret stood.
+const Placeholder = "[redacted]"
+
+const (
+	// leastSecret is how many bytes a secret has at least. A shorter one occurs in ordinary texts by itself, and to hide
+	// it there would tell it.
+	leastSecret = 6
+	// maxPage bounds the bytes that are read of an error page; what is further behind is cut off.
+	maxPage = 1 << 20
+)
+
+// Transport takes the secrets of a request out of the answer, unless that answer is a success: out of its status line,
+// its headers and its body. It is safe for concurrent use where its parts are.
+type Transport struct {
+	// Next carries the requests.
+	Next http.RoundTripper
+	// Secrets gives the secrets of a request, in plain; an empty one is none. It MUST leave the request as it is.
+	Secrets func(*http.Request) []string
+}
+
+// RoundTrip is that of http.RoundTripper.
+func (t Transport) RoundTrip(r *http.Request) (*http.Response, error) {
+	response, err := t.Next.RoundTrip(r)
+	if err != nil {
+		return response, err
+	}
+	switch response.StatusCode {
+	case http.StatusSwitchingProtocols, http.StatusOK, http.StatusCreated, http.StatusNoContent, http.StatusNotModified:
+		return response, nil
+	}
+	hidden := replacer(t.Secrets(r))
+	page, err := io.ReadAll(io.LimitReader(response.Body, maxPage))
+	_ = response.Body.Close() // what it had to say was read
+	if err != nil {
+		// It may end in the middle of a secret, which could not be told from other text.
+		response.Body = io.NopCloser(failing{err})
+		return response, nil
+	}
+	page = []byte(hidden.Replace(string(page)))
+	response.Body = io.NopCloser(bytes.NewReader(page))
+	response.ContentLength = int64(len(page))
+	response.Status = hidden.Replace(response.Status)
+	for _, values := range response.Header {
+		for i := range values {
+			values[i] = hidden.Replace(values[i])
+		}
+	}
+	response.Header.Del("Content-Length")
+	return response, nil
+}
+
+// WrappedRoundTripper lets client-go find the transport within.
+func (t Transport) WrappedRoundTripper() http.RoundTripper { return t.Next }
+
+// CloseIdleConnections is for http.Client, which asks its transport for it.
+func (t Transport) CloseIdleConnections() {
+	if next, ok := t.Next.(interface{ CloseIdleConnections() }); ok {
+		next.CloseIdleConnections()
+	}
+}
+
+// failing is a body that cannot be read.
+type failing struct{ err error }
+
+func (f failing) Read([]byte) (int, error) { return 0, f.err }
+
+// replacer puts Placeholder in the place of the secrets, in each of the forms in which a page may quote them.
+func replacer(secrets []string) *strings.Replacer {
+	var forms []string
+	for _, secret := range secrets {
+		if len(secret) >= leastSecret {
+			forms = append(forms, formsOf(secret)...)
+		}
+	}
+	// Of two that begin at one place, the longer one, so that no end of it is left.
+	slices.SortFunc(forms, func(a, b string) int { return cmp.Compare(len(b), len(a)) })
+	var pairs []string
+	for _, form := range slices.Compact(forms) {
+		pairs = append(pairs, form, Placeholder)
+	}
+	return strings.NewReplacer(pairs...)
+}
+
+// formsOf are a text as it is, as JSON, HTML and URLs have it, and what base64 makes of it wherever it stands in what is
+// encoded.
+func formsOf(secret string) []string {
+	forms := []string{secret, html.EscapeString(secret), url.QueryEscape(secret), url.PathEscape(secret)}
+	// A string is never refused.
+	quoted, _ := json.Marshal(secret)
+	forms = append(forms, string(quoted[1:len(quoted)-1]))
+	for before := range 3 {
+		for _, encoding := range []*base64.Encoding{base64.RawStdEncoding, base64.RawURLEncoding} {
+			encoded := encoding.EncodeToString(append(make([]byte, before), secret...))
+			// The digits at its ends hold bits of its neighbours.
+			first, last := (before*8+5)/6, (before+len(secret))*8/6
+			forms = append(forms, encoded[first:last])
+		}
+	}
+	return forms
+}
