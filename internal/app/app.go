@@ -109,7 +109,7 @@ func Run(ctx context.Context, o Options) error {
 	// Whatever can fail comes before whatever runs.
 	var serve func(context.Context) error
 	if o.BindAddress != "" {
-		if serve, err = listen(o.BindAddress, election.watchdog.Check, p.readiness); err != nil {
+		if serve, err = listen(o, election.watchdog.Check, p.readiness); err != nil {
 			return err
 		}
 	}

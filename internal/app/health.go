@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/http/pprof"
+	"net/netip"
 	"strings"
 	"sync"
 	"time"
@@ -51,9 +53,34 @@ func (r *readiness) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 	fmt.Fprintln(w, "ok")
 }
 
-// listen opens the address and gives the function that serves it until its context is done. live says what keeps the
+// profilingPath is where every Kubernetes component serves its profiles.
+const profilingPath = "/debug/pprof/"
+
+// profiles serves net/http/pprof to callers on this host alone. /metrics and the health checks are for the whole
+// network, without a question; a profile costs CPU for as long as the caller likes, and shows the command line and the
+// inside of the program. kubectl port-forward calls from the Pod's own loopback, and asks for rights in Kubernetes first.
+func profiles() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET "+profilingPath, pprof.Index)
+	mux.HandleFunc("GET "+profilingPath+"cmdline", pprof.Cmdline)
+	mux.HandleFunc("GET "+profilingPath+"profile", pprof.Profile)
+	mux.HandleFunc("GET "+profilingPath+"symbol", pprof.Symbol)
+	mux.HandleFunc("POST "+profilingPath+"symbol", pprof.Symbol)
+	mux.HandleFunc("GET "+profilingPath+"trace", pprof.Trace)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		caller, err := netip.ParseAddrPort(r.RemoteAddr)
+		if err != nil || !caller.Addr().Unmap().IsLoopback() {
+			http.Error(w, "profiles are served on loopback alone: use kubectl port-forward", http.StatusForbidden)
+			return
+		}
+		mux.ServeHTTP(w, r)
+	})
+}
+
+// listen opens --bind-address and gives the function that serves it until its context is done. live says what keeps the
 // process from being alive.
-func listen(address string, live func(*http.Request) error, ready http.Handler) (func(context.Context) error, error) {
+func listen(o Options, live func(*http.Request) error, ready http.Handler) (func(context.Context) error, error) {
+	address := o.BindAddress
 	listener, err := net.Listen("tcp", address)
 	if err != nil {
 		return nil, fmt.Errorf("--bind-address: %w: give another address, or an empty one for none", err)
@@ -68,10 +95,14 @@ func listen(address string, live func(*http.Request) error, ready http.Handler) 
 	})
 	mux.Handle("GET /readyz", ready)
 	mux.Handle("GET /metrics", legacyregistry.Handler())
+	if o.Profiling {
+		mux.Handle(profilingPath, profiles())
+	}
 	server := &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second}
 
 	return func(ctx context.Context) error {
-		klog.FromContext(ctx).Info("Serving /livez, /readyz and /metrics", "address", listener.Addr().String())
+		klog.FromContext(ctx).Info("Serving /livez, /readyz and /metrics", "address", listener.Addr().String(),
+			"profiling", o.Profiling)
 		done := make(chan error, 1)
 		go func() { done <- server.Serve(listener) }()
 		select {

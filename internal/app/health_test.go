@@ -48,7 +48,7 @@ func TestListenServesUntilItsContextIsDone(t *testing.T) {
 		t.Fatal(err)
 	}
 	address := probe.Addr().String()
-	if _, err := listen(address, nil, &readiness{}); err == nil || !strings.Contains(err.Error(), "--bind-address") {
+	if _, err := listen(Options{BindAddress: address}, nil, &readiness{}); err == nil || !strings.Contains(err.Error(), "--bind-address") {
 		t.Errorf("an address in use: error %v, want one that names --bind-address", err)
 	}
 	if err := probe.Close(); err != nil {
@@ -58,7 +58,7 @@ func TestListenServesUntilItsContextIsDone(t *testing.T) {
 	r := &readiness{}
 	r.add("inventory", func() bool { return false })
 	var hung atomic.Bool
-	serve, err := listen(address, func(*http.Request) error {
+	serve, err := listen(Options{BindAddress: address}, func(*http.Request) error {
 		if hung.Load() {
 			return errors.New("the lease is long over")
 		}
@@ -78,6 +78,7 @@ func TestListenServesUntilItsContextIsDone(t *testing.T) {
 	}{
 		{"/livez", false, http.StatusOK}, {"/readyz", false, http.StatusServiceUnavailable},
 		{"/metrics", false, http.StatusOK}, {"/other", false, http.StatusNotFound},
+		{"/debug/pprof/", false, http.StatusNotFound},
 		{"/livez", true, http.StatusInternalServerError},
 	} {
 		path, want := c.path, c.want
@@ -95,5 +96,30 @@ func TestListenServesUntilItsContextIsDone(t *testing.T) {
 	cancel()
 	if err := <-done; err != nil {
 		t.Errorf("serving ended with %v", err)
+	}
+}
+
+func TestProfilesAreForLoopbackAlone(t *testing.T) {
+	for sentence, c := range map[string]struct {
+		caller, path string
+		want         int
+	}{
+		"a caller on the host's loopback":   {"127.0.0.1:1234", "/debug/pprof/", http.StatusOK},
+		"one over IPv6":                     {"[::1]:1234", "/debug/pprof/cmdline", http.StatusOK},
+		"a profile of its own":              {"127.0.0.2:1234", "/debug/pprof/goroutine?debug=2", http.StatusOK},
+		"a caller from the Pod network":     {"10.0.0.7:1234", "/debug/pprof/", http.StatusForbidden},
+		"IPv4 as IPv6 from the Pod network": {"[::ffff:10.0.0.7]:1234", "/debug/pprof/heap", http.StatusForbidden},
+		"an address that is none":           {"@", "/debug/pprof/", http.StatusForbidden},
+		"a profile that there is not":       {"127.0.0.1:1234", "/debug/pprof/nonesuch", http.StatusNotFound},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			request := httptest.NewRequest(http.MethodGet, c.path, nil)
+			request.RemoteAddr = c.caller
+			answer := httptest.NewRecorder()
+			profiles().ServeHTTP(answer, request)
+			if answer.Code != c.want {
+				t.Errorf("%d, want %d: %s", answer.Code, c.want, answer.Body)
+			}
+		})
 	}
 }

@@ -44,6 +44,8 @@ type Options struct {
 	LeaderElection LeaderElection
 	// BindAddress serves /livez, /readyz and /metrics; empty for none.
 	BindAddress string
+	// Profiling adds the profiles of net/http/pprof to BindAddress, for callers on loopback.
+	Profiling bool
 }
 
 // NewOptions gives the defaults.
@@ -111,6 +113,9 @@ func (o *Options) AddFlags(flags *pflag.FlagSet) {
 	o.LeaderElection.addFlags(flags)
 	flags.StringVar(&o.BindAddress, "bind-address", o.BindAddress,
 		"Address that serves /livez, /readyz and /metrics. Empty for none.")
+	flags.BoolVar(&o.Profiling, "profiling", o.Profiling,
+		"Serve profiles, too, at /debug/pprof/ of --bind-address, to callers on loopback alone (kubectl port-forward is "+
+			"one).")
 }
 
 // Validate reports flags that make no sense, each with what to write instead.
@@ -143,6 +148,9 @@ func (o *Options) Validate() error {
 	}
 	if err := o.LeaderElection.validate(); err != nil {
 		errs = append(errs, err)
+	}
+	if o.Profiling && o.BindAddress == "" {
+		errs = append(errs, errors.New("--profiling needs a --bind-address to be served at: give one, or leave it out"))
 	}
 	if o.CloudTimeout < time.Second {
 		errs = append(errs, fmt.Errorf("--cloud-timeout=%s: write at least 1s", o.CloudTimeout))

@@ -27,6 +27,10 @@ func TestOptionsAreValidated(t *testing.T) {
 		"calls without time": {
 			func(o *Options) { o.CloudTimeout = time.Millisecond }, []string{"--cloud-timeout=1ms"},
 		},
+		"profiles": {func(o *Options) { o.Profiling = true }, nil},
+		"profiles that are served nowhere": {
+			func(o *Options) { o.Profiling, o.BindAddress = true, "" }, []string{"--profiling", "--bind-address"},
+		},
 		"a controller that is not there": {
 			func(o *Options) { o.Controllers = []string{"*", "x"} }, []string{`"x"`, "network"},
 		},
