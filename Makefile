@@ -66,8 +66,12 @@ test-openstack: assets ## Install and start a real Keystone and Neutron, and run
 	  go test $(RACE) -count=1 -p 1 -timeout 30m ./test/contract/... ./test/e2e/... ./test/faults/...
 
 .PHONY: reliability
-reliability: assets ## Run the fault tests against the emulator and write their table into docs/reliability.md
-	export KUBEBUILDER_ASSETS="$(ASSETS)"; hack/reliability.sh
+reliability: assets ## Run the fault tests against the emulator and write their results into docs/reliability.md
+	export KUBEBUILDER_ASSETS="$(ASSETS)"; hack/reliability.sh emulator
+
+.PHONY: reliability-openstack
+reliability-openstack: assets ## The same against a real Keystone and Neutron; its results stay beside the emulator's
+	export KUBEBUILDER_ASSETS="$(ASSETS)"; hack/reliability.sh openstack
 
 .PHONY: fuzz
 FUZZTIME ?= 60s
@@ -104,4 +108,4 @@ lint: ## Run golangci-lint, mending what it can
 
 .PHONY: help
 help: ## Show this list
-	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z-]+:.*## / {printf "  %-22s %s\n", $$1, $$2}' $(MAKEFILE_LIST)

@@ -1,19 +1,37 @@
 #!/usr/bin/env bash
-# Runs the fault suite and writes its table into docs/reliability.md, between the two markers. The table is written
-# whether all holds or not; the exit code tells.
+# Runs the fault suite, keeps its results in test/faults/results, and writes them into docs/reliability.md beside the last
+# ones of the other cloud. They are kept whether all holds or not; the exit code tells.
+#
+# Usage: reliability.sh emulator
+#        reliability.sh openstack     installs and starts a real Keystone and Neutron, and stops them at the end
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
-page=docs/reliability.md
-dir=$(mktemp -d)
-trap 'rm -rf "$dir"' EXIT
+folder=test/faults/results
+run=(go test -count=1 -timeout 40m ./test/faults)
+case ${1-} in
+  emulator) cloud=emulator ;;
+  openstack)
+    was_up=0; dev/openstack/openstack status >/dev/null 2>&1 && was_up=1
+    dev/openstack/openstack up
+    # Without what Debian puts around Neutron's own version: "2:21.0.0-7".
+    version=$(dpkg-query -W -f '${Version}' neutron-common)
+    version=${version#*:}
+    cloud="Neutron ${version%-*}"
+    export FAULTS_OPENSTACK=1
+    run=(dev/openstack/openstack run -- "${run[@]}")
+    ;;
+  *)
+    echo "usage: $0 emulator|openstack" >&2
+    exit 2
+    ;;
+esac
+fresh=$(mktemp)
+trap 'rm -f "$fresh"; if [[ ${was_up-1} == 0 ]]; then dev/openstack/openstack down --keep; fi' EXIT
 
 result=0
-FAULTS_TABLE="$dir/table" go test -count=1 -timeout 20m ./test/faults || result=$?
-[[ -s $dir/table ]] || exit "$result" # it did not come to run
-awk -v table="$dir/table" '
-  /^<!-- end of the table -->$/ { skip = 0 }
-  !skip
-  /^<!-- table -->$/ { skip = 1; while ((getline line < table) > 0) print line }
-' "$page" >"$dir/page"
-cat "$dir/page" >"$page"
+FAULTS_RESULTS=$fresh FAULTS_CLOUD=$cloud FAULTS_VERSION=$(git describe --tags --always 2>/dev/null || true) \
+  "${run[@]}" || result=$?
+[[ -s $fresh ]] || exit "$result" # it did not come to run
+cat "$fresh" >"$folder/$1.jsonl"
+go run ./test/faults/results/page docs/reliability.md "$folder"/{emulator,openstack}.jsonl
 exit "$result"

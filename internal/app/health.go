@@ -58,7 +58,7 @@ const profilingPath = "/debug/pprof/"
 
 // profiles serves net/http/pprof to callers on this host alone. /metrics and the health checks are for the whole
 // network, without a question; a profile costs CPU for as long as the caller likes, and shows the command line and the
-// inside of the program. kubectl port-forward calls from the Pod's own loopback, and asks for rights in Kubernetes first.
+// inside of the program. kubectl port-forward calls from the Pod's own loopback, and Kubernetes asks who may use it.
 func profiles() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET "+profilingPath, pprof.Index)

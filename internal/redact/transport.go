@@ -53,7 +53,7 @@ func (t Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err != nil {
 		// It may end in the middle of a secret, which could not be told from other text.
 		response.Body = io.NopCloser(failing{err})
-		return response, nil
+		return response, nil //nolint:nilerr // the body's reader gets it
 	}
 	page = []byte(hidden.Replace(string(page)))
 	response.Body = io.NopCloser(bytes.NewReader(page))
@@ -100,8 +100,8 @@ func replacer(secrets []string) *strings.Replacer {
 	return strings.NewReplacer(pairs...)
 }
 
-// formsOf are a text as it is, as JSON, HTML and URLs have it, and what base64 makes of it wherever it stands in what is
-// encoded.
+// formsOf are a text as it is, as JSON, HTML and URLs have it, and what base64 makes of it wherever it stands in what
+// is encoded.
 func formsOf(secret string) []string {
 	forms := []string{secret, html.EscapeString(secret), url.QueryEscape(secret), url.PathEscape(secret)}
 	// A string is never refused.

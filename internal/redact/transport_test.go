@@ -18,7 +18,8 @@ func (a answering) RoundTrip(r *http.Request) (*http.Response, error) { return a
 
 const secret = `s3cr3t "<&> hunter2`
 
-func ask(t *testing.T, status int, body io.Reader) *http.Response {
+// ask gives the head of an answer, what could be read of its body, and the error that ended the reading.
+func ask(t *testing.T, status int, body io.Reader) (head *http.Response, page string, failed error) {
 	t.Helper()
 	transport := Transport{
 		Next: answering(func(r *http.Request) (*http.Response, error) {
@@ -36,7 +37,9 @@ func ask(t *testing.T, status int, body io.Reader) *http.Response {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return response
+	defer response.Body.Close()
+	content, err := io.ReadAll(response.Body)
+	return response, string(content), err
 }
 
 func TestAnErrorPageShowsNoSecret(t *testing.T) {
@@ -51,9 +54,8 @@ func TestAnErrorPageShowsNoSecret(t *testing.T) {
 		"nothing that is one": {"somebody else's", "somebody else's"},
 	} {
 		t.Run(sentence, func(t *testing.T) {
-			response := ask(t, http.StatusBadGateway, strings.NewReader(c.page))
-			page, err := io.ReadAll(response.Body)
-			if err != nil || string(page) != c.want {
+			response, page, err := ask(t, http.StatusBadGateway, strings.NewReader(c.page))
+			if err != nil || page != c.want {
 				t.Errorf("got %q %v, want %q", page, err, c.want)
 			}
 			if int(response.ContentLength) != len(page) || response.Header.Get("Content-Length") != "" {
@@ -72,9 +74,8 @@ func TestBase64ShowsNoSecretWhereverItStands(t *testing.T) {
 		for _, before := range []string{"", "u", "us", "user:"} {
 			for _, after := range []string{"", "x", "xy", "xyz"} {
 				page := encoding.EncodeToString([]byte(before + secret + after))
-				response := ask(t, http.StatusUnauthorized, strings.NewReader(page))
-				shown, err := io.ReadAll(response.Body)
-				if err != nil || !strings.Contains(string(shown), Placeholder) || len(shown) > len(Placeholder)+12 {
+				_, shown, err := ask(t, http.StatusUnauthorized, strings.NewReader(page))
+				if err != nil || !strings.Contains(shown, Placeholder) || len(shown) > len(Placeholder)+12 {
 					t.Errorf("of %q%s%q it shows %q: %v", before, secret, after, shown, err)
 				}
 			}
@@ -84,8 +85,8 @@ func TestBase64ShowsNoSecretWhereverItStands(t *testing.T) {
 
 func TestASuccessIsLeftAsItIs(t *testing.T) {
 	for _, status := range []int{http.StatusOK, http.StatusCreated, http.StatusNoContent, http.StatusSwitchingProtocols} {
-		page, err := io.ReadAll(ask(t, status, strings.NewReader("a "+secret)).Body)
-		if err != nil || string(page) != "a "+secret {
+		_, page, err := ask(t, status, strings.NewReader("a "+secret))
+		if err != nil || page != "a "+secret {
 			t.Errorf("%d: %q %v", status, page, err)
 		}
 	}
@@ -94,13 +95,13 @@ func TestASuccessIsLeftAsItIs(t *testing.T) {
 func TestAPageThatBreaksOffIsAnErrorOfItsReading(t *testing.T) {
 	broken := errors.New("broken")
 	body := io.MultiReader(strings.NewReader("a s3cr3t"), failing{broken})
-	if page, err := io.ReadAll(ask(t, http.StatusBadGateway, body).Body); !errors.Is(err, broken) || len(page) > 0 {
+	if _, page, err := ask(t, http.StatusBadGateway, body); !errors.Is(err, broken) || page != "" {
 		t.Errorf("got %q %v, want nothing and %v", page, err, broken)
 	}
 }
 
 func TestAnEndlessPageIsCutOff(t *testing.T) {
-	page, err := io.ReadAll(ask(t, http.StatusBadGateway, zeros{}).Body)
+	_, page, err := ask(t, http.StatusBadGateway, zeros{})
 	if err != nil || len(page) != maxPage {
 		t.Errorf("%d bytes, %v", len(page), err)
 	}

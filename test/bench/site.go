@@ -89,7 +89,7 @@ func (b *bench) openSite(ctx context.Context, workers int) (*site, error) {
 	front.Close()
 	s := &site{cloudsFile: front.Name()}
 	s.keystone, s.neutron, err = harness.FrontCloud(cloudsFile, s.cloudsFile, []string{cloudName}, client.Endpoint,
-		proxy.Options{Arrived: s.arrived, Answered: s.answered})
+		proxy.Options{}, proxy.Options{Arrived: s.arrived, Answered: s.answered})
 	if err != nil {
 		return nil, err
 	}

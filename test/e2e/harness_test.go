@@ -1,10 +1,13 @@
 package e2e
 
 import (
+	"strings"
 	"syscall"
 	"testing"
 
 	"github.com/gophercloud/gophercloud/v2"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"cloudteam.ztgame.com/network-controller/test/harness"
 )
@@ -15,11 +18,42 @@ type process struct {
 	output *harness.Buffer
 }
 
-// start is harness.Surroundings.Start, of a process that takes part in the election of a leader.
+// electing are the flags by which a process takes part in the election that config/rbac gives the right to. Its times
+// are short, as some processes are killed and others take over.
+func electing() []string {
+	return []string{
+		"--leader-elect-resource-namespace=" + harness.AccountName,
+		"--leader-elect-lease-duration=3s", "--leader-elect-renew-deadline=2s", "--leader-elect-retry-period=500ms",
+	}
+}
+
+// forgetLeader deletes the Lease, so that the next test's process need not wait for it to end.
+func forgetLeader(t *testing.T) {
+	t.Helper()
+	err := kube.CoordinationV1().Leases(harness.AccountName).Delete(contextOf(t), harness.AccountName, metav1.DeleteOptions{})
+	if err != nil && !apierrors.IsNotFound(err) {
+		t.Errorf("deleting the Lease: %v", err)
+	}
+}
+
+// start is harness.Surroundings.Start, of a process that takes part in the election of a leader and whose log shows no
+// secret in the end.
 func start(t *testing.T, environment []string, arguments ...string) *process {
 	t.Helper()
 	t.Cleanup(func() { forgetLeader(t) }) // after the process has ended
-	p := surroundings.Start(t, environment, append(electing(), arguments...)...)
+	var secrets harness.Secrets
+	secrets.AddClouds(t, cloudsFile)
+	secrets.AddAccount(t, kubeconfig)
+	var p *harness.Process
+	t.Cleanup(func() {
+		if p == nil {
+			return // it did not start
+		}
+		if shown := secrets.In(p.Output.String()); len(shown) > 0 {
+			t.Errorf("the log shows %s", strings.Join(shown, ", "))
+		}
+	})
+	p = surroundings.Start(t, environment, append(electing(), arguments...)...)
 	return &process{p, &p.Output}
 }
 

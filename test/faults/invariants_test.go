@@ -106,6 +106,7 @@ func (w *world) hold(want state) {
 		w.t.Errorf("not the state that undisturbed work ends in, when all is silent (-want +got):\n%s", diff)
 	}
 	w.holdOthers()
+	w.searchServed()
 }
 
 func (w *world) holdOthers() {

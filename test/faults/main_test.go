@@ -6,19 +6,22 @@
 // same work ends that nothing disturbed, and then nothing is written any more.
 //
 // The cloud is the emulator, or with FAULTS_OPENSTACK=1 the Keystone and Neutron whose clouds "admin" and "tenant" are in
-// the file that OS_CLIENT_CONFIG_FILE names. FAULTS_TABLE names a file to which the results are written, as Markdown.
+// the file that OS_CLIENT_CONFIG_FILE names. FAULTS_RESULTS names a file to which the results are written, as package results has
+// them; FAULTS_CLOUD and FAULTS_VERSION say what it calls the cloud and the controller.
 package faults
 
 import (
+	"cmp"
 	"flag"
 	"fmt"
 	"os"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"testing"
+	"time"
 
+	"cloudteam.ztgame.com/network-controller/test/faults/results"
 	"cloudteam.ztgame.com/network-controller/test/harness"
 )
 
@@ -45,7 +48,7 @@ func TestMain(m *testing.M) {
 	code, err := harness.Run(options, func(s *harness.Surroundings) (int, error) {
 		surroundings = s
 		code := m.Run()
-		return code, results.write(os.Getenv("FAULTS_TABLE"))
+		return code, table.write(os.Getenv("FAULTS_RESULTS"))
 	})
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "faults:", err)
@@ -61,69 +64,89 @@ func TestFaults(t *testing.T) {
 	testScenarios(t, want)
 }
 
-// results are how the scenarios ended.
-var results table
+// Headings of the table.
+const (
+	headingSudden     = "Sudden death"
+	headingAnswers    = "Neutron's and Keystone's answers"
+	headingLists      = "Lists that do not show what there is"
+	headingOthers     = "Other hands in the same project"
+	headingKubernetes = "Kubernetes"
+	headingProcess    = "The process"
+	headingLeaders    = "Leaders and standbys"
+	headingSecrets    = "Secrets"
+)
 
-// table is one row per scenario.
-type table struct {
+// headings are in the order in which they are to be read.
+var headings = []string{
+	headingSudden, headingAnswers, headingLists, headingOthers, headingKubernetes, headingProcess, headingLeaders,
+	headingSecrets,
+}
+
+// table is how the scenarios ended.
+var table outcomes
+
+// outcomes is one row per scenario.
+type outcomes struct {
 	mu   sync.Mutex
 	rows []*row
 }
 
 type row struct {
-	sentence string
-	points   int
-	// lacking is what the controller lacks to stand the fault.
-	lacking string
-	result  string
+	heading, sentence string
+	// kills is at how many writes the process was killed, of a sweep.
+	kills int
+	// reason is why it is left out, or what the controller lacks to stand it.
+	reason  string
+	outcome results.Outcome
 }
 
-// begin adds a row, which is filled in when the test ends. points is at how many places the fault was tried.
-func (x *table) begin(t *testing.T, sentence string) *row {
+// begin adds a row, which is filled in when the test ends.
+func (x *outcomes) begin(t *testing.T, heading, sentence string) *row {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	r := &row{sentence: sentence, points: 1}
+	r := &row{heading: heading, sentence: sentence}
 	x.rows = append(x.rows, r)
 	t.Cleanup(func() {
 		x.mu.Lock()
 		defer x.mu.Unlock()
 		switch {
 		case t.Failed():
-			r.result = "does not hold"
-		case r.lacking != "":
-			r.result = "does not hold yet: " + r.lacking
+			r.outcome = results.Fails
 		case t.Skipped():
-			r.result = "not tried on this cloud"
+			r.outcome = results.NotTried
 		default:
-			r.result = "holds"
+			r.outcome = results.Holds
 		}
 	})
 	return r
 }
 
-// reached counts a place at which the row's fault was tried.
-func (x *table) reached(r *row) {
+// killed counts a write at which the process was killed.
+func (x *outcomes) killed(r *row) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	r.points++
+	r.kills++
 }
 
-// write writes the table to a file; nowhere if path is empty.
-func (x *table) write(path string) error {
+// write writes the results to a file; nowhere if path is empty.
+func (x *outcomes) write(path string) error {
 	if path == "" {
 		return nil
 	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	var b strings.Builder
-	slices.SortFunc(x.rows, func(a, b *row) int { return strings.Compare(a.sentence, b.sentence) })
-	b.WriteString("| fault | tried at | result |\n| --- | --- | --- |\n")
+	slices.SortFunc(x.rows, func(a, b *row) int {
+		return cmp.Or(
+			cmp.Compare(slices.Index(headings, a.heading), slices.Index(headings, b.heading)),
+			cmp.Compare(a.sentence, b.sentence))
+	})
+	run := results.Run{Head: results.Head{
+		Cloud: os.Getenv("FAULTS_CLOUD"), Version: os.Getenv("FAULTS_VERSION"), Date: time.Now().UTC().Format(time.DateOnly),
+	}}
 	for _, r := range x.rows {
-		places := fmt.Sprintf("%d points", r.points)
-		if r.points == 1 {
-			places = "1 point"
-		}
-		fmt.Fprintf(&b, "| %s | %s | %s |\n", r.sentence, places, r.result)
+		run.Rows = append(run.Rows, results.Row{
+			Heading: r.heading, Scenario: r.sentence, Outcome: r.outcome, Reason: r.reason, Kills: r.kills,
+		})
 	}
-	return os.WriteFile(path, []byte(b.String()), 0o644)
+	return run.Write(path)
 }

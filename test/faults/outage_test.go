@@ -2,9 +2,7 @@ package faults
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"regexp"
 	"strconv"
@@ -275,31 +273,14 @@ func (w *world) holdFewEvents() {
 	}
 }
 
-var (
-	served   = regexp.MustCompile(`Serving /livez.* address="([^"]+)"`)
-	heapLine = regexp.MustCompile(`(?m)^go_memstats_heap_alloc_bytes (\S+)$`)
-)
+var heapLine = regexp.MustCompile(`(?m)^go_memstats_heap_alloc_bytes (\S+)$`)
 
 // heap is how many bytes the controller has allocated, as its metrics tell.
 func (w *world) heap() float64 {
 	w.t.Helper()
 	var text string
-	w.await(func() error {
-		address := served.FindStringSubmatch(w.process.Load().Output.String())
-		if address == nil {
-			return errors.New("the log does not tell where metrics are served")
-		}
-		request, err := http.NewRequestWithContext(w.t.Context(), http.MethodGet, "http://"+address[1]+"/metrics", nil)
-		if err != nil {
-			return err
-		}
-		response, err := http.DefaultClient.Do(request)
-		if err != nil {
-			return err
-		}
-		defer response.Body.Close()
-		content, err := io.ReadAll(response.Body)
-		text = string(content)
+	w.await(func() (err error) {
+		_, text, err = w.process.Load().Get(w.t.Context(), "/metrics")
 		return err
 	})
 	found := heapLine.FindStringSubmatch(text)

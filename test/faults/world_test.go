@@ -49,7 +49,11 @@ type world struct {
 	cloud   *harness.Cloud
 	foreign map[string][]harness.Resource
 
-	process atomic.Pointer[harness.Process]
+	// secrets are what nothing that the world can see may show.
+	secrets harness.Secrets
+	// process is the one that was started last; processes are all, oldest first.
+	process   atomic.Pointer[harness.Process]
+	processes []*harness.Process
 	// crashed is true from a crash until the next process is started.
 	crashed atomic.Bool
 
@@ -58,6 +62,10 @@ type world struct {
 	mu        sync.Mutex
 	// doubles are the networks and ports that there were two of at a time.
 	doubles []string
+	// leaks are the secrets that showed so far, each with its place.
+	leaks []string
+	// callers are the names of the processes that Keystone's tokens were given to.
+	callers map[string]string
 }
 
 const (
@@ -71,8 +79,11 @@ const (
 // newWorld makes a world that ends with the test, and puts foreign resources into its cloud. No controller runs yet.
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	w := &world{t: t, cluster: string(uuid.NewUUID()), cloudName: cloudName}
+	w := &world{t: t, cluster: string(uuid.NewUUID()), cloudName: cloudName, callers: map[string]string{}}
 	w.namespace = newNamespace(t)
+	t.Cleanup(w.holdSecrets) // when the processes have ended
+	w.secrets.AddAccount(t, surroundings.Kubeconfig)
+	w.secrets.AddClouds(t, surroundings.CloudsFile)
 	w.cloud = harness.Open(t, surroundings.CloudsFile, cloudName)
 	w.startCloudProxies()
 	w.startKubeProxy()
@@ -102,7 +113,11 @@ func (w *world) startCloudProxies() {
 	w.clouds = filepath.Join(w.t.TempDir(), "clouds.yaml")
 	var err error
 	w.keystone, w.neutron, err = harness.FrontCloud(surroundings.CloudsFile, w.clouds, []string{cloudName, "admin"},
-		w.cloud.Client.Endpoint, proxy.Options{Ask: w.shortenPages, Answered: w.countDoubles})
+		w.cloud.Client.Endpoint,
+		proxy.Options{Caller: callerByHost, Answered: func(call proxy.Call, a *proxy.Answer) {
+			w.noteToken(call, a.Header.Get("X-Subject-Token"))
+		}},
+		proxy.Options{Caller: w.callerOfNeutron, Ask: w.shortenPages, Answered: w.countDoubles})
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -157,7 +172,15 @@ func (w *world) startKubeProxy() {
 	w.t.Helper()
 	w.kubeconfig = filepath.Join(w.t.TempDir(), "kubeconfig")
 	var err error
-	w.kube, err = surroundings.FrontKube(w.kubeconfig, proxy.Options{Ask: w.showOwnObjects, Answered: w.renameCluster})
+	w.kube, err = surroundings.FrontKube(w.kubeconfig, proxy.Options{
+		// A leader's sign of life is no work.
+		Reads:  func(c proxy.Call) bool { return c.Shape == kubeLeases || c.Shape == kubeLeases+"/{name}" },
+		Caller: callerByHost, Ask: w.showOwnObjects,
+		Answered: func(call proxy.Call, a *proxy.Answer) {
+			w.renameCluster(call, a)
+			w.search(call.Method+" "+call.Shape+" to Kubernetes", string(call.Body))
+		},
+	})
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -169,6 +192,7 @@ const (
 	kubeNetworks = "/apis/cloudteam.ztgame.com/v1/networks"
 	kubePorts    = "/apis/cloudteam.ztgame.com/v1/networkports"
 	kubeSystem   = "/api/v1/namespaces/kube-system"
+	kubeLeases   = "/apis/coordination.k8s.io/v1/leases"
 )
 
 // showOwnObjects narrows lists and watches to the world's objects.
@@ -249,14 +273,19 @@ func (w *world) those(which func(harness.Resource) bool) map[string][]harness.Re
 }
 
 // start starts the controller.
-func (w *world) start() {
+func (w *world) start() { w.t.Helper(); w.startWith(w.kubeconfig, w.clouds) }
+
+// startWith starts the controller with the given files.
+func (w *world) startWith(kubeconfig, clouds string) {
 	w.t.Helper()
 	arguments := append([]string{
-		"--kubeconfig", w.kubeconfig, "--leader-elect=false", "--cloud", w.cloudName, "--bind-address", "",
-		"--audit-interval", auditInterval,
+		"--kubeconfig", kubeconfig, "--leader-elect=false", "--cloud", w.cloudName,
+		"--bind-address", "127.0.0.1:0", "--profiling", "--audit-interval", auditInterval,
 		"--controllers=network,networkport", "-v", "2",
 	}, w.arguments...)
-	w.process.Store(surroundings.Start(w.t, []string{"OS_CLIENT_CONFIG_FILE=" + w.clouds}, arguments...))
+	p := surroundings.Start(w.t, []string{"OS_CLIENT_CONFIG_FILE=" + clouds}, arguments...)
+	w.processes = append(w.processes, p)
+	w.process.Store(p)
 }
 
 // crash ends the process as kill -9 does. It may be called from a fault; await starts the next process.

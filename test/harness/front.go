@@ -49,10 +49,10 @@ func (s *Surroundings) FrontKube(kubeconfig string, o proxy.Options) (*proxy.Pro
 
 // FrontCloud starts a proxy in front of Keystone, whose catalog then names the other one as Neutron, and one in front
 // of the Neutron at endpoint. It reads cloudsFile and writes a clouds.yaml to path that leads to them, for the clouds
-// of the given names, which have one Keystone. The options are those of Neutron's proxy; target, shape and, where it is
-// nil, transport are FrontCloud's to set. Both proxies MUST be closed.
+// of the given names, which have one Keystone. Target, shape and, where it is nil, transport are FrontCloud's to set, and
+// for Keystone what counts as a read. Both proxies MUST be closed.
 func FrontCloud(
-	cloudsFile, path string, names []string, endpoint string, o proxy.Options,
+	cloudsFile, path string, names []string, endpoint string, forKeystone, forNeutron proxy.Options,
 ) (keystone, neutron *proxy.Proxy, err error) {
 	content, err := os.ReadFile(cloudsFile)
 	if err != nil {
@@ -74,20 +74,25 @@ func FrontCloud(
 		}
 		auths = append(auths, auth)
 	}
-	if o.Target, err = url.Parse(endpoint); err != nil {
+	if forNeutron.Target, err = url.Parse(endpoint); err != nil {
 		return nil, nil, err
 	}
-	if o.Transport == nil {
-		o.Transport = &http.Transport{MaxIdleConnsPerHost: idleConnections}
+	if forNeutron.Transport == nil {
+		forNeutron.Transport = &http.Transport{MaxIdleConnsPerHost: idleConnections}
 	}
-	o.Shape = proxy.NeutronShape
-	neutron = proxy.Start(o)
-	keystone = proxy.Start(proxy.Options{
-		Target: identity, Shape: func(path string) string { return path },
-		// A log-in changes nothing.
-		Reads:    func(proxy.Call) bool { return true },
-		Answered: func(_ proxy.Call, a *proxy.Answer) { a.Body = proxy.RedirectCatalog(a.Body, neutron.URL()) },
-	})
+	forNeutron.Shape = proxy.NeutronShape
+	neutron = proxy.Start(forNeutron)
+	forKeystone.Target, forKeystone.Shape = identity, func(path string) string { return path }
+	// A log-in changes nothing.
+	forKeystone.Reads = func(proxy.Call) bool { return true }
+	answered := forKeystone.Answered
+	forKeystone.Answered = func(call proxy.Call, a *proxy.Answer) {
+		a.Body = proxy.RedirectCatalog(a.Body, neutron.URL())
+		if answered != nil {
+			answered(call, a)
+		}
+	}
+	keystone = proxy.Start(forKeystone)
 	front := *identity
 	front.Host = keystone.URL().Host
 	for _, auth := range auths {

@@ -2,8 +2,11 @@ package harness
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
+	"io"
+	"net/http"
 	"os"
 	"os/exec"
 	"strings"
@@ -63,6 +66,32 @@ func (s *Surroundings) Launch(environment []string, arguments ...string) (*Proce
 
 // PID is the process's id.
 func (p *Process) PID() int { return p.cmd.Process.Pid }
+
+// Address is where the process serves --bind-address, which it prints; empty before it does.
+func (p *Process) Address() string {
+	_, after, _ := strings.Cut(p.Output.String(), `"Serving /livez, /readyz and /metrics" address="`)
+	address, _, _ := strings.Cut(after, `"`)
+	return address
+}
+
+// Get asks the process for a path of --bind-address, as "/readyz".
+func (p *Process) Get(ctx context.Context, path string) (status int, body string, err error) {
+	address := p.Address()
+	if address == "" {
+		return 0, "", errors.New("it does not say where it serves")
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+path, nil)
+	if err != nil {
+		return 0, "", err
+	}
+	answer, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return 0, "", err
+	}
+	defer answer.Body.Close()
+	content, err := io.ReadAll(answer.Body)
+	return answer.StatusCode, string(content), err
+}
 
 // Done is closed when the process has ended.
 func (p *Process) Done() <-chan struct{} { return p.done }

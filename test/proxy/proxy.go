@@ -25,6 +25,8 @@ import (
 type Call struct {
 	// Write is the place of the call among the writes, from 1 on; 0 of a read.
 	Write int
+	// Caller is who sent it; see Options.
+	Caller string
 	// Method is the HTTP method, and Shape the path without what differs from resource to resource:
 	// "/v2.0/networks/{id}".
 	Method, Shape string
@@ -42,6 +44,8 @@ type Entry struct {
 	At time.Time
 	// Method, Shape and Path say what it was.
 	Method, Shape, Path string
+	// Caller is who sent it; see Options.
+	Caller string
 	// Broken is true where a rule was applied.
 	Broken bool
 }
@@ -49,6 +53,9 @@ type Entry struct {
 // String is one line.
 func (e Entry) String() string {
 	text := fmt.Sprintf("%s %s %s", e.At.Format("15:04:05.000"), e.Method, e.Path)
+	if e.Caller != "" {
+		text += " by the " + e.Caller
+	}
 	if e.Broken {
 		text += " (broken)"
 	}
@@ -67,6 +74,8 @@ type Options struct {
 	Shape func(path string) string
 	// Reads reports whether a call whose method is not that of a read changes nothing all the same. Nil means none.
 	Reads func(Call) bool
+	// Caller, unless nil, tells whose a call is.
+	Caller func(Call) string
 	// Ask, unless nil, changes requests on their way to the target.
 	Ask func(*http.Request)
 	// Arrived, unless nil, is told of each call when it has arrived. It may be called from many goroutines at once.
@@ -98,6 +107,9 @@ func Start(o Options) *Proxy {
 	}
 	if o.Reads == nil {
 		o.Reads = func(Call) bool { return false }
+	}
+	if o.Caller == nil {
+		o.Caller = func(Call) string { return "" }
 	}
 	if o.Ask == nil {
 		o.Ask = func(*http.Request) {}
@@ -222,6 +234,7 @@ func (p *Proxy) serve(w http.ResponseWriter, r *http.Request) {
 		panic(http.ErrAbortHandler)
 	}
 	call := Call{Method: r.Method, Shape: p.options.Shape(r.URL.Path), Request: r, Body: body}
+	call.Caller = p.options.Caller(call)
 	rule := p.admit(&call)
 	if p.options.Arrived != nil {
 		p.options.Arrived(call)
@@ -253,7 +266,10 @@ func (p *Proxy) admit(call *Call) *Rule {
 	}
 	at := slices.IndexFunc(p.rules, func(r *Rule) bool { return (r.limit == 0 || r.hits < r.limit) && r.when(*call) })
 	if write {
-		p.log = append(p.log, Entry{time.Now(), call.Method, call.Shape, call.Request.URL.Path, at >= 0})
+		p.log = append(p.log, Entry{
+			At: time.Now(), Method: call.Method, Shape: call.Shape, Path: call.Request.URL.Path, Caller: call.Caller,
+			Broken: at >= 0,
+		})
 	}
 	if at < 0 {
 		return nil

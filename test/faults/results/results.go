@@ -1,0 +1,98 @@
+// Package results keeps how the runs of the fault suite ended, one file for each cloud, and makes of two of them the
+// tables of docs/reliability.md. The files hold one JSON document per line, so that a change of one result is a change
+// of one line: first what ran, then a line for each scenario.
+package results
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+)
+
+// Outcome is how a scenario ended.
+type Outcome string
+
+const (
+	// Holds is of a scenario after which all was as it should be.
+	Holds Outcome = "holds"
+	// Fails is of one after which something was not.
+	Fails Outcome = "does not hold"
+	// NotTried is of one that was left out.
+	NotTried Outcome = "not tried"
+)
+
+// Head says what ran.
+type Head struct {
+	// Cloud is what stood behind the controller, for a reader: "Neutron 21.0.0".
+	Cloud string `json:"cloud"`
+	// Version is the controller's, as `git describe` gives it; empty where it was not told.
+	Version string `json:"version,omitempty"`
+	// Date is the day of the run, in UTC: "2006-01-02".
+	Date string `json:"date"`
+}
+
+// Row is one scenario.
+type Row struct {
+	// Heading is that of the table which the row is in.
+	Heading string `json:"heading"`
+	// Scenario is the sentence that says what goes wrong. No two rows have the same.
+	Scenario string  `json:"scenario"`
+	Outcome  Outcome `json:"outcome"`
+	// Reason is why it was not tried or does not hold; it may be empty.
+	Reason string `json:"reason,omitempty"`
+	// Kills is at how many writes the process was killed, in a life of its own for each; 0 of what is no sweep.
+	Kills int `json:"kills,omitempty"`
+}
+
+// Run is one run of the suite.
+type Run struct {
+	Head
+	// Rows are in the order in which they are to be read.
+	Rows []Row
+}
+
+// Read reads a run from a file. A file that is not there is a run of nothing.
+func Read(path string) (Run, error) {
+	content, err := os.ReadFile(path)
+	if os.IsNotExist(err) {
+		return Run{}, nil
+	}
+	if err != nil {
+		return Run{}, err
+	}
+	var run Run
+	lines := bufio.NewScanner(bytes.NewReader(content))
+	for number := 1; lines.Scan(); number++ {
+		target := any(&run.Head)
+		if number > 1 {
+			run.Rows = append(run.Rows, Row{})
+			target = &run.Rows[len(run.Rows)-1]
+		}
+		if err := json.Unmarshal(lines.Bytes(), target); err != nil {
+			return Run{}, fmt.Errorf("%s:%d: %w: `make reliability` writes it anew", path, number, err)
+		}
+	}
+	return run, lines.Err()
+}
+
+// Write writes the run to a file, and makes the folder that it is in.
+func (r Run) Write(path string) error {
+	var b bytes.Buffer
+	encoder := json.NewEncoder(&b)
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(r.Head); err != nil {
+		return err
+	}
+	for _, row := range r.Rows {
+		if err := encoder.Encode(row); err != nil {
+			return err
+		}
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return err
+	}
+	return os.WriteFile(path, b.Bytes(), 0o644)
+}

@@ -1,0 +1,114 @@
+package results
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+var (
+	emulated = Run{Head{"emulator", "v1-3-gabc", "2026-01-02"}, []Row{
+		{"Kills", "killed at a write", Holds, "", 20},
+		{"Lists", "a list <is> empty", Fails, "", 0},
+		{"Lists", "a list ends", Holds, "", 0},
+		{"Lists", "a list is new", Holds, "", 0},
+	}}
+	onReal = Run{Head{"Neutron 21.0.0", "", "2025-12-31"}, []Row{
+		{"Kills", "killed at a write", Holds, "", 1},
+		{"Lists", "a list <is> empty", Holds, "", 0},
+		{"Lists", "a list ends", NotTried, "slow", 0},
+		{"Lists", "a list of before", Fails, "", 0},
+	}}
+)
+
+func TestAPageShowsBothRunsSideBySide(t *testing.T) {
+	page := "# Page\n" + Begin + "\nold\n" + End + "\nrest\n"
+	want := "# Page\n" + Begin + `
+
+- On the emulated Neutron (2026-01-02, controller v1-3-gabc) 4 of 4 scenarios were tried, and 3 hold. The process was killed at 20 writes.
+- On a real Neutron 21.0.0 (2025-12-31) 2 of 3 scenarios were tried, and 2 hold. The process was killed at 1 write.
+
+### Kills
+
+| scenario | emulator | real Neutron |
+| --- | --- | --- |
+| killed at a write | holds, killed at 20 writes | holds, killed at 1 write |
+
+### Lists
+
+| scenario | emulator | real Neutron |
+| --- | --- | --- |
+| a list <is> empty | does not hold | holds |
+| a list ends | holds | not tried: slow |
+| a list is new | holds | not tried yet |
+
+` + End + "\nrest\n"
+	got, err := Insert(page, emulated, onReal)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	again, err := Insert(got, emulated, onReal)
+	if diff := cmp.Diff(got, again); err != nil || diff != "" {
+		t.Errorf("a second time it gives another page: %v\n%s", err, diff)
+	}
+}
+
+func TestAPageWithoutTheMarkersIsRefused(t *testing.T) {
+	for _, page := range []string{"", Begin + "\n", End, "x" + End + Begin + "\n"} {
+		if _, err := Insert(page, emulated, onReal); err == nil || !strings.Contains(err.Error(), Begin) {
+			t.Errorf("%q: %v", page, err)
+		}
+	}
+}
+
+func TestARunIsReadAsItWasWritten(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "folder", "run.jsonl")
+	if none, err := Read(path); err != nil || len(none.Rows) > 0 {
+		t.Errorf("no file: %v %v", none, err)
+	}
+	if err := onReal.Write(path); err != nil {
+		t.Fatal(err)
+	}
+	got, err := Read(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(onReal, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if err := os.WriteFile(path, []byte("{}\nnone\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Read(path); err == nil || !strings.Contains(err.Error(), "run.jsonl:2") {
+		t.Errorf("a broken line: %v", err)
+	}
+}
+
+// TestThePageIsWhatTheResultsSay holds the page to the committed results.
+func TestThePageIsWhatTheResultsSay(t *testing.T) {
+	emulator, err := Read("emulator.jsonl")
+	if err != nil {
+		t.Fatal(err)
+	}
+	real, err := Read("openstack.jsonl")
+	if err != nil {
+		t.Fatal(err)
+	}
+	page, err := os.ReadFile("../../../docs/reliability.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := Insert(string(page), emulator, real)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, string(page)); diff != "" {
+		t.Errorf("docs/reliability.md is not what test/faults/results says: run `make reliability` (-want +got):\n%s", diff)
+	}
+}
