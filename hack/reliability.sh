@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Runs the fault suite, keeps its results in test/faults/results, and writes them into docs/reliability.md beside the last
-# ones of the other cloud. They are kept whether all holds or not; the exit code tells.
+# Runs the fault suite, keeps its results in test/faults/results, and writes them into docs/reliability.md beside the
+# last ones of the other cloud. They are kept whether all holds or not; the exit code tells.
 #
 # Usage: reliability.sh emulator
 #        reliability.sh openstack     installs and starts a real Keystone and Neutron, and stops them at the end
@@ -29,7 +29,7 @@ fresh=$(mktemp)
 trap 'rm -f "$fresh"; if [[ ${was_up-1} == 0 ]]; then dev/openstack/openstack down --keep; fi' EXIT
 
 result=0
-FAULTS_RESULTS=$fresh FAULTS_CLOUD=$cloud FAULTS_VERSION=$(git describe --tags --always 2>/dev/null || true) \
+FAULTS_RESULTS=$fresh FAULTS_CLOUD=$cloud FAULTS_VERSION=$(git describe --tags --always --dirty 2>/dev/null || true) \
   "${run[@]}" || result=$?
 [[ -s $fresh ]] || exit "$result" # it did not come to run
 cat "$fresh" >"$folder/$1.jsonl"

@@ -18,8 +18,17 @@ func (a answering) RoundTrip(r *http.Request) (*http.Response, error) { return a
 
 const secret = `s3cr3t "<&> hunter2`
 
-// ask gives the head of an answer, what could be read of its body, and the error that ended the reading.
-func ask(t *testing.T, status int, body io.Reader) (head *http.Response, page string, failed error) {
+// shown is what a client sees of an answer.
+type shown struct {
+	status string
+	header http.Header
+	length int64
+	// page is what could be read of the body, until err.
+	page string
+	err  error
+}
+
+func ask(t *testing.T, status int, body io.Reader) shown {
 	t.Helper()
 	transport := Transport{
 		Next: answering(func(r *http.Request) (*http.Response, error) {
@@ -39,7 +48,7 @@ func ask(t *testing.T, status int, body io.Reader) (head *http.Response, page st
 	}
 	defer response.Body.Close()
 	content, err := io.ReadAll(response.Body)
-	return response, string(content), err
+	return shown{response.Status, response.Header, response.ContentLength, string(content), err}
 }
 
 func TestAnErrorPageShowsNoSecret(t *testing.T) {
@@ -54,16 +63,15 @@ func TestAnErrorPageShowsNoSecret(t *testing.T) {
 		"nothing that is one": {"somebody else's", "somebody else's"},
 	} {
 		t.Run(sentence, func(t *testing.T) {
-			response, page, err := ask(t, http.StatusBadGateway, strings.NewReader(c.page))
-			if err != nil || page != c.want {
-				t.Errorf("got %q %v, want %q", page, err, c.want)
+			got := ask(t, http.StatusBadGateway, strings.NewReader(c.page))
+			if got.err != nil || got.page != c.want {
+				t.Errorf("got %q %v, want %q", got.page, got.err, c.want)
 			}
-			if int(response.ContentLength) != len(page) || response.Header.Get("Content-Length") != "" {
-				t.Errorf("it announces %d bytes (%q), and has %d", response.ContentLength,
-					response.Header.Get("Content-Length"), len(page))
+			if int(got.length) != len(got.page) || got.header.Get("Content-Length") != "" {
+				t.Errorf("it announces %d bytes (%q), and has %d", got.length, got.header.Get("Content-Length"), len(got.page))
 			}
-			if response.Status != "502 for [redacted]" || response.Header.Get("X-Echo") != "[redacted]" {
-				t.Errorf("the head shows it: %q %q", response.Status, response.Header)
+			if got.status != "502 for [redacted]" || got.header.Get("X-Echo") != "[redacted]" {
+				t.Errorf("the head shows it: %q %q", got.status, got.header)
 			}
 		})
 	}
@@ -74,9 +82,9 @@ func TestBase64ShowsNoSecretWhereverItStands(t *testing.T) {
 		for _, before := range []string{"", "u", "us", "user:"} {
 			for _, after := range []string{"", "x", "xy", "xyz"} {
 				page := encoding.EncodeToString([]byte(before + secret + after))
-				_, shown, err := ask(t, http.StatusUnauthorized, strings.NewReader(page))
-				if err != nil || !strings.Contains(shown, Placeholder) || len(shown) > len(Placeholder)+12 {
-					t.Errorf("of %q%s%q it shows %q: %v", before, secret, after, shown, err)
+				got := ask(t, http.StatusUnauthorized, strings.NewReader(page))
+				if got.err != nil || !strings.Contains(got.page, Placeholder) || len(got.page) > len(Placeholder)+12 {
+					t.Errorf("of %q%s%q it shows %q: %v", before, secret, after, got.page, got.err)
 				}
 			}
 		}
@@ -85,9 +93,9 @@ func TestBase64ShowsNoSecretWhereverItStands(t *testing.T) {
 
 func TestASuccessIsLeftAsItIs(t *testing.T) {
 	for _, status := range []int{http.StatusOK, http.StatusCreated, http.StatusNoContent, http.StatusSwitchingProtocols} {
-		_, page, err := ask(t, status, strings.NewReader("a "+secret))
-		if err != nil || page != "a "+secret {
-			t.Errorf("%d: %q %v", status, page, err)
+		got := ask(t, status, strings.NewReader("a "+secret))
+		if got.err != nil || got.page != "a "+secret {
+			t.Errorf("%d: %q %v", status, got.page, got.err)
 		}
 	}
 }
@@ -95,15 +103,15 @@ func TestASuccessIsLeftAsItIs(t *testing.T) {
 func TestAPageThatBreaksOffIsAnErrorOfItsReading(t *testing.T) {
 	broken := errors.New("broken")
 	body := io.MultiReader(strings.NewReader("a s3cr3t"), failing{broken})
-	if _, page, err := ask(t, http.StatusBadGateway, body); !errors.Is(err, broken) || page != "" {
-		t.Errorf("got %q %v, want nothing and %v", page, err, broken)
+	if got := ask(t, http.StatusBadGateway, body); !errors.Is(got.err, broken) || got.page != "" {
+		t.Errorf("got %q %v, want nothing and %v", got.page, got.err, broken)
 	}
 }
 
 func TestAnEndlessPageIsCutOff(t *testing.T) {
-	_, page, err := ask(t, http.StatusBadGateway, zeros{})
-	if err != nil || len(page) != maxPage {
-		t.Errorf("%d bytes, %v", len(page), err)
+	got := ask(t, http.StatusBadGateway, zeros{})
+	if got.err != nil || len(got.page) != maxPage {
+		t.Errorf("%d bytes, %v", len(got.page), got.err)
 	}
 }
 
