@@ -27,8 +27,9 @@ const (
 // standbyHost is the name of loopback by which a standby calls the proxies, which tells its calls from the leader's.
 const standbyHost = "localhost"
 
-// leaseDuration is short, as scenarios wait for its end. So are the other times of the election.
-const leaseDuration = 3 * time.Second
+// leaseDuration is short, as scenarios wait for its end, and long enough for a machine that has other things to do: a
+// leader that comes too late for a renewal would be replaced before the scenario replaces it.
+const leaseDuration = 12 * time.Second
 
 // callerByHost names the process that calls a proxy.
 func callerByHost(c proxy.Call) string {
@@ -71,7 +72,7 @@ func (w *world) elect() {
 	}
 	w.arguments = append(slices.Clip(w.arguments),
 		"--leader-elect", "--leader-elect-resource-namespace="+w.namespace,
-		"--leader-elect-lease-duration="+leaseDuration.String(), "--leader-elect-renew-deadline=2s",
+		"--leader-elect-lease-duration="+leaseDuration.String(), "--leader-elect-renew-deadline=9s",
 		"--leader-elect-retry-period=500ms")
 }
 

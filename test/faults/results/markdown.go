@@ -30,7 +30,7 @@ func markdown(emulator, real Run) string {
 		beside[row.Scenario] = row
 	}
 	var b strings.Builder
-	b.WriteString("\n" + summary("On the emulated Neutron", emulator, emulator.Rows))
+	b.WriteString("\n" + summary("On the emulated Neutron", emulator, emulator.Rows, len(emulator.Rows)))
 	if real.Date != "" {
 		var shown []Row
 		for _, row := range emulator.Rows {
@@ -38,7 +38,7 @@ func markdown(emulator, real Run) string {
 				shown = append(shown, r)
 			}
 		}
-		b.WriteString(summary("On a real "+real.Cloud, real, shown))
+		b.WriteString(summary("On a real "+real.Cloud, real, shown, len(emulator.Rows)))
 	}
 	heading := ""
 	for _, row := range emulator.Rows {
@@ -55,7 +55,8 @@ func markdown(emulator, real Run) string {
 	return b.String() + "\n"
 }
 
-func summary(where string, run Run, rows []Row) string {
+// summary counts the rows of a run, of all scenarios that there are.
+func summary(where string, run Run, rows []Row, all int) string {
 	tried, hold, kills := 0, 0, 0
 	for _, row := range rows {
 		if row.Outcome == NotTried {
@@ -72,7 +73,7 @@ func summary(where string, run Run, rows []Row) string {
 		when += ", controller " + run.Version
 	}
 	return fmt.Sprintf("- %s (%s) %d of %d scenarios were tried, and %d hold. The process was killed at %s.\n",
-		where, when, tried, len(rows), hold, writes(kills))
+		where, when, tried, all, hold, writes(kills))
 }
 
 func cell(row Row) string {

@@ -29,7 +29,7 @@ func TestAPageShowsBothRunsSideBySide(t *testing.T) {
 	want := "# Page\n" + Begin + `
 
 - On the emulated Neutron (2026-01-02, controller v1-3-gabc) 4 of 4 scenarios were tried, and 3 hold. The process was killed at 20 writes.
-- On a real Neutron 21.0.0 (2025-12-31) 2 of 3 scenarios were tried, and 2 hold. The process was killed at 1 write.
+- On a real Neutron 21.0.0 (2025-12-31) 2 of 4 scenarios were tried, and 2 hold. The process was killed at 1 write.
 
 ### Kills
 
