@@ -1,79 +1,29 @@
 package e2e
 
 import (
-	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"maps"
 	"net/netip"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 
-	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/yaml"
-	"k8s.io/apimachinery/pkg/watch"
 
 	"cloudteam.ztgame.com/network-controller/internal/selection"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	"cloudteam.ztgame.com/network-controller/test/harness"
 )
 
-// installGate installs config/admission: Pods that declare networks are gated from then on.
-func installGate(ctx context.Context) error {
-	file, err := os.Open(filepath.Join("..", "..", "config", "admission", "scheduling_gate.yaml"))
-	if err != nil {
-		return err
-	}
-	defer file.Close()
-	decoder := yaml.NewYAMLOrJSONDecoder(file, 4096)
-	var policy admissionregistrationv1.MutatingAdmissionPolicy
-	var binding admissionregistrationv1.MutatingAdmissionPolicyBinding
-	if err := errors.Join(decoder.Decode(&policy), decoder.Decode(&binding)); err != nil {
-		return err
-	}
-	if err := decoder.Decode(&struct{}{}); !errors.Is(err, io.EOF) {
-		return fmt.Errorf("%s holds more than a policy and its binding", file.Name())
-	}
-	client := kube.AdmissionregistrationV1()
-	_, err = client.MutatingAdmissionPolicies().Create(ctx, &policy, metav1.CreateOptions{})
-	if err == nil {
-		_, err = client.MutatingAdmissionPolicyBindings().Create(ctx, &binding, metav1.CreateOptions{})
-	}
-	return err
-}
+// awaitGate is harness.Surroundings.AwaitGate.
+func awaitGate(t *testing.T, namespace string) { t.Helper(); surroundings.AwaitGate(t, namespace) }
 
-// awaitGate waits until the policy of installGate is in force, which takes the API server up to a second.
-func awaitGate(t *testing.T, namespace string) {
-	t.Helper()
-	eventually(t, func() error {
-		pod := podOn("gate", "any")
-		created, err := kube.CoreV1().Pods(namespace).Create(t.Context(), pod,
-			metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
-		if err == nil && len(created.Spec.SchedulingGates) == 0 {
-			err = errors.New("a Pod that declares networks gets no gate")
-		}
-		return err
-	})
-}
-
-// podOn is a Pod with the annotation that declares networks.
-func podOn(name, declares string) *corev1.Pod {
-	return &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{selection.Annotation: declares}},
-		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "web", Image: "web"}}},
-	}
-}
+// podOn is harness.PodOn.
+func podOn(name, declares string) *corev1.Pod { return harness.PodOn(name, declares) }
 
 // deploymentOn creates a Deployment whose Pods declare networks.
 func deploymentOn(t *testing.T, namespace, name, declares string, replicas int32) *appsv1.Deployment {
@@ -176,16 +126,10 @@ func awaitPorts(t *testing.T, c *cloud, namespace, networkID string, want int) [
 	return found
 }
 
-// allocationsOf reads what a Pod was given.
+// allocationsOf is harness.AllocationsOf.
 func allocationsOf(t *testing.T, pod *corev1.Pod) []cloudteamv1.Allocation {
 	t.Helper()
-	var allocations []cloudteamv1.Allocation
-	if text := pod.Annotations[cloudteamv1.AnnotationAllocations]; text != "" {
-		if err := json.Unmarshal([]byte(text), &allocations); err != nil {
-			t.Errorf("Pod %s: allocations %q: %v", pod.Name, text, err)
-		}
-	}
-	return allocations
+	return harness.AllocationsOf(t, pod)
 }
 
 // wantAllocations holds that each Pod has an address of its own inside the range, which is that of a port in Neutron.
@@ -229,50 +173,8 @@ func wantAllocations(t *testing.T, pods []corev1.Pod, ports []resource, cidr str
 	}
 }
 
-// holdApart watches the Pods of a namespace until the test ends, and fails it where two that live have one address.
-func holdApart(t *testing.T, namespace string) {
-	t.Helper()
-	list, err := kube.CoreV1().Pods(namespace).List(t.Context(), metav1.ListOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	watcher, err := kube.CoreV1().Pods(namespace).Watch(contextOf(t),
-		metav1.ListOptions{ResourceVersion: list.ResourceVersion})
-	if err != nil {
-		t.Fatal(err)
-	}
-	var wg sync.WaitGroup
-	var stopped atomic.Bool
-	wg.Go(func() {
-		holders := map[string]*corev1.Pod{}
-		for event := range watcher.ResultChan() {
-			pod, ok := event.Object.(*corev1.Pod)
-			if !ok {
-				if !stopped.Load() {
-					t.Errorf("the watch of Pods broke: %s", asJSON(event.Object))
-				}
-				return
-			}
-			over := event.Type == watch.Deleted ||
-				pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
-			if over {
-				// Whatever it says at its end: somebody may have taken that off.
-				maps.DeleteFunc(holders, func(_ string, holder *corev1.Pod) bool { return holder.UID == pod.UID })
-				continue
-			}
-			for _, a := range allocationsOf(t, pod) {
-				for _, ip := range a.IPs {
-					if holder := holders[ip]; holder != nil && holder.UID != pod.UID {
-						t.Errorf("%s is Pod %s's (%s), and Pod %s has it, which still lives (%s)", ip, pod.Name,
-							asJSON(allocationsOf(t, pod)), holder.Name, asJSON(allocationsOf(t, holder)))
-					}
-					holders[ip] = pod
-				}
-			}
-		}
-	})
-	t.Cleanup(func() { stopped.Store(true); watcher.Stop(); wg.Wait() })
-}
+// holdApart is harness.Surroundings.HoldApart.
+func holdApart(t *testing.T, namespace string) { t.Helper(); surroundings.HoldApart(t, namespace) }
 
 // TestDeployment takes Deployments and Pods that declare networks through their lives, on a control plane that makes and
 // schedules Pods.

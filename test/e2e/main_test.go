@@ -6,7 +6,6 @@
 package e2e
 
 import (
-	"context"
 	"fmt"
 	"os"
 	"testing"
@@ -32,13 +31,12 @@ var (
 )
 
 func TestMain(m *testing.M) {
-	options := harness.Options{Components: harness.AllComponents(), OpenStack: os.Getenv("E2E_OPENSTACK") != ""}
+	options := harness.Options{
+		Components: harness.AllComponents(), Gate: true, OpenStack: os.Getenv("E2E_OPENSTACK") != "",
+	}
 	code, err := harness.Run(options, func(s *harness.Surroundings) (int, error) {
 		surroundings, kubeconfig, admin, kube, networks = s, s.Kubeconfig, s.Admin, s.Kube, s.Networks
 		cloudsFile, emulator = s.CloudsFile, s.Emulator
-		if err := installGate(context.Background()); err != nil {
-			return 1, err
-		}
 		return m.Run(), nil
 	})
 	if err != nil {

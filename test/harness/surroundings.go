@@ -38,6 +38,8 @@ const Patience = time.Minute
 type Options struct {
 	// Components are the programs of the control plane, of those that KUBEBUILDER_ASSETS names a folder with.
 	Components []string
+	// Gate has config/admission installed: Pods that declare networks wait for their ports.
+	Gate bool
 	// OpenStack is true for the real Keystone and Neutron whose clouds "admin" and "tenant" are in the file that
 	// OS_CLIENT_CONFIG_FILE names, and false for the emulator.
 	OpenStack bool
@@ -124,6 +126,11 @@ func Run(o Options, use func(*Surroundings) (code int, err error)) (code int, er
 	defer func() { err = errors.Join(err, s.Plane.stop()) }()
 	if err := s.connect(context.Background(), dir); err != nil {
 		return 1, err
+	}
+	if o.Gate {
+		if err := s.installGate(context.Background()); err != nil {
+			return 1, fmt.Errorf("installing the policy that gates Pods: %w", err)
+		}
 	}
 
 	if o.OpenStack {

@@ -1,0 +1,74 @@
+package harness
+
+import (
+	"context"
+	"encoding/json"
+	"maps"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
+
+	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+)
+
+// AllocationsOf reads what a Pod was given.
+func AllocationsOf(t testing.TB, pod *corev1.Pod) []cloudteamv1.Allocation {
+	t.Helper()
+	var allocations []cloudteamv1.Allocation
+	if text := pod.Annotations[cloudteamv1.AnnotationAllocations]; text != "" {
+		if err := json.Unmarshal([]byte(text), &allocations); err != nil {
+			t.Errorf("Pod %s: allocations %q: %v", pod.Name, text, err)
+		}
+	}
+	return allocations
+}
+
+// HoldApart watches the Pods of a namespace until the test ends, and fails it where two that live have one address.
+func (s *Surroundings) HoldApart(t testing.TB, namespace string) {
+	t.Helper()
+	pods := s.Kube.CoreV1().Pods(namespace)
+	list, err := pods.List(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	watcher, err := pods.Watch(context.WithoutCancel(t.Context()),
+		metav1.ListOptions{ResourceVersion: list.ResourceVersion})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var wg sync.WaitGroup
+	var stopped atomic.Bool
+	wg.Go(func() {
+		holders := map[string]*corev1.Pod{}
+		for event := range watcher.ResultChan() {
+			pod, ok := event.Object.(*corev1.Pod)
+			if !ok {
+				if !stopped.Load() {
+					t.Errorf("the watch of Pods broke: %+v", event.Object)
+				}
+				return
+			}
+			over := event.Type == watch.Deleted ||
+				pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
+			if over {
+				// Whatever it says at its end: somebody may have taken that off.
+				maps.DeleteFunc(holders, func(_ string, holder *corev1.Pod) bool { return holder.UID == pod.UID })
+				continue
+			}
+			for _, a := range AllocationsOf(t, pod) {
+				for _, ip := range a.IPs {
+					if holder := holders[ip]; holder != nil && holder.UID != pod.UID {
+						t.Errorf("%s is Pod %s's (%+v), and Pod %s has it, which still lives (%+v)", ip, pod.Name,
+							AllocationsOf(t, pod), holder.Name, AllocationsOf(t, holder))
+					}
+					holders[ip] = pod
+				}
+			}
+		}
+	})
+	t.Cleanup(func() { stopped.Store(true); watcher.Stop(); wg.Wait() })
+}
