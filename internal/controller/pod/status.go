@@ -121,7 +121,9 @@ func stateOf(port *cloudteamv1.NetworkPort) string {
 }
 
 // differs tells how a port is not what a Pod was allocated any more, empty where it is, or where that is not known: a
-// port's status may be without what is being looked up anew. port is nil where it is gone.
+// port's status may be without what is being looked up anew. One that was deleted in Neutron is as a rule back at once;
+// where it cannot be made again, as its address is another's by now, the Pod runs without a network, and nobody but it
+// would say so who has no Deployment. port is nil where it is gone.
 func (c *Controller) differs(
 	a cloudteamv1.Allocation, port *cloudteamv1.NetworkPort, pod *corev1.Pod,
 ) string {
@@ -135,6 +137,9 @@ func (c *Controller) differs(
 		problem = "has another MAC by now"
 	case len(port.Status.Addresses) > 0 && !sameAddresses(a, port):
 		problem = "has other addresses by now"
+	case port.Status.PortID == "" && boundTo(port) == pod.UID && conditionOf(port) == failing:
+		why := meta.FindStatusCondition(port.Status.Conditions, cloudteamv1.ConditionReady)
+		problem = fmt.Sprintf("is not in Neutron any more and cannot be made again (%s: %s)", why.Reason, why.Message)
 	case port.Status.BoundTo != nil && boundTo(port) != pod.UID:
 		other, err := c.caches.Pods.Pods(pod.Namespace).Get(port.Status.BoundTo.Name)
 		if err == nil && has(other, port) {
