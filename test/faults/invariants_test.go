@@ -41,7 +41,7 @@ func (w *world) state() state {
 		names = append(names, string(n.UID), "<Network "+n.Namespace+"/"+n.Name+">")
 		found["Networks"] = append(found["Networks"], n)
 	}
-	ports, err := surroundings.Networks.CloudteamV1().NetworkPorts("").List(w.t.Context(), selector)
+	ports, err := surroundings.Networks.CloudteamV1().NetworkPorts(w.namespace).List(w.t.Context(), metav1.ListOptions{})
 	if err != nil {
 		w.t.Fatal(err)
 	}

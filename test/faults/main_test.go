@@ -44,7 +44,7 @@ func TestMain(m *testing.M) {
 	if err := flag.Set("test.parallel", strconv.Itoa(worldsAtATime())); err != nil {
 		panic(err) // package testing has the flag
 	}
-	options := harness.Options{Components: harness.APIComponents(), OpenStack: openStack()}
+	options := harness.Options{Components: harness.AllComponents(), Gate: true, OpenStack: openStack()}
 	code, err := harness.Run(options, func(s *harness.Surroundings) (int, error) {
 		surroundings = s
 		code := m.Run()
@@ -59,8 +59,8 @@ func TestMain(m *testing.M) {
 
 // TestFaults lives a life that nothing disturbs, and then many that something does.
 func TestFaults(t *testing.T) {
-	want := live(t)
-	testCrashes(t, want)
+	want := networks().undisturbed(t)
+	testCrashes(t, networks(), want)
 	testScenarios(t, want)
 }
 
@@ -74,12 +74,14 @@ const (
 	headingProcess    = "The process"
 	headingLeaders    = "Leaders and standbys"
 	headingSecrets    = "Secrets"
+	headingRollouts   = "Deployments and their Pods"
+	headingFoos       = "Foos"
 )
 
 // headings are in the order in which they are to be read.
 var headings = []string{
 	headingSudden, headingAnswers, headingLists, headingOthers, headingKubernetes, headingProcess, headingLeaders,
-	headingSecrets,
+	headingSecrets, headingRollouts, headingFoos,
 }
 
 // table is how the scenarios ended.
@@ -121,11 +123,11 @@ func (x *outcomes) begin(t *testing.T, heading, sentence string) *row {
 	return r
 }
 
-// killed counts a write at which the process was killed.
-func (x *outcomes) killed(r *row) {
+// killed counts writes at which the process was killed.
+func (x *outcomes) killed(r *row, writes int) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	r.kills++
+	r.kills += writes
 }
 
 // write writes the results to a file; nowhere if path is empty.

@@ -23,8 +23,8 @@ import (
 )
 
 // world is one controller with everything around it to itself, though all worlds share one API server and one cloud:
-// the proxy in front of the API server shows it the objects that bear the world's label, and gives the namespace
-// kube-system a UID of the world's own, so that the worlds are to each other what foreign clusters are.
+// the proxy in front of the API server shows it the world's objects alone, and gives the namespace kube-system a UID of
+// the world's own, so that the worlds are to each other what foreign clusters are.
 type world struct {
 	t *testing.T
 	// namespace is the world's name, too: its label's value, and the beginning of all names in Neutron.
@@ -189,18 +189,29 @@ func (w *world) startKubeProxy() {
 
 // Shapes of calls to kube-apiserver.
 const (
-	kubeNetworks = "/apis/cloudteam.ztgame.com/v1/networks"
-	kubePorts    = "/apis/cloudteam.ztgame.com/v1/networkports"
-	kubeSystem   = "/api/v1/namespaces/kube-system"
-	kubeLeases   = "/apis/coordination.k8s.io/v1/leases"
+	kubeNetworks    = "/apis/cloudteam.ztgame.com/v1/networks"
+	kubePorts       = "/apis/cloudteam.ztgame.com/v1/networkports"
+	kubePods        = "/api/v1/pods"
+	kubeReplicaSets = "/apis/apps/v1/replicasets"
+	kubeDeployments = "/apis/apps/v1/deployments"
+	kubeFoos        = "/apis/samplecontroller.k8s.io/v1alpha1/foos"
+	kubeEvents      = "/api/v1/events"
+	kubeSystem      = "/api/v1/namespaces/kube-system"
+	kubeLeases      = "/apis/coordination.k8s.io/v1/leases"
 )
 
-// showOwnObjects narrows lists and watches to the world's objects.
+// showOwnObjects narrows lists and watches to the world's objects. A Network may be in a namespace of another's, and
+// bears a label. Others are in the world's namespace, for not all of those who make them would put a label there: not
+// the controller on NetworkPorts, and a Deployment's owner may take it off. A namespace never changes, so that no watch
+// tells of an object as gone that is not.
 func (w *world) showOwnObjects(r *http.Request) {
+	query := r.URL.Query()
 	switch r.URL.Path {
-	case kubeNetworks, kubePorts:
-		query := r.URL.Query()
+	case kubeNetworks:
 		query.Set("labelSelector", worldLabel+"="+w.namespace)
+		r.URL.RawQuery = query.Encode()
+	case kubePorts, kubePods, kubeReplicaSets, kubeDeployments, kubeFoos:
+		query.Set("fieldSelector", "metadata.namespace="+w.namespace)
 		r.URL.RawQuery = query.Encode()
 	case kubeSystem:
 		r.Header.Set("Accept", "application/json")

@@ -1,0 +1,336 @@
+package faults
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv1 "k8s.io/api/autoscaling/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	"cloudteam.ztgame.com/network-controller/test/harness"
+)
+
+// TestRollouts lives the life of a Deployment on a Network undisturbed, and then many with a fault.
+func TestRollouts(t *testing.T) {
+	t.Parallel()
+	want := rollouts().undisturbed(t)
+	testCrashes(t, rollouts(), want)
+	testRolloutScenarios(t, want)
+}
+
+// What a rollout declares.
+const (
+	// cidrRollout is so small that an address that is given up is soon another port's: rolloutAddresses of it are for ports.
+	cidrRollout, rolloutAddresses = "10.4.0.0/28", 13
+	// replicas is how many Pods there are when nothing is under way.
+	replicas = 2
+	// deploymentName is also the value of the Pods' label "app".
+	deploymentName = "web"
+)
+
+// rollouts is a life of a Deployment of two on a Network: it comes, is updated, scaled up and down, loses a Pod, and
+// goes, and then the Network does.
+func rollouts() course {
+	return course{
+		heading: headingRollouts, name: "a rollout: ",
+		// A life of Pods is long, for so many deaths one by one. The next process gets far enough between two of them to do
+		// what the last one left.
+		stride:   map[string]int{"Neutron": 3, "Kubernetes": 6},
+		varies:   10,
+		sparsely: 10,
+		prepare:  (*world).prepareRollouts,
+		live: func(w *world, want reference) state {
+			w.createDeployment()
+			w.restOfRollout()
+			at := w.holdRollout(want)
+			w.endRollout()
+			return at
+		},
+	}
+}
+
+// prepareRollouts has Pods gated and their addresses watched, and the controllers of Pods and Deployments run.
+func (w *world) prepareRollouts() {
+	w.t.Helper()
+	w.arguments = append(w.arguments, "--controllers=deployment,pod")
+	surroundings.AwaitGate(w.t, w.namespace)
+	surroundings.HoldApart(w.t, w.namespace)
+}
+
+// createDeployment creates a Network and a Deployment on it, and waits until its Pods run.
+func (w *world) createDeployment() {
+	w.t.Helper()
+	w.createNetwork(w.namespace, "a", cidrRollout, "")
+	w.awaitNetwork(w.namespace, "a")
+	w.deploy(deploymentName, replicas)
+	w.awaitRest(replicas)
+}
+
+// restOfRollout is what comes after createDeployment, up to the Deployment's end.
+func (w *world) restOfRollout() {
+	w.t.Helper()
+	w.roll("second")
+	w.awaitRest(replicas)
+	w.scale(deploymentName, replicas+1)
+	w.awaitRest(replicas + 1)
+	w.scale(deploymentName, replicas)
+	w.awaitRest(replicas)
+	w.killPod()
+	w.awaitRest(replicas)
+}
+
+// endRollout deletes the Deployment, and then the Network, and holds that nothing is left.
+func (w *world) endRollout() {
+	w.t.Helper()
+	w.undeploy(deploymentName)
+	w.awaitNoPorts()
+	w.deleteNetwork(w.namespace, "a")
+	w.awaitNetworkGone(w.namespace, "a")
+	w.hold(state{})
+}
+
+// deploy creates a Deployment whose Pods are on Network a.
+func (w *world) deploy(name string, replicas int32) {
+	w.t.Helper()
+	pod, labels := harness.PodOn("", w.name("a")), map[string]string{"app": name}
+	pod.Labels = labels
+	_, err := surroundings.Kube.AppsV1().Deployments(w.namespace).Create(w.t.Context(), &appsv1.Deployment{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec: appsv1.DeploymentSpec{
+			Replicas: &replicas, Selector: &metav1.LabelSelector{MatchLabels: labels},
+			Template: corev1.PodTemplateSpec{ObjectMeta: pod.ObjectMeta, Spec: pod.Spec},
+		},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		w.t.Fatalf("creating Deployment %s: %v", name, err)
+	}
+}
+
+// roll begins a rolling update.
+func (w *world) roll(version string) {
+	w.t.Helper()
+	_, err := surroundings.Kube.AppsV1().Deployments(w.namespace).Patch(w.t.Context(), deploymentName,
+		types.StrategicMergePatchType,
+		fmt.Appendf(nil, `{"spec":{"template":{"metadata":{"annotations":{"version":%q}}}}}`, version),
+		metav1.PatchOptions{})
+	if err != nil {
+		w.t.Fatalf("updating Deployment %s: %v", deploymentName, err)
+	}
+}
+
+// scale scales a Deployment as kubectl scale does.
+func (w *world) scale(name string, replicas int32) {
+	w.t.Helper()
+	_, err := surroundings.Kube.AppsV1().Deployments(w.namespace).UpdateScale(w.t.Context(), name, &autoscalingv1.Scale{
+		ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: name},
+		Spec:       autoscalingv1.ScaleSpec{Replicas: replicas},
+	}, metav1.UpdateOptions{})
+	if err != nil {
+		w.t.Fatalf("scaling Deployment %s: %v", name, err)
+	}
+}
+
+// undeploy deletes a Deployment as kubectl does, and waits until its Pods are gone.
+func (w *world) undeploy(name string) {
+	w.t.Helper()
+	err := surroundings.Kube.AppsV1().Deployments(w.namespace).Delete(w.t.Context(), name,
+		metav1.DeleteOptions{PropagationPolicy: new(metav1.DeletePropagationBackground)})
+	if err != nil {
+		w.t.Fatalf("deleting Deployment %s: %v", name, err)
+	}
+	w.await(func() error {
+		pods, err := w.pods("app=" + name)
+		if err == nil && len(pods) > 0 {
+			err = fmt.Errorf("%d Pods of Deployment %s are left, the first: %+v", len(pods), name, pods[0].ObjectMeta)
+		}
+		return err
+	})
+}
+
+// pods gives the world's Pods that fit a label selector, "" for all, in the order of their names.
+func (w *world) pods(selector string) ([]corev1.Pod, error) {
+	list, err := surroundings.Kube.CoreV1().Pods(w.namespace).List(w.t.Context(),
+		metav1.ListOptions{LabelSelector: selector})
+	if err != nil {
+		return nil, err
+	}
+	slices.SortFunc(list.Items, func(a, b corev1.Pod) int { return strings.Compare(a.Name, b.Name) })
+	return list.Items, nil
+}
+
+// deployments gives the world's Deployments.
+func (w *world) deployments() ([]appsv1.Deployment, error) {
+	list, err := surroundings.Kube.AppsV1().Deployments(w.namespace).List(w.t.Context(), metav1.ListOptions{})
+	if err != nil {
+		return nil, err
+	}
+	return list.Items, nil
+}
+
+// killPod deletes the first Pod without letting it end, so that another is made at once.
+func (w *world) killPod() {
+	w.t.Helper()
+	pods, err := w.pods("app=" + deploymentName)
+	if err != nil || len(pods) == 0 {
+		w.t.Fatalf("there is no Pod to kill: %v", err)
+	}
+	w.kill(pods[0].Name)
+}
+
+// kill deletes a Pod without letting it end, and waits until it is gone.
+func (w *world) kill(name string) {
+	w.t.Helper()
+	pods := surroundings.Kube.CoreV1().Pods(w.namespace)
+	was, err := pods.Get(w.t.Context(), name, metav1.GetOptions{})
+	if err == nil {
+		err = pods.Delete(w.t.Context(), name, metav1.DeleteOptions{
+			GracePeriodSeconds: new(int64(0)), Preconditions: &metav1.Preconditions{UID: &was.UID},
+		})
+	}
+	if err != nil && !apierrors.IsNotFound(err) {
+		w.t.Fatalf("deleting Pod %s: %v", name, err)
+	}
+	w.await(func() error {
+		now, err := pods.Get(w.t.Context(), name, metav1.GetOptions{})
+		if apierrors.IsNotFound(err) {
+			return nil
+		}
+		return errors.Join(err, fmt.Errorf("Pod %s is still there: %+v", name, now.ObjectMeta))
+	})
+}
+
+// awaitRest waits until as many Pods run as wanted, each with a port, and there are no others of either.
+func (w *world) awaitRest(want int) {
+	w.t.Helper()
+	w.await(func() error { return w.rest(want) })
+}
+
+// rest is nil where the rollout of each Deployment has ended, there are as many Pods as wanted and as many ports, each
+// Pod is bound to one of them and has its addresses, and nothing complains.
+func (w *world) rest(want int) error {
+	deployments, err := w.deployments()
+	if err != nil {
+		return err
+	}
+	for _, d := range deployments {
+		if s, wanted := d.Status, *d.Spec.Replicas; s.ObservedGeneration < d.Generation || s.Replicas != wanted ||
+			s.UpdatedReplicas != wanted || s.AvailableReplicas != wanted {
+			return fmt.Errorf("Deployment %s is under way: %+v", d.Name, s)
+		}
+		for _, c := range d.Status.Conditions {
+			if c.Type == cloudteamv1.ConditionNetworksReady && c.Status != corev1.ConditionTrue {
+				return fmt.Errorf("Deployment %s complains: %s: %s", d.Name, c.Reason, c.Message)
+			}
+		}
+	}
+	pods, err := w.pods("")
+	if err != nil {
+		return err
+	}
+	ports, err := surroundings.Networks.CloudteamV1().NetworkPorts(w.namespace).List(w.t.Context(), metav1.ListOptions{})
+	if err != nil {
+		return err
+	}
+	// Where a port is in Neutron is not asked before the rest is as it should be, for a list is dear.
+	if len(pods) != want || len(ports.Items) != want {
+		return fmt.Errorf("there are %d Pods and %d NetworkPorts, want %d: %s", len(pods), len(ports.Items), want,
+			described(ports.Items))
+	}
+	byName := map[string]cloudteamv1.NetworkPort{}
+	for _, port := range ports.Items {
+		if err := notReady("NetworkPort "+port.Name, port.Generation, port.Status.ResourceStatus); err != nil {
+			return err
+		}
+		byName[port.Name] = port
+	}
+	has := map[string]string{} // the Pods, by address and MAC
+	for _, pod := range pods {
+		allocations := harness.AllocationsOf(w.t, &pod)
+		if pod.Status.Phase != corev1.PodRunning || pod.DeletionTimestamp != nil || len(allocations) != 1 ||
+			len(allocations[0].IPs) != 1 {
+			return fmt.Errorf("Pod %s is %s, has %+v, says %+v", pod.Name, pod.Status.Phase, allocations,
+				pod.Status.Conditions)
+		}
+		for _, c := range pod.Status.Conditions {
+			if c.Type == cloudteamv1.ConditionNetworksReady && c.Status != corev1.ConditionTrue {
+				return fmt.Errorf("Pod %s complains: %s: %s", pod.Name, c.Reason, c.Message)
+			}
+		}
+		a := allocations[0]
+		port, there := byName[a.Port]
+		if !there || port.Status.BoundTo == nil || port.Status.BoundTo.UID != pod.UID {
+			return fmt.Errorf("Pod %s has %+v, and is not bound to that port: %s", pod.Name, a, described(ports.Items))
+		}
+		address, err := netip.ParsePrefix(a.IPs[0])
+		if err != nil {
+			return err
+		}
+		has[address.Addr().String()+" "+a.MAC] = pod.Name
+	}
+	inNeutron := map[string]string{}
+	for _, port := range w.ours()["ports"] {
+		for _, fixed := range port["fixed_ips"].([]any) {
+			address := fixed.(map[string]any)["ip_address"]
+			inNeutron[fmt.Sprintf("%s %s", address, port["mac_address"])] = port.ID()
+		}
+	}
+	if len(inNeutron) != want || !maps.EqualFunc(has, inNeutron, func(string, string) bool { return true }) {
+		return fmt.Errorf("the Pods have %v, in Neutron are %v", has, inNeutron)
+	}
+	return nil
+}
+
+func described(ports []cloudteamv1.NetworkPort) string {
+	text := ""
+	for _, port := range ports {
+		text += fmt.Sprintf("%s: %+v; ", port.Name, port.Status)
+	}
+	return text
+}
+
+// awaitNoPorts waits until the Deployments' ports are gone, with their NetworkPorts.
+func (w *world) awaitNoPorts() {
+	w.t.Helper()
+	w.await(func() error {
+		ports, err := surroundings.Networks.CloudteamV1().NetworkPorts(w.namespace).List(w.t.Context(),
+			metav1.ListOptions{})
+		if err != nil {
+			return err
+		}
+		if left := w.ours()["ports"]; len(ports.Items) > 0 || len(left) > 0 {
+			return fmt.Errorf("ports are left: %s, in Neutron %v", described(ports.Items), left)
+		}
+		return nil
+	})
+}
+
+// holdRollout holds, of a Deployment that is to rest, that nothing is written any more and that all is as it should
+// be then. It returns what there is beside the ports, which differ in their names and addresses from life to life. The
+// zero reference has nothing to compare it with.
+func (w *world) holdRollout(want reference) state {
+	w.t.Helper()
+	w.awaitRest(replicas)
+	w.awaitSilence()
+	if err := w.rest(replicas); err != nil {
+		w.t.Errorf("when all is silent: %v", err)
+	}
+	w.holdOthers()
+	is := w.state()
+	delete(is, "ports")
+	delete(is, "NetworkPorts")
+	if diff := cmp.Diff(want.state, is); want.state != nil && diff != "" {
+		w.t.Errorf("not the Network that undisturbed work gives (-want +got):\n%s", diff)
+	}
+	return is
+}
