@@ -32,7 +32,7 @@ func (b *broker) send(under *slot, of collection, batch []*pendingCreate) {
 			for i, c := range group {
 				c.result <- created{made: made[i]}
 			}
-		case len(group) > 1 && refused(err):
+		case len(group) > 1 && declined(err):
 			half := len(group) / 2
 			groups = append([][]*pendingCreate{group[:half], group[half:]}, groups...)
 			continue
@@ -52,9 +52,9 @@ func (b *broker) send(under *slot, of collection, batch []*pendingCreate) {
 	under.end(last)
 }
 
-// refused reports whether Neutron said no to a create, by its own word or a proxy's: nothing was created. Where that was
+// declined reports whether Neutron said no to a create, by its own word or a proxy's: nothing was created. Where that was
 // of several, some may be fine by themselves.
-func refused(err error) bool {
+func declined(err error) bool {
 	e, ok := errors.AsType[*Error](err)
 	return ok && !e.MaybeDone && e.Kind != Throttled && e.Kind != Unauthenticated &&
 		(e.Kind != Transient || e.Status >= http.StatusBadRequest)
@@ -131,7 +131,7 @@ func (b *broker) remember(group []*pendingCreate, err error, halved bool) {
 	switch {
 	case MaybeDone(err) && (len(group) > 1 || group[0].company < maxBulk):
 		company = max(1, len(group)/2)
-	case err != nil && len(group) == 1 && halved && refused(err):
+	case err != nil && len(group) == 1 && halved && declined(err):
 		company = 1
 	}
 	now := time.Now()

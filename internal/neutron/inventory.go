@@ -29,6 +29,8 @@ type Inventory struct {
 	mu       sync.RWMutex
 	networks *shelf[network.ObservedNetwork]
 	ports    *shelf[network.ObservedPort]
+	// blocked is what keeps networks and subnets from being deleted, by their ids.
+	blocked map[string]blockade
 	// began is when the last list that was completed began; zero before the first. of is the project that it showed, and
 	// that all which is held is of.
 	began time.Time
@@ -48,7 +50,8 @@ type InventoryOptions struct {
 	// Ports has ports listed, too. Without it, an Inventory reads and writes no ports.
 	Ports bool
 	// Moved, where set, is told the UID of each object whose resources were found to be other than the Inventory held
-	// them. It MUST be quick. It is not told of what Apply did.
+	// them, or whose deletion lacks a port that Blockers found in its way. It MUST be quick. It is not told of what Apply
+	// did.
 	Moved func(object string)
 	// Audited, where set, is told of every audit's end.
 	Audited func(Audit)
@@ -74,7 +77,7 @@ func NewInventory(cloud *Cloud, cluster string, options InventoryOptions) *Inven
 	if options.Audited == nil {
 		options.Audited = func(Audit) {}
 	}
-	i := &Inventory{cloud: cloud, cluster: cluster, options: options}
+	i := &Inventory{cloud: cloud, cluster: cluster, options: options, blocked: map[string]blockade{}}
 	i.networks = newShelf(&i.mu, networkKind)
 	i.ports = newShelf(&i.mu, portKind)
 	return i
@@ -239,6 +242,7 @@ func (i *Inventory) list(ctx context.Context, f *flight, since clocks) {
 		}
 		i.networks.takeIn(listed.networks, since.networks, moved)
 		i.ports.takeIn(listed.ports, since.ports, moved)
+		i.lift(f.began, listed.standing, moved)
 		f.moved = slices.Sorted(maps.Keys(moved))
 		i.began = f.began
 	}
@@ -258,6 +262,8 @@ func (i *Inventory) list(ctx context.Context, f *flight, since clocks) {
 type listing struct {
 	networks map[string]*network.ObservedNetwork
 	ports    map[string]*network.ObservedPort
+	// standing are the ids of ports, whoever's, whose end is awaited and that are there.
+	standing map[string]bool
 }
 
 // opObserve is what is tried where what is held is asked for.
@@ -283,8 +289,8 @@ func (i *Inventory) read(ctx context.Context) (listing, error) {
 	if err != nil || !i.options.Ports {
 		return listing{networks: networks}, err
 	}
-	ports, err := i.readPorts(ctx)
-	return listing{networks, ports}, err
+	ports, standing, err := i.readPorts(ctx)
+	return listing{networks, ports, standing}, err
 }
 
 func (i *Inventory) readNetworks(ctx context.Context) (map[string]*network.ObservedNetwork, error) {
@@ -323,23 +329,29 @@ func (i *Inventory) readNetworks(ctx context.Context) (map[string]*network.Obser
 	return ours, nil
 }
 
-func (i *Inventory) readPorts(ctx context.Context) (map[string]*network.ObservedPort, error) {
+func (i *Inventory) readPorts(ctx context.Context) (
+	ours map[string]*network.ObservedPort, standing map[string]bool, err error,
+) {
+	awaited := i.awaited()
 	ports, err := i.cloud.listPorts(ctx)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	ours := map[string]*network.ObservedPort{}
+	ours, standing = map[string]*network.ObservedPort{}, map[string]bool{}
 	for _, w := range ports {
+		if awaited[w.ID] {
+			standing[w.ID] = true
+		}
 		if !i.owns(w.Description) {
 			continue
 		}
 		observed, err := w.observed()
 		if err != nil {
-			return nil, decodeError(opListPorts, "GET", "%s", err)
+			return nil, nil, decodeError(opListPorts, "GET", "%s", err)
 		}
 		ours[w.ID] = &observed
 	}
-	return ours, nil
+	return ours, standing, nil
 }
 
 func (i *Inventory) owns(description string) bool {

@@ -34,6 +34,9 @@ type Cloud struct {
 	// stays unknown to the Inventory. Deaf steps are answered with success and not carried out.
 	Before, After func(step network.Step) error
 	Deaf          func(step network.Step) bool
+	// InTheWay are the ports that Blockers gives; BlockersFail, where set, is its error.
+	InTheWay     neutron.Blockers
+	BlockersFail error
 
 	// down, where set, fails the calls that learn something.
 	down     error
@@ -186,6 +189,15 @@ func (c *Cloud) Apply(_ context.Context, change network.Change) (done network.Ch
 		done = append(done, step)
 	}
 	return done, nil
+}
+
+// Blockers is the Inventory's.
+func (c *Cloud) Blockers(_ context.Context, refused network.Step) (neutron.Blockers, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.diary.Note("blockers of %s", refused.Action)
+	pass()
+	return c.InTheWay, c.BlockersFail
 }
 
 // take carries a step out and returns the id of the network or port that it touched.

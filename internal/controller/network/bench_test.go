@@ -41,6 +41,9 @@ func (atRest) Apply(context.Context, network.Change) (network.Change, error) {
 	return nil, errors.New("nothing is to be written at rest")
 }
 
+// Blockers is owned.Inventory's.
+func (atRest) Blockers(context.Context, network.Step) (neutron.Blockers, error) { return neutron.Blockers{}, nil }
+
 // BenchmarkSyncAtRest is what a look at a Network costs that is as declared, one of a thousand.
 func BenchmarkSyncAtRest(b *testing.B) {
 	factory := informers.NewSharedInformerFactory(fake.NewSimpleClientset(), 0)

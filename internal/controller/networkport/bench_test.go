@@ -37,6 +37,11 @@ func (atRest) Apply(context.Context, network.Change) (network.Change, error) {
 	return nil, fmt.Errorf("nothing is to be written at rest")
 }
 
+// Blockers is owned.Inventory's.
+func (atRest) Blockers(context.Context, network.Step) (neutron.Blockers, error) {
+	return neutron.Blockers{}, nil
+}
+
 // rest makes a controller with a number of ports of one Network, all as declared, and their keys. The events of its
 // informers do not run: handle is the Network's handler.
 func rest(b *testing.B, ports int) (c *Controller, keys []cache.ObjectName, handle cache.ResourceEventHandler) {

@@ -24,6 +24,7 @@ type Inventory interface {
 	Observed(ctx context.Context, owner network.Owner, since time.Time) (network.Observed, error)
 	Reread(ctx context.Context, resource network.Resource) (found bool, err error)
 	Apply(ctx context.Context, change network.Change) (done network.Change, err error)
+	Blockers(ctx context.Context, refused network.Step) (neutron.Blockers, error)
 }
 
 // Reconciler syncs the objects of one kind. Make it with NewReconciler.

@@ -1,11 +1,13 @@
 package owned_test
 
 import (
+	"errors"
 	"net/netip"
 	"testing"
 	"testing/synctest"
 
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/api/meta"
 
 	"cloudteam.ztgame.com/network-controller/internal/controller/controllertest"
 	"cloudteam.ztgame.com/network-controller/internal/controller/owned"
@@ -134,6 +136,58 @@ func TestANetworkInUseKeepsItsObject(t *testing.T) {
 			t.Error("the object stays")
 		}
 		w.events.WantReasons(t, "Normal Deleted")
+	}, example())
+}
+
+// refusedAsInUse is Neutron's answer to the deletion of what ports are on. It names them in any order.
+func refusedAsInUse(ids string) error {
+	return &neutron.Error{
+		Kind: neutron.InUse, Op: "delete network", Type: "NetworkInUse", Status: 409,
+		Reason: "There are one or more ports still in use on the network, id for these ports is: " + ids,
+	}
+}
+
+func TestADeletionThatIsRefusedNamesThePortsInItsWay(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.mustSync()
+		w.delete()
+		w.diary.Take()
+		w.events.Take()
+		orders := []string{"p1,p2", "p2,p1", "p1,p2"}
+		w.cloud.Before = func(step network.Step) error {
+			if step.Action != network.DeleteNetwork || len(orders) == 0 {
+				return nil
+			}
+			ids := orders[0]
+			orders = orders[1:]
+			return refusedAsInUse(ids)
+		}
+		w.cloud.InTheWay = neutron.Blockers{Ports: []neutron.Blocker{
+			{ID: "p1", DeviceOwner: "compute:nova", DeviceID: "9a"},
+			{ID: "p2", DeviceOwner: "network:router_interface", DeviceID: "r1"},
+		}}
+		w.syncFails()
+		w.diary.Want(t, "apply delete network", "blockers of delete network", "write status")
+		w.wantState("Ready=False Reconciling=True InUse")
+		const want = "delete network: in use by port p1 (compute:nova, device 9a), port p2 (interface of router r1): " +
+			"remove what uses it; it is tried again"
+		ready := meta.FindStatusCondition(w.status().Conditions, cloudteamv1.ConditionReady)
+		if ready.Message != want {
+			t.Errorf("message %q, want %q", ready.Message, want)
+		}
+		w.events.Want(t, "Warning InUse "+want)
+
+		w.syncFails()
+		w.diary.Want(t, "apply delete network", "blockers of delete network")
+		w.events.WantReasons(t)
+
+		w.cloud.InTheWay, w.cloud.BlockersFail = neutron.Blockers{}, errors.New("no answer")
+		w.syncFails()
+		w.wantState("Ready=False Reconciling=True InUse")
+		w.mustSync()
+		if w.exists() {
+			t.Error("the object stays")
+		}
 	}, example())
 }
 

@@ -47,6 +47,7 @@ func stateOf(err error) controller.State {
 	var elsewhere *mismatch
 	var bare *unmarked
 	var ignored *notApplied
+	var inUse *occupied
 	switch {
 	case errors.As(err, &field):
 		return undeclared(err)
@@ -58,6 +59,8 @@ func stateOf(err error) controller.State {
 		return controller.Stalled(cloudteamv1.ReasonMarkerRemoved, err.Error())
 	case errors.As(err, &ignored):
 		return controller.Stalled(cloudteamv1.ReasonNotApplied, err.Error())
+	case errors.As(err, &inUse):
+		return controller.Reconciling(cloudteamv1.ReasonInUse, inUse.Error()+": remove what uses it; it is tried again")
 	}
 	var cloud *neutron.Error
 	if !errors.As(err, &cloud) {

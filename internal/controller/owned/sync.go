@@ -272,7 +272,35 @@ func (r *Reconciler[T]) apply(ctx context.Context, obj T, change network.Change)
 	if neutron.MaybeDone(err) && len(done) < len(change) && change[len(done)].Action.Creates() {
 		r.doubt(obj.GetUID())
 	}
+	if neutron.KindOf(err) == neutron.InUse && len(done) < len(change) {
+		err = r.blame(ctx, change[len(done)], err)
+	}
 	return done, err
+}
+
+// occupied is a deletion that Neutron refuses, and the ports for which it does.
+type occupied struct {
+	refusal error
+	step    network.Step
+	by      neutron.Blockers
+}
+
+func (e *occupied) Error() string { return fmt.Sprintf("%s: in use by %s", e.step.Action, e.by) }
+
+// Unwrap gives the refusal.
+func (e *occupied) Unwrap() error { return e.refusal }
+
+// blame finds out for which ports Neutron refused a step, at the cost of one list: it names them in any order, and not
+// what has them. Where that cannot be read, the refusal stays in Neutron's own words.
+func (r *Reconciler[T]) blame(ctx context.Context, refused network.Step, refusal error) error {
+	blockers, err := r.inventory.Blockers(ctx, refused)
+	if err != nil {
+		klog.FromContext(ctx).Info("Cannot tell which ports are in the way", "step", refused.String(), "err", err)
+	}
+	if err != nil || len(blockers.Ports) == 0 {
+		return refusal
+	}
+	return &occupied{refusal, refused, blockers}
 }
 
 // claim puts the finalizer on the object and, in the same write, notes the cloud in which its resources are about to be

@@ -1,0 +1,203 @@
+package neutron
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"cloudteam.ztgame.com/network-controller/internal/network"
+)
+
+// Blocker is a port that keeps a network or a subnet from being deleted.
+type Blocker struct {
+	ID   string `json:"id"`
+	Name string `json:"name"`
+	// DeviceOwner says what kind of thing has the port, such as compute:nova, and DeviceID which one. Either may be empty.
+	DeviceOwner string `json:"device_owner"`
+	DeviceID    string `json:"device_id"`
+	// ProjectID is the project that the port is of.
+	ProjectID string `json:"project_id"`
+}
+
+func (b Blocker) id() string { return b.ID }
+
+var blockerFields = []string{"id", "name", "device_owner", "device_id", "project_id"}
+
+// goesAlong are the device owners whose ports Neutron removes itself with their network, so that they block nothing
+// (AUTO_DELETE_PORT_OWNERS in neutron/common/_constants.py).
+var goesAlong = []string{"network:dhcp", "network:distributed", "network:floatingip_agent_gateway"}
+
+// routerInterfaces are the device owners of a router's ports on networks inside (ROUTER_INTERFACE_OWNERS in
+// neutron_lib/constants.py). They cannot be deleted as ports: the router has to let go of them.
+var routerInterfaces = []string{
+	"network:router_interface", "network:ha_router_replicated_interface", "network:router_interface_distributed",
+}
+
+// maxForeign bounds each of the words of others that a Blocker's text repeats. An id has 36.
+const maxForeign = 64
+
+// String names the port and what has it, in one line: "port 1f… (compute:nova, device 9a…)".
+func (b Blocker) String() string {
+	short := func(text string) string {
+		text = oneLine(text)
+		if len(text) > maxForeign {
+			text = strings.ToValidUTF8(text[:maxForeign], "") + "…"
+		}
+		return text
+	}
+	port := "port " + short(b.ID)
+	if b.Name != "" {
+		port += fmt.Sprintf(" %q", short(b.Name))
+	}
+	owner, device := short(b.DeviceOwner), short(b.DeviceID)
+	switch {
+	case slices.Contains(routerInterfaces, b.DeviceOwner) && device != "":
+		return fmt.Sprintf("%s (interface of router %s)", port, device)
+	case owner != "" && device != "":
+		return fmt.Sprintf("%s (%s, device %s)", port, owner, device)
+	case owner != "":
+		return fmt.Sprintf("%s (%s)", port, owner)
+	case device != "":
+		return fmt.Sprintf("%s (device %s)", port, device)
+	default:
+		return port + " (of no device)"
+	}
+}
+
+// Blockers are the ports that keep a network or a subnet from being deleted, by id.
+type Blockers struct {
+	Ports []Blocker
+	// Further is true where there are more than Ports.
+	Further bool
+}
+
+// shownBlockers is how many ports a message names.
+const shownBlockers = 3
+
+// String names the first few and counts the others. It is the same for the same ports.
+func (b Blockers) String() string {
+	texts := make([]string, 0, shownBlockers)
+	for _, port := range b.Ports[:min(shownBlockers, len(b.Ports))] {
+		texts = append(texts, port.String())
+	}
+	text := strings.Join(texts, ", ")
+	switch more := len(b.Ports) - len(texts); {
+	case b.Further:
+		return fmt.Sprintf("%s and at least %d more", text, more+1)
+	case more > 0:
+		return fmt.Sprintf("%s and %d more", text, more)
+	default:
+		return text
+	}
+}
+
+// Blockers lists the ports for which Neutron refused a step that deletes a network or a subnet: one page, live. What
+// Neutron would have removed itself is left out. None means that they are gone by now, or that the credentials may not
+// see them; an error, that nothing is known.
+//
+// The next audit that does not show one of them tells Moved of the network's object, where audits list ports. Those do
+// not show the ports of other projects.
+func (i *Inventory) Blockers(ctx context.Context, refused network.Step) (Blockers, error) {
+	query := url.Values{}
+	switch refused.Action {
+	case network.DeleteNetwork:
+		query.Set("network_id", refused.ID)
+	case network.DeleteSubnet:
+		query.Set("network_id", refused.NetworkID)
+		query.Set("fixed_ips", "subnet_id="+refused.ID)
+	default:
+		return Blockers{}, nil
+	}
+	began := time.Now()
+	found, err := i.cloud.listBlockers(ctx, query)
+	if err != nil {
+		return Blockers{}, err
+	}
+	identity, err := i.cloud.Identity(ctx)
+	if err != nil {
+		return Blockers{}, err
+	}
+	var listed []string
+	for _, port := range found.Ports {
+		if port.ProjectID == identity.ProjectID {
+			listed = append(listed, port.ID)
+		}
+	}
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	delete(i.blocked, refused.ID)
+	if i.options.Ports && len(listed) > 0 {
+		i.blocked[refused.ID] = blockade{query.Get("network_id"), listed, began}
+	}
+	return found, nil
+}
+
+func (c *Cloud) listBlockers(ctx context.Context, query url.Values) (found Blockers, err error) {
+	query.Set("limit", strconv.Itoa(c.options.PageSize))
+	query.Set("sort_key", "id")
+	query.Set("sort_dir", "asc")
+	query["fields"] = blockerFields
+	var answer map[string]json.RawMessage
+	err = c.do(ctx, request{
+		op: opListPorts, method: http.MethodGet, path: portAPI.many, query: query, answer: &answer,
+	})
+	if err != nil {
+		return Blockers{}, err
+	}
+	ports, err := decodePage[Blocker](opListPorts, portAPI.many, answer)
+	if err != nil {
+		return Blockers{}, err
+	}
+	if found.Further, err = hasNext(opListPorts, portAPI.many, answer); err != nil {
+		return Blockers{}, err
+	}
+	found.Ports = slices.DeleteFunc(ports, func(b Blocker) bool { return slices.Contains(goesAlong, b.DeviceOwner) })
+	return found, nil
+}
+
+// blockade is why a network or a subnet could not be deleted.
+type blockade struct {
+	// network is the id of the network that it is, or is of.
+	network string
+	// ports are the ids of the ports that lists of the project show as long as they are there.
+	ports []string
+	// since is when they were listed.
+	since time.Time
+}
+
+// awaited are the ids of the ports whose end is waited for; nil as a rule.
+func (i *Inventory) awaited() map[string]bool {
+	i.mu.RLock()
+	defer i.mu.RUnlock()
+	var ids map[string]bool
+	for _, b := range i.blocked {
+		for _, id := range b.ports {
+			if ids == nil {
+				ids = map[string]bool{}
+			}
+			ids[id] = true
+		}
+	}
+	return ids
+}
+
+// lift ends the blockades of which a list that began at began does not show a port any more, and adds the objects whose
+// networks they held up to moved. standing are the ids of the awaited ports that it shows. The caller holds mu.
+func (i *Inventory) lift(began time.Time, standing map[string]bool, moved map[string]bool) {
+	for id, b := range i.blocked {
+		held, ours := i.networks.held[b.network]
+		switch {
+		case !ours:
+			delete(i.blocked, id)
+		case !began.Before(b.since) && slices.ContainsFunc(b.ports, func(port string) bool { return !standing[port] }):
+			moved[i.networks.object(held)] = true
+			delete(i.blocked, id)
+		}
+	}
+}
