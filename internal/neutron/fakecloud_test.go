@@ -532,6 +532,8 @@ func (n *fakeNeutron) oneSubnet(w http.ResponseWriter, r *http.Request, id strin
 		return
 	}
 	switch r.Method {
+	case http.MethodGet:
+		write(w, http.StatusOK, map[string]any{"subnet": held})
 	case http.MethodPut:
 		changed := *held
 		if err := json.NewDecoder(r.Body).Decode(&struct {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"maps"
 	"math/rand/v2"
+	"net/url"
 	"slices"
 	"sync"
 	"time"
@@ -313,10 +314,8 @@ func (i *Inventory) readNetworks(ctx context.Context) (map[string]*network.Obser
 		}
 		known := byNetwork[w.ID]
 		// A subnet that another project put on our network is not in the project's list.
-		if slices.ContainsFunc(w.Subnets, func(id string) bool {
-			return !slices.ContainsFunc(known, func(s wireSubnet) bool { return s.ID == id })
-		}) {
-			if known, err = i.cloud.listSubnets(ctx, w.ID); err != nil {
+		if len(missing(w, known)) > 0 {
+			if known, err = i.subnetsOf(ctx, w); err != nil {
 				return nil, err
 			}
 		}
@@ -327,6 +326,36 @@ func (i *Inventory) readNetworks(ctx context.Context) (map[string]*network.Obser
 		ours[w.ID] = observed
 	}
 	return ours, nil
+}
+
+// subnetsOf lists the subnets of one network, whatever project made them. One that the network names and the list does
+// not show is asked for by its id: a list that falls short must not have it made anew. What is not there by its id, either,
+// has gone meanwhile, or is not for these credentials to see.
+func (i *Inventory) subnetsOf(ctx context.Context, w wireNetwork) ([]wireSubnet, error) {
+	known, err := i.cloud.listSubnets(ctx, w.ID)
+	if err != nil {
+		return nil, err
+	}
+	for _, id := range missing(w, known) {
+		s, err := get[wireSubnet](ctx, i.cloud, opGetSubnet, subnetAPI, subnetFields, id)
+		switch {
+		case err == nil:
+			known = append(known, s)
+		case !IsNotFound(err):
+			return nil, err
+		}
+	}
+	return known, nil
+}
+
+// missing are the ids of the subnets that a network names and that are not among those that are known.
+func missing(w wireNetwork, known []wireSubnet) (ids []string) {
+	for _, id := range w.Subnets {
+		if !slices.ContainsFunc(known, func(s wireSubnet) bool { return s.ID == id }) {
+			ids = append(ids, id)
+		}
+	}
+	return ids
 }
 
 func (i *Inventory) readPorts(ctx context.Context) (
@@ -403,6 +432,49 @@ func sameRevisions(a, b *network.ObservedNetwork) bool {
 	return true
 }
 
+// Find looks live for resources of a kind that bear the owner's marker, among those of a name, and reads what it finds.
+// It is a second opinion for where a list of all that shows nothing would have something made once more: an answer to
+// another question, which a list that falls short does not answer wrong as well. Only names that the owner's resources
+// have been given find them. It returns whether anything was there; an error means that nothing is known.
+func (i *Inventory) Find(ctx context.Context, of network.Kind, name string, owner network.Owner) (found bool, err error) {
+	var ids []string
+	switch {
+	case of == network.KindNetwork:
+		ids, err = findOwned[wireNetwork](ctx, i.cloud, opFindNetwork, networkAPI, name, owner)
+	case of == network.KindPort && i.options.Ports:
+		ids, err = findOwned[wirePort](ctx, i.cloud, opFindPort, portAPI, name, owner)
+	default:
+		return false, notHeld("find " + string(of))
+	}
+	for _, id := range ids {
+		there, err := i.Reread(ctx, network.Resource{Kind: of, ID: id})
+		if err != nil && !errors.Is(err, ErrUnmarked) {
+			return false, err
+		}
+		found = found || there && err == nil
+	}
+	return found, err
+}
+
+// findOwned gives the ids of the project's resources that have a name and bear the owner's marker.
+func findOwned[W described](
+	ctx context.Context, c *Cloud, op string, of collection, name string, owner network.Owner,
+) (ids []string, err error) {
+	s, err := c.connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	all, err := list[W](ctx, c, op, of, url.Values{
+		"project_id": {s.identity.ProjectID}, "name": {name}, "fields": {"id", "description"},
+	})
+	for _, w := range all {
+		if owner.Owns(w.described()) {
+			ids = append(ids, w.id())
+		}
+	}
+	return ids, err
+}
+
 // ErrUnmarked says that a resource which was ours no longer bears our marker.
 var ErrUnmarked = errors.New("it no longer bears this cluster's marker")
 
@@ -448,7 +520,7 @@ func (i *Inventory) readNetwork(ctx context.Context, id string) (*network.Observ
 	if !i.owns(w.Description) {
 		return nil, ErrUnmarked
 	}
-	subnets, err := i.cloud.listSubnets(ctx, id)
+	subnets, err := i.subnetsOf(ctx, w)
 	if err != nil {
 		return nil, err
 	}

@@ -297,6 +297,112 @@ func TestSubnetOfAnotherProjectOnOurNetworkIsSeen(t *testing.T) {
 	}
 }
 
+func TestASubnetThatNoListShowsIsAskedForByItsID(t *testing.T) {
+	b := newBench(t, InventoryOptions{})
+	b.put("a", ownerOf("o").Marker())
+	b.neutron.setBefore(func(w http.ResponseWriter, r *http.Request) bool {
+		if !strings.HasSuffix(r.URL.Path, "/subnets") || r.Method != http.MethodGet {
+			return false
+		}
+		write(w, http.StatusOK, map[string]any{"subnets": []any{}})
+		return true
+	})
+	want := []string{"10.0.0.0/24"}
+	b.audit(t)
+	if diff := cmp.Diff(want, cidrs(b.observed(t, "o"))); diff != "" {
+		t.Errorf("after an audit (-want +got):\n%s", diff)
+	}
+	if _, err := b.Reread(t.Context(), networkOf("a")); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, cidrs(b.observed(t, "o"))); diff != "" {
+		t.Errorf("after a read of the network (-want +got):\n%s", diff)
+	}
+}
+
+func TestASubnetThatTheCredentialsMayNotSeeHoldsUpNothing(t *testing.T) {
+	b := newBench(t, InventoryOptions{})
+	b.put("a", ownerOf("o").Marker())
+	b.neutron.change(func() {
+		b.neutron.subnets["theirs"] = &wireSubnet{ID: "theirs", NetworkID: "a", CIDR: "10.7.0.0/24"}
+	})
+	b.neutron.setBefore(func(w http.ResponseWriter, r *http.Request) bool {
+		switch {
+		case strings.HasSuffix(r.URL.Path, "/subnets/theirs"):
+			refuse(w, http.StatusNotFound, "SubnetNotFound", "Subnet theirs could not be found.")
+		case strings.HasSuffix(r.URL.Path, "/subnets"):
+			write(w, http.StatusOK, map[string]any{"subnets": []any{b.neutron.subnets["sub-a"]}})
+		default:
+			return false
+		}
+		return true
+	})
+	b.audit(t)
+	if diff := cmp.Diff([]string{"10.0.0.0/24"}, cidrs(b.observed(t, "o"))); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestFindReadsWhatBearsTheMarkerThoughNoListOfAllShowsIt(t *testing.T) {
+	b := newBench(t, InventoryOptions{Ports: true})
+	var names []string
+	b.neutron.setBefore(func(w http.ResponseWriter, r *http.Request) bool {
+		if query := r.URL.Query(); query.Has("name") {
+			names = append(names, query.Get("name"))
+		} else if !query.Has("network_id") && query.Has("project_id") {
+			_, collection, _ := strings.Cut(r.URL.Path, "/v2.0/")
+			write(w, http.StatusOK, map[string]any{collection: []any{}})
+			return true
+		}
+		return false
+	})
+	b.audit(t)
+	b.put("a", ownerOf("o").Marker())
+	b.put("foreign", "nobody's")
+	b.putPort("p", ownerOf("o-p").Marker())
+	b.putPort("q", ownerOf("o-q").Marker())
+	for _, find := range []struct {
+		of           network.Kind
+		name, object string
+		found        bool
+	}{
+		{network.KindNetwork, "n", "o", true}, {network.KindNetwork, "m", "else", false},
+		{network.KindPort, "p", "o-p", true}, {network.KindPort, "p", "o", false},
+	} {
+		found, err := b.Find(t.Context(), find.of, find.name, ownerOf(find.object))
+		if err != nil || found != find.found {
+			t.Errorf("finding the %s of %s: %t, %v, want %t", find.of, find.object, found, err, find.found)
+		}
+	}
+	if diff := cmp.Diff([]string{"n", "m", "p", "p"}, names); diff != "" {
+		t.Errorf("names that were asked for (-want +got):\n%s", diff)
+	}
+	if n := len(b.observed(t, "o")); n != 1 {
+		t.Errorf("%d networks are held, want the one that was found", n)
+	}
+	if diff := cmp.Diff([]string{"o-p: p"}, b.portNames(t, "o-p", "o-q")); diff != "" {
+		t.Errorf("ports that are held (-want +got):\n%s", diff)
+	}
+}
+
+func TestAFindThatFailsIsNotNothing(t *testing.T) {
+	b := newBench(t, InventoryOptions{})
+	b.put("a", ownerOf("o").Marker())
+	b.neutron.setBefore(func(w http.ResponseWriter, r *http.Request) bool {
+		if strings.HasSuffix(r.URL.Path, "/networks/a") {
+			answer(w, http.StatusServiceUnavailable, "{}")
+			return true
+		}
+		return false
+	})
+	if found, err := b.Find(t.Context(), network.KindNetwork, "n", ownerOf("o")); err == nil {
+		t.Errorf("found: %t without an error, though it could not be read", found)
+	}
+	if _, err := b.Find(t.Context(), network.KindPort, "n", ownerOf("o")); KindOf(err) != Invalid {
+		t.Errorf("finding a port where none are held: %v", err)
+	}
+}
+
 func TestFailedListChangesNothing(t *testing.T) {
 	for _, path := range []string{"networks", "subnets", "ports"} {
 		b := newBench(t, InventoryOptions{Ports: true})

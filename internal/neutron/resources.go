@@ -20,6 +20,9 @@ const (
 	opListPorts          = "list ports"
 	opGetNetwork         = "get network"
 	opGetPort            = "get port"
+	opGetSubnet          = "get subnet"
+	opFindNetwork        = "find network"
+	opFindPort           = "find port"
 )
 
 // collection is a kind of resource in Neutron's API, by the names that its JSON has for one and for many.

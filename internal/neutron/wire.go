@@ -25,6 +25,15 @@ func (w wireNetwork) id() string { return w.ID }
 func (w wireSubnet) id() string  { return w.ID }
 func (w wirePort) id() string    { return w.ID }
 
+// described is a resource with a description, which may hold its owner's marker.
+type described interface {
+	identified
+	described() string
+}
+
+func (w wireNetwork) described() string { return w.Description }
+func (w wirePort) described() string    { return w.Description }
+
 type wireNetwork struct {
 	ID           string `json:"id"`
 	Name         string `json:"name"`

@@ -152,6 +152,36 @@ func (c *Cloud) Reread(_ context.Context, resource network.Resource) (bool, erro
 	return found, nil
 }
 
+// Find is the Inventory's.
+func (c *Cloud) Find(_ context.Context, of network.Kind, name string, owner network.Owner) (bool, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.diary.Note("find %s", of)
+	pass()
+	if c.down != nil {
+		return false, c.down
+	}
+	var ids []string
+	if of == network.KindPort {
+		for _, p := range c.ports.has {
+			if p.Name == name && owner.Owns(p.Description) {
+				ids = append(ids, p.ID)
+			}
+		}
+	} else {
+		for _, n := range c.networks.has {
+			if n.Name == name && owner.Owns(n.Description) {
+				ids = append(ids, n.ID)
+			}
+		}
+	}
+	for _, id := range ids {
+		c.networks.reread(id)
+		c.ports.reread(id)
+	}
+	return len(ids) > 0, nil
+}
+
 // Apply is the Inventory's.
 func (c *Cloud) Apply(_ context.Context, change network.Change) (done network.Change, err error) {
 	c.mu.Lock()

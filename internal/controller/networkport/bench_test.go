@@ -37,6 +37,11 @@ func (atRest) Apply(context.Context, network.Change) (network.Change, error) {
 	return nil, fmt.Errorf("nothing is to be written at rest")
 }
 
+// Find is owned.Inventory's.
+func (atRest) Find(context.Context, network.Kind, string, network.Owner) (bool, error) {
+	return false, nil
+}
+
 // Blockers is owned.Inventory's.
 func (atRest) Blockers(context.Context, network.Step) (neutron.Blockers, error) {
 	return neutron.Blockers{}, nil

@@ -139,8 +139,9 @@ func TestACreateThatMayBeDoneIsLookedForBeforeTheNext(t *testing.T) {
 	}{
 		"it was carried out":                     {true, false, []string{"list", "write status"}},
 		"it was carried out, by a process ended": {true, true, []string{"list", "write status"}},
-		"it was not":                             {false, false, []string{"list", "apply create port", "write status"}},
-		"it was not, by a process that ended":    {false, true, []string{"list", "apply create port", "write status"}},
+		"it was not":                             {false, false, []string{"list", "find port", "apply create port", "write status"}},
+		"it was not, by a process that ended": {
+			false, true, []string{"list", "find port", "apply create port", "write status"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, func(t *testing.T, w *world) {

@@ -23,6 +23,7 @@ type Inventory interface {
 	Identity(ctx context.Context) (neutron.Identity, error)
 	Observed(ctx context.Context, owner network.Owner, since time.Time) (network.Observed, error)
 	Reread(ctx context.Context, resource network.Resource) (found bool, err error)
+	Find(ctx context.Context, of network.Kind, name string, owner network.Owner) (found bool, err error)
 	Apply(ctx context.Context, change network.Change) (done network.Change, err error)
 	Blockers(ctx context.Context, refused network.Step) (neutron.Blockers, error)
 }
@@ -47,6 +48,9 @@ type Reconciler[T Object] struct {
 	// doubts say since when a create's outcome is unknown, by the object's UID: a list must begin after that before
 	// anything is created again.
 	doubts map[types.UID]time.Time
+	// blank are the objects, by UID, for which nothing was created since it was last certain that nothing is there. Of
+	// others an earlier process may have created something, whatever a list shows.
+	blank map[types.UID]bool
 	// owned are the objects whose resources may exist, as they were last synced, by key. It is how the resources of an
 	// object that is gone from the cache are found, since a key does not tell the UID.
 	owned map[cache.ObjectName]map[types.UID]T
@@ -68,6 +72,7 @@ func NewReconciler[T Object](
 		cluster:   cluster,
 		acting:    time.Now(),
 		doubts:    map[types.UID]time.Time{},
+		blank:     map[types.UID]bool{},
 		owned:     map[cache.ObjectName]map[types.UID]T{},
 	}
 	r.Loop = controller.NewLoop(kind.Controller, r.Sync)
@@ -149,6 +154,26 @@ func (r *Reconciler[T]) listedSince(uid types.UID) time.Time {
 	return r.acting
 }
 
+// mayHide reports whether there may be a resource of the object's beside the one of the known id, which was seen to stand
+// for it (empty: none was). There is at most one, unless a create's outcome is unknown.
+func (r *Reconciler[T]) mayHide(uid types.UID, known string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	_, doubt := r.doubts[uid]
+	return !r.blank[uid] && (known == "" || doubt)
+}
+
+// setBlank notes that nothing was created for the object, or that something may have been.
+func (r *Reconciler[T]) setBlank(uid types.UID, blank bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if blank {
+		r.blank[uid] = true
+	} else {
+		delete(r.blank, uid)
+	}
+}
+
 // doubt notes that a create may or may not have been carried out.
 func (r *Reconciler[T]) doubt(uid types.UID) {
 	r.mu.Lock()
@@ -179,6 +204,7 @@ func (r *Reconciler[T]) forget(key cache.ObjectName, uid types.UID) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.doubts, uid)
+	delete(r.blank, uid)
 	delete(r.owned[key], uid)
 	if len(r.owned[key]) == 0 {
 		delete(r.owned, key)

@@ -91,6 +91,7 @@ func (r *Reconciler[T]) release(ctx context.Context, obj T) (o outcome) {
 			if err == nil {
 				// What we have deleted ourselves need not be asked for, and what we released is not ours to ask for.
 				known = ""
+				r.setBlank(obj.GetUID(), true)
 			}
 			return done, err
 		},

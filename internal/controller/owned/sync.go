@@ -63,6 +63,8 @@ func (r *Reconciler[T]) reconcile(ctx context.Context, key cache.ObjectName, obj
 				return fmt.Errorf("adding the finalizer: %w", err)
 			}
 			r.remember(key, obj)
+			// Nobody creates anything for an object without the finalizer.
+			r.setBlank(obj.GetUID(), true)
 		}
 		o = r.converge(within, obj, o)
 	}
@@ -236,29 +238,45 @@ func (e *unmarked) Error() string {
 }
 
 // look gives what Neutron has of the object's, from a list that is new enough for "nothing" to mean nothing. known is
-// the id of the resource that was seen to stand for the object, or empty: where the list does not show any, that one is
-// asked for by its id, since a list that falls short must not lead to a second one.
+// the id of the resource that was seen to stand for the object, or empty. A list that falls short must not lead to a
+// second one, or have one left behind: where the list does not show any, that one is asked for by its id, and where one
+// may have been created whose id is not known, it is looked for by its name.
 func (r *Reconciler[T]) look(ctx context.Context, obj T, known string) (network.Observed, error) {
 	owner, since := r.ownerOf(obj), r.listedSince(obj.GetUID())
 	observed, err := r.inventory.Observed(ctx, owner, since)
-	if err != nil || !observed.Empty() || known == "" {
+	if err != nil || !observed.Empty() {
 		return observed, err
 	}
-	resource := network.Resource{Kind: r.kind.Resource, ID: known}
-	found, err := r.inventory.Reread(ctx, resource)
-	switch {
-	case errors.Is(err, neutron.ErrUnmarked):
-		return network.Observed{}, &unmarked{resource, owner}
-	case err != nil:
-		return network.Observed{}, err
-	case !found:
+	if known != "" {
+		resource := network.Resource{Kind: r.kind.Resource, ID: known}
+		found, err := r.inventory.Reread(ctx, resource)
+		if errors.Is(err, neutron.ErrUnmarked) {
+			return network.Observed{}, &unmarked{resource, owner}
+		}
+		if err != nil {
+			return network.Observed{}, err
+		}
+		if found {
+			observed, err = r.inventory.Observed(ctx, owner, since)
+			if err == nil && observed.Empty() {
+				return network.Observed{}, &unmarked{resource, owner}
+			}
+			return observed, err
+		}
+	}
+	if !r.mayHide(obj.GetUID(), known) {
 		return network.Observed{}, nil
 	}
-	observed, err = r.inventory.Observed(ctx, owner, since)
-	if err == nil && observed.Empty() {
-		return network.Observed{}, &unmarked{resource, owner}
+	// Resources are given the object's name when they are created.
+	found, err := r.inventory.Find(ctx, r.kind.Resource, obj.GetName(), owner)
+	if err != nil {
+		return network.Observed{}, err
 	}
-	return observed, err
+	if !found {
+		r.setBlank(obj.GetUID(), true)
+		return network.Observed{}, nil
+	}
+	return r.inventory.Observed(ctx, owner, since)
 }
 
 // apply takes the steps, and remembers a create whose outcome is not known: before the next one, a list has to show
@@ -269,7 +287,11 @@ func (r *Reconciler[T]) apply(ctx context.Context, obj T, change network.Change)
 	for _, step := range done {
 		logger.Info("Applied", "step", step.String())
 	}
+	if slices.ContainsFunc(done, func(s network.Step) bool { return s.Action.Creates() }) {
+		r.setBlank(obj.GetUID(), false)
+	}
 	if neutron.MaybeDone(err) && len(done) < len(change) && change[len(done)].Action.Creates() {
+		r.setBlank(obj.GetUID(), false)
 		r.doubt(obj.GetUID())
 	}
 	if neutron.KindOf(err) == neutron.InUse && len(done) < len(change) {

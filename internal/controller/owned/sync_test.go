@@ -303,7 +303,7 @@ func TestACreateThatMayBeDoneIsLookedForBeforeTheNext(t *testing.T) {
 		"a network that was created is found": {
 			network.CreateNetwork, true, []string{"list", "apply create subnet", "write status"}},
 		"a network that was not created is created": {network.CreateNetwork, false,
-			[]string{"list", "apply create network", "apply create subnet", "write status"}},
+			[]string{"list", "find network", "apply create network", "apply create subnet", "write status"}},
 		"a subnet that was created is found": {
 			network.CreateSubnet, true, []string{"list", "write status"}},
 		"a subnet that was not created is created": {
@@ -360,6 +360,47 @@ func TestARestartLooksBeforeItCreates(t *testing.T) {
 		w.mustSync()
 		w.wantState("Ready=True Available")
 	}, example())
+}
+
+func TestAListThatFallsShortBeforeTheFirstStatusHidesNothing(t *testing.T) {
+	for name, c := range map[string]struct {
+		deleted, restarted bool
+		want               []string
+	}{
+		"from a process that has just begun": {false, true, []string{"list", "find network", "write status"}},
+		"from the process whose answer was lost": {
+			false, false, []string{"list", "find network", "apply create subnet", "write status"}},
+		"from a deletion": {true, true, []string{"list", "find network", "apply delete network", "write finalizers"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(t *testing.T, w *world) {
+				if c.restarted {
+					w.mustSync()
+					w.edit(func(obj *cloudteamv1.Network) { obj.Status = cloudteamv1.NetworkStatus{} })
+					w.restart()
+				} else {
+					w.cloud.After = controllertest.Fails(network.CreateNetwork, 1,
+						&neutron.Error{Op: "create network", Reason: "no answer in time", MaybeDone: true})
+					w.syncFails()
+				}
+				made := w.cloud.Has()[0].ID
+				w.cloud.Missed = map[string]bool{made: true}
+				if c.deleted {
+					w.delete()
+				}
+				w.diary.Take()
+				w.mustSync()
+				w.diary.Want(t, c.want...)
+				left := w.cloud.Has()
+				if c.deleted && len(left) > 0 {
+					t.Errorf("the object is gone, and left %v", left)
+				}
+				if !c.deleted && (len(left) != 1 || w.status().NetworkID != made) {
+					t.Errorf("the network is %q, of %d, want the one that was made, %s", w.status().NetworkID, len(left), made)
+				}
+			}, example())
+		})
+	}
 }
 
 // TestANewLeaderLooksBeforeItCreates has a former leader create a network after the standby's last list, and end before
