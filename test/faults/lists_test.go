@@ -1,0 +1,105 @@
+package faults
+
+import (
+	"fmt"
+	"net/http"
+
+	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	"cloudteam.ztgame.com/network-controller/test/proxy"
+)
+
+// earlyLists are lists that do not show what there is, of a process that knows nothing else: the one before was killed
+// in the middle of a create, before the object's status could tell of it. And a network's own list of subnets, which
+// stands in for the list of all.
+func earlyLists() map[string]scenario {
+	all := map[string]scenario{}
+	for _, collection := range collections {
+		shape := "/v2.0/" + collection
+		ofAll := func(c proxy.Call) bool {
+			return is("GET", shape)(c) && c.Query("project_id") != "" && c.Query("name") == ""
+		}
+		empty := proxy.Change(func(a *proxy.Answer) { a.Body = []byte(`{"` + collection + `":[]}`) })
+		for how, broken := range map[string]struct {
+			choose func(proxy.Call) bool
+			fault  proxy.Fault
+			reason string
+		}{
+			"are empty": {ofAll, empty, ""},
+			"end after their first page": {
+				func(c proxy.Call) bool { return ofAll(c) && c.Query("marker") != "" }, empty, "",
+			},
+			"fail with 500": {
+				is("GET", shape), refuse(http.StatusInternalServerError), cloudteamv1.ReasonCloudUnavailable,
+			},
+		} {
+			all[fmt.Sprintf("killed when one of %s was just created, and the lists of all %[1]s then %s", collection, how)] =
+				scenario{pageSize: 2, live: func(w *world) {
+					if collection == "ports" {
+						w.createNetworks()
+					}
+					w.killAtCreateOf(collection)
+					rule := w.neutron.Break(broken.choose, 0, broken.fault)
+					w.awaitHits(rule, 3)
+					if broken.reason != "" {
+						w.awaitReason("a", cloudteamv1.ConditionReconciling, broken.reason)
+					}
+					rule.Mend()
+					w.createNetworks()
+					w.restOfLife()
+				}}
+			if how == "fail with 500" {
+				continue
+			}
+			all[fmt.Sprintf("killed when one of %s was just created, the object is deleted, and the lists of all "+
+				"%[1]s then %s", collection, how)] = scenario{pageSize: 2, live: func(w *world) {
+				if collection == "ports" {
+					w.createNetworks()
+				}
+				w.killAtCreateOf(collection)
+				rule := w.neutron.Break(broken.choose, 0, broken.fault)
+				if collection == "ports" {
+					w.deletePort("p")
+					w.awaitPortGone("p")
+				} else {
+					w.deleteNetwork(w.namespace, "a")
+					w.awaitNetworkGone(w.namespace, "a")
+				}
+				rule.Mend()
+				if left := w.ours()["ports"]; len(left) > 0 {
+					w.t.Errorf("the object is gone, and left %v", left)
+				}
+				if left := w.ours()["networks"]; collection != "ports" && len(left) > 0 {
+					w.t.Errorf("the object is gone, and left %v", left)
+				}
+				w.life()
+			}}
+		}
+	}
+	for whom, restart := range map[string]bool{"": false, ", of a process that has just begun": true} {
+		all["the lists of subnets are empty, those of single networks, too"+whom] = scenario{
+			pageSize: 2,
+			live: func(w *world) {
+				w.lifeWithBrokenLists(is("GET", "/v2.0/subnets"),
+					proxy.Change(func(a *proxy.Answer) { a.Body = []byte(`{"subnets":[]}`) }), restart)
+			},
+		}
+	}
+	return all
+}
+
+// killAtCreateOf has an object made for which a resource of a collection is created, and kills the process before it
+// hears of that.
+func (w *world) killAtCreateOf(collection string) {
+	w.t.Helper()
+	killed := w.process.Load()
+	w.neutron.Break(is("POST", "/v2.0/"+collection), 1, proxy.After(func(x *proxy.Exchange) {
+		w.crash()
+		x.Reset()
+	}))
+	if collection == "ports" {
+		w.createPort("p", "a", addressP, macP)
+	} else {
+		w.createNetwork(w.namespace, "a", cidrA, gatewayA)
+	}
+	<-killed.Done()
+}
