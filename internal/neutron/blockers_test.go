@@ -2,6 +2,7 @@ package neutron
 
 import (
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -122,9 +123,7 @@ func TestBlockersAreOnePageOfPortsThatNeutronWouldNotRemoveItself(t *testing.T) 
 		"network_id": {"net"}, "limit": {"2"}, "sort_key": {"id"}, "sort_dir": {"asc"}, "fields": blockerFields,
 	}
 	ofSubnet := url.Values{"fixed_ips": {"subnet_id=sub-net"}}
-	for key, value := range common {
-		ofSubnet[key] = value
-	}
+	maps.Copy(ofSubnet, common)
 	if diff := cmp.Diff([]url.Values{common, ofSubnet}, asked()); diff != "" {
 		t.Errorf("asked (-want +got):\n%s", diff)
 	}

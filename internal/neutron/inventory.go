@@ -329,8 +329,8 @@ func (i *Inventory) readNetworks(ctx context.Context) (map[string]*network.Obser
 }
 
 // subnetsOf lists the subnets of one network, whatever project made them. One that the network names and the list does
-// not show is asked for by its id: a list that falls short must not have it made anew. What is not there by its id, either,
-// has gone meanwhile, or is not for these credentials to see.
+// not show is asked for by its id: a list that falls short must not have it made anew. What is not there by its id,
+// either, has gone meanwhile, or is not for these credentials to see.
 func (i *Inventory) subnetsOf(ctx context.Context, w wireNetwork) ([]wireSubnet, error) {
 	known, err := i.cloud.listSubnets(ctx, w.ID)
 	if err != nil {
@@ -436,7 +436,9 @@ func sameRevisions(a, b *network.ObservedNetwork) bool {
 // It is a second opinion for where a list of all that shows nothing would have something made once more: an answer to
 // another question, which a list that falls short does not answer wrong as well. Only names that the owner's resources
 // have been given find them. It returns whether anything was there; an error means that nothing is known.
-func (i *Inventory) Find(ctx context.Context, of network.Kind, name string, owner network.Owner) (found bool, err error) {
+func (i *Inventory) Find(
+	ctx context.Context, of network.Kind, name string, owner network.Owner,
+) (found bool, err error) {
 	var ids []string
 	switch {
 	case of == network.KindNetwork:

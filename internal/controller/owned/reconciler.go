@@ -154,8 +154,8 @@ func (r *Reconciler[T]) listedSince(uid types.UID) time.Time {
 	return r.acting
 }
 
-// mayHide reports whether there may be a resource of the object's beside the one of the known id, which was seen to stand
-// for it (empty: none was). There is at most one, unless a create's outcome is unknown.
+// mayHide reports whether there may be a resource of the object's beside the one of the known id, which was seen to
+// stand for it (empty: none was). There is at most one, unless a create's outcome is unknown.
 func (r *Reconciler[T]) mayHide(uid types.UID, known string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
