@@ -12,11 +12,13 @@ import (
 // watchOfNetworks chooses the watch of the Networks.
 func watchOfNetworks(c proxy.Call) bool { return c.Shape == kubeNetworks && c.Query("watch") != "" }
 
-// missedDeletions are Networks that go, and names that are taken again, while nobody watches.
+// missedDeletions are Networks that go, and names that are taken again, while nobody watches. To most of them, one Neutron
+// is like the other.
 func missedDeletions() map[string]scenario {
 	orphans := []string{"--controllers=orphan", "--orphan-grace=2s", "--orphan-max-share=1"}
 	return map[string]scenario{
 		"the finalizer is forced off and the name taken again while the watch is frozen, which then goes on": {
+			slow: true,
 			live: func(w *world) {
 				was := w.awaitRecreatable()
 				thaw := w.kube.Freeze(watchOfNetworks)
@@ -26,6 +28,7 @@ func missedDeletions() map[string]scenario {
 			},
 		},
 		"a Network is deleted and the process killed while the watch is frozen, and the name is taken again": {
+			slow: true,
 			live: func(w *world) {
 				was := w.awaitRecreatable()
 				w.kube.Freeze(watchOfNetworks)
@@ -38,6 +41,7 @@ func missedDeletions() map[string]scenario {
 		},
 		"the finalizer is forced off and the name taken again while no controller runs": {
 			arguments: orphans,
+			slow:      true,
 			live: func(w *world) {
 				was := w.awaitRecreatable()
 				w.process.Load().Kill(w.t)
@@ -48,6 +52,7 @@ func missedDeletions() map[string]scenario {
 		},
 		"the finalizer is forced off and the name taken again while the watch is frozen and the process is then killed": {
 			arguments: orphans,
+			slow:      true,
 			live: func(w *world) {
 				was := w.awaitRecreatable()
 				w.kube.Freeze(watchOfNetworks)
@@ -78,6 +83,7 @@ func missedDeletions() map[string]scenario {
 			},
 		},
 		"the watch expires while a Network is edited and another deleted": {
+			slow: true,
 			live: func(w *world) {
 				w.awaitRecreatable()
 				w.createNetworks()

@@ -39,9 +39,6 @@ func retentions() map[string]scenario {
 	for where, place := range places {
 		for how, fault := range map[string]func(*world) proxy.Fault{
 			"is cut off": func(*world) proxy.Fault { return proxy.Reset },
-			"is answered with 503": func(*world) proxy.Fault {
-				return refuse(http.StatusServiceUnavailable)
-			},
 			"kills the process": func(w *world) proxy.Fault {
 				return func(x *proxy.Exchange) { w.crash(); x.Reset() }
 			},
@@ -49,7 +46,7 @@ func retentions() map[string]scenario {
 			for when, after := range map[string]bool{"before it is carried out": false, "after it was carried out": true} {
 				sentence := fmt.Sprintf("a Network with deletionPolicy Retain is deleted, and %s of it %s, %s", where, how, when)
 				all[sentence] = scenario{
-					slow: how == "is answered with 503",
+					slow: how == "is cut off",
 					live: func(w *world) {
 						for n := range place.points {
 							broken := fault(w)
