@@ -217,12 +217,12 @@ func signOfLogin(ctx context.Context, err error) sign {
 
 const opProbe = "probe"
 
-// Run notices when the cloud does not answer, and when it does again, until ctx is done. Meanwhile calls fail at once and
-// are not sent, except for one probe at a time. Without Run, every call is sent. At most one Run may run.
+// Run notices when the cloud does not answer, and when it does again, until ctx is done. Meanwhile calls fail at once
+// and are not sent, except for one probe at a time. Without Run, every call is sent. At most one Run may run.
 //
-// An outage begins when several calls in a row, or a log-in, got no answer, or none but what a broken server, or a proxy
-// in front of it, gives; and a probe (one read of a single network) gets none either. It ends with the first answer to
-// a probe, or to a call that was still under way.
+// An outage begins when several calls in a row, or a log-in, got no answer, or none but what a broken server, or a
+// proxy in front of it, gives; and a probe (one read of a single network) gets none either. It ends with the first
+// answer to a probe, or to a call that was still under way.
 func (c *Cloud) Run(ctx context.Context) {
 	c.breaker.attend(true)
 	defer func() { c.tell(c.breaker.attend(false)) }()

@@ -29,7 +29,7 @@ type patient struct {
 	t *testing.T
 
 	// failing, where set, is what becomes of requests instead of an answer.
-	failing atomic.Pointer[func(*http.Request) (*http.Response, error)]
+	failing atomic.Pointer[http.RoundTripper]
 	// sent counts requests, log-ins included.
 	sent atomic.Int64
 

@@ -26,8 +26,8 @@ func outages() map[string]scenario {
 		away    func(w *world) *absence
 		timeout string
 	}{
-		"Neutron cuts every connection, with 300 Networks at work: it is probed, and nothing else is called or written": {
-			300, func(w *world) *absence { return w.leave(w.neutron, proxy.Reset) }, "1m",
+		"Neutron cuts every connection, with 150 Networks at work: it is probed, and nothing else is called or written": {
+			150, func(w *world) *absence { return w.leave(w.neutron, proxy.Reset) }, "1m",
 		},
 		"Neutron answers 503 to everything, with 40 Networks at work: it is probed, and nothing else is called or written": {
 			40, func(w *world) *absence { return w.leave(w.neutron, refuse(http.StatusServiceUnavailable)) }, "1m",
