@@ -33,25 +33,27 @@ type cost struct{ call, item time.Duration }
 
 // MeasuredDelay makes calls take what they took on a real Neutron 21 (one API process, SQLite, 2 cores) whose tokens a
 // real Keystone validated, each call alone. Creates, lists and reads of networks and subnets, tags and the deletion of
-// a network were measured; what other calls take is an estimate by their likeness to these. Together with one worker
-// ([Options.Workers]) it shows what is to be gained by fewer and larger calls, and that more calls at a time gain
-// nothing.
+// a network were measured, and creates, lists and deletions of ports, these while the machine had other work, too; what
+// other calls take is an estimate by their likeness to these. Together with one worker ([Options.Workers]) it shows
+// what is to be gained by fewer and larger calls, and that more calls at a time gain nothing.
 func MeasuredDelay(c Call) time.Duration {
 	const ms = time.Millisecond
 	costs := map[string]cost{
 		"POST /v3/auth/tokens":         {call: 200 * ms},
 		"POST /v2.0/networks":          {item: 92 * ms},
 		"POST /v2.0/subnets":           {item: 78 * ms},
-		"POST /v2.0/ports":             {item: 80 * ms},
+		"POST /v2.0/ports":             {item: 220 * ms},
 		"GET /v2.0/networks":           {call: 26 * ms, item: 800 * time.Microsecond},
 		"GET /v2.0/subnets":            {call: 26 * ms, item: 500 * time.Microsecond},
 		"PUT /v2.0/networks/{id}/tags": {call: 29 * ms},
+		"GET /v2.0/ports":              {call: 26 * ms, item: time.Millisecond},
 		"DELETE /v2.0/networks/{id}":   {call: 108 * ms},
+		"DELETE /v2.0/ports/{id}":      {call: 150 * ms},
 	}
 	bulk := map[string]cost{
 		"POST /v2.0/networks": {item: 38 * ms},
 		"POST /v2.0/subnets":  {item: 71 * ms},
-		"POST /v2.0/ports":    {item: 70 * ms},
+		"POST /v2.0/ports":    {item: 165 * ms},
 	}
 	key := c.Method + " " + c.Path
 	if c.Bulk {
