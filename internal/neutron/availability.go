@@ -45,23 +45,28 @@ func (i *Inventory) countAddresses(ctx context.Context) ([]string, error) {
 
 	i.mu.Lock()
 	var moved []string
-	for id, held := range i.networks.held {
+	var counted []*network.ObservedNetwork
+	for _, held := range i.networks.held {
 		// What Observed has handed out is not changed, so a network with new counts is a new value.
-		updated := *held
-		updated.Subnets = slices.Clone(held.Subnets)
-		differs := false
-		for at := range updated.Subnets {
-			s := &updated.Subnets[at]
+		var updated *network.ObservedNetwork
+		for at, s := range held.Subnets {
 			c, known := bySubnet[s.ID]
-			if known && (!equalCount(s.Total, c.total) || !equalCount(s.Used, c.used)) {
-				s.Total, s.Used = c.total, c.used
-				differs = true
+			if !known || equalCount(s.Total, c.total) && equalCount(s.Used, c.used) {
+				continue
 			}
+			if updated == nil {
+				updated = new(*held)
+				updated.Subnets = slices.Clone(held.Subnets)
+			}
+			updated.Subnets[at].Total, updated.Subnets[at].Used = c.total, c.used
 		}
-		if differs {
-			i.networks.held[id] = &updated
+		if updated != nil {
+			counted = append(counted, updated)
 			moved = append(moved, i.networks.object(held))
 		}
+	}
+	for _, n := range counted {
+		i.networks.hold(n)
 	}
 	i.mu.Unlock()
 	for _, object := range moved {

@@ -154,18 +154,34 @@ func (i *Inventory) Identity(ctx context.Context) (Identity, error) { return i.c
 // none has: all who wait share one list. An error means that nothing is known, and never that nothing is there.
 // With a context that is Within a project, it gives what is there and in no other.
 func (i *Inventory) Observed(ctx context.Context, owner network.Owner, since time.Time) (network.Observed, error) {
+	if observed, known := i.observed(ctx, owner, since); known {
+		return observed, nil // as a rule
+	}
 	if _, err := i.listSince(ctx, since); err != nil {
 		return network.Observed{}, err
 	}
+	observed, known := i.observed(ctx, owner, time.Time{})
+	if !known {
+		i.mu.RLock()
+		defer i.mu.RUnlock()
+		return network.Observed{}, outside(ctx, opObserve, i.of) // another list has ended meanwhile
+	}
+	return observed, nil
+}
+
+// observed is Observed where a list is there already that began at since or later, of the project that ctx is Within.
+func (i *Inventory) observed(
+	ctx context.Context, owner network.Owner, since time.Time,
+) (observed network.Observed, known bool) {
 	i.mu.RLock()
 	defer i.mu.RUnlock()
-	if err := outside(ctx, opObserve, i.of); err != nil {
-		return network.Observed{}, err // another list has ended meanwhile
+	if i.began.IsZero() || i.began.Before(since) || outside(ctx, opObserve, i.of) != nil {
+		return network.Observed{}, false
 	}
 	if owner.Cluster != i.cluster {
-		return network.Observed{}, nil
+		return network.Observed{}, true
 	}
-	return network.Observed{Networks: i.networks.of(owner.Object), Ports: i.ports.of(owner.Object)}, nil
+	return network.Observed{Networks: i.networks.owned[owner.Object], Ports: i.ports.owned[owner.Object]}, true
 }
 
 // Synced reports whether a list has ever been completed, and if not, why the last one failed (nil while the first one

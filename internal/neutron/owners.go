@@ -22,13 +22,23 @@ func (i *Inventory) Owners() (owners map[string]Holdings, audited time.Time, ok 
 		return nil, time.Time{}, false
 	}
 	owners = make(map[string]Holdings, len(i.networks.owned)+len(i.ports.owned))
-	for object, ids := range i.networks.owned {
-		owners[object] = Holdings{Networks: slices.Sorted(slices.Values(ids))}
+	for object, networks := range i.networks.owned {
+		owners[object] = Holdings{Networks: i.networks.ids(networks)}
 	}
-	for object, ids := range i.ports.owned {
+	for object, ports := range i.ports.owned {
 		held := owners[object]
-		held.Ports = slices.Sorted(slices.Values(ids))
+		held.Ports = i.ports.ids(ports)
 		owners[object] = held
 	}
 	return owners, i.began, true
+}
+
+// ids are those of resources, in their order.
+func (s *shelf[T]) ids(resources []T) []string {
+	ids := make([]string, len(resources))
+	for at := range resources {
+		ids[at], _ = s.name(&resources[at])
+	}
+	slices.Sort(ids)
+	return ids
 }

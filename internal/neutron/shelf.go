@@ -17,10 +17,11 @@ type shelf[T any] struct {
 
 	// mu is the Inventory's: what it gives of several shelves is of one moment.
 	mu *sync.RWMutex
-	// held are ours, by id.
+	// owned are ours, by the UID of the object that owns them. A slice is handed out as it is and never written to: where
+	// anything of an object's changes, the object gets another one (see network.Observed.Same).
+	owned map[string][]T
+	// held are the same, by id: each points into a slice of owned.
 	held map[string]*T
-	// owned are the ids of resources by the UID of the object that owns them.
-	owned map[string][]string
 	// clock counts the changes made here and the reads of one resource; changed says when each resource was last changed
 	// here, or when the read of it began that was last believed, by id, also after it was removed. Times up to listed,
 	// which is when the last list began, are left out.
@@ -43,7 +44,7 @@ type kind[T any] struct {
 
 func newShelf[T any](mu *sync.RWMutex, k kind[T]) *shelf[T] {
 	return &shelf[T]{
-		kind: k, mu: mu, held: map[string]*T{}, owned: map[string][]string{}, changed: map[string]uint64{},
+		kind: k, mu: mu, held: map[string]*T{}, owned: map[string][]T{}, changed: map[string]uint64{},
 		writing: map[string]int{},
 	}
 }
@@ -149,15 +150,6 @@ func (s *shelf[T]) newer(id string, since uint64) bool {
 	return s.changed[id] > since || s.writing[id] > 0
 }
 
-// of gives the object's resources. The caller holds mu.
-func (s *shelf[T]) of(object string) []T {
-	var all []T
-	for _, id := range s.owned[object] {
-		all = append(all, *s.held[id])
-	}
-	return all
-}
-
 // replace puts a resource (nil: none) in the place of what is held of it. The caller holds mu.
 func (s *shelf[T]) replace(id string, r *T) {
 	s.forget(id)
@@ -170,9 +162,8 @@ func (s *shelf[T]) replace(id string, r *T) {
 func (s *shelf[T]) hold(r *T) {
 	id, _ := s.name(r)
 	s.forget(id)
-	s.held[id] = r
 	object := s.object(r)
-	s.owned[object] = append(s.owned[object], id)
+	s.give(object, append(slices.Clip(s.owned[object]), *r))
 }
 
 // forget takes a resource out of the index. The caller holds mu.
@@ -183,9 +174,22 @@ func (s *shelf[T]) forget(id string) {
 	}
 	delete(s.held, id)
 	object := s.object(held)
-	s.owned[object] = slices.DeleteFunc(s.owned[object], func(other string) bool { return other == id })
-	if len(s.owned[object]) == 0 {
+	s.give(object, slices.DeleteFunc(slices.Clone(s.owned[object]), func(other T) bool {
+		otherID, _ := s.name(&other)
+		return otherID == id
+	}))
+}
+
+// give makes a slice, which nobody else has, all that an object owns. The caller holds mu.
+func (s *shelf[T]) give(object string, all []T) {
+	if len(all) == 0 {
 		delete(s.owned, object)
+		return
+	}
+	s.owned[object] = slices.Clip(all)
+	for at := range all {
+		id, _ := s.name(&all[at])
+		s.held[id] = &all[at]
 	}
 }
 
