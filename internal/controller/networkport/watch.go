@@ -33,7 +33,7 @@ func NewController(
 	if err := controller.IndexPorts(informer); err != nil {
 		return nil, err
 	}
-	lister := networks.Lister()
+	lister, known := networks.Lister(), networks.Informer().GetIndexer()
 	c, err := owned.NewReconciler(owned.Kind[*cloudteamv1.NetworkPort]{
 		Controller:       Name,
 		GroupVersionKind: cloudteamv1.SchemeGroupVersion.WithKind("NetworkPort"),
@@ -44,6 +44,13 @@ func NewController(
 		},
 		Declare: func(obj *cloudteamv1.NetworkPort, owner network.Owner) (owned.Declaration, error) {
 			return declare(lister, obj, owner)
+		},
+		On: func(obj *cloudteamv1.NetworkPort) any {
+			on, _, err := known.GetByKey(cache.ObjectName(obj.Network()).String())
+			if err != nil {
+				return nil // the cache gives none
+			}
+			return on
 		},
 		ID:       func(obj *cloudteamv1.NetworkPort) string { return obj.Status.PortID },
 		Policies: func(*cloudteamv1.NetworkPort) owned.Policies { return owned.Policies{} },

@@ -45,7 +45,8 @@ func (r *Reconciler[T]) Expected() *controller.Expectations { return &r.expected
 
 // Report reports a state.
 func (r *Reconciler[T]) Report(ctx context.Context, obj T, state controller.State) error {
-	return r.report(ctx, obj, outcome{state: state})
+	_, err := r.report(ctx, obj, outcome{state: state})
+	return err
 }
 
 // Outcome is what a sync learned.
@@ -83,4 +84,15 @@ func (r *Reconciler[T]) Memory() (keys, doubts int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return len(r.owned), len(r.doubts)
+}
+
+// ForgetSights has every next sync go the long way.
+func (r *Reconciler[T]) ForgetSights() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, memories := range r.owned {
+		for at := range memories {
+			memories[at].seen = sight{}
+		}
+	}
 }

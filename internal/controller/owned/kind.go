@@ -52,6 +52,9 @@ type Kind[T Object] struct {
 	// that cannot be applied to any cloud. Nothing is done then, and both are looked at again when an event brings the
 	// object's key.
 	Declare func(obj T, owner network.Owner) (Declaration, error)
+	// On gives the other object that Declare reads, as it is in its cache: a pointer, or nil where there is none. It may
+	// itself be nil, where Declare reads no other.
+	On func(obj T) any
 	// ID is the id of the resource that was last seen to stand for an object, or empty.
 	ID func(obj T) string
 	// Policies are the object's.

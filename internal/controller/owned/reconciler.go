@@ -51,9 +51,18 @@ type Reconciler[T Object] struct {
 	// blank are the objects, by UID, for which nothing was created since it was last certain that nothing is there. Of
 	// others an earlier process may have created something, whatever a list shows.
 	blank map[types.UID]bool
-	// owned are the objects whose resources may exist, as they were last synced, by key. It is how the resources of an
-	// object that is gone from the cache are found, since a key does not tell the UID.
-	owned map[cache.ObjectName]map[types.UID]T
+	// owned are the objects whose resources may exist, as they were last synced, by key: one as a rule, more while what
+	// earlier objects of the name left is being removed. It is how the resources of an object that is gone from the cache
+	// are found, since a key does not tell the UID.
+	owned map[cache.ObjectName][]memory[T]
+}
+
+// memory is what is remembered of an object whose resources may exist.
+type memory[T Object] struct {
+	// obj is the object as it was last synced.
+	obj T
+	// seen is what that sync saw, where it found nothing to do.
+	seen sight
 }
 
 // indexUID is the name of the index from UID to object.
@@ -73,7 +82,7 @@ func NewReconciler[T Object](
 		acting:    time.Now(),
 		doubts:    map[types.UID]time.Time{},
 		blank:     map[types.UID]bool{},
-		owned:     map[cache.ObjectName]map[types.UID]T{},
+		owned:     map[cache.ObjectName][]memory[T]{},
 	}
 	r.Loop = controller.NewLoop(kind.Controller, r.Sync)
 
@@ -181,22 +190,38 @@ func (r *Reconciler[T]) doubt(uid types.UID) {
 	r.doubts[uid] = time.Now()
 }
 
-// remember notes that the object may have resources.
-func (r *Reconciler[T]) remember(key cache.ObjectName, obj T) {
+// remember notes that the object may have resources. What was seen of it is forgotten: see rest.
+func (r *Reconciler[T]) remember(key cache.ObjectName, obj T) { r.rest(key, obj, sight{}) }
+
+// rest notes what was seen by a sync of the object that found nothing to do.
+func (r *Reconciler[T]) rest(key cache.ObjectName, obj T, seen sight) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.owned[key] == nil {
-		r.owned[key] = map[types.UID]T{}
+	if at := r.indexOf(key, obj.GetUID()); at >= 0 {
+		r.owned[key][at] = memory[T]{obj, seen}
+		return
 	}
-	r.owned[key][obj.GetUID()] = obj
+	r.owned[key] = append(r.owned[key], memory[T]{obj, seen})
+}
+
+// seen gives what the last sync of the object saw, where that was the object as it is now and nothing was to be done.
+func (r *Reconciler[T]) seen(key cache.ObjectName, obj T) (seen sight, ok bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for at := range r.owned[key] {
+		// An object in the cache is replaced and never written to: the same pointer is the same state.
+		if m := &r.owned[key][at]; any(m.obj) == any(obj) && !m.seen.observed.Empty() {
+			return m.seen, true
+		}
+	}
+	return sight{}, false
 }
 
 // remembers reports whether the object may have resources.
 func (r *Reconciler[T]) remembers(key cache.ObjectName, uid types.UID) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	_, ok := r.owned[key][uid]
-	return ok
+	return r.indexOf(key, uid) >= 0
 }
 
 // forget drops what is known of an object that has no resources any more.
@@ -205,20 +230,33 @@ func (r *Reconciler[T]) forget(key cache.ObjectName, uid types.UID) {
 	defer r.mu.Unlock()
 	delete(r.doubts, uid)
 	delete(r.blank, uid)
-	delete(r.owned[key], uid)
-	if len(r.owned[key]) == 0 {
+	at := r.indexOf(key, uid)
+	switch {
+	case at < 0:
+	case len(r.owned[key]) == 1:
 		delete(r.owned, key)
+	default:
+		r.owned[key] = slices.Delete(r.owned[key], at, at+1)
 	}
+}
+
+// indexOf is where an object is in what is owned under its key, -1 where it is not. The caller holds mu.
+func (r *Reconciler[T]) indexOf(key cache.ObjectName, uid types.UID) int {
+	return slices.IndexFunc(r.owned[key], func(m memory[T]) bool { return m.obj.GetUID() == uid })
 }
 
 // gone gives the objects of a key that may have resources, other than the one that exists.
 func (r *Reconciler[T]) gone(key cache.ObjectName, existing types.UID) map[types.UID]T {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if _, exists := r.owned[key][existing]; len(r.owned[key]) == 0 || exists && len(r.owned[key]) == 1 {
-		return nil // as a rule
+	var gone map[types.UID]T // nil, as a rule
+	for _, m := range r.owned[key] {
+		if uid := m.obj.GetUID(); uid != existing {
+			if gone == nil {
+				gone = map[types.UID]T{}
+			}
+			gone[uid] = m.obj
+		}
 	}
-	gone := maps.Clone(r.owned[key])
-	delete(gone, existing)
 	return gone
 }

@@ -28,10 +28,12 @@ func (r *Reconciler[T]) finalize(ctx context.Context, key cache.ObjectName, obj 
 		if o.err == nil {
 			o.state = controller.Reconciling(cloudteamv1.ReasonInUse, message)
 		}
-		return errors.Join(o.err, r.report(ctx, obj, o))
+		_, err := r.report(ctx, obj, o)
+		return errors.Join(o.err, err)
 	}
 	if o := r.release(ctx, obj); o.err != nil {
-		return errors.Join(o.err, r.report(ctx, obj, o))
+		_, err := r.report(ctx, obj, o)
+		return errors.Join(o.err, err)
 	}
 	// Where somebody else took the finalizer off, and another's keeps the object, there is nothing more to do.
 	if at >= 0 {

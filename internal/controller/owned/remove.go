@@ -71,9 +71,9 @@ func (r *Reconciler[T]) Remembered() []types.UID {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	var all []types.UID
-	for _, objects := range r.owned {
-		for uid := range objects {
-			all = append(all, uid)
+	for _, memories := range r.owned {
+		for _, m := range memories {
+			all = append(all, m.obj.GetUID())
 		}
 	}
 	return all

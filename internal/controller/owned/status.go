@@ -181,8 +181,8 @@ func releaseEvent(step network.Step) controller.Event {
 }
 
 // report sends the Events of what was done, writes the status where it changed, and tells a new failure or new drift in
-// an Event of its own.
-func (r *Reconciler[T]) report(ctx context.Context, obj T, o outcome) error {
+// an Event of its own. wrote is whether the status changed.
+func (r *Reconciler[T]) report(ctx context.Context, obj T, o outcome) (wrote bool, err error) {
 	updated := r.updated(obj, o)
 	was := meta.FindStatusCondition(r.kind.Status(obj).Conditions, cloudteamv1.ConditionReady)
 	var turn controller.Event
@@ -197,9 +197,10 @@ func (r *Reconciler[T]) report(ctx context.Context, obj T, o outcome) error {
 		}
 	}
 	status := r.kind.StatusToWrite(updated)
-	return controller.Report{
+	wrote = !equality.Semantic.DeepEqual(r.kind.StatusToWrite(obj), status)
+	return wrote, controller.Report{
 		Done:    o.events,
-		Changed: !equality.Semantic.DeepEqual(r.kind.StatusToWrite(obj), status),
+		Changed: wrote,
 		Write: func(ctx context.Context) error {
 			return controller.WriteStatus(
 				ctx, r.kind.Patch(obj.GetNamespace()), r.kind.GroupVersionKind, obj, status, &r.expected)

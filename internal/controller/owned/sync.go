@@ -45,6 +45,11 @@ func (r *Reconciler[T]) Sync(ctx context.Context, key cache.ObjectName) (control
 
 // reconcile makes the resources as the spec declares, and tells in the status how that went.
 func (r *Reconciler[T]) reconcile(ctx context.Context, key cache.ObjectName, obj T) error {
+	// Before all that depends on it: should it change meanwhile, the next sync sees another.
+	on := r.on(obj)
+	if r.atRest(ctx, key, obj, on) {
+		return nil
+	}
 	claimed := slices.Contains(obj.GetFinalizers(), r.kind.Finalizer)
 	if claimed {
 		// Whatever comes of this sync: an earlier process may have created something.
@@ -53,7 +58,8 @@ func (r *Reconciler[T]) reconcile(ctx context.Context, key cache.ObjectName, obj
 	declared, err := r.kind.Declare(obj, r.ownerOf(obj))
 	if err != nil {
 		// Nothing but another spec helps, or what is waited for, and either brings an event.
-		return r.report(ctx, obj, outcome{state: undeclared(err)})
+		_, err := r.report(ctx, obj, outcome{state: undeclared(err)})
+		return err
 	}
 	o := outcome{declared: declared}
 	if within, ok := r.identify(ctx, obj, &o); ok {
@@ -68,7 +74,11 @@ func (r *Reconciler[T]) reconcile(ctx context.Context, key cache.ObjectName, obj
 		}
 		o = r.converge(within, obj, o)
 	}
-	return errors.Join(o.err, r.report(ctx, obj, o))
+	wrote, err := r.report(ctx, obj, o)
+	if err == nil && claimed && o.foundNothingToDo(wrote) {
+		r.rest(key, obj, sight{on, *o.observed})
+	}
+	return errors.Join(o.err, err)
 }
 
 // outcome is how a sync went.
