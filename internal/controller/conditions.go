@@ -40,7 +40,7 @@ func Stalled(reason, message string) State {
 func SetState(conditions []metav1.Condition, generation int64, s State) []metav1.Condition {
 	set := slices.Clone(conditions)
 	for _, abnormal := range []string{cloudteamv1.ConditionReconciling, cloudteamv1.ConditionStalled} {
-		if abnormal != s.Abnormal {
+		if abnormal != s.Abnormal && meta.FindStatusCondition(set, abnormal) != nil {
 			meta.RemoveStatusCondition(&set, abnormal)
 		}
 	}

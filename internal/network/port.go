@@ -115,8 +115,10 @@ func (s PortSpec) Validate() error {
 			errs = append(errs, &FieldError{FieldAddresses, fmt.Sprintf("%s is listed twice: list it once", a)})
 		}
 	}
-	if mac, err := net.ParseMAC(s.MAC); s.MAC != "" && (err != nil || len(mac) != 6 || mac.String() != s.MAC) {
-		errs = append(errs, &FieldError{FieldMAC, fmt.Sprintf("%q is none: write one such as fa:16:3e:00:00:01", s.MAC)})
+	if s.MAC != "" {
+		if mac, err := net.ParseMAC(s.MAC); err != nil || len(mac) != 6 || mac.String() != s.MAC {
+			errs = append(errs, &FieldError{FieldMAC, fmt.Sprintf("%q is none: write one such as fa:16:3e:00:00:01", s.MAC)})
+		}
 	}
 	return errors.Join(errs...)
 }

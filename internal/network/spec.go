@@ -181,15 +181,16 @@ func compareNetworks(a, b ObservedNetwork) int {
 	return cmp.Or(a.Created.Compare(b.Created), cmp.Compare(a.ID, b.ID))
 }
 
-// inOrder is a copy in which networks, subnets and ports, and a port's addresses and security groups, stand in an order
+// inOrder is the same, in which networks, subnets and ports, and a port's addresses and security groups, stand in an order
 // of their own, not in that of Neutron's answer, so that the same state gives the same steps and the same error each
-// time.
+// time. It writes to copies.
 func (o Observed) inOrder() Observed {
+	if o.isInOrder() {
+		return o // as a rule
+	}
 	networks := slices.SortedFunc(slices.Values(o.Networks), compareNetworks)
 	for i := range networks {
-		networks[i].Subnets = slices.SortedFunc(slices.Values(networks[i].Subnets), func(a, b ObservedSubnet) int {
-			return cmp.Or(comparePrefixes(a.CIDR, b.CIDR), cmp.Compare(a.ID, b.ID))
-		})
+		networks[i].Subnets = slices.SortedFunc(slices.Values(networks[i].Subnets), compareSubnets)
 	}
 	ports := slices.SortedFunc(slices.Values(o.Ports), comparePorts)
 	for i, p := range ports {
@@ -197,6 +198,28 @@ func (o Observed) inOrder() Observed {
 		ports[i].SecurityGroups = slices.Sorted(slices.Values(p.SecurityGroups))
 	}
 	return Observed{Networks: networks, Ports: ports}
+}
+
+func (o Observed) isInOrder() bool {
+	for _, n := range o.Networks {
+		if !slices.IsSortedFunc(n.Subnets, compareSubnets) || isEmptied(n.Subnets) {
+			return false
+		}
+	}
+	for _, p := range o.Ports {
+		if !slices.IsSortedFunc(p.Addresses, comparePortAddresses) || !slices.IsSorted(p.SecurityGroups) ||
+			isEmptied(p.Addresses) || isEmptied(p.SecurityGroups) {
+			return false
+		}
+	}
+	return slices.IsSortedFunc(o.Networks, compareNetworks) && slices.IsSortedFunc(o.Ports, comparePorts)
+}
+
+// isEmptied reports whether a list is empty and not nil. Sorting makes it nil, so that both give the same steps.
+func isEmptied[T any](list []T) bool { return list != nil && len(list) == 0 }
+
+func compareSubnets(a, b ObservedSubnet) int {
+	return cmp.Or(comparePrefixes(a.CIDR, b.CIDR), cmp.Compare(a.ID, b.ID))
 }
 
 // ObservedNetwork is a network as Neutron has it.

@@ -58,11 +58,14 @@ func (s Subnet) Canonical() Subnet {
 		s.HostRoutes = nil
 		return s
 	}
-	s.HostRoutes = slices.Clone(s.HostRoutes)
-	slices.SortFunc(s.HostRoutes, func(a, b Route) int {
-		return cmp.Or(comparePrefixes(a.Destination, b.Destination), a.NextHop.Compare(b.NextHop))
-	})
+	if !slices.IsSortedFunc(s.HostRoutes, compareRoutes) {
+		s.HostRoutes = slices.SortedFunc(slices.Values(s.HostRoutes), compareRoutes)
+	}
 	return s
+}
+
+func compareRoutes(a, b Route) int {
+	return cmp.Or(comparePrefixes(a.Destination, b.Destination), a.NextHop.Compare(b.NextHop))
 }
 
 func comparePrefixes(a, b netip.Prefix) int {
@@ -75,6 +78,9 @@ func joinRanges(ranges []Range) []Range {
 	if len(ranges) == 0 {
 		return nil
 	}
+	if slices.IsSortedFunc(ranges, apart) {
+		return ranges // as a rule: they were joined before
+	}
 	sorted := slices.Clone(ranges)
 	slices.SortFunc(sorted, func(a, b Range) int {
 		return cmp.Or(a.Start.Compare(b.Start), a.End.Compare(b.End))
@@ -82,8 +88,7 @@ func joinRanges(ranges []Range) []Range {
 	joined := sorted[:1]
 	for _, r := range sorted[1:] {
 		last := &joined[len(joined)-1]
-		// The last address of a family has no next, and no address of the other family follows on it.
-		if r.Start.Compare(last.End) <= 0 || r.Start == last.End.Next() {
+		if apart(r, *last) < 0 {
 			if r.End.Compare(last.End) > 0 {
 				last.End = r.End
 			}
@@ -92,6 +97,15 @@ func joinRanges(ranges []Range) []Range {
 		joined = append(joined, r)
 	}
 	return joined
+}
+
+// apart compares ranges as one that neither overlaps nor touches the other lies; others count as out of order: -1.
+func apart(a, b Range) int {
+	// The last address of a family has no next, and no address of the other family follows on it.
+	if a.Start.Compare(b.End) <= 0 || a.Start == b.End.Next() {
+		return -1
+	}
+	return 1
 }
 
 // DefaultGateway is the address that Neutron gives the router where none is named: the first after the network's own.

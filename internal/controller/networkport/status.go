@@ -60,7 +60,7 @@ func show(obj *cloudteamv1.NetworkPort, declared owned.Declaration, observed net
 
 // statusToWrite is owned.Kind's: what the port is bound to is written by whoever binds it.
 func statusToWrite(obj *cloudteamv1.NetworkPort) any {
-	status := *obj.Status.DeepCopy()
+	status := obj.Status
 	status.BoundTo = nil
 	return status
 }
