@@ -126,6 +126,16 @@ func (l *Loop) Enqueue(key cache.ObjectName) {
 	l.queue.Add(key)
 }
 
+// Look puts a key on the queue, and leaves the pause after a failure as it is: the key is looked at when that is over.
+func (l *Loop) Look(key cache.ObjectName) { l.queue.Add(key) }
+
+// Paused reports whether a key failed, and the pause after that is not over.
+func (l *Loop) Paused(key cache.ObjectName) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return time.Now().Before(l.paused[key])
+}
+
 // Len is how many keys wait.
 func (l *Loop) Len() int { return l.queue.Len() }
 

@@ -180,11 +180,15 @@ func isOfApps(owner *metav1.OwnerReference, kind string) bool {
 // PodsOf gives the Pods of a Deployment, those that are going or have ended included.
 func (c *Caches) PodsOf(deployment types.UID) []*corev1.Pod {
 	var pods []*corev1.Pod
-	sets := indexed[*appsv1.ReplicaSet](c.Informers.ReplicaSets.Informer(), indexController, string(deployment))
-	for _, set := range sets {
+	for _, set := range c.ReplicaSetsOf(deployment) {
 		pods = append(pods, c.PodsControlledBy(set.UID)...)
 	}
 	return pods
+}
+
+// ReplicaSetsOf gives the ReplicaSets of a Deployment.
+func (c *Caches) ReplicaSetsOf(deployment types.UID) []*appsv1.ReplicaSet {
+	return indexed[*appsv1.ReplicaSet](c.Informers.ReplicaSets.Informer(), indexController, string(deployment))
 }
 
 // PodsControlledBy gives the Pods that the object of the given UID controls, such as a ReplicaSet's.

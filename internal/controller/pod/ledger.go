@@ -115,6 +115,17 @@ func (l *ledger) abandon(pod cache.ObjectName) bool {
 	return found
 }
 
+// pods are those that have ports, or are about to have them, of which the cache does not show it.
+func (l *ledger) pods() map[cache.ObjectName]bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	pods := make(map[cache.ObjectName]bool, len(l.entries))
+	for _, e := range l.entries {
+		pods[e.pod] = true
+	}
+	return pods
+}
+
 // forget drops what is noted of a port that is gone.
 func (l *ledger) forget(port types.UID) {
 	l.mu.Lock()

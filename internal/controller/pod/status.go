@@ -180,17 +180,18 @@ func told(pod *corev1.Pod) bool {
 }
 
 // tell writes what stands in the Pod's way, or that it is over, where that is not what its condition says already.
-func (c *Controller) tell(ctx context.Context, pod *corev1.Pod, o outcome) (behind bool, err error) {
+// It reports whether it was written, or could not be because the Pod has moved on.
+func (c *Controller) tell(ctx context.Context, pod *corev1.Pod, o outcome) (wrote, behind bool, err error) {
 	switch was := conditionOn(pod); {
 	case pod.DeletionTimestamp != nil:
-		return false, nil // it is over either way
+		return false, false, nil // it is over either way
 	case consumer.Allocated(pod) && was != nil && was.Reason == cloudteamv1.ReasonNotGated:
-		return false, nil // nothing helps but another Pod, and that is what it says
+		return false, false, nil // nothing helps but another Pod, and that is what it says
 	case o.reason == "" && (!o.allocated || !told(pod)):
-		return false, nil
+		return false, false, nil
 	}
 	written, err := c.write(ctx, pod, o)
-	return written == nil && err == nil, err
+	return written != nil && written != pod, written == nil && err == nil, err
 }
 
 // write writes the condition that an outcome leads to, with an Event, where the Pod has another. It returns the Pod as

@@ -41,6 +41,8 @@ type outcome struct {
 	passing bool
 	// allocated is true where the Pod has its ports, or needs none.
 	allocated bool
+	// passed is true where the Pod has had the next in its line look.
+	passed bool
 	// behind is true where a cache showed less than the API server has: it is looked at again, and nobody is to blame.
 	behind bool
 }
@@ -52,8 +54,18 @@ type outcome struct {
 // created by its name, a binding by the Pod's UID in it, and the allocation, the end of it all, on the Pod. A crash
 // between two of them leaves a state that the same code goes on from.
 func (c *Controller) sync(ctx context.Context, key cache.ObjectName) (controller.Result, error) {
+	result, turn, err := c.syncOne(ctx, key)
+	if err != nil && turn == next {
+		turn = anyOther // those ahead of it may have found taken what it had no use for
+	}
+	c.passOn(key, turn)
+	return result, err
+}
+
+// syncOne is sync, and tells who in the Pod's line looks after it.
+func (c *Controller) syncOne(ctx context.Context, key cache.ObjectName) (controller.Result, turn, error) {
 	if err := c.caches.DeleteOrphans(ctx, c.ports, kind.Kind, key); err != nil {
-		return controller.Result{}, err
+		return controller.Result{}, next, err
 	}
 	pod, err := c.caches.Pods.Pods(key.Namespace).Get(key.Name)
 	switch {
@@ -61,29 +73,39 @@ func (c *Controller) sync(ctx context.Context, key cache.ObjectName) (controller
 		pod = nil
 		c.expected.Forget(key)
 	case err != nil:
-		return controller.Result{}, err
+		return controller.Result{}, next, err
 	case !c.expected.Met(key, pod.UID, pod.ResourceVersion):
 		// The cache is older than our own last write. The event that brings it up to date brings the key back.
-		return controller.Result{}, nil
+		return controller.Result{}, nobody, nil
 	}
 	behind, err := c.releaseGone(ctx, key, pod)
 	if err != nil || pod == nil {
-		return requeue(outcome{behind: behind}), err
+		return requeue(outcome{behind: behind}), next, err
 	}
 	o, err := c.converge(ctx, key, pod)
 	o.behind = o.behind || behind
 	if err != nil && o.reason == "" {
-		return controller.Result{}, err
+		return controller.Result{}, next, err
+	}
+	after := next
+	switch {
+	case o.passed:
+		after = nobody
+	case o.reason != "":
+		after = nextOther
 	}
 	if left := quiet - time.Since(pod.CreationTimestamp.Time); o.passing && left > 0 && !told(pod) {
 		if o.behind {
 			left = min(left, behindPause)
 		}
-		return controller.Result{RequeueAfter: left}, err
+		return controller.Result{RequeueAfter: left}, after, err
 	}
-	moved, tellErr := c.tell(ctx, pod, o)
+	wrote, moved, tellErr := c.tell(ctx, pod, o)
 	o.behind = o.behind || moved
-	return requeue(o), errors.Join(err, tellErr)
+	if wrote && after == nextOther {
+		after = next // which is to be told, too
+	}
+	return requeue(o), after, errors.Join(err, tellErr)
 }
 
 // requeue is when a sync that went so is followed by another without an event.
@@ -113,21 +135,15 @@ func (c *Controller) converge(ctx context.Context, key cache.ObjectName, pod *co
 		return outcome{}, nil
 	}
 	// Deferred, as a panic must not leave ports taken that nobody binds.
-	defer c.abandon(key, pod)
+	defer c.abandon(key)
 	return c.provide(ctx, key, pod)
 }
 
-// abandon gives up the ports that a Pod was to be bound to and was not. Others may have found them taken meanwhile.
-func (c *Controller) abandon(key cache.ObjectName, pod *corev1.Pod) {
-	if !c.ledger.abandon(key) {
-		return
-	}
-	if deployment, _ := c.caches.DeploymentOf(pod); deployment != nil {
-		for _, other := range c.keysWaitingFor(deployment.UID) {
-			if other != key {
-				c.Enqueue(other)
-			}
-		}
+// abandon gives up the ports that a Pod was to be bound to and was not. Others may have found them taken meanwhile:
+// those behind it in line. The port that it failed for has moved, which has the first one look, or the sync fails.
+func (c *Controller) abandon(key cache.ObjectName) {
+	if c.ledger.abandon(key) {
+		c.passOn(key, next)
 	}
 }
 
@@ -200,8 +216,19 @@ func (c *Controller) provide(ctx context.Context, key cache.ObjectName, pod *cor
 		o.behind = behind || contested
 		return o, nil
 	}
+	c.passOn(key, next)
+	o, err = c.bindAll(ctx, key, pod, selections, ours, a.ports)
+	o.passed = true
+	return o, err
+}
+
+// bindAll binds a Pod to the ports that were chosen for those of its selections that are ours, and allocates them.
+func (c *Controller) bindAll(
+	ctx context.Context, key cache.ObjectName, pod *corev1.Pod,
+	selections []selection.Selection, ours []int, chosen []*cloudteamv1.NetworkPort,
+) (outcome, error) {
 	ports := make([]*cloudteamv1.NetworkPort, len(selections))
-	for n, port := range a.ports {
+	for n, port := range chosen {
 		if conditionOf(port) != usable {
 			return unready(port), nil
 		}

@@ -8,6 +8,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	coreclient "k8s.io/client-go/kubernetes/typed/core/v1"
@@ -41,6 +42,9 @@ type Controller struct {
 	expected controller.Expectations
 	// ledger is what is known of bindings ahead of the cache.
 	ledger ledger
+	// look and paused are the Loop's.
+	look   func(cache.ObjectName)
+	paused func(cache.ObjectName) bool
 }
 
 const (
@@ -48,6 +52,8 @@ const (
 	indexOffer = "pod/offer"
 	// indexAddress is the index of NetworkPorts by their Networks and the addresses that they say that they have.
 	indexAddress = "pod/address"
+	// indexWaiting is the index of Pods that wait for ports by the UID of the object that controls them.
+	indexWaiting = "pod/waiting"
 	// indexAllocated is the index of Pods by the namespaces and ids of the ports that they say that they have.
 	indexAllocated = "pod/allocated"
 )
@@ -68,9 +74,10 @@ func NewController(
 		recorder:    recorder,
 	}
 	c.Loop = controller.NewLoop(Name, c.sync)
+	c.look, c.paused = c.Loop.Look, c.Loop.Paused
 	if err := errors.Join(
 		from.Ports.Informer().AddIndexers(cache.Indexers{indexOffer: byOffer, indexAddress: byAddress}),
-		from.Pods.Informer().AddIndexers(cache.Indexers{indexAllocated: byAllocated}),
+		from.Pods.Informer().AddIndexers(cache.Indexers{indexAllocated: byAllocated, indexWaiting: byWaiting}),
 	); err != nil {
 		return nil, fmt.Errorf("indexing the ports of pods: %w", err)
 	}
@@ -80,7 +87,7 @@ func NewController(
 		c.Watch(from.Networks.Informer(), c.HandlerOf(func(network metav1.Object) []cache.ObjectName {
 			return c.keysDeclaring(cache.MetaObjectToName(network))
 		})),
-		c.Watch(from.ReplicaSets.Informer(), c.HandlerOf(c.keysOfReplicaSet)),
+		c.Watch(from.ReplicaSets.Informer(), controller.HandlerOfPart(c.Loop, c.keysOfReplicaSet, sameOwners)),
 	)
 }
 
@@ -92,21 +99,25 @@ func (c *Controller) EnqueueDeclaring(network cache.ObjectName) {
 	}
 }
 
-// keysOfPod leaves out the Pods, most of a cluster's, that have nothing to do with networks.
+// keysOfPod leaves out the Pods, most of a cluster's, that have nothing to do with networks. One that leaves its line
+// brings who is the first then.
 func (c *Controller) keysOfPod(object metav1.Object) []cache.ObjectName {
 	key := cache.MetaObjectToName(object)
 	pod, known := object.(*corev1.Pod)
-	if !known || consumer.Declares(pod.Annotations) || consumer.Gated(pod) || len(c.caches.PortsBoundTo(key)) > 0 {
+	if !known {
 		return []cache.ObjectName{key}
+	}
+	if consumer.Declares(pod.Annotations) || consumer.Gated(pod) || len(c.caches.PortsBoundTo(key)) > 0 {
+		return append(c.headAfter(pod), key)
 	}
 	return nil
 }
 
 // keysOfPort names the Pods that a port concerns: the one that it is bound to, one that it was made for, those that say
-// that they have it, and, where it is free and there is something to say of it, those that wait for one of its pool.
+// that they have it, and, where it is free and there is something to say of it, the first of those that wait for one of its pool.
 //
 // What it is free for is read from the cache, which is ahead of the event or level with it: the state before a binding
-// would have all of a Deployment's Pods look for the port that is no longer free.
+// would have a Pod look for the port that is no longer free.
 func (c *Controller) keysOfPort(object metav1.Object) []cache.ObjectName {
 	port, ok := object.(*cloudteamv1.NetworkPort)
 	if !ok {
@@ -134,14 +145,15 @@ func (c *Controller) keysOfPort(object metav1.Object) []cache.ObjectName {
 	case owner.Kind == kind.Kind:
 		keys = append(keys, cache.NewObjectName(port.Namespace, owner.Name))
 	case here && !ahead && isFree(current) && conditionOf(current) != pending:
-		keys = append(keys, c.keysWaitingFor(owner.UID)...)
+		keys = append(keys, c.head(owner.UID)...)
 	}
 	return keys
 }
 
-// keysWaitingFor names the Pods of a Deployment that wait for ports.
-func (c *Controller) keysWaitingFor(deployment types.UID) []cache.ObjectName {
-	return keysWaiting(c.caches.PodsOf(deployment))
+// sameOwners reports whether two states of a ReplicaSet are the same to its Pods, which ask it for its Deployment. Its
+// status is written each time that one of them comes or goes.
+func sameOwners(was, is *appsv1.ReplicaSet) bool {
+	return equality.Semantic.DeepEqual(was.OwnerReferences, is.OwnerReferences)
 }
 
 func (c *Controller) keysOfReplicaSet(object metav1.Object) []cache.ObjectName {
@@ -244,6 +256,18 @@ func (c *Controller) rival(port *cloudteamv1.NetworkPort) *cloudteamv1.NetworkPo
 		}
 	}
 	return rival
+}
+
+func byWaiting(obj any) ([]string, error) {
+	pod, ok := obj.(*corev1.Pod)
+	if !ok {
+		return nil, fmt.Errorf("%T is no Pod", obj)
+	}
+	owner := metav1.GetControllerOfNoCopy(pod)
+	if owner == nil || !consumer.Waiting(pod) {
+		return nil, nil
+	}
+	return []string{string(owner.UID)}, nil
 }
 
 func byAllocated(obj any) ([]string, error) {
