@@ -26,6 +26,7 @@ import (
 	"pgregory.net/rapid"
 
 	"cloudteam.ztgame.com/network-controller/internal/controller/consumer"
+	"cloudteam.ztgame.com/network-controller/internal/controller/controllertest"
 	"cloudteam.ztgame.com/network-controller/internal/selection"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 	"cloudteam.ztgame.com/network-controller/pkg/client/clientset/versioned"
@@ -46,8 +47,11 @@ type queueing struct {
 	// paused are the keys that failed; later are those that asked to be looked at again soon.
 	paused, later map[cache.ObjectName]bool
 	enqueued      int
-	// refuse may fail a write of a Pod or a port.
+	// refuse may fail a write of a Pod or a port. Writes for Pods that are spoilt fail each time, and their pauses do not
+	// end.
 	refuse func() bool
+	spoilt map[string]bool
+	ctx    context.Context
 }
 
 func newQueueing(t *testing.T, networks ...string) *queueing {
@@ -61,6 +65,7 @@ func newQueueing(t *testing.T, networks ...string) *queueing {
 	q := &queueing{
 		c: newIdle(t, objects...), ports: map[string]*cloudteamv1.NetworkPort{}, pods: map[string]*corev1.Pod{},
 		paused: map[cache.ObjectName]bool{}, later: map[cache.ObjectName]bool{}, refuse: func() bool { return false },
+		spoilt: map[string]bool{}, ctx: controllertest.Logged(t),
 	}
 	q.fail = t.Fatalf
 	q.c.look, q.c.paused = q.enqueue, func(key cache.ObjectName) bool { return q.paused[key] }
@@ -133,12 +138,12 @@ func answer[T interface {
 	if !ok {
 		return was.DeepCopyObject(), nil
 	}
-	if q.refuse() {
-		return nil, errors.New("refused")
-	}
 	var p patch
 	if err := json.Unmarshal(sent.GetPatch(), &p); err != nil {
 		return nil, err
+	}
+	if to := p.Status.BoundTo; q.refuse() || to != nil && q.spoilt[to.Name] {
+		return nil, errors.New("refused")
 	}
 	if p.Metadata.ResourceVersion != "" && p.Metadata.ResourceVersion != was.GetResourceVersion() {
 		return nil, apierrors.NewConflict(schema.GroupResource{}, named.GetName(), errors.New("it has changed"))
@@ -230,7 +235,7 @@ func (q *queueing) work(at int) bool {
 	if q.paused[key] {
 		return true // it is not due
 	}
-	result, err := q.c.sync(context.Background(), key)
+	result, err := q.c.sync(q.ctx, key)
 	switch {
 	case err != nil:
 		q.paused[key] = true
@@ -246,9 +251,10 @@ func (q *queueing) wait() bool {
 	keys := slices.Collect(maps.Keys(q.paused))
 	keys = append(keys, slices.Collect(maps.Keys(q.later))...)
 	slices.SortFunc(keys, func(a, b cache.ObjectName) int { return strings.Compare(a.Name, b.Name) })
-	clear(q.paused)
-	clear(q.later)
+	keys = slices.DeleteFunc(keys, func(key cache.ObjectName) bool { return q.spoilt[key.Name] })
 	for _, key := range keys {
+		delete(q.paused, key)
+		delete(q.later, key)
 		q.enqueue(key)
 	}
 	return len(keys) > 0
@@ -364,7 +370,7 @@ func TestNoPortIsLeftWhileAPodWaits(t *testing.T) {
 		work := func(rt *rapid.T) { q.work(rapid.IntRange(0, 9).Draw(rt, "at")) }
 		rt.Repeat(map[string]func(*rapid.T){
 			"a Pod is created": func(rt *rapid.T) {
-				set := rapid.SampledFrom([]string{"web-1 a", "web-1 a", "web-2 a,b"}).Draw(rt, "set")
+				set := rapid.SampledFrom([]string{"web-1 a", "web-1 a", "web-2 a,b", "web-2 b"}).Draw(rt, "set")
 				name, declares, _ := strings.Cut(set, " ")
 				q.addPod(pods, name, declares)
 				pods++
@@ -380,6 +386,7 @@ func TestNoPortIsLeftWhileAPodWaits(t *testing.T) {
 				q.readyPort(rapid.SampledFrom(slices.Sorted(maps.Keys(q.ports))).Draw(rt, "port"))
 			},
 			"a Pod goes":        func(rt *rapid.T) { q.showPod(anyPod(rt), nil) },
+			"a Pod is spoilt":   func(rt *rapid.T) { q.spoilt[anyPod(rt).Name] = true },
 			"writes are failed": func(rt *rapid.T) { refusals = rapid.IntRange(1, 3).Draw(rt, "times") },
 			"a cache hears 1":   hear,
 			"a cache hears 2":   hear,
@@ -398,6 +405,9 @@ func TestNoPortIsLeftWhileAPodWaits(t *testing.T) {
 			}
 		}
 		for _, name := range q.waiting() {
+			if q.spoilt[name] {
+				continue
+			}
 			lacks := strings.Split(q.pods[name].Annotations[selection.Annotation], ",")
 			for _, port := range q.ports {
 				if boundTo(port) == q.pods[name].UID {
