@@ -383,6 +383,7 @@ func (i *Inventory) readPorts(ctx context.Context) (
 		return nil, nil, err
 	}
 	ours, standing = map[string]*network.ObservedPort{}, map[string]bool{}
+	known := shared{}
 	for _, w := range ports {
 		if awaited[w.ID] {
 			standing[w.ID] = true
@@ -394,9 +395,31 @@ func (i *Inventory) readPorts(ctx context.Context) (
 		if err != nil {
 			return nil, nil, decodeError(opListPorts, "GET", "%s", err)
 		}
+		known.in(&observed)
 		ours[w.ID] = &observed
 	}
 	return ours, standing, nil
+}
+
+// shared are texts that many ports of a list have in common. Decoding makes each its own.
+type shared map[string]string
+
+// in has a port that nobody else has yet hold the ids of its network, subnets and security groups with the others.
+func (s shared) in(p *network.ObservedPort) {
+	one := func(text *string) {
+		if known, ok := s[*text]; ok {
+			*text = known
+		} else {
+			s[*text] = *text
+		}
+	}
+	one(&p.NetworkID)
+	for at := range p.Addresses {
+		one(&p.Addresses[at].SubnetID)
+	}
+	for at := range p.SecurityGroups {
+		one(&p.SecurityGroups[at])
+	}
 }
 
 func (i *Inventory) owns(description string) bool {
@@ -413,6 +436,13 @@ func assemble(w wireNetwork, subnets []wireSubnet) (*network.ObservedNetwork, er
 		subnet, err := s.observed()
 		if err != nil {
 			return nil, err
+		}
+		// As a rule they are the same, and decoding made two of each.
+		if subnet.Name == observed.Name {
+			subnet.Name = observed.Name
+		}
+		if subnet.Description == observed.Description {
+			subnet.Description = observed.Description
 		}
 		observed.Subnets = append(observed.Subnets, subnet)
 	}
