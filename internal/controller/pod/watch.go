@@ -114,7 +114,8 @@ func (c *Controller) keysOfPod(object metav1.Object) []cache.ObjectName {
 }
 
 // keysOfPort names the Pods that a port concerns: the one that it is bound to, one that it was made for, those that say
-// that they have it, and, where it is free and there is something to say of it, the first of those that wait for one of its pool.
+// that they have it, and, where it is free and there is something to say of it, the first of those that wait for one of
+// its pool.
 //
 // What it is free for is read from the cache, which is ahead of the event or level with it: the state before a binding
 // would have a Pod look for the port that is no longer free.
