@@ -96,9 +96,9 @@ func (w *world) ends(r read) {
 	w.takeIn(listed, r.since, map[string]bool{})
 }
 
-// TestAShelfForgetsNoWriteAndEndsAsTheCloud runs lists, reads of one resource, own writes and others' through each other
-// in any order. What the shelf's own user has written is never undone by what began before, and when all is quiet one
-// list makes the shelf as the cloud. What was handed out on the way stays as it was.
+// TestAShelfForgetsNoWriteAndEndsAsTheCloud runs lists, reads of one resource, own writes and others' through each
+// other in any order. What the shelf's own user has written is never undone by what began before, and when all is quiet
+// one list makes the shelf as the cloud. What was handed out on the way stays as it was.
 func TestAShelfForgetsNoWriteAndEndsAsTheCloud(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := newWorld()

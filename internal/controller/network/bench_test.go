@@ -51,8 +51,8 @@ func (atRest) Apply(context.Context, network.Change) (network.Change, error) {
 	return nil, errors.New("nothing is to be written at rest")
 }
 
-// rest makes a controller with a number of Networks, each with one subnet and all as declared, their keys, and the cache
-// that holds them.
+// rest makes a controller with a number of Networks, each with one subnet and all as declared, their keys, and the
+// cache that holds them.
 func rest(tb testing.TB, networks int) (c *Controller, keys []cache.ObjectName, indexer cache.Indexer) {
 	tb.Helper()
 	informer := informers.NewSharedInformerFactory(fake.NewSimpleClientset(), 0).Cloudteam().V1().Networks()
@@ -65,7 +65,8 @@ func rest(tb testing.TB, networks int) (c *Controller, keys []cache.ObjectName, 
 		obj := &cloudteamv1.Network{}
 		obj.Namespace, obj.Name, obj.UID = "team", fmt.Sprintf("net-%d", i), types.UID(fmt.Sprintf("uid-%d", i))
 		obj.Generation, obj.Finalizers = 1, []string{cloudteamv1.Finalizer}
-		obj.Spec.CIDR, obj.Spec.Gateway = fmt.Sprintf("10.%d.%d.0/24", i/256, i%256), fmt.Sprintf("10.%d.%d.1", i/256, i%256)
+		obj.Spec.CIDR = fmt.Sprintf("10.%d.%d.0/24", i/256, i%256)
+		obj.Spec.Gateway = fmt.Sprintf("10.%d.%d.1", i/256, i%256)
 		owner := network.Owner{Cluster: "c1", Object: string(obj.UID)}
 		spec, err := desired(obj, owner)
 		if err != nil {

@@ -19,15 +19,15 @@ import (
 //
 // That is exact because what is compared is the inputs themselves and no digest of them:
 //
-//   - the object, by its pointer. An informer replaces what its cache holds and nobody writes to it, so that one pointer
-//     is one state of metadata, spec and status. While it is held here, no other object can get its address;
+//   - the object, by its pointer. An informer replaces what its cache holds and nobody writes to it, so that one
+//     pointer is one state of metadata, spec and status. While it is held here, no other object can get its address;
 //   - the object that Declare reads besides (on), by its pointer, too;
 //   - what Neutron has, by network.Observed.Same, of a list as new as the long way would insist on;
-//   - where the credentials lead, by the cloud in the object's own status, which a sync that found nothing to do held it
-//     against.
+//   - where the credentials lead, by the cloud in the object's own status, which a sync that found nothing to do held
+//     it against.
 //
-// What else a sync does comes before: the wait for one's own writes, and what earlier objects of the name left. Whatever
-// goes the long way drops the sight first, so that it is always the last sync's.
+// What else a sync does comes before: the wait for one's own writes, and what earlier objects of the name left.
+// Whatever goes the long way drops the sight first, so that it is always the last sync's.
 type sight struct {
 	on       any
 	observed network.Observed

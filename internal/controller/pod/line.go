@@ -43,8 +43,8 @@ func (p place) compare(other place) int {
 }
 
 // first names the first Pod in the line of a Deployment of which want says so; none where there is none. Left out are
-// Pods that would not look, because the cache is behind a write to them, and those that are being bound or that failed a
-// moment ago: they look again by themselves.
+// Pods that would not look, because the cache is behind a write to them, and those that are being bound or that failed
+// a moment ago: they look again by themselves.
 func (c *Controller) first(deployment types.UID, want func(place) bool) []cache.ObjectName {
 	var found []place
 	busy := c.ledger.pods()

@@ -245,8 +245,8 @@ func (q *queueing) work(at int) bool {
 	return true
 }
 
-// wait lets the pauses of failures and the short ones pass. The long ones, after which a Pod that waits looks by itself,
-// do not.
+// wait lets the pauses of failures and the short ones pass. The long ones, after which a Pod that waits looks by
+// itself, do not.
 func (q *queueing) wait() bool {
 	keys := slices.Collect(maps.Keys(q.paused))
 	keys = append(keys, slices.Collect(maps.Keys(q.later))...)
@@ -310,8 +310,8 @@ func (q *queueing) waiting() []string {
 	return names
 }
 
-// TestFreePortsBringAsManyPods counts what is put on the queue while 500 Pods of one Deployment wait for 500 ports: some
-// for each Pod and each port, and not all Pods for each port.
+// TestFreePortsBringAsManyPods counts what is put on the queue while 500 Pods of one Deployment wait for 500 ports:
+// some for each Pod and each port, and not all Pods for each port.
 func TestFreePortsBringAsManyPods(t *testing.T) {
 	const n = 500
 	for name, burst := range map[string]bool{
