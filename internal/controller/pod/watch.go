@@ -74,7 +74,7 @@ func NewController(
 		recorder:    recorder,
 	}
 	c.Loop = controller.NewLoop(Name, c.sync)
-	c.look, c.paused = c.Loop.Look, c.Loop.Paused
+	c.look, c.paused = c.Look, c.Paused
 	if err := errors.Join(
 		from.Ports.Informer().AddIndexers(cache.Indexers{indexOffer: byOffer, indexAddress: byAddress}),
 		from.Pods.Informer().AddIndexers(cache.Indexers{indexAllocated: byAllocated, indexWaiting: byWaiting}),
