@@ -44,7 +44,8 @@ func (b *bench) launch(ctx context.Context, s *site, kubeconfig string, flags ..
 	c := &controller{Process: p}
 	b.after(c.kill)
 	err = await(ctx, startPatience, func() error {
-		_, after, _ := strings.Cut(p.Output.String(), `/metrics" address="`)
+		_, after, _ := strings.Cut(p.Output.String(), "Serving /livez")
+		_, after, _ = strings.Cut(after, `address="`)
 		address, _, ok := strings.Cut(after, `"`)
 		if ok {
 			c.address = address
