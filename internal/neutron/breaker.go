@@ -78,7 +78,7 @@ func (b *breaker) admit(op string) error {
 		return nil
 	}
 	return &Error{
-		Kind: Transient, Op: op, Wait: outagePause, cause: errOutage,
+		Kind: Transient, Op: op, Wait: outagePause, unsent: true, cause: errOutage,
 		Reason: fmt.Sprintf("not sent: the cloud has not answered since %s (%s)",
 			b.outage.Since.UTC().Format(time.RFC3339), b.outage.Reason),
 	}

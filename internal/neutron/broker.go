@@ -273,7 +273,8 @@ func (b *broker) isDue(l *line) bool {
 	return false
 }
 
-// next takes those from the line that go in one call. The caller holds mu.
+// next takes those from the line that go in one call: as many as each of them bears, all of them for one project. The
+// caller holds mu.
 func (l *line) next() []*pendingCreate {
 	var batch []*pendingCreate
 	most := maxBulk
@@ -283,7 +284,7 @@ func (l *line) next() []*pendingCreate {
 			break
 		}
 		if !c.left {
-			if most = min(most, c.company); len(batch) >= most {
+			if most = min(most, c.company); len(batch) >= most || len(batch) > 0 && !together(batch[0], c) {
 				break
 			}
 			c.taken = true

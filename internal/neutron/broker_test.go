@@ -528,3 +528,51 @@ func TestEachCreateEndsOnceAndIsToldTheTruth(t *testing.T) {
 		})
 	})
 }
+
+// Should the credentials come to lead elsewhere, what was planned for one project is not done in another.
+func TestCreatesForTwoProjectsDoNotGoTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &server{}
+		b := newBroker(1, s.post)
+		var wg sync.WaitGroup
+		wg.Go(func() { _ = createNamed(t.Context(), b, "first") })
+		synctest.Wait()
+		for i := range 20 {
+			project := fmt.Sprint("project-", i%2)
+			ctx := Within(WithFlow(t.Context(), project), Identity{ProjectID: project})
+			wg.Go(func() {
+				if err := createNamed(ctx, b, fmt.Sprint(project, "/", i)); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		wg.Wait()
+		for _, call := range s.calls {
+			for _, name := range call {
+				if first, _, _ := strings.Cut(call[0], "/"); !strings.HasPrefix(name, first) {
+					t.Errorf("one call for two projects: %v", call)
+				}
+			}
+		}
+		rested(t, b)
+	})
+}
+
+// A call that the breaker kept back says nothing of how many the cloud can serve, and nothing has to wait for its pause.
+func TestWhatWasNotSentTeachesTheBrokerNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBroker(0, (&server{}).post)
+		before := b.limiter.limit()
+		for range 10 {
+			err := b.Write(t.Context(), "delete network", func() error {
+				return &Error{Kind: Transient, Wait: outagePause, unsent: true}
+			})
+			if e, ok := errors.AsType[*Error](err); !ok || !e.unsent {
+				t.Fatalf("got %v", err)
+			}
+		}
+		if now := b.limiter.limit(); now != before {
+			t.Errorf("the limit went from %d to %d", before, now)
+		}
+	})
+}

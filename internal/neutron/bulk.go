@@ -14,7 +14,7 @@ import (
 // send sends creates in one call, or in several where Neutron refuses some of them, and gives their callers what came
 // of it.
 func (b *broker) send(under *slot, of collection, batch []*pendingCreate) {
-	ctx, done := together(batch)
+	ctx, done := forAll(batch)
 	defer done()
 	op := batch[0].op
 	var last error
@@ -89,9 +89,16 @@ func spare(groups [][]*pendingCreate, alone *pendingCreate, err error) [][]*pend
 	return rest
 }
 
-// together gives a context that ends when those of all have, since a call is for all who wait for it. done frees what
-// it holds.
-func together(batch []*pendingCreate) (ctx context.Context, done func()) {
+// together reports whether two creates may go in one call, which is Within the project that its first one is Within.
+func together(a, b *pendingCreate) bool {
+	project, bound := wanted(a.ctx)
+	other, otherBound := wanted(b.ctx)
+	return project == other && bound == otherBound
+}
+
+// forAll gives a context that ends when those of all have, since a call is for all who wait for it. done frees what it
+// holds.
+func forAll(batch []*pendingCreate) (ctx context.Context, done func()) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(batch[0].ctx))
 	var left atomic.Int64
 	left.Store(int64(len(batch)))

@@ -93,6 +93,8 @@ type Error struct {
 	Wait time.Duration
 	// MaybeDone is true of a write whose outcome is unknown: it may have been carried out all the same.
 	MaybeDone bool
+	// unsent is true of a call that was kept back here: it tells nothing of the cloud that others did not tell already.
+	unsent bool
 	// cause is for errors.Is alone (context.Canceled, what Options.Permit gave); it is never printed.
 	cause error
 }
@@ -117,6 +119,9 @@ func (e *Error) Unwrap() error { return e.cause }
 
 // overloaded reports whether the cloud could not serve a call, or not in time, whatever was asked.
 func (e *Error) overloaded() bool {
+	if e.unsent {
+		return false
+	}
 	lost := e.Kind == Transient && e.Status == 0 && e.cause == nil
 	return lost || e.Kind == Throttled || e.Status >= http.StatusInternalServerError && e.Kind == Transient
 }
