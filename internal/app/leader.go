@@ -181,9 +181,9 @@ func newElection(o Options, config *rest.Config) (*election, error) {
 	})
 }
 
-// looks is how often a standby looks at the lease while a leader shows its life once. The end of a lease is counted from
-// the look that showed the last sign of life, and seen at a look, so that the time between them adds twice to what a
-// standby takes over after.
+// looks is how often a standby looks at the lease while a leader shows its life once. The end of a lease is counted
+// from the look that showed the last sign of life, and seen at a look, so that the time between them adds twice to what
+// a standby takes over after.
 const looks = 4
 
 // join makes the elector over a lock.

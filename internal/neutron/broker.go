@@ -13,8 +13,8 @@ import (
 //
 //   - Creates in one collection that wait together go as one (bulk), which is atomic in Neutron. One that is refused is
 //     halved until the bad ones stand alone and the good ones are through (bulk.go).
-//   - The number of writes under way follows what the cloud can do (limiter). What is more waits here, at the price of a
-//     goroutine, and flows take turns.
+//   - The number of writes under way follows what the cloud can do (limiter). What is more waits here, at the price of
+//     a goroutine, and flows take turns.
 //   - A call that gets no answer for long does not keep others from being sent.
 //
 // It sends nothing twice whose outcome it does not know: that is for a caller who has looked. Reads are not its
@@ -131,7 +131,7 @@ func (b *broker) Create(
 			b.enter(l, c)
 		}
 	}
-	b.dispatch()
+	b.dispatch() //nolint:contextcheck // a call is for all who wait for it
 	b.mu.Unlock()
 
 	select {
@@ -147,7 +147,7 @@ func (b *broker) Write(ctx context.Context, op string, send func() error) error 
 	w := &pendingWrite{place: place{ctx: ctx}, op: op, turn: make(chan turn, 1)}
 	b.mu.Lock()
 	b.others.push(flowOf(ctx), w)
-	b.dispatch()
+	b.dispatch() //nolint:contextcheck // a call is for all who wait for it
 	b.mu.Unlock()
 
 	var t turn

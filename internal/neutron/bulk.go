@@ -52,8 +52,8 @@ func (b *broker) send(under *slot, of collection, batch []*pendingCreate) {
 	under.end(last)
 }
 
-// declined reports whether Neutron said no to a create, by its own word or a proxy's: nothing was created. Where that was
-// of several, some may be fine by themselves.
+// declined reports whether Neutron said no to a create, by its own word or a proxy's: nothing was created. Where that
+// was of several, some may be fine by themselves.
 func declined(err error) bool {
 	e, ok := errors.AsType[*Error](err)
 	return ok && !e.MaybeDone && e.Kind != Throttled && e.Kind != Unauthenticated &&

@@ -6,8 +6,8 @@ import "context"
 type flowKey struct{}
 
 // WithFlow names on whose behalf calls to a cloud are made, by a namespace as a rule. Where more calls wait than may be
-// under way, flows take turns (as in Kubernetes' API Priority and Fairness, whose word it is): a thousand creates of one
-// namespace do not make the one of another wait for all of them. Calls without a flow share one.
+// under way, flows take turns (as in Kubernetes' API Priority and Fairness, whose word it is): a thousand creates of
+// one namespace do not make the one of another wait for all of them. Calls without a flow share one.
 func WithFlow(ctx context.Context, flow string) context.Context {
 	return context.WithValue(ctx, flowKey{}, flow)
 }

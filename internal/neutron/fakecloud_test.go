@@ -254,11 +254,11 @@ func (n *fakeNeutron) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case r.Method == http.MethodGet && id == "":
 		writePage(w, r, collection, n.page, n.listed(r, collection))
 	case r.Method == http.MethodPost && collection == "networks":
-		createEach(w, r, collection, n.createNetwork)
+		createEach(w, r, collection, n.createNetwork) //nolint:contextcheck // it passes the request
 	case r.Method == http.MethodPost && collection == "subnets":
-		createEach(w, r, collection, n.createSubnet)
+		createEach(w, r, collection, n.createSubnet) //nolint:contextcheck // it passes the request
 	case r.Method == http.MethodPost && collection == "ports":
-		createEach(w, r, collection, n.createPort)
+		createEach(w, r, collection, n.createPort) //nolint:contextcheck // it passes the request
 	case collection == "ports":
 		n.onePort(w, r, id)
 	case collection == "networks":

@@ -6,9 +6,10 @@ import (
 )
 
 // limiter decides how many calls to one cloud may be under way at a time. It knows nothing of the cloud and learns from
-// what calls take: while they are hardly slower than the quickest of their kind, more at a time may gain something; once
-// they are much slower, they only wait in the cloud's queue instead of ours, where they could still be put together,
-// take turns, or be called off. The idea is that of TCP Vegas (Brakmo, O'Malley, Peterson, 1994), applied to calls.
+// what calls take: while they are hardly slower than the quickest of their kind, more at a time may gain something;
+// once they are much slower, they only wait in the cloud's queue instead of ours, where they could still be put
+// together, take turns, or be called off. The idea is that of TCP Vegas (Brakmo, O'Malley, Peterson, 1994), applied to
+// calls.
 //
 // It is not safe for concurrent use.
 type limiter struct {

@@ -20,8 +20,10 @@ func wanted(ctx context.Context) (Identity, bool) {
 // outside gives an error where a context is Within another project than the one that a call would go to.
 func outside(ctx context.Context, op string, to Identity) error {
 	if want, ok := wanted(ctx); ok && want != to {
-		return &Error{Kind: Transient, Op: op, unsent: true, Reason: "not sent: the credentials have just been changed and lead to " +
-			to.String()}
+		return &Error{
+			Kind: Transient, Op: op, unsent: true,
+			Reason: "not sent: the credentials have just been changed and lead to " + to.String(),
+		}
 	}
 	return nil
 }

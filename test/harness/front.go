@@ -49,8 +49,8 @@ func (s *Surroundings) FrontKube(kubeconfig string, o proxy.Options) (*proxy.Pro
 
 // FrontCloud starts a proxy in front of Keystone, whose catalog then names the other one as Neutron, and one in front
 // of the Neutron at endpoint. It reads cloudsFile and writes a clouds.yaml to path that leads to them, for the clouds
-// of the given names, which have one Keystone. Target, shape and, where it is nil, transport are FrontCloud's to set, and
-// for Keystone what counts as a read. Both proxies MUST be closed.
+// of the given names, which have one Keystone. Target, shape and, where it is nil, transport are FrontCloud's to set,
+// and for Keystone what counts as a read. Both proxies MUST be closed.
 func FrontCloud(
 	cloudsFile, path string, names []string, endpoint string, forKeystone, forNeutron proxy.Options,
 ) (keystone, neutron *proxy.Proxy, err error) {
