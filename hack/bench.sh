@@ -10,7 +10,7 @@ mkdir -p bin
 go build -o bin/bench ./test/bench
 bin/bench --write="$page"
 if dev/openstack/openstack status >/dev/null 2>&1; then
-  dev/openstack/openstack run -- bin/bench --cloud=openstack --rounds=2 --write="$page"
+  dev/openstack/openstack run -- bin/bench --cloud=openstack --write="$page"
 else
   echo "No real Neutron is up: its table in $page is left as it was. Start one with dev/openstack/openstack up"
 fi

@@ -74,7 +74,7 @@ func parse(arguments []string, stderr io.Writer) (options, error) {
 		"(see --list). Commas separate several.")
 	flags.BoolVar(&o.list, "list", false, "Say what there is to measure, and measure nothing.")
 	flags.StringVar(&o.write, "write", "", "Write the results into this page, between the markers of the cloud.")
-	flags.IntVar(&o.rounds, "rounds", 3, "Rounds of the small benchmarks. In each, the bare work and the controller's "+
+	flags.IntVar(&o.rounds, "rounds", 2, "Rounds of the small benchmarks. In each, the bare work and the controller's "+
 		"take turns.")
 	flags.IntVar(&o.largeRounds, "large-rounds", 1, "Rounds of the benchmarks of --fleet. Each has a control plane of "+
 		"its own.")
