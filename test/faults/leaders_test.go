@@ -336,6 +336,14 @@ func (w *world) lifeWithLateCreate() {
 	lead.Signal(syscall.SIGSTOP)
 	w.awaitSuccessor(identity)
 	was := w.awaitNetwork(w.namespace, "a").Status.NetworkID
+	// Neutron's times are whole seconds, and of two that are of one the lower id counts as the older.
+	successors := w.cloud.One("networks", "id="+was)["created_at"]
+	w.await(func() error {
+		if now := time.Now().UTC().Format(time.RFC3339); now <= successors.(string) {
+			return fmt.Errorf("the late create would be of %s, too", now)
+		}
+		return nil
+	})
 	close(release)
 	<-arrived
 	w.await(func() error {

@@ -37,7 +37,7 @@ func worldsAtATime() int {
 	if openStack() {
 		return 3
 	}
-	return 8
+	return 12
 }
 
 func TestMain(m *testing.M) {

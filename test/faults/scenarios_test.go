@@ -223,10 +223,8 @@ func refusedTokens() map[string]scenario {
 				creates := 0
 				w.neutron.Break(func(c proxy.Call) bool {
 					token := c.Request.Header.Get("X-Auth-Token")
-					if is("POST", "/v2.0/networks")(c) {
-						if creates++; creates == 4 {
-							revoked = token
-						}
+					if creates += bulkSize(c, "networks"); revoked == "" && creates >= 4 {
+						revoked = token
 					}
 					return revoked != "" && token == revoked
 				}, 0, refuse(http.StatusUnauthorized))
