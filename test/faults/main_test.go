@@ -35,7 +35,7 @@ func openStack() bool { return os.Getenv("FAULTS_OPENSTACK") != "" }
 // but a real Neutron is at work all the time: each of them lists everything each second.
 func worldsAtATime() int {
 	if openStack() {
-		return 3
+		return 6
 	}
 	return 12
 }

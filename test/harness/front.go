@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"time"
 
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -15,8 +16,12 @@ import (
 )
 
 // idleConnections is how many connections a proxy keeps open to its target. With fewer than there are callers at a
-// time, it would open one for nearly each call.
-const idleConnections = 256
+// time, it would open one for nearly each call. A Neutron with one worker serves a hundred connections, and those that
+// are open and silent are among them: what all proxies keep has to stay below that.
+const idleConnections = 48
+
+// idleFor is how long such a connection is kept that nobody uses.
+const idleFor = 5 * time.Second
 
 // FrontKube starts a proxy in front of kube-apiserver and writes a kubeconfig of the controller's ServiceAccount that
 // leads to it. What the options say of target, transport, TLS and shape is FrontKube's to set. The proxy has no rights
@@ -78,7 +83,7 @@ func FrontCloud(
 		return nil, nil, err
 	}
 	if forNeutron.Transport == nil {
-		forNeutron.Transport = &http.Transport{MaxIdleConnsPerHost: idleConnections}
+		forNeutron.Transport = &http.Transport{MaxIdleConnsPerHost: idleConnections, IdleConnTimeout: idleFor}
 	}
 	forNeutron.Shape = proxy.NeutronShape
 	neutron = proxy.Start(forNeutron)

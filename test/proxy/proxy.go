@@ -157,6 +157,8 @@ func (p *Proxy) Close() {
 	p.server.CloseClientConnections()
 	p.Cut(func(Call) bool { return true })
 	p.server.Close()
+	// Its target counts those that are open, too.
+	p.upstream.CloseIdleConnections()
 }
 
 // Rule is what Break made: a fault and when it happens.
