@@ -107,6 +107,9 @@ func testCrashes(t *testing.T, course course, want reference) {
 		step := 1
 		if openStack() {
 			step = course.sparsely
+			if testing.Short() {
+				step *= 3
+			}
 		}
 		for when, fault := range map[string]func(w *world) proxy.Fault{
 			"before it is carried out": func(w *world) proxy.Fault {
