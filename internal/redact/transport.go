@@ -9,12 +9,14 @@ import (
 	"cmp"
 	"encoding/base64"
 	"encoding/json"
+	"fmt"
 	"html"
 	"io"
 	"net/http"
 	"net/url"
 	"slices"
 	"strings"
+	"unicode/utf16"
 )
 
 // Placeholder is what stands where a secret stood.
@@ -47,7 +49,7 @@ func (t Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	case http.StatusSwitchingProtocols, http.StatusOK, http.StatusCreated, http.StatusNoContent, http.StatusNotModified:
 		return response, nil
 	}
-	hidden := replacer(t.Secrets(r))
+	hidden, longest := replacer(t.Secrets(r))
 	page, err := io.ReadAll(io.LimitReader(response.Body, maxPage))
 	_ = response.Body.Close() // what it had to say was read
 	if err != nil {
@@ -55,7 +57,11 @@ func (t Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 		response.Body = io.NopCloser(failing{err})
 		return response, nil //nolint:nilerr // the body's reader gets it
 	}
+	cut := len(page) == maxPage
 	page = []byte(hidden.Replace(string(page)))
+	if cut {
+		page = page[:max(0, len(page)-longest)] // where it was cut off may be in the middle of a secret
+	}
 	response.Body = io.NopCloser(bytes.NewReader(page))
 	response.ContentLength = int64(len(page))
 	response.Status = hidden.Replace(response.Status)
@@ -83,8 +89,9 @@ type failing struct{ err error }
 
 func (f failing) Read([]byte) (int, error) { return 0, f.err }
 
-// replacer puts Placeholder in the place of the secrets, in each of the forms in which a page may quote them.
-func replacer(secrets []string) *strings.Replacer {
+// replacer puts Placeholder in the place of the secrets, in each of the forms in which a page may quote them. longest
+// is how many bytes the longest of these has.
+func replacer(secrets []string) (hidden *strings.Replacer, longest int) {
 	var forms []string
 	for _, secret := range secrets {
 		if len(secret) >= leastSecret {
@@ -93,20 +100,22 @@ func replacer(secrets []string) *strings.Replacer {
 	}
 	// Of two that begin at one place, the longer one, so that no end of it is left.
 	slices.SortFunc(forms, func(a, b string) int { return cmp.Compare(len(b), len(a)) })
+	if len(forms) > 0 {
+		longest = len(forms[0])
+	}
 	var pairs []string
 	for _, form := range slices.Compact(forms) {
 		pairs = append(pairs, form, Placeholder)
 	}
-	return strings.NewReplacer(pairs...)
+	return strings.NewReplacer(pairs...), longest
 }
 
 // formsOf are a text as it is, as JSON, HTML and URLs have it, and what base64 makes of it wherever it stands in what
 // is encoded.
 func formsOf(secret string) []string {
-	forms := []string{secret, html.EscapeString(secret), url.QueryEscape(secret), url.PathEscape(secret)}
-	// A string is never refused.
-	quoted, _ := json.Marshal(secret)
-	forms = append(forms, string(quoted[1:len(quoted)-1]))
+	forms := []string{secret, url.QueryEscape(secret), url.PathEscape(secret)}
+	forms = append(forms, inHTML(secret)...)
+	forms = append(forms, inJSON(secret)...)
 	for before := range 3 {
 		for _, encoding := range []*base64.Encoding{base64.RawStdEncoding, base64.RawURLEncoding} {
 			encoded := encoding.EncodeToString(append(make([]byte, before), secret...))
@@ -116,4 +125,38 @@ func formsOf(secret string) []string {
 		}
 	}
 	return forms
+}
+
+// inHTML are the ways to write a text that servers differ in: all of them escape <, > and &, and quotes like Go and
+// markupsafe, like html.escape of Python, just the double ones like Apache and nginx, or none.
+func inHTML(text string) []string {
+	escaped := html.EscapeString(text)
+	forms := []string{escaped}
+	for _, quotes := range [][2]string{{"&quot;", "&#x27;"}, {"&quot;", "&#39;"}, {"&quot;", "'"}, {`"`, "'"}} {
+		forms = append(forms, strings.NewReplacer("&#34;", quotes[0], "&#39;", quotes[1]).Replace(escaped))
+	}
+	return forms
+}
+
+// inJSON are the ways to write a text that servers differ in: Go escapes what HTML would take for its own, Python (and
+// so Keystone and Neutron) what is not ASCII, others no more than they have to.
+func inJSON(text string) []string {
+	var plain bytes.Buffer
+	encoder := json.NewEncoder(&plain)
+	encoder.SetEscapeHTML(false)
+	_ = encoder.Encode(text) // a string is never refused
+	least := strings.TrimSuffix(plain.String(), "\n")
+	least = least[1 : len(least)-1]
+	var ascii strings.Builder
+	for _, r := range least {
+		if r < 0x7f {
+			ascii.WriteRune(r)
+			continue
+		}
+		for _, unit := range utf16.Encode([]rune{r}) {
+			fmt.Fprintf(&ascii, `\u%04x`, unit)
+		}
+	}
+	most, _ := json.Marshal(text)
+	return []string{least, ascii.String(), string(most[1 : len(most)-1])}
 }

@@ -57,6 +57,8 @@ func TestAnErrorPageShowsNoSecret(t *testing.T) {
 		"more than once":      {secret + secret, "[redacted][redacted]"},
 		"in JSON":             {`{"error":{"message":"s3cr3t \"\u003c\u0026\u003e hunter2"}}`, `{"error":{"message":"[redacted]"}}`},
 		"in HTML":             {`<pre>s3cr3t &#34;&lt;&amp;&gt; hunter2</pre>`, "<pre>[redacted]</pre>"},
+		"in JSON of others":   {`{"message": "s3cr3t \"<&> hunter2"}`, `{"message": "[redacted]"}`},
+		"in HTML of others":   {`<pre>s3cr3t &quot;&lt;&amp;&gt; hunter2</pre>`, "<pre>[redacted]</pre>"},
 		"in a query":          {"?p=" + url.QueryEscape(secret) + "&q", "?p=[redacted]&q"},
 		"in a path":           {"/" + url.PathEscape(secret) + "/q", "/[redacted]/q"},
 		"what is too short":   {"a short one", "a short one"},
@@ -74,6 +76,19 @@ func TestAnErrorPageShowsNoSecret(t *testing.T) {
 				t.Errorf("the head shows it: %q %q", got.status, got.header)
 			}
 		})
+	}
+}
+
+func TestAPasswordInAnyLanguageIsKnownInJSON(t *testing.T) {
+	for password, quoted := range map[string]string{
+		"Schlüssel\tbund": `"Schl\u00fcssel\tbund"`, // as json.dumps of Python has it
+		"ключ от дома":    `"ключ от дома"`,
+		"🔑🔑🔑🔑":            `"\ud83d\udd11\ud83d\udd11\ud83d\udd11\ud83d\udd11"`,
+	} {
+		hidden, _ := replacer([]string{password})
+		if got := hidden.Replace(quoted); got != `"`+Placeholder+`"` {
+			t.Errorf("it shows %s", got)
+		}
 	}
 }
 
@@ -110,8 +125,18 @@ func TestAPageThatBreaksOffIsAnErrorOfItsReading(t *testing.T) {
 
 func TestAnEndlessPageIsCutOff(t *testing.T) {
 	got := ask(t, http.StatusBadGateway, zeros{})
-	if got.err != nil || len(got.page) != maxPage {
+	if got.err != nil || len(got.page) > maxPage || len(got.page) < maxPage-1000 {
 		t.Errorf("%d bytes, %v", len(got.page), got.err)
+	}
+}
+
+func TestAPageThatIsCutOffDoesNotEndInHalfASecret(t *testing.T) {
+	for _, room := range []int{6, len(secret) - 1} {
+		body := io.MultiReader(strings.NewReader(strings.Repeat("x", maxPage-room)+secret), zeros{})
+		got := ask(t, http.StatusBadGateway, body)
+		if got.err != nil || strings.HasSuffix(got.page, secret[:6]) || strings.Contains(got.page, secret[:room]) {
+			t.Errorf("it ends with %q, %v", got.page[len(got.page)-2*len(secret):], got.err)
+		}
 	}
 }
 
