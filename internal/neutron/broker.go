@@ -162,9 +162,22 @@ func (b *broker) Write(ctx context.Context, op string, send func() error) error 
 	if t.err != nil {
 		return t.err
 	}
-	err := send()
-	t.slot.end(err)
+	err := errUnfinished               // of one that panics
+	defer func() { t.slot.end(err) }() //nolint:contextcheck // it sends what others wait for
+	err = send()
 	return err
+}
+
+var errUnfinished = errors.New("the write did not come to its end")
+
+// begins has it forget what it learned of a cloud: what is written from now on goes to another. What is still under way
+// teaches it nothing any more.
+func (b *broker) begins() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.limiter = newLimiter(b.limiter.most, time.Now())
+	b.rest = time.Time{}
+	clear(b.suspects)
 }
 
 // leave ends the wait of a caller whose context has ended. Its error leaves open what becomes of a write that is on its
@@ -298,8 +311,10 @@ func (l *line) next() []*pendingCreate {
 // slot is the place of a call among those that are under way.
 type slot struct {
 	broker *broker
-	class  class
-	began  time.Time
+	// limiter is what learns from it.
+	limiter *limiter
+	class   class
+	began   time.Time
 	// full is whether as many were under way as may be, this one included.
 	full bool
 	// overdue is set when it counts no more, by the timer. The broker's mu guards it.
@@ -310,7 +325,10 @@ type slot struct {
 // begin begins a call. The caller holds mu.
 func (b *broker) begin(op string, items int) *slot {
 	b.underway++
-	s := &slot{broker: b, class: classOf(op, items), began: time.Now(), full: b.underway >= b.limiter.limit()}
+	s := &slot{
+		broker: b, limiter: b.limiter, class: classOf(op, items), began: time.Now(),
+		full: b.underway >= b.limiter.limit(),
+	}
 	s.timer = time.AfterFunc(patience+patienceTimes*b.limiter.usual(s.class), func() {
 		b.mu.Lock()
 		defer b.mu.Unlock()
@@ -324,8 +342,9 @@ func (b *broker) begin(op string, items int) *slot {
 	return s
 }
 
-// end ends a call, and learns from how it ended.
-func (s *slot) end(err error) {
+// end ends a call, and learns from how it ended: with one error, or with those of the calls that it took. What took
+// several, or failed, does not tell how quick the cloud is.
+func (s *slot) end(errs ...error) {
 	b := s.broker
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -336,15 +355,25 @@ func (s *slot) end(err error) {
 	} else {
 		b.underway--
 	}
-	now := time.Now()
-	switch e, ok := errors.AsType[*Error](err); {
-	case err == nil:
-		b.limiter.succeeded(s.class, s.began, now, s.full)
-	case ok && e.overloaded():
-		b.limiter.failed(s.began, now)
-		if rest := now.Add(e.Wait); rest.After(b.rest) {
-			b.rest = rest
-		}
+	if s.limiter == b.limiter {
+		s.learn(errs, time.Now())
 	}
 	b.dispatch()
+}
+
+// learn has the limiter and the broker heed how a call ended. The caller holds mu.
+func (s *slot) learn(errs []error, now time.Time) {
+	b := s.broker
+	if len(errs) == 1 && errs[0] == nil {
+		b.limiter.succeeded(s.class, s.began, now, s.full)
+		return
+	}
+	for _, err := range errs {
+		if e, ok := errors.AsType[*Error](err); ok && e.overloaded() {
+			b.limiter.failed(s.began, now)
+			if rest := now.Add(e.Wait); rest.After(b.rest) {
+				b.rest = rest
+			}
+		}
+	}
 }

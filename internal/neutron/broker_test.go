@@ -577,3 +577,116 @@ func TestWhatWasNotSentTeachesTheBrokerNothing(t *testing.T) {
 		}
 	})
 }
+
+// Whose create waits in a half that is yet to be sent when its caller leaves looks for it and, finding nothing, has it
+// created again: the first one must not come after that.
+func TestWhoLeavesWhileABulkIsHalvedIsNotSentAfterwards(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &server{fails: ifAny("bad", refusal(Invalid))}
+		b := newBroker(1, s.post)
+		var wg sync.WaitGroup
+		wg.Go(func() { createMany(t.Context(), b, "first") })
+		synctest.Wait()
+		ctx, cancel := context.WithTimeout(t.Context(), 2500*time.Millisecond)
+		defer cancel()
+		for _, name := range []string{"bad", "b", "c"} {
+			wg.Go(func() { _ = createNamed(t.Context(), b, name) })
+			synctest.Wait()
+		}
+		var err error
+		wg.Go(func() { err = createNamed(ctx, b, "impatient") })
+		wg.Wait()
+		rested(t, b)
+		if !MaybeDone(err) || s.made["impatient"] > 0 || s.made["c"] != 1 {
+			t.Errorf("told %v, made %v in calls %v", err, s.made, s.calls)
+		}
+	})
+}
+
+// A log-in that fails says nothing of what was to be created.
+func TestALogInThatFailsIsNoRefusalOfWhatWasToBeCreated(t *testing.T) {
+	for what, err := range map[string]*Error{
+		"Keystone is overloaded":              {Kind: Transient, Status: http.StatusServiceUnavailable},
+		"the catalog has no network service":  {Kind: Invalid},
+		"a proxy has lost Keystone":           {Kind: Transient, Status: http.StatusNotFound},
+		"Keystone does not take what is sent": {Kind: Invalid, Status: http.StatusBadRequest},
+	} {
+		t.Run(what, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				err.Op = OpLogin + " to a cloud"
+				s := &server{fails: ifAny("", err)}
+				b := newBroker(0, s.post)
+				names := numbered("n", 26)
+				if failed := createMany(t.Context(), b, names...); len(failed) != len(names) {
+					t.Errorf("%d failed, want all", len(failed))
+				}
+				if diff := cmp.Diff([]int{1, 25}, slices.Sorted(slices.Values(s.sizes()))); diff != "" {
+					t.Errorf("creates by call (-want +got):\n%s", diff)
+				}
+				s.fails = nil
+				createMany(t.Context(), b, names...)
+				if largest := slices.Max(s.sizes()[2:]); largest < 24 {
+					t.Errorf("when it succeeds again they go in calls of at most %d", largest)
+				}
+				rested(t, b)
+			})
+		})
+	}
+}
+
+func TestWhatACloudSaysToHalfABulkIsHeeded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &server{}
+		b := newBroker(1, s.post)
+		s.fails = func(names []string) *Error {
+			switch {
+			case len(names) == 4:
+				return refusal(Invalid)
+			case slices.Contains(names, "n0"):
+				return &Error{Kind: Transient, Status: http.StatusServiceUnavailable, Wait: time.Minute, MaybeDone: true}
+			}
+			return nil
+		}
+		var wg sync.WaitGroup
+		wg.Go(func() { createMany(t.Context(), b, "first") })
+		synctest.Wait()
+		for _, name := range numbered("n", 4) {
+			wg.Go(func() { _ = createNamed(t.Context(), b, name) })
+			synctest.Wait()
+		}
+		wg.Wait()
+		synctest.Wait()
+		if err := createNamed(t.Context(), b, "next"); KindOf(err) != Throttled {
+			t.Errorf("the cloud has asked to wait for a minute, and got a call at once: %v", err)
+		}
+		rested(t, b)
+	})
+}
+
+// The time of a bulk that had to be halved is that of several calls, and of no use to compare others with.
+func TestAHalvedBulkDoesNotPassForASlowCall(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &server{fails: ifAny("bad", refusal(Invalid))}
+		b := newBroker(1, s.post)
+		var wg sync.WaitGroup
+		wg.Go(func() { createMany(t.Context(), b, "first") })
+		synctest.Wait()
+		wg.Go(func() { createMany(t.Context(), b, "bad", "n1", "n2", "n3") })
+		wg.Wait()
+		if usual := b.limiter.usual(classOf("create network", 4)); usual != 0 {
+			t.Errorf("a call of four takes %s", usual)
+		}
+		rested(t, b)
+	})
+}
+
+func TestAWriteThatPanicsEndsAllTheSame(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBroker(1, (&server{}).post)
+		func() {
+			defer func() { _ = recover() }()
+			_ = b.Write(t.Context(), "delete network", func() error { panic("broken by a test") })
+		}()
+		rested(t, b)
+	})
+}

@@ -17,22 +17,31 @@ func (b *broker) send(under *slot, of collection, batch []*pendingCreate) {
 	ctx, done := forAll(batch)
 	defer done()
 	op := batch[0].op
-	var last error
+	var errs []error
+	halved := false
 	for groups := [][]*pendingCreate{batch}; len(groups) > 0; {
 		group := groups[0]
 		groups = groups[1:]
+		if halved {
+			// Who has gone meanwhile will look for what came of it: it must not come after that.
+			group = slices.DeleteFunc(slices.Clone(group), func(c *pendingCreate) bool { return c.ctx.Err() != nil })
+			if len(group) == 0 {
+				continue
+			}
+		}
 		var bodies []map[string]any
 		for _, c := range group {
 			bodies = append(bodies, c.body)
 		}
 		made, err := b.post(ctx, op, of, bodies)
-		last = err
+		errs = append(errs, err)
 		switch {
 		case err == nil:
 			for i, c := range group {
 				c.result <- created{made: made[i]}
 			}
 		case len(group) > 1 && declined(err):
+			halved = true
 			half := len(group) / 2
 			groups = append([][]*pendingCreate{group[:half], group[half:]}, groups...)
 			continue
@@ -42,21 +51,21 @@ func (b *broker) send(under *slot, of collection, batch []*pendingCreate) {
 			}
 			groups = spare(groups, group[0], err)
 		}
-		b.remember(group, err, len(group) < len(batch))
+		b.remember(group, err, halved)
 	}
 	if len(batch) > 1 {
 		b.mu.Lock()
 		b.busy = time.Now()
 		b.mu.Unlock()
 	}
-	under.end(last)
+	under.end(errs...)
 }
 
 // declined reports whether Neutron said no to a create, by its own word or a proxy's: nothing was created. Where that
-// was of several, some may be fine by themselves.
+// was of several, some may be fine by themselves. A log-in that failed, whatever was to follow, is none.
 func declined(err error) bool {
 	e, ok := errors.AsType[*Error](err)
-	return ok && !e.MaybeDone && e.Kind != Throttled && e.Kind != Unauthenticated &&
+	return ok && !e.MaybeDone && e.Kind != Throttled && e.Kind != Unauthenticated && !e.ofLogin() &&
 		(e.Kind != Transient || e.Status >= http.StatusBadRequest)
 }
 

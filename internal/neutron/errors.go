@@ -126,6 +126,9 @@ func (e *Error) overloaded() bool {
 	return lost || e.Kind == Throttled || e.Status >= http.StatusInternalServerError && e.Kind == Transient
 }
 
+// ofLogin reports whether it is a log-in that failed, before the call that it was for.
+func (e *Error) ofLogin() bool { return strings.HasPrefix(e.Op, OpLogin) }
+
 // KindOf gives an error's kind. What is no *Error is Transient.
 func KindOf(err error) Kind {
 	if e, ok := errors.AsType[*Error](err); ok {
