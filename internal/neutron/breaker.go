@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 )
@@ -280,7 +279,7 @@ func (c *Cloud) silenceOf(err error) string {
 	switch {
 	case !ok:
 		return connectionReason(err)
-	case strings.HasPrefix(e.Op, OpLogin):
+	case e.ofLogin():
 		return e.Error()
 	}
 	text := e.Reason
@@ -293,10 +292,18 @@ func (c *Cloud) silenceOf(err error) string {
 	return text
 }
 
+// tell tells Options.Outage, where outage is not nil. Beginnings and ends are found out by different goroutines: a
+// beginning whose end was found out before it could be told is not told any more, so that an end is always the last.
 func (c *Cloud) tell(outage *Outage) {
-	if outage != nil {
-		c.options.Outage(*outage)
+	if outage == nil {
+		return
 	}
+	c.telling.Lock()
+	defer c.telling.Unlock()
+	if outage.Over.IsZero() && c.breaker.ending() == nil {
+		return
+	}
+	c.options.Outage(*outage)
 }
 
 // restUntil returns after a pause, when ctx is done, or when wake is closed; a nil wake never is.

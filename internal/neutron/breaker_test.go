@@ -425,6 +425,79 @@ func TestTheInventoryAuditsAsSoonAsTheOutageIsOver(t *testing.T) {
 	})
 }
 
+// Who waits for a list that another began during the outage may have been looked at after all were woken: its failure
+// would name a pause that nobody ends.
+func TestAListThatTheOutageKeptBackFailsNobodyAfterIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, c := inBubble(t, newFakeNeutron().ServeHTTP, Options{})
+		i := NewInventory(c, cluster, InventoryOptions{})
+		f := &flight{began: time.Now(), done: make(chan struct{})}
+		i.flight = f
+		got := make(chan error)
+		go func() {
+			_, err := i.Observed(t.Context(), ownerOf("o"), time.Time{})
+			got <- err
+		}()
+		synctest.Wait()
+		i.mu.Lock()
+		i.flight = nil
+		i.mu.Unlock()
+		f.err = &Error{Kind: Transient, Wait: outagePause, unsent: true, cause: errOutage}
+		close(f.done)
+		if err := <-got; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// A log-in that hangs would hold up the probe, too.
+func TestALookByNameLogsNobodyInDuringAnOutage(t *testing.T) {
+	inOutages(t, time.Minute, func(t *testing.T, p *patient) {
+		i := NewInventory(p.Cloud, cluster, InventoryOptions{})
+		p.f.revoke()
+		if err := call(t.Context(), p.Cloud, http.MethodGet); KindOf(err) != NotFound {
+			t.Fatalf("got %v", err)
+		}
+		p.f.revoke()
+		p.fail(transport(func(r *http.Request) (*http.Response, error) {
+			if strings.HasPrefix(r.URL.Path, "/v3/") {
+				return refused(r)
+			}
+			return direct{p.f}.RoundTrip(r)
+		}))
+		_ = call(t.Context(), p.Cloud, http.MethodGet)
+		elapse(time.Minute)
+		if got := p.told(); got != "began" {
+			t.Fatalf("told %q", got)
+		}
+		before := p.sent.Load()
+		if _, err := i.Find(t.Context(), network.KindNetwork, "n", ownerOf("o")); !errors.Is(err, errOutage) {
+			t.Errorf("got %v", err)
+		}
+		if sent := p.sent.Load() - before; sent > 0 {
+			t.Errorf("%d requests", sent)
+		}
+		p.fail(nil)
+		elapse(2 * probeLast)
+	})
+}
+
+// The end of an outage may be found out by another goroutine than the one that is about to tell of its beginning.
+func TestAnOutageThatIsOverIsNotToldToHaveBegun(t *testing.T) {
+	var told []Outage
+	f := newFakeCloud(t, newFakeNeutron().ServeHTTP)
+	c := f.cloud(Options{Outage: func(o Outage) { told = append(told, o) }})
+	c.breaker.attend(true)
+	began := time.Now()
+	c.breaker.observe(began, silence)
+	outage := c.breaker.trip(began, "broken by a test")
+	c.tell(c.breaker.observe(time.Now(), answered))
+	c.tell(outage)
+	if len(told) == 0 || told[len(told)-1].Over.IsZero() {
+		t.Errorf("the last that was told is no end: %v", told)
+	}
+}
+
 func TestSignsOfEndedCalls(t *testing.T) {
 	left, leave := context.WithCancel(t.Context())
 	leave()

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -70,7 +71,8 @@ type Options struct {
 	// log-ins are not asked for. It MUST be quick and safe for concurrent use.
 	Permit func() error
 	// Outage, where set, is told when the cloud is found not to answer, and again when it does; see Run. It is called
-	// from the goroutine that found out.
+	// from the goroutine that found out, once at a time, and MUST NOT call the Cloud. An outage that is over before its
+	// beginning could be told is told by its end alone.
 	Outage func(Outage)
 }
 
@@ -95,6 +97,8 @@ type Cloud struct {
 	breaker *breaker
 	// broker has the writes wait for their turn, and creates go together.
 	broker *broker
+	// telling is held while Options.Outage is told.
+	telling sync.Mutex
 	// access and session may be read at any time, and are changed by who holds login. session is nil before the first
 	// log-in.
 	access  atomic.Pointer[access]
@@ -227,7 +231,9 @@ func (c *Cloud) reconnect(ctx context.Context, old *session) (*session, error) {
 
 // admitSession has all calls made with a new session. The caller holds login.
 func (c *Cloud) admitSession(s *session) {
-	c.session.Store(s)
+	if was := c.session.Swap(s); was != nil && was.identity.Endpoint != s.identity.Endpoint {
+		c.broker.begins()
+	}
 	c.loginFailed, c.loginAgain, c.refusals = nil, time.Time{}, 0
 }
 

@@ -229,6 +229,9 @@ func (i *Inventory) listSince(ctx context.Context, since time.Time) ([]string, e
 			return nil, ctx.Err()
 		case <-f.done:
 		}
+		if errors.Is(f.err, errOutage) && i.cloud.breaker.ending() == nil {
+			continue // it was kept back by an outage that is over: who is woken by that end was woken
+		}
 		if !f.began.Before(since) && (!bound || f.err != nil || project == f.of) {
 			return f.moved, f.err
 		}
@@ -508,12 +511,12 @@ func (i *Inventory) Find(
 func findOwned[W described](
 	ctx context.Context, c *Cloud, op string, of collection, name string, owner network.Owner,
 ) (ids []string, err error) {
-	s, err := c.connect(ctx)
+	identity, err := c.Identity(ctx)
 	if err != nil {
 		return nil, err
 	}
 	all, err := list[W](ctx, c, op, of, url.Values{
-		"project_id": {s.identity.ProjectID}, "name": {name}, "fields": {"id", "description"},
+		"project_id": {identity.ProjectID}, "name": {name}, "fields": {"id", "description"},
 	})
 	for _, w := range all {
 		if owner.Owns(w.described()) {

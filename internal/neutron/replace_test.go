@@ -266,3 +266,28 @@ func TestARefusedPasswordIsTriedLessAndLess(t *testing.T) {
 		}
 	})
 }
+
+func TestAnotherCloudIsNotLeftAloneBecauseTheFormerAskedForIt(t *testing.T) {
+	f := newFakeCloud(t, newFakeNeutron().ServeHTTP)
+	former := newFakeCloud(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Retry-After", "3600")
+		answer(w, http.StatusTooManyRequests, "{}")
+	})
+	c := former.cloud(Options{})
+	create := func() error {
+		_, err := c.create(t.Context(), network.Step{Action: network.CreateNetwork}, map[string]any{"name": "n"})
+		return err
+	}
+	for range 2 {
+		if err := create(); KindOf(err) != Throttled {
+			t.Fatalf("got %v", err)
+		}
+	}
+	if err := c.Replace(t.Context(), f.credentials()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { closeIdle(c.access.Load().transport) })
+	if err := create(); err != nil {
+		t.Errorf("got %v", err)
+	}
+}
