@@ -11,15 +11,16 @@ type Holdings struct {
 }
 
 // Owners gives the UIDs of the objects that own resources here, each with what it owns: what the last complete list
-// showed and what Apply has done since. audited is when that list began. ok is false until there is one: nothing is
-// known then, and not that there are no owners. Whether the objects still exist is not for an Inventory to know.
+// showed and what Apply has done since. audited is when that list began, and of the project that it showed. ok is false
+// until there is one: nothing is known then, and not that there are no owners. Whether the objects still exist is not
+// for an Inventory to know.
 //
 // The answer is the caller's.
-func (i *Inventory) Owners() (owners map[string]Holdings, audited time.Time, ok bool) {
+func (i *Inventory) Owners() (owners map[string]Holdings, audited time.Time, of Identity, ok bool) {
 	i.mu.RLock()
 	defer i.mu.RUnlock()
 	if i.began.IsZero() {
-		return nil, time.Time{}, false
+		return nil, time.Time{}, Identity{}, false
 	}
 	owners = make(map[string]Holdings, len(i.networks.owned)+len(i.ports.owned))
 	for object, networks := range i.networks.owned {
@@ -30,7 +31,7 @@ func (i *Inventory) Owners() (owners map[string]Holdings, audited time.Time, ok 
 		held.Ports = i.ports.ids(ports)
 		owners[object] = held
 	}
-	return owners, i.began, true
+	return owners, i.began, i.of, true
 }
 
 // ids are those of resources, in their order.

@@ -14,16 +14,19 @@ import (
 // owners are those that are known, and when the list began that showed them.
 func (b *bench) owners(t *testing.T) (map[string]Holdings, time.Time) {
 	t.Helper()
-	owners, audited, ok := b.Owners()
+	owners, audited, of, ok := b.Owners()
 	if !ok {
 		t.Fatal("nothing is known after an audit")
+	}
+	if identity, err := b.Identity(t.Context()); err != nil || of != identity {
+		t.Errorf("they are of %s, %v, want %s", of, err, identity)
 	}
 	return owners, audited
 }
 
 func TestOwnersAreThoseWhoseMarkersAreBorne(t *testing.T) {
 	b := newBench(t, InventoryOptions{Ports: true})
-	if owners, audited, ok := b.Owners(); ok || owners != nil || !audited.IsZero() {
+	if owners, audited, _, ok := b.Owners(); ok || owners != nil || !audited.IsZero() {
 		t.Errorf("before the first list: %v, %s, %t, want nothing", owners, audited, ok)
 	}
 	b.put("net-1", ownerOf("both").Marker())

@@ -9,11 +9,11 @@ import (
 )
 
 // Owners is the Inventory's.
-func (c *Cloud) Owners() (owners map[string]neutron.Holdings, audited time.Time, ok bool) {
+func (c *Cloud) Owners() (owners map[string]neutron.Holdings, audited time.Time, of neutron.Identity, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.listed.IsZero() {
-		return nil, time.Time{}, false
+		return nil, time.Time{}, neutron.Identity{}, false
 	}
 	owners = map[string]neutron.Holdings{}
 	note := func(description string, add func(*neutron.Holdings)) {
@@ -30,5 +30,5 @@ func (c *Cloud) Owners() (owners map[string]neutron.Holdings, audited time.Time,
 	for id, held := range c.ports.held {
 		note(held.Description, func(h *neutron.Holdings) { h.Ports = append(h.Ports, id) })
 	}
-	return owners, c.listed, true
+	return owners, c.listed, c.Credentials, true
 }

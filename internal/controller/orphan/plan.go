@@ -52,6 +52,8 @@ type view struct {
 	// owners are those of the list that began at audited.
 	owners  map[string]neutron.Holdings
 	audited time.Time
+	// of is the project that it showed.
+	of neutron.Identity
 	// exists reports whether a cache has the object of a UID, or this process looks after what it left.
 	exists func(uid string) bool
 }

@@ -19,7 +19,11 @@ import (
 // controller.Sync. What fails is tried again with a later audit; to try sooner would be to act twice on one list.
 func (c *Controller) Sync(ctx context.Context, _ cache.ObjectName) (controller.Result, error) {
 	if v, ok := c.view(); ok {
-		c.look(ctx, v)
+		if v.of != c.of {
+			// What was seen of another project tells nothing of this one.
+			c.ledger, c.of = ledger{}, v.of
+		}
+		c.look(neutron.Within(ctx, v.of), v)
 	}
 	return controller.Result{RequeueAfter: c.options.Interval}, nil
 }
@@ -27,7 +31,7 @@ func (c *Controller) Sync(ctx context.Context, _ cache.ObjectName) (controller.R
 // view is what is known now. It reports false where nothing is, or where nothing is new.
 func (c *Controller) view() (view, bool) {
 	// The owners first: an object is in the caches before anything is made for it.
-	owners, audited, ok := c.inventory.Owners()
+	owners, audited, of, ok := c.inventory.Owners()
 	if !ok || !audited.After(c.ledger.audited) {
 		return view{}, false
 	}
@@ -43,7 +47,7 @@ func (c *Controller) view() (view, bool) {
 		known[string(uid)] = true
 	}
 	exists := func(uid string) bool { return known[uid] }
-	return view{now: time.Now(), owners: owners, audited: audited, exists: exists}, true
+	return view{now: time.Now(), owners: owners, audited: audited, of: of, exists: exists}, true
 }
 
 // look takes in a view and removes what is due.

@@ -485,3 +485,15 @@ func TestRunLooksAtEveryAuditAndStopsBetweenTwoRemovals(t *testing.T) {
 		w.want("c")
 	})
 }
+
+// What was seen of one project is no reason to remove anything from another.
+func TestOtherCredentialsBeginTheGraceAnew(t *testing.T) {
+	inWorld(t, Rules{Grace: 10 * time.Minute, MaxShare: 1}, []string{"a"}, func(t *testing.T, w *world) {
+		w.audits(9 * time.Minute)
+		w.cloud.Credentials.ProjectID = "q"
+		w.audits(9 * time.Minute)
+		w.want("a")
+		w.audits(3 * time.Minute)
+		w.want()
+	})
+}

@@ -34,7 +34,7 @@ const (
 // Inventory is what a Controller needs of a neutron.Inventory.
 type Inventory interface {
 	owned.Inventory
-	Owners() (owners map[string]neutron.Holdings, audited time.Time, ok bool)
+	Owners() (owners map[string]neutron.Holdings, audited time.Time, of neutron.Identity, ok bool)
 }
 
 // Options are what a Controller is made with.
@@ -65,6 +65,8 @@ type Controller struct {
 	// What follows is that of the one sync that runs at a time.
 
 	ledger ledger
+	// of is the project that the ledger is about.
+	of neutron.Identity
 	// unread is the last failure to read what exists, and withheld the last ones that were withheld, as they were told.
 	unread   string
 	withheld []string
