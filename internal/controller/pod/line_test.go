@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -345,6 +346,33 @@ func TestFreePortsBringAsManyPods(t *testing.T) {
 			}
 			t.Logf("%d keys were put on the queue", q.enqueued)
 		})
+	}
+}
+
+// A Pod on which the code trips holds up no other one, as controller.Loop has it.
+func TestAPodWhoseSyncPanicsHasAnotherOneLook(t *testing.T) {
+	q := newQueueing(t, "net")
+	for i := range 2 {
+		q.addPod(i, "web-1", "net")
+		q.addPort("net", i)
+	}
+	q.settle(100)
+	// The first in line has to free first what a former Pod of its name had.
+	left := q.ports["web-net-1"].DeepCopy()
+	left.Status.BoundTo = &cloudteamv1.PortBinding{Kind: kind.Kind, Name: "web-1-0", UID: "former"}
+	q.showPort(q.ports["web-net-1"], left)
+	q.readyPort("web-net-0")
+	for q.hear() {
+	}
+	q.queue = []cache.ObjectName{{Namespace: "team", Name: "web-1-0"}}
+	q.refuse = func() bool { panic("broken by a test") }
+	func() {
+		defer func() { _ = recover() }()
+		q.work(0)
+	}()
+	want := []cache.ObjectName{{Namespace: "team", Name: "web-1-1"}}
+	if diff := cmp.Diff(want, q.queue); diff != "" {
+		t.Errorf("those who are to look (-want +got):\n%s", diff)
 	}
 }
 

@@ -54,11 +54,12 @@ type outcome struct {
 // created by its name, a binding by the Pod's UID in it, and the allocation, the end of it all, on the Pod. A crash
 // between two of them leaves a state that the same code goes on from.
 func (c *Controller) sync(ctx context.Context, key cache.ObjectName) (controller.Result, error) {
-	result, turn, err := c.syncOne(ctx, key)
-	if err != nil && turn == next {
+	turn := anyOther // after one that panics
+	defer func() { c.passOn(key, turn) }()
+	result, after, err := c.syncOne(ctx, key)
+	if turn = after; err != nil && turn == next {
 		turn = anyOther // those ahead of it may have found taken what it had no use for
 	}
-	c.passOn(key, turn)
 	return result, err
 }
 
