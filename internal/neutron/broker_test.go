@@ -690,3 +690,23 @@ func TestAWriteThatPanicsEndsAllTheSame(t *testing.T) {
 		rested(t, b)
 	})
 }
+
+func TestACallToTheFormerCloudTeachesNothingOfTheNextOne(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &server{}
+		b := newBroker(0, s.post)
+		throttled := refusal(Throttled)
+		throttled.Wait = time.Hour
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			_ = b.Write(t.Context(), "delete network", func() error { <-time.After(time.Second); return throttled })
+		})
+		synctest.Wait()
+		b.begins()
+		wg.Wait()
+		if err := createNamed(t.Context(), b, "n"); err != nil {
+			t.Error(err)
+		}
+		rested(t, b)
+	})
+}
