@@ -17,6 +17,9 @@ const (
 	// place. To compare the contents is right for all of them, on every file system; to watch for each of these ways
 	// would save nothing, as kubelet itself looks for new Secrets but once a minute.
 	credentialsInterval = 5 * time.Second
+	// settling is how long files that have changed have to stay as they are before they are used: one that is written in
+	// place, or several one after the other, may lead elsewhere while they are not whole.
+	settling = time.Second
 	// credentialsBackoffLast bounds the pause between log-ins with changed credentials that fail: doubled from
 	// credentialsInterval on, since Keystone may lock an account out that gives wrong passwords.
 	credentialsBackoffLast = time.Minute
@@ -149,9 +152,13 @@ func (f *credentialsFiles) check(ctx context.Context) {
 		return
 	case found.SameAs(f.used):
 		f.tried = neutron.Credentials{}
-		f.settled()
+		f.inUse()
 		return
 	case !found.SameAs(f.tried):
+		if !f.settled(ctx, found) {
+			f.lookNow()
+			return
+		}
 		f.tried, f.backoff = found, 0
 	case time.Now().Before(f.again):
 		return
@@ -165,7 +172,7 @@ func (f *credentialsFiles) check(ctx context.Context) {
 		return
 	}
 	f.used, f.tried = found, neutron.Credentials{}
-	f.settled()
+	f.inUse()
 	f.replaced()
 }
 
@@ -179,7 +186,21 @@ func (f *credentialsFiles) failed(err error) {
 	}
 }
 
-func (f *credentialsFiles) settled() {
+// settled reports whether what was found in the files is still there after a moment; not where ctx is done before.
+func (f *credentialsFiles) settled(ctx context.Context, found neutron.Credentials) bool {
+	moment := time.NewTimer(settling)
+	defer moment.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-moment.C:
+	}
+	again, err := f.load()
+	return err == nil && again.SameAs(found)
+}
+
+// inUse notes that the files hold what is used.
+func (f *credentialsFiles) inUse() {
 	credentialsOutdated.Set(0)
 	f.failure = ""
 }

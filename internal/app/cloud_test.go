@@ -122,7 +122,7 @@ func TestChangedCredentialsAreUsedOnceTheyAreTaken(t *testing.T) {
 		r.after(time.Hour)
 		r.want()
 		r.write("second")
-		r.after(credentialsInterval)
+		r.after(credentialsInterval + settling)
 		r.want("tried", "replaced")
 		r.after(time.Hour)
 		r.want()
@@ -133,7 +133,7 @@ func TestCredentialsThatAreRefusedAreTriedLessAndLessAndNotForgotten(t *testing.
 	inRotation(t, func(t *testing.T, r *rotation) {
 		r.take(new("third"))
 		r.write("second")
-		r.after(credentialsInterval)
+		r.after(credentialsInterval + settling)
 		r.want("tried")
 		const long = 10 * time.Minute
 		for range int(long / time.Second) {
@@ -153,11 +153,11 @@ func TestCredentialsThatAreMendedAreTriedAtOnce(t *testing.T) {
 	inRotation(t, func(_ *testing.T, r *rotation) {
 		r.take(new("third"))
 		r.write("second")
-		r.after(credentialsInterval)
+		r.after(credentialsInterval + settling)
 		r.after(10 * time.Minute)
 		r.heard()
 		r.write("third")
-		r.after(credentialsInterval)
+		r.after(credentialsInterval + settling)
 		r.want("tried", "replaced")
 	})
 }
@@ -167,7 +167,21 @@ func TestAFailedLogInHasTheFilesLookedAtAtOnce(t *testing.T) {
 		r.after(credentialsInterval + time.Millisecond)
 		r.write("second")
 		r.lookNow()
-		r.after(time.Millisecond)
+		r.after(settling)
+		r.want("tried", "replaced")
+	})
+}
+
+// What a file holds in the middle of being written in place may lead elsewhere: without its last lines, to another
+// interface of the cloud or another project.
+func TestAFileThatIsBeingWrittenIsNotUsedBeforeItIsWhole(t *testing.T) {
+	inRotation(t, func(_ *testing.T, r *rotation) {
+		r.write("seco")
+		r.after(credentialsInterval + settling/2)
+		r.write("second")
+		r.after(settling)
+		r.want()
+		r.after(settling)
 		r.want("tried", "replaced")
 	})
 }
@@ -190,7 +204,7 @@ func TestFilesThatCannotBeReadChangeNothing(t *testing.T) {
 		r.after(2 * credentialsInterval)
 		r.want()
 		r.write("second")
-		r.after(credentialsInterval)
+		r.after(credentialsInterval + settling)
 		r.want("tried", "replaced")
 	})
 }
