@@ -114,7 +114,6 @@ func (i *Inventory) Blockers(ctx context.Context, refused network.Step) (Blocker
 	default:
 		return Blockers{}, nil
 	}
-	began := time.Now()
 	found, err := i.cloud.listBlockers(ctx, query)
 	if err != nil {
 		return Blockers{}, err
@@ -133,7 +132,7 @@ func (i *Inventory) Blockers(ctx context.Context, refused network.Step) (Blocker
 	defer i.mu.Unlock()
 	delete(i.blocked, refused.ID)
 	if i.options.Ports && len(listed) > 0 {
-		i.blocked[refused.ID] = blockade{query.Get("network_id"), listed, began}
+		i.blocked[refused.ID] = blockade{query.Get("network_id"), listed, time.Now()}
 	}
 	return found, nil
 }
@@ -167,7 +166,7 @@ type blockade struct {
 	network string
 	// ports are the ids of the ports that lists of the project show as long as they are there.
 	ports []string
-	// since is when they were listed.
+	// since is when they were noted. A list that began before did not look for them.
 	since time.Time
 }
 

@@ -206,3 +206,39 @@ func TestAnAuditThatBeganBeforeABlockerWasFoundDoesNotMissIt(t *testing.T) {
 		t.Errorf("it is waited for %v, want the port", b.blocked)
 	}
 }
+
+func TestAnAuditThatBeganWhileBlockersWereLookedForDoesNotMissThem(t *testing.T) {
+	b := newBench(t, InventoryOptions{Ports: true})
+	b.put("net", ownerOf("o").Marker())
+	b.putPort("p1", "nobody's")
+	b.audit(t)
+	b.takeMoved()
+	b.portsInTheWay(func() []Blocker { return []Blocker{{ID: "p1", ProjectID: "project-1"}} })
+	inTheWay := b.neutron.before
+	reading, found, audited := make(chan struct{}), make(chan struct{}), make(chan error)
+	b.neutron.setBefore(func(w http.ResponseWriter, r *http.Request) bool {
+		switch {
+		case !strings.HasSuffix(r.URL.Path, "/ports"):
+		case r.URL.Query().Has("network_id"):
+			go func() { audited <- b.Audit(t.Context()) }()
+			<-reading
+		case !r.URL.Query().Has("marker"):
+			close(reading)
+			<-found
+		}
+		return inTheWay(w, r)
+	})
+	if _, err := b.Blockers(t.Context(), deleteNetwork("net")); err != nil {
+		t.Fatal(err)
+	}
+	close(found)
+	if err := <-audited; err != nil {
+		t.Fatal(err)
+	}
+	if moved := b.takeMoved(); len(moved) > 0 {
+		t.Errorf("moved, though the port is there: %v", moved)
+	}
+	if len(b.blocked) != 1 {
+		t.Errorf("it is waited for %v, want the port", b.blocked)
+	}
+}
