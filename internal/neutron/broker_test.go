@@ -492,6 +492,8 @@ func TestEachCreateEndsOnceAndIsToldTheTruth(t *testing.T) {
 			nil, nil, nil, refusal(Invalid), refusal(Capacity), refusal(Taken), refusal(Throttled),
 			{Kind: Transient, Status: http.StatusBadGateway, MaybeDone: true},
 			{Kind: Transient, Reason: "connecting"},
+			{Kind: Transient, Op: OpLogin, Status: http.StatusServiceUnavailable, Wait: time.Second},
+			{Kind: Transient, Status: http.StatusServiceUnavailable, Wait: time.Second, MaybeDone: true},
 		}), 1, 30).Draw(rt, "faults")
 		patience := rapid.SliceOfN(rapid.IntRange(1, 20000), count, count).Draw(rt, "patience in ms")
 		rounds := rapid.IntRange(1, 3).Draw(rt, "rounds")
