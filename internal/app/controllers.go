@@ -220,7 +220,8 @@ func (p *process) buildDeployment() (started, error) {
 	if err != nil {
 		return nil, err
 	}
-	c, err := deploymentcontroller.NewController(p.client.CloudteamV1(), p.kube.AppsV1(), caches, p.recorder)
+	c, err := deploymentcontroller.NewController(p.client.CloudteamV1(), p.kube.AppsV1(), caches, p.recorder,
+		p.options.PoolCooldown)
 	if err != nil {
 		return nil, err
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/pflag"
 
 	attachmentcontroller "cloudteam.ztgame.com/network-controller/internal/controller/attachment"
+	deploymentcontroller "cloudteam.ztgame.com/network-controller/internal/controller/deployment"
 	"cloudteam.ztgame.com/network-controller/internal/controller/orphan"
 	"cloudteam.ztgame.com/network-controller/internal/neutron"
 )
@@ -36,6 +37,8 @@ type Options struct {
 	ResyncPeriod time.Duration
 	// AuditInterval is how often the cloud is listed for drift.
 	AuditInterval time.Duration
+	// PoolCooldown is for how long the ports of a Deployment stay when its Pods do not need them any more.
+	PoolCooldown time.Duration
 	// Attachment is what goes into NetworkAttachmentDefinitions.
 	Attachment attachmentcontroller.Options
 	// Orphan says when resources in Neutron go whose object is gone. Without a grace period, they are not looked for.
@@ -59,6 +62,7 @@ func NewOptions() Options {
 		Workers:       100,
 		ResyncPeriod:  30 * time.Second,
 		AuditInterval: time.Minute,
+		PoolCooldown:  deploymentcontroller.DefaultCooldown,
 		Attachment:    attachmentcontroller.Options{Plugin: attachmentcontroller.DefaultPlugin},
 		Orphan:        orphan.Rules{Grace: orphan.DefaultGrace, MaxShare: orphan.DefaultMaxShare},
 		BindAddress:   ":8080",
@@ -97,6 +101,9 @@ func (o *Options) AddFlags(flags *pflag.FlagSet) {
 		"How often informers hand out all objects once more. 0 for never.")
 	flags.DurationVar(&o.AuditInterval, "audit-interval", o.AuditInterval,
 		"How often Neutron is listed to find what others changed there, give or take a tenth.")
+	flags.DurationVar(&o.PoolCooldown, "pool-cooldown", o.PoolCooldown,
+		"How long ports of a Deployment that none of its Pods needs any more are kept for the next ones, such as those of a "+
+			"rolling update. 0 to delete them at once.")
 	flags.StringVar(&o.Attachment.Plugin, "attachment-plugin", o.Attachment.Plugin,
 		"CNI plugin that attaches Pods to Networks where Multus is installed.")
 	flags.StringVar(&o.Attachment.Master, "attachment-master", o.Attachment.Master,
@@ -136,6 +143,9 @@ func (o *Options) Validate() error {
 	}
 	if o.ResyncPeriod < 0 {
 		errs = append(errs, fmt.Errorf("--resync-period=%s: write 0 or more", o.ResyncPeriod))
+	}
+	if o.PoolCooldown < 0 {
+		errs = append(errs, fmt.Errorf("--pool-cooldown=%s: write 0 or more", o.PoolCooldown))
 	}
 	if o.Orphan.Grace < 0 {
 		errs = append(errs, fmt.Errorf("--orphan-grace=%s: write 0 or more", o.Orphan.Grace))

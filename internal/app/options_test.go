@@ -55,6 +55,10 @@ func TestOptionsAreValidated(t *testing.T) {
 		"orphans without a cloud": {
 			func(o *Options) { o.Controllers = []string{"orphan"} }, []string{"nothing to run"},
 		},
+		"pools that give up ports at once": {func(o *Options) { o.PoolCooldown = 0 }, nil},
+		"a cool-down that is over": {
+			func(o *Options) { o.PoolCooldown = -1 }, []string{"--pool-cooldown=-1ns", "0 or more"},
+		},
 		"no grace period turns orphans off": {func(o *Options) { o.Orphan.Grace = 0 }, nil},
 		"a grace period that is over": {
 			func(o *Options) { o.Orphan.Grace = -1 }, []string{"--orphan-grace=-1ns", "0 or more"},

@@ -160,7 +160,7 @@ func (w *poolWorld) start() {
 		w.t.Fatal(err)
 	}
 	w.controller, err = deploymentcontroller.NewController(api.CloudteamV1(), kube.AppsV1(), caches,
-		broadcaster.NewRecorder(clientsetscheme.Scheme, corev1.EventSource{Component: "network-controller"}))
+		broadcaster.NewRecorder(clientsetscheme.Scheme, corev1.EventSource{Component: "network-controller"}), 0)
 	if err != nil {
 		w.t.Fatal(err)
 	}

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -48,6 +49,11 @@ type observed struct {
 	resolve func(network cache.ObjectName) standing
 	// taken reports whether a NetworkPort of the name is in the namespace, whoever's.
 	taken func(name string) bool
+	// now is when the rest was looked at, cooldown for how long ports stay that were needed, and demands what the last
+	// plan gave, nil for none.
+	now      time.Time
+	cooldown time.Duration
+	demands  map[consumer.Request]demand
 }
 
 // standing is what a declared name stands for.
@@ -64,6 +70,10 @@ type plan struct {
 	// remove are the ports to delete. None of them was bound when it was looked at.
 	remove []*cloudteamv1.NetworkPort
 	say    verdict
+	// demands are to be remembered for the next plan. again is when that may delete what this one keeps; the zero time
+	// where it keeps nothing that is not needed.
+	demands map[consumer.Request]demand
+	again   time.Time
 }
 
 // verdict is what to tell users.
@@ -89,13 +99,13 @@ type pool struct {
 	unmet, borrowed int
 }
 
-// planPools decides which ports of a Deployment to create and to delete. It never deletes one that a Pod has, and there
-// are never more than the larger of two numbers: what the template declares for its replicas, and what the Pods that
-// exist have or wait for.
+// planPools decides which ports of a Deployment to create and to delete. It never deletes one that a Pod has, and it
+// creates none beyond the larger of two numbers: what the template declares for its replicas, and what the Pods that
+// exist have or wait for. It deletes what is beyond the most that this was within the cool-down.
 //
 // While it cannot be read what the template declares, nothing is deleted: a slip of the pen must not cost a pool.
 func planPools(o observed) plan {
-	p := plan{say: verdict{settled: true}}
+	p := plan{say: verdict{settled: true}, demands: map[consumer.Request]demand{}}
 	names := naming{o: o, next: map[string]int{}}
 	room := burst
 	var stay []*cloudteamv1.NetworkPort
@@ -104,9 +114,10 @@ func planPools(o observed) plan {
 		want := o.want(pool)
 		p.say.total += max(want, len(pool.held))
 
-		excess := min(max(pool.staying()-want, 0), len(pool.free), burst-len(p.remove))
-		p.remove = append(p.remove, pool.free[:excess]...)
-		stay = append(append(stay, pool.held...), pool.free[excess:]...)
+		surplus := min(max(pool.staying()-want, 0), len(pool.free))
+		gone := o.givenUp(&p, pool, want, pool.free[:surplus])
+		p.remove = append(p.remove, gone[:min(len(gone), burst-len(p.remove))]...)
+		stay = append(append(stay, pool.held...), pool.free[surplus:]...)
 
 		missing := max(want-pool.staying(), 0)
 		if missing > 0 {
@@ -144,22 +155,71 @@ func planPools(o observed) plan {
 	return p
 }
 
-// want is how many ports a pool should have.
+// givenUp are those ports to delete of the surplus of a pool, which is in the order of its free ones. The others stay for
+// now, and the plan says until when.
+//
+// What nobody declares any more goes at once, and so does a port with an address that was asked for by name: somebody
+// may wait for that very one. A port that fails is none to keep for later.
+func (o observed) givenUp(p *plan, pool pool, want int, surplus []*cloudteamv1.NetworkPort) []*cloudteamv1.NetworkPort {
+	if pool.times == 0 || pool.request.Exclusive() {
+		return surplus
+	}
+	was, known := o.demands[pool.request]
+	if !known {
+		was.want = pool.staying()
+	}
+	is := was.next(want, o.now, o.cooldown)
+	p.demands[pool.request] = is
+	spare, until := is.spare(o.cooldown)
+	var gone []*cloudteamv1.NetworkPort
+	kept := 0
+	for _, port := range slices.Backward(surplus) {
+		if kept < spare && !o.fails(port) {
+			kept++
+		} else {
+			gone = append(gone, port)
+		}
+	}
+	if kept > 0 && (p.again.IsZero() || until.Before(p.again)) {
+		p.again = until
+	}
+	slices.Reverse(gone)
+	return gone
+}
+
+// want is how many ports a pool needs.
 func (o observed) want(p pool) int {
 	demand := len(p.held) + p.unmet
 	if o.invalid != nil {
 		return max(demand, p.staying())
 	}
 	replicas := int(replicasOf(o.deployment))
+	surge, unavailable := fenceposts(o.deployment)
+	base := p.times * replicas
 	if o.rolling {
-		surge, _ := fenceposts(o.deployment)
-		replicas += surge
+		base += p.times * surge
 	}
-	want := max(p.times*replicas-p.borrowed, demand)
+	base -= p.borrowed
+	want := max(base, demand)
+	if o.rolling && demand > base && o.cooldown > 0 && !p.request.Exclusive() {
+		// Old Pods that end slowly have ports that new ones need. They go step by step, and each step has its ports in one
+		// go: singly, they would be a call to Neutron each. No more are made ahead than there are Pods to come.
+		step := p.times * max(surge, unavailable)
+		coming := p.times * max(replicas-int(o.deployment.Status.UpdatedReplicas), 0)
+		want = min(base+roundedUp(demand-base, step), demand+coming)
+	}
 	if p.request.Exclusive() {
 		return min(want, 1)
 	}
 	return want
+}
+
+// roundedUp is the least multiple of step, from 0 on, that is not less than n.
+func roundedUp(n, step int) int {
+	if step == 0 {
+		return n
+	}
+	return (n + step - 1) / step * step
 }
 
 // staying is how many ports count for what is wanted. One that is going does while a Pod has it, because that Pod needs

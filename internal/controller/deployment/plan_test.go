@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
@@ -160,6 +161,17 @@ func named(p plan) (create, remove []string) {
 
 func TestPlan(t *testing.T) {
 	rolling := func(o *observed) { o.rolling = true }
+	cooling := func(o *observed) { o.now, o.cooldown = time.Unix(60, 0), time.Minute }
+	lately := func(ports int) func(*observed) {
+		return func(o *observed) {
+			cooling(o)
+			o.demands = map[consumer.Request]demand{{Network: cache.NewObjectName("team", "blue")}: {want: ports}}
+		}
+	}
+	var tenHeld []string // by as many Pods as there are in a rolling update of 8
+	for i := range 10 {
+		tenHeld = append(tenHeld, fmt.Sprintf("web-blue-%d ready bound:old-%[1]d", i))
+	}
 	for name, c := range map[string]struct {
 		situation
 		create, remove []string
@@ -297,6 +309,43 @@ func TestPlan(t *testing.T) {
 			situation{networks: "blue", replicas: 1, ports: []string{"web-blue-0 ready", "web-blue-1 ready"},
 				edit: func(o *observed) { o.deleted = map[types.UID]bool{"uid-web-blue-0": true} }},
 			nil, nil,
+		},
+		"a pool that is seen for the first time keeps what it has": {
+			situation{networks: "blue", replicas: 1, edit: cooling, ports: []string{"web-blue-0 ready", "web-blue-1"}}, nil, nil,
+		},
+		"of what was needed of late, the lowest slots stay": {
+			situation{networks: "blue", replicas: 1, edit: lately(2),
+				ports: []string{"web-blue-0 ready", "web-blue-1 ready", "web-blue-2 ready"}}, nil, []string{"web-blue-2"},
+		},
+		"a port that fails is not kept": {
+			situation{networks: "blue", replicas: 1, edit: cooling,
+				ports: []string{"web-blue-0 ready", "web-blue-1 failing:NoAddresses", "web-blue-2"}}, nil, []string{"web-blue-1"},
+		},
+		"what is declared no more is not kept": {
+			situation{networks: "green", replicas: 1, edit: cooling, ports: []string{"web-blue-0 ready", "web-green-0 on:green"}},
+			nil, []string{"web-blue-0"},
+		},
+		"an address that is asked for by name is not kept": {
+			situation{networks: `[{"name":"blue","ips":["10.0.0.5"]}]`, replicas: 0, edit: cooling,
+				ports: []string{"web-blue-0 ready ip:10.0.0.5"}}, nil, []string{"web-blue-0"},
+		},
+		"Pods that wait are given what was kept": {
+			situation{networks: "blue", replicas: 1, edit: lately(2), pods: []string{"a"},
+				ports: []string{"web-blue-0 ready bound:gone", "web-blue-1 ready"}}, nil, nil,
+		},
+		"ports beyond the surge are made by steps": {
+			situation{networks: "blue", replicas: 8, pods: []string{"a"}, ports: tenHeld,
+				edit: func(o *observed) {
+					cooling(o)
+					o.rolling, o.deployment.Status.UpdatedReplicas = true, 4
+				}}, []string{"web-blue-10", "web-blue-11"}, nil,
+		},
+		"but not beyond the Pods that are still to come": {
+			situation{networks: "blue", replicas: 8, pods: []string{"a"}, ports: tenHeld,
+				edit: func(o *observed) {
+					cooling(o)
+					o.rolling, o.deployment.Status.UpdatedReplicas = true, 8
+				}}, []string{"web-blue-10"}, nil,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -450,6 +499,7 @@ func drawn(t *rapid.T) observed {
 		kinds[key] = kindOf.Draw(t, network)
 	}
 	d := declaring(annotation.Draw(t, "networks"), rapid.Int32Range(0, 6).Draw(t, "replicas"))
+	d.Status.UpdatedReplicas = rapid.Int32Range(0, 6).Draw(t, "updated replicas")
 	o := observed{
 		deployment: d,
 		rolling:    rapid.Bool().Draw(t, "rolling"),
@@ -514,7 +564,7 @@ func applied(o observed, p plan) observed {
 			o.ports = append(o.ports, port)
 		}
 	}
-	o.taken = takenBy(o)
+	o.taken, o.demands = takenBy(o), p.demands
 	return o
 }
 
@@ -569,41 +619,46 @@ func needed(o observed) map[consumer.Request]int {
 	return base
 }
 
+// holdPlan holds what every plan has to be.
+func holdPlan(t *rapid.T, o observed, p plan) {
+	inUse := o.allocated()
+	for _, port := range p.remove {
+		if port.Status.BoundTo != nil || port.Status.PortID != "" && inUse[port.Name] == port.Status.PortID {
+			t.Errorf("it deletes %s, which a Pod has", port.Name)
+		}
+		if port.DeletionTimestamp != nil {
+			t.Errorf("it deletes %s, which is going", port.Name)
+		}
+		if o.invalid != nil {
+			t.Errorf("it deletes %s although the annotation cannot be read", port.Name)
+		}
+	}
+	names := map[string]bool{}
+	for _, ports := range p.create {
+		for _, port := range ports {
+			if names[port.Name] || o.taken(port.Name) {
+				t.Errorf("it creates %s, a name that is taken", port.Name)
+			}
+			names[port.Name] = true
+			if consumer.NetworkOf(port) != consumer.ServedBy(port).Network ||
+				o.resolve(consumer.NetworkOf(port)).kind != consumer.Ours {
+				t.Errorf("it creates %s on %s, which is no Network", port.Name, consumer.NetworkOf(port))
+			}
+		}
+	}
+	if create, remove := named(planPools(applied(o, p))); len(create)+len(remove) > 0 {
+		t.Errorf("planned again, it creates %v and deletes %v", create, remove)
+	}
+}
+
 func TestPlanHoldsForAll(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		o := drawn(t)
 		p := planPools(o)
+		holdPlan(t, o, p)
 
 		inUse := o.allocated()
-		for _, port := range p.remove {
-			if port.Status.BoundTo != nil || port.Status.PortID != "" && inUse[port.Name] == port.Status.PortID {
-				t.Errorf("it deletes %s, which a Pod has", port.Name)
-			}
-			if port.DeletionTimestamp != nil {
-				t.Errorf("it deletes %s, which is going", port.Name)
-			}
-			if o.invalid != nil {
-				t.Errorf("it deletes %s although the annotation cannot be read", port.Name)
-			}
-		}
-		names := map[string]bool{}
-		for _, ports := range p.create {
-			for _, port := range ports {
-				if names[port.Name] || o.taken(port.Name) {
-					t.Errorf("it creates %s, a name that is taken", port.Name)
-				}
-				names[port.Name] = true
-				if consumer.NetworkOf(port) != consumer.ServedBy(port).Network ||
-					o.resolve(consumer.NetworkOf(port)).kind != consumer.Ours {
-					t.Errorf("it creates %s on %s, which is no Network", port.Name, consumer.NetworkOf(port))
-				}
-			}
-		}
-
 		after := applied(o, p)
-		if create, remove := named(planPools(after)); len(create)+len(remove) > 0 {
-			t.Errorf("planned again, it creates %v and deletes %v", create, remove)
-		}
 		for request, want := range needed(o) {
 			var present, leaving int
 			for _, port := range after.ports {
@@ -626,4 +681,74 @@ func TestPlanHoldsForAll(t *testing.T) {
 			}
 		}
 	})
+}
+
+func TestACooldownHoldsForAll(t *testing.T) {
+	const cooldown = time.Minute
+	rapid.Check(t, func(t *rapid.T) {
+		atOnce := drawn(t)
+		o := atOnce
+		o.cooldown, o.demands = cooldown, map[consumer.Request]demand{}
+		for _, port := range o.ports {
+			request := consumer.ServedBy(port)
+			if _, drawn := o.demands[request]; !drawn && rapid.Bool().Draw(t, "known") {
+				o.demands[request] = demand{}.
+					next(rapid.IntRange(0, 8).Draw(t, "once wanted"), o.now, cooldown).
+					next(rapid.IntRange(0, 8).Draw(t, "last wanted"), o.now.Add(time.Second), cooldown)
+			}
+		}
+		o.now = o.now.Add(2 * time.Second)
+		p := planPools(o)
+		holdPlan(t, o, p)
+
+		create, remove := named(p)
+		createAtOnce, removeAtOnce := named(planPools(atOnce))
+		for _, name := range remove {
+			if !slices.Contains(removeAtOnce, name) {
+				t.Errorf("it deletes %s, and without a cool-down it does not", name)
+			}
+		}
+		if !o.rolling && !cmp.Equal(create, createAtOnce) {
+			t.Errorf("it creates %v, and without a cool-down %v", create, createAtOnce)
+		}
+		if len(create) < len(createAtOnce) {
+			t.Errorf("it creates %v, and without a cool-down as much as %v", create, createAtOnce)
+		}
+		if len(remove) < len(removeAtOnce) && !o.rolling && (p.again.IsZero() || p.again.After(o.now.Add(cooldown))) {
+			t.Errorf("it deletes %v and not all of %v, and the time of the next look is %s", remove, removeAtOnce, p.again)
+		}
+
+		after := applied(o, p)
+		after.now = o.now.Add(cooldown)
+		later := planPools(after)
+		if !later.again.IsZero() {
+			t.Errorf("after the cool-down it still keeps ports, until %s", later.again)
+		}
+		_, removeLater := named(later)
+		if all := sorted(slices.Concat(remove, removeLater)); !o.rolling && !slices.Equal(all, sorted(removeAtOnce)) {
+			t.Errorf("with the cool-down it deletes %v in all, and without %v", all, sorted(removeAtOnce))
+		}
+		for request, want := range needed(o) {
+			present := 0
+			for _, port := range applied(after, later).ports {
+				if consumer.ServedBy(port) == request && port.DeletionTimestamp == nil && !after.deleted[port.UID] &&
+					!slices.Contains(removeLater, port.Name) {
+					present++
+				}
+			}
+			// A step of a rolling update is 25% of the replicas, rounded up, for each selection.
+			ahead := 0
+			if o.rolling {
+				ahead = len(o.declared) * (int(*o.deployment.Spec.Replicas) + 3) / 4
+			}
+			if o.invalid == nil && present > want+ahead {
+				t.Errorf("%v has %d ports, more than %d and %d ahead", request, present, want, ahead)
+			}
+		}
+	})
+}
+
+func sorted(names []string) []string {
+	slices.Sort(names)
+	return names
 }

@@ -9,16 +9,20 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"cloudteam.ztgame.com/network-controller/internal/controller/consumer"
 )
 
 // memory is what this process knows of one Deployment beyond the caches. All of it can be lost: a pool is then larger
-// or smaller for the moments until the Deployment's status tells.
+// for one cool-down, or smaller for the moments until the Deployment's status tells.
 type memory struct {
 	uid types.UID
 	// complete is the hash of the Pod template that was last seen rolled out; nil where none was.
 	complete *uint64
 	// deleted are the ports that were deleted and that the cache still shows as if they were not.
 	deleted map[types.UID]bool
+	// demands are how many ports the pools needed of late.
+	demands map[consumer.Request]demand
 	// told is when the condition was last written.
 	told time.Time
 }

@@ -88,6 +88,7 @@ func (c *Controller) sync(ctx context.Context, key cache.ObjectName) (controller
 
 	remembered := c.remember(key, deployment.UID)
 	p := planPools(c.observe(deployment, ports, remembered))
+	remembered.demands = p.demands
 	var o outcome
 	c.remove(ctx, &o, p.remove, remembered)
 	c.create(ctx, &o, key, deployment, p.create)
@@ -95,19 +96,27 @@ func (c *Controller) sync(ctx context.Context, key cache.ObjectName) (controller
 		return controller.Result{}, nil
 	}
 	var result controller.Result
-	if o.behind {
-		result.RequeueAfter = behindPause
+	within := func(pause time.Duration) {
+		if result.RequeueAfter == 0 || pause < result.RequeueAfter {
+			result.RequeueAfter = pause
+		}
 	}
-	if p.say.reason != "" && result.RequeueAfter == 0 {
-		result.RequeueAfter = recheck
+	if o.behind {
+		within(behindPause)
+	}
+	if p.say.reason != "" {
+		within(recheck)
+	}
+	if !p.again.IsZero() {
+		within(max(time.Until(p.again), time.Millisecond))
 	}
 	if say, known := o.verdict(p.say); known {
 		pause, err := c.report(ctx, deployment, say, remembered)
 		if err != nil {
 			o.errs = append(o.errs, err)
 		}
-		if pause > 0 && (result.RequeueAfter == 0 || pause < result.RequeueAfter) {
-			result.RequeueAfter = pause
+		if pause > 0 {
+			within(pause)
 		}
 	}
 	return result, errors.Join(o.errs...)
@@ -137,6 +146,9 @@ func (c *Controller) observe(
 			_, err := c.caches.Ports.NetworkPorts(deployment.Namespace).Get(name)
 			return err == nil
 		},
+		now:      time.Now(),
+		cooldown: c.cooldown,
+		demands:  m.demands,
 	}
 	for _, pod := range o.pods {
 		for _, port := range c.caches.PortsBoundTo(cache.MetaObjectToName(pod)) {

@@ -6,6 +6,7 @@ package deployment
 import (
 	"errors"
 	"sync"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -34,6 +35,8 @@ type Controller struct {
 	caches           *consumer.Caches
 	ports            cache.Indexer
 	recorder         record.EventRecorder
+	// cooldown is for how long a pool stays as large as it was needed.
+	cooldown time.Duration
 
 	// expected is the last condition written, and expectedPorts the newest port that was created, both by the
 	// Deployment's key.
@@ -46,11 +49,11 @@ type Controller struct {
 	memories map[cache.ObjectName]*memory
 }
 
-// NewController makes a controller that watches the caches' informers, which must not run yet.
-// Nothing runs before Run.
+// NewController makes a controller that watches the caches' informers, which must not run yet. Ports that Pods needed
+// stay for the cooldown, from 0 on, after they do not; see DefaultCooldown. Nothing runs before Run.
 func NewController(
 	client portclient.NetworkPortsGetter, deployments appsclient.DeploymentsGetter,
-	caches *consumer.Caches, recorder record.EventRecorder,
+	caches *consumer.Caches, recorder record.EventRecorder, cooldown time.Duration,
 ) (*Controller, error) {
 	c := &Controller{
 		client:           client,
@@ -58,6 +61,7 @@ func NewController(
 		caches:           caches,
 		ports:            caches.Informers.Ports.Informer().GetIndexer(),
 		recorder:         recorder,
+		cooldown:         cooldown,
 		writing:          make(chan struct{}, inFlight),
 		memories:         map[cache.ObjectName]*memory{},
 	}

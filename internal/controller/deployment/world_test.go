@@ -60,7 +60,7 @@ func inWorld(t *testing.T, d *appsv1.Deployment, test func(t *testing.T, w *worl
 		if err != nil {
 			t.Fatal(err)
 		}
-		if w.c, err = NewController(api.CloudteamV1(), w.kube.AppsV1(), caches, w.events); err != nil {
+		if w.c, err = NewController(api.CloudteamV1(), w.kube.AppsV1(), caches, w.events, 0); err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(w.stop)
@@ -336,5 +336,46 @@ func TestWhatStandsInTheWayIsLookedAtAgainWithoutAnEvent(t *testing.T) {
 		if again := w.mustSync(); again != recheck {
 			t.Errorf("it is looked at again after %s, want %s", again, recheck)
 		}
+	})
+}
+
+func TestWhatIsNotNeededGoesWithoutAnEvent(t *testing.T) {
+	const cooldown = 10 * time.Second
+	d := declaring("blue", 3)
+	inWorld(t, d, func(t *testing.T, w *world) {
+		w.c.cooldown = cooldown
+		w.showPorts(d, 3, "")
+		if again := w.mustSync(); again != 0 {
+			t.Errorf("it is looked at again after %s although nothing is to be done", again)
+		}
+		<-time.After(time.Hour)
+		scaled := d.DeepCopy()
+		scaled.Spec.Replicas = new(int32(1))
+		w.show(scaled)
+		if again := w.mustSync(); again != cooldown {
+			t.Errorf("scaled down, it is looked at again after %s, want %s", again, cooldown)
+		}
+		<-time.After(cooldown - time.Second)
+		if again := w.mustSync(); again != time.Second {
+			t.Errorf("a second before, it is looked at again after %s", again)
+		}
+		<-time.After(time.Second)
+		if again := w.mustSync("delete web-blue-1", "delete web-blue-2"); again != 0 {
+			t.Errorf("when all is done, it is looked at again after %s", again)
+		}
+	})
+}
+
+func TestAnotherProcessKeepsPortsForOneCooldown(t *testing.T) {
+	const cooldown = 10 * time.Second
+	d := declaring("blue", 1)
+	inWorld(t, d, func(t *testing.T, w *world) {
+		w.c.cooldown = cooldown
+		w.showPorts(d, 2, "")
+		if again := w.mustSync(); again != cooldown {
+			t.Errorf("it is looked at again after %s, want %s", again, cooldown)
+		}
+		<-time.After(cooldown)
+		w.mustSync("delete web-blue-1")
 	})
 }
