@@ -57,11 +57,13 @@ func start(t *testing.T, environment []string, arguments ...string) *process {
 	return &process{p, &p.Output}
 }
 
-// startController runs the binary against the API server and a cloud of cloudsFile, looking for drift every second.
+// startController runs the binary against the API server and a cloud of cloudsFile, looking for drift every second. Ports
+// that no Pod needs any more stay for two.
 func startController(t *testing.T, cloud string, more ...string) *process {
 	t.Helper()
 	arguments := append([]string{
 		"--kubeconfig", kubeconfig, "--cloud", cloud, "--bind-address", "127.0.0.1:0", "--audit-interval", "1s", "-v", "2",
+		"--pool-cooldown", "2s",
 	}, more...)
 	return start(t, []string{"OS_CLIENT_CONFIG_FILE=" + cloudsFile}, arguments...)
 }

@@ -436,7 +436,7 @@ func rolloutProcesses() map[string]scenario {
 		},
 		"another process makes pools and binds, too, and is killed": {slow: true, live: func(w *world) {
 			other := surroundings.Start(w.t, nil, "--kubeconfig", w.kubeconfig, "--leader-elect=false", "--bind-address", "",
-				"--controllers=deployment,pod", "-v", "2")
+				"--controllers=deployment,pod", "--pool-cooldown="+poolCooldown, "-v", "2")
 			w.createDeployment()
 			w.restOfRollout()
 			other.Kill(w.t)

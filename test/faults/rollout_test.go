@@ -35,6 +35,8 @@ const (
 	cidrRollout, rolloutAddresses = "10.4.0.0/28", 13
 	// replicas is how many Pods there are when nothing is under way.
 	replicas = 2
+	// poolCooldown is so short that ports that are not needed go before anybody's patience ends.
+	poolCooldown = "1s"
 	// deploymentName is also the value of the Pods' label "app".
 	deploymentName = "web"
 )
@@ -63,7 +65,7 @@ func rollouts() course {
 // prepareRollouts has Pods gated and their addresses watched, and the controllers of Pods and Deployments run.
 func (w *world) prepareRollouts() {
 	w.t.Helper()
-	w.arguments = append(w.arguments, "--controllers=deployment,pod")
+	w.arguments = append(w.arguments, "--controllers=deployment,pod", "--pool-cooldown="+poolCooldown)
 	surroundings.AwaitGate(w.t, w.namespace)
 	surroundings.HoldApart(w.t, w.namespace)
 }
