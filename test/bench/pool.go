@@ -49,6 +49,11 @@ func poolGroup() group {
 				id: "restart-calls", name: "calls to Neutron per Pod of the rolling restart, with the pool", limit: 0.2,
 				how: "All that Neutron's proxy sees in that time, lists included. Without a pool there are two.",
 			},
+			{
+				id: "restart-rest", name: "calls to Neutron per Pod after the rolling restart, with the pool", limit: noLimit,
+				how: "From then until there are no more ports than Pods, without lists: a port that the restart needed beyond " +
+					"the replicas is deleted once the pool's cool-down is over, each by a call.",
+			},
 		},
 		measure: measurePool,
 	}
@@ -64,10 +69,11 @@ type pool struct {
 	observer  *observer
 }
 
-// rollout is what a Deployment's start and its restart took, and the calls to Neutron meanwhile.
+// rollout is what a Deployment's start and its restart took, and the calls to Neutron meanwhile. restCalls are those
+// after the restart that are no lists.
 type rollout struct {
-	start, restart           time.Duration
-	startCalls, restartCalls int
+	start, restart                      time.Duration
+	startCalls, restartCalls, restCalls int
 }
 
 func measurePool(ctx context.Context, b *bench) error {
@@ -109,9 +115,11 @@ func measurePool(ctx context.Context, b *bench) error {
 		b.report.add("pool-calls", float64(with.startCalls)/n)
 		b.report.add("restart", with.restart.Seconds()/without.restart.Seconds())
 		b.report.add("restart-calls", float64(with.restartCalls)/n)
-		b.say("round %d: start %s with %d calls, without a pool %s with %d; restart %s with %d, without %s with %d",
+		b.report.add("restart-rest", float64(with.restCalls)/n)
+		b.say("round %d: start %s with %d calls, without a pool %s with %d; restart %s with %d, and %d later, "+
+			"without %s with %d",
 			round+1, short(with.start), with.startCalls, short(without.start), without.startCalls,
-			short(with.restart), with.restartCalls, short(without.restart), without.restartCalls)
+			short(with.restart), with.restartCalls, with.restCalls, short(without.restart), without.restartCalls)
 	}
 	return nil
 }
@@ -286,6 +294,11 @@ func (m *pool) roll(ctx context.Context, gate, declares string) (r rollout, err 
 		return r, err
 	}
 	r.restart, r.restartCalls = time.Since(began), len(m.site.since(mark))
+	if declares != "" {
+		if r.restCalls, err = m.awaitRest(ctx); err != nil {
+			return r, err
+		}
+	}
 
 	err = deployments.Delete(ctx, "web", metav1.DeleteOptions{PropagationPolicy: new(metav1.DeletePropagationForeground)})
 	if err != nil {
@@ -301,6 +314,24 @@ func (m *pool) roll(ctx context.Context, gate, declares string) (r rollout, err 
 		}
 		return err
 	})
+}
+
+// awaitRest waits until there are as many ports as Pods, and gives the number of calls until then that are no lists.
+func (m *pool) awaitRest(ctx context.Context) (calls int, err error) {
+	mark := m.site.mark()
+	err = await(ctx, rolloutPatience, func() error {
+		ports, err := m.Networks.CloudteamV1().NetworkPorts(m.namespace).List(ctx, metav1.ListOptions{})
+		if err == nil && len(ports.Items) != m.size {
+			err = fmt.Errorf("there are %d ports, want %d", len(ports.Items), m.size)
+		}
+		return err
+	})
+	for _, call := range m.site.since(mark) {
+		if !call.lists() {
+			calls++
+		}
+	}
+	return calls, err
 }
 
 // awaitAvailable waits until the Deployment is as its template says, with all Pods available and no others.

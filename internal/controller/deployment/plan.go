@@ -61,6 +61,8 @@ type standing struct {
 	kind consumer.Kind
 	// stalled is true for a Network that will not become Ready until somebody acts.
 	stalled bool
+	// going is true for a Network that is being deleted, which waits for its ports.
+	going bool
 }
 
 // plan is what to do for a Deployment's ports to be as it needs them.
@@ -158,10 +160,10 @@ func planPools(o observed) plan {
 // givenUp are those ports to delete of the surplus of a pool, which is in the order of its free ones. The others stay for
 // now, and the plan says until when.
 //
-// What nobody declares any more goes at once, and so does a port with an address that was asked for by name: somebody
-// may wait for that very one. A port that fails is none to keep for later.
+// What nobody declares any more goes at once, and so does a port whose Network waits for it to be gone, and one with an
+// address that was asked for by name: somebody may wait for that very one. A port that fails is none to keep for later.
 func (o observed) givenUp(p *plan, pool pool, want int, surplus []*cloudteamv1.NetworkPort) []*cloudteamv1.NetworkPort {
-	if pool.times == 0 || pool.request.Exclusive() {
+	if pool.times == 0 || pool.request.Exclusive() || pool.standing.going {
 		return surplus
 	}
 	was, known := o.demands[pool.request]

@@ -58,6 +58,7 @@ type situation struct {
 	missing  []string
 	foreign  []string
 	stalled  []string
+	going    []string
 	pods     []string
 	ports    []string
 	taken    []string
@@ -74,7 +75,10 @@ func (s situation) observed() observed {
 			case slices.Contains(s.foreign, network.String()):
 				return standing{kind: consumer.Foreign}
 			}
-			return standing{consumer.Ours, slices.Contains(s.stalled, network.String())}
+			return standing{
+				kind: consumer.Ours, stalled: slices.Contains(s.stalled, network.String()),
+				going: slices.Contains(s.going, network.String()),
+			}
 		},
 	}
 	o.declared, o.invalid = consumer.DeclaredByDeployment(d)
@@ -329,6 +333,10 @@ func TestPlan(t *testing.T) {
 			situation{networks: `[{"name":"blue","ips":["10.0.0.5"]}]`, replicas: 0, edit: cooling,
 				ports: []string{"web-blue-0 ready ip:10.0.0.5"}}, nil, []string{"web-blue-0"},
 		},
+		"a Network that is to go waits for no port that nobody needs": {
+			situation{networks: "blue", replicas: 1, edit: cooling, going: []string{"team/blue"},
+				ports: []string{"web-blue-0 ready", "web-blue-1 ready"}}, nil, []string{"web-blue-1"},
+		},
 		"Pods that wait are given what was kept": {
 			situation{networks: "blue", replicas: 1, edit: lately(2), pods: []string{"a"},
 				ports: []string{"web-blue-0 ready bound:gone", "web-blue-1 ready"}}, nil, nil,
@@ -357,6 +365,25 @@ func TestPlan(t *testing.T) {
 				t.Errorf("deleted (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+func TestTheNextLookIsWhenTheFirstPortMayGo(t *testing.T) {
+	at := func(seconds int64) time.Time { return time.Unix(seconds, 0) }
+	of := func(network string) consumer.Request {
+		return consumer.Request{Network: cache.NewObjectName("team", network)}
+	}
+	for _, first := range []string{"blue", "green"} {
+		o := situation{networks: "blue,green", replicas: 1, ports: []string{
+			"web-blue-0", "web-blue-1", "web-green-0 on:green", "web-green-1 on:green"}}.observed()
+		o.now, o.cooldown = at(20), time.Minute
+		o.demands = map[consumer.Request]demand{
+			of("blue"): {want: 1, peaks: []peak{{2, at(10)}}}, of("green"): {want: 1, peaks: []peak{{2, at(10)}}},
+		}
+		o.demands[of(first)].peaks[0].end = at(5)
+		if again := planPools(o).again; !again.Equal(at(65)) {
+			t.Errorf("with %s first, the next look is at %d, want 65", first, again.Unix())
+		}
 	}
 }
 

@@ -169,6 +169,7 @@ func (c *Controller) resolve(network cache.ObjectName) standing {
 	s := standing{kind: c.caches.Resolve(selection.Selection{Namespace: network.Namespace, Name: network.Name})}
 	if found, err := c.caches.Networks.Networks(network.Namespace).Get(network.Name); err == nil {
 		s.stalled = meta.IsStatusConditionTrue(found.Status.Conditions, cloudteamv1.ConditionStalled)
+		s.going = found.DeletionTimestamp != nil
 	}
 	return s
 }
