@@ -157,8 +157,8 @@ func planPools(o observed) plan {
 	return p
 }
 
-// givenUp are those ports to delete of the surplus of a pool, which is in the order of its free ones. The others stay for
-// now, and the plan says until when.
+// givenUp are those ports to delete of the surplus of a pool, which is in the order of its free ones. The others stay
+// for now, and the plan says until when.
 //
 // What nobody declares any more goes at once, and so does a port whose Network waits for it to be gone, and one with an
 // address that was asked for by name: somebody may wait for that very one. A port that fails is none to keep for later.
