@@ -51,6 +51,11 @@ type Options struct {
 	Profiling bool
 }
 
+// DefaultWorkers is as many as wait for the cloud where all the calls that may be under way (neutron.DefaultMaxCalls)
+// are creates in bulk, 25 each, and a quarter more, who have Kubernetes told meanwhile. With fewer, calls of a cloud that
+// serves many at a time are smaller than they could be, or fewer. A worker that waits costs its stack, of a few kilobytes.
+const DefaultWorkers = 500
+
 // NewOptions gives the defaults.
 func NewOptions() Options {
 	return Options{
@@ -59,7 +64,7 @@ func NewOptions() Options {
 		CloudTimeout:  time.Minute,
 		CloudMaxCalls: neutron.DefaultMaxCalls,
 		Controllers:   []string{"*"},
-		Workers:       100,
+		Workers:       DefaultWorkers,
 		ResyncPeriod:  30 * time.Second,
 		AuditInterval: time.Minute,
 		PoolCooldown:  deploymentcontroller.DefaultCooldown,

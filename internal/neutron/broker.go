@@ -30,6 +30,8 @@ type broker struct {
 	// underway are the calls that count against the limit. overdue are those that do so no more, having been on their
 	// way for longer than calls take.
 	underway, overdue int
+	// full is when as many were under way, last, as may be.
+	full time.Time
 	// lines are the creates that wait, by collection; others are the writes that wait and are no creates.
 	lines  []*line
 	others fairQueue[*pendingWrite]
@@ -315,8 +317,6 @@ type slot struct {
 	limiter *limiter
 	class   class
 	began   time.Time
-	// full is whether as many were under way as may be, this one included.
-	full bool
 	// overdue is set when it counts no more, by the timer. The broker's mu guards it.
 	overdue bool
 	timer   *time.Timer
@@ -325,9 +325,9 @@ type slot struct {
 // begin begins a call. The caller holds mu.
 func (b *broker) begin(op string, items int) *slot {
 	b.underway++
-	s := &slot{
-		broker: b, limiter: b.limiter, class: classOf(op, items), began: time.Now(),
-		full: b.underway >= b.limiter.limit(),
+	s := &slot{broker: b, limiter: b.limiter, class: classOf(op, items), began: time.Now()}
+	if b.underway >= b.limiter.limit() {
+		b.full = s.began
 	}
 	s.timer = time.AfterFunc(patience+patienceTimes*b.limiter.usual(s.class), func() {
 		b.mu.Lock()
@@ -365,7 +365,7 @@ func (s *slot) end(errs ...error) {
 func (s *slot) learn(errs []error, now time.Time) {
 	b := s.broker
 	if len(errs) == 1 && errs[0] == nil {
-		b.limiter.succeeded(s.class, s.began, now, s.full)
+		b.limiter.succeeded(s.class, s.began, now, !b.full.Before(s.began))
 		return
 	}
 	for _, err := range errs {

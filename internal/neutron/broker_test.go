@@ -446,7 +446,7 @@ func TestTheLimitFollowsWhatTheCloudCanDo(t *testing.T) {
 		workers        int
 		atLeast, below int
 	}{
-		"a server of one worker":       {1, 2, 6},
+		"a server of one worker":       {1, 2, 7},
 		"a server of ten workers":      {10, 10, 17},
 		"a server of workers for each": {1000, 16, 17},
 	} {

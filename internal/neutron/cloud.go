@@ -80,8 +80,10 @@ const (
 	// DefaultTimeout is twice the rpc_response_timeout that Neutron waits for its own parts by default: what takes
 	// longer has been given up by the server, too.
 	DefaultTimeout = 120 * time.Second
-	// DefaultPageSize keeps an answer under a megabyte and its cost under half a second (0.8 ms per network).
-	DefaultPageSize = 500
+	// DefaultPageSize keeps an answer under a megabyte and its cost under half a second (0.8 ms per network). It is one
+	// more than a round number: Neutron links to a next page whenever a page is full, so that a list of a multiple of the
+	// page's size ends with an empty one, and fleets and quotas come in round numbers.
+	DefaultPageSize = 501
 	// loginPause is how long a failed log-in stands before the next is tried. Where Keystone refuses the credentials, it
 	// doubles with each refusal up to loginPauseLast, so that a wrong password does not lock the account.
 	loginPause     = 2 * time.Second
