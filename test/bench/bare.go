@@ -106,12 +106,25 @@ func (l *bare) marker() string { return "[owner=" + l.cluster + "/" + string(uui
 
 // create makes n networks with a subnet each, in bulk, some requests at a time, and gives the networks' ids.
 func (l *bare) create(ctx context.Context, prefix string, n, atATime int) ([]string, error) {
+	nothing := func(context.Context, int, int) error { return nil }
+	return l.createBetween(ctx, prefix, n, atATime, nothing, nothing)
+}
+
+// createBetween is create with something done before each bulk and after it, for the networks of the numbers from first
+// up to but not including end.
+func (l *bare) createBetween(
+	ctx context.Context, prefix string, n, atATime int, before, after func(ctx context.Context, first, end int) error,
+) ([]string, error) {
 	ids := make([]string, n)
 	chunks := slices.Collect(slices.Chunk(ids, bulkSize))
 	err := inParallel(ctx, atATime, len(chunks), func(ctx context.Context, i int) error {
+		first, end := i*bulkSize, i*bulkSize+len(chunks[i])
+		if err := before(ctx, first, end); err != nil {
+			return err
+		}
 		var networks, subnets []map[string]any
 		for j := range chunks[i] {
-			name, marker := nameOf(prefix, i*bulkSize+j), l.marker()
+			name, marker := nameOf(prefix, first+j), l.marker()
 			networks = append(networks, map[string]any{"name": name, "description": marker, "admin_state_up": true})
 			subnets = append(subnets, map[string]any{
 				"name": name, "description": marker, "cidr": cidr, "ip_version": 4, "gateway_ip": gateway,
@@ -128,8 +141,10 @@ func (l *bare) create(ctx context.Context, prefix string, n, atATime int) ([]str
 		for j, id := range made {
 			subnets[j]["network_id"] = id
 		}
-		_, err = l.post(ctx, "subnets", subnets)
-		return err
+		if _, err = l.post(ctx, "subnets", subnets); err != nil {
+			return err
+		}
+		return after(ctx, first, end)
 	})
 	return ids, err
 }

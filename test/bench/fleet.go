@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"net/url"
 	"slices"
@@ -9,6 +10,10 @@ import (
 	"strings"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 	"cloudteam.ztgame.com/network-controller/test/harness"
 )
 
@@ -25,6 +30,13 @@ func fleetGroup() group {
 					"workers, each of which takes what it took measured: with a Neutron that is faster than that, it is " +
 					"kube-apiserver on the same two CPUs that is measured. The controller may ask kube-apiserver 2000 " +
 					"times a second (--kube-api-qps). The bare loop, as above, has an emulator of its own.",
+			},
+			{
+				id: "cold-written", name: "%d Networks cold ÷ bare loop that also writes to Kubernetes", limit: noLimit,
+				how: "As above, and the bare loop makes, per network, the two writes to Kubernetes that the controller makes: " +
+					"a patch of the metadata of a Network before the bulk, and the status by server-side apply after it, 25 at " +
+					"a time in each bulk. The Networks are others, in a namespace of their own. Nothing is read, watched or " +
+					"told in Events.",
 			},
 			{
 				id: "fleet-audit-calls", name: "calls of a full audit of %d Networks", limit: noLimit,
@@ -86,6 +98,10 @@ func measureFleet(ctx context.Context, b *bench) error {
 	if bareTook > 0 {
 		b.report.add("cold", took.Seconds()/bareTook.Seconds())
 	}
+	one, err := b.Networks.CloudteamV1().Networks(namespace).Get(ctx, nameOf(namespace, 0), metav1.GetOptions{})
+	if err != nil {
+		return err
+	}
 	if err := profiled(); err != nil {
 		return err
 	}
@@ -98,7 +114,17 @@ func measureFleet(ctx context.Context, b *bench) error {
 		}
 	}
 	if b.wants("latency") {
-		return b.latencies(ctx, s, namespace)
+		if err := b.latencies(ctx, s, namespace); err != nil {
+			return err
+		}
+	}
+	// Last, as it leaves Networks behind that are nobody's.
+	if b.wants("cold-written") {
+		writtenTook, err := b.writtenFleet(ctx, one)
+		if err != nil {
+			return fmt.Errorf("bare, with writes to Kubernetes: %w", err)
+		}
+		b.report.add("cold-written", took.Seconds()/writtenTook.Seconds())
 	}
 	return nil
 }
@@ -121,6 +147,70 @@ func (b *bench) bareFleet(ctx context.Context) (time.Duration, error) {
 	}
 	took := time.Since(began)
 	b.say("cold: bare in %s, %d at a time", short(took), atATime)
+	return took, nil
+}
+
+// writtenFleet is bareFleet with two writes to Kubernetes for each network, to Networks that are made first: what the
+// controller wrote of ready, a Network that it made.
+func (b *bench) writtenFleet(ctx context.Context, ready *cloudteamv1.Network) (time.Duration, error) {
+	namespace, err := b.newNamespace(ctx)
+	if err != nil {
+		return 0, err
+	}
+	s, err := b.openSite(ctx, b.neutronWorkers)
+	if err != nil {
+		return 0, err
+	}
+	b.say("applying %s Networks more", grouped(b.size))
+	if err := b.apply(ctx, namespace, 0, b.size); err != nil {
+		return 0, err
+	}
+	client := b.Networks.CloudteamV1().Networks(namespace)
+	list, err := client.List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return 0, err
+	}
+	// They come in the order of their names, which is that of their numbers.
+	networks := list.Items
+	each := func(patch func(context.Context, *cloudteamv1.Network) error) func(context.Context, int, int) error {
+		return func(ctx context.Context, first, end int) error {
+			return inParallel(ctx, end-first, end-first, func(ctx context.Context, i int) error {
+				return patch(ctx, &networks[first+i])
+			})
+		}
+	}
+	send := func(
+		ctx context.Context, n *cloudteamv1.Network, kind types.PatchType, o metav1.PatchOptions, body any, sub ...string,
+	) error {
+		text, err := json.Marshal(body)
+		if err != nil {
+			return err
+		}
+		o.FieldManager = "bench"
+		_, err = client.Patch(ctx, n.Name, kind, text, o, sub...)
+		return err
+	}
+	claim := each(func(ctx context.Context, n *cloudteamv1.Network) error {
+		return send(ctx, n, types.MergePatchType, metav1.PatchOptions{}, map[string]any{"metadata": map[string]any{
+			"uid": n.UID, "resourceVersion": n.ResourceVersion,
+			"finalizers": ready.Finalizers, "annotations": ready.Annotations,
+		}})
+	})
+	report := each(func(ctx context.Context, n *cloudteamv1.Network) error {
+		return send(ctx, n, types.ApplyPatchType, metav1.PatchOptions{Force: new(true)}, map[string]any{
+			"apiVersion": cloudteamv1.SchemeGroupVersion.String(), "kind": "Network",
+			"metadata": map[string]any{"name": n.Name, "namespace": n.Namespace, "uid": n.UID},
+			"status":   ready.Status,
+		}, "status")
+	})
+	// Twice as many bulks as Neutron works on: it has something to do while the others' writes go to Kubernetes.
+	atATime := 2 * b.neutronWorkers
+	began := time.Now()
+	if _, err := newBare(s).createBetween(ctx, "bare", b.size, atATime, claim, report); err != nil {
+		return 0, err
+	}
+	took := time.Since(began)
+	b.say("cold: bare, with writes to Kubernetes, in %s, %d at a time", short(took), atATime)
 	return took, nil
 }
 

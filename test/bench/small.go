@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -34,6 +35,14 @@ func smallGroup() group {
 			{
 				id: "delete-calls", name: "calls to Neutron per Network deleted", limit: 1.1,
 				how: "All that Neutron's proxy sees from the deletion of the first until the last is gone, lists included.",
+			},
+			{
+				id: "create-writes", name: "writes to Kubernetes per Network created, beside Events", limit: 2,
+				how: "All that the controller writes in the same time, as kube-apiserver's proxy sees it.",
+			},
+			{
+				id: "delete-writes", name: "writes to Kubernetes per Network deleted, beside Events", limit: 2,
+				how: "As above, without the deletion itself, which is the user's.",
 			},
 			{
 				id: "audit-calls", name: "calls of a full audit of %d Networks", limit: noLimit,
@@ -92,7 +101,8 @@ func measureSmall(ctx context.Context, b *bench) error {
 	if m.observer, err = b.observe(ctx, m.namespace); err != nil {
 		return err
 	}
-	if b.wants("create", "delete", "create-calls", "delete-calls", "audit-calls", "idle", "idle-calls") {
+	if b.wants("create", "delete", "create-calls", "delete-calls", "create-writes", "delete-writes", "audit-calls", "idle",
+		"idle-calls") {
 		if err := m.fleets(ctx); err != nil {
 			return err
 		}
@@ -131,7 +141,7 @@ func (m *small) fleets(ctx context.Context) error {
 			return fmt.Errorf("bare: %w", err)
 		}
 		profiled := m.profile(ctx, c, "create")
-		began, mark := time.Now(), m.site.mark()
+		began, mark, kubeMark := time.Now(), m.site.mark(), len(m.kube.Writes())
 		if err := m.apply(ctx, m.namespace, 0, m.size); err != nil {
 			return err
 		}
@@ -142,6 +152,7 @@ func (m *small) fleets(ctx context.Context) error {
 		create, calls := ready.Sub(began), len(m.site.since(mark))
 		m.report.add("create", create.Seconds()/bareCreate.Seconds())
 		m.report.add("create-calls", float64(calls)/float64(m.size))
+		m.report.add("create-writes", float64(m.wroteSince(kubeMark))/float64(m.size))
 		m.say("round %d: created bare in %s, by the controller in %s with %d calls",
 			round+1, short(bareCreate), short(create), calls)
 		if err := profiled(); err != nil {
@@ -154,7 +165,7 @@ func (m *small) fleets(ctx context.Context) error {
 		}
 
 		profiled = m.profile(ctx, c, "delete")
-		began, mark = time.Now(), m.site.mark()
+		began, mark, kubeMark = time.Now(), m.site.mark(), len(m.kube.Writes())
 		if err := m.remove(ctx, m.namespace, 0, m.size); err != nil {
 			return err
 		}
@@ -165,6 +176,7 @@ func (m *small) fleets(ctx context.Context) error {
 		remove, calls := gone.Sub(began), len(m.site.since(mark))
 		m.report.add("delete", remove.Seconds()/bareDelete.Seconds())
 		m.report.add("delete-calls", float64(calls)/float64(m.size))
+		m.report.add("delete-writes", float64(m.wroteSince(kubeMark))/float64(m.size))
 		m.say("round %d: deleted bare in %s, by the controller in %s with %d calls",
 			round+1, short(bareDelete), short(remove), calls)
 		if err := profiled(); err != nil {
@@ -172,6 +184,17 @@ func (m *small) fleets(ctx context.Context) error {
 		}
 	}
 	return c.stop(ctx)
+}
+
+// wroteSince is how many writes kube-apiserver's proxy saw after so many, without those of Events.
+func (m *small) wroteSince(mark int) int {
+	count := 0
+	for _, w := range m.kube.Writes()[mark:] {
+		if !strings.Contains(w.Shape, "/events") {
+			count++
+		}
+	}
+	return count
 }
 
 // bareFleet creates and deletes as many networks as there are Networks, bare.
