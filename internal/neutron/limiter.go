@@ -88,8 +88,8 @@ func (l *limiter) usual(c class) time.Duration {
 // was (full), does its duration say that the limit is too low.
 //
 // At first the limit grows by one with each such call that has not waited at all, which about doubles it in the time
-// that a call takes: in bulk that is a second or two, and a cloud that serves many at a time would be half idle for half
-// a minute otherwise. From the first that has waited on, it grows by one in that time.
+// that a call takes: in bulk that is a second or two, and a cloud that serves many at a time would be half idle for a
+// good while otherwise. From the first that has waited on, it grows by one in that time.
 func (l *limiter) succeeded(c class, began, now time.Time, full bool) {
 	took := max(now.Sub(began), 1)
 	l.rotate(now)

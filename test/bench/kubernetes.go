@@ -42,10 +42,10 @@ func (b *bench) newNamespace(ctx context.Context) (string, error) {
 // those of others.
 func nameOf(namespace string, n int) string { return fmt.Sprintf("%s-%05d", namespace, n) }
 
-// apply makes the Networks of the given numbers, from first up to but not including end.
-func (b *bench) apply(ctx context.Context, namespace string, first, end int) error {
-	return inParallel(ctx, appliers, end-first, func(ctx context.Context, i int) error {
-		return b.applyOne(ctx, namespace, nameOf(namespace, first+i))
+// apply makes the Networks of the numbers from 0 up to but not including n.
+func (b *bench) apply(ctx context.Context, namespace string, n int) error {
+	return inParallel(ctx, appliers, n, func(ctx context.Context, i int) error {
+		return b.applyOne(ctx, namespace, nameOf(namespace, i))
 	})
 }
 

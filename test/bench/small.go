@@ -142,7 +142,7 @@ func (m *small) fleets(ctx context.Context) error {
 		}
 		profiled := m.profile(ctx, c, "create")
 		began, mark, kubeMark := time.Now(), m.site.mark(), len(m.kube.Writes())
-		if err := m.apply(ctx, m.namespace, 0, m.size); err != nil {
+		if err := m.apply(ctx, m.namespace, m.size); err != nil {
 			return err
 		}
 		ready, err := m.observer.awaitReady(ctx, m.size)

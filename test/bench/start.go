@@ -109,7 +109,7 @@ func measureStart(ctx context.Context, b *bench) error {
 		return err
 	}
 	b.say("applying %s Networks", grouped(b.size))
-	if err := b.apply(ctx, namespace, 0, b.size); err != nil {
+	if err := b.apply(ctx, namespace, b.size); err != nil {
 		return err
 	}
 	for round := range b.rounds {
