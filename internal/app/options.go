@@ -52,9 +52,9 @@ type Options struct {
 }
 
 // DefaultWorkers is as many as wait for the cloud where all the calls that may be under way (neutron.DefaultMaxCalls)
-// are creates in bulk, 25 each, and a quarter more, who have Kubernetes told meanwhile. With fewer, the calls of a cloud
-// that serves many at a time are smaller than they could be, or fewer. A worker that waits costs its stack, of a few
-// kilobytes.
+// are creates in bulk, 25 each, and a quarter more, who have Kubernetes told meanwhile. With fewer, the calls of a
+// cloud that serves many at a time are smaller than they could be, or fewer. A worker that waits costs its stack, of a
+// few kilobytes.
 const DefaultWorkers = 500
 
 // NewOptions gives the defaults.
