@@ -83,11 +83,10 @@ func (l *LeaderElection) validate() error {
 			"--leader-elect-lease-duration=%s, so that a leader has stopped when the next one starts",
 			l.RenewDeadline, l.LeaseDuration))
 	}
-	if least := time.Duration(leaderelection.JitterFactor * float64(l.RetryPeriod)); l.RetryPeriod <= 0 ||
-		l.RenewDeadline <= least {
+	if least := time.Duration(secondAttempt * float64(l.RetryPeriod)); l.RetryPeriod <= 0 || l.RenewDeadline <= least {
 		errs = append(errs, fmt.Errorf("--leader-elect-retry-period=%s: write more than 0, and less than %s, so that "+
 			"--leader-elect-renew-deadline=%s leaves time for a second attempt", l.RetryPeriod,
-			time.Duration(float64(l.RenewDeadline)/leaderelection.JitterFactor), l.RenewDeadline))
+			time.Duration(float64(l.RenewDeadline)/secondAttempt), l.RenewDeadline))
 	}
 	if l.ResourceName == "" {
 		errs = append(errs, errors.New("--leader-elect-resource-name is empty: name a Lease"))
@@ -185,6 +184,11 @@ func newElection(o Options, config *rest.Config) (*election, error) {
 // from the look that showed the last sign of life, and seen at a look, so that the time between them adds twice to what
 // a standby takes over after.
 const looks = 4
+
+// secondAttempt is how many retry periods after a renewal the next one is tried again at the latest, where its first
+// attempt fails at once: half a look late (see fencedLock.write), and one look further. It is more than client-go asks
+// for (leaderelection.JitterFactor).
+const secondAttempt = 1 + 1.5/looks
 
 // join makes the elector over a lock.
 func (e *election) join(o LeaderElection, lock resourcelock.Interface) error {

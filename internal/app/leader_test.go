@@ -213,6 +213,37 @@ func TestALeaderRenewsOncePerRetryPeriod(t *testing.T) {
 	})
 }
 
+// What the flags' check promises: a renewal that fails is tried again before the leader has to stop.
+func TestOneFailedRenewalDoesNotEndALeaderWhateverTheFlagsAllow(t *testing.T) {
+	o := newLeaderElection()
+	for o.RetryPeriod = o.LeaseDuration; o.validate() != nil; {
+		o.RetryPeriod -= 100 * time.Millisecond
+	}
+	synctest.Test(t, func(t *testing.T) {
+		a := &candidate{election: newPart(), seat: &seat{lease: &playedLease{}, identity: "a"}}
+		if err := a.join(o, a.seat); err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(quietly(t))
+		go a.run(ctx)
+		began := time.Now()
+		look := o.RetryPeriod / looks
+		<-time.After(o.RetryPeriod - look/2)
+		a.seat.set(func() { a.seat.cut = true })
+		<-time.After(look)
+		a.seat.set(func() { a.seat.cut = false })
+		for time.Since(began) < 3*o.RetryPeriod {
+			<-time.After(100 * time.Millisecond)
+			synctest.Wait()
+			if !a.mayWrite() {
+				t.Fatalf("with a retry period of %s it may not write any more, %s on", o.RetryPeriod, time.Since(began))
+			}
+		}
+		cancel()
+		<-a.over
+	})
+}
+
 func TestACandidateThatCannotReadTheLeaseIsUndecided(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := &candidate{election: newPart(), seat: &seat{lease: &playedLease{}, identity: "a", cut: true}}
