@@ -271,6 +271,7 @@ func TestARestart(t *testing.T) {
 		"Pods that start slowly, and end as slowly":                       {pace{end: slow, start: slow}, 100},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			c.pace.port = 500 * time.Millisecond
 			w := play(t, replicas, c.pace, DefaultCooldown)
 			w.until(w.atRest)
@@ -294,7 +295,7 @@ func TestARestart(t *testing.T) {
 			if after := w.now.Sub(w.rolledOutAt); after > 2*c.pace.end+DefaultCooldown+time.Second {
 				t.Errorf("ports beyond the replicas are left for %s after the restart", after)
 			}
-			w.pass(5 * time.Minute)
+			w.pass(2 * DefaultCooldown)
 			if w.deleted > c.most-replicas || len(w.o.ports) != replicas {
 				t.Errorf("%d ports were deleted and %d are left", w.deleted, len(w.o.ports))
 			}
