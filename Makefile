@@ -81,8 +81,9 @@ fuzz: ## Run each fuzz target for FUZZTIME (60s)
 ##@ Measure
 
 .PHONY: bench
+BENCHFLAGS ?=
 bench: assets ## Measure against the emulator, and a real Neutron where one is up, and write docs/benchmarks.md
-	export KUBEBUILDER_ASSETS="$(ASSETS)"; hack/bench.sh
+	export KUBEBUILDER_ASSETS="$(ASSETS)"; hack/bench.sh $(BENCHFLAGS)
 
 .PHONY: benchstat
 BENCHCOUNT ?= 6
