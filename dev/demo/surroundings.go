@@ -319,6 +319,8 @@ func (s *surroundings) startController(ctx context.Context) error {
 	// There is one, and it is not to wait for the lease of one that was killed.
 	args := []string{
 		"--kubeconfig=" + s.kubeconfig, "--leader-elect=false", "--audit-interval=" + s.options.auditInterval.String(),
+		// A minute of ports that no Pod needs would have the reader wait.
+		"--pool-cooldown=1s",
 	}
 	env := os.Environ()
 	if !s.real {
