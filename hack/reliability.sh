@@ -4,6 +4,7 @@
 #
 # Usage: reliability.sh emulator
 #        reliability.sh openstack     installs and starts a real Keystone and Neutron, and stops them at the end
+# A second argument, as go test's -run, has those scenarios tried again alone, and keeps the results of the others.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 folder=test/faults/results
@@ -25,7 +26,12 @@ case ${1-} in
     exit 2
     ;;
 esac
+if [[ -n ${2-} ]]; then
+  run+=(-run "$2")
+  export FAULTS_AGAIN=1
+fi
 fresh=$(mktemp)
+[[ -z ${2-} || ! -e $folder/$1.jsonl ]] || cat "$folder/$1.jsonl" >"$fresh"
 trap 'rm -f "$fresh"; if [[ ${was_up-1} == 0 ]]; then dev/openstack/openstack down --keep; fi' EXIT
 
 result=0

@@ -244,13 +244,18 @@ func (s *Surroundings) writeAccountKubeconfig(ctx context.Context, path string) 
 	return clientcmd.WriteToFile(*config, path)
 }
 
-// Eventually polls until check gives nil, and fails the test with its last error when Patience or the control plane
-// ends.
+// Eventually polls until check gives nil, and fails the test with its last error when Patience (three times that with a
+// real cloud) or the control plane ends.
 func (s *Surroundings) Eventually(t testing.TB, check func() error) {
 	t.Helper()
-	deadline := time.NewTimer(Patience)
+	patience, pause := Patience, 50*time.Millisecond
+	if s.Emulator == nil {
+		// It serves one call at a time, and looking whether it has done its work keeps it from that.
+		patience, pause = 3*Patience, 500*time.Millisecond
+	}
+	deadline := time.NewTimer(patience)
 	defer deadline.Stop()
-	tick := time.NewTicker(50 * time.Millisecond)
+	tick := time.NewTicker(pause)
 	defer tick.Stop()
 	for {
 		err := check()
@@ -262,7 +267,7 @@ func (s *Surroundings) Eventually(t testing.TB, check func() error) {
 		case <-s.Plane.done:
 			t.Fatal(s.Plane.ended())
 		case <-deadline.C:
-			t.Fatalf("after %s: %v", Patience, err)
+			t.Fatalf("after %s: %v", patience, err)
 		}
 	}
 }

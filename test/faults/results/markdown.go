@@ -84,6 +84,9 @@ func cell(row Row) string {
 	if row.Reason != "" {
 		text += ": " + row.Reason
 	}
+	if row.Version != "" {
+		text += " (controller " + row.Version + ")"
+	}
 	return text
 }
 

@@ -45,6 +45,8 @@ type Row struct {
 	Reason string `json:"reason,omitempty"`
 	// Kills is at how many writes the process was killed, in a life of its own for each; 0 of what is no sweep.
 	Kills int `json:"kills,omitempty"`
+	// Version is the controller's where it is another than the run's: the scenario was tried again by itself.
+	Version string `json:"version,omitempty"`
 }
 
 // Run is one run of the suite.
@@ -52,6 +54,27 @@ type Run struct {
 	Head
 	// Rows are in the order in which they are to be read.
 	Rows []Row
+}
+
+// With gives the run with the rows of a later one, of some scenarios, in the place of its own.
+func (r Run) With(later Run) Run {
+	again := map[string]Row{}
+	for _, row := range later.Rows {
+		if row.Outcome == Holds || row.Outcome == Fails {
+			if later.Version != r.Version {
+				row.Version = later.Version
+			}
+			again[row.Scenario] = row
+		}
+	}
+	updated := Run{Head: r.Head}
+	for _, row := range r.Rows {
+		if newer, ok := again[row.Scenario]; ok {
+			row = newer
+		}
+		updated.Rows = append(updated.Rows, row)
+	}
+	return updated
 }
 
 // Read reads a run from a file. A file that is not there is a run of nothing.

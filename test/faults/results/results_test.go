@@ -3,6 +3,7 @@ package results
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -11,18 +12,31 @@ import (
 
 var (
 	emulated = Run{Head{"emulator", "v1-3-gabc", "2026-01-02"}, []Row{
-		{"Kills", "killed at a write", Holds, "", 20},
-		{"Lists", "a list <is> empty", Fails, "", 0},
-		{"Lists", "a list ends", Holds, "", 0},
-		{"Lists", "a list is new", Holds, "", 0},
+		{Heading: "Kills", Scenario: "killed at a write", Outcome: Holds, Kills: 20},
+		{Heading: "Lists", Scenario: "a list <is> empty", Outcome: Fails},
+		{Heading: "Lists", Scenario: "a list ends", Outcome: Holds},
+		{Heading: "Lists", Scenario: "a list is new", Outcome: Holds},
 	}}
 	onReal = Run{Head{"Neutron 21.0.0", "", "2025-12-31"}, []Row{
-		{"Kills", "killed at a write", Holds, "", 1},
-		{"Lists", "a list <is> empty", Holds, "", 0},
-		{"Lists", "a list ends", NotTried, "slow", 0},
-		{"Lists", "a list of before", Fails, "", 0},
+		{Heading: "Kills", Scenario: "killed at a write", Outcome: Holds, Kills: 1},
+		{Heading: "Lists", Scenario: "a list <is> empty", Outcome: Holds},
+		{Heading: "Lists", Scenario: "a list ends", Outcome: NotTried, Reason: "slow"},
+		{Heading: "Lists", Scenario: "a list of before", Outcome: Fails},
 	}}
 )
+
+func TestAScenarioThatIsTriedAgainTakesThePlaceOfItsLastResult(t *testing.T) {
+	got := onReal.With(Run{Head{"Neutron 21.0.0", "v2", "2026-01-03"}, []Row{
+		{Heading: "Lists", Scenario: "a list of before", Outcome: Holds},
+		{Heading: "Lists", Scenario: "a list <is> empty", Outcome: NotTried, Reason: "short run"},
+		{Heading: "Lists", Scenario: "a list that nobody knew", Outcome: Holds},
+	}})
+	want := Run{onReal.Head, append(slices.Clone(onReal.Rows[:3]),
+		Row{Heading: "Lists", Scenario: "a list of before", Outcome: Holds, Version: "v2"})}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
 
 func TestAPageShowsBothRunsSideBySide(t *testing.T) {
 	page := "# Page\n" + Begin + "\nold\n" + End + "\nrest\n"
