@@ -544,8 +544,8 @@ func brokenKubernetes() map[string]scenario {
 		refused.Mend()
 		w.awaitNetwork(w.namespace, "a")
 		w.awaitNetwork(w.namespace, "b")
-		if creates := w.neutron.Count("POST", "/v2.0/networks"); creates != 2 {
-			w.t.Errorf("%d networks were created, want 2", creates)
+		if creates := w.neutron.Count("POST", "/v2.0/networks"); creates > 2 {
+			w.t.Errorf("%d calls created networks, want 2 at most", creates)
 		}
 		w.restOfLife()
 	}}
@@ -623,8 +623,8 @@ func processes() map[string]scenario {
 				w.createNetwork(w.namespace, "b", cidrB, gatewayB)
 				w.awaitNetwork(w.namespace, "a")
 				w.awaitNetwork(w.namespace, "b")
-				if creates := w.neutron.Count("POST", "/v2.0/networks"); creates != 2 {
-					w.t.Errorf("%d networks were created, want 2", creates)
+				if creates := w.neutron.Count("POST", "/v2.0/networks"); creates > 2 {
+					w.t.Errorf("%d calls created networks, want 2 at most", creates)
 				}
 				w.restOfLife()
 			},
