@@ -712,3 +712,24 @@ func TestACallToTheFormerCloudTeachesNothingOfTheNextOne(t *testing.T) {
 		rested(t, b)
 	})
 }
+
+// Neutron loses addresses where it refuses a bulk of ports.
+func TestPortsGoAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &server{}
+		b := newBroker(4, s.post)
+		var wg sync.WaitGroup
+		for _, name := range numbered("p", 30) {
+			wg.Go(func() {
+				if _, err := b.Create(t.Context(), "create port", portAPI, name, map[string]any{"name": name}); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		wg.Wait()
+		if largest := slices.Max(s.sizes()); largest != 1 {
+			t.Errorf("%d ports went in one call", largest)
+		}
+		rested(t, b)
+	})
+}

@@ -107,3 +107,21 @@ func TestBulkCreatesAreAllOrNothing(t *testing.T) {
 		})
 	}
 }
+
+// TestABulkOfPortsThatLackAddressesLosesThem shows why the controller creates ports one by one. Should a Neutron be
+// mended, this fails, and ports may go together there.
+func TestABulkOfPortsThatLackAddressesLosesThem(t *testing.T) {
+	onEveryCloud(t, func(t *testing.T, c *cloud) {
+		n := c.tenant.newNetwork(t, nil)
+		c.tenant.newSubnet(t, n, object{
+			"cidr": "10.0.0.0/24", "allocation_pools": []object{{"start": "10.0.0.10", "end": "10.0.0.11"}},
+		})
+		port := object{"network_id": id(n)}
+		want := refusal{409, "IpAddressGenerationFailure", "No more IP addresses available on network {network}."}
+		c.tenant.do(t, "POST", "/v2.0/ports", object{"ports": []object{port, port, port}}).refuses(
+			t, want, "{network}", id(n))
+		if c.real { // the emulator loses nothing
+			c.tenant.do(t, "POST", "/v2.0/ports", object{"port": port}).refuses(t, want, "{network}", id(n))
+		}
+	})
+}
