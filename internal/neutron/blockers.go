@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -138,9 +137,7 @@ func (i *Inventory) Blockers(ctx context.Context, refused network.Step) (Blocker
 }
 
 func (c *Cloud) listBlockers(ctx context.Context, query url.Values) (found Blockers, err error) {
-	query.Set("limit", strconv.Itoa(c.options.PageSize))
-	query.Set("sort_key", "id")
-	query.Set("sort_dir", "asc")
+	query = c.paged(query)
 	query["fields"] = blockerFields
 	var answer map[string]json.RawMessage
 	err = c.do(ctx, request{

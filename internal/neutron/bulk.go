@@ -46,10 +46,13 @@ func (b *broker) send(under *slot, of collection, batch []*pendingCreate) {
 			groups = append([][]*pendingCreate{group[:half], group[half:]}, groups...)
 			continue
 		default:
-			for _, c := range group {
+			told := group
+			if concernsAll(err) {
+				told, groups = slices.Concat(append([][]*pendingCreate{group}, groups...)...), nil
+			}
+			for _, c := range told {
 				c.result <- created{err: err}
 			}
-			groups = spare(groups, group[0], err)
 		}
 		b.remember(group, err, halved)
 	}
@@ -69,33 +72,11 @@ func declined(err error) bool {
 		(e.Kind != Transient || e.Status >= http.StatusBadRequest)
 }
 
-// spare takes those out of what is still to be sent of a batch that would be refused as one was that stood alone: a
-// quota that has no room for one has none for the next, nor has a network that has no address left, and a cloud that
-// asks to be left alone means it.
-func spare(groups [][]*pendingCreate, alone *pendingCreate, err error) [][]*pendingCreate {
-	var same func(c *pendingCreate) bool
-	switch KindOf(err) {
-	case Capacity, Throttled:
-		same = func(*pendingCreate) bool { return true }
-	case Exhausted:
-		same = func(c *pendingCreate) bool { return c.body["network_id"] == alone.body["network_id"] }
-	default:
-		return groups
-	}
-	var rest [][]*pendingCreate
-	for _, group := range groups {
-		group = slices.DeleteFunc(slices.Clone(group), func(c *pendingCreate) bool {
-			if !same(c) {
-				return false
-			}
-			c.result <- created{err: err}
-			return true
-		})
-		if len(group) > 0 {
-			rest = append(rest, group)
-		}
-	}
-	return rest
+// concernsAll reports whether what one create of a batch was told, alone, goes for the others as well: a quota that has
+// no room for one has none for the next, and a cloud that asks to be left alone means it.
+func concernsAll(err error) bool {
+	kind := KindOf(err)
+	return kind == Capacity || kind == Throttled
 }
 
 // together reports whether two creates may go in one call, which is Within the project that its first one is Within.

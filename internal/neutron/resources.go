@@ -106,10 +106,7 @@ func list[W identified](ctx context.Context, c *Cloud, op string, of collection,
 func listPages[W identified](
 	ctx context.Context, c *Cloud, op string, of collection, query url.Values,
 ) ([]W, error) {
-	query = maps.Clone(query)
-	query.Set("limit", strconv.Itoa(c.options.PageSize))
-	query.Set("sort_key", "id")
-	query.Set("sort_dir", "asc")
+	query = c.paged(query)
 	var all []W
 	seen := map[string]bool{}
 	last := ""
@@ -144,6 +141,15 @@ func listPages[W identified](
 		}
 		query.Set("marker", last)
 	}
+}
+
+// paged is a query for a page, in the order of ids.
+func (c *Cloud) paged(query url.Values) url.Values {
+	query = maps.Clone(query)
+	query.Set("limit", strconv.Itoa(c.options.PageSize))
+	query.Set("sort_key", "id")
+	query.Set("sort_dir", "asc")
+	return query
 }
 
 // decodePage takes the collection out of an answer. An answer without it is an error, not an empty list.

@@ -21,8 +21,6 @@ import (
 // Sync makes Neutron agree with one object. It acts on what the caches hold now, whatever put the key on the queue. It
 // is a controller.Sync.
 func (r *Reconciler[T]) Sync(ctx context.Context, key cache.ObjectName) (controller.Result, error) {
-	// One namespace with much to do does not hold up the others.
-	ctx = neutron.WithFlow(ctx, key.Namespace)
 	obj, exists, err := r.get(key)
 	if err != nil {
 		return controller.Result{}, err
@@ -293,7 +291,8 @@ func (r *Reconciler[T]) look(ctx context.Context, obj T, known string) (network.
 // that there is nothing.
 func (r *Reconciler[T]) apply(ctx context.Context, obj T, change network.Change) (network.Change, error) {
 	logger := klog.FromContext(ctx)
-	done, err := r.inventory.Apply(ctx, change)
+	// One namespace with much to do does not hold up the others.
+	done, err := r.inventory.Apply(neutron.WithFlow(ctx, obj.GetNamespace()), change)
 	for _, step := range done {
 		logger.Info("Applied", "step", step.String())
 	}
