@@ -1,17 +1,15 @@
 package network
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"testing"
-	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/record"
 
 	"cloudteam.ztgame.com/network-controller/internal/controller"
+	"cloudteam.ztgame.com/network-controller/internal/controller/controllertest"
 	"cloudteam.ztgame.com/network-controller/internal/network"
 	"cloudteam.ztgame.com/network-controller/internal/neutron"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
@@ -19,44 +17,15 @@ import (
 	informers "cloudteam.ztgame.com/network-controller/pkg/client/informers/externalversions"
 )
 
-// inTheCloud is where the credentials of an atRest lead.
+// inTheCloud is where the credentials lead.
 var inTheCloud = neutron.Identity{Endpoint: "https://neutron.test/", Region: "one", ProjectID: "p1"}
-
-// atRest is an Inventory in which each object's network is as declared.
-type atRest map[string]network.Observed
-
-// Identity is owned.Inventory's.
-func (atRest) Identity(context.Context) (neutron.Identity, error) { return inTheCloud, nil }
-
-// Observed is owned.Inventory's.
-func (a atRest) Observed(_ context.Context, owner network.Owner, _ time.Time) (network.Observed, error) {
-	return a[owner.Object], nil
-}
-
-// Reread is owned.Inventory's.
-func (atRest) Reread(context.Context, network.Resource) (bool, error) { return true, nil }
-
-// Find is owned.Inventory's.
-func (atRest) Find(context.Context, network.Kind, string, network.Owner) (bool, error) {
-	return false, nil
-}
-
-// Blockers is owned.Inventory's.
-func (atRest) Blockers(context.Context, network.Step) (neutron.Blockers, error) {
-	return neutron.Blockers{}, nil
-}
-
-// Apply is owned.Inventory's.
-func (atRest) Apply(context.Context, network.Change) (network.Change, error) {
-	return nil, errors.New("nothing is to be written at rest")
-}
 
 // rest makes a controller with a number of Networks, each with one subnet and all as declared, their keys, and the
 // cache that holds them.
 func rest(tb testing.TB, networks int) (c *Controller, keys []cache.ObjectName, indexer cache.Indexer) {
 	tb.Helper()
 	informer := informers.NewSharedInformerFactory(fake.NewSimpleClientset(), 0).Cloudteam().V1().Networks()
-	inventory := atRest{}
+	inventory := controllertest.AtRest{Where: inTheCloud, Owned: map[string]network.Observed{}}
 	c, err := NewController(nil, informer, nil, inventory, &record.FakeRecorder{}, "c1")
 	if err != nil {
 		tb.Fatal(err)
@@ -78,7 +47,7 @@ func rest(tb testing.TB, networks int) (c *Controller, keys []cache.ObjectName, 
 			ID: "sub-" + obj.Name, Name: obj.Name, Description: owner.Marker(), Subnet: spec.Subnets[0],
 		}}
 		observed := network.Observed{Networks: []network.ObservedNetwork{n}}
-		inventory[owner.Object] = observed
+		inventory.Owned[owner.Object] = observed
 		show(obj, declaration(spec), owner, observed)
 		obj.Status.ObservedGeneration, obj.Status.AppliedGeneration = 1, 1
 		obj.Status.Cloud = new(cloudteamv1.CloudStatus(inTheCloud))
@@ -98,35 +67,11 @@ func BenchmarkSyncAtRest(b *testing.B) {
 	for name, stored := range map[string]bool{"again": false, "stored anew": true} {
 		b.Run(name, func(b *testing.B) {
 			c, keys, indexer := rest(b, 1000)
-			ctx := context.Background()
-			again := make([][2]*cloudteamv1.Network, len(keys))
-			for i, key := range keys {
-				obj, _, _ := indexer.GetByKey(key.String())
-				again[i] = [2]*cloudteamv1.Network{obj.(*cloudteamv1.Network), obj.(*cloudteamv1.Network).DeepCopy()}
-			}
-			sync := func(key cache.ObjectName) {
-				// A write would panic: there is no client.
-				if _, err := c.Sync(ctx, key); err != nil {
-					b.Fatal(err)
-				}
-			}
-			for _, key := range keys {
-				sync(key)
-			}
-			b.ReportAllocs()
-			i := 0
-			for b.Loop() {
-				at := i % len(keys)
-				if stored {
-					b.StopTimer()
-					if err := indexer.Update(again[at][(i/len(keys)+1)%2]); err != nil {
-						b.Fatal(err)
-					}
-					b.StartTimer()
-				}
-				sync(keys[at])
-				i++
-			}
+			// A write would panic: there is no client.
+			controllertest.BenchmarkSyncs(b, func(key cache.ObjectName) error {
+				_, err := c.Sync(b.Context(), key)
+				return err
+			}, keys, indexer, stored)
 		})
 	}
 }

@@ -1,51 +1,20 @@
 package networkport
 
 import (
-	"context"
 	"fmt"
 	"testing"
-	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/record"
 
 	"cloudteam.ztgame.com/network-controller/internal/controller"
+	"cloudteam.ztgame.com/network-controller/internal/controller/controllertest"
 	"cloudteam.ztgame.com/network-controller/internal/network"
-	"cloudteam.ztgame.com/network-controller/internal/neutron"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 	"cloudteam.ztgame.com/network-controller/pkg/client/clientset/versioned/fake"
 	informers "cloudteam.ztgame.com/network-controller/pkg/client/informers/externalversions"
 )
-
-// atRest is an Inventory in which each object's port is as declared.
-type atRest map[string]network.Observed
-
-// Identity is owned.Inventory's.
-func (atRest) Identity(context.Context) (neutron.Identity, error) { return here, nil }
-
-// Observed is owned.Inventory's.
-func (a atRest) Observed(_ context.Context, owner network.Owner, _ time.Time) (network.Observed, error) {
-	return a[owner.Object], nil
-}
-
-// Reread is owned.Inventory's.
-func (atRest) Reread(context.Context, network.Resource) (bool, error) { return true, nil }
-
-// Apply is owned.Inventory's.
-func (atRest) Apply(context.Context, network.Change) (network.Change, error) {
-	return nil, fmt.Errorf("nothing is to be written at rest")
-}
-
-// Find is owned.Inventory's.
-func (atRest) Find(context.Context, network.Kind, string, network.Owner) (bool, error) {
-	return false, nil
-}
-
-// Blockers is owned.Inventory's.
-func (atRest) Blockers(context.Context, network.Step) (neutron.Blockers, error) {
-	return neutron.Blockers{}, nil
-}
 
 // rest makes a controller with a number of ports of one Network, all as declared, their keys, and the cache that
 // holds them. The events of its informers do not run: handle is the Network's handler.
@@ -55,7 +24,7 @@ func rest(b *testing.B, ports int) (
 	b.Helper()
 	factory := informers.NewSharedInformerFactory(fake.NewSimpleClientset(), 0)
 	v1 := factory.Cloudteam().V1()
-	inventory := atRest{}
+	inventory := controllertest.AtRest{Where: here, Owned: map[string]network.Observed{}}
 	c, err := NewController(nil, v1.NetworkPorts(), v1.Networks(), inventory, &record.FakeRecorder{}, owner.Cluster)
 	if err != nil {
 		b.Fatal(err)
@@ -74,7 +43,7 @@ func rest(b *testing.B, ports int) (
 				Addresses: []network.PortAddress{at(fmt.Sprintf("192.168.%d.%d", 1+i/250, 1+i%250))},
 			},
 		}}}
-		inventory[of.Object] = observed
+		inventory.Owned[of.Object] = observed
 		declared, err := declare(v1.Networks().Lister(), port, of)
 		if err != nil {
 			b.Fatal(err)
@@ -99,33 +68,11 @@ func BenchmarkSyncAtRest(b *testing.B) {
 	for name, stored := range map[string]bool{"again": false, "stored anew": true} {
 		b.Run(name, func(b *testing.B) {
 			c, keys, indexer, _ := rest(b, 1000)
-			ctx := context.Background()
-			sync := func(key cache.ObjectName) {
-				// A write would panic: there is no client.
-				if _, err := c.Sync(ctx, key); err != nil {
-					b.Fatal(err)
-				}
-			}
-			again := make([][2]*cloudteamv1.NetworkPort, len(keys))
-			for i, key := range keys {
-				obj, _, _ := indexer.GetByKey(key.String())
-				again[i] = [2]*cloudteamv1.NetworkPort{obj.(*cloudteamv1.NetworkPort), obj.(*cloudteamv1.NetworkPort).DeepCopy()}
-				sync(key)
-			}
-			b.ReportAllocs()
-			i := 0
-			for b.Loop() {
-				at := i % len(keys)
-				if stored {
-					b.StopTimer()
-					if err := indexer.Update(again[at][(i/len(keys)+1)%2]); err != nil {
-						b.Fatal(err)
-					}
-					b.StartTimer()
-				}
-				sync(keys[at])
-				i++
-			}
+			// A write would panic: there is no client.
+			controllertest.BenchmarkSyncs(b, func(key cache.ObjectName) error {
+				_, err := c.Sync(b.Context(), key)
+				return err
+			}, keys, indexer, stored)
 		})
 	}
 }
