@@ -26,8 +26,6 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/record"
-	"k8s.io/klog/v2"
-	"k8s.io/klog/v2/ktesting"
 
 	"cloudteam.ztgame.com/network-controller/internal/controller/attachment"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
@@ -87,12 +85,12 @@ func (d *countedDiscovery) ServerResourcesForGroupVersion(groupVersion string) (
 // would, while the controller's wait for it goes on.
 func installAttachments(t *testing.T) {
 	t.Helper()
-	ctx := klog.NewContext(t.Context(), ktesting.NewLogger(t, ktesting.NewConfig(ktesting.BufferLogs(true))))
+	ctx := logged(t)
 	w := &fooWorld{t: t}
 	discovery := &countedDiscovery{}
 	done := make(chan error, 1)
 	go func() { done <- attachment.AwaitCRD(ctx, discovery, 20*time.Millisecond) }()
-	w.eventually(func() error {
+	eventually(w.t, func() error {
 		if n := discovery.asked.Load(); n < 3 {
 			return fmt.Errorf("asked for the CRD %d times so far", n)
 		}
@@ -115,7 +113,7 @@ func installAttachments(t *testing.T) {
 			t.Error(err)
 			return
 		}
-		w.eventually(func() error {
+		eventually(w.t, func() error {
 			_, err := discovery.ServerResourcesForGroupVersion(attachment.Resource.GroupVersion().String())
 			if apierrors.IsNotFound(err) {
 				return nil
@@ -140,8 +138,7 @@ func installAttachments(t *testing.T) {
 func serveAttachments(t *testing.T) *attachmentWorld {
 	t.Helper()
 	w := &attachmentWorld{fooWorld: &fooWorld{t: t, namespace: newNamespace(t)}, requests: &requestLog{}}
-	ctx, cancel := context.WithCancel(
-		klog.NewContext(t.Context(), ktesting.NewLogger(t, ktesting.NewConfig(ktesting.BufferLogs(true)))))
+	ctx, cancel := context.WithCancel(logged(t))
 	config := rest.CopyConfig(apiServer)
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper {
 		w.requests.RoundTripper = next
@@ -189,7 +186,7 @@ func serveAttachments(t *testing.T) *attachmentWorld {
 		factory.Shutdown()
 		attachments.Shutdown()
 	})
-	w.eventually(func() error {
+	eventually(w.t, func() error {
 		if !w.controller.HasSynced() {
 			return errors.New("the caches are not full")
 		}
@@ -270,7 +267,7 @@ func (w *attachmentWorld) attachments() dynamic.ResourceInterface {
 func (w *attachmentWorld) attachment(network *cloudteamv1.Network) *unstructured.Unstructured {
 	w.t.Helper()
 	var found *unstructured.Unstructured
-	w.eventually(func() (err error) {
+	eventually(w.t, func() (err error) {
 		found, err = w.attachments().Get(w.t.Context(), network.Name, metav1.GetOptions{})
 		if err == nil && !metav1.IsControlledBy(found, network) {
 			err = fmt.Errorf("its owners are %+v, not Network %s", found.GetOwnerReferences(), network.UID)
@@ -285,7 +282,7 @@ func (w *attachmentWorld) awaitConfig(name string, want map[string]any) *unstruc
 	w.t.Helper()
 	whole := map[string]any{"cniVersion": "1.0.0", "name": name, "plugins": []any{want}}
 	var found *unstructured.Unstructured
-	w.eventually(func() (err error) {
+	eventually(w.t, func() (err error) {
 		found, err = w.attachments().Get(w.t.Context(), name, metav1.GetOptions{})
 		if err != nil {
 			return err
@@ -415,7 +412,7 @@ func TestAttachmentController(t *testing.T) {
 				})
 			}
 			networks, attachments := w.networkResyncs.Load(), w.attachmentResyncs.Load()
-			w.eventually(func() error {
+			eventually(w.t, func() error {
 				n, a := w.networkResyncs.Load()-networks, w.attachmentResyncs.Load()-attachments
 				if n < 3 || a < 3 {
 					return fmt.Errorf("%d resyncs of Networks and %d of NetworkAttachmentDefinitions so far", n, a)
@@ -455,7 +452,7 @@ func TestAttachmentController(t *testing.T) {
 			w.patchAttachment("example", `{"metadata":{"labels":{"app.kubernetes.io/managed-by":null,"theirs":"yes"},`+
 				`"annotations":{"k8s.v1.cni.cncf.io/resourceName":"acme.com/nic"}},"spec":{"config":"{}"}}`)
 			w.awaitConfig("example", plugin(1450))
-			w.eventually(func() error {
+			eventually(w.t, func() error {
 				is := w.attachment(network)
 				want := made.DeepCopy()
 				want.SetLabels(map[string]string{"app.kubernetes.io/managed-by": "network-controller", "theirs": "yes"})
@@ -478,7 +475,7 @@ func TestAttachmentController(t *testing.T) {
 			network := w.createReady("example")
 			was := w.attachment(network)
 			w.removeAttachment("example")
-			w.eventually(func() error {
+			eventually(w.t, func() error {
 				if is := w.attachment(network); is.GetUID() == was.GetUID() {
 					return errors.New("it is still the one that was deleted")
 				}

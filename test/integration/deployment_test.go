@@ -28,8 +28,6 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/record"
-	"k8s.io/klog/v2"
-	"k8s.io/klog/v2/ktesting"
 
 	"cloudteam.ztgame.com/network-controller/internal/controller/consumer"
 	deploymentcontroller "cloudteam.ztgame.com/network-controller/internal/controller/deployment"
@@ -142,8 +140,7 @@ func (w *poolWorld) start() {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(
-		klog.NewContext(w.t.Context(), ktesting.NewLogger(w.t, ktesting.NewConfig(ktesting.BufferLogs(true)))))
+	ctx, cancel := context.WithCancel(logged(w.t))
 	broadcaster := record.NewBroadcaster(record.WithContext(ctx))
 	broadcaster.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: kubeClient.CoreV1().Events("")})
 	factory := informers.NewSharedInformerFactoryWithOptions(api, time.Second, informers.WithNamespace(w.namespace))
@@ -191,30 +188,11 @@ func (w *poolWorld) start() {
 	w.t.Cleanup(w.stop)
 }
 
-func (w *poolWorld) eventually(check func() error) {
-	w.t.Helper()
-	deadline := time.NewTimer(patience)
-	defer deadline.Stop()
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		err := check()
-		if err == nil {
-			return
-		}
-		select {
-		case <-tick.C:
-		case <-deadline.C:
-			w.t.Fatalf("after %s: %v", patience, err)
-		}
-	}
-}
-
 // pass lets a number of resyncs go by, each of which hands the controller all that there is.
 func (w *poolWorld) pass(resyncs int64) {
 	w.t.Helper()
 	since := w.resyncs.Load()
-	w.eventually(func() error {
+	eventually(w.t, func() error {
 		if n := w.resyncs.Load() - since; n < resyncs {
 			return fmt.Errorf("%d resyncs so far", n)
 		}
@@ -401,7 +379,7 @@ func (w *poolWorld) ports() map[string]cloudteamv1.NetworkPort {
 func (w *poolWorld) awaitPorts(names ...string) {
 	w.t.Helper()
 	slices.Sort(names)
-	w.eventually(func() error {
+	eventually(w.t, func() error {
 		if diff := cmp.Diff(names, slices.Sorted(maps.Keys(w.ports()))); diff != "" {
 			return fmt.Errorf("ports (-want +got):\n%s", diff)
 		}
@@ -422,7 +400,7 @@ func pool(n int) []string {
 // message. Empty: until it has none.
 func (w *poolWorld) awaitCondition(want string) (message string) {
 	w.t.Helper()
-	w.eventually(func() error {
+	eventually(w.t, func() error {
 		got := ""
 		for _, c := range w.deployment("web").Status.Conditions {
 			if c.Type == cloudteamv1.ConditionNetworksReady {
@@ -440,7 +418,7 @@ func (w *poolWorld) awaitCondition(want string) (message string) {
 // awaitEvents waits until exactly the Events given, each such as "Warning NetworkNotFound", have been sent.
 func (w *poolWorld) awaitEvents(want ...string) {
 	w.t.Helper()
-	w.eventually(func() error {
+	eventually(w.t, func() error {
 		list, err := kubeClient.CoreV1().Events(w.namespace).List(w.t.Context(), metav1.ListOptions{})
 		if err != nil {
 			return err
@@ -547,7 +525,7 @@ func TestDeploymentController(t *testing.T) {
 			}
 			w.ok(kubeClient.AppsV1().Deployments(w.namespace).Delete(t.Context(), "web", metav1.DeleteOptions{}))
 			w.start()
-			w.eventually(func() error {
+			eventually(w.t, func() error {
 				for name, port := range w.ports() {
 					if port.DeletionTimestamp == nil {
 						return fmt.Errorf("%s stays", name)
@@ -567,7 +545,7 @@ func TestDeploymentController(t *testing.T) {
 				}
 			})
 			w.scale(0)
-			w.eventually(func() error {
+			eventually(w.t, func() error {
 				if w.traffic.count("DELETE networkports") == 0 {
 					return errors.New("no port was deleted")
 				}
@@ -696,7 +674,7 @@ func TestDeploymentController(t *testing.T) {
 				t.Errorf("message (-want +got):\n%s", diff)
 			}
 			w.report("NoAddresses", "web-blue-2")
-			w.eventually(func() error {
+			eventually(w.t, func() error {
 				if got := w.awaitCondition("False PortsFailing"); !strings.HasPrefix(got, "2 of 3 ports") {
 					return errors.New(got)
 				}
@@ -745,7 +723,7 @@ func TestDeploymentController(t *testing.T) {
 				t.Fatal(err)
 			}
 			w.scale(1)
-			w.eventually(func() error {
+			eventually(w.t, func() error {
 				if w.traffic.count("POST networkports") == 0 {
 					return errors.New("no create was tried")
 				}
@@ -783,7 +761,7 @@ func TestDeploymentController(t *testing.T) {
 			err := kubeClient.AppsV1().Deployments(w.namespace).Delete(t.Context(), "web",
 				metav1.DeleteOptions{PropagationPolicy: new(metav1.DeletePropagationBackground)})
 			w.ok(err)
-			w.eventually(func() error {
+			eventually(w.t, func() error {
 				_, err := kubeClient.AppsV1().Deployments(w.namespace).Get(t.Context(), "web", metav1.GetOptions{})
 				if !apierrors.IsNotFound(err) {
 					return fmt.Errorf("reading it: %w", err)
@@ -807,7 +785,7 @@ func TestDeploymentController(t *testing.T) {
 			was := w.ports()["web-blue-0"]
 			err := networkAPI.CloudteamV1().NetworkPorts(w.namespace).Delete(t.Context(), was.Name, metav1.DeleteOptions{})
 			w.ok(err)
-			w.eventually(func() error {
+			eventually(w.t, func() error {
 				if is := w.ports()["web-blue-0"]; is.UID == was.UID || is.UID == "" {
 					return errors.New("it has not come back")
 				}

@@ -22,17 +22,12 @@ import (
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/record"
-	"k8s.io/klog/v2"
-	"k8s.io/klog/v2/ktesting"
 
 	foocontroller "cloudteam.ztgame.com/network-controller/internal/controller/foo"
 	"cloudteam.ztgame.com/network-controller/pkg/apis/samplecontroller/v1alpha1"
 	clientsetscheme "cloudteam.ztgame.com/network-controller/pkg/client/clientset/versioned/scheme"
 	informers "cloudteam.ztgame.com/network-controller/pkg/client/informers/externalversions"
 )
-
-// patience is how long a test waits for something that takes milliseconds as a rule.
-const patience = 30 * time.Second
 
 // fooWorld is a namespace in which the Foo controller works. There is no controller-manager: nobody but the test makes
 // replicas available, and nobody collects garbage.
@@ -47,8 +42,7 @@ type fooWorld struct {
 func serveFoos(t *testing.T) *fooWorld {
 	t.Helper()
 	w := &fooWorld{t: t, namespace: newNamespace(t)}
-	ctx, cancel := context.WithCancel(
-		klog.NewContext(t.Context(), ktesting.NewLogger(t, ktesting.NewConfig(ktesting.BufferLogs(true)))))
+	ctx, cancel := context.WithCancel(logged(t))
 	broadcaster := record.NewBroadcaster(record.WithContext(ctx))
 	broadcaster.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: kubeClient.CoreV1().Events("")})
 	factory := informers.NewSharedInformerFactoryWithOptions(
@@ -87,25 +81,6 @@ func serveFoos(t *testing.T) *fooWorld {
 	return w
 }
 
-func (w *fooWorld) eventually(check func() error) {
-	w.t.Helper()
-	deadline := time.NewTimer(patience)
-	defer deadline.Stop()
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		err := check()
-		if err == nil {
-			return
-		}
-		select {
-		case <-tick.C:
-		case <-deadline.C:
-			w.t.Fatalf("after %s: %v", patience, err)
-		}
-	}
-}
-
 // create creates the Foo that config/samples/foo.yaml holds, and returns it.
 func (w *fooWorld) create() *v1alpha1.Foo {
 	w.t.Helper()
@@ -137,7 +112,7 @@ func (w *fooWorld) edit(spec string) {
 func (w *fooWorld) deployment(name string, foo *v1alpha1.Foo) *appsv1.Deployment {
 	w.t.Helper()
 	var found *appsv1.Deployment
-	w.eventually(func() (err error) {
+	eventually(w.t, func() (err error) {
 		found, err = kubeClient.AppsV1().Deployments(w.namespace).Get(w.t.Context(), name, metav1.GetOptions{})
 		if err == nil && (foo == nil) != (metav1.GetControllerOf(found) == nil) {
 			err = fmt.Errorf("its owners are %+v", found.OwnerReferences)
@@ -199,7 +174,7 @@ func (w *fooWorld) createForeign(name string) *appsv1.Deployment {
 // awaitReplicas waits until a Deployment declares a number of replicas.
 func (w *fooWorld) awaitReplicas(name string, want int32) {
 	w.t.Helper()
-	w.eventually(func() error {
+	eventually(w.t, func() error {
 		found, err := kubeClient.AppsV1().Deployments(w.namespace).Get(w.t.Context(), name, metav1.GetOptions{})
 		if err == nil && *found.Spec.Replicas != want {
 			err = fmt.Errorf("it declares %d replicas, want %d", *found.Spec.Replicas, want)
@@ -211,7 +186,7 @@ func (w *fooWorld) awaitReplicas(name string, want int32) {
 // awaitGone waits until a Deployment is gone.
 func (w *fooWorld) awaitGone(name string) {
 	w.t.Helper()
-	w.eventually(func() error {
+	eventually(w.t, func() error {
 		_, err := kubeClient.AppsV1().Deployments(w.namespace).Get(w.t.Context(), name, metav1.GetOptions{})
 		if apierrors.IsNotFound(err) {
 			return nil
@@ -227,7 +202,7 @@ func (w *fooWorld) awaitGone(name string) {
 func (w *fooWorld) awaitState(want string) *v1alpha1.Foo {
 	w.t.Helper()
 	var foo *v1alpha1.Foo
-	w.eventually(func() error {
+	eventually(w.t, func() error {
 		foo = w.foo()
 		var texts []string
 		reason := ""
@@ -247,7 +222,7 @@ func (w *fooWorld) awaitState(want string) *v1alpha1.Foo {
 // awaitEvents waits until exactly the Events given, each such as "Normal Created", have been sent.
 func (w *fooWorld) awaitEvents(want ...string) {
 	w.t.Helper()
-	w.eventually(func() error {
+	eventually(w.t, func() error {
 		list, err := kubeClient.CoreV1().Events(w.namespace).List(w.t.Context(), metav1.ListOptions{})
 		if err != nil {
 			return err
@@ -291,7 +266,7 @@ func TestFooController(t *testing.T) {
 			before := w.foo()
 			deployment := w.deployment("example-foo", foo)
 			since := w.resyncs.Load()
-			w.eventually(func() error {
+			eventually(w.t, func() error {
 				if resyncs := w.resyncs.Load() - since; resyncs < 3 {
 					return fmt.Errorf("%d resyncs so far", resyncs)
 				}
@@ -372,7 +347,7 @@ func TestFooController(t *testing.T) {
 			foo := w.create()
 			was := w.deployment("example-foo", foo)
 			w.removeDeployment("example-foo")
-			w.eventually(func() error {
+			eventually(w.t, func() error {
 				if is := w.deployment("example-foo", foo); is.UID == was.UID {
 					return errors.New("it is still the one that was deleted")
 				}
@@ -440,7 +415,7 @@ func TestFooController(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			w.eventually(func() error {
+			eventually(w.t, func() error {
 				got, err := networkAPI.SamplecontrollerV1alpha1().Foos(w.namespace).
 					Get(t.Context(), "second", metav1.GetOptions{})
 				if err != nil {

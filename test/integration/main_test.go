@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -18,6 +19,8 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+	"k8s.io/klog/v2"
+	"k8s.io/klog/v2/ktesting"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 	"sigs.k8s.io/yaml"
 
@@ -84,6 +87,35 @@ func runWithAPIServer(run func() int) (code int, err error) {
 		return 0, err
 	}
 	return run(), nil
+}
+
+// patience is how long a test waits for something that takes milliseconds as a rule.
+const patience = 30 * time.Second
+
+// eventually asks until what is checked holds, and fails the test where it does not within patience.
+func eventually(t testing.TB, check func() error) {
+	t.Helper()
+	deadline := time.NewTimer(patience)
+	defer deadline.Stop()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		err := check()
+		if err == nil {
+			return
+		}
+		select {
+		case <-tick.C:
+		case <-deadline.C:
+			t.Fatalf("after %s: %v", patience, err)
+		}
+	}
+}
+
+// logged is the test's context with a logger of a controller's lines, which are shown where the test fails. What
+// client-go tells of each resync, at V(3) and above, would bury them.
+func logged(t testing.TB) context.Context {
+	return klog.NewContext(t.Context(), ktesting.NewLogger(t, ktesting.NewConfig(ktesting.Verbosity(2))))
 }
 
 // newNamespace creates a namespace for one test and returns its name. It stays until the API server stops: without a

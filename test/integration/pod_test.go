@@ -132,7 +132,7 @@ func TestPodOfNobody(t *testing.T) {
 		},
 		"the addresses asked for are those of its port": func(t *testing.T, w *podWorld) {
 			w.create(newPod("web", `[{"name":"net","ips":["192.168.7.7"],"mac":"fa:16:3e:11:22:33"}]`))
-			w.eventually(func() error {
+			eventually(w.t, func() error {
 				list, err := networkAPI.CloudteamV1().NetworkPorts(w.namespace).List(t.Context(), metav1.ListOptions{})
 				if err == nil && len(list.Items) != 1 {
 					err = fmt.Errorf("there are %d ports", len(list.Items))
@@ -157,7 +157,7 @@ func TestPodOfNobody(t *testing.T) {
 		"one that changes its mind before it has its port gets another": func(t *testing.T, w *podWorld) {
 			w.network("blue")
 			w.create(newPod("web", "net"))
-			w.eventually(func() error {
+			eventually(w.t, func() error {
 				if n := len(w.bindings()); n != 1 {
 					return fmt.Errorf("%d ports", n)
 				}
@@ -165,7 +165,7 @@ func TestPodOfNobody(t *testing.T) {
 			})
 			first := slices.Collect(maps.Keys(w.bindings()))[0]
 			w.patchPod("web", fmt.Sprintf(`{"metadata":{"annotations":{%q:"blue"}}}`, selection.Annotation))
-			w.eventually(func() error {
+			eventually(w.t, func() error {
 				if got := w.bindings(); len(got) != 1 || slices.Contains(slices.Collect(maps.Keys(got)), first) {
 					return fmt.Errorf("the ports are %v", got)
 				}
@@ -173,7 +173,7 @@ func TestPodOfNobody(t *testing.T) {
 			})
 			w.patchPod("web", fmt.Sprintf(`{"metadata":{"annotations":{%q:null}}}`, selection.Annotation))
 			w.awaitBindings(map[string]string{})
-			w.eventually(func() error {
+			eventually(w.t, func() error {
 				if gates := w.pod("web").Spec.SchedulingGates; len(gates) > 0 {
 					return fmt.Errorf("it declares nothing and is gated: %v", gates)
 				}
@@ -197,7 +197,7 @@ func TestPodOfNobody(t *testing.T) {
 				t.Fatal(err)
 			}
 			// The API server learns of it by an informer of its own.
-			w.eventually(func() error {
+			eventually(w.t, func() error {
 				port := consumer.NewPort(w.namespace, "trial", metav1.OwnerReference{
 					APIVersion: "v1", Kind: "Pod", Name: "p", UID: "u"}, consumer.Request{
 					Network: cache.NewObjectName(w.namespace, "net")})
@@ -222,7 +222,7 @@ func TestPodOfNobody(t *testing.T) {
 		},
 		"a port of the name that is not its own is told": func(t *testing.T, w *podWorld) {
 			w.create(newPod("web", "net"))
-			w.eventually(func() error {
+			eventually(w.t, func() error {
 				if n := len(w.bindings()); n != 1 {
 					return fmt.Errorf("%d ports", n)
 				}
@@ -303,7 +303,7 @@ func TestPodOfDeployment(t *testing.T) {
 			w.create(newPod("c", "net", of(set)))
 			w.create(newPod("d", "net", of(set)))
 			w.remove("b")
-			w.eventually(func() error {
+			eventually(w.t, func() error {
 				bindings := slices.Sorted(maps.Values(w.bindings()))
 				if !slices.Equal(bindings, []string{"a", "c"}) && !slices.Equal(bindings, []string{"a", "d"}) {
 					return fmt.Errorf("the bindings are %v", bindings)
@@ -332,7 +332,7 @@ func TestPodOfDeployment(t *testing.T) {
 				for i := range 5 {
 					w.create(newPod(fmt.Sprintf("p%d", i), "net", of(set)))
 				}
-				w.eventually(func() error {
+				eventually(w.t, func() error {
 					given := 0
 					for i := range 5 {
 						if _, err := allocations(w.pod(fmt.Sprintf("p%d", i))); err == nil {
@@ -368,7 +368,7 @@ func TestPodOfDeployment(t *testing.T) {
 				w.seen = "seen-by=" + name
 				w.start(1)
 			}
-			w.eventually(func() error {
+			eventually(w.t, func() error {
 				writes := strings.Join(w.takeWrites(), "\n")
 				if strings.Count(writes, "networkports/web-net-0/status 409") == 0 {
 					return fmt.Errorf("nobody gave way: %q", writes)
@@ -376,7 +376,7 @@ func TestPodOfDeployment(t *testing.T) {
 				return nil
 			})
 			first := ""
-			w.eventually(func() error {
+			eventually(w.t, func() error {
 				first = w.bindings()["web-net-0"]
 				_, err := allocations(w.pod(first))
 				return err
@@ -406,7 +406,7 @@ func TestPodOfDeployment(t *testing.T) {
 			for i := range 4 {
 				w.awaitAllocated(fmt.Sprintf("q%d", i), 1)
 			}
-			w.eventually(func() error {
+			eventually(w.t, func() error {
 				for port, pod := range w.bindings() {
 					if pod == "" {
 						return fmt.Errorf("%s is free, and a Pod may have two", port)
@@ -746,7 +746,7 @@ func TestPodDeclarations(t *testing.T) {
 			w.servePorts()
 			w.foreign[w.namespace+"/theirs"] = true
 			w.create(newPod("only", `[{"name":"theirs","ips":["10.0.0.1"]}]`, gates(theirGate)))
-			w.eventually(func() error {
+			eventually(w.t, func() error {
 				if gates := w.pod("only").Spec.SchedulingGates; len(gates) != 1 || gates[0].Name != theirGate {
 					return fmt.Errorf("the gates are %v", gates)
 				}
@@ -834,7 +834,7 @@ func TestPodDeclarations(t *testing.T) {
 			pod, was := w.awaitAllocated("a", 1)
 			w.create(newPod("b", "net",
 				annotated(cloudteamv1.AnnotationAllocations, pod.Annotations[cloudteamv1.AnnotationAllocations])))
-			w.eventually(func() error {
+			eventually(w.t, func() error {
 				pod := w.pod("b")
 				if len(pod.Spec.SchedulingGates) > 0 {
 					return fmt.Errorf("it is gated")
@@ -852,7 +852,7 @@ func TestPodDeclarations(t *testing.T) {
 				t.Fatal(err)
 			}
 			// The API server learns of it by an informer of its own.
-			w.eventually(func() error {
+			eventually(w.t, func() error {
 				_, err := kubeClient.CoreV1().ConfigMaps(w.namespace).Create(t.Context(),
 					&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{GenerateName: "trial-"}}, metav1.CreateOptions{})
 				if !apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
@@ -861,7 +861,7 @@ func TestPodDeclarations(t *testing.T) {
 				return nil
 			})
 			w.start(1)
-			w.eventually(func() error {
+			eventually(w.t, func() error {
 				if writes := w.takeWrites(); !slices.Contains(writes, "POST networkports 403") {
 					return fmt.Errorf("the writes are %q", writes)
 				}

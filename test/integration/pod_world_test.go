@@ -26,8 +26,6 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/record"
-	"k8s.io/klog/v2"
-	"k8s.io/klog/v2/ktesting"
 
 	"cloudteam.ztgame.com/network-controller/internal/controller/consumer"
 	podcontroller "cloudteam.ztgame.com/network-controller/internal/controller/pod"
@@ -78,7 +76,7 @@ func newPodWorld(t *testing.T, networks ...string) *podWorld {
 		}
 	})
 	// The API server takes a while to see a policy.
-	w.eventually(func() error {
+	eventually(w.t, func() error {
 		pod, err := w.tryPod(newPod("trial", "net"))
 		if err == nil && !consumer.Gated(pod) {
 			err = fmt.Errorf("the gates are %v", pod.Spec.SchedulingGates)
@@ -158,17 +156,18 @@ func (w *podWorld) start(workers int) {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(
-		klog.NewContext(w.t.Context(), ktesting.NewLogger(w.t, ktesting.NewConfig(ktesting.BufferLogs(true)))))
+	ctx, cancel := context.WithCancel(logged(w.t))
 	broadcaster := record.NewBroadcaster(record.WithContext(ctx))
 	broadcaster.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: kubeClient.CoreV1().Events("")})
 	factory := informers.NewSharedInformerFactoryWithOptions(client, time.Second, informers.WithNamespace(w.namespace))
 	kubeFactory := kubeinformers.NewSharedInformerFactoryWithOptions(
 		kube, time.Second, kubeinformers.WithNamespace(w.namespace),
 		kubeinformers.WithTweakListOptions(func(o *metav1.ListOptions) { o.LabelSelector = "!hidden" }))
+	// The test may have the next process see others, and the informer asks at each of its watches.
+	seen := w.seen
 	podFactory := kubeinformers.NewSharedInformerFactoryWithOptions(kube, time.Second,
 		kubeinformers.WithNamespace(w.namespace),
-		kubeinformers.WithTweakListOptions(func(o *metav1.ListOptions) { o.LabelSelector = w.seen }))
+		kubeinformers.WithTweakListOptions(func(o *metav1.ListOptions) { o.LabelSelector = seen }))
 	caches, err := consumer.NewCaches(consumer.Informers{
 		Networks:    factory.Cloudteam().V1().Networks(),
 		Ports:       factory.Cloudteam().V1().NetworkPorts(),
@@ -215,25 +214,6 @@ func (w *podWorld) start(workers int) {
 	w.t.Cleanup(w.stop)
 }
 
-func (w *podWorld) eventually(check func() error) {
-	w.t.Helper()
-	deadline := time.NewTimer(patience)
-	defer deadline.Stop()
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		err := check()
-		if err == nil {
-			return
-		}
-		select {
-		case <-tick.C:
-		case <-deadline.C:
-			w.t.Fatalf("after %s: %v", patience, err)
-		}
-	}
-}
-
 // takeWrites gives the controller's writes since it was last asked.
 func (w *podWorld) takeWrites() []string {
 	w.mu.Lock()
@@ -254,7 +234,7 @@ func (w *podWorld) awaitRest(pods int) {
 		w.mu.Lock()
 		since := w.resyncs
 		w.mu.Unlock()
-		w.eventually(func() error {
+		eventually(w.t, func() error {
 			w.mu.Lock()
 			defer w.mu.Unlock()
 			if n := w.resyncs - since; n < 2*pods {
@@ -362,7 +342,7 @@ func (w *podWorld) awaitAllocated(name string, count int) (*corev1.Pod, []cloudt
 	w.t.Helper()
 	var pod *corev1.Pod
 	var found []cloudteamv1.Allocation
-	w.eventually(func() (err error) {
+	eventually(w.t, func() (err error) {
 		pod = w.pod(name)
 		found, err = allocations(pod)
 		if err == nil && len(found) != count {
@@ -381,7 +361,7 @@ func (w *podWorld) awaitAllocated(name string, count int) (*corev1.Pod, []cloudt
 func (w *podWorld) awaitCondition(name, want string) string {
 	w.t.Helper()
 	message := ""
-	w.eventually(func() error {
+	eventually(w.t, func() error {
 		got := ""
 		for _, c := range w.pod(name).Status.Conditions {
 			if c.Type == cloudteamv1.ConditionNetworksReady {
@@ -399,7 +379,7 @@ func (w *podWorld) awaitCondition(name, want string) string {
 // events gives the Events of a Pod, each such as "Warning NetworkNotFound", sorted.
 func (w *podWorld) awaitEvents(name string, want ...string) {
 	w.t.Helper()
-	w.eventually(func() error {
+	eventually(w.t, func() error {
 		list, err := kubeClient.CoreV1().Events(w.namespace).List(w.t.Context(), metav1.ListOptions{})
 		if err != nil {
 			return err
@@ -617,7 +597,7 @@ func (w *podWorld) bindings() map[string]string {
 
 func (w *podWorld) awaitBindings(want map[string]string) {
 	w.t.Helper()
-	w.eventually(func() error {
+	eventually(w.t, func() error {
 		if got := w.bindings(); !maps.Equal(got, want) {
 			return fmt.Errorf("the bindings are %v, want %v", got, want)
 		}
