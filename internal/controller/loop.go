@@ -56,6 +56,8 @@ type Loop struct {
 	queue   workqueue.TypedRateLimitingInterface[cache.ObjectName]
 	drain   time.Duration
 	watches []watch
+	// held is told of keys that were to be looked at during their pause.
+	held func(cache.ObjectName)
 
 	mu sync.Mutex
 	// paused are the keys whose last sync failed, and when the next is due.
@@ -81,6 +83,7 @@ func NewLoop(name string, sync Sync) *Loop {
 		queue: workqueue.NewTypedRateLimitingQueueWithConfig(limiter,
 			workqueue.TypedRateLimitingQueueConfig[cache.ObjectName]{Name: name}),
 		drain:   DefaultDrain,
+		held:    func(cache.ObjectName) {},
 		paused:  map[cache.ObjectName]time.Time{},
 		running: map[cache.ObjectName]bool{},
 	}
@@ -135,6 +138,11 @@ func (l *Loop) Paused(key cache.ObjectName) bool {
 	defer l.mu.Unlock()
 	return time.Now().Before(l.paused[key])
 }
+
+// WhenHeld has a function told of each key that was to be looked at and is left alone, since the pause after its
+// failure is not over: others may wait for its look. It is called from the workers' goroutines. WhenHeld MUST be called
+// before Run, if at all.
+func (l *Loop) WhenHeld(held func(cache.ObjectName)) { l.held = held }
 
 // Len is how many keys wait.
 func (l *Loop) Len() int { return l.queue.Len() }
@@ -286,7 +294,11 @@ func (l *Loop) processNextWorkItem(stop, ctx context.Context) bool {
 	}
 	// Until Done the queue hands the key to no other worker; if it is added meanwhile, it comes back then.
 	defer l.queue.Done(key)
-	if stop.Err() != nil || !l.begin(key) {
+	if stop.Err() != nil {
+		return true
+	}
+	if !l.begin(key) {
+		l.held(key)
 		return true
 	}
 	defer l.end(key)

@@ -20,7 +20,8 @@ import (
 //     (keysOfPod): it may have been about to look;
 //   - a Pod that takes ports has the next one look, before it writes anything, so that Pods are bound side by side;
 //   - a Pod that finds too little ends it for all that declare the same, which would find as little;
-//   - a Pod that fails gives up its turn, and stands out of line for as long as its pause lasts.
+//   - a Pod that fails gives up its turn, and stands out of line for as long as its pause lasts; a turn that comes to
+//     it between the two goes on as well (heldBack).
 //
 // Looks go down the line only, so that they end. Nothing is remembered of who looked: a Pod that comes to look for
 // another reason, or twice, does no harm, and what no event tells is found by the look that each Pod takes now and then
@@ -107,6 +108,10 @@ const (
 	// nobody is where it was passed on already, or there is no need.
 	nobody
 )
+
+// heldBack passes on the turn of a Pod that is not looked at, since it has failed: whoever gave it the turn did so
+// before.
+func (c *Controller) heldBack(key cache.ObjectName) { c.passOn(key, anyOther) }
 
 // passOn has the Pod look whose turn it is after another's, where that one stands in a line.
 func (c *Controller) passOn(key cache.ObjectName, to turn) {

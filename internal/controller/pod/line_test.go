@@ -234,7 +234,8 @@ func (q *queueing) work(at int) bool {
 	key := q.queue[at]
 	q.queue = slices.Delete(q.queue, at, at+1)
 	if q.paused[key] {
-		return true // it is not due
+		q.c.heldBack(key)
+		return true
 	}
 	result, err := q.c.sync(q.ctx, key)
 	switch {
@@ -373,6 +374,31 @@ func TestAPodWhoseSyncPanicsHasAnotherOneLook(t *testing.T) {
 	want := []cache.ObjectName{{Namespace: "team", Name: "web-1-1"}}
 	if diff := cmp.Diff(want, q.queue); diff != "" {
 		t.Errorf("those who are to look (-want +got):\n%s", diff)
+	}
+}
+
+// A turn that was passed to a Pod while its sync ran, and failed then, is another's, long before the pause is over.
+func TestATurnDoesNotWaitForAPause(t *testing.T) {
+	q := newQueueing(t, "net")
+	for i := range 2 {
+		q.addPod(i, "web-1", "net")
+		q.addPort("net", i)
+	}
+	q.settle(100)
+	q.readyPort("web-net-0")
+	for q.hear() {
+	}
+	first := cache.ObjectName{Namespace: "team", Name: "web-1-0"}
+	if diff := cmp.Diff([]cache.ObjectName{first}, q.queue); diff != "" {
+		t.Fatalf("whose turn it is (-want +got):\n%s", diff)
+	}
+	q.paused[first] = true
+	for q.work(0) {
+	}
+	for q.hear() {
+	}
+	if diff := cmp.Diff([]string{"web-1-0"}, q.waiting()); diff != "" {
+		t.Errorf("those who wait (-want +got):\n%s", diff)
 	}
 }
 

@@ -75,6 +75,7 @@ func NewController(
 	}
 	c.Loop = controller.NewLoop(Name, c.sync)
 	c.look, c.paused = c.Look, c.Paused
+	c.WhenHeld(c.heldBack)
 	if err := errors.Join(
 		from.Ports.Informer().AddIndexers(cache.Indexers{indexOffer: byOffer, indexAddress: byAddress}),
 		from.Pods.Informer().AddIndexers(cache.Indexers{indexAllocated: byAllocated, indexWaiting: byWaiting}),
