@@ -33,7 +33,7 @@ build: ## Build the binaries into bin/
 	@cd dev/controlplane && ../../hack/go-build.sh -o ../../bin/controlplane .
 
 .PHONY: generate
-generate: ## Write the generated code (pkg/client, deepcopy) and the CRDs (config/crd)
+generate: ## Write the generated code (pkg/client, deepcopy), the CRDs (config/crd) and docs/fields.md
 	hack/generate.sh
 
 .PHONY: clean

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Writes everything that is generated from the API types: deepcopy functions, the client in pkg/client, the CRDs.
+# Writes everything that is generated from the API types: deepcopy functions, the client in pkg/client, the CRDs,
+# the reference of the fields in docs/fields.md.
 # `make verify` runs it and fails when it changes a file.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -31,3 +32,5 @@ tool informer-gen --go-header-file "$header" \
 
 rm -rf config/crd
 tool controller-gen crd:maxDescLen=1024 paths=./pkg/apis/... output:crd:dir=config/crd
+
+go run ./tools/fields

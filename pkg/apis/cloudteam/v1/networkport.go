@@ -55,6 +55,7 @@ type NetworkPortSpec struct {
 	// networkName is the name of the Network that the port is on. It must be set,
 	// and cannot change later. A Network that is missing or not Ready is waited
 	// for.
+	// +neutron:attribute=port.network_id,mutable=false,privilege=tenant
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
 	// +kubebuilder:validation:XValidation:rule=`self == '' || self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*$')`,message=`not the name of an object: write lower-case letters, digits, "-" and ".", with a letter or digit at both ends and around each ".", such as "example-network"`
@@ -63,6 +64,7 @@ type NetworkPortSpec struct {
 	// networkNamespace is the Network's namespace. The default is this object's
 	// own; another one's Network must name this object's namespace in its
 	// spec.allowedNamespaces. It cannot change later.
+	// +neutron:attribute=port.network_id,mutable=false,privilege=tenant
 	// +optional
 	// +kubebuilder:validation:MaxLength=63
 	// +kubebuilder:validation:XValidation:rule=`self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')`,message=`not the name of a namespace: write lower-case letters, digits and "-", with a letter or digit at both ends, such as "team-a", or leave it out for the NetworkPort's own`
@@ -70,6 +72,7 @@ type NetworkPortSpec struct {
 
 	// addresses are those that the port has, inside the Network's cidr, at most
 	// 8. Neutron chooses one when they are unset. They cannot change later.
+	// +neutron:attribute=port.fixed_ips,mutable=false,privilege=tenant
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=8
@@ -81,6 +84,7 @@ type NetworkPortSpec struct {
 
 	// mac is the port's hardware address, such as fa:16:3e:00:00:01. Neutron
 	// chooses one when it is unset. It cannot change later.
+	// +neutron:attribute=port.mac_address,mutable=false,privilege=tenant
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	// +kubebuilder:validation:XValidation:rule=`self != '00:00:00:00:00:00' && self.matches('^[0-9a-fA-F][02468aceACE](:[0-9a-fA-F]{2}){5}$')`,message=`not the hardware address of one host: write six groups of two hexadecimal digits, the second digit even and not all zero, such as "fa:16:3e:00:00:01", or leave it out and Neutron chooses`
@@ -89,6 +93,7 @@ type NetworkPortSpec struct {
 	// securityGroups are the ids of the port's security groups in Neutron, at
 	// most 16. The cloud chooses, as a rule the project's group "default", when
 	// they are unset. They can change later.
+	// +neutron:attribute=port.security_groups,mutable=true,privilege=tenant
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=16

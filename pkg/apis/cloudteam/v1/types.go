@@ -50,6 +50,7 @@ type NetworkSpec struct {
 	// description is a text for people, shown in Neutron in front of the
 	// controller's ownership marker. At most 173 characters, so that both fit in
 	// Neutron's 255. The default is empty. It can change later.
+	// +neutron:attribute=network.description,mutable=true,privilege=tenant
 	// +optional
 	// +kubebuilder:validation:MaxLength=1024
 	// +kubebuilder:validation:XValidation:rule=`self.size() <= 173`,messageExpression=`'%s characters are too many: write at most 173, which with the ownership marker fit in Neutron\'s 255'.format([string(self.size())])`
@@ -60,6 +61,7 @@ type NetworkSpec struct {
 	// mtu is the network's maximum transmission unit in bytes, 68 (1280 with an
 	// IPv6 cidr) to 65535, and at most what the cloud's own network carries. The
 	// cloud chooses when it is unset. It can change later.
+	// +neutron:attribute=network.mtu,mutable=true,privilege=tenant
 	// +optional
 	// +kubebuilder:validation:Minimum=68
 	// +kubebuilder:validation:Maximum=65535
@@ -68,12 +70,14 @@ type NetworkSpec struct {
 	// portSecurity is the default for ports of this network: whether anti-spoofing
 	// rules and security groups apply. The cloud chooses when it is unset. It can
 	// change later; ports that exist keep what they have.
+	// +neutron:attribute=network.port_security_enabled,mutable=true,privilege=tenant
 	// +optional
 	PortSecurity *bool `json:"portSecurity,omitempty"`
 
 	// deletionPolicy says what becomes of the Neutron network when this object is
 	// deleted. Delete removes it; Retain takes the ownership marker off and leaves
 	// it. The default is Delete. It can change later.
+	// +neutron:attribute=none,mutable=true,privilege=tenant
 	// +optional
 	DeletionPolicy DeletionPolicy `json:"deletionPolicy,omitempty"`
 
@@ -81,6 +85,7 @@ type NetworkSpec struct {
 	// NetworkPorts may use this network, at most 64; "*" stands for all. Those of
 	// its own namespace always may. The default is none. They can change later;
 	// what uses the network already keeps it.
+	// +neutron:attribute=none,mutable=true,privilege=tenant
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=64
@@ -92,6 +97,7 @@ type NetworkSpec struct {
 	// Neutron. Correct puts it back; Report lists the differences in status.drift
 	// and leaves them until the spec next changes. The default is Correct. It can
 	// change later.
+	// +neutron:attribute=none,mutable=true,privilege=tenant
 	// +optional
 	DriftPolicy DriftPolicy `json:"driftPolicy,omitempty"`
 }
@@ -133,6 +139,7 @@ type SubnetSpec struct {
 	// cidr is the subnet's network address and prefix length, such as
 	// 192.168.0.0/16 or fd00:1::/64. The prefix length is 1 to 30 for IPv4 and 1
 	// to 126 for IPv6. It must be set, and cannot change later.
+	// +neutron:attribute=subnet.cidr+subnet.ip_version,mutable=false,privilege=tenant
 	// +optional
 	// +kubebuilder:validation:MaxLength=49
 	// +kubebuilder:validation:XValidation:rule=`self == '' || isCIDR(self)`,message=`not a CIDR: write a network address and a prefix length, such as "192.168.0.0/16" or "fd00:1::/64"`
@@ -144,6 +151,7 @@ type SubnetSpec struct {
 	// gateway is the address of the subnet's router, inside the cidr, or "none"
 	// for a subnet without one. The default is the first address after the
 	// network's own, such as 192.168.0.1. It can change later.
+	// +neutron:attribute=subnet.gateway_ip,mutable=true,privilege=tenant
 	// +optional
 	// +kubebuilder:validation:MaxLength=45
 	// +kubebuilder:validation:XValidation:rule=`self == 'none' || isIP(self) && self.contains(':') != self.contains('.')`,message=`not an address: write one such as "192.168.0.1" or "fd00:1::1", or "none" for a subnet without a gateway`
@@ -152,6 +160,7 @@ type SubnetSpec struct {
 	// allocationPools are the ranges that Neutron gives addresses from, at most
 	// 32. They lie inside the cidr, leave out the gateway, and do not overlap. The
 	// default is every usable address but the gateway. They can change later.
+	// +neutron:attribute=subnet.allocation_pools,mutable=true,privilege=tenant
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=32
@@ -159,6 +168,7 @@ type SubnetSpec struct {
 
 	// dhcp says whether Neutron serves addresses, dnsServers and hostRoutes by
 	// DHCP. The default is true. It can change later.
+	// +neutron:attribute=subnet.enable_dhcp,mutable=true,privilege=tenant
 	// +optional
 	// +kubebuilder:default=true
 	DHCP *bool `json:"dhcp,omitempty"`
@@ -167,6 +177,7 @@ type SubnetSpec struct {
 	// order of preference, of the cidr's IP family, at most 16 (a cloud may allow
 	// fewer; Neutron's own limit is 5 by default). The default is none. They can
 	// change later.
+	// +neutron:attribute=subnet.dns_nameservers,mutable=true,privilege=tenant
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=16
@@ -178,6 +189,7 @@ type SubnetSpec struct {
 	// hostRoutes are the routes that DHCP hands out, of the cidr's IP family, at
 	// most 64 (a cloud may allow fewer; Neutron's own limit is 20 by default). The
 	// default is none. They can change later.
+	// +neutron:attribute=subnet.host_routes,mutable=true,privilege=tenant
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=64
@@ -194,11 +206,13 @@ const GatewayNone = "none"
 // AllocationPool is a range of addresses, both ends included.
 type AllocationPool struct {
 	// start is the first address of the range.
+	// +neutron:attribute=subnet.allocation_pools.start,mutable=true,privilege=tenant
 	// +required
 	// +kubebuilder:validation:MaxLength=45
 	// +kubebuilder:validation:XValidation:rule=`isIP(self) && self.contains(':') != self.contains('.')`,message=`not an address: write one such as "192.168.0.10" or "fd00:1::10"`
 	Start string `json:"start"`
 	// end is the last address of the range.
+	// +neutron:attribute=subnet.allocation_pools.end,mutable=true,privilege=tenant
 	// +required
 	// +kubebuilder:validation:MaxLength=45
 	// +kubebuilder:validation:XValidation:rule=`isIP(self) && self.contains(':') != self.contains('.')`,message=`not an address: write one such as "192.168.0.99" or "fd00:1::99"`
@@ -209,6 +223,7 @@ type AllocationPool struct {
 type HostRoute struct {
 	// destination is the network that the route leads to, such as 10.1.0.0/16 or
 	// fd00:2::/64. 0.0.0.0/0 and ::/0 are a default route.
+	// +neutron:attribute=subnet.host_routes.destination,mutable=true,privilege=tenant
 	// +required
 	// +kubebuilder:validation:MaxLength=49
 	// +kubebuilder:validation:XValidation:rule=`isCIDR(self)`,message=`not a CIDR: write a network address and a prefix length, such as "10.1.0.0/16" or "fd00:2::/64"`
@@ -216,6 +231,7 @@ type HostRoute struct {
 	// +kubebuilder:validation:XValidation:rule=`[self].filter(d, isCIDR(d)).map(d, cidr(d)).all(d, !(d == d.masked()) || !['127.0.0.0/8', '::1/128'].exists(r, cidr(r).containsCIDR(d)))`,message=`a loopback range, to which no route leads: write a range that other hosts have`
 	Destination string `json:"destination"`
 	// nextHop is the address of the router that leads there.
+	// +neutron:attribute=subnet.host_routes.nexthop,mutable=true,privilege=tenant
 	// +required
 	// +kubebuilder:validation:MaxLength=45
 	// +kubebuilder:validation:XValidation:rule=`isIP(self)`,message=`not an address: write one such as "192.168.0.254" or "fd00:1::fe"`
