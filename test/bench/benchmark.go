@@ -51,7 +51,7 @@ var noLimit = math.NaN()
 
 // groups is all there is to measure, in the order of the table.
 func groups() []group {
-	return []group{smallGroup(), fleetGroup(), startGroup(), poolGroup(), failoverGroup(), microGroup()}
+	return []group{smallGroup(), coldGroup(), fleetGroup(), startGroup(), poolGroup(), failoverGroup(), microGroup()}
 }
 
 // bench is what a group's measure works with.
@@ -157,18 +157,27 @@ func run(ctx context.Context, arguments []string, stdout, stderr io.Writer) erro
 		return err
 	}
 	var errs []error
-	for _, g := range chosen {
-		if err := measure(ctx, g, o, r, programs, dir, stderr); err != nil {
-			errs = append(errs, fmt.Errorf("%s: %w", g.id, err))
+	for i := range o.runs {
+		r.begin()
+		for _, g := range chosen {
+			if err := measure(ctx, g, o, r, programs, dir, stderr); err != nil {
+				errs = append(errs, fmt.Errorf("run %d: %s: %w", i+1, g.id, err))
+			}
+			if ctx.Err() != nil {
+				break
+			}
 		}
-		if ctx.Err() != nil {
+		// What there is is kept, should a later run come to nothing.
+		if len(errs) == 0 && o.write != "" {
+			if err := r.writeInto(o.write); err != nil {
+				errs = append(errs, err)
+			}
+		}
+		if len(errs) > 0 {
 			break
 		}
 	}
 	fmt.Fprint(stdout, r.table())
-	if o.write != "" && len(errs) == 0 {
-		errs = append(errs, r.writeInto(o.write))
-	}
 	return errors.Join(errs...)
 }
 

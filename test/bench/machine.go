@@ -14,13 +14,32 @@ func machine() string {
 	if model := field("/proc/cpuinfo", "model name"); model != "" {
 		parts[0] += " (" + model + ")"
 	}
-	if total, err := strconv.Atoi(strings.TrimSuffix(field("/proc/meminfo", "MemTotal"), " kB")); err == nil {
-		parts = append(parts, fmt.Sprintf("%.0f GiB", float64(total)/(1<<20)))
+	if total := memory(); total > 0 {
+		parts = append(parts, fmt.Sprintf("%.0f GiB", total))
 	}
 	if release, err := os.ReadFile("/proc/sys/kernel/osrelease"); err == nil {
 		parts = append(parts, "Linux "+strings.TrimSpace(string(release)))
 	}
 	return strings.Join(append(parts, runtime.Version()), ", ")
+}
+
+// memory is how many GiB of RAM there are; 0 where the system does not tell.
+func memory() float64 {
+	total, err := strconv.Atoi(strings.TrimSuffix(field("/proc/meminfo", "MemTotal"), " kB"))
+	if err != nil {
+		return 0
+	}
+	return float64(total) / (1 << 20)
+}
+
+// neutronWorkers is how many API workers Neutron starts on this machine where its configuration does not say
+// (api_workers): one per CPU, no more than one per 2 GiB, and at least one (_get_worker_count in neutron/service.py).
+func neutronWorkers() int {
+	workers := runtime.NumCPU()
+	if total := memory(); total > 0 {
+		workers = min(workers, int(total/2))
+	}
+	return max(1, workers)
 }
 
 // load is how many processes ran or wanted to, on average, in the last minute; 0 where the system does not tell.

@@ -26,8 +26,10 @@ type options struct {
 	list  bool
 	write string
 
+	runs                int
 	rounds, largeRounds int
 	networks            int
+	cold                int
 	fleet               int
 	objects             int
 	replicas            int
@@ -36,6 +38,7 @@ type options struct {
 	lease               time.Duration
 	delay               string
 	neutronWorkers      int
+	fleetWorkers        int
 
 	flags          []string
 	profiles       string
@@ -49,6 +52,7 @@ Usage:
 
 Examples:
   make bench                                             everything, and the table in docs/benchmarks.md
+  make bench BENCHFLAGS=--runs=3                         the same three times, and how far the runs differ
   go run ./test/bench --list                             what there is to measure, how, and the targets
   go run ./test/bench --only=create,delete --rounds=5    two figures, and what comes along with them
   go run ./test/bench --only=create --delay=none         against an emulator that answers at once
@@ -74,11 +78,14 @@ func parse(arguments []string, stderr io.Writer) (options, error) {
 		"(see --list). Commas separate several.")
 	flags.BoolVar(&o.list, "list", false, "Say what there is to measure, and measure nothing.")
 	flags.StringVar(&o.write, "write", "", "Write the results into this page, between the markers of the cloud.")
+	flags.IntVar(&o.runs, "runs", 1, "How often everything is measured, one run after the other. The table then has the "+
+		"median of each run, too.")
 	flags.IntVar(&o.rounds, "rounds", 2, "Rounds of the small benchmarks. In each, the bare work and the controller's "+
 		"take turns.")
-	flags.IntVar(&o.largeRounds, "large-rounds", 1, "Rounds of the benchmarks of --fleet. Each has a control plane of "+
-		"its own.")
+	flags.IntVar(&o.largeRounds, "large-rounds", 1, "Rounds of the groups cold and fleet. Each has a control plane "+
+		"of its own.")
 	flags.IntVar(&o.networks, "networks", 100, "Networks in the group small.")
+	flags.IntVar(&o.cold, "cold", 1000, "Networks in the group cold.")
 	flags.IntVar(&o.fleet, "fleet", 10000, "Networks in the group fleet.")
 	flags.IntVar(&o.objects, "objects", 50000, "Networks in the group start.")
 	flags.IntVar(&o.replicas, "replicas", 50, "Pods in the group pool.")
@@ -89,8 +96,11 @@ func parse(arguments []string, stderr io.Writer) (options, error) {
 		"period are to it as the defaults are to theirs. 15s is the default.")
 	flags.StringVar(&o.delay, "delay", "real", "What the emulator's calls take: real for what was measured on a real "+
 		"Neutron, or none.")
-	flags.IntVar(&o.neutronWorkers, "neutron-workers", 16, "How many calls the emulator works on at a time in the group "+
-		"fleet, as a Neutron with as many API workers. In the other groups it is one.")
+	flags.IntVar(&o.neutronWorkers, "neutron-workers", neutronWorkers(), "How many calls the emulator works on at a time "+
+		"in the group cold. The default is as many API workers as Neutron starts by default on this machine. In the groups "+
+		"small, pool and failover it is one.")
+	flags.IntVar(&o.fleetWorkers, "fleet-workers", 16, "How many calls the emulator works on at a time in the group "+
+		"fleet.")
 	flags.StringArrayVar(&o.flags, "controller-flag", nil, "A further flag for the controller, such as --workers=50. May "+
 		"be given more than once.")
 	flags.StringVar(&o.profiles, "cpu-profile", "", "Folder for CPU profiles of the controller in the timed parts. Its "+
@@ -129,9 +139,9 @@ func (o options) validate() error {
 		errs = append(errs, errors.New("--write replaces the cloud's whole table: leave --only and --delay out"))
 	}
 	for name, value := range map[string]int{
-		"rounds": o.rounds, "large-rounds": o.largeRounds, "networks": o.networks, "fleet": o.fleet, "objects": o.objects,
-		"replicas": o.replicas, "events": o.events, "neutron-workers": o.neutronWorkers,
-		"profile-seconds": o.profileSeconds,
+		"runs": o.runs, "rounds": o.rounds, "large-rounds": o.largeRounds, "networks": o.networks, "cold": o.cold,
+		"fleet": o.fleet, "objects": o.objects, "replicas": o.replicas, "events": o.events,
+		"neutron-workers": o.neutronWorkers, "fleet-workers": o.fleetWorkers, "profile-seconds": o.profileSeconds,
 	} {
 		if value < 1 {
 			errs = append(errs, fmt.Errorf("--%s=%d: write at least 1", name, value))

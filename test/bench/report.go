@@ -14,9 +14,13 @@ import (
 // result is what the rounds of a benchmark gave.
 type result struct {
 	benchmark
-	size   int
-	rounds []float64
+	size int
+	// runs are the rounds of each run.
+	runs [][]float64
 }
+
+// rounds are those of all runs.
+func (r *result) rounds() []float64 { return slices.Concat(r.runs...) }
 
 // report collects what was measured. It is safe for concurrent use.
 type report struct {
@@ -24,7 +28,9 @@ type report struct {
 	arguments []string
 	began     time.Time
 	// load is the machine's before anything was measured.
-	load  float64
+	load float64
+	// runs is how many have begun.
+	runs  int
 	order []*result
 
 	mu      sync.Mutex
@@ -43,6 +49,16 @@ func newReport(o options, arguments []string, chosen []group) *report {
 	return r
 }
 
+// begin begins the next run: what is added from now on is of that one.
+func (r *report) begin() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.runs++
+	for _, one := range r.order {
+		one.runs = append(one.runs, nil)
+	}
+}
+
 // add takes what a round gave. Figures that nobody asked for are dropped.
 func (r *report) add(id string, value float64) { r.addTo(id, value, math.NaN()) }
 
@@ -54,15 +70,16 @@ func (r *report) addTo(id string, value, limit float64) {
 	if one == nil {
 		return
 	}
-	one.rounds = append(one.rounds, value)
+	last := len(one.runs) - 1
+	one.runs[last] = append(one.runs[last], value)
 	if !math.IsNaN(limit) && !(one.limit >= limit) {
 		one.limit = limit
 	}
 }
 
-// median is the middle one of the rounds.
-func (r *result) median() float64 {
-	sorted := slices.Sorted(slices.Values(r.rounds))
+// median is the middle one of figures.
+func median(figures []float64) float64 {
+	sorted := slices.Sorted(slices.Values(figures))
 	n := len(sorted)
 	if n == 0 {
 		return math.NaN()
@@ -72,17 +89,28 @@ func (r *result) median() float64 {
 
 // spread is the smallest and the largest of the rounds, where there are several.
 func (r *result) spread() string {
-	if len(r.rounds) < 2 {
+	rounds := r.rounds()
+	if len(rounds) < 2 {
 		return ""
 	}
-	return fmt.Sprintf("%s to %s", number(slices.Min(r.rounds)), number(slices.Max(r.rounds)))
+	return fmt.Sprintf("%s to %s", number(slices.Min(rounds)), number(slices.Max(rounds)))
+}
+
+// each is the median of each run.
+func (r *result) each() string {
+	medians := make([]string, len(r.runs))
+	for i, rounds := range r.runs {
+		medians[i] = number(median(rounds))
+	}
+	return strings.Join(medians, ", ")
 }
 
 // verdict says whether the target is met.
 func (r *result) verdict() string {
-	is := r.median()
+	rounds := r.rounds()
+	is := median(rounds)
 	switch {
-	case len(r.rounds) == 0:
+	case len(rounds) == 0:
 		return "not measured"
 	case math.IsNaN(r.limit):
 		return ""
@@ -146,11 +174,21 @@ func (r *report) table() string {
 	fmt.Fprintf(&b, "Against %s, on %s, on %s. Load average before it began: %s.\n\n", against,
 		r.began.Format("2 January 2006"), machine(), number(r.load))
 	fmt.Fprintf(&b, "```\n%s\n```\n\n", r.command())
-	fmt.Fprintf(&b, "| figure | target | median | of rounds | spread | |\n| --- | --- | --- | --- | --- | --- |\n")
+	// A single run has no column of its own.
+	several := r.runs > 1
+	column := func(text string) string {
+		if !several {
+			return ""
+		}
+		return " " + text + " |"
+	}
+	fmt.Fprintf(&b, "| figure | target | median | of rounds | spread |%s |\n| --- | --- | --- | --- | --- |%s --- |\n",
+		column(fmt.Sprintf("of each of %d runs", r.runs)), column("---"))
 	for _, one := range r.order {
-		median := strings.TrimSpace(number(one.median()) + " " + one.unit)
-		fmt.Fprintf(&b, "| %s | %s | %s | %d | %s | %s |\n",
-			one.title(), one.target(), median, len(one.rounds), one.spread(), one.verdict())
+		rounds := one.rounds()
+		fmt.Fprintf(&b, "| %s | %s | %s | %d | %s |%s %s |\n", one.title(), one.target(),
+			strings.TrimSpace(number(median(rounds))+" "+one.unit), len(rounds), one.spread(), column(one.each()),
+			one.verdict())
 	}
 	fmt.Fprintf(&b, "\n")
 	for _, one := range r.order {

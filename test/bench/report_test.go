@@ -31,7 +31,7 @@ func TestVerdict(t *testing.T) {
 		"what was not measured is never missed": {0, nil, "not measured", "none"},
 	} {
 		t.Run(sentence, func(t *testing.T) {
-			r := &result{benchmark: benchmark{limit: test.limit}, rounds: test.rounds}
+			r := &result{benchmark: benchmark{limit: test.limit}, runs: [][]float64{test.rounds}}
 			if got := r.verdict(); got != test.verdict {
 				t.Errorf("verdict %q, want %q", got, test.verdict)
 			}
@@ -63,6 +63,7 @@ func TestTheTableGoesBetweenTheMarkersOfItsCloud(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := newReport(o, []string{"--networks=7", "--write=page.md"}, choose(o))
+	r.begin()
 	r.add("create", 1.5)
 	r.add("nobody asked for this", 1)
 	r.addTo("audit-calls", 4, 6)
