@@ -133,6 +133,10 @@ func (f *coldFleet) createBare(ctx context.Context) error {
 	return nil
 }
 
+// patchesAtATime is how many writes to Kubernetes the bare loop makes at a time, all bulks together, or one for each:
+// fewer than kube-apiserver takes on one connection, as the controller does.
+const patchesAtATime = 64
+
 // createWritten is createBare with two writes to Kubernetes for each network, to Networks that are made first: what the
 // controller wrote of one that it made. It gives what that took.
 func (f *coldFleet) createWritten(ctx context.Context) (time.Duration, error) {
@@ -155,9 +159,11 @@ func (f *coldFleet) createWritten(ctx context.Context) (time.Duration, error) {
 	}
 	// They come in the order of their names, which is that of their numbers.
 	networks := list.Items
+	// Twice as many bulks as Neutron works on: it has something to do while the others' writes go to Kubernetes.
+	atATime := 2 * f.workers
 	each := func(patch func(context.Context, *cloudteamv1.Network) error) func(context.Context, int, int) error {
 		return func(ctx context.Context, first, end int) error {
-			return inParallel(ctx, end-first, end-first, func(ctx context.Context, i int) error {
+			return inParallel(ctx, max(1, patchesAtATime/atATime), end-first, func(ctx context.Context, i int) error {
 				return patch(ctx, &networks[first+i])
 			})
 		}
@@ -186,8 +192,6 @@ func (f *coldFleet) createWritten(ctx context.Context) (time.Duration, error) {
 			"status":   f.one.Status,
 		}, "status")
 	})
-	// Twice as many bulks as Neutron works on: it has something to do while the others' writes go to Kubernetes.
-	atATime := 2 * f.workers
 	began := time.Now()
 	if _, err := newBare(s).createBetween(ctx, "bare", f.size, atATime, claim, report); err != nil {
 		return 0, err

@@ -26,8 +26,8 @@ func fleetGroup() group {
 			{
 				id: "cold-written", name: "%d Networks cold ÷ bare loop that also writes to Kubernetes", limit: noLimit,
 				how: "As above, and the bare loop makes, per network, the two writes to Kubernetes that the controller makes: " +
-					"a patch of the metadata of a Network before the bulk, and the status by server-side apply after it, 25 at " +
-					"a time in each bulk. The Networks are others, in a namespace of their own. Nothing is read, watched or " +
+					"a patch of the metadata of a Network before the bulk, and the status by server-side apply after it, 64 at " +
+					"a time. The Networks are others, in a namespace of their own. Nothing is read, watched or " +
 					"told in Events.",
 			},
 			{

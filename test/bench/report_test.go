@@ -101,6 +101,26 @@ func TestTheTableGoesBetweenTheMarkersOfItsCloud(t *testing.T) {
 	}
 }
 
+func TestSeveralRunsAreOneTable(t *testing.T) {
+	o, err := parse([]string{"--networks=7"}, io.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := newReport(o, nil, choose(o))
+	for _, rounds := range [][]float64{{1, 1.1}, {1.3, 1.5}, {1.2}} {
+		r.begin()
+		for _, value := range rounds {
+			r.add("create", value)
+		}
+	}
+	want := "| figure | target | median | of rounds | spread | of each of 3 runs | |\n" +
+		"| --- | --- | --- | --- | --- | --- | --- |\n" +
+		"| 7 Networks, apply to all Ready ÷ bare bulk loop | ≤ 1.20 | 1.20 | 5 | 1 to 1.50 | 1.05, 1.40, 1.20 | met |\n"
+	if table := r.table(); !strings.Contains(table, want) {
+		t.Errorf("the table lacks\n%s:\n%s", want, table)
+	}
+}
+
 func TestAnAuditIsAllowedTwoCallsAPageAndTwo(t *testing.T) {
 	first := call{method: "GET", shape: "/v2.0/networks", uri: "/networking/v2.0/networks?limit=500&sort_key=id"}
 	for n, want := range map[int]float64{1: 4, 500: 4, 501: 6, 10000: 42} {

@@ -140,22 +140,10 @@ func (m *small) fleets(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("bare: %w", err)
 		}
-		profiled := m.profile(ctx, c, "create")
-		began, mark, kubeMark := time.Now(), m.site.mark(), len(m.kube.Writes())
-		if err := m.apply(ctx, m.namespace, m.size); err != nil {
-			return err
-		}
-		ready, err := m.observer.awaitReady(ctx, m.size)
+		err = m.timed(ctx, c, "create", bareCreate,
+			func() error { return m.apply(ctx, m.namespace, m.size) },
+			func() (time.Time, error) { return m.observer.awaitReady(ctx, m.size) })
 		if err != nil {
-			return c.explain(err)
-		}
-		create, calls := ready.Sub(began), len(m.site.since(mark))
-		m.report.add("create", create.Seconds()/bareCreate.Seconds())
-		m.report.add("create-calls", float64(calls)/float64(m.size))
-		m.report.add("create-writes", float64(m.wroteSince(kubeMark))/float64(m.size))
-		m.say("round %d: created bare in %s, by the controller in %s with %d calls",
-			round+1, short(bareCreate), short(create), calls)
-		if err := profiled(); err != nil {
 			return err
 		}
 		if round == m.rounds-1 && m.wants("audit-calls", "idle", "idle-calls") {
@@ -163,27 +151,37 @@ func (m *small) fleets(ctx context.Context) error {
 				return err
 			}
 		}
-
-		profiled = m.profile(ctx, c, "delete")
-		began, mark, kubeMark = time.Now(), m.site.mark(), len(m.kube.Writes())
-		if err := m.remove(ctx, m.namespace, 0, m.size); err != nil {
-			return err
-		}
-		gone, err := m.observer.awaitGone(ctx, 0)
+		err = m.timed(ctx, c, "delete", bareDelete,
+			func() error { return m.remove(ctx, m.namespace, 0, m.size) },
+			func() (time.Time, error) { return m.observer.awaitGone(ctx, 0) })
 		if err != nil {
-			return c.explain(err)
-		}
-		remove, calls := gone.Sub(began), len(m.site.since(mark))
-		m.report.add("delete", remove.Seconds()/bareDelete.Seconds())
-		m.report.add("delete-calls", float64(calls)/float64(m.size))
-		m.report.add("delete-writes", float64(m.wroteSince(kubeMark))/float64(m.size))
-		m.say("round %d: deleted bare in %s, by the controller in %s with %d calls",
-			round+1, short(bareDelete), short(remove), calls)
-		if err := profiled(); err != nil {
 			return err
 		}
 	}
 	return c.stop(ctx)
+}
+
+// timed has the user do something to all Networks, from which on the controller is timed until the moment that done
+// gives, and reports that, as a ratio to what was bare, and what was called and written meanwhile: the figures id,
+// id-calls and id-writes.
+func (m *small) timed(
+	ctx context.Context, c *controller, id string, bareTook time.Duration, do func() error, done func() (time.Time, error),
+) error {
+	profiled := m.profile(ctx, c, id)
+	began, mark, kubeMark := time.Now(), m.site.mark(), len(m.kube.Writes())
+	if err := do(); err != nil {
+		return err
+	}
+	at, err := done()
+	if err != nil {
+		return c.explain(err)
+	}
+	took, calls := at.Sub(began), len(m.site.since(mark))
+	m.report.add(id, took.Seconds()/bareTook.Seconds())
+	m.report.add(id+"-calls", float64(calls)/float64(m.size))
+	m.report.add(id+"-writes", float64(m.wroteSince(kubeMark))/float64(m.size))
+	m.say("%s: bare in %s, by the controller in %s with %d calls", id, short(bareTook), short(took), calls)
+	return profiled()
 }
 
 // wroteSince is how many writes kube-apiserver's proxy saw after so many, without those of Events.
