@@ -89,6 +89,10 @@ func (f *coldFleet) reportRatio(id string, bareTook time.Duration) {
 
 // createCold has the controller create all, from its start on.
 func (f *coldFleet) createCold(ctx context.Context) error {
+	cpu, err := f.controlPlaneCPU()
+	if err != nil {
+		return err
+	}
 	began := time.Now()
 	c, err := f.launch(ctx, f.site, f.Kubeconfig, append(manyRequests, alone...)...)
 	if err != nil {
@@ -100,6 +104,9 @@ func (f *coldFleet) createCold(ctx context.Context) error {
 		return c.explain(err)
 	}
 	f.took = ready.Sub(began)
+	if err := f.reportCPU(cpu, c); err != nil {
+		return err
+	}
 	calls := f.site.since(0)
 	f.say("cold: by the controller in %s with %d calls, of which the first create came after %s", short(f.took),
 		len(calls), short(writes(calls)[0].at.Sub(began)))
@@ -111,6 +118,48 @@ func (f *coldFleet) createCold(ctx context.Context) error {
 		return err
 	}
 	return c.stop(ctx)
+}
+
+// used is the CPU time that a process had used at some moment.
+type used struct {
+	pid  int
+	time time.Duration
+}
+
+// controlPlaneCPU gives what the programs of the control plane have used so far, by the id of the figure that tells of
+// it; nothing where nobody asks for these.
+func (f *coldFleet) controlPlaneCPU() (map[string]used, error) {
+	so := map[string]used{}
+	for id, program := range map[string]string{"cold-cpu-apiserver": "kube-apiserver", "cold-cpu-etcd": "etcd"} {
+		if !f.wants(id) {
+			continue
+		}
+		pid, err := descendant(program)
+		if err != nil {
+			return nil, err
+		}
+		s, err := statOf(pid)
+		if err != nil {
+			return nil, err
+		}
+		so[id] = used{pid, s.cpu}
+	}
+	return so, nil
+}
+
+// reportCPU reports what has been used per Network since then, and by the controller since its start.
+func (f *coldFleet) reportCPU(since map[string]used, c *controller) error {
+	if f.wants("cold-cpu") {
+		since["cold-cpu"] = used{pid: c.PID()}
+	}
+	for id, was := range since {
+		s, err := statOf(was.pid)
+		if err != nil {
+			return err
+		}
+		f.report.add(id, (s.cpu-was.time).Seconds()*1000/float64(f.size))
+	}
+	return nil
 }
 
 // createBare creates as many networks, bare and as many at a time as is best, in a cloud of its own.

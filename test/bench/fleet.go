@@ -31,6 +31,19 @@ func fleetGroup() group {
 					"told in Events.",
 			},
 			{
+				id: "cold-cpu-apiserver", name: "CPU time of kube-apiserver per Network, of %d cold", limit: noLimit, unit: "ms",
+				how: "Of its process, as the system counts it, from the controller's start until all Networks are Ready. The " +
+					"controller and the benchmark each watch the Networks.",
+			},
+			{
+				id: "cold-cpu-etcd", name: "CPU time of etcd per Network, of %d cold", limit: noLimit, unit: "ms",
+				how: "As above.",
+			},
+			{
+				id: "cold-cpu", name: "CPU time of the controller per Network, of %d cold", limit: noLimit, unit: "ms",
+				how: "As above.",
+			},
+			{
 				id: "fleet-audit-calls", name: "calls of a full audit of %d Networks", limit: noLimit,
 				how: "From one audit's first call to the next one's. The target is 2·⌈N/page⌉ + 2, with the page that the " +
 					"controller asks for.",

@@ -1,11 +1,13 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"runtime"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // machine says what it runs on. What the system does not tell is left out.
@@ -79,4 +81,71 @@ func residentBytes(pid int) (float64, error) {
 			"Linux", pid, text)
 	}
 	return float64(kilobytes) * 1024, nil
+}
+
+// stat is what /proc/<pid>/stat says of a process.
+type stat struct {
+	name   string
+	parent int
+	// cpu is the CPU time that it has used.
+	cpu time.Duration
+}
+
+// tick is the unit of times in /proc: USER_HZ is 100 on every architecture that Kubernetes is built for.
+const tick = 10 * time.Millisecond
+
+// statOf reads the fields of proc_pid_stat(5) by number: 2 is the name, in parentheses and with anything in it, 4 the
+// parent, 14 and 15 the times in user and in kernel mode.
+func statOf(pid int) (s stat, err error) {
+	content, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return s, fmt.Errorf("the system does not tell of process %d: this figure needs Linux: %w", pid, err)
+	}
+	text := string(content)
+	open, shut := strings.Index(text, "("), strings.LastIndex(text, ")")
+	if open < 0 || shut < open {
+		return s, fmt.Errorf("/proc/%d/stat has no name: %q", pid, text)
+	}
+	s.name = text[open+1 : shut]
+	fields := strings.Fields(text[shut+1:])
+	if len(fields) < 13 {
+		return s, fmt.Errorf("/proc/%d/stat ends early: %q", pid, text)
+	}
+	var user, kernel int
+	var errs [3]error
+	s.parent, errs[0] = strconv.Atoi(fields[1])
+	user, errs[1] = strconv.Atoi(fields[11])
+	kernel, errs[2] = strconv.Atoi(fields[12])
+	s.cpu = time.Duration(user+kernel) * tick
+	return s, errors.Join(errs[:]...)
+}
+
+// descendant finds the process of a program, of at most 15 characters, that this process, or one that it started,
+// started.
+func descendant(name string) (int, error) {
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		return 0, fmt.Errorf("the system does not tell which processes there are: this figure needs Linux: %w", err)
+	}
+	processes := map[int]stat{}
+	for _, entry := range entries {
+		pid, err := strconv.Atoi(entry.Name())
+		if err != nil {
+			continue
+		}
+		if s, err := statOf(pid); err == nil { // otherwise it has ended
+			processes[pid] = s
+		}
+	}
+	for pid, s := range processes {
+		if s.name != name {
+			continue
+		}
+		for up := s.parent; up > 1; up = processes[up].parent {
+			if up == os.Getpid() {
+				return pid, nil
+			}
+		}
+	}
+	return 0, fmt.Errorf("there is no process %s", name)
 }

@@ -4,6 +4,7 @@ import (
 	"io"
 	"math"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -118,6 +119,27 @@ func TestSeveralRunsAreOneTable(t *testing.T) {
 		"| 7 Networks, apply to all Ready ÷ bare bulk loop | ≤ 1.20 | 1.20 | 5 | 1 to 1.50 | 1.05, 1.40, 1.20 | met |\n"
 	if table := r.table(); !strings.Contains(table, want) {
 		t.Errorf("the table lacks\n%s:\n%s", want, table)
+	}
+}
+
+func TestAProcessIsFoundByItsProgram(t *testing.T) {
+	child := exec.CommandContext(t.Context(), "sleep", "60")
+	if err := child.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = child.Process.Kill()
+		_ = child.Wait()
+	})
+	if pid, err := descendant("sleep"); err != nil || pid != child.Process.Pid {
+		t.Errorf("sleep is process %d, %v, want %d", pid, err, child.Process.Pid)
+	}
+	if pid, err := descendant("no such program"); err == nil {
+		t.Errorf("a program that nobody started is process %d", pid)
+	}
+	s, err := statOf(child.Process.Pid)
+	if err != nil || s.name != "sleep" || s.parent != os.Getpid() {
+		t.Errorf("sleep is %+v, %v, want a child of %d", s, err, os.Getpid())
 	}
 }
 
