@@ -27,8 +27,8 @@ func fleetGroup() group {
 				id: "cold-written", name: "%d Networks cold ÷ bare loop that also writes to Kubernetes", limit: noLimit,
 				how: "As above, and the bare loop makes, per network, the two writes to Kubernetes that the controller makes: " +
 					"a patch of the metadata of a Network before the bulk, and the status by server-side apply after it, 64 at " +
-					"a time. The Networks are others, in a namespace of their own. Nothing is read, watched or " +
-					"told in Events.",
+					"a time. The Networks are others, in a namespace of their own, and 2,000 at most, of which the time for all " +
+					"follows. Nothing is read, watched or told in Events.",
 			},
 			{
 				id: "cold-cpu-apiserver", name: "CPU time of kube-apiserver per Network, of %d cold", limit: noLimit, unit: "ms",

@@ -85,7 +85,7 @@ func parse(arguments []string, stderr io.Writer) (options, error) {
 	flags.IntVar(&o.largeRounds, "large-rounds", 1, "Rounds of the groups cold and fleet. Each has a control plane "+
 		"of its own.")
 	flags.IntVar(&o.networks, "networks", 100, "Networks in the group small.")
-	flags.IntVar(&o.cold, "cold", 1000, "Networks in the group cold.")
+	flags.IntVar(&o.cold, "cold", 500, "Networks in the group cold.")
 	flags.IntVar(&o.fleet, "fleet", 10000, "Networks in the group fleet.")
 	flags.IntVar(&o.objects, "objects", 50000, "Networks in the group start.")
 	flags.IntVar(&o.replicas, "replicas", 50, "Pods in the group pool.")
