@@ -134,12 +134,12 @@ func firstNetworkOrBroadcast(p netip.Prefix, a netip.Addr) bool {
 // that allocate at the same time seldom take the same one; no test can then rely on a port's address.
 const pickWindow = 16
 
-// free gives an address of the pools that is not taken.
-func free(pools []addressRange, taken map[netip.Addr]string) (netip.Addr, bool) {
-	for _, pool := range pools {
+// free gives an address of the subnet's pools that nobody has.
+func free(sub *subnet) (netip.Addr, bool) {
+	for _, pool := range sub.pools {
 		var window []netip.Addr
 		for a := pool.start; a.IsValid() && a.Compare(pool.end) <= 0 && len(window) < pickWindow; a = a.Next() {
-			if _, used := taken[a]; !used {
+			if !sub.has(a) {
 				window = append(window, a)
 			}
 		}

@@ -324,6 +324,7 @@ func (k *resources[R]) create(req *request) *apiError {
 		}
 	}
 	tx := k.server.begin()
+	tx.bulk = bulk
 	made := make([]R, 0, len(wanted))
 	for _, in := range wanted {
 		r, err := k.build(tx, req.caller, in)

@@ -237,7 +237,10 @@ func (s *Server) createPort(tx *transaction, c *caller, in values) (*port, *apiE
 	tx.stamp(&p.standard, in)
 	p.tags = append(p.tags, stringsOf(in["tags"])...)
 	p.revision = 1 // its binding is written after it
+	step := len(tx.undo)
 	if err := s.address(tx, p, in); err != nil {
+		tx.rollbackTo(step)
+		tx.losesAddresses = tx.bulk
 		return nil, err
 	}
 	switch {
@@ -282,6 +285,10 @@ func (s *Server) address(tx *transaction, p *port, in values) *apiError {
 	subnets, err := s.eligible(p)
 	if err != nil {
 		return err
+	}
+	// In a bulk the real one has no MAC yet to make an address of.
+	if tx.bulk && !in.has("mac_address") && slices.ContainsFunc(subnets, (*subnet).selfAddressed) {
+		return internalError()
 	}
 	if list, ok := in["fixed_ips"].([]any); ok {
 		p.unaddressed = len(list) == 0
@@ -390,7 +397,7 @@ func (s *Server) assignWanted(tx *transaction, p *port, subnets []*subnet, wante
 	if !hasAddress {
 		return s.assignAny(tx, p, []*subnet{sub})
 	}
-	if _, used := sub.taken[address]; used {
+	if sub.has(address) {
 		return refuse(http.StatusConflict, "IpAddressAlreadyAllocated",
 			"IP address %s already allocated in subnet %s", address, sub.id)
 	}
@@ -401,7 +408,7 @@ func (s *Server) assignWanted(tx *transaction, p *port, subnets []*subnet, wante
 // assignAny gives the port an address of the first of the subnets that has one left.
 func (s *Server) assignAny(tx *transaction, p *port, subnets []*subnet) *apiError {
 	for _, sub := range subnets {
-		if address, ok := free(sub.pools, sub.taken); ok {
+		if address, ok := free(sub); ok {
 			s.assign(tx, p, sub, address)
 			return nil
 		}
@@ -417,6 +424,9 @@ func (s *Server) assign(tx *transaction, p *port, sub *subnet, address netip.Add
 	tx.onUndo(func() {
 		delete(sub.taken, address)
 		p.fixedIPs = before
+		if tx.losesAddresses {
+			sub.lost[address] = true
+		}
 	})
 }
 

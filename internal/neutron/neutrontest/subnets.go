@@ -37,6 +37,7 @@ type subnet struct {
 	addressMode string
 	services    []string
 	taken       map[netip.Addr]string // to the id of the port
+	lost        map[netip.Addr]bool   // of no port, and given to none
 }
 
 // route is a host route of a subnet or an extra route of a router.
@@ -65,6 +66,12 @@ func stringsOf(v any) []string {
 		out = append(out, pyString(item))
 	}
 	return out
+}
+
+// has is whether an address cannot be given to another port.
+func (sub *subnet) has(a netip.Addr) bool {
+	_, taken := sub.taken[a]
+	return taken || sub.lost[a]
 }
 
 // selfAddressed is whether ports make their addresses out of their MACs.
@@ -230,6 +237,7 @@ func (s *Server) createSubnet(tx *transaction, _ *caller, in values) (*subnet, *
 		addressMode: in.text("ipv6_address_mode"),
 		services:    stringsOf(in["service_types"]),
 		taken:       make(map[netip.Addr]string),
+		lost:        make(map[netip.Addr]bool),
 	}
 	if err := refusePools(in); err != nil {
 		return nil, err

@@ -16,6 +16,12 @@ type transaction struct {
 	// expected is the revision that the request insists on (If-Match), if it does.
 	expected *int
 
+	// bulk is whether it creates a list of resources.
+	bulk bool
+	// losesAddresses is true of a bulk of ports in which the addresses of one could not be had: those that the others
+	// had got by then are nobody's from then on, as in the real one, until their subnet goes.
+	losesAddresses bool
+
 	// afterAnswer, unless nil, is done when the body of the answer has been made.
 	afterAnswer func()
 }
@@ -38,11 +44,14 @@ func (s *Server) begin() *transaction {
 func (tx *transaction) onUndo(f func()) { tx.undo = append(tx.undo, f) }
 
 // rollback takes back every step, the last one first.
-func (tx *transaction) rollback() {
-	for _, v := range slices.Backward(tx.undo) {
+func (tx *transaction) rollback() { tx.rollbackTo(0) }
+
+// rollbackTo takes back every step but the first ones.
+func (tx *transaction) rollbackTo(first int) {
+	for _, v := range slices.Backward(tx.undo[first:]) {
 		v()
 	}
-	tx.undo = nil
+	tx.undo = tx.undo[:first]
 }
 
 // bump moves the revision of a resource that this transaction changed, directly or through something that belongs to
