@@ -4,7 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"maps"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 )
@@ -12,7 +14,8 @@ import (
 // broker stands between many workers and one cloud, and sends what they write in few, large calls:
 //
 //   - Creates in one collection that wait together go as one (bulk), which is atomic in Neutron. One that is refused is
-//     halved until the bad ones stand alone and the good ones are through (bulk.go).
+//     halved until the bad ones stand alone and the good ones are through (bulk.go). Ports go together where they lose
+//     nothing by it (room.go).
 //   - The number of writes under way follows what the cloud can do (limiter). What is more waits here, at the price of
 //     a goroutine, and flows take turns.
 //   - A call that gets no answer for long does not keep others from being sent.
@@ -43,6 +46,8 @@ type broker struct {
 	suspects map[string]suspect
 	// rest is until when the cloud has asked not to be written to.
 	rest time.Time
+	// room is what the line of ports goes by.
+	room *room
 }
 
 const (
@@ -61,10 +66,11 @@ const (
 
 // line is where the creates in one collection wait.
 type line struct {
-	of collection
-	// most is how many go in one call.
-	most  int
+	of    collection
 	queue fairQueue[*pendingCreate]
+	// room, where not nil, decides which of them go together, and when; aside are those that have to wait.
+	room  *room
+	aside []*pendingCreate
 	// due is when they go, however few they are. The timer is set to it.
 	due   time.Time
 	timer *time.Timer
@@ -99,7 +105,9 @@ type pendingCreate struct {
 	identity string
 	// company is how many may go in one call with it, itself included.
 	company int
-	result  chan created
+	// draw is of ports alone.
+	draw   draw
+	result chan created
 }
 
 // created is what became of a create: the resource as Neutron's JSON, or an *Error.
@@ -115,14 +123,8 @@ func newBroker(
 	if most <= 0 {
 		most = DefaultMaxCalls
 	}
-	b := &broker{post: post, limiter: newLimiter(most, time.Now()), suspects: map[string]suspect{}}
-	b.lines = []*line{
-		{of: networkAPI, most: maxBulk},
-		{of: subnetAPI, most: maxBulk},
-		// A bulk of ports for which a subnet lacks addresses is refused, and Neutron keeps those that it had taken for it
-		// from everybody, until the subnet goes (measured on Neutron 21; the contract suite shows it).
-		{of: portAPI, most: 1},
-	}
+	b := &broker{post: post, limiter: newLimiter(most, time.Now()), suspects: map[string]suspect{}, room: newRoom()}
+	b.lines = []*line{{of: networkAPI}, {of: subnetAPI}, {of: portAPI, room: b.room}}
 	return b
 }
 
@@ -135,9 +137,13 @@ func (b *broker) Create(
 	b.mu.Lock()
 	c.company = b.companyOf(identity)
 	for _, l := range b.lines {
-		if l.of == of {
-			b.enter(l, c)
+		if l.of != of {
+			continue
 		}
+		if l.room != nil {
+			c.draw = drawOf(body)
+		}
+		b.enter(l, c)
 	}
 	b.dispatch() //nolint:contextcheck // a call is for all who wait for it
 	b.mu.Unlock()
@@ -188,6 +194,18 @@ func (b *broker) begins() {
 	clear(b.suspects)
 }
 
+// unsettle has it forget what room for ports there is on a network, where its subnets change; on all networks where it
+// is empty.
+func (b *broker) unsettle(network string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if network == "" {
+		b.room.forget()
+	} else {
+		b.room.unsettle(network)
+	}
+}
+
 // leave ends the wait of a caller whose context has ended. Its error leaves open what becomes of a write that is on its
 // way already.
 func (b *broker) leave(ctx context.Context, p *place, op string) *Error {
@@ -204,7 +222,7 @@ func (b *broker) enter(l *line, c *pendingCreate) {
 	now := time.Now()
 	if l.queue.len() == 0 {
 		l.due = now
-		if l.most > 1 && now.Sub(b.busy) < moment {
+		if now.Sub(b.busy) < moment {
 			l.due = now.Add(linger)
 		}
 	}
@@ -237,6 +255,7 @@ func (b *broker) turnAway(rest time.Duration) {
 		w.turn <- turn{err: refusal(w.op)}
 	}
 	for _, l := range b.lines {
+		l.recall()
 		for l.queue.len() > 0 {
 			c := l.queue.pop()
 			c.taken = true
@@ -264,8 +283,8 @@ func (b *broker) sendNext() bool {
 		if !b.isDue(l) {
 			continue
 		}
-		if batch := l.next(); len(batch) > 0 {
-			go b.send(b.begin(batch[0].op, len(batch)), l.of, batch)
+		if batch := b.next(l); len(batch) > 0 {
+			go b.send(b.begin(batch[0].op, len(batch)), l, batch)
 			return true
 		}
 	}
@@ -279,7 +298,7 @@ func (b *broker) isDue(l *line) bool {
 		return false
 	}
 	left := time.Until(l.due)
-	if left <= 0 || l.queue.len() >= l.most {
+	if left <= 0 || l.queue.len() >= maxBulk {
 		return true
 	}
 	if l.timer == nil {
@@ -296,24 +315,71 @@ func (b *broker) isDue(l *line) bool {
 
 // next takes those from the line that go in one call: as many as each of them bears, all of them for one project. The
 // caller holds mu.
-func (l *line) next() []*pendingCreate {
+func (b *broker) next(l *line) []*pendingCreate {
 	var batch []*pendingCreate
-	most := l.most
+	most := maxBulk
 	for len(batch) < most {
 		c, ok := l.queue.peek()
 		if !ok {
 			break
 		}
 		if !c.left {
-			if most = min(most, c.company); len(batch) >= most || len(batch) > 0 && !together(batch[0], c) {
+			company := c.company
+			if l.room != nil {
+				company = b.companyOnNetwork(l, c)
+			}
+			if company == 0 {
+				l.aside = append(l.aside, l.queue.pop())
+				continue
+			}
+			if most = min(most, company); len(batch) >= most || len(batch) > 0 && !together(batch[0], c) {
 				break
 			}
 			c.taken = true
 			batch = append(batch, c)
+			if l.room != nil {
+				l.room.send(c)
+			}
 		}
 		l.queue.pop()
 	}
+	if l.room != nil {
+		l.room.gather(batch)
+	}
 	return batch
+}
+
+// companyOnNetwork is how many may go in one call with a port; 0 where it has to wait. A look is begun where enough
+// wait for one. The caller holds mu.
+func (b *broker) companyOnNetwork(l *line, c *pendingCreate) int {
+	if _, known := l.room.knows(c.draw.network); !known && c.company > 1 {
+		if k := l.room.begin(c, l.queue.all()); k != nil {
+			go b.lookAround(c.ctx, l, slices.Sorted(maps.Keys(k.networks)))
+		}
+	}
+	return l.room.company(c)
+}
+
+// lookAround has room counted on networks, for the project that ctx is Within, and has those go on who wait for it.
+func (b *broker) lookAround(ctx context.Context, l *line, networks []string) {
+	// It is for all who wait for it.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lookTimeout)
+	defer cancel()
+	// Where it fails, ports go alone: their own calls tell what is wrong.
+	counted, _ := l.room.count(ctx, networks)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	l.room.learn(counted)
+	l.recall()
+	b.dispatch() //nolint:contextcheck // a call is for all who wait for it
+}
+
+// recall has those wait in the line again that were set aside. The caller holds mu.
+func (l *line) recall() {
+	for _, c := range l.aside {
+		l.queue.push(flowOf(c.ctx), c)
+	}
+	l.aside = nil
 }
 
 // slot is the place of a call among those that are under way.

@@ -13,7 +13,7 @@ import (
 
 // send sends creates in one call, or in several where Neutron refuses some of them, and gives their callers what came
 // of it.
-func (b *broker) send(under *slot, of collection, batch []*pendingCreate) {
+func (b *broker) send(under *slot, l *line, batch []*pendingCreate) {
 	ctx, done := forAll(batch)
 	defer done()
 	op := batch[0].op
@@ -33,13 +33,23 @@ func (b *broker) send(under *slot, of collection, batch []*pendingCreate) {
 		for _, c := range group {
 			bodies = append(bodies, c.body)
 		}
-		made, err := b.post(ctx, op, of, bodies)
+		made, err := b.post(ctx, op, l.of, bodies)
 		errs = append(errs, err)
+		costly := l.room != nil && len(group) > 1 && costsAddresses(err)
+		if costly {
+			b.mu.Lock()
+			l.room.bar(group, err)
+			b.mu.Unlock()
+		}
 		switch {
 		case err == nil:
 			for i, c := range group {
 				c.result <- created{made: made[i]}
 			}
+		case costly && declined(err):
+			halved = true
+			groups = each(slices.Concat(append([][]*pendingCreate{group}, groups...)...))
+			continue
 		case len(group) > 1 && declined(err):
 			halved = true
 			half := len(group) / 2
@@ -56,12 +66,24 @@ func (b *broker) send(under *slot, of collection, batch []*pendingCreate) {
 		}
 		b.remember(group, err, halved)
 	}
+	b.mu.Lock()
 	if len(batch) > 1 {
-		b.mu.Lock()
 		b.busy = time.Now()
-		b.mu.Unlock()
 	}
+	if l.room != nil {
+		l.room.end(batch)
+		l.recall()
+	}
+	b.mu.Unlock()
 	under.end(errs...)
+}
+
+// each has creates go one by one.
+func each(creates []*pendingCreate) (groups [][]*pendingCreate) {
+	for c := range slices.Chunk(creates, 1) {
+		groups = append(groups, c)
+	}
+	return groups
 }
 
 // declined reports whether Neutron said no to a create, by its own word or a proxy's: nothing was created. Where that

@@ -152,6 +152,7 @@ func NewCloud(credentials Credentials, options Options) *Cloud {
 	}
 	c := &Cloud{options: options, breaker: newBreaker(), login: make(chan struct{}, 1)}
 	c.broker = newBroker(options.MaxCalls, c.createAll)
+	c.broker.room.count = c.countRoom
 	c.access.Store(newAccess(credentials, options.Timeout))
 	return c
 }
@@ -233,8 +234,12 @@ func (c *Cloud) reconnect(ctx context.Context, old *session) (*session, error) {
 
 // admitSession has all calls made with a new session. The caller holds login.
 func (c *Cloud) admitSession(s *session) {
-	if was := c.session.Swap(s); was != nil && was.identity.Endpoint != s.identity.Endpoint {
-		c.broker.begins()
+	if was := c.session.Swap(s); was != nil && was.identity != s.identity {
+		if was.identity.Endpoint != s.identity.Endpoint {
+			c.broker.begins()
+		}
+		// Which networks are the project's own is another question now.
+		c.broker.unsettle("")
 	}
 	c.loginFailed, c.loginAgain, c.refusals = nil, time.Time{}, 0
 }

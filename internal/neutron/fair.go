@@ -1,6 +1,9 @@
 package neutron
 
-import "context"
+import (
+	"context"
+	"iter"
+)
 
 // flowKey is the key under which WithFlow keeps a flow.
 type flowKey struct{}
@@ -38,6 +41,19 @@ func (q *fairQueue[T]) push(flow string, item T) {
 	}
 	q.waiting[flow] = append(q.waiting[flow], item)
 	q.size++
+}
+
+// all are those that wait, in no order.
+func (q *fairQueue[T]) all() iter.Seq[T] {
+	return func(yield func(T) bool) {
+		for _, items := range q.waiting {
+			for _, item := range items {
+				if !yield(item) {
+					return
+				}
+			}
+		}
+	}
 }
 
 // peek gives the next one and leaves it; ok is false where none waits.

@@ -269,12 +269,23 @@ func writeStep[W, T any](
 	return written, nil
 }
 
+// unsettle has what is known of the room on a network forgotten where a step changes its subnets: before the step, and
+// after it, by the function that it returns.
+func (c *Cloud) unsettle(step network.Step) (after func()) {
+	if calls[step.Action].of != subnetAPI {
+		return func() {}
+	}
+	c.broker.unsettle(step.NetworkID)
+	return func() { c.broker.unsettle(step.NetworkID) }
+}
+
 // update sends a step that changes a resource, and returns the resource as Neutron's JSON.
 func (c *Cloud) update(ctx context.Context, step network.Step, body map[string]any) (json.RawMessage, error) {
 	r, of := requestOf(step)
 	var answer map[string]json.RawMessage
 	r.body = map[string]any{of.one: body}
 	r.answer = &answer
+	defer c.unsettle(step)()
 	if err := c.broker.Write(ctx, r.op, func() error { return c.do(ctx, r) }); err != nil {
 		return nil, err
 	}
@@ -286,6 +297,7 @@ func (c *Cloud) create(ctx context.Context, step network.Step, body map[string]a
 	op, of := string(step.Action), calls[step.Action].of
 	// The marker tells one owner's resources from all others', and the CIDR one owner's subnets from each other.
 	identity := fmt.Sprint(of.one, " ", body["description"], " ", body["cidr"])
+	defer c.unsettle(step)()
 	made, err := c.broker.Create(ctx, op, of, identity, body)
 	if err != nil {
 		return nil, err
@@ -305,6 +317,7 @@ func (c *Cloud) create(ctx context.Context, step network.Step, body map[string]a
 // remove has a step sent that deletes a resource, a network with its subnets. What is gone already counts as removed.
 func (c *Cloud) remove(ctx context.Context, step network.Step) error {
 	r, _ := requestOf(step)
+	defer c.unsettle(step)()
 	err := c.broker.Write(ctx, r.op, func() error { return c.do(ctx, r) })
 	if IsNotFound(err) {
 		return nil
