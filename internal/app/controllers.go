@@ -177,6 +177,7 @@ func (p *process) buildNetwork() (started, error) {
 	if err != nil {
 		return nil, err
 	}
+	c.DefaultTo(p.options.Policies)
 	p.remembering = append(p.remembering, c.Remembered)
 	return p.serve(c), nil
 }
@@ -188,6 +189,7 @@ func (p *process) buildNetworkPort() (started, error) {
 	if err != nil {
 		return nil, err
 	}
+	c.DefaultTo(p.options.Policies)
 	p.remembering = append(p.remembering, c.Remembered)
 	return p.serve(c), nil
 }
@@ -195,7 +197,7 @@ func (p *process) buildNetworkPort() (started, error) {
 func (p *process) buildOrphan() (started, error) {
 	return orphan.NewController(p.factory.Cloudteam().V1().Networks(), p.factory.Cloudteam().V1().NetworkPorts(),
 		p.inventory(), orphan.ReadLive(p.metadata, p.cluster), orphan.Options{
-			Rules: p.options.Orphan, Interval: p.options.AuditInterval, Cluster: p.cluster, Remembered: p.remembered,
+			Rules: p.options.orphanRules(), Interval: p.options.AuditInterval, Cluster: p.cluster, Remembered: p.remembered,
 		})
 }
 

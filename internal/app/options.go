@@ -12,7 +12,9 @@ import (
 	attachmentcontroller "cloudteam.ztgame.com/network-controller/internal/controller/attachment"
 	deploymentcontroller "cloudteam.ztgame.com/network-controller/internal/controller/deployment"
 	"cloudteam.ztgame.com/network-controller/internal/controller/orphan"
+	"cloudteam.ztgame.com/network-controller/internal/controller/owned"
 	"cloudteam.ztgame.com/network-controller/internal/neutron"
+	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
 
 // Options are what the flags say. NewOptions gives the defaults.
@@ -39,6 +41,8 @@ type Options struct {
 	AuditInterval time.Duration
 	// PoolCooldown is for how long the ports of a Deployment stay when its Pods do not need them any more.
 	PoolCooldown time.Duration
+	// Policies are those of Networks and NetworkPorts that leave them unset.
+	Policies owned.Policies
 	// Attachment is what goes into NetworkAttachmentDefinitions.
 	Attachment attachmentcontroller.Options
 	// Orphan says when resources in Neutron go whose object is gone. Without a grace period, they are not looked for.
@@ -69,6 +73,7 @@ func NewOptions() Options {
 		ResyncPeriod:  30 * time.Second,
 		AuditInterval: time.Minute,
 		PoolCooldown:  deploymentcontroller.DefaultCooldown,
+		Policies:      owned.DefaultPolicies,
 		Attachment:    attachmentcontroller.Options{Plugin: attachmentcontroller.DefaultPlugin},
 		Orphan:        orphan.Rules{Grace: orphan.DefaultGrace, MaxShare: orphan.DefaultMaxShare},
 		BindAddress:   ":8080",
@@ -110,6 +115,17 @@ func (o *Options) AddFlags(flags *pflag.FlagSet) {
 	flags.DurationVar(&o.PoolCooldown, "pool-cooldown", o.PoolCooldown,
 		"How long ports of a Deployment that none of its Pods needs any more are kept for the next ones, such as those of a "+
 			"rolling update. 0 to delete them at once.")
+	flags.StringVar((*string)(&o.Policies.Deletion), "deletion-policy", string(o.Policies.Deletion),
+		"What becomes of the network or port in Neutron when a Network or NetworkPort without a spec.deletionPolicy is "+
+			"deleted. Delete removes it. Retain takes the owner's marker off and leaves it, so that a namespace that is "+
+			"deleted by mistake takes no network along; what is left so is yours to delete. With Retain, resources whose "+
+			"object no controller saw go are shown and never removed, as with --orphan-max-share=0. Ports that are made "+
+			"for Deployments and Pods are deleted in either case.")
+	flags.StringVar((*string)(&o.Policies.Drift), "drift-policy", string(o.Policies.Drift),
+		"What is done where somebody else changed in Neutron what a Network or NetworkPort without a spec.driftPolicy "+
+			"declares. Correct puts it back. Report lists it in status.drift and leaves it until the spec next changes, "+
+			"for example while a cloud is taken over and it is not known yet who changes what there. Ports that are made "+
+			"for Deployments and Pods are put back in either case.")
 	flags.StringVar(&o.Attachment.Plugin, "attachment-plugin", o.Attachment.Plugin,
 		"CNI plugin that attaches Pods to Networks where Multus is installed.")
 	flags.StringVar(&o.Attachment.Master, "attachment-master", o.Attachment.Master,
@@ -153,6 +169,14 @@ func (o *Options) Validate() error {
 	if o.PoolCooldown < 0 {
 		errs = append(errs, fmt.Errorf("--pool-cooldown=%s: write 0 or more", o.PoolCooldown))
 	}
+	if d := o.Policies.Deletion; d != cloudteamv1.DeletionPolicyDelete && d != cloudteamv1.DeletionPolicyRetain {
+		errs = append(errs, fmt.Errorf("--deletion-policy=%s: write %s or %s", d,
+			cloudteamv1.DeletionPolicyDelete, cloudteamv1.DeletionPolicyRetain))
+	}
+	if d := o.Policies.Drift; d != cloudteamv1.DriftPolicyCorrect && d != cloudteamv1.DriftPolicyReport {
+		errs = append(errs, fmt.Errorf("--drift-policy=%s: write %s or %s", d,
+			cloudteamv1.DriftPolicyCorrect, cloudteamv1.DriftPolicyReport))
+	}
 	if o.Orphan.Grace < 0 {
 		errs = append(errs, fmt.Errorf("--orphan-grace=%s: write 0 or more", o.Orphan.Grace))
 	}
@@ -182,6 +206,16 @@ func (o *Options) Validate() error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// orphanRules are those that hold. Of an object that is gone it is not known what it said; where what is declared stays
+// in Neutron by default, so does what it left.
+func (o *Options) orphanRules() orphan.Rules {
+	rules := o.Orphan
+	if o.Policies.Deletion == cloudteamv1.DeletionPolicyRetain {
+		rules.MaxShare = 0
+	}
+	return rules
 }
 
 // enabled reports whether the controller of the given name is to run. As in kube-controller-manager, a name by itself

@@ -59,6 +59,14 @@ func TestOptionsAreValidated(t *testing.T) {
 		"a cool-down that is over": {
 			func(o *Options) { o.PoolCooldown = -1 }, []string{"--pool-cooldown=-1ns", "0 or more"},
 		},
+		"resources that stay": {func(o *Options) { o.Policies.Deletion = "Retain" }, nil},
+		"another deletion policy": {
+			func(o *Options) { o.Policies.Deletion = "Keep" }, []string{"--deletion-policy=Keep", "Delete or Retain"},
+		},
+		"drift that stays": {func(o *Options) { o.Policies.Drift = "Report" }, nil},
+		"no drift policy": {
+			func(o *Options) { o.Policies.Drift = "" }, []string{"--drift-policy=:", "Correct or Report"},
+		},
 		"no grace period turns orphans off": {func(o *Options) { o.Orphan.Grace = 0 }, nil},
 		"a grace period that is over": {
 			func(o *Options) { o.Orphan.Grace = -1 }, []string{"--orphan-grace=-1ns", "0 or more"},
@@ -131,6 +139,17 @@ func TestOrphansAreLookedForWhereTheCloudIs(t *testing.T) {
 				t.Errorf("enabled: %t, want %t", got, c.want)
 			}
 		})
+	}
+}
+
+func TestWhatStaysByDefaultStaysAsAnOrphanToo(t *testing.T) {
+	o := NewOptions()
+	if got := o.orphanRules(); got != o.Orphan || got.MaxShare == 0 {
+		t.Errorf("rules by default: %+v", got)
+	}
+	o.Policies.Deletion = "Retain"
+	if got := o.orphanRules(); got.MaxShare != 0 || got.Grace != o.Orphan.Grace {
+		t.Errorf("rules under --deletion-policy=Retain: %+v, want them shown alone", got)
 	}
 }
 

@@ -255,6 +255,23 @@ func testPorts(t *testing.T, cloudName string) {
 		remove(t, namespace, network)
 	})
 
+	parallel("a port under Report and Retain is left as others made it, and left behind", func(
+		t *testing.T, c *cloud, namespace, network string,
+	) {
+		apply(t, namespace, network, example())
+		spec := on(network)
+		spec.DriftPolicy, spec.DeletionPolicy = cloudteamv1.DriftPolicyReport, cloudteamv1.DeletionPolicyRetain
+		applyPort(t, namespace, "a", spec)
+		id := awaitPortReady(t, namespace, "a").Status.PortID
+		t.Cleanup(func() { _, _ = c.client.Delete(contextOf(t), c.client.ServiceURL("ports", id), nil) })
+		c.update("ports", id, resource{"admin_state_up": false})
+		awaitPort(t, namespace, "a", metav1.ConditionTrue, cloudteamv1.ReasonDriftReported, "adminState is down")
+		removePort(t, namespace, "a")
+		wantFields(t, c.one("ports", "id="+id), resource{"description": "", "admin_state_up": false})
+		c.remove("ports", id)
+		remove(t, namespace, network)
+	})
+
 	parallel("a network without free addresses says so, and heals", func(
 		t *testing.T, c *cloud, namespace, network string,
 	) {

@@ -112,6 +112,12 @@ func TestNetworkPortMistakesAreRefusedWithOneSentenceEach(t *testing.T) {
 			`{networkName: a, securityGroups: [` + groupID(1) + `, ` + groupID(1) + `]}`,
 			"spec.securityGroups[1]", "Duplicate value",
 		},
+		"a deletion policy of a Pod's": {
+			`{networkName: a, deletionPolicy: Never}`, "spec.deletionPolicy", `supported values: "Delete", "Retain"`,
+		},
+		"a drift policy in small letters": {
+			`{networkName: a, driftPolicy: report}`, "spec.driftPolicy", `supported values: "Correct", "Report"`,
+		},
 		"seventeen security groups": {
 			`{networkName: a, securityGroups: [` + list(17, groupID) + `]}`, "spec.securityGroups", "must have at most 16 items",
 		},

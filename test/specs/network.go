@@ -25,20 +25,12 @@ var networkFields = []field[cloudteamv1.NetworkSpec]{
 	{"portSecurity", func(t *rapid.T, _ Limits, s *cloudteamv1.NetworkSpec) {
 		s.PortSecurity = rapid.Ptr(rapid.Bool(), true).Draw(t, "portSecurity")
 	}},
-	{"deletionPolicy", func(t *rapid.T, _ Limits, s *cloudteamv1.NetworkSpec) {
-		s.DeletionPolicy = rapid.SampledFrom([]cloudteamv1.DeletionPolicy{
-			"", cloudteamv1.DeletionPolicyDelete, cloudteamv1.DeletionPolicyRetain,
-		}).Draw(t, "deletionPolicy")
-	}},
+	{"deletionPolicy", func(t *rapid.T, _ Limits, s *cloudteamv1.NetworkSpec) { drawDeletion(t, &s.DeletionPolicy) }},
 	{"allowedNamespaces", func(t *rapid.T, l Limits, s *cloudteamv1.NetworkSpec) {
 		names := rapid.SampledFrom(append([]string{"*"}, l.Namespaces...))
 		s.AllowedNamespaces = orNil(rapid.SliceOfNDistinct(names, 0, 1+len(l.Namespaces), rapid.ID).Draw(t, "allowed"))
 	}},
-	{"driftPolicy", func(t *rapid.T, _ Limits, s *cloudteamv1.NetworkSpec) {
-		s.DriftPolicy = rapid.SampledFrom([]cloudteamv1.DriftPolicy{
-			"", cloudteamv1.DriftPolicyCorrect, cloudteamv1.DriftPolicyReport,
-		}).Draw(t, "driftPolicy")
-	}},
+	{"driftPolicy", func(t *rapid.T, _ Limits, s *cloudteamv1.NetworkSpec) { drawDrift(t, &s.DriftPolicy) }},
 }
 
 // orNil gives empty lists the one form in which the API server hands them out.

@@ -34,6 +34,10 @@ func portFields(place Place) []field[cloudteamv1.NetworkPortSpec] {
 			}
 		}},
 		{"securityGroups", drawSecurityGroups},
+		{"deletionPolicy", func(t *rapid.T, _ Limits, s *cloudteamv1.NetworkPortSpec) {
+			drawDeletion(t, &s.DeletionPolicy)
+		}},
+		{"driftPolicy", func(t *rapid.T, _ Limits, s *cloudteamv1.NetworkPortSpec) { drawDrift(t, &s.DriftPolicy) }},
 	}
 }
 

@@ -310,6 +310,8 @@ func (s *sequence) declarePort(t *rapid.T) {
 	} else {
 		spec = limits.NetworkPort(place).Draw(t, "spec")
 	}
+	// A port that is retained would keep its Network from going, and one that may differ from its spec would.
+	spec.DeletionPolicy, spec.DriftPolicy = "", ""
 	t.Logf("declare NetworkPort %s: %s", at, asJSON(spec))
 	if !s.putPort(t, s.reached, at, s.reached.portSpec(spec)) {
 		return

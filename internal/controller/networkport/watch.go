@@ -53,7 +53,7 @@ func NewController(
 			return on
 		},
 		ID:       func(obj *cloudteamv1.NetworkPort) string { return obj.Status.PortID },
-		Policies: func(*cloudteamv1.NetworkPort) owned.Policies { return owned.Policies{} },
+		Policies: policies,
 		InUse:    inUse,
 		Status: func(obj *cloudteamv1.NetworkPort) *cloudteamv1.ResourceStatus {
 			return &obj.Status.ResourceStatus

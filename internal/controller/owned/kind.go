@@ -28,12 +28,6 @@ type Declaration interface {
 	Complete(observed network.Observed) bool
 }
 
-// Policies are what an object wants done where its resources and its spec part ways.
-type Policies struct {
-	Deletion cloudteamv1.DeletionPolicy
-	Drift    cloudteamv1.DriftPolicy
-}
-
 // Kind is what the protocol asks of a kind of object. The functions are called from many goroutines, for different
 // objects. Objects that they are given are a cache's own and MUST NOT be changed, except by Show.
 type Kind[T Object] struct {
@@ -57,7 +51,7 @@ type Kind[T Object] struct {
 	On func(obj T) any
 	// ID is the id of the resource that was last seen to stand for an object, or empty.
 	ID func(obj T) string
-	// Policies are the object's.
+	// Policies are the object's own: what it leaves unset is as DefaultTo says.
 	Policies func(obj T) Policies
 	// InUse says, in a message for users, what in Kubernetes still uses the object's resource, so that it cannot be
 	// deleted yet; empty where nothing does. What is in use is looked at again when an event brings the object's key.

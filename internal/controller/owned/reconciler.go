@@ -40,6 +40,8 @@ type Reconciler[T Object] struct {
 
 	// cluster is the UID of the namespace kube-system.
 	cluster string
+	// defaults are the policies of objects that leave them unset.
+	defaults Policies
 	// acting is since when no other process acts. A create that an earlier one may have tried is found by a list that
 	// began after it.
 	acting time.Time
@@ -79,6 +81,7 @@ func NewReconciler[T Object](
 		inventory: inventory,
 		recorder:  recorder,
 		cluster:   cluster,
+		defaults:  DefaultPolicies,
 		acting:    time.Now(),
 		doubts:    map[types.UID]time.Time{},
 		blank:     map[types.UID]bool{},

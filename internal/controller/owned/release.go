@@ -72,7 +72,7 @@ func (r *Reconciler[T]) release(ctx context.Context, obj T) (o outcome) {
 	if !ok {
 		return o
 	}
-	retain := r.kind.Policies(obj).Deletion == cloudteamv1.DeletionPolicyRetain
+	retain := r.policies(obj).Deletion == cloudteamv1.DeletionPolicyRetain
 	known := r.kind.ID(obj)
 	var err error
 	o.observed, err = Removal{

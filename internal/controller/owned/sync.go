@@ -106,7 +106,7 @@ const rounds = 3
 func (r *Reconciler[T]) converge(ctx context.Context, obj T, o outcome) outcome {
 	// A spec is applied as a whole once. What differs from then on was changed by somebody else.
 	drifted := r.kind.Status(obj).AppliedGeneration == obj.GetGeneration()
-	report := drifted && r.kind.Policies(obj).Drift == cloudteamv1.DriftPolicyReport
+	report := drifted && r.policies(obj).Drift == cloudteamv1.DriftPolicyReport
 	var last network.Change
 	for round := 0; ; round++ {
 		observed, err := r.look(ctx, obj, r.kind.ID(obj))

@@ -101,6 +101,24 @@ type NetworkPortSpec struct {
 	// +kubebuilder:validation:items:XValidation:rule=`self.matches('^([0-9a-f]{8}-([0-9a-f]{4}-){3}[0-9a-f]{12}|[0-9a-f]{32})$')`,message=`not the id of a security group: write what "openstack security group show -f value -c id NAME" prints`
 	// +kubebuilder:validation:XValidation:rule=`self.size() > 0`,message=`an empty list: write the id of a security group, or leave securityGroups out and the cloud chooses`
 	SecurityGroups []string `json:"securityGroups,omitempty"`
+
+	// deletionPolicy says what becomes of the port in Neutron when this object is
+	// deleted. Delete removes it; Retain takes the ownership marker off and leaves
+	// it. The default is Delete, or what the controller's flag --deletion-policy
+	// says, which holds for no port that is made for a Deployment or a Pod. It can
+	// change later.
+	// +neutron:attribute=none,mutable=true,privilege=tenant
+	// +optional
+	DeletionPolicy DeletionPolicy `json:"deletionPolicy,omitempty"`
+
+	// driftPolicy says what is done when someone else changes the port in Neutron.
+	// Correct puts it back; Report lists the differences in status.drift and leaves
+	// them until the spec next changes. The default is Correct, or what the
+	// controller's flag --drift-policy says, which holds for no port that is made
+	// for a Deployment or a Pod. It can change later.
+	// +neutron:attribute=none,mutable=true,privilege=tenant
+	// +optional
+	DriftPolicy DriftPolicy `json:"driftPolicy,omitempty"`
 }
 
 // NetworkPortStatus is a port as it was last seen.

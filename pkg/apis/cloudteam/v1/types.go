@@ -76,7 +76,8 @@ type NetworkSpec struct {
 
 	// deletionPolicy says what becomes of the Neutron network when this object is
 	// deleted. Delete removes it; Retain takes the ownership marker off and leaves
-	// it. The default is Delete. It can change later.
+	// it. The default is Delete, or what the controller's flag --deletion-policy
+	// says. It can change later.
 	// +neutron:attribute=none,mutable=true,privilege=tenant
 	// +optional
 	DeletionPolicy DeletionPolicy `json:"deletionPolicy,omitempty"`
@@ -95,8 +96,8 @@ type NetworkSpec struct {
 
 	// driftPolicy says what is done when someone else changes the network in
 	// Neutron. Correct puts it back; Report lists the differences in status.drift
-	// and leaves them until the spec next changes. The default is Correct. It can
-	// change later.
+	// and leaves them until the spec next changes. The default is Correct, or what
+	// the controller's flag --drift-policy says. It can change later.
 	// +neutron:attribute=none,mutable=true,privilege=tenant
 	// +optional
 	DriftPolicy DriftPolicy `json:"driftPolicy,omitempty"`
@@ -247,7 +248,7 @@ type HostRoute struct {
 type DeletionPolicy string
 
 const (
-	// DeletionPolicyDelete removes the resources. It is the default.
+	// DeletionPolicyDelete removes the resources.
 	DeletionPolicyDelete DeletionPolicy = "Delete"
 	// DeletionPolicyRetain takes the ownership marker off the resources and leaves them.
 	DeletionPolicyRetain DeletionPolicy = "Retain"
@@ -258,7 +259,7 @@ const (
 type DriftPolicy string
 
 const (
-	// DriftPolicyCorrect puts the declared state back. It is the default.
+	// DriftPolicyCorrect puts the declared state back.
 	DriftPolicyCorrect DriftPolicy = "Correct"
 	// DriftPolicyReport lists the differences in status.drift and leaves them until the spec next changes.
 	DriftPolicyReport DriftPolicy = "Report"

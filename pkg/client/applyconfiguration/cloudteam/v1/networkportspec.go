@@ -4,6 +4,10 @@
 
 package v1
 
+import (
+	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+)
+
 // NetworkPortSpecApplyConfiguration represents a declarative configuration of the NetworkPortSpec type for use
 // with apply.
 //
@@ -30,6 +34,18 @@ type NetworkPortSpecApplyConfiguration struct {
 	// most 16. The cloud chooses, as a rule the project's group "default", when
 	// they are unset. They can change later.
 	SecurityGroups []string `json:"securityGroups,omitempty"`
+	// deletionPolicy says what becomes of the port in Neutron when this object is
+	// deleted. Delete removes it; Retain takes the ownership marker off and leaves
+	// it. The default is Delete, or what the controller's flag --deletion-policy
+	// says, which holds for no port that is made for a Deployment or a Pod. It can
+	// change later.
+	DeletionPolicy *cloudteamv1.DeletionPolicy `json:"deletionPolicy,omitempty"`
+	// driftPolicy says what is done when someone else changes the port in Neutron.
+	// Correct puts it back; Report lists the differences in status.drift and leaves
+	// them until the spec next changes. The default is Correct, or what the
+	// controller's flag --drift-policy says, which holds for no port that is made
+	// for a Deployment or a Pod. It can change later.
+	DriftPolicy *cloudteamv1.DriftPolicy `json:"driftPolicy,omitempty"`
 }
 
 // NetworkPortSpecApplyConfiguration constructs a declarative configuration of the NetworkPortSpec type for use with
@@ -79,5 +95,21 @@ func (b *NetworkPortSpecApplyConfiguration) WithSecurityGroups(values ...string)
 	for i := range values {
 		b.SecurityGroups = append(b.SecurityGroups, values[i])
 	}
+	return b
+}
+
+// WithDeletionPolicy sets the DeletionPolicy field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the DeletionPolicy field is set to the value of the last call.
+func (b *NetworkPortSpecApplyConfiguration) WithDeletionPolicy(value cloudteamv1.DeletionPolicy) *NetworkPortSpecApplyConfiguration {
+	b.DeletionPolicy = &value
+	return b
+}
+
+// WithDriftPolicy sets the DriftPolicy field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the DriftPolicy field is set to the value of the last call.
+func (b *NetworkPortSpecApplyConfiguration) WithDriftPolicy(value cloudteamv1.DriftPolicy) *NetworkPortSpecApplyConfiguration {
+	b.DriftPolicy = &value
 	return b
 }

@@ -31,7 +31,8 @@ type NetworkSpecApplyConfiguration struct {
 	PortSecurity *bool `json:"portSecurity,omitempty"`
 	// deletionPolicy says what becomes of the Neutron network when this object is
 	// deleted. Delete removes it; Retain takes the ownership marker off and leaves
-	// it. The default is Delete. It can change later.
+	// it. The default is Delete, or what the controller's flag --deletion-policy
+	// says. It can change later.
 	DeletionPolicy *cloudteamv1.DeletionPolicy `json:"deletionPolicy,omitempty"`
 	// allowedNamespaces are the other namespaces whose Pods, Deployments and
 	// NetworkPorts may use this network, at most 64; "*" stands for all. Those of
@@ -40,8 +41,8 @@ type NetworkSpecApplyConfiguration struct {
 	AllowedNamespaces []string `json:"allowedNamespaces,omitempty"`
 	// driftPolicy says what is done when someone else changes the network in
 	// Neutron. Correct puts it back; Report lists the differences in status.drift
-	// and leaves them until the spec next changes. The default is Correct. It can
-	// change later.
+	// and leaves them until the spec next changes. The default is Correct, or what
+	// the controller's flag --drift-policy says. It can change later.
 	DriftPolicy *cloudteamv1.DriftPolicy `json:"driftPolicy,omitempty"`
 }
 

@@ -1,0 +1,73 @@
+package networkport
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"cloudteam.ztgame.com/network-controller/internal/controller/owned"
+	"cloudteam.ztgame.com/network-controller/internal/network"
+	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+)
+
+func TestPolicies(t *testing.T) {
+	retained := cloudteamv1.NetworkPortSpec{
+		DeletionPolicy: cloudteamv1.DeletionPolicyRetain, DriftPolicy: cloudteamv1.DriftPolicyReport,
+	}
+	reported := owned.Policies{Deletion: cloudteamv1.DeletionPolicyRetain, Drift: cloudteamv1.DriftPolicyReport}
+	for sentence, c := range map[string]struct {
+		spec  cloudteamv1.NetworkPortSpec
+		owner []metav1.OwnerReference
+		want  owned.Policies
+	}{
+		"a port that says nothing leaves it to the default": {want: owned.Policies{}},
+		"a port has its own": {spec: retained, want: reported},
+		"a port that was made for a Pod is not under the default": {
+			owner: []metav1.OwnerReference{{Kind: "Pod", Controller: new(true)}}, want: owned.DefaultPolicies},
+		"a port that was made for a Deployment may have its own": {spec: retained,
+			owner: []metav1.OwnerReference{{Kind: "Deployment", Controller: new(true)}}, want: reported},
+		"a port that only depends on something is like any other": {
+			owner: []metav1.OwnerReference{{Kind: "Pod"}}, want: owned.Policies{}},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			obj := &cloudteamv1.NetworkPort{Spec: c.spec}
+			obj.OwnerReferences = c.owner
+			if diff := cmp.Diff(c.want, policies(obj)); diff != "" {
+				t.Errorf("-want +got:\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestDriftOfAPortIsReportedWhereItSaysSo(t *testing.T) {
+	obj := example()
+	obj.Spec.DriftPolicy = cloudteamv1.DriftPolicyReport
+	inWorld(t, func(t *testing.T, w *world) {
+		w.quiet()
+		w.cloud.EditPort(t, "port-1", func(p *network.ObservedPort) { p.AdminStateUp = false })
+		w.audit()
+		w.diary.Want(t, "write status")
+		w.wantState("Ready=True DriftReported")
+		want := []cloudteamv1.Drift{{Resource: "port", Field: "adminState", Declared: "up", Actual: "down"}}
+		if diff := cmp.Diff(want, w.port().Status.Drift); diff != "" {
+			t.Errorf("status.drift (-want +got):\n%s", diff)
+		}
+	}, exampleNetwork(), obj)
+}
+
+func TestAPortIsRetainedWhereItSaysSo(t *testing.T) {
+	obj := example()
+	obj.Spec.DeletionPolicy = cloudteamv1.DeletionPolicyRetain
+	inWorld(t, func(t *testing.T, w *world) {
+		w.delete()
+		w.settle()
+		if w.exists() {
+			t.Error("the object is still there")
+		}
+		if all := w.cloud.Ports(); len(all) != 1 || all[0].Description != "" {
+			t.Errorf("Neutron has %+v, want the port, without a marker", all)
+		}
+		w.events.WantReasons(t, "Normal Created", "Normal Retained")
+	}, exampleNetwork(), obj)
+}
