@@ -53,6 +53,16 @@ func edit(t *testing.T, namespace, name, spec string) int64 {
 	return edited.Generation
 }
 
+// annotate sets an annotation of a Network's to a value in JSON, or takes it off where that is null.
+func annotate(t *testing.T, namespace, name, annotation, value string) {
+	t.Helper()
+	_, err := networks.CloudteamV1().Networks(namespace).Patch(t.Context(), name, types.MergePatchType,
+		fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%s}}}`, annotation, value), metav1.PatchOptions{})
+	if err != nil {
+		t.Fatalf("annotating Network %s: %v", name, err)
+	}
+}
+
 func get(t *testing.T, namespace, name string) *cloudteamv1.Network {
 	t.Helper()
 	object, err := networks.CloudteamV1().Networks(namespace).Get(t.Context(), name, metav1.GetOptions{})

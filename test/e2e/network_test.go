@@ -14,6 +14,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -175,6 +176,42 @@ func testNetworks(t *testing.T, cloudName string) {
 			wantFields(t, c.one("networks", "name="+name), resource{"id": id, "description": "kept"})
 			wantFields(t, c.one("subnets", "name="+name), resource{"description": ""})
 			awaitEvent(t, namespace, name, cloudteamv1.EventRetained, id)
+		})
+
+	parallel("a paused network is left alone, edited, drifted and deleted, until the pause ends",
+		func(t *testing.T, c *cloud, namespace, name string) {
+			apply(t, namespace, name, example())
+			id := awaitReady(t, namespace, name).Status.NetworkID
+			annotate(t, namespace, name, cloudteamv1.AnnotationPaused, `"true"`)
+			awaitCondition(t, namespace, name, cloudteamv1.ConditionReady, metav1.ConditionTrue, cloudteamv1.ReasonPaused)
+			c.update("networks", id, resource{"admin_state_up": false})
+			edit(t, namespace, name, `{"description":"edited"}`)
+			awaitCondition(t, namespace, name, cloudteamv1.ConditionReconciling, metav1.ConditionTrue,
+				cloudteamv1.ReasonPaused)
+			wantFields(t, c.one("networks", "name="+name), resource{"id": id, "admin_state_up": false})
+
+			annotate(t, namespace, name, cloudteamv1.AnnotationPaused, "null")
+			awaitReady(t, namespace, name)
+			wantFields(t, c.one("networks", "name="+name), resource{"id": id, "admin_state_up": true})
+
+			annotate(t, namespace, name, cloudteamv1.AnnotationPaused, `"true"`)
+			err := networks.CloudteamV1().Networks(namespace).Delete(t.Context(), name, metav1.DeleteOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			eventually(t, func() error {
+				ready := meta.FindStatusCondition(get(t, namespace, name).Status.Conditions, cloudteamv1.ConditionReady)
+				if !strings.Contains(ready.Message, "it is to be deleted and stays") {
+					return fmt.Errorf("condition Ready is %+v", ready)
+				}
+				return nil
+			})
+			wantFields(t, c.one("networks", "name="+name), resource{"id": id})
+			annotate(t, namespace, name, cloudteamv1.AnnotationPaused, "null")
+			awaitGone(t, namespace, name)
+			if left := c.list("networks", "name="+name); len(left) > 0 {
+				t.Errorf("networks are left: %v", left)
+			}
 		})
 
 	parallel("two objects of one name in two namespaces have two networks",

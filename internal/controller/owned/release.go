@@ -111,10 +111,14 @@ func (r *Reconciler[T]) release(ctx context.Context, obj T) (o outcome) {
 }
 
 // prune removes the resources of objects of this key that are gone from the cache though they had the finalizer, such
-// as when it was forced off. existing is the UID of the object that bears the key now, or empty.
+// as when it was forced off. Those of one that was paused are left, and remembered, so that nobody else takes them.
+// existing is the UID of the object that bears the key now, or empty.
 func (r *Reconciler[T]) prune(ctx context.Context, key cache.ObjectName, existing types.UID) error {
 	var errs []error
 	for uid, obj := range r.gone(key, existing) {
+		if paused(obj) {
+			continue
+		}
 		if o := r.release(ctx, obj); o.err != nil {
 			errs = append(errs, fmt.Errorf("removing what the deleted object %s left: %w", uid, o.err))
 			continue

@@ -35,6 +35,9 @@ func (r *Reconciler[T]) Sync(ctx context.Context, key cache.ObjectName) (control
 	}
 	// What earlier objects of the name left does not hold this one up: its resources are its own.
 	pruned := r.prune(ctx, key, obj.GetUID())
+	if paused(obj) {
+		return controller.Result{}, errors.Join(r.hold(ctx, key, obj), pruned)
+	}
 	if obj.GetDeletionTimestamp() != nil {
 		return controller.Result{}, errors.Join(r.finalize(ctx, key, obj), pruned)
 	}

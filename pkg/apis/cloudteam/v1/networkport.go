@@ -112,8 +112,8 @@ type NetworkPortSpec struct {
 	DeletionPolicy DeletionPolicy `json:"deletionPolicy,omitempty"`
 
 	// driftPolicy says what is done when someone else changes the port in Neutron.
-	// Correct puts it back; Report lists the differences in status.drift and leaves
-	// them until the spec next changes. The default is Correct, or what the
+	// Correct puts it back; Report lists the differences in status.drift and
+	// leaves them until the spec next changes. The default is Correct, or what the
 	// controller's flag --drift-policy says, which holds for no port that is made
 	// for a Deployment or a Pod. It can change later.
 	// +neutron:attribute=none,mutable=true,privilege=tenant

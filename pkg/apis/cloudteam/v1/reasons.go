@@ -7,6 +7,8 @@ const (
 	// ReasonDriftReported: somebody changed the network in Neutron, and driftPolicy Report leaves it. Ready stays True
 	// while the network and its declared subnets exist.
 	ReasonDriftReported = "DriftReported"
+	// ReasonPaused: AnnotationPaused stands. Ready stays True where all was as declared before.
+	ReasonPaused = "Paused"
 	// ReasonInvalidSpec: the spec cannot be applied to any cloud.
 	ReasonInvalidSpec = "InvalidSpec"
 	// ReasonRefused: this cloud refuses the spec; the message is Neutron's.

@@ -8,6 +8,11 @@ import (
 // object's resources are created. It pins the object until status.cloud does.
 const AnnotationCloud = "cloudteam.ztgame.com/cloud"
 
+// AnnotationPaused on a Network or NetworkPort, with any value but "false", has the controller change nothing for it in
+// Neutron while it stands: neither create, nor correct, nor delete. An object that is deleted stays until it is taken
+// off.
+const AnnotationPaused = "cloudteam.ztgame.com/paused"
+
 // Types of conditions in status.conditions. They follow kstatus: Ready always stands; Reconciling and Stalled stand,
 // as True, only while they hold.
 const (

@@ -41,8 +41,8 @@ type NetworkPortSpecApplyConfiguration struct {
 	// change later.
 	DeletionPolicy *cloudteamv1.DeletionPolicy `json:"deletionPolicy,omitempty"`
 	// driftPolicy says what is done when someone else changes the port in Neutron.
-	// Correct puts it back; Report lists the differences in status.drift and leaves
-	// them until the spec next changes. The default is Correct, or what the
+	// Correct puts it back; Report lists the differences in status.drift and
+	// leaves them until the spec next changes. The default is Correct, or what the
 	// controller's flag --drift-policy says, which holds for no port that is made
 	// for a Deployment or a Pod. It can change later.
 	DriftPolicy *cloudteamv1.DriftPolicy `json:"driftPolicy,omitempty"`
