@@ -2,6 +2,7 @@ package network
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -27,6 +28,24 @@ func (c Change) Differences() []Difference {
 		all = append(all, step.Differences...)
 	}
 	return all
+}
+
+// Without is the change but for the differences in the named fields of resources that exist: those stay as they are.
+// Steps that settle nothing else are left out; creations and deletions are never. The change itself is not written to.
+func (c Change) Without(fields ...string) Change {
+	ignored := func(d Difference) bool { return d.Field != FieldExists && slices.Contains(fields, d.Field) }
+	if !slices.ContainsFunc(c, func(s Step) bool { return slices.ContainsFunc(s.Differences, ignored) }) {
+		return c // as a rule
+	}
+	var rest Change
+	for _, step := range c {
+		had := len(step.Differences)
+		step.Differences = slices.DeleteFunc(slices.Clone(step.Differences), ignored)
+		if len(step.Differences) > 0 || had == 0 {
+			rest = append(rest, step)
+		}
+	}
+	return rest
 }
 
 // Action is what a step does.

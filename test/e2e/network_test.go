@@ -164,6 +164,29 @@ func testNetworks(t *testing.T, cloudName string) {
 			remove(t, namespace, name)
 		})
 
+	parallel("drift in fields that are ignored is left while other drift is put back, until the spec changes",
+		func(t *testing.T, c *cloud, namespace, name string) {
+			spec := example()
+			spec.IgnoreDrift = []cloudteamv1.NetworkDriftField{"dnsServers"}
+			apply(t, namespace, name, spec)
+			id := awaitReady(t, namespace, name).Status.NetworkID
+			subnet := c.one("subnets", "name="+name)
+			c.update("subnets", subnet.id(), resource{"dns_nameservers": []string{"192.168.0.53"}, "enable_dhcp": false})
+			awaitEvent(t, namespace, name, cloudteamv1.EventDriftCorrected, "dhcp false → true")
+			wantFields(t, c.one("subnets", "name="+name), resource{
+				"id": subnet.id(), "dns_nameservers": []any{"192.168.0.53"}, "enable_dhcp": true,
+			})
+			generation := edit(t, namespace, name, `{"description":"edited"}`)
+			eventually(t, func() error {
+				if applied := get(t, namespace, name).Status.AppliedGeneration; applied != generation {
+					return fmt.Errorf("generation %d is applied, want %d", applied, generation)
+				}
+				return nil
+			})
+			wantFields(t, c.one("subnets", "name="+name), resource{"network_id": id, "dns_nameservers": []any{}})
+			remove(t, namespace, name)
+		})
+
 	parallel("deletionPolicy Retain leaves the network without its marker",
 		func(t *testing.T, c *cloud, namespace, name string) {
 			spec := example()

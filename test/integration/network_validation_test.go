@@ -451,6 +451,13 @@ func TestNetworkMistakesAreRefusedWithOneSentenceEach(t *testing.T) {
 			`{cidr: 192.168.0.0/16, deletionPolicy: ""}`,
 			"spec.deletionPolicy", `supported values: "Delete", "Retain"`,
 		},
+		"a field that cannot drift is ignored": {
+			`{cidr: 192.168.0.0/16, ignoreDrift: [cidr]}`,
+			"spec.ignoreDrift[0]", `supported values: "name", "description", "adminState"`,
+		},
+		"a field is ignored twice": {
+			`{cidr: 192.168.0.0/16, ignoreDrift: [mtu, mtu]}`, "spec.ignoreDrift[1]", "Duplicate value",
+		},
 		"an unknown drift policy": {
 			`{cidr: 192.168.0.0/16, driftPolicy: correct}`,
 			"spec.driftPolicy", `supported values: "Correct", "Report"`,

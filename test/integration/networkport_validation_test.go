@@ -115,6 +115,9 @@ func TestNetworkPortMistakesAreRefusedWithOneSentenceEach(t *testing.T) {
 		"a deletion policy of a Pod's": {
 			`{networkName: a, deletionPolicy: Never}`, "spec.deletionPolicy", `supported values: "Delete", "Retain"`,
 		},
+		"the addresses that others use are ignored": {
+			`{networkName: a, ignoreDrift: [addresses]}`, "spec.ignoreDrift[0]", `supported values: "name", "description"`,
+		},
 		"a drift policy in small letters": {
 			`{networkName: a, driftPolicy: report}`, "spec.driftPolicy", `supported values: "Correct", "Report"`,
 		},

@@ -31,6 +31,9 @@ var networkFields = []field[cloudteamv1.NetworkSpec]{
 		s.AllowedNamespaces = orNil(rapid.SliceOfNDistinct(names, 0, 1+len(l.Namespaces), rapid.ID).Draw(t, "allowed"))
 	}},
 	{"driftPolicy", func(t *rapid.T, _ Limits, s *cloudteamv1.NetworkSpec) { drawDrift(t, &s.DriftPolicy) }},
+	{"ignoreDrift", func(t *rapid.T, _ Limits, s *cloudteamv1.NetworkSpec) {
+		s.IgnoreDrift = drawIgnored[cloudteamv1.NetworkDriftField](t, "adminState", "mtu", "gateway", "dnsServers")
+	}},
 }
 
 // orNil gives empty lists the one form in which the API server hands them out.

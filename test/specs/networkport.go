@@ -38,6 +38,9 @@ func portFields(place Place) []field[cloudteamv1.NetworkPortSpec] {
 			drawDeletion(t, &s.DeletionPolicy)
 		}},
 		{"driftPolicy", func(t *rapid.T, _ Limits, s *cloudteamv1.NetworkPortSpec) { drawDrift(t, &s.DriftPolicy) }},
+		{"ignoreDrift", func(t *rapid.T, _ Limits, s *cloudteamv1.NetworkPortSpec) {
+			s.IgnoreDrift = drawIgnored[cloudteamv1.PortDriftField](t, "adminState", "securityGroups")
+		}},
 	}
 }
 

@@ -17,3 +17,7 @@ func drawDrift(t *rapid.T, policy *cloudteamv1.DriftPolicy) {
 		"", cloudteamv1.DriftPolicyCorrect, cloudteamv1.DriftPolicyReport,
 	}).Draw(t, "driftPolicy")
 }
+
+func drawIgnored[F comparable](t *rapid.T, fields ...F) []F {
+	return orNil(rapid.SliceOfNDistinct(rapid.SampledFrom(fields), 0, len(fields), rapid.ID).Draw(t, "ignoreDrift"))
+}

@@ -260,6 +260,7 @@ func (s *sequence) declareNetwork(t *rapid.T) {
 	if rapid.IntRange(0, 9).Draw(t, "an mtu that the cloud refuses") == 9 {
 		spec.MTU = new(int32(tooLarge))
 	}
+	spec.IgnoreDrift = nil // what is ignored would not come to what the spec says
 	t.Logf("declare Network %s: %s", at, asJSON(spec))
 	if !s.putNetwork(t, s.reached, at, s.reached.networkSpec(spec)) {
 		return
@@ -310,8 +311,9 @@ func (s *sequence) declarePort(t *rapid.T) {
 	} else {
 		spec = limits.NetworkPort(place).Draw(t, "spec")
 	}
-	// A port that is retained would keep its Network from going, and one that may differ from its spec would.
-	spec.DeletionPolicy, spec.DriftPolicy = "", ""
+	// A port that is retained would keep its Network from going, and one that may differ from its spec
+	// would not come to what it says.
+	spec.DeletionPolicy, spec.DriftPolicy, spec.IgnoreDrift = "", "", nil
 	t.Logf("declare NetworkPort %s: %s", at, asJSON(spec))
 	if !s.putPort(t, s.reached, at, s.reached.portSpec(spec)) {
 		return

@@ -43,7 +43,10 @@ func NewController(
 		Declare: declare,
 		ID:      func(obj *cloudteamv1.Network) string { return obj.Status.NetworkID },
 		Policies: func(obj *cloudteamv1.Network) owned.Policies {
-			return owned.Policies{Deletion: obj.Spec.DeletionPolicy, Drift: obj.Spec.DriftPolicy}
+			return owned.Policies{
+				Deletion: obj.Spec.DeletionPolicy, Drift: obj.Spec.DriftPolicy,
+				IgnoreDrift: owned.Fields(obj.Spec.IgnoreDrift),
+			}
 		},
 		InUse:         func(*cloudteamv1.Network) string { return "" },
 		Status:        func(obj *cloudteamv1.Network) *cloudteamv1.ResourceStatus { return &obj.Status.ResourceStatus },

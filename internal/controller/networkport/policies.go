@@ -13,7 +13,10 @@ import (
 // delete by the dozen. What the cluster's default says of what people declare does not hold for it: retained, each
 // rollout would leave ports behind that nobody knows and whose addresses nobody gets.
 func policies(obj *cloudteamv1.NetworkPort) owned.Policies {
-	p := owned.Policies{Deletion: obj.Spec.DeletionPolicy, Drift: obj.Spec.DriftPolicy}
+	p := owned.Policies{
+		Deletion: obj.Spec.DeletionPolicy, Drift: obj.Spec.DriftPolicy,
+		IgnoreDrift: owned.Fields(obj.Spec.IgnoreDrift),
+	}
 	if metav1.GetControllerOf(obj) != nil {
 		p.Deletion = cmp.Or(p.Deletion, owned.DefaultPolicies.Deletion)
 		p.Drift = cmp.Or(p.Drift, owned.DefaultPolicies.Drift)

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"cloudteam.ztgame.com/network-controller/internal/controller/owned"
@@ -33,7 +34,7 @@ func TestPolicies(t *testing.T) {
 		t.Run(sentence, func(t *testing.T) {
 			obj := &cloudteamv1.NetworkPort{Spec: c.spec}
 			obj.OwnerReferences = c.owner
-			if diff := cmp.Diff(c.want, policies(obj)); diff != "" {
+			if diff := cmp.Diff(c.want, policies(obj), cmpopts.EquateEmpty()); diff != "" {
 				t.Errorf("-want +got:\n%s", diff)
 			}
 		})

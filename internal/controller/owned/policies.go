@@ -8,12 +8,23 @@ import (
 type Policies struct {
 	Deletion cloudteamv1.DeletionPolicy
 	Drift    cloudteamv1.DriftPolicy
+	// IgnoreDrift are the fields, as network.Difference names them, in which others may change the resources.
+	IgnoreDrift []string
 }
 
 // DefaultPolicies hold for objects that say nothing, where whoever runs the controller does not either.
 var DefaultPolicies = Policies{
 	Deletion: cloudteamv1.DeletionPolicyDelete,
 	Drift:    cloudteamv1.DriftPolicyCorrect,
+}
+
+// Fields gives names of fields as Policies has them.
+func Fields[S ~string](names []S) []string {
+	fields := make([]string, len(names))
+	for i, name := range names {
+		fields[i] = string(name)
+	}
+	return fields
 }
 
 // DefaultTo tells the policies of objects that leave them unset, where those are not DefaultPolicies. It MUST be called

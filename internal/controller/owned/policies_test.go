@@ -1,6 +1,7 @@
 package owned_test
 
 import (
+	"net/netip"
 	"testing"
 
 	"cloudteam.ztgame.com/network-controller/internal/controller/owned"
@@ -43,6 +44,61 @@ func TestPoliciesThatAreUnsetAreTheControllers(t *testing.T) {
 				}
 				if left := len(w.cloud.Has()) > 0; left != c.retains {
 					t.Errorf("the network stays: %t, want %t", left, c.retains)
+				}
+			}, obj)
+		})
+	}
+}
+
+func TestDriftInFieldsThatAreIgnoredIsLeftUntilTheSpecChanges(t *testing.T) {
+	for sentence, c := range map[string]struct {
+		policy    cloudteamv1.DriftPolicy
+		wantState string
+		// wantName is the network's name in Neutron, which is not ignored.
+		wantName  string
+		wantDrift int
+	}{
+		"under Correct, others are put back": {
+			cloudteamv1.DriftPolicyCorrect, "Ready=True Available", "example-network", 0},
+		"under Report, others are reported": {
+			cloudteamv1.DriftPolicyReport, "Ready=True DriftReported", "renamed", 1},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			obj := example()
+			obj.Spec.DriftPolicy = c.policy
+			obj.Spec.IgnoreDrift = []cloudteamv1.NetworkDriftField{"dhcp", "dnsServers"}
+			inWorld(t, func(t *testing.T, w *world) {
+				w.mustSync()
+				id := w.status().NetworkID
+				w.diary.Take()
+				w.events.Take()
+				server := netip.MustParseAddr("192.168.0.53")
+				w.cloud.Edit(t, id, func(n *network.ObservedNetwork) {
+					n.Subnets[0].DHCP, n.Subnets[0].DNSServers = false, []netip.Addr{server}
+				})
+				w.cloud.Audit(t)
+				w.mustSync()
+				w.diary.Want(t)
+				w.wantState("Ready=True Available")
+
+				w.cloud.Edit(t, id, func(n *network.ObservedNetwork) { n.Name = "renamed" })
+				w.cloud.Audit(t)
+				w.mustSync()
+				w.wantState(c.wantState)
+				n := w.cloud.Has()[0]
+				if n.Name != c.wantName || n.Subnets[0].DHCP || len(n.Subnets[0].DNSServers) != 1 {
+					t.Errorf("Neutron has %+v, want name %q and the rest as others made it", n, c.wantName)
+				}
+				if got := w.status().Drift; len(got) != c.wantDrift {
+					t.Errorf("status.drift is %v, want %d", got, c.wantDrift)
+				}
+
+				w.edit(func(obj *cloudteamv1.Network) { obj.Spec.Description = "second edition" })
+				w.mustSync()
+				w.wantState("Ready=True Available")
+				n = w.cloud.Has()[0]
+				if n.Name != "example-network" || !n.Subnets[0].DHCP || len(n.Subnets[0].DNSServers) != 0 {
+					t.Errorf("Neutron has %+v after an edit of the spec, want all as declared", n)
 				}
 			}, obj)
 		})

@@ -109,7 +109,8 @@ const rounds = 3
 func (r *Reconciler[T]) converge(ctx context.Context, obj T, o outcome) outcome {
 	// A spec is applied as a whole once. What differs from then on was changed by somebody else.
 	drifted := r.kind.Status(obj).AppliedGeneration == obj.GetGeneration()
-	report := drifted && r.policies(obj).Drift == cloudteamv1.DriftPolicyReport
+	policies := r.policies(obj)
+	report := drifted && policies.Drift == cloudteamv1.DriftPolicyReport
 	var last network.Change
 	for round := 0; ; round++ {
 		observed, err := r.look(ctx, obj, r.kind.ID(obj))
@@ -124,6 +125,9 @@ func (r *Reconciler[T]) converge(ctx context.Context, obj T, o outcome) outcome 
 		}
 		if err != nil {
 			return o.failed(err)
+		}
+		if drifted {
+			change = change.Without(policies.IgnoreDrift...)
 		}
 		if report {
 			change, o.drift = leaveDrift(change)

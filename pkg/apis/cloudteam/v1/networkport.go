@@ -119,6 +119,16 @@ type NetworkPortSpec struct {
 	// +neutron:attribute=none,mutable=true,privilege=tenant
 	// +optional
 	DriftPolicy DriftPolicy `json:"driftPolicy,omitempty"`
+
+	// ignoreDrift are the fields, as status.drift names them, in which others may
+	// change the port in Neutron: such a change is neither put back nor reported.
+	// A change of the spec still applies all of it, these fields, too, as does the
+	// making of a port that is gone. The default is none. They can change later.
+	// +neutron:attribute=none,mutable=true,privilege=tenant
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=32
+	IgnoreDrift []PortDriftField `json:"ignoreDrift,omitempty"`
 }
 
 // NetworkPortStatus is a port as it was last seen.
@@ -169,6 +179,11 @@ type PortBinding struct {
 	// uid is the object's UID: another object of the name is not meant.
 	UID types.UID `json:"uid"`
 }
+
+// PortDriftField is a field in which a port can differ from its spec and whose change takes nothing from who uses the
+// port, as Drift names it. Addresses and MAC are not among them: what uses the port has them.
+// +kubebuilder:validation:Enum=name;description;adminState;securityGroups
+type PortDriftField string
 
 // PortFinalizer is on every NetworkPort before its port is created, and goes when the port is gone.
 const PortFinalizer = "cloudteam.ztgame.com/networkport"

@@ -101,6 +101,17 @@ type NetworkSpec struct {
 	// +neutron:attribute=none,mutable=true,privilege=tenant
 	// +optional
 	DriftPolicy DriftPolicy `json:"driftPolicy,omitempty"`
+
+	// ignoreDrift are the fields, as status.drift names them, in which others may
+	// change the network in Neutron: such a change is neither put back nor
+	// reported. A change of the spec still applies all of it, these fields, too,
+	// as does the making of a network that is gone. The default is none. They can
+	// change later.
+	// +neutron:attribute=none,mutable=true,privilege=tenant
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=32
+	IgnoreDrift []NetworkDriftField `json:"ignoreDrift,omitempty"`
 }
 
 // The rules of one subnet. They stand on this type, and not on the kinds that use it, so that each use has them.
@@ -264,6 +275,10 @@ const (
 	// DriftPolicyReport lists the differences in status.drift and leaves them until the spec next changes.
 	DriftPolicyReport DriftPolicy = "Report"
 )
+
+// NetworkDriftField is a field in which a network, or a subnet of it, can differ from its spec, as Drift names it.
+// +kubebuilder:validation:Enum=name;description;adminState;mtu;portSecurity;gateway;allocationPools;dhcp;dnsServers;hostRoutes
+type NetworkDriftField string
 
 // Finalizer is on every Network before its first resource is created, and goes when the last one is gone.
 const Finalizer = "cloudteam.ztgame.com/network"

@@ -237,6 +237,11 @@ func (in *NetworkPortSpec) DeepCopyInto(out *NetworkPortSpec) {
 		*out = make([]string, len(*in))
 		copy(*out, *in)
 	}
+	if in.IgnoreDrift != nil {
+		in, out := &in.IgnoreDrift, &out.IgnoreDrift
+		*out = make([]PortDriftField, len(*in))
+		copy(*out, *in)
+	}
 	return
 }
 
@@ -294,6 +299,11 @@ func (in *NetworkSpec) DeepCopyInto(out *NetworkSpec) {
 	if in.AllowedNamespaces != nil {
 		in, out := &in.AllowedNamespaces, &out.AllowedNamespaces
 		*out = make([]string, len(*in))
+		copy(*out, *in)
+	}
+	if in.IgnoreDrift != nil {
+		in, out := &in.IgnoreDrift, &out.IgnoreDrift
+		*out = make([]NetworkDriftField, len(*in))
 		copy(*out, *in)
 	}
 	return

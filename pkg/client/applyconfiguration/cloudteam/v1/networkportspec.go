@@ -46,6 +46,11 @@ type NetworkPortSpecApplyConfiguration struct {
 	// controller's flag --drift-policy says, which holds for no port that is made
 	// for a Deployment or a Pod. It can change later.
 	DriftPolicy *cloudteamv1.DriftPolicy `json:"driftPolicy,omitempty"`
+	// ignoreDrift are the fields, as status.drift names them, in which others may
+	// change the port in Neutron: such a change is neither put back nor reported.
+	// A change of the spec still applies all of it, these fields, too, as does the
+	// making of a port that is gone. The default is none. They can change later.
+	IgnoreDrift []cloudteamv1.PortDriftField `json:"ignoreDrift,omitempty"`
 }
 
 // NetworkPortSpecApplyConfiguration constructs a declarative configuration of the NetworkPortSpec type for use with
@@ -111,5 +116,15 @@ func (b *NetworkPortSpecApplyConfiguration) WithDeletionPolicy(value cloudteamv1
 // If called multiple times, the DriftPolicy field is set to the value of the last call.
 func (b *NetworkPortSpecApplyConfiguration) WithDriftPolicy(value cloudteamv1.DriftPolicy) *NetworkPortSpecApplyConfiguration {
 	b.DriftPolicy = &value
+	return b
+}
+
+// WithIgnoreDrift adds the given value to the IgnoreDrift field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the IgnoreDrift field.
+func (b *NetworkPortSpecApplyConfiguration) WithIgnoreDrift(values ...cloudteamv1.PortDriftField) *NetworkPortSpecApplyConfiguration {
+	for i := range values {
+		b.IgnoreDrift = append(b.IgnoreDrift, values[i])
+	}
 	return b
 }

@@ -44,6 +44,12 @@ type NetworkSpecApplyConfiguration struct {
 	// and leaves them until the spec next changes. The default is Correct, or what
 	// the controller's flag --drift-policy says. It can change later.
 	DriftPolicy *cloudteamv1.DriftPolicy `json:"driftPolicy,omitempty"`
+	// ignoreDrift are the fields, as status.drift names them, in which others may
+	// change the network in Neutron: such a change is neither put back nor
+	// reported. A change of the spec still applies all of it, these fields, too,
+	// as does the making of a network that is gone. The default is none. They can
+	// change later.
+	IgnoreDrift []cloudteamv1.NetworkDriftField `json:"ignoreDrift,omitempty"`
 }
 
 // NetworkSpecApplyConfiguration constructs a declarative configuration of the NetworkSpec type for use with
@@ -159,5 +165,15 @@ func (b *NetworkSpecApplyConfiguration) WithAllowedNamespaces(values ...string) 
 // If called multiple times, the DriftPolicy field is set to the value of the last call.
 func (b *NetworkSpecApplyConfiguration) WithDriftPolicy(value cloudteamv1.DriftPolicy) *NetworkSpecApplyConfiguration {
 	b.DriftPolicy = &value
+	return b
+}
+
+// WithIgnoreDrift adds the given value to the IgnoreDrift field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the IgnoreDrift field.
+func (b *NetworkSpecApplyConfiguration) WithIgnoreDrift(values ...cloudteamv1.NetworkDriftField) *NetworkSpecApplyConfiguration {
+	for i := range values {
+		b.IgnoreDrift = append(b.IgnoreDrift, values[i])
+	}
 	return b
 }

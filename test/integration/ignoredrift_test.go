@@ -1,0 +1,69 @@
+package integration
+
+import (
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+
+	"cloudteam.ztgame.com/network-controller/internal/network"
+)
+
+// fieldsThatDrift are the fields in which a plan finds what exists other than declared, but for existence.
+func fieldsThatDrift(t *testing.T, change network.Change, err error) []string {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var fields []string
+	for _, d := range change.Differences() {
+		if d.Field != network.FieldExists && !slices.Contains(fields, d.Field) {
+			fields = append(fields, d.Field)
+		}
+	}
+	return fields
+}
+
+func TestEveryFieldThatDriftsCanBeIgnored(t *testing.T) {
+	owner := network.Owner{Cluster: "c1", Object: "uid-1"}
+	namespace := newNamespace(t)
+
+	cidr := netip.MustParsePrefix("10.0.0.0/24")
+	address := netip.MustParseAddr("10.0.0.9")
+	declared := network.Subnet{
+		CIDR: cidr, Gateway: netip.MustParseAddr("10.0.0.1"), DHCP: true,
+		Pools:      []network.Range{{Start: address, End: address}},
+		DNSServers: []netip.Addr{address},
+		HostRoutes: []network.Route{{Destination: netip.MustParsePrefix("10.9.0.0/16"), NextHop: address}},
+	}
+	change, err := network.Plan(
+		network.Spec{Owner: owner, Name: "a", MTU: 1400, PortSecurity: new(true), Subnets: []network.Subnet{declared}},
+		network.Observed{Networks: []network.ObservedNetwork{{
+			Attributes: network.Attributes{Description: owner.Describe("other")},
+			Subnets: []network.ObservedSubnet{{
+				Description: owner.Describe("other"), Subnet: network.Subnet{CIDR: cidr},
+			}},
+		}}})
+	fields := fieldsThatDrift(t, change, err)
+	spec := `{cidr: 192.168.0.0/16, ignoreDrift: [` + strings.Join(fields, ", ") + `]}`
+	if _, err := tryCreate(t.Context(), networks, namespace, networkWith(t, spec)); err != nil || len(fields) < 10 {
+		t.Errorf("%s: %v", spec, err)
+	}
+
+	change, err = network.PlanPort(
+		network.PortSpec{
+			Owner: owner, Name: "a", NetworkID: "n", MAC: "fa:16:3e:00:00:01", SecurityGroups: []string{"g"},
+			Addresses: []network.PortAddress{{SubnetID: "s", Address: address}},
+		},
+		network.Observed{Ports: []network.ObservedPort{{
+			NetworkID: "n", PortAttributes: network.PortAttributes{Description: owner.Describe("other")},
+		}}})
+	// What uses a port has its address and MAC.
+	fields = slices.DeleteFunc(fieldsThatDrift(t, change, err), func(f string) bool {
+		return f == network.FieldAddresses || f == network.FieldMAC
+	})
+	spec = `{networkName: a, ignoreDrift: [` + strings.Join(fields, ", ") + `]}`
+	if _, err := tryCreate(t.Context(), networkPorts, namespace, networkPortWith(t, spec)); err != nil || len(fields) < 4 {
+		t.Errorf("%s: %v", spec, err)
+	}
+}
