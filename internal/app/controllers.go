@@ -178,6 +178,7 @@ func (p *process) buildNetwork() (started, error) {
 		return nil, err
 	}
 	c.DefaultTo(p.options.Policies)
+	c.ObserveEvery(p.options.AuditInterval)
 	p.remembering = append(p.remembering, c.Remembered)
 	return p.serve(c), nil
 }

@@ -11,7 +11,8 @@ import (
 // observed lists networks and subnets does not count.
 //
 // Only what bears the spec's owner is ever changed or deleted. Where something else stands in the way, the error is a
-// *BlockedError and nothing must be done until it is gone. Other errors are the spec's own (see Spec.Validate).
+// *BlockedError and nothing must be done until it is gone. The one exception is what the spec's Import says. Where an
+// imported network is not there, the error is a *NotMadeError. Other errors are the spec's own (see Spec.Validate).
 func Plan(spec Spec, observed Observed) (Change, error) {
 	if err := spec.Validate(); err != nil {
 		return nil, err
@@ -21,6 +22,9 @@ func Plan(spec Spec, observed Observed) (Change, error) {
 		return nil, err
 	}
 
+	if err := spec.imported(observed); err != nil {
+		return nil, err
+	}
 	keep, exists := observed.Network()
 	if !exists {
 		change := Change{{
@@ -104,7 +108,7 @@ func PlanRelease(owner Owner, observed Observed) Change {
 			attributes.Description = withoutMarkers(p.Description)
 			change = append(change, Step{
 				Action: UpdatePort, ID: p.ID, Revision: p.Revision, NetworkID: p.NetworkID, Port: attributes, Reason: reason,
-				Differences: []Difference{unmark(PortResource, p.Description)},
+				Differences: []Difference{unmark(PortResource, p.Description, attributes.Description)},
 			})
 		}
 	}
@@ -115,16 +119,16 @@ func PlanRelease(owner Owner, observed Observed) Change {
 				change = append(change, Step{
 					Action: UpdateSubnet, ID: s.ID, Revision: s.Revision, NetworkID: n.ID,
 					SubnetName: s.Name, SubnetDescription: description, Subnet: s.Subnet, Reason: reason,
-					Differences: []Difference{unmark(subnetResource(s.CIDR), s.Description)},
+					Differences: []Difference{unmark(subnetResource(s.CIDR), s.Description, description)},
 				})
 			}
 		}
 		if owner.Owns(n.Description) {
 			attributes := n.Attributes
-			attributes.Description = withoutMarkers(n.Description)
+			attributes.Description, _ = withoutImported(withoutMarkers(n.Description))
 			change = append(change, Step{
 				Action: UpdateNetwork, ID: n.ID, Revision: n.Revision, Attributes: attributes, Reason: reason,
-				Differences: []Difference{unmark(NetworkResource, n.Description)},
+				Differences: []Difference{unmark(NetworkResource, n.Description, attributes.Description)},
 			})
 		}
 	}
@@ -132,10 +136,10 @@ func PlanRelease(owner Owner, observed Observed) Change {
 }
 
 // unmark is the difference that is settled when a description loses its markers.
-func unmark(resource, description string) Difference {
+func unmark(resource, description, without string) Difference {
 	return Difference{
 		Resource: resource, Field: FieldDescription,
-		Declared: strconv.Quote(withoutMarkers(description)), Actual: strconv.Quote(description),
+		Declared: strconv.Quote(without), Actual: strconv.Quote(description),
 	}
 }
 
@@ -199,6 +203,7 @@ func deletable(owner Owner, n ObservedNetwork) error {
 
 func updateNetwork(spec Spec, actual ObservedNetwork) (Step, bool) {
 	want := spec.Attributes()
+	want.Name = spec.nameOf(actual.Name)
 	var diffs []Difference
 	add := func(field string, declared, got any) {
 		diffs = append(diffs, Difference{NetworkResource, field, fmt.Sprint(declared), fmt.Sprint(got)})
@@ -208,8 +213,9 @@ func updateNetwork(spec Spec, actual ObservedNetwork) (Step, bool) {
 	}
 	if want.Description != actual.Description {
 		// The marker is the same on both sides (Plan has seen to that), so it is left out.
+		want, _, _ := ParseDescription(want.Description)
 		got, _, _ := ParseDescription(actual.Description)
-		add(FieldDescription, strconv.Quote(spec.Description), strconv.Quote(got))
+		add(FieldDescription, strconv.Quote(want), strconv.Quote(got))
 	}
 	if want.AdminStateUp != actual.AdminStateUp {
 		add(FieldAdminState, upDown(want.AdminStateUp), upDown(actual.AdminStateUp))
@@ -250,20 +256,30 @@ func planSubnet(spec Spec, n ObservedNetwork, declared Subnet) (step Step, neede
 		}
 		return createSubnet(spec, n.ID, declared), true, nil
 	}
-	if !spec.Owner.Owns(actual.Description) {
+	if !spec.Owner.Owns(actual.Description) && !spec.adoptable(actual) {
 		return Step{}, false, blockedBySubnet(spec.Owner, n, actual, declared)
 	}
 
 	var diffs []Difference
-	if actual.Name != spec.Name {
+	name := spec.nameOf(actual.Name)
+	if actual.Name != name {
 		diffs = append(diffs, Difference{
-			Field: FieldName, Declared: strconv.Quote(spec.Name), Actual: strconv.Quote(actual.Name),
+			Field: FieldName, Declared: strconv.Quote(name), Actual: strconv.Quote(actual.Name),
 		})
 	}
-	if want := spec.Owner.Marker(); actual.Description != want {
-		got, _, _ := ParseDescription(actual.Description)
+	description, err := spec.subnetDescription(actual)
+	if err != nil {
+		return Step{}, false, err
+	}
+	if actual.Description != description {
+		want, got := description, actual.Description
+		if spec.Owner.Owns(got) {
+			// The marker is the same on both sides, so it is left out.
+			want, _, _ = ParseDescription(want)
+			got, _, _ = ParseDescription(got)
+		}
 		diffs = append(diffs, Difference{
-			Field: FieldDescription, Declared: strconv.Quote(""), Actual: strconv.Quote(got),
+			Field: FieldDescription, Declared: strconv.Quote(want), Actual: strconv.Quote(got),
 		})
 	}
 	diffs = append(diffs, declared.difference(actual.Canonical())...)
@@ -272,7 +288,7 @@ func planSubnet(spec Spec, n ObservedNetwork, declared Subnet) (step Step, neede
 	}
 	return Step{
 		Action: UpdateSubnet, ID: actual.ID, Revision: actual.Revision, NetworkID: n.ID,
-		SubnetName: spec.Name, SubnetDescription: spec.Owner.Marker(), Subnet: declared,
+		SubnetName: name, SubnetDescription: description, Subnet: declared,
 		Differences: diffs, Reason: reasonDiffers,
 	}, len(diffs) > 0, nil
 }

@@ -43,13 +43,15 @@ type Spec struct {
 	PortSecurity *bool
 	// Subnets do not overlap. Their CIDRs are their identity.
 	Subnets []Subnet
+	// Import is how a network that was there before its object is taken over; the zero value for one that is made.
+	Import Import
 }
 
 // Attributes are the network's own settings, as they are sent to Neutron.
 func (s Spec) Attributes() Attributes {
 	return Attributes{
 		Name:         s.Name,
-		Description:  s.Owner.Describe(s.Description),
+		Description:  s.describe(),
 		AdminStateUp: true,
 		MTU:          s.MTU,
 		PortSecurity: s.PortSecurity,
@@ -75,10 +77,14 @@ func (s Spec) Validate() error {
 	if err := s.Owner.validate(); err != nil {
 		errs = append(errs, err)
 	}
-	if length := utf8.RuneCountInString(s.Owner.Describe(s.Description)); length > MaxDescription {
+	if length := utf8.RuneCountInString(s.describe()); length > MaxDescription {
+		most := MaxUserDescription
+		if s.Import.ID != "" {
+			most -= len(" " + importedWord)
+		}
 		errs = append(errs, &FieldError{FieldDescription, fmt.Sprintf(
 			"with the ownership marker it has %d characters and Neutron holds %d: write at most %d",
-			length, MaxDescription, MaxUserDescription)})
+			length, MaxDescription, most)})
 	}
 	if !utf8.ValidString(s.Description) {
 		// JSON would carry another text than the one that is compared.

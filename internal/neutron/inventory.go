@@ -571,6 +571,11 @@ func (i *Inventory) readNetwork(ctx context.Context, id string) (*network.Observ
 	if !i.owns(w.Description) {
 		return nil, ErrUnmarked
 	}
+	return i.withSubnets(ctx, w)
+}
+
+// withSubnets reads the subnets of a network.
+func (i *Inventory) withSubnets(ctx context.Context, w wireNetwork) (*network.ObservedNetwork, error) {
 	subnets, err := i.subnetsOf(ctx, w)
 	if err != nil {
 		return nil, err

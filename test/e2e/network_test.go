@@ -126,6 +126,11 @@ func testNetworks(t *testing.T, cloudName string) {
 		remove(t, namespace, name)
 	})
 
+	parallel("a network that was made by hand is observed, taken over under its own names, and left", testImports)
+	if cloudName == "tenant" {
+		parallel("a network that another project shares is observed, and not taken over", testSharedImport)
+	}
+
 	parallel("an IPv6 network becomes real", func(t *testing.T, c *cloud, namespace, name string) {
 		apply(t, namespace, name, cloudteamv1.NetworkSpec{SubnetSpec: cloudteamv1.SubnetSpec{CIDR: "FD00:0:1::/64"}})
 		awaitReady(t, namespace, name)

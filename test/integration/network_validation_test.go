@@ -451,6 +451,21 @@ func TestNetworkMistakesAreRefusedWithOneSentenceEach(t *testing.T) {
 			`{cidr: 192.168.0.0/16, deletionPolicy: ""}`,
 			"spec.deletionPolicy", `supported values: "Delete", "Retain"`,
 		},
+		"an observed network without its id": {
+			`{cidr: 192.168.0.0/16, managementPolicy: Observe}`,
+			"spec.managementPolicy", "write its id into import.id",
+		},
+		"an unknown management policy": {
+			`{cidr: 192.168.0.0/16, managementPolicy: Own}`,
+			"spec.managementPolicy", `supported values: "Manage", "Observe"`,
+		},
+		"an import by name": {
+			`{cidr: 192.168.0.0/16, import: {id: prod}}`,
+			"spec.import.id", `write what "openstack network show -f value -c id NAME" prints`,
+		},
+		"an import without an id": {
+			`{cidr: 192.168.0.0/16, import: {overwrite: true}}`, "spec.import.id", "Required value",
+		},
 		"a field that cannot drift is ignored": {
 			`{cidr: 192.168.0.0/16, ignoreDrift: [cidr]}`,
 			"spec.ignoreDrift[0]", `supported values: "name", "description", "adminState"`,

@@ -28,6 +28,8 @@ type Cloud struct {
 	mu lock
 	// Credentials are where the credentials lead.
 	Credentials neutron.Identity
+	// Projects are of networks that are not of the credentials' project, by id. Lists show them nonetheless.
+	Projects map[string]string
 	// Missed are ids that lists do not show though they are there.
 	Missed map[string]bool
 	// Before may fail a step that is then not carried out; After may fail one that has been, and whose outcome then
@@ -228,6 +230,26 @@ func (c *Cloud) Blockers(_ context.Context, refused network.Step) (neutron.Block
 	c.diary.Note("blockers of %s", refused.Action)
 	pass()
 	return c.InTheWay, c.BlockersFail
+}
+
+// Foreign is the Inventory's. All networks are of the project that the credentials lead to, but for those of Projects.
+func (c *Cloud) Foreign(_ context.Context, id string) (neutron.Foreign, bool, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.diary.Note("get network %s", id)
+	pass()
+	if c.down != nil {
+		return neutron.Foreign{}, false, c.down
+	}
+	n := c.networks.find(id)
+	if n == nil {
+		return neutron.Foreign{}, false, nil
+	}
+	project, elsewhere := c.Projects[id]
+	if !elsewhere {
+		project = c.Credentials.ProjectID
+	}
+	return neutron.Foreign{ObservedNetwork: cloneNetwork(*n), ProjectID: project}, true, nil
 }
 
 // take carries a step out and returns the id of the network or port that it touched.

@@ -47,6 +47,11 @@ func (AtRest) Blockers(context.Context, network.Step) (neutron.Blockers, error) 
 	return neutron.Blockers{}, nil
 }
 
+// Foreign is owned.Inventory's.
+func (AtRest) Foreign(context.Context, string) (neutron.Foreign, bool, error) {
+	return neutron.Foreign{}, false, nil
+}
+
 // BenchmarkSyncs measures a look at an object that is as declared, at one after the other: as it was looked at before,
 // or where stored is true, just stored anew, as after a write of its status or at the start of the process.
 func BenchmarkSyncs(

@@ -46,6 +46,7 @@ func desired(obj *cloudteamv1.Network, owner network.Owner) (network.Spec, error
 		Name:         obj.Name,
 		Description:  obj.Spec.Description,
 		PortSecurity: obj.Spec.PortSecurity,
+		Import:       desiredImport(obj),
 	}
 	var errs []error
 	if obj.Spec.MTU != nil {

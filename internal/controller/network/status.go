@@ -22,7 +22,8 @@ func show(
 	status.NetworkID = n.ID
 	status.MTU = int32(n.MTU)
 	spec, _ := declared.(declaration)
-	for _, s := range ownedSubnets(n, owner, spec.Subnets) {
+	ours := func(s network.ObservedSubnet) bool { return obj.Observes() || owner.Owns(s.Description) }
+	for _, s := range subnetsInOrder(n, ours, spec.Subnets) {
 		gateway := cloudteamv1.GatewayNone
 		if s.Gateway.IsValid() {
 			gateway = s.Gateway.String()
@@ -33,9 +34,11 @@ func show(
 	}
 }
 
-// ownedSubnets are the network's subnets that bear the owner's marker: the declared ones in the order of the spec, then
-// others, by address.
-func ownedSubnets(n network.ObservedNetwork, owner network.Owner, declared []network.Subnet) []network.ObservedSubnet {
+// subnetsInOrder are the network's subnets that are ours: the declared ones in the order of the spec, then others, by
+// address.
+func subnetsInOrder(
+	n network.ObservedNetwork, isOurs func(network.ObservedSubnet) bool, declared []network.Subnet,
+) []network.ObservedSubnet {
 	place := func(s network.ObservedSubnet) int {
 		at := slices.IndexFunc(declared, func(d network.Subnet) bool { return d.CIDR == s.CIDR })
 		if at < 0 {
@@ -45,7 +48,7 @@ func ownedSubnets(n network.ObservedNetwork, owner network.Owner, declared []net
 	}
 	var ours []network.ObservedSubnet
 	for _, s := range n.Subnets {
-		if owner.Owns(s.Description) {
+		if isOurs(s) {
 			ours = append(ours, s)
 		}
 	}

@@ -40,14 +40,10 @@ func NewController(
 		Patch: func(namespace string) controller.Patch[*cloudteamv1.Network] {
 			return client.Networks(namespace).Patch
 		},
-		Declare: declare,
-		ID:      func(obj *cloudteamv1.Network) string { return obj.Status.NetworkID },
-		Policies: func(obj *cloudteamv1.Network) owned.Policies {
-			return owned.Policies{
-				Deletion: obj.Spec.DeletionPolicy, Drift: obj.Spec.DriftPolicy,
-				IgnoreDrift: owned.Fields(obj.Spec.IgnoreDrift),
-			}
-		},
+		Declare:       declare,
+		ID:            func(obj *cloudteamv1.Network) string { return obj.Status.NetworkID },
+		Import:        importOf,
+		Policies:      policies,
 		InUse:         func(*cloudteamv1.Network) string { return "" },
 		Status:        func(obj *cloudteamv1.Network) *cloudteamv1.ResourceStatus { return &obj.Status.ResourceStatus },
 		Show:          show,

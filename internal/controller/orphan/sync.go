@@ -90,7 +90,7 @@ func (c *Controller) remove(ctx context.Context, uid string, v view) {
 			return c.inventory.Observed(ctx, owner, v.audited)
 		},
 		Plan: func(observed network.Observed) (network.Change, error) {
-			change, err := network.PlanDelete(owner, observed)
+			change, err := network.PlanOrphan(owner, observed)
 			for i := range change {
 				change[i].Reason = "its object is gone"
 			}

@@ -28,7 +28,7 @@ func NewMismatch(kind network.Kind, pinned, found neutron.Identity) error {
 
 // NewUnmarked is the error of a resource that was ours and bears our marker no more.
 func NewUnmarked(resource network.Resource, owner network.Owner) error {
-	return &unmarked{resource, owner}
+	return &unmarked{resource, owner, false}
 }
 
 // NewNotApplied is the error of a change that Neutron accepted and does not show.

@@ -28,6 +28,23 @@ type Declaration interface {
 	Complete(observed network.Observed) bool
 }
 
+// Import is how an object stands for a resource that was there before it.
+type Import struct {
+	// ID is the resource's; empty where the object's is made here.
+	ID string
+	// Observe is true where the object only shows it, and nothing may be written to Neutron.
+	Observe bool
+}
+
+// Importing is the Declaration of an object that has an Import.
+type Importing interface {
+	Declaration
+	// PlanImport gives the steps that make the network that was found the object's; see network.PlanImport.
+	PlanImport(found network.ObservedNetwork) (network.Change, error)
+	// Compare gives the differences of the network that was found; see network.Compare.
+	Compare(found network.ObservedNetwork) ([]network.Difference, error)
+}
+
 // Kind is what the protocol asks of a kind of object. The functions are called from many goroutines, for different
 // objects. Objects that they are given are a cache's own and MUST NOT be changed, except by Show.
 type Kind[T Object] struct {
@@ -49,6 +66,9 @@ type Kind[T Object] struct {
 	// On gives the other object that Declare reads, as it is in its cache: a pointer, or nil where there is none. It may
 	// itself be nil, where Declare reads no other.
 	On func(obj T) any
+	// Import says whether the resource was there before the object. It may be nil, where none was. Where it gives an ID,
+	// Declare gives an Importing.
+	Import func(obj T) Import
 	// ID is the id of the resource that was last seen to stand for an object, or empty.
 	ID func(obj T) string
 	// Policies are the object's own: what it leaves unset is as DefaultTo says.

@@ -26,6 +26,7 @@ type Inventory interface {
 	Find(ctx context.Context, of network.Kind, name string, owner network.Owner) (found bool, err error)
 	Apply(ctx context.Context, change network.Change) (done network.Change, err error)
 	Blockers(ctx context.Context, refused network.Step) (neutron.Blockers, error)
+	Foreign(ctx context.Context, id string) (n neutron.Foreign, found bool, err error)
 }
 
 // Reconciler syncs the objects of one kind. Make it with NewReconciler.
@@ -42,6 +43,8 @@ type Reconciler[T Object] struct {
 	cluster string
 	// defaults are the policies of objects that leave them unset.
 	defaults Policies
+	// observeEvery is how often observed resources are read.
+	observeEvery time.Duration
 	// acting is since when no other process acts. A create that an earlier one may have tried is found by a list that
 	// began after it.
 	acting time.Time
@@ -82,10 +85,13 @@ func NewReconciler[T Object](
 		recorder:  recorder,
 		cluster:   cluster,
 		defaults:  DefaultPolicies,
-		acting:    time.Now(),
-		doubts:    map[types.UID]time.Time{},
-		blank:     map[types.UID]bool{},
-		owned:     map[cache.ObjectName][]memory[T]{},
+
+		observeEvery: DefaultObserveInterval,
+
+		acting: time.Now(),
+		doubts: map[types.UID]time.Time{},
+		blank:  map[types.UID]bool{},
+		owned:  map[cache.ObjectName][]memory[T]{},
 	}
 	r.Loop = controller.NewLoop(kind.Controller, r.Sync)
 

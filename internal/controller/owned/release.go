@@ -73,7 +73,7 @@ func (r *Reconciler[T]) release(ctx context.Context, obj T) (o outcome) {
 		return o
 	}
 	retain := r.policies(obj).Deletion == cloudteamv1.DeletionPolicyRetain
-	known := r.kind.ID(obj)
+	known := r.known(obj)
 	var err error
 	o.observed, err = Removal{
 		Look: func(ctx context.Context) (network.Observed, error) { return r.look(ctx, obj, known) },

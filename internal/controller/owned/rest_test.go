@@ -92,6 +92,12 @@ func (s *scene[T]) Blockers(_ context.Context, refused network.Step) (neutron.Bl
 	return neutron.Blockers{}, nil
 }
 
+// Foreign is owned.Inventory's.
+func (s *scene[T]) Foreign(_ context.Context, id string) (neutron.Foreign, bool, error) {
+	s.diary.Note("get %s", id)
+	return neutron.Foreign{}, false, nil
+}
+
 // Apply is owned.Inventory's. It changes nothing.
 func (s *scene[T]) Apply(_ context.Context, change network.Change) (network.Change, error) {
 	s.diary.Note("apply %s", change)

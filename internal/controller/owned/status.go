@@ -49,6 +49,9 @@ func stateOf(err error) controller.State {
 	var bare *unmarked
 	var ignored *notApplied
 	var inUse *occupied
+	if s, ok := stateOfImport(err); ok {
+		return s
+	}
 	switch {
 	case errors.As(err, &field):
 		return undeclared(err)

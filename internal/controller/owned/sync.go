@@ -35,6 +35,10 @@ func (r *Reconciler[T]) Sync(ctx context.Context, key cache.ObjectName) (control
 	}
 	// What earlier objects of the name left does not hold this one up: its resources are its own.
 	pruned := r.prune(ctx, key, obj.GetUID())
+	if r.observes(obj) {
+		result, err := r.observe(ctx, obj)
+		return result, errors.Join(err, pruned)
+	}
 	if paused(obj) {
 		return controller.Result{}, errors.Join(r.hold(ctx, key, obj), pruned)
 	}
@@ -113,11 +117,23 @@ func (r *Reconciler[T]) converge(ctx context.Context, obj T, o outcome) outcome 
 	report := drifted && policies.Drift == cloudteamv1.DriftPolicyReport
 	var last network.Change
 	for round := 0; ; round++ {
-		observed, err := r.look(ctx, obj, r.kind.ID(obj))
+		observed, err := r.look(ctx, obj, r.known(obj))
 		if err != nil {
 			return o.failed(err)
 		}
 		o.observed = &observed
+		if importing, ok := o.declared.(Importing); ok && observed.Empty() && r.importOf(obj).ID != "" {
+			if round == rounds {
+				return o.failed(o.unsettled(r.kind.Resource))
+			}
+			done, err := r.adopt(ctx, obj, importing)
+			o.events = append(o.events, importEvent(done))
+			if err != nil && !neutron.IsConflict(err) {
+				return o.refusedImport(err)
+			}
+			o.err = err
+			continue
+		}
 		change, err := o.declared.Plan(observed)
 		if _, waits := errors.AsType[*Waiting](err); waits {
 			o.state, o.err = undeclared(err), nil
@@ -245,11 +261,26 @@ func (e *mismatch) Error() string {
 type unmarked struct {
 	resource network.Resource
 	owner    network.Owner
+	// imported is true of one that is not made anew.
+	imported bool
 }
 
 func (e *unmarked) Error() string {
-	return fmt.Sprintf("%s no longer bears its owner's marker: end its description with %s to have it kept, "+
-		"or delete it to have a new one made", e.resource, e.owner)
+	otherwise := "delete it to have a new one made"
+	if e.imported {
+		otherwise = "delete this object and leave it as it is"
+	}
+	return fmt.Sprintf("%s no longer bears its owner's marker: end its description with %s to have it kept, or %s",
+		e.resource, e.owner, otherwise)
+}
+
+// withoutMarker is what it means that a resource which may be the object's own does not bear its marker: an *unmarked
+// error, or none where it was never the object's.
+func (r *Reconciler[T]) withoutMarker(obj T, resource network.Resource) error {
+	if r.awaitsAdoption(obj) {
+		return nil
+	}
+	return &unmarked{resource, r.ownerOf(obj), r.importOf(obj).ID != ""}
 }
 
 // look gives what Neutron has of the object's, from a list that is new enough for "nothing" to mean nothing. known is
@@ -266,7 +297,7 @@ func (r *Reconciler[T]) look(ctx context.Context, obj T, known string) (network.
 		resource := network.Resource{Kind: r.kind.Resource, ID: known}
 		found, err := r.inventory.Reread(ctx, resource)
 		if errors.Is(err, neutron.ErrUnmarked) {
-			return network.Observed{}, &unmarked{resource, owner}
+			return network.Observed{}, r.withoutMarker(obj, resource)
 		}
 		if err != nil {
 			return network.Observed{}, err
@@ -274,7 +305,7 @@ func (r *Reconciler[T]) look(ctx context.Context, obj T, known string) (network.
 		if found {
 			observed, err = r.inventory.Observed(ctx, owner, since)
 			if err == nil && observed.Empty() {
-				return network.Observed{}, &unmarked{resource, owner}
+				return network.Observed{}, r.withoutMarker(obj, resource)
 			}
 			return observed, err
 		}

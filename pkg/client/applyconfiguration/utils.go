@@ -30,6 +30,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &cloudteamv1.HostRouteApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("Network"):
 		return &cloudteamv1.NetworkApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("NetworkImport"):
+		return &cloudteamv1.NetworkImportApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("NetworkPort"):
 		return &cloudteamv1.NetworkPortApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("NetworkPortSpec"):

@@ -9,6 +9,16 @@ const (
 	ReasonDriftReported = "DriftReported"
 	// ReasonPaused: AnnotationPaused stands. Ready stays True where all was as declared before.
 	ReasonPaused = "Paused"
+	// ReasonObserved: managementPolicy is Observe, and the network is as the spec says.
+	ReasonObserved = "Observed"
+	// ReasonImportNotFound: there is no network of the id to import. It is looked for again.
+	ReasonImportNotFound = "ImportNotFound"
+	// ReasonImportDiffers: the network to import is not as the spec says; the message lists how.
+	ReasonImportDiffers = "ImportDiffers"
+	// ReasonOwnedByAnother: the network to import, or a subnet of it, bears another owner's marker.
+	ReasonOwnedByAnother = "OwnedByAnother"
+	// ReasonForeignProject: the network to import is of another project, where nothing is changed from here.
+	ReasonForeignProject = "ForeignProject"
 	// ReasonInvalidSpec: the spec cannot be applied to any cloud.
 	ReasonInvalidSpec = "InvalidSpec"
 	// ReasonRefused: this cloud refuses the spec; the message is Neutron's.
@@ -73,6 +83,8 @@ const (
 	EventDriftDetected = "DriftDetected"
 	// EventDeleted: the network or port was deleted in Neutron.
 	EventDeleted = "Deleted"
+	// EventImported: a network that was there already was taken over.
+	EventImported = "Imported"
 	// EventRetained: the network was left in Neutron, without the marker.
 	EventRetained = "Retained"
 )

@@ -41,6 +41,10 @@ type Network struct {
 // value that Kubernetes could find.
 // +kubebuilder:validation:XValidation:rule=`!has(self.cidr) || !has(oldSelf.cidr) || [self.cidr].all(c, [oldSelf.cidr].all(o, c == o || !isCIDR(c) || !isCIDR(o) || cidr(c).masked() == cidr(o).masked()))`,fieldPath=`.cidr`,messageExpression=`'the cidr cannot change: write "%s" again, or delete this Network and create another'.format([oldSelf.cidr])`
 // +kubebuilder:validation:XValidation:rule=`!has(self.mtu) || self.mtu >= 1280 || self.mtu < 68 || !has(self.cidr) || !isCIDR(self.cidr) || cidr(self.cidr).ip().family() == 4`,fieldPath=`.mtu`,message=`IPv6 needs an MTU of at least 1280 bytes (RFC 8200, section 5): write 1280 or more, or leave mtu out`
+//
+// +kubebuilder:validation:XValidation:rule=`!has(self.managementPolicy) || self.managementPolicy != 'Observe' || has(self.__import__)`,fieldPath=`.managementPolicy`,message=`an observed network is there already: write its id into import.id, or leave managementPolicy out to have one made`
+// +kubebuilder:validation:XValidation:rule=`!has(self.managementPolicy) || self.managementPolicy != 'Observe' || has(oldSelf.managementPolicy) && oldSelf.managementPolicy == 'Observe'`,fieldPath=`.managementPolicy`,message=`a managed network bears its owner's marker and cannot become an observed one: leave managementPolicy out, or delete this Network with deletionPolicy Retain and create another that imports it`
+// +kubebuilder:validation:XValidation:rule=`has(self.__import__) ? !self.__import__.id.matches('^([0-9a-f]{8}-([0-9a-f]{4}-){3}[0-9a-f]{12}|[0-9a-f]{32})$') || has(oldSelf.__import__) && self.__import__.id == oldSelf.__import__.id : !has(oldSelf.__import__)`,fieldPath=`.import`,messageExpression=`'a Network stands for one network: %s, or delete this Network and create another'.format([has(oldSelf.__import__) ? 'write the id %s again'.format([oldSelf.__import__.id]) : 'leave import out'])`
 
 // NetworkSpec declares a network.
 type NetworkSpec struct {
@@ -112,6 +116,21 @@ type NetworkSpec struct {
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=32
 	IgnoreDrift []NetworkDriftField `json:"ignoreDrift,omitempty"`
+
+	// managementPolicy says what is done about the network in Neutron. Manage
+	// makes it as declared, keeps it so, and deletes it. Observe shows in the
+	// status the network that import names, and writes nothing to Neutron. The
+	// default is Manage. It can change later, from Observe to Manage.
+	// +neutron:attribute=none,mutable=true,privilege=tenant
+	// +optional
+	ManagementPolicy ManagementPolicy `json:"managementPolicy,omitempty"`
+
+	// import names a network that is in Neutron already, which is taken over, or
+	// observed, instead of one that is made. deletionPolicy is Retain where it is
+	// unset. The default is none. It cannot change later.
+	// +neutron:attribute=none,mutable=false,privilege=tenant
+	// +optional
+	Import *NetworkImport `json:"import,omitempty"`
 }
 
 // The rules of one subnet. They stand on this type, and not on the kinds that use it, so that each use has them.

@@ -13,6 +13,7 @@ import (
 //
 // The rules that compare with the object as it was stand here and not on SubnetSpec: an element of a list has no old
 // value that Kubernetes could find.
+//
 // NetworkSpec declares a network.
 type NetworkSpecApplyConfiguration struct {
 	// The network's first subnet. Its fields stand directly in the spec.
@@ -50,6 +51,15 @@ type NetworkSpecApplyConfiguration struct {
 	// as does the making of a network that is gone. The default is none. They can
 	// change later.
 	IgnoreDrift []cloudteamv1.NetworkDriftField `json:"ignoreDrift,omitempty"`
+	// managementPolicy says what is done about the network in Neutron. Manage
+	// makes it as declared, keeps it so, and deletes it. Observe shows in the
+	// status the network that import names, and writes nothing to Neutron. The
+	// default is Manage. It can change later, from Observe to Manage.
+	ManagementPolicy *cloudteamv1.ManagementPolicy `json:"managementPolicy,omitempty"`
+	// import names a network that is in Neutron already, which is taken over, or
+	// observed, instead of one that is made. deletionPolicy is Retain where it is
+	// unset. The default is none. It cannot change later.
+	Import *NetworkImportApplyConfiguration `json:"import,omitempty"`
 }
 
 // NetworkSpecApplyConfiguration constructs a declarative configuration of the NetworkSpec type for use with
@@ -175,5 +185,21 @@ func (b *NetworkSpecApplyConfiguration) WithIgnoreDrift(values ...cloudteamv1.Ne
 	for i := range values {
 		b.IgnoreDrift = append(b.IgnoreDrift, values[i])
 	}
+	return b
+}
+
+// WithManagementPolicy sets the ManagementPolicy field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the ManagementPolicy field is set to the value of the last call.
+func (b *NetworkSpecApplyConfiguration) WithManagementPolicy(value cloudteamv1.ManagementPolicy) *NetworkSpecApplyConfiguration {
+	b.ManagementPolicy = &value
+	return b
+}
+
+// WithImport sets the Import field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Import field is set to the value of the last call.
+func (b *NetworkSpecApplyConfiguration) WithImport(value *NetworkImportApplyConfiguration) *NetworkSpecApplyConfiguration {
+	b.Import = value
 	return b
 }

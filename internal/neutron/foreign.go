@@ -1,0 +1,42 @@
+package neutron
+
+import (
+	"context"
+
+	"cloudteam.ztgame.com/network-controller/internal/network"
+)
+
+// Foreign is a network as it is in Neutron, whoever's it is.
+type Foreign struct {
+	network.ObservedNetwork
+	// ProjectID is the project that it belongs to.
+	ProjectID string
+}
+
+// wireForeign is a network with what is read of one that need not be ours.
+type wireForeign struct {
+	wireNetwork
+	ProjectID string `json:"project_id"`
+}
+
+// Foreign reads a network by its id, with all of its subnets that the credentials may see, whatever project has it and
+// whatever it is marked with. The Inventory does not keep it. It reports false where there is none, or none that the
+// credentials may see.
+func (i *Inventory) Foreign(ctx context.Context, id string) (n Foreign, found bool, err error) {
+	fields := append([]string{"project_id"}, networkFields...)
+	w, err := get[wireForeign](ctx, i.cloud, opGetNetwork, networkAPI, fields, id)
+	if IsNotFound(err) {
+		return Foreign{}, false, nil
+	}
+	if err != nil {
+		return Foreign{}, false, err
+	}
+	if w.ProjectID == "" {
+		return Foreign{}, false, decodeError(opGetNetwork, "GET", "network %s has no project_id", id)
+	}
+	observed, err := i.withSubnets(ctx, w.wireNetwork)
+	if err != nil {
+		return Foreign{}, false, err
+	}
+	return Foreign{*observed, w.ProjectID}, true, nil
+}

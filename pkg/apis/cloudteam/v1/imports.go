@@ -1,0 +1,33 @@
+package v1
+
+// ManagementPolicy says what is done about the network in Neutron.
+// +kubebuilder:validation:Enum=Manage;Observe
+type ManagementPolicy string
+
+const (
+	// ManagementPolicyManage makes the network as declared, keeps it so, and deletes it. It is the default.
+	ManagementPolicyManage ManagementPolicy = "Manage"
+	// ManagementPolicyObserve shows a network that is there already and writes nothing to Neutron.
+	ManagementPolicyObserve ManagementPolicy = "Observe"
+)
+
+// NetworkImport names a network that is in Neutron already.
+type NetworkImport struct {
+	// id is the network's id in Neutron. It cannot change later.
+	// +neutron:attribute=network.id,mutable=false,privilege=tenant
+	// +required
+	// +kubebuilder:validation:MaxLength=36
+	// +kubebuilder:validation:XValidation:rule=`self.matches('^([0-9a-f]{8}-([0-9a-f]{4}-){3}[0-9a-f]{12}|[0-9a-f]{32})$')`,message=`not the id of a network: write what "openstack network show -f value -c id NAME" prints`
+	ID string `json:"id"`
+
+	// overwrite says whether a network that differs from the spec is made as
+	// declared, its name and its subnets' included. Without it, such a network is
+	// not taken over, and the differences are listed. The default is false. It can
+	// change later.
+	// +neutron:attribute=none,mutable=true,privilege=tenant
+	// +optional
+	Overwrite bool `json:"overwrite,omitempty"`
+}
+
+// Observes reports whether the Network shows a network of others' and writes nothing to Neutron.
+func (n *Network) Observes() bool { return n.Spec.ManagementPolicy == ManagementPolicyObserve }
