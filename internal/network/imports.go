@@ -95,7 +95,8 @@ func (e *DiffersError) Error() string { return "the network to import is not as 
 // Plan's. It is empty where the network bears the owner's marker already.
 //
 // The error is an *OwnedError where the network or a subnet that is declared is another owner's, a *DiffersError where
-// it is not as declared and must not be overwritten, a *BlockedError where something stands in the way, or the spec's own.
+// it is not as declared and must not be overwritten, a *BlockedError where something stands in the way, or the spec's
+// own.
 func PlanImport(spec Spec, found ObservedNetwork) (Change, error) {
 	if spec.Owner.Owns(found.Description) {
 		return nil, nil

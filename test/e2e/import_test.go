@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"fmt"
+	"maps"
 	"strings"
 	"testing"
 
@@ -17,9 +18,7 @@ import (
 func handMade(t *testing.T, c *cloud, name string, more resource) (network, subnet string) {
 	t.Helper()
 	body := resource{"name": name}
-	for field, value := range more {
-		body[field] = value
-	}
+	maps.Copy(body, more)
 	network = c.create("networks", body).id()
 	t.Cleanup(func() { _, _ = c.client.Delete(contextOf(t), c.client.ServiceURL("networks", network), nil) })
 	subnet = c.create("subnets", resource{

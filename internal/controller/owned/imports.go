@@ -58,10 +58,10 @@ func (e *foreignProject) Error() string {
 		"former, or write managementPolicy Observe to use it as it is", e.id, e.project, e.ours)
 }
 
-// adopt takes over the network that the object imports, which bears nobody's marker yet: the one exception from the rule
-// that what is not marked is not touched. It writes the network's marker, on condition that nobody was faster, and reads
-// the network anew, so that from here on it is found by its marker. An error leaves everything as it was, or as a rival
-// for the same network made it.
+// adopt takes over the network that the object imports, which bears nobody's marker yet: the one exception from the
+// rule that what is not marked is not touched. It writes the network's marker, on condition that nobody was faster, and
+// reads the network anew, so that from here on it is found by its marker. An error leaves everything as it was, or as a
+// rival for the same network made it.
 func (r *Reconciler[T]) adopt(ctx context.Context, obj T, declared Importing) (done network.Change, err error) {
 	id := r.importOf(obj).ID
 	found, exists, err := r.inventory.Foreign(ctx, id)
