@@ -22,6 +22,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 	// Group=cloudteam.ztgame.com, Version=v1
 	case v1.SchemeGroupVersion.WithKind("AllocationPool"):
 		return &cloudteamv1.AllocationPoolApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("CloudReference"):
+		return &cloudteamv1.CloudReferenceApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("CloudStatus"):
 		return &cloudteamv1.CloudStatusApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("Drift"):

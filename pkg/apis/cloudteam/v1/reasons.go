@@ -31,6 +31,9 @@ const (
 	ReasonThrottled = "Throttled"
 	// ReasonCredentialsRejected: the cloud refuses the credentials.
 	ReasonCredentialsRejected = "CredentialsRejected"
+	// ReasonCredentialsUnusable: the Secret that spec.cloud names is not there, may not be read, or holds nothing that can
+	// be used. It is looked at again when the Secret changes.
+	ReasonCredentialsUnusable = "CredentialsUnusable"
 	// ReasonCloudMismatch: the credentials lead to another cloud or project than the one that holds the network.
 	ReasonCloudMismatch = "CloudMismatch"
 	// ReasonChanging: somebody else changes the network at the same time. It is tried again.

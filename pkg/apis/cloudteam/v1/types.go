@@ -131,6 +131,14 @@ type NetworkSpec struct {
 	// +neutron:attribute=none,mutable=false,privilege=tenant
 	// +optional
 	Import *NetworkImport `json:"import,omitempty"`
+
+	// cloud is the cloud that the network is in, by credentials in a Secret of
+	// this namespace. The default is the controller's own cloud. It can change
+	// later, to credentials of the same project: with others, the Network is
+	// Stalled, and nothing is made or removed anywhere.
+	// +neutron:attribute=none,mutable=true,privilege=tenant
+	// +optional
+	Cloud *CloudReference `json:"cloud,omitempty"`
 }
 
 // The rules of one subnet. They stand on this type, and not on the kinds that use it, so that each use has them.

@@ -60,6 +60,11 @@ type NetworkSpecApplyConfiguration struct {
 	// observed, instead of one that is made. deletionPolicy is Retain where it is
 	// unset. The default is none. It cannot change later.
 	Import *NetworkImportApplyConfiguration `json:"import,omitempty"`
+	// cloud is the cloud that the network is in, by credentials in a Secret of
+	// this namespace. The default is the controller's own cloud. It can change
+	// later, to credentials of the same project: with others, the Network is
+	// Stalled, and nothing is made or removed anywhere.
+	Cloud *CloudReferenceApplyConfiguration `json:"cloud,omitempty"`
 }
 
 // NetworkSpecApplyConfiguration constructs a declarative configuration of the NetworkSpec type for use with
@@ -201,5 +206,13 @@ func (b *NetworkSpecApplyConfiguration) WithManagementPolicy(value cloudteamv1.M
 // If called multiple times, the Import field is set to the value of the last call.
 func (b *NetworkSpecApplyConfiguration) WithImport(value *NetworkImportApplyConfiguration) *NetworkSpecApplyConfiguration {
 	b.Import = value
+	return b
+}
+
+// WithCloud sets the Cloud field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Cloud field is set to the value of the last call.
+func (b *NetworkSpecApplyConfiguration) WithCloud(value *CloudReferenceApplyConfiguration) *NetworkSpecApplyConfiguration {
+	b.Cloud = value
 	return b
 }
