@@ -187,7 +187,7 @@ func signOf(ctx context.Context, err error) sign {
 	switch {
 	case err == nil:
 		return answered
-	case ctx.Err() != nil, errors.As(err, &refusal), !ok:
+	case ctx.Err() != nil, errors.As(err, &refusal), !ok, e.unsent:
 		return nothing
 	case e.Kind != Transient && e.Kind != Unauthenticated:
 		return answered

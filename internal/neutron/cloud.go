@@ -294,6 +294,9 @@ func (c *Cloud) Replace(ctx context.Context, credentials Credentials) error {
 	return nil
 }
 
+// CloseIdleConnections closes the connections that nobody uses now. It is for a Cloud that is used no more.
+func (c *Cloud) CloseIdleConnections() { closeIdle(c.access.Load().transport) }
+
 func closeIdle(transport http.RoundTripper) {
 	if t, ok := transport.(interface{ CloseIdleConnections() }); ok {
 		t.CloseIdleConnections()
@@ -322,8 +325,12 @@ func (c *Cloud) authenticate(ctx context.Context, with *access) (*session, error
 		return fail(err)
 	}
 	provider.UseTokenLock()
+	login := with.transport
+	if to := with.credentials.to; to != nil {
+		login = confined{login, to}
+	}
 	provider.HTTPClient = http.Client{
-		Transport: with.transport,
+		Transport: login,
 		// Some of gophercloud's calls take no context.
 		Timeout: c.options.Timeout,
 		// A redirect would carry the token to another host.
@@ -335,8 +342,9 @@ func (c *Cloud) authenticate(ctx context.Context, with *access) (*session, error
 	if err := openstack.Authenticate(ctx, provider, auth); err != nil {
 		return fail(err)
 	}
+	// From here on the client does not log in any more.
+	provider.HTTPClient.Transport = with.transport
 	if c.options.Permit != nil {
-		// From here on the client does not log in any more.
 		provider.HTTPClient.Transport = permitted{with.transport, c.options.Permit}
 	}
 	identity, err := identify(provider, with.credentials.endpoint)
@@ -359,6 +367,11 @@ func newTransport(credentials Credentials, timeout time.Duration) http.RoundTrip
 	// Workers share one host; two idle connections, the default, would have them connect again and again.
 	transport.MaxIdleConnsPerHost = 64
 	transport.ResponseHeaderTimeout = timeout
+	if credentials.to != nil {
+		// A proxy would connect to addresses that it alone knows.
+		transport.Proxy = nil
+		transport.DialContext = credentials.to.dial
+	}
 	return transport
 }
 

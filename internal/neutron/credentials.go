@@ -37,6 +37,8 @@ type Credentials struct {
 	tls      *tls.Config
 	// digest is over the contents of all files that the credentials were read from; a function for the same reason.
 	digest func() [sha256.Size]byte
+	// to is what they may lead to; nil for the operator's own, which may lead anywhere.
+	to *Confinement
 }
 
 func newCredentials(
@@ -55,8 +57,8 @@ func newCredentials(
 	}
 }
 
-// SameAs reports whether both were read from files of the same contents: clouds.yaml, secure.yaml, the CA certificates,
-// the client certificate and its key.
+// SameAs reports whether both were read from the same contents: clouds.yaml, secure.yaml, the CA certificates, the client
+// certificate and its key, or the keys of a Secret that hold them.
 func (c Credentials) SameAs(other Credentials) bool {
 	return c.digest != nil && other.digest != nil && c.digest() == other.digest()
 }
@@ -271,7 +273,7 @@ func parse(name, source string, content, secure []byte) (Credentials, error) {
 		return Credentials{}, fmt.Errorf("cloud %q: %s gives no auth_url: add auth.auth_url, the address of Keystone",
 			name, source)
 	}
-	if err := checkAuth(auth); err != nil {
+	if err := checkAuth(auth, inFiles); err != nil {
 		return Credentials{}, fmt.Errorf("cloud %q: %s: %w", name, source, err)
 	}
 	auth.AllowReauth = auth.TokenID == ""
@@ -279,8 +281,8 @@ func parse(name, source string, content, secure []byte) (Credentials, error) {
 }
 
 // checkAuth refuses what gophercloud would refuse to send to Keystone: it does not pass, and looks like an outage
-// there.
-func checkAuth(auth gophercloud.AuthOptions) error {
+// there. hint names a field for a person, with the variable that stands for it where that is read.
+func checkAuth(auth gophercloud.AuthOptions, hint func(field, variable string) string) error {
 	if auth.TokenID != "" {
 		return nil
 	}
@@ -293,17 +295,19 @@ func checkAuth(auth gophercloud.AuthOptions) error {
 	}
 	switch {
 	case errors.As(err, &noUserDomain):
-		return errors.New("the user's domain is missing, or given by name and by id: give one of user_domain_name " +
-			"(OS_USER_DOMAIN_NAME) and user_domain_id (OS_USER_DOMAIN_ID)")
+		return fmt.Errorf("the user's domain is missing, or given by name and by id: give one of %s and %s",
+			hint("user_domain_name", "OS_USER_DOMAIN_NAME"), hint("user_domain_id", "OS_USER_DOMAIN_ID"))
 	case errors.As(err, &noProjectDomain):
-		return errors.New("the project's domain is missing, or given by name and by id: give one of " +
-			"project_domain_name (OS_PROJECT_DOMAIN_NAME) and project_domain_id (OS_PROJECT_DOMAIN_ID)")
+		return fmt.Errorf("the project's domain is missing, or given by name and by id: give one of %s and %s",
+			hint("project_domain_name", "OS_PROJECT_DOMAIN_NAME"), hint("project_domain_id", "OS_PROJECT_DOMAIN_ID"))
 	case errors.As(err, &noPassword):
-		return errors.New("the password is missing: give auth.password (OS_PASSWORD), in clouds.yaml or in secure.yaml " +
-			"beside it")
+		return fmt.Errorf("the password is missing: give %s, in clouds.yaml or in secure.yaml beside it",
+			hint("auth.password", "OS_PASSWORD"))
 	}
 	return err
 }
+
+func inFiles(field, variable string) string { return field + " (" + variable + ")" }
 
 // findCloudsFile looks where OpenStack's clients look. gophercloud would do it too, but passes over a file that it may
 // not read as if it were not there.

@@ -198,6 +198,9 @@ func translate(op, method string, err error) *Error {
 	if refusal, ok := errors.AsType[*notPermitted](err); ok {
 		return &Error{Kind: Transient, Op: op, Reason: oneLine("not sent: " + refusal.Error()), cause: refusal}
 	}
+	if refused, ok := errors.AsType[*forbidden](err); ok {
+		return &Error{Kind: Invalid, Op: op, Reason: oneLine("not sent: " + refused.Error()), unsent: true}
+	}
 	return &Error{
 		Kind:      Transient,
 		Op:        op,

@@ -1,0 +1,240 @@
+package neutron
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"path"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// Confinement is what credentials may lead to that are a user's and not the operator's: which identity endpoints, and
+// which addresses. It is safe for concurrent use.
+type Confinement struct {
+	// allowed are the identity endpoints; any is true where all are.
+	allowed []identityEndpoint
+	any     bool
+	// loopback is true where the operator has allowed an identity endpoint on loopback.
+	loopback bool
+	// insecure is true where certificates need not be verified.
+	insecure bool
+}
+
+// AnyEndpoint stands, among the identity endpoints that are allowed, for all of them.
+const AnyEndpoint = "*"
+
+// NewConfinement makes a Confinement. allowed are the identity endpoints that may be used: URLs, of which the path is a
+// prefix by whole segments; hosts, with or without a port, which stand for https and, without one, any port; or
+// AnyEndpoint. Where there are none, those of own's server are: the same scheme, host and port. insecure permits
+// credentials that have certificates not verified. An error says which of allowed cannot be understood.
+func NewConfinement(allowed []string, own Credentials, insecure bool) (*Confinement, error) {
+	c := &Confinement{insecure: insecure}
+	for _, text := range allowed {
+		if text == AnyEndpoint {
+			c.any = true
+			continue
+		}
+		e, err := parseEndpoint(text)
+		if err != nil {
+			return nil, err
+		}
+		c.allowed = append(c.allowed, e)
+	}
+	if len(allowed) == 0 && own.auth != nil {
+		if u, err := url.Parse(own.auth().IdentityEndpoint); err == nil && u.Host != "" {
+			c.allowed = append(c.allowed, identityEndpoint{scheme: u.Scheme, host: hostname(u), port: schemePort(u)})
+		}
+	}
+	c.loopback = slices.ContainsFunc(c.allowed, identityEndpoint.onLoopback)
+	return c, nil
+}
+
+// identityEndpoint is a set of URLs.
+type identityEndpoint struct {
+	scheme, host string
+	// port is empty for any.
+	port string
+	// path is a prefix without a slash at its end.
+	path string
+}
+
+func parseEndpoint(text string) (identityEndpoint, error) {
+	isURL := strings.Contains(text, "://")
+	address := text
+	if !isURL {
+		address = "https://" + text
+	}
+	u, err := url.Parse(address)
+	if err != nil || u.Hostname() == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" ||
+		u.Scheme != "http" && u.Scheme != "https" || !isURL && u.Path != "" || !plainPath(u) {
+		return identityEndpoint{}, fmt.Errorf("%q is no identity endpoint: write a URL such as https://keystone.example.com:5000, "+
+			"a host such as keystone.example.com, or %s for all", text, AnyEndpoint)
+	}
+	e := identityEndpoint{scheme: u.Scheme, host: hostname(u), port: u.Port(), path: strings.TrimSuffix(u.Path, "/")}
+	if isURL {
+		e.port = schemePort(u)
+	}
+	return e, nil
+}
+
+// plainPath reports whether a URL's path means the same to everybody: servers differ in what they make of dots and
+// escapes.
+func plainPath(u *url.URL) bool {
+	p := strings.TrimSuffix(u.Path, "/")
+	return u.EscapedPath() == u.Path && (p == "" || path.Clean(p) == p)
+}
+
+func hostname(u *url.URL) string { return strings.TrimSuffix(strings.ToLower(u.Hostname()), ".") }
+
+func schemePort(u *url.URL) string {
+	switch {
+	case u.Port() != "":
+		return u.Port()
+	case u.Scheme == "http":
+		return "80"
+	default:
+		return "443"
+	}
+}
+
+// covers reports whether a URL is one of the set.
+func (e identityEndpoint) covers(u *url.URL) bool {
+	return u.Scheme == e.scheme && hostname(u) == e.host && (e.port == "" || e.port == schemePort(u)) &&
+		(u.Path == e.path || strings.HasPrefix(u.Path, e.path+"/"))
+}
+
+func (e identityEndpoint) onLoopback() bool {
+	address, err := netip.ParseAddr(e.host)
+	return e.host == "localhost" || err == nil && address.Unmap().IsLoopback()
+}
+
+// String is the endpoint as a URL.
+func (e identityEndpoint) String() string {
+	host := e.host
+	if strings.Contains(host, ":") {
+		host = "[" + host + "]"
+	}
+	if e.port != "" && !(e.scheme == "https" && e.port == "443") && !(e.scheme == "http" && e.port == "80") {
+		host += ":" + e.port
+	}
+	return e.scheme + "://" + host + e.path
+}
+
+// allows reports whether what identifies a user may be sent to a URL.
+func (c *Confinement) allows(u *url.URL) bool {
+	if u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" || u.User != nil || !plainPath(u) {
+		return false
+	}
+	return c.any || slices.ContainsFunc(c.allowed, func(e identityEndpoint) bool { return e.covers(u) })
+}
+
+// choices are the endpoints that are allowed, for people.
+func (c *Confinement) choices() string {
+	if c.any {
+		return "an http or https URL"
+	}
+	texts := make([]string, len(c.allowed))
+	for i, e := range c.allowed {
+		texts[i] = e.String()
+	}
+	return strings.Join(texts, ", ")
+}
+
+// metadata are the addresses, beside link-local ones, at which providers of virtual machines serve their metadata, and
+// with them the machine's own credentials: AWS (IPv6), Google Cloud (IPv6), Alibaba Cloud, Azure's WireServer, Oracle
+// Cloud. Sources are the providers' own documentation of their metadata services.
+var metadata = []netip.Addr{
+	netip.MustParseAddr("fd00:ec2::254"), netip.MustParseAddr("fd20:ce::254"), netip.MustParseAddr("100.100.100.200"),
+	netip.MustParseAddr("168.63.129.16"), netip.MustParseAddr("192.0.0.192"),
+}
+
+// Prefixes of IPv6 addresses that lead to the IPv4 address within: NAT64 (RFC 6052), 6to4 (RFC 3056).
+var (
+	nat64     = netip.MustParsePrefix("64:ff9b::/96")
+	sixToFour = netip.MustParsePrefix("2002::/16")
+)
+
+// refuses says what an address is to which no connection may be made; empty where one may.
+func (c *Confinement) refuses(address netip.Addr) string {
+	address = address.WithZone("").Unmap()
+	if address.Is6() {
+		bytes := address.As16()
+		switch {
+		case nat64.Contains(address):
+			return c.refuses(netip.AddrFrom4([4]byte(bytes[12:])))
+		case sixToFour.Contains(address):
+			return c.refuses(netip.AddrFrom4([4]byte(bytes[2:6])))
+		}
+	}
+	switch {
+	case slices.Contains(metadata, address):
+		return "the address of a metadata service"
+	case address.IsLinkLocalUnicast():
+		return "a link-local address, as metadata services have them"
+	case address.IsUnspecified():
+		return "the unspecified address"
+	case address.IsMulticast():
+		return "a multicast address"
+	case address.IsLoopback() && !c.loopback:
+		return "a loopback address, of the controller itself"
+	}
+	return ""
+}
+
+// forbidden is a request that was not sent, since a Confinement forbids it.
+type forbidden struct{ problem string }
+
+func (r *forbidden) Error() string { return r.problem }
+
+// dialTimeout and keepAlive are those of http.DefaultTransport.
+const (
+	dialTimeout = 30 * time.Second
+	keepAlive   = 30 * time.Second
+)
+
+// dial connects to what may be connected to. Addresses are looked at when names have been resolved, one by one, so that
+// no name can lead elsewhere after it was looked at.
+func (c *Confinement) dial(ctx context.Context, network, address string) (net.Conn, error) {
+	d := net.Dialer{
+		Timeout: dialTimeout, KeepAlive: keepAlive,
+		Control: func(_, address string, _ syscall.RawConn) error {
+			to, err := netip.ParseAddrPort(address)
+			if err != nil {
+				return &forbidden{"the address cannot be told"}
+			}
+			if what := c.refuses(to.Addr()); what != "" {
+				return &forbidden{fmt.Sprintf("%s is %s, where no cloud is looked for", to.Addr(), what)}
+			}
+			return nil
+		},
+	}
+	return d.DialContext(ctx, network, address)
+}
+
+// confined is a transport for a log-in: what identifies the user goes to endpoints that are allowed, and not where a
+// version document of Keystone's leads.
+type confined struct {
+	http.RoundTripper
+	to *Confinement
+}
+
+// RoundTrip is that of http.RoundTripper.
+func (c confined) RoundTrip(r *http.Request) (*http.Response, error) {
+	if !c.to.allows(r.URL) {
+		if r.Body != nil {
+			_ = r.Body.Close() // as http.RoundTripper has it
+		}
+		return nil, &forbidden{"Keystone leads to an identity endpoint that the operator does not allow " +
+			"(--allowed-identity-endpoints): write an auth_url that ends with /v3"}
+	}
+	return c.RoundTripper.RoundTrip(r)
+}
+
+// CloseIdleConnections is for http.Client, which asks its transport for it.
+func (c confined) CloseIdleConnections() { closeIdle(c.RoundTripper) }
