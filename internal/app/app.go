@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/tools/record"
 	"k8s.io/klog/v2"
 
+	"cloudteam.ztgame.com/network-controller/internal/neutron"
 	clientset "cloudteam.ztgame.com/network-controller/pkg/client/clientset/versioned"
 	clientsetscheme "cloudteam.ztgame.com/network-controller/pkg/client/clientset/versioned/scheme"
 	informers "cloudteam.ztgame.com/network-controller/pkg/client/informers/externalversions"
@@ -67,9 +68,13 @@ func Run(ctx context.Context, o Options) error {
 	}
 	logger.Info("Starting", "version", Version, "kubernetes", config.Host)
 	var access *cloudAccess
+	var to *neutron.Confinement
 	if o.needsCloud() {
-		if access, err = newCloudAccess(o, election.permit, logger); err != nil {
+		if access, err = newOwnCloudAccess(o, election.permit, logger); err != nil {
 			return err
+		}
+		if to, err = neutron.NewConfinement(o.AllowedIdentityEndpoints, access.files.used, o.PermitInsecureClouds); err != nil {
+			return fmt.Errorf("--allowed-identity-endpoints: %w", err)
 		}
 	}
 
@@ -108,6 +113,7 @@ func Run(ctx context.Context, o Options) error {
 		ground:           ground,
 		attachmentsKnown: make(chan struct{}),
 	}
+	p.clouds = newCloudRegistry(p, to)
 	// Whatever can fail comes before whatever runs.
 	var serve func(context.Context) error
 	if o.BindAddress != "" {
@@ -121,6 +127,7 @@ func Run(ctx context.Context, o Options) error {
 	p.base.Go(func() error { election.run(ground); return nil })
 	if access != nil {
 		p.base.Go(func() error { access.run(ground); return nil })
+		p.base.Go(func() error { p.clouds.run(ground); return nil })
 	}
 	p.startControllers()
 	if serve != nil {

@@ -9,8 +9,23 @@ import (
 	"k8s.io/component-base/metrics/legacyregistry"
 	"k8s.io/klog/v2"
 
+	"cloudteam.ztgame.com/network-controller/internal/controller/owned"
 	"cloudteam.ztgame.com/network-controller/internal/neutron"
 )
+
+// ofCloud are the labels of what is told of each cloud. They are empty for the process's own, which is a metric without
+// them to Prometheus.
+var ofCloud = []string{"namespace", "secret", "cloud"}
+
+// labelsOf are the values of ofCloud.
+func labelsOf(ref owned.CloudRef) []string { return []string{ref.Namespace, ref.Secret, ref.Entry} }
+
+// forgetCloud has no metric tell of a cloud any more.
+func forgetCloud(ref owned.CloudRef) {
+	for _, gauge := range []*metrics.GaugeVec{networks, ports, outage, credentialsOutdated, lastAudit} {
+		gauge.Delete(map[string]string{"namespace": ref.Namespace, "secret": ref.Secret, "cloud": ref.Entry})
+	}
+}
 
 var (
 	calls = metrics.NewHistogramVec(&metrics.HistogramOpts{
@@ -25,32 +40,32 @@ var (
 		Buckets:        []float64{1, 2, 5, 10, 15, 20, 25},
 		StabilityLevel: metrics.ALPHA,
 	}, []string{"operation"})
-	networks = metrics.NewGauge(&metrics.GaugeOpts{
+	networks = metrics.NewGaugeVec(&metrics.GaugeOpts{
 		Name:           "network_controller_networks",
 		Help:           "Networks in Neutron that bear this cluster's marker, as of the last audit.",
 		StabilityLevel: metrics.ALPHA,
-	})
-	ports = metrics.NewGauge(&metrics.GaugeOpts{
+	}, ofCloud)
+	ports = metrics.NewGaugeVec(&metrics.GaugeOpts{
 		Name:           "network_controller_ports",
 		Help:           "Ports in Neutron that bear this cluster's marker, as of the last audit.",
 		StabilityLevel: metrics.ALPHA,
-	})
-	outage = metrics.NewGauge(&metrics.GaugeOpts{
+	}, ofCloud)
+	outage = metrics.NewGaugeVec(&metrics.GaugeOpts{
 		Name:           "network_controller_cloud_outage",
 		Help:           "1 while the cloud does not answer and calls wait until a probe is answered, else 0.",
 		StabilityLevel: metrics.ALPHA,
-	})
-	credentialsOutdated = metrics.NewGauge(&metrics.GaugeOpts{
+	}, ofCloud)
+	credentialsOutdated = metrics.NewGaugeVec(&metrics.GaugeOpts{
 		Name: "network_controller_credentials_outdated",
 		Help: "1 while the files of the credentials cannot be used as they are, and what they held before is used, " +
 			"else 0.",
 		StabilityLevel: metrics.ALPHA,
-	})
-	lastAudit = metrics.NewGauge(&metrics.GaugeOpts{
+	}, ofCloud)
+	lastAudit = metrics.NewGaugeVec(&metrics.GaugeOpts{
 		Name:           "network_controller_last_audit_timestamp_seconds",
 		Help:           "When the last complete audit ended, in seconds since 1970.",
 		StabilityLevel: metrics.ALPHA,
-	})
+	}, ofCloud)
 )
 
 // registerMetrics comes before the first value: what is set before is lost.
@@ -72,6 +87,7 @@ func countCall(c neutron.Call) {
 
 // auditLog makes logs, metrics and signals of audits.
 type auditLog struct {
+	ref    owned.CloudRef
 	logger klog.Logger
 	// recovered is called when an audit succeeds after one that failed.
 	recovered func()
@@ -99,9 +115,10 @@ func (a *auditLog) audited(audit neutron.Audit) {
 	case audit.Err != nil:
 		a.logger.Info("Audit failed, the cloud is not looked at until one succeeds", "err", audit.Err)
 	default:
-		networks.Set(float64(audit.Networks))
-		ports.Set(float64(audit.Ports))
-		lastAudit.SetToCurrentTime()
+		labels := labelsOf(a.ref)
+		networks.WithLabelValues(labels...).Set(float64(audit.Networks))
+		ports.WithLabelValues(labels...).Set(float64(audit.Ports))
+		lastAudit.WithLabelValues(labels...).SetToCurrentTime()
 		verbosity := 2
 		if recovered || audit.Moved > 0 {
 			verbosity = 0
@@ -112,6 +129,13 @@ func (a *auditLog) audited(audit neutron.Audit) {
 	if recovered {
 		a.recovered()
 	}
+}
+
+// begun reports whether the first audit has ended.
+func (a *auditLog) begun() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.ended
 }
 
 // awaitFirst returns when the first audit has ended, however it did, or ctx is done.

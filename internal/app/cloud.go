@@ -8,6 +8,7 @@ import (
 
 	"k8s.io/klog/v2"
 
+	"cloudteam.ztgame.com/network-controller/internal/controller/owned"
 	"cloudteam.ztgame.com/network-controller/internal/neutron"
 )
 
@@ -26,8 +27,9 @@ const (
 )
 
 // cloudAccess is the way to the cloud, and what watches over it: whether the cloud answers, and whether the credentials
-// are still those in the files.
+// are still those in the files, or in the Secret.
 type cloudAccess struct {
+	ref    owned.CloudRef
 	cloud  *neutron.Cloud
 	files  credentialsFiles
 	logger klog.Logger
@@ -37,16 +39,25 @@ type cloudAccess struct {
 	wake []func()
 }
 
-func newCloudAccess(o Options, permit func() error, logger klog.Logger) (*cloudAccess, error) {
+// newOwnCloudAccess makes the way to the process's own cloud.
+func newOwnCloudAccess(o Options, permit func() error, logger klog.Logger) (*cloudAccess, error) {
 	load := func() (neutron.Credentials, error) { return neutron.LoadCredentials(o.Cloud) }
 	credentials, err := load()
 	if err != nil {
 		return nil, fmt.Errorf("credentials: %w", err)
 	}
+	return newCloudAccess(o, owned.CloudRef{}, credentials, load, permit, logger), nil
+}
+
+// newCloudAccess makes the way to a cloud with the given credentials, and with what load gives when that is other.
+func newCloudAccess(
+	o Options, ref owned.CloudRef, credentials neutron.Credentials, load func() (neutron.Credentials, error),
+	permit func() error, logger klog.Logger,
+) *cloudAccess {
 	logger.Info("Using the cloud", "cloud", credentials.String())
-	a := &cloudAccess{logger: logger}
+	a := &cloudAccess{ref: ref, logger: logger}
 	a.files = credentialsFiles{
-		load: load, used: credentials, look: make(chan struct{}, 1), logger: logger,
+		ref: ref, load: load, used: credentials, look: make(chan struct{}, 1), logger: logger,
 		replaced: func() {
 			logger.Info("Logged in with the credentials that have changed")
 			a.wakeAll()
@@ -62,7 +73,7 @@ func newCloudAccess(o Options, permit func() error, logger klog.Logger) (*cloudA
 		},
 	})
 	a.files.replace = a.cloud.Replace
-	return a, nil
+	return a
 }
 
 // run watches until ctx is done.
@@ -91,22 +102,25 @@ func (a *cloudAccess) wakeAll() {
 // outage is neutron.Options'.
 func (a *cloudAccess) outage(o neutron.Outage) {
 	if o.Over.IsZero() {
-		outage.Set(1)
+		outage.WithLabelValues(labelsOf(a.ref)...).Set(1)
 		a.logger.Info("The cloud does not answer: calls wait until a probe is answered", "reason", o.Reason,
 			"since", o.Since)
 		return
 	}
-	outage.Set(0)
+	outage.WithLabelValues(labelsOf(a.ref)...).Set(0)
 	a.logger.Info("The cloud answers again", "after", o.Over.Sub(o.Since).Round(time.Millisecond))
 	a.wakeAll()
 }
 
-// credentialsFiles has credentials replaced when their files change.
+// credentialsFiles has credentials replaced when their files, or their Secret, change.
 type credentialsFiles struct {
+	ref     owned.CloudRef
 	load    func() (neutron.Credentials, error)
 	replace func(context.Context, neutron.Credentials) error
 	// replaced is told that other credentials are used from now on.
 	replaced func()
+	// complain, where set, is told why those that have changed cannot be used, once for each reason.
+	complain func(error)
 	logger   klog.Logger
 	// look has a value in it when the files should be looked at out of turn.
 	look chan struct{}
@@ -178,11 +192,14 @@ func (f *credentialsFiles) check(ctx context.Context) {
 
 // failed reports why the files cannot be used, once for each reason.
 func (f *credentialsFiles) failed(err error) {
-	credentialsOutdated.Set(1)
+	credentialsOutdated.WithLabelValues(labelsOf(f.ref)...).Set(1)
 	if text := err.Error(); text != f.failure {
 		f.failure = text
 		f.logger.Error(err, "The credentials have changed and cannot be used: those from before are used, and these "+
 			"tried again")
+		if f.complain != nil {
+			f.complain(err)
+		}
 	}
 }
 
@@ -201,6 +218,6 @@ func (f *credentialsFiles) settled(ctx context.Context, found neutron.Credential
 
 // inUse notes that the files hold what is used.
 func (f *credentialsFiles) inUse() {
-	credentialsOutdated.Set(0)
+	credentialsOutdated.WithLabelValues(labelsOf(f.ref)...).Set(0)
 	f.failure = ""
 }

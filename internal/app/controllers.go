@@ -76,7 +76,10 @@ type process struct {
 	// building is held while a controller is built: a factory starts all informers that it knows, and none may be half
 	// built then. It guards what follows.
 	building sync.Mutex
+	// shared is the Inventory of the process's own cloud, and clouds has the others. audience are told what they find.
 	shared   *sharedInventory
+	clouds   *cloudRegistry
+	audience audience
 	caches   *consumer.Caches
 	// declaring are told of names that Pods and Deployments may declare, when something of the name comes or goes that
 	// their own informers do not see.
@@ -179,6 +182,7 @@ func (p *process) buildNetwork() (started, error) {
 	}
 	c.DefaultTo(p.options.Policies)
 	c.ObserveEvery(p.options.AuditInterval)
+	c.ReachClouds(p.clouds)
 	p.remembering = append(p.remembering, c.Remembered)
 	return p.serve(c), nil
 }
@@ -191,6 +195,7 @@ func (p *process) buildNetworkPort() (started, error) {
 		return nil, err
 	}
 	c.DefaultTo(p.options.Policies)
+	c.ReachClouds(p.clouds)
 	p.remembering = append(p.remembering, c.Remembered)
 	return p.serve(c), nil
 }

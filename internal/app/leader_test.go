@@ -21,6 +21,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"cloudteam.ztgame.com/network-controller/internal/controller"
+	"cloudteam.ztgame.com/network-controller/internal/controller/owned"
 	"cloudteam.ztgame.com/network-controller/internal/neutron"
 )
 
@@ -503,18 +504,19 @@ func TestOnlyALeaderWritesToKubernetes(t *testing.T) {
 
 // playedUser is a controller that notes what it is told before it runs.
 type playedUser struct {
-	inventory *sharedInventory
-	told      []string
-	since     time.Time
+	audience *audience
+	told     []string
+	since    time.Time
 }
 
-func (u *playedUser) HasSynced() bool          { return true }
-func (u *playedUser) Moved(uid string)         { u.told = append(u.told, uid) }
-func (u *playedUser) EnqueueAll()              {}
-func (u *playedUser) ActSince(since time.Time) { u.since = since }
+func (u *playedUser) HasSynced() bool                      { return true }
+func (u *playedUser) Moved(uid string)                     { u.told = append(u.told, uid) }
+func (u *playedUser) EnqueueIn(owned.CloudRef)             {}
+func (u *playedUser) CloudsInUse() map[owned.CloudRef]bool { return nil }
+func (u *playedUser) ActSince(since time.Time)             { u.since = since }
 
 func (u *playedUser) Run(context.Context, int) error {
-	u.inventory.tell(func(user inventoryUser) { user.Moved("of the leader") })
+	u.audience.tell(func(user inventoryUser) { user.Moved("of the leader") })
 	return nil
 }
 
@@ -526,12 +528,12 @@ func TestAControllerActsSinceItsProcessLeads(t *testing.T) {
 		p := &process{election: c.election, running: t.Context(), shared: &sharedInventory{audits: &auditLog{}}}
 		p.shared.audits.logger, p.shared.audits.recovered = klog.FromContext(quietly(t)), func() {}
 		p.shared.audits.audited(neutron.Audit{})
-		u := &playedUser{inventory: p.shared}
+		u := &playedUser{audience: &p.audience}
 		built := p.serve(u)
 		done := make(chan error, 1)
 		go func() { done <- p.lead(built) }()
 		<-time.After(time.Hour)
-		p.shared.tell(func(user inventoryUser) { user.Moved("of the standby") })
+		p.audience.tell(func(user inventoryUser) { user.Moved("of the standby") })
 		resigned := time.Now()
 		former.resign()
 		if err := <-done; err != nil {

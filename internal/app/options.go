@@ -27,6 +27,10 @@ type Options struct {
 	KubeBurst int
 	// Cloud is a name in clouds.yaml; empty for OS_CLOUD or the OS_ variables. Only Networks and NetworkPorts need one.
 	Cloud string
+	// AllowedIdentityEndpoints are those that credentials in Secrets may lead to; see neutron.NewConfinement.
+	AllowedIdentityEndpoints []string
+	// PermitInsecureClouds permits credentials in Secrets to have certificates not verified.
+	PermitInsecureClouds bool
 	// CloudTimeout bounds one call to the cloud.
 	CloudTimeout time.Duration
 	// CloudMaxCalls bounds the writes to the cloud that are under way at a time.
@@ -97,6 +101,13 @@ func (o *Options) AddFlags(flags *pflag.FlagSet) {
 		"Name of the cloud in clouds.yaml. The default is $OS_CLOUD; with neither, OS_AUTH_URL and its kin are read. "+
 			"clouds.yaml is looked for at $OS_CLIENT_CONFIG_FILE, or in ., ~/.config/openstack and /etc/openstack. "+
 			"Only the controllers network and networkport need a cloud.")
+	flags.StringSliceVar(&o.AllowedIdentityEndpoints, "allowed-identity-endpoints", o.AllowedIdentityEndpoints,
+		"Identity endpoints (Keystones) that the credentials of a Network's spec.cloud may lead to: URLs, whose paths are "+
+			"prefixes, hosts, which stand for https, or '*' for all. The default is that of the controller's own cloud. "+
+			"Link-local addresses, metadata services and, unless an endpoint that is listed is there, loopback are "+
+			"refused in any case.")
+	flags.BoolVar(&o.PermitInsecureClouds, "permit-insecure-clouds", o.PermitInsecureClouds,
+		"Permit 'verify: false' in the credentials of a Network's spec.cloud.")
 	flags.DurationVar(&o.CloudTimeout, "cloud-timeout", o.CloudTimeout,
 		"How long one call to the cloud may take.")
 	flags.IntVar(&o.CloudMaxCalls, "cloud-max-calls", o.CloudMaxCalls,
@@ -159,6 +170,9 @@ func (o *Options) Validate() error {
 	}
 	if o.CloudMaxCalls < 1 {
 		errs = append(errs, fmt.Errorf("--cloud-max-calls=%d: write at least 1", o.CloudMaxCalls))
+	}
+	if _, err := neutron.NewConfinement(o.AllowedIdentityEndpoints, neutron.Credentials{}, false); err != nil {
+		errs = append(errs, fmt.Errorf("--allowed-identity-endpoints: %w", err))
 	}
 	if o.AuditInterval < time.Second {
 		errs = append(errs, fmt.Errorf("--audit-interval=%s: write at least 1s", o.AuditInterval))

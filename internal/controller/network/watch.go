@@ -41,6 +41,7 @@ func NewController(
 			return client.Networks(namespace).Patch
 		},
 		Declare:       declare,
+		Cloud:         func(obj *cloudteamv1.Network) (owned.CloudRef, bool) { return owned.CloudOf(obj), true },
 		ID:            func(obj *cloudteamv1.Network) string { return obj.Status.NetworkID },
 		Import:        importOf,
 		Policies:      policies,

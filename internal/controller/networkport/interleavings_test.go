@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"cloudteam.ztgame.com/network-controller/internal/controller/controllertest"
+	"cloudteam.ztgame.com/network-controller/internal/controller/owned"
 	"cloudteam.ztgame.com/network-controller/internal/network"
 	"cloudteam.ztgame.com/network-controller/internal/neutron"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
@@ -145,13 +146,13 @@ var happenings = map[string]func(w *turmoil){
 		})
 	},
 	"the cloud is away":    func(w *turmoil) { w.cloud.SetDown(&neutron.Error{Op: "list ports", Reason: "no answer"}) },
-	"the cloud is back":    func(w *turmoil) { w.cloud.SetDown(nil); w.c.EnqueueAll() },
+	"the cloud is back":    func(w *turmoil) { w.cloud.SetDown(nil); w.c.EnqueueIn(owned.CloudRef{}) },
 	"the process ends":     func(w *turmoil) { w.restart() },
 	"requests fail":        func(w *turmoil) { w.mayFail(1 + w.rand.IntN(4)) },
 	"an audit is due":      func(w *turmoil) { w.auditIfUp() },
 	"some seconds go by":   func(*turmoil) { controllertest.Settle(5 * time.Second) },
 	"some minutes go by":   func(*turmoil) { controllertest.Settle(3 * time.Minute) },
-	"something else moves": func(w *turmoil) { w.c.EnqueueAll() },
+	"something else moves": func(w *turmoil) { w.c.EnqueueIn(owned.CloudRef{}) },
 }
 
 // auditIfUp is an audit, which takes nothing in where the cloud does not answer.

@@ -52,6 +52,14 @@ func NewController(
 			}
 			return on
 		},
+		Cloud: func(obj *cloudteamv1.NetworkPort) (owned.CloudRef, bool) {
+			key := obj.Network()
+			on, err := lister.Networks(key.Namespace).Get(key.Name)
+			if err != nil {
+				return owned.CloudRef{}, false
+			}
+			return owned.CloudOf(on), true
+		},
 		ID:       func(obj *cloudteamv1.NetworkPort) string { return obj.Status.PortID },
 		Policies: policies,
 		InUse:    inUse,

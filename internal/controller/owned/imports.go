@@ -62,16 +62,18 @@ func (e *foreignProject) Error() string {
 // rule that what is not marked is not touched. It writes the network's marker, on condition that nobody was faster, and
 // reads the network anew, so that from here on it is found by its marker. An error leaves everything as it was, or as a
 // rival for the same network made it.
-func (r *Reconciler[T]) adopt(ctx context.Context, obj T, declared Importing) (done network.Change, err error) {
+func (r *Reconciler[T]) adopt(
+	ctx context.Context, in Inventory, obj T, declared Importing,
+) (done network.Change, err error) {
 	id := r.importOf(obj).ID
-	found, exists, err := r.inventory.Foreign(ctx, id)
+	found, exists, err := in.Foreign(ctx, id)
 	if err != nil {
 		return nil, err
 	}
 	if !exists {
 		return nil, &network.NotMadeError{ID: id}
 	}
-	identity, err := r.inventory.Identity(ctx)
+	identity, err := in.Identity(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -82,16 +84,19 @@ func (r *Reconciler[T]) adopt(ctx context.Context, obj T, declared Importing) (d
 	if err != nil {
 		return nil, err
 	}
-	if done, err = r.apply(ctx, obj, change); err != nil {
+	if done, err = r.apply(ctx, in, obj, change); err != nil {
 		return nil, err
 	}
-	_, err = r.inventory.Reread(ctx, network.Resource{Kind: r.kind.Resource, ID: id})
+	_, err = in.Reread(ctx, network.Resource{Kind: r.kind.Resource, ID: id})
 	return done, err
 }
 
 // observe shows the network that the object imports, and writes nothing to Neutron.
 func (r *Reconciler[T]) observe(ctx context.Context, obj T) (controller.Result, error) {
 	o := r.observed(ctx, obj)
+	if errors.Is(o.err, ErrNotYet) {
+		return controller.Result{}, nil // an event brings the key
+	}
 	_, err := r.report(ctx, obj, o)
 	return controller.Result{RequeueAfter: r.observeEvery}, errors.Join(o.err, err)
 }
@@ -103,12 +108,20 @@ func (r *Reconciler[T]) observed(ctx context.Context, obj T) (o outcome) {
 		return o
 	}
 	o.declared = declared
-	within, ok := r.identify(ctx, obj, &o)
+	at, err := r.reach(obj, false)
+	switch _, waits := errors.AsType[*Waiting](err); {
+	case waits:
+		o.state = undeclared(err)
+		return o
+	case err != nil:
+		return o.failed(err)
+	}
+	within, ok := r.identify(ctx, at.in, obj, &o)
 	if !ok {
 		return o
 	}
 	id := r.importOf(obj).ID
-	found, exists, err := r.inventory.Foreign(within, id)
+	found, exists, err := at.in.Foreign(within, id)
 	if err != nil {
 		return o.failed(err)
 	}

@@ -69,6 +69,9 @@ type Kind[T Object] struct {
 	// Import says whether the resource was there before the object. It may be nil, where none was. Where it gives an ID,
 	// Declare gives an Importing.
 	Import func(obj T) Import
+	// Cloud gives the cloud of an object's resources; known is false where that cannot be told now. It may itself be nil,
+	// where all are in the process's own.
+	Cloud func(obj T) (ref CloudRef, known bool)
 	// ID is the id of the resource that was last seen to stand for an object, or empty.
 	ID func(obj T) string
 	// Policies are the object's own: what it leaves unset is as DefaultTo says.

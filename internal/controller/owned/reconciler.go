@@ -3,7 +3,6 @@ package owned
 import (
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -33,9 +32,11 @@ type Inventory interface {
 type Reconciler[T Object] struct {
 	*controller.Loop
 
-	kind      Kind[T]
-	indexer   cache.Indexer
+	kind    Kind[T]
+	indexer cache.Indexer
+	// inventory is that of the process's own cloud; clouds are the others, nil where there are none.
 	inventory Inventory
+	clouds    Clouds
 	recorder  record.EventRecorder
 	expected  controller.Expectations
 
@@ -68,13 +69,15 @@ type memory[T Object] struct {
 	obj T
 	// seen is what that sync saw, where it found nothing to do.
 	seen sight
+	// home is where its resources are.
+	home home
 }
 
 // indexUID is the name of the index from UID to object.
 const indexUID = "owned/uid"
 
 // NewReconciler makes a Reconciler and adds its index to the informer of the kind, which it watches and which must not
-// run yet. Nothing runs before Run.
+// run yet. inventory is that of the process's own cloud. Nothing runs before Run.
 func NewReconciler[T Object](
 	kind Kind[T], informer cache.SharedIndexInformer, inventory Inventory, recorder record.EventRecorder, cluster string,
 ) (*Reconciler[T], error) {
@@ -123,18 +126,6 @@ func (r *Reconciler[T]) Moved(uid string) {
 		return // the index is made in NewReconciler
 	}
 	r.enqueue(objects)
-}
-
-// EnqueueAll puts every object on the queue, and those that are gone and have left resources: something changed that
-// concerns all of them.
-func (r *Reconciler[T]) EnqueueAll() {
-	r.enqueue(r.indexer.List())
-	r.mu.Lock()
-	keys := slices.Collect(maps.Keys(r.owned))
-	r.mu.Unlock()
-	for _, key := range keys {
-		r.Enqueue(key)
-	}
 }
 
 func (r *Reconciler[T]) enqueue(objects []any) {
@@ -207,10 +198,11 @@ func (r *Reconciler[T]) rest(key cache.ObjectName, obj T, seen sight) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if at := r.indexOf(key, obj.GetUID()); at >= 0 {
-		r.owned[key][at] = memory[T]{obj, seen}
+		m := &r.owned[key][at]
+		m.obj, m.seen = obj, seen
 		return
 	}
-	r.owned[key] = append(r.owned[key], memory[T]{obj, seen})
+	r.owned[key] = append(r.owned[key], memory[T]{obj: obj, seen: seen})
 }
 
 // seen gives what the last sync of the object saw, where that was the object as it is now and nothing was to be done.

@@ -13,6 +13,7 @@ import (
 
 	"cloudteam.ztgame.com/network-controller/internal/controller/controllertest"
 	networkcontroller "cloudteam.ztgame.com/network-controller/internal/controller/network"
+	"cloudteam.ztgame.com/network-controller/internal/controller/owned"
 	"cloudteam.ztgame.com/network-controller/internal/network"
 	"cloudteam.ztgame.com/network-controller/internal/neutron"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
@@ -68,7 +69,7 @@ func TestRunFollowsACloudThatComesBack(t *testing.T) {
 		}
 		w.events.WantReasons(t, "Warning CloudUnavailable")
 		w.cloud.SetDown(nil)
-		w.c.EnqueueAll()
+		w.c.EnqueueIn(owned.CloudRef{})
 		controllertest.Settle(time.Second)
 		w.wantState("Ready=True Available")
 		if err := stop(); err != nil {
@@ -89,7 +90,7 @@ func TestWhatIsLeftOfGoneObjectsIsLookedAtWithTheOthers(t *testing.T) {
 			t.Fatalf("%d networks are there, want the one that was left", n)
 		}
 		w.cloud.SetDown(nil)
-		w.c.EnqueueAll()
+		w.c.EnqueueIn(owned.CloudRef{})
 		controllertest.Settle(time.Second)
 		if n := len(w.cloud.Has()); n != 0 {
 			t.Errorf("%d networks are left", n)
@@ -173,7 +174,7 @@ func TestMovedOfAnUnknownObjectIsNothing(t *testing.T) {
 			t.Errorf("%d keys wait, want %d", got, n)
 		}
 		w.c.Moved("uid-1")
-		w.c.EnqueueAll()
+		w.c.EnqueueIn(owned.CloudRef{})
 		if got := w.c.Len(); got != 1 {
 			t.Errorf("%d keys wait, want the example's alone", got)
 		}

@@ -24,14 +24,21 @@ func (r *Reconciler[T]) finalize(ctx context.Context, key cache.ObjectName, obj 
 	}
 	r.remember(key, obj)
 	if message := r.kind.InUse(obj); message != "" {
-		o := r.maintain(ctx, obj)
+		o := r.maintain(ctx, key, obj)
 		if o.err == nil {
 			o.state = controller.Reconciling(cloudteamv1.ReasonInUse, message)
 		}
 		_, err := r.report(ctx, obj, o)
 		return errors.Join(o.err, err)
 	}
-	if o := r.release(ctx, obj); o.err != nil {
+	o := r.release(ctx, key, obj)
+	switch _, waits := errors.AsType[*Waiting](o.err); {
+	case errors.Is(o.err, ErrNotYet):
+		return nil
+	case waits: // an event brings the key
+		_, err := r.report(ctx, obj, o)
+		return err
+	case o.err != nil:
 		_, err := r.report(ctx, obj, o)
 		return errors.Join(o.err, err)
 	}
@@ -52,31 +59,40 @@ func (r *Reconciler[T]) finalize(ctx context.Context, key cache.ObjectName, obj 
 
 // maintain keeps as declared what is to be deleted and is still in use: an address that is lost meanwhile would be
 // given to another, beside the one who uses it.
-func (r *Reconciler[T]) maintain(ctx context.Context, obj T) (o outcome) {
+func (r *Reconciler[T]) maintain(ctx context.Context, key cache.ObjectName, obj T) (o outcome) {
 	declared, err := r.kind.Declare(obj, r.ownerOf(obj))
 	if err != nil {
 		return o // it cannot be made anew; what there is stays
 	}
+	at, err := r.reach(obj, false)
+	if err != nil {
+		return o // nor without its cloud
+	}
+	r.settle(key, obj.GetUID(), at)
 	o.declared = declared
-	if ctx, ok := r.identify(ctx, obj, &o); ok {
-		o = r.converge(ctx, obj, o)
+	if ctx, ok := r.identify(ctx, at.in, obj, &o); ok {
+		o = r.converge(ctx, at.in, obj, o)
 	}
 	return o
 }
 
 // release removes everything of the object's in Neutron, or takes the marker off where deletionPolicy is Retain. Its
 // outcome has no error once nothing in Neutron bears the marker.
-func (r *Reconciler[T]) release(ctx context.Context, obj T) (o outcome) {
+func (r *Reconciler[T]) release(ctx context.Context, key cache.ObjectName, obj T) (o outcome) {
 	owner := r.ownerOf(obj)
-	ctx, ok := r.identify(ctx, obj, &o)
+	at, err := r.reach(obj, true)
+	if err != nil {
+		return r.unremovable(err)
+	}
+	r.settle(key, obj.GetUID(), at)
+	ctx, ok := r.identify(ctx, at.in, obj, &o)
 	if !ok {
 		return o
 	}
 	retain := r.policies(obj).Deletion == cloudteamv1.DeletionPolicyRetain
 	known := r.known(obj)
-	var err error
 	o.observed, err = Removal{
-		Look: func(ctx context.Context) (network.Observed, error) { return r.look(ctx, obj, known) },
+		Look: func(ctx context.Context) (network.Observed, error) { return r.look(ctx, at.in, obj, known) },
 		Plan: func(observed network.Observed) (network.Change, error) {
 			if retain {
 				return network.PlanRelease(owner, observed), nil
@@ -84,7 +100,7 @@ func (r *Reconciler[T]) release(ctx context.Context, obj T) (o outcome) {
 			return network.PlanDelete(owner, observed)
 		},
 		Apply: func(ctx context.Context, change network.Change) (network.Change, error) {
-			done, err := r.apply(ctx, obj, change)
+			done, err := r.apply(ctx, at.in, obj, change)
 			for _, step := range done {
 				if e := releaseEvent(step); e.Reason != "" {
 					r.recorder.Event(obj, e.Type, e.Reason, e.Message)
@@ -97,7 +113,7 @@ func (r *Reconciler[T]) release(ctx context.Context, obj T) (o outcome) {
 			}
 			return done, err
 		},
-	}.Run(ctx, r.inventory)
+	}.Run(ctx, at.in)
 	if foreign, ok := errors.AsType[*unmarked](err); ok {
 		// Somebody took the marker off. It is not ours to delete any more.
 		r.recorder.Eventf(obj, corev1.EventTypeNormal, cloudteamv1.EventRetained,
@@ -119,7 +135,10 @@ func (r *Reconciler[T]) prune(ctx context.Context, key cache.ObjectName, existin
 		if paused(obj) {
 			continue
 		}
-		if o := r.release(ctx, obj); o.err != nil {
+		switch o := r.release(ctx, key, obj); {
+		case errors.Is(o.err, ErrNotYet):
+			continue // an event brings the key
+		case o.err != nil:
 			errs = append(errs, fmt.Errorf("removing what the deleted object %s left: %w", uid, o.err))
 			continue
 		}

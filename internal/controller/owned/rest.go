@@ -42,17 +42,17 @@ func (r *Reconciler[T]) on(obj T) any {
 }
 
 // atRest reports whether the last sync of the object saw just what this one would see, and found nothing to do. It says
-// no where that is not certain. on is what Kind.On gives now.
-func (r *Reconciler[T]) atRest(ctx context.Context, key cache.ObjectName, obj T, on any) bool {
+// no where that is not certain. in is where its resources are, and on is what Kind.On gives now.
+func (r *Reconciler[T]) atRest(ctx context.Context, in Inventory, key cache.ObjectName, obj T, on any) bool {
 	last, ok := r.seen(key, obj)
 	if !ok || last.on != on {
 		return false
 	}
-	identity, err := r.inventory.Identity(ctx)
+	identity, err := in.Identity(ctx)
 	if cloud := r.kind.Status(obj).Cloud; err != nil || cloud == nil || neutron.Identity(*cloud) != identity {
 		return false
 	}
-	observed, err := r.inventory.Observed(ctx, r.ownerOf(obj), r.listedSince(obj.GetUID()))
+	observed, err := in.Observed(ctx, r.ownerOf(obj), r.listedSince(obj.GetUID()))
 	return err == nil && observed.Same(last.observed)
 }
 

@@ -49,11 +49,12 @@ func stateOf(err error) controller.State {
 	var bare *unmarked
 	var ignored *notApplied
 	var inUse *occupied
+	var waiting *Waiting
 	if s, ok := stateOfImport(err); ok {
 		return s
 	}
 	switch {
-	case errors.As(err, &field):
+	case errors.As(err, &field), errors.As(err, &waiting):
 		return undeclared(err)
 	case errors.As(err, &blocked):
 		return controller.Stalled(cloudteamv1.ReasonBlocked, err.Error())

@@ -52,7 +52,11 @@ func (r *Reconciler[T]) Sync(ctx context.Context, key cache.ObjectName) (control
 func (r *Reconciler[T]) reconcile(ctx context.Context, key cache.ObjectName, obj T) error {
 	// Before all that depends on it: should it change meanwhile, the next sync sees another.
 	on := r.on(obj)
-	if r.atRest(ctx, key, obj, on) {
+	at, unreachable := r.reach(obj, false)
+	switch {
+	case errors.Is(unreachable, ErrNotYet):
+		return nil
+	case unreachable == nil && r.atRest(ctx, at.in, key, obj, on):
 		return nil
 	}
 	claimed := slices.Contains(obj.GetFinalizers(), r.kind.Finalizer)
@@ -66,18 +70,24 @@ func (r *Reconciler[T]) reconcile(ctx context.Context, key cache.ObjectName, obj
 		_, err := r.report(ctx, obj, outcome{state: undeclared(err)})
 		return err
 	}
+	if unreachable != nil {
+		_, err := r.report(ctx, obj, outcome{state: undeclared(unreachable)})
+		return err
+	}
+	r.settle(key, obj.GetUID(), at)
 	o := outcome{declared: declared}
-	if within, ok := r.identify(ctx, obj, &o); ok {
+	if within, ok := r.identify(ctx, at.in, obj, &o); ok {
 		// The finalizer comes before the first resource, so that no object can go and leave one behind.
 		if !claimed {
 			if obj, err = r.claim(ctx, key, obj, *o.identity); err != nil {
 				return fmt.Errorf("adding the finalizer: %w", err)
 			}
 			r.remember(key, obj)
+			r.settle(key, obj.GetUID(), at)
 			// Nobody creates anything for an object without the finalizer.
 			r.setBlank(obj.GetUID(), true)
 		}
-		o = r.converge(within, obj, o)
+		o = r.converge(within, at.in, obj, o)
 	}
 	wrote, err := r.report(ctx, obj, o)
 	if err == nil && claimed && o.foundNothingToDo(wrote) {
@@ -110,14 +120,14 @@ type outcome struct {
 const rounds = 3
 
 // converge plans and applies what is declared until the plan is empty.
-func (r *Reconciler[T]) converge(ctx context.Context, obj T, o outcome) outcome {
+func (r *Reconciler[T]) converge(ctx context.Context, in Inventory, obj T, o outcome) outcome {
 	// A spec is applied as a whole once. What differs from then on was changed by somebody else.
 	drifted := r.kind.Status(obj).AppliedGeneration == obj.GetGeneration()
 	policies := r.policies(obj)
 	report := drifted && policies.Drift == cloudteamv1.DriftPolicyReport
 	var last network.Change
 	for round := 0; ; round++ {
-		observed, err := r.look(ctx, obj, r.known(obj))
+		observed, err := r.look(ctx, in, obj, r.known(obj))
 		if err != nil {
 			return o.failed(err)
 		}
@@ -126,7 +136,7 @@ func (r *Reconciler[T]) converge(ctx context.Context, obj T, o outcome) outcome 
 			if round == rounds {
 				return o.failed(o.unsettled(r.kind.Resource))
 			}
-			done, err := r.adopt(ctx, obj, importing)
+			done, err := r.adopt(ctx, in, obj, importing)
 			o.events = append(o.events, importEvent(done))
 			if err != nil && !neutron.IsConflict(err) {
 				return o.refusedImport(err)
@@ -160,7 +170,7 @@ func (r *Reconciler[T]) converge(ctx context.Context, obj T, o outcome) outcome 
 			return o.failed(o.unsettled(r.kind.Resource))
 		}
 
-		done, err := r.apply(ctx, obj, change)
+		done, err := r.apply(ctx, in, obj, change)
 		o.events = append(o.events, changeEvent(done, drifted))
 		last, o.err = nil, nil
 		switch {
@@ -171,12 +181,12 @@ func (r *Reconciler[T]) converge(ctx context.Context, obj T, o outcome) outcome 
 			// same answer.
 			return o.failed(err)
 		case neutron.IsConflict(err), neutron.IsNotFound(err):
-			if err := rereadAll(ctx, r.inventory, observed); err != nil {
+			if err := rereadAll(ctx, in, observed); err != nil {
 				return o.failed(err)
 			}
 			o.err = err
 		default:
-			if observed, lookErr := r.inventory.Observed(ctx, r.ownerOf(obj), r.acting); lookErr == nil {
+			if observed, lookErr := in.Observed(ctx, r.ownerOf(obj), r.acting); lookErr == nil {
 				o.observed = &observed
 			}
 			return o.failed(err)
@@ -219,8 +229,10 @@ func (e *notApplied) Error() string {
 // identify finds out which cloud this is and holds it against the one that the object is pinned to. It returns the
 // context for all that is done there, in which nothing is done elsewhere, should the credentials be replaced meanwhile.
 // It returns false, with the outcome filled in, where nothing may be done.
-func (r *Reconciler[T]) identify(ctx context.Context, obj T, o *outcome) (context.Context, bool) {
-	identity, err := r.inventory.Identity(ctx)
+func (r *Reconciler[T]) identify(
+	ctx context.Context, in Inventory, obj T, o *outcome,
+) (context.Context, bool) {
+	identity, err := in.Identity(ctx)
 	if err != nil {
 		*o = o.failed(err)
 		return nil, false
@@ -287,15 +299,15 @@ func (r *Reconciler[T]) withoutMarker(obj T, resource network.Resource) error {
 // the id of the resource that was seen to stand for the object, or empty. A list that falls short must not lead to a
 // second one, or have one left behind: where the list does not show any, that one is asked for by its id, and where one
 // may have been created whose id is not known, it is looked for by its name.
-func (r *Reconciler[T]) look(ctx context.Context, obj T, known string) (network.Observed, error) {
+func (r *Reconciler[T]) look(ctx context.Context, in Inventory, obj T, known string) (network.Observed, error) {
 	owner, since := r.ownerOf(obj), r.listedSince(obj.GetUID())
-	observed, err := r.inventory.Observed(ctx, owner, since)
+	observed, err := in.Observed(ctx, owner, since)
 	if err != nil || !observed.Empty() {
 		return observed, err
 	}
 	if known != "" {
 		resource := network.Resource{Kind: r.kind.Resource, ID: known}
-		found, err := r.inventory.Reread(ctx, resource)
+		found, err := in.Reread(ctx, resource)
 		if errors.Is(err, neutron.ErrUnmarked) {
 			return network.Observed{}, r.withoutMarker(obj, resource)
 		}
@@ -303,7 +315,7 @@ func (r *Reconciler[T]) look(ctx context.Context, obj T, known string) (network.
 			return network.Observed{}, err
 		}
 		if found {
-			observed, err = r.inventory.Observed(ctx, owner, since)
+			observed, err = in.Observed(ctx, owner, since)
 			if err == nil && observed.Empty() {
 				return network.Observed{}, r.withoutMarker(obj, resource)
 			}
@@ -314,7 +326,7 @@ func (r *Reconciler[T]) look(ctx context.Context, obj T, known string) (network.
 		return network.Observed{}, nil
 	}
 	// Resources are given the object's name when they are created.
-	found, err := r.inventory.Find(ctx, r.kind.Resource, obj.GetName(), owner)
+	found, err := in.Find(ctx, r.kind.Resource, obj.GetName(), owner)
 	if err != nil {
 		return network.Observed{}, err
 	}
@@ -322,15 +334,17 @@ func (r *Reconciler[T]) look(ctx context.Context, obj T, known string) (network.
 		r.setBlank(obj.GetUID(), true)
 		return network.Observed{}, nil
 	}
-	return r.inventory.Observed(ctx, owner, since)
+	return in.Observed(ctx, owner, since)
 }
 
 // apply takes the steps, and remembers a create whose outcome is not known: before the next one, a list has to show
 // that there is nothing.
-func (r *Reconciler[T]) apply(ctx context.Context, obj T, change network.Change) (network.Change, error) {
+func (r *Reconciler[T]) apply(
+	ctx context.Context, in Inventory, obj T, change network.Change,
+) (network.Change, error) {
 	logger := klog.FromContext(ctx)
 	// One namespace with much to do does not hold up the others.
-	done, err := r.inventory.Apply(neutron.WithFlow(ctx, obj.GetNamespace()), change)
+	done, err := in.Apply(neutron.WithFlow(ctx, obj.GetNamespace()), change)
 	for _, step := range done {
 		logger.Info("Applied", "step", step.String())
 	}
@@ -342,7 +356,7 @@ func (r *Reconciler[T]) apply(ctx context.Context, obj T, change network.Change)
 		r.doubt(obj.GetUID())
 	}
 	if neutron.KindOf(err) == neutron.InUse && len(done) < len(change) {
-		err = r.blame(ctx, change[len(done)], err)
+		err = blame(ctx, in, change[len(done)], err)
 	}
 	return done, err
 }
@@ -361,8 +375,8 @@ func (e *occupied) Unwrap() error { return e.refusal }
 
 // blame finds out for which ports Neutron refused a step, at the cost of one list: it names them in any order, and not
 // what has them. Where that cannot be read, the refusal stays in Neutron's own words.
-func (r *Reconciler[T]) blame(ctx context.Context, refused network.Step, refusal error) error {
-	blockers, err := r.inventory.Blockers(ctx, refused)
+func blame(ctx context.Context, in Inventory, refused network.Step, refusal error) error {
+	blockers, err := in.Blockers(ctx, refused)
 	if err != nil {
 		klog.FromContext(ctx).Info("Cannot tell which ports are in the way", "step", refused.String(), "err", err)
 	}

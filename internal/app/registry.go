@@ -1,0 +1,230 @@
+package app
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
+
+	"cloudteam.ztgame.com/network-controller/internal/controller/orphan"
+	"cloudteam.ztgame.com/network-controller/internal/controller/owned"
+	"cloudteam.ztgame.com/network-controller/internal/neutron"
+	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+)
+
+const (
+	// sweepInterval is how often the objects are asked which clouds they name.
+	sweepInterval = time.Minute
+	// linger is how long a cloud stays open that no object names, or whose Secret cannot be used: objects are deleted
+	// and created anew, and what goes together with its Secret is removed meanwhile.
+	linger = 10 * time.Minute
+)
+
+// cloudRegistry has the clouds that Secrets lead to. It is owned.Clouds. One is opened when a sync asks for it first,
+// which only a leader's does, and closed when no object has named it for a while.
+type cloudRegistry struct {
+	p  *process
+	to *neutron.Confinement
+
+	mu     sync.Mutex
+	clouds map[owned.CloudRef]*secretCloud
+}
+
+func newCloudRegistry(p *process, to *neutron.Confinement) *cloudRegistry {
+	return &cloudRegistry{p: p, to: to, clouds: map[owned.CloudRef]*secretCloud{}}
+}
+
+// In is owned.Clouds'.
+func (r *cloudRegistry) In(ref owned.CloudRef, removing bool) (owned.Inventory, error) {
+	r.mu.Lock()
+	c, known := r.clouds[ref]
+	if !known {
+		c = r.open(ref)
+		r.clouds[ref] = c
+	}
+	c.unnamed = time.Time{}
+	r.mu.Unlock()
+	return c.inventory(removing)
+}
+
+// inventories are those of all clouds that were ever audited, for who looks after orphans.
+func (r *cloudRegistry) inventories() []orphan.Inventory {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var all []orphan.Inventory
+	for _, c := range r.clouds {
+		if s := c.current(); s != nil && s.inventory.audits.begun() {
+			all = append(all, s.inventory)
+		}
+	}
+	return all
+}
+
+// run closes what is not needed any more, until ctx is done.
+func (r *cloudRegistry) run(ctx context.Context) {
+	tick := time.NewTicker(sweepInterval)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			r.sweep()
+		}
+	}
+}
+
+// sweep closes the clouds that no object has named for a while, and the sessions whose Secrets cannot be used.
+func (r *cloudRegistry) sweep() {
+	named := map[owned.CloudRef]bool{}
+	r.p.audience.tell(func(user inventoryUser) {
+		for ref := range user.CloudsInUse() {
+			named[ref] = true
+		}
+	})
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for ref, c := range r.clouds {
+		switch {
+		case named[ref]:
+			c.unnamed = time.Time{}
+			if s := c.secret.state(); s.problem != nil && time.Since(s.since) > linger {
+				c.end()
+			}
+		case c.unnamed.IsZero():
+			c.unnamed = time.Now()
+		case time.Since(c.unnamed) > linger:
+			c.close()
+			delete(r.clouds, ref)
+			c.logger.Info("Closed the cloud, which no object has named for a while")
+		}
+	}
+}
+
+// open begins to follow a cloud's Secret.
+func (r *cloudRegistry) open(ref owned.CloudRef) *secretCloud {
+	logger := klog.FromContext(r.p.ground).WithValues("namespace", ref.Namespace, "secret", ref.Secret)
+	if ref.Entry != "" {
+		logger = logger.WithValues("entry", ref.Entry)
+	}
+	ctx, cancel := context.WithCancel(klog.NewContext(r.p.ground, logger))
+	c := &secretCloud{p: r.p, ctx: ctx, cancel: cancel, logger: logger}
+	c.secret = &secretWatch{ref: ref, to: r.to, changed: c.changed}
+	r.p.base.Go(func() error { c.secret.run(ctx, r.p.kube); return nil })
+	return c
+}
+
+// secretCloud is a cloud to which a Secret leads.
+type secretCloud struct {
+	p      *process
+	secret *secretWatch
+	logger klog.Logger
+	ctx    context.Context
+	cancel context.CancelFunc
+	// unnamed is since when no object has named it; zero where one does. The registry's lock guards it.
+	unnamed time.Time
+
+	mu sync.Mutex
+	// session is nil before there were credentials, and when they are gone for good.
+	session *cloudSession
+}
+
+// cloudSession is what is open for the credentials of one Secret, from its creation to its end: another Secret of the
+// name is another's, and gets another session.
+type cloudSession struct {
+	uid       types.UID
+	access    *cloudAccess
+	inventory *sharedInventory
+	cancel    context.CancelFunc
+}
+
+func (c *secretCloud) current() *cloudSession {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.session
+}
+
+// inventory is owned.Clouds'.
+func (c *secretCloud) inventory(removing bool) (owned.Inventory, error) {
+	known, s := c.secret.state(), c.current()
+	usable := s != nil && s.uid == known.uid && s.inventory.audits.begun()
+	switch {
+	case !known.read:
+		return nil, owned.ErrNotYet
+	case known.problem != nil && !(usable && removing && time.Since(known.since) <= linger):
+		return nil, known.problem
+	case !usable:
+		return nil, owned.ErrNotYet
+	}
+	return s.inventory, nil
+}
+
+// changed takes in what became of the Secret.
+func (c *secretCloud) changed() {
+	known := c.secret.state()
+	c.mu.Lock()
+	switch {
+	case c.ctx.Err() != nil || known.problem != nil:
+	case c.session == nil:
+		c.session = c.begin(known)
+	case c.session.uid != known.uid:
+		c.session.cancel()
+		c.session = c.begin(known)
+	default:
+		c.session.access.files.lookNow()
+	}
+	c.mu.Unlock()
+	c.p.audience.wake(c.secret.ref)
+}
+
+// begin opens a session, and has it handed out when its first audit has ended, however it did. The caller holds mu.
+func (c *secretCloud) begin(known secretState) *cloudSession {
+	ctx, cancel := context.WithCancel(c.ctx)
+	load := func() (neutron.Credentials, error) {
+		if now := c.secret.state(); now.uid == known.uid {
+			known = now
+		}
+		return known.credentials, nil
+	}
+	access := newCloudAccess(c.p.options, c.secret.ref, known.credentials, load, c.p.election.permit, c.logger)
+	access.files.complain = func(err error) {
+		c.p.recorder.Eventf(&corev1.ObjectReference{
+			APIVersion: "v1", Kind: "Secret", Namespace: c.secret.ref.Namespace, Name: c.secret.ref.Secret, UID: known.uid,
+		}, corev1.EventTypeWarning, cloudteamv1.ReasonCredentialsRejected,
+			"What it holds now cannot be used, and what it held before is: %v", err)
+	}
+	s := &cloudSession{uid: known.uid, access: access, inventory: c.p.newInventory(access, c.logger), cancel: cancel}
+	c.p.base.Go(func() error { access.run(ctx); return nil })
+	c.p.base.Go(func() error {
+		s.inventory.Run(ctx)
+		access.cloud.CloseIdleConnections()
+		return nil
+	})
+	c.p.base.Go(func() error {
+		s.inventory.audits.awaitFirst(ctx)
+		c.p.audience.wake(c.secret.ref)
+		return nil
+	})
+	return s
+}
+
+// end ends the session, if there is one, and goes on to follow the Secret.
+func (c *secretCloud) end() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.session == nil {
+		return
+	}
+	c.session.cancel()
+	c.session = nil
+	forgetCloud(c.secret.ref)
+}
+
+// close ends everything.
+func (c *secretCloud) close() {
+	c.cancel()
+	c.end()
+}
