@@ -204,6 +204,7 @@ func (p *process) buildOrphan() (started, error) {
 	return orphan.NewController(p.factory.Cloudteam().V1().Networks(), p.factory.Cloudteam().V1().NetworkPorts(),
 		p.inventory(), orphan.ReadLive(p.metadata, p.cluster), orphan.Options{
 			Rules: p.options.orphanRules(), Interval: p.options.AuditInterval, Cluster: p.cluster, Remembered: p.remembered,
+			Others: p.clouds.inventories,
 		})
 }
 

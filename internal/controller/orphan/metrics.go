@@ -1,6 +1,7 @@
 package orphan
 
 import (
+	"slices"
 	"sync"
 
 	"k8s.io/component-base/metrics"
@@ -33,9 +34,26 @@ var (
 // registerMetrics comes before the first value: what is set before is lost.
 var registerMetrics = sync.OnceFunc(func() { legacyregistry.MustRegister(orphans, removed) })
 
-// count sets the gauge from the ledger after a look, in which those of withheld were.
-func count(l ledger, due, withheld []string) {
-	states := map[string]int{stateWaiting: 0, stateDue: 0, stateWithheld: len(withheld), stateBlocked: 0}
+// count sets the gauge from all books after a look at those in which something is new.
+func (c *Controller) count(news []*book) {
+	all := map[string]int{stateWaiting: 0, stateDue: 0, stateWithheld: 0, stateBlocked: 0}
+	for _, b := range c.books {
+		due := b.due
+		if !slices.Contains(news, b) {
+			due = nil // it was dealt with
+		}
+		for state, n := range b.ledger.count(due, b.withheld) {
+			all[state] += n
+		}
+	}
+	for state, n := range all {
+		orphans.WithLabelValues(state).Set(float64(n))
+	}
+}
+
+// count counts the candidates by state, after a look in which those of due and withheld were.
+func (l ledger) count(due, withheld []string) map[string]int {
+	states := map[string]int{stateWithheld: len(withheld)}
 	counted := map[string]bool{}
 	for _, uid := range withheld {
 		counted[uid] = true
@@ -55,7 +73,5 @@ func count(l ledger, due, withheld []string) {
 			states[stateBlocked]++
 		}
 	}
-	for state, n := range states {
-		orphans.WithLabelValues(state).Set(float64(n))
-	}
+	return states
 }

@@ -54,9 +54,14 @@ type view struct {
 	audited time.Time
 	// of is the project that it showed.
 	of neutron.Identity
+	// elsewhere is what there is in other clouds.
+	elsewhere tally
 	// exists reports whether a cache has the object of a UID, or this process looks after what it left.
 	exists func(uid string) bool
 }
+
+// tally counts what counts towards the share in other clouds: their owners, and those that are due for the first time.
+type tally struct{ owners, due int }
 
 // next gives the ledger after a view, and the candidates that are due: for as long as the rules say, in as many lists.
 // Without a new list nothing changes and nothing is due; with one, the ledger is another one. Who was blocked is due
@@ -97,30 +102,22 @@ type verdict struct {
 
 // judge decides on those who are due. live are the objects that exist, by UID, and is complete.
 //
-// Who was blocked before had been allowed to go then, and is not counted again: networks that others keep in use must
-// not hold up the removal of all others for good. It is tried again where the share has room.
+// The share is one of all clouds, or each of many small ones would lose an owner at a time, all at once. Who was blocked
+// before had been allowed to go then, and is not counted again: networks that others keep in use must not hold
+// up the removal of all others for good. It is tried again where the share has room.
 func (l ledger) judge(due []string, live map[string]bool, v view, r Rules) verdict {
 	var judged verdict
-	var fresh, again []string
-	for _, uid := range due {
-		switch {
-		case live[uid]:
-			judged.exist = append(judged.exist, uid)
-		case l.notes[uid].blocked.IsZero():
-			fresh = append(fresh, uid)
-		default:
-			again = append(again, uid)
-		}
-	}
-	allowed := r.allowance(len(v.owners))
-	if len(fresh) > allowed {
+	exist, fresh, again := l.sort(due, live)
+	judged.exist = exist
+	allowed := r.allowance(len(v.owners)+v.elsewhere.owners) - v.elsewhere.due
+	if len(fresh) > max(0, allowed) {
 		judged.withheld = fresh
 		return judged
 	}
 	slices.SortFunc(again, func(a, b string) int {
 		return cmp.Or(l.notes[a].blocked.Compare(l.notes[b].blocked), cmp.Compare(a, b))
 	})
-	judged.remove = append(fresh, again[:min(len(again), allowed-len(fresh))]...)
+	judged.remove = append(fresh, again[:min(len(again), max(0, allowed-len(fresh)))]...)
 	slices.SortFunc(judged.remove, func(a, b string) int {
 		return cmp.Or(
 			cmp.Compare(min(1, len(v.owners[a].Networks)), min(1, len(v.owners[b].Networks))),
@@ -128,4 +125,20 @@ func (l ledger) judge(due []string, live map[string]bool, v view, r Rules) verdi
 			cmp.Compare(a, b))
 	})
 	return judged
+}
+
+// sort divides those who are due into those whose objects exist, those who are due for the first time, and those who were
+// blocked before.
+func (l ledger) sort(due []string, live map[string]bool) (exist, fresh, again []string) {
+	for _, uid := range due {
+		switch {
+		case live[uid]:
+			exist = append(exist, uid)
+		case l.notes[uid].blocked.IsZero():
+			fresh = append(fresh, uid)
+		default:
+			again = append(again, uid)
+		}
+	}
+	return exist, fresh, again
 }

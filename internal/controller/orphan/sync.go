@@ -3,6 +3,7 @@ package orphan
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -15,26 +16,75 @@ import (
 	"cloudteam.ztgame.com/network-controller/internal/neutron"
 )
 
-// Sync looks at what the last audit showed, where that was not looked at yet, and removes what is due. It is a
+// book is what is known of the orphans of one cloud.
+type book struct {
+	inventory Inventory
+	ledger    ledger
+	// of is the project that the ledger is about.
+	of neutron.Identity
+	// view is the last one, and due those who were due then. withheld are those who were withheld when it was last judged.
+	view          view
+	due, withheld []string
+}
+
+// Sync looks at what the last audits showed, where that was not looked at yet, and removes what is due. It is a
 // controller.Sync. What fails is tried again with a later audit; to try sooner would be to act twice on one list.
 func (c *Controller) Sync(ctx context.Context, _ cache.ObjectName) (controller.Result, error) {
-	if v, ok := c.view(); ok {
-		if v.of != c.of {
-			// What was seen of another project tells nothing of this one.
-			c.ledger, c.of = ledger{}, v.of
-		}
-		c.look(neutron.Within(ctx, v.of), v)
+	c.openBooks()
+	if news := c.read(ctx); len(news) > 0 {
+		c.look(ctx, news)
 	}
 	return controller.Result{RequeueAfter: c.options.Interval}, nil
 }
 
-// view is what is known now. It reports false where nothing is, or where nothing is new.
-func (c *Controller) view() (view, bool) {
-	// The owners first: an object is in the caches before anything is made for it.
-	owners, audited, of, ok := c.inventory.Owners()
-	if !ok || !audited.After(c.ledger.audited) {
-		return view{}, false
+// openBooks has a book for each cloud that there is, and for no other.
+func (c *Controller) openBooks() {
+	inventories := []Inventory{c.inventory}
+	if c.options.Others != nil {
+		inventories = append(inventories, c.options.Others()...)
 	}
+	books := make([]*book, len(inventories))
+	for i, inventory := range inventories {
+		at := slices.IndexFunc(c.books, func(b *book) bool { return b.inventory == inventory })
+		if at < 0 {
+			books[i] = &book{inventory: inventory}
+		} else {
+			books[i] = c.books[at]
+		}
+	}
+	c.books = books
+}
+
+// read takes in what is known now, and gives the books in which that is something new.
+func (c *Controller) read(ctx context.Context) (news []*book) {
+	// The owners first: an object is in the caches before anything is made for it.
+	for _, b := range c.books {
+		owners, audited, of, ok := b.inventory.Owners()
+		if ok && audited.After(b.ledger.audited) {
+			b.view = view{owners: owners, audited: audited, of: of}
+			news = append(news, b)
+		}
+	}
+	if len(news) == 0 {
+		return nil
+	}
+	known := c.known()
+	for _, b := range news {
+		if b.view.of != b.of {
+			// What was seen of another project tells nothing of this one.
+			b.ledger, b.of = ledger{}, b.view.of
+		}
+		b.view.now = time.Now()
+		b.view.exists = func(uid string) bool { return known[uid] }
+		was := b.ledger
+		b.ledger, b.due = was.next(b.view, c.options.Rules)
+		tellCandidates(ctx, was, b.ledger, b.view, c.options.Grace)
+	}
+	return news
+}
+
+// known are the UIDs of the objects that a cache has, or whose resources this process looks after.
+func (c *Controller) known() map[string]bool {
 	known := map[string]bool{}
 	for _, objects := range c.objects {
 		for _, obj := range objects.List() {
@@ -46,48 +96,75 @@ func (c *Controller) view() (view, bool) {
 	for _, uid := range c.options.Remembered() {
 		known[string(uid)] = true
 	}
-	exists := func(uid string) bool { return known[uid] }
-	return view{now: time.Now(), owners: owners, audited: audited, of: of, exists: exists}, true
+	return known
 }
 
-// look takes in a view and removes what is due.
-func (c *Controller) look(ctx context.Context, v view) {
-	was := c.ledger
-	var due []string
-	c.ledger, due = was.next(v, c.options.Rules)
-	c.tellCandidates(ctx, was, v)
-
-	var judged verdict
-	if len(due) > 0 {
-		live, err := c.live(ctx)
+// look judges what is due in books, and removes what goes.
+func (c *Controller) look(ctx context.Context, news []*book) {
+	var live map[string]bool
+	if slices.ContainsFunc(news, func(b *book) bool { return len(b.due) > 0 }) {
+		var err error
+		live, err = c.live(ctx)
 		c.tellReading(ctx, err)
-		if err == nil {
-			judged = c.ledger.judge(due, live, v, c.options.Rules)
-			c.tellExist(ctx, judged.exist)
-			for _, uid := range judged.exist {
-				delete(c.ledger.notes, uid)
+		if err != nil {
+			c.count(news)
+			return
+		}
+	}
+	judged := make([]verdict, len(news))
+	for i, b := range news {
+		b.view.elsewhere = c.elsewhere(b, news, live)
+		judged[i] = b.ledger.judge(b.due, live, b.view, c.options.Rules)
+	}
+	var withheld []string
+	for i, b := range news {
+		b.withheld = judged[i].withheld
+		c.tellExist(ctx, judged[i].exist)
+		for _, uid := range judged[i].exist {
+			delete(b.ledger.notes, uid)
+		}
+	}
+	owners := 0
+	for _, b := range c.books {
+		withheld = append(withheld, b.withheld...)
+		owners += len(b.view.owners)
+	}
+	c.tellWithheld(ctx, withheld, owners)
+	for i, b := range news {
+		for _, uid := range judged[i].remove {
+			if c.stopping.Load() {
+				break
 			}
-			c.tellWithheld(ctx, judged.withheld, len(v.owners))
+			c.remove(neutron.Within(ctx, b.of), b, uid)
 		}
-	} else {
-		c.tellWithheld(ctx, nil, len(v.owners))
 	}
-	for _, uid := range judged.remove {
-		if c.stopping.Load() {
-			break
+	c.count(news)
+}
+
+// elsewhere counts what is in the other books: what is new in them, and what was withheld in those in which nothing is.
+func (c *Controller) elsewhere(than *book, news []*book, live map[string]bool) (t tally) {
+	for _, b := range c.books {
+		if b == than {
+			continue
 		}
-		c.remove(ctx, uid, v)
+		t.owners += len(b.view.owners)
+		if slices.Contains(news, b) {
+			_, fresh, _ := b.ledger.sort(b.due, live)
+			t.due += len(fresh)
+		} else {
+			t.due += len(b.withheld)
+		}
 	}
-	count(c.ledger, due, judged.withheld)
+	return t
 }
 
 // remove removes what an object that is gone owns, and notes how that went.
-func (c *Controller) remove(ctx context.Context, uid string, v view) {
+func (c *Controller) remove(ctx context.Context, b *book, uid string) {
 	logger := klog.FromContext(ctx).WithValues("uid", uid)
 	owner := network.Owner{Cluster: c.options.Cluster, Object: uid}
 	_, err := owned.Removal{
 		Look: func(ctx context.Context) (network.Observed, error) {
-			return c.inventory.Observed(ctx, owner, v.audited)
+			return b.inventory.Observed(ctx, owner, b.view.audited)
 		},
 		Plan: func(observed network.Observed) (network.Change, error) {
 			change, err := network.PlanOrphan(owner, observed)
@@ -97,15 +174,15 @@ func (c *Controller) remove(ctx context.Context, uid string, v view) {
 			return change, err
 		},
 		Apply: func(ctx context.Context, change network.Change) (network.Change, error) {
-			done, err := c.inventory.Apply(ctx, change)
+			done, err := b.inventory.Apply(ctx, change)
 			for _, step := range done {
 				logger.Info("Applied", "step", step.String())
 			}
 			return done, err
 		},
-	}.Run(ctx, c.inventory)
+	}.Run(ctx, b.inventory)
 	if err == nil {
-		delete(c.ledger.notes, uid)
+		delete(b.ledger.notes, uid)
 		removed.Inc()
 		return
 	}
@@ -113,7 +190,7 @@ func (c *Controller) remove(ctx context.Context, uid string, v view) {
 		return // told to stop
 	}
 
-	n := c.ledger.notes[uid]
+	n := b.ledger.notes[uid]
 	verbosity := 0
 	if n.told == err.Error() {
 		verbosity = 2
@@ -122,12 +199,12 @@ func (c *Controller) remove(ctx context.Context, uid string, v view) {
 	if isBlocked(err) {
 		n.blocked = time.Now()
 		logger.V(verbosity).Info("Left what is in Neutron of an object that is gone: something else needs it, and it "+
-			"is tried again later", "err", err, "networks", v.owners[uid].Networks, "ports", v.owners[uid].Ports)
+			"is tried again later", "err", err, "networks", b.view.owners[uid].Networks, "ports", b.view.owners[uid].Ports)
 	} else {
 		logger.V(verbosity).Info("Removing what is in Neutron of an object that is gone failed, will try again with "+
 			"the next audit", "err", err)
 	}
-	c.ledger.notes[uid] = n
+	b.ledger.notes[uid] = n
 }
 
 // isBlocked reports whether an error says that something which is not ours stands in the way.

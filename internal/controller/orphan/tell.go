@@ -3,6 +3,7 @@ package orphan
 import (
 	"context"
 	"slices"
+	"time"
 
 	"k8s.io/klog/v2"
 )
@@ -14,16 +15,16 @@ const shown = 10
 func first(uids []string) []string { return uids[:min(len(uids), shown)] }
 
 // tellCandidates tells who became a candidate with the last view, and who is none any more.
-func (c *Controller) tellCandidates(ctx context.Context, was ledger, v view) {
+func tellCandidates(ctx context.Context, was, is ledger, v view, grace time.Duration) {
 	logger := klog.FromContext(ctx)
 	var came, back []string
-	for uid := range c.ledger.notes {
+	for uid := range is.notes {
 		if _, known := was.notes[uid]; !known {
 			came = append(came, uid)
 		}
 	}
 	for uid := range was.notes {
-		if _, still := c.ledger.notes[uid]; !still && v.exists(uid) {
+		if _, still := is.notes[uid]; !still && v.exists(uid) {
 			back = append(back, uid)
 		}
 	}
@@ -31,7 +32,7 @@ func (c *Controller) tellCandidates(ctx context.Context, was ledger, v view) {
 		came = sorted(came)
 		logger.Info("Found resources in Neutron whose objects are gone: they are removed after the grace period, unless "+
 			"the objects show up", "objects", len(came), "ofOwners", len(v.owners), "uids", first(came),
-			"grace", c.options.Grace)
+			"grace", grace)
 	}
 	if len(back) > 0 {
 		logger.Info("Objects that were missing are there: their resources stay", "objects", len(back),

@@ -47,6 +47,9 @@ type Options struct {
 	// Remembered gives the UIDs of the objects whose resources this process looks after; see
 	// owned.Reconciler.Remembered. What those own is not touched.
 	Remembered func() []types.UID
+	// Others, where set, gives the Inventories of other clouds than the process's own. One that it gives no more is
+	// forgotten, with the time that passed for what was found in it.
+	Others func() []Inventory
 }
 
 // Controller finds and removes orphans. Make it with NewController.
@@ -64,9 +67,7 @@ type Controller struct {
 
 	// What follows is that of the one sync that runs at a time.
 
-	ledger ledger
-	// of is the project that the ledger is about.
-	of neutron.Identity
+	books []*book
 	// unread is the last failure to read what exists, and withheld the last ones that were withheld, as they were told.
 	unread   string
 	withheld []string
