@@ -1,0 +1,303 @@
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/yaml"
+
+	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	"cloudteam.ztgame.com/network-controller/test/harness"
+)
+
+// secretName is the name of the Secrets that hold credentials.
+const secretName = "openstack"
+
+// inCloud is the example's spec in the cloud of the Secret.
+func inCloud() cloudteamv1.NetworkSpec {
+	spec := example()
+	spec.Cloud = &cloudteamv1.CloudReference{SecretName: secretName}
+	return spec
+}
+
+// grant gives the controller the right to the one Secret, as an administrator of the namespace would.
+func grant(t *testing.T, namespace string) {
+	t.Helper()
+	_, err := kube.RbacV1().Roles(namespace).Create(t.Context(), &rbacv1.Role{
+		ObjectMeta: metav1.ObjectMeta{Name: secretName},
+		Rules: []rbacv1.PolicyRule{{
+			APIGroups: []string{""}, Resources: []string{"secrets"}, ResourceNames: []string{secretName},
+			Verbs: []string{"get", "list", "watch"},
+		}},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = kube.RbacV1().RoleBindings(namespace).Create(t.Context(), &rbacv1.RoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: secretName},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: secretName},
+		Subjects: []rbacv1.Subject{{
+			Kind: rbacv1.ServiceAccountKind, Name: harness.AccountName, Namespace: harness.AccountName,
+		}},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// cloudsOf is a clouds.yaml whose only entry is one of cloudsFile, after a change.
+func cloudsOf(t *testing.T, name string, change func(entry map[string]any)) string {
+	t.Helper()
+	content, err := os.ReadFile(cloudsFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var file struct {
+		Clouds map[string]map[string]any `json:"clouds"`
+	}
+	if err := yaml.Unmarshal(content, &file); err != nil {
+		t.Fatal(err)
+	}
+	entry := file.Clouds[name]
+	if entry == nil {
+		t.Fatalf("%s has no cloud %q", cloudsFile, name)
+	}
+	if change != nil {
+		change(entry)
+	}
+	content, err = yaml.Marshal(map[string]any{"clouds": map[string]any{"mine": entry}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(content)
+}
+
+// auth gives the change of one value of an entry's auth.
+func auth(key string, value any) func(map[string]any) {
+	return func(entry map[string]any) { entry["auth"].(map[string]any)[key] = value }
+}
+
+// putSecret has the Secret hold a clouds.yaml, and creates it where it is not there.
+func putSecret(t *testing.T, namespace, cloudsYAML string) {
+	t.Helper()
+	client := kube.CoreV1().Secrets(namespace)
+	secret := &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Name: secretName}, StringData: map[string]string{"clouds.yaml": cloudsYAML},
+	}
+	if _, err := client.Get(t.Context(), secretName, metav1.GetOptions{}); err == nil {
+		if _, err := client.Update(t.Context(), secret, metav1.UpdateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	if _, err := client.Create(t.Context(), secret, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func removeSecret(t *testing.T, namespace string) {
+	t.Helper()
+	if err := kube.CoreV1().Secrets(namespace).Delete(t.Context(), secretName, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// awaitStalled waits until a Network is Stalled with a reason and a message that contains the text.
+func awaitStalled(t *testing.T, namespace, name, reason, text string) {
+	t.Helper()
+	eventually(t, func() error {
+		is := meta.FindStatusCondition(get(t, namespace, name).Status.Conditions, cloudteamv1.ConditionStalled)
+		if is == nil || is.Reason != reason || !strings.Contains(is.Message, text) {
+			return fmt.Errorf("want Stalled %s with %q, have %s", reason, text, asJSON(is))
+		}
+		return nil
+	})
+}
+
+// TestCredentialsOfNamespaces has Networks in a tenant's project, by a Secret, beside the controller's own in the
+// administrator's.
+func TestCredentialsOfNamespaces(t *testing.T) {
+	startController(t, "admin")
+	t.Run("group", func(t *testing.T) {
+		for sentence, test := range map[string]func(t *testing.T, namespace, name string){
+			"a Network and its ports are in the project of its Secret, and others in the controller's own": testTwoProjects,
+			"what is wrong with a Secret is said, and its next event takes it up":                          testBadSecrets,
+			"a Secret that changes is used without a restart, and never for another project":               testRotation,
+			"what goes together with its Secret is removed":                                                testSecretGoesFirst,
+		} {
+			t.Run(sentence, func(t *testing.T) {
+				t.Parallel()
+				namespace := newNamespace(t)
+				test(t, namespace, unique(t, namespace))
+			})
+		}
+	})
+}
+
+func testTwoProjects(t *testing.T, namespace, name string) {
+	admin, tenant := open(t, "admin"), open(t, "tenant")
+	grant(t, namespace)
+	putSecret(t, namespace, cloudsOf(t, "tenant", nil))
+	apply(t, namespace, name, inCloud())
+	apply(t, namespace, name+"-own", example())
+	theirs, own := awaitReady(t, namespace, name), awaitReady(t, namespace, name+"-own")
+	if got := theirs.Status.Cloud.ProjectID; got != tenant.project {
+		t.Errorf("it is in project %s, want the tenant's, %s", got, tenant.project)
+	}
+	if got := own.Status.Cloud.ProjectID; got != admin.project {
+		t.Errorf("the other is in project %s, want the administrator's, %s", got, admin.project)
+	}
+	wantFields(t, tenant.one("networks", "name="+name), resource{"project_id": tenant.project})
+	wantFields(t, admin.one("networks", "name="+name+"-own"), resource{"project_id": admin.project})
+
+	applyPort(t, namespace, name, on(name))
+	port := awaitPortReady(t, namespace, name)
+	wantFields(t, tenant.one("ports", "id="+port.Status.PortID), resource{"project_id": tenant.project})
+
+	// Drift is found there, too.
+	tenant.remove("ports", port.Status.PortID)
+	eventually(t, func() error {
+		if is := awaitPortReady(t, namespace, name).Status.PortID; is == port.Status.PortID {
+			return fmt.Errorf("port %s was deleted and not made again", is)
+		}
+		return nil
+	})
+	network := tenant.one("networks", "name="+name)
+	tenant.update("networks", network.id(), resource{"admin_state_up": false})
+	eventually(t, func() error {
+		if is := tenant.one("networks", "name="+name); is["admin_state_up"] != true {
+			return fmt.Errorf("it is still down")
+		}
+		return nil
+	})
+
+	removePort(t, namespace, name)
+	remove(t, namespace, name)
+	remove(t, namespace, name+"-own")
+	if left := tenant.list("networks", "name="+name); len(left) > 0 {
+		t.Errorf("left in Neutron: %v", left)
+	}
+}
+
+func testBadSecrets(t *testing.T, namespace, name string) {
+	unusable := func(text string) {
+		t.Helper()
+		awaitStalled(t, namespace, name, cloudteamv1.ReasonCredentialsUnusable, text)
+	}
+	apply(t, namespace, name, inCloud())
+	unusable("may not read Secret")
+	grant(t, namespace)
+	unusable("there is no Secret")
+	putSecret(t, namespace, cloudsOf(t, "tenant", func(entry map[string]any) { entry["cacert"] = "/etc/passwd" }))
+	unusable("cacert names something outside the Secret")
+	putSecret(t, namespace, cloudsOf(t, "tenant", auth("auth_url", "http://169.254.169.254/v3")))
+	unusable("auth.auth_url is no identity endpoint that the operator allows")
+	putSecret(t, namespace, cloudsOf(t, "tenant", auth("password", "not-the-tenants")))
+	awaitStalled(t, namespace, name, cloudteamv1.ReasonCredentialsRejected, "log in to cloud")
+	if got := get(t, namespace, name); len(got.Finalizers) > 0 {
+		t.Errorf("it has finalizers before its cloud is known: %v", got.Finalizers)
+	}
+	putSecret(t, namespace, cloudsOf(t, "tenant", nil))
+	awaitReady(t, namespace, name)
+	remove(t, namespace, name)
+}
+
+func testRotation(t *testing.T, namespace, name string) {
+	grant(t, namespace)
+	putSecret(t, namespace, cloudsOf(t, "tenant", nil))
+	apply(t, namespace, name, inCloud())
+	was := awaitReady(t, namespace, name).Status
+
+	putSecret(t, namespace, cloudsOf(t, "tenant", auth("password", "not-the-tenants")))
+	awaitEvent(t, namespace, secretName, cloudteamv1.ReasonCredentialsRejected, "what it held before")
+	edit(t, namespace, name, `{"description":"with what the Secret held before"}`)
+	awaitReady(t, namespace, name)
+
+	putSecret(t, namespace, cloudsOf(t, "admin", nil))
+	edit(t, namespace, name, `{"description":"of the tenant"}`)
+	eventually(t, func() error { // until then the former are used
+		edit(t, namespace, name, fmt.Sprintf(`{"description":%q}`, "edit "+get(t, namespace, name).ResourceVersion))
+		is := meta.FindStatusCondition(get(t, namespace, name).Status.Conditions, cloudteamv1.ConditionStalled)
+		if is == nil || is.Reason != cloudteamv1.ReasonCloudMismatch {
+			return fmt.Errorf("not Stalled by another project: %s", asJSON(is))
+		}
+		return nil
+	})
+	admin := open(t, "admin")
+	if made := admin.list("networks", "name="+name+"&project_id="+admin.project); len(made) > 0 {
+		t.Errorf("it was made in another project: %v", made)
+	}
+
+	putSecret(t, namespace, cloudsOf(t, "tenant", nil))
+	if is := awaitReady(t, namespace, name).Status; is.NetworkID != was.NetworkID || *is.Cloud != *was.Cloud {
+		t.Errorf("it is %s in %v, and was %s in %v", is.NetworkID, is.Cloud, was.NetworkID, was.Cloud)
+	}
+	remove(t, namespace, name)
+}
+
+func testSecretGoesFirst(t *testing.T, namespace, name string) {
+	tenant := open(t, "tenant")
+	grant(t, namespace)
+	putSecret(t, namespace, cloudsOf(t, "tenant", nil))
+	apply(t, namespace, name, inCloud())
+	awaitReady(t, namespace, name)
+	if err := kube.CoreV1().Namespaces().Delete(t.Context(), namespace, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	awaitGone(t, namespace, name)
+	if left := tenant.list("networks", "name="+name); len(left) > 0 {
+		t.Errorf("left in Neutron: %v", left)
+	}
+}
+
+// TestADeletionWaitsForItsSecret has a Secret gone, and Networks deleted, that a process has not read.
+func TestADeletionWaitsForItsSecret(t *testing.T) {
+	tenant := open(t, "tenant")
+	namespace := newNamespace(t)
+	name := unique(t, namespace)
+	grant(t, namespace)
+	putSecret(t, namespace, cloudsOf(t, "tenant", nil))
+	former := startController(t, "admin")
+	for _, name := range []string{name, name + "-left"} {
+		apply(t, namespace, name, inCloud())
+		awaitReady(t, namespace, name)
+	}
+	former.signal(syscall.SIGTERM)
+	former.awaitExit(t)
+	removeSecret(t, namespace)
+
+	startController(t, "admin")
+	client := networks.CloudteamV1().Networks(namespace)
+	for _, name := range []string{name, name + "-left"} {
+		if err := client.Delete(t.Context(), name, metav1.DeleteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		awaitStalled(t, namespace, name, cloudteamv1.ReasonCredentialsUnusable,
+			"create it, with the key clouds.yaml; or, to leave what is in Neutron, take the finalizer "+
+				cloudteamv1.Finalizer+" off")
+	}
+	left := get(t, namespace, name+"-left")
+	left.Finalizers = nil
+	if _, err := client.Update(t.Context(), left, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	awaitGone(t, namespace, name+"-left")
+	tenant.one("networks", "name="+name+"-left")
+
+	// What was left is removed once its project can be reached again: the process has seen its object go.
+	putSecret(t, namespace, cloudsOf(t, "tenant", nil))
+	awaitGone(t, namespace, name)
+	eventually(t, func() error {
+		if left := tenant.list("networks", "name="+name+"-left"); len(left) > 0 {
+			return fmt.Errorf("left in Neutron: %v", left)
+		}
+		return nil
+	})
+}
