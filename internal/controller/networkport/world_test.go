@@ -18,6 +18,7 @@ import (
 
 	"cloudteam.ztgame.com/network-controller/internal/controller"
 	"cloudteam.ztgame.com/network-controller/internal/controller/controllertest"
+	"cloudteam.ztgame.com/network-controller/internal/controller/owned"
 	"cloudteam.ztgame.com/network-controller/internal/network"
 	"cloudteam.ztgame.com/network-controller/internal/neutron"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
@@ -42,6 +43,8 @@ type world struct {
 	events  *controllertest.Events
 	c       *Controller
 	stop    func()
+	// clouds, where set, are those that the next controller reaches beside its own.
+	clouds owned.Clouds
 }
 
 // lookedAt counts how often the Inventory is looked at, which every sync of a port that has its Network does.
@@ -105,6 +108,7 @@ func (w *world) start() {
 		w.t.Fatal(err)
 	}
 	w.c = c
+	c.ReachClouds(w.clouds)
 	ctx, cancel := context.WithCancel(controllertest.Logged(w.t))
 	factory.StartWithContext(ctx)
 	synctest.Wait()

@@ -1,0 +1,95 @@
+package networkport
+
+import (
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/client-go/tools/cache"
+
+	"cloudteam.ztgame.com/network-controller/internal/controller/controllertest"
+	"cloudteam.ztgame.com/network-controller/internal/controller/owned"
+	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+)
+
+// oneCloud is a cloud to which a Secret leads, or why it does not.
+type oneCloud struct {
+	ref owned.CloudRef
+	in  owned.Inventory
+	err error
+}
+
+func (o *oneCloud) In(ref owned.CloudRef, _ bool) (owned.Inventory, error) {
+	if ref != o.ref {
+		return nil, &owned.Waiting{Reason: "AnotherCloud", Stalled: true, Message: ref.String()}
+	}
+	return o.in, o.err
+}
+
+func TestAPortIsInTheCloudOfItsNetwork(t *testing.T) {
+	for sentence, c := range map[string]struct {
+		// namespace is the port's.
+		namespace string
+		// problem is what is said of the Secret, and says what is said to the port.
+		problem, says string
+	}{
+		"from its own namespace":          {namespace: networkKey.Namespace, says: "as declared"},
+		"from another":                    {namespace: "elsewhere", says: "as declared"},
+		"and is told what the Secret has": {networkKey.Namespace, "there is no Secret", "there is no Secret"},
+		"and is told in another namespace no more than where to look": {
+			"elsewhere", "there is no Secret", "the Network's own condition says why",
+		},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			on := of(exampleNetwork(), func(n *cloudteamv1.Network) {
+				n.Spec.Cloud = &cloudteamv1.CloudReference{SecretName: "openstack", Name: "mine"}
+				n.Spec.AllowedNamespaces = []string{"elsewhere"}
+			})
+			port := of(example(), func(p *cloudteamv1.NetworkPort) {
+				p.Namespace, p.Spec.NetworkNamespace = c.namespace, networkKey.Namespace
+			})
+			inWorld(t, func(t *testing.T, w *world) {
+				theirs := controllertest.NewCloud(w.diary, here, owner.Cluster)
+				theirs.Put(cloudNetwork("net-1", "sub-1"))
+				clouds := &oneCloud{
+					ref: owned.CloudRef{Namespace: networkKey.Namespace, Secret: "openstack", Entry: "mine"}, in: theirs,
+				}
+				if c.problem != "" {
+					clouds.err = &owned.Waiting{
+						Reason: cloudteamv1.ReasonCredentialsUnusable, Stalled: true, Message: c.problem,
+					}
+				}
+				w.clouds = clouds
+				w.restart()
+				key := cache.NewObjectName(c.namespace, port.Name)
+				got := controllertest.Get[*cloudteamv1.NetworkPort](t, w.api, key)
+				ready := meta.FindStatusCondition(got.Status.Conditions, cloudteamv1.ConditionReady)
+				if ready == nil || !strings.Contains(ready.Message, c.says) {
+					t.Errorf("condition Ready is %+v, want it to say %q", ready, c.says)
+				}
+			}, on, port)
+		})
+	}
+}
+
+// TestAPortThatHasLostItsNetworkIsRemovedWhereItWas has the Network forced out of Kubernetes, and with it the name of
+// the Secret.
+func TestAPortThatHasLostItsNetworkIsRemovedWhereItWas(t *testing.T) {
+	on := of(exampleNetwork(), func(n *cloudteamv1.Network) {
+		n.Spec.Cloud = &cloudteamv1.CloudReference{SecretName: "openstack"}
+	})
+	inWorld(t, func(t *testing.T, w *world) {
+		theirs := controllertest.NewCloud(w.diary, here, owner.Cluster)
+		theirs.Put(cloudNetwork("net-1", "sub-1"))
+		w.clouds = &oneCloud{ref: owned.CloudRef{Namespace: networkKey.Namespace, Secret: "openstack"}, in: theirs}
+		w.restart()
+		w.wantState("Ready=True Available")
+		w.api.DeleteByForce(t, controllertest.Get[*cloudteamv1.Network](t, w.api, networkKey))
+		w.settle()
+		w.delete()
+		w.settle()
+		if w.exists() || len(theirs.Ports()) != 0 {
+			t.Errorf("the object is there: %t, with the ports %v", w.exists(), theirs.Ports())
+		}
+	}, on, example())
+}
