@@ -1,0 +1,395 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/client-go/tools/record"
+	"k8s.io/klog/v2"
+	"k8s.io/klog/v2/ktesting"
+
+	"cloudteam.ztgame.com/network-controller/internal/controller/owned"
+	"cloudteam.ztgame.com/network-controller/internal/neutron"
+	"cloudteam.ztgame.com/network-controller/internal/neutron/neutrontest"
+)
+
+var inTeam = owned.CloudRef{Namespace: "team", Secret: "openstack"}
+
+// deskClerk is a controller that notes which clouds it was woken for.
+type deskClerk struct {
+	playedUser
+
+	mu    sync.Mutex
+	woken map[owned.CloudRef]int
+	inUse map[owned.CloudRef]bool
+}
+
+func (d *deskClerk) EnqueueIn(ref owned.CloudRef) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.woken[ref]++
+}
+
+func (d *deskClerk) CloudsInUse() map[owned.CloudRef]bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.inUse
+}
+
+// registryWorld is a registry between an API server that is played and an emulated cloud.
+type registryWorld struct {
+	*cloudRegistry
+	t      *testing.T
+	kube   *fake.Clientset
+	clerk  *deskClerk
+	events *record.FakeRecorder
+	// clouds is the emulator's clouds.yaml, and logins counts the log-ins there.
+	clouds string
+	logins atomic.Int64
+	logs   ktesting.Buffer
+}
+
+func newRegistryWorld(t *testing.T) *registryWorld {
+	t.Helper()
+	registerMetrics()
+	w := &registryWorld{t: t, kube: fake.NewClientset(), events: record.NewFakeRecorder(100)}
+	server := neutrontest.New(neutrontest.Options{OnCall: func(c neutrontest.Call) {
+		if c.Method == "POST" && strings.HasSuffix(c.Path, "/auth/tokens") {
+			w.logins.Add(1)
+		}
+	}})
+	listener := server.Start(t)
+	w.clouds = listener.CloudsYAML()
+	to, err := neutron.NewConfinement([]string{listener.URL}, neutron.Credentials{}, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	logger := ktesting.NewLogger(t, ktesting.NewConfig(ktesting.BufferLogs(true)))
+	w.logs = logger.GetSink().(ktesting.Underlier).GetBuffer()
+	ctx, cancel := context.WithCancel(klog.NewContext(context.WithoutCancel(t.Context()), logger))
+	p := &process{
+		options: NewOptions(), cluster: "c1", election: alone(), kube: w.kube, recorder: w.events, ground: ctx,
+	}
+	w.cloudRegistry = newCloudRegistry(p, to)
+	w.clerk = &deskClerk{woken: map[owned.CloudRef]int{}}
+	p.audience.add(w.clerk)
+	t.Cleanup(func() {
+		cancel()
+		if err := p.base.Wait(); err != nil {
+			t.Error(err)
+		}
+	})
+	return w
+}
+
+// put has the Secret hold a clouds.yaml.
+func (w *registryWorld) put(uid types.UID, cloudsYAML string) {
+	w.t.Helper()
+	secrets := w.kube.CoreV1().Secrets(inTeam.Namespace)
+	secret := &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Name: inTeam.Secret, UID: uid},
+		Data:       map[string][]byte{neutron.SecretClouds: []byte(cloudsYAML)},
+	}
+	_, err := secrets.Update(w.t.Context(), secret, metav1.UpdateOptions{})
+	if apierrors.IsNotFound(err) {
+		_, err = secrets.Create(w.t.Context(), secret, metav1.CreateOptions{})
+	}
+	if err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func (w *registryWorld) remove() {
+	w.t.Helper()
+	err := w.kube.CoreV1().Secrets(inTeam.Namespace).Delete(w.t.Context(), inTeam.Secret, metav1.DeleteOptions{})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// eventually polls until check gives nil.
+func (w *registryWorld) eventually(check func() error) {
+	w.t.Helper()
+	deadline := time.After(30 * time.Second)
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		err := check()
+		if err == nil {
+			return
+		}
+		select {
+		case <-tick.C:
+		case <-deadline:
+			w.t.Fatal(err)
+		}
+	}
+}
+
+// await waits for a cloud's Inventory, as one does who is told that it is not there yet: until woken.
+func (w *registryWorld) await(ref owned.CloudRef) owned.Inventory {
+	w.t.Helper()
+	var in owned.Inventory
+	w.eventually(func() (err error) {
+		in, err = w.In(ref, false)
+		return err
+	})
+	return in
+}
+
+// awaitProblem waits until it is said why a cloud cannot be used.
+func (w *registryWorld) awaitProblem(ref owned.CloudRef, text string) {
+	w.t.Helper()
+	w.eventually(func() error {
+		_, err := w.In(ref, false)
+		if waiting, ok := errors.AsType[*owned.Waiting](err); !ok || !waiting.Stalled || !strings.Contains(waiting.Message, text) {
+			return fmt.Errorf("it is %w, want %q", err, text)
+		}
+		return nil
+	})
+}
+
+// only is the emulator's clouds.yaml with one entry.
+func (w *registryWorld) only(name string) string {
+	w.t.Helper()
+	at := strings.Index(w.clouds, "  "+name+":\n")
+	if at < 0 {
+		w.t.Fatalf("no cloud %q", name)
+	}
+	rest := w.clouds[at:]
+	end := strings.Index(rest[1:], "\n  ")
+	for end >= 0 && strings.HasPrefix(rest[end+2:], "   ") {
+		next := strings.Index(rest[end+3:], "\n  ")
+		if next < 0 {
+			end = len(rest)
+			break
+		}
+		end += next + 2
+	}
+	return "clouds:\n" + rest[:min(end+2, len(rest))]
+}
+
+func TestACloudIsOpenedForItsSecretAlone(t *testing.T) {
+	w := newRegistryWorld(t)
+	w.put("uid-1", w.clouds)
+	tenant, admin := inTeam, inTeam
+	tenant.Entry, admin.Entry = "tenant", "admin"
+	if _, err := w.In(tenant, false); !errors.Is(err, owned.ErrNotYet) {
+		t.Errorf("at first it is %v", err)
+	}
+	theirs, others := w.await(tenant), w.await(admin)
+	if theirs == others {
+		t.Error("two entries share an Inventory")
+	}
+	if again := w.await(tenant); again != theirs {
+		t.Error("one entry has two Inventories")
+	}
+	of := func(in owned.Inventory) string {
+		t.Helper()
+		identity, err := in.Identity(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return identity.ProjectID
+	}
+	if of(theirs) == of(others) {
+		t.Error("two projects are one")
+	}
+	if n := w.logins.Load(); n != 2 {
+		t.Errorf("%d log-ins for two clouds", n)
+	}
+	if n := len(w.inventories()); n != 2 {
+		t.Errorf("%d Inventories are looked through for orphans, want 2", n)
+	}
+	w.eventually(func() error {
+		w.clerk.mu.Lock()
+		defer w.clerk.mu.Unlock()
+		if w.clerk.woken[tenant] == 0 || w.clerk.woken[admin] == 0 {
+			return fmt.Errorf("woken: %v", w.clerk.woken)
+		}
+		return nil
+	})
+	for _, action := range w.kube.Actions() {
+		selector := ""
+		switch action := action.(type) {
+		case clienttesting.ListActionImpl:
+			selector = action.GetListRestrictions().Fields.String()
+		case clienttesting.WatchActionImpl:
+			selector = action.GetWatchRestrictions().Fields.String()
+		default:
+			continue
+		}
+		if selector != "metadata.name=openstack" || action.GetNamespace() != "team" {
+			t.Errorf("it asked for %q in %q", selector, action.GetNamespace())
+		}
+	}
+	for _, secret := range regexp.MustCompile(`(?:password|secret): (\S+)`).FindAllStringSubmatch(w.clouds, -1) {
+		for _, log := range w.logs.Data() {
+			if text := fmt.Sprint(log.Message, log.ParameterKVList, log.WithKVList); strings.Contains(text, secret[1]) {
+				t.Errorf("a secret was logged: %s", text)
+			}
+		}
+	}
+}
+
+func TestWhatASecretLacksIsSaidUntilItHasIt(t *testing.T) {
+	w := newRegistryWorld(t)
+	w.awaitProblem(inTeam, `there is no Secret "openstack" in this namespace: create it`)
+	w.put("uid-1", "clouds: {")
+	w.awaitProblem(inTeam, `Secret "openstack" cannot be used: clouds.yaml: line 1 is not valid YAML`)
+	w.put("uid-1", w.clouds)
+	w.awaitProblem(inTeam, "name one of them in spec.cloud.name")
+	w.put("uid-1", w.only("tenant"))
+	w.await(inTeam)
+}
+
+func TestASecretThatMayNotBeReadSaysSo(t *testing.T) {
+	w := newRegistryWorld(t)
+	w.kube.PrependReactor("list", "secrets", func(clienttesting.Action) (bool, runtime.Object, error) {
+		return true, nil, apierrors.NewForbidden(corev1.Resource("secrets"), inTeam.Secret, errors.New("no right"))
+	})
+	w.awaitProblem(inTeam, "the controller may not read Secret")
+}
+
+func TestWhatASecretHeldServesRemovalsForAWhile(t *testing.T) {
+	w := newRegistryWorld(t)
+	w.put("uid-1", w.only("tenant"))
+	in := w.await(inTeam)
+	w.clerk.inUse = map[owned.CloudRef]bool{inTeam: true}
+	w.remove()
+	w.awaitProblem(inTeam, "there is no Secret")
+	if still, err := w.In(inTeam, true); err != nil || still != in {
+		t.Errorf("for a removal it is %v, %v", still, err)
+	}
+	w.sweep()
+	if n := len(w.inventories()); n != 1 {
+		t.Errorf("%d Inventories after a sweep, want 1", n)
+	}
+	secret := w.onlyCloud().secret
+	secret.mu.Lock()
+	secret.known.since = time.Now().Add(-linger - time.Second)
+	secret.mu.Unlock()
+	if _, err := w.In(inTeam, true); err == nil || errors.Is(err, owned.ErrNotYet) {
+		t.Errorf("after a while it is %v for a removal", err)
+	}
+	w.sweep()
+	if n := len(w.inventories()); n != 0 {
+		t.Errorf("%d Inventories are left", n)
+	}
+	w.put("uid-1", w.only("tenant"))
+	if back := w.await(inTeam); back == in {
+		t.Error("a session that had ended is back")
+	}
+}
+
+// onlyCloud is the only cloud that is open.
+func (w *registryWorld) onlyCloud() *secretCloud {
+	w.t.Helper()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, c := range w.cloudRegistry.clouds {
+		return c
+	}
+	w.t.Fatal("no cloud is open")
+	return nil
+}
+
+func TestAnotherSecretOfTheNameHasAnotherSession(t *testing.T) {
+	w := newRegistryWorld(t)
+	w.put("uid-1", w.only("tenant"))
+	in := w.await(inTeam)
+	w.remove()
+	w.awaitProblem(inTeam, "there is no Secret")
+	w.put("uid-2", w.only("tenant"))
+	if another := w.await(inTeam); another == in {
+		t.Error("two Secrets share a session")
+	}
+	if n := w.logins.Load(); n != 2 {
+		t.Errorf("%d log-ins for two Secrets", n)
+	}
+}
+
+func TestWhatASecretComesToHoldIsUsedOnceItIsTaken(t *testing.T) {
+	w := newRegistryWorld(t)
+	w.put("uid-1", w.only("tenant"))
+	in := w.await(inTeam)
+	was, err := in.Identity(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.put("uid-1", strings.ReplaceAll(w.only("admin"), "password: ", "password: not-"))
+	event := <-w.events.Events
+	if !strings.Contains(event, "Warning CredentialsRejected") || strings.Contains(event, "not-") {
+		t.Errorf("the Event is %q", event)
+	}
+	if is, err := in.Identity(t.Context()); err != nil || is != was {
+		t.Errorf("it leads to %v, %v", is, err)
+	}
+	w.put("uid-1", w.only("admin"))
+	w.eventually(func() error {
+		if is, err := in.Identity(t.Context()); err != nil || is == was {
+			return fmt.Errorf("it leads to %v, %w", is, err)
+		}
+		return nil
+	})
+	if again := w.await(inTeam); again != in {
+		t.Error("a change has made another session")
+	}
+}
+
+func TestACloudThatNobodyNamesIsClosed(t *testing.T) {
+	w := newRegistryWorld(t)
+	w.put("uid-1", w.only("tenant"))
+	w.await(inTeam)
+	age := func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		for _, c := range w.cloudRegistry.clouds {
+			if !c.unnamed.IsZero() {
+				c.unnamed = c.unnamed.Add(-linger - time.Second)
+			}
+		}
+	}
+	w.clerk.inUse = map[owned.CloudRef]bool{inTeam: true}
+	w.sweep()
+	age()
+	w.sweep()
+	if n := len(w.inventories()); n != 1 {
+		t.Fatalf("%d clouds are open, want the one that is named", n)
+	}
+	w.clerk.inUse = nil
+	w.sweep()
+	age()
+	if _, err := w.In(inTeam, false); err != nil { // it is asked for once more
+		t.Fatal(err)
+	}
+	w.sweep()
+	if n := len(w.inventories()); n != 1 {
+		t.Fatalf("%d clouds are open, want the one that was asked for", n)
+	}
+	age()
+	w.sweep()
+	if diff := cmp.Diff(0, len(w.inventories())); diff != "" {
+		t.Errorf("clouds that are open (-want +got):\n%s", diff)
+	}
+	w.await(inTeam)
+	if !slices.ContainsFunc(w.logs.Data(), func(l ktesting.LogEntry) bool { return strings.HasPrefix(l.Message, "Closed") }) {
+		t.Error("it was not logged")
+	}
+}
