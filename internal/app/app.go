@@ -73,7 +73,8 @@ func Run(ctx context.Context, o Options) error {
 		if access, err = newOwnCloudAccess(o, election.permit, logger); err != nil {
 			return err
 		}
-		if to, err = neutron.NewConfinement(o.AllowedIdentityEndpoints, access.files.used, o.PermitInsecureClouds); err != nil {
+		to, err = neutron.NewConfinement(o.AllowedIdentityEndpoints, access.files.used, o.PermitInsecureClouds)
+		if err != nil {
 			return fmt.Errorf("--allowed-identity-endpoints: %w", err)
 		}
 	}

@@ -150,13 +150,14 @@ func (c *secretCloud) current() *cloudSession {
 // inventory is owned.Clouds'.
 func (c *secretCloud) inventory(removing bool) (owned.Inventory, error) {
 	known, s := c.secret.state(), c.current()
-	usable := s != nil && s.uid == known.uid && s.inventory.audits.begun()
+	open := s != nil && s.uid == known.uid && s.inventory.audits.begun()
+	outlived := removing && open && time.Since(known.since) <= linger
 	switch {
 	case !known.read:
 		return nil, owned.ErrNotYet
-	case known.problem != nil && !(usable && removing && time.Since(known.since) <= linger):
+	case known.problem != nil && !outlived:
 		return nil, known.problem
-	case !usable:
+	case !open:
 		return nil, owned.ErrNotYet
 	}
 	return s.inventory, nil

@@ -22,8 +22,8 @@ import (
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
 
-// secretWatch follows the one Secret that holds the credentials of a cloud. It is the store of a Reflector, and keeps of
-// the Secret no more than the credentials. A list by name needs no right to other Secrets.
+// secretWatch follows the one Secret that holds the credentials of a cloud. It is the store of a Reflector, and keeps
+// of the Secret no more than the credentials. A list by name needs no right to other Secrets.
 type secretWatch struct {
 	ref owned.CloudRef
 	to  *neutron.Confinement

@@ -73,8 +73,8 @@ func parseEndpoint(text string) (identityEndpoint, error) {
 	u, err := url.Parse(address)
 	if err != nil || u.Hostname() == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" ||
 		u.Scheme != "http" && u.Scheme != "https" || !isURL && u.Path != "" || !plainPath(u) {
-		return identityEndpoint{}, fmt.Errorf("%q is no identity endpoint: write a URL such as https://keystone.example.com:5000, "+
-			"a host such as keystone.example.com, or %s for all", text, AnyEndpoint)
+		return identityEndpoint{}, fmt.Errorf("%q is no identity endpoint: write a URL such as "+
+			"https://keystone.example.com:5000, a host such as keystone.example.com, or %s for all", text, AnyEndpoint)
 	}
 	e := identityEndpoint{scheme: u.Scheme, host: hostname(u), port: u.Port(), path: strings.TrimSuffix(u.Path, "/")}
 	if isURL {
@@ -93,14 +93,17 @@ func plainPath(u *url.URL) bool {
 func hostname(u *url.URL) string { return strings.TrimSuffix(strings.ToLower(u.Hostname()), ".") }
 
 func schemePort(u *url.URL) string {
-	switch {
-	case u.Port() != "":
+	if u.Port() != "" {
 		return u.Port()
-	case u.Scheme == "http":
-		return "80"
-	default:
-		return "443"
 	}
+	return defaultPort(u.Scheme)
+}
+
+func defaultPort(scheme string) string {
+	if scheme == "http" {
+		return "80"
+	}
+	return "443"
 }
 
 // covers reports whether a URL is one of the set.
@@ -120,7 +123,7 @@ func (e identityEndpoint) String() string {
 	if strings.Contains(host, ":") {
 		host = "[" + host + "]"
 	}
-	if e.port != "" && !(e.scheme == "https" && e.port == "443") && !(e.scheme == "http" && e.port == "80") {
+	if e.port != "" && e.port != defaultPort(e.scheme) {
 		host += ":" + e.port
 	}
 	return e.scheme + "://" + host + e.path

@@ -57,8 +57,8 @@ func newCredentials(
 	}
 }
 
-// SameAs reports whether both were read from the same contents: clouds.yaml, secure.yaml, the CA certificates, the client
-// certificate and its key, or the keys of a Secret that hold them.
+// SameAs reports whether both were read from the same contents: clouds.yaml, secure.yaml, the CA certificates, the
+// client certificate and its key, or the keys of a Secret that hold them.
 func (c Credentials) SameAs(other Credentials) bool {
 	return c.digest != nil && other.digest != nil && c.digest() == other.digest()
 }

@@ -102,8 +102,8 @@ type verdict struct {
 
 // judge decides on those who are due. live are the objects that exist, by UID, and is complete.
 //
-// The share is one of all clouds, or each of many small ones would lose an owner at a time, all at once. Who was blocked
-// before had been allowed to go then, and is not counted again: networks that others keep in use must not hold
+// The share is one of all clouds, or each of many small ones would lose an owner at a time, all at once. Who was
+// blocked before had been allowed to go then, and is not counted again: networks that others keep in use must not hold
 // up the removal of all others for good. It is tried again where the share has room.
 func (l ledger) judge(due []string, live map[string]bool, v view, r Rules) verdict {
 	var judged verdict
@@ -127,8 +127,8 @@ func (l ledger) judge(due []string, live map[string]bool, v view, r Rules) verdi
 	return judged
 }
 
-// sort divides those who are due into those whose objects exist, those who are due for the first time, and those who were
-// blocked before.
+// sort divides those who are due into those whose objects exist, those who are due for the first time, and those who
+// were blocked before.
 func (l ledger) sort(due []string, live map[string]bool) (exist, fresh, again []string) {
 	for _, uid := range due {
 		switch {
