@@ -92,19 +92,22 @@ func (w *secretWatch) run(ctx context.Context, kube kubernetes.Interface) {
 	reflector := cache.NewReflectorWithOptions(cache.ToListWatcherWithWatchListSemantics(&cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
 			o.FieldSelector = selector
-			list, err := secrets.List(ctx, o)
+			list, err := secrets.List(unlogged(ctx), o)
 			w.heard(err)
 			return list, err
 		},
 		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
 			o.FieldSelector = selector
-			events, err := secrets.Watch(ctx, o)
+			events, err := secrets.Watch(unlogged(ctx), o)
 			w.heard(err)
 			return events, err
 		},
 	}, kube), &corev1.Secret{}, w, cache.ReflectorOptions{Logger: &logger, Name: "credentials " + w.ref.String()})
 	reflector.RunWithContext(ctx)
 }
+
+// unlogged has client-go log nothing of a request: at a high verbosity it logs the bodies of answers.
+func unlogged(ctx context.Context) context.Context { return klog.NewContext(ctx, klog.Logger{}) }
 
 // heard notes that the API server refuses to tell of the Secret.
 func (w *secretWatch) heard(err error) {

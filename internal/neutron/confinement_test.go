@@ -137,12 +137,17 @@ func TestAUsersCredentialsLeadNowhereElse(t *testing.T) {
 		// path is the auth_url's; allowed are endpoints, none for that of the fake cloud.
 		path    string
 		allowed []string
-		kind    Kind
-		want    string
+		// byName has the fake cloud's host named, and not its address.
+		byName bool
+		kind   Kind
+		want   string
 	}{
 		"to where they may": {path: "/v3"},
 		"not to loopback, where any endpoint is allowed and none of those": {
 			path: "/v3", allowed: []string{"*"}, kind: Invalid, want: "127.0.0.1 is a loopback address",
+		},
+		"not by a name that leads to loopback": {
+			path: "/v3", allowed: []string{"*"}, byName: true, kind: Invalid, want: "is a loopback address",
 		},
 		"not where the catalog leads to link-local addresses": {
 			path: "/v3", kind: Invalid, want: "169.254.169.254 is a link-local address",
@@ -167,7 +172,11 @@ func TestAUsersCredentialsLeadNowhereElse(t *testing.T) {
 			if c.allowed == nil {
 				c.allowed = []string{f.URL}
 			}
-			err := confinedTo(t, f.URL+c.path, c.allowed...).do(t.Context(), request{
+			address := f.URL + c.path
+			if c.byName {
+				address = strings.ReplaceAll(address, "127.0.0.1", "localhost")
+			}
+			err := confinedTo(t, address, c.allowed...).do(t.Context(), request{
 				op: "delete network", method: http.MethodDelete, path: "networks/x",
 			})
 			if c.want == "" {

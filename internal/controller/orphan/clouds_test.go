@@ -104,3 +104,19 @@ func TestACloudThatIsClosedAndOpenedBeginsAnew(t *testing.T) {
 		}
 	})
 }
+
+func TestAProjectToWhichTwoCloudsLeadCountsOnce(t *testing.T) {
+	inWorld(t, Rules{Grace: grace, MaxShare: 0.1}, []string{"gone", "a", "b"}, func(t *testing.T, w *world) {
+		w.create("a")
+		w.create("b")
+		var others []Inventory
+		second := w.join(&others, "p", "gone", "a", "b")
+		for range int(grace/interval) + 2 {
+			w.auditAll(second)
+		}
+		w.want("a", "b")
+		if n := len(second.Has()); n != 2 {
+			t.Errorf("%d networks are seen by the other way, want 2", n)
+		}
+	})
+}

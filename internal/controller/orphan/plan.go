@@ -54,13 +54,13 @@ type view struct {
 	audited time.Time
 	// of is the project that it showed.
 	of neutron.Identity
-	// elsewhere is what there is in other clouds.
-	elsewhere tally
+	// all is what there is in all clouds; zero where this is the only one.
+	all tally
 	// exists reports whether a cache has the object of a UID, or this process looks after what it left.
 	exists func(uid string) bool
 }
 
-// tally counts what counts towards the share in other clouds: their owners, and those that are due for the first time.
+// tally counts what counts towards the share: owners, and those that are due for the first time.
 type tally struct{ owners, due int }
 
 // next gives the ledger after a view, and the candidates that are due: for as long as the rules say, in as many lists.
@@ -109,15 +109,16 @@ func (l ledger) judge(due []string, live map[string]bool, v view, r Rules) verdi
 	var judged verdict
 	exist, fresh, again := l.sort(due, live)
 	judged.exist = exist
-	allowed := r.allowance(len(v.owners)+v.elsewhere.owners) - v.elsewhere.due
-	if len(fresh) > max(0, allowed) {
+	all := tally{owners: max(len(v.owners), v.all.owners), due: max(len(fresh), v.all.due)}
+	allowed := r.allowance(all.owners)
+	if all.due > allowed {
 		judged.withheld = fresh
 		return judged
 	}
 	slices.SortFunc(again, func(a, b string) int {
 		return cmp.Or(l.notes[a].blocked.Compare(l.notes[b].blocked), cmp.Compare(a, b))
 	})
-	judged.remove = append(fresh, again[:min(len(again), max(0, allowed-len(fresh)))]...)
+	judged.remove = append(fresh, again[:min(len(again), allowed-all.due)]...)
 	slices.SortFunc(judged.remove, func(a, b string) int {
 		return cmp.Or(
 			cmp.Compare(min(1, len(v.owners[a].Networks)), min(1, len(v.owners[b].Networks))),

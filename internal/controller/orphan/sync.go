@@ -111,12 +111,12 @@ func (c *Controller) look(ctx context.Context, news []*book) {
 			return
 		}
 	}
+	all := c.tally(news, live)
 	judged := make([]verdict, len(news))
 	for i, b := range news {
-		b.view.elsewhere = c.elsewhere(b, news, live)
+		b.view.all = all
 		judged[i] = b.ledger.judge(b.due, live, b.view, c.options.Rules)
 	}
-	var withheld []string
 	for i, b := range news {
 		b.withheld = judged[i].withheld
 		c.tellExist(ctx, judged[i].exist)
@@ -124,12 +124,11 @@ func (c *Controller) look(ctx context.Context, news []*book) {
 			delete(b.ledger.notes, uid)
 		}
 	}
-	owners := 0
+	var withheld []string
 	for _, b := range c.books {
 		withheld = append(withheld, b.withheld...)
-		owners += len(b.view.owners)
 	}
-	c.tellWithheld(ctx, withheld, owners)
+	c.tellWithheld(ctx, withheld, all.owners)
 	for i, b := range news {
 		for _, uid := range judged[i].remove {
 			if c.stopping.Load() {
@@ -141,21 +140,23 @@ func (c *Controller) look(ctx context.Context, news []*book) {
 	c.count(news)
 }
 
-// elsewhere counts what is in the other books: what is new in them, and what was withheld in those in which nothing is.
-func (c *Controller) elsewhere(than *book, news []*book, live map[string]bool) (t tally) {
+// tally counts what is in all books: what is new in them, and what was withheld in those in which nothing is. Two clouds
+// may lead to one project: who is in both counts once.
+func (c *Controller) tally(news []*book, live map[string]bool) tally {
+	owners, due := map[string]bool{}, map[string]bool{}
 	for _, b := range c.books {
-		if b == than {
-			continue
+		for uid := range b.view.owners {
+			owners[uid] = true
 		}
-		t.owners += len(b.view.owners)
+		fresh := b.withheld
 		if slices.Contains(news, b) {
-			_, fresh, _ := b.ledger.sort(b.due, live)
-			t.due += len(fresh)
-		} else {
-			t.due += len(b.withheld)
+			_, fresh, _ = b.ledger.sort(b.due, live)
+		}
+		for _, uid := range fresh {
+			due[uid] = true
 		}
 	}
-	return t
+	return tally{owners: len(owners), due: len(due)}
 }
 
 // remove removes what an object that is gone owns, and notes how that went.

@@ -68,7 +68,7 @@ func (c *Controller) tellReading(ctx context.Context, err error) {
 
 // tellWithheld tells when those change who are due and more than may go.
 func (c *Controller) tellWithheld(ctx context.Context, uids []string, owners int) {
-	uids = sorted(uids)
+	uids = slices.Compact(sorted(uids))
 	if slices.Equal(uids, c.withheld) {
 		return
 	}
