@@ -140,8 +140,8 @@ func (c *Controller) look(ctx context.Context, news []*book) {
 	c.count(news)
 }
 
-// tally counts what is in all books: what is new in them, and what was withheld in those in which nothing is. Two clouds
-// may lead to one project: who is in both counts once.
+// tally counts what is in all books: what is new in them, and what was withheld in those in which nothing is. Two
+// clouds may lead to one project: who is in both counts once.
 func (c *Controller) tally(news []*book, live map[string]bool) tally {
 	owners, due := map[string]bool{}, map[string]bool{}
 	for _, b := range c.books {
