@@ -1,6 +1,7 @@
 package network
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -62,10 +63,29 @@ const (
 	CreatePort    Action = "create port"
 	UpdatePort    Action = "update port"
 	DeletePort    Action = "delete port"
+
+	CreateRouter Action = "create router"
+	UpdateRouter Action = "update router"
+	DeleteRouter Action = "delete router"
+	// UpdateGateway changes how a router leads outside. It is not conditional: Neutron counts it as several changes of
+	// the router, and stops half-way where the first has moved the revision that the request names.
+	UpdateGateway Action = "update router gateway"
+	// CreateInterface creates the port that AttachInterface makes a router's interface. DetachInterface takes the
+	// interface from its router, and the port with it; DeleteInterface a port that is none yet.
+	CreateInterface Action = "create router interface"
+	AttachInterface Action = "attach router interface"
+	DetachInterface Action = "detach router interface"
+	DeleteInterface Action = "delete router interface"
 )
 
 // Creates reports whether the action creates a resource.
-func (a Action) Creates() bool { return a == CreateNetwork || a == CreateSubnet || a == CreatePort }
+func (a Action) Creates() bool {
+	switch a {
+	case CreateNetwork, CreateSubnet, CreatePort, CreateRouter, CreateInterface:
+		return true
+	}
+	return false
+}
 
 // Step is one request to Neutron.
 type Step struct {
@@ -75,14 +95,21 @@ type Step struct {
 	Revision int
 	// NetworkID is the network of a subnet or port. It is empty where a step before this one creates that network.
 	NetworkID string
+	// RouterID is the router of an interface that is attached or detached. It is empty where a step before this one
+	// creates that router, and so is ID where a step before creates the router that is updated, or the interface that is
+	// attached.
+	RouterID string
 	// Attributes are a network's. An update sends those that Differences names.
 	Attributes Attributes
 	// SubnetName, SubnetDescription and Subnet are a subnet's. An update sends those that Differences names.
 	SubnetName        string
 	SubnetDescription string
 	Subnet            Subnet
-	// Port is a port's settings. An update sends those that Differences names.
+	// Port is a port's settings. An update sends those that Differences names. The subnets of an interface's addresses
+	// are empty where steps before this one create them; Neutron's subnets of one network do not overlap.
 	Port PortAttributes
+	// Router is a router's settings. An update sends those that Differences names.
+	Router RouterAttributes
 	// Differences are what the step settles.
 	Differences []Difference
 	// Reason says why the step is taken.
@@ -114,8 +141,14 @@ func (s Step) String() string {
 		fmt.Fprintf(&b, " %q on network %s", s.Port.Name, s.NetworkID)
 	case UpdateNetwork, DeleteNetwork, UpdatePort, DeletePort:
 		fmt.Fprintf(&b, " %s", s.ID)
+	case CreateRouter:
+		fmt.Fprintf(&b, " %q", s.Router.Name)
+	case UpdateRouter, UpdateGateway, DeleteRouter:
+		fmt.Fprintf(&b, " %s", cmp.Or(s.ID, "just created"))
+	case CreateInterface, AttachInterface, DetachInterface, DeleteInterface:
+		fmt.Fprintf(&b, " %s", listAddresses(s.Port.Addresses))
 	}
-	if s.Action == UpdateNetwork || s.Action == UpdateSubnet || s.Action == UpdatePort {
+	if s.updates() {
 		for i, d := range s.Differences {
 			sep := ", "
 			if i == 0 {
@@ -128,9 +161,18 @@ func (s Step) String() string {
 	return b.String()
 }
 
+// updates reports whether the step changes a resource that stays.
+func (s Step) updates() bool {
+	switch s.Action {
+	case UpdateNetwork, UpdateSubnet, UpdatePort, UpdateRouter, UpdateGateway:
+		return true
+	}
+	return false
+}
+
 // Difference is one field in which what is differs from what is declared.
 type Difference struct {
-	// Resource is "network", "port", or "subnet" and its CIDR.
+	// Resource is "network", "port", "router", "subnet" and its CIDR, or "router interface" and its addresses.
 	Resource string
 	// Field is one of the Field constants.
 	Field string

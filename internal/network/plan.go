@@ -3,6 +3,7 @@ package network
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 	"strconv"
 )
 
@@ -26,25 +27,27 @@ func Plan(spec Spec, observed Observed) (Change, error) {
 		return nil, err
 	}
 	keep, exists := observed.Network()
+	routing := planRouting(spec, keep, observed)
 	if !exists {
-		change := Change{{
+		change := append(routing.first, Step{
 			Action:     CreateNetwork,
 			Attributes: spec.Attributes(),
 			Reason:     "no network bears the owner's marker",
 			Differences: []Difference{
 				{Resource: NetworkResource, Field: FieldExists, Declared: spec.Name, Actual: None},
 			},
-		}}
+		})
 		for _, subnet := range spec.Subnets {
 			change = append(change, createSubnet(spec, "", subnet))
 		}
-		return change, nil
+		return append(change, routing.last...), nil
 	}
 
 	var change Change
 	if step, ok := updateNetwork(spec, keep); ok {
 		change = append(change, step)
 	}
+	change = append(change, routing.first...)
 	// Subnets that are no longer declared go before new ones come, which may lie in their place.
 	for _, s := range keep.Subnets {
 		if spec.Owner.Owns(s.Description) && !declares(spec, s) {
@@ -60,6 +63,7 @@ func Plan(spec Spec, observed Observed) (Change, error) {
 			change = append(change, step)
 		}
 	}
+	change = append(change, routing.last...)
 	// Duplicates go last: one that is in use must not keep the network that stays from being as declared.
 	for _, n := range observed.Networks {
 		if n.ID != keep.ID {
@@ -72,8 +76,8 @@ func Plan(spec Spec, observed Observed) (Change, error) {
 	return change, nil
 }
 
-// PlanDelete gives the steps that remove everything of the owner's, ports before networks, which Neutron keeps while
-// ports are on them. A network's subnets go with it in Neutron, so a subnet that is not ours blocks the deletion
+// PlanDelete gives the steps that remove everything of the owner's, ports and interfaces before networks and routers,
+// which Neutron keeps while ports are on them. A network's subnets go with it in Neutron, so a subnet that is not ours blocks the deletion
 // (*BlockedError). A network or a port that is not ours is an error.
 func PlanDelete(owner Owner, observed Observed) (Change, error) {
 	observed = observed.inOrder()
@@ -83,8 +87,13 @@ func PlanDelete(owner Owner, observed Observed) (Change, error) {
 	const reason = "its object is being deleted"
 	var change Change
 	for _, p := range observed.Ports {
-		change = append(change, deletePort(p, reason))
+		if p.Router == "" {
+			change = append(change, deletePort(p, reason))
+		}
 	}
+	interfaces := slices.DeleteFunc(slices.Clone(observed.Ports), func(p ObservedPort) bool { return p.Router == "" })
+	change = append(change, leave(interfaces, observed.Routers, reason)...)
+	change = append(change, deleteRouters(observed.Routers, reason)...)
 	for _, n := range observed.Networks {
 		if err := deletable(owner, n); err != nil {
 			return nil, err
@@ -110,6 +119,11 @@ func PlanRelease(owner Owner, observed Observed) Change {
 				Action: UpdatePort, ID: p.ID, Revision: p.Revision, NetworkID: p.NetworkID, Port: attributes, Reason: reason,
 				Differences: []Difference{unmark(PortResource, p.Description, attributes.Description)},
 			})
+		}
+	}
+	for _, r := range observed.Routers {
+		if owner.Owns(r.Description) {
+			change = append(change, releaseRouter(r, reason))
 		}
 	}
 	for _, n := range observed.Networks {
@@ -175,6 +189,11 @@ func marked(owner Owner, observed Observed) error {
 	for _, p := range observed.Ports {
 		if !owner.Owns(p.Description) {
 			return fmt.Errorf("port %s is not marked as %s's: it must not be planned with", p.ID, owner)
+		}
+	}
+	for _, r := range observed.Routers {
+		if !owner.Owns(r.Description) {
+			return fmt.Errorf("router %s is not marked as %s's: it must not be planned with", r.ID, owner)
 		}
 	}
 	return nil

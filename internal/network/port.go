@@ -78,6 +78,9 @@ type ObservedPort struct {
 	// Created is when Neutron made it.
 	Created   time.Time
 	NetworkID string
+	// Router is the router that the port is an interface of; empty where it is none. Such a port goes by way of the
+	// router.
+	Router string
 	PortAttributes
 }
 

@@ -45,6 +45,8 @@ type Spec struct {
 	Subnets []Subnet
 	// Import is how a network that was there before its object is taken over; the zero value for one that is made.
 	Import Import
+	// Router serves the subnets; nil means that none does.
+	Router *RouterSpec
 }
 
 // Attributes are the network's own settings, as they are sent to Neutron.
@@ -119,6 +121,9 @@ func (s Spec) Validate() error {
 			}
 		}
 	}
+	if s.Router != nil {
+		errs = append(errs, s.Router.validate()...)
+	}
 	return errors.Join(errs...)
 }
 
@@ -126,17 +131,21 @@ func (s Spec) Validate() error {
 type Observed struct {
 	// Networks is normally one, of a Network's; more are duplicates, which Plan removes.
 	Networks []ObservedNetwork
-	// Ports is normally one, of a NetworkPort's; more are duplicates, which PlanPort removes.
+	// Ports is normally one, of a NetworkPort's; more are duplicates, which PlanPort removes. Of a Network's they are
+	// the interfaces by which a router serves its subnets.
 	Ports []ObservedPort
+	// Routers is at most one, of a Network's; more are duplicates, which Plan removes.
+	Routers []ObservedRouter
 }
 
 // Empty reports whether nothing bears the marker.
-func (o Observed) Empty() bool { return len(o.Networks)+len(o.Ports) == 0 }
+func (o Observed) Empty() bool { return len(o.Networks)+len(o.Ports)+len(o.Routers) == 0 }
 
 // Same reports whether both are one and the same hand-out: the same memory, which nobody writes to, and not only equal
 // contents. It says no of any two that were made apart, also of equal ones, and costs next to nothing.
 func (o Observed) Same(other Observed) bool {
-	return sameSlice(o.Networks, other.Networks) && sameSlice(o.Ports, other.Ports)
+	return sameSlice(o.Networks, other.Networks) && sameSlice(o.Ports, other.Ports) &&
+		sameSlice(o.Routers, other.Routers)
 }
 
 func sameSlice[T any](a, b []T) bool {
@@ -156,6 +165,7 @@ type Kind string
 const (
 	KindNetwork Kind = "network"
 	KindPort    Kind = "port"
+	KindRouter  Kind = "router"
 )
 
 // String is the resource for a person.
@@ -169,6 +179,9 @@ func (o Observed) Resources() []Resource {
 	}
 	for _, p := range o.Ports {
 		all = append(all, Resource{KindPort, p.ID})
+	}
+	for _, r := range o.Routers {
+		all = append(all, Resource{KindRouter, r.ID})
 	}
 	return all
 }
@@ -187,8 +200,7 @@ func compareNetworks(a, b ObservedNetwork) int {
 	return cmp.Or(a.Created.Compare(b.Created), cmp.Compare(a.ID, b.ID))
 }
 
-// inOrder is the same, in which networks, subnets and ports, and a port's addresses and security groups, stand in an
-// order of their own, not in that of Neutron's answer, so that the same state gives the same steps and the same error
+// inOrder is the same, in which networks, subnets, ports and routers, and their lists without order, stand in an order of their own, not in that of Neutron's answer, so that the same state gives the same steps and the same error
 // each time. It writes to copies.
 func (o Observed) inOrder() Observed {
 	if o.isInOrder() {
@@ -203,7 +215,11 @@ func (o Observed) inOrder() Observed {
 		ports[i].Addresses = slices.SortedFunc(slices.Values(p.Addresses), comparePortAddresses)
 		ports[i].SecurityGroups = slices.Sorted(slices.Values(p.SecurityGroups))
 	}
-	return Observed{Networks: networks, Ports: ports}
+	routers := slices.SortedFunc(slices.Values(o.Routers), compareRouters)
+	for i, r := range routers {
+		routers[i].Routes = slices.SortedFunc(slices.Values(r.Routes), compareRoutes)
+	}
+	return Observed{Networks: networks, Ports: ports, Routers: routers}
 }
 
 func (o Observed) isInOrder() bool {
@@ -218,7 +234,13 @@ func (o Observed) isInOrder() bool {
 			return false
 		}
 	}
-	return slices.IsSortedFunc(o.Networks, compareNetworks) && slices.IsSortedFunc(o.Ports, comparePorts)
+	for _, r := range o.Routers {
+		if !slices.IsSortedFunc(r.Routes, compareRoutes) || isEmptied(r.Routes) {
+			return false
+		}
+	}
+	return slices.IsSortedFunc(o.Networks, compareNetworks) && slices.IsSortedFunc(o.Ports, comparePorts) &&
+		slices.IsSortedFunc(o.Routers, compareRouters)
 }
 
 // isEmptied reports whether a list is empty and not nil. Sorting makes it nil, so that both give the same steps.

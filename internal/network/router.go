@@ -1,0 +1,469 @@
+package network
+
+import (
+	"cmp"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strconv"
+	"time"
+)
+
+// Names of a router's fields, as the user writes them in a spec. FieldRouter is of an interface: the router that it is
+// on.
+const (
+	FieldRouter          = "router"
+	FieldExternalNetwork = "externalNetwork"
+	FieldSNAT            = "snat"
+	FieldExternalIP      = "externalIP"
+	FieldRoutes          = "routes"
+	FieldExisting        = "existing"
+)
+
+// InterfaceDeviceOwner is the device_owner in Neutron of a port that is made to be a router's interface, until it is
+// one. It is for people, who can filter by it; nothing is decided by it.
+const InterfaceDeviceOwner = "kubernetes:routerinterface"
+
+// RouterSpec says which router serves a network, in canonical form. The router has an interface on each subnet that has
+// a gateway, with the gateway's address.
+type RouterSpec struct {
+	// Existing is the id of a router that is not ours: only the interfaces on it are. Empty means a router of the
+	// network's own, which all other fields are about.
+	Existing string
+	// ExternalNetwork is the id of the external network that the router leads to; empty means none.
+	ExternalNetwork string
+	// SNAT says whether addresses are translated on the way out; nil leaves it to the cloud, and then either is right.
+	SNAT *bool
+	// ExternalIP is the router's address outside; the zero Addr leaves it to the cloud, and then any is right.
+	ExternalIP netip.Addr
+	// Routes are the router's, sorted, each once.
+	Routes []Route
+}
+
+// RouterAttributes are a router's settings, as they are sent to Neutron.
+type RouterAttributes struct {
+	Name string
+	// Description is whole, marker included.
+	Description string
+	// AdminStateUp is false for a router that was switched off.
+	AdminStateUp bool
+	// Gateway is how the router leads outside.
+	Gateway ExternalGateway
+	// Routes are sorted by destination, then by next hop. Neutron takes them in no create, and those by which it can
+	// reach the next hop.
+	Routes []Route
+}
+
+// ExternalGateway is how a router leads outside. The zero value means that it does not.
+type ExternalGateway struct {
+	// NetworkID is the external network's.
+	NetworkID string
+	// SNAT is nil in a request that leaves it to the cloud.
+	SNAT *bool
+	// Addresses are the router's outside; empty in a request that leaves them to the cloud.
+	Addresses []netip.Addr
+}
+
+// ObservedRouter is a router as Neutron has it.
+type ObservedRouter struct {
+	ID string
+	// Revision is Neutron's revision_number: it moves with every change, and with every interface.
+	Revision int
+	// Created is when Neutron made it.
+	Created time.Time
+	RouterAttributes
+}
+
+// RouterResource is what a Difference of a router is of.
+const RouterResource = "router"
+
+func interfaceResource(addresses []PortAddress) string {
+	return "router interface " + listAddresses(addresses)
+}
+
+// Own reports whether the router is to be the network's own.
+func (r *RouterSpec) Own() bool { return r != nil && r.Existing == "" }
+
+// Router gives the router that is the object's own: the oldest, and of equals the one with the lowest id, so that every
+// replica of the controller picks the same one. It reports false where there is none.
+func (o Observed) Router() (ObservedRouter, bool) {
+	if len(o.Routers) == 0 {
+		return ObservedRouter{}, false
+	}
+	return slices.MinFunc(o.Routers, compareRouters), true
+}
+
+// compareRouters sorts the older router first, and of equals the one with the lower id.
+func compareRouters(a, b ObservedRouter) int {
+	return cmp.Or(a.Created.Compare(b.Created), cmp.Compare(a.ID, b.ID))
+}
+
+// validate gives what could not be applied, as FieldErrors.
+func (r *RouterSpec) validate() (errs []error) {
+	refuse := func(field, format string, args ...any) {
+		errs = append(errs, &FieldError{"router." + field, fmt.Sprintf(format, args...)})
+	}
+	if r.Existing != "" && (r.ExternalNetwork != "" || r.SNAT != nil || r.ExternalIP.IsValid() || len(r.Routes) > 0) {
+		refuse(FieldExisting, "a router that exists already keeps its own settings: leave out all others")
+	}
+	if r.ExternalNetwork == "" && (r.SNAT != nil || r.ExternalIP.IsValid()) {
+		refuse(FieldExternalNetwork, "snat and externalIP are about the way to an external network: name it")
+	}
+	if r.ExternalIP.IsValid() {
+		if problem := noAddress(r.ExternalIP); problem != "" {
+			refuse(FieldExternalIP, "%s", problem)
+		}
+	}
+	for i, route := range r.Routes {
+		field := fmt.Sprintf("%s[%d]", FieldRoutes, i)
+		if problem := cmp.Or(noDestination(route.Destination), noAddress(route.NextHop)); problem != "" {
+			refuse(field, "%s", problem)
+			continue
+		}
+		if route.Destination.Addr().Is4() != route.NextHop.Is4() {
+			refuse(field, "%s is of two address families: write a destination and a next hop of one", route)
+		}
+		if slices.Contains(r.Routes[:i], route) {
+			refuse(field, "%s stands twice", route)
+		}
+	}
+	return errs
+}
+
+// attributes are those of the network's own router, with all of its routes.
+func (s Spec) routerAttributes() RouterAttributes {
+	a := RouterAttributes{
+		Name: s.Name, Description: s.Owner.Describe(""), AdminStateUp: true,
+		Gateway: ExternalGateway{NetworkID: s.Router.ExternalNetwork, SNAT: s.Router.SNAT},
+		Routes:  slices.SortedFunc(slices.Values(s.Router.Routes), compareRoutes),
+	}
+	if s.Router.ExternalIP.IsValid() {
+		a.Gateway.Addresses = []netip.Addr{s.Router.ExternalIP}
+	}
+	return a
+}
+
+// interfaces are the addresses of each interface that the router has to have, with the subnets' ids where these are
+// known. Neutron takes one IPv4 subnet on an interface, and of the IPv6 subnets of one network all on the same
+// interface (_validate_router_port_info in neutron/db/l3_db.py).
+func (s Spec) interfaces(n ObservedNetwork) [][]PortAddress {
+	if s.Router == nil {
+		return nil
+	}
+	var all [][]PortAddress
+	var six []PortAddress
+	for _, subnet := range s.Subnets {
+		if !subnet.Gateway.IsValid() {
+			continue
+		}
+		a := PortAddress{Address: subnet.Gateway}
+		if there, exists := n.SubnetByCIDR(subnet.CIDR); exists {
+			a.SubnetID = there.ID
+		}
+		if subnet.CIDR.Addr().Is4() {
+			all = append(all, []PortAddress{a})
+		} else {
+			six = append(six, a)
+		}
+	}
+	if len(six) > 0 {
+		slices.SortFunc(six, comparePortAddresses)
+		all = append(all, six)
+	}
+	return all
+}
+
+// routing is what is to be done about routers and their interfaces, around what is done about subnets.
+type routing struct {
+	// first lets go of what stands in the way of subnets that go or change. Neutron keeps a subnet that a router has an
+	// interface on, and the gateway's address with it.
+	first Change
+	// last makes what needs the subnets, and removes routers that nothing of ours is on any more.
+	last Change
+}
+
+// planRouting plans a network's router and its interfaces. What bears the owner's marker and is not declared goes.
+func planRouting(spec Spec, n ObservedNetwork, observed Observed) (r routing) {
+	own, exists := observed.Router()
+	target, going := "", observed.Routers
+	switch {
+	case spec.Router.Own() && exists:
+		target = own.ID
+		going = slices.DeleteFunc(slices.Clone(going), func(o ObservedRouter) bool { return o.ID == own.ID })
+	case spec.Router != nil:
+		target = spec.Router.Existing
+	}
+
+	wanted := spec.interfaces(n)
+	fitting, leaving := matchInterfaces(wanted, target, n.ID, observed.Ports)
+
+	var kept, declared []Route // of the network's own router
+	if spec.Router.Own() {
+		declared = spec.routerAttributes().Routes
+	}
+	if spec.Router.Own() && exists {
+		var step Step
+		var needed bool
+		step, kept, needed = updateRouter(spec, own)
+		if needed {
+			r.first = append(r.first, step)
+		}
+	}
+	const undeclared = "it is ours and no longer declared"
+	r.first = append(r.first, leave(leaving, going, undeclared)...)
+
+	if spec.Router.Own() && !exists {
+		r.last = append(r.last, createRouter(spec))
+	} else if spec.Router.Own() {
+		if step, needed := updateGateway(spec, own); needed {
+			r.last = append(r.last, step)
+		}
+	}
+	for i, addresses := range wanted {
+		port := fitting[i]
+		switch {
+		case port == nil:
+			r.last = append(r.last, createInterface(spec, n.ID, addresses), attachInterface(spec, n.ID, "", addresses, target))
+			continue
+		case port.Router == "":
+			r.last = append(r.last, attachInterface(spec, n.ID, port.ID, addresses, target))
+		}
+		if step, needed := updateInterface(spec, *port); needed {
+			r.last = append(r.last, step)
+		}
+	}
+	if !slices.Equal(kept, declared) {
+		r.last = append(r.last, setRoutes(own, kept, declared, reasonDiffers))
+	}
+	reason := undeclared
+	if target == own.ID && exists {
+		reason = "it is a duplicate of the older router " + own.ID
+	}
+	r.last = append(r.last, deleteRouters(going, reason)...)
+	return r
+}
+
+// matchInterfaces finds, for each interface that is wanted, a port that is it or can become it, attached ones first. All
+// other ports are to leave.
+func matchInterfaces(
+	wanted [][]PortAddress, target, networkID string, ports []ObservedPort,
+) (fitting []*ObservedPort, leaving []ObservedPort) {
+	fitting = make([]*ObservedPort, len(wanted))
+	used := map[string]bool{}
+	for _, attached := range []bool{true, false} {
+		for i := range ports {
+			p := &ports[i]
+			if (p.Router != "") != attached || attached && p.Router != target || p.NetworkID != networkID {
+				continue
+			}
+			at := slices.IndexFunc(wanted, func(w []PortAddress) bool { return slices.Equal(w, p.Addresses) })
+			if at >= 0 && fitting[at] == nil {
+				fitting[at] = p
+				used[p.ID] = true
+			}
+		}
+	}
+	for _, p := range ports {
+		if !used[p.ID] {
+			leaving = append(leaving, p)
+		}
+	}
+	return fitting, leaving
+}
+
+// leave lets go of interfaces and of ports that have not become one. Routers that go lose the routes that may need
+// them first.
+func leave(ports []ObservedPort, going []ObservedRouter, reason string) (change Change) {
+	for _, router := range going {
+		onIt := func(p ObservedPort) bool { return p.Router == router.ID }
+		if len(router.Routes) > 0 && slices.ContainsFunc(ports, onIt) {
+			change = append(change, setRoutes(router, router.Routes, nil, reason))
+		}
+	}
+	for _, p := range ports {
+		change = append(change, removeInterface(p, reason))
+	}
+	return change
+}
+
+// deleteRouters takes routers away that have no interface of ours any more. The way outside goes in a step of its own:
+// Neutron counts it as a change of the router, and a conditional deletion of a router that has one stops half-way, with
+// a 412 after the gateway's port is gone (measured; the contract suite holds it).
+func deleteRouters(routers []ObservedRouter, reason string) (change Change) {
+	for _, router := range routers {
+		if router.Gateway.NetworkID != "" {
+			change = append(change, Step{
+				Action: UpdateGateway, ID: router.ID, Revision: router.Revision, Reason: reason,
+				Router: RouterAttributes{Name: router.Name, Description: router.Description},
+				Differences: []Difference{
+					{RouterResource, FieldExternalNetwork, None, router.Gateway.NetworkID},
+				},
+			})
+		}
+		change = append(change, Step{
+			Action: DeleteRouter, ID: router.ID, Revision: router.Revision, Router: router.RouterAttributes, Reason: reason,
+			Differences: []Difference{{RouterResource, FieldExists, None, router.ID}},
+		})
+	}
+	return change
+}
+
+func createRouter(spec Spec) Step {
+	attributes := spec.routerAttributes()
+	attributes.Routes = nil
+	return Step{
+		Action: CreateRouter, Router: attributes, Reason: "no router bears the owner's marker",
+		Differences: []Difference{{RouterResource, FieldExists, strconv.Quote(spec.Name), None}},
+	}
+}
+
+// updateRouter gives the step that settles what differs of a router besides its gateway and the routes that it lacks,
+// and the routes that it has then. Those that are not declared go first, as they keep interfaces and gateways.
+func updateRouter(spec Spec, actual ObservedRouter) (step Step, kept []Route, needed bool) {
+	want := spec.routerAttributes()
+	var diffs []Difference
+	add := func(field, declared, got string) {
+		diffs = append(diffs, Difference{RouterResource, field, declared, got})
+	}
+	if want.Name != actual.Name {
+		add(FieldName, strconv.Quote(want.Name), strconv.Quote(actual.Name))
+	}
+	if want.Description != actual.Description {
+		got, _, _ := ParseDescription(actual.Description)
+		add(FieldDescription, strconv.Quote(""), strconv.Quote(got))
+	}
+	if want.AdminStateUp != actual.AdminStateUp {
+		add(FieldAdminState, upDown(want.AdminStateUp), upDown(actual.AdminStateUp))
+	}
+	for _, route := range actual.Routes {
+		if slices.Contains(want.Routes, route) {
+			kept = append(kept, route)
+		}
+	}
+	if len(kept) < len(actual.Routes) {
+		add(FieldRoutes, join(kept), join(actual.Routes))
+	}
+	want.Routes = kept
+	return Step{
+		Action: UpdateRouter, ID: actual.ID, Revision: actual.Revision, Router: want,
+		Differences: diffs, Reason: reasonDiffers,
+	}, kept, len(diffs) > 0
+}
+
+// setRoutes replaces a router's routes. The router is one that a step before creates where its id is empty.
+func setRoutes(router ObservedRouter, from, to []Route, reason string) Step {
+	attributes := router.RouterAttributes
+	attributes.Routes = to
+	return Step{
+		Action: UpdateRouter, ID: router.ID, Revision: router.Revision, Router: attributes, Reason: reason,
+		Differences: []Difference{{RouterResource, FieldRoutes, join(to), join(from)}},
+	}
+}
+
+func updateGateway(spec Spec, actual ObservedRouter) (Step, bool) {
+	want, got := spec.routerAttributes().Gateway, actual.Gateway
+	var diffs []Difference
+	add := func(field, declared, got string) {
+		diffs = append(diffs, Difference{RouterResource, field, cmp.Or(declared, None), cmp.Or(got, None)})
+	}
+	if want.NetworkID != got.NetworkID {
+		add(FieldExternalNetwork, want.NetworkID, got.NetworkID)
+	}
+	if want.NetworkID != "" && want.SNAT != nil && (got.SNAT == nil || *want.SNAT != *got.SNAT) {
+		actual := ""
+		if got.SNAT != nil {
+			actual = strconv.FormatBool(*got.SNAT)
+		}
+		add(FieldSNAT, strconv.FormatBool(*want.SNAT), actual)
+	}
+	if len(want.Addresses) > 0 && !slices.Contains(got.Addresses, want.Addresses[0]) {
+		add(FieldExternalIP, join(want.Addresses), join(got.Addresses))
+	}
+	return Step{
+		Action: UpdateGateway, ID: actual.ID, Revision: actual.Revision, Router: spec.routerAttributes(),
+		Differences: diffs, Reason: reasonDiffers,
+	}, len(diffs) > 0
+}
+
+func interfaceAttributes(spec Spec, addresses []PortAddress) PortAttributes {
+	return PortAttributes{
+		Name: spec.Name, Description: spec.Owner.Describe(""), AdminStateUp: true, Addresses: addresses,
+	}
+}
+
+func createInterface(spec Spec, networkID string, addresses []PortAddress) Step {
+	return Step{
+		Action: CreateInterface, NetworkID: networkID, Port: interfaceAttributes(spec, addresses),
+		Reason: "no port of the owner's has the gateway's address",
+		Differences: []Difference{
+			{interfaceResource(addresses), FieldExists, listAddresses(addresses), None},
+		},
+	}
+}
+
+// attachInterface has a port become an interface. The port and the router are those that steps before create where
+// their ids are empty.
+func attachInterface(spec Spec, networkID, portID string, addresses []PortAddress, routerID string) Step {
+	return Step{
+		Action: AttachInterface, ID: portID, NetworkID: networkID, RouterID: routerID,
+		Port: interfaceAttributes(spec, addresses), Reason: "the router does not serve the subnet yet",
+		Differences: []Difference{
+			{interfaceResource(addresses), FieldRouter, cmp.Or(routerID, "the network's own"), None},
+		},
+	}
+}
+
+func updateInterface(spec Spec, actual ObservedPort) (Step, bool) {
+	want := interfaceAttributes(spec, actual.Addresses)
+	var diffs []Difference
+	add := func(field, declared, got string) {
+		diffs = append(diffs, Difference{interfaceResource(actual.Addresses), field, declared, got})
+	}
+	if want.Name != actual.Name {
+		add(FieldName, strconv.Quote(want.Name), strconv.Quote(actual.Name))
+	}
+	if want.Description != actual.Description {
+		got, _, _ := ParseDescription(actual.Description)
+		add(FieldDescription, strconv.Quote(""), strconv.Quote(got))
+	}
+	if want.AdminStateUp != actual.AdminStateUp {
+		add(FieldAdminState, upDown(want.AdminStateUp), upDown(actual.AdminStateUp))
+	}
+	return Step{
+		Action: UpdatePort, ID: actual.ID, Revision: actual.Revision, NetworkID: actual.NetworkID, Port: want,
+		Differences: diffs, Reason: reasonDiffers,
+	}, len(diffs) > 0
+}
+
+// removeInterface takes a port away: by way of its router where it is an interface, which is the only way then.
+func removeInterface(p ObservedPort, reason string) Step {
+	step := Step{
+		Action: DeleteInterface, ID: p.ID, Revision: p.Revision, NetworkID: p.NetworkID, Port: p.PortAttributes,
+		Reason: reason, Differences: []Difference{{interfaceResource(p.Addresses), FieldExists, None, p.ID}},
+	}
+	if p.Router != "" {
+		step.Action, step.RouterID = DetachInterface, p.Router
+	}
+	return step
+}
+
+// releaseRouter takes the marker off a router.
+func releaseRouter(router ObservedRouter, reason string) Step {
+	attributes := router.RouterAttributes
+	attributes.Description = withoutMarkers(router.Description)
+	return Step{
+		Action: UpdateRouter, ID: router.ID, Revision: router.Revision, Router: attributes, Reason: reason,
+		Differences: []Difference{unmark(RouterResource, router.Description)},
+	}
+}
+
+// Routed reports whether the router that is declared, if any, exists and has its interfaces, whatever their settings.
+func (s Spec) Routed(observed Observed) bool {
+	n, _ := observed.Network()
+	for _, step := range planRouting(s, n, observed.inOrder()).last {
+		if step.Action == CreateRouter || step.Action == AttachInterface {
+			return false
+		}
+	}
+	return true
+}
