@@ -15,6 +15,7 @@ import (
 type cloud struct {
 	networks []ObservedNetwork
 	ports    []ObservedPort
+	routers  []ObservedRouter
 	serial   int
 }
 
@@ -29,12 +30,12 @@ var errMoved = errors.New("RevisionNumberConstraintFailed")
 
 func (c *cloud) clone() *cloud {
 	all := c.everything()
-	return &cloud{networks: all.Networks, ports: all.Ports, serial: c.serial}
+	return &cloud{networks: all.Networks, ports: all.Ports, routers: all.Routers, serial: c.serial}
 }
 
 // everything is the whole project, whoever's it is, in a copy that shares nothing with the cloud.
 func (c *cloud) everything() Observed {
-	return cloneObserved(Observed{Networks: c.networks, Ports: c.ports})
+	return cloneObserved(Observed{Networks: c.networks, Ports: c.ports, Routers: c.routers})
 }
 
 // observe gives what bears the owner's marker, in a copy that shares nothing with the cloud.
@@ -48,6 +49,11 @@ func (c *cloud) observe(owner Owner) Observed {
 	for _, p := range c.ports {
 		if owner.Owns(p.Description) {
 			observed.Ports = append(observed.Ports, p)
+		}
+	}
+	for _, r := range c.routers {
+		if owner.Owns(r.Description) {
+			observed.Routers = append(observed.Routers, r)
 		}
 	}
 	return cloneObserved(observed)
@@ -93,10 +99,12 @@ func (c *cloud) findPort(id string) *ObservedPort {
 // apply takes the steps until one fails, and says which.
 func (c *cloud) apply(change Change) error {
 	created := ""
+	routed := newRouted(c)
 	for i, step := range change {
 		if step.Action == CreateSubnet && step.NetworkID == "" {
 			step.NetworkID = created
 		}
+		routed.resolve(&step)
 		id, err := c.take(step)
 		if err != nil {
 			return fmt.Errorf("step %d, %s: %w", i, step, err)
@@ -104,6 +112,7 @@ func (c *cloud) apply(change Change) error {
 		if step.Action == CreateNetwork {
 			created = id
 		}
+		routed.took(step, id)
 	}
 	return nil
 }
@@ -142,6 +151,9 @@ func (c *cloud) take(step Step) (id string, err error) {
 		if s.Revision != step.Revision {
 			return "", errMoved
 		}
+		if c.addressed(step.ID, netip.Addr{}) {
+			return "", errors.New("SubnetInUse")
+		}
 		n.Revision++
 		n.Subnets = slices.DeleteFunc(n.Subnets, func(s ObservedSubnet) bool { return s.ID == step.ID })
 		return step.ID, nil
@@ -160,7 +172,7 @@ func (c *cloud) take(step Step) (id string, err error) {
 		c.ports = slices.DeleteFunc(c.ports, func(p ObservedPort) bool { return p.ID == step.ID })
 		return step.ID, nil
 	}
-	return "", fmt.Errorf("no action %q", step.Action)
+	return c.takeRouter(step)
 }
 
 func checkTexts(name, description string) error {
@@ -263,6 +275,9 @@ func (c *cloud) updateSubnet(step Step) error {
 			s.Description = step.SubnetDescription
 			n.Revision++
 		case FieldGateway:
+			if s.Gateway.IsValid() && c.addressed(s.ID, s.Gateway) {
+				return errors.New("GatewayIpInUse")
+			}
 			s.Gateway = want.Gateway
 			n.Revision++
 		case FieldDHCP:
@@ -494,6 +509,10 @@ func cloneSpec(spec Spec) Spec {
 	for i, s := range spec.Subnets {
 		spec.Subnets[i] = cloneSubnet(s)
 	}
+	if spec.Router != nil {
+		spec.Router = new(*spec.Router)
+		spec.Router.Routes = slices.Clone(spec.Router.Routes)
+	}
 	return spec
 }
 
@@ -512,6 +531,10 @@ func cloneObserved(o Observed) Observed {
 	o.Ports = slices.Clone(o.Ports)
 	for i, p := range o.Ports {
 		o.Ports[i] = clonePort(p)
+	}
+	o.Routers = slices.Clone(o.Routers)
+	for i, r := range o.Routers {
+		o.Routers[i] = cloneRouter(r)
 	}
 	return o
 }

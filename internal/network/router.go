@@ -204,7 +204,7 @@ func planRouting(spec Spec, n ObservedNetwork, observed Observed) (r routing) {
 	if spec.Router.Own() && exists {
 		var step Step
 		var needed bool
-		step, kept, needed = updateRouter(spec, own)
+		step, kept, needed = updateRouter(spec, own, subnetsOf(leaving, own.ID, observed))
 		if needed {
 			r.first = append(r.first, step)
 		}
@@ -221,15 +221,16 @@ func planRouting(spec Spec, n ObservedNetwork, observed Observed) (r routing) {
 	}
 	for i, addresses := range wanted {
 		port := fitting[i]
-		switch {
-		case port == nil:
+		if port == nil {
 			r.last = append(r.last, createInterface(spec, n.ID, addresses), attachInterface(spec, n.ID, "", addresses, target))
 			continue
-		case port.Router == "":
-			r.last = append(r.last, attachInterface(spec, n.ID, port.ID, addresses, target))
 		}
+		// To be attached moves a port's revision, so that comes last.
 		if step, needed := updateInterface(spec, *port); needed {
 			r.last = append(r.last, step)
+		}
+		if port.Router == "" {
+			r.last = append(r.last, attachInterface(spec, n.ID, port.ID, addresses, target))
 		}
 	}
 	if !slices.Equal(kept, declared) {
@@ -317,9 +318,25 @@ func createRouter(spec Spec) Step {
 	}
 }
 
+// subnetsOf are the subnets on which a router has one of the interfaces.
+func subnetsOf(interfaces []ObservedPort, routerID string, observed Observed) (cidrs []netip.Prefix) {
+	for _, n := range observed.Networks {
+		for _, s := range n.Subnets {
+			on := func(a PortAddress) bool { return a.SubnetID == s.ID }
+			if slices.ContainsFunc(interfaces, func(p ObservedPort) bool {
+				return p.Router == routerID && slices.ContainsFunc(p.Addresses, on)
+			}) {
+				cidrs = append(cidrs, s.CIDR)
+			}
+		}
+	}
+	return cidrs
+}
+
 // updateRouter gives the step that settles what differs of a router besides its gateway and the routes that it lacks,
-// and the routes that it has then. Those that are not declared go first, as they keep interfaces and gateways.
-func updateRouter(spec Spec, actual ObservedRouter) (step Step, kept []Route, needed bool) {
+// and the routes that it has then. Those that are not declared go first, as they keep interfaces and gateways. So do
+// those whose next hop is in a subnet on which the router is about to lose its interface, for as long as it has none.
+func updateRouter(spec Spec, actual ObservedRouter, losing []netip.Prefix) (step Step, kept []Route, needed bool) {
 	want := spec.routerAttributes()
 	var diffs []Difference
 	add := func(field, declared, got string) {
@@ -336,7 +353,8 @@ func updateRouter(spec Spec, actual ObservedRouter) (step Step, kept []Route, ne
 		add(FieldAdminState, upDown(want.AdminStateUp), upDown(actual.AdminStateUp))
 	}
 	for _, route := range actual.Routes {
-		if slices.Contains(want.Routes, route) {
+		lost := func(cidr netip.Prefix) bool { return cidr.Contains(route.NextHop) }
+		if slices.Contains(want.Routes, route) && !slices.ContainsFunc(losing, lost) {
 			kept = append(kept, route)
 		}
 	}
