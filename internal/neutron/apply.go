@@ -1,7 +1,9 @@
 package neutron
 
 import (
+	"cmp"
 	"context"
+	"slices"
 
 	"cloudteam.ztgame.com/network-controller/internal/network"
 )
@@ -11,16 +13,18 @@ import (
 //
 // Where the error is one of MaybeDone, the caller MUST NOT plan from an Observed of before it.
 func (i *Inventory) Apply(ctx context.Context, change network.Change) (done network.Change, err error) {
-	created := ""
+	var made made
 	moved := map[string]int{} // how far our own writes have moved networks' revisions since they were planned with
 	for _, step := range change {
 		switch step.Action {
 		case network.CreateSubnet:
 			if step.NetworkID == "" {
-				step.NetworkID = created
+				step.NetworkID = made.network
 			}
 		case network.UpdateNetwork, network.DeleteNetwork:
 			step.Revision += moved[step.ID]
+		default:
+			step = i.resolve(step, made)
 		}
 		id, err := i.take(ctx, step)
 		if err != nil {
@@ -28,18 +32,87 @@ func (i *Inventory) Apply(ctx context.Context, change network.Change) (done netw
 		}
 		switch step.Action {
 		case network.CreateNetwork:
-			created = id
+			made.network = id
 			step.ID = id
-		case network.CreatePort:
+		case network.CreatePort, network.CreateRouter, network.CreateInterface:
 			step.ID = id
 		case network.UpdateNetwork:
 			moved[step.ID]++
 		case network.CreateSubnet, network.UpdateSubnet, network.DeleteSubnet:
 			moved[step.NetworkID]++
 		}
+		made.took(step)
 		done = append(done, step)
 	}
 	return done, nil
+}
+
+// made is what steps have made that later steps of the same change refer to, before anybody knew its id.
+type made struct {
+	network, router, port string
+	// touched are the routers whose revisions the steps have moved.
+	touched map[string]bool
+}
+
+// took notes a step that was taken.
+func (m *made) took(step network.Step) {
+	router := step.ID
+	switch step.Action {
+	case network.CreateRouter:
+		m.router = step.ID
+	case network.CreateInterface:
+		m.port = step.ID
+		return
+	case network.AttachInterface, network.DetachInterface:
+		router = step.RouterID
+	case network.UpdateRouter, network.UpdateGateway:
+	default:
+		return
+	}
+	if m.touched == nil {
+		m.touched = map[string]bool{}
+	}
+	m.touched[router] = true
+}
+
+// resolve fills in what a step about a router or an interface leaves to those before it.
+func (i *Inventory) resolve(step network.Step, made made) network.Step {
+	switch step.Action {
+	case network.CreateInterface:
+		if step.NetworkID == "" {
+			step.NetworkID = made.network
+		}
+		step.Port.Addresses = i.inSubnets(step.NetworkID, step.Port.Addresses)
+	case network.AttachInterface:
+		step.NetworkID = cmp.Or(step.NetworkID, made.network)
+		step.ID = cmp.Or(step.ID, made.port)
+		step.RouterID = cmp.Or(step.RouterID, made.router)
+	case network.UpdateRouter, network.UpdateGateway, network.DeleteRouter:
+		step.ID = cmp.Or(step.ID, made.router)
+		if made.touched[step.ID] {
+			step.Revision = i.revisionOf(step.ID, step.Revision)
+		}
+	}
+	return step
+}
+
+// inSubnets names the subnets of addresses that are of none yet: the one of the network that has the address.
+func (i *Inventory) inSubnets(networkID string, addresses []network.PortAddress) []network.PortAddress {
+	i.mu.RLock()
+	defer i.mu.RUnlock()
+	n, known := i.networks.held[networkID]
+	if !known {
+		return addresses
+	}
+	addresses = slices.Clone(addresses)
+	for at, a := range addresses {
+		for _, s := range n.Subnets {
+			if a.SubnetID == "" && s.CIDR.Contains(a.Address) {
+				addresses[at].SubnetID = s.ID
+			}
+		}
+	}
+	return addresses
 }
 
 // take takes one step and returns the id of the resource that it was about.
@@ -90,10 +163,14 @@ func (i *Inventory) take(ctx context.Context, step network.Step) (string, error)
 		return step.ID, nil
 
 	case network.CreatePort, network.UpdatePort, network.DeletePort:
-		if i.options.Ports {
+		if i.holdsPorts() {
 			return i.takePort(ctx, step)
 		}
 		return "", notHeld(string(step.Action))
+
+	case network.CreateRouter, network.UpdateRouter, network.UpdateGateway, network.DeleteRouter,
+		network.CreateInterface, network.AttachInterface, network.DetachInterface, network.DeleteInterface:
+		return i.takeRouter(ctx, step)
 	}
 	return "", &Error{Kind: Invalid, Op: string(step.Action), Reason: "no such action"}
 }
@@ -101,15 +178,11 @@ func (i *Inventory) take(ctx context.Context, step network.Step) (string, error)
 // takePort is take for steps about ports. A port moves neither its network's revision nor its subnets' (measured; the
 // contract suite holds it).
 func (i *Inventory) takePort(ctx context.Context, step network.Step) (string, error) {
+	if step.Action == network.DeletePort {
+		return step.ID, i.removePort(ctx, step)
+	}
 	if step.ID != "" {
 		defer i.ports.write(step.ID)()
-	}
-	if step.Action == network.DeletePort {
-		if err := i.cloud.remove(ctx, step); err != nil {
-			return "", err
-		}
-		i.ports.remove(step.ID)
-		return step.ID, nil
 	}
 	// Should Neutron move the revision once more when it has answered (see portBody), the next conditional write fails and
 	// reads again, or the next list moves the port.
@@ -124,6 +197,16 @@ func (i *Inventory) takePort(ctx context.Context, step network.Step) (string, er
 		return &p
 	})
 	return p.ID, nil
+}
+
+// removePort deletes a port.
+func (i *Inventory) removePort(ctx context.Context, step network.Step) error {
+	defer i.ports.write(step.ID)()
+	if err := i.cloud.remove(ctx, step); err != nil {
+		return err
+	}
+	i.ports.remove(step.ID)
+	return nil
 }
 
 // changeSubnet puts a subnet into its network, or takes it out where s is nil. Neutron moves the network's revision by

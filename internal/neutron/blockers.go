@@ -26,6 +26,8 @@ type Blocker struct {
 
 func (b Blocker) id() string { return b.ID }
 
+const opListFloatingIPs = "list floating IPs"
+
 var blockerFields = []string{"id", "name", "device_owner", "device_id", "project_id"}
 
 // goesAlong are the device owners whose ports Neutron removes itself with their network, so that they block nothing
@@ -69,11 +71,29 @@ func (b Blocker) String() string {
 	}
 }
 
-// Blockers are the ports that keep a network or a subnet from being deleted, by id.
+// Blockers are the ports that keep a network, a subnet or a router from being deleted, by id, or the floating IPs that
+// keep a router's interface or gateway.
 type Blockers struct {
-	Ports []Blocker
-	// Further is true where there are more than Ports.
+	Ports       []Blocker
+	FloatingIPs []FloatingIP
+	// Further is true where there are more than these.
 	Further bool
+}
+
+// Empty reports whether there are none.
+func (b Blockers) Empty() bool { return len(b.Ports)+len(b.FloatingIPs) == 0 }
+
+// FloatingIP is an address outside that leads to one inside by way of a router.
+type FloatingIP struct {
+	ID      string `json:"id"`
+	Address string `json:"floating_ip_address"`
+}
+
+func (f FloatingIP) id() string { return f.ID }
+
+// String is the floating IP for a person.
+func (f FloatingIP) String() string {
+	return "floating IP " + oneLine(f.Address) + " (" + oneLine(f.ID) + ")"
 }
 
 // shownBlockers is how many ports a message names.
@@ -85,8 +105,11 @@ func (b Blockers) String() string {
 	for _, port := range b.Ports[:min(shownBlockers, len(b.Ports))] {
 		texts = append(texts, port.String())
 	}
+	for _, ip := range b.FloatingIPs[:min(shownBlockers-len(texts), len(b.FloatingIPs))] {
+		texts = append(texts, ip.String())
+	}
 	text := strings.Join(texts, ", ")
-	switch more := len(b.Ports) - len(texts); {
+	switch more := len(b.Ports) + len(b.FloatingIPs) - len(texts); {
 	case b.Further:
 		return fmt.Sprintf("%s and at least %d more", text, more+1)
 	case more > 0:
@@ -96,8 +119,9 @@ func (b Blockers) String() string {
 	}
 }
 
-// Blockers lists the ports for which Neutron refused a step that deletes a network or a subnet: one page, live. What
-// Neutron would have removed itself is left out. None means that they are gone by now, or that the credentials may not
+// Blockers lists the ports for which Neutron refused a step that deletes a network, a subnet or a router, or the
+// floating IPs for which it keeps a router's interface or gateway: one page, live. What Neutron would have removed
+// itself is left out. None means that they are gone by now, or that the credentials may not
 // see them; an error, that nothing is known.
 //
 // The next audit that does not show one of them tells Moved of the network's object, where audits list ports. Those do
@@ -110,6 +134,14 @@ func (i *Inventory) Blockers(ctx context.Context, refused network.Step) (Blocker
 	case network.DeleteSubnet:
 		query.Set("network_id", refused.NetworkID)
 		query.Set("fixed_ips", "subnet_id="+refused.ID)
+	case network.DeleteRouter:
+		query.Set("device_id", refused.ID)
+		query["device_owner"] = routerInterfaces
+		return i.cloud.listBlockers(ctx, query)
+	case network.DetachInterface:
+		return i.cloud.listFloatingIPs(ctx, refused.RouterID)
+	case network.UpdateGateway:
+		return i.cloud.listFloatingIPs(ctx, refused.ID)
 	default:
 		return Blockers{}, nil
 	}
@@ -155,6 +187,13 @@ func (c *Cloud) listBlockers(ctx context.Context, query url.Values) (found Block
 	}
 	found.Ports = slices.DeleteFunc(ports, func(b Blocker) bool { return slices.Contains(goesAlong, b.DeviceOwner) })
 	return found, nil
+}
+
+// listFloatingIPs gives those that lead inside by way of a router.
+func (c *Cloud) listFloatingIPs(ctx context.Context, routerID string) (found Blockers, err error) {
+	query := url.Values{"router_id": {routerID}, "fields": {"id", "floating_ip_address"}}
+	found.FloatingIPs, err = list[FloatingIP](ctx, c, opListFloatingIPs, collection{"floatingip", "floatingips"}, query)
+	return found, err
 }
 
 // blockade is why a network or a subnet could not be deleted.

@@ -169,12 +169,20 @@ type neutronError struct {
 // kindsByType are the refusals whose HTTP status alone says too little. Names are those of neutron_lib.exceptions,
 // neutron.common.exceptions and neutron.services.trunk.exceptions.
 var kindsByType = map[string]Kind{
-	"NetworkInUse":                       InUse,
-	"SubnetInUse":                        InUse,
-	"ServicePortInUse":                   InUse,
-	"PortInUseAsTrunkParent":             InUse,
-	"PortInUseAsSubPort":                 InUse,
-	"GatewayIpInUse":                     InUse,
+	"NetworkInUse":                     InUse,
+	"SubnetInUse":                      InUse,
+	"ServicePortInUse":                 InUse,
+	"PortInUseAsTrunkParent":           InUse,
+	"PortInUseAsSubPort":               InUse,
+	"GatewayIpInUse":                   InUse,
+	"RouterInUse":                      InUse,
+	"RouterInterfaceInUseByFloatingIP": InUse,
+	"RouterInterfaceInUseByRoute":      InUse,
+	// Its router leads outside for them.
+	"RouterExternalGatewayInUseByFloatingIp": InUse,
+	// The port that is to be a router's interface is one already.
+	"PortInUse":                          Conflict,
+	"ExternalIpAddressExhausted":         Capacity,
 	"OverQuota":                          Capacity,
 	"NoNetworkAvailable":                 Capacity,
 	"IpAddressGenerationFailure":         Exhausted,

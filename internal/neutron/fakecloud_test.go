@@ -251,6 +251,8 @@ func (n *fakeNeutron) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 		write(w, http.StatusOK, map[string]any{"network_ip_availabilities": n.availabilities})
+	case collection == "routers":
+		refuse(w, http.StatusNotFound, "HTTPNotFound", "The resource could not be found.")
 	case r.Method == http.MethodGet && id == "":
 		writePage(w, r, collection, n.page, n.listed(r, collection))
 	case r.Method == http.MethodPost && collection == "networks":

@@ -30,6 +30,8 @@ type Inventory struct {
 	mu       sync.RWMutex
 	networks *shelf[network.ObservedNetwork]
 	ports    *shelf[network.ObservedPort]
+	routers  *shelf[network.ObservedRouter]
+	coverage coverage
 	// blocked is what keeps networks and subnets from being deleted, by their ids.
 	blocked map[string]blockade
 	// began is when the last list that was completed began; zero before the first. of is the project that it showed, and
@@ -42,13 +44,16 @@ type Inventory struct {
 	failed error
 	// availabilityAgain is when the address counts are asked for again after the cloud refused them.
 	availabilityAgain time.Time
+
+	// external and existing are what users refer to; they have locks of their own.
+	external, existing *directory
 }
 
 // InventoryOptions tune an Inventory.
 type InventoryOptions struct {
 	// Interval is between audits, give or take a tenth; 0 or less means no audits but the first.
 	Interval time.Duration
-	// Ports has ports listed, too. Without it, an Inventory reads and writes no ports.
+	// Ports has ports listed, too. Without it, an Inventory reads and writes no ports but routers' interfaces.
 	Ports bool
 	// Moved, where set, is told the UID of each object whose resources were found to be other than the Inventory held
 	// them, or whose deletion lacks a port that Blockers found in its way. It MUST be quick. It is not told of what Apply
@@ -81,6 +86,8 @@ func NewInventory(cloud *Cloud, cluster string, options InventoryOptions) *Inven
 	i := &Inventory{cloud: cloud, cluster: cluster, options: options, blocked: map[string]blockade{}}
 	i.networks = newShelf(&i.mu, networkKind)
 	i.ports = newShelf(&i.mu, portKind)
+	i.routers = newShelf(&i.mu, routerKind)
+	i.external, i.existing = newExternalNetworks(), newRouters()
 	return i
 }
 
@@ -175,13 +182,15 @@ func (i *Inventory) observed(
 ) (observed network.Observed, known bool) {
 	i.mu.RLock()
 	defer i.mu.RUnlock()
-	if i.began.IsZero() || i.began.Before(since) || outside(ctx, opObserve, i.of) != nil {
+	if !i.suffices(since) || outside(ctx, opObserve, i.of) != nil {
 		return network.Observed{}, false
 	}
 	if owner.Cluster != i.cluster {
 		return network.Observed{}, true
 	}
-	return network.Observed{Networks: i.networks.owned[owner.Object], Ports: i.ports.owned[owner.Object]}, true
+	return network.Observed{
+		Networks: i.networks.owned[owner.Object], Ports: i.ports.owned[owner.Object], Routers: i.routers.owned[owner.Object],
+	}, true
 }
 
 // Synced reports whether a list has ever been completed, and if not, why the last one failed (nil while the first one
@@ -195,6 +204,7 @@ func (i *Inventory) Synced() (bool, error) {
 // flight is a list under way, shared by all who wait for it.
 type flight struct {
 	began time.Time
+	scope scope
 	of    Identity
 	done  chan struct{}
 	moved []string
@@ -211,16 +221,16 @@ func (i *Inventory) listSince(ctx context.Context, since time.Time) ([]string, e
 	project, bound := wanted(ctx)
 	for {
 		i.mu.Lock()
-		if !i.began.IsZero() && !i.began.Before(since) && (!bound || project == i.of) {
+		if i.suffices(since) && (!bound || project == i.of) {
 			i.mu.Unlock()
 			return nil, nil
 		}
 		f := i.flight
 		if f == nil {
-			f = &flight{began: time.Now(), done: make(chan struct{})}
+			f = &flight{began: time.Now(), scope: i.scope(), done: make(chan struct{})}
 			i.flight = f
 			// The list is for all who wait for it: the first one's leaving must not end it for the others.
-			go i.list(context.WithoutCancel(ctx), f, clocks{i.networks.clock, i.ports.clock})
+			go i.list(context.WithoutCancel(ctx), f, clocks{i.networks.clock, i.ports.clock, i.routers.clock})
 		}
 		i.mu.Unlock()
 
@@ -232,7 +242,10 @@ func (i *Inventory) listSince(ctx context.Context, since time.Time) ([]string, e
 		if errors.Is(f.err, errOutage) && i.cloud.breaker.ending() == nil {
 			continue // it was kept back by an outage that is over: who is woken by that end was woken
 		}
-		if !f.began.Before(since) && (!bound || f.err != nil || project == f.of) {
+		i.mu.RLock()
+		enough := f.scope == scope{true, true} || !i.isAsked()
+		i.mu.RUnlock()
+		if !f.began.Before(since) && (f.err != nil || enough && (!bound || project == f.of)) {
 			return f.moved, f.err
 		}
 	}
@@ -242,13 +255,13 @@ func (i *Inventory) listSince(ctx context.Context, since time.Time) ([]string, e
 const listTimeout = 10 * time.Minute
 
 // clocks are those of the shelves.
-type clocks struct{ networks, ports uint64 }
+type clocks struct{ networks, ports, routers uint64 }
 
-// list reads all networks, subnets and ports and takes them in. since are the clocks when it began.
+// list reads all networks, subnets, ports and routers and takes them in. since are the clocks when it began.
 func (i *Inventory) list(ctx context.Context, f *flight, since clocks) {
 	ctx, cancel := context.WithTimeout(ctx, listTimeout)
 	defer cancel()
-	listed, of, err := i.readProject(ctx)
+	listed, of, err := i.readProject(ctx, f.scope)
 
 	i.mu.Lock()
 	f.of = of
@@ -258,13 +271,19 @@ func (i *Inventory) list(ctx context.Context, f *flight, since clocks) {
 			// What is held is of another project: not even what was written meanwhile is newer than the list.
 			i.networks.clear(moved)
 			i.ports.clear(moved)
+			i.routers.clear(moved)
 			i.of = of
 		}
 		i.networks.takeIn(listed.networks, since.networks, moved)
 		i.ports.takeIn(listed.ports, since.ports, moved)
+		i.routers.takeIn(listed.routers, since.routers, moved)
 		i.lift(f.began, listed.standing, moved)
 		f.moved = slices.Sorted(maps.Keys(moved))
 		i.began = f.began
+		i.coverage.covered = f.scope == scope{true, true}
+		if f.scope.routers {
+			i.coverage.last = f.began
+		}
 	}
 	i.failed = err
 	i.flight = nil
@@ -282,6 +301,7 @@ func (i *Inventory) list(ctx context.Context, f *flight, since clocks) {
 type listing struct {
 	networks map[string]*network.ObservedNetwork
 	ports    map[string]*network.ObservedPort
+	routers  map[string]*network.ObservedRouter
 	// standing are the ids of ports, whoever's, whose end is awaited and that are there.
 	standing map[string]bool
 }
@@ -291,7 +311,7 @@ const opObserve = "observe"
 
 // readProject is read for the project that the credentials lead to, or that ctx is Within. It fails where they change
 // meanwhile.
-func (i *Inventory) readProject(ctx context.Context) (listing, Identity, error) {
+func (i *Inventory) readProject(ctx context.Context, show scope) (listing, Identity, error) {
 	of, bound := wanted(ctx)
 	if !bound {
 		var err error
@@ -299,18 +319,24 @@ func (i *Inventory) readProject(ctx context.Context) (listing, Identity, error) 
 			return listing{}, of, err
 		}
 	}
-	listed, err := i.read(Within(ctx, of))
+	listed, err := i.read(Within(ctx, of), show)
 	return listed, of, err
 }
 
 // read lists what is ours, whole.
-func (i *Inventory) read(ctx context.Context) (listing, error) {
-	networks, err := i.readNetworks(ctx)
-	if err != nil || !i.options.Ports {
-		return listing{networks: networks}, err
+func (i *Inventory) read(ctx context.Context, show scope) (listed listing, err error) {
+	if listed.networks, err = i.readNetworks(ctx); err != nil {
+		return listed, err
 	}
-	ports, standing, err := i.readPorts(ctx)
-	return listing{networks, ports, standing}, err
+	if show.ports {
+		if listed.ports, listed.standing, err = i.readPorts(ctx); err != nil {
+			return listed, err
+		}
+	}
+	if show.routers {
+		listed.routers, err = i.readRouters(ctx)
+	}
+	return listed, err
 }
 
 func (i *Inventory) readNetworks(ctx context.Context) (map[string]*network.ObservedNetwork, error) {
@@ -391,7 +417,7 @@ func (i *Inventory) readPorts(ctx context.Context) (
 		if awaited[w.ID] {
 			standing[w.ID] = true
 		}
-		if !i.owns(w.Description) {
+		if !i.owns(w.Description) || !i.options.Ports && !w.isInterface() {
 			continue
 		}
 		observed, err := w.observed()
@@ -407,7 +433,8 @@ func (i *Inventory) readPorts(ctx context.Context) (
 // shared are texts that many ports of a list have in common. Decoding makes each its own.
 type shared map[string]string
 
-// in has a port that nobody else has yet hold the ids of its network, subnets and security groups with the others.
+// in has a port that nobody else has yet hold the ids of its network, router, subnets and security groups with the
+// others.
 func (s shared) in(p *network.ObservedPort) {
 	one := func(text *string) {
 		if known, ok := s[*text]; ok {
@@ -417,6 +444,7 @@ func (s shared) in(p *network.ObservedPort) {
 		}
 	}
 	one(&p.NetworkID)
+	one(&p.Router)
 	for at := range p.Addresses {
 		one(&p.Addresses[at].SubnetID)
 	}
@@ -492,6 +520,8 @@ func (i *Inventory) Find(
 	switch {
 	case of == network.KindNetwork:
 		ids, err = findOwned[wireNetwork](ctx, i.cloud, opFindNetwork, networkAPI, name, owner)
+	case of == network.KindRouter:
+		ids, err = findOwned[wireRouter](ctx, i.cloud, opFindRouter, routerAPI, name, owner)
 	case of == network.KindPort && i.options.Ports:
 		ids, err = findOwned[wirePort](ctx, i.cloud, opFindPort, portAPI, name, owner)
 	default:
@@ -535,7 +565,9 @@ func (i *Inventory) Reread(ctx context.Context, r network.Resource) (found bool,
 	switch {
 	case r.Kind == network.KindNetwork:
 		return reread(ctx, i.networks, r.ID, i.readNetwork)
-	case r.Kind == network.KindPort && i.options.Ports:
+	case r.Kind == network.KindRouter:
+		return reread(ctx, i.routers, r.ID, i.readRouter)
+	case r.Kind == network.KindPort && i.holdsPorts():
 		return reread(ctx, i.ports, r.ID, i.readPort)
 	}
 	return false, notHeld("get " + string(r.Kind))

@@ -123,7 +123,7 @@ func TestWithoutPortsNoneAreAskedFor(t *testing.T) {
 			t.Errorf("%s: %v, %v", step.Action, done, err)
 		}
 	}
-	for _, r := range []network.Resource{portOf("p"), {}, {Kind: "router", ID: "r"}} {
+	for _, r := range []network.Resource{portOf("p"), {}, {Kind: "trunk", ID: "t"}} {
 		if found, err := b.Reread(t.Context(), r); found || KindOf(err) != Invalid {
 			t.Errorf("rereading %q: %t, %v", r, found, err)
 		}

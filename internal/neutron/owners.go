@@ -7,7 +7,7 @@ import (
 
 // Holdings are the ids of the resources that one object owns.
 type Holdings struct {
-	Networks, Ports []string
+	Networks, Ports, Routers []string
 }
 
 // Owners gives the UIDs of the objects that own resources here, each with what it owns: what the last complete list
@@ -29,6 +29,11 @@ func (i *Inventory) Owners() (owners map[string]Holdings, audited time.Time, of 
 	for object, ports := range i.ports.owned {
 		held := owners[object]
 		held.Ports = i.ports.ids(ports)
+		owners[object] = held
+	}
+	for object, routers := range i.routers.owned {
+		held := owners[object]
+		held.Routers = i.routers.ids(routers)
 		owners[object] = held
 	}
 	return owners, i.began, i.of, true

@@ -3,6 +3,7 @@ package neutron
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"net/http"
@@ -93,12 +94,19 @@ const restarts = 5
 func list[W identified](ctx context.Context, c *Cloud, op string, of collection, query url.Values) ([]W, error) {
 	for range restarts {
 		all, err := listPages[W](ctx, c, op, of, query)
-		if !IsNotFound(err) {
+		if !IsNotFound(err) || hasNoSuchCollection(err) {
 			return all, err
 		}
 		// Neutron finds the place of the next page by the last resource of this one, which somebody has deleted.
 	}
 	return nil, &Error{Kind: Transient, Op: op, Reason: "resources are deleted faster than they are listed"}
+}
+
+// hasNoSuchCollection reports whether an error says that the cloud does not know the collection: an extension that it
+// lacks. Neutron names the resource where it knows the collection.
+func hasNoSuchCollection(err error) bool {
+	e, ok := errors.AsType[*Error](err)
+	return ok && e.Status == http.StatusNotFound && e.Type == "HTTPNotFound"
 }
 
 // listPages reads page by page. Sorting by id keeps the pages apart while resources come and go; whether there is a
@@ -232,15 +240,26 @@ var calls = map[network.Action]struct {
 	network.CreatePort:    {http.MethodPost, portAPI},
 	network.UpdatePort:    {http.MethodPut, portAPI},
 	network.DeletePort:    {http.MethodDelete, portAPI},
+
+	network.CreateRouter:    {http.MethodPost, routerAPI},
+	network.UpdateRouter:    {http.MethodPut, routerAPI},
+	network.UpdateGateway:   {http.MethodPut, routerAPI},
+	network.DeleteRouter:    {http.MethodDelete, routerAPI},
+	network.CreateInterface: {http.MethodPost, portAPI},
+	network.DeleteInterface: {http.MethodDelete, portAPI},
 }
 
 // requestOf is a step that changes or deletes a resource as a request, without its body: on the condition that the
-// resource is of the revision which the step was planned with.
+// resource is of the revision which the step was planned with. A router's gateway alone changes without one: Neutron
+// takes several transactions for it, and the first moves the revision that the others are then held to. The request
+// ends half-way, with a 412 and a router without a gateway whose port is still there (measured).
 func requestOf(step network.Step) (request, collection) {
 	call := calls[step.Action]
-	return request{
-		op: string(step.Action), method: call.method, path: call.of.path(step.ID), revision: &step.Revision,
-	}, call.of
+	r := request{op: string(step.Action), method: call.method, path: call.of.path(step.ID), revision: &step.Revision}
+	if step.Action == network.UpdateGateway {
+		r.revision = nil
+	}
+	return r, call.of
 }
 
 // writeStep has a step sent that creates or updates a resource. body makes the request's of the step: all fields, or

@@ -161,6 +161,8 @@ type wirePort struct {
 	FixedIPs       []wireFixedIP `json:"fixed_ips"`
 	MAC            string        `json:"mac_address"`
 	SecurityGroups []string      `json:"security_groups"`
+	DeviceOwner    string        `json:"device_owner"`
+	DeviceID       string        `json:"device_id"`
 	Revision       int           `json:"revision_number"`
 	Created        string        `json:"created_at"`
 }
@@ -168,11 +170,11 @@ type wirePort struct {
 // portFields are the fields= of a list: what wirePort reads.
 var portFields = []string{
 	"id", "network_id", "name", "description", "admin_state_up", "fixed_ips", "mac_address", "security_groups",
-	"revision_number", "created_at",
+	"device_owner", "device_id", "revision_number", "created_at",
 }
 
 type wireFixedIP struct {
-	SubnetID string `json:"subnet_id"`
+	SubnetID string `json:"subnet_id,omitempty"`
 	// Address is left out of a request that leaves it to Neutron.
 	Address string `json:"ip_address,omitempty"`
 }
@@ -190,6 +192,7 @@ func (w wirePort) observed() (network.ObservedPort, error) {
 		Revision:  w.Revision,
 		Created:   created,
 		NetworkID: w.NetworkID,
+		Router:    w.routerOf(),
 		PortAttributes: network.PortAttributes{
 			Name:           w.Name,
 			Description:    w.Description,

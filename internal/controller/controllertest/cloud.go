@@ -22,6 +22,8 @@ const Latency = 10 * time.Millisecond
 // holds of it are apart, as they are in life: others' changes are unknown until a list or Reread brings them in. Make
 // it with NewCloud. Its fields may be set while no sync runs.
 type Cloud struct {
+	Names
+
 	diary   *Diary
 	cluster string
 

@@ -15,6 +15,8 @@ import (
 
 // AtRest is an owned.Inventory in which what each object owns is as declared, so that nothing is to be done.
 type AtRest struct {
+	Names
+
 	// Where is where the credentials lead.
 	Where neutron.Identity
 	// Owned is what there is, by the UID of the object that owns it.

@@ -29,7 +29,7 @@ func (d declaration) Complete(observed network.Observed) bool {
 			return false
 		}
 	}
-	return true
+	return network.Spec(d).Routed(observed)
 }
 
 // declare is owned.Kind's.
@@ -63,6 +63,10 @@ func desired(obj *cloudteamv1.Network, owner network.Owner) (network.Spec, error
 		errs = append(errs, err)
 	} else {
 		spec.Subnets = []network.Subnet{subnet}
+	}
+	if spec.Router, err = desiredRouter(obj.Spec.Router); err != nil {
+		// Half of it must not be held against the rules.
+		errs, spec.Router = append(errs, err), nil
 	}
 	if err := errors.Join(append(errs, spec.Validate())...); err != nil {
 		return network.Spec{}, err

@@ -14,7 +14,7 @@ func show(
 	obj *cloudteamv1.Network, declared owned.Declaration, owner network.Owner, observed network.Observed,
 ) {
 	status := &obj.Status
-	status.NetworkID, status.MTU, status.Subnets = "", 0, nil
+	status.NetworkID, status.MTU, status.Subnets, status.Router = "", 0, nil, routerStatus(observed)
 	n, exists := observed.Network()
 	if !exists {
 		return

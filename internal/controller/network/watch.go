@@ -40,8 +40,15 @@ func NewController(
 		Patch: func(namespace string) controller.Patch[*cloudteamv1.Network] {
 			return client.Networks(namespace).Patch
 		},
+		Prepare: func(in owned.Inventory, obj *cloudteamv1.Network) {
+			if hasRouter(obj) {
+				in.CoverRouters()
+			}
+		},
 		Declare:       declare,
 		Cloud:         func(obj *cloudteamv1.Network) (owned.CloudRef, bool) { return owned.CloudOf(obj), true },
+		Resolve:       resolve,
+		Parts:         parts,
 		ID:            func(obj *cloudteamv1.Network) string { return obj.Status.NetworkID },
 		Import:        importOf,
 		Policies:      policies,

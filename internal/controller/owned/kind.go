@@ -4,6 +4,8 @@
 package owned
 
 import (
+	"context"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -59,10 +61,18 @@ type Kind[T Object] struct {
 	// Patch is the kind's generated client for a namespace.
 	Patch func(namespace string) controller.Patch[T]
 
+	// Prepare is called before the Inventory is asked about an object. It may be nil.
+	Prepare func(in Inventory, obj T)
 	// Declare gives what an object asks for. A *Waiting says that something has to come first; another error is a spec
 	// that cannot be applied to any cloud. Nothing is done then, and both are looked at again when an event brings the
 	// object's key.
 	Declare func(obj T, owner network.Owner) (Declaration, error)
+	// Resolve puts ids in the place of what a declaration calls by name, by asking the cloud where it must. It may be nil.
+	// It is called before a declaration is planned with; its error has the key tried again.
+	Resolve func(ctx context.Context, in Inventory, declared Declaration) (Declaration, error)
+	// Parts names the resources that an object has beside the one that stands for it, as its spec declares them, with the
+	// ids that were last seen or without. It may be nil.
+	Parts func(obj T) []network.Resource
 	// On gives the other object that Declare reads, as it is in its cache: a pointer, or nil where there is none. It may
 	// itself be nil, where Declare reads no other.
 	On func(obj T) any

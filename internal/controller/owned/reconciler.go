@@ -17,7 +17,7 @@ import (
 	"cloudteam.ztgame.com/network-controller/internal/neutron"
 )
 
-// Inventory is what a Reconciler needs of a neutron.Inventory.
+// Inventory is what a Reconciler and its Kind need of a neutron.Inventory.
 type Inventory interface {
 	Identity(ctx context.Context) (neutron.Identity, error)
 	Observed(ctx context.Context, owner network.Owner, since time.Time) (network.Observed, error)
@@ -26,6 +26,9 @@ type Inventory interface {
 	Apply(ctx context.Context, change network.Change) (done network.Change, err error)
 	Blockers(ctx context.Context, refused network.Step) (neutron.Blockers, error)
 	Foreign(ctx context.Context, id string) (n neutron.Foreign, found bool, err error)
+	CoverRouters()
+	Router(ctx context.Context, idOrName string) (id string, err error)
+	ExternalNetwork(ctx context.Context, idOrName string) (id string, err error)
 }
 
 // Reconciler syncs the objects of one kind. Make it with NewReconciler.

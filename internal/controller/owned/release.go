@@ -90,9 +90,19 @@ func (r *Reconciler[T]) release(ctx context.Context, key cache.ObjectName, obj T
 		return o
 	}
 	retain := r.policies(obj).Deletion == cloudteamv1.DeletionPolicyRetain
-	known := r.known(obj)
+	known, partly := r.known(obj), true
 	o.observed, err = Removal{
-		Look: func(ctx context.Context) (network.Observed, error) { return r.look(ctx, at.in, obj, known) },
+		Look: func(ctx context.Context) (network.Observed, error) {
+			observed, err := r.look(ctx, at.in, obj, known)
+			if err != nil || !partly {
+				return observed, err
+			}
+			complete, err := r.lookForParts(ctx, at.in, obj, observed)
+			if _, foreign := errors.AsType[*unmarked](err); foreign {
+				return observed, nil // a part that is not ours any more stays
+			}
+			return complete, err
+		},
 		Plan: func(observed network.Observed) (network.Change, error) {
 			if retain {
 				return network.PlanRelease(owner, observed), nil
@@ -108,7 +118,7 @@ func (r *Reconciler[T]) release(ctx context.Context, key cache.ObjectName, obj T
 			}
 			if err == nil {
 				// What we have deleted ourselves need not be asked for, and what we released is not ours to ask for.
-				known = ""
+				known, partly = "", false
 				r.setBlank(obj.GetUID(), true)
 			}
 			return done, err

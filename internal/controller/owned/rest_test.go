@@ -42,6 +42,8 @@ type inputs struct {
 
 // scene is where one controller of a kind plays: what it is shown, and what it did.
 type scene[T owned.Object] struct {
+	controllertest.Names
+
 	diary    *controllertest.Diary
 	events   *controllertest.Events
 	c        *owned.Reconciler[T]

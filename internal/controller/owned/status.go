@@ -158,6 +158,18 @@ func describe(step network.Step) string {
 		return "Deleted port " + step.ID + ": " + step.Reason
 	case network.DeleteSubnet:
 		return "Deleted subnet " + step.Subnet.CIDR.String() + ": " + step.Reason
+	case network.CreateRouter:
+		return "Created router " + step.ID
+	case network.DeleteRouter:
+		return "Deleted router " + step.ID + ": " + step.Reason
+	case network.CreateInterface:
+		return "Created port " + step.ID + " for the router"
+	case network.AttachInterface:
+		return "Attached port " + step.ID + " to router " + step.RouterID
+	case network.DetachInterface:
+		return "Detached port " + step.ID + " from router " + step.RouterID + ": " + step.Reason
+	case network.DeleteInterface:
+		return "Deleted port " + step.ID + ": " + step.Reason
 	}
 	changes := make([]string, len(step.Differences))
 	for i, d := range step.Differences {
@@ -175,6 +187,13 @@ func releaseEvent(step network.Step) controller.Event {
 		e.Reason, e.Message = cloudteamv1.EventDeleted, fmt.Sprintf("Deleted network %s with its subnets", step.ID)
 	case network.DeletePort:
 		e.Reason, e.Message = cloudteamv1.EventDeleted, fmt.Sprintf("Deleted port %s", step.ID)
+	case network.DeleteRouter:
+		e.Reason, e.Message = cloudteamv1.EventDeleted, fmt.Sprintf("Deleted router %s", step.ID)
+	case network.UpdateRouter:
+		if step.Changes(network.FieldDescription) {
+			e.Reason = cloudteamv1.EventRetained
+			e.Message = fmt.Sprintf("Left router %s in Neutron, without its owner's marker", step.ID)
+		}
 	case network.UpdateNetwork:
 		e.Reason = cloudteamv1.EventRetained
 		e.Message = fmt.Sprintf("Left network %s in Neutron, without its owner's marker", step.ID)

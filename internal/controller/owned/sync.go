@@ -123,11 +123,20 @@ const rounds = 3
 func (r *Reconciler[T]) converge(ctx context.Context, in Inventory, obj T, o outcome) outcome {
 	// A spec is applied as a whole once. What differs from then on was changed by somebody else.
 	drifted := r.kind.Status(obj).AppliedGeneration == obj.GetGeneration()
+	if r.kind.Resolve != nil {
+		var err error
+		if o.declared, err = r.kind.Resolve(ctx, in, o.declared); err != nil {
+			return o.failed(err)
+		}
+	}
 	policies := r.policies(obj)
 	report := drifted && policies.Drift == cloudteamv1.DriftPolicyReport
 	var last network.Change
 	for round := 0; ; round++ {
 		observed, err := r.look(ctx, in, obj, r.known(obj))
+		if err == nil {
+			observed, err = r.lookForParts(ctx, in, obj, observed)
+		}
 		if err != nil {
 			return o.failed(err)
 		}
@@ -205,8 +214,16 @@ func (o outcome) unsettled(kind network.Kind) error {
 // leaveDrift splits a change into what is done under driftPolicy Report all the same, the removal of duplicates, and
 // the differences that are reported and left.
 func leaveDrift(change network.Change) (rest network.Change, drift []network.Difference) {
+	going := map[string]bool{}
 	for _, step := range change {
-		if step.Action == network.DeleteNetwork || step.Action == network.DeletePort {
+		switch step.Action {
+		case network.DeleteNetwork, network.DeletePort, network.DeleteRouter:
+			going[step.ID] = true
+		}
+	}
+	for _, step := range change {
+		// What has to come off a duplicate first goes with it.
+		if going[step.ID] || step.Action == network.DetachInterface && going[step.RouterID] {
 			rest = append(rest, step)
 		} else {
 			drift = append(drift, step.Differences...)
@@ -300,6 +317,9 @@ func (r *Reconciler[T]) withoutMarker(obj T, resource network.Resource) error {
 // second one, or have one left behind: where the list does not show any, that one is asked for by its id, and where one
 // may have been created whose id is not known, it is looked for by its name.
 func (r *Reconciler[T]) look(ctx context.Context, in Inventory, obj T, known string) (network.Observed, error) {
+	if r.kind.Prepare != nil {
+		r.kind.Prepare(in, obj)
+	}
 	owner, since := r.ownerOf(obj), r.listedSince(obj.GetUID())
 	observed, err := in.Observed(ctx, owner, since)
 	if err != nil || !observed.Empty() {
@@ -337,6 +357,42 @@ func (r *Reconciler[T]) look(ctx context.Context, in Inventory, obj T, known str
 	return in.Observed(ctx, owner, since)
 }
 
+// lookForParts is look for the object's other resources, where some of the object's were observed: those that the list
+// does not show are asked for by id, or by name.
+func (r *Reconciler[T]) lookForParts(
+	ctx context.Context, in Inventory, obj T, observed network.Observed,
+) (network.Observed, error) {
+	if r.kind.Parts == nil || observed.Empty() {
+		return observed, nil
+	}
+	owner := r.ownerOf(obj)
+	more := false
+	for _, part := range r.kind.Parts(obj) {
+		if slices.ContainsFunc(observed.Resources(), func(o network.Resource) bool { return o.Kind == part.Kind }) {
+			continue
+		}
+		found := false
+		var err error
+		if part.ID != "" {
+			found, err = in.Reread(ctx, part)
+			if errors.Is(err, neutron.ErrUnmarked) {
+				return observed, &unmarked{part, owner}
+			}
+		}
+		if err == nil && !found && r.mayHide(obj.GetUID(), part.ID) {
+			found, err = in.Find(ctx, part.Kind, obj.GetName(), owner)
+		}
+		if err != nil {
+			return observed, err
+		}
+		more = more || found
+	}
+	if !more {
+		return observed, nil
+	}
+	return in.Observed(ctx, owner, r.listedSince(obj.GetUID()))
+}
+
 // apply takes the steps, and remembers a create whose outcome is not known: before the next one, a list has to show
 // that there is nothing.
 func (r *Reconciler[T]) apply(
@@ -361,7 +417,7 @@ func (r *Reconciler[T]) apply(
 	return done, err
 }
 
-// occupied is a deletion that Neutron refuses, and the ports for which it does.
+// occupied is a deletion that Neutron refuses, and the ports or floating IPs for which it does.
 type occupied struct {
 	refusal error
 	step    network.Step
@@ -373,14 +429,14 @@ func (e *occupied) Error() string { return fmt.Sprintf("%s: in use by %s", e.ste
 // Unwrap gives the refusal.
 func (e *occupied) Unwrap() error { return e.refusal }
 
-// blame finds out for which ports Neutron refused a step, at the cost of one list: it names them in any order, and not
+// blame finds out for which ports or floating IPs Neutron refused a step, at the cost of one list: it names them in any order, and not
 // what has them. Where that cannot be read, the refusal stays in Neutron's own words.
 func blame(ctx context.Context, in Inventory, refused network.Step, refusal error) error {
 	blockers, err := in.Blockers(ctx, refused)
 	if err != nil {
-		klog.FromContext(ctx).Info("Cannot tell which ports are in the way", "step", refused.String(), "err", err)
+		klog.FromContext(ctx).Info("Cannot tell what is in the way", "step", refused.String(), "err", err)
 	}
-	if err != nil || len(blockers.Ports) == 0 {
+	if err != nil || blockers.Empty() {
 		return refusal
 	}
 	return &occupied{refusal, refused, blockers}

@@ -50,6 +50,10 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &cloudteamv1.PortBindingApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("ResourceStatus"):
 		return &cloudteamv1.ResourceStatusApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("RouterSpec"):
+		return &cloudteamv1.RouterSpecApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("RouterStatus"):
+		return &cloudteamv1.RouterStatusApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("SubnetSpec"):
 		return &cloudteamv1.SubnetSpecApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("SubnetStatus"):

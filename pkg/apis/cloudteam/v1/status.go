@@ -66,7 +66,8 @@ type CloudStatus struct {
 
 // Drift is one difference between the spec and Neutron.
 type Drift struct {
-	// resource is "network", "port", or "subnet" and its cidr.
+	// resource is "network", "port", "router", "subnet" and its cidr, or "router
+	// interface" and its addresses.
 	Resource string `json:"resource"`
 	// field is the name of the field in the spec, or "exists" for a resource that
 	// is missing or should not be there.

@@ -78,6 +78,11 @@ type NetworkSpec struct {
 	// +optional
 	PortSecurity *bool `json:"portSecurity,omitempty"`
 
+	// router is the router that serves the network's subnets: one of its own, or
+	// one that exists. The default is none. It can come, change and go later.
+	// +optional
+	Router *RouterSpec `json:"router,omitempty"`
+
 	// deletionPolicy says what becomes of the Neutron network when this object is
 	// deleted. Delete removes it; Retain takes the ownership marker off and leaves
 	// it. The default is Delete, or what the controller's flag --deletion-policy
@@ -326,6 +331,10 @@ type NetworkStatus struct {
 	// +optional
 	// +listType=atomic
 	Subnets []SubnetStatus `json:"subnets,omitempty"`
+
+	// router is the router that serves the network's subnets.
+	// +optional
+	Router *RouterStatus `json:"router,omitempty"`
 }
 
 // SubnetStatus is a subnet as it was last seen.

@@ -30,6 +30,9 @@ type NetworkSpecApplyConfiguration struct {
 	// rules and security groups apply. The cloud chooses when it is unset. It can
 	// change later; ports that exist keep what they have.
 	PortSecurity *bool `json:"portSecurity,omitempty"`
+	// router is the router that serves the network's subnets: one of its own, or
+	// one that exists. The default is none. It can come, change and go later.
+	Router *RouterSpecApplyConfiguration `json:"router,omitempty"`
 	// deletionPolicy says what becomes of the Neutron network when this object is
 	// deleted. Delete removes it; Retain takes the ownership marker off and leaves
 	// it. The default is Delete, or what the controller's flag --deletion-policy
@@ -154,6 +157,14 @@ func (b *NetworkSpecApplyConfiguration) WithMTU(value int32) *NetworkSpecApplyCo
 // If called multiple times, the PortSecurity field is set to the value of the last call.
 func (b *NetworkSpecApplyConfiguration) WithPortSecurity(value bool) *NetworkSpecApplyConfiguration {
 	b.PortSecurity = &value
+	return b
+}
+
+// WithRouter sets the Router field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Router field is set to the value of the last call.
+func (b *NetworkSpecApplyConfiguration) WithRouter(value *RouterSpecApplyConfiguration) *NetworkSpecApplyConfiguration {
+	b.Router = value
 	return b
 }
 

@@ -20,6 +20,8 @@ type NetworkStatusApplyConfiguration struct {
 	MTU *int32 `json:"mtu,omitempty"`
 	// subnets are the network's subnets in Neutron, the spec's first one first.
 	Subnets []SubnetStatusApplyConfiguration `json:"subnets,omitempty"`
+	// router is the router that serves the network's subnets.
+	Router *RouterStatusApplyConfiguration `json:"router,omitempty"`
 }
 
 // NetworkStatusApplyConfiguration constructs a declarative configuration of the NetworkStatus type for use with
@@ -104,5 +106,13 @@ func (b *NetworkStatusApplyConfiguration) WithSubnets(values ...*SubnetStatusApp
 		}
 		b.Subnets = append(b.Subnets, *values[i])
 	}
+	return b
+}
+
+// WithRouter sets the Router field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Router field is set to the value of the last call.
+func (b *NetworkStatusApplyConfiguration) WithRouter(value *RouterStatusApplyConfiguration) *NetworkStatusApplyConfiguration {
+	b.Router = value
 	return b
 }

@@ -1,0 +1,418 @@
+package neutron
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"slices"
+	"time"
+
+	"cloudteam.ztgame.com/network-controller/internal/network"
+)
+
+const (
+	opListRouters = "list routers"
+	opGetRouter   = "get router"
+	opFindRouter  = "find router"
+)
+
+var routerAPI = collection{"router", "routers"}
+
+// wireRouter is a router as Neutron's JSON has it.
+type wireRouter struct {
+	ID           string       `json:"id"`
+	Name         string       `json:"name"`
+	Description  string       `json:"description"`
+	AdminStateUp bool         `json:"admin_state_up"`
+	Gateway      *wireGateway `json:"external_gateway_info"`
+	Routes       []wireRoute  `json:"routes"`
+	Revision     int          `json:"revision_number"`
+	Created      string       `json:"created_at"`
+}
+
+// wireGateway is how a router leads outside.
+type wireGateway struct {
+	NetworkID string `json:"network_id"`
+	// SNAT and FixedIPs are left out of a request that leaves them to Neutron: both are for administrators, by default.
+	SNAT     *bool         `json:"enable_snat,omitempty"`
+	FixedIPs []wireFixedIP `json:"external_fixed_ips,omitempty"`
+}
+
+// routerFields are the fields= of a list: what wireRouter reads.
+var routerFields = []string{
+	"id", "name", "description", "admin_state_up", "external_gateway_info", "routes", "revision_number", "created_at",
+}
+
+func (w wireRouter) id() string        { return w.ID }
+func (w wireRouter) described() string { return w.Description }
+
+func (w wireRouter) observed() (network.ObservedRouter, error) {
+	if w.ID == "" {
+		return network.ObservedRouter{}, fmt.Errorf("a router has no id")
+	}
+	created, err := time.Parse(time.RFC3339, w.Created)
+	if err != nil {
+		return network.ObservedRouter{}, fmt.Errorf("router %s: created_at is no time", w.ID)
+	}
+	r := network.ObservedRouter{
+		ID: w.ID, Revision: w.Revision, Created: created,
+		RouterAttributes: network.RouterAttributes{
+			Name: w.Name, Description: w.Description, AdminStateUp: w.AdminStateUp,
+		},
+	}
+	if r.Routes, err = routesOf(w.Routes); err != nil {
+		return network.ObservedRouter{}, fmt.Errorf("router %s: routes is no address of a known form", w.ID)
+	}
+	if w.Gateway == nil {
+		return r, nil
+	}
+	r.Gateway = network.ExternalGateway{NetworkID: w.Gateway.NetworkID, SNAT: w.Gateway.SNAT}
+	for _, fixed := range w.Gateway.FixedIPs {
+		addr, err := netip.ParseAddr(fixed.Address)
+		if err != nil {
+			return network.ObservedRouter{}, fmt.Errorf("router %s: external_fixed_ips is no address of a known form", w.ID)
+		}
+		r.Gateway.Addresses = append(r.Gateway.Addresses, addr)
+	}
+	slices.SortFunc(r.Gateway.Addresses, netip.Addr.Compare)
+	return r, nil
+}
+
+// routesOf are routes of Neutron's JSON, in the order of the domain's canonical form.
+func routesOf(routes []wireRoute) ([]network.Route, error) {
+	var all []network.Route
+	for _, route := range routes {
+		destination, err := netip.ParsePrefix(route.Destination)
+		if err != nil {
+			return nil, err
+		}
+		nextHop, err := netip.ParseAddr(route.NextHop)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, network.Route{Destination: destination, NextHop: nextHop})
+	}
+	slices.SortFunc(all, func(a, b network.Route) int {
+		return cmp.Or(a.Destination.Addr().Compare(b.Destination.Addr()),
+			cmp.Compare(a.Destination.Bits(), b.Destination.Bits()), a.NextHop.Compare(b.NextHop))
+	})
+	return all, nil
+}
+
+// routerBody is the body of a create, or of an update: what the step changes. Neutron takes no routes in a create.
+func routerBody(step network.Step, all bool) map[string]any {
+	r := step.Router
+	body := map[string]any{}
+	set := func(field, key string, value any) {
+		if all || step.Changes(field) {
+			body[key] = value
+		}
+	}
+	set(network.FieldName, "name", r.Name)
+	set(network.FieldDescription, "description", r.Description)
+	set(network.FieldAdminState, "admin_state_up", r.AdminStateUp)
+	if step.Action == network.UpdateRouter && step.Changes(network.FieldRoutes) {
+		routes := []wireRoute{}
+		for _, route := range r.Routes {
+			routes = append(routes, wireRoute{route.Destination.String(), route.NextHop.String()})
+		}
+		body["routes"] = routes
+	}
+	switch {
+	case step.Action == network.UpdateGateway && r.Gateway.NetworkID == "":
+		return map[string]any{"external_gateway_info": map[string]any{}}
+	case step.Action == network.UpdateGateway, all && r.Gateway.NetworkID != "":
+		gateway := wireGateway{NetworkID: r.Gateway.NetworkID, SNAT: r.Gateway.SNAT}
+		// An address that stays need not be asked for again.
+		if all || step.Changes(network.FieldExternalIP) || step.Changes(network.FieldExternalNetwork) {
+			for _, a := range r.Gateway.Addresses {
+				gateway.FixedIPs = append(gateway.FixedIPs, wireFixedIP{Address: a.String()})
+			}
+		}
+		body["external_gateway_info"] = gateway
+	}
+	return body
+}
+
+// interfaceBody is portBody for a port that is to be a router's interface.
+func interfaceBody(step network.Step, all bool) map[string]any {
+	body := portBody(step, all)
+	body["device_owner"] = network.InterfaceDeviceOwner
+	return body
+}
+
+// routerOf is the id of the router that a port is an interface of; empty where it is none.
+func (w wirePort) routerOf() string {
+	if slices.Contains(routerInterfaces, w.DeviceOwner) {
+		return w.DeviceID
+	}
+	return ""
+}
+
+// isInterface reports whether a port is a router's interface, or was made to become one.
+func (w wirePort) isInterface() bool {
+	return w.DeviceOwner == network.InterfaceDeviceOwner || w.routerOf() != ""
+}
+
+var routerKind = kind[network.ObservedRouter]{
+	name: func(r *network.ObservedRouter) (id, description string) { return r.ID, r.Description },
+	same: func(a, b *network.ObservedRouter) bool {
+		return a.Revision == b.Revision && a.Description == b.Description
+	},
+}
+
+// readRouters lists the routers that are ours. A cloud without routers has none.
+func (i *Inventory) readRouters(ctx context.Context) (map[string]*network.ObservedRouter, error) {
+	routers, err := listOfProject[wireRouter](ctx, i.cloud, opListRouters, routerAPI, routerFields)
+	if hasNoSuchCollection(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	ours := map[string]*network.ObservedRouter{}
+	for _, w := range routers {
+		if !i.owns(w.Description) {
+			continue
+		}
+		observed, err := w.observed()
+		if err != nil {
+			return nil, decodeError(opListRouters, http.MethodGet, "%s", err)
+		}
+		ours[w.ID] = &observed
+	}
+	return ours, nil
+}
+
+func (i *Inventory) readRouter(ctx context.Context, id string) (*network.ObservedRouter, error) {
+	w, err := get[wireRouter](ctx, i.cloud, opGetRouter, routerAPI, routerFields, id)
+	if err != nil {
+		return nil, err
+	}
+	if !i.owns(w.Description) {
+		return nil, ErrUnmarked
+	}
+	observed, err := w.observed()
+	if err != nil {
+		return nil, decodeError(opGetRouter, http.MethodGet, "%s", err)
+	}
+	return &observed, nil
+}
+
+// takeRouter is take for steps about routers and their interfaces.
+func (i *Inventory) takeRouter(ctx context.Context, step network.Step) (string, error) {
+	switch step.Action {
+	case network.CreateInterface:
+		return i.createInterface(ctx, step)
+	case network.AttachInterface:
+		return step.ID, i.attach(ctx, step)
+	case network.DetachInterface:
+		return step.ID, i.detach(ctx, step)
+	case network.DeleteInterface:
+		return step.ID, i.removePort(ctx, step)
+	}
+	if step.ID != "" {
+		defer i.routers.write(step.ID)()
+	}
+	if step.Action == network.DeleteRouter {
+		if err := i.cloud.remove(ctx, step); err != nil {
+			return "", err
+		}
+		i.routers.remove(step.ID)
+		return step.ID, nil
+	}
+	r, err := writeStep(ctx, i.cloud, step, routerBody, wireRouter.observed)
+	if hasNoSuchCollection(err) {
+		return "", &Error{
+			Kind: Invalid, Op: string(step.Action), Reason: "this cloud has no routers: leave spec.router out",
+		}
+	}
+	if err != nil {
+		return "", err
+	}
+	i.routers.change(r.ID, func(*network.ObservedRouter) *network.ObservedRouter {
+		if !i.owns(r.Description) {
+			return nil
+		}
+		return &r
+	})
+	return r.ID, nil
+}
+
+// createInterface creates the port of an interface. The gateway's address is one that a single port can have, so that a
+// second attempt after a lost answer is refused. Who has the address is looked for then: if it is ours, the plan is to
+// be made anew from what there is.
+func (i *Inventory) createInterface(ctx context.Context, step network.Step) (string, error) {
+	p, err := writeStep(ctx, i.cloud, step, interfaceBody, wirePort.observed)
+	if isKind(err, Taken) {
+		return "", i.taken(ctx, step, err)
+	}
+	if err != nil {
+		return "", err
+	}
+	i.ports.change(p.ID, func(*network.ObservedPort) *network.ObservedPort { return &p })
+	return p.ID, nil
+}
+
+// taken says who has the addresses for which a port was refused.
+func (i *Inventory) taken(ctx context.Context, step network.Step, refusal error) error {
+	_, owner, _ := network.ParseDescription(step.Port.Description)
+	query := url.Values{"network_id": {step.NetworkID}, "fields": append([]string{"project_id"}, portFields...)}
+	for _, a := range step.Port.Addresses {
+		query.Add("fixed_ips", "ip_address="+a.Address.String())
+	}
+	type holder struct {
+		wirePort
+		ProjectID string `json:"project_id"`
+	}
+	holders, err := list[holder](ctx, i.cloud, opListPorts, portAPI, query)
+	if err != nil || len(holders) == 0 {
+		return refusal
+	}
+	for _, h := range holders {
+		if owner.Owns(h.Description) {
+			if _, err := i.Reread(ctx, network.Resource{Kind: network.KindPort, ID: h.ID}); err != nil {
+				return err
+			}
+			return &Error{Kind: Conflict, Op: string(step.Action), Reason: "port " + h.ID + " is there already"}
+		}
+	}
+	h := holders[0]
+	by := Blocker{ID: h.ID, Name: h.Name, DeviceOwner: h.DeviceOwner, DeviceID: h.DeviceID, ProjectID: h.ProjectID}
+	return &Error{
+		Kind: Taken, Op: string(step.Action),
+		Reason: oneLine("the gateway's address is that of " + by.String() + ", which is not ours"),
+	}
+}
+
+// Neutron's actions on a router.
+const (
+	addInterface    = "add_router_interface"
+	removeInterface = "remove_router_interface"
+)
+
+// interfaceCall sends an action on a router's interface. It names the port, which bears the marker, and no revision:
+// what others do with the router meanwhile does not concern it.
+func (i *Inventory) interfaceCall(ctx context.Context, step network.Step, action string) error {
+	var answer struct {
+		PortID string `json:"port_id"`
+	}
+	r := request{
+		op: string(step.Action), method: http.MethodPut, path: routerAPI.path(step.RouterID) + "/" + action,
+		body: map[string]any{"port_id": step.ID}, answer: &answer,
+	}
+	err := i.cloud.broker.Write(ctx, r.op, func() error { return i.cloud.do(ctx, r) })
+	if err == nil && answer.PortID != step.ID {
+		return decodeError(r.op, r.method, "it is not of port %s", step.ID)
+	}
+	return err
+}
+
+// attach makes a port a router's interface, and moves the revisions of both by one as Neutron does (measured; the
+// contract suite holds it). One that is an interface already is refused (PortInUse): it is read again then, and planned
+// with.
+func (i *Inventory) attach(ctx context.Context, step network.Step) error {
+	defer i.ports.write(step.ID)()
+	defer i.routers.write(step.RouterID)()
+	if err := i.interfaceCall(ctx, step, addInterface); err != nil {
+		return i.clash(ctx, step, err)
+	}
+	i.ports.change(step.ID, func(held *network.ObservedPort) *network.ObservedPort {
+		if held == nil {
+			return nil
+		}
+		p := *held
+		p.Router = step.RouterID
+		p.Revision++
+		return &p
+	})
+	i.touch(step.RouterID)
+	return nil
+}
+
+// detach takes an interface off its router, and deletes its port with it. What is gone already counts as detached.
+func (i *Inventory) detach(ctx context.Context, step network.Step) error {
+	defer i.ports.write(step.ID)()
+	defer i.routers.write(step.RouterID)()
+	err := i.interfaceCall(ctx, step, removeInterface)
+	if IsNotFound(err) {
+		// It may be on another router by now.
+		found, rereadErr := i.Reread(ctx, network.Resource{Kind: network.KindPort, ID: step.ID})
+		if found && rereadErr == nil {
+			return &Error{Kind: Conflict, Op: string(step.Action), Reason: "port " + step.ID + " is not on the router"}
+		}
+		return rereadErr
+	}
+	if err != nil {
+		return err
+	}
+	i.ports.remove(step.ID)
+	i.touch(step.RouterID)
+	return nil
+}
+
+// touch moves the revision of a router, if it is ours, as an interface's coming and going does.
+func (i *Inventory) touch(routerID string) {
+	i.routers.change(routerID, func(held *network.ObservedRouter) *network.ObservedRouter {
+		if held == nil {
+			return nil
+		}
+		r := *held
+		r.Revision++
+		return &r
+	})
+}
+
+// revisionOf is the revision of a router as it is held, or the given one where it is not.
+func (i *Inventory) revisionOf(routerID string, planned int) int {
+	i.mu.RLock()
+	defer i.mu.RUnlock()
+	if held, ok := i.routers.held[routerID]; ok {
+		return held.Revision
+	}
+	return planned
+}
+
+// clash names both networks where Neutron refuses an interface because their addresses overlap on one router; it names
+// subnets by their ids alone.
+func (i *Inventory) clash(ctx context.Context, step network.Step, refusal error) error {
+	if !isKind(refusal, Invalid) {
+		return refusal
+	}
+	on, err := list[wirePort](ctx, i.cloud, opListPorts, portAPI, url.Values{
+		"device_id": {step.RouterID}, "fields": {"id", "network_id", "fixed_ips", "description"},
+	})
+	if err != nil {
+		return refusal
+	}
+	mine, err := i.cloud.listSubnets(ctx, step.NetworkID)
+	if err != nil {
+		return refusal
+	}
+	for _, p := range on {
+		theirs, err := i.cloud.listSubnets(ctx, p.NetworkID)
+		if err != nil {
+			return refusal
+		}
+		for _, a := range theirs {
+			attached := slices.ContainsFunc(p.FixedIPs, func(f wireFixedIP) bool { return f.SubnetID == a.ID })
+			for _, b := range mine {
+				if attached && a.ID != b.ID && overlap(a.CIDR, b.CIDR) && p.ID != step.ID {
+					return &Error{Kind: Invalid, Op: string(step.Action), Reason: oneLine(fmt.Sprintf(
+						"subnet %s of network %q overlaps subnet %s of network %q (%s), which is on router %s already: "+
+							"one router cannot serve both", b.CIDR, step.Port.Name, a.CIDR, a.Name, p.NetworkID, step.RouterID))}
+				}
+			}
+		}
+	}
+	return refusal
+}
+
+func overlap(a, b string) bool {
+	one, errOne := netip.ParsePrefix(a)
+	two, errTwo := netip.ParsePrefix(b)
+	return errOne == nil && errTwo == nil && one.Overlaps(two)
+}
