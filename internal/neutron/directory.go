@@ -131,19 +131,8 @@ func (d *directory) only(idOrName string, found []entry) (string, error) {
 	case 1:
 		return found[0].ID, nil
 	case 0:
-		if len(d.entries) == 0 {
-			return refuse("%q is not there: these credentials see no %s", idOrName, d.what)
-		}
-		const shown = 3
-		var names []string
-		for _, e := range d.entries[:min(shown, len(d.entries))] {
-			names = append(names, fmt.Sprintf("%q", e.Name))
-		}
-		if more := len(d.entries) - shown; more > 0 {
-			names = append(names, fmt.Sprintf("%d more", more))
-		}
-		return refuse("%q is neither the id nor the name of one that these credentials see: there is %s",
-			idOrName, strings.Join(names, ", "))
+		// No other names: those come and go, and the same cause must give the same text.
+		return refuse("%q is neither the id nor the name of one that these credentials see", idOrName)
 	default:
 		return refuse("%d are called %q: write the id, such as %s", len(found), idOrName, found[0].ID)
 	}

@@ -85,11 +85,16 @@ func (s *Server) createRouter(tx *transaction, c *caller, in values) (*router, *
 	if err := s.setGateway(tx, c, "create", r, in); err != nil {
 		return nil, err
 	}
+	if r.gateway != nil {
+		tx.bumpAgain(&r.standard)
+	}
 	insertIn(tx, s.routers, r)
 	return r, nil
 }
 
-// setGateway connects a router to an external network, or takes it off. A gateway on the same network stays as it is.
+// setGateway connects a router to an external network, or takes it off. A gateway on the same network stays as it is. A
+// gateway's port that comes or goes moves the router's revision each time, and so before a conditional request is held
+// to it: the real one answers 412 then, and unlike this one leaves the request half done.
 func (s *Server) setGateway(tx *transaction, c *caller, verb string, r *router, in values) *apiError {
 	if !in.has("external_gateway_info") {
 		return nil
@@ -108,8 +113,7 @@ func (s *Server) setGateway(tx *transaction, c *caller, verb string, r *router, 
 		if old != nil {
 			r.gateway = nil
 			tx.onUndo(func() { r.gateway = old })
-			s.dropPort(tx, old)
-			tx.onUndo(func() { s.ports.insert(old) })
+			s.dropGateway(tx, r, old)
 		}
 		return nil
 	}
@@ -121,6 +125,9 @@ func (s *Server) setGateway(tx *transaction, c *caller, verb string, r *router, 
 	if !n.external {
 		return badResource("router", "Network %s is not an external network", id)
 	}
+	was := r.snat
+	tx.onUndo(func() { r.snat = was })
+	r.snat = true // its default, also where the router had it otherwise
 	if given, ok := info["enable_snat"]; ok {
 		snat, err := toBoolean(given)
 		if err != nil {
@@ -132,8 +139,7 @@ func (s *Server) setGateway(tx *transaction, c *caller, verb string, r *router, 
 		return nil
 	}
 	if old != nil {
-		s.dropPort(tx, old)
-		tx.onUndo(func() { s.ports.insert(old) })
+		s.dropGateway(tx, r, old)
 	}
 	wanted := values{"network_id": id, "device_id": r.id, "device_owner": ownerRouterGateway}
 	if list, ok := info["external_fixed_ips"]; ok {
@@ -146,7 +152,15 @@ func (s *Server) setGateway(tx *transaction, c *caller, verb string, r *router, 
 	}
 	r.gateway = p
 	tx.onUndo(func() { r.gateway = old })
+	tx.bumpAgain(&r.standard)
 	return nil
+}
+
+func (s *Server) dropGateway(tx *transaction, r *router, gateway *port) {
+	s.dropPort(tx, gateway)
+	tx.onUndo(func() { s.ports.insert(gateway) })
+	tx.bumpAgain(&r.standard)
+	tx.bumpAgain(&r.standard)
 }
 
 func (s *Server) updateRouter(tx *transaction, c *caller, r *router, in values) *apiError {
@@ -163,13 +177,13 @@ func (s *Server) updateRouter(tx *transaction, c *caller, r *router, in values) 
 			}
 		}
 	}
-	if err := tx.claim(&r.standard); err != nil {
-		return err
-	}
 	if err := s.setGateway(tx, c, "update", r, in); err != nil {
 		return err
 	}
-	tx.bump(&r.standard)
+	if err := tx.claim(&r.standard); err != nil {
+		return err
+	}
+	tx.bumpAgain(&r.standard)
 	s.routers.change(r, func() {
 		r.rename(in)
 		r.routes = routes
@@ -210,6 +224,9 @@ func (s *Server) deleteRouter(tx *transaction, _ *caller, r *router) *apiError {
 		}
 		return refuse(http.StatusConflict, "RouterInUse", "Router %s has ports still attached: %s",
 			r.id, strings.Join(ids, ", "))
+	}
+	if r.gateway != nil && tx.expected != nil {
+		tx.bumpAgain(&r.standard) // by its gateway's going; see setGateway
 	}
 	if err := tx.claim(&r.standard); err != nil {
 		return err
@@ -309,7 +326,6 @@ func (s *Server) addRouterInterface(tx *transaction, c *caller, r *router, body 
 		tx.bump(&p.standard)
 		s.ports.change(p, func() {
 			p.deviceID, p.deviceOwner = r.id, ownerRouterInterface
-			p.portSecurity, p.groups = false, []string{}
 		})
 	}
 	tx.bump(&r.standard)
