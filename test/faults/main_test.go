@@ -79,12 +79,13 @@ const (
 	headingSecrets    = "Secrets"
 	headingRollouts   = "Deployments and their Pods"
 	headingFoos       = "Foos"
+	headingRouters    = "Routers"
 )
 
 // headings are in the order in which they are to be read.
 var headings = []string{
 	headingSudden, headingAnswers, headingLists, headingOthers, headingKubernetes, headingProcess, headingLeaders,
-	headingSecrets, headingRollouts, headingFoos,
+	headingSecrets, headingRollouts, headingFoos, headingRouters,
 }
 
 // table is how the scenarios ended.

@@ -251,7 +251,7 @@ func (w *world) addForeign() {
 // name is a name that no other world has.
 func (w *world) name(short string) string { return w.namespace + "-" + short }
 
-var collections = []string{"networks", "subnets", "ports"}
+var collections = []string{"networks", "subnets", "ports", "routers"}
 
 // ours are the resources that bear the world's marker, by collection.
 func (w *world) ours() map[string][]harness.Resource {

@@ -297,6 +297,9 @@ func (k *resources[R]) create(req *request) *apiError {
 	if err != nil {
 		return err
 	}
+	if bulk && k.schema.single {
+		return badRequest("Bulk operation not supported")
+	}
 	req.call.Items, req.call.Bulk = len(objects), bulk
 	wanted := make([]values, 0, len(objects))
 	for _, object := range objects {

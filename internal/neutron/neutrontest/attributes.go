@@ -60,6 +60,8 @@ type schema[R record] struct {
 	seenBy     func(v *view, r R) bool
 	// strictMarker is whether a marker that names no resource is refused; otherwise the first page is given.
 	strictMarker bool
+	// single is whether creates of several in one call are refused.
+	single bool
 }
 
 func (s *schema[R]) init() *schema[R] {

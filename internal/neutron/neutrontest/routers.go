@@ -37,7 +37,7 @@ type gatewayBody struct {
 
 func routerSchema() *schema[*router] {
 	s := &schema[*router]{
-		singular: "router", plural: "routers", notFound: routerNotFound,
+		singular: "router", plural: "routers", notFound: routerNotFound, single: true,
 		seenBy: func(v *view, r *router) bool { return v.caller.admin || r.project == v.caller.project },
 	}
 	never := func(*view, *router) any { return false }
@@ -309,6 +309,11 @@ func (s *Server) addRouterInterface(tx *transaction, c *caller, r *router, body 
 		}
 		subnets = []*subnet{sub}
 	}
+	if p != nil {
+		if err := s.checkInterfaceSubnets(r, p, subnets); err != nil {
+			return nil, err
+		}
+	}
 	if err := s.checkRouterOverlap(r, subnets); err != nil {
 		return nil, err
 	}
@@ -330,6 +335,30 @@ func (s *Server) addRouterInterface(tx *transaction, c *caller, r *router, body 
 	}
 	tx.bump(&r.standard)
 	return newInterfaceBody(r, p, subnets), nil
+}
+
+// checkInterfaceSubnets refuses a port with several IPv4 subnets, and a second one with IPv6 subnets of a network.
+func (s *Server) checkInterfaceSubnets(r *router, p *port, subnets []*subnet) *apiError {
+	fours := 0
+	for _, sub := range subnets {
+		if sub.prefix.Addr().Is4() {
+			fours++
+		}
+	}
+	if fours < len(subnets) {
+		for _, other := range s.interfaces(r) {
+			if other.network == p.network && slices.ContainsFunc(other.fixedIPs, func(f fixedIP) bool {
+				return f.subnet.prefix.Addr().Is6()
+			}) {
+				return badResource("router", "Cannot have multiple router ports with the same network id if both contain "+
+					"IPv6 subnets. Existing port %s has IPv6 subnet(s) and network id %s", other.id, p.network.id)
+			}
+		}
+	}
+	if fours > 1 {
+		return badResource("router", "Cannot have multiple IPv4 subnets on router port")
+	}
+	return nil
 }
 
 // checkRouterOverlap refuses to route between networks whose addresses cannot be told apart.

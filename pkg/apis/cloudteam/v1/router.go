@@ -8,41 +8,42 @@ package v1
 // RouterSpec declares the router of a network. It has an interface on each of
 // the network's subnets that has a gateway, with the gateway's address.
 type RouterSpec struct {
-	// existing is the id or name of a router that is there already and is not this
-	// network's own. The network's subnets are attached to it; the router itself is
-	// never changed. Without it, the network gets a router of its own, which goes
-	// with it. It can change later.
+	// existing is the id or name of a router that is there already and is
+	// not this network's own. The network's subnets are attached to it; the
+	// router itself is never changed. Without it, the network gets a router
+	// of its own, which goes with it. It can change later.
 	// +optional
 	// +kubebuilder:validation:MaxLength=255
 	// +kubebuilder:validation:XValidation:rule=`self != ''`,message=`write the id or the name of a router, or leave existing out to have one made`
 	Existing string `json:"existing,omitempty"`
 
-	// externalNetwork is the id or name of the external network that the router
-	// leads to. The default is none: a router between the network's own subnets and
-	// those that others attach to it. It can change later.
+	// externalNetwork is the id or name of the external network that the
+	// router leads to. The default is none: a router between the network's
+	// own subnets and those that others attach to it. It can change later.
 	// +optional
 	// +kubebuilder:validation:MaxLength=255
 	// +kubebuilder:validation:XValidation:rule=`self != ''`,message=`write the id or the name of an external network, or leave externalNetwork out for a router without one`
 	ExternalNetwork string `json:"externalNetwork,omitempty"`
 
-	// snat says whether the addresses of hosts are translated to the router's own
-	// on the way outside. The cloud chooses when it is unset, and most clouds let
-	// only their administrators set it. It can change later.
+	// snat says whether the addresses of hosts are translated to the
+	// router's own on the way outside. The cloud chooses when it is unset,
+	// and most clouds let only their administrators set it. It can change
+	// later.
 	// +optional
 	SNAT *bool `json:"snat,omitempty"`
 
-	// externalIP is the router's address on the external network. The cloud chooses
-	// when it is unset, and most clouds let only their administrators set it. It
-	// can change later.
+	// externalIP is the router's address on the external network. The cloud
+	// chooses when it is unset, and most clouds let only their
+	// administrators set it. It can change later.
 	// +optional
 	// +kubebuilder:validation:MaxLength=45
 	// +kubebuilder:validation:XValidation:rule=`isIP(self) && self.contains(':') != self.contains('.')`,message=`not an address: write one such as "203.0.113.10" or "2001:db8::10"`
 	ExternalIP string `json:"externalIP,omitempty"`
 
-	// routes are the router's, beside those to its own subnets, at most 30 (a cloud
-	// may allow fewer; Neutron's own limit is 30 by default). The router must have
-	// an interface, or its way outside, on the subnet of each next hop. The default
-	// is none. They can change later.
+	// routes are the router's, beside those to its own subnets, at most 30
+	// (a cloud may allow fewer; Neutron's own limit is 30 by default). The
+	// router must have an interface, or its way outside, on the subnet of
+	// each next hop. The default is none. They can change later.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=30
@@ -58,8 +59,8 @@ type RouterStatus struct {
 	// existing is true where the router is not the network's own.
 	// +optional
 	Existing bool `json:"existing,omitempty"`
-	// externalNetworkID is the id of the external network that the network's own
-	// router leads to.
+	// externalNetworkID is the id of the external network that the network's
+	// own router leads to.
 	// +optional
 	ExternalNetworkID string `json:"externalNetworkID,omitempty"`
 	// externalIPs are the addresses outside of the network's own router.

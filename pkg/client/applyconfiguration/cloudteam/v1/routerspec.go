@@ -11,27 +11,28 @@ package v1
 // RouterSpec declares the router of a network. It has an interface on each of
 // the network's subnets that has a gateway, with the gateway's address.
 type RouterSpecApplyConfiguration struct {
-	// existing is the id or name of a router that is there already and is not this
-	// network's own. The network's subnets are attached to it; the router itself is
-	// never changed. Without it, the network gets a router of its own, which goes
-	// with it. It can change later.
+	// existing is the id or name of a router that is there already and is
+	// not this network's own. The network's subnets are attached to it; the
+	// router itself is never changed. Without it, the network gets a router
+	// of its own, which goes with it. It can change later.
 	Existing *string `json:"existing,omitempty"`
-	// externalNetwork is the id or name of the external network that the router
-	// leads to. The default is none: a router between the network's own subnets and
-	// those that others attach to it. It can change later.
+	// externalNetwork is the id or name of the external network that the
+	// router leads to. The default is none: a router between the network's
+	// own subnets and those that others attach to it. It can change later.
 	ExternalNetwork *string `json:"externalNetwork,omitempty"`
-	// snat says whether the addresses of hosts are translated to the router's own
-	// on the way outside. The cloud chooses when it is unset, and most clouds let
-	// only their administrators set it. It can change later.
+	// snat says whether the addresses of hosts are translated to the
+	// router's own on the way outside. The cloud chooses when it is unset,
+	// and most clouds let only their administrators set it. It can change
+	// later.
 	SNAT *bool `json:"snat,omitempty"`
-	// externalIP is the router's address on the external network. The cloud chooses
-	// when it is unset, and most clouds let only their administrators set it. It
-	// can change later.
+	// externalIP is the router's address on the external network. The cloud
+	// chooses when it is unset, and most clouds let only their
+	// administrators set it. It can change later.
 	ExternalIP *string `json:"externalIP,omitempty"`
-	// routes are the router's, beside those to its own subnets, at most 30 (a cloud
-	// may allow fewer; Neutron's own limit is 30 by default). The router must have
-	// an interface, or its way outside, on the subnet of each next hop. The default
-	// is none. They can change later.
+	// routes are the router's, beside those to its own subnets, at most 30
+	// (a cloud may allow fewer; Neutron's own limit is 30 by default). The
+	// router must have an interface, or its way outside, on the subnet of
+	// each next hop. The default is none. They can change later.
 	Routes []HostRouteApplyConfiguration `json:"routes,omitempty"`
 }
 

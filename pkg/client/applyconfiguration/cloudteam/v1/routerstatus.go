@@ -13,8 +13,8 @@ type RouterStatusApplyConfiguration struct {
 	ID *string `json:"id,omitempty"`
 	// existing is true where the router is not the network's own.
 	Existing *bool `json:"existing,omitempty"`
-	// externalNetworkID is the id of the external network that the network's own
-	// router leads to.
+	// externalNetworkID is the id of the external network that the network's
+	// own router leads to.
 	ExternalNetworkID *string `json:"externalNetworkID,omitempty"`
 	// externalIPs are the addresses outside of the network's own router.
 	ExternalIPs []string `json:"externalIPs,omitempty"`

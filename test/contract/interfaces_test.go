@@ -1,0 +1,176 @@
+package contract
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"testing"
+
+	gocmp "github.com/google/go-cmp/cmp"
+)
+
+// ifRevision is the header that makes a request conditional.
+func ifRevision(revision int) []string {
+	return []string{"If-Match", fmt.Sprintf("revision_number=%d", revision)}
+}
+
+func TestARouterIsMarkedAsItIsMade(t *testing.T) {
+	onEveryCloud(t, func(t *testing.T, c *cloud) {
+		const description = "ours [owner=a/b]"
+		r := c.tenant.newRouter(t, object{"name": "marked", "description": description + id(c.tenant.newNetwork(t, nil))})
+		found := c.tenant.get(t, "/v2.0/routers?fields=id&description="+url.QueryEscape(r["description"].(string)))
+		if diff := gocmp.Diff([]object{{"id": id(r)}}, found.list(t, "routers")); diff != "" {
+			t.Errorf("routers of the description (-want +got):\n%s", diff)
+		}
+		c.tenant.do(t, "POST", "/v2.0/routers", object{"routers": []object{{"name": "a"}, {"name": "b"}}}).refuses(t,
+			refusal{400, "HTTPBadRequest", "Bulk operation not supported"})
+		c.tenant.do(t, "POST", "/v2.0/routers", object{"router": object{"routes": []object{}}}).refuses(t,
+			refusal{400, "HTTPBadRequest", "Attribute 'routes' not allowed in POST"})
+
+		path, moved := "/v2.0/routers/"+id(r), refusal{Status: 412, Type: "RevisionNumberConstraintFailed"}
+		c.tenant.do(t, "PUT", path, object{"router": object{"name": "x"}}, ifRevision(99)...).refuses(t, moved)
+		c.tenant.do(t, "PUT", path, object{"router": object{"name": "x"}}, ifRevision(1)...).must(t, http.StatusOK)
+		c.tenant.do(t, "DELETE", path, nil, ifRevision(1)...).refuses(t, moved)
+		c.tenant.do(t, "DELETE", path, nil, ifRevision(2)...).must(t, http.StatusNoContent)
+	})
+}
+
+// TestAConditionalChangeOfAWayOutsideFails shows why the way outside is changed without a condition: Neutron moves the
+// revision itself before it holds the request to it, and what it did until then stays done.
+func TestAConditionalChangeOfAWayOutsideFails(t *testing.T) {
+	onEveryCloud(t, func(t *testing.T, c *cloud) {
+		outside := c.admin.newNetwork(t, object{"router:external": true})
+		c.admin.newSubnet(t, outside, object{"cidr": "172.21.0.0/24"})
+		info := object{"external_gateway_info": object{"network_id": id(outside)}}
+		moved := refusal{Status: 412, Type: "RevisionNumberConstraintFailed"}
+		for name, act := range map[string]func(path string, revision int){
+			"taking it off": func(path string, revision int) {
+				c.tenant.do(t, "PUT", path, object{"router": object{"external_gateway_info": object{}}},
+					ifRevision(revision)...).refuses(t, moved)
+			},
+			"deleting the router": func(path string, revision int) {
+				c.tenant.do(t, "DELETE", path, nil, ifRevision(revision)...).refuses(t, moved)
+			},
+		} {
+			r := c.tenant.newRouter(t, info)
+			if revision(r) != 3 {
+				t.Errorf("%s: a router that is made with a way outside has revision %d, want 3", name, revision(r))
+			}
+			act("/v2.0/routers/"+id(r), revision(r))
+		}
+
+		r := c.tenant.newRouter(t, nil)
+		path := "/v2.0/routers/" + id(r)
+		put := func(info object) {
+			t.Helper()
+			a := c.tenant.do(t, "PUT", path, object{"router": object{"external_gateway_info": info}}).must(t, http.StatusOK)
+			r = a.part(t, "router")
+			if got := c.tenant.revisionOf(t, "router", r); got != revision(r) {
+				t.Errorf("the answer says revision %d, but then it is %d", revision(r), got)
+			}
+		}
+		put(info["external_gateway_info"].(object))
+		put(object{})
+		c.tenant.do(t, "DELETE", path, nil, ifRevision(revision(r))...).must(t, http.StatusNoContent)
+	})
+}
+
+func TestSNATGoesBackToItsDefault(t *testing.T) {
+	onEveryCloud(t, func(t *testing.T, c *cloud) {
+		outside := c.admin.newNetwork(t, object{"router:external": true})
+		c.admin.newSubnet(t, outside, object{"cidr": "172.22.0.0/24"})
+		r := c.admin.newRouter(t, object{"external_gateway_info": object{"network_id": id(outside), "enable_snat": false}})
+		for _, step := range []struct {
+			info object
+			want bool
+		}{
+			{object{"network_id": id(outside), "enable_snat": false}, false},
+			{object{"network_id": id(outside)}, true},
+		} {
+			a := c.admin.do(t, "PUT", "/v2.0/routers/"+id(r), object{"router": object{"external_gateway_info": step.info}})
+			got := a.must(t, http.StatusOK).part(t, "router")["external_gateway_info"].(object)["enable_snat"]
+			if got != step.want {
+				t.Errorf("%v gives enable_snat %v, want %v", step.info, got, step.want)
+			}
+		}
+	})
+}
+
+func TestAPortBecomesAnInterface(t *testing.T) {
+	onEveryCloud(t, func(t *testing.T, c *cloud) {
+		n := c.tenant.newNetwork(t, nil)
+		s := c.tenant.newSubnet(t, n, nil)
+		r := c.tenant.newRouter(t, nil)
+		body := object{
+			"name": "interface", "description": "[owner=a/b]", "device_owner": "kubernetes:routerinterface",
+			"fixed_ips": []object{{"subnet_id": id(s), "ip_address": "10.0.0.1"}},
+		}
+		p := c.tenant.newPort(t, n, body)
+		act := func(action, port string) answer {
+			t.Helper()
+			return c.tenant.do(t, "PUT", "/v2.0/routers/"+id(r)+"/"+action, object{"port_id": port})
+		}
+		act("add_router_interface", id(p)).must(t, http.StatusOK)
+		t.Cleanup(func() { act("remove_router_interface", id(p)) })
+		attached := c.tenant.get(t, "/v2.0/ports/"+id(p)).must(t, http.StatusOK).part(t, "port")
+		if got, router := revision(attached), c.tenant.revisionOf(t, "router", r); got != revision(p)+1 || router != 2 {
+			t.Errorf("attaching moved the port from %d to %d and the router to %d, want one more each",
+				revision(p), got, router)
+		}
+		want := p
+		want["device_id"], want["device_owner"] = id(r), "network:router_interface"
+		for _, moving := range []string{"revision_number", "updated_at"} {
+			delete(want, moving)
+			delete(attached, moving)
+		}
+		if diff := gocmp.Diff(want, attached); diff != "" {
+			t.Errorf("the port as an interface (-want +got):\n%s", diff)
+		}
+		act("add_router_interface", id(p)).refuses(t, refusal{Status: 409, Type: "PortInUse"})
+		again := object{"network_id": id(n), "fixed_ips": body["fixed_ips"]}
+		c.tenant.do(t, "POST", "/v2.0/ports", object{"port": again}).refuses(t,
+			refusal{Status: 409, Type: "IpAddressAlreadyAllocated"})
+		holders := c.tenant.get(t, "/v2.0/ports?fields=id&network_id="+id(n)+"&fixed_ips="+
+			url.QueryEscape("ip_address=10.0.0.1"))
+		if diff := gocmp.Diff([]object{{"id": id(p)}}, holders.list(t, "ports")); diff != "" {
+			t.Errorf("who has the address (-want +got):\n%s", diff)
+		}
+		c.tenant.do(t, "PUT", "/v2.0/ports/"+id(p), object{"port": object{"name": "renamed", "description": "no more"}}).
+			must(t, http.StatusOK)
+
+		act("remove_router_interface", id(p)).must(t, http.StatusOK)
+		if got := c.tenant.revisionOf(t, "router", r); got != 3 {
+			t.Errorf("detaching moved the router to %d, want 3", got)
+		}
+		c.tenant.get(t, "/v2.0/ports/"+id(p)).refuses(t, refusal{Status: 404, Type: "PortNotFound"})
+		act("remove_router_interface", id(p)).refuses(t, refusal{Status: 404, Type: "RouterInterfaceNotFound"})
+		act("add_router_interface", id(p)).refuses(t, refusal{Status: 404, Type: "PortNotFound"})
+		c.tenant.do(t, "PUT", "/v2.0/routers/"+id(p)+"/add_router_interface", object{"port_id": id(p)}).refuses(t,
+			refusal{Status: 404, Type: "RouterNotFound"})
+	})
+}
+
+func TestWhichSubnetsShareAnInterface(t *testing.T) {
+	onEveryCloud(t, func(t *testing.T, c *cloud) {
+		n := c.tenant.newNetwork(t, nil)
+		subnet := func(cidr string, version int) object {
+			return c.tenant.newSubnet(t, n, object{"cidr": cidr, "ip_version": version})
+		}
+		four, other := subnet("10.50.0.0/24", 4), subnet("10.51.0.0/24", 4)
+		six, more, late := subnet("fd00:50::/64", 6), subnet("fd00:51::/64", 6), subnet("fd00:52::/64", 6)
+		at := func(s object, address string) object { return object{"subnet_id": id(s), "ip_address": address} }
+		r := c.tenant.newRouter(t, nil)
+		attach := func(addresses ...object) answer {
+			t.Helper()
+			p := c.tenant.newPort(t, n, object{"fixed_ips": addresses})
+			t.Cleanup(func() {
+				c.tenant.do(t, "PUT", "/v2.0/routers/"+id(r)+"/remove_router_interface", object{"port_id": id(p)})
+			})
+			return c.tenant.do(t, "PUT", "/v2.0/routers/"+id(r)+"/add_router_interface", object{"port_id": id(p)})
+		}
+		attach(at(four, "10.50.0.1"), at(other, "10.51.0.1")).refuses(t, refusal{400, "BadRequest",
+			"Bad router request: Cannot have multiple IPv4 subnets on router port."})
+		attach(at(six, "fd00:50::1"), at(more, "fd00:51::1")).must(t, http.StatusOK)
+		attach(at(late, "fd00:52::1")).refuses(t, refusal{Status: 400, Type: "BadRequest"})
+	})
+}
