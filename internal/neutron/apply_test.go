@@ -14,13 +14,15 @@ import (
 // emulated is an Inventory of a cloud that answers as the real one does.
 type emulated struct {
 	*Inventory
-	t     *testing.T
-	owner network.Owner
+	t      *testing.T
+	owner  network.Owner
+	server *neutrontest.Server
 }
 
 func newEmulated(t *testing.T, options InventoryOptions) emulated {
 	t.Helper()
-	listener, err := neutrontest.New(neutrontest.Options{}).Listen("127.0.0.1:0", nil)
+	server := neutrontest.New(neutrontest.Options{})
+	listener, err := server.Listen("127.0.0.1:0", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -35,7 +37,7 @@ func newEmulated(t *testing.T, options InventoryOptions) emulated {
 		t.Fatal(err)
 	}
 	owner := network.Owner{Cluster: "c", Object: "o"}
-	return emulated{NewInventory(NewCloud(credentials, Options{}), owner.Cluster, options), t, owner}
+	return emulated{NewInventory(NewCloud(credentials, Options{}), owner.Cluster, options), t, owner, server}
 }
 
 func (e emulated) observed() network.Observed {
