@@ -77,8 +77,8 @@ func Plan(spec Spec, observed Observed) (Change, error) {
 }
 
 // PlanDelete gives the steps that remove everything of the owner's, ports and interfaces before networks and routers,
-// which Neutron keeps while ports are on them. A network's subnets go with it in Neutron, so a subnet that is not ours blocks the deletion
-// (*BlockedError). A network or a port that is not ours is an error.
+// which Neutron keeps while ports are on them. A network's subnets go with it in Neutron, so a subnet that is not ours
+// blocks the deletion (*BlockedError). A network, a port or a router that is not ours is an error.
 func PlanDelete(owner Owner, observed Observed) (Change, error) {
 	observed = observed.inOrder()
 	if err := marked(owner, observed); err != nil {

@@ -244,8 +244,8 @@ func planRouting(spec Spec, n ObservedNetwork, observed Observed) (r routing) {
 	return r
 }
 
-// matchInterfaces finds, for each interface that is wanted, a port that is it or can become it, attached ones first. All
-// other ports are to leave.
+// matchInterfaces finds, for each interface that is wanted, a port that is it or can become it, attached ones first.
+// All other ports are to leave.
 func matchInterfaces(
 	wanted [][]PortAddress, target, networkID string, ports []ObservedPort,
 ) (fitting []*ObservedPort, leaving []ObservedPort) {

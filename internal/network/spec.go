@@ -200,8 +200,9 @@ func compareNetworks(a, b ObservedNetwork) int {
 	return cmp.Or(a.Created.Compare(b.Created), cmp.Compare(a.ID, b.ID))
 }
 
-// inOrder is the same, in which networks, subnets, ports and routers, and their lists without order, stand in an order of their own, not in that of Neutron's answer, so that the same state gives the same steps and the same error
-// each time. It writes to copies.
+// inOrder is the same, in which networks, subnets, ports and routers, and their lists without order, stand in an order
+// of their own, not in that of Neutron's answer, so that the same state gives the same steps and the same error each
+// time. It writes to copies.
 func (o Observed) inOrder() Observed {
 	if o.isInOrder() {
 		return o // as a rule

@@ -429,8 +429,8 @@ func (e *occupied) Error() string { return fmt.Sprintf("%s: in use by %s", e.ste
 // Unwrap gives the refusal.
 func (e *occupied) Unwrap() error { return e.refusal }
 
-// blame finds out for which ports or floating IPs Neutron refused a step, at the cost of one list: it names them in any order, and not
-// what has them. Where that cannot be read, the refusal stays in Neutron's own words.
+// blame finds out for which ports or floating IPs Neutron refused a step, at the cost of one list: it names them in any
+// order, and not what has them. Where that cannot be read, the refusal stays in Neutron's own words.
 func blame(ctx context.Context, in Inventory, refused network.Step, refusal error) error {
 	blockers, err := in.Blockers(ctx, refused)
 	if err != nil {
