@@ -113,8 +113,8 @@ func TestAPortBecomesAnInterface(t *testing.T) {
 		act("add_router_interface", id(p)).must(t, http.StatusOK)
 		t.Cleanup(func() { act("remove_router_interface", id(p)) })
 		attached := c.tenant.get(t, "/v2.0/ports/"+id(p)).must(t, http.StatusOK).part(t, "port")
-		if got, router := revision(attached), c.tenant.revisionOf(t, "router", r); got != revision(p)+1 || router != 2 {
-			t.Errorf("attaching moved the port from %d to %d and the router to %d, want one more each",
+		if got, router := revision(attached), c.tenant.revisionOf(t, "router", r); got != revision(p)+2 || router != 2 {
+			t.Errorf("attaching moved the port from %d to %d and the router to %d, want two more and 2",
 				revision(p), got, router)
 		}
 		want := p

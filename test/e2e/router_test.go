@@ -81,7 +81,7 @@ func (w *routed) act(routerID, action string, body resource) {
 func testOwnRouter(t *testing.T, w *routed) {
 	created := apply(t, w.namespace, w.name, w.spec("10.41.0.0/24", &cloudteamv1.RouterSpec{
 		ExternalNetwork: w.outside["name"].(string),
-		Routes:          []cloudteamv1.HostRoute{{Destination: "198.18.0.0/16", NextHop: "10.41.0.9"}},
+		Routes:          []cloudteamv1.RouterRoute{{Destination: "198.18.0.0/16", NextHop: "10.41.0.9"}},
 	}))
 	ready := awaitReady(t, w.namespace, w.name)
 	router := w.c.one("routers", "name="+w.name)

@@ -26,7 +26,7 @@ func routers() course {
 			shared := w.cloud.Create("routers", harness.Resource{"name": w.name("shared")})
 			w.createNetwork(w.namespace, "a", cidrA, gatewayA, func(spec *cloudteamv1.NetworkSpec) {
 				spec.Router = &cloudteamv1.RouterSpec{
-					Routes: []cloudteamv1.HostRoute{{Destination: "198.18.0.0/16", NextHop: addressP}},
+					Routes: []cloudteamv1.RouterRoute{{Destination: "198.18.0.0/16", NextHop: addressP}},
 				}
 			})
 			own := w.awaitNetwork(w.namespace, "a").Status.Router.ID

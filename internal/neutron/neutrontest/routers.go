@@ -329,6 +329,7 @@ func (s *Server) addRouterInterface(tx *transaction, c *caller, r *router, body 
 		p.revision++ // being attached counts as a change
 	} else {
 		tx.bump(&p.standard)
+		tx.bumpAgain(&p.standard) // it is written before and after the checks
 		s.ports.change(p, func() {
 			p.deviceID, p.deviceOwner = r.id, ownerRouterInterface
 		})

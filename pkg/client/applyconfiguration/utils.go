@@ -50,6 +50,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &cloudteamv1.PortBindingApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("ResourceStatus"):
 		return &cloudteamv1.ResourceStatusApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("RouterRoute"):
+		return &cloudteamv1.RouterRouteApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("RouterSpec"):
 		return &cloudteamv1.RouterSpecApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("RouterStatus"):

@@ -10,8 +10,9 @@ package v1
 type RouterSpec struct {
 	// existing is the id or name of a router that is there already and is
 	// not this network's own. The network's subnets are attached to it; the
-	// router itself is never changed. Without it, the network gets a router
-	// of its own, which goes with it. It can change later.
+	// router itself is never changed. The default is none: the network gets
+	// a router of its own, which goes with it. It can change later.
+	// +neutron:attribute=none,mutable=true,privilege=tenant
 	// +optional
 	// +kubebuilder:validation:MaxLength=255
 	// +kubebuilder:validation:XValidation:rule=`self != ''`,message=`write the id or the name of a router, or leave existing out to have one made`
@@ -20,21 +21,23 @@ type RouterSpec struct {
 	// externalNetwork is the id or name of the external network that the
 	// router leads to. The default is none: a router between the network's
 	// own subnets and those that others attach to it. It can change later.
+	// +neutron:attribute=router.external_gateway_info.network_id,mutable=true,privilege=tenant
 	// +optional
 	// +kubebuilder:validation:MaxLength=255
 	// +kubebuilder:validation:XValidation:rule=`self != ''`,message=`write the id or the name of an external network, or leave externalNetwork out for a router without one`
 	ExternalNetwork string `json:"externalNetwork,omitempty"`
 
 	// snat says whether the addresses of hosts are translated to the
-	// router's own on the way outside. The cloud chooses when it is unset,
-	// and most clouds let only their administrators set it. It can change
-	// later.
+	// router's own on the way outside. The cloud chooses when it is unset.
+	// Most clouds let only their administrators set it. It can change later.
+	// +neutron:attribute=router.external_gateway_info.enable_snat,mutable=true,privilege=admin
 	// +optional
 	SNAT *bool `json:"snat,omitempty"`
 
 	// externalIP is the router's address on the external network. The cloud
-	// chooses when it is unset, and most clouds let only their
-	// administrators set it. It can change later.
+	// chooses when it is unset. Most clouds let only their administrators
+	// set it. It can change later.
+	// +neutron:attribute=router.external_gateway_info.external_fixed_ips,mutable=true,privilege=admin
 	// +optional
 	// +kubebuilder:validation:MaxLength=45
 	// +kubebuilder:validation:XValidation:rule=`isIP(self) && self.contains(':') != self.contains('.')`,message=`not an address: write one such as "203.0.113.10" or "2001:db8::10"`
@@ -44,12 +47,32 @@ type RouterSpec struct {
 	// (a cloud may allow fewer; Neutron's own limit is 30 by default). The
 	// router must have an interface, or its way outside, on the subnet of
 	// each next hop. The default is none. They can change later.
+	// +neutron:attribute=router.routes,mutable=true,privilege=tenant
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=30
 	// +kubebuilder:validation:XValidation:rule=`self.all(r, !isCIDR(r.destination) || !isIP(r.nextHop) || self.exists_one(q, isCIDR(q.destination) && isIP(q.nextHop) && cidr(q.destination) == cidr(r.destination) && ip(q.nextHop) == ip(r.nextHop)))`,message=`a route is listed twice ("FD00::/64" and "fd00::/64" are the same destination): list it once`
 	// +kubebuilder:validation:XValidation:rule=`self.all(r, !isCIDR(r.destination) || !isIP(r.nextHop) || cidr(r.destination).ip().family() == ip(r.nextHop).family())`,message=`a route has an IPv4 destination and an IPv6 next hop, or the other way round: write both of one family`
-	Routes []HostRoute `json:"routes,omitempty"`
+	Routes []RouterRoute `json:"routes,omitempty"`
+}
+
+// RouterRoute is a route of a router.
+type RouterRoute struct {
+	// destination is the network that the route leads to, such as
+	// 10.1.0.0/16 or fd00:2::/64. 0.0.0.0/0 and ::/0 are a default route.
+	// +neutron:attribute=router.routes.destination,mutable=true,privilege=tenant
+	// +required
+	// +kubebuilder:validation:MaxLength=49
+	// +kubebuilder:validation:XValidation:rule=`isCIDR(self)`,message=`not a CIDR: write a network address and a prefix length, such as "10.1.0.0/16" or "fd00:2::/64"`
+	// +kubebuilder:validation:XValidation:rule=`[self].filter(d, isCIDR(d)).map(d, cidr(d)).all(d, d == d.masked())`,messageExpression=`'host bits are set: write "%s"'.format([string(cidr(self).masked())])`
+	// +kubebuilder:validation:XValidation:rule=`[self].filter(d, isCIDR(d)).map(d, cidr(d)).all(d, !(d == d.masked()) || !['127.0.0.0/8', '::1/128'].exists(r, cidr(r).containsCIDR(d)))`,message=`a loopback range, to which no route leads: write a range that other hosts have`
+	Destination string `json:"destination"`
+	// nextHop is the address that leads there.
+	// +neutron:attribute=router.routes.nexthop,mutable=true,privilege=tenant
+	// +required
+	// +kubebuilder:validation:MaxLength=45
+	// +kubebuilder:validation:XValidation:rule=`isIP(self)`,message=`not an address: write one such as "192.168.0.254" or "fd00:1::fe"`
+	NextHop string `json:"nextHop"`
 }
 
 // RouterStatus is the router of a network as it was last seen.

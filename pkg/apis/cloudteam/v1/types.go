@@ -80,6 +80,7 @@ type NetworkSpec struct {
 
 	// router is the router that serves the network's subnets: one of its own, or
 	// one that exists. The default is none. It can come, change and go later.
+	// +neutron:attribute=none,mutable=true,privilege=tenant
 	// +optional
 	Router *RouterSpec `json:"router,omitempty"`
 

@@ -13,27 +13,26 @@ package v1
 type RouterSpecApplyConfiguration struct {
 	// existing is the id or name of a router that is there already and is
 	// not this network's own. The network's subnets are attached to it; the
-	// router itself is never changed. Without it, the network gets a router
-	// of its own, which goes with it. It can change later.
+	// router itself is never changed. The default is none: the network gets
+	// a router of its own, which goes with it. It can change later.
 	Existing *string `json:"existing,omitempty"`
 	// externalNetwork is the id or name of the external network that the
 	// router leads to. The default is none: a router between the network's
 	// own subnets and those that others attach to it. It can change later.
 	ExternalNetwork *string `json:"externalNetwork,omitempty"`
 	// snat says whether the addresses of hosts are translated to the
-	// router's own on the way outside. The cloud chooses when it is unset,
-	// and most clouds let only their administrators set it. It can change
-	// later.
+	// router's own on the way outside. The cloud chooses when it is unset.
+	// Most clouds let only their administrators set it. It can change later.
 	SNAT *bool `json:"snat,omitempty"`
 	// externalIP is the router's address on the external network. The cloud
-	// chooses when it is unset, and most clouds let only their
-	// administrators set it. It can change later.
+	// chooses when it is unset. Most clouds let only their administrators
+	// set it. It can change later.
 	ExternalIP *string `json:"externalIP,omitempty"`
 	// routes are the router's, beside those to its own subnets, at most 30
 	// (a cloud may allow fewer; Neutron's own limit is 30 by default). The
 	// router must have an interface, or its way outside, on the subnet of
 	// each next hop. The default is none. They can change later.
-	Routes []HostRouteApplyConfiguration `json:"routes,omitempty"`
+	Routes []RouterRouteApplyConfiguration `json:"routes,omitempty"`
 }
 
 // RouterSpecApplyConfiguration constructs a declarative configuration of the RouterSpec type for use with
@@ -77,7 +76,7 @@ func (b *RouterSpecApplyConfiguration) WithExternalIP(value string) *RouterSpecA
 // WithRoutes adds the given value to the Routes field in the declarative configuration
 // and returns the receiver, so that objects can be build by chaining "With" function invocations.
 // If called multiple times, values provided by each call will be appended to the Routes field.
-func (b *RouterSpecApplyConfiguration) WithRoutes(values ...*HostRouteApplyConfiguration) *RouterSpecApplyConfiguration {
+func (b *RouterSpecApplyConfiguration) WithRoutes(values ...*RouterRouteApplyConfiguration) *RouterSpecApplyConfiguration {
 	for i := range values {
 		if values[i] == nil {
 			panic("nil value passed to WithRoutes")
