@@ -251,7 +251,7 @@ func (w *world) addForeign() {
 // name is a name that no other world has.
 func (w *world) name(short string) string { return w.namespace + "-" + short }
 
-var collections = []string{"networks", "subnets", "ports", "routers"}
+var collections = []string{"networks", "subnets", "ports"}
 
 // ours are the resources that bear the world's marker, by collection.
 func (w *world) ours() map[string][]harness.Resource {
@@ -279,7 +279,7 @@ func (w *world) notOurs() map[string][]harness.Resource {
 func (w *world) those(which func(harness.Resource) bool) map[string][]harness.Resource {
 	w.t.Helper()
 	found := map[string][]harness.Resource{}
-	for _, collection := range collections {
+	for _, collection := range append([]string{"routers"}, collections...) {
 		for _, r := range w.cloud.List(collection, "project_id="+w.cloud.Project) {
 			if which(r) {
 				found[collection] = append(found[collection], r)
