@@ -471,7 +471,7 @@ func releaseRouter(router ObservedRouter, reason string) Step {
 	attributes.Description = withoutMarkers(router.Description)
 	return Step{
 		Action: UpdateRouter, ID: router.ID, Revision: router.Revision, Router: attributes, Reason: reason,
-		Differences: []Difference{unmark(RouterResource, router.Description)},
+		Differences: []Difference{unmark(RouterResource, router.Description, attributes.Description)},
 	}
 }
 

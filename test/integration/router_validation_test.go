@@ -66,6 +66,16 @@ func TestRouterMistakesAreRefusedWithOneSentenceEach(t *testing.T) {
 	}
 }
 
+func TestAnObservedNetworkDeclaresNoRouter(t *testing.T) {
+	spec := `{cidr: 192.168.0.0/16, managementPolicy: Observe, router: {},
+	  import: {id: 11111111-1111-1111-1111-111111111111}}`
+	_, err := tryCreate(t.Context(), networks, newNamespace(t), networkWith(t, spec))
+	found := refusals(t, err)
+	if len(found) != 1 || found[0].Field != "spec.router" || !strings.Contains(found[0].Message, "leave router out") {
+		t.Errorf("want one refusal of spec.router, got %+v", found)
+	}
+}
+
 func TestRoutersThatCanBeBuiltAreAccepted(t *testing.T) {
 	namespace := newNamespace(t)
 	for name, router := range map[string]string{

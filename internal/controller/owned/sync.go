@@ -376,7 +376,7 @@ func (r *Reconciler[T]) lookForParts(
 		if part.ID != "" {
 			found, err = in.Reread(ctx, part)
 			if errors.Is(err, neutron.ErrUnmarked) {
-				return observed, &unmarked{part, owner}
+				return observed, &unmarked{part, owner, false}
 			}
 		}
 		if err == nil && !found && r.mayHide(obj.GetUID(), part.ID) {

@@ -44,6 +44,7 @@ type Network struct {
 //
 // +kubebuilder:validation:XValidation:rule=`!has(self.managementPolicy) || self.managementPolicy != 'Observe' || has(self.__import__)`,fieldPath=`.managementPolicy`,message=`an observed network is there already: write its id into import.id, or leave managementPolicy out to have one made`
 // +kubebuilder:validation:XValidation:rule=`!has(self.managementPolicy) || self.managementPolicy != 'Observe' || has(oldSelf.managementPolicy) && oldSelf.managementPolicy == 'Observe'`,fieldPath=`.managementPolicy`,message=`a managed network bears its owner's marker and cannot become an observed one: leave managementPolicy out, or delete this Network with deletionPolicy Retain and create another that imports it`
+// +kubebuilder:validation:XValidation:rule=`!has(self.managementPolicy) || self.managementPolicy != 'Observe' || !has(self.router)`,fieldPath=`.router`,message=`an observed network is left as it is, and so is what routes it: leave router out, or managementPolicy`
 // +kubebuilder:validation:XValidation:rule=`has(self.__import__) ? !self.__import__.id.matches('^([0-9a-f]{8}-([0-9a-f]{4}-){3}[0-9a-f]{12}|[0-9a-f]{32})$') || has(oldSelf.__import__) && self.__import__.id == oldSelf.__import__.id : !has(oldSelf.__import__)`,fieldPath=`.import`,messageExpression=`'a Network stands for one network: %s, or delete this Network and create another'.format([has(oldSelf.__import__) ? 'write the id %s again'.format([oldSelf.__import__.id]) : 'leave import out'])`
 
 // NetworkSpec declares a network.
