@@ -267,13 +267,13 @@ func (i *Inventory) list(ctx context.Context, f *flight, since clocks) {
 	f.of = of
 	if err == nil {
 		moved := map[string]bool{}
-		if i.of != of {
+		if i.of != of && !i.began.IsZero() {
 			// What is held is of another project: not even what was written meanwhile is newer than the list.
 			i.networks.clear(moved)
 			i.ports.clear(moved)
 			i.routers.clear(moved)
-			i.of = of
 		}
+		i.of = of
 		i.networks.takeIn(listed.networks, since.networks, moved)
 		i.ports.takeIn(listed.ports, since.ports, moved)
 		i.routers.takeIn(listed.routers, since.routers, moved)
