@@ -41,7 +41,7 @@ type Spec struct {
 	MTU int
 	// PortSecurity is the default for ports; nil leaves it to the cloud, and then either value is right.
 	PortSecurity *bool
-	// Subnets do not overlap. Their CIDRs are their identity.
+	// Subnets do not overlap. Their CIDRs are their identity; their order is for the status alone.
 	Subnets []Subnet
 	// Import is how a network that was there before its object is taken over; the zero value for one that is made.
 	Import Import
@@ -112,12 +112,13 @@ func (s Spec) Validate() error {
 	}
 	for i, subnet := range s.Subnets {
 		if err := subnet.Validate(); err != nil {
-			errs = append(errs, err)
+			errs = append(errs, InSubnet(i, err))
 			continue
 		}
 		for _, other := range s.Subnets[:i] {
 			if other.CIDR.Overlaps(subnet.CIDR) {
-				errs = append(errs, &FieldError{"cidr", fmt.Sprintf("%s overlaps %s", subnet.CIDR, other.CIDR)})
+				errs = append(errs, InSubnet(i, &FieldError{"cidr", fmt.Sprintf(
+					"%s overlaps %s: write a range that no other subnet has", subnet.CIDR, other.CIDR)}))
 			}
 		}
 	}

@@ -1,6 +1,7 @@
 package network
 
 import (
+	"errors"
 	"net/netip"
 	"strings"
 	"testing"
@@ -50,14 +51,15 @@ func TestSpecValidate(t *testing.T) {
 		},
 		"both families beside each other": {specWith(func(s *Spec) { s.Subnets = []Subnet{v4, v6} }), "", ""},
 		"a subnet twice is refused": {
-			specWith(func(s *Spec) { s.Subnets = []Subnet{v4, v6, v4} }), "cidr", "10.0.0.0/24 overlaps 10.0.0.0/24",
+			specWith(func(s *Spec) { s.Subnets = []Subnet{v4, v6, v4} }), "additionalSubnets[1].cidr",
+			"10.0.0.0/24 overlaps 10.0.0.0/24",
 		},
 		"a subnet within another is refused": {
 			specWith(func(s *Spec) { s.Subnets = []Subnet{v4, {CIDR: prefix("10.0.0.128/25")}} }),
-			"cidr", "10.0.0.128/25 overlaps 10.0.0.0/24",
+			"additionalSubnets[0].cidr", "10.0.0.128/25 overlaps 10.0.0.0/24",
 		},
 		"a subnet's own error is the spec's": {
-			specWith(func(s *Spec) { s.Subnets = []Subnet{v6, {}} }), "cidr", "192.168.0.0/16",
+			specWith(func(s *Spec) { s.Subnets = []Subnet{v6, {}} }), "additionalSubnets[0].cidr", "192.168.0.0/16",
 		},
 		"a description too long is refused": {
 			specWith(func(s *Spec) { s.Description = strings.Repeat("x", 174) }), FieldDescription, "at most 173",
@@ -133,5 +135,24 @@ func TestObservedNamesItsResources(t *testing.T) {
 	}
 	if got := network.String() + ", " + port.String(); got != "network net-1, port port-1" {
 		t.Errorf("resources print as %q", got)
+	}
+}
+
+func TestInSubnetNamesFieldsAsTheUserDoes(t *testing.T) {
+	plain := errors.New("no field")
+	err := errors.Join(
+		&FieldError{"gateway", "a"}, errors.Join(&FieldError{"dnsServers[0]", "b"}, plain),
+	)
+	for place, want := range map[int]string{
+		0: "gateway: a\ndnsServers[0]: b\nno field",
+		1: "additionalSubnets[0].gateway: a\nadditionalSubnets[0].dnsServers[0]: b\nno field",
+		3: "additionalSubnets[2].gateway: a\nadditionalSubnets[2].dnsServers[0]: b\nno field",
+	} {
+		if got := InSubnet(place, err); got.Error() != want {
+			t.Errorf("place %d: %q, want %q", place, got, want)
+		}
+	}
+	if got := InSubnet(1, nil); got != nil {
+		t.Errorf("of no error: %v", got)
 	}
 }

@@ -179,6 +179,23 @@ type FieldError struct {
 // Error is the field and the problem.
 func (e *FieldError) Error() string { return e.Field + ": " + e.Problem }
 
+// InSubnet gives the errors of the subnet that stands at a place in Spec.Subnets, FieldErrors joined by errors.Join,
+// with the names that the user gives the fields there: the first subnet's stand in the spec itself.
+func InSubnet(place int, err error) error {
+	var field *FieldError
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		var errs []error
+		for _, err := range joined.Unwrap() {
+			errs = append(errs, InSubnet(place, err))
+		}
+		return errors.Join(errs...)
+	}
+	if place == 0 || !errors.As(err, &field) {
+		return err
+	}
+	return &FieldError{fmt.Sprintf("additionalSubnets[%d].%s", place-1, field.Field), field.Problem}
+}
+
 // Validate reports, as FieldErrors joined by errors.Join, what Neutron would refuse or what could not be kept as
 // declared. It is the API's rules once more, without the API.
 func (s Subnet) Validate() error {

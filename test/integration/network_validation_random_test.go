@@ -81,12 +81,13 @@ const (
 	listedTwice      = "is listed twice"
 	loopbackRange    = "a loopback range"
 	mtuBelowIPv6     = "IPv6 needs an MTU of at least 1280"
+	subnetsOverlap   = "another subnet of this Network has some of the same addresses"
 )
 
 var sentences = []string{
 	needsCIDR, notCIDR, noPrefixLength, hostBits, noRangeForHosts, notAddress, notInside, networkAddress,
 	broadcastAddress, reversed, gatewayInPool, defaultInPool, overlap, otherFamily, listedTwice, loopbackRange,
-	mtuBelowIPv6,
+	mtuBelowIPv6, subnetsOverlap,
 }
 
 // nameFinding turns a refusal of the API server into the form that findings returns.
@@ -102,50 +103,66 @@ func nameFinding(found refusal) string {
 // findings returns what is wrong with a spec, each as "field: sentence", sorted. It is the specification of the CRD's
 // rules for everything that concerns addresses.
 func findings(spec cloudteamv1.NetworkSpec) []string {
-	var found []string
+	found, first := findingsOfSubnet("spec.", spec.SubnetSpec)
+	ranges := []netip.Prefix{first}
+	for i, subnet := range spec.AdditionalSubnets {
+		more, cidr := findingsOfSubnet(fmt.Sprintf("spec.additionalSubnets[%d].", i), subnet)
+		found = append(found, more...)
+		if cidr.IsValid() && slices.ContainsFunc(ranges, cidr.Overlaps) {
+			found = append(found, "spec.additionalSubnets: "+subnetsOverlap)
+		}
+		ranges = append(ranges, cidr)
+	}
+	for _, subnet := range append([]cloudteamv1.SubnetSpec{spec.SubnetSpec}, spec.AdditionalSubnets...) {
+		if cidr, isCIDR := parseCIDR(subnet.CIDR); isCIDR && cidr.Addr().Is6() && spec.MTU != nil && *spec.MTU < 1280 {
+			found = append(found, "spec.mtu: "+mtuBelowIPv6)
+		}
+	}
+	slices.Sort(found)
+	return slices.Compact(found)
+}
+
+// findingsOfSubnet returns those of one subnet, whose fields begin with a path, and its range where that is a good one.
+func findingsOfSubnet(path string, spec cloudteamv1.SubnetSpec) (found []string, _ netip.Prefix) {
 	find := func(field, sentence string) {
-		if finding := field + ": " + sentence; !slices.Contains(found, finding) {
+		if finding := path + field + ": " + sentence; !slices.Contains(found, finding) {
 			found = append(found, finding)
 		}
 	}
-	defer func() { slices.Sort(found) }()
 
 	subnet, isCIDR := parseCIDR(spec.CIDR)
-	if isCIDR && subnet.Addr().Is6() && spec.MTU != nil && *spec.MTU < 1280 {
-		find("spec.mtu", mtuBelowIPv6)
-	}
 	isGood := false
 	switch {
 	case spec.CIDR == "":
-		find("spec.cidr", needsCIDR)
+		find("cidr", needsCIDR)
 	case !isCIDR:
-		find("spec.cidr", notCIDR)
+		find("cidr", notCIDR)
 	case subnet.Bits() == 0 || subnet.Bits() > subnet.Addr().BitLen()-2:
-		find("spec.cidr", noPrefixLength)
+		find("cidr", noPrefixLength)
 	case subnet != subnet.Masked():
-		find("spec.cidr", hostBits)
+		find("cidr", hostBits)
 	default:
 		isGood = true
 		first := subnet.Addr()
 		if first == netip.IPv4Unspecified() || first.IsMulticast() || first.Is4() && first.IsLoopback() {
-			find("spec.cidr", noRangeForHosts)
+			find("cidr", noRangeForHosts)
 		}
 	}
 
 	gateway, hasGateway := parseAddress(spec.Gateway)
 	hasGateway = hasGateway && isPlain(spec.Gateway)
 	if spec.Gateway != "" && spec.Gateway != cloudteamv1.GatewayNone && !hasGateway {
-		find("spec.gateway", notAddress)
+		find("gateway", notAddress)
 	}
 	if isGood && hasGateway {
 		switch {
 		case !subnet.Contains(gateway):
-			find("spec.gateway", notInside)
+			find("gateway", notInside)
 			hasGateway = false
 		case gateway == subnet.Addr():
-			find("spec.gateway", networkAddress)
+			find("gateway", networkAddress)
 		case gateway.Is4() && gateway == lastAddress(subnet):
-			find("spec.gateway", broadcastAddress)
+			find("gateway", broadcastAddress)
 		}
 	}
 
@@ -155,44 +172,44 @@ func findings(spec cloudteamv1.NetworkSpec) []string {
 		start, startOK := parseAddress(pool.Start)
 		end, endOK := parseAddress(pool.End)
 		if startOK = startOK && isPlain(pool.Start); !startOK {
-			find(fmt.Sprintf("spec.allocationPools[%d].start", i), notAddress)
+			find(fmt.Sprintf("allocationPools[%d].start", i), notAddress)
 		}
 		if endOK = endOK && isPlain(pool.End); !endOK {
-			find(fmt.Sprintf("spec.allocationPools[%d].end", i), notAddress)
+			find(fmt.Sprintf("allocationPools[%d].end", i), notAddress)
 		}
 		if !startOK || !endOK {
 			continue
 		}
 		isReversed := start.Is4() == end.Is4() && end.Less(start)
 		if isReversed {
-			find(fmt.Sprintf("spec.allocationPools[%d]", i), reversed)
+			find(fmt.Sprintf("allocationPools[%d]", i), reversed)
 		}
 		if !isGood {
 			continue
 		}
 		if !subnet.Contains(start) || !subnet.Contains(end) {
-			find("spec.allocationPools", notInside)
+			find("allocationPools", notInside)
 			continue
 		}
 		if isReversed {
 			continue
 		}
 		if start == subnet.Addr() {
-			find("spec.allocationPools", networkAddress)
+			find("allocationPools", networkAddress)
 		}
 		if end.Is4() && end == lastAddress(subnet) {
-			find("spec.allocationPools", broadcastAddress)
+			find("allocationPools", broadcastAddress)
 		}
 		contains := func(address netip.Addr) bool { return !address.Less(start) && !end.Less(address) }
 		if hasGateway && contains(gateway) {
-			find("spec.allocationPools", gatewayInPool)
+			find("allocationPools", gatewayInPool)
 		}
 		if spec.Gateway == "" && contains(subnet.Addr().Next()) {
-			find("spec.allocationPools", defaultInPool)
+			find("allocationPools", defaultInPool)
 		}
 		for _, other := range inside {
 			if !other.end.Less(start) && !end.Less(other.start) {
-				find("spec.allocationPools", overlap)
+				find("allocationPools", overlap)
 			}
 		}
 		inside = append(inside, addressRange{start, end})
@@ -203,13 +220,13 @@ func findings(spec cloudteamv1.NetworkSpec) []string {
 		server, ok := parseAddress(text)
 		switch {
 		case !ok:
-			find(fmt.Sprintf("spec.dnsServers[%d]", i), notAddress)
+			find(fmt.Sprintf("dnsServers[%d]", i), notAddress)
 			continue
 		case slices.Contains(servers, server):
-			find("spec.dnsServers", listedTwice)
+			find("dnsServers", listedTwice)
 		}
 		if isGood && server.Is4() != subnet.Addr().Is4() {
-			find("spec.dnsServers", otherFamily)
+			find("dnsServers", otherFamily)
 		}
 		servers = append(servers, server)
 	}
@@ -222,7 +239,7 @@ func findings(spec cloudteamv1.NetworkSpec) []string {
 	for i, text := range spec.HostRoutes {
 		destination, destinationOK := parseCIDR(text.Destination)
 		nextHop, nextHopOK := parseAddress(text.NextHop)
-		field := fmt.Sprintf("spec.hostRoutes[%d].", i)
+		field := fmt.Sprintf("hostRoutes[%d].", i)
 		switch {
 		case !destinationOK:
 			find(field+"destination", notCIDR)
@@ -236,16 +253,19 @@ func findings(spec cloudteamv1.NetworkSpec) []string {
 		}
 		if isGood && (destinationOK && destination.Addr().Is4() != subnet.Addr().Is4() ||
 			nextHopOK && nextHop.Is4() != subnet.Addr().Is4()) {
-			find("spec.hostRoutes", otherFamily)
+			find("hostRoutes", otherFamily)
 		}
 		if destinationOK && nextHopOK {
 			if slices.Contains(routes, route{destination, nextHop}) {
-				find("spec.hostRoutes", listedTwice)
+				find("hostRoutes", listedTwice)
 			}
 			routes = append(routes, route{destination, nextHop})
 		}
 	}
-	return found
+	if !isGood {
+		return found, netip.Prefix{}
+	}
+	return found, subnet
 }
 
 // parseAddress reads an address without a zone that is not an IPv4 address in IPv6 form.
@@ -277,9 +297,25 @@ func lastAddress(prefix netip.Prefix) netip.Addr {
 
 // drawSpec draws a spec of which most parts are good or just beside it.
 func drawSpec(t *rapid.T) cloudteamv1.NetworkSpec {
-	isIPv6 := rapid.Bool().Draw(t, "IPv6")
-	subnet := drawPrefix(t, isIPv6)
 	spec := cloudteamv1.NetworkSpec{}
+	first := drawPrefix(t, rapid.Bool().Draw(t, "IPv6"))
+	spec.SubnetSpec = drawSubnet(t, first)
+	for range pick(t, "additional subnets", 6, 2, 2) {
+		prefix := drawPrefix(t, rapid.Bool().Draw(t, "IPv6"))
+		if pick(t, "overlap", 3, 1) == 1 {
+			prefix = first
+		}
+		spec.AdditionalSubnets = append(spec.AdditionalSubnets, drawSubnet(t, prefix))
+	}
+	if pick(t, "mtu", 4, 1) == 1 {
+		spec.MTU = new(rapid.SampledFrom([]int32{68, 1279, 1280, 65535}).Draw(t, "mtu"))
+	}
+	return spec
+}
+
+// drawSubnet draws a subnet of a range.
+func drawSubnet(t *rapid.T, subnet netip.Prefix) (spec cloudteamv1.SubnetSpec) {
+	isIPv6 := subnet.Addr().Is6()
 	switch pick(t, "cidr", 60, 2, 2, 2) {
 	case 0:
 		spec.CIDR = spellPrefix(t, subnet.Masked())
@@ -327,9 +363,6 @@ func drawSpec(t *rapid.T) cloudteamv1.NetworkSpec {
 		}
 		spec.HostRoutes = append(spec.HostRoutes,
 			cloudteamv1.HostRoute{Destination: text, NextHop: drawAddress(t, subnet)})
-	}
-	if pick(t, "mtu", 4, 1) == 1 {
-		spec.MTU = new(rapid.SampledFrom([]int32{68, 1279, 1280, 65535}).Draw(t, "mtu"))
 	}
 	return spec
 }

@@ -208,6 +208,53 @@ func TestNetworkMistakesAreRefusedWithOneSentenceEach(t *testing.T) {
 			"spec.gateway", "is the broadcast address",
 		},
 
+		// additionalSubnets
+		"an additional subnet without a cidr": {
+			`{cidr: 192.168.0.0/16, additionalSubnets: [{cidr: "fd00::/64"}, {gateway: none}]}`,
+			"spec.additionalSubnets[1].cidr", "a subnet needs a cidr",
+		},
+		"an additional subnet with host bits": {
+			`{cidr: 192.168.0.0/16, additionalSubnets: [{cidr: "fd00::1/64"}]}`,
+			"spec.additionalSubnets[0].cidr", `write "fd00::/64"`,
+		},
+		"an additional subnet's gateway outside it, in the first one": {
+			`{cidr: 192.168.0.0/16, additionalSubnets: [{cidr: 10.0.0.0/24, gateway: 192.168.0.1}]}`,
+			"spec.additionalSubnets[0].gateway", "not inside 10.0.0.0/24",
+		},
+		"an additional subnet's pools that overlap": {
+			`{cidr: 192.168.0.0/16, additionalSubnets: [{cidr: 10.0.0.0/24, allocationPools: [{start: 10.0.0.2, end: 10.0.0.9},
+				{start: 10.0.0.9, end: 10.0.0.20}]}]}`,
+			"spec.additionalSubnets[0].allocationPools", "do not overlap",
+		},
+		"an additional subnet's name server of the first one's family": {
+			`{cidr: 192.168.0.0/16, additionalSubnets: [{cidr: "fd00::/64", dnsServers: [192.168.0.53]}]}`,
+			"spec.additionalSubnets[0].dnsServers", "write IPv6 addresses, as in the cidr fd00::/64",
+		},
+		"an additional subnet within the first one": {
+			`{cidr: 192.168.0.0/16, additionalSubnets: [{cidr: "fd00::/64"}, {cidr: 192.168.1.0/24}]}`,
+			"spec.additionalSubnets",
+			`some of the same addresses: ["additionalSubnets[1].cidr 192.168.1.0/24"]; write ranges that do not overlap`,
+		},
+		"an additional subnet around the first one": {
+			`{cidr: 192.168.0.0/24, additionalSubnets: [{cidr: 192.168.0.0/16}]}`,
+			"spec.additionalSubnets", `["additionalSubnets[0].cidr 192.168.0.0/16"]`,
+		},
+		"the same subnet twice, spelled differently": {
+			`{cidr: 192.168.0.0/16, additionalSubnets: [{cidr: "fd00::/64"}, {cidr: 10.0.0.0/8}, {cidr: "FD00:0::0/64"}]}`,
+			"spec.additionalSubnets",
+			`["additionalSubnets[0].cidr fd00::/64", "additionalSubnets[2].cidr FD00:0::0/64"]`,
+		},
+		"more subnets than eight": {
+			`{cidr: 192.168.0.0/16, additionalSubnets: [` + list(8, func(i int) string {
+				return fmt.Sprintf("{cidr: 10.0.%d.0/24}", i)
+			}) + `]}`,
+			"spec.additionalSubnets", "must have at most 7 items",
+		},
+		"an MTU too small for an additional subnet of IPv6": {
+			`{cidr: 192.168.0.0/16, mtu: 1279, additionalSubnets: [{cidr: "fd00::/64"}]}`,
+			"spec.mtu", "IPv6 needs an MTU of at least 1280",
+		},
+
 		// allocationPools
 		"a pool without a start": {
 			`{cidr: 192.168.0.0/16, allocationPools: [{end: 192.168.0.9}]}`,
@@ -329,7 +376,7 @@ func TestNetworkMistakesAreRefusedWithOneSentenceEach(t *testing.T) {
 			"spec.allocationPools", "do not overlap",
 		},
 		"more pools than 32": {
-			`{cidr: 10.0.0.0/8, allocationPools: [` + pools(33) + `]}`,
+			`{cidr: 10.0.0.0/8, allocationPools: [` + pools(10, 33) + `]}`,
 			"spec.allocationPools", "must have at most 32 items",
 		},
 
@@ -628,20 +675,31 @@ func TestNamesUpToTheLongestThatNeutronHoldsAreAccepted(t *testing.T) {
 func TestFullestNetworkStaysWithinTheCostLimits(t *testing.T) {
 	namespace := newNamespace(t)
 	description := strings.Repeat("🌐", 173)
-	for name, spec := range map[string]string{
-		"IPv4": `{cidr: 10.0.0.0/8, gateway: 10.255.255.254, mtu: 65535, description: "` + description + `",
-			allocationPools: [` + pools(32) + `],
-			dnsServers: [` + nameServers(16) + `],
-			hostRoutes: [` + routes(64) + `]}`,
-		"IPv6": `{cidr: "` + longIPv6(0) + `/32", gateway: "` + longIPv6(0xfffe) + `", mtu: 65535,
-			description: "` + description + `",
-			allocationPools: [` + list(32, func(i int) string {
-			return fmt.Sprintf("{start: %q, end: %q}", longIPv6(i<<16+2), longIPv6(i<<16+0xff00))
-		}) + `],
-			dnsServers: [` + list(16, func(i int) string { return strconv.Quote(longIPv6(i)) }) + `],
+	full4 := func(n int) string {
+		return fmt.Sprintf(`cidr: %d.0.0.0/8, gateway: %[1]d.255.255.254,
+			allocationPools: [%s], dnsServers: [%s], hostRoutes: [%s]`,
+			n, pools(n, 32), nameServers(16), routes(64))
+	}
+	full6 := func(n int) string {
+		address := func(i int) string { return longIPv6(n, i) }
+		return `cidr: "` + address(0) + `/32", gateway: "` + address(0xfffe) + `", allocationPools: [` +
+			list(32, func(i int) string {
+				return fmt.Sprintf("{start: %q, end: %q}", address(i<<16+2), address(i<<16+0xff00))
+			}) + `], dnsServers: [` + list(16, func(i int) string { return strconv.Quote(address(i)) }) + `],
 			hostRoutes: [` + list(64, func(i int) string {
-			return fmt.Sprintf("{destination: %q, nextHop: %q}", longIPv6(i<<16)+"/112", longIPv6(1))
-		}) + `]}`,
+			return fmt.Sprintf("{destination: %q, nextHop: %q}", address(i<<16)+"/112", address(1))
+		}) + `]`
+	}
+	for name, spec := range map[string]string{
+		"IPv4": `{` + full4(10) + `, mtu: 65535, description: "` + description + `"}`,
+		"IPv6": `{` + full6(0) + `, mtu: 65535, description: "` + description + `"}`,
+		"eight subnets": `{` + full4(10) + `, mtu: 65535, description: "` + description + `", additionalSubnets: [` +
+			list(7, func(i int) string {
+				if i%2 == 0 {
+					return `{` + full6(i) + `}`
+				}
+				return `{` + full4(20+i) + `}`
+			}) + `]}`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			if _, err := tryCreate(t.Context(), networks, namespace, networkWith(t, spec)); err != nil {
@@ -711,6 +769,19 @@ func TestNetworkUpdates(t *testing.T) {
 			`{cidr: 192.168.0.0/16, allocationPools: [{start: 192.168.0.9, end: 192.168.0.20}], gateway: 192.168.0.9}`,
 			"spec.allocationPools", "the gateway 192.168.0.9 lies inside a pool",
 		},
+		"subnets may come": {
+			`{cidr: 192.168.0.0/16}`, `{cidr: 192.168.0.0/16, additionalSubnets: [{cidr: "fd00::/64"}, {cidr: 10.0.0.0/8}]}`,
+			"", "",
+		},
+		"subnets may go, and change their places and what they are": {
+			`{cidr: 192.168.0.0/16, additionalSubnets: [{cidr: "fd00::/64"}, {cidr: 10.0.0.0/8}, {cidr: 172.16.0.0/12}]}`,
+			`{cidr: 192.168.0.0/16, additionalSubnets: [{cidr: 172.16.0.0/12, gateway: none}, {cidr: "FD00::/64"}]}`,
+			"", "",
+		},
+		"a subnet that comes where one is": {
+			`{cidr: 192.168.0.0/16}`, `{cidr: 192.168.0.0/16, additionalSubnets: [{cidr: 192.168.0.0/24}]}`,
+			"spec.additionalSubnets", "write ranges that do not overlap",
+		},
 		"everything else may change at once": {
 			`{cidr: 192.168.0.0/16}`,
 			`{cidr: 192.168.0.0/16, dhcp: false, mtu: 1400, portSecurity: false, description: d, dnsServers: [8.8.8.8],
@@ -753,9 +824,11 @@ func TestNetworkUpdates(t *testing.T) {
 	}
 }
 
-// pools returns count pools within 10.0.0.0/8, as YAML, that do not touch.
-func pools(count int) string {
-	return list(count, func(i int) string { return fmt.Sprintf("{start: 10.%d.0.2, end: 10.%[1]d.255.254}", i) })
+// pools returns count pools within a /8 of the given first byte, as YAML, that do not touch.
+func pools(first, count int) string {
+	return list(count, func(i int) string {
+		return fmt.Sprintf("{start: %d.%d.0.2, end: %[1]d.%[2]d.255.254}", first, i)
+	})
 }
 
 // nameServers returns the addresses of count name servers, as YAML.
@@ -770,9 +843,9 @@ func routes(count int) string {
 	})
 }
 
-// longIPv6 spells an address of fd0::/32 in as many characters as it can have.
-func longIPv6(host int) string {
-	return fmt.Sprintf("0fd0:0000:0000:0000:0000:0000:%04x:%04x", host>>16, host&0xffff)
+// longIPv6 spells an address of one of the ranges fd0:0::/32, fd0:1::/32, … in as many characters as it can have.
+func longIPv6(network, host int) string {
+	return fmt.Sprintf("0fd0:%04x:0000:0000:0000:0000:%04x:%04x", network, host>>16, host&0xffff)
 }
 
 // list calls element for each number below count and joins what it returns with commas.

@@ -179,7 +179,7 @@ func TestNetworkPortsThatAreAccepted(t *testing.T) {
 		"sixteen security groups": `{networkName: a, securityGroups: [` + list(16, groupID) + `]}`,
 		"the most of everything": `{networkName: ` + strings.Repeat("a", 253) + `, networkNamespace: ` +
 			strings.Repeat("b", 63) + `, mac: "fa:16:3e:00:00:01", securityGroups: [` + list(16, groupID) + `],
-			addresses: [` + list(8, func(i int) string { return strconv.Quote(longIPv6(i)) }) + `]}`,
+			addresses: [` + list(8, func(i int) string { return strconv.Quote(longIPv6(0, i)) }) + `]}`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -98,8 +98,11 @@ func config(network *cloudteamv1.Network, options Options) (string, error) {
 	if fields.mtu && network.Status.MTU > 0 {
 		plugin.MTU = network.Status.MTU
 	}
-	for _, r := range network.Spec.HostRoutes {
-		plugin.IPAM.Routes = append(plugin.IPAM.Routes, route{Destination: r.Destination, Gateway: r.NextHop})
+	subnets := append([]cloudteamv1.SubnetSpec{network.Spec.SubnetSpec}, network.Spec.AdditionalSubnets...)
+	for _, subnet := range subnets {
+		for _, r := range subnet.HostRoutes {
+			plugin.IPAM.Routes = append(plugin.IPAM.Routes, route{Destination: r.Destination, Gateway: r.NextHop})
+		}
 	}
 	// The De-facto Standard has the name be the object's own (section 3.4.3).
 	text, err := json.Marshal(configList{CNIVersion: cniVersion, Name: network.Name, Plugins: []pluginConfig{plugin}})

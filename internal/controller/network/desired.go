@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 
 	"cloudteam.ztgame.com/network-controller/internal/controller/owned"
 	"cloudteam.ztgame.com/network-controller/internal/network"
@@ -58,11 +59,15 @@ func desired(obj *cloudteamv1.Network, owner network.Owner) (network.Spec, error
 			})
 		}
 	}
-	subnet, err := desiredSubnet(obj.Spec.SubnetSpec)
-	if err != nil {
+	var bad []error
+	for i, declared := range slices.Concat([]cloudteamv1.SubnetSpec{obj.Spec.SubnetSpec}, obj.Spec.AdditionalSubnets) {
+		subnet, err := desiredSubnet(declared)
+		bad = append(bad, network.InSubnet(i, err))
+		spec.Subnets = append(spec.Subnets, subnet)
+	}
+	if err := errors.Join(bad...); err != nil {
 		errs = append(errs, err)
-	} else {
-		spec.Subnets = []network.Subnet{subnet}
+		spec.Subnets = nil // what is told of them is told above
 	}
 	if spec.Router, err = desiredRouter(obj.Spec.Router); err != nil {
 		// Half of it must not be held against the rules.

@@ -84,6 +84,25 @@ func TestDesired(t *testing.T) {
 				},
 			}}},
 		},
+		"additional subnets follow the first in their order": {
+			cloudteamv1.NetworkSpec{
+				SubnetSpec: cloudteamv1.SubnetSpec{CIDR: "10.0.0.0/30", Gateway: "none"},
+				AdditionalSubnets: []cloudteamv1.SubnetSpec{
+					{CIDR: "FD00::/126", DHCP: new(false)}, {CIDR: "10.0.0.4/30", DNSServers: []string{"9.9.9.9"}},
+				},
+			},
+			network.Spec{Subnets: []network.Subnet{
+				{CIDR: prefix("10.0.0.0/30"), DHCP: true, Pools: []network.Range{poolOf("10.0.0.1", "10.0.0.2")}},
+				{
+					CIDR: prefix("fd00::/126"), Gateway: addr("fd00::1"),
+					Pools: []network.Range{poolOf("fd00::2", "fd00::3")},
+				},
+				{
+					CIDR: prefix("10.0.0.4/30"), Gateway: addr("10.0.0.5"), DHCP: true,
+					Pools: []network.Range{poolOf("10.0.0.6", "10.0.0.6")}, DNSServers: []netip.Addr{addr("9.9.9.9")},
+				},
+			}},
+		},
 		"the network's own settings are carried over": {
 			cloudteamv1.NetworkSpec{
 				SubnetSpec:  cloudteamv1.SubnetSpec{CIDR: "10.0.0.0/30", DHCP: new(true)},
@@ -184,6 +203,30 @@ func TestDesiredRefuses(t *testing.T) {
 		},
 		"an MTU too small for IPv6": {
 			cloudteamv1.NetworkSpec{SubnetSpec: subnet{CIDR: cidr6}, MTU: new(int32(1279))}, []string{"mtu"},
+		},
+		"an additional subnet, by its place": {
+			cloudteamv1.NetworkSpec{
+				SubnetSpec: subnet{CIDR: cidr, Gateway: "x"},
+				AdditionalSubnets: []subnet{
+					{CIDR: cidr6}, {CIDR: "x", DNSServers: []string{"x"}}, {CIDR: "10.1.0.0/24", Gateway: "10.0.0.1"},
+				},
+			},
+			[]string{
+				"gateway", "additionalSubnets[1].cidr", "additionalSubnets[1].dnsServers[0]", "additionalSubnets[2].gateway",
+			},
+		},
+		"additional subnets that overlap": {
+			cloudteamv1.NetworkSpec{
+				SubnetSpec:        subnet{CIDR: cidr},
+				AdditionalSubnets: []subnet{{CIDR: "10.0.0.128/25"}, {CIDR: cidr6}, {CIDR: cidr6}},
+			},
+			[]string{"additionalSubnets[0].cidr", "additionalSubnets[2].cidr"},
+		},
+		"an MTU too small for IPv6 in an additional subnet": {
+			cloudteamv1.NetworkSpec{
+				SubnetSpec: subnet{CIDR: cidr}, AdditionalSubnets: []subnet{{CIDR: cidr6}}, MTU: new(int32(1279)),
+			},
+			[]string{"mtu"},
 		},
 		"every field at once": {
 			cloudteamv1.NetworkSpec{

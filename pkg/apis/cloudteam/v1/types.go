@@ -21,7 +21,7 @@ import (
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:validation:XValidation:rule=`has(self.spec)`,fieldPath=`.spec`,reason=FieldValueRequired,message=`a Network needs a spec: write spec.cidr, such as "192.168.0.0/16"`
 
-// Network is a network in OpenStack Neutron, with its subnet. The controller
+// Network is a network in OpenStack Neutron, with its subnets. The controller
 // creates it, keeps it as declared, and deletes it before this object goes.
 type Network struct {
 	metav1.TypeMeta `json:",inline"`
@@ -40,7 +40,8 @@ type Network struct {
 // The rules that compare with the object as it was stand here and not on SubnetSpec: an element of a list has no old
 // value that Kubernetes could find.
 // +kubebuilder:validation:XValidation:rule=`!has(self.cidr) || !has(oldSelf.cidr) || [self.cidr].all(c, [oldSelf.cidr].all(o, c == o || !isCIDR(c) || !isCIDR(o) || cidr(c).masked() == cidr(o).masked()))`,fieldPath=`.cidr`,messageExpression=`'the cidr cannot change: write "%s" again, or delete this Network and create another'.format([oldSelf.cidr])`
-// +kubebuilder:validation:XValidation:rule=`!has(self.mtu) || self.mtu >= 1280 || self.mtu < 68 || !has(self.cidr) || !isCIDR(self.cidr) || cidr(self.cidr).ip().family() == 4`,fieldPath=`.mtu`,message=`IPv6 needs an MTU of at least 1280 bytes (RFC 8200, section 5): write 1280 or more, or leave mtu out`
+// +kubebuilder:validation:XValidation:rule=`!has(self.mtu) || self.mtu >= 1280 || self.mtu < 68 || (!has(self.cidr) || !isCIDR(self.cidr) || cidr(self.cidr).ip().family() == 4) && (!has(self.additionalSubnets) || self.additionalSubnets.all(s, !has(s.cidr) || !isCIDR(s.cidr) || cidr(s.cidr).ip().family() == 4))`,fieldPath=`.mtu`,message=`IPv6 needs an MTU of at least 1280 bytes (RFC 8200, section 5): write 1280 or more, or leave mtu out`
+// +kubebuilder:validation:XValidation:rule=`!has(self.additionalSubnets) || self.additionalSubnets.all(s, !has(s.cidr) || [s.cidr].filter(c, isCIDR(c)).map(c, cidr(c)).filter(c, c == c.masked() && c.prefixLength() > 0 && c.prefixLength() < (c.ip().family() == 4 ? 31 : 127)).all(c, (!has(self.cidr) || [self.cidr].filter(f, isCIDR(f)).map(f, cidr(f)).filter(f, f == f.masked() && f.prefixLength() > 0 && f.prefixLength() < (f.ip().family() == 4 ? 31 : 127)).all(f, !f.containsCIDR(c) && !c.containsCIDR(f))) && self.additionalSubnets.exists_one(o, has(o.cidr) && [o.cidr].filter(d, isCIDR(d)).map(d, cidr(d)).filter(d, d == d.masked() && d.prefixLength() > 0 && d.prefixLength() < (d.ip().family() == 4 ? 31 : 127)).exists(d, d.containsCIDR(c) || c.containsCIDR(d)))))`,fieldPath=`.additionalSubnets`,messageExpression=`'another subnet of this Network has some of the same addresses: %s; write ranges that do not overlap'.format(['%s'.format([[0, 1, 2, 3, 4, 5, 6].filter(i, i < self.additionalSubnets.size() && has(self.additionalSubnets[i].cidr) && [self.additionalSubnets[i].cidr].filter(c, isCIDR(c)).map(c, cidr(c)).filter(c, c == c.masked() && c.prefixLength() > 0 && c.prefixLength() < (c.ip().family() == 4 ? 31 : 127)).exists(c, !((!has(self.cidr) || [self.cidr].filter(f, isCIDR(f)).map(f, cidr(f)).filter(f, f == f.masked() && f.prefixLength() > 0 && f.prefixLength() < (f.ip().family() == 4 ? 31 : 127)).all(f, !f.containsCIDR(c) && !c.containsCIDR(f))) && self.additionalSubnets.exists_one(o, has(o.cidr) && [o.cidr].filter(d, isCIDR(d)).map(d, cidr(d)).filter(d, d == d.masked() && d.prefixLength() > 0 && d.prefixLength() < (d.ip().family() == 4 ? 31 : 127)).exists(d, d.containsCIDR(c) || c.containsCIDR(d)))))).map(i, 'additionalSubnets[%d].cidr %s'.format([i, self.additionalSubnets[i].cidr]))])])`
 //
 // +kubebuilder:validation:XValidation:rule=`!has(self.managementPolicy) || self.managementPolicy != 'Observe' || has(self.__import__)`,fieldPath=`.managementPolicy`,message=`an observed network is there already: write its id into import.id, or leave managementPolicy out to have one made`
 // +kubebuilder:validation:XValidation:rule=`!has(self.managementPolicy) || self.managementPolicy != 'Observe' || has(oldSelf.managementPolicy) && oldSelf.managementPolicy == 'Observe'`,fieldPath=`.managementPolicy`,message=`a managed network bears its owner's marker and cannot become an observed one: leave managementPolicy out, or delete this Network with deletionPolicy Retain and create another that imports it`
@@ -51,6 +52,17 @@ type Network struct {
 type NetworkSpec struct {
 	// The network's first subnet. Its fields stand directly in the spec.
 	SubnetSpec `json:",inline"`
+
+	// additionalSubnets are further subnets of the network, at most 7, such as one
+	// of IPv6 beside one of IPv4. Their cidrs do not overlap each other or the
+	// cidr above, and tell them apart: one with another cidr is another subnet.
+	// The default is none. They can be added and removed later; one that is in
+	// use goes when it is not any more.
+	// +neutron:attribute=network.subnets,mutable=true,privilege=tenant
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=7
+	AdditionalSubnets []SubnetSpec `json:"additionalSubnets,omitempty"`
 
 	// description is a text for people, shown in Neutron in front of the
 	// controller's ownership marker. At most 173 characters, so that both fit in
@@ -64,7 +76,7 @@ type NetworkSpec struct {
 	Description string `json:"description,omitempty"`
 
 	// mtu is the network's maximum transmission unit in bytes, 68 (1280 with an
-	// IPv6 cidr) to 65535, and at most what the cloud's own network carries. The
+	// IPv6 subnet) to 65535, and at most what the cloud's own network carries. The
 	// cloud chooses when it is unset. It can change later.
 	// +neutron:attribute=network.mtu,mutable=true,privilege=tenant
 	// +optional
@@ -188,7 +200,8 @@ type NetworkSpec struct {
 type SubnetSpec struct {
 	// cidr is the subnet's network address and prefix length, such as
 	// 192.168.0.0/16 or fd00:1::/64. The prefix length is 1 to 30 for IPv4 and 1
-	// to 126 for IPv6. It must be set, and cannot change later.
+	// to 126 for IPv6. It must be set. It cannot change later; one of
+	// additionalSubnets with another cidr is another subnet.
 	// +neutron:attribute=subnet.cidr+subnet.ip_version,mutable=false,privilege=tenant
 	// +optional
 	// +kubebuilder:validation:MaxLength=49
@@ -329,7 +342,8 @@ type NetworkStatus struct {
 	// +optional
 	MTU int32 `json:"mtu,omitempty"`
 
-	// subnets are the network's subnets in Neutron, the spec's first one first.
+	// subnets are the network's subnets in Neutron, in the spec's order, and after
+	// them those that the spec does not have any more.
 	// +optional
 	// +listType=atomic
 	Subnets []SubnetStatus `json:"subnets,omitempty"`

@@ -318,6 +318,13 @@ func (in *NetworkPortStatus) DeepCopy() *NetworkPortStatus {
 func (in *NetworkSpec) DeepCopyInto(out *NetworkSpec) {
 	*out = *in
 	in.SubnetSpec.DeepCopyInto(&out.SubnetSpec)
+	if in.AdditionalSubnets != nil {
+		in, out := &in.AdditionalSubnets, &out.AdditionalSubnets
+		*out = make([]SubnetSpec, len(*in))
+		for i := range *in {
+			(*in)[i].DeepCopyInto(&(*out)[i])
+		}
+	}
 	if in.MTU != nil {
 		in, out := &in.MTU, &out.MTU
 		*out = new(int32)

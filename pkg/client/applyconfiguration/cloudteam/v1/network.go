@@ -13,7 +13,7 @@ import (
 // NetworkApplyConfiguration represents a declarative configuration of the Network type for use
 // with apply.
 //
-// Network is a network in OpenStack Neutron, with its subnet. The controller
+// Network is a network in OpenStack Neutron, with its subnets. The controller
 // creates it, keeps it as declared, and deletes it before this object goes.
 type NetworkApplyConfiguration struct {
 	metav1.TypeMetaApplyConfiguration    `json:""`

@@ -18,12 +18,18 @@ import (
 type NetworkSpecApplyConfiguration struct {
 	// The network's first subnet. Its fields stand directly in the spec.
 	SubnetSpecApplyConfiguration `json:""`
+	// additionalSubnets are further subnets of the network, at most 7, such as one
+	// of IPv6 beside one of IPv4. Their cidrs do not overlap each other or the
+	// cidr above, and tell them apart: one with another cidr is another subnet.
+	// The default is none. They can be added and removed later; one that is in
+	// use goes when it is not any more.
+	AdditionalSubnets []SubnetSpecApplyConfiguration `json:"additionalSubnets,omitempty"`
 	// description is a text for people, shown in Neutron in front of the
 	// controller's ownership marker. At most 173 characters, so that both fit in
 	// Neutron's 255. The default is empty. It can change later.
 	Description *string `json:"description,omitempty"`
 	// mtu is the network's maximum transmission unit in bytes, 68 (1280 with an
-	// IPv6 cidr) to 65535, and at most what the cloud's own network carries. The
+	// IPv6 subnet) to 65535, and at most what the cloud's own network carries. The
 	// cloud chooses when it is unset. It can change later.
 	MTU *int32 `json:"mtu,omitempty"`
 	// portSecurity is the default for ports of this network: whether anti-spoofing
@@ -132,6 +138,19 @@ func (b *NetworkSpecApplyConfiguration) WithHostRoutes(values ...*HostRouteApply
 			panic("nil value passed to WithHostRoutes")
 		}
 		b.SubnetSpecApplyConfiguration.HostRoutes = append(b.SubnetSpecApplyConfiguration.HostRoutes, *values[i])
+	}
+	return b
+}
+
+// WithAdditionalSubnets adds the given value to the AdditionalSubnets field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the AdditionalSubnets field.
+func (b *NetworkSpecApplyConfiguration) WithAdditionalSubnets(values ...*SubnetSpecApplyConfiguration) *NetworkSpecApplyConfiguration {
+	for i := range values {
+		if values[i] == nil {
+			panic("nil value passed to WithAdditionalSubnets")
+		}
+		b.AdditionalSubnets = append(b.AdditionalSubnets, *values[i])
 	}
 	return b
 }

@@ -33,7 +33,8 @@ package v1
 type SubnetSpecApplyConfiguration struct {
 	// cidr is the subnet's network address and prefix length, such as
 	// 192.168.0.0/16 or fd00:1::/64. The prefix length is 1 to 30 for IPv4 and 1
-	// to 126 for IPv6. It must be set, and cannot change later.
+	// to 126 for IPv6. It must be set. It cannot change later; one of
+	// additionalSubnets with another cidr is another subnet.
 	CIDR *string `json:"cidr,omitempty"`
 	// gateway is the address of the subnet's router, inside the cidr, or "none"
 	// for a subnet without one. The default is the first address after the
