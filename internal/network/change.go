@@ -49,6 +49,19 @@ func (c Change) Without(fields ...string) Change {
 	return rest
 }
 
+// Despite gives what can be done of the change though a subnet cannot be deleted yet: all but its deletion, and the
+// creation of subnets in its place.
+func (c Change) Despite(refused Step) Change {
+	var rest Change
+	for _, step := range c {
+		inPlace := step.Action == CreateSubnet && step.Subnet.CIDR.Overlaps(refused.Subnet.CIDR)
+		if !inPlace && (step.Action != refused.Action || step.ID != refused.ID) {
+			rest = append(rest, step)
+		}
+	}
+	return rest
+}
+
 // Action is what a step does.
 type Action string
 

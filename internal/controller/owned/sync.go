@@ -393,9 +393,28 @@ func (r *Reconciler[T]) lookForParts(
 	return in.Observed(ctx, owner, r.listedSince(obj.GetUID()))
 }
 
-// apply takes the steps, and remembers a create whose outcome is not known: before the next one, a list has to show
-// that there is nothing.
+// apply takes the steps. A subnet that something still uses, so that it cannot be deleted yet, does not keep the others
+// from being as declared: the steps that do not need its place are taken all the same. The first error is returned, and
+// the steps that were taken.
 func (r *Reconciler[T]) apply(
+	ctx context.Context, in Inventory, obj T, change network.Change,
+) (done network.Change, err error) {
+	for {
+		taken, failed := r.take(ctx, in, obj, change)
+		done = append(done, taken...)
+		if err == nil || failed != nil && neutron.KindOf(failed) != neutron.InUse {
+			err = failed
+		}
+		if neutron.KindOf(failed) != neutron.InUse || change[len(taken)].Action != network.DeleteSubnet {
+			return done, err
+		}
+		change = change[len(taken):].Despite(change[len(taken)])
+	}
+}
+
+// take takes the steps until one fails, and remembers a create whose outcome is not known: before the next one, a list
+// has to show that there is nothing.
+func (r *Reconciler[T]) take(
 	ctx context.Context, in Inventory, obj T, change network.Change,
 ) (network.Change, error) {
 	logger := klog.FromContext(ctx)
@@ -424,7 +443,13 @@ type occupied struct {
 	by      neutron.Blockers
 }
 
-func (e *occupied) Error() string { return fmt.Sprintf("%s: in use by %s", e.step.Action, e.by) }
+func (e *occupied) Error() string {
+	what := string(e.step.Action)
+	if e.step.Action == network.DeleteSubnet {
+		what += " " + e.step.Subnet.CIDR.String()
+	}
+	return fmt.Sprintf("%s: in use by %s", what, e.by)
+}
 
 // Unwrap gives the refusal.
 func (e *occupied) Unwrap() error { return e.refusal }
