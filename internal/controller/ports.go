@@ -3,6 +3,8 @@ package controller
 import (
 	"fmt"
 
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/cache"
 
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
@@ -44,4 +46,12 @@ func PortsOn(ports cache.Indexer, network cache.ObjectName) []*cloudteamv1.Netwo
 		}
 	}
 	return on
+}
+
+// Serves reports whether ports can be made on a Network, as its status tells: it is Ready, or nothing is left to be
+// done but to delete what is in use, such as a subnet that its spec does not have any more. Whether the Network is
+// being deleted does not count.
+func Serves(network *cloudteamv1.Network) bool {
+	ready := meta.FindStatusCondition(network.Status.Conditions, cloudteamv1.ConditionReady)
+	return ready != nil && (ready.Status == metav1.ConditionTrue || ready.Reason == cloudteamv1.ReasonInUse)
 }

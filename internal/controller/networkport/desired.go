@@ -8,9 +8,9 @@ import (
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/types"
 
+	"cloudteam.ztgame.com/network-controller/internal/controller"
 	"cloudteam.ztgame.com/network-controller/internal/controller/owned"
 	"cloudteam.ztgame.com/network-controller/internal/network"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
@@ -85,6 +85,8 @@ type subnet struct {
 	id      string
 	cidr    netip.Prefix
 	gateway string
+	// declared is false for one that the Network's spec does not have any more, and that goes when its last address does.
+	declared bool
 }
 
 // declare gives what a NetworkPort asks for, or says what it waits for. The Network is known by its status alone: what
@@ -126,7 +128,7 @@ func withhold(on *cloudteamv1.Network, obj *cloudteamv1.NetworkPort) *owned.Wait
 		return nil
 	case on.DeletionTimestamp != nil:
 		return waiting("Network %s is being deleted: create it anew when it is gone, or delete this port", key)
-	case !meta.IsStatusConditionTrue(on.Status.Conditions, cloudteamv1.ConditionReady):
+	case !controller.Serves(on):
 		return waiting("Network %s is not Ready: kubectl describe tells why; it is waited for", key)
 	default:
 		return nil
@@ -158,7 +160,7 @@ func desired(on *cloudteamv1.Network, obj *cloudteamv1.NetworkPort, owner networ
 	}
 	for _, s := range on.Status.Subnets {
 		if cidr, err := netip.ParsePrefix(s.CIDR); err == nil {
-			d.subnets = append(d.subnets, subnet{s.ID, cidr, s.Gateway})
+			d.subnets = append(d.subnets, subnet{s.ID, cidr, s.Gateway, declares(on, cidr)})
 		}
 	}
 	var errs []error
@@ -187,8 +189,11 @@ func desired(on *cloudteamv1.Network, obj *cloudteamv1.NetworkPort, owner networ
 		d.used, d.usedBy = obj.Status.PortID, user(obj)
 		d.keep(obj)
 	}
-	if len(d.Addresses) == 0 && len(d.subnets) > 0 {
-		d.Addresses = []network.PortAddress{{SubnetID: d.subnets[0].id}}
+	if len(d.Addresses) == 0 && len(errs) == 0 {
+		if d.Addresses = d.anyAddresses(); len(d.Addresses) == 0 {
+			return d, waiting(
+				"Network %s has no subnet in Neutron that an address could come from; it is waited for", obj.Network())
+		}
 	}
 	return d, errors.Join(append(errs, d.Validate())...)
 }
@@ -211,6 +216,28 @@ func (d *declaration) keep(obj *cloudteamv1.NetworkPort) {
 			d.Addresses = append(d.Addresses, network.PortAddress{SubnetID: s.id, Address: prefix.Addr()})
 		}
 	}
+}
+
+// anyAddresses leaves it to Neutron which address a port has: one of each IP family, as Neutron itself gives them, of
+// the family's first subnet.
+func (d *declaration) anyAddresses() []network.PortAddress {
+	var addresses []network.PortAddress
+	for _, is4 := range []bool{true, false} {
+		at := slices.IndexFunc(d.subnets, func(s subnet) bool { return s.declared && s.cidr.Addr().Is4() == is4 })
+		if at >= 0 {
+			addresses = append(addresses, network.PortAddress{SubnetID: d.subnets[at].id})
+		}
+	}
+	return addresses
+}
+
+// declares reports whether a Network's spec has a subnet.
+func declares(on *cloudteamv1.Network, cidr netip.Prefix) bool {
+	is := func(s cloudteamv1.SubnetSpec) bool {
+		declared, err := netip.ParsePrefix(s.CIDR)
+		return err == nil && declared == cidr
+	}
+	return is(on.Spec.SubnetSpec) || slices.ContainsFunc(on.Spec.AdditionalSubnets, is)
 }
 
 func (d *declaration) subnetWith(address netip.Addr) (subnet, bool) {

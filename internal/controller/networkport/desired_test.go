@@ -39,6 +39,16 @@ func example() *cloudteamv1.NetworkPort {
 	return port
 }
 
+// with gives a Network another subnet in Neutron, and in its spec if that declares it.
+func with(n *cloudteamv1.Network, cidr, id string, declared bool) {
+	if declared {
+		n.Spec.AdditionalSubnets = append(n.Spec.AdditionalSubnets, cloudteamv1.SubnetSpec{CIDR: cidr})
+	}
+	n.Status.Subnets = append(n.Status.Subnets, cloudteamv1.SubnetStatus{
+		ID: id, CIDR: netip.MustParsePrefix(cidr).String(), Gateway: cloudteamv1.GatewayNone,
+	})
+}
+
 func at(address string) network.PortAddress {
 	a := network.PortAddress{SubnetID: "sub-1"}
 	if address != "" {
@@ -80,6 +90,46 @@ func TestDeclare(t *testing.T) {
 				s.Addresses, s.MAC = []network.PortAddress{at("192.168.0.9"), at("192.168.0.8")}, "fa:16:3e:00:00:01"
 				s.SecurityGroups = []string{"a", "b"}
 			}),
+		},
+		"it gets an address of each family's first subnet": {
+			network: func(n *cloudteamv1.Network) {
+				with(n, "192.169.0.0/16", "sub-2", true)
+				with(n, "FD00::/64", "sub-3", true)
+				with(n, "fd01::/64", "sub-4", true)
+			},
+			want: spec(func(s *network.PortSpec) {
+				s.Addresses = []network.PortAddress{{SubnetID: "sub-1"}, {SubnetID: "sub-3"}}
+			}),
+		},
+		"no address comes from a subnet that is no longer declared": {
+			network: func(n *cloudteamv1.Network) { with(n, "fd00::/64", "sub-2", false) }, want: spec(nil),
+		},
+		"one that something uses keeps such an address": {
+			network: func(n *cloudteamv1.Network) { with(n, "fd00::/64", "sub-2", false) },
+			port: func(p *cloudteamv1.NetworkPort) {
+				asBefore(p)
+				p.Status.BoundTo = bound
+				p.Status.Addresses = append(p.Status.Addresses, cloudteamv1.PortAddress{Address: "fd00::7/64", SubnetID: "sub-2"})
+			},
+			want: spec(func(s *network.PortSpec) {
+				s.MAC = "fa:16:3e:00:00:07"
+				s.Addresses = []network.PortAddress{
+					at("192.168.0.7"), {SubnetID: "sub-2", Address: netip.MustParseAddr("fd00::7")},
+				}
+			}),
+		},
+		"a Network whose declared subnets are not there is waited for": {
+			network: func(n *cloudteamv1.Network) {
+				n.Status.Subnets = nil
+				with(n, "fd00::/64", "sub-2", false)
+			},
+			reason: cloudteamv1.ReasonWaitingForNetwork, says: "has no subnet in Neutron that an address could come from",
+		},
+		"a Network that waits for a subnet in use to go serves all the same": {
+			network: func(n *cloudteamv1.Network) {
+				n.Status.Conditions = controller.SetState(nil, 1, controller.Reconciling("InUse", "delete subnet fd00::/64"))
+			},
+			want: spec(nil),
 		},
 		"a Network that does not exist is waited for": {
 			reason: cloudteamv1.ReasonWaitingForNetwork, says: "Network team/example-network does not exist",
@@ -205,8 +255,8 @@ func TestShow(t *testing.T) {
 	declared := declaration{
 		PortSpec: network.PortSpec{Owner: owner, NetworkID: "net-1"}, mtu: 1450,
 		subnets: []subnet{
-			{"sub-1", netip.MustParsePrefix("192.168.0.0/16"), "192.168.0.1"},
-			{"sub-2", netip.MustParsePrefix("fd00::/64"), cloudteamv1.GatewayNone},
+			{id: "sub-1", cidr: netip.MustParsePrefix("192.168.0.0/16"), gateway: "192.168.0.1"},
+			{id: "sub-2", cidr: netip.MustParsePrefix("fd00::/64"), gateway: cloudteamv1.GatewayNone},
 		},
 	}
 	observed := network.Observed{Ports: []network.ObservedPort{{

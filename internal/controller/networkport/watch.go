@@ -4,7 +4,6 @@ package networkport
 import (
 	"slices"
 
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/record"
@@ -87,14 +86,11 @@ func networkHandler(c *Controller, ports cache.Indexer) cache.ResourceEventHandl
 // sameForPorts reports whether two states of a Network are the same to its ports. Its status is written after each
 // audit that counts other addresses than the last: that is no reason to look at all ports on it.
 func sameForPorts(was, is *cloudteamv1.Network) bool {
-	isReady := func(n *cloudteamv1.Network) bool {
-		return meta.IsStatusConditionTrue(n.Status.Conditions, cloudteamv1.ConditionReady)
-	}
 	sameSubnet := func(a, b cloudteamv1.SubnetStatus) bool {
 		return a.ID == b.ID && a.CIDR == b.CIDR && a.Gateway == b.Gateway
 	}
 	return was.Generation == is.Generation && was.Status.AppliedGeneration == is.Status.AppliedGeneration &&
-		was.DeletionTimestamp.Equal(is.DeletionTimestamp) && isReady(was) == isReady(is) &&
+		was.DeletionTimestamp.Equal(is.DeletionTimestamp) && controller.Serves(was) == controller.Serves(is) &&
 		was.Status.NetworkID == is.Status.NetworkID && was.Status.MTU == is.Status.MTU &&
 		slices.EqualFunc(was.Status.Subnets, is.Status.Subnets, sameSubnet)
 }

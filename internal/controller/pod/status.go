@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"cloudteam.ztgame.com/network-controller/internal/controller"
 	"cloudteam.ztgame.com/network-controller/internal/controller/consumer"
 	"cloudteam.ztgame.com/network-controller/internal/selection"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
@@ -88,7 +89,7 @@ func (c *Controller) waitingFor(
 	pod *corev1.Pod, owner types.UID, request consumer.Request, made []*cloudteamv1.NetworkPort,
 ) string {
 	network, err := c.caches.Networks.Networks(request.Network.Namespace).Get(request.Network.Name)
-	if err == nil && !meta.IsStatusConditionTrue(network.Status.Conditions, cloudteamv1.ConditionReady) {
+	if err == nil && !controller.Serves(network) {
 		return fmt.Sprintf("Network %q is not Ready; if it stays so, kubectl describe network -n %s %s tells why",
 			request.Network, request.Network.Namespace, request.Network.Name)
 	}

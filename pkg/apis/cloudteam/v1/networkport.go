@@ -70,8 +70,9 @@ type NetworkPortSpec struct {
 	// +kubebuilder:validation:XValidation:rule=`self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')`,message=`not the name of a namespace: write lower-case letters, digits and "-", with a letter or digit at both ends, such as "team-a", or leave it out for the NetworkPort's own`
 	NetworkNamespace string `json:"networkNamespace,omitempty"`
 
-	// addresses are those that the port has, inside the Network's cidr, at most
-	// 8. Neutron chooses one when they are unset. They cannot change later.
+	// addresses are those that the port has, inside the Network's subnets, at
+	// most 8. When they are unset, Neutron chooses one, of each IP family that the
+	// Network has. They cannot change later.
 	// +neutron:attribute=port.fixed_ips,mutable=false,privilege=tenant
 	// +optional
 	// +listType=atomic
