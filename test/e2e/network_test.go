@@ -140,6 +140,8 @@ func testNetworks(t *testing.T, cloudName string) {
 		remove(t, namespace, name)
 	})
 
+	parallel("further subnets come, come back from drift, and go when nothing uses them", testSubnets)
+
 	parallel("driftPolicy Report lists what others changed and leaves it until the spec changes",
 		func(t *testing.T, c *cloud, namespace, name string) {
 			spec := example()

@@ -11,13 +11,8 @@ import (
 )
 
 // networkFields are all fields of a NetworkSpec but the cidr, on which the others depend.
-var networkFields = []field[cloudteamv1.NetworkSpec]{
-	{"gateway and allocationPools", drawGatewayAndPools},
-	{"dhcp", func(t *rapid.T, _ Limits, s *cloudteamv1.NetworkSpec) {
-		s.DHCP = rapid.Ptr(rapid.Bool(), true).Draw(t, "dhcp")
-	}},
-	{"dnsServers", drawDNSServers},
-	{"hostRoutes", drawHostRoutes},
+var networkFields = append(subnetFields, []field[cloudteamv1.NetworkSpec]{
+	{"additionalSubnets", drawAdditionalSubnets},
 	{"description", func(t *rapid.T, _ Limits, s *cloudteamv1.NetworkSpec) {
 		s.Description = texts().Draw(t, "description")
 	}},
@@ -34,7 +29,7 @@ var networkFields = []field[cloudteamv1.NetworkSpec]{
 	{"ignoreDrift", func(t *rapid.T, _ Limits, s *cloudteamv1.NetworkSpec) {
 		s.IgnoreDrift = drawIgnored[cloudteamv1.NetworkDriftField](t, "adminState", "mtu", "gateway", "dnsServers")
 	}},
-}
+}...)
 
 // orNil gives empty lists the one form in which the API server hands them out.
 func orNil[T any](list []T) []T {
@@ -86,8 +81,6 @@ func (l Limits) NetworkEdit(spec cloudteamv1.NetworkSpec) *rapid.Generator[cloud
 }
 
 func drawCIDR(t *rapid.T, l Limits, spec *cloudteamv1.NetworkSpec) {
-	// Twice as many as are named, so that pools have room.
-	least := max(2, 3*l.reserved())
 	cidr := rapid.Custom(func(t *rapid.T) netip.Prefix {
 		if rapid.Bool().Draw(t, "IPv6") {
 			bytes := [16]byte{0xfd, 15: 0}
@@ -104,9 +97,16 @@ func drawCIDR(t *rapid.T, l Limits, spec *cloudteamv1.NetworkSpec) {
 		length := rapid.SampledFrom([]int{24, 1, 8, 15, 16, 22, 23, 25, 26, 29, 30}).Draw(t, "length")
 		return netip.PrefixFrom(netip.AddrFrom4(bytes), length).Masked()
 	}).Filter(func(p netip.Prefix) bool {
-		return hosts(p, least) >= least && !p.Addr().IsUnspecified()
+		return l.hasRoom(p) && !p.Addr().IsUnspecified()
 	}).Draw(t, "cidr")
 	spec.CIDR = fmt.Sprintf("%s/%d", spell(t, cidr.Addr()), cidr.Bits())
+}
+
+// hasRoom reports whether a range has addresses for all NetworkPorts: three times as many as they name, so that pools
+// have room.
+func (l Limits) hasRoom(cidr netip.Prefix) bool {
+	least := max(2, 3*l.reserved())
+	return hosts(cidr, least) >= least
 }
 
 // mostNumbers bounds the addresses that are drawn from a range, from either end of it.
@@ -221,7 +221,7 @@ func drawMTU(t *rapid.T, l Limits, spec *cloudteamv1.NetworkSpec) {
 		most = 1500
 	}
 	sizes := []int32{1280, most, most - 1, 1400, 68, 576}
-	if netip.MustParsePrefix(spec.CIDR).Addr().Is6() {
+	if hasIPv6(spec) {
 		sizes = sizes[:4]
 	}
 	sizes = slices.DeleteFunc(sizes, func(size int32) bool { return size > most })

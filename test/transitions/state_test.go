@@ -33,6 +33,8 @@ func (w *world) everything(t *rapid.T) everything {
 	for _, collection := range collections {
 		found, err := surroundings.tenant.list(w.ctx, collection, "")
 		must(t, err)
+		// A Network has several subnets, which are numbered in this order.
+		slices.SortStableFunc(found, func(a, b resource) int { return cmp.Compare(a.text("cidr"), b.text("cidr")) })
 		all[collection] = found
 	}
 	return all
@@ -148,7 +150,9 @@ func tidy(value any) any {
 }
 
 // unordered are the lists of Neutron's that have no order. Names of domain name servers have one.
-var unordered = []string{"host_routes", "fixed_ips", "security_groups", "allocation_pools", "tags", "networks", "ports"}
+var unordered = []string{
+	"host_routes", "fixed_ips", "security_groups", "allocation_pools", "tags", "networks", "subnets", "ports",
+}
 
 // holdNothingOfTheDead holds that whatever bears the cluster's marker belongs to an object that lives, and that what was
 // made for objects that do not live is gone, unless deletionPolicy Retain was declared when they went.

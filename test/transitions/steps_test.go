@@ -1,6 +1,7 @@
 package transitions
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"net/netip"
@@ -378,32 +379,33 @@ func (w *world) endPort(t *rapid.T, p *cloudteamv1.NetworkPort) {
 	}
 }
 
-// of finds what bears an object's marker in a collection of Neutron's, one of it.
-func (w *world) of(t *rapid.T, collection string, uid types.UID) (resource, bool) {
+// of finds what bears an object's marker in a collection of Neutron's, one of it: which one says the number.
+func (w *world) of(t *rapid.T, collection string, uid types.UID, which int) (resource, bool) {
 	t.Helper()
 	all, err := surroundings.tenant.list(w.ctx, collection, "")
 	must(t, err)
-	for _, r := range all {
-		if r.owner(w.cluster) == string(uid) {
-			return r, true
-		}
+	all = slices.DeleteFunc(all, func(r resource) bool { return r.owner(w.cluster) != string(uid) })
+	if len(all) == 0 {
+		return nil, false
 	}
-	return nil, false
+	slices.SortStableFunc(all, func(a, b resource) int { return cmp.Compare(a.text("cidr"), b.text("cidr")) })
+	return all[which%len(all)], true
 }
 
 // meddle has others do something to what a Network has in a collection, unless there is nothing yet or any more, or
 // Neutron refuses.
-func (s *sequence) meddle(t *rapid.T, at slot, collection string, what string, do func(id string) error) {
+func (s *sequence) meddle(t *rapid.T, at slot, collection string, what string, do func(r resource) error) {
+	which := rapid.IntRange(0, 3).Draw(t, "which of the "+collection)
 	n, exists := s.getNetwork(t, s.reached, at)
 	if !exists {
 		return
 	}
-	r, exists := s.of(t, collection, n.UID)
+	r, exists := s.of(t, collection, n.UID, which)
 	if !exists {
 		return
 	}
 	s.networkPast(at).meddled = true
-	t.Logf("others %s of Network %s: %v", what, at, do(r.text("id")))
+	t.Logf("others %s of Network %s: %v", what, at, do(r))
 }
 
 func (s *sequence) meddleWithNetwork(t *rapid.T) {
@@ -415,14 +417,14 @@ func (s *sequence) meddleWithNetwork(t *rapid.T) {
 		{"name": "renamed", "mtu": mtu, "port_security_enabled": security}, {"description": ""},
 	}).Draw(t, "body")
 	past := s.networkPast(at)
-	s.meddle(t, at, "networks", "set "+asJSON(body), func(id string) error {
+	s.meddle(t, at, "networks", "set "+asJSON(body), func(r resource) error {
 		if _, sets := body["mtu"]; sets {
 			past.mtus = append(past.mtus, mtu)
 		}
 		if _, sets := body["port_security_enabled"]; sets {
 			past.security = append(past.security, security)
 		}
-		return surroundings.tenant.update(s.ctx, "networks", id, s.marked(t, at, body))
+		return surroundings.tenant.update(s.ctx, "networks", r.text("id"), s.marked(t, at, body))
 	})
 }
 
@@ -444,43 +446,40 @@ func (w *world) owner(uid types.UID) network.Owner {
 
 func (s *sequence) meddleWithSubnet(t *rapid.T) {
 	at := rapid.SampledFrom(networkSlots).Draw(t, "network")
-	cidr := s.networkPast(at).cidr
 	what := rapid.IntRange(0, 6).Draw(t, "what")
-	if !cidr.IsValid() {
-		return
-	}
-	server, hop, to := "9.9.9.9", "192.0.2.9", "198.51.100.0/24"
-	if cidr.Addr().Is6() {
-		server, hop, to = "fd00::9", "fd00::9", "2001:db8:9::/48"
-	}
-	body := []resource{
-		{"name": "renamed"}, {"description": ""}, {"gateway_ip": nil}, {"enable_dhcp": false},
-		{"dns_nameservers": []string{server}}, {"host_routes": []resource{{"destination": to, "nexthop": hop}}},
-		{"gateway_ip": nil, "allocation_pools": []resource{{
-			"start": specs.Address(cidr, 2).String(), "end": specs.Address(cidr, 12).String(),
-		}}},
-	}[what]
-	s.meddle(t, at, "subnets", "set a subnet's "+asJSON(body), func(id string) error {
-		return surroundings.tenant.update(s.ctx, "subnets", id, s.marked(t, at, body))
+	s.meddle(t, at, "subnets", fmt.Sprintf("set (%d) a subnet's settings", what), func(r resource) error {
+		cidr := netip.MustParsePrefix(r.text("cidr"))
+		server, hop, to := "9.9.9.9", "192.0.2.9", "198.51.100.0/24"
+		if cidr.Addr().Is6() {
+			server, hop, to = "fd00::9", "fd00::9", "2001:db8:9::/48"
+		}
+		body := []resource{
+			{"name": "renamed"}, {"description": ""}, {"gateway_ip": nil}, {"enable_dhcp": false},
+			{"dns_nameservers": []string{server}}, {"host_routes": []resource{{"destination": to, "nexthop": hop}}},
+			{"gateway_ip": nil, "allocation_pools": []resource{{
+				"start": specs.Address(cidr, 2).String(), "end": specs.Address(cidr, 12).String(),
+			}}},
+		}[what]
+		return surroundings.tenant.update(s.ctx, "subnets", r.text("id"), s.marked(t, at, body))
 	})
 }
 
 func (s *sequence) removeNetwork(t *rapid.T) {
 	at := rapid.SampledFrom(networkSlots).Draw(t, "network")
-	s.meddle(t, at, "networks", "delete the network", func(id string) error {
-		ports, err := surroundings.tenant.list(s.ctx, "ports", "network_id="+id)
+	s.meddle(t, at, "networks", "delete the network", func(r resource) error {
+		ports, err := surroundings.tenant.list(s.ctx, "ports", "network_id="+r.text("id"))
 		must(t, err)
 		for _, p := range ports {
 			_ = surroundings.tenant.remove(s.ctx, "ports", p.text("id")) // the next one tells
 		}
-		return surroundings.tenant.remove(s.ctx, "networks", id)
+		return surroundings.tenant.remove(s.ctx, "networks", r.text("id"))
 	})
 }
 
 func (s *sequence) removeSubnet(t *rapid.T) {
 	at := rapid.SampledFrom(networkSlots).Draw(t, "network")
-	s.meddle(t, at, "subnets", "delete the subnet", func(id string) error {
-		return surroundings.tenant.remove(s.ctx, "subnets", id)
+	s.meddle(t, at, "subnets", "delete the subnet", func(r resource) error {
+		return surroundings.tenant.remove(s.ctx, "subnets", r.text("id"))
 	})
 }
 
@@ -490,7 +489,7 @@ func (s *sequence) meddleWithOnePort(t *rapid.T, at slot, what string, do func(i
 	if !exists {
 		return
 	}
-	r, exists := s.of(t, "ports", p.UID)
+	r, exists := s.of(t, "ports", p.UID, 0)
 	if !exists {
 		return
 	}

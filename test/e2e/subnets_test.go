@@ -1,0 +1,78 @@
+package e2e
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+)
+
+// cidrsOf are the CIDRs of a network's subnets in Neutron, sorted.
+func (c *cloud) cidrsOf(network string) []string {
+	c.t.Helper()
+	var cidrs []string
+	for _, s := range c.list("subnets", "network_id="+network) {
+		cidrs = append(cidrs, s["cidr"].(string))
+	}
+	slices.Sort(cidrs)
+	return cidrs
+}
+
+// testSubnets takes further subnets of a Network through their lives: declared with it and later, changed and deleted by
+// others, taken out of the spec while a port uses them, and gone.
+func testSubnets(t *testing.T, c *cloud, namespace, name string) {
+	spec := example()
+	spec.AdditionalSubnets = []cloudteamv1.SubnetSpec{
+		{CIDR: "FD00:0:7::/64", DNSServers: []string{"fd00:0:7::53"}}, {CIDR: "10.7.0.0/24", Gateway: "none"},
+	}
+	apply(t, namespace, name, spec)
+	ready := awaitReady(t, namespace, name)
+	id := ready.Status.NetworkID
+	var shown []string
+	for _, s := range ready.Status.Subnets {
+		shown = append(shown, s.CIDR+" "+s.Gateway)
+	}
+	want := []string{"192.168.0.0/16 192.168.0.1", "fd00:0:7::/64 fd00:0:7::1", "10.7.0.0/24 none"}
+	if diff := cmp.Diff(want, shown); diff != "" {
+		t.Errorf("status.subnets (-want +got):\n%s", diff)
+	}
+	six := c.one("subnets", "network_id="+id+"&ip_version=6")
+	wantFields(t, six, resource{"cidr": "fd00:0:7::/64", "name": name, "dns_nameservers": []any{"fd00:0:7::53"}})
+
+	c.update("subnets", six.id(), resource{"dns_nameservers": []string{"fd00:0:7::54"}})
+	c.remove("subnets", ready.Status.Subnets[2].ID)
+	eventually(t, func() error {
+		is := c.one("subnets", "network_id="+id+"&ip_version=6")["dns_nameservers"]
+		if !cmp.Equal(is, []any{"fd00:0:7::53"}) {
+			return fmt.Errorf("dns_nameservers is %v", is)
+		}
+		if cidrs := c.cidrsOf(id); len(cidrs) != 3 {
+			return fmt.Errorf("the subnets are %v", cidrs)
+		}
+		return nil
+	})
+
+	port := c.create("ports", resource{
+		"network_id": id, "device_owner": "compute:e2e", "fixed_ips": []resource{{"subnet_id": six.id()}},
+	})
+	edit(t, namespace, name, `{"additionalSubnets":[{"cidr":"10.8.0.0/24"}]}`)
+	held := awaitCondition(t, namespace, name, cloudteamv1.ConditionReady, metav1.ConditionFalse, cloudteamv1.ReasonInUse)
+	message := held.Status.Conditions[0].Message
+	if !strings.Contains(message, "delete subnet fd00:0:7::/64: in use by port "+port.id()+" (compute:e2e)") {
+		t.Errorf("the message does not name what is in the way: %s", message)
+	}
+	if diff := cmp.Diff([]string{"10.8.0.0/24", "192.168.0.0/16", "fd00:0:7::/64"}, c.cidrsOf(id)); diff != "" {
+		t.Errorf("subnets beside the one in use (-want +got):\n%s", diff)
+	}
+	c.remove("ports", port.id())
+	awaitReady(t, namespace, name)
+	if diff := cmp.Diff([]string{"10.8.0.0/24", "192.168.0.0/16"}, c.cidrsOf(id)); diff != "" {
+		t.Errorf("subnets in the end (-want +got):\n%s", diff)
+	}
+	remove(t, namespace, name)
+}
