@@ -326,6 +326,14 @@ func checkSubnet(s ObservedSubnet, served bool) error {
 			return fmt.Errorf("%s is no gateway of %s", g, cidr)
 		}
 	}
+	if address, ra := s.IPv6AddressMode, s.IPv6RAMode; address != "" || ra != "" {
+		if v4 || !s.DHCP || address != "" && ra != "" && address != ra {
+			return fmt.Errorf("the modes %q and %q do not fit", address, ra)
+		}
+		if makesOwn(s.Subnet) && cidr.Bits() != 64 {
+			return fmt.Errorf("no addresses of hosts' own in %s", cidr)
+		}
+	}
 	for i, p := range s.Pools {
 		if !cidr.Contains(p.Start) || !cidr.Contains(p.End) || p.End.Less(p.Start) || p.Start == cidr.Addr() ||
 			v4 && p.End == last.Addr() {
@@ -354,6 +362,34 @@ func checkSubnet(s ObservedSubnet, served bool) error {
 	return nil
 }
 
+// makesOwn reports whether ports make their addresses themselves.
+func makesOwn(s Subnet) bool {
+	own := []IPv6Mode{"slaac", "dhcpv6-stateless"}
+	return slices.Contains(own, s.IPv6AddressMode) || slices.Contains(own, s.IPv6RAMode)
+}
+
+// ownAddress is the one that a port makes itself: the last two groups are the port's.
+func ownAddress(s Subnet, mac string) netip.Addr {
+	bytes := s.CIDR.Addr().As16()
+	var m [6]int
+	_, _ = fmt.Sscanf(mac, "%x:%x:%x:%x:%x:%x", &m[0], &m[1], &m[2], &m[3], &m[4], &m[5])
+	for i, at := range []int{8, 9, 10, 13, 14, 15} {
+		bytes[at] = byte(m[i])
+	}
+	bytes[8], bytes[11], bytes[12] = bytes[8]^2, 0xff, 0xfe
+	return netip.AddrFrom16(bytes)
+}
+
+// addOwn gives the port the addresses that it makes itself, which it has whatever is asked for.
+func (c *cloud) addOwn(p *ObservedPort) {
+	for _, s := range c.find(p.NetworkID).Subnets {
+		if makesOwn(s.Subnet) {
+			p.Addresses = slices.DeleteFunc(slices.Clone(p.Addresses), func(a PortAddress) bool { return a.SubnetID == s.ID })
+			p.Addresses = append(p.Addresses, PortAddress{s.ID, ownAddress(s.Subnet, p.MAC)})
+		}
+	}
+}
+
 // defaultGroup is the security group of a port that asks for none.
 const defaultGroup = "sg-default"
 
@@ -369,7 +405,7 @@ func (c *cloud) createPort(step Step) (string, error) {
 	if p.SecurityGroups == nil {
 		p.SecurityGroups = []string{defaultGroup}
 	}
-	if err := c.settlePort(&p); err != nil {
+	if err := c.settlePort(&p, nil); err != nil {
 		return "", err
 	}
 	c.ports = append(c.ports, p)
@@ -410,7 +446,7 @@ func (c *cloud) updatePort(step Step) error {
 		}
 	}
 	changed.Revision++
-	if err := c.settlePort(&changed); err != nil {
+	if err := c.settlePort(&changed, p.Addresses); err != nil {
 		return err
 	}
 	*p = changed
@@ -418,8 +454,8 @@ func (c *cloud) updatePort(step Step) error {
 }
 
 // settlePort gives the port the addresses that it leaves to Neutron, and checks what Neutron checks of a port as it
-// would be after a request.
-func (c *cloud) settlePort(p *ObservedPort) error {
+// would be after a request. had are the addresses that it has before.
+func (c *cloud) settlePort(p *ObservedPort, had []PortAddress) error {
 	if err := checkTexts(p.Name, p.Description); err != nil {
 		return err
 	}
@@ -446,6 +482,11 @@ func (c *cloud) settlePort(p *ObservedPort) error {
 		taken[a] = true
 		return nil
 	}
+	defer c.addOwn(p)
+	p.Addresses = slices.DeleteFunc(p.Addresses, func(a PortAddress) bool {
+		_, s := c.findSubnet(a.SubnetID)
+		return s != nil && makesOwn(s.Subnet) && (!a.Address.IsValid() || slices.Contains(had, a))
+	})
 	for _, a := range p.Addresses {
 		if !a.Address.IsValid() {
 			continue
@@ -453,6 +494,9 @@ func (c *cloud) settlePort(p *ObservedPort) error {
 		on, s := c.findSubnet(a.SubnetID)
 		if s == nil || on.ID != n.ID {
 			return fmt.Errorf("network %q has no subnet %q", n.ID, a.SubnetID)
+		}
+		if makesOwn(s.Subnet) {
+			return fmt.Errorf("AllocationOnAutoAddressSubnet: %s", a.Address)
 		}
 		if first, last := usable(s.CIDR); !(Range{first, last}).contains(a.Address) {
 			return fmt.Errorf("InvalidIpForSubnet: %s of %s", a.Address, s.CIDR)

@@ -69,7 +69,7 @@ func cidrs() *rapid.Generator[netip.Prefix] {
 			whole, longest = v6, 126
 		}
 		length := rapid.OneOf(
-			rapid.IntRange(1, longest), rapid.SampledFrom([]int{1, 8, 24, longest}),
+			rapid.IntRange(1, longest), rapid.SampledFrom([]int{1, 8, 24, min(64, longest), longest}),
 		).Draw(t, "length")
 		a := addrFrom(whole, rapid.SliceOfN(rapid.Byte(), 16, 16).Draw(t, "bits"))
 		return netip.PrefixFrom(a, length).Masked()
@@ -80,6 +80,7 @@ func cidrs() *rapid.Generator[netip.Prefix] {
 func subnets(cidr netip.Prefix) *rapid.Generator[Subnet] {
 	return rapid.Custom(func(t *rapid.T) Subnet {
 		s := Subnet{CIDR: cidr, DHCP: rapid.Bool().Draw(t, "DHCP")}
+		drawModes(t, &s)
 		switch rapid.IntRange(0, 2).Draw(t, "gateway") {
 		case 0:
 			s.Gateway = DefaultGateway(cidr)
@@ -103,6 +104,29 @@ func subnets(cidr netip.Prefix) *rapid.Generator[Subnet] {
 		s.HostRoutes = rapid.SliceOfNDistinct(routes, 0, 3, rapid.ID).Draw(t, "routes")
 		return s
 	})
+}
+
+// drawModes draws IPv6 modes that the subnet may have, often none, and switches DHCP on for them.
+func drawModes(t *rapid.T, s *Subnet) {
+	if s.CIDR.Addr().Is4() {
+		return
+	}
+	modes := []IPv6Mode{"", DHCPv6Stateful}
+	if s.CIDR.Bits() == selfAddressedBits {
+		modes = append(modes, SLAAC, DHCPv6Stateless)
+	}
+	mode := rapid.SampledFrom(modes).Draw(t, "mode")
+	which := rapid.IntRange(0, 2).Draw(t, "modes")
+	if mode == "" {
+		return
+	}
+	s.DHCP = true
+	if which != 1 {
+		s.IPv6AddressMode = mode
+	}
+	if which != 2 {
+		s.IPv6RAMode = mode
+	}
 }
 
 // pools draws pools that do not overlap and leave out the gateway. Some touch, and they are in any order.

@@ -50,8 +50,14 @@ func Plan(spec Spec, observed Observed) (Change, error) {
 	change = append(change, routing.first...)
 	// Subnets that are no longer declared go before new ones come, which may lie in their place.
 	for _, s := range keep.Subnets {
-		if spec.Owner.Owns(s.Description) && !declares(spec, s) {
+		if !spec.Owner.Owns(s.Description) {
+			continue
+		}
+		declared, exists := declaredSubnet(spec, s.CIDR)
+		if !exists {
 			change = append(change, deleteSubnet(keep.ID, s))
+		} else if diffs := declared.modeDifferences(s.Subnet); len(diffs) > 0 {
+			change = append(change, replaceSubnet(keep.ID, s, diffs))
 		}
 	}
 	for _, subnet := range spec.Subnets {
@@ -199,13 +205,13 @@ func marked(owner Owner, observed Observed) error {
 	return nil
 }
 
-func declares(spec Spec, s ObservedSubnet) bool {
+func declaredSubnet(spec Spec, cidr netip.Prefix) (Subnet, bool) {
 	for _, declared := range spec.Subnets {
-		if declared.CIDR == s.CIDR {
-			return true
+		if declared.CIDR == cidr {
+			return declared, true
 		}
 	}
-	return false
+	return Subnet{}, false
 }
 
 // deletable refuses to delete a network that holds a subnet of somebody else's, which would go with it.
@@ -279,6 +285,19 @@ func planSubnet(spec Spec, n ObservedNetwork, declared Subnet) (step Step, neede
 		return Step{}, false, blockedBySubnet(spec.Owner, n, actual, declared)
 	}
 
+	if diffs := declared.modeDifferences(actual.Subnet); len(diffs) > 0 {
+		if spec.Import.ID != "" {
+			// What others have made is not deleted for a field.
+			return Step{}, false, &BlockedError{fmt.Sprintf("the imported network %s has subnet %s (%s), whose %s is %s and "+
+				"cannot change: declare it so, or replace that subnet",
+				n.ID, actual.ID, actual.CIDR, diffs[0].Field, diffs[0].Actual)}
+		}
+		// The other one is deleted in an earlier step.
+		create := createSubnet(spec, n.ID, declared)
+		create.Reason, create.Differences = reasonFixed, diffs
+		return create, true, nil
+	}
+
 	var diffs []Difference
 	name := spec.nameOf(actual.Name)
 	if actual.Name != name {
@@ -336,6 +355,16 @@ func deleteSubnet(networkID string, s ObservedSubnet) Step {
 		Reason:      "it is ours and no longer declared",
 		Differences: []Difference{{subnetResource(s.CIDR), FieldExists, None, s.ID}},
 	}
+}
+
+// reasonFixed is why a subnet is made anew that exists.
+const reasonFixed = "it differs in what cannot change"
+
+// replaceSubnet deletes a subnet that is declared and differs in what cannot change.
+func replaceSubnet(networkID string, s ObservedSubnet, diffs []Difference) Step {
+	step := deleteSubnet(networkID, s)
+	step.Reason, step.Differences = reasonFixed, diffs
+	return step
 }
 
 func deleteNetwork(n ObservedNetwork, reason string) Step {

@@ -71,6 +71,16 @@ func TestPlan(t *testing.T) {
 				n.Subnets[0].Used, n.Subnets[0].Total = new(int64(5)), new(int64(253))
 			}), nil,
 		},
+		"a subnet of other IPv6 modes is replaced, as these cannot change": {
+			specWith(func(s *Spec) {
+				s.Subnets = []Subnet{{CIDR: prefix("fd00::/64"), DHCP: true, IPv6AddressMode: SLAAC, IPv6RAMode: SLAAC}}
+			}), observedWith(func(n *ObservedNetwork) {
+				n.Subnets[0].Subnet = Subnet{CIDR: prefix("fd00::/64"), DHCP: true, IPv6RAMode: SLAAC}
+			}), []string{
+				"delete subnet sub-1 (fd00::/64) (it differs in what cannot change)",
+				"create subnet fd00::/64 (it differs in what cannot change)",
+			},
+		},
 		"a foreign subnet that is not in the way is let be": {
 			declaredSpec(), observedWith(func(n *ObservedNetwork) {
 				n.Subnets = append(n.Subnets, foreignSubnet("10.0.1.0/24"))

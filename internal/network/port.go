@@ -31,9 +31,12 @@ type PortSpec struct {
 	Name string
 	// NetworkID is the network that the port is on. A port cannot move to another.
 	NetworkID string
-	// Addresses are the port's, at least one. Those without an address leave it to Neutron which one of the subnet it
-	// is.
+	// Addresses are the port's, at least one where SelfAddressed has none. Those without an address leave it to Neutron
+	// which one of the subnet it is.
 	Addresses []PortAddress
+	// SelfAddressed are the ids of the network's subnets in which ports make their addresses themselves. The port has one
+	// in each, which nobody asks for and nobody can take away: they are never drift.
+	SelfAddressed []string
 	// MAC is in lower case, with colons; empty leaves it to Neutron, and then any is right.
 	MAC string
 	// SecurityGroups are ids in any order; nil leaves them to the cloud, and then any are right.
@@ -106,12 +109,16 @@ func (s PortSpec) Validate() error {
 	if s.NetworkID == "" {
 		errs = append(errs, errors.New("the port's network is not known yet"))
 	}
-	if len(s.Addresses) == 0 {
+	if len(s.Addresses)+len(s.SelfAddressed) == 0 {
 		errs = append(errs, &FieldError{FieldAddresses, "the network has no subnet that an address could come from"})
 	}
 	for i, a := range s.Addresses {
 		if a.SubnetID == "" {
 			errs = append(errs, fmt.Errorf("the subnet of address %s is not known yet", a))
+		}
+		if slices.Contains(s.SelfAddressed, a.SubnetID) {
+			errs = append(errs, &FieldError{FieldAddresses, fmt.Sprintf("%s is of a subnet in which ports make their "+
+				"addresses themselves, of their MACs: leave it out", a)})
 		}
 		same := func(other PortAddress) bool { return other.Address == a.Address }
 		if a.Address.IsValid() && slices.ContainsFunc(s.Addresses[:i], same) {
@@ -206,8 +213,9 @@ func updatePort(spec PortSpec, actual ObservedPort) (Step, bool) {
 		add(FieldAdminState, upDown(want.AdminStateUp), upDown(actual.AdminStateUp))
 	}
 	var settled bool
-	if want.Addresses, settled = settleAddresses(spec.Addresses, actual.Addresses); !settled {
-		add(FieldAddresses, listAddresses(want.Addresses), listAddresses(actual.Addresses))
+	given := spec.given(actual.Addresses)
+	if want.Addresses, settled = settleAddresses(spec.Addresses, given); !settled {
+		add(FieldAddresses, listAddresses(want.Addresses), listAddresses(given))
 	}
 	if want.MAC != "" && want.MAC != actual.MAC {
 		add(FieldMAC, want.MAC, actual.MAC)
@@ -222,6 +230,15 @@ func updatePort(spec PortSpec, actual ObservedPort) (Step, bool) {
 		Action: UpdatePort, ID: actual.ID, Revision: actual.Revision, NetworkID: actual.NetworkID, Port: want,
 		Differences: diffs, Reason: reasonDiffers,
 	}, len(diffs) > 0
+}
+
+// given are a port's addresses without those that it has made itself.
+func (s PortSpec) given(addresses []PortAddress) []PortAddress {
+	if len(s.SelfAddressed) == 0 {
+		return addresses
+	}
+	own := func(a PortAddress) bool { return slices.Contains(s.SelfAddressed, a.SubnetID) }
+	return slices.DeleteFunc(slices.Clone(addresses), own)
 }
 
 // settleAddresses gives the addresses that a port should have, given those that it has, lowest first: where one of a

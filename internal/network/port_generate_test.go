@@ -15,17 +15,19 @@ import (
 // one: addresses that specs name are even, those that others take by hand are odd, and macs that specs name are none
 // that Neutron chooses.
 
-// portCloud has two networks of somebody else's, with the same kinds of subnets, and no ports.
+// portCloud has two networks of somebody else's, with the same kinds of subnets, and no ports. In the last two subnets
+// ports make addresses of their own.
 func portCloud() *cloud {
 	c := &cloud{}
 	for _, id := range []string{"net-a", "net-b"} {
 		n := ObservedNetwork{ID: id, Created: cloudEpoch, Attributes: Attributes{
 			Name: id, Description: otherOwner.Marker(), AdminStateUp: true, MTU: cloudMTU, PortSecurity: new(true),
 		}}
-		for _, cidr := range []string{"10.0.0.0/24", "10.0.1.0/24", "fd00::/64"} {
+		for _, cidr := range []string{"10.0.0.0/24", "10.0.1.0/24", "fd00::/64", "fd01::/64", "fd02::/64"} {
 			subnet := Subnet{CIDR: prefix(cidr), Gateway: DefaultGateway(prefix(cidr)), DHCP: true}
 			n.Subnets = append(n.Subnets, ObservedSubnet{ID: c.id(id + "-sub"), Name: id, Description: otherOwner.Marker(), Subnet: subnet})
 		}
+		n.Subnets[3].IPv6AddressMode, n.Subnets[4].IPv6RAMode = SLAAC, DHCPv6Stateless
 		c.networks = append(c.networks, n)
 	}
 	return c
@@ -34,7 +36,7 @@ func portCloud() *cloud {
 // portAddresses are addresses of one of the network's subnets, even or odd ones, and none that is the gateway's.
 func portAddresses(n ObservedNetwork, odd int) *rapid.Generator[PortAddress] {
 	return rapid.Custom(func(t *rapid.T) PortAddress {
-		s := n.Subnets[rapid.IntRange(0, len(n.Subnets)-1).Draw(t, "subnet")]
+		s := n.Subnets[rapid.IntRange(0, 2).Draw(t, "subnet")]
 		bytes := s.CIDR.Addr().AsSlice()
 		bytes[len(bytes)-1] = byte(2*rapid.IntRange(1, 12).Draw(t, "number") + odd)
 		a, _ := netip.AddrFromSlice(bytes)
@@ -53,8 +55,9 @@ func portSpecs(owner Owner, c *cloud) *rapid.Generator[PortSpec] {
 		n := c.networks[rapid.IntRange(0, len(c.networks)-1).Draw(t, "network")]
 		spec := PortSpec{
 			Owner: owner, NetworkID: n.ID,
-			Name:      rapid.StringMatching(`[a-z0-9]([a-z0-9.-]{0,20}[a-z0-9])?`).Draw(t, "name"),
-			Addresses: rapid.SliceOfNDistinct(portAddresses(n, 0), 1, 4, rapid.ID).Draw(t, "addresses"),
+			Name:          rapid.StringMatching(`[a-z0-9]([a-z0-9.-]{0,20}[a-z0-9])?`).Draw(t, "name"),
+			Addresses:     rapid.SliceOfNDistinct(portAddresses(n, 0), 0, 4, rapid.ID).Draw(t, "addresses"),
+			SelfAddressed: []string{n.Subnets[3].ID, n.Subnets[4].ID},
 		}
 		for i := range spec.Addresses {
 			if rapid.Bool().Draw(t, "left to Neutron") {
@@ -127,7 +130,11 @@ func (c *cloud) meddleWithPorts(t *rapid.T, owner Owner) {
 	}
 	p := &c.ports[rapid.IntRange(0, len(c.ports)-1).Draw(t, "port")]
 	p.Revision++
+	id := p.ID
 	deeds[rapid.SampledFrom(names).Draw(t, "deed")](p)
+	if p := c.findPort(id); p != nil {
+		c.addOwn(p)
+	}
 }
 
 // strangePort is another port, made before, with or after the given one, on either network. If it bears our mark, it
@@ -154,6 +161,7 @@ func (c *cloud) strangePort(t *rapid.T, owner Owner, p ObservedPort) ObservedPor
 	if owner.Owns(strange.Description) && rapid.Bool().Draw(t, "holds what is declared") {
 		c.takeDeclared(t, &strange)
 	}
+	c.addOwn(&strange)
 	return strange
 }
 

@@ -82,6 +82,17 @@ func TestPlanPort(t *testing.T) {
 			[]string{`create port "port" on network net-1 (no port of the network bears the owner's marker)`},
 		},
 		"where all is as declared, there is nothing to do": {declaredPort(), observedPort(asIs), nil},
+		"addresses that the port makes itself are no difference": {
+			portSpecWith(func(s *PortSpec) { s.Addresses, s.SelfAddressed = []PortAddress{any4}, []string{"sub-6", "sub-7"} }),
+			have(v4("10.0.0.7"), v6("fd00::7")), nil,
+		},
+		"and they are all that a port needs": {
+			portSpecWith(func(s *PortSpec) { s.Addresses, s.SelfAddressed = nil, []string{"sub-6"} }), have(v6("fd00::7")), nil,
+		},
+		"beside them it loses what is not declared, and keeps them unasked": {
+			portSpecWith(func(s *PortSpec) { s.Addresses, s.SelfAddressed = nil, []string{"sub-6"} }),
+			have(v4("10.0.0.7"), v6("fd00::7")), []string{update + "addresses 10.0.0.7 → none" + differs},
+		},
 		"revisions are no difference": {
 			declaredPort(), observedPort(func(p *ObservedPort) { p.Revision = 99 }), nil,
 		},
@@ -354,6 +365,13 @@ func TestPortSpecValidate(t *testing.T) {
 		},
 		"no addresses": {
 			portSpecWith(func(s *PortSpec) { s.Addresses = nil }), FieldAddresses, "the network has no subnet",
+		},
+		"no addresses but those that the port makes itself": {
+			portSpecWith(func(s *PortSpec) { s.Addresses, s.SelfAddressed = nil, []string{"sub-7"} }), "", "",
+		},
+		"an address of a subnet in which ports make them": {
+			portSpecWith(func(s *PortSpec) { s.SelfAddressed = []string{s.Addresses[0].SubnetID} }),
+			FieldAddresses, "10.0.0.5 is of a subnet in which ports make their addresses themselves",
 		},
 		"an address without a subnet": {
 			portSpecWith(func(s *PortSpec) { s.Addresses[0].SubnetID = "" }), "", "the subnet of address 10.0.0.5 is not known",

@@ -25,6 +25,9 @@ type Subnet struct {
 	DNSServers []netip.Addr
 	// HostRoutes are sorted by destination, then by next hop.
 	HostRoutes []Route
+	// IPv6AddressMode and IPv6RAMode say how hosts come to addresses, and what Neutron's routers advertise. Neutron fixes
+	// them when it makes the subnet.
+	IPv6AddressMode, IPv6RAMode IPv6Mode
 }
 
 // Range is a range of addresses, both ends included.
@@ -244,6 +247,7 @@ func (s Subnet) Validate() error {
 			}
 		}
 	}
+	s.validateModes(refuse)
 	for i, server := range s.DNSServers {
 		field := fmt.Sprintf("dnsServers[%d]", i)
 		if problem := noAddress(server); problem != "" {
@@ -330,7 +334,8 @@ func noDestination(p netip.Prefix) string {
 	return ""
 }
 
-// difference lists the fields in which the declared subnet differs from the actual one, by their names in the API.
+// difference lists the fields in which the declared subnet differs from the actual one, by their names in the API, save
+// those that cannot change (see modeDifferences).
 func (s Subnet) difference(actual Subnet) []Difference {
 	var diffs []Difference
 	add := func(field, declared, got string) {

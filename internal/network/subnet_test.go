@@ -337,6 +337,29 @@ func TestSubnetValidateRefuses(t *testing.T) {
 		"half of IPv4 from 0.0.0.0": {Subnet{CIDR: prefix("0.0.0.0/1")}, "cidr", "0.0.0.0"},
 		"IPv4 mapped into IPv6":     {Subnet{CIDR: prefix("::ffff:10.0.0.0/120")}, "cidr", "10.0.0.0"},
 
+		"an IPv6 mode of IPv4": {
+			with(v4, func(s *Subnet) { s.DHCP, s.IPv6AddressMode = true, DHCPv6Stateful }), FieldIPv6AddressMode, "leave it out",
+		},
+		"an RA mode of IPv4": {
+			with(v4, func(s *Subnet) { s.DHCP, s.IPv6RAMode = true, SLAAC }), FieldIPv6RAMode, "leave it out",
+		},
+		"a mode that there is not": {
+			with(v6, func(s *Subnet) { s.DHCP, s.IPv6RAMode = true, "SLAAC" }), FieldIPv6RAMode, "write slaac",
+		},
+		"two modes that differ": {
+			with(v6, func(s *Subnet) { s.DHCP, s.IPv6AddressMode, s.IPv6RAMode = true, SLAAC, DHCPv6Stateless }),
+			FieldIPv6RAMode, "does not go with ipv6AddressMode slaac",
+		},
+		"a mode without DHCP": {
+			with(v6, func(s *Subnet) { s.IPv6RAMode = DHCPv6Stateful }), FieldDHCP, "write true",
+		},
+		"addresses of hosts' own in a /63": {
+			Subnet{CIDR: prefix("fd00::/63"), DHCP: true, IPv6AddressMode: DHCPv6Stateless}, "cidr", "only in a /64",
+		},
+		"advertised addresses of hosts' own in a /65": {
+			Subnet{CIDR: prefix("fd00::/65"), DHCP: true, IPv6RAMode: SLAAC}, "cidr", "only in a /64",
+		},
+
 		"a gateway outside": {
 			with(v4, func(s *Subnet) { s.Gateway = addr("10.0.1.1") }), "gateway", "10.0.0.1 to 10.0.0.254",
 		},

@@ -86,13 +86,15 @@ type wireSubnet struct {
 	DHCP        bool        `json:"enable_dhcp"`
 	DNSServers  []string    `json:"dns_nameservers"`
 	HostRoutes  []wireRoute `json:"host_routes"`
+	AddressMode string      `json:"ipv6_address_mode"`
+	RAMode      string      `json:"ipv6_ra_mode"`
 	Revision    int         `json:"revision_number"`
 }
 
 // subnetFields are the fields= of a list: what wireSubnet reads.
 var subnetFields = []string{
 	"id", "network_id", "name", "description", "cidr", "gateway_ip", "allocation_pools", "enable_dhcp",
-	"dns_nameservers", "host_routes", "revision_number",
+	"dns_nameservers", "host_routes", "ipv6_address_mode", "ipv6_ra_mode", "revision_number",
 }
 
 type wirePool struct {
@@ -114,7 +116,9 @@ func (w wireSubnet) observed() (network.ObservedSubnet, error) {
 	}
 	s := network.ObservedSubnet{
 		ID: w.ID, Revision: w.Revision, Name: w.Name, Description: w.Description,
-		Subnet: network.Subnet{DHCP: w.DHCP},
+		Subnet: network.Subnet{
+			DHCP: w.DHCP, IPv6AddressMode: network.IPv6Mode(w.AddressMode), IPv6RAMode: network.IPv6Mode(w.RAMode),
+		},
 	}
 	var err error
 	if s.CIDR, err = netip.ParsePrefix(w.CIDR); err != nil {
@@ -277,6 +281,12 @@ func subnetBody(step network.Step, all bool) map[string]any {
 		body["ip_version"] = 4
 		if s.CIDR.Addr().Is6() {
 			body["ip_version"] = 6
+		}
+		if s.IPv6AddressMode != "" {
+			body["ipv6_address_mode"] = string(s.IPv6AddressMode)
+		}
+		if s.IPv6RAMode != "" {
+			body["ipv6_ra_mode"] = string(s.IPv6RAMode)
 		}
 	}
 	set := func(field, key string, value any) {

@@ -350,6 +350,20 @@ func TestBodiesHoldJustWhatTheyShould(t *testing.T) {
 			`{"allocation_pools":[],"cidr":"fd00::/64","description":"","dns_nameservers":[],"enable_dhcp":false,` +
 				`"gateway_ip":null,"host_routes":[],"ip_version":6,"name":"","network_id":"net"}`,
 		},
+		"IPv6 modes go with a create": {
+			subnetBody(network.Step{NetworkID: "net", Subnet: network.Subnet{
+				CIDR: netip.MustParsePrefix("fd00::/64"), DHCP: true, IPv6AddressMode: network.SLAAC,
+				IPv6RAMode: network.DHCPv6Stateless,
+			}}, true),
+			`{"allocation_pools":[],"cidr":"fd00::/64","description":"","dns_nameservers":[],"enable_dhcp":true,` +
+				`"gateway_ip":null,"host_routes":[],"ip_version":6,"ipv6_address_mode":"slaac",` +
+				`"ipv6_ra_mode":"dhcpv6-stateless","name":"","network_id":"net"}`,
+		},
+		"a port that makes its addresses asks for none": {
+			portBody(network.Step{NetworkID: "net", Port: network.PortAttributes{Name: "p"}}, true),
+			`{"admin_state_up":false,"description":"","device_owner":"kubernetes:networkport","fixed_ips":[],` +
+				`"name":"p","network_id":"net"}`,
+		},
 		"an update takes the gateway away with null": {
 			subnetBody(network.Step{Differences: differs(network.FieldGateway)}, false), `{"gateway_ip":null}`,
 		},

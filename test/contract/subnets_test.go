@@ -395,13 +395,56 @@ func TestChangesOfASubnet(t *testing.T) {
 	})
 }
 
-func TestASubnetWithIPv6ModesKeepsItsDHCP(t *testing.T) {
+func TestASubnetKeepsItsIPv6Modes(t *testing.T) {
 	onEveryCloud(t, func(t *testing.T, c *cloud) {
 		n := c.tenant.newNetwork(t, nil)
 		s := c.tenant.newSubnet(t, n, object{"cidr": "fd00::/64", "ip_version": 6,
 			"ipv6_ra_mode": "slaac", "ipv6_address_mode": "slaac"})
-		c.tenant.do(t, "PUT", "/v2.0/subnets/"+id(s), object{"subnet": object{"enable_dhcp": false}}).refuses(t,
-			refusal{400, "InvalidInput", "Invalid input for operation: Cannot disable enable_dhcp with ipv6 " +
-				"attributes set."})
+		put := func(ask object) answer {
+			t.Helper()
+			return c.tenant.do(t, "PUT", "/v2.0/subnets/"+id(s), object{"subnet": ask})
+		}
+		put(object{"enable_dhcp": false}).refuses(t, refusal{400, "InvalidInput", "Invalid input for operation: Cannot " +
+			"disable enable_dhcp with ipv6 attributes set."})
+		for _, field := range []string{"ipv6_ra_mode", "ipv6_address_mode"} {
+			put(object{field: "dhcpv6-stateless"}).refuses(t,
+				refusal{400, "HTTPBadRequest", "Cannot update read-only attribute " + field})
+		}
+	})
+}
+
+// TestPortsMakeAddressesWhereEitherModeSaysSo also holds that a port needs no other address, and can be asked for by its
+// subnets alone or by none.
+func TestPortsMakeAddressesWhereEitherModeSaysSo(t *testing.T) {
+	onEveryCloud(t, func(t *testing.T, c *cloud) {
+		n := c.tenant.newNetwork(t, nil)
+		var own []object
+		for i, modes := range []object{
+			{"ipv6_address_mode": "slaac"}, {"ipv6_ra_mode": "slaac"}, {"ipv6_address_mode": "dhcpv6-stateless"},
+			{"ipv6_ra_mode": "dhcpv6-stateless", "ipv6_address_mode": "dhcpv6-stateless"},
+			{"ipv6_ra_mode": "dhcpv6-stateful"}, {"ipv6_address_mode": "dhcpv6-stateful"},
+		} {
+			s := c.tenant.newSubnet(t, n, with(modes, object{"cidr": fmt.Sprintf("fd00:%d::/64", i+1), "ip_version": 6}))
+			if i < 4 {
+				own = append(own, s)
+			}
+		}
+		want := []any{}
+		for i, s := range own {
+			want = append(want,
+				object{"subnet_id": id(s), "ip_address": fmt.Sprintf("fd00:%d::f816:3eff:fe12:3456", i+1)})
+		}
+		for what, ask := range map[string][]any{"no subnets": {}, "a subnet": {object{"subnet_id": id(own[1])}}} {
+			p := c.tenant.newPort(t, n, object{"mac_address": "fa:16:3e:12:34:56", "fixed_ips": ask})
+			if diff := gocmp.Diff(want, p["fixed_ips"], anyOrder); diff != "" {
+				t.Errorf("addresses of a port that asks for %s (-want +got):\n%s", what, diff)
+			}
+			path := "/v2.0/ports/" + id(p)
+			again := c.tenant.do(t, "PUT", path, object{"port": object{"fixed_ips": []any{}}}).must(t, http.StatusOK)
+			if diff := gocmp.Diff(want, again.part(t, "port")["fixed_ips"], anyOrder); diff != "" {
+				t.Errorf("addresses of a port that asks for none any more (-want +got):\n%s", diff)
+			}
+			c.tenant.do(t, "DELETE", path, nil).must(t, http.StatusNoContent)
+		}
 	})
 }

@@ -153,6 +153,9 @@ func testPorts(t *testing.T, cloudName string) {
 		remove(t, namespace, network)
 	})
 
+	parallel("a port on a network of two IP families has an address of each, and makes those of its own",
+		testDualStackPort)
+
 	parallel("declared addresses and MACs arrive; those that are taken are waited for", func(
 		t *testing.T, c *cloud, namespace, network string,
 	) {

@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"fmt"
+	"net/netip"
 	"slices"
 	"strings"
 	"testing"
@@ -75,4 +76,46 @@ func testSubnets(t *testing.T, c *cloud, namespace, name string) {
 		t.Errorf("subnets in the end (-want +got):\n%s", diff)
 	}
 	remove(t, namespace, name)
+}
+
+// testDualStackPort holds that addresses that a port makes itself are nothing to correct, and hold no subnet.
+func testDualStackPort(t *testing.T, c *cloud, namespace, network string) {
+	spec := example()
+	spec.AdditionalSubnets = []cloudteamv1.SubnetSpec{
+		{CIDR: "fd00:0:8::/64", IPv6AddressMode: cloudteamv1.IPv6ModeSLAAC, IPv6RAMode: cloudteamv1.IPv6ModeSLAAC},
+		{CIDR: "fd00:0:9::/64", IPv6RAMode: cloudteamv1.IPv6ModeDHCPv6Stateful},
+	}
+	apply(t, namespace, network, spec)
+	applyPort(t, namespace, "web", on(network))
+	ready := awaitReady(t, namespace, network)
+	if shown := ready.Status.Subnets[1]; shown.IPv6AddressMode != "slaac" || shown.IPv6RAMode != "slaac" {
+		t.Errorf("status.subnets[1] is %s", asJSON(shown))
+	}
+	// addresses waits until the port has addresses of just these subnets, and is Ready.
+	addresses := func(want ...string) {
+		t.Helper()
+		eventually(t, func() error {
+			var got []string
+			for _, a := range awaitPortReady(t, namespace, "web").Status.Addresses {
+				got = append(got, netip.MustParsePrefix(a.Address).Masked().String())
+			}
+			if !slices.Equal(got, want) {
+				return fmt.Errorf("the port has addresses of %v, want %v", got, want)
+			}
+			return nil
+		})
+	}
+	addresses("192.168.0.0/16", "fd00:0:8::/64", "fd00:0:9::/64")
+
+	// It is as declared: what is corrected is what others changed, and nothing besides.
+	port := c.one("ports", "network_id="+ready.Status.NetworkID)
+	c.update("ports", port.id(), resource{"name": "renamed"})
+	awaitEvent(t, namespace, "web", cloudteamv1.EventDriftCorrected, `Updated port: name "renamed" → "web"`)
+
+	edit(t, namespace, network, `{"additionalSubnets":[{"cidr":"fd00:0:9::/64","ipv6RAMode":"dhcpv6-stateful"},
+		{"cidr":"fd00:0:a::/64","ipv6RAMode":"dhcpv6-stateless"}]}`)
+	awaitReady(t, namespace, network)
+	addresses("192.168.0.0/16", "fd00:0:9::/64", "fd00:0:a::/64")
+	removePort(t, namespace, "web")
+	remove(t, namespace, network)
 }

@@ -81,13 +81,17 @@ const (
 	listedTwice      = "is listed twice"
 	loopbackRange    = "a loopback range"
 	mtuBelowIPv6     = "IPv6 needs an MTU of at least 1280"
+	onlyIPv6         = "only IPv6 has this"
+	modesDiffer      = "does not go with ipv6AddressMode"
+	ownInSlash64     = "hosts make addresses of their own, in a /64 alone"
+	modesNeedDHCP    = "needs DHCP"
 	subnetsOverlap   = "another subnet of this Network has some of the same addresses"
 )
 
 var sentences = []string{
 	needsCIDR, notCIDR, noPrefixLength, hostBits, noRangeForHosts, notAddress, notInside, networkAddress,
 	broadcastAddress, reversed, gatewayInPool, defaultInPool, overlap, otherFamily, listedTwice, loopbackRange,
-	mtuBelowIPv6, subnetsOverlap,
+	mtuBelowIPv6, onlyIPv6, modesDiffer, ownInSlash64, modesNeedDHCP, subnetsOverlap,
 }
 
 // nameFinding turns a refusal of the API server into the form that findings returns.
@@ -147,6 +151,28 @@ func findingsOfSubnet(path string, spec cloudteamv1.SubnetSpec) (found []string,
 		if first == netip.IPv4Unspecified() || first.IsMulticast() || first.Is4() && first.IsLoopback() {
 			find("cidr", noRangeForHosts)
 		}
+	}
+
+	makesOwn := false
+	for field, mode := range map[string]cloudteamv1.IPv6Mode{
+		"ipv6AddressMode": spec.IPv6AddressMode, "ipv6RAMode": spec.IPv6RAMode,
+	} {
+		if mode == "" {
+			continue
+		}
+		makesOwn = makesOwn || mode != cloudteamv1.IPv6ModeDHCPv6Stateful
+		if isGood && subnet.Addr().Is4() {
+			find(field, onlyIPv6)
+		}
+		if spec.DHCP != nil && !*spec.DHCP {
+			find("dhcp", modesNeedDHCP)
+		}
+	}
+	if spec.IPv6AddressMode != "" && spec.IPv6RAMode != "" && spec.IPv6AddressMode != spec.IPv6RAMode {
+		find("ipv6RAMode", modesDiffer)
+	}
+	if makesOwn && isGood && subnet.Addr().Is6() && subnet.Bits() != 64 {
+		find("cidr", ownInSlash64)
 	}
 
 	gateway, hasGateway := parseAddress(spec.Gateway)
@@ -342,6 +368,14 @@ func drawSubnet(t *rapid.T, subnet netip.Prefix) (spec cloudteamv1.SubnetSpec) {
 		}
 		spec.AllocationPools = append(spec.AllocationPools, cloudteamv1.AllocationPool{Start: start, End: end})
 	}
+	modes := []cloudteamv1.IPv6Mode{
+		"", cloudteamv1.IPv6ModeSLAAC, cloudteamv1.IPv6ModeDHCPv6Stateful, cloudteamv1.IPv6ModeDHCPv6Stateless,
+	}
+	if pick(t, "modes", 6, 2) == 1 {
+		spec.IPv6AddressMode = rapid.SampledFrom(modes).Draw(t, "ipv6AddressMode")
+		spec.IPv6RAMode = rapid.SampledFrom(modes).Draw(t, "ipv6RAMode")
+	}
+	spec.DHCP = rapid.Ptr(rapid.Bool(), true).Draw(t, "dhcp")
 	for range pick(t, "name servers", 6, 2, 2) {
 		spec.DNSServers = append(spec.DNSServers, drawAddress(t, subnet))
 	}

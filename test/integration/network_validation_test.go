@@ -208,6 +208,36 @@ func TestNetworkMistakesAreRefusedWithOneSentenceEach(t *testing.T) {
 			"spec.gateway", "is the broadcast address",
 		},
 
+		// ipv6AddressMode, ipv6RAMode
+		"an IPv6 address mode of an IPv4 subnet": {
+			`{cidr: 192.168.0.0/16, ipv6AddressMode: dhcpv6-stateful}`,
+			"spec.ipv6AddressMode", "192.168.0.0/16 is IPv4, and only IPv6 has this: leave it out",
+		},
+		"an IPv6 RA mode of an IPv4 subnet": {
+			`{cidr: 192.168.0.0/16, ipv6RAMode: slaac}`,
+			"spec.ipv6RAMode", "only IPv6 has this",
+		},
+		"a mode that there is not": {
+			`{cidr: "fd00::/64", ipv6RAMode: SLAAC}`,
+			"spec.ipv6RAMode", `supported values: "slaac", "dhcpv6-stateful", "dhcpv6-stateless"`,
+		},
+		"two modes that differ": {
+			`{cidr: "fd00::/64", ipv6RAMode: slaac, ipv6AddressMode: dhcpv6-stateless}`,
+			"spec.ipv6RAMode", `"slaac" does not go with ipv6AddressMode "dhcpv6-stateless": write the same in both`,
+		},
+		"addresses of hosts' own in a /48": {
+			`{cidr: "fd00::/48", ipv6AddressMode: slaac}`,
+			"spec.cidr", `in a /64 alone: write such a cidr, or the mode "dhcpv6-stateful"`,
+		},
+		"advertised addresses of hosts' own in a /65 of additionalSubnets": {
+			`{cidr: 192.168.0.0/16, additionalSubnets: [{cidr: "fd00::/65", ipv6RAMode: dhcpv6-stateless}]}`,
+			"spec.additionalSubnets[0].cidr", `with the mode "dhcpv6-stateless" hosts make addresses of their own`,
+		},
+		"an IPv6 mode without DHCP": {
+			`{cidr: "fd00::/64", ipv6RAMode: dhcpv6-stateful, dhcp: false}`,
+			"spec.dhcp", "needs DHCP: write true",
+		},
+
 		// additionalSubnets
 		"an additional subnet without a cidr": {
 			`{cidr: 192.168.0.0/16, additionalSubnets: [{cidr: "fd00::/64"}, {gateway: none}]}`,
@@ -682,7 +712,8 @@ func TestFullestNetworkStaysWithinTheCostLimits(t *testing.T) {
 	}
 	full6 := func(n int) string {
 		address := func(i int) string { return longIPv6(n, i) }
-		return `cidr: "` + address(0) + `/32", gateway: "` + address(0xfffe) + `", allocationPools: [` +
+		return `ipv6RAMode: dhcpv6-stateful, ipv6AddressMode: dhcpv6-stateful,
+			cidr: "` + address(0) + `/32", gateway: "` + address(0xfffe) + `", allocationPools: [` +
 			list(32, func(i int) string {
 				return fmt.Sprintf("{start: %q, end: %q}", address(i<<16+2), address(i<<16+0xff00))
 			}) + `], dnsServers: [` + list(16, func(i int) string { return strconv.Quote(address(i)) }) + `],
@@ -768,6 +799,29 @@ func TestNetworkUpdates(t *testing.T) {
 			`{cidr: 192.168.0.0/16, allocationPools: [{start: 192.168.0.9, end: 192.168.0.20}]}`,
 			`{cidr: 192.168.0.0/16, allocationPools: [{start: 192.168.0.9, end: 192.168.0.20}], gateway: 192.168.0.9}`,
 			"spec.allocationPools", "the gateway 192.168.0.9 lies inside a pool",
+		},
+		"the IPv6 mode cannot come": {
+			`{cidr: "fd00::/64"}`, `{cidr: "fd00::/64", ipv6AddressMode: slaac}`,
+			"spec.ipv6AddressMode", "it cannot change: leave it out, or delete this Network and create another",
+		},
+		"the IPv6 mode cannot change": {
+			`{cidr: "fd00::/64", ipv6RAMode: slaac}`, `{cidr: "FD00::/64", ipv6RAMode: dhcpv6-stateful}`,
+			"spec.ipv6RAMode", `it cannot change: write "slaac" again, or delete this Network`,
+		},
+		"the IPv6 mode cannot go": {
+			`{cidr: "fd00::/64", ipv6RAMode: slaac}`, `{cidr: "fd00::/64"}`,
+			"spec.ipv6RAMode", `write "slaac" again`,
+		},
+		"the IPv6 modes of an additional subnet cannot change": {
+			`{cidr: 192.168.0.0/16, additionalSubnets: [{cidr: "fd00::/64", ipv6RAMode: slaac}]}`,
+			`{cidr: 192.168.0.0/16, additionalSubnets: [{cidr: "fd01::/64", ipv6RAMode: slaac}, {cidr: "FD00::/64"}]}`,
+			"spec.additionalSubnets", `cannot change: write ["FD00::/64"] as before, or take it out, wait`,
+		},
+		"the IPv6 modes of additional subnets that stay may stay": {
+			`{cidr: 192.168.0.0/16, additionalSubnets: [{cidr: "fd00::/64", ipv6RAMode: slaac}, {cidr: "fd01::/64"}]}`,
+			`{cidr: 192.168.0.0/16, additionalSubnets: [{cidr: "fd02::/64", ipv6AddressMode: slaac},
+				{cidr: "FD00::/64", ipv6RAMode: slaac, gateway: none}]}`,
+			"", "",
 		},
 		"subnets may come": {
 			`{cidr: 192.168.0.0/16}`, `{cidr: 192.168.0.0/16, additionalSubnets: [{cidr: "fd00::/64"}, {cidr: 10.0.0.0/8}]}`,

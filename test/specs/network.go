@@ -10,7 +10,8 @@ import (
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
 
-// networkFields are all fields of a NetworkSpec but the cidr, on which the others depend.
+// networkFields are all fields of a NetworkSpec but the cidr, on which the others depend, and the IPv6 modes, which
+// cannot change either.
 var networkFields = append(subnetFields, []field[cloudteamv1.NetworkSpec]{
 	{"additionalSubnets", drawAdditionalSubnets},
 	{"description", func(t *rapid.T, _ Limits, s *cloudteamv1.NetworkSpec) {
@@ -67,7 +68,7 @@ func (l Limits) NetworkEdit(spec cloudteamv1.NetworkSpec) *rapid.Generator[cloud
 			edited.CIDR = fmt.Sprintf("%s/%d", spell(t, cidr.Addr()), cidr.Bits())
 		case 8:
 			edited = cloudteamv1.NetworkSpec{}
-			edited.CIDR = spec.CIDR
+			edited.CIDR, edited.IPv6AddressMode, edited.IPv6RAMode = spec.CIDR, spec.IPv6AddressMode, spec.IPv6RAMode
 			for _, f := range networkFields {
 				if rapid.Bool().Draw(t, "with "+f.name) {
 					f.draw(t, l, &edited)
@@ -100,6 +101,7 @@ func drawCIDR(t *rapid.T, l Limits, spec *cloudteamv1.NetworkSpec) {
 		return l.hasRoom(p) && !p.Addr().IsUnspecified()
 	}).Draw(t, "cidr")
 	spec.CIDR = fmt.Sprintf("%s/%d", spell(t, cidr.Addr()), cidr.Bits())
+	drawModes(t, cidr, &spec.SubnetSpec)
 }
 
 // hasRoom reports whether a range has addresses for all NetworkPorts: three times as many as they name, so that pools

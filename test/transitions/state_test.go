@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"net/netip"
 	"slices"
 	"strings"
 
@@ -102,20 +103,29 @@ func hideChosen(p *cloudteamv1.NetworkPort, ports []resource) {
 			r["mac_address"] = chosen
 		}
 	}
-	if len(p.Spec.Addresses) > 0 {
-		return
-	}
 	for i, a := range p.Status.Addresses {
-		// Were it outside the subnet, Neutron would not have it.
-		_, length, _ := strings.Cut(a.Address, "/")
-		p.Status.Addresses[i].Address = chosen + "/" + length
+		if len(p.Spec.Addresses) == 0 || madeOfMAC(a.Address) {
+			// Were it outside the subnet, Neutron would not have it.
+			_, length, _ := strings.Cut(a.Address, "/")
+			p.Status.Addresses[i].Address = chosen + "/" + length
+		}
 	}
 	for _, r := range ports {
 		addresses, _ := r["fixed_ips"].([]any)
 		for _, a := range addresses {
-			a.(map[string]any)["ip_address"] = chosen
+			if is := a.(map[string]any); len(p.Spec.Addresses) == 0 || madeOfMAC(fmt.Sprint(is["ip_address"])) {
+				is["ip_address"] = chosen
+			}
 		}
 	}
+}
+
+// madeOfMAC reports whether an address is one that a port has made of its MAC, maybe of an earlier one. No other has
+// these bytes in its middle.
+func madeOfMAC(address string) bool {
+	text, _, _ := strings.Cut(address, "/")
+	a, err := netip.ParseAddr(text)
+	return err == nil && a.Is6() && a.As16()[11] == 0xff && a.As16()[12] == 0xfe
 }
 
 // canonical is a value as its JSON has it, with names for ids and without what is volatile.

@@ -180,7 +180,8 @@ func (w *world) putNetwork(t *rapid.T, r realm, s slot, spec cloudteamv1.Network
 			return true
 		}
 		is, err := client.Patch(w.ctx, s.name, types.JSONPatchType, replaceSpec(t, spec), metav1.PatchOptions{})
-		fixed := netip.MustParsePrefix(was.Spec.CIDR) == netip.MustParsePrefix(spec.CIDR)
+		fixed := netip.MustParsePrefix(was.Spec.CIDR) == netip.MustParsePrefix(spec.CIDR) &&
+			was.Spec.IPv6AddressMode == spec.IPv6AddressMode && was.Spec.IPv6RAMode == spec.IPv6RAMode
 		switch {
 		case apierrors.IsNotFound(err): // it has just gone
 		case apierrors.IsInvalid(err) && !fixed:

@@ -101,7 +101,10 @@ func desiredSubnet(s cloudteamv1.SubnetSpec) (network.Subnet, error) {
 		return p
 	}
 
-	subnet := network.Subnet{CIDR: prefix("cidr", s.CIDR), DHCP: s.DHCP == nil || *s.DHCP}
+	subnet := network.Subnet{
+		CIDR: prefix("cidr", s.CIDR), DHCP: s.DHCP == nil || *s.DHCP,
+		IPv6AddressMode: network.IPv6Mode(s.IPv6AddressMode), IPv6RAMode: network.IPv6Mode(s.IPv6RAMode),
+	}
 	switch {
 	case s.Gateway == "" && subnet.CIDR.IsValid():
 		subnet.Gateway = network.DefaultGateway(subnet.CIDR)

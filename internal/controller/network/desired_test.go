@@ -88,13 +88,13 @@ func TestDesired(t *testing.T) {
 			cloudteamv1.NetworkSpec{
 				SubnetSpec: cloudteamv1.SubnetSpec{CIDR: "10.0.0.0/30", Gateway: "none"},
 				AdditionalSubnets: []cloudteamv1.SubnetSpec{
-					{CIDR: "FD00::/126", DHCP: new(false)}, {CIDR: "10.0.0.4/30", DNSServers: []string{"9.9.9.9"}},
+					{CIDR: "FD00::/126", IPv6RAMode: "dhcpv6-stateful"}, {CIDR: "10.0.0.4/30", DNSServers: []string{"9.9.9.9"}},
 				},
 			},
 			network.Spec{Subnets: []network.Subnet{
 				{CIDR: prefix("10.0.0.0/30"), DHCP: true, Pools: []network.Range{poolOf("10.0.0.1", "10.0.0.2")}},
 				{
-					CIDR: prefix("fd00::/126"), Gateway: addr("fd00::1"),
+					CIDR: prefix("fd00::/126"), Gateway: addr("fd00::1"), DHCP: true, IPv6RAMode: network.DHCPv6Stateful,
 					Pools: []network.Range{poolOf("fd00::2", "fd00::3")},
 				},
 				{
@@ -203,6 +203,9 @@ func TestDesiredRefuses(t *testing.T) {
 		},
 		"an MTU too small for IPv6": {
 			cloudteamv1.NetworkSpec{SubnetSpec: subnet{CIDR: cidr6}, MTU: new(int32(1279))}, []string{"mtu"},
+		},
+		"an IPv6 mode of an IPv4 subnet": {
+			specOf(subnet{CIDR: cidr, IPv6AddressMode: cloudteamv1.IPv6ModeSLAAC}), []string{"ipv6AddressMode"},
 		},
 		"an additional subnet, by its place": {
 			cloudteamv1.NetworkSpec{

@@ -29,7 +29,9 @@ func show(
 			gateway = s.Gateway.String()
 		}
 		status.Subnets = append(status.Subnets, cloudteamv1.SubnetStatus{
-			ID: s.ID, CIDR: s.CIDR.String(), Gateway: gateway, TotalAddresses: s.Total, UsedAddresses: s.Used,
+			ID: s.ID, CIDR: s.CIDR.String(), Gateway: gateway,
+			IPv6AddressMode: cloudteamv1.IPv6Mode(s.IPv6AddressMode), IPv6RAMode: cloudteamv1.IPv6Mode(s.IPv6RAMode),
+			TotalAddresses: s.Total, UsedAddresses: s.Used,
 		})
 	}
 }

@@ -34,6 +34,8 @@ func TestShow(t *testing.T) {
 	}
 	counted := observedSubnet("counted", "10.0.0.0/8", "10.0.0.1", specOwner)
 	counted.Total, counted.Used = new(int64(16777213)), new(int64(3))
+	slaac := observedSubnet("slaac", "fd00::/64", "", specOwner)
+	slaac.IPv6AddressMode, slaac.IPv6RAMode = network.SLAAC, network.DHCPv6Stateless
 	observed := func(subnets ...network.ObservedSubnet) network.Observed {
 		attributes := network.Attributes{Description: specOwner.Marker(), MTU: 9000}
 		return network.Observed{
@@ -69,6 +71,12 @@ func TestShow(t *testing.T) {
 			cloudteamv1.NetworkStatus{NetworkID: "net-2", MTU: 9000, Subnets: []cloudteamv1.SubnetStatus{
 				{ID: "a", CIDR: "10.0.0.0/8", Gateway: "none"}, {ID: "b", CIDR: "192.168.0.0/16", Gateway: "none"},
 			}},
+		},
+		"IPv6 modes are shown as Neutron has them": {
+			declared, observed(slaac),
+			cloudteamv1.NetworkStatus{NetworkID: "net-2", MTU: 9000, Subnets: []cloudteamv1.SubnetStatus{{
+				ID: "slaac", CIDR: "fd00::/64", Gateway: "none", IPv6AddressMode: "slaac", IPv6RAMode: "dhcpv6-stateless",
+			}}},
 		},
 		"the addresses are counted where the cloud counts them": {
 			declared, observed(counted),

@@ -87,6 +87,8 @@ type subnet struct {
 	gateway string
 	// declared is false for one that the Network's spec does not have any more, and that goes when its last address does.
 	declared bool
+	// selfAddressed is whether ports make their addresses in it themselves.
+	selfAddressed bool
 }
 
 // declare gives what a NetworkPort asks for, or says what it waits for. The Network is known by its status alone: what
@@ -160,7 +162,14 @@ func desired(on *cloudteamv1.Network, obj *cloudteamv1.NetworkPort, owner networ
 	}
 	for _, s := range on.Status.Subnets {
 		if cidr, err := netip.ParsePrefix(s.CIDR); err == nil {
-			d.subnets = append(d.subnets, subnet{s.ID, cidr, s.Gateway, declares(on, cidr)})
+			of := subnet{
+				id: s.ID, cidr: cidr, gateway: s.Gateway, declared: declares(on, cidr), selfAddressed: network.SelfAddressed(
+					network.IPv6Mode(s.IPv6AddressMode), network.IPv6Mode(s.IPv6RAMode)),
+			}
+			d.subnets = append(d.subnets, of)
+			if of.selfAddressed {
+				d.SelfAddressed = append(d.SelfAddressed, of.id)
+			}
 		}
 	}
 	var errs []error
@@ -178,6 +187,9 @@ func desired(on *cloudteamv1.Network, obj *cloudteamv1.NetworkPort, owner networ
 		case !inside:
 			refuse("%s is not inside %s of Network %s: write an address of that range, or none to be given one",
 				address, d.ranges(), obj.Network())
+		case s.selfAddressed:
+			refuse("%s is in %s, where ports make their addresses themselves, of their MACs: leave it out, and the port has one",
+				address, s.cidr)
 		case address.String() == s.gateway:
 			refuse("%s is the gateway of Network %s: write another address, or none to be given one",
 				address, obj.Network())
@@ -190,7 +202,7 @@ func desired(on *cloudteamv1.Network, obj *cloudteamv1.NetworkPort, owner networ
 		d.keep(obj)
 	}
 	if len(d.Addresses) == 0 && len(errs) == 0 {
-		if d.Addresses = d.anyAddresses(); len(d.Addresses) == 0 {
+		if d.Addresses = d.anyAddresses(); len(d.Addresses)+len(d.SelfAddressed) == 0 {
 			return d, waiting(
 				"Network %s has no subnet in Neutron that an address could come from; it is waited for", obj.Network())
 		}
@@ -212,18 +224,21 @@ func (d *declaration) keep(obj *cloudteamv1.NetworkPort) {
 		if err != nil {
 			continue
 		}
-		if s, inside := d.subnetWith(prefix.Addr()); inside {
+		if s, inside := d.subnetWith(prefix.Addr()); inside && !s.selfAddressed {
 			d.Addresses = append(d.Addresses, network.PortAddress{SubnetID: s.id, Address: prefix.Addr()})
 		}
 	}
 }
 
 // anyAddresses leaves it to Neutron which address a port has: one of each IP family, as Neutron itself gives them, of
-// the family's first subnet.
+// the family's first subnet. What the port has beside them in subnets where it makes its addresses itself is not asked
+// for.
 func (d *declaration) anyAddresses() []network.PortAddress {
 	var addresses []network.PortAddress
 	for _, is4 := range []bool{true, false} {
-		at := slices.IndexFunc(d.subnets, func(s subnet) bool { return s.declared && s.cidr.Addr().Is4() == is4 })
+		at := slices.IndexFunc(d.subnets, func(s subnet) bool {
+			return s.declared && !s.selfAddressed && s.cidr.Addr().Is4() == is4
+		})
 		if at >= 0 {
 			addresses = append(addresses, network.PortAddress{SubnetID: d.subnets[at].id})
 		}

@@ -101,6 +101,47 @@ func TestDeclare(t *testing.T) {
 				s.Addresses = []network.PortAddress{{SubnetID: "sub-1"}, {SubnetID: "sub-3"}}
 			}),
 		},
+		"it asks for no address where ports make them": {
+			network: func(n *cloudteamv1.Network) {
+				with(n, "fd00::/64", "sub-2", true)
+				with(n, "fd01::/64", "sub-3", true)
+				n.Status.Subnets[1].IPv6RAMode = cloudteamv1.IPv6ModeSLAAC
+			},
+			want: spec(func(s *network.PortSpec) {
+				s.Addresses, s.SelfAddressed = []network.PortAddress{{SubnetID: "sub-1"}, {SubnetID: "sub-3"}}, []string{"sub-2"}
+			}),
+		},
+		"it needs no other address than those that it makes": {
+			network: func(n *cloudteamv1.Network) {
+				n.Status.Subnets = nil
+				with(n, "fd00::/64", "sub-2", true)
+				n.Status.Subnets[0].IPv6AddressMode = cloudteamv1.IPv6ModeDHCPv6Stateless
+			},
+			want: spec(func(s *network.PortSpec) { s.Addresses, s.SelfAddressed = nil, []string{"sub-2"} }),
+		},
+		"one that something uses does not ask for what it has made": {
+			network: func(n *cloudteamv1.Network) {
+				with(n, "fd00::/64", "sub-2", true)
+				n.Status.Subnets[1].IPv6AddressMode = cloudteamv1.IPv6ModeSLAAC
+			},
+			port: func(p *cloudteamv1.NetworkPort) {
+				asBefore(p)
+				p.Status.BoundTo = bound
+				p.Status.Addresses = append(p.Status.Addresses, cloudteamv1.PortAddress{Address: "fd00::7/64", SubnetID: "sub-2"})
+			},
+			want: spec(func(s *network.PortSpec) {
+				s.MAC, s.SelfAddressed = "fa:16:3e:00:00:07", []string{"sub-2"}
+				s.Addresses = []network.PortAddress{at("192.168.0.7")}
+			}),
+		},
+		"an address where ports make them is refused": {
+			network: func(n *cloudteamv1.Network) {
+				with(n, "fd00::/64", "sub-2", true)
+				n.Status.Subnets[1].IPv6AddressMode = cloudteamv1.IPv6ModeSLAAC
+			},
+			port:   func(p *cloudteamv1.NetworkPort) { p.Spec.Addresses = []string{"192.168.0.9", "fd00::9"} },
+			reason: cloudteamv1.ReasonInvalidSpec, says: "fd00::9 is in fd00::/64, where ports make their addresses",
+		},
 		"no address comes from a subnet that is no longer declared": {
 			network: func(n *cloudteamv1.Network) { with(n, "fd00::/64", "sub-2", false) }, want: spec(nil),
 		},

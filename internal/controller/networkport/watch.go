@@ -87,7 +87,8 @@ func networkHandler(c *Controller, ports cache.Indexer) cache.ResourceEventHandl
 // audit that counts other addresses than the last: that is no reason to look at all ports on it.
 func sameForPorts(was, is *cloudteamv1.Network) bool {
 	sameSubnet := func(a, b cloudteamv1.SubnetStatus) bool {
-		return a.ID == b.ID && a.CIDR == b.CIDR && a.Gateway == b.Gateway
+		return a.ID == b.ID && a.CIDR == b.CIDR && a.Gateway == b.Gateway &&
+			a.IPv6AddressMode == b.IPv6AddressMode && a.IPv6RAMode == b.IPv6RAMode
 	}
 	return was.Generation == is.Generation && was.Status.AppliedGeneration == is.Status.AppliedGeneration &&
 		was.DeletionTimestamp.Equal(is.DeletionTimestamp) && controller.Serves(was) == controller.Serves(is) &&

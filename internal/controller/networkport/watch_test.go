@@ -38,6 +38,7 @@ func TestWhatOfANetworkIsAReasonToLookAtItsPorts(t *testing.T) {
 			n.DeletionTimestamp, n.Finalizers = new(metav1.Unix(1, 0)), []string{cloudteamv1.Finalizer}
 		}, 1},
 		"its MTU is":                {func(n *cloudteamv1.Network) { n.Status.MTU = 9000 }, 1},
+		"its subnet's modes are":    {func(n *cloudteamv1.Network) { n.Status.Subnets[0].IPv6RAMode = "slaac" }, 1},
 		"its subnet's gateway is":   {func(n *cloudteamv1.Network) { n.Status.Subnets[0].Gateway = "192.168.0.254" }, 1},
 		"its network in Neutron is": {func(n *cloudteamv1.Network) { n.Status.NetworkID = "net-2" }, 1},
 		"another subnet is": {func(n *cloudteamv1.Network) {

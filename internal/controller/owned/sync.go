@@ -225,8 +225,13 @@ func leaveDrift(change network.Change) (rest network.Change, drift []network.Dif
 		// What has to come off a duplicate first goes with it.
 		if going[step.ID] || step.Action == network.DetachInterface && going[step.RouterID] {
 			rest = append(rest, step)
-		} else {
-			drift = append(drift, step.Differences...)
+			continue
+		}
+		for _, d := range step.Differences {
+			// What cannot change is two steps for one difference.
+			if !slices.Contains(drift, d) {
+				drift = append(drift, d)
+			}
 		}
 	}
 	return rest, drift

@@ -76,7 +76,8 @@ func (sub *subnet) has(a netip.Addr) bool {
 
 // selfAddressed is whether ports make their addresses out of their MACs.
 func (sub *subnet) selfAddressed() bool {
-	return sub.addressMode == slaac || sub.addressMode == dhcpv6Stateless
+	makes := func(mode string) bool { return mode == slaac || mode == dhcpv6Stateless }
+	return makes(sub.addressMode) || makes(sub.raMode)
 }
 
 // total is the number of addresses in the pools.

@@ -71,8 +71,8 @@ type NetworkPortSpec struct {
 	NetworkNamespace string `json:"networkNamespace,omitempty"`
 
 	// addresses are those that the port has, inside the Network's subnets, at
-	// most 8. When they are unset, Neutron chooses one, of each IP family that the
-	// Network has. They cannot change later.
+	// most 8. Neutron chooses one, of each IP family that the Network has, when
+	// they are unset. They cannot change later.
 	// +neutron:attribute=port.fixed_ips,mutable=false,privilege=tenant
 	// +optional
 	// +listType=atomic

@@ -47,6 +47,12 @@ type Network struct {
 // +kubebuilder:validation:XValidation:rule=`!has(self.managementPolicy) || self.managementPolicy != 'Observe' || has(oldSelf.managementPolicy) && oldSelf.managementPolicy == 'Observe'`,fieldPath=`.managementPolicy`,message=`a managed network bears its owner's marker and cannot become an observed one: leave managementPolicy out, or delete this Network with deletionPolicy Retain and create another that imports it`
 // +kubebuilder:validation:XValidation:rule=`!has(self.managementPolicy) || self.managementPolicy != 'Observe' || !has(self.router)`,fieldPath=`.router`,message=`an observed network is left as it is, and so is what routes it: leave router out, or managementPolicy`
 // +kubebuilder:validation:XValidation:rule=`has(self.__import__) ? !self.__import__.id.matches('^([0-9a-f]{8}-([0-9a-f]{4}-){3}[0-9a-f]{12}|[0-9a-f]{32})$') || has(oldSelf.__import__) && self.__import__.id == oldSelf.__import__.id : !has(oldSelf.__import__)`,fieldPath=`.import`,messageExpression=`'a Network stands for one network: %s, or delete this Network and create another'.format([has(oldSelf.__import__) ? 'write the id %s again'.format([oldSelf.__import__.id]) : 'leave import out'])`
+//
+// Neutron fixes the IPv6 modes of a subnet when it makes it. A subnet that is taken out and declared anew later is another.
+//
+// +kubebuilder:validation:XValidation:rule=`(has(self.ipv6AddressMode) ? self.ipv6AddressMode : '') == (has(oldSelf.ipv6AddressMode) ? oldSelf.ipv6AddressMode : '') || !has(self.cidr) || !has(oldSelf.cidr) || !isCIDR(self.cidr) || !isCIDR(oldSelf.cidr) || !(cidr(self.cidr).masked() == cidr(oldSelf.cidr).masked())`,fieldPath=`.ipv6AddressMode`,messageExpression=`'it cannot change: %s, or delete this Network and create another'.format([has(oldSelf.ipv6AddressMode) ? 'write "%s" again'.format([oldSelf.ipv6AddressMode]) : 'leave it out'])`
+// +kubebuilder:validation:XValidation:rule=`(has(self.ipv6RAMode) ? self.ipv6RAMode : '') == (has(oldSelf.ipv6RAMode) ? oldSelf.ipv6RAMode : '') || !has(self.cidr) || !has(oldSelf.cidr) || !isCIDR(self.cidr) || !isCIDR(oldSelf.cidr) || !(cidr(self.cidr).masked() == cidr(oldSelf.cidr).masked())`,fieldPath=`.ipv6RAMode`,messageExpression=`'it cannot change: %s, or delete this Network and create another'.format([has(oldSelf.ipv6RAMode) ? 'write "%s" again'.format([oldSelf.ipv6RAMode]) : 'leave it out'])`
+// +kubebuilder:validation:XValidation:rule=`!has(self.additionalSubnets) || !has(oldSelf.additionalSubnets) || self.additionalSubnets.all(s, !has(s.cidr) || !isCIDR(s.cidr) || !oldSelf.additionalSubnets.exists(o, has(o.cidr) && isCIDR(o.cidr) && cidr(o.cidr) == cidr(s.cidr) && !((has(s.ipv6AddressMode) ? s.ipv6AddressMode : '') == (has(o.ipv6AddressMode) ? o.ipv6AddressMode : '') && (has(s.ipv6RAMode) ? s.ipv6RAMode : '') == (has(o.ipv6RAMode) ? o.ipv6RAMode : ''))))`,fieldPath=`.additionalSubnets`,messageExpression=`'the ipv6AddressMode and ipv6RAMode of a subnet cannot change: write %s as before, or take it out, wait until status.subnets does not have it any more, and add it again'.format(['%s'.format([self.additionalSubnets.filter(s, has(s.cidr) && isCIDR(s.cidr) && oldSelf.additionalSubnets.exists(o, has(o.cidr) && isCIDR(o.cidr) && cidr(o.cidr) == cidr(s.cidr) && !((has(s.ipv6AddressMode) ? s.ipv6AddressMode : '') == (has(o.ipv6AddressMode) ? o.ipv6AddressMode : '') && (has(s.ipv6RAMode) ? s.ipv6RAMode : '') == (has(o.ipv6RAMode) ? o.ipv6RAMode : '')))).map(s, s.cidr)])])`
 
 // NetworkSpec declares a network.
 type NetworkSpec struct {
@@ -195,6 +201,12 @@ type NetworkSpec struct {
 //
 // +kubebuilder:validation:XValidation:rule=`!has(self.dnsServers) || !has(self.cidr) || [self.cidr].filter(c, isCIDR(c)).map(c, cidr(c)).filter(c, c == c.masked() && c.prefixLength() > 0 && c.prefixLength() < (c.ip().family() == 4 ? 31 : 127)).all(c, self.dnsServers.all(a, !isIP(a) || ip(a).family() == c.ip().family()))`,fieldPath=`.dnsServers`,messageExpression=`'a subnet takes name servers of its own IP family only: write IPv%s addresses, as in the cidr %s'.format([string(cidr(self.cidr).ip().family()), self.cidr])`
 // +kubebuilder:validation:XValidation:rule=`!has(self.hostRoutes) || !has(self.cidr) || [self.cidr].filter(c, isCIDR(c)).map(c, cidr(c)).filter(c, c == c.masked() && c.prefixLength() > 0 && c.prefixLength() < (c.ip().family() == 4 ? 31 : 127)).all(c, self.hostRoutes.all(r, (!isCIDR(r.destination) || cidr(r.destination).ip().family() == c.ip().family()) && (!isIP(r.nextHop) || ip(r.nextHop).family() == c.ip().family())))`,fieldPath=`.hostRoutes`,messageExpression=`'a subnet takes routes of its own IP family only: write IPv%s destinations and next hops, as in the cidr %s'.format([string(cidr(self.cidr).ip().family()), self.cidr])`
+//
+// +kubebuilder:validation:XValidation:rule=`!has(self.ipv6AddressMode) || !has(self.cidr) || [self.cidr].filter(c, isCIDR(c)).map(c, cidr(c)).filter(c, c == c.masked() && c.prefixLength() > 0 && c.prefixLength() < (c.ip().family() == 4 ? 31 : 127)).all(c, c.ip().family() == 6)`,fieldPath=`.ipv6AddressMode`,messageExpression=`'%s is IPv4, and only IPv6 has this: leave it out'.format([self.cidr])`
+// +kubebuilder:validation:XValidation:rule=`!has(self.ipv6RAMode) || !has(self.cidr) || [self.cidr].filter(c, isCIDR(c)).map(c, cidr(c)).filter(c, c == c.masked() && c.prefixLength() > 0 && c.prefixLength() < (c.ip().family() == 4 ? 31 : 127)).all(c, c.ip().family() == 6)`,fieldPath=`.ipv6RAMode`,messageExpression=`'%s is IPv4, and only IPv6 has this: leave it out'.format([self.cidr])`
+// +kubebuilder:validation:XValidation:rule=`!has(self.ipv6AddressMode) || !has(self.ipv6RAMode) || self.ipv6AddressMode == self.ipv6RAMode`,fieldPath=`.ipv6RAMode`,messageExpression=`'"%s" does not go with ipv6AddressMode "%s": write the same in both, or leave one out'.format([self.ipv6RAMode, self.ipv6AddressMode])`
+// +kubebuilder:validation:XValidation:rule=`(!has(self.ipv6AddressMode) || self.ipv6AddressMode == 'dhcpv6-stateful') && (!has(self.ipv6RAMode) || self.ipv6RAMode == 'dhcpv6-stateful') || !has(self.cidr) || [self.cidr].filter(c, isCIDR(c)).map(c, cidr(c)).filter(c, c == c.masked() && c.prefixLength() > 0 && c.prefixLength() < (c.ip().family() == 4 ? 31 : 127)).filter(c, c.ip().family() == 6).all(c, c.prefixLength() == 64)`,fieldPath=`.cidr`,messageExpression=`'with the mode "%s" hosts make addresses of their own, in a /64 alone: write such a cidr, or the mode "dhcpv6-stateful"'.format([has(self.ipv6AddressMode) ? self.ipv6AddressMode : self.ipv6RAMode])`
+// +kubebuilder:validation:XValidation:rule=`!has(self.ipv6AddressMode) && !has(self.ipv6RAMode) || !has(self.dhcp) || self.dhcp`,fieldPath=`.dhcp`,message=`a subnet with ipv6AddressMode or ipv6RAMode needs DHCP: write true, or leave these out`
 
 // SubnetSpec declares a subnet.
 type SubnetSpec struct {
@@ -258,6 +270,23 @@ type SubnetSpec struct {
 	// +kubebuilder:validation:MaxItems=64
 	// +kubebuilder:validation:XValidation:rule=`self.all(r, !isCIDR(r.destination) || !isIP(r.nextHop) || self.exists_one(q, isCIDR(q.destination) && isIP(q.nextHop) && cidr(q.destination) == cidr(r.destination) && ip(q.nextHop) == ip(r.nextHop)))`,message=`a route is listed twice ("FD00::/64" and "fd00::/64" are the same destination): list it once`
 	HostRoutes []HostRoute `json:"hostRoutes,omitempty"`
+
+	// ipv6AddressMode says how hosts come to addresses in an IPv6 subnet: slaac
+	// (each makes its own, of its MAC and the cidr, which must be a /64),
+	// dhcpv6-stateful (Neutron's DHCP gives them) or dhcpv6-stateless (as slaac,
+	// with DHCP for all else). The default is that Neutron has no part in it. It
+	// needs dhcp. It cannot change later.
+	// +neutron:attribute=subnet.ipv6_address_mode,mutable=false,privilege=tenant
+	// +optional
+	IPv6AddressMode IPv6Mode `json:"ipv6AddressMode,omitempty"`
+
+	// ipv6RAMode says what Neutron's routers advertise in an IPv6 subnet, by the
+	// same names, and is the same as ipv6AddressMode where both are set. The
+	// default is nothing: a router of others does. It needs dhcp. It cannot change
+	// later.
+	// +neutron:attribute=subnet.ipv6_ra_mode,mutable=false,privilege=tenant
+	// +optional
+	IPv6RAMode IPv6Mode `json:"ipv6RAMode,omitempty"`
 }
 
 // GatewayNone is the value of a gateway field that declares a subnet without a gateway.
@@ -362,6 +391,13 @@ type SubnetStatus struct {
 	// gateway is the address of the subnet's router, or "none".
 	// +optional
 	Gateway string `json:"gateway,omitempty"`
+	// ipv6AddressMode is how hosts come to addresses in an IPv6 subnet, where
+	// Neutron has a part in it.
+	// +optional
+	IPv6AddressMode IPv6Mode `json:"ipv6AddressMode,omitempty"`
+	// ipv6RAMode is what Neutron's routers advertise.
+	// +optional
+	IPv6RAMode IPv6Mode `json:"ipv6RAMode,omitempty"`
 	// totalAddresses counts the addresses in the allocation pools, up to
 	// 9223372036854775807. Unset where the credentials may not ask for it.
 	// +optional

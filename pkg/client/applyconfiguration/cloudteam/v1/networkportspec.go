@@ -25,8 +25,8 @@ type NetworkPortSpecApplyConfiguration struct {
 	// spec.allowedNamespaces. It cannot change later.
 	NetworkNamespace *string `json:"networkNamespace,omitempty"`
 	// addresses are those that the port has, inside the Network's subnets, at
-	// most 8. When they are unset, Neutron chooses one, of each IP family that the
-	// Network has. They cannot change later.
+	// most 8. Neutron chooses one, of each IP family that the Network has, when
+	// they are unset. They cannot change later.
 	Addresses []string `json:"addresses,omitempty"`
 	// mac is the port's hardware address, such as fa:16:3e:00:00:01. Neutron
 	// chooses one when it is unset. It cannot change later.

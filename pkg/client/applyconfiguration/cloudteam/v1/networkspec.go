@@ -14,6 +14,8 @@ import (
 // The rules that compare with the object as it was stand here and not on SubnetSpec: an element of a list has no old
 // value that Kubernetes could find.
 //
+// Neutron fixes the IPv6 modes of a subnet when it makes it. A subnet that is taken out and declared anew later is another.
+//
 // NetworkSpec declares a network.
 type NetworkSpecApplyConfiguration struct {
 	// The network's first subnet. Its fields stand directly in the spec.
@@ -139,6 +141,22 @@ func (b *NetworkSpecApplyConfiguration) WithHostRoutes(values ...*HostRouteApply
 		}
 		b.SubnetSpecApplyConfiguration.HostRoutes = append(b.SubnetSpecApplyConfiguration.HostRoutes, *values[i])
 	}
+	return b
+}
+
+// WithIPv6AddressMode sets the IPv6AddressMode field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the IPv6AddressMode field is set to the value of the last call.
+func (b *NetworkSpecApplyConfiguration) WithIPv6AddressMode(value cloudteamv1.IPv6Mode) *NetworkSpecApplyConfiguration {
+	b.SubnetSpecApplyConfiguration.IPv6AddressMode = &value
+	return b
+}
+
+// WithIPv6RAMode sets the IPv6RAMode field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the IPv6RAMode field is set to the value of the last call.
+func (b *NetworkSpecApplyConfiguration) WithIPv6RAMode(value cloudteamv1.IPv6Mode) *NetworkSpecApplyConfiguration {
+	b.SubnetSpecApplyConfiguration.IPv6RAMode = &value
 	return b
 }
 

@@ -4,6 +4,10 @@
 
 package v1
 
+import (
+	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+)
+
 // SubnetSpecApplyConfiguration represents a declarative configuration of the SubnetSpec type for use
 // with apply.
 //
@@ -56,6 +60,17 @@ type SubnetSpecApplyConfiguration struct {
 	// most 64 (a cloud may allow fewer; Neutron's own limit is 20 by default). The
 	// default is none. They can change later.
 	HostRoutes []HostRouteApplyConfiguration `json:"hostRoutes,omitempty"`
+	// ipv6AddressMode says how hosts come to addresses in an IPv6 subnet: slaac
+	// (each makes its own, of its MAC and the cidr, which must be a /64),
+	// dhcpv6-stateful (Neutron's DHCP gives them) or dhcpv6-stateless (as slaac,
+	// with DHCP for all else). The default is that Neutron has no part in it. It
+	// needs dhcp. It cannot change later.
+	IPv6AddressMode *cloudteamv1.IPv6Mode `json:"ipv6AddressMode,omitempty"`
+	// ipv6RAMode says what Neutron's routers advertise in an IPv6 subnet, by the
+	// same names, and is the same as ipv6AddressMode where both are set. The
+	// default is nothing: a router of others does. It needs dhcp. It cannot change
+	// later.
+	IPv6RAMode *cloudteamv1.IPv6Mode `json:"ipv6RAMode,omitempty"`
 }
 
 // SubnetSpecApplyConfiguration constructs a declarative configuration of the SubnetSpec type for use with
@@ -121,5 +136,21 @@ func (b *SubnetSpecApplyConfiguration) WithHostRoutes(values ...*HostRouteApplyC
 		}
 		b.HostRoutes = append(b.HostRoutes, *values[i])
 	}
+	return b
+}
+
+// WithIPv6AddressMode sets the IPv6AddressMode field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the IPv6AddressMode field is set to the value of the last call.
+func (b *SubnetSpecApplyConfiguration) WithIPv6AddressMode(value cloudteamv1.IPv6Mode) *SubnetSpecApplyConfiguration {
+	b.IPv6AddressMode = &value
+	return b
+}
+
+// WithIPv6RAMode sets the IPv6RAMode field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the IPv6RAMode field is set to the value of the last call.
+func (b *SubnetSpecApplyConfiguration) WithIPv6RAMode(value cloudteamv1.IPv6Mode) *SubnetSpecApplyConfiguration {
+	b.IPv6RAMode = &value
 	return b
 }

@@ -4,6 +4,10 @@
 
 package v1
 
+import (
+	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+)
+
 // SubnetStatusApplyConfiguration represents a declarative configuration of the SubnetStatus type for use
 // with apply.
 //
@@ -15,6 +19,11 @@ type SubnetStatusApplyConfiguration struct {
 	CIDR *string `json:"cidr,omitempty"`
 	// gateway is the address of the subnet's router, or "none".
 	Gateway *string `json:"gateway,omitempty"`
+	// ipv6AddressMode is how hosts come to addresses in an IPv6 subnet, where
+	// Neutron has a part in it.
+	IPv6AddressMode *cloudteamv1.IPv6Mode `json:"ipv6AddressMode,omitempty"`
+	// ipv6RAMode is what Neutron's routers advertise.
+	IPv6RAMode *cloudteamv1.IPv6Mode `json:"ipv6RAMode,omitempty"`
 	// totalAddresses counts the addresses in the allocation pools, up to
 	// 9223372036854775807. Unset where the credentials may not ask for it.
 	TotalAddresses *int64 `json:"totalAddresses,omitempty"`
@@ -50,6 +59,22 @@ func (b *SubnetStatusApplyConfiguration) WithCIDR(value string) *SubnetStatusApp
 // If called multiple times, the Gateway field is set to the value of the last call.
 func (b *SubnetStatusApplyConfiguration) WithGateway(value string) *SubnetStatusApplyConfiguration {
 	b.Gateway = &value
+	return b
+}
+
+// WithIPv6AddressMode sets the IPv6AddressMode field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the IPv6AddressMode field is set to the value of the last call.
+func (b *SubnetStatusApplyConfiguration) WithIPv6AddressMode(value cloudteamv1.IPv6Mode) *SubnetStatusApplyConfiguration {
+	b.IPv6AddressMode = &value
+	return b
+}
+
+// WithIPv6RAMode sets the IPv6RAMode field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the IPv6RAMode field is set to the value of the last call.
+func (b *SubnetStatusApplyConfiguration) WithIPv6RAMode(value cloudteamv1.IPv6Mode) *SubnetStatusApplyConfiguration {
+	b.IPv6RAMode = &value
 	return b
 }
 
