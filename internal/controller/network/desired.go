@@ -69,10 +69,11 @@ func desired(obj *cloudteamv1.Network, owner network.Owner) (network.Spec, error
 		errs = append(errs, err)
 		spec.Subnets = nil // what is told of them is told above
 	}
-	if spec.Router, err = desiredRouter(obj.Spec.Router); err != nil {
-		// Half of it must not be held against the rules.
-		errs, spec.Router = append(errs, err), nil
+	router, err := desiredRouter(obj.Spec.Router)
+	if err != nil {
+		errs, router = append(errs, err), nil // half of it must not be held against the rules
 	}
+	spec.Router = router
 	if err := errors.Join(append(errs, spec.Validate())...); err != nil {
 		return network.Spec{}, err
 	}
