@@ -3,6 +3,7 @@ package network
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"net/netip"
 	"slices"
 	"time"
@@ -17,6 +18,8 @@ type cloud struct {
 	ports    []ObservedPort
 	routers  []ObservedRouter
 	serial   int
+	// interfaces are the ports, by id, that were made to be routers' interfaces.
+	interfaces map[string]bool
 }
 
 // cloudMTU is what a network has where none is asked for.
@@ -30,7 +33,10 @@ var errMoved = errors.New("RevisionNumberConstraintFailed")
 
 func (c *cloud) clone() *cloud {
 	all := c.everything()
-	return &cloud{networks: all.Networks, ports: all.Ports, routers: all.Routers, serial: c.serial}
+	return &cloud{
+		networks: all.Networks, ports: all.Ports, routers: all.Routers, serial: c.serial,
+		interfaces: maps.Clone(c.interfaces),
+	}
 }
 
 // everything is the whole project, whoever's it is, in a copy that shares nothing with the cloud.
@@ -362,7 +368,7 @@ func checkSubnet(s ObservedSubnet, served bool) error {
 	return nil
 }
 
-// makesOwn reports whether ports make their addresses themselves.
+// makesOwn reports whether ports make their addresses themselves, those that are routers' interfaces excepted.
 func makesOwn(s Subnet) bool {
 	own := []IPv6Mode{"slaac", "dhcpv6-stateless"}
 	return slices.Contains(own, s.IPv6AddressMode) || slices.Contains(own, s.IPv6RAMode)
@@ -380,8 +386,14 @@ func ownAddress(s Subnet, mac string) netip.Addr {
 	return netip.AddrFrom16(bytes)
 }
 
+// isInterface reports whether a port is a router's interface, or was made to be one.
+func (c *cloud) isInterface(p *ObservedPort) bool { return p.Router != "" || c.interfaces[p.ID] }
+
 // addOwn gives the port the addresses that it makes itself, which it has whatever is asked for.
 func (c *cloud) addOwn(p *ObservedPort) {
+	if c.isInterface(p) {
+		return
+	}
 	for _, s := range c.find(p.NetworkID).Subnets {
 		if makesOwn(s.Subnet) {
 			p.Addresses = slices.DeleteFunc(slices.Clone(p.Addresses), func(a PortAddress) bool { return a.SubnetID == s.ID })
@@ -404,6 +416,12 @@ func (c *cloud) createPort(step Step) (string, error) {
 	}
 	if p.SecurityGroups == nil {
 		p.SecurityGroups = []string{defaultGroup}
+	}
+	if step.Action == CreateInterface {
+		if c.interfaces == nil {
+			c.interfaces = map[string]bool{}
+		}
+		c.interfaces[p.ID] = true
 	}
 	if err := c.settlePort(&p, nil); err != nil {
 		return "", err
@@ -485,7 +503,7 @@ func (c *cloud) settlePort(p *ObservedPort, had []PortAddress) error {
 	defer c.addOwn(p)
 	p.Addresses = slices.DeleteFunc(p.Addresses, func(a PortAddress) bool {
 		_, s := c.findSubnet(a.SubnetID)
-		return s != nil && makesOwn(s.Subnet) && (!a.Address.IsValid() || slices.Contains(had, a))
+		return s != nil && makesOwn(s.Subnet) && !c.isInterface(p) && (!a.Address.IsValid() || slices.Contains(had, a))
 	})
 	for _, a := range p.Addresses {
 		if !a.Address.IsValid() {
@@ -495,7 +513,7 @@ func (c *cloud) settlePort(p *ObservedPort, had []PortAddress) error {
 		if s == nil || on.ID != n.ID {
 			return fmt.Errorf("network %q has no subnet %q", n.ID, a.SubnetID)
 		}
-		if makesOwn(s.Subnet) {
+		if makesOwn(s.Subnet) && !c.isInterface(p) {
 			return fmt.Errorf("AllocationOnAutoAddressSubnet: %s", a.Address)
 		}
 		if first, last := usable(s.CIDR); !(Range{first, last}).contains(a.Address) {

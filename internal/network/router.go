@@ -20,9 +20,11 @@ const (
 	FieldExisting        = "existing"
 )
 
-// InterfaceDeviceOwner is the device_owner in Neutron of a port that is made to be a router's interface, until it is
-// one. It is for people, who can filter by it; nothing is decided by it.
-const InterfaceDeviceOwner = "kubernetes:routerinterface"
+// InterfaceDeviceOwner is the device_owner in Neutron of a port that is made to be a router's interface, and is one from
+// when it has a router. With another, Neutron refuses it the gateway's address in a subnet in which hosts make their own
+// addresses (SLAAC), and gives it one that it makes itself in every such subnet of the network (measured; the contract
+// suite holds it).
+const InterfaceDeviceOwner = "network:router_interface"
 
 // RouterSpec says which router serves a network, in canonical form. The router has an interface on each subnet that has
 // a gateway, with the gateway's address.
@@ -157,7 +159,8 @@ func (s Spec) interfaces(n ObservedNetwork) [][]PortAddress {
 			continue
 		}
 		a := PortAddress{Address: subnet.Gateway}
-		if there, exists := n.SubnetByCIDR(subnet.CIDR); exists {
+		// One that is to be replaced has no id yet.
+		if there, exists := n.SubnetByCIDR(subnet.CIDR); exists && len(subnet.modeDifferences(there.Subnet)) == 0 {
 			a.SubnetID = there.ID
 		}
 		if subnet.CIDR.Addr().Is4() {

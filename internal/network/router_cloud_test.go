@@ -115,7 +115,6 @@ func (c *cloud) takeRouter(step Step) (string, error) {
 		if slices.ContainsFunc(step.Port.Addresses, func(a PortAddress) bool { return a.SubnetID == "" }) {
 			return "", errors.New("an interface names no subnet")
 		}
-		step.Action = CreatePort
 		return c.createPort(step)
 	case DeleteInterface:
 		if p := c.findPort(step.ID); p != nil && p.Router != "" {
