@@ -70,6 +70,8 @@ const (
 	CreateNetwork Action = "create network"
 	UpdateNetwork Action = "update network"
 	DeleteNetwork Action = "delete network"
+	// TagNetwork replaces all tags of a network. Neutron takes them in no other request, and at no revision.
+	TagNetwork    Action = "tag network"
 	CreateSubnet  Action = "create subnet"
 	UpdateSubnet  Action = "update subnet"
 	DeleteSubnet  Action = "delete subnet"
@@ -103,7 +105,8 @@ func (a Action) Creates() bool {
 // Step is one request to Neutron.
 type Step struct {
 	Action Action
-	// ID and Revision name the resource to change or delete, as it was when the step was planned; empty for a create.
+	// ID and Revision name the resource to change or delete, as it was when the step was planned; empty for a create, and
+	// for the tags of a network that a step before this one creates.
 	ID       string
 	Revision int
 	// NetworkID is the network of a subnet or port. It is empty where a step before this one creates that network.
@@ -152,8 +155,10 @@ func (s Step) String() string {
 		fmt.Fprintf(&b, " %s (%s)", s.ID, s.Subnet.CIDR)
 	case CreatePort:
 		fmt.Fprintf(&b, " %q on network %s", s.Port.Name, s.NetworkID)
-	case UpdateNetwork, DeleteNetwork, UpdatePort, DeletePort:
-		fmt.Fprintf(&b, " %s", s.ID)
+	case UpdateNetwork, TagNetwork, DeleteNetwork, UpdatePort, DeletePort:
+		if s.ID != "" {
+			fmt.Fprintf(&b, " %s", s.ID)
+		}
 	case CreateRouter:
 		fmt.Fprintf(&b, " %q", s.Router.Name)
 	case UpdateRouter, UpdateGateway, DeleteRouter:
@@ -177,7 +182,7 @@ func (s Step) String() string {
 // updates reports whether the step changes a resource that stays.
 func (s Step) updates() bool {
 	switch s.Action {
-	case UpdateNetwork, UpdateSubnet, UpdatePort, UpdateRouter, UpdateGateway:
+	case UpdateNetwork, TagNetwork, UpdateSubnet, UpdatePort, UpdateRouter, UpdateGateway:
 		return true
 	}
 	return false

@@ -111,6 +111,9 @@ func (c *cloud) apply(change Change) error {
 			step.NetworkID = created
 		}
 		routed.resolve(&step)
+		if step.Action == TagNetwork && step.ID == "" {
+			step.ID = created
+		}
 		id, err := c.take(step)
 		if err != nil {
 			return fmt.Errorf("step %d, %s: %w", i, step, err)
@@ -132,6 +135,14 @@ func (c *cloud) take(step Step) (id string, err error) {
 		return c.createNetwork(step)
 	case UpdateNetwork:
 		return step.ID, c.updateNetwork(step)
+	case TagNetwork:
+		n := c.find(step.ID)
+		if n == nil {
+			return "", fmt.Errorf("no network %q", step.ID)
+		}
+		n.Tags = slices.Clone(step.Attributes.Tags)
+		n.Revision++
+		return step.ID, nil
 	case DeleteNetwork:
 		n := c.find(step.ID)
 		if n == nil {
@@ -202,6 +213,10 @@ func (c *cloud) createNetwork(step Step) (string, error) {
 	} else {
 		n.PortSecurity = new(*n.PortSecurity)
 	}
+	if n.DNSDomain == nil {
+		n.DNSDomain = new("")
+	}
+	n.Tags = nil
 	if err := checkTexts(n.Name, n.Description); err != nil {
 		return "", err
 	}
@@ -229,6 +244,8 @@ func (c *cloud) updateNetwork(step Step) error {
 			n.MTU = step.Attributes.MTU
 		case FieldPortSecurity:
 			n.PortSecurity = new(*step.Attributes.PortSecurity)
+		case FieldDNSDomain:
+			n.DNSDomain = new(*step.Attributes.DNSDomain)
 		default:
 			return fmt.Errorf("a network has no field %q", d.Field)
 		}
@@ -563,10 +580,30 @@ func cloneSubnet(s Subnet) Subnet {
 	return s
 }
 
+// keepUnset gives what the spec leaves as it is the values that it had.
+func (a *Attributes) keepUnset(spec Spec, had Attributes) {
+	if spec.MTU == 0 {
+		a.MTU = had.MTU
+	}
+	if spec.PortSecurity == nil {
+		a.PortSecurity = had.PortSecurity
+	}
+	if spec.DNSDomain == nil {
+		a.DNSDomain = had.DNSDomain
+	}
+	if spec.Tags == nil {
+		a.Tags = slices.Sorted(slices.Values(had.Tags))
+	}
+}
+
 func cloneSpec(spec Spec) Spec {
 	if spec.PortSecurity != nil {
 		spec.PortSecurity = new(*spec.PortSecurity)
 	}
+	if spec.DNSDomain != nil {
+		spec.DNSDomain = new(*spec.DNSDomain)
+	}
+	spec.Tags = slices.Clone(spec.Tags)
 	spec.Subnets = slices.Clone(spec.Subnets)
 	for i, s := range spec.Subnets {
 		spec.Subnets[i] = cloneSubnet(s)
@@ -585,6 +622,10 @@ func cloneObserved(o Observed) Observed {
 		if n.PortSecurity != nil {
 			n.PortSecurity = new(*n.PortSecurity)
 		}
+		if n.DNSDomain != nil {
+			n.DNSDomain = new(*n.DNSDomain)
+		}
+		n.Tags = slices.Clone(n.Tags)
 		n.Subnets = slices.Clone(n.Subnets)
 		for j := range n.Subnets {
 			n.Subnets[j].Subnet = cloneSubnet(n.Subnets[j].Subnet)

@@ -82,15 +82,10 @@ func requireAsDeclared(t rapid.TB, spec Spec, c *cloud) {
 	if len(observed.Networks) != 1 {
 		t.Fatalf("%d networks bear the marker, want 1", len(observed.Networks))
 	}
-	n := observed.Networks[0]
+	n := observed.inOrder().Networks[0]
 	want := spec.Attributes()
-	if want.MTU == 0 {
-		want.MTU = n.MTU
-	}
-	if want.PortSecurity == nil {
-		want.PortSecurity = n.PortSecurity
-	}
-	if diff := cmp.Diff(want, n.Attributes); diff != "" {
+	want.keepUnset(spec, n.Attributes)
+	if diff := cmp.Diff(want, n.Attributes, cmpopts.EquateEmpty()); diff != "" {
 		t.Fatalf("the network is not as declared (-declared +actual):\n%s", diff)
 	}
 	var declared, ours []ObservedSubnet
@@ -117,8 +112,13 @@ func TestPropertyWhatIsAppliedFromNothingPlansEmpty(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		spec, c := specs(testOwner).Draw(t, "spec"), &cloud{}
 		change := mustPlan(t, spec, c)
-		if want := 1 + len(spec.Subnets); len(change) != want {
-			t.Fatalf("a network with %d subnets takes %d steps, want %d", len(spec.Subnets), len(change), want)
+		want := 1 + len(spec.Subnets)
+		if len(spec.Tags) > 0 {
+			want++
+		}
+		if len(change) != want {
+			t.Fatalf("a network with %d subnets and %d tags takes %d steps, want %d",
+				len(spec.Subnets), len(spec.Tags), len(change), want)
 		}
 		mustApply(t, c, change)
 		requireAsDeclared(t, spec, c)

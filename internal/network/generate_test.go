@@ -182,6 +182,11 @@ func specs(owner Owner) *rapid.Generator[Spec] {
 			Name:         rapid.StringMatching(`[a-z0-9]([a-z0-9.-]{0,20}[a-z0-9])?`).Draw(t, "name"),
 			Description:  userTexts().Filter(func(s string) bool { return describable(owner, s) }).Draw(t, "description"),
 			PortSecurity: rapid.Ptr(rapid.Bool(), true).Draw(t, "port security"),
+			Down:         rapid.Bool().Draw(t, "down"),
+			DNSDomain:    rapid.Ptr(domains(), true).Draw(t, "DNS domain"),
+		}
+		if rapid.Bool().Draw(t, "with tags") {
+			spec.Tags = tags().Draw(t, "tags")
 		}
 		for _, cidr := range rapid.SliceOfN(cidrs(), 0, 4).Draw(t, "CIDRs") {
 			overlaps := func(s Subnet) bool { return s.CIDR.Overlaps(cidr) }
@@ -196,8 +201,23 @@ func specs(owner Owner) *rapid.Generator[Spec] {
 	})
 }
 
+// domains are those that a network may have in Neutron, none included.
+func domains() *rapid.Generator[string] {
+	return rapid.OneOf(rapid.Just(""), rapid.StringMatching(`([a-z0-9]([a-z0-9-]{0,5}[a-z0-9])?[.]){0,3}[a-z]{1,9}[.]`))
+}
+
+// tags are sets of tags, sorted, and not nil.
+func tags() *rapid.Generator[[]string] {
+	one := userTexts().Filter(func(s string) bool { return noText(s) == "" })
+	return rapid.Custom(func(t *rapid.T) []string {
+		drawn := rapid.SliceOfNDistinct(one, 0, 4, rapid.ID).Draw(t, "tags")
+		slices.Sort(drawn)
+		return drawn
+	})
+}
+
 func describable(owner Owner, text string) bool {
-	return Spec{Owner: owner, Description: text}.Validate() == nil
+	return Spec{Owner: owner, Name: "n", Description: text}.Validate() == nil
 }
 
 // meddle does one thing that somebody may do in Neutron. What it leaves is what Neutron would let stand.
@@ -207,6 +227,8 @@ func (c *cloud) meddle(t *rapid.T, owner Owner) {
 		"switch the network":      func(n *ObservedNetwork) { n.AdminStateUp = !n.AdminStateUp },
 		"change the MTU":          func(n *ObservedNetwork) { n.MTU = rapid.IntRange(68, 9000).Draw(t, "MTU") },
 		"change port security":    func(n *ObservedNetwork) { n.PortSecurity = new(!*n.PortSecurity) },
+		"change the DNS domain":   func(n *ObservedNetwork) { n.DNSDomain = new(domains().Draw(t, "domain")) },
+		"tag the network":         func(n *ObservedNetwork) { n.Tags = shuffled(t, tags().Draw(t, "tags")) },
 		"describe the network":    func(n *ObservedNetwork) { n.Description = owner.Describe(userTexts().Draw(t, "text")) },
 		"take the network's mark": func(n *ObservedNetwork) { n.Description = "mine now" },
 		"delete the network": func(n *ObservedNetwork) {
@@ -278,8 +300,10 @@ func (c *cloud) strangeSubnet(t *rapid.T, owner Owner) ObservedSubnet {
 func (c *cloud) strangeNetwork(t *rapid.T, owner Owner, n ObservedNetwork) ObservedNetwork {
 	strange := ObservedNetwork{
 		ID: c.id("net"), Revision: rapid.IntRange(0, 3).Draw(t, "revision"),
-		Created:    n.Created.Add(time.Duration(rapid.IntRange(-1, 1).Draw(t, "age")) * time.Hour),
-		Attributes: Attributes{Name: n.Name, Description: marks(t, owner), MTU: cloudMTU, PortSecurity: new(true)},
+		Created: n.Created.Add(time.Duration(rapid.IntRange(-1, 1).Draw(t, "age")) * time.Hour),
+		Attributes: Attributes{
+			Name: n.Name, Description: marks(t, owner), MTU: cloudMTU, PortSecurity: new(true), DNSDomain: new(""),
+		},
 	}
 	if rapid.Bool().Draw(t, "lower id") {
 		strange.ID = "a-" + strange.ID

@@ -40,7 +40,11 @@ func Plan(spec Spec, observed Observed) (Change, error) {
 		for _, subnet := range spec.Subnets {
 			change = append(change, createSubnet(spec, "", subnet))
 		}
-		return append(change, routing.last...), nil
+		change = append(change, routing.last...)
+		if step, needed := tagNetwork("", spec.Tags, nil); needed {
+			change = append(change, step)
+		}
+		return change, nil
 	}
 
 	var change Change
@@ -70,6 +74,10 @@ func Plan(spec Spec, observed Observed) (Change, error) {
 		}
 	}
 	change = append(change, routing.last...)
+	// Nobody who uses the network waits for its tags.
+	if step, needed := tagNetwork(keep.ID, spec.Tags, keep.Tags); needed {
+		change = append(change, step)
+	}
 	// Duplicates go last: one that is in use must not keep the network that stays from being as declared.
 	for _, n := range observed.Networks {
 		if n.ID != keep.ID {
@@ -245,16 +253,7 @@ func updateNetwork(spec Spec, actual ObservedNetwork) (Step, bool) {
 	if want.AdminStateUp != actual.AdminStateUp {
 		add(FieldAdminState, upDown(want.AdminStateUp), upDown(actual.AdminStateUp))
 	}
-	if want.MTU != 0 && want.MTU != actual.MTU {
-		add(FieldMTU, want.MTU, actual.MTU)
-	}
-	if want.PortSecurity != nil && (actual.PortSecurity == nil || *want.PortSecurity != *actual.PortSecurity) {
-		got := "unsupported"
-		if actual.PortSecurity != nil {
-			got = fmt.Sprint(*actual.PortSecurity)
-		}
-		add(FieldPortSecurity, *want.PortSecurity, got)
-	}
+	diffs = append(diffs, propertyDifferences(want, actual.Attributes)...)
 	return Step{
 		Action: UpdateNetwork, ID: actual.ID, Revision: actual.Revision, Attributes: want,
 		Differences: diffs, Reason: reasonDiffers,

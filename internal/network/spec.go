@@ -27,6 +27,8 @@ const (
 	FieldDHCP            = "dhcp"
 	FieldDNSServers      = "dnsServers"
 	FieldHostRoutes      = "hostRoutes"
+	FieldDNSDomain       = "dnsDomain"
+	FieldTags            = "tags"
 )
 
 // Spec is a network as it should be, in canonical form.
@@ -41,6 +43,12 @@ type Spec struct {
 	MTU int
 	// PortSecurity is the default for ports; nil leaves it to the cloud, and then either value is right.
 	PortSecurity *bool
+	// Down is true of a network that is to be switched off.
+	Down bool
+	// DNSDomain is in lower case and ends with a full stop, or is empty for none; nil leaves it as it is.
+	DNSDomain *string
+	// Tags are a set, sorted; nil leaves them as they are.
+	Tags []string
 	// Subnets do not overlap. Their CIDRs are their identity; their order is for the status alone.
 	Subnets []Subnet
 	// Import is how a network that was there before its object is taken over; the zero value for one that is made.
@@ -54,9 +62,11 @@ func (s Spec) Attributes() Attributes {
 	return Attributes{
 		Name:         s.Name,
 		Description:  s.describe(),
-		AdminStateUp: true,
+		AdminStateUp: !s.Down,
 		MTU:          s.MTU,
 		PortSecurity: s.PortSecurity,
+		DNSDomain:    s.DNSDomain,
+		Tags:         s.Tags,
 	}
 }
 
@@ -71,6 +81,11 @@ type Attributes struct {
 	MTU int
 	// PortSecurity is nil where it is unset, or where the cloud does not have it.
 	PortSecurity *bool
+	// DNSDomain is in lower case and ends with a full stop, or is empty for none; nil where it is unset, or where the
+	// cloud does not have it.
+	DNSDomain *string
+	// Tags are sorted. Neutron takes them in a request of their own (see TagNetwork).
+	Tags []string
 }
 
 // Validate reports, as FieldErrors joined by errors.Join, what could not be applied.
@@ -97,6 +112,7 @@ func (s Spec) Validate() error {
 		errs = append(errs, &FieldError{FieldDescription, fmt.Sprintf(
 			"%q begins the ownership marker: write the text without it", markerPrefix)})
 	}
+	errs = append(errs, s.validateProperties()...)
 	if s.MTU != 0 {
 		least := 68 // RFC 791
 		for _, subnet := range s.Subnets {
@@ -211,6 +227,7 @@ func (o Observed) inOrder() Observed {
 	networks := slices.SortedFunc(slices.Values(o.Networks), compareNetworks)
 	for i := range networks {
 		networks[i].Subnets = slices.SortedFunc(slices.Values(networks[i].Subnets), compareSubnets)
+		networks[i].Tags = slices.Sorted(slices.Values(networks[i].Tags))
 	}
 	ports := slices.SortedFunc(slices.Values(o.Ports), comparePorts)
 	for i, p := range ports {
@@ -226,7 +243,8 @@ func (o Observed) inOrder() Observed {
 
 func (o Observed) isInOrder() bool {
 	for _, n := range o.Networks {
-		if !slices.IsSortedFunc(n.Subnets, compareSubnets) || isEmptied(n.Subnets) {
+		if !slices.IsSortedFunc(n.Subnets, compareSubnets) || !slices.IsSorted(n.Tags) ||
+			isEmptied(n.Subnets) || isEmptied(n.Tags) {
 			return false
 		}
 	}

@@ -104,11 +104,8 @@ func TestPropertyOfASequenceOfSpecsTheLastDecides(t *testing.T) {
 
 		want := direct.alike(testOwner)
 		// What is left to the cloud stays as it was.
-		if existed && spec.MTU == 0 {
-			want.Networks[0].MTU = before.MTU
-		}
-		if existed && spec.PortSecurity == nil {
-			want.Networks[0].PortSecurity = before.PortSecurity
+		if existed {
+			want.Networks[0].keepUnset(spec, before.Attributes)
 		}
 		requireAlike(t, c.alike(testOwner), want)
 

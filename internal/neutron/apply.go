@@ -3,6 +3,7 @@ package neutron
 import (
 	"cmp"
 	"context"
+	"errors"
 	"slices"
 
 	"cloudteam.ztgame.com/network-controller/internal/network"
@@ -21,6 +22,12 @@ func (i *Inventory) Apply(ctx context.Context, change network.Change) (done netw
 			if step.NetworkID == "" {
 				step.NetworkID = made.network
 			}
+		case network.TagNetwork:
+			if step.ID == "" {
+				step.ID = created
+			} else if err := i.stillOurs(ctx, step); err != nil {
+				return done, err
+			}
 		case network.UpdateNetwork, network.DeleteNetwork:
 			step.Revision += moved[step.ID]
 		default:
@@ -36,7 +43,7 @@ func (i *Inventory) Apply(ctx context.Context, change network.Change) (done netw
 			step.ID = id
 		case network.CreatePort, network.CreateRouter, network.CreateInterface:
 			step.ID = id
-		case network.UpdateNetwork:
+		case network.UpdateNetwork, network.TagNetwork:
 			moved[step.ID]++
 		case network.CreateSubnet, network.UpdateSubnet, network.DeleteSubnet:
 			moved[step.NetworkID]++
@@ -162,6 +169,14 @@ func (i *Inventory) take(ctx context.Context, step network.Step) (string, error)
 		i.changeSubnet(step.NetworkID, step.ID, nil)
 		return step.ID, nil
 
+	case network.TagNetwork:
+		defer i.networks.write(step.ID)()
+		if err := i.cloud.tag(ctx, step); err != nil {
+			return "", err
+		}
+		i.changeTags(step.ID, step.Attributes.Tags)
+		return step.ID, nil
+
 	case network.CreatePort, network.UpdatePort, network.DeletePort:
 		if i.holdsPorts() {
 			return i.takePort(ctx, step)
@@ -232,6 +247,36 @@ func (i *Inventory) changeSubnet(networkID, id string, s *network.ObservedSubnet
 			n.Subnets = append(n.Subnets, *s)
 		}
 		n.Revision++
+		return &n
+	})
+}
+
+// stillOurs reads a network before it is tagged, in the place of the condition that other writes bear: Neutron knows none
+// for tags (see Cloud.tag), and what lost its marker meanwhile is not ours to change.
+func (i *Inventory) stillOurs(ctx context.Context, step network.Step) error {
+	found, err := i.Reread(ctx, network.Resource{Kind: network.KindNetwork, ID: step.ID})
+	switch {
+	case errors.Is(err, ErrUnmarked):
+		return &Error{Kind: Conflict, Op: string(step.Action), Reason: ErrUnmarked.Error()}
+	case err == nil && !found:
+		return &Error{Kind: NotFound, Op: string(step.Action), Reason: "it is not there any more"}
+	}
+	return err
+}
+
+// changeTags notes the tags that a network was given. Neutron moves the network's revision by one where the tags are
+// others than before, and does not where they are the same (measured; the contract suite holds both). Should it ever
+// move it otherwise, the next conditional write fails and reads again.
+func (i *Inventory) changeTags(networkID string, tags []string) {
+	i.networks.change(networkID, func(held *network.ObservedNetwork) *network.ObservedNetwork {
+		if held == nil {
+			return nil
+		}
+		n := *held
+		n.Tags = slices.Clone(tags)
+		if !slices.Equal(n.Tags, held.Tags) {
+			n.Revision++
+		}
 		return &n
 	})
 }

@@ -343,3 +343,13 @@ func (c *Cloud) remove(ctx context.Context, step network.Step) error {
 	}
 	return err
 }
+
+// tag has a step sent that gives a network its tags. It is sent without a condition: Neutron answers a 500 to one that
+// does not hold (measured), and the tags replace whatever there are.
+func (c *Cloud) tag(ctx context.Context, step network.Step) error {
+	r := request{
+		op: string(step.Action), method: http.MethodPut, path: networkAPI.path(step.ID) + "/tags",
+		body: map[string]any{"tags": append([]string{}, step.Attributes.Tags...)}, answer: new(json.RawMessage),
+	}
+	return c.broker.Write(ctx, r.op, func() error { return c.do(ctx, r) })
+}

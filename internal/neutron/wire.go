@@ -44,13 +44,15 @@ type wireNetwork struct {
 	Revision     int    `json:"revision_number"`
 	Created      string `json:"created_at"`
 	// Subnets are the ids of all its subnets.
-	Subnets []string `json:"subnets"`
+	Subnets   []string `json:"subnets"`
+	DNSDomain *string  `json:"dns_domain"`
+	Tags      []string `json:"tags"`
 }
 
 // networkFields are the fields= of a list: what wireNetwork reads.
 var networkFields = []string{
 	"id", "name", "description", "admin_state_up", "mtu", "port_security_enabled", "revision_number", "created_at",
-	"subnets",
+	"subnets", "dns_domain", "tags",
 }
 
 func (w wireNetwork) observed() (network.ObservedNetwork, error) {
@@ -71,6 +73,8 @@ func (w wireNetwork) observed() (network.ObservedNetwork, error) {
 			AdminStateUp: w.AdminStateUp,
 			MTU:          w.MTU,
 			PortSecurity: w.PortSecurity,
+			DNSDomain:    w.DNSDomain,
+			Tags:         slices.Sorted(slices.Values(w.Tags)),
 		},
 	}, nil
 }
@@ -267,6 +271,10 @@ func networkBody(step network.Step, all bool) map[string]any {
 	}
 	if a.PortSecurity != nil {
 		set(network.FieldPortSecurity, "port_security_enabled", *a.PortSecurity)
+	}
+	// A cloud without DNS refuses the field, and a new network has no domain.
+	if a.DNSDomain != nil && (!all || *a.DNSDomain != "") {
+		set(network.FieldDNSDomain, "dns_domain", *a.DNSDomain)
 	}
 	return body
 }

@@ -130,6 +130,7 @@ func testNetworks(t *testing.T, cloudName string) {
 	if cloudName == "tenant" {
 		parallel("a network that another project shares is observed, and not taken over", testSharedImport)
 	}
+	testProperties(parallel, cloudName)
 
 	parallel("an IPv6 network becomes real", func(t *testing.T, c *cloud, namespace, name string) {
 		apply(t, namespace, name, cloudteamv1.NetworkSpec{SubnetSpec: cloudteamv1.SubnetSpec{CIDR: "FD00:0:1::/64"}})

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"strings"
 
 	"pgregory.net/rapid"
 
@@ -20,6 +21,27 @@ var networkFields = append(subnetFields, []field[cloudteamv1.NetworkSpec]{
 	{"mtu", drawMTU},
 	{"portSecurity", func(t *rapid.T, _ Limits, s *cloudteamv1.NetworkSpec) {
 		s.PortSecurity = rapid.Ptr(rapid.Bool(), true).Draw(t, "portSecurity")
+	}},
+	{"networkName", func(t *rapid.T, _ Limits, s *cloudteamv1.NetworkSpec) {
+		s.NetworkName = rapid.SampledFrom([]string{"", "a", "Neutron's own name", strings.Repeat("数", 255)}).
+			Draw(t, "networkName")
+	}},
+	{"adminState", func(t *rapid.T, _ Limits, s *cloudteamv1.NetworkSpec) {
+		s.AdminState = rapid.SampledFrom([]cloudteamv1.AdminState{
+			"", cloudteamv1.AdminStateUp, cloudteamv1.AdminStateDown,
+		}).Draw(t, "adminState")
+	}},
+	{"dnsDomain", func(t *rapid.T, _ Limits, s *cloudteamv1.NetworkSpec) {
+		s.DNSDomain = rapid.SampledFrom([]string{
+			"", cloudteamv1.DNSDomainNone, "example.org.", "Example.ORG.", "a-1.b.",
+		}).Draw(t, "dnsDomain")
+	}},
+	{"tags", func(t *rapid.T, _ Limits, s *cloudteamv1.NetworkSpec) {
+		s.Tags = nil
+		if rapid.Bool().Draw(t, "tagged") {
+			tags := rapid.SampledFrom([]string{"a", "A,b", "a/b", " ", "数", strings.Repeat("é", 255)})
+			s.Tags = rapid.SliceOfNDistinct(tags, 0, 3, rapid.ID).Draw(t, "tags")
+		}
 	}},
 	{"deletionPolicy", func(t *rapid.T, _ Limits, s *cloudteamv1.NetworkSpec) { drawDeletion(t, &s.DeletionPolicy) }},
 	{"allowedNamespaces", func(t *rapid.T, l Limits, s *cloudteamv1.NetworkSpec) {

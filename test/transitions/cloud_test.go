@@ -82,6 +82,13 @@ func (c *cloud) update(ctx context.Context, collection, id string, body resource
 	return err
 }
 
+// tag replaces the tags of a network.
+func (c *cloud) tag(ctx context.Context, id string, tags []string) error {
+	_, err := c.client.Put(ctx, c.client.ServiceURL("networks", id, "tags"), map[string]any{"tags": tags}, nil,
+		&gophercloud.RequestOpts{OkCodes: []int{http.StatusOK}})
+	return err
+}
+
 func (c *cloud) remove(ctx context.Context, collection, id string) error {
 	_, err := c.client.Delete(ctx, c.client.ServiceURL(collection, id), nil)
 	return err

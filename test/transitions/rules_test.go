@@ -92,8 +92,8 @@ func (p *madePort) is(reason string) bool {
 	return ready != nil && ready.Reason == reason
 }
 
-// keepNetwork makes a Network of the direct way what it may be where its spec leaves it open: mtu and portSecurity are
-// not compared then, and are as they were last declared or set. It reports whether there was anything to do.
+// keepNetwork makes a Network of the direct way what it may be where its spec leaves it open: mtu, portSecurity,
+// dnsDomain and tags are not compared then, and are as they were last declared or set. It reports whether there was anything to do.
 func (s *sequence) keepNetwork(t *rapid.T, reached, direct *madeNetwork) bool {
 	t.Helper()
 	if reached.resource == nil || direct.resource == nil {
@@ -115,11 +115,27 @@ func (s *sequence) keepNetwork(t *rapid.T, reached, direct *madeNetwork) bool {
 		body[field] = is
 		met.count("a port security that was kept")
 	}
-	if len(body) == 0 {
-		return false
+	if is := reached.resource["dns_domain"]; reached.object.Spec.DNSDomain == "" && is != direct.resource["dns_domain"] {
+		if !slices.ContainsFunc(past.domains, func(domain string) bool { return is == domain }) {
+			t.Fatalf("Network %s has the DNS domain %v, which nobody asked for", reached.slot, is)
+		}
+		body["dns_domain"] = is
+		met.count("a DNS domain that was kept")
 	}
-	must(t, surroundings.tenant.update(s.ctx, "networks", direct.resource.text("id"), body))
-	return true
+	kept := len(body) > 0
+	if kept {
+		must(t, surroundings.tenant.update(s.ctx, "networks", direct.resource.text("id"), body))
+	}
+	is, would := asSet(reached.resource["tags"]), asSet(direct.resource["tags"])
+	if reached.object.Spec.Tags == nil && !slices.Equal(is, would) {
+		if !slices.ContainsFunc(past.tags, func(tags []string) bool { return slices.Equal(is, tags) }) {
+			t.Fatalf("Network %s has the tags %v, which nobody asked for", reached.slot, is)
+		}
+		must(t, surroundings.tenant.tag(s.ctx, direct.resource.text("id"), is))
+		met.count("tags that were kept")
+		kept = true
+	}
+	return kept
 }
 
 // keepPort is keepNetwork for a port: securityGroups are not compared where the spec leaves them open, and port security

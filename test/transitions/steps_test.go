@@ -39,10 +39,12 @@ type history struct {
 	cidr netip.Prefix
 	// on is where the last NetworkPort that was declared is.
 	on specs.Place
-	// mtus, security and groups are what mtu, portSecurity and securityGroups were at any time, by declaration or by
-	// others' hands.
+	// mtus, security, domains, tags and groups are what mtu, portSecurity, dnsDomain, tags and securityGroups were at any
+	// time, by declaration or by others' hands.
 	mtus     []int
 	security []bool
+	domains  []string
+	tags     [][]string
 	groups   [][]string
 	// meddled is whether others changed what is in Neutron.
 	meddled bool
@@ -57,7 +59,9 @@ type sequence struct {
 func newSequence(w *world) *sequence {
 	s := &sequence{world: w, past: map[string]*history{}}
 	for _, n := range networkSlots {
-		s.past["Network "+n.String()] = &history{mtus: []int{int(surroundings.limits.MaxMTU)}, security: []bool{true}}
+		s.past["Network "+n.String()] = &history{
+			mtus: []int{int(surroundings.limits.MaxMTU)}, security: []bool{true}, domains: []string{""}, tags: [][]string{{}},
+		}
 	}
 	for _, p := range portSlots {
 		s.past["NetworkPort "+p.String()] = &history{groups: [][]string{{}, surroundings.limits.SecurityGroups[:1]}}
@@ -274,6 +278,16 @@ func (s *sequence) declareNetwork(t *rapid.T) {
 	if spec.PortSecurity != nil {
 		past.security = append(past.security, *spec.PortSecurity)
 	}
+	switch spec.DNSDomain {
+	case "":
+	case cloudteamv1.DNSDomainNone:
+		past.domains = append(past.domains, "")
+	default:
+		past.domains = append(past.domains, strings.ToLower(spec.DNSDomain))
+	}
+	if spec.Tags != nil {
+		past.tags = append(past.tags, slices.Sorted(slices.Values(spec.Tags)))
+	}
 }
 
 // giveGateway makes the address of a port on the Network its gateway, where there is one.
@@ -416,14 +430,25 @@ func (s *sequence) meddleWithNetwork(t *rapid.T) {
 	body := rapid.SampledFrom([]resource{
 		{"name": "renamed"}, {"admin_state_up": false}, {"mtu": mtu}, {"port_security_enabled": security},
 		{"name": "renamed", "mtu": mtu, "port_security_enabled": security}, {"description": ""},
+		{"dns_domain": "others.example."}, {"tags": []string{"others'"}},
 	}).Draw(t, "body")
 	past := s.networkPast(at)
+	if tags, tagged := body["tags"].([]string); tagged {
+		s.meddle(t, at, "networks", "tag the network", func(r resource) error {
+			past.tags = append(past.tags, tags)
+			return surroundings.tenant.tag(s.ctx, r.text("id"), tags)
+		})
+		return
+	}
 	s.meddle(t, at, "networks", "set "+asJSON(body), func(r resource) error {
 		if _, sets := body["mtu"]; sets {
 			past.mtus = append(past.mtus, mtu)
 		}
 		if _, sets := body["port_security_enabled"]; sets {
 			past.security = append(past.security, security)
+		}
+		if domain, sets := body["dns_domain"].(string); sets {
+			past.domains = append(past.domains, domain)
 		}
 		return surroundings.tenant.update(s.ctx, "networks", r.text("id"), s.marked(t, at, body))
 	})

@@ -263,6 +263,7 @@ func (c *Cloud) take(step *network.Step) (string, error) {
 		if created.MTU == 0 {
 			created.MTU = 1450
 		}
+		created.Tags = nil // they come in a step of their own
 		c.networks.has = append(c.networks.has, created)
 		return step.ID, nil
 	case network.CreatePort, network.UpdatePort, network.DeletePort:
@@ -270,7 +271,8 @@ func (c *Cloud) take(step *network.Step) (string, error) {
 	}
 
 	networkID := step.NetworkID
-	if step.Action == network.UpdateNetwork || step.Action == network.DeleteNetwork {
+	if step.Action == network.UpdateNetwork || step.Action == network.TagNetwork ||
+		step.Action == network.DeleteNetwork {
 		networkID = step.ID
 	}
 	n := c.networks.find(networkID)
@@ -283,11 +285,14 @@ func (c *Cloud) take(step *network.Step) (string, error) {
 		if n.Revision != step.Revision {
 			return "", moved(step)
 		}
-		mtu := n.MTU
+		was := n.Attributes
 		n.Attributes = step.Attributes
+		n.Tags = was.Tags
 		if n.MTU == 0 {
-			n.MTU = mtu
+			n.MTU = was.MTU
 		}
+	case network.TagNetwork:
+		n.Tags = step.Attributes.Tags
 	case network.DeleteNetwork:
 		if n.Revision != step.Revision {
 			return "", moved(step)

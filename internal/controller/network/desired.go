@@ -44,12 +44,12 @@ func declare(obj *cloudteamv1.Network, owner network.Owner) (owned.Declaration, 
 func desired(obj *cloudteamv1.Network, owner network.Owner) (network.Spec, error) {
 	spec := network.Spec{
 		Owner:        owner,
-		Name:         obj.Name,
+		Name:         nameOf(obj),
 		Description:  obj.Spec.Description,
 		PortSecurity: obj.Spec.PortSecurity,
 		Import:       desiredImport(obj),
 	}
-	var errs []error
+	errs := desiredProperties(obj.Spec, &spec)
 	if obj.Spec.MTU != nil {
 		spec.MTU = int(*obj.Spec.MTU)
 		if spec.MTU == 0 {

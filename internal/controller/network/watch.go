@@ -46,6 +46,7 @@ func NewController(
 			}
 		},
 		Declare:       declare,
+		Name:          nameOf,
 		Cloud:         func(obj *cloudteamv1.Network) (owned.CloudRef, bool) { return owned.CloudOf(obj), true },
 		Resolve:       resolve,
 		Parts:         parts,

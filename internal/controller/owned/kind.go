@@ -76,6 +76,9 @@ type Kind[T Object] struct {
 	// On gives the other object that Declare reads, as it is in its cache: a pointer, or nil where there is none. It may
 	// itself be nil, where Declare reads no other.
 	On func(obj T) any
+	// Name is what the resources of an object are called in Neutron when they are created. It may itself be nil, where
+	// that is the object's own name.
+	Name func(obj T) string
 	// Import says whether the resource was there before the object. It may be nil, where none was. Where it gives an ID,
 	// Declare gives an Importing.
 	Import func(obj T) Import

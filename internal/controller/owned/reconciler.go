@@ -156,6 +156,14 @@ func (r *Reconciler[T]) ownerOf(obj T) network.Owner {
 	return network.Owner{Cluster: r.cluster, Object: string(obj.GetUID())}
 }
 
+// nameOf is what an object's resources are called in Neutron.
+func (r *Reconciler[T]) nameOf(obj T) string {
+	if r.kind.Name == nil {
+		return obj.GetName()
+	}
+	return r.kind.Name(obj)
+}
+
 // listedSince tells how new a list must be for "there is nothing" to hold for the object.
 func (r *Reconciler[T]) listedSince(uid types.UID) time.Time {
 	r.mu.Lock()

@@ -350,8 +350,7 @@ func (r *Reconciler[T]) look(ctx context.Context, in Inventory, obj T, known str
 	if !r.mayHide(obj.GetUID(), known) {
 		return network.Observed{}, nil
 	}
-	// Resources are given the object's name when they are created.
-	found, err := in.Find(ctx, r.kind.Resource, obj.GetName(), owner)
+	found, err := in.Find(ctx, r.kind.Resource, r.nameOf(obj), owner)
 	if err != nil {
 		return network.Observed{}, err
 	}

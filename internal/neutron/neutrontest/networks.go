@@ -1,7 +1,6 @@
 package neutrontest
 
 import (
-	"fmt"
 	"net/http"
 	"strings"
 )
@@ -107,23 +106,6 @@ func networkSchema() *schema[*network] {
 			}},
 	}, standardAttributes[*network]()...)
 	return s.init()
-}
-
-// isDNSDomain is a short form of Neutron's check for domain names: labels of letters, digits and hyphens.
-func isDNSDomain(v any) string {
-	name, ok := v.(string)
-	if !ok {
-		return fmt.Sprintf("'%s' is not a valid string", pyString(v))
-	}
-	if name == "" {
-		return ""
-	}
-	for label := range strings.SplitSeq(strings.TrimSuffix(name, "."), ".") {
-		if label == "" {
-			return fmt.Sprintf("'%s' not a valid PQDN or FQDN. Reason: Encountered an empty component", name)
-		}
-	}
-	return ""
 }
 
 // sees is whether a caller sees a network: its own, and those that are shared with everyone or lead outside.

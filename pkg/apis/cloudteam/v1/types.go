@@ -97,6 +97,37 @@ type NetworkSpec struct {
 	// +optional
 	PortSecurity *bool `json:"portSecurity,omitempty"`
 
+	// networkName is the name in Neutron of the network and its subnet, 1 to 255
+	// characters. The default is this object's name. It can change later.
+	// +optional
+	// +kubebuilder:validation:MaxLength=255
+	// +kubebuilder:validation:XValidation:rule=`!self.matches('[\\x00-\\x1f\\x7f]')`,message=`a control character, on which a terminal that shows the name may act: write printable text`
+	NetworkName string `json:"networkName,omitempty"`
+
+	// adminState says whether the network is switched on in Neutron: Up, or Down
+	// for one that carries no traffic. The default is Up. It can change later.
+	// +optional
+	AdminState AdminState `json:"adminState,omitempty"`
+
+	// dnsDomain is the domain of the ports' names in a DNS service that the cloud
+	// keeps, with a full stop at its end, such as "example.org."; or "none". What
+	// Neutron has stays when it is unset. It can change later. The cloud needs
+	// Neutron's extension dns-integration.
+	// +optional
+	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:XValidation:rule=`self == 'none' || self.matches('^([A-Za-z0-9]([-A-Za-z0-9]{0,61}[A-Za-z0-9])?[.])+$') && !self.matches('[.][0-9]+[.]$')`,message=`not a DNS domain: write labels of letters, digits and hyphens, the last one not of digits alone, each with a full stop after it, such as "example.org.", or "none"`
+	DNSDomain string `json:"dnsDomain,omitempty"`
+
+	// tags are the network's tags in Neutron, at most 64. An empty list removes
+	// all; what Neutron has stays when the field is unset. They can change later.
+	// They cost a call of their own, after the network was created.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=64
+	// +kubebuilder:validation:items:MaxLength=255
+	// +kubebuilder:validation:items:XValidation:rule=`self != '' && !self.matches('[\\x00-\\x1f\\x7f]')`,message=`not a tag: write 1 to 255 printable characters`
+	Tags []string `json:"tags,omitzero"`
+
 	// router is the router that serves the network's subnets: one of its own, or
 	// one that exists. The default is none. It can come, change and go later.
 	// +neutron:attribute=none,mutable=true,privilege=tenant

@@ -1,0 +1,41 @@
+package network
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"cloudteam.ztgame.com/network-controller/internal/network"
+	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+)
+
+// nameOf is the name in Neutron that a Network's spec declares.
+func nameOf(obj *cloudteamv1.Network) string { return cmp.Or(obj.Spec.NetworkName, obj.Name) }
+
+// desiredProperties brings the network's own settings into the domain's canonical form. Its errors are
+// *network.FieldErrors.
+func desiredProperties(s cloudteamv1.NetworkSpec, spec *network.Spec) (errs []error) {
+	switch s.AdminState {
+	case "", cloudteamv1.AdminStateUp:
+	case cloudteamv1.AdminStateDown:
+		spec.Down = true
+	default:
+		errs = append(errs, &network.FieldError{
+			Field: network.FieldAdminState, Problem: fmt.Sprintf("%q is no such state: write Up or Down", s.AdminState),
+		})
+	}
+	switch s.DNSDomain {
+	case "":
+	case cloudteamv1.DNSDomainNone:
+		spec.DNSDomain = new("")
+	default:
+		// Neutron keeps it in lower case.
+		spec.DNSDomain = new(strings.ToLower(s.DNSDomain))
+	}
+	if s.Tags != nil {
+		spec.Tags = append([]string{}, s.Tags...)
+		slices.Sort(spec.Tags)
+	}
+	return errs
+}

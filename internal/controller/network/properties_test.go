@@ -1,0 +1,82 @@
+package network
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"cloudteam.ztgame.com/network-controller/internal/network"
+	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+)
+
+// TestDesiredProperties compares what the spec says of the network itself, its subnets left out.
+func TestDesiredProperties(t *testing.T) {
+	for sentence, tc := range map[string]struct {
+		set  func(*cloudteamv1.NetworkSpec)
+		want network.Spec
+	}{
+		"nothing is said": {func(*cloudteamv1.NetworkSpec) {}, network.Spec{Name: "example"}},
+		"a name of its own": {
+			func(s *cloudteamv1.NetworkSpec) { s.NetworkName = "other" }, network.Spec{Name: "other"},
+		},
+		"up is the default": {
+			func(s *cloudteamv1.NetworkSpec) { s.AdminState = cloudteamv1.AdminStateUp }, network.Spec{Name: "example"},
+		},
+		"down": {
+			func(s *cloudteamv1.NetworkSpec) { s.AdminState = cloudteamv1.AdminStateDown },
+			network.Spec{Name: "example", Down: true},
+		},
+		"a DNS domain is in lower case": {
+			func(s *cloudteamv1.NetworkSpec) { s.DNSDomain = "Example.ORG." },
+			network.Spec{Name: "example", DNSDomain: new("example.org.")},
+		},
+		"no DNS domain": {
+			func(s *cloudteamv1.NetworkSpec) { s.DNSDomain = cloudteamv1.DNSDomainNone },
+			network.Spec{Name: "example", DNSDomain: new("")},
+		},
+		"tags are sorted": {
+			func(s *cloudteamv1.NetworkSpec) { s.Tags = []string{"b", "a"} },
+			network.Spec{Name: "example", Tags: []string{"a", "b"}},
+		},
+		"no tags are not the same as none said": {
+			func(s *cloudteamv1.NetworkSpec) { s.Tags = []string{} }, network.Spec{Name: "example", Tags: []string{}},
+		},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			spec := specOf(cloudteamv1.SubnetSpec{CIDR: "10.0.0.0/24"})
+			tc.set(&spec)
+			before := *spec.DeepCopy()
+			got, err := desired(networkOf(spec), specOwner)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got.Subnets, tc.want.Owner = nil, specOwner
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("-want +got:\n%s", diff)
+			}
+			if diff := cmp.Diff(before, spec); diff != "" {
+				t.Errorf("the object was changed (-before +after):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestDesiredRefusesProperties(t *testing.T) {
+	for sentence, tc := range map[string]struct {
+		set   func(*cloudteamv1.NetworkSpec)
+		field string
+	}{
+		"a state that there is not": {func(s *cloudteamv1.NetworkSpec) { s.AdminState = "up" }, network.FieldAdminState},
+		"a domain without a stop":   {func(s *cloudteamv1.NetworkSpec) { s.DNSDomain = "a.org" }, network.FieldDNSDomain},
+		"a tag twice":               {func(s *cloudteamv1.NetworkSpec) { s.Tags = []string{"a", "a"} }, "tags[1]"},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			spec := specOf(cloudteamv1.SubnetSpec{CIDR: "10.0.0.0/24"})
+			tc.set(&spec)
+			_, err := desired(networkOf(spec), specOwner)
+			if diff := cmp.Diff([]string{tc.field}, fieldsOf(t, err)); diff != "" {
+				t.Errorf("%v (-want +got):\n%s", err, diff)
+			}
+		})
+	}
+}

@@ -1,0 +1,73 @@
+package neutron
+
+import (
+	"testing"
+	"time"
+
+	"cloudteam.ztgame.com/network-controller/internal/network"
+)
+
+// planned plans a spec, applies it, and holds that nothing is left to do: neither by what the writes left in the
+// Inventory, nor by what a list finds.
+func (e emulated) planned(spec network.Spec) {
+	e.t.Helper()
+	e.apply(network.Plan(spec, e.observed()))
+	for _, source := range []string{"the writes", "a list"} {
+		if source == "a list" {
+			if err := e.Audit(e.t.Context()); err != nil {
+				e.t.Fatal(err)
+			}
+		}
+		left, err := network.Plan(spec, e.observed())
+		if err != nil || !left.Empty() {
+			e.t.Errorf("by %s, there is left %v\n%s", source, err, left)
+		}
+	}
+}
+
+func TestPropertiesAreAsPlannedAfterTheirSteps(t *testing.T) {
+	moved := 0
+	e := newEmulated(t, InventoryOptions{Moved: func(string) { moved++ }})
+	for _, change := range []func(*network.Spec){
+		func(s *network.Spec) { s.Tags, s.DNSDomain, s.Down = []string{"a", "b"}, new("a.org."), true },
+		func(s *network.Spec) { s.Tags, s.Name = []string{"b", "c"}, "renamed" },
+		func(s *network.Spec) { s.Tags, s.DNSDomain, s.Down = []string{}, new(""), false },
+		func(s *network.Spec) { s.Tags = nil },
+	} {
+		spec := network.Spec{Owner: e.owner, Name: "n"}
+		change(&spec)
+		e.planned(spec)
+	}
+	// Each write's revision was known: no list told of anything new.
+	if moved > 0 {
+		t.Errorf("lists found %d objects moved by our own writes", moved)
+	}
+}
+
+// Neutron knows no condition for tags. A network that was let go meanwhile is not ours to tag.
+func TestANetworkThatLostItsMarkerIsNotTagged(t *testing.T) {
+	e := newEmulated(t, InventoryOptions{})
+	spec := network.Spec{Owner: e.owner, Name: "n"}
+	e.planned(spec)
+	other := NewInventory(e.cloud, e.owner.Cluster, InventoryOptions{})
+	observed, err := other.Observed(t.Context(), e.owner, time.Time{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	released, err := other.Apply(t.Context(), network.PlanRelease(e.owner, observed))
+	if err != nil {
+		t.Fatal(err)
+	}
+	spec.Tags = []string{"a"}
+	change, err := network.Plan(spec, e.observed())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if done, err := e.Apply(t.Context(), change); !IsConflict(err) || len(done) > 0 {
+		t.Errorf("%v was done, with %v; want a conflict", done, err)
+	}
+	w, err := get[wireNetwork](t.Context(), e.cloud, opGetNetwork, networkAPI, networkFields, released[0].ID)
+	if err != nil || len(w.Tags) > 0 {
+		t.Errorf("the network has the tags %q, %v", w.Tags, err)
+	}
+}
