@@ -25,6 +25,12 @@ type cloud struct {
 // cloudMTU is what a network has where none is asked for.
 const cloudMTU = 1450
 
+// All networks are vlans of one physical network, as what cannot change must not differ from spec to spec. cloudVLAN is
+// the one that a network has where none is asked for.
+const cloudVLAN = 100
+
+var cloudProvider = Provider{NetworkType: "vlan", PhysicalNetwork: "physnet1", SegmentationID: cloudVLAN}
+
 // cloudEpoch is when the first network was made.
 var cloudEpoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
@@ -216,6 +222,16 @@ func (c *cloud) createNetwork(step Step) (string, error) {
 	if n.DNSDomain == nil {
 		n.DNSDomain = new("")
 	}
+	if n.Shared == nil {
+		n.Shared = new(false)
+	}
+	if n.External == nil {
+		n.External = new(false)
+	}
+	if n.Provider.SegmentationID == 0 {
+		n.Provider.SegmentationID = cloudVLAN
+	}
+	n.Provider.NetworkType, n.Provider.PhysicalNetwork = cloudProvider.NetworkType, cloudProvider.PhysicalNetwork
 	n.Tags = nil
 	if err := checkTexts(n.Name, n.Description); err != nil {
 		return "", err
@@ -246,6 +262,12 @@ func (c *cloud) updateNetwork(step Step) error {
 			n.PortSecurity = new(*step.Attributes.PortSecurity)
 		case FieldDNSDomain:
 			n.DNSDomain = new(*step.Attributes.DNSDomain)
+		case FieldShared:
+			n.Shared = new(*step.Attributes.Shared)
+		case FieldExternal:
+			n.External = new(*step.Attributes.External)
+		case FieldSegmentationID:
+			n.Provider.SegmentationID = step.Attributes.Provider.SegmentationID
 		default:
 			return fmt.Errorf("a network has no field %q", d.Field)
 		}
@@ -591,19 +613,25 @@ func (a *Attributes) keepUnset(spec Spec, had Attributes) {
 	if spec.DNSDomain == nil {
 		a.DNSDomain = had.DNSDomain
 	}
+	if spec.Shared == nil {
+		a.Shared = had.Shared
+	}
+	if spec.External == nil {
+		a.External = had.External
+	}
+	if spec.Provider.SegmentationID == 0 {
+		a.Provider.SegmentationID = had.Provider.SegmentationID
+	}
+	a.Provider.NetworkType, a.Provider.PhysicalNetwork = had.Provider.NetworkType, had.Provider.PhysicalNetwork
 	if spec.Tags == nil {
 		a.Tags = slices.Sorted(slices.Values(had.Tags))
 	}
 }
 
 func cloneSpec(spec Spec) Spec {
-	if spec.PortSecurity != nil {
-		spec.PortSecurity = new(*spec.PortSecurity)
-	}
-	if spec.DNSDomain != nil {
-		spec.DNSDomain = new(*spec.DNSDomain)
-	}
-	spec.Tags = slices.Clone(spec.Tags)
+	a := cloneAttributes(spec.Attributes())
+	spec.PortSecurity, spec.DNSDomain, spec.Tags, spec.Shared, spec.External = a.PortSecurity, a.DNSDomain, a.Tags, a.Shared, a.External
+	spec.ZoneHints = a.ZoneHints
 	spec.Subnets = slices.Clone(spec.Subnets)
 	for i, s := range spec.Subnets {
 		spec.Subnets[i] = cloneSubnet(s)
@@ -615,17 +643,25 @@ func cloneSpec(spec Spec) Spec {
 	return spec
 }
 
+func cloneAttributes(a Attributes) Attributes {
+	a.PortSecurity, a.DNSDomain = clonePointer(a.PortSecurity), clonePointer(a.DNSDomain)
+	a.Shared, a.External = clonePointer(a.Shared), clonePointer(a.External)
+	a.Tags, a.ZoneHints = slices.Clone(a.Tags), slices.Clone(a.ZoneHints)
+	return a
+}
+
+func clonePointer[T any](p *T) *T {
+	if p == nil {
+		return nil
+	}
+	return new(*p)
+}
+
 func cloneObserved(o Observed) Observed {
 	o.Networks = slices.Clone(o.Networks)
 	for i := range o.Networks {
 		n := &o.Networks[i]
-		if n.PortSecurity != nil {
-			n.PortSecurity = new(*n.PortSecurity)
-		}
-		if n.DNSDomain != nil {
-			n.DNSDomain = new(*n.DNSDomain)
-		}
-		n.Tags = slices.Clone(n.Tags)
+		n.Attributes = cloneAttributes(n.Attributes)
 		n.Subnets = slices.Clone(n.Subnets)
 		for j := range n.Subnets {
 			n.Subnets[j].Subnet = cloneSubnet(n.Subnets[j].Subnet)

@@ -185,6 +185,15 @@ func specs(owner Owner) *rapid.Generator[Spec] {
 			Down:         rapid.Bool().Draw(t, "down"),
 			DNSDomain:    rapid.Ptr(domains(), true).Draw(t, "DNS domain"),
 		}
+		spec.Shared = rapid.Ptr(rapid.Bool(), true).Draw(t, "shared")
+		spec.External = rapid.Ptr(rapid.Bool(), true).Draw(t, "external")
+		switch rapid.IntRange(0, 2).Draw(t, "provider") {
+		case 1:
+			spec.Provider = Provider{NetworkType: cloudProvider.NetworkType}
+		case 2:
+			spec.Provider = cloudProvider
+			spec.Provider.SegmentationID = rapid.Int64Range(1, 4094).Draw(t, "VLAN")
+		}
 		if rapid.Bool().Draw(t, "with tags") {
 			spec.Tags = tags().Draw(t, "tags")
 		}
@@ -228,6 +237,9 @@ func (c *cloud) meddle(t *rapid.T, owner Owner) {
 		"change the MTU":          func(n *ObservedNetwork) { n.MTU = rapid.IntRange(68, 9000).Draw(t, "MTU") },
 		"change port security":    func(n *ObservedNetwork) { n.PortSecurity = new(!*n.PortSecurity) },
 		"change the DNS domain":   func(n *ObservedNetwork) { n.DNSDomain = new(domains().Draw(t, "domain")) },
+		"share the network":       func(n *ObservedNetwork) { n.Shared = new(!*n.Shared) },
+		"lead outside":            func(n *ObservedNetwork) { n.External = new(!*n.External) },
+		"change the VLAN":         func(n *ObservedNetwork) { n.Provider.SegmentationID++ },
 		"tag the network":         func(n *ObservedNetwork) { n.Tags = shuffled(t, tags().Draw(t, "tags")) },
 		"describe the network":    func(n *ObservedNetwork) { n.Description = owner.Describe(userTexts().Draw(t, "text")) },
 		"take the network's mark": func(n *ObservedNetwork) { n.Description = "mine now" },
@@ -303,6 +315,7 @@ func (c *cloud) strangeNetwork(t *rapid.T, owner Owner, n ObservedNetwork) Obser
 		Created: n.Created.Add(time.Duration(rapid.IntRange(-1, 1).Draw(t, "age")) * time.Hour),
 		Attributes: Attributes{
 			Name: n.Name, Description: marks(t, owner), MTU: cloudMTU, PortSecurity: new(true), DNSDomain: new(""),
+			Shared: new(false), External: new(false), Provider: cloudProvider,
 		},
 	}
 	if rapid.Bool().Draw(t, "lower id") {

@@ -69,15 +69,67 @@ func propertyDifferences(want, actual Attributes) (diffs []Difference) {
 	if want.PortSecurity != nil && !same(want.PortSecurity, actual.PortSecurity) {
 		add(FieldPortSecurity, strconv.FormatBool(*want.PortSecurity), orUnsupported(actual.PortSecurity))
 	}
-	// A cloud without DNS has no domain.
-	if want.DNSDomain != nil && !same(want.DNSDomain, actual.DNSDomain) && (*want.DNSDomain != "" || actual.DNSDomain != nil) {
-		got := unsupported
+	if want.DNSDomain != nil && !same(want.DNSDomain, actual.DNSDomain) {
 		if actual.DNSDomain != nil {
-			got = quoted(*actual.DNSDomain)
+			add(FieldDNSDomain, quoted(*want.DNSDomain), quoted(*actual.DNSDomain))
+		} else if *want.DNSDomain != "" { // a cloud without DNS has no domain
+			add(FieldDNSDomain, quoted(*want.DNSDomain), unsupported)
 		}
-		add(FieldDNSDomain, quoted(*want.DNSDomain), got)
+	}
+	if want.Shared != nil && !same(want.Shared, actual.Shared) {
+		add(FieldShared, strconv.FormatBool(*want.Shared), orUnsupported(actual.Shared))
+	}
+	if want.External != nil && !same(want.External, actual.External) {
+		add(FieldExternal, strconv.FormatBool(*want.External), orUnsupported(actual.External))
+	}
+	if p, is := want.Provider, actual.Provider; p != is {
+		if p.NetworkType != "" && p.NetworkType != is.NetworkType {
+			add(FieldNetworkType, p.NetworkType, orHidden(is, is.NetworkType))
+		}
+		if p.PhysicalNetwork != "" && p.PhysicalNetwork != is.PhysicalNetwork {
+			add(FieldPhysicalNetwork, quoted(p.PhysicalNetwork), orHidden(is, quoted(is.PhysicalNetwork)))
+		}
+		if p.SegmentationID != 0 && p.SegmentationID != is.SegmentationID {
+			add(FieldSegmentationID, fmt.Sprint(p.SegmentationID), orHidden(is, fmt.Sprint(is.SegmentationID)))
+		}
+	}
+	if len(want.ZoneHints) > 0 && !slices.Equal(want.ZoneHints, actual.ZoneHints) {
+		add(FieldZoneHints, quotedAll(want.ZoneHints), quotedAll(actual.ZoneHints))
 	}
 	return diffs
+}
+
+// privileged are the fields that Neutron's default policy lets an administrator alone set (neutron.conf.policies.network,
+// neutron.conf.policies.port).
+var privileged = []string{
+	FieldShared, FieldExternal, FieldNetworkType, FieldPhysicalNetwork, FieldSegmentationID, FieldMAC,
+}
+
+// Privileged are the fields among those that the step sends that Neutron's default policy lets an administrator alone
+// set.
+func (s Step) Privileged() (fields []string) {
+	a := s.Attributes
+	sent := map[string]bool{
+		FieldShared: a.Shared != nil && *a.Shared, FieldExternal: a.External != nil && *a.External,
+		FieldNetworkType: a.Provider.NetworkType != "", FieldPhysicalNetwork: a.Provider.PhysicalNetwork != "",
+		FieldSegmentationID: a.Provider.SegmentationID != 0,
+	}
+	for _, field := range privileged {
+		if s.Action == CreateNetwork && sent[field] || !s.Action.Creates() && s.Changes(field) {
+			fields = append(fields, field)
+		}
+	}
+	return fields
+}
+
+// hidden is how a setting is written that the credentials may not see.
+const hidden = "not shown"
+
+func orHidden(p Provider, text string) string {
+	if p == (Provider{}) {
+		return hidden
+	}
+	return text
 }
 
 // tagNetwork is the step that gives a network its tags. id is empty where a step before creates the network.

@@ -39,6 +39,45 @@ func TestPlanOfProperties(t *testing.T) {
 		"a cloud without DNS has no domain": {
 			specWith(func(s *Spec) { s.DNSDomain = new("") }), observedWith(func(*ObservedNetwork) {}), nil,
 		},
+		"what an administrator set and the spec does not speak of stays": {
+			declaredSpec(), observedWith(func(n *ObservedNetwork) {
+				n.Shared, n.External, n.Provider = new(true), new(true), cloudProvider
+				n.ZoneHints = []string{"a"}
+			}), nil,
+		},
+		"a network is shared and led outside": {
+			specWith(func(s *Spec) { s.Shared, s.External = new(true), new(true) }),
+			observedWith(func(n *ObservedNetwork) { n.Shared, n.External = new(false), new(false) }),
+			[]string{update + "shared false → true, external false → true" + differs},
+		},
+		"a network is taken back": {
+			specWith(func(s *Spec) { s.Shared, s.External = new(false), new(false) }),
+			observedWith(func(n *ObservedNetwork) { n.Shared, n.External = new(true), new(true) }),
+			[]string{update + "shared true → false, external true → false" + differs},
+		},
+		"another segmentation ID is put back": {
+			specWith(func(s *Spec) { s.Provider = Provider{"vlan", "physnet1", 7} }),
+			observedWith(func(n *ObservedNetwork) { n.Provider = cloudProvider }),
+			[]string{update + "provider.segmentationID 100 → 7" + differs},
+		},
+		"what of the provider is left to the cloud is no difference": {
+			specWith(func(s *Spec) { s.Provider = Provider{NetworkType: "vlan"} }),
+			observedWith(func(n *ObservedNetwork) { n.Provider = cloudProvider }), nil,
+		},
+		"a provider that the credentials may not see is not taken to be right": {
+			specWith(func(s *Spec) { s.Provider = Provider{"vlan", "physnet1", 7} }),
+			observedWith(func(*ObservedNetwork) {}), []string{update + `provider.networkType not shown → vlan, ` +
+				`provider.physicalNetwork not shown → "physnet1", provider.segmentationID not shown → 7` + differs},
+		},
+		"zones have no order": {
+			specWith(func(s *Spec) { s.ZoneHints = []string{"a", "b"} }),
+			observedWith(func(n *ObservedNetwork) { n.ZoneHints = []string{"b", "a"} }), nil,
+		},
+		"other zones are refused by Neutron, and not here": {
+			specWith(func(s *Spec) { s.ZoneHints = []string{"a", "b"} }),
+			observedWith(func(n *ObservedNetwork) { n.ZoneHints = []string{"b"} }),
+			[]string{update + `availabilityZoneHints "b" → "a", "b"` + differs},
+		},
 		"tags come after the network was created, and its subnets": {
 			specWith(func(s *Spec) { s.Tags = []string{"a", "b"} }), Observed{}, []string{
 				`create network "net" (no network bears the owner's marker)`,
@@ -129,6 +168,41 @@ func TestPropertiesThatCannotBeAreRefused(t *testing.T) {
 			}
 			if err == nil || !strings.HasPrefix(err.Error(), tc.field+": ") || !strings.Contains(err.Error(), tc.text) {
 				t.Errorf("%v, want a refusal of %s with %q", err, tc.field, tc.text)
+			}
+		})
+	}
+}
+
+func TestPrivilegedFieldsOfAStep(t *testing.T) {
+	all := []string{FieldShared, FieldExternal, FieldNetworkType, FieldPhysicalNetwork, FieldSegmentationID}
+	everything := func(s *Spec) {
+		s.Shared, s.External, s.Provider = new(true), new(true), Provider{"vlan", "physnet1", 7}
+	}
+	for sentence, tc := range map[string]struct {
+		spec     Spec
+		observed Observed
+		want     []string
+	}{
+		"a create sends what the spec sets": {specWith(everything), Observed{}, all},
+		"a create does not send what a new network is anyway": {
+			specWith(func(s *Spec) { s.Shared, s.External = new(false), new(false) }), Observed{}, nil,
+		},
+		"an update sends what differs": {
+			specWith(everything), observedWith(func(n *ObservedNetwork) {
+				n.Shared, n.External, n.Provider = new(false), new(true), cloudProvider
+			}), []string{FieldShared, FieldSegmentationID},
+		},
+		"an update of something else sends none": {
+			declaredSpec(), observedWith(func(n *ObservedNetwork) { n.Name = "x" }), nil,
+		},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			change, err := Plan(tc.spec, tc.observed)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(tc.want, change[0].Privileged()); diff != "" {
+				t.Errorf("-want +got:\n%s", diff)
 			}
 		})
 	}

@@ -29,6 +29,12 @@ const (
 	FieldHostRoutes      = "hostRoutes"
 	FieldDNSDomain       = "dnsDomain"
 	FieldTags            = "tags"
+	FieldShared          = "shared"
+	FieldExternal        = "external"
+	FieldNetworkType     = "provider.networkType"
+	FieldPhysicalNetwork = "provider.physicalNetwork"
+	FieldSegmentationID  = "provider.segmentationID"
+	FieldZoneHints       = "availabilityZoneHints"
 )
 
 // Spec is a network as it should be, in canonical form.
@@ -49,6 +55,12 @@ type Spec struct {
 	DNSDomain *string
 	// Tags are a set, sorted; nil leaves them as they are.
 	Tags []string
+	// Shared and External are nil where they are left as they are.
+	Shared, External *bool
+	// Provider leaves what is zero of it to the cloud.
+	Provider Provider
+	// ZoneHints are a set, sorted; empty leaves them to the cloud.
+	ZoneHints []string
 	// Subnets do not overlap. Their CIDRs are their identity; their order is for the status alone.
 	Subnets []Subnet
 	// Import is how a network that was there before its object is taken over; the zero value for one that is made.
@@ -67,6 +79,10 @@ func (s Spec) Attributes() Attributes {
 		PortSecurity: s.PortSecurity,
 		DNSDomain:    s.DNSDomain,
 		Tags:         s.Tags,
+		Shared:       s.Shared,
+		External:     s.External,
+		Provider:     s.Provider,
+		ZoneHints:    s.ZoneHints,
 	}
 }
 
@@ -86,6 +102,22 @@ type Attributes struct {
 	DNSDomain *string
 	// Tags are sorted. Neutron takes them in a request of their own (see TagNetwork).
 	Tags []string
+	// Shared and External are nil where they are unset.
+	Shared, External *bool
+	// Provider is zero where it is unset, or where the credentials may not see it.
+	Provider Provider
+	// ZoneHints are the availability zones that were asked for, sorted.
+	ZoneHints []string
+}
+
+// Provider is how the cloud makes a network. What is zero of it is unset.
+type Provider struct {
+	// NetworkType is Neutron's name of a type driver, such as vlan.
+	NetworkType string
+	// PhysicalNetwork is the cloud's name of the network that a flat or vlan network is on.
+	PhysicalNetwork string
+	// SegmentationID is a VLAN ID, VNI or GRE key.
+	SegmentationID int64
 }
 
 // Validate reports, as FieldErrors joined by errors.Join, what could not be applied.
@@ -228,6 +260,7 @@ func (o Observed) inOrder() Observed {
 	for i := range networks {
 		networks[i].Subnets = slices.SortedFunc(slices.Values(networks[i].Subnets), compareSubnets)
 		networks[i].Tags = slices.Sorted(slices.Values(networks[i].Tags))
+		networks[i].ZoneHints = slices.Sorted(slices.Values(networks[i].ZoneHints))
 	}
 	ports := slices.SortedFunc(slices.Values(o.Ports), comparePorts)
 	for i, p := range ports {
@@ -244,7 +277,7 @@ func (o Observed) inOrder() Observed {
 func (o Observed) isInOrder() bool {
 	for _, n := range o.Networks {
 		if !slices.IsSortedFunc(n.Subnets, compareSubnets) || !slices.IsSorted(n.Tags) ||
-			isEmptied(n.Subnets) || isEmptied(n.Tags) {
+			!slices.IsSorted(n.ZoneHints) || isEmptied(n.Subnets) || isEmptied(n.Tags) || isEmptied(n.ZoneHints) {
 			return false
 		}
 	}

@@ -251,8 +251,8 @@ func (i *Inventory) changeSubnet(networkID, id string, s *network.ObservedSubnet
 	})
 }
 
-// stillOurs reads a network before it is tagged, in the place of the condition that other writes bear: Neutron knows none
-// for tags (see Cloud.tag), and what lost its marker meanwhile is not ours to change.
+// stillOurs reads a network before it is tagged, in the place of the condition that other writes bear: Neutron knows
+// none for tags (see Cloud.tag), and what lost its marker meanwhile is not ours to change.
 func (i *Inventory) stillOurs(ctx context.Context, step network.Step) error {
 	found, err := i.Reread(ctx, network.Resource{Kind: network.KindNetwork, ID: step.ID})
 	switch {

@@ -21,6 +21,12 @@ type emulated struct {
 
 func newEmulated(t *testing.T, options InventoryOptions) emulated {
 	t.Helper()
+	return newEmulatedAs(t, "tenant", options)
+}
+
+// newEmulatedAs is newEmulated with the credentials of a cloud of the emulator's clouds.yaml.
+func newEmulatedAs(t *testing.T, cloud string, options InventoryOptions) emulated {
+	t.Helper()
 	server := neutrontest.New(neutrontest.Options{})
 	listener, err := server.Listen("127.0.0.1:0", nil)
 	if err != nil {
@@ -32,7 +38,7 @@ func newEmulated(t *testing.T, options InventoryOptions) emulated {
 		t.Fatal(err)
 	}
 	t.Setenv("OS_CLIENT_CONFIG_FILE", file)
-	credentials, err := LoadCredentials("tenant")
+	credentials, err := LoadCredentials(cloud)
 	if err != nil {
 		t.Fatal(err)
 	}

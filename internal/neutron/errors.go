@@ -47,6 +47,8 @@ const (
 	// Exhausted is a network that has no free address left: it heals when ports go, or when the network gets more
 	// addresses.
 	Exhausted
+	// Forbidden is what the cloud's policy does not let these credentials do: other credentials help, or another spec.
+	Forbidden
 )
 
 // String is the kind's name.
@@ -72,6 +74,8 @@ func (k Kind) String() string {
 		return "taken"
 	case Exhausted:
 		return "exhausted"
+	case Forbidden:
+		return "forbidden"
 	default:
 		return "Kind(" + strconv.Itoa(int(k)) + ")"
 	}
@@ -193,6 +197,14 @@ var kindsByType = map[string]Kind{
 	"GatewayConflictWithAllocationPools": Invalid,
 	// All subnets are for devices of other kinds (service_types). Where just some are, Neutron answers 400.
 	"IpAddressGenerationFailureNoMatchingSubnet": Invalid,
+	// A segment, an availability zone or the like that the spec names: nothing was created, and the same is refused until
+	// the cloud is another.
+	"VlanIdInUse":              Invalid,
+	"TunnelIdInUse":            Invalid,
+	"FlatNetworkInUse":         Invalid,
+	"AvailabilityZoneNotFound": Invalid,
+	"InvalidSharedSetting":     InUse,
+	"ExternalNetworkInUse":     InUse,
 	// The network or subnet of a port that is not there is read again; nobody here reads security groups.
 	"SecurityGroupNotFound": Invalid,
 }
@@ -250,8 +262,10 @@ func translateStatus(op string, write bool, status gophercloud.ErrUnexpectedResp
 	switch {
 	case known:
 		e.Kind = kind
-	case status.Actual == http.StatusBadRequest, status.Actual == http.StatusForbidden:
+	case status.Actual == http.StatusBadRequest:
 		e.Kind = Invalid
+	case status.Actual == http.StatusForbidden:
+		e.Kind = Forbidden
 	case status.Actual == http.StatusUnauthorized:
 		e.Kind = Unauthenticated
 	case status.Actual == http.StatusNotFound && e.Type != "":

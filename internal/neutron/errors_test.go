@@ -145,9 +145,21 @@ func TestRefusalsBecomeKinds(t *testing.T) {
 			method: "POST", status: 400, body: neutronBody("InvalidInput", "Bad."),
 			want: outcome{Kind: Invalid, Text: "test call: Bad (InvalidInput)"},
 		},
-		"a forbidden request is the spec's fault": {
+		"a request that the policy forbids takes other credentials, or another spec": {
 			method: "POST", status: 403, body: neutronBody("PolicyNotAuthorized", "No."),
-			want: outcome{Kind: Invalid, Text: "test call: No (PolicyNotAuthorized)"},
+			want: outcome{Kind: Forbidden, Text: "test call: No (PolicyNotAuthorized)"},
+		},
+		"a segment that is another network's is the spec's fault": {
+			method: "POST", status: 409, body: neutronBody("VlanIdInUse", "Taken."),
+			want: outcome{Kind: Invalid, Text: "test call: Taken (VlanIdInUse)"},
+		},
+		"an availability zone that there is not is the spec's fault, and no network that is missing": {
+			method: "POST", status: 404, body: neutronBody("AvailabilityZoneNotFound", "None."),
+			want: outcome{Kind: Invalid, Text: "test call: None (AvailabilityZoneNotFound)"},
+		},
+		"a network that others use cannot be taken back": {
+			method: "PUT", status: 409, body: neutronBody("InvalidSharedSetting", "Used."),
+			want: outcome{Kind: InUse, Text: "test call: Used (InvalidSharedSetting)"},
 		},
 		"a resource that is gone": {
 			method: "GET", status: 404, body: neutronBody("NetworkNotFound", "Network 1 could not be found."),
@@ -201,7 +213,7 @@ func TestRefusalsBecomeKinds(t *testing.T) {
 		},
 		"Keystone's form is read": {
 			method: "GET", status: 403, body: `{"error": {"code": 403, "title": "Forbidden", "message": "Not you."}}`,
-			want: outcome{Kind: Invalid, Text: "test call: Not you (HTTP 403)"},
+			want: outcome{Kind: Forbidden, Text: "test call: Not you (HTTP 403)"},
 		},
 		"an error that is a string is not quoted": {
 			method: "POST", status: 400, body: `{"NeutronError": "` + canaryBody + `"}`,

@@ -494,9 +494,10 @@ var portKind = kind[network.ObservedPort]{
 }
 
 // sameRevisions reports whether two views of a network are of the same revisions. Most writes to a subnet move both its
-// own revision and its network's; not all do (tags), so both are compared.
+// own revision and its network's; not all do (tags), so both are compared. A vlan's other segmentation id moves none.
 func sameRevisions(a, b *network.ObservedNetwork) bool {
-	if a.Revision != b.Revision || a.Description != b.Description || len(a.Subnets) != len(b.Subnets) {
+	if a.Revision != b.Revision || a.Description != b.Description || a.Provider != b.Provider ||
+		len(a.Subnets) != len(b.Subnets) {
 		return false
 	}
 	for _, s := range a.Subnets {

@@ -27,16 +27,24 @@ func (e emulated) planned(spec network.Spec) {
 
 func TestPropertiesAreAsPlannedAfterTheirSteps(t *testing.T) {
 	moved := 0
-	e := newEmulated(t, InventoryOptions{Moved: func(string) { moved++ }})
+	e := newEmulatedAs(t, "admin", InventoryOptions{Moved: func(string) { moved++ }})
+	vlan := network.Provider{NetworkType: "vlan", PhysicalNetwork: "physnet1", SegmentationID: 7}
 	for _, change := range []func(*network.Spec){
 		func(s *network.Spec) { s.Tags, s.DNSDomain, s.Down = []string{"a", "b"}, new("a.org."), true },
 		func(s *network.Spec) { s.Tags, s.Name = []string{"b", "c"}, "renamed" },
 		func(s *network.Spec) { s.Tags, s.DNSDomain, s.Down = []string{}, new(""), false },
 		func(s *network.Spec) { s.Tags = nil },
+		func(s *network.Spec) { s.Shared, s.External = new(true), new(true) },
+		func(s *network.Spec) { s.Shared, s.External = new(false), new(false) },
 	} {
 		spec := network.Spec{Owner: e.owner, Name: "n"}
 		change(&spec)
 		e.planned(spec)
+	}
+	e.apply(network.PlanDelete(e.owner, e.observed()))
+	for _, id := range []int64{7, 8} {
+		vlan.SegmentationID = id
+		e.planned(network.Spec{Owner: e.owner, Name: "n", Provider: vlan})
 	}
 	// Each write's revision was known: no list told of anything new.
 	if moved > 0 {
@@ -69,5 +77,42 @@ func TestANetworkThatLostItsMarkerIsNotTagged(t *testing.T) {
 	w, err := get[wireNetwork](t.Context(), e.cloud, opGetNetwork, networkAPI, networkFields, released[0].ID)
 	if err != nil || len(w.Tags) > 0 {
 		t.Errorf("the network has the tags %q, %v", w.Tags, err)
+	}
+}
+
+// A vlan's id moves no revision, and is looked at all the same.
+func TestAnotherSegmentationIDIsFoundByAnAudit(t *testing.T) {
+	var moved []string
+	e := newEmulatedAs(t, "admin", InventoryOptions{Moved: func(object string) { moved = append(moved, object) }})
+	vlan := network.Provider{NetworkType: "vlan", PhysicalNetwork: "physnet1", SegmentationID: 7}
+	spec := network.Spec{Owner: e.owner, Name: "n", Provider: vlan}
+	e.planned(spec)
+	n, _ := e.observed().Network()
+	other := NewInventory(e.cloud, e.owner.Cluster, InventoryOptions{})
+	step := network.Step{
+		Action: network.UpdateNetwork, ID: n.ID, Revision: n.Revision,
+		Attributes:  network.Attributes{Provider: network.Provider{SegmentationID: 8}},
+		Differences: []network.Difference{{Field: network.FieldSegmentationID}}, Reason: "somebody wants it",
+	}
+	if _, err := other.Apply(t.Context(), network.Change{step}); err != nil {
+		t.Fatal(err)
+	}
+	if err := e.Audit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if len(moved) != 1 || moved[0] != e.owner.Object {
+		t.Errorf("the audit told of %q, want of the one object", moved)
+	}
+	e.planned(spec)
+}
+
+func TestATenantIsForbiddenWhatIsAnAdministrators(t *testing.T) {
+	e := newEmulated(t, InventoryOptions{})
+	change, err := network.Plan(network.Spec{Owner: e.owner, Name: "n", Shared: new(true)}, e.observed())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := e.Apply(t.Context(), change); KindOf(err) != Forbidden || MaybeDone(err) {
+		t.Errorf("%v, want a refusal of kind %s", err, Forbidden)
 	}
 }

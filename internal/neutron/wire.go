@@ -47,12 +47,20 @@ type wireNetwork struct {
 	Subnets   []string `json:"subnets"`
 	DNSDomain *string  `json:"dns_domain"`
 	Tags      []string `json:"tags"`
+	Shared    *bool    `json:"shared"`
+	External  *bool    `json:"router:external"`
+	ZoneHints []string `json:"availability_zone_hints"`
+	// An administrator alone sees these, by Neutron's default policy.
+	NetworkType     string  `json:"provider:network_type"`
+	PhysicalNetwork *string `json:"provider:physical_network"`
+	SegmentationID  *int64  `json:"provider:segmentation_id"`
 }
 
 // networkFields are the fields= of a list: what wireNetwork reads.
 var networkFields = []string{
 	"id", "name", "description", "admin_state_up", "mtu", "port_security_enabled", "revision_number", "created_at",
-	"subnets", "dns_domain", "tags",
+	"subnets", "dns_domain", "tags", "shared", "router:external", "availability_zone_hints", "provider:network_type",
+	"provider:physical_network", "provider:segmentation_id",
 }
 
 func (w wireNetwork) observed() (network.ObservedNetwork, error) {
@@ -75,8 +83,23 @@ func (w wireNetwork) observed() (network.ObservedNetwork, error) {
 			PortSecurity: w.PortSecurity,
 			DNSDomain:    w.DNSDomain,
 			Tags:         slices.Sorted(slices.Values(w.Tags)),
+			Shared:       w.Shared,
+			External:     w.External,
+			Provider:     w.provider(),
+			ZoneHints:    slices.Sorted(slices.Values(w.ZoneHints)),
 		},
 	}, nil
+}
+
+func (w wireNetwork) provider() network.Provider {
+	p := network.Provider{NetworkType: w.NetworkType}
+	if w.PhysicalNetwork != nil {
+		p.PhysicalNetwork = *w.PhysicalNetwork
+	}
+	if w.SegmentationID != nil {
+		p.SegmentationID = *w.SegmentationID
+	}
+	return p
 }
 
 type wireSubnet struct {
@@ -275,6 +298,25 @@ func networkBody(step network.Step, all bool) map[string]any {
 	// A cloud without DNS refuses the field, and a new network has no domain.
 	if a.DNSDomain != nil && (!all || *a.DNSDomain != "") {
 		set(network.FieldDNSDomain, "dns_domain", *a.DNSDomain)
+	}
+	// A new network is neither, and a policy need not let everybody say so.
+	if a.Shared != nil && (!all || *a.Shared) {
+		set(network.FieldShared, "shared", *a.Shared)
+	}
+	if a.External != nil && (!all || *a.External) {
+		set(network.FieldExternal, "router:external", *a.External)
+	}
+	if a.Provider.NetworkType != "" {
+		set(network.FieldNetworkType, "provider:network_type", a.Provider.NetworkType)
+	}
+	if a.Provider.PhysicalNetwork != "" {
+		set(network.FieldPhysicalNetwork, "provider:physical_network", a.Provider.PhysicalNetwork)
+	}
+	if a.Provider.SegmentationID != 0 {
+		set(network.FieldSegmentationID, "provider:segmentation_id", a.Provider.SegmentationID)
+	}
+	if len(a.ZoneHints) > 0 {
+		set(network.FieldZoneHints, "availability_zone_hints", a.ZoneHints)
 	}
 	return body
 }

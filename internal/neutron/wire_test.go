@@ -39,7 +39,9 @@ func FuzzDecodeNetworks(f *testing.F) {
 			step := network.Step{Attributes: observed.Attributes}
 			for _, field := range []string{
 				network.FieldName, network.FieldDescription, network.FieldAdminState, network.FieldMTU,
-				network.FieldPortSecurity, network.FieldDNSDomain,
+				network.FieldPortSecurity, network.FieldDNSDomain, network.FieldShared, network.FieldExternal,
+				network.FieldNetworkType, network.FieldPhysicalNetwork, network.FieldSegmentationID,
+				network.FieldZoneHints,
 			} {
 				step.Differences = append(step.Differences, network.Difference{Field: field})
 			}
@@ -329,6 +331,28 @@ func TestBodiesHoldJustWhatTheyShould(t *testing.T) {
 		"a network is created with everything": {
 			networkBody(network.Step{Attributes: attributes}, true),
 			`{"admin_state_up":true,"description":"d","mtu":1400,"name":"n","port_security_enabled":true}`,
+		},
+		"an administrator's settings are sent": {
+			networkBody(network.Step{Attributes: network.Attributes{
+				Name: "n", Shared: new(true), External: new(true), ZoneHints: []string{"a"}, DNSDomain: new("a.org."),
+				Provider: network.Provider{NetworkType: "vlan", PhysicalNetwork: "p", SegmentationID: 7},
+			}}, true),
+			`{"admin_state_up":false,"availability_zone_hints":["a"],"description":"","dns_domain":"a.org.","name":"n",` +
+				`"provider:network_type":"vlan","provider:physical_network":"p","provider:segmentation_id":7,` +
+				`"router:external":true,"shared":true}`,
+		},
+		"what a new network is anyway is not sent": {
+			networkBody(network.Step{Attributes: network.Attributes{
+				Name: "n", Shared: new(false), External: new(false), DNSDomain: new(""), Tags: []string{"a"},
+			}}, true),
+			`{"admin_state_up":false,"description":"","name":"n"}`,
+		},
+		"an update takes back what was set": {
+			networkBody(network.Step{
+				Attributes:  network.Attributes{Shared: new(false), External: new(false), DNSDomain: new("")},
+				Differences: differs(network.FieldShared, network.FieldExternal, network.FieldDNSDomain),
+			}, false),
+			`{"dns_domain":"","router:external":false,"shared":false}`,
 		},
 		"what is left to the cloud is not sent": {
 			networkBody(network.Step{Attributes: network.Attributes{Name: "n"}}, true),

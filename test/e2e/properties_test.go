@@ -3,10 +3,12 @@ package e2e
 import (
 	"fmt"
 	"net/http"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/gophercloud/gophercloud/v2"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
@@ -75,6 +77,75 @@ func testProperties(
 			c.eventuallyFields(id, resource{
 				"description": markerOf(t, get(t, namespace, name)), "dns_domain": "others.org.", "tags": []any{"others'"},
 			})
+			remove(t, namespace, name)
+		})
+
+	shared := example()
+	shared.Shared = new(true)
+	if cloudName != "admin" {
+		parallel("what is an administrator's is forbidden, and said so, and comes with another spec",
+			func(t *testing.T, c *cloud, namespace, name string) {
+				apply(t, namespace, name, shared)
+				forbidden := awaitCondition(t, namespace, name, cloudteamv1.ConditionStalled, metav1.ConditionTrue,
+					cloudteamv1.ReasonForbidden)
+				const says = "these credentials may not set shared: leave that out of the spec, or give an administrator's"
+				if message := forbidden.Status.Conditions[0].Message; !strings.Contains(message, says) {
+					t.Errorf("the message does not say %q: %s", says, message)
+				}
+				if left := c.list("networks", "name="+name); len(left) > 0 {
+					t.Errorf("networks were created: %v", left)
+				}
+				edit(t, namespace, name, `{"shared":null}`)
+				awaitReady(t, namespace, name)
+				edit(t, namespace, name, `{"external":true}`)
+				awaitCondition(t, namespace, name, cloudteamv1.ConditionStalled, metav1.ConditionTrue,
+					cloudteamv1.ReasonForbidden)
+				edit(t, namespace, name, `{"external":null}`)
+				awaitReady(t, namespace, name)
+				remove(t, namespace, name)
+			})
+		return
+	}
+
+	parallel("what is an administrator's arrives, changes, and is put back",
+		func(t *testing.T, c *cloud, namespace, name string) {
+			const one, other = 2741, 2742 // which no other test asks for
+			spec := shared
+			spec.External = new(true)
+			spec.Provider = &cloudteamv1.ProviderSpec{
+				NetworkType: "vlan", PhysicalNetwork: "physnet1", SegmentationID: new(int64(one)),
+			}
+			apply(t, namespace, name, spec)
+			id := awaitReady(t, namespace, name).Status.NetworkID
+			declared := resource{
+				"shared": true, "router:external": true, "provider:network_type": "vlan",
+				"provider:physical_network": "physnet1", "provider:segmentation_id": float64(one),
+			}
+			wantFields(t, c.one("networks", "id="+id), declared)
+
+			c.update("networks", id, resource{"shared": false, "router:external": false})
+			c.eventuallyFields(id, declared)
+			c.update("networks", id, resource{"provider:segmentation_id": other})
+			c.eventuallyFields(id, declared)
+			awaitEvent(t, namespace, name, cloudteamv1.EventDriftCorrected, "provider.segmentationID 2742 → 2741")
+
+			edit(t, namespace, name, `{"shared":false,"external":false,"provider":{"segmentationID":2742}}`)
+			awaitReady(t, namespace, name)
+			wantFields(t, c.one("networks", "id="+id), resource{
+				"shared": false, "router:external": false, "provider:segmentation_id": float64(other),
+			})
+			remove(t, namespace, name)
+		})
+
+	parallel("a zone that there is not stalls with Neutron's reason",
+		func(t *testing.T, _ *cloud, namespace, name string) {
+			spec := example()
+			spec.AvailabilityZoneHints = []string{"nowhere"}
+			apply(t, namespace, name, spec)
+			awaitCondition(t, namespace, name, cloudteamv1.ConditionStalled, metav1.ConditionTrue, cloudteamv1.ReasonRefused)
+			awaitEvent(t, namespace, name, cloudteamv1.ReasonRefused, "AvailabilityZone nowhere could not be found")
+			edit(t, namespace, name, `{"availabilityZoneHints":null}`)
+			awaitReady(t, namespace, name)
 			remove(t, namespace, name)
 		})
 }

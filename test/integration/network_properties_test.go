@@ -51,6 +51,99 @@ func TestPropertiesOfANetworkAreChecked(t *testing.T) {
 		"a last label of digits":  {spec: `dnsDomain: "10.20."`, field: "spec.dnsDomain", message: noDomain},
 		"a label of 64":           {spec: `dnsDomain: a` + label, field: "spec.dnsDomain", message: noDomain},
 
+		// shared and external
+		"shared":                 {spec: `shared: true, external: false`},
+		"shared, later":          {spec: `shared: false, external: true`, before: `shared: true`},
+		"shared may go":          {spec: `mtu: 1400`, before: `shared: true, external: true`},
+		"shared with some alone": {spec: `shared: some`, field: "spec.shared", message: "must be of type boolean"},
+
+		// provider
+		"a type alone":     {spec: `provider: {networkType: vxlan}`},
+		"a flat network":   {spec: `provider: {networkType: flat, physicalNetwork: physnet1}`},
+		"a vlan":           {spec: `provider: {networkType: vlan, physicalNetwork: physnet1, segmentationID: 4094}`},
+		"the last VNI":     {spec: `provider: {networkType: vxlan, segmentationID: 16777215}`},
+		"the last GRE key": {spec: `provider: {networkType: gre, segmentationID: 4294967295}`},
+		"no type":          {spec: `provider: {}`, field: "spec.provider.networkType", message: "Required value"},
+		"an unknown type": {
+			spec: `provider: {networkType: VLAN}`, field: "spec.provider.networkType", message: `supported values: "flat"`,
+		},
+		"flat on nothing": {
+			spec: `provider: {networkType: flat}`, field: "spec.provider.physicalNetwork", message: "write which one",
+		},
+		"vxlan on a physical network": {
+			spec:  `provider: {networkType: vxlan, physicalNetwork: physnet1}`,
+			field: "spec.provider.physicalNetwork", message: "a vxlan network is on no physical network: leave it out",
+		},
+		"flat with an ID": {
+			spec:  `provider: {networkType: flat, physicalNetwork: physnet1, segmentationID: 7}`,
+			field: "spec.provider.segmentationID", message: "a flat network has no segmentation ID: leave it out",
+		},
+		"a VLAN ID on nothing": {
+			spec: `provider: {networkType: vlan, segmentationID: 7}`, field: "spec.provider.physicalNetwork",
+			message: "a vlan's segmentation ID is one of a physical network: write which one",
+		},
+		"a VLAN ID of 13 bits": {
+			spec:  `provider: {networkType: vlan, physicalNetwork: physnet1, segmentationID: 4095}`,
+			field: "spec.provider.segmentationID", message: "no segmentation ID of a vlan network: write one from 1 to 4094",
+		},
+		"a VNI of 25 bits": {
+			spec:  `provider: {networkType: geneve, segmentationID: 16777216}`,
+			field: "spec.provider.segmentationID", message: "geneve network: write one from 1 to 16777215",
+		},
+		"an ID of nothing": {
+			spec:  `provider: {networkType: vxlan, segmentationID: 0}`,
+			field: "spec.provider.segmentationID", message: "greater than or equal to 1",
+		},
+		"the provider may go": {spec: `mtu: 1400`, before: `provider: {networkType: vxlan}`},
+		"the provider cannot come": {
+			before: `mtu: 1400`, spec: `provider: {networkType: vxlan}`,
+			field: "spec.provider", message: "provider cannot be added later: leave it out, or delete this Network",
+		},
+		"the type cannot change": {
+			before: `provider: {networkType: vxlan}`, spec: `provider: {networkType: geneve}`,
+			field: "spec.provider.networkType", message: `the network type cannot change: write "vxlan" again`,
+		},
+		"the physical network cannot change": {
+			before: `provider: {networkType: flat, physicalNetwork: a}`,
+			spec:   `provider: {networkType: flat, physicalNetwork: b}`,
+			field:  "spec.provider.physicalNetwork", message: "can neither change nor be added later: write it as it was",
+		},
+		"the physical network cannot come": {
+			before: `provider: {networkType: vlan}`, spec: `provider: {networkType: vlan, physicalNetwork: b}`,
+			field: "spec.provider.physicalNetwork", message: "can neither change nor be added later",
+		},
+		"a VNI cannot change": {
+			before: `provider: {networkType: vxlan, segmentationID: 7}`,
+			spec:   `provider: {networkType: vxlan, segmentationID: 8}`,
+			field:  "spec.provider.segmentationID", message: "the segmentation ID of a vlan alone can change",
+		},
+		"a VLAN ID may change": {
+			before: `provider: {networkType: vlan, physicalNetwork: a, segmentationID: 7}`,
+			spec:   `provider: {networkType: vlan, physicalNetwork: a, segmentationID: 8}`,
+		},
+		"a VLAN ID may come": {
+			before: `provider: {networkType: vlan, physicalNetwork: a}`,
+			spec:   `provider: {networkType: vlan, physicalNetwork: a, segmentationID: 8}`,
+		},
+		"what the cloud chooses then may be left to it": {
+			before: `provider: {networkType: vlan, physicalNetwork: a, segmentationID: 7}`,
+			spec:   `provider: {networkType: vlan}`,
+		},
+
+		// availabilityZoneHints
+		"zones":                 {spec: `availabilityZoneHints: [a, b]`},
+		"zones have no order":   {before: `availabilityZoneHints: [a, b]`, spec: `availabilityZoneHints: [b, a]`},
+		"zones may go":          {before: `availabilityZoneHints: [a, b]`, spec: `mtu: 1400`},
+		"no zones are left out": {spec: `availabilityZoneHints: []`, field: "spec.availabilityZoneHints", message: "at least 1"},
+		"zones cannot come": {
+			before: `mtu: 1400`, spec: `availabilityZoneHints: [a]`, field: "spec.availabilityZoneHints",
+			message: "the zones can neither change nor be added later: write them as they were",
+		},
+		"fewer zones": {
+			before: `availabilityZoneHints: [a, b]`, spec: `availabilityZoneHints: [a]`,
+			field: "spec.availabilityZoneHints", message: "the zones can neither change nor be added later",
+		},
+
 		// tags
 		"tags":             {spec: `tags: [a, "b,c", "数", " "]`},
 		"no tags":          {spec: `tags: []`},

@@ -187,7 +187,7 @@ func asSet(list any) []string {
 func ignoreLeft(states state, ports []*madePort) {
 	for _, p := range ports {
 		object, exists := states["NetworkPort "+p.String()]
-		if exists && p.object.Status.PortID != "" && (p.invalid() || p.is(cloudteamv1.ReasonRefused)) {
+		if exists && p.object.Status.PortID != "" && (p.invalid() || p.is(cloudteamv1.ReasonRefused) || p.is(cloudteamv1.ReasonForbidden)) {
 			status, _ := object["status"].(map[string]any)
 			states["NetworkPort "+p.String()] = map[string]any{"spec": object["spec"], "conditions": status["conditions"]}
 		}

@@ -37,5 +37,15 @@ func desiredProperties(s cloudteamv1.NetworkSpec, spec *network.Spec) (errs []er
 		spec.Tags = append([]string{}, s.Tags...)
 		slices.Sort(spec.Tags)
 	}
+	spec.Shared, spec.External = s.Shared, s.External
+	if p := s.Provider; p != nil {
+		spec.Provider = network.Provider{NetworkType: string(p.NetworkType), PhysicalNetwork: p.PhysicalNetwork}
+		if p.SegmentationID != nil {
+			spec.Provider.SegmentationID = *p.SegmentationID
+		}
+	}
+	if len(s.AvailabilityZoneHints) > 0 {
+		spec.ZoneHints = slices.Sorted(slices.Values(s.AvailabilityZoneHints))
+	}
 	return errs
 }

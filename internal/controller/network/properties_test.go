@@ -41,6 +41,22 @@ func TestDesiredProperties(t *testing.T) {
 		"no tags are not the same as none said": {
 			func(s *cloudteamv1.NetworkSpec) { s.Tags = []string{} }, network.Spec{Name: "example", Tags: []string{}},
 		},
+		"what is an administrator's": {
+			func(s *cloudteamv1.NetworkSpec) {
+				s.Shared, s.External, s.AvailabilityZoneHints = new(true), new(false), []string{"b", "a"}
+				s.Provider = &cloudteamv1.ProviderSpec{
+					NetworkType: "vlan", PhysicalNetwork: "physnet1", SegmentationID: new(int64(7)),
+				}
+			},
+			network.Spec{
+				Name: "example", Shared: new(true), External: new(false), ZoneHints: []string{"a", "b"},
+				Provider: network.Provider{NetworkType: "vlan", PhysicalNetwork: "physnet1", SegmentationID: 7},
+			},
+		},
+		"a provider of which the cloud chooses most": {
+			func(s *cloudteamv1.NetworkSpec) { s.Provider = &cloudteamv1.ProviderSpec{NetworkType: "vxlan"} },
+			network.Spec{Name: "example", Provider: network.Provider{NetworkType: "vxlan"}},
+		},
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			spec := specOf(cloudteamv1.SubnetSpec{CIDR: "10.0.0.0/24"})

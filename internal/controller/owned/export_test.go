@@ -34,6 +34,9 @@ func NewUnmarked(resource network.Resource, owner network.Owner) error {
 // NewNotApplied is the error of a change that Neutron accepted and does not show.
 func NewNotApplied(change network.Change) error { return &notApplied{change} }
 
+// NewForbidden is the error of a step that the cloud's policy does not allow, because of the fields.
+func NewForbidden(refusal error, fields ...string) error { return &forbidden{refusal, fields} }
+
 // Kind is the kind, to be changed before the first sync.
 func (r *Reconciler[T]) Kind() *Kind[T] { return &r.kind }
 

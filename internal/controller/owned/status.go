@@ -50,6 +50,7 @@ func stateOf(err error) controller.State {
 	var ignored *notApplied
 	var inUse *occupied
 	var waiting *Waiting
+	var denied *forbidden
 	if s, ok := stateOfImport(err); ok {
 		return s
 	}
@@ -64,6 +65,8 @@ func stateOf(err error) controller.State {
 		return controller.Stalled(cloudteamv1.ReasonMarkerRemoved, err.Error())
 	case errors.As(err, &ignored):
 		return controller.Stalled(cloudteamv1.ReasonNotApplied, err.Error())
+	case errors.As(err, &denied):
+		return controller.Stalled(cloudteamv1.ReasonForbidden, err.Error()+"; it is tried again now and then")
 	case errors.As(err, &inUse):
 		return controller.Reconciling(cloudteamv1.ReasonInUse, inUse.Error()+": remove what uses it; it is tried again")
 	}
@@ -81,6 +84,9 @@ func stateOf(err error) controller.State {
 	case neutron.Invalid:
 		return controller.Stalled(cloudteamv1.ReasonRefused,
 			text+": change the spec, or have the cloud allow it; it is tried again now and then")
+	case neutron.Forbidden:
+		return controller.Stalled(cloudteamv1.ReasonForbidden,
+			text+": give credentials that may do this; it is tried again now and then")
 	case neutron.Unauthenticated:
 		return controller.Stalled(cloudteamv1.ReasonCredentialsRejected, text)
 	case neutron.InUse:

@@ -39,6 +39,14 @@ func TestStateOfAnError(t *testing.T) {
 			ofKind(neutron.Capacity), reconciling, cloudteamv1.ReasonQuotaExceeded, "raise the project's quota"},
 		"a refusal asks for another spec": {
 			ofKind(neutron.Invalid), stalled, cloudteamv1.ReasonRefused, "change the spec"},
+		"what is forbidden asks for other credentials": {
+			ofKind(neutron.Forbidden), stalled, cloudteamv1.ReasonForbidden, "give credentials that may do this"},
+		"what is forbidden of a spec names its fields": {
+			owned.NewForbidden(ofKind(neutron.Forbidden), "shared", "external"), stalled, cloudteamv1.ReasonForbidden,
+			"may not set shared, external: leave that out of the spec, or give an administrator's credentials"},
+		"what is forbidden and is nothing of a spec asks for other credentials, too": {
+			owned.NewForbidden(ofKind(neutron.Forbidden)), stalled, cloudteamv1.ReasonForbidden,
+			"give credentials that may do this"},
 		"what is not found is changing": {
 			ofKind(neutron.NotFound), reconciling, cloudteamv1.ReasonChanging, "tried again"},
 		"a conflict is changing": {
@@ -96,7 +104,7 @@ func TestStateOfAnError(t *testing.T) {
 func TestEveryKindHasAState(t *testing.T) {
 	want := map[string]bool{
 		"transient": true, "throttled": true, "capacity": true, "invalid": true, "not found": true, "conflict": true,
-		"in use": true, "unauthenticated": true, "taken": true, "exhausted": true,
+		"in use": true, "unauthenticated": true, "taken": true, "exhausted": true, "forbidden": true,
 	}
 	for kind := neutron.Kind(0); !strings.HasPrefix(kind.String(), "Kind("); kind++ {
 		if !want[kind.String()] {

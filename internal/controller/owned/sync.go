@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -434,11 +435,32 @@ func (r *Reconciler[T]) take(
 		r.setBlank(obj.GetUID(), false)
 		r.doubt(obj.GetUID())
 	}
+	if neutron.KindOf(err) == neutron.Forbidden && len(done) < len(change) {
+		err = &forbidden{err, change[len(done)].Privileged()}
+	}
 	if neutron.KindOf(err) == neutron.InUse && len(done) < len(change) {
 		err = blame(ctx, in, change[len(done)], err)
 	}
 	return done, err
 }
+
+// forbidden is a step that the cloud's policy does not let these credentials take, and the fields of it that take an
+// administrator's by default.
+type forbidden struct {
+	refusal error
+	fields  []string
+}
+
+func (e *forbidden) Error() string {
+	if len(e.fields) == 0 {
+		return e.refusal.Error() + ": give credentials that may do this"
+	}
+	return fmt.Sprintf("%s: these credentials may not set %s: leave that out of the spec, or give an administrator's "+
+		"credentials", e.refusal, strings.Join(e.fields, ", "))
+}
+
+// Unwrap gives the refusal.
+func (e *forbidden) Unwrap() error { return e.refusal }
 
 // occupied is a deletion that Neutron refuses, and the ports or floating IPs for which it does.
 type occupied struct {

@@ -15,40 +15,11 @@ type network struct {
 	portSecurity bool
 	dnsDomain    string
 	isDefault    bool
-	segment      int // vxlan id
+	segment      segment
 }
 
 // public is whether others than the owner see the network.
 func (n *network) public() bool { return n.shared || n.external }
-
-// segmentIDs gives out vxlan ids, the lowest free one first. Ids above the limit are there for those who ask for them.
-type segmentIDs struct {
-	limit int // Unlimited, or the highest id to be given out
-	next  int // no id below it is free
-	used  map[int]bool
-}
-
-func (s *segmentIDs) take() (int, bool) {
-	for s.next = max(s.next, 1); s.limit == Unlimited || s.next <= s.limit; s.next++ {
-		if s.takeOne(s.next) {
-			return s.next, true
-		}
-	}
-	return 0, false
-}
-
-func (s *segmentIDs) takeOne(id int) bool {
-	if s.used[id] {
-		return false
-	}
-	s.used[id] = true
-	return true
-}
-
-func (s *segmentIDs) release(id int) {
-	delete(s.used, id)
-	s.next = min(s.next, id)
-}
 
 func (s *Server) networkKind() kind {
 	k := &resources[*network]{server: s, schema: networkSchema(), table: s.networks}
@@ -77,11 +48,11 @@ func networkSchema() *schema[*network] {
 		{name: "router:external", access: inPost | inPut | visible | filterable | adminToSet | adminToUpdate,
 			fallback: false, convert: toBoolean, get: func(_ *view, n *network) any { return n.external }},
 		{name: "provider:network_type", access: inPost | inPut | visible | filterable | adminOnly,
-			check: stringUpTo(32), get: func(*view, *network) any { return "vxlan" }},
+			check: stringUpTo(32), get: func(_ *view, n *network) any { return n.segment.networkType }},
 		{name: "provider:physical_network", access: inPost | inPut | visible | filterable | adminOnly,
-			check: stringUpTo(64), get: func(*view, *network) any { return nil }},
+			check: stringUpTo(64), get: func(_ *view, n *network) any { return text(n.segment.physical) }},
 		{name: "provider:segmentation_id", access: inPost | inPut | visible | filterable | adminOnly,
-			convert: toInteger, get: func(_ *view, n *network) any { return n.segment }},
+			convert: toInteger, get: func(_ *view, n *network) any { return n.segment.shownID() }},
 		{name: "port_security_enabled", access: inPost | inPut | visible | policed, fallback: true, convert: toBoolean,
 			get: func(_ *view, n *network) any { return n.portSecurity }},
 		constant[*network]("availability_zones", []string{}),
@@ -127,7 +98,7 @@ func (s *Server) createNetwork(tx *transaction, _ *caller, in values) (*network,
 		return nil, err
 	}
 	tx.onUndo(func() { s.segments.release(segment) })
-	mtu, err := s.mtu(in)
+	mtu, err := s.mtu(in, segment)
 	if err != nil {
 		return nil, err
 	}
@@ -151,44 +122,6 @@ func (s *Server) createNetwork(tx *transaction, _ *caller, in values) (*network,
 	return n, nil
 }
 
-// takeSegment gives a vxlan id: the one that an admin asks for, or any. The cloud has no other kind of network.
-func (s *Server) takeSegment(in values) (int, *apiError) {
-	switch wanted := in.text("provider:network_type"); {
-	case wanted == "" && (in.has("provider:segmentation_id") || in.has("provider:physical_network")):
-		return 0, invalidInput("network_type required")
-	case wanted != "" && wanted != "vxlan":
-		return 0, invalidInput("network_type value '%s' not supported", wanted)
-	case in.has("provider:physical_network"):
-		return 0, invalidInput("provider:physical_network specified for vxlan network")
-	}
-	if in.has("provider:segmentation_id") {
-		id := in.number("provider:segmentation_id")
-		if !s.segments.takeOne(id) {
-			return 0, refuse(http.StatusConflict, "TunnelIdInUse",
-				"Unable to create the network. The tunnel ID %d is in use.", id)
-		}
-		return id, nil
-	}
-	id, ok := s.segments.take()
-	if !ok {
-		return 0, refuse(http.StatusServiceUnavailable, "NoNetworkAvailable",
-			"Unable to create the network. No tenant network is available for allocation.")
-	}
-	return id, nil
-}
-
-// mtu gives the MTU that a request asks for; zero asks for the largest one.
-func (s *Server) mtu(in values) (int, *apiError) {
-	switch mtu := in.number("mtu"); {
-	case mtu == 0:
-		return s.options.MaxMTU, nil
-	case mtu > s.options.MaxMTU:
-		return 0, invalidInput("Requested MTU is too big, maximum is %d", s.options.MaxMTU)
-	default:
-		return mtu, nil
-	}
-}
-
 func (s *Server) updateNetwork(tx *transaction, _ *caller, n *network, in values) *apiError {
 	if !in.asksForSomething() {
 		return nil
@@ -199,11 +132,19 @@ func (s *Server) updateNetwork(tx *transaction, _ *caller, n *network, in values
 	mtu := n.mtu
 	if in.has("mtu") {
 		var err *apiError
-		if mtu, err = s.mtu(in); err != nil {
+		if mtu, err = s.mtu(in, n.segment); err != nil {
 			return err
 		}
 	}
-	tx.bump(&n.standard)
+	if err := s.checkUsers(n, in); err != nil {
+		return err
+	}
+	if err := s.resegment(n, in); err != nil {
+		return err
+	}
+	if in.asksForMoreThanASegment() {
+		tx.bump(&n.standard)
+	}
 	s.networks.change(n, func() {
 		n.rename(in)
 		n.mtu = mtu
@@ -215,6 +156,21 @@ func (s *Server) updateNetwork(tx *transaction, _ *caller, n *network, in values
 			n.dnsDomain = in.text("dns_domain")
 		}
 	})
+	return nil
+}
+
+// checkUsers refuses to take a network back from those who use it.
+func (s *Server) checkUsers(n *network, in values) *apiError {
+	for _, p := range s.ports.with("network_id", n.id) {
+		switch {
+		case n.shared && !in.truth("shared", true) && p.project != n.project && !p.goesWithNetwork():
+			return refuse(http.StatusConflict, "InvalidSharedSetting", "Unable to reconfigure sharing settings for network "+
+				"%s. Multiple tenants are using it.", n.name)
+		case n.external && !in.truth("router:external", true) && p.deviceOwner == "network:router_gateway":
+			return refuse(http.StatusConflict, "ExternalNetworkInUse", "External network %s cannot be updated to be made "+
+				"non-external, since it has existing gateway ports.", n.id)
+		}
+	}
 	return nil
 }
 

@@ -81,7 +81,7 @@ type Server struct {
 	routers  *table[*router]
 	groups   map[string]string         // project to the id of its default security group
 	quotas   map[string]map[string]int // project to what was set for it
-	segments segmentIDs
+	segments segments
 
 	kinds map[string]kind // by the collection's name in the path
 }
@@ -105,7 +105,7 @@ func New(options Options) *Server {
 		now:      options.Now,
 		groups:   make(map[string]string),
 		quotas:   make(map[string]map[string]int),
-		segments: segmentIDs{limit: options.Segments, used: make(map[int]bool)},
+		segments: segments{limit: options.Segments, used: make(map[segment]bool)},
 	}
 	if s.now == nil {
 		s.now = time.Now

@@ -48,6 +48,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &cloudteamv1.PortAddressApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("PortBinding"):
 		return &cloudteamv1.PortBindingApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("ProviderSpec"):
+		return &cloudteamv1.ProviderSpecApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("ResourceStatus"):
 		return &cloudteamv1.ResourceStatusApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("RouterRoute"):

@@ -23,6 +23,9 @@ const (
 	ReasonInvalidSpec = "InvalidSpec"
 	// ReasonRefused: this cloud refuses the spec; the message is Neutron's.
 	ReasonRefused = "Refused"
+	// ReasonForbidden: the cloud's policy does not let these credentials do it; the message names the fields of the spec
+	// that take other credentials.
+	ReasonForbidden = "Forbidden"
 	// ReasonQuotaExceeded: the cloud has no room. It is tried again.
 	ReasonQuotaExceeded = "QuotaExceeded"
 	// ReasonCloudUnavailable: the cloud does not answer, or answers with an error of its own. It is tried again.

@@ -53,6 +53,12 @@ type Network struct {
 // +kubebuilder:validation:XValidation:rule=`(has(self.ipv6AddressMode) ? self.ipv6AddressMode : '') == (has(oldSelf.ipv6AddressMode) ? oldSelf.ipv6AddressMode : '') || !has(self.cidr) || !has(oldSelf.cidr) || !isCIDR(self.cidr) || !isCIDR(oldSelf.cidr) || !(cidr(self.cidr).masked() == cidr(oldSelf.cidr).masked())`,fieldPath=`.ipv6AddressMode`,messageExpression=`'it cannot change: %s, or delete this Network and create another'.format([has(oldSelf.ipv6AddressMode) ? 'write "%s" again'.format([oldSelf.ipv6AddressMode]) : 'leave it out'])`
 // +kubebuilder:validation:XValidation:rule=`(has(self.ipv6RAMode) ? self.ipv6RAMode : '') == (has(oldSelf.ipv6RAMode) ? oldSelf.ipv6RAMode : '') || !has(self.cidr) || !has(oldSelf.cidr) || !isCIDR(self.cidr) || !isCIDR(oldSelf.cidr) || !(cidr(self.cidr).masked() == cidr(oldSelf.cidr).masked())`,fieldPath=`.ipv6RAMode`,messageExpression=`'it cannot change: %s, or delete this Network and create another'.format([has(oldSelf.ipv6RAMode) ? 'write "%s" again'.format([oldSelf.ipv6RAMode]) : 'leave it out'])`
 // +kubebuilder:validation:XValidation:rule=`!has(self.additionalSubnets) || !has(oldSelf.additionalSubnets) || self.additionalSubnets.all(s, !has(s.cidr) || !isCIDR(s.cidr) || !oldSelf.additionalSubnets.exists(o, has(o.cidr) && isCIDR(o.cidr) && cidr(o.cidr) == cidr(s.cidr) && !((has(s.ipv6AddressMode) ? s.ipv6AddressMode : '') == (has(o.ipv6AddressMode) ? o.ipv6AddressMode : '') && (has(s.ipv6RAMode) ? s.ipv6RAMode : '') == (has(o.ipv6RAMode) ? o.ipv6RAMode : ''))))`,fieldPath=`.additionalSubnets`,messageExpression=`'the ipv6AddressMode and ipv6RAMode of a subnet cannot change: write %s as before, or take it out, wait until status.subnets does not have it any more, and add it again'.format(['%s'.format([self.additionalSubnets.filter(s, has(s.cidr) && isCIDR(s.cidr) && oldSelf.additionalSubnets.exists(o, has(o.cidr) && isCIDR(o.cidr) && cidr(o.cidr) == cidr(s.cidr) && !((has(s.ipv6AddressMode) ? s.ipv6AddressMode : '') == (has(o.ipv6AddressMode) ? o.ipv6AddressMode : '') && (has(s.ipv6RAMode) ? s.ipv6RAMode : '') == (has(o.ipv6RAMode) ? o.ipv6RAMode : '')))).map(s, s.cidr)])])`
+//
+// +kubebuilder:validation:XValidation:rule=`!has(self.provider) || has(oldSelf.provider)`,fieldPath=`.provider`,message=`provider cannot be added later: leave it out, or delete this Network and create another`
+// +kubebuilder:validation:XValidation:rule=`!has(self.provider) || !has(oldSelf.provider) || self.provider.networkType == oldSelf.provider.networkType`,fieldPath=`.provider.networkType`,messageExpression=`'the network type cannot change: write "%s" again, or delete this Network and create another'.format([oldSelf.provider.networkType])`
+// +kubebuilder:validation:XValidation:rule=`!has(self.provider) || !has(oldSelf.provider) || !has(self.provider.physicalNetwork) || has(oldSelf.provider.physicalNetwork) && self.provider.physicalNetwork == oldSelf.provider.physicalNetwork`,fieldPath=`.provider.physicalNetwork`,message=`the physical network can neither change nor be added later: write it as it was, or delete this Network and create another`
+// +kubebuilder:validation:XValidation:rule=`!has(self.provider) || !has(oldSelf.provider) || self.provider.networkType == 'vlan' || !has(self.provider.segmentationID) || has(oldSelf.provider.segmentationID) && self.provider.segmentationID == oldSelf.provider.segmentationID`,fieldPath=`.provider.segmentationID`,message=`the segmentation ID of a vlan alone can change: write it as it was, or delete this Network and create another`
+// +kubebuilder:validation:XValidation:rule=`!has(self.availabilityZoneHints) || has(oldSelf.availabilityZoneHints) && self.availabilityZoneHints.all(z, z in oldSelf.availabilityZoneHints) && oldSelf.availabilityZoneHints.all(z, z in self.availabilityZoneHints)`,fieldPath=`.availabilityZoneHints`,message=`the zones can neither change nor be added later: write them as they were, or delete this Network and create another`
 
 // NetworkSpec declares a network.
 type NetworkSpec struct {
@@ -127,6 +133,37 @@ type NetworkSpec struct {
 	// +kubebuilder:validation:items:MaxLength=255
 	// +kubebuilder:validation:items:XValidation:rule=`self != '' && !self.matches('[\\x00-\\x1f\\x7f]')`,message=`not a tag: write 1 to 255 printable characters`
 	Tags []string `json:"tags,omitzero"`
+
+	// shared says whether all projects of the cloud may use the network. What
+	// Neutron has stays when it is unset. It can change later. By Neutron's
+	// default policy an administrator alone may set it.
+	// +optional
+	Shared *bool `json:"shared,omitempty"`
+
+	// external says whether the network leads outside, so that routers can have
+	// their gateway on it (router:external in Neutron). What Neutron has stays
+	// when it is unset. It can change later. By Neutron's default policy an
+	// administrator alone may set it.
+	// +optional
+	External *bool `json:"external,omitempty"`
+
+	// provider says how the network is made in the cloud: of which type, on which
+	// physical network, with which id. The cloud chooses when it is unset. It can
+	// be removed and not added later, and of it only a vlan's segmentationID can
+	// change. By Neutron's default policy an administrator alone may set it.
+	// +optional
+	Provider *ProviderSpec `json:"provider,omitempty"`
+
+	// availabilityZoneHints are the zones in which agents may serve the network,
+	// 1 to 16. The cloud chooses when they are unset. They can be removed, and
+	// neither change nor be added later.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=16
+	// +kubebuilder:validation:items:MinLength=1
+	// +kubebuilder:validation:items:MaxLength=255
+	AvailabilityZoneHints []string `json:"availabilityZoneHints,omitempty"`
 
 	// router is the router that serves the network's subnets: one of its own, or
 	// one that exists. The default is none. It can come, change and go later.
