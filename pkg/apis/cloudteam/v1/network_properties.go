@@ -24,18 +24,24 @@ const DNSDomainNone = "none"
 // ProviderSpec says how a network is made in the cloud.
 type ProviderSpec struct {
 	// networkType is how the cloud carries the network's traffic: flat, vlan,
-	// vxlan, gre, geneve or local. A cloud has some of them.
+	// vxlan, gre, geneve or local. A cloud has some of them. It cannot change
+	// later.
+	// +neutron:attribute=network.provider:network_type,mutable=false,privilege=admin
 	// +required
 	NetworkType ProviderNetworkType `json:"networkType"`
 	// physicalNetwork is the cloud's name for the physical network that a flat or
-	// vlan network is on, at most 64 characters. A flat network needs it.
+	// vlan network is on, at most 64 characters. A flat network needs it. The
+	// cloud chooses when it is unset. It cannot change later.
+	// +neutron:attribute=network.provider:physical_network,mutable=false,privilege=admin
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=64
 	PhysicalNetwork string `json:"physicalNetwork,omitempty"`
 	// segmentationID tells the network from others on the same wire: the VLAN ID,
 	// 1 to 4094; the VNI of vxlan and geneve, 1 to 16777215; or the key of gre, 1
-	// to 4294967295. The cloud chooses when it is unset.
+	// to 4294967295. Of a vlan it may be another later, of others not. The cloud
+	// chooses when it is unset.
+	// +neutron:attribute=network.provider:segmentation_id,mutable=true,privilege=admin
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	SegmentationID *int64 `json:"segmentationID,omitempty"`

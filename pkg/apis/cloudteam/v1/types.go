@@ -105,6 +105,7 @@ type NetworkSpec struct {
 
 	// networkName is the name in Neutron of the network and its subnet, 1 to 255
 	// characters. The default is this object's name. It can change later.
+	// +neutron:attribute=network.name+subnet.name,mutable=true,privilege=tenant
 	// +optional
 	// +kubebuilder:validation:MaxLength=255
 	// +kubebuilder:validation:XValidation:rule=`!self.matches('[\\x00-\\x1f\\x7f]')`,message=`a control character, on which a terminal that shows the name may act: write printable text`
@@ -112,21 +113,24 @@ type NetworkSpec struct {
 
 	// adminState says whether the network is switched on in Neutron: Up, or Down
 	// for one that carries no traffic. The default is Up. It can change later.
+	// +neutron:attribute=network.admin_state_up,mutable=true,privilege=tenant
 	// +optional
 	AdminState AdminState `json:"adminState,omitempty"`
 
 	// dnsDomain is the domain of the ports' names in a DNS service that the cloud
-	// keeps, with a full stop at its end, such as "example.org."; or "none". What
-	// Neutron has stays when it is unset. It can change later. The cloud needs
-	// Neutron's extension dns-integration.
+	// keeps, with a full stop at its end, such as "example.org."; or "none". The
+	// cloud needs Neutron's extension dns-integration. The default is what Neutron
+	// has. It can change later.
+	// +neutron:attribute=network.dns_domain,mutable=true,privilege=tenant
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
 	// +kubebuilder:validation:XValidation:rule=`self == 'none' || self.matches('^([A-Za-z0-9]([-A-Za-z0-9]{0,61}[A-Za-z0-9])?[.])+$') && !self.matches('[.][0-9]+[.]$')`,message=`not a DNS domain: write labels of letters, digits and hyphens, the last one not of digits alone, each with a full stop after it, such as "example.org.", or "none"`
 	DNSDomain string `json:"dnsDomain,omitempty"`
 
 	// tags are the network's tags in Neutron, at most 64. An empty list removes
-	// all; what Neutron has stays when the field is unset. They can change later.
-	// They cost a call of their own, after the network was created.
+	// all. They cost a call of their own, after the network was created. The
+	// default is what Neutron has. They can change later.
+	// +neutron:attribute=network.tags,mutable=true,privilege=tenant
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=64
@@ -134,16 +138,18 @@ type NetworkSpec struct {
 	// +kubebuilder:validation:items:XValidation:rule=`self != '' && !self.matches('[\\x00-\\x1f\\x7f]')`,message=`not a tag: write 1 to 255 printable characters`
 	Tags []string `json:"tags,omitzero"`
 
-	// shared says whether all projects of the cloud may use the network. What
-	// Neutron has stays when it is unset. It can change later. By Neutron's
-	// default policy an administrator alone may set it.
+	// shared says whether all projects of the cloud may use the network. By
+	// Neutron's default policy an administrator alone may set it. The default is
+	// what Neutron has. It can change later.
+	// +neutron:attribute=network.shared,mutable=true,privilege=admin
 	// +optional
 	Shared *bool `json:"shared,omitempty"`
 
 	// external says whether the network leads outside, so that routers can have
-	// their gateway on it (router:external in Neutron). What Neutron has stays
-	// when it is unset. It can change later. By Neutron's default policy an
-	// administrator alone may set it.
+	// their gateway on it (router:external in Neutron). By Neutron's default
+	// policy an administrator alone may set it. The default is what Neutron has.
+	// It can change later.
+	// +neutron:attribute=network.router:external,mutable=true,privilege=admin
 	// +optional
 	External *bool `json:"external,omitempty"`
 
@@ -151,12 +157,14 @@ type NetworkSpec struct {
 	// physical network, with which id. The cloud chooses when it is unset. It can
 	// be removed and not added later, and of it only a vlan's segmentationID can
 	// change. By Neutron's default policy an administrator alone may set it.
+	// +neutron:attribute=network.provider:network_type+network.provider:physical_network+network.provider:segmentation_id,mutable=false,privilege=admin
 	// +optional
 	Provider *ProviderSpec `json:"provider,omitempty"`
 
 	// availabilityZoneHints are the zones in which agents may serve the network,
 	// 1 to 16. The cloud chooses when they are unset. They can be removed, and
 	// neither change nor be added later.
+	// +neutron:attribute=network.availability_zone_hints,mutable=false,privilege=tenant
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MinItems=1

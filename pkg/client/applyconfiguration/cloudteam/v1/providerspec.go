@@ -15,14 +15,17 @@ import (
 // ProviderSpec says how a network is made in the cloud.
 type ProviderSpecApplyConfiguration struct {
 	// networkType is how the cloud carries the network's traffic: flat, vlan,
-	// vxlan, gre, geneve or local. A cloud has some of them.
+	// vxlan, gre, geneve or local. A cloud has some of them. It cannot change
+	// later.
 	NetworkType *cloudteamv1.ProviderNetworkType `json:"networkType,omitempty"`
 	// physicalNetwork is the cloud's name for the physical network that a flat or
-	// vlan network is on, at most 64 characters. A flat network needs it.
+	// vlan network is on, at most 64 characters. A flat network needs it. The
+	// cloud chooses when it is unset. It cannot change later.
 	PhysicalNetwork *string `json:"physicalNetwork,omitempty"`
 	// segmentationID tells the network from others on the same wire: the VLAN ID,
 	// 1 to 4094; the VNI of vxlan and geneve, 1 to 16777215; or the key of gre, 1
-	// to 4294967295. The cloud chooses when it is unset.
+	// to 4294967295. Of a vlan it may be another later, of others not. The cloud
+	// chooses when it is unset.
 	SegmentationID *int64 `json:"segmentationID,omitempty"`
 }
 
