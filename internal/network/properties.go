@@ -99,8 +99,8 @@ func propertyDifferences(want, actual Attributes) (diffs []Difference) {
 	return diffs
 }
 
-// privileged are the fields that Neutron's default policy lets an administrator alone set (neutron.conf.policies.network,
-// neutron.conf.policies.port).
+// privileged are the fields that Neutron's default policy lets an administrator alone set (neutron.conf.policies, of
+// networks and of ports).
 var privileged = []string{
 	FieldShared, FieldExternal, FieldNetworkType, FieldPhysicalNetwork, FieldSegmentationID, FieldMAC,
 }

@@ -26,7 +26,8 @@ func (i *Inventory) countAddresses(ctx context.Context) ([]string, error) {
 	refusal, refused := errors.AsType[*Error](err)
 	switch {
 	case err == nil && len(availabilities) > 0:
-	case err == nil, refused && (refusal.Kind == Invalid || refusal.Kind == Forbidden || refusal.Status == http.StatusNotFound):
+	case err == nil, refused &&
+		(refusal.Kind == Invalid || refusal.Kind == Forbidden || refusal.Status == http.StatusNotFound):
 		// A tenant is told that there are none; a Neutron without the extension says 404, a policy 403.
 		i.mu.Lock()
 		i.availabilityAgain = time.Now().Add(availabilityPause)
