@@ -40,6 +40,10 @@ func (c Change) Without(fields ...string) Change {
 	}
 	var rest Change
 	for _, step := range c {
+		if step.Action == TagNetwork && step.ID == "" { // a part of the creation
+			rest = append(rest, step)
+			continue
+		}
 		had := len(step.Differences)
 		step.Differences = slices.DeleteFunc(slices.Clone(step.Differences), ignored)
 		if len(step.Differences) > 0 || had == 0 {

@@ -207,3 +207,25 @@ func TestPrivilegedFieldsOfAStep(t *testing.T) {
 		})
 	}
 }
+
+// What others may change is made as declared all the same where the network is made anew.
+func TestIgnoredTagsAreGivenToANewNetwork(t *testing.T) {
+	spec := specWith(func(s *Spec) { s.Tags = []string{"a"} })
+	for sentence, tc := range map[string]struct {
+		observed Observed
+		want     int
+	}{
+		"a network that is gone":            {Observed{}, 3},
+		"a network that others have tagged": {observedWith(func(n *ObservedNetwork) { n.Tags = []string{"b"} }), 0},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			change, err := Plan(spec, tc.observed)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := change.Without(FieldTags); len(got) != tc.want {
+				t.Errorf("%d steps are left, want %d:\n%s", len(got), tc.want, got)
+			}
+		})
+	}
+}

@@ -104,7 +104,8 @@ type NetworkSpec struct {
 	PortSecurity *bool `json:"portSecurity,omitempty"`
 
 	// networkName is the name in Neutron of the network and its subnet, 1 to 255
-	// characters. The default is this object's name. It can change later.
+	// characters. An imported network keeps its own, unless import.overwrite is
+	// true. The default is this object's name. It can change later.
 	// +neutron:attribute=network.name+subnet.name,mutable=true,privilege=tenant
 	// +optional
 	// +kubebuilder:validation:MaxLength=255
@@ -429,7 +430,7 @@ const (
 )
 
 // NetworkDriftField is a field in which a network, or a subnet of it, can differ from its spec, as Drift names it.
-// +kubebuilder:validation:Enum=name;description;adminState;mtu;portSecurity;gateway;allocationPools;dhcp;dnsServers;hostRoutes
+// +kubebuilder:validation:Enum=name;description;adminState;mtu;portSecurity;dnsDomain;tags;shared;external;provider.segmentationID;gateway;allocationPools;dhcp;dnsServers;hostRoutes
 type NetworkDriftField string
 
 // Finalizer is on every Network before its first resource is created, and goes when the last one is gone.
