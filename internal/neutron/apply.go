@@ -24,7 +24,7 @@ func (i *Inventory) Apply(ctx context.Context, change network.Change) (done netw
 			}
 		case network.TagNetwork:
 			if step.ID == "" {
-				step.ID = created
+				step.ID = made.network
 			} else if err := i.stillOurs(ctx, step); err != nil {
 				return done, err
 			}

@@ -335,10 +335,10 @@ func (in *NetworkSpec) DeepCopyInto(out *NetworkSpec) {
 		*out = new(bool)
 		**out = **in
 	}
-	if in.Router != nil {
-		in, out := &in.Router, &out.Router
-		*out = new(RouterSpec)
-		(*in).DeepCopyInto(*out)
+	if in.Tags != nil {
+		in, out := &in.Tags, &out.Tags
+		*out = make([]string, len(*in))
+		copy(*out, *in)
 	}
 	if in.Shared != nil {
 		in, out := &in.Shared, &out.Shared
@@ -359,6 +359,11 @@ func (in *NetworkSpec) DeepCopyInto(out *NetworkSpec) {
 		in, out := &in.AvailabilityZoneHints, &out.AvailabilityZoneHints
 		*out = make([]string, len(*in))
 		copy(*out, *in)
+	}
+	if in.Router != nil {
+		in, out := &in.Router, &out.Router
+		*out = new(RouterSpec)
+		(*in).DeepCopyInto(*out)
 	}
 	if in.AllowedNamespaces != nil {
 		in, out := &in.AllowedNamespaces, &out.AllowedNamespaces

@@ -38,6 +38,40 @@ type NetworkSpecApplyConfiguration struct {
 	// rules and security groups apply. The cloud chooses when it is unset. It can
 	// change later; ports that exist keep what they have.
 	PortSecurity *bool `json:"portSecurity,omitempty"`
+	// networkName is the name in Neutron of the network and its subnet, 1 to 255
+	// characters. An imported network keeps its own, unless import.overwrite is
+	// true. The default is this object's name. It can change later.
+	NetworkName *string `json:"networkName,omitempty"`
+	// adminState says whether the network is switched on in Neutron: Up, or Down
+	// for one that carries no traffic. The default is Up. It can change later.
+	AdminState *cloudteamv1.AdminState `json:"adminState,omitempty"`
+	// dnsDomain is the domain of the ports' names in a DNS service that the cloud
+	// keeps, with a full stop at its end, such as "example.org."; or "none". The
+	// cloud needs Neutron's extension dns-integration. The default is what Neutron
+	// has. It can change later.
+	DNSDomain *string `json:"dnsDomain,omitempty"`
+	// tags are the network's tags in Neutron, at most 64. An empty list removes
+	// all. They cost a call of their own, after the network was created. The
+	// default is what Neutron has. They can change later.
+	Tags []string `json:"tags,omitempty"`
+	// shared says whether all projects of the cloud may use the network. By
+	// Neutron's default policy an administrator alone may set it. The default is
+	// what Neutron has. It can change later.
+	Shared *bool `json:"shared,omitempty"`
+	// external says whether the network leads outside, so that routers can have
+	// their gateway on it (router:external in Neutron). By Neutron's default
+	// policy an administrator alone may set it. The default is what Neutron has.
+	// It can change later.
+	External *bool `json:"external,omitempty"`
+	// provider says how the network is made in the cloud: of which type, on which
+	// physical network, with which id. The cloud chooses when it is unset. It can
+	// be removed and not added later, and of it only a vlan's segmentationID can
+	// change. By Neutron's default policy an administrator alone may set it.
+	Provider *ProviderSpecApplyConfiguration `json:"provider,omitempty"`
+	// availabilityZoneHints are the zones in which agents may serve the network,
+	// 1 to 16. The cloud chooses when they are unset. They can be removed, and
+	// neither change nor be added later.
+	AvailabilityZoneHints []string `json:"availabilityZoneHints,omitempty"`
 	// router is the router that serves the network's subnets: one of its own, or
 	// one that exists. The default is none. It can come, change and go later.
 	Router *RouterSpecApplyConfiguration `json:"router,omitempty"`
@@ -194,6 +228,74 @@ func (b *NetworkSpecApplyConfiguration) WithMTU(value int32) *NetworkSpecApplyCo
 // If called multiple times, the PortSecurity field is set to the value of the last call.
 func (b *NetworkSpecApplyConfiguration) WithPortSecurity(value bool) *NetworkSpecApplyConfiguration {
 	b.PortSecurity = &value
+	return b
+}
+
+// WithNetworkName sets the NetworkName field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the NetworkName field is set to the value of the last call.
+func (b *NetworkSpecApplyConfiguration) WithNetworkName(value string) *NetworkSpecApplyConfiguration {
+	b.NetworkName = &value
+	return b
+}
+
+// WithAdminState sets the AdminState field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the AdminState field is set to the value of the last call.
+func (b *NetworkSpecApplyConfiguration) WithAdminState(value cloudteamv1.AdminState) *NetworkSpecApplyConfiguration {
+	b.AdminState = &value
+	return b
+}
+
+// WithDNSDomain sets the DNSDomain field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the DNSDomain field is set to the value of the last call.
+func (b *NetworkSpecApplyConfiguration) WithDNSDomain(value string) *NetworkSpecApplyConfiguration {
+	b.DNSDomain = &value
+	return b
+}
+
+// WithTags adds the given value to the Tags field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the Tags field.
+func (b *NetworkSpecApplyConfiguration) WithTags(values ...string) *NetworkSpecApplyConfiguration {
+	for i := range values {
+		b.Tags = append(b.Tags, values[i])
+	}
+	return b
+}
+
+// WithShared sets the Shared field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Shared field is set to the value of the last call.
+func (b *NetworkSpecApplyConfiguration) WithShared(value bool) *NetworkSpecApplyConfiguration {
+	b.Shared = &value
+	return b
+}
+
+// WithExternal sets the External field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the External field is set to the value of the last call.
+func (b *NetworkSpecApplyConfiguration) WithExternal(value bool) *NetworkSpecApplyConfiguration {
+	b.External = &value
+	return b
+}
+
+// WithProvider sets the Provider field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Provider field is set to the value of the last call.
+func (b *NetworkSpecApplyConfiguration) WithProvider(value *ProviderSpecApplyConfiguration) *NetworkSpecApplyConfiguration {
+	b.Provider = value
+	return b
+}
+
+// WithAvailabilityZoneHints adds the given value to the AvailabilityZoneHints field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the AvailabilityZoneHints field.
+func (b *NetworkSpecApplyConfiguration) WithAvailabilityZoneHints(values ...string) *NetworkSpecApplyConfiguration {
+	for i := range values {
+		b.AvailabilityZoneHints = append(b.AvailabilityZoneHints, values[i])
+	}
 	return b
 }
 
