@@ -266,3 +266,41 @@ func TestOnlyTheObjectsOfACloudAreWoken(t *testing.T) {
 		}
 	}, exampleIn(mine), own)
 }
+
+// inMine has an object be in the cloud of the Secret.
+func inMine(spec *cloudteamv1.NetworkSpec) {
+	spec.Cloud = &cloudteamv1.CloudReference{SecretName: mine.Secret}
+}
+
+func TestAnImportIsTakenOverInTheCloudThatItNames(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		_, first, _ := w.withClouds()
+		first.Put(legacy())
+		w.mustSync()
+		w.wantState("Ready=True Available")
+		if got := first.Has(); len(got) != 1 || !ownerOfExample.Owns(got[0].Description) || len(w.cloud.Has()) != 0 {
+			t.Errorf("in the cloud that is named there is %v, in the own %v", got, w.cloud.Has())
+		}
+	}, importing(inMine))
+}
+
+func TestANetworkIsObservedInTheCloudThatItNames(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		clouds, first, _ := w.withClouds()
+		first.Put(legacy())
+		clouds.set(mine, nil, owned.ErrNotYet)
+		w.mustSync()
+		if lines := w.diary.Take(); len(lines) > 0 {
+			t.Errorf("it did %q", lines)
+		}
+		clouds.set(mine, nil, noKey)
+		w.mustSync()
+		w.wantState("Ready=False Stalled=True CredentialsUnusable")
+		clouds.set(mine, first, nil)
+		w.mustSync()
+		w.wantState("Ready=True Observed")
+	}, importing(func(spec *cloudteamv1.NetworkSpec) {
+		inMine(spec)
+		spec.ManagementPolicy = cloudteamv1.ManagementPolicyObserve
+	}))
+}
