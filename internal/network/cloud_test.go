@@ -425,6 +425,14 @@ func ownAddress(s Subnet, mac string) netip.Addr {
 	return netip.AddrFrom16(bytes)
 }
 
+// markInterface notes that a port is made to be a router's interface.
+func (c *cloud) markInterface(id string) {
+	if c.interfaces == nil {
+		c.interfaces = map[string]bool{}
+	}
+	c.interfaces[id] = true
+}
+
 // isInterface reports whether a port is a router's interface, or was made to be one.
 func (c *cloud) isInterface(p *ObservedPort) bool { return p.Router != "" || c.interfaces[p.ID] }
 
@@ -457,10 +465,7 @@ func (c *cloud) createPort(step Step) (string, error) {
 		p.SecurityGroups = []string{defaultGroup}
 	}
 	if step.Action == CreateInterface {
-		if c.interfaces == nil {
-			c.interfaces = map[string]bool{}
-		}
-		c.interfaces[p.ID] = true
+		c.markInterface(p.ID)
 	}
 	if err := c.settlePort(&p, nil); err != nil {
 		return "", err

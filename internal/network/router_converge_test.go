@@ -110,8 +110,10 @@ func (c *cloud) meddleWithRouting(t *rapid.T) {
 		for _, n := range c.observe(testOwner).Networks {
 			for _, s := range n.Subnets {
 				if a := (PortAddress{s.ID, DefaultGateway(s.CIDR)}); !c.addressed(s.ID, a.Address) {
+					id := c.id("port")
+					c.markInterface(id)
 					c.ports = append(c.ports, ObservedPort{
-						ID: c.id("port"), NetworkID: n.ID, Created: cloudEpoch,
+						ID: id, NetworkID: n.ID, Created: cloudEpoch,
 						PortAttributes: PortAttributes{Description: testOwner.Marker(), Addresses: []PortAddress{a}, MAC: c.mac()},
 					})
 					return

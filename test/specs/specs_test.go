@@ -42,8 +42,13 @@ var administrators = []string{"Shared", "External", "Provider", "AvailabilityZon
 
 // A field that is never drawn, such as a new one, is tested by none of the tests that draw specs.
 func TestEveryFieldIsDrawnAndLeftOut(t *testing.T) {
-	// What is imported is there already, which a draw does not know.
-	never := map[string]bool{"Import": true, "ManagementPolicy": true}
+	never := map[string]bool{
+		// What is imported is there already, and a cloud has credentials, which a draw does not know.
+		"Import": true, "ManagementPolicy": true, "Cloud": true,
+		// A router has the gateways' addresses, which a NetworkPort that is drawn may name: who comes first has it, and the
+		// end is not the same each time. The properties in internal/network draw routers, and test/faults sweeps them.
+		"Router": true,
+	}
 	edited := func(t *rapid.T) any {
 		return testLimits.NetworkEdit(testLimits.Network().Draw(t, "spec")).Draw(t, "edited")
 	}
