@@ -204,7 +204,7 @@ func TestSamplesShowEveryField(t *testing.T) {
 		t.Fatal(err)
 	}
 	shown := map[string]bool{}
-	for _, file := range []string{"network-full.yaml", "network-provider.yaml"} {
+	for _, file := range []string{"network-full.yaml", "network-provider.yaml", "network-import.yaml"} {
 		sample := readObjects(t, filepath.Join(repository, "config", "samples", file))[0]
 		spec, _, err := unstructured.NestedMap(sample.Object, "spec")
 		if err != nil {
