@@ -3,6 +3,7 @@ package network
 import (
 	"cmp"
 	"fmt"
+	"net/netip"
 	"slices"
 	"strings"
 )
@@ -53,15 +54,30 @@ func (c Change) Without(fields ...string) Change {
 	return rest
 }
 
-// Despite gives what can be done of the change though a subnet cannot be deleted yet: all but its deletion, and the
-// creation of subnets in its place.
+// Despite gives what can be done of the change though a subnet cannot be deleted yet: all but its deletion, the
+// creation of subnets in its place, and that of routers' interfaces on these.
 func (c Change) Despite(refused Step) Change {
 	var rest Change
+	var missing []netip.Prefix
 	for _, step := range c {
-		inPlace := step.Action == CreateSubnet && step.Subnet.CIDR.Overlaps(refused.Subnet.CIDR)
-		if !inPlace && (step.Action != refused.Action || step.ID != refused.ID) {
-			rest = append(rest, step)
+		switch step.Action {
+		case CreateSubnet:
+			if step.Subnet.CIDR.Overlaps(refused.Subnet.CIDR) {
+				missing = append(missing, step.Subnet.CIDR)
+				continue
+			}
+		case CreateInterface, AttachInterface:
+			if slices.ContainsFunc(step.Port.Addresses, func(a PortAddress) bool {
+				return slices.ContainsFunc(missing, func(cidr netip.Prefix) bool { return cidr.Contains(a.Address) })
+			}) {
+				continue
+			}
+		case refused.Action:
+			if step.ID == refused.ID {
+				continue
+			}
 		}
+		rest = append(rest, step)
 	}
 	return rest
 }
