@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
@@ -32,7 +33,9 @@ func TestPropertyAnImportEndsAsDeclaredOrTouchesNothing(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		made := specs(testOwner).Draw(t, "made")
 		c := bare(t, made)
-		c.networks[0].Name = userTexts().Draw(t, "name")
+		c.networks[0].Name = userTexts().Filter(func(text string) bool {
+			return utf8.RuneCountInString(text) <= MaxDescription // as many a name may have
+		}).Draw(t, "name")
 		spec := made
 		if rapid.Bool().Draw(t, "declared otherwise") {
 			spec = specs(testOwner).Draw(t, "spec")

@@ -20,10 +20,10 @@ const (
 	FieldExisting        = "existing"
 )
 
-// InterfaceDeviceOwner is the device_owner in Neutron of a port that is made to be a router's interface, and is one from
-// when it has a router. With another, Neutron refuses it the gateway's address in a subnet in which hosts make their own
-// addresses (SLAAC), and gives it one that it makes itself in every such subnet of the network (measured; the contract
-// suite holds it).
+// InterfaceDeviceOwner is the device_owner in Neutron of a port that is made to be a router's interface, and is one
+// from when it has a router. With another, Neutron refuses it the gateway's address in a subnet in which hosts make
+// their own addresses (SLAAC), and gives it one that it makes itself in every such subnet of the network (measured; the
+// contract suite holds it).
 const InterfaceDeviceOwner = "network:router_interface"
 
 // RouterSpec says which router serves a network, in canonical form. The router has an interface on each subnet that has

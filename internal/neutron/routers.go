@@ -311,9 +311,9 @@ func (i *Inventory) interfaceCall(ctx context.Context, step network.Step, action
 	return err
 }
 
-// attach makes a port a router's interface, and moves the revisions of both as Neutron does: the port's by two, since it
-// is written before and after it is checked, and the router's by one (measured; the contract suite holds it). One that is an interface already is refused (PortInUse): it is read again then, and planned
-// with.
+// attach makes a port a router's interface, and moves the revisions of both as Neutron does: the port's by two, since
+// it is written before and after it is checked, and the router's by one (measured; the contract suite holds it). One
+// that is an interface already is refused (PortInUse): it is read again then, and planned with.
 func (i *Inventory) attach(ctx context.Context, step network.Step) error {
 	defer i.ports.write(step.ID)()
 	defer i.routers.write(step.RouterID)()

@@ -102,7 +102,7 @@ func TestAPortBecomesAnInterface(t *testing.T) {
 		s := c.tenant.newSubnet(t, n, nil)
 		r := c.tenant.newRouter(t, nil)
 		body := object{
-			"name": "interface", "description": "[owner=a/b]", "device_owner": "kubernetes:routerinterface",
+			"name": "interface", "description": "[owner=a/b]", "device_owner": "network:router_interface",
 			"fixed_ips": []object{{"subnet_id": id(s), "ip_address": "10.0.0.1"}},
 		}
 		p := c.tenant.newPort(t, n, body)
@@ -118,7 +118,7 @@ func TestAPortBecomesAnInterface(t *testing.T) {
 				revision(p), got, router)
 		}
 		want := p
-		want["device_id"], want["device_owner"] = id(r), "network:router_interface"
+		want["device_id"] = id(r)
 		for _, moving := range []string{"revision_number", "updated_at"} {
 			delete(want, moving)
 			delete(attached, moving)
@@ -147,6 +147,41 @@ func TestAPortBecomesAnInterface(t *testing.T) {
 		act("add_router_interface", id(p)).refuses(t, refusal{Status: 404, Type: "PortNotFound"})
 		c.tenant.do(t, "PUT", "/v2.0/routers/"+id(p)+"/add_router_interface", object{"port_id": id(p)}).refuses(t,
 			refusal{Status: 404, Type: "RouterNotFound"})
+	})
+}
+
+// Where ports make their own addresses, one that says from the start that it is to be a router's interface gets those
+// that are asked for and no others.
+func TestAnInterfaceWherePortsMakeTheirAddresses(t *testing.T) {
+	onEveryCloud(t, func(t *testing.T, c *cloud) {
+		n := c.tenant.newNetwork(t, nil)
+		four := c.tenant.newSubnet(t, n, nil)
+		six := c.tenant.newSubnet(t, n, object{
+			"cidr": "fd00:53::/64", "ip_version": 6, "ipv6_ra_mode": "slaac", "ipv6_address_mode": "slaac",
+		})
+		at := func(s object, address string) object { return object{"subnet_id": id(s), "ip_address": address} }
+		plain := object{"network_id": id(n), "fixed_ips": []object{at(six, "fd00:53::1")}}
+		c.tenant.do(t, "POST", "/v2.0/ports", object{"port": plain}).refuses(t,
+			refusal{Status: 400, Type: "AllocationOnAutoAddressSubnet"})
+
+		r := c.tenant.newRouter(t, nil)
+		for _, address := range []object{at(four, "10.0.0.1"), at(six, "fd00:53::1")} {
+			p := c.tenant.newPort(t, n, object{"device_owner": "network:router_interface", "fixed_ips": []object{address}})
+			act := func(action string) answer {
+				return c.tenant.do(t, "PUT", "/v2.0/routers/"+id(r)+"/"+action, object{"port_id": id(p)})
+			}
+			act("add_router_interface").must(t, http.StatusOK)
+			t.Cleanup(func() { act("remove_router_interface") })
+			got := c.tenant.get(t, "/v2.0/ports/"+id(p)).must(t, http.StatusOK).part(t, "port")["fixed_ips"]
+			if diff := gocmp.Diff([]any{address}, got); diff != "" {
+				t.Errorf("the addresses of an interface (-want +got):\n%s", diff)
+			}
+		}
+
+		unattached := c.tenant.newPort(t, n, object{
+			"device_owner": "network:router_interface", "fixed_ips": []object{at(four, "10.0.0.9")},
+		})
+		c.tenant.do(t, "DELETE", "/v2.0/ports/"+id(unattached), nil).must(t, http.StatusNoContent)
 	})
 }
 
