@@ -78,7 +78,11 @@ func (w *world) look(t *rapid.T, r realm) state {
 		add(fmt.Sprintf("Network %s/%s", r.drawn(n.Namespace), n.Name), string(n.UID), n.Spec, n.Status)
 	}
 	for _, p := range w.ports(t, r) {
-		hideChosen(&p, all.of(w, string(p.UID))["ports"])
+		ports := all.of(w, string(p.UID))["ports"]
+		hideChosen(&p, ports)
+		if len(ports) == 0 {
+			p.Status.Cloud = nil // the one in which it once had a port, if it had
+		}
 		add(fmt.Sprintf("NetworkPort %s/%s", r.drawn(p.Namespace), p.Name), string(p.UID), p.Spec, p.Status)
 	}
 	replace := strings.NewReplacer(names...)
