@@ -103,19 +103,26 @@ func propertyDifferences(want, actual Attributes) (diffs []Difference) {
 // networks and of ports).
 var privileged = []string{
 	FieldShared, FieldExternal, FieldNetworkType, FieldPhysicalNetwork, FieldSegmentationID, FieldMAC,
+	FieldSNAT, FieldExternalIP,
 }
 
 // Privileged are the fields among those that the step sends that Neutron's default policy lets an administrator alone
 // set.
 func (s Step) Privileged() (fields []string) {
-	a := s.Attributes
-	sent := map[string]bool{
-		FieldShared: a.Shared != nil && *a.Shared, FieldExternal: a.External != nil && *a.External,
-		FieldNetworkType: a.Provider.NetworkType != "", FieldPhysicalNetwork: a.Provider.PhysicalNetwork != "",
-		FieldSegmentationID: a.Provider.SegmentationID != 0,
+	a, outside := s.Attributes, s.Router.Gateway
+	var sent map[string]bool
+	switch s.Action {
+	case CreateNetwork:
+		sent = map[string]bool{
+			FieldShared: a.Shared != nil && *a.Shared, FieldExternal: a.External != nil && *a.External,
+			FieldNetworkType: a.Provider.NetworkType != "", FieldPhysicalNetwork: a.Provider.PhysicalNetwork != "",
+			FieldSegmentationID: a.Provider.SegmentationID != 0,
+		}
+	case CreateRouter, UpdateGateway:
+		sent = map[string]bool{FieldSNAT: outside.SNAT != nil, FieldExternalIP: len(outside.Addresses) > 0}
 	}
 	for _, field := range privileged {
-		if s.Action == CreateNetwork && sent[field] || !s.Action.Creates() && s.Changes(field) {
+		if sent[field] || !s.Action.Creates() && s.Changes(field) {
 			fields = append(fields, field)
 		}
 	}

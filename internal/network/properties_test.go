@@ -1,6 +1,7 @@
 package network
 
 import (
+	"net/netip"
 	"strings"
 	"testing"
 
@@ -202,6 +203,31 @@ func TestPrivilegedFieldsOfAStep(t *testing.T) {
 				t.Fatal(err)
 			}
 			if diff := cmp.Diff(tc.want, change[0].Privileged()); diff != "" {
+				t.Errorf("-want +got:\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestPrivilegedFieldsOfARouter(t *testing.T) {
+	outside := RouterAttributes{Gateway: ExternalGateway{NetworkID: "ext-1"}}
+	declared := outside
+	declared.Gateway.SNAT, declared.Gateway.Addresses = new(true), []netip.Addr{addr("203.0.113.10")}
+	for sentence, tc := range map[string]struct {
+		step Step
+		want []string
+	}{
+		"a router that leads outside as the cloud has it": {Step{Action: CreateRouter, Router: outside}, nil},
+		"a router with all that is declared": {
+			Step{Action: CreateRouter, Router: declared}, []string{FieldSNAT, FieldExternalIP},
+		},
+		"a change of the way outside": {
+			Step{Action: UpdateGateway, Router: declared}, []string{FieldSNAT, FieldExternalIP},
+		},
+		"a change of its name": {Step{Action: UpdateRouter, Router: declared}, nil},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			if diff := cmp.Diff(tc.want, tc.step.Privileged()); diff != "" {
 				t.Errorf("-want +got:\n%s", diff)
 			}
 		})
