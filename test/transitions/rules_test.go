@@ -93,7 +93,8 @@ func (p *madePort) is(reason string) bool {
 }
 
 // keepNetwork makes a Network of the direct way what it may be where its spec leaves it open: mtu, portSecurity,
-// dnsDomain and tags are not compared then, and are as they were last declared or set. It reports whether there was anything to do.
+// dnsDomain and tags are not compared then, and are as they were last declared or set. It reports whether there was
+// anything to do.
 func (s *sequence) keepNetwork(t *rapid.T, reached, direct *madeNetwork) bool {
 	t.Helper()
 	if reached.resource == nil || direct.resource == nil {
@@ -187,7 +188,7 @@ func asSet(list any) []string {
 func ignoreLeft(states state, ports []*madePort) {
 	for _, p := range ports {
 		object, exists := states["NetworkPort "+p.String()]
-		if exists && p.object.Status.PortID != "" && (p.invalid() || p.is(cloudteamv1.ReasonRefused) || p.is(cloudteamv1.ReasonForbidden)) {
+		if exists && p.object.Status.PortID != "" && (p.invalid() || p.is(cloudteamv1.ReasonRefused)) {
 			status, _ := object["status"].(map[string]any)
 			states["NetworkPort "+p.String()] = map[string]any{"spec": object["spec"], "conditions": status["conditions"]}
 		}

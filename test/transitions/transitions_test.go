@@ -105,6 +105,15 @@ func (s *sequence) finish(t *rapid.T) {
 			}
 			unfinished = true
 		}
+		for _, p := range ports {
+			// An administrator has given it another MAC than is declared, and only one could give it back.
+			if p.is(cloudteamv1.ReasonForbidden) && p.object.DeletionTimestamp == nil {
+				met.count("a port whose MAC an administrator has changed")
+				t.Logf("finish: delete NetworkPort %s", p.slot)
+				s.endPort(t, &p.object)
+				unfinished = true
+			}
+		}
 	}
 }
 
