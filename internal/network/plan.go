@@ -237,27 +237,39 @@ func deletable(owner Owner, n ObservedNetwork) error {
 func updateNetwork(spec Spec, actual ObservedNetwork) (Step, bool) {
 	want := spec.Attributes()
 	want.Name = spec.nameOf(actual.Name)
-	var diffs []Difference
-	add := func(field string, declared, got any) {
-		diffs = append(diffs, Difference{NetworkResource, field, fmt.Sprint(declared), fmt.Sprint(got)})
-	}
-	if want.Name != actual.Name {
-		add(FieldName, strconv.Quote(want.Name), strconv.Quote(actual.Name))
-	}
-	if want.Description != actual.Description {
-		// The marker is the same on both sides (Plan has seen to that), so it is left out.
-		want, _, _ := ParseDescription(want.Description)
-		got, _, _ := ParseDescription(actual.Description)
-		add(FieldDescription, strconv.Quote(want), strconv.Quote(got))
-	}
-	if want.AdminStateUp != actual.AdminStateUp {
-		add(FieldAdminState, upDown(want.AdminStateUp), upDown(actual.AdminStateUp))
-	}
+	diffs := basics{want.Name, want.Description, want.AdminStateUp}.differences(NetworkResource,
+		basics{actual.Name, actual.Description, actual.AdminStateUp})
 	diffs = append(diffs, propertyDifferences(want, actual.Attributes)...)
 	return Step{
 		Action: UpdateNetwork, ID: actual.ID, Revision: actual.Revision, Attributes: want,
 		Differences: diffs, Reason: reasonDiffers,
 	}, len(diffs) > 0
+}
+
+// basics are the settings that networks, ports and routers have alike.
+type basics struct {
+	name, description string
+	up                bool
+}
+
+// differences lists in which settings of a resource what is declared differs from what is.
+func (s basics) differences(resource string, actual basics) (diffs []Difference) {
+	add := func(field, declared, got string) {
+		diffs = append(diffs, Difference{resource, field, declared, got})
+	}
+	if s.name != actual.name {
+		add(FieldName, strconv.Quote(s.name), strconv.Quote(actual.name))
+	}
+	if s.description != actual.description {
+		// The marker is the same on both sides (the plan has seen to that), so it is left out.
+		want, _, _ := ParseDescription(s.description)
+		got, _, _ := ParseDescription(actual.description)
+		add(FieldDescription, strconv.Quote(want), strconv.Quote(got))
+	}
+	if s.up != actual.up {
+		add(FieldAdminState, upDown(s.up), upDown(actual.up))
+	}
+	return diffs
 }
 
 func upDown(up bool) string {

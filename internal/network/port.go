@@ -7,7 +7,6 @@ import (
 	"net"
 	"net/netip"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 )
@@ -198,19 +197,10 @@ const PortResource = "port"
 
 func updatePort(spec PortSpec, actual ObservedPort) (Step, bool) {
 	want := spec.Attributes()
-	var diffs []Difference
+	diffs := basics{want.Name, want.Description, want.AdminStateUp}.differences(PortResource,
+		basics{actual.Name, actual.Description, actual.AdminStateUp})
 	add := func(field, declared, got string) {
 		diffs = append(diffs, Difference{PortResource, field, declared, got})
-	}
-	if want.Name != actual.Name {
-		add(FieldName, strconv.Quote(want.Name), strconv.Quote(actual.Name))
-	}
-	if want.Description != actual.Description {
-		got, _, _ := ParseDescription(actual.Description)
-		add(FieldDescription, strconv.Quote(""), strconv.Quote(got))
-	}
-	if want.AdminStateUp != actual.AdminStateUp {
-		add(FieldAdminState, upDown(want.AdminStateUp), upDown(actual.AdminStateUp))
 	}
 	var settled bool
 	given := spec.given(actual.Addresses)

@@ -341,20 +341,8 @@ func subnetsOf(interfaces []ObservedPort, routerID string, observed Observed) (c
 // those whose next hop is in a subnet on which the router is about to lose its interface, for as long as it has none.
 func updateRouter(spec Spec, actual ObservedRouter, losing []netip.Prefix) (step Step, kept []Route, needed bool) {
 	want := spec.routerAttributes()
-	var diffs []Difference
-	add := func(field, declared, got string) {
-		diffs = append(diffs, Difference{RouterResource, field, declared, got})
-	}
-	if want.Name != actual.Name {
-		add(FieldName, strconv.Quote(want.Name), strconv.Quote(actual.Name))
-	}
-	if want.Description != actual.Description {
-		got, _, _ := ParseDescription(actual.Description)
-		add(FieldDescription, strconv.Quote(""), strconv.Quote(got))
-	}
-	if want.AdminStateUp != actual.AdminStateUp {
-		add(FieldAdminState, upDown(want.AdminStateUp), upDown(actual.AdminStateUp))
-	}
+	diffs := basics{want.Name, want.Description, want.AdminStateUp}.differences(RouterResource,
+		basics{actual.Name, actual.Description, actual.AdminStateUp})
 	for _, route := range actual.Routes {
 		lost := func(cidr netip.Prefix) bool { return cidr.Contains(route.NextHop) }
 		if slices.Contains(want.Routes, route) && !slices.ContainsFunc(losing, lost) {
@@ -362,7 +350,7 @@ func updateRouter(spec Spec, actual ObservedRouter, losing []netip.Prefix) (step
 		}
 	}
 	if len(kept) < len(actual.Routes) {
-		add(FieldRoutes, join(kept), join(actual.Routes))
+		diffs = append(diffs, Difference{RouterResource, FieldRoutes, join(kept), join(actual.Routes)})
 	}
 	want.Routes = kept
 	return Step{
@@ -436,20 +424,8 @@ func attachInterface(spec Spec, networkID, portID string, addresses []PortAddres
 
 func updateInterface(spec Spec, actual ObservedPort) (Step, bool) {
 	want := interfaceAttributes(spec, actual.Addresses)
-	var diffs []Difference
-	add := func(field, declared, got string) {
-		diffs = append(diffs, Difference{interfaceResource(actual.Addresses), field, declared, got})
-	}
-	if want.Name != actual.Name {
-		add(FieldName, strconv.Quote(want.Name), strconv.Quote(actual.Name))
-	}
-	if want.Description != actual.Description {
-		got, _, _ := ParseDescription(actual.Description)
-		add(FieldDescription, strconv.Quote(""), strconv.Quote(got))
-	}
-	if want.AdminStateUp != actual.AdminStateUp {
-		add(FieldAdminState, upDown(want.AdminStateUp), upDown(actual.AdminStateUp))
-	}
+	diffs := basics{want.Name, want.Description, want.AdminStateUp}.differences(interfaceResource(actual.Addresses),
+		basics{actual.Name, actual.Description, actual.AdminStateUp})
 	return Step{
 		Action: UpdatePort, ID: actual.ID, Revision: actual.Revision, NetworkID: actual.NetworkID, Port: want,
 		Differences: diffs, Reason: reasonDiffers,

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"maps"
 	"math/rand/v2"
+	"net/http"
 	"net/url"
 	"slices"
 	"sync"
@@ -621,16 +622,23 @@ func (i *Inventory) withSubnets(ctx context.Context, w wireNetwork) (*network.Ob
 }
 
 func (i *Inventory) readPort(ctx context.Context, id string) (*network.ObservedPort, error) {
-	w, err := get[wirePort](ctx, i.cloud, opGetPort, portAPI, portFields, id)
+	return readOurs(ctx, i, opGetPort, portAPI, portFields, id, wirePort.observed)
+}
+
+// readOurs reads a resource of ours; ErrUnmarked where it is not.
+func readOurs[W described, T any](
+	ctx context.Context, i *Inventory, op string, of collection, fields []string, id string, observed func(W) (T, error),
+) (*T, error) {
+	w, err := get[W](ctx, i.cloud, op, of, fields, id)
 	if err != nil {
 		return nil, err
 	}
-	if !i.owns(w.Description) {
+	if !i.owns(w.described()) {
 		return nil, ErrUnmarked
 	}
-	observed, err := w.observed()
+	ours, err := observed(w)
 	if err != nil {
-		return nil, decodeError(opGetPort, "GET", "%s", err)
+		return nil, decodeError(op, http.MethodGet, "%s", err)
 	}
-	return &observed, nil
+	return &ours, nil
 }

@@ -106,11 +106,7 @@ func routesOf(routes []wireRoute) ([]network.Route, error) {
 func routerBody(step network.Step, all bool) map[string]any {
 	r := step.Router
 	body := map[string]any{}
-	set := func(field, key string, value any) {
-		if all || step.Changes(field) {
-			body[key] = value
-		}
-	}
+	set := setterOf(body, step, all)
 	set(network.FieldName, "name", r.Name)
 	set(network.FieldDescription, "description", r.Description)
 	set(network.FieldAdminState, "admin_state_up", r.AdminStateUp)
@@ -188,18 +184,7 @@ func (i *Inventory) readRouters(ctx context.Context) (map[string]*network.Observ
 }
 
 func (i *Inventory) readRouter(ctx context.Context, id string) (*network.ObservedRouter, error) {
-	w, err := get[wireRouter](ctx, i.cloud, opGetRouter, routerAPI, routerFields, id)
-	if err != nil {
-		return nil, err
-	}
-	if !i.owns(w.Description) {
-		return nil, ErrUnmarked
-	}
-	observed, err := w.observed()
-	if err != nil {
-		return nil, decodeError(opGetRouter, http.MethodGet, "%s", err)
-	}
-	return &observed, nil
+	return readOurs(ctx, i, opGetRouter, routerAPI, routerFields, id, wireRouter.observed)
 }
 
 // takeRouter is take for steps about routers and their interfaces.

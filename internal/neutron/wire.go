@@ -171,13 +171,8 @@ func (w wireSubnet) observed() (network.ObservedSubnet, error) {
 		}
 		s.DNSServers = append(s.DNSServers, addr)
 	}
-	for _, route := range w.HostRoutes {
-		destination, errDestination := netip.ParsePrefix(route.Destination)
-		nextHop, errNextHop := netip.ParseAddr(route.NextHop)
-		if errDestination != nil || errNextHop != nil {
-			return fail("host_routes")
-		}
-		s.HostRoutes = append(s.HostRoutes, network.Route{Destination: destination, NextHop: nextHop})
+	if s.HostRoutes, err = routesOf(w.HostRoutes); err != nil {
+		return fail("host_routes")
 	}
 	s.Subnet = s.Canonical()
 	return s, nil
@@ -277,15 +272,20 @@ func count(n json.Number) *int64 {
 	return &value
 }
 
-// networkBody is the body of a create (all fields) or of an update (the fields that the step changes).
-func networkBody(step network.Step, all bool) map[string]any {
-	a := step.Attributes
-	body := map[string]any{}
-	set := func(field, key string, value any) {
+// setterOf gives what puts a field into a request's body: each for a create (all), else those that the step changes.
+func setterOf(body map[string]any, step network.Step, all bool) func(field, key string, value any) {
+	return func(field, key string, value any) {
 		if all || step.Changes(field) {
 			body[key] = value
 		}
 	}
+}
+
+// networkBody is the body of a create (all fields) or of an update (the fields that the step changes).
+func networkBody(step network.Step, all bool) map[string]any {
+	a := step.Attributes
+	body := map[string]any{}
+	set := setterOf(body, step, all)
 	set(network.FieldName, "name", a.Name)
 	set(network.FieldDescription, "description", a.Description)
 	set(network.FieldAdminState, "admin_state_up", a.AdminStateUp)
@@ -339,11 +339,7 @@ func subnetBody(step network.Step, all bool) map[string]any {
 			body["ipv6_ra_mode"] = string(s.IPv6RAMode)
 		}
 	}
-	set := func(field, key string, value any) {
-		if all || step.Changes(field) {
-			body[key] = value
-		}
-	}
+	set := setterOf(body, step, all)
 	set(network.FieldName, "name", step.SubnetName)
 	set(network.FieldDescription, "description", step.SubnetDescription)
 	set(network.FieldDHCP, "enable_dhcp", s.DHCP)
@@ -379,11 +375,7 @@ func portBody(step network.Step, all bool) map[string]any {
 		body["network_id"] = step.NetworkID
 		body["device_owner"] = network.PortDeviceOwner
 	}
-	set := func(field, key string, value any) {
-		if all || step.Changes(field) {
-			body[key] = value
-		}
-	}
+	set := setterOf(body, step, all)
 	set(network.FieldName, "name", p.Name)
 	set(network.FieldDescription, "description", p.Description)
 	if !all && p.Name != "" && step.Changes(network.FieldDescription) {
