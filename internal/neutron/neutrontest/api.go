@@ -59,7 +59,7 @@ func (s *Server) serveNetwork(w http.ResponseWriter, r *http.Request, path strin
 
 // patternOf replaces the ids in a path below /v2.0.
 func patternOf(path string) string {
-	parts := strings.Split(strings.Trim(path, "/"), "/")
+	parts := collectionOf(strings.Split(strings.Trim(path, "/"), "/"))
 	if len(parts) > 1 {
 		parts[1] = "{id}"
 	}
@@ -67,6 +67,14 @@ func patternOf(path string) string {
 		parts[3] = "{tag}"
 	}
 	return strings.TrimSuffix("/v2.0/"+strings.Join(parts, "/"), "/")
+}
+
+// collectionOf makes one part of what names a collection: that of an extension may be below the extension's name.
+func collectionOf(parts []string) []string {
+	if parts[0] != "qos" || len(parts) == 1 {
+		return parts
+	}
+	return append([]string{parts[0] + "/" + parts[1]}, parts[2:]...)
 }
 
 func (s *Server) route(req *request, path string) *apiError {
@@ -84,6 +92,7 @@ func (s *Server) route(req *request, path string) *apiError {
 	case "network-ip-availabilities":
 		return s.serveAvailabilities(req, parts[1:])
 	}
+	parts = collectionOf(parts)
 	k, ok := s.kinds[parts[0]]
 	if !ok {
 		return hidden()
@@ -321,6 +330,9 @@ func (k *resources[R]) create(req *request) *apiError {
 	if err := k.server.reserve(k.schema.singular, wanted); err != nil {
 		return err
 	}
+	if k.schema.adminToWrite && !req.caller.admin {
+		return disallowed("rule:create_" + k.schema.singular)
+	}
 	for _, in := range wanted {
 		if err := k.schema.allow(req.caller, http.MethodPost, in); err != nil {
 			return err
@@ -336,6 +348,9 @@ func (k *resources[R]) create(req *request) *apiError {
 			return err
 		}
 		made = append(made, r)
+	}
+	if tx.afterAnswer != nil {
+		defer tx.afterAnswer()
 	}
 	v := k.view(req)
 	v.answersCreate = true
@@ -356,7 +371,7 @@ func (k *resources[R]) create(req *request) *apiError {
 
 // own refuses a change to a resource that the caller can see but does not own.
 func (k *resources[R]) own(c *caller, verb string, r R) *apiError {
-	if c.admin || r.common().project == c.project {
+	if c.admin || r.common().project == c.project && !k.schema.adminToWrite {
 		return nil
 	}
 	return disallowed("rule:" + verb + "_" + k.schema.singular)

@@ -62,6 +62,10 @@ type schema[R record] struct {
 	strictMarker bool
 	// single is whether creates of several in one call are refused.
 	single bool
+	// whole is whether lists have no pages, whatever limit is asked for.
+	whole bool
+	// adminToWrite is whether an administrator alone creates, changes and deletes.
+	adminToWrite bool
 }
 
 func (s *schema[R]) init() *schema[R] {

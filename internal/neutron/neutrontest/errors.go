@@ -56,6 +56,10 @@ func portNotFound(id string) *apiError {
 	return refuse(http.StatusNotFound, "PortNotFound", "Port %s could not be found.", id)
 }
 
+func subnetPoolNotFound(id string) *apiError {
+	return refuse(http.StatusNotFound, "SubnetPoolNotFound", "Subnet pool %s could not be found.", id)
+}
+
 func routerNotFound(id string) *apiError {
 	return refuse(http.StatusNotFound, "RouterNotFound", "Router %s could not be found", id)
 }

@@ -15,8 +15,11 @@ type extension struct {
 var extensions = []extension{
 	{"Port Binding", "binding", "", "2014-02-03T10:00:00-00:00", []string{}},
 	{"DNS Integration", "dns-integration", "", "2015-08-15T18:00:00-00:00", []string{}},
+	{"dns_domain for ports", "dns-domain-ports", "", "2017-04-24T10:00:00-00:00", []string{}},
+	{"Distributed Virtual Router", "dvr", "", "2014-06-1T10:00:00-00:00", []string{}},
 	{"Empty String Filtering Extension", "empty-string-filtering", "", "2018-05-01T10:00:00-00:00", []string{}},
 	{"Neutron external network", "external-net", "", "2013-01-14T10:00:00-00:00", []string{}},
+	{"HA Router extension", "l3-ha", "", "2014-04-26T00:00:00-00:00", []string{}},
 	{"Neutron L3 Configurable external gateway mode", "ext-gw-mode", "", "2013-03-28T10:00:00-00:00", []string{}},
 	{"Neutron Extra Route", "extraroute", "", "2013-02-01T10:00:00-00:00", []string{}},
 	{"Filter parameters validation", "filter-validation", "", "2018-07-04T10:00:00-00:00", []string{}},
@@ -30,8 +33,10 @@ var extensions = []extension{
 	{"Port Security", "port-security", "", "2012-07-23T10:00:00-00:00", []string{}},
 	{"project_id field enabled", "project-id", "", "2016-09-09T09:09:09-09:09", []string{}},
 	{"Provider Network", "provider", "", "2012-09-07T10:00:00-00:00", []string{}},
+	{"Quality of Service", "qos", "", "2015-06-08T10:00:00-00:00", []string{}},
 	{"Quota management support", "quotas", "", "2012-07-29T10:00:00-00:00", []string{}},
 	{"Quota details management support", "quota_details", "", "2017-02-10T10:00:00-00:00", []string{}},
+	{"RBAC Policies", "rbac-policies", "", "2015-06-17T12:15:12-00:00", []string{}},
 	{"If-Match constraints based on revision_number", "revision-if-match", "", "2016-12-11T00:00:00-00:00", []string{}},
 	{"Neutron L3 Router", "router", "", "2012-07-20T10:00:00-00:00", []string{}},
 	{"security-group", "security-group", "", "2012-10-05T10:00:00-00:00", []string{}},
@@ -40,6 +45,7 @@ var extensions = []extension{
 	{"Resource revision numbers", "standard-attr-revisions", "", "2016-04-11T10:00:00-00:00", []string{}},
 	{"Tag support", "standard-attr-tag", "", "2017-01-01T00:00:00-00:00", []string{}},
 	{"Resource timestamps", "standard-attr-timestamp", "", "2016-09-12T10:00:00-00:00", []string{}},
+	{"Subnet DNS publish fixed IP", "subnet-dns-publish-fixed-ip", "", "2019-05-24T10:00:00-00:00", []string{}},
 	{"Subnet service types", "subnet-service-types", "", "2016-03-15T18:00:00-00:00", []string{}},
 }
 

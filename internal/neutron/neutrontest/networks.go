@@ -1,7 +1,9 @@
 package neutrontest
 
 import (
+	"math"
 	"net/http"
+	"slices"
 	"strings"
 )
 
@@ -14,12 +16,11 @@ type network struct {
 	external     bool
 	portSecurity bool
 	dnsDomain    string
+	policy       *qosPolicy // nil: none
 	isDefault    bool
 	segment      segment
+	zoneHints    []string // sorted
 }
-
-// public is whether others than the owner see the network.
-func (n *network) public() bool { return n.shared || n.external }
 
 func (s *Server) networkKind() kind {
 	k := &resources[*network]{server: s, schema: networkSchema(), table: s.networks}
@@ -32,7 +33,7 @@ func (s *Server) networkKind() kind {
 func networkSchema() *schema[*network] {
 	s := &schema[*network]{
 		singular: "network", plural: "networks", notFound: networkNotFound, strictMarker: true,
-		seenBy: func(v *view, n *network) bool { return sees(v.caller, n) },
+		seenBy: func(v *view, n *network) bool { return v.server.sees(v.caller, n) },
 	}
 	s.attributes = append([]attribute[*network]{
 		identifier[*network](),
@@ -44,7 +45,9 @@ func networkSchema() *schema[*network] {
 			get: func(*view, *network) any { return "ACTIVE" }},
 		tenant[*network](),
 		{name: "shared", access: inPost | inPut | visible | filterable | adminToSet | adminToUpdate,
-			fallback: false, convert: toBoolean, get: func(_ *view, n *network) any { return n.shared }},
+			fallback: false, convert: toBoolean, get: func(v *view, n *network) any {
+				return v.server.sharesWith(n, v.caller.project)
+			}},
 		{name: "router:external", access: inPost | inPut | visible | filterable | adminToSet | adminToUpdate,
 			fallback: false, convert: toBoolean, get: func(_ *view, n *network) any { return n.external }},
 		{name: "provider:network_type", access: inPost | inPut | visible | filterable | adminOnly,
@@ -56,8 +59,8 @@ func networkSchema() *schema[*network] {
 		{name: "port_security_enabled", access: inPost | inPut | visible | policed, fallback: true, convert: toBoolean,
 			get: func(_ *view, n *network) any { return n.portSecurity }},
 		constant[*network]("availability_zones", []string{}),
-		{name: "availability_zone_hints", access: inPost | visible | sortable, check: areUniqueStrings(255),
-			get: func(*view, *network) any { return []string{} }},
+		{name: "availability_zone_hints", access: inPost | visible | sortable, convert: toZoneHints,
+			check: areUniqueStrings(math.MaxInt), get: func(_ *view, n *network) any { return n.zoneHints }},
 		{name: "mtu", access: inPost | inPut | visible | filterable | sortable, convert: toInteger,
 			check: nonNegative, get: func(_ *view, n *network) any { return n.mtu }},
 		constant[*network]("ipv4_address_scope", nil),
@@ -66,7 +69,7 @@ func networkSchema() *schema[*network] {
 		{name: "dns_domain", access: inPost | inPut | visible, convert: toLower, check: isDNSDomain,
 			get: func(_ *view, n *network) any { return n.dnsDomain }},
 		{name: "qos_policy_id", access: inPost | inPut | visible, check: orNone(isUUID),
-			get: func(*view, *network) any { return nil }},
+			get: func(_ *view, n *network) any { return n.policy.shownID() }},
 		{name: "is_default", access: inPost | inPut | visible | filterable | adminToSet | adminToUpdate,
 			fallback: false, convert: toBoolean, match: func(*view, *network, []string) bool { return true },
 			get: func(v *view, n *network) any {
@@ -79,8 +82,10 @@ func networkSchema() *schema[*network] {
 	return s.init()
 }
 
-// sees is whether a caller sees a network: its own, and those that are shared with everyone or lead outside.
-func sees(c *caller, n *network) bool { return c.admin || n.project == c.project || n.public() }
+// sees is whether a caller sees a network: its own, those that are shared with it and those that lead outside.
+func (s *Server) sees(c *caller, n *network) bool {
+	return c.admin || n.project == c.project || n.external || s.sharesWith(n, c.project)
+}
 
 // subnetIDs gives the ids of a network's subnets in their order.
 func (s *Server) subnetIDs(n *network) []string {
@@ -92,7 +97,11 @@ func (s *Server) subnetIDs(n *network) []string {
 	return ids
 }
 
-func (s *Server) createNetwork(tx *transaction, _ *caller, in values) (*network, *apiError) {
+func (s *Server) createNetwork(tx *transaction, c *caller, in values) (*network, *apiError) {
+	policy, err := s.wantedPolicy(c, in)
+	if err != nil {
+		return nil, err
+	}
 	segment, err := s.takeSegment(in)
 	if err != nil {
 		return nil, err
@@ -102,9 +111,13 @@ func (s *Server) createNetwork(tx *transaction, _ *caller, in values) (*network,
 	if err != nil {
 		return nil, err
 	}
-	if hints := stringsOf(in["availability_zone_hints"]); len(hints) > 0 {
-		return nil, refuse(http.StatusNotFound, "AvailabilityZoneNotFound",
-			"AvailabilityZone %s could not be found.", hints[0])
+	hints := stringsOf(in["availability_zone_hints"])
+	slices.Sort(hints)
+	for _, hint := range hints {
+		if !slices.Contains(s.options.Zones, hint) {
+			return nil, refuse(http.StatusNotFound, "AvailabilityZoneNotFound",
+				"AvailabilityZone %s could not be found.", hint)
+		}
 	}
 	n := &network{
 		adminStateUp: in.truth("admin_state_up", true),
@@ -113,16 +126,20 @@ func (s *Server) createNetwork(tx *transaction, _ *caller, in values) (*network,
 		external:     in.truth("router:external", false),
 		portSecurity: in.truth("port_security_enabled", true),
 		dnsDomain:    in.text("dns_domain"),
+		policy:       policy,
 		isDefault:    in.truth("is_default", false),
 		segment:      segment,
+		zoneHints:    hints,
 	}
 	tx.stamp(&n.standard, in)
 	n.revision = 1 // its segment and its port security are written after it
 	insertIn(tx, s.networks, n)
+	s.setEveryone(tx, n, accessShared, n.shared)
+	s.setEveryone(tx, n, accessExternal, n.external)
 	return n, nil
 }
 
-func (s *Server) updateNetwork(tx *transaction, _ *caller, n *network, in values) *apiError {
+func (s *Server) updateNetwork(tx *transaction, c *caller, n *network, in values) *apiError {
 	if !in.asksForSomething() {
 		return nil
 	}
@@ -136,13 +153,26 @@ func (s *Server) updateNetwork(tx *transaction, _ *caller, n *network, in values
 			return err
 		}
 	}
+	policy := n.policy
+	if in.has("qos_policy_id") {
+		if policy != nil && !mayUsePolicy(c, policy) {
+			return refuse(http.StatusForbidden, "PolicyRemoveAuthorizationError", "Failed to remove provided policy %s "+
+				"because you are not authorized.", policy.id)
+		}
+		var err *apiError
+		if policy, err = s.wantedPolicy(c, in); err != nil {
+			return err
+		}
+	}
 	if err := s.checkUsers(n, in); err != nil {
 		return err
 	}
 	if err := s.resegment(n, in); err != nil {
 		return err
 	}
-	if in.asksForMoreThanASegment() {
+	// That a network without a policy is to have none is no change of its own.
+	idle := len(in) == 1 && in.has("qos_policy_id") && n.policy == nil && policy == nil
+	if in.asksForMoreThanASegment() && !idle {
 		tx.bump(&n.standard)
 	}
 	s.networks.change(n, func() {
@@ -152,10 +182,17 @@ func (s *Server) updateNetwork(tx *transaction, _ *caller, n *network, in values
 		n.shared = in.truth("shared", n.shared)
 		n.external = in.truth("router:external", n.external)
 		n.portSecurity = in.truth("port_security_enabled", n.portSecurity)
+		n.policy = policy
 		if in.has("dns_domain") {
 			n.dnsDomain = in.text("dns_domain")
 		}
 	})
+	if in.has("shared") {
+		s.setEveryone(tx, n, accessShared, n.shared)
+	}
+	if in.has("router:external") {
+		s.setEveryone(tx, n, accessExternal, n.external)
+	}
 	return nil
 }
 
@@ -163,7 +200,8 @@ func (s *Server) updateNetwork(tx *transaction, _ *caller, n *network, in values
 func (s *Server) checkUsers(n *network, in values) *apiError {
 	for _, p := range s.ports.with("network_id", n.id) {
 		switch {
-		case n.shared && !in.truth("shared", true) && p.project != n.project && !p.goesWithNetwork():
+		case n.shared && !in.truth("shared", true) && p.project != n.project && !p.goesWithNetwork() &&
+			s.grants(n, accessShared, p.project) == nil:
 			return refuse(http.StatusConflict, "InvalidSharedSetting", "Unable to reconfigure sharing settings for network "+
 				"%s. Multiple tenants are using it.", n.name)
 		case n.external && !in.truth("router:external", true) && p.deviceOwner == "network:router_gateway":
@@ -193,6 +231,9 @@ func (s *Server) deleteNetwork(tx *transaction, _ *caller, n *network) *apiError
 	}
 	for _, sub := range append([]*subnet(nil), s.subnets.with("network_id", n.id)...) {
 		s.subnets.remove(sub)
+	}
+	for _, r := range append([]*rbacPolicy(nil), s.policies.with("object_id", n.id)...) {
+		s.policies.remove(r)
 	}
 	s.networks.remove(n)
 	s.segments.release(n.segment)

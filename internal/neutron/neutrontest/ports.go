@@ -16,6 +16,9 @@ const (
 	ownerRouterInterface = "network:router_interface"
 	ownerRouterGateway   = "network:router_gateway"
 	ownerDHCP            = "network:dhcp"
+	// Those of the interfaces of routers on several agents, and on all compute hosts.
+	ownerReplicatedInterface  = "network:ha_router_replicated_interface"
+	ownerDistributedInterface = "network:router_interface_distributed"
 )
 
 // fixedIP is one address of a port.
@@ -39,12 +42,19 @@ type port struct {
 	host         string
 	vnic         string
 	dnsName      string
+	dnsDomain    string
 }
 
 // goesWithNetwork is whether Neutron removes the port itself when its network is deleted.
 func (p *port) goesWithNetwork() bool { return p.deviceOwner == ownerDHCP }
 
-func (p *port) isRouterInterface() bool { return p.deviceOwner == ownerRouterInterface }
+func (p *port) isRouterInterface() bool {
+	switch p.deviceOwner {
+	case ownerRouterInterface, ownerReplicatedInterface, ownerDistributedInterface:
+		return true
+	}
+	return false
+}
 
 func (s *Server) portKind() kind {
 	k := &resources[*port]{server: s, schema: portSchema(), table: s.ports}
@@ -159,10 +169,13 @@ func portSchema() *schema[*port] {
 			get: func(_ *view, p *port) any { return p.portSecurity }},
 		{name: "dns_name", access: inPost | inPut | visible, convert: toLower, check: isDNSDomain,
 			get: func(_ *view, p *port) any { return p.dnsName }},
+		{name: "dns_domain", access: inPost | inPut | visible, convert: toLower, check: isDNSDomain,
+			get: func(_ *view, p *port) any { return p.dnsDomain }},
 		{name: "dns_assignment", access: visible, get: func(_ *view, p *port) any { return p.dnsBodies() }},
 		{name: "qos_policy_id", access: inPost | inPut | visible, check: orNone(isUUID),
 			get: func(*view, *port) any { return nil }},
-		constant[*port]("qos_network_policy_id", nil),
+		{name: "qos_network_policy_id", access: visible,
+			get: func(_ *view, p *port) any { return p.network.policy.shownID() }},
 		{name: "binding:vif_type", access: visible | adminToSee, get: func(*view, *port) any { return "unbound" }},
 		{name: "binding:vif_details", access: visible | adminToSee,
 			get: func(*view, *port) any { return struct{}{} }},
@@ -220,6 +233,7 @@ func (s *Server) createPort(tx *transaction, c *caller, in values) (*port, *apiE
 		host:         in.text("binding:host_id"),
 		vnic:         "normal",
 		dnsName:      in.text("dns_name"),
+		dnsDomain:    in.text("dns_domain"),
 		groups:       []string{},
 	}
 	if in.has("binding:vnic_type") {
@@ -504,6 +518,9 @@ func (s *Server) updatePort(tx *transaction, _ *caller, p *port, in values) *api
 		if in.has("dns_name") {
 			p.dnsName = in.text("dns_name")
 		}
+		if in.has("dns_domain") {
+			p.dnsDomain = in.text("dns_domain")
+		}
 	})
 	return nil
 }
@@ -512,7 +529,7 @@ func (s *Server) updatePort(tx *transaction, _ *caller, p *port, in values) *api
 func ownRow(in values) bool {
 	for name := range in {
 		switch name {
-		case "fixed_ips", "security_groups", "dns_name", "description":
+		case "fixed_ips", "security_groups", "dns_name", "dns_domain", "description":
 		default:
 			return true
 		}

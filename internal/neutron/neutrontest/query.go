@@ -100,7 +100,10 @@ func (s *schema[R]) parse(raw string) (*listQuery, *apiError) {
 		return nil, badResource("limit", "Limit must be an integer 0 or greater and not '%s'", limit)
 	}
 	q.limit = n
-	if n == 0 {
+	if s.whole {
+		q.limit = 0
+	}
+	if q.limit == 0 {
 		q.marker = "" // without a limit there are no pages, and the marker is not even looked at
 	}
 	var refusal *apiError

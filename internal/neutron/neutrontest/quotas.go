@@ -40,10 +40,14 @@ func (s *Server) used(project, name string) int {
 		return len(s.networks.with("project_id", project))
 	case "subnet":
 		return len(s.subnets.with("project_id", project))
+	case "subnetpool":
+		return len(s.pools.with("project_id", project))
 	case "port":
 		return len(s.ports.with("project_id", project))
 	case "router":
 		return len(s.routers.with("project_id", project))
+	case "rbac_policy":
+		return len(s.policies.with("project_id", project))
 	}
 	return 0
 }

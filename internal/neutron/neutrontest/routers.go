@@ -14,6 +14,20 @@ type router struct {
 	gateway      *port // nil: none
 	snat         bool
 	routes       []route
+	ha           bool // on several agents
+	distributed  bool // on all compute hosts
+}
+
+// interfaceOwner is the device owner of the router's interfaces.
+func (r *router) interfaceOwner() string {
+	switch {
+	case r.distributed:
+		return ownerDistributedInterface
+	case r.ha:
+		return ownerReplicatedInterface
+	default:
+		return ownerRouterInterface
+	}
 }
 
 func (s *Server) routerKind() kind {
@@ -40,7 +54,6 @@ func routerSchema() *schema[*router] {
 		singular: "router", plural: "routers", notFound: routerNotFound, single: true,
 		seenBy: func(v *view, r *router) bool { return v.caller.admin || r.project == v.caller.project },
 	}
-	never := func(*view, *router) any { return false }
 	s.attributes = append([]attribute[*router]{
 		identifier[*router](),
 		resourceName[*router](),
@@ -60,8 +73,10 @@ func routerSchema() *schema[*router] {
 		constant[*router]("flavor_id", nil),
 		constant[*router]("availability_zones", []string{}),
 		constant[*router]("availability_zone_hints", []string{}),
-		{name: "distributed", access: inPost | inPut | visible | adminOnly, convert: toBoolean, get: never},
-		{name: "ha", access: inPost | inPut | visible | adminOnly, convert: toBoolean, get: never},
+		{name: "distributed", access: inPost | inPut | visible | adminOnly, convert: toBoolean,
+			get: func(_ *view, r *router) any { return r.distributed }},
+		{name: "ha", access: inPost | inPut | visible | adminOnly, convert: toBoolean,
+			get: func(_ *view, r *router) any { return r.ha }},
 	}, standardAttributes[*router]()...)
 	return s.init()
 }
@@ -79,7 +94,10 @@ func isGatewayInfo(v any) string {
 }
 
 func (s *Server) createRouter(tx *transaction, c *caller, in values) (*router, *apiError) {
-	r := &router{adminStateUp: in.truth("admin_state_up", true), snat: true, routes: []route{}}
+	r := &router{
+		adminStateUp: in.truth("admin_state_up", true), snat: true, routes: []route{},
+		ha: in.truth("ha", false), distributed: in.truth("distributed", false),
+	}
 	tx.stamp(&r.standard, in)
 	r.revision = 1 // its attributes of other extensions are written after it
 	if err := s.setGateway(tx, c, "create", r, in); err != nil {
@@ -119,7 +137,7 @@ func (s *Server) setGateway(tx *transaction, c *caller, verb string, r *router, 
 	}
 	id, _ := info["network_id"].(string)
 	n, ok := s.networks.byID[id]
-	if !ok || !sees(c, n) {
+	if !ok || !s.sees(c, n) {
 		return networkNotFound(id)
 	}
 	if !n.external {
@@ -180,6 +198,9 @@ func (s *Server) updateRouter(tx *transaction, c *caller, r *router, in values) 
 	if err := s.setGateway(tx, c, "update", r, in); err != nil {
 		return err
 	}
+	if err := r.checkKind(in); err != nil {
+		return err
+	}
 	if err := tx.claim(&r.standard); err != nil {
 		return err
 	}
@@ -188,7 +209,28 @@ func (s *Server) updateRouter(tx *transaction, c *caller, r *router, in values) 
 		r.rename(in)
 		r.routes = routes
 		r.adminStateUp = in.truth("admin_state_up", r.adminStateUp)
+		r.ha, r.distributed = in.truth("ha", r.ha), in.truth("distributed", r.distributed)
 	})
+	for _, p := range s.interfaces(r) {
+		if p.deviceOwner != r.interfaceOwner() {
+			tx.bump(&p.standard)
+			s.ports.change(p, func() { p.deviceOwner = r.interfaceOwner() })
+		}
+	}
+	return nil
+}
+
+// checkKind refuses to make a router of another kind while it is switched on. It may not be switched off, or on, for
+// being distributed in the same request.
+func (r *router) checkKind(in values) *apiError {
+	const off = " of active routers. Please set router admin_state_up to False prior to upgrade"
+	up := in.truth("admin_state_up", r.adminStateUp)
+	switch {
+	case in.truth("distributed", r.distributed) != r.distributed && (up || r.adminStateUp):
+		return badResource("router", "Cannot change the 'distributed' attribute"+off)
+	case in.truth("ha", r.ha) != r.ha && up:
+		return badResource("router", "Cannot change HA attribute"+off)
+	}
 	return nil
 }
 
@@ -301,13 +343,19 @@ func (s *Server) addRouterInterface(tx *transaction, c *caller, r *router, body 
 		}
 	} else {
 		sub, ok := s.subnets.byID[subnetID]
-		if !ok || !c.admin && sub.project != c.project && !sub.network.shared {
+		if !ok || !s.seesSubnet(c, sub) {
 			return nil, subnetNotFound(subnetID)
 		}
 		if !sub.gateway.IsValid() {
 			return nil, badResource("router", "Subnet for router interface must have a gateway IP")
 		}
 		subnets = []*subnet{sub}
+	}
+	for _, sub := range subnets {
+		if sub.advertisedByOthers() {
+			return nil, badResource("router", "IPv6 subnet %s configured to receive RAs from an external router cannot be "+
+				"added to Neutron Router.", sub.id)
+		}
 	}
 	if p != nil {
 		if err := s.checkInterfaceSubnets(r, p, subnets); err != nil {
@@ -321,7 +369,7 @@ func (s *Server) addRouterInterface(tx *transaction, c *caller, r *router, body 
 		sub := subnets[0]
 		if p, err = s.createPort(tx, c, values{
 			"network_id": sub.network.id, "tenant_id": r.project,
-			"device_id": r.id, "device_owner": ownerRouterInterface,
+			"device_id": r.id, "device_owner": r.interfaceOwner(),
 			"fixed_ips": []any{map[string]any{"subnet_id": sub.id, "ip_address": sub.gateway.String()}},
 		}); err != nil {
 			return nil, err
@@ -331,7 +379,7 @@ func (s *Server) addRouterInterface(tx *transaction, c *caller, r *router, body 
 		tx.bump(&p.standard)
 		tx.bumpAgain(&p.standard) // it is written before and after the checks
 		s.ports.change(p, func() {
-			p.deviceID, p.deviceOwner = r.id, ownerRouterInterface
+			p.deviceID, p.deviceOwner = r.id, r.interfaceOwner()
 		})
 	}
 	tx.bump(&r.standard)
@@ -385,7 +433,7 @@ func (s *Server) removeRouterInterface(tx *transaction, c *caller, r *router, bo
 		return nil, err
 	}
 	if portID == "" {
-		if sub, ok := s.subnets.byID[subnetID]; !ok || !c.admin && sub.project != c.project && !sub.network.shared {
+		if sub, ok := s.subnets.byID[subnetID]; !ok || !s.seesSubnet(c, sub) {
 			return nil, subnetNotFound(subnetID)
 		}
 	}

@@ -61,6 +61,9 @@ type Options struct {
 	// more answers 503 NoNetworkAvailable. Zero means [Unlimited].
 	Segments int
 
+	// Zones are the availability zones that a network may ask for; by default there is none, as in a cloud without agents.
+	Zones []string
+
 	// Tenants are the names of further projects beside "admin" and "tenant". Each comes with a user of the same name,
 	// who has the role "member" in it, and with a cloud of that name in the clouds.yaml.
 	Tenants []string
@@ -79,6 +82,9 @@ type Server struct {
 	subnets  *table[*subnet]
 	ports    *table[*port]
 	routers  *table[*router]
+	policies *table[*rbacPolicy]
+	qos      *table[*qosPolicy]
+	pools    *table[*subnetPool]
 	groups   map[string]string         // project to the id of its default security group
 	quotas   map[string]map[string]int // project to what was set for it
 	segments segments
@@ -121,6 +127,15 @@ func New(options Options) *Server {
 	s.subnets = newTable(map[string]func(*subnet) []string{
 		"name": byName[*subnet], "description": byDescription[*subnet], "project_id": byProject[*subnet],
 		"network_id": func(r *subnet) []string { return []string{r.network.id} },
+		"subnetpool_id": func(r *subnet) []string {
+			if r.pool == nil {
+				return nil
+			}
+			return []string{r.pool.id}
+		},
+	})
+	s.pools = newTable(map[string]func(*subnetPool) []string{
+		"name": byName[*subnetPool], "project_id": byProject[*subnetPool],
 	})
 	s.ports = newTable(map[string]func(*port) []string{
 		"name": byName[*port], "description": byDescription[*port], "project_id": byProject[*port],
@@ -130,11 +145,19 @@ func New(options Options) *Server {
 	s.routers = newTable(map[string]func(*router) []string{
 		"name": byName[*router], "description": byDescription[*router], "project_id": byProject[*router],
 	})
+	s.policies = newTable(map[string]func(*rbacPolicy) []string{
+		"project_id": byProject[*rbacPolicy],
+		"object_id":  func(r *rbacPolicy) []string { return []string{r.network.id} },
+	})
+	s.qos = newTable(map[string]func(*qosPolicy) []string{"name": byName[*qosPolicy]})
 	s.kinds = map[string]kind{
-		"networks": s.networkKind(),
-		"subnets":  s.subnetKind(),
-		"ports":    s.portKind(),
-		"routers":  s.routerKind(),
+		"networks":      s.networkKind(),
+		"subnets":       s.subnetKind(),
+		"ports":         s.portKind(),
+		"routers":       s.routerKind(),
+		"rbac-policies": s.rbacKind(),
+		"qos/policies":  s.qosKind(),
+		"subnetpools":   s.subnetPoolKind(),
 	}
 	return s
 }

@@ -26,6 +26,7 @@ const (
 type subnet struct {
 	standard
 	network     *network
+	pool        *subnetPool // nil: none
 	version     int
 	prefix      netip.Prefix // masked
 	gateway     netip.Addr   // invalid: none
@@ -36,6 +37,7 @@ type subnet struct {
 	raMode      string
 	addressMode string
 	services    []string
+	published   bool                  // the ports' addresses, in DNS
 	taken       map[netip.Addr]string // to the id of the port
 	lost        map[netip.Addr]bool   // of no port, and given to none
 }
@@ -80,9 +82,16 @@ func (sub *subnet) selfAddressed() bool {
 	return makes(sub.addressMode) || makes(sub.raMode)
 }
 
-// total is the number of addresses in the pools.
+// advertisedByOthers is whether hosts wait for the advertisements of a router that is not Neutron's
+// (_validate_subnet_address_mode in neutron/db/l3_db.py).
+func (sub *subnet) advertisedByOthers() bool { return sub.addressMode != "" && sub.raMode == "" }
+
+// total is the number of addresses in the pools, and in all of the subnet where it has no pool.
 func (sub *subnet) total() *big.Int {
 	n := new(big.Int)
+	if len(sub.pools) == 0 {
+		return n.Lsh(big.NewInt(1), uint(sub.prefix.Addr().BitLen()-sub.prefix.Bits()))
+	}
 	for _, pool := range sub.pools {
 		n.Add(n, pool.size())
 	}
@@ -98,6 +107,11 @@ func (s *Server) subnetKind() kind {
 	return k
 }
 
+// seesSubnet is whether a caller sees a subnet: its own, and those of networks that are shared with it.
+func (s *Server) seesSubnet(c *caller, sub *subnet) bool {
+	return c.admin || sub.project == c.project || s.sharesWith(sub.network, c.project)
+}
+
 // mayUseNetwork refuses to put something on a network that is neither the caller's nor shared.
 func (s *Server) mayUseNetwork(c *caller, what string, in values) *apiError {
 	if c.admin {
@@ -105,9 +119,9 @@ func (s *Server) mayUseNetwork(c *caller, what string, in values) *apiError {
 	}
 	n, ok := s.networks.byID[in.text("network_id")]
 	switch {
-	case !ok || !sees(c, n):
+	case !ok || !s.sees(c, n):
 		return networkNotFound(in.text("network_id"))
-	case !n.shared && n.project != c.project:
+	case n.project != c.project && !s.sharesWith(n, c.project):
 		return refuse(http.StatusForbidden, "HTTPForbidden",
 			"Tenant %s not allowed to create %s on this network", c.project, what)
 	}
@@ -125,9 +139,7 @@ func subnetSchema() *schema[*subnet] {
 	modes := oneOf("valid_values", dhcpv6Stateful, dhcpv6Stateless, slaac)
 	s := &schema[*subnet]{
 		singular: "subnet", plural: "subnets", notFound: subnetNotFound,
-		seenBy: func(v *view, r *subnet) bool {
-			return v.caller.admin || r.project == v.caller.project || r.network.shared
-		},
+		seenBy: func(v *view, r *subnet) bool { return v.server.seesSubnet(v.caller, r) },
 	}
 	s.attributes = append([]attribute[*subnet]{
 		identifier[*subnet](),
@@ -137,7 +149,12 @@ func subnetSchema() *schema[*subnet] {
 		{name: "network_id", access: inPost | required | visible | filterable | sortable, check: isUUID,
 			get: func(_ *view, r *subnet) any { return r.network.id }},
 		{name: "subnetpool_id", access: inPost | visible | filterable | sortable, check: orNone(isUUID),
-			get: func(*view, *subnet) any { return nil }},
+			get: func(_ *view, r *subnet) any {
+				if r.pool == nil {
+					return nil
+				}
+				return r.pool.id
+			}},
 		{name: "prefixlen", access: inPost, convert: toInteger, check: nonNegative},
 		{name: "cidr", access: inPost | visible | filterable | sortable, convert: toCanonicalCIDR, check: isSubnet,
 			match: hasCIDR,
@@ -163,9 +180,11 @@ func subnetSchema() *schema[*subnet] {
 		{name: "ipv6_address_mode", access: inPost | visible | filterable | sortable, check: modes,
 			get: func(_ *view, r *subnet) any { return text(r.addressMode) }},
 		{name: "shared", access: filterable, convert: toBoolean,
-			get: func(_ *view, r *subnet) any { return r.network.shared }},
+			get: func(v *view, r *subnet) any { return v.server.sharesWith(r.network, v.caller.project) }},
 		{name: "service_types", access: inPost | inPut | visible, convert: toServiceTypes,
 			get: func(_ *view, r *subnet) any { return r.services }},
+		{name: "dns_publish_fixed_ip", access: inPost | inPut | visible, convert: toBoolean,
+			get: func(_ *view, r *subnet) any { return r.published }},
 		{name: "segment_id", access: inPost | inPut | visible | filterable | sortable | adminToSee,
 			check: orNone(isUUID), get: func(*view, *subnet) any { return nil }},
 		{name: "use_default_subnetpool", access: inPost, convert: toBoolean},
@@ -194,7 +213,8 @@ func toServiceTypes(v any) (any, *apiError) {
 			return nil, refuse(http.StatusBadRequest, "InvalidInputSubnetServiceType",
 				"Subnet service type %s is not a string.", pyString(item))
 		}
-		if !slices.ContainsFunc([]string{"network:", "compute:", "baremetal:", "neutron:"}, func(prefix string) bool {
+		// Neutron 21 refuses "baremetal:", which newer ones may take.
+		if !slices.ContainsFunc([]string{"network:", "compute:", "neutron:"}, func(prefix string) bool {
 			return strings.HasPrefix(owner, prefix)
 		}) {
 			return nil, refuse(http.StatusBadRequest, "InvalidSubnetServiceType",
@@ -228,7 +248,7 @@ func poolBodies(pools []addressRange) []poolBody {
 }
 
 // createSubnet checks in the order in which the core plugin does: what does not depend on the network comes first.
-func (s *Server) createSubnet(tx *transaction, _ *caller, in values) (*subnet, *apiError) {
+func (s *Server) createSubnet(tx *transaction, c *caller, in values) (*subnet, *apiError) {
 	sub := &subnet{
 		version:     in.number("ip_version"),
 		dhcp:        in.truth("enable_dhcp", true),
@@ -237,10 +257,11 @@ func (s *Server) createSubnet(tx *transaction, _ *caller, in values) (*subnet, *
 		raMode:      in.text("ipv6_ra_mode"),
 		addressMode: in.text("ipv6_address_mode"),
 		services:    stringsOf(in["service_types"]),
+		published:   in.truth("dns_publish_fixed_ip", false),
 		taken:       make(map[netip.Addr]string),
 		lost:        make(map[netip.Addr]bool),
 	}
-	if err := refusePools(in); err != nil {
+	if err := checkOrigin(in); err != nil {
 		return nil, err
 	}
 	given, _ := parsePrefix(in.text("cidr"))
@@ -248,14 +269,30 @@ func (s *Server) createSubnet(tx *transaction, _ *caller, in values) (*subnet, *
 	if in.has("gateway_ip") {
 		sub.gateway, _ = parseAddr(in.text("gateway_ip"))
 	}
-	if err := sub.validate(in, false, "new subnet"); err != nil {
+	poolID, err := s.poolNamed(sub, in)
+	if err != nil {
 		return nil, err
+	}
+	if poolID == "" {
+		// The real one does not look so closely at what is from a pool.
+		if err := sub.validate(in, false, "new subnet"); err != nil {
+			return nil, err
+		}
 	}
 	n, ok := s.networks.byID[in.text("network_id")]
 	if !ok {
 		return nil, networkNotFound(in.text("network_id"))
 	}
 	sub.network = n
+	if poolID != "" {
+		if err := s.allocate(c, sub, poolID, in); err != nil {
+			return nil, err
+		}
+	}
+	if !in.has("cidr") {
+		sub.pools = defaultPools(sub.prefix, sub.gateway)
+		return s.keepSubnet(tx, sub, in)
+	}
 	if !in.has("gateway_ip") {
 		sub.gateway = sub.prefix.Addr()
 		if sub.version == 4 {
@@ -263,7 +300,6 @@ func (s *Server) createSubnet(tx *transaction, _ *caller, in values) (*subnet, *
 		}
 	}
 	pools, _ := in["allocation_pools"].([]any)
-	var err *apiError
 	if sub.pools, err = parsePools(pools); err != nil {
 		return nil, err
 	}
@@ -280,34 +316,51 @@ func (s *Server) createSubnet(tx *transaction, _ *caller, in values) (*subnet, *
 		return nil, refuse(http.StatusConflict, "IpamValueInvalid",
 			"Gateway IP %s cannot be allocated in CIDR %s", sub.gateway, sub.prefix)
 	}
+	return s.keepSubnet(tx, sub, in)
+}
+
+// keepSubnet adds a new subnet to its network, where it fits in with the others.
+func (s *Server) keepSubnet(tx *transaction, sub *subnet, in values) (*subnet, *apiError) {
 	if err := s.checkOverlap(sub); err != nil {
+		return nil, err
+	}
+	if err := s.checkAffinity(sub); err != nil {
 		return nil, err
 	}
 	sortPools(sub.pools)
 	tx.stamp(&sub.standard, in)
-	if len(sub.services) > 0 {
+	switch {
+	case len(sub.services) > 0:
 		sub.revision = 1 // they are written after it
+	case sub.published: // and this when the answer has been made
+		then := tx.afterAnswer
+		tx.afterAnswer = func() {
+			if then != nil {
+				then()
+			}
+			tx.bumpAgain(&sub.standard)
+		}
 	}
 	insertIn(tx, s.subnets, sub)
-	tx.bump(&n.standard)
+	tx.bump(&sub.network.standard)
 	s.selfAddress(tx, sub)
 	return sub, nil
 }
 
-// refusePools refuses to take the CIDR from a subnet pool, of which the cloud has none.
-func refusePools(in values) *apiError {
+// checkOrigin refuses what says of a subnet's CIDR too much, or nothing.
+func checkOrigin(in values) *apiError {
+	pool, fallback := in["subnetpool_id"] != nil, in.truth("use_default_subnetpool", false)
 	switch {
 	case in.has("cidr") && in["prefixlen"] != nil:
 		return badResource("subnets", "cidr and prefixlen must not be supplied together")
 	case in["segment_id"] != nil:
 		return refuse(http.StatusNotFound, "SegmentNotFound", "Segment %s could not be found.", in.text("segment_id"))
-	case in["subnetpool_id"] != nil:
-		return refuse(http.StatusNotFound, "SubnetPoolNotFound", "Subnet pool %s could not be found.",
-			in.text("subnetpool_id"))
-	case in.truth("use_default_subnetpool", false):
-		return badResource("subnets", "No default subnetpool found for IPv%d", in.number("ip_version"))
-	case !in.has("cidr"):
+	case pool && fallback:
+		return badResource("subnets", "subnetpool_id and use_default_subnetpool cannot both be specified")
+	case !pool && !fallback && !in.has("cidr"):
 		return badResource("subnets", "a subnetpool must be specified in the absence of a cidr")
+	case pool && !in.has("cidr") && in.has("allocation_pools"):
+		return badResource("subnets", "allocation_pools allowed only for specific subnet requests.")
 	}
 	return nil
 }
@@ -455,6 +508,7 @@ func (s *Server) updateSubnet(tx *transaction, _ *caller, sub *subnet, in values
 	if in.has("service_types") {
 		next.services = stringsOf(in["service_types"])
 	}
+	next.published = in.truth("dns_publish_fixed_ip", sub.published)
 	if sub.version == 6 && !next.dhcp && in.has("enable_dhcp") && (sub.raMode != "" || sub.addressMode != "") {
 		return invalidInput("Cannot disable enable_dhcp with ipv6 attributes set")
 	}

@@ -403,6 +403,22 @@ func areUUIDs(v any) string {
 	return ""
 }
 
+// toZoneHints refuses zones whose names are too long together: Neutron keeps them in 255 characters, as a JSON text in
+// ASCII with a space after each comma.
+func toZoneHints(v any) (any, *apiError) {
+	if areUniqueStrings(math.MaxInt)(v) != "" {
+		return v, nil // the check says what is wrong
+	}
+	length := 0
+	for _, zone := range stringsOf(v) {
+		length += len(strconv.QuoteToASCII(zone)) + len(", ") // the two brackets are as long as the last one's comma
+	}
+	if length > 255 {
+		return nil, invalidInput("Too many availability_zone_hints specified")
+	}
+	return v, nil
+}
+
 func areUniqueStrings(limit int) func(any) string {
 	valid := stringUpTo(limit)
 	return func(v any) string {
