@@ -74,6 +74,12 @@ reliability: assets ## Run the fault tests against the emulator and write their 
 reliability-openstack: assets ## The same against a real Keystone and Neutron; its results stay beside the emulator's
 	export KUBEBUILDER_ASSETS="$(ASSETS)"; hack/reliability.sh openstack
 
+.PHONY: soak
+SOAKCHECKS ?= 60
+soak: assets ## Take Networks and ports through 4 × SOAKCHECKS (60) new random sequences of what may happen to them
+	KUBEBUILDER_ASSETS="$(ASSETS)" go test $(RACE) -timeout 0 -count=1 ./test/transitions \
+	  -anew -rapid.checks=$(SOAKCHECKS) -rapid.steps=20
+
 .PHONY: fuzz
 FUZZTIME ?= 60s
 fuzz: ## Run each fuzz target for FUZZTIME (60s)

@@ -176,7 +176,7 @@ func (p *process) buildNetwork() (started, error) {
 		}
 	}
 	c, err := networkcontroller.NewController(p.client.CloudteamV1(), p.factory.Cloudteam().V1().Networks(), ports,
-		inventory, p.recorder, p.cluster)
+		inventory, p.recorder, p.cluster, networkcontroller.Options{AddressesLow: p.options.AddressesLow / 100})
 	if err != nil {
 		return nil, err
 	}

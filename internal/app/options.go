@@ -47,6 +47,8 @@ type Options struct {
 	PoolCooldown time.Duration
 	// Policies are those of Networks and NetworkPorts that leave them unset.
 	Policies owned.Policies
+	// AddressesLow is the percentage of a subnet's addresses below which so few are free that its Network says so.
+	AddressesLow float64
 	// Attachment is what goes into NetworkAttachmentDefinitions.
 	Attachment attachmentcontroller.Options
 	// Orphan says when resources in Neutron go whose object is gone. Without a grace period, they are not looked for.
@@ -78,6 +80,7 @@ func NewOptions() Options {
 		AuditInterval: time.Minute,
 		PoolCooldown:  deploymentcontroller.DefaultCooldown,
 		Policies:      owned.DefaultPolicies,
+		AddressesLow:  10,
 		Attachment:    attachmentcontroller.Options{Plugin: attachmentcontroller.DefaultPlugin},
 		Orphan:        orphan.Rules{Grace: orphan.DefaultGrace, MaxShare: orphan.DefaultMaxShare},
 		BindAddress:   ":8080",
@@ -137,6 +140,11 @@ func (o *Options) AddFlags(flags *pflag.FlagSet) {
 			"declares. Correct puts it back. Report lists it in status.drift and leaves it until the spec next changes, "+
 			"for example while a cloud is taken over and it is not known yet who changes what there. Ports that are made "+
 			"for Deployments and Pods are put back in either case.")
+	flags.Var((*percentage)(&o.AddressesLow), "addresses-low",
+		"Percentage of a subnet's addresses that should be free. With fewer, the condition AddressesLow of its Network is "+
+			"True, before ports are refused an address, and says how many are in use and what to do; it goes when half as "+
+			"many again are free. 0 for no such condition. It follows the counts in status.subnets, which are there with an "+
+			"administrator's credentials and, with others', where the controller networkport runs.")
 	flags.StringVar(&o.Attachment.Plugin, "attachment-plugin", o.Attachment.Plugin,
 		"CNI plugin that attaches Pods to Networks where Multus is installed.")
 	flags.StringVar(&o.Attachment.Master, "attachment-master", o.Attachment.Master,
@@ -190,6 +198,10 @@ func (o *Options) Validate() error {
 	if d := o.Policies.Drift; d != cloudteamv1.DriftPolicyCorrect && d != cloudteamv1.DriftPolicyReport {
 		errs = append(errs, fmt.Errorf("--drift-policy=%s: write %s or %s", d,
 			cloudteamv1.DriftPolicyCorrect, cloudteamv1.DriftPolicyReport))
+	}
+	if !(o.AddressesLow >= 0 && o.AddressesLow <= 100) { // as is no number
+		errs = append(errs, fmt.Errorf("--addresses-low=%s: write a percentage from 0%% to 100%%, such as 10%%",
+			(*percentage)(&o.AddressesLow)))
 	}
 	if o.Orphan.Grace < 0 {
 		errs = append(errs, fmt.Errorf("--orphan-grace=%s: write 0 or more", o.Orphan.Grace))

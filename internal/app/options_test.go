@@ -67,6 +67,17 @@ func TestOptionsAreValidated(t *testing.T) {
 		"no drift policy": {
 			func(o *Options) { o.Policies.Drift = "" }, []string{"--drift-policy=:", "Correct or Report"},
 		},
+		"addresses that never run low":  {func(o *Options) { o.AddressesLow = 0 }, nil},
+		"addresses that are always low": {func(o *Options) { o.AddressesLow = 100 }, nil},
+		"less than no addresses": {
+			func(o *Options) { o.AddressesLow = -1 }, []string{"--addresses-low=-1%", "0% to 100%"},
+		},
+		"more addresses than there are": {
+			func(o *Options) { o.AddressesLow = 101 }, []string{"--addresses-low=101%", "0% to 100%"},
+		},
+		"a percentage that is no number": {
+			func(o *Options) { o.AddressesLow = math.NaN() }, []string{"--addresses-low=NaN%", "0% to 100%"},
+		},
 		"no grace period turns orphans off": {func(o *Options) { o.Orphan.Grace = 0 }, nil},
 		"a grace period that is over": {
 			func(o *Options) { o.Orphan.Grace = -1 }, []string{"--orphan-grace=-1ns", "0 or more"},

@@ -29,9 +29,9 @@ type Report struct {
 	// Changed is whether the status differs from what the object has. Write writes it then.
 	Changed bool
 	Write   func(context.Context) error
-	// Turn tells that things took another turn: a new failure, or the end of one. It is sent once the status says so
-	// too: a status that could not be written is tried again, and its Event comes then.
-	Turn Event
+	// Turns tell that things took another turn: a new failure, or the end of one. They are sent once the status says so
+	// too: a status that could not be written is tried again, and its Events come then.
+	Turns []Event
 }
 
 // Send sends the Events and writes the status. At rest it does nothing.
@@ -45,7 +45,9 @@ func (r Report) Send(ctx context.Context, recorder record.EventRecorder, obj run
 	if err := r.Write(ctx); err != nil {
 		return fmt.Errorf("writing the status: %w", err)
 	}
-	r.Turn.send(recorder, obj)
+	for _, e := range r.Turns {
+		e.send(recorder, obj)
+	}
 	return nil
 }
 

@@ -13,22 +13,25 @@ import (
 
 func TestAReport(t *testing.T) {
 	done := []controller.Event{controller.Done("Created", "made %d", 1), {}, controller.Done("Updated", "and changed")}
-	turn := controller.Event{Type: corev1.EventTypeWarning, Reason: "Drifted", Message: "by hand"}
+	turns := []controller.Event{{Type: corev1.EventTypeWarning, Reason: "Drifted", Message: "by hand"}, {}, {
+		Type: corev1.EventTypeWarning, Reason: "Filled", Message: "to the brim",
+	}}
 	broken := errors.New("broken")
 	for name, c := range map[string]struct {
 		report controller.Report
 		write  error
 		want   []string
 	}{
-		"of a sync at rest says nothing": {controller.Report{Turn: turn}, broken, nil},
-		"tells what was done, then writes the status, then tells the turn that it took": {
-			controller.Report{Done: done, Changed: true, Turn: turn}, nil,
-			[]string{"Normal Created made 1", "Normal Updated and changed", "write", "Warning Drifted by hand"}},
+		"of a sync at rest says nothing": {controller.Report{Turns: turns}, broken, nil},
+		"tells what was done, then writes the status, then tells the turns that it took": {
+			controller.Report{Done: done, Changed: true, Turns: turns}, nil,
+			[]string{"Normal Created made 1", "Normal Updated and changed", "write", "Warning Drifted by hand",
+				"Warning Filled to the brim"}},
 		"tells what was done though the status stays": {
-			controller.Report{Done: done, Turn: turn}, broken,
+			controller.Report{Done: done, Turns: turns}, broken,
 			[]string{"Normal Created made 1", "Normal Updated and changed"}},
-		"keeps the turn for the time when the status can be written": {
-			controller.Report{Done: done, Changed: true, Turn: turn}, broken,
+		"keeps the turns for the time when the status can be written": {
+			controller.Report{Done: done, Changed: true, Turns: turns}, broken,
 			[]string{"Normal Created made 1", "Normal Updated and changed", "write"}},
 		"of a status that took no turn has no Event": {
 			controller.Report{Changed: true}, nil, []string{"write"}},

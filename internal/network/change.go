@@ -23,11 +23,15 @@ func (c Change) String() string {
 	return strings.Join(lines, "\n")
 }
 
-// Differences are those of all steps, in order.
+// Differences are those of all steps, in order, each once: some take several steps.
 func (c Change) Differences() []Difference {
 	var all []Difference
 	for _, step := range c {
-		all = append(all, step.Differences...)
+		for _, d := range step.Differences {
+			if !slices.Contains(all, d) {
+				all = append(all, d)
+			}
+		}
 	}
 	return all
 }
@@ -41,7 +45,7 @@ func (c Change) Without(fields ...string) Change {
 	}
 	var rest Change
 	for _, step := range c {
-		if step.Action == TagNetwork && step.ID == "" { // a part of the creation
+		if step.completesCreation() {
 			rest = append(rest, step)
 			continue
 		}
@@ -54,15 +58,32 @@ func (c Change) Without(fields ...string) Change {
 	return rest
 }
 
-// Despite gives what can be done of the change though a subnet cannot be deleted yet: all but its deletion, the
-// creation of subnets in its place, and that of routers' interfaces on these.
+// completesCreation reports whether the step gives a network what Neutron takes in no create, right after one.
+func (s Step) completesCreation() bool {
+	return s.Action == TagNetwork && s.ID == "" || s.Action == ShareNetwork && s.NetworkID == ""
+}
+
+// Postponable reports whether the step may have to wait, for others who use what it takes away, or for room in a quota,
+// while the rest of its change need not; see Despite.
+func (s Step) Postponable() bool {
+	switch s.Action {
+	case DeleteSubnet, UnshareNetwork, ShareNetwork:
+		return true
+	}
+	return false
+}
+
+// Despite gives what can be done of the change though a step of it has to wait (see Step.Postponable): all but that
+// one, and of a subnet's deletion the creation of subnets in its place, or that Neutron would not have beside it, and
+// that of routers' interfaces on these. Nor is the network shared with anybody else where sharing it was refused:
+// Neutron takes any text for a project, so that its reason, such as the quota, is not the project's.
 func (c Change) Despite(refused Step) Change {
 	var rest Change
 	var missing []netip.Prefix
 	for _, step := range c {
 		switch step.Action {
 		case CreateSubnet:
-			if step.Subnet.CIDR.Overlaps(refused.Subnet.CIDR) {
+			if step.Subnet.CIDR.Overlaps(refused.Subnet.CIDR) || step.barredBy(refused) {
 				missing = append(missing, step.Subnet.CIDR)
 				continue
 			}
@@ -73,11 +94,27 @@ func (c Change) Despite(refused Step) Change {
 				continue
 			}
 		case refused.Action:
-			if step.ID == refused.ID {
+			if step.ID == refused.ID || step.Action == ShareNetwork {
 				continue
 			}
 		}
 		rest = append(rest, step)
+	}
+	return rest
+}
+
+// After is the change when the steps before it were taken: tags that were for the network which one of those was to
+// create are for the one that it created. The change itself is not written to.
+func (c Change) After(done Change) Change {
+	at := slices.IndexFunc(done, func(s Step) bool { return s.Action == CreateNetwork })
+	if at < 0 {
+		return c // as a rule
+	}
+	rest := slices.Clone(c)
+	for i, step := range rest {
+		if step.Action == TagNetwork {
+			rest[i].ID = cmp.Or(step.ID, done[at].ID)
+		}
 	}
 	return rest
 }
@@ -91,7 +128,12 @@ const (
 	UpdateNetwork Action = "update network"
 	DeleteNetwork Action = "delete network"
 	// TagNetwork replaces all tags of a network. Neutron takes them in no other request, and at no revision.
-	TagNetwork   Action = "tag network"
+	TagNetwork Action = "tag network"
+	// ShareNetwork and UnshareNetwork give a network to one project and take it back. They name the network alone, at no
+	// revision, and move its own.
+	ShareNetwork   Action = "share network"
+	UnshareNetwork Action = "unshare network"
+
 	CreateSubnet Action = "create subnet"
 	UpdateSubnet Action = "update subnet"
 	DeleteSubnet Action = "delete subnet"
@@ -129,18 +171,24 @@ type Step struct {
 	// for the tags of a network that a step before this one creates.
 	ID       string
 	Revision int
-	// NetworkID is the network of a subnet or port. It is empty where a step before this one creates that network.
+	// NetworkID is the network of a subnet, of a port or of a share. It is empty where a step before this one creates
+	// that network.
 	NetworkID string
+	// Share is what a step gives or takes back.
+	Share Share
 	// RouterID is the router of an interface that is attached or detached. It is empty where a step before this one
 	// creates that router, and so is ID where a step before creates the router that is updated, or the interface that is
 	// attached.
 	RouterID string
 	// Attributes are a network's. An update sends those that Differences names.
 	Attributes Attributes
-	// SubnetName, SubnetDescription and Subnet are a subnet's. An update sends those that Differences names.
+	// SubnetName, SubnetDescription and Subnet are a subnet's. An update sends those that Differences names. Of a step
+	// that was taken, a subnet has the CIDR that it was given.
 	SubnetName        string
 	SubnetDescription string
 	Subnet            Subnet
+	// PoolID is the subnet pool that a subnet to delete is from; empty for none.
+	PoolID string
 	// Port is a port's settings. An update sends those that Differences names. The subnets of an interface's addresses
 	// are empty where steps before this one create them; Neutron's subnets of one network do not overlap.
 	Port PortAttributes
@@ -170,7 +218,7 @@ func (s Step) String() string {
 	case CreateNetwork:
 		fmt.Fprintf(&b, " %q", s.Attributes.Name)
 	case CreateSubnet:
-		fmt.Fprintf(&b, " %s", s.Subnet.CIDR)
+		fmt.Fprintf(&b, " %s", s.Subnet.Origin())
 	case UpdateSubnet, DeleteSubnet:
 		fmt.Fprintf(&b, " %s (%s)", s.ID, s.Subnet.CIDR)
 	case CreatePort:
@@ -179,6 +227,8 @@ func (s Step) String() string {
 		if s.ID != "" {
 			fmt.Fprintf(&b, " %s", s.ID)
 		}
+	case ShareNetwork, UnshareNetwork:
+		fmt.Fprintf(&b, " %s: project %q", cmp.Or(s.NetworkID, "just created"), s.Share.Project)
 	case CreateRouter:
 		fmt.Fprintf(&b, " %q", s.Router.Name)
 	case UpdateRouter, UpdateGateway, DeleteRouter:
@@ -210,7 +260,8 @@ func (s Step) updates() bool {
 
 // Difference is one field in which what is differs from what is declared.
 type Difference struct {
-	// Resource is "network", "port", "router", "subnet" and its CIDR, or "router interface" and its addresses.
+	// Resource is "network", "port", "router", "subnet" and its CIDR or the pool that this is to come from, or "router
+	// interface" and its addresses.
 	Resource string
 	// Field is one of the Field constants.
 	Field string

@@ -113,7 +113,7 @@ func (c *cloud) apply(change Change) error {
 	created := ""
 	routed := newRouted(c)
 	for i, step := range change {
-		if step.Action == CreateSubnet && step.NetworkID == "" {
+		if (step.Action == CreateSubnet || step.Action == ShareNetwork) && step.NetworkID == "" {
 			step.NetworkID = created
 		}
 		routed.resolve(&step)
@@ -149,6 +149,8 @@ func (c *cloud) take(step Step) (id string, err error) {
 		n.Tags = slices.Clone(step.Attributes.Tags)
 		n.Revision++
 		return step.ID, nil
+	case ShareNetwork, UnshareNetwork:
+		return c.takeShare(step)
 	case DeleteNetwork:
 		n := c.find(step.ID)
 		if n == nil {
@@ -222,6 +224,9 @@ func (c *cloud) createNetwork(step Step) (string, error) {
 	if n.DNSDomain == nil {
 		n.DNSDomain = new("")
 	}
+	if n.QoSPolicy == nil {
+		n.QoSPolicy = new("")
+	}
 	if n.Shared == nil {
 		n.Shared = new(false)
 	}
@@ -262,6 +267,8 @@ func (c *cloud) updateNetwork(step Step) error {
 			n.PortSecurity = new(*step.Attributes.PortSecurity)
 		case FieldDNSDomain:
 			n.DNSDomain = new(*step.Attributes.DNSDomain)
+		case FieldQoSPolicy:
+			n.QoSPolicy = new(*step.Attributes.QoSPolicy)
 		case FieldShared:
 			n.Shared = new(*step.Attributes.Shared)
 		case FieldExternal:
@@ -284,13 +291,19 @@ func (c *cloud) createSubnet(step Step) (string, error) {
 	if step.ID != "" || step.Revision != 0 {
 		return "", errors.New("a create names what exists")
 	}
-	for _, s := range n.Subnets {
-		if s.CIDR.Overlaps(step.Subnet.CIDR) {
-			return "", fmt.Errorf("%s overlaps subnet %s (%s)", step.Subnet.CIDR, s.ID, s.CIDR)
-		}
-	}
 	s := ObservedSubnet{
 		ID: c.id("sub"), Name: step.SubnetName, Description: step.SubnetDescription, Subnet: cloneSubnet(step.Subnet),
+	}
+	if s.From != nil {
+		if s.CIDR.IsValid() || s.Gateway.IsValid() || s.Pools != nil {
+			return "", errors.New("a create says what is to come from a pool")
+		}
+		c.allocate(*n, &s)
+	}
+	for _, other := range n.Subnets {
+		if s.CIDR.Overlaps(other.CIDR) {
+			return "", fmt.Errorf("%s overlaps subnet %s (%s)", s.CIDR, other.ID, other.CIDR)
+		}
 	}
 	if err := checkSubnet(s, false); err != nil {
 		return "", err
@@ -334,6 +347,10 @@ func (c *cloud) updateSubnet(step Step) error {
 			s.DNSServers = want.DNSServers
 		case FieldHostRoutes:
 			s.HostRoutes = want.HostRoutes
+		case FieldServiceTypes:
+			s.ServiceTypes = want.ServiceTypes
+		case FieldDNSPublishFixedIP:
+			s.DNSPublishFixedIP = want.DNSPublishFixedIP
 		default:
 			return fmt.Errorf("a subnet has no field %q that can change", d.Field)
 		}
@@ -396,6 +413,11 @@ func checkSubnet(s ObservedSubnet, served bool) error {
 	for i, server := range s.DNSServers {
 		if server.Is4() != v4 || slices.Contains(s.DNSServers[:i], server) {
 			return fmt.Errorf("name server %s is of the other family or stands twice", server)
+		}
+	}
+	for i, owner := range s.ServiceTypes {
+		if slices.Contains(s.ServiceTypes[:i], owner) {
+			return fmt.Errorf("service type %s stands twice", owner)
 		}
 	}
 	for i, r := range s.HostRoutes {
@@ -557,6 +579,10 @@ func (c *cloud) settlePort(p *ObservedPort, had []PortAddress) error {
 		if s == nil || on.ID != n.ID {
 			return fmt.Errorf("network %q has no subnet %q", n.ID, a.SubnetID)
 		}
+		kept := len(s.ServiceTypes) > 0 && !slices.Contains(s.ServiceTypes, "network:router_interface")
+		if c.isInterface(p) && kept && !slices.Contains(had, a) {
+			return fmt.Errorf("fixed_ips included invalid subnet %s", s.ID)
+		}
 		if makesOwn(s.Subnet) && !c.isInterface(p) {
 			return fmt.Errorf("AllocationOnAutoAddressSubnet: %s", a.Address)
 		}
@@ -604,6 +630,8 @@ func cloneSubnet(s Subnet) Subnet {
 	s.Pools = slices.Clone(s.Pools)
 	s.DNSServers = slices.Clone(s.DNSServers)
 	s.HostRoutes = slices.Clone(s.HostRoutes)
+	s.ServiceTypes = slices.Clone(s.ServiceTypes)
+	s.From = clonePointer(s.From)
 	return s
 }
 
@@ -617,6 +645,9 @@ func (a *Attributes) keepUnset(spec Spec, had Attributes) {
 	}
 	if spec.DNSDomain == nil {
 		a.DNSDomain = had.DNSDomain
+	}
+	if spec.QoSPolicy == nil {
+		a.QoSPolicy = had.QoSPolicy
 	}
 	if spec.Shared == nil {
 		a.Shared = had.Shared
@@ -636,7 +667,7 @@ func (a *Attributes) keepUnset(spec Spec, had Attributes) {
 func cloneSpec(spec Spec) Spec {
 	a := cloneAttributes(spec.Attributes())
 	spec.PortSecurity, spec.DNSDomain, spec.Tags, spec.Shared, spec.External = a.PortSecurity, a.DNSDomain, a.Tags, a.Shared, a.External
-	spec.ZoneHints = a.ZoneHints
+	spec.ZoneHints, spec.QoSPolicy, spec.SharedWith = a.ZoneHints, a.QoSPolicy, slices.Clone(spec.SharedWith)
 	spec.Subnets = slices.Clone(spec.Subnets)
 	for i, s := range spec.Subnets {
 		spec.Subnets[i] = cloneSubnet(s)
@@ -644,13 +675,14 @@ func cloneSpec(spec Spec) Spec {
 	if spec.Router != nil {
 		spec.Router = new(*spec.Router)
 		spec.Router.Routes = slices.Clone(spec.Router.Routes)
+		spec.Router.HA, spec.Router.Distributed = clonePointer(spec.Router.HA), clonePointer(spec.Router.Distributed)
 	}
 	return spec
 }
 
 func cloneAttributes(a Attributes) Attributes {
 	a.PortSecurity, a.DNSDomain = clonePointer(a.PortSecurity), clonePointer(a.DNSDomain)
-	a.Shared, a.External = clonePointer(a.Shared), clonePointer(a.External)
+	a.Shared, a.External, a.QoSPolicy = clonePointer(a.Shared), clonePointer(a.External), clonePointer(a.QoSPolicy)
 	a.Tags, a.ZoneHints = slices.Clone(a.Tags), slices.Clone(a.ZoneHints)
 	return a
 }
@@ -667,7 +699,7 @@ func cloneObserved(o Observed) Observed {
 	for i := range o.Networks {
 		n := &o.Networks[i]
 		n.Attributes = cloneAttributes(n.Attributes)
-		n.Subnets = slices.Clone(n.Subnets)
+		n.Subnets, n.Shares = slices.Clone(n.Subnets), slices.Clone(n.Shares)
 		for j := range n.Subnets {
 			n.Subnets[j].Subnet = cloneSubnet(n.Subnets[j].Subnet)
 		}

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 	"unicode"
 
 	"github.com/google/go-cmp/cmp"
@@ -26,6 +27,7 @@ func scenes() *rapid.Generator[scene] {
 		s := scene{spec: specs(testOwner).Draw(t, "spec"), cloud: &cloud{}}
 		if rapid.IntRange(0, 4).Draw(t, "begin") > 0 {
 			mustApply(t, s.cloud, mustPlan(t, s.spec, s.cloud))
+			followAllocations(t, s.spec, s.cloud)
 		}
 		for range rapid.IntRange(0, 6).Draw(t, "deeds") {
 			s.cloud.meddle(t, testOwner)
@@ -36,7 +38,7 @@ func scenes() *rapid.Generator[scene] {
 		case 1: // The same subnets, set otherwise.
 			s.spec = cloneSpec(s.spec)
 			for i, subnet := range s.spec.Subnets {
-				s.spec.Subnets[i] = subnets(subnet.CIDR).Draw(t, "other subnet")
+				s.spec.Subnets[i] = setOtherwise(t, subnet)
 			}
 		}
 		return s
@@ -68,12 +70,24 @@ func blockers(spec Spec, observed Observed) []string {
 				continue
 			}
 			inTheWay := func(declared Subnet) bool { return declared.CIDR.Overlaps(s.CIDR) }
-			if n.ID != keep.ID || slices.ContainsFunc(spec.Subnets, inTheWay) {
+			inItsPlace := func(declared Subnet) bool {
+				return declared.From != nil && declared.From.Pool.ID == s.PoolID && !standsFor(spec.Owner, declared, keep)
+			}
+			if n.ID != keep.ID || slices.ContainsFunc(spec.Subnets, inTheWay) || slices.ContainsFunc(spec.Subnets, inItsPlace) {
 				found = append(found, s.ID)
 			}
 		}
 	}
 	return found
+}
+
+// standsFor reports whether the network has a subnet of the owner's that is from a declared one's pool, as it was asked.
+func standsFor(owner Owner, declared Subnet, n ObservedNetwork) bool {
+	return slices.ContainsFunc(n.Subnets, func(s ObservedSubnet) bool {
+		return s.PoolID == declared.From.Pool.ID && strings.HasSuffix(" "+s.Description, " "+owner.Marker()) &&
+			s.IPv6AddressMode == declared.IPv6AddressMode && s.IPv6RAMode == declared.IPv6RAMode &&
+			(declared.From.PrefixLength == 0 || declared.From.PrefixLength == s.CIDR.Bits())
+	})
 }
 
 // requireAsDeclared holds the cloud against the spec, field by field.
@@ -88,15 +102,18 @@ func requireAsDeclared(t rapid.TB, spec Spec, c *cloud) {
 	if diff := cmp.Diff(want, n.Attributes, cmpopts.EquateEmpty()); diff != "" {
 		t.Fatalf("the network is not as declared (-declared +actual):\n%s", diff)
 	}
+	requireShares(t, spec, n)
 	var declared, ours []ObservedSubnet
-	for _, s := range spec.Subnets {
-		declared = append(declared, ObservedSubnet{
-			Name: spec.Name, Description: spec.Owner.Marker(), Subnet: s.Canonical(),
-		})
+	for _, s := range spec.Allocated(n).Subnets {
+		want := ObservedSubnet{Name: spec.Name, Description: spec.Owner.Marker(), Subnet: s.Canonical()}
+		if s.From != nil {
+			want.PoolID, want.From = s.From.Pool.ID, nil
+		}
+		declared = append(declared, want)
 	}
 	for _, s := range n.Subnets {
 		if spec.Owner.Owns(s.Description) {
-			s.ID, s.Revision, s.Subnet = "", 0, s.Canonical()
+			s.ID, s.Revision, s.Created, s.Subnet = "", 0, time.Time{}, s.Canonical()
 			ours = append(ours, s)
 		}
 	}
@@ -112,15 +129,16 @@ func TestPropertyWhatIsAppliedFromNothingPlansEmpty(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		spec, c := specs(testOwner).Draw(t, "spec"), &cloud{}
 		change := mustPlan(t, spec, c)
-		want := 1 + len(spec.Subnets)
+		want := 1 + len(spec.Subnets) + len(spec.SharedWith)
 		if len(spec.Tags) > 0 {
 			want++
 		}
 		if len(change) != want {
-			t.Fatalf("a network with %d subnets and %d tags takes %d steps, want %d",
-				len(spec.Subnets), len(spec.Tags), len(change), want)
+			t.Fatalf("a network with %d subnets and %d tags, shared with %d, takes %d steps, want %d",
+				len(spec.Subnets), len(spec.Tags), len(spec.SharedWith), len(change), want)
 		}
 		mustApply(t, c, change)
+		followAllocations(t, spec, c)
 		requireAsDeclared(t, spec, c)
 		if again := mustPlan(t, spec, c); !again.Empty() {
 			t.Fatalf("planning what was just applied gives\n%s", again)
@@ -148,6 +166,7 @@ func TestPropertyAnyStateConvergesOrIsBlocked(t *testing.T) {
 			t.Fatalf("planned past the subnets %q of others:\n%s", want, change)
 		}
 		mustApply(t, s.cloud, change)
+		followAllocations(t, s.spec, s.cloud)
 		requireAsDeclared(t, s.spec, s.cloud)
 		if again := mustPlan(t, s.spec, s.cloud); !again.Empty() {
 			t.Fatalf("planning what was just applied gives\n%s\nafter\n%s", again, change)
@@ -167,6 +186,7 @@ func TestPropertyAnInterruptedPlanIsTakenUp(t *testing.T) {
 			mustApply(t, c, change[:done])
 			rest := mustPlan(t, s.spec, c)
 			mustApply(t, c, rest)
+			followAllocations(t, s.spec, c)
 			requireAsDeclared(t, s.spec, c)
 			if again := mustPlan(t, s.spec, c); !again.Empty() {
 				t.Fatalf("interrupted after %d steps, then taken up with\n%s\nthere is still\n%s", done, rest, again)
@@ -218,7 +238,7 @@ func requireOurs(t *rapid.T, plan string, c *cloud, step Step) {
 	case UpdateSubnet, DeleteSubnet:
 		_, s := c.findSubnet(step.ID)
 		descriptions = append(descriptions, s.Description)
-	case CreateSubnet:
+	case CreateSubnet, ShareNetwork, UnshareNetwork:
 		if n := c.find(step.NetworkID); n != nil {
 			descriptions = append(descriptions, n.Description)
 		}

@@ -3,6 +3,7 @@ package network
 import (
 	"net/netip"
 	"slices"
+	"strings"
 	"time"
 
 	"pgregory.net/rapid"
@@ -15,7 +16,7 @@ func owners() *rapid.Generator[Owner] {
 	return rapid.Custom(func(t *rapid.T) Owner { return Owner{uid.Draw(t, "cluster"), uid.Draw(t, "object")} })
 }
 
-// userTexts are any texts, with a liking for what markers are made of.
+// userTexts are any texts of at most MaxUserDescription characters, with a liking for what markers are made of.
 func userTexts() *rapid.Generator[string] {
 	pieces := rapid.SampledFrom([]string{
 		" ", "[", "]", "/", "[owner=", "[owner=a/b]", testOwner.Marker(), "x", "\n", "\t", "\x00", "\x1b[31m", "é", "数",
@@ -25,11 +26,8 @@ func userTexts() *rapid.Generator[string] {
 		if rapid.Bool().Draw(t, "any") {
 			return rapid.StringN(0, MaxUserDescription, -1).Draw(t, "text")
 		}
-		text := ""
-		for _, piece := range rapid.SliceOfN(pieces, 0, 6).Draw(t, "pieces") {
-			text += piece
-		}
-		return text
+		text := []rune(strings.Join(rapid.SliceOfN(pieces, 0, 6).Draw(t, "pieces"), ""))
+		return string(text[:min(len(text), MaxUserDescription)])
 	})
 }
 
@@ -73,7 +71,7 @@ func cidrs() *rapid.Generator[netip.Prefix] {
 		).Draw(t, "length")
 		a := addrFrom(whole, rapid.SliceOfN(rapid.Byte(), 16, 16).Draw(t, "bits"))
 		return netip.PrefixFrom(a, length).Masked()
-	}).Filter(func(p netip.Prefix) bool { return Subnet{CIDR: p}.Validate() == nil })
+	}).Filter(func(p netip.Prefix) bool { return !ofPool(p) && Subnet{CIDR: p}.Validate() == nil })
 }
 
 // subnets are valid settings for a CIDR, in any spelling.
@@ -89,30 +87,45 @@ func subnets(cidr netip.Prefix) *rapid.Generator[Subnet] {
 		}
 		s.Pools = pools(t, cidr, s.Gateway)
 
-		whole := netip.PrefixFrom(netip.IPv4Unspecified(), 0)
-		if cidr.Addr().Is6() {
-			whole = netip.PrefixFrom(netip.IPv6Unspecified(), 0)
-		}
-		anywhere := rapid.Custom(func(t *rapid.T) netip.Addr {
-			return addrFrom(whole, rapid.SliceOfN(rapid.Byte(), 16, 16).Draw(t, "bits"))
-		}).Filter(func(a netip.Addr) bool { return !a.Is4In6() })
-		s.DNSServers = rapid.SliceOfNDistinct(anywhere, 0, 3, rapid.ID).Draw(t, "name servers")
-		routes := rapid.Custom(func(t *rapid.T) Route {
-			length := rapid.IntRange(0, whole.Addr().BitLen()).Draw(t, "length")
-			return Route{netip.PrefixFrom(anywhere.Draw(t, "to"), length).Masked(), anywhere.Draw(t, "by")}
-		}).Filter(func(r Route) bool { return Subnet{CIDR: cidr, HostRoutes: []Route{r}}.Validate() == nil })
-		s.HostRoutes = rapid.SliceOfNDistinct(routes, 0, 3, rapid.ID).Draw(t, "routes")
+		drawServersAndRoutes(t, &s)
+		s.ServiceTypes = serviceTypes().Draw(t, "service types")
+		s.DNSPublishFixedIP = rapid.Bool().Draw(t, "published in DNS")
 		return s
 	})
 }
 
+// serviceTypes are device owners for which a subnet may be kept, as a rule none.
+func serviceTypes() *rapid.Generator[[]string] {
+	one := rapid.SampledFrom([]string{"compute:nova", InterfaceDeviceOwner, "network:dhcp", "neutron:", "baremetal:数"})
+	return rapid.OneOf(rapid.Just([]string(nil)), rapid.SliceOfNDistinct(one, 0, 3, rapid.ID))
+}
+
+// drawServersAndRoutes draws what is of the subnet's family, and need not lie in it.
+func drawServersAndRoutes(t *rapid.T, s *Subnet) {
+	whole := netip.PrefixFrom(netip.IPv4Unspecified(), 0)
+	if s.IPVersion() == 6 {
+		whole = netip.PrefixFrom(netip.IPv6Unspecified(), 0)
+	}
+	anywhere := rapid.Custom(func(t *rapid.T) netip.Addr {
+		return addrFrom(whole, rapid.SliceOfN(rapid.Byte(), 16, 16).Draw(t, "bits"))
+	}).Filter(func(a netip.Addr) bool { return !a.Is4In6() })
+	s.DNSServers = rapid.SliceOfNDistinct(anywhere, 0, 3, rapid.ID).Draw(t, "name servers")
+	routes := rapid.Custom(func(t *rapid.T) Route {
+		length := rapid.IntRange(0, whole.Addr().BitLen()).Draw(t, "length")
+		return Route{netip.PrefixFrom(anywhere.Draw(t, "to"), length).Masked(), anywhere.Draw(t, "by")}
+	}).Filter(func(r Route) bool {
+		return Subnet{CIDR: s.CIDR, From: s.From, HostRoutes: []Route{r}}.Validate() == nil
+	})
+	s.HostRoutes = rapid.SliceOfNDistinct(routes, 0, 3, rapid.ID).Draw(t, "routes")
+}
+
 // drawModes draws IPv6 modes that the subnet may have, often none, and switches DHCP on for them.
 func drawModes(t *rapid.T, s *Subnet) {
-	if s.CIDR.Addr().Is4() {
+	if s.IPVersion() == 4 {
 		return
 	}
 	modes := []IPv6Mode{"", DHCPv6Stateful}
-	if s.CIDR.Bits() == selfAddressedBits {
+	if s.prefixLength() == selfAddressedBits {
 		modes = append(modes, SLAAC, DHCPv6Stateless)
 	}
 	mode := rapid.SampledFrom(modes).Draw(t, "mode")
@@ -164,6 +177,7 @@ func respelled(t *rapid.T, s Subnet) Subnet {
 	}
 	s.Pools = shuffled(t, cut)
 	s.HostRoutes = shuffled(t, s.HostRoutes)
+	s.ServiceTypes = shuffled(t, s.ServiceTypes)
 	return s
 }
 
@@ -185,6 +199,10 @@ func specs(owner Owner) *rapid.Generator[Spec] {
 			Down:         rapid.Bool().Draw(t, "down"),
 			DNSDomain:    rapid.Ptr(domains(), true).Draw(t, "DNS domain"),
 		}
+		spec.QoSPolicy = rapid.Ptr(policies(), true).Draw(t, "QoS policy")
+		if rapid.Bool().Draw(t, "shared with some") {
+			spec.SharedWith = projects().Draw(t, "projects")
+		}
 		spec.Shared = rapid.Ptr(rapid.Bool(), true).Draw(t, "shared")
 		spec.External = rapid.Ptr(rapid.Bool(), true).Draw(t, "external")
 		switch rapid.IntRange(0, 2).Draw(t, "provider") {
@@ -201,6 +219,12 @@ func specs(owner Owner) *rapid.Generator[Spec] {
 			overlaps := func(s Subnet) bool { return s.CIDR.Overlaps(cidr) }
 			if !slices.ContainsFunc(spec.Subnets, overlaps) {
 				spec.Subnets = append(spec.Subnets, subnets(cidr).Draw(t, "subnet"))
+			}
+		}
+		for _, name := range poolNames {
+			if rapid.IntRange(0, 3).Draw(t, name) == 3 {
+				at := rapid.IntRange(0, len(spec.Subnets)).Draw(t, "place")
+				spec.Subnets = slices.Insert(spec.Subnets, at, pooledSubnets(name).Draw(t, "subnet from a pool"))
 			}
 		}
 		if rapid.Bool().Draw(t, "with an MTU") {
@@ -237,7 +261,9 @@ func (c *cloud) meddle(t *rapid.T, owner Owner) {
 		"change the MTU":          func(n *ObservedNetwork) { n.MTU = rapid.IntRange(68, 9000).Draw(t, "MTU") },
 		"change port security":    func(n *ObservedNetwork) { n.PortSecurity = new(!*n.PortSecurity) },
 		"change the DNS domain":   func(n *ObservedNetwork) { n.DNSDomain = new(domains().Draw(t, "domain")) },
+		"change the QoS policy":   func(n *ObservedNetwork) { n.QoSPolicy = new(policies().Draw(t, "policy")) },
 		"share the network":       func(n *ObservedNetwork) { n.Shared = new(!*n.Shared) },
+		"share it with some":      func(n *ObservedNetwork) { n.Shares = shuffled(t, c.shares(projects().Draw(t, "projects"))) },
 		"lead outside":            func(n *ObservedNetwork) { n.External = new(!*n.External) },
 		"change the VLAN":         func(n *ObservedNetwork) { n.Provider.SegmentationID++ },
 		"tag the network":         func(n *ObservedNetwork) { n.Tags = shuffled(t, tags().Draw(t, "tags")) },
@@ -270,7 +296,7 @@ func (c *cloud) meddle(t *rapid.T, owner Owner) {
 			}
 		},
 		"add a subnet": func(n *ObservedNetwork) {
-			s := c.strangeSubnet(t, owner)
+			s := c.strangeSubnet(t, owner, *n)
 			if !slices.ContainsFunc(n.Subnets, func(o ObservedSubnet) bool { return o.CIDR.Overlaps(s.CIDR) }) {
 				n.Subnets = append(n.Subnets, s)
 			}
@@ -301,11 +327,19 @@ func marks(t *rapid.T, owner Owner) string {
 	}).Draw(t, "mark")
 }
 
-func (c *cloud) strangeSubnet(t *rapid.T, owner Owner) ObservedSubnet {
-	return ObservedSubnet{
+func (c *cloud) strangeSubnet(t *rapid.T, owner Owner, n ObservedNetwork) ObservedSubnet {
+	s := ObservedSubnet{
 		ID: c.id("sub"), Revision: rapid.IntRange(0, 3).Draw(t, "revision"), Name: "strange",
-		Description: marks(t, owner), Subnet: subnets(cidrs().Draw(t, "CIDR")).Draw(t, "subnet"),
+		Description: marks(t, owner),
 	}
+	if name := rapid.SampledFrom(append([]string{"", ""}, poolNames...)).Draw(t, "pool"); name != "" {
+		s.Subnet = pooledSubnets(name).Draw(t, "subnet")
+		c.allocate(n, &s)
+		s.Created = s.Created.Add(time.Duration(rapid.IntRange(-1, 1).Draw(t, "age")) * time.Hour)
+		return s
+	}
+	s.Subnet = subnets(cidrs().Draw(t, "CIDR")).Draw(t, "subnet")
+	return s
 }
 
 // strangeNetwork is another network, made before, with or after the given one. It may hold some of the same subnets.
@@ -315,7 +349,7 @@ func (c *cloud) strangeNetwork(t *rapid.T, owner Owner, n ObservedNetwork) Obser
 		Created: n.Created.Add(time.Duration(rapid.IntRange(-1, 1).Draw(t, "age")) * time.Hour),
 		Attributes: Attributes{
 			Name: n.Name, Description: marks(t, owner), MTU: cloudMTU, PortSecurity: new(true), DNSDomain: new(""),
-			Shared: new(false), External: new(false), Provider: cloudProvider,
+			QoSPolicy: new(""), Shared: new(false), External: new(false), Provider: cloudProvider,
 		},
 	}
 	if rapid.Bool().Draw(t, "lower id") {

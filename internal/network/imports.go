@@ -126,6 +126,7 @@ func Compare(spec Spec, found ObservedNetwork) ([]Difference, error) {
 	if err := foreign("network "+found.ID, spec.Owner, found.Description); err != nil {
 		return nil, err
 	}
+	spec = spec.allocated(found, func(ObservedSubnet) bool { return true })
 	// The plan for the network as it would be with its markers.
 	marked := found
 	if !spec.Owner.Owns(found.Description) {

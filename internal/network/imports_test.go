@@ -2,6 +2,7 @@ package network
 
 import (
 	"errors"
+	"net/netip"
 	"slices"
 	"strings"
 	"testing"
@@ -15,6 +16,7 @@ import (
 func bare(t rapid.TB, spec Spec) *cloud {
 	c := &cloud{}
 	mustApply(t, c, mustPlan(t, spec, c))
+	followAllocations(t, spec, c)
 	n := &c.networks[0]
 	n.Description, _, _ = ParseDescription(n.Description)
 	for i := range n.Subnets {
@@ -62,6 +64,7 @@ func TestPropertyAnImportEndsAsDeclaredOrTouchesNothing(t *testing.T) {
 		}
 		mustApply(t, c, change)
 		mustApply(t, c, mustPlan(t, spec, c))
+		followAllocations(t, spec, c)
 		if again := mustPlan(t, spec, c); !again.Empty() {
 			t.Fatalf("after the import the plan is\n%s", again)
 		}
@@ -103,6 +106,40 @@ func TestAnOrphanThatWasImportedIsReleasedAndAnyOtherIsDeleted(t *testing.T) {
 			}
 			if got := change[0].Attributes.Description; c.want == UpdateNetwork && got != c.left {
 				t.Errorf("the description becomes %q, want %q", got, c.left)
+			}
+		})
+	}
+}
+
+// Routers and interfaces that others made are never ours, so that a router is always yet to be made, or to be given
+// interfaces.
+func TestAnImportWithARouterDiffersUnlessItMayBeOverwritten(t *testing.T) {
+	closed := routedSpec(nil)
+	closed.Subnets[0].Gateway = netip.Addr{}
+	closed.Subnets[0].Pools = DefaultPools(closed.Subnets[0].CIDR, netip.Addr{})
+	for sentence, tc := range map[string]struct {
+		made    Spec
+		router  RouterSpec
+		differs bool
+	}{
+		"a router of its own":                      {routedSpec(nil), RouterSpec{}, true},
+		"a router of its own, for no subnet":       {closed, RouterSpec{}, true},
+		"a router that exists":                     {routedSpec(nil), RouterSpec{Existing: "router-1"}, true},
+		"a router that exists, without interfaces": {closed, RouterSpec{Existing: "router-1"}, false},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			c := bare(t, tc.made)
+			for _, overwrite := range []bool{false, true} {
+				spec := importOf(tc.made, c, overwrite)
+				spec.Router = &tc.router
+				change, err := PlanImport(spec, c.networks[0])
+				differs, refused := errors.AsType[*DiffersError](err)
+				if refused != (tc.differs && !overwrite) || !refused && (err != nil || len(change) != 1) {
+					t.Errorf("with overwrite %t: %v and\n%s", overwrite, err, change)
+				}
+				if refused && !strings.HasPrefix(differs.Differences[0].Resource, RouterResource) {
+					t.Errorf("the differences are %v", differs.Differences)
+				}
 			}
 		})
 	}

@@ -34,6 +34,11 @@ func SelfAddressed(addressMode, raMode IPv6Mode) bool {
 	return makes(addressMode) || makes(raMode)
 }
 
+// AdvertisedByOthers reports whether hosts of a subnet of these modes go by the advertisements of a router that is not
+// Neutron's: Neutron makes a port that is in one no router's interface (_validate_subnet_address_mode in
+// neutron/db/l3_db.py; the contract suite holds it).
+func AdvertisedByOthers(addressMode, raMode IPv6Mode) bool { return addressMode != "" && raMode == "" }
+
 // validateModes refuses what Neutron does (_validate_ipv6_attributes in neutron/db/db_base_plugin_v2.py).
 func (s Subnet) validateModes(refuse func(field, format string, args ...any)) {
 	if s.IPv6AddressMode == "" && s.IPv6RAMode == "" {
@@ -53,13 +58,17 @@ func (s Subnet) validateModes(refuse func(field, format string, args ...any)) {
 		field = FieldIPv6RAMode
 	}
 	switch {
-	case s.CIDR.Addr().Is4():
+	case s.IPVersion() == 4:
 		refuse(field, "only IPv6 has it: leave it out, or write an IPv6 cidr")
 	case s.IPv6AddressMode != "" && s.IPv6RAMode != "" && s.IPv6AddressMode != s.IPv6RAMode:
 		refuse(FieldIPv6RAMode, "%s does not go with %s %s: write the same in both, or leave one out",
 			s.IPv6RAMode, FieldIPv6AddressMode, s.IPv6AddressMode)
-	case SelfAddressed(s.IPv6AddressMode, s.IPv6RAMode) && s.CIDR.Bits() != selfAddressedBits:
-		refuse("cidr", "hosts make addresses of their own only in a /%d, and %s has them: write such a cidr, or %s",
+	case SelfAddressed(s.IPv6AddressMode, s.IPv6RAMode) && !s.fitsSelfAddressed():
+		field := "cidr"
+		if s.From != nil {
+			field = FieldPrefixLength
+		}
+		refuse(field, "hosts make addresses of their own only in a /%d, and %s has them: write such a prefix length, or %s",
 			selfAddressedBits, cmp.Or(s.IPv6AddressMode, s.IPv6RAMode), DHCPv6Stateful)
 	}
 	if !s.DHCP {
@@ -67,9 +76,15 @@ func (s Subnet) validateModes(refuse func(field, format string, args ...any)) {
 	}
 }
 
-// modeDifferences are the differences in what is fixed when Neutron makes a subnet.
-func (s Subnet) modeDifferences(actual Subnet) []Difference {
-	var diffs []Difference
+// fitsSelfAddressed reports whether hosts can make addresses of their own in the subnet. Of a CIDR that is yet to come,
+// what the pool is asked for decides, where that is known; of one that has come from a pool, nothing does any more.
+func (s Subnet) fitsSelfAddressed() bool {
+	return s.prefixLength() == selfAddressedBits || s.From != nil && (s.IPVersion() == 0 || !s.Pending())
+}
+
+// fixedDifferences are the differences in what is fixed when Neutron makes a subnet.
+func (s Subnet) fixedDifferences(actual Subnet) []Difference {
+	diffs := s.allocationDifferences(actual)
 	add := func(field string, declared, got IPv6Mode) {
 		if declared != got {
 			diffs = append(diffs, Difference{

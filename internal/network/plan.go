@@ -8,25 +8,29 @@ import (
 )
 
 // Plan gives the steps that make observed as spec says, in the order in which they have to be taken. It is empty where
-// there is nothing to do; planning once more after the steps were taken is empty. The order in which
-// observed lists networks and subnets does not count.
+// there is nothing to do; planning once more after the steps were taken is empty, but for what follows from a CIDR that
+// Neutron has taken from a pool in one of them: then planning a third time is. The order in which observed lists
+// networks and subnets does not count.
 //
 // Only what bears the spec's owner is ever changed or deleted. Where something else stands in the way, the error is a
 // *BlockedError and nothing must be done until it is gone. The one exception is what the spec's Import says. Where an
 // imported network is not there, the error is a *NotMadeError. Other errors are the spec's own (see Spec.Validate).
 func Plan(spec Spec, observed Observed) (Change, error) {
+	observed = observed.inOrder()
+	keep, exists := observed.Network()
+	spec = spec.Allocated(keep)
 	if err := spec.Validate(); err != nil {
 		return nil, err
 	}
-	observed = observed.inOrder()
+	if spec.notLookedUp() {
+		return nil, errNotLookedUp
+	}
 	if err := marked(spec.Owner, observed); err != nil {
 		return nil, err
 	}
-
 	if err := spec.imported(observed); err != nil {
 		return nil, err
 	}
-	keep, exists := observed.Network()
 	routing := planRouting(spec, keep, observed)
 	if !exists {
 		change := append(routing.first, Step{
@@ -38,13 +42,16 @@ func Plan(spec Spec, observed Observed) (Change, error) {
 			},
 		})
 		for _, subnet := range spec.Subnets {
-			change = append(change, createSubnet(spec, "", subnet))
+			if !subnet.unresolved() {
+				change = append(change, createSubnet(spec, "", subnet))
+			}
 		}
 		change = append(change, routing.last...)
+		change = append(change, planShares(spec, ObservedNetwork{})...)
 		if step, needed := tagNetwork("", spec.Tags, nil); needed {
 			change = append(change, step)
 		}
-		return change, nil
+		return append(change, routing.refused...), nil
 	}
 
 	var change Change
@@ -54,13 +61,13 @@ func Plan(spec Spec, observed Observed) (Change, error) {
 	change = append(change, routing.first...)
 	// Subnets that are no longer declared go before new ones come, which may lie in their place.
 	for _, s := range keep.Subnets {
-		if !spec.Owner.Owns(s.Description) {
+		if !spec.Owner.Owns(s.Description) || spec.doubtful(s) {
 			continue
 		}
 		declared, exists := declaredSubnet(spec, s.CIDR)
 		if !exists {
-			change = append(change, deleteSubnet(keep.ID, s))
-		} else if diffs := declared.modeDifferences(s.Subnet); len(diffs) > 0 {
+			change = append(change, deleteSubnet(keep.ID, s, spec.superfluous(s)))
+		} else if diffs := declared.fixedDifferences(s.Subnet); len(diffs) > 0 {
 			change = append(change, replaceSubnet(keep.ID, s, diffs))
 		}
 	}
@@ -74,6 +81,7 @@ func Plan(spec Spec, observed Observed) (Change, error) {
 		}
 	}
 	change = append(change, routing.last...)
+	change = append(change, planShares(spec, keep)...)
 	// Nobody who uses the network waits for its tags.
 	if step, needed := tagNetwork(keep.ID, spec.Tags, keep.Tags); needed {
 		change = append(change, step)
@@ -87,7 +95,7 @@ func Plan(spec Spec, observed Observed) (Change, error) {
 			change = append(change, deleteNetwork(n, fmt.Sprintf("it is a duplicate of the older network %s", keep.ID)))
 		}
 	}
-	return change, nil
+	return append(change, routing.refused...), nil
 }
 
 // PlanDelete gives the steps that remove everything of the owner's, ports and interfaces before networks and routers,
@@ -283,6 +291,13 @@ const reasonDiffers = "it differs from what is declared"
 
 func planSubnet(spec Spec, n ObservedNetwork, declared Subnet) (step Step, needed bool, err error) {
 	declared = declared.Canonical()
+	if declared.unresolved() {
+		return Step{}, false, nil
+	}
+	if declared.Pending() {
+		step, err = planAllocation(spec, n, declared)
+		return step, err == nil, err
+	}
 	actual, exists := n.SubnetByCIDR(declared.CIDR)
 	if !exists {
 		for _, s := range n.Subnets {
@@ -296,7 +311,7 @@ func planSubnet(spec Spec, n ObservedNetwork, declared Subnet) (step Step, neede
 		return Step{}, false, blockedBySubnet(spec.Owner, n, actual, declared)
 	}
 
-	if diffs := declared.modeDifferences(actual.Subnet); len(diffs) > 0 {
+	if diffs := declared.fixedDifferences(actual.Subnet); len(diffs) > 0 {
 		if spec.Import.ID != "" {
 			// What others have made is not deleted for a field.
 			return Step{}, false, &BlockedError{fmt.Sprintf("the imported network %s has subnet %s (%s), whose %s is %s and "+
@@ -349,21 +364,25 @@ func blockedBySubnet(owner Owner, n ObservedNetwork, s ObservedSubnet, declared 
 }
 
 func createSubnet(spec Spec, networkID string, subnet Subnet) Step {
-	subnet = subnet.Canonical()
+	subnet = subnet.afresh().Canonical()
+	declared := subnet.CIDR.String()
+	if subnet.Pending() {
+		declared = "one " + subnet.Origin()
+	}
 	return Step{
 		Action: CreateSubnet, NetworkID: networkID,
 		SubnetName: spec.Name, SubnetDescription: spec.Owner.Marker(), Subnet: subnet,
 		Reason: "it is declared and does not exist",
 		Differences: []Difference{
-			{subnetResource(subnet.CIDR), FieldExists, subnet.CIDR.String(), None},
+			{subnet.resource(), FieldExists, declared, None},
 		},
 	}
 }
 
-func deleteSubnet(networkID string, s ObservedSubnet) Step {
+func deleteSubnet(networkID string, s ObservedSubnet, reason string) Step {
 	return Step{
-		Action: DeleteSubnet, ID: s.ID, Revision: s.Revision, NetworkID: networkID, Subnet: s.Subnet,
-		Reason:      "it is ours and no longer declared",
+		Action: DeleteSubnet, ID: s.ID, Revision: s.Revision, NetworkID: networkID, Subnet: s.Subnet, PoolID: s.PoolID,
+		Reason:      reason,
 		Differences: []Difference{{subnetResource(s.CIDR), FieldExists, None, s.ID}},
 	}
 }
@@ -373,8 +392,8 @@ const reasonFixed = "it differs in what cannot change"
 
 // replaceSubnet deletes a subnet that is declared and differs in what cannot change.
 func replaceSubnet(networkID string, s ObservedSubnet, diffs []Difference) Step {
-	step := deleteSubnet(networkID, s)
-	step.Reason, step.Differences = reasonFixed, diffs
+	step := deleteSubnet(networkID, s, reasonFixed)
+	step.Differences = diffs
 	return step
 }
 

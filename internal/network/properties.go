@@ -33,6 +33,7 @@ func (s Spec) validateProperties() (errs []error) {
 		errs = append(errs, &FieldError{FieldDNSDomain, fmt.Sprintf("%q is no DNS domain: write one such as %q, or %q",
 			*s.DNSDomain, "example.org.", None)})
 	}
+	errs = append(errs, s.validateShares()...)
 	for i, tag := range s.Tags {
 		field := fmt.Sprintf("%s[%d]", FieldTags, i)
 		if problem := noText(tag); problem != "" {
@@ -76,6 +77,9 @@ func propertyDifferences(want, actual Attributes) (diffs []Difference) {
 			add(FieldDNSDomain, quoted(*want.DNSDomain), unsupported)
 		}
 	}
+	if want.QoSPolicy != nil && *want.QoSPolicy != orEmpty(actual.QoSPolicy) {
+		add(FieldQoSPolicy, quoted(*want.QoSPolicy), quoted(orEmpty(actual.QoSPolicy)))
+	}
 	if want.Shared != nil && !same(want.Shared, actual.Shared) {
 		add(FieldShared, strconv.FormatBool(*want.Shared), orUnsupported(actual.Shared))
 	}
@@ -100,16 +104,16 @@ func propertyDifferences(want, actual Attributes) (diffs []Difference) {
 }
 
 // privileged are the fields that Neutron's default policy lets an administrator alone set (neutron.conf.policies, of
-// networks and of ports).
+// networks, of ports and of routers).
 var privileged = []string{
 	FieldShared, FieldExternal, FieldNetworkType, FieldPhysicalNetwork, FieldSegmentationID, FieldMAC,
-	FieldSNAT, FieldExternalIP,
+	FieldSNAT, FieldExternalIP, FieldHA, FieldDistributed,
 }
 
 // Privileged are the fields among those that the step sends that Neutron's default policy lets an administrator alone
 // set.
 func (s Step) Privileged() (fields []string) {
-	a, outside := s.Attributes, s.Router.Gateway
+	a, r := s.Attributes, s.Router
 	var sent map[string]bool
 	switch s.Action {
 	case CreateNetwork:
@@ -119,7 +123,10 @@ func (s Step) Privileged() (fields []string) {
 			FieldSegmentationID: a.Provider.SegmentationID != 0,
 		}
 	case CreateRouter, UpdateGateway:
-		sent = map[string]bool{FieldSNAT: outside.SNAT != nil, FieldExternalIP: len(outside.Addresses) > 0}
+		sent = map[string]bool{
+			FieldSNAT: r.Gateway.SNAT != nil, FieldExternalIP: len(r.Gateway.Addresses) > 0,
+			FieldHA: s.Action.Creates() && r.HA != nil, FieldDistributed: s.Action.Creates() && r.Distributed != nil,
+		}
 	}
 	for _, field := range privileged {
 		if sent[field] || !s.Action.Creates() && s.Changes(field) {
@@ -162,6 +169,13 @@ func orUnsupported(b *bool) string {
 
 // same reports whether both are set, to the same.
 func same[T comparable](a, b *T) bool { return a != nil && b != nil && *a == *b }
+
+func orEmpty(text *string) string {
+	if text == nil {
+		return ""
+	}
+	return *text
+}
 
 // quoted is a text as a Difference has it; an empty one is none.
 func quoted(text string) string {

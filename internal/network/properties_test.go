@@ -111,18 +111,24 @@ func TestPlanOfProperties(t *testing.T) {
 		},
 	} {
 		t.Run(sentence, func(t *testing.T) {
-			change, err := Plan(tc.spec, tc.observed)
-			if err != nil {
-				t.Fatal(err)
-			}
-			var got []string
-			for _, step := range change {
-				got = append(got, step.String())
-			}
-			if diff := cmp.Diff(tc.want, got); diff != "" {
-				t.Errorf("-want +got:\n%s", diff)
-			}
+			wantSteps(t, tc.spec, tc.observed, tc.want)
 		})
+	}
+}
+
+// wantSteps holds the plan of a spec against the texts of its steps.
+func wantSteps(t *testing.T, spec Spec, observed Observed, want []string) {
+	t.Helper()
+	change, err := Plan(spec, observed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, step := range change {
+		got = append(got, step.String())
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("steps (-want +got):\n%s", diff)
 	}
 }
 

@@ -18,6 +18,8 @@ const (
 	FieldExternalIP      = "externalIP"
 	FieldRoutes          = "routes"
 	FieldExisting        = "existing"
+	FieldHA              = "ha"
+	FieldDistributed     = "distributed"
 )
 
 // InterfaceDeviceOwner is the device_owner in Neutron of a port that is made to be a router's interface, and is one
@@ -40,6 +42,12 @@ type RouterSpec struct {
 	ExternalIP netip.Addr
 	// Routes are the router's, sorted, each once.
 	Routes []Route
+	// HA says whether the router is on several agents, Distributed whether each compute host routes; nil leaves it to the
+	// cloud, and then either is right.
+	HA, Distributed *bool
+	// Unresolved is true where it is not known which router, or which external network, is meant: what there is stays,
+	// but for what keeps subnets from being as declared.
+	Unresolved bool
 }
 
 // RouterAttributes are a router's settings, as they are sent to Neutron.
@@ -54,6 +62,9 @@ type RouterAttributes struct {
 	// Routes are sorted by destination, then by next hop. Neutron takes them in no create, and those by which it can
 	// reach the next hop.
 	Routes []Route
+	// HA and Distributed are nil where they are unset, or where the credentials may not see them, or the cloud does not
+	// have them. Neutron changes them only of a router that is switched off.
+	HA, Distributed *bool
 }
 
 // ExternalGateway is how a router leads outside. The zero value means that it does not.
@@ -105,7 +116,8 @@ func (r *RouterSpec) validate() (errs []error) {
 	refuse := func(field, format string, args ...any) {
 		errs = append(errs, &FieldError{"router." + field, fmt.Sprintf(format, args...)})
 	}
-	if r.Existing != "" && (r.ExternalNetwork != "" || r.SNAT != nil || r.ExternalIP.IsValid() || len(r.Routes) > 0) {
+	if r.Existing != "" && (r.ExternalNetwork != "" || r.SNAT != nil || r.ExternalIP.IsValid() || len(r.Routes) > 0 ||
+		r.HA != nil || r.Distributed != nil) {
 		refuse(FieldExisting, "a router that exists already keeps its own settings: leave out all others")
 	}
 	if r.ExternalNetwork == "" && (r.SNAT != nil || r.ExternalIP.IsValid()) {
@@ -138,6 +150,7 @@ func (s Spec) routerAttributes() RouterAttributes {
 		Name: s.Name, Description: s.Owner.Describe(""), AdminStateUp: true,
 		Gateway: ExternalGateway{NetworkID: s.Router.ExternalNetwork, SNAT: s.Router.SNAT},
 		Routes:  slices.SortedFunc(slices.Values(s.Router.Routes), compareRoutes),
+		HA:      s.Router.HA, Distributed: s.Router.Distributed,
 	}
 	if s.Router.ExternalIP.IsValid() {
 		a.Gateway.Addresses = []netip.Addr{s.Router.ExternalIP}
@@ -146,8 +159,8 @@ func (s Spec) routerAttributes() RouterAttributes {
 }
 
 // interfaces are the addresses of each interface that the router has to have, with the subnets' ids where these are
-// known. Neutron takes one IPv4 subnet on an interface, and of the IPv6 subnets of one network all on the same
-// interface (_validate_router_port_info in neutron/db/l3_db.py).
+// known. Subnets whose addresses are not for interfaces have none. Neutron takes one IPv4 subnet on an interface, and
+// of the IPv6 subnets of one network all on the same interface (_validate_router_port_info in neutron/db/l3_db.py).
 func (s Spec) interfaces(n ObservedNetwork) [][]PortAddress {
 	if s.Router == nil {
 		return nil
@@ -155,12 +168,12 @@ func (s Spec) interfaces(n ObservedNetwork) [][]PortAddress {
 	var all [][]PortAddress
 	var six []PortAddress
 	for _, subnet := range s.Subnets {
-		if !subnet.Gateway.IsValid() {
+		if !subnet.Gateway.IsValid() || !Serves(subnet.ServiceTypes, InterfaceDeviceOwner) {
 			continue
 		}
 		a := PortAddress{Address: subnet.Gateway}
 		// One that is to be replaced has no id yet.
-		if there, exists := n.SubnetByCIDR(subnet.CIDR); exists && len(subnet.modeDifferences(there.Subnet)) == 0 {
+		if there, exists := n.SubnetByCIDR(subnet.CIDR); exists && len(subnet.fixedDifferences(there.Subnet)) == 0 {
 			a.SubnetID = there.ID
 		}
 		if subnet.CIDR.Addr().Is4() {
@@ -183,10 +196,16 @@ type routing struct {
 	first Change
 	// last makes what needs the subnets, and removes routers that nothing of ours is on any more.
 	last Change
+	// refused is what Neutron does not do as things stand. Its refusal says why, and keeps nothing else from being done.
+	refused Change
 }
 
 // planRouting plans a network's router and its interfaces. What bears the owner's marker and is not declared goes.
 func planRouting(spec Spec, n ObservedNetwork, observed Observed) (r routing) {
+	// What an interface on a subnet has to be is not known either while it is not known whether that stays.
+	if spec.Router != nil && (spec.Router.Unresolved || slices.ContainsFunc(n.Subnets, spec.doubtful)) {
+		return routing{first: letGoOfSubnets(spec, n, observed)}
+	}
 	own, exists := observed.Router()
 	target, going := "", observed.Routers
 	switch {
@@ -207,6 +226,11 @@ func planRouting(spec Spec, n ObservedNetwork, observed Observed) (r routing) {
 	if spec.Router.Own() && exists {
 		var step Step
 		var needed bool
+		if step, needed = changeKind(spec, own); needed && own.AdminStateUp {
+			r.refused = append(r.refused, step)
+		} else if needed {
+			r.first = append(r.first, step)
+		}
 		step, kept, needed = updateRouter(spec, own, subnetsOf(leaving, own.ID, observed))
 		if needed {
 			r.first = append(r.first, step)
@@ -236,7 +260,8 @@ func planRouting(spec Spec, n ObservedNetwork, observed Observed) (r routing) {
 			r.last = append(r.last, attachInterface(spec, n.ID, port.ID, addresses, target))
 		}
 	}
-	if !slices.Equal(kept, declared) {
+	// The next hop of a route may be in a subnet that has no CIDR yet, and then no interface either.
+	if !slices.Equal(kept, declared) && !spec.pending() {
 		r.last = append(r.last, setRoutes(own, kept, declared, reasonDiffers))
 	}
 	reason := undeclared
@@ -343,9 +368,8 @@ func updateRouter(spec Spec, actual ObservedRouter, losing []netip.Prefix) (step
 	want := spec.routerAttributes()
 	diffs := basics{want.Name, want.Description, want.AdminStateUp}.differences(RouterResource,
 		basics{actual.Name, actual.Description, actual.AdminStateUp})
-	for _, route := range actual.Routes {
-		lost := func(cidr netip.Prefix) bool { return cidr.Contains(route.NextHop) }
-		if slices.Contains(want.Routes, route) && !slices.ContainsFunc(losing, lost) {
+	for _, route := range routesWithout(actual.Routes, losing) {
+		if slices.Contains(want.Routes, route) {
 			kept = append(kept, route)
 		}
 	}
@@ -367,6 +391,65 @@ func setRoutes(router ObservedRouter, from, to []Route, reason string) Step {
 		Action: UpdateRouter, ID: router.ID, Revision: router.Revision, Router: attributes, Reason: reason,
 		Differences: []Difference{{RouterResource, FieldRoutes, join(to), join(from)}},
 	}
+}
+
+// changeKind gives the step that makes a router what is declared of what Neutron changes only while it is switched off.
+// Of one that is off it is put back before that is switched on. One that hosts are using is not switched off for it.
+func changeKind(spec Spec, actual ObservedRouter) (Step, bool) {
+	want := spec.routerAttributes()
+	var diffs []Difference
+	for _, f := range []struct {
+		field              string
+		declared, observed *bool
+	}{{FieldHA, want.HA, actual.HA}, {FieldDistributed, want.Distributed, actual.Distributed}} {
+		if f.declared != nil && !same(f.declared, f.observed) {
+			got := hidden
+			if f.observed != nil {
+				got = strconv.FormatBool(*f.observed)
+			}
+			diffs = append(diffs, Difference{RouterResource, f.field, strconv.FormatBool(*f.declared), got})
+		}
+	}
+	return Step{
+		Action: UpdateRouter, ID: actual.ID, Revision: actual.Revision, Router: want,
+		Differences: diffs, Reason: reasonDiffers,
+	}, len(diffs) > 0
+}
+
+// letGoOfSubnets detaches the interfaces with addresses that are no declared gateway's any more, whichever router is
+// meant: Neutron keeps the subnets, and their gateways, while these are on them. Routes that need one go before it.
+func letGoOfSubnets(spec Spec, n ObservedNetwork, observed Observed) (change Change) {
+	var stays []PortAddress
+	for _, addresses := range spec.interfaces(n) {
+		stays = append(stays, addresses...)
+	}
+	doubtful := map[string]bool{}
+	for _, s := range n.Subnets {
+		doubtful[s.ID] = spec.doubtful(s)
+	}
+	leaving := slices.DeleteFunc(slices.Clone(observed.Ports), func(p ObservedPort) bool {
+		gone := func(a PortAddress) bool { return !slices.Contains(stays, a) && !doubtful[a.SubnetID] }
+		return p.NetworkID == n.ID && !slices.ContainsFunc(p.Addresses, gone)
+	})
+	for _, router := range observed.Routers {
+		kept := routesWithout(router.Routes, subnetsOf(leaving, router.ID, observed))
+		if len(kept) < len(router.Routes) {
+			change = append(change, setRoutes(router, router.Routes, kept, reasonNoGateway))
+		}
+	}
+	for _, p := range leaving {
+		change = append(change, removeInterface(p, reasonNoGateway))
+	}
+	return change
+}
+
+const reasonNoGateway = "it is in the way of a subnet that goes or changes"
+
+// routesWithout are the routes whose next hops are in none of the subnets.
+func routesWithout(routes []Route, losing []netip.Prefix) []Route {
+	return slices.DeleteFunc(slices.Clone(routes), func(route Route) bool {
+		return slices.ContainsFunc(losing, func(cidr netip.Prefix) bool { return cidr.Contains(route.NextHop) })
+	})
 }
 
 func updateGateway(spec Spec, actual ObservedRouter) (Step, bool) {
@@ -454,10 +537,14 @@ func releaseRouter(router ObservedRouter, reason string) Step {
 	}
 }
 
-// Routed reports whether the router that is declared, if any, exists and has its interfaces, whatever their settings.
+// Routed reports whether the router that is declared, if any, is known, exists and has its interfaces, whatever their
+// settings.
 func (s Spec) Routed(observed Observed) bool {
+	if s.Router != nil && s.Router.Unresolved {
+		return false
+	}
 	n, _ := observed.Network()
-	for _, step := range planRouting(s, n, observed.inOrder()).last {
+	for _, step := range planRouting(s.Allocated(n), n, observed.inOrder()).last {
 		if step.Action == CreateRouter || step.Action == AttachInterface {
 			return false
 		}

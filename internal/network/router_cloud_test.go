@@ -10,6 +10,10 @@ import (
 
 // This file is the part of the cloud that routes. Its rules are those of neutron.db.l3_db and neutron.db.extraroute_db.
 
+// Routers are on several agents, and not on all hosts, where nothing else is asked for. Specs ask for nothing else, as
+// what cannot change must not differ from spec to spec.
+const cloudHA, cloudDistributed = true, false
+
 // outside are the addresses that external networks have.
 var outside = netip.MustParsePrefix("203.0.112.0/20")
 
@@ -165,6 +169,12 @@ func (c *cloud) createRouter(step Step) (string, error) {
 	}
 	r := cloneRouter(ObservedRouter{ID: c.id("router"), RouterAttributes: step.Router})
 	r.Created = cloudEpoch.Add(time.Duration(c.serial) * time.Second)
+	if r.HA == nil {
+		r.HA = new(cloudHA)
+	}
+	if r.Distributed == nil {
+		r.Distributed = new(cloudDistributed)
+	}
 	if err := checkTexts(r.Name, r.Description); err != nil {
 		return "", err
 	}
@@ -205,6 +215,15 @@ func (c *cloud) updateRouter(r *ObservedRouter, step Step) error {
 			r.Description = step.Router.Description
 		case FieldAdminState:
 			r.AdminStateUp = step.Router.AdminStateUp
+		case FieldHA, FieldDistributed:
+			if r.AdminStateUp || step.Changes(FieldAdminState) {
+				return fmt.Errorf("cannot change %s of active routers", d.Field)
+			}
+			if d.Field == FieldHA {
+				r.HA = new(*step.Router.HA)
+			} else {
+				r.Distributed = new(*step.Router.Distributed)
+			}
 		case FieldRoutes:
 			for _, route := range step.Router.Routes {
 				reached := func(cidr netip.Prefix) bool { return cidr.Contains(route.NextHop) }
@@ -278,5 +297,6 @@ func cloneRouter(r ObservedRouter) ObservedRouter {
 	if r.Gateway.SNAT != nil {
 		r.Gateway.SNAT = new(*r.Gateway.SNAT)
 	}
+	r.HA, r.Distributed = clonePointer(r.HA), clonePointer(r.Distributed)
 	return r
 }

@@ -32,6 +32,9 @@ func routerSpecs(t *rapid.T, subnets []Subnet) *RouterSpec {
 		return &RouterSpec{Existing: rapid.SampledFrom([]string{"theirs-1", "theirs-2"}).Draw(t, "existing")}
 	}
 	r := &RouterSpec{}
+	if rapid.Bool().Draw(t, "of a kind") {
+		r.HA, r.Distributed = rapid.Ptr(rapid.Just(cloudHA), true).Draw(t, "HA"), new(cloudDistributed)
+	}
 	if rapid.Bool().Draw(t, "leads outside") {
 		r.ExternalNetwork = rapid.SampledFrom([]string{"ext-1", "ext-2"}).Draw(t, "external network")
 		r.SNAT = rapid.Ptr(rapid.Bool(), true).Draw(t, "SNAT")
@@ -41,7 +44,7 @@ func routerSpecs(t *rapid.T, subnets []Subnet) *RouterSpec {
 	}
 	destinations := rapid.SampledFrom([]netip.Prefix{prefix("198.18.0.0/16"), prefix("198.19.0.0/24"), prefix("0.0.0.0/0")})
 	for _, s := range subnets {
-		if s.Gateway.Is4() && rapid.Bool().Draw(t, "with a route") {
+		if s.Gateway.Is4() && Serves(s.ServiceTypes, InterfaceDeviceOwner) && rapid.Bool().Draw(t, "with a route") {
 			route := Route{destinations.Draw(t, "to"), hostsOf(s.CIDR).Draw(t, "by")}
 			if !slices.Contains(r.Routes, route) {
 				r.Routes = append(r.Routes, route)
@@ -67,6 +70,7 @@ func routedScenes() *rapid.Generator[scene] {
 		s := scene{spec: routedSpecs().Draw(t, "spec"), cloud: &cloud{routers: theirs()}}
 		if rapid.IntRange(0, 4).Draw(t, "begin") > 0 {
 			mustApply(t, s.cloud, mustPlan(t, s.spec, s.cloud))
+			followAllocations(t, s.spec, s.cloud)
 		}
 		for range rapid.IntRange(0, 6).Draw(t, "deeds") {
 			s.cloud.meddleWithRouting(t)
@@ -77,7 +81,7 @@ func routedScenes() *rapid.Generator[scene] {
 		case 1: // The same subnets, with other gateways and another router.
 			s.spec = cloneSpec(s.spec)
 			for i, subnet := range s.spec.Subnets {
-				s.spec.Subnets[i] = subnets(subnet.CIDR).Draw(t, "other subnet")
+				s.spec.Subnets[i] = setOtherwise(t, subnet)
 			}
 			s.spec.Router = routerSpecs(t, s.spec.Subnets)
 		}
@@ -91,7 +95,7 @@ func (c *cloud) meddleWithRouting(t *rapid.T) {
 	at := slices.IndexFunc(c.routers, ours)
 	deed := rapid.SampledFrom([]string{
 		"rename", "switch", "describe", "gateway", "no gateway", "routes", "no routes", "detach", "forget an interface",
-		"switch an interface", "lose an answer", "duplicate", "delete",
+		"switch an interface", "lose an answer", "duplicate", "delete", "make it another kind",
 	}).Draw(t, "deed")
 	port := slices.IndexFunc(c.ports, func(p ObservedPort) bool { return p.Router != "" })
 	switch deed {
@@ -126,6 +130,7 @@ func (c *cloud) meddleWithRouting(t *rapid.T) {
 			ID: c.id("router"), Created: cloudEpoch.Add(time.Duration(rapid.IntRange(-1, 1).Draw(t, "age")) * time.Hour),
 			RouterAttributes: RouterAttributes{
 				Description: testOwner.Marker(), Gateway: ExternalGateway{NetworkID: "ext-1", SNAT: new(true)},
+				HA: new(cloudHA), Distributed: new(cloudDistributed),
 			},
 		})
 		return
@@ -138,8 +143,10 @@ func (c *cloud) meddleWithRouting(t *rapid.T) {
 	switch deed {
 	case "rename":
 		r.Name = userTexts().Draw(t, "name")
-	case "switch":
-		r.AdminStateUp = !r.AdminStateUp
+	case "switch": // One of another kind stays off: nothing is put back of one that is on.
+		r.AdminStateUp = !r.AdminStateUp && *r.HA == cloudHA && *r.Distributed == cloudDistributed
+	case "make it another kind":
+		r.AdminStateUp, r.HA, r.Distributed = false, new(!cloudHA), new(rapid.Bool().Draw(t, "distributed"))
 	case "describe":
 		r.Description = testOwner.Describe("x")
 	case "gateway":
@@ -179,13 +186,16 @@ func requireRouted(t rapid.TB, spec Spec, c *cloud) {
 		if r.Name != spec.Name || r.Description != spec.Owner.Marker() || !r.AdminStateUp ||
 			r.Gateway.NetworkID != spec.Router.ExternalNetwork || !slices.Equal(r.Routes, routes) ||
 			spec.Router.SNAT != nil && *r.Gateway.SNAT != *spec.Router.SNAT ||
+			spec.Router.HA != nil && *r.HA != *spec.Router.HA ||
+			spec.Router.Distributed != nil && *r.Distributed != *spec.Router.Distributed ||
 			spec.Router.ExternalIP.IsValid() && !slices.Contains(r.Gateway.Addresses, spec.Router.ExternalIP) {
 			t.Fatalf("the router is %+v, with %+v declared", r, spec.Router)
 		}
 	}
 	want, got := map[netip.Addr]string{}, map[netip.Addr]string{}
-	for _, s := range spec.Subnets {
-		if s.Gateway.IsValid() && spec.Router != nil {
+	n, _ := observed.Network()
+	for _, s := range spec.Allocated(n).Subnets {
+		if s.Gateway.IsValid() && spec.Router != nil && Serves(s.ServiceTypes, InterfaceDeviceOwner) {
 			want[s.Gateway] = target
 		}
 	}
@@ -217,6 +227,7 @@ func TestPropertyRoutingConvergesWhereverItIsInterrupted(t *testing.T) {
 			c := s.cloud.clone()
 			mustApply(t, c, change[:done])
 			mustApply(t, c, mustPlan(t, s.spec, c))
+			followAllocations(t, s.spec, c)
 			requireAsDeclared(t, s.spec, c)
 			requireRouted(t, s.spec, c)
 			if again := mustPlan(t, s.spec, c); !again.Empty() {

@@ -29,6 +29,8 @@ const (
 	FieldHostRoutes      = "hostRoutes"
 	FieldDNSDomain       = "dnsDomain"
 	FieldTags            = "tags"
+	FieldQoSPolicy       = "qosPolicy"
+	FieldSharedWith      = "sharedWith"
 	FieldShared          = "shared"
 	FieldExternal        = "external"
 	FieldNetworkType     = "provider.networkType"
@@ -55,13 +57,18 @@ type Spec struct {
 	DNSDomain *string
 	// Tags are a set, sorted; nil leaves them as they are.
 	Tags []string
+	// QoSPolicy is the policy's id, or empty for none; nil leaves it as it is.
+	QoSPolicy *string
+	// SharedWith are ids of projects, a set, sorted; nil leaves them as they are.
+	SharedWith []string
 	// Shared and External are nil where they are left as they are.
 	Shared, External *bool
 	// Provider leaves what is zero of it to the cloud.
 	Provider Provider
 	// ZoneHints are a set, sorted; empty leaves them to the cloud.
 	ZoneHints []string
-	// Subnets do not overlap. Their CIDRs are their identity; their order is for the status alone.
+	// Subnets do not overlap. Their CIDRs are their identity, or the pools that these come from (see Allocated); their
+	// order is for the status alone.
 	Subnets []Subnet
 	// Import is how a network that was there before its object is taken over; the zero value for one that is made.
 	Import Import
@@ -79,6 +86,7 @@ func (s Spec) Attributes() Attributes {
 		PortSecurity: s.PortSecurity,
 		DNSDomain:    s.DNSDomain,
 		Tags:         s.Tags,
+		QoSPolicy:    s.QoSPolicy,
 		Shared:       s.Shared,
 		External:     s.External,
 		Provider:     s.Provider,
@@ -102,6 +110,8 @@ type Attributes struct {
 	DNSDomain *string
 	// Tags are sorted. Neutron takes them in a request of their own (see TagNetwork).
 	Tags []string
+	// QoSPolicy is the policy's id, or empty for none; nil where it is unset, which of an observed network means none.
+	QoSPolicy *string
 	// Shared and External are nil where they are unset.
 	Shared, External *bool
 	// Provider is zero where it is unset, or where the credentials may not see it.
@@ -148,7 +158,7 @@ func (s Spec) Validate() error {
 	if s.MTU != 0 {
 		least := 68 // RFC 791
 		for _, subnet := range s.Subnets {
-			if subnet.CIDR.Addr().Is6() {
+			if subnet.IPVersion() == 6 {
 				least = 1280 // RFC 8200
 			}
 		}
@@ -165,11 +175,12 @@ func (s Spec) Validate() error {
 		}
 		for _, other := range s.Subnets[:i] {
 			if other.CIDR.Overlaps(subnet.CIDR) {
-				errs = append(errs, InSubnet(i, &FieldError{"cidr", fmt.Sprintf(
+				errs = append(errs, InSubnet(i, &FieldError{subnet.cidrField(), fmt.Sprintf(
 					"%s overlaps %s: write a range that no other subnet has", subnet.CIDR, other.CIDR)}))
 			}
 		}
 	}
+	errs = append(errs, s.validateAllocations()...)
 	if s.Router != nil {
 		errs = append(errs, s.Router.validate()...)
 	}
@@ -261,6 +272,7 @@ func (o Observed) inOrder() Observed {
 		networks[i].Subnets = slices.SortedFunc(slices.Values(networks[i].Subnets), compareSubnets)
 		networks[i].Tags = slices.Sorted(slices.Values(networks[i].Tags))
 		networks[i].ZoneHints = slices.Sorted(slices.Values(networks[i].ZoneHints))
+		networks[i].Shares = slices.SortedFunc(slices.Values(networks[i].Shares), CompareShares)
 	}
 	ports := slices.SortedFunc(slices.Values(o.Ports), comparePorts)
 	for i, p := range ports {
@@ -277,7 +289,8 @@ func (o Observed) inOrder() Observed {
 func (o Observed) isInOrder() bool {
 	for _, n := range o.Networks {
 		if !slices.IsSortedFunc(n.Subnets, compareSubnets) || !slices.IsSorted(n.Tags) ||
-			!slices.IsSorted(n.ZoneHints) || isEmptied(n.Subnets) || isEmptied(n.Tags) || isEmptied(n.ZoneHints) {
+			!slices.IsSorted(n.ZoneHints) || !slices.IsSortedFunc(n.Shares, CompareShares) || isEmptied(n.Subnets) ||
+			isEmptied(n.Tags) || isEmptied(n.ZoneHints) || isEmptied(n.Shares) {
 			return false
 		}
 	}
@@ -313,6 +326,8 @@ type ObservedNetwork struct {
 	Attributes
 	// Subnets are all of the network's, ours or not.
 	Subnets []ObservedSubnet
+	// Shares are the single projects that the network is shared with, where that was asked for.
+	Shares []Share
 }
 
 // ObservedSubnet is a subnet as Neutron has it.
@@ -320,13 +335,16 @@ type ObservedSubnet struct {
 	ID string
 	// Revision is Neutron's revision_number.
 	Revision int
-	Name     string
+	// Created is when Neutron made it.
+	Created time.Time
+	Name    string
 	// Description is whole, marker included.
 	Description string
+	// PoolID is the subnet pool that the CIDR was taken from; empty where it was taken from none.
+	PoolID string
 	Subnet
-	// Total and Used count addresses in the pools; nil where the credentials may not ask. Total is at most
-	// math.MaxInt64.
-	Total, Used *int64
+	// Used counts the addresses that ports have, in the pools or not; nil where nobody can tell. See Usage.
+	Used *int64
 }
 
 // SubnetByCIDR finds a subnet of the network.

@@ -13,8 +13,11 @@ import (
 // Canonical; both what is declared and what is observed are brought into this form before they are compared, so that a
 // difference in spelling is never taken for a change.
 type Subnet struct {
-	// CIDR is the network address and prefix length, with no host bits set.
+	// CIDR is the network address and prefix length, with no host bits set. It is the zero Prefix where it is yet to be
+	// taken from a subnet pool (see Pending).
 	CIDR netip.Prefix
+	// From is the subnet pool that the CIDR comes from; nil where the CIDR is declared, and in what is observed.
+	From *Allocation
 	// Gateway is the router's address; the zero Addr means none.
 	Gateway netip.Addr
 	// Pools are the ranges that Neutron gives addresses from, sorted, with neighbours joined.
@@ -28,6 +31,10 @@ type Subnet struct {
 	// IPv6AddressMode and IPv6RAMode say how hosts come to addresses, and what Neutron's routers advertise. Neutron fixes
 	// them when it makes the subnet.
 	IPv6AddressMode, IPv6RAMode IPv6Mode
+	// ServiceTypes are the device owners of the ports that have addresses of the subnet, sorted; empty for all ports.
+	ServiceTypes []string
+	// DNSPublishFixedIP says whether the cloud's DNS has records of the ports' addresses.
+	DNSPublishFixedIP bool
 }
 
 // Range is a range of addresses, both ends included.
@@ -57,6 +64,7 @@ func (s Subnet) Canonical() Subnet {
 	if len(s.DNSServers) == 0 {
 		s.DNSServers = nil
 	}
+	s.ServiceTypes = canonicalServiceTypes(s.ServiceTypes)
 	if len(s.HostRoutes) == 0 {
 		s.HostRoutes = nil
 		return s
@@ -183,7 +191,7 @@ type FieldError struct {
 func (e *FieldError) Error() string { return e.Field + ": " + e.Problem }
 
 // InSubnet gives the errors of the subnet that stands at a place in Spec.Subnets, FieldErrors joined by errors.Join,
-// with the names that the user gives the fields there: the first subnet's stand in the spec itself.
+// with the names that the user gives the fields there (see SubnetField).
 func InSubnet(place int, err error) error {
 	var field *FieldError
 	if joined, ok := err.(interface{ Unwrap() []error }); ok {
@@ -196,29 +204,58 @@ func InSubnet(place int, err error) error {
 	if place == 0 || !errors.As(err, &field) {
 		return err
 	}
-	return &FieldError{fmt.Sprintf("additionalSubnets[%d].%s", place-1, field.Field), field.Problem}
+	return &FieldError{SubnetField(place, field.Field), field.Problem}
+}
+
+// SubnetField is the name that the user gives a field of the subnet that stands at a place in Spec.Subnets: the first
+// subnet's stand in the spec itself.
+func SubnetField(place int, field string) string {
+	if place == 0 {
+		return field
+	}
+	return fmt.Sprintf("additionalSubnets[%d].%s", place-1, field)
 }
 
 // Validate reports, as FieldErrors joined by errors.Join, what Neutron would refuse or what could not be kept as
 // declared. It is the API's rules once more, without the API.
 func (s Subnet) Validate() error {
-	if !s.CIDR.IsValid() {
-		return &FieldError{"cidr", "write a network address and prefix length, such as 192.168.0.0/16"}
-	}
 	var errs []error
 	refuse := func(field, format string, args ...any) {
 		errs = append(errs, &FieldError{field, fmt.Sprintf(format, args...)})
 	}
-	if s.CIDR != s.CIDR.Masked() {
-		refuse("cidr", "%s has host bits set: write %s", s.CIDR, s.CIDR.Masked())
-	}
-	if s.CIDR.Bits() == 0 || s.CIDR.Bits() > s.CIDR.Addr().BitLen()-2 {
-		refuse("cidr", "%s has no usable range: write a prefix length from 1 to %d", s.CIDR, s.CIDR.Addr().BitLen()-2)
+	switch {
+	case s.Pending():
+		s.validateAllocation(refuse)
+	case !s.CIDR.IsValid():
+		return &FieldError{"cidr", "write a network address and prefix length, such as 192.168.0.0/16"}
+	case s.CIDR.Bits() == 0 || s.CIDR.Bits() > s.CIDR.Addr().BitLen()-2:
+		s.validateCIDR(refuse)
 		return errors.Join(errs...)
+	default:
+		s.validateCIDR(refuse)
+		s.validateGatewayAndPools(refuse)
+	}
+	s.validateModes(refuse)
+	s.validateServiceTypes(refuse)
+	s.validateServers(refuse)
+	s.validateRoutes(refuse)
+	return errors.Join(errs...)
+}
+
+func (s Subnet) validateCIDR(refuse func(field, format string, args ...any)) {
+	if s.CIDR != s.CIDR.Masked() {
+		refuse(s.cidrField(), "%s has host bits set: write %s", s.CIDR, s.CIDR.Masked())
+	}
+	if longest := s.CIDR.Addr().BitLen() - 2; s.CIDR.Bits() == 0 || s.CIDR.Bits() > longest {
+		refuse(s.cidrField(), "%s has no usable range: write a prefix length from 1 to %d", s.CIDR, longest)
+		return
 	}
 	if problem := noHosts(s.CIDR); problem != "" {
-		refuse("cidr", "%s %s: write a range that hosts can have, such as 192.168.0.0/16", s.CIDR, problem)
+		refuse(s.cidrField(), "%s %s: write a range that hosts can have, such as 192.168.0.0/16", s.CIDR, problem)
 	}
+}
+
+func (s Subnet) validateGatewayAndPools(refuse func(field, format string, args ...any)) {
 	first, last := usable(s.CIDR)
 	hosts := Range{first, last}
 	switch {
@@ -247,20 +284,25 @@ func (s Subnet) Validate() error {
 			}
 		}
 	}
-	s.validateModes(refuse)
+}
+
+func (s Subnet) validateServers(refuse func(field, format string, args ...any)) {
 	for i, server := range s.DNSServers {
 		field := fmt.Sprintf("dnsServers[%d]", i)
 		if problem := noAddress(server); problem != "" {
 			refuse(field, "%s", problem)
 			continue
 		}
-		if server.Is4() != s.CIDR.Addr().Is4() {
-			refuse(field, "%s is not of the family of %s", server, s.CIDR)
+		if s.isOther(server) {
+			refuse(field, "%s is not of the subnet's family, IPv%d", server, s.IPVersion())
 		}
 		if slices.Contains(s.DNSServers[:i], server) {
 			refuse(field, "%s stands twice", server)
 		}
 	}
+}
+
+func (s Subnet) validateRoutes(refuse func(field, format string, args ...any)) {
 	for i, route := range s.HostRoutes {
 		field := fmt.Sprintf("hostRoutes[%d]", i)
 		if problem := noDestination(route.Destination); problem != "" {
@@ -271,14 +313,13 @@ func (s Subnet) Validate() error {
 			refuse(field+".nextHop", "%s", problem)
 			continue
 		}
-		if route.Destination.Addr().Is4() != s.CIDR.Addr().Is4() || route.NextHop.Is4() != s.CIDR.Addr().Is4() {
-			refuse(field, "%s is not of the family of %s", route, s.CIDR)
+		if s.isOther(route.Destination.Addr()) || s.isOther(route.NextHop) {
+			refuse(field, "%s is not of the subnet's family, IPv%d", route, s.IPVersion())
 		}
 		if slices.Contains(s.HostRoutes[:i], route) {
 			refuse(field, "%s stands twice", route)
 		}
 	}
-	return errors.Join(errs...)
 }
 
 // within reports whether all of inner lies in outer.
@@ -335,7 +376,7 @@ func noDestination(p netip.Prefix) string {
 }
 
 // difference lists the fields in which the declared subnet differs from the actual one, by their names in the API, save
-// those that cannot change (see modeDifferences).
+// those that cannot change (see fixedDifferences).
 func (s Subnet) difference(actual Subnet) []Difference {
 	var diffs []Difference
 	add := func(field, declared, got string) {
@@ -355,6 +396,12 @@ func (s Subnet) difference(actual Subnet) []Difference {
 	}
 	if !slices.Equal(s.HostRoutes, actual.HostRoutes) {
 		add(FieldHostRoutes, join(s.HostRoutes), join(actual.HostRoutes))
+	}
+	if !slices.Equal(s.ServiceTypes, actual.ServiceTypes) {
+		add(FieldServiceTypes, quotedAll(s.ServiceTypes), quotedAll(actual.ServiceTypes))
+	}
+	if s.DNSPublishFixedIP != actual.DNSPublishFixedIP {
+		add(FieldDNSPublishFixedIP, fmt.Sprint(s.DNSPublishFixedIP), fmt.Sprint(actual.DNSPublishFixedIP))
 	}
 	return diffs
 }

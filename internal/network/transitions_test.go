@@ -38,10 +38,14 @@ func (c *cloud) alike(owner Owner) Observed {
 	for i := range observed.Networks {
 		n := &observed.Networks[i]
 		n.ID, n.Revision, n.Created = "", 0, cloudEpoch
+		for j := range n.Shares {
+			n.Shares[j].ID = ""
+		}
 		n.Subnets = slices.DeleteFunc(n.Subnets, func(s ObservedSubnet) bool { return !owner.Owns(s.Description) })
 		for j := range n.Subnets {
 			s := &n.Subnets[j]
 			s.ID, s.Revision, s.Subnet = "", 0, s.Canonical()
+			alikePool(s)
 		}
 	}
 	for i := range observed.Ports {
@@ -81,7 +85,7 @@ func TestPropertyOfASequenceOfSpecsTheLastDecides(t *testing.T) {
 			case 2: // The same subnets, set otherwise.
 				spec = cloneSpec(spec)
 				for i, subnet := range spec.Subnets {
-					spec.Subnets[i] = subnets(subnet.CIDR).Draw(t, "other subnet")
+					spec.Subnets[i] = setOtherwise(t, subnet)
 				}
 				c.applySome(t, plan())
 			case 3, 4:
@@ -96,16 +100,19 @@ func TestPropertyOfASequenceOfSpecsTheLastDecides(t *testing.T) {
 		change := plan()
 		before, existed := c.observe(testOwner).Network()
 		mustApply(t, c, change)
+		followAllocations(t, spec, c)
 		if again := mustPlan(t, spec, c); !again.Empty() {
 			t.Fatalf("planning what was just applied gives\n%s\nafter\n%s", again, change)
 		}
 		direct := &cloud{}
 		mustApply(t, direct, mustPlan(t, spec, direct))
+		followAllocations(t, spec, direct)
 
 		want := direct.alike(testOwner)
 		// What is left to the cloud stays as it was.
 		if existed {
 			want.Networks[0].keepUnset(spec, before.Attributes)
+			want.Networks[0].keepShares(spec, before.Shares)
 		}
 		requireAlike(t, c.alike(testOwner), want)
 

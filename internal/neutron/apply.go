@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"net/netip"
 	"slices"
 
 	"cloudteam.ztgame.com/network-controller/internal/network"
@@ -16,17 +17,29 @@ import (
 func (i *Inventory) Apply(ctx context.Context, change network.Change) (done network.Change, err error) {
 	var made made
 	moved := map[string]int{} // how far our own writes have moved networks' revisions since they were planned with
+	sharing := false          // whether a network was found to be ours still, to be shared
 	for _, step := range change {
 		switch step.Action {
 		case network.CreateSubnet:
 			if step.NetworkID == "" {
 				step.NetworkID = made.network
+			} else if err := i.notYetAllocated(ctx, step); err != nil {
+				return done, err
 			}
 		case network.TagNetwork:
 			if step.ID == "" {
 				step.ID = made.network
-			} else if err := i.stillOurs(ctx, step); err != nil {
+			} else if err := i.stillOurs(ctx, step, step.ID); err != nil {
 				return done, err
+			}
+		case network.ShareNetwork, network.UnshareNetwork:
+			if step.NetworkID == "" {
+				step.NetworkID = made.network
+			} else if !sharing {
+				if err := i.stillOurs(ctx, step, step.NetworkID); err != nil {
+					return done, err
+				}
+				sharing = true
 			}
 		case network.UpdateNetwork, network.DeleteNetwork:
 			step.Revision += moved[step.ID]
@@ -43,10 +56,16 @@ func (i *Inventory) Apply(ctx context.Context, change network.Change) (done netw
 			step.ID = id
 		case network.CreatePort, network.CreateRouter, network.CreateInterface:
 			step.ID = id
+		case network.ShareNetwork, network.UnshareNetwork:
+			step.ID = id
+			moved[step.NetworkID]++
 		case network.UpdateNetwork, network.TagNetwork:
 			moved[step.ID]++
 		case network.CreateSubnet, network.UpdateSubnet, network.DeleteSubnet:
 			moved[step.NetworkID]++
+			if step.Subnet.Pending() {
+				step.Subnet.CIDR = i.cidrOf(step.NetworkID, id)
+			}
 		}
 		made.took(step)
 		done = append(done, step)
@@ -105,15 +124,10 @@ func (i *Inventory) resolve(step network.Step, made made) network.Step {
 
 // inSubnets names the subnets of addresses that are of none yet: the one of the network that has the address.
 func (i *Inventory) inSubnets(networkID string, addresses []network.PortAddress) []network.PortAddress {
-	i.mu.RLock()
-	defer i.mu.RUnlock()
-	n, known := i.networks.held[networkID]
-	if !known {
-		return addresses
-	}
+	subnets := i.subnetsHeld(networkID)
 	addresses = slices.Clone(addresses)
 	for at, a := range addresses {
-		for _, s := range n.Subnets {
+		for _, s := range subnets {
 			if a.SubnetID == "" && s.CIDR.Contains(a.Address) {
 				addresses[at].SubnetID = s.ID
 			}
@@ -135,7 +149,7 @@ func (i *Inventory) take(ctx context.Context, step network.Step) (string, error)
 		}
 		i.networks.change(n.ID, func(held *network.ObservedNetwork) *network.ObservedNetwork {
 			if held != nil {
-				n.Subnets = held.Subnets
+				n.Subnets, n.Shares = held.Subnets, held.Shares
 			}
 			if !i.owns(n.Description) {
 				return nil
@@ -176,6 +190,12 @@ func (i *Inventory) take(ctx context.Context, step network.Step) (string, error)
 		}
 		i.changeTags(step.ID, step.Attributes.Tags)
 		return step.ID, nil
+
+	case network.ShareNetwork:
+		return i.share(ctx, step)
+
+	case network.UnshareNetwork:
+		return step.ID, i.unshare(ctx, step)
 
 	case network.CreatePort, network.UpdatePort, network.DeletePort:
 		if i.holdsPorts() {
@@ -234,10 +254,13 @@ func (i *Inventory) changeSubnet(networkID, id string, s *network.ObservedSubnet
 		}
 		n := *held
 		n.Subnets = nil
+		if s != nil && i.counts.any() {
+			s.Used = new(int64(0)) // where it is new
+		}
 		for _, other := range held.Subnets {
 			if other.ID == id {
-				if s != nil && s.Total == nil {
-					s.Total, s.Used = other.Total, other.Used
+				if s != nil {
+					s.Used = other.Used
 				}
 				continue
 			}
@@ -251,10 +274,51 @@ func (i *Inventory) changeSubnet(networkID, id string, s *network.ObservedSubnet
 	})
 }
 
-// stillOurs reads a network before it is tagged, in the place of the condition that other writes bear: Neutron knows
-// none for tags (see Cloud.tag), and what lost its marker meanwhile is not ours to change.
-func (i *Inventory) stillOurs(ctx context.Context, step network.Step) error {
-	found, err := i.Reread(ctx, network.Resource{Kind: network.KindNetwork, ID: step.ID})
+// notYetAllocated reads a network before a subnet is created on it from a pool, by other calls than the list that
+// showed none. Neutron refuses a second subnet of the same CIDR; a second one from a pool it makes.
+func (i *Inventory) notYetAllocated(ctx context.Context, step network.Step) error {
+	if !step.Subnet.Pending() {
+		return nil
+	}
+	if _, err := i.Reread(ctx, network.Resource{Kind: network.KindNetwork, ID: step.NetworkID}); err != nil {
+		if errors.Is(err, ErrUnmarked) {
+			return &Error{Kind: Conflict, Op: string(step.Action), Reason: ErrUnmarked.Error()}
+		}
+		return err
+	}
+	_, owner, _ := network.ParseDescription(step.SubnetDescription)
+	for _, s := range i.subnetsHeld(step.NetworkID) {
+		if step.Subnet.Fits(s) && owner.Owns(s.Description) {
+			return &Error{Kind: Conflict, Op: string(step.Action), Reason: "subnet " + s.ID + " is there already"}
+		}
+	}
+	return nil
+}
+
+// subnetsHeld are the subnets of a network as the Inventory holds them.
+func (i *Inventory) subnetsHeld(networkID string) []network.ObservedSubnet {
+	i.mu.RLock()
+	defer i.mu.RUnlock()
+	if n, known := i.networks.held[networkID]; known {
+		return n.Subnets
+	}
+	return nil
+}
+
+// cidrOf is the CIDR that a subnet was given; the zero Prefix where the Inventory holds none.
+func (i *Inventory) cidrOf(networkID, id string) netip.Prefix {
+	for _, s := range i.subnetsHeld(networkID) {
+		if s.ID == id {
+			return s.CIDR
+		}
+	}
+	return netip.Prefix{}
+}
+
+// stillOurs reads a network before it is tagged or shared, in the place of the condition that other writes bear: for
+// tags (see Cloud.tag) and RBAC policies Neutron knows none, and what lost its marker meanwhile is not ours to change.
+func (i *Inventory) stillOurs(ctx context.Context, step network.Step, id string) error {
+	found, err := i.Reread(ctx, network.Resource{Kind: network.KindNetwork, ID: id})
 	switch {
 	case errors.Is(err, ErrUnmarked):
 		return &Error{Kind: Conflict, Op: string(step.Action), Reason: ErrUnmarked.Error()}

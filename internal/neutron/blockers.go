@@ -119,10 +119,10 @@ func (b Blockers) String() string {
 	}
 }
 
-// Blockers lists the ports for which Neutron refused a step that deletes a network, a subnet or a router, or the
-// floating IPs for which it keeps a router's interface or gateway: one page, live. What Neutron would have removed
-// itself is left out. None means that they are gone by now, or that the credentials may not
-// see them; an error, that nothing is known.
+// Blockers lists the ports for which Neutron refused a step that deletes a network, a subnet or a router or takes a
+// network back from a project, or the floating IPs for which it keeps a router's interface or gateway: one page, live.
+// What Neutron would have removed itself is left out. None means that they are gone by now, or that the credentials may
+// not see them; an error, that nothing is known.
 //
 // The next audit that does not show one of them tells Moved of the network's object, where audits list ports. Those do
 // not show the ports of other projects.
@@ -134,6 +134,9 @@ func (i *Inventory) Blockers(ctx context.Context, refused network.Step) (Blocker
 	case network.DeleteSubnet:
 		query.Set("network_id", refused.NetworkID)
 		query.Set("fixed_ips", "subnet_id="+refused.ID)
+	case network.UnshareNetwork:
+		query.Set("network_id", refused.NetworkID)
+		query.Set("project_id", refused.Share.Project)
 	case network.DeleteRouter:
 		query.Set("device_id", refused.ID)
 		query["device_owner"] = routerInterfaces

@@ -2,17 +2,23 @@ package neutron
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
+
+	"cloudteam.ztgame.com/network-controller/internal/network"
 )
 
 const (
 	opFindExternalNetwork = "find external network"
+	opFindQoSPolicy       = "find QoS policy"
+	opFindSubnetPool      = "find subnet pool"
 	// directoryFor is how long names that were read are believed. A name that is not among them has them read again, but
 	// not more often than every directoryPause.
 	directoryFor   = time.Minute
@@ -23,9 +29,9 @@ const (
 type directory struct {
 	op string
 	of collection
-	// what is the kind of resource, for people.
-	what  string
-	query func(Identity) url.Values
+	// lacking is what users are told in a cloud that has no such resources.
+	lacking string
+	query   func(Identity) url.Values
 
 	// mu is held while the cloud is asked, so that all who wait share one answer.
 	mu      sync.Mutex
@@ -38,22 +44,55 @@ type directory struct {
 type entry struct {
 	ID   string `json:"id"`
 	Name string `json:"name"`
+	// The others are a subnet pool's. Neutron writes its lengths as texts, and a json.Number is read of either.
+	IPVersion           int         `json:"ip_version"`
+	MinPrefixLength     json.Number `json:"min_prefixlen"`
+	MaxPrefixLength     json.Number `json:"max_prefixlen"`
+	DefaultPrefixLength json.Number `json:"default_prefixlen"`
 }
 
 func (e entry) id() string { return e.ID }
 
 func newExternalNetworks() *directory {
 	return &directory{
-		op: opFindExternalNetwork, of: networkAPI, what: "external network",
+		op: opFindExternalNetwork, of: networkAPI, lacking: lacksRouters,
 		query: func(Identity) url.Values { return url.Values{"router:external": {"True"}, "fields": {"id", "name"}} },
 	}
 }
 
 func newRouters() *directory {
 	return &directory{
-		op: opFindRouter, of: routerAPI, what: "router",
+		op: opFindRouter, of: routerAPI, lacking: lacksRouters,
 		query: func(of Identity) url.Values {
 			return url.Values{"project_id": {of.ProjectID}, "fields": {"id", "name"}}
+		},
+	}
+}
+
+// newQoSPolicies are those that the credentials see: the project's own and those that are shared with it, or all for an
+// administrator.
+func newQoSPolicies() *directory {
+	return &directory{
+		op: opFindQoSPolicy, of: qosPolicyAPI,
+		lacking: "this cloud has no QoS policies (it lacks Neutron's extension qos): leave spec.qosPolicy out",
+		query:   func(Identity) url.Values { return url.Values{"fields": {"id", "name"}} },
+	}
+}
+
+// lacksRouters is what users are told in a cloud without routers.
+const lacksRouters = "this cloud has no routers: leave spec.router out"
+
+// qosPolicyAPI are policies of the quality of service, below a path of their extension.
+var qosPolicyAPI = collection{"policy", "qos/policies"}
+
+func newSubnetPools() *directory {
+	return &directory{
+		op: opFindSubnetPool, of: collection{"subnetpool", "subnetpools"},
+		lacking: "this cloud has no subnet pools: write a cidr in the place of subnetPool",
+		query: func(Identity) url.Values {
+			return url.Values{"fields": {
+				"id", "name", "ip_version", "min_prefixlen", "max_prefixlen", "default_prefixlen",
+			}}
 		},
 	}
 }
@@ -61,12 +100,36 @@ func newRouters() *directory {
 // ExternalNetwork gives the id of the external network that a user refers to by its id or name. What these credentials
 // do not see, or what several are called, is an *Error of the kind Invalid.
 func (i *Inventory) ExternalNetwork(ctx context.Context, idOrName string) (string, error) {
-	return i.external.find(ctx, i.cloud, idOrName)
+	e, err := i.external.find(ctx, i.cloud, "spec.router.externalNetwork", idOrName)
+	return e.ID, err
+}
+
+// SubnetPool is ExternalNetwork for subnet pools, the project's own and those that are shared with it. field is where
+// the user wrote it, such as subnetPool or additionalSubnets[0].subnetPool: an *Error of the kind Invalid names it.
+func (i *Inventory) SubnetPool(ctx context.Context, field, idOrName string) (pool network.SubnetPool, err error) {
+	d := i.pools
+	e, err := d.find(ctx, i.cloud, "spec."+field, idOrName)
+	if err != nil {
+		return network.SubnetPool{}, err
+	}
+	pool = network.SubnetPool{ID: e.ID, IPVersion: e.IPVersion}
+	for _, length := range []struct {
+		of   *int
+		text json.Number
+	}{
+		{&pool.MinPrefixLength, e.MinPrefixLength}, {&pool.MaxPrefixLength, e.MaxPrefixLength},
+		{&pool.DefaultPrefixLength, e.DefaultPrefixLength},
+	} {
+		if *length.of, err = strconv.Atoi(length.text.String()); err != nil {
+			return network.SubnetPool{}, decodeError(d.op, http.MethodGet, "subnet pool %s has no prefix lengths", e.ID)
+		}
+	}
+	return pool, nil
 }
 
 // Router is ExternalNetwork for routers, ours or not. One of another project is found by its id alone.
 func (i *Inventory) Router(ctx context.Context, idOrName string) (string, error) {
-	id, err := i.existing.find(ctx, i.cloud, idOrName)
+	e, err := i.existing.find(ctx, i.cloud, "spec.router.existing", idOrName)
 	if isKind(err, Invalid) && looksLikeID(idOrName) {
 		if _, getErr := get[entry](ctx, i.cloud, opGetRouter, routerAPI, []string{"id"}, idOrName); getErr == nil {
 			return idOrName, nil
@@ -74,7 +137,13 @@ func (i *Inventory) Router(ctx context.Context, idOrName string) (string, error)
 			return "", getErr
 		}
 	}
-	return id, err
+	return e.ID, err
+}
+
+// QoSPolicy is ExternalNetwork for QoS policies.
+func (i *Inventory) QoSPolicy(ctx context.Context, idOrName string) (string, error) {
+	e, err := i.policies.find(ctx, i.cloud, "spec.qosPolicy", idOrName)
+	return e.ID, err
 }
 
 // looksLikeID reports whether a text has the form of Neutron's ids, a UUID's: Neutron would take any other as a path.
@@ -82,30 +151,29 @@ func looksLikeID(text string) bool {
 	return len(text) == 36 && strings.Trim(text, "0123456789abcdef-") == ""
 }
 
-func (d *directory) find(ctx context.Context, c *Cloud, idOrName string) (string, error) {
+// find gives the entry that a user refers to by its id or name. field is where the user wrote it.
+func (d *directory) find(ctx context.Context, c *Cloud, field, idOrName string) (entry, error) {
 	project, err := c.Identity(ctx)
 	if err != nil {
-		return "", err
+		return entry{}, err
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	age := time.Since(d.read)
 	if project == d.project && age < directoryFor {
 		if found := d.matching(idOrName); len(found) == 1 || age < directoryPause {
-			return d.only(idOrName, found)
+			return d.only(field, idOrName, found)
 		}
 	}
 	entries, err := list[entry](ctx, c, d.op, d.of, d.query(project))
 	if hasNoSuchCollection(err) {
-		return "", &Error{
-			Kind: Invalid, Op: d.op, Status: http.StatusNotFound, Reason: "this cloud has no routers: leave spec.router out",
-		}
+		return entry{}, &Error{Kind: Invalid, Op: d.op, Status: http.StatusNotFound, Reason: d.lacking}
 	}
 	if err != nil {
-		return "", err
+		return entry{}, err
 	}
 	d.project, d.read, d.entries = project, time.Now(), entries
-	return d.only(idOrName, d.matching(idOrName))
+	return d.only(field, idOrName, d.matching(idOrName))
 }
 
 // matching are the entries that a text can mean: the one of that id, or else all of that name. The caller holds mu.
@@ -122,14 +190,14 @@ func (d *directory) matching(idOrName string) []entry {
 	return found
 }
 
-// only gives the id of the one entry that was found. The caller holds mu.
-func (d *directory) only(idOrName string, found []entry) (string, error) {
-	refuse := func(format string, args ...any) (string, error) {
-		return "", &Error{Kind: Invalid, Op: d.op, Reason: oneLine(fmt.Sprintf(format, args...))}
+// only gives the one entry that was found. The caller holds mu.
+func (d *directory) only(field, idOrName string, found []entry) (entry, error) {
+	refuse := func(format string, args ...any) (entry, error) {
+		return entry{}, &Error{Kind: Invalid, Op: d.op, Reason: oneLine(field + ": " + fmt.Sprintf(format, args...))}
 	}
 	switch len(found) {
 	case 1:
-		return found[0].ID, nil
+		return found[0], nil
 	case 0:
 		// No other names: those come and go, and the same cause must give the same text.
 		return refuse("%q is neither the id nor the name of one that these credentials see", idOrName)

@@ -44,8 +44,8 @@ const (
 	// Taken is an address or a MAC that is asked for and is another's: it heals when that one lets go of it, or when
 	// another is asked for.
 	Taken
-	// Exhausted is a network that has no free address left: it heals when ports go, or when the network gets more
-	// addresses.
+	// Exhausted is a network that has no free address left, or a subnet pool that has no range: it heals when ports or
+	// subnets go, or when there are more addresses.
 	Exhausted
 	// Forbidden is what the cloud's policy does not let these credentials do: other credentials help, or another spec.
 	Forbidden
@@ -189,7 +189,9 @@ var kindsByType = map[string]Kind{
 	"ExternalIpAddressExhausted":         Capacity,
 	"OverQuota":                          Capacity,
 	"NoNetworkAvailable":                 Capacity,
+	"SubnetPoolQuotaExceeded":            Capacity,
 	"IpAddressGenerationFailure":         Exhausted,
+	"SubnetAllocationError":              Exhausted, // a 500, with the reason
 	"IpAddressAlreadyAllocated":          Taken,
 	"IpAddressInUse":                     Taken,
 	"MacAddressInUse":                    Taken,
@@ -205,8 +207,16 @@ var kindsByType = map[string]Kind{
 	"AvailabilityZoneNotFound": Invalid,
 	"InvalidSharedSetting":     InUse,
 	"ExternalNetworkInUse":     InUse,
-	// The network or subnet of a port that is not there is read again; nobody here reads security groups.
+	"RbacPolicyInUse":          InUse,
+	// It is there already; see Inventory.share.
+	duplicateShare: Conflict,
+	// A policy went between its name and its use, or has rules that the network's drivers do not know.
+	"QosPolicyNotFound":            Invalid,
+	"QosRuleNotSupported":          Invalid,
+	"QosRuleNotSupportedByNetwork": Invalid,
+	// The network or subnet of a port that is not there is read again; nobody here reads security groups and subnet pools.
 	"SecurityGroupNotFound": Invalid,
+	"SubnetPoolNotFound":    Invalid,
 }
 
 // translate makes the package's own error of what gophercloud and net/http return for one request.
@@ -249,7 +259,7 @@ func translateStatus(op string, write bool, status gophercloud.ErrUnexpectedResp
 	if json.Unmarshal(status.Body, &body) == nil {
 		switch {
 		case body.NeutronError != nil:
-			e.Type, e.Reason = oneLine(body.NeutronError.Type), oneLine(body.NeutronError.Message)
+			e.Type, e.Reason = oneLine(body.NeutronError.Type), namingFields(oneLine(body.NeutronError.Message))
 		case body.Error != nil:
 			e.Reason = oneLine(body.Error.Message)
 		}

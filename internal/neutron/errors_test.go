@@ -77,6 +77,18 @@ func TestRefusalsBecomeKinds(t *testing.T) {
 			method: "POST", status: 409, body: neutronBody("IpAddressGenerationFailureNoMatchingSubnet", "No subnet."),
 			want: outcome{Kind: Invalid, Text: "test call: No subnet (IpAddressGenerationFailureNoMatchingSubnet)"},
 		},
+		"an extension that is missing is told by the field that takes it": {
+			method: "POST", status: 400,
+			body: neutronBody("HTTPBadRequest", "Unrecognized attribute(s) 'dns_publish_fixed_ip'"),
+			want: outcome{Kind: Invalid, Text: "test call: Unrecognized attribute(s) 'dns_publish_fixed_ip': this cloud does " +
+				"not have what dnsPublishFixedIP takes, so leave that out (HTTPBadRequest)"},
+		},
+		"several that are missing are told in one order": {
+			method: "POST", status: 400,
+			body: neutronBody("HTTPBadRequest", "Unrecognized attribute(s) 'ha, zz, distributed'"),
+			want: outcome{Kind: Invalid, Text: "test call: Unrecognized attribute(s) 'distributed, ha, zz': this cloud does " +
+				"not have what distributed, ha takes, so leave that out (HTTPBadRequest)"},
+		},
 		"an address that is another port's is taken": {
 			method: "POST", status: 409, body: neutronBody("IpAddressAlreadyAllocated", "Allocated."),
 			want: outcome{Kind: Taken, Text: "test call: Allocated (IpAddressAlreadyAllocated)"},

@@ -19,10 +19,14 @@ type wireForeign struct {
 	ProjectID string `json:"project_id"`
 }
 
-// Foreign reads a network by its id, with all of its subnets that the credentials may see, whatever project has it and
-// whatever it is marked with. The Inventory does not keep it. It reports false where there is none, or none that the
-// credentials may see.
+// Foreign reads a network by its id, with all of its subnets that the credentials may see and, after CoverShares, with
+// whom it is shared, whatever project has it and whatever it is marked with. Which addresses are in use is counted for
+// it from the next audit on, in its own project or by the ports of ours. The Inventory does not keep it. It reports
+// false where there is none, or none that the credentials may see.
 func (i *Inventory) Foreign(ctx context.Context, id string) (n Foreign, found bool, err error) {
+	i.mu.Lock()
+	i.counts.foreign = true
+	i.mu.Unlock()
 	fields := append([]string{"project_id"}, networkFields...)
 	w, err := get[wireForeign](ctx, i.cloud, opGetNetwork, networkAPI, fields, id)
 	if IsNotFound(err) {
@@ -34,7 +38,7 @@ func (i *Inventory) Foreign(ctx context.Context, id string) (n Foreign, found bo
 	if w.ProjectID == "" {
 		return Foreign{}, false, decodeError(opGetNetwork, "GET", "network %s has no project_id", id)
 	}
-	observed, err := i.withSubnets(ctx, w.wireNetwork)
+	observed, err := i.whole(ctx, w.wireNetwork)
 	if err != nil {
 		return Foreign{}, false, err
 	}

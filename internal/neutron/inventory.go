@@ -43,11 +43,11 @@ type Inventory struct {
 	flight *flight
 	// failed is why the last list failed; nil once one succeeds.
 	failed error
-	// availabilityAgain is when the address counts are asked for again after the cloud refused them.
-	availabilityAgain time.Time
+	// counts are of the addresses in use.
+	counts counts
 
-	// external and existing are what users refer to; they have locks of their own.
-	external, existing *directory
+	// external, existing, policies and pools are what users refer to; they have locks of their own.
+	external, existing, policies, pools *directory
 }
 
 // InventoryOptions tune an Inventory.
@@ -57,8 +57,8 @@ type InventoryOptions struct {
 	// Ports has ports listed, too. Without it, an Inventory reads and writes no ports but routers' interfaces.
 	Ports bool
 	// Moved, where set, is told the UID of each object whose resources were found to be other than the Inventory held
-	// them, or whose deletion lacks a port that Blockers found in its way. It MUST be quick. It is not told of what Apply
-	// did.
+	// them, of whose subnets other numbers of addresses are in use, or whose deletion lacks a port that Blockers found in
+	// its way. It MUST be quick. It is not told of what Apply did.
 	Moved func(object string)
 	// Audited, where set, is told of every audit's end.
 	Audited func(Audit)
@@ -70,7 +70,8 @@ type Audit struct {
 	Duration time.Duration
 	// Networks and Ports are how many of ours there are.
 	Networks, Ports int
-	// Moved is how many owners' resources were other than expected.
+	// Moved is how many owners' resources were other than expected. Addresses come into use and fall free all the time,
+	// and do not count.
 	Moved int
 	// Err is why the audit failed. Nothing was taken in then, but where all that failed was to count addresses.
 	Err error
@@ -88,7 +89,7 @@ func NewInventory(cloud *Cloud, cluster string, options InventoryOptions) *Inven
 	i.networks = newShelf(&i.mu, networkKind)
 	i.ports = newShelf(&i.mu, portKind)
 	i.routers = newShelf(&i.mu, routerKind)
-	i.external, i.existing = newExternalNetworks(), newRouters()
+	i.external, i.existing, i.policies, i.pools = newExternalNetworks(), newRouters(), newQoSPolicies(), newSubnetPools()
 	return i
 }
 
@@ -136,17 +137,14 @@ func jitter(d time.Duration) time.Duration {
 	return time.Duration(float64(d) * (0.9 + 0.2*rand.Float64()))
 }
 
-// Audit lists everything now and takes it in, address counts included.
+// Audit lists everything now and takes it in, address counts included. Where lists of routers are seldom needed, an
+// audit that makes one leaves the counts to the next audit, so that none costs more calls than the others.
 func (i *Inventory) Audit(ctx context.Context) error {
 	began := time.Now()
 	moved, err := i.listSince(ctx, began)
 	if err == nil {
-		var counted []string
-		counted, err = i.countAddresses(ctx)
-		moved = append(moved, counted...)
+		err = i.countAddresses(ctx)
 	}
-	slices.Sort(moved)
-	moved = slices.Compact(moved)
 	audit := Audit{Duration: time.Since(began), Moved: len(moved), Err: err}
 	i.mu.RLock()
 	audit.Networks, audit.Ports = len(i.networks.held), len(i.ports.held)
@@ -244,7 +242,7 @@ func (i *Inventory) listSince(ctx context.Context, since time.Time) ([]string, e
 			continue // it was kept back by an outage that is over: who is woken by that end was woken
 		}
 		i.mu.RLock()
-		enough := f.scope == scope{true, true} || !i.isAsked()
+		enough := i.enough(f.scope)
 		i.mu.RUnlock()
 		if !f.began.Before(since) && (f.err != nil || enough && (!bound || project == f.of)) {
 			return f.moved, f.err
@@ -266,13 +264,14 @@ func (i *Inventory) list(ctx context.Context, f *flight, since clocks) {
 
 	i.mu.Lock()
 	f.of = of
+	moved := map[string]bool{}
 	if err == nil {
-		moved := map[string]bool{}
 		if i.of != of && !i.began.IsZero() {
 			// What is held is of another project: not even what was written meanwhile is newer than the list.
 			i.networks.clear(moved)
 			i.ports.clear(moved)
 			i.routers.clear(moved)
+			i.counts = counts{foreign: i.counts.foreign}
 		}
 		i.of = of
 		i.networks.takeIn(listed.networks, since.networks, moved)
@@ -280,8 +279,12 @@ func (i *Inventory) list(ctx context.Context, f *flight, since clocks) {
 		i.routers.takeIn(listed.routers, since.routers, moved)
 		i.lift(f.began, listed.standing, moved)
 		f.moved = slices.Sorted(maps.Keys(moved))
+		if listed.used != nil {
+			i.counts.seen = listed.used
+		}
+		i.recount(moved)
 		i.began = f.began
-		i.coverage.covered = f.scope == scope{true, true}
+		i.coverage.shown = f.scope
 		if f.scope.routers {
 			i.coverage.last = f.began
 		}
@@ -291,7 +294,7 @@ func (i *Inventory) list(ctx context.Context, f *flight, since clocks) {
 	i.mu.Unlock()
 
 	// Who waited for the list may rely on everybody's having been told.
-	for _, object := range f.moved {
+	for _, object := range slices.Sorted(maps.Keys(moved)) {
 		i.options.Moved(object)
 	}
 	f.err = err
@@ -305,6 +308,8 @@ type listing struct {
 	routers  map[string]*network.ObservedRouter
 	// standing are the ids of ports, whoever's, whose end is awaited and that are there.
 	standing map[string]bool
+	// used is how many addresses all ports of the project have; nil where ports are not listed for their own sake.
+	used usage
 }
 
 // opObserve is what is tried where what is held is asked for.
@@ -330,12 +335,21 @@ func (i *Inventory) read(ctx context.Context, show scope) (listed listing, err e
 		return listed, err
 	}
 	if show.ports {
-		if listed.ports, listed.standing, err = i.readPorts(ctx); err != nil {
+		if err = i.readPorts(ctx, &listed); err != nil {
 			return listed, err
 		}
 	}
 	if show.routers {
-		listed.routers, err = i.readRouters(ctx)
+		if listed.routers, err = i.readRouters(ctx); err != nil {
+			return listed, err
+		}
+	}
+	if show.shares {
+		var shares map[string][]network.Share
+		shares, err = i.readShares(ctx, "")
+		for id, n := range listed.networks {
+			n.Shares = shares[id]
+		}
 	}
 	return listed, err
 }
@@ -404,31 +418,39 @@ func missing(w wireNetwork, known []wireSubnet) (ids []string) {
 	return ids
 }
 
-func (i *Inventory) readPorts(ctx context.Context) (
-	ours map[string]*network.ObservedPort, standing map[string]bool, err error,
-) {
+// readPorts fills in what a list of the project's ports tells.
+func (i *Inventory) readPorts(ctx context.Context, into *listing) error {
 	awaited := i.awaited()
 	ports, err := i.cloud.listPorts(ctx)
 	if err != nil {
-		return nil, nil, err
+		return err
 	}
-	ours, standing = map[string]*network.ObservedPort{}, map[string]bool{}
+	into.ports, into.standing = map[string]*network.ObservedPort{}, map[string]bool{}
+	if i.options.Ports {
+		// Of lists that show ports now and then, for routers' sake, counts would be old as a rule.
+		into.used = usage{}
+	}
 	known := shared{}
 	for _, w := range ports {
 		if awaited[w.ID] {
-			standing[w.ID] = true
+			into.standing[w.ID] = true
+		}
+		if into.used != nil {
+			for _, fixed := range w.FixedIPs {
+				into.used[fixed.SubnetID]++
+			}
 		}
 		if !i.owns(w.Description) || !i.options.Ports && !w.isInterface() {
 			continue
 		}
 		observed, err := w.observed()
 		if err != nil {
-			return nil, nil, decodeError(opListPorts, "GET", "%s", err)
+			return decodeError(opListPorts, "GET", "%s", err)
 		}
 		known.in(&observed)
-		ours[w.ID] = &observed
+		into.ports[w.ID] = &observed
 	}
-	return ours, standing, nil
+	return nil
 }
 
 // shared are texts that many ports of a list have in common. Decoding makes each its own.
@@ -484,7 +506,7 @@ func assemble(w wireNetwork, subnets []wireSubnet) (*network.ObservedNetwork, er
 var networkKind = kind[network.ObservedNetwork]{
 	name:  func(n *network.ObservedNetwork) (id, description string) { return n.ID, n.Description },
 	same:  sameRevisions,
-	carry: keepCounts,
+	carry: keepUnread,
 }
 
 var portKind = kind[network.ObservedPort]{
@@ -496,9 +518,10 @@ var portKind = kind[network.ObservedPort]{
 
 // sameRevisions reports whether two views of a network are of the same revisions. Most writes to a subnet move both its
 // own revision and its network's; not all do (tags), so both are compared. A vlan's other segmentation id moves none.
+// That a network is shared moves its revision, which may be known from before anybody asked with whom.
 func sameRevisions(a, b *network.ObservedNetwork) bool {
 	if a.Revision != b.Revision || a.Description != b.Description || a.Provider != b.Provider ||
-		len(a.Subnets) != len(b.Subnets) {
+		!sameShares(a.Shares, b.Shares) || len(a.Subnets) != len(b.Subnets) {
 		return false
 	}
 	for _, s := range a.Subnets {
@@ -605,11 +628,12 @@ func (i *Inventory) readNetwork(ctx context.Context, id string) (*network.Observ
 	if !i.owns(w.Description) {
 		return nil, ErrUnmarked
 	}
-	return i.withSubnets(ctx, w)
+	return i.whole(ctx, w)
 }
 
-// withSubnets reads the subnets of a network.
-func (i *Inventory) withSubnets(ctx context.Context, w wireNetwork) (*network.ObservedNetwork, error) {
+// whole reads the subnets of a network, with the counts of the last audit, and with whom it is shared where lists show
+// that.
+func (i *Inventory) whole(ctx context.Context, w wireNetwork) (*network.ObservedNetwork, error) {
 	subnets, err := i.subnetsOf(ctx, w)
 	if err != nil {
 		return nil, err
@@ -618,6 +642,14 @@ func (i *Inventory) withSubnets(ctx context.Context, w wireNetwork) (*network.Ob
 	if err != nil {
 		return nil, decodeError(opGetNetwork, "GET", "%s", err)
 	}
+	if i.readsShares(w.ID) {
+		shares, err := i.readShares(ctx, w.ID)
+		if err != nil {
+			return nil, err
+		}
+		observed.Shares = shares[w.ID]
+	}
+	i.putCounts(observed)
 	return observed, nil
 }
 

@@ -8,7 +8,9 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
+	"path"
 	"strconv"
+	"strings"
 
 	"cloudteam.ztgame.com/network-controller/internal/network"
 )
@@ -26,8 +28,11 @@ const (
 	opFindPort           = "find port"
 )
 
-// collection is a kind of resource in Neutron's API, by the names that its JSON has for one and for many.
+// collection is a kind of resource in Neutron's API: the name that its JSON has for one, and the path of many.
 type collection struct{ one, many string }
+
+// key is the name that the JSON has for many: the end of the path, spelled as one name.
+func (c collection) key() string { return strings.ReplaceAll(path.Base(c.many), "-", "_") }
 
 var (
 	networkAPI = collection{"network", "networks"}
@@ -114,7 +119,13 @@ func hasNoSuchCollection(err error) bool {
 func listPages[W identified](
 	ctx context.Context, c *Cloud, op string, of collection, query url.Values,
 ) ([]W, error) {
-	query = c.paged(query)
+	return follow[W](ctx, c, op, of, c.paged(query))
+}
+
+// follow reads a page, and those after it where Neutron says that there are any. It changes the query.
+func follow[W identified](
+	ctx context.Context, c *Cloud, op string, of collection, query url.Values,
+) ([]W, error) {
 	var all []W
 	seen := map[string]bool{}
 	last := ""
@@ -124,7 +135,7 @@ func listPages[W identified](
 		if err != nil {
 			return nil, err
 		}
-		page, err := decodePage[W](op, of.many, answer)
+		page, err := decodePage[W](op, of.key(), answer)
 		if err != nil {
 			return nil, err
 		}
@@ -140,7 +151,7 @@ func listPages[W identified](
 			seen[last] = true
 		}
 		all = append(all, page...)
-		more, err := hasNext(op, of.many, answer)
+		more, err := hasNext(op, of.key(), answer)
 		if err != nil {
 			return nil, err
 		}
@@ -247,16 +258,19 @@ var calls = map[network.Action]struct {
 	network.DeleteRouter:    {http.MethodDelete, routerAPI},
 	network.CreateInterface: {http.MethodPost, portAPI},
 	network.DeleteInterface: {http.MethodDelete, portAPI},
+
+	network.UnshareNetwork: {http.MethodDelete, shareAPI},
 }
 
 // requestOf is a step that changes or deletes a resource as a request, without its body: on the condition that the
 // resource is of the revision which the step was planned with. A router's gateway alone changes without one: Neutron
 // takes several transactions for it, and the first moves the revision that the others are then held to. The request
-// ends half-way, with a 412 and a router without a gateway whose port is still there (measured).
+// ends half-way, with a 412 and a router without a gateway whose port is still there (measured). So does a network's
+// sharing: RBAC policies have no revisions.
 func requestOf(step network.Step) (request, collection) {
 	call := calls[step.Action]
 	r := request{op: string(step.Action), method: call.method, path: call.of.path(step.ID), revision: &step.Revision}
-	if step.Action == network.UpdateGateway {
+	if step.Action == network.UpdateGateway || step.Action == network.UnshareNetwork {
 		r.revision = nil
 	}
 	return r, call.of
@@ -314,8 +328,9 @@ func (c *Cloud) update(ctx context.Context, step network.Step, body map[string]a
 // create has a resource created, in one call with others as a rule, and returns it as Neutron's JSON.
 func (c *Cloud) create(ctx context.Context, step network.Step, body map[string]any) (json.RawMessage, error) {
 	op, of := string(step.Action), calls[step.Action].of
-	// The marker tells one owner's resources from all others', and the CIDR one owner's subnets from each other.
-	identity := fmt.Sprint(of.one, " ", body["description"], " ", body["cidr"])
+	// The marker tells one owner's resources from all others', and the CIDR, or the pool that it is to come from, one
+	// owner's subnets from each other.
+	identity := fmt.Sprint(of.one, " ", body["description"], " ", body["cidr"], " ", body["subnetpool_id"])
 	defer c.unsettle(step)()
 	made, err := c.broker.Create(ctx, op, of, identity, body)
 	if err != nil {
@@ -324,7 +339,7 @@ func (c *Cloud) create(ctx context.Context, step network.Step, body map[string]a
 	// Were the answers to several creates mixed up, each would take another's resource for its own.
 	var told map[string]any
 	if json.Unmarshal(made, &told) == nil {
-		for _, field := range []string{"description", "network_id"} {
+		for _, field := range []string{"description", "network_id", "subnetpool_id"} {
 			if said, ok := told[field]; ok && body[field] != nil && said != body[field] {
 				return nil, decodeError(op, http.MethodPost, "it is of another %s than the one that was asked for", of.one)
 			}

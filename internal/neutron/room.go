@@ -2,16 +2,16 @@ package neutron
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"iter"
 	"maps"
 	"math"
-	"math/bits"
 	"net/netip"
 	"net/url"
 	"slices"
 	"time"
+
+	"cloudteam.ztgame.com/network-controller/internal/network"
 )
 
 // room decides which ports may be created in bulk, and with how many others.
@@ -277,9 +277,6 @@ func costsAddresses(err error) bool {
 // wireRoom is a subnet by what decides whether, and how many, ports may be created on it in bulk.
 type wireRoom struct {
 	wireSubnet
-	ServiceTypes []string `json:"service_types"`
-	AddressMode  string   `json:"ipv6_address_mode"`
-	RAMode       string   `json:"ipv6_ra_mode"`
 	// Segment is told to administrators alone. Tenants' networks have none.
 	Segment string `json:"segment_id"`
 }
@@ -308,16 +305,10 @@ func (w wireRoom) size() int64 {
 func sizeOf(pool wirePool) int64 {
 	start, errStart := netip.ParseAddr(pool.Start)
 	end, errEnd := netip.ParseAddr(pool.End)
-	if errStart != nil || errEnd != nil || start.BitLen() != end.BitLen() || end.Less(start) {
+	if errStart != nil || errEnd != nil {
 		return 0
 	}
-	from, to := start.As16(), end.As16()
-	low, borrow := bits.Sub64(binary.BigEndian.Uint64(to[8:]), binary.BigEndian.Uint64(from[8:]), 0)
-	high, _ := bits.Sub64(binary.BigEndian.Uint64(to[:8]), binary.BigEndian.Uint64(from[:8]), borrow)
-	if high > 0 || low >= math.MaxInt32 {
-		return math.MaxInt32
-	}
-	return int64(low) + 1
+	return min(network.Range{Start: start, End: end}.Size(), math.MaxInt32)
 }
 
 // countRoom counts what is left in the subnets of networks, beyond the margin. It leaves out the networks on which

@@ -29,8 +29,11 @@ type wireRouter struct {
 	AdminStateUp bool         `json:"admin_state_up"`
 	Gateway      *wireGateway `json:"external_gateway_info"`
 	Routes       []wireRoute  `json:"routes"`
-	Revision     int          `json:"revision_number"`
-	Created      string       `json:"created_at"`
+	// An administrator alone sees these, by Neutron's default policy.
+	HA          *bool  `json:"ha"`
+	Distributed *bool  `json:"distributed"`
+	Revision    int    `json:"revision_number"`
+	Created     string `json:"created_at"`
 }
 
 // wireGateway is how a router leads outside.
@@ -43,7 +46,8 @@ type wireGateway struct {
 
 // routerFields are the fields= of a list: what wireRouter reads.
 var routerFields = []string{
-	"id", "name", "description", "admin_state_up", "external_gateway_info", "routes", "revision_number", "created_at",
+	"id", "name", "description", "admin_state_up", "external_gateway_info", "routes", "ha", "distributed",
+	"revision_number", "created_at",
 }
 
 func (w wireRouter) id() string        { return w.ID }
@@ -60,7 +64,7 @@ func (w wireRouter) observed() (network.ObservedRouter, error) {
 	r := network.ObservedRouter{
 		ID: w.ID, Revision: w.Revision, Created: created,
 		RouterAttributes: network.RouterAttributes{
-			Name: w.Name, Description: w.Description, AdminStateUp: w.AdminStateUp,
+			Name: w.Name, Description: w.Description, AdminStateUp: w.AdminStateUp, HA: w.HA, Distributed: w.Distributed,
 		},
 	}
 	if r.Routes, err = routesOf(w.Routes); err != nil {
@@ -102,6 +106,15 @@ func routesOf(routes []wireRoute) ([]network.Route, error) {
 	return all, nil
 }
 
+// routesBody are routes as Neutron's JSON has them.
+func routesBody(routes []network.Route) []wireRoute {
+	body := []wireRoute{}
+	for _, route := range routes {
+		body = append(body, wireRoute{route.Destination.String(), route.NextHop.String()})
+	}
+	return body
+}
+
 // routerBody is the body of a create, or of an update: what the step changes. Neutron takes no routes in a create.
 func routerBody(step network.Step, all bool) map[string]any {
 	r := step.Router
@@ -110,12 +123,14 @@ func routerBody(step network.Step, all bool) map[string]any {
 	set(network.FieldName, "name", r.Name)
 	set(network.FieldDescription, "description", r.Description)
 	set(network.FieldAdminState, "admin_state_up", r.AdminStateUp)
+	if r.HA != nil {
+		set(network.FieldHA, "ha", *r.HA)
+	}
+	if r.Distributed != nil {
+		set(network.FieldDistributed, "distributed", *r.Distributed)
+	}
 	if step.Action == network.UpdateRouter && step.Changes(network.FieldRoutes) {
-		routes := []wireRoute{}
-		for _, route := range r.Routes {
-			routes = append(routes, wireRoute{route.Destination.String(), route.NextHop.String()})
-		}
-		body["routes"] = routes
+		body["routes"] = routesBody(r.Routes)
 	}
 	switch {
 	case step.Action == network.UpdateGateway && r.Gateway.NetworkID == "":
@@ -212,7 +227,7 @@ func (i *Inventory) takeRouter(ctx context.Context, step network.Step) (string, 
 	r, err := writeStep(ctx, i.cloud, step, routerBody, wireRouter.observed)
 	if hasNoSuchCollection(err) {
 		return "", &Error{
-			Kind: Invalid, Op: string(step.Action), Reason: "this cloud has no routers: leave spec.router out",
+			Kind: Invalid, Op: string(step.Action), Reason: lacksRouters,
 		}
 	}
 	if err != nil {
@@ -303,7 +318,7 @@ func (i *Inventory) attach(ctx context.Context, step network.Step) error {
 	defer i.ports.write(step.ID)()
 	defer i.routers.write(step.RouterID)()
 	if err := i.interfaceCall(ctx, step, addInterface); err != nil {
-		return i.clash(ctx, step, err)
+		return i.explain(ctx, step, err)
 	}
 	i.ports.change(step.ID, func(held *network.ObservedPort) *network.ObservedPort {
 		if held == nil {
@@ -361,12 +376,28 @@ func (i *Inventory) revisionOf(routerID string, planned int) int {
 	return planned
 }
 
-// clash names both networks where Neutron refuses an interface because their addresses overlap on one router; it names
-// subnets by their ids alone.
-func (i *Inventory) clash(ctx context.Context, step network.Step, refusal error) error {
+// explain says in the spec's words why Neutron refuses an interface, which names subnets by their ids alone. Where the
+// spec does not tell, the refusal stays in Neutron's words.
+func (i *Inventory) explain(ctx context.Context, step network.Step, refusal error) error {
 	if !isKind(refusal, Invalid) {
 		return refusal
 	}
+	for _, s := range i.subnetsHeld(step.NetworkID) {
+		served := slices.ContainsFunc(step.Port.Addresses, func(a network.PortAddress) bool {
+			return s.CIDR.Contains(a.Address)
+		})
+		if served && network.AdvertisedByOthers(s.IPv6AddressMode, s.IPv6RAMode) {
+			return &Error{Kind: Invalid, Op: string(step.Action), Reason: fmt.Sprintf(
+				"subnet %s has %s %s and no %s: its hosts go by the advertisements of another router, and Neutron puts none "+
+					"of its own there; with gateway \"none\" it has no interface",
+				s.CIDR, network.FieldIPv6AddressMode, s.IPv6AddressMode, network.FieldIPv6RAMode)}
+		}
+	}
+	return i.clash(ctx, step, refusal)
+}
+
+// clash names both networks where Neutron refuses an interface because their addresses overlap on one router.
+func (i *Inventory) clash(ctx context.Context, step network.Step, refusal error) error {
 	on, err := list[wirePort](ctx, i.cloud, opListPorts, portAPI, url.Values{
 		"device_id": {step.RouterID}, "fields": {"id", "network_id", "fixed_ips", "description"},
 	})

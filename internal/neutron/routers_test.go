@@ -2,8 +2,11 @@ package neutron
 
 import (
 	"context"
+	"encoding/json"
+	"maps"
 	"net/http"
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -87,19 +90,74 @@ func TestRoutersAreReleased(t *testing.T) {
 	}
 }
 
-func TestRoutersAreListedWhereThereIsAReason(t *testing.T) {
-	e := newEmulated(t, InventoryOptions{Ports: true})
-	lists := func() int { return e.server.Calls("GET", "/v2.0/routers") }
-	audit := func(want int, why string) {
-		t.Helper()
+// TestARouterOfAKindIsMadeAndPutBack holds what an administrator sees of a router, and what Neutron does of it.
+func TestARouterOfAKindIsMadeAndPutBack(t *testing.T) {
+	for sentence, kind := range map[string]network.RouterSpec{
+		"on several agents": {HA: new(true), Distributed: new(false)},
+		"on all hosts":      {HA: new(false), Distributed: new(true)},
+		"both":              {HA: new(true), Distributed: new(true)},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			e := newEmulatedAs(t, "admin", InventoryOptions{Ports: true})
+			e.CoverRouters()
+			spec := e.routedSpec()
+			kind.Routes = spec.Router.Routes
+			spec.Router = &kind
+			plan := func(o network.Observed) (network.Change, error) { return network.Plan(spec, o) }
+			e.apply(plan(e.observed()))
+			e.requireNothing(plan)
+
+			other := spec
+			other.Router = &network.RouterSpec{HA: new(!*kind.HA), Routes: kind.Routes}
+			change, err := network.Plan(other, e.observed())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := e.Apply(t.Context(), change); !isKind(err, Invalid) ||
+				!strings.Contains(err.Error(), "set router admin_state_up to False") {
+				t.Errorf("a router that is on becomes another kind: %v", err)
+			}
+
+			// Somebody switches it off and makes it another kind.
+			held := e.observed().Routers[0]
+			for _, fields := range []map[string]any{{"admin_state_up": false}, {"ha": !*kind.HA}} {
+				if err := e.cloud.do(t.Context(), request{
+					op: "meddle", method: http.MethodPut, path: routerAPI.path(held.ID),
+					body: map[string]any{routerAPI.one: fields}, answer: new(json.RawMessage),
+				}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := e.Audit(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			e.planned(spec)
+			e.apply(network.PlanDelete(e.owner, e.observed()))
+			if left := e.observed(); !left.Empty() {
+				t.Errorf("left: %v", left.Resources())
+			}
+		})
+	}
+}
+
+// countingLists gives what counts the lists of a collection so far, and what holds how many an audit sends.
+func (e emulated) countingLists(collection string) (lists func() int, audit func(want int, why string)) {
+	lists = func() int { return e.server.Calls(http.MethodGet, "/v2.0/"+collection) }
+	return lists, func(want int, why string) {
+		e.t.Helper()
 		before := lists()
-		if err := e.Audit(t.Context()); err != nil {
-			t.Fatal(err)
+		if err := e.Audit(e.t.Context()); err != nil {
+			e.t.Fatal(err)
 		}
 		if got := lists() - before; got != want {
-			t.Errorf("%s: %d lists of routers, want %d", why, got, want)
+			e.t.Errorf("%s: %d lists of %s, want %d", why, got, collection, want)
 		}
 	}
+}
+
+func TestRoutersAreListedWhereThereIsAReason(t *testing.T) {
+	e := newEmulated(t, InventoryOptions{Ports: true})
+	lists, audit := e.countingLists("routers")
 	past := func(d time.Duration) {
 		e.mu.Lock()
 		defer e.mu.Unlock()
@@ -161,6 +219,48 @@ func TestARepeatedInterfaceIsFoundAndNotMadeTwice(t *testing.T) {
 		case network.DetachInterface:
 			e.apply(network.Change{step, step}, nil) // what is gone already counts as detached
 		}
+	}
+}
+
+// TestASubnetThatNoRouterMayServeIsNamed also holds that a refused interface leaves nothing behind that the next attempt
+// would make once more, and that there is a way out.
+func TestASubnetThatNoRouterMayServeIsNamed(t *testing.T) {
+	e := newEmulated(t, InventoryOptions{Ports: true})
+	e.CoverRouters()
+	spec := e.routedSpec()
+	spec.Router.Routes = nil
+	last := &spec.Subnets[2]
+	last.IPv6AddressMode = network.SLAAC
+	plan := func(o network.Observed) (network.Change, error) { return network.Plan(spec, o) }
+	const want = "attach router interface: subnet fd00:1::/64 has ipv6AddressMode slaac and no ipv6RAMode: "
+	told := map[string]bool{}
+	for attempt := range 3 {
+		change, err := plan(e.observed())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if attempt > 0 && (len(change) != 1 || change[0].Action != network.AttachInterface) {
+			t.Errorf("attempt %d has more to do than to attach the interface:\n%s", attempt, change)
+		}
+		_, err = e.Apply(t.Context(), change)
+		if !isKind(err, Invalid) || !strings.HasPrefix(err.Error(), want) {
+			t.Fatalf("attempt %d: %v, want it refused: %s", attempt, err, want)
+		}
+		told[err.Error()] = true
+		if err := e.Audit(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(told) != 1 {
+		t.Errorf("the attempts tell of it in several ways: %v", slices.Sorted(maps.Keys(told)))
+	}
+
+	last.Gateway = netip.Addr{}
+	last.Pools = network.DefaultPools(last.CIDR, last.Gateway)
+	e.apply(plan(e.observed()))
+	e.requireNothing(plan)
+	if got := e.observed(); len(got.Ports) != 2 || !spec.Routed(got) {
+		t.Errorf("with no gateway there: %+v", got)
 	}
 }
 

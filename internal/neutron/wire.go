@@ -47,6 +47,7 @@ type wireNetwork struct {
 	Subnets   []string `json:"subnets"`
 	DNSDomain *string  `json:"dns_domain"`
 	Tags      []string `json:"tags"`
+	QoSPolicy *string  `json:"qos_policy_id"`
 	Shared    *bool    `json:"shared"`
 	External  *bool    `json:"router:external"`
 	ZoneHints []string `json:"availability_zone_hints"`
@@ -59,8 +60,8 @@ type wireNetwork struct {
 // networkFields are the fields= of a list: what wireNetwork reads.
 var networkFields = []string{
 	"id", "name", "description", "admin_state_up", "mtu", "port_security_enabled", "revision_number", "created_at",
-	"subnets", "dns_domain", "tags", "shared", "router:external", "availability_zone_hints", "provider:network_type",
-	"provider:physical_network", "provider:segmentation_id",
+	"subnets", "dns_domain", "tags", "qos_policy_id", "shared", "router:external", "availability_zone_hints",
+	"provider:network_type", "provider:physical_network", "provider:segmentation_id",
 }
 
 func (w wireNetwork) observed() (network.ObservedNetwork, error) {
@@ -83,6 +84,7 @@ func (w wireNetwork) observed() (network.ObservedNetwork, error) {
 			PortSecurity: w.PortSecurity,
 			DNSDomain:    w.DNSDomain,
 			Tags:         slices.Sorted(slices.Values(w.Tags)),
+			QoSPolicy:    w.QoSPolicy,
 			Shared:       w.Shared,
 			External:     w.External,
 			Provider:     w.provider(),
@@ -115,13 +117,19 @@ type wireSubnet struct {
 	HostRoutes  []wireRoute `json:"host_routes"`
 	AddressMode string      `json:"ipv6_address_mode"`
 	RAMode      string      `json:"ipv6_ra_mode"`
-	Revision    int         `json:"revision_number"`
+	PoolID      string      `json:"subnetpool_id"`
+	// ServiceTypes and DNSPublish are missing where the cloud does not have them.
+	ServiceTypes []string `json:"service_types"`
+	DNSPublish   bool     `json:"dns_publish_fixed_ip"`
+	Revision     int      `json:"revision_number"`
+	Created      string   `json:"created_at"`
 }
 
 // subnetFields are the fields= of a list: what wireSubnet reads.
 var subnetFields = []string{
 	"id", "network_id", "name", "description", "cidr", "gateway_ip", "allocation_pools", "enable_dhcp",
-	"dns_nameservers", "host_routes", "ipv6_address_mode", "ipv6_ra_mode", "revision_number",
+	"dns_nameservers", "host_routes", "ipv6_address_mode", "ipv6_ra_mode", "subnetpool_id", "service_types",
+	"dns_publish_fixed_ip", "revision_number", "created_at",
 }
 
 type wirePool struct {
@@ -142,12 +150,19 @@ func (w wireSubnet) observed() (network.ObservedSubnet, error) {
 		return network.ObservedSubnet{}, fmt.Errorf("a subnet has no id or no network_id")
 	}
 	s := network.ObservedSubnet{
-		ID: w.ID, Revision: w.Revision, Name: w.Name, Description: w.Description,
+		ID: w.ID, Revision: w.Revision, Name: w.Name, Description: w.Description, PoolID: w.PoolID,
 		Subnet: network.Subnet{
 			DHCP: w.DHCP, IPv6AddressMode: network.IPv6Mode(w.AddressMode), IPv6RAMode: network.IPv6Mode(w.RAMode),
+			ServiceTypes: w.ServiceTypes, DNSPublishFixedIP: w.DNSPublish,
 		},
 	}
 	var err error
+	// It tells the older of two from one pool, and nothing of others.
+	if w.PoolID != "" {
+		if s.Created, err = time.Parse(time.RFC3339, w.Created); err != nil {
+			return network.ObservedSubnet{}, fmt.Errorf("subnet %s: created_at is no time", w.ID)
+		}
+	}
 	if s.CIDR, err = netip.ParsePrefix(w.CIDR); err != nil {
 		return fail("cidr")
 	}
@@ -249,13 +264,12 @@ func canonicalMAC(text string) string {
 	return strings.ToLower(text)
 }
 
-// wireAvailability is an item of /network-ip-availabilities. Its counts are JSON numbers of any size: an IPv6 /64 has
-// more addresses than 64 bits count.
+// wireAvailability is an item of /network-ip-availabilities. How many addresses there are in all follows from the
+// subnet (network.Subnet.Addresses). Used is a JSON number of any size.
 type wireAvailability struct {
 	Subnets []struct {
-		ID    string      `json:"subnet_id"`
-		Total json.Number `json:"total_ips"`
-		Used  json.Number `json:"used_ips"`
+		ID   string      `json:"subnet_id"`
+		Used json.Number `json:"used_ips"`
 	} `json:"subnet_ip_availability"`
 }
 
@@ -299,6 +313,11 @@ func networkBody(step network.Step, all bool) map[string]any {
 	if a.DNSDomain != nil && (!all || *a.DNSDomain != "") {
 		set(network.FieldDNSDomain, "dns_domain", *a.DNSDomain)
 	}
+	if a.QoSPolicy != nil && *a.QoSPolicy != "" {
+		set(network.FieldQoSPolicy, "qos_policy_id", *a.QoSPolicy)
+	} else if a.QoSPolicy != nil && !all { // a cloud without QoS refuses the field, and a new network has none as a rule
+		set(network.FieldQoSPolicy, "qos_policy_id", nil)
+	}
 	// A new network is neither, and a policy need not let everybody say so.
 	if a.Shared != nil && (!all || *a.Shared) {
 		set(network.FieldShared, "shared", *a.Shared)
@@ -327,10 +346,14 @@ func subnetBody(step network.Step, all bool) map[string]any {
 	body := map[string]any{}
 	if all {
 		body["network_id"] = step.NetworkID
-		body["cidr"] = s.CIDR.String()
-		body["ip_version"] = 4
-		if s.CIDR.Addr().Is6() {
-			body["ip_version"] = 6
+		body["ip_version"] = s.IPVersion()
+		if s.Pending() {
+			body["subnetpool_id"] = s.From.Pool.ID
+			if s.From.PrefixLength != 0 {
+				body["prefixlen"] = s.From.PrefixLength
+			}
+		} else {
+			body["cidr"] = s.CIDR.String()
 		}
 		if s.IPv6AddressMode != "" {
 			body["ipv6_address_mode"] = string(s.IPv6AddressMode)
@@ -343,26 +366,31 @@ func subnetBody(step network.Step, all bool) map[string]any {
 	set(network.FieldName, "name", step.SubnetName)
 	set(network.FieldDescription, "description", step.SubnetDescription)
 	set(network.FieldDHCP, "enable_dhcp", s.DHCP)
-	var gateway any // null: no gateway
-	if s.Gateway.IsValid() {
-		gateway = s.Gateway.String()
+	if !s.Pending() { // else they are what Neutron makes of the CIDR that it takes
+		var gateway any // null: no gateway
+		if s.Gateway.IsValid() {
+			gateway = s.Gateway.String()
+		}
+		set(network.FieldGateway, "gateway_ip", gateway)
+		pools := []wirePool{}
+		for _, pool := range s.Pools {
+			pools = append(pools, wirePool{pool.Start.String(), pool.End.String()})
+		}
+		set(network.FieldAllocationPools, "allocation_pools", pools)
 	}
-	set(network.FieldGateway, "gateway_ip", gateway)
-	pools := []wirePool{}
-	for _, pool := range s.Pools {
-		pools = append(pools, wirePool{pool.Start.String(), pool.End.String()})
-	}
-	set(network.FieldAllocationPools, "allocation_pools", pools)
 	servers := []string{}
 	for _, server := range s.DNSServers {
 		servers = append(servers, server.String())
 	}
 	set(network.FieldDNSServers, "dns_nameservers", servers)
-	routes := []wireRoute{}
-	for _, route := range s.HostRoutes {
-		routes = append(routes, wireRoute{route.Destination.String(), route.NextHop.String()})
+	set(network.FieldHostRoutes, "host_routes", routesBody(s.HostRoutes))
+	// A new subnet is for all ports and published nowhere, and a cloud without these extensions refuses the fields.
+	if !all || len(s.ServiceTypes) > 0 {
+		set(network.FieldServiceTypes, "service_types", append([]string{}, s.ServiceTypes...))
 	}
-	set(network.FieldHostRoutes, "host_routes", routes)
+	if !all || s.DNSPublishFixedIP {
+		set(network.FieldDNSPublishFixedIP, "dns_publish_fixed_ip", s.DNSPublishFixedIP)
+	}
 	return body
 }
 

@@ -68,7 +68,7 @@ func FuzzDecodeSubnets(f *testing.F) {
 	f.Add([]byte(`{"subnets": [{"id": "a", "network_id": "n", "name": "n", "description": "d", "cidr": "10.0.0.0/24", ` +
 		`"gateway_ip": "10.0.0.1", "allocation_pools": [{"start": "10.0.0.2", "end": "10.0.0.254"}], "enable_dhcp": true, ` +
 		`"dns_nameservers": ["10.0.0.3"], "host_routes": [{"destination": "10.1.0.0/16", "nexthop": "10.0.0.9"}], ` +
-		`"revision_number": 3}]}`))
+		`"service_types": ["network:b", "compute:a"], "dns_publish_fixed_ip": true, "revision_number": 3}]}`))
 	f.Add([]byte(`{"subnets": [{"id": "a", "network_id": "n", "cidr": "fd00::/64", "gateway_ip": null, ` +
 		`"allocation_pools": [{"start": "fd00::9", "end": "fd00::2"}, {"start": "fd00::3", "end": "10.0.0.1"}]}]}`))
 	f.Fuzz(func(t *testing.T, content []byte) {
@@ -101,7 +101,7 @@ func FuzzDecodeSubnets(f *testing.F) {
 				if err := json.Unmarshal(body, &again); err != nil {
 					t.Fatalf("the body of a create is not what was read: %v\n%s", err, body)
 				}
-				again.ID, again.Revision = w.ID, w.Revision
+				again.ID, again.Revision, again.PoolID, again.Created = w.ID, w.Revision, w.PoolID, w.Created
 				written, err := again.observed()
 				if err != nil {
 					t.Fatalf("%v\n%s", err, body)
@@ -193,7 +193,7 @@ func TestCountsOfAnySizeAreHeld(t *testing.T) {
 func TestNumberThatIsNoneIsNotQuoted(t *testing.T) {
 	f := newFakeCloud(t, func(w http.ResponseWriter, _ *http.Request) {
 		answer(w, http.StatusOK, `{"network_ip_availabilities": [{"subnet_ip_availability": [{"subnet_id": "s",
-			"total_ips": "`+canaryBody+`"}]}]}`)
+			"used_ips": "`+canaryBody+`"}]}]}`)
 	})
 	_, err := f.cloud(Options{}).listAvailabilities(t.Context())
 	checkNoSecrets(t, err)
@@ -388,6 +388,37 @@ func TestBodiesHoldJustWhatTheyShould(t *testing.T) {
 			portBody(network.Step{NetworkID: "net", Port: network.PortAttributes{Name: "p"}}, true),
 			`{"admin_state_up":false,"description":"","device_owner":"kubernetes:networkport","fixed_ips":[],` +
 				`"name":"p","network_id":"net"}`,
+		},
+		"whom a subnet serves and where it is published goes with a create": {
+			subnetBody(network.Step{NetworkID: "net", Subnet: network.Subnet{
+				CIDR: netip.MustParsePrefix("10.0.0.0/24"), ServiceTypes: []string{"compute:nova"}, DNSPublishFixedIP: true,
+			}}, true),
+			`{"allocation_pools":[],"cidr":"10.0.0.0/24","description":"","dns_nameservers":[],` +
+				`"dns_publish_fixed_ip":true,"enable_dhcp":false,"gateway_ip":null,"host_routes":[],"ip_version":4,"name":"",` +
+				`"network_id":"net","service_types":["compute:nova"]}`,
+		},
+		"an update takes back whom a subnet serves and where it is published": {
+			subnetBody(network.Step{
+				Differences: differs(network.FieldServiceTypes, network.FieldDNSPublishFixedIP),
+			}, false),
+			`{"dns_publish_fixed_ip":false,"service_types":[]}`,
+		},
+		"a router is created as the cloud has routers": {
+			routerBody(network.Step{Action: network.CreateRouter, Router: network.RouterAttributes{Name: "r"}}, true),
+			`{"admin_state_up":false,"description":"","name":"r"}`,
+		},
+		"a router is created of a kind": {
+			routerBody(network.Step{Action: network.CreateRouter, Router: network.RouterAttributes{
+				Name: "r", HA: new(false), Distributed: new(true),
+			}}, true),
+			`{"admin_state_up":false,"description":"","distributed":true,"ha":false,"name":"r"}`,
+		},
+		"an update of a router's kind sends nothing else": {
+			routerBody(network.Step{
+				Action: network.UpdateRouter, Router: network.RouterAttributes{HA: new(true), Distributed: new(true)},
+				Differences: differs(network.FieldHA),
+			}, false),
+			`{"ha":true}`,
 		},
 		"an update takes the gateway away with null": {
 			subnetBody(network.Step{Differences: differs(network.FieldGateway)}, false), `{"gateway_ip":null}`,

@@ -41,9 +41,10 @@ func TestTheExtensionsThatTheProjectReliesOnAreThere(t *testing.T) {
 			got[e["alias"]] = true
 		}
 		for _, alias := range []string{
-			"external-net", "filter-validation", "net-mtu-writable", "network-ip-availability", "pagination",
-			"port-security", "project-id", "quotas", "revision-if-match", "router", "sorting",
-			"standard-attr-description", "standard-attr-revisions", "standard-attr-tag",
+			"dns-integration", "dvr", "external-net", "filter-validation", "l3-ha", "net-mtu-writable",
+			"network-ip-availability", "pagination", "port-security", "project-id", "quotas", "revision-if-match", "router",
+			"sorting", "standard-attr-description", "standard-attr-revisions", "standard-attr-tag",
+			"subnet-dns-publish-fixed-ip", "subnet-service-types",
 		} {
 			if !got[alias] {
 				t.Errorf("no extension %s", alias)

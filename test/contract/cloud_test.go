@@ -109,7 +109,8 @@ func openstack(t testing.TB) *cloud {
 // emulator gives a new emulated cloud, which nobody else uses.
 func emulator(t testing.TB) *cloud {
 	t.Helper()
-	c, err := newCloud([]byte(neutrontest.New(neutrontest.Options{}).Start(t).CloudsYAML()), false)
+	server := neutrontest.New(neutrontest.Options{Zones: []string{"east", "west"}})
+	c, err := newCloud([]byte(server.Start(t).CloudsYAML()), false)
 	if err != nil {
 		t.Fatal(err)
 	}

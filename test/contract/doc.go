@@ -11,6 +11,7 @@
 //	CONTRACT_OPENSTACK=1 OS_CLIENT_CONFIG_FILE=clouds.yaml go test ./test/contract/...
 //
 // It must be a Neutron with ML2 whose tenant networks are vxlan on a physical network of 1500 bytes, with the default
-// limits and policies, and without quotas for the two projects; version 21 is what the answers were taken from. The
-// tests touch nothing that they did not make, and remove what they made.
+// limits and policies, with the zones "east" and "west" for networks, whose agents serve none, and without quotas for
+// the two projects; version 21 is what the answers were taken from. The tests touch nothing that they did not make, and
+// remove what they made.
 package contract

@@ -209,3 +209,67 @@ func TestWhichSubnetsShareAnInterface(t *testing.T) {
 		attach(at(late, "fd00:52::1")).refuses(t, refusal{Status: 400, Type: "BadRequest"})
 	})
 }
+
+// TestARouterServesNoSubnetThatAnotherRouterAdvertisesIn holds which IPv6 modes keep a subnet off routers: an address
+// mode alone, whichever it is, since somebody else's router then tells hosts what they go by.
+func TestARouterServesNoSubnetThatAnotherRouterAdvertisesIn(t *testing.T) {
+	onEveryCloud(t, func(t *testing.T, c *cloud) {
+		n := c.tenant.newNetwork(t, nil)
+		made := 0
+		newSubnet := func(modes object) (subnet string, at object) {
+			t.Helper()
+			made++
+			prefix := fmt.Sprintf("fd00:6:%d::", made)
+			s := c.tenant.newSubnet(t, n, with(modes, object{
+				"ip_version": 6, "cidr": prefix + "/64", "gateway_ip": prefix + "1",
+			}))
+			return id(s), object{"subnet_id": id(s), "ip_address": prefix + "1"}
+		}
+		newPort := func(addresses ...object) object {
+			t.Helper()
+			return c.tenant.newPort(t, n, object{"device_owner": "network:router_interface", "fixed_ips": addresses})
+		}
+		r := c.tenant.newRouter(t, nil)
+		act := func(action string, body object) answer {
+			t.Helper()
+			return c.tenant.do(t, "PUT", "/v2.0/routers/"+id(r)+"/"+action, body)
+		}
+
+		of, plain := newSubnet(nil)
+		act("add_router_interface", object{"subnet_id": of}).must(t, http.StatusOK)
+		act("remove_router_interface", object{"subnet_id": of}).must(t, http.StatusOK)
+		served := []object{plain}
+		for _, mode := range []string{"slaac", "dhcpv6-stateful", "dhcpv6-stateless"} {
+			_, byRouter := newSubnet(object{"ipv6_ra_mode": mode})
+			_, both := newSubnet(object{"ipv6_ra_mode": mode, "ipv6_address_mode": mode})
+			served = append(served, byRouter, both)
+
+			waiting, at := newSubnet(object{"ipv6_address_mode": mode})
+			refused := refusal{400, "BadRequest", "Bad router request: IPv6 subnet " + waiting +
+				" configured to receive RAs from an external router cannot be added to Neutron Router.."}
+			act("add_router_interface", object{"subnet_id": waiting}).refuses(t, refused)
+			for _, addresses := range [][]object{{at}, {plain, at}} {
+				p := newPort(addresses...)
+				act("add_router_interface", object{"port_id": id(p)}).refuses(t, refused)
+				is := c.tenant.get(t, "/v2.0/ports/"+id(p)).must(t, http.StatusOK).part(t, "port")
+				if is["device_id"] != "" || revision(is) != revision(p) {
+					t.Errorf("a port that was refused as an interface is on device %v, at revision %d; it was at %d",
+						is["device_id"], revision(is), revision(p))
+				}
+				c.tenant.do(t, "DELETE", "/v2.0/ports/"+id(p), nil).must(t, http.StatusNoContent)
+			}
+		}
+
+		p := newPort(served...)
+		act("add_router_interface", object{"port_id": id(p)}).must(t, http.StatusOK)
+		t.Cleanup(func() { act("remove_router_interface", object{"port_id": id(p)}) })
+		got := c.tenant.get(t, "/v2.0/ports/"+id(p)).must(t, http.StatusOK).part(t, "port")["fixed_ips"]
+		want := []any{}
+		for _, at := range served {
+			want = append(want, at)
+		}
+		if diff := gocmp.Diff(want, got, anyOrder); diff != "" {
+			t.Errorf("the addresses of an interface on all that a router serves (-want +got):\n%s", diff)
+		}
+	})
+}

@@ -146,8 +146,6 @@ func TestNetworksThatAreRefused(t *testing.T) {
 		"several of these": {object{"provider:network_type": "vxlan", "shared": true},
 			denied("((rule:create_network and rule:create_network:shared) and " +
 				"rule:create_network:provider:network_type)")},
-		"a zone that is not there": {object{"availability_zone_hints": []string{"x"}},
-			refusal{404, "AvailabilityZoneNotFound", "AvailabilityZone x could not be found."}},
 		"a policy that is no UUID": {object{"qos_policy_id": "x"},
 			bad("Invalid input for qos_policy_id. Reason: 'x' is not a valid UUID.")},
 		"an empty label in a domain": {object{"dns_domain": "a..b"}, refusal{Status: 400, Type: "HTTPBadRequest"}},

@@ -12,8 +12,8 @@ import (
 
 var portMembers = []string{
 	"admin_state_up", "allowed_address_pairs", "binding:vnic_type", "created_at", "description", "device_id",
-	"device_owner", "dns_assignment", "dns_name", "extra_dhcp_opts", "fixed_ips", "id", "ip_allocation", "mac_address",
-	"name", "network_id", "port_security_enabled", "project_id", "qos_network_policy_id", "qos_policy_id",
+	"device_owner", "dns_assignment", "dns_domain", "dns_name", "extra_dhcp_opts", "fixed_ips", "id", "ip_allocation",
+	"mac_address", "name", "network_id", "port_security_enabled", "project_id", "qos_network_policy_id", "qos_policy_id",
 	"revision_number", "security_groups", "status", "tags", "tenant_id", "updated_at",
 }
 

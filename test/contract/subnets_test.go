@@ -24,7 +24,8 @@ func TestWhatASubnetConsistsOf(t *testing.T) {
 		}
 		want := object{
 			"allocation_pools": []any{pool("10.0.0.2", "10.0.0.254")}, "cidr": "10.0.0.0/24", "description": "",
-			"dns_nameservers": []any{}, "enable_dhcp": true, "gateway_ip": "10.0.0.1", "host_routes": []any{},
+			"dns_nameservers": []any{}, "dns_publish_fixed_ip": false,
+			"enable_dhcp": true, "gateway_ip": "10.0.0.1", "host_routes": []any{},
 			"ip_version": float64(4), "ipv6_address_mode": nil, "ipv6_ra_mode": nil, "name": "a", "network_id": id(n),
 			"project_id": c.tenant.project, "revision_number": float64(0), "service_types": []any{},
 			"subnetpool_id": nil, "tags": []any{}, "tenant_id": c.tenant.project,
@@ -116,6 +117,8 @@ func TestSubnetsThatAreAccepted(t *testing.T) {
 			"ipv6_ra_mode": "dhcpv6-stateful", "ipv6_address_mode": "dhcpv6-stateful"}, object{"cidr": "fd00::/80"}},
 		"service types": {object{"cidr": "10.0.0.0/24", "service_types": []string{"compute:a"}},
 			object{"service_types": []any{"compute:a"}, "revision_number": float64(1)}},
+		"service types and a publication": {object{"cidr": "10.0.0.0/24", "service_types": []string{"network:a"},
+			"dns_publish_fixed_ip": true}, object{"revision_number": float64(1)}},
 	}
 	onEveryCloud(t, func(t *testing.T, c *cloud) {
 		n := c.tenant.newNetwork(t, nil)

@@ -97,6 +97,14 @@ func awaitCondition(
 	return object
 }
 
+// wantMessage holds that the first condition's message says something.
+func wantMessage(t *testing.T, object *cloudteamv1.Network, says string) {
+	t.Helper()
+	if message := object.Status.Conditions[0].Message; !strings.Contains(message, says) {
+		t.Errorf("the message does not say %q: %s", says, message)
+	}
+}
+
 // remove deletes a Network and waits until it is gone.
 func remove(t *testing.T, namespace, name string) {
 	t.Helper()

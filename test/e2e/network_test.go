@@ -78,70 +78,16 @@ func testNetworks(t *testing.T, cloudName string) {
 		remove(t, namespace, name)
 	})
 
-	parallel("every field arrives, and every field can change", func(t *testing.T, c *cloud, namespace, name string) {
-		spec := cloudteamv1.NetworkSpec{
-			SubnetSpec: cloudteamv1.SubnetSpec{
-				CIDR:            "10.20.0.0/24",
-				Gateway:         "10.20.0.254",
-				AllocationPools: []cloudteamv1.AllocationPool{{Start: "10.20.0.10", End: "10.20.0.99"}},
-				DHCP:            new(false),
-				DNSServers:      []string{"10.20.0.3", "10.20.0.2"},
-				HostRoutes:      []cloudteamv1.HostRoute{{Destination: "10.9.0.0/16", NextHop: "10.20.0.7"}},
-			},
-			Description:  "the network of the e2e test — with Ünïcödé",
-			MTU:          new(int32(1400)),
-			PortSecurity: new(false),
-		}
-		created := apply(t, namespace, name, spec)
-		ready := awaitReady(t, namespace, name)
-		network := c.one("networks", "name="+name)
-		subnet := c.one("subnets", "name="+name)
-		marker := markerOf(t, created)
-		wantFields(t, network, resource{
-			"description": spec.Description + " " + marker, "mtu": 1400.0, "port_security_enabled": false,
-			"admin_state_up": true, "subnets": []any{subnet.id()},
-		})
-		wantFields(t, subnet, resource{
-			"description": marker, "cidr": "10.20.0.0/24", "gateway_ip": "10.20.0.254", "enable_dhcp": false,
-			"allocation_pools": []any{map[string]any{"start": "10.20.0.10", "end": "10.20.0.99"}},
-			"dns_nameservers":  []any{"10.20.0.3", "10.20.0.2"},
-			"host_routes":      []any{map[string]any{"destination": "10.9.0.0/16", "nexthop": "10.20.0.7"}},
-		})
-		if ready.Status.MTU != 1400 {
-			t.Errorf("status.mtu is %d, want 1400", ready.Status.MTU)
-		}
-
-		edit(t, namespace, name, `{"gateway":"none","allocationPools":[{"start":"10.20.0.1","end":"10.20.0.9"}],"dhcp":true,
-			"dnsServers":["10.20.0.2"],"hostRoutes":null,"description":null,"mtu":1300,"portSecurity":true}`)
-		awaitReady(t, namespace, name)
-		wantFields(t, c.one("networks", "name="+name), resource{
-			"id": network.id(), "description": marker, "mtu": 1300.0, "port_security_enabled": true,
-		})
-		wantFields(t, c.one("subnets", "name="+name), resource{
-			"id": subnet.id(), "gateway_ip": nil, "enable_dhcp": true,
-			"allocation_pools": []any{map[string]any{"start": "10.20.0.1", "end": "10.20.0.9"}},
-			"dns_nameservers":  []any{"10.20.0.2"}, "host_routes": []any{},
-		})
-		awaitEvent(t, namespace, name, cloudteamv1.EventUpdated, "mtu 1400 → 1300")
-		remove(t, namespace, name)
-	})
-
 	parallel("a network that was made by hand is observed, taken over under its own names, and left", testImports)
 	if cloudName == "tenant" {
 		parallel("a network that another project shares is observed, and not taken over", testSharedImport)
 	}
 	testProperties(parallel, cloudName)
-
-	parallel("an IPv6 network becomes real", func(t *testing.T, c *cloud, namespace, name string) {
-		apply(t, namespace, name, cloudteamv1.NetworkSpec{SubnetSpec: cloudteamv1.SubnetSpec{CIDR: "FD00:0:1::/64"}})
-		awaitReady(t, namespace, name)
-		wantFields(t, c.one("subnets", "name="+name), resource{
-			"cidr": "fd00:0:1::/64", "gateway_ip": "fd00:0:1::1", "ip_version": 6.0,
-		})
-		remove(t, namespace, name)
-	})
+	testSharing(parallel, cloudName)
+	testZones(parallel, cloudName)
 
 	parallel("further subnets come, come back from drift, and go when nothing uses them", testSubnets)
+	parallel("subnets from pools have the CIDRs that Neutron gives them, and wait for ranges", testSubnetPools)
 
 	parallel("driftPolicy Report lists what others changed and leaves it until the spec changes",
 		func(t *testing.T, c *cloud, namespace, name string) {
@@ -268,9 +214,7 @@ func testNetworks(t *testing.T, cloudName string) {
 			apply(t, namespace, name, spec)
 			stalled := awaitCondition(t, namespace, name, cloudteamv1.ConditionStalled, metav1.ConditionTrue,
 				cloudteamv1.ReasonRefused)
-			if message := stalled.Status.Conditions[0].Message; !strings.Contains(message, "maximum is 1450") {
-				t.Errorf("the message does not give Neutron's reason: %s", message)
-			}
+			wantMessage(t, stalled, "maximum is 1450")
 			awaitEvent(t, namespace, name, cloudteamv1.ReasonRefused, "maximum is 1450")
 			edit(t, namespace, name, `{"mtu":1300}`)
 			awaitReady(t, namespace, name)
@@ -434,13 +378,13 @@ func showWithOpenStackClient(t *testing.T, c *cloud, network, subnet resource) {
 }
 
 // markerOf is the text that marks what the object owns.
-func markerOf(t *testing.T, object *cloudteamv1.Network) string {
+func markerOf(t *testing.T, object metav1.Object) string {
 	t.Helper()
 	system, err := kube.CoreV1().Namespaces().Get(t.Context(), metav1.NamespaceSystem, metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return "[owner=" + string(system.UID) + "/" + string(object.UID) + "]"
+	return fmt.Sprintf("[owner=%s/%s]", system.UID, object.GetUID())
 }
 
 // wantFields holds the named fields of a resource against what they should be.
@@ -472,86 +416,6 @@ func TestQuota(t *testing.T) {
 	admin.putQuota(tenant.project, -1)
 	awaitReady(t, namespace, name)
 	remove(t, namespace, name)
-}
-
-// TestCosts counts what a life costs, and that at rest nothing is written anywhere: not at resyncs, nor at audits.
-func TestCosts(t *testing.T) {
-	if emulator == nil {
-		t.Skip("the calls are counted at the emulator")
-	}
-	namespace := newNamespace(t)
-	startController(t, "tenant", "--resync-period=1s")
-	const count = 5
-	names := make([]string, count)
-	for i := range names {
-		names[i] = fmt.Sprintf("%s-%d", unique(t, namespace), i)
-	}
-	// The first one finds the process at work; what it costs to start is not counted.
-	apply(t, namespace, names[0], example())
-	awaitReady(t, namespace, names[0])
-
-	emulator.ResetCalls()
-	for _, name := range names[1:] {
-		apply(t, namespace, name, example())
-	}
-	for _, name := range names[1:] {
-		awaitReady(t, namespace, name)
-	}
-	// Those that wait together are created in one call.
-	for call, made := range cloudWrites() {
-		if call != "POST /v2.0/networks" && call != "POST /v2.0/subnets" || made > count-1 {
-			t.Errorf("%d calls %s, want at most %d that create networks or subnets", made, call, count-1)
-		}
-	}
-
-	emulator.ResetCalls()
-	versions := func() []string {
-		versions := make([]string, count)
-		for i, name := range names {
-			versions[i] = get(t, namespace, name).ResourceVersion
-		}
-		return versions
-	}
-	before := versions()
-	eventually(t, func() error {
-		if audits := emulator.Calls("GET", "/v2.0/networks"); audits < 4 {
-			return fmt.Errorf("%d audits so far", audits)
-		}
-		return nil
-	})
-	wantWrites(t, map[string]int{})
-	if diff := cmp.Diff(before, versions()); diff != "" {
-		t.Errorf("objects were written at rest (-before +after):\n%s", diff)
-	}
-
-	emulator.ResetCalls()
-	for _, name := range names {
-		remove(t, namespace, name)
-	}
-	wantWrites(t, map[string]int{"DELETE /v2.0/networks/{id}": count})
-	// Nothing is read singly in a life without incidents.
-	if gets := emulator.Calls("GET", "/v2.0/networks/{id}"); gets > 0 {
-		t.Errorf("%d networks were asked for by id", gets)
-	}
-}
-
-// wantWrites holds the writes to the emulator against what they should be.
-func wantWrites(t *testing.T, want map[string]int) {
-	t.Helper()
-	if diff := cmp.Diff(want, cloudWrites()); diff != "" {
-		t.Errorf("writes to Neutron (-want +got):\n%s", diff)
-	}
-}
-
-// cloudWrites counts the calls of the emulator that are neither reads nor log-ins.
-func cloudWrites() map[string]int {
-	writes := map[string]int{}
-	for call, count := range emulator.CallCounts() {
-		if !strings.HasPrefix(call, "GET ") && !strings.Contains(call, "/auth/") {
-			writes[call] = count
-		}
-	}
-	return writes
 }
 
 // TestBadCloud holds what a user gets who gives the wrong credentials.

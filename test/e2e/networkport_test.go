@@ -122,14 +122,9 @@ func testPorts(t *testing.T, cloudName string) {
 		networkID := awaitReady(t, namespace, network).Status.NetworkID
 		port := awaitPortReady(t, namespace, "web")
 		found := c.one("ports", "network_id="+networkID)
-		system, err := kube.CoreV1().Namespaces().Get(t.Context(), metav1.NamespaceSystem, metav1.GetOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		marker := fmt.Sprintf("[owner=%s/%s]", system.UID, created.UID)
 		wantFields(t, found, resource{
-			"id": port.Status.PortID, "name": "web", "description": marker, "mac_address": port.Status.MAC,
-			"device_owner": "kubernetes:networkport", "admin_state_up": true,
+			"id": port.Status.PortID, "name": "web", "description": markerOf(t, created),
+			"mac_address": port.Status.MAC, "device_owner": "kubernetes:networkport", "admin_state_up": true,
 		})
 		if len(port.Status.Addresses) != 1 || port.Status.Addresses[0].Gateway != "192.168.0.1" || port.Status.MTU == 0 {
 			t.Fatalf("status %s", asJSON(port.Status))
@@ -155,6 +150,7 @@ func testPorts(t *testing.T, cloudName string) {
 
 	parallel("a port on a network of two IP families has an address of each, and makes those of its own",
 		testDualStackPort)
+	parallel("a Network tells how full it is, and that its addresses run low, and that they do not any more", testAddresses)
 
 	parallel("declared addresses and MACs arrive; those that are taken are waited for", func(
 		t *testing.T, c *cloud, namespace, network string,

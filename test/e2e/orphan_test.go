@@ -2,12 +2,14 @@ package e2e
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -15,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"cloudteam.ztgame.com/network-controller/internal/neutron/neutrontest"
+	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
 
 // freeAddress is an address on loopback at which nobody listens.
@@ -51,10 +54,35 @@ func awaitMetric(t *testing.T, address, line string) {
 	})
 }
 
+// recorder notes the requests that change something in a cloud. It is safe for concurrent use.
+type recorder struct {
+	mu     sync.Mutex
+	writes []string
+}
+
+func (r *recorder) note(call neutrontest.Call) {
+	if call.Method == http.MethodGet || strings.HasPrefix(call.Path, "/v3/") {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.writes = append(r.writes, call.Method+" "+call.Path)
+}
+
+// take gives what was noted since it was last called.
+func (r *recorder) take() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	writes := r.writes
+	r.writes = nil
+	return writes
+}
+
 // TestOrphans deletes objects by force while no controller runs. Its cloud is its own, so that whose resources are in it
 // is known, and so is what share of them is gone.
 func TestOrphans(t *testing.T) {
-	cloud := neutrontest.New(neutrontest.Options{})
+	var writes recorder
+	cloud := neutrontest.New(neutrontest.Options{OnCall: writes.note})
 	listener, err := cloud.Listen("127.0.0.1:0", nil)
 	if err != nil {
 		t.Fatal(err)
@@ -65,7 +93,9 @@ func TestOrphans(t *testing.T) {
 	if err := os.WriteFile(file, []byte(listener.CloudsYAML()), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	c := openFile(t, file, "tenant")
+	c, administrator := openFile(t, file, "tenant"), openFile(t, file, "admin")
+	outside := administrator.create("networks", resource{"name": "outside", "router:external": true})
+	administrator.create("subnets", resource{"network_id": outside.id(), "cidr": "203.0.113.0/24", "ip_version": 4})
 	address := freeAddress(t)
 	run := func(more ...string) *process {
 		return start(t, []string{"OS_CLIENT_CONFIG_FILE=" + file}, append([]string{
@@ -112,8 +142,28 @@ func TestOrphans(t *testing.T) {
 	names := map[string]string{}
 	for _, short := range []string{"one", "two", "stays"} {
 		names[short] = namespace + "-" + short
-		apply(t, namespace, names[short], example())
+		spec := example()
+		if short == "one" {
+			spec.Router = &cloudteamv1.RouterSpec{ExternalNetwork: "outside"}
+		}
+		apply(t, namespace, names[short], spec)
+		if short == "one" {
+			// The process dies while the router is being made, and the next one goes on with it.
+			eventually(t, func() error {
+				if len(c.list("routers", "name="+names[short])) == 0 {
+					return errors.New("no router yet")
+				}
+				return nil
+			})
+			p.kill(t)
+			p = run()
+		}
 		awaitReady(t, namespace, names[short])
+	}
+	for _, collection := range []string{"networks", "routers", "ports"} {
+		if made := c.list(collection, "name="+names["one"]); len(made) != 1 {
+			t.Errorf("%s of a Network whose process died half-way: %v", collection, made)
+		}
 	}
 	applyPort(t, namespace, "port", on(names["two"]))
 	awaitPortReady(t, namespace, "port")
@@ -121,8 +171,9 @@ func TestOrphans(t *testing.T) {
 	stays := c.one("networks", "name="+names["stays"])
 	p.kill(t)
 
-	// One that is gone is few enough.
+	// One that is gone is few enough. Its router goes with it, each part once nothing needs it any more.
 	forceNetwork(names["one"])
+	writes.take()
 	p = run()
 	eventually(t, func() error {
 		if n := len(c.list("networks", "name="+names["one"])); n > 0 {
@@ -130,6 +181,15 @@ func TestOrphans(t *testing.T) {
 		}
 		return nil
 	})
+	if diff := cmp.Diff([]string{
+		"PUT /v2.0/routers/{id}/remove_router_interface", "PUT /v2.0/routers/{id}", "DELETE /v2.0/routers/{id}",
+		"DELETE /v2.0/networks/{id}",
+	}, writes.take()); diff != "" {
+		t.Errorf("what was written for an orphan with a router (-want +got):\n%s", diff)
+	}
+	if n := len(administrator.list("routers", "")) + len(administrator.list("ports", "network_id="+outside.id())); n > 0 {
+		t.Errorf("%d routers and ports of their ways outside are left", n)
+	}
 	awaitMetric(t, address, "network_controller_orphans_removed_total 1")
 	p.kill(t)
 
@@ -147,8 +207,8 @@ func TestOrphans(t *testing.T) {
 	// With a word, the port goes and then the network that it was on.
 	p = run("--orphan-max-share", "1")
 	awaitMetric(t, address, "network_controller_orphans_removed_total 2")
-	if n := len(c.list("networks", "")) + len(c.list("ports", "")); n != 2 {
-		t.Errorf("left in Neutron: %s; want what was never ours and what has an object", left())
+	if n := len(c.list("networks", "")) + len(c.list("ports", "")); n != 3 {
+		t.Errorf("left in Neutron: %s; want what was never ours, two networks, and what has an object", left())
 	}
 	for _, r := range []resource{foreign, stays} {
 		wantFields(t, c.one("networks", "name="+r["name"].(string)), resource{

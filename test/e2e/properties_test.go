@@ -3,7 +3,6 @@ package e2e
 import (
 	"fmt"
 	"net/http"
-	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -38,60 +37,53 @@ func (c *cloud) eventuallyFields(id string, want resource) {
 	})
 }
 
-// testProperties takes what a network has besides its subnets through a life: it is created, changed by its spec, changed
-// by others and put back.
+// testProperties holds what becomes of what a spec leaves out, and of what a cloud refuses.
 func testProperties(
 	parallel func(sentence string, test func(t *testing.T, c *cloud, namespace, name string)), cloudName string,
 ) {
-	parallel("name, state, DNS domain and tags arrive, change, and are put back",
+	parallel("what the spec says no more is as it is by default, and what it leaves open is others' to set",
 		func(t *testing.T, c *cloud, namespace, name string) {
 			spec := example()
-			spec.NetworkName, spec.AdminState = name+" in Neutron", cloudteamv1.AdminStateDown
-			spec.DNSDomain, spec.Tags = "Example.org.", []string{"b", "a,c"}
-			apply(t, namespace, name, spec)
+			spec.Gateway, spec.DHCP, spec.DNSServers = "192.168.0.9", new(false), []string{"192.168.0.53"}
+			spec.AllocationPools = []cloudteamv1.AllocationPool{{Start: "192.168.0.10", End: "192.168.0.99"}}
+			spec.HostRoutes = []cloudteamv1.HostRoute{{Destination: "10.9.0.0/16", NextHop: "192.168.0.7"}}
+			spec.NetworkName, spec.AdminState, spec.Description = name+" in Neutron", cloudteamv1.AdminStateDown, "a text"
+			spec.DNSDomain, spec.Tags = "example.org.", []string{"a"}
+			marker := markerOf(t, apply(t, namespace, name, spec))
 			id := awaitReady(t, namespace, name).Status.NetworkID
-			declared := resource{
-				"name": name + " in Neutron", "admin_state_up": false, "dns_domain": "example.org.",
-				"tags": []any{"a,c", "b"},
-			}
-			wantFields(t, c.one("networks", "id="+id), declared)
-			wantFields(t, c.one("subnets", "network_id="+id), resource{"name": name + " in Neutron"})
-
-			c.update("networks", id, resource{"name": "x", "admin_state_up": true, "dns_domain": ""})
-			c.tag(id, "others'")
-			c.eventuallyFields(id, declared)
-			awaitEvent(t, namespace, name, cloudteamv1.EventDriftCorrected, `tags "others'" → "a,c", "b"`)
-
-			edit(t, namespace, name, `{"networkName":null,"adminState":null,"dnsDomain":"none","tags":[]}`)
+			edit(t, namespace, name, `{"gateway":null,"dhcp":null,"dnsServers":null,"allocationPools":null,"hostRoutes":null,
+				"networkName":null,"adminState":null,"description":null,"dnsDomain":"none","tags":[]}`)
 			awaitReady(t, namespace, name)
 			wantFields(t, c.one("networks", "id="+id), resource{
-				"name": name, "admin_state_up": true, "dns_domain": "", "tags": []any{},
+				"name": name, "admin_state_up": true, "description": marker, "dns_domain": "", "tags": []any{},
+			})
+			wantFields(t, c.one("subnets", "network_id="+id), resource{
+				"name": name, "gateway_ip": "192.168.0.1", "enable_dhcp": true, "dns_nameservers": []any{},
+				"allocation_pools": []any{map[string]any{"start": "192.168.0.2", "end": "192.168.255.254"}},
+				"host_routes":      []any{},
 			})
 
-			// What the spec does not speak of is others' to set.
 			edit(t, namespace, name, `{"dnsDomain":null,"tags":null,"description":"edited"}`)
 			awaitReady(t, namespace, name)
 			c.update("networks", id, resource{"dns_domain": "others.org."})
 			c.tag(id, "others'")
 			edit(t, namespace, name, `{"description":null}`)
 			c.eventuallyFields(id, resource{
-				"description": markerOf(t, get(t, namespace, name)), "dns_domain": "others.org.", "tags": []any{"others'"},
+				"description": marker, "dns_domain": "others.org.", "tags": []any{"others'"},
 			})
 			remove(t, namespace, name)
 		})
 
-	shared := example()
-	shared.Shared = new(true)
 	if cloudName != "admin" {
 		parallel("what is an administrator's is forbidden, and said so, and comes with another spec",
 			func(t *testing.T, c *cloud, namespace, name string) {
+				shared := example()
+				shared.Shared = new(true)
 				apply(t, namespace, name, shared)
 				forbidden := awaitCondition(t, namespace, name, cloudteamv1.ConditionStalled, metav1.ConditionTrue,
 					cloudteamv1.ReasonForbidden)
 				const says = "these credentials may not set shared: leave that out of the spec, or give an administrator's"
-				if message := forbidden.Status.Conditions[0].Message; !strings.Contains(message, says) {
-					t.Errorf("the message does not say %q: %s", says, message)
-				}
+				wantMessage(t, forbidden, says)
 				if left := c.list("networks", "name="+name); len(left) > 0 {
 					t.Errorf("networks were created: %v", left)
 				}
@@ -102,50 +94,49 @@ func testProperties(
 					cloudteamv1.ReasonForbidden)
 				edit(t, namespace, name, `{"external":null}`)
 				awaitReady(t, namespace, name)
+				edit(t, namespace, name, `{"router":{"ha":true,"distributed":false}}`)
+				forbidden = awaitCondition(t, namespace, name, cloudteamv1.ConditionStalled, metav1.ConditionTrue,
+					cloudteamv1.ReasonForbidden)
+				const kind = "these credentials may not set ha, distributed: leave that out of the spec"
+				wantMessage(t, forbidden, kind)
+				edit(t, namespace, name, `{"router":{"ha":null,"distributed":null}}`)
+				awaitReady(t, namespace, name)
 				remove(t, namespace, name)
 			})
 		return
 	}
 
-	parallel("what is an administrator's arrives, changes, and is put back",
+	parallel("a router of a kind arrives, and is put back once somebody has it switched off",
 		func(t *testing.T, c *cloud, namespace, name string) {
-			const one, other = 2741, 2742 // which no other test asks for
-			spec := shared
-			spec.External = new(true)
-			spec.Provider = &cloudteamv1.ProviderSpec{
-				NetworkType: "vlan", PhysicalNetwork: "physnet1", SegmentationID: new(int64(one)),
-			}
-			apply(t, namespace, name, spec)
-			id := awaitReady(t, namespace, name).Status.NetworkID
-			declared := resource{
-				"shared": true, "router:external": true, "provider:network_type": "vlan",
-				"provider:physical_network": "physnet1", "provider:segmentation_id": float64(one),
-			}
-			wantFields(t, c.one("networks", "id="+id), declared)
-
-			c.update("networks", id, resource{"shared": false, "router:external": false})
-			c.eventuallyFields(id, declared)
-			c.update("networks", id, resource{"provider:segmentation_id": other})
-			c.eventuallyFields(id, declared)
-			awaitEvent(t, namespace, name, cloudteamv1.EventDriftCorrected, "provider.segmentationID 2742 → 2741")
-
-			edit(t, namespace, name, `{"shared":false,"external":false,"provider":{"segmentationID":2742}}`)
-			awaitReady(t, namespace, name)
-			wantFields(t, c.one("networks", "id="+id), resource{
-				"shared": false, "router:external": false, "provider:segmentation_id": float64(other),
-			})
-			remove(t, namespace, name)
-		})
-
-	parallel("a zone that there is not stalls with Neutron's reason",
-		func(t *testing.T, _ *cloud, namespace, name string) {
 			spec := example()
-			spec.AvailabilityZoneHints = []string{"nowhere"}
+			spec.Router = &cloudteamv1.RouterSpec{HA: new(true), Distributed: new(false)}
 			apply(t, namespace, name, spec)
-			awaitCondition(t, namespace, name, cloudteamv1.ConditionStalled, metav1.ConditionTrue, cloudteamv1.ReasonRefused)
-			awaitEvent(t, namespace, name, cloudteamv1.ReasonRefused, "AvailabilityZone nowhere could not be found")
-			edit(t, namespace, name, `{"availabilityZoneHints":null}`)
+			id := awaitReady(t, namespace, name).Status.Router.ID
+			declared := resource{"ha": true, "distributed": false, "admin_state_up": true}
+			wantFields(t, c.one("routers", "id="+id), declared)
+
+			annotate(t, namespace, name, cloudteamv1.AnnotationPaused, `"true"`)
+			awaitCondition(t, namespace, name, cloudteamv1.ConditionReady, metav1.ConditionTrue, cloudteamv1.ReasonPaused)
+			for _, ask := range []resource{{"admin_state_up": false}, {"ha": false}, {"admin_state_up": true}} {
+				c.update("routers", id, ask)
+			}
+			annotate(t, namespace, name, cloudteamv1.AnnotationPaused, "null")
+			refused := awaitCondition(t, namespace, name, cloudteamv1.ConditionStalled, metav1.ConditionTrue,
+				cloudteamv1.ReasonRefused)
+			const says = "Please set router admin_state_up to False"
+			wantMessage(t, refused, says)
+			c.update("routers", id, resource{"admin_state_up": false})
+			eventually(t, func() error {
+				is := c.one("routers", "id="+id)
+				for field, want := range declared {
+					if is[field] != want {
+						return fmt.Errorf("%s is %v, want %v", field, is[field], want)
+					}
+				}
+				return nil
+			})
 			awaitReady(t, namespace, name)
+			awaitEvent(t, namespace, name, cloudteamv1.EventDriftCorrected, "ha false → true")
 			remove(t, namespace, name)
 		})
 }

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -26,6 +25,7 @@ func TestRouter(t *testing.T) {
 		for sentence, test := range map[string]func(t *testing.T, w *routed){
 			"a Network has a router of its own, which follows its spec, comes back from drift and goes": testOwnRouter,
 			"Networks share a router that is there, and leave it as it was":                             testExistingRouter,
+			"while a router cannot be told by its name, the network is made, and keeps what it has":     testMissingRouter,
 			"deletionPolicy Retain leaves the router and its interface, without their markers":          testRetainedRouter,
 			"what uses a Network's router is named, and the Network goes when it is gone":               testRouterInUse,
 		} {
@@ -165,9 +165,7 @@ func testExistingRouter(t *testing.T, w *routed) {
 	stalled := awaitCondition(t, w.namespace, clashing, cloudteamv1.ConditionStalled, metav1.ConditionTrue,
 		cloudteamv1.ReasonRefused)
 	for _, named := range []string{w.name, clashing, "10.42.0.0/16", "10.42.0.0/24"} {
-		if message := stalled.Status.Conditions[0].Message; !strings.Contains(message, named) {
-			t.Errorf("the message does not name %s: %s", named, message)
-		}
+		wantMessage(t, stalled, named)
 	}
 	remove(t, w.namespace, clashing)
 
@@ -188,11 +186,46 @@ func testExistingRouter(t *testing.T, w *routed) {
 		t.Errorf("the shared router (-was +is):\n%s", diff)
 	}
 	w.wantInterfaces(shared.id())
+}
 
-	missing := w.spec("10.42.0.0/24", &cloudteamv1.RouterSpec{Existing: w.name + "-missing"})
-	apply(t, w.namespace, w.name, missing)
-	awaitCondition(t, w.namespace, w.name, cloudteamv1.ConditionStalled, metav1.ConditionTrue, cloudteamv1.ReasonRefused)
-	awaitEvent(t, w.namespace, w.name, cloudteamv1.ReasonRefused, w.name+"-missing")
+// testMissingRouter holds that a Network is made and kept while it is not known which router is meant, and that an
+// interface which is there stays.
+func testMissingRouter(t *testing.T, w *routed) {
+	missing := w.name + "-missing"
+	apply(t, w.namespace, w.name, w.spec("10.47.0.0/24", &cloudteamv1.RouterSpec{Existing: missing}))
+	refused := func() *cloudteamv1.Network {
+		t.Helper()
+		obj := awaitCondition(t, w.namespace, w.name, cloudteamv1.ConditionStalled, metav1.ConditionTrue,
+			cloudteamv1.ReasonRefused)
+		wantMessage(t, obj, missing)
+		return obj
+	}
+	network := refused().Status.NetworkID
+	awaitEvent(t, w.namespace, w.name, cloudteamv1.ReasonRefused, missing)
+	edit(t, w.namespace, w.name, `{"dnsServers":["10.47.0.53"]}`)
+	refused()
+	wantFields(t, w.c.one("subnets", "network_id="+network), resource{"dns_nameservers": []any{"10.47.0.53"}})
+
+	existing := w.c.create("routers", resource{"name": missing})
+	awaitReady(t, w.namespace, w.name)
+	w.wantInterfaces(existing.id(), "10.47.0.1")
+
+	edit(t, w.namespace, w.name, `{"router":{"existing":null,"externalNetwork":"`+missing+`"},"dnsServers":null}`)
+	refused()
+	w.wantInterfaces(existing.id(), "10.47.0.1")
+	wantFields(t, w.c.one("subnets", "network_id="+network), resource{"dns_nameservers": []any{}})
+	// A gateway that goes takes its interface along, whatever is to become of the router.
+	edit(t, w.namespace, w.name, `{"gateway":"10.47.0.254"}`)
+	refused()
+	w.wantInterfaces(existing.id())
+	wantFields(t, w.c.one("subnets", "network_id="+network), resource{"gateway_ip": "10.47.0.254"})
+
+	edit(t, w.namespace, w.name, `{"router":{"externalNetwork":"`+w.outside.id()+`"}}`)
+	own := awaitReady(t, w.namespace, w.name).Status.Router
+	if own.Existing || own.ExternalNetworkID != w.outside.id() {
+		t.Errorf("status.router is %+v", own)
+	}
+	w.wantInterfaces(own.ID, "10.47.0.254")
 	remove(t, w.namespace, w.name)
 }
 
@@ -231,9 +264,7 @@ func testRouterInUse(t *testing.T, w *routed) {
 	}
 	waiting := awaitCondition(t, w.namespace, w.name, cloudteamv1.ConditionReady, metav1.ConditionFalse,
 		cloudteamv1.ReasonInUse)
-	if message := waiting.Status.Conditions[0].Message; !strings.Contains(message, port) {
-		t.Errorf("the message does not name port %s: %s", port, message)
-	}
+	wantMessage(t, waiting, port)
 	w.act(router, "remove_router_interface", resource{"subnet_id": subnet.id()})
 	awaitGone(t, w.namespace, w.name)
 }

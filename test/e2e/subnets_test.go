@@ -29,7 +29,11 @@ func (c *cloud) cidrsOf(network string) []string {
 func testSubnets(t *testing.T, c *cloud, namespace, name string) {
 	spec := example()
 	spec.AdditionalSubnets = []cloudteamv1.SubnetSpec{
-		{CIDR: "FD00:0:7::/64", DNSServers: []string{"fd00:0:7::53"}}, {CIDR: "10.7.0.0/24", Gateway: "none"},
+		{
+			CIDR: "FD00:0:7::/64", DNSServers: []string{"fd00:0:7::53"}, ServiceTypes: []string{"compute:e2e"},
+			DNSPublishFixedIP: new(true),
+		},
+		{CIDR: "10.7.0.0/24", Gateway: "none"},
 	}
 	apply(t, namespace, name, spec)
 	ready := awaitReady(t, namespace, name)
@@ -43,20 +47,36 @@ func testSubnets(t *testing.T, c *cloud, namespace, name string) {
 		t.Errorf("status.subnets (-want +got):\n%s", diff)
 	}
 	six := c.one("subnets", "network_id="+id+"&ip_version=6")
-	wantFields(t, six, resource{"cidr": "fd00:0:7::/64", "name": name, "dns_nameservers": []any{"fd00:0:7::53"}})
+	declared := resource{
+		"dns_nameservers": []any{"fd00:0:7::53"}, "service_types": []any{"compute:e2e"}, "dns_publish_fixed_ip": true,
+	}
+	wantFields(t, six, resource{"cidr": "fd00:0:7::/64", "name": name})
+	wantFields(t, six, declared)
 
-	c.update("subnets", six.id(), resource{"dns_nameservers": []string{"fd00:0:7::54"}})
+	c.update("subnets", six.id(), resource{
+		"dns_nameservers": []string{"fd00:0:7::54"}, "service_types": []string{}, "dns_publish_fixed_ip": false,
+	})
 	c.remove("subnets", ready.Status.Subnets[2].ID)
 	eventually(t, func() error {
-		is := c.one("subnets", "network_id="+id+"&ip_version=6")["dns_nameservers"]
-		if !cmp.Equal(is, []any{"fd00:0:7::53"}) {
-			return fmt.Errorf("dns_nameservers is %v", is)
+		is := c.one("subnets", "network_id="+id+"&ip_version=6")
+		for field, want := range declared {
+			if !cmp.Equal(is[field], want) {
+				return fmt.Errorf("%s is %v, want %v", field, is[field], want)
+			}
 		}
 		if cidrs := c.cidrsOf(id); len(cidrs) != 3 {
 			return fmt.Errorf("the subnets are %v", cidrs)
 		}
 		return nil
 	})
+
+	edit(t, namespace, name, `{"additionalSubnets":[{"cidr":"fd00:0:7::/64","serviceTypes":["network:dhcp","compute:e2e"]},
+		{"cidr":"10.7.0.0/24","gateway":"none"}]}`)
+	if diff := cmp.Diff([]string{"compute:e2e", "network:dhcp"},
+		awaitReady(t, namespace, name).Status.Subnets[1].ServiceTypes); diff != "" {
+		t.Errorf("status.subnets[1].serviceTypes (-want +got):\n%s", diff)
+	}
+	wantFields(t, c.one("subnets", "id="+six.id()), resource{"dns_publish_fixed_ip": false, "dns_nameservers": []any{}})
 
 	port := c.create("ports", resource{
 		"network_id": id, "device_owner": "compute:e2e", "fixed_ips": []resource{{"subnet_id": six.id()}},

@@ -108,7 +108,7 @@ func testCrashes(t *testing.T, course course, want reference) {
 		if openStack() {
 			step = course.sparsely
 			if testing.Short() {
-				step *= 3
+				step *= 4
 			}
 		}
 		for when, fault := range map[string]func(w *world) proxy.Fault{

@@ -14,11 +14,12 @@ import (
 // resources and objects are in the order of their texts.
 type state map[string][]any
 
-// volatile are the fields that say nothing but when or which.
+// volatile are the fields that say nothing but when or which, and the counts of addresses, which are written when they
+// have moved by enough.
 var volatile = []string{
 	"id", "created_at", "updated_at", "revision_number", "provider:segmentation_id", "project_id", "tenant_id",
 	"standard_attr_id", "managedFields", "resourceVersion", "uid", "creationTimestamp", "lastTransitionTime", "cloud",
-	"security_groups", "annotations",
+	"security_groups", "annotations", "usedAddresses",
 }
 
 // state reads what there is. Ids that one thing has of another become the other's name, so that a wrong one shows.

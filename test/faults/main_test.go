@@ -5,7 +5,7 @@
 // proxy) that count, log and break calls. After each fault, Neutron and Kubernetes have to come to the state in which the
 // same work ends that nothing disturbed, and then nothing is written any more.
 //
-// With -short, a real cloud is tried with a third of the scenarios and of the kills, always the same.
+// With -short, a real cloud is tried with a quarter of the scenarios and of the kills, always the same.
 //
 // The cloud is the emulator, or with FAULTS_OPENSTACK=1 the Keystone and Neutron whose clouds "admin" and "tenant" are
 // in the file that OS_CLIENT_CONFIG_FILE names. FAULTS_RESULTS names a file to which the results are written, as package

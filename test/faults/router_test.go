@@ -14,8 +14,9 @@ func TestRouters(t *testing.T) {
 	testCrashes(t, routers(), routers().undisturbed(t))
 }
 
-// routers is the course of a Network that has a router of its own: it comes, its gateway and its routes change, its
-// router is renamed behind the controller's back, it moves to a router that is there, and it goes.
+// routers is the course of a Network that has a router of its own, and a subnet whose CIDR is from a pool: it comes,
+// its gateway and its routes change, its router is renamed behind the controller's back, it moves to a router that is
+// there, and it goes.
 func routers() course {
 	return course{
 		heading: headingRouters, name: "a Network with a router: ",
@@ -24,10 +25,16 @@ func routers() course {
 		sparsely: 4,
 		live: func(w *world, _ reference) state {
 			shared := w.cloud.Create("routers", harness.Resource{"name": w.name("shared")})
+			pool := w.cloud.Create("subnetpools", harness.Resource{
+				"name": w.name("pool"), "prefixes": []string{"fd00:70::/48"}, "default_prefixlen": 64,
+			})
 			w.createNetwork(w.namespace, "a", cidrA, gatewayA, func(spec *cloudteamv1.NetworkSpec) {
 				spec.Router = &cloudteamv1.RouterSpec{
 					Routes: []cloudteamv1.RouterRoute{{Destination: "198.18.0.0/16", NextHop: addressP}},
 				}
+				spec.AdditionalSubnets = []cloudteamv1.SubnetSpec{{
+					SubnetPool: pool.ID(), Gateway: cloudteamv1.GatewayNone,
+				}}
 			})
 			own := w.awaitNetwork(w.namespace, "a").Status.Router.ID
 			w.patchNetwork("a", `{"spec":{"gateway":"`+editedGatewayA+`"}}`)
@@ -60,12 +67,13 @@ func routers() course {
 	}
 }
 
-// holdRouted holds that there is one router with one interface, that of the Network, and nothing else of ours.
+// holdRouted holds that there is one router with one interface, that of the Network, and nothing else of ours but the
+// Network's two subnets.
 func (w *world) holdRouted() {
 	w.t.Helper()
 	w.await(func() error {
 		ours := w.ours()
-		for collection, count := range map[string]int{"networks": 1, "subnets": 1, "ports": 1, "routers": 1} {
+		for collection, count := range map[string]int{"networks": 1, "subnets": 2, "ports": 1, "routers": 1} {
 			if len(ours[collection]) != count {
 				return fmt.Errorf("there are %d %s, want %d: %v", len(ours[collection]), collection, count, ours[collection])
 			}

@@ -116,8 +116,13 @@ func (w *world) editA() {
 
 func (w *world) patchNetwork(short, patch string) {
 	w.t.Helper()
+	w.patchNetworkAs(types.MergePatchType, short, []byte(patch))
+}
+
+func (w *world) patchNetworkAs(kind types.PatchType, short string, patch []byte) {
+	w.t.Helper()
 	_, err := surroundings.Networks.CloudteamV1().Networks(w.namespace).Patch(w.t.Context(), w.name(short),
-		types.MergePatchType, []byte(patch), metav1.PatchOptions{})
+		kind, patch, metav1.PatchOptions{})
 	if err != nil && !apierrors.IsNotFound(err) {
 		w.t.Fatalf("patching Network %s: %v", short, err)
 	}

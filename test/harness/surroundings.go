@@ -90,7 +90,7 @@ type Surroundings struct {
 	Admin    *rest.Config
 	Kube     kubernetes.Interface
 	Networks clientset.Interface
-	// CloudsFile is a clouds.yaml with the clouds admin and tenant.
+	// CloudsFile is a clouds.yaml with the clouds admin and tenant, whose networks may ask for the zones east and west.
 	CloudsFile string
 	// Emulator is nil where the cloud is a real one.
 	Emulator *neutrontest.Server
@@ -137,7 +137,7 @@ func Run(o Options, use func(*Surroundings) (code int, err error)) (code int, er
 		s.CloudsFile = os.Getenv("OS_CLIENT_CONFIG_FILE")
 		return use(s)
 	}
-	s.Emulator = neutrontest.New(neutrontest.Options{})
+	s.Emulator = neutrontest.New(neutrontest.Options{Zones: []string{"east", "west"}})
 	listener, err := s.Emulator.Listen("127.0.0.1:0", nil)
 	if err != nil {
 		return 1, err

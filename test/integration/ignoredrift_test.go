@@ -32,12 +32,16 @@ func TestEveryFieldThatDriftsCanBeIgnored(t *testing.T) {
 	address := netip.MustParseAddr("10.0.0.9")
 	declared := network.Subnet{
 		CIDR: cidr, Gateway: netip.MustParseAddr("10.0.0.1"), DHCP: true,
-		Pools:      []network.Range{{Start: address, End: address}},
-		DNSServers: []netip.Addr{address},
-		HostRoutes: []network.Route{{Destination: netip.MustParsePrefix("10.9.0.0/16"), NextHop: address}},
+		Pools:        []network.Range{{Start: address, End: address}},
+		DNSServers:   []netip.Addr{address},
+		HostRoutes:   []network.Route{{Destination: netip.MustParsePrefix("10.9.0.0/16"), NextHop: address}},
+		ServiceTypes: []string{"compute:nova"}, DNSPublishFixedIP: true,
 	}
 	change, err := network.Plan(
-		network.Spec{Owner: owner, Name: "a", MTU: 1400, PortSecurity: new(true), Subnets: []network.Subnet{declared}},
+		network.Spec{
+			Owner: owner, Name: "a", MTU: 1400, PortSecurity: new(true), QoSPolicy: new("q"), SharedWith: []string{"p"},
+			Subnets: []network.Subnet{declared},
+		},
 		network.Observed{Networks: []network.ObservedNetwork{{
 			Attributes: network.Attributes{Description: owner.Describe("other")},
 			Subnets: []network.ObservedSubnet{{

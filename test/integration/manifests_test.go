@@ -191,7 +191,7 @@ func TestSamplesApply(t *testing.T) {
 }
 
 // TestSamplesShowEveryField fails when a field is added to the spec that is neither in the sample of all fields nor in
-// that of an administrator's.
+// that of an administrator's, of an import or of subnet pools.
 func TestSamplesShowEveryField(t *testing.T) {
 	crd := readObjects(t, filepath.Join(repository, "config", "crd", "cloudteam.ztgame.com_networks.yaml"))[0]
 	versions, _, err := unstructured.NestedSlice(crd.Object, "spec", "versions")
@@ -204,7 +204,9 @@ func TestSamplesShowEveryField(t *testing.T) {
 		t.Fatal(err)
 	}
 	shown := map[string]bool{}
-	for _, file := range []string{"network-full.yaml", "network-provider.yaml", "network-import.yaml"} {
+	for _, file := range []string{
+		"network-full.yaml", "network-provider.yaml", "network-import.yaml", "network-subnet-pool.yaml",
+	} {
 		sample := readObjects(t, filepath.Join(repository, "config", "samples", file))[0]
 		spec, _, err := unstructured.NestedMap(sample.Object, "spec")
 		if err != nil {

@@ -1,23 +1,18 @@
 package integration
 
 import (
+	"fmt"
 	"strings"
 	"testing"
-
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 func TestPropertiesOfANetworkAreChecked(t *testing.T) {
 	namespace := newNamespace(t)
 	const cidr = `cidr: 192.168.0.0/16, `
 	label := strings.Repeat("a", 63) + "."
+	project := func(number int) string { return fmt.Sprintf("project-%d", number) }
 	const noDomain = "not a DNS domain: write labels of letters, digits and hyphens"
-	for name, test := range map[string]struct {
-		// before is the spec that it is an update of; empty for a new Network.
-		before, spec string
-		// Both are empty when it must be accepted.
-		field, message string
-	}{
+	for name, test := range map[string]edit{
 		// networkName
 		"a name of 255 characters": {spec: `networkName: "` + strings.Repeat("数", 255) + `"`},
 		"a name of 256 characters": {
@@ -50,6 +45,38 @@ func TestPropertiesOfANetworkAreChecked(t *testing.T) {
 		"an underscore":           {spec: `dnsDomain: a_b.org.`, field: "spec.dnsDomain", message: noDomain},
 		"a last label of digits":  {spec: `dnsDomain: "10.20."`, field: "spec.dnsDomain", message: noDomain},
 		"a label of 64":           {spec: `dnsDomain: a` + label, field: "spec.dnsDomain", message: noDomain},
+
+		// qosPolicy
+		"a QoS policy by its name":  {spec: `qosPolicy: gold`},
+		"no QoS policy":             {spec: `qosPolicy: none`},
+		"the QoS policy may change": {before: `qosPolicy: gold`, spec: `qosPolicy: silver`},
+		"the QoS policy may go":     {before: `qosPolicy: gold`, spec: `mtu: 1400`},
+		"a QoS policy of no name": {
+			spec: `qosPolicy: ""`, field: "spec.qosPolicy", message: `write its id or its name, or "none"`,
+		},
+		"a QoS policy of two lines": {
+			spec: `qosPolicy: "a\nb"`, field: "spec.qosPolicy", message: "not a QoS policy: write its id or its name",
+		},
+		"a QoS policy of 256 characters": {
+			spec: `qosPolicy: ` + strings.Repeat("a", 256), field: "spec.qosPolicy", message: "Too long",
+		},
+
+		// sharedWith
+		"shared with projects": {spec: `sharedWith: [1f0e9a8b7c6d5e4f, team-a]`},
+		"shared with nobody":   {spec: `sharedWith: []`},
+		"shared with another":  {before: `sharedWith: [a]`, spec: `sharedWith: [b]`},
+		"shared with all, so": {
+			spec: `sharedWith: ["*"]`, field: "spec.sharedWith[0]", message: "or shared: true for all projects",
+		},
+		"shared with no name": {spec: `sharedWith: [a, ""]`, field: "spec.sharedWith[1]", message: "not a project's id"},
+		"shared with a space": {spec: `sharedWith: ["a b"]`, field: "spec.sharedWith[0]", message: "not a project's id"},
+		"shared with one twice": {
+			spec: `sharedWith: [a, a]`, field: "spec.sharedWith[1]", message: "Duplicate value",
+		},
+		"shared with 65": {
+			spec: `sharedWith: [` + list(65, project) + `]`, field: "spec.sharedWith", message: "Too many",
+		},
+		"shared with 64": {spec: `sharedWith: [` + list(64, project) + `]`},
 
 		// shared and external
 		"shared":                 {spec: `shared: true, external: false`},
@@ -135,6 +162,13 @@ func TestPropertiesOfANetworkAreChecked(t *testing.T) {
 		"zones have no order":   {before: `availabilityZoneHints: [a, b]`, spec: `availabilityZoneHints: [b, a]`},
 		"zones may go":          {before: `availabilityZoneHints: [a, b]`, spec: `mtu: 1400`},
 		"no zones are left out": {spec: `availabilityZoneHints: []`, field: "spec.availabilityZoneHints", message: "at least 1"},
+		"zones with names of 255 characters, brackets, quotes and commas included": {
+			spec: `availabilityZoneHints: [` + list(15, func(zone int) string { return fmt.Sprintf("zone-%08d", zone) }) + `]`,
+		},
+		"zones with names of 256, so": {
+			spec:  `availabilityZoneHints: [` + list(16, func(zone int) string { return fmt.Sprintf("zone-%07d", zone) }) + `]`,
+			field: "spec.availabilityZoneHints", message: "the names are too long together for Neutron: write fewer zones",
+		},
 		"zones cannot come": {
 			before: `mtu: 1400`, spec: `availabilityZoneHints: [a]`, field: "spec.availabilityZoneHints",
 			message: "the zones can neither change nor be added later: write them as they were",
@@ -157,34 +191,7 @@ func TestPropertiesOfANetworkAreChecked(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			client := anyAPI.Resource(networks).Namespace(namespace)
-			object := networkWith(t, "{"+cidr+test.spec+"}")
-			object.SetName("")
-			object.SetGenerateName("properties-")
-			strict := metav1.FieldValidationStrict
-			var err error
-			if test.before == "" {
-				_, err = client.Create(t.Context(), object, metav1.CreateOptions{FieldValidation: strict})
-			} else {
-				spec := object.Object["spec"]
-				object.Object["spec"] = networkWith(t, "{"+cidr+test.before+"}").Object["spec"]
-				object, err = client.Create(t.Context(), object, metav1.CreateOptions{FieldValidation: strict})
-				if err != nil {
-					t.Fatalf("create: %v", err)
-				}
-				object.Object["spec"] = spec
-				_, err = client.Update(t.Context(), object, metav1.UpdateOptions{FieldValidation: strict})
-			}
-			found := refusals(t, err)
-			if test.field == "" {
-				if len(found) > 0 {
-					t.Errorf("want it accepted, got %+v", found)
-				}
-				return
-			}
-			if len(found) != 1 || found[0].Field != test.field || !strings.Contains(found[0].Message, test.message) {
-				t.Errorf("want one refusal of %s with %q, got %+v", test.field, test.message, found)
-			}
+			test.check(t, namespace, cidr)
 		})
 	}
 }

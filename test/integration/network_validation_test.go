@@ -436,6 +436,29 @@ func TestNetworkMistakesAreRefusedWithOneSentenceEach(t *testing.T) {
 			"spec.dnsServers", "must have at most 16 items",
 		},
 
+		// serviceTypes
+		"a service type that is no device owner": {
+			`{cidr: 192.168.0.0/16, serviceTypes: ["compute:nova", nova]}`,
+			"spec.serviceTypes[1]", `write one that begins with "compute:", "network:", "neutron:" or "baremetal:"`,
+		},
+		"a service type with a line break": {
+			`{cidr: 192.168.0.0/16, serviceTypes: ["compute:nova\n"]}`,
+			"spec.serviceTypes[0]", "not a device owner",
+		},
+		"a service type twice": {
+			`{cidr: 192.168.0.0/16, serviceTypes: ["compute:nova", "compute:nova"]}`,
+			"spec.serviceTypes[1]", "Duplicate value",
+		},
+		"too many service types, in an additional subnet": {
+			`{cidr: 192.168.0.0/16, additionalSubnets: [{cidr: "fd00::/64", serviceTypes: [` +
+				list(17, serviceType) + `]}]}`,
+			"spec.additionalSubnets[0].serviceTypes", "must have at most 16 items",
+		},
+		"a publication that is neither true nor false": {
+			`{cidr: 192.168.0.0/16, dnsPublishFixedIP: "yes"}`,
+			"spec.dnsPublishFixedIP", "must be of type boolean",
+		},
+
 		// hostRoutes
 		"a route without a destination": {
 			`{cidr: 192.168.0.0/16, hostRoutes: [{nextHop: 192.168.0.9}]}`,
@@ -570,7 +593,7 @@ func TestNetworkWithoutSpecIsToldToWriteOne(t *testing.T) {
 	network := networkWith(t, `{}`)
 	delete(network.Object, "spec")
 	_, err := tryCreate(t.Context(), networks, newNamespace(t), network)
-	want := []refusal{{"spec", `Required value: a Network needs a spec: write spec.cidr, such as "192.168.0.0/16"`}}
+	want := []refusal{{"spec", `Required value: a Network needs a spec: write spec.cidr, such as "192.168.0.0/16", or spec.subnetPool`}}
 	if diff := cmp.Diff(want, refusals(t, err)); diff != "" {
 		t.Errorf("refusals (-want +got):\n%s", diff)
 	}
@@ -707,12 +730,13 @@ func TestFullestNetworkStaysWithinTheCostLimits(t *testing.T) {
 	description := strings.Repeat("🌐", 173)
 	full4 := func(n int) string {
 		return fmt.Sprintf(`cidr: %d.0.0.0/8, gateway: %[1]d.255.255.254,
-			allocationPools: [%s], dnsServers: [%s], hostRoutes: [%s]`,
-			n, pools(n, 32), nameServers(16), routes(64))
+			allocationPools: [%s], dnsServers: [%s], hostRoutes: [%s], serviceTypes: [%s]`,
+			n, pools(n, 32), nameServers(16), routes(64), list(16, serviceType))
 	}
 	full6 := func(n int) string {
 		address := func(i int) string { return longIPv6(n, i) }
 		return `ipv6RAMode: dhcpv6-stateful, ipv6AddressMode: dhcpv6-stateful,
+			serviceTypes: [` + list(16, serviceType) + `],
 			cidr: "` + address(0) + `/32", gateway: "` + address(0xfffe) + `", allocationPools: [` +
 			list(32, func(i int) string {
 				return fmt.Sprintf("{start: %q, end: %q}", address(i<<16+2), address(i<<16+0xff00))
@@ -724,7 +748,7 @@ func TestFullestNetworkStaysWithinTheCostLimits(t *testing.T) {
 	for name, spec := range map[string]string{
 		"IPv4": `{` + full4(10) + `, mtu: 65535, description: "` + description + `"}`,
 		"IPv6": `{` + full6(0) + `, mtu: 65535, description: "` + description + `"}`,
-		"eight subnets": `{` + full4(10) + `, mtu: 65535, description: "` + description + `", additionalSubnets: [` +
+		"eight subnets": `{` + full4(10) + `, mtu: 65535, description: "` + description + `", router: {}, additionalSubnets: [` +
 			list(7, func(i int) string {
 				if i%2 == 0 {
 					return `{` + full6(i) + `}`
@@ -883,6 +907,11 @@ func pools(first, count int) string {
 	return list(count, func(i int) string {
 		return fmt.Sprintf("{start: %d.%d.0.2, end: %[1]d.%[2]d.255.254}", first, i)
 	})
+}
+
+// serviceType is a device owner of the greatest length that differs from that of another number.
+func serviceType(number int) string {
+	return fmt.Sprintf(`"compute:%s%02d"`, strings.Repeat("é", 245), number)
 }
 
 // nameServers returns the addresses of count name servers, as YAML.

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 func TestRouterMistakesAreRefusedWithOneSentenceEach(t *testing.T) {
@@ -20,6 +22,10 @@ func TestRouterMistakesAreRefusedWithOneSentenceEach(t *testing.T) {
 		},
 		"an existing router with routes": {
 			`{existing: r, routes: [` + route("10.9.0.0/16", "192.168.0.9") + `]}`, "existing", "write existing alone",
+		},
+		"an existing router of a kind": {`{existing: r, ha: true}`, "existing", "write existing alone"},
+		"an existing router that is to be on all hosts": {
+			`{existing: r, distributed: false}`, "existing", "write existing alone",
 		},
 		"an existing router without a name": {`{existing: ""}`, "existing", "write the id or the name of a router"},
 		"an existing router of far too many characters": {
@@ -76,12 +82,70 @@ func TestAnObservedNetworkDeclaresNoRouter(t *testing.T) {
 	}
 }
 
+func TestARouterServesNoSubnetThatAnotherRouterAdvertisesIn(t *testing.T) {
+	namespace := newNamespace(t)
+	const six, four = `router: {}, cidr: "FD00::/64", `, `router: {existing: r}, cidr: 10.0.0.0/24, additionalSubnets: `
+	for name, test := range map[string]edit{
+		"the router advertises, too":    {spec: six + `ipv6AddressMode: slaac, ipv6RAMode: slaac`},
+		"the router alone advertises":   {spec: six + `ipv6RAMode: dhcpv6-stateless`},
+		"Neutron has no part in it":     {spec: six + `dhcp: false`},
+		"without a gateway":             {spec: six + `ipv6AddressMode: slaac, gateway: none`},
+		"for ports of other kinds":      {spec: six + `ipv6AddressMode: slaac, serviceTypes: ["compute:nova"]`},
+		"no router":                     {spec: `cidr: "fd00::/64", ipv6AddressMode: slaac`},
+		"a router that comes, aside":    {before: `cidr: "fd00::/64", ipv6AddressMode: slaac`, spec: six + `ipv6AddressMode: slaac, gateway: none`},
+		"further subnets, each its way": {spec: four + `[{cidr: "fd00::/64", ipv6AddressMode: slaac, ipv6RAMode: slaac}, {cidr: "fd01::/64", ipv6AddressMode: slaac, gateway: none}, {cidr: "fd02::/64"}, {subnetPool: six, ipv6AddressMode: slaac, serviceTypes: ["neutron:a"]}]`},
+
+		"another router advertises": {
+			spec: six + `ipv6AddressMode: dhcpv6-stateful, dhcp: true`, field: "spec.ipv6RAMode",
+			message: `write "dhcpv6-stateful" here, too, where the subnet is yet to be made; or gateway "none"`,
+		},
+		"another router advertises, and the gateway is said": {
+			spec: six + `ipv6AddressMode: slaac, gateway: "fd00::1"`, field: "spec.ipv6RAMode", message: `write "slaac"`,
+		},
+		"another router advertises in a subnet for interfaces": {
+			spec:  six + `ipv6AddressMode: slaac, serviceTypes: ["compute:nova", "network:router_interface"]`,
+			field: "spec.ipv6RAMode", message: `write "slaac"`,
+		},
+		"another router advertises in a range of a pool": {
+			spec: `router: {existing: r}, subnetPool: six, ipv6AddressMode: slaac`, field: "spec.ipv6RAMode",
+			message: `or leave router out`,
+		},
+		"a router comes to where another advertises": {
+			before: `cidr: "fd00::/64", ipv6AddressMode: slaac`, spec: six + `ipv6AddressMode: slaac`,
+			field: "spec.ipv6RAMode", message: `or gateway "none", for a subnet without this router`,
+		},
+		"another router advertises in further subnets": {
+			spec: four + `[{cidr: "fd00::/64", ipv6AddressMode: slaac}, {cidr: "fd01::/64", ipv6RAMode: slaac},
+				{subnetPool: six, ipv6AddressMode: dhcpv6-stateful, serviceTypes: []}]`,
+			field: "spec.additionalSubnets", message: `write ipv6RAMode, too, in ["fd00::/64", "six"], where they are yet`,
+		},
+		"a subnet comes in which another router advertises": {
+			before: four + `[{cidr: "fd00::/64"}]`,
+			spec:   four + `[{cidr: "fd00::/64"}, {cidr: "fd01::/64", ipv6AddressMode: dhcpv6-stateless}]`,
+			field:  "spec.additionalSubnets", message: `in ["fd01::/64"], where`,
+		},
+		"an IPv4 subnet with a mode is told that alone": {
+			spec: four + `[{cidr: 10.0.1.0/24, ipv6AddressMode: slaac}]`, field: "spec.additionalSubnets[0].ipv6AddressMode",
+			message: "only IPv6 has this",
+		},
+		"a subnet of no range is told that alone": {
+			spec: `router: {}, ipv6AddressMode: slaac`, field: "spec.cidr", message: "a subnet needs a cidr",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test.check(t, namespace, "")
+		})
+	}
+}
+
 func TestRoutersThatCanBeBuiltAreAccepted(t *testing.T) {
 	namespace := newNamespace(t)
 	for name, router := range map[string]string{
 		"one without a way outside":     `{}`,
 		"one that leads outside":        `{externalNetwork: public}`,
 		"one with everything":           `{externalNetwork: public, snat: false, externalIP: "2001:db8::9", routes: [{destination: "::/0", nextHop: "fd00::1"}]}`,
+		"one of a kind":                 `{ha: true, distributed: false}`,
 		"one that exists, by any name":  `{existing: "Rüter 1 / öffentlich"}`,
 		"two routes to one destination": `{routes: [{destination: 10.9.0.0/16, nextHop: 10.0.0.1}, {destination: 10.9.0.0/16, nextHop: 10.0.0.2}]}`,
 	} {
@@ -90,6 +154,56 @@ func TestRoutersThatCanBeBuiltAreAccepted(t *testing.T) {
 			_, err := tryCreate(t.Context(), networks, namespace, networkWith(t, `{cidr: 192.168.0.0/16, router: `+router+`}`))
 			if err != nil {
 				t.Error(err)
+			}
+		})
+	}
+}
+
+func TestTheKindOfARouterStaysWhileItIsThere(t *testing.T) {
+	namespace := newNamespace(t)
+	for name, test := range map[string]struct {
+		was, is string
+		// field and message are those of the one refusal; empty where the edit is accepted.
+		field, message string
+	}{
+		"ha changes":            {`{ha: true}`, `{ha: false}`, "ha", "write true again, or take router out"},
+		"distributed changes":   {`{distributed: false}`, `{distributed: true}`, "distributed", "write false again"},
+		"ha is added":           {`{}`, `{ha: false}`, "ha", "leave it out, or take router out"},
+		"distributed is added":  {`{ha: true}`, `{ha: true, distributed: true}`, "distributed", "leave it out"},
+		"both are as they were": {`{ha: true, distributed: false}`, `{ha: true, distributed: false, routes: []}`, "", ""},
+		"both are taken out":    {`{ha: true, distributed: false}`, `{}`, "", ""},
+		"the router goes":       {`{ha: true}`, "", "", ""},
+		"a router comes":        {"", `{ha: true, distributed: true}`, "", ""},
+		"an existing router is replaced by one of a kind": {`{existing: r}`, `{ha: true, distributed: true}`, "", ""},
+		"one of a kind is replaced by an existing router": {`{ha: true}`, `{existing: r}`, "", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			with := func(router string) string {
+				if router == "" {
+					return `{cidr: 192.168.0.0/16}`
+				}
+				return `{cidr: 192.168.0.0/16, router: ` + router + `}`
+			}
+			object := networkWith(t, with(test.was))
+			object.SetName("")
+			object.SetGenerateName("router-")
+			client := anyAPI.Resource(networks).Namespace(namespace)
+			stored, err := client.Create(t.Context(), object, metav1.CreateOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			stored.Object["spec"] = networkWith(t, with(test.is)).Object["spec"]
+			_, err = client.Update(t.Context(), stored, metav1.UpdateOptions{DryRun: []string{metav1.DryRunAll}})
+			if test.field == "" {
+				if err != nil {
+					t.Error(err)
+				}
+				return
+			}
+			found, field := refusals(t, err), "spec.router."+test.field
+			if len(found) != 1 || found[0].Field != field || !strings.Contains(found[0].Message, test.message) {
+				t.Errorf("want one refusal of %s with %q, got %+v", field, test.message, found)
 			}
 		})
 	}

@@ -239,7 +239,9 @@ func editCRD(t *testing.T, name string, edit func(*apiextensionsv1.CustomResourc
 }
 
 // subnetFields are those that stand in the spec of v1 and in an element of subnets in v2.
-var subnetFields = []string{"cidr", "gateway", "allocationPools", "dhcp", "dnsServers", "hostRoutes"}
+var subnetFields = []string{
+	"cidr", "gateway", "allocationPools", "dhcp", "dnsServers", "hostRoutes", "serviceTypes", "dnsPublishFixedIP",
+}
 
 // toV2 moves the subnet of a v1 object into the list of v2.
 func toV2(object *unstructured.Unstructured) {

@@ -11,9 +11,13 @@ import (
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
 
-// networkFields are all fields of a NetworkSpec but the cidr, on which the others depend, and the IPv6 modes, which
-// cannot change either.
-var networkFields = append(subnetFields, []field[cloudteamv1.NetworkSpec]{
+// networkFields are all fields of a NetworkSpec but the cidr, or the pool that it is from, on which the others depend,
+// and what cannot change: the prefix length, the IPv6 modes and the id of an import. They are drawn in this order: one
+// may depend on those before it.
+var networkFields = slices.Concat(subnetFields, propertyFields, administratorFields, policyFields, routerFields)
+
+// propertyFields are the fields of a NetworkSpec that are settings of the network itself, for anybody to set.
+var propertyFields = []field[cloudteamv1.NetworkSpec]{
 	{"additionalSubnets", drawAdditionalSubnets},
 	{"description", func(t *rapid.T, _ Limits, s *cloudteamv1.NetworkSpec) {
 		s.Description = texts().Draw(t, "description")
@@ -43,16 +47,19 @@ var networkFields = append(subnetFields, []field[cloudteamv1.NetworkSpec]{
 			s.Tags = rapid.SliceOfNDistinct(tags, 0, 3, rapid.ID).Draw(t, "tags")
 		}
 	}},
-	{"deletionPolicy", func(t *rapid.T, _ Limits, s *cloudteamv1.NetworkSpec) { drawDeletion(t, &s.DeletionPolicy) }},
-	{"allowedNamespaces", func(t *rapid.T, l Limits, s *cloudteamv1.NetworkSpec) {
-		names := rapid.SampledFrom(append([]string{"*"}, l.Namespaces...))
-		s.AllowedNamespaces = orNil(rapid.SliceOfNDistinct(names, 0, 1+len(l.Namespaces), rapid.ID).Draw(t, "allowed"))
+	{"qosPolicy", func(t *rapid.T, l Limits, s *cloudteamv1.NetworkSpec) {
+		s.QoSPolicy = rapid.SampledFrom(append([]string{"", cloudteamv1.QoSPolicyNone}, l.QoSPolicies...)).
+			Draw(t, "qosPolicy")
 	}},
-	{"driftPolicy", func(t *rapid.T, _ Limits, s *cloudteamv1.NetworkSpec) { drawDrift(t, &s.DriftPolicy) }},
-	{"ignoreDrift", func(t *rapid.T, _ Limits, s *cloudteamv1.NetworkSpec) {
-		s.IgnoreDrift = drawIgnored[cloudteamv1.NetworkDriftField](t, "adminState", "mtu", "gateway", "dnsServers")
+	{"sharedWith", func(t *rapid.T, _ Limits, s *cloudteamv1.NetworkSpec) {
+		s.SharedWith = nil
+		if rapid.Bool().Draw(t, "shared with some") {
+			projects := rapid.SampledFrom([]string{"project-a", "project-b", strings.Repeat("f", 32), "数"})
+			s.SharedWith = rapid.SliceOfNDistinct(projects, 0, 3, rapid.ID).Draw(t, "sharedWith")
+		}
 	}},
-}...)
+	{"availabilityZoneHints", drawZones},
+}
 
 // orNil gives empty lists the one form in which the API server hands them out.
 func orNil[T any](list []T) []T {
@@ -62,45 +69,36 @@ func orNil[T any](list []T) []T {
 	return list
 }
 
-// Network draws specs that the API server accepts and a cloud of these limits carries out.
+// Network draws specs that the API server accepts and, but for what its fields say of refusals, a cloud of these limits
+// carries out.
 func (l Limits) Network() *rapid.Generator[cloudteamv1.NetworkSpec] {
 	return rapid.Custom(func(t *rapid.T) cloudteamv1.NetworkSpec {
 		var spec cloudteamv1.NetworkSpec
-		drawCIDR(t, l, &spec)
-		for _, f := range networkFields {
-			// Most fields are left out in life, and a spec with few is read sooner when it fails.
-			if rapid.Bool().Draw(t, "with "+f.name) {
-				f.draw(t, l, &spec)
+		fields := networkFields
+		if len(l.Imports) > 0 && rapid.Bool().Draw(t, "imported") {
+			imported := rapid.SampledFrom(l.Imports).Draw(t, "import")
+			spec.Import, spec.SubnetSpec = &cloudteamv1.NetworkImport{ID: imported.ID}, *imported.Subnet.DeepCopy()
+			if rapid.Bool().Draw(t, "as it is") {
+				fields = policyFields
 			}
+		} else if len(l.SubnetPools) > 0 && oneIn(t, 3, "from a pool") {
+			drawPool(t, l, &spec.SubnetSpec)
+		} else {
+			drawCIDR(t, l, &spec)
 		}
+		drawSome(t, l, fields, &spec)
+		fitRouter(l, &spec)
 		return spec
 	})
 }
 
-// NetworkEdit draws what a spec may become. The API server accepts it unless the cidr is another range, which is drawn
-// now and then.
-func (l Limits) NetworkEdit(spec cloudteamv1.NetworkSpec) *rapid.Generator[cloudteamv1.NetworkSpec] {
-	return rapid.Custom(func(t *rapid.T) cloudteamv1.NetworkSpec {
-		edited := *spec.DeepCopy()
-		switch rapid.IntRange(0, 9).Draw(t, "edit") {
-		default:
-			redraw(t, l, networkFields, &edited)
-		case 7:
-			cidr := netip.MustParsePrefix(edited.CIDR)
-			edited.CIDR = fmt.Sprintf("%s/%d", spell(t, cidr.Addr()), cidr.Bits())
-		case 8:
-			edited = cloudteamv1.NetworkSpec{}
-			edited.CIDR, edited.IPv6AddressMode, edited.IPv6RAMode = spec.CIDR, spec.IPv6AddressMode, spec.IPv6RAMode
-			for _, f := range networkFields {
-				if rapid.Bool().Draw(t, "with "+f.name) {
-					f.draw(t, l, &edited)
-				}
-			}
-		case 9:
-			edited = l.Network().Draw(t, "another")
+// drawSome draws about half of the fields: most are left out in life, and a spec with few is read sooner when it fails.
+func drawSome[S any](t *rapid.T, l Limits, fields []field[S], spec *S) {
+	for _, f := range fields {
+		if rapid.Bool().Draw(t, "with "+f.name) {
+			f.draw(t, l, spec)
 		}
-		return edited
-	})
+	}
 }
 
 func drawCIDR(t *rapid.T, l Limits, spec *cloudteamv1.NetworkSpec) {
@@ -123,7 +121,7 @@ func drawCIDR(t *rapid.T, l Limits, spec *cloudteamv1.NetworkSpec) {
 		return l.hasRoom(p) && !p.Addr().IsUnspecified()
 	}).Draw(t, "cidr")
 	spec.CIDR = fmt.Sprintf("%s/%d", spell(t, cidr.Addr()), cidr.Bits())
-	drawModes(t, cidr, &spec.SubnetSpec)
+	drawModes(t, cidr.Addr().Is6(), cidr.Bits(), &spec.SubnetSpec)
 }
 
 // hasRoom reports whether a range has addresses for all NetworkPorts: three times as many as they name, so that pools
@@ -137,7 +135,11 @@ func (l Limits) hasRoom(cidr netip.Prefix) bool {
 const mostNumbers = 200
 
 func drawGatewayAndPools(t *rapid.T, l Limits, spec *cloudteamv1.NetworkSpec) {
-	cidr := netip.MustParsePrefix(spec.CIDR)
+	cidr := CIDR(spec.SubnetSpec)
+	if !cidr.IsValid() {
+		spec.Gateway = rapid.SampledFrom([]string{"", cloudteamv1.GatewayNone}).Draw(t, "gateway")
+		return
+	}
 	last := -1 // the number of the last address that a host can have
 	if cidr.Addr().Is4() {
 		last = -2
@@ -204,9 +206,9 @@ func contains(cidr netip.Prefix, first, last int, a netip.Addr) bool {
 	return !a.Less(Address(cidr, first)) && !Address(cidr, last).Less(a)
 }
 
-func drawDNSServers(t *rapid.T, _ Limits, spec *cloudteamv1.NetworkSpec) {
+func drawDNSServers(t *rapid.T, l Limits, spec *cloudteamv1.NetworkSpec) {
 	servers := []string{"9.9.9.9", "1.1.1.1", "192.168.0.53", "0.0.0.0", "255.255.255.255"}
-	if netip.MustParsePrefix(spec.CIDR).Addr().Is6() {
+	if l.IsIPv6(spec.SubnetSpec) {
 		servers = []string{"2620:fe::fe", "fd00::53", "::", "fe80::1"}
 	}
 	drawn := rapid.SliceOfNDistinct(rapid.SampledFrom(servers), 0, 3, rapid.ID).Draw(t, "dnsServers")
@@ -216,13 +218,15 @@ func drawDNSServers(t *rapid.T, _ Limits, spec *cloudteamv1.NetworkSpec) {
 	}
 }
 
-func drawHostRoutes(t *rapid.T, _ Limits, spec *cloudteamv1.NetworkSpec) {
-	cidr := netip.MustParsePrefix(spec.CIDR)
+func drawHostRoutes(t *rapid.T, l Limits, spec *cloudteamv1.NetworkSpec) {
 	destinations := []string{"10.0.0.0/8", "0.0.0.0/0", "172.16.0.0/12", "192.0.2.1/32"}
-	hops := []string{"192.0.2.254", Address(cidr, 1).String()}
-	if cidr.Addr().Is6() {
+	hops := []string{"192.0.2.254"}
+	if l.IsIPv6(spec.SubnetSpec) {
 		destinations = []string{"fd02::/32", "::/0", "fd01:a::/64", "2001:db8::1/128"}
 		hops[0] = "fd00::fe"
+	}
+	if cidr := CIDR(spec.SubnetSpec); cidr.IsValid() {
+		hops = append(hops, Address(cidr, 1).String())
 	}
 	routes := rapid.Custom(func(t *rapid.T) [2]string {
 		return [2]string{
@@ -245,7 +249,7 @@ func drawMTU(t *rapid.T, l Limits, spec *cloudteamv1.NetworkSpec) {
 		most = 1500
 	}
 	sizes := []int32{1280, most, most - 1, 1400, 68, 576}
-	if hasIPv6(spec) {
+	if l.hasIPv6(spec) {
 		sizes = sizes[:4]
 	}
 	sizes = slices.DeleteFunc(sizes, func(size int32) bool { return size > most })

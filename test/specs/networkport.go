@@ -16,7 +16,8 @@ type Place struct {
 	Namespace string
 	// NetworkNamespace and NetworkName are the Network's.
 	NetworkNamespace, NetworkName string
-	// CIDR is the Network's; where it is not known yet, any will do.
+	// CIDR is the Network's, and the zero Prefix where Neutron chooses it: nobody can name an address of that. Where it is
+	// not known yet, any will do.
 	CIDR netip.Prefix
 	// Number tells the NetworkPort from others on the Network, from 0 to Limits.Ports - 1. No two numbers name the same
 	// address or MAC.
@@ -39,7 +40,7 @@ func portFields(place Place) []field[cloudteamv1.NetworkPortSpec] {
 		}},
 		{"driftPolicy", func(t *rapid.T, _ Limits, s *cloudteamv1.NetworkPortSpec) { drawDrift(t, &s.DriftPolicy) }},
 		{"ignoreDrift", func(t *rapid.T, _ Limits, s *cloudteamv1.NetworkPortSpec) {
-			s.IgnoreDrift = drawIgnored[cloudteamv1.PortDriftField](t, "adminState", "securityGroups")
+			s.IgnoreDrift = drawIgnored(t, PortDriftFields...)
 		}},
 	}
 }
@@ -52,11 +53,7 @@ func (l Limits) NetworkPort(place Place) *rapid.Generator[cloudteamv1.NetworkPor
 		if place.NetworkNamespace != place.Namespace || rapid.Bool().Draw(t, "name its own namespace") {
 			spec.NetworkNamespace = place.NetworkNamespace
 		}
-		for _, f := range portFields(place) {
-			if rapid.Bool().Draw(t, "with "+f.name) {
-				f.draw(t, l, &spec)
-			}
-		}
+		drawSome(t, l, portFields(place), &spec)
 		return spec
 	})
 }
@@ -111,12 +108,13 @@ func (l Limits) Named(place Place, which int) netip.Addr {
 }
 
 func drawAddresses(t *rapid.T, l Limits, place Place, spec *cloudteamv1.NetworkPortSpec) {
-	if !place.CIDR.IsValid() {
-		place.CIDR = netip.MustParsePrefix("10.0.0.0/24")
-	}
 	spec.Addresses = nil
 	which := rapid.IntRange(0, namesPerPort-2) // the last is for those who change a port by hand
-	for _, n := range rapid.SliceOfNDistinct(which, 0, 2, rapid.ID).Draw(t, "addresses") {
+	drawn := rapid.SliceOfNDistinct(which, 0, 2, rapid.ID).Draw(t, "addresses")
+	if !place.CIDR.IsValid() {
+		drawn = nil
+	}
+	for _, n := range drawn {
 		spec.Addresses = append(spec.Addresses, spell(t, l.Named(place, n)))
 	}
 	if oneIn(t, 12, "outside") {

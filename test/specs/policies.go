@@ -6,6 +6,62 @@ import (
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
 
+// policyFields are the fields of a NetworkSpec that no field in Neutron stands for.
+var policyFields = []field[cloudteamv1.NetworkSpec]{
+	{"deletionPolicy", func(t *rapid.T, _ Limits, s *cloudteamv1.NetworkSpec) { drawDeletion(t, &s.DeletionPolicy) }},
+	{"allowedNamespaces", func(t *rapid.T, l Limits, s *cloudteamv1.NetworkSpec) {
+		names := rapid.SampledFrom(append([]string{"*"}, l.Namespaces...))
+		s.AllowedNamespaces = orNil(rapid.SliceOfNDistinct(names, 0, 1+len(l.Namespaces), rapid.ID).Draw(t, "allowed"))
+	}},
+	{"driftPolicy", func(t *rapid.T, _ Limits, s *cloudteamv1.NetworkSpec) { drawDrift(t, &s.DriftPolicy) }},
+	{"ignoreDrift", func(t *rapid.T, _ Limits, s *cloudteamv1.NetworkSpec) {
+		s.IgnoreDrift = drawIgnored(t, NetworkDriftFields...)
+	}},
+	{"import.overwrite", func(t *rapid.T, _ Limits, s *cloudteamv1.NetworkSpec) {
+		overwrite := rapid.Bool().Draw(t, "overwrite")
+		if s.Import != nil {
+			s.Import = &cloudteamv1.NetworkImport{ID: s.Import.ID, Overwrite: overwrite}
+		}
+	}},
+	{"managementPolicy", drawManagement},
+	{"cloud", drawCloud},
+}
+
+// NetworkDriftFields are all that a Network can name in ignoreDrift, and PortDriftFields all that a NetworkPort can.
+var (
+	NetworkDriftFields = []cloudteamv1.NetworkDriftField{
+		"name", "description", "adminState", "mtu", "portSecurity", "dnsDomain", "tags", "qosPolicy", "sharedWith", "shared",
+		"external", "provider.segmentationID", "gateway", "allocationPools", "dhcp", "dnsServers", "hostRoutes",
+		"serviceTypes", "dnsPublishFixedIP",
+	}
+	PortDriftFields = []cloudteamv1.PortDriftField{"name", "description", "adminState", "securityGroups"}
+)
+
+// drawManagement has nothing but an import observed, and nothing routed that is observed.
+func drawManagement(t *rapid.T, _ Limits, s *cloudteamv1.NetworkSpec) {
+	s.ManagementPolicy = rapid.SampledFrom([]cloudteamv1.ManagementPolicy{
+		"", cloudteamv1.ManagementPolicyManage, cloudteamv1.ManagementPolicyObserve,
+	}).Draw(t, "managementPolicy")
+	if s.ManagementPolicy != cloudteamv1.ManagementPolicyObserve {
+		return
+	}
+	if s.Import == nil {
+		s.ManagementPolicy = ""
+		return
+	}
+	s.Router = nil
+}
+
+func drawCloud(t *rapid.T, l Limits, s *cloudteamv1.NetworkSpec) {
+	clouds := l.Clouds
+	if oneIn(t, rarely/2, "the wrong cloud") && len(l.WrongClouds) > 0 {
+		clouds = l.WrongClouds
+	}
+	if len(clouds) > 0 {
+		s.Cloud = rapid.SampledFrom(clouds).Draw(t, "cloud").DeepCopy()
+	}
+}
+
 func drawDeletion(t *rapid.T, policy *cloudteamv1.DeletionPolicy) {
 	*policy = rapid.SampledFrom([]cloudteamv1.DeletionPolicy{
 		"", cloudteamv1.DeletionPolicyDelete, cloudteamv1.DeletionPolicyRetain,

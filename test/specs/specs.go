@@ -10,20 +10,65 @@ import (
 	"strings"
 
 	"pgregory.net/rapid"
+
+	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
 
-// Limits say what specs may ask for where they are drawn. The zero value names no namespace and no security group.
+// Limits say what specs may ask for where they are drawn. With the zero value they ask for nothing that a cloud has to
+// have beforehand.
 type Limits struct {
 	// Namespaces are those that a Network may allow, beside "*".
 	Namespaces []string
 	// SecurityGroups are the ids of those that exist.
 	SecurityGroups []string
+	// QoSPolicies are the ids of those that exist, by which a Network may name them.
+	QoSPolicies []string
 	// MaxMTU is the largest MTU in bytes that the cloud's own network carries, at least 1280; 0 means 1500.
 	MaxMTU int32
 	// Ports, where not 0, is for how many NetworkPorts at a time a Network shall have addresses, however its pools are
 	// drawn, and no two of them name the same one: cidrs are large enough, and pools leave out the addresses that
 	// NetworkPorts name.
 	Ports int
+
+	// Administrator is whether the credentials may set what Neutron's default policy leaves to an administrator. With
+	// others, which the cloud refuses it, such a field is set now and then.
+	Administrator bool
+	// PhysicalNetwork is the cloud's, and VLANs and VNIs are segmentation ids that nothing else has. Without, a Network
+	// leaves them to the cloud.
+	PhysicalNetwork string
+	VLANs, VNIs     []int64
+	// Zones are the availability zones of networks, and NoZones are none.
+	Zones, NoZones []string
+	// ExternalNetworks are those that a router of a Network's own can lead to.
+	ExternalNetworks []ExternalNetwork
+	// SubnetPools are those that the credentials see. No spec names an address of theirs, and no external network has any.
+	SubnetPools []SubnetPool
+	// Routers are the ids and names of routers that exist. What else is on them, the Network goes without.
+	Routers []string
+	// Imports are the networks that a new Network may import. No other Network may.
+	Imports []Import
+	// Clouds are those of one project, nil among them for the controller's own; WrongClouds, which are drawn now and then,
+	// are of other projects or lead nowhere.
+	Clouds, WrongClouds []*cloudteamv1.CloudReference
+}
+
+// ExternalNetwork is one that routers lead to.
+type ExternalNetwork struct {
+	// Names are its id and its name.
+	Names []string
+	// CIDR is its subnet's, which no subnet behind a router that leads there may overlap, and NextHop an address in it.
+	CIDR    netip.Prefix
+	NextHop netip.Addr
+	// Addresses are those that a router may ask for, and that nobody else has.
+	Addresses []netip.Addr
+}
+
+// Import is a network that is in Neutron before its Network.
+type Import struct {
+	// ID is the network's.
+	ID string
+	// Subnet is its only one, or its first.
+	Subnet cloudteamv1.SubnetSpec
 }
 
 // namesPerPort is how many addresses a NetworkPort has to choose from for itself.
@@ -54,6 +99,17 @@ func redraw[S any](t *rapid.T, l Limits, fields []field[S], spec *S) {
 
 // oneIn draws true once in n times, and false when it is made simple.
 func oneIn(t *rapid.T, n int, label string) bool { return rapid.IntRange(0, n-1).Draw(t, label) == n-1 }
+
+// rarely is how often something is drawn that the cloud refuses: once in so many times.
+const rarely = 20
+
+// privileged draws what an administrator's credentials alone may set: with others nil, but for once in a while.
+func privileged[T any](t *rapid.T, l Limits, value *rapid.Generator[*T], label string) *T {
+	if !l.Administrator && !oneIn(t, rarely, label+" without the right") {
+		return nil
+	}
+	return value.Draw(t, label)
+}
 
 // texts are what people may write into a description: at most 173 characters, no marker and no control characters.
 func texts() *rapid.Generator[string] {

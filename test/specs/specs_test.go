@@ -1,64 +1,139 @@
 package specs
 
 import (
+	"maps"
 	"net/netip"
+	"os"
 	"reflect"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"pgregory.net/rapid"
+	"sigs.k8s.io/yaml"
+
+	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
 
-var testLimits = Limits{Namespaces: []string{"team-a"}, SecurityGroups: []string{"g1", "g2"}, MaxMTU: 1450, Ports: 3}
+var testLimits = Limits{
+	Namespaces: []string{"team-a"}, SecurityGroups: []string{"g1", "g2"}, MaxMTU: 1450, Ports: 3,
+	Administrator: true, PhysicalNetwork: "physnet1", VLANs: []int64{7, 8}, VNIs: []int64{7000, 8000},
+	Zones: []string{"east", "west"}, NoZones: []string{"nowhere"},
+	ExternalNetworks: []ExternalNetwork{{
+		Names: []string{"outside"}, CIDR: netip.MustParsePrefix("203.0.113.0/24"),
+		NextHop:   netip.MustParseAddr("203.0.113.1"),
+		Addresses: []netip.Addr{netip.MustParseAddr("203.0.113.10"), netip.MustParseAddr("203.0.113.11")},
+	}},
+	SubnetPools: []SubnetPool{
+		{Names: []string{"p1", "four"}, IPVersion: 4, DefaultPrefixLength: 26, PrefixLengths: []int32{25, 27}},
+		{Names: []string{"p2", "six"}, IPVersion: 6, DefaultPrefixLength: 64, PrefixLengths: []int32{64, 112}},
+		{Names: []string{"p3"}, IPVersion: 6, DefaultPrefixLength: 120},
+	},
+	Routers:     []string{"r1"},
+	Imports:     []Import{{ID: "i1", Subnet: cloudteamv1.SubnetSpec{CIDR: "10.0.0.0/24", Gateway: "10.0.0.9"}}},
+	Clouds:      []*cloudteamv1.CloudReference{nil, {SecretName: "openstack"}, {SecretName: "openstack", Name: "entry"}},
+	WrongClouds: []*cloudteamv1.CloudReference{{SecretName: "missing"}},
+}
 
 var testPlace = Place{
 	Namespace: "team-a", NetworkNamespace: "team-b", NetworkName: "net", CIDR: netip.MustParsePrefix("10.0.0.0/24"),
 }
 
-// seen counts how often fields were set and unset.
+// fieldsOf gives the fields of a struct by their paths, such as Router.Routes.NextHop: those that stand directly in it,
+// those behind pointers and those of a list's elements. The value is true of a field that each object must have.
+func fieldsOf(of reflect.Type, path string) map[string]bool {
+	fields := map[string]bool{}
+	for _, f := range reflect.VisibleFields(of) {
+		if f.Anonymous {
+			continue
+		}
+		name := path + f.Name
+		fields[name] = !strings.Contains(f.Tag.Get("json"), ",omit")
+		kind := f.Type
+		if kind.Kind() == reflect.Pointer || kind.Kind() == reflect.Slice {
+			kind = kind.Elem()
+		}
+		if kind.Kind() == reflect.Struct {
+			maps.Copy(fields, fieldsOf(kind, name+"."))
+		}
+	}
+	return fields
+}
+
+// seen counts how often fields were set and unset, by their paths. It is safe for concurrent use.
 type seen struct {
 	mu         sync.Mutex
 	set, unset map[string]int
 }
 
-// look notes which fields of a spec are set, those that stand directly in it included.
+// look notes which fields of a spec are set.
 func (s *seen) look(spec reflect.Value) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.lookInto(spec, "")
+}
+
+func (s *seen) lookInto(spec reflect.Value, path string) {
 	for _, f := range reflect.VisibleFields(spec.Type()) {
-		switch {
-		case f.Anonymous:
-		case spec.FieldByIndex(f.Index).IsZero():
-			s.unset[f.Name]++
-		default:
-			s.set[f.Name]++
+		if f.Anonymous {
+			continue
+		}
+		value, name := spec.FieldByIndex(f.Index), path+f.Name
+		if value.IsZero() {
+			s.unset[name]++
+			continue
+		}
+		s.set[name]++
+		var inner []reflect.Value
+		switch value.Kind() {
+		case reflect.Pointer:
+			inner = append(inner, value.Elem())
+		case reflect.Slice:
+			for i := range value.Len() {
+				inner = append(inner, value.Index(i))
+			}
+		}
+		for _, v := range inner {
+			if v.Kind() == reflect.Struct {
+				s.lookInto(v, name+".")
+			}
 		}
 	}
 }
 
-// administrators are the fields that take an administrator's credentials, or what clouds for tests do not have.
-var administrators = []string{"Shared", "External", "Provider", "AvailabilityZoneHints"}
-
-// A field that is never drawn, such as a new one, is tested by none of the tests that draw specs.
+// A field that is never drawn, such as a new one, is tested by none of the tests that draw specs: give it a line in the
+// table of its kind, or a sentence here that says why none can be drawn.
 func TestEveryFieldIsDrawnAndLeftOut(t *testing.T) {
-	never := map[string]bool{
-		// What is imported is there already, and a cloud has credentials, which a draw does not know.
-		"Import": true, "ManagementPolicy": true, "Cloud": true,
-		// A router has the gateways' addresses, which a NetworkPort that is drawn may name: who comes first has it, and the
-		// end is not the same each time. The properties in internal/network draw routers, and test/faults sweeps them.
-		"Router": true,
+	// always are those that each spec has though their tags do not say so.
+	always := []string{
+		"CIDR of a Network, no limits", "AdditionalSubnets.CIDR of a Network, no limits", "NetworkName of a NetworkPort",
+	}
+	const cloud, many = "it names what a cloud has, and these limits tell of none", "nothing of its struct is drawn"
+	nothing := map[string]string{
+		"Import": cloud, "Import.ID": many, "Import.Overwrite": many, "Cloud": cloud, "Cloud.SecretName": many,
+		"Cloud.Name": many, "AvailabilityZoneHints": cloud, "Router.Existing": cloud,
+		"Router.ExternalNetwork": cloud, "Router.SNAT": many, "Router.ExternalIP": many,
+		"Provider.PhysicalNetwork": cloud, "Provider.SegmentationID": cloud, "SubnetPool": cloud, "PrefixLength": cloud,
+		"AdditionalSubnets.SubnetPool": cloud, "AdditionalSubnets.PrefixLength": cloud,
 	}
 	edited := func(t *rapid.T) any {
-		return testLimits.NetworkEdit(testLimits.Network().Draw(t, "spec")).Draw(t, "edited")
+		limits := testLimits
+		spec := limits.Network().Draw(t, "spec")
+		limits.Imports = nil
+		return limits.NetworkEdit(spec).Draw(t, "edited")
 	}
 	for sentence, c := range map[string]struct {
-		draw   func(t *rapid.T) any
-		always []string
+		draw    func(t *rapid.T) any
+		excused map[string]string
 	}{
-		"of a Network":            {func(t *rapid.T) any { return testLimits.Network().Draw(t, "spec") }, []string{"CIDR"}},
-		"of a Network's edit":     {edited, []string{"CIDR"}},
-		"of a Network, no limits": {func(t *rapid.T) any { return Limits{}.Network().Draw(t, "spec") }, []string{"CIDR"}},
+		"of a Network":        {func(t *rapid.T) any { return testLimits.Network().Draw(t, "spec") }, nil},
+		"of a Network's edit": {edited, nil},
+		"of a Network, no limits": {
+			func(t *rapid.T) any { return Limits{Administrator: true}.Network().Draw(t, "spec") }, nothing,
+		},
 		"of a NetworkPort": {
 			func(t *rapid.T) any {
 				place := testPlace
@@ -66,34 +141,194 @@ func TestEveryFieldIsDrawnAndLeftOut(t *testing.T) {
 					place.NetworkNamespace = place.Namespace
 				}
 				return testLimits.NetworkPort(place).Draw(t, "spec")
-			},
-			[]string{"NetworkName"},
+			}, nil,
 		},
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			s := seen{set: map[string]int{}, unset: map[string]int{}}
 			var kind reflect.Type
 			rapid.Check(t, func(t *rapid.T) {
-				for range 20 {
+				for range 40 {
 					value := reflect.ValueOf(c.draw(t))
 					kind = value.Type()
 					s.look(value)
 				}
 			})
-			for _, f := range reflect.VisibleFields(kind) {
-				if f.Anonymous || never[f.Name] {
-					continue
+			for name, required := range fieldsOf(kind, "") {
+				required = required || slices.Contains(always, name) || slices.Contains(always, name+" "+sentence)
+				switch _, excused := c.excused[name]; {
+				case excused && s.set[name] > 0 && c.excused[name] != many:
+					t.Errorf("%s was set %d times, and is excused: %s", name, s.set[name], c.excused[name])
+				case excused:
+				case s.set[name] == 0 || s.unset[name] == 0 != required:
+					t.Errorf("%s was set %d times and left out %d times", name, s.set[name], s.unset[name])
 				}
-				always := false
-				for _, name := range c.always {
-					always = always || name == f.Name
-				}
-				if slices.Contains(administrators, f.Name) {
-					continue
-				}
-				if s.set[f.Name] == 0 || s.unset[f.Name] == 0 != always {
-					t.Errorf("%s was set %d times and left out %d times", f.Name, s.set[f.Name], s.unset[f.Name])
-				}
+			}
+		})
+	}
+}
+
+// TestIgnoreDriftIsDrawnOverAllItsFields holds the lists of drawn fields against what the CRDs take.
+func TestIgnoreDriftIsDrawnOverAllItsFields(t *testing.T) {
+	for file, drawn := range map[string][]string{
+		"networks": plain(NetworkDriftFields), "networkports": plain(PortDriftFields),
+	} {
+		t.Run(file, func(t *testing.T) {
+			content, err := os.ReadFile("../../config/crd/cloudteam.ztgame.com_" + file + ".yaml")
+			if err != nil {
+				t.Fatal(err)
+			}
+			var crd apiextensionsv1.CustomResourceDefinition
+			if err := yaml.Unmarshal(content, &crd); err != nil {
+				t.Fatal(err)
+			}
+			spec := crd.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["spec"]
+			var taken []string
+			for _, value := range spec.Properties["ignoreDrift"].Items.Schema.Enum {
+				taken = append(taken, strings.Trim(string(value.Raw), `"`))
+			}
+			if diff := cmp.Diff(slices.Sorted(slices.Values(taken)), slices.Sorted(slices.Values(drawn))); diff != "" {
+				t.Errorf("(-the CRD's +drawn):\n%s", diff)
+			}
+		})
+	}
+}
+
+func plain[T ~string](list []T) (texts []string) {
+	for _, text := range list {
+		texts = append(texts, string(text))
+	}
+	return texts
+}
+
+// What an administrator alone may set is refused to others: drawn each time, it would leave nothing that is not.
+func TestWhatTakesAnAdministratorIsSeldomDrawnForOthers(t *testing.T) {
+	limits := testLimits
+	limits.Administrator = false
+	drawn, refused := 0, 0
+	rapid.Check(t, func(t *rapid.T) {
+		for range 40 {
+			spec := limits.Network().Draw(t, "spec")
+			router := spec.Router
+			drawn++
+			if spec.Shared != nil || spec.External != nil || spec.Provider != nil ||
+				router != nil && (router.SNAT != nil || router.ExternalIP != "" || router.HA != nil || router.Distributed != nil) {
+				refused++
+			}
+		}
+	})
+	if refused == 0 || refused > drawn/4 {
+		t.Errorf("of %d specs %d take an administrator, want some, and at most a quarter", drawn, refused)
+	}
+}
+
+// Neutron refuses its routers to subnets in which others advertise, and what it refuses a test that draws specs would wait
+// for.
+func TestNoRouterIsDrawnForASubnetInWhichAnotherAdvertises(t *testing.T) {
+	aside := 0
+	checkDrawnAndEdited(t, func(t *rapid.T, s cloudteamv1.NetworkSpec) {
+		for _, subnet := range s.Subnets() {
+			if s.Router == nil || subnet.IPv6AddressMode == "" || subnet.IPv6RAMode != "" {
+				continue
+			}
+			if aside++; subnet.Gateway != cloudteamv1.GatewayNone {
+				t.Fatalf("a router beside %+v", subnet)
+			}
+		}
+	})
+	if aside == 0 {
+		t.Error("no router was drawn beside such a subnet")
+	}
+}
+
+// Neutron refuses a subnet beside others of its IP version that are from another pool, or from none, and the plan a
+// second one from the same pool.
+func TestASubnetFromAPoolIsTheOnlyOneOfItsVersion(t *testing.T) {
+	beside := 0
+	checkDrawnAndEdited(t, func(t *rapid.T, s cloudteamv1.NetworkSpec) {
+		pools := map[bool][]string{} // by whether it is IPv6
+		for _, subnet := range s.Subnets() {
+			six := testLimits.IsIPv6(subnet)
+			pools[six] = append(pools[six], subnet.SubnetPool)
+		}
+		for _, of := range pools {
+			isFromPool := slices.ContainsFunc(of, func(pool string) bool { return pool != "" })
+			switch {
+			case isFromPool && len(of) > 1:
+				t.Fatalf("these subnets cannot be on one network: %+v", s.Subnets())
+			case isFromPool && len(pools) > 1:
+				beside++
+			}
+		}
+	})
+	if beside == 0 {
+		t.Error("no subnet from a pool was drawn beside one of the other version")
+	}
+}
+
+// checkDrawnAndEdited holds specs that are drawn, and what they are edited to.
+func checkDrawnAndEdited(t *testing.T, hold func(t *rapid.T, spec cloudteamv1.NetworkSpec)) {
+	t.Helper()
+	rapid.Check(t, func(t *rapid.T) {
+		for range 40 {
+			spec := testLimits.Network().Draw(t, "spec")
+			hold(t, spec)
+			hold(t, testLimits.NetworkEdit(spec).Draw(t, "edited"))
+		}
+	})
+}
+
+// NetworkMayBecome must know the edits that the API server refuses: drawn ones are of both kinds.
+func TestSomeEditsChangeWhatCannotChange(t *testing.T) {
+	var may, mayNot int
+	rapid.Check(t, func(t *rapid.T) {
+		for range 40 {
+			spec := testLimits.Network().Draw(t, "spec")
+			if spec.SubnetPool == "" {
+				continue
+			}
+			if NetworkMayBecome(spec, testLimits.NetworkEdit(spec).Draw(t, "edited")) {
+				may++
+			} else {
+				mayNot++
+			}
+		}
+	})
+	if mayNot == 0 || may < mayNot {
+		t.Errorf("of the edits %d may be and %d may not, want some of both, and more of the former", may, mayNot)
+	}
+}
+
+func TestNetworkMayBecome(t *testing.T) {
+	pooled := func(pool string, length *int32) cloudteamv1.NetworkSpec {
+		return cloudteamv1.NetworkSpec{SubnetSpec: cloudteamv1.SubnetSpec{SubnetPool: pool, PrefixLength: length}}
+	}
+	routed := func(r *cloudteamv1.RouterSpec) cloudteamv1.NetworkSpec {
+		return cloudteamv1.NetworkSpec{SubnetSpec: cloudteamv1.SubnetSpec{CIDR: "10.0.0.0/24"}, Router: r}
+	}
+	own, ha := &cloudteamv1.RouterSpec{}, &cloudteamv1.RouterSpec{HA: new(true)}
+	for sentence, c := range map[string]struct {
+		was, is cloudteamv1.NetworkSpec
+		may     bool
+	}{
+		"a pool stays":                       {pooled("p1", nil), pooled("p1", nil), true},
+		"a pool cannot change":               {pooled("p1", nil), pooled("p2", nil), false},
+		"a cidr cannot become a pool":        {routed(nil), pooled("p1", nil), false},
+		"a pool cannot become a cidr":        {pooled("p1", nil), routed(nil), false},
+		"a prefix length cannot be added":    {pooled("p1", nil), pooled("p1", new(int32(26))), false},
+		"a prefix length cannot be removed":  {pooled("p1", new(int32(26))), pooled("p1", nil), false},
+		"ha can be removed":                  {routed(ha), routed(own), true},
+		"ha cannot be added":                 {routed(own), routed(ha), false},
+		"ha cannot change":                   {routed(ha), routed(&cloudteamv1.RouterSpec{HA: new(false)}), false},
+		"a new router can be of any kind":    {routed(nil), routed(ha), true},
+		"so can one that replaces another's": {routed(&cloudteamv1.RouterSpec{Existing: "r"}), routed(ha), true},
+		"distributed cannot be added": {
+			routed(own), routed(&cloudteamv1.RouterSpec{Distributed: new(false)}), false,
+		},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			if got := NetworkMayBecome(c.was, c.is); got != c.may {
+				t.Errorf("it is %t, want %t", got, c.may)
 			}
 		})
 	}
@@ -125,7 +360,10 @@ func TestAddressesAreCountedFromBothEnds(t *testing.T) {
 func TestNoPoolHoldsWhatPortsName(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		spec := testLimits.Network().Draw(t, "spec")
-		place := Place{CIDR: netip.MustParsePrefix(spec.CIDR)}
+		place := Place{CIDR: CIDR(spec.SubnetSpec)}
+		if !place.CIDR.IsValid() {
+			return
+		}
 		taken := map[netip.Addr]int{}
 		for place.Number = range testLimits.Ports {
 			for which := range namesPerPort {

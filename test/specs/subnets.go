@@ -21,30 +21,104 @@ var subnetFields = []field[cloudteamv1.NetworkSpec]{
 	}},
 	{"dnsServers", drawDNSServers},
 	{"hostRoutes", drawHostRoutes},
+	{"serviceTypes", drawServiceTypes},
+	{"dnsPublishFixedIP", func(t *rapid.T, _ Limits, s *cloudteamv1.NetworkSpec) {
+		s.DNSPublishFixedIP = rapid.Ptr(rapid.Bool(), true).Draw(t, "dnsPublishFixedIP")
+	}},
 }
 
-// additionalCIDRs are those that additional subnets have: few, so that subnets that went come back.
-var additionalCIDRs = []netip.Prefix{
-	netip.MustParsePrefix("10.200.0.0/24"), netip.MustParsePrefix("172.30.1.0/24"), netip.MustParsePrefix("198.18.0.0/15"),
-	netip.MustParsePrefix("fd0b::/64"), netip.MustParsePrefix("fd0c:1::/112"), netip.MustParsePrefix("fd0d::/48"),
-	netip.MustParsePrefix("fd0e::/64"),
+// drawServiceTypes draws those of others than NetworkPorts, and seldom any where there are NetworkPorts: few of these
+// would have an address. None are drawn for a subnet in which these make their addresses themselves: they have one if
+// they were there before the subnet, or came while it was for all, and nobody could say later which of them has.
+func drawServiceTypes(t *rapid.T, l Limits, s *cloudteamv1.NetworkSpec) {
+	s.ServiceTypes = nil
+	if l.Ports == 0 || oneIn(t, 3, "kept for others") && !selfAddressed(s.SubnetSpec) {
+		s.ServiceTypes = orNil(rapid.SliceOfNDistinct(deviceOwners(), 0, 2, rapid.ID).Draw(t, "serviceTypes"))
+	}
 }
 
-// additionalModes are the IPv6 modes of some of them. They cannot change, and so are the same each time.
-var additionalModes = map[netip.Prefix]cloudteamv1.IPv6Mode{
-	netip.MustParsePrefix("fd0d::/48"): cloudteamv1.IPv6ModeDHCPv6Stateful,
-	netip.MustParsePrefix("fd0e::/64"): cloudteamv1.IPv6ModeSLAAC,
+// deviceOwners are kinds of ports. NetworkPorts are of none of them.
+func deviceOwners() *rapid.Generator[string] {
+	return rapid.SampledFrom([]string{"compute:nova", "network:dhcp", "network:router_interface", "neutron:数"})
 }
 
-// drawModes draws the IPv6 modes of a range.
-func drawModes(t *rapid.T, cidr netip.Prefix, spec *cloudteamv1.SubnetSpec) {
+// selfAddressed reports whether ports make their addresses in a subnet themselves.
+func selfAddressed(s cloudteamv1.SubnetSpec) bool {
+	return slices.ContainsFunc([]cloudteamv1.IPv6Mode{s.IPv6AddressMode, s.IPv6RAMode}, func(m cloudteamv1.IPv6Mode) bool {
+		return m == cloudteamv1.IPv6ModeSLAAC || m == cloudteamv1.IPv6ModeDHCPv6Stateless
+	})
+}
+
+// servesRouters reports whether a subnet has addresses for routers' interfaces.
+func servesRouters(s cloudteamv1.SubnetSpec) bool {
+	return len(s.ServiceTypes) == 0 || slices.Contains(s.ServiceTypes, "network:router_interface")
+}
+
+// additional is what an additional subnet cannot change, and so is the same each time.
+type additional struct {
+	// cidr is the zero Prefix of one from a pool, which pool names; length is then the prefix length, 0 for the pool's.
+	cidr   netip.Prefix
+	pool   string
+	length int32
+	// six is whether it is one of IPv6.
+	six         bool
+	address, ra cloudteamv1.IPv6Mode
+	// kept is whether the subnet is for others than NetworkPorts, where there are any. It is the same each time, too: a
+	// NetworkPort keeps an address that it has.
+	kept bool
+}
+
+// additionals are few, so that subnets that went come back.
+var additionals = []additional{
+	{cidr: netip.MustParsePrefix("10.200.0.0/24")}, {cidr: netip.MustParsePrefix("172.30.1.0/24"), kept: true},
+	{cidr: netip.MustParsePrefix("198.18.0.0/15")}, {cidr: netip.MustParsePrefix("fd0b::/64"), six: true},
+	{cidr: netip.MustParsePrefix("fd0c:1::/112"), six: true, kept: true},
+	{
+		cidr: netip.MustParsePrefix("fd0d::/48"), six: true,
+		address: cloudteamv1.IPv6ModeDHCPv6Stateful, ra: cloudteamv1.IPv6ModeDHCPv6Stateful,
+	},
+	{
+		cidr: netip.MustParsePrefix("fd0e::/64"), six: true,
+		address: cloudteamv1.IPv6ModeSLAAC, ra: cloudteamv1.IPv6ModeSLAAC,
+	},
+	{cidr: netip.MustParsePrefix("fd0f::/64"), six: true, address: cloudteamv1.IPv6ModeDHCPv6Stateless},
+	{cidr: netip.MustParsePrefix("fd0f:1::/64"), six: true, ra: cloudteamv1.IPv6ModeSLAAC},
+}
+
+// possible reports whether a spec can have an additional subnet. What is on a network that is imported is not known
+// here, so that its further subnets are from no pool.
+func (a additional) possible(l Limits, spec *cloudteamv1.NetworkSpec) bool {
+	switch {
+	case a.six && spec.MTU != nil && *spec.MTU < 1280:
+		return false
+	case a.pool != "":
+		return spec.Import == nil
+	default:
+		return !a.cidr.Overlaps(CIDR(spec.SubnetSpec)) && l.hasRoom(a.cidr)
+	}
+}
+
+// declared is the subnet with what it cannot change.
+func (a additional) declared(t *rapid.T) cloudteamv1.SubnetSpec {
+	subnet := cloudteamv1.SubnetSpec{SubnetPool: a.pool, IPv6AddressMode: a.address, IPv6RAMode: a.ra}
+	if a.pool == "" {
+		subnet.CIDR = fmt.Sprintf("%s/%d", spell(t, a.cidr.Addr()), a.cidr.Bits())
+	}
+	if a.length != 0 {
+		subnet.PrefixLength = new(a.length)
+	}
+	return subnet
+}
+
+// drawModes draws the IPv6 modes of a subnet of a prefix length.
+func drawModes(t *rapid.T, six bool, length int, spec *cloudteamv1.SubnetSpec) {
 	modes := []cloudteamv1.IPv6Mode{"", cloudteamv1.IPv6ModeDHCPv6Stateful}
-	if cidr.Bits() == 64 {
+	if length == 64 {
 		modes = append(modes, cloudteamv1.IPv6ModeSLAAC, cloudteamv1.IPv6ModeDHCPv6Stateless)
 	}
 	mode := rapid.SampledFrom(modes).Draw(t, "mode")
 	which := rapid.IntRange(0, 2).Draw(t, "modes")
-	if cidr.Addr().Is4() {
+	if !six {
 		return
 	}
 	if which != 1 {
@@ -55,24 +129,35 @@ func drawModes(t *rapid.T, cidr netip.Prefix, spec *cloudteamv1.SubnetSpec) {
 	}
 }
 
+// leaveToOthers takes the gateway off a subnet in which another router than Neutron's advertises: one of Neutron's
+// cannot serve it.
+func leaveToOthers(s *cloudteamv1.SubnetSpec) {
+	if s.IPv6AddressMode != "" && s.IPv6RAMode == "" {
+		s.Gateway = cloudteamv1.GatewayNone
+	}
+}
+
 func drawAdditionalSubnets(t *rapid.T, l Limits, spec *cloudteamv1.NetworkSpec) {
-	first := netip.MustParsePrefix(spec.CIDR)
-	possible := slices.DeleteFunc(slices.Clone(additionalCIDRs), func(p netip.Prefix) bool {
-		return p.Overlaps(first) || !l.hasRoom(p) || p.Addr().Is6() && spec.MTU != nil && *spec.MTU < 1280
+	possible := slices.DeleteFunc(slices.Concat(additionals, l.pooledSubnets()), func(a additional) bool {
+		return !a.possible(l, spec)
 	})
 	spec.AdditionalSubnets = nil
 	if len(possible) == 0 {
 		_ = rapid.Bool().Draw(t, "no room")
 		return
 	}
-	cidrs := rapid.SliceOfNDistinct(rapid.SampledFrom(possible), 0, min(3, len(possible)), rapid.ID)
-	for _, cidr := range cidrs.Draw(t, "additionalSubnets") {
-		subnet := cloudteamv1.NetworkSpec{}
-		subnet.CIDR = fmt.Sprintf("%s/%d", spell(t, cidr.Addr()), cidr.Bits())
-		subnet.IPv6AddressMode, subnet.IPv6RAMode = additionalModes[cidr], additionalModes[cidr]
+	chosen := rapid.SliceOfNDistinct(rapid.SampledFrom(possible), 0, min(3, len(possible)), rapid.ID)
+	for _, a := range l.besides(spec.SubnetSpec, chosen.Draw(t, "additionalSubnets")) {
+		subnet := cloudteamv1.NetworkSpec{SubnetSpec: a.declared(t)}
 		for _, f := range subnetFields {
 			if oneIn(t, 3, "with "+f.name) {
 				f.draw(t, l, &subnet)
+			}
+		}
+		if l.Ports > 0 {
+			subnet.ServiceTypes = nil
+			if a.kept {
+				subnet.ServiceTypes = rapid.SliceOfNDistinct(deviceOwners(), 1, 2, rapid.ID).Draw(t, "serviceTypes")
 			}
 		}
 		spec.AdditionalSubnets = append(spec.AdditionalSubnets, subnet.SubnetSpec)
@@ -80,7 +165,6 @@ func drawAdditionalSubnets(t *rapid.T, l Limits, spec *cloudteamv1.NetworkSpec) 
 }
 
 // hasIPv6 reports whether a spec has a subnet of IPv6.
-func hasIPv6(spec *cloudteamv1.NetworkSpec) bool {
-	is6 := func(s cloudteamv1.SubnetSpec) bool { return netip.MustParsePrefix(s.CIDR).Addr().Is6() }
-	return is6(spec.SubnetSpec) || slices.ContainsFunc(spec.AdditionalSubnets, is6)
+func (l Limits) hasIPv6(spec *cloudteamv1.NetworkSpec) bool {
+	return slices.ContainsFunc(spec.Subnets(), l.IsIPv6)
 }

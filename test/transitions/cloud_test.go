@@ -82,6 +82,21 @@ func (c *cloud) update(ctx context.Context, collection, id string, body resource
 	return err
 }
 
+// detach takes a router's interface off, and the port with it.
+func (c *cloud) detach(ctx context.Context, router, port string) error {
+	_, err := c.client.Put(ctx, c.client.ServiceURL("routers", router, "remove_router_interface"),
+		map[string]any{"port_id": port}, nil, &gophercloud.RequestOpts{OkCodes: []int{http.StatusOK}})
+	return err
+}
+
+// makeKind makes a router another kind, and leaves it switched off.
+func (c *cloud) makeKind(ctx context.Context, router string, kind resource) error {
+	if err := c.update(ctx, "routers", router, resource{"admin_state_up": false}); err != nil {
+		return err
+	}
+	return c.update(ctx, "routers", router, kind)
+}
+
 // tag replaces the tags of a network.
 func (c *cloud) tag(ctx context.Context, id string, tags []string) error {
 	_, err := c.client.Put(ctx, c.client.ServiceURL("networks", id, "tags"), map[string]any{"tags": tags}, nil,

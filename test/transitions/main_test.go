@@ -1,6 +1,7 @@
 // Package transitions takes Networks and NetworkPorts through random sequences of what may happen to them: they are
-// declared, edited, deleted and declared again, waited for or not, while others change and delete what is in Neutron.
-// However a state is reached, it has to be the one that the same specs lead to directly, but for what is documented
+// declared, edited, paused, deleted and declared again, waited for or not, with credentials of an administrator or not,
+// of this project or of that, while others change and delete what is in Neutron, and make networks to import. However a
+// state is reached, it has to be the one that the same specs lead to directly, but for what is documented
 // (rules_test.go); nothing of what was deleted may be left, and then there has to be silence.
 //
 // The API server is a real one with the CRDs, the controllers are the real ones, with an Inventory that audits many times
@@ -10,9 +11,11 @@ package transitions
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"testing"
@@ -35,18 +38,33 @@ var surroundings struct {
 	apiServer *rest.Config
 	kube      kubernetes.Interface
 	networks  versioned.Interface
-	// tenant is the project that the controllers work in; admin may do there what only an administrator may.
-	tenant, admin *cloud
-	credentials   neutron.Credentials
-	// limits are those of all specs: the security groups are the cloud's.
+	// people is an administrator's client, for those who look, and who change things behind the controllers' backs.
+	people *cloud
+	// pools are the ranges of the subnet pools, by their ids.
+	pools map[string]netip.Prefix
+	// projects are those that the controllers' credentials may be of, by the names below.
+	projects map[string]project
+	// limits are those of all specs: the security groups, QoS policies, external networks and subnet pools are the cloud's. What is of a slot
+	// comes to them (world.limits).
 	limits specs.Limits
 }
+
+// project is one of the cloud's, with the credentials of one of its members.
+type project struct {
+	cloud       *cloud
+	credentials neutron.Credentials
+}
+
+// The projects. A world's own is one of the first two, and the administrator's has an administrator's credentials.
+const (
+	tenantProject, adminProject, otherProject = "tenant", "admin", "other"
+)
 
 func TestMain(m *testing.M) {
 	// What stands on the command line is read later, and wins. A sequence takes a part of a second, where rapid's own
 	// values are meant for microseconds.
 	for name, value := range map[string]string{
-		"rapid.checks": "10", "rapid.steps": "12", "rapid.shrinktime": "2m", "test.parallel": "4",
+		"rapid.checks": "8", "rapid.steps": "12", "rapid.shrinktime": "2m", "test.parallel": "4",
 	} {
 		if err := flag.Set(name, value); err != nil {
 			panic(err) // package rapid has the flags
@@ -92,7 +110,8 @@ func run(m *testing.M) (code int, err error) {
 		return 1, err
 	}
 
-	emulator := neutrontest.New(neutrontest.Options{Tenants: []string{"other"}})
+	zones := []string{"east", "west"}
+	emulator := neutrontest.New(neutrontest.Options{Tenants: []string{otherProject}, Zones: zones})
 	listener, err := emulator.Listen("127.0.0.1:0", nil)
 	if err != nil {
 		return 1, err
@@ -110,22 +129,26 @@ func run(m *testing.M) (code int, err error) {
 	if err := os.Setenv("OS_CLIENT_CONFIG_FILE", clouds); err != nil {
 		return 1, err
 	}
-	if err := openClouds(context.Background(), clouds); err != nil {
+	s.limits = specs.Limits{
+		Namespaces: []string{homes[0], homes[1]}, MaxMTU: neutrontest.DefaultMaxMTU, Ports: len(portSlots),
+		PhysicalNetwork: "physnet1", Zones: zones, NoZones: []string{"nowhere"},
+	}
+	ctx := context.Background()
+	if err := errors.Join(openProjects(ctx, clouds), openOutside(ctx), openPools(ctx)); err != nil {
 		return 1, fmt.Errorf("making ready the cloud: %w", err)
 	}
 	return m.Run(), nil
 }
 
-// openClouds logs in everywhere, and finds a security group of each project.
-func openClouds(ctx context.Context, file string) (err error) {
+// openProjects logs in everywhere, finds a security group of each project, and makes QoS policies for all.
+func openProjects(ctx context.Context, file string) error {
 	s := &surroundings
-	if s.credentials, err = neutron.LoadCredentials("tenant"); err != nil {
-		return err
-	}
-	s.limits = specs.Limits{
-		Namespaces: []string{homes[0], homes[1]}, MaxMTU: neutrontest.DefaultMaxMTU, Ports: len(portSlots),
-	}
-	for _, name := range []string{"tenant", "admin", "other"} {
+	s.projects = map[string]project{}
+	for _, name := range []string{tenantProject, adminProject, otherProject} {
+		credentials, err := neutron.LoadCredentials(name)
+		if err != nil {
+			return err
+		}
 		c, err := openCloud(ctx, file, name)
 		if err != nil {
 			return err
@@ -134,13 +157,67 @@ func openClouds(ctx context.Context, file string) (err error) {
 		if err != nil {
 			return err
 		}
+		s.projects[name] = project{c, credentials}
 		s.limits.SecurityGroups = append(s.limits.SecurityGroups, group)
-		switch name {
-		case "tenant":
-			s.tenant = c
-		case "admin":
-			s.admin = c
+	}
+	s.people = s.projects[adminProject].cloud
+	for _, name := range []string{"gold", "silver"} {
+		policy, err := s.people.newQoSPolicy(ctx, name)
+		if err != nil {
+			return err
 		}
+		s.limits.QoSPolicies = append(s.limits.QoSPolicies, policy)
+	}
+	return nil
+}
+
+// openOutside makes the networks that routers lead to. No spec that is drawn has a subnet of /2 to /30 in their ranges.
+func openOutside(ctx context.Context) error {
+	s := &surroundings
+	for i, text := range []string{"203.0.112.0/21", "203.0.120.0/21"} {
+		cidr, name := netip.MustParsePrefix(text), fmt.Sprintf("outside-%d", i+1)
+		made, err := s.people.create(ctx, "networks", resource{"name": name, "router:external": true})
+		if err != nil {
+			return err
+		}
+		id := made.text("id")
+		_, err = s.people.create(ctx, "subnets", resource{
+			"network_id": id, "ip_version": 4, "cidr": text, "enable_dhcp": false, "allocation_pools": []resource{{
+				"start": specs.Address(cidr, firstHost+hosts).String(), "end": specs.Address(cidr, -2).String(),
+			}},
+		})
+		if err != nil {
+			return err
+		}
+		s.limits.ExternalNetworks = append(s.limits.ExternalNetworks, specs.ExternalNetwork{
+			Names: []string{id, name}, CIDR: cidr, NextHop: specs.Address(cidr, 1),
+		})
+	}
+	return nil
+}
+
+// openPools makes the subnet pools, for all projects. No spec that is drawn names an address of theirs.
+func openPools(ctx context.Context) error {
+	s := &surroundings
+	s.pools = map[string]netip.Prefix{}
+	for _, pool := range []struct {
+		name, cidr string
+		drawn      specs.SubnetPool
+	}{
+		{"four", "100.64.0.0/10", specs.SubnetPool{IPVersion: 4, DefaultPrefixLength: 26, PrefixLengths: []int32{25, 27}}},
+		{"six", "fd40::/24", specs.SubnetPool{IPVersion: 6, DefaultPrefixLength: 64, PrefixLengths: []int32{64, 112}}},
+		{"six-more", "fd50::/24", specs.SubnetPool{IPVersion: 6, DefaultPrefixLength: 120}},
+	} {
+		made, err := s.people.create(ctx, "subnetpools", resource{
+			"name": pool.name, "shared": true, "prefixes": []string{pool.cidr},
+			"default_prefixlen": pool.drawn.DefaultPrefixLength,
+		})
+		if err != nil {
+			return err
+		}
+		pool.drawn.Names = []string{made.text("id"), pool.name}
+		s.pools[made.text("id")] = netip.MustParsePrefix(pool.cidr)
+		s.limits.SubnetPools = append(s.limits.SubnetPools, pool.drawn)
 	}
 	return nil
 }

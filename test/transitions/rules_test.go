@@ -17,7 +17,9 @@ import (
 type madeNetwork struct {
 	slot
 	object   cloudteamv1.Network
-	resource resource // nil if there is none
+	resource resource   // nil if there is none
+	subnets  []resource // all that are on it
+	router   resource   // its own; nil if there is none
 }
 
 type madePort struct {
@@ -39,7 +41,22 @@ func (s *sequence) inventory(t *rapid.T, r realm) (networks []*madeNetwork, port
 	}
 	for _, n := range s.networks(t, r) {
 		at := slot{slices.Index(r.namespaces[:], n.Namespace), n.Name}
-		networks = append(networks, &madeNetwork{at, n, first("networks", string(n.UID))})
+		made := &madeNetwork{
+			slot: at, object: n, resource: first("networks", string(n.UID)), router: first("routers", string(n.UID)),
+		}
+		if n.Observes() {
+			for _, observed := range all["networks"] {
+				if observed.text("id") == n.Spec.Import.ID {
+					made.resource = observed
+				}
+			}
+		}
+		for _, subnet := range all["subnets"] {
+			if made.resource != nil && subnet["network_id"] == made.resource["id"] {
+				made.subnets = append(made.subnets, subnet)
+			}
+		}
+		networks = append(networks, made)
 	}
 	for _, p := range s.ports(t, r) {
 		at := slot{slices.Index(r.namespaces[:], p.Namespace), p.Name}
@@ -57,9 +74,28 @@ func (s *sequence) inventory(t *rapid.T, r realm) (networks []*madeNetwork, port
 //
 //   - its place, where its namespace was allowed then;
 //   - its port security, for which the Network's is no more than a default;
-//   - its address, be it that of a later gateway: the NetworkPort's spec is invalid then, and nothing is done any more.
+//   - its address, be it that of a later gateway: the NetworkPort's spec is invalid then, and nothing is done any more;
+//   - its address, be it in a first subnet that is kept for others by now. (Another is so from the beginning.)
+//
+// A network keeps how it was made: what was taken out of provider and availabilityZoneHints. One that is imported comes
+// to its router after that.
 func beginning(n *madeNetwork, ports []*madePort) cloudteamv1.NetworkSpec {
 	spec := *n.object.Spec.DeepCopy()
+	if spec.Import != nil && !spec.Import.Overwrite {
+		spec.Router = nil // It would be something in which the network to import differs.
+	}
+	if spec.Import == nil && n.resource != nil {
+		made := n.resource.text("provider:network_type")
+		if spec.Provider == nil && made != defaultNetworkType {
+			met.count("a provider that was kept")
+			spec.Provider = &cloudteamv1.ProviderSpec{NetworkType: cloudteamv1.ProviderNetworkType(made)}
+		}
+		hints := asSet(n.resource["availability_zone_hints"])
+		if len(spec.AvailabilityZoneHints) == 0 && len(hints) > 0 {
+			met.count("zones that were kept")
+			spec.AvailabilityZoneHints = hints
+		}
+	}
 	for _, p := range ports {
 		if p.on != n || p.resource == nil {
 			continue
@@ -70,6 +106,9 @@ func beginning(n *madeNetwork, ports []*madePort) cloudteamv1.NetworkSpec {
 			met.count("a port of a namespace that is no longer allowed")
 			spec.AllowedNamespaces = []string{"*"}
 		}
+		if n.object.Observes() {
+			continue // What it declares decides nothing.
+		}
 		// One that has none, and of which security groups are declared later, could not be made so.
 		hadSecurity := p.resource["port_security_enabled"] == true || p.object.Spec.SecurityGroups != nil
 		if hadSecurity && spec.PortSecurity != nil {
@@ -78,10 +117,47 @@ func beginning(n *madeNetwork, ports []*madePort) cloudteamv1.NetworkSpec {
 		if p.invalid() {
 			met.count("a port of a NetworkPort that became invalid")
 			spec.Gateway = cloudteamv1.GatewayNone
+			if spec.Router != nil {
+				spec.Router.Routes = nil // A router without the gateway's address may reach no next hop.
+			}
+		}
+		if len(spec.ServiceTypes) > 0 && p.inFirst() {
+			met.count("a port in a subnet that is kept for others")
+			spec.ServiceTypes = nil
 		}
 	}
 	return spec
 }
+
+// inFirst reports whether a port has an address in the first subnet of its Network.
+func (p *madePort) inFirst() bool {
+	fixed, _ := p.resource["fixed_ips"].([]any)
+	return slices.ContainsFunc(p.on.subnets, func(subnet resource) bool {
+		return subnet.standsFor(p.on.object.Spec.SubnetSpec) && slices.ContainsFunc(fixed, func(a any) bool {
+			return a.(map[string]any)["subnet_id"] == subnet["id"]
+		})
+	})
+}
+
+// excluded reports whether a port came to its Network when the first subnet was for others already, beside others,
+// maybe, that have addresses in it from before.
+func (p *madePort) excluded() bool {
+	return p.on != nil && p.resource != nil && !p.on.object.Observes() && len(p.on.object.Spec.ServiceTypes) > 0 &&
+		!p.inFirst()
+}
+
+// isOfAnotherKind reports whether the Network's own router is not of the kind that is declared.
+func (n *madeNetwork) isOfAnotherKind() bool {
+	declared := n.object.Spec.Router
+	if declared == nil || n.router == nil {
+		return false
+	}
+	differs := func(declared *bool, is any) bool { return declared != nil && is != *declared }
+	return differs(declared.HA, n.router[kindHA]) || differs(declared.Distributed, n.router[kindDistributed])
+}
+
+// defaultNetworkType is what a network is made as where its spec does not say.
+const defaultNetworkType = "vxlan"
 
 // invalid reports whether nothing is done about a NetworkPort.
 func (p *madePort) invalid() bool { return p.is(cloudteamv1.ReasonInvalidSpec) }
@@ -93,50 +169,125 @@ func (p *madePort) is(reason string) bool {
 }
 
 // keepNetwork makes a Network of the direct way what it may be where its spec leaves it open: mtu, portSecurity,
-// dnsDomain and tags are not compared then, and are as they were last declared or set. It reports whether there was
-// anything to do.
+// dnsDomain, qosPolicy, shared, external, tags and sharedWith are not compared then, and are as they were last declared or
+// set. It reports whether there was anything to do.
 func (s *sequence) keepNetwork(t *rapid.T, reached, direct *madeNetwork) bool {
 	t.Helper()
 	if reached.resource == nil || direct.resource == nil {
 		return false
 	}
-	past, body := s.networkPast(reached.slot), resource{}
-	if is := reached.resource["mtu"]; reached.object.Spec.MTU == nil && is != direct.resource["mtu"] {
-		if !slices.ContainsFunc(past.mtus, func(mtu int) bool { return is == float64(mtu) }) {
-			t.Fatalf("Network %s has the mtu %v, which nobody asked for: %v", reached.slot, is, past.mtus)
+	past, spec, body := s.networkPast(reached.slot), reached.object.Spec, resource{}
+	keep := func(field string, open bool, asked func(is any) bool) {
+		is := reached.resource[field]
+		if !open || is == direct.resource[field] {
+			return
 		}
-		body["mtu"] = is
-		met.count("an mtu that was kept")
-	}
-	const field = "port_security_enabled"
-	if is := reached.resource[field]; reached.object.Spec.PortSecurity == nil && is != direct.resource[field] {
-		if !slices.ContainsFunc(past.security, func(on bool) bool { return is == on }) {
-			t.Fatalf("Network %s has the port security %v, which nobody asked for", reached.slot, is)
+		if !asked(is) {
+			t.Fatalf("Network %s has the %s %v, which nobody asked for", reached.slot, field, is)
 		}
 		body[field] = is
-		met.count("a port security that was kept")
+		met.count("what was kept of " + field)
 	}
-	if is := reached.resource["dns_domain"]; reached.object.Spec.DNSDomain == "" && is != direct.resource["dns_domain"] {
-		if !slices.ContainsFunc(past.domains, func(domain string) bool { return is == domain }) {
-			t.Fatalf("Network %s has the DNS domain %v, which nobody asked for", reached.slot, is)
-		}
-		body["dns_domain"] = is
-		met.count("a DNS domain that was kept")
-	}
+	keep("mtu", spec.MTU == nil, func(is any) bool {
+		return slices.ContainsFunc(past.mtus, func(mtu int) bool { return is == float64(mtu) })
+	})
+	keep("port_security_enabled", spec.PortSecurity == nil, oneOf(past.security))
+	keep("dns_domain", spec.DNSDomain == "", oneOf(past.domains))
+	keep("shared", spec.Shared == nil, oneOf(past.shared))
+	keep("router:external", spec.External == nil, oneOf(past.external))
+	keep("qos_policy_id", spec.QoSPolicy == "", func(is any) bool { return slices.Contains(past.policies, is) })
 	kept := len(body) > 0
 	if kept {
-		must(t, surroundings.tenant.update(s.ctx, "networks", direct.resource.text("id"), body))
+		must(t, surroundings.people.update(s.ctx, "networks", direct.resource.text("id"), body))
 	}
+	kept = s.keepRouter(t, reached, direct) || kept
 	is, would := asSet(reached.resource["tags"]), asSet(direct.resource["tags"])
 	if reached.object.Spec.Tags == nil && !slices.Equal(is, would) {
 		if !slices.ContainsFunc(past.tags, func(tags []string) bool { return slices.Equal(is, tags) }) {
 			t.Fatalf("Network %s has the tags %v, which nobody asked for", reached.slot, is)
 		}
-		must(t, surroundings.tenant.tag(s.ctx, direct.resource.text("id"), is))
+		must(t, surroundings.people.tag(s.ctx, direct.resource.text("id"), is))
 		met.count("tags that were kept")
 		kept = true
 	}
+	shares, would := reached.resource[sharedWith].([]string), direct.resource[sharedWith].([]string)
+	if reached.object.Spec.SharedWith == nil && !slices.Equal(shares, would) {
+		// Each project is a request of its own, so that a list may have been left half done.
+		for _, project := range shares {
+			if !slices.Contains(past.shares, project) {
+				t.Fatalf("Network %s is shared with %q, which nobody asked for", reached.slot, project)
+			}
+		}
+		must(t, s.projectOf(reached.slot).share(s.ctx, direct.resource.text("id"), shares))
+		met.count("projects to share with that were kept")
+		kept = true
+	}
 	return kept
+}
+
+// oneOf reports of a value in JSON whether it is one of some.
+func oneOf[T any](some []T) func(is any) bool {
+	return func(is any) bool { return slices.ContainsFunc(some, func(one T) bool { return is == any(one) }) }
+}
+
+// keepRouter is keepNetwork for the network's own router, of which snat, ha and distributed are not compared where the
+// spec leaves them open.
+func (s *sequence) keepRouter(t *rapid.T, reached, direct *madeNetwork) bool {
+	t.Helper()
+	kept := s.keepKind(t, reached, direct)
+	return s.keepSNAT(t, reached, direct) || kept
+}
+
+// keepKind is keepRouter for ha and distributed.
+func (s *sequence) keepKind(t *rapid.T, reached, direct *madeNetwork) bool {
+	t.Helper()
+	declared, past := reached.object.Spec.Router, s.networkPast(reached.slot)
+	if declared == nil || reached.router == nil || direct.router == nil {
+		return false
+	}
+	body := resource{}
+	keep := func(field string, open bool, asked []bool) {
+		is := reached.router[field]
+		if !open || is == direct.router[field] {
+			return
+		}
+		if !oneOf(asked)(is) {
+			t.Fatalf("the router of Network %s has the %s %v, which nobody asked for", reached.slot, field, is)
+		}
+		met.count("what was kept of a router's " + field)
+		body[field] = is
+	}
+	keep(kindHA, declared.HA == nil, past.ha)
+	keep(kindDistributed, declared.Distributed == nil, past.distributed)
+	if len(body) == 0 {
+		return false
+	}
+	// Its controller may switch it on before it is made so.
+	id, people := direct.router.text("id"), surroundings.people
+	s.await(t, func() error { return people.makeKind(s.ctx, id, body) })
+	must(t, people.update(s.ctx, "routers", id, resource{"admin_state_up": true}))
+	return true
+}
+
+// keepSNAT is keepRouter for snat. The router's address outside is not compared then, either, and hidden from the
+// states.
+func (s *sequence) keepSNAT(t *rapid.T, reached, direct *madeNetwork) bool {
+	t.Helper()
+	is, _ := reached.router["external_gateway_info"].(map[string]any)
+	would, _ := direct.router["external_gateway_info"].(map[string]any)
+	const snat = "enable_snat"
+	if is == nil || would == nil || is[snat] == would[snat] || reached.object.Spec.Router == nil ||
+		reached.object.Spec.Router.SNAT != nil {
+		return false
+	}
+	if !oneOf(s.networkPast(reached.slot).snats)(is[snat]) {
+		t.Fatalf("the router of Network %s has the snat %v, which nobody asked for", reached.slot, is[snat])
+	}
+	met.count("an snat that was kept")
+	must(t, surroundings.people.update(s.ctx, "routers", direct.router.text("id"), resource{
+		"external_gateway_info": resource{"network_id": would["network_id"], snat: is[snat]},
+	}))
+	return true
 }
 
 // keepPort is keepNetwork for a port: securityGroups are not compared where the spec leaves them open, and port security
@@ -168,7 +319,7 @@ func (s *sequence) keepPort(t *rapid.T, reached, direct *madePort) bool {
 	if len(body) == 0 {
 		return false
 	}
-	must(t, surroundings.tenant.update(s.ctx, "ports", direct.resource.text("id"), body))
+	must(t, surroundings.people.update(s.ctx, "ports", direct.resource.text("id"), body))
 	return true
 }
 
@@ -190,7 +341,13 @@ func ignoreLeft(states state, ports []*madePort) {
 		object, exists := states["NetworkPort "+p.String()]
 		if exists && p.object.Status.PortID != "" && (p.invalid() || p.is(cloudteamv1.ReasonRefused)) {
 			status, _ := object["status"].(map[string]any)
-			states["NetworkPort "+p.String()] = map[string]any{"spec": object["spec"], "conditions": status["conditions"]}
+			left := map[string]any{"spec": object["spec"], "conditions": status["conditions"]}
+			leavesGroups := slices.Contains(p.object.Spec.IgnoreDrift, "securityGroups") ||
+				p.object.Spec.DriftPolicy == cloudteamv1.DriftPolicyReport
+			if p.is(cloudteamv1.ReasonRefused) && leavesGroups {
+				delete(left, "conditions") // What keepPort has made of the other is left so, and not tried.
+			}
+			states["NetworkPort "+p.String()] = left
 		}
 	}
 }

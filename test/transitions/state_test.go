@@ -17,13 +17,21 @@ import (
 // differs from time to time and from realm to realm.
 type state map[string]map[string]any
 
-// volatile are the fields that say nothing but when or which, or repeat another.
+// volatile are the fields that say nothing but when or which, or repeat another, and the count of addresses in use, which
+// is written when it has moved by some. ip_allocation is whether a port had an address when it was made, be it that its
+// network had none for it then.
 var volatile = []string{
 	"created_at", "updated_at", "revision_number", "provider:segmentation_id", "standard_attr_id", "dns_assignment",
+	"ip_allocation",
 	"lastTransitionTime", "observedGeneration", "appliedGeneration",
+	"usedAddresses",
 }
 
-var collections = []string{"networks", "subnets", "ports"}
+var collections = []string{"networks", "subnets", "ports", "routers"}
+
+// sharedWith is where a network here tells with which projects it is shared. In Neutron that is in a collection of its
+// own, whose resources bear no marker.
+const sharedWith = "shared_with"
 
 // everything is what is in Neutron, by collection.
 type everything map[string][]resource
@@ -32,13 +40,31 @@ func (w *world) everything(t *rapid.T) everything {
 	t.Helper()
 	all := everything{}
 	for _, collection := range collections {
-		found, err := surroundings.tenant.list(w.ctx, collection, "")
+		found, err := surroundings.people.list(w.ctx, collection, "")
 		must(t, err)
-		// A Network has several subnets, which are numbered in this order.
-		slices.SortStableFunc(found, func(a, b resource) int { return cmp.Compare(a.text("cidr"), b.text("cidr")) })
+		// A Network has several subnets, and several interfaces, which are numbered in this order.
+		slices.SortStableFunc(found, func(a, b resource) int {
+			return cmp.Or(cmp.Compare(a.text("cidr"), b.text("cidr")), cmp.Compare(addressesOf(a), addressesOf(b)))
+		})
 		all[collection] = found
 	}
+	shares, err := surroundings.people.shares(w.ctx)
+	must(t, err)
+	for _, n := range all["networks"] {
+		n[sharedWith] = shares[n.text("id")]
+	}
 	return all
+}
+
+// addressesOf are those of a port, in an order of their own.
+func addressesOf(r resource) string {
+	fixed, _ := r["fixed_ips"].([]any)
+	var addresses []string
+	for _, a := range fixed {
+		addresses = append(addresses, fmt.Sprint(a.(map[string]any)["ip_address"]))
+	}
+	slices.Sort(addresses)
+	return strings.Join(addresses, " ")
 }
 
 // of are the resources that bear the marker of the object of a UID.
@@ -75,7 +101,17 @@ func (w *world) look(t *rapid.T, r realm) state {
 		}
 	}
 	for _, n := range w.networks(t, r) {
-		add(fmt.Sprintf("Network %s/%s", r.drawn(n.Namespace), n.Name), string(n.UID), n.Spec, n.Status)
+		at := slot{slices.Index(r.namespaces[:], n.Namespace), n.Name}
+		names = append(names, w.supplied(r, at)...)
+		ours := all.of(w, string(n.UID))
+		for _, subnet := range all["subnets"] {
+			// Others' on a network that is imported.
+			if subnet.owner(w.cluster) == "" && n.Spec.Import != nil && n.Spec.Import.ID == subnet["network_id"] {
+				names = append(names, subnet.text("id"), fmt.Sprintf("<subnet %s of %s>", subnet["cidr"], at))
+			}
+		}
+		hideChosenOfRouter(&n, ours)
+		add("Network "+at.String(), string(n.UID), w.drawnNetworkSpec(r, at, n.Spec), n.Status)
 	}
 	for _, p := range w.ports(t, r) {
 		ports := all.of(w, string(p.UID))["ports"]
@@ -85,15 +121,58 @@ func (w *world) look(t *rapid.T, r realm) state {
 		}
 		add(fmt.Sprintf("NetworkPort %s/%s", r.drawn(p.Namespace), p.Name), string(p.UID), p.Spec, p.Status)
 	}
-	replace := strings.NewReplacer(names...)
+	replace, ranges := strings.NewReplacer(names...), allotted(all["subnets"])
 	plain := state{}
 	for object, parts := range found {
 		plain[object] = map[string]any{}
 		for part, value := range parts {
-			plain[object][part] = canonical(t, value, replace)
+			plain[object][part] = canonical(t, value, replace, ranges)
 		}
 	}
 	return plain
+}
+
+// supplied are the words that differ from realm to realm for what a Network of a slot may ask for, each with its name.
+func (w *world) supplied(r realm, at slot) (names []string) {
+	s := w.supplyOf(r, at)
+	names = append(names, s.imported, fmt.Sprintf("<imported of %s>", at))
+	for i, router := range s.routers {
+		if router.id != "" {
+			name := fmt.Sprintf("<existing %d of %s>", i, at)
+			names = append(names, router.id, name)
+			if router.name != "" {
+				names = append(names, router.name, name)
+			}
+		}
+	}
+	return names
+}
+
+// hideChosenOfRouter takes from a Network's router and its interfaces the addresses and MACs that were left to Neutron,
+// and those that are another in each realm.
+func hideChosenOfRouter(n *cloudteamv1.Network, ours map[string][]resource) {
+	hide := func(address string) string {
+		if n.Spec.Router != nil && n.Spec.Router.ExternalIP == address {
+			return "<declared>"
+		}
+		return "<chosen>"
+	}
+	for _, p := range ours["ports"] {
+		p["mac_address"] = "<chosen>"
+	}
+	for _, r := range ours["routers"] {
+		gateway, _ := r["external_gateway_info"].(map[string]any)
+		fixed, _ := gateway["external_fixed_ips"].([]any)
+		for _, a := range fixed {
+			is := a.(map[string]any)
+			is["ip_address"] = hide(fmt.Sprint(is["ip_address"]))
+		}
+	}
+	if n.Status.Router != nil {
+		for i, address := range n.Status.Router.ExternalIPs {
+			n.Status.Router.ExternalIPs[i] = hide(address)
+		}
+	}
 }
 
 // hideChosen takes from a NetworkPort and its port the address and the MAC that were left to Neutron.
@@ -132,13 +211,14 @@ func madeOfMAC(address string) bool {
 	return err == nil && a.Is6() && a.As16()[11] == 0xff && a.As16()[12] == 0xfe
 }
 
-// canonical is a value as its JSON has it, with names for ids and without what is volatile.
-func canonical(t *rapid.T, value any, names *strings.Replacer) any {
+// canonical is a value as its JSON has it, with names for ids, as if each subnet from a pool had the pool's first
+// range, and without what is volatile.
+func canonical(t *rapid.T, value any, names *strings.Replacer, ranges allotments) any {
 	t.Helper()
 	text, err := json.Marshal(value)
 	must(t, err)
 	var plain any
-	must(t, json.Unmarshal([]byte(names.Replace(string(text))), &plain))
+	must(t, json.Unmarshal([]byte(ranges.moveFirst(names.Replace(string(text)))), &plain))
 	return tidy(plain)
 }
 
@@ -165,7 +245,8 @@ func tidy(value any) any {
 
 // unordered are the lists of Neutron's that have no order. Names of domain name servers have one.
 var unordered = []string{
-	"host_routes", "fixed_ips", "security_groups", "allocation_pools", "tags", "networks", "subnets", "ports",
+	"host_routes", "fixed_ips", "security_groups", "allocation_pools", "tags", "service_types",
+	"availability_zone_hints", "routes", "networks", "subnets", "ports", "routers",
 }
 
 // holdNothingOfTheDead holds that whatever bears the cluster's marker belongs to an object that lives, and that what was

@@ -14,6 +14,7 @@ import (
 	"pgregory.net/rapid"
 
 	"cloudteam.ztgame.com/network-controller/internal/network"
+	"cloudteam.ztgame.com/network-controller/internal/neutron/neutrontest"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 	"cloudteam.ztgame.com/network-controller/test/specs"
 )
@@ -35,17 +36,27 @@ var (
 
 // history is what became of the objects of a slot in the reached realm.
 type history struct {
-	// cidr is that of the last Network that was declared; the zero Prefix before the first.
+	// cidr is that of the last Network that was declared, the zero Prefix where Neutron chose it; any before the first.
 	cidr netip.Prefix
+	// declared is whether there was a Network.
+	declared bool
 	// on is where the last NetworkPort that was declared is.
 	on specs.Place
-	// mtus, security, domains, tags and groups are what mtu, portSecurity, dnsDomain, tags and securityGroups were at any
-	// time, by declaration or by others' hands.
-	mtus     []int
-	security []bool
-	domains  []string
-	tags     [][]string
-	groups   [][]string
+	// mtus, security, domains, policies, shared, external, tags, shares, groups, snats, ha and distributed are what mtu,
+	// portSecurity, dnsDomain, qosPolicy, shared, external, tags, sharedWith, securityGroups and the router's snat, ha and
+	// distributed were at any time, by declaration or by others' hands.
+	mtus             []int
+	security         []bool
+	domains          []string
+	policies         []any // ids, nil for none
+	shared, external []bool
+	tags             [][]string
+	shares           []string // each project that was ever in one
+	groups           [][]string
+	snats            []bool
+	ha, distributed  []bool
+	// imported is the network that people made last for a Network to import.
+	imported specs.Import
 	// meddled is whether others changed what is in Neutron.
 	meddled bool
 }
@@ -60,14 +71,24 @@ func newSequence(w *world) *sequence {
 	s := &sequence{world: w, past: map[string]*history{}}
 	for _, n := range networkSlots {
 		s.past["Network "+n.String()] = &history{
-			mtus: []int{int(surroundings.limits.MaxMTU)}, security: []bool{true}, domains: []string{""}, tags: [][]string{{}},
+			cidr: netip.MustParsePrefix("10.0.0.0/24"),
+			mtus: []int{largestMTU, largestMTUOfVLAN}, security: []bool{true}, domains: []string{""}, policies: []any{nil},
+			shared: []bool{false}, external: []bool{false}, tags: [][]string{{}}, snats: []bool{true},
+			ha: []bool{false}, distributed: []bool{false},
 		}
 	}
 	for _, p := range portSlots {
-		s.past["NetworkPort "+p.String()] = &history{groups: [][]string{{}, surroundings.limits.SecurityGroups[:1]}}
+		past := &history{groups: [][]string{{}}}
+		for _, group := range surroundings.limits.SecurityGroups { // each is some project's own
+			past.groups = append(past.groups, []string{group})
+		}
+		s.past["NetworkPort "+p.String()] = past
 	}
 	return s
 }
+
+// The MTUs that the cloud chooses.
+const largestMTU, largestMTUOfVLAN = neutrontest.DefaultMaxMTU, neutrontest.DefaultMaxMTU + 50
 
 func (s *sequence) networkPast(n slot) *history { return s.past["Network "+n.String()] }
 func (s *sequence) portPast(p slot) *history    { return s.past["NetworkPort "+p.String()] }
@@ -87,6 +108,8 @@ func (s *sequence) steps() map[string]func(*rapid.T) {
 		"others change a network":  s.meddleWithNetwork,
 		"others change a subnet":   s.meddleWithSubnet,
 		"others change a port":     s.meddleWithPort,
+		"others change a router":   s.meddleWithRouter,
+		"pause something":          s.pause,
 		"others delete something": func(t *rapid.T) {
 			[]func(*rapid.T){s.removePort, s.removeSubnet, s.removeNetwork}[rapid.IntRange(0, 2).Draw(t, "what")](t)
 		},
@@ -102,14 +125,6 @@ func (r realm) resolve(name string) string {
 	return name
 }
 
-func (r realm) networkSpec(spec cloudteamv1.NetworkSpec) cloudteamv1.NetworkSpec {
-	spec = *spec.DeepCopy()
-	for i, name := range spec.AllowedNamespaces {
-		spec.AllowedNamespaces[i] = r.resolve(name)
-	}
-	return spec
-}
-
 func (r realm) portSpec(spec cloudteamv1.NetworkPortSpec) cloudteamv1.NetworkPortSpec {
 	spec = *spec.DeepCopy()
 	spec.NetworkNamespace = r.resolve(spec.NetworkNamespace)
@@ -122,14 +137,6 @@ func (r realm) drawn(namespace string) string {
 		return homes[at]
 	}
 	return namespace
-}
-
-func (r realm) drawnNetworkSpec(spec cloudteamv1.NetworkSpec) cloudteamv1.NetworkSpec {
-	spec = *spec.DeepCopy()
-	for i, name := range spec.AllowedNamespaces {
-		spec.AllowedNamespaces[i] = r.drawn(name)
-	}
-	return spec
 }
 
 func (r realm) drawnPortSpec(spec cloudteamv1.NetworkPortSpec) cloudteamv1.NetworkPortSpec {
@@ -171,37 +178,40 @@ func (w *world) getPort(t *rapid.T, r realm, s slot) (*cloudteamv1.NetworkPort, 
 	return p, true
 }
 
-// putNetwork creates or edits a Network. It reports whether the API server took the spec, and holds that it refuses
-// just what it should.
-func (w *world) putNetwork(t *rapid.T, r realm, s slot, spec cloudteamv1.NetworkSpec) bool {
+// createNetwork creates a Network of which there is none.
+func (w *world) createNetwork(t *rapid.T, r realm, s slot, spec cloudteamv1.NetworkSpec) {
 	t.Helper()
-	client := w.client.CloudteamV1().Networks(r.namespaces[s.home])
-	for {
-		was, exists := w.getNetwork(t, r, s)
-		if !exists {
-			_, err := client.Create(w.ctx, &cloudteamv1.Network{ObjectMeta: w.meta(r, s), Spec: spec}, metav1.CreateOptions{})
-			must(t, err)
-			return true
-		}
-		is, err := client.Patch(w.ctx, s.name, types.JSONPatchType, replaceSpec(t, spec), metav1.PatchOptions{})
-		fixed := netip.MustParsePrefix(was.Spec.CIDR) == netip.MustParsePrefix(spec.CIDR) &&
-			was.Spec.IPv6AddressMode == spec.IPv6AddressMode && was.Spec.IPv6RAMode == spec.IPv6RAMode
-		switch {
-		case apierrors.IsNotFound(err): // it has just gone
-		case apierrors.IsInvalid(err) && !fixed:
-			return false
-		case err != nil || !fixed:
-			t.Fatalf("Network %s from %+v to %+v: the API server says %v", s, was.Spec, spec, err)
-		default:
-			if is.DeletionTimestamp != nil {
-				w.goes(is.UID, is.Spec.DeletionPolicy)
-			}
-			return true
-		}
+	object := &cloudteamv1.Network{ObjectMeta: w.meta(r, s), Spec: spec}
+	_, err := w.client.CloudteamV1().Networks(object.Namespace).Create(w.ctx, object, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatalf("Network %s as %s: the API server says %v", s, asJSON(spec), err)
 	}
 }
 
-// putPort creates or edits a NetworkPort, as putNetwork does.
+// editNetwork edits a Network. It reports whether the API server took the spec, and holds that it refuses just what it
+// should. One that has just gone is not made anew: what there is to ask for was another's.
+func (w *world) editNetwork(t *rapid.T, r realm, s slot, spec cloudteamv1.NetworkSpec) bool {
+	t.Helper()
+	was, exists := w.getNetwork(t, r, s)
+	if !exists {
+		return false
+	}
+	is, err := w.client.CloudteamV1().Networks(was.Namespace).Patch(
+		w.ctx, s.name, types.JSONPatchType, replaceSpec(t, spec), metav1.PatchOptions{})
+	may := specs.NetworkMayBecome(was.Spec, spec)
+	switch {
+	case apierrors.IsNotFound(err), apierrors.IsInvalid(err) && !may:
+		return false
+	case err != nil || !may:
+		t.Fatalf("Network %s from %s to %s: the API server says %v", s, asJSON(was.Spec), asJSON(spec), err)
+	case is.DeletionTimestamp != nil:
+		w.goes(is)
+	}
+	return true
+}
+
+// putPort creates or edits a NetworkPort. It reports whether the API server took the spec, and holds that it refuses
+// just what it should.
 func (w *world) putPort(t *rapid.T, r realm, s slot, spec cloudteamv1.NetworkPortSpec) bool {
 	t.Helper()
 	client := w.client.CloudteamV1().NetworkPorts(r.namespaces[s.home])
@@ -240,11 +250,15 @@ func sameFixed(a, b cloudteamv1.NetworkPortSpec) bool {
 		strings.EqualFold(a.MAC, b.MAC) && slices.Equal(addresses(a), addresses(b))
 }
 
-// goes notes a policy under which an object of a UID is being deleted.
-func (w *world) goes(uid types.UID, policy cloudteamv1.DeletionPolicy) {
+// goes notes the policy under which a Network is being deleted.
+func (w *world) goes(n *cloudteamv1.Network) {
+	policy := n.Spec.DeletionPolicy
+	if policy == "" && n.Spec.Import != nil {
+		policy = cloudteamv1.DeletionPolicyRetain
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.ended[uid] = append(w.ended[uid], policy)
+	w.ended[n.UID] = append(w.ended[n.UID], policy)
 }
 
 // tooLarge is an MTU that the API server takes and the cloud refuses.
@@ -252,26 +266,34 @@ const tooLarge = 9000
 
 func (s *sequence) declareNetwork(t *rapid.T) {
 	at := rapid.SampledFrom(networkSlots).Draw(t, "network")
-	limits, past := surroundings.limits, s.networkPast(at)
+	limits, past := s.limits(at), s.networkPast(at)
 	was, exists := s.getNetwork(t, s.reached, at)
 	var spec cloudteamv1.NetworkSpec
 	if exists {
-		spec = limits.NetworkEdit(s.reached.drawnNetworkSpec(was.Spec)).Draw(t, "spec")
+		_, limits.WrongClouds = s.references(s.homes[at])
+		spec = limits.NetworkEdit(s.drawnNetworkSpec(s.reached, at, was.Spec)).Draw(t, "spec")
 		if rapid.IntRange(0, 7).Draw(t, "with a port's address for the gateway") == 7 {
 			s.giveGateway(t, at, &spec)
 		}
 	} else {
+		s.renew(s.reached, at)
+		limits.Imports = s.offerImport(t, at, limits)
 		spec = limits.Network().Draw(t, "spec")
+	}
+	if (!exists || was.Status.Cloud == nil) && s.leadsTo(spec.Cloud) != s.homes[at] {
+		// What is not anywhere yet would be made in the wrong project.
+		spec.Cloud = limits.Clouds[0].DeepCopy()
 	}
 	if rapid.IntRange(0, 9).Draw(t, "an mtu that the cloud refuses") == 9 {
 		spec.MTU = new(int32(tooLarge))
 	}
-	spec.IgnoreDrift = nil // what is ignored would not come to what the spec says
 	t.Logf("declare Network %s: %s", at, asJSON(spec))
-	if !s.putNetwork(t, s.reached, at, s.reached.networkSpec(spec)) {
+	if actual := s.networkSpec(t, s.reached, at, spec); !exists {
+		s.createNetwork(t, s.reached, at, actual)
+	} else if !s.editNetwork(t, s.reached, at, actual) {
 		return
 	}
-	past.cidr = netip.MustParsePrefix(spec.CIDR)
+	past.cidr, past.declared = specs.CIDR(spec.SubnetSpec), true
 	if spec.MTU != nil {
 		past.mtus = append(past.mtus, int(*spec.MTU))
 	}
@@ -285,18 +307,47 @@ func (s *sequence) declareNetwork(t *rapid.T) {
 	default:
 		past.domains = append(past.domains, strings.ToLower(spec.DNSDomain))
 	}
+	switch spec.QoSPolicy {
+	case "":
+	case cloudteamv1.QoSPolicyNone:
+		past.policies = append(past.policies, nil)
+	default:
+		past.policies = append(past.policies, spec.QoSPolicy)
+	}
 	if spec.Tags != nil {
 		past.tags = append(past.tags, slices.Sorted(slices.Values(spec.Tags)))
 	}
+	past.shares = append(past.shares, spec.SharedWith...)
+	if spec.Shared != nil {
+		past.shared = append(past.shared, *spec.Shared)
+	}
+	if spec.External != nil {
+		past.external = append(past.external, *spec.External)
+	}
+	if spec.Router == nil {
+		return
+	}
+	if spec.Router.SNAT != nil {
+		past.snats = append(past.snats, *spec.Router.SNAT)
+	}
+	if spec.Router.HA != nil {
+		past.ha = append(past.ha, *spec.Router.HA)
+	}
+	if spec.Router.Distributed != nil {
+		past.distributed = append(past.distributed, *spec.Router.Distributed)
+	}
 }
 
-// giveGateway makes the address of a port on the Network its gateway, where there is one.
+// giveGateway makes the address of a port on the Network its gateway, where there is one, and the Network may have one.
 func (s *sequence) giveGateway(t *rapid.T, at slot, spec *cloudteamv1.NetworkSpec) {
 	t.Helper()
+	if spec.Router != nil && spec.IPv6AddressMode != "" && spec.IPv6RAMode == "" {
+		return
+	}
 	for _, p := range s.ports(t, s.reached) {
 		for _, a := range p.Status.Addresses {
 			address := netip.MustParsePrefix(a.Address).Addr()
-			if p.Network() == s.reached.key(at) && netip.MustParsePrefix(spec.CIDR).Contains(address) {
+			if p.Network() == s.reached.key(at) && specs.CIDR(spec.SubnetSpec).Contains(address) {
 				spec.Gateway, spec.AllocationPools = address.String(), nil
 			}
 		}
@@ -310,7 +361,7 @@ func (s *sequence) declarePort(t *rapid.T) {
 	// As a rule one that was declared, and in the port's own namespace.
 	anywhere := rapid.IntRange(0, 3).Draw(t, "anywhere")
 	known := slices.DeleteFunc(slices.Clone(networkSlots), func(n slot) bool {
-		return !s.networkPast(n).cidr.IsValid() || anywhere < 2 && n.home != at.home
+		return !s.networkPast(n).declared || anywhere < 2 && n.home != at.home
 	})
 	if len(known) == 0 || anywhere == 3 {
 		known = networkSlots
@@ -327,9 +378,8 @@ func (s *sequence) declarePort(t *rapid.T) {
 	} else {
 		spec = limits.NetworkPort(place).Draw(t, "spec")
 	}
-	// A port that is retained would keep its Network from going, and one that may differ from its spec
-	// would not come to what it says.
-	spec.DeletionPolicy, spec.DriftPolicy, spec.IgnoreDrift = "", "", nil
+	// A port that is retained would keep its Network from going.
+	spec.DeletionPolicy = ""
 	t.Logf("declare NetworkPort %s: %s", at, asJSON(spec))
 	if !s.putPort(t, s.reached, at, s.reached.portSpec(spec)) {
 		return
@@ -348,7 +398,7 @@ func (s *sequence) deleteNetwork(t *rapid.T) {
 		return
 	}
 	t.Logf("delete Network %s", at)
-	s.goes(n.UID, n.Spec.DeletionPolicy)
+	s.goes(n)
 	err := s.client.CloudteamV1().Networks(n.Namespace).Delete(s.ctx, n.Name, metav1.DeleteOptions{})
 	if err != nil && !apierrors.IsNotFound(err) {
 		t.Fatal(err)
@@ -356,7 +406,9 @@ func (s *sequence) deleteNetwork(t *rapid.T) {
 	used := slices.ContainsFunc(s.ports(t, s.reached), func(p cloudteamv1.NetworkPort) bool {
 		return p.Network() == s.reached.key(at)
 	})
-	if wait && !used {
+	// With policy Delete, an import waits for subnets of others to go.
+	stays := isPaused(n) || n.Spec.Import != nil || s.leadsTo(n.Spec.Cloud) != s.homes[at]
+	if wait && !used && !stays {
 		s.await(t, func() error {
 			if is, exists := s.getNetwork(t, s.reached, at); exists && is.UID == n.UID {
 				return fmt.Errorf("Network %s is still there: %+v", at, is.Status.Conditions)
@@ -375,7 +427,7 @@ func (s *sequence) deletePort(t *rapid.T) {
 	}
 	t.Logf("delete NetworkPort %s", at)
 	s.endPort(t, p)
-	if wait {
+	if wait && !isPaused(p) && s.reachesCloudOf(t, p) {
 		s.await(t, func() error {
 			if is, exists := s.getPort(t, s.reached, at); exists && is.UID == p.UID {
 				return fmt.Errorf("NetworkPort %s is still there: %+v", at, is.Status.Conditions)
@@ -385,9 +437,17 @@ func (s *sequence) deletePort(t *rapid.T) {
 	}
 }
 
+// reachesCloudOf reports whether the Network that a NetworkPort is on names the cloud that it is in.
+func (w *world) reachesCloudOf(t *rapid.T, p *cloudteamv1.NetworkPort) bool {
+	t.Helper()
+	on := p.Network()
+	at := slot{slices.Index(w.reached.namespaces[:], on.Namespace), on.Name}
+	n, exists := w.getNetwork(t, w.reached, at)
+	return exists && w.leadsTo(n.Spec.Cloud) == w.homes[at]
+}
+
 func (w *world) endPort(t *rapid.T, p *cloudteamv1.NetworkPort) {
 	t.Helper()
-	w.goes(p.UID, cloudteamv1.DeletionPolicyDelete)
 	err := w.client.CloudteamV1().NetworkPorts(p.Namespace).Delete(w.ctx, p.Name, metav1.DeleteOptions{})
 	if err != nil && !apierrors.IsNotFound(err) {
 		t.Fatal(err)
@@ -397,7 +457,7 @@ func (w *world) endPort(t *rapid.T, p *cloudteamv1.NetworkPort) {
 // of finds what bears an object's marker in a collection of Neutron's, one of it: which one says the number.
 func (w *world) of(t *rapid.T, collection string, uid types.UID, which int) (resource, bool) {
 	t.Helper()
-	all, err := surroundings.tenant.list(w.ctx, collection, "")
+	all, err := surroundings.people.list(w.ctx, collection, "")
 	must(t, err)
 	all = slices.DeleteFunc(all, func(r resource) bool { return r.owner(w.cluster) != string(uid) })
 	if len(all) == 0 {
@@ -430,13 +490,22 @@ func (s *sequence) meddleWithNetwork(t *rapid.T) {
 	body := rapid.SampledFrom([]resource{
 		{"name": "renamed"}, {"admin_state_up": false}, {"mtu": mtu}, {"port_security_enabled": security},
 		{"name": "renamed", "mtu": mtu, "port_security_enabled": security}, {"description": ""},
-		{"dns_domain": "others.example."}, {"tags": []string{"others'"}},
+		{"dns_domain": "others.example."}, {"tags": []string{"others'"}}, {sharedWith: []string{"others'", "project-b"}},
+		{"qos_policy_id": surroundings.limits.QoSPolicies[0]}, {"shared": true}, {"router:external": true},
+		{"provider:segmentation_id": firstVLAN + serial.Add(1)%vlans},
 	}).Draw(t, "body")
 	past := s.networkPast(at)
 	if tags, tagged := body["tags"].([]string); tagged {
 		s.meddle(t, at, "networks", "tag the network", func(r resource) error {
 			past.tags = append(past.tags, tags)
-			return surroundings.tenant.tag(s.ctx, r.text("id"), tags)
+			return surroundings.people.tag(s.ctx, r.text("id"), tags)
+		})
+		return
+	}
+	if projects, shared := body[sharedWith].([]string); shared {
+		s.meddle(t, at, "networks", "share the network", func(r resource) error {
+			past.shares = append(past.shares, projects...)
+			return s.projectOf(at).share(s.ctx, r.text("id"), projects)
 		})
 		return
 	}
@@ -450,7 +519,65 @@ func (s *sequence) meddleWithNetwork(t *rapid.T) {
 		if domain, sets := body["dns_domain"].(string); sets {
 			past.domains = append(past.domains, domain)
 		}
-		return surroundings.tenant.update(s.ctx, "networks", r.text("id"), s.marked(t, at, body))
+		if policy, sets := body["qos_policy_id"]; sets {
+			past.policies = append(past.policies, policy)
+		}
+		if _, sets := body["shared"]; sets {
+			past.shared = append(past.shared, true)
+		}
+		if _, sets := body["router:external"]; sets {
+			past.external = append(past.external, true)
+		}
+		return surroundings.people.update(s.ctx, "networks", r.text("id"), s.marked(t, at, body))
+	})
+}
+
+// isInterface reports whether a port is one by which a router serves a subnet.
+func isInterface(port resource) bool {
+	return slices.Contains([]string{
+		"network:router_interface", "network:ha_router_replicated_interface", "network:router_interface_distributed",
+	}, port.text("device_owner"))
+}
+
+// meddleWithRouter has others change a Network's own router, or take off an interface of whichever router serves it.
+func (s *sequence) meddleWithRouter(t *rapid.T) {
+	at := rapid.SampledFrom(networkSlots).Draw(t, "network")
+	body := rapid.SampledFrom([]resource{
+		nil, {"name": "renamed"}, {"admin_state_up": false}, {"description": ""}, {"routes": []resource{}},
+		{"external_gateway_info": nil},
+		{"external_gateway_info": resource{"network_id": surroundings.limits.ExternalNetworks[0].Names[0]}},
+		{kindHA: true},
+	}).Draw(t, "body")
+	if body == nil {
+		s.meddle(t, at, "ports", "detach an interface", func(r resource) error {
+			return surroundings.people.detach(s.ctx, r.text("device_id"), r.text("id"))
+		})
+		return
+	}
+	if _, sets := body[kindHA]; sets {
+		s.meddleWithKind(t, at)
+		return
+	}
+	s.meddle(t, at, "routers", "set the router's "+asJSON(body), func(r resource) error {
+		return surroundings.people.update(s.ctx, "routers", r.text("id"), s.marked(t, at, body))
+	})
+}
+
+// The fields by which a router is of a kind. Neutron changes them only of one that is switched off.
+const kindHA, kindDistributed = "ha", "distributed"
+
+// meddleWithKind has others make a Network's own router another kind than it declares. Where it declares none, it would
+// stay so, and a project without an administrator's credentials could never have had it so.
+func (s *sequence) meddleWithKind(t *rapid.T, at slot) {
+	n, exists := s.getNetwork(t, s.reached, at)
+	if !exists || n.Spec.Router == nil || n.Spec.Router.HA == nil || s.homes[at] != adminProject {
+		return
+	}
+	other := !*n.Spec.Router.HA
+	s.meddle(t, at, "routers", fmt.Sprintf("switch off, and set ha %t,", other), func(r resource) error {
+		past := s.networkPast(at)
+		past.ha = append(past.ha, other)
+		return surroundings.people.makeKind(s.ctx, r.text("id"), resource{kindHA: other})
 	})
 }
 
@@ -472,7 +599,7 @@ func (w *world) owner(uid types.UID) network.Owner {
 
 func (s *sequence) meddleWithSubnet(t *rapid.T) {
 	at := rapid.SampledFrom(networkSlots).Draw(t, "network")
-	what := rapid.IntRange(0, 6).Draw(t, "what")
+	what := rapid.IntRange(0, 7).Draw(t, "what")
 	s.meddle(t, at, "subnets", fmt.Sprintf("set (%d) a subnet's settings", what), func(r resource) error {
 		cidr := netip.MustParsePrefix(r.text("cidr"))
 		server, hop, to := "9.9.9.9", "192.0.2.9", "198.51.100.0/24"
@@ -485,27 +612,37 @@ func (s *sequence) meddleWithSubnet(t *rapid.T) {
 			{"gateway_ip": nil, "allocation_pools": []resource{{
 				"start": specs.Address(cidr, 2).String(), "end": specs.Address(cidr, 12).String(),
 			}}},
+			{"service_types": []string{"network:dhcp"}},
 		}[what]
-		return surroundings.tenant.update(s.ctx, "subnets", r.text("id"), s.marked(t, at, body))
+		_, keeps := body["service_types"]
+		if keeps && (r["ipv6_address_mode"] != nil || r["ipv6_ra_mode"] != nil) {
+			return nil // A port that is made meanwhile would never come to the address that it makes itself.
+		}
+		return surroundings.people.update(s.ctx, "subnets", r.text("id"), s.marked(t, at, body))
 	})
 }
 
 func (s *sequence) removeNetwork(t *rapid.T) {
 	at := rapid.SampledFrom(networkSlots).Draw(t, "network")
 	s.meddle(t, at, "networks", "delete the network", func(r resource) error {
-		ports, err := surroundings.tenant.list(s.ctx, "ports", "network_id="+r.text("id"))
+		people := surroundings.people
+		ports, err := people.list(s.ctx, "ports", "network_id="+r.text("id"))
 		must(t, err)
-		for _, p := range ports {
-			_ = surroundings.tenant.remove(s.ctx, "ports", p.text("id")) // the next one tells
+		for _, p := range ports { // what stays keeps the network
+			if isInterface(p) {
+				_ = people.detach(s.ctx, p.text("device_id"), p.text("id"))
+			} else {
+				_ = people.remove(s.ctx, "ports", p.text("id"))
+			}
 		}
-		return surroundings.tenant.remove(s.ctx, "networks", r.text("id"))
+		return people.remove(s.ctx, "networks", r.text("id"))
 	})
 }
 
 func (s *sequence) removeSubnet(t *rapid.T) {
 	at := rapid.SampledFrom(networkSlots).Draw(t, "network")
 	s.meddle(t, at, "subnets", "delete the subnet", func(r resource) error {
-		return surroundings.tenant.remove(s.ctx, "subnets", r.text("id"))
+		return surroundings.people.remove(s.ctx, "subnets", r.text("id"))
 	})
 }
 
@@ -545,14 +682,14 @@ func (s *sequence) meddleWithPort(t *rapid.T) {
 		if _, sets := body["security_groups"]; sets {
 			past.groups = append(past.groups, slices.Sorted(slices.Values(groups)))
 		}
-		return surroundings.admin.update(s.ctx, "ports", id, body)
+		return surroundings.people.update(s.ctx, "ports", id, body)
 	})
 }
 
 func (s *sequence) removePort(t *rapid.T) {
 	at := rapid.SampledFrom(portSlots).Draw(t, "port")
 	s.meddleWithOnePort(t, at, "delete the port", func(id string) error {
-		return surroundings.tenant.remove(s.ctx, "ports", id)
+		return surroundings.people.remove(s.ctx, "ports", id)
 	})
 }
 

@@ -13,7 +13,7 @@ import (
 )
 
 // met counts what sequences came across, for who wonders (-v) whether they still come across everything after a change.
-// Nothing is asserted of it: some of it is rare, and each run draws anew.
+// Nothing is asserted of it: some of it is rare, and another seed draws others.
 var met tally
 
 // tally counts by name. It is safe for concurrent use.

@@ -1,9 +1,13 @@
 package transitions
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"maps"
 	"net/http"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -19,6 +23,7 @@ import (
 
 	networkcontroller "cloudteam.ztgame.com/network-controller/internal/controller/network"
 	portcontroller "cloudteam.ztgame.com/network-controller/internal/controller/networkport"
+	"cloudteam.ztgame.com/network-controller/internal/controller/owned"
 	"cloudteam.ztgame.com/network-controller/internal/network"
 	"cloudteam.ztgame.com/network-controller/internal/neutron"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
@@ -47,6 +52,8 @@ var homes = [2]string{"one", "two"}
 type realm struct {
 	name       string
 	namespaces [2]string
+	supplies   map[slot]*supply
+	named      map[slot]madeRouter
 }
 
 // world is a pair of controllers with a cluster's UID, and so a part of the cloud, to themselves. In the realm reached
@@ -59,12 +66,30 @@ type world struct {
 
 	reached, direct realm
 
-	// audits counts those that have ended, writes all that the controllers did to either API.
-	audits, writes atomic.Int64
-	queues         []interface{ Len() int }
+	// own is the project of the controllers' own credentials, and homes the one of each slot of Networks. secrets is
+	// whether Networks name clouds.
+	own     string
+	homes   map[slot]string
+	secrets bool
+
+	// writes counts all that the controllers did to either API.
+	writes      atomic.Int64
+	networkLoop *networkcontroller.Controller
+	portLoop    *portcontroller.Controller
+	running     sync.WaitGroup
 
 	mu sync.Mutex
-	// made are the ids of all networks and ports that were made for an object, by its UID.
+	// audits count those that have ended, of each Inventory. opened are the Inventories of clouds that objects name.
+	audits []*atomic.Int64
+	opened map[owned.CloudRef]*neutron.Inventory
+	// byHand are what people made, and went on to use in this world.
+	byHand []network.Resource
+	// applied counts the steps that were taken for an object, by its UID, and owners tells whose a resource is that is
+	// or was an object's. pausedAt is what applied was when the object was paused and the world had settled.
+	applied  map[string]int
+	owners   map[string]string
+	pausedAt map[string]int
+	// made are the ids of all networks, ports and routers that were made for an object, by its UID.
 	made map[string][]network.Resource
 	// ended are the policies under which objects were deleted, by their UIDs.
 	ended map[types.UID][]cloudteamv1.DeletionPolicy
@@ -77,9 +102,25 @@ func newWorld(t *rapid.T) (w *world, stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	w = &world{
 		ctx: ctx, cluster: string(uuid.NewUUID()), label: string(uuid.NewUUID()), client: surroundings.networks,
-		reached: realm{name: "reached"}, direct: realm{name: "direct"}, made: map[string][]network.Resource{},
-		ended: map[types.UID][]cloudteamv1.DeletionPolicy{},
+		reached: realm{name: "reached", supplies: map[slot]*supply{}, named: map[slot]madeRouter{}},
+		direct:  realm{name: "direct", supplies: map[slot]*supply{}, named: map[slot]madeRouter{}},
+		own:     tenantProject, homes: map[slot]string{}, opened: map[owned.CloudRef]*neutron.Inventory{},
+		applied: map[string]int{}, owners: map[string]string{}, pausedAt: map[string]int{},
+		made: map[string][]network.Resource{}, ended: map[types.UID][]cloudteamv1.DeletionPolicy{},
 	}
+	if rapid.Bool().Draw(t, "with an administrator's credentials") {
+		w.own = adminProject
+	}
+	// Each Inventory lists all the time, and most Networks name no cloud.
+	w.secrets = rapid.IntRange(0, 2).Draw(t, "with Secrets") == 2
+	for _, n := range networkSlots {
+		w.homes[n] = w.own
+		if rapid.IntRange(0, 2).Draw(t, "in another project") == 2 && w.secrets {
+			w.homes[n] = otherProject
+		}
+	}
+	w.nameRouters(t, w.reached)
+	w.nameRouters(t, w.direct)
 	for _, r := range []*realm{&w.reached, &w.direct} {
 		for i := range r.namespaces {
 			r.namespaces[i] = newNamespace(ctx, t)
@@ -93,33 +134,28 @@ func newWorld(t *rapid.T) (w *world, stop func()) {
 	factory := informers.NewSharedInformerFactoryWithOptions(client, 0,
 		informers.WithTweakListOptions(func(o *metav1.ListOptions) { o.LabelSelector = worldLabel + "=" + w.label }))
 	objects := factory.Cloudteam().V1()
-	var networks *networkcontroller.Controller
-	var ports *portcontroller.Controller
-	inventory := neutron.NewInventory(neutron.NewCloud(surroundings.credentials, neutron.Options{}), w.cluster,
-		neutron.InventoryOptions{
-			Interval: auditInterval, Ports: true, Audited: func(neutron.Audit) { w.audits.Add(1) },
-			Moved: func(uid string) { networks.Moved(uid); ports.Moved(uid) },
-		})
+	inventory := w.open(w.own)
 	observed, recorder := witness{inventory, w}, &record.FakeRecorder{}
-	networks, err = networkcontroller.NewController(client.CloudteamV1(), objects.Networks(), objects.NetworkPorts(),
+	w.networkLoop, err = networkcontroller.NewController(client.CloudteamV1(), objects.Networks(),
+		objects.NetworkPorts(), observed, recorder, w.cluster, networkcontroller.Options{})
+	must(t, err)
+	w.networkLoop.ReachClouds(w)
+	w.networkLoop.ObserveEvery(4 * auditInterval)
+	w.portLoop, err = portcontroller.NewController(client.CloudteamV1(), objects.NetworkPorts(), objects.Networks(),
 		observed, recorder, w.cluster)
 	must(t, err)
-	ports, err = portcontroller.NewController(client.CloudteamV1(), objects.NetworkPorts(), objects.Networks(),
-		observed, recorder, w.cluster)
-	must(t, err)
-	w.queues = append(w.queues, networks, ports)
+	w.portLoop.ReachClouds(w)
 
 	factory.StartWithContext(ctx)
-	var running sync.WaitGroup
-	running.Go(func() { inventory.Run(ctx) })
+	w.running.Go(func() { inventory.Run(ctx) })
 	for _, c := range []interface {
 		Run(context.Context, int) error
-	}{networks, ports} {
-		running.Go(func() { _ = c.Run(ctx, workers) }) // its only error is that of too few workers
+	}{w.networkLoop, w.portLoop} {
+		w.running.Go(func() { _ = c.Run(ctx, workers) }) // its only error is that of too few workers
 	}
 	return w, func() {
 		cancel()
-		running.Wait()
+		w.running.Wait()
 		factory.Shutdown()
 		w.sweep()
 	}
@@ -164,30 +200,54 @@ func (i witness) Apply(ctx context.Context, change network.Change) (network.Chan
 	done, err := i.Inventory.Apply(ctx, change)
 	i.w.writes.Add(int64(len(done)))
 	for _, step := range done {
+		uid := i.w.attribute(step)
 		switch step.Action {
 		case network.CreateNetwork:
-			i.note("networks", step.Attributes.Description, network.Resource{Kind: network.KindNetwork, ID: step.ID})
+			i.note("networks", uid, network.Resource{Kind: network.KindNetwork, ID: step.ID})
 		case network.CreatePort:
-			i.note("ports", step.Port.Description, network.Resource{Kind: network.KindPort, ID: step.ID})
+			i.note("ports", uid, network.Resource{Kind: network.KindPort, ID: step.ID})
+		case network.CreateRouter:
+			i.note("routers", uid, network.Resource{Kind: network.KindRouter, ID: step.ID})
+		case network.CreateInterface: // There may be several.
+			i.w.mu.Lock()
+			i.w.made[uid] = append(i.w.made[uid], network.Resource{Kind: network.KindPort, ID: step.ID})
+			i.w.mu.Unlock()
 		}
 	}
 	return done, err
 }
 
-func (i witness) note(collection, description string, made network.Resource) {
-	_, owner, _ := network.ParseDescription(description)
-	all, err := surroundings.tenant.list(i.w.ctx, collection, "fields=id&fields=description")
+// attribute finds out for which object a step was taken, by the marker that it writes or has written before, counts it
+// and gives the object's UID.
+func (w *world) attribute(step network.Step) (uid string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	uid = w.owners[step.ID]
+	for _, description := range []string{
+		step.Attributes.Description, step.SubnetDescription, step.Port.Description, step.Router.Description,
+	} {
+		if _, owner, marked := network.ParseDescription(description); marked && owner.Cluster == w.cluster {
+			uid = owner.Object
+		}
+	}
+	w.owners[step.ID] = uid
+	w.applied[uid]++
+	return uid
+}
+
+func (i witness) note(collection, uid string, made network.Resource) {
+	all, err := surroundings.people.list(i.w.ctx, collection, "fields=id&fields=description")
 	count := 0
 	for _, r := range all {
-		if r.owner(i.w.cluster) == owner.Object {
+		if r.owner(i.w.cluster) == uid {
 			count++
 		}
 	}
 	i.w.mu.Lock()
 	defer i.w.mu.Unlock()
-	i.w.made[owner.Object] = append(i.w.made[owner.Object], made)
+	i.w.made[uid] = append(i.w.made[uid], made)
 	if err == nil && count > 1 {
-		i.w.doubles = append(i.w.doubles, fmt.Sprintf("%d %s of %s", count, collection, owner.Object))
+		i.w.doubles = append(i.w.doubles, fmt.Sprintf("%d %s of %s", count, collection, uid))
 	}
 }
 
@@ -195,15 +255,23 @@ func (i witness) note(collection, description string, made network.Resource) {
 func (w *world) sweep() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	ctx := context.WithoutCancel(w.ctx)
-	for _, kind := range []network.Kind{network.KindPort, network.KindNetwork} {
-		for _, made := range w.made {
-			for _, r := range made {
-				if r.Kind == kind {
-					// What is gone already cannot be removed, and what stays disturbs nobody.
-					_ = surroundings.tenant.remove(ctx, string(kind)+"s", r.ID)
+	ctx, people := context.WithoutCancel(w.ctx), surroundings.people
+	all := slices.Concat(slices.Collect(maps.Values(w.made))...)
+	all = append(all, w.byHand...)
+	for _, kind := range []network.Kind{network.KindRouter, network.KindPort, network.KindNetwork} {
+		for _, r := range all {
+			if r.Kind != kind {
+				continue
+			}
+			// What is gone already cannot be removed, and what stays disturbs nobody.
+			if kind == network.KindRouter {
+				_ = people.update(ctx, "routers", r.ID, resource{"routes": []resource{}})
+				interfaces, _ := people.list(ctx, "ports", "device_id="+r.ID)
+				for _, i := range interfaces {
+					_ = people.detach(ctx, r.ID, i.text("id"))
 				}
 			}
+			_ = people.remove(ctx, string(kind)+"s", r.ID)
 		}
 	}
 }
@@ -237,19 +305,22 @@ var failed atomic.Bool
 func (w *world) settle(t *rapid.T) {
 	t.Helper()
 	began, quiet := time.Now(), time.Now()
-	writes, audits := w.writes.Load(), w.audits.Load()
+	writes, audits := w.writes.Load(), w.audited()
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
 	for {
 		<-tick.C
 		if now := w.writes.Load(); now != writes || w.queued() > 0 {
-			writes, audits, quiet = now, w.audits.Load(), time.Now()
+			writes, audits, quiet = now, w.audited(), time.Now()
 		}
 		var err error
 		// The third to end has begun after the first did.
-		if w.audits.Load()-audits < 3 {
+		if w.auditedSince(audits) < 3 {
 			err = fmt.Errorf("%d writes, %d keys waiting", writes, w.queued())
 		} else if err = w.unsettled(t); err == nil && w.writes.Load() == writes {
+			return
+		}
+		if errors.Is(err, errForPeople) && time.Since(quiet) > retried {
 			return
 		}
 		if time.Since(began) > patience || time.Since(quiet) > stillness ||
@@ -260,29 +331,33 @@ func (w *world) settle(t *rapid.T) {
 	}
 }
 
-func (w *world) queued() int {
-	waiting := 0
-	for _, queue := range w.queues {
-		waiting += queue.Len()
-	}
-	return waiting
-}
+func (w *world) queued() int { return w.networkLoop.Len() + w.portLoop.Len() }
 
-// unsettled names an object that something is still to be done about; nil where there is none.
-func (w *world) unsettled(t *rapid.T) error {
+// errForPeople is what an object waits for that is tried again, and that does not come by itself as a rule. retried is
+// how long it is waited for all the same: a key is tried again some times in it.
+var errForPeople = errors.New("somebody has to act")
+
+const retried = 3 * time.Second
+
+// unsettled names an object that something is still to be done about; nil where there is none. It is errForPeople where
+// people have to act on all that there are.
+func (w *world) unsettled(t *rapid.T) (waits error) {
 	for _, r := range []realm{w.reached, w.direct} {
+		var all []error
 		for _, n := range w.networks(t, r) {
-			if err := atWork("Network", &n, n.Status.ResourceStatus); err != nil {
-				return err
-			}
+			all = append(all, atWork("Network", &n, n.Status.ResourceStatus))
 		}
 		for _, p := range w.ports(t, r) {
-			if err := atWork("NetworkPort", &p, p.Status.ResourceStatus); err != nil {
+			all = append(all, atWork("NetworkPort", &p, p.Status.ResourceStatus))
+		}
+		for _, err := range all {
+			if err != nil && !errors.Is(err, errForPeople) {
 				return err
 			}
+			waits = cmp.Or(waits, err)
 		}
 	}
-	return nil
+	return waits
 }
 
 // atWork is nil for an object whose controller waits for nothing but what others have to do.
@@ -293,16 +368,29 @@ func atWork(kind string, object metav1.Object, status cloudteamv1.ResourceStatus
 	case ready == nil || status.ObservedGeneration != object.GetGeneration() ||
 		ready.ObservedGeneration != object.GetGeneration():
 		return fmt.Errorf("%s: its status does not speak of generation %d: %+v", name, object.GetGeneration(), status)
-	case ready.Reason == cloudteamv1.ReasonWaitingForNetwork && object.GetDeletionTimestamp() == nil:
+	case ready.Reason == cloudteamv1.ReasonPaused && isPaused(object):
+		return nil
+	case ready.Reason == cloudteamv1.ReasonPaused, isPaused(object) && !observes(object):
+		return fmt.Errorf("%s: its annotation was not seen yet", name)
+	case object.GetDeletionTimestamp() == nil && (ready.Reason == cloudteamv1.ReasonWaitingForNetwork ||
+		ready.Reason == cloudteamv1.ReasonImportNotFound):
 		return nil
 	case ready.Reason == cloudteamv1.ReasonInUse && object.GetDeletionTimestamp() != nil:
 		return nil // or Stalled: what is in use is kept as declared, where the cloud does not refuse that
+	case ready.Reason == cloudteamv1.ReasonInUse, ready.Reason == cloudteamv1.ReasonAddressTaken:
+		return fmt.Errorf("%s: %w: %s", name, errForPeople, ready.Message)
 	case object.GetDeletionTimestamp() != nil && !meta.IsStatusConditionTrue(status.Conditions, cloudteamv1.ConditionStalled):
 		return fmt.Errorf("%s: it is being deleted: %+v", name, status.Conditions)
 	case meta.IsStatusConditionTrue(status.Conditions, cloudteamv1.ConditionReconciling):
 		return fmt.Errorf("%s: it is worked on: %+v", name, status.Conditions)
 	}
 	return nil
+}
+
+// observes reports whether an object is an observed Network.
+func observes(object metav1.Object) bool {
+	n, is := object.(*cloudteamv1.Network)
+	return is && n.Observes()
 }
 
 // await polls until check gives nil.

@@ -98,8 +98,7 @@ func config(network *cloudteamv1.Network, options Options) (string, error) {
 	if fields.mtu && network.Status.MTU > 0 {
 		plugin.MTU = network.Status.MTU
 	}
-	subnets := append([]cloudteamv1.SubnetSpec{network.Spec.SubnetSpec}, network.Spec.AdditionalSubnets...)
-	for _, subnet := range subnets {
+	for _, subnet := range network.Spec.Subnets() {
 		for _, r := range subnet.HostRoutes {
 			plugin.IPAM.Routes = append(plugin.IPAM.Routes, route{Destination: r.Destination, Gateway: r.NextHop})
 		}

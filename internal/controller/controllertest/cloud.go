@@ -1,6 +1,7 @@
 package controllertest
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/netip"
@@ -8,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
+	gocmp "github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"cloudteam.ztgame.com/network-controller/internal/network"
@@ -42,8 +43,9 @@ type Cloud struct {
 	InTheWay     neutron.Blockers
 	BlockersFail error
 
-	// down, where set, fails the calls that learn something.
-	down     error
+	// down, where set, fails the calls that learn something, and unnamed those that ask for something by a name.
+	down, unnamed error
+
 	networks *shelf[network.ObservedNetwork]
 	ports    *shelf[network.ObservedPort]
 	// listed is when the list began that the Inventory holds.
@@ -80,6 +82,13 @@ func (c *Cloud) SetDown(err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.down = err
+}
+
+// SetUnnamed has the calls that ask for something by a name fail; with nil, no more.
+func (c *Cloud) SetUnnamed(err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.unnamed = err
 }
 
 // Identity is the Inventory's.
@@ -194,8 +203,11 @@ func (c *Cloud) Apply(_ context.Context, change network.Change) (done network.Ch
 	for _, step := range change {
 		c.diary.Note("apply %s", step.Action)
 		pass()
-		if step.Action == network.CreateSubnet && step.NetworkID == "" {
+		if (step.Action == network.CreateSubnet || step.Action == network.ShareNetwork) && step.NetworkID == "" {
 			step.NetworkID = created
+		}
+		if step.Action == network.TagNetwork && step.ID == "" {
+			step.ID = created
 		}
 		if c.Before != nil {
 			if err := c.Before(step); err != nil {
@@ -293,6 +305,11 @@ func (c *Cloud) take(step *network.Step) (string, error) {
 		}
 	case network.TagNetwork:
 		n.Tags = step.Attributes.Tags
+	case network.ShareNetwork:
+		step.ID = c.nextID("rbac")
+		n.Shares = append(n.Shares, network.Share{ID: step.ID, Project: step.Share.Project})
+	case network.UnshareNetwork:
+		n.Shares = slices.DeleteFunc(n.Shares, func(s network.Share) bool { return s.ID == step.ID })
 	case network.DeleteNetwork:
 		if n.Revision != step.Revision {
 			return "", moved(step)
@@ -303,9 +320,13 @@ func (c *Cloud) take(step *network.Step) (string, error) {
 		c.networks.remove(networkID)
 		return networkID, nil
 	case network.CreateSubnet:
-		n.Subnets = append(n.Subnets, network.ObservedSubnet{
-			ID: c.nextID("sub"), Name: step.SubnetName, Description: step.SubnetDescription, Subnet: step.Subnet,
-		})
+		created := network.ObservedSubnet{
+			ID: c.nextID("sub"), Created: time.Now(), Name: step.SubnetName, Description: step.SubnetDescription,
+			Subnet: step.Subnet,
+		}
+		c.allocateCIDR(&created)
+		step.Subnet.CIDR = created.CIDR
+		n.Subnets = append(n.Subnets, created)
 	case network.UpdateSubnet, network.DeleteSubnet:
 		if subnet < 0 {
 			return "", refuse(step, neutron.NotFound, "there is no such subnet")
@@ -320,11 +341,28 @@ func (c *Cloud) take(step *network.Step) (string, error) {
 		s := &n.Subnets[subnet]
 		s.Revision++
 		s.Name, s.Description, s.Subnet = step.SubnetName, step.SubnetDescription, step.Subnet
+		s.From = nil
 	default:
 		return "", fmt.Errorf("%s: there is no such action", step.Action)
 	}
 	n.Revision++
 	return networkID, nil
+}
+
+// allocateCIDR takes the CIDR of a subnet from its pool, where it is to come from one: a new one each time.
+func (c *Cloud) allocateCIDR(s *network.ObservedSubnet) {
+	from := s.From
+	if s.From = nil; from == nil {
+		return
+	}
+	s.PoolID = from.Pool.ID
+	first := netip.AddrFrom4([4]byte{10, 200, byte(c.serial)})
+	if from.Pool.IPVersion == 6 {
+		first = netip.AddrFrom16([16]byte{0xfd, 0xaa, 7: byte(c.serial)})
+	}
+	s.CIDR = netip.PrefixFrom(first, cmp.Or(from.PrefixLength, from.Pool.DefaultPrefixLength))
+	s.Gateway = network.DefaultGateway(s.CIDR)
+	s.Pools = network.DefaultPools(s.CIDR, s.Gateway)
 }
 
 func (c *Cloud) nextID(kind string) string {
@@ -389,7 +427,7 @@ func (c *Cloud) CheckUntouched(t *testing.T) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, h := range c.handedOut {
-		if diff := cmp.Diff(h.copy, h.given, cmpopts.EquateComparable(netip.Addr{}, netip.Prefix{})); diff != "" {
+		if diff := gocmp.Diff(h.copy, h.given, cmpopts.EquateComparable(netip.Addr{}, netip.Prefix{})); diff != "" {
 			t.Errorf("what the Inventory handed out was changed (-given +left):\n%s", diff)
 		}
 	}
@@ -397,6 +435,7 @@ func (c *Cloud) CheckUntouched(t *testing.T) {
 }
 
 func cloneNetwork(n network.ObservedNetwork) network.ObservedNetwork {
+	n.Shares = slices.Clone(n.Shares)
 	n.Subnets = slices.Clone(n.Subnets)
 	for i := range n.Subnets {
 		n.Subnets[i].Pools = slices.Clone(n.Subnets[i].Pools)

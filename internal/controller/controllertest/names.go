@@ -1,6 +1,11 @@
 package controllertest
 
-import "context"
+import (
+	"context"
+	"strings"
+
+	"cloudteam.ztgame.com/network-controller/internal/network"
+)
 
 // Names is the part of an Inventory that tells the ids of what users call by name, of a cloud in which each is called
 // by its id and in which no router is ours.
@@ -9,8 +14,56 @@ type Names struct{}
 // CoverRouters is the Inventory's.
 func (Names) CoverRouters() {}
 
+// CoverShares is the Inventory's.
+func (Names) CoverShares() {}
+
+// QoSPolicy is the Inventory's.
+func (Names) QoSPolicy(_ context.Context, id string) (string, error) { return id, nil }
+
 // ExternalNetwork is the Inventory's.
 func (Names) ExternalNetwork(_ context.Context, id string) (string, error) { return id, nil }
 
 // Router is the Inventory's.
 func (Names) Router(_ context.Context, id string) (string, error) { return id, nil }
+
+// SubnetPool is the Inventory's. A pool is one of IPv6 where its name ends so, and gives a /26 or a /64 to who does not
+// ask for another.
+func (Names) SubnetPool(_ context.Context, _, id string) (network.SubnetPool, error) {
+	if strings.HasSuffix(id, "v6") {
+		return network.SubnetPool{
+			ID: id, IPVersion: 6, MinPrefixLength: 48, MaxPrefixLength: 128, DefaultPrefixLength: 64,
+		}, nil
+	}
+	return network.SubnetPool{ID: id, IPVersion: 4, MinPrefixLength: 8, MaxPrefixLength: 32, DefaultPrefixLength: 26}, nil
+}
+
+// QoSPolicy is the Inventory's.
+func (c *Cloud) QoSPolicy(ctx context.Context, name string) (string, error) {
+	return named(c, func() (string, error) { return c.Names.QoSPolicy(ctx, name) })
+}
+
+// ExternalNetwork is the Inventory's.
+func (c *Cloud) ExternalNetwork(ctx context.Context, name string) (string, error) {
+	return named(c, func() (string, error) { return c.Names.ExternalNetwork(ctx, name) })
+}
+
+// Router is the Inventory's.
+func (c *Cloud) Router(ctx context.Context, name string) (string, error) {
+	return named(c, func() (string, error) { return c.Names.Router(ctx, name) })
+}
+
+// SubnetPool is the Inventory's.
+func (c *Cloud) SubnetPool(ctx context.Context, field, name string) (network.SubnetPool, error) {
+	return named(c, func() (network.SubnetPool, error) { return c.Names.SubnetPool(ctx, field, name) })
+}
+
+// named gives what a name means, unless nobody can tell.
+func named[T any](c *Cloud, meant func() (T, error)) (T, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.unnamed != nil {
+		var none T
+		return none, c.unnamed
+	}
+	return meant()
+}

@@ -80,7 +80,7 @@ func (c *Controller) report(ctx context.Context, foo *v1alpha1.Foo, o outcome) e
 		Write: func(ctx context.Context) error {
 			return controller.WriteStatus(ctx, c.client.Foos(foo.Namespace).Patch, kind, foo, status, &c.expected)
 		},
-		Turn: turn(foo, o),
+		Turns: []controller.Event{turn(foo, o)},
 	}.Send(ctx, c.recorder, foo)
 }
 

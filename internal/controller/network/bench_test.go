@@ -26,7 +26,7 @@ func rest(tb testing.TB, networks int) (c *Controller, keys []cache.ObjectName, 
 	tb.Helper()
 	informer := informers.NewSharedInformerFactory(fake.NewSimpleClientset(), 0).Cloudteam().V1().Networks()
 	inventory := controllertest.AtRest{Where: inTheCloud, Owned: map[string]network.Observed{}}
-	c, err := NewController(nil, informer, nil, inventory, &record.FakeRecorder{}, "c1")
+	c, err := NewController(nil, informer, nil, inventory, &record.FakeRecorder{}, "c1", Options{})
 	if err != nil {
 		tb.Fatal(err)
 	}

@@ -3,8 +3,6 @@ package network
 import (
 	"errors"
 	"fmt"
-	"net/netip"
-	"slices"
 
 	"cloudteam.ztgame.com/network-controller/internal/controller/owned"
 	"cloudteam.ztgame.com/network-controller/internal/network"
@@ -25,7 +23,7 @@ func (d declaration) Complete(observed network.Observed) bool {
 	if !exists {
 		return false
 	}
-	for _, subnet := range d.Subnets {
+	for _, subnet := range network.Spec(d).Allocated(n).Subnets {
 		if _, exists := n.SubnetByCIDR(subnet.CIDR); !exists {
 			return false
 		}
@@ -60,8 +58,8 @@ func desired(obj *cloudteamv1.Network, owner network.Owner) (network.Spec, error
 		}
 	}
 	var bad []error
-	for i, declared := range slices.Concat([]cloudteamv1.SubnetSpec{obj.Spec.SubnetSpec}, obj.Spec.AdditionalSubnets) {
-		subnet, err := desiredSubnet(declared)
+	for i, declared := range obj.Spec.Subnets() {
+		subnet, err := desiredSubnet(declared, obj.Status.Subnets)
 		bad = append(bad, network.InSubnet(i, err))
 		spec.Subnets = append(spec.Subnets, subnet)
 	}
@@ -80,56 +78,39 @@ func desired(obj *cloudteamv1.Network, owner network.Owner) (network.Spec, error
 	return spec, nil
 }
 
-func desiredSubnet(s cloudteamv1.SubnetSpec) (network.Subnet, error) {
-	var errs []error
-	refuse := func(field, format string, args ...any) {
-		errs = append(errs, &network.FieldError{Field: field, Problem: fmt.Sprintf(format, args...)})
-	}
-	addr := func(field, text string) netip.Addr {
-		a, err := netip.ParseAddr(text)
-		if err != nil || a.Zone() != "" || a.Is4In6() {
-			refuse(field, "%q is no address: write one such as 192.168.0.1 or fd00::1", text)
-			return netip.Addr{}
-		}
-		return a
-	}
-	prefix := func(field, text string) netip.Prefix {
-		p, err := netip.ParsePrefix(text)
-		if err != nil || p.Addr().Is4In6() {
-			refuse(field, "%q is no CIDR: write a network address and prefix length, such as 192.168.0.0/16", text)
-			return netip.Prefix{}
-		}
-		return p
-	}
-
+// desiredSubnet brings what a Network says of one of its subnets into the domain's form. shown are the Network's
+// subnets as its status tells them.
+func desiredSubnet(s cloudteamv1.SubnetSpec, shown []cloudteamv1.SubnetStatus) (network.Subnet, error) {
+	var p parser
 	subnet := network.Subnet{
-		CIDR: prefix("cidr", s.CIDR), DHCP: s.DHCP == nil || *s.DHCP,
+		From: desiredAllocation(s, shown), DHCP: s.DHCP == nil || *s.DHCP,
 		IPv6AddressMode: network.IPv6Mode(s.IPv6AddressMode), IPv6RAMode: network.IPv6Mode(s.IPv6RAMode),
+		ServiceTypes: s.ServiceTypes, DNSPublishFixedIP: s.DNSPublishFixedIP != nil && *s.DNSPublishFixedIP,
+	}
+	switch {
+	case subnet.From == nil:
+		subnet.CIDR = p.prefix("cidr", s.CIDR)
+	case s.CIDR != "":
+		p.refuse(network.FieldSubnetPool, "a cidr is taken from the pool: leave one of both out")
 	}
 	switch {
 	case s.Gateway == "" && subnet.CIDR.IsValid():
 		subnet.Gateway = network.DefaultGateway(subnet.CIDR)
 	case s.Gateway != "" && s.Gateway != cloudteamv1.GatewayNone:
-		subnet.Gateway = addr("gateway", s.Gateway)
+		subnet.Gateway = p.addr("gateway", s.Gateway)
 	}
 	for i, pool := range s.AllocationPools {
 		field := fmt.Sprintf("allocationPools[%d]", i)
 		subnet.Pools = append(subnet.Pools, network.Range{
-			Start: addr(field+".start", pool.Start), End: addr(field+".end", pool.End),
+			Start: p.addr(field+".start", pool.Start), End: p.addr(field+".end", pool.End),
 		})
 	}
 	for i, server := range s.DNSServers {
-		subnet.DNSServers = append(subnet.DNSServers, addr(fmt.Sprintf("dnsServers[%d]", i), server))
+		subnet.DNSServers = append(subnet.DNSServers, p.addr(fmt.Sprintf("dnsServers[%d]", i), server))
 	}
-	for i, route := range s.HostRoutes {
-		field := fmt.Sprintf("hostRoutes[%d]", i)
-		subnet.HostRoutes = append(subnet.HostRoutes, network.Route{
-			Destination: prefix(field+".destination", route.Destination),
-			NextHop:     addr(field+".nextHop", route.NextHop),
-		})
-	}
-	if len(errs) > 0 {
-		return network.Subnet{}, errors.Join(errs...)
+	subnet.HostRoutes = routes(&p, network.FieldHostRoutes, s.HostRoutes)
+	if err := p.err(); err != nil {
+		return network.Subnet{}, err
 	}
 	// Pools that overlap must be seen before the canonical form joins them.
 	if err := subnet.Validate(); err != nil {

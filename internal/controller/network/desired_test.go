@@ -50,6 +50,16 @@ func TestDesired(t *testing.T) {
 				Pools: []network.Range{poolOf("192.168.0.2", "192.168.255.254")},
 			}}},
 		},
+		"a subnet from a pool has what does not follow from its CIDR": {
+			specOf(cloudteamv1.SubnetSpec{
+				SubnetPool: "office", PrefixLength: new(int32(26)), Gateway: cloudteamv1.GatewayNone,
+				DNSServers: []string{"fd00::53"},
+			}),
+			network.Spec{Subnets: []network.Subnet{{
+				From: &network.Allocation{Name: "office", PrefixLength: 26, NoGateway: true}, DHCP: true,
+				DNSServers: []netip.Addr{addr("fd00::53")},
+			}}},
+		},
 		"without a gateway the pools hold its address": {
 			specOf(cloudteamv1.SubnetSpec{CIDR: "fd00::/126", Gateway: cloudteamv1.GatewayNone, DHCP: new(false)}),
 			network.Spec{Subnets: []network.Subnet{{
@@ -163,7 +173,17 @@ func TestDesiredRefuses(t *testing.T) {
 		spec   cloudteamv1.NetworkSpec
 		fields []string
 	}{
-		"no cidr":                  {specOf(subnet{}), []string{"cidr"}},
+		"no cidr":             {specOf(subnet{}), []string{"cidr"}},
+		"a cidr and a pool":   {specOf(subnet{CIDR: cidr, SubnetPool: "office"}), []string{"subnetPool"}},
+		"a gateway in a pool": {specOf(subnet{SubnetPool: "office", Gateway: "10.0.0.1"}), []string{"gateway"}},
+		"a pool of addresses in a pool": {
+			specOf(subnet{SubnetPool: "office", AllocationPools: pool("10.0.0.5", "10.0.0.9")}), []string{"allocationPools"},
+		},
+		"one pool twice": {
+			cloudteamv1.NetworkSpec{
+				SubnetSpec: subnet{SubnetPool: "office"}, AdditionalSubnets: []subnet{{SubnetPool: "office"}},
+			}, []string{"additionalSubnets[0].subnetPool"},
+		},
 		"no prefix length":         {specOf(subnet{CIDR: "10.0.0.0"}), []string{"cidr"}},
 		"a space":                  {specOf(subnet{CIDR: " 10.0.0.0/24"}), []string{"cidr"}},
 		"leading zeros":            {specOf(subnet{CIDR: "010.0.0.0/24"}), []string{"cidr"}},

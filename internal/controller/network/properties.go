@@ -37,6 +37,17 @@ func desiredProperties(s cloudteamv1.NetworkSpec, spec *network.Spec) (errs []er
 		spec.Tags = append([]string{}, s.Tags...)
 		slices.Sort(spec.Tags)
 	}
+	switch s.QoSPolicy {
+	case "":
+	case cloudteamv1.QoSPolicyNone:
+		spec.QoSPolicy = new("")
+	default:
+		spec.QoSPolicy = new(s.QoSPolicy) // in whose place resolve puts the id
+	}
+	if s.SharedWith != nil {
+		spec.SharedWith = append([]string{}, s.SharedWith...)
+		slices.Sort(spec.SharedWith)
+	}
 	spec.Shared, spec.External = s.Shared, s.External
 	if p := s.Provider; p != nil {
 		spec.Provider = network.Provider{NetworkType: string(p.NetworkType), PhysicalNetwork: p.PhysicalNetwork}

@@ -41,6 +41,21 @@ func TestDesiredProperties(t *testing.T) {
 		"no tags are not the same as none said": {
 			func(s *cloudteamv1.NetworkSpec) { s.Tags = []string{} }, network.Spec{Name: "example", Tags: []string{}},
 		},
+		"a QoS policy is named, until its id is looked up": {
+			func(s *cloudteamv1.NetworkSpec) { s.QoSPolicy = "gold" }, network.Spec{Name: "example", QoSPolicy: new("gold")},
+		},
+		"no QoS policy": {
+			func(s *cloudteamv1.NetworkSpec) { s.QoSPolicy = cloudteamv1.QoSPolicyNone },
+			network.Spec{Name: "example", QoSPolicy: new("")},
+		},
+		"projects are sorted": {
+			func(s *cloudteamv1.NetworkSpec) { s.SharedWith = []string{"b", "a"} },
+			network.Spec{Name: "example", SharedWith: []string{"a", "b"}},
+		},
+		"no projects are not the same as none said": {
+			func(s *cloudteamv1.NetworkSpec) { s.SharedWith = []string{} },
+			network.Spec{Name: "example", SharedWith: []string{}},
+		},
 		"what is an administrator's": {
 			func(s *cloudteamv1.NetworkSpec) {
 				s.Shared, s.External, s.AvailabilityZoneHints = new(true), new(false), []string{"b", "a"}
@@ -85,6 +100,7 @@ func TestDesiredRefusesProperties(t *testing.T) {
 		"a state that there is not": {func(s *cloudteamv1.NetworkSpec) { s.AdminState = "up" }, network.FieldAdminState},
 		"a domain without a stop":   {func(s *cloudteamv1.NetworkSpec) { s.DNSDomain = "a.org" }, network.FieldDNSDomain},
 		"a tag twice":               {func(s *cloudteamv1.NetworkSpec) { s.Tags = []string{"a", "a"} }, "tags[1]"},
+		"all projects":              {func(s *cloudteamv1.NetworkSpec) { s.SharedWith = []string{"*"} }, "sharedWith[0]"},
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			spec := specOf(cloudteamv1.SubnetSpec{CIDR: "10.0.0.0/24"})

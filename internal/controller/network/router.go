@@ -1,12 +1,6 @@
 package network
 
 import (
-	"context"
-	"errors"
-	"fmt"
-	"net/netip"
-
-	"cloudteam.ztgame.com/network-controller/internal/controller/owned"
 	"cloudteam.ztgame.com/network-controller/internal/network"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
@@ -17,48 +11,15 @@ func desiredRouter(s *cloudteamv1.RouterSpec) (*network.RouterSpec, error) {
 	if s == nil {
 		return nil, nil
 	}
-	router := &network.RouterSpec{Existing: s.Existing, ExternalNetwork: s.ExternalNetwork, SNAT: s.SNAT}
-	var errs []error
-	refuse := func(field, format string, args ...any) {
-		errs = append(errs, &network.FieldError{Field: "router." + field, Problem: fmt.Sprintf(format, args...)})
+	router := &network.RouterSpec{
+		Existing: s.Existing, ExternalNetwork: s.ExternalNetwork, SNAT: s.SNAT, HA: s.HA, Distributed: s.Distributed,
 	}
+	p := parser{within: "router."}
 	if s.ExternalIP != "" {
-		var err error
-		if router.ExternalIP, err = netip.ParseAddr(s.ExternalIP); err != nil {
-			refuse(network.FieldExternalIP, "%q is no address: write one such as 203.0.113.10", s.ExternalIP)
-		}
+		router.ExternalIP = p.addr(network.FieldExternalIP, s.ExternalIP)
 	}
-	for i, route := range s.Routes {
-		field := fmt.Sprintf("%s[%d]", network.FieldRoutes, i)
-		destination, err := netip.ParsePrefix(route.Destination)
-		if err != nil {
-			refuse(field+".destination", "%q is no CIDR: write one such as 10.1.0.0/16", route.Destination)
-		}
-		nextHop, err := netip.ParseAddr(route.NextHop)
-		if err != nil {
-			refuse(field+".nextHop", "%q is no address: write one such as 192.168.0.254", route.NextHop)
-		}
-		router.Routes = append(router.Routes, network.Route{Destination: destination, NextHop: nextHop})
-	}
-	return router, errors.Join(errs...)
-}
-
-// resolve is owned.Kind's: it puts ids in the place of names.
-func resolve(ctx context.Context, in owned.Inventory, declared owned.Declaration) (owned.Declaration, error) {
-	d, ok := declared.(declaration)
-	if !ok || d.Router == nil {
-		return declared, nil
-	}
-	router := *d.Router
-	var err error
-	switch {
-	case router.Existing != "":
-		router.Existing, err = in.Router(ctx, router.Existing)
-	case router.ExternalNetwork != "":
-		router.ExternalNetwork, err = in.ExternalNetwork(ctx, router.ExternalNetwork)
-	}
-	d.Router = &router
-	return d, err
+	router.Routes = routes(&p, network.FieldRoutes, s.Routes)
+	return router, p.err()
 }
 
 // hasRouter reports whether a Network declares a router, or was seen to have one.

@@ -14,6 +14,7 @@ func show(
 	obj *cloudteamv1.Network, declared owned.Declaration, owner network.Owner, observed network.Observed,
 ) {
 	status := &obj.Status
+	was := status.Subnets
 	status.NetworkID, status.MTU, status.Subnets, status.Router = "", 0, nil, routerStatus(observed)
 	n, exists := observed.Network()
 	if !exists {
@@ -21,18 +22,26 @@ func show(
 	}
 	status.NetworkID = n.ID
 	status.MTU = int32(n.MTU)
-	spec, _ := declared.(declaration)
+	d, _ := declared.(declaration)
+	spec := network.Spec(d).Allocated(n)
 	ours := func(s network.ObservedSubnet) bool { return obj.Observes() || owner.Owns(s.Description) }
 	for _, s := range subnetsInOrder(n, ours, spec.Subnets) {
 		gateway := cloudteamv1.GatewayNone
 		if s.Gateway.IsValid() {
 			gateway = s.Gateway.String()
 		}
-		status.Subnets = append(status.Subnets, cloudteamv1.SubnetStatus{
-			ID: s.ID, CIDR: s.CIDR.String(), Gateway: gateway,
+		shown := cloudteamv1.SubnetStatus{
+			ID: s.ID, CIDR: s.CIDR.String(), SubnetPool: subnetPoolOf(s, spec.Subnets), Gateway: gateway,
 			IPv6AddressMode: cloudteamv1.IPv6Mode(s.IPv6AddressMode), IPv6RAMode: cloudteamv1.IPv6Mode(s.IPv6RAMode),
-			TotalAddresses: s.Total, UsedAddresses: s.Used,
-		})
+			ServiceTypes: s.ServiceTypes,
+		}
+		if usage, known := s.Usage(); known {
+			shown.TotalAddresses, shown.UsedAddresses = &usage.Total, &usage.Used
+		}
+		status.Subnets = append(status.Subnets, shown)
+	}
+	if declared == nil || slices.ContainsFunc(spec.Subnets, unresolvedPool) {
+		keepPools(status.Subnets, was)
 	}
 }
 

@@ -33,7 +33,11 @@ func TestShow(t *testing.T) {
 		Subnets: []cloudteamv1.SubnetStatus{{ID: "sub-1", CIDR: "192.168.0.0/16", Gateway: "192.168.0.1"}},
 	}
 	counted := observedSubnet("counted", "10.0.0.0/8", "10.0.0.1", specOwner)
-	counted.Total, counted.Used = new(int64(16777213)), new(int64(3))
+	counted.Pools = []network.Range{poolOf("10.0.0.2", "10.255.255.254")}
+	counted.Used = new(int64(3))
+	full := observedSubnet("full", "10.0.0.0/8", "10.0.0.1", specOwner)
+	full.Pools = []network.Range{poolOf("10.0.0.2", "10.0.0.3")}
+	full.Used = new(int64(3)) // the router's, too
 	slaac := observedSubnet("slaac", "fd00::/64", "", specOwner)
 	slaac.IPv6AddressMode, slaac.IPv6RAMode = network.SLAAC, network.DHCPv6Stateless
 	observed := func(subnets ...network.ObservedSubnet) network.Observed {
@@ -78,11 +82,18 @@ func TestShow(t *testing.T) {
 				ID: "slaac", CIDR: "fd00::/64", Gateway: "none", IPv6AddressMode: "slaac", IPv6RAMode: "dhcpv6-stateless",
 			}}},
 		},
-		"the addresses are counted where the cloud counts them": {
+		"the addresses are told where somebody counts them": {
 			declared, observed(counted),
 			cloudteamv1.NetworkStatus{NetworkID: "net-2", MTU: 9000, Subnets: []cloudteamv1.SubnetStatus{{
 				ID: "counted", CIDR: "10.0.0.0/8", Gateway: "10.0.0.1",
-				TotalAddresses: counted.Total, UsedAddresses: counted.Used,
+				TotalAddresses: new(int64(16777213)), UsedAddresses: new(int64(3)),
+			}}},
+		},
+		"of no more addresses than there are any is in use": {
+			declared, observed(full),
+			cloudteamv1.NetworkStatus{NetworkID: "net-2", MTU: 9000, Subnets: []cloudteamv1.SubnetStatus{{
+				ID: "full", CIDR: "10.0.0.0/8", Gateway: "10.0.0.1",
+				TotalAddresses: new(int64(2)), UsedAddresses: new(int64(2)),
 			}}},
 		},
 	} {

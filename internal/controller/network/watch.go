@@ -26,12 +26,20 @@ const Name = "network"
 // Controller syncs Networks. Make it with NewController.
 type Controller = owned.Reconciler[*cloudteamv1.Network]
 
+// Options tune a Controller.
+type Options struct {
+	// AddressesLow is the share of a subnet's addresses, from 0 to 1, below which so few are free that the condition
+	// AddressesLow says so. 0 has it never say so.
+	AddressesLow float64
+}
+
 // NewController makes a controller that watches the informers, which must not run yet. Nothing runs
 // before Run. ports is nil where NetworkPorts are not served.
 func NewController(
 	client typed.NetworksGetter, networks informers.NetworkInformer, ports informers.NetworkPortInformer,
-	inventory owned.Inventory, recorder record.EventRecorder, cluster string,
+	inventory owned.Inventory, recorder record.EventRecorder, cluster string, options Options,
 ) (*Controller, error) {
+	addresses := addressWatch{options.AddressesLow}
 	kind := owned.Kind[*cloudteamv1.Network]{
 		Controller:       Name,
 		GroupVersionKind: cloudteamv1.SchemeGroupVersion.WithKind("Network"),
@@ -44,18 +52,28 @@ func NewController(
 			if hasRouter(obj) {
 				in.CoverRouters()
 			}
+			if obj.Spec.SharedWith != nil {
+				in.CoverShares()
+			}
 		},
-		Declare:       declare,
-		Name:          nameOf,
-		Cloud:         func(obj *cloudteamv1.Network) (owned.CloudRef, bool) { return owned.CloudOf(obj), true },
-		Resolve:       resolve,
-		Parts:         parts,
-		ID:            func(obj *cloudteamv1.Network) string { return obj.Status.NetworkID },
-		Import:        importOf,
-		Policies:      policies,
-		InUse:         func(*cloudteamv1.Network) string { return "" },
-		Status:        func(obj *cloudteamv1.Network) *cloudteamv1.ResourceStatus { return &obj.Status.ResourceStatus },
-		Show:          show,
+		Declare:  declare,
+		Name:     nameOf,
+		Cloud:    func(obj *cloudteamv1.Network) (owned.CloudRef, bool) { return owned.CloudOf(obj), true },
+		Resolve:  resolve,
+		Parts:    parts,
+		ID:       func(obj *cloudteamv1.Network) string { return obj.Status.NetworkID },
+		Import:   importOf,
+		Policies: policies,
+		InUse:    func(*cloudteamv1.Network) string { return "" },
+		Status:   func(obj *cloudteamv1.Network) *cloudteamv1.ResourceStatus { return &obj.Status.ResourceStatus },
+		Show: func(
+			obj *cloudteamv1.Network, declared owned.Declaration, owner network.Owner, observed network.Observed,
+		) {
+			show(obj, declared, owner, observed)
+			addresses.tell(obj)
+		},
+		Warnings:      []string{cloudteamv1.ConditionAddressesLow},
+		Negligible:    addresses.negligible,
 		StatusToWrite: func(obj *cloudteamv1.Network) any { return obj.Status },
 	}
 	if ports == nil {

@@ -71,7 +71,8 @@ func inWorld(t *testing.T, test func(t *testing.T, w *world), ports ...*cloudtea
 
 		factory := informers.NewSharedInformerFactory(clients, 0)
 		v1 := factory.Cloudteam().V1()
-		c, err := NewController(clients.CloudteamV1(), v1.Networks(), v1.NetworkPorts(), cloud, w.events, specCluster)
+		c, err := NewController(clients.CloudteamV1(), v1.Networks(), v1.NetworkPorts(), cloud, w.events, specCluster,
+			Options{})
 		if err != nil {
 			t.Fatal(err)
 		}

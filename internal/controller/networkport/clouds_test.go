@@ -9,6 +9,7 @@ import (
 
 	"cloudteam.ztgame.com/network-controller/internal/controller/controllertest"
 	"cloudteam.ztgame.com/network-controller/internal/controller/owned"
+	"cloudteam.ztgame.com/network-controller/internal/neutron"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
 
@@ -91,5 +92,28 @@ func TestAPortThatHasLostItsNetworkIsRemovedWhereItWas(t *testing.T) {
 		if w.exists() || len(theirs.Ports()) != 0 {
 			t.Errorf("the object is there: %t, with the ports %v", w.exists(), theirs.Ports())
 		}
+	}, on, example())
+}
+
+// TestAPortIsNotClaimedForACloudThatItsNetworkIsNotIn has a port come to a Network whose spec has just been edited to name
+// a cloud of another project, before the Network's own controller has seen it: the finalizer's write would pin the port
+// there for good.
+func TestAPortIsNotClaimedForACloudThatItsNetworkIsNotIn(t *testing.T) {
+	on := of(exampleNetwork(), func(n *cloudteamv1.Network) {
+		n.Spec.Cloud = &cloudteamv1.CloudReference{SecretName: "elsewhere"}
+		n.Status.Cloud = new(cloudteamv1.CloudStatus(here))
+	})
+	inWorld(t, func(t *testing.T, w *world) {
+		there := neutron.Identity{Endpoint: here.Endpoint, Region: here.Region, ProjectID: "p2"}
+		theirs := controllertest.NewCloud(w.diary, there, owner.Cluster)
+		w.clouds = &oneCloud{ref: owned.CloudRef{Namespace: networkKey.Namespace, Secret: "elsewhere"}, in: theirs}
+		w.restart()
+		w.wantState("Ready=False Stalled=True CloudMismatch")
+		if got := w.port().Finalizers; len(got) != 0 {
+			t.Errorf("it is held by %q, though nothing was made", got)
+		}
+		w.editNetwork(func(n *cloudteamv1.Network) { n.Spec.Cloud = nil; n.Generation++ })
+		w.settle()
+		w.wantState("Ready=True Available")
 	}, on, example())
 }

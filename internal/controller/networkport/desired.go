@@ -89,6 +89,8 @@ type subnet struct {
 	declared bool
 	// selfAddressed is whether ports make their addresses in it themselves.
 	selfAddressed bool
+	// serves is whether the port has an address in it, or can have one: its serviceTypes may keep it for others.
+	serves bool
 }
 
 // declare gives what a NetworkPort asks for, or says what it waits for. The Network is known by its status alone: what
@@ -163,8 +165,11 @@ func desired(on *cloudteamv1.Network, obj *cloudteamv1.NetworkPort, owner networ
 	for _, s := range on.Status.Subnets {
 		if cidr, err := netip.ParsePrefix(s.CIDR); err == nil {
 			of := subnet{
-				id: s.ID, cidr: cidr, gateway: s.Gateway, declared: declares(on, cidr), selfAddressed: network.SelfAddressed(
+				id: s.ID, cidr: cidr, gateway: s.Gateway, declared: on.Spec.Declares(s),
+				selfAddressed: network.SelfAddressed(
 					network.IPv6Mode(s.IPv6AddressMode), network.IPv6Mode(s.IPv6RAMode)),
+				serves: network.Serves(s.ServiceTypes, network.PortDeviceOwner) || slices.ContainsFunc(obj.Status.Addresses,
+					func(a cloudteamv1.PortAddress) bool { return a.SubnetID == s.ID }),
 			}
 			d.subnets = append(d.subnets, of)
 			if of.selfAddressed {
@@ -186,10 +191,13 @@ func desired(on *cloudteamv1.Network, obj *cloudteamv1.NetworkPort, owner networ
 		switch {
 		case !inside:
 			refuse("%s is not inside %s of Network %s: write an address of that range, or none to be given one",
-				address, d.ranges(), obj.Network())
+				address, ranges(d.subnets), obj.Network())
 		case s.selfAddressed:
 			refuse("%s is in %s, where ports make their addresses themselves, of their MACs: leave it out, and the port has one",
 				address, s.cidr)
+		case !s.serves:
+			refuse("%s is in %s, which Network %s keeps for others by its serviceTypes: write an address of another subnet, "+
+				"or none to be given one", address, s.cidr, obj.Network())
 		case address.String() == s.gateway:
 			refuse("%s is the gateway of Network %s: write another address, or none to be given one",
 				address, obj.Network())
@@ -202,9 +210,11 @@ func desired(on *cloudteamv1.Network, obj *cloudteamv1.NetworkPort, owner networ
 		d.keep(obj)
 	}
 	if len(d.Addresses) == 0 && len(errs) == 0 {
-		if d.Addresses = d.anyAddresses(); len(d.Addresses)+len(d.SelfAddressed) == 0 {
-			return d, waiting(
-				"Network %s has no subnet in Neutron that an address could come from; it is waited for", obj.Network())
+		d.Addresses = d.anyAddresses()
+		makesOwn := func(s subnet) bool { return s.selfAddressed && s.serves }
+		if len(d.Addresses) == 0 && !slices.ContainsFunc(d.subnets, makesOwn) {
+			return d, waiting("Network %s has no subnet in Neutron that an address could come from%s; it is waited for",
+				obj.Network(), d.keptForOthers())
 		}
 	}
 	return d, errors.Join(append(errs, d.Validate())...)
@@ -230,6 +240,15 @@ func (d *declaration) keep(obj *cloudteamv1.NetworkPort) {
 	}
 }
 
+// keptForOthers says of which subnets the port could have an address, were they for it.
+func (d *declaration) keptForOthers() string {
+	others := slices.DeleteFunc(slices.Clone(d.subnets), func(s subnet) bool { return s.serves })
+	if len(others) == 0 {
+		return ""
+	}
+	return fmt.Sprintf(": its serviceTypes keep %s for others", ranges(others))
+}
+
 // anyAddresses leaves it to Neutron which address a port has: one of each IP family, as Neutron itself gives them, of
 // the family's first subnet. What the port has beside them in subnets where it makes its addresses itself is not asked
 // for.
@@ -237,22 +256,13 @@ func (d *declaration) anyAddresses() []network.PortAddress {
 	var addresses []network.PortAddress
 	for _, is4 := range []bool{true, false} {
 		at := slices.IndexFunc(d.subnets, func(s subnet) bool {
-			return s.declared && !s.selfAddressed && s.cidr.Addr().Is4() == is4
+			return s.declared && s.serves && !s.selfAddressed && s.cidr.Addr().Is4() == is4
 		})
 		if at >= 0 {
 			addresses = append(addresses, network.PortAddress{SubnetID: d.subnets[at].id})
 		}
 	}
 	return addresses
-}
-
-// declares reports whether a Network's spec has a subnet.
-func declares(on *cloudteamv1.Network, cidr netip.Prefix) bool {
-	is := func(s cloudteamv1.SubnetSpec) bool {
-		declared, err := netip.ParsePrefix(s.CIDR)
-		return err == nil && declared == cidr
-	}
-	return is(on.Spec.SubnetSpec) || slices.ContainsFunc(on.Spec.AdditionalSubnets, is)
 }
 
 func (d *declaration) subnetWith(address netip.Addr) (subnet, bool) {
@@ -264,9 +274,10 @@ func (d *declaration) subnetWith(address netip.Addr) (subnet, bool) {
 	return subnet{}, false
 }
 
-func (d *declaration) ranges() string {
-	texts := make([]string, len(d.subnets))
-	for i, s := range d.subnets {
+// ranges are those of subnets, for people.
+func ranges(subnets []subnet) string {
+	texts := make([]string, len(subnets))
+	for i, s := range subnets {
 		texts[i] = s.cidr.String()
 	}
 	return strings.Join(texts, ", ")

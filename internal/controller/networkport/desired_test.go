@@ -101,6 +101,52 @@ func TestDeclare(t *testing.T) {
 				s.Addresses = []network.PortAddress{{SubnetID: "sub-1"}, {SubnetID: "sub-3"}}
 			}),
 		},
+		"it asks for no address of a subnet that is kept for others": {
+			network: func(n *cloudteamv1.Network) {
+				with(n, "192.169.0.0/16", "sub-2", true)
+				n.Status.Subnets[0].ServiceTypes = []string{"compute:nova"}
+			},
+			want: spec(func(s *network.PortSpec) { s.Addresses = []network.PortAddress{{SubnetID: "sub-2"}} }),
+		},
+		"it keeps an address of a subnet that is kept for others since": {
+			network: func(n *cloudteamv1.Network) {
+				with(n, "192.169.0.0/16", "sub-2", true)
+				n.Status.Subnets[0].ServiceTypes = []string{"compute:nova"}
+			},
+			port: asBefore, want: spec(nil),
+		},
+		"an address of a subnet that is kept for others cannot be": {
+			network: func(n *cloudteamv1.Network) { n.Status.Subnets[0].ServiceTypes = []string{"network:dhcp"} },
+			port:    func(p *cloudteamv1.NetworkPort) { p.Spec.Addresses = []string{"192.168.0.9"} },
+			reason:  cloudteamv1.ReasonInvalidSpec,
+			says:    "192.168.0.9 is in 192.168.0.0/16, which Network team/example-network keeps for others",
+		},
+		"where all subnets are kept for others, one for it is waited for": {
+			network: func(n *cloudteamv1.Network) {
+				with(n, "fd00::/64", "sub-2", true)
+				n.Status.Subnets[1].IPv6RAMode = cloudteamv1.IPv6ModeSLAAC
+				for i := range n.Status.Subnets {
+					n.Status.Subnets[i].ServiceTypes = []string{"compute:nova"}
+				}
+			},
+			reason: cloudteamv1.ReasonWaitingForNetwork,
+			says:   "its serviceTypes keep 192.168.0.0/16, fd00::/64 for others",
+		},
+		"it gets an address of a subnet whose CIDR is from a pool": {
+			network: func(n *cloudteamv1.Network) {
+				n.Spec.CIDR, n.Spec.SubnetPool = "", "office"
+				n.Status.Subnets[0].SubnetPool = "office"
+				with(n, "fd00::/64", "sub-2", false)
+			},
+			want: spec(nil),
+		},
+		"it gets none of a subnet whose pool the Network does not name any more": {
+			network: func(n *cloudteamv1.Network) {
+				with(n, "192.169.0.0/16", "sub-2", true)
+				n.Status.Subnets[0].SubnetPool, n.Spec.CIDR, n.Spec.SubnetPool = "office", "", "workshop"
+			},
+			want: spec(func(s *network.PortSpec) { s.Addresses = []network.PortAddress{{SubnetID: "sub-2"}} }),
+		},
 		"it asks for no address where ports make them": {
 			network: func(n *cloudteamv1.Network) {
 				with(n, "fd00::/64", "sub-2", true)

@@ -59,6 +59,15 @@ func NewController(
 			}
 			return owned.CloudOf(on), true
 		},
+		// A Network that names another cloud from now on may not have been looked at since.
+		Pin: func(obj *cloudteamv1.NetworkPort) *cloudteamv1.CloudStatus {
+			key := obj.Network()
+			on, err := lister.Networks(key.Namespace).Get(key.Name)
+			if err != nil {
+				return nil
+			}
+			return on.Status.Cloud
+		},
 		ID:       func(obj *cloudteamv1.NetworkPort) string { return obj.Status.PortID },
 		Policies: policies,
 		InUse:    inUse,
@@ -88,7 +97,8 @@ func networkHandler(c *Controller, ports cache.Indexer) cache.ResourceEventHandl
 func sameForPorts(was, is *cloudteamv1.Network) bool {
 	sameSubnet := func(a, b cloudteamv1.SubnetStatus) bool {
 		return a.ID == b.ID && a.CIDR == b.CIDR && a.Gateway == b.Gateway &&
-			a.IPv6AddressMode == b.IPv6AddressMode && a.IPv6RAMode == b.IPv6RAMode
+			a.IPv6AddressMode == b.IPv6AddressMode && a.IPv6RAMode == b.IPv6RAMode &&
+			slices.Equal(a.ServiceTypes, b.ServiceTypes)
 	}
 	return was.Generation == is.Generation && was.Status.AppliedGeneration == is.Status.AppliedGeneration &&
 		was.DeletionTimestamp.Equal(is.DeletionTimestamp) && controller.Serves(was) == controller.Serves(is) &&

@@ -120,6 +120,12 @@ func (r *Reconciler[T]) observed(ctx context.Context, obj T) (o outcome) {
 	if !ok {
 		return o
 	}
+	resolved, unresolved, err := r.resolve(within, at.in, declared)
+	if err != nil {
+		return o.failed(err)
+	}
+	o.declared = resolved
+	r.prepare(at.in, obj)
 	id := r.importOf(obj).ID
 	found, exists, err := at.in.Foreign(within, id)
 	if err != nil {
@@ -129,7 +135,7 @@ func (r *Reconciler[T]) observed(ctx context.Context, obj T) (o outcome) {
 		o.observed = &network.Observed{}
 		return o.failed(&network.NotMadeError{ID: id})
 	}
-	differences, err := declared.(Importing).Compare(found.ObservedNetwork)
+	differences, err := o.declared.(Importing).Compare(found.ObservedNetwork)
 	if err != nil {
 		return o.failed(err)
 	}
@@ -137,6 +143,8 @@ func (r *Reconciler[T]) observed(ctx context.Context, obj T) (o outcome) {
 	asUpdate := network.Change{{Differences: differences}}
 	o.drift = asUpdate.Without(r.policies(obj).IgnoreDrift...).Differences()
 	switch {
+	case unresolved != nil:
+		return o.failed(unresolved)
 	case !o.declared.Complete(*o.observed):
 		o.state = controller.Stalled(cloudteamv1.ReasonImportDiffers, differs(o.drift))
 	case len(o.drift) > 0:

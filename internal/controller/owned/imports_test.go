@@ -151,6 +151,54 @@ func TestWhatCannotBeImportedIsNotTouched(t *testing.T) {
 	}
 }
 
+// What cannot be told by its name cannot be compared either, so that the import waits.
+func TestNothingIsTakenOverWhileAPartOfTheSpecIsNotKnown(t *testing.T) {
+	for sentence, tc := range map[string]struct {
+		policy cloudteamv1.ManagementPolicy
+		state  string
+	}{
+		"an import":           {"", "Ready=True Available"},
+		"an observed network": {cloudteamv1.ManagementPolicyObserve, "Ready=True Observed"},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			inWorld(t, func(t *testing.T, w *world) {
+				w.cloud.Put(legacy())
+				w.cloud.SetUnnamed(&neutron.Error{Kind: neutron.Invalid, Op: "find QoS policy", Reason: "nobody is called gold"})
+				w.syncFails()
+				w.syncFails()
+				w.wantState("Ready=False Stalled=True Refused")
+				w.wantMessage("find QoS policy: nobody is called gold: change the spec")
+				w.wantUnchanged(legacy())
+				if shown := w.status().NetworkID == legacyID; shown != (tc.policy == cloudteamv1.ManagementPolicyObserve) {
+					t.Errorf("the status shows the network: %t", shown)
+				}
+
+				w.cloud.SetUnnamed(nil)
+				w.cloud.Edit(t, legacyID, func(n *network.ObservedNetwork) { n.QoSPolicy = new("gold") })
+				w.mustSync()
+				w.wantState(tc.state)
+			}, importing(func(s *cloudteamv1.NetworkSpec) { s.ManagementPolicy, s.QoSPolicy = tc.policy, "gold" }))
+		})
+	}
+}
+
+func TestDriftFromAnotherSpecIsNotShown(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.cloud.Put(legacy())
+		w.syncFails()
+		w.wantState("Ready=False Stalled=True ImportDiffers")
+		if drift := w.status().Drift; len(drift) != 1 {
+			t.Errorf("the drift is %+v, want that of the mtu", drift)
+		}
+		w.edit(func(obj *cloudteamv1.Network) { obj.Spec.Description = strings.Repeat("x", 255) })
+		w.mustSync()
+		w.wantState("Ready=False Stalled=True InvalidSpec")
+		if drift := w.status().Drift; len(drift) != 0 {
+			t.Errorf("the drift from the former spec is still shown: %+v", drift)
+		}
+	}, importing(func(s *cloudteamv1.NetworkSpec) { s.MTU = new(int32(1400)) }))
+}
+
 func TestAnImportThatIsNotThereIsWaitedForAndNeverMade(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.syncFails()

@@ -68,7 +68,8 @@ type Kind[T Object] struct {
 	// object's key.
 	Declare func(obj T, owner network.Owner) (Declaration, error)
 	// Resolve puts ids in the place of what a declaration calls by name, by asking the cloud where it must. It may be nil.
-	// It is called before a declaration is planned with; its error has the key tried again.
+	// It is called before a declaration is planned with; its error has the key tried again, and nothing is planned unless
+	// it is an *Unresolved.
 	Resolve func(ctx context.Context, in Inventory, declared Declaration) (Declaration, error)
 	// Parts names the resources that an object has beside the one that stands for it, as its spec declares them, with the
 	// ids that were last seen or without. It may be nil.
@@ -85,6 +86,9 @@ type Kind[T Object] struct {
 	// Cloud gives the cloud of an object's resources; known is false where that cannot be told now. It may itself be nil,
 	// where all are in the process's own.
 	Cloud func(obj T) (ref CloudRef, known bool)
+	// Pin gives the cloud that holds what an object's resources are on, so that they can be in no other, where that is
+	// known; nil where it is not. It may itself be nil, where they are on nothing.
+	Pin func(obj T) *cloudteamv1.CloudStatus
 	// ID is the id of the resource that was last seen to stand for an object, or empty.
 	ID func(obj T) string
 	// Policies are the object's own: what it leaves unset is as DefaultTo says.
@@ -95,12 +99,32 @@ type Kind[T Object] struct {
 
 	// Status gives the part of an object's status that all kinds have.
 	Status func(obj T) *cloudteamv1.ResourceStatus
-	// Show fills in the kind's own part of an object's status, from what was observed. declared is nil where the object is
-	// being deleted.
+	// Show fills in the kind's own part of an object's status, from what was observed, and the conditions that are of the
+	// kind alone. declared is nil where the object is being deleted.
 	Show func(obj T, declared Declaration, owner network.Owner, observed network.Observed)
+	// Warnings are the types of conditions of Show's of which a Warning Event tells when they become True.
+	Warnings []string
+	// Negligible reports whether all in which an object's status, as Show left it, differs from what it was moves all the
+	// time, and too little to be worth a write. It is written with the next thing that is. It may be nil, where everything
+	// is worth a write.
+	Negligible func(was, is T) bool
 	// StatusToWrite is what of the status is this controller's to write.
 	StatusToWrite func(obj T) any
 }
+
+// Unresolved says that parts of a declaration call something by names that mean nothing, or no one thing, in the cloud.
+// The declaration that Resolve gives with it leaves those parts as they are; all else is made and kept as declared. A
+// resource that was there before its object is not taken over before all is known.
+type Unresolved struct {
+	// Err is what the object's condition tells, of each of the names.
+	Err error
+}
+
+// Error is that of Err.
+func (u *Unresolved) Error() string { return u.Err.Error() }
+
+// Unwrap gives Err.
+func (u *Unresolved) Unwrap() error { return u.Err }
 
 // Waiting says that an object's resource cannot be made before something else has happened.
 type Waiting struct {

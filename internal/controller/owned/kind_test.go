@@ -13,6 +13,7 @@ import (
 	"cloudteam.ztgame.com/network-controller/internal/controller"
 	"cloudteam.ztgame.com/network-controller/internal/controller/owned"
 	"cloudteam.ztgame.com/network-controller/internal/network"
+	"cloudteam.ztgame.com/network-controller/internal/neutron"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
 
@@ -47,6 +48,42 @@ func TestWhatKubernetesUsesWaitsToBeDeletedWithoutACall(t *testing.T) {
 		if w.exists() || len(w.cloud.Has()) != 0 {
 			t.Errorf("object exists: %t; networks: %d", w.exists(), len(w.cloud.Has()))
 		}
+	}, example())
+}
+
+func TestWhatIsInUseAndWasImportedIsNotLookedForOnceItHasGone(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.cloud.Put(legacy())
+		w.mustSync()
+		w.c.Kind().InUse = func(*cloudteamv1.Network) string { return "Pod a" }
+		w.cloud.Remove(legacyID)
+		w.cloud.Audit(t)
+		w.delete()
+		w.mustSync()
+		w.wantState("Ready=False Reconciling=True InUse")
+		w.wantMessage("Pod a")
+		w.c.Kind().InUse = func(*cloudteamv1.Network) string { return "" }
+		w.mustSync()
+		if w.exists() {
+			t.Error("the object is still there")
+		}
+	}, importing(nil))
+}
+
+func TestWhatIsInUseAndCannotBeKeptTellsBoth(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.mustSync()
+		w.c.Kind().InUse = func(*cloudteamv1.Network) string { return "Pod a uses it" }
+		w.delete()
+		w.cloud.Remove(w.status().NetworkID)
+		w.cloud.Audit(t)
+		w.cloud.Before = func(network.Step) error {
+			return &neutron.Error{Kind: neutron.Capacity, Op: "create network", Reason: "over quota"}
+		}
+		w.syncFails()
+		w.wantState("Ready=False Reconciling=True QuotaExceeded")
+		w.wantMessage("over quota")
+		w.wantMessage("it is tried again; to be deleted, it waits: Pod a uses it")
 	}, example())
 }
 

@@ -29,6 +29,9 @@ type Inventory interface {
 	CoverRouters()
 	Router(ctx context.Context, idOrName string) (id string, err error)
 	ExternalNetwork(ctx context.Context, idOrName string) (id string, err error)
+	CoverShares()
+	QoSPolicy(ctx context.Context, idOrName string) (id string, err error)
+	SubnetPool(ctx context.Context, field, idOrName string) (pool network.SubnetPool, err error)
 }
 
 // Reconciler syncs the objects of one kind. Make it with NewReconciler.

@@ -199,7 +199,7 @@ func runWaits(t *testing.T, ownFirst bool) {
 	cloud := controllertest.NewCloud(diary, here, clusterUID)
 	factory := informers.NewSharedInformerFactory(clients, 0)
 	c, err := networkcontroller.NewController(clients.CloudteamV1(), factory.Cloudteam().V1().Networks(), nil, cloud,
-		&controllertest.Events{}, clusterUID)
+		&controllertest.Events{}, clusterUID, networkcontroller.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

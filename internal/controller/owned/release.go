@@ -25,8 +25,13 @@ func (r *Reconciler[T]) finalize(ctx context.Context, key cache.ObjectName, obj 
 	r.remember(key, obj)
 	if message := r.kind.InUse(obj); message != "" {
 		o := r.maintain(ctx, key, obj)
+		if _, gone := errors.AsType[*network.NotMadeError](o.err); gone {
+			o.err = nil // nothing is left to keep, and what is to be deleted is not looked for
+		}
 		if o.err == nil {
 			o.state = controller.Reconciling(cloudteamv1.ReasonInUse, message)
+		} else {
+			o.state.Message += "; to be deleted, it waits: " + message
 		}
 		_, err := r.report(ctx, obj, o)
 		return errors.Join(o.err, err)

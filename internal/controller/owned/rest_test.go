@@ -198,7 +198,8 @@ func TestWhatIsAtRestIsSeenToMove(t *testing.T) {
 			*networkcontroller.Controller, error,
 		) {
 			return networkcontroller.NewController(
-				nil, f.Cloudteam().V1().Networks(), nil, s, s.events, clusterUID)
+				nil, f.Cloudteam().V1().Networks(), nil, s, s.events, clusterUID,
+				networkcontroller.Options{AddressesLow: 0.1})
 		}, rest(t, obj, obj, network.Observed{Networks: []network.ObservedNetwork{{
 			ID: "net-1", Revision: 3, Created: time.Unix(1, 0).UTC(),
 			Attributes: network.Attributes{
@@ -206,7 +207,7 @@ func TestWhatIsAtRestIsSeenToMove(t *testing.T) {
 				PortSecurity: new(true),
 			},
 			Subnets: []network.ObservedSubnet{{
-				ID: "sub-1", Name: obj.Name, Description: ownerOfExample.Marker(), Total: new(int64(100)), Used: new(int64(7)),
+				ID: "sub-1", Name: obj.Name, Description: ownerOfExample.Marker(), Used: new(int64(7)),
 				Subnet: network.Subnet{
 					CIDR: netip.MustParsePrefix("192.168.0.0/24"), Gateway: netip.MustParseAddr("192.168.0.1"), DHCP: true,
 					Pools: []network.Range{{

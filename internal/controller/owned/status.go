@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"cloudteam.ztgame.com/network-controller/internal/controller"
 	"cloudteam.ztgame.com/network-controller/internal/network"
@@ -51,6 +52,8 @@ func stateOf(err error) controller.State {
 	var inUse *occupied
 	var waiting *Waiting
 	var denied *forbidden
+	var exhausted *unallocated
+	var unresolved *Unresolved
 	if s, ok := stateOfImport(err); ok {
 		return s
 	}
@@ -67,8 +70,12 @@ func stateOf(err error) controller.State {
 		return controller.Stalled(cloudteamv1.ReasonNotApplied, err.Error())
 	case errors.As(err, &denied):
 		return controller.Stalled(cloudteamv1.ReasonForbidden, err.Error()+"; it is tried again now and then")
+	case errors.As(err, &exhausted):
+		return controller.Reconciling(cloudteamv1.ReasonNoAddresses, err.Error()+"; it is tried again")
 	case errors.As(err, &inUse):
 		return controller.Reconciling(cloudteamv1.ReasonInUse, inUse.Error()+": remove what uses it; it is tried again")
+	case errors.As(err, &unresolved):
+		return refusedState(oneLine(unresolved))
 	}
 	var cloud *neutron.Error
 	if !errors.As(err, &cloud) {
@@ -82,8 +89,7 @@ func stateOf(err error) controller.State {
 		return controller.Reconciling(cloudteamv1.ReasonQuotaExceeded,
 			text+": raise the project's quota or delete what is not needed; it is tried again")
 	case neutron.Invalid:
-		return controller.Stalled(cloudteamv1.ReasonRefused,
-			text+": change the spec, or have the cloud allow it; it is tried again now and then")
+		return refusedState(text)
 	case neutron.Forbidden:
 		return controller.Stalled(cloudteamv1.ReasonForbidden,
 			text+": give credentials that may do this; it is tried again now and then")
@@ -102,6 +108,12 @@ func stateOf(err error) controller.State {
 	default:
 		return controller.Reconciling(cloudteamv1.ReasonCloudUnavailable, text+"; it is tried again")
 	}
+}
+
+// refusedState is that of an object of which the cloud refuses something for good, and says why in the text.
+func refusedState(text string) controller.State {
+	return controller.Stalled(cloudteamv1.ReasonRefused,
+		text+": change the spec, or have the cloud allow it; it is tried again now and then")
 }
 
 // succeeded fills in the state of an object whose resources are as the spec says, but for drift that is left.
@@ -157,7 +169,7 @@ func describe(step network.Step) string {
 	case network.CreatePort:
 		return "Created port " + step.ID
 	case network.CreateSubnet:
-		return "Created subnet " + step.Subnet.CIDR.String()
+		return "Created subnet " + step.Subnet.Origin()
 	case network.DeleteNetwork:
 		return "Deleted network " + step.ID + ": " + step.Reason
 	case network.DeletePort:
@@ -176,6 +188,10 @@ func describe(step network.Step) string {
 		return "Detached port " + step.ID + " from router " + step.RouterID + ": " + step.Reason
 	case network.DeleteInterface:
 		return "Deleted port " + step.ID + ": " + step.Reason
+	case network.ShareNetwork:
+		return fmt.Sprintf("Shared network with project %q", step.Share.Project)
+	case network.UnshareNetwork:
+		return fmt.Sprintf("Took network back from project %q: %s", step.Share.Project, step.Reason)
 	}
 	changes := make([]string, len(step.Differences))
 	for i, d := range step.Differences {
@@ -210,8 +226,8 @@ func releaseEvent(step network.Step) controller.Event {
 	return e
 }
 
-// report sends the Events of what was done, writes the status where it changed, and tells a new failure or new drift in
-// an Event of its own. wrote is whether the status changed.
+// report sends the Events of what was done, writes the status where it changed by what is worth it, and tells a new
+// failure, new drift and a new warning in Events of their own. wrote is whether the status was to be written.
 func (r *Reconciler[T]) report(ctx context.Context, obj T, o outcome) (wrote bool, err error) {
 	updated := r.updated(obj, o)
 	told := meta.FindStatusCondition(r.kind.Status(obj).Conditions, cloudteamv1.ConditionReady)
@@ -229,7 +245,8 @@ func (r *Reconciler[T]) report(ctx context.Context, obj T, o outcome) (wrote boo
 	status := r.kind.StatusToWrite(updated)
 	was := r.kind.StatusToWrite(obj)
 	// The semantic comparison, which takes an empty list for none, costs several times the other.
-	wrote = !reflect.DeepEqual(was, status) && !equality.Semantic.DeepEqual(was, status)
+	wrote = !reflect.DeepEqual(was, status) && !equality.Semantic.DeepEqual(was, status) &&
+		(r.kind.Negligible == nil || !r.kind.Negligible(obj, updated))
 	return wrote, controller.Report{
 		Done:    o.events,
 		Changed: wrote,
@@ -237,14 +254,31 @@ func (r *Reconciler[T]) report(ctx context.Context, obj T, o outcome) (wrote boo
 			return controller.WriteStatus(
 				ctx, r.kind.Patch(obj.GetNamespace()), r.kind.GroupVersionKind, obj, status, &r.expected)
 		},
-		Turn: turn,
+		Turns: append([]controller.Event{turn}, r.newWarnings(obj, updated)...),
 	}.Send(ctx, r.recorder, obj)
 }
 
-// updated is a copy of the object with its status after a sync. What the sync did not learn stays as it was.
+// newWarnings tell of the conditions among Kind.Warnings that have become True.
+func (r *Reconciler[T]) newWarnings(was, is T) (events []controller.Event) {
+	for _, warning := range r.kind.Warnings {
+		c := meta.FindStatusCondition(r.kind.Status(is).Conditions, warning)
+		if c == nil || c.Status != metav1.ConditionTrue ||
+			meta.IsStatusConditionTrue(r.kind.Status(was).Conditions, warning) {
+			continue
+		}
+		events = append(events, controller.Event{Type: corev1.EventTypeWarning, Reason: c.Reason, Message: c.Message})
+	}
+	return events
+}
+
+// updated is a copy of the object with its status after a sync. What the sync did not learn stays as it was, but for
+// drift from another spec, which says nothing of this one.
 func (r *Reconciler[T]) updated(obj T, o outcome) T {
 	updated := obj.DeepCopyObject().(T)
 	status := r.kind.Status(updated)
+	if status.ObservedGeneration != obj.GetGeneration() {
+		status.Drift = nil
+	}
 	status.ObservedGeneration = obj.GetGeneration()
 	status.Conditions = controller.SetState(status.Conditions, obj.GetGeneration(), o.state)
 	if o.applied {

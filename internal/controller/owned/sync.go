@@ -124,12 +124,11 @@ const rounds = 3
 func (r *Reconciler[T]) converge(ctx context.Context, in Inventory, obj T, o outcome) outcome {
 	// A spec is applied as a whole once. What differs from then on was changed by somebody else.
 	drifted := r.kind.Status(obj).AppliedGeneration == obj.GetGeneration()
-	if r.kind.Resolve != nil {
-		var err error
-		if o.declared, err = r.kind.Resolve(ctx, in, o.declared); err != nil {
-			return o.failed(err)
-		}
+	resolved, unresolved, err := r.resolve(ctx, in, o.declared)
+	if err != nil {
+		return o.failed(err)
 	}
+	o.declared = resolved
 	policies := r.policies(obj)
 	report := drifted && policies.Drift == cloudteamv1.DriftPolicyReport
 	var last network.Change
@@ -143,6 +142,10 @@ func (r *Reconciler[T]) converge(ctx context.Context, in Inventory, obj T, o out
 		}
 		o.observed = &observed
 		if importing, ok := o.declared.(Importing); ok && observed.Empty() && r.importOf(obj).ID != "" {
+			if unresolved != nil {
+				// What is not known cannot be compared, and would be set later without having been.
+				return o.failed(unresolved)
+			}
 			if round == rounds {
 				return o.failed(o.unsettled(r.kind.Resource))
 			}
@@ -168,7 +171,10 @@ func (r *Reconciler[T]) converge(ctx context.Context, in Inventory, obj T, o out
 		if report {
 			change, o.drift = leaveDrift(change)
 		}
-		if change.Empty() {
+		switch {
+		case change.Empty() && unresolved != nil:
+			return o.failed(unresolved)
+		case change.Empty():
 			return o.succeeded(r.kind.Resource)
 		}
 		if len(last) > 0 && slices.EqualFunc(last, change, sameDifferences) {
@@ -201,6 +207,28 @@ func (r *Reconciler[T]) converge(ctx context.Context, in Inventory, obj T, o out
 			}
 			return o.failed(err)
 		}
+	}
+}
+
+// resolve is Kind.Resolve, where there is one. unresolved is its error where a part of the declaration is left as it
+// is, and err where nothing can be planned.
+func (r *Reconciler[T]) resolve(
+	ctx context.Context, in Inventory, declared Declaration,
+) (resolved Declaration, unresolved, err error) {
+	if r.kind.Resolve == nil {
+		return declared, nil, nil
+	}
+	resolved, err = r.kind.Resolve(ctx, in, declared)
+	if _, partly := errors.AsType[*Unresolved](err); partly {
+		return resolved, err, nil
+	}
+	return resolved, nil, err
+}
+
+// prepare is Kind.Prepare, where there is one.
+func (r *Reconciler[T]) prepare(in Inventory, obj T) {
+	if r.kind.Prepare != nil {
+		r.kind.Prepare(in, obj)
 	}
 }
 
@@ -269,16 +297,20 @@ func (r *Reconciler[T]) identify(
 }
 
 // pinnedTo tells where the object's resources are, or may be: the status says it once they were seen, and until then
-// the annotation that came with the finalizer. It is nil where nothing was created anywhere.
+// the annotation that came with the finalizer. Where nothing was created yet, it tells where alone they can be; it is
+// nil where that is anywhere.
 func (r *Reconciler[T]) pinnedTo(obj T) *cloudteamv1.CloudStatus {
 	if cloud := r.kind.Status(obj).Cloud; cloud != nil {
 		return cloud
 	}
 	var pinned cloudteamv1.CloudStatus
-	if json.Unmarshal([]byte(obj.GetAnnotations()[cloudteamv1.AnnotationCloud]), &pinned) != nil {
+	if json.Unmarshal([]byte(obj.GetAnnotations()[cloudteamv1.AnnotationCloud]), &pinned) == nil {
+		return &pinned
+	}
+	if r.kind.Pin == nil {
 		return nil
 	}
-	return &pinned
+	return r.kind.Pin(obj)
 }
 
 // mismatch is credentials that lead elsewhere than to where the resource is.
@@ -323,9 +355,7 @@ func (r *Reconciler[T]) withoutMarker(obj T, resource network.Resource) error {
 // second one, or have one left behind: where the list does not show any, that one is asked for by its id, and where one
 // may have been created whose id is not known, it is looked for by its name.
 func (r *Reconciler[T]) look(ctx context.Context, in Inventory, obj T, known string) (network.Observed, error) {
-	if r.kind.Prepare != nil {
-		r.kind.Prepare(in, obj)
-	}
+	r.prepare(in, obj)
 	owner, since := r.ownerOf(obj), r.listedSince(obj.GetUID())
 	observed, err := in.Observed(ctx, owner, since)
 	if err != nil || !observed.Empty() {
@@ -398,9 +428,10 @@ func (r *Reconciler[T]) lookForParts(
 	return in.Observed(ctx, owner, r.listedSince(obj.GetUID()))
 }
 
-// apply takes the steps. A subnet that something still uses, so that it cannot be deleted yet, does not keep the others
-// from being as declared: the steps that do not need its place are taken all the same. The first error is returned, and
-// the steps that were taken.
+// apply takes the steps. One that Neutron refuses and that can wait does not keep the others from being taken, but for
+// those that need it (see network.Step.Postponable): such as one that takes away what something still uses, or one for
+// which a quota is full. It returns the steps that were taken and the last error; one of what something still uses only
+// where there is no other, as that passes when others act.
 func (r *Reconciler[T]) apply(
 	ctx context.Context, in Inventory, obj T, change network.Change,
 ) (done network.Change, err error) {
@@ -410,10 +441,20 @@ func (r *Reconciler[T]) apply(
 		if err == nil || failed != nil && neutron.KindOf(failed) != neutron.InUse {
 			err = failed
 		}
-		if neutron.KindOf(failed) != neutron.InUse || change[len(taken)].Action != network.DeleteSubnet {
+		if !refused(failed) || !change[len(taken)].Postponable() {
 			return done, err
 		}
-		change = change[len(taken):].Despite(change[len(taken)])
+		change = change[len(taken):].Despite(change[len(taken)]).After(done)
+	}
+}
+
+// refused reports whether an error is Neutron's word that it does not do what was asked as things stand.
+func refused(err error) bool {
+	switch neutron.KindOf(err) {
+	case neutron.InUse, neutron.Capacity, neutron.Invalid, neutron.Forbidden:
+		return true
+	default:
+		return false
 	}
 }
 
@@ -441,6 +482,9 @@ func (r *Reconciler[T]) take(
 	if neutron.KindOf(err) == neutron.InUse && len(done) < len(change) {
 		err = blame(ctx, in, change[len(done)], err)
 	}
+	if neutron.KindOf(err) == neutron.Exhausted && len(done) < len(change) && change[len(done)].Subnet.Pending() {
+		err = &unallocated{err, change[len(done)].Subnet.From.Name}
+	}
 	return done, err
 }
 
@@ -462,7 +506,22 @@ func (e *forbidden) Error() string {
 // Unwrap gives the refusal.
 func (e *forbidden) Unwrap() error { return e.refusal }
 
-// occupied is a deletion that Neutron refuses, and the ports or floating IPs for which it does.
+// unallocated is a subnet for which its pool has no range left.
+type unallocated struct {
+	refusal error
+	pool    string
+}
+
+func (e *unallocated) Error() string {
+	return fmt.Sprintf("%s: free a range of subnet pool %q, ask for a longer prefixLength, or have prefixes added to the "+
+		"pool", e.refusal, e.pool)
+}
+
+// Unwrap gives the refusal.
+func (e *unallocated) Unwrap() error { return e.refusal }
+
+// occupied is a step that takes something away and that Neutron refuses, and the ports or floating IPs for which it
+// does.
 type occupied struct {
 	refusal error
 	step    network.Step
@@ -471,8 +530,11 @@ type occupied struct {
 
 func (e *occupied) Error() string {
 	what := string(e.step.Action)
-	if e.step.Action == network.DeleteSubnet {
+	switch e.step.Action {
+	case network.DeleteSubnet:
 		what += " " + e.step.Subnet.CIDR.String()
+	case network.UnshareNetwork:
+		what += fmt.Sprintf(" (%s): project %q", network.FieldSharedWith, e.step.Share.Project)
 	}
 	return fmt.Sprintf("%s: in use by %s", what, e.by)
 }

@@ -95,7 +95,8 @@ func (w *world) restart() {
 	w.t.Helper()
 	factory := informers.NewSharedInformerFactory(w.clients, 0)
 	c, err := networkcontroller.NewController(
-		w.clients.CloudteamV1(), factory.Cloudteam().V1().Networks(), nil, w.cloud, w.events, clusterUID)
+		w.clients.CloudteamV1(), factory.Cloudteam().V1().Networks(), nil, w.cloud, w.events, clusterUID,
+		networkcontroller.Options{AddressesLow: 0.1})
 	if err != nil {
 		w.t.Fatal(err)
 	}

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 )
 
 // Outcome is how a scenario ended.
@@ -56,23 +57,29 @@ type Run struct {
 	Rows []Row
 }
 
-// With gives the run with the rows of a later one, of some scenarios, in the place of its own.
+// With gives the run with the rows of a later one, of some scenarios, in the place of its own. A scenario that it has
+// not comes after those that are under the same heading; under a heading that it has not, at the end.
 func (r Run) With(later Run) Run {
-	again := map[string]Row{}
+	updated := Run{Head: r.Head, Rows: slices.Clone(r.Rows)}
 	for _, row := range later.Rows {
-		if row.Outcome == Holds || row.Outcome == Fails {
-			if later.Version != r.Version {
-				row.Version = later.Version
+		if row.Outcome == NotTried {
+			continue
+		}
+		if later.Version != r.Version {
+			row.Version = later.Version
+		}
+		known := slices.IndexFunc(updated.Rows, func(old Row) bool { return old.Scenario == row.Scenario })
+		if known >= 0 {
+			updated.Rows[known] = row
+			continue
+		}
+		place := len(updated.Rows)
+		for i, old := range updated.Rows {
+			if old.Heading == row.Heading {
+				place = i + 1
 			}
-			again[row.Scenario] = row
 		}
-	}
-	updated := Run{Head: r.Head}
-	for _, row := range r.Rows {
-		if newer, ok := again[row.Scenario]; ok {
-			row = newer
-		}
-		updated.Rows = append(updated.Rows, row)
+		updated.Rows = slices.Insert(updated.Rows, place, row)
 	}
 	return updated
 }

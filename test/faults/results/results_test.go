@@ -29,10 +29,32 @@ func TestAScenarioThatIsTriedAgainTakesThePlaceOfItsLastResult(t *testing.T) {
 	got := onReal.With(Run{Head{"Neutron 21.0.0", "v2", "2026-01-03"}, []Row{
 		{Heading: "Lists", Scenario: "a list of before", Outcome: Holds},
 		{Heading: "Lists", Scenario: "a list <is> empty", Outcome: NotTried, Reason: "short run"},
-		{Heading: "Lists", Scenario: "a list that nobody knew", Outcome: Holds},
 	}})
 	want := Run{onReal.Head, append(slices.Clone(onReal.Rows[:3]),
 		Row{Heading: "Lists", Scenario: "a list of before", Outcome: Holds, Version: "v2"})}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestAScenarioThatIsTriedForTheFirstTimeStandsUnderItsHeading(t *testing.T) {
+	before := Run{Head{"Neutron 21.0.0", "v1", "2026-01-03"}, []Row{
+		{Heading: "Kills", Scenario: "killed at a write", Outcome: Holds},
+		{Heading: "Lists", Scenario: "a list ends", Outcome: Holds},
+	}}
+	got := before.With(Run{Head{"Neutron 21.0.0", "v2", "2026-01-04"}, []Row{
+		{Heading: "Kills", Scenario: "killed twice", Outcome: Holds},
+		{Heading: "Lists", Scenario: "a list that nobody tried", Outcome: NotTried},
+		{Heading: "Routers", Scenario: "a router goes", Outcome: Fails, Reason: "it stays"},
+		{Heading: "Routers", Scenario: "a router comes", Outcome: Holds},
+	}})
+	want := Run{before.Head, []Row{
+		{Heading: "Kills", Scenario: "killed at a write", Outcome: Holds},
+		{Heading: "Kills", Scenario: "killed twice", Outcome: Holds, Version: "v2"},
+		{Heading: "Lists", Scenario: "a list ends", Outcome: Holds},
+		{Heading: "Routers", Scenario: "a router goes", Outcome: Fails, Reason: "it stays", Version: "v2"},
+		{Heading: "Routers", Scenario: "a router comes", Outcome: Holds, Version: "v2"},
+	}}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}

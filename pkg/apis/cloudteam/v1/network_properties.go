@@ -14,6 +14,9 @@ const (
 // DNSDomainNone is the value of a dnsDomain field that declares a network without a DNS domain.
 const DNSDomainNone = "none"
 
+// QoSPolicyNone is the value of a qosPolicy field that declares a network without a QoS policy.
+const QoSPolicyNone = "none"
+
 // The rules are those of Neutron's type drivers (neutron.plugins.ml2.drivers, type_vlan.py and its neighbours).
 // +kubebuilder:validation:XValidation:rule=`self.networkType != 'flat' || has(self.physicalNetwork)`,fieldPath=`.physicalNetwork`,reason=FieldValueRequired,message=`a flat network is a physical network as it is: write which one`
 // +kubebuilder:validation:XValidation:rule=`self.networkType in ['flat', 'vlan'] || !has(self.physicalNetwork)`,fieldPath=`.physicalNetwork`,messageExpression=`'a %s network is on no physical network: leave it out'.format([self.networkType])`

@@ -53,8 +53,11 @@ const (
 	ReasonWaitingForNetwork = "WaitingForNetwork"
 	// ReasonNotAllowed: the Network is of another namespace and does not allow this one.
 	ReasonNotAllowed = "NotAllowed"
-	// ReasonNoAddresses: the network has no free address left. It is tried again.
+	// ReasonNoAddresses: the network has no free address left, or a subnet pool no range. It is tried again.
 	ReasonNoAddresses = "NoAddresses"
+	// ReasonAddressesLow, of ConditionAddressesLow: fewer addresses of a subnet are free than should be; the message says
+	// how many are in use. The Event has it, too.
+	ReasonAddressesLow = "AddressesLow"
 	// ReasonAddressTaken: an address or MAC that is asked for is another port's. It is tried again.
 	ReasonAddressTaken = "AddressTaken"
 	// ReasonFailed: something else went wrong; the message says what. It is tried again.

@@ -1,9 +1,15 @@
 package v1
 
 // A rule speaks only where its premises hold; see SubnetSpec.
-// +kubebuilder:validation:XValidation:rule=`!has(self.existing) || !has(self.externalNetwork) && !has(self.snat) && !has(self.externalIP) && !has(self.routes)`,fieldPath=`.existing`,message=`a router that exists keeps its own settings: write existing alone, or leave it out to have a router made`
+// +kubebuilder:validation:XValidation:rule=`!has(self.existing) || !has(self.externalNetwork) && !has(self.snat) && !has(self.externalIP) && !has(self.routes) && !has(self.ha) && !has(self.distributed)`,fieldPath=`.existing`,message=`a router that exists keeps its own settings: write existing alone, or leave it out to have a router made`
 // +kubebuilder:validation:XValidation:rule=`has(self.existing) || has(self.externalNetwork) || !has(self.snat)`,fieldPath=`.snat`,message=`without a way outside there is nothing to translate: write externalNetwork too, or leave snat out`
 // +kubebuilder:validation:XValidation:rule=`has(self.existing) || has(self.externalNetwork) || !has(self.externalIP)`,fieldPath=`.externalIP`,message=`an address outside is one of an external network: write externalNetwork too, or leave externalIP out`
+//
+// Neutron lets a router become another kind only while it is switched off (l3_hamode_db.py and l3_dvr_db.py in
+// neutron/db), and a Network's router is on.
+//
+// +kubebuilder:validation:XValidation:rule=`!has(self.ha) || has(self.existing) || has(oldSelf.existing) || has(oldSelf.ha) && self.ha == oldSelf.ha`,fieldPath=`.ha`,messageExpression=`'it can neither change nor be added while the router is there: %s, or take router out, wait until status.router is gone, and add it again'.format([has(oldSelf.ha) ? 'write %s again'.format([string(oldSelf.ha)]) : 'leave it out'])`
+// +kubebuilder:validation:XValidation:rule=`!has(self.distributed) || has(self.existing) || has(oldSelf.existing) || has(oldSelf.distributed) && self.distributed == oldSelf.distributed`,fieldPath=`.distributed`,messageExpression=`'it can neither change nor be added while the router is there: %s, or take router out, wait until status.router is gone, and add it again'.format([has(oldSelf.distributed) ? 'write %s again'.format([string(oldSelf.distributed)]) : 'leave it out'])`
 
 // RouterSpec declares the router of a network. It has an interface on each of
 // the network's subnets that has a gateway, with the gateway's address.
@@ -54,6 +60,23 @@ type RouterSpec struct {
 	// +kubebuilder:validation:XValidation:rule=`self.all(r, !isCIDR(r.destination) || !isIP(r.nextHop) || self.exists_one(q, isCIDR(q.destination) && isIP(q.nextHop) && cidr(q.destination) == cidr(r.destination) && ip(q.nextHop) == ip(r.nextHop)))`,message=`a route is listed twice ("FD00::/64" and "fd00::/64" are the same destination): list it once`
 	// +kubebuilder:validation:XValidation:rule=`self.all(r, !isCIDR(r.destination) || !isIP(r.nextHop) || cidr(r.destination).ip().family() == ip(r.nextHop).family())`,message=`a route has an IPv4 destination and an IPv6 next hop, or the other way round: write both of one family`
 	Routes []RouterRoute `json:"routes,omitempty"`
+
+	// ha says whether the router is on several agents, of which one takes
+	// over when another fails. The cloud chooses when it is unset. It can be
+	// removed, and neither change nor be added while the router is there.
+	// Most clouds let only their administrators set it. The cloud needs
+	// Neutron's extension l3-ha.
+	// +neutron:attribute=router.ha,mutable=false,privilege=admin
+	// +optional
+	HA *bool `json:"ha,omitempty"`
+
+	// distributed says whether each compute host routes for its own servers.
+	// The cloud chooses when it is unset. It can be removed, and neither
+	// change nor be added while the router is there. Most clouds let only
+	// their administrators set it. The cloud needs Neutron's extension dvr.
+	// +neutron:attribute=router.distributed,mutable=false,privilege=admin
+	// +optional
+	Distributed *bool `json:"distributed,omitempty"`
 }
 
 // RouterRoute is a route of a router.

@@ -13,8 +13,8 @@ const AnnotationCloud = "cloudteam.ztgame.com/cloud"
 // off.
 const AnnotationPaused = "cloudteam.ztgame.com/paused"
 
-// Types of conditions in status.conditions. They follow kstatus: Ready always stands; Reconciling and Stalled stand,
-// as True, only while they hold.
+// Types of conditions in status.conditions. They follow kstatus: Ready always stands; the others stand, as True, only
+// while they hold.
 const (
 	// ConditionReady is True when what is in Neutron is as the spec declares.
 	ConditionReady = "Ready"
@@ -22,6 +22,9 @@ const (
 	ConditionReconciling = "Reconciling"
 	// ConditionStalled is True when the controller cannot go on until the spec, the credentials or the cloud change.
 	ConditionStalled = "Stalled"
+	// ConditionAddressesLow is True while few addresses of a Network's subnet are free. Nothing is wrong yet: Ready is
+	// what it is.
+	ConditionAddressesLow = "AddressesLow"
 )
 
 // ResourceStatus is what the statuses of all kinds have in common whose
@@ -36,7 +39,8 @@ type ResourceStatus struct {
 	// +optional
 	AppliedGeneration int64 `json:"appliedGeneration,omitempty"`
 
-	// conditions are Ready, and Reconciling or Stalled while they hold.
+	// conditions are Ready, and while they hold Reconciling or Stalled and, of a
+	// Network, AddressesLow.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -66,8 +70,8 @@ type CloudStatus struct {
 
 // Drift is one difference between the spec and Neutron.
 type Drift struct {
-	// resource is "network", "port", "router", "subnet" and its cidr, or "router
-	// interface" and its addresses.
+	// resource is "network", "port", "router", "subnet" and its cidr or the pool
+	// that this is to come from, or "router interface" and its addresses.
 	Resource string `json:"resource"`
 	// field is the name of the field in the spec, or "exists" for a resource that
 	// is missing or should not be there.

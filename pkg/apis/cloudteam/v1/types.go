@@ -14,12 +14,12 @@ import (
 // +kubebuilder:subresource:status
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
 // +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`
-// +kubebuilder:printcolumn:name="CIDR",type=string,JSONPath=`.spec.cidr`
+// +kubebuilder:printcolumn:name="CIDR",type=string,JSONPath=`.status.subnets[0].cidr`
 // +kubebuilder:printcolumn:name="Gateway",type=string,JSONPath=`.status.subnets[0].gateway`
 // +kubebuilder:printcolumn:name="Network ID",type=string,priority=1,JSONPath=`.status.networkID`
 // +kubebuilder:printcolumn:name="MTU",type=integer,priority=1,JSONPath=`.status.mtu`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
-// +kubebuilder:validation:XValidation:rule=`has(self.spec)`,fieldPath=`.spec`,reason=FieldValueRequired,message=`a Network needs a spec: write spec.cidr, such as "192.168.0.0/16"`
+// +kubebuilder:validation:XValidation:rule=`has(self.spec)`,fieldPath=`.spec`,reason=FieldValueRequired,message=`a Network needs a spec: write spec.cidr, such as "192.168.0.0/16", or spec.subnetPool`
 
 // Network is a network in OpenStack Neutron, with its subnets. The controller
 // creates it, keeps it as declared, and deletes it before this object goes.
@@ -28,7 +28,8 @@ type Network struct {
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// spec is the network as it should be. spec.cidr must be set.
+	// spec is the network as it should be. spec.cidr or spec.subnetPool must be
+	// set.
 	// +optional
 	Spec NetworkSpec `json:"spec,omitempty"`
 
@@ -50,9 +51,22 @@ type Network struct {
 //
 // Neutron fixes the IPv6 modes of a subnet when it makes it. A subnet that is taken out and declared anew later is another.
 //
-// +kubebuilder:validation:XValidation:rule=`(has(self.ipv6AddressMode) ? self.ipv6AddressMode : '') == (has(oldSelf.ipv6AddressMode) ? oldSelf.ipv6AddressMode : '') || !has(self.cidr) || !has(oldSelf.cidr) || !isCIDR(self.cidr) || !isCIDR(oldSelf.cidr) || !(cidr(self.cidr).masked() == cidr(oldSelf.cidr).masked())`,fieldPath=`.ipv6AddressMode`,messageExpression=`'it cannot change: %s, or delete this Network and create another'.format([has(oldSelf.ipv6AddressMode) ? 'write "%s" again'.format([oldSelf.ipv6AddressMode]) : 'leave it out'])`
-// +kubebuilder:validation:XValidation:rule=`(has(self.ipv6RAMode) ? self.ipv6RAMode : '') == (has(oldSelf.ipv6RAMode) ? oldSelf.ipv6RAMode : '') || !has(self.cidr) || !has(oldSelf.cidr) || !isCIDR(self.cidr) || !isCIDR(oldSelf.cidr) || !(cidr(self.cidr).masked() == cidr(oldSelf.cidr).masked())`,fieldPath=`.ipv6RAMode`,messageExpression=`'it cannot change: %s, or delete this Network and create another'.format([has(oldSelf.ipv6RAMode) ? 'write "%s" again'.format([oldSelf.ipv6RAMode]) : 'leave it out'])`
+// +kubebuilder:validation:XValidation:rule=`(has(self.ipv6AddressMode) ? self.ipv6AddressMode : '') == (has(oldSelf.ipv6AddressMode) ? oldSelf.ipv6AddressMode : '') || !(has(self.subnetPool) && has(oldSelf.subnetPool)) && (!has(self.cidr) || !has(oldSelf.cidr) || !isCIDR(self.cidr) || !isCIDR(oldSelf.cidr) || !(cidr(self.cidr).masked() == cidr(oldSelf.cidr).masked()))`,fieldPath=`.ipv6AddressMode`,messageExpression=`'it cannot change: %s, or delete this Network and create another'.format([has(oldSelf.ipv6AddressMode) ? 'write "%s" again'.format([oldSelf.ipv6AddressMode]) : 'leave it out'])`
+// +kubebuilder:validation:XValidation:rule=`(has(self.ipv6RAMode) ? self.ipv6RAMode : '') == (has(oldSelf.ipv6RAMode) ? oldSelf.ipv6RAMode : '') || !(has(self.subnetPool) && has(oldSelf.subnetPool)) && (!has(self.cidr) || !has(oldSelf.cidr) || !isCIDR(self.cidr) || !isCIDR(oldSelf.cidr) || !(cidr(self.cidr).masked() == cidr(oldSelf.cidr).masked()))`,fieldPath=`.ipv6RAMode`,messageExpression=`'it cannot change: %s, or delete this Network and create another'.format([has(oldSelf.ipv6RAMode) ? 'write "%s" again'.format([oldSelf.ipv6RAMode]) : 'leave it out'])`
 // +kubebuilder:validation:XValidation:rule=`!has(self.additionalSubnets) || !has(oldSelf.additionalSubnets) || self.additionalSubnets.all(s, !has(s.cidr) || !isCIDR(s.cidr) || !oldSelf.additionalSubnets.exists(o, has(o.cidr) && isCIDR(o.cidr) && cidr(o.cidr) == cidr(s.cidr) && !((has(s.ipv6AddressMode) ? s.ipv6AddressMode : '') == (has(o.ipv6AddressMode) ? o.ipv6AddressMode : '') && (has(s.ipv6RAMode) ? s.ipv6RAMode : '') == (has(o.ipv6RAMode) ? o.ipv6RAMode : ''))))`,fieldPath=`.additionalSubnets`,messageExpression=`'the ipv6AddressMode and ipv6RAMode of a subnet cannot change: write %s as before, or take it out, wait until status.subnets does not have it any more, and add it again'.format(['%s'.format([self.additionalSubnets.filter(s, has(s.cidr) && isCIDR(s.cidr) && oldSelf.additionalSubnets.exists(o, has(o.cidr) && isCIDR(o.cidr) && cidr(o.cidr) == cidr(s.cidr) && !((has(s.ipv6AddressMode) ? s.ipv6AddressMode : '') == (has(o.ipv6AddressMode) ? o.ipv6AddressMode : '') && (has(s.ipv6RAMode) ? s.ipv6RAMode : '') == (has(o.ipv6RAMode) ? o.ipv6RAMode : '')))).map(s, s.cidr)])])`
+//
+// Neutron gives a subnet whose hosts go by the advertisements of another router no interface on its own routers
+// (_validate_subnet_address_mode in neutron/db/l3_db.py). One without a gateway, or for other kinds of ports, needs none.
+//
+// +kubebuilder:validation:XValidation:rule=`!has(self.router) || !has(self.ipv6AddressMode) || has(self.ipv6RAMode) || has(self.gateway) && self.gateway == 'none' || has(self.serviceTypes) && self.serviceTypes.size() > 0 && !('network:router_interface' in self.serviceTypes) || !has(self.subnetPool) && (!has(self.cidr) || !self.cidr.contains(':'))`,fieldPath=`.ipv6RAMode`,reason=FieldValueRequired,messageExpression=`'a router of Neutron\'s cannot serve a subnet whose hosts go by the advertisements of another: write "%s" here, too, where the subnet is yet to be made; or gateway "none", for a subnet without this router; or leave router out'.format([self.ipv6AddressMode])`
+// +kubebuilder:validation:XValidation:rule=`!has(self.router) || !has(self.additionalSubnets) || self.additionalSubnets.all(s, !has(s.ipv6AddressMode) || has(s.ipv6RAMode) || has(s.gateway) && s.gateway == 'none' || has(s.serviceTypes) && s.serviceTypes.size() > 0 && !('network:router_interface' in s.serviceTypes) || !has(s.subnetPool) && (!has(s.cidr) || !s.cidr.contains(':')))`,fieldPath=`.additionalSubnets`,messageExpression=`'a router of Neutron\'s cannot serve subnets whose hosts go by the advertisements of another: write ipv6RAMode, too, in %s, where they are yet to be made; or gateway "none", for subnets without this router; or leave router out'.format(['%s'.format([self.additionalSubnets.filter(s, !(!has(s.ipv6AddressMode) || has(s.ipv6RAMode) || has(s.gateway) && s.gateway == 'none' || has(s.serviceTypes) && s.serviceTypes.size() > 0 && !('network:router_interface' in s.serviceTypes) || !has(s.subnetPool) && (!has(s.cidr) || !s.cidr.contains(':')))).map(s, has(s.cidr) ? s.cidr : s.subnetPool)])])`
+//
+// A subnet from a pool is told from others by the pool.
+//
+// +kubebuilder:validation:XValidation:rule=`has(self.subnetPool) == has(oldSelf.subnetPool) && (!has(self.subnetPool) || self.subnetPool == oldSelf.subnetPool)`,fieldPath=`.subnetPool`,messageExpression=`'it cannot change: %s, or delete this Network and create another'.format([has(oldSelf.subnetPool) ? 'write "%s" again'.format([oldSelf.subnetPool]) : 'leave it out'])`
+// +kubebuilder:validation:XValidation:rule=`has(self.prefixLength) == has(oldSelf.prefixLength) && (!has(self.prefixLength) || self.prefixLength == oldSelf.prefixLength) || !has(self.subnetPool) || !has(oldSelf.subnetPool) || self.subnetPool != oldSelf.subnetPool`,fieldPath=`.prefixLength`,messageExpression=`'it cannot change: %s, or delete this Network and create another'.format([has(oldSelf.prefixLength) ? 'write %d again'.format([oldSelf.prefixLength]) : 'leave it out'])`
+// +kubebuilder:validation:XValidation:rule=`!has(self.additionalSubnets) || self.additionalSubnets.all(s, !has(s.subnetPool) || (!has(self.subnetPool) || s.subnetPool != self.subnetPool) && self.additionalSubnets.exists_one(o, has(o.subnetPool) && o.subnetPool == s.subnetPool))`,fieldPath=`.additionalSubnets`,message=`two subnets are from one subnetPool, and nothing else tells them apart: write another pool, or one subnet with a shorter prefixLength`
+// +kubebuilder:validation:XValidation:rule=`!has(self.additionalSubnets) || !has(oldSelf.additionalSubnets) || self.additionalSubnets.all(s, !has(s.subnetPool) || !oldSelf.additionalSubnets.exists(o, has(o.subnetPool) && o.subnetPool == s.subnetPool && !((has(s.prefixLength) ? s.prefixLength : 0) == (has(o.prefixLength) ? o.prefixLength : 0) && (has(s.ipv6AddressMode) ? s.ipv6AddressMode : '') == (has(o.ipv6AddressMode) ? o.ipv6AddressMode : '') && (has(s.ipv6RAMode) ? s.ipv6RAMode : '') == (has(o.ipv6RAMode) ? o.ipv6RAMode : ''))))`,fieldPath=`.additionalSubnets`,message=`the prefixLength, ipv6AddressMode and ipv6RAMode of a subnet from a subnetPool cannot change: write them as before, or take it out, wait until status.subnets does not have it any more, and add it again`
 //
 // +kubebuilder:validation:XValidation:rule=`!has(self.provider) || has(oldSelf.provider)`,fieldPath=`.provider`,message=`provider cannot be added later: leave it out, or delete this Network and create another`
 // +kubebuilder:validation:XValidation:rule=`!has(self.provider) || !has(oldSelf.provider) || self.provider.networkType == oldSelf.provider.networkType`,fieldPath=`.provider.networkType`,messageExpression=`'the network type cannot change: write "%s" again, or delete this Network and create another'.format([oldSelf.provider.networkType])`
@@ -67,9 +81,9 @@ type NetworkSpec struct {
 
 	// additionalSubnets are further subnets of the network, at most 7, such as one
 	// of IPv6 beside one of IPv4. Their cidrs do not overlap each other or the
-	// cidr above, and tell them apart: one with another cidr is another subnet.
-	// The default is none. They can be added and removed later; one that is in
-	// use goes when it is not any more.
+	// cidr above, and tell them apart: one with another cidr, or another
+	// subnetPool, is another subnet. The default is none. They can be added and
+	// removed later; one that is in use goes when it is not any more.
 	// +neutron:attribute=network.subnets,mutable=true,privilege=tenant
 	// +optional
 	// +listType=atomic
@@ -139,6 +153,30 @@ type NetworkSpec struct {
 	// +kubebuilder:validation:items:XValidation:rule=`self != '' && !self.matches('[\\x00-\\x1f\\x7f]')`,message=`not a tag: write 1 to 255 printable characters`
 	Tags []string `json:"tags,omitzero"`
 
+	// qosPolicy is the id or the name of the QoS policy of the network's ports
+	// that have none of their own; or "none". A project sees its own policies and
+	// those that are shared with it. The cloud needs Neutron's extension qos. The
+	// default is what Neutron has. It can change later.
+	// +neutron:attribute=network.qos_policy_id,mutable=true,privilege=tenant
+	// +optional
+	// +kubebuilder:validation:MaxLength=255
+	// +kubebuilder:validation:XValidation:rule=`self != '' && !self.matches('[\\x00-\\x1f\\x7f]')`,message=`not a QoS policy: write its id or its name, or "none" for a network without one`
+	QoSPolicy string `json:"qosPolicy,omitempty"`
+
+	// sharedWith are the ids of the projects that may use the network beside its
+	// own, at most 64 (a cloud may allow fewer; Neutron's own quota is 10 for all
+	// that a project shares). Projects are Keystone's matter, which is not asked:
+	// an id that no project has is taken. An empty list takes the network back
+	// from all. The default is what Neutron has. They can change later; a project
+	// whose ports are on the network keeps it until they are gone.
+	// +neutron:attribute=rbac_policy.target_tenant,mutable=true,privilege=tenant
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=64
+	// +kubebuilder:validation:items:MaxLength=255
+	// +kubebuilder:validation:items:XValidation:rule=`self != '' && self != '*' && !self.matches('[\\x00-\\x20\\x7f]')`,message=`not a project's id: write one as "openstack project list" shows it, or shared: true for all projects`
+	SharedWith []string `json:"sharedWith,omitzero"`
+
 	// shared says whether all projects of the cloud may use the network. By
 	// Neutron's default policy an administrator alone may set it. The default is
 	// what Neutron has. It can change later.
@@ -163,8 +201,9 @@ type NetworkSpec struct {
 	Provider *ProviderSpec `json:"provider,omitempty"`
 
 	// availabilityZoneHints are the zones in which agents may serve the network,
-	// 1 to 16. The cloud chooses when they are unset. They can be removed, and
-	// neither change nor be added later.
+	// 1 to 16, whose names have at most 255 characters together, with 4 more for
+	// each zone: that is what Neutron has room for. The cloud chooses when they
+	// are unset. They can be removed, and neither change nor be added later.
 	// +neutron:attribute=network.availability_zone_hints,mutable=false,privilege=tenant
 	// +optional
 	// +listType=set
@@ -172,6 +211,7 @@ type NetworkSpec struct {
 	// +kubebuilder:validation:MaxItems=16
 	// +kubebuilder:validation:items:MinLength=1
 	// +kubebuilder:validation:items:MaxLength=255
+	// +kubebuilder:validation:XValidation:rule=`self.map(z, z.size() + 4).sum() <= 255`,message=`the names are too long together for Neutron: write fewer zones, whose names have at most 255 characters with 4 more for each zone`
 	AvailabilityZoneHints []string `json:"availabilityZoneHints,omitempty"`
 
 	// router is the router that serves the network's subnets: one of its own, or
@@ -265,7 +305,15 @@ type NetworkSpec struct {
 // field that most objects lack, reads each field once, and speaks for all that can be wrong with one field where the
 // message can tell which it is.
 //
-// +kubebuilder:validation:XValidation:rule=`has(self.cidr) && self.cidr != ''`,fieldPath=`.cidr`,reason=FieldValueRequired,message=`a subnet needs a cidr: write its network address and prefix length, such as "192.168.0.0/16"; once written, it cannot be removed`
+// +kubebuilder:validation:XValidation:rule=`has(self.cidr) && self.cidr != '' || has(self.subnetPool)`,fieldPath=`.cidr`,reason=FieldValueRequired,message=`a subnet needs a cidr: write its network address and prefix length, such as "192.168.0.0/16", or a subnetPool to take one from; once written, it cannot be removed`
+//
+// The cidr of a subnet from a pool is not known when it is declared. What would have to fit it is refused, for nothing
+// could be said about it.
+//
+// +kubebuilder:validation:XValidation:rule=`!has(self.subnetPool) || !has(self.cidr)`,fieldPath=`.subnetPool`,message=`a cidr is taken from the pool: leave cidr out, or subnetPool`
+// +kubebuilder:validation:XValidation:rule=`!has(self.prefixLength) || has(self.subnetPool)`,fieldPath=`.prefixLength`,message=`it is asked of a subnetPool: write which one, or leave prefixLength out; the prefix length of a cidr stands in the cidr`
+// +kubebuilder:validation:XValidation:rule=`!has(self.subnetPool) || !has(self.gateway) || self.gateway == 'none'`,fieldPath=`.gateway`,message=`the cidr is not known before it is taken from the subnetPool: leave gateway out to have the first address, or write "none"`
+// +kubebuilder:validation:XValidation:rule=`!has(self.subnetPool) || !has(self.allocationPools)`,fieldPath=`.allocationPools`,message=`the cidr is not known before it is taken from the subnetPool: leave allocationPools out to have every usable address but the gateway`
 //
 // +kubebuilder:validation:XValidation:rule=`!has(self.gateway) || !has(self.cidr) || [self.cidr].filter(c, isCIDR(c)).map(c, cidr(c)).filter(c, c == c.masked() && c.prefixLength() > 0 && c.prefixLength() < (c.ip().family() == 4 ? 31 : 127)).all(c, [self.gateway].filter(a, isIP(a) && a.contains(':') != a.contains('.')).all(a, c.containsIP(a) && !(ip(a) == c.ip()) && (c.ip().family() == 6 || ![0, 1, 2, 3].all(i, (int(a.split('.')[i]) + 1) % [1, 2, 4, 8, 16, 32, 64, 128, 256][c.prefixLength() > 8 * i + 7 ? 0 : c.prefixLength() < 8 * i ? 8 : 8 * i + 8 - c.prefixLength()] == 0))))`,fieldPath=`.gateway`,messageExpression=`!cidr(self.cidr).containsIP(self.gateway) ? 'not inside %s: write an IPv%s address of that range, or "none" for a subnet without a gateway'.format([self.cidr, string(cidr(self.cidr).ip().family())]) : '%s is the %s, which no router can have: write another address of that range'.format([self.gateway, ip(self.gateway) == cidr(self.cidr).ip() ? 'address of the network ' + self.cidr + ' itself' : 'broadcast address of ' + self.cidr])`
 //
@@ -289,8 +337,8 @@ type NetworkSpec struct {
 type SubnetSpec struct {
 	// cidr is the subnet's network address and prefix length, such as
 	// 192.168.0.0/16 or fd00:1::/64. The prefix length is 1 to 30 for IPv4 and 1
-	// to 126 for IPv6. It must be set. It cannot change later; one of
-	// additionalSubnets with another cidr is another subnet.
+	// to 126 for IPv6. The default is one from subnetPool. It cannot change later;
+	// one of additionalSubnets with another cidr is another subnet.
 	// +neutron:attribute=subnet.cidr+subnet.ip_version,mutable=false,privilege=tenant
 	// +optional
 	// +kubebuilder:validation:MaxLength=49
@@ -300,9 +348,30 @@ type SubnetSpec struct {
 	// +kubebuilder:validation:XValidation:rule=`[self].filter(c, isCIDR(c)).map(c, cidr(c)).filter(c, c == c.masked() && c.prefixLength() > 0 && c.prefixLength() < (c.ip().family() == 4 ? 31 : 127)).all(c, !(c.ip() == ip('0.0.0.0')) && !['127.0.0.0/8', '224.0.0.0/4', 'ff00::/8'].exists(r, cidr(r).containsCIDR(c)))`,message=`no range for hosts: write one that does not begin at 0.0.0.0 and is neither loopback nor multicast`
 	CIDR string `json:"cidr,omitempty"`
 
+	// subnetPool is the id or name of the subnet pool in Neutron from which the
+	// cidr is taken when the subnet is made; status.subnets has it then. A network
+	// has one subnet of a pool. The default is none, and cidr must be set. It
+	// cannot change later; one of additionalSubnets from another pool is another
+	// subnet.
+	// +neutron:attribute=subnet.subnetpool_id+subnet.ip_version,mutable=false,privilege=tenant
+	// +optional
+	// +kubebuilder:validation:MaxLength=255
+	// +kubebuilder:validation:XValidation:rule=`self != '' && !self.matches('[\\x00-\\x1f\\x7f]')`,message=`write the id or the name of a subnet pool, in printable text, or leave subnetPool out and write a cidr`
+	SubnetPool string `json:"subnetPool,omitempty"`
+
+	// prefixLength is the prefix length of the cidr that is taken from subnetPool,
+	// within the pool's bounds, 1 to 30 for IPv4 and 1 to 126 for IPv6. The
+	// default is the pool's. It cannot change later.
+	// +neutron:attribute=subnet.prefixlen,mutable=false,privilege=tenant
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=126
+	PrefixLength *int32 `json:"prefixLength,omitempty"`
+
 	// gateway is the address of the subnet's router, inside the cidr, or "none"
-	// for a subnet without one. The default is the first address after the
-	// network's own, such as 192.168.0.1. It can change later.
+	// for a subnet without one. With subnetPool it is "none" or unset. The default
+	// is the first address after the network's own, such as 192.168.0.1. It can
+	// change later.
 	// +neutron:attribute=subnet.gateway_ip,mutable=true,privilege=tenant
 	// +optional
 	// +kubebuilder:validation:MaxLength=45
@@ -310,8 +379,9 @@ type SubnetSpec struct {
 	Gateway string `json:"gateway,omitempty"`
 
 	// allocationPools are the ranges that Neutron gives addresses from, at most
-	// 32. They lie inside the cidr, leave out the gateway, and do not overlap. The
-	// default is every usable address but the gateway. They can change later.
+	// 32. They lie inside the cidr, leave out the gateway, and do not overlap.
+	// They are unset with subnetPool. The default is every usable address but the
+	// gateway. They can change later.
 	// +neutron:attribute=subnet.allocation_pools,mutable=true,privilege=tenant
 	// +optional
 	// +listType=atomic
@@ -359,11 +429,33 @@ type SubnetSpec struct {
 
 	// ipv6RAMode says what Neutron's routers advertise in an IPv6 subnet, by the
 	// same names, and is the same as ipv6AddressMode where both are set. The
-	// default is nothing: a router of others does. It needs dhcp. It cannot change
-	// later.
+	// default is nothing: a router of others does. It needs dhcp. Beside
+	// spec.router, a subnet with ipv6AddressMode and a gateway needs it, too. It
+	// cannot change later.
 	// +neutron:attribute=subnet.ipv6_ra_mode,mutable=false,privilege=tenant
 	// +optional
 	IPv6RAMode IPv6Mode `json:"ipv6RAMode,omitempty"`
+
+	// serviceTypes are the kinds of ports that the subnet has addresses for, by
+	// device owner, such as compute:nova or network:floatingip_agent_gateway, at
+	// most 16. Other ports have none of it, those of NetworkPorts and Pods among
+	// them, and a router needs network:router_interface. The default is none, a
+	// subnet for all ports. They can change later; ports that exist keep what they
+	// have.
+	// +neutron:attribute=subnet.service_types,mutable=true,privilege=tenant
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=16
+	// +kubebuilder:validation:items:MaxLength=255
+	// +kubebuilder:validation:items:XValidation:rule=`self.matches('^(compute|network|neutron|baremetal):[^\\x00-\\x1f\\x7f]*$')`,message=`not a device owner: write one that begins with "compute:", "network:", "neutron:" or "baremetal:", such as "compute:nova"`
+	ServiceTypes []string `json:"serviceTypes,omitempty"`
+
+	// dnsPublishFixedIP says whether a DNS service that the cloud keeps has the
+	// ports' addresses in the subnet. The cloud needs Neutron's extension
+	// subnet-dns-publish-fixed-ip. The default is false. It can change later.
+	// +neutron:attribute=subnet.dns_publish_fixed_ip,mutable=true,privilege=tenant
+	// +optional
+	DNSPublishFixedIP *bool `json:"dnsPublishFixedIP,omitempty"`
 }
 
 // GatewayNone is the value of a gateway field that declares a subnet without a gateway.
@@ -430,7 +522,7 @@ const (
 )
 
 // NetworkDriftField is a field in which a network, or a subnet of it, can differ from its spec, as Drift names it.
-// +kubebuilder:validation:Enum=name;description;adminState;mtu;portSecurity;dnsDomain;tags;shared;external;provider.segmentationID;gateway;allocationPools;dhcp;dnsServers;hostRoutes
+// +kubebuilder:validation:Enum=name;description;adminState;mtu;portSecurity;dnsDomain;tags;qosPolicy;sharedWith;shared;external;provider.segmentationID;gateway;allocationPools;dhcp;dnsServers;hostRoutes;serviceTypes;dnsPublishFixedIP
 type NetworkDriftField string
 
 // Finalizer is on every Network before its first resource is created, and goes when the last one is gone.
@@ -465,6 +557,10 @@ type SubnetStatus struct {
 	ID string `json:"id"`
 	// cidr is the subnet's network address and prefix length.
 	CIDR string `json:"cidr"`
+	// subnetPool is what the spec calls the subnet pool that the cidr was taken
+	// from. Unset where the spec says the cidr itself.
+	// +optional
+	SubnetPool string `json:"subnetPool,omitempty"`
 	// gateway is the address of the subnet's router, or "none".
 	// +optional
 	Gateway string `json:"gateway,omitempty"`
@@ -475,12 +571,20 @@ type SubnetStatus struct {
 	// ipv6RAMode is what Neutron's routers advertise.
 	// +optional
 	IPv6RAMode IPv6Mode `json:"ipv6RAMode,omitempty"`
+	// serviceTypes are the kinds of ports that the subnet has addresses for, where
+	// it is not for all.
+	// +optional
+	// +listType=atomic
+	ServiceTypes []string `json:"serviceTypes,omitempty"`
 	// totalAddresses counts the addresses in the allocation pools, up to
-	// 9223372036854775807. Unset where the credentials may not ask for it.
+	// 9223372036854775807. Unset where usedAddresses is.
 	// +optional
 	TotalAddresses *int64 `json:"totalAddresses,omitempty"`
-	// usedAddresses counts the addresses in use. Unset where the credentials may
-	// not ask for it.
+	// usedAddresses counts the addresses that ports have, in the pools or not, up
+	// to totalAddresses. It is written when it has moved by a twentieth of these,
+	// and along with other changes. Without an administrator's credentials it
+	// counts the ports of the project, and others may have more; unset where
+	// nobody counts them.
 	// +optional
 	UsedAddresses *int64 `json:"usedAddresses,omitempty"`
 }

@@ -9,8 +9,8 @@ package v1
 //
 // Drift is one difference between the spec and Neutron.
 type DriftApplyConfiguration struct {
-	// resource is "network", "port", "router", "subnet" and its cidr, or "router
-	// interface" and its addresses.
+	// resource is "network", "port", "router", "subnet" and its cidr or the pool
+	// that this is to come from, or "router interface" and its addresses.
 	Resource *string `json:"resource,omitempty"`
 	// field is the name of the field in the spec, or "exists" for a resource that
 	// is missing or should not be there.

@@ -16,15 +16,20 @@ import (
 //
 // Neutron fixes the IPv6 modes of a subnet when it makes it. A subnet that is taken out and declared anew later is another.
 //
+// Neutron gives a subnet whose hosts go by the advertisements of another router no interface on its own routers
+// (_validate_subnet_address_mode in neutron/db/l3_db.py). One without a gateway, or for other kinds of ports, needs none.
+//
+// A subnet from a pool is told from others by the pool.
+//
 // NetworkSpec declares a network.
 type NetworkSpecApplyConfiguration struct {
 	// The network's first subnet. Its fields stand directly in the spec.
 	SubnetSpecApplyConfiguration `json:""`
 	// additionalSubnets are further subnets of the network, at most 7, such as one
 	// of IPv6 beside one of IPv4. Their cidrs do not overlap each other or the
-	// cidr above, and tell them apart: one with another cidr is another subnet.
-	// The default is none. They can be added and removed later; one that is in
-	// use goes when it is not any more.
+	// cidr above, and tell them apart: one with another cidr, or another
+	// subnetPool, is another subnet. The default is none. They can be added and
+	// removed later; one that is in use goes when it is not any more.
 	AdditionalSubnets []SubnetSpecApplyConfiguration `json:"additionalSubnets,omitempty"`
 	// description is a text for people, shown in Neutron in front of the
 	// controller's ownership marker. At most 173 characters, so that both fit in
@@ -54,6 +59,18 @@ type NetworkSpecApplyConfiguration struct {
 	// all. They cost a call of their own, after the network was created. The
 	// default is what Neutron has. They can change later.
 	Tags []string `json:"tags,omitempty"`
+	// qosPolicy is the id or the name of the QoS policy of the network's ports
+	// that have none of their own; or "none". A project sees its own policies and
+	// those that are shared with it. The cloud needs Neutron's extension qos. The
+	// default is what Neutron has. It can change later.
+	QoSPolicy *string `json:"qosPolicy,omitempty"`
+	// sharedWith are the ids of the projects that may use the network beside its
+	// own, at most 64 (a cloud may allow fewer; Neutron's own quota is 10 for all
+	// that a project shares). Projects are Keystone's matter, which is not asked:
+	// an id that no project has is taken. An empty list takes the network back
+	// from all. The default is what Neutron has. They can change later; a project
+	// whose ports are on the network keeps it until they are gone.
+	SharedWith []string `json:"sharedWith,omitempty"`
 	// shared says whether all projects of the cloud may use the network. By
 	// Neutron's default policy an administrator alone may set it. The default is
 	// what Neutron has. It can change later.
@@ -69,8 +86,9 @@ type NetworkSpecApplyConfiguration struct {
 	// change. By Neutron's default policy an administrator alone may set it.
 	Provider *ProviderSpecApplyConfiguration `json:"provider,omitempty"`
 	// availabilityZoneHints are the zones in which agents may serve the network,
-	// 1 to 16. The cloud chooses when they are unset. They can be removed, and
-	// neither change nor be added later.
+	// 1 to 16, whose names have at most 255 characters together, with 4 more for
+	// each zone: that is what Neutron has room for. The cloud chooses when they
+	// are unset. They can be removed, and neither change nor be added later.
 	AvailabilityZoneHints []string `json:"availabilityZoneHints,omitempty"`
 	// router is the router that serves the network's subnets: one of its own, or
 	// one that exists. The default is none. It can come, change and go later.
@@ -123,6 +141,22 @@ func NetworkSpec() *NetworkSpecApplyConfiguration {
 // If called multiple times, the CIDR field is set to the value of the last call.
 func (b *NetworkSpecApplyConfiguration) WithCIDR(value string) *NetworkSpecApplyConfiguration {
 	b.SubnetSpecApplyConfiguration.CIDR = &value
+	return b
+}
+
+// WithSubnetPool sets the SubnetPool field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the SubnetPool field is set to the value of the last call.
+func (b *NetworkSpecApplyConfiguration) WithSubnetPool(value string) *NetworkSpecApplyConfiguration {
+	b.SubnetSpecApplyConfiguration.SubnetPool = &value
+	return b
+}
+
+// WithPrefixLength sets the PrefixLength field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the PrefixLength field is set to the value of the last call.
+func (b *NetworkSpecApplyConfiguration) WithPrefixLength(value int32) *NetworkSpecApplyConfiguration {
+	b.SubnetSpecApplyConfiguration.PrefixLength = &value
 	return b
 }
 
@@ -194,6 +228,24 @@ func (b *NetworkSpecApplyConfiguration) WithIPv6RAMode(value cloudteamv1.IPv6Mod
 	return b
 }
 
+// WithServiceTypes adds the given value to the ServiceTypes field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the ServiceTypes field.
+func (b *NetworkSpecApplyConfiguration) WithServiceTypes(values ...string) *NetworkSpecApplyConfiguration {
+	for i := range values {
+		b.SubnetSpecApplyConfiguration.ServiceTypes = append(b.SubnetSpecApplyConfiguration.ServiceTypes, values[i])
+	}
+	return b
+}
+
+// WithDNSPublishFixedIP sets the DNSPublishFixedIP field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the DNSPublishFixedIP field is set to the value of the last call.
+func (b *NetworkSpecApplyConfiguration) WithDNSPublishFixedIP(value bool) *NetworkSpecApplyConfiguration {
+	b.SubnetSpecApplyConfiguration.DNSPublishFixedIP = &value
+	return b
+}
+
 // WithAdditionalSubnets adds the given value to the AdditionalSubnets field in the declarative configuration
 // and returns the receiver, so that objects can be build by chaining "With" function invocations.
 // If called multiple times, values provided by each call will be appended to the AdditionalSubnets field.
@@ -261,6 +313,24 @@ func (b *NetworkSpecApplyConfiguration) WithDNSDomain(value string) *NetworkSpec
 func (b *NetworkSpecApplyConfiguration) WithTags(values ...string) *NetworkSpecApplyConfiguration {
 	for i := range values {
 		b.Tags = append(b.Tags, values[i])
+	}
+	return b
+}
+
+// WithQoSPolicy sets the QoSPolicy field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the QoSPolicy field is set to the value of the last call.
+func (b *NetworkSpecApplyConfiguration) WithQoSPolicy(value string) *NetworkSpecApplyConfiguration {
+	b.QoSPolicy = &value
+	return b
+}
+
+// WithSharedWith adds the given value to the SharedWith field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the SharedWith field.
+func (b *NetworkSpecApplyConfiguration) WithSharedWith(values ...string) *NetworkSpecApplyConfiguration {
+	for i := range values {
+		b.SharedWith = append(b.SharedWith, values[i])
 	}
 	return b
 }

@@ -19,7 +19,8 @@ type ResourceStatusApplyConfiguration struct {
 	// appliedGeneration is the generation of the spec that was last applied to
 	// Neutron whole. A difference that appears afterwards is drift.
 	AppliedGeneration *int64 `json:"appliedGeneration,omitempty"`
-	// conditions are Ready, and Reconciling or Stalled while they hold.
+	// conditions are Ready, and while they hold Reconciling or Stalled and, of a
+	// Network, AddressesLow.
 	Conditions []metav1.ConditionApplyConfiguration `json:"conditions,omitempty"`
 	// cloud is the cloud that holds the resources. Credentials that lead
 	// elsewhere stall the object.

@@ -8,6 +8,10 @@ package v1
 // with apply.
 //
 // A rule speaks only where its premises hold; see SubnetSpec.
+//
+// Neutron lets a router become another kind only while it is switched off (l3_hamode_db.py and l3_dvr_db.py in
+// neutron/db), and a Network's router is on.
+//
 // RouterSpec declares the router of a network. It has an interface on each of
 // the network's subnets that has a gateway, with the gateway's address.
 type RouterSpecApplyConfiguration struct {
@@ -33,6 +37,17 @@ type RouterSpecApplyConfiguration struct {
 	// router must have an interface, or its way outside, on the subnet of
 	// each next hop. The default is none. They can change later.
 	Routes []RouterRouteApplyConfiguration `json:"routes,omitempty"`
+	// ha says whether the router is on several agents, of which one takes
+	// over when another fails. The cloud chooses when it is unset. It can be
+	// removed, and neither change nor be added while the router is there.
+	// Most clouds let only their administrators set it. The cloud needs
+	// Neutron's extension l3-ha.
+	HA *bool `json:"ha,omitempty"`
+	// distributed says whether each compute host routes for its own servers.
+	// The cloud chooses when it is unset. It can be removed, and neither
+	// change nor be added while the router is there. Most clouds let only
+	// their administrators set it. The cloud needs Neutron's extension dvr.
+	Distributed *bool `json:"distributed,omitempty"`
 }
 
 // RouterSpecApplyConfiguration constructs a declarative configuration of the RouterSpec type for use with
@@ -83,5 +98,21 @@ func (b *RouterSpecApplyConfiguration) WithRoutes(values ...*RouterRouteApplyCon
 		}
 		b.Routes = append(b.Routes, *values[i])
 	}
+	return b
+}
+
+// WithHA sets the HA field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the HA field is set to the value of the last call.
+func (b *RouterSpecApplyConfiguration) WithHA(value bool) *RouterSpecApplyConfiguration {
+	b.HA = &value
+	return b
+}
+
+// WithDistributed sets the Distributed field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Distributed field is set to the value of the last call.
+func (b *RouterSpecApplyConfiguration) WithDistributed(value bool) *RouterSpecApplyConfiguration {
+	b.Distributed = &value
 	return b
 }

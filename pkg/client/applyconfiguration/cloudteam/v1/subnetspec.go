@@ -33,20 +33,35 @@ import (
 // field that most objects lack, reads each field once, and speaks for all that can be wrong with one field where the
 // message can tell which it is.
 //
+// The cidr of a subnet from a pool is not known when it is declared. What would have to fit it is refused, for nothing
+// could be said about it.
+//
 // SubnetSpec declares a subnet.
 type SubnetSpecApplyConfiguration struct {
 	// cidr is the subnet's network address and prefix length, such as
 	// 192.168.0.0/16 or fd00:1::/64. The prefix length is 1 to 30 for IPv4 and 1
-	// to 126 for IPv6. It must be set. It cannot change later; one of
-	// additionalSubnets with another cidr is another subnet.
+	// to 126 for IPv6. The default is one from subnetPool. It cannot change later;
+	// one of additionalSubnets with another cidr is another subnet.
 	CIDR *string `json:"cidr,omitempty"`
+	// subnetPool is the id or name of the subnet pool in Neutron from which the
+	// cidr is taken when the subnet is made; status.subnets has it then. A network
+	// has one subnet of a pool. The default is none, and cidr must be set. It
+	// cannot change later; one of additionalSubnets from another pool is another
+	// subnet.
+	SubnetPool *string `json:"subnetPool,omitempty"`
+	// prefixLength is the prefix length of the cidr that is taken from subnetPool,
+	// within the pool's bounds, 1 to 30 for IPv4 and 1 to 126 for IPv6. The
+	// default is the pool's. It cannot change later.
+	PrefixLength *int32 `json:"prefixLength,omitempty"`
 	// gateway is the address of the subnet's router, inside the cidr, or "none"
-	// for a subnet without one. The default is the first address after the
-	// network's own, such as 192.168.0.1. It can change later.
+	// for a subnet without one. With subnetPool it is "none" or unset. The default
+	// is the first address after the network's own, such as 192.168.0.1. It can
+	// change later.
 	Gateway *string `json:"gateway,omitempty"`
 	// allocationPools are the ranges that Neutron gives addresses from, at most
-	// 32. They lie inside the cidr, leave out the gateway, and do not overlap. The
-	// default is every usable address but the gateway. They can change later.
+	// 32. They lie inside the cidr, leave out the gateway, and do not overlap.
+	// They are unset with subnetPool. The default is every usable address but the
+	// gateway. They can change later.
 	AllocationPools []AllocationPoolApplyConfiguration `json:"allocationPools,omitempty"`
 	// dhcp says whether Neutron serves addresses, dnsServers and hostRoutes by
 	// DHCP. The default is true. It can change later.
@@ -68,9 +83,21 @@ type SubnetSpecApplyConfiguration struct {
 	IPv6AddressMode *cloudteamv1.IPv6Mode `json:"ipv6AddressMode,omitempty"`
 	// ipv6RAMode says what Neutron's routers advertise in an IPv6 subnet, by the
 	// same names, and is the same as ipv6AddressMode where both are set. The
-	// default is nothing: a router of others does. It needs dhcp. It cannot change
-	// later.
+	// default is nothing: a router of others does. It needs dhcp. Beside
+	// spec.router, a subnet with ipv6AddressMode and a gateway needs it, too. It
+	// cannot change later.
 	IPv6RAMode *cloudteamv1.IPv6Mode `json:"ipv6RAMode,omitempty"`
+	// serviceTypes are the kinds of ports that the subnet has addresses for, by
+	// device owner, such as compute:nova or network:floatingip_agent_gateway, at
+	// most 16. Other ports have none of it, those of NetworkPorts and Pods among
+	// them, and a router needs network:router_interface. The default is none, a
+	// subnet for all ports. They can change later; ports that exist keep what they
+	// have.
+	ServiceTypes []string `json:"serviceTypes,omitempty"`
+	// dnsPublishFixedIP says whether a DNS service that the cloud keeps has the
+	// ports' addresses in the subnet. The cloud needs Neutron's extension
+	// subnet-dns-publish-fixed-ip. The default is false. It can change later.
+	DNSPublishFixedIP *bool `json:"dnsPublishFixedIP,omitempty"`
 }
 
 // SubnetSpecApplyConfiguration constructs a declarative configuration of the SubnetSpec type for use with
@@ -84,6 +111,22 @@ func SubnetSpec() *SubnetSpecApplyConfiguration {
 // If called multiple times, the CIDR field is set to the value of the last call.
 func (b *SubnetSpecApplyConfiguration) WithCIDR(value string) *SubnetSpecApplyConfiguration {
 	b.CIDR = &value
+	return b
+}
+
+// WithSubnetPool sets the SubnetPool field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the SubnetPool field is set to the value of the last call.
+func (b *SubnetSpecApplyConfiguration) WithSubnetPool(value string) *SubnetSpecApplyConfiguration {
+	b.SubnetPool = &value
+	return b
+}
+
+// WithPrefixLength sets the PrefixLength field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the PrefixLength field is set to the value of the last call.
+func (b *SubnetSpecApplyConfiguration) WithPrefixLength(value int32) *SubnetSpecApplyConfiguration {
+	b.PrefixLength = &value
 	return b
 }
 
@@ -152,5 +195,23 @@ func (b *SubnetSpecApplyConfiguration) WithIPv6AddressMode(value cloudteamv1.IPv
 // If called multiple times, the IPv6RAMode field is set to the value of the last call.
 func (b *SubnetSpecApplyConfiguration) WithIPv6RAMode(value cloudteamv1.IPv6Mode) *SubnetSpecApplyConfiguration {
 	b.IPv6RAMode = &value
+	return b
+}
+
+// WithServiceTypes adds the given value to the ServiceTypes field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the ServiceTypes field.
+func (b *SubnetSpecApplyConfiguration) WithServiceTypes(values ...string) *SubnetSpecApplyConfiguration {
+	for i := range values {
+		b.ServiceTypes = append(b.ServiceTypes, values[i])
+	}
+	return b
+}
+
+// WithDNSPublishFixedIP sets the DNSPublishFixedIP field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the DNSPublishFixedIP field is set to the value of the last call.
+func (b *SubnetSpecApplyConfiguration) WithDNSPublishFixedIP(value bool) *SubnetSpecApplyConfiguration {
+	b.DNSPublishFixedIP = &value
 	return b
 }

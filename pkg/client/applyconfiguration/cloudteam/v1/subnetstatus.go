@@ -17,6 +17,9 @@ type SubnetStatusApplyConfiguration struct {
 	ID *string `json:"id,omitempty"`
 	// cidr is the subnet's network address and prefix length.
 	CIDR *string `json:"cidr,omitempty"`
+	// subnetPool is what the spec calls the subnet pool that the cidr was taken
+	// from. Unset where the spec says the cidr itself.
+	SubnetPool *string `json:"subnetPool,omitempty"`
 	// gateway is the address of the subnet's router, or "none".
 	Gateway *string `json:"gateway,omitempty"`
 	// ipv6AddressMode is how hosts come to addresses in an IPv6 subnet, where
@@ -24,11 +27,17 @@ type SubnetStatusApplyConfiguration struct {
 	IPv6AddressMode *cloudteamv1.IPv6Mode `json:"ipv6AddressMode,omitempty"`
 	// ipv6RAMode is what Neutron's routers advertise.
 	IPv6RAMode *cloudteamv1.IPv6Mode `json:"ipv6RAMode,omitempty"`
+	// serviceTypes are the kinds of ports that the subnet has addresses for, where
+	// it is not for all.
+	ServiceTypes []string `json:"serviceTypes,omitempty"`
 	// totalAddresses counts the addresses in the allocation pools, up to
-	// 9223372036854775807. Unset where the credentials may not ask for it.
+	// 9223372036854775807. Unset where usedAddresses is.
 	TotalAddresses *int64 `json:"totalAddresses,omitempty"`
-	// usedAddresses counts the addresses in use. Unset where the credentials may
-	// not ask for it.
+	// usedAddresses counts the addresses that ports have, in the pools or not, up
+	// to totalAddresses. It is written when it has moved by a twentieth of these,
+	// and along with other changes. Without an administrator's credentials it
+	// counts the ports of the project, and others may have more; unset where
+	// nobody counts them.
 	UsedAddresses *int64 `json:"usedAddresses,omitempty"`
 }
 
@@ -54,6 +63,14 @@ func (b *SubnetStatusApplyConfiguration) WithCIDR(value string) *SubnetStatusApp
 	return b
 }
 
+// WithSubnetPool sets the SubnetPool field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the SubnetPool field is set to the value of the last call.
+func (b *SubnetStatusApplyConfiguration) WithSubnetPool(value string) *SubnetStatusApplyConfiguration {
+	b.SubnetPool = &value
+	return b
+}
+
 // WithGateway sets the Gateway field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the Gateway field is set to the value of the last call.
@@ -75,6 +92,16 @@ func (b *SubnetStatusApplyConfiguration) WithIPv6AddressMode(value cloudteamv1.I
 // If called multiple times, the IPv6RAMode field is set to the value of the last call.
 func (b *SubnetStatusApplyConfiguration) WithIPv6RAMode(value cloudteamv1.IPv6Mode) *SubnetStatusApplyConfiguration {
 	b.IPv6RAMode = &value
+	return b
+}
+
+// WithServiceTypes adds the given value to the ServiceTypes field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the ServiceTypes field.
+func (b *SubnetStatusApplyConfiguration) WithServiceTypes(values ...string) *SubnetStatusApplyConfiguration {
+	for i := range values {
+		b.ServiceTypes = append(b.ServiceTypes, values[i])
+	}
 	return b
 }
 

@@ -1,0 +1,103 @@
+package network
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"cloudteam.ztgame.com/network-controller/internal/network"
+	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+)
+
+// addressWatch decides what is told of the addresses that are in use, and when: the condition AddressesLow, and which
+// counts are worth a write. Both follow from the counts in the status.
+type addressWatch struct {
+	// share is Options.AddressesLow.
+	share float64
+}
+
+// usageOf is how full a subnet is by its status; known is false where that does not tell.
+func usageOf(s cloudteamv1.SubnetStatus) (u network.Usage, known bool) {
+	if s.UsedAddresses == nil || s.TotalAddresses == nil {
+		return network.Usage{}, false
+	}
+	return network.Usage{Used: *s.UsedAddresses, Total: *s.TotalAddresses}, true
+}
+
+// tell sets the condition by the counts in the object's status, or takes it off. While some subnet is low, those are
+// named, too, that would still be if they had been. A Network that is being deleted needs no addresses.
+func (w addressWatch) tell(obj *cloudteamv1.Network) {
+	conditions := &obj.Status.Conditions
+	was := meta.IsStatusConditionTrue(*conditions, cloudteamv1.ConditionAddressesLow)
+	if obj.DeletionTimestamp == nil && len(w.low(obj, obj.Status.Subnets, was)) > 0 {
+		meta.SetStatusCondition(conditions, metav1.Condition{
+			Type: cloudteamv1.ConditionAddressesLow, Status: metav1.ConditionTrue, ObservedGeneration: obj.Generation,
+			Reason: cloudteamv1.ReasonAddressesLow, Message: lowMessage(obj, w.low(obj, obj.Status.Subnets, true)),
+		})
+		return
+	}
+	if meta.FindStatusCondition(*conditions, cloudteamv1.ConditionAddressesLow) != nil {
+		meta.RemoveStatusCondition(conditions, cloudteamv1.ConditionAddressesLow)
+	}
+}
+
+// low are those of the subnets that the spec declares and that are low on addresses; was is whether they were before.
+// One that was taken out of the spec is to run empty, however full it is.
+func (w addressWatch) low(
+	obj *cloudteamv1.Network, subnets []cloudteamv1.SubnetStatus, was bool,
+) (low []cloudteamv1.SubnetStatus) {
+	for _, s := range subnets {
+		if u, known := usageOf(s); known && u.Low(w.share, was) && obj.Spec.Declares(s) {
+			low = append(low, s)
+		}
+	}
+	return low
+}
+
+// lowMessage names the subnets that are low and says what to do.
+func lowMessage(obj *cloudteamv1.Network, low []cloudteamv1.SubnetStatus) string {
+	texts := make([]string, len(low))
+	for i, s := range low {
+		texts[i] = fmt.Sprintf("%d of %d addresses of subnet %s are in use", *s.UsedAddresses, *s.TotalAddresses, s.CIDR)
+	}
+	todo := "widen allocationPools where the cidr has room, declare another subnet in additionalSubnets for " +
+		"NetworkPorts that name its addresses, or delete ports that are not needed"
+	if obj.Observes() {
+		todo = "have whoever manages the network widen its pools or add a subnet, or delete ports that are not needed"
+	}
+	return strings.Join(texts, ", ") + ": " + todo
+}
+
+// negligible is owned.Kind's: Pods come and go, and each takes an address. The counts are written when one is a step
+// away from what was last written (network.Usage.Near), when another subnet is low or none any more, and along with
+// whatever else is written.
+func (w addressWatch) negligible(was, is *cloudteamv1.Network) bool {
+	if len(was.Status.Subnets) != len(is.Status.Subnets) {
+		return false
+	}
+	like := is.Status.DeepCopy()
+	for i := range like.Subnets {
+		told, wasKnown := usageOf(was.Status.Subnets[i])
+		counted, known := usageOf(like.Subnets[i])
+		if known != wasKnown || !told.Near(counted) {
+			return false
+		}
+		like.Subnets[i].UsedAddresses = was.Status.Subnets[i].UsedAddresses
+	}
+	lowThen := meta.FindStatusCondition(was.Status.Conditions, cloudteamv1.ConditionAddressesLow)
+	lowNow := meta.FindStatusCondition(like.Conditions, cloudteamv1.ConditionAddressesLow)
+	if lowThen != nil && lowNow != nil {
+		// It has the counts, too: it is the same where it would be by the old ones, and is of the same subnets.
+		then, now := w.low(is, like.Subnets, true), w.low(is, is.Status.Subnets, true)
+		if lowMessage(is, then) == lowThen.Message && slices.EqualFunc(then, now, sameSubnet) {
+			lowNow.Message = lowThen.Message
+		}
+	}
+	return equality.Semantic.DeepEqual(was.Status, *like)
+}
+
+func sameSubnet(a, b cloudteamv1.SubnetStatus) bool { return a.ID == b.ID }

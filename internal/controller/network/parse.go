@@ -1,0 +1,55 @@
+package network
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+
+	"cloudteam.ztgame.com/network-controller/internal/network"
+	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+)
+
+// parser reads addresses that a spec has as texts, and gathers what cannot be read: the API server refuses that, unless
+// it came in another way.
+type parser struct {
+	// within stands in front of the names of fields.
+	within string
+	errs   []error
+}
+
+// err gives what could not be read, as *network.FieldErrors, joined.
+func (p *parser) err() error { return errors.Join(p.errs...) }
+
+func (p *parser) refuse(field, format string, args ...any) {
+	p.errs = append(p.errs, &network.FieldError{Field: p.within + field, Problem: fmt.Sprintf(format, args...)})
+}
+
+func (p *parser) addr(field, text string) netip.Addr {
+	a, err := netip.ParseAddr(text)
+	if err != nil || a.Zone() != "" || a.Is4In6() {
+		p.refuse(field, "%q is no address: write one such as 192.168.0.1 or fd00::1", text)
+		return netip.Addr{}
+	}
+	return a
+}
+
+func (p *parser) prefix(field, text string) netip.Prefix {
+	prefix, err := netip.ParsePrefix(text)
+	if err != nil || prefix.Addr().Is4In6() {
+		p.refuse(field, "%q is no CIDR: write a network address and prefix length, such as 192.168.0.0/16", text)
+		return netip.Prefix{}
+	}
+	return prefix
+}
+
+// routes reads the routes of a field, whose elements are a subnet's or a router's.
+func routes[R cloudteamv1.HostRoute | cloudteamv1.RouterRoute](p *parser, field string, declared []R) []network.Route {
+	var all []network.Route
+	for i, r := range declared {
+		route, field := cloudteamv1.HostRoute(r), fmt.Sprintf("%s[%d]", field, i)
+		all = append(all, network.Route{
+			Destination: p.prefix(field+".destination", route.Destination), NextHop: p.addr(field+".nextHop", route.NextHop),
+		})
+	}
+	return all
+}

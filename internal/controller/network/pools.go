@@ -1,0 +1,48 @@
+package network
+
+import (
+	"slices"
+
+	"cloudteam.ztgame.com/network-controller/internal/network"
+	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+)
+
+// desiredAllocation is how a subnet comes to its CIDR; nil where that is declared. shown are the Network's subnets as
+// its status tells them.
+func desiredAllocation(s cloudteamv1.SubnetSpec, shown []cloudteamv1.SubnetStatus) *network.Allocation {
+	if s.SubnetPool == "" {
+		return nil
+	}
+	from := &network.Allocation{Name: s.SubnetPool, NoGateway: s.Gateway == cloudteamv1.GatewayNone}
+	if s.PrefixLength != nil {
+		from.PrefixLength = int(*s.PrefixLength)
+	}
+	at := slices.IndexFunc(shown, func(was cloudteamv1.SubnetStatus) bool { return was.SubnetPool == s.SubnetPool })
+	if at >= 0 {
+		from.Given = shown[at].ID
+	}
+	return from
+}
+
+// subnetPoolOf is what the spec calls the subnet pool of an observed subnet; empty where the spec declares the CIDR, or
+// does not have the subnet.
+func subnetPoolOf(s network.ObservedSubnet, declared []network.Subnet) string {
+	at := slices.IndexFunc(declared, func(d network.Subnet) bool { return d.CIDR == s.CIDR && d.From != nil })
+	if at < 0 {
+		return ""
+	}
+	return declared[at].From.Name
+}
+
+// keepPools tells of subnets whose pools are not told what was told of these before.
+func keepPools(subnets, was []cloudteamv1.SubnetStatus) {
+	for i, s := range subnets {
+		at := slices.IndexFunc(was, func(w cloudteamv1.SubnetStatus) bool { return w.ID == s.ID })
+		if at >= 0 && s.SubnetPool == "" {
+			subnets[i].SubnetPool = was[at].SubnetPool
+		}
+	}
+}
+
+// unresolvedPool reports whether it is not known which pool is meant of a subnet.
+func unresolvedPool(s network.Subnet) bool { return s.From != nil && s.From.Unresolved }

@@ -1,0 +1,256 @@
+package network
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"cloudteam.ztgame.com/network-controller/internal/controller/controllertest"
+	"cloudteam.ztgame.com/network-controller/internal/controller/owned"
+	"cloudteam.ztgame.com/network-controller/internal/network"
+	"cloudteam.ztgame.com/network-controller/internal/neutron"
+	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+)
+
+// names are a cloud in which nothing has the names that begin with "no", and each other name is an id.
+type names struct {
+	*controllertest.Cloud
+}
+
+// lookUp gives the id, or refuses the field.
+func (names) lookUp(field, name string) (string, error) {
+	if strings.HasPrefix(name, "no") {
+		return "", &neutron.Error{Kind: neutron.Invalid, Op: "find", Reason: "spec." + field + ": " + name}
+	}
+	return name + "-id", nil
+}
+
+func (n names) QoSPolicy(_ context.Context, name string) (string, error) {
+	return n.lookUp("qosPolicy", name)
+}
+
+func (n names) Router(_ context.Context, name string) (string, error) {
+	return n.lookUp("router.existing", name)
+}
+
+func (n names) SubnetPool(_ context.Context, field, name string) (network.SubnetPool, error) {
+	id, err := n.lookUp(field, name)
+	return network.SubnetPool{ID: id}, err
+}
+
+func TestResolve(t *testing.T) {
+	pooled := func(name string) cloudteamv1.SubnetSpec { return cloudteamv1.SubnetSpec{SubnetPool: name} }
+	for sentence, tc := range map[string]struct {
+		spec cloudteamv1.NetworkSpec
+		// policy is the QoS policy that is left in the declaration, empty where none is, and pools are its subnets', by
+		// id, or "?" for one that is not known.
+		policy string
+		pools  []string
+		// router is the id of the existing router, or "?".
+		router string
+		// says are the lines of the error.
+		says []string
+	}{
+		"what is known has its id": {
+			cloudteamv1.NetworkSpec{
+				SubnetSpec: pooled("a"), QoSPolicy: "gold", Router: &cloudteamv1.RouterSpec{Existing: "r"},
+				AdditionalSubnets: []cloudteamv1.SubnetSpec{{CIDR: "10.0.0.0/24"}, pooled("b")},
+			},
+			"gold-id", []string{"a-id", "", "b-id"}, "r-id", nil,
+		},
+		"a policy that is not known is not declared": {
+			cloudteamv1.NetworkSpec{SubnetSpec: pooled("a"), QoSPolicy: "none-such"}, "", []string{"a-id"}, "",
+			[]string{"find: spec.qosPolicy: none-such"},
+		},
+		"a pool that is not known leaves others known": {
+			cloudteamv1.NetworkSpec{
+				SubnetSpec: pooled("no-a"), QoSPolicy: "gold", Router: &cloudteamv1.RouterSpec{Existing: "r"},
+				AdditionalSubnets: []cloudteamv1.SubnetSpec{pooled("b")},
+			},
+			"gold-id", []string{"?", "b-id"}, "r-id", []string{"find: spec.subnetPool: no-a"},
+		},
+		"everything that is not known is told, with its field": {
+			cloudteamv1.NetworkSpec{
+				SubnetSpec: pooled("no-a"), QoSPolicy: "no-policy", Router: &cloudteamv1.RouterSpec{Existing: "no-router"},
+				AdditionalSubnets: []cloudteamv1.SubnetSpec{pooled("b"), pooled("no-c")},
+			},
+			"", []string{"?", "b-id", "?"}, "?", []string{
+				"find: spec.qosPolicy: no-policy", "find: spec.subnetPool: no-a",
+				"find: spec.additionalSubnets[1].subnetPool: no-c", "find: spec.router.existing: no-router",
+			},
+		},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			spec, err := desired(networkOf(tc.spec), specOwner)
+			if err != nil {
+				t.Fatal(err)
+			}
+			before := slices.Clone(spec.Subnets)
+			declared, err := resolve(t.Context(), names{}, declaration(spec))
+			var says []string
+			if err != nil {
+				says = strings.Split(err.Error(), "\n")
+				if _, partly := errors.AsType[*owned.Unresolved](err); !partly {
+					t.Errorf("the error is a %T", err)
+				}
+			}
+			if diff := cmp.Diff(tc.says, says); diff != "" {
+				t.Errorf("it says (-want +got):\n%s", diff)
+			}
+			d := declared.(declaration)
+			policy, router := "", ""
+			if d.QoSPolicy != nil {
+				policy = *d.QoSPolicy
+			}
+			if d.Router != nil && d.Router.Unresolved {
+				router = "?"
+			} else if d.Router != nil {
+				router = d.Router.Existing
+			}
+			if policy != tc.policy || router != tc.router {
+				t.Errorf("the policy is %q and the router %q, want %q and %q", policy, router, tc.policy, tc.router)
+			}
+			var pools []string
+			for i, s := range d.Subnets {
+				switch {
+				case s.From == nil:
+					pools = append(pools, "")
+				case s.From.Unresolved:
+					pools = append(pools, "?"+s.From.Pool.ID)
+				default:
+					pools = append(pools, s.From.Pool.ID)
+				}
+				if from := before[i].From; from != nil && (from.Unresolved || from.Pool.ID != "") {
+					t.Errorf("what was declared is written to: %+v", from)
+				}
+			}
+			if diff := cmp.Diff(tc.pools, pools); diff != "" {
+				t.Errorf("pools (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// partsWithNames have a spec call something by the name r1.
+var partsWithNames = map[string]func(*cloudteamv1.NetworkSpec){
+	"the router, by its name": func(s *cloudteamv1.NetworkSpec) { s.Router = &cloudteamv1.RouterSpec{Existing: "r1"} },
+	"the router, by the name of what it shall lead to": func(s *cloudteamv1.NetworkSpec) {
+		s.Router = &cloudteamv1.RouterSpec{ExternalNetwork: "r1"}
+	},
+	"the QoS policy": func(s *cloudteamv1.NetworkSpec) { s.QoSPolicy = "r1" },
+	"the pool of a subnet": func(s *cloudteamv1.NetworkSpec) {
+		s.AdditionalSubnets = []cloudteamv1.SubnetSpec{{SubnetPool: "r1"}}
+	},
+}
+
+func TestANetworkIsKeptWhileAPartOfItIsNotKnown(t *testing.T) {
+	for sentence, part := range partsWithNames {
+		t.Run(sentence, func(t *testing.T) {
+			inWorld(t, func(t *testing.T, w *world) {
+				w.cloud.SetUnnamed(&neutron.Error{Kind: neutron.Invalid, Op: "find it", Reason: "nobody is called r1"})
+				edit := func(description string) {
+					t.Helper()
+					controllertest.Edit(t, w.api, exampleKey, func(obj *cloudteamv1.Network) {
+						part(&obj.Spec)
+						obj.Spec.Description = description
+					})
+					controllertest.Settle(time.Second)
+					ready := w.ready()
+					if ready.Status != metav1.ConditionFalse || ready.Reason != cloudteamv1.ReasonRefused ||
+						!strings.Contains(ready.Message, "nobody is called r1") {
+						t.Errorf("condition Ready is %+v, want False for what is not known", ready)
+					}
+					if is := w.cloud.Has()[0].Description; !strings.HasPrefix(is, description) {
+						t.Errorf("the network's description is %q, want %q", is, description)
+					}
+				}
+				edit("one")
+				edit("two")
+				if status := controllertest.Get[*cloudteamv1.Network](t, w.api, exampleKey).Status; status.NetworkID == "" {
+					t.Errorf("the status does not show the network: %+v", status)
+				}
+				// It is looked for as long as it takes, and nothing is written meanwhile.
+				w.diary.Take()
+				controllertest.Settle(time.Hour)
+				for _, asked := range w.diary.Take() {
+					if !strings.HasPrefix(asked, "find ") {
+						t.Errorf("while it is looked for: %s", asked)
+					}
+				}
+			})
+		})
+	}
+}
+
+func TestWhatCannotBeAskedForIsNotTakenForUnknown(t *testing.T) {
+	for sentence, part := range partsWithNames {
+		t.Run(sentence, func(t *testing.T) {
+			inWorld(t, func(t *testing.T, w *world) {
+				w.cloud.SetUnnamed(&neutron.Error{Kind: neutron.Transient, Op: "find it", Reason: "no answer in time"})
+				before := w.cloud.Has()[0].Description
+				controllertest.Edit(t, w.api, exampleKey, func(obj *cloudteamv1.Network) {
+					part(&obj.Spec)
+					obj.Spec.Description = "one"
+				})
+				controllertest.Settle(time.Second)
+				if ready := w.ready(); ready.Reason != cloudteamv1.ReasonCloudUnavailable {
+					t.Errorf("condition Ready is %+v, want CloudUnavailable", ready)
+				}
+				if is := w.cloud.Has()[0].Description; is != before {
+					t.Errorf("the network's description became %q", is)
+				}
+			})
+		})
+	}
+}
+
+func TestASubnetWhosePoolIsNoLongerKnownIsKept(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		edit := func(change func(*cloudteamv1.NetworkSpec)) cloudteamv1.NetworkStatus {
+			t.Helper()
+			controllertest.Edit(t, w.api, exampleKey, func(obj *cloudteamv1.Network) { change(&obj.Spec) })
+			controllertest.Settle(time.Second)
+			return controllertest.Get[*cloudteamv1.Network](t, w.api, exampleKey).Status
+		}
+		was := edit(func(s *cloudteamv1.NetworkSpec) {
+			s.AdditionalSubnets = []cloudteamv1.SubnetSpec{{SubnetPool: "p1"}, {CIDR: "10.0.0.0/24"}}
+		})
+		if ready := w.ready(); ready.Status != metav1.ConditionTrue || len(was.Subnets) != 3 {
+			t.Fatalf("condition Ready is %+v, status.subnets %+v", ready, was.Subnets)
+		}
+
+		w.cloud.SetUnnamed(&neutron.Error{Kind: neutron.Invalid, Op: "find subnet pool", Reason: "nobody is called p1"})
+		is := edit(func(s *cloudteamv1.NetworkSpec) {
+			s.AdditionalSubnets = []cloudteamv1.SubnetSpec{{SubnetPool: "p1", DNSServers: []string{"9.9.9.9"}}}
+		})
+		if ready := w.ready(); ready.Reason != cloudteamv1.ReasonRefused ||
+			!strings.Contains(ready.Message, "nobody is called p1") {
+			t.Errorf("condition Ready is %+v, want False for what is not known", ready)
+		}
+		if diff := cmp.Diff(was.Subnets[:2], is.Subnets); diff != "" {
+			t.Errorf("status.subnets (-before +after):\n%s", diff)
+		}
+		subnets := w.cloud.Has()[0].Subnets
+		if len(subnets) != 2 || len(subnets[1].DNSServers) != 1 {
+			t.Errorf("Neutron has the subnets %+v", subnets)
+		}
+
+		// Of another length it would have to be made anew, which is not done before it is known of which pool.
+		longer := func(s *cloudteamv1.NetworkSpec) { s.AdditionalSubnets[0].PrefixLength = new(int32(28)) }
+		is = edit(longer)
+		if diff := cmp.Diff(was.Subnets[:2], is.Subnets); diff != "" {
+			t.Errorf("status.subnets (-before +after):\n%s", diff)
+		}
+		w.cloud.SetUnnamed(nil)
+		is = edit(func(s *cloudteamv1.NetworkSpec) { s.Description = "known again" })
+		if ready := w.ready(); ready.Status != metav1.ConditionTrue || !strings.HasSuffix(is.Subnets[1].CIDR, "/28") {
+			t.Errorf("condition Ready is %+v, status.subnets %+v", ready, is.Subnets)
+		}
+	})
+}

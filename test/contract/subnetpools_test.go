@@ -1,0 +1,314 @@
+package contract
+
+import (
+	"net/http"
+	"testing"
+
+	gocmp "github.com/google/go-cmp/cmp"
+)
+
+// newSubnetPool makes a subnet pool that lives until the end of the test.
+func (s *session) newSubnetPool(t testing.TB, attributes object) object {
+	t.Helper()
+	a := s.do(t, "POST", "/v2.0/subnetpools", object{"subnetpool": with(object{
+		"name": unique(), "prefixes": []string{"10.8.0.0/16"}, "default_prefixlen": 24,
+	}, attributes)})
+	p := a.must(t, http.StatusCreated).part(t, "subnetpool")
+	s.drop(t, "/v2.0/subnetpools/"+id(p))
+	return p
+}
+
+// fromPool is the create of a subnet whose CIDR is to come from a pool.
+func fromPool(pool object, attributes object) object {
+	version := pool["ip_version"]
+	return with(object{"cidr": "DROP", "ip_version": version, "subnetpool_id": id(pool)}, attributes)
+}
+
+// tryNewSubnet asks for a subnet on a network; members that are "DROP" are left out.
+func (s *session) tryNewSubnet(t testing.TB, network object, attributes object) answer {
+	t.Helper()
+	body := with(object{"network_id": id(network), "ip_version": 4}, attributes)
+	for key, value := range body {
+		if value == "DROP" {
+			delete(body, key)
+		}
+	}
+	return s.do(t, "POST", "/v2.0/subnets", object{"subnet": body})
+}
+
+func (s *session) newPooledSubnet(t testing.TB, network, pool object, attributes object) object {
+	t.Helper()
+	return s.tryNewSubnet(t, network, fromPool(pool, attributes)).must(t, http.StatusCreated).part(t, "subnet")
+}
+
+func TestWhatASubnetPoolConsistsOf(t *testing.T) {
+	onEveryCloud(t, func(t *testing.T, c *cloud) {
+		p := c.tenant.newSubnetPool(t, object{"name": "contract"})
+		stored := c.tenant.get(t, "/v2.0/subnetpools/"+id(p)).must(t, http.StatusOK).part(t, "subnetpool")
+		if diff := gocmp.Diff(p, stored); diff != "" {
+			t.Errorf("what was answered and what is there (-answered +there):\n%s", diff)
+		}
+		for _, varying := range []string{"id", "created_at", "updated_at"} {
+			delete(p, varying)
+		}
+		want := object{
+			"address_scope_id": nil, "default_prefixlen": "24", "default_quota": nil, "description": "",
+			"ip_version": float64(4), "is_default": false, "max_prefixlen": "32", "min_prefixlen": "8", "name": "contract",
+			"prefixes": []any{"10.8.0.0/16"}, "project_id": c.tenant.project, "revision_number": float64(0),
+			"shared": false, "tags": []any{}, "tenant_id": c.tenant.project,
+		}
+		if diff := gocmp.Diff(want, p); diff != "" {
+			t.Errorf("a new subnet pool (-want +got):\n%s", diff)
+		}
+	})
+}
+
+func TestSubnetPoolsThatAreAccepted(t *testing.T) {
+	for name, test := range map[string]struct{ ask, want object }{
+		"prefixes are joined": {
+			object{"prefixes": []string{"10.9.128.0/17", "10.8.0.5/16", "10.9.0.0/17", "10.9.3.0/24"}},
+			object{"prefixes": []any{"10.8.0.0/15"}},
+		},
+		"IPv6 has its own bounds": {
+			object{"prefixes": []string{"fd00:8::/48"}, "default_prefixlen": 72},
+			object{"ip_version": float64(6), "min_prefixlen": "64", "max_prefixlen": "128", "default_prefixlen": "72"},
+		},
+		"bounds may be texts": {
+			object{"min_prefixlen": "20", "max_prefixlen": 28}, object{"min_prefixlen": "20", "max_prefixlen": "28"},
+		},
+		"a quota": {object{"default_quota": 256}, object{"default_quota": float64(256)}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			onEveryCloud(t, func(t *testing.T, c *cloud) {
+				p := c.tenant.newSubnetPool(t, test.ask)
+				for key, want := range test.want {
+					if diff := gocmp.Diff(want, p[key]); diff != "" {
+						t.Errorf("%s (-want +got):\n%s", key, diff)
+					}
+				}
+			})
+		})
+	}
+}
+
+func TestSubnetPoolsThatAreRefused(t *testing.T) {
+	for name, test := range map[string]struct {
+		ask  object
+		want refusal
+	}{
+		"no prefixes": {object{"prefixes": []string{}}, refusal{400, "EmptySubnetPoolPrefixList", "Empty subnet pool prefix list."}},
+		"prefixes of both versions": {object{"prefixes": []string{"10.8.0.0/16", "fd00:8::/48"}},
+			refusal{400, "PrefixVersionMismatch", "Cannot mix IPv4 and IPv6 prefixes in a subnet pool."}},
+		"a prefix that is a word": {object{"prefixes": []string{"x"}}, refusal{Status: 400, Type: "HTTPBadRequest"}},
+		"a blank name": {object{"name": " "},
+			refusal{400, "HTTPBadRequest", "Invalid input for name. Reason: ' ' Blank strings are not permitted."}},
+		"a default below the bounds": {object{"min_prefixlen": 20, "default_prefixlen": 19}, refusal{400,
+			"IllegalSubnetPoolPrefixBounds", "Illegal prefix bounds: default_prefixlen=19, min_prefixlen=20."}},
+		"a default above the bounds": {object{"max_prefixlen": 20, "default_prefixlen": 21}, refusal{400,
+			"IllegalSubnetPoolPrefixBounds", "Illegal prefix bounds: default_prefixlen=21, max_prefixlen=20."}},
+		"bounds that leave nothing": {object{"min_prefixlen": 26, "max_prefixlen": 25}, refusal{400,
+			"IllegalSubnetPoolPrefixBounds", "Illegal prefix bounds: min_prefixlen=26, max_prefixlen=25."}},
+		"a length of 33": {object{"max_prefixlen": 33}, refusal{400,
+			"IllegalSubnetPoolPrefixBounds", "Illegal prefix bounds: max_prefixlen=33, ip_version_max=32."}},
+		"a shared one": {object{"shared": true}, refusal{Status: 403, Type: "PolicyNotAuthorized"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			onEveryCloud(t, func(t *testing.T, c *cloud) {
+				ask := with(object{"name": unique(), "prefixes": []string{"10.8.0.0/16"}}, test.ask)
+				c.tenant.do(t, "POST", "/v2.0/subnetpools", object{"subnetpool": ask}).refuses(t, test.want)
+			})
+		})
+	}
+}
+
+// TestSubnetsFromPools holds what follows from a CIDR that Neutron takes from a pool: the first address is the gateway's,
+// of IPv6, too, whatever the request says of it.
+func TestSubnetsFromPools(t *testing.T) {
+	six := object{"prefixes": []string{"fd00:8::/48"}, "default_prefixlen": 64}
+	for name, test := range map[string]struct{ pool, ask, want object }{
+		"the default length": {nil, nil, object{
+			"cidr": "10.8.0.0/24", "gateway_ip": "10.8.0.1", "allocation_pools": []any{pool("10.8.0.2", "10.8.0.254")},
+		}},
+		"another length": {nil, object{"prefixlen": 26}, object{
+			"cidr": "10.8.0.0/26", "allocation_pools": []any{pool("10.8.0.2", "10.8.0.62")},
+		}},
+		"a length that is a text": {nil, object{"prefixlen": "30"}, object{
+			"cidr": "10.8.0.0/30", "allocation_pools": []any{pool("10.8.0.2", "10.8.0.2")},
+		}},
+		"that there is to be no gateway is not heard": {nil, object{"gateway_ip": nil}, object{
+			"cidr": "10.8.0.0/24", "gateway_ip": "10.8.0.1",
+		}},
+		"IPv6": {six, nil, object{
+			"cidr": "fd00:8::/64", "gateway_ip": "fd00:8::1",
+			"allocation_pools": []any{pool("fd00:8::2", "fd00:8::ffff:ffff:ffff:ffff")},
+		}},
+		"SLAAC": {six, object{"ipv6_ra_mode": "slaac", "ipv6_address_mode": "slaac"}, object{
+			"cidr": "fd00:8::/64", "gateway_ip": "fd00:8::1", "ipv6_ra_mode": "slaac",
+		}},
+		"a /126": {six, object{"prefixlen": 126}, object{
+			"cidr": "fd00:8::/126", "gateway_ip": "fd00:8::1", "allocation_pools": []any{pool("fd00:8::2", "fd00:8::3")},
+		}},
+		"name servers of the other version are not looked at": {nil, object{"dns_nameservers": []string{"fd00::53"}}, object{
+			"dns_nameservers": []any{"fd00::53"},
+		}},
+		"a CIDR of the pool": {nil, object{"cidr": "10.8.9.0/24"}, object{"cidr": "10.8.9.0/24", "gateway_ip": "10.8.9.1"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			onEveryCloud(t, func(t *testing.T, c *cloud) {
+				from := c.tenant.newSubnetPool(t, test.pool)
+				n := c.tenant.newNetwork(t, nil)
+				s := c.tenant.newPooledSubnet(t, n, from, test.ask)
+				stored := c.tenant.get(t, "/v2.0/subnets/"+id(s)).must(t, http.StatusOK).part(t, "subnet")
+				if diff := gocmp.Diff(s, stored); diff != "" {
+					t.Errorf("what was answered and what is there (-answered +there):\n%s", diff)
+				}
+				for key, want := range with(test.want, object{"subnetpool_id": id(from)}) {
+					if diff := gocmp.Diff(want, s[key]); diff != "" {
+						t.Errorf("%s (-want +got):\n%s", key, diff)
+					}
+				}
+			})
+		})
+	}
+}
+
+func TestSubnetsFromPoolsThatAreRefused(t *testing.T) {
+	bad := func(reason string) refusal {
+		return refusal{400, "BadRequest", "Bad subnets request: " + reason + "."}
+	}
+	const nobody = "11111111-1111-1111-1111-111111111111"
+	for name, test := range map[string]struct {
+		pool, ask object
+		want      refusal
+	}{
+		"longer than the pool gives": {object{"max_prefixlen": 26}, object{"prefixlen": 27}, refusal{400,
+			"MaxPrefixSubnetAllocationError", "Unable to allocate subnet with prefix length 27, maximum allowed prefix is 26."}},
+		"shorter than the pool gives": {object{"min_prefixlen": 20}, object{"prefixlen": 19}, refusal{400,
+			"MinPrefixSubnetAllocationError", "Unable to allocate subnet with prefix length 19, minimum allowed prefix is 20."}},
+		"of the other version":    {nil, object{"ip_version": 6}, bad("Cannot allocate IPv6 subnet from IPv4 subnet pool")},
+		"a cidr and a length":     {nil, object{"cidr": "10.8.0.0/24", "prefixlen": 24}, bad("cidr and prefixlen must not be supplied together")},
+		"the default pool, too":   {nil, object{"use_default_subnetpool": true}, bad("subnetpool_id and use_default_subnetpool cannot both be specified")},
+		"with pools of addresses": {nil, object{"allocation_pools": []object{pool("10.8.0.9", "10.8.0.19")}}, bad("allocation_pools allowed only for specific subnet requests.")},
+		"a pool that is not there": {nil, object{"subnetpool_id": nobody}, refusal{404,
+			"SubnetPoolNotFound", "Subnet pool " + nobody + " could not be found."}},
+		"a network that is not there": {nil, object{"network_id": nobody}, refusal{404,
+			"NetworkNotFound", "Network " + nobody + " could not be found."}},
+		"above the quota": {object{"default_quota": 128}, nil, refusal{409,
+			"SubnetPoolQuotaExceeded", "Per-tenant subnet pool prefix quota exceeded."}},
+		"larger than all that is left": {object{"prefixes": []string{"10.8.0.0/25"}}, nil, refusal{500,
+			"SubnetAllocationError", "Failed to allocate subnet: Insufficient prefix space to allocate subnet size /24."}},
+		"a CIDR outside the pool": {nil, object{"cidr": "10.9.0.0/24"}, refusal{500, "SubnetAllocationError",
+			"Failed to allocate subnet: Cannot allocate requested subnet from the available set of prefixes."}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			onEveryCloud(t, func(t *testing.T, c *cloud) {
+				from := c.tenant.newSubnetPool(t, test.pool)
+				n := c.tenant.newNetwork(t, nil)
+				c.tenant.tryNewSubnet(t, n, fromPool(from, test.ask)).refuses(t, test.want)
+			})
+		})
+	}
+}
+
+// TestAPoolGivesItsSmallestFreeBlockFirst holds which CIDR comes next, and that one comes back when its subnet goes.
+func TestAPoolGivesItsSmallestFreeBlockFirst(t *testing.T) {
+	onEveryCloud(t, func(t *testing.T, c *cloud) {
+		from := c.tenant.newSubnetPool(t, nil)
+		n := c.tenant.newNetwork(t, nil)
+		take := func(length int, want string) object {
+			t.Helper()
+			s := c.tenant.newPooledSubnet(t, n, from, object{"prefixlen": length})
+			if s["cidr"] != want {
+				t.Errorf("the CIDR is %v, want %s", s["cidr"], want)
+			}
+			return s
+		}
+		take(26, "10.8.0.0/26")
+		first := take(24, "10.8.1.0/24")
+		take(27, "10.8.0.64/27")
+		take(24, "10.8.2.0/24")
+		c.tenant.do(t, "DELETE", "/v2.0/subnets/"+id(first), nil).must(t, http.StatusNoContent)
+		take(25, "10.8.0.128/25")
+		take(24, "10.8.1.0/24")
+	})
+}
+
+func TestABulkTakesEachSubnetOfItFromThePool(t *testing.T) {
+	onEveryCloud(t, func(t *testing.T, c *cloud) {
+		from := c.tenant.newSubnetPool(t, nil)
+		var ask []object
+		for range 3 {
+			ask = append(ask, object{"network_id": id(c.tenant.newNetwork(t, nil)), "ip_version": 4, "subnetpool_id": id(from)})
+		}
+		made := c.tenant.do(t, "POST", "/v2.0/subnets", object{"subnets": ask}).must(t, http.StatusCreated).list(t, "subnets")
+		var got []any
+		for _, s := range made {
+			got = append(got, s["cidr"])
+		}
+		if diff := gocmp.Diff([]any{"10.8.0.0/24", "10.8.1.0/24", "10.8.2.0/24"}, got); diff != "" {
+			t.Errorf("CIDRs (-want +got):\n%s", diff)
+		}
+	})
+}
+
+func TestSubnetsOfOneNetworkAreOfOnePool(t *testing.T) {
+	onEveryCloud(t, func(t *testing.T, c *cloud) {
+		affinity := refusal{400, "NetworkSubnetPoolAffinityError",
+			"Subnets hosted on the same network must be allocated from the same subnet pool."}
+		from, other := c.tenant.newSubnetPool(t, nil), c.tenant.newSubnetPool(t, object{"prefixes": []string{"10.9.0.0/16"}})
+		six := c.tenant.newSubnetPool(t, object{"prefixes": []string{"fd00:8::/48"}, "default_prefixlen": 64})
+		n := c.tenant.newNetwork(t, nil)
+		c.tenant.newPooledSubnet(t, n, from, nil)
+		c.tenant.tryNewSubnet(t, n, fromPool(other, nil)).refuses(t, affinity)
+		c.tenant.tryNewSubnet(t, n, object{"cidr": "10.7.0.0/24"}).refuses(t, affinity)
+		c.tenant.newPooledSubnet(t, n, from, nil)
+		c.tenant.newPooledSubnet(t, n, six, nil)
+
+		plain := c.tenant.newNetwork(t, nil)
+		c.tenant.newSubnet(t, plain, object{"cidr": "10.8.0.0/16"})
+		c.tenant.tryNewSubnet(t, plain, fromPool(other, nil)).refuses(t, affinity)
+		c.tenant.tryNewSubnet(t, plain, fromPool(from, nil)).refuses(t, refusal{400, "InvalidInput",
+			"Invalid input for operation: Requested subnet with cidr: 10.8.2.0/24 for network: " + id(plain) +
+				" overlaps with another subnet."})
+	})
+}
+
+func TestAPoolInUseStaysAndGrows(t *testing.T) {
+	onEveryCloud(t, func(t *testing.T, c *cloud) {
+		from := c.tenant.newSubnetPool(t, nil)
+		n := c.tenant.newNetwork(t, nil)
+		s := c.tenant.newPooledSubnet(t, n, from, nil)
+		path := "/v2.0/subnetpools/" + id(from)
+		c.tenant.do(t, "DELETE", path, nil).refuses(t, refusal{400, "SubnetPoolDeleteError",
+			"Unable to delete subnet pool: Subnet pool has existing allocations."})
+		c.tenant.do(t, "PUT", path, object{"subnetpool": object{"prefixes": []string{"10.9.0.0/16"}}}).refuses(t, refusal{400,
+			"IllegalSubnetPoolPrefixUpdate", "Illegal update to prefixes: Existing prefixes must be a subset of the new prefixes."})
+		c.tenant.do(t, "PUT", path, object{"subnetpool": object{"prefixes": []string{"10.8.0.0/16", "10.9.0.0/16"}}}).
+			must(t, http.StatusOK)
+		grown := c.tenant.get(t, path).must(t, http.StatusOK).part(t, "subnetpool")
+		if diff := gocmp.Diff([]any{"10.8.0.0/15"}, grown["prefixes"]); diff != "" || revision(grown) != revision(from)+1 {
+			t.Errorf("revision %d, prefixes (-want +got):\n%s", revision(grown), diff)
+		}
+		c.tenant.do(t, "DELETE", "/v2.0/subnets/"+id(s), nil).must(t, http.StatusNoContent)
+		c.tenant.do(t, "DELETE", path, nil).must(t, http.StatusNoContent)
+		c.tenant.get(t, path).refuses(t, refusal{404, "SubnetPoolNotFound", "Subnet pool " + id(from) + " could not be found."})
+	})
+}
+
+func TestASharedPoolIsEverybodysToTakeFrom(t *testing.T) {
+	onEveryCloud(t, func(t *testing.T, c *cloud) {
+		shared, private := c.admin.newSubnetPool(t, object{"shared": true}), c.admin.newSubnetPool(t, nil)
+		n := c.tenant.newNetwork(t, nil)
+		c.tenant.tryNewSubnet(t, n, fromPool(private, nil)).refuses(t, refusal{404, "SubnetPoolNotFound",
+			"Subnet pool " + id(private) + " could not be found."})
+		c.tenant.newPooledSubnet(t, n, shared, nil)
+		for pool, want := range map[string]int{id(shared): 1, id(private): 0} {
+			listed := c.tenant.get(t, "/v2.0/subnetpools?id="+pool+"&fields=id").must(t, http.StatusOK).list(t, "subnetpools")
+			if len(listed) != want {
+				t.Errorf("a tenant sees %v of pool %s, want %d", listed, pool, want)
+			}
+		}
+		c.tenant.do(t, "PUT", "/v2.0/subnetpools/"+id(shared), object{"subnetpool": object{"name": "mine"}}).
+			refuses(t, refusal{Status: 403, Type: "PolicyNotAuthorized"})
+	})
+}

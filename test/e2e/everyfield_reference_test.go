@@ -1,0 +1,117 @@
+package e2e
+
+import (
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// reference is what docs/fields.md says of a field.
+type reference struct {
+	// attributes are in Neutron; none for what is the controller's own.
+	attributes []string
+	// mutable is whether the field of an object that exists may change.
+	mutable bool
+	// admin is whether an administrator alone may set it.
+	admin bool
+}
+
+// readReference reads docs/fields.md, which `make generate` makes from the Go types: fields by "Kind path". An object
+// and a list of objects are left out: their fields are in it.
+func readReference(t *testing.T) map[string]reference {
+	t.Helper()
+	content, err := os.ReadFile(filepath.Join(surroundings.Root, "docs", "fields.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	fields := map[string]reference{}
+	kind := ""
+	for line := range strings.Lines(string(content)) {
+		line = strings.TrimSpace(line)
+		if heading, ok := strings.CutPrefix(line, "## "); ok {
+			kind = heading
+		}
+		row, ok := strings.CutPrefix(line, "| `")
+		if !ok {
+			continue
+		}
+		cells := strings.Split(row, " | ")
+		if len(cells) != 7 {
+			t.Fatalf("docs/fields.md: a row has %d cells, want 7: have readReference read the table as it is now: %s",
+				len(cells), line)
+		}
+		field := reference{mutable: cells[4] == "yes", admin: cells[5] == "admin"}
+		if cells[2] != "–" {
+			field.attributes = strings.Split(strings.Trim(cells[2], "`"), "`, `")
+		}
+		fields[kind+" "+strings.TrimSuffix(cells[0], "`")] = field
+	}
+	if len(fields) == 0 {
+		t.Fatal("docs/fields.md shows no field: have readReference read the table as it is now")
+	}
+	maps.DeleteFunc(fields, func(path string, _ reference) bool {
+		for other := range fields {
+			if strings.HasPrefix(other, path+".") || strings.HasPrefix(other, path+"[].") {
+				return true
+			}
+		}
+		return false
+	})
+	return fields
+}
+
+// wantRows holds that the table is whole: that each field that is an attribute in Neutron has a row, and that each row
+// tries what the field can do.
+func wantRows(t *testing.T, fields map[string]reference, table []trial) {
+	t.Helper()
+	covered := map[string]bool{}
+	for _, one := range table {
+		for _, row := range one.rows {
+			path := one.kind + " " + row.field
+			field, known := fields[path]
+			if !known || len(field.attributes) == 0 {
+				t.Errorf("%s of trial %q is no field that becomes an attribute in Neutron, by docs/fields.md: "+
+					"take the row away, or write the path as it is there", path, one.name)
+				continue
+			}
+			covered[path] = true
+			for _, problem := range row.problems(field, one.cloud) {
+				t.Errorf("%s of trial %q: %s", path, one.name, problem)
+			}
+		}
+	}
+	for _, path := range slices.Sorted(maps.Keys(fields)) {
+		if attributes := fields[path].attributes; len(attributes) > 0 && !covered[path] {
+			t.Errorf("%s becomes %s in Neutron, and nothing tries whether it does: give it a row in "+
+				"everyfield_table_test.go, which says how", path, strings.Join(attributes, " and "))
+		}
+	}
+}
+
+// problems are what a row lacks, or says in vain.
+func (r fieldRow) problems(field reference, cloudName string) (problems []string) {
+	drifts := r.drift != nil || r.drifts != nil
+	if r.create == nil {
+		if r.never == "" || r.change != nil || drifts {
+			problems = append(problems, "without a value to create it with it is not tried: write one, or say in never, "+
+				"and in nothing else, why")
+		}
+		return problems
+	}
+	if field.mutable && r.change == nil {
+		problems = append(problems, "the field can change later: write to what (change)")
+	}
+	if !field.mutable && r.change != nil {
+		problems = append(problems, "the field cannot change later: leave change out")
+	}
+	if drifts == (r.never != "") {
+		problems = append(problems, "write what others make of it in Neutron (drift or drifts), or why they cannot (never)")
+	}
+	if field.admin && cloudName != "admin" {
+		problems = append(problems, `an administrator alone may set it: put it into a trial whose cloud is "admin"`)
+	}
+	return problems
+}

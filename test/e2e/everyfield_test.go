@@ -1,0 +1,429 @@
+package e2e
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
+
+	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+)
+
+// TestEveryField takes every field that is an attribute in Neutron through its life: it arrives there, follows an edit,
+// is put back when somebody else changes it, which an Event tells of, and costs nothing at rest. Its table is in
+// everyfield_table_test.go.
+func TestEveryField(t *testing.T) {
+	reference := readReference(t)
+	t.Run("each field of docs/fields.md that is an attribute in Neutron has a row, and each row says all that it has to",
+		func(t *testing.T) { wantRows(t, reference, trials()) })
+	for _, cloudName := range []string{"tenant", "admin"} {
+		t.Run(cloudName, func(t *testing.T) {
+			startController(t, cloudName, "--resync-period=1s")
+			a := newAttempt(t, reference, cloudName)
+			for _, o := range a.objects {
+				o.create()
+			}
+			a.wantAll(asCreated)
+			for _, o := range a.objects {
+				o.edit()
+			}
+			a.wantAll(asChanged)
+			for _, o := range a.objects {
+				o.drift()
+			}
+			for _, o := range a.objects {
+				eventually(t, func() error { return o.differs(asChanged) })
+				o.wantEvents()
+			}
+			a.wantAll(asChanged)
+			if emulator != nil {
+				wantRest(t, a.versions)
+			}
+			a.remove()
+		})
+	}
+}
+
+// attempt is the trials of one cloud while they are made.
+type attempt struct {
+	t         *testing.T
+	reference map[string]reference
+	namespace string
+	// neutron is an administrator's, who sees and changes whatever there is, whoever's it is.
+	neutron *cloud
+	objects []*tried
+	// vlans is the first of some VLAN IDs that the cloud does not choose by itself, and that no other run has, as a rule:
+	// the real cloud has many at a time, and keeps what a run leaves that fails.
+	vlans int
+	// besides is what made has made.
+	besides map[string]resource
+}
+
+// tried is the object of a trial.
+type tried struct {
+	trial
+	*attempt
+	// called is the object's name.
+	called string
+	client dynamic.ResourceInterface
+	// object and status are as they were last seen.
+	object *unstructured.Unstructured
+	status triedStatus
+}
+
+// triedStatus is what is read of a status, of either kind.
+type triedStatus struct {
+	cloudteamv1.ResourceStatus `json:",inline"`
+
+	NetworkID string                     `json:"networkID"`
+	Subnets   []cloudteamv1.SubnetStatus `json:"subnets"`
+	Router    *cloudteamv1.RouterStatus  `json:"router"`
+	PortID    string                     `json:"portID"`
+}
+
+func newAttempt(t *testing.T, fields map[string]reference, cloudName string) *attempt {
+	t.Helper()
+	a := &attempt{
+		t: t, reference: fields, namespace: newNamespace(t), neutron: open(t, "admin"), besides: map[string]resource{},
+		vlans: 2800 + 10*rand.IntN(120),
+	}
+	client := dynamic.NewForConfigOrDie(admin)
+	for _, one := range trials() {
+		if one.cloud == cloudName {
+			collection := cloudteamv1.SchemeGroupVersion.WithResource(strings.ToLower(one.kind) + "s")
+			a.objects = append(a.objects, &tried{
+				trial: one, attempt: a, called: a.namespace + "-" + one.name,
+				client: client.Resource(collection).Namespace(a.namespace),
+			})
+		}
+	}
+	return a
+}
+
+// of is the object of a trial of the same cloud.
+func (a *attempt) of(name string) *tried {
+	a.t.Helper()
+	at := slices.IndexFunc(a.objects, func(o *tried) bool { return o.name == name })
+	if at < 0 {
+		a.t.Fatalf("no trial of this cloud is called %q: write the name of one into the row that asks for it", name)
+	}
+	return a.objects[at]
+}
+
+// made is what rows need in Neutron besides their objects. make makes it, and sees to its end, when it is first asked
+// for.
+func (a *attempt) made(what string, make func() resource) resource {
+	a.t.Helper()
+	if _, there := a.besides[what]; !there {
+		a.besides[what] = make()
+	}
+	return a.besides[what]
+}
+
+// outside is an external network with a subnet.
+func (a *attempt) outside(cidr string) resource {
+	a.t.Helper()
+	return a.made("outside "+cidr, func() resource {
+		name := a.namespace + "-" + strings.ReplaceAll(cidr, "/", "-")
+		n := a.neutron.create("networks", resource{"name": name, "router:external": true})
+		a.neutron.create("subnets", resource{
+			"network_id": n.id(), "cidr": cidr, "ip_version": 4, "enable_dhcp": false,
+		})
+		return n
+	})
+}
+
+// version is which of a row's values is declared.
+type version int
+
+const (
+	asCreated version = iota
+	asChanged
+)
+
+// declared is what the spec says of a row's field; nil where it says nothing.
+func (o *tried) declared(row fieldRow, v version) any {
+	if v == asChanged && row.change != nil {
+		return o.known(row.change)
+	}
+	return o.known(row.create)
+}
+
+// known is a value of the table.
+func (o *tried) known(value any) any {
+	if l, ok := value.(late); ok {
+		return l(o)
+	}
+	return value
+}
+
+func (o *tried) create() {
+	o.t.Helper()
+	spec := map[string]any{}
+	for _, row := range o.rows {
+		if value := o.declared(row, asCreated); value != nil {
+			put(spec, strings.TrimPrefix(row.field, "spec."), value)
+		}
+	}
+	object := &unstructured.Unstructured{}
+	err := object.UnmarshalJSON([]byte(asJSON(map[string]any{
+		"apiVersion": cloudteamv1.SchemeGroupVersion.String(), "kind": o.kind, "spec": spec,
+		"metadata": metav1.ObjectMeta{Namespace: o.namespace, Name: o.called},
+	})))
+	if err != nil {
+		o.t.Fatal(err)
+	}
+	o.object, err = o.client.Create(o.t.Context(), object,
+		metav1.CreateOptions{FieldValidation: metav1.FieldValidationStrict})
+	if err != nil {
+		o.t.Fatalf("creating %s %s: %v", o.kind, o.called, err)
+	}
+}
+
+// edit changes all fields that have a change, in one patch.
+func (o *tried) edit() {
+	o.t.Helper()
+	spec := map[string]any{}
+	for _, row := range o.rows {
+		if row.change != nil {
+			put(spec, strings.TrimPrefix(row.field, "spec."), o.known(row.change))
+		}
+	}
+	_, err := o.client.Patch(o.t.Context(), o.called, types.MergePatchType, []byte(asJSON(map[string]any{"spec": spec})),
+		metav1.PatchOptions{FieldValidation: metav1.FieldValidationStrict})
+	if err != nil {
+		o.t.Fatalf("editing %s %s: %v", o.kind, o.called, err)
+	}
+}
+
+// awaitReady waits until the object is Ready at its present generation.
+func (o *tried) awaitReady() {
+	o.t.Helper()
+	eventually(o.t, func() error {
+		var err error
+		if o.object, err = o.client.Get(o.t.Context(), o.called, metav1.GetOptions{}); err != nil {
+			return err
+		}
+		status, _ := o.object.Object["status"].(map[string]any)
+		o.status = triedStatus{}
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(status, &o.status); err != nil {
+			return err
+		}
+		ready := meta.FindStatusCondition(o.status.Conditions, cloudteamv1.ConditionReady)
+		if ready == nil || ready.Status != metav1.ConditionTrue || ready.ObservedGeneration != o.object.GetGeneration() {
+			return fmt.Errorf("%s %s is not Ready at generation %d: %s", o.kind, o.called, o.object.GetGeneration(),
+				asJSON(o.status.Conditions))
+		}
+		return nil
+	})
+}
+
+// id is that of one of the object's resources, of those that its status names: of its subnets, the first.
+func (o *tried) id(of string) string {
+	o.t.Helper()
+	switch {
+	case of == "network" && o.status.NetworkID != "":
+		return o.status.NetworkID
+	case of == "subnet" && len(o.status.Subnets) > 0:
+		return o.status.Subnets[0].ID
+	case of == "router" && o.status.Router != nil:
+		return o.status.Router.ID
+	case of == "port" && o.status.PortID != "":
+		return o.status.PortID
+	}
+	o.t.Fatalf("the status of %s %s names no %s: have the rows of its attributes say how to look for them (sees) and "+
+		"how others change them (drifts)", o.kind, o.called, of)
+	return ""
+}
+
+// wantAll waits until all objects are Ready, and holds what Neutron has against what is declared then.
+func (a *attempt) wantAll(v version) {
+	a.t.Helper()
+	for _, o := range a.objects {
+		o.awaitReady()
+	}
+	for _, o := range a.objects {
+		if err := o.differs(v); err != nil {
+			a.t.Error(err)
+		}
+	}
+}
+
+// differs tells where Neutron has something else than is declared, a line for each row.
+func (o *tried) differs(v version) error {
+	o.t.Helper()
+	seen := map[string]resource{}
+	var errs []error
+	for _, row := range o.rows {
+		declared := o.declared(row, v)
+		if declared == nil {
+			continue
+		}
+		for _, attribute := range o.attributesOf(row) {
+			want := declared
+			if row.reads != nil {
+				want = row.reads(o, attribute, declared)
+			}
+			if got := o.see(row, attribute, seen); asJSON(got) != asJSON(want) {
+				errs = append(errs, fmt.Errorf("%s %s: %s is %s, so that %s is to be %s, and it is %s", o.kind, o.called,
+					row.field, asJSON(declared), attribute, asJSON(want), asJSON(got)))
+			}
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// see gives what Neutron has in an attribute. Each resource is read once, into seen.
+func (o *tried) see(row fieldRow, attribute string, seen map[string]resource) any {
+	o.t.Helper()
+	if row.sees != nil {
+		return row.sees(o)
+	}
+	of, path, _ := strings.Cut(attribute, ".")
+	if seen[of] == nil {
+		seen[of] = o.neutron.one(of+"s", "id="+o.id(of))
+	}
+	return at(map[string]any(seen[of]), path)
+}
+
+// attributesOf are the attributes that show a row's value. An element of a list in the spec is one in Neutron.
+func (o *tried) attributesOf(row fieldRow) []string {
+	if row.attribute != "" {
+		return []string{row.attribute}
+	}
+	attributes := slices.Clone(o.reference[o.kind+" "+row.field].attributes)
+	for i, attribute := range attributes {
+		if last := strings.LastIndex(attribute, "."); strings.Contains(row.field, "[].") {
+			attributes[i] = attribute[:last] + "[]" + attribute[last:]
+		}
+	}
+	return attributes
+}
+
+// drift changes in Neutron what others can change, in one request for each resource.
+func (o *tried) drift() {
+	o.t.Helper()
+	bodies := map[string]resource{}
+	for _, row := range o.rows {
+		switch {
+		case row.drifts != nil:
+			row.drifts(o)
+		case row.drift != nil:
+			for _, attribute := range o.attributesOf(row) {
+				of, path, _ := strings.Cut(attribute, ".")
+				if bodies[of] == nil {
+					bodies[of] = resource{}
+				}
+				put(bodies[of], path, o.known(row.drift))
+			}
+		}
+	}
+	for of, body := range bodies {
+		o.neutron.update(of+"s", o.id(of), body)
+	}
+}
+
+// wantEvents waits for Events that name what was put back.
+func (o *tried) wantEvents() {
+	o.t.Helper()
+	for _, row := range o.rows {
+		if row.drift == nil && row.drifts == nil {
+			continue
+		}
+		text := row.told
+		if text == "" {
+			text, _, _ = strings.Cut(strings.TrimPrefix(row.field, "spec."), "[]")
+			text = " " + strings.TrimPrefix(text, "router.") + " "
+		}
+		awaitEvent(o.t, o.namespace, o.called, cloudteamv1.EventDriftCorrected, text)
+	}
+}
+
+// versions are the objects' resourceVersions.
+func (a *attempt) versions() []string {
+	a.t.Helper()
+	versions := make([]string, len(a.objects))
+	for i, o := range a.objects {
+		object, err := o.client.Get(a.t.Context(), o.called, metav1.GetOptions{})
+		if err != nil {
+			a.t.Fatal(err)
+		}
+		versions[i] = object.GetResourceVersion()
+	}
+	return versions
+}
+
+// remove deletes the objects, ports before the networks that they are on, and holds that nothing is left of them.
+func (a *attempt) remove() {
+	a.t.Helper()
+	for _, o := range slices.Backward(a.objects) {
+		if o.kind == "NetworkPort" {
+			removePort(a.t, a.namespace, o.called)
+		} else {
+			remove(a.t, a.namespace, o.called)
+		}
+	}
+	markers := make([]string, len(a.objects))
+	for i, o := range a.objects {
+		markers[i] = markerOf(a.t, o.object)
+	}
+	for _, collection := range []string{"networks", "subnets", "routers", "ports"} {
+		for _, r := range a.neutron.list(collection, "fields=id&fields=description") {
+			description, _ := r["description"].(string)
+			for i, marker := range markers {
+				if strings.HasSuffix(description, marker) {
+					a.t.Errorf("of trial %q something is left: %s %v", a.objects[i].name, collection, r)
+				}
+			}
+		}
+	}
+}
+
+// put sets what a path leads to, and makes what is missing on the way. A name that ends in [] is a list of one element.
+func put(object map[string]any, path string, value any) {
+	first, rest, further := strings.Cut(path, ".")
+	key, isList := strings.CutSuffix(first, "[]")
+	if !further {
+		object[key] = value
+		return
+	}
+	inner, _ := object[key].(map[string]any)
+	if elements, ok := object[key].([]any); ok {
+		inner, _ = elements[0].(map[string]any)
+	}
+	if inner == nil {
+		inner = map[string]any{}
+		object[key] = any(inner)
+		if isList {
+			object[key] = []any{inner}
+		}
+	}
+	put(inner, rest, value)
+}
+
+// at gives what a path leads to, and a list as a whole that has not just the one element that its name asks for.
+func at(value any, path string) any {
+	for path != "" {
+		object, ok := value.(map[string]any)
+		if !ok {
+			return value
+		}
+		var first string
+		first, path, _ = strings.Cut(path, ".")
+		key, isList := strings.CutSuffix(first, "[]")
+		value = object[key]
+		if elements, ok := value.([]any); ok && isList && len(elements) == 1 {
+			value = elements[0]
+		}
+	}
+	return value
+}

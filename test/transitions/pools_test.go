@@ -1,0 +1,89 @@
+package transitions
+
+import (
+	"net/netip"
+	"regexp"
+	"testing"
+
+	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+)
+
+// allotments are the ranges that subnets have from pools, each with the first of its length in the pool. Both realms
+// take from the same pools, and what is asked for later gets another range.
+type allotments map[netip.Prefix]netip.Prefix
+
+// fromPool is the field in which a subnet names the pool that it is from.
+const fromPool = "subnetpool_id"
+
+func allotted(subnets []resource) allotments {
+	ranges := allotments{}
+	for _, s := range subnets {
+		if pool, known := surroundings.pools[s.text(fromPool)]; known {
+			is := netip.MustParsePrefix(s.text("cidr"))
+			ranges[is] = netip.PrefixFrom(pool.Addr(), is.Bits())
+		}
+	}
+	return ranges
+}
+
+// addresses are texts that may be an address.
+var addresses = regexp.MustCompile(`[0-9a-fA-F:.]*(?:[0-9a-fA-F]|::)`)
+
+// moveFirst is a text with each address of one of the ranges in the first of its pool. A network has one subnet of a
+// pool, so that no two of its addresses become the same.
+func (a allotments) moveFirst(text string) string {
+	return addresses.ReplaceAllStringFunc(text, func(word string) string {
+		address, err := netip.ParseAddr(word)
+		if err != nil {
+			return word
+		}
+		for is, first := range a {
+			if is.Contains(address) {
+				return moved(address, first).String()
+			}
+		}
+		return word
+	})
+}
+
+// moved is the address that lies in another range of the same length where this one does in its own.
+func moved(a netip.Addr, into netip.Prefix) netip.Addr {
+	bytes, network := a.AsSlice(), into.Masked().Addr().AsSlice()
+	for bit := range into.Bits() {
+		mask := byte(0x80 >> (bit % 8))
+		bytes[bit/8] = bytes[bit/8]&^mask | network[bit/8]&mask
+	}
+	address, _ := netip.AddrFromSlice(bytes)
+	return address
+}
+
+// standsFor reports whether a subnet in Neutron is the one that a spec declares.
+func (r resource) standsFor(declared cloudteamv1.SubnetSpec) bool {
+	if pool, from := surroundings.limits.SubnetPool(declared.SubnetPool); from {
+		return r.text(fromPool) == pool.Names[0]
+	}
+	return r.text("cidr") == netip.MustParsePrefix(declared.CIDR).String()
+}
+
+func TestRangesOfPoolsAreMovedAndNothingElse(t *testing.T) {
+	ranges := allotments{
+		netip.MustParsePrefix("100.64.3.64/26"):  netip.MustParsePrefix("100.64.0.0/26"),
+		netip.MustParsePrefix("fd40:0:0:7::/64"): netip.MustParsePrefix("fd40::/64"),
+	}
+	for sentence, c := range map[string]struct{ text, want string }{
+		"an address":                        {`"100.64.3.65"`, `"100.64.0.1"`},
+		"a range":                           {`"100.64.3.64/26"`, `"100.64.0.0/26"`},
+		"a range of IPv6":                   {`"fd40:0:0:7::/64"`, `"fd40::/64"`},
+		"in a sentence":                     {`on 100.64.3.70: no. fd40:0:0:7::5.`, `on 100.64.0.6: no. fd40::5.`},
+		"between others":                    {`100.64.3.66-100.64.3.126`, `100.64.0.2-100.64.0.62`},
+		"another address stays":             {`100.64.3.1, ::, fd40::7`, `100.64.3.1, ::, fd40::7`},
+		"what only looks like one stays":    {`{"a":1450,"fa:16:3e:00:00:01":1}`, `{"a":1450,"fa:16:3e:00:00:01":1}`},
+		"an address that begins so, and on": {`100.64.3.650`, `100.64.3.650`},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			if got := ranges.moveFirst(c.text); got != c.want {
+				t.Errorf("%s became %s, want %s", c.text, got, c.want)
+			}
+		})
+	}
+}
