@@ -160,8 +160,8 @@ func (l *bare) remove(ctx context.Context, ids []string, atATime int) error {
 	})
 }
 
-// sweep removes the networks whose names begin with a prefix, with the ports on them: what a benchmark leaves in a
-// cloud that stays.
+// sweep removes the networks and routers whose names begin with a prefix, with the ports on them: what a benchmark
+// leaves in a cloud that stays.
 func (l *bare) sweep(ctx context.Context, prefix string) error {
 	networks, err := l.list(ctx, "networks")
 	if err != nil {
@@ -176,23 +176,48 @@ func (l *bare) sweep(ctx context.Context, prefix string) error {
 			continue
 		}
 		for _, port := range ports {
-			if port.Network == network.ID {
-				if _, err := l.send(ctx, http.MethodDelete, "ports/"+port.ID, nil); err != nil {
-					return err
-				}
+			if port.Network != network.ID {
+				continue
+			}
+			if err := l.removePort(ctx, port); err != nil {
+				return err
 			}
 		}
 		if _, err := l.send(ctx, http.MethodDelete, "networks/"+network.ID, nil); err != nil {
 			return err
 		}
 	}
+	routers, err := l.list(ctx, "routers")
+	if err != nil {
+		return err
+	}
+	for _, router := range routers {
+		if strings.HasPrefix(router.Name, prefix) {
+			if _, err := l.send(ctx, http.MethodDelete, "routers/"+router.ID, nil); err != nil {
+				return err
+			}
+		}
+	}
 	return nil
 }
 
-// listed is what a list is asked for. Of a network, Network is empty.
+// removePort deletes a port. Neutron lets a router's interface go by way of the router alone.
+func (l *bare) removePort(ctx context.Context, port listed) error {
+	if port.Owner == "network:router_interface" && port.Device != "" {
+		_, err := l.send(ctx, http.MethodPut, "routers/"+port.Device+"/remove_router_interface",
+			[]byte(`{"port_id":"`+port.ID+`"}`))
+		return err
+	}
+	_, err := l.send(ctx, http.MethodDelete, "ports/"+port.ID, nil)
+	return err
+}
+
+// listed is what a list is asked for. All but id and name are ports'.
 type listed struct {
 	ID, Name string
 	Network  string `json:"network_id"`
+	Owner    string `json:"device_owner"`
+	Device   string `json:"device_id"`
 }
 
 // list gives all of a collection that the project has.

@@ -19,7 +19,7 @@ func fleetGroup() group {
 		lives: func(o options) int { return o.largeRounds },
 		benchmarks: []benchmark{
 			{
-				id: "cold-fast", name: "%d Networks cold ÷ bare loop, Neutron faster than this machine", limit: noLimit,
+				id: "cold-fast", name: "%d Networks cold ÷ bare loop, Neutron faster than this machine", limit: 1.1,
 				how: "As above, with an emulator that works on 16 calls at a time (--fleet-workers), as a Neutron on many " +
 					"machines: here it is kube-apiserver on the same CPUs as everything else that is measured.",
 			},
@@ -45,12 +45,12 @@ func fleetGroup() group {
 			},
 			{
 				id: "fleet-audit-calls", name: "calls of a full audit of %d Networks", limit: noLimit,
-				how: "From one audit's first call to the next one's. The target is 2·⌈N/page⌉ + 2, with the page that the " +
-					"controller asks for.",
+				how: "From one audit's first call to the next one's, the longer of two. The target is 2·⌈N/page⌉ + 2, with the " +
+					"page that the controller asks for.",
 			},
 			{
 				id: "fleet-audit-writes", name: "writes of a full audit of %d Networks, to Neutron and to Kubernetes", limit: 0,
-				how: "Seen at the two proxies in the time of that audit.",
+				how: "Seen at the two proxies in the time of those audits.",
 			},
 			{
 				id: "latency", name: "event to POST, p99, during an audit of %d Networks ÷ idle", limit: 2,
@@ -98,7 +98,7 @@ func measureFleet(ctx context.Context, b *bench) error {
 	return nil
 }
 
-// fleetAuditPatience is how long two audits of a large fleet may take.
+// fleetAuditPatience is how long three audits of a large fleet may take.
 const fleetAuditPatience = 5 * time.Minute
 
 // auditFleet counts the calls and the writes of an audit.
@@ -113,10 +113,11 @@ func (b *bench) auditFleet(ctx context.Context, s *site) error {
 	}
 	// The first audit after the start is behind it when it is ready.
 	mark, kubeMark := s.mark(), len(kube.Writes())
-	calls, err := s.audit(ctx, mark, fleetAuditPatience)
+	audits, err := s.audits(ctx, mark, 2, fleetAuditPatience)
 	if err != nil {
 		return c.explain(err)
 	}
+	calls := longest(audits)
 	wrote := len(writes(calls)) + len(kube.Writes()) - kubeMark
 	b.say("an audit: %d calls, %d writes", len(calls), wrote)
 	b.report.addTo("fleet-audit-calls", float64(len(calls)), auditLimit(calls, b.size))

@@ -205,8 +205,11 @@ func (r *report) command() string {
 		text.Reset()
 		text.WriteString("dev/openstack/openstack run -- go run ./test/bench")
 	}
-	for _, argument := range r.arguments {
-		if !strings.HasPrefix(argument, "--write") && !strings.HasPrefix(argument, "--cpu-profile") {
+	where := []string{"--write", "--cpu-profile"}
+	for i, argument := range r.arguments {
+		flag, _, _ := strings.Cut(argument, "=")
+		isValue := i > 0 && slices.Contains(where, r.arguments[i-1])
+		if !isValue && !slices.Contains(where, flag) {
 			text.WriteString(" " + argument)
 		}
 	}

@@ -63,7 +63,7 @@ func TestTheTableGoesBetweenTheMarkersOfItsCloud(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := newReport(o, []string{"--networks=7", "--write=page.md"}, choose(o))
+	r := newReport(o, []string{"--write", "page.md", "--networks=7", "--cpu-profile=p"}, choose(o))
 	r.begin()
 	r.add("create", 1.5)
 	r.add("nobody asked for this", 1)

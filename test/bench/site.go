@@ -170,21 +170,29 @@ func (s *site) since(mark int) []call {
 	return slices.Clone(s.calls[mark:])
 }
 
-// audit waits for one audit to begin that lies wholly after the mark, and for the next one, and gives the calls from
-// the beginning of the one to that of the other.
-func (s *site) audit(ctx context.Context, mark int, patience time.Duration) ([]call, error) {
-	var whole []call
+// longest is the audit of most calls.
+func longest(audits [][]call) []call {
+	return slices.MaxFunc(audits, func(a, b []call) int { return len(a) - len(b) })
+}
+
+// audits are the calls of the first n whole audits since mark, each from its first call to the next one's.
+func (s *site) audits(ctx context.Context, mark, n int, patience time.Duration) ([][]call, error) {
+	var whole [][]call
 	err := await(ctx, patience, func() error {
+		whole = nil
 		calls := s.since(mark)
 		first := slices.IndexFunc(calls, call.begins)
-		if first < 0 {
-			return errors.New("no audit began")
+		for first >= 0 && len(whole) < n {
+			length := slices.IndexFunc(calls[first+1:], call.begins)
+			if length < 0 {
+				break
+			}
+			whole = append(whole, calls[first:first+1+length])
+			first += 1 + length
 		}
-		length := slices.IndexFunc(calls[first+1:], call.begins)
-		if length < 0 {
-			return errors.New("no second audit began")
+		if len(whole) < n {
+			return fmt.Errorf("%d whole audits of %d", len(whole), n)
 		}
-		whole = calls[first : first+1+length]
 		return nil
 	})
 	return whole, err
