@@ -114,12 +114,19 @@ func awaitPorts(t *testing.T, c *cloud, namespace, networkID string, want int) [
 		}
 		found = c.list("ports", "network_id="+networkID)
 		if len(list.Items) != want || len(found) != want {
-			var names []string
+			var names, others []string
+			known := map[string]bool{}
 			for _, port := range list.Items {
 				names = append(names, fmt.Sprintf("%s %s", port.Name, asJSON(port.Status)))
+				known[port.Status.PortID] = true
 			}
-			return fmt.Errorf("%d NetworkPorts and %d ports in Neutron, want %d: %s",
-				len(list.Items), len(found), want, strings.Join(names, "; "))
+			for _, port := range found {
+				if !known[port.id()] {
+					others = append(others, fmt.Sprintf("%s %s (%s)", port["name"], port.id(), port["description"]))
+				}
+			}
+			return fmt.Errorf("%d NetworkPorts and %d ports in Neutron, want %d; of no NetworkPort are %q; NetworkPorts: %s",
+				len(list.Items), len(found), want, others, strings.Join(names, "; "))
 		}
 		return nil
 	})
@@ -379,6 +386,22 @@ func testDeployments(t *testing.T, cloudName string) {
 		awaitPods(t, namespace, "", 0)
 		awaitPorts(t, c, namespace, networkID, 0)
 		remove(t, namespace, second)
+	})
+
+	parallel("a Pod with ports of its own does not wait for them when it is deleted in the foreground", func(
+		t *testing.T, c *cloud, namespace, network, networkID string,
+	) {
+		if _, err := kube.CoreV1().Pods(namespace).Create(t.Context(), podOn("bare", network), metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		awaitPods(t, namespace, "", 1)
+		err := kube.CoreV1().Pods(namespace).Delete(t.Context(), "bare",
+			metav1.DeleteOptions{PropagationPolicy: new(metav1.DeletePropagationForeground)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		awaitPods(t, namespace, "", 0)
+		awaitPorts(t, c, namespace, networkID, 0)
 	})
 
 	parallel("a Pod that waits for a Network says so, and starts when it is there", func(

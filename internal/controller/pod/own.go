@@ -25,6 +25,15 @@ func ownPortName(pod *corev1.Pod, i int, request consumer.Request) string {
 	return consumer.PortName(pod.Name, request.Network.Name, hex.EncodeToString(sum.Sum(nil))[:8])
 }
 
+// ownerOf is the reference by which a port of its own is controlled by a Pod. It does not block the Pod's deletion: a
+// port stays for as long as its Pod does, so that a Pod that is deleted in the foreground, by itself or with what it
+// belongs to, would wait for ports that wait for it.
+func ownerOf(pod *corev1.Pod) metav1.OwnerReference {
+	owner := *metav1.NewControllerRef(pod, kind)
+	owner.BlockOwnerDeletion = nil
+	return owner
+}
+
 // ensureOwn makes the ports of a Pod that belongs to no Deployment, and deletes those that it asks for no more. The Pod
 // controls them: they go with it. problem is what stands in the way, for the user.
 func (c *Controller) ensureOwn(
@@ -44,7 +53,7 @@ func (c *Controller) ensureOwn(
 		if !apierrors.IsNotFound(err) {
 			return false, "", err
 		}
-		port = consumer.NewPort(pod.Namespace, name, *metav1.NewControllerRef(pod, kind), request)
+		port = consumer.NewPort(pod.Namespace, name, ownerOf(pod), request)
 		_, err = c.ports.NetworkPorts(pod.Namespace).Create(ctx, port,
 			metav1.CreateOptions{FieldManager: controller.FieldManager})
 		switch {
