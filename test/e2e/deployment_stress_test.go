@@ -44,8 +44,10 @@ type stress struct {
 	processes []restartable
 }
 
-// together has processes act side by side that would take turns otherwise.
-const together = "--leader-elect=false"
+// acting are the flags of all processes. They act side by side, where they would take turns otherwise. A process that is
+// killed forgets the ports that it is creating for objects which are gone in spite of their finalizers (see
+// docs/how-it-works.md, "What nobody saw go"): they go as orphans, within the patience of a test.
+var acting = []string{"--leader-elect=false", "--orphan-grace=2s", "--orphan-max-share=1"}
 
 // restartable is a process, and its flag --controllers.
 type restartable struct {
@@ -75,7 +77,7 @@ func TestDeploymentStress(t *testing.T) {
 				namespace: newNamespace(t), replicas: map[string]int32{"a": 4, "b": 3},
 			}
 			for _, controllers := range processes {
-				s.processes = append(s.processes, restartable{startController(t, s.cloudName, controllers, together), controllers})
+				s.processes = append(s.processes, restartable{s.start(controllers), controllers})
 			}
 			s.network = unique(t, s.namespace)
 			spec := example()
@@ -88,6 +90,12 @@ func TestDeploymentStress(t *testing.T) {
 			s.run()
 		})
 	}
+}
+
+// start starts a process with some of the controllers.
+func (s *stress) start(controllers string) *process {
+	s.t.Helper()
+	return startController(s.t, s.cloudName, append([]string{controllers}, acting...)...)
 }
 
 func (s *stress) run() {
@@ -222,7 +230,7 @@ func (s *stress) deed() {
 		did = "kill a process and start another"
 		p := &s.processes[r.IntN(len(s.processes))]
 		p.kill(s.t)
-		p.process = startController(s.t, s.cloudName, p.controllers, together)
+		p.process = s.start(p.controllers)
 	default:
 		policies := []metav1.DeletionPropagation{
 			metav1.DeletePropagationBackground, metav1.DeletePropagationForeground, metav1.DeletePropagationOrphan,
