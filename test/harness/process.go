@@ -38,7 +38,9 @@ func (s *Surroundings) Start(t testing.TB, environment []string, arguments ...st
 		p.Signal(syscall.SIGKILL)
 		<-p.done
 		if t.Failed() {
-			t.Logf("network-controller %s printed:\n%s", strings.Join(arguments, " "), p.Output.String())
+			// What was waited for is said once more: the log is long, and a reader begins at its end.
+			t.Logf("network-controller %s printed:\n%s%s",
+				strings.Join(arguments, " "), p.Output.String(), s.waits.of(t.Name()))
 		}
 	})
 	return p

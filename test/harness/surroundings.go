@@ -9,10 +9,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -75,7 +79,7 @@ func Build(dir string) (*Programs, error) {
 	return p, nil
 }
 
-// Surroundings are what the controller runs in. Nothing changes them once Run has made them, and they are safe for
+// Surroundings are what the controller runs in. Nothing exported changes once Run has made them, and they are safe for
 // concurrent use.
 type Surroundings struct {
 	// Root is the repository's path.
@@ -94,6 +98,37 @@ type Surroundings struct {
 	CloudsFile string
 	// Emulator is nil where the cloud is a real one.
 	Emulator *neutrontest.Server
+
+	waits waits
+}
+
+// waits are what tests waited for in vain.
+type waits struct {
+	mu sync.Mutex
+	// byTest are the sentences that say so, by the name of the test.
+	byTest map[string]string
+}
+
+func (w *waits) note(test, sentence string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.byTest == nil {
+		w.byTest = map[string]string{}
+	}
+	w.byTest[test] = sentence
+}
+
+// of gives the sentences of a test and of those that it runs, a line each.
+func (w *waits) of(test string) string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var lines strings.Builder
+	for _, name := range slices.Sorted(maps.Keys(w.byTest)) {
+		if name == test || strings.HasPrefix(name, test+"/") {
+			fmt.Fprintf(&lines, "%s: %s\n", name, w.byTest[name])
+		}
+	}
+	return lines.String()
 }
 
 // Run sets the surroundings up, has them used, and takes them down. It returns what use does, and an error where
@@ -267,7 +302,9 @@ func (s *Surroundings) Eventually(t testing.TB, check func() error) {
 		case <-s.Plane.done:
 			t.Fatal(s.Plane.ended())
 		case <-deadline.C:
-			t.Fatalf("after %s: %v", patience, err)
+			sentence := fmt.Sprintf("after %s: %v", patience, err)
+			s.waits.note(t.Name(), sentence)
+			t.Fatal(sentence)
 		}
 	}
 }
