@@ -355,6 +355,16 @@ func (a answer) refuses(t testing.TB, want refusal, ids ...string) {
 	}
 }
 
+// wantFields holds that a resource has the fields that are wanted, whatever others it has.
+func wantFields(t testing.TB, resource, want object) {
+	t.Helper()
+	for key, value := range want {
+		if diff := gocmp.Diff(value, resource[key]); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", key, diff)
+		}
+	}
+}
+
 var names atomic.Int64
 
 // unique gives a name that no other test uses, on a shared cloud either.

@@ -84,11 +84,7 @@ func TestNetworksThatAreAccepted(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			onEveryCloud(t, func(t *testing.T, c *cloud) {
 				n := c.tenant.newNetwork(t, test.ask)
-				for key, want := range test.want {
-					if diff := gocmp.Diff(want, n[key]); diff != "" {
-						t.Errorf("%s (-want +got):\n%s", key, diff)
-					}
-				}
+				wantFields(t, n, test.want)
 			})
 		})
 	}

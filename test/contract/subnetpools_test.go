@@ -81,11 +81,7 @@ func TestSubnetPoolsThatAreAccepted(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			onEveryCloud(t, func(t *testing.T, c *cloud) {
 				p := c.tenant.newSubnetPool(t, test.ask)
-				for key, want := range test.want {
-					if diff := gocmp.Diff(want, p[key]); diff != "" {
-						t.Errorf("%s (-want +got):\n%s", key, diff)
-					}
-				}
+				wantFields(t, p, test.want)
 			})
 		})
 	}

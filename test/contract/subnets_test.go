@@ -130,11 +130,7 @@ func TestSubnetsThatAreAccepted(t *testing.T) {
 				if diff := gocmp.Diff(s, stored); diff != "" {
 					t.Errorf("what was answered and what is there (-answered +there):\n%s", diff)
 				}
-				for key, want := range test.want {
-					if diff := gocmp.Diff(want, s[key]); diff != "" {
-						t.Errorf("%s (-want +got):\n%s", key, diff)
-					}
-				}
+				wantFields(t, s, test.want)
 			})
 		}
 	})
