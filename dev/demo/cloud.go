@@ -20,8 +20,8 @@ import (
 	"github.com/gophercloud/gophercloud/v2/openstack/config/clouds"
 	"github.com/gophercloud/gophercloud/v2/openstack/identity/v3/tokens"
 
-	"cloudteam.ztgame.com/network-controller/internal/network"
 	"cloudteam.ztgame.com/network-controller/internal/neutron"
+	"cloudteam.ztgame.com/network-controller/internal/plan"
 )
 
 // cloudPatience bounds one call to the cloud.
@@ -218,7 +218,7 @@ func (c *cloud) ports(ctx context.Context, networkID, clusterUID string) ([]reso
 	}
 	var ours []resource
 	for _, r := range answer["ports"] {
-		_, owner, marked := network.ParseDescription(r.text("description"))
+		_, owner, marked := plan.ParseDescription(r.text("description"))
 		if marked && owner.Cluster == clusterUID && r["network_id"] == networkID {
 			ours = append(ours, r)
 		}
@@ -229,7 +229,7 @@ func (c *cloud) ports(ctx context.Context, networkID, clusterUID string) ([]reso
 // remove deletes the networks that bear the marks, with their subnets and the same cluster's ports, and tells the
 // networks' ids.
 func (c *cloud) remove(ctx context.Context, m marks) (removed []string, err error) {
-	_, owner, marked := network.ParseDescription(m.network)
+	_, owner, marked := plan.ParseDescription(m.network)
 	if !marked {
 		return nil, fmt.Errorf("the description %q bears no owner's marker: nothing is deleted by it", m.network)
 	}

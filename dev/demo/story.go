@@ -17,7 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
-	"cloudteam.ztgame.com/network-controller/internal/network"
+	"cloudteam.ztgame.com/network-controller/internal/plan"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
 
@@ -111,7 +111,7 @@ func (s *story) create(ctx context.Context) error {
 		return err
 	}
 	s.uid, s.clusterUID = applied.GetUID(), string(system.UID)
-	owner := network.Owner{Cluster: s.clusterUID, Object: string(s.uid)}
+	owner := plan.Owner{Cluster: s.clusterUID, Object: string(s.uid)}
 	s.marks = marks{network: owner.Describe(s.sample.description()), subnet: owner.Marker()}
 
 	if err := s.awaitReady(ctx, applied.GetGeneration()); err != nil {

@@ -9,7 +9,7 @@ import (
 	"k8s.io/component-base/metrics/legacyregistry"
 	"k8s.io/klog/v2"
 
-	"cloudteam.ztgame.com/network-controller/internal/controller/owned"
+	"cloudteam.ztgame.com/network-controller/internal/controller/managed"
 	"cloudteam.ztgame.com/network-controller/internal/neutron"
 )
 
@@ -18,10 +18,10 @@ import (
 var ofCloud = []string{"namespace", "secret", "cloud"}
 
 // labelsOf are the values of ofCloud.
-func labelsOf(ref owned.CloudRef) []string { return []string{ref.Namespace, ref.Secret, ref.Entry} }
+func labelsOf(ref managed.CloudRef) []string { return []string{ref.Namespace, ref.Secret, ref.Entry} }
 
 // forgetCloud has no metric tell of a cloud any more.
-func forgetCloud(ref owned.CloudRef) {
+func forgetCloud(ref managed.CloudRef) {
 	for _, gauge := range []*metrics.GaugeVec{networks, ports, outage, credentialsOutdated, lastAudit} {
 		gauge.Delete(map[string]string{"namespace": ref.Namespace, "secret": ref.Secret, "cloud": ref.Entry})
 	}
@@ -87,7 +87,7 @@ func countCall(c neutron.Call) {
 
 // auditLog makes logs, metrics and signals of audits.
 type auditLog struct {
-	ref    owned.CloudRef
+	ref    managed.CloudRef
 	logger klog.Logger
 	// recovered is called when an audit succeeds after one that failed.
 	recovered func()

@@ -8,7 +8,7 @@ import (
 
 	"k8s.io/klog/v2"
 
-	"cloudteam.ztgame.com/network-controller/internal/controller/owned"
+	"cloudteam.ztgame.com/network-controller/internal/controller/managed"
 	"cloudteam.ztgame.com/network-controller/internal/neutron"
 )
 
@@ -29,7 +29,7 @@ const (
 // cloudAccess is the way to the cloud, and what watches over it: whether the cloud answers, and whether the credentials
 // are still those in the files, or in the Secret.
 type cloudAccess struct {
-	ref    owned.CloudRef
+	ref    managed.CloudRef
 	cloud  *neutron.Cloud
 	files  credentialsFiles
 	logger klog.Logger
@@ -46,12 +46,12 @@ func newOwnCloudAccess(o Options, permit func() error, logger klog.Logger) (*clo
 	if err != nil {
 		return nil, fmt.Errorf("credentials: %w", err)
 	}
-	return newCloudAccess(o, owned.CloudRef{}, credentials, load, permit, logger), nil
+	return newCloudAccess(o, managed.CloudRef{}, credentials, load, permit, logger), nil
 }
 
 // newCloudAccess makes the way to a cloud with the given credentials, and with what load gives when that is other.
 func newCloudAccess(
-	o Options, ref owned.CloudRef, credentials neutron.Credentials, load func() (neutron.Credentials, error),
+	o Options, ref managed.CloudRef, credentials neutron.Credentials, load func() (neutron.Credentials, error),
 	permit func() error, logger klog.Logger,
 ) *cloudAccess {
 	logger.Info("Using the cloud", "cloud", credentials.String())
@@ -114,7 +114,7 @@ func (a *cloudAccess) outage(o neutron.Outage) {
 
 // credentialsFiles has credentials replaced when their files, or their Secret, change.
 type credentialsFiles struct {
-	ref     owned.CloudRef
+	ref     managed.CloudRef
 	load    func() (neutron.Credentials, error)
 	replace func(context.Context, neutron.Credentials) error
 	// replaced is told that other credentials are used from now on.

@@ -7,8 +7,8 @@ import (
 
 	"k8s.io/klog/v2"
 
+	"cloudteam.ztgame.com/network-controller/internal/controller/managed"
 	portcontroller "cloudteam.ztgame.com/network-controller/internal/controller/networkport"
-	"cloudteam.ztgame.com/network-controller/internal/controller/owned"
 	"cloudteam.ztgame.com/network-controller/internal/neutron"
 )
 
@@ -26,9 +26,9 @@ type inventoryUser interface {
 	// ActSince tells since when no other process acts.
 	ActSince(time.Time)
 	// EnqueueIn tells that what waits for a cloud should be looked at again.
-	EnqueueIn(owned.CloudRef)
+	EnqueueIn(managed.CloudRef)
 	// CloudsInUse gives the clouds of all objects.
-	CloudsInUse() map[owned.CloudRef]bool
+	CloudsInUse() map[managed.CloudRef]bool
 }
 
 // audience are the controllers that run and are told what Inventories find. The zero value is empty.
@@ -52,7 +52,7 @@ func (a *audience) tell(what func(inventoryUser)) {
 }
 
 // wake has all objects looked at whose resources are in a cloud.
-func (a *audience) wake(ref owned.CloudRef) {
+func (a *audience) wake(ref managed.CloudRef) {
 	a.tell(func(user inventoryUser) { user.EnqueueIn(ref) })
 }
 

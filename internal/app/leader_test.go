@@ -21,7 +21,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"cloudteam.ztgame.com/network-controller/internal/controller"
-	"cloudteam.ztgame.com/network-controller/internal/controller/owned"
+	"cloudteam.ztgame.com/network-controller/internal/controller/managed"
 	"cloudteam.ztgame.com/network-controller/internal/neutron"
 )
 
@@ -509,11 +509,11 @@ type playedUser struct {
 	since    time.Time
 }
 
-func (u *playedUser) HasSynced() bool                      { return true }
-func (u *playedUser) Moved(uid string)                     { u.told = append(u.told, uid) }
-func (u *playedUser) EnqueueIn(owned.CloudRef)             {}
-func (u *playedUser) CloudsInUse() map[owned.CloudRef]bool { return nil }
-func (u *playedUser) ActSince(since time.Time)             { u.since = since }
+func (u *playedUser) HasSynced() bool                        { return true }
+func (u *playedUser) Moved(uid string)                       { u.told = append(u.told, uid) }
+func (u *playedUser) EnqueueIn(managed.CloudRef)             {}
+func (u *playedUser) CloudsInUse() map[managed.CloudRef]bool { return nil }
+func (u *playedUser) ActSince(since time.Time)               { u.since = since }
 
 func (u *playedUser) Run(context.Context, int) error {
 	u.audience.tell(func(user inventoryUser) { user.Moved("of the leader") })

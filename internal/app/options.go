@@ -11,8 +11,8 @@ import (
 
 	attachmentcontroller "cloudteam.ztgame.com/network-controller/internal/controller/attachment"
 	deploymentcontroller "cloudteam.ztgame.com/network-controller/internal/controller/deployment"
+	"cloudteam.ztgame.com/network-controller/internal/controller/managed"
 	"cloudteam.ztgame.com/network-controller/internal/controller/orphan"
-	"cloudteam.ztgame.com/network-controller/internal/controller/owned"
 	"cloudteam.ztgame.com/network-controller/internal/neutron"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
@@ -46,7 +46,7 @@ type Options struct {
 	// PoolCooldown is for how long the ports of a Deployment stay when its Pods do not need them any more.
 	PoolCooldown time.Duration
 	// Policies are those of Networks and NetworkPorts that leave them unset.
-	Policies owned.Policies
+	Policies managed.Policies
 	// AddressesLow is the percentage of a subnet's addresses below which so few are free that its Network says so.
 	AddressesLow float64
 	// Attachment is what goes into NetworkAttachmentDefinitions.
@@ -79,7 +79,7 @@ func NewOptions() Options {
 		ResyncPeriod:  30 * time.Second,
 		AuditInterval: time.Minute,
 		PoolCooldown:  deploymentcontroller.DefaultCooldown,
-		Policies:      owned.DefaultPolicies,
+		Policies:      managed.DefaultPolicies,
 		AddressesLow:  10,
 		Attachment:    attachmentcontroller.Options{Plugin: attachmentcontroller.DefaultPlugin},
 		Orphan:        orphan.Rules{Grace: orphan.DefaultGrace, MaxShare: orphan.DefaultMaxShare},

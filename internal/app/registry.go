@@ -9,8 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 
+	"cloudteam.ztgame.com/network-controller/internal/controller/managed"
 	"cloudteam.ztgame.com/network-controller/internal/controller/orphan"
-	"cloudteam.ztgame.com/network-controller/internal/controller/owned"
 	"cloudteam.ztgame.com/network-controller/internal/neutron"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
@@ -23,22 +23,22 @@ const (
 	linger = 10 * time.Minute
 )
 
-// cloudRegistry has the clouds that Secrets lead to. It is owned.Clouds. One is opened when a sync asks for it first,
+// cloudRegistry has the clouds that Secrets lead to. It is managed.Clouds. One is opened when a sync asks for it first,
 // which only a leader's does, and closed when no object has named it for a while.
 type cloudRegistry struct {
 	p  *process
 	to *neutron.Confinement
 
 	mu     sync.Mutex
-	clouds map[owned.CloudRef]*secretCloud
+	clouds map[managed.CloudRef]*secretCloud
 }
 
 func newCloudRegistry(p *process, to *neutron.Confinement) *cloudRegistry {
-	return &cloudRegistry{p: p, to: to, clouds: map[owned.CloudRef]*secretCloud{}}
+	return &cloudRegistry{p: p, to: to, clouds: map[managed.CloudRef]*secretCloud{}}
 }
 
-// In is owned.Clouds'.
-func (r *cloudRegistry) In(ref owned.CloudRef, removing bool) (owned.Inventory, error) {
+// In is managed.Clouds'.
+func (r *cloudRegistry) In(ref managed.CloudRef, removing bool) (managed.Inventory, error) {
 	r.mu.Lock()
 	c, known := r.clouds[ref]
 	if !known {
@@ -79,7 +79,7 @@ func (r *cloudRegistry) run(ctx context.Context) {
 
 // sweep closes the clouds that no object has named for a while, and the sessions whose Secrets cannot be used.
 func (r *cloudRegistry) sweep() {
-	named := map[owned.CloudRef]bool{}
+	named := map[managed.CloudRef]bool{}
 	r.p.audience.tell(func(user inventoryUser) {
 		for ref := range user.CloudsInUse() {
 			named[ref] = true
@@ -105,7 +105,7 @@ func (r *cloudRegistry) sweep() {
 }
 
 // open begins to follow a cloud's Secret.
-func (r *cloudRegistry) open(ref owned.CloudRef) *secretCloud {
+func (r *cloudRegistry) open(ref managed.CloudRef) *secretCloud {
 	logger := klog.FromContext(r.p.ground).WithValues("namespace", ref.Namespace, "secret", ref.Secret)
 	if ref.Entry != "" {
 		logger = logger.WithValues("entry", ref.Entry)
@@ -147,18 +147,18 @@ func (c *secretCloud) current() *cloudSession {
 	return c.session
 }
 
-// inventory is owned.Clouds'.
-func (c *secretCloud) inventory(removing bool) (owned.Inventory, error) {
+// inventory is managed.Clouds'.
+func (c *secretCloud) inventory(removing bool) (managed.Inventory, error) {
 	known, s := c.secret.state(), c.current()
 	open := s != nil && s.uid == known.uid && s.inventory.audits.begun()
 	outlived := removing && open && time.Since(known.since) <= linger
 	switch {
 	case !known.read:
-		return nil, owned.ErrNotYet
+		return nil, managed.ErrNotYet
 	case known.problem != nil && !outlived:
 		return nil, known.problem
 	case !open:
-		return nil, owned.ErrNotYet
+		return nil, managed.ErrNotYet
 	}
 	return s.inventory, nil
 }

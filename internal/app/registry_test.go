@@ -24,29 +24,29 @@ import (
 	"k8s.io/klog/v2"
 	"k8s.io/klog/v2/ktesting"
 
-	"cloudteam.ztgame.com/network-controller/internal/controller/owned"
+	"cloudteam.ztgame.com/network-controller/internal/controller/managed"
 	"cloudteam.ztgame.com/network-controller/internal/neutron"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/neutrontest"
 )
 
-var inTeam = owned.CloudRef{Namespace: "team", Secret: "openstack"}
+var inTeam = managed.CloudRef{Namespace: "team", Secret: "openstack"}
 
 // deskClerk is a controller that notes which clouds it was woken for.
 type deskClerk struct {
 	playedUser
 
 	mu    sync.Mutex
-	woken map[owned.CloudRef]int
-	inUse map[owned.CloudRef]bool
+	woken map[managed.CloudRef]int
+	inUse map[managed.CloudRef]bool
 }
 
-func (d *deskClerk) EnqueueIn(ref owned.CloudRef) {
+func (d *deskClerk) EnqueueIn(ref managed.CloudRef) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.woken[ref]++
 }
 
-func (d *deskClerk) CloudsInUse() map[owned.CloudRef]bool {
+func (d *deskClerk) CloudsInUse() map[managed.CloudRef]bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.inUse
@@ -87,7 +87,7 @@ func newRegistryWorld(t *testing.T) *registryWorld {
 		options: NewOptions(), cluster: "c1", election: alone(), kube: w.kube, recorder: w.events, ground: ctx,
 	}
 	w.cloudRegistry = newCloudRegistry(p, to)
-	w.clerk = &deskClerk{woken: map[owned.CloudRef]int{}}
+	w.clerk = &deskClerk{woken: map[managed.CloudRef]int{}}
 	p.audience.add(w.clerk)
 	t.Cleanup(func() {
 		cancel()
@@ -143,9 +143,9 @@ func (w *registryWorld) eventually(check func() error) {
 }
 
 // await waits for a cloud's Inventory, as one does who is told that it is not there yet: until woken.
-func (w *registryWorld) await(ref owned.CloudRef) owned.Inventory {
+func (w *registryWorld) await(ref managed.CloudRef) managed.Inventory {
 	w.t.Helper()
-	var in owned.Inventory
+	var in managed.Inventory
 	w.eventually(func() (err error) {
 		in, err = w.In(ref, false)
 		return err
@@ -154,11 +154,11 @@ func (w *registryWorld) await(ref owned.CloudRef) owned.Inventory {
 }
 
 // awaitProblem waits until it is said why a cloud cannot be used.
-func (w *registryWorld) awaitProblem(ref owned.CloudRef, text string) {
+func (w *registryWorld) awaitProblem(ref managed.CloudRef, text string) {
 	w.t.Helper()
 	w.eventually(func() error {
 		_, err := w.In(ref, false)
-		if waiting, ok := errors.AsType[*owned.Waiting](err); !ok || !waiting.Stalled || !strings.Contains(waiting.Message, text) {
+		if waiting, ok := errors.AsType[*managed.Waiting](err); !ok || !waiting.Stalled || !strings.Contains(waiting.Message, text) {
 			return fmt.Errorf("it is %w, want %q", err, text)
 		}
 		return nil
@@ -190,7 +190,7 @@ func TestACloudIsOpenedForItsSecretAlone(t *testing.T) {
 	w.put("uid-1", w.clouds)
 	tenant, admin := inTeam, inTeam
 	tenant.Entry, admin.Entry = "tenant", "admin"
-	if _, err := w.In(tenant, false); !errors.Is(err, owned.ErrNotYet) {
+	if _, err := w.In(tenant, false); !errors.Is(err, managed.ErrNotYet) {
 		t.Errorf("at first it is %v", err)
 	}
 	theirs, others := w.await(tenant), w.await(admin)
@@ -200,7 +200,7 @@ func TestACloudIsOpenedForItsSecretAlone(t *testing.T) {
 	if again := w.await(tenant); again != theirs {
 		t.Error("one entry has two Inventories")
 	}
-	of := func(in owned.Inventory) string {
+	of := func(in managed.Inventory) string {
 		t.Helper()
 		identity, err := in.Identity(t.Context())
 		if err != nil {
@@ -271,7 +271,7 @@ func TestWhatASecretHeldServesRemovalsForAWhile(t *testing.T) {
 	w := newRegistryWorld(t)
 	w.put("uid-1", w.only("tenant"))
 	in := w.await(inTeam)
-	w.clerk.inUse = map[owned.CloudRef]bool{inTeam: true}
+	w.clerk.inUse = map[managed.CloudRef]bool{inTeam: true}
 	w.remove()
 	w.awaitProblem(inTeam, "there is no Secret")
 	if still, err := w.In(inTeam, true); err != nil || still != in {
@@ -285,7 +285,7 @@ func TestWhatASecretHeldServesRemovalsForAWhile(t *testing.T) {
 	secret.mu.Lock()
 	secret.known.since = time.Now().Add(-linger - time.Second)
 	secret.mu.Unlock()
-	if _, err := w.In(inTeam, true); err == nil || errors.Is(err, owned.ErrNotYet) {
+	if _, err := w.In(inTeam, true); err == nil || errors.Is(err, managed.ErrNotYet) {
 		t.Errorf("after a while it is %v for a removal", err)
 	}
 	w.sweep()
@@ -366,7 +366,7 @@ func TestACloudThatNobodyNamesIsClosed(t *testing.T) {
 			}
 		}
 	}
-	w.clerk.inUse = map[owned.CloudRef]bool{inTeam: true}
+	w.clerk.inUse = map[managed.CloudRef]bool{inTeam: true}
 	w.sweep()
 	age()
 	w.sweep()

@@ -17,7 +17,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 
-	"cloudteam.ztgame.com/network-controller/internal/controller/owned"
+	"cloudteam.ztgame.com/network-controller/internal/controller/managed"
 	"cloudteam.ztgame.com/network-controller/internal/neutron"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
@@ -25,7 +25,7 @@ import (
 // secretWatch follows the one Secret that holds the credentials of a cloud. It is the store of a Reflector, and keeps
 // of the Secret no more than the credentials. A list by name needs no right to other Secrets.
 type secretWatch struct {
-	ref owned.CloudRef
+	ref managed.CloudRef
 	to  *neutron.Confinement
 	// changed is called when what is known has changed, without a lock held.
 	changed func()
@@ -39,7 +39,7 @@ type secretState struct {
 	// read is false before the API server has said anything of it.
 	read bool
 	// problem, where not nil, is why its credentials cannot be used, and since is since when.
-	problem *owned.Waiting
+	problem *managed.Waiting
 	since   time.Time
 	// uid is that of the Secret that credentials were last read from, and stays when that is gone; empty before the
 	// first.
@@ -121,8 +121,8 @@ func (w *secretWatch) heard(err error) {
 }
 
 // unusable says why credentials cannot be used.
-func unusable(format string, args ...any) *owned.Waiting {
-	return &owned.Waiting{
+func unusable(format string, args ...any) *managed.Waiting {
+	return &managed.Waiting{
 		Reason: cloudteamv1.ReasonCredentialsUnusable, Stalled: true, Message: "spec.cloud: " + fmt.Sprintf(format, args...),
 	}
 }

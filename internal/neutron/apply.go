@@ -7,32 +7,32 @@ import (
 	"net/netip"
 	"slices"
 
-	"cloudteam.ztgame.com/network-controller/internal/network"
+	"cloudteam.ztgame.com/network-controller/internal/plan"
 )
 
 // Apply takes the steps of a change, in order, and returns those that were taken and the error that ended them early.
 // Each step's outcome is in the Inventory before the next is taken.
 //
 // Where the error is one of MaybeDone, the caller MUST NOT plan from an Observed of before it.
-func (i *Inventory) Apply(ctx context.Context, change network.Change) (done network.Change, err error) {
+func (i *Inventory) Apply(ctx context.Context, change plan.Change) (done plan.Change, err error) {
 	var made made
 	moved := map[string]int{} // how far our own writes have moved networks' revisions since they were planned with
 	sharing := false          // whether a network was found to be ours still, to be shared
 	for _, step := range change {
 		switch step.Action {
-		case network.CreateSubnet:
+		case plan.CreateSubnet:
 			if step.NetworkID == "" {
 				step.NetworkID = made.network
 			} else if err := i.notYetAllocated(ctx, step); err != nil {
 				return done, err
 			}
-		case network.TagNetwork:
+		case plan.TagNetwork:
 			if step.ID == "" {
 				step.ID = made.network
 			} else if err := i.stillOurs(ctx, step, step.ID); err != nil {
 				return done, err
 			}
-		case network.ShareNetwork, network.UnshareNetwork:
+		case plan.ShareNetwork, plan.UnshareNetwork:
 			if step.NetworkID == "" {
 				step.NetworkID = made.network
 			} else if !sharing {
@@ -41,7 +41,7 @@ func (i *Inventory) Apply(ctx context.Context, change network.Change) (done netw
 				}
 				sharing = true
 			}
-		case network.UpdateNetwork, network.DeleteNetwork:
+		case plan.UpdateNetwork, plan.DeleteNetwork:
 			step.Revision += moved[step.ID]
 		default:
 			step = i.resolve(step, made)
@@ -51,17 +51,17 @@ func (i *Inventory) Apply(ctx context.Context, change network.Change) (done netw
 			return done, err
 		}
 		switch step.Action {
-		case network.CreateNetwork:
+		case plan.CreateNetwork:
 			made.network = id
 			step.ID = id
-		case network.CreatePort, network.CreateRouter, network.CreateInterface:
+		case plan.CreatePort, plan.CreateRouter, plan.CreateInterface:
 			step.ID = id
-		case network.ShareNetwork, network.UnshareNetwork:
+		case plan.ShareNetwork, plan.UnshareNetwork:
 			step.ID = id
 			moved[step.NetworkID]++
-		case network.UpdateNetwork, network.TagNetwork:
+		case plan.UpdateNetwork, plan.TagNetwork:
 			moved[step.ID]++
-		case network.CreateSubnet, network.UpdateSubnet, network.DeleteSubnet:
+		case plan.CreateSubnet, plan.UpdateSubnet, plan.DeleteSubnet:
 			moved[step.NetworkID]++
 			if step.Subnet.Pending() {
 				step.Subnet.CIDR = i.cidrOf(step.NetworkID, id)
@@ -81,17 +81,17 @@ type made struct {
 }
 
 // took notes a step that was taken.
-func (m *made) took(step network.Step) {
+func (m *made) took(step plan.Step) {
 	router := step.ID
 	switch step.Action {
-	case network.CreateRouter:
+	case plan.CreateRouter:
 		m.router = step.ID
-	case network.CreateInterface:
+	case plan.CreateInterface:
 		m.port = step.ID
 		return
-	case network.AttachInterface, network.DetachInterface:
+	case plan.AttachInterface, plan.DetachInterface:
 		router = step.RouterID
-	case network.UpdateRouter, network.UpdateGateway:
+	case plan.UpdateRouter, plan.UpdateGateway:
 	default:
 		return
 	}
@@ -102,18 +102,18 @@ func (m *made) took(step network.Step) {
 }
 
 // resolve fills in what a step about a router or an interface leaves to those before it.
-func (i *Inventory) resolve(step network.Step, made made) network.Step {
+func (i *Inventory) resolve(step plan.Step, made made) plan.Step {
 	switch step.Action {
-	case network.CreateInterface:
+	case plan.CreateInterface:
 		if step.NetworkID == "" {
 			step.NetworkID = made.network
 		}
 		step.Port.Addresses = i.inSubnets(step.NetworkID, step.Port.Addresses)
-	case network.AttachInterface:
+	case plan.AttachInterface:
 		step.NetworkID = cmp.Or(step.NetworkID, made.network)
 		step.ID = cmp.Or(step.ID, made.port)
 		step.RouterID = cmp.Or(step.RouterID, made.router)
-	case network.UpdateRouter, network.UpdateGateway, network.DeleteRouter:
+	case plan.UpdateRouter, plan.UpdateGateway, plan.DeleteRouter:
 		step.ID = cmp.Or(step.ID, made.router)
 		if made.touched[step.ID] {
 			step.Revision = i.revisionOf(step.ID, step.Revision)
@@ -123,7 +123,7 @@ func (i *Inventory) resolve(step network.Step, made made) network.Step {
 }
 
 // inSubnets names the subnets of addresses that are of none yet: the one of the network that has the address.
-func (i *Inventory) inSubnets(networkID string, addresses []network.PortAddress) []network.PortAddress {
+func (i *Inventory) inSubnets(networkID string, addresses []plan.PortAddress) []plan.PortAddress {
 	subnets := i.subnetsHeld(networkID)
 	addresses = slices.Clone(addresses)
 	for at, a := range addresses {
@@ -137,9 +137,9 @@ func (i *Inventory) inSubnets(networkID string, addresses []network.PortAddress)
 }
 
 // take takes one step and returns the id of the resource that it was about.
-func (i *Inventory) take(ctx context.Context, step network.Step) (string, error) {
+func (i *Inventory) take(ctx context.Context, step plan.Step) (string, error) {
 	switch step.Action {
-	case network.CreateNetwork, network.UpdateNetwork:
+	case plan.CreateNetwork, plan.UpdateNetwork:
 		if step.ID != "" {
 			defer i.networks.write(step.ID)()
 		}
@@ -147,7 +147,7 @@ func (i *Inventory) take(ctx context.Context, step network.Step) (string, error)
 		if err != nil {
 			return "", err
 		}
-		i.networks.change(n.ID, func(held *network.ObservedNetwork) *network.ObservedNetwork {
+		i.networks.change(n.ID, func(held *plan.ObservedNetwork) *plan.ObservedNetwork {
 			if held != nil {
 				n.Subnets, n.Shares = held.Subnets, held.Shares
 			}
@@ -158,7 +158,7 @@ func (i *Inventory) take(ctx context.Context, step network.Step) (string, error)
 		})
 		return n.ID, nil
 
-	case network.DeleteNetwork:
+	case plan.DeleteNetwork:
 		defer i.networks.write(step.ID)()
 		if err := i.cloud.remove(ctx, step); err != nil {
 			return "", err
@@ -166,7 +166,7 @@ func (i *Inventory) take(ctx context.Context, step network.Step) (string, error)
 		i.networks.remove(step.ID)
 		return step.ID, nil
 
-	case network.CreateSubnet, network.UpdateSubnet:
+	case plan.CreateSubnet, plan.UpdateSubnet:
 		defer i.networks.write(step.NetworkID)()
 		s, err := writeStep(ctx, i.cloud, step, subnetBody, wireSubnet.observed)
 		if err != nil {
@@ -175,7 +175,7 @@ func (i *Inventory) take(ctx context.Context, step network.Step) (string, error)
 		i.changeSubnet(step.NetworkID, s.ID, &s)
 		return s.ID, nil
 
-	case network.DeleteSubnet:
+	case plan.DeleteSubnet:
 		defer i.networks.write(step.NetworkID)()
 		if err := i.cloud.remove(ctx, step); err != nil {
 			return "", err
@@ -183,7 +183,7 @@ func (i *Inventory) take(ctx context.Context, step network.Step) (string, error)
 		i.changeSubnet(step.NetworkID, step.ID, nil)
 		return step.ID, nil
 
-	case network.TagNetwork:
+	case plan.TagNetwork:
 		defer i.networks.write(step.ID)()
 		if err := i.cloud.tag(ctx, step); err != nil {
 			return "", err
@@ -191,20 +191,20 @@ func (i *Inventory) take(ctx context.Context, step network.Step) (string, error)
 		i.changeTags(step.ID, step.Attributes.Tags)
 		return step.ID, nil
 
-	case network.ShareNetwork:
+	case plan.ShareNetwork:
 		return i.share(ctx, step)
 
-	case network.UnshareNetwork:
+	case plan.UnshareNetwork:
 		return step.ID, i.unshare(ctx, step)
 
-	case network.CreatePort, network.UpdatePort, network.DeletePort:
+	case plan.CreatePort, plan.UpdatePort, plan.DeletePort:
 		if i.holdsPorts() {
 			return i.takePort(ctx, step)
 		}
 		return "", notHeld(string(step.Action))
 
-	case network.CreateRouter, network.UpdateRouter, network.UpdateGateway, network.DeleteRouter,
-		network.CreateInterface, network.AttachInterface, network.DetachInterface, network.DeleteInterface:
+	case plan.CreateRouter, plan.UpdateRouter, plan.UpdateGateway, plan.DeleteRouter,
+		plan.CreateInterface, plan.AttachInterface, plan.DetachInterface, plan.DeleteInterface:
 		return i.takeRouter(ctx, step)
 	}
 	return "", &Error{Kind: Invalid, Op: string(step.Action), Reason: "no such action"}
@@ -212,8 +212,8 @@ func (i *Inventory) take(ctx context.Context, step network.Step) (string, error)
 
 // takePort is take for steps about ports. A port moves neither its network's revision nor its subnets' (measured; the
 // contract suite holds it).
-func (i *Inventory) takePort(ctx context.Context, step network.Step) (string, error) {
-	if step.Action == network.DeletePort {
+func (i *Inventory) takePort(ctx context.Context, step plan.Step) (string, error) {
+	if step.Action == plan.DeletePort {
 		return step.ID, i.removePort(ctx, step)
 	}
 	if step.ID != "" {
@@ -225,7 +225,7 @@ func (i *Inventory) takePort(ctx context.Context, step network.Step) (string, er
 	if err != nil {
 		return "", err
 	}
-	i.ports.change(p.ID, func(*network.ObservedPort) *network.ObservedPort {
+	i.ports.change(p.ID, func(*plan.ObservedPort) *plan.ObservedPort {
 		if !i.owns(p.Description) {
 			return nil
 		}
@@ -235,7 +235,7 @@ func (i *Inventory) takePort(ctx context.Context, step network.Step) (string, er
 }
 
 // removePort deletes a port.
-func (i *Inventory) removePort(ctx context.Context, step network.Step) error {
+func (i *Inventory) removePort(ctx context.Context, step plan.Step) error {
 	defer i.ports.write(step.ID)()
 	if err := i.cloud.remove(ctx, step); err != nil {
 		return err
@@ -247,8 +247,8 @@ func (i *Inventory) removePort(ctx context.Context, step network.Step) error {
 // changeSubnet puts a subnet into its network, or takes it out where s is nil. Neutron moves the network's revision by
 // one with every write to a subnet (measured; the contract suite holds it). Should it ever move it otherwise, the next
 // conditional write fails and reads again.
-func (i *Inventory) changeSubnet(networkID, id string, s *network.ObservedSubnet) {
-	i.networks.change(networkID, func(held *network.ObservedNetwork) *network.ObservedNetwork {
+func (i *Inventory) changeSubnet(networkID, id string, s *plan.ObservedSubnet) {
+	i.networks.change(networkID, func(held *plan.ObservedNetwork) *plan.ObservedNetwork {
 		if held == nil {
 			return nil
 		}
@@ -276,17 +276,17 @@ func (i *Inventory) changeSubnet(networkID, id string, s *network.ObservedSubnet
 
 // notYetAllocated reads a network before a subnet is created on it from a pool, by other calls than the list that
 // showed none. Neutron refuses a second subnet of the same CIDR; a second one from a pool it makes.
-func (i *Inventory) notYetAllocated(ctx context.Context, step network.Step) error {
+func (i *Inventory) notYetAllocated(ctx context.Context, step plan.Step) error {
 	if !step.Subnet.Pending() {
 		return nil
 	}
-	if _, err := i.Reread(ctx, network.Resource{Kind: network.KindNetwork, ID: step.NetworkID}); err != nil {
+	if _, err := i.Reread(ctx, plan.Resource{Kind: plan.KindNetwork, ID: step.NetworkID}); err != nil {
 		if errors.Is(err, ErrUnmarked) {
 			return &Error{Kind: Conflict, Op: string(step.Action), Reason: ErrUnmarked.Error()}
 		}
 		return err
 	}
-	_, owner, _ := network.ParseDescription(step.SubnetDescription)
+	_, owner, _ := plan.ParseDescription(step.SubnetDescription)
 	for _, s := range i.subnetsHeld(step.NetworkID) {
 		if step.Subnet.Fits(s) && owner.Owns(s.Description) {
 			return &Error{Kind: Conflict, Op: string(step.Action), Reason: "subnet " + s.ID + " is there already"}
@@ -296,7 +296,7 @@ func (i *Inventory) notYetAllocated(ctx context.Context, step network.Step) erro
 }
 
 // subnetsHeld are the subnets of a network as the Inventory holds them.
-func (i *Inventory) subnetsHeld(networkID string) []network.ObservedSubnet {
+func (i *Inventory) subnetsHeld(networkID string) []plan.ObservedSubnet {
 	i.mu.RLock()
 	defer i.mu.RUnlock()
 	if n, known := i.networks.held[networkID]; known {
@@ -317,8 +317,8 @@ func (i *Inventory) cidrOf(networkID, id string) netip.Prefix {
 
 // stillOurs reads a network before it is tagged or shared, in the place of the condition that other writes bear: for
 // tags (see Cloud.tag) and RBAC policies Neutron knows none, and what lost its marker meanwhile is not ours to change.
-func (i *Inventory) stillOurs(ctx context.Context, step network.Step, id string) error {
-	found, err := i.Reread(ctx, network.Resource{Kind: network.KindNetwork, ID: id})
+func (i *Inventory) stillOurs(ctx context.Context, step plan.Step, id string) error {
+	found, err := i.Reread(ctx, plan.Resource{Kind: plan.KindNetwork, ID: id})
 	switch {
 	case errors.Is(err, ErrUnmarked):
 		return &Error{Kind: Conflict, Op: string(step.Action), Reason: ErrUnmarked.Error()}
@@ -332,7 +332,7 @@ func (i *Inventory) stillOurs(ctx context.Context, step network.Step, id string)
 // others than before, and does not where they are the same (measured; the contract suite holds both). Should it ever
 // move it otherwise, the next conditional write fails and reads again.
 func (i *Inventory) changeTags(networkID string, tags []string) {
-	i.networks.change(networkID, func(held *network.ObservedNetwork) *network.ObservedNetwork {
+	i.networks.change(networkID, func(held *plan.ObservedNetwork) *plan.ObservedNetwork {
 		if held == nil {
 			return nil
 		}

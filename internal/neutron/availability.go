@@ -8,7 +8,7 @@ import (
 	"slices"
 	"time"
 
-	"cloudteam.ztgame.com/network-controller/internal/network"
+	"cloudteam.ztgame.com/network-controller/internal/plan"
 )
 
 // availabilityPause is how long the cloud's count of addresses is not asked for after the cloud refused it: a tenant
@@ -93,10 +93,10 @@ func (i *Inventory) countAddresses(ctx context.Context) error {
 // recount brings what is held up to the counts, and adds the objects for whose networks they moved to moved. The caller
 // holds mu.
 func (i *Inventory) recount(moved map[string]bool) {
-	var recounted []*network.ObservedNetwork
+	var recounted []*plan.ObservedNetwork
 	for _, held := range i.networks.held {
 		// What Observed has handed out is not changed, so a network with new counts is a new value.
-		var updated *network.ObservedNetwork
+		var updated *plan.ObservedNetwork
 		for at, s := range held.Subnets {
 			used, known := i.counts.of(s.ID)
 			switch {
@@ -125,7 +125,7 @@ func (i *Inventory) recount(moved map[string]bool) {
 }
 
 // putCounts puts the counts into a network that was read by itself.
-func (i *Inventory) putCounts(n *network.ObservedNetwork) {
+func (i *Inventory) putCounts(n *plan.ObservedNetwork) {
 	i.mu.RLock()
 	defer i.mu.RUnlock()
 	for at, s := range n.Subnets {
@@ -136,7 +136,7 @@ func (i *Inventory) putCounts(n *network.ObservedNetwork) {
 }
 
 // keepCounts carries the counts over to a newer view; see keepUnread.
-func keepCounts(from, to *network.ObservedNetwork) {
+func keepCounts(from, to *plan.ObservedNetwork) {
 	for at := range to.Subnets {
 		for _, s := range from.Subnets {
 			if s.ID == to.Subnets[at].ID {

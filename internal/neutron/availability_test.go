@@ -11,7 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"cloudteam.ztgame.com/network-controller/internal/network"
+	"cloudteam.ztgame.com/network-controller/internal/plan"
 )
 
 // putPortIn is what Neutron already has: a port, which is nobody's here, with an address in each of the subnets.
@@ -45,7 +45,7 @@ func (b *bench) used(t *testing.T, object string) string {
 	return usedIn(t, b.observed(t, object)...)
 }
 
-func usedIn(t *testing.T, networks ...network.ObservedNetwork) string {
+func usedIn(t *testing.T, networks ...plan.ObservedNetwork) string {
 	t.Helper()
 	if len(networks) != 1 || len(networks[0].Subnets) != 1 {
 		t.Fatalf("not one network with one subnet: %+v", networks)
@@ -300,7 +300,7 @@ func TestCountsAreOfOneProject(t *testing.T) {
 				map[string]any{"subnet_id": "s", "used_ips": 3},
 			}}}
 		})
-		observed := func() []network.ObservedNetwork {
+		observed := func() []plan.ObservedNetwork {
 			t.Helper()
 			observed, err := i.Observed(t.Context(), ownerOf("o"), time.Time{})
 			if err != nil {

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"cloudteam.ztgame.com/network-controller/internal/network"
+	"cloudteam.ztgame.com/network-controller/internal/plan"
 )
 
 // Blocker is a port that keeps a network or a subnet from being deleted.
@@ -126,24 +126,24 @@ func (b Blockers) String() string {
 //
 // The next audit that does not show one of them tells Moved of the network's object, where audits list ports. Those do
 // not show the ports of other projects.
-func (i *Inventory) Blockers(ctx context.Context, refused network.Step) (Blockers, error) {
+func (i *Inventory) Blockers(ctx context.Context, refused plan.Step) (Blockers, error) {
 	query := url.Values{}
 	switch refused.Action {
-	case network.DeleteNetwork:
+	case plan.DeleteNetwork:
 		query.Set("network_id", refused.ID)
-	case network.DeleteSubnet:
+	case plan.DeleteSubnet:
 		query.Set("network_id", refused.NetworkID)
 		query.Set("fixed_ips", "subnet_id="+refused.ID)
-	case network.UnshareNetwork:
+	case plan.UnshareNetwork:
 		query.Set("network_id", refused.NetworkID)
 		query.Set("project_id", refused.Share.Project)
-	case network.DeleteRouter:
+	case plan.DeleteRouter:
 		query.Set("device_id", refused.ID)
 		query["device_owner"] = routerInterfaces
 		return i.cloud.listBlockers(ctx, query)
-	case network.DetachInterface:
+	case plan.DetachInterface:
 		return i.cloud.listFloatingIPs(ctx, refused.RouterID)
-	case network.UpdateGateway:
+	case plan.UpdateGateway:
 		return i.cloud.listFloatingIPs(ctx, refused.ID)
 	default:
 		return Blockers{}, nil

@@ -11,11 +11,11 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"cloudteam.ztgame.com/network-controller/internal/network"
+	"cloudteam.ztgame.com/network-controller/internal/plan"
 )
 
-func deleteNetwork(id string) network.Step {
-	return network.Step{Action: network.DeleteNetwork, ID: id, Revision: 1}
+func deleteNetwork(id string) plan.Step {
+	return plan.Step{Action: plan.DeleteNetwork, ID: id, Revision: 1}
 }
 
 func TestABlockersTextNamesThePortAndWhatHasIt(t *testing.T) {
@@ -112,7 +112,7 @@ func TestBlockersAreOnePageOfPortsThatNeutronWouldNotRemoveItself(t *testing.T) 
 	if diff := cmp.Diff(Blockers{Ports: []Blocker{server}, Further: true}, got); diff != "" {
 		t.Errorf("in the way of the network (-want +got):\n%s", diff)
 	}
-	_, err = b.Blockers(t.Context(), network.Step{Action: network.DeleteSubnet, ID: "sub-net", NetworkID: "net"})
+	_, err = b.Blockers(t.Context(), plan.Step{Action: plan.DeleteSubnet, ID: "sub-net", NetworkID: "net"})
 	if err != nil {
 		t.Fatal(err)
 	}

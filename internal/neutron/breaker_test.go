@@ -19,7 +19,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"cloudteam.ztgame.com/network-controller/internal/network"
+	"cloudteam.ztgame.com/network-controller/internal/plan"
 )
 
 // patient is a cloud in virtual time whose Run runs, in front of which callers try again as controllers do.
@@ -417,7 +417,7 @@ func TestTheInventoryAuditsAsSoonAsTheOutageIsOver(t *testing.T) {
 		if err := last.Load().Err; err != nil {
 			t.Errorf("the cloud is back, and the last audit still failed: %v", err)
 		}
-		if _, err := i.Observed(ctx, network.Owner{Cluster: cluster, Object: "o"}, time.Time{}); err != nil {
+		if _, err := i.Observed(ctx, plan.Owner{Cluster: cluster, Object: "o"}, time.Time{}); err != nil {
 			t.Error(err)
 		}
 		cancel()
@@ -471,7 +471,7 @@ func TestALookByNameLogsNobodyInDuringAnOutage(t *testing.T) {
 			t.Fatalf("told %q", got)
 		}
 		before := p.sent.Load()
-		if _, err := i.Find(t.Context(), network.KindNetwork, "n", ownerOf("o")); !errors.Is(err, errOutage) {
+		if _, err := i.Find(t.Context(), plan.KindNetwork, "n", ownerOf("o")); !errors.Is(err, errOutage) {
 			t.Errorf("got %v", err)
 		}
 		if sent := p.sent.Load() - before; sent > 0 {

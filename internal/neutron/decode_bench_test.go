@@ -6,7 +6,7 @@ import (
 	"runtime"
 	"testing"
 
-	"cloudteam.ztgame.com/network-controller/internal/network"
+	"cloudteam.ztgame.com/network-controller/internal/plan"
 )
 
 // pageOf is an answer with a page of so many resources, as Neutron writes one, and their number.
@@ -17,7 +17,7 @@ func pageOf(resources string, n int) []byte {
 		id := fmt.Sprintf("%08d-bbbb-cccc-dddd-eeeeeeeeeeee", i)
 		items[i] = map[string]any{
 			"id": id, "name": fmt.Sprintf("team-network-%d", i), "revision_number": 3,
-			"description": network.Owner{Cluster: cluster, Object: id}.Marker(),
+			"description": plan.Owner{Cluster: cluster, Object: id}.Marker(),
 		}
 		switch resources {
 		case "networks":
@@ -114,7 +114,7 @@ func TestBytesHeld(t *testing.T) {
 		fill func(*Inventory)
 	}{
 		"networks with a subnet": {1500, func(i *Inventory) {
-			listed := map[string]*network.ObservedNetwork{}
+			listed := map[string]*plan.ObservedNetwork{}
 			subnets := decoded(t, "subnets", pageOf("subnets", n), itself[wireSubnet])
 			for at, w := range decoded(t, "networks", pageOf("networks", n), itself[wireNetwork]) {
 				observed, err := assemble(w, subnets[at:at+1])
@@ -126,7 +126,7 @@ func TestBytesHeld(t *testing.T) {
 			i.networks.takeIn(listed, 0, map[string]bool{})
 		}},
 		"ports": {1100, func(i *Inventory) {
-			listed := map[string]*network.ObservedPort{}
+			listed := map[string]*plan.ObservedPort{}
 			known := shared{}
 			for _, observed := range decoded(t, "ports", pageOf("ports", n), wirePort.observed) {
 				known.in(&observed)

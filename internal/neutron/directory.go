@@ -12,7 +12,7 @@ import (
 	"sync"
 	"time"
 
-	"cloudteam.ztgame.com/network-controller/internal/network"
+	"cloudteam.ztgame.com/network-controller/internal/plan"
 )
 
 const (
@@ -106,13 +106,13 @@ func (i *Inventory) ExternalNetwork(ctx context.Context, idOrName string) (strin
 
 // SubnetPool is ExternalNetwork for subnet pools, the project's own and those that are shared with it. field is where
 // the user wrote it, such as subnetPool or additionalSubnets[0].subnetPool: an *Error of the kind Invalid names it.
-func (i *Inventory) SubnetPool(ctx context.Context, field, idOrName string) (pool network.SubnetPool, err error) {
+func (i *Inventory) SubnetPool(ctx context.Context, field, idOrName string) (pool plan.SubnetPool, err error) {
 	d := i.pools
 	e, err := d.find(ctx, i.cloud, "spec."+field, idOrName)
 	if err != nil {
-		return network.SubnetPool{}, err
+		return plan.SubnetPool{}, err
 	}
-	pool = network.SubnetPool{ID: e.ID, IPVersion: e.IPVersion}
+	pool = plan.SubnetPool{ID: e.ID, IPVersion: e.IPVersion}
 	for _, length := range []struct {
 		of   *int
 		text json.Number
@@ -121,7 +121,7 @@ func (i *Inventory) SubnetPool(ctx context.Context, field, idOrName string) (poo
 		{&pool.DefaultPrefixLength, e.DefaultPrefixLength},
 	} {
 		if *length.of, err = strconv.Atoi(length.text.String()); err != nil {
-			return network.SubnetPool{}, decodeError(d.op, http.MethodGet, "subnet pool %s has no prefix lengths", e.ID)
+			return plan.SubnetPool{}, decodeError(d.op, http.MethodGet, "subnet pool %s has no prefix lengths", e.ID)
 		}
 	}
 	return pool, nil

@@ -2,5 +2,5 @@
 // at a time; Inventory holds what is there of ours, the way a Kubernetes informer's cache holds what is declared, and
 // takes the steps of a plan. Errors carry a Kind, which decides what a caller does next.
 //
-// The package knows the domain (internal/network) and no Kubernetes type.
+// The package knows the domain (internal/plan) and no Kubernetes type.
 package neutron

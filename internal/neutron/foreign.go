@@ -3,12 +3,12 @@ package neutron
 import (
 	"context"
 
-	"cloudteam.ztgame.com/network-controller/internal/network"
+	"cloudteam.ztgame.com/network-controller/internal/plan"
 )
 
 // Foreign is a network as it is in Neutron, whoever's it is.
 type Foreign struct {
-	network.ObservedNetwork
+	plan.ObservedNetwork
 	// ProjectID is the project that it belongs to.
 	ProjectID string
 }

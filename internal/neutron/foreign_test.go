@@ -7,7 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"cloudteam.ztgame.com/network-controller/internal/network"
+	"cloudteam.ztgame.com/network-controller/internal/plan"
 )
 
 func TestForeignReadsWhatIsNobodysAndKeepsNothing(t *testing.T) {
@@ -29,7 +29,7 @@ func TestForeignReadsWhatIsNobodysAndKeepsNothing(t *testing.T) {
 	if err != nil || !found {
 		t.Fatalf("found: %t, %v", found, err)
 	}
-	want := network.Attributes{Name: "prod", Description: "by hand", AdminStateUp: true, MTU: 1450}
+	want := plan.Attributes{Name: "prod", Description: "by hand", AdminStateUp: true, MTU: 1450}
 	if diff := cmp.Diff(want, got.Attributes); diff != "" || got.ProjectID != "p9" || got.ID != "a" || got.Revision != 7 {
 		t.Errorf("got %+v; attributes (-want +got):\n%s", got, diff)
 	}

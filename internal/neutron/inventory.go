@@ -11,7 +11,7 @@ import (
 	"sync"
 	"time"
 
-	"cloudteam.ztgame.com/network-controller/internal/network"
+	"cloudteam.ztgame.com/network-controller/internal/plan"
 )
 
 // Inventory holds what one Kubernetes cluster owns in one project of one cloud. It is to Neutron what an informer is to
@@ -29,9 +29,9 @@ type Inventory struct {
 
 	// mu guards what follows, both shelves included.
 	mu       sync.RWMutex
-	networks *shelf[network.ObservedNetwork]
-	ports    *shelf[network.ObservedPort]
-	routers  *shelf[network.ObservedRouter]
+	networks *shelf[plan.ObservedNetwork]
+	ports    *shelf[plan.ObservedPort]
+	routers  *shelf[plan.ObservedRouter]
 	coverage coverage
 	// blocked is what keeps networks and subnets from being deleted, by their ids.
 	blocked map[string]blockade
@@ -159,35 +159,35 @@ func (i *Inventory) Identity(ctx context.Context) (Identity, error) { return i.c
 // Observed gives what bears the owner's marker, as of a complete list that began at since or later. It lists only where
 // none has: all who wait share one list. An error means that nothing is known, and never that nothing is there.
 // With a context that is Within a project, it gives what is there and in no other.
-func (i *Inventory) Observed(ctx context.Context, owner network.Owner, since time.Time) (network.Observed, error) {
+func (i *Inventory) Observed(ctx context.Context, owner plan.Owner, since time.Time) (plan.Observed, error) {
 	if observed, known := i.observed(ctx, owner, since); known {
 		return observed, nil // as a rule
 	}
 	if _, err := i.listSince(ctx, since); err != nil {
-		return network.Observed{}, err
+		return plan.Observed{}, err
 	}
 	observed, known := i.observed(ctx, owner, time.Time{})
 	if !known {
 		i.mu.RLock()
 		defer i.mu.RUnlock()
-		return network.Observed{}, outside(ctx, opObserve, i.of) // another list has ended meanwhile
+		return plan.Observed{}, outside(ctx, opObserve, i.of) // another list has ended meanwhile
 	}
 	return observed, nil
 }
 
 // observed is Observed where a list is there already that began at since or later, of the project that ctx is Within.
 func (i *Inventory) observed(
-	ctx context.Context, owner network.Owner, since time.Time,
-) (observed network.Observed, known bool) {
+	ctx context.Context, owner plan.Owner, since time.Time,
+) (observed plan.Observed, known bool) {
 	i.mu.RLock()
 	defer i.mu.RUnlock()
 	if !i.suffices(since) || outside(ctx, opObserve, i.of) != nil {
-		return network.Observed{}, false
+		return plan.Observed{}, false
 	}
 	if owner.Cluster != i.cluster {
-		return network.Observed{}, true
+		return plan.Observed{}, true
 	}
-	return network.Observed{
+	return plan.Observed{
 		Networks: i.networks.owned[owner.Object], Ports: i.ports.owned[owner.Object], Routers: i.routers.owned[owner.Object],
 	}, true
 }
@@ -303,9 +303,9 @@ func (i *Inventory) list(ctx context.Context, f *flight, since clocks) {
 
 // listing is all that is ours, by id.
 type listing struct {
-	networks map[string]*network.ObservedNetwork
-	ports    map[string]*network.ObservedPort
-	routers  map[string]*network.ObservedRouter
+	networks map[string]*plan.ObservedNetwork
+	ports    map[string]*plan.ObservedPort
+	routers  map[string]*plan.ObservedRouter
 	// standing are the ids of ports, whoever's, whose end is awaited and that are there.
 	standing map[string]bool
 	// used is how many addresses all ports of the project have; nil where ports are not listed for their own sake.
@@ -345,7 +345,7 @@ func (i *Inventory) read(ctx context.Context, show scope) (listed listing, err e
 		}
 	}
 	if show.shares {
-		var shares map[string][]network.Share
+		var shares map[string][]plan.Share
 		shares, err = i.readShares(ctx, "")
 		for id, n := range listed.networks {
 			n.Shares = shares[id]
@@ -354,7 +354,7 @@ func (i *Inventory) read(ctx context.Context, show scope) (listed listing, err e
 	return listed, err
 }
 
-func (i *Inventory) readNetworks(ctx context.Context) (map[string]*network.ObservedNetwork, error) {
+func (i *Inventory) readNetworks(ctx context.Context) (map[string]*plan.ObservedNetwork, error) {
 	networks, err := i.cloud.listNetworks(ctx)
 	if err != nil {
 		return nil, err
@@ -367,7 +367,7 @@ func (i *Inventory) readNetworks(ctx context.Context) (map[string]*network.Obser
 	for _, s := range subnets {
 		byNetwork[s.NetworkID] = append(byNetwork[s.NetworkID], s)
 	}
-	ours := map[string]*network.ObservedNetwork{}
+	ours := map[string]*plan.ObservedNetwork{}
 	for _, w := range networks {
 		if !i.owns(w.Description) {
 			continue
@@ -425,7 +425,7 @@ func (i *Inventory) readPorts(ctx context.Context, into *listing) error {
 	if err != nil {
 		return err
 	}
-	into.ports, into.standing = map[string]*network.ObservedPort{}, map[string]bool{}
+	into.ports, into.standing = map[string]*plan.ObservedPort{}, map[string]bool{}
 	if i.options.Ports {
 		// Of lists that show ports now and then, for routers' sake, counts would be old as a rule.
 		into.used = usage{}
@@ -458,7 +458,7 @@ type shared map[string]string
 
 // in has a port that nobody else has yet hold the ids of its network, router, subnets and security groups with the
 // others.
-func (s shared) in(p *network.ObservedPort) {
+func (s shared) in(p *plan.ObservedPort) {
 	one := func(text *string) {
 		if known, ok := s[*text]; ok {
 			*text = known
@@ -477,11 +477,11 @@ func (s shared) in(p *network.ObservedPort) {
 }
 
 func (i *Inventory) owns(description string) bool {
-	_, owner, ok := network.ParseDescription(description)
+	_, owner, ok := plan.ParseDescription(description)
 	return ok && owner.Cluster == i.cluster
 }
 
-func assemble(w wireNetwork, subnets []wireSubnet) (*network.ObservedNetwork, error) {
+func assemble(w wireNetwork, subnets []wireSubnet) (*plan.ObservedNetwork, error) {
 	observed, err := w.observed()
 	if err != nil {
 		return nil, err
@@ -503,15 +503,15 @@ func assemble(w wireNetwork, subnets []wireSubnet) (*network.ObservedNetwork, er
 	return &observed, nil
 }
 
-var networkKind = kind[network.ObservedNetwork]{
-	name:  func(n *network.ObservedNetwork) (id, description string) { return n.ID, n.Description },
+var networkKind = kind[plan.ObservedNetwork]{
+	name:  func(n *plan.ObservedNetwork) (id, description string) { return n.ID, n.Description },
 	same:  sameRevisions,
 	carry: keepUnread,
 }
 
-var portKind = kind[network.ObservedPort]{
-	name: func(p *network.ObservedPort) (id, description string) { return p.ID, p.Description },
-	same: func(a, b *network.ObservedPort) bool {
+var portKind = kind[plan.ObservedPort]{
+	name: func(p *plan.ObservedPort) (id, description string) { return p.ID, p.Description },
+	same: func(a, b *plan.ObservedPort) bool {
 		return a.Revision == b.Revision && a.Description == b.Description
 	},
 }
@@ -519,13 +519,13 @@ var portKind = kind[network.ObservedPort]{
 // sameRevisions reports whether two views of a network are of the same revisions. Most writes to a subnet move both its
 // own revision and its network's; not all do (tags), so both are compared. A vlan's other segmentation id moves none.
 // That a network is shared moves its revision, which may be known from before anybody asked with whom.
-func sameRevisions(a, b *network.ObservedNetwork) bool {
+func sameRevisions(a, b *plan.ObservedNetwork) bool {
 	if a.Revision != b.Revision || a.Description != b.Description || a.Provider != b.Provider ||
 		!sameShares(a.Shares, b.Shares) || len(a.Subnets) != len(b.Subnets) {
 		return false
 	}
 	for _, s := range a.Subnets {
-		if !slices.ContainsFunc(b.Subnets, func(other network.ObservedSubnet) bool {
+		if !slices.ContainsFunc(b.Subnets, func(other plan.ObservedSubnet) bool {
 			return s.ID == other.ID && s.Revision == other.Revision
 		}) {
 			return false
@@ -539,21 +539,21 @@ func sameRevisions(a, b *network.ObservedNetwork) bool {
 // another question, which a list that falls short does not answer wrong as well. Only names that the owner's resources
 // have been given find them. It returns whether anything was there; an error means that nothing is known.
 func (i *Inventory) Find(
-	ctx context.Context, of network.Kind, name string, owner network.Owner,
+	ctx context.Context, of plan.Kind, name string, owner plan.Owner,
 ) (found bool, err error) {
 	var ids []string
 	switch {
-	case of == network.KindNetwork:
+	case of == plan.KindNetwork:
 		ids, err = findOwned[wireNetwork](ctx, i.cloud, opFindNetwork, networkAPI, name, owner)
-	case of == network.KindRouter:
+	case of == plan.KindRouter:
 		ids, err = findOwned[wireRouter](ctx, i.cloud, opFindRouter, routerAPI, name, owner)
-	case of == network.KindPort && i.options.Ports:
+	case of == plan.KindPort && i.options.Ports:
 		ids, err = findOwned[wirePort](ctx, i.cloud, opFindPort, portAPI, name, owner)
 	default:
 		return false, notHeld("find " + string(of))
 	}
 	for _, id := range ids {
-		there, err := i.Reread(ctx, network.Resource{Kind: of, ID: id})
+		there, err := i.Reread(ctx, plan.Resource{Kind: of, ID: id})
 		if err != nil && !errors.Is(err, ErrUnmarked) {
 			return false, err
 		}
@@ -564,7 +564,7 @@ func (i *Inventory) Find(
 
 // findOwned gives the ids of the project's resources that have a name and bear the owner's marker.
 func findOwned[W described](
-	ctx context.Context, c *Cloud, op string, of collection, name string, owner network.Owner,
+	ctx context.Context, c *Cloud, op string, of collection, name string, owner plan.Owner,
 ) (ids []string, err error) {
 	identity, err := c.Identity(ctx)
 	if err != nil {
@@ -586,13 +586,13 @@ var ErrUnmarked = errors.New("it no longer bears this cluster's marker")
 
 // Reread reads one resource anew, a network with its subnets. It is for one that a list did not show or that a write
 // found changed. It returns whether it is there; ErrUnmarked where it is and is not ours (any more).
-func (i *Inventory) Reread(ctx context.Context, r network.Resource) (found bool, err error) {
+func (i *Inventory) Reread(ctx context.Context, r plan.Resource) (found bool, err error) {
 	switch {
-	case r.Kind == network.KindNetwork:
+	case r.Kind == plan.KindNetwork:
 		return reread(ctx, i.networks, r.ID, i.readNetwork)
-	case r.Kind == network.KindRouter:
+	case r.Kind == plan.KindRouter:
 		return reread(ctx, i.routers, r.ID, i.readRouter)
-	case r.Kind == network.KindPort && i.holdsPorts():
+	case r.Kind == plan.KindPort && i.holdsPorts():
 		return reread(ctx, i.ports, r.ID, i.readPort)
 	}
 	return false, notHeld("get " + string(r.Kind))
@@ -620,7 +620,7 @@ func reread[T any](
 	return false, err
 }
 
-func (i *Inventory) readNetwork(ctx context.Context, id string) (*network.ObservedNetwork, error) {
+func (i *Inventory) readNetwork(ctx context.Context, id string) (*plan.ObservedNetwork, error) {
 	w, err := get[wireNetwork](ctx, i.cloud, opGetNetwork, networkAPI, networkFields, id)
 	if err != nil {
 		return nil, err
@@ -633,7 +633,7 @@ func (i *Inventory) readNetwork(ctx context.Context, id string) (*network.Observ
 
 // whole reads the subnets of a network, with the counts of the last audit, and with whom it is shared where lists show
 // that.
-func (i *Inventory) whole(ctx context.Context, w wireNetwork) (*network.ObservedNetwork, error) {
+func (i *Inventory) whole(ctx context.Context, w wireNetwork) (*plan.ObservedNetwork, error) {
 	subnets, err := i.subnetsOf(ctx, w)
 	if err != nil {
 		return nil, err
@@ -653,7 +653,7 @@ func (i *Inventory) whole(ctx context.Context, w wireNetwork) (*network.Observed
 	return observed, nil
 }
 
-func (i *Inventory) readPort(ctx context.Context, id string) (*network.ObservedPort, error) {
+func (i *Inventory) readPort(ctx context.Context, id string) (*plan.ObservedPort, error) {
 	return readOurs(ctx, i, opGetPort, portAPI, portFields, id, wirePort.observed)
 }
 

@@ -14,7 +14,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"cloudteam.ztgame.com/network-controller/internal/network"
+	"cloudteam.ztgame.com/network-controller/internal/plan"
 )
 
 // putPort is what Neutron already has: a port with one address.
@@ -29,13 +29,13 @@ func (b *bench) putPort(id, description string) {
 }
 
 // observedPorts is what is held of the object's, without asking again, sorted by name.
-func (b *bench) observedPorts(t *testing.T, object string) []network.ObservedPort {
+func (b *bench) observedPorts(t *testing.T, object string) []plan.ObservedPort {
 	t.Helper()
 	o, err := b.Observed(t.Context(), ownerOf(object), time.Time{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	slices.SortFunc(o.Ports, func(a, b network.ObservedPort) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortFunc(o.Ports, func(a, b plan.ObservedPort) int { return strings.Compare(a.Name, b.Name) })
 	return o.Ports
 }
 
@@ -51,25 +51,25 @@ func (b *bench) portNames(t *testing.T, objects ...string) []string {
 	return names
 }
 
-func portOf(id string) network.Resource { return network.Resource{Kind: network.KindPort, ID: id} }
+func portOf(id string) plan.Resource { return plan.Resource{Kind: plan.KindPort, ID: id} }
 
-func createPort(object string) network.Step {
-	return network.Step{Action: network.CreatePort, NetworkID: "net", Port: network.PortAttributes{
+func createPort(object string) plan.Step {
+	return plan.Step{Action: plan.CreatePort, NetworkID: "net", Port: plan.PortAttributes{
 		Name: "new", Description: ownerOf(object).Marker(), AdminStateUp: true,
-		Addresses: []network.PortAddress{{SubnetID: "s"}},
+		Addresses: []plan.PortAddress{{SubnetID: "s"}},
 	}}
 }
 
-func updatePort(id string, revision int, port network.PortAttributes, fields ...string) network.Step {
-	step := network.Step{Action: network.UpdatePort, ID: id, Revision: revision, NetworkID: "net", Port: port}
+func updatePort(id string, revision int, port plan.PortAttributes, fields ...string) plan.Step {
+	step := plan.Step{Action: plan.UpdatePort, ID: id, Revision: revision, NetworkID: "net", Port: port}
 	for _, field := range fields {
-		step.Differences = append(step.Differences, network.Difference{Field: field})
+		step.Differences = append(step.Differences, plan.Difference{Field: field})
 	}
 	return step
 }
 
-func deletePort(id string, revision int) network.Step {
-	return network.Step{Action: network.DeletePort, ID: id, Revision: revision, NetworkID: "net"}
+func deletePort(id string, revision int) plan.Step {
+	return plan.Step{Action: plan.DeletePort, ID: id, Revision: revision, NetworkID: "net"}
 }
 
 func TestPortsAreObservedBesideNetworks(t *testing.T) {
@@ -81,7 +81,7 @@ func TestPortsAreObservedBesideNetworks(t *testing.T) {
 	}
 	b.putPort("p4", ownerOf("o").Marker())
 	b.putPort("foreign", "nobody's")
-	b.putPort("elsewhere", network.Owner{Cluster: "cluster-2", Object: "o"}.Marker())
+	b.putPort("elsewhere", plan.Owner{Cluster: "cluster-2", Object: "o"}.Marker())
 	b.putPort("theirs", ownerOf("o").Marker())
 	b.neutron.change(func() {
 		b.neutron.projects["theirs"] = "project-2"
@@ -93,13 +93,13 @@ func TestPortsAreObservedBesideNetworks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []network.Resource{networkOf("a"), portOf("p4")}
+	want := []plan.Resource{networkOf("a"), portOf("p4")}
 	if diff := cmp.Diff(want, o.Resources()); diff != "" {
 		t.Errorf("observed (-want +got):\n%s", diff)
 	}
-	attributes := network.PortAttributes{
+	attributes := plan.PortAttributes{
 		Name: "p", Description: ownerOf("o").Marker(), AdminStateUp: true, MAC: "fa:16:3e:00:00:01",
-		Addresses:      []network.PortAddress{{SubnetID: "s", Address: netip.MustParseAddr("10.0.0.9")}},
+		Addresses:      []plan.PortAddress{{SubnetID: "s", Address: netip.MustParseAddr("10.0.0.9")}},
 		SecurityGroups: []string{"g", "h"},
 	}
 	if diff := cmp.Diff(attributes, o.Ports[0].PortAttributes, sameAddr); diff != "" {
@@ -118,12 +118,12 @@ func TestWithoutPortsNoneAreAskedFor(t *testing.T) {
 		t.Errorf("held: %v", got)
 	}
 	// What no list shows would be made again and again.
-	for _, step := range []network.Step{createPort("o"), updatePort("p", 1, network.PortAttributes{}), deletePort("p", 1)} {
-		if done, err := b.Apply(t.Context(), network.Change{step}); KindOf(err) != Invalid || len(done) > 0 {
+	for _, step := range []plan.Step{createPort("o"), updatePort("p", 1, plan.PortAttributes{}), deletePort("p", 1)} {
+		if done, err := b.Apply(t.Context(), plan.Change{step}); KindOf(err) != Invalid || len(done) > 0 {
 			t.Errorf("%s: %v, %v", step.Action, done, err)
 		}
 	}
-	for _, r := range []network.Resource{portOf("p"), {}, {Kind: "trunk", ID: "t"}} {
+	for _, r := range []plan.Resource{portOf("p"), {}, {Kind: "trunk", ID: "t"}} {
 		if found, err := b.Reread(t.Context(), r); found || KindOf(err) != Invalid {
 			t.Errorf("rereading %q: %t, %v", r, found, err)
 		}
@@ -192,16 +192,16 @@ func TestPortsAreWritten(t *testing.T) {
 	}
 	given := held[0].Addresses[0]
 
-	b.apply(t, updatePort(id, 1, network.PortAttributes{Name: "renamed", MAC: "not sent"}, network.FieldName))
+	b.apply(t, updatePort(id, 1, plan.PortAttributes{Name: "renamed", MAC: "not sent"}, plan.FieldName))
 	held = b.observedPorts(t, "o")
 	if len(held) != 1 || held[0].Revision != 2 || held[0].Name != "renamed" || held[0].Addresses[0] != given ||
 		held[0].MAC == "not sent" {
 		t.Errorf("held after the update: %+v", held)
 	}
-	for _, step := range []network.Step{
-		updatePort(id, 1, network.PortAttributes{Name: "late"}, network.FieldName), deletePort(id, 1),
+	for _, step := range []plan.Step{
+		updatePort(id, 1, plan.PortAttributes{Name: "late"}, plan.FieldName), deletePort(id, 1),
 	} {
-		if _, err := b.Apply(t.Context(), network.Change{step}); !IsConflict(err) {
+		if _, err := b.Apply(t.Context(), plan.Change{step}); !IsConflict(err) {
 			t.Errorf("%s of an older revision: %v", step.Action, err)
 		}
 	}
@@ -219,7 +219,7 @@ func TestPortThatLosesItsMarkerIsNotHeld(t *testing.T) {
 	b := newBench(t, InventoryOptions{Ports: true})
 	b.putPort("p", ownerOf("o").Marker())
 	b.audit(t)
-	b.apply(t, updatePort("p", 1, network.PortAttributes{Description: "mine"}, network.FieldDescription))
+	b.apply(t, updatePort("p", 1, plan.PortAttributes{Description: "mine"}, plan.FieldDescription))
 	if held := b.observedPorts(t, "o"); len(held) > 0 {
 		t.Errorf("held: %+v", held)
 	}
@@ -231,7 +231,7 @@ func TestAPortMovesNoNetwork(t *testing.T) {
 	b.put("net", ownerOf("o").Marker())
 	b.audit(t)
 	b.apply(t, createPort("o"), createSubnetIn("net", "o", "10.1.0.0/24"), createPort("o"),
-		network.Step{Action: network.DeleteNetwork, ID: "net", Revision: 1})
+		plan.Step{Action: plan.DeleteNetwork, ID: "net", Revision: 1})
 	if held := b.observedPorts(t, "o"); len(held) != 2 {
 		t.Errorf("held: %+v", held)
 	}
@@ -256,7 +256,7 @@ func TestUnusableAnswerToAPortsWriteMayHaveBeenCarriedOut(t *testing.T) {
 				}
 				return r.Method == http.MethodPost
 			})
-			_, err := b.Apply(t.Context(), network.Change{createPort("o")})
+			_, err := b.Apply(t.Context(), plan.Change{createPort("o")})
 			if !MaybeDone(err) || !strings.Contains(err.Error(), test.says) {
 				t.Errorf("got %v, want one that may have been carried out and says %q", err, test.says)
 			}
@@ -304,13 +304,13 @@ func TestRereadTellsWhatBecameOfAPort(t *testing.T) {
 }
 
 func TestOwnWritesToPortsDuringAListAreNotUndone(t *testing.T) {
-	rename := updatePort("old", 1, network.PortAttributes{Name: "renamed"}, network.FieldName)
-	hand := updatePort("old", 1, network.PortAttributes{Description: ownerOf("other").Marker()},
-		network.FieldDescription)
+	rename := updatePort("old", 1, plan.PortAttributes{Name: "renamed"}, plan.FieldName)
+	hand := updatePort("old", 1, plan.PortAttributes{Description: ownerOf("other").Marker()},
+		plan.FieldDescription)
 	// The ports have been read when the write comes, or they have not.
 	for _, stage := range []string{"networks", "ports", "a reread"} {
 		for name, test := range map[string]struct {
-			step network.Step
+			step plan.Step
 			want []string
 		}{
 			"a port that was made":        {createPort("o"), []string{"o: new", "o: p"}},
@@ -417,7 +417,7 @@ func TestEverythingAtOnceWithPorts(t *testing.T) {
 			object := fmt.Sprintf("o-%d", worker)
 			for range 8 {
 				id := b.apply(t, createPort(object))[0].ID
-				b.apply(t, updatePort(id, 1, network.PortAttributes{Name: "renamed"}, network.FieldName))
+				b.apply(t, updatePort(id, 1, plan.PortAttributes{Name: "renamed"}, plan.FieldName))
 				held := b.observedPorts(t, object)
 				if len(held) != 1 || held[0].Name != "renamed" || held[0].Revision != 2 {
 					t.Errorf("%s: own writes are not there: %+v", object, held)

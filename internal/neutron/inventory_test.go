@@ -17,12 +17,12 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"cloudteam.ztgame.com/network-controller/internal/network"
+	"cloudteam.ztgame.com/network-controller/internal/plan"
 )
 
 const cluster = "cluster-1"
 
-func ownerOf(object string) network.Owner { return network.Owner{Cluster: cluster, Object: object} }
+func ownerOf(object string) plan.Owner { return plan.Owner{Cluster: cluster, Object: object} }
 
 // bench is an Inventory, the Neutron behind it, and what its handlers were told.
 type bench struct {
@@ -85,7 +85,7 @@ func (b *bench) audit(t *testing.T) {
 	}
 }
 
-func (b *bench) apply(t *testing.T, steps ...network.Step) network.Change {
+func (b *bench) apply(t *testing.T, steps ...plan.Step) plan.Change {
 	t.Helper()
 	done, err := b.Apply(t.Context(), steps)
 	if err != nil {
@@ -95,7 +95,7 @@ func (b *bench) apply(t *testing.T, steps ...network.Step) network.Change {
 }
 
 // observed is what is held of the object's, without asking again.
-func (b *bench) observed(t *testing.T, object string) []network.ObservedNetwork {
+func (b *bench) observed(t *testing.T, object string) []plan.ObservedNetwork {
 	t.Helper()
 	o, err := b.Observed(t.Context(), ownerOf(object), time.Time{})
 	if err != nil {
@@ -104,24 +104,24 @@ func (b *bench) observed(t *testing.T, object string) []network.ObservedNetwork 
 	return o.Networks
 }
 
-func networkOf(id string) network.Resource {
-	return network.Resource{Kind: network.KindNetwork, ID: id}
+func networkOf(id string) plan.Resource {
+	return plan.Resource{Kind: plan.KindNetwork, ID: id}
 }
 
-func create(object string) network.Step {
-	return network.Step{Action: network.CreateNetwork, Attributes: network.Attributes{
+func create(object string) plan.Step {
+	return plan.Step{Action: plan.CreateNetwork, Attributes: plan.Attributes{
 		Name: "n", Description: ownerOf(object).Marker(), AdminStateUp: true,
 	}}
 }
 
-func createSubnetIn(networkID, object, cidr string) network.Step {
-	return network.Step{
-		Action: network.CreateSubnet, NetworkID: networkID, SubnetDescription: ownerOf(object).Marker(),
-		Subnet: network.Subnet{CIDR: netip.MustParsePrefix(cidr)},
+func createSubnetIn(networkID, object, cidr string) plan.Step {
+	return plan.Step{
+		Action: plan.CreateSubnet, NetworkID: networkID, SubnetDescription: ownerOf(object).Marker(),
+		Subnet: plan.Subnet{CIDR: netip.MustParsePrefix(cidr)},
 	}
 }
 
-func cidrs(networks []network.ObservedNetwork) []string {
+func cidrs(networks []plan.ObservedNetwork) []string {
 	all := []string{}
 	for _, n := range networks {
 		for _, s := range n.Subnets {
@@ -145,16 +145,16 @@ func TestOwnWritesDuringAListAreNotUndone(t *testing.T) {
 			},
 			"a network that was deleted": {
 				write: func(t *testing.T, b *bench) {
-					b.apply(t, network.Step{Action: network.DeleteNetwork, ID: "a", Revision: 1})
+					b.apply(t, plan.Step{Action: plan.DeleteNetwork, ID: "a", Revision: 1})
 				},
 				want: []string{},
 			},
 			"a network that was changed": {
 				write: func(t *testing.T, b *bench) {
-					b.apply(t, network.Step{
-						Action: network.UpdateNetwork, ID: "a", Revision: 1,
-						Attributes:  network.Attributes{Description: ownerOf("other").Marker()},
-						Differences: []network.Difference{{Field: network.FieldDescription}},
+					b.apply(t, plan.Step{
+						Action: plan.UpdateNetwork, ID: "a", Revision: 1,
+						Attributes:  plan.Attributes{Description: ownerOf("other").Marker()},
+						Differences: []plan.Difference{{Field: plan.FieldDescription}},
 					})
 				},
 				want: []string{"other: 10.0.0.0/24"},
@@ -165,7 +165,7 @@ func TestOwnWritesDuringAListAreNotUndone(t *testing.T) {
 			},
 			"a subnet that was deleted": {
 				write: func(t *testing.T, b *bench) {
-					b.apply(t, network.Step{Action: network.DeleteSubnet, ID: "sub-a", NetworkID: "a"})
+					b.apply(t, plan.Step{Action: plan.DeleteSubnet, ID: "sub-a", NetworkID: "a"})
 				},
 				want: []string{"old: "},
 			},
@@ -208,7 +208,7 @@ func TestOwnWritesDuringAListAreNotUndone(t *testing.T) {
 					got := []string{}
 					for _, object := range []string{"new", "old", "other"} {
 						for _, n := range b.observed(t, object) {
-							held := cidrs([]network.ObservedNetwork{n})
+							held := cidrs([]plan.ObservedNetwork{n})
 							if len(held) == 0 {
 								held = []string{""}
 							}
@@ -238,7 +238,7 @@ func TestMovedTellsExactlyWhoMoved(t *testing.T) {
 		b.put(id, "text "+ownerOf("o-"+id).Marker())
 	}
 	b.put("foreign", "nobody's")
-	b.put("elsewhere", network.Owner{Cluster: "cluster-2", Object: "o"}.Marker())
+	b.put("elsewhere", plan.Owner{Cluster: "cluster-2", Object: "o"}.Marker())
 	for _, step := range []struct {
 		name   string
 		change func()
@@ -276,7 +276,7 @@ func TestMovedTellsExactlyWhoMoved(t *testing.T) {
 	if got := b.audits[len(b.audits)-1]; got.Moved != 1 || got.Networks != len(b.networks.held) || got.Err != nil {
 		t.Errorf("the last audit says %+v", got)
 	}
-	if o, err := b.Observed(t.Context(), network.Owner{Cluster: "cluster-2", Object: "o"}, time.Time{}); err != nil ||
+	if o, err := b.Observed(t.Context(), plan.Owner{Cluster: "cluster-2", Object: "o"}, time.Time{}); err != nil ||
 		len(o.Networks) > 0 {
 		t.Errorf("another cluster's network is held: %v, %v", o, err)
 	}
@@ -360,12 +360,12 @@ func TestFindReadsWhatBearsTheMarkerThoughNoListOfAllShowsIt(t *testing.T) {
 	b.putPort("p", ownerOf("o-p").Marker())
 	b.putPort("q", ownerOf("o-q").Marker())
 	for _, find := range []struct {
-		of           network.Kind
+		of           plan.Kind
 		name, object string
 		found        bool
 	}{
-		{network.KindNetwork, "n", "o", true}, {network.KindNetwork, "m", "else", false},
-		{network.KindPort, "p", "o-p", true}, {network.KindPort, "p", "o", false},
+		{plan.KindNetwork, "n", "o", true}, {plan.KindNetwork, "m", "else", false},
+		{plan.KindPort, "p", "o-p", true}, {plan.KindPort, "p", "o", false},
 	} {
 		found, err := b.Find(t.Context(), find.of, find.name, ownerOf(find.object))
 		if err != nil || found != find.found {
@@ -393,10 +393,10 @@ func TestAFindThatFailsIsNotNothing(t *testing.T) {
 		}
 		return false
 	})
-	if found, err := b.Find(t.Context(), network.KindNetwork, "n", ownerOf("o")); err == nil {
+	if found, err := b.Find(t.Context(), plan.KindNetwork, "n", ownerOf("o")); err == nil {
 		t.Errorf("found: %t without an error, though it could not be read", found)
 	}
-	if _, err := b.Find(t.Context(), network.KindPort, "n", ownerOf("o")); KindOf(err) != Invalid {
+	if _, err := b.Find(t.Context(), plan.KindPort, "n", ownerOf("o")); KindOf(err) != Invalid {
 		t.Errorf("finding a port where none are held: %v", err)
 	}
 }
@@ -551,10 +551,10 @@ func TestOwnWriteDuringARereadIsNotUndone(t *testing.T) {
 		reread <- err
 	}()
 	<-reached
-	b.apply(t, network.Step{
-		Action: network.UpdateNetwork, ID: "a", Revision: 1,
-		Attributes:  network.Attributes{Name: "new"},
-		Differences: []network.Difference{{Field: network.FieldName}},
+	b.apply(t, plan.Step{
+		Action: plan.UpdateNetwork, ID: "a", Revision: 1,
+		Attributes:  plan.Attributes{Name: "new"},
+		Differences: []plan.Difference{{Field: plan.FieldName}},
 	})
 	close(release)
 	if err := <-reread; err != nil {
@@ -601,9 +601,9 @@ func TestAddressCountsAreKeptAndTold(t *testing.T) {
 	if moved := b.takeMoved(); len(moved) > 0 {
 		t.Errorf("counts that stayed moved %v", moved)
 	}
-	b.apply(t, network.Step{
-		Action: network.UpdateSubnet, ID: "sub-a", NetworkID: "a", SubnetName: "s",
-		Differences: []network.Difference{{Field: network.FieldName}},
+	b.apply(t, plan.Step{
+		Action: plan.UpdateSubnet, ID: "sub-a", NetworkID: "a", SubnetName: "s",
+		Differences: []plan.Difference{{Field: plan.FieldName}},
 	})
 	if got := used(); got != 2 {
 		t.Errorf("an update of the subnet lost its counts")
@@ -669,7 +669,7 @@ func TestApplyReturnsWhatWasDone(t *testing.T) {
 		}
 		return false
 	})
-	done, err := b.Apply(t.Context(), network.Change{create("o"), createSubnetIn("", "o", "10.0.0.0/24"), create("x")})
+	done, err := b.Apply(t.Context(), plan.Change{create("o"), createSubnetIn("", "o", "10.0.0.0/24"), create("x")})
 	if !MaybeDone(err) || len(done) != 1 || done[0].ID == "" {
 		t.Errorf("done %v, %v", done, err)
 	}
@@ -680,11 +680,11 @@ func TestApplyReturnsWhatWasDone(t *testing.T) {
 		t.Errorf("%d networks were made, want 1: what follows a failure must not be done", got)
 	}
 	b.neutron.setBefore(nil)
-	_, err = b.Apply(t.Context(), network.Change{{Action: network.DeleteNetwork, ID: done[0].ID, Revision: 7}})
+	_, err = b.Apply(t.Context(), plan.Change{{Action: plan.DeleteNetwork, ID: done[0].ID, Revision: 7}})
 	if !IsConflict(err) || len(b.observed(t, "o")) != 1 {
 		t.Errorf("a deletion of an older revision: %v", err)
 	}
-	b.apply(t, network.Step{Action: network.DeleteNetwork, ID: "not there"})
+	b.apply(t, plan.Step{Action: plan.DeleteNetwork, ID: "not there"})
 }
 
 func TestRunAuditsAtItsIntervalAndBacksOff(t *testing.T) {
@@ -813,7 +813,7 @@ func TestEverythingAtOnce(t *testing.T) {
 				if held[0].Revision != 2 {
 					t.Errorf("%s: revision %d, want 2", object, held[0].Revision)
 				}
-				b.apply(t, network.Step{Action: network.DeleteNetwork, ID: id, Revision: held[0].Revision})
+				b.apply(t, plan.Step{Action: plan.DeleteNetwork, ID: id, Revision: held[0].Revision})
 				if held := b.observed(t, object); len(held) != 0 {
 					t.Errorf("%s: what was deleted is there: %+v", object, held)
 				}

@@ -8,7 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"cloudteam.ztgame.com/network-controller/internal/network"
+	"cloudteam.ztgame.com/network-controller/internal/plan"
 )
 
 // owners are those that are known, and when the list began that showed them.
@@ -33,7 +33,7 @@ func TestOwnersAreThoseWhoseMarkersAreBorne(t *testing.T) {
 	b.put("net-2", "a text "+ownerOf("both").Marker())
 	b.put("net-3", ownerOf("network").Marker())
 	b.put("net-4", "nobody's")
-	b.put("net-5", network.Owner{Cluster: "cluster-2", Object: "elsewhere"}.Marker())
+	b.put("net-5", plan.Owner{Cluster: "cluster-2", Object: "elsewhere"}.Marker())
 	b.putPort("port-1", ownerOf("both").Marker())
 	b.putPort("port-2", ownerOf("port").Marker())
 	b.putPort("port-3", "nobody's")
@@ -50,7 +50,7 @@ func TestOwnersAreThoseWhoseMarkersAreBorne(t *testing.T) {
 
 	// What is done here is known at once, and is no list.
 	n := b.observed(t, "network")[0]
-	b.apply(t, network.Step{Action: network.DeleteNetwork, ID: n.ID, Revision: n.Revision}, deletePort("port-2", 1))
+	b.apply(t, plan.Step{Action: plan.DeleteNetwork, ID: n.ID, Revision: n.Revision}, deletePort("port-2", 1))
 	now, again := b.owners(t)
 	if diff := cmp.Diff(map[string]Holdings{"both": want["both"]}, now); diff != "" {
 		t.Errorf("owners after deletions (-want +got):\n%s", diff)

@@ -5,21 +5,21 @@ import (
 	"testing"
 	"time"
 
-	"cloudteam.ztgame.com/network-controller/internal/network"
+	"cloudteam.ztgame.com/network-controller/internal/plan"
 )
 
 // planned plans a spec, applies it, and holds that nothing is left to do: neither by what the writes left in the
 // Inventory, nor by what a list finds.
-func (e emulated) planned(spec network.Spec) {
+func (e emulated) planned(spec plan.Spec) {
 	e.t.Helper()
-	e.apply(network.Plan(spec, e.observed()))
+	e.apply(plan.Network(spec, e.observed()))
 	for _, source := range []string{"the writes", "a list"} {
 		if source == "a list" {
 			if err := e.Audit(e.t.Context()); err != nil {
 				e.t.Fatal(err)
 			}
 		}
-		left, err := network.Plan(spec, e.observed())
+		left, err := plan.Network(spec, e.observed())
 		if err != nil || !left.Empty() {
 			e.t.Errorf("by %s, there is left %v\n%s", source, err, left)
 		}
@@ -29,23 +29,23 @@ func (e emulated) planned(spec network.Spec) {
 func TestPropertiesAreAsPlannedAfterTheirSteps(t *testing.T) {
 	moved := 0
 	e := newEmulatedAs(t, "admin", InventoryOptions{Moved: func(string) { moved++ }})
-	vlan := network.Provider{NetworkType: "vlan", PhysicalNetwork: "physnet1", SegmentationID: 7}
-	for _, change := range []func(*network.Spec){
-		func(s *network.Spec) { s.Tags, s.DNSDomain, s.Down = []string{"a", "b"}, new("a.org."), true },
-		func(s *network.Spec) { s.Tags, s.Name = []string{"b", "c"}, "renamed" },
-		func(s *network.Spec) { s.Tags, s.DNSDomain, s.Down = []string{}, new(""), false },
-		func(s *network.Spec) { s.Tags = nil },
-		func(s *network.Spec) { s.Shared, s.External = new(true), new(true) },
-		func(s *network.Spec) { s.Shared, s.External = new(false), new(false) },
+	vlan := plan.Provider{NetworkType: "vlan", PhysicalNetwork: "physnet1", SegmentationID: 7}
+	for _, change := range []func(*plan.Spec){
+		func(s *plan.Spec) { s.Tags, s.DNSDomain, s.Down = []string{"a", "b"}, new("a.org."), true },
+		func(s *plan.Spec) { s.Tags, s.Name = []string{"b", "c"}, "renamed" },
+		func(s *plan.Spec) { s.Tags, s.DNSDomain, s.Down = []string{}, new(""), false },
+		func(s *plan.Spec) { s.Tags = nil },
+		func(s *plan.Spec) { s.Shared, s.External = new(true), new(true) },
+		func(s *plan.Spec) { s.Shared, s.External = new(false), new(false) },
 	} {
-		spec := network.Spec{Owner: e.owner, Name: "n"}
+		spec := plan.Spec{Owner: e.owner, Name: "n"}
 		change(&spec)
 		e.planned(spec)
 	}
-	e.apply(network.PlanDelete(e.owner, e.observed()))
+	e.apply(plan.Delete(e.owner, e.observed()))
 	for _, id := range []int64{7, 8} {
 		vlan.SegmentationID = id
-		e.planned(network.Spec{Owner: e.owner, Name: "n", Provider: vlan})
+		e.planned(plan.Spec{Owner: e.owner, Name: "n", Provider: vlan})
 	}
 	// Each write's revision was known: no list told of anything new.
 	if moved > 0 {
@@ -56,17 +56,17 @@ func TestPropertiesAreAsPlannedAfterTheirSteps(t *testing.T) {
 func TestSubnetsAreAsPlannedAfterTheirSteps(t *testing.T) {
 	moved := 0
 	e := newEmulated(t, InventoryOptions{Moved: func(string) { moved++ }})
-	subnet := network.Subnet{CIDR: netip.MustParsePrefix("10.0.0.0/24")}
-	subnet.Pools = network.DefaultPools(subnet.CIDR, subnet.Gateway)
-	for _, change := range []func(*network.Subnet){
-		func(s *network.Subnet) {
+	subnet := plan.Subnet{CIDR: netip.MustParsePrefix("10.0.0.0/24")}
+	subnet.Pools = plan.DefaultPools(subnet.CIDR, subnet.Gateway)
+	for _, change := range []func(*plan.Subnet){
+		func(s *plan.Subnet) {
 			s.ServiceTypes, s.DNSPublishFixedIP = []string{"neutron:a", "compute:b"}, true
 		},
-		func(s *network.Subnet) { s.ServiceTypes = []string{"network:dhcp"} },
-		func(s *network.Subnet) { s.ServiceTypes, s.DNSPublishFixedIP = nil, false },
+		func(s *plan.Subnet) { s.ServiceTypes = []string{"network:dhcp"} },
+		func(s *plan.Subnet) { s.ServiceTypes, s.DNSPublishFixedIP = nil, false },
 	} {
 		change(&subnet)
-		e.planned(network.Spec{Owner: e.owner, Name: "n", Subnets: []network.Subnet{subnet}})
+		e.planned(plan.Spec{Owner: e.owner, Name: "n", Subnets: []plan.Subnet{subnet}})
 	}
 	if moved > 0 {
 		t.Errorf("lists found %d objects moved by our own writes", moved)
@@ -76,19 +76,19 @@ func TestSubnetsAreAsPlannedAfterTheirSteps(t *testing.T) {
 // Neutron knows no condition for tags. A network that was let go meanwhile is not ours to tag.
 func TestANetworkThatLostItsMarkerIsNotTagged(t *testing.T) {
 	e := newEmulated(t, InventoryOptions{})
-	spec := network.Spec{Owner: e.owner, Name: "n"}
+	spec := plan.Spec{Owner: e.owner, Name: "n"}
 	e.planned(spec)
 	other := NewInventory(e.cloud, e.owner.Cluster, InventoryOptions{})
 	observed, err := other.Observed(t.Context(), e.owner, time.Time{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	released, err := other.Apply(t.Context(), network.PlanRelease(e.owner, observed))
+	released, err := other.Apply(t.Context(), plan.Release(e.owner, observed))
 	if err != nil {
 		t.Fatal(err)
 	}
 	spec.Tags = []string{"a"}
-	change, err := network.Plan(spec, e.observed())
+	change, err := plan.Network(spec, e.observed())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -102,10 +102,10 @@ func TestANetworkThatLostItsMarkerIsNotTagged(t *testing.T) {
 }
 
 // wantTold has others take a step, and holds that the next audit tells of the one object, in moved.
-func (e emulated) wantTold(moved *[]string, step network.Step) {
+func (e emulated) wantTold(moved *[]string, step plan.Step) {
 	e.t.Helper()
 	other := NewInventory(e.cloud, e.owner.Cluster, InventoryOptions{})
-	if _, err := other.Apply(e.t.Context(), network.Change{step}); err != nil {
+	if _, err := other.Apply(e.t.Context(), plan.Change{step}); err != nil {
 		e.t.Fatal(err)
 	}
 	if err := e.Audit(e.t.Context()); err != nil {
@@ -120,14 +120,14 @@ func (e emulated) wantTold(moved *[]string, step network.Step) {
 func TestAnotherSegmentationIDIsFoundByAnAudit(t *testing.T) {
 	var moved []string
 	e := newEmulatedAs(t, "admin", InventoryOptions{Moved: func(object string) { moved = append(moved, object) }})
-	vlan := network.Provider{NetworkType: "vlan", PhysicalNetwork: "physnet1", SegmentationID: 7}
-	spec := network.Spec{Owner: e.owner, Name: "n", Provider: vlan}
+	vlan := plan.Provider{NetworkType: "vlan", PhysicalNetwork: "physnet1", SegmentationID: 7}
+	spec := plan.Spec{Owner: e.owner, Name: "n", Provider: vlan}
 	e.planned(spec)
 	n, _ := e.observed().Network()
-	step := network.Step{
-		Action: network.UpdateNetwork, ID: n.ID, Revision: n.Revision,
-		Attributes:  network.Attributes{Provider: network.Provider{SegmentationID: 8}},
-		Differences: []network.Difference{{Field: network.FieldSegmentationID}}, Reason: "somebody wants it",
+	step := plan.Step{
+		Action: plan.UpdateNetwork, ID: n.ID, Revision: n.Revision,
+		Attributes:  plan.Attributes{Provider: plan.Provider{SegmentationID: 8}},
+		Differences: []plan.Difference{{Field: plan.FieldSegmentationID}}, Reason: "somebody wants it",
 	}
 	e.wantTold(&moved, step)
 	e.planned(spec)
@@ -135,7 +135,7 @@ func TestAnotherSegmentationIDIsFoundByAnAudit(t *testing.T) {
 
 func TestATenantIsForbiddenWhatIsAnAdministrators(t *testing.T) {
 	e := newEmulated(t, InventoryOptions{})
-	change, err := network.Plan(network.Spec{Owner: e.owner, Name: "n", Shared: new(true)}, e.observed())
+	change, err := plan.Network(plan.Spec{Owner: e.owner, Name: "n", Shared: new(true)}, e.observed())
 	if err != nil {
 		t.Fatal(err)
 	}

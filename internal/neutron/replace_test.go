@@ -15,7 +15,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"cloudteam.ztgame.com/network-controller/internal/network"
+	"cloudteam.ztgame.com/network-controller/internal/plan"
 )
 
 func TestReplacedCredentialsAreUsedFromThenOn(t *testing.T) {
@@ -198,17 +198,17 @@ func TestWhatWasPlannedForOneProjectIsNotDoneToAnother(t *testing.T) {
 			t.Fatal(err)
 		}
 		ctx := Within(t.Context(), was)
-		owner := network.Owner{Cluster: cluster, Object: "o"}
+		owner := plan.Owner{Cluster: cluster, Object: "o"}
 		if _, err := i.Observed(ctx, owner, time.Time{}); err != nil {
 			t.Fatal(err)
 		}
 		move()
 		before := len(n.calls)
-		_, err = i.Apply(ctx, network.Change{{Action: network.CreateNetwork}})
+		_, err = i.Apply(ctx, plan.Change{{Action: plan.CreateNetwork}})
 		if err == nil || MaybeDone(err) {
 			t.Errorf("a create in another project: %v", err)
 		}
-		if _, err := i.Reread(ctx, network.Resource{Kind: network.KindNetwork, ID: "x"}); err == nil {
+		if _, err := i.Reread(ctx, plan.Resource{Kind: plan.KindNetwork, ID: "x"}); err == nil {
 			t.Error("what is not in another project was taken for gone")
 		}
 		if calls := n.calls[before:]; len(calls) > 0 {
@@ -224,7 +224,7 @@ func TestWhatIsHeldOfOneProjectIsNotGivenForAnother(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		owner := network.Owner{Cluster: cluster, Object: "o"}
+		owner := plan.Owner{Cluster: cluster, Object: "o"}
 		n.change(func() {
 			n.networks["n1"] = &wireNetwork{ID: "n1", Description: owner.Marker(), Created: "2026-01-01T00:00:00Z"}
 		})
@@ -241,7 +241,7 @@ func TestWhatIsHeldOfOneProjectIsNotGivenForAnother(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if diff := cmp.Diff(network.Observed{}, observed); diff != "" {
+		if diff := cmp.Diff(plan.Observed{}, observed); diff != "" {
 			t.Errorf("the former project shows through (-want +got):\n%s", diff)
 		}
 		// And the other way about: the new list says nothing of the former project.
@@ -275,7 +275,7 @@ func TestAnotherCloudIsNotLeftAloneBecauseTheFormerAskedForIt(t *testing.T) {
 	})
 	c := former.cloud(Options{})
 	create := func() error {
-		_, err := c.create(t.Context(), network.Step{Action: network.CreateNetwork}, map[string]any{"name": "n"})
+		_, err := c.create(t.Context(), plan.Step{Action: plan.CreateNetwork}, map[string]any{"name": "n"})
 		return err
 	}
 	for range 2 {

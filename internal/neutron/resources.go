@@ -12,7 +12,7 @@ import (
 	"strconv"
 	"strings"
 
-	"cloudteam.ztgame.com/network-controller/internal/network"
+	"cloudteam.ztgame.com/network-controller/internal/plan"
 )
 
 // Names of what is tried, in errors and metrics.
@@ -238,28 +238,28 @@ func decodeOne[W any](op, method string, of collection, answer map[string]json.R
 }
 
 // calls are the requests that the actions are, without their resources' ids.
-var calls = map[network.Action]struct {
+var calls = map[plan.Action]struct {
 	method string
 	of     collection
 }{
-	network.CreateNetwork: {http.MethodPost, networkAPI},
-	network.UpdateNetwork: {http.MethodPut, networkAPI},
-	network.DeleteNetwork: {http.MethodDelete, networkAPI},
-	network.CreateSubnet:  {http.MethodPost, subnetAPI},
-	network.UpdateSubnet:  {http.MethodPut, subnetAPI},
-	network.DeleteSubnet:  {http.MethodDelete, subnetAPI},
-	network.CreatePort:    {http.MethodPost, portAPI},
-	network.UpdatePort:    {http.MethodPut, portAPI},
-	network.DeletePort:    {http.MethodDelete, portAPI},
+	plan.CreateNetwork: {http.MethodPost, networkAPI},
+	plan.UpdateNetwork: {http.MethodPut, networkAPI},
+	plan.DeleteNetwork: {http.MethodDelete, networkAPI},
+	plan.CreateSubnet:  {http.MethodPost, subnetAPI},
+	plan.UpdateSubnet:  {http.MethodPut, subnetAPI},
+	plan.DeleteSubnet:  {http.MethodDelete, subnetAPI},
+	plan.CreatePort:    {http.MethodPost, portAPI},
+	plan.UpdatePort:    {http.MethodPut, portAPI},
+	plan.DeletePort:    {http.MethodDelete, portAPI},
 
-	network.CreateRouter:    {http.MethodPost, routerAPI},
-	network.UpdateRouter:    {http.MethodPut, routerAPI},
-	network.UpdateGateway:   {http.MethodPut, routerAPI},
-	network.DeleteRouter:    {http.MethodDelete, routerAPI},
-	network.CreateInterface: {http.MethodPost, portAPI},
-	network.DeleteInterface: {http.MethodDelete, portAPI},
+	plan.CreateRouter:    {http.MethodPost, routerAPI},
+	plan.UpdateRouter:    {http.MethodPut, routerAPI},
+	plan.UpdateGateway:   {http.MethodPut, routerAPI},
+	plan.DeleteRouter:    {http.MethodDelete, routerAPI},
+	plan.CreateInterface: {http.MethodPost, portAPI},
+	plan.DeleteInterface: {http.MethodDelete, portAPI},
 
-	network.UnshareNetwork: {http.MethodDelete, shareAPI},
+	plan.UnshareNetwork: {http.MethodDelete, shareAPI},
 }
 
 // requestOf is a step that changes or deletes a resource as a request, without its body: on the condition that the
@@ -267,10 +267,10 @@ var calls = map[network.Action]struct {
 // takes several transactions for it, and the first moves the revision that the others are then held to. The request
 // ends half-way, with a 412 and a router without a gateway whose port is still there (measured). So does a network's
 // sharing: RBAC policies have no revisions.
-func requestOf(step network.Step) (request, collection) {
+func requestOf(step plan.Step) (request, collection) {
 	call := calls[step.Action]
 	r := request{op: string(step.Action), method: call.method, path: call.of.path(step.ID), revision: &step.Revision}
-	if step.Action == network.UpdateGateway || step.Action == network.UnshareNetwork {
+	if step.Action == plan.UpdateGateway || step.Action == plan.UnshareNetwork {
 		r.revision = nil
 	}
 	return r, call.of
@@ -279,8 +279,8 @@ func requestOf(step network.Step) (request, collection) {
 // writeStep has a step sent that creates or updates a resource. body makes the request's of the step: all fields, or
 // those that it changes. observed makes the domain's resource of the answer's.
 func writeStep[W, T any](
-	ctx context.Context, c *Cloud, step network.Step,
-	body func(step network.Step, all bool) map[string]any, observed func(W) (T, error),
+	ctx context.Context, c *Cloud, step plan.Step,
+	body func(step plan.Step, all bool) map[string]any, observed func(W) (T, error),
 ) (T, error) {
 	send := c.update
 	if step.Action.Creates() {
@@ -304,7 +304,7 @@ func writeStep[W, T any](
 
 // unsettle has what is known of the room on a network forgotten where a step changes its subnets: before the step, and
 // after it, by the function that it returns.
-func (c *Cloud) unsettle(step network.Step) (after func()) {
+func (c *Cloud) unsettle(step plan.Step) (after func()) {
 	if calls[step.Action].of != subnetAPI {
 		return func() {}
 	}
@@ -313,7 +313,7 @@ func (c *Cloud) unsettle(step network.Step) (after func()) {
 }
 
 // update sends a step that changes a resource, and returns the resource as Neutron's JSON.
-func (c *Cloud) update(ctx context.Context, step network.Step, body map[string]any) (json.RawMessage, error) {
+func (c *Cloud) update(ctx context.Context, step plan.Step, body map[string]any) (json.RawMessage, error) {
 	r, of := requestOf(step)
 	var answer map[string]json.RawMessage
 	r.body = map[string]any{of.one: body}
@@ -326,7 +326,7 @@ func (c *Cloud) update(ctx context.Context, step network.Step, body map[string]a
 }
 
 // create has a resource created, in one call with others as a rule, and returns it as Neutron's JSON.
-func (c *Cloud) create(ctx context.Context, step network.Step, body map[string]any) (json.RawMessage, error) {
+func (c *Cloud) create(ctx context.Context, step plan.Step, body map[string]any) (json.RawMessage, error) {
 	op, of := string(step.Action), calls[step.Action].of
 	// The marker tells one owner's resources from all others', and the CIDR, or the pool that it is to come from, one
 	// owner's subnets from each other.
@@ -349,7 +349,7 @@ func (c *Cloud) create(ctx context.Context, step network.Step, body map[string]a
 }
 
 // remove has a step sent that deletes a resource, a network with its subnets. What is gone already counts as removed.
-func (c *Cloud) remove(ctx context.Context, step network.Step) error {
+func (c *Cloud) remove(ctx context.Context, step plan.Step) error {
 	r, _ := requestOf(step)
 	defer c.unsettle(step)()
 	err := c.broker.Write(ctx, r.op, func() error { return c.do(ctx, r) })
@@ -361,7 +361,7 @@ func (c *Cloud) remove(ctx context.Context, step network.Step) error {
 
 // tag has a step sent that gives a network its tags. It is sent without a condition: Neutron answers a 500 to one that
 // does not hold (measured), and the tags replace whatever there are.
-func (c *Cloud) tag(ctx context.Context, step network.Step) error {
+func (c *Cloud) tag(ctx context.Context, step plan.Step) error {
 	r := request{
 		op: string(step.Action), method: http.MethodPut, path: networkAPI.path(step.ID) + "/tags",
 		body: map[string]any{"tags": append([]string{}, step.Attributes.Tags...)}, answer: new(json.RawMessage),

@@ -11,7 +11,7 @@ import (
 	"slices"
 	"time"
 
-	"cloudteam.ztgame.com/network-controller/internal/network"
+	"cloudteam.ztgame.com/network-controller/internal/plan"
 )
 
 // room decides which ports may be created in bulk, and with how many others.
@@ -308,7 +308,7 @@ func sizeOf(pool wirePool) int64 {
 	if errStart != nil || errEnd != nil {
 		return 0
 	}
-	return min(network.Range{Start: start, End: end}.Size(), math.MaxInt32)
+	return min(plan.Range{Start: start, End: end}.Size(), math.MaxInt32)
 }
 
 // countRoom counts what is left in the subnets of networks, beyond the margin. It leaves out the networks on which

@@ -20,8 +20,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
-	"cloudteam.ztgame.com/network-controller/internal/network"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/neutrontest"
+	"cloudteam.ztgame.com/network-controller/internal/plan"
 )
 
 // lobby is a server and what counts the room in it.
@@ -541,11 +541,11 @@ func TestASubnetIsFilledToItsLastAddress(t *testing.T) {
 	made := map[netip.Addr]bool{}
 	for at := range wanted {
 		wg.Go(func() {
-			owner := network.Owner{Cluster: "c", Object: fmt.Sprint(at)}
-			spec := network.PortSpec{
-				Owner: owner, Name: fmt.Sprint(at), NetworkID: id, Addresses: []network.PortAddress{{SubnetID: subnet}},
+			owner := plan.Owner{Cluster: "c", Object: fmt.Sprint(at)}
+			spec := plan.PortSpec{
+				Owner: owner, Name: fmt.Sprint(at), NetworkID: id, Addresses: []plan.PortAddress{{SubnetID: subnet}},
 			}
-			change, err := network.PlanPort(spec, network.Observed{})
+			change, err := plan.Port(spec, plan.Observed{})
 			if err != nil {
 				t.Error(err)
 				return

@@ -10,7 +10,7 @@ import (
 	"slices"
 	"time"
 
-	"cloudteam.ztgame.com/network-controller/internal/network"
+	"cloudteam.ztgame.com/network-controller/internal/plan"
 )
 
 const (
@@ -53,31 +53,31 @@ var routerFields = []string{
 func (w wireRouter) id() string        { return w.ID }
 func (w wireRouter) described() string { return w.Description }
 
-func (w wireRouter) observed() (network.ObservedRouter, error) {
+func (w wireRouter) observed() (plan.ObservedRouter, error) {
 	if w.ID == "" {
-		return network.ObservedRouter{}, fmt.Errorf("a router has no id")
+		return plan.ObservedRouter{}, fmt.Errorf("a router has no id")
 	}
 	created, err := time.Parse(time.RFC3339, w.Created)
 	if err != nil {
-		return network.ObservedRouter{}, fmt.Errorf("router %s: created_at is no time", w.ID)
+		return plan.ObservedRouter{}, fmt.Errorf("router %s: created_at is no time", w.ID)
 	}
-	r := network.ObservedRouter{
+	r := plan.ObservedRouter{
 		ID: w.ID, Revision: w.Revision, Created: created,
-		RouterAttributes: network.RouterAttributes{
+		RouterAttributes: plan.RouterAttributes{
 			Name: w.Name, Description: w.Description, AdminStateUp: w.AdminStateUp, HA: w.HA, Distributed: w.Distributed,
 		},
 	}
 	if r.Routes, err = routesOf(w.Routes); err != nil {
-		return network.ObservedRouter{}, fmt.Errorf("router %s: routes is no address of a known form", w.ID)
+		return plan.ObservedRouter{}, fmt.Errorf("router %s: routes is no address of a known form", w.ID)
 	}
 	if w.Gateway == nil {
 		return r, nil
 	}
-	r.Gateway = network.ExternalGateway{NetworkID: w.Gateway.NetworkID, SNAT: w.Gateway.SNAT}
+	r.Gateway = plan.ExternalGateway{NetworkID: w.Gateway.NetworkID, SNAT: w.Gateway.SNAT}
 	for _, fixed := range w.Gateway.FixedIPs {
 		addr, err := netip.ParseAddr(fixed.Address)
 		if err != nil {
-			return network.ObservedRouter{}, fmt.Errorf("router %s: external_fixed_ips is no address of a known form", w.ID)
+			return plan.ObservedRouter{}, fmt.Errorf("router %s: external_fixed_ips is no address of a known form", w.ID)
 		}
 		r.Gateway.Addresses = append(r.Gateway.Addresses, addr)
 	}
@@ -86,8 +86,8 @@ func (w wireRouter) observed() (network.ObservedRouter, error) {
 }
 
 // routesOf are routes of Neutron's JSON, in the order of the domain's canonical form.
-func routesOf(routes []wireRoute) ([]network.Route, error) {
-	var all []network.Route
+func routesOf(routes []wireRoute) ([]plan.Route, error) {
+	var all []plan.Route
 	for _, route := range routes {
 		destination, err := netip.ParsePrefix(route.Destination)
 		if err != nil {
@@ -97,9 +97,9 @@ func routesOf(routes []wireRoute) ([]network.Route, error) {
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, network.Route{Destination: destination, NextHop: nextHop})
+		all = append(all, plan.Route{Destination: destination, NextHop: nextHop})
 	}
-	slices.SortFunc(all, func(a, b network.Route) int {
+	slices.SortFunc(all, func(a, b plan.Route) int {
 		return cmp.Or(a.Destination.Addr().Compare(b.Destination.Addr()),
 			cmp.Compare(a.Destination.Bits(), b.Destination.Bits()), a.NextHop.Compare(b.NextHop))
 	})
@@ -107,7 +107,7 @@ func routesOf(routes []wireRoute) ([]network.Route, error) {
 }
 
 // routesBody are routes as Neutron's JSON has them.
-func routesBody(routes []network.Route) []wireRoute {
+func routesBody(routes []plan.Route) []wireRoute {
 	body := []wireRoute{}
 	for _, route := range routes {
 		body = append(body, wireRoute{route.Destination.String(), route.NextHop.String()})
@@ -116,29 +116,29 @@ func routesBody(routes []network.Route) []wireRoute {
 }
 
 // routerBody is the body of a create, or of an update: what the step changes. Neutron takes no routes in a create.
-func routerBody(step network.Step, all bool) map[string]any {
+func routerBody(step plan.Step, all bool) map[string]any {
 	r := step.Router
 	body := map[string]any{}
 	set := setterOf(body, step, all)
-	set(network.FieldName, "name", r.Name)
-	set(network.FieldDescription, "description", r.Description)
-	set(network.FieldAdminState, "admin_state_up", r.AdminStateUp)
+	set(plan.FieldName, "name", r.Name)
+	set(plan.FieldDescription, "description", r.Description)
+	set(plan.FieldAdminState, "admin_state_up", r.AdminStateUp)
 	if r.HA != nil {
-		set(network.FieldHA, "ha", *r.HA)
+		set(plan.FieldHA, "ha", *r.HA)
 	}
 	if r.Distributed != nil {
-		set(network.FieldDistributed, "distributed", *r.Distributed)
+		set(plan.FieldDistributed, "distributed", *r.Distributed)
 	}
-	if step.Action == network.UpdateRouter && step.Changes(network.FieldRoutes) {
+	if step.Action == plan.UpdateRouter && step.Changes(plan.FieldRoutes) {
 		body["routes"] = routesBody(r.Routes)
 	}
 	switch {
-	case step.Action == network.UpdateGateway && r.Gateway.NetworkID == "":
+	case step.Action == plan.UpdateGateway && r.Gateway.NetworkID == "":
 		return map[string]any{"external_gateway_info": map[string]any{}}
-	case step.Action == network.UpdateGateway, all && r.Gateway.NetworkID != "":
+	case step.Action == plan.UpdateGateway, all && r.Gateway.NetworkID != "":
 		gateway := wireGateway{NetworkID: r.Gateway.NetworkID, SNAT: r.Gateway.SNAT}
 		// An address that stays need not be asked for again.
-		if all || step.Changes(network.FieldExternalIP) || step.Changes(network.FieldExternalNetwork) {
+		if all || step.Changes(plan.FieldExternalIP) || step.Changes(plan.FieldExternalNetwork) {
 			for _, a := range r.Gateway.Addresses {
 				gateway.FixedIPs = append(gateway.FixedIPs, wireFixedIP{Address: a.String()})
 			}
@@ -149,9 +149,9 @@ func routerBody(step network.Step, all bool) map[string]any {
 }
 
 // interfaceBody is portBody for a port that is to be a router's interface.
-func interfaceBody(step network.Step, all bool) map[string]any {
+func interfaceBody(step plan.Step, all bool) map[string]any {
 	body := portBody(step, all)
-	body["device_owner"] = network.InterfaceDeviceOwner
+	body["device_owner"] = plan.InterfaceDeviceOwner
 	return body
 }
 
@@ -165,18 +165,18 @@ func (w wirePort) routerOf() string {
 
 // isInterface reports whether a port is a router's interface, or was made to become one.
 func (w wirePort) isInterface() bool {
-	return w.DeviceOwner == network.InterfaceDeviceOwner || w.routerOf() != ""
+	return w.DeviceOwner == plan.InterfaceDeviceOwner || w.routerOf() != ""
 }
 
-var routerKind = kind[network.ObservedRouter]{
-	name: func(r *network.ObservedRouter) (id, description string) { return r.ID, r.Description },
-	same: func(a, b *network.ObservedRouter) bool {
+var routerKind = kind[plan.ObservedRouter]{
+	name: func(r *plan.ObservedRouter) (id, description string) { return r.ID, r.Description },
+	same: func(a, b *plan.ObservedRouter) bool {
 		return a.Revision == b.Revision && a.Description == b.Description
 	},
 }
 
 // readRouters lists the routers that are ours. A cloud without routers has none.
-func (i *Inventory) readRouters(ctx context.Context) (map[string]*network.ObservedRouter, error) {
+func (i *Inventory) readRouters(ctx context.Context) (map[string]*plan.ObservedRouter, error) {
 	routers, err := listOfProject[wireRouter](ctx, i.cloud, opListRouters, routerAPI, routerFields)
 	if hasNoSuchCollection(err) {
 		return nil, nil
@@ -184,7 +184,7 @@ func (i *Inventory) readRouters(ctx context.Context) (map[string]*network.Observ
 	if err != nil {
 		return nil, err
 	}
-	ours := map[string]*network.ObservedRouter{}
+	ours := map[string]*plan.ObservedRouter{}
 	for _, w := range routers {
 		if !i.owns(w.Description) {
 			continue
@@ -198,26 +198,26 @@ func (i *Inventory) readRouters(ctx context.Context) (map[string]*network.Observ
 	return ours, nil
 }
 
-func (i *Inventory) readRouter(ctx context.Context, id string) (*network.ObservedRouter, error) {
+func (i *Inventory) readRouter(ctx context.Context, id string) (*plan.ObservedRouter, error) {
 	return readOurs(ctx, i, opGetRouter, routerAPI, routerFields, id, wireRouter.observed)
 }
 
 // takeRouter is take for steps about routers and their interfaces.
-func (i *Inventory) takeRouter(ctx context.Context, step network.Step) (string, error) {
+func (i *Inventory) takeRouter(ctx context.Context, step plan.Step) (string, error) {
 	switch step.Action {
-	case network.CreateInterface:
+	case plan.CreateInterface:
 		return i.createInterface(ctx, step)
-	case network.AttachInterface:
+	case plan.AttachInterface:
 		return step.ID, i.attach(ctx, step)
-	case network.DetachInterface:
+	case plan.DetachInterface:
 		return step.ID, i.detach(ctx, step)
-	case network.DeleteInterface:
+	case plan.DeleteInterface:
 		return step.ID, i.removePort(ctx, step)
 	}
 	if step.ID != "" {
 		defer i.routers.write(step.ID)()
 	}
-	if step.Action == network.DeleteRouter {
+	if step.Action == plan.DeleteRouter {
 		if err := i.cloud.remove(ctx, step); err != nil {
 			return "", err
 		}
@@ -233,7 +233,7 @@ func (i *Inventory) takeRouter(ctx context.Context, step network.Step) (string, 
 	if err != nil {
 		return "", err
 	}
-	i.routers.change(r.ID, func(*network.ObservedRouter) *network.ObservedRouter {
+	i.routers.change(r.ID, func(*plan.ObservedRouter) *plan.ObservedRouter {
 		if !i.owns(r.Description) {
 			return nil
 		}
@@ -245,7 +245,7 @@ func (i *Inventory) takeRouter(ctx context.Context, step network.Step) (string, 
 // createInterface creates the port of an interface. The gateway's address is one that a single port can have, so that a
 // second attempt after a lost answer is refused. Who has the address is looked for then: if it is ours, the plan is to
 // be made anew from what there is.
-func (i *Inventory) createInterface(ctx context.Context, step network.Step) (string, error) {
+func (i *Inventory) createInterface(ctx context.Context, step plan.Step) (string, error) {
 	p, err := writeStep(ctx, i.cloud, step, interfaceBody, wirePort.observed)
 	if isKind(err, Taken) {
 		return "", i.taken(ctx, step, err)
@@ -253,13 +253,13 @@ func (i *Inventory) createInterface(ctx context.Context, step network.Step) (str
 	if err != nil {
 		return "", err
 	}
-	i.ports.change(p.ID, func(*network.ObservedPort) *network.ObservedPort { return &p })
+	i.ports.change(p.ID, func(*plan.ObservedPort) *plan.ObservedPort { return &p })
 	return p.ID, nil
 }
 
 // taken says who has the addresses for which a port was refused.
-func (i *Inventory) taken(ctx context.Context, step network.Step, refusal error) error {
-	_, owner, _ := network.ParseDescription(step.Port.Description)
+func (i *Inventory) taken(ctx context.Context, step plan.Step, refusal error) error {
+	_, owner, _ := plan.ParseDescription(step.Port.Description)
 	query := url.Values{"network_id": {step.NetworkID}, "fields": append([]string{"project_id"}, portFields...)}
 	for _, a := range step.Port.Addresses {
 		query.Add("fixed_ips", "ip_address="+a.Address.String())
@@ -274,7 +274,7 @@ func (i *Inventory) taken(ctx context.Context, step network.Step, refusal error)
 	}
 	for _, h := range holders {
 		if owner.Owns(h.Description) {
-			if _, err := i.Reread(ctx, network.Resource{Kind: network.KindPort, ID: h.ID}); err != nil {
+			if _, err := i.Reread(ctx, plan.Resource{Kind: plan.KindPort, ID: h.ID}); err != nil {
 				return err
 			}
 			return &Error{Kind: Conflict, Op: string(step.Action), Reason: "port " + h.ID + " is there already"}
@@ -296,7 +296,7 @@ const (
 
 // interfaceCall sends an action on a router's interface. It names the port, which bears the marker, and no revision:
 // what others do with the router meanwhile does not concern it.
-func (i *Inventory) interfaceCall(ctx context.Context, step network.Step, action string) error {
+func (i *Inventory) interfaceCall(ctx context.Context, step plan.Step, action string) error {
 	var answer struct {
 		PortID string `json:"port_id"`
 	}
@@ -314,13 +314,13 @@ func (i *Inventory) interfaceCall(ctx context.Context, step network.Step, action
 // attach makes a port a router's interface, and moves the revisions of both as Neutron does: the port's by two, since
 // it is written before and after it is checked, and the router's by one (measured; the contract suite holds it). One
 // that is an interface already is refused (PortInUse): it is read again then, and planned with.
-func (i *Inventory) attach(ctx context.Context, step network.Step) error {
+func (i *Inventory) attach(ctx context.Context, step plan.Step) error {
 	defer i.ports.write(step.ID)()
 	defer i.routers.write(step.RouterID)()
 	if err := i.interfaceCall(ctx, step, addInterface); err != nil {
 		return i.explain(ctx, step, err)
 	}
-	i.ports.change(step.ID, func(held *network.ObservedPort) *network.ObservedPort {
+	i.ports.change(step.ID, func(held *plan.ObservedPort) *plan.ObservedPort {
 		if held == nil {
 			return nil
 		}
@@ -334,13 +334,13 @@ func (i *Inventory) attach(ctx context.Context, step network.Step) error {
 }
 
 // detach takes an interface off its router, and deletes its port with it. What is gone already counts as detached.
-func (i *Inventory) detach(ctx context.Context, step network.Step) error {
+func (i *Inventory) detach(ctx context.Context, step plan.Step) error {
 	defer i.ports.write(step.ID)()
 	defer i.routers.write(step.RouterID)()
 	err := i.interfaceCall(ctx, step, removeInterface)
 	if IsNotFound(err) {
 		// It may be on another router by now.
-		found, rereadErr := i.Reread(ctx, network.Resource{Kind: network.KindPort, ID: step.ID})
+		found, rereadErr := i.Reread(ctx, plan.Resource{Kind: plan.KindPort, ID: step.ID})
 		if found && rereadErr == nil {
 			return &Error{Kind: Conflict, Op: string(step.Action), Reason: "port " + step.ID + " is not on the router"}
 		}
@@ -356,7 +356,7 @@ func (i *Inventory) detach(ctx context.Context, step network.Step) error {
 
 // touch moves the revision of a router, if it is ours, as an interface's coming and going does.
 func (i *Inventory) touch(routerID string) {
-	i.routers.change(routerID, func(held *network.ObservedRouter) *network.ObservedRouter {
+	i.routers.change(routerID, func(held *plan.ObservedRouter) *plan.ObservedRouter {
 		if held == nil {
 			return nil
 		}
@@ -378,26 +378,26 @@ func (i *Inventory) revisionOf(routerID string, planned int) int {
 
 // explain says in the spec's words why Neutron refuses an interface, which names subnets by their ids alone. Where the
 // spec does not tell, the refusal stays in Neutron's words.
-func (i *Inventory) explain(ctx context.Context, step network.Step, refusal error) error {
+func (i *Inventory) explain(ctx context.Context, step plan.Step, refusal error) error {
 	if !isKind(refusal, Invalid) {
 		return refusal
 	}
 	for _, s := range i.subnetsHeld(step.NetworkID) {
-		served := slices.ContainsFunc(step.Port.Addresses, func(a network.PortAddress) bool {
+		served := slices.ContainsFunc(step.Port.Addresses, func(a plan.PortAddress) bool {
 			return s.CIDR.Contains(a.Address)
 		})
-		if served && network.AdvertisedByOthers(s.IPv6AddressMode, s.IPv6RAMode) {
+		if served && plan.AdvertisedByOthers(s.IPv6AddressMode, s.IPv6RAMode) {
 			return &Error{Kind: Invalid, Op: string(step.Action), Reason: fmt.Sprintf(
 				"subnet %s has %s %s and no %s: its hosts go by the advertisements of another router, and Neutron puts none "+
 					"of its own there; with gateway \"none\" it has no interface",
-				s.CIDR, network.FieldIPv6AddressMode, s.IPv6AddressMode, network.FieldIPv6RAMode)}
+				s.CIDR, plan.FieldIPv6AddressMode, s.IPv6AddressMode, plan.FieldIPv6RAMode)}
 		}
 	}
 	return i.clash(ctx, step, refusal)
 }
 
 // clash names both networks where Neutron refuses an interface because their addresses overlap on one router.
-func (i *Inventory) clash(ctx context.Context, step network.Step, refusal error) error {
+func (i *Inventory) clash(ctx context.Context, step plan.Step, refusal error) error {
 	on, err := list[wirePort](ctx, i.cloud, opListPorts, portAPI, url.Values{
 		"device_id": {step.RouterID}, "fields": {"id", "network_id", "fixed_ips", "description"},
 	})

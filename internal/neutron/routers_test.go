@@ -13,29 +13,29 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"cloudteam.ztgame.com/network-controller/internal/network"
+	"cloudteam.ztgame.com/network-controller/internal/plan"
 )
 
 // routedSpec is a network with a subnet of each family and a router of its own.
-func (e emulated) routedSpec() network.Spec {
-	spec := network.Spec{Owner: e.owner, Name: "n", Router: &network.RouterSpec{}}
+func (e emulated) routedSpec() plan.Spec {
+	spec := plan.Spec{Owner: e.owner, Name: "n", Router: &plan.RouterSpec{}}
 	for _, cidr := range []string{"10.0.0.0/24", "fd00::/64", "fd00:1::/64"} {
-		subnet := network.Subnet{CIDR: netip.MustParsePrefix(cidr), DHCP: true}
-		subnet.Gateway = network.DefaultGateway(subnet.CIDR)
-		subnet.Pools = network.DefaultPools(subnet.CIDR, subnet.Gateway)
+		subnet := plan.Subnet{CIDR: netip.MustParsePrefix(cidr), DHCP: true}
+		subnet.Gateway = plan.DefaultGateway(subnet.CIDR)
+		subnet.Pools = plan.DefaultPools(subnet.CIDR, subnet.Gateway)
 		spec.Subnets = append(spec.Subnets, subnet)
 	}
-	spec.Router.Routes = []network.Route{{
+	spec.Router.Routes = []plan.Route{{
 		Destination: netip.MustParsePrefix("198.18.0.0/16"), NextHop: netip.MustParseAddr("10.0.0.9"),
 	}}
 	return spec
 }
 
 // requireNothing holds that nothing is left to do, by what is held and by what a list shows.
-func (e emulated) requireNothing(plan func(network.Observed) (network.Change, error)) {
+func (e emulated) requireNothing(planOf func(plan.Observed) (plan.Change, error)) {
 	e.t.Helper()
 	for _, what := range []string{"what is held", "a list"} {
-		change, err := plan(e.observed())
+		change, err := planOf(e.observed())
 		if err != nil || len(change) > 0 {
 			e.t.Errorf("after %s there is still: %v\n%s", what, err, change)
 		}
@@ -55,9 +55,9 @@ func TestRoutersAreAppliedInOneGo(t *testing.T) {
 			e := newEmulated(t, options)
 			e.CoverRouters()
 			spec := e.routedSpec()
-			plan := func(o network.Observed) (network.Change, error) { return network.Plan(spec, o) }
-			e.apply(plan(e.observed()))
-			e.requireNothing(plan)
+			planOf := func(o plan.Observed) (plan.Change, error) { return plan.Network(spec, o) }
+			e.apply(planOf(e.observed()))
+			e.requireNothing(planOf)
 			if got := e.observed(); len(got.Routers) != 1 || len(got.Ports) != 2 || !spec.Routed(got) {
 				t.Fatalf("applied: %+v", got)
 			}
@@ -68,11 +68,11 @@ func TestRoutersAreAppliedInOneGo(t *testing.T) {
 
 			spec.Name = "renamed"
 			spec.Subnets[0].Gateway = netip.MustParseAddr("10.0.0.254")
-			spec.Subnets[0].Pools = network.DefaultPools(spec.Subnets[0].CIDR, spec.Subnets[0].Gateway)
-			e.apply(plan(e.observed()))
-			e.requireNothing(plan)
+			spec.Subnets[0].Pools = plan.DefaultPools(spec.Subnets[0].CIDR, spec.Subnets[0].Gateway)
+			e.apply(planOf(e.observed()))
+			e.requireNothing(planOf)
 
-			e.apply(network.PlanDelete(e.owner, e.observed()))
+			e.apply(plan.Delete(e.owner, e.observed()))
 			if left := e.observed(); !left.Empty() {
 				t.Errorf("left: %v", left.Resources())
 			}
@@ -83,8 +83,8 @@ func TestRoutersAreAppliedInOneGo(t *testing.T) {
 func TestRoutersAreReleased(t *testing.T) {
 	e := newEmulated(t, InventoryOptions{Ports: true})
 	e.CoverRouters()
-	e.apply(network.Plan(e.routedSpec(), e.observed()))
-	e.apply(network.PlanRelease(e.owner, e.observed()), nil)
+	e.apply(plan.Network(e.routedSpec(), e.observed()))
+	e.apply(plan.Release(e.owner, e.observed()), nil)
 	if left := e.observed(); !left.Empty() {
 		t.Errorf("still held after the release: %v", left.Resources())
 	}
@@ -92,7 +92,7 @@ func TestRoutersAreReleased(t *testing.T) {
 
 // TestARouterOfAKindIsMadeAndPutBack holds what an administrator sees of a router, and what Neutron does of it.
 func TestARouterOfAKindIsMadeAndPutBack(t *testing.T) {
-	for sentence, kind := range map[string]network.RouterSpec{
+	for sentence, kind := range map[string]plan.RouterSpec{
 		"on several agents": {HA: new(true), Distributed: new(false)},
 		"on all hosts":      {HA: new(false), Distributed: new(true)},
 		"both":              {HA: new(true), Distributed: new(true)},
@@ -103,13 +103,13 @@ func TestARouterOfAKindIsMadeAndPutBack(t *testing.T) {
 			spec := e.routedSpec()
 			kind.Routes = spec.Router.Routes
 			spec.Router = &kind
-			plan := func(o network.Observed) (network.Change, error) { return network.Plan(spec, o) }
-			e.apply(plan(e.observed()))
-			e.requireNothing(plan)
+			planOf := func(o plan.Observed) (plan.Change, error) { return plan.Network(spec, o) }
+			e.apply(planOf(e.observed()))
+			e.requireNothing(planOf)
 
 			other := spec
-			other.Router = &network.RouterSpec{HA: new(!*kind.HA), Routes: kind.Routes}
-			change, err := network.Plan(other, e.observed())
+			other.Router = &plan.RouterSpec{HA: new(!*kind.HA), Routes: kind.Routes}
+			change, err := plan.Network(other, e.observed())
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -132,7 +132,7 @@ func TestARouterOfAKindIsMadeAndPutBack(t *testing.T) {
 				t.Fatal(err)
 			}
 			e.planned(spec)
-			e.apply(network.PlanDelete(e.owner, e.observed()))
+			e.apply(plan.Delete(e.owner, e.observed()))
 			if left := e.observed(); !left.Empty() {
 				t.Errorf("left: %v", left.Resources())
 			}
@@ -183,10 +183,10 @@ func TestRoutersAreListedWhereThereIsAReason(t *testing.T) {
 	past(coverFor)
 	audit(0, "nobody has asked for long, and there are none")
 	e.CoverRouters()
-	e.apply(network.Plan(e.routedSpec(), e.observed()))
+	e.apply(plan.Network(e.routedSpec(), e.observed()))
 	past(coverFor)
 	audit(1, "there is one")
-	e.apply(network.PlanDelete(e.owner, e.observed()))
+	e.apply(plan.Delete(e.owner, e.observed()))
 	audit(0, "it is gone")
 }
 
@@ -194,30 +194,30 @@ func TestARepeatedInterfaceIsFoundAndNotMadeTwice(t *testing.T) {
 	e := newEmulated(t, InventoryOptions{Ports: true})
 	e.CoverRouters()
 	spec := e.routedSpec()
-	done := e.apply(network.Plan(spec, e.observed()))
+	done := e.apply(plan.Network(spec, e.observed()))
 	for _, step := range done {
 		switch step.Action {
-		case network.CreateInterface, network.AttachInterface:
+		case plan.CreateInterface, plan.AttachInterface:
 			// The answer was lost, and nobody has looked since.
-			if step.Action == network.CreateInterface {
+			if step.Action == plan.CreateInterface {
 				e.ports.remove(step.ID)
 				step.ID = ""
 			}
-			if _, err := e.Apply(t.Context(), network.Change{step}); !IsConflict(err) {
+			if _, err := e.Apply(t.Context(), plan.Change{step}); !IsConflict(err) {
 				t.Errorf("%s once more: %v", step, err)
 			}
 		}
 	}
-	if change, err := network.Plan(spec, e.observed()); err != nil || len(change) > 0 {
+	if change, err := plan.Network(spec, e.observed()); err != nil || len(change) > 0 {
 		t.Errorf("what was found leaves %v\n%s", err, change)
 	}
-	deletion, _ := network.PlanDelete(e.owner, e.observed())
+	deletion, _ := plan.Delete(e.owner, e.observed())
 	for _, step := range deletion {
 		switch step.Action {
-		case network.UpdateRouter:
-			e.apply(network.Change{step}, nil)
-		case network.DetachInterface:
-			e.apply(network.Change{step, step}, nil) // what is gone already counts as detached
+		case plan.UpdateRouter:
+			e.apply(plan.Change{step}, nil)
+		case plan.DetachInterface:
+			e.apply(plan.Change{step, step}, nil) // what is gone already counts as detached
 		}
 	}
 }
@@ -230,16 +230,16 @@ func TestASubnetThatNoRouterMayServeIsNamed(t *testing.T) {
 	spec := e.routedSpec()
 	spec.Router.Routes = nil
 	last := &spec.Subnets[2]
-	last.IPv6AddressMode = network.SLAAC
-	plan := func(o network.Observed) (network.Change, error) { return network.Plan(spec, o) }
+	last.IPv6AddressMode = plan.SLAAC
+	planOf := func(o plan.Observed) (plan.Change, error) { return plan.Network(spec, o) }
 	const want = "attach router interface: subnet fd00:1::/64 has ipv6AddressMode slaac and no ipv6RAMode: "
 	told := map[string]bool{}
 	for attempt := range 3 {
-		change, err := plan(e.observed())
+		change, err := planOf(e.observed())
 		if err != nil {
 			t.Fatal(err)
 		}
-		if attempt > 0 && (len(change) != 1 || change[0].Action != network.AttachInterface) {
+		if attempt > 0 && (len(change) != 1 || change[0].Action != plan.AttachInterface) {
 			t.Errorf("attempt %d has more to do than to attach the interface:\n%s", attempt, change)
 		}
 		_, err = e.Apply(t.Context(), change)
@@ -256,9 +256,9 @@ func TestASubnetThatNoRouterMayServeIsNamed(t *testing.T) {
 	}
 
 	last.Gateway = netip.Addr{}
-	last.Pools = network.DefaultPools(last.CIDR, last.Gateway)
-	e.apply(plan(e.observed()))
-	e.requireNothing(plan)
+	last.Pools = plan.DefaultPools(last.CIDR, last.Gateway)
+	e.apply(planOf(e.observed()))
+	e.requireNothing(planOf)
 	if got := e.observed(); len(got.Ports) != 2 || !spec.Routed(got) {
 		t.Errorf("with no gateway there: %+v", got)
 	}
@@ -269,15 +269,15 @@ func TestWhoHasTheGatewaysAddressIsNamed(t *testing.T) {
 	e.CoverRouters()
 	spec := e.routedSpec()
 	spec.Router = nil
-	e.apply(network.Plan(spec, e.observed()))
+	e.apply(plan.Network(spec, e.observed()))
 	n, _ := e.observed().Network()
 	subnet, _ := n.SubnetByCIDR(spec.Subnets[0].CIDR)
-	foreign := network.Step{Action: network.CreatePort, NetworkID: n.ID, Port: network.PortAttributes{
-		Name: "theirs", Addresses: []network.PortAddress{{SubnetID: subnet.ID, Address: subnet.Gateway}},
+	foreign := plan.Step{Action: plan.CreatePort, NetworkID: n.ID, Port: plan.PortAttributes{
+		Name: "theirs", Addresses: []plan.PortAddress{{SubnetID: subnet.ID, Address: subnet.Gateway}},
 	}}
-	e.apply(network.Change{foreign}, nil)
-	spec.Router = &network.RouterSpec{}
-	change, err := network.Plan(spec, e.observed())
+	e.apply(plan.Change{foreign}, nil)
+	spec.Router = &plan.RouterSpec{}
+	change, err := plan.Network(spec, e.observed())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -290,7 +290,7 @@ func TestWhoHasTheGatewaysAddressIsNamed(t *testing.T) {
 func TestWhatUsersNameIsFoundByIDOrName(t *testing.T) {
 	e := newEmulated(t, InventoryOptions{})
 	create := func(name string) string {
-		e.apply(network.Change{{Action: network.CreateRouter, Router: network.RouterAttributes{Name: name}}}, nil)
+		e.apply(plan.Change{{Action: plan.CreateRouter, Router: plan.RouterAttributes{Name: name}}}, nil)
 		var found []entry
 		for _, r := range mustList(t, e.cloud) {
 			if r.Name == name {
@@ -350,8 +350,8 @@ func TestACloudWithoutRoutersHasNone(t *testing.T) {
 	if err := b.Audit(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	create := network.Step{Action: network.CreateRouter, Router: network.RouterAttributes{Description: ownerOf("o").Marker()}}
-	_, err := b.Apply(t.Context(), network.Change{create})
+	create := plan.Step{Action: plan.CreateRouter, Router: plan.RouterAttributes{Description: ownerOf("o").Marker()}}
+	_, err := b.Apply(t.Context(), plan.Change{create})
 	_, nameErr := b.Router(t.Context(), "r")
 	for _, err := range []error{err, nameErr} {
 		if !isKind(err, Invalid) || !strings.Contains(err.Error(), "this cloud has no routers") {

@@ -8,7 +8,7 @@ import (
 	"net/url"
 	"slices"
 
-	"cloudteam.ztgame.com/network-controller/internal/network"
+	"cloudteam.ztgame.com/network-controller/internal/plan"
 )
 
 const opListShares = "list RBAC policies"
@@ -40,12 +40,12 @@ var shareFields = []string{"id", "object_id", "target_tenant"}
 
 func (w wireShare) id() string { return w.ID }
 
-func (w wireShare) observed() network.Share { return network.Share{ID: w.ID, Project: w.Project} }
+func (w wireShare) observed() plan.Share { return plan.Share{ID: w.ID, Project: w.Project} }
 
 // readShares lists with which single projects networks are shared, by the networks' ids: those of one network, or all
 // where networkID is empty. They are the policies that the credentials' project has made; an administrator would see
 // those of the whole cloud. Neutron neither pages them nor sorts them by id. A cloud without them has none.
-func (i *Inventory) readShares(ctx context.Context, networkID string) (map[string][]network.Share, error) {
+func (i *Inventory) readShares(ctx context.Context, networkID string) (map[string][]plan.Share, error) {
 	identity, err := i.cloud.Identity(ctx)
 	if err != nil {
 		return nil, err
@@ -64,7 +64,7 @@ func (i *Inventory) readShares(ctx context.Context, networkID string) (map[strin
 	if err != nil {
 		return nil, err
 	}
-	shares := map[string][]network.Share{}
+	shares := map[string][]plan.Share{}
 	for _, w := range listed {
 		if w.NetworkID == "" || w.Project == "" {
 			return nil, decodeError(opListShares, http.MethodGet, "policy %s has no object or no target", w.ID)
@@ -74,7 +74,7 @@ func (i *Inventory) readShares(ctx context.Context, networkID string) (map[strin
 		}
 	}
 	for _, of := range shares {
-		slices.SortFunc(of, network.CompareShares)
+		slices.SortFunc(of, plan.CompareShares)
 	}
 	return shares, nil
 }
@@ -82,7 +82,7 @@ func (i *Inventory) readShares(ctx context.Context, networkID string) (map[strin
 // share gives a network to a project. A network has one policy for each project, so that a second attempt after a lost
 // answer is refused; so is the first one where another project has made the policy, which these credentials then do not
 // see. Either way the network is shared.
-func (i *Inventory) share(ctx context.Context, step network.Step) (string, error) {
+func (i *Inventory) share(ctx context.Context, step plan.Step) (string, error) {
 	defer i.networks.write(step.NetworkID)()
 	var answer map[string]json.RawMessage
 	r := request{
@@ -107,7 +107,7 @@ func (i *Inventory) share(ctx context.Context, step network.Step) (string, error
 				share = s
 			}
 		}
-		i.changeShares(step.NetworkID, 0, func(all []network.Share) []network.Share { return append(all, share) })
+		i.changeShares(step.NetworkID, 0, func(all []plan.Share) []plan.Share { return append(all, share) })
 		return share.ID, nil
 	}
 	if err != nil {
@@ -120,18 +120,18 @@ func (i *Inventory) share(ctx context.Context, step network.Step) (string, error
 	if made.ID == "" || made.NetworkID != step.NetworkID || made.Project != step.Share.Project {
 		return "", decodeError(r.op, r.method, "it is of another policy than the one that was asked for")
 	}
-	i.changeShares(step.NetworkID, 1, func(all []network.Share) []network.Share { return append(all, made.observed()) })
+	i.changeShares(step.NetworkID, 1, func(all []plan.Share) []plan.Share { return append(all, made.observed()) })
 	return made.ID, nil
 }
 
 // unshare takes a network back from a project. What is gone already counts as taken back.
-func (i *Inventory) unshare(ctx context.Context, step network.Step) error {
+func (i *Inventory) unshare(ctx context.Context, step plan.Step) error {
 	defer i.networks.write(step.NetworkID)()
 	if err := i.cloud.remove(ctx, step); err != nil {
 		return err
 	}
-	i.changeShares(step.NetworkID, 1, func(all []network.Share) []network.Share {
-		return slices.DeleteFunc(all, func(s network.Share) bool { return s.ID == step.ID })
+	i.changeShares(step.NetworkID, 1, func(all []plan.Share) []plan.Share {
+		return slices.DeleteFunc(all, func(s plan.Share) bool { return s.ID == step.ID })
 	})
 	return nil
 }
@@ -139,14 +139,14 @@ func (i *Inventory) unshare(ctx context.Context, step network.Step) error {
 // changeShares notes what was done to the shares of a network, by a function of a copy. Neutron moves the network's
 // revision by one with each policy (measured; the contract suite holds it). Should it ever move it otherwise, the next
 // conditional write fails and reads again.
-func (i *Inventory) changeShares(networkID string, moves int, to func([]network.Share) []network.Share) {
-	i.networks.change(networkID, func(held *network.ObservedNetwork) *network.ObservedNetwork {
+func (i *Inventory) changeShares(networkID string, moves int, to func([]plan.Share) []plan.Share) {
+	i.networks.change(networkID, func(held *plan.ObservedNetwork) *plan.ObservedNetwork {
 		if held == nil {
 			return nil
 		}
 		n := *held
 		n.Shares = to(slices.Clone(held.Shares))
-		slices.SortFunc(n.Shares, network.CompareShares)
+		slices.SortFunc(n.Shares, plan.CompareShares)
 		n.Revision += moves
 		return &n
 	})
@@ -154,11 +154,11 @@ func (i *Inventory) changeShares(networkID string, moves int, to func([]network.
 
 // sameShares reports whether two views of a network have the same policies. Those without an id were told of by a
 // refusal and no list shows them: as long as the network's revision stands, they do.
-func sameShares(a, b []network.Share) bool { return slices.Equal(listable(a), listable(b)) }
+func sameShares(a, b []plan.Share) bool { return slices.Equal(listable(a), listable(b)) }
 
 // listable are the shares that a list shows.
-func listable(all []network.Share) []network.Share {
-	hidden := func(s network.Share) bool { return s.ID == "" }
+func listable(all []plan.Share) []plan.Share {
+	hidden := func(s plan.Share) bool { return s.ID == "" }
 	if !slices.ContainsFunc(all, hidden) {
 		return all // as a rule
 	}
@@ -167,16 +167,16 @@ func listable(all []network.Share) []network.Share {
 
 // keepUnread carries over, to a newer view of a network, what reading it does not show: the address counts, until they
 // are next counted, and the shares that no list shows, until the network's revision moves.
-func keepUnread(from, to *network.ObservedNetwork) {
+func keepUnread(from, to *plan.ObservedNetwork) {
 	keepCounts(from, to)
 	if from.Revision != to.Revision {
 		return
 	}
 	for _, s := range from.Shares {
-		shown := func(o network.Share) bool { return o.Project == s.Project }
+		shown := func(o plan.Share) bool { return o.Project == s.Project }
 		if s.ID == "" && !slices.ContainsFunc(to.Shares, shown) {
 			to.Shares = append(slices.Clip(to.Shares), s)
-			slices.SortFunc(to.Shares, network.CompareShares)
+			slices.SortFunc(to.Shares, plan.CompareShares)
 		}
 	}
 }

@@ -8,12 +8,12 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"cloudteam.ztgame.com/network-controller/internal/network"
+	"cloudteam.ztgame.com/network-controller/internal/plan"
 )
 
 // sharedSpec is a network without subnets that is shared with projects.
-func (e emulated) sharedSpec(projects ...string) network.Spec {
-	return network.Spec{Owner: e.owner, Name: "n", SharedWith: append([]string{}, projects...)}
+func (e emulated) sharedSpec(projects ...string) plan.Spec {
+	return plan.Spec{Owner: e.owner, Name: "n", SharedWith: append([]string{}, projects...)}
 }
 
 // as is the same emulator with the credentials of another of its clouds.
@@ -56,7 +56,7 @@ func TestSharesAreAsPlannedAfterTheirSteps(t *testing.T) {
 			if moved > 0 {
 				t.Errorf("lists found %d objects moved by our own writes", moved)
 			}
-			e.apply(network.PlanDelete(e.owner, e.observed()))
+			e.apply(plan.Delete(e.owner, e.observed()))
 			if left := e.server.Calls(http.MethodDelete, "/v2.0/rbac-policies/{id}"); left != 3 {
 				t.Errorf("%d policies were deleted one by one, want 3: a network's go with it", left)
 			}
@@ -95,11 +95,11 @@ func TestSharesAreListedWhereThereIsAReason(t *testing.T) {
 	past(coverFor)
 	audit(0, "nobody has asked for long, and there are none")
 	e.CoverShares()
-	e.apply(network.Plan(e.sharedSpec("a"), e.observed()))
+	e.apply(plan.Network(e.sharedSpec("a"), e.observed()))
 	past(coverFor)
 	audit(1, "there is one")
 	e.CoverShares()
-	e.apply(network.Plan(e.sharedSpec(), e.observed()))
+	e.apply(plan.Network(e.sharedSpec(), e.observed()))
 	past(coverFor)
 	audit(0, "it is gone")
 }
@@ -109,9 +109,9 @@ func TestAnAuditTellsOfOthersSharesWhateverItLists(t *testing.T) {
 	var moved []string
 	e := newEmulated(t, InventoryOptions{Moved: func(object string) { moved = append(moved, object) }})
 	spec := e.sharedSpec()
-	e.apply(network.Plan(spec, e.observed()))
+	e.apply(plan.Network(spec, e.observed()))
 	n, _ := e.observed().Network()
-	step := network.Step{Action: network.ShareNetwork, NetworkID: n.ID, Share: network.Share{Project: "theirs"}}
+	step := plan.Step{Action: plan.ShareNetwork, NetworkID: n.ID, Share: plan.Share{Project: "theirs"}}
 	e.wantTold(&moved, step)
 	e.CoverShares()
 	e.planned(spec)
@@ -121,13 +121,13 @@ func TestARepeatedShareIsTakenAsThere(t *testing.T) {
 	e := newEmulated(t, InventoryOptions{})
 	e.CoverShares()
 	spec := e.sharedSpec("a")
-	change := e.apply(network.Plan(spec, e.observed()))
+	change := e.apply(plan.Network(spec, e.observed()))
 	n, _ := e.observed().Network()
 	// The answer was lost, and nobody has looked since.
-	e.changeShares(n.ID, 0, func([]network.Share) []network.Share { return nil })
+	e.changeShares(n.ID, 0, func([]plan.Share) []plan.Share { return nil })
 	again := change[len(change)-1]
 	again.ID = ""
-	done := e.apply(network.Change{again}, nil)
+	done := e.apply(plan.Change{again}, nil)
 	if done[0].ID != n.Shares[0].ID {
 		t.Errorf("the policy that is there is %q, taken as %q", n.Shares[0].ID, done[0].ID)
 	}
@@ -141,7 +141,7 @@ func TestAShareThatIsNotSeenIsThereUntilTheNetworkMoves(t *testing.T) {
 	e.planned(e.sharedSpec())
 	n, _ := e.observed().Network()
 	admin := e.as("admin")
-	share := network.Step{Action: network.ShareNetwork, NetworkID: n.ID, Share: network.Share{Project: "a"}}
+	share := plan.Step{Action: plan.ShareNetwork, NetworkID: n.ID, Share: plan.Share{Project: "a"}}
 	if _, err := NewInventory(admin, "another", InventoryOptions{}).share(t.Context(), share); err != nil {
 		t.Fatal(err)
 	}
@@ -170,10 +170,10 @@ func TestANetworkThatLostItsMarkerIsNotShared(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := other.Apply(t.Context(), network.PlanRelease(e.owner, observed)); err != nil {
+	if _, err := other.Apply(t.Context(), plan.Release(e.owner, observed)); err != nil {
 		t.Fatal(err)
 	}
-	change, err := network.Plan(e.sharedSpec("a"), e.observed())
+	change, err := plan.Network(e.sharedSpec("a"), e.observed())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -192,15 +192,15 @@ func TestWhoUsesASharedNetworkIsNamed(t *testing.T) {
 	}
 	e.planned(e.sharedSpec(theirs.ProjectID))
 	n, _ := e.observed().Network()
-	port := network.Step{Action: network.CreatePort, NetworkID: n.ID, Port: network.PortAttributes{Name: "theirs"}}
+	port := plan.Step{Action: plan.CreatePort, NetworkID: n.ID, Port: plan.PortAttributes{Name: "theirs"}}
 	user := NewInventory(admin, "another", InventoryOptions{Ports: true})
-	if _, err := user.Observed(t.Context(), network.Owner{}, time.Now()); err != nil {
+	if _, err := user.Observed(t.Context(), plan.Owner{}, time.Now()); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := user.Apply(t.Context(), network.Change{port}); err != nil {
+	if _, err := user.Apply(t.Context(), plan.Change{port}); err != nil {
 		t.Fatal(err)
 	}
-	change, err := network.Plan(e.sharedSpec(), e.observed())
+	change, err := plan.Network(e.sharedSpec(), e.observed())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -247,12 +247,12 @@ func TestQoSPoliciesAreFoundSetAndTakenOff(t *testing.T) {
 		}
 	}
 	for _, policy := range []*string{&gold, new(""), &gold, nil, new("")} {
-		e.planned(network.Spec{Owner: e.owner, Name: "n", QoSPolicy: policy})
+		e.planned(plan.Spec{Owner: e.owner, Name: "n", QoSPolicy: policy})
 	}
-	e.apply(network.PlanDelete(e.owner, e.observed()))
-	e.planned(network.Spec{Owner: e.owner, Name: "n", QoSPolicy: &gold})
+	e.apply(plan.Delete(e.owner, e.observed()))
+	e.planned(plan.Spec{Owner: e.owner, Name: "n", QoSPolicy: &gold})
 
-	change, err := network.Plan(network.Spec{Owner: e.owner, Name: "n", QoSPolicy: &hidden}, e.observed())
+	change, err := plan.Network(plan.Spec{Owner: e.owner, Name: "n", QoSPolicy: &hidden}, e.observed())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -275,14 +275,14 @@ func TestACloudWithoutSharingOrQoSIsToldSo(t *testing.T) {
 	})
 	i := NewInventory(fake.cloud(Options{}), "c1", InventoryOptions{})
 	i.CoverShares()
-	if _, err := i.Observed(t.Context(), network.Owner{Cluster: "c1", Object: "o"}, time.Now()); err != nil {
+	if _, err := i.Observed(t.Context(), plan.Owner{Cluster: "c1", Object: "o"}, time.Now()); err != nil {
 		t.Errorf("the list failed: %v", err)
 	}
 	if _, err := i.QoSPolicy(t.Context(), "gold"); !isKind(err, Invalid) ||
 		!strings.Contains(err.Error(), "leave spec.qosPolicy out") {
 		t.Errorf("QoS: %v", err)
 	}
-	step := network.Step{Action: network.ShareNetwork, NetworkID: "n", Share: network.Share{Project: "p"}}
+	step := plan.Step{Action: plan.ShareNetwork, NetworkID: "n", Share: plan.Share{Project: "p"}}
 	if _, err := i.share(t.Context(), step); !isKind(err, Invalid) ||
 		!strings.Contains(err.Error(), "leave spec.sharedWith out") {
 		t.Errorf("sharing: %v", err)

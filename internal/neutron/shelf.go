@@ -4,7 +4,7 @@ import (
 	"slices"
 	"sync"
 
-	"cloudteam.ztgame.com/network-controller/internal/network"
+	"cloudteam.ztgame.com/network-controller/internal/plan"
 )
 
 // shelf holds the resources of one kind that are ours, and what was done to them here. Its rules are those of every
@@ -18,7 +18,7 @@ type shelf[T any] struct {
 	// mu is the Inventory's: what it gives of several shelves is of one moment.
 	mu *sync.RWMutex
 	// owned are ours, by the UID of the object that owns them. A slice is handed out as it is and never written to: where
-	// anything of an object's changes, the object gets another one (see network.Observed.Same).
+	// anything of an object's changes, the object gets another one (see plan.Observed.Same).
 	owned map[string][]T
 	// held are the same, by id: each points into a slice of owned.
 	held map[string]*T
@@ -196,7 +196,7 @@ func (s *shelf[T]) give(object string, all []T) {
 // object is the UID of the object that owns a resource.
 func (s *shelf[T]) object(r *T) string {
 	_, description := s.name(r)
-	_, owner, _ := network.ParseDescription(description)
+	_, owner, _ := plan.ParseDescription(description)
 	return owner.Object
 }
 

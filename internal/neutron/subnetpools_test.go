@@ -10,7 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"cloudteam.ztgame.com/network-controller/internal/network"
+	"cloudteam.ztgame.com/network-controller/internal/plan"
 )
 
 // newPool makes a subnet pool and returns its id.
@@ -34,16 +34,16 @@ func (e emulated) newPool(name string, more map[string]any) string {
 }
 
 // pooled is a spec of subnets from pools.
-func (e emulated) pooled(from ...network.Allocation) network.Spec {
+func (e emulated) pooled(from ...plan.Allocation) plan.Spec {
 	e.t.Helper()
-	spec := network.Spec{Owner: e.owner, Name: "n"}
+	spec := plan.Spec{Owner: e.owner, Name: "n"}
 	for _, a := range from {
-		pool, err := e.SubnetPool(e.t.Context(), network.FieldSubnetPool, a.Name)
+		pool, err := e.SubnetPool(e.t.Context(), plan.FieldSubnetPool, a.Name)
 		if err != nil {
 			e.t.Fatal(err)
 		}
 		a.Pool = pool
-		spec.Subnets = append(spec.Subnets, network.Subnet{From: &a, DHCP: true})
+		spec.Subnets = append(spec.Subnets, plan.Subnet{From: &a, DHCP: true})
 	}
 	return spec
 }
@@ -62,14 +62,14 @@ func TestSubnetsFromPoolsAreAsPlannedAfterTheirSteps(t *testing.T) {
 	e := newEmulated(t, InventoryOptions{})
 	e.newPool("four", nil)
 	six := e.newPool("six", map[string]any{"prefixes": []string{"fd00:8::/48"}, "default_prefixlen": 64})
-	e.planned(e.pooled(network.Allocation{Name: "four"}, network.Allocation{Name: six}))
+	e.planned(e.pooled(plan.Allocation{Name: "four"}, plan.Allocation{Name: six}))
 	if diff := cmp.Diff([]string{"10.8.0.0/24", "fd00:8::/64"}, e.cidrs()); diff != "" {
 		t.Errorf("CIDRs (-want +got):\n%s", diff)
 	}
 
 	// The gateway's absence follows from the CIDR, so that it takes a second plan.
-	other := e.pooled(network.Allocation{Name: "four", PrefixLength: 28, NoGateway: true})
-	e.apply(network.Plan(other, e.observed()))
+	other := e.pooled(plan.Allocation{Name: "four", PrefixLength: 28, NoGateway: true})
+	e.apply(plan.Network(other, e.observed()))
 	e.planned(other)
 	if diff := cmp.Diff([]string{"10.8.0.0/28"}, e.cidrs()); diff != "" {
 		t.Errorf("CIDRs (-want +got):\n%s", diff)
@@ -79,7 +79,7 @@ func TestSubnetsFromPoolsAreAsPlannedAfterTheirSteps(t *testing.T) {
 func TestAStepThatTookACIDRFromAPoolTellsWhich(t *testing.T) {
 	e := newEmulated(t, InventoryOptions{})
 	e.newPool("four", nil)
-	done := e.apply(network.Plan(e.pooled(network.Allocation{Name: "four"}), e.observed()))
+	done := e.apply(plan.Network(e.pooled(plan.Allocation{Name: "four"}), e.observed()))
 	const want = `create subnet 10.8.0.0/24 from subnet pool "four" (it is declared and does not exist)`
 	if got := done[len(done)-1].String(); got != want {
 		t.Errorf("the step is %q, want %q", got, want)
@@ -90,12 +90,12 @@ func TestAStepThatTookACIDRFromAPoolTellsWhich(t *testing.T) {
 func TestASubnetFromAPoolThatIsThereIsNotMadeOnceMore(t *testing.T) {
 	e := newEmulated(t, InventoryOptions{})
 	e.newPool("four", nil)
-	spec := e.pooled(network.Allocation{Name: "four"})
-	e.apply(network.Plan(spec, e.observed()))
+	spec := e.pooled(plan.Allocation{Name: "four"})
+	e.apply(plan.Network(spec, e.observed()))
 	short := e.observed()
 	short.Networks = slices.Clone(short.Networks)
 	short.Networks[0].Subnets = nil
-	change, err := network.Plan(spec, short)
+	change, err := plan.Network(spec, short)
 	if err != nil || len(change) != 1 {
 		t.Fatalf("planned %v\n%s", err, change)
 	}
@@ -110,9 +110,9 @@ func TestASubnetFromAPoolThatIsThereIsNotMadeOnceMore(t *testing.T) {
 func TestAPoolWithoutARangeIsExhausted(t *testing.T) {
 	e := newEmulated(t, InventoryOptions{})
 	e.newPool("small", map[string]any{"prefixes": []string{"10.9.0.0/24"}})
-	e.apply(network.Plan(e.pooled(network.Allocation{Name: "small"}), e.observed()))
+	e.apply(plan.Network(e.pooled(plan.Allocation{Name: "small"}), e.observed()))
 	e.owner.Object = "another"
-	change, err := network.Plan(e.pooled(network.Allocation{Name: "small"}), e.observed())
+	change, err := plan.Network(e.pooled(plan.Allocation{Name: "small"}), e.observed())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -127,15 +127,15 @@ func TestSubnetPoolsAreFoundByIDOrName(t *testing.T) {
 	one := e.newPool("one", map[string]any{"min_prefixlen": 20, "max_prefixlen": 28})
 	e.newPool("twins", nil)
 	e.newPool("twins", nil)
-	want := network.SubnetPool{ID: one, IPVersion: 4, MinPrefixLength: 20, MaxPrefixLength: 28, DefaultPrefixLength: 24}
+	want := plan.SubnetPool{ID: one, IPVersion: 4, MinPrefixLength: 20, MaxPrefixLength: 28, DefaultPrefixLength: 24}
 	for _, idOrName := range []string{"one", one} {
-		got, err := e.SubnetPool(t.Context(), network.FieldSubnetPool, idOrName)
+		got, err := e.SubnetPool(t.Context(), plan.FieldSubnetPool, idOrName)
 		if diff := cmp.Diff(want, got); err != nil || diff != "" {
 			t.Errorf("%s: %v (-want +got):\n%s", idOrName, err, diff)
 		}
 	}
 	for field, want := range map[string]string{
-		network.FieldSubnetPool:           "find subnet pool: spec.subnetPool: ",
+		plan.FieldSubnetPool:              "find subnet pool: spec.subnetPool: ",
 		"additionalSubnets[1].subnetPool": "find subnet pool: spec.additionalSubnets[1].subnetPool: ",
 	} {
 		for idOrName, says := range map[string]string{

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"cloudteam.ztgame.com/network-controller/internal/network"
+	"cloudteam.ztgame.com/network-controller/internal/plan"
 )
 
 // unrecognized is how Neutron refuses attributes that it does not know, in any order (verify_attributes in
@@ -15,19 +15,19 @@ var unrecognized = regexp.MustCompile(`^Unrecognized attribute\(s\) '([^']*)'$`)
 
 // extensionFields are the fields of a spec whose attributes an extension brings, by these.
 var extensionFields = map[string]string{
-	"availability_zone_hints":   network.FieldZoneHints,
-	"distributed":               network.FieldDistributed,
-	"dns_domain":                network.FieldDNSDomain,
-	"dns_publish_fixed_ip":      network.FieldDNSPublishFixedIP,
-	"ha":                        network.FieldHA,
-	"port_security_enabled":     network.FieldPortSecurity,
-	"provider:network_type":     network.FieldNetworkType,
-	"provider:physical_network": network.FieldPhysicalNetwork,
-	"provider:segmentation_id":  network.FieldSegmentationID,
-	"qos_policy_id":             network.FieldQoSPolicy,
-	"router:external":           network.FieldExternal,
-	"security_groups":           network.FieldSecurityGroups,
-	"service_types":             network.FieldServiceTypes,
+	"availability_zone_hints":   plan.FieldZoneHints,
+	"distributed":               plan.FieldDistributed,
+	"dns_domain":                plan.FieldDNSDomain,
+	"dns_publish_fixed_ip":      plan.FieldDNSPublishFixedIP,
+	"ha":                        plan.FieldHA,
+	"port_security_enabled":     plan.FieldPortSecurity,
+	"provider:network_type":     plan.FieldNetworkType,
+	"provider:physical_network": plan.FieldPhysicalNetwork,
+	"provider:segmentation_id":  plan.FieldSegmentationID,
+	"qos_policy_id":             plan.FieldQoSPolicy,
+	"router:external":           plan.FieldExternal,
+	"security_groups":           plan.FieldSecurityGroups,
+	"service_types":             plan.FieldServiceTypes,
 }
 
 // namingFields is a refusal's reason with the names that a spec has for attributes which Neutron does not know.

@@ -12,7 +12,7 @@ import (
 	"strings"
 	"time"
 
-	"cloudteam.ztgame.com/network-controller/internal/network"
+	"cloudteam.ztgame.com/network-controller/internal/plan"
 )
 
 // The types in this file are resources as Neutron's JSON has them. Fields that a request must be able to leave out are
@@ -64,19 +64,19 @@ var networkFields = []string{
 	"provider:network_type", "provider:physical_network", "provider:segmentation_id",
 }
 
-func (w wireNetwork) observed() (network.ObservedNetwork, error) {
+func (w wireNetwork) observed() (plan.ObservedNetwork, error) {
 	if w.ID == "" {
-		return network.ObservedNetwork{}, fmt.Errorf("a network has no id")
+		return plan.ObservedNetwork{}, fmt.Errorf("a network has no id")
 	}
 	created, err := time.Parse(time.RFC3339, w.Created)
 	if err != nil {
-		return network.ObservedNetwork{}, fmt.Errorf("network %s: created_at is no time", w.ID)
+		return plan.ObservedNetwork{}, fmt.Errorf("network %s: created_at is no time", w.ID)
 	}
-	return network.ObservedNetwork{
+	return plan.ObservedNetwork{
 		ID:       w.ID,
 		Revision: w.Revision,
 		Created:  created,
-		Attributes: network.Attributes{
+		Attributes: plan.Attributes{
 			Name:         w.Name,
 			Description:  w.Description,
 			AdminStateUp: w.AdminStateUp,
@@ -93,8 +93,8 @@ func (w wireNetwork) observed() (network.ObservedNetwork, error) {
 	}, nil
 }
 
-func (w wireNetwork) provider() network.Provider {
-	p := network.Provider{NetworkType: w.NetworkType}
+func (w wireNetwork) provider() plan.Provider {
+	p := plan.Provider{NetworkType: w.NetworkType}
 	if w.PhysicalNetwork != nil {
 		p.PhysicalNetwork = *w.PhysicalNetwork
 	}
@@ -142,17 +142,17 @@ type wireRoute struct {
 	NextHop     string `json:"nexthop"`
 }
 
-func (w wireSubnet) observed() (network.ObservedSubnet, error) {
-	fail := func(field string) (network.ObservedSubnet, error) {
-		return network.ObservedSubnet{}, fmt.Errorf("subnet %q: %s is no address of a known form", w.ID, field)
+func (w wireSubnet) observed() (plan.ObservedSubnet, error) {
+	fail := func(field string) (plan.ObservedSubnet, error) {
+		return plan.ObservedSubnet{}, fmt.Errorf("subnet %q: %s is no address of a known form", w.ID, field)
 	}
 	if w.ID == "" || w.NetworkID == "" {
-		return network.ObservedSubnet{}, fmt.Errorf("a subnet has no id or no network_id")
+		return plan.ObservedSubnet{}, fmt.Errorf("a subnet has no id or no network_id")
 	}
-	s := network.ObservedSubnet{
+	s := plan.ObservedSubnet{
 		ID: w.ID, Revision: w.Revision, Name: w.Name, Description: w.Description, PoolID: w.PoolID,
-		Subnet: network.Subnet{
-			DHCP: w.DHCP, IPv6AddressMode: network.IPv6Mode(w.AddressMode), IPv6RAMode: network.IPv6Mode(w.RAMode),
+		Subnet: plan.Subnet{
+			DHCP: w.DHCP, IPv6AddressMode: plan.IPv6Mode(w.AddressMode), IPv6RAMode: plan.IPv6Mode(w.RAMode),
 			ServiceTypes: w.ServiceTypes, DNSPublishFixedIP: w.DNSPublish,
 		},
 	}
@@ -160,7 +160,7 @@ func (w wireSubnet) observed() (network.ObservedSubnet, error) {
 	// It tells the older of two from one pool, and nothing of others.
 	if w.PoolID != "" {
 		if s.Created, err = time.Parse(time.RFC3339, w.Created); err != nil {
-			return network.ObservedSubnet{}, fmt.Errorf("subnet %s: created_at is no time", w.ID)
+			return plan.ObservedSubnet{}, fmt.Errorf("subnet %s: created_at is no time", w.ID)
 		}
 	}
 	if s.CIDR, err = netip.ParsePrefix(w.CIDR); err != nil {
@@ -177,7 +177,7 @@ func (w wireSubnet) observed() (network.ObservedSubnet, error) {
 		if errStart != nil || errEnd != nil {
 			return fail("allocation_pools")
 		}
-		s.Pools = append(s.Pools, network.Range{Start: start, End: end})
+		s.Pools = append(s.Pools, plan.Range{Start: start, End: end})
 	}
 	for _, server := range w.DNSServers {
 		addr, err := netip.ParseAddr(server)
@@ -220,21 +220,21 @@ type wireFixedIP struct {
 	Address string `json:"ip_address,omitempty"`
 }
 
-func (w wirePort) observed() (network.ObservedPort, error) {
+func (w wirePort) observed() (plan.ObservedPort, error) {
 	if w.ID == "" || w.NetworkID == "" {
-		return network.ObservedPort{}, fmt.Errorf("a port has no id or no network_id")
+		return plan.ObservedPort{}, fmt.Errorf("a port has no id or no network_id")
 	}
 	created, err := time.Parse(time.RFC3339, w.Created)
 	if err != nil {
-		return network.ObservedPort{}, fmt.Errorf("port %s: created_at is no time", w.ID)
+		return plan.ObservedPort{}, fmt.Errorf("port %s: created_at is no time", w.ID)
 	}
-	p := network.ObservedPort{
+	p := plan.ObservedPort{
 		ID:        w.ID,
 		Revision:  w.Revision,
 		Created:   created,
 		NetworkID: w.NetworkID,
 		Router:    w.routerOf(),
-		PortAttributes: network.PortAttributes{
+		PortAttributes: plan.PortAttributes{
 			Name:           w.Name,
 			Description:    w.Description,
 			AdminStateUp:   w.AdminStateUp,
@@ -245,11 +245,11 @@ func (w wirePort) observed() (network.ObservedPort, error) {
 	for _, fixed := range w.FixedIPs {
 		addr, err := netip.ParseAddr(fixed.Address)
 		if err != nil {
-			return network.ObservedPort{}, fmt.Errorf("port %s: fixed_ips is no address of a known form", w.ID)
+			return plan.ObservedPort{}, fmt.Errorf("port %s: fixed_ips is no address of a known form", w.ID)
 		}
-		p.Addresses = append(p.Addresses, network.PortAddress{SubnetID: fixed.SubnetID, Address: addr})
+		p.Addresses = append(p.Addresses, plan.PortAddress{SubnetID: fixed.SubnetID, Address: addr})
 	}
-	slices.SortFunc(p.Addresses, func(a, b network.PortAddress) int {
+	slices.SortFunc(p.Addresses, func(a, b plan.PortAddress) int {
 		return cmp.Or(a.Address.Compare(b.Address), cmp.Compare(a.SubnetID, b.SubnetID))
 	})
 	return p, nil
@@ -265,7 +265,7 @@ func canonicalMAC(text string) string {
 }
 
 // wireAvailability is an item of /network-ip-availabilities. How many addresses there are in all follows from the
-// subnet (network.Subnet.Addresses). Used is a JSON number of any size.
+// subnet (plan.Subnet.Addresses). Used is a JSON number of any size.
 type wireAvailability struct {
 	Subnets []struct {
 		ID   string      `json:"subnet_id"`
@@ -287,7 +287,7 @@ func count(n json.Number) *int64 {
 }
 
 // setterOf gives what puts a field into a request's body: each for a create (all), else those that the step changes.
-func setterOf(body map[string]any, step network.Step, all bool) func(field, key string, value any) {
+func setterOf(body map[string]any, step plan.Step, all bool) func(field, key string, value any) {
 	return func(field, key string, value any) {
 		if all || step.Changes(field) {
 			body[key] = value
@@ -296,52 +296,52 @@ func setterOf(body map[string]any, step network.Step, all bool) func(field, key 
 }
 
 // networkBody is the body of a create (all fields) or of an update (the fields that the step changes).
-func networkBody(step network.Step, all bool) map[string]any {
+func networkBody(step plan.Step, all bool) map[string]any {
 	a := step.Attributes
 	body := map[string]any{}
 	set := setterOf(body, step, all)
-	set(network.FieldName, "name", a.Name)
-	set(network.FieldDescription, "description", a.Description)
-	set(network.FieldAdminState, "admin_state_up", a.AdminStateUp)
+	set(plan.FieldName, "name", a.Name)
+	set(plan.FieldDescription, "description", a.Description)
+	set(plan.FieldAdminState, "admin_state_up", a.AdminStateUp)
 	if a.MTU != 0 {
-		set(network.FieldMTU, "mtu", a.MTU)
+		set(plan.FieldMTU, "mtu", a.MTU)
 	}
 	if a.PortSecurity != nil {
-		set(network.FieldPortSecurity, "port_security_enabled", *a.PortSecurity)
+		set(plan.FieldPortSecurity, "port_security_enabled", *a.PortSecurity)
 	}
 	// A cloud without DNS refuses the field, and a new network has no domain.
 	if a.DNSDomain != nil && (!all || *a.DNSDomain != "") {
-		set(network.FieldDNSDomain, "dns_domain", *a.DNSDomain)
+		set(plan.FieldDNSDomain, "dns_domain", *a.DNSDomain)
 	}
 	if a.QoSPolicy != nil && *a.QoSPolicy != "" {
-		set(network.FieldQoSPolicy, "qos_policy_id", *a.QoSPolicy)
+		set(plan.FieldQoSPolicy, "qos_policy_id", *a.QoSPolicy)
 	} else if a.QoSPolicy != nil && !all { // a cloud without QoS refuses the field, and a new network has none as a rule
-		set(network.FieldQoSPolicy, "qos_policy_id", nil)
+		set(plan.FieldQoSPolicy, "qos_policy_id", nil)
 	}
 	// A new network is neither, and a policy need not let everybody say so.
 	if a.Shared != nil && (!all || *a.Shared) {
-		set(network.FieldShared, "shared", *a.Shared)
+		set(plan.FieldShared, "shared", *a.Shared)
 	}
 	if a.External != nil && (!all || *a.External) {
-		set(network.FieldExternal, "router:external", *a.External)
+		set(plan.FieldExternal, "router:external", *a.External)
 	}
 	if a.Provider.NetworkType != "" {
-		set(network.FieldNetworkType, "provider:network_type", a.Provider.NetworkType)
+		set(plan.FieldNetworkType, "provider:network_type", a.Provider.NetworkType)
 	}
 	if a.Provider.PhysicalNetwork != "" {
-		set(network.FieldPhysicalNetwork, "provider:physical_network", a.Provider.PhysicalNetwork)
+		set(plan.FieldPhysicalNetwork, "provider:physical_network", a.Provider.PhysicalNetwork)
 	}
 	if a.Provider.SegmentationID != 0 {
-		set(network.FieldSegmentationID, "provider:segmentation_id", a.Provider.SegmentationID)
+		set(plan.FieldSegmentationID, "provider:segmentation_id", a.Provider.SegmentationID)
 	}
 	if len(a.ZoneHints) > 0 {
-		set(network.FieldZoneHints, "availability_zone_hints", a.ZoneHints)
+		set(plan.FieldZoneHints, "availability_zone_hints", a.ZoneHints)
 	}
 	return body
 }
 
 // subnetBody is the body of a create (all fields) or of an update (the fields that the step changes).
-func subnetBody(step network.Step, all bool) map[string]any {
+func subnetBody(step plan.Step, all bool) map[string]any {
 	s := step.Subnet
 	body := map[string]any{}
 	if all {
@@ -363,56 +363,56 @@ func subnetBody(step network.Step, all bool) map[string]any {
 		}
 	}
 	set := setterOf(body, step, all)
-	set(network.FieldName, "name", step.SubnetName)
-	set(network.FieldDescription, "description", step.SubnetDescription)
-	set(network.FieldDHCP, "enable_dhcp", s.DHCP)
+	set(plan.FieldName, "name", step.SubnetName)
+	set(plan.FieldDescription, "description", step.SubnetDescription)
+	set(plan.FieldDHCP, "enable_dhcp", s.DHCP)
 	if !s.Pending() { // else they are what Neutron makes of the CIDR that it takes
 		var gateway any // null: no gateway
 		if s.Gateway.IsValid() {
 			gateway = s.Gateway.String()
 		}
-		set(network.FieldGateway, "gateway_ip", gateway)
+		set(plan.FieldGateway, "gateway_ip", gateway)
 		pools := []wirePool{}
 		for _, pool := range s.Pools {
 			pools = append(pools, wirePool{pool.Start.String(), pool.End.String()})
 		}
-		set(network.FieldAllocationPools, "allocation_pools", pools)
+		set(plan.FieldAllocationPools, "allocation_pools", pools)
 	}
 	servers := []string{}
 	for _, server := range s.DNSServers {
 		servers = append(servers, server.String())
 	}
-	set(network.FieldDNSServers, "dns_nameservers", servers)
-	set(network.FieldHostRoutes, "host_routes", routesBody(s.HostRoutes))
+	set(plan.FieldDNSServers, "dns_nameservers", servers)
+	set(plan.FieldHostRoutes, "host_routes", routesBody(s.HostRoutes))
 	// A new subnet is for all ports and published nowhere, and a cloud without these extensions refuses the fields.
 	if !all || len(s.ServiceTypes) > 0 {
-		set(network.FieldServiceTypes, "service_types", append([]string{}, s.ServiceTypes...))
+		set(plan.FieldServiceTypes, "service_types", append([]string{}, s.ServiceTypes...))
 	}
 	if !all || s.DNSPublishFixedIP {
-		set(network.FieldDNSPublishFixedIP, "dns_publish_fixed_ip", s.DNSPublishFixedIP)
+		set(plan.FieldDNSPublishFixedIP, "dns_publish_fixed_ip", s.DNSPublishFixedIP)
 	}
 	return body
 }
 
 // portBody is the body of a create (all fields) or of an update (the fields that the step changes). What is left to the
 // cloud is not sent.
-func portBody(step network.Step, all bool) map[string]any {
+func portBody(step plan.Step, all bool) map[string]any {
 	p := step.Port
 	body := map[string]any{}
 	if all {
 		body["network_id"] = step.NetworkID
-		body["device_owner"] = network.PortDeviceOwner
+		body["device_owner"] = plan.PortDeviceOwner
 	}
 	set := setterOf(body, step, all)
-	set(network.FieldName, "name", p.Name)
-	set(network.FieldDescription, "description", p.Description)
-	if !all && p.Name != "" && step.Changes(network.FieldDescription) {
+	set(plan.FieldName, "name", p.Name)
+	set(plan.FieldDescription, "description", p.Description)
+	if !all && p.Name != "" && step.Changes(plan.FieldDescription) {
 		// A description is no part of the port's own row in Neutron's database. An update that leaves that row alone moves
 		// the revision once more after it was answered, and one that has the name, were it the same, does not (measured;
 		// the contract suite holds both).
 		body["name"] = p.Name
 	}
-	set(network.FieldAdminState, "admin_state_up", p.AdminStateUp)
+	set(plan.FieldAdminState, "admin_state_up", p.AdminStateUp)
 	addresses := []wireFixedIP{}
 	for _, a := range p.Addresses {
 		fixed := wireFixedIP{SubnetID: a.SubnetID}
@@ -421,12 +421,12 @@ func portBody(step network.Step, all bool) map[string]any {
 		}
 		addresses = append(addresses, fixed)
 	}
-	set(network.FieldAddresses, "fixed_ips", addresses)
+	set(plan.FieldAddresses, "fixed_ips", addresses)
 	if p.MAC != "" {
-		set(network.FieldMAC, "mac_address", p.MAC)
+		set(plan.FieldMAC, "mac_address", p.MAC)
 	}
 	if p.SecurityGroups != nil {
-		set(network.FieldSecurityGroups, "security_groups", p.SecurityGroups)
+		set(plan.FieldSecurityGroups, "security_groups", p.SecurityGroups)
 	}
 	return body
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
-	"cloudteam.ztgame.com/network-controller/internal/network"
+	"cloudteam.ztgame.com/network-controller/internal/plan"
 )
 
 // FuzzDecodeNetworks holds that no page of networks makes the decoder panic, and that what it takes in can be written
@@ -36,14 +36,14 @@ func FuzzDecodeNetworks(f *testing.F) {
 			if err != nil {
 				continue
 			}
-			step := network.Step{Attributes: observed.Attributes}
+			step := plan.Step{Attributes: observed.Attributes}
 			for _, field := range []string{
-				network.FieldName, network.FieldDescription, network.FieldAdminState, network.FieldMTU,
-				network.FieldPortSecurity, network.FieldDNSDomain, network.FieldShared, network.FieldExternal,
-				network.FieldNetworkType, network.FieldPhysicalNetwork, network.FieldSegmentationID,
-				network.FieldZoneHints,
+				plan.FieldName, plan.FieldDescription, plan.FieldAdminState, plan.FieldMTU,
+				plan.FieldPortSecurity, plan.FieldDNSDomain, plan.FieldShared, plan.FieldExternal,
+				plan.FieldNetworkType, plan.FieldPhysicalNetwork, plan.FieldSegmentationID,
+				plan.FieldZoneHints,
 			} {
-				step.Differences = append(step.Differences, network.Difference{Field: field})
+				step.Differences = append(step.Differences, plan.Difference{Field: field})
 			}
 			body := encode(t, networkBody(step, false))
 			var again wireNetwork
@@ -85,7 +85,7 @@ func FuzzDecodeSubnets(f *testing.F) {
 			if err != nil {
 				continue
 			}
-			step := network.Step{
+			step := plan.Step{
 				NetworkID: w.NetworkID, SubnetName: observed.Name, SubnetDescription: observed.Description,
 				Subnet: observed.Subnet,
 			}
@@ -138,7 +138,7 @@ func FuzzDecodePorts(f *testing.F) {
 			if err != nil {
 				continue
 			}
-			step := network.Step{NetworkID: w.NetworkID, Port: observed.PortAttributes}
+			step := plan.Step{NetworkID: w.NetworkID, Port: observed.PortAttributes}
 			if body := encode(t, portBody(step, false)); string(body) != "{}" {
 				t.Errorf("an update of nothing sends %s", body)
 			}
@@ -220,50 +220,50 @@ func TestTimesOfCreationAreRead(t *testing.T) {
 // canonical.
 func TestPortsAreReadInCanonicalForm(t *testing.T) {
 	const minimal = `"id": "a", "network_id": "n", "created_at": "2026-01-02T03:04:05Z"`
-	address := func(subnet, text string) network.PortAddress {
-		return network.PortAddress{SubnetID: subnet, Address: netip.MustParseAddr(text)}
+	address := func(subnet, text string) plan.PortAddress {
+		return plan.PortAddress{SubnetID: subnet, Address: netip.MustParseAddr(text)}
 	}
-	plain := network.ObservedPort{ID: "a", NetworkID: "n", Created: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)}
+	plain := plan.ObservedPort{ID: "a", NetworkID: "n", Created: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)}
 	for name, test := range map[string]struct {
 		content string
-		want    func(p *network.ObservedPort)
+		want    func(p *plan.ObservedPort)
 		err     string
 	}{
-		"little is enough": {content: minimal, want: func(*network.ObservedPort) {}},
+		"little is enough": {content: minimal, want: func(*plan.ObservedPort) {}},
 		"all is read": {
 			content: minimal + `, "name": "x", "description": "d", "admin_state_up": true, "revision_number": 7`,
-			want: func(p *network.ObservedPort) {
+			want: func(p *plan.ObservedPort) {
 				p.Name, p.Description, p.AdminStateUp, p.Revision = "x", "d", true, 7
 			},
 		},
 		"addresses are sorted and short": {
 			content: minimal + `, "fixed_ips": [{"subnet_id": "t", "ip_address": "FD00:0::9"},
 				{"subnet_id": "s", "ip_address": "10.0.0.10"}, {"subnet_id": "s", "ip_address": "10.0.0.9"}]`,
-			want: func(p *network.ObservedPort) {
-				p.Addresses = []network.PortAddress{
+			want: func(p *plan.ObservedPort) {
+				p.Addresses = []plan.PortAddress{
 					address("s", "10.0.0.9"), address("s", "10.0.0.10"), address("t", "fd00::9"),
 				}
 			},
 		},
 		"security groups are sorted": {
 			content: minimal + `, "security_groups": ["c", "a", "b"]`,
-			want:    func(p *network.ObservedPort) { p.SecurityGroups = []string{"a", "b", "c"} },
+			want:    func(p *plan.ObservedPort) { p.SecurityGroups = []string{"a", "b", "c"} },
 		},
 		"a MAC in capitals": {
 			content: minimal + `, "mac_address": "FA:16:3E:0A:0B:0C"`,
-			want:    func(p *network.ObservedPort) { p.MAC = "fa:16:3e:0a:0b:0c" },
+			want:    func(p *plan.ObservedPort) { p.MAC = "fa:16:3e:0a:0b:0c" },
 		},
 		"a MAC with hyphens": {
 			content: minimal + `, "mac_address": "FA-16-3e-0a-0b-0c"`,
-			want:    func(p *network.ObservedPort) { p.MAC = "fa:16:3e:0a:0b:0c" },
+			want:    func(p *plan.ObservedPort) { p.MAC = "fa:16:3e:0a:0b:0c" },
 		},
 		"a MAC with dots": {
 			content: minimal + `, "mac_address": "fa16.3E0a.0b0c"`,
-			want:    func(p *network.ObservedPort) { p.MAC = "fa:16:3e:0a:0b:0c" },
+			want:    func(p *plan.ObservedPort) { p.MAC = "fa:16:3e:0a:0b:0c" },
 		},
 		"a MAC of an unknown form": {
 			content: minimal + `, "mac_address": "2:1:1:1:1:A"`,
-			want:    func(p *network.ObservedPort) { p.MAC = "2:1:1:1:1:a" },
+			want:    func(p *plan.ObservedPort) { p.MAC = "2:1:1:1:1:a" },
 		},
 		"an address that is none": {
 			content: minimal + `, "fixed_ips": [{"subnet_id": "s", "ip_address": "` + canaryBody + `"}]`,
@@ -303,24 +303,24 @@ func TestPortsAreReadInCanonicalForm(t *testing.T) {
 
 func TestBodiesHoldJustWhatTheyShould(t *testing.T) {
 	yes := true
-	attributes := network.Attributes{Name: "n", Description: "d", AdminStateUp: true, MTU: 1400, PortSecurity: &yes}
-	subnet := network.Subnet{
+	attributes := plan.Attributes{Name: "n", Description: "d", AdminStateUp: true, MTU: 1400, PortSecurity: &yes}
+	subnet := plan.Subnet{
 		CIDR: netip.MustParsePrefix("10.0.0.0/24"), Gateway: netip.MustParseAddr("10.0.0.1"), DHCP: true,
-		Pools:      []network.Range{{Start: netip.MustParseAddr("10.0.0.2"), End: netip.MustParseAddr("10.0.0.9")}},
+		Pools:      []plan.Range{{Start: netip.MustParseAddr("10.0.0.2"), End: netip.MustParseAddr("10.0.0.9")}},
 		DNSServers: []netip.Addr{netip.MustParseAddr("10.0.0.3")},
-		HostRoutes: []network.Route{
+		HostRoutes: []plan.Route{
 			{Destination: netip.MustParsePrefix("10.1.0.0/16"), NextHop: netip.MustParseAddr("10.0.0.4")},
 		},
 	}
-	port := network.PortAttributes{
+	port := plan.PortAttributes{
 		Name: "p", Description: "d", AdminStateUp: true, MAC: "fa:16:3e:00:00:01", SecurityGroups: []string{"g", "h"},
-		Addresses: []network.PortAddress{
+		Addresses: []plan.PortAddress{
 			{SubnetID: "s", Address: netip.MustParseAddr("10.0.0.9")}, {SubnetID: "t"},
 		},
 	}
-	differs := func(fields ...string) (all []network.Difference) {
+	differs := func(fields ...string) (all []plan.Difference) {
 		for _, field := range fields {
-			all = append(all, network.Difference{Field: field})
+			all = append(all, plan.Difference{Field: field})
 		}
 		return all
 	}
@@ -329,68 +329,68 @@ func TestBodiesHoldJustWhatTheyShould(t *testing.T) {
 		want string
 	}{
 		"a network is created with everything": {
-			networkBody(network.Step{Attributes: attributes}, true),
+			networkBody(plan.Step{Attributes: attributes}, true),
 			`{"admin_state_up":true,"description":"d","mtu":1400,"name":"n","port_security_enabled":true}`,
 		},
 		"an administrator's settings are sent": {
-			networkBody(network.Step{Attributes: network.Attributes{
+			networkBody(plan.Step{Attributes: plan.Attributes{
 				Name: "n", Shared: new(true), External: new(true), ZoneHints: []string{"a"}, DNSDomain: new("a.org."),
-				Provider: network.Provider{NetworkType: "vlan", PhysicalNetwork: "p", SegmentationID: 7},
+				Provider: plan.Provider{NetworkType: "vlan", PhysicalNetwork: "p", SegmentationID: 7},
 			}}, true),
 			`{"admin_state_up":false,"availability_zone_hints":["a"],"description":"","dns_domain":"a.org.","name":"n",` +
 				`"provider:network_type":"vlan","provider:physical_network":"p","provider:segmentation_id":7,` +
 				`"router:external":true,"shared":true}`,
 		},
 		"what a new network is anyway is not sent": {
-			networkBody(network.Step{Attributes: network.Attributes{
+			networkBody(plan.Step{Attributes: plan.Attributes{
 				Name: "n", Shared: new(false), External: new(false), DNSDomain: new(""), Tags: []string{"a"},
 			}}, true),
 			`{"admin_state_up":false,"description":"","name":"n"}`,
 		},
 		"an update takes back what was set": {
-			networkBody(network.Step{
-				Attributes:  network.Attributes{Shared: new(false), External: new(false), DNSDomain: new("")},
-				Differences: differs(network.FieldShared, network.FieldExternal, network.FieldDNSDomain),
+			networkBody(plan.Step{
+				Attributes:  plan.Attributes{Shared: new(false), External: new(false), DNSDomain: new("")},
+				Differences: differs(plan.FieldShared, plan.FieldExternal, plan.FieldDNSDomain),
 			}, false),
 			`{"dns_domain":"","router:external":false,"shared":false}`,
 		},
 		"what is left to the cloud is not sent": {
-			networkBody(network.Step{Attributes: network.Attributes{Name: "n"}}, true),
+			networkBody(plan.Step{Attributes: plan.Attributes{Name: "n"}}, true),
 			`{"admin_state_up":false,"description":"","name":"n"}`,
 		},
 		"an update of a network sends what differs": {
-			networkBody(network.Step{Attributes: attributes, Differences: differs(network.FieldMTU)}, false), `{"mtu":1400}`,
+			networkBody(plan.Step{Attributes: attributes, Differences: differs(plan.FieldMTU)}, false), `{"mtu":1400}`,
 		},
 		"a subnet is created with everything": {
-			subnetBody(network.Step{NetworkID: "net", SubnetName: "s", SubnetDescription: "d", Subnet: subnet}, true),
+			subnetBody(plan.Step{NetworkID: "net", SubnetName: "s", SubnetDescription: "d", Subnet: subnet}, true),
 			`{"allocation_pools":[{"start":"10.0.0.2","end":"10.0.0.9"}],"cidr":"10.0.0.0/24","description":"d",` +
 				`"dns_nameservers":["10.0.0.3"],"enable_dhcp":true,"gateway_ip":"10.0.0.1",` +
 				`"host_routes":[{"destination":"10.1.0.0/16","nexthop":"10.0.0.4"}],"ip_version":4,"name":"s",` +
 				`"network_id":"net"}`,
 		},
 		"no gateway is null, and empty lists are lists": {
-			subnetBody(network.Step{
-				NetworkID: "net", Subnet: network.Subnet{CIDR: netip.MustParsePrefix("fd00::/64")},
+			subnetBody(plan.Step{
+				NetworkID: "net", Subnet: plan.Subnet{CIDR: netip.MustParsePrefix("fd00::/64")},
 			}, true),
 			`{"allocation_pools":[],"cidr":"fd00::/64","description":"","dns_nameservers":[],"enable_dhcp":false,` +
 				`"gateway_ip":null,"host_routes":[],"ip_version":6,"name":"","network_id":"net"}`,
 		},
 		"IPv6 modes go with a create": {
-			subnetBody(network.Step{NetworkID: "net", Subnet: network.Subnet{
-				CIDR: netip.MustParsePrefix("fd00::/64"), DHCP: true, IPv6AddressMode: network.SLAAC,
-				IPv6RAMode: network.DHCPv6Stateless,
+			subnetBody(plan.Step{NetworkID: "net", Subnet: plan.Subnet{
+				CIDR: netip.MustParsePrefix("fd00::/64"), DHCP: true, IPv6AddressMode: plan.SLAAC,
+				IPv6RAMode: plan.DHCPv6Stateless,
 			}}, true),
 			`{"allocation_pools":[],"cidr":"fd00::/64","description":"","dns_nameservers":[],"enable_dhcp":true,` +
 				`"gateway_ip":null,"host_routes":[],"ip_version":6,"ipv6_address_mode":"slaac",` +
 				`"ipv6_ra_mode":"dhcpv6-stateless","name":"","network_id":"net"}`,
 		},
 		"a port that makes its addresses asks for none": {
-			portBody(network.Step{NetworkID: "net", Port: network.PortAttributes{Name: "p"}}, true),
+			portBody(plan.Step{NetworkID: "net", Port: plan.PortAttributes{Name: "p"}}, true),
 			`{"admin_state_up":false,"description":"","device_owner":"kubernetes:networkport","fixed_ips":[],` +
 				`"name":"p","network_id":"net"}`,
 		},
 		"whom a subnet serves and where it is published goes with a create": {
-			subnetBody(network.Step{NetworkID: "net", Subnet: network.Subnet{
+			subnetBody(plan.Step{NetworkID: "net", Subnet: plan.Subnet{
 				CIDR: netip.MustParsePrefix("10.0.0.0/24"), ServiceTypes: []string{"compute:nova"}, DNSPublishFixedIP: true,
 			}}, true),
 			`{"allocation_pools":[],"cidr":"10.0.0.0/24","description":"","dns_nameservers":[],` +
@@ -398,63 +398,63 @@ func TestBodiesHoldJustWhatTheyShould(t *testing.T) {
 				`"network_id":"net","service_types":["compute:nova"]}`,
 		},
 		"an update takes back whom a subnet serves and where it is published": {
-			subnetBody(network.Step{
-				Differences: differs(network.FieldServiceTypes, network.FieldDNSPublishFixedIP),
+			subnetBody(plan.Step{
+				Differences: differs(plan.FieldServiceTypes, plan.FieldDNSPublishFixedIP),
 			}, false),
 			`{"dns_publish_fixed_ip":false,"service_types":[]}`,
 		},
 		"a router is created as the cloud has routers": {
-			routerBody(network.Step{Action: network.CreateRouter, Router: network.RouterAttributes{Name: "r"}}, true),
+			routerBody(plan.Step{Action: plan.CreateRouter, Router: plan.RouterAttributes{Name: "r"}}, true),
 			`{"admin_state_up":false,"description":"","name":"r"}`,
 		},
 		"a router is created of a kind": {
-			routerBody(network.Step{Action: network.CreateRouter, Router: network.RouterAttributes{
+			routerBody(plan.Step{Action: plan.CreateRouter, Router: plan.RouterAttributes{
 				Name: "r", HA: new(false), Distributed: new(true),
 			}}, true),
 			`{"admin_state_up":false,"description":"","distributed":true,"ha":false,"name":"r"}`,
 		},
 		"an update of a router's kind sends nothing else": {
-			routerBody(network.Step{
-				Action: network.UpdateRouter, Router: network.RouterAttributes{HA: new(true), Distributed: new(true)},
-				Differences: differs(network.FieldHA),
+			routerBody(plan.Step{
+				Action: plan.UpdateRouter, Router: plan.RouterAttributes{HA: new(true), Distributed: new(true)},
+				Differences: differs(plan.FieldHA),
 			}, false),
 			`{"ha":true}`,
 		},
 		"an update takes the gateway away with null": {
-			subnetBody(network.Step{Differences: differs(network.FieldGateway)}, false), `{"gateway_ip":null}`,
+			subnetBody(plan.Step{Differences: differs(plan.FieldGateway)}, false), `{"gateway_ip":null}`,
 		},
 		"an update of gateway and pools sends both": {
-			subnetBody(network.Step{
-				Subnet: subnet, Differences: differs(network.FieldGateway, network.FieldAllocationPools),
+			subnetBody(plan.Step{
+				Subnet: subnet, Differences: differs(plan.FieldGateway, plan.FieldAllocationPools),
 			}, false),
 			`{"allocation_pools":[{"start":"10.0.0.2","end":"10.0.0.9"}],"gateway_ip":"10.0.0.1"}`,
 		},
 		"a port is created with everything": {
-			portBody(network.Step{NetworkID: "net", Port: port}, true),
+			portBody(plan.Step{NetworkID: "net", Port: port}, true),
 			`{"admin_state_up":true,"description":"d","device_owner":"kubernetes:networkport",` +
 				`"fixed_ips":[{"subnet_id":"s","ip_address":"10.0.0.9"},{"subnet_id":"t"}],` +
 				`"mac_address":"fa:16:3e:00:00:01","name":"p","network_id":"net","security_groups":["g","h"]}`,
 		},
 		"a port's MAC and security groups are left to the cloud": {
-			portBody(network.Step{NetworkID: "net", Port: network.PortAttributes{
-				Name: "p", Addresses: []network.PortAddress{{SubnetID: "s"}},
+			portBody(plan.Step{NetworkID: "net", Port: plan.PortAttributes{
+				Name: "p", Addresses: []plan.PortAddress{{SubnetID: "s"}},
 			}}, true),
 			`{"admin_state_up":false,"description":"","device_owner":"kubernetes:networkport",` +
 				`"fixed_ips":[{"subnet_id":"s"}],"name":"p","network_id":"net"}`,
 		},
 		"no security groups are an empty list": {
-			portBody(network.Step{
-				Port: network.PortAttributes{SecurityGroups: []string{}}, Differences: differs(network.FieldSecurityGroups),
+			portBody(plan.Step{
+				Port: plan.PortAttributes{SecurityGroups: []string{}}, Differences: differs(plan.FieldSecurityGroups),
 			}, false),
 			`{"security_groups":[]}`,
 		},
 		"an update of a port sends what differs": {
-			portBody(network.Step{Port: port, Differences: differs(network.FieldAddresses)}, false),
+			portBody(plan.Step{Port: port, Differences: differs(plan.FieldAddresses)}, false),
 			`{"fixed_ips":[{"subnet_id":"s","ip_address":"10.0.0.9"},{"subnet_id":"t"}]}`,
 		},
 		"an update may send all that a port can change": {
-			portBody(network.Step{Port: port, Differences: differs(network.FieldName, network.FieldDescription,
-				network.FieldAdminState, network.FieldMAC, network.FieldSecurityGroups)}, false),
+			portBody(plan.Step{Port: port, Differences: differs(plan.FieldName, plan.FieldDescription,
+				plan.FieldAdminState, plan.FieldMAC, plan.FieldSecurityGroups)}, false),
 			`{"admin_state_up":true,"description":"d","mac_address":"fa:16:3e:00:00:01","name":"p",` +
 				`"security_groups":["g","h"]}`,
 		},

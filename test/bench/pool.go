@@ -18,7 +18,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/workqueue"
 
-	"cloudteam.ztgame.com/network-controller/internal/network"
+	"cloudteam.ztgame.com/network-controller/internal/plan"
 	"cloudteam.ztgame.com/network-controller/internal/selection"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 	"cloudteam.ztgame.com/network-controller/test/harness"
@@ -233,7 +233,7 @@ func (m *pool) portPerPod(
 			left.Add(-1)
 		case err == nil && id == "" && len(pod.Spec.SchedulingGates) > 0:
 			id, err := m.bare.postOne(ctx, "port", map[string]any{
-				"network_id": m.network.Status.NetworkID, "device_owner": network.PortDeviceOwner, "name": name,
+				"network_id": m.network.Status.NetworkID, "device_owner": plan.PortDeviceOwner, "name": name,
 				"description": m.bare.marker(), "admin_state_up": true,
 				"fixed_ips": []map[string]any{{"subnet_id": m.network.Status.Subnets[0].ID}},
 			})

@@ -11,7 +11,7 @@ import (
 
 	gocmp "github.com/google/go-cmp/cmp"
 
-	"cloudteam.ztgame.com/network-controller/internal/network"
+	"cloudteam.ztgame.com/network-controller/internal/plan"
 )
 
 // availabilities are Neutron's own counts for the subnets of a network, by CIDR, as "used of total".
@@ -52,9 +52,9 @@ func (s *session) countedByHand(t *testing.T, n object) map[string]string {
 	}
 	all := map[string]string{}
 	for _, sub := range s.get(t, "/v2.0/subnets?network_id="+id(n)).must(t, http.StatusOK).list(t, "subnets") {
-		counted := network.Subnet{CIDR: netip.MustParsePrefix(sub["cidr"].(string))}
+		counted := plan.Subnet{CIDR: netip.MustParsePrefix(sub["cidr"].(string))}
 		for _, p := range sub["allocation_pools"].([]any) {
-			counted.Pools = append(counted.Pools, network.Range{
+			counted.Pools = append(counted.Pools, plan.Range{
 				Start: netip.MustParseAddr(p.(object)["start"].(string)), End: netip.MustParseAddr(p.(object)["end"].(string)),
 			})
 		}

@@ -6,18 +6,18 @@ import (
 	"strings"
 	"testing"
 
-	"cloudteam.ztgame.com/network-controller/internal/network"
+	"cloudteam.ztgame.com/network-controller/internal/plan"
 )
 
 // fieldsThatDrift are the fields in which a plan finds what exists other than declared, but for existence.
-func fieldsThatDrift(t *testing.T, change network.Change, err error) []string {
+func fieldsThatDrift(t *testing.T, change plan.Change, err error) []string {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
 	}
 	var fields []string
 	for _, d := range change.Differences() {
-		if d.Field != network.FieldExists && !slices.Contains(fields, d.Field) {
+		if d.Field != plan.FieldExists && !slices.Contains(fields, d.Field) {
 			fields = append(fields, d.Field)
 		}
 	}
@@ -25,27 +25,27 @@ func fieldsThatDrift(t *testing.T, change network.Change, err error) []string {
 }
 
 func TestEveryFieldThatDriftsCanBeIgnored(t *testing.T) {
-	owner := network.Owner{Cluster: "c1", Object: "uid-1"}
+	owner := plan.Owner{Cluster: "c1", Object: "uid-1"}
 	namespace := newNamespace(t)
 
 	cidr := netip.MustParsePrefix("10.0.0.0/24")
 	address := netip.MustParseAddr("10.0.0.9")
-	declared := network.Subnet{
+	declared := plan.Subnet{
 		CIDR: cidr, Gateway: netip.MustParseAddr("10.0.0.1"), DHCP: true,
-		Pools:        []network.Range{{Start: address, End: address}},
+		Pools:        []plan.Range{{Start: address, End: address}},
 		DNSServers:   []netip.Addr{address},
-		HostRoutes:   []network.Route{{Destination: netip.MustParsePrefix("10.9.0.0/16"), NextHop: address}},
+		HostRoutes:   []plan.Route{{Destination: netip.MustParsePrefix("10.9.0.0/16"), NextHop: address}},
 		ServiceTypes: []string{"compute:nova"}, DNSPublishFixedIP: true,
 	}
-	change, err := network.Plan(
-		network.Spec{
+	change, err := plan.Network(
+		plan.Spec{
 			Owner: owner, Name: "a", MTU: 1400, PortSecurity: new(true), QoSPolicy: new("q"), SharedWith: []string{"p"},
-			Subnets: []network.Subnet{declared},
+			Subnets: []plan.Subnet{declared},
 		},
-		network.Observed{Networks: []network.ObservedNetwork{{
-			Attributes: network.Attributes{Description: owner.Describe("other")},
-			Subnets: []network.ObservedSubnet{{
-				Description: owner.Describe("other"), Subnet: network.Subnet{CIDR: cidr},
+		plan.Observed{Networks: []plan.ObservedNetwork{{
+			Attributes: plan.Attributes{Description: owner.Describe("other")},
+			Subnets: []plan.ObservedSubnet{{
+				Description: owner.Describe("other"), Subnet: plan.Subnet{CIDR: cidr},
 			}},
 		}}})
 	fields := fieldsThatDrift(t, change, err)
@@ -54,17 +54,17 @@ func TestEveryFieldThatDriftsCanBeIgnored(t *testing.T) {
 		t.Errorf("%s: %v", spec, err)
 	}
 
-	change, err = network.PlanPort(
-		network.PortSpec{
+	change, err = plan.Port(
+		plan.PortSpec{
 			Owner: owner, Name: "a", NetworkID: "n", MAC: "fa:16:3e:00:00:01", SecurityGroups: []string{"g"},
-			Addresses: []network.PortAddress{{SubnetID: "s", Address: address}},
+			Addresses: []plan.PortAddress{{SubnetID: "s", Address: address}},
 		},
-		network.Observed{Ports: []network.ObservedPort{{
-			NetworkID: "n", PortAttributes: network.PortAttributes{Description: owner.Describe("other")},
+		plan.Observed{Ports: []plan.ObservedPort{{
+			NetworkID: "n", PortAttributes: plan.PortAttributes{Description: owner.Describe("other")},
 		}}})
 	// What uses a port has its address and MAC.
 	fields = slices.DeleteFunc(fieldsThatDrift(t, change, err), func(f string) bool {
-		return f == network.FieldAddresses || f == network.FieldMAC
+		return f == plan.FieldAddresses || f == plan.FieldMAC
 	})
 	spec = `{networkName: a, ignoreDrift: [` + strings.Join(fields, ", ") + `]}`
 	if _, err := tryCreate(t.Context(), networkPorts, namespace, networkPortWith(t, spec)); err != nil || len(fields) < 4 {

@@ -12,7 +12,7 @@ import (
 	"github.com/gophercloud/gophercloud/v2/openstack/config"
 	"github.com/gophercloud/gophercloud/v2/openstack/config/clouds"
 
-	"cloudteam.ztgame.com/network-controller/internal/network"
+	"cloudteam.ztgame.com/network-controller/internal/plan"
 )
 
 // cloud is what people have who work in Neutron behind the controllers' backs: gophercloud's own client. It is safe for
@@ -26,7 +26,7 @@ func (r resource) text(field string) string { text, _ := r[field].(string); retu
 
 // owner is the UID of the object whose marker the resource bears, if that object is of the cluster, or empty.
 func (r resource) owner(cluster string) string {
-	if _, owner, marked := network.ParseDescription(r.text("description")); marked && owner.Cluster == cluster {
+	if _, owner, marked := plan.ParseDescription(r.text("description")); marked && owner.Cluster == cluster {
 		return owner.Object
 	}
 	return ""

@@ -3,7 +3,7 @@ package transitions
 import (
 	"sync/atomic"
 
-	"cloudteam.ztgame.com/network-controller/internal/controller/owned"
+	"cloudteam.ztgame.com/network-controller/internal/controller/managed"
 	"cloudteam.ztgame.com/network-controller/internal/neutron"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
@@ -47,11 +47,11 @@ func (w *world) leadsTo(reference *cloudteamv1.CloudReference) string {
 	return ""
 }
 
-// In is owned.Clouds'. What is opened is audited until the world ends.
-func (w *world) In(ref owned.CloudRef, _ bool) (owned.Inventory, error) {
+// In is managed.Clouds'. What is opened is audited until the world ends.
+func (w *world) In(ref managed.CloudRef, _ bool) (managed.Inventory, error) {
 	project := w.leadsTo(&cloudteamv1.CloudReference{SecretName: ref.Secret, Name: ref.Entry})
 	if project == "" {
-		return nil, &owned.Waiting{
+		return nil, &managed.Waiting{
 			Reason: cloudteamv1.ReasonCredentialsUnusable, Stalled: true, Message: "there is no Secret " + ref.Secret,
 		}
 	}

@@ -13,8 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"pgregory.net/rapid"
 
-	"cloudteam.ztgame.com/network-controller/internal/network"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/neutrontest"
+	"cloudteam.ztgame.com/network-controller/internal/plan"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 	"cloudteam.ztgame.com/network-controller/test/specs"
 )
@@ -593,8 +593,8 @@ func (s *sequence) marked(t *rapid.T, at slot, body resource) resource {
 	return resource{"description": s.owner(n.UID).Describe("others' text")}
 }
 
-func (w *world) owner(uid types.UID) network.Owner {
-	return network.Owner{Cluster: w.cluster, Object: string(uid)}
+func (w *world) owner(uid types.UID) plan.Owner {
+	return plan.Owner{Cluster: w.cluster, Object: string(uid)}
 }
 
 func (s *sequence) meddleWithSubnet(t *rapid.T) {

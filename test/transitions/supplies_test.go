@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/uuid"
 	"pgregory.net/rapid"
 
-	"cloudteam.ztgame.com/network-controller/internal/network"
+	"cloudteam.ztgame.com/network-controller/internal/plan"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 	"cloudteam.ztgame.com/network-controller/test/specs"
 )
@@ -207,7 +207,7 @@ func (w *world) makeByHand(t *rapid.T, at slot, collection string, body resource
 	must(t, err)
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.byHand = append(w.byHand, network.Resource{Kind: network.Kind(singular(collection)), ID: made.text("id")})
+	w.byHand = append(w.byHand, plan.Resource{Kind: plan.Kind(singular(collection)), ID: made.text("id")})
 	return made
 }
 
@@ -330,7 +330,7 @@ func likeness(of resource, attributes ...string) resource {
 
 // textOf is what a description says to people, without what stands there of ownership.
 func textOf(description string) string {
-	text, _, _ := network.ParseDescription(description)
+	text, _, _ := plan.ParseDescription(description)
 	return strings.TrimSuffix(strings.TrimSuffix(text, "[imported]"), " ")
 }
 

@@ -21,11 +21,11 @@ import (
 	"k8s.io/client-go/tools/record"
 	"pgregory.net/rapid"
 
+	"cloudteam.ztgame.com/network-controller/internal/controller/managed"
 	networkcontroller "cloudteam.ztgame.com/network-controller/internal/controller/network"
 	portcontroller "cloudteam.ztgame.com/network-controller/internal/controller/networkport"
-	"cloudteam.ztgame.com/network-controller/internal/controller/owned"
-	"cloudteam.ztgame.com/network-controller/internal/network"
 	"cloudteam.ztgame.com/network-controller/internal/neutron"
+	"cloudteam.ztgame.com/network-controller/internal/plan"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 	"cloudteam.ztgame.com/network-controller/pkg/client/clientset/versioned"
 	informers "cloudteam.ztgame.com/network-controller/pkg/client/informers/externalversions"
@@ -81,16 +81,16 @@ type world struct {
 	mu sync.Mutex
 	// audits count those that have ended, of each Inventory. opened are the Inventories of clouds that objects name.
 	audits []*atomic.Int64
-	opened map[owned.CloudRef]*neutron.Inventory
+	opened map[managed.CloudRef]*neutron.Inventory
 	// byHand are what people made, and went on to use in this world.
-	byHand []network.Resource
+	byHand []plan.Resource
 	// applied counts the steps that were taken for an object, by its UID, and owners tells whose a resource is that is
 	// or was an object's. pausedAt is what applied was when the object was paused and the world had settled.
 	applied  map[string]int
 	owners   map[string]string
 	pausedAt map[string]int
 	// made are the ids of all networks, ports and routers that were made for an object, by its UID.
-	made map[string][]network.Resource
+	made map[string][]plan.Resource
 	// ended are the policies under which objects were deleted, by their UIDs.
 	ended map[types.UID][]cloudteamv1.DeletionPolicy
 	// doubles tells of each moment at which there were two of one.
@@ -104,9 +104,9 @@ func newWorld(t *rapid.T) (w *world, stop func()) {
 		ctx: ctx, cluster: string(uuid.NewUUID()), label: string(uuid.NewUUID()), client: surroundings.networks,
 		reached: realm{name: "reached", supplies: map[slot]*supply{}, named: map[slot]madeRouter{}},
 		direct:  realm{name: "direct", supplies: map[slot]*supply{}, named: map[slot]madeRouter{}},
-		own:     tenantProject, homes: map[slot]string{}, opened: map[owned.CloudRef]*neutron.Inventory{},
+		own:     tenantProject, homes: map[slot]string{}, opened: map[managed.CloudRef]*neutron.Inventory{},
 		applied: map[string]int{}, owners: map[string]string{}, pausedAt: map[string]int{},
-		made: map[string][]network.Resource{}, ended: map[types.UID][]cloudteamv1.DeletionPolicy{},
+		made: map[string][]plan.Resource{}, ended: map[types.UID][]cloudteamv1.DeletionPolicy{},
 	}
 	if rapid.Bool().Draw(t, "with an administrator's credentials") {
 		w.own = adminProject
@@ -195,22 +195,22 @@ type witness struct {
 	w *world
 }
 
-// Apply is owned.Inventory's.
-func (i witness) Apply(ctx context.Context, change network.Change) (network.Change, error) {
+// Apply is managed.Inventory's.
+func (i witness) Apply(ctx context.Context, change plan.Change) (plan.Change, error) {
 	done, err := i.Inventory.Apply(ctx, change)
 	i.w.writes.Add(int64(len(done)))
 	for _, step := range done {
 		uid := i.w.attribute(step)
 		switch step.Action {
-		case network.CreateNetwork:
-			i.note("networks", uid, network.Resource{Kind: network.KindNetwork, ID: step.ID})
-		case network.CreatePort:
-			i.note("ports", uid, network.Resource{Kind: network.KindPort, ID: step.ID})
-		case network.CreateRouter:
-			i.note("routers", uid, network.Resource{Kind: network.KindRouter, ID: step.ID})
-		case network.CreateInterface: // There may be several.
+		case plan.CreateNetwork:
+			i.note("networks", uid, plan.Resource{Kind: plan.KindNetwork, ID: step.ID})
+		case plan.CreatePort:
+			i.note("ports", uid, plan.Resource{Kind: plan.KindPort, ID: step.ID})
+		case plan.CreateRouter:
+			i.note("routers", uid, plan.Resource{Kind: plan.KindRouter, ID: step.ID})
+		case plan.CreateInterface: // There may be several.
 			i.w.mu.Lock()
-			i.w.made[uid] = append(i.w.made[uid], network.Resource{Kind: network.KindPort, ID: step.ID})
+			i.w.made[uid] = append(i.w.made[uid], plan.Resource{Kind: plan.KindPort, ID: step.ID})
 			i.w.mu.Unlock()
 		}
 	}
@@ -219,14 +219,14 @@ func (i witness) Apply(ctx context.Context, change network.Change) (network.Chan
 
 // attribute finds out for which object a step was taken, by the marker that it writes or has written before, counts it
 // and gives the object's UID.
-func (w *world) attribute(step network.Step) (uid string) {
+func (w *world) attribute(step plan.Step) (uid string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	uid = w.owners[step.ID]
 	for _, description := range []string{
 		step.Attributes.Description, step.SubnetDescription, step.Port.Description, step.Router.Description,
 	} {
-		if _, owner, marked := network.ParseDescription(description); marked && owner.Cluster == w.cluster {
+		if _, owner, marked := plan.ParseDescription(description); marked && owner.Cluster == w.cluster {
 			uid = owner.Object
 		}
 	}
@@ -235,7 +235,7 @@ func (w *world) attribute(step network.Step) (uid string) {
 	return uid
 }
 
-func (i witness) note(collection, uid string, made network.Resource) {
+func (i witness) note(collection, uid string, made plan.Resource) {
 	all, err := surroundings.people.list(i.w.ctx, collection, "fields=id&fields=description")
 	count := 0
 	for _, r := range all {
@@ -258,13 +258,13 @@ func (w *world) sweep() {
 	ctx, people := context.WithoutCancel(w.ctx), surroundings.people
 	all := slices.Concat(slices.Collect(maps.Values(w.made))...)
 	all = append(all, w.byHand...)
-	for _, kind := range []network.Kind{network.KindRouter, network.KindPort, network.KindNetwork} {
+	for _, kind := range []plan.Kind{plan.KindRouter, plan.KindPort, plan.KindNetwork} {
 		for _, r := range all {
 			if r.Kind != kind {
 				continue
 			}
 			// What is gone already cannot be removed, and what stays disturbs nobody.
-			if kind == network.KindRouter {
+			if kind == plan.KindRouter {
 				_ = people.update(ctx, "routers", r.ID, resource{"routes": []resource{}})
 				interfaces, _ := people.list(ctx, "ports", "device_id="+r.ID)
 				for _, i := range interfaces {

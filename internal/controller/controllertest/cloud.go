@@ -12,8 +12,8 @@ import (
 	gocmp "github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
-	"cloudteam.ztgame.com/network-controller/internal/network"
 	"cloudteam.ztgame.com/network-controller/internal/neutron"
+	"cloudteam.ztgame.com/network-controller/internal/plan"
 )
 
 // Latency is what each call of the Cloud takes of the synthetic time.
@@ -37,8 +37,8 @@ type Cloud struct {
 	Missed map[string]bool
 	// Before may fail a step that is then not carried out; After may fail one that has been, and whose outcome then
 	// stays unknown to the Inventory. Deaf steps are answered with success and not carried out.
-	Before, After func(step network.Step) error
-	Deaf          func(step network.Step) bool
+	Before, After func(step plan.Step) error
+	Deaf          func(step plan.Step) bool
 	// InTheWay are the ports that Blockers gives; BlockersFail, where set, is its error.
 	InTheWay     neutron.Blockers
 	BlockersFail error
@@ -46,8 +46,8 @@ type Cloud struct {
 	// down, where set, fails the calls that learn something, and unnamed those that ask for something by a name.
 	down, unnamed error
 
-	networks *shelf[network.ObservedNetwork]
-	ports    *shelf[network.ObservedPort]
+	networks *shelf[plan.ObservedNetwork]
+	ports    *shelf[plan.ObservedPort]
 	// listed is when the list began that the Inventory holds.
 	listed time.Time
 	serial int
@@ -61,7 +61,7 @@ type lock chan struct{}
 func (l lock) Lock()   { l <- struct{}{} }
 func (l lock) Unlock() { <-l }
 
-type handOut struct{ given, copy network.Observed }
+type handOut struct{ given, copy plan.Observed }
 
 // NewCloud makes a Cloud without networks, and an Inventory of what is the cluster's. What it is asked goes into the
 // diary.
@@ -69,9 +69,9 @@ func NewCloud(diary *Diary, credentials neutron.Identity, cluster string) *Cloud
 	return &Cloud{
 		diary: diary, cluster: cluster, Credentials: credentials, mu: make(lock, 1),
 		networks: newShelf(cluster, cloneNetwork,
-			func(n network.ObservedNetwork) (id, description string) { return n.ID, n.Description }),
+			func(n plan.ObservedNetwork) (id, description string) { return n.ID, n.Description }),
 		ports: newShelf(cluster, clonePort,
-			func(p network.ObservedPort) (id, description string) { return p.ID, p.Description }),
+			func(p plan.ObservedPort) (id, description string) { return p.ID, p.Description }),
 	}
 }
 
@@ -99,16 +99,16 @@ func (c *Cloud) Identity(context.Context) (neutron.Identity, error) {
 }
 
 // Observed is the Inventory's.
-func (c *Cloud) Observed(_ context.Context, owner network.Owner, since time.Time) (network.Observed, error) {
+func (c *Cloud) Observed(_ context.Context, owner plan.Owner, since time.Time) (plan.Observed, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.listed.Before(since) {
 		if err := c.list(); err != nil {
-			return network.Observed{}, err
+			return plan.Observed{}, err
 		}
 	}
-	observed := network.Observed{Networks: c.networks.of(owner), Ports: c.ports.of(owner)}
-	given := handOut{observed, network.Observed{Networks: c.networks.of(owner), Ports: c.ports.of(owner)}}
+	observed := plan.Observed{Networks: c.networks.of(owner), Ports: c.ports.of(owner)}
+	given := handOut{observed, plan.Observed{Networks: c.networks.of(owner), Ports: c.ports.of(owner)}}
 	c.handedOut = append(c.handedOut, given)
 	return observed, nil
 }
@@ -145,7 +145,7 @@ func (c *Cloud) Audit(t *testing.T) {
 }
 
 // Reread is the Inventory's.
-func (c *Cloud) Reread(_ context.Context, resource network.Resource) (bool, error) {
+func (c *Cloud) Reread(_ context.Context, resource plan.Resource) (bool, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.diary.Note("reread %s", resource)
@@ -154,7 +154,7 @@ func (c *Cloud) Reread(_ context.Context, resource network.Resource) (bool, erro
 		return false, c.down
 	}
 	var found, ours bool
-	if resource.Kind == network.KindPort {
+	if resource.Kind == plan.KindPort {
 		found, ours = c.ports.reread(resource.ID)
 	} else {
 		found, ours = c.networks.reread(resource.ID)
@@ -166,7 +166,7 @@ func (c *Cloud) Reread(_ context.Context, resource network.Resource) (bool, erro
 }
 
 // Find is the Inventory's.
-func (c *Cloud) Find(_ context.Context, of network.Kind, name string, owner network.Owner) (bool, error) {
+func (c *Cloud) Find(_ context.Context, of plan.Kind, name string, owner plan.Owner) (bool, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.diary.Note("find %s", of)
@@ -175,7 +175,7 @@ func (c *Cloud) Find(_ context.Context, of network.Kind, name string, owner netw
 		return false, c.down
 	}
 	var ids []string
-	if of == network.KindPort {
+	if of == plan.KindPort {
 		for _, p := range c.ports.has {
 			if p.Name == name && owner.Owns(p.Description) {
 				ids = append(ids, p.ID)
@@ -196,17 +196,17 @@ func (c *Cloud) Find(_ context.Context, of network.Kind, name string, owner netw
 }
 
 // Apply is the Inventory's.
-func (c *Cloud) Apply(_ context.Context, change network.Change) (done network.Change, err error) {
+func (c *Cloud) Apply(_ context.Context, change plan.Change) (done plan.Change, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	created := ""
 	for _, step := range change {
 		c.diary.Note("apply %s", step.Action)
 		pass()
-		if (step.Action == network.CreateSubnet || step.Action == network.ShareNetwork) && step.NetworkID == "" {
+		if (step.Action == plan.CreateSubnet || step.Action == plan.ShareNetwork) && step.NetworkID == "" {
 			step.NetworkID = created
 		}
-		if step.Action == network.TagNetwork && step.ID == "" {
+		if step.Action == plan.TagNetwork && step.ID == "" {
 			step.ID = created
 		}
 		if c.Before != nil {
@@ -229,7 +229,7 @@ func (c *Cloud) Apply(_ context.Context, change network.Change) (done network.Ch
 		}
 		c.networks.reread(touched)
 		c.ports.reread(touched)
-		if step.Action == network.CreateNetwork {
+		if step.Action == plan.CreateNetwork {
 			created = step.ID
 		}
 		done = append(done, step)
@@ -238,7 +238,7 @@ func (c *Cloud) Apply(_ context.Context, change network.Change) (done network.Ch
 }
 
 // Blockers is the Inventory's.
-func (c *Cloud) Blockers(_ context.Context, refused network.Step) (neutron.Blockers, error) {
+func (c *Cloud) Blockers(_ context.Context, refused plan.Step) (neutron.Blockers, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.diary.Note("blockers of %s", refused.Action)
@@ -267,33 +267,33 @@ func (c *Cloud) Foreign(_ context.Context, id string) (neutron.Foreign, bool, er
 }
 
 // take carries a step out and returns the id of the network or port that it touched.
-func (c *Cloud) take(step *network.Step) (string, error) {
+func (c *Cloud) take(step *plan.Step) (string, error) {
 	switch step.Action {
-	case network.CreateNetwork:
+	case plan.CreateNetwork:
 		step.ID = c.nextID("net")
-		created := network.ObservedNetwork{ID: step.ID, Revision: 1, Created: time.Now(), Attributes: step.Attributes}
+		created := plan.ObservedNetwork{ID: step.ID, Revision: 1, Created: time.Now(), Attributes: step.Attributes}
 		if created.MTU == 0 {
 			created.MTU = 1450
 		}
 		created.Tags = nil // they come in a step of their own
 		c.networks.has = append(c.networks.has, created)
 		return step.ID, nil
-	case network.CreatePort, network.UpdatePort, network.DeletePort:
+	case plan.CreatePort, plan.UpdatePort, plan.DeletePort:
 		return step.ID, c.takePort(step)
 	}
 
 	networkID := step.NetworkID
-	if step.Action == network.UpdateNetwork || step.Action == network.TagNetwork ||
-		step.Action == network.DeleteNetwork {
+	if step.Action == plan.UpdateNetwork || step.Action == plan.TagNetwork ||
+		step.Action == plan.DeleteNetwork {
 		networkID = step.ID
 	}
 	n := c.networks.find(networkID)
 	if n == nil {
 		return "", refuse(step, neutron.NotFound, "there is no such network")
 	}
-	subnet := slices.IndexFunc(n.Subnets, func(s network.ObservedSubnet) bool { return s.ID == step.ID })
+	subnet := slices.IndexFunc(n.Subnets, func(s plan.ObservedSubnet) bool { return s.ID == step.ID })
 	switch step.Action {
-	case network.UpdateNetwork:
+	case plan.UpdateNetwork:
 		if n.Revision != step.Revision {
 			return "", moved(step)
 		}
@@ -303,38 +303,38 @@ func (c *Cloud) take(step *network.Step) (string, error) {
 		if n.MTU == 0 {
 			n.MTU = was.MTU
 		}
-	case network.TagNetwork:
+	case plan.TagNetwork:
 		n.Tags = step.Attributes.Tags
-	case network.ShareNetwork:
+	case plan.ShareNetwork:
 		step.ID = c.nextID("rbac")
-		n.Shares = append(n.Shares, network.Share{ID: step.ID, Project: step.Share.Project})
-	case network.UnshareNetwork:
-		n.Shares = slices.DeleteFunc(n.Shares, func(s network.Share) bool { return s.ID == step.ID })
-	case network.DeleteNetwork:
+		n.Shares = append(n.Shares, plan.Share{ID: step.ID, Project: step.Share.Project})
+	case plan.UnshareNetwork:
+		n.Shares = slices.DeleteFunc(n.Shares, func(s plan.Share) bool { return s.ID == step.ID })
+	case plan.DeleteNetwork:
 		if n.Revision != step.Revision {
 			return "", moved(step)
 		}
-		if slices.ContainsFunc(c.ports.has, func(p network.ObservedPort) bool { return p.NetworkID == n.ID }) {
+		if slices.ContainsFunc(c.ports.has, func(p plan.ObservedPort) bool { return p.NetworkID == n.ID }) {
 			return "", refuse(step, neutron.InUse, "ports are on it")
 		}
 		c.networks.remove(networkID)
 		return networkID, nil
-	case network.CreateSubnet:
-		created := network.ObservedSubnet{
+	case plan.CreateSubnet:
+		created := plan.ObservedSubnet{
 			ID: c.nextID("sub"), Created: time.Now(), Name: step.SubnetName, Description: step.SubnetDescription,
 			Subnet: step.Subnet,
 		}
 		c.allocateCIDR(&created)
 		step.Subnet.CIDR = created.CIDR
 		n.Subnets = append(n.Subnets, created)
-	case network.UpdateSubnet, network.DeleteSubnet:
+	case plan.UpdateSubnet, plan.DeleteSubnet:
 		if subnet < 0 {
 			return "", refuse(step, neutron.NotFound, "there is no such subnet")
 		}
 		if n.Subnets[subnet].Revision != step.Revision {
 			return "", moved(step)
 		}
-		if step.Action == network.DeleteSubnet {
+		if step.Action == plan.DeleteSubnet {
 			n.Subnets = slices.Delete(n.Subnets, subnet, subnet+1)
 			break
 		}
@@ -350,7 +350,7 @@ func (c *Cloud) take(step *network.Step) (string, error) {
 }
 
 // allocateCIDR takes the CIDR of a subnet from its pool, where it is to come from one: a new one each time.
-func (c *Cloud) allocateCIDR(s *network.ObservedSubnet) {
+func (c *Cloud) allocateCIDR(s *plan.ObservedSubnet) {
 	from := s.From
 	if s.From = nil; from == nil {
 		return
@@ -361,8 +361,8 @@ func (c *Cloud) allocateCIDR(s *network.ObservedSubnet) {
 		first = netip.AddrFrom16([16]byte{0xfd, 0xaa, 7: byte(c.serial)})
 	}
 	s.CIDR = netip.PrefixFrom(first, cmp.Or(from.PrefixLength, from.Pool.DefaultPrefixLength))
-	s.Gateway = network.DefaultGateway(s.CIDR)
-	s.Pools = network.DefaultPools(s.CIDR, s.Gateway)
+	s.Gateway = plan.DefaultGateway(s.CIDR)
+	s.Pools = plan.DefaultPools(s.CIDR, s.Gateway)
 }
 
 func (c *Cloud) nextID(kind string) string {
@@ -370,11 +370,11 @@ func (c *Cloud) nextID(kind string) string {
 	return fmt.Sprintf("%s-%d", kind, c.serial)
 }
 
-func refuse(step *network.Step, kind neutron.Kind, reason string) error {
+func refuse(step *plan.Step, kind neutron.Kind, reason string) error {
 	return &neutron.Error{Kind: kind, Op: string(step.Action), Reason: reason}
 }
 
-func moved(step *network.Step) error {
+func moved(step *plan.Step) error {
 	return &neutron.Error{
 		Kind: neutron.Conflict, Op: string(step.Action), Reason: "the revision moved",
 		Type: "RevisionNumberConstraintFailed", Status: 412,
@@ -382,14 +382,14 @@ func moved(step *network.Step) error {
 }
 
 // Put adds a network to Neutron behind the Inventory's back.
-func (c *Cloud) Put(n network.ObservedNetwork) {
+func (c *Cloud) Put(n plan.ObservedNetwork) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.networks.has = append(c.networks.has, n)
 }
 
 // Edit changes a network in Neutron as somebody else would, behind the Inventory's back.
-func (c *Cloud) Edit(t *testing.T, id string, change func(*network.ObservedNetwork)) {
+func (c *Cloud) Edit(t *testing.T, id string, change func(*plan.ObservedNetwork)) {
 	t.Helper()
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -400,7 +400,7 @@ func (c *Cloud) Edit(t *testing.T, id string, change func(*network.ObservedNetwo
 }
 
 // Rival is Edit for the functions Before and After, which run while a step is taken.
-func (c *Cloud) Rival(id string, change func(*network.ObservedNetwork)) {
+func (c *Cloud) Rival(id string, change func(*plan.ObservedNetwork)) {
 	n := c.networks.find(id)
 	change(n)
 	n.Revision++
@@ -415,7 +415,7 @@ func (c *Cloud) Remove(id string) {
 }
 
 // Has gives the networks that Neutron has, in order of creation.
-func (c *Cloud) Has() []network.ObservedNetwork {
+func (c *Cloud) Has() []plan.ObservedNetwork {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return slices.Clone(c.networks.has)
@@ -434,7 +434,7 @@ func (c *Cloud) CheckUntouched(t *testing.T) {
 	c.handedOut = nil
 }
 
-func cloneNetwork(n network.ObservedNetwork) network.ObservedNetwork {
+func cloneNetwork(n plan.ObservedNetwork) plan.ObservedNetwork {
 	n.Shares = slices.Clone(n.Shares)
 	n.Subnets = slices.Clone(n.Subnets)
 	for i := range n.Subnets {
@@ -446,8 +446,8 @@ func cloneNetwork(n network.ObservedNetwork) network.ObservedNetwork {
 }
 
 // Fails makes a Before or After that fails the steps of one action, the given number of times.
-func Fails(action network.Action, times int, err error) func(network.Step) error {
-	return func(step network.Step) error {
+func Fails(action plan.Action, times int, err error) func(plan.Step) error {
+	return func(step plan.Step) error {
 		if step.Action != action || times == 0 {
 			return nil
 		}

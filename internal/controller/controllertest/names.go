@@ -4,7 +4,7 @@ import (
 	"context"
 	"strings"
 
-	"cloudteam.ztgame.com/network-controller/internal/network"
+	"cloudteam.ztgame.com/network-controller/internal/plan"
 )
 
 // Names is the part of an Inventory that tells the ids of what users call by name, of a cloud in which each is called
@@ -28,13 +28,13 @@ func (Names) Router(_ context.Context, id string) (string, error) { return id, n
 
 // SubnetPool is the Inventory's. A pool is one of IPv6 where its name ends so, and gives a /26 or a /64 to who does not
 // ask for another.
-func (Names) SubnetPool(_ context.Context, _, id string) (network.SubnetPool, error) {
+func (Names) SubnetPool(_ context.Context, _, id string) (plan.SubnetPool, error) {
 	if strings.HasSuffix(id, "v6") {
-		return network.SubnetPool{
+		return plan.SubnetPool{
 			ID: id, IPVersion: 6, MinPrefixLength: 48, MaxPrefixLength: 128, DefaultPrefixLength: 64,
 		}, nil
 	}
-	return network.SubnetPool{ID: id, IPVersion: 4, MinPrefixLength: 8, MaxPrefixLength: 32, DefaultPrefixLength: 26}, nil
+	return plan.SubnetPool{ID: id, IPVersion: 4, MinPrefixLength: 8, MaxPrefixLength: 32, DefaultPrefixLength: 26}, nil
 }
 
 // QoSPolicy is the Inventory's.
@@ -53,8 +53,8 @@ func (c *Cloud) Router(ctx context.Context, name string) (string, error) {
 }
 
 // SubnetPool is the Inventory's.
-func (c *Cloud) SubnetPool(ctx context.Context, field, name string) (network.SubnetPool, error) {
-	return named(c, func() (network.SubnetPool, error) { return c.Names.SubnetPool(ctx, field, name) })
+func (c *Cloud) SubnetPool(ctx context.Context, field, name string) (plan.SubnetPool, error) {
+	return named(c, func() (plan.SubnetPool, error) { return c.Names.SubnetPool(ctx, field, name) })
 }
 
 // named gives what a name means, unless nobody can tell.

@@ -4,8 +4,8 @@ import (
 	"slices"
 	"time"
 
-	"cloudteam.ztgame.com/network-controller/internal/network"
 	"cloudteam.ztgame.com/network-controller/internal/neutron"
+	"cloudteam.ztgame.com/network-controller/internal/plan"
 )
 
 // Owners is the Inventory's.
@@ -17,7 +17,7 @@ func (c *Cloud) Owners() (owners map[string]neutron.Holdings, audited time.Time,
 	}
 	owners = map[string]neutron.Holdings{}
 	note := func(description string, add func(*neutron.Holdings)) {
-		_, owner, _ := network.ParseDescription(description)
+		_, owner, _ := plan.ParseDescription(description)
 		holdings := owners[owner.Object]
 		add(&holdings)
 		slices.Sort(holdings.Networks)

@@ -6,17 +6,17 @@ import (
 	"testing"
 	"time"
 
-	"cloudteam.ztgame.com/network-controller/internal/network"
 	"cloudteam.ztgame.com/network-controller/internal/neutron"
+	"cloudteam.ztgame.com/network-controller/internal/plan"
 )
 
 // takePort carries out a step about a port.
-func (c *Cloud) takePort(step *network.Step) error {
-	if step.Action == network.CreatePort {
+func (c *Cloud) takePort(step *plan.Step) error {
+	if step.Action == plan.CreatePort {
 		if c.networks.find(step.NetworkID) == nil {
 			return refuse(step, neutron.NotFound, "there is no such network")
 		}
-		created := network.ObservedPort{
+		created := plan.ObservedPort{
 			Revision: 1, Created: time.Now(), NetworkID: step.NetworkID, PortAttributes: step.Port,
 		}
 		if err := c.allocate(step, &created); err != nil {
@@ -36,7 +36,7 @@ func (c *Cloud) takePort(step *network.Step) error {
 		return refuse(step, neutron.NotFound, "there is no such port")
 	case p.Revision != step.Revision:
 		return moved(step)
-	case step.Action == network.DeletePort:
+	case step.Action == plan.DeletePort:
 		c.ports.remove(step.ID)
 		return nil
 	}
@@ -57,8 +57,8 @@ func (c *Cloud) takePort(step *network.Step) error {
 }
 
 // allocate gives a port the addresses that it asks for, and the lowest free one of a subnet where it asks for any.
-func (c *Cloud) allocate(step *network.Step, p *network.ObservedPort) error {
-	taken := map[network.PortAddress]bool{}
+func (c *Cloud) allocate(step *plan.Step, p *plan.ObservedPort) error {
+	taken := map[plan.PortAddress]bool{}
 	for _, other := range c.ports.has {
 		for _, a := range other.Addresses {
 			taken[a] = other.ID != p.ID
@@ -68,7 +68,7 @@ func (c *Cloud) allocate(step *network.Step, p *network.ObservedPort) error {
 	subnets := c.networks.find(p.NetworkID).Subnets
 	for i := range p.Addresses {
 		a := &p.Addresses[i]
-		at := slices.IndexFunc(subnets, func(s network.ObservedSubnet) bool { return s.ID == a.SubnetID })
+		at := slices.IndexFunc(subnets, func(s plan.ObservedSubnet) bool { return s.ID == a.SubnetID })
 		switch {
 		case at < 0:
 			return refuse(step, neutron.Invalid, "the network has no subnet "+a.SubnetID)
@@ -91,14 +91,14 @@ func (c *Cloud) allocate(step *network.Step, p *network.ObservedPort) error {
 }
 
 // PutPort adds a port to Neutron behind the Inventory's back.
-func (c *Cloud) PutPort(p network.ObservedPort) {
+func (c *Cloud) PutPort(p plan.ObservedPort) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.ports.has = append(c.ports.has, p)
 }
 
 // EditPort changes a port in Neutron as somebody else would, behind the Inventory's back.
-func (c *Cloud) EditPort(t *testing.T, id string, change func(*network.ObservedPort)) {
+func (c *Cloud) EditPort(t *testing.T, id string, change func(*plan.ObservedPort)) {
 	t.Helper()
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -109,14 +109,14 @@ func (c *Cloud) EditPort(t *testing.T, id string, change func(*network.ObservedP
 }
 
 // RivalPort is EditPort for the functions Before and After, which run while a step is taken.
-func (c *Cloud) RivalPort(id string, change func(*network.ObservedPort)) {
+func (c *Cloud) RivalPort(id string, change func(*plan.ObservedPort)) {
 	p := c.ports.find(id)
 	change(p)
 	p.Revision++
 }
 
 // Ports gives the ports that Neutron has, in order of creation.
-func (c *Cloud) Ports() []network.ObservedPort {
+func (c *Cloud) Ports() []plan.ObservedPort {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	ports := slices.Clone(c.ports.has)
@@ -126,7 +126,7 @@ func (c *Cloud) Ports() []network.ObservedPort {
 	return ports
 }
 
-func clonePort(p network.ObservedPort) network.ObservedPort {
+func clonePort(p plan.ObservedPort) plan.ObservedPort {
 	p.Addresses, p.SecurityGroups = slices.Clone(p.Addresses), slices.Clone(p.SecurityGroups)
 	return p
 }

@@ -9,47 +9,47 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/cache"
 
-	"cloudteam.ztgame.com/network-controller/internal/network"
 	"cloudteam.ztgame.com/network-controller/internal/neutron"
+	"cloudteam.ztgame.com/network-controller/internal/plan"
 )
 
-// AtRest is an owned.Inventory in which what each object owns is as declared, so that nothing is to be done.
+// AtRest is an managed.Inventory in which what each object owns is as declared, so that nothing is to be done.
 type AtRest struct {
 	Names
 
 	// Where is where the credentials lead.
 	Where neutron.Identity
 	// Owned is what there is, by the UID of the object that owns it.
-	Owned map[string]network.Observed
+	Owned map[string]plan.Observed
 }
 
-// Identity is owned.Inventory's.
+// Identity is managed.Inventory's.
 func (a AtRest) Identity(context.Context) (neutron.Identity, error) { return a.Where, nil }
 
-// Observed is owned.Inventory's.
-func (a AtRest) Observed(_ context.Context, owner network.Owner, _ time.Time) (network.Observed, error) {
+// Observed is managed.Inventory's.
+func (a AtRest) Observed(_ context.Context, owner plan.Owner, _ time.Time) (plan.Observed, error) {
 	return a.Owned[owner.Object], nil
 }
 
-// Reread is owned.Inventory's.
-func (AtRest) Reread(context.Context, network.Resource) (bool, error) { return true, nil }
+// Reread is managed.Inventory's.
+func (AtRest) Reread(context.Context, plan.Resource) (bool, error) { return true, nil }
 
-// Find is owned.Inventory's.
-func (AtRest) Find(context.Context, network.Kind, string, network.Owner) (bool, error) {
+// Find is managed.Inventory's.
+func (AtRest) Find(context.Context, plan.Kind, string, plan.Owner) (bool, error) {
 	return false, nil
 }
 
-// Apply is owned.Inventory's.
-func (AtRest) Apply(context.Context, network.Change) (network.Change, error) {
+// Apply is managed.Inventory's.
+func (AtRest) Apply(context.Context, plan.Change) (plan.Change, error) {
 	return nil, errors.New("nothing is to be written at rest")
 }
 
-// Blockers is owned.Inventory's.
-func (AtRest) Blockers(context.Context, network.Step) (neutron.Blockers, error) {
+// Blockers is managed.Inventory's.
+func (AtRest) Blockers(context.Context, plan.Step) (neutron.Blockers, error) {
 	return neutron.Blockers{}, nil
 }
 
-// Foreign is owned.Inventory's.
+// Foreign is managed.Inventory's.
 func (AtRest) Foreign(context.Context, string) (neutron.Foreign, bool, error) {
 	return neutron.Foreign{}, false, nil
 }

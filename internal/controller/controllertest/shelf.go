@@ -4,7 +4,7 @@ import (
 	"maps"
 	"slices"
 
-	"cloudteam.ztgame.com/network-controller/internal/network"
+	"cloudteam.ztgame.com/network-controller/internal/plan"
 )
 
 // shelf is one kind of the Cloud's resources. Its methods are called with the Cloud's mutex held.
@@ -55,7 +55,7 @@ func (s *shelf[T]) reread(id string) (found, ours bool) {
 		return false, false
 	}
 	_, description := s.name(*r)
-	if _, owner, marked := network.ParseDescription(description); !marked || owner.Cluster != s.cluster {
+	if _, owner, marked := plan.ParseDescription(description); !marked || owner.Cluster != s.cluster {
 		return true, false
 	}
 	s.held[id] = s.clone(*r)
@@ -64,7 +64,7 @@ func (s *shelf[T]) reread(id string) (found, ours bool) {
 
 // of gives copies of what the Inventory holds of an owner's: what Neutron has, in order of creation, and then what it
 // has no more, by id.
-func (s *shelf[T]) of(owner network.Owner) (owned []T) {
+func (s *shelf[T]) of(owner plan.Owner) (owned []T) {
 	add := func(r T, known bool) {
 		if _, description := s.name(r); known && owner.Owns(description) {
 			owned = append(owned, s.clone(r))

@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"cloudteam.ztgame.com/network-controller/internal/network"
+	"cloudteam.ztgame.com/network-controller/internal/plan"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
 
@@ -21,11 +21,11 @@ type addressWatch struct {
 }
 
 // usageOf is how full a subnet is by its status; known is false where that does not tell.
-func usageOf(s cloudteamv1.SubnetStatus) (u network.Usage, known bool) {
+func usageOf(s cloudteamv1.SubnetStatus) (u plan.Usage, known bool) {
 	if s.UsedAddresses == nil || s.TotalAddresses == nil {
-		return network.Usage{}, false
+		return plan.Usage{}, false
 	}
-	return network.Usage{Used: *s.UsedAddresses, Total: *s.TotalAddresses}, true
+	return plan.Usage{Used: *s.UsedAddresses, Total: *s.TotalAddresses}, true
 }
 
 // tell sets the condition by the counts in the object's status, or takes it off. While some subnet is low, those are
@@ -72,8 +72,8 @@ func lowMessage(obj *cloudteamv1.Network, low []cloudteamv1.SubnetStatus) string
 	return strings.Join(texts, ", ") + ": " + todo
 }
 
-// negligible is owned.Kind's: Pods come and go, and each takes an address. The counts are written when one is a step
-// away from what was last written (network.Usage.Near), when another subnet is low or none any more, and along with
+// negligible is managed.Kind's: Pods come and go, and each takes an address. The counts are written when one is a step
+// away from what was last written (plan.Usage.Near), when another subnet is low or none any more, and along with
 // whatever else is written.
 func (w addressWatch) negligible(was, is *cloudteamv1.Network) bool {
 	if len(was.Status.Subnets) != len(is.Status.Subnets) {

@@ -10,8 +10,8 @@ import (
 
 	"cloudteam.ztgame.com/network-controller/internal/controller"
 	"cloudteam.ztgame.com/network-controller/internal/controller/controllertest"
-	"cloudteam.ztgame.com/network-controller/internal/network"
 	"cloudteam.ztgame.com/network-controller/internal/neutron"
+	"cloudteam.ztgame.com/network-controller/internal/plan"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 	"cloudteam.ztgame.com/network-controller/pkg/client/clientset/versioned/fake"
 	informers "cloudteam.ztgame.com/network-controller/pkg/client/informers/externalversions"
@@ -25,7 +25,7 @@ var inTheCloud = neutron.Identity{Endpoint: "https://neutron.test/", Region: "on
 func rest(tb testing.TB, networks int) (c *Controller, keys []cache.ObjectName, indexer cache.Indexer) {
 	tb.Helper()
 	informer := informers.NewSharedInformerFactory(fake.NewSimpleClientset(), 0).Cloudteam().V1().Networks()
-	inventory := controllertest.AtRest{Where: inTheCloud, Owned: map[string]network.Observed{}}
+	inventory := controllertest.AtRest{Where: inTheCloud, Owned: map[string]plan.Observed{}}
 	c, err := NewController(nil, informer, nil, inventory, &record.FakeRecorder{}, "c1", Options{})
 	if err != nil {
 		tb.Fatal(err)
@@ -36,17 +36,17 @@ func rest(tb testing.TB, networks int) (c *Controller, keys []cache.ObjectName, 
 		obj.Generation, obj.Finalizers = 1, []string{cloudteamv1.Finalizer}
 		obj.Spec.CIDR = fmt.Sprintf("10.%d.%d.0/24", i/256, i%256)
 		obj.Spec.Gateway = fmt.Sprintf("10.%d.%d.1", i/256, i%256)
-		owner := network.Owner{Cluster: "c1", Object: string(obj.UID)}
+		owner := plan.Owner{Cluster: "c1", Object: string(obj.UID)}
 		spec, err := desired(obj, owner)
 		if err != nil {
 			tb.Fatal(err)
 		}
-		n := network.ObservedNetwork{ID: "net-" + obj.Name, Revision: 1, Attributes: spec.Attributes()}
+		n := plan.ObservedNetwork{ID: "net-" + obj.Name, Revision: 1, Attributes: spec.Attributes()}
 		n.MTU = 1450
-		n.Subnets = []network.ObservedSubnet{{
+		n.Subnets = []plan.ObservedSubnet{{
 			ID: "sub-" + obj.Name, Name: obj.Name, Description: owner.Marker(), Subnet: spec.Subnets[0],
 		}}
-		observed := network.Observed{Networks: []network.ObservedNetwork{n}}
+		observed := plan.Observed{Networks: []plan.ObservedNetwork{n}}
 		inventory.Owned[owner.Object] = observed
 		show(obj, declaration(spec), owner, observed)
 		obj.Status.ObservedGeneration, obj.Status.AppliedGeneration = 1, 1

@@ -12,7 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"cloudteam.ztgame.com/network-controller/internal/network"
+	"cloudteam.ztgame.com/network-controller/internal/plan"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
 
@@ -21,7 +21,7 @@ const (
 	specUID     = "aaaaaaaa-bbbb-cccc-dddd-eeeeeeeeeeee"
 )
 
-var specOwner = network.Owner{Cluster: specCluster, Object: specUID}
+var specOwner = plan.Owner{Cluster: specCluster, Object: specUID}
 
 func networkOf(spec cloudteamv1.NetworkSpec) *cloudteamv1.Network {
 	return &cloudteamv1.Network{
@@ -33,21 +33,21 @@ func specOf(subnet cloudteamv1.SubnetSpec) cloudteamv1.NetworkSpec {
 	return cloudteamv1.NetworkSpec{SubnetSpec: subnet}
 }
 
-func poolOf(start, end string) network.Range {
-	return network.Range{Start: netip.MustParseAddr(start), End: netip.MustParseAddr(end)}
+func poolOf(start, end string) plan.Range {
+	return plan.Range{Start: netip.MustParseAddr(start), End: netip.MustParseAddr(end)}
 }
 
 func TestDesired(t *testing.T) {
 	addr, prefix := netip.MustParseAddr, netip.MustParsePrefix
 	for sentence, tc := range map[string]struct {
 		spec cloudteamv1.NetworkSpec
-		want network.Spec
+		want plan.Spec
 	}{
 		"a cidr alone has the defaults": {
 			specOf(cloudteamv1.SubnetSpec{CIDR: "192.168.0.0/16"}),
-			network.Spec{Subnets: []network.Subnet{{
+			plan.Spec{Subnets: []plan.Subnet{{
 				CIDR: prefix("192.168.0.0/16"), Gateway: addr("192.168.0.1"), DHCP: true,
-				Pools: []network.Range{poolOf("192.168.0.2", "192.168.255.254")},
+				Pools: []plan.Range{poolOf("192.168.0.2", "192.168.255.254")},
 			}}},
 		},
 		"a subnet from a pool has what does not follow from its CIDR": {
@@ -55,22 +55,22 @@ func TestDesired(t *testing.T) {
 				SubnetPool: "office", PrefixLength: new(int32(26)), Gateway: cloudteamv1.GatewayNone,
 				DNSServers: []string{"fd00::53"},
 			}),
-			network.Spec{Subnets: []network.Subnet{{
-				From: &network.Allocation{Name: "office", PrefixLength: 26, NoGateway: true}, DHCP: true,
+			plan.Spec{Subnets: []plan.Subnet{{
+				From: &plan.Allocation{Name: "office", PrefixLength: 26, NoGateway: true}, DHCP: true,
 				DNSServers: []netip.Addr{addr("fd00::53")},
 			}}},
 		},
 		"without a gateway the pools hold its address": {
 			specOf(cloudteamv1.SubnetSpec{CIDR: "fd00::/126", Gateway: cloudteamv1.GatewayNone, DHCP: new(false)}),
-			network.Spec{Subnets: []network.Subnet{{
-				CIDR: prefix("fd00::/126"), Pools: []network.Range{poolOf("fd00::1", "fd00::3")},
+			plan.Spec{Subnets: []plan.Subnet{{
+				CIDR: prefix("fd00::/126"), Pools: []plan.Range{poolOf("fd00::1", "fd00::3")},
 			}}},
 		},
 		"the default pools leave out a gateway elsewhere": {
 			specOf(cloudteamv1.SubnetSpec{CIDR: "10.0.0.0/29", Gateway: "10.0.0.3"}),
-			network.Spec{Subnets: []network.Subnet{{
+			plan.Spec{Subnets: []plan.Subnet{{
 				CIDR: prefix("10.0.0.0/29"), Gateway: addr("10.0.0.3"), DHCP: true,
-				Pools: []network.Range{poolOf("10.0.0.1", "10.0.0.2"), poolOf("10.0.0.4", "10.0.0.6")},
+				Pools: []plan.Range{poolOf("10.0.0.1", "10.0.0.2"), poolOf("10.0.0.4", "10.0.0.6")},
 			}}},
 		},
 		"spelling does not count": {
@@ -84,11 +84,11 @@ func TestDesired(t *testing.T) {
 					{Destination: "fd02:0::/32", NextHop: "fd00::0:9"}, {Destination: "FD01::/32", NextHop: "fd00::9"},
 				},
 			}),
-			network.Spec{Subnets: []network.Subnet{{
+			plan.Spec{Subnets: []plan.Subnet{{
 				CIDR: prefix("fd00::/64"), Gateway: addr("fd00::fe"), DHCP: true,
-				Pools:      []network.Range{poolOf("fd00::10", "fd00::2f")},
+				Pools:      []plan.Range{poolOf("fd00::10", "fd00::2f")},
 				DNSServers: []netip.Addr{addr("fd00::53"), addr("2620:fe::fe")},
-				HostRoutes: []network.Route{
+				HostRoutes: []plan.Route{
 					{Destination: prefix("fd01::/32"), NextHop: addr("fd00::9")},
 					{Destination: prefix("fd02::/32"), NextHop: addr("fd00::9")},
 				},
@@ -101,15 +101,15 @@ func TestDesired(t *testing.T) {
 					{CIDR: "FD00::/126", IPv6RAMode: "dhcpv6-stateful"}, {CIDR: "10.0.0.4/30", DNSServers: []string{"9.9.9.9"}},
 				},
 			},
-			network.Spec{Subnets: []network.Subnet{
-				{CIDR: prefix("10.0.0.0/30"), DHCP: true, Pools: []network.Range{poolOf("10.0.0.1", "10.0.0.2")}},
+			plan.Spec{Subnets: []plan.Subnet{
+				{CIDR: prefix("10.0.0.0/30"), DHCP: true, Pools: []plan.Range{poolOf("10.0.0.1", "10.0.0.2")}},
 				{
-					CIDR: prefix("fd00::/126"), Gateway: addr("fd00::1"), DHCP: true, IPv6RAMode: network.DHCPv6Stateful,
-					Pools: []network.Range{poolOf("fd00::2", "fd00::3")},
+					CIDR: prefix("fd00::/126"), Gateway: addr("fd00::1"), DHCP: true, IPv6RAMode: plan.DHCPv6Stateful,
+					Pools: []plan.Range{poolOf("fd00::2", "fd00::3")},
 				},
 				{
 					CIDR: prefix("10.0.0.4/30"), Gateway: addr("10.0.0.5"), DHCP: true,
-					Pools: []network.Range{poolOf("10.0.0.6", "10.0.0.6")}, DNSServers: []netip.Addr{addr("9.9.9.9")},
+					Pools: []plan.Range{poolOf("10.0.0.6", "10.0.0.6")}, DNSServers: []netip.Addr{addr("9.9.9.9")},
 				},
 			}},
 		},
@@ -118,11 +118,11 @@ func TestDesired(t *testing.T) {
 				SubnetSpec:  cloudteamv1.SubnetSpec{CIDR: "10.0.0.0/30", DHCP: new(true)},
 				Description: "db", MTU: new(int32(1400)), PortSecurity: new(false),
 			},
-			network.Spec{
+			plan.Spec{
 				Description: "db", MTU: 1400, PortSecurity: new(false),
-				Subnets: []network.Subnet{{
+				Subnets: []plan.Subnet{{
 					CIDR: prefix("10.0.0.0/30"), Gateway: addr("10.0.0.1"), DHCP: true,
-					Pools: []network.Range{poolOf("10.0.0.2", "10.0.0.2")},
+					Pools: []plan.Range{poolOf("10.0.0.2", "10.0.0.2")},
 				}},
 			},
 		},
@@ -150,7 +150,7 @@ func fieldsOf(t *testing.T, err error) []string {
 		}
 		return fields
 	}
-	var one *network.FieldError
+	var one *plan.FieldError
 	if !errors.As(err, &one) {
 		t.Fatalf("%v is a %T, not a *network.FieldError", err, err)
 	}
@@ -292,21 +292,21 @@ func throughJSON(t *testing.T, text string) string {
 
 // created is what Neutron shows after a plan from nothing was applied. Addresses and texts go through their printed
 // form, as on the way to Neutron and back.
-func created(t *testing.T, change network.Change) network.Observed {
+func created(t *testing.T, change plan.Change) plan.Observed {
 	t.Helper()
-	var n network.ObservedNetwork
+	var n plan.ObservedNetwork
 	for i, step := range change {
 		switch {
-		case i == 0 && step.Action == network.CreateNetwork:
-			n = network.ObservedNetwork{ID: "net-1", Created: time.Unix(0, 0), Attributes: step.Attributes}
+		case i == 0 && step.Action == plan.CreateNetwork:
+			n = plan.ObservedNetwork{ID: "net-1", Created: time.Unix(0, 0), Attributes: step.Attributes}
 			n.Name, n.Description = throughJSON(t, n.Name), throughJSON(t, n.Description)
 			if n.MTU == 0 {
 				n.MTU = 1450
 			}
-		case i > 0 && step.Action == network.CreateSubnet && step.NetworkID == "":
-			s := network.ObservedSubnet{
+		case i > 0 && step.Action == plan.CreateSubnet && step.NetworkID == "":
+			s := plan.ObservedSubnet{
 				ID: "sub-1", Name: throughJSON(t, step.SubnetName), Description: throughJSON(t, step.SubnetDescription),
-				Subnet: network.Subnet{DHCP: step.Subnet.DHCP},
+				Subnet: plan.Subnet{DHCP: step.Subnet.DHCP},
 			}
 			s.CIDR = netip.MustParsePrefix(step.Subnet.CIDR.String())
 			if step.Subnet.Gateway.IsValid() {
@@ -319,7 +319,7 @@ func created(t *testing.T, change network.Change) network.Observed {
 				s.DNSServers = append(s.DNSServers, netip.MustParseAddr(server.String()))
 			}
 			for _, r := range step.Subnet.HostRoutes {
-				s.HostRoutes = append(s.HostRoutes, network.Route{
+				s.HostRoutes = append(s.HostRoutes, plan.Route{
 					Destination: netip.MustParsePrefix(r.Destination.String()),
 					NextHop:     netip.MustParseAddr(r.NextHop.String()),
 				})
@@ -329,7 +329,7 @@ func created(t *testing.T, change network.Change) network.Observed {
 			t.Fatalf("step %d of a plan from nothing is %s", i, step)
 		}
 	}
-	return network.Observed{Networks: []network.ObservedNetwork{n}}
+	return plan.Observed{Networks: []plan.ObservedNetwork{n}}
 }
 
 // split is a list from a text, without the empty text that strings.Split makes of nothing.
@@ -376,11 +376,11 @@ func FuzzSpecToPlan(f *testing.F) {
 			}
 			return
 		}
-		change, err := network.Plan(want, network.Observed{})
+		change, err := plan.Network(want, plan.Observed{})
 		if err != nil {
 			t.Fatalf("what desired accepted, Plan refuses: %v", err)
 		}
-		again, err := network.Plan(want, created(t, change))
+		again, err := plan.Network(want, created(t, change))
 		if err != nil {
 			t.Fatalf("planning what was applied: %v", err)
 		}

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"net/netip"
 
-	"cloudteam.ztgame.com/network-controller/internal/network"
+	"cloudteam.ztgame.com/network-controller/internal/plan"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
 
@@ -17,11 +17,11 @@ type parser struct {
 	errs   []error
 }
 
-// err gives what could not be read, as *network.FieldErrors, joined.
+// err gives what could not be read, as *plan.FieldErrors, joined.
 func (p *parser) err() error { return errors.Join(p.errs...) }
 
 func (p *parser) refuse(field, format string, args ...any) {
-	p.errs = append(p.errs, &network.FieldError{Field: p.within + field, Problem: fmt.Sprintf(format, args...)})
+	p.errs = append(p.errs, &plan.FieldError{Field: p.within + field, Problem: fmt.Sprintf(format, args...)})
 }
 
 func (p *parser) addr(field, text string) netip.Addr {
@@ -43,11 +43,11 @@ func (p *parser) prefix(field, text string) netip.Prefix {
 }
 
 // routes reads the routes of a field, whose elements are a subnet's or a router's.
-func routes[R cloudteamv1.HostRoute | cloudteamv1.RouterRoute](p *parser, field string, declared []R) []network.Route {
-	var all []network.Route
+func routes[R cloudteamv1.HostRoute | cloudteamv1.RouterRoute](p *parser, field string, declared []R) []plan.Route {
+	var all []plan.Route
 	for i, r := range declared {
 		route, field := cloudteamv1.HostRoute(r), fmt.Sprintf("%s[%d]", field, i)
-		all = append(all, network.Route{
+		all = append(all, plan.Route{
 			Destination: p.prefix(field+".destination", route.Destination), NextHop: p.addr(field+".nextHop", route.NextHop),
 		})
 	}

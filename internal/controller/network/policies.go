@@ -3,17 +3,17 @@ package network
 import (
 	"cmp"
 
-	"cloudteam.ztgame.com/network-controller/internal/controller/owned"
-	"cloudteam.ztgame.com/network-controller/internal/network"
+	"cloudteam.ztgame.com/network-controller/internal/controller/managed"
+	"cloudteam.ztgame.com/network-controller/internal/plan"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
 
-// policies is owned.Kind's. A network that was there before its object is there for more than the object, so it stays
+// policies is managed.Kind's. A network that was there before its object is there for more than the object, so it stays
 // where nobody wrote that it goes.
-func policies(obj *cloudteamv1.Network) owned.Policies {
-	p := owned.Policies{
+func policies(obj *cloudteamv1.Network) managed.Policies {
+	p := managed.Policies{
 		Deletion: obj.Spec.DeletionPolicy, Drift: obj.Spec.DriftPolicy,
-		IgnoreDrift: owned.Fields(obj.Spec.IgnoreDrift),
+		IgnoreDrift: managed.Fields(obj.Spec.IgnoreDrift),
 	}
 	if obj.Spec.Import != nil {
 		p.Deletion = cmp.Or(p.Deletion, cloudteamv1.DeletionPolicyRetain)
@@ -21,20 +21,20 @@ func policies(obj *cloudteamv1.Network) owned.Policies {
 	return p
 }
 
-// importOf is owned.Kind's.
-func importOf(obj *cloudteamv1.Network) owned.Import {
+// importOf is managed.Kind's.
+func importOf(obj *cloudteamv1.Network) managed.Import {
 	if obj.Spec.Import == nil {
-		return owned.Import{}
+		return managed.Import{}
 	}
-	return owned.Import{ID: obj.Spec.Import.ID, Observe: obj.Observes()}
+	return managed.Import{ID: obj.Spec.Import.ID, Observe: obj.Observes()}
 }
 
 // desiredImport brings spec.import into the domain's form.
-func desiredImport(obj *cloudteamv1.Network) network.Import {
+func desiredImport(obj *cloudteamv1.Network) plan.Import {
 	if obj.Spec.Import == nil {
-		return network.Import{}
+		return plan.Import{}
 	}
-	return network.Import{
+	return plan.Import{
 		ID: obj.Spec.Import.ID,
 		// What is only observed is not made as declared, and its names are nobody's business here.
 		Overwrite: obj.Spec.Import.Overwrite && !obj.Observes(),
@@ -43,12 +43,12 @@ func desiredImport(obj *cloudteamv1.Network) network.Import {
 	}
 }
 
-// PlanImport is owned.Importing's.
-func (d declaration) PlanImport(found network.ObservedNetwork) (network.Change, error) {
-	return network.PlanImport(network.Spec(d), found)
+// PlanImport is managed.Importing's.
+func (d declaration) PlanImport(found plan.ObservedNetwork) (plan.Change, error) {
+	return plan.Adopt(plan.Spec(d), found)
 }
 
-// Compare is owned.Importing's.
-func (d declaration) Compare(found network.ObservedNetwork) ([]network.Difference, error) {
-	return network.Compare(network.Spec(d), found)
+// Compare is managed.Importing's.
+func (d declaration) Compare(found plan.ObservedNetwork) ([]plan.Difference, error) {
+	return plan.Compare(plan.Spec(d), found)
 }

@@ -3,17 +3,17 @@ package network
 import (
 	"slices"
 
-	"cloudteam.ztgame.com/network-controller/internal/network"
+	"cloudteam.ztgame.com/network-controller/internal/plan"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
 
 // desiredAllocation is how a subnet comes to its CIDR; nil where that is declared. shown are the Network's subnets as
 // its status tells them.
-func desiredAllocation(s cloudteamv1.SubnetSpec, shown []cloudteamv1.SubnetStatus) *network.Allocation {
+func desiredAllocation(s cloudteamv1.SubnetSpec, shown []cloudteamv1.SubnetStatus) *plan.Allocation {
 	if s.SubnetPool == "" {
 		return nil
 	}
-	from := &network.Allocation{Name: s.SubnetPool, NoGateway: s.Gateway == cloudteamv1.GatewayNone}
+	from := &plan.Allocation{Name: s.SubnetPool, NoGateway: s.Gateway == cloudteamv1.GatewayNone}
 	if s.PrefixLength != nil {
 		from.PrefixLength = int(*s.PrefixLength)
 	}
@@ -26,8 +26,8 @@ func desiredAllocation(s cloudteamv1.SubnetSpec, shown []cloudteamv1.SubnetStatu
 
 // subnetPoolOf is what the spec calls the subnet pool of an observed subnet; empty where the spec declares the CIDR, or
 // does not have the subnet.
-func subnetPoolOf(s network.ObservedSubnet, declared []network.Subnet) string {
-	at := slices.IndexFunc(declared, func(d network.Subnet) bool { return d.CIDR == s.CIDR && d.From != nil })
+func subnetPoolOf(s plan.ObservedSubnet, declared []plan.Subnet) string {
+	at := slices.IndexFunc(declared, func(d plan.Subnet) bool { return d.CIDR == s.CIDR && d.From != nil })
 	if at < 0 {
 		return ""
 	}
@@ -45,4 +45,4 @@ func keepPools(subnets, was []cloudteamv1.SubnetStatus) {
 }
 
 // unresolvedPool reports whether it is not known which pool is meant of a subnet.
-func unresolvedPool(s network.Subnet) bool { return s.From != nil && s.From.Unresolved }
+func unresolvedPool(s plan.Subnet) bool { return s.From != nil && s.From.Unresolved }

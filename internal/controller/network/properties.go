@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"cloudteam.ztgame.com/network-controller/internal/network"
+	"cloudteam.ztgame.com/network-controller/internal/plan"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
 
@@ -14,15 +14,15 @@ import (
 func nameOf(obj *cloudteamv1.Network) string { return cmp.Or(obj.Spec.NetworkName, obj.Name) }
 
 // desiredProperties brings the network's own settings into the domain's canonical form. Its errors are
-// *network.FieldErrors.
-func desiredProperties(s cloudteamv1.NetworkSpec, spec *network.Spec) (errs []error) {
+// *plan.FieldErrors.
+func desiredProperties(s cloudteamv1.NetworkSpec, spec *plan.Spec) (errs []error) {
 	switch s.AdminState {
 	case "", cloudteamv1.AdminStateUp:
 	case cloudteamv1.AdminStateDown:
 		spec.Down = true
 	default:
-		errs = append(errs, &network.FieldError{
-			Field: network.FieldAdminState, Problem: fmt.Sprintf("%q is no such state: write Up or Down", s.AdminState),
+		errs = append(errs, &plan.FieldError{
+			Field: plan.FieldAdminState, Problem: fmt.Sprintf("%q is no such state: write Up or Down", s.AdminState),
 		})
 	}
 	switch s.DNSDomain {
@@ -50,7 +50,7 @@ func desiredProperties(s cloudteamv1.NetworkSpec, spec *network.Spec) (errs []er
 	}
 	spec.Shared, spec.External = s.Shared, s.External
 	if p := s.Provider; p != nil {
-		spec.Provider = network.Provider{NetworkType: string(p.NetworkType), PhysicalNetwork: p.PhysicalNetwork}
+		spec.Provider = plan.Provider{NetworkType: string(p.NetworkType), PhysicalNetwork: p.PhysicalNetwork}
 		if p.SegmentationID != nil {
 			spec.Provider.SegmentationID = *p.SegmentationID
 		}

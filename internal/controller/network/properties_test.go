@@ -5,7 +5,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"cloudteam.ztgame.com/network-controller/internal/network"
+	"cloudteam.ztgame.com/network-controller/internal/plan"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
 
@@ -13,48 +13,48 @@ import (
 func TestDesiredProperties(t *testing.T) {
 	for sentence, tc := range map[string]struct {
 		set  func(*cloudteamv1.NetworkSpec)
-		want network.Spec
+		want plan.Spec
 	}{
-		"nothing is said": {func(*cloudteamv1.NetworkSpec) {}, network.Spec{Name: "example"}},
+		"nothing is said": {func(*cloudteamv1.NetworkSpec) {}, plan.Spec{Name: "example"}},
 		"a name of its own": {
-			func(s *cloudteamv1.NetworkSpec) { s.NetworkName = "other" }, network.Spec{Name: "other"},
+			func(s *cloudteamv1.NetworkSpec) { s.NetworkName = "other" }, plan.Spec{Name: "other"},
 		},
 		"up is the default": {
-			func(s *cloudteamv1.NetworkSpec) { s.AdminState = cloudteamv1.AdminStateUp }, network.Spec{Name: "example"},
+			func(s *cloudteamv1.NetworkSpec) { s.AdminState = cloudteamv1.AdminStateUp }, plan.Spec{Name: "example"},
 		},
 		"down": {
 			func(s *cloudteamv1.NetworkSpec) { s.AdminState = cloudteamv1.AdminStateDown },
-			network.Spec{Name: "example", Down: true},
+			plan.Spec{Name: "example", Down: true},
 		},
 		"a DNS domain is in lower case": {
 			func(s *cloudteamv1.NetworkSpec) { s.DNSDomain = "Example.ORG." },
-			network.Spec{Name: "example", DNSDomain: new("example.org.")},
+			plan.Spec{Name: "example", DNSDomain: new("example.org.")},
 		},
 		"no DNS domain": {
 			func(s *cloudteamv1.NetworkSpec) { s.DNSDomain = cloudteamv1.DNSDomainNone },
-			network.Spec{Name: "example", DNSDomain: new("")},
+			plan.Spec{Name: "example", DNSDomain: new("")},
 		},
 		"tags are sorted": {
 			func(s *cloudteamv1.NetworkSpec) { s.Tags = []string{"b", "a"} },
-			network.Spec{Name: "example", Tags: []string{"a", "b"}},
+			plan.Spec{Name: "example", Tags: []string{"a", "b"}},
 		},
 		"no tags are not the same as none said": {
-			func(s *cloudteamv1.NetworkSpec) { s.Tags = []string{} }, network.Spec{Name: "example", Tags: []string{}},
+			func(s *cloudteamv1.NetworkSpec) { s.Tags = []string{} }, plan.Spec{Name: "example", Tags: []string{}},
 		},
 		"a QoS policy is named, until its id is looked up": {
-			func(s *cloudteamv1.NetworkSpec) { s.QoSPolicy = "gold" }, network.Spec{Name: "example", QoSPolicy: new("gold")},
+			func(s *cloudteamv1.NetworkSpec) { s.QoSPolicy = "gold" }, plan.Spec{Name: "example", QoSPolicy: new("gold")},
 		},
 		"no QoS policy": {
 			func(s *cloudteamv1.NetworkSpec) { s.QoSPolicy = cloudteamv1.QoSPolicyNone },
-			network.Spec{Name: "example", QoSPolicy: new("")},
+			plan.Spec{Name: "example", QoSPolicy: new("")},
 		},
 		"projects are sorted": {
 			func(s *cloudteamv1.NetworkSpec) { s.SharedWith = []string{"b", "a"} },
-			network.Spec{Name: "example", SharedWith: []string{"a", "b"}},
+			plan.Spec{Name: "example", SharedWith: []string{"a", "b"}},
 		},
 		"no projects are not the same as none said": {
 			func(s *cloudteamv1.NetworkSpec) { s.SharedWith = []string{} },
-			network.Spec{Name: "example", SharedWith: []string{}},
+			plan.Spec{Name: "example", SharedWith: []string{}},
 		},
 		"what is an administrator's": {
 			func(s *cloudteamv1.NetworkSpec) {
@@ -63,14 +63,14 @@ func TestDesiredProperties(t *testing.T) {
 					NetworkType: "vlan", PhysicalNetwork: "physnet1", SegmentationID: new(int64(7)),
 				}
 			},
-			network.Spec{
+			plan.Spec{
 				Name: "example", Shared: new(true), External: new(false), ZoneHints: []string{"a", "b"},
-				Provider: network.Provider{NetworkType: "vlan", PhysicalNetwork: "physnet1", SegmentationID: 7},
+				Provider: plan.Provider{NetworkType: "vlan", PhysicalNetwork: "physnet1", SegmentationID: 7},
 			},
 		},
 		"a provider of which the cloud chooses most": {
 			func(s *cloudteamv1.NetworkSpec) { s.Provider = &cloudteamv1.ProviderSpec{NetworkType: "vxlan"} },
-			network.Spec{Name: "example", Provider: network.Provider{NetworkType: "vxlan"}},
+			plan.Spec{Name: "example", Provider: plan.Provider{NetworkType: "vxlan"}},
 		},
 	} {
 		t.Run(sentence, func(t *testing.T) {
@@ -97,8 +97,8 @@ func TestDesiredRefusesProperties(t *testing.T) {
 		set   func(*cloudteamv1.NetworkSpec)
 		field string
 	}{
-		"a state that there is not": {func(s *cloudteamv1.NetworkSpec) { s.AdminState = "up" }, network.FieldAdminState},
-		"a domain without a stop":   {func(s *cloudteamv1.NetworkSpec) { s.DNSDomain = "a.org" }, network.FieldDNSDomain},
+		"a state that there is not": {func(s *cloudteamv1.NetworkSpec) { s.AdminState = "up" }, plan.FieldAdminState},
+		"a domain without a stop":   {func(s *cloudteamv1.NetworkSpec) { s.DNSDomain = "a.org" }, plan.FieldDNSDomain},
 		"a tag twice":               {func(s *cloudteamv1.NetworkSpec) { s.Tags = []string{"a", "a"} }, "tags[1]"},
 		"all projects":              {func(s *cloudteamv1.NetworkSpec) { s.SharedWith = []string{"*"} }, "sharedWith[0]"},
 	} {

@@ -5,21 +5,21 @@ import (
 	"errors"
 	"slices"
 
-	"cloudteam.ztgame.com/network-controller/internal/controller/owned"
-	"cloudteam.ztgame.com/network-controller/internal/network"
+	"cloudteam.ztgame.com/network-controller/internal/controller/managed"
 	"cloudteam.ztgame.com/network-controller/internal/neutron"
+	"cloudteam.ztgame.com/network-controller/internal/plan"
 )
 
-// resolve is owned.Kind's: it puts ids in the place of names. What cannot be told by its name stays as it is, be it the
-// QoS policy, a subnet from a pool or the router, and all else is made and kept: the error is an *owned.Unresolved
+// resolve is managed.Kind's: it replaces names by ids. What cannot be told by its name stays as it is, be it the
+// QoS policy, a subnet from a pool or the router, and all else is made and kept: the error is an *managed.Unresolved
 // then, and tells of each such name.
-func resolve(ctx context.Context, in owned.Inventory, declared owned.Declaration) (owned.Declaration, error) {
+func resolve(ctx context.Context, in managed.Inventory, declared managed.Declaration) (managed.Declaration, error) {
 	d, ok := declared.(declaration)
 	if !ok {
 		return declared, nil
 	}
 	var unresolved []error
-	for _, part := range []func(context.Context, owned.Inventory, *declaration) error{
+	for _, part := range []func(context.Context, managed.Inventory, *declaration) error{
 		resolveQoSPolicy, resolvePools, resolveRouter,
 	} {
 		err := part(ctx, in, &d)
@@ -31,7 +31,7 @@ func resolve(ctx context.Context, in owned.Inventory, declared owned.Declaration
 		}
 	}
 	if len(unresolved) > 0 {
-		return d, &owned.Unresolved{Err: errors.Join(unresolved...)}
+		return d, &managed.Unresolved{Err: errors.Join(unresolved...)}
 	}
 	return d, nil
 }
@@ -41,7 +41,7 @@ func meansNothing(err error) bool { return neutron.KindOf(err) == neutron.Invali
 
 // resolveQoSPolicy puts the policy's id in the place of its name, or leaves the network's policy undeclared where that
 // means nothing.
-func resolveQoSPolicy(ctx context.Context, in owned.Inventory, d *declaration) error {
+func resolveQoSPolicy(ctx context.Context, in managed.Inventory, d *declaration) error {
 	if d.QoSPolicy == nil || *d.QoSPolicy == "" {
 		return nil
 	}
@@ -56,8 +56,8 @@ func resolveQoSPolicy(ctx context.Context, in owned.Inventory, d *declaration) e
 
 // resolvePools puts the pools in the place of what the spec calls them. It writes to copies. Errors of names that mean
 // nothing are joined, one for each subnet; another ends it.
-func resolvePools(ctx context.Context, in owned.Inventory, d *declaration) error {
-	if !slices.ContainsFunc(d.Subnets, func(s network.Subnet) bool { return s.From != nil }) {
+func resolvePools(ctx context.Context, in managed.Inventory, d *declaration) error {
+	if !slices.ContainsFunc(d.Subnets, func(s plan.Subnet) bool { return s.From != nil }) {
 		return nil // as a rule
 	}
 	d.Subnets = slices.Clone(d.Subnets)
@@ -67,7 +67,7 @@ func resolvePools(ctx context.Context, in owned.Inventory, d *declaration) error
 			continue
 		}
 		from := *s.From
-		pool, err := in.SubnetPool(ctx, network.SubnetField(i, network.FieldSubnetPool), from.Name)
+		pool, err := in.SubnetPool(ctx, plan.SubnetField(i, plan.FieldSubnetPool), from.Name)
 		switch {
 		case err == nil:
 			from.Pool = pool
@@ -83,7 +83,7 @@ func resolvePools(ctx context.Context, in owned.Inventory, d *declaration) error
 }
 
 // resolveRouter puts the id of the router, or of the external network that it leads to, in the place of its name.
-func resolveRouter(ctx context.Context, in owned.Inventory, d *declaration) error {
+func resolveRouter(ctx context.Context, in managed.Inventory, d *declaration) error {
 	if d.Router == nil {
 		return nil
 	}
@@ -96,7 +96,7 @@ func resolveRouter(ctx context.Context, in owned.Inventory, d *declaration) erro
 		router.ExternalNetwork, err = in.ExternalNetwork(ctx, router.ExternalNetwork)
 	}
 	if err != nil {
-		router = network.RouterSpec{Unresolved: true}
+		router = plan.RouterSpec{Unresolved: true}
 	}
 	d.Router = &router
 	return err

@@ -12,9 +12,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"cloudteam.ztgame.com/network-controller/internal/controller/controllertest"
-	"cloudteam.ztgame.com/network-controller/internal/controller/owned"
-	"cloudteam.ztgame.com/network-controller/internal/network"
+	"cloudteam.ztgame.com/network-controller/internal/controller/managed"
 	"cloudteam.ztgame.com/network-controller/internal/neutron"
+	"cloudteam.ztgame.com/network-controller/internal/plan"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
 
@@ -39,9 +39,9 @@ func (n names) Router(_ context.Context, name string) (string, error) {
 	return n.lookUp("router.existing", name)
 }
 
-func (n names) SubnetPool(_ context.Context, field, name string) (network.SubnetPool, error) {
+func (n names) SubnetPool(_ context.Context, field, name string) (plan.SubnetPool, error) {
 	id, err := n.lookUp(field, name)
-	return network.SubnetPool{ID: id}, err
+	return plan.SubnetPool{ID: id}, err
 }
 
 func TestResolve(t *testing.T) {
@@ -96,7 +96,7 @@ func TestResolve(t *testing.T) {
 			var says []string
 			if err != nil {
 				says = strings.Split(err.Error(), "\n")
-				if _, partly := errors.AsType[*owned.Unresolved](err); !partly {
+				if _, partly := errors.AsType[*managed.Unresolved](err); !partly {
 					t.Errorf("the error is a %T", err)
 				}
 			}

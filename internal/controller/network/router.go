@@ -1,24 +1,24 @@
 package network
 
 import (
-	"cloudteam.ztgame.com/network-controller/internal/network"
+	"cloudteam.ztgame.com/network-controller/internal/plan"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
 
 // desiredRouter brings what a Network says of its router into the domain's form, but for what users may call by name:
 // resolve puts ids there.
-func desiredRouter(s *cloudteamv1.RouterSpec) (*network.RouterSpec, error) {
+func desiredRouter(s *cloudteamv1.RouterSpec) (*plan.RouterSpec, error) {
 	if s == nil {
 		return nil, nil
 	}
-	router := &network.RouterSpec{
+	router := &plan.RouterSpec{
 		Existing: s.Existing, ExternalNetwork: s.ExternalNetwork, SNAT: s.SNAT, HA: s.HA, Distributed: s.Distributed,
 	}
 	p := parser{within: "router."}
 	if s.ExternalIP != "" {
-		router.ExternalIP = p.addr(network.FieldExternalIP, s.ExternalIP)
+		router.ExternalIP = p.addr(plan.FieldExternalIP, s.ExternalIP)
 	}
-	router.Routes = routes(&p, network.FieldRoutes, s.Routes)
+	router.Routes = routes(&p, plan.FieldRoutes, s.Routes)
 	return router, p.err()
 }
 
@@ -27,20 +27,20 @@ func hasRouter(obj *cloudteamv1.Network) bool {
 	return obj.Spec.Router != nil || obj.Status.Router != nil
 }
 
-// parts is owned.Kind's: the network's own router.
-func parts(obj *cloudteamv1.Network) []network.Resource {
+// parts is managed.Kind's: the network's own router.
+func parts(obj *cloudteamv1.Network) []plan.Resource {
 	if obj.Spec.Router == nil || obj.Spec.Router.Existing != "" {
 		return nil
 	}
-	router := network.Resource{Kind: network.KindRouter}
+	router := plan.Resource{Kind: plan.KindRouter}
 	if status := obj.Status.Router; status != nil && !status.Existing {
 		router.ID = status.ID
 	}
-	return []network.Resource{router}
+	return []plan.Resource{router}
 }
 
 // routerStatus tells which router serves the network: its own, or the one that its interfaces are on.
-func routerStatus(observed network.Observed) *cloudteamv1.RouterStatus {
+func routerStatus(observed plan.Observed) *cloudteamv1.RouterStatus {
 	if own, exists := observed.Router(); exists {
 		status := &cloudteamv1.RouterStatus{ID: own.ID, ExternalNetworkID: own.Gateway.NetworkID}
 		for _, a := range own.Gateway.Addresses {

@@ -4,14 +4,14 @@ import (
 	"cmp"
 	"slices"
 
-	"cloudteam.ztgame.com/network-controller/internal/controller/owned"
-	"cloudteam.ztgame.com/network-controller/internal/network"
+	"cloudteam.ztgame.com/network-controller/internal/controller/managed"
+	"cloudteam.ztgame.com/network-controller/internal/plan"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
 
-// show is owned.Kind's: it tells in the status what Neutron has.
+// show is managed.Kind's: it tells in the status what Neutron has.
 func show(
-	obj *cloudteamv1.Network, declared owned.Declaration, owner network.Owner, observed network.Observed,
+	obj *cloudteamv1.Network, declared managed.Declaration, owner plan.Owner, observed plan.Observed,
 ) {
 	status := &obj.Status
 	was := status.Subnets
@@ -23,8 +23,8 @@ func show(
 	status.NetworkID = n.ID
 	status.MTU = int32(n.MTU)
 	d, _ := declared.(declaration)
-	spec := network.Spec(d).Allocated(n)
-	ours := func(s network.ObservedSubnet) bool { return obj.Observes() || owner.Owns(s.Description) }
+	spec := plan.Spec(d).Allocated(n)
+	ours := func(s plan.ObservedSubnet) bool { return obj.Observes() || owner.Owns(s.Description) }
 	for _, s := range subnetsInOrder(n, ours, spec.Subnets) {
 		gateway := cloudteamv1.GatewayNone
 		if s.Gateway.IsValid() {
@@ -48,22 +48,22 @@ func show(
 // subnetsInOrder are the network's subnets that are ours: the declared ones in the order of the spec, then others, by
 // address.
 func subnetsInOrder(
-	n network.ObservedNetwork, isOurs func(network.ObservedSubnet) bool, declared []network.Subnet,
-) []network.ObservedSubnet {
-	place := func(s network.ObservedSubnet) int {
-		at := slices.IndexFunc(declared, func(d network.Subnet) bool { return d.CIDR == s.CIDR })
+	n plan.ObservedNetwork, isOurs func(plan.ObservedSubnet) bool, declared []plan.Subnet,
+) []plan.ObservedSubnet {
+	place := func(s plan.ObservedSubnet) int {
+		at := slices.IndexFunc(declared, func(d plan.Subnet) bool { return d.CIDR == s.CIDR })
 		if at < 0 {
 			return len(declared)
 		}
 		return at
 	}
-	var ours []network.ObservedSubnet
+	var ours []plan.ObservedSubnet
 	for _, s := range n.Subnets {
 		if isOurs(s) {
 			ours = append(ours, s)
 		}
 	}
-	slices.SortFunc(ours, func(a, b network.ObservedSubnet) int {
+	slices.SortFunc(ours, func(a, b plan.ObservedSubnet) int {
 		return cmp.Or(cmp.Compare(place(a), place(b)), a.CIDR.Addr().Compare(b.CIDR.Addr()), cmp.Compare(a.ID, b.ID))
 	})
 	return ours

@@ -6,24 +6,24 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"cloudteam.ztgame.com/network-controller/internal/controller/owned"
-	"cloudteam.ztgame.com/network-controller/internal/network"
+	"cloudteam.ztgame.com/network-controller/internal/controller/managed"
+	"cloudteam.ztgame.com/network-controller/internal/plan"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
 
-func observedSubnet(id, cidr, gateway string, owner network.Owner) network.ObservedSubnet {
-	s := network.ObservedSubnet{ID: id, Subnet: network.Subnet{CIDR: netip.MustParsePrefix(cidr)}}
+func observedSubnet(id, cidr, gateway string, owner plan.Owner) plan.ObservedSubnet {
+	s := plan.ObservedSubnet{ID: id, Subnet: plan.Subnet{CIDR: netip.MustParsePrefix(cidr)}}
 	if gateway != "" {
 		s.Gateway = netip.MustParseAddr(gateway)
 	}
-	if owner != (network.Owner{}) {
+	if owner != (plan.Owner{}) {
 		s.Description = owner.Marker()
 	}
 	return s
 }
 
 func TestShow(t *testing.T) {
-	declared := declaration(network.Spec{Owner: specOwner, Subnets: []network.Subnet{
+	declared := declaration(plan.Spec{Owner: specOwner, Subnets: []plan.Subnet{
 		{CIDR: netip.MustParsePrefix("192.168.0.0/16")}, {CIDR: netip.MustParsePrefix("10.0.0.0/8")},
 	}})
 	cloud := &cloudteamv1.CloudStatus{Endpoint: "https://neutron.test/"}
@@ -33,31 +33,31 @@ func TestShow(t *testing.T) {
 		Subnets: []cloudteamv1.SubnetStatus{{ID: "sub-1", CIDR: "192.168.0.0/16", Gateway: "192.168.0.1"}},
 	}
 	counted := observedSubnet("counted", "10.0.0.0/8", "10.0.0.1", specOwner)
-	counted.Pools = []network.Range{poolOf("10.0.0.2", "10.255.255.254")}
+	counted.Pools = []plan.Range{poolOf("10.0.0.2", "10.255.255.254")}
 	counted.Used = new(int64(3))
 	full := observedSubnet("full", "10.0.0.0/8", "10.0.0.1", specOwner)
-	full.Pools = []network.Range{poolOf("10.0.0.2", "10.0.0.3")}
+	full.Pools = []plan.Range{poolOf("10.0.0.2", "10.0.0.3")}
 	full.Used = new(int64(3)) // the router's, too
 	slaac := observedSubnet("slaac", "fd00::/64", "", specOwner)
-	slaac.IPv6AddressMode, slaac.IPv6RAMode = network.SLAAC, network.DHCPv6Stateless
-	observed := func(subnets ...network.ObservedSubnet) network.Observed {
-		attributes := network.Attributes{Description: specOwner.Marker(), MTU: 9000}
-		return network.Observed{
-			Networks: []network.ObservedNetwork{{ID: "net-2", Attributes: attributes, Subnets: subnets}},
+	slaac.IPv6AddressMode, slaac.IPv6RAMode = plan.SLAAC, plan.DHCPv6Stateless
+	observed := func(subnets ...plan.ObservedSubnet) plan.Observed {
+		attributes := plan.Attributes{Description: specOwner.Marker(), MTU: 9000}
+		return plan.Observed{
+			Networks: []plan.ObservedNetwork{{ID: "net-2", Attributes: attributes, Subnets: subnets}},
 		}
 	}
 	for name, c := range map[string]struct {
-		declared owned.Declaration
-		observed network.Observed
+		declared managed.Declaration
+		observed plan.Observed
 		want     cloudteamv1.NetworkStatus
 	}{
-		"a network that is gone is not shown": {declared, network.Observed{}, cloudteamv1.NetworkStatus{}},
+		"a network that is gone is not shown": {declared, plan.Observed{}, cloudteamv1.NetworkStatus{}},
 		"the declared subnets come first and in order, and foreign ones not at all": {
 			declared, observed(
 				observedSubnet("old-b", "172.16.1.0/24", "", specOwner),
-				observedSubnet("foreign", "172.16.9.0/24", "", network.Owner{}),
+				observedSubnet("foreign", "172.16.9.0/24", "", plan.Owner{}),
 				observedSubnet("second", "10.0.0.0/8", "10.0.0.1", specOwner),
-				observedSubnet("others", "172.16.8.0/24", "", network.Owner{Cluster: specCluster, Object: "uid-9"}),
+				observedSubnet("others", "172.16.8.0/24", "", plan.Owner{Cluster: specCluster, Object: "uid-9"}),
 				observedSubnet("old-a", "172.16.0.0/24", "", specOwner),
 				observedSubnet("first", "192.168.0.0/16", "192.168.0.1", specOwner),
 			),
@@ -110,22 +110,22 @@ func TestShow(t *testing.T) {
 }
 
 func TestComplete(t *testing.T) {
-	declared := declaration(network.Spec{Subnets: []network.Subnet{
+	declared := declaration(plan.Spec{Subnets: []plan.Subnet{
 		{CIDR: netip.MustParsePrefix("192.168.0.0/16")}, {CIDR: netip.MustParsePrefix("10.0.0.0/8")},
 	}})
 	first := observedSubnet("first", "192.168.0.0/16", "192.168.0.1", specOwner)
 	second := observedSubnet("second", "10.0.0.0/8", "", specOwner)
 	other := observedSubnet("other", "172.16.0.0/24", "", specOwner)
 	for name, c := range map[string]struct {
-		observed network.Observed
+		observed plan.Observed
 		want     bool
 	}{
-		"without a network nothing is complete": {network.Observed{}, false},
+		"without a network nothing is complete": {plan.Observed{}, false},
 		"a declared subnet is missing": {
-			network.Observed{Networks: []network.ObservedNetwork{{Subnets: []network.ObservedSubnet{first, other}}}}, false},
+			plan.Observed{Networks: []plan.ObservedNetwork{{Subnets: []plan.ObservedSubnet{first, other}}}}, false},
 		"all declared subnets exist, whatever their settings and whatever else there is": {
-			network.Observed{Networks: []network.ObservedNetwork{
-				{Subnets: []network.ObservedSubnet{other, second, first}},
+			plan.Observed{Networks: []plan.ObservedNetwork{
+				{Subnets: []plan.ObservedSubnet{other, second, first}},
 			}}, true},
 	} {
 		t.Run(name, func(t *testing.T) {

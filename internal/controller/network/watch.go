@@ -13,8 +13,8 @@ import (
 	"k8s.io/client-go/tools/record"
 
 	"cloudteam.ztgame.com/network-controller/internal/controller"
-	"cloudteam.ztgame.com/network-controller/internal/controller/owned"
-	"cloudteam.ztgame.com/network-controller/internal/network"
+	"cloudteam.ztgame.com/network-controller/internal/controller/managed"
+	"cloudteam.ztgame.com/network-controller/internal/plan"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 	typed "cloudteam.ztgame.com/network-controller/pkg/client/clientset/versioned/typed/cloudteam/v1"
 	informers "cloudteam.ztgame.com/network-controller/pkg/client/informers/externalversions/cloudteam/v1"
@@ -24,7 +24,7 @@ import (
 const Name = "network"
 
 // Controller syncs Networks. Make it with NewController.
-type Controller = owned.Reconciler[*cloudteamv1.Network]
+type Controller = managed.Reconciler[*cloudteamv1.Network]
 
 // Options tune a Controller.
 type Options struct {
@@ -37,18 +37,18 @@ type Options struct {
 // before Run. ports is nil where NetworkPorts are not served.
 func NewController(
 	client typed.NetworksGetter, networks informers.NetworkInformer, ports informers.NetworkPortInformer,
-	inventory owned.Inventory, recorder record.EventRecorder, cluster string, options Options,
+	inventory managed.Inventory, recorder record.EventRecorder, cluster string, options Options,
 ) (*Controller, error) {
 	addresses := addressWatch{options.AddressesLow}
-	kind := owned.Kind[*cloudteamv1.Network]{
+	kind := managed.Kind[*cloudteamv1.Network]{
 		Controller:       Name,
 		GroupVersionKind: cloudteamv1.SchemeGroupVersion.WithKind("Network"),
-		Resource:         network.KindNetwork,
+		Resource:         plan.KindNetwork,
 		Finalizer:        cloudteamv1.Finalizer,
 		Patch: func(namespace string) controller.Patch[*cloudteamv1.Network] {
 			return client.Networks(namespace).Patch
 		},
-		Prepare: func(in owned.Inventory, obj *cloudteamv1.Network) {
+		Prepare: func(in managed.Inventory, obj *cloudteamv1.Network) {
 			if hasRouter(obj) {
 				in.CoverRouters()
 			}
@@ -58,7 +58,7 @@ func NewController(
 		},
 		Declare:  declare,
 		Name:     nameOf,
-		Cloud:    func(obj *cloudteamv1.Network) (owned.CloudRef, bool) { return owned.CloudOf(obj), true },
+		Cloud:    func(obj *cloudteamv1.Network) (managed.CloudRef, bool) { return managed.CloudOf(obj), true },
 		Resolve:  resolve,
 		Parts:    parts,
 		ID:       func(obj *cloudteamv1.Network) string { return obj.Status.NetworkID },
@@ -67,7 +67,7 @@ func NewController(
 		InUse:    func(*cloudteamv1.Network) string { return "" },
 		Status:   func(obj *cloudteamv1.Network) *cloudteamv1.ResourceStatus { return &obj.Status.ResourceStatus },
 		Show: func(
-			obj *cloudteamv1.Network, declared owned.Declaration, owner network.Owner, observed network.Observed,
+			obj *cloudteamv1.Network, declared managed.Declaration, owner plan.Owner, observed plan.Observed,
 		) {
 			show(obj, declared, owner, observed)
 			addresses.tell(obj)
@@ -77,7 +77,7 @@ func NewController(
 		StatusToWrite: func(obj *cloudteamv1.Network) any { return obj.Status },
 	}
 	if ports == nil {
-		return owned.NewReconciler(kind, networks.Informer(), inventory, recorder, cluster)
+		return managed.NewReconciler(kind, networks.Informer(), inventory, recorder, cluster)
 	}
 
 	indexer := ports.Informer().GetIndexer()
@@ -87,7 +87,7 @@ func NewController(
 	if err := controller.IndexPorts(ports.Informer()); err != nil {
 		return nil, err
 	}
-	c, err := owned.NewReconciler(kind, networks.Informer(), inventory, recorder, cluster)
+	c, err := managed.NewReconciler(kind, networks.Informer(), inventory, recorder, cluster)
 	if err != nil {
 		return nil, err
 	}

@@ -16,8 +16,8 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"cloudteam.ztgame.com/network-controller/internal/controller/controllertest"
-	"cloudteam.ztgame.com/network-controller/internal/network"
 	"cloudteam.ztgame.com/network-controller/internal/neutron"
+	"cloudteam.ztgame.com/network-controller/internal/plan"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 	"cloudteam.ztgame.com/network-controller/pkg/client/clientset/versioned/fake"
 	informers "cloudteam.ztgame.com/network-controller/pkg/client/informers/externalversions"
@@ -38,7 +38,7 @@ type lookedAt struct {
 	looks atomic.Int64
 }
 
-func (l *lookedAt) Observed(ctx context.Context, owner network.Owner, since time.Time) (network.Observed, error) {
+func (l *lookedAt) Observed(ctx context.Context, owner plan.Owner, since time.Time) (plan.Observed, error) {
 	l.looks.Add(1)
 	return l.Cloud.Observed(ctx, owner, since)
 }

@@ -10,7 +10,7 @@ import (
 
 	"cloudteam.ztgame.com/network-controller/internal/controller"
 	"cloudteam.ztgame.com/network-controller/internal/controller/controllertest"
-	"cloudteam.ztgame.com/network-controller/internal/network"
+	"cloudteam.ztgame.com/network-controller/internal/plan"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 	"cloudteam.ztgame.com/network-controller/pkg/client/clientset/versioned/fake"
 	informers "cloudteam.ztgame.com/network-controller/pkg/client/informers/externalversions"
@@ -24,7 +24,7 @@ func rest(b *testing.B, ports int) (
 	b.Helper()
 	factory := informers.NewSharedInformerFactory(fake.NewSimpleClientset(), 0)
 	v1 := factory.Cloudteam().V1()
-	inventory := controllertest.AtRest{Where: here, Owned: map[string]network.Observed{}}
+	inventory := controllertest.AtRest{Where: here, Owned: map[string]plan.Observed{}}
 	c, err := NewController(nil, v1.NetworkPorts(), v1.Networks(), inventory, &record.FakeRecorder{}, owner.Cluster)
 	if err != nil {
 		b.Fatal(err)
@@ -36,11 +36,11 @@ func rest(b *testing.B, ports int) (
 		port := example()
 		port.Name, port.UID = fmt.Sprintf("web-%d", i), types.UID(fmt.Sprintf("uid-%d", i))
 		port.Finalizers = []string{cloudteamv1.PortFinalizer}
-		of := network.Owner{Cluster: owner.Cluster, Object: string(port.UID)}
-		observed := network.Observed{Ports: []network.ObservedPort{{
-			ID: "port-" + port.Name, Revision: 1, NetworkID: "net-1", PortAttributes: network.PortAttributes{
+		of := plan.Owner{Cluster: owner.Cluster, Object: string(port.UID)}
+		observed := plan.Observed{Ports: []plan.ObservedPort{{
+			ID: "port-" + port.Name, Revision: 1, NetworkID: "net-1", PortAttributes: plan.PortAttributes{
 				Name: port.Name, Description: of.Marker(), AdminStateUp: true, MAC: "fa:16:3e:00:00:01",
-				Addresses: []network.PortAddress{at(fmt.Sprintf("192.168.%d.%d", 1+i/250, 1+i%250))},
+				Addresses: []plan.PortAddress{at(fmt.Sprintf("192.168.%d.%d", 1+i/250, 1+i%250))},
 			},
 		}}}
 		inventory.Owned[of.Object] = observed

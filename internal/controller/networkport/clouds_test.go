@@ -8,21 +8,21 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"cloudteam.ztgame.com/network-controller/internal/controller/controllertest"
-	"cloudteam.ztgame.com/network-controller/internal/controller/owned"
+	"cloudteam.ztgame.com/network-controller/internal/controller/managed"
 	"cloudteam.ztgame.com/network-controller/internal/neutron"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
 
 // oneCloud is a cloud to which a Secret leads, or why it does not.
 type oneCloud struct {
-	ref owned.CloudRef
-	in  owned.Inventory
+	ref managed.CloudRef
+	in  managed.Inventory
 	err error
 }
 
-func (o *oneCloud) In(ref owned.CloudRef, _ bool) (owned.Inventory, error) {
+func (o *oneCloud) In(ref managed.CloudRef, _ bool) (managed.Inventory, error) {
 	if ref != o.ref {
-		return nil, &owned.Waiting{Reason: "AnotherCloud", Stalled: true, Message: ref.String()}
+		return nil, &managed.Waiting{Reason: "AnotherCloud", Stalled: true, Message: ref.String()}
 	}
 	return o.in, o.err
 }
@@ -53,10 +53,10 @@ func TestAPortIsInTheCloudOfItsNetwork(t *testing.T) {
 				theirs := controllertest.NewCloud(w.diary, here, owner.Cluster)
 				theirs.Put(cloudNetwork("net-1", "sub-1"))
 				clouds := &oneCloud{
-					ref: owned.CloudRef{Namespace: networkKey.Namespace, Secret: "openstack", Entry: "mine"}, in: theirs,
+					ref: managed.CloudRef{Namespace: networkKey.Namespace, Secret: "openstack", Entry: "mine"}, in: theirs,
 				}
 				if c.problem != "" {
-					clouds.err = &owned.Waiting{
+					clouds.err = &managed.Waiting{
 						Reason: cloudteamv1.ReasonCredentialsUnusable, Stalled: true, Message: c.problem,
 					}
 				}
@@ -82,7 +82,7 @@ func TestAPortThatHasLostItsNetworkIsRemovedWhereItWas(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		theirs := controllertest.NewCloud(w.diary, here, owner.Cluster)
 		theirs.Put(cloudNetwork("net-1", "sub-1"))
-		w.clouds = &oneCloud{ref: owned.CloudRef{Namespace: networkKey.Namespace, Secret: "openstack"}, in: theirs}
+		w.clouds = &oneCloud{ref: managed.CloudRef{Namespace: networkKey.Namespace, Secret: "openstack"}, in: theirs}
 		w.restart()
 		w.wantState("Ready=True Available")
 		w.api.DeleteByForce(t, controllertest.Get[*cloudteamv1.Network](t, w.api, networkKey))
@@ -106,7 +106,7 @@ func TestAPortIsNotClaimedForACloudThatItsNetworkIsNotIn(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		there := neutron.Identity{Endpoint: here.Endpoint, Region: here.Region, ProjectID: "p2"}
 		theirs := controllertest.NewCloud(w.diary, there, owner.Cluster)
-		w.clouds = &oneCloud{ref: owned.CloudRef{Namespace: networkKey.Namespace, Secret: "elsewhere"}, in: theirs}
+		w.clouds = &oneCloud{ref: managed.CloudRef{Namespace: networkKey.Namespace, Secret: "elsewhere"}, in: theirs}
 		w.restart()
 		w.wantState("Ready=False Stalled=True CloudMismatch")
 		if got := w.port().Finalizers; len(got) != 0 {

@@ -11,15 +11,15 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"cloudteam.ztgame.com/network-controller/internal/controller"
-	"cloudteam.ztgame.com/network-controller/internal/controller/owned"
-	"cloudteam.ztgame.com/network-controller/internal/network"
+	"cloudteam.ztgame.com/network-controller/internal/controller/managed"
+	"cloudteam.ztgame.com/network-controller/internal/plan"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 	listers "cloudteam.ztgame.com/network-controller/pkg/client/listers/cloudteam/v1"
 )
 
 // declaration is a NetworkPort's spec, on its Network as that was last seen.
 type declaration struct {
-	network.PortSpec
+	plan.PortSpec
 	// on names the Network, for people.
 	on      types.NamespacedName
 	subnets []subnet
@@ -27,45 +27,45 @@ type declaration struct {
 	// used is the id of the port that something uses, and usedBy names that; empty where nothing does.
 	used, usedBy string
 	// withheld, where not nil, is why no port may be made now.
-	withheld *owned.Waiting
+	withheld *managed.Waiting
 }
 
-// Plan is owned.Declaration's.
-func (d declaration) Plan(observed network.Observed) (network.Change, error) {
+// Plan is managed.Declaration's.
+func (d declaration) Plan(observed plan.Observed) (plan.Change, error) {
 	change, err := d.plan(observed)
-	creates := slices.ContainsFunc(change, func(s network.Step) bool { return s.Action.Creates() })
+	creates := slices.ContainsFunc(change, func(s plan.Step) bool { return s.Action.Creates() })
 	if err == nil && d.withheld != nil && creates {
 		return nil, d.withheld
 	}
 	return change, err
 }
 
-// plan is network.PlanPort's, save that of several ports the one that is used stays, whatever its age and its network.
-func (d declaration) plan(observed network.Observed) (network.Change, error) {
-	at := slices.IndexFunc(observed.Ports, func(p network.ObservedPort) bool { return p.ID == d.used })
+// plan is plan.Port's, save that of several ports the one that is used stays, whatever its age and its network.
+func (d declaration) plan(observed plan.Observed) (plan.Change, error) {
+	at := slices.IndexFunc(observed.Ports, func(p plan.ObservedPort) bool { return p.ID == d.used })
 	if d.used == "" || at < 0 {
-		return network.PlanPort(d.PortSpec, observed)
+		return plan.Port(d.PortSpec, observed)
 	}
 	used := observed.Ports[at]
 	if used.NetworkID != d.NetworkID {
-		return nil, &owned.Waiting{Reason: cloudteamv1.ReasonInUse, Message: fmt.Sprintf(
+		return nil, &managed.Waiting{Reason: cloudteamv1.ReasonInUse, Message: fmt.Sprintf(
 			"port %s is on network %s, and Network %s is now another: %s uses the port, which is replaced when that is "+
 				"gone: delete it", used.ID, used.NetworkID, d.on, d.usedBy)}
 	}
 	others := slices.Delete(slices.Clone(observed.Ports), at, at+1)
-	change, err := network.PlanDelete(d.Owner, network.Observed{Networks: observed.Networks, Ports: others})
+	change, err := plan.Delete(d.Owner, plan.Observed{Networks: observed.Networks, Ports: others})
 	if err != nil {
 		return nil, err
 	}
 	for i := range change {
 		change[i].Reason = fmt.Sprintf("%s uses port %s", d.usedBy, used.ID)
 	}
-	update, err := network.PlanPort(d.PortSpec, network.Observed{Ports: []network.ObservedPort{used}})
+	update, err := plan.Port(d.PortSpec, plan.Observed{Ports: []plan.ObservedPort{used}})
 	return append(change, update...), err
 }
 
 // port gives the port that stands for the object, of those that are there.
-func (d declaration) port(observed network.Observed) (network.ObservedPort, bool) {
+func (d declaration) port(observed plan.Observed) (plan.ObservedPort, bool) {
 	for _, p := range observed.Ports {
 		if p.ID == d.used && p.NetworkID == d.NetworkID {
 			return p, true
@@ -74,8 +74,8 @@ func (d declaration) port(observed network.Observed) (network.ObservedPort, bool
 	return observed.Port(d.NetworkID)
 }
 
-// Complete is owned.Declaration's.
-func (d declaration) Complete(observed network.Observed) bool {
+// Complete is managed.Declaration's.
+func (d declaration) Complete(observed plan.Observed) bool {
 	_, exists := d.port(observed)
 	return exists
 }
@@ -96,8 +96,8 @@ type subnet struct {
 // declare gives what a NetworkPort asks for, or says what it waits for. The Network is known by its status alone: what
 // is in Neutron is its own controller's business.
 func declare(
-	networks listers.NetworkLister, obj *cloudteamv1.NetworkPort, owner network.Owner,
-) (owned.Declaration, error) {
+	networks listers.NetworkLister, obj *cloudteamv1.NetworkPort, owner plan.Owner,
+) (managed.Declaration, error) {
 	key := obj.Network()
 	on, err := networks.Networks(key.Namespace).Get(key.Name)
 	switch {
@@ -121,11 +121,11 @@ func declare(
 // withhold says why no port may be made on a Network now; nil where one may. A port that exists stays as declared
 // whatever its Network goes through, and what is in use is made anew. But only a Network that allows it gets a port,
 // be it for the first time or because the Network is another one of the name.
-func withhold(on *cloudteamv1.Network, obj *cloudteamv1.NetworkPort) *owned.Waiting {
+func withhold(on *cloudteamv1.Network, obj *cloudteamv1.NetworkPort) *managed.Waiting {
 	key := obj.Network()
 	switch {
 	case !allows(on, obj.Namespace):
-		return &owned.Waiting{Reason: cloudteamv1.ReasonNotAllowed, Stalled: true, Message: fmt.Sprintf(
+		return &managed.Waiting{Reason: cloudteamv1.ReasonNotAllowed, Stalled: true, Message: fmt.Sprintf(
 			"Network %s does not allow the namespace %s: add it to the Network's spec.allowedNamespaces, "+
 				"or use a Network of this namespace", key, obj.Namespace)}
 	case obj.Status.BoundTo != nil:
@@ -139,8 +139,8 @@ func withhold(on *cloudteamv1.Network, obj *cloudteamv1.NetworkPort) *owned.Wait
 	}
 }
 
-func waiting(format string, args ...any) *owned.Waiting {
-	return &owned.Waiting{Reason: cloudteamv1.ReasonWaitingForNetwork, Message: fmt.Sprintf(format, args...)}
+func waiting(format string, args ...any) *managed.Waiting {
+	return &managed.Waiting{Reason: cloudteamv1.ReasonWaitingForNetwork, Message: fmt.Sprintf(format, args...)}
 }
 
 // allows reports whether objects of a namespace may use a Network.
@@ -149,10 +149,10 @@ func allows(on *cloudteamv1.Network, namespace string) bool {
 		slices.Contains(on.Spec.AllowedNamespaces, namespace)
 }
 
-// desired brings a NetworkPort's spec into the domain's canonical form. Errors are *network.FieldErrors, joined.
-func desired(on *cloudteamv1.Network, obj *cloudteamv1.NetworkPort, owner network.Owner) (declaration, error) {
+// desired brings a NetworkPort's spec into the domain's canonical form. Errors are *plan.FieldErrors, joined.
+func desired(on *cloudteamv1.Network, obj *cloudteamv1.NetworkPort, owner plan.Owner) (declaration, error) {
 	d := declaration{
-		PortSpec: network.PortSpec{
+		PortSpec: plan.PortSpec{
 			Owner:          owner,
 			Name:           obj.Name,
 			NetworkID:      on.Status.NetworkID,
@@ -166,9 +166,9 @@ func desired(on *cloudteamv1.Network, obj *cloudteamv1.NetworkPort, owner networ
 		if cidr, err := netip.ParsePrefix(s.CIDR); err == nil {
 			of := subnet{
 				id: s.ID, cidr: cidr, gateway: s.Gateway, declared: on.Spec.Declares(s),
-				selfAddressed: network.SelfAddressed(
-					network.IPv6Mode(s.IPv6AddressMode), network.IPv6Mode(s.IPv6RAMode)),
-				serves: network.Serves(s.ServiceTypes, network.PortDeviceOwner) || slices.ContainsFunc(obj.Status.Addresses,
+				selfAddressed: plan.SelfAddressed(
+					plan.IPv6Mode(s.IPv6AddressMode), plan.IPv6Mode(s.IPv6RAMode)),
+				serves: plan.Serves(s.ServiceTypes, plan.PortDeviceOwner) || slices.ContainsFunc(obj.Status.Addresses,
 					func(a cloudteamv1.PortAddress) bool { return a.SubnetID == s.ID }),
 			}
 			d.subnets = append(d.subnets, of)
@@ -179,7 +179,7 @@ func desired(on *cloudteamv1.Network, obj *cloudteamv1.NetworkPort, owner networ
 	}
 	var errs []error
 	refuse := func(format string, args ...any) {
-		errs = append(errs, &network.FieldError{Field: network.FieldAddresses, Problem: fmt.Sprintf(format, args...)})
+		errs = append(errs, &plan.FieldError{Field: plan.FieldAddresses, Problem: fmt.Sprintf(format, args...)})
 	}
 	for _, text := range obj.Spec.Addresses {
 		address, err := netip.ParseAddr(text)
@@ -202,7 +202,7 @@ func desired(on *cloudteamv1.Network, obj *cloudteamv1.NetworkPort, owner networ
 			refuse("%s is the gateway of Network %s: write another address, or none to be given one",
 				address, obj.Network())
 		default:
-			d.Addresses = append(d.Addresses, network.PortAddress{SubnetID: s.id, Address: address})
+			d.Addresses = append(d.Addresses, plan.PortAddress{SubnetID: s.id, Address: address})
 		}
 	}
 	if obj.Status.BoundTo != nil {
@@ -235,7 +235,7 @@ func (d *declaration) keep(obj *cloudteamv1.NetworkPort) {
 			continue
 		}
 		if s, inside := d.subnetWith(prefix.Addr()); inside && !s.selfAddressed {
-			d.Addresses = append(d.Addresses, network.PortAddress{SubnetID: s.id, Address: prefix.Addr()})
+			d.Addresses = append(d.Addresses, plan.PortAddress{SubnetID: s.id, Address: prefix.Addr()})
 		}
 	}
 }
@@ -252,14 +252,14 @@ func (d *declaration) keptForOthers() string {
 // anyAddresses leaves it to Neutron which address a port has: one of each IP family, as Neutron itself gives them, of
 // the family's first subnet. What the port has beside them in subnets where it makes its addresses itself is not asked
 // for.
-func (d *declaration) anyAddresses() []network.PortAddress {
-	var addresses []network.PortAddress
+func (d *declaration) anyAddresses() []plan.PortAddress {
+	var addresses []plan.PortAddress
 	for _, is4 := range []bool{true, false} {
 		at := slices.IndexFunc(d.subnets, func(s subnet) bool {
 			return s.declared && s.serves && !s.selfAddressed && s.cidr.Addr().Is4() == is4
 		})
 		if at >= 0 {
-			addresses = append(addresses, network.PortAddress{SubnetID: d.subnets[at].id})
+			addresses = append(addresses, plan.PortAddress{SubnetID: d.subnets[at].id})
 		}
 	}
 	return addresses

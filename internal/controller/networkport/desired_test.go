@@ -12,13 +12,13 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"cloudteam.ztgame.com/network-controller/internal/controller"
-	"cloudteam.ztgame.com/network-controller/internal/controller/owned"
-	"cloudteam.ztgame.com/network-controller/internal/network"
+	"cloudteam.ztgame.com/network-controller/internal/controller/managed"
+	"cloudteam.ztgame.com/network-controller/internal/plan"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 	listers "cloudteam.ztgame.com/network-controller/pkg/client/listers/cloudteam/v1"
 )
 
-var owner = network.Owner{Cluster: "c1", Object: "uid-1"}
+var owner = plan.Owner{Cluster: "c1", Object: "uid-1"}
 
 // exampleNetwork is a Network that is Ready.
 func exampleNetwork() *cloudteamv1.Network {
@@ -49,8 +49,8 @@ func with(n *cloudteamv1.Network, cidr, id string, declared bool) {
 	})
 }
 
-func at(address string) network.PortAddress {
-	a := network.PortAddress{SubnetID: "sub-1"}
+func at(address string) plan.PortAddress {
+	a := plan.PortAddress{SubnetID: "sub-1"}
 	if address != "" {
 		a.Address = netip.MustParseAddr(address)
 	}
@@ -63,8 +63,8 @@ func TestDeclare(t *testing.T) {
 		p.Status.PortID, p.Status.MAC = "port-1", "fa:16:3e:00:00:07"
 		p.Status.Addresses = []cloudteamv1.PortAddress{{Address: "192.168.0.7/16", SubnetID: "sub-1"}}
 	}
-	spec := func(change func(*network.PortSpec)) *network.PortSpec {
-		s := &network.PortSpec{Owner: owner, Name: "web-0", NetworkID: "net-1", Addresses: []network.PortAddress{at("")}}
+	spec := func(change func(*plan.PortSpec)) *plan.PortSpec {
+		s := &plan.PortSpec{Owner: owner, Name: "web-0", NetworkID: "net-1", Addresses: []plan.PortAddress{at("")}}
 		if change != nil {
 			change(s)
 		}
@@ -73,7 +73,7 @@ func TestDeclare(t *testing.T) {
 	for name, c := range map[string]struct {
 		network func(*cloudteamv1.Network) // nil: there is none
 		port    func(*cloudteamv1.NetworkPort)
-		want    *network.PortSpec
+		want    *plan.PortSpec
 		reason  string // of what is waited for; InvalidSpec for a spec that cannot be
 		says    string
 	}{
@@ -86,8 +86,8 @@ func TestDeclare(t *testing.T) {
 				p.Spec.Addresses, p.Spec.MAC = []string{"192.168.0.9", "192.168.0.8"}, "FA:16:3E:00:00:01"
 				p.Spec.SecurityGroups = []string{"b", "a"}
 			},
-			want: spec(func(s *network.PortSpec) {
-				s.Addresses, s.MAC = []network.PortAddress{at("192.168.0.9"), at("192.168.0.8")}, "fa:16:3e:00:00:01"
+			want: spec(func(s *plan.PortSpec) {
+				s.Addresses, s.MAC = []plan.PortAddress{at("192.168.0.9"), at("192.168.0.8")}, "fa:16:3e:00:00:01"
 				s.SecurityGroups = []string{"a", "b"}
 			}),
 		},
@@ -97,8 +97,8 @@ func TestDeclare(t *testing.T) {
 				with(n, "FD00::/64", "sub-3", true)
 				with(n, "fd01::/64", "sub-4", true)
 			},
-			want: spec(func(s *network.PortSpec) {
-				s.Addresses = []network.PortAddress{{SubnetID: "sub-1"}, {SubnetID: "sub-3"}}
+			want: spec(func(s *plan.PortSpec) {
+				s.Addresses = []plan.PortAddress{{SubnetID: "sub-1"}, {SubnetID: "sub-3"}}
 			}),
 		},
 		"it asks for no address of a subnet that is kept for others": {
@@ -106,7 +106,7 @@ func TestDeclare(t *testing.T) {
 				with(n, "192.169.0.0/16", "sub-2", true)
 				n.Status.Subnets[0].ServiceTypes = []string{"compute:nova"}
 			},
-			want: spec(func(s *network.PortSpec) { s.Addresses = []network.PortAddress{{SubnetID: "sub-2"}} }),
+			want: spec(func(s *plan.PortSpec) { s.Addresses = []plan.PortAddress{{SubnetID: "sub-2"}} }),
 		},
 		"it keeps an address of a subnet that is kept for others since": {
 			network: func(n *cloudteamv1.Network) {
@@ -145,7 +145,7 @@ func TestDeclare(t *testing.T) {
 				with(n, "192.169.0.0/16", "sub-2", true)
 				n.Status.Subnets[0].SubnetPool, n.Spec.CIDR, n.Spec.SubnetPool = "office", "", "workshop"
 			},
-			want: spec(func(s *network.PortSpec) { s.Addresses = []network.PortAddress{{SubnetID: "sub-2"}} }),
+			want: spec(func(s *plan.PortSpec) { s.Addresses = []plan.PortAddress{{SubnetID: "sub-2"}} }),
 		},
 		"it asks for no address where ports make them": {
 			network: func(n *cloudteamv1.Network) {
@@ -153,8 +153,8 @@ func TestDeclare(t *testing.T) {
 				with(n, "fd01::/64", "sub-3", true)
 				n.Status.Subnets[1].IPv6RAMode = cloudteamv1.IPv6ModeSLAAC
 			},
-			want: spec(func(s *network.PortSpec) {
-				s.Addresses, s.SelfAddressed = []network.PortAddress{{SubnetID: "sub-1"}, {SubnetID: "sub-3"}}, []string{"sub-2"}
+			want: spec(func(s *plan.PortSpec) {
+				s.Addresses, s.SelfAddressed = []plan.PortAddress{{SubnetID: "sub-1"}, {SubnetID: "sub-3"}}, []string{"sub-2"}
 			}),
 		},
 		"it needs no other address than those that it makes": {
@@ -163,7 +163,7 @@ func TestDeclare(t *testing.T) {
 				with(n, "fd00::/64", "sub-2", true)
 				n.Status.Subnets[0].IPv6AddressMode = cloudteamv1.IPv6ModeDHCPv6Stateless
 			},
-			want: spec(func(s *network.PortSpec) { s.Addresses, s.SelfAddressed = nil, []string{"sub-2"} }),
+			want: spec(func(s *plan.PortSpec) { s.Addresses, s.SelfAddressed = nil, []string{"sub-2"} }),
 		},
 		"one that something uses does not ask for what it has made": {
 			network: func(n *cloudteamv1.Network) {
@@ -175,9 +175,9 @@ func TestDeclare(t *testing.T) {
 				p.Status.BoundTo = bound
 				p.Status.Addresses = append(p.Status.Addresses, cloudteamv1.PortAddress{Address: "fd00::7/64", SubnetID: "sub-2"})
 			},
-			want: spec(func(s *network.PortSpec) {
+			want: spec(func(s *plan.PortSpec) {
 				s.MAC, s.SelfAddressed = "fa:16:3e:00:00:07", []string{"sub-2"}
-				s.Addresses = []network.PortAddress{at("192.168.0.7")}
+				s.Addresses = []plan.PortAddress{at("192.168.0.7")}
 			}),
 		},
 		"an address where ports make them is refused": {
@@ -198,9 +198,9 @@ func TestDeclare(t *testing.T) {
 				p.Status.BoundTo = bound
 				p.Status.Addresses = append(p.Status.Addresses, cloudteamv1.PortAddress{Address: "fd00::7/64", SubnetID: "sub-2"})
 			},
-			want: spec(func(s *network.PortSpec) {
+			want: spec(func(s *plan.PortSpec) {
 				s.MAC = "fa:16:3e:00:00:07"
-				s.Addresses = []network.PortAddress{
+				s.Addresses = []plan.PortAddress{
 					at("192.168.0.7"), {SubnetID: "sub-2", Address: netip.MustParseAddr("fd00::7")},
 				}
 			}),
@@ -285,8 +285,8 @@ func TestDeclare(t *testing.T) {
 		"a port that something uses keeps the address and MAC that it was given": {
 			network: func(*cloudteamv1.Network) {},
 			port:    func(p *cloudteamv1.NetworkPort) { asBefore(p); p.Status.BoundTo = bound },
-			want: spec(func(s *network.PortSpec) {
-				s.Addresses, s.MAC = []network.PortAddress{at("192.168.0.7")}, "fa:16:3e:00:00:07"
+			want: spec(func(s *plan.PortSpec) {
+				s.Addresses, s.MAC = []plan.PortAddress{at("192.168.0.7")}, "fa:16:3e:00:00:07"
 			}),
 		},
 		"a port that nothing uses may get others": {
@@ -298,8 +298,8 @@ func TestDeclare(t *testing.T) {
 				asBefore(p)
 				p.Status.BoundTo, p.Spec.Addresses, p.Spec.MAC = bound, []string{"192.168.0.8"}, "fa:16:3e:00:00:08"
 			},
-			want: spec(func(s *network.PortSpec) {
-				s.Addresses, s.MAC = []network.PortAddress{at("192.168.0.8")}, "fa:16:3e:00:00:08"
+			want: spec(func(s *plan.PortSpec) {
+				s.Addresses, s.MAC = []plan.PortAddress{at("192.168.0.8")}, "fa:16:3e:00:00:08"
 			}),
 		},
 	} {
@@ -319,7 +319,7 @@ func TestDeclare(t *testing.T) {
 			got, err := declare(listers.NewNetworkLister(indexer), port, owner)
 			if c.want == nil {
 				reason := cloudteamv1.ReasonInvalidSpec
-				if waiting, ok := errors.AsType[*owned.Waiting](err); ok {
+				if waiting, ok := errors.AsType[*managed.Waiting](err); ok {
 					reason = waiting.Reason
 				}
 				if err == nil || reason != c.reason || !strings.Contains(err.Error(), c.says) {
@@ -340,15 +340,15 @@ func TestDeclare(t *testing.T) {
 
 func TestShow(t *testing.T) {
 	declared := declaration{
-		PortSpec: network.PortSpec{Owner: owner, NetworkID: "net-1"}, mtu: 1450,
+		PortSpec: plan.PortSpec{Owner: owner, NetworkID: "net-1"}, mtu: 1450,
 		subnets: []subnet{
 			{id: "sub-1", cidr: netip.MustParsePrefix("192.168.0.0/16"), gateway: "192.168.0.1"},
 			{id: "sub-2", cidr: netip.MustParsePrefix("fd00::/64"), gateway: cloudteamv1.GatewayNone},
 		},
 	}
-	observed := network.Observed{Ports: []network.ObservedPort{{
-		ID: "port-1", NetworkID: "net-1", PortAttributes: network.PortAttributes{
-			MAC: "fa:16:3e:00:00:07", Addresses: []network.PortAddress{
+	observed := plan.Observed{Ports: []plan.ObservedPort{{
+		ID: "port-1", NetworkID: "net-1", PortAttributes: plan.PortAttributes{
+			MAC: "fa:16:3e:00:00:07", Addresses: []plan.PortAddress{
 				at("192.168.0.7"), {SubnetID: "sub-2", Address: netip.MustParseAddr("fd00::7")},
 				{SubnetID: "of others", Address: netip.MustParseAddr("10.0.0.7")},
 			},
@@ -368,8 +368,8 @@ func TestShow(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		was      cloudteamv1.NetworkPortStatus
-		declared owned.Declaration
-		observed network.Observed
+		declared managed.Declaration
+		observed plan.Observed
 		want     cloudteamv1.NetworkPortStatus
 	}{
 		"a port is shown with its subnets' prefixes and gateways": {
@@ -383,7 +383,7 @@ func TestShow(t *testing.T) {
 			want: bound(cloudteamv1.NetworkPortStatus{MAC: shown.MAC, Addresses: shown.Addresses}),
 		},
 		"what is being deleted is shown until it is gone": {
-			was: shown, observed: network.Observed{}, want: shown,
+			was: shown, observed: plan.Observed{}, want: shown,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

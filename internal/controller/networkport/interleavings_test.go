@@ -14,9 +14,9 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"cloudteam.ztgame.com/network-controller/internal/controller/controllertest"
-	"cloudteam.ztgame.com/network-controller/internal/controller/owned"
-	"cloudteam.ztgame.com/network-controller/internal/network"
+	"cloudteam.ztgame.com/network-controller/internal/controller/managed"
 	"cloudteam.ztgame.com/network-controller/internal/neutron"
+	"cloudteam.ztgame.com/network-controller/internal/plan"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
 
@@ -66,9 +66,9 @@ func (w *turmoil) went(wrong string) {
 }
 
 // beforeStep holds that what is in use is not deleted, as far as the API server knows of it.
-func (w *turmoil) beforeStep(step network.Step) error {
+func (w *turmoil) beforeStep(step plan.Step) error {
 	p, exists := controllertest.Find[*cloudteamv1.NetworkPort](w.api, portKey)
-	if step.Action == network.DeletePort && exists && p.Status.BoundTo != nil && p.Status.PortID == step.ID {
+	if step.Action == plan.DeletePort && exists && p.Status.BoundTo != nil && p.Status.PortID == step.ID {
 		w.went("a port was deleted while it was in use: " + step.String())
 	}
 	return w.fault()
@@ -92,7 +92,7 @@ func (w *turmoil) far(change func(*cloudteamv1.Network)) {
 }
 
 // some does something to one of the ports in Neutron, where there are any.
-func (w *turmoil) some(do func(network.ObservedPort)) {
+func (w *turmoil) some(do func(plan.ObservedPort)) {
 	if ports := w.cloud.Ports(); len(ports) > 0 {
 		do(ports[w.rand.IntN(len(ports))])
 	}
@@ -130,29 +130,29 @@ var happenings = map[string]func(w *turmoil){
 	},
 	"the Pod goes": func(w *turmoil) { w.bind(nil) },
 	"a port is deleted by hand": func(w *turmoil) {
-		w.some(func(p network.ObservedPort) { w.cloud.Remove(p.ID) })
+		w.some(func(p plan.ObservedPort) { w.cloud.Remove(p.ID) })
 	},
 	"a port is changed by hand": func(w *turmoil) {
-		w.some(func(p network.ObservedPort) {
-			w.cloud.EditPort(w.t, p.ID, func(p *network.ObservedPort) { p.AdminStateUp, p.MAC = false, "fa:16:3e:00:00:ff" })
+		w.some(func(p plan.ObservedPort) {
+			w.cloud.EditPort(w.t, p.ID, func(p *plan.ObservedPort) { p.AdminStateUp, p.MAC = false, "fa:16:3e:00:00:ff" })
 		})
 	},
 	"a port is copied by hand": func(w *turmoil) {
 		w.copies++
-		w.some(func(p network.ObservedPort) {
+		w.some(func(p plan.ObservedPort) {
 			p.ID = fmt.Sprintf("copy-%d", w.copies)
 			p.Created = p.Created.Add(time.Duration(w.rand.IntN(3)-1) * time.Hour)
 			w.cloud.PutPort(p)
 		})
 	},
 	"the cloud is away":    func(w *turmoil) { w.cloud.SetDown(&neutron.Error{Op: "list ports", Reason: "no answer"}) },
-	"the cloud is back":    func(w *turmoil) { w.cloud.SetDown(nil); w.c.EnqueueIn(owned.CloudRef{}) },
+	"the cloud is back":    func(w *turmoil) { w.cloud.SetDown(nil); w.c.EnqueueIn(managed.CloudRef{}) },
 	"the process ends":     func(w *turmoil) { w.restart() },
 	"requests fail":        func(w *turmoil) { w.mayFail(1 + w.rand.IntN(4)) },
 	"an audit is due":      func(w *turmoil) { w.auditIfUp() },
 	"some seconds go by":   func(*turmoil) { controllertest.Settle(5 * time.Second) },
 	"some minutes go by":   func(*turmoil) { controllertest.Settle(3 * time.Minute) },
-	"something else moves": func(w *turmoil) { w.c.EnqueueIn(owned.CloudRef{}) },
+	"something else moves": func(w *turmoil) { w.c.EnqueueIn(managed.CloudRef{}) },
 }
 
 // auditIfUp is an audit, which takes nothing in where the cloud does not answer.
@@ -178,7 +178,7 @@ func TestAPortOutlastsAnyInterleaving(t *testing.T) {
 				w.settle()
 				w.wantState("Ready=True Available")
 				w.cloud.Before = w.beforeStep
-				w.cloud.After = func(network.Step) error { return w.fault() }
+				w.cloud.After = func(plan.Step) error { return w.fault() }
 				w.api.Refuse(func(string) error { return w.fault() })
 				w.api.Lose(func(string) error { return w.fault() })
 

@@ -7,8 +7,8 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"cloudteam.ztgame.com/network-controller/internal/controller/owned"
-	"cloudteam.ztgame.com/network-controller/internal/network"
+	"cloudteam.ztgame.com/network-controller/internal/controller/managed"
+	"cloudteam.ztgame.com/network-controller/internal/plan"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
 
@@ -16,20 +16,20 @@ func TestPolicies(t *testing.T) {
 	retained := cloudteamv1.NetworkPortSpec{
 		DeletionPolicy: cloudteamv1.DeletionPolicyRetain, DriftPolicy: cloudteamv1.DriftPolicyReport,
 	}
-	reported := owned.Policies{Deletion: cloudteamv1.DeletionPolicyRetain, Drift: cloudteamv1.DriftPolicyReport}
+	reported := managed.Policies{Deletion: cloudteamv1.DeletionPolicyRetain, Drift: cloudteamv1.DriftPolicyReport}
 	for sentence, c := range map[string]struct {
 		spec  cloudteamv1.NetworkPortSpec
 		owner []metav1.OwnerReference
-		want  owned.Policies
+		want  managed.Policies
 	}{
-		"a port that says nothing leaves it to the default": {want: owned.Policies{}},
+		"a port that says nothing leaves it to the default": {want: managed.Policies{}},
 		"a port has its own": {spec: retained, want: reported},
 		"a port that was made for a Pod is not under the default": {
-			owner: []metav1.OwnerReference{{Kind: "Pod", Controller: new(true)}}, want: owned.DefaultPolicies},
+			owner: []metav1.OwnerReference{{Kind: "Pod", Controller: new(true)}}, want: managed.DefaultPolicies},
 		"a port that was made for a Deployment may have its own": {spec: retained,
 			owner: []metav1.OwnerReference{{Kind: "Deployment", Controller: new(true)}}, want: reported},
 		"a port that only depends on something is like any other": {
-			owner: []metav1.OwnerReference{{Kind: "Pod"}}, want: owned.Policies{}},
+			owner: []metav1.OwnerReference{{Kind: "Pod"}}, want: managed.Policies{}},
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			obj := &cloudteamv1.NetworkPort{Spec: c.spec}
@@ -46,7 +46,7 @@ func TestDriftOfAPortIsReportedWhereItSaysSo(t *testing.T) {
 	obj.Spec.DriftPolicy = cloudteamv1.DriftPolicyReport
 	inWorld(t, func(t *testing.T, w *world) {
 		w.quiet()
-		w.cloud.EditPort(t, "port-1", func(p *network.ObservedPort) { p.AdminStateUp = false })
+		w.cloud.EditPort(t, "port-1", func(p *plan.ObservedPort) { p.AdminStateUp = false })
 		w.audit()
 		w.diary.Want(t, "write status")
 		w.wantState("Ready=True DriftReported")

@@ -4,12 +4,12 @@ import (
 	"fmt"
 	"net/netip"
 
-	"cloudteam.ztgame.com/network-controller/internal/controller/owned"
-	"cloudteam.ztgame.com/network-controller/internal/network"
+	"cloudteam.ztgame.com/network-controller/internal/controller/managed"
+	"cloudteam.ztgame.com/network-controller/internal/plan"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
 
-// inUse is owned.Kind's: a port goes after what uses it, or its address could be given to something else meanwhile.
+// inUse is managed.Kind's: a port goes after what uses it, or its address could be given to something else meanwhile.
 func inUse(obj *cloudteamv1.NetworkPort) string {
 	if obj.Status.BoundTo == nil {
 		return ""
@@ -22,8 +22,8 @@ func user(obj *cloudteamv1.NetworkPort) string {
 	return fmt.Sprintf("%s %q", obj.Status.BoundTo.Kind, obj.Status.BoundTo.Name)
 }
 
-// show is owned.Kind's: it tells in the status what Neutron has.
-func show(obj *cloudteamv1.NetworkPort, declared owned.Declaration, observed network.Observed) {
+// show is managed.Kind's: it tells in the status what Neutron has.
+func show(obj *cloudteamv1.NetworkPort, declared managed.Declaration, observed plan.Observed) {
 	status := &obj.Status
 	d, known := declared.(declaration)
 	if !known {
@@ -58,7 +58,7 @@ func show(obj *cloudteamv1.NetworkPort, declared owned.Declaration, observed net
 	}
 }
 
-// statusToWrite is owned.Kind's: what the port is bound to is written by whoever binds it.
+// statusToWrite is managed.Kind's: what the port is bound to is written by whoever binds it.
 func statusToWrite(obj *cloudteamv1.NetworkPort) any {
 	status := obj.Status
 	status.BoundTo = nil

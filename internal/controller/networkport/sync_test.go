@@ -14,9 +14,9 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"cloudteam.ztgame.com/network-controller/internal/controller/controllertest"
-	"cloudteam.ztgame.com/network-controller/internal/controller/owned"
-	"cloudteam.ztgame.com/network-controller/internal/network"
+	"cloudteam.ztgame.com/network-controller/internal/controller/managed"
 	"cloudteam.ztgame.com/network-controller/internal/neutron"
+	"cloudteam.ztgame.com/network-controller/internal/plan"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
 
@@ -47,7 +47,7 @@ func TestAPortIsCreatedBehindItsFinalizerAndThenLeftAlone(t *testing.T) {
 
 		before := w.port()
 		for range 3 {
-			w.c.EnqueueIn(owned.CloudRef{})
+			w.c.EnqueueIn(managed.CloudRef{})
 			w.settle()
 		}
 		controllertest.Settle(time.Hour)
@@ -146,7 +146,7 @@ func TestACreateThatMayBeDoneIsLookedForBeforeTheNext(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, func(t *testing.T, w *world) {
-				if fails := controllertest.Fails(network.CreatePort, 1, lost); c.done {
+				if fails := controllertest.Fails(plan.CreatePort, 1, lost); c.done {
 					w.cloud.After = fails
 				} else {
 					w.cloud.Before = fails
@@ -205,7 +205,7 @@ func TestARestartInMidWay(t *testing.T) {
 func TestDriftIsPutBack(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.quiet()
-		w.cloud.EditPort(t, "port-1", func(p *network.ObservedPort) { p.Name, p.AdminStateUp = "mine", false })
+		w.cloud.EditPort(t, "port-1", func(p *plan.ObservedPort) { p.Name, p.AdminStateUp = "mine", false })
 		w.audit()
 		w.diary.Want(t, "apply update port")
 		if diff := cmp.Diff([]string{
@@ -223,9 +223,9 @@ func TestDriftIsPutBack(t *testing.T) {
 func TestAConflictIsReadAgainAndPlannedAgain(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.quiet()
-		w.cloud.EditPort(t, "port-1", func(p *network.ObservedPort) { p.Name = "mine" })
+		w.cloud.EditPort(t, "port-1", func(p *plan.ObservedPort) { p.Name = "mine" })
 		w.cloud.Audit(t)
-		w.cloud.EditPort(t, "port-1", func(p *network.ObservedPort) { p.AdminStateUp = false })
+		w.cloud.EditPort(t, "port-1", func(p *plan.ObservedPort) { p.AdminStateUp = false })
 		w.c.Moved(owner.Object)
 		w.settle()
 		w.diary.Want(t, "apply update port", "reread port port-1", "apply update port")
@@ -239,7 +239,7 @@ func TestADuplicateGoesAndTheOlderStays(t *testing.T) {
 		w.quiet()
 		younger := w.cloud.Ports()[0]
 		younger.ID, younger.Created = "younger", younger.Created.Add(time.Second)
-		younger.Addresses = []network.PortAddress{at("192.168.0.77")}
+		younger.Addresses = []plan.PortAddress{at("192.168.0.77")}
 		w.cloud.PutPort(younger)
 		w.audit()
 		w.diary.Want(t, "apply delete port")
@@ -290,7 +290,7 @@ func TestABoundPortIsNotDeletedForAnother(t *testing.T) {
 		"that is older": {func(w *world) {
 			older := w.cloud.Ports()[0]
 			older.ID, older.Created = "older", older.Created.Add(-time.Hour)
-			older.Addresses, older.MAC = []network.PortAddress{at("192.168.0.77")}, "fa:16:3e:00:00:77"
+			older.Addresses, older.MAC = []plan.PortAddress{at("192.168.0.77")}, "fa:16:3e:00:00:77"
 			w.cloud.PutPort(older)
 			w.audit()
 		}, "Ready=True Available", "port-1"},
@@ -459,7 +459,7 @@ func TestDeletionWaitsWhileThePortIsBound(t *testing.T) {
 func TestABindingIsNeitherWrittenNorLost(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		// The binding comes while a status is on its way.
-		w.cloud.EditPort(t, "port-1", func(p *network.ObservedPort) { p.Addresses = []network.PortAddress{at("192.168.0.9")} })
+		w.cloud.EditPort(t, "port-1", func(p *plan.ObservedPort) { p.Addresses = []plan.PortAddress{at("192.168.0.9")} })
 		bound := false
 		w.api.Refuse(func(line string) error {
 			if line == "write status" && !bound {
@@ -479,7 +479,7 @@ func TestABindingIsNeitherWrittenNorLost(t *testing.T) {
 		// And it goes while another is.
 		w.api.Refuse(nil)
 		released := false
-		w.cloud.After = func(network.Step) error {
+		w.cloud.After = func(plan.Step) error {
 			released = true
 			controllertest.Edit(t, w.api, portKey, func(p *cloudteamv1.NetworkPort) { p.Status.BoundTo = nil })
 			return nil
@@ -502,8 +502,8 @@ func TestABoundPortThatIsDeletedByHandComesBackAsItWas(t *testing.T) {
 				w.quiet()
 				w.cloud.Remove("port-1")
 				if taken {
-					w.cloud.PutPort(network.ObservedPort{ID: "foreign", NetworkID: "net-1", PortAttributes: network.PortAttributes{
-						Addresses: []network.PortAddress{at("192.168.0.2")},
+					w.cloud.PutPort(plan.ObservedPort{ID: "foreign", NetworkID: "net-1", PortAttributes: plan.PortAttributes{
+						Addresses: []plan.PortAddress{at("192.168.0.2")},
 					}})
 					w.audit()
 					w.wantState("Ready=False Reconciling=True AddressTaken")
@@ -599,7 +599,7 @@ func TestAFinalizerThatWasForcedOffAfterARestartLeavesNoPort(t *testing.T) {
 
 func TestARemovedMarkerStallsAndNothingIsCreated(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
-		w.cloud.EditPort(t, "port-1", func(p *network.ObservedPort) { p.Description = "mine now" })
+		w.cloud.EditPort(t, "port-1", func(p *plan.ObservedPort) { p.Description = "mine now" })
 		w.audit()
 		w.wantState("Ready=False Stalled=True MarkerRemoved")
 		w.wantPorts("port-1")
@@ -616,9 +616,9 @@ func TestARemovedMarkerStallsAndNothingIsCreated(t *testing.T) {
 func TestWhatIsDeclaredIsMade(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.wantState("Ready=True Available")
-		want := network.PortAttributes{
+		want := plan.PortAttributes{
 			Name: "web-0", Description: owner.Marker(), AdminStateUp: true, MAC: "fa:16:3e:aa:00:01",
-			Addresses:      []network.PortAddress{at("192.168.0.9"), at("192.168.0.8")},
+			Addresses:      []plan.PortAddress{at("192.168.0.9"), at("192.168.0.8")},
 			SecurityGroups: []string{"a", "b"},
 		}
 		compare := cmpopts.EquateComparable(netip.Addr{})

@@ -9,8 +9,8 @@ import (
 	"k8s.io/client-go/tools/record"
 
 	"cloudteam.ztgame.com/network-controller/internal/controller"
-	"cloudteam.ztgame.com/network-controller/internal/controller/owned"
-	"cloudteam.ztgame.com/network-controller/internal/network"
+	"cloudteam.ztgame.com/network-controller/internal/controller/managed"
+	"cloudteam.ztgame.com/network-controller/internal/plan"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 	typed "cloudteam.ztgame.com/network-controller/pkg/client/clientset/versioned/typed/cloudteam/v1"
 	informers "cloudteam.ztgame.com/network-controller/pkg/client/informers/externalversions/cloudteam/v1"
@@ -20,28 +20,28 @@ import (
 const Name = "networkport"
 
 // Controller syncs NetworkPorts. Make it with NewController.
-type Controller = owned.Reconciler[*cloudteamv1.NetworkPort]
+type Controller = managed.Reconciler[*cloudteamv1.NetworkPort]
 
 // NewController makes a controller that watches the informers, which must not run yet. Nothing runs
 // before Run.
 func NewController(
 	client typed.NetworkPortsGetter, ports informers.NetworkPortInformer, networks informers.NetworkInformer,
-	inventory owned.Inventory, recorder record.EventRecorder, cluster string,
+	inventory managed.Inventory, recorder record.EventRecorder, cluster string,
 ) (*Controller, error) {
 	informer := ports.Informer()
 	if err := controller.IndexPorts(informer); err != nil {
 		return nil, err
 	}
 	lister, known := networks.Lister(), networks.Informer().GetIndexer()
-	c, err := owned.NewReconciler(owned.Kind[*cloudteamv1.NetworkPort]{
+	c, err := managed.NewReconciler(managed.Kind[*cloudteamv1.NetworkPort]{
 		Controller:       Name,
 		GroupVersionKind: cloudteamv1.SchemeGroupVersion.WithKind("NetworkPort"),
-		Resource:         network.KindPort,
+		Resource:         plan.KindPort,
 		Finalizer:        cloudteamv1.PortFinalizer,
 		Patch: func(namespace string) controller.Patch[*cloudteamv1.NetworkPort] {
 			return client.NetworkPorts(namespace).Patch
 		},
-		Declare: func(obj *cloudteamv1.NetworkPort, owner network.Owner) (owned.Declaration, error) {
+		Declare: func(obj *cloudteamv1.NetworkPort, owner plan.Owner) (managed.Declaration, error) {
 			return declare(lister, obj, owner)
 		},
 		On: func(obj *cloudteamv1.NetworkPort) any {
@@ -51,13 +51,13 @@ func NewController(
 			}
 			return on
 		},
-		Cloud: func(obj *cloudteamv1.NetworkPort) (owned.CloudRef, bool) {
+		Cloud: func(obj *cloudteamv1.NetworkPort) (managed.CloudRef, bool) {
 			key := obj.Network()
 			on, err := lister.Networks(key.Namespace).Get(key.Name)
 			if err != nil {
-				return owned.CloudRef{}, false
+				return managed.CloudRef{}, false
 			}
-			return owned.CloudOf(on), true
+			return managed.CloudOf(on), true
 		},
 		// A Network that names another cloud from now on may not have been looked at since.
 		Pin: func(obj *cloudteamv1.NetworkPort) *cloudteamv1.CloudStatus {
@@ -75,7 +75,7 @@ func NewController(
 			return &obj.Status.ResourceStatus
 		},
 		Show: func(
-			obj *cloudteamv1.NetworkPort, declared owned.Declaration, _ network.Owner, observed network.Observed,
+			obj *cloudteamv1.NetworkPort, declared managed.Declaration, _ plan.Owner, observed plan.Observed,
 		) {
 			show(obj, declared, observed)
 		},

@@ -8,8 +8,8 @@ import (
 
 	"cloudteam.ztgame.com/network-controller/internal/controller"
 	"cloudteam.ztgame.com/network-controller/internal/controller/controllertest"
-	"cloudteam.ztgame.com/network-controller/internal/network"
 	"cloudteam.ztgame.com/network-controller/internal/neutron"
+	"cloudteam.ztgame.com/network-controller/internal/plan"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
 
@@ -92,7 +92,7 @@ func TestWhatBecomesOfTheNetworkEndsThePauseAfterAFailure(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, func(t *testing.T, w *world) {
-				w.cloud.Before = controllertest.Fails(network.CreatePort, -1, c.err)
+				w.cloud.Before = controllertest.Fails(plan.CreatePort, -1, c.err)
 				w.quiet()
 				w.api.Create(t, example())
 				w.settle()

@@ -18,9 +18,9 @@ import (
 
 	"cloudteam.ztgame.com/network-controller/internal/controller"
 	"cloudteam.ztgame.com/network-controller/internal/controller/controllertest"
-	"cloudteam.ztgame.com/network-controller/internal/controller/owned"
-	"cloudteam.ztgame.com/network-controller/internal/network"
+	"cloudteam.ztgame.com/network-controller/internal/controller/managed"
 	"cloudteam.ztgame.com/network-controller/internal/neutron"
+	"cloudteam.ztgame.com/network-controller/internal/plan"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 	"cloudteam.ztgame.com/network-controller/pkg/client/clientset/versioned/fake"
 	informers "cloudteam.ztgame.com/network-controller/pkg/client/informers/externalversions"
@@ -44,7 +44,7 @@ type world struct {
 	c       *Controller
 	stop    func()
 	// clouds, where set, are those that the next controller reaches beside its own.
-	clouds owned.Clouds
+	clouds managed.Clouds
 }
 
 // lookedAt counts how often the Inventory is looked at, which every sync of a port that has its Network does.
@@ -53,16 +53,16 @@ type lookedAt struct {
 	looks atomic.Int64
 }
 
-// Observed is owned.Inventory's.
-func (l *lookedAt) Observed(ctx context.Context, owner network.Owner, since time.Time) (network.Observed, error) {
+// Observed is managed.Inventory's.
+func (l *lookedAt) Observed(ctx context.Context, owner plan.Owner, since time.Time) (plan.Observed, error) {
 	l.looks.Add(1)
 	return l.Cloud.Observed(ctx, owner, since)
 }
 
 // cloudNetwork is a network in Neutron with one subnet of 192.168.0.0/16.
-func cloudNetwork(id, subnet string) network.ObservedNetwork {
-	return network.ObservedNetwork{ID: id, Revision: 1, Subnets: []network.ObservedSubnet{{
-		ID: subnet, Subnet: network.Subnet{
+func cloudNetwork(id, subnet string) plan.ObservedNetwork {
+	return plan.ObservedNetwork{ID: id, Revision: 1, Subnets: []plan.ObservedSubnet{{
+		ID: subnet, Subnet: plan.Subnet{
 			CIDR: netip.MustParsePrefix("192.168.0.0/16"), Gateway: netip.MustParseAddr("192.168.0.1"),
 		},
 	}}}

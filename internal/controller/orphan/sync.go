@@ -11,9 +11,9 @@ import (
 	"k8s.io/klog/v2"
 
 	"cloudteam.ztgame.com/network-controller/internal/controller"
-	"cloudteam.ztgame.com/network-controller/internal/controller/owned"
-	"cloudteam.ztgame.com/network-controller/internal/network"
+	"cloudteam.ztgame.com/network-controller/internal/controller/managed"
 	"cloudteam.ztgame.com/network-controller/internal/neutron"
+	"cloudteam.ztgame.com/network-controller/internal/plan"
 )
 
 // book is what is known of the orphans of one cloud.
@@ -162,19 +162,19 @@ func (c *Controller) tally(news []*book, live map[string]bool) tally {
 // remove removes what an object that is gone owns, and notes how that went.
 func (c *Controller) remove(ctx context.Context, b *book, uid string) {
 	logger := klog.FromContext(ctx).WithValues("uid", uid)
-	owner := network.Owner{Cluster: c.options.Cluster, Object: uid}
-	_, err := owned.Removal{
-		Look: func(ctx context.Context) (network.Observed, error) {
+	owner := plan.Owner{Cluster: c.options.Cluster, Object: uid}
+	_, err := managed.Removal{
+		Look: func(ctx context.Context) (plan.Observed, error) {
 			return b.inventory.Observed(ctx, owner, b.view.audited)
 		},
-		Plan: func(observed network.Observed) (network.Change, error) {
-			change, err := network.PlanOrphan(owner, observed)
+		Plan: func(observed plan.Observed) (plan.Change, error) {
+			change, err := plan.Orphan(owner, observed)
 			for i := range change {
 				change[i].Reason = "its object is gone"
 			}
 			return change, err
 		},
-		Apply: func(ctx context.Context, change network.Change) (network.Change, error) {
+		Apply: func(ctx context.Context, change plan.Change) (plan.Change, error) {
 			done, err := b.inventory.Apply(ctx, change)
 			for _, step := range done {
 				logger.Info("Applied", "step", step.String())
@@ -210,7 +210,7 @@ func (c *Controller) remove(ctx context.Context, b *book, uid string) {
 
 // isBlocked reports whether an error says that something which is not ours stands in the way.
 func isBlocked(err error) bool {
-	if _, foreign := errors.AsType[*network.BlockedError](err); foreign {
+	if _, foreign := errors.AsType[*plan.BlockedError](err); foreign {
 		return true
 	}
 	return neutron.KindOf(err) == neutron.InUse

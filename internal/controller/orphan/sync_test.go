@@ -18,8 +18,8 @@ import (
 	"k8s.io/klog/v2/ktesting"
 
 	"cloudteam.ztgame.com/network-controller/internal/controller/controllertest"
-	"cloudteam.ztgame.com/network-controller/internal/network"
 	"cloudteam.ztgame.com/network-controller/internal/neutron"
+	"cloudteam.ztgame.com/network-controller/internal/plan"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 	"cloudteam.ztgame.com/network-controller/pkg/client/clientset/versioned/fake"
 	informers "cloudteam.ztgame.com/network-controller/pkg/client/informers/externalversions"
@@ -95,11 +95,11 @@ func inWorld(t *testing.T, rules Rules, uids []string, test func(t *testing.T, w
 
 // put has Neutron hold a network of the object's with a subnet.
 func (w *world) put(uid string) {
-	marker := network.Owner{Cluster: clusterUID, Object: uid}.Marker()
-	w.cloud.Put(network.ObservedNetwork{
-		ID: "net-" + uid, Revision: 1, Created: time.Now(), Attributes: network.Attributes{Description: marker},
-		Subnets: []network.ObservedSubnet{{
-			ID: "sub-" + uid, Description: marker, Subnet: network.Subnet{CIDR: netip.MustParsePrefix("10.0.0.0/24")},
+	marker := plan.Owner{Cluster: clusterUID, Object: uid}.Marker()
+	w.cloud.Put(plan.ObservedNetwork{
+		ID: "net-" + uid, Revision: 1, Created: time.Now(), Attributes: plan.Attributes{Description: marker},
+		Subnets: []plan.ObservedSubnet{{
+			ID: "sub-" + uid, Description: marker, Subnet: plan.Subnet{CIDR: netip.MustParsePrefix("10.0.0.0/24")},
 		}},
 	})
 }
@@ -346,7 +346,7 @@ func TestWhatIsInUseIsLeftAndHoldsUpNobody(t *testing.T) {
 	}{
 		"by a port": {
 			func(_ *testing.T, w *world) {
-				w.cloud.Before = func(step network.Step) error {
+				w.cloud.Before = func(step plan.Step) error {
 					if step.ID == "net-a" {
 						return inUse
 					}
@@ -357,12 +357,12 @@ func TestWhatIsInUseIsLeftAndHoldsUpNobody(t *testing.T) {
 		},
 		"by a subnet that is not ours": {
 			func(t *testing.T, w *world) {
-				w.cloud.Edit(t, "net-a", func(n *network.ObservedNetwork) {
-					n.Subnets = append(n.Subnets, network.ObservedSubnet{ID: "foreign"})
+				w.cloud.Edit(t, "net-a", func(n *plan.ObservedNetwork) {
+					n.Subnets = append(n.Subnets, plan.ObservedSubnet{ID: "foreign"})
 				})
 			},
 			func(t *testing.T, w *world) {
-				w.cloud.Edit(t, "net-a", func(n *network.ObservedNetwork) { n.Subnets = n.Subnets[:1] })
+				w.cloud.Edit(t, "net-a", func(n *plan.ObservedNetwork) { n.Subnets = n.Subnets[:1] })
 			},
 		},
 	} {
@@ -428,15 +428,15 @@ func TestOthersWhoAreFasterAreNoFailure(t *testing.T) {
 	}
 }
 
-func rename(n *network.ObservedNetwork) { n.Name = "another" }
-func unmark(n *network.ObservedNetwork) { n.Description = "mine now" }
-func handOver(n *network.ObservedNetwork) {
-	n.Description = network.Owner{Cluster: clusterUID, Object: "x"}.Marker()
+func rename(n *plan.ObservedNetwork) { n.Name = "another" }
+func unmark(n *plan.ObservedNetwork) { n.Description = "mine now" }
+func handOver(n *plan.ObservedNetwork) {
+	n.Description = plan.Owner{Cluster: clusterUID, Object: "x"}.Marker()
 }
 
 func TestARemovalThatFailsIsTriedWithTheNextAudit(t *testing.T) {
 	inWorld(t, Rules{Grace: grace, MaxShare: 1}, []string{"a", "b"}, func(t *testing.T, w *world) {
-		w.cloud.Before = func(step network.Step) error {
+		w.cloud.Before = func(step plan.Step) error {
 			if step.ID == "net-a" {
 				return &neutron.Error{Op: "delete network", Reason: "no server is available", Status: 503, MaybeDone: true}
 			}
@@ -462,7 +462,7 @@ func TestARemovalThatFailsIsTriedWithTheNextAudit(t *testing.T) {
 func TestRunLooksAtEveryAuditAndStopsBetweenTwoRemovals(t *testing.T) {
 	inWorld(t, Rules{Grace: grace, MaxShare: 1}, []string{"a", "b", "c"}, func(t *testing.T, w *world) {
 		ctx, cancel := context.WithCancel(controllertest.Logged(t))
-		w.cloud.Before = func(step network.Step) error {
+		w.cloud.Before = func(step plan.Step) error {
 			if step.ID == "net-b" {
 				cancel()
 				for !w.c.stopping.Load() {

@@ -17,7 +17,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"cloudteam.ztgame.com/network-controller/internal/controller"
-	"cloudteam.ztgame.com/network-controller/internal/controller/owned"
+	"cloudteam.ztgame.com/network-controller/internal/controller/managed"
 	"cloudteam.ztgame.com/network-controller/internal/neutron"
 	informers "cloudteam.ztgame.com/network-controller/pkg/client/informers/externalversions/cloudteam/v1"
 )
@@ -33,7 +33,7 @@ const (
 
 // Inventory is what a Controller needs of a neutron.Inventory.
 type Inventory interface {
-	owned.Inventory
+	managed.Inventory
 	Owners() (owners map[string]neutron.Holdings, audited time.Time, of neutron.Identity, ok bool)
 }
 
@@ -45,7 +45,7 @@ type Options struct {
 	// Cluster is the UID of the namespace kube-system.
 	Cluster string
 	// Remembered gives the UIDs of the objects whose resources this process looks after; see
-	// owned.Reconciler.Remembered. What those own is not touched.
+	// managed.Reconciler.Remembered. What those own is not touched.
 	Remembered func() []types.UID
 	// Others, where set, gives the Inventories of other clouds than the process's own. One that it gives no more is
 	// forgotten, with the time that passed for what was found in it.

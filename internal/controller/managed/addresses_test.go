@@ -1,0 +1,125 @@
+package managed_test
+
+import (
+	"slices"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+
+	"cloudteam.ztgame.com/network-controller/internal/plan"
+	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+)
+
+// count has so many addresses of a network's first subnet in use, as of an audit, and the example synced. It reports
+// whether the status was written.
+func (w *world) count(id string, used int64) (wrote bool) {
+	w.t.Helper()
+	w.cloud.Edit(w.t, id, func(n *plan.ObservedNetwork) { n.Subnets[0].Used = &used })
+	w.cloud.Audit(w.t)
+	w.diary.Take()
+	w.mustSync()
+	return slices.Contains(w.diary.Take(), "write status")
+}
+
+func (w *world) addressesLow() bool {
+	w.t.Helper()
+	return meta.IsStatusConditionTrue(w.status().Conditions, cloudteamv1.ConditionAddressesLow)
+}
+
+// TestAddressesAreToldWithinBounds holds when the counts are written, and that running low on addresses is told by one
+// Event, until it is over: the example has 65533 addresses, of which 6554 should be free, and 9830 for it to be over.
+func TestAddressesAreToldWithinBounds(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.mustSync()
+		w.events.Take()
+		id := w.status().NetworkID
+		for _, step := range []struct {
+			name   string
+			used   int64
+			writes bool
+			low    bool
+			events []string
+		}{
+			{"the first count is told", 0, true, false, nil},
+			{"an address is not", 1, false, false, nil},
+			{"a twentieth of all is", 3277, true, false, nil},
+			{"that few are free, but enough, is nothing special", 58_970, true, false, nil},
+			{"that too few are is, once", 58_980, true, true, []string{"Warning AddressesLow"}},
+			{"and not again", 58_985, false, true, nil},
+			{"nor is it over when a few more are free", 58_970, false, true, nil},
+			{"that all are in use is another count", 65_533, true, true, nil},
+			{"it is over when half as many again are free", 55_703, true, false, nil},
+			{"and told anew when it begins anew", 58_980, true, true, []string{"Warning AddressesLow"}},
+		} {
+			if wrote := w.count(id, step.used); wrote != step.writes {
+				t.Errorf("%s: the status was written: %t", step.name, wrote)
+			}
+			if low := w.addressesLow(); low != step.low {
+				t.Errorf("%s: low: %t", step.name, low)
+			}
+			w.events.WantReasons(t, step.events...)
+			if used := *w.status().Subnets[0].UsedAddresses; step.writes && used != step.used {
+				t.Errorf("%s: the status tells %d", step.name, used)
+			}
+			w.mustSync()
+			w.diary.Want(t)
+		}
+
+		// Another process knows it from the status.
+		w.restart()
+		w.cloud.Audit(t)
+		w.mustSync()
+		w.events.WantReasons(t)
+		w.wantState("AddressesLow=True Ready=True AddressesLow")
+	}, example())
+}
+
+func TestWhatIsNotWorthAWriteGoesWithTheNext(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.mustSync()
+		id := w.status().NetworkID
+		w.count(id, 0)
+		if w.count(id, 5) {
+			t.Error("five addresses were worth a write")
+		}
+		w.edit(func(n *cloudteamv1.Network) { n.Spec.Description = "edited"; n.Generation++ })
+		w.mustSync()
+		if used := *w.status().Subnets[0].UsedAddresses; used != 5 {
+			t.Errorf("the status tells %d, want 5", used)
+		}
+	}, example())
+}
+
+func TestANetworkThatGoesDoesNotRunLow(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.mustSync()
+		id := w.status().NetworkID
+		w.count(id, 65_533)
+		if !w.addressesLow() {
+			t.Fatal("it is not low")
+		}
+		w.cloud.PutPort(plan.ObservedPort{ID: "in-the-way", NetworkID: id})
+		w.delete()
+		w.syncFails()
+		if w.addressesLow() {
+			t.Error("it still asks for addresses")
+		}
+	}, example())
+}
+
+func TestAnObservedNetworkRunsLow(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.cloud.Put(legacy())
+		w.mustSync()
+		w.wantState("Ready=True Observed")
+		w.events.Take()
+		w.count(legacyID, 65_533)
+		w.events.WantReasons(t, "Warning AddressesLow")
+		w.wantState("AddressesLow=True Ready=True AddressesLow")
+		if w.count(legacyID, 65_530) {
+			t.Error("three addresses were worth a write")
+		}
+		w.count(legacyID, 7)
+		w.wantState("Ready=True Observed")
+	}, importing(func(spec *cloudteamv1.NetworkSpec) { spec.ManagementPolicy = cloudteamv1.ManagementPolicyObserve }))
+}

@@ -1,0 +1,188 @@
+package managed_test
+
+import (
+	"net/http"
+	"net/netip"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+
+	"cloudteam.ztgame.com/network-controller/internal/controller/controllertest"
+	"cloudteam.ztgame.com/network-controller/internal/neutron"
+	"cloudteam.ztgame.com/network-controller/internal/plan"
+	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+)
+
+// pooled is a Network whose subnet is from a pool.
+func pooled() *cloudteamv1.Network {
+	obj := example()
+	obj.Spec.SubnetSpec = cloudteamv1.SubnetSpec{SubnetPool: "office"}
+	return obj
+}
+
+// message is that of the example's condition Ready.
+func (w *world) message() string {
+	w.t.Helper()
+	return meta.FindStatusCondition(w.status().Conditions, cloudteamv1.ConditionReady).Message
+}
+
+func TestASubnetFromAPoolShowsItsCIDR(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.mustSync()
+		w.wantState("Ready=True Available")
+		shown := w.status().Subnets
+		if len(shown) != 1 || shown[0].SubnetPool != "office" || w.subnetsOf()[0] != shown[0].CIDR {
+			t.Errorf("status.subnets is %+v, and Neutron has %v", shown, w.subnetsOf())
+		}
+		w.diary.Take()
+		w.mustSync()
+		w.diary.Want(t)
+
+		w.edit(func(obj *cloudteamv1.Network) { obj.Spec.Gateway = cloudteamv1.GatewayNone })
+		w.mustSync()
+		if now := w.status().Subnets[0]; now.Gateway != "none" || now.ID != shown[0].ID || now.CIDR != shown[0].CIDR {
+			t.Errorf("without a gateway it is %+v, and was %+v", now, shown[0])
+		}
+	}, pooled())
+}
+
+func TestASubnetFromAPoolThatIsDeletedComesWithAnotherCIDR(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.mustSync()
+		was := w.status().Subnets[0]
+		w.events.Take()
+		w.cloud.Edit(t, w.status().NetworkID, func(n *plan.ObservedNetwork) { n.Subnets = nil })
+		w.cloud.Audit(t)
+		w.mustSync()
+		now := w.status().Subnets[0]
+		if now.CIDR == was.CIDR || now.CIDR != w.subnetsOf()[0] {
+			t.Errorf("it has %s, and had %s; Neutron has %v", now.CIDR, was.CIDR, w.subnetsOf())
+		}
+		events := w.events.Take()
+		if len(events) != 1 || !strings.Contains(events[0], "Created subnet "+now.CIDR+` from subnet pool "office"`) {
+			t.Errorf("the Events are %q", events)
+		}
+	}, pooled())
+}
+
+// The answer to the create is lost. What it made is known by the marker and the pool.
+func TestASubnetFromAPoolIsMadeOnceThoughNoAnswerCame(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.cloud.After = controllertest.Fails(plan.CreateSubnet, 1, &neutron.Error{
+			Kind: neutron.Transient, Op: "create subnet", Reason: "no answer in time", MaybeDone: true,
+		})
+		w.syncFails()
+		w.mustSync()
+		w.wantState("Ready=True Available")
+		if got := w.subnetsOf(); len(got) != 1 || got[0] != w.status().Subnets[0].CIDR {
+			t.Errorf("Neutron has %v, the status %+v", got, w.status().Subnets)
+		}
+	}, pooled())
+}
+
+func TestTwoSubnetsFromPoolsAreToldApart(t *testing.T) {
+	obj := pooled()
+	obj.Spec.AdditionalSubnets = []cloudteamv1.SubnetSpec{{SubnetPool: "office-v6"}, {CIDR: "192.168.0.0/24"}}
+	inWorld(t, func(t *testing.T, w *world) {
+		w.mustSync()
+		shown := func() (pools []string) {
+			for _, s := range w.status().Subnets {
+				pools = append(pools, s.SubnetPool)
+			}
+			return pools
+		}
+		if got := strings.Join(shown(), ","); got != "office,office-v6," {
+			t.Errorf("status.subnets is of the pools %s", got)
+		}
+		w.edit(func(obj *cloudteamv1.Network) { obj.Spec.AdditionalSubnets = nil })
+		w.mustSync()
+		if got := strings.Join(shown(), ","); got != "office" || len(w.subnetsOf()) != 1 {
+			t.Errorf("status.subnets is of the pools %s, Neutron has %v", got, w.subnetsOf())
+		}
+	}, obj)
+}
+
+func TestAPoolWithoutARangeIsWaitedFor(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.cloud.Before = controllertest.Fails(plan.CreateSubnet, 1, &neutron.Error{
+			Kind: neutron.Exhausted, Op: "create subnet", Reason: "Insufficient prefix space", Type: "SubnetAllocationError",
+			Status: http.StatusInternalServerError,
+		})
+		w.syncFails()
+		w.wantState("Ready=False Reconciling=True NoAddresses")
+		if says := `free a range of subnet pool "office"`; !strings.Contains(w.message(), says) {
+			t.Errorf("the message is %q, want %q", w.message(), says)
+		}
+		w.mustSync()
+		w.wantState("Ready=True Available")
+	}, pooled())
+}
+
+// A subnet from a pool comes in the place of one from none, on which ports are. Neutron has not both at a time, and what
+// keeps the one from going is what the user has to know.
+func TestASubnetFromAPoolWaitsForTheOneInItsPlace(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.mustSync()
+		inUse := true
+		w.cloud.Before = func(step plan.Step) error {
+			switch {
+			case inUse && step.Action == plan.DeleteSubnet:
+				return &neutron.Error{Kind: neutron.InUse, Op: "delete subnet", Reason: "ports are on it"}
+			case inUse && step.Action == plan.CreateSubnet:
+				return &neutron.Error{Kind: neutron.Invalid, Op: "create subnet", Type: "NetworkSubnetPoolAffinityError"}
+			default:
+				return nil
+			}
+		}
+		w.edit(func(obj *cloudteamv1.Network) {
+			obj.Spec.AdditionalSubnets = []cloudteamv1.SubnetSpec{{SubnetPool: "office"}}
+		})
+		w.syncFails()
+		w.wantState("Ready=False Reconciling=True InUse")
+		inUse = false
+		w.mustSync()
+		w.wantState("Ready=True Available")
+		if shown := w.status().Subnets; len(shown) != 2 || shown[1].SubnetPool != "office" {
+			t.Errorf("status.subnets is %+v", shown)
+		}
+	}, func() *cloudteamv1.Network {
+		obj := example()
+		obj.Spec.CIDR, obj.Spec.Gateway = "fd00::/64", ""
+		withSubnets(obj, "10.0.0.0/24")
+		return obj
+	}())
+}
+
+func TestALengthThatAPoolDoesNotGiveIsSaidSo(t *testing.T) {
+	obj := pooled()
+	obj.Spec.PrefixLength = new(int32(4))
+	inWorld(t, func(t *testing.T, w *world) {
+		w.syncFails()
+		w.wantState("Ready=False Stalled=True InvalidSpec")
+		if says := `prefixLength: subnet pool "office" gives no /4 to hosts`; !strings.Contains(w.message(), says) {
+			t.Errorf("the message is %q, want %q", w.message(), says)
+		}
+	}, obj)
+}
+
+func TestAnObservedNetworkIsKnownByThePoolsOfItsSubnets(t *testing.T) {
+	const id = "net-observed"
+	obj := pooled()
+	obj.Spec.ManagementPolicy = cloudteamv1.ManagementPolicyObserve
+	obj.Spec.Import = &cloudteamv1.NetworkImport{ID: id}
+	inWorld(t, func(t *testing.T, w *world) {
+		subnet := plan.Subnet{CIDR: netip.MustParsePrefix("10.5.0.0/24"), DHCP: true}
+		subnet.Gateway = plan.DefaultGateway(subnet.CIDR)
+		subnet.Pools = plan.DefaultPools(subnet.CIDR, subnet.Gateway)
+		w.cloud.Put(plan.ObservedNetwork{
+			ID: id, Attributes: plan.Attributes{Name: "theirs", AdminStateUp: true},
+			Subnets: []plan.ObservedSubnet{{ID: "sub", PoolID: "office", Subnet: subnet}},
+		})
+		w.mustSync()
+		w.wantState("Ready=True Observed")
+		if shown := w.status().Subnets; len(shown) != 1 || shown[0].CIDR != "10.5.0.0/24" || shown[0].SubnetPool != "office" {
+			t.Errorf("status.subnets is %+v", shown)
+		}
+	}, obj)
+}

@@ -1,0 +1,306 @@
+package managed_test
+
+import (
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/api/meta"
+
+	"cloudteam.ztgame.com/network-controller/internal/controller/controllertest"
+	"cloudteam.ztgame.com/network-controller/internal/controller/managed"
+	"cloudteam.ztgame.com/network-controller/internal/neutron"
+	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+)
+
+// playedClouds are clouds to which Secrets lead.
+type playedClouds struct {
+	mu sync.Mutex
+	// in gives the Inventory or the error of each; removing, where set, is for removals alone.
+	in       map[managed.CloudRef]reached
+	removing map[managed.CloudRef]reached
+}
+
+type reached struct {
+	inventory managed.Inventory
+	err       error
+}
+
+func (p *playedClouds) In(ref managed.CloudRef, removing bool) (managed.Inventory, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	at, known := p.removing[ref]
+	if !removing || !known {
+		at = p.in[ref]
+	}
+	return at.inventory, at.err
+}
+
+func (p *playedClouds) set(ref managed.CloudRef, in managed.Inventory, err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.in[ref] = reached{in, err}
+}
+
+var (
+	mine  = managed.CloudRef{Namespace: exampleKey.Namespace, Secret: "openstack"}
+	other = managed.CloudRef{Namespace: exampleKey.Namespace, Secret: "openstack", Entry: "other"}
+	noKey = &managed.Waiting{Reason: cloudteamv1.ReasonCredentialsUnusable, Stalled: true, Message: "there is no Secret"}
+)
+
+// exampleIn is the example in a cloud.
+func exampleIn(ref managed.CloudRef) *cloudteamv1.Network {
+	obj := example()
+	obj.Spec.Cloud = &cloudteamv1.CloudReference{SecretName: ref.Secret, Name: ref.Entry}
+	return obj
+}
+
+// withClouds has the controller reach two clouds of Secrets of one project, beside its own of another.
+func (w *world) withClouds() (clouds *playedClouds, first, second *controllertest.Cloud) {
+	clouds = &playedClouds{in: map[managed.CloudRef]reached{}, removing: map[managed.CloudRef]reached{}}
+	first = controllertest.NewCloud(w.diary, elsewhere, clusterUID)
+	second = controllertest.NewCloud(w.diary, elsewhere, clusterUID)
+	clouds.set(mine, first, nil)
+	clouds.set(other, second, nil)
+	w.c.ReachClouds(clouds)
+	return clouds, first, second
+}
+
+func TestANetworkIsMadeInTheCloudThatItNames(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		_, first, second := w.withClouds()
+		w.mustSync()
+		w.wantState("Ready=True Available")
+		if own, there, not := len(w.cloud.Has()), len(first.Has()), len(second.Has()); own != 0 || there != 1 || not != 0 {
+			t.Errorf("%d networks are in the own cloud, %d in the one that is named, %d in another", own, there, not)
+		}
+		if got := neutron.Identity(*w.status().Cloud); got != elsewhere {
+			t.Errorf("status.cloud is %v", got)
+		}
+		w.delete()
+		w.mustSync()
+		if w.exists() || len(first.Has()) != 0 {
+			t.Errorf("the object is there: %t, with %d networks", w.exists(), len(first.Has()))
+		}
+	}, exampleIn(mine))
+}
+
+func TestWhileASecretIsReadNothingIsSaid(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		clouds, _, _ := w.withClouds()
+		clouds.set(mine, nil, managed.ErrNotYet)
+		w.mustSync()
+		if lines := w.diary.Take(); len(lines) > 0 {
+			t.Errorf("it did %q", lines)
+		}
+	}, exampleIn(mine))
+}
+
+func TestASecretThatCannotBeUsedStallsUntilAnEventOfItsOwn(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		clouds, first, _ := w.withClouds()
+		clouds.set(mine, nil, noKey)
+		stop := controllertest.Run(t, w.c.Run, 1)
+		controllertest.Settle(time.Hour)
+		w.wantState("Ready=False Stalled=True CredentialsUnusable")
+		if n := controllertest.Count(w.diary.Take(), "write"); n != 1 {
+			t.Errorf("%d writes for one reason, want 1", n)
+		}
+		clouds.set(mine, first, nil)
+		w.c.EnqueueIn(other)
+		controllertest.Settle(time.Minute)
+		w.wantState("Ready=False Stalled=True CredentialsUnusable")
+		w.c.EnqueueIn(mine)
+		controllertest.Settle(time.Minute)
+		w.wantState("Ready=True Available")
+		if err := stop(); err != nil {
+			t.Error(err)
+		}
+	}, exampleIn(mine))
+}
+
+func TestWithoutOtherCloudsOneThatIsNamedStalls(t *testing.T) {
+	inWorld(t, func(_ *testing.T, w *world) {
+		w.mustSync()
+		w.wantState("Ready=False Stalled=True CredentialsUnusable")
+	}, exampleIn(mine))
+}
+
+// TestAnotherWayToAProjectIsNotTrustedBeforeItIsListed has an object come to be seen through another Inventory of the
+// same project, whose list is older than what was written through the former.
+func TestAnotherWayToAProjectIsNotTrustedBeforeItIsListed(t *testing.T) {
+	for sentence, move := range map[string]func(w *world, clouds *playedClouds, second *controllertest.Cloud){
+		"by an edit of the object": func(w *world, _ *playedClouds, _ *controllertest.Cloud) {
+			w.edit(func(obj *cloudteamv1.Network) { obj.Spec.Cloud.Name = other.Entry; obj.Generation++ })
+		},
+		"by another Secret of the name": func(w *world, clouds *playedClouds, second *controllertest.Cloud) {
+			clouds.set(mine, second, nil)
+			w.edit(func(obj *cloudteamv1.Network) { obj.Spec.Description = "look at me"; obj.Generation++ })
+		},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			inWorld(t, func(t *testing.T, w *world) {
+				clouds, first, second := w.withClouds()
+				second.Audit(t)
+				w.mustSync()
+				second.Put(first.Has()[0])
+				move(w, clouds, second)
+				w.diary.Take()
+				w.mustSync()
+				if lines := w.diary.Take(); !slices.Contains(lines, "list") {
+					t.Errorf("it did not list: %q", lines)
+				}
+				if n := len(second.Has()); n != 1 {
+					t.Errorf("%d networks are there, want 1", n)
+				}
+				w.mustSync()
+				if lines := w.diary.Take(); slices.Contains(lines, "list") {
+					t.Errorf("it lists again: %q", lines)
+				}
+			}, exampleIn(mine))
+		})
+	}
+}
+
+func TestASpecThatNamesAnotherProjectStalls(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		_, first, _ := w.withClouds()
+		w.mustSync()
+		w.edit(func(obj *cloudteamv1.Network) { obj.Spec.Cloud = nil; obj.Generation++ })
+		w.syncFails()
+		w.wantState("Ready=False Stalled=True CloudMismatch")
+		if len(w.cloud.Has()) != 0 || len(first.Has()) != 1 {
+			t.Error("something was made or removed")
+		}
+		w.edit(func(obj *cloudteamv1.Network) {
+			obj.Spec.Cloud = &cloudteamv1.CloudReference{SecretName: mine.Secret}
+			obj.Generation++
+		})
+		w.mustSync()
+		w.wantState("Ready=True Available")
+	}, exampleIn(mine))
+}
+
+func TestADeletionWaitsForItsSecretAndSaysHowToDoWithout(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		clouds, first, _ := w.withClouds()
+		w.mustSync()
+		clouds.set(mine, nil, noKey)
+		w.delete()
+		w.mustSync() // an event brings the key, and no pause
+		w.wantState("Ready=False Stalled=True CredentialsUnusable")
+		ready := meta.FindStatusCondition(w.status().Conditions, cloudteamv1.ConditionReady)
+		if !strings.Contains(ready.Message, noKey.Message+"; or, to leave what is in Neutron, take the finalizer "+
+			cloudteamv1.Finalizer+" off") {
+			t.Errorf("it says %q", ready.Message)
+		}
+		clouds.set(mine, nil, managed.ErrNotYet)
+		w.mustSync()
+		if !w.exists() || len(first.Has()) != 1 {
+			t.Fatal("it went")
+		}
+		clouds.set(mine, first, nil)
+		w.mustSync()
+		if w.exists() || len(first.Has()) != 0 {
+			t.Error("it stayed")
+		}
+	}, exampleIn(mine))
+}
+
+func TestWhatMayStillBeRemovedIs(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		clouds, first, _ := w.withClouds()
+		w.mustSync()
+		clouds.set(mine, nil, noKey)
+		clouds.removing[mine] = reached{first, nil}
+		w.delete()
+		w.mustSync()
+		if w.exists() || len(first.Has()) != 0 {
+			t.Error("it stayed")
+		}
+	}, exampleIn(mine))
+}
+
+func TestWhatAGoneObjectLeftInACloudIsRemovedWhenThatIsBack(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		clouds, first, _ := w.withClouds()
+		stop := controllertest.Run(t, w.c.Run, 1)
+		controllertest.Settle(time.Second)
+		clouds.set(mine, nil, managed.ErrNotYet)
+		w.deleteByForce()
+		controllertest.Settle(time.Second)
+		if diff := cmp.Diff(map[managed.CloudRef]bool{mine: true}, w.c.CloudsInUse()); diff != "" {
+			t.Errorf("clouds in use (-want +got):\n%s", diff)
+		}
+		clouds.set(mine, first, nil)
+		w.c.EnqueueIn(mine)
+		controllertest.Settle(time.Second)
+		if n := len(first.Has()); n != 0 {
+			t.Errorf("%d networks are left", n)
+		}
+		if refs := w.c.CloudsInUse(); len(refs) != 0 {
+			t.Errorf("clouds in use: %v", refs)
+		}
+		if err := stop(); err != nil {
+			t.Error(err)
+		}
+	}, exampleIn(mine))
+}
+
+func TestOnlyTheObjectsOfACloudAreWoken(t *testing.T) {
+	own := example()
+	own.Name, own.UID = "own", "uid-2"
+	inWorld(t, func(t *testing.T, w *world) {
+		w.withClouds()
+		for _, step := range []struct {
+			ref  managed.CloudRef
+			want int
+		}{{other, 0}, {mine, 1}, {managed.CloudRef{}, 2}} {
+			w.c.EnqueueIn(step.ref)
+			if n := w.c.Len(); n != step.want {
+				t.Errorf("after %q, %d keys wait, want %d", step.ref, n, step.want)
+			}
+		}
+	}, exampleIn(mine), own)
+}
+
+// inMine has an object be in the cloud of the Secret.
+func inMine(spec *cloudteamv1.NetworkSpec) {
+	spec.Cloud = &cloudteamv1.CloudReference{SecretName: mine.Secret}
+}
+
+func TestAnImportIsTakenOverInTheCloudThatItNames(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		_, first, _ := w.withClouds()
+		first.Put(legacy())
+		w.mustSync()
+		w.wantState("Ready=True Available")
+		if got := first.Has(); len(got) != 1 || !ownerOfExample.Owns(got[0].Description) || len(w.cloud.Has()) != 0 {
+			t.Errorf("in the cloud that is named there is %v, in the own %v", got, w.cloud.Has())
+		}
+	}, importing(inMine))
+}
+
+func TestANetworkIsObservedInTheCloudThatItNames(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		clouds, first, _ := w.withClouds()
+		first.Put(legacy())
+		clouds.set(mine, nil, managed.ErrNotYet)
+		w.mustSync()
+		if lines := w.diary.Take(); len(lines) > 0 {
+			t.Errorf("it did %q", lines)
+		}
+		clouds.set(mine, nil, noKey)
+		w.mustSync()
+		w.wantState("Ready=False Stalled=True CredentialsUnusable")
+		clouds.set(mine, first, nil)
+		w.mustSync()
+		w.wantState("Ready=True Observed")
+	}, importing(func(spec *cloudteamv1.NetworkSpec) {
+		inMine(spec)
+		spec.ManagementPolicy = cloudteamv1.ManagementPolicyObserve
+	}))
+}

@@ -1,0 +1,101 @@
+package managed
+
+import (
+	"context"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/cache"
+
+	"cloudteam.ztgame.com/network-controller/internal/controller"
+	"cloudteam.ztgame.com/network-controller/internal/neutron"
+	"cloudteam.ztgame.com/network-controller/internal/plan"
+)
+
+// Rounds is how often one sync writes at most.
+const Rounds = rounds
+
+// What states and Events are made by.
+var (
+	StateOf     = stateOf
+	Undeclared  = undeclared
+	ChangeEvent = changeEvent
+)
+
+// NewMismatch is the error of credentials that lead elsewhere.
+func NewMismatch(kind plan.Kind, pinned, found neutron.Identity) error {
+	return &mismatch{kind, pinned, found}
+}
+
+// NewUnmarked is the error of a resource that was ours and bears our marker no more.
+func NewUnmarked(resource plan.Resource, owner plan.Owner) error {
+	return &unmarked{resource, owner, false}
+}
+
+// NewNotApplied is the error of a change that Neutron accepted and does not show.
+func NewNotApplied(change plan.Change) error { return &notApplied{change} }
+
+// NewForbidden is the error of a step that the cloud's policy does not allow, because of the fields.
+func NewForbidden(refusal error, fields ...string) error { return &forbidden{refusal, fields} }
+
+// Kind is the kind, to be changed before the first sync.
+func (r *Reconciler[T]) Kind() *Kind[T] { return &r.kind }
+
+// Indexer is the cache of the kind's informer.
+func (r *Reconciler[T]) Indexer() cache.Indexer { return r.indexer }
+
+// Expected is what this process wrote.
+func (r *Reconciler[T]) Expected() *controller.Expectations { return &r.expected }
+
+// Report reports a state.
+func (r *Reconciler[T]) Report(ctx context.Context, obj T, state controller.State) error {
+	_, err := r.report(ctx, obj, outcome{state: state})
+	return err
+}
+
+// Outcome is what a sync learned.
+type Outcome struct {
+	State    controller.State
+	Identity *neutron.Identity
+	Observed *plan.Observed
+	Applied  bool
+	Drift    []plan.Difference
+}
+
+// Updated is the object with its status after a sync of that outcome.
+func (r *Reconciler[T]) Updated(obj T, o Outcome) T {
+	return r.updated(obj, outcome{
+		state: o.State, identity: o.Identity, observed: o.Observed, applied: o.Applied, drift: o.Drift,
+	})
+}
+
+// Remember notes that an object may have resources.
+func (r *Reconciler[T]) Remember(key cache.ObjectName, obj T) { r.remember(key, obj) }
+
+// Doubt notes that a create of an object's may have been carried out.
+func (r *Reconciler[T]) Doubt(uid types.UID) { r.doubt(uid) }
+
+// Forget drops what is known of an object.
+func (r *Reconciler[T]) Forget(key cache.ObjectName, uid types.UID) { r.forget(key, uid) }
+
+// Gone gives the objects of a key that may have resources, other than the one that exists.
+func (r *Reconciler[T]) Gone(key cache.ObjectName, existing types.UID) map[types.UID]T {
+	return r.gone(key, existing)
+}
+
+// Memory is how many keys have objects that may have resources, and how many creates have an unknown outcome.
+func (r *Reconciler[T]) Memory() (keys, doubts int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.owned), len(r.doubts)
+}
+
+// ForgetSights has every next sync go the long way.
+func (r *Reconciler[T]) ForgetSights() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, memories := range r.owned {
+		for at := range memories {
+			memories[at].seen = sight{}
+		}
+	}
+}

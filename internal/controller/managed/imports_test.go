@@ -1,0 +1,391 @@
+package managed_test
+
+import (
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"cloudteam.ztgame.com/network-controller/internal/controller/controllertest"
+	"cloudteam.ztgame.com/network-controller/internal/controller/managed"
+	"cloudteam.ztgame.com/network-controller/internal/neutron"
+	"cloudteam.ztgame.com/network-controller/internal/plan"
+	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+)
+
+const legacyID = "net-legacy"
+
+// legacy is a network that was there before any object, and is as example() declares.
+func legacy() plan.ObservedNetwork {
+	address := netip.MustParseAddr
+	return plan.ObservedNetwork{
+		ID: legacyID, Revision: 7, Created: time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC),
+		Attributes: plan.Attributes{Name: "prod", AdminStateUp: true, MTU: 1450},
+		Subnets: []plan.ObservedSubnet{{
+			ID: "sub-legacy", Revision: 3, Name: "prod-subnet", Description: "the old one",
+			Subnet: plan.Subnet{
+				CIDR: netip.MustParsePrefix("192.168.0.0/16"), Gateway: address("192.168.0.1"), DHCP: true,
+				Pools: []plan.Range{{Start: address("192.168.0.2"), End: address("192.168.255.254")}},
+			},
+		}},
+	}
+}
+
+// importing is the example that imports legacy().
+func importing(change func(*cloudteamv1.NetworkSpec)) *cloudteamv1.Network {
+	obj := example()
+	obj.Spec.Import = &cloudteamv1.NetworkImport{ID: legacyID}
+	if change != nil {
+		change(&obj.Spec)
+	}
+	return obj
+}
+
+// rival is the owner of another object.
+var rival = plan.Owner{Cluster: clusterUID, Object: "uid-rival"}
+
+func (w *world) wantUnchanged(want ...plan.ObservedNetwork) {
+	w.t.Helper()
+	if diff := cmp.Diff(want, w.cloud.Has(), cmpopts.EquateComparable(netip.Addr{}, netip.Prefix{}), cmpopts.EquateEmpty()); diff != "" {
+		w.t.Errorf("what is in Neutron (-want +got):\n%s", diff)
+	}
+}
+
+func TestAnImportIsTakenOverUnderItsOwnNames(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.cloud.Put(legacy())
+		w.mustSync()
+		w.diary.Want(t, "write finalizers", "list", "reread network net-legacy", "get network net-legacy",
+			"apply update network", "reread network net-legacy", "apply update subnet", "write status")
+		w.wantState("Ready=True Available")
+		want := legacy()
+		want.Description = ownerOfExample.Describe("[imported]")
+		want.Subnets[0].Description = ownerOfExample.Describe("the old one")
+		got := w.cloud.Has()[0]
+		want.Revision, want.Subnets[0].Revision = got.Revision, got.Subnets[0].Revision
+		w.wantUnchanged(want)
+		w.events.WantReasons(t, "Normal Imported", "Normal Updated")
+		if s := w.status(); s.NetworkID != legacyID || len(s.Subnets) != 1 || s.AppliedGeneration != 1 {
+			t.Errorf("status is %+v", s)
+		}
+
+		// From here on it is one like any other, but for its names.
+		w.mustSync()
+		w.diary.Want(t)
+		w.cloud.Edit(t, legacyID, func(n *plan.ObservedNetwork) { n.AdminStateUp, n.Name = false, "renamed" })
+		w.cloud.Audit(t)
+		w.mustSync()
+		if n := w.cloud.Has()[0]; !n.AdminStateUp || n.Subnets[0].Name != "prod-subnet" {
+			t.Errorf("Neutron has %+v", n)
+		}
+	}, importing(nil))
+}
+
+func TestWhatCannotBeImportedIsNotTouched(t *testing.T) {
+	describe := func(text string) func(*plan.ObservedNetwork) {
+		return func(n *plan.ObservedNetwork) { n.Description = text }
+	}
+	for sentence, c := range map[string]struct {
+		there   func(*plan.ObservedNetwork)
+		project string
+		policy  cloudteamv1.ManagementPolicy
+		state   string
+		says    string
+		// drift is how many differences are listed.
+		drift int
+	}{
+		"another object's network": {there: describe(rival.Describe("theirs")),
+			state: "Ready=False Stalled=True OwnedByAnother", says: rival.Marker()},
+		"another cluster's network": {there: describe(plan.Owner{Cluster: "c2", Object: "uid-1"}.Marker()),
+			state: "Ready=False Stalled=True OwnedByAnother", says: "[owner=c2/uid-1]"},
+		"a network with another object's subnet": {
+			there: func(n *plan.ObservedNetwork) { n.Subnets[0].Description = rival.Marker() },
+			state: "Ready=False Stalled=True OwnedByAnother", says: "subnet sub-legacy"},
+		"another project's network": {project: "p9",
+			state: "Ready=False Stalled=True ForeignProject", says: "belongs to project p9"},
+		"a network that differs": {
+			there: func(n *plan.ObservedNetwork) {
+				n.AdminStateUp, n.Subnets[0].DHCP, n.Description = false, false, "a text"
+			},
+			state: "Ready=False Stalled=True ImportDiffers", says: "dhcp is false, declared true", drift: 3},
+		"a network without the declared subnet": {there: func(n *plan.ObservedNetwork) { n.Subnets = nil },
+			state: "Ready=False Stalled=True ImportDiffers", says: "does not exist", drift: 1},
+		"an observed network that is another object's": {there: describe(rival.Marker()),
+			policy: cloudteamv1.ManagementPolicyObserve,
+			state:  "Ready=False Stalled=True OwnedByAnother", says: rival.Marker()},
+		"an observed network without the declared subnet": {there: func(n *plan.ObservedNetwork) { n.Subnets = nil },
+			policy: cloudteamv1.ManagementPolicyObserve,
+			state:  "Ready=False Stalled=True ImportDiffers", says: "does not exist", drift: 1},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			obj := importing(func(s *cloudteamv1.NetworkSpec) { s.ManagementPolicy = c.policy })
+			inWorld(t, func(t *testing.T, w *world) {
+				n := legacy()
+				if c.there != nil {
+					c.there(&n)
+				}
+				w.cloud.Put(n)
+				if c.project != "" {
+					w.cloud.Projects = map[string]string{legacyID: c.project}
+				}
+				_ = w.sync(exampleKey)
+				_ = w.sync(exampleKey)
+				w.wantUnchanged(n)
+				w.wantState(c.state)
+				w.wantMessage(c.says)
+				if got := w.status().Drift; len(got) != c.drift {
+					t.Errorf("status.drift is %+v, want %d", got, c.drift)
+				}
+				w.delete()
+				w.mustSync()
+				if w.exists() {
+					t.Error("the object is still there")
+				}
+				w.wantUnchanged(n)
+			}, obj)
+		})
+	}
+}
+
+// What cannot be told by its name cannot be compared either, so that the import waits.
+func TestNothingIsTakenOverWhileAPartOfTheSpecIsNotKnown(t *testing.T) {
+	for sentence, tc := range map[string]struct {
+		policy cloudteamv1.ManagementPolicy
+		state  string
+	}{
+		"an import":           {"", "Ready=True Available"},
+		"an observed network": {cloudteamv1.ManagementPolicyObserve, "Ready=True Observed"},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			inWorld(t, func(t *testing.T, w *world) {
+				w.cloud.Put(legacy())
+				w.cloud.SetUnnamed(&neutron.Error{Kind: neutron.Invalid, Op: "find QoS policy", Reason: "nobody is called gold"})
+				w.syncFails()
+				w.syncFails()
+				w.wantState("Ready=False Stalled=True Refused")
+				w.wantMessage("find QoS policy: nobody is called gold: change the spec")
+				w.wantUnchanged(legacy())
+				if shown := w.status().NetworkID == legacyID; shown != (tc.policy == cloudteamv1.ManagementPolicyObserve) {
+					t.Errorf("the status shows the network: %t", shown)
+				}
+
+				w.cloud.SetUnnamed(nil)
+				w.cloud.Edit(t, legacyID, func(n *plan.ObservedNetwork) { n.QoSPolicy = new("gold") })
+				w.mustSync()
+				w.wantState(tc.state)
+			}, importing(func(s *cloudteamv1.NetworkSpec) { s.ManagementPolicy, s.QoSPolicy = tc.policy, "gold" }))
+		})
+	}
+}
+
+func TestDriftFromAnotherSpecIsNotShown(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.cloud.Put(legacy())
+		w.syncFails()
+		w.wantState("Ready=False Stalled=True ImportDiffers")
+		if drift := w.status().Drift; len(drift) != 1 {
+			t.Errorf("the drift is %+v, want that of the mtu", drift)
+		}
+		w.edit(func(obj *cloudteamv1.Network) { obj.Spec.Description = strings.Repeat("x", 255) })
+		w.mustSync()
+		w.wantState("Ready=False Stalled=True InvalidSpec")
+		if drift := w.status().Drift; len(drift) != 0 {
+			t.Errorf("the drift from the former spec is still shown: %+v", drift)
+		}
+	}, importing(func(s *cloudteamv1.NetworkSpec) { s.MTU = new(int32(1400)) }))
+}
+
+func TestAnImportThatIsNotThereIsWaitedForAndNeverMade(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.syncFails()
+		w.wantState("Ready=False Reconciling=True ImportNotFound")
+		w.wantMessage(legacyID)
+		w.cloud.Put(legacy())
+		w.mustSync()
+		w.wantState("Ready=True Available")
+		w.cloud.Remove(legacyID)
+		w.cloud.Audit(t)
+		w.syncFails()
+		w.syncFails()
+		w.wantState("Ready=False Reconciling=True ImportNotFound")
+		w.wantUnchanged()
+	}, importing(nil))
+}
+
+func TestWithOverwriteAnImportBecomesAsDeclared(t *testing.T) {
+	obj := importing(func(s *cloudteamv1.NetworkSpec) { s.Import.Overwrite, s.Description = true, "mine" })
+	inWorld(t, func(t *testing.T, w *world) {
+		n := legacy()
+		n.Subnets[0].DHCP = false
+		w.cloud.Put(n)
+		w.mustSync()
+		w.wantState("Ready=True Available")
+		got := w.cloud.Has()[0]
+		if got.Name != "example-network" || got.Description != ownerOfExample.Describe("mine [imported]") ||
+			got.Subnets[0].Name != "example-network" || !got.Subnets[0].DHCP ||
+			got.Subnets[0].Description != ownerOfExample.Marker() {
+			t.Errorf("Neutron has %+v", got)
+		}
+	}, obj)
+}
+
+func TestOfTwoThatImportOneNetworkTheMarkerDecides(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.cloud.Put(legacy())
+		// The other one writes between our look and our write, which then fails on the revision.
+		w.cloud.Before = func(step plan.Step) error {
+			if step.Action == plan.UpdateNetwork {
+				w.cloud.Before = nil
+				w.cloud.Rival(legacyID, func(n *plan.ObservedNetwork) { n.Description = rival.Marker() })
+			}
+			return nil
+		}
+		w.syncFails()
+		w.wantState("Ready=False Stalled=True OwnedByAnother")
+		if n := w.cloud.Has()[0]; n.Description != rival.Marker() || n.Subnets[0].Description != "the old one" {
+			t.Errorf("Neutron has %+v", n)
+		}
+	}, importing(nil))
+}
+
+func TestAnImportThatIsInterruptedIsTakenUp(t *testing.T) {
+	lost := &neutron.Error{Kind: neutron.Transient, Op: "update", Reason: "no answer in time", MaybeDone: true}
+	for sentence, c := range map[string]struct {
+		action plan.Action
+		done   bool
+	}{
+		"before the network's marker":  {plan.UpdateNetwork, false},
+		"after the network's marker":   {plan.UpdateNetwork, true},
+		"before a subnet's marker":     {plan.UpdateSubnet, false},
+		"after the last of the writes": {plan.UpdateSubnet, true},
+	} {
+		for how, restart := range map[string]bool{"": false, ", with a restart": true} {
+			t.Run(sentence+how, func(t *testing.T) {
+				inWorld(t, func(t *testing.T, w *world) {
+					w.cloud.Put(legacy())
+					hook := controllertest.Fails(c.action, 1, lost)
+					if c.done {
+						w.cloud.After = hook
+					} else {
+						w.cloud.Before = hook
+					}
+					w.syncFails()
+					if restart {
+						w.restart()
+					}
+					w.mustSync()
+					w.wantState("Ready=True Available")
+					n := w.cloud.Has()[0]
+					if len(w.cloud.Has()) != 1 || !ownerOfExample.Owns(n.Description) || n.Name != "prod" ||
+						!ownerOfExample.Owns(n.Subnets[0].Description) {
+						t.Errorf("Neutron has %+v", w.cloud.Has())
+					}
+				}, importing(nil))
+			})
+		}
+	}
+}
+
+func TestAnImportedNetworkStaysUnlessItSaysOtherwise(t *testing.T) {
+	for sentence, c := range map[string]struct {
+		policy, byDefault cloudteamv1.DeletionPolicy
+		stays             bool
+	}{
+		"without a word it stays, whatever the default is": {"", cloudteamv1.DeletionPolicyDelete, true},
+		"with Delete it goes":                              {cloudteamv1.DeletionPolicyDelete, cloudteamv1.DeletionPolicyRetain, false},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			obj := importing(func(s *cloudteamv1.NetworkSpec) { s.DeletionPolicy = c.policy })
+			inWorld(t, func(t *testing.T, w *world) {
+				w.c.DefaultTo(managed.Policies{Deletion: c.byDefault})
+				w.cloud.Put(legacy())
+				w.mustSync()
+				w.delete()
+				w.mustSync()
+				if w.exists() {
+					t.Error("the object is still there")
+				}
+				if !c.stays {
+					w.wantUnchanged()
+					return
+				}
+				want := legacy()
+				got := w.cloud.Has()[0]
+				want.Revision, want.Subnets[0].Revision = got.Revision, got.Subnets[0].Revision
+				w.wantUnchanged(want)
+			}, obj)
+		})
+	}
+}
+
+func TestAnImportedNetworkWhoseMarkerIsTakenOffIsNotTakenOverAgain(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.cloud.Put(legacy())
+		w.mustSync()
+		w.cloud.Edit(t, legacyID, func(n *plan.ObservedNetwork) { n.Description = "" })
+		w.cloud.Audit(t)
+		w.syncFails()
+		w.wantState("Ready=False Stalled=True MarkerRemoved")
+		w.wantMessage("or delete this object")
+		if n := w.cloud.Has()[0]; n.Description != "" {
+			t.Errorf("Neutron has %+v", n)
+		}
+	}, importing(nil))
+}
+
+func TestAnObservedNetworkIsShownAndNeverWrittenTo(t *testing.T) {
+	observing := importing(func(s *cloudteamv1.NetworkSpec) { s.ManagementPolicy = cloudteamv1.ManagementPolicyObserve })
+	inWorld(t, func(t *testing.T, w *world) {
+		w.cloud.Put(legacy())
+		w.cloud.Projects = map[string]string{legacyID: "p9"} // shared by another project
+		w.c.ObserveEvery(time.Hour)
+		result, err := w.c.Sync(controllertest.Logged(t), exampleKey)
+		if err != nil || result.RequeueAfter != time.Hour {
+			t.Errorf("sync gives %+v, %v", result, err)
+		}
+		w.diary.Want(t, "get network net-legacy", "write status")
+		w.wantState("Ready=True Observed")
+		s := w.status()
+		if s.NetworkID != legacyID || s.MTU != 1450 || len(s.Subnets) != 1 || s.AppliedGeneration != 0 {
+			t.Errorf("status is %+v", s)
+		}
+		w.mustSync()
+		w.diary.Want(t, "get network net-legacy")
+
+		w.cloud.Edit(t, legacyID, func(n *plan.ObservedNetwork) { n.AdminStateUp = false })
+		w.mustSync()
+		w.wantState("Ready=True DriftReported")
+		w.wantMessage("adminState is down")
+		w.cloud.Remove(legacyID)
+		w.syncFails()
+		w.wantState("Ready=False Reconciling=True ImportNotFound")
+		if got := w.status(); got.NetworkID != "" || len(got.Drift) != 0 {
+			t.Errorf("status is %+v", got)
+		}
+		if slices.Contains(w.get().Finalizers, cloudteamv1.Finalizer) {
+			t.Error("it has the finalizer")
+		}
+		if lines := w.diary.Take(); slices.ContainsFunc(lines, func(l string) bool { return strings.HasPrefix(l, "apply") }) {
+			t.Errorf("something was written: %q", lines)
+		}
+	}, observing)
+}
+
+func TestAnObservedNetworkMayBecomeAManagedOne(t *testing.T) {
+	observing := importing(func(s *cloudteamv1.NetworkSpec) { s.ManagementPolicy = cloudteamv1.ManagementPolicyObserve })
+	inWorld(t, func(t *testing.T, w *world) {
+		w.cloud.Put(legacy())
+		w.mustSync()
+		w.wantState("Ready=True Observed")
+		w.edit(func(obj *cloudteamv1.Network) { obj.Spec.ManagementPolicy = "" })
+		w.mustSync()
+		w.wantState("Ready=True Available")
+		if n := w.cloud.Has()[0]; !ownerOfExample.Owns(n.Description) || !ownerOfExample.Owns(n.Subnets[0].Description) {
+			t.Errorf("Neutron has %+v", n)
+		}
+	}, observing)
+}

@@ -1,0 +1,245 @@
+package managed_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"k8s.io/apimachinery/pkg/api/meta"
+
+	"cloudteam.ztgame.com/network-controller/internal/controller"
+	"cloudteam.ztgame.com/network-controller/internal/controller/managed"
+	"cloudteam.ztgame.com/network-controller/internal/neutron"
+	"cloudteam.ztgame.com/network-controller/internal/plan"
+	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+)
+
+func TestWhatKubernetesUsesWaitsToBeDeletedWithoutACall(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.mustSync()
+		users := []string{"Pod a", "Pod b"}
+		w.c.Kind().InUse = func(*cloudteamv1.Network) string { return strings.Join(users, ", ") }
+		w.delete()
+		w.diary.Take()
+		w.events.Take()
+		for range 2 {
+			w.mustSync()
+			w.wantState("Ready=False Reconciling=True InUse")
+			if got := meta.FindStatusCondition(w.status().Conditions, cloudteamv1.ConditionReady).Message; got != "Pod a, Pod b" {
+				t.Errorf("the message is %q, want what uses it", got)
+			}
+		}
+		w.diary.Want(t, "write status")
+		users = users[1:]
+		w.mustSync()
+		w.mustSync()
+		w.diary.Want(t, "write status")
+		if got := w.status(); got.NetworkID == "" || len(got.Subnets) != 1 {
+			t.Errorf("the status no longer shows what is there: %+v", got)
+		}
+
+		users = nil
+		w.mustSync()
+		w.diary.Want(t, "apply delete network", "write finalizers")
+		w.events.WantReasons(t, "Normal Deleted")
+		if w.exists() || len(w.cloud.Has()) != 0 {
+			t.Errorf("object exists: %t; networks: %d", w.exists(), len(w.cloud.Has()))
+		}
+	}, example())
+}
+
+func TestWhatIsInUseAndWasImportedIsNotLookedForOnceItHasGone(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.cloud.Put(legacy())
+		w.mustSync()
+		w.c.Kind().InUse = func(*cloudteamv1.Network) string { return "Pod a" }
+		w.cloud.Remove(legacyID)
+		w.cloud.Audit(t)
+		w.delete()
+		w.mustSync()
+		w.wantState("Ready=False Reconciling=True InUse")
+		w.wantMessage("Pod a")
+		w.c.Kind().InUse = func(*cloudteamv1.Network) string { return "" }
+		w.mustSync()
+		if w.exists() {
+			t.Error("the object is still there")
+		}
+	}, importing(nil))
+}
+
+func TestWhatIsInUseAndCannotBeKeptTellsBoth(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.mustSync()
+		w.c.Kind().InUse = func(*cloudteamv1.Network) string { return "Pod a uses it" }
+		w.delete()
+		w.cloud.Remove(w.status().NetworkID)
+		w.cloud.Audit(t)
+		w.cloud.Before = func(plan.Step) error {
+			return &neutron.Error{Kind: neutron.Capacity, Op: "create network", Reason: "over quota"}
+		}
+		w.syncFails()
+		w.wantState("Ready=False Reconciling=True QuotaExceeded")
+		w.wantMessage("over quota")
+		w.wantMessage("it is tried again; to be deleted, it waits: Pod a uses it")
+	}, example())
+}
+
+func TestWhatIsInUseAndWasNeverOursIsNobodysToHold(t *testing.T) {
+	obj := example()
+	obj.Finalizers = []string{"a.test/first"}
+	inWorld(t, func(t *testing.T, w *world) {
+		w.c.Kind().InUse = func(*cloudteamv1.Network) string { return "Pod a" }
+		w.delete()
+		w.mustSync()
+		w.diary.Want(t)
+	}, obj)
+}
+
+func TestADeclarationThatWaits(t *testing.T) {
+	for name, c := range map[string]struct {
+		err       error
+		wantState string
+		wantEvent []string
+	}{
+		"for what comes by itself is under way": {
+			&managed.Waiting{Reason: cloudteamv1.ReasonWaitingForNetwork, Message: "Network a is not Ready"},
+			"Ready=False Reconciling=True WaitingForNetwork", nil},
+		"for somebody to act is stalled, and told": {
+			&managed.Waiting{Reason: cloudteamv1.ReasonNotAllowed, Message: "Network a is not Ready", Stalled: true},
+			"Ready=False Stalled=True NotAllowed", []string{"Warning NotAllowed"}},
+		"for somebody to act is told, whatever the kind's reason": {
+			&managed.Waiting{Reason: "Undecided", Message: "Network a is not Ready", Stalled: true},
+			"Ready=False Stalled=True Undecided", []string{"Warning Undecided"}},
+		"is known in a wrapper": {
+			fmt.Errorf("declaring: %w",
+				&managed.Waiting{Reason: cloudteamv1.ReasonWaitingForNetwork, Message: "Network a is not Ready"}),
+			"Ready=False Reconciling=True WaitingForNetwork", nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(t *testing.T, w *world) {
+				declare := w.c.Kind().Declare
+				waits := func(*cloudteamv1.Network, plan.Owner) (managed.Declaration, error) { return nil, c.err }
+				w.c.Kind().Declare = waits
+				wantWaiting := func() {
+					t.Helper()
+					// No error: the event of what is waited for brings the key back.
+					w.mustSync()
+					w.mustSync()
+					w.wantState(c.wantState)
+					ready := meta.FindStatusCondition(w.status().Conditions, cloudteamv1.ConditionReady)
+					if ready.Message != "Network a is not Ready" {
+						t.Errorf("the message is %q", ready.Message)
+					}
+					w.diary.Want(t, "write status")
+					w.events.WantReasons(t, c.wantEvent...)
+				}
+				wantWaiting()
+				if got := w.get().Finalizers; len(got) != 0 {
+					t.Errorf("it is held by %q, though nothing was made", got)
+				}
+
+				w.c.Kind().Declare = declare
+				w.mustSync()
+				w.wantState("Ready=True Available")
+				made := w.status()
+				w.diary.Take()
+				w.events.Take()
+
+				// What was made stays while it waits again.
+				w.c.Kind().Declare = waits
+				wantWaiting()
+				ignore := cmpopts.IgnoreFields(cloudteamv1.ResourceStatus{}, "Conditions")
+				if diff := cmp.Diff(made, w.status(), ignore); diff != "" {
+					t.Errorf("status (-made +waiting):\n%s", diff)
+				}
+				// And goes when the object does, without a wait.
+				w.delete()
+				w.mustSync()
+				if w.exists() || len(w.cloud.Has()) != 0 {
+					t.Errorf("object exists: %t; networks: %d", w.exists(), len(w.cloud.Has()))
+				}
+			}, example())
+		})
+	}
+}
+
+// planned is a declaration whose plan waits.
+type planned struct {
+	managed.Declaration
+	waits error
+}
+
+func (p planned) Plan(plan.Observed) (plan.Change, error) { return nil, p.waits }
+
+func TestAPlanThatWaitsShowsWhatThereIs(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.mustSync()
+		id := w.status().NetworkID
+		declare := w.c.Kind().Declare
+		w.c.Kind().Declare = func(obj *cloudteamv1.Network, owner plan.Owner) (managed.Declaration, error) {
+			d, err := declare(obj, owner)
+			return planned{d, &managed.Waiting{Reason: "A", Message: "Pod a uses it"}}, err
+		}
+		w.cloud.Edit(t, id, func(n *plan.ObservedNetwork) { n.MTU = 9000 })
+		w.cloud.Audit(t)
+		w.diary.Take()
+		w.events.Take()
+		w.mustSync()
+		w.mustSync()
+		w.diary.Want(t, "write status")
+		w.events.WantReasons(t)
+		w.wantState("Ready=False Reconciling=True A")
+		if got := w.status(); got.NetworkID != id || got.MTU != 9000 {
+			t.Errorf("the status tells of %s with MTU %d, want %s and 9000", got.NetworkID, got.MTU, id)
+		}
+	}, example())
+}
+
+func TestUndeclared(t *testing.T) {
+	for name, c := range map[string]struct {
+		err  error
+		want controller.State
+	}{
+		"several faults of a spec are one line": {
+			errors.Join(errors.New("mtu: too large"), errors.New("cidr: none")),
+			controller.Stalled(cloudteamv1.ReasonInvalidSpec, "mtu: too large; cidr: none")},
+		"what is waited for is said": {
+			&managed.Waiting{Reason: "A", Message: "b"}, controller.Reconciling("A", "b")},
+		"who has to act is told": {
+			&managed.Waiting{Reason: "A", Message: "b", Stalled: true}, controller.Stalled("A", "b")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if diff := cmp.Diff(c.want, managed.Undeclared(c.err)); diff != "" {
+				t.Errorf("state (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestAPartOfTheStatusThatIsSomebodyElsesIsLeft(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		// The MTU is to be another controller's.
+		w.c.Kind().StatusToWrite = func(obj *cloudteamv1.Network) any {
+			status := obj.Status
+			status.MTU = 0
+			return status
+		}
+		w.mustSync()
+		if got := w.status(); got.NetworkID == "" || got.MTU != 0 {
+			t.Errorf("status %+v, want one without the other's part", got)
+		}
+		w.edit(func(obj *cloudteamv1.Network) { obj.Status.MTU = 9000 })
+		w.diary.Take()
+		w.mustSync()
+		w.diary.Want(t)
+		w.edit(func(obj *cloudteamv1.Network) { obj.Spec.Description = "new" })
+		w.mustSync()
+		w.diary.Want(t, "apply update network", "write status")
+		if got := w.status(); got.MTU != 9000 || got.AppliedGeneration != 2 {
+			t.Errorf("status %+v, want our part of generation 2 and the other's as it was", got)
+		}
+	}, example())
+}

@@ -1,0 +1,106 @@
+package managed_test
+
+import (
+	"net/netip"
+	"testing"
+
+	"cloudteam.ztgame.com/network-controller/internal/controller/managed"
+	"cloudteam.ztgame.com/network-controller/internal/plan"
+	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+)
+
+func TestPoliciesThatAreUnsetAreTheControllers(t *testing.T) {
+	everything := managed.Policies{Deletion: cloudteamv1.DeletionPolicyRetain, Drift: cloudteamv1.DriftPolicyReport}
+	for sentence, c := range map[string]struct {
+		defaults         managed.Policies
+		own              cloudteamv1.NetworkSpec
+		reports, retains bool
+	}{
+		"unset means what the controller was told": {defaults: everything, reports: true, retains: true},
+		"what is set stands": {defaults: everything, own: cloudteamv1.NetworkSpec{
+			DeletionPolicy: cloudteamv1.DeletionPolicyDelete, DriftPolicy: cloudteamv1.DriftPolicyCorrect,
+		}},
+		"one may be set alone": {defaults: everything, retains: true, own: cloudteamv1.NetworkSpec{
+			DriftPolicy: cloudteamv1.DriftPolicyCorrect,
+		}},
+		"without a word, they are Delete and Correct": {defaults: managed.DefaultPolicies},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			obj := example()
+			obj.Spec.DeletionPolicy, obj.Spec.DriftPolicy = c.own.DeletionPolicy, c.own.DriftPolicy
+			inWorld(t, func(t *testing.T, w *world) {
+				w.c.DefaultTo(c.defaults)
+				w.mustSync()
+				w.cloud.Edit(t, w.status().NetworkID, func(n *plan.ObservedNetwork) { n.AdminStateUp = false })
+				w.cloud.Audit(t)
+				w.mustSync()
+				if reported := len(w.status().Drift) > 0; reported != c.reports || w.cloud.Has()[0].AdminStateUp == c.reports {
+					t.Errorf("drift is reported: %t, want %t; Neutron has %+v", reported, c.reports, w.cloud.Has())
+				}
+				w.delete()
+				w.mustSync()
+				if w.exists() {
+					t.Error("the object is still there")
+				}
+				if left := len(w.cloud.Has()) > 0; left != c.retains {
+					t.Errorf("the network stays: %t, want %t", left, c.retains)
+				}
+			}, obj)
+		})
+	}
+}
+
+func TestDriftInFieldsThatAreIgnoredIsLeftUntilTheSpecChanges(t *testing.T) {
+	for sentence, c := range map[string]struct {
+		policy    cloudteamv1.DriftPolicy
+		wantState string
+		// wantName is the network's name in Neutron, which is not ignored.
+		wantName  string
+		wantDrift int
+	}{
+		"under Correct, others are put back": {
+			cloudteamv1.DriftPolicyCorrect, "Ready=True Available", "example-network", 0},
+		"under Report, others are reported": {
+			cloudteamv1.DriftPolicyReport, "Ready=True DriftReported", "renamed", 1},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			obj := example()
+			obj.Spec.DriftPolicy = c.policy
+			obj.Spec.IgnoreDrift = []cloudteamv1.NetworkDriftField{"dhcp", "dnsServers"}
+			inWorld(t, func(t *testing.T, w *world) {
+				w.mustSync()
+				id := w.status().NetworkID
+				w.diary.Take()
+				w.events.Take()
+				server := netip.MustParseAddr("192.168.0.53")
+				w.cloud.Edit(t, id, func(n *plan.ObservedNetwork) {
+					n.Subnets[0].DHCP, n.Subnets[0].DNSServers = false, []netip.Addr{server}
+				})
+				w.cloud.Audit(t)
+				w.mustSync()
+				w.diary.Want(t)
+				w.wantState("Ready=True Available")
+
+				w.cloud.Edit(t, id, func(n *plan.ObservedNetwork) { n.Name = "renamed" })
+				w.cloud.Audit(t)
+				w.mustSync()
+				w.wantState(c.wantState)
+				n := w.cloud.Has()[0]
+				if n.Name != c.wantName || n.Subnets[0].DHCP || len(n.Subnets[0].DNSServers) != 1 {
+					t.Errorf("Neutron has %+v, want name %q and the rest as others made it", n, c.wantName)
+				}
+				if got := w.status().Drift; len(got) != c.wantDrift {
+					t.Errorf("status.drift is %v, want %d", got, c.wantDrift)
+				}
+
+				w.edit(func(obj *cloudteamv1.Network) { obj.Spec.Description = "second edition" })
+				w.mustSync()
+				w.wantState("Ready=True Available")
+				n = w.cloud.Has()[0]
+				if n.Name != "example-network" || !n.Subnets[0].DHCP || len(n.Subnets[0].DNSServers) != 0 {
+					t.Errorf("Neutron has %+v after an edit of the spec, want all as declared", n)
+				}
+			}, obj)
+		})
+	}
+}

@@ -1,0 +1,273 @@
+package managed_test
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/cache"
+
+	"cloudteam.ztgame.com/network-controller/internal/controller/controllertest"
+	"cloudteam.ztgame.com/network-controller/internal/controller/managed"
+	networkcontroller "cloudteam.ztgame.com/network-controller/internal/controller/network"
+	"cloudteam.ztgame.com/network-controller/internal/neutron"
+	"cloudteam.ztgame.com/network-controller/internal/plan"
+	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	"cloudteam.ztgame.com/network-controller/pkg/client/clientset/versioned/fake"
+	informers "cloudteam.ztgame.com/network-controller/pkg/client/informers/externalversions"
+)
+
+func TestRunKeepsWhatIsDeclaredWithoutACallTooMany(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		stop := controllertest.Run(t, w.c.Run, 3)
+		controllertest.Settle(time.Second)
+		w.wantState("Ready=True Available")
+		other := example()
+		other.Namespace, other.UID = "other-team", "uid-2"
+		w.api.Create(t, other)
+		controllertest.Settle(time.Second)
+		if all := w.cloud.Has(); len(all) != 2 || all[0].Description == all[1].Description {
+			t.Fatalf("two objects of one name have %+v, want two networks", all)
+		}
+
+		// Events of the controller's own writes bring keys back, and these find nothing to do.
+		w.diary.Take()
+		controllertest.Settle(time.Minute)
+		w.diary.Want(t)
+
+		id := w.status().NetworkID
+		w.cloud.Edit(t, id, func(n *plan.ObservedNetwork) { n.Name = "renamed" })
+		w.cloud.Audit(t)
+		w.c.Moved("uid-1")
+		controllertest.Settle(time.Second)
+		w.diary.Want(t, "apply update network")
+
+		w.delete()
+		controllertest.Settle(time.Second)
+		if all := w.cloud.Has(); w.exists() || len(all) != 1 {
+			t.Errorf("object exists: %t; networks: %d, want false and the other's one", w.exists(),
+				len(all))
+		}
+		if err := stop(); err != nil {
+			t.Error(err)
+		}
+	}, example())
+}
+
+func TestRunFollowsACloudThatComesBack(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.cloud.SetDown(&neutron.Error{Op: "list networks", Reason: "service unavailable", Status: 503})
+		stop := controllertest.Run(t, w.c.Run, 1)
+		controllertest.Settle(20 * time.Minute)
+		w.wantState("Ready=False Reconciling=True CloudUnavailable")
+		if n := controllertest.Count(w.diary.Take(), "write status"); n != 1 {
+			t.Errorf("%d statuses were written for one failure, want 1", n)
+		}
+		w.events.WantReasons(t, "Warning CloudUnavailable")
+		w.cloud.SetDown(nil)
+		w.c.EnqueueIn(managed.CloudRef{})
+		controllertest.Settle(time.Second)
+		w.wantState("Ready=True Available")
+		if err := stop(); err != nil {
+			t.Error(err)
+		}
+	}, example())
+}
+
+// TestWhatIsLeftOfGoneObjectsIsLookedAtWithTheOthers has an object go while the cloud is away: no cache leads to it.
+func TestWhatIsLeftOfGoneObjectsIsLookedAtWithTheOthers(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		stop := controllertest.Run(t, w.c.Run, 1)
+		controllertest.Settle(time.Second)
+		w.cloud.SetDown(&neutron.Error{Op: "log in", Reason: "no answer", Wait: 24 * time.Hour})
+		w.deleteByForce()
+		controllertest.Settle(time.Hour)
+		if n := len(w.cloud.Has()); n != 1 {
+			t.Fatalf("%d networks are there, want the one that was left", n)
+		}
+		w.cloud.SetDown(nil)
+		w.c.EnqueueIn(managed.CloudRef{})
+		controllertest.Settle(time.Second)
+		if n := len(w.cloud.Has()); n != 0 {
+			t.Errorf("%d networks are left", n)
+		}
+		if err := stop(); err != nil {
+			t.Error(err)
+		}
+	}, example())
+}
+
+func TestRunHonoursHowLongTheCloudAsksToWait(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.cloud.Before = controllertest.Fails(plan.CreateNetwork, 1, &neutron.Error{
+			Kind: neutron.Throttled, Op: "create network", Reason: "slow down", Status: 429, Wait: 10 * time.Minute,
+		})
+		stop := controllertest.Run(t, w.c.Run, 1)
+		controllertest.Settle(time.Second)
+		w.wantState("Ready=False Reconciling=True Throttled")
+		w.diary.Take()
+		controllertest.Settle(9 * time.Minute)
+		if lines := w.diary.Take(); controllertest.Count(lines, "apply") != 0 {
+			t.Errorf("asked again before its time: %q", lines)
+		}
+		controllertest.Settle(4 * time.Minute)
+		w.wantState("Ready=True Available")
+		if err := stop(); err != nil {
+			t.Error(err)
+		}
+	}, example())
+}
+
+func TestFailuresThatTakeTurnsBackOffAllTheSame(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		attempts := 0
+		w.cloud.Before = func(plan.Step) error {
+			attempts++
+			// Each makes another status, whose event must not count as a reason to try at once.
+			return &neutron.Error{Op: "create network", Reason: "bad gateway", Status: 502 + attempts%2}
+		}
+		stop := controllertest.Run(t, w.c.Run, 1)
+		controllertest.Settle(20 * time.Minute)
+		if err := stop(); err != nil {
+			t.Error(err)
+		}
+		// Doubled from a quarter of a second to a minute: 8 attempts in the first minute or so, then one a minute.
+		if attempts < 15 || attempts > 30 {
+			t.Errorf("%d attempts in twenty minutes, want about 27", attempts)
+		}
+	}, example())
+}
+
+func TestAnEditIsTriedAtOnceThoughTheLastAttemptFailed(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.cloud.Before = func(step plan.Step) error {
+			if step.SubnetName != "" && step.Subnet.CIDR.String() == "192.168.0.0/16" {
+				return &neutron.Error{Kind: neutron.Capacity, Op: "create subnet", Reason: "full", Wait: time.Hour}
+			}
+			return nil
+		}
+		stop := controllertest.Run(t, w.c.Run, 1)
+		controllertest.Settle(time.Minute)
+		w.wantState("Ready=False Reconciling=True QuotaExceeded")
+		w.edit(func(obj *cloudteamv1.Network) {
+			obj.Spec.CIDR, obj.Spec.Gateway = "10.0.0.0/24", "10.0.0.1"
+		})
+		controllertest.Settle(time.Second)
+		w.wantState("Ready=True Available")
+		if err := stop(); err != nil {
+			t.Error(err)
+		}
+	}, example())
+}
+
+func TestMovedOfAnUnknownObjectIsNothing(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		controllertest.Settle(time.Second)
+		n := w.c.Len()
+		w.c.Moved("")
+		w.c.Moved("uid-of-nobody")
+		if got := w.c.Len(); got != n {
+			t.Errorf("%d keys wait, want %d", got, n)
+		}
+		w.c.Moved("uid-1")
+		w.c.EnqueueIn(managed.CloudRef{})
+		if got := w.c.Len(); got != 1 {
+			t.Errorf("%d keys wait, want the example's alone", got)
+		}
+	}, example())
+}
+
+func TestRunWaitsForTheFirstLists(t *testing.T) {
+	for name, ownFirst := range map[string]bool{
+		"of another kind, on which the objects depend": true, "of the objects": false,
+	} {
+		t.Run(name, func(t *testing.T) { synctest.Test(t, func(t *testing.T) { runWaits(t, ownFirst) }) })
+	}
+}
+
+// runWaits holds that Run waits for the informers of both kinds, the objects' own and another, whichever comes first.
+func runWaits(t *testing.T, ownFirst bool) {
+	diary := &controllertest.Diary{}
+	api, clients := controllertest.NewAPIServer(diary), fake.NewSimpleClientset()
+	controllertest.Serve(api, clients, cloudteamv1.SchemeGroupVersion.WithResource("networks"),
+		controllertest.Rules[*cloudteamv1.Network]{Line: lineOf})
+	api.Create(t, example())
+	cloud := controllertest.NewCloud(diary, here, clusterUID)
+	factory := informers.NewSharedInformerFactory(clients, 0)
+	c, err := networkcontroller.NewController(clients.CloudteamV1(), factory.Cloudteam().V1().Networks(), nil, cloud,
+		&controllertest.Events{}, clusterUID, networkcontroller.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	others := informers.NewSharedInformerFactory(fake.NewSimpleClientset(), 0)
+	if err := c.Watch(others.Cloudteam().V1().NetworkPorts().Informer(), c.Handler()); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(controllertest.Logged(t))
+	stop := controllertest.Run(t, c.Run, 1)
+	nothing := func(when string) {
+		t.Helper()
+		controllertest.Settle(time.Minute)
+		if c.HasSynced() {
+			t.Errorf("HasSynced %s", when)
+		}
+		diary.Want(t)
+	}
+	nothing("before an informer ran")
+	first, second := factory, others
+	if !ownFirst {
+		first, second = others, factory
+	}
+	first.StartWithContext(ctx)
+	nothing("before the second informer ran")
+	second.StartWithContext(ctx)
+	controllertest.Settle(time.Minute)
+	if !c.HasSynced() {
+		t.Error("not synced though the informers run")
+	}
+	if n := controllertest.Count(diary.Take(), "apply create network"); n != 1 {
+		t.Errorf("%d creations, want 1", n)
+	}
+	if err := stop(); err != nil {
+		t.Error(err)
+	}
+	cancel()
+	factory.Shutdown()
+	others.Shutdown()
+}
+
+func TestWhatIsRememberedOfGoneObjects(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		key := cache.NewObjectName("a", "b")
+		remember := func(uid types.UID) {
+			obj := example()
+			obj.UID = uid
+			w.c.Remember(key, obj)
+		}
+		gone := func(existing types.UID) []types.UID {
+			return slices.Sorted(maps.Keys(w.c.Gone(key, existing)))
+		}
+		remember("1")
+		remember("2")
+		if got := gone("2"); !slices.Equal(got, []types.UID{"1"}) {
+			t.Errorf("beside 2, %q are gone, want 1", got)
+		}
+		if got := gone(""); !slices.Equal(got, []types.UID{"1", "2"}) {
+			t.Errorf("%q are gone, want both", got)
+		}
+		w.c.Doubt("1")
+		w.c.Forget(key, "1")
+		w.c.Forget(key, "1")
+		w.c.Forget(key, "2")
+		if got := gone(""); len(got) != 0 {
+			t.Errorf("%q are gone, want none", got)
+		}
+		if keys, doubts := w.c.Memory(); keys+doubts != 0 {
+			t.Errorf("memory grows: %d keys, %d doubts", keys, doubts)
+		}
+	})
+}

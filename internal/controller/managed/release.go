@@ -1,0 +1,163 @@
+package managed
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/cache"
+
+	"cloudteam.ztgame.com/network-controller/internal/controller"
+	"cloudteam.ztgame.com/network-controller/internal/plan"
+	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+)
+
+// finalize removes or releases the object's resources, and then takes the finalizer off.
+func (r *Reconciler[T]) finalize(ctx context.Context, key cache.ObjectName, obj T) error {
+	at := slices.Index(obj.GetFinalizers(), r.kind.Finalizer)
+	if at < 0 && !r.remembers(key, obj.GetUID()) {
+		return nil
+	}
+	r.remember(key, obj)
+	if message := r.kind.InUse(obj); message != "" {
+		o := r.maintain(ctx, key, obj)
+		if _, gone := errors.AsType[*plan.NotMadeError](o.err); gone {
+			o.err = nil // nothing is left to keep, and what is to be deleted is not looked for
+		}
+		if o.err == nil {
+			o.state = controller.Reconciling(cloudteamv1.ReasonInUse, message)
+		} else {
+			o.state.Message += "; to be deleted, it waits: " + message
+		}
+		_, err := r.report(ctx, obj, o)
+		return errors.Join(o.err, err)
+	}
+	o := r.release(ctx, key, obj)
+	switch _, waits := errors.AsType[*Waiting](o.err); {
+	case errors.Is(o.err, ErrNotYet):
+		return nil
+	case waits: // an event brings the key
+		_, err := r.report(ctx, obj, o)
+		return err
+	case o.err != nil:
+		_, err := r.report(ctx, obj, o)
+		return errors.Join(o.err, err)
+	}
+	// Where somebody else took the finalizer off, and another's keeps the object, there is nothing more to do.
+	if at >= 0 {
+		finalizers := slices.Delete(slices.Clone(obj.GetFinalizers()), at, at+1)
+		_, err := r.patchMetadata(ctx, key, obj, map[string]any{"finalizers": finalizers})
+		if err != nil && !apierrors.IsNotFound(err) {
+			return fmt.Errorf("removing the finalizer: %w", err)
+		}
+		if len(finalizers) == 0 || err != nil {
+			r.expected.LetGo(key, obj.GetUID())
+		}
+	}
+	r.forget(key, obj.GetUID())
+	return nil
+}
+
+// maintain keeps as declared what is to be deleted and is still in use: an address that is lost meanwhile would be
+// given to another, beside the one who uses it.
+func (r *Reconciler[T]) maintain(ctx context.Context, key cache.ObjectName, obj T) (o outcome) {
+	declared, err := r.kind.Declare(obj, r.ownerOf(obj))
+	if err != nil {
+		return o // it cannot be made anew; what there is stays
+	}
+	at, err := r.reach(obj, false)
+	if err != nil {
+		return o // nor without its cloud
+	}
+	r.settle(key, obj.GetUID(), at)
+	o.declared = declared
+	if ctx, ok := r.identify(ctx, at.in, obj, &o); ok {
+		o = r.converge(ctx, at.in, obj, o)
+	}
+	return o
+}
+
+// release removes everything of the object's in Neutron, or takes the marker off where deletionPolicy is Retain. Its
+// outcome has no error once nothing in Neutron bears the marker.
+func (r *Reconciler[T]) release(ctx context.Context, key cache.ObjectName, obj T) (o outcome) {
+	owner := r.ownerOf(obj)
+	at, err := r.reach(obj, true)
+	if err != nil {
+		return r.unremovable(err)
+	}
+	r.settle(key, obj.GetUID(), at)
+	ctx, ok := r.identify(ctx, at.in, obj, &o)
+	if !ok {
+		return o
+	}
+	retain := r.policies(obj).Deletion == cloudteamv1.DeletionPolicyRetain
+	known, partly := r.known(obj), true
+	o.observed, err = Removal{
+		Look: func(ctx context.Context) (plan.Observed, error) {
+			observed, err := r.look(ctx, at.in, obj, known)
+			if err != nil || !partly {
+				return observed, err
+			}
+			complete, err := r.lookForParts(ctx, at.in, obj, observed)
+			if _, foreign := errors.AsType[*unmarked](err); foreign {
+				return observed, nil // a part that is not ours any more stays
+			}
+			return complete, err
+		},
+		Plan: func(observed plan.Observed) (plan.Change, error) {
+			if retain {
+				return plan.Release(owner, observed), nil
+			}
+			return plan.Delete(owner, observed)
+		},
+		Apply: func(ctx context.Context, change plan.Change) (plan.Change, error) {
+			done, err := r.apply(ctx, at.in, obj, change)
+			for _, step := range done {
+				if e := releaseEvent(step); e.Reason != "" {
+					r.recorder.Event(obj, e.Type, e.Reason, e.Message)
+				}
+			}
+			if err == nil {
+				// What we have deleted ourselves need not be asked for, and what we released is not ours to ask for.
+				known, partly = "", false
+				r.setBlank(obj.GetUID(), true)
+			}
+			return done, err
+		},
+	}.Run(ctx, at.in)
+	if foreign, ok := errors.AsType[*unmarked](err); ok {
+		// Somebody took the marker off. It is not ours to delete any more.
+		r.recorder.Eventf(obj, corev1.EventTypeNormal, cloudteamv1.EventRetained,
+			"Left %s in Neutron: it no longer bears its owner's marker", foreign.resource)
+		return o
+	}
+	if err != nil {
+		return o.failed(err)
+	}
+	return o
+}
+
+// prune removes the resources of objects of this key that are gone from the cache though they had the finalizer, such
+// as when it was forced off. Those of one that was paused are left, and remembered, so that nobody else takes them.
+// existing is the UID of the object that bears the key now, or empty.
+func (r *Reconciler[T]) prune(ctx context.Context, key cache.ObjectName, existing types.UID) error {
+	var errs []error
+	for uid, obj := range r.gone(key, existing) {
+		if paused(obj) {
+			continue
+		}
+		switch o := r.release(ctx, key, obj); {
+		case errors.Is(o.err, ErrNotYet):
+			continue // an event brings the key
+		case o.err != nil:
+			errs = append(errs, fmt.Errorf("removing what the deleted object %s left: %w", uid, o.err))
+			continue
+		}
+		r.forget(key, uid)
+	}
+	return errors.Join(errs...)
+}

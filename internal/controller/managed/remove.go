@@ -1,0 +1,80 @@
+package managed
+
+import (
+	"context"
+	"errors"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"cloudteam.ztgame.com/network-controller/internal/neutron"
+	"cloudteam.ztgame.com/network-controller/internal/plan"
+)
+
+// Removal is how everything of one owner's leaves Neutron, or our hands.
+type Removal struct {
+	// Look gives what bears the owner's marker, from a list that is new enough for "nothing" to mean nothing.
+	Look func(ctx context.Context) (plan.Observed, error)
+	// Plan gives the steps after which what was observed no longer bears the marker.
+	Plan func(observed plan.Observed) (plan.Change, error)
+	// Apply takes the steps; see Inventory.Apply.
+	Apply func(ctx context.Context, change plan.Change) (done plan.Change, err error)
+}
+
+// Run looks, plans and applies until nothing bears the marker. Where somebody else was faster, what was observed is
+// read anew from the inventory, a few times at most. last is what was last observed; nil where nothing is known. An
+// error means that something may be left; those of Look, Plan and Apply are given back as they are.
+func (r Removal) Run(ctx context.Context, inventory Inventory) (last *plan.Observed, err error) {
+	unsettled := errors.New("what is to be removed does not come to rest")
+	for round := 0; ; round++ {
+		observed, err := r.Look(ctx)
+		if err != nil {
+			return last, err
+		}
+		last = &observed
+		if observed.Empty() {
+			return last, nil
+		}
+		if round == rounds {
+			return last, unsettled
+		}
+		change, err := r.Plan(observed)
+		if err != nil {
+			return last, err
+		}
+		_, err = r.Apply(ctx, change)
+		switch {
+		case err == nil:
+		case neutron.IsConflict(err), neutron.IsNotFound(err):
+			unsettled = err
+			if err := rereadAll(ctx, inventory, observed); err != nil {
+				return last, err
+			}
+		default:
+			return last, err
+		}
+	}
+}
+
+// rereadAll reads everything anew, after somebody else was faster, so that the next plan is made from what is there.
+func rereadAll(ctx context.Context, inventory Inventory, observed plan.Observed) error {
+	for _, resource := range observed.Resources() {
+		if _, err := inventory.Reread(ctx, resource); err != nil && !errors.Is(err, neutron.ErrUnmarked) {
+			return err
+		}
+	}
+	return nil
+}
+
+// Remembered gives the UIDs of the objects whose resources are this Reconciler's to look after: those that exist and
+// those that are gone and whose resources it still removes, as their policies say. It is safe for concurrent use.
+func (r *Reconciler[T]) Remembered() []types.UID {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var all []types.UID
+	for _, memories := range r.owned {
+		for _, m := range memories {
+			all = append(all, m.obj.GetUID())
+		}
+	}
+	return all
+}

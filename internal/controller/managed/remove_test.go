@@ -1,0 +1,33 @@
+package managed_test
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"k8s.io/apimachinery/pkg/types"
+
+	"cloudteam.ztgame.com/network-controller/internal/controller/controllertest"
+	"cloudteam.ztgame.com/network-controller/internal/neutron"
+	"cloudteam.ztgame.com/network-controller/internal/plan"
+)
+
+func TestAnObjectIsRememberedUntilItsResourcesAreGone(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		want := func(uids ...types.UID) {
+			t.Helper()
+			if diff := cmp.Diff(uids, w.c.Remembered(), cmpopts.EquateEmpty()); diff != "" {
+				t.Errorf("remembered (-want +got):\n%s", diff)
+			}
+		}
+		want()
+		w.mustSync()
+		want("uid-1")
+		w.deleteByForce()
+		w.cloud.Before = controllertest.Fails(plan.DeleteNetwork, 1, &neutron.Error{Op: "delete network", Status: 503})
+		w.syncFails()
+		want("uid-1")
+		w.mustSync()
+		want()
+	}, example())
+}

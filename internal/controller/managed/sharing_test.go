@@ -1,0 +1,192 @@
+package managed_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/api/meta"
+
+	"cloudteam.ztgame.com/network-controller/internal/neutron"
+	"cloudteam.ztgame.com/network-controller/internal/plan"
+	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+)
+
+// wantSharedWith holds with whom the one network in Neutron is shared.
+func (w *world) wantSharedWith(projects ...string) {
+	w.t.Helper()
+	all := w.cloud.Has()
+	if len(all) != 1 {
+		w.t.Fatalf("Neutron has %d networks", len(all))
+	}
+	var got []string
+	for _, s := range all[0].Shares {
+		got = append(got, s.Project)
+	}
+	slices.Sort(got)
+	if !slices.Equal(got, projects) {
+		w.t.Errorf("shared with %q, want %q", got, projects)
+	}
+}
+
+func sharedWith(projects ...string) func(*cloudteamv1.Network) {
+	return func(obj *cloudteamv1.Network) { obj.Spec.SharedWith = append([]string{}, projects...) }
+}
+
+func TestSharesComeAndGoWithTheSpec(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.mustSync()
+		w.edit(sharedWith("b", "a"))
+		w.diary.Take()
+		w.events.Take()
+		w.mustSync()
+		w.diary.Want(t, "apply share network", "apply share network", "write status")
+		w.events.WantReasons(t, "Normal Updated")
+		w.wantSharedWith("a", "b")
+		w.edit(sharedWith())
+		w.mustSync()
+		w.wantSharedWith()
+		w.wantState("Ready=True Available")
+	}, example())
+}
+
+func TestAProjectThatUsesTheNetworkHoldsUpNothingElse(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.mustSync()
+		w.edit(sharedWith("a", "b"))
+		w.mustSync()
+		w.diary.Take()
+		w.events.Take()
+
+		inUse := true
+		w.cloud.Before = func(step plan.Step) error {
+			if inUse && step.Action == plan.UnshareNetwork && step.Share.Project == "a" {
+				return &neutron.Error{
+					Kind: neutron.InUse, Op: "unshare network", Type: "RbacPolicyInUse", Status: 409, Reason: "it is used",
+				}
+			}
+			return nil
+		}
+		w.cloud.InTheWay = neutron.Blockers{Ports: []neutron.Blocker{{ID: "p1", DeviceOwner: "compute:nova", DeviceID: "9a"}}}
+		w.edit(func(obj *cloudteamv1.Network) { obj.Spec.SharedWith, obj.Spec.Tags = []string{"c"}, []string{"t"} })
+		w.syncFails()
+		w.diary.Want(t, "apply unshare network", "blockers of unshare network", "apply unshare network",
+			"apply share network", "apply tag network", "write status")
+		w.wantSharedWith("a", "c")
+		w.wantState("Ready=False Reconciling=True InUse")
+		const want = `unshare network (sharedWith): project "a": in use by port p1 (compute:nova, device 9a): remove what ` +
+			"uses it"
+		if message := meta.FindStatusCondition(w.status().Conditions, "Ready").Message; !strings.HasPrefix(message, want) {
+			t.Errorf("message %q, want %q", message, want)
+		}
+		w.events.WantReasons(t, "Normal Updated", "Warning InUse")
+
+		inUse = false
+		w.mustSync()
+		w.wantSharedWith("c")
+		w.wantState("Ready=True Available")
+	}, example())
+}
+
+// A project's default quota is 10 RBAC policies. What a network has besides does not wait for a larger one, whether the
+// network is new or not.
+func TestAShareThatIsRefusedHoldsUpNothingElse(t *testing.T) {
+	for sentence, tc := range map[string]struct {
+		refusal neutron.Error
+		state   string
+	}{
+		"for the quota": {
+			neutron.Error{Kind: neutron.Capacity, Op: "share network", Type: "OverQuota", Status: 409, Reason: "it is full"},
+			"Ready=False Reconciling=True QuotaExceeded",
+		},
+		"by a cloud without it": {
+			neutron.Error{Kind: neutron.Invalid, Op: "share network", Status: 404, Reason: "leave spec.sharedWith out"},
+			"Ready=False Stalled=True Refused",
+		},
+		"by the cloud's policy": {
+			neutron.Error{Kind: neutron.Forbidden, Op: "share network", Status: 403, Reason: "it is not allowed"},
+			"Ready=False Stalled=True Forbidden",
+		},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			obj := example()
+			obj.Spec.SharedWith, obj.Spec.Tags = []string{"a", "b"}, []string{"t"}
+			inWorld(t, func(t *testing.T, w *world) {
+				full := true
+				w.cloud.Before = func(step plan.Step) error {
+					if full && step.Action == plan.ShareNetwork {
+						return &tc.refusal
+					}
+					return nil
+				}
+				w.syncFails()
+				w.diary.Want(t, "write finalizers", "list", "apply create network", "apply create subnet", "apply share network",
+					"apply tag network", "write status")
+				w.wantState(tc.state)
+				w.wantTags("t")
+
+				w.edit(func(obj *cloudteamv1.Network) { obj.Spec.Tags = []string{"t", "u"} })
+				w.syncFails()
+				w.diary.Want(t, "apply share network", "apply tag network", "write status")
+				w.wantTags("t", "u")
+				// One refused project stands for all of them.
+				w.syncFails()
+				w.diary.Want(t, "apply share network")
+
+				full = false
+				w.mustSync()
+				w.wantSharedWith("a", "b")
+				w.wantState("Ready=True Available")
+			}, obj)
+		})
+	}
+}
+
+// wantTags holds the tags of the one network in Neutron.
+func (w *world) wantTags(tags ...string) {
+	w.t.Helper()
+	if all := w.cloud.Has(); len(all) != 1 || !slices.Equal(all[0].Tags, tags) {
+		w.t.Errorf("Neutron has %+v, want one network with the tags %q", all, tags)
+	}
+}
+
+func TestSharesOfOthersAreReportedWhereDriftIs(t *testing.T) {
+	obj := example()
+	obj.Spec.DriftPolicy, obj.Spec.SharedWith = cloudteamv1.DriftPolicyReport, []string{"a"}
+	inWorld(t, func(t *testing.T, w *world) {
+		w.mustSync()
+		w.cloud.Edit(t, w.cloud.Has()[0].ID, func(n *plan.ObservedNetwork) {
+			n.Shares = []plan.Share{{ID: "rbac-theirs", Project: "b"}, {ID: "rbac-others", Project: "c"}}
+		})
+		w.cloud.Audit(t)
+		w.mustSync()
+		w.wantState("Ready=True DriftReported")
+		w.wantSharedWith("b", "c")
+		want := []cloudteamv1.Drift{{Resource: "network", Field: "sharedWith", Declared: `"a"`, Actual: `"b", "c"`}}
+		if diff := cmp.Diff(want, w.status().Drift); diff != "" {
+			t.Errorf("status.drift (-want +got):\n%s", diff)
+		}
+		w.edit(sharedWith("a", "b"))
+		w.mustSync()
+		w.wantSharedWith("a", "b")
+		w.wantState("Ready=True Available")
+	}, obj)
+}
+
+func TestTheSharesOfAnObservedNetworkAreCompared(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		there := legacy()
+		there.Shares = []plan.Share{{ID: "rbac-1", Project: "a"}}
+		w.cloud.Put(there)
+		w.mustSync()
+		w.wantState("Ready=True DriftReported")
+		want := []cloudteamv1.Drift{{Resource: "network", Field: "sharedWith", Declared: `"b", "c"`, Actual: `"a"`}}
+		if diff := cmp.Diff(want, w.status().Drift); diff != "" {
+			t.Errorf("status.drift (-want +got):\n%s", diff)
+		}
+		w.wantSharedWith("a")
+	}, importing(func(s *cloudteamv1.NetworkSpec) {
+		s.ManagementPolicy, s.SharedWith = cloudteamv1.ManagementPolicyObserve, []string{"b", "c"}
+	}))
+}

@@ -1,0 +1,290 @@
+package managed_test
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"cloudteam.ztgame.com/network-controller/internal/controller"
+	"cloudteam.ztgame.com/network-controller/internal/controller/controllertest"
+	"cloudteam.ztgame.com/network-controller/internal/controller/managed"
+	"cloudteam.ztgame.com/network-controller/internal/neutron"
+	"cloudteam.ztgame.com/network-controller/internal/plan"
+	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+)
+
+func TestStateOfAnError(t *testing.T) {
+	ofKind := func(kind neutron.Kind) error {
+		return &neutron.Error{Kind: kind, Op: "create network", Reason: "Neutron's own sentence", Type: "ItsType"}
+	}
+	resource := plan.Resource{Kind: plan.KindNetwork, ID: "net-1"}
+	const reconciling, stalled = cloudteamv1.ConditionReconciling, cloudteamv1.ConditionStalled
+	for name, c := range map[string]struct {
+		err      error
+		abnormal string
+		reason   string
+		says     string
+	}{
+		"a transient error is tried again": {
+			ofKind(neutron.Transient), reconciling, cloudteamv1.ReasonCloudUnavailable, "tried again"},
+		"a throttled call is tried again when the cloud allows": {
+			ofKind(neutron.Throttled), reconciling, cloudteamv1.ReasonThrottled, "when the cloud allows"},
+		"a full quota waits for capacity": {
+			ofKind(neutron.Capacity), reconciling, cloudteamv1.ReasonQuotaExceeded, "raise the project's quota"},
+		"a refusal asks for another spec": {
+			ofKind(neutron.Invalid), stalled, cloudteamv1.ReasonRefused, "change the spec"},
+		"what is forbidden asks for other credentials": {
+			ofKind(neutron.Forbidden), stalled, cloudteamv1.ReasonForbidden, "give credentials that may do this"},
+		"what is forbidden of a spec names its fields": {
+			managed.NewForbidden(ofKind(neutron.Forbidden), "shared", "external"), stalled, cloudteamv1.ReasonForbidden,
+			"may not set shared, external: leave that out of the spec, or give an administrator's credentials"},
+		"what is forbidden and is nothing of a spec asks for other credentials, too": {
+			managed.NewForbidden(ofKind(neutron.Forbidden)), stalled, cloudteamv1.ReasonForbidden,
+			"give credentials that may do this"},
+		"what is not found is changing": {
+			ofKind(neutron.NotFound), reconciling, cloudteamv1.ReasonChanging, "tried again"},
+		"a conflict is changing": {
+			ofKind(neutron.Conflict), reconciling, cloudteamv1.ReasonChanging, "tried again"},
+		"what is in use asks to remove the user": {
+			ofKind(neutron.InUse), reconciling, cloudteamv1.ReasonInUse, "remove what uses it"},
+		"an address that is another's asks for another one": {
+			ofKind(neutron.Taken), reconciling, cloudteamv1.ReasonAddressTaken, "ask for another one"},
+		"a network without free addresses asks to make room": {
+			ofKind(neutron.Exhausted), reconciling, cloudteamv1.ReasonNoAddresses, "widen the Network's allocationPools"},
+		"rejected credentials need somebody to act": {
+			ofKind(neutron.Unauthenticated), stalled, cloudteamv1.ReasonCredentialsRejected, "Neutron's own sentence"},
+		"a kind from the future is transient": {
+			ofKind(neutron.Unauthenticated + 100), reconciling, cloudteamv1.ReasonCloudUnavailable, "tried again"},
+		"an invalid field names it": {
+			errors.Join(&plan.FieldError{Field: "mtu", Problem: "1 is out of range"},
+				&plan.FieldError{Field: "cidr", Problem: "2 is no CIDR"}),
+			stalled, cloudteamv1.ReasonInvalidSpec, "mtu: 1 is out of range; cidr: 2 is no CIDR"},
+		"a foreign resource blocks": {
+			&plan.BlockedError{Message: "delete that subnet"}, stalled, cloudteamv1.ReasonBlocked,
+			"delete that subnet"},
+		"another cloud names both": {
+			managed.NewMismatch(plan.KindNetwork, here, elsewhere), stalled, cloudteamv1.ReasonCloudMismatch, elsewhere.String()},
+		"a removed marker tells the marker": {
+			managed.NewUnmarked(resource, ownerOfExample), stalled, cloudteamv1.ReasonMarkerRemoved, ownerOfExample.Marker()},
+		"an ignored change tells the field": {
+			managed.NewNotApplied(plan.Change{{Differences: []plan.Difference{
+				{Resource: "network", Field: "mtu", Declared: "9000", Actual: "1450"},
+			}}}), stalled, cloudteamv1.ReasonNotApplied, "network mtu is 1450, declared 9000"},
+		"anything else is tried again": {
+			errors.New("the unexpected"), reconciling, cloudteamv1.ReasonFailed, "the unexpected"},
+		"several unexpected things are one line": {
+			errors.Join(errors.New("one"), errors.New("two")), reconciling, cloudteamv1.ReasonFailed, "one; two"},
+	} {
+		for how, err := range map[string]error{
+			"as it is": c.err, "wrapped": fmt.Errorf("wrapped: %w", c.err), "joined": errors.Join(c.err, nil),
+		} {
+			t.Run(name+", "+how, func(t *testing.T) {
+				got := managed.StateOf(err)
+				if got.Ready != metav1.ConditionFalse || got.Abnormal != c.abnormal || got.Reason != c.reason {
+					t.Errorf("state %+v, want Ready False, %s True, reason %s", got, c.abnormal, c.reason)
+				}
+				if !strings.Contains(got.Message, c.says) {
+					t.Errorf("message %q does not say %q", got.Message, c.says)
+				}
+				if strings.ContainsRune(got.Message, '\n') {
+					t.Errorf("message %q has more than one line", got.Message)
+				}
+			})
+		}
+	}
+}
+
+// TestEveryKindHasAState walks the kinds up to the first without a name, so that a new one is not forgotten above.
+func TestEveryKindHasAState(t *testing.T) {
+	want := map[string]bool{
+		"transient": true, "throttled": true, "capacity": true, "invalid": true, "not found": true, "conflict": true,
+		"in use": true, "unauthenticated": true, "taken": true, "exhausted": true, "forbidden": true,
+	}
+	for kind := neutron.Kind(0); !strings.HasPrefix(kind.String(), "Kind("); kind++ {
+		if !want[kind.String()] {
+			t.Errorf("kind %q stands in no line of TestStateOfAnError", kind)
+		}
+		delete(want, kind.String())
+	}
+	if len(want) > 0 {
+		t.Errorf("kinds that are no more: %v", want)
+	}
+}
+
+func TestTheStatusAfterASync(t *testing.T) {
+	pinnedHere := &cloudteamv1.CloudStatus{Endpoint: here.Endpoint, Region: here.Region, ProjectID: here.ProjectID}
+	known := cloudteamv1.NetworkStatus{
+		ResourceStatus: cloudteamv1.ResourceStatus{
+			ObservedGeneration: 3, AppliedGeneration: 3, Cloud: pinnedHere,
+			Drift: []cloudteamv1.Drift{{Resource: "network", Field: "name"}},
+		},
+		NetworkID: "net-1", MTU: 1450,
+		Subnets: []cloudteamv1.SubnetStatus{{ID: "sub-1", CIDR: "192.168.0.0/16", Gateway: "192.168.0.1"}},
+	}
+	knownOf := func(generation int64) cloudteamv1.NetworkStatus {
+		status := *known.DeepCopy()
+		status.ObservedGeneration = generation
+		return status
+	}
+	exists := &plan.Observed{Networks: []plan.ObservedNetwork{
+		{ID: "net-2", Attributes: plan.Attributes{Description: ownerOfExample.Marker(), MTU: 9000}},
+	}}
+	ready := controller.Ready("Available", "ok")
+	for name, c := range map[string]struct {
+		was     cloudteamv1.NetworkStatus
+		outcome managed.Outcome
+		want    cloudteamv1.NetworkStatus
+	}{
+		"what was not learned stays": {
+			knownOf(4), managed.Outcome{State: ready}, knownOf(4),
+		},
+		"what was not learned stays, but drift from another spec": {
+			known, managed.Outcome{State: ready},
+			func() cloudteamv1.NetworkStatus {
+				want := knownOf(4)
+				want.Drift = nil
+				return want
+			}(),
+		},
+		"a network that is gone leaves its cloud": {
+			known, managed.Outcome{State: ready, Identity: &here, Observed: &plan.Observed{}},
+			cloudteamv1.NetworkStatus{ResourceStatus: cloudteamv1.ResourceStatus{
+				ObservedGeneration: 4, AppliedGeneration: 3, Cloud: pinnedHere,
+			}},
+		},
+		"nothing was created and nothing is pinned": {
+			cloudteamv1.NetworkStatus{}, managed.Outcome{State: ready, Identity: &here, Observed: &plan.Observed{}},
+			cloudteamv1.NetworkStatus{ResourceStatus: cloudteamv1.ResourceStatus{ObservedGeneration: 4}},
+		},
+		"what exists is pinned and shown": {
+			cloudteamv1.NetworkStatus{},
+			managed.Outcome{State: ready, Applied: true, Identity: &here, Observed: exists},
+			cloudteamv1.NetworkStatus{
+				ResourceStatus: cloudteamv1.ResourceStatus{
+					ObservedGeneration: 4, AppliedGeneration: 4, Cloud: pinnedHere,
+				},
+				NetworkID: "net-2", MTU: 9000,
+			},
+		},
+		"drift that is left is shown in the place of what was": {
+			known,
+			managed.Outcome{State: ready, Applied: true, Identity: &here, Observed: exists, Drift: []plan.Difference{
+				{Resource: "network", Field: "mtu", Declared: "1500", Actual: "9000"},
+			}},
+			cloudteamv1.NetworkStatus{
+				ResourceStatus: cloudteamv1.ResourceStatus{
+					ObservedGeneration: 4, AppliedGeneration: 4, Cloud: pinnedHere,
+					Drift: []cloudteamv1.Drift{{Resource: "network", Field: "mtu", Declared: "1500", Actual: "9000"}},
+				},
+				NetworkID: "net-2", MTU: 9000,
+			},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(t *testing.T, w *world) {
+				obj := example()
+				obj.Generation = 4
+				obj.Status = *c.was.DeepCopy()
+				before := obj.DeepCopy()
+				got := w.c.Updated(obj, c.outcome).Status
+				if len(got.Conditions) == 0 || got.Conditions[0].ObservedGeneration != 4 {
+					t.Errorf("conditions %+v, want one of generation 4", got.Conditions)
+				}
+				got.Conditions = nil
+				if diff := cmp.Diff(c.want, got); diff != "" {
+					t.Errorf("status (-want +got):\n%s", diff)
+				}
+				if diff := cmp.Diff(before, obj); diff != "" {
+					t.Errorf("the object was changed (-before +after):\n%s", diff)
+				}
+			})
+		})
+	}
+}
+
+func TestChangeEvent(t *testing.T) {
+	subnet := plan.Subnet{CIDR: netip.MustParsePrefix("10.0.0.0/8")}
+	create := plan.Change{
+		{Action: plan.CreateNetwork, ID: "net-1"}, {Action: plan.CreateSubnet, Subnet: subnet},
+	}
+	update := plan.Change{{Action: plan.UpdateNetwork, ID: "net-1", Differences: []plan.Difference{
+		{Resource: "network", Field: "mtu", Declared: "9000", Actual: "1450"},
+		{Resource: "network", Field: "name", Declared: "a", Actual: "b"},
+	}}}
+	remove := plan.Change{
+		{Action: plan.DeleteNetwork, ID: "net-2", Reason: "it is a duplicate"},
+		{Action: plan.DeleteSubnet, ID: "sub-2", Subnet: subnet, Reason: "it is no longer declared"},
+	}
+	for name, c := range map[string]struct {
+		done    plan.Change
+		drifted bool
+		want    controller.Event
+	}{
+		"nothing done, nothing told": {nil, true, controller.Event{}},
+		"a creation": {create, false,
+			controller.Event{Type: corev1.EventTypeNormal, Reason: cloudteamv1.EventCreated, Message: "Created network net-1; Created subnet 10.0.0.0/8"}},
+		"a creation of what somebody deleted": {create, true,
+			controller.Event{Type: corev1.EventTypeNormal, Reason: cloudteamv1.EventDriftCorrected, Message: "Created network net-1; Created subnet 10.0.0.0/8"}},
+		"a change of the spec": {update, false,
+			controller.Event{Type: corev1.EventTypeNormal, Reason: cloudteamv1.EventUpdated, Message: "Updated network: mtu 1450 → 9000, name b → a"}},
+		"a change put back": {update, true,
+			controller.Event{Type: corev1.EventTypeNormal, Reason: cloudteamv1.EventDriftCorrected, Message: "Updated network: mtu 1450 → 9000, name b → a"}},
+		"deletions": {remove, false, controller.Event{Type: corev1.EventTypeNormal, Reason: cloudteamv1.EventUpdated,
+			Message: "Deleted network net-2: it is a duplicate; Deleted subnet 10.0.0.0/8: it is no longer declared"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := managed.ChangeEvent(c.done, c.drifted); got != c.want {
+				t.Errorf("got %+v, want %+v", got, c.want)
+			}
+		})
+	}
+}
+
+func TestAStatusIsNotWrittenOnAnotherObjectOfTheName(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		stale := w.get()
+		w.deleteByForce()
+		again := example()
+		again.UID = "uid-2"
+		w.api.Create(t, again)
+		err := w.c.Report(controllertest.Logged(t), stale, controller.Ready("Available", "ok"))
+		if err == nil {
+			t.Error("no error, so that the key would not be tried again")
+		}
+		if got := w.status(); len(got.Conditions) != 0 {
+			t.Errorf("the other object has status %+v", got)
+		}
+	}, example())
+}
+
+func TestAStatusOfAnObjectThatIsGoneIsNoError(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		stale := w.get()
+		w.deleteByForce()
+		if err := w.c.Report(controllertest.Logged(t), stale, controller.Ready("a", "b")); err != nil {
+			t.Error(err)
+		}
+	}, example())
+}
+
+func TestASteadyFailureKeepsItsTransitionTime(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.cloud.SetDown(&neutron.Error{Op: "list networks", Reason: "service unavailable", Status: 503})
+		w.syncFails()
+		first := w.get()
+		w.diary.Take()
+		w.syncFails()
+		if n := controllertest.Count(w.diary.Take(), "write"); n != 0 {
+			t.Errorf("%d writes for the same failure", n)
+		}
+		if diff := cmp.Diff(first, w.get()); diff != "" {
+			t.Errorf("the object changed:\n%s", diff)
+		}
+	}, example())
+}

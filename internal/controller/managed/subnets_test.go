@@ -1,0 +1,132 @@
+package managed_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+
+	"cloudteam.ztgame.com/network-controller/internal/neutron"
+	"cloudteam.ztgame.com/network-controller/internal/plan"
+	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+)
+
+// subnetsOf are the CIDRs of the one network's subnets in Neutron, sorted.
+func (w *world) subnetsOf() []string {
+	w.t.Helper()
+	all := w.cloud.Has()
+	if len(all) != 1 {
+		w.t.Fatalf("Neutron has %d networks", len(all))
+	}
+	var cidrs []string
+	for _, s := range all[0].Subnets {
+		cidrs = append(cidrs, s.CIDR.String())
+	}
+	slices.Sort(cidrs)
+	return cidrs
+}
+
+func (w *world) wantSubnets(cidrs ...string) {
+	w.t.Helper()
+	if got := w.subnetsOf(); !slices.Equal(got, cidrs) {
+		w.t.Errorf("subnets in Neutron: %v, want %v", got, cidrs)
+	}
+}
+
+func withSubnets(obj *cloudteamv1.Network, cidrs ...string) {
+	obj.Spec.AdditionalSubnets = nil
+	for _, cidr := range cidrs {
+		obj.Spec.AdditionalSubnets = append(obj.Spec.AdditionalSubnets, cloudteamv1.SubnetSpec{CIDR: cidr})
+	}
+}
+
+func TestSubnetsComeAndGoWithTheSpec(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.mustSync()
+		w.edit(func(obj *cloudteamv1.Network) { withSubnets(obj, "fd00::/64", "10.0.0.0/24") })
+		w.diary.Take()
+		w.mustSync()
+		w.diary.Want(t, "apply create subnet", "apply create subnet", "write status")
+		w.wantSubnets("10.0.0.0/24", "192.168.0.0/16", "fd00::/64")
+		var shown []string
+		for _, s := range w.status().Subnets {
+			shown = append(shown, s.CIDR)
+		}
+		if want := []string{"192.168.0.0/16", "fd00::/64", "10.0.0.0/24"}; !slices.Equal(shown, want) {
+			t.Errorf("status.subnets: %v, want %v", shown, want)
+		}
+		w.edit(func(obj *cloudteamv1.Network) { withSubnets(obj, "10.0.0.0/25") })
+		w.mustSync()
+		w.wantSubnets("10.0.0.0/25", "192.168.0.0/16")
+		w.wantState("Ready=True Available")
+	}, example())
+}
+
+// TestASubnetInUseHoldsUpNothingElse also holds that what has to come in the place of one is not tried before that goes.
+func TestASubnetInUseHoldsUpNothingElse(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.mustSync()
+		w.edit(func(obj *cloudteamv1.Network) { withSubnets(obj, "10.0.0.0/24", "10.0.1.0/24", "10.0.2.0/24") })
+		w.mustSync()
+		w.diary.Take()
+		w.events.Take()
+
+		inUse := true
+		w.cloud.Before = func(step plan.Step) error {
+			if inUse && step.Action == plan.DeleteSubnet && step.Subnet.CIDR.String() == "10.0.0.0/24" {
+				return &neutron.Error{
+					Kind: neutron.InUse, Op: "delete subnet", Type: "SubnetInUse", Status: 409, Reason: "ports are on it",
+				}
+			}
+			return nil
+		}
+		w.cloud.InTheWay = neutron.Blockers{Ports: []neutron.Blocker{{ID: "p1", DeviceOwner: "compute:nova", DeviceID: "9a"}}}
+		w.edit(func(obj *cloudteamv1.Network) {
+			withSubnets(obj, "10.0.0.0/25", "fd00::/64", "10.0.2.0/24")
+			obj.Spec.AdditionalSubnets[2].DNSServers = []string{"9.9.9.9"}
+		})
+		w.syncFails()
+		w.diary.Want(t, "apply delete subnet", "blockers of delete subnet", "apply delete subnet", "apply create subnet",
+			"apply update subnet", "write status")
+		w.wantSubnets("10.0.0.0/24", "10.0.2.0/24", "192.168.0.0/16", "fd00::/64")
+		w.wantState("Ready=False Reconciling=True InUse")
+		const want = "delete subnet 10.0.0.0/24: in use by port p1 (compute:nova, device 9a): remove what uses it"
+		if message := meta.FindStatusCondition(w.status().Conditions, "Ready").Message; !strings.HasPrefix(message, want) {
+			t.Errorf("message %q, want %q", message, want)
+		}
+		w.events.WantReasons(t, "Normal Updated", "Warning InUse")
+
+		w.syncFails()
+		w.diary.Want(t, "apply delete subnet", "blockers of delete subnet")
+		w.events.WantReasons(t)
+
+		inUse = false
+		w.mustSync()
+		w.wantSubnets("10.0.0.0/25", "10.0.2.0/24", "192.168.0.0/16", "fd00::/64")
+		w.wantState("Ready=True Available")
+	}, example())
+}
+
+// TestAnotherFailureIsToldBeforeASubnetInUse holds that what waits for somebody to act is not hidden by what waits for
+// ports to go.
+func TestAnotherFailureIsToldBeforeASubnetInUse(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.mustSync()
+		w.edit(func(obj *cloudteamv1.Network) { withSubnets(obj, "10.0.0.0/24") })
+		w.mustSync()
+		w.cloud.Before = func(step plan.Step) error {
+			switch step.Action {
+			case plan.DeleteSubnet:
+				return &neutron.Error{Kind: neutron.InUse, Op: "delete subnet", Reason: "ports are on it"}
+			case plan.CreateSubnet:
+				return &neutron.Error{Kind: neutron.Invalid, Op: "create subnet", Reason: "not this one"}
+			default:
+				return nil
+			}
+		}
+		w.edit(func(obj *cloudteamv1.Network) { withSubnets(obj, "fd00::/64") })
+		w.syncFails()
+		w.wantState("Ready=False Stalled=True Refused")
+	}, example())
+}

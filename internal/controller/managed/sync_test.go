@@ -1,0 +1,744 @@
+package managed_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"cloudteam.ztgame.com/network-controller/internal/controller/controllertest"
+	"cloudteam.ztgame.com/network-controller/internal/controller/managed"
+	"cloudteam.ztgame.com/network-controller/internal/neutron"
+	"cloudteam.ztgame.com/network-controller/internal/plan"
+	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+)
+
+func TestANetworkIsCreatedBehindItsFinalizerAndThenLeftAlone(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.mustSync()
+		w.diary.Want(t, "write finalizers", "list", "apply create network", "apply create subnet", "write status")
+		w.events.WantReasons(t, "Normal Created")
+		w.wantState("Ready=True Available")
+		if got := w.get().Finalizers; !slices.Equal(got, []string{cloudteamv1.Finalizer}) {
+			t.Errorf("finalizers %q", got)
+		}
+		n := w.cloud.Has()[0]
+		want := cloudteamv1.NetworkStatus{
+			ResourceStatus: cloudteamv1.ResourceStatus{
+				ObservedGeneration: 1, AppliedGeneration: 1,
+				Cloud: &cloudteamv1.CloudStatus{Endpoint: here.Endpoint, Region: here.Region, ProjectID: here.ProjectID},
+			},
+			NetworkID: n.ID, MTU: 1450,
+			Subnets: []cloudteamv1.SubnetStatus{
+				{ID: n.Subnets[0].ID, CIDR: "192.168.0.0/16", Gateway: "192.168.0.1"},
+			},
+		}
+		ignore := cmpopts.IgnoreFields(cloudteamv1.ResourceStatus{}, "Conditions")
+		if diff := cmp.Diff(want, w.status(), ignore); diff != "" {
+			t.Errorf("status (-want +got):\n%s", diff)
+		}
+
+		before := w.get()
+		for range 3 {
+			w.mustSync()
+		}
+		w.diary.Want(t)
+		w.events.WantReasons(t)
+		if diff := cmp.Diff(before, w.get()); diff != "" {
+			t.Errorf("syncs of an unchanged object changed it:\n%s", diff)
+		}
+	}, example())
+}
+
+func TestNothingIsCreatedWhereTheFinalizerCannotBeWritten(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.api.Refuse(func(string) error { return errors.New("etcd is away") })
+		w.syncFails()
+		w.diary.Want(t, "write finalizers")
+	}, example())
+}
+
+func TestTheCloudIsPinnedBeforeTheFirstResource(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		// The process ends while the POST is under way: no status is written after it.
+		dying := false
+		w.api.Refuse(func(what string) error {
+			if dying {
+				return errors.New("the process is gone")
+			}
+			return nil
+		})
+		w.cloud.After = func(plan.Step) error {
+			dying = true
+			return &neutron.Error{Op: "create network", Reason: "canceled", MaybeDone: true}
+		}
+		w.syncFails()
+		dying, w.cloud.After = false, nil
+
+		// The next process is given credentials of another cloud, which has nothing of this object's.
+		there := controllertest.NewCloud(w.diary, elsewhere, clusterUID)
+		was := w.cloud
+		w.cloud = there
+		w.restart()
+		w.syncFails()
+		w.wantState("Ready=False Stalled=True CloudMismatch")
+		if n := len(there.Has()); n != 0 {
+			t.Errorf("%d networks were created in the other cloud, beside %d in the first", n, len(was.Has()))
+		}
+
+		w.delete()
+		w.syncFails()
+		if !w.exists() {
+			t.Error("the object went, and its network stays in the first cloud for ever")
+		}
+	}, example())
+}
+
+func TestAnObjectThatTheCloudNeverSawIsFreeToGo(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.cloud.SetDown(&neutron.Error{Op: "log in", Reason: "no answer in time"})
+		w.syncFails()
+		w.wantState("Ready=False Reconciling=True CloudUnavailable")
+		w.diary.Want(t, "write status")
+		w.delete()
+		if w.exists() {
+			t.Error("a finalizer keeps the object, though nothing was ever created")
+		}
+	}, example())
+}
+
+func TestAnotherCloudThanThePinnedOneStalls(t *testing.T) {
+	for name, c := range map[string]struct {
+		identity neutron.Identity
+	}{
+		"another endpoint": {
+			neutron.Identity{Endpoint: "https://x.test/", Region: here.Region, ProjectID: here.ProjectID},
+		},
+		"another region":  {neutron.Identity{Endpoint: here.Endpoint, Region: "x", ProjectID: here.ProjectID}},
+		"another project": {neutron.Identity{Endpoint: here.Endpoint, Region: here.Region, ProjectID: "x"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(t *testing.T, w *world) {
+				w.mustSync()
+				w.diary.Take()
+				w.events.Take()
+				w.cloud.Credentials = c.identity
+				w.edit(func(obj *cloudteamv1.Network) { obj.Spec.Description = "new" })
+				w.syncFails()
+				w.syncFails()
+				w.diary.Want(t, "write status")
+				w.events.WantReasons(t, "Warning CloudMismatch")
+				w.wantState("Ready=False Stalled=True CloudMismatch")
+				if got := w.status(); got.NetworkID == "" || got.AppliedGeneration != 1 || got.ObservedGeneration != 2 {
+					t.Errorf("status forgot what it knew: %+v", got)
+				}
+				w.delete()
+				w.syncFails()
+				if lines := w.diary.Take(); controllertest.Count(lines, "apply") != 0 || !w.exists() {
+					t.Errorf("deletion did something in another cloud, or gave up: %q", lines)
+				}
+			}, example())
+		})
+	}
+}
+
+func TestTheCloudInTheStatusHoldsWhereTheAnnotationIsGone(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.mustSync()
+		w.edit(func(obj *cloudteamv1.Network) { obj.Annotations = nil })
+		w.cloud.Credentials = elsewhere
+		w.syncFails()
+		w.wantState("Ready=False Stalled=True CloudMismatch")
+	}, example())
+}
+
+func TestTheFinalizersOfOthersAreTheirs(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		gate := controllertest.GateOf[*cloudteamv1.Network](w.api)
+		meanwhile := func(change func(*cloudteamv1.Network)) {
+			gate.Hold()
+			w.edit(change)
+			w.syncFails() // the cache does not show it yet
+			gate.Release()
+			w.mustSync()
+		}
+		meanwhile(func(obj *cloudteamv1.Network) { obj.Finalizers = []string{"a.test/first", "b.test/second"} })
+		want := []string{"a.test/first", "b.test/second", cloudteamv1.Finalizer}
+		if diff := cmp.Diff(want, w.get().Finalizers); diff != "" {
+			t.Errorf("finalizers where others were put on (-want +got):\n%s", diff)
+		}
+		w.delete()
+		meanwhile(func(obj *cloudteamv1.Network) { obj.Finalizers = obj.Finalizers[1:] })
+		if diff := cmp.Diff(want[1:2], w.get().Finalizers); diff != "" {
+			t.Errorf("finalizers where others were taken off (-want +got):\n%s", diff)
+		}
+	}, example())
+}
+
+func TestDriftPolicy(t *testing.T) {
+	rename := func(n *plan.ObservedNetwork) { n.Name = "renamed" }
+	dropSubnet := func(n *plan.ObservedNetwork) { n.Subnets = nil }
+	for name, c := range map[string]struct {
+		policy     cloudteamv1.DriftPolicy
+		hand       func(*plan.ObservedNetwork)
+		wantApply  int
+		wantState  string
+		wantEvent  string
+		wantFields []string
+	}{
+		"by default a hand edit is put back": {
+			"", rename, 1, "Ready=True Available", "Normal DriftCorrected", nil},
+		"under Correct a hand edit is put back": {
+			cloudteamv1.DriftPolicyCorrect, rename, 1, "Ready=True Available", "Normal DriftCorrected", nil},
+		"under Correct a missing subnet is made again": {
+			cloudteamv1.DriftPolicyCorrect, dropSubnet, 1, "Ready=True Available", "Normal DriftCorrected", nil},
+		"under Report a hand edit is reported and the network stays Ready": {
+			cloudteamv1.DriftPolicyReport, rename, 0, "Ready=True DriftReported", "Warning DriftDetected",
+			[]string{"name"}},
+		"under Report a missing subnet is reported and the network is not Ready": {
+			cloudteamv1.DriftPolicyReport, dropSubnet, 0, "Ready=False Stalled=True DriftReported",
+			"Warning DriftDetected", []string{"exists"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			obj := example()
+			obj.Spec.DriftPolicy = c.policy
+			inWorld(t, func(t *testing.T, w *world) {
+				w.mustSync()
+				w.cloud.Edit(t, w.status().NetworkID, c.hand)
+				w.cloud.Audit(t)
+				w.diary.Take()
+				w.events.Take()
+				w.mustSync()
+				w.mustSync()
+				if n := controllertest.Count(w.diary.Take(), "apply"); n != c.wantApply {
+					t.Errorf("%d steps applied, want %d", n, c.wantApply)
+				}
+				w.wantState(c.wantState)
+				w.events.WantReasons(t, c.wantEvent)
+				var fields []string
+				for _, d := range w.status().Drift {
+					fields = append(fields, d.Field)
+				}
+				if diff := cmp.Diff(c.wantFields, fields); diff != "" {
+					t.Errorf("fields in status.drift (-want +got):\n%s", diff)
+				}
+			}, obj)
+		})
+	}
+}
+
+func TestUnderReportASpecIsAppliedOnceAndWhole(t *testing.T) {
+	obj := example()
+	obj.Spec.DriftPolicy = cloudteamv1.DriftPolicyReport
+	inWorld(t, func(t *testing.T, w *world) {
+		// The first attempt stops half way. What is missing is no drift: the spec was never applied.
+		refusal := &neutron.Error{Kind: neutron.Capacity, Op: "create subnet", Reason: "full", Type: "OverQuota",
+			Status: 409}
+		w.cloud.Before = controllertest.Fails(plan.CreateSubnet, 1, refusal)
+		w.syncFails()
+		w.wantState("Ready=False Reconciling=True QuotaExceeded")
+		if got := w.status(); got.AppliedGeneration != 0 || got.NetworkID == "" {
+			t.Errorf("status after half a creation: %+v", got)
+		}
+		w.mustSync()
+		w.wantState("Ready=True Available")
+		if got := w.status().AppliedGeneration; got != 1 {
+			t.Errorf("appliedGeneration is %d, want 1", got)
+		}
+
+		w.cloud.Edit(t, w.status().NetworkID, func(n *plan.ObservedNetwork) { n.AdminStateUp = false })
+		w.cloud.Audit(t)
+		w.mustSync()
+		w.wantState("Ready=True DriftReported")
+
+		w.events.Take()
+		w.edit(func(obj *cloudteamv1.Network) { obj.Spec.Description = "second edition" })
+		w.mustSync()
+		w.wantState("Ready=True Available")
+		w.events.WantReasons(t, "Normal Updated")
+		if got := w.status(); len(got.Drift) != 0 || got.AppliedGeneration != 2 {
+			t.Errorf("status after the edit: %+v", got)
+		}
+		n := w.cloud.Has()[0]
+		if want := ownerOfExample.Describe("second edition"); n.Description != want || !n.AdminStateUp {
+			t.Errorf("network has description %q and admin state %t, want %q and true", n.Description, n.AdminStateUp,
+				want)
+		}
+	}, obj)
+}
+
+func TestUnderReportADuplicateGoesAllTheSame(t *testing.T) {
+	obj := example()
+	obj.Spec.DriftPolicy = cloudteamv1.DriftPolicyReport
+	inWorld(t, func(t *testing.T, w *world) {
+		w.mustSync()
+		id := w.status().NetworkID
+		w.cloud.Put(plan.ObservedNetwork{
+			ID: "net-9", Created: time.Now().Add(time.Hour),
+			Attributes: plan.Attributes{Name: "twin", Description: ownerOfExample.Marker()},
+		})
+		w.cloud.Edit(t, id, func(n *plan.ObservedNetwork) { n.Name = "renamed" })
+		w.cloud.Audit(t)
+		w.mustSync()
+		w.wantState("Ready=True DriftReported")
+		if all := w.cloud.Has(); len(all) != 1 || all[0].ID != id || all[0].Name != "renamed" {
+			t.Errorf("Neutron has %+v, want the older, with its new name", all)
+		}
+	}, obj)
+}
+
+func TestACreateThatMayBeDoneIsLookedForBeforeTheNext(t *testing.T) {
+	lost := func(op string) error {
+		return &neutron.Error{Kind: neutron.Transient, Op: op, Reason: "no answer in time", MaybeDone: true}
+	}
+	for name, c := range map[string]struct {
+		action     plan.Action
+		done       bool
+		wantSecond []string
+	}{
+		"a network that was created is found": {
+			plan.CreateNetwork, true, []string{"list", "apply create subnet", "write status"}},
+		"a network that was not created is created": {plan.CreateNetwork, false,
+			[]string{"list", "find network", "apply create network", "apply create subnet", "write status"}},
+		"a subnet that was created is found": {
+			plan.CreateSubnet, true, []string{"list", "write status"}},
+		"a subnet that was not created is created": {
+			plan.CreateSubnet, false, []string{"list", "apply create subnet", "write status"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(t *testing.T, w *world) {
+				hook := controllertest.Fails(c.action, 1, lost(string(c.action)))
+				if c.done {
+					w.cloud.After = hook
+				} else {
+					w.cloud.Before = hook
+				}
+				w.syncFails()
+				w.wantState("Ready=False Reconciling=True CloudUnavailable")
+				w.diary.Take()
+				failed := time.Now()
+				w.mustSync()
+				w.diary.Want(t, c.wantSecond...)
+				if w.cloud.Listed().Before(failed) {
+					t.Error("it relied on a list that began before the failure")
+				}
+				w.wantState("Ready=True Available")
+				if all := w.cloud.Has(); len(all) != 1 || len(all[0].Subnets) != 1 {
+					t.Errorf("Neutron has %+v, want one network with one subnet", all)
+				}
+				w.mustSync()
+				w.diary.Want(t)
+			}, example())
+		})
+	}
+}
+
+func TestARestartLooksBeforeItCreates(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.mustSync()
+		w.restart()
+		w.diary.Take()
+		w.mustSync()
+		w.diary.Want(t, "list")
+		// A list that fails says nothing, and above all not that there is nothing.
+		w.restart()
+		w.cloud.SetDown(&neutron.Error{Op: "list networks", Reason: "service unavailable", Status: 503})
+		w.diary.Take()
+		w.syncFails()
+		if n := controllertest.Count(w.diary.Take(), "apply"); n != 0 {
+			t.Errorf("%d steps were applied on the strength of a failed list", n)
+		}
+		w.wantState("Ready=False Reconciling=True CloudUnavailable")
+		if w.status().NetworkID == "" {
+			t.Error("the status forgot the network because a list failed")
+		}
+		w.cloud.SetDown(nil)
+		w.mustSync()
+		w.wantState("Ready=True Available")
+	}, example())
+}
+
+func TestAListThatFallsShortBeforeTheFirstStatusHidesNothing(t *testing.T) {
+	for name, c := range map[string]struct {
+		deleted, restarted bool
+		want               []string
+	}{
+		"from a process that has just begun": {false, true, []string{"list", "find network", "write status"}},
+		"from the process whose answer was lost": {
+			false, false, []string{"list", "find network", "apply create subnet", "write status"}},
+		"from a deletion": {true, true, []string{"list", "find network", "apply delete network", "write finalizers"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(t *testing.T, w *world) {
+				if c.restarted {
+					w.mustSync()
+					w.edit(func(obj *cloudteamv1.Network) { obj.Status = cloudteamv1.NetworkStatus{} })
+					w.restart()
+				} else {
+					w.cloud.After = controllertest.Fails(plan.CreateNetwork, 1,
+						&neutron.Error{Op: "create network", Reason: "no answer in time", MaybeDone: true})
+					w.syncFails()
+				}
+				made := w.cloud.Has()[0].ID
+				w.cloud.Missed = map[string]bool{made: true}
+				if c.deleted {
+					w.delete()
+				}
+				w.diary.Take()
+				w.mustSync()
+				w.diary.Want(t, c.want...)
+				left := w.cloud.Has()
+				if c.deleted && len(left) > 0 {
+					t.Errorf("the object is gone, and left %v", left)
+				}
+				if !c.deleted && (len(left) != 1 || w.status().NetworkID != made) {
+					t.Errorf("the network is %q, of %d, want the one that was made, %s", w.status().NetworkID, len(left), made)
+				}
+			}, example())
+		})
+	}
+}
+
+// TestANewLeaderLooksBeforeItCreates has a former leader create a network after the standby's last list, and end before
+// it could write the status.
+func TestANewLeaderLooksBeforeItCreates(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.mustSync()
+		made := w.cloud.Has()[0]
+		w.cloud.Remove(made.ID)
+
+		w.restart()
+		standby := w.c
+		controllertest.Settle(time.Hour)
+		w.cloud.Audit(t)
+		controllertest.Settle(time.Hour)
+		w.cloud.Put(made)
+		w.edit(func(obj *cloudteamv1.Network) { obj.Status = cloudteamv1.NetworkStatus{} })
+
+		standby.ActSince(time.Now())
+		w.mustSync()
+		if n := controllertest.Count(w.diary.Take(), "apply create"); n != 0 {
+			t.Errorf("%d resources were created beside those of the former leader", n)
+		}
+		if id := w.status().NetworkID; id != made.ID {
+			t.Errorf("the network is %q, want the former leader's %q", id, made.ID)
+		}
+	}, example())
+}
+
+func TestAConflictIsReadAgainAndPlannedAgain(t *testing.T) {
+	for name, c := range map[string]struct {
+		rivals    int // changes by others, one in front of each attempt
+		wantApply int
+		wantState string
+		wantError bool
+	}{
+		"one rival is overcome at once":                {1, 2, "Ready=True Available", false},
+		"a rival in each round but the last is too":    {managed.Rounds - 1, managed.Rounds, "Ready=True Available", false},
+		"a rival that never rests is left until later": {99, managed.Rounds, "Ready=False Reconciling=True Changing", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(t *testing.T, w *world) {
+				w.mustSync()
+				id := w.status().NetworkID
+				w.edit(func(obj *cloudteamv1.Network) { obj.Spec.Description = "new" })
+				rivals := c.rivals
+				w.cloud.Before = func(plan.Step) error {
+					if rivals > 0 {
+						rivals--
+						w.cloud.Rival(id, func(n *plan.ObservedNetwork) { n.Name = fmt.Sprint("rival ", rivals) })
+					}
+					return nil
+				}
+				w.diary.Take()
+				err := w.sync(exampleKey)
+				if (err != nil) != c.wantError {
+					t.Errorf("error %v, want one: %t", err, c.wantError)
+				}
+				lines := w.diary.Take()
+				if n := controllertest.Count(lines, "apply"); n != c.wantApply {
+					t.Errorf("%d steps were tried, want %d: %q", n, c.wantApply, lines)
+				}
+				w.wantState(c.wantState)
+			}, example())
+		})
+	}
+}
+
+func TestANetworkThatVanishesUnderAnUpdateIsMadeAgain(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.mustSync()
+		first := w.status().NetworkID
+		w.cloud.Remove(first)
+		w.edit(func(obj *cloudteamv1.Network) { obj.Spec.Description = "new" })
+		w.mustSync()
+		w.wantState("Ready=True Available")
+		all := w.cloud.Has()
+		if len(all) != 1 || all[0].ID == first || w.status().NetworkID != all[0].ID {
+			t.Errorf("Neutron has %+v and the status says %s", all, w.status().NetworkID)
+		}
+	}, example())
+}
+
+func TestACreateThatMissesWhatIsNotItsOwnIsNotTriedAgainAtOnce(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.cloud.Before = controllertest.Fails(plan.CreateNetwork, 1, &neutron.Error{
+			Kind: neutron.NotFound, Op: "create network", Reason: "there is no such project", Status: 404,
+		})
+		w.syncFails()
+		w.diary.Want(t, "write finalizers", "list", "apply create network", "write status")
+		w.wantState("Ready=False Reconciling=True Changing")
+		w.mustSync()
+		w.wantState("Ready=True Available")
+	}, example())
+}
+
+func TestAListThatFallsShortMakesNoSecondNetwork(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.mustSync()
+		id := w.status().NetworkID
+		w.cloud.Missed = map[string]bool{id: true}
+		w.cloud.Audit(t)
+		w.diary.Take()
+		w.mustSync()
+		w.diary.Want(t, "reread network "+id)
+		w.wantState("Ready=True Available")
+	}, example())
+}
+
+func TestARemovedMarkerStallsAndNothingIsCreated(t *testing.T) {
+	for name, description := range map[string]string{
+		"the marker is gone":                 "mine now",
+		"it is another cluster's":            plan.Owner{Cluster: "c2", Object: "uid-1"}.Marker(),
+		"it is another object's of ours":     plan.Owner{Cluster: clusterUID, Object: "uid-2"}.Marker(),
+		"text stands behind what was marked": ownerOfExample.Marker() + " and more",
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(t *testing.T, w *world) {
+				w.mustSync()
+				id := w.status().NetworkID
+				w.cloud.Edit(t, id, func(n *plan.ObservedNetwork) { n.Description = description })
+				w.cloud.Audit(t)
+				w.diary.Take()
+				w.events.Take()
+				w.syncFails()
+				w.syncFails()
+				w.diary.Want(t, "reread network "+id, "write status", "reread network "+id)
+				w.events.WantReasons(t, "Warning MarkerRemoved")
+				w.wantState("Ready=False Stalled=True MarkerRemoved")
+				if got := w.status().NetworkID; got != id {
+					t.Errorf("networkID is %q, want %q: the next sync would create a second network", got, id)
+				}
+
+				// Deleting the object leaves what is not ours.
+				w.delete()
+				w.mustSync()
+				if w.exists() || len(w.cloud.Has()) != 1 {
+					t.Errorf("object exists: %t; networks: %d, want false and 1", w.exists(),
+						len(w.cloud.Has()))
+				}
+				w.events.WantReasons(t, "Normal Retained")
+			}, example())
+		})
+	}
+}
+
+func TestAMarkerPutBackEndsTheStall(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.mustSync()
+		id := w.status().NetworkID
+		w.cloud.Edit(t, id, func(n *plan.ObservedNetwork) { n.Description = "mine now" })
+		w.cloud.Audit(t)
+		w.syncFails()
+		w.cloud.Edit(t, id, func(n *plan.ObservedNetwork) { n.Description = "back " + ownerOfExample.Marker() })
+		w.mustSync()
+		w.wantState("Ready=True Available")
+		if n := len(w.cloud.Has()); n != 1 {
+			t.Errorf("Neutron has %d networks, want 1", n)
+		}
+	}, example())
+}
+
+func TestAChangeThatNeutronDoesNotShow(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.mustSync()
+		w.diary.Take()
+		w.events.Take()
+		w.edit(func(obj *cloudteamv1.Network) { obj.Spec.MTU = new(int32(9000)) })
+		w.cloud.Deaf = func(plan.Step) bool { return true }
+		w.syncFails()
+		w.diary.Want(t, "apply update network", "write status")
+		w.events.WantReasons(t, "Warning NotApplied")
+		w.wantState("Ready=False Stalled=True NotApplied")
+		if got := w.status().AppliedGeneration; got != 1 {
+			t.Errorf("appliedGeneration is %d, want 1: the edit was not applied", got)
+		}
+		// Later attempts cost a call each and tell nothing new.
+		w.syncFails()
+		w.diary.Want(t, "apply update network")
+		w.events.WantReasons(t)
+
+		w.cloud.Deaf = nil
+		w.mustSync()
+		w.wantState("Ready=True Available")
+		w.events.WantReasons(t, "Normal Updated")
+	}, example())
+}
+
+func TestARivalWhoUndoesAChangeIsNotTakenForNeutron(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.mustSync()
+		id := w.status().NetworkID
+		w.cloud.Edit(t, id, func(n *plan.ObservedNetwork) { n.Name = "renamed" })
+		w.cloud.Audit(t)
+		// The name is put right. Then another field is wrong, and, before that is put right, the name is in its place.
+		w.cloud.After = func(plan.Step) error {
+			w.cloud.After = nil
+			w.cloud.Rival(id, func(n *plan.ObservedNetwork) { n.AdminStateUp = false })
+			w.cloud.Before = func(plan.Step) error {
+				w.cloud.Before = nil
+				w.cloud.Rival(id, func(n *plan.ObservedNetwork) { n.AdminStateUp, n.Name = true, "renamed" })
+				return nil
+			}
+			return nil
+		}
+		w.diary.Take()
+		w.mustSync()
+		w.diary.Want(t, "apply update network", "apply update network", "reread network "+id, "apply update network")
+		w.wantState("Ready=True Available")
+	}, example())
+}
+
+func TestAPartOfAChangeThatNeutronDoesNotShow(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.mustSync()
+		w.events.Take()
+		w.diary.Take()
+		w.edit(func(obj *cloudteamv1.Network) {
+			obj.Spec.MTU = new(int32(9000))
+			obj.Spec.DNSServers = []string{"192.0.2.1"}
+		})
+		w.cloud.Deaf = func(step plan.Step) bool { return step.Action == plan.UpdateNetwork }
+		w.syncFails()
+		w.diary.Want(t, "apply update network", "apply update subnet", "apply update network",
+			"write status")
+		w.wantState("Ready=False Stalled=True NotApplied")
+	}, example())
+}
+
+func TestEventsTellTransitionsOnly(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		refused := &neutron.Error{Kind: neutron.Invalid, Op: "create network", Reason: "no", Status: 400}
+		w.cloud.Before = controllertest.Fails(plan.CreateNetwork, 4, refused)
+		for range 3 {
+			w.syncFails()
+		}
+		w.events.WantReasons(t, "Warning Refused")
+		// A status that says the same of another spec is none.
+		w.edit(func(obj *cloudteamv1.Network) { obj.Spec.Description = "new" })
+		w.diary.Take()
+		w.syncFails()
+		w.diary.Want(t, "apply create network", "write status")
+		w.events.WantReasons(t)
+		// The same reason with other words is news.
+		w.cloud.Before = controllertest.Fails(plan.CreateNetwork, 2,
+			&neutron.Error{Kind: neutron.Invalid, Op: "create network", Reason: "still no", Status: 400})
+		w.syncFails()
+		w.syncFails()
+		w.events.WantReasons(t, "Warning Refused")
+		w.mustSync()
+		w.mustSync()
+		w.events.WantReasons(t, "Normal Created")
+	}, example())
+}
+
+func TestAnInvalidSpecIsToldOnceAndNotTriedAgain(t *testing.T) {
+	obj := example()
+	obj.Spec.CIDR = "nonsense"
+	inWorld(t, func(t *testing.T, w *world) {
+		w.mustSync()
+		w.mustSync()
+		w.diary.Want(t, "write status")
+		w.events.WantReasons(t, "Warning InvalidSpec")
+		w.wantState("Ready=False Stalled=True InvalidSpec")
+		w.edit(func(obj *cloudteamv1.Network) { obj.Spec.CIDR = "192.168.0.0/16" })
+		w.mustSync()
+		w.wantState("Ready=True Available")
+	}, obj)
+}
+
+func TestACacheBehindTheFinalizerIsNotActedOn(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		gate := controllertest.GateOf[*cloudteamv1.Network](w.api)
+		gate.Hold()
+		w.api.Refuse(func(line string) error {
+			if line == "write status" {
+				return errors.New("etcd is away")
+			}
+			return nil
+		})
+		w.syncFails()
+		w.diary.Take()
+		w.mustSync()
+		w.diary.Want(t)
+		w.api.Refuse(nil)
+		gate.Release()
+		w.mustSync()
+		w.wantState("Ready=True Available")
+	}, example())
+}
+
+func TestACacheBehindOurOwnWriteIsNotActedOn(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.c.Expected().Written(exampleKey, "uid-1", "999999")
+		w.mustSync()
+		w.diary.Want(t)
+		// Another object of the name is waited for by nobody.
+		w.c.Expected().Written(exampleKey, "uid-0", "999999")
+		w.mustSync()
+		w.wantState("Ready=True Available")
+	}, example())
+}
+
+func TestAStatusThatCannotBeWrittenIsTriedAgain(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		writes := 0
+		w.api.Refuse(func(what string) error {
+			if what == "write status" {
+				if writes++; writes == 1 {
+					return errors.New("etcd is away")
+				}
+			}
+			return nil
+		})
+		w.syncFails()
+		w.mustSync()
+		w.wantState("Ready=True Available")
+		if n := len(w.cloud.Has()); n != 1 {
+			t.Errorf("Neutron has %d networks, want 1", n)
+		}
+	}, example())
+}
+
+func TestAFailureIsToldOnceItsStatusIsWritten(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.cloud.SetDown(&neutron.Error{Op: "log in", Reason: "no answer in time"})
+		refused := 0
+		w.api.Refuse(func(string) error {
+			if refused++; refused <= 2 {
+				return errors.New("etcd is away")
+			}
+			return nil
+		})
+		w.syncFails()
+		w.syncFails()
+		w.events.WantReasons(t)
+		w.syncFails()
+		w.syncFails()
+		w.events.WantReasons(t, "Warning CloudUnavailable")
+	}, example())
+}

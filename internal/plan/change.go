@@ -1,0 +1,282 @@
+package plan
+
+import (
+	"cmp"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+)
+
+// Change is the steps from observed to declared, in order. An empty Change means that all is as declared.
+type Change []Step
+
+// Empty reports whether there is nothing to do.
+func (c Change) Empty() bool { return len(c) == 0 }
+
+// String prints a step a line.
+func (c Change) String() string {
+	lines := make([]string, len(c))
+	for i, step := range c {
+		lines[i] = step.String()
+	}
+	return strings.Join(lines, "\n")
+}
+
+// Differences are those of all steps, in order, each once: some take several steps.
+func (c Change) Differences() []Difference {
+	var all []Difference
+	for _, step := range c {
+		for _, d := range step.Differences {
+			if !slices.Contains(all, d) {
+				all = append(all, d)
+			}
+		}
+	}
+	return all
+}
+
+// Without is the change but for the differences in the named fields of resources that exist: those stay as they are.
+// Steps that settle nothing else are left out; creations and deletions are never. The change itself is not written to.
+func (c Change) Without(fields ...string) Change {
+	ignored := func(d Difference) bool { return d.Field != FieldExists && slices.Contains(fields, d.Field) }
+	if !slices.ContainsFunc(c, func(s Step) bool { return slices.ContainsFunc(s.Differences, ignored) }) {
+		return c // as a rule
+	}
+	var rest Change
+	for _, step := range c {
+		if step.completesCreation() {
+			rest = append(rest, step)
+			continue
+		}
+		had := len(step.Differences)
+		step.Differences = slices.DeleteFunc(slices.Clone(step.Differences), ignored)
+		if len(step.Differences) > 0 || had == 0 {
+			rest = append(rest, step)
+		}
+	}
+	return rest
+}
+
+// completesCreation reports whether the step gives a network what Neutron takes in no create, right after one.
+func (s Step) completesCreation() bool {
+	return s.Action == TagNetwork && s.ID == "" || s.Action == ShareNetwork && s.NetworkID == ""
+}
+
+// Postponable reports whether the step may have to wait, for others who use what it takes away, or for room in a quota,
+// while the rest of its change need not; see Despite.
+func (s Step) Postponable() bool {
+	switch s.Action {
+	case DeleteSubnet, UnshareNetwork, ShareNetwork:
+		return true
+	}
+	return false
+}
+
+// Despite gives what can be done of the change though a step of it has to wait (see Step.Postponable): all but that
+// one, and of a subnet's deletion the creation of subnets in its place, or that Neutron would not have beside it, and
+// that of routers' interfaces on these. Nor is the network shared with anybody else where sharing it was refused:
+// Neutron takes any text for a project, so that its reason, such as the quota, is not the project's.
+func (c Change) Despite(refused Step) Change {
+	var rest Change
+	var missing []netip.Prefix
+	for _, step := range c {
+		switch step.Action {
+		case CreateSubnet:
+			if step.Subnet.CIDR.Overlaps(refused.Subnet.CIDR) || step.barredBy(refused) {
+				missing = append(missing, step.Subnet.CIDR)
+				continue
+			}
+		case CreateInterface, AttachInterface:
+			if slices.ContainsFunc(step.Port.Addresses, func(a PortAddress) bool {
+				return slices.ContainsFunc(missing, func(cidr netip.Prefix) bool { return cidr.Contains(a.Address) })
+			}) {
+				continue
+			}
+		case refused.Action:
+			if step.ID == refused.ID || step.Action == ShareNetwork {
+				continue
+			}
+		}
+		rest = append(rest, step)
+	}
+	return rest
+}
+
+// After is the change when the steps before it were taken: tags that were for the network which one of those was to
+// create are for the one that it created. The change itself is not written to.
+func (c Change) After(done Change) Change {
+	at := slices.IndexFunc(done, func(s Step) bool { return s.Action == CreateNetwork })
+	if at < 0 {
+		return c // as a rule
+	}
+	rest := slices.Clone(c)
+	for i, step := range rest {
+		if step.Action == TagNetwork {
+			rest[i].ID = cmp.Or(step.ID, done[at].ID)
+		}
+	}
+	return rest
+}
+
+// Action is what a step does.
+type Action string
+
+// The actions that a Change is made of.
+const (
+	CreateNetwork Action = "create network"
+	UpdateNetwork Action = "update network"
+	DeleteNetwork Action = "delete network"
+	// TagNetwork replaces all tags of a network. Neutron takes them in no other request, and at no revision.
+	TagNetwork Action = "tag network"
+	// ShareNetwork and UnshareNetwork give a network to one project and take it back. They name the network alone, at no
+	// revision, and move its own.
+	ShareNetwork   Action = "share network"
+	UnshareNetwork Action = "unshare network"
+
+	CreateSubnet Action = "create subnet"
+	UpdateSubnet Action = "update subnet"
+	DeleteSubnet Action = "delete subnet"
+	CreatePort   Action = "create port"
+	UpdatePort   Action = "update port"
+	DeletePort   Action = "delete port"
+
+	CreateRouter Action = "create router"
+	UpdateRouter Action = "update router"
+	DeleteRouter Action = "delete router"
+	// UpdateGateway changes how a router leads outside. It is not conditional: Neutron counts it as several changes of
+	// the router, and stops half-way where the first has moved the revision that the request names.
+	UpdateGateway Action = "update router gateway"
+	// CreateInterface creates the port that AttachInterface makes a router's interface. DetachInterface takes the
+	// interface from its router, and the port with it; DeleteInterface a port that is none yet.
+	CreateInterface Action = "create router interface"
+	AttachInterface Action = "attach router interface"
+	DetachInterface Action = "detach router interface"
+	DeleteInterface Action = "delete router interface"
+)
+
+// Creates reports whether the action creates a resource.
+func (a Action) Creates() bool {
+	switch a {
+	case CreateNetwork, CreateSubnet, CreatePort, CreateRouter, CreateInterface:
+		return true
+	}
+	return false
+}
+
+// Step is one request to Neutron.
+type Step struct {
+	Action Action
+	// ID and Revision name the resource to change or delete, as it was when the step was planned; empty for a create, and
+	// for the tags of a network that a step before this one creates.
+	ID       string
+	Revision int
+	// NetworkID is the network of a subnet, of a port or of a share. It is empty where a step before this one creates
+	// that network.
+	NetworkID string
+	// Share is what a step gives or takes back.
+	Share Share
+	// RouterID is the router of an interface that is attached or detached. It is empty where a step before this one
+	// creates that router, and so is ID where a step before creates the router that is updated, or the interface that is
+	// attached.
+	RouterID string
+	// Attributes are a network's. An update sends those that Differences names.
+	Attributes Attributes
+	// SubnetName, SubnetDescription and Subnet are a subnet's. An update sends those that Differences names. Of a step
+	// that was taken, a subnet has the CIDR that it was given.
+	SubnetName        string
+	SubnetDescription string
+	Subnet            Subnet
+	// PoolID is the subnet pool that a subnet to delete is from; empty for none.
+	PoolID string
+	// Port is a port's settings. An update sends those that Differences names. The subnets of an interface's addresses
+	// are empty where steps before this one create them; Neutron's subnets of one network do not overlap.
+	Port PortAttributes
+	// Router is a router's settings. An update sends those that Differences names.
+	Router RouterAttributes
+	// Differences are what the step settles.
+	Differences []Difference
+	// Reason says why the step is taken.
+	Reason string
+}
+
+// Changes reports whether the step settles a difference in the named field.
+func (s Step) Changes(field string) bool {
+	for _, d := range s.Differences {
+		if d.Field == field {
+			return true
+		}
+	}
+	return false
+}
+
+// String is the step for a person: what, on what, which fields from what to what, and why.
+func (s Step) String() string {
+	var b strings.Builder
+	b.WriteString(string(s.Action))
+	switch s.Action {
+	case CreateNetwork:
+		fmt.Fprintf(&b, " %q", s.Attributes.Name)
+	case CreateSubnet:
+		fmt.Fprintf(&b, " %s", s.Subnet.Origin())
+	case UpdateSubnet, DeleteSubnet:
+		fmt.Fprintf(&b, " %s (%s)", s.ID, s.Subnet.CIDR)
+	case CreatePort:
+		fmt.Fprintf(&b, " %q on network %s", s.Port.Name, s.NetworkID)
+	case UpdateNetwork, TagNetwork, DeleteNetwork, UpdatePort, DeletePort:
+		if s.ID != "" {
+			fmt.Fprintf(&b, " %s", s.ID)
+		}
+	case ShareNetwork, UnshareNetwork:
+		fmt.Fprintf(&b, " %s: project %q", cmp.Or(s.NetworkID, "just created"), s.Share.Project)
+	case CreateRouter:
+		fmt.Fprintf(&b, " %q", s.Router.Name)
+	case UpdateRouter, UpdateGateway, DeleteRouter:
+		fmt.Fprintf(&b, " %s", cmp.Or(s.ID, "just created"))
+	case CreateInterface, AttachInterface, DetachInterface, DeleteInterface:
+		fmt.Fprintf(&b, " %s", listAddresses(s.Port.Addresses))
+	}
+	if s.updates() {
+		for i, d := range s.Differences {
+			sep := ", "
+			if i == 0 {
+				sep = ": "
+			}
+			fmt.Fprintf(&b, "%s%s %s → %s", sep, d.Field, d.Actual, d.Declared)
+		}
+	}
+	fmt.Fprintf(&b, " (%s)", s.Reason)
+	return b.String()
+}
+
+// updates reports whether the step changes a resource that stays.
+func (s Step) updates() bool {
+	switch s.Action {
+	case UpdateNetwork, TagNetwork, UpdateSubnet, UpdatePort, UpdateRouter, UpdateGateway:
+		return true
+	}
+	return false
+}
+
+// Difference is one field in which what is differs from what is declared.
+type Difference struct {
+	// Resource is "network", "port", "router", "subnet" and its CIDR or the pool that this is to come from, or "router
+	// interface" and its addresses.
+	Resource string
+	// Field is one of the Field constants.
+	Field string
+	// Declared and Actual are the values as a person writes them. Texts, which anybody may have written in Neutron, are
+	// quoted as in Go, so that they cannot break a line or command a terminal.
+	Declared, Actual string
+}
+
+// String is the difference for a person.
+func (d Difference) String() string {
+	if d.Field == FieldExists {
+		if d.Actual == None {
+			return d.Resource + " does not exist"
+		}
+		return d.Resource + " " + d.Actual + " is not declared"
+	}
+	return fmt.Sprintf("%s %s is %s, declared %s", d.Resource, d.Field, d.Actual, d.Declared)
+}

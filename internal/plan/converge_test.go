@@ -1,0 +1,384 @@
+package plan
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+	"unicode"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"pgregory.net/rapid"
+)
+
+// scene is a spec and a cloud that somebody has been in.
+type scene struct {
+	spec  Spec
+	cloud *cloud
+}
+
+// scenes begin with a spec that is applied, go on with what people do in Neutron, and end with a spec that may be
+// another one.
+func scenes() *rapid.Generator[scene] {
+	return rapid.Custom(func(t *rapid.T) scene {
+		s := scene{spec: specs(testOwner).Draw(t, "spec"), cloud: &cloud{}}
+		if rapid.IntRange(0, 4).Draw(t, "begin") > 0 {
+			mustApply(t, s.cloud, mustPlan(t, s.spec, s.cloud))
+			followAllocations(t, s.spec, s.cloud)
+		}
+		for range rapid.IntRange(0, 6).Draw(t, "deeds") {
+			s.cloud.meddle(t, testOwner)
+		}
+		switch rapid.IntRange(0, 3).Draw(t, "then") {
+		case 0:
+			s.spec = specs(testOwner).Draw(t, "other spec")
+		case 1: // The same subnets, set otherwise.
+			s.spec = cloneSpec(s.spec)
+			for i, subnet := range s.spec.Subnets {
+				s.spec.Subnets[i] = setOtherwise(t, subnet)
+			}
+		}
+		return s
+	})
+}
+
+func mustPlan(t rapid.TB, spec Spec, c *cloud) Change {
+	change, err := Network(spec, c.observe(spec.Owner))
+	if err != nil {
+		t.Fatalf("Network: %v", err)
+	}
+	return change
+}
+
+func mustApply(t rapid.TB, c *cloud, change Change) {
+	if err := c.apply(change); err != nil {
+		t.Fatalf("Neutron refuses %v\nof the plan\n%s", err, change)
+	}
+}
+
+// blockers are the subnets of others that a plan must not touch and cannot do without. It is written from the
+// specification of Network, not from its code.
+func blockers(spec Spec, observed Observed) []string {
+	var found []string
+	keep, _ := observed.Network()
+	for _, n := range observed.Networks {
+		for _, s := range n.Subnets {
+			if strings.HasSuffix(s.Description, " "+spec.Owner.Marker()) || s.Description == spec.Owner.Marker() {
+				continue
+			}
+			inTheWay := func(declared Subnet) bool { return declared.CIDR.Overlaps(s.CIDR) }
+			inItsPlace := func(declared Subnet) bool {
+				return declared.From != nil && declared.From.Pool.ID == s.PoolID && !standsFor(spec.Owner, declared, keep)
+			}
+			if n.ID != keep.ID || slices.ContainsFunc(spec.Subnets, inTheWay) || slices.ContainsFunc(spec.Subnets, inItsPlace) {
+				found = append(found, s.ID)
+			}
+		}
+	}
+	return found
+}
+
+// standsFor reports whether the network has a subnet of the owner's that is from a declared one's pool, as it was asked.
+func standsFor(owner Owner, declared Subnet, n ObservedNetwork) bool {
+	return slices.ContainsFunc(n.Subnets, func(s ObservedSubnet) bool {
+		return s.PoolID == declared.From.Pool.ID && strings.HasSuffix(" "+s.Description, " "+owner.Marker()) &&
+			s.IPv6AddressMode == declared.IPv6AddressMode && s.IPv6RAMode == declared.IPv6RAMode &&
+			(declared.From.PrefixLength == 0 || declared.From.PrefixLength == s.CIDR.Bits())
+	})
+}
+
+// requireAsDeclared holds the cloud against the spec, field by field.
+func requireAsDeclared(t rapid.TB, spec Spec, c *cloud) {
+	observed := c.observe(spec.Owner)
+	if len(observed.Networks) != 1 {
+		t.Fatalf("%d networks bear the marker, want 1", len(observed.Networks))
+	}
+	n := observed.inOrder().Networks[0]
+	want := spec.Attributes()
+	want.keepUnset(spec, n.Attributes)
+	if diff := cmp.Diff(want, n.Attributes, cmpopts.EquateEmpty()); diff != "" {
+		t.Fatalf("the network is not as declared (-declared +actual):\n%s", diff)
+	}
+	requireShares(t, spec, n)
+	var declared, ours []ObservedSubnet
+	for _, s := range spec.Allocated(n).Subnets {
+		want := ObservedSubnet{Name: spec.Name, Description: spec.Owner.Marker(), Subnet: s.Canonical()}
+		if s.From != nil {
+			want.PoolID, want.From = s.From.Pool.ID, nil
+		}
+		declared = append(declared, want)
+	}
+	for _, s := range n.Subnets {
+		if spec.Owner.Owns(s.Description) {
+			s.ID, s.Revision, s.Created, s.Subnet = "", 0, time.Time{}, s.Canonical()
+			ours = append(ours, s)
+		}
+	}
+	byCIDR := func(a, b ObservedSubnet) int { return comparePrefixes(a.CIDR, b.CIDR) }
+	slices.SortFunc(declared, byCIDR)
+	slices.SortFunc(ours, byCIDR)
+	if diff := cmp.Diff(declared, ours, addresses, cmpopts.EquateEmpty()); diff != "" {
+		t.Fatalf("the subnets are not as declared (-declared +actual):\n%s", diff)
+	}
+}
+
+func TestPropertyWhatIsAppliedFromNothingPlansEmpty(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		spec, c := specs(testOwner).Draw(t, "spec"), &cloud{}
+		change := mustPlan(t, spec, c)
+		want := 1 + len(spec.Subnets) + len(spec.SharedWith)
+		if len(spec.Tags) > 0 {
+			want++
+		}
+		if len(change) != want {
+			t.Fatalf("a network with %d subnets and %d tags, shared with %d, takes %d steps, want %d",
+				len(spec.Subnets), len(spec.Tags), len(spec.SharedWith), len(change), want)
+		}
+		mustApply(t, c, change)
+		followAllocations(t, spec, c)
+		requireAsDeclared(t, spec, c)
+		if again := mustPlan(t, spec, c); !again.Empty() {
+			t.Fatalf("planning what was just applied gives\n%s", again)
+		}
+	})
+}
+
+func TestPropertyAnyStateConvergesOrIsBlocked(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := scenes().Draw(t, "scene")
+		observed := s.cloud.observe(testOwner)
+		want := blockers(s.spec, observed)
+		change, err := Network(s.spec, observed)
+		var blocked *BlockedError
+		switch {
+		case errors.As(err, &blocked):
+			names := func(id string) bool { return strings.Contains(blocked.Message, id) }
+			if !slices.ContainsFunc(want, names) || len(change) > 0 {
+				t.Fatalf("got %d steps and %q, want none and one of %q named", len(change), err, want)
+			}
+			return
+		case err != nil:
+			t.Fatalf("Network: %v", err)
+		case len(want) > 0:
+			t.Fatalf("planned past the subnets %q of others:\n%s", want, change)
+		}
+		mustApply(t, s.cloud, change)
+		followAllocations(t, s.spec, s.cloud)
+		requireAsDeclared(t, s.spec, s.cloud)
+		if again := mustPlan(t, s.spec, s.cloud); !again.Empty() {
+			t.Fatalf("planning what was just applied gives\n%s\nafter\n%s", again, change)
+		}
+	})
+}
+
+func TestPropertyAnInterruptedPlanIsTakenUp(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := scenes().Draw(t, "scene")
+		change, err := Network(s.spec, s.cloud.observe(testOwner))
+		if err != nil {
+			t.Skip("blocked")
+		}
+		for done := range len(change) + 1 {
+			c := s.cloud.clone()
+			mustApply(t, c, change[:done])
+			rest := mustPlan(t, s.spec, c)
+			mustApply(t, c, rest)
+			followAllocations(t, s.spec, c)
+			requireAsDeclared(t, s.spec, c)
+			if again := mustPlan(t, s.spec, c); !again.Empty() {
+				t.Fatalf("interrupted after %d steps, then taken up with\n%s\nthere is still\n%s", done, rest, again)
+			}
+		}
+	})
+}
+
+// plans are all plans that can be made of a scene.
+func (s scene) plans() map[string]func() (Change, error) {
+	observed := func() Observed { return s.cloud.observe(s.spec.Owner) }
+	return map[string]func() (Change, error){
+		"Plan":    func() (Change, error) { return Network(s.spec, observed()) },
+		"Delete":  func() (Change, error) { return Delete(s.spec.Owner, observed()) },
+		"Release": func() (Change, error) { return Release(s.spec.Owner, observed()), nil },
+	}
+}
+
+func TestPropertyNothingOfOthersIsTouched(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := scenes().Draw(t, "scene")
+		// The whole project, which no plan should be given: what is not ours must not be named all the same.
+		everything := s.cloud.everything()
+		plans := s.plans()
+		plans["Plan of everything"] = func() (Change, error) { return Network(s.spec, everything) }
+		plans["Delete of everything"] = func() (Change, error) { return Delete(testOwner, everything) }
+		plans["Release of everything"] = func() (Change, error) { return Release(testOwner, everything), nil }
+		for name, plan := range plans {
+			change, _ := plan()
+			for _, step := range change {
+				requireOurs(t, name, s.cloud, step)
+			}
+		}
+	})
+}
+
+// requireOurs holds that what the step names bears our marker, and what would go with it too.
+func requireOurs(t *rapid.T, plan string, c *cloud, step Step) {
+	var descriptions []string
+	switch step.Action {
+	case UpdateNetwork, DeleteNetwork:
+		n := c.find(step.ID)
+		descriptions = append(descriptions, n.Description)
+		for _, s := range n.Subnets {
+			if step.Action == DeleteNetwork {
+				descriptions = append(descriptions, s.Description)
+			}
+		}
+	case UpdateSubnet, DeleteSubnet:
+		_, s := c.findSubnet(step.ID)
+		descriptions = append(descriptions, s.Description)
+	case CreateSubnet, ShareNetwork, UnshareNetwork:
+		if n := c.find(step.NetworkID); n != nil {
+			descriptions = append(descriptions, n.Description)
+		}
+	case UpdatePort, DeletePort:
+		descriptions = append(descriptions, c.findPort(step.ID).Description)
+	case CreateNetwork, CreatePort: // A port may be on somebody else's network.
+	}
+	for _, description := range descriptions {
+		if !strings.HasSuffix(" "+description, " "+testOwner.Marker()) {
+			t.Fatalf("%s touches what is described as %q: %s", plan, description, step)
+		}
+	}
+}
+
+func TestPropertyPlansDoNotWriteToTheirArguments(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := scenes().Draw(t, "scene")
+		spec, observed := cloneSpec(s.spec), s.cloud.observe(testOwner)
+		change, _ := Network(s.spec, observed)
+		deletion, _ := Delete(testOwner, observed)
+		release := Release(testOwner, observed)
+		for _, step := range slices.Concat(change, deletion, release) {
+			step.Subnet.Canonical()
+		}
+		if diff := cmp.Diff(spec, s.spec, addresses); diff != "" {
+			t.Fatalf("the spec was written to (-before +after):\n%s", diff)
+		}
+		if diff := cmp.Diff(s.cloud.observe(testOwner), observed, addresses); diff != "" {
+			t.Fatalf("the observed state was written to (-before +after):\n%s", diff)
+		}
+	})
+}
+
+func TestPropertyPlansDoNotDependOnTheOrderOfLists(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := scenes().Draw(t, "scene")
+		other := scene{spec: s.spec, cloud: s.cloud.clone()}
+		other.cloud.networks = shuffled(t, other.cloud.networks)
+		for i := range other.cloud.networks {
+			other.cloud.networks[i].Subnets = shuffled(t, other.cloud.networks[i].Subnets)
+		}
+		others := other.plans()
+		for name, plan := range s.plans() {
+			one, oneErr := plan()
+			two, twoErr := others[name]()
+			if diff := cmp.Diff(one, two, addresses); diff != "" {
+				t.Fatalf("%s differs with the order (-one +other):\n%s", name, diff)
+			}
+			if diff := cmp.Diff(fmt.Sprint(oneErr), fmt.Sprint(twoErr)); diff != "" {
+				t.Fatalf("%s's error differs with the order (-one +other):\n%s", name, diff)
+			}
+		}
+	})
+}
+
+func TestPropertyChangesPrintAsOneCleanLineAStep(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := scenes().Draw(t, "scene")
+		for name, plan := range s.plans() {
+			change, _ := plan()
+			if change.Empty() {
+				continue
+			}
+			lines := strings.Split(change.String(), "\n")
+			if len(lines) != len(change) {
+				t.Fatalf("%s of %d steps prints %d lines:\n%q", name, len(change), len(lines), lines)
+			}
+			for _, d := range change.Differences() {
+				lines = append(lines, d.String())
+			}
+			for _, line := range lines {
+				if line == "" || strings.ContainsFunc(line, unicode.IsControl) {
+					t.Fatalf("%s prints the line %q", name, line)
+				}
+			}
+		}
+	})
+}
+
+func TestPropertyDeletionLeavesNothingOfOurs(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := scenes().Draw(t, "scene")
+		before := s.cloud.clone()
+		change, err := Delete(testOwner, s.cloud.observe(testOwner))
+		if err != nil {
+			t.Skip("blocked")
+		}
+		mustApply(t, s.cloud, change)
+		if left := s.cloud.observe(testOwner); len(left.Networks) > 0 {
+			t.Fatalf("%d networks of ours are left", len(left.Networks))
+		}
+		isOurs := func(n ObservedNetwork) bool { return testOwner.Owns(n.Description) }
+		before.networks = slices.DeleteFunc(before.networks, isOurs)
+		if diff := cmp.Diff(before.networks, s.cloud.networks, addresses, cmpopts.EquateEmpty()); diff != "" {
+			t.Fatalf("what is not ours changed (-before +after):\n%s", diff)
+		}
+	})
+}
+
+// A release moves a network's revision with the steps before the network's own, so it has to be planned again once for
+// each network. It must come to an end then, and leave no marker on what it released.
+func TestPropertyReleaseLeavesEverythingWithoutAMarker(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := scenes().Draw(t, "scene")
+		before := s.cloud.clone()
+		var released []string
+		limit := len(s.cloud.observe(testOwner).Networks) + 1
+		for round := 0; ; round++ {
+			change := Release(testOwner, s.cloud.observe(testOwner))
+			if change.Empty() {
+				break
+			}
+			if round == limit {
+				t.Fatalf("after %d rounds there is still\n%s", round, change)
+			}
+			for _, step := range change {
+				released = append(released, step.ID)
+			}
+			if err := s.cloud.apply(change); err != nil && !errors.Is(err, errMoved) {
+				t.Fatalf("Neutron refuses %v", err)
+			}
+		}
+		for i, n := range s.cloud.networks {
+			was := before.networks[i]
+			requireReleased(t, released, n.ID, n.Description)
+			for j, subnet := range n.Subnets {
+				requireReleased(t, released, subnet.ID, subnet.Description)
+				subnet.Description, subnet.Revision = was.Subnets[j].Description, was.Subnets[j].Revision
+				n.Subnets[j] = subnet
+			}
+			n.Description, n.Revision = was.Description, was.Revision
+			if diff := cmp.Diff(was, n, addresses); diff != "" {
+				t.Fatalf("more than descriptions changed (-before +after):\n%s", diff)
+			}
+		}
+	})
+}
+
+func requireReleased(t *rapid.T, released []string, id, description string) {
+	if _, of, marked := ParseDescription(description); marked && slices.Contains(released, id) {
+		t.Fatalf("%s was released and is described as %q, which makes it %s's", id, description, of)
+	}
+}

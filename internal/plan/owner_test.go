@@ -1,0 +1,150 @@
+package plan
+
+import (
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"pgregory.net/rapid"
+)
+
+const (
+	testCluster = "11111111-2222-3333-4444-555555555555"
+	testObject  = "aaaaaaaa-bbbb-cccc-dddd-eeeeeeeeeeee"
+	otherObject = "ffffffff-0000-1111-2222-333333333333"
+)
+
+var (
+	testOwner  = Owner{Cluster: testCluster, Object: testObject}
+	otherOwner = Owner{Cluster: testCluster, Object: otherObject}
+)
+
+func TestDescribeAndParseAreInverse(t *testing.T) {
+	for sentence, text := range map[string]string{
+		"no text of the user's gives the marker alone":   "",
+		"a plain text stands before the marker":          "the database's network",
+		"a space alone survives":                         " ",
+		"spaces at both ends survive":                    "  two before, two behind  ",
+		"line breaks and tabs survive":                   "one\ntwo\tthree\r\n",
+		"text outside ASCII survives":                    "сеть базы данных, 数据库网络, 🛰",
+		"brackets survive":                               "[a] ]b[ [",
+		"the beginning of a marker survives":             "[owner=",
+		"the end of a marker survives":                   "/x]",
+		"somebody else's marker survives":                otherOwner.Marker(),
+		"a text that ends with somebody else's survives": "theirs " + otherOwner.Marker(),
+		"our own marker twice survives":                  testOwner.Marker() + " " + testOwner.Marker(),
+		"half a marker survives":                         "x [owner=a/b",
+		"bytes that are no UTF-8 survive":                "\xff\xfe",
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			got, owner, ok := ParseDescription(testOwner.Describe(text))
+			if !ok || owner != testOwner || got != text {
+				t.Errorf("ParseDescription(Describe(%q)) = %q, %v, %v", text, got, owner, ok)
+			}
+		})
+	}
+}
+
+func TestParseDescriptionTellsMarkersFromTexts(t *testing.T) {
+	type result struct {
+		description string
+		owner       Owner
+		ok          bool
+	}
+	marker := testOwner.Marker()
+	for sentence, tc := range map[string]struct {
+		text string
+		want result
+	}{
+		"an empty text bears none":             {"", result{}},
+		"the marker alone is one":              {marker, result{"", testOwner, true}},
+		"a text and the marker":                {"db " + marker, result{"db", testOwner, true}},
+		"only one space belongs to the marker": {"db  " + marker, result{"db ", testOwner, true}},
+		"the last of two markers counts": {
+			otherOwner.Marker() + " " + marker, result{otherOwner.Marker(), testOwner, true},
+		},
+		"a marker in the middle is a text":    {marker + " db", result{marker + " db", Owner{}, false}},
+		"a marker before a space is a text":   {marker + " ", result{marker + " ", Owner{}, false}},
+		"a marker before a newline is a text": {marker + "\n", result{marker + "\n", Owner{}, false}},
+		"a marker without a space before is a text": {
+			"db" + marker, result{"db" + marker, Owner{}, false},
+		},
+		"a marker behind a tab is a text":        {"db\t" + marker, result{"db\t" + marker, Owner{}, false}},
+		"a space and a marker is a text":         {" " + marker, result{" " + marker, Owner{}, false}},
+		"a marker without an object is a text":   {"[owner=a/]", result{"[owner=a/]", Owner{}, false}},
+		"a marker without a cluster is a text":   {"[owner=/b]", result{"[owner=/b]", Owner{}, false}},
+		"a marker without a slash is a text":     {"[owner=ab]", result{"[owner=ab]", Owner{}, false}},
+		"a marker of two slashes is a text":      {"[owner=a/b/c]", result{"[owner=a/b/c]", Owner{}, false}},
+		"a marker with a space inside is a text": {"[owner=a/b ]", result{"[owner=a/b ]", Owner{}, false}},
+		"a marker of letters outside ASCII is a text": {
+			"[owner=а/b]", result{"[owner=а/b]", Owner{}, false},
+		},
+		"a marker with a bracket too many is a text": {marker + "]", result{marker + "]", Owner{}, false}},
+		"a marker in capitals is a text":             {"[OWNER=a/b]", result{"[OWNER=a/b]", Owner{}, false}},
+		"UIDs that are no UUIDs are UIDs all the same": {
+			"[owner=a-1/B]", result{"", Owner{"a-1", "B"}, true},
+		},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			var got result
+			got.description, got.owner, got.ok = ParseDescription(tc.text)
+			if tc.text == "" {
+				tc.want.description = ""
+			}
+			if got != tc.want {
+				t.Errorf("ParseDescription(%q) = %+v, want %+v", tc.text, got, tc.want)
+			}
+		})
+	}
+}
+
+func TestMaxUserDescriptionFillsNeutronsLimit(t *testing.T) {
+	for sentence, character := range map[string]string{"in ASCII": "x", "in characters of four bytes": "🛰"} {
+		t.Run(sentence, func(t *testing.T) {
+			longest := strings.Repeat(character, MaxUserDescription)
+			if got := utf8.RuneCountInString(testOwner.Describe(longest)); got != MaxDescription {
+				t.Errorf("the longest description has %d characters with its marker, want %d", got, MaxDescription)
+			}
+			spec := Spec{Owner: testOwner, Name: "n", Description: longest}
+			if err := spec.Validate(); err != nil {
+				t.Errorf("the longest description is refused: %v", err)
+			}
+			spec.Description += character
+			requireFieldError(t, spec.Validate(), FieldDescription, "173")
+		})
+	}
+}
+
+func TestPropertyDescriptionsSurvive(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		text, owner := userTexts().Draw(t, "text"), owners().Draw(t, "owner")
+		described := owner.Describe(text)
+		got, of, ok := ParseDescription(described)
+		if !ok || of != owner || got != text {
+			t.Fatalf("ParseDescription(%q) = %q, %v, %v", described, got, of, ok)
+		}
+	})
+}
+
+func FuzzParseDescription(f *testing.F) {
+	for _, seed := range []string{
+		"", " ", testOwner.Marker(), "db " + testOwner.Marker(), " " + testOwner.Marker(), testOwner.Marker() + "]",
+		"[owner=[owner=a/b]", "x [owner=a/b] [owner=c/d]", "[owner=a/b/c]", "[owner=/]", "\xff [owner=a/b]",
+	} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		description, owner, ok := ParseDescription(text)
+		if ok {
+			if again := owner.Describe(description); again != text {
+				t.Errorf("%q was parsed to %q and %v, which is described as %q", text, description, owner, again)
+			}
+		} else if description != text || owner != (Owner{}) {
+			t.Errorf("%q bears no marker, and was parsed to %q and %v", text, description, owner)
+		}
+		back, of, ok := ParseDescription(testOwner.Describe(text))
+		if !ok || of != testOwner || back != text {
+			t.Errorf("%q came back as %q, %v, %v", text, back, of, ok)
+		}
+	})
+}

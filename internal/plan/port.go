@@ -1,0 +1,300 @@
+package plan
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Names of a port's fields, as the user writes them in a spec.
+const (
+	FieldAddresses      = "addresses"
+	FieldMAC            = "mac"
+	FieldSecurityGroups = "securityGroups"
+)
+
+// PortDeviceOwner is the device_owner in Neutron of the ports that are created here. It is for people, who can filter
+// by it; nothing is decided by it.
+const PortDeviceOwner = "kubernetes:networkport"
+
+// PortSpec is a port as it should be, in canonical form.
+type PortSpec struct {
+	// Owner is written into the port.
+	Owner Owner
+	// Name is the port's name in Neutron.
+	Name string
+	// NetworkID is the network that the port is on. A port cannot move to another.
+	NetworkID string
+	// Addresses are the port's, at least one where SelfAddressed has none. Those without an address leave it to Neutron
+	// which one of the subnet it is.
+	Addresses []PortAddress
+	// SelfAddressed are the ids of the network's subnets in which ports make their addresses themselves. The port has one
+	// in each, which nobody asks for and nobody can take away: they are never drift.
+	SelfAddressed []string
+	// MAC is in lower case, with colons; empty leaves it to Neutron, and then any is right.
+	MAC string
+	// SecurityGroups are ids in any order; nil leaves them to the cloud, and then any are right.
+	SecurityGroups []string
+}
+
+// PortAddress is an address of a port, in one subnet of its network.
+type PortAddress struct {
+	SubnetID string
+	// Address is the zero Addr where it is left to Neutron.
+	Address netip.Addr
+}
+
+// String is the address for a person.
+func (a PortAddress) String() string {
+	if !a.Address.IsValid() {
+		return "one of subnet " + a.SubnetID
+	}
+	return a.Address.String()
+}
+
+// PortAttributes are a port's settings, as they are sent to Neutron.
+type PortAttributes struct {
+	Name string
+	// Description is whole, marker included.
+	Description string
+	// AdminStateUp is false for a port that was switched off.
+	AdminStateUp bool
+	// Addresses are all of the port's.
+	Addresses []PortAddress
+	// MAC is in lower case, with colons; empty in a request leaves it to Neutron.
+	MAC string
+	// SecurityGroups are ids; nil in a request leaves them to the cloud.
+	SecurityGroups []string
+}
+
+// ObservedPort is a port as Neutron has it.
+type ObservedPort struct {
+	ID string
+	// Revision is Neutron's revision_number: it moves with every change.
+	Revision int
+	// Created is when Neutron made it.
+	Created   time.Time
+	NetworkID string
+	// Router is the router that the port is an interface of; empty where it is none. Such a port goes by way of the
+	// router.
+	Router string
+	PortAttributes
+}
+
+// Attributes are the port's settings, as they are sent to Neutron.
+func (s PortSpec) Attributes() PortAttributes {
+	return PortAttributes{
+		Name:           s.Name,
+		Description:    s.Owner.Describe(""),
+		AdminStateUp:   true,
+		Addresses:      s.Addresses,
+		MAC:            s.MAC,
+		SecurityGroups: s.SecurityGroups,
+	}
+}
+
+// Validate reports, as errors joined by errors.Join, what could not be applied, or would differ forever from what
+// Neutron answers. What the user can mend is a *FieldError.
+func (s PortSpec) Validate() error {
+	var errs []error
+	if err := s.Owner.validate(); err != nil {
+		errs = append(errs, err)
+	}
+	if s.NetworkID == "" {
+		errs = append(errs, errors.New("the port's network is not known yet"))
+	}
+	if len(s.Addresses)+len(s.SelfAddressed) == 0 {
+		errs = append(errs, &FieldError{FieldAddresses, "the network has no subnet that an address could come from"})
+	}
+	for i, a := range s.Addresses {
+		if a.SubnetID == "" {
+			errs = append(errs, fmt.Errorf("the subnet of address %s is not known yet", a))
+		}
+		if slices.Contains(s.SelfAddressed, a.SubnetID) {
+			errs = append(errs, &FieldError{FieldAddresses, fmt.Sprintf("%s is of a subnet in which ports make their "+
+				"addresses themselves, of their MACs: leave it out", a)})
+		}
+		same := func(other PortAddress) bool { return other.Address == a.Address }
+		if a.Address.IsValid() && slices.ContainsFunc(s.Addresses[:i], same) {
+			errs = append(errs, &FieldError{FieldAddresses, fmt.Sprintf("%s is listed twice: list it once", a)})
+		}
+	}
+	if s.MAC != "" {
+		if mac, err := net.ParseMAC(s.MAC); err != nil || len(mac) != 6 || mac.String() != s.MAC {
+			errs = append(errs, &FieldError{FieldMAC, fmt.Sprintf("%q is none: write one such as fa:16:3e:00:00:01", s.MAC)})
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Port gives the port that stands for the object: the oldest of those on the network, and of equals the one with the
+// lowest id, so that every replica of the controller picks the same one. It reports false where there is none.
+func (o Observed) Port(networkID string) (ObservedPort, bool) {
+	var found *ObservedPort
+	for i, p := range o.Ports {
+		if p.NetworkID == networkID && (found == nil || comparePorts(p, *found) < 0) {
+			found = &o.Ports[i]
+		}
+	}
+	if found == nil {
+		return ObservedPort{}, false
+	}
+	return *found, true
+}
+
+// comparePorts sorts the older port first, and of equals the one with the lower id.
+func comparePorts(a, b ObservedPort) int {
+	return cmp.Or(a.Created.Compare(b.Created), cmp.Compare(a.ID, b.ID))
+}
+
+// Port gives the steps that make observed as spec says, in the order in which they have to be taken. It is to ports
+// what Network is to networks: empty where there is nothing to do, and after the steps were taken. What it changes or
+// deletes bears the spec's owner.
+func Port(spec PortSpec, observed Observed) (Change, error) {
+	if err := spec.Validate(); err != nil {
+		return nil, err
+	}
+	observed = observed.inOrder()
+	if err := marked(spec.Owner, observed); err != nil {
+		return nil, err
+	}
+	var change Change
+	keep, exists := observed.Port(spec.NetworkID)
+	// Others go first: they may hold the addresses that are declared.
+	for _, p := range observed.Ports {
+		if !exists || p.ID != keep.ID {
+			reason := "it is on another network than the declared one"
+			if p.NetworkID == spec.NetworkID {
+				reason = "it is a duplicate of the older port " + keep.ID
+			}
+			change = append(change, deletePort(p, reason))
+		}
+	}
+	if !exists {
+		return append(change, Step{
+			Action:    CreatePort,
+			NetworkID: spec.NetworkID,
+			Port:      spec.Attributes(),
+			Reason:    "no port of the network bears the owner's marker",
+			Differences: []Difference{
+				{Resource: PortResource, Field: FieldExists, Declared: spec.Name, Actual: None},
+			},
+		}), nil
+	}
+	if step, ok := updatePort(spec, keep); ok {
+		change = append(change, step)
+	}
+	return change, nil
+}
+
+// PortResource is what a Difference of a port is of.
+const PortResource = "port"
+
+func updatePort(spec PortSpec, actual ObservedPort) (Step, bool) {
+	want := spec.Attributes()
+	diffs := basics{want.Name, want.Description, want.AdminStateUp}.differences(PortResource,
+		basics{actual.Name, actual.Description, actual.AdminStateUp})
+	add := func(field, declared, got string) {
+		diffs = append(diffs, Difference{PortResource, field, declared, got})
+	}
+	var settled bool
+	given := spec.given(actual.Addresses)
+	if want.Addresses, settled = settleAddresses(spec.Addresses, given); !settled {
+		add(FieldAddresses, listAddresses(want.Addresses), listAddresses(given))
+	}
+	if want.MAC != "" && want.MAC != actual.MAC {
+		add(FieldMAC, want.MAC, actual.MAC)
+	}
+	if want.SecurityGroups != nil {
+		declared, got := asSet(want.SecurityGroups), asSet(actual.SecurityGroups)
+		if !slices.Equal(declared, got) {
+			add(FieldSecurityGroups, listTexts(declared), listTexts(got))
+		}
+	}
+	return Step{
+		Action: UpdatePort, ID: actual.ID, Revision: actual.Revision, NetworkID: actual.NetworkID, Port: want,
+		Differences: diffs, Reason: reasonDiffers,
+	}, len(diffs) > 0
+}
+
+// given are a port's addresses without those that it has made itself.
+func (s PortSpec) given(addresses []PortAddress) []PortAddress {
+	if len(s.SelfAddressed) == 0 {
+		return addresses
+	}
+	own := func(a PortAddress) bool { return slices.Contains(s.SelfAddressed, a.SubnetID) }
+	return slices.DeleteFunc(slices.Clone(addresses), own)
+}
+
+// settleAddresses gives the addresses that a port should have, given those that it has, lowest first: where one of a
+// subnet is declared and no matter which, the lowest that the port has already. It reports whether the port has just
+// these.
+func settleAddresses(declared, actual []PortAddress) (want []PortAddress, settled bool) {
+	left := slices.Clone(actual)
+	take := func(match func(PortAddress) bool) (PortAddress, bool) {
+		at := slices.IndexFunc(left, match)
+		if at < 0 {
+			return PortAddress{}, false
+		}
+		taken := left[at]
+		left = slices.Delete(left, at, at+1)
+		return taken, true
+	}
+	settled = true
+	// Those that name an address first, so that no other takes it.
+	ordered := slices.SortedStableFunc(slices.Values(declared), func(a, b PortAddress) int {
+		return -cmp.Compare(boolInt(a.Address.IsValid()), boolInt(b.Address.IsValid()))
+	})
+	for _, d := range ordered {
+		found, ok := take(func(a PortAddress) bool {
+			return a.SubnetID == d.SubnetID && (!d.Address.IsValid() || a.Address == d.Address)
+		})
+		if !ok {
+			found, settled = d, false
+		}
+		want = append(want, found)
+	}
+	slices.SortFunc(want, comparePortAddresses)
+	return want, settled && len(left) == 0
+}
+
+func boolInt(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+func comparePortAddresses(a, b PortAddress) int {
+	return cmp.Or(a.Address.Compare(b.Address), cmp.Compare(a.SubnetID, b.SubnetID))
+}
+
+func listAddresses(addresses []PortAddress) string {
+	texts := make([]string, len(addresses))
+	for i, a := range slices.SortedFunc(slices.Values(addresses), comparePortAddresses) {
+		texts[i] = a.String()
+	}
+	return listTexts(texts)
+}
+
+func listTexts(texts []string) string {
+	if len(texts) == 0 {
+		return None
+	}
+	return strings.Join(texts, ", ")
+}
+
+// asSet is the texts in their order, each once.
+func asSet(texts []string) []string { return slices.Compact(slices.Sorted(slices.Values(texts))) }
+
+func deletePort(p ObservedPort, reason string) Step {
+	return Step{
+		Action: DeletePort, ID: p.ID, Revision: p.Revision, NetworkID: p.NetworkID, Port: p.PortAttributes,
+		Reason: reason, Differences: []Difference{{PortResource, FieldExists, None, p.ID}},
+	}
+}

@@ -1,0 +1,356 @@
+package plan
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"unicode"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"pgregory.net/rapid"
+)
+
+// portScene is a port's spec and a cloud that somebody has been in.
+type portScene struct {
+	spec  PortSpec
+	cloud *cloud
+}
+
+// portScenes begin with a spec that is applied, go on with what people do in Neutron, and end with a spec that may be
+// another one.
+func portScenes() *rapid.Generator[portScene] {
+	return rapid.Custom(func(t *rapid.T) portScene {
+		c := portCloud()
+		s := portScene{spec: portSpecs(testOwner, c).Draw(t, "spec"), cloud: c}
+		if rapid.IntRange(0, 4).Draw(t, "begin") > 0 {
+			mustApply(t, c, mustPlanPort(t, s.spec, c))
+		}
+		for range rapid.IntRange(0, 6).Draw(t, "deeds") {
+			c.meddleWithPorts(t, testOwner)
+		}
+		if rapid.Bool().Draw(t, "another spec") {
+			s.spec = portSpecs(testOwner, c).Draw(t, "other spec")
+		}
+		return s
+	})
+}
+
+func mustPlanPort(t rapid.TB, spec PortSpec, c *cloud) Change {
+	change, err := Port(spec, c.observe(spec.Owner))
+	if err != nil {
+		t.Fatalf("Port: %v", err)
+	}
+	return change
+}
+
+// requirePortAsDeclared holds the cloud against the spec, field by field. It is written from the specification of
+// Port, not from its code.
+func requirePortAsDeclared(t rapid.TB, spec PortSpec, c *cloud) {
+	ports := c.observe(spec.Owner).Ports
+	if len(ports) != 1 {
+		t.Fatalf("%d ports bear the marker, want 1", len(ports))
+	}
+	p := ports[0]
+	if p.NetworkID != spec.NetworkID {
+		t.Fatalf("the port is on network %s, want %s", p.NetworkID, spec.NetworkID)
+	}
+	want := spec.Attributes()
+	// Whatever Neutron chose is right where it was asked to choose.
+	left := slices.DeleteFunc(slices.Clone(p.Addresses), func(a PortAddress) bool {
+		return slices.Contains(spec.SelfAddressed, a.SubnetID)
+	})
+	for _, a := range spec.Addresses {
+		if a.Address.IsValid() {
+			at := slices.Index(left, a)
+			if at < 0 {
+				t.Fatalf("the port has the addresses %v, not %v", p.Addresses, a)
+			}
+			left = slices.Delete(left, at, at+1)
+		}
+	}
+	for _, a := range spec.Addresses {
+		if !a.Address.IsValid() {
+			at := slices.IndexFunc(left, func(l PortAddress) bool { return l.SubnetID == a.SubnetID })
+			if at < 0 {
+				t.Fatalf("the port has the addresses %v, and not %v besides", p.Addresses, a)
+			}
+			left = slices.Delete(left, at, at+1)
+		}
+	}
+	if len(left) > 0 {
+		t.Fatalf("the port has the addresses %v, which are not declared", left)
+	}
+	want.Addresses = p.Addresses
+	if want.MAC == "" {
+		want.MAC = p.MAC
+	}
+	if want.SecurityGroups == nil {
+		want.SecurityGroups = p.SecurityGroups
+	}
+	if diff := cmp.Diff(want, p.PortAttributes, addresses, cmpopts.EquateEmpty(),
+		cmpopts.SortSlices(strings.Compare)); diff != "" {
+		t.Fatalf("the port is not as declared (-declared +actual):\n%s", diff)
+	}
+}
+
+// requireOthersAsBefore holds that nothing but the owner's ports changed.
+func requireOthersAsBefore(t rapid.TB, owner Owner, before, after *cloud) {
+	others := func(c *cloud) Observed {
+		all := c.everything()
+		all.Ports = slices.DeleteFunc(all.Ports, func(p ObservedPort) bool { return owner.Owns(p.Description) })
+		return all
+	}
+	if diff := cmp.Diff(others(before), others(after), addresses, cmpopts.EquateEmpty()); diff != "" {
+		t.Fatalf("what is not ours changed (-before +after):\n%s", diff)
+	}
+}
+
+func TestPropertyAPortThatIsAppliedFromNothingPlansEmpty(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		c := portCloud()
+		spec := portSpecs(testOwner, c).Draw(t, "spec")
+		change := mustPlanPort(t, spec, c)
+		if len(change) != 1 {
+			t.Fatalf("a port takes %d steps, want 1", len(change))
+		}
+		mustApply(t, c, change)
+		requirePortAsDeclared(t, spec, c)
+		if again := mustPlanPort(t, spec, c); !again.Empty() {
+			t.Fatalf("planning what was just applied gives\n%s", again)
+		}
+	})
+}
+
+func TestPropertyAnyStateOfPortsConverges(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := portScenes().Draw(t, "scene")
+		before := s.cloud.clone()
+		change := mustPlanPort(t, s.spec, s.cloud)
+		mustApply(t, s.cloud, change)
+		requirePortAsDeclared(t, s.spec, s.cloud)
+		requireOthersAsBefore(t, testOwner, before, s.cloud)
+		if again := mustPlanPort(t, s.spec, s.cloud); !again.Empty() {
+			t.Fatalf("planning what was just applied gives\n%s\nafter\n%s", again, change)
+		}
+	})
+}
+
+func TestPropertyAnInterruptedPlanOfAPortIsTakenUp(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := portScenes().Draw(t, "scene")
+		change := mustPlanPort(t, s.spec, s.cloud)
+		for done := range len(change) + 1 {
+			c := s.cloud.clone()
+			mustApply(t, c, change[:done])
+			rest := mustPlanPort(t, s.spec, c)
+			mustApply(t, c, rest)
+			requirePortAsDeclared(t, s.spec, c)
+			if again := mustPlanPort(t, s.spec, c); !again.Empty() {
+				t.Fatalf("interrupted after %d steps, then taken up with\n%s\nthere is still\n%s", done, rest, again)
+			}
+		}
+	})
+}
+
+// What uses a port knows its addresses: those that may stay must, however many others come or go.
+func TestPropertyAPortKeepsTheAddressesThatItMay(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := portScenes().Draw(t, "scene")
+		before, exists := s.cloud.observe(testOwner).Port(s.spec.NetworkID)
+		if !exists {
+			t.Skip("no port on the network")
+		}
+		before.Addresses = s.spec.given(before.Addresses) // what it makes itself goes with its MAC
+		mustApply(t, s.cloud, mustPlanPort(t, s.spec, s.cloud))
+		after, _ := s.cloud.observe(testOwner).Port(s.spec.NetworkID)
+		if after.ID != before.ID {
+			t.Fatalf("port %s went, and %s came in its place", before.ID, after.ID)
+		}
+		may := 0
+		for _, subnet := range s.cloud.find(s.spec.NetworkID).Subnets {
+			named, others, unnamed := 0, 0, 0
+			for _, a := range before.Addresses {
+				switch {
+				case a.SubnetID != subnet.ID:
+				case slices.Contains(s.spec.Addresses, a):
+					named++
+				default:
+					others++
+				}
+			}
+			for _, a := range s.spec.Addresses {
+				if a.SubnetID == subnet.ID && !a.Address.IsValid() {
+					unnamed++
+				}
+			}
+			may += named + min(unnamed, others)
+		}
+		kept := 0
+		for _, a := range before.Addresses {
+			if slices.Contains(after.Addresses, a) {
+				kept++
+			}
+		}
+		if kept != may {
+			t.Fatalf("of the addresses %v, %d were kept and %d may be: %v", before.Addresses, kept, may, after.Addresses)
+		}
+	})
+}
+
+// plans are all plans that can be made of a scene.
+func (s portScene) plans() map[string]func() (Change, error) {
+	observed := func() Observed { return s.cloud.observe(s.spec.Owner) }
+	return map[string]func() (Change, error){
+		"Port":    func() (Change, error) { return Port(s.spec, observed()) },
+		"Delete":  func() (Change, error) { return Delete(s.spec.Owner, observed()) },
+		"Release": func() (Change, error) { return Release(s.spec.Owner, observed()), nil },
+	}
+}
+
+func TestPropertyNoPortOfOthersIsTouched(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := portScenes().Draw(t, "scene")
+		// The whole project, which no plan should be given: what is not ours must not be named all the same.
+		everything := s.cloud.everything()
+		plans := s.plans()
+		plans["Port of everything"] = func() (Change, error) { return Port(s.spec, everything) }
+		plans["Delete of everything"] = func() (Change, error) { return Delete(testOwner, everything) }
+		plans["Release of everything"] = func() (Change, error) { return Release(testOwner, everything), nil }
+		for name, plan := range plans {
+			change, _ := plan()
+			for _, step := range change {
+				requireOurs(t, name, s.cloud, step)
+			}
+		}
+	})
+}
+
+func TestPropertyPlansOfPortsDoNotWriteToTheirArguments(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := portScenes().Draw(t, "scene")
+		spec, observed := clonePortSpec(s.spec), s.cloud.observe(testOwner)
+		_, _ = Port(s.spec, observed)
+		_, _ = Delete(testOwner, observed)
+		Release(testOwner, observed)
+		if diff := cmp.Diff(spec, s.spec, addresses); diff != "" {
+			t.Fatalf("the spec was written to (-before +after):\n%s", diff)
+		}
+		if diff := cmp.Diff(s.cloud.observe(testOwner), observed, addresses); diff != "" {
+			t.Fatalf("the observed state was written to (-before +after):\n%s", diff)
+		}
+	})
+}
+
+func TestPropertyPlansOfPortsDoNotDependOnTheOrderOfLists(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := portScenes().Draw(t, "scene")
+		other := portScene{spec: s.spec, cloud: s.cloud.clone()}
+		other.cloud.ports = shuffled(t, other.cloud.ports)
+		for i, p := range other.cloud.ports {
+			other.cloud.ports[i].Addresses = shuffled(t, p.Addresses)
+			other.cloud.ports[i].SecurityGroups = shuffled(t, p.SecurityGroups)
+		}
+		others := other.plans()
+		for name, plan := range s.plans() {
+			one, oneErr := plan()
+			two, twoErr := others[name]()
+			if diff := cmp.Diff(one, two, addresses); diff != "" {
+				t.Fatalf("%s differs with the order (-one +other):\n%s", name, diff)
+			}
+			if diff := cmp.Diff(fmt.Sprint(oneErr), fmt.Sprint(twoErr)); diff != "" {
+				t.Fatalf("%s's error differs with the order (-one +other):\n%s", name, diff)
+			}
+		}
+	})
+}
+
+func TestPropertyChangesOfPortsPrintAsOneCleanLineAStep(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := portScenes().Draw(t, "scene")
+		for name, plan := range s.plans() {
+			change, _ := plan()
+			if change.Empty() {
+				continue
+			}
+			lines := strings.Split(change.String(), "\n")
+			if len(lines) != len(change) {
+				t.Fatalf("%s of %d steps prints %d lines:\n%q", name, len(change), len(lines), lines)
+			}
+			for _, d := range change.Differences() {
+				lines = append(lines, d.String())
+			}
+			for _, line := range lines {
+				if line == "" || strings.ContainsFunc(line, unicode.IsControl) {
+					t.Fatalf("%s prints the line %q", name, line)
+				}
+			}
+		}
+	})
+}
+
+func TestPropertyDeletionLeavesNoPortOfOurs(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := portScenes().Draw(t, "scene")
+		before := s.cloud.clone()
+		change, err := Delete(testOwner, s.cloud.observe(testOwner))
+		if err != nil {
+			t.Fatalf("Delete: %v", err)
+		}
+		mustApply(t, s.cloud, change)
+		if left := s.cloud.observe(testOwner); !left.Empty() {
+			t.Fatalf("there is still %v", left.Resources())
+		}
+		requireOthersAsBefore(t, testOwner, before, s.cloud)
+	})
+}
+
+func TestPropertyReleaseLeavesPortsWithoutAMarker(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := portScenes().Draw(t, "scene")
+		before := s.cloud.clone()
+		released := s.cloud.observe(testOwner).Ports
+		if err := s.cloud.apply(Release(testOwner, s.cloud.observe(testOwner))); err != nil {
+			t.Fatalf("Neutron refuses %v", err)
+		}
+		if again := Release(testOwner, s.cloud.everything()); !again.Empty() {
+			t.Fatalf("there is still\n%s", again)
+		}
+		for _, p := range released {
+			after := s.cloud.findPort(p.ID)
+			if _, of, marked := ParseDescription(after.Description); marked {
+				t.Fatalf("%s was released and is described as %q, which makes it %s's", p.ID, after.Description, of)
+			}
+			was := before.findPort(p.ID)
+			was.Description, was.Revision = after.Description, after.Revision
+		}
+		if diff := cmp.Diff(before.everything(), s.cloud.everything(), addresses, cmpopts.EquateEmpty()); diff != "" {
+			t.Fatalf("more than descriptions changed (-before +after):\n%s", diff)
+		}
+	})
+}
+
+func TestStepsThatNameAnOlderRevisionOfAPortAreRefused(t *testing.T) {
+	c := portCloud()
+	spec := PortSpec{
+		Owner: testOwner, Name: "port", NetworkID: "net-a",
+		Addresses: []PortAddress{{SubnetID: c.networks[0].Subnets[0].ID}},
+	}
+	mustApply(t, c, mustPlanPort(t, spec, c))
+	spec.Name = "renamed"
+	update := mustPlanPort(t, spec, c)
+	deletion, err := Delete(testOwner, c.observe(testOwner))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.ports[0].Revision++
+	for _, change := range []Change{update, deletion, Release(testOwner, Observed{Ports: []ObservedPort{{
+		ID: c.ports[0].ID, NetworkID: "net-a", PortAttributes: c.ports[0].PortAttributes,
+	}}})} {
+		if err := c.apply(change); !errors.Is(err, errMoved) {
+			t.Errorf("%s: got %v, want it refused as moved", change, err)
+		}
+	}
+}

@@ -1,0 +1,178 @@
+package plan
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+// This file draws random ports, and random deeds of people who work on ports behind our back.
+//
+// A port of somebody else's that holds a declared address or mac cannot be planned away, so that no scene should have
+// one: addresses that specs name are even, those that others take by hand are odd, and macs that specs name are none
+// that Neutron chooses.
+
+// portCloud has two networks of somebody else's, with the same kinds of subnets, and no ports. In the last two subnets
+// ports make addresses of their own.
+func portCloud() *cloud {
+	c := &cloud{}
+	for _, id := range []string{"net-a", "net-b"} {
+		n := ObservedNetwork{ID: id, Created: cloudEpoch, Attributes: Attributes{
+			Name: id, Description: otherOwner.Marker(), AdminStateUp: true, MTU: cloudMTU, PortSecurity: new(true),
+		}}
+		for _, cidr := range []string{"10.0.0.0/24", "10.0.1.0/24", "fd00::/64", "fd01::/64", "fd02::/64"} {
+			subnet := Subnet{CIDR: prefix(cidr), Gateway: DefaultGateway(prefix(cidr)), DHCP: true}
+			n.Subnets = append(n.Subnets, ObservedSubnet{ID: c.id(id + "-sub"), Name: id, Description: otherOwner.Marker(), Subnet: subnet})
+		}
+		n.Subnets[3].IPv6AddressMode, n.Subnets[4].IPv6RAMode = SLAAC, DHCPv6Stateless
+		c.networks = append(c.networks, n)
+	}
+	return c
+}
+
+// portAddresses are addresses of one of the network's subnets, even or odd ones, and none that is the gateway's.
+func portAddresses(n ObservedNetwork, odd int) *rapid.Generator[PortAddress] {
+	return rapid.Custom(func(t *rapid.T) PortAddress {
+		s := n.Subnets[rapid.IntRange(0, 2).Draw(t, "subnet")]
+		bytes := s.CIDR.Addr().AsSlice()
+		bytes[len(bytes)-1] = byte(2*rapid.IntRange(1, 12).Draw(t, "number") + odd)
+		a, _ := netip.AddrFromSlice(bytes)
+		return PortAddress{s.ID, a}
+	})
+}
+
+// groups are security groups in any order.
+func groups() *rapid.Generator[[]string] {
+	return rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"sg-1", "sg-2", "sg-3", defaultGroup}), 0, 3, rapid.ID)
+}
+
+// portSpecs are valid specs of an owner, on one of the cloud's networks.
+func portSpecs(owner Owner, c *cloud) *rapid.Generator[PortSpec] {
+	return rapid.Custom(func(t *rapid.T) PortSpec {
+		n := c.networks[rapid.IntRange(0, len(c.networks)-1).Draw(t, "network")]
+		spec := PortSpec{
+			Owner: owner, NetworkID: n.ID,
+			Name:          rapid.StringMatching(`[a-z0-9]([a-z0-9.-]{0,20}[a-z0-9])?`).Draw(t, "name"),
+			Addresses:     rapid.SliceOfNDistinct(portAddresses(n, 0), 0, 4, rapid.ID).Draw(t, "addresses"),
+			SelfAddressed: []string{n.Subnets[3].ID, n.Subnets[4].ID},
+		}
+		for i := range spec.Addresses {
+			if rapid.Bool().Draw(t, "left to Neutron") {
+				spec.Addresses[i].Address = netip.Addr{}
+			}
+		}
+		if rapid.Bool().Draw(t, "with a mac") {
+			spec.MAC = fmt.Sprintf("fa:16:3e:00:00:%02x", rapid.IntRange(0, 3).Draw(t, "mac"))
+		}
+		if rapid.Bool().Draw(t, "with security groups") {
+			spec.SecurityGroups = append([]string{}, groups().Draw(t, "groups")...)
+		}
+		return spec
+	})
+}
+
+// freeAddress is an odd address of the port's network that no port has. It reports false where it draws one that is
+// taken.
+func (c *cloud) freeAddress(t *rapid.T, networkID string) (PortAddress, bool) {
+	a := portAddresses(*c.find(networkID), 1).Draw(t, "by hand")
+	for _, p := range c.ports {
+		if p.NetworkID == networkID && slices.Contains(p.Addresses, a) {
+			return PortAddress{}, false
+		}
+	}
+	return a, true
+}
+
+// meddleWithPorts does one thing that somebody may do to ports in Neutron. What it leaves is what Neutron would let
+// stand.
+func (c *cloud) meddleWithPorts(t *rapid.T, owner Owner) {
+	deeds := map[string]func(*ObservedPort){
+		"rename":          func(p *ObservedPort) { p.Name = userTexts().Draw(t, "name") },
+		"switch":          func(p *ObservedPort) { p.AdminStateUp = !p.AdminStateUp },
+		"describe":        func(p *ObservedPort) { p.Description = owner.Describe(userTexts().Draw(t, "text")) },
+		"change the mac":  func(p *ObservedPort) { p.MAC = c.mac() },
+		"set the groups":  func(p *ObservedPort) { p.SecurityGroups = groups().Draw(t, "groups") },
+		"drop an address": func(p *ObservedPort) { p.Addresses = p.Addresses[min(1, len(p.Addresses)):] },
+		"list in another order": func(p *ObservedPort) {
+			p.Revision--
+			p.Addresses, p.SecurityGroups = shuffled(t, p.Addresses), shuffled(t, p.SecurityGroups)
+		},
+		"add an address": func(p *ObservedPort) {
+			if a, free := c.freeAddress(t, p.NetworkID); free {
+				p.Addresses = append(p.Addresses, a)
+			}
+		},
+		"give other addresses": func(p *ObservedPort) {
+			if a, free := c.freeAddress(t, p.NetworkID); free {
+				p.Addresses = []PortAddress{a}
+			}
+		},
+		"take the mark": func(p *ObservedPort) {
+			p.Description, p.Addresses, p.MAC = "mine now", nil, c.mac()
+		},
+		"delete": func(p *ObservedPort) {
+			id := p.ID
+			c.ports = slices.DeleteFunc(c.ports, func(p ObservedPort) bool { return p.ID == id })
+		},
+		"add a port": func(p *ObservedPort) { c.ports = append(c.ports, c.strangePort(t, owner, *p)) },
+	}
+	names := make([]string, 0, len(deeds))
+	for name := range deeds {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	if len(c.ports) == 0 {
+		c.ports = append(c.ports, c.strangePort(t, owner, ObservedPort{Created: cloudEpoch}))
+		return
+	}
+	p := &c.ports[rapid.IntRange(0, len(c.ports)-1).Draw(t, "port")]
+	p.Revision++
+	id := p.ID
+	deeds[rapid.SampledFrom(names).Draw(t, "deed")](p)
+	if p := c.findPort(id); p != nil {
+		c.addOwn(p)
+	}
+}
+
+// strangePort is another port, made before, with or after the given one, on either network. If it bears our mark, it
+// may hold addresses and the mac of the given one, on the other network.
+func (c *cloud) strangePort(t *rapid.T, owner Owner, p ObservedPort) ObservedPort {
+	strange := ObservedPort{
+		ID: c.id("port"), Revision: rapid.IntRange(0, 3).Draw(t, "revision"),
+		Created:   p.Created.Add(time.Duration(rapid.IntRange(-1, 1).Draw(t, "age")) * time.Hour),
+		NetworkID: rapid.SampledFrom([]string{"net-a", "net-b"}).Draw(t, "network"),
+		PortAttributes: PortAttributes{
+			Name: p.Name, Description: marks(t, owner), AdminStateUp: true, MAC: c.mac(),
+			SecurityGroups: groups().Draw(t, "groups"),
+		},
+	}
+	if rapid.Bool().Draw(t, "lower id") {
+		strange.ID = "a-" + strange.ID
+	}
+	if rapid.Bool().Draw(t, "elsewhere in the world") {
+		strange.Created = strange.Created.In(time.FixedZone("east", 9*60*60))
+	}
+	if a, free := c.freeAddress(t, strange.NetworkID); free {
+		strange.Addresses = append(strange.Addresses, a)
+	}
+	if owner.Owns(strange.Description) && rapid.Bool().Draw(t, "holds what is declared") {
+		c.takeDeclared(t, &strange)
+	}
+	c.addOwn(&strange)
+	return strange
+}
+
+// takeDeclared gives a port of ours an address and a mac such as specs name, where they are free.
+func (c *cloud) takeDeclared(t *rapid.T, p *ObservedPort) {
+	a := portAddresses(*c.find(p.NetworkID), 0).Draw(t, "declared address")
+	mac := fmt.Sprintf("fa:16:3e:00:00:%02x", rapid.IntRange(0, 3).Draw(t, "declared mac"))
+	for _, other := range c.ports {
+		if other.NetworkID == p.NetworkID && (other.MAC == mac || slices.Contains(other.Addresses, a)) {
+			return
+		}
+	}
+	p.Addresses, p.MAC = append(p.Addresses, a), mac
+}

@@ -1,0 +1,542 @@
+package plan
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// declaredPort is what the tables start from: an address that is named and one that is not.
+func declaredPort() PortSpec {
+	return PortSpec{
+		Owner: testOwner, Name: "port", NetworkID: "net-1", MAC: "fa:16:3e:00:00:01",
+		Addresses: []PortAddress{
+			{SubnetID: "sub-4", Address: addr("10.0.0.5")},
+			{SubnetID: "sub-6"},
+		},
+		SecurityGroups: []string{"sg-2", "sg-1"},
+	}
+}
+
+func portSpecWith(change func(*PortSpec)) PortSpec {
+	spec := declaredPort()
+	change(&spec)
+	return spec
+}
+
+// portAsDeclared is what declaredPort gives in Neutron, in an order of Neutron's.
+func portAsDeclared() ObservedPort {
+	return ObservedPort{
+		ID: "port-1", Revision: 7, Created: cloudEpoch, NetworkID: "net-1",
+		PortAttributes: PortAttributes{
+			Name: "port", Description: testOwner.Marker(), AdminStateUp: true, MAC: "fa:16:3e:00:00:01",
+			Addresses: []PortAddress{
+				{SubnetID: "sub-6", Address: addr("fd00::9")}, {SubnetID: "sub-4", Address: addr("10.0.0.5")},
+			},
+			SecurityGroups: []string{"sg-1", "sg-2"},
+		},
+	}
+}
+
+func portWith(change func(*ObservedPort)) ObservedPort {
+	p := portAsDeclared()
+	change(&p)
+	return p
+}
+
+func observedPort(change func(*ObservedPort)) Observed {
+	return Observed{Ports: []ObservedPort{portWith(change)}}
+}
+
+// anotherPort is a second port of ours.
+func anotherPort(id string, created time.Time) ObservedPort {
+	return portWith(func(p *ObservedPort) { p.ID, p.Created = id, created })
+}
+
+// The lines are what a person reads of a plan, so the wording is held as well.
+func TestPlanPort(t *testing.T) {
+	const (
+		differs = " (it differs from what is declared)"
+		update  = "update port port-1: "
+	)
+	asIs := func(*ObservedPort) {}
+	earlier, later := cloudEpoch.Add(-time.Second), cloudEpoch.Add(time.Second)
+	v4 := func(text string) PortAddress { return PortAddress{SubnetID: "sub-4", Address: addr(text)} }
+	v6 := func(text string) PortAddress { return PortAddress{SubnetID: "sub-6", Address: addr(text)} }
+	any4, any6 := PortAddress{SubnetID: "sub-4"}, PortAddress{SubnetID: "sub-6"}
+	declare := func(addresses ...PortAddress) PortSpec {
+		return portSpecWith(func(s *PortSpec) { s.Addresses = addresses })
+	}
+	have := func(addresses ...PortAddress) Observed {
+		return observedPort(func(p *ObservedPort) { p.Addresses = addresses })
+	}
+	for sentence, tc := range map[string]struct {
+		spec     PortSpec
+		observed Observed
+		want     []string
+	}{
+		"where nothing exists, a port is created": {
+			declaredPort(), Observed{},
+			[]string{`create port "port" on network net-1 (no port of the network bears the owner's marker)`},
+		},
+		"where all is as declared, there is nothing to do": {declaredPort(), observedPort(asIs), nil},
+		"addresses that the port makes itself are no difference": {
+			portSpecWith(func(s *PortSpec) { s.Addresses, s.SelfAddressed = []PortAddress{any4}, []string{"sub-6", "sub-7"} }),
+			have(v4("10.0.0.7"), v6("fd00::7")), nil,
+		},
+		"and they are all that a port needs": {
+			portSpecWith(func(s *PortSpec) { s.Addresses, s.SelfAddressed = nil, []string{"sub-6"} }), have(v6("fd00::7")), nil,
+		},
+		"beside them it loses what is not declared, and keeps them unasked": {
+			portSpecWith(func(s *PortSpec) { s.Addresses, s.SelfAddressed = nil, []string{"sub-6"} }),
+			have(v4("10.0.0.7"), v6("fd00::7")), []string{update + "addresses 10.0.0.7 → none" + differs},
+		},
+		"revisions are no difference": {
+			declaredPort(), observedPort(func(p *ObservedPort) { p.Revision = 99 }), nil,
+		},
+		"a network of ours beside the port is let be": {
+			declaredPort(),
+			Observed{Networks: []ObservedNetwork{asDeclared()}, Ports: []ObservedPort{portAsDeclared()}}, nil,
+		},
+
+		"another name is put back": {
+			declaredPort(), observedPort(func(p *ObservedPort) { p.Name = "a\nb" }),
+			[]string{update + `name "a\nb" → "port"` + differs},
+		},
+		"a text in front of the marker goes": {
+			declaredPort(), observedPort(func(p *ObservedPort) { p.Description = testOwner.Describe("x") }),
+			[]string{update + `description "x" → ""` + differs},
+		},
+		"a port that was switched off is switched on": {
+			declaredPort(), observedPort(func(p *ObservedPort) { p.AdminStateUp = false }),
+			[]string{update + "adminState down → up" + differs},
+		},
+		"another mac is put back": {
+			declaredPort(), observedPort(func(p *ObservedPort) { p.MAC = "fa:16:3e:00:00:02" }),
+			[]string{update + "mac fa:16:3e:00:00:02 → fa:16:3e:00:00:01" + differs},
+		},
+		"a mac that is left to Neutron is right, whichever it is": {
+			portSpecWith(func(s *PortSpec) { s.MAC = "" }),
+			observedPort(func(p *ObservedPort) { p.MAC = "fa:16:3e:00:00:02" }), nil,
+		},
+		"several differences are one step": {
+			declaredPort(), observedPort(func(p *ObservedPort) { p.Name, p.AdminStateUp = "x", false }),
+			[]string{update + `name "x" → "port", adminState down → up` + differs},
+		},
+
+		"another address is put back": {
+			declaredPort(), have(v4("10.0.0.6"), v6("fd00::9")),
+			[]string{update + "addresses 10.0.0.6, fd00::9 → 10.0.0.5, fd00::9" + differs},
+		},
+		"an address that was added by hand goes": {
+			declaredPort(), have(v4("10.0.0.5"), v4("10.0.0.6"), v6("fd00::9")),
+			[]string{update + "addresses 10.0.0.5, 10.0.0.6, fd00::9 → 10.0.0.5, fd00::9" + differs},
+		},
+		"an address that was taken away comes back": {
+			declaredPort(), have(v6("fd00::9")),
+			[]string{update + "addresses fd00::9 → 10.0.0.5, fd00::9" + differs},
+		},
+		"an address that is left to Neutron and was taken away is chosen anew": {
+			declaredPort(), have(v4("10.0.0.5")),
+			[]string{update + "addresses 10.0.0.5 → one of subnet sub-6, 10.0.0.5" + differs},
+		},
+		"without any address, all are asked for": {
+			declaredPort(), have(),
+			[]string{update + "addresses none → one of subnet sub-6, 10.0.0.5" + differs},
+		},
+		"an address that is left to Neutron is right, whichever it is": {declare(any4), have(v4("10.0.0.77")), nil},
+		"two of one subnet that are left to Neutron are any two": {
+			declare(any4, any4), have(v4("10.0.0.77"), v4("10.0.0.7")), nil,
+		},
+		"one address is not two": {
+			declare(any4, any4), have(v4("10.0.0.77")),
+			[]string{update + "addresses 10.0.0.77 → one of subnet sub-4, 10.0.0.77" + differs},
+		},
+		"where one of two is wanted, the lower stays": {
+			declare(any4), have(v4("10.0.0.77"), v4("10.0.0.7")),
+			[]string{update + "addresses 10.0.0.7, 10.0.0.77 → 10.0.0.7" + differs},
+		},
+		"an address that is named does not serve for one that is left to Neutron as well": {
+			declare(any4, v4("10.0.0.5")), have(v4("10.0.0.5")),
+			[]string{update + "addresses 10.0.0.5 → one of subnet sub-4, 10.0.0.5" + differs},
+		},
+		"one that is left to Neutron does not take the address that is named": {
+			declare(any4, v4("10.0.0.5")), have(v4("10.0.0.5"), v4("10.0.0.9")), nil,
+		},
+		"an address of another subnet goes": {
+			declare(any4), have(v4("10.0.0.7"), v6("fd00::9")),
+			[]string{update + "addresses 10.0.0.7, fd00::9 → 10.0.0.7" + differs},
+		},
+		"an address of another subnet does not serve for one of the declared": {
+			declare(any6), have(v4("10.0.0.7")),
+			[]string{update + "addresses 10.0.0.7 → one of subnet sub-6" + differs},
+		},
+
+		"security groups that are left to the cloud are right, whichever they are": {
+			portSpecWith(func(s *PortSpec) { s.SecurityGroups = nil }), observedPort(asIs), nil,
+		},
+		"security groups have no order": {
+			portSpecWith(func(s *PortSpec) { s.SecurityGroups = []string{"sg-1", "sg-2"} }),
+			observedPort(func(p *ObservedPort) { p.SecurityGroups = []string{"sg-2", "sg-1"} }), nil,
+		},
+		"other security groups are put back": {
+			declaredPort(), observedPort(func(p *ObservedPort) { p.SecurityGroups = []string{"sg-3", "sg-1"} }),
+			[]string{update + "securityGroups sg-1, sg-3 → sg-1, sg-2" + differs},
+		},
+		"a security group that was added goes": {
+			declaredPort(), observedPort(func(p *ObservedPort) { p.SecurityGroups = []string{"sg-1", "sg-3", "sg-2"} }),
+			[]string{update + "securityGroups sg-1, sg-2, sg-3 → sg-1, sg-2" + differs},
+		},
+		"security groups that were taken off come back": {
+			declaredPort(), observedPort(func(p *ObservedPort) { p.SecurityGroups = nil }),
+			[]string{update + "securityGroups none → sg-1, sg-2" + differs},
+		},
+		"a port that should have no security group loses them": {
+			portSpecWith(func(s *PortSpec) { s.SecurityGroups = []string{} }), observedPort(asIs),
+			[]string{update + "securityGroups sg-1, sg-2 → none" + differs},
+		},
+
+		"of two ports the older stays": {
+			declaredPort(), Observed{Ports: []ObservedPort{anotherPort("port-0", later), portAsDeclared()}},
+			[]string{"delete port port-0 (it is a duplicate of the older port port-1)"},
+		},
+		"of two ports the older stays, whichever comes first": {
+			declaredPort(), Observed{Ports: []ObservedPort{portAsDeclared(), anotherPort("port-2", earlier)}},
+			[]string{"delete port port-1 (it is a duplicate of the older port port-2)"},
+		},
+		"of two ports of one age the lower id stays": {
+			declaredPort(), Observed{Ports: []ObservedPort{
+				anotherPort("port-2", cloudEpoch.In(time.FixedZone("east", 3600))), portAsDeclared(),
+			}},
+			[]string{"delete port port-2 (it is a duplicate of the older port port-1)"},
+		},
+		"duplicates go first, as they may hold what is declared": {
+			declaredPort(), Observed{Ports: []ObservedPort{
+				anotherPort("port-3", later), anotherPort("port-2", later),
+				portWith(func(p *ObservedPort) { p.MAC = "fa:16:3e:00:00:02" }),
+			}},
+			[]string{
+				"delete port port-2 (it is a duplicate of the older port port-1)",
+				"delete port port-3 (it is a duplicate of the older port port-1)",
+				update + "mac fa:16:3e:00:00:02 → fa:16:3e:00:00:01" + differs,
+			},
+		},
+		"a port on another network goes, and one comes on the declared one": {
+			declaredPort(), observedPort(func(p *ObservedPort) { p.NetworkID = "net-2" }),
+			[]string{
+				"delete port port-1 (it is on another network than the declared one)",
+				`create port "port" on network net-1 (no port of the network bears the owner's marker)`,
+			},
+		},
+		"an older port on another network does not stand for the younger on the declared one": {
+			declaredPort(), Observed{Ports: []ObservedPort{
+				portWith(func(p *ObservedPort) { p.ID, p.Created, p.NetworkID = "port-0", earlier, "net-2" }),
+				portAsDeclared(),
+			}},
+			[]string{"delete port port-0 (it is on another network than the declared one)"},
+		},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			change, err := Port(tc.spec, tc.observed)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(strings.Join(tc.want, "\n"), change.String()); diff != "" {
+				t.Errorf("-want +got:\n%s", diff)
+			}
+			if change.Empty() != (len(tc.want) == 0) {
+				t.Errorf("Empty() = %v of %d steps", change.Empty(), len(change))
+			}
+		})
+	}
+}
+
+func TestPlanPortCarriesWhatARequestNeeds(t *testing.T) {
+	spec := declaredPort()
+	created := Step{
+		Action: CreatePort, NetworkID: "net-1", Reason: "no port of the network bears the owner's marker",
+		Port: PortAttributes{
+			Name: "port", Description: testOwner.Marker(), AdminStateUp: true, Addresses: spec.Addresses,
+			MAC: spec.MAC, SecurityGroups: spec.SecurityGroups,
+		},
+		Differences: []Difference{{PortResource, FieldExists, "port", None}},
+	}
+	updated := Step{
+		Action: UpdatePort, ID: "port-1", Revision: 7, NetworkID: "net-1", Reason: reasonDiffers,
+		// An update of addresses sends all of them: what the port has and may keep is named, not left to Neutron anew.
+		Port: PortAttributes{
+			Name: "port", Description: testOwner.Marker(), AdminStateUp: true,
+			Addresses: []PortAddress{
+				{SubnetID: "sub-4", Address: addr("10.0.0.5")}, {SubnetID: "sub-6", Address: addr("fd00::9")},
+			},
+			MAC: spec.MAC, SecurityGroups: spec.SecurityGroups,
+		},
+		Differences: []Difference{{PortResource, FieldAddresses, "10.0.0.5, fd00::9", "10.0.0.6, fd00::9"}},
+	}
+	moved := portWith(func(p *ObservedPort) { p.Addresses[1].Address = addr("10.0.0.6") })
+	// A delete carries the port as it was, its lists in their order.
+	elsewhere := portWith(func(p *ObservedPort) { p.ID, p.NetworkID = "port-2", "net-2" })
+	was := elsewhere.PortAttributes
+	was.Addresses = []PortAddress{was.Addresses[1], was.Addresses[0]}
+	deleted := Step{
+		Action: DeletePort, ID: "port-2", Revision: 7, NetworkID: "net-2", Port: was,
+		Reason:      "it is on another network than the declared one",
+		Differences: []Difference{{PortResource, FieldExists, None, "port-2"}},
+	}
+	for sentence, tc := range map[string]struct {
+		observed Observed
+		want     Change
+	}{
+		"a create": {Observed{}, Change{created}},
+		"a delete and an update": {
+			Observed{Ports: []ObservedPort{elsewhere, moved}}, Change{deleted, updated},
+		},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			got, err := Port(spec, tc.observed)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(tc.want, got, addresses); diff != "" {
+				t.Errorf("-want +got:\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestPlanPortRefuses(t *testing.T) {
+	for sentence, tc := range map[string]struct {
+		spec     PortSpec
+		observed Observed
+		text     string
+	}{
+		"a port without a marker": {
+			declaredPort(), observedPort(func(p *ObservedPort) { p.Description = "" }), "port port-1 is not marked",
+		},
+		"a port with another object's marker": {
+			declaredPort(), observedPort(func(p *ObservedPort) { p.Description = otherOwner.Marker() }),
+			"port port-1 is not marked",
+		},
+		"a port whose marker does not stand at the end": {
+			declaredPort(), observedPort(func(p *ObservedPort) { p.Description = testOwner.Marker() + "." }),
+			"port port-1 is not marked",
+		},
+		"a port of somebody else's beside ours": {
+			declaredPort(), Observed{Ports: []ObservedPort{
+				portAsDeclared(), portWith(func(p *ObservedPort) { p.ID, p.Description = "port-9", "theirs" }),
+			}},
+			"port port-9 is not marked",
+		},
+		"a network of somebody else's": {
+			declaredPort(), observedWith(func(n *ObservedNetwork) { n.Description = "theirs" }), "net-1 is not marked",
+		},
+		"a spec that is not valid": {portSpecWith(func(s *PortSpec) { s.Addresses = nil }), Observed{}, "addresses"},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			change, err := Port(tc.spec, tc.observed)
+			if err == nil || len(change) > 0 || !strings.Contains(err.Error(), tc.text) {
+				t.Errorf("got %d steps and the error %v, want none and one that says %q", len(change), err, tc.text)
+			}
+		})
+	}
+}
+
+func TestPortSpecValidate(t *testing.T) {
+	for sentence, tc := range map[string]struct {
+		spec PortSpec
+		// text is of the refusal, and field too where the user can mend it; without both the spec is good.
+		field, text string
+	}{
+		"everything declared":              {declaredPort(), "", ""},
+		"a mac that is left to Neutron":    {portSpecWith(func(s *PortSpec) { s.MAC = "" }), "", ""},
+		"groups that are left to Neutron":  {portSpecWith(func(s *PortSpec) { s.SecurityGroups = nil }), "", ""},
+		"one address, left to Neutron":     {portSpecWith(func(s *PortSpec) { s.Addresses = s.Addresses[1:] }), "", ""},
+		"two of a subnet, left to Neutron": {portSpecWith(func(s *PortSpec) { s.Addresses[0].Address = addr("10.0.0.6") }), "", ""},
+		"no owner": {
+			portSpecWith(func(s *PortSpec) { s.Owner = Owner{} }), "", "the owner is not known yet",
+		},
+		"an owner that no marker can name": {
+			portSpecWith(func(s *PortSpec) { s.Owner.Object = "a]" }), "", "no pair of UIDs",
+		},
+		"no network": {
+			portSpecWith(func(s *PortSpec) { s.NetworkID = "" }), "", "the port's network is not known yet",
+		},
+		"no addresses": {
+			portSpecWith(func(s *PortSpec) { s.Addresses = nil }), FieldAddresses, "the network has no subnet",
+		},
+		"no addresses but those that the port makes itself": {
+			portSpecWith(func(s *PortSpec) { s.Addresses, s.SelfAddressed = nil, []string{"sub-7"} }), "", "",
+		},
+		"an address of a subnet in which ports make them": {
+			portSpecWith(func(s *PortSpec) { s.SelfAddressed = []string{s.Addresses[0].SubnetID} }),
+			FieldAddresses, "10.0.0.5 is of a subnet in which ports make their addresses themselves",
+		},
+		"an address without a subnet": {
+			portSpecWith(func(s *PortSpec) { s.Addresses[0].SubnetID = "" }), "", "the subnet of address 10.0.0.5 is not known",
+		},
+		"an address twice": {
+			portSpecWith(func(s *PortSpec) { s.Addresses = append(s.Addresses, s.Addresses[0]) }),
+			FieldAddresses, "10.0.0.5 is listed twice: list it once",
+		},
+		"an address in two subnets": {
+			portSpecWith(func(s *PortSpec) { s.Addresses[1].Address = s.Addresses[0].Address }),
+			FieldAddresses, "10.0.0.5 is listed twice: list it once",
+		},
+		"a mac in capitals, which Neutron answers in small letters": {
+			portSpecWith(func(s *PortSpec) { s.MAC = "FA:16:3E:00:00:01" }), FieldMAC, "write one such as fa:16:3e:00:00:01",
+		},
+		"a mac with hyphens": {
+			portSpecWith(func(s *PortSpec) { s.MAC = "fa-16-3e-00-00-01" }), FieldMAC, "write one such as",
+		},
+		"a mac of eight groups": {
+			portSpecWith(func(s *PortSpec) { s.MAC = "fa:16:3e:00:00:01:00:00" }), FieldMAC, "write one such as",
+		},
+		"a mac of words": {
+			portSpecWith(func(s *PortSpec) { s.MAC = "any" }), FieldMAC, `"any"`,
+		},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			err := tc.spec.Validate()
+			switch {
+			case tc.text == "":
+				if err != nil {
+					t.Errorf("refused: %v", err)
+				}
+			case tc.field != "":
+				requireFieldError(t, err, tc.field, tc.text)
+			case err == nil || !strings.Contains(err.Error(), tc.text):
+				t.Errorf("got %v, want an error that says %q", err, tc.text)
+			}
+		})
+	}
+}
+
+func TestPlanDeleteOfPorts(t *testing.T) {
+	const deleted = " (its object is being deleted)"
+	for sentence, tc := range map[string]struct {
+		observed Observed
+		want     []string
+		err      string
+	}{
+		"a port takes its step": {
+			observed: observedPort(func(*ObservedPort) {}), want: []string{"delete port port-1" + deleted},
+		},
+		"duplicates and ports on other networks go too, the older first": {
+			observed: Observed{Ports: []ObservedPort{
+				portWith(func(p *ObservedPort) { p.ID, p.Created, p.NetworkID = "port-0", cloudEpoch.Add(1), "net-2" }),
+				portAsDeclared(),
+			}},
+			want: []string{"delete port port-1" + deleted, "delete port port-0" + deleted},
+		},
+		"ports go before the network that Neutron keeps for their sake": {
+			observed: Observed{Networks: []ObservedNetwork{asDeclared()}, Ports: []ObservedPort{portAsDeclared()}},
+			want:     []string{"delete port port-1" + deleted, "delete network net-1" + deleted},
+		},
+		"a network that may not go keeps the ports": {
+			observed: Observed{
+				Networks: observedWith(func(n *ObservedNetwork) {
+					n.Subnets = append(n.Subnets, foreignSubnet("10.7.0.0/24"))
+				}).Networks,
+				Ports: []ObservedPort{portAsDeclared()},
+			},
+			err: "sub-foreign",
+		},
+		"a port without the marker is an error": {
+			observed: observedPort(func(p *ObservedPort) { p.Description = "" }), err: "port-1 is not marked",
+		},
+		"a port of another object's is an error": {
+			observed: observedPort(func(p *ObservedPort) { p.Description = otherOwner.Marker() }), err: "port-1 is not marked",
+		},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			change, err := Delete(testOwner, tc.observed)
+			if (err != nil) != (tc.err != "") || err != nil && !strings.Contains(err.Error(), tc.err) {
+				t.Fatalf("got the error %v, want one that says %q", err, tc.err)
+			}
+			if diff := cmp.Diff(strings.Join(tc.want, "\n"), change.String()); diff != "" {
+				t.Errorf("-want +got:\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestPlanReleaseOfPorts(t *testing.T) {
+	const released = " (its object is being deleted with deletionPolicy Retain)"
+	marker := testOwner.Marker()
+	for sentence, tc := range map[string]struct {
+		observed Observed
+		want     []string
+		// left are the descriptions that the steps leave.
+		left []string
+	}{
+		"a port loses its marker": {
+			observed: observedPort(func(*ObservedPort) {}),
+			want:     []string{`update port port-1: description "` + marker + `" → ""` + released},
+			left:     []string{""},
+		},
+		"a text in front of the marker stays": {
+			observed: observedPort(func(p *ObservedPort) { p.Description = testOwner.Describe("x") }),
+			want:     []string{`update port port-1: description "x ` + marker + `" → "x"` + released},
+			left:     []string{"x"},
+		},
+		"a text that ends with another object's marker does not make it that object's": {
+			observed: observedPort(func(p *ObservedPort) { p.Description = testOwner.Describe(otherOwner.Marker()) }),
+			want: []string{`update port port-1: description "` + otherOwner.Marker() + " " + marker +
+				`" → ""` + released},
+			left: []string{""},
+		},
+		"what is not ours is let be": {
+			observed: Observed{Ports: []ObservedPort{
+				portAsDeclared(),
+				portWith(func(p *ObservedPort) { p.ID, p.Description = "port-2", otherOwner.Marker() }),
+				portWith(func(p *ObservedPort) { p.ID, p.Description = "port-3", "" }),
+			}},
+			want: []string{`update port port-1: description "` + marker + `" → ""` + released},
+			left: []string{""},
+		},
+		"the network comes last": {
+			observed: Observed{
+				Networks: observedWith(func(n *ObservedNetwork) { n.Subnets = nil }).Networks,
+				Ports:    []ObservedPort{portAsDeclared()},
+			},
+			want: []string{
+				`update port port-1: description "` + marker + `" → ""` + released,
+				`update network net-1: description "db ` + marker + `" → "db"` + released,
+			},
+			left: []string{"", "db"},
+		},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			change := Release(testOwner, tc.observed)
+			if diff := cmp.Diff(strings.Join(tc.want, "\n"), change.String()); diff != "" {
+				t.Errorf("-want +got:\n%s", diff)
+			}
+			var left []string
+			for _, step := range change {
+				if step.Action == UpdatePort {
+					left = append(left, step.Port.Description)
+				} else {
+					left = append(left, step.Attributes.Description)
+				}
+			}
+			if diff := cmp.Diff(tc.left, left); diff != "" {
+				t.Errorf("descriptions -want +left:\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestObservedPortIsTheOldestOnTheNetwork(t *testing.T) {
+	elsewhere := func(p *ObservedPort) { p.ID, p.Created, p.NetworkID = "port-0", cloudEpoch.Add(-1), "net-2" }
+	observed := Observed{Ports: []ObservedPort{
+		anotherPort("port-2", cloudEpoch), portWith(elsewhere), anotherPort("port-3", cloudEpoch.Add(-1)),
+		anotherPort("port-4", cloudEpoch.Add(-1)),
+	}}
+	for network, want := range map[string]string{"net-1": "port-3", "net-2": "port-0", "net-3": "", "": ""} {
+		if got, ok := observed.Port(network); got.ID != want || ok != (want != "") {
+			t.Errorf("Port(%q) = %q, %v, want %q", network, got.ID, ok, want)
+		}
+	}
+}

@@ -1,0 +1,263 @@
+package plan
+
+import (
+	"net/netip"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestPlanOfProperties(t *testing.T) {
+	const differs = " (it differs from what is declared)"
+	const update, tag = "update network net-1: ", "tag network net-1: "
+	for sentence, tc := range map[string]struct {
+		spec     Spec
+		observed Observed
+		want     []string
+	}{
+		"a network that should be off is switched off": {
+			specWith(func(s *Spec) { s.Down = true }), observedWith(func(*ObservedNetwork) {}),
+			[]string{update + "adminState up → down" + differs},
+		},
+		"a DNS domain is set": {
+			specWith(func(s *Spec) { s.DNSDomain = new("a.org.") }),
+			observedWith(func(n *ObservedNetwork) { n.DNSDomain = new("") }),
+			[]string{update + `dnsDomain none → "a.org."` + differs},
+		},
+		"a DNS domain that should not be is taken off": {
+			specWith(func(s *Spec) { s.DNSDomain = new("") }),
+			observedWith(func(n *ObservedNetwork) { n.DNSDomain = new("a.org.") }),
+			[]string{update + `dnsDomain "a.org." → none` + differs},
+		},
+		"a DNS domain that the spec does not speak of stays": {
+			declaredSpec(), observedWith(func(n *ObservedNetwork) { n.DNSDomain = new("a.org.") }), nil,
+		},
+		"a DNS domain in a cloud without DNS is said to be unsupported": {
+			specWith(func(s *Spec) { s.DNSDomain = new("a.org.") }), observedWith(func(*ObservedNetwork) {}),
+			[]string{update + `dnsDomain unsupported → "a.org."` + differs},
+		},
+		"a cloud without DNS has no domain": {
+			specWith(func(s *Spec) { s.DNSDomain = new("") }), observedWith(func(*ObservedNetwork) {}), nil,
+		},
+		"what an administrator set and the spec does not speak of stays": {
+			declaredSpec(), observedWith(func(n *ObservedNetwork) {
+				n.Shared, n.External, n.Provider = new(true), new(true), cloudProvider
+				n.ZoneHints = []string{"a"}
+			}), nil,
+		},
+		"a network is shared and led outside": {
+			specWith(func(s *Spec) { s.Shared, s.External = new(true), new(true) }),
+			observedWith(func(n *ObservedNetwork) { n.Shared, n.External = new(false), new(false) }),
+			[]string{update + "shared false → true, external false → true" + differs},
+		},
+		"a network is taken back": {
+			specWith(func(s *Spec) { s.Shared, s.External = new(false), new(false) }),
+			observedWith(func(n *ObservedNetwork) { n.Shared, n.External = new(true), new(true) }),
+			[]string{update + "shared true → false, external true → false" + differs},
+		},
+		"another segmentation ID is put back": {
+			specWith(func(s *Spec) { s.Provider = Provider{"vlan", "physnet1", 7} }),
+			observedWith(func(n *ObservedNetwork) { n.Provider = cloudProvider }),
+			[]string{update + "provider.segmentationID 100 → 7" + differs},
+		},
+		"what of the provider is left to the cloud is no difference": {
+			specWith(func(s *Spec) { s.Provider = Provider{NetworkType: "vlan"} }),
+			observedWith(func(n *ObservedNetwork) { n.Provider = cloudProvider }), nil,
+		},
+		"a provider that the credentials may not see is not taken to be right": {
+			specWith(func(s *Spec) { s.Provider = Provider{"vlan", "physnet1", 7} }),
+			observedWith(func(*ObservedNetwork) {}), []string{update + `provider.networkType not shown → vlan, ` +
+				`provider.physicalNetwork not shown → "physnet1", provider.segmentationID not shown → 7` + differs},
+		},
+		"zones have no order": {
+			specWith(func(s *Spec) { s.ZoneHints = []string{"a", "b"} }),
+			observedWith(func(n *ObservedNetwork) { n.ZoneHints = []string{"b", "a"} }), nil,
+		},
+		"other zones are refused by Neutron, and not here": {
+			specWith(func(s *Spec) { s.ZoneHints = []string{"a", "b"} }),
+			observedWith(func(n *ObservedNetwork) { n.ZoneHints = []string{"b"} }),
+			[]string{update + `availabilityZoneHints "b" → "a", "b"` + differs},
+		},
+		"tags come after the network was created, and its subnets": {
+			specWith(func(s *Spec) { s.Tags = []string{"a", "b"} }), Observed{}, []string{
+				`create network "net" (no network bears the owner's marker)`,
+				"create subnet 10.0.0.0/24 (it is declared and does not exist)",
+				`tag network: tags none → "a", "b"` + differs,
+			},
+		},
+		"a new network without tags is not tagged": {
+			specWith(func(s *Spec) { s.Tags = []string{} }), Observed{}, []string{
+				`create network "net" (no network bears the owner's marker)`,
+				"create subnet 10.0.0.0/24 (it is declared and does not exist)",
+			},
+		},
+		"other tags are replaced": {
+			specWith(func(s *Spec) { s.Tags = []string{"a", "b"} }),
+			observedWith(func(n *ObservedNetwork) { n.Tags = []string{"b", "c"} }),
+			[]string{tag + `tags "b", "c" → "a", "b"` + differs},
+		},
+		"tags have no order": {
+			specWith(func(s *Spec) { s.Tags = []string{"a", "b"} }),
+			observedWith(func(n *ObservedNetwork) { n.Tags = []string{"b", "a"} }), nil,
+		},
+		"tags that should not be go": {
+			specWith(func(s *Spec) { s.Tags = []string{} }),
+			observedWith(func(n *ObservedNetwork) { n.Tags = []string{"a"} }),
+			[]string{tag + `tags "a" → none` + differs},
+		},
+		"tags that the spec does not speak of stay": {
+			declaredSpec(), observedWith(func(n *ObservedNetwork) { n.Tags = []string{"a"} }), nil,
+		},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			wantSteps(t, tc.spec, tc.observed, tc.want)
+		})
+	}
+}
+
+// wantSteps holds the plan of a spec against the texts of its steps.
+func wantSteps(t *testing.T, spec Spec, observed Observed, want []string) {
+	t.Helper()
+	change, err := Network(spec, observed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, step := range change {
+		got = append(got, step.String())
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("steps (-want +got):\n%s", diff)
+	}
+}
+
+func TestPropertiesThatCannotBeAreRefused(t *testing.T) {
+	domain := func(text string) Spec { return specWith(func(s *Spec) { s.DNSDomain = &text }) }
+	tagged := func(tags ...string) Spec { return specWith(func(s *Spec) { s.Tags = tags }) }
+	label := strings.Repeat("a", 63) + "."
+	for sentence, tc := range map[string]struct {
+		spec Spec
+		// field and text are of the refusal; without them the spec is good.
+		field, text string
+	}{
+		"the longest name is good":         {specWith(func(s *Spec) { s.Name = strings.Repeat("数", 255) }), "", ""},
+		"a longer name":                    {specWith(func(s *Spec) { s.Name = strings.Repeat("a", 256) }), "networkName", "at most 255"},
+		"no name":                          {specWith(func(s *Spec) { s.Name = "" }), "networkName", "1 to 255"},
+		"a name that is not UTF-8":         {specWith(func(s *Spec) { s.Name = "\xff" }), "networkName", "UTF-8"},
+		"a domain is good":                 {domain("a-1.example.org."), "", ""},
+		"a domain of one label is good":    {domain("org."), "", ""},
+		"one label of digits is good":      {domain("1."), "", ""},
+		"no domain is good":                {domain(""), "", ""},
+		"a domain of 253 is good":          {domain(label + label + label + strings.Repeat("a", 60) + "."), "", ""},
+		"a longer domain":                  {domain(label + label + label + strings.Repeat("a", 61) + "."), FieldDNSDomain, "no DNS domain"},
+		"a domain without a last stop":     {domain("example.org"), FieldDNSDomain, `"example.org."`},
+		"a domain in upper case":           {domain("Example.org."), FieldDNSDomain, "no DNS domain"},
+		"a label that begins with hyphen":  {domain("-a.org."), FieldDNSDomain, "no DNS domain"},
+		"a label of 64 characters":         {domain("a" + label), FieldDNSDomain, "no DNS domain"},
+		"an empty label":                   {domain("a..org."), FieldDNSDomain, "no DNS domain"},
+		"a last label of digits":           {domain("10.20."), FieldDNSDomain, "no DNS domain"},
+		"tags are good":                    {tagged("a", "a,b", "a/b", " "), "", ""},
+		"a tag twice":                      {tagged("a", "b", "a"), "tags[2]", "stands twice"},
+		"an empty tag":                     {tagged("a", ""), "tags[1]", "1 to 255"},
+		"a tag of more than 255":           {tagged(strings.Repeat("é", 256)), "tags[0]", "at most 255"},
+		"a tag of 255 characters is good":  {tagged(strings.Repeat("é", 255)), "", ""},
+		"a tag that is not UTF-8":          {tagged("\xff"), "tags[0]", "UTF-8"},
+		"no tags, where they are declared": {tagged(), "", ""},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			err := tc.spec.Validate()
+			if tc.field == "" {
+				if err != nil {
+					t.Error(err)
+				}
+				return
+			}
+			if err == nil || !strings.HasPrefix(err.Error(), tc.field+": ") || !strings.Contains(err.Error(), tc.text) {
+				t.Errorf("%v, want a refusal of %s with %q", err, tc.field, tc.text)
+			}
+		})
+	}
+}
+
+func TestPrivilegedFieldsOfAStep(t *testing.T) {
+	all := []string{FieldShared, FieldExternal, FieldNetworkType, FieldPhysicalNetwork, FieldSegmentationID}
+	everything := func(s *Spec) {
+		s.Shared, s.External, s.Provider = new(true), new(true), Provider{"vlan", "physnet1", 7}
+	}
+	for sentence, tc := range map[string]struct {
+		spec     Spec
+		observed Observed
+		want     []string
+	}{
+		"a create sends what the spec sets": {specWith(everything), Observed{}, all},
+		"a create does not send what a new network is anyway": {
+			specWith(func(s *Spec) { s.Shared, s.External = new(false), new(false) }), Observed{}, nil,
+		},
+		"an update sends what differs": {
+			specWith(everything), observedWith(func(n *ObservedNetwork) {
+				n.Shared, n.External, n.Provider = new(false), new(true), cloudProvider
+			}), []string{FieldShared, FieldSegmentationID},
+		},
+		"an update of something else sends none": {
+			declaredSpec(), observedWith(func(n *ObservedNetwork) { n.Name = "x" }), nil,
+		},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			change, err := Network(tc.spec, tc.observed)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(tc.want, change[0].Privileged()); diff != "" {
+				t.Errorf("-want +got:\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestPrivilegedFieldsOfARouter(t *testing.T) {
+	outside := RouterAttributes{Gateway: ExternalGateway{NetworkID: "ext-1"}}
+	declared := outside
+	declared.Gateway.SNAT, declared.Gateway.Addresses = new(true), []netip.Addr{addr("203.0.113.10")}
+	for sentence, tc := range map[string]struct {
+		step Step
+		want []string
+	}{
+		"a router that leads outside as the cloud has it": {Step{Action: CreateRouter, Router: outside}, nil},
+		"a router with all that is declared": {
+			Step{Action: CreateRouter, Router: declared}, []string{FieldSNAT, FieldExternalIP},
+		},
+		"a change of the way outside": {
+			Step{Action: UpdateGateway, Router: declared}, []string{FieldSNAT, FieldExternalIP},
+		},
+		"a change of its name": {Step{Action: UpdateRouter, Router: declared}, nil},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			if diff := cmp.Diff(tc.want, tc.step.Privileged()); diff != "" {
+				t.Errorf("-want +got:\n%s", diff)
+			}
+		})
+	}
+}
+
+// What others may change is made as declared all the same where the network is made anew.
+func TestIgnoredTagsAreGivenToANewNetwork(t *testing.T) {
+	spec := specWith(func(s *Spec) { s.Tags = []string{"a"} })
+	for sentence, tc := range map[string]struct {
+		observed Observed
+		want     int
+	}{
+		"a network that is gone":            {Observed{}, 3},
+		"a network that others have tagged": {observedWith(func(n *ObservedNetwork) { n.Tags = []string{"b"} }), 0},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			change, err := Network(spec, tc.observed)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := change.Without(FieldTags); len(got) != tc.want {
+				t.Errorf("%d steps are left, want %d:\n%s", len(got), tc.want, got)
+			}
+		})
+	}
+}

@@ -1,0 +1,143 @@
+package plan
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+)
+
+// routedSpec is a network with a subnet and a router of its own.
+func routedSpec(router *RouterSpec) Spec {
+	cidr := prefix("10.0.0.0/24")
+	gateway := DefaultGateway(cidr)
+	return Spec{
+		Owner: testOwner, Name: "n", Router: router,
+		Subnets: []Subnet{{CIDR: cidr, Gateway: gateway, Pools: DefaultPools(cidr, gateway)}},
+	}
+}
+
+func TestARouterBecomesAnotherKindOnlyWhileItIsOff(t *testing.T) {
+	const off, on = "adminState down → up", "adminState up → down"
+	for sentence, c := range map[string]struct {
+		router *RouterSpec
+		change func(*ObservedRouter)
+		// want are the differences of each step, which all are about the router.
+		want []string
+	}{
+		"one that is on stays so, and what Neutron refuses comes last": {
+			&RouterSpec{HA: new(false)}, func(r *ObservedRouter) { r.Name = "renamed" },
+			[]string{`name "renamed" → "n"`, "ha true → false"},
+		},
+		"one that is off is changed before it is switched on": {
+			&RouterSpec{HA: new(false), Distributed: new(true)}, func(r *ObservedRouter) { r.AdminStateUp = false },
+			[]string{"ha true → false, distributed false → true", off},
+		},
+		"what is not declared is left": {
+			&RouterSpec{}, func(r *ObservedRouter) { r.AdminStateUp = false }, []string{off},
+		},
+		"what these credentials do not see differs": {
+			&RouterSpec{Distributed: new(false)}, func(r *ObservedRouter) { r.Distributed = nil },
+			[]string{"distributed not shown → false"},
+		},
+		"what is as declared is no change": {
+			&RouterSpec{HA: new(cloudHA), Distributed: new(cloudDistributed)}, func(*ObservedRouter) {}, nil,
+		},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			at := &cloud{}
+			mustApply(t, at, mustPlan(t, routedSpec(&RouterSpec{}), at))
+			c.change(&at.routers[0])
+			var got []string
+			for _, step := range mustPlan(t, routedSpec(c.router), at) {
+				if step.Action != UpdateRouter {
+					t.Errorf("an unexpected step: %s", step)
+				}
+				var texts []string
+				for _, d := range step.Differences {
+					texts = append(texts, d.Field+" "+d.Actual+" → "+d.Declared)
+				}
+				got = append(got, strings.Join(texts, ", "))
+			}
+			if diff := cmp.Diff(c.want, got); diff != "" {
+				t.Errorf("steps (-want +got):\n%s", diff)
+			}
+			if strings.Contains(strings.Join(got, ", "), on) {
+				t.Errorf("the router is switched off: %q", got)
+			}
+		})
+	}
+}
+
+func TestTheKindOfARouterTakesAnAdministrator(t *testing.T) {
+	at := &cloud{}
+	spec := routedSpec(&RouterSpec{HA: new(false), Distributed: new(false)})
+	var got []string
+	for _, step := range mustPlan(t, spec, at) {
+		got = append(got, step.Privileged()...)
+	}
+	if diff := cmp.Diff([]string{FieldHA, FieldDistributed}, got); diff != "" {
+		t.Errorf("an administrator's of a creation (-want +got):\n%s", diff)
+	}
+	mustApply(t, at, mustPlan(t, routedSpec(&RouterSpec{}), at))
+	got = nil
+	for _, step := range mustPlan(t, spec, at) {
+		got = append(got, step.Privileged()...)
+	}
+	if diff := cmp.Diff([]string{FieldHA}, got); diff != "" {
+		t.Errorf("an administrator's of an update (-want +got):\n%s", diff)
+	}
+}
+
+func TestPropertyARouterThatIsNotKnownKeepsNothingElseAndLosesNothing(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := routedScenes().Draw(t, "scene")
+		spec, before := cloneSpec(s.spec), s.cloud.clone()
+		spec.Router = &RouterSpec{Unresolved: true}
+		mustApply(t, s.cloud, mustPlan(t, spec, s.cloud))
+		followAllocations(t, spec, s.cloud)
+		requireAsDeclared(t, spec, s.cloud)
+		if again := mustPlan(t, spec, s.cloud); !again.Empty() {
+			t.Fatalf("planning what was just applied gives\n%s", again)
+		}
+		if spec.Routed(s.cloud.observe(testOwner)) {
+			t.Fatal("a network whose router is not known counts as routed")
+		}
+
+		ids := func(routers []ObservedRouter) (all []string) {
+			for _, r := range routers {
+				all = append(all, r.ID+" "+r.Gateway.NetworkID)
+			}
+			return all
+		}
+		if diff := cmp.Diff(ids(before.routers), ids(s.cloud.routers)); diff != "" {
+			t.Fatalf("the routers and where they lead (-before +after):\n%s", diff)
+		}
+		gateways := map[string]bool{}
+		n, _ := s.cloud.observe(testOwner).Network()
+		for _, subnet := range spec.Allocated(n).Subnets {
+			if Serves(subnet.ServiceTypes, InterfaceDeviceOwner) {
+				gateways[subnet.Gateway.String()] = true
+			}
+		}
+		for _, p := range before.ports {
+			stays := true
+			for _, a := range p.Addresses {
+				_, there := s.cloud.findSubnet(a.SubnetID)
+				stays = stays && there != nil && gateways[a.Address.String()]
+			}
+			now := s.cloud.findPort(p.ID)
+			switch {
+			case stays && (now == nil || now.Router != p.Router):
+				t.Fatalf("interface %+v of declared gateways is %+v now", p, now)
+			case !stays && now != nil:
+				t.Fatalf("interface %+v of others than declared gateways is left", p)
+			}
+		}
+
+		mustApply(t, s.cloud, mustPlan(t, s.spec, s.cloud))
+		requireAsDeclared(t, s.spec, s.cloud)
+		requireRouted(t, s.spec, s.cloud)
+	})
+}

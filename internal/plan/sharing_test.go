@@ -1,0 +1,247 @@
+package plan
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+)
+
+func TestPlanOfSharing(t *testing.T) {
+	const undeclared, missing = " (it is not declared)", " (it is declared and not shared so)"
+	sharedWith := func(projects ...string) Spec {
+		return specWith(func(s *Spec) { s.SharedWith = append([]string{}, projects...) })
+	}
+	shared := func(shares ...Share) Observed { return observedWith(func(n *ObservedNetwork) { n.Shares = shares }) }
+	one, two := Share{"rbac-1", "one"}, Share{"rbac-2", "two"}
+	for sentence, tc := range map[string]struct {
+		spec     Spec
+		observed Observed
+		want     []string
+	}{
+		"a network is shared with whom is declared": {
+			sharedWith("one", "two"), shared(one),
+			[]string{`share network net-1: project "two"` + missing},
+		},
+		"a network is taken back from whom is not declared": {
+			sharedWith("two"), shared(one, two),
+			[]string{`unshare network net-1: project "one"` + undeclared},
+		},
+		"who goes makes room for who comes": {
+			sharedWith("one"), shared(two),
+			[]string{`unshare network net-1: project "two"` + undeclared, `share network net-1: project "one"` + missing},
+		},
+		"an empty list takes a network back from all": {
+			sharedWith(), shared(one, two),
+			[]string{`unshare network net-1: project "one"` + undeclared, `unshare network net-1: project "two"` + undeclared},
+		},
+		"what the spec does not speak of stays": {declaredSpec(), shared(one), nil},
+		"shares have no order":                  {sharedWith("one", "two"), shared(two, one), nil},
+		"a share that these credentials do not see is there all the same": {
+			sharedWith("one", "two"), shared(Share{"", "one"}, two), nil,
+		},
+		"a share that these credentials do not see cannot be taken back": {
+			sharedWith("two"), shared(Share{"", "one"}, two), nil,
+		},
+		"a new network is shared once it has its subnets": {
+			sharedWith("one"), Observed{}, []string{
+				`create network "net" (no network bears the owner's marker)`,
+				"create subnet 10.0.0.0/24 (it is declared and does not exist)",
+				`share network just created: project "one"` + missing,
+			},
+		},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			wantSteps(t, tc.spec, tc.observed, tc.want)
+		})
+	}
+}
+
+func TestSharingIsOneDifference(t *testing.T) {
+	change, err := Network(specWith(func(s *Spec) { s.SharedWith = []string{"a", "b"} }),
+		observedWith(func(n *ObservedNetwork) { n.Shares = []Share{{"rbac-1", "c"}} }))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []Difference{{NetworkResource, FieldSharedWith, `"a", "b"`, `"c"`}}
+	if diff := cmp.Diff(want, change.Differences()); diff != "" || len(change) != 3 {
+		t.Errorf("%d steps, for (-want +got):\n%s", len(change), diff)
+	}
+	if rest := change.Without(FieldSharedWith); !rest.Empty() {
+		t.Errorf("of what is ignored there is left\n%s", rest)
+	}
+	created, err := Network(specWith(func(s *Spec) { s.SharedWith = []string{"a"} }), Observed{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if rest := created.Without(FieldSharedWith); len(rest) != len(created) {
+		t.Errorf("a network is made without what is ignored later:\n%s", rest)
+	}
+}
+
+func TestAProjectThatUsesTheNetworkHoldsUpNothingElse(t *testing.T) {
+	change, err := Network(
+		specWith(func(s *Spec) { s.SharedWith, s.Tags, s.Description = []string{"a"}, []string{"t"}, "new" }),
+		observedWith(func(n *ObservedNetwork) { n.Shares = []Share{{"rbac-1", "b"}, {"rbac-2", "c"}} }))
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := slices.IndexFunc(change, func(s Step) bool { return s.ID == "rbac-1" })
+	if at < 0 || !change[at].Postponable() {
+		t.Fatalf("nothing can wait of\n%s", change)
+	}
+	rest := change.Despite(change[at])
+	if len(rest) != len(change)-1 || strings.Contains(rest.String(), `project "b"`) {
+		t.Errorf("despite %s there is left\n%s\nof\n%s", change[at], rest, change)
+	}
+}
+
+func TestAShareThatIsRefusedHoldsUpNothingElse(t *testing.T) {
+	spec := specWith(func(s *Spec) { s.SharedWith, s.Tags = []string{"a", "b"}, []string{"t"} })
+	change, err := Network(spec, Observed{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := slices.IndexFunc(change, func(s Step) bool { return s.Action == ShareNetwork })
+	if at < 0 || !change[at].Postponable() {
+		t.Fatalf("nothing can wait of\n%s", change)
+	}
+	done := slices.Clone(change[:at])
+	done[0].ID = "net-1"
+	whole := change.String()
+	rest := change[at:].Despite(change[at]).After(done)
+	if len(rest) != 1 || rest[0].Action != TagNetwork || rest[0].ID != "net-1" {
+		t.Errorf("after\n%s\nand despite %s there is left\n%s", done, change[at], rest)
+	}
+	if change.String() != whole {
+		t.Errorf("the change was written to:\n%s", change)
+	}
+}
+
+func TestWithWhomANetworkCannotBeShared(t *testing.T) {
+	for sentence, tc := range map[string]struct {
+		projects []string
+		field    string
+	}{
+		"all projects are another field": {[]string{"*"}, "sharedWith[0]"},
+		"a project has an id":            {[]string{"a", ""}, "sharedWith[1]"},
+		"an id has an end":               {[]string{strings.Repeat("a", 256)}, "sharedWith[0]"},
+		"a project stands once":          {[]string{"a", "a"}, "sharedWith[1]"},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			err := specWith(func(s *Spec) { s.SharedWith = tc.projects }).Validate()
+			if field, ok := errors.AsType[*FieldError](err); !ok || field.Field != tc.field {
+				t.Errorf("%v, want one of %s", err, tc.field)
+			}
+		})
+	}
+}
+
+func TestPlanOfQoSPolicies(t *testing.T) {
+	const update, differs = "update network net-1: ", " (it differs from what is declared)"
+	for sentence, tc := range map[string]struct {
+		want, has *string
+		step      string
+	}{
+		"a policy is set":                          {new("q-1"), new(""), `qosPolicy none → "q-1"`},
+		"a policy is set where nothing is known":   {new("q-1"), nil, `qosPolicy none → "q-1"`},
+		"another policy is replaced":               {new("q-1"), new("q-2"), `qosPolicy "q-2" → "q-1"`},
+		"a policy is taken off":                    {new(""), new("q-1"), `qosPolicy "q-1" → none`},
+		"a network without a policy is as it is":   {new(""), nil, ""},
+		"what the spec does not speak of stays":    {nil, new("q-1"), ""},
+		"the policy that is declared is not again": {new("q-1"), new("q-1"), ""},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			change, err := Network(specWith(func(s *Spec) { s.QoSPolicy = tc.want }),
+				observedWith(func(n *ObservedNetwork) { n.QoSPolicy = tc.has }))
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := ""
+			if tc.step != "" {
+				want = update + tc.step + differs
+			}
+			if diff := cmp.Diff(want, change.String()); diff != "" {
+				t.Errorf("steps (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// policies are ids of QoS policies that a network may have, none included.
+func policies() *rapid.Generator[string] { return rapid.SampledFrom([]string{"", "qos-1", "qos-2"}) }
+
+// projects are sets of ids, sorted, and not nil.
+func projects() *rapid.Generator[[]string] {
+	one := rapid.SampledFrom([]string{"one", "two", "three", strings.Repeat("f", 32)})
+	return rapid.Custom(func(t *rapid.T) []string {
+		drawn := rapid.SliceOfNDistinct(one, 0, 3, rapid.ID).Draw(t, "projects")
+		slices.Sort(drawn)
+		return drawn
+	})
+}
+
+// shares makes policies for projects.
+func (c *cloud) shares(projects []string) (shares []Share) {
+	for _, project := range projects {
+		shares = append(shares, Share{c.id("rbac"), project})
+	}
+	return shares
+}
+
+// takeShare carries out a step that shares a network or takes it back. Neutron has one policy for each project.
+func (c *cloud) takeShare(step Step) (string, error) {
+	n := c.find(step.NetworkID)
+	if n == nil {
+		return "", fmt.Errorf("no network %q", step.NetworkID)
+	}
+	if step.Revision != 0 {
+		return "", errors.New("RBAC policies have no revision")
+	}
+	n.Revision++
+	if step.Action == UnshareNetwork {
+		had := len(n.Shares)
+		n.Shares = slices.DeleteFunc(n.Shares, func(s Share) bool { return s.ID == step.ID })
+		if len(n.Shares) == had {
+			return "", fmt.Errorf("no policy %q", step.ID)
+		}
+		return step.ID, nil
+	}
+	if slices.ContainsFunc(n.Shares, func(s Share) bool { return s.Project == step.Share.Project }) {
+		return "", errors.New("DuplicateRbacPolicy")
+	}
+	made := c.shares([]string{step.Share.Project})
+	n.Shares = append(n.Shares, made...)
+	return made[0].ID, nil
+}
+
+// keepShares gives what the spec leaves as it is what it had.
+func (n *ObservedNetwork) keepShares(spec Spec, had []Share) {
+	if spec.SharedWith != nil {
+		return
+	}
+	n.Shares = slices.Clone(had)
+	for i := range n.Shares {
+		n.Shares[i].ID = ""
+	}
+	slices.SortFunc(n.Shares, CompareShares)
+}
+
+// requireShares holds with whom a network is shared against the spec.
+func requireShares(t rapid.TB, spec Spec, n ObservedNetwork) {
+	if spec.SharedWith == nil {
+		return
+	}
+	projects := []string{}
+	for _, share := range n.Shares {
+		projects = append(projects, share.Project)
+	}
+	slices.Sort(projects)
+	if !slices.Equal(projects, spec.SharedWith) {
+		t.Fatalf("the network is shared with %q, declared %q", projects, spec.SharedWith)
+	}
+}

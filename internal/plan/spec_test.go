@@ -1,0 +1,158 @@
+package plan
+
+import (
+	"errors"
+	"net/netip"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// declaredSpec is what the tables start from.
+func declaredSpec() Spec {
+	return Spec{
+		Owner: testOwner, Name: "net", Description: "db", MTU: 1400, PortSecurity: new(true),
+		Subnets: []Subnet{{
+			CIDR: prefix("10.0.0.0/24"), Gateway: addr("10.0.0.1"), DHCP: true,
+			Pools:      ranges("10.0.0.2-10.0.0.254"),
+			DNSServers: []netip.Addr{addr("9.9.9.9"), addr("1.1.1.1")},
+			HostRoutes: []Route{route("10.9.0.0/16", "10.0.0.9")},
+		}},
+	}
+}
+
+func specWith(change func(*Spec)) Spec {
+	spec := cloneSpec(declaredSpec())
+	change(&spec)
+	return spec
+}
+
+func TestSpecValidate(t *testing.T) {
+	v4, v6 := Subnet{CIDR: prefix("10.0.0.0/24")}, Subnet{CIDR: prefix("fd00::/64")}
+	for sentence, tc := range map[string]struct {
+		spec Spec
+		// field and text are of the refusal; without them the spec is good.
+		field, text string
+	}{
+		"a spec without subnets is good":   {specWith(func(s *Spec) { s.Subnets = nil }), "", ""},
+		"an MTU that is left to the cloud": {specWith(func(s *Spec) { s.MTU = 0 }), "", ""},
+		"the least MTU of IPv4 is good":    {specWith(func(s *Spec) { s.MTU = 68 }), "", ""},
+		"one byte less is refused":         {specWith(func(s *Spec) { s.MTU = 67 }), FieldMTU, "68 to 65535"},
+		"a negative MTU is refused":        {specWith(func(s *Spec) { s.MTU = -1 }), FieldMTU, "68 to 65535"},
+		"the largest MTU is good":          {specWith(func(s *Spec) { s.MTU = 65535 }), "", ""},
+		"one byte more is refused":         {specWith(func(s *Spec) { s.MTU = 65536 }), FieldMTU, "68 to 65535"},
+		"the least MTU of IPv6 is good":    {specWith(func(s *Spec) { s.MTU, s.Subnets = 1280, []Subnet{v6} }), "", ""},
+		"IPv6 needs 1280 bytes": {
+			specWith(func(s *Spec) { s.MTU, s.Subnets = 1279, []Subnet{v6} }), FieldMTU, "1280 to 65535",
+		},
+		"IPv6 beside IPv4 needs 1280 as well": {
+			specWith(func(s *Spec) { s.MTU, s.Subnets = 1279, []Subnet{v6, v4} }), FieldMTU, "1280 to 65535",
+		},
+		"both families beside each other": {specWith(func(s *Spec) { s.Subnets = []Subnet{v4, v6} }), "", ""},
+		"a subnet twice is refused": {
+			specWith(func(s *Spec) { s.Subnets = []Subnet{v4, v6, v4} }), "additionalSubnets[1].cidr",
+			"10.0.0.0/24 overlaps 10.0.0.0/24",
+		},
+		"a subnet within another is refused": {
+			specWith(func(s *Spec) { s.Subnets = []Subnet{v4, {CIDR: prefix("10.0.0.128/25")}} }),
+			"additionalSubnets[0].cidr", "10.0.0.128/25 overlaps 10.0.0.0/24",
+		},
+		"a subnet's own error is the spec's": {
+			specWith(func(s *Spec) { s.Subnets = []Subnet{v6, {}} }), "additionalSubnets[0].cidr", "192.168.0.0/16",
+		},
+		"a description too long is refused": {
+			specWith(func(s *Spec) { s.Description = strings.Repeat("x", 174) }), FieldDescription, "at most 173",
+		},
+		"a description with a marker is refused": {
+			specWith(func(s *Spec) { s.Description = otherOwner.Marker() + "." }), FieldDescription, "[owner=",
+		},
+		"a description with half a marker": {
+			specWith(func(s *Spec) { s.Description = "x [owner=" }), FieldDescription, "[owner=",
+		},
+		"a description that is no UTF-8 is refused": {
+			specWith(func(s *Spec) { s.Description = "a\xff" }), FieldDescription, "UTF-8",
+		},
+		"a description with other brackets is good": {specWith(func(s *Spec) { s.Description = "[owners=a/b] [x]" }), "", ""},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			err := tc.spec.Validate()
+			if tc.field == "" {
+				if err != nil {
+					t.Errorf("refused: %v", err)
+				}
+				return
+			}
+			requireFieldError(t, err, tc.field, tc.text)
+		})
+	}
+}
+
+func TestSpecValidateRefusesAnOwnerThatNoMarkerCanName(t *testing.T) {
+	for sentence, owner := range map[string]Owner{
+		"no owner":                         {},
+		"no cluster":                       {Object: "a"},
+		"no object":                        {Cluster: "a"},
+		"a slash, which parts the UIDs":    {Cluster: "a/b", Object: "c"},
+		"a bracket, which ends the marker": {Cluster: "a", Object: "c]"},
+		"a space":                          {Cluster: "a", Object: "b c"},
+		"a character that no UID can have": {Cluster: "a", Object: "é"},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			err := Spec{Owner: owner, Name: "n"}.Validate()
+			if err == nil || !strings.Contains(err.Error(), "owner") {
+				t.Errorf("got %v, want an error about the owner", err)
+			}
+		})
+	}
+}
+
+func TestObservedNamesItsResources(t *testing.T) {
+	network, port := Resource{KindNetwork, "net-1"}, Resource{KindPort, "port-1"}
+	for sentence, tc := range map[string]struct {
+		observed Observed
+		want     []Resource
+	}{
+		"nothing is empty":                 {Observed{}, nil},
+		"lists without elements are empty": {Observed{Networks: []ObservedNetwork{}, Ports: []ObservedPort{}}, nil},
+		"a network, without its subnets":   {Observed{Networks: []ObservedNetwork{asDeclared()}}, []Resource{network}},
+		"a port":                           {Observed{Ports: []ObservedPort{portAsDeclared()}}, []Resource{port}},
+		"both, and more than one of the kind": {
+			Observed{
+				Networks: []ObservedNetwork{asDeclared(), {ID: "net-2"}}, Ports: []ObservedPort{portAsDeclared(), {ID: "port-2"}},
+			},
+			[]Resource{network, {KindNetwork, "net-2"}, port, {KindPort, "port-2"}},
+		},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			if diff := cmp.Diff(tc.want, tc.observed.Resources()); diff != "" {
+				t.Errorf("resources (-want +got):\n%s", diff)
+			}
+			if got := tc.observed.Empty(); got != (len(tc.want) == 0) {
+				t.Errorf("Empty() = %v of %v", got, tc.want)
+			}
+		})
+	}
+	if got := network.String() + ", " + port.String(); got != "network net-1, port port-1" {
+		t.Errorf("resources print as %q", got)
+	}
+}
+
+func TestInSubnetNamesFieldsAsTheUserDoes(t *testing.T) {
+	plain := errors.New("no field")
+	err := errors.Join(
+		&FieldError{"gateway", "a"}, errors.Join(&FieldError{"dnsServers[0]", "b"}, plain),
+	)
+	for place, want := range map[int]string{
+		0: "gateway: a\ndnsServers[0]: b\nno field",
+		1: "additionalSubnets[0].gateway: a\nadditionalSubnets[0].dnsServers[0]: b\nno field",
+		3: "additionalSubnets[2].gateway: a\nadditionalSubnets[2].dnsServers[0]: b\nno field",
+	} {
+		if got := InSubnet(place, err); got.Error() != want {
+			t.Errorf("place %d: %q, want %q", place, got, want)
+		}
+	}
+	if got := InSubnet(1, nil); got != nil {
+		t.Errorf("of no error: %v", got)
+	}
+}

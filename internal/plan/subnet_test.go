@@ -1,0 +1,496 @@
+package plan
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"pgregory.net/rapid"
+)
+
+// addresses lets go-cmp compare what net/netip keeps private.
+var addresses = cmpopts.EquateComparable(netip.Addr{}, netip.Prefix{})
+
+// Short names for what the tables are full of.
+var (
+	prefix = netip.MustParsePrefix
+	addr   = netip.MustParseAddr
+)
+
+// ranges parses "start-end" texts.
+func ranges(texts ...string) []Range {
+	var parsed []Range
+	for _, text := range texts {
+		start, end, _ := strings.Cut(text, "-")
+		parsed = append(parsed, Range{addr(start), addr(end)})
+	}
+	return parsed
+}
+
+func route(destination, nextHop string) Route { return Route{prefix(destination), addr(nextHop)} }
+
+// fieldErrors are all FieldErrors that an error joins. Anything else in it fails the test.
+func fieldErrors(t testing.TB, err error) []*FieldError {
+	t.Helper()
+	if err == nil {
+		return nil
+	}
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		var all []*FieldError
+		for _, one := range joined.Unwrap() {
+			all = append(all, fieldErrors(t, one)...)
+		}
+		return all
+	}
+	var one *FieldError
+	if !errors.As(err, &one) {
+		t.Fatalf("%v is a %T, not a *FieldError", err, err)
+	}
+	return []*FieldError{one}
+}
+
+// requireFieldError holds that err is one FieldError of the field, and that its problem holds the text.
+func requireFieldError(t testing.TB, err error, field, text string) {
+	t.Helper()
+	all := fieldErrors(t, err)
+	if len(all) != 1 || all[0].Field != field || !strings.Contains(all[0].Problem, text) {
+		t.Errorf("got the errors %q, want one of field %q that says %q", all, field, text)
+	}
+}
+
+func TestDefaultGatewayIsTheFirstAddressAfterTheNetworks(t *testing.T) {
+	for cidr, want := range map[string]string{
+		"192.168.0.0/16":     "192.168.0.1",
+		"192.168.0.77/24":    "192.168.0.1",
+		"10.0.0.4/30":        "10.0.0.5",
+		"128.0.0.0/1":        "128.0.0.1",
+		"255.255.255.252/30": "255.255.255.253",
+		"fd00:1::/64":        "fd00:1::1",
+		"fd00::fffc/126":     "fd00::fffd",
+		"8000::/1":           "8000::1",
+	} {
+		if got := DefaultGateway(prefix(cidr)); got != addr(want) {
+			t.Errorf("DefaultGateway(%s) = %s, want %s", cidr, got, want)
+		}
+	}
+	if got := DefaultGateway(netip.Prefix{}); got.IsValid() {
+		t.Errorf("DefaultGateway of no CIDR is %s, want none", got)
+	}
+}
+
+func TestDefaultPoolsAreAllAddressesButTheGateway(t *testing.T) {
+	for sentence, tc := range map[string]struct {
+		cidr, gateway string
+		want          []Range
+	}{
+		"the first address is the gateway":   {"192.168.0.0/24", "192.168.0.1", ranges("192.168.0.2-192.168.0.254")},
+		"the last address is the gateway":    {"192.168.0.0/24", "192.168.0.254", ranges("192.168.0.1-192.168.0.253")},
+		"no gateway leaves all addresses":    {"192.168.0.0/24", "", ranges("192.168.0.1-192.168.0.254")},
+		"a gateway elsewhere takes nothing":  {"192.168.0.0/24", "10.0.0.1", ranges("192.168.0.1-192.168.0.254")},
+		"a gateway of the other family too":  {"192.168.0.0/24", "fd00::1", ranges("192.168.0.1-192.168.0.254")},
+		"the broadcast address is not in it": {"192.168.0.0/24", "192.168.0.255", ranges("192.168.0.1-192.168.0.254")},
+		"host bits do not count":             {"192.168.0.9/24", "192.168.0.1", ranges("192.168.0.2-192.168.0.254")},
+		"a gateway in the middle parts them": {
+			"192.168.0.0/24", "192.168.0.100", ranges("192.168.0.1-192.168.0.99", "192.168.0.101-192.168.0.254"),
+		},
+		"a gateway after the first leaves one alone": {
+			"192.168.0.0/24", "192.168.0.2", ranges("192.168.0.1-192.168.0.1", "192.168.0.3-192.168.0.254"),
+		},
+		"a /30 leaves one address":         {"10.0.0.0/30", "10.0.0.1", ranges("10.0.0.2-10.0.0.2")},
+		"a /30 with its last as gateway":   {"10.0.0.0/30", "10.0.0.2", ranges("10.0.0.1-10.0.0.1")},
+		"a /1 of IPv4":                     {"128.0.0.0/1", "128.0.0.1", ranges("128.0.0.2-255.255.255.254")},
+		"a /30 at the end of IPv4":         {"255.255.255.252/30", "", ranges("255.255.255.253-255.255.255.254")},
+		"a /31 has none":                   {"10.0.0.0/31", "", nil},
+		"a /32 has none":                   {"10.0.0.0/32", "", nil},
+		"the last /32 has none":            {"255.255.255.255/32", "", nil},
+		"the first /32 has none":           {"0.0.0.0/32", "", nil},
+		"IPv6 has no broadcast address":    {"fd00::/64", "fd00::1", ranges("fd00::2-fd00::ffff:ffff:ffff:ffff")},
+		"a /126 of IPv6":                   {"fd00::/126", "fd00::3", ranges("fd00::1-fd00::2")},
+		"a /1 of IPv6 to the last address": {"8000::/1", "8000::1", ranges("8000::2-" + lastIPv6)},
+		"the last address of IPv6 is the gateway": {
+			"ffff:ffff:ffff:ffff::/64", lastIPv6, ranges("ffff:ffff:ffff:ffff::1-ffff:ffff:ffff:ffff:ffff:ffff:ffff:fffe"),
+		},
+		"a /128 has none":      {"fd00::/128", "", nil},
+		"the last /128 too":    {lastIPv6 + "/128", "", nil},
+		"no CIDR has none":     {"", "", nil},
+		"no CIDR, but gateway": {"", "10.0.0.1", nil},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			var cidr netip.Prefix
+			if tc.cidr != "" {
+				cidr = prefix(tc.cidr)
+			}
+			var gateway netip.Addr
+			if tc.gateway != "" {
+				gateway = addr(tc.gateway)
+			}
+			if diff := cmp.Diff(tc.want, DefaultPools(cidr, gateway), addresses); diff != "" {
+				t.Errorf("-want +got:\n%s", diff)
+			}
+		})
+	}
+}
+
+const lastIPv6 = "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff"
+
+func TestPropertyDefaultPoolsCoverEachHostOnce(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		cidr := cidrs().Draw(t, "cidr")
+		gateway := hostsOf(cidr).Draw(t, "gateway")
+		subnet := Subnet{CIDR: cidr, Gateway: gateway, Pools: DefaultPools(cidr, gateway)}
+		if err := subnet.Validate(); err != nil {
+			t.Fatalf("the default pools of %s with gateway %s are refused: %v", cidr, gateway, err)
+		}
+		first, last := usable(cidr)
+		whole := joinRanges(append(slices.Clone(subnet.Pools), Range{gateway, gateway}))
+		if diff := cmp.Diff([]Range{{first, last}}, whole, addresses); diff != "" {
+			t.Fatalf("pools and gateway of %s do not make up its hosts (-want +got):\n%s", cidr, diff)
+		}
+	})
+}
+
+func TestJoinRanges(t *testing.T) {
+	for sentence, tc := range map[string]struct{ in, want []Range }{
+		"nothing is nothing":       {nil, nil},
+		"an empty list is nothing": {[]Range{}, nil},
+		"one stays":                {ranges("10.0.0.1-10.0.0.9"), ranges("10.0.0.1-10.0.0.9")},
+		"apart stays apart, sorted": {
+			ranges("10.0.0.7-10.0.0.9", "10.0.0.1-10.0.0.5"), ranges("10.0.0.1-10.0.0.5", "10.0.0.7-10.0.0.9"),
+		},
+		"neighbours are joined":       {ranges("10.0.0.6-10.0.0.9", "10.0.0.1-10.0.0.5"), ranges("10.0.0.1-10.0.0.9")},
+		"neighbours across an octet":  {ranges("10.0.0.1-10.0.0.255", "10.0.1.0-10.0.1.9"), ranges("10.0.0.1-10.0.1.9")},
+		"overlapping ones are joined": {ranges("10.0.0.1-10.0.0.5", "10.0.0.3-10.0.0.9"), ranges("10.0.0.1-10.0.0.9")},
+		"one within another goes":     {ranges("10.0.0.1-10.0.0.9", "10.0.0.3-10.0.0.5"), ranges("10.0.0.1-10.0.0.9")},
+		"one twice is one":            {ranges("10.0.0.1-10.0.0.9", "10.0.0.1-10.0.0.9"), ranges("10.0.0.1-10.0.0.9")},
+		"three in a row are one": {
+			ranges("10.0.0.3-10.0.0.3", "10.0.0.1-10.0.0.1", "10.0.0.2-10.0.0.2"), ranges("10.0.0.1-10.0.0.3"),
+		},
+		"the end of IPv4 is an end": {
+			ranges("255.255.255.255-255.255.255.255", "255.255.255.254-255.255.255.254"),
+			ranges("255.255.255.254-255.255.255.255"),
+		},
+		"all of IPv4 swallows a part": {
+			ranges("0.0.0.0-255.255.255.255", "10.0.0.1-10.0.0.9"), ranges("0.0.0.0-255.255.255.255"),
+		},
+		"both halves of IPv4 are IPv4": {
+			ranges("128.0.0.0-255.255.255.255", "0.0.0.0-127.255.255.255"), ranges("0.0.0.0-255.255.255.255"),
+		},
+		"the end of IPv6 is an end": {ranges("ffff::-"+lastIPv6, "fffe::-"+lastIPv6), ranges("fffe::-" + lastIPv6)},
+		"the last address of IPv6": {
+			ranges(lastIPv6+"-"+lastIPv6, lastIPv6+"-"+lastIPv6), ranges(lastIPv6 + "-" + lastIPv6),
+		},
+		"IPv6 does not follow on IPv4": {
+			ranges("::-::9", "255.255.255.0-255.255.255.255"), ranges("255.255.255.0-255.255.255.255", "::-::9"),
+		},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			before := slices.Clone(tc.in)
+			if diff := cmp.Diff(tc.want, joinRanges(tc.in), addresses); diff != "" {
+				t.Errorf("-want +got:\n%s", diff)
+			}
+			if diff := cmp.Diff(before, tc.in, addresses); diff != "" {
+				t.Errorf("the argument was written to (-before +after):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestCanonicalIsEqualForWhatMeansTheSame(t *testing.T) {
+	base := Subnet{
+		CIDR: prefix("10.0.0.0/24"), Gateway: addr("10.0.0.1"), DHCP: true,
+		Pools:      ranges("10.0.0.2-10.0.0.100", "10.0.0.150-10.0.0.254"),
+		DNSServers: []netip.Addr{addr("9.9.9.9"), addr("1.1.1.1")},
+		HostRoutes: []Route{
+			route("10.1.0.0/16", "10.0.0.9"), route("10.1.0.0/17", "10.0.0.8"), route("10.1.0.0/17", "10.0.0.9"),
+		},
+	}
+	for sentence, tc := range map[string]struct{ in, want Subnet }{
+		"the canonical form itself": {base, base},
+		"pools in another order": {with(base, func(s *Subnet) {
+			s.Pools = ranges("10.0.0.150-10.0.0.254", "10.0.0.2-10.0.0.100")
+		}), base},
+		"pools in pieces": {with(base, func(s *Subnet) {
+			s.Pools = ranges("10.0.0.200-10.0.0.254", "10.0.0.2-10.0.0.3", "10.0.0.150-10.0.0.199", "10.0.0.4-10.0.0.100")
+		}), base},
+		"routes in another order": {with(base, func(s *Subnet) {
+			s.HostRoutes = []Route{base.HostRoutes[2], base.HostRoutes[0], base.HostRoutes[1]}
+		}), base},
+		"name servers keep their order": {
+			with(base, func(s *Subnet) { s.DNSServers = []netip.Addr{addr("1.1.1.1"), addr("9.9.9.9")} }),
+			with(base, func(s *Subnet) { s.DNSServers = []netip.Addr{addr("1.1.1.1"), addr("9.9.9.9")} }),
+		},
+		"empty lists and none": {with(Subnet{CIDR: base.CIDR}, func(s *Subnet) {
+			s.Pools, s.DNSServers, s.HostRoutes = []Range{}, []netip.Addr{}, []Route{}
+		}), Subnet{CIDR: base.CIDR}},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			if diff := cmp.Diff(tc.want, tc.in.Canonical(), addresses); diff != "" {
+				t.Errorf("-want +got:\n%s", diff)
+			}
+		})
+	}
+}
+
+// with is a changed copy.
+func with(s Subnet, change func(*Subnet)) Subnet {
+	s = cloneSubnet(s)
+	change(&s)
+	return s
+}
+
+func TestPropertyCanonicalForgetsOrderAndSpelling(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		subnet := subnets(cidrs().Draw(t, "cidr")).Draw(t, "subnet")
+		before := cloneSubnet(subnet)
+		canonical := subnet.Canonical()
+		if diff := cmp.Diff(before, subnet, addresses); diff != "" {
+			t.Fatalf("Canonical wrote to its receiver (-before +after):\n%s", diff)
+		}
+		if diff := cmp.Diff(canonical, canonical.Canonical(), addresses); diff != "" {
+			t.Fatalf("Canonical is not idempotent (-once +twice):\n%s", diff)
+		}
+		if diff := cmp.Diff(canonical, respelled(t, subnet).Canonical(), addresses); diff != "" {
+			t.Fatalf("another spelling has another canonical form (-one +other):\n%s", diff)
+		}
+		if err := canonical.Validate(); err != nil {
+			t.Fatalf("the canonical form of a valid subnet is refused: %v", err)
+		}
+	})
+}
+
+func TestSubnetValidateAccepts(t *testing.T) {
+	for sentence, subnet := range map[string]Subnet{
+		"a CIDR alone":                        {CIDR: prefix("192.168.0.0/16")},
+		"a gateway at the first address":      {CIDR: prefix("10.0.0.0/24"), Gateway: addr("10.0.0.1")},
+		"a gateway at the last address":       {CIDR: prefix("10.0.0.0/24"), Gateway: addr("10.0.0.254")},
+		"an IPv6 gateway at the last address": {CIDR: prefix("fd00::/126"), Gateway: addr("fd00::3")},
+		"pools that touch": {
+			CIDR: prefix("10.0.0.0/24"), Pools: ranges("10.0.0.1-10.0.0.9", "10.0.0.10-10.0.0.254"),
+		},
+		"pools around the gateway": {
+			CIDR: prefix("10.0.0.0/29"), Gateway: addr("10.0.0.3"), Pools: ranges("10.0.0.4-10.0.0.6", "10.0.0.1-10.0.0.2"),
+		},
+		"two ways to one destination": {
+			CIDR:       prefix("10.0.0.0/24"),
+			HostRoutes: []Route{route("10.9.0.0/16", "10.0.0.8"), route("10.9.0.0/16", "10.0.0.9")},
+		},
+		"a default route":             {CIDR: prefix("10.0.0.0/24"), HostRoutes: []Route{route("0.0.0.0/0", "10.0.0.8")}},
+		"an IPv6 default route":       {CIDR: prefix("fd00::/64"), HostRoutes: []Route{route("::/0", "fd00::8")}},
+		"a next hop outside the CIDR": {CIDR: prefix("10.0.0.0/24"), HostRoutes: []Route{route("10.9.0.0/16", "8.8.8.8")}},
+		"a range next to loopback":    {CIDR: prefix("128.0.0.0/8")},
+		"a range that holds loopback": {CIDR: prefix("126.0.0.0/7")},
+		"a range behind multicast":    {CIDR: prefix("240.0.0.0/4")},
+		"IPv6 next to multicast":      {CIDR: prefix("fe00::/8")},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			if err := subnet.Validate(); err != nil {
+				t.Errorf("refused: %v", err)
+			}
+		})
+	}
+	for length := 1; length <= 30; length++ {
+		cidr := prefix(fmt.Sprintf("128.0.0.0/%d", length))
+		requireValidWithDefaults(t, cidr)
+	}
+	for length := 1; length <= 126; length++ {
+		cidr := prefix(fmt.Sprintf("8000::/%d", length))
+		requireValidWithDefaults(t, cidr)
+	}
+}
+
+func requireValidWithDefaults(t *testing.T, cidr netip.Prefix) {
+	t.Helper()
+	subnet := Subnet{CIDR: cidr, Gateway: DefaultGateway(cidr), Pools: DefaultPools(cidr, DefaultGateway(cidr))}
+	if err := subnet.Validate(); err != nil || len(subnet.Pools) == 0 {
+		t.Errorf("%s with its defaults %v is refused: %v", cidr, subnet.Pools, err)
+	}
+}
+
+func TestSubnetValidateRefuses(t *testing.T) {
+	v4 := Subnet{CIDR: prefix("10.0.0.0/24"), Gateway: addr("10.0.0.1")}
+	v6 := Subnet{CIDR: prefix("fd00::/64"), Gateway: addr("fd00::1")}
+	for sentence, tc := range map[string]struct {
+		subnet      Subnet
+		field, text string
+	}{
+		"no CIDR":                   {Subnet{}, "cidr", "192.168.0.0/16"},
+		"IPv4 host bits":            {Subnet{CIDR: prefix("10.0.0.5/24")}, "cidr", "write 10.0.0.0/24"},
+		"IPv6 host bits":            {Subnet{CIDR: prefix("fd00::5/64")}, "cidr", "write fd00::/64"},
+		"an IPv4 /0":                {Subnet{CIDR: prefix("0.0.0.0/0")}, "cidr", "from 1 to 30"},
+		"an IPv4 /31":               {Subnet{CIDR: prefix("10.0.0.0/31")}, "cidr", "from 1 to 30"},
+		"an IPv4 /32":               {Subnet{CIDR: prefix("10.0.0.0/32")}, "cidr", "from 1 to 30"},
+		"an IPv6 /0":                {Subnet{CIDR: prefix("::/0")}, "cidr", "from 1 to 126"},
+		"an IPv6 /127":              {Subnet{CIDR: prefix("fd00::/127")}, "cidr", "from 1 to 126"},
+		"an IPv6 /128":              {Subnet{CIDR: prefix("fd00::/128")}, "cidr", "from 1 to 126"},
+		"loopback":                  {Subnet{CIDR: prefix("127.0.0.0/8")}, "cidr", "loopback"},
+		"a part of loopback":        {Subnet{CIDR: prefix("127.1.0.0/16")}, "cidr", "loopback"},
+		"multicast":                 {Subnet{CIDR: prefix("224.0.0.0/4")}, "cidr", "multicast"},
+		"a part of multicast":       {Subnet{CIDR: prefix("239.1.0.0/16")}, "cidr", "multicast"},
+		"IPv6 multicast":            {Subnet{CIDR: prefix("ff00::/8")}, "cidr", "multicast"},
+		"a part of IPv6 multicast":  {Subnet{CIDR: prefix("ff02::/16")}, "cidr", "multicast"},
+		"a range from 0.0.0.0":      {Subnet{CIDR: prefix("0.0.0.0/8")}, "cidr", "0.0.0.0"},
+		"half of IPv4 from 0.0.0.0": {Subnet{CIDR: prefix("0.0.0.0/1")}, "cidr", "0.0.0.0"},
+		"IPv4 mapped into IPv6":     {Subnet{CIDR: prefix("::ffff:10.0.0.0/120")}, "cidr", "10.0.0.0"},
+
+		"an IPv6 mode of IPv4": {
+			with(v4, func(s *Subnet) { s.DHCP, s.IPv6AddressMode = true, DHCPv6Stateful }), FieldIPv6AddressMode, "leave it out",
+		},
+		"an RA mode of IPv4": {
+			with(v4, func(s *Subnet) { s.DHCP, s.IPv6RAMode = true, SLAAC }), FieldIPv6RAMode, "leave it out",
+		},
+		"a mode that there is not": {
+			with(v6, func(s *Subnet) { s.DHCP, s.IPv6RAMode = true, "SLAAC" }), FieldIPv6RAMode, "write slaac",
+		},
+		"two modes that differ": {
+			with(v6, func(s *Subnet) { s.DHCP, s.IPv6AddressMode, s.IPv6RAMode = true, SLAAC, DHCPv6Stateless }),
+			FieldIPv6RAMode, "does not go with ipv6AddressMode slaac",
+		},
+		"a mode without DHCP": {
+			with(v6, func(s *Subnet) { s.IPv6RAMode = DHCPv6Stateful }), FieldDHCP, "write true",
+		},
+		"addresses of hosts' own in a /63": {
+			Subnet{CIDR: prefix("fd00::/63"), DHCP: true, IPv6AddressMode: DHCPv6Stateless}, "cidr", "only in a /64",
+		},
+		"advertised addresses of hosts' own in a /65": {
+			Subnet{CIDR: prefix("fd00::/65"), DHCP: true, IPv6RAMode: SLAAC}, "cidr", "only in a /64",
+		},
+
+		"a gateway outside": {
+			with(v4, func(s *Subnet) { s.Gateway = addr("10.0.1.1") }), "gateway", "10.0.0.1 to 10.0.0.254",
+		},
+		"a gateway at the network's own": {
+			with(v4, func(s *Subnet) { s.Gateway = addr("10.0.0.0") }), "gateway", "10.0.0.1",
+		},
+		"a gateway at the broadcast": {
+			with(v4, func(s *Subnet) { s.Gateway = addr("10.0.0.255") }), "gateway", "10.0.0.254",
+		},
+		"a gateway of the other family": {
+			with(v4, func(s *Subnet) { s.Gateway = addr("fd00::1") }), "gateway", "10.0.0.1",
+		},
+		"an IPv4 gateway of IPv6": {
+			with(v6, func(s *Subnet) { s.Gateway = addr("10.0.0.1") }), "gateway", "fd00::1",
+		},
+		"an IPv4 gateway written in IPv6": {
+			with(v4, func(s *Subnet) { s.Gateway = addr("::ffff:10.0.0.1") }), "gateway", "10.0.0.1",
+		},
+		"an IPv6 gateway at the network's": {with(v6, func(s *Subnet) { s.Gateway = addr("fd00::") }), "gateway", "fd00::1"},
+		"an IPv6 gateway with a zone": {
+			with(v6, func(s *Subnet) { s.Gateway = addr("fd00::1%eth0") }), "gateway", "zone",
+		},
+		"a pool from the network's address": {
+			with(v4, func(s *Subnet) { s.Pools = ranges("10.0.0.0-10.0.0.0") }), "allocationPools[0]", "10.0.0.1 to 10.0.0.254",
+		},
+		"a pool to the broadcast address": {
+			with(v4, func(s *Subnet) { s.Pools = ranges("10.0.0.9-10.0.0.255") }), "allocationPools[0]", "10.0.0.254",
+		},
+		"a pool outside": {
+			with(v4, func(s *Subnet) { s.Pools = ranges("10.0.1.1-10.0.1.9") }), "allocationPools[0]", "leaves 10.0.0.0/24",
+		},
+		"a pool around the CIDR": {
+			with(v4, func(s *Subnet) { s.Pools = ranges("9.0.0.1-11.0.0.9") }), "allocationPools[0]", "leaves 10.0.0.0/24",
+		},
+		"a pool into the other family": {
+			with(v4, func(s *Subnet) { s.Pools = ranges("10.0.0.9-fd00::9") }), "allocationPools[0]", "leaves 10.0.0.0/24",
+		},
+		"a pool with a zone": {
+			with(v6, func(s *Subnet) { s.Pools = ranges("fd00::2%eth0-fd00::9") }), "allocationPools[0]", "zone",
+		},
+		"a pool without ends": {
+			with(v4, func(s *Subnet) { s.Pools = make([]Range, 1) }), "allocationPools[0]", "10.0.0.1",
+		},
+		"a pool backwards": {
+			with(v4, func(s *Subnet) { s.Pools = ranges("10.0.0.9-10.0.0.5") }), "allocationPools[0]", "backwards",
+		},
+		"a pool over the gateway": {
+			with(v4, func(s *Subnet) { s.Pools = ranges("10.0.0.1-10.0.0.9") }),
+			"allocationPools[0]", "contains the gateway 10.0.0.1",
+		},
+		"the second pool over the first": {
+			with(v4, func(s *Subnet) { s.Pools = ranges("10.0.0.5-10.0.0.9", "10.0.0.9-10.0.0.12") }),
+			"allocationPools[1]", "overlaps allocationPools[0]",
+		},
+		"the second pool around the first": {
+			with(v4, func(s *Subnet) { s.Pools = ranges("10.0.0.5-10.0.0.9", "10.0.0.2-10.0.0.12") }),
+			"allocationPools[1]", "overlaps allocationPools[0]",
+		},
+		"an IPv6 pool over the gateway": {
+			with(v6, func(s *Subnet) { s.Pools = ranges("fd00::1-fd00::9") }), "allocationPools[0]", "contains the gateway",
+		},
+		"a name server of the other family": {
+			with(v4, func(s *Subnet) { s.DNSServers = []netip.Addr{addr("fd00::53")} }), "dnsServers[0]", "family",
+		},
+		"an IPv4 name server of IPv6": {
+			with(v6, func(s *Subnet) { s.DNSServers = []netip.Addr{addr("9.9.9.9")} }), "dnsServers[0]", "family",
+		},
+		"no name server at all": {
+			with(v6, func(s *Subnet) { s.DNSServers = make([]netip.Addr, 1) }), "dnsServers[0]", "address",
+		},
+		"a name server with a zone": {
+			with(v6, func(s *Subnet) { s.DNSServers = []netip.Addr{addr("fe80::1%eth0")} }), "dnsServers[0]", "zone",
+		},
+		"a name server twice": {
+			with(v4, func(s *Subnet) { s.DNSServers = []netip.Addr{addr("9.9.9.9"), addr("1.1.1.1"), addr("9.9.9.9")} }),
+			"dnsServers[2]", "twice",
+		},
+		"a route to host bits": {
+			with(v4, func(s *Subnet) { s.HostRoutes = []Route{route("10.1.0.9/16", "10.0.0.9")} }),
+			"hostRoutes[0].destination", "write 10.1.0.0/16",
+		},
+		"a route to the other family": {
+			with(v4, func(s *Subnet) { s.HostRoutes = []Route{route("fd00::/64", "10.0.0.9")} }), "hostRoutes[0]", "family",
+		},
+		"a route by the other family": {
+			with(v4, func(s *Subnet) { s.HostRoutes = []Route{route("10.1.0.0/16", "fd00::9")} }), "hostRoutes[0]", "family",
+		},
+		"a route to nowhere": {
+			with(v6, func(s *Subnet) { s.HostRoutes = []Route{{NextHop: addr("fd00::9")}} }),
+			"hostRoutes[0].destination", "CIDR",
+		},
+		"a route by nothing": {
+			with(v6, func(s *Subnet) { s.HostRoutes = []Route{{Destination: prefix("fd01::/64")}} }),
+			"hostRoutes[0].nextHop", "address",
+		},
+		"a route by a zone": {
+			with(v6, func(s *Subnet) { s.HostRoutes = []Route{route("fd01::/64", "fe80::1%eth0")} }),
+			"hostRoutes[0].nextHop", "zone",
+		},
+		"a route to loopback": {
+			with(v4, func(s *Subnet) { s.HostRoutes = []Route{route("127.0.0.0/8", "10.0.0.9")} }),
+			"hostRoutes[0].destination", "loopback",
+		},
+		"a route to IPv6 loopback": {
+			with(v6, func(s *Subnet) { s.HostRoutes = []Route{route("::1/128", "fd00::9")} }),
+			"hostRoutes[0].destination", "loopback",
+		},
+		"a route twice": {
+			with(v4, func(s *Subnet) {
+				s.HostRoutes = []Route{route("10.1.0.0/16", "10.0.0.9"), route("10.1.0.0/16", "10.0.0.9")}
+			}),
+			"hostRoutes[1]", "twice",
+		},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			requireFieldError(t, tc.subnet.Validate(), tc.field, tc.text)
+		})
+	}
+}
+
+func TestSubnetValidateReportsEveryField(t *testing.T) {
+	err := Subnet{
+		CIDR: prefix("10.0.0.0/24"), Gateway: addr("10.0.1.1"), Pools: ranges("10.0.0.9-10.0.0.5"),
+		DNSServers: []netip.Addr{addr("fd00::53")}, HostRoutes: []Route{route("10.1.0.9/16", "10.0.0.9")},
+	}.Validate()
+	var fields []string
+	for _, one := range fieldErrors(t, err) {
+		fields = append(fields, one.Field)
+	}
+	want := []string{"gateway", "allocationPools[0]", "dnsServers[0]", "hostRoutes[0].destination"}
+	if diff := cmp.Diff(want, fields); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}
