@@ -46,7 +46,7 @@ type stress struct {
 
 // acting are the flags of all processes. They act side by side, where they would take turns otherwise. A process that is
 // killed forgets the ports that it is creating for objects which are gone in spite of their finalizers (see
-// docs/how-it-works.md, "What nobody saw go"): they go as orphans, within the patience of a test.
+// docs/how-it-works.md, "Orphaned resources"): they go as orphans, within the patience of a test.
 var acting = []string{"--leader-elect=false", "--orphan-grace=2s", "--orphan-max-share=1"}
 
 // restartable is a process, and its flag --controllers.
