@@ -415,7 +415,7 @@ func (r *Reconciler[T]) lookForParts(
 			}
 		}
 		if err == nil && !found && r.mayHide(obj.GetUID(), part.ID) {
-			found, err = in.Find(ctx, part.Kind, obj.GetName(), owner)
+			found, err = in.Find(ctx, part.Kind, r.nameOf(obj), owner)
 		}
 		if err != nil {
 			return observed, err

@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"cloudteam.ztgame.com/network-controller/internal/controller/controllertest"
+	"cloudteam.ztgame.com/network-controller/internal/controller/managed"
 	networkcontroller "cloudteam.ztgame.com/network-controller/internal/controller/network"
 	"cloudteam.ztgame.com/network-controller/internal/neutron"
 	"cloudteam.ztgame.com/network-controller/internal/plan"
@@ -91,11 +92,14 @@ func admit(_ clienttesting.Action, obj *cloudteamv1.Network) error {
 }
 
 // restart replaces the controller by a new one, which knows nothing but what the API server and the cloud hold.
-func (w *world) restart() {
+func (w *world) restart() { w.t.Helper(); w.restartOn(w.cloud) }
+
+// restartOn is restart with an Inventory of its own.
+func (w *world) restartOn(inventory managed.Inventory) {
 	w.t.Helper()
 	factory := informers.NewSharedInformerFactory(w.clients, 0)
 	c, err := networkcontroller.NewController(
-		w.clients.CloudteamV1(), factory.Cloudteam().V1().Networks(), nil, w.cloud, w.events, clusterUID,
+		w.clients.CloudteamV1(), factory.Cloudteam().V1().Networks(), nil, inventory, w.events, clusterUID,
 		networkcontroller.Options{AddressesLow: 0.1})
 	if err != nil {
 		w.t.Fatal(err)

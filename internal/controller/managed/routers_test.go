@@ -1,0 +1,126 @@
+package managed_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"cloudteam.ztgame.com/network-controller/internal/controller/controllertest"
+	"cloudteam.ztgame.com/network-controller/internal/neutron"
+	"cloudteam.ztgame.com/network-controller/internal/plan"
+	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+)
+
+// routedCloud is a Cloud that also has routers, without interfaces. Routers in hidden are missing from its lists until
+// they are read by id or found by name.
+type routedCloud struct {
+	*controllertest.Cloud
+
+	routers []plan.ObservedRouter
+	hidden  map[string]bool
+	// hideCreated hides each router when it is created; lose fails its creation after the router was made.
+	hideCreated bool
+	lose        error
+}
+
+func (c *routedCloud) Observed(ctx context.Context, owner plan.Owner, since time.Time) (plan.Observed, error) {
+	observed, err := c.Cloud.Observed(ctx, owner, since)
+	for _, r := range c.routers {
+		if owner.Owns(r.Description) && !c.hidden[r.ID] {
+			observed.Routers = append(observed.Routers, r)
+		}
+	}
+	return observed, err
+}
+
+func (c *routedCloud) Find(ctx context.Context, of plan.Kind, name string, owner plan.Owner) (found bool, err error) {
+	if of != plan.KindRouter {
+		return c.Cloud.Find(ctx, of, name, owner)
+	}
+	for _, r := range c.routers {
+		if r.Name == name && owner.Owns(r.Description) {
+			delete(c.hidden, r.ID)
+			found = true
+		}
+	}
+	return found, nil
+}
+
+func (c *routedCloud) Reread(ctx context.Context, resource plan.Resource) (bool, error) {
+	if resource.Kind != plan.KindRouter {
+		return c.Cloud.Reread(ctx, resource)
+	}
+	delete(c.hidden, resource.ID)
+	return slices.ContainsFunc(c.routers, func(r plan.ObservedRouter) bool { return r.ID == resource.ID }), nil
+}
+
+func (c *routedCloud) Apply(ctx context.Context, change plan.Change) (done plan.Change, err error) {
+	for len(change) > 0 {
+		others := slices.IndexFunc(change, func(s plan.Step) bool {
+			return s.Action == plan.CreateRouter || s.Action == plan.DeleteRouter
+		})
+		if others != 0 {
+			if others < 0 {
+				others = len(change)
+			}
+			taken, err := c.Cloud.Apply(ctx, change[:others])
+			if done = append(done, taken...); err != nil {
+				return done, err
+			}
+			change = change[others:]
+			continue
+		}
+		step := change[0]
+		if step.Action == plan.CreateRouter {
+			step.ID = fmt.Sprintf("router-%d", len(c.routers)+1)
+			c.routers = append(c.routers, plan.ObservedRouter{ID: step.ID, RouterAttributes: step.Router})
+			c.hidden[step.ID] = c.hideCreated
+			if c.lose != nil {
+				return done, c.lose
+			}
+		} else {
+			c.routers = slices.DeleteFunc(c.routers, func(r plan.ObservedRouter) bool { return r.ID == step.ID })
+		}
+		done, change = append(done, step), change[1:]
+	}
+	return done, nil
+}
+
+// TestARouterOfALostCreateIsFoundByItsNameInNeutron covers two faults at once: the answer to the create is lost, and
+// the lists that follow leave the router out.
+func TestARouterOfALostCreateIsFoundByItsNameInNeutron(t *testing.T) {
+	for name, networkName := range map[string]string{"the object's name": "", "spec.networkName": "of-the-team"} {
+		for end, live := range map[string]func(w *world, cloud *routedCloud){
+			"no second router is created": func(w *world, cloud *routedCloud) {
+				w.mustSync()
+				w.wantState("Ready=True Available")
+				if len(cloud.routers) != 1 {
+					w.t.Errorf("routers in Neutron: %+v, want one", cloud.routers)
+				}
+			},
+			"no router stays when the object is deleted": func(w *world, cloud *routedCloud) {
+				w.delete()
+				w.mustSync()
+				if w.exists() || len(cloud.routers) > 0 || len(w.cloud.Has()) > 0 {
+					w.t.Errorf("object exists: %t; networks: %v; routers: %+v", w.exists(), w.cloud.Has(), cloud.routers)
+				}
+			},
+		} {
+			t.Run(name+": "+end, func(t *testing.T) {
+				obj := example()
+				obj.Spec.Gateway, obj.Spec.Router = cloudteamv1.GatewayNone, &cloudteamv1.RouterSpec{}
+				obj.Spec.NetworkName = networkName
+				inWorld(t, func(t *testing.T, w *world) {
+					cloud := &routedCloud{Cloud: w.cloud, hidden: map[string]bool{}}
+					w.restartOn(cloud)
+					cloud.hideCreated, cloud.lose = true, &neutron.Error{Kind: neutron.Transient, Op: "create router", MaybeDone: true}
+					w.syncFails()
+					cloud.lose = nil
+					live(w, cloud)
+				}, obj)
+			})
+		}
+	}
+}
