@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"maps"
 	"sync"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -8,89 +9,101 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// Expectations remember, for each key, the newest resourceVersion that this process wrote, so that a sync can tell
-// whether the informer's cache has come that far. To act on an older state would be to act on the world before one's
-// own last act: to add a finalizer again, or to create what was just created. (The idea is that of KEP-5647.)
+// Expectations tell whether an informer's cache shows what this process wrote. A sync that acted on an older state would
+// repeat its own last writes: it would add a finalizer again, or create what it has just created. The idea is that of
+// KEP-5647.
 //
-// It is safe for concurrent use. The zero value is ready.
+// Writes are noted by the key of the sync that made them. A sync of one object asks Met with that object. A sync that
+// writes several objects of another kind asks CaughtUp with the version of that kind's cache.
+//
+// Expectations are safe for concurrent use. The zero value is ready.
 type Expectations struct {
 	mu      sync.Mutex
-	written map[cache.ObjectName]expectation
+	written map[cache.ObjectName]*expectation
 }
 
+// expectation is what was written for one key.
 type expectation struct {
-	uid             types.UID
-	resourceVersion string
-	// gone is true where the write let the object go.
-	gone bool
+	// uid and version are of the newest write. A version is empty where no write returned one.
+	uid     types.UID
+	version string
+	// removed are the objects that the cache is still to lose.
+	removed map[types.UID]bool
 }
 
-// Written notes what a write returned. Of two writes to one object the newer counts, in whatever order they are noted.
-func (e *Expectations) Written(key cache.ObjectName, uid types.UID, resourceVersion string) {
+// Written notes what a write returned. Of several writes the newest counts, in whatever order they are noted.
+func (e *Expectations) Written(key cache.ObjectName, uid types.UID, version string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.written == nil {
-		e.written = map[cache.ObjectName]expectation{}
+	want := e.of(key)
+	if want.version == "" || !older(version, want.version) {
+		want.uid, want.version = uid, version
 	}
-	if noted, ok := e.written[key]; ok && noted.uid == uid {
-		order, err := resourceversion.CompareResourceVersion(resourceVersion, noted.resourceVersion)
-		if err == nil && order < 0 {
-			return
-		}
-	}
-	e.written[key] = expectation{uid: uid, resourceVersion: resourceVersion}
 }
 
-// LetGo notes that a write took the last finalizer off an object that is being deleted, so that a cache that still
-// holds it is behind. The answer to such a write does not tell: it has the resourceVersion that the object had before
-// (deleteWithoutFinalizers in k8s.io/apiserver/pkg/registry/generic/registry/store.go returns the object it was given).
+// LetGo notes that a write removed an object: a deletion, or a write that took off the last finalizer. A cache that still
+// holds the object is behind. The answers to such writes have no version that tells so (deleteWithoutFinalizers in
+// k8s.io/apiserver/pkg/registry/generic/registry/store.go returns the object as it was).
 func (e *Expectations) LetGo(key cache.ObjectName, uid types.UID) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.written == nil {
-		e.written = map[cache.ObjectName]expectation{}
+	want := e.of(key)
+	if want.removed == nil {
+		want.removed = map[types.UID]bool{}
 	}
-	e.written[key] = expectation{uid: uid, gone: true}
+	want.removed[uid] = true
 }
 
-// Met reports whether a cached object is at least as new as the last write noted for its key. An object of another UID
-// is another object, of which nothing is expected; the informer will hand out the newer of the two.
-func (e *Expectations) Met(key cache.ObjectName, uid types.UID, resourceVersion string) bool {
+// Removed reports whether LetGo was called for an object.
+func (e *Expectations) Removed(key cache.ObjectName, uid types.UID) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	want, ok := e.written[key]
-	if !ok {
+	want := e.written[key]
+	return want != nil && want.removed[uid]
+}
+
+// KeepRemoved forgets those of the objects that LetGo was called for of which the cache shows that they are gone or
+// going: those that pending does not name.
+func (e *Expectations) KeepRemoved(key cache.ObjectName, pending func(types.UID) bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if want := e.written[key]; want != nil {
+		maps.DeleteFunc(want.removed, func(uid types.UID, _ bool) bool { return !pending(uid) })
+		e.drop(key)
+	}
+}
+
+// Met reports whether a cached object is at least as new as the newest write noted for the key. An object of another UID
+// is another object, of which nothing is expected.
+func (e *Expectations) Met(key cache.ObjectName, uid types.UID, version string) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	want := e.written[key]
+	switch {
+	case want == nil:
 		return true
-	}
-	if want.uid == uid && want.gone {
+	case want.removed[uid] || want.uid == uid && older(version, want.version):
 		return false
-	}
-	if want.uid == uid {
-		// An API server whose versions do not compare gives no way to wait for one.
-		order, err := resourceversion.CompareResourceVersion(resourceVersion, want.resourceVersion)
-		if err == nil && order < 0 {
-			return false
-		}
 	}
 	delete(e.written, key)
 	return true
 }
 
-// MetWithout reports whether a cache that does not hold the last object written for a key has come at least as far as
-// that write, so that the object is gone and not yet to come. version is the newest resourceVersion that the cache has
-// seen of any object of the kind (cache.Store's LastStoreSyncResourceVersion).
-func (e *Expectations) MetWithout(key cache.ObjectName, version string) bool {
+// CaughtUp reports whether a cache has come at least as far as the newest write noted for the key, so that it shows all
+// that was written. version is the newest that the cache has seen of any object of the kind (cache.Store's
+// LastStoreSyncResourceVersion). Read it before the cache: what comes later may be shown, and nothing else is missing.
+func (e *Expectations) CaughtUp(key cache.ObjectName, version string) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	want, ok := e.written[key]
-	if !ok {
+	want := e.written[key]
+	if want == nil {
 		return true
 	}
-	order, err := resourceversion.CompareResourceVersion(version, want.resourceVersion)
-	if err == nil && order < 0 {
+	if older(version, want.version) {
 		return false
 	}
-	delete(e.written, key)
+	want.version = ""
+	e.drop(key)
 	return true
 }
 
@@ -99,4 +112,29 @@ func (e *Expectations) Forget(key cache.ObjectName) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	delete(e.written, key)
+}
+
+// of gives the expectation of a key, a new one where there is none.
+func (e *Expectations) of(key cache.ObjectName) *expectation {
+	if e.written == nil {
+		e.written = map[cache.ObjectName]*expectation{}
+	}
+	if e.written[key] == nil {
+		e.written[key] = &expectation{}
+	}
+	return e.written[key]
+}
+
+// drop removes an expectation of which nothing is left.
+func (e *Expectations) drop(key cache.ObjectName) {
+	if want := e.written[key]; want.version == "" && len(want.removed) == 0 {
+		delete(e.written, key)
+	}
+}
+
+// older reports whether a version is older than another. Versions that do not compare are not: an API server that has
+// such gives no way to wait for one.
+func older(version, than string) bool {
+	order, err := resourceversion.CompareResourceVersion(version, than)
+	return err == nil && order < 0
 }

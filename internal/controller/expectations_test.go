@@ -29,7 +29,7 @@ func TestExpectations(t *testing.T) {
 		"the last of two writes counts":                   {[]state{{"a", "10"}, {"a", "12"}}, state{"a", "11"}, false},
 		"the newest counts, in whatever order it is told": {[]state{{"a", "12"}, {"a", "10"}}, state{"a", "11"}, false},
 		"another object of the name is not waited for":    {[]state{{"a", "10"}}, state{"b", "1"}, true},
-		"a write to another object of the name counts":    {[]state{{"a", "20"}, {"b", "10"}}, state{"b", "9"}, false},
+		"a write to another object of the name counts":    {[]state{{"a", "10"}, {"b", "20"}}, state{"b", "19"}, false},
 		"written versions that do not compare":            {[]state{{"a", "x"}}, state{"a", "9"}, true},
 		"cached versions that do not compare":             {[]state{{"a", "10"}}, state{"a", "x"}, true},
 		"a cached object without a version":               {[]state{{"a", "10"}}, state{"a", ""}, true},
@@ -70,14 +70,14 @@ func TestExpectationsOfAnObjectThatTheCacheLacks(t *testing.T) {
 				e.Written(keyA, "a", c.written)
 			}
 			for _, attempt := range []string{"first", "second"} {
-				if got := e.MetWithout(keyA, c.version); got != c.want {
-					t.Errorf("the %s time MetWithout is %t, want %t", attempt, got, c.want)
+				if got := e.CaughtUp(keyA, c.version); got != c.want {
+					t.Errorf("the %s time CaughtUp is %t, want %t", attempt, got, c.want)
 				}
 			}
 			if waits := len(e.written) > 0; waits == c.want {
 				t.Errorf("it still holds %v", e.written)
 			}
-			if !e.MetWithout(keyB, "1") {
+			if !e.CaughtUp(keyB, "1") {
 				t.Error("another key waits as well")
 			}
 		})
@@ -99,8 +99,26 @@ func TestAnObjectThatWasLetGoIsExpectedToGo(t *testing.T) {
 		t.Error("what was forgotten is waited for")
 	}
 	e.LetGo(keyA, "a")
-	if !e.MetWithout(keyA, "1") {
+	if !e.CaughtUp(keyA, "1") {
 		t.Error("a cache without it passes for behind")
+	}
+}
+
+func TestRemovedObjectsAreRememberedUntilTheCacheShowsIt(t *testing.T) {
+	var e Expectations
+	e.Written(keyA, "port", "10")
+	e.LetGo(keyA, "a")
+	e.LetGo(keyA, "b")
+	if !e.CaughtUp(keyA, "10") {
+		t.Error("a removal holds up a cache that has caught up")
+	}
+	e.KeepRemoved(keyA, func(uid types.UID) bool { return uid == "b" })
+	if e.Removed(keyA, "a") || !e.Removed(keyA, "b") || e.Removed(keyB, "b") {
+		t.Errorf("what is remembered is %+v", e.written[keyA])
+	}
+	e.KeepRemoved(keyA, func(types.UID) bool { return false })
+	if len(e.written) > 0 {
+		t.Errorf("memory grows: %v", e.written)
 	}
 }
 

@@ -13,14 +13,14 @@ import (
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
 
-// complaint is what a Warning Event is about. One is sent where a complaint begins; after a restart it begins anew.
+// complaint is what a Warning Event is about. The Event is sent when the complaint begins, and again after a restart.
 type complaint struct {
-	// network is the Network, and attachment the NetworkAttachmentDefinition that stands in its way, if one does.
+	// network is the Network; attachment is the NetworkAttachmentDefinition that blocks it, if one does.
 	network, attachment types.UID
 	reason              string
 }
 
-// complain sends a Warning Event to a Network, unless the complaint is already known.
+// complain sends a Warning Event about a Network, unless it was sent for the same complaint.
 func (c *Controller) complain(
 	key cache.ObjectName, network *cloudteamv1.Network, attachment types.UID, reason, message string,
 ) {
@@ -41,12 +41,12 @@ func (c *Controller) settle(key cache.ObjectName) {
 	delete(c.complaints, key)
 }
 
-// taken is where the Network's name is that of a NetworkAttachmentDefinition that the Network does not control.
+// taken reports that another owner has a NetworkAttachmentDefinition of the Network's name.
 func (c *Controller) taken(
 	key cache.ObjectName, network *cloudteamv1.Network, attachment *unstructured.Unstructured,
 ) {
 	if isOfNetwork(attachment) {
-		// It is that of an earlier Network of the name, and garbage collection is about to remove it.
+		// It belongs to an earlier Network of the name. Garbage collection removes it.
 		c.settle(key)
 		return
 	}
@@ -55,14 +55,14 @@ func (c *Controller) taken(
 		whose = fmt.Sprintf("%s %q controls it", owner.Kind, owner.Name)
 	}
 	c.complain(key, network, attachment.GetUID(), cloudteamv1.EventAttachmentExists, fmt.Sprintf(
-		"NetworkAttachmentDefinition %q exists and is not this Network's (%s), so that Pods that declare the name are not "+
-			"plugged into this network: delete it, or make one of the two anew under another name", key.Name, whose))
+		"NetworkAttachmentDefinition %q exists and is not this Network's (%s); Pods that declare the name are not "+
+			"plugged into this network: delete it, or create one of the two again under another name", key.Name, whose))
 }
 
-// failed is where the API server did not do what it was asked for. The key is tried again.
+// failed reports an error of the API server. The sync is retried.
 func (c *Controller) failed(
 	key cache.ObjectName, network *cloudteamv1.Network, err error,
 ) (controller.Result, error) {
-	c.complain(key, network, "", cloudteamv1.EventAttachmentFailed, err.Error()+"; it is tried again")
+	c.complain(key, network, "", cloudteamv1.EventAttachmentFailed, err.Error()+". Retrying with backoff.")
 	return controller.Result{}, err
 }

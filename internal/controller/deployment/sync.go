@@ -77,7 +77,7 @@ func (c *Controller) sync(ctx context.Context, key cache.ObjectName) (controller
 	}
 	// Read before the index is: what the cache does not hold then, it did not hold at this version.
 	version := c.ports.LastStoreSyncResourceVersion()
-	if !c.expectedPorts.MetWithout(key, version) {
+	if !c.expectedPorts.CaughtUp(key, version) {
 		return controller.Result{RequeueAfter: behindPause}, nil
 	}
 	ports := c.caches.PortsOf(deployment.UID)

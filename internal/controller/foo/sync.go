@@ -6,10 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -20,31 +18,29 @@ import (
 	"cloudteam.ztgame.com/network-controller/pkg/apis/samplecontroller/v1alpha1"
 )
 
-// behindPause is how long a sync waits for a cache that is behind the API server. As a rule an event ends the wait
-// before. There is none where the object came and went between two lists.
-const behindPause = time.Second
-
-// outcome is how a sync went.
-type outcome struct {
-	// known is false where the caches did not tell enough to say anything.
+// syncResult is what a sync found and did, for the Foo's status.
+type syncResult struct {
+	// known is false where the caches did not show enough for a status.
 	known bool
 	state controller.State
 	// available is how many replicas of the Foo's Deployment are available.
 	available int32
 	// events are what was done.
 	events []controller.Event
-	// behind is true where a cache showed less than the API server has: it is looked at again, and nobody is to blame.
-	behind bool
-	// err, where not nil, has the key tried again.
+	// stale is true where a cache is behind the API server. The key is requeued.
+	stale bool
+	// err, where not nil, has the sync retried.
 	err error
 }
 
-// sync makes the Deployment of one Foo as the Foo declares. It acts on what the caches hold now, whatever put the key
-// on the queue.
+// stale is the result of a sync whose cache is behind the API server.
+func stale() syncResult { return syncResult{stale: true} }
+
+// sync makes the Deployment of one Foo as the Foo declares. It is level-triggered: it acts on what the caches hold.
 func (c *Controller) sync(ctx context.Context, key cache.ObjectName) (controller.Result, error) {
 	foo, err := c.lister.Foos(key.Namespace).Get(key.Name)
 	if apierrors.IsNotFound(err) {
-		// The Deployment bears the Foo as its owner: garbage collection removes it.
+		// The Foo owns the Deployment: garbage collection removes it.
 		c.expected.Forget(key)
 		c.expectedDeployments.Forget(key)
 		return controller.Result{}, nil
@@ -53,114 +49,96 @@ func (c *Controller) sync(ctx context.Context, key cache.ObjectName) (controller
 		return controller.Result{}, err
 	}
 	if !c.expected.Met(key, foo.UID, foo.ResourceVersion) {
-		// The cache is older than our own last write. The event that brings it up to date brings the key back.
+		// The cache is older than our last write. The event that updates the cache requeues the key.
 		return controller.Result{}, nil
 	}
 	if foo.DeletionTimestamp != nil {
-		// Garbage collection may be removing the Deployment before the Foo. To create it anew would hold both up.
+		// In a foreground deletion the Deployment goes before the Foo. Creating it again would block both.
 		return controller.Result{}, nil
 	}
-	o := c.converge(ctx, key, foo)
-	if o.known {
-		err = c.report(ctx, foo, o)
+	r := c.reconcile(ctx, key, foo)
+	if r.known {
+		err = c.report(ctx, foo, r)
 	}
 	var result controller.Result
-	if o.behind {
-		result.RequeueAfter = behindPause
+	if r.stale {
+		result.RequeueAfter = controller.StalePause
 	}
-	return result, errors.Join(o.err, err)
+	return result, errors.Join(r.err, err)
 }
 
-// converge creates, scales and deletes what is needed for the Foo's Deployment to be as declared, and for there to be
-// no other one of the Foo's.
+// reconcile creates, scales and deletes until the Foo has its Deployment as declared, and no other one.
 //
-// A Deployment of an earlier name goes when the one of the present name is there: should that name be another's, or the
-// API server refuse it, then what runs keeps running until somebody has decided.
-func (c *Controller) converge(ctx context.Context, key cache.ObjectName, foo *v1alpha1.Foo) outcome {
+// A Deployment of an earlier spec.deploymentName goes once the one of the present name is there. Where the present name
+// is taken or refused, what runs keeps running until somebody decides.
+func (c *Controller) reconcile(ctx context.Context, key cache.ObjectName, foo *v1alpha1.Foo) syncResult {
 	if problems := validation.IsDNS1123Subdomain(foo.Spec.DeploymentName); len(problems) > 0 {
-		// Nothing but another spec helps, and that brings an event.
-		return outcome{known: true, state: controller.Stalled(v1alpha1.ReasonInvalidSpec,
+		// Only another spec helps, and that brings an event.
+		return syncResult{known: true, state: controller.Stalled(v1alpha1.ReasonInvalidSpec,
 			fmt.Sprintf("spec.deploymentName %q: %s", foo.Spec.DeploymentName, strings.Join(problems, "; ")))}
 	}
-	// Read before the lister is: what the cache does not hold then, it did not hold at this version.
-	version := c.deploymentIndexer.LastStoreSyncResourceVersion()
+	version := c.deploymentIndexer.LastStoreSyncResourceVersion() // read before the cache: see CaughtUp
 	deployment, err := c.deploymentLister.Deployments(foo.Namespace).Get(foo.Spec.DeploymentName)
-	var o outcome
+	var r syncResult
 	switch {
 	case apierrors.IsNotFound(err):
-		if !c.expectedDeployments.MetWithout(key, version) {
-			return outcome{behind: true}
+		if !c.expectedDeployments.CaughtUp(key, version) {
+			return stale()
 		}
-		deployment, o = c.create(ctx, key, foo)
+		deployment, r = c.create(ctx, key, foo)
 	case err != nil:
 		return failed(err)
 	case !c.expectedDeployments.Met(key, deployment.UID, deployment.ResourceVersion):
-		return outcome{behind: true}
+		return stale()
 	case !metav1.IsControlledBy(deployment, foo):
 		return taken(foo, deployment)
 	case deployment.DeletionTimestamp != nil:
-		return outcome{known: true, available: deployment.Status.AvailableReplicas,
+		return syncResult{known: true, available: deployment.Status.AvailableReplicas,
 			state: controller.Reconciling(v1alpha1.ReasonTerminating, fmt.Sprintf(
-				"Deployment %q is being deleted; it is created anew when it is gone", deployment.Name))}
+				"Deployment %q is being deleted; a new one is created when it is gone", deployment.Name))}
 	default:
-		deployment, o = c.scale(ctx, key, foo, deployment)
+		deployment, r = c.scale(ctx, key, foo, deployment)
 	}
 	if deployment == nil {
-		return o
+		return r
 	}
-	o.available = deployment.Status.AvailableReplicas
-	o.known, o.state = true, progress(deployment)
-	return c.prune(ctx, foo, o)
+	r.available = deployment.Status.AvailableReplicas
+	r.known, r.state = true, progress(deployment)
+	return c.prune(ctx, foo, r)
 }
 
-// create creates the Foo's Deployment. It returns nil where there is none now, with an outcome that says why.
+// create creates the Foo's Deployment. It returns nil where there is none now, with a result that says why.
 func (c *Controller) create(
 	ctx context.Context, key cache.ObjectName, foo *v1alpha1.Foo,
-) (*appsv1.Deployment, outcome) {
-	// The one read that is not from a cache: who deletes a Foo in the foreground has its Deployment deleted, too, and the
-	// cache of Foos may hear of it later than that of Deployments.
-	live, err := c.client.Foos(foo.Namespace).Get(ctx, foo.Name, metav1.GetOptions{})
-	switch {
-	case apierrors.IsNotFound(err) || err == nil && (live.UID != foo.UID || live.DeletionTimestamp != nil):
-		return nil, outcome{behind: true}
-	case err != nil:
-		return nil, failed(fmt.Errorf("reading the Foo before creating Deployment %q: %w", foo.Spec.DeploymentName, err))
+) (*appsv1.Deployment, syncResult) {
+	var created *appsv1.Deployment
+	err := controller.CheckOwner(ctx, c.client.Foos(foo.Namespace), kind.Kind, foo)
+	if err == nil {
+		created, err = controller.CreateOwned(ctx, c.deploymentClient.Deployments(foo.Namespace), "Deployment", key,
+			desired(foo), &c.expectedDeployments)
 	}
-	client := c.deploymentClient.Deployments(foo.Namespace)
-	created, err := client.Create(ctx, desired(foo), metav1.CreateOptions{FieldManager: controller.FieldManager})
 	switch {
-	case apierrors.IsAlreadyExists(err):
-		// The cache is behind: of somebody else's create, or of one of ours whose answer was lost. Whose it is can wait
-		// until the cache shows it.
-		existing, err := client.Get(ctx, foo.Spec.DeploymentName, metav1.GetOptions{})
-		if err == nil {
-			c.expectedDeployments.Written(key, existing.UID, existing.ResourceVersion)
-		}
-		if err != nil && !apierrors.IsNotFound(err) {
-			return nil, failed(fmt.Errorf("reading Deployment %q: %w", foo.Spec.DeploymentName, err))
-		}
-		return nil, outcome{behind: true}
-	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
-		// The Foo goes with its namespace.
-		return nil, outcome{}
+	case errors.Is(err, controller.ErrStale):
+		return nil, stale()
+	case errors.Is(err, controller.ErrTerminating):
+		return nil, syncResult{}
 	case err != nil:
-		return nil, failed(fmt.Errorf("creating Deployment %q: %w", foo.Spec.DeploymentName, err))
+		return nil, failed(err)
 	}
-	c.expectedDeployments.Written(key, created.UID, created.ResourceVersion)
-	return created, outcome{events: []controller.Event{
+	return created, syncResult{events: []controller.Event{
 		controller.Done(v1alpha1.EventCreated, "Created Deployment %q", created.Name),
 	}}
 }
 
-// scale sets the number of replicas of a Deployment of the Foo's to the declared one, if one is declared and it
-// differs. It writes that one field, and only while the Deployment is the one that was read: it may be somebody else's
-// by now. It returns nil where it could not, with an outcome that says why.
+// scale sets the Deployment's replicas to the number that the Foo declares, if it declares one. It writes that field
+// alone, and only while the Deployment is as it was read: it may be somebody else's by now. It returns nil where the
+// write failed, with a result that says why.
 func (c *Controller) scale(
 	ctx context.Context, key cache.ObjectName, foo *v1alpha1.Foo, deployment *appsv1.Deployment,
-) (*appsv1.Deployment, outcome) {
+) (*appsv1.Deployment, syncResult) {
 	was := replicasOf(deployment)
 	if foo.Spec.Replicas == nil || *foo.Spec.Replicas == was {
-		return deployment, outcome{}
+		return deployment, syncResult{}
 	}
 	patch, err := json.Marshal(map[string]any{
 		"metadata": map[string]any{"uid": deployment.UID, "resourceVersion": deployment.ResourceVersion},
@@ -172,23 +150,22 @@ func (c *Controller) scale(
 	scaled, err := c.deploymentClient.Deployments(deployment.Namespace).Patch(ctx, deployment.Name,
 		types.MergePatchType, patch, metav1.PatchOptions{FieldManager: controller.FieldManager})
 	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
-		return nil, outcome{behind: true}
+		return nil, stale()
 	}
 	if err != nil {
-		o := outcome{available: deployment.Status.AvailableReplicas}
-		return nil, o.failed(fmt.Errorf("scaling Deployment %q: %w", deployment.Name, err))
+		r := syncResult{available: deployment.Status.AvailableReplicas}
+		return nil, r.failed(fmt.Errorf("scaling Deployment %q: %w", deployment.Name, err))
 	}
 	c.expectedDeployments.Written(key, scaled.UID, scaled.ResourceVersion)
-	return scaled, outcome{events: []controller.Event{controller.Done(
+	return scaled, syncResult{events: []controller.Event{controller.Done(
 		v1alpha1.EventScaled, "Scaled Deployment %q from %d to %d", scaled.Name, was, replicasOf(scaled))}}
 }
 
-// prune deletes the Deployments of the Foo's that the spec does not name any more, each only while it is the one that
-// was read.
-func (c *Controller) prune(ctx context.Context, foo *v1alpha1.Foo, o outcome) outcome {
+// prune deletes the Foo's Deployments of earlier names, each only while it is as it was read.
+func (c *Controller) prune(ctx context.Context, foo *v1alpha1.Foo, r syncResult) syncResult {
 	owned, err := c.deploymentIndexer.ByIndex(indexOwner, string(foo.UID))
 	if err != nil {
-		return o.failed(err)
+		return r.failed(err)
 	}
 	var errs []error
 	for _, obj := range owned {
@@ -205,18 +182,18 @@ func (c *Controller) prune(ctx context.Context, foo *v1alpha1.Foo, o outcome) ou
 		})
 		switch {
 		case err == nil:
-			o.events = append(o.events, controller.Done(v1alpha1.EventDeleted,
-				"Deleted Deployment %q: spec.deploymentName is %q now", deployment.Name, foo.Spec.DeploymentName))
+			r.events = append(r.events, controller.Done(v1alpha1.EventDeleted,
+				"Deleted Deployment %q: spec.deploymentName is now %q", deployment.Name, foo.Spec.DeploymentName))
 		case apierrors.IsNotFound(err):
 		case apierrors.IsConflict(err):
-			o.behind = true
+			r.stale = true
 		default:
-			errs = append(errs, fmt.Errorf("deleting Deployment %q, which spec.deploymentName does not name any more: %w",
+			errs = append(errs, fmt.Errorf("deleting Deployment %q of an earlier spec.deploymentName: %w",
 				deployment.Name, err))
 		}
 	}
 	if len(errs) > 0 {
-		return o.failed(errors.Join(errs...))
+		return r.failed(errors.Join(errs...))
 	}
-	return o
+	return r
 }

@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/cache"
 
+	"cloudteam.ztgame.com/network-controller/internal/controller"
 	"cloudteam.ztgame.com/network-controller/internal/controller/controllertest"
 	"cloudteam.ztgame.com/network-controller/pkg/apis/samplecontroller/v1alpha1"
 )
@@ -658,7 +659,7 @@ func TestNothingIsRememberedOfGoneFoos(t *testing.T) {
 		w.fooGate.Release()
 		w.remove(w.foo())
 		w.mustSync()
-		if !w.c.expected.Met(exampleKey, "foo-1", "1") || !w.c.expectedDeployments.MetWithout(exampleKey, "1") {
+		if !w.c.expected.Met(exampleKey, "foo-1", "1") || !w.c.expectedDeployments.CaughtUp(exampleKey, "1") {
 			t.Error("writes for a gone Foo are still waited for")
 		}
 		w.deploymentGate.Release()
@@ -811,7 +812,7 @@ func TestRunFollowsWhatHappens(t *testing.T) {
 			w.deploymentGate.Drop()
 			w.api.Create(t, foreign(declaring("other")))
 			w.deploymentGate.Release()
-			controllertest.Settle(2 * behindPause)
+			controllertest.Settle(2 * controller.StalePause)
 			if w.deployment("renamed") == nil {
 				w.t.Error("it is not created again")
 			}
