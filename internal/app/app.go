@@ -47,9 +47,7 @@ func Run(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
-	// A write that waits for its turn is held against the lease when it is sent.
 	election.guard(config)
-	boundWrites(config)
 	kube, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return fmt.Errorf("making a Kubernetes client: %w", err)

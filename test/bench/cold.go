@@ -183,7 +183,7 @@ func (f *coldFleet) createBare(ctx context.Context) error {
 }
 
 // patchesAtATime is how many writes to Kubernetes the bare loop makes at a time, all bulks together, or one for each:
-// fewer than kube-apiserver takes on one connection, as the controller does.
+// fewer than the 100 that kube-apiserver serves on one connection.
 const patchesAtATime = 64
 
 // writtenAtMost is how many networks are enough to tell how fast they are made with writes to Kubernetes.
