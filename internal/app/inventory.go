@@ -64,7 +64,7 @@ func (p *process) inventory() *sharedInventory {
 	}
 	p.shared = p.newInventory(p.access, klog.FromContext(p.ground))
 	p.readiness.add("inventory", func() bool { synced, _ := p.shared.Synced(); return synced })
-	p.base.Go(func() error { p.election.stand(p.ground, p.shared.Inventory); return nil })
+	p.base.Go(func() error { p.election.audit(p.ground, p.shared.Inventory); return nil })
 	return p.shared
 }
 

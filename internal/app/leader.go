@@ -11,33 +11,31 @@ import (
 	"time"
 
 	"github.com/spf13/pflag"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/uuid"
 	coordinationv1 "k8s.io/client-go/kubernetes/typed/coordination/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/leaderelection"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
-	_ "k8s.io/component-base/metrics/prometheus/clientgo/leaderelection" // leader_election_master_status tells who leads
-	"k8s.io/klog/v2"
+	_ "k8s.io/component-base/metrics/prometheus/clientgo/leaderelection" // serves leader_election_master_status
 
 	"cloudteam.ztgame.com/network-controller/internal/controller"
 	"cloudteam.ztgame.com/network-controller/internal/neutron"
 )
 
-// LeaderElection is how one of several processes is chosen to act. Names and defaults of its flags are those of
-// kube-controller-manager.
+// LeaderElection configures which of several processes acts. The flags have kube-controller-manager's names and
+// defaults.
 type LeaderElection struct {
-	// Enabled is whether there may be more than one process. Without it, this one acts at once.
+	// Enabled is false for the only process there is, which then acts at once.
 	Enabled bool
-	// LeaseDuration is how long after a leader's last sign of life another one takes over, in whole seconds.
+	// LeaseDuration is how long after the leader's last renewal another process takes over, in whole seconds.
 	LeaseDuration time.Duration
-	// RenewDeadline is how long after its last sign of life a leader goes on; it is shorter than LeaseDuration, so that
-	// it has ended before another one begins.
+	// RenewDeadline is how long after its last renewal a leader may write. It is shorter than LeaseDuration, so that
+	// the former leader has stopped before the next one starts.
 	RenewDeadline time.Duration
-	// RetryPeriod is between the signs of life. Others look for them, and try to take over, several times as often.
+	// RetryPeriod is the time between two renewals, and between two attempts of a standby to take over.
 	RetryPeriod time.Duration
-	// ResourceName and ResourceNamespace are the Lease's. An empty namespace is the ServiceAccount's in a Pod, and
+	// ResourceName and ResourceNamespace name the Lease. The default namespace is the ServiceAccount's in a Pod, and
 	// "default" elsewhere.
 	ResourceName, ResourceNamespace string
 }
@@ -54,18 +52,18 @@ func newLeaderElection() LeaderElection {
 
 func (l *LeaderElection) addFlags(flags *pflag.FlagSet) {
 	flags.BoolVar(&l.Enabled, "leader-elect", l.Enabled,
-		"Act only while holding a Lease, so that several of these processes can run and one of them takes over when the "+
-			"leader ends. False for the only process there is.")
+		"Act only while holding a Lease. Several processes can then run, and a standby takes over when the leader ends. "+
+			"Use false only for a single process.")
 	flags.DurationVar(&l.LeaseDuration, "leader-elect-lease-duration", l.LeaseDuration,
-		"How long after the leader's last sign of life another process takes over, in whole seconds.")
+		"How long after the leader's last renewal a standby takes over, in whole seconds.")
 	flags.DurationVar(&l.RenewDeadline, "leader-elect-renew-deadline", l.RenewDeadline,
-		"How long after its last sign of life a leader may go on writing; less than the lease duration.")
+		"How long after its last renewal the leader may write. Must be less than the lease duration.")
 	flags.DurationVar(&l.RetryPeriod, "leader-elect-retry-period", l.RetryPeriod,
-		"How long between two signs of life. Others look for them four times as often.")
+		"How often the leader renews the Lease, and how often a standby tries to acquire it.")
 	flags.StringVar(&l.ResourceName, "leader-elect-resource-name", l.ResourceName,
-		"Name of the Lease. Processes that are to replace each other name the same one.")
+		"Name of the Lease. Processes that replace each other use the same name.")
 	flags.StringVar(&l.ResourceNamespace, "leader-elect-resource-namespace", l.ResourceNamespace,
-		"Namespace of the Lease. The default is that of the ServiceAccount in a Pod, and \"default\" with --kubeconfig "+
+		"Namespace of the Lease. The default is the ServiceAccount's namespace in a Pod, and \"default\" with --kubeconfig "+
 			"or --master.")
 }
 
@@ -75,18 +73,19 @@ func (l *LeaderElection) validate() error {
 	}
 	var errs []error
 	if l.LeaseDuration < time.Second || l.LeaseDuration%time.Second != 0 {
-		errs = append(errs, fmt.Errorf("--leader-elect-lease-duration=%s: write whole seconds, at least 1s, as a Lease "+
-			"has them", l.LeaseDuration))
+		errs = append(errs, fmt.Errorf("--leader-elect-lease-duration=%s: write whole seconds, at least 1s; a Lease "+
+			"stores whole seconds", l.LeaseDuration))
 	}
 	if l.LeaseDuration <= l.RenewDeadline {
 		errs = append(errs, fmt.Errorf("--leader-elect-renew-deadline=%s: write less than "+
-			"--leader-elect-lease-duration=%s, so that a leader has stopped when the next one starts",
+			"--leader-elect-lease-duration=%s, so that a leader stops before the next one starts",
 			l.RenewDeadline, l.LeaseDuration))
 	}
-	if least := time.Duration(secondAttempt * float64(l.RetryPeriod)); l.RetryPeriod <= 0 || l.RenewDeadline <= least {
-		errs = append(errs, fmt.Errorf("--leader-elect-retry-period=%s: write more than 0, and less than %s, so that "+
+	// client-go's own check.
+	if l.RetryPeriod <= 0 || l.RenewDeadline <= time.Duration(leaderelection.JitterFactor*float64(l.RetryPeriod)) {
+		errs = append(errs, fmt.Errorf("--leader-elect-retry-period=%s: write more than 0 and less than %s, so that "+
 			"--leader-elect-renew-deadline=%s leaves time for a second attempt", l.RetryPeriod,
-			time.Duration(float64(l.RenewDeadline)/secondAttempt), l.RenewDeadline))
+			time.Duration(float64(l.RenewDeadline)/leaderelection.JitterFactor), l.RenewDeadline))
 	}
 	if l.ResourceName == "" {
 		errs = append(errs, errors.New("--leader-elect-resource-name is empty: name a Lease"))
@@ -94,7 +93,7 @@ func (l *LeaderElection) validate() error {
 	return errors.Join(errs...)
 }
 
-// namespaceFile is where the kubelet puts the namespace of a Pod's ServiceAccount.
+// namespaceFile is where the kubelet writes the namespace of a Pod's ServiceAccount.
 const namespaceFile = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
 
 // leaseNamespace is the namespace of the Lease.
@@ -107,57 +106,50 @@ func (o *Options) leaseNamespace() (string, error) {
 	}
 	content, err := os.ReadFile(namespaceFile)
 	if err != nil {
-		return "", fmt.Errorf("finding the namespace of the Lease: %w: give --leader-elect-resource-namespace", err)
+		return "", fmt.Errorf("finding the namespace of the Lease: %w: set --leader-elect-resource-namespace", err)
 	}
 	return strings.TrimSpace(string(content)), nil
 }
 
-// election chooses one of several processes. It is this process's part in it.
+// election decides whether this process acts: client-go's leader election, and the permit that each write needs.
 type election struct {
-	// elector is nil where there is no election and this process leads from the start.
+	// elector is nil without leader election; the process then leads from the start.
 	elector  *leaderelection.LeaderElector
 	watchdog *leaderelection.HealthzAdaptor
-	lock     *fencedLock
-	// permit, where not nil, gives an error unless this process may write.
-	permit func() error
+	lock     *timedLock
 
-	// leading is closed when this process becomes the leader. since, which may be read from then on, tells when: what
-	// another leader did was before. It never becomes the leader twice.
+	// leading is closed when this process becomes the leader, which happens at most once. since, which may be read
+	// from then on, is when.
 	leading chan struct{}
 	since   time.Time
-	// following is closed when another process was first seen to lead.
+	// following is closed when another process is first seen to lead.
 	following chan struct{}
-	// over is closed when this process takes part no longer.
+	// over is closed when run returns.
 	over chan struct{}
 }
 
-// watchdogPatience is how long after the end of its lease a leader may be there before it counts as hung; it is
-// kube-controller-manager's.
-const watchdogPatience = 20 * time.Second
-
-// newPart is a part in an election that was not joined yet.
-func newPart() *election {
-	return &election{
-		leading: make(chan struct{}), following: make(chan struct{}), over: make(chan struct{}),
-		watchdog: leaderelection.NewLeaderHealthzAdaptor(watchdogPatience),
-	}
-}
-
-// alone is the part of a process that leads from the start.
-func alone() *election {
-	e := newPart()
-	e.since = time.Now()
-	close(e.leading)
-	return e
-}
-
-// newElection prepares an election, with a client of its own for the Lease: it waits behind no other requests, and one
-// that hangs does not cost the lease. Nothing is sent before run.
+// newElection prepares the election. It sends no request before run.
 func newElection(o Options, config *rest.Config) (*election, error) {
 	if !o.LeaderElection.Enabled {
 		return alone(), nil
 	}
-	e := newPart()
+	lock, err := newLeaseLock(o, config)
+	if err != nil {
+		return nil, err
+	}
+	return newElectionOver(o.LeaderElection, lock)
+}
+
+// alone is the election of a process that leads from the start.
+func alone() *election {
+	e := &election{watchdog: newWatchdog(), leading: make(chan struct{}), since: time.Now()}
+	close(e.leading)
+	return e
+}
+
+// newLeaseLock makes the lock with a client of its own: a renewal waits behind no other request, and one that hangs
+// leaves time for another before the deadline.
+func newLeaseLock(o Options, config *rest.Config) (resourcelock.Interface, error) {
 	namespace, err := o.leaseNamespace()
 	if err != nil {
 		return nil, err
@@ -170,37 +162,36 @@ func newElection(o Options, config *rest.Config) (*election, error) {
 	}
 	host, err := os.Hostname()
 	if err != nil {
-		return nil, fmt.Errorf("reading the host's name, which names this process in the Lease: %w", err)
+		return nil, fmt.Errorf("reading the hostname, which identifies this process in the Lease: %w", err)
 	}
-	// Two processes may run on one host, or in containers of one name.
-	return e, e.join(o.LeaderElection, &resourcelock.LeaseLock{
-		LeaseMeta:  metav1.ObjectMeta{Namespace: namespace, Name: o.LeaderElection.ResourceName},
-		Client:     client,
+	return &resourcelock.LeaseLock{
+		LeaseMeta: metav1.ObjectMeta{Namespace: namespace, Name: o.LeaderElection.ResourceName},
+		Client:    client,
+		// The UID tells apart two processes on one host, or in containers of one name.
 		LockConfig: resourcelock.ResourceLockConfig{Identity: host + "_" + string(uuid.NewUUID())},
-	})
+	}, nil
 }
 
-// looks is how often a standby looks at the lease while a leader shows its life once. The end of a lease is counted
-// from the look that showed the last sign of life, and seen at a look, so that the time between them adds twice to what
-// a standby takes over after.
-const looks = 4
+// newWatchdog makes the check behind /livez, with kube-controller-manager's tolerance: it fails while a leader is still
+// there 20 seconds after its lease expired.
+func newWatchdog() *leaderelection.HealthzAdaptor {
+	return leaderelection.NewLeaderHealthzAdaptor(20 * time.Second)
+}
 
-// secondAttempt is how many retry periods after a renewal the next one is tried again at the latest, where its first
-// attempt fails at once: half a look late (see fencedLock.write), and one look further. It is more than client-go asks
-// for (leaderelection.JitterFactor).
-const secondAttempt = 1 + 1.5/looks
-
-// join makes the elector over a lock.
-func (e *election) join(o LeaderElection, lock resourcelock.Interface) error {
-	fence := &fence{lease: lock.Describe(), term: o.RenewDeadline}
-	e.lock = &fencedLock{Interface: lock, fence: fence, period: o.RetryPeriod}
-	e.permit = fence.permit
+// newElectionOver makes an election over a lock.
+func newElectionOver(o LeaderElection, lock resourcelock.Interface) (*election, error) {
+	e := &election{
+		watchdog: newWatchdog(),
+		lock:     &timedLock{Interface: lock, deadline: o.RenewDeadline},
+		leading:  make(chan struct{}), following: make(chan struct{}), over: make(chan struct{}),
+	}
+	var follow sync.Once
 	var err error
 	e.elector, err = leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
 		Lock:            e.lock,
 		LeaseDuration:   o.LeaseDuration,
 		RenewDeadline:   o.RenewDeadline,
-		RetryPeriod:     o.RetryPeriod / looks,
+		RetryPeriod:     o.RetryPeriod,
 		Name:            o.ResourceName,
 		WatchDog:        e.watchdog,
 		ReleaseOnCancel: true,
@@ -209,39 +200,44 @@ func (e *election) join(o LeaderElection, lock resourcelock.Interface) error {
 				e.since = time.Now()
 				close(e.leading)
 			},
-			OnNewLeader: func() func(string) {
-				var once sync.Once
-				return func(identity string) {
-					if identity != lock.Identity() {
-						once.Do(func() { close(e.following) })
-					}
+			OnNewLeader: func(identity string) {
+				if identity != lock.Identity() {
+					follow.Do(func() { close(e.following) })
 				}
-			}(),
+			},
 			OnStoppedLeading: func() {},
 		},
 	})
 	if err != nil {
-		return fmt.Errorf("leader election: %w", err)
+		return nil, fmt.Errorf("leader election: %w", err)
 	}
 	e.watchdog.SetLeaderElection(e.elector)
-	return nil
+	return e, nil
 }
 
-// run takes part until ctx is done, and gives the lease up then: whoever acts on it MUST have ended before. It returns
-// earlier where the lease is lost.
+// run takes part in the election until ctx is done, and then releases the lease: the controllers MUST have stopped
+// before. It returns earlier when the lease is lost.
 func (e *election) run(ctx context.Context) {
 	if e.elector == nil {
 		return
 	}
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	e.lock.lost = cancel
 	e.elector.Run(ctx)
-	e.lock.fence.close()
 	close(e.over)
 }
 
-// await returns true once this process is the leader, and false when ctx is done before.
+// watch returns nil when ctx is done, and an error when the lease is lost first. The process then exits: what it
+// remembers may be out of date, and it starts again as a standby.
+func (e *election) watch(ctx context.Context) error {
+	select {
+	case <-ctx.Done():
+		return nil
+	case <-e.over:
+		return fmt.Errorf("lost the lease %s: %w; start this process again as a standby", e.lock.Describe(),
+			controller.ErrDeposed)
+	}
+}
+
+// await returns true once this process is the leader, and false when ctx is done first.
 func (e *election) await(ctx context.Context) bool {
 	select {
 	case <-e.leading:
@@ -254,7 +250,7 @@ func (e *election) await(ctx context.Context) bool {
 // leads reports whether this process is, or was, the leader.
 func (e *election) leads() bool { return isClosed(e.leading) }
 
-// decided reports whether it is known who leads.
+// decided reports whether the leader is known.
 func (e *election) decided() bool { return e.leads() || isClosed(e.following) }
 
 func isClosed(c <-chan struct{}) bool {
@@ -266,21 +262,10 @@ func isClosed(c <-chan struct{}) bool {
 	}
 }
 
-// watch returns nil when ctx is done, and an error when the lease is lost before.
-func (e *election) watch(ctx context.Context) error {
-	select {
-	case <-ctx.Done():
-		return nil
-	case <-e.over:
-		return fmt.Errorf("the lease %s was lost: %w; start this process again, and it stands by", e.lock.Describe(),
-			controller.ErrDeposed)
-	}
-}
-
-// stand has a cloud looked at once by a process that stands by, and keeps looking once it leads. Where the credentials
-// do not work, that shows before they are needed: such a standby is not ready. More than one look is of no use, since
-// what a leader creates is decided by lists that began when it led.
-func (e *election) stand(ctx context.Context, inventory *neutron.Inventory) {
+// audit audits a cloud once while this process is a standby, and periodically once it leads. The standby's one audit
+// shows that the credentials work before they are needed: without it, a standby is not ready. Further audits would have
+// no use, because a new leader trusts only lists that began after it became the leader.
+func (e *election) audit(ctx context.Context, inventory *neutron.Inventory) {
 	select {
 	case <-ctx.Done():
 	case <-e.leading:
@@ -298,11 +283,23 @@ func (e *election) stand(ctx context.Context, inventory *neutron.Inventory) {
 	}
 }
 
-// guard has a client for Kubernetes write only what the election permits. Reads are not asked about.
-func (e *election) guard(config *rest.Config) {
-	if e.permit == nil {
-		return
+// permit returns an error unless this process may write. Every write to Neutron and Kubernetes asks right before it is
+// sent. The clock decides and not only the elector's view, because a process that was stopped (SIGSTOP, a node without
+// CPU time) wakes with an outdated view.
+func (e *election) permit() error {
+	switch {
+	case e.elector == nil:
+		return nil
+	case !e.elector.IsLeader():
+		return fmt.Errorf("this process does not hold the lease %s", e.lock.Describe())
+	case e.lock.expired(time.Now()):
+		return e.lock.errExpired()
 	}
+	return nil
+}
+
+// guard makes the clients of a configuration ask for the permit before each write. Reads need none.
+func (e *election) guard(config *rest.Config) {
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return guarded{next, e.permit} })
 }
 
@@ -312,12 +309,12 @@ type guarded struct {
 	permit func() error
 }
 
-// RoundTrip is that of http.RoundTripper.
+// RoundTrip implements http.RoundTripper.
 func (g guarded) RoundTrip(r *http.Request) (*http.Response, error) {
 	if r.Method != http.MethodGet {
 		if err := g.permit(); err != nil {
 			if r.Body != nil {
-				_ = r.Body.Close() // as http.RoundTripper has it
+				_ = r.Body.Close() // required by http.RoundTripper
 			}
 			return nil, err
 		}
@@ -325,148 +322,63 @@ func (g guarded) RoundTrip(r *http.Request) (*http.Response, error) {
 	return g.next.RoundTrip(r)
 }
 
-// WrappedRoundTripper lets client-go find the transport within.
+// WrappedRoundTripper lets client-go find the wrapped transport.
 func (g guarded) WrappedRoundTripper() http.RoundTripper { return g.next }
 
-// fence tells whether this process may write. It is not a flag, which somebody would have to lower in time: a process
-// that was stopped, or that the machine gave no time to, asks the clock when it goes on.
-type fence struct {
-	lease string
-	// term is how long a renewal lasts.
-	term time.Duration
+// timedLock records when the lease was last renewed, and refuses to renew or release it after the deadline. Another
+// process may have led since then, but client-go's elector would take a released lease again as if nothing had happened,
+// and on giving up would release the lease of its successor. With each attempt refused, the elector gives up and the
+// process exits.
+type timedLock struct {
+	resourcelock.Interface
+	deadline time.Duration
 
 	mu sync.Mutex
-	// renewed is when the request of the last successful renewal began; zero before the first. From then on the others
-	// wait for the whole duration of the lease, which is longer than term.
-	renewed time.Time
-	closed  bool
-}
-
-// permit gives nil while this process may write.
-func (f *fence) permit() error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	switch {
-	case f.closed:
-		return fmt.Errorf("the lease %s is not this process's any more", f.lease)
-	case f.renewed.IsZero():
-		return fmt.Errorf("the lease %s is not this process's", f.lease)
-	case elapsed(f.renewed, time.Now()) >= f.term:
-		return fmt.Errorf("the lease %s was not renewed within %s", f.lease, f.term)
-	}
-	return nil
-}
-
-// renew notes that a renewal succeeded whose request began at that time.
-func (f *fence) renew(began time.Time) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.renewed = began
-}
-
-// close ends it for good.
-func (f *fence) close() {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.closed = true
-}
-
-// elapsed is the time between two readings of time.Now, by the clock that went further. The monotonic one (Linux's
-// CLOCK_MONOTONIC) goes on while a process is stopped and stands still while its machine sleeps; the other one can be
-// set back.
-func elapsed(from, to time.Time) time.Duration {
-	return max(to.Sub(from), to.Round(0).Sub(from.Round(0)))
-}
-
-// fencedLock opens the fence with each successful renewal, and holds that this process leads for one unbroken term:
-// client-go's elector, while it tries to renew, takes a lease that another held meanwhile and let go as if nothing had
-// been, and when it gives up a lease that it could not renew, it gives up that of its successor. Only the elector's
-// goroutine calls it.
-type fencedLock struct {
-	resourcelock.Interface
-	fence *fence
-	// period is between renewals. The elector, which has one period for looks and renewals, asks for more of them.
-	period time.Duration
-	// lost is called when the term is over.
-	lost func()
-
-	// holder is who held the lease when it was last read or written.
-	holder string
-	// held says whether this process has led; term is the Lease's leaseTransitions then.
-	held bool
-	term int
-	over bool
-	// renewed is when the lease was last written.
+	// renewed is when the request of the last successful renewal began; zero before the first. Other processes count
+	// the lease duration from a later time.
 	renewed time.Time
 }
 
-var errTermOver = errors.New("another process may have led since this one did: it leads no more")
-
-// Get is resourcelock.Interface's.
-func (l *fencedLock) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
-	record, raw, err := l.Interface.Get(ctx)
-	switch {
-	case err == nil:
-		l.holder = record.HolderIdentity
-		if l.held && l.holder != l.Identity() {
-			l.end(ctx)
-		}
-	case apierrors.IsNotFound(err):
-		// Who deleted it may have let another lead.
-		l.holder = ""
-		if l.held {
-			l.end(ctx)
-		}
-	}
-	return record, raw, err
-}
-
-// Create is resourcelock.Interface's.
-func (l *fencedLock) Create(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
+// Create implements resourcelock.Interface.
+func (l *timedLock) Create(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
 	return l.write(ctx, record, l.Interface.Create)
 }
 
-// Update is resourcelock.Interface's.
-func (l *fencedLock) Update(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
+// Update implements resourcelock.Interface.
+func (l *timedLock) Update(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
 	return l.write(ctx, record, l.Interface.Update)
 }
 
-func (l *fencedLock) write(
+func (l *timedLock) write(
 	ctx context.Context, record resourcelock.LeaderElectionRecord,
 	write func(context.Context, resourcelock.LeaderElectionRecord) error,
 ) error {
-	if record.HolderIdentity != l.Identity() { // it is given up
-		l.fence.close()
-		if l.over || l.holder != l.Identity() {
-			return errTermOver
-		}
-		return write(ctx, record)
-	}
-	if l.held && record.LeaderTransitions != l.term {
-		l.end(ctx)
-	}
-	if l.over {
-		return errTermOver
-	}
 	began := time.Now()
-	// Between half a look too early and half a look too late, on average at the period.
-	if l.held && l.holder == l.Identity() && elapsed(l.renewed, began) < l.period-l.period/looks/2 {
-		return nil // renewed not long ago
+	if l.expired(began) {
+		return l.errExpired()
 	}
 	if err := write(ctx, record); err != nil {
 		return err
 	}
-	l.holder, l.held, l.term, l.renewed = record.HolderIdentity, true, record.LeaderTransitions, began
-	l.fence.renew(began)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.renewed = began
 	return nil
 }
 
-func (l *fencedLock) end(ctx context.Context) {
-	if l.over {
-		return
-	}
-	l.over = true
-	l.fence.close()
-	klog.FromContext(ctx).Info("Lost the lease", "lock", l.Describe(), "holder", l.holder)
-	l.lost()
+// expired reports whether the deadline has passed since the last renewal. It is false before the first.
+func (l *timedLock) expired(now time.Time) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return !l.renewed.IsZero() && elapsed(l.renewed, now) >= l.deadline
+}
+
+func (l *timedLock) errExpired() error {
+	return fmt.Errorf("the lease %s was not renewed within %s", l.Describe(), l.deadline)
+}
+
+// elapsed is the time between two readings of time.Now, by the clock that advanced further. Linux's monotonic clock
+// advances while a process is stopped but not while the machine sleeps; the wall clock can be set back.
+func elapsed(from, to time.Time) time.Duration {
+	return max(to.Sub(from), to.Round(0).Sub(from.Round(0)))
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -43,13 +44,13 @@ func (l *playedLease) holder() string {
 	return l.record.HolderIdentity
 }
 
-// hold has the lease be somebody's, or nobody's.
-func (l *playedLease) hold(identity string, transitions int) {
+// take has somebody else hold the lease from now on, or nobody.
+func (l *playedLease) take(identity string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.version++
 	l.record = &resourcelock.LeaderElectionRecord{
-		HolderIdentity: identity, LeaseDurationSeconds: 15, LeaderTransitions: transitions,
+		HolderIdentity: identity, LeaseDurationSeconds: 15, LeaderTransitions: l.record.LeaderTransitions + 1,
 	}
 }
 
@@ -60,9 +61,10 @@ type seat struct {
 	seen     int
 
 	mu sync.Mutex
-	// cut has the API server be out of reach; stopped, where not nil, has calls wait until it is closed.
-	cut     bool
-	stopped chan struct{}
+	// cut makes the API server unreachable. stopped, where not nil, blocks calls until it is closed; their contexts have
+	// then ended, unless the process is meant to have been stopped between two calls.
+	cut, betweenCalls bool
+	stopped           chan struct{}
 }
 
 func (s *seat) set(change func()) {
@@ -71,9 +73,9 @@ func (s *seat) set(change func()) {
 	change()
 }
 
-func (s *seat) call(carryOut func() error) error {
+func (s *seat) call(ctx context.Context, carryOut func() error) error {
 	s.mu.Lock()
-	cut, stopped := s.cut, s.stopped
+	cut, stopped, betweenCalls := s.cut, s.stopped, s.betweenCalls
 	s.mu.Unlock()
 	if stopped != nil {
 		<-stopped
@@ -81,13 +83,16 @@ func (s *seat) call(carryOut func() error) error {
 	if cut {
 		return errors.New("no route to host")
 	}
+	if err := ctx.Err(); err != nil && !betweenCalls {
+		return err
+	}
 	s.lease.mu.Lock()
 	defer s.lease.mu.Unlock()
 	return carryOut()
 }
 
-func (s *seat) Get(context.Context) (record *resourcelock.LeaderElectionRecord, raw []byte, err error) {
-	err = s.call(func() error {
+func (s *seat) Get(ctx context.Context) (record *resourcelock.LeaderElectionRecord, raw []byte, err error) {
+	err = s.call(ctx, func() error {
 		if s.lease.record == nil {
 			return apierrors.NewNotFound(leaseResource, "test")
 		}
@@ -100,8 +105,8 @@ func (s *seat) Get(context.Context) (record *resourcelock.LeaderElectionRecord, 
 	return record, raw, err
 }
 
-func (s *seat) Create(_ context.Context, record resourcelock.LeaderElectionRecord) error {
-	return s.call(func() error {
+func (s *seat) Create(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
+	return s.call(ctx, func() error {
 		if s.lease.record != nil {
 			return apierrors.NewAlreadyExists(leaseResource, "test")
 		}
@@ -109,8 +114,8 @@ func (s *seat) Create(_ context.Context, record resourcelock.LeaderElectionRecor
 	})
 }
 
-func (s *seat) Update(_ context.Context, record resourcelock.LeaderElectionRecord) error {
-	return s.call(func() error {
+func (s *seat) Update(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
+	return s.call(ctx, func() error {
 		if s.seen != s.lease.version {
 			return apierrors.NewConflict(leaseResource, "test", errors.New("it was changed"))
 		}
@@ -138,11 +143,14 @@ type candidate struct {
 
 func newCandidate(t *testing.T, lease *playedLease, identity string) *candidate {
 	t.Helper()
-	c := &candidate{
-		election: newPart(),
-		seat:     &seat{lease: lease, identity: identity},
-	}
-	if err := c.join(newLeaderElection(), c.seat); err != nil {
+	return startCandidate(t, &seat{lease: lease, identity: identity})
+}
+
+func startCandidate(t *testing.T, s *seat) *candidate {
+	t.Helper()
+	c := &candidate{seat: s}
+	var err error
+	if c.election, err = newElectionOver(newLeaderElection(), c.seat); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(quietly(t))
@@ -214,64 +222,41 @@ func TestALeaderRenewsOncePerRetryPeriod(t *testing.T) {
 	})
 }
 
-// What the flags' check promises: a renewal that fails is tried again before the leader has to stop.
-func TestOneFailedRenewalDoesNotEndALeaderWhateverTheFlagsAllow(t *testing.T) {
-	o := newLeaderElection()
-	for o.RetryPeriod = o.LeaseDuration; o.validate() != nil; {
-		o.RetryPeriod -= 100 * time.Millisecond
-	}
+func TestOneFailedRenewalDoesNotEndALeader(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a := &candidate{election: newPart(), seat: &seat{lease: &playedLease{}, identity: "a"}}
-		if err := a.join(o, a.seat); err != nil {
-			t.Fatal(err)
-		}
-		ctx, cancel := context.WithCancel(quietly(t))
-		go a.run(ctx)
-		began := time.Now()
-		look := o.RetryPeriod / looks
-		<-time.After(o.RetryPeriod - look/2)
+		a := newCandidate(t, &playedLease{}, "a")
+		retry := newLeaderElection().RetryPeriod
+		<-time.After(retry / 2)
 		a.seat.set(func() { a.seat.cut = true })
-		<-time.After(look)
+		<-time.After(retry)
 		a.seat.set(func() { a.seat.cut = false })
-		for time.Since(began) < 3*o.RetryPeriod {
-			<-time.After(100 * time.Millisecond)
+		for range 100 {
+			<-time.After(retry / 10)
 			synctest.Wait()
 			if !a.mayWrite() {
-				t.Fatalf("with a retry period of %s it may not write any more, %s on", o.RetryPeriod, time.Since(began))
+				t.Fatal("it may not write any more")
 			}
 		}
-		cancel()
-		<-a.over
 	})
 }
 
 func TestACandidateThatCannotReadTheLeaseIsUndecided(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a := &candidate{election: newPart(), seat: &seat{lease: &playedLease{}, identity: "a", cut: true}}
-		if err := a.join(newLeaderElection(), a.seat); err != nil {
-			t.Fatal(err)
-		}
-		ctx, cancel := context.WithCancel(quietly(t))
-		go a.run(ctx)
+		a := startCandidate(t, &seat{lease: &playedLease{}, identity: "a", cut: true})
 		<-time.After(time.Minute)
 		synctest.Wait()
 		if a.decided() || a.mayWrite() {
-			t.Errorf("it thinks to know who leads: %t; may write: %t", a.decided(), a.mayWrite())
+			t.Errorf("decided: %t, may write: %t; want neither", a.decided(), a.mayWrite())
 		}
-		cancel()
-		<-a.over
 	})
 }
 
 func TestTheNextLeadsOnlyAfterTheLastHasStopped(t *testing.T) {
 	o := newLeaderElection()
-	// A standby looks again after a part of the retry period and up to 1.2 times as much, at random. So late it sees the
-	// last renewal, and so late it sees that the lease is over.
-	look := time.Duration((1 + leaderelection.JitterFactor) * float64(o.RetryPeriod) / looks)
-	dead := o.LeaseDuration + 2*look
-	if dead > o.LeaseDuration*6/5 {
-		t.Errorf("a leader that is dead is replaced after %s, too long for a lease of %s", dead, o.LeaseDuration)
-	}
+	// A standby tries again after one retry period and up to JitterFactor times as much more, at random. It may see the
+	// last renewal that late, and the end of the lease that late.
+	attempt := time.Duration((1 + leaderelection.JitterFactor) * float64(o.RetryPeriod))
+	dead := o.LeaseDuration + 2*attempt
 	for name, c := range map[string]struct {
 		end      func(a *candidate)
 		within   time.Duration
@@ -285,7 +270,7 @@ func TestTheNextLeadsOnlyAfterTheLastHasStopped(t *testing.T) {
 			func(a *candidate) { a.seat.set(func() { a.seat.stopped = make(chan struct{}) }) },
 			dead + time.Second/10, false, false,
 		},
-		"a leader that resigns": {func(a *candidate) { a.resign() }, look + time.Second/10, false, true},
+		"a leader that resigns": {func(a *candidate) { a.resign() }, attempt + time.Second/10, false, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -313,19 +298,55 @@ func TestTheNextLeadsOnlyAfterTheLastHasStopped(t *testing.T) {
 	}
 }
 
-// TestAStoppedLeaderDoesNotLeadAgain has another one lead while a leader is stopped, and go before that one goes on.
-func TestAStoppedLeaderDoesNotLeadAgain(t *testing.T) {
+// TestAStoppedLeaderLeavesTheLeaseToItsSuccessor wakes a leader at each moment of its successor's term. client-go's
+// elector alone would then release the successor's lease, or take it again when the successor has released it.
+func TestAStoppedLeaderLeavesTheLeaseToItsSuccessor(t *testing.T) {
+	for name, resigns := range map[string]bool{
+		"a successor that leads":              false,
+		"a successor that released the lease": true,
+	} {
+		for _, betweenCalls := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, stopped between calls: %t", name, betweenCalls), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					lease := &playedLease{}
+					a, b := newCandidate(t, lease, "a"), newCandidate(t, lease, "b")
+					stopped := make(chan struct{})
+					a.seat.set(func() { a.seat.stopped, a.seat.betweenCalls = stopped, betweenCalls })
+					until(t, a, b, b.mayWrite)
+					want := "b"
+					if resigns {
+						b.resign()
+						want = ""
+					}
+					a.seat.set(func() { a.seat.stopped = nil })
+					close(stopped)
+					until(t, a, b, func() bool { return isClosed(a.over) })
+					for range 100 {
+						if a.mayWrite() || lease.holder() != want {
+							t.Fatalf("may write: %t, holder %q; want false, %q", a.mayWrite(), lease.holder(), want)
+						}
+						<-time.After(time.Second)
+						synctest.Wait()
+					}
+				})
+			})
+		}
+	}
+}
+
+func TestALeaderStopsWritingWhenItSeesAnotherHolder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		lease := &playedLease{}
-		a, b := newCandidate(t, lease, "a"), newCandidate(t, lease, "b")
-		a.seat.set(func() { a.seat.stopped = make(chan struct{}) })
-		until(t, a, b, b.mayWrite)
-		b.resign()
-		close(a.seat.stopped)
-		until(t, a, b, func() bool { return isClosed(a.over) })
-		<-time.After(time.Hour)
-		if a.mayWrite() || lease.holder() != "" {
-			t.Errorf("it may write: %t; the lease is %q's", a.mayWrite(), lease.holder())
+		a := newCandidate(t, lease, "a")
+		lease.take("b")
+		<-time.After(newLeaderElection().RetryPeriod)
+		synctest.Wait()
+		if a.mayWrite() {
+			t.Error("it may write while another process holds the lease")
+		}
+		<-a.over
+		if holder := lease.holder(); holder != "b" {
+			t.Errorf("the holder is %q, want %q", holder, "b")
 		}
 	})
 }
@@ -350,40 +371,30 @@ func TestARenewalCountsFromItsBeginning(t *testing.T) {
 	})
 }
 
-func TestFence(t *testing.T) {
+func TestPermitGoesByTheClockOfTheLastRenewal(t *testing.T) {
 	for name, c := range map[string]struct {
-		prepare func(f *fence)
+		renewed func() time.Time
+		wait    time.Duration
 		want    bool
 	}{
-		"before the first renewal": {func(*fence) {}, false},
-		"after a renewal":          {func(f *fence) { f.renew(time.Now()) }, true},
-		"just within the term": {
-			func(f *fence) { f.renew(time.Now()); <-time.After(10*time.Second - 1) }, true,
-		},
-		"at the end of the term": {
-			func(f *fence) { f.renew(time.Now()); <-time.After(10 * time.Second) }, false,
-		},
-		"after the next renewal": {
-			func(f *fence) {
-				f.renew(time.Now())
-				<-time.After(time.Minute)
-				f.renew(time.Now())
-			}, true,
-		},
-		"after a renewal that took too long": {func(f *fence) { f.renew(time.Now().Add(-10 * time.Second)) }, false},
-		"closed":                             {func(f *fence) { f.renew(time.Now()); f.close() }, false},
-		"closed, and renewed by who did not hear": {
-			func(f *fence) { f.close(); f.renew(time.Now()) }, false,
+		"just within the deadline": {time.Now, 10*time.Second - 1, true},
+		"at the deadline":          {time.Now, 10 * time.Second, false},
+		"a renewal that took as long as the deadline": {
+			func() time.Time { return time.Now().Add(-10 * time.Second) }, 0, false,
 		},
 		"by the wall clock alone, as after a machine's sleep": {
-			func(f *fence) { f.renew(time.Now().Round(0).Add(-10 * time.Second)) }, false,
+			func() time.Time { return time.Now().Round(0).Add(-10 * time.Second) }, 0, false,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				f := &fence{lease: "default/test", term: 10 * time.Second}
-				c.prepare(f)
-				err := f.permit()
+				a := newCandidate(t, &playedLease{}, "a")
+				a.seat.set(func() { a.seat.cut = true })
+				a.lock.mu.Lock()
+				a.lock.renewed = c.renewed()
+				a.lock.mu.Unlock()
+				<-time.After(c.wait)
+				err := a.permit()
 				if (err == nil) != c.want {
 					t.Errorf("error %v, want none: %t", err, c.want)
 				}
@@ -391,57 +402,6 @@ func TestFence(t *testing.T) {
 					t.Errorf("error %q does not name the lease", err)
 				}
 			})
-		})
-	}
-}
-
-func TestATermIsUnbroken(t *testing.T) {
-	mine := func(transitions int) resourcelock.LeaderElectionRecord {
-		return resourcelock.LeaderElectionRecord{HolderIdentity: "a", LeaderTransitions: transitions}
-	}
-	release := resourcelock.LeaderElectionRecord{}
-	for name, c := range map[string]struct {
-		meanwhile func(lease *playedLease)
-		write     resourcelock.LeaderElectionRecord
-		want      string
-		lost      bool
-	}{
-		"it renews":                                 {func(*playedLease) {}, mine(3), "a", false},
-		"it releases":                               {func(*playedLease) {}, release, "", false},
-		"it does not release what is another's":     {func(l *playedLease) { l.hold("b", 4) }, release, "b", true},
-		"it does not take back what was another's":  {func(l *playedLease) { l.hold("b", 4) }, mine(5), "b", true},
-		"it does not take what another let go":      {func(l *playedLease) { l.hold("", 4) }, mine(5), "", true},
-		"it does not go on where another one ended": {func(l *playedLease) { l.hold("a", 5) }, mine(5), "a", true},
-		"it makes none anew that was deleted":       {func(l *playedLease) { l.record = nil }, mine(0), "", true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			lease := &playedLease{}
-			lease.hold("", 2)
-			lost := false
-			l := &fencedLock{
-				Interface: &seat{lease: lease, identity: "a"}, fence: &fence{term: time.Minute}, lost: func() { lost = true },
-			}
-			ctx := quietly(t)
-			get := func() error {
-				_, _, err := l.Get(ctx)
-				return err
-			}
-			if err := errors.Join(get(), l.Update(ctx, mine(3))); err != nil {
-				t.Fatal(err)
-			}
-			c.meanwhile(lease)
-			err := get()
-			if apierrors.IsNotFound(err) {
-				err = l.Create(ctx, c.write)
-			} else {
-				err = l.Update(ctx, c.write)
-			}
-			if lease.holder() != c.want || lost != c.lost || (err != nil) != c.lost {
-				t.Errorf("the lease is %q's, lost %t, error %v; want %q's, lost %t", lease.holder(), lost, err, c.want, c.lost)
-			}
-			if open := l.fence.permit() == nil; open != (!c.lost && c.want == "a") {
-				t.Errorf("the fence is open: %t", open)
-			}
 		})
 	}
 }
@@ -455,8 +415,8 @@ func TestWithoutAnElectionOneLeadsFromTheStart(t *testing.T) {
 		t.Fatal(err)
 	}
 	e.run(t.Context())
-	if !e.leads() || !e.decided() || e.permit != nil || e.since.Before(before) {
-		t.Errorf("leads %t, decided %t, asks %t, since %s", e.leads(), e.decided(), e.permit != nil, e.since)
+	if !e.leads() || !e.decided() || e.permit() != nil || e.since.Before(before) {
+		t.Errorf("leads %t, decided %t, permit %v, since %s", e.leads(), e.decided(), e.permit(), e.since)
 	}
 }
 
@@ -466,8 +426,11 @@ func TestOnlyALeaderWritesToKubernetes(t *testing.T) {
 		methods = append(methods, r.Method)
 	}))
 	defer server.Close()
-	refusal := errors.New("the lease is another's")
-	e := &election{permit: func() error { return refusal }}
+	seat := &seat{lease: &playedLease{}, identity: "a"}
+	e, err := newElectionOver(newLeaderElection(), seat)
+	if err != nil {
+		t.Fatal(err)
+	}
 	config := &rest.Config{Host: server.URL}
 	e.guard(config)
 	client, err := rest.HTTPClientFor(config)
@@ -486,14 +449,20 @@ func TestOnlyALeaderWritesToKubernetes(t *testing.T) {
 		return err
 	}
 	for _, method := range []string{http.MethodPost, http.MethodPatch, http.MethodPut, http.MethodDelete} {
-		if err := try(method); !errors.Is(err, refusal) {
-			t.Errorf("%s: error %v, want %v", method, err, refusal)
+		if err := try(method); err == nil || !strings.Contains(err.Error(), "does not hold the lease default/test") {
+			t.Errorf("%s: error %v, want one that says why", method, err)
 		}
 	}
 	if err := try(http.MethodGet); err != nil {
 		t.Error(err)
 	}
-	refusal = nil
+	ctx, cancel := context.WithCancel(quietly(t))
+	go e.run(ctx)
+	defer func() {
+		cancel()
+		<-e.over
+	}()
+	<-e.leading
 	if err := try(http.MethodPatch); err != nil {
 		t.Error(err)
 	}

@@ -103,7 +103,7 @@ func TestOptionsAreValidated(t *testing.T) {
 		},
 		"a lease that is hardly renewed": {
 			func(o *Options) { o.LeaderElection.RetryPeriod = 9 * time.Second },
-			[]string{"--leader-elect-retry-period=9s", "less than 7.27"},
+			[]string{"--leader-elect-retry-period=9s", "less than 8.33"},
 		},
 		"a lease without a name": {
 			func(o *Options) { o.LeaderElection.ResourceName = "" }, []string{"--leader-elect-resource-name"},

@@ -66,9 +66,9 @@ type Options struct {
 	UserAgent string
 	// Called, where set, is told of every call. It MUST be quick and safe for concurrent use.
 	Called func(Call)
-	// Permit, where set, is asked right before each write to Neutron is sent, more than once as a rule. Its error keeps
-	// the write from being sent; the write then fails with an *Error that wraps it and is not MaybeDone. Reads and
-	// log-ins are not asked for. It MUST be quick and safe for concurrent use.
+	// Permit, where set, is asked once right before each write to Neutron is sent. When it returns an error, the write is
+	// not sent and fails with an *Error that wraps it and is not MaybeDone. Reads and log-ins need no permit. It MUST be
+	// quick and safe for concurrent use.
 	Permit func() error
 	// Outage, where set, is told when the cloud is found not to answer, and again when it does; see Run. It is called
 	// from the goroutine that found out, once at a time, and MUST NOT call the Cloud. An outage that is over before its
