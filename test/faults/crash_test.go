@@ -104,12 +104,9 @@ func testCrashes(t *testing.T, course course, want reference) {
 		if writes == 0 {
 			continue // a life without Networks
 		}
-		step := 1
+		step := sampleEvery()
 		if openStack() {
-			step = course.sparsely
-			if testing.Short() {
-				step *= 4
-			}
+			step *= course.sparsely
 		}
 		for when, fault := range map[string]func(w *world) proxy.Fault{
 			"before it is carried out": func(w *world) proxy.Fault {

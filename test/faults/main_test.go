@@ -5,7 +5,8 @@
 // proxy) that count, log and break calls. After each fault, Neutron and Kubernetes have to come to the state in which the
 // same work ends that nothing disturbed, and then nothing is written any more.
 //
-// With -short, a real cloud is tried with a quarter of the scenarios and of the kills, always the same.
+// With -short, a fixed sample runs: the first scenario of each group and of each sweep of kills, and every nth after it
+// (see sampleEvery).
 //
 // The cloud is the emulator, or with FAULTS_OPENSTACK=1 the Keystone and Neutron whose clouds "admin" and "tenant" are
 // in the file that OS_CLIENT_CONFIG_FILE names. FAULTS_RESULTS names a file to which the results are written, as package
@@ -43,6 +44,17 @@ func worldsAtATime() int {
 	return 12
 }
 
+// sampleEvery is the n of "every nth scenario of a group, and every nth kill": 1 has them all run.
+func sampleEvery() int {
+	switch {
+	case !testing.Short():
+		return 1
+	case openStack():
+		return 4
+	}
+	return 6
+}
+
 func TestMain(m *testing.M) {
 	if err := flag.Set("test.parallel", strconv.Itoa(worldsAtATime())); err != nil {
 		panic(err) // package testing has the flag
@@ -62,6 +74,7 @@ func TestMain(m *testing.M) {
 
 // TestFaults lives a life that nothing disturbs, and then many that something does.
 func TestFaults(t *testing.T) {
+	t.Parallel()
 	want := networks().undisturbed(t)
 	testCrashes(t, networks(), want)
 	testScenarios(t, want)

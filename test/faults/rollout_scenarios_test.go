@@ -28,41 +28,43 @@ const (
 // testRolloutScenarios lives a rollout with each fault. A scenario's live is (*world).rollout by default, and leaves a
 // Deployment that is to rest; check comes before that goes.
 func testRolloutScenarios(t *testing.T, want reference) {
-	all := map[string]scenario{}
-	for _, some := range []map[string]scenario{
+	for _, group := range []map[string]scenario{
 		lostPorts(), scarceAddresses(), handsOnPorts(), remadePods(), interruptedRollouts(), rolloutProcesses(),
 	} {
-		maps.Copy(all, some)
+		for place, sentence := range slices.Sorted(maps.Keys(group)) {
+			s := group[sentence]
+			s.testRollout(t, want, rollouts().name+sentence, s.leftOut(place))
+		}
 	}
-	for place, sentence := range slices.Sorted(maps.Keys(all)) {
-		s := all[sentence]
-		sentence = rollouts().name + sentence
-		t.Run(sentence, func(t *testing.T) {
-			t.Parallel()
-			row := table.begin(t, headingRollouts, sentence)
-			if row.reason = s.leftOut(place); row.reason != "" {
-				t.Skip(row.reason)
+}
+
+// testRollout lives a rollout with the fault, as a test of its own that runs beside others.
+func (s scenario) testRollout(t *testing.T, want reference, sentence, leftOut string) {
+	t.Run(sentence, func(t *testing.T) {
+		t.Parallel()
+		row := table.begin(t, headingRollouts, sentence)
+		if row.reason = leftOut; leftOut != "" {
+			t.Skip(leftOut)
+		}
+		w := rollouts().newWorld(t)
+		w.arguments = append(w.arguments, s.arguments...)
+		if s.prepare != nil {
+			s.prepare(w)
+		}
+		w.start()
+		if s.live == nil {
+			s.live = func(w *world) {
+				w.createDeployment()
+				w.restOfRollout()
 			}
-			w := rollouts().newWorld(t)
-			w.arguments = append(w.arguments, s.arguments...)
-			if s.prepare != nil {
-				s.prepare(w)
-			}
-			w.start()
-			if s.live == nil {
-				s.live = func(w *world) {
-					w.createDeployment()
-					w.restOfRollout()
-				}
-			}
-			s.live(w)
-			w.holdRollout(want)
-			if s.check != nil {
-				s.check(w)
-			}
-			w.endRollout()
-		})
-	}
+		}
+		s.live(w)
+		w.holdRollout(want)
+		if s.check != nil {
+			s.check(w)
+		}
+		w.endRollout()
+	})
 }
 
 // lostPorts are creates of ports that are carried out, and whose answers are lost.
