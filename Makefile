@@ -10,7 +10,7 @@ VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo v0.0
 LDFLAGS := -X $(MODULE)/internal/app.Version=$(VERSION)
 LINT    := go tool -modfile=tools/lint/go.mod golangci-lint
 
-# The race detector needs a C compiler; without one the tests run without it.
+# The race detector needs a C compiler; without one the tests run without it. It costs minutes: `make test-all` has it.
 RACE := $(shell command -v "$$(go env CC)" >/dev/null && [ "$$(go env CGO_ENABLED)" = 1 ] && echo -race)
 
 ##@ Try it
@@ -29,8 +29,7 @@ run: build ## Start the same surroundings and the controller, and leave them run
 build: ## Build the binaries into bin/
 	@mkdir -p bin
 	@echo "Building bin/ (the first time, with all dependencies, it takes minutes)"
-	@hack/go-build.sh -ldflags '$(LDFLAGS)' -o bin/ ./cmd/... ./dev/demo
-	@cd dev/controlplane && ../../hack/go-build.sh -o ../../bin/controlplane .
+	@hack/go-build.sh -ldflags '$(LDFLAGS)' -o bin/ ./cmd/... ./dev/controlplane ./dev/demo
 
 .PHONY: generate
 generate: ## Write the generated code (pkg/client, deepcopy), the CRDs (config/crd) and docs/fields.md
@@ -46,18 +45,28 @@ clean: ## Remove bin/
 .PHONY: assets
 assets:
 	@mkdir -p bin
-	@cd dev/controlplane && ../../hack/go-build.sh -o ../../bin/controlplane .
+	@hack/go-build.sh -o bin/controlplane ./dev/controlplane
 	@bin/controlplane assets --components=all >/dev/null
 
 # Where they are. What looking them up prints was printed by the target assets.
 ASSETS = $$(bin/controlplane assets --components=all 2>/dev/null)
 
+# The packages whose tests need no control plane.
+UNIT := ./cmd/... ./dev/demo ./internal/... ./pkg/... ./tools/... ./test/faults/results ./test/harness ./test/proxy ./test/specs
+
 .PHONY: test
-test: assets ## Run every test that needs Go alone, with a real Kubernetes control plane
+test: assets ## Run all tests with a real control plane, and of the fault tests a fixed sample: minutes
 	@echo "Compiling and running the tests (the first time takes minutes)"
 	@# The package that takes longest begins first, so that the others run beside it and not before it.
-	KUBEBUILDER_ASSETS="$(ASSETS)" go test $(RACE) -timeout 20m ./test/faults/... ./...
-	go -C dev/controlplane test $(RACE) -timeout 20m ./...
+	KUBEBUILDER_ASSETS="$(ASSETS)" go test -short -timeout 20m ./test/faults/... ./...
+
+.PHONY: test-unit
+test-unit: ## Run the tests that need no control plane: under a minute
+	go test $(UNIT)
+
+.PHONY: test-all
+test-all: assets ## Run all tests with the race detector, as continuous integration does
+	KUBEBUILDER_ASSETS="$(ASSETS)" go test $(RACE) -timeout 30m ./test/faults/... ./...
 
 .PHONY: test-openstack
 test-openstack: assets ## Install and start a real Keystone and Neutron, and run the contract, end-to-end and fault tests there
@@ -104,8 +113,6 @@ verify: ## Check that generated code, formatting and lint are as they should be,
 	hack/verify-generate.sh
 	go vet ./...
 	$(LINT) run --allow-parallel-runners ./...
-	cd dev/controlplane && go vet ./... && \
-	  go tool -modfile=../../tools/lint/go.mod golangci-lint run --allow-parallel-runners --config ../../.golangci.yml ./...
 	hack/govulncheck.sh
 
 .PHONY: lint
