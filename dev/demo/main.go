@@ -12,7 +12,6 @@ import (
 	"io"
 	"os"
 	"os/signal"
-	"runtime"
 	"syscall"
 	"time"
 
@@ -28,9 +27,6 @@ const (
 )
 
 func main() {
-	// Children are killed when the thread that started them ends (see dieWithParent), and the Go runtime ends threads
-	// as it likes. This goroutine, which starts them all, keeps its thread until the process ends.
-	runtime.LockOSThread()
 	os.Exit(run(os.Args[1:], os.Stdout, os.Stderr))
 }
 

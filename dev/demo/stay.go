@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"strings"
 	"sync"
@@ -61,16 +62,16 @@ func stay(ctx, hurry context.Context, o options, n *narrator) (err error) {
 	}
 	s.teach(example, pods)
 
-	n.step("The controller's log, until Ctrl-C", s.controller.log)
+	n.step("The controller's log, until Ctrl-C", s.controller.Log)
 	logged, logOver := context.WithCancel(context.WithoutCancel(ctx))
 	defer logOver()
 	followed := make(chan error, 1)
-	go func() { followed <- follow(logged, s.controller.log, n) }()
+	go func() { followed <- follow(logged, s.controller.Log, n) }()
 	<-ctx.Done()
 	stopping()
 	// The log is shown to its end: how the controller lets go is part of what it shows.
 	s.warnOfNetworks(hurry)
-	tidied = s.controller.stop(hurry)
+	tidied = s.controller.Stop(hurry)
 	if hurry.Err() != nil {
 		tidied = nil // killing was what the second signal asked for
 	}
@@ -154,4 +155,25 @@ func leftInCloud(networks []cloudteamv1.Network, ports []cloudteamv1.NetworkPort
 		left("network", network.Status.NetworkID, &network)
 	}
 	return lines
+}
+
+// follow copies a file to out, from its start, and then what is appended to it, until ctx is done and its end reached.
+func follow(ctx context.Context, path string, out io.Writer) error {
+	file, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		over := ctx.Err() != nil
+		if _, err := io.Copy(out, file); err != nil || over {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+		case <-tick.C:
+		}
+	}
 }

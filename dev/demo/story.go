@@ -396,7 +396,7 @@ func (s *story) tidy(hurry context.Context) error {
 		err = s.deleteDeployment(hurry)
 	}
 	err = errors.Join(err, s.deleteObject(hurry))
-	if err == nil && s.controller.ended() {
+	if err == nil && s.controller.Ended() {
 		err = errors.New("the controller has ended")
 	}
 	if err == nil {
@@ -413,7 +413,7 @@ func (s *story) tidy(hurry context.Context) error {
 	// and nobody creates more of it once the controller has stopped.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(hurry), tidyPatience)
 	defer cancel()
-	stopped := s.controller.stop(hurry)
+	stopped := s.controller.Stop(hurry)
 	if hurry.Err() != nil {
 		stopped = nil
 	}

@@ -19,6 +19,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"cloudteam.ztgame.com/network-controller/dev/process"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
 
@@ -56,10 +57,10 @@ type surroundings struct {
 	cloudsFile string
 	// health is the address of the controller's /readyz and /metrics.
 	health     string
-	controller *process
+	controller *process.Process
 
 	// processes are in the order in which they were started.
-	processes []*process
+	processes []*process.Process
 	// warned says that the user was told what stays in the cloud.
 	warned bool
 	// fail ends the context of all steps, because a program ended.
@@ -144,11 +145,13 @@ func (s *surroundings) claimDir() error {
 	return nil
 }
 
-func (s *surroundings) run(p program) (*process, error) {
-	p.path, p.logDir = filepath.Join(s.bin, p.name), s.dir
-	started, err := start(p, s.fail)
+// run starts one of the programs beside this one. Should it end before it is stopped, the steps end.
+func (s *surroundings) run(p process.Program) (*process.Process, error) {
+	p.Path, p.Log = filepath.Join(s.bin, p.Name), filepath.Join(s.dir, p.Name+".log")
+	started, err := process.Start(p)
 	if err == nil {
 		s.processes = append(s.processes, started)
+		started.OnFailure(s.fail)
 	}
 	return started, err
 }
@@ -167,9 +170,9 @@ func (s *surroundings) startControlPlane(ctx context.Context) error {
 	const prefix = "kubeconfig: "
 	ready := make(chan string, 1)
 	var quiet atomic.Bool
-	_, err := s.run(program{
-		name: "controlplane", args: up, env: os.Environ(),
-		line: func(line string) {
+	_, err := s.run(process.Program{
+		Name: "controlplane", Args: up,
+		Line: func(line string) {
 			path, found := strings.CutPrefix(line, prefix)
 			switch {
 			case found:
@@ -180,7 +183,7 @@ func (s *surroundings) startControlPlane(ctx context.Context) error {
 			}
 		},
 		// Its parts have ten seconds each. Asked by SIGTERM, it stops them and a build that is under way.
-		patience: 30 * time.Second, orphaned: syscall.SIGTERM,
+		Patience: 30 * time.Second, Orphaned: syscall.SIGTERM,
 	})
 	if err != nil {
 		return err
@@ -220,9 +223,9 @@ func (s *surroundings) startEmulator(ctx context.Context) error {
 		return err
 	}
 	s.n.command("bin/neutron-emulator --clouds-yaml=" + s.cloudsFile + " &")
-	_, err := s.run(program{
-		name: "neutron-emulator", args: []string{"--clouds-yaml=" + s.cloudsFile}, env: withoutCloud(os.Environ()),
-		patience: 5 * time.Second, orphaned: syscall.SIGKILL,
+	_, err := s.run(process.Program{
+		Name: "neutron-emulator", Args: []string{"--clouds-yaml=" + s.cloudsFile}, Env: withoutCloud(os.Environ()),
+		Patience: 5 * time.Second,
 	})
 	if err != nil {
 		return err
@@ -329,8 +332,8 @@ func (s *surroundings) startController(ctx context.Context) error {
 	}
 	s.n.command("bin/network-controller " + strings.Join(args, " ") + " &")
 	args = append(args, "--bind-address="+address)
-	s.controller, err = s.run(program{
-		name: "network-controller", args: args, env: env, patience: 20 * time.Second, orphaned: syscall.SIGKILL,
+	s.controller, err = s.run(process.Program{
+		Name: "network-controller", Args: args, Env: env, Patience: 20 * time.Second,
 	})
 	if err != nil {
 		return err
@@ -352,7 +355,7 @@ func (s *surroundings) startController(ctx context.Context) error {
 	})
 	if err == nil {
 		s.n.good("it has read all Networks and ports from the API server, and what is its own from Neutron")
-		s.n.say("log: %s", s.controller.log)
+		s.n.say("log: %s", s.controller.Log)
 	}
 	return err
 }
@@ -370,7 +373,7 @@ func freeAddress() (string, error) {
 func (s *surroundings) stop(ctx context.Context) error {
 	var errs []error
 	for _, p := range slices.Backward(s.processes) {
-		errs = append(errs, p.stop(ctx))
+		errs = append(errs, p.Stop(ctx))
 	}
 	return errors.Join(errs...)
 }
@@ -382,7 +385,7 @@ func (s *surroundings) logs() []string {
 	}
 	var paths []string
 	for _, p := range slices.Backward(s.processes) {
-		paths = append(paths, p.log)
+		paths = append(paths, p.Log)
 	}
 	parts, _ := filepath.Glob(filepath.Join(s.planeDir(), "logs", "*.log"))
 	return append(paths, parts...)

@@ -98,7 +98,7 @@ func TestFoo(t *testing.T) {
 			}
 			awaitEvent(t, namespace, foo.Name, v1alpha1.EventDeleted, `"renamed"`)
 			awaitAvailable(t, namespace, foo.Name, 1)
-			if strings.Contains(p.output.String(), "forbidden") {
+			if strings.Contains(p.Output.String(), "forbidden") {
 				t.Error("it lacks a right")
 			}
 			p.signal(syscall.SIGTERM)

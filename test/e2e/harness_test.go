@@ -15,7 +15,6 @@ import (
 // process is a network-controller that a test has started.
 type process struct {
 	*harness.Process
-	output *harness.Buffer
 }
 
 // electing are the flags by which a process takes part in the election that config/rbac gives the right to. Its times
@@ -54,7 +53,7 @@ func start(t *testing.T, environment []string, arguments ...string) *process {
 		}
 	})
 	p = surroundings.Start(t, environment, append(electing(), arguments...)...)
-	return &process{p, &p.Output}
+	return &process{p}
 }
 
 // startController runs the binary against the API server and a cloud of cloudsFile, looking for drift every second. Ports

@@ -472,7 +472,7 @@ func TestBadCloud(t *testing.T) {
 				t.Fatal(err)
 			}
 			for where, text := range map[string]string{
-				"log": p.output.String(), "object": asJSON(object), "Events": asJSON(events),
+				"log": p.Output.String(), "object": asJSON(object), "Events": asJSON(events),
 			} {
 				if shown := secrets.In(text); len(shown) > 0 {
 					t.Errorf("the %s shows %s", where, strings.Join(shown, ", "))
@@ -524,7 +524,7 @@ func TestStart(t *testing.T) {
 			if code := p.awaitExit(t); code != 1 {
 				t.Errorf("it exits with %d, want 1", code)
 			}
-			output := p.output.String()
+			output := p.Output.String()
 			for _, want := range append(test.want, "network-controller: ") {
 				if !strings.Contains(output, want) {
 					t.Errorf("it does not print %q", want)

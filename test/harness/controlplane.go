@@ -1,16 +1,15 @@
 package harness
 
 import (
-	"bufio"
+	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
-	"time"
+
+	"cloudteam.ztgame.com/network-controller/dev/process"
 )
 
 // AllComponents are the programs of a control plane on which a Deployment's Pods are made, are scheduled to the one
@@ -25,13 +24,9 @@ func APIComponents() []string { return []string{"etcd", "kube-apiserver"} }
 
 // ControlPlane is dev/controlplane as a process.
 type ControlPlane struct {
-	cmd    *exec.Cmd
-	stderr Buffer
+	*process.Process
 	// Kubeconfig is the path of an administrator's.
 	Kubeconfig string
-	// done is closed when it has ended, after err was set.
-	done chan struct{}
-	err  error
 }
 
 // checkAssets returns an error unless the folder that KUBEBUILDER_ASSETS names holds the components: to build those
@@ -48,58 +43,45 @@ func checkAssets(components []string) error {
 }
 
 // startControlPlane returns once the program, which is dev/controlplane, serves, with config/crd installed. root is the
-// repository's path. stop MUST be called on what it returns.
-//
-// The goroutine MUST be locked to its thread until the tests are over: see dieWithParent.
-func startControlPlane(root, program string, components []string) (*ControlPlane, error) {
-	c := &ControlPlane{done: make(chan struct{})}
-	c.cmd = exec.Command(program, "up", "--components="+strings.Join(components, ","),
-		"--crds="+filepath.Join(root, "config", "crd"))
-	c.cmd.SysProcAttr = dieWithParent(syscall.SIGTERM)
-	c.cmd.Stderr = &c.stderr
-	stdout, output, err := os.Pipe()
+// repository's path, and dir gets the log. stop MUST be called on what it returns.
+func startControlPlane(root, dir, program string, components []string) (*ControlPlane, error) {
+	kubeconfig := make(chan string, 1)
+	started, err := process.Start(process.Program{
+		Name: "controlplane", Path: program,
+		Args: []string{
+			"up", "--components=" + strings.Join(components, ","), "--crds=" + filepath.Join(root, "config", "crd"),
+		},
+		Log: filepath.Join(dir, "controlplane.log"),
+		Line: func(line string) {
+			if path, found := strings.CutPrefix(line, "kubeconfig: "); found {
+				kubeconfig <- path
+			}
+		},
+		// It kills by itself what does not stop.
+		Patience: Patience, Orphaned: syscall.SIGTERM,
+	})
 	if err != nil {
 		return nil, err
 	}
-	c.cmd.Stdout = output
-	err = errors.Join(c.cmd.Start(), output.Close())
-	if err != nil {
-		return nil, fmt.Errorf("starting controlplane: %w", err)
+	c := &ControlPlane{Process: started}
+	select {
+	case c.Kubeconfig = <-kubeconfig:
+		return c, nil
+	case <-c.Done():
+		return nil, c.Died()
 	}
-	go func() {
-		c.err = c.cmd.Wait()
-		close(c.done)
-	}()
-	line, err := bufio.NewReader(stdout).ReadString('\n')
-	path, ok := strings.CutPrefix(strings.TrimSpace(line), "kubeconfig: ")
-	if err != nil || !ok {
-		return nil, fmt.Errorf("controlplane up printed %q and not the path of a kubeconfig: %w",
-			line, errors.Join(err, c.stop()))
-	}
-	c.Kubeconfig = path
-	go func() { _, _ = io.Copy(io.Discard, stdout) }()
-	return c, nil
 }
 
 // stop stops it and returns when it is gone, with an error where that went wrong or it had ended by itself.
 func (c *ControlPlane) stop() error {
-	select {
-	case <-c.done:
-		return c.ended()
-	default:
+	if c.Ended() {
+		return c.Died()
 	}
-	// An error means that it is gone, which done will tell.
-	_ = c.cmd.Process.Signal(syscall.SIGTERM)
-	// It kills by itself what does not stop.
-	timer := time.AfterFunc(Patience, func() { _ = c.cmd.Process.Kill() })
-	defer timer.Stop()
-	if <-c.done; c.err != nil {
-		return c.ended()
+	if err := c.Stop(context.Background()); err != nil {
+		return err
+	}
+	if code := c.ExitCode(); code != 0 {
+		return errors.Join(fmt.Errorf("exit code %d", code), c.Died())
 	}
 	return nil
-}
-
-// ended describes how it ended, with what it printed. done MUST be closed.
-func (c *ControlPlane) ended() error {
-	return fmt.Errorf("the control plane ended (%s):\n%s", c.cmd.ProcessState, c.stderr.String())
 }

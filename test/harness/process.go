@@ -1,29 +1,24 @@
 package harness
 
 import (
-	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"net/http"
 	"os"
-	"os/exec"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
+
+	"cloudteam.ztgame.com/network-controller/dev/process"
 )
 
 // Process is a network-controller that a test has started. Its methods are safe for concurrent use.
 type Process struct {
+	*process.Process
 	// Output is what it has printed.
-	Output Buffer
-
-	cmd  *exec.Cmd
-	done chan struct{}
-	err  error
+	Output process.Buffer
 }
 
 // Start runs the binary with the given arguments, and kills it when the test ends. Its environment is the test's, less
@@ -35,10 +30,9 @@ func (s *Surroundings) Start(t testing.TB, environment []string, arguments ...st
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		p.Signal(syscall.SIGKILL)
-		<-p.done
+		p.Process.Kill()
 		if t.Failed() {
-			// What was waited for is said once more: the log is long, and a reader begins at its end.
+			// The failure is repeated: the log is long, and a reader begins at its end.
 			t.Logf("network-controller %s printed:\n%s%s",
 				strings.Join(arguments, " "), p.Output.String(), s.waits.of(t.Name()))
 		}
@@ -46,28 +40,22 @@ func (s *Surroundings) Start(t testing.TB, environment []string, arguments ...st
 	return p
 }
 
-// Launch is Start where there is no test: who calls it MUST see to the process's end.
+// Launch is Start where there is no test: its caller MUST see to the process's end.
 func (s *Surroundings) Launch(environment []string, arguments ...string) (*Process, error) {
-	p := &Process{cmd: exec.Command(s.Binary, arguments...), done: make(chan struct{})}
+	p := &Process{}
+	program := process.Program{
+		Name: "network-controller", Path: s.Binary, Args: arguments, Env: []string{}, Output: &p.Output,
+	}
 	for _, variable := range os.Environ() {
 		if !strings.HasPrefix(variable, "OS_") && !strings.HasPrefix(variable, "KUBECONFIG=") {
-			p.cmd.Env = append(p.cmd.Env, variable)
+			program.Env = append(program.Env, variable)
 		}
 	}
-	p.cmd.Env = append(p.cmd.Env, environment...)
-	p.cmd.Stdout, p.cmd.Stderr = &p.Output, &p.Output
-	if err := p.cmd.Start(); err != nil {
-		return nil, fmt.Errorf("starting network-controller: %w", err)
-	}
-	go func() {
-		p.err = p.cmd.Wait()
-		close(p.done)
-	}()
-	return p, nil
+	program.Env = append(program.Env, environment...)
+	var err error
+	p.Process, err = process.Start(program)
+	return p, err
 }
-
-// PID is the process's id.
-func (p *Process) PID() int { return p.cmd.Process.Pid }
 
 // Address is where the process serves --bind-address, which it prints; empty before it does.
 func (p *Process) Address() string {
@@ -95,27 +83,17 @@ func (p *Process) Get(ctx context.Context, path string) (status int, body string
 	return answer.StatusCode, string(content), err
 }
 
-// Done is closed when the process has ended.
-func (p *Process) Done() <-chan struct{} { return p.done }
-
-// Signal sends a signal to a process that may have ended already.
-func (p *Process) Signal(s syscall.Signal) {
-	if err := p.cmd.Process.Signal(s); err != nil && !errors.Is(err, os.ErrProcessDone) {
-		panic(err)
-	}
-}
-
 // AwaitExit waits until the process has ended and returns its exit code.
 func (p *Process) AwaitExit(t testing.TB) int {
 	t.Helper()
 	deadline := time.NewTimer(Patience)
 	defer deadline.Stop()
 	select {
-	case <-p.done:
+	case <-p.Done():
 	case <-deadline.C:
 		t.Fatalf("it still runs after %s", Patience)
 	}
-	return p.cmd.ProcessState.ExitCode()
+	return p.ExitCode()
 }
 
 // Kill ends the process as kill -9 does.
@@ -123,24 +101,4 @@ func (p *Process) Kill(t testing.TB) {
 	t.Helper()
 	p.Signal(syscall.SIGKILL)
 	p.AwaitExit(t)
-}
-
-// Buffer is a buffer that a process writes and a test reads at the same time.
-type Buffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-// Write appends; it never fails.
-func (l *Buffer) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-// String is all that was written so far.
-func (l *Buffer) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
 }

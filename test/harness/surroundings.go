@@ -13,7 +13,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -66,15 +65,10 @@ func Build(dir string) (*Programs, error) {
 	p := &Programs{
 		Controller: filepath.Join(dir, "network-controller"), ControlPlane: filepath.Join(dir, "controlplane"),
 	}
-	build := exec.Command("go", "build", "-o", p.Controller, "./cmd/network-controller")
+	build := exec.Command("go", "build", "-o", dir, "./cmd/network-controller", "./dev/controlplane")
 	build.Dir = root
 	if output, err := build.CombinedOutput(); err != nil {
-		return nil, fmt.Errorf("building network-controller: %w\n%s", err, output)
-	}
-	build = exec.Command("go", "build", "-o", p.ControlPlane, ".")
-	build.Dir = filepath.Join(root, "dev", "controlplane")
-	if output, err := build.CombinedOutput(); err != nil {
-		return nil, fmt.Errorf("building controlplane: %w\n%s", err, output)
+		return nil, fmt.Errorf("building the programs under test: %w\n%s", err, output)
 	}
 	return p, nil
 }
@@ -132,10 +126,8 @@ func (w *waits) of(test string) string {
 }
 
 // Run sets the surroundings up, has them used, and takes them down. It returns what use does, and an error where
-// anything else failed. It MUST be called from the goroutine of TestMain: the control plane ends with its thread.
+// anything else failed.
 func Run(o Options, use func(*Surroundings) (code int, err error)) (code int, err error) {
-	// See dieWithParent.
-	runtime.LockOSThread()
 	if err := checkAssets(o.Components); err != nil {
 		return 1, err
 	}
@@ -155,7 +147,7 @@ func Run(o Options, use func(*Surroundings) (code int, err error)) (code int, er
 		}
 	}
 	s := &Surroundings{Root: root, Binary: programs.Controller}
-	if s.Plane, err = startControlPlane(root, programs.ControlPlane, o.Components); err != nil {
+	if s.Plane, err = startControlPlane(root, dir, programs.ControlPlane, o.Components); err != nil {
 		return 1, err
 	}
 	defer func() { err = errors.Join(err, s.Plane.stop()) }()
@@ -299,8 +291,8 @@ func (s *Surroundings) Eventually(t testing.TB, check func() error) {
 		}
 		select {
 		case <-tick.C:
-		case <-s.Plane.done:
-			t.Fatal(s.Plane.ended())
+		case <-s.Plane.Done():
+			t.Fatal(s.Plane.Died())
 		case <-deadline.C:
 			sentence := fmt.Sprintf("after %s: %v", patience, err)
 			s.waits.note(t.Name(), sentence)

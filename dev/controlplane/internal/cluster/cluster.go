@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"cloudteam.ztgame.com/network-controller/dev/controlplane/internal/assets"
+	"cloudteam.ztgame.com/network-controller/dev/process"
 )
 
 const (
@@ -71,7 +72,7 @@ type Cluster struct {
 	// mu guards running while programs start together.
 	mu sync.Mutex
 	// running are the programs in the order in which they were ready.
-	running []*process
+	running []*process.Process
 	// failed receives at most one error.
 	failed chan error
 	// stopping is closed when programs may end without that being a failure.
@@ -151,7 +152,7 @@ func (c *Cluster) Stop(ctx context.Context) error {
 	}
 	var errs []error
 	for _, p := range slices.Backward(c.running) {
-		errs = append(errs, p.stop(ctx, c.options.StopTimeout))
+		errs = append(errs, p.Stop(ctx))
 	}
 	errs = append(errs, c.lock.Unlock())
 	return errors.Join(errs...)
@@ -341,13 +342,15 @@ func (c *Cluster) tryComponent(ctx context.Context, component assets.Component, 
 			return err
 		}
 	}
-	p, err := startProcess(name, filepath.Join(c.options.Assets, name), program.args, c.env(),
-		c.options.Dir, filepath.Join(c.options.Dir, "logs", name+".log"))
+	p, err := process.Start(process.Program{
+		Name: name, Path: filepath.Join(c.options.Assets, name), Args: program.args, Env: c.env(), Dir: c.options.Dir,
+		Log: filepath.Join(c.options.Dir, "logs", name+".log"), Patience: c.options.StopTimeout,
+	})
 	if err != nil {
 		return err
 	}
 	if err := c.awaitReady(ctx, p, program); err != nil {
-		return errors.Join(err, p.stop(context.WithoutCancel(ctx), c.options.StopTimeout))
+		return errors.Join(err, p.Stop(context.WithoutCancel(ctx)))
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -357,19 +360,19 @@ func (c *Cluster) tryComponent(ctx context.Context, component assets.Component, 
 }
 
 // awaitReady returns nil once the program serves, and an error once it has ended, ctx has ended or time is up.
-func (c *Cluster) awaitReady(ctx context.Context, p *process, program program) error {
+func (c *Cluster) awaitReady(ctx context.Context, p *process.Process, program program) error {
 	var last error
 	err := c.poll(ctx, func(ctx context.Context) (bool, error) {
 		select {
-		case <-p.done:
-			return true, p.died()
+		case <-p.Done():
+			return true, p.Died()
 		default:
 		}
 		last = program.ready(ctx)
 		return last == nil, nil
 	})
 	if errors.Is(err, errSlow) {
-		return p.describe(fmt.Sprintf("was not ready within %s (%v)", c.options.StartTimeout, last))
+		return p.Describe(fmt.Sprintf("was not ready within %s (%v)", c.options.StartTimeout, last))
 	}
 	return err
 }
@@ -402,15 +405,15 @@ func (c *Cluster) poll(ctx context.Context, check func(context.Context) (done bo
 }
 
 // watch reports the end of a program that nobody stopped.
-func (c *Cluster) watch(p *process) {
+func (c *Cluster) watch(p *process.Process) {
 	select {
 	case <-c.stopping:
 		return
-	case <-p.done:
+	case <-p.Done():
 	}
 	select {
 	case <-c.stopping:
-	case c.failed <- p.died():
+	case c.failed <- p.Died():
 	default:
 		// Another one failed first, and is the likelier cause.
 	}

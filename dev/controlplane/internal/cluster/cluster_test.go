@@ -52,8 +52,8 @@ func startCluster(t *testing.T, dir string, components []assets.Component, crds 
 			t.Error(err)
 		}
 		for _, p := range c.running {
-			if err := syscall.Kill(-p.cmd.Process.Pid, 0); !errors.Is(err, syscall.ESRCH) {
-				t.Errorf("something of %s is left running: %v", p.name, err)
+			if err := syscall.Kill(-p.PID(), 0); !errors.Is(err, syscall.ESRCH) {
+				t.Errorf("something of %s is left running: %v", p.Name, err)
 			}
 		}
 	})

@@ -2,12 +2,13 @@
 
 //go:build unix && !linux
 
-package cluster
+package process
 
-import "os/exec"
+import (
+	"os/exec"
+	"syscall"
+)
 
 // startWithParent starts cmd. These systems have no signal for the end of a parent: should this process be killed with
 // SIGKILL, the program goes on.
-func startWithParent(cmd *exec.Cmd) error {
-	return cmd.Start()
-}
+func startWithParent(cmd *exec.Cmd, _ syscall.Signal) error { return cmd.Start() }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package cluster
+package process
 
 import (
 	"os/exec"
@@ -24,9 +24,9 @@ var starter = sync.OnceValue(func() chan<- func() {
 	return work
 })
 
-// startWithParent starts cmd such that it is killed when this process ends without having stopped it, be it by SIGKILL.
-func startWithParent(cmd *exec.Cmd) error {
-	cmd.SysProcAttr.Pdeathsig = syscall.SIGKILL
+// startWithParent starts cmd such that it gets the signal when this process ends, however it ends.
+func startWithParent(cmd *exec.Cmd, orphaned syscall.Signal) error {
+	cmd.SysProcAttr.Pdeathsig = orphaned
 	result := make(chan error, 1)
 	starter() <- func() { result <- cmd.Start() }
 	return <-result
