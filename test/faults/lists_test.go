@@ -103,3 +103,45 @@ func (w *world) killAtCreateOf(collection string) {
 	}
 	<-killed.Done()
 }
+
+// routerLists are lists that do not show a router whose create was answered by nobody: the process was killed, or the
+// answer was lost. The router has the name that spec.networkName gives, which is not the object's.
+func routerLists() map[string]scenario {
+	all := map[string]scenario{}
+	for how, lose := range map[string]func(w *world) proxy.Fault{
+		"killed when a router was just created": func(w *world) proxy.Fault {
+			return func(x *proxy.Exchange) { w.crash(); x.Reset() }
+		},
+		"the answer to the create of a router is lost": func(*world) proxy.Fault { return proxy.Reset },
+	} {
+		for end, live := range map[string]func(w *world){
+			"": func(w *world) {
+				w.awaitNetwork(w.namespace, "r")
+				if routers := w.ours()["routers"]; len(routers) != 1 {
+					w.t.Errorf("routers in Neutron: %v, want one", routers)
+				}
+				w.deleteNetwork(w.namespace, "r")
+			},
+			", and the object is deleted": func(w *world) { w.deleteNetwork(w.namespace, "r") },
+		} {
+			all[how+end+", and the lists of all routers then are empty"] = scenario{live: func(w *world) {
+				lost := w.neutron.Break(is("POST", "/v2.0/routers"), 1, proxy.After(lose(w)))
+				rule := w.neutron.Break(func(c proxy.Call) bool {
+					return is("GET", "/v2.0/routers")(c) && c.Query("project_id") != "" && c.Query("name") == ""
+				}, 0, proxy.Change(func(a *proxy.Answer) { a.Body = []byte(`{"routers":[]}`) }))
+				w.createNetwork(w.namespace, "r", cidrA, gatewayA, func(spec *cloudteamv1.NetworkSpec) {
+					spec.NetworkName, spec.Router = w.name("named"), &cloudteamv1.RouterSpec{}
+				})
+				w.awaitHits(lost, 1)
+				live(w)
+				w.awaitNetworkGone(w.namespace, "r")
+				if left := w.ours(); len(left) > 0 {
+					w.t.Errorf("the object is gone, and left %v", left)
+				}
+				rule.Mend()
+				w.life()
+			}}
+		}
+	}
+	return all
+}

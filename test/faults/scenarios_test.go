@@ -53,6 +53,7 @@ func testScenarios(t *testing.T, want reference) {
 		{headingProcess, rotations()},
 		{headingLists, brokenLists()},
 		{headingLists, earlyLists()},
+		{headingLists, routerLists()},
 		{headingOthers, others()},
 		{headingOthers, deletionsByHand()},
 		{headingOthers, retentions()},
