@@ -201,17 +201,6 @@ type Observed struct {
 // Empty reports whether nothing bears the marker.
 func (o Observed) Empty() bool { return len(o.Networks)+len(o.Ports)+len(o.Routers) == 0 }
 
-// Same reports whether both are one and the same hand-out: the same memory, which nobody writes to, and not only equal
-// contents. It says no of any two that were made apart, also of equal ones, and costs next to nothing.
-func (o Observed) Same(other Observed) bool {
-	return sameSlice(o.Networks, other.Networks) && sameSlice(o.Ports, other.Ports) &&
-		sameSlice(o.Routers, other.Routers)
-}
-
-func sameSlice[T any](a, b []T) bool {
-	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0])
-}
-
 // Resource names a resource in Neutron that is listed by itself. The zero value names none.
 type Resource struct {
 	Kind Kind

@@ -48,8 +48,7 @@ func (r *Reconciler[T]) Expected() *controller.Expectations { return &r.expected
 
 // Report reports a state.
 func (r *Reconciler[T]) Report(ctx context.Context, obj T, state controller.State) error {
-	_, err := r.report(ctx, obj, outcome{state: state})
-	return err
+	return r.report(ctx, obj, outcome{state: state})
 }
 
 // Outcome is what a sync learned.
@@ -87,15 +86,4 @@ func (r *Reconciler[T]) Memory() (keys, doubts int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return len(r.owned), len(r.doubts)
-}
-
-// ForgetSights has every next sync go the long way.
-func (r *Reconciler[T]) ForgetSights() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for _, memories := range r.owned {
-		for at := range memories {
-			memories[at].seen = sight{}
-		}
-	}
 }

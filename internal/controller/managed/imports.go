@@ -97,8 +97,7 @@ func (r *Reconciler[T]) observe(ctx context.Context, obj T) (controller.Result, 
 	if errors.Is(o.err, ErrNotYet) {
 		return controller.Result{}, nil // an event brings the key
 	}
-	_, err := r.report(ctx, obj, o)
-	return controller.Result{RequeueAfter: r.observeEvery}, errors.Join(o.err, err)
+	return controller.Result{RequeueAfter: r.observeEvery}, errors.Join(o.err, r.report(ctx, obj, o))
 }
 
 func (r *Reconciler[T]) observed(ctx context.Context, obj T) (o outcome) {

@@ -74,9 +74,6 @@ type Kind[T Object] struct {
 	// Parts names the resources that an object has beside the one that stands for it, as its spec declares them, with the
 	// ids that were last seen or without. It may be nil.
 	Parts func(obj T) []plan.Resource
-	// On gives the other object that Declare reads, as it is in its cache: a pointer, or nil where there is none. It may
-	// itself be nil, where Declare reads no other.
-	On func(obj T) any
 	// Name is what the resources of an object are called in Neutron when they are created. It may itself be nil, where
 	// that is the object's own name.
 	Name func(obj T) string

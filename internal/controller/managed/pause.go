@@ -25,8 +25,7 @@ func (r *Reconciler[T]) hold(ctx context.Context, key cache.ObjectName, obj T) e
 		// It still has what it has.
 		r.remember(key, obj)
 	}
-	_, err := r.report(ctx, obj, outcome{state: r.pausedState(obj)})
-	return err
+	return r.report(ctx, obj, outcome{state: r.pausedState(obj)})
 }
 
 // pausedState is what the conditions of a paused object say. What was there when the pause began is still there, as far

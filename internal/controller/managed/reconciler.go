@@ -73,8 +73,6 @@ type Reconciler[T Object] struct {
 type memory[T Object] struct {
 	// obj is the object as it was last synced.
 	obj T
-	// seen is what that sync saw, where it found nothing to do.
-	seen sight
 	// home is where its resources are.
 	home home
 }
@@ -204,32 +202,15 @@ func (r *Reconciler[T]) doubt(uid types.UID) {
 	r.doubts[uid] = time.Now()
 }
 
-// remember notes that the object may have resources. What was seen of it is forgotten: see rest.
-func (r *Reconciler[T]) remember(key cache.ObjectName, obj T) { r.rest(key, obj, sight{}) }
-
-// rest notes what was seen by a sync of the object that found nothing to do.
-func (r *Reconciler[T]) rest(key cache.ObjectName, obj T, seen sight) {
+// remember notes that the object, as it is now, may have resources.
+func (r *Reconciler[T]) remember(key cache.ObjectName, obj T) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if at := r.indexOf(key, obj.GetUID()); at >= 0 {
-		m := &r.owned[key][at]
-		m.obj, m.seen = obj, seen
+		r.owned[key][at].obj = obj
 		return
 	}
-	r.owned[key] = append(r.owned[key], memory[T]{obj: obj, seen: seen})
-}
-
-// seen gives what the last sync of the object saw, where that was the object as it is now and nothing was to be done.
-func (r *Reconciler[T]) seen(key cache.ObjectName, obj T) (seen sight, ok bool) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for at := range r.owned[key] {
-		// An object in the cache is replaced and never written to: the same pointer is the same state.
-		if m := &r.owned[key][at]; any(m.obj) == any(obj) && !m.seen.observed.Empty() {
-			return m.seen, true
-		}
-	}
-	return sight{}, false
+	r.owned[key] = append(r.owned[key], memory[T]{obj: obj})
 }
 
 // remembers reports whether the object may have resources.

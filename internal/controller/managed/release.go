@@ -33,19 +33,16 @@ func (r *Reconciler[T]) finalize(ctx context.Context, key cache.ObjectName, obj 
 		} else {
 			o.state.Message += "; to be deleted, it waits: " + message
 		}
-		_, err := r.report(ctx, obj, o)
-		return errors.Join(o.err, err)
+		return errors.Join(o.err, r.report(ctx, obj, o))
 	}
 	o := r.release(ctx, key, obj)
 	switch _, waits := errors.AsType[*Waiting](o.err); {
 	case errors.Is(o.err, ErrNotYet):
 		return nil
 	case waits: // an event brings the key
-		_, err := r.report(ctx, obj, o)
-		return err
+		return r.report(ctx, obj, o)
 	case o.err != nil:
-		_, err := r.report(ctx, obj, o)
-		return errors.Join(o.err, err)
+		return errors.Join(o.err, r.report(ctx, obj, o))
 	}
 	// Where somebody else took the finalizer off, and another's keeps the object, there is nothing more to do.
 	if at >= 0 {

@@ -227,8 +227,8 @@ func releaseEvent(step plan.Step) controller.Event {
 }
 
 // report sends the Events of what was done, writes the status where it changed by what is worth it, and tells a new
-// failure, new drift and a new warning in Events of their own. wrote is whether the status was to be written.
-func (r *Reconciler[T]) report(ctx context.Context, obj T, o outcome) (wrote bool, err error) {
+// failure, new drift and a new warning in Events of their own.
+func (r *Reconciler[T]) report(ctx context.Context, obj T, o outcome) error {
 	updated := r.updated(obj, o)
 	told := meta.FindStatusCondition(r.kind.Status(obj).Conditions, cloudteamv1.ConditionReady)
 	var turn controller.Event
@@ -245,11 +245,11 @@ func (r *Reconciler[T]) report(ctx context.Context, obj T, o outcome) (wrote boo
 	status := r.kind.StatusToWrite(updated)
 	was := r.kind.StatusToWrite(obj)
 	// The semantic comparison, which takes an empty list for none, costs several times the other.
-	wrote = !reflect.DeepEqual(was, status) && !equality.Semantic.DeepEqual(was, status) &&
+	changed := !reflect.DeepEqual(was, status) && !equality.Semantic.DeepEqual(was, status) &&
 		(r.kind.Negligible == nil || !r.kind.Negligible(obj, updated))
-	return wrote, controller.Report{
+	return controller.Report{
 		Done:    o.events,
-		Changed: wrote,
+		Changed: changed,
 		Write: func(ctx context.Context) error {
 			return controller.WriteStatus(
 				ctx, r.kind.Patch(obj.GetNamespace()), r.kind.GroupVersionKind, obj, status, &r.expected)

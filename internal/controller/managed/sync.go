@@ -51,13 +51,8 @@ func (r *Reconciler[T]) Sync(ctx context.Context, key cache.ObjectName) (control
 
 // reconcile makes the resources as the spec declares, and tells in the status how that went.
 func (r *Reconciler[T]) reconcile(ctx context.Context, key cache.ObjectName, obj T) error {
-	// Before all that depends on it: should it change meanwhile, the next sync sees another.
-	on := r.on(obj)
 	at, unreachable := r.reach(obj, false)
-	switch {
-	case errors.Is(unreachable, ErrNotYet):
-		return nil
-	case unreachable == nil && r.atRest(ctx, at.in, key, obj, on):
+	if errors.Is(unreachable, ErrNotYet) {
 		return nil
 	}
 	claimed := slices.Contains(obj.GetFinalizers(), r.kind.Finalizer)
@@ -68,12 +63,10 @@ func (r *Reconciler[T]) reconcile(ctx context.Context, key cache.ObjectName, obj
 	declared, err := r.kind.Declare(obj, r.ownerOf(obj))
 	if err != nil {
 		// Nothing but another spec helps, or what is waited for, and either brings an event.
-		_, err := r.report(ctx, obj, outcome{state: undeclared(err)})
-		return err
+		return r.report(ctx, obj, outcome{state: undeclared(err)})
 	}
 	if unreachable != nil {
-		_, err := r.report(ctx, obj, outcome{state: undeclared(unreachable)})
-		return err
+		return r.report(ctx, obj, outcome{state: undeclared(unreachable)})
 	}
 	r.settle(key, obj.GetUID(), at)
 	o := outcome{declared: declared}
@@ -90,11 +83,7 @@ func (r *Reconciler[T]) reconcile(ctx context.Context, key cache.ObjectName, obj
 		}
 		o = r.converge(within, at.in, obj, o)
 	}
-	wrote, err := r.report(ctx, obj, o)
-	if err == nil && claimed && o.foundNothingToDo(wrote) {
-		r.rest(key, obj, sight{on, *o.observed})
-	}
-	return errors.Join(o.err, err)
+	return errors.Join(o.err, r.report(ctx, obj, o))
 }
 
 // outcome is how a sync went.

@@ -32,7 +32,7 @@ func NewController(
 	if err := controller.IndexPorts(informer); err != nil {
 		return nil, err
 	}
-	lister, known := networks.Lister(), networks.Informer().GetIndexer()
+	lister := networks.Lister()
 	c, err := managed.NewReconciler(managed.Kind[*cloudteamv1.NetworkPort]{
 		Controller:       Name,
 		GroupVersionKind: cloudteamv1.SchemeGroupVersion.WithKind("NetworkPort"),
@@ -43,13 +43,6 @@ func NewController(
 		},
 		Declare: func(obj *cloudteamv1.NetworkPort, owner plan.Owner) (managed.Declaration, error) {
 			return declare(lister, obj, owner)
-		},
-		On: func(obj *cloudteamv1.NetworkPort) any {
-			on, _, err := known.GetByKey(cache.ObjectName(obj.Network()).String())
-			if err != nil {
-				return nil // the cache gives none
-			}
-			return on
 		},
 		Cloud: func(obj *cloudteamv1.NetworkPort) (managed.CloudRef, bool) {
 			key := obj.Network()
