@@ -1,7 +1,6 @@
 package neutron
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"net/netip"
@@ -15,125 +14,57 @@ import (
 //
 // Where the error is one of MaybeDone, the caller MUST NOT plan from an Observed of before it.
 func (i *Inventory) Apply(ctx context.Context, change plan.Change) (done plan.Change, err error) {
-	var made made
-	moved := map[string]int{} // how far our own writes have moved networks' revisions since they were planned with
-	sharing := false          // whether a network was found to be ours still, to be shared
+	moved := map[string]int{}    // how far our own writes have moved networks' revisions since they were planned with
+	touched := map[string]bool{} // the routers whose revisions the steps have moved
+	sharing := false             // whether a network was found to be ours still, to be shared
 	for _, step := range change {
+		completes := step.Completes()
+		step = step.Resolve(done)
 		switch step.Action {
 		case plan.CreateSubnet:
-			if step.NetworkID == "" {
-				step.NetworkID = made.network
-			} else if err := i.notYetAllocated(ctx, step); err != nil {
-				return done, err
+			if !completes {
+				err = i.notYetAllocated(ctx, step)
 			}
 		case plan.TagNetwork:
-			if step.ID == "" {
-				step.ID = made.network
-			} else if err := i.stillOurs(ctx, step, step.ID); err != nil {
-				return done, err
+			if !completes {
+				err = i.stillOurs(ctx, step, step.ID)
 			}
 		case plan.ShareNetwork, plan.UnshareNetwork:
-			if step.NetworkID == "" {
-				step.NetworkID = made.network
-			} else if !sharing {
-				if err := i.stillOurs(ctx, step, step.NetworkID); err != nil {
-					return done, err
-				}
+			if !completes && !sharing {
+				err = i.stillOurs(ctx, step, step.NetworkRef.ID)
 				sharing = true
 			}
 		case plan.UpdateNetwork, plan.DeleteNetwork:
 			step.Revision += moved[step.ID]
-		default:
-			step = i.resolve(step, made)
+		case plan.UpdateRouter, plan.UpdateGateway, plan.DeleteRouter:
+			if touched[step.ID] {
+				step.Revision = i.revisionOf(step.ID, step.Revision)
+			}
 		}
-		id, err := i.take(ctx, step)
 		if err != nil {
 			return done, err
 		}
+		if step.ID, err = i.take(ctx, step); err != nil {
+			return done, err
+		}
 		switch step.Action {
-		case plan.CreateNetwork:
-			made.network = id
-			step.ID = id
-		case plan.CreatePort, plan.CreateRouter, plan.CreateInterface:
-			step.ID = id
-		case plan.ShareNetwork, plan.UnshareNetwork:
-			step.ID = id
-			moved[step.NetworkID]++
 		case plan.UpdateNetwork, plan.TagNetwork:
 			moved[step.ID]++
+		case plan.ShareNetwork, plan.UnshareNetwork:
+			moved[step.NetworkRef.ID]++
 		case plan.CreateSubnet, plan.UpdateSubnet, plan.DeleteSubnet:
-			moved[step.NetworkID]++
+			moved[step.NetworkRef.ID]++
 			if step.Subnet.Pending() {
-				step.Subnet.CIDR = i.cidrOf(step.NetworkID, id)
+				step.Subnet.CIDR = i.cidrOf(step.NetworkRef.ID, step.ID)
 			}
+		case plan.CreateRouter, plan.UpdateRouter, plan.UpdateGateway:
+			touched[step.ID] = true
+		case plan.AttachInterface, plan.DetachInterface:
+			touched[step.RouterRef.ID] = true
 		}
-		made.took(step)
 		done = append(done, step)
 	}
 	return done, nil
-}
-
-// made is what steps have made that later steps of the same change refer to, before anybody knew its id.
-type made struct {
-	network, router, port string
-	// touched are the routers whose revisions the steps have moved.
-	touched map[string]bool
-}
-
-// took notes a step that was taken.
-func (m *made) took(step plan.Step) {
-	router := step.ID
-	switch step.Action {
-	case plan.CreateRouter:
-		m.router = step.ID
-	case plan.CreateInterface:
-		m.port = step.ID
-		return
-	case plan.AttachInterface, plan.DetachInterface:
-		router = step.RouterID
-	case plan.UpdateRouter, plan.UpdateGateway:
-	default:
-		return
-	}
-	if m.touched == nil {
-		m.touched = map[string]bool{}
-	}
-	m.touched[router] = true
-}
-
-// resolve fills in what a step about a router or an interface leaves to those before it.
-func (i *Inventory) resolve(step plan.Step, made made) plan.Step {
-	switch step.Action {
-	case plan.CreateInterface:
-		if step.NetworkID == "" {
-			step.NetworkID = made.network
-		}
-		step.Port.Addresses = i.inSubnets(step.NetworkID, step.Port.Addresses)
-	case plan.AttachInterface:
-		step.NetworkID = cmp.Or(step.NetworkID, made.network)
-		step.ID = cmp.Or(step.ID, made.port)
-		step.RouterID = cmp.Or(step.RouterID, made.router)
-	case plan.UpdateRouter, plan.UpdateGateway, plan.DeleteRouter:
-		step.ID = cmp.Or(step.ID, made.router)
-		if made.touched[step.ID] {
-			step.Revision = i.revisionOf(step.ID, step.Revision)
-		}
-	}
-	return step
-}
-
-// inSubnets names the subnets of addresses that are of none yet: the one of the network that has the address.
-func (i *Inventory) inSubnets(networkID string, addresses []plan.PortAddress) []plan.PortAddress {
-	subnets := i.subnetsHeld(networkID)
-	addresses = slices.Clone(addresses)
-	for at, a := range addresses {
-		for _, s := range subnets {
-			if a.SubnetID == "" && s.CIDR.Contains(a.Address) {
-				addresses[at].SubnetID = s.ID
-			}
-		}
-	}
-	return addresses
 }
 
 // take takes one step and returns the id of the resource that it was about.
@@ -167,20 +98,20 @@ func (i *Inventory) take(ctx context.Context, step plan.Step) (string, error) {
 		return step.ID, nil
 
 	case plan.CreateSubnet, plan.UpdateSubnet:
-		defer i.networks.write(step.NetworkID)()
+		defer i.networks.write(step.NetworkRef.ID)()
 		s, err := writeStep(ctx, i.cloud, step, subnetBody, wireSubnet.observed)
 		if err != nil {
 			return "", err
 		}
-		i.changeSubnet(step.NetworkID, s.ID, &s)
+		i.changeSubnet(step.NetworkRef.ID, s.ID, &s)
 		return s.ID, nil
 
 	case plan.DeleteSubnet:
-		defer i.networks.write(step.NetworkID)()
+		defer i.networks.write(step.NetworkRef.ID)()
 		if err := i.cloud.remove(ctx, step); err != nil {
 			return "", err
 		}
-		i.changeSubnet(step.NetworkID, step.ID, nil)
+		i.changeSubnet(step.NetworkRef.ID, step.ID, nil)
 		return step.ID, nil
 
 	case plan.TagNetwork:
@@ -280,14 +211,14 @@ func (i *Inventory) notYetAllocated(ctx context.Context, step plan.Step) error {
 	if !step.Subnet.Pending() {
 		return nil
 	}
-	if _, err := i.Reread(ctx, plan.Resource{Kind: plan.KindNetwork, ID: step.NetworkID}); err != nil {
+	if _, err := i.Reread(ctx, plan.Resource{Kind: plan.KindNetwork, ID: step.NetworkRef.ID}); err != nil {
 		if errors.Is(err, ErrUnmarked) {
 			return &Error{Kind: Conflict, Op: string(step.Action), Reason: ErrUnmarked.Error()}
 		}
 		return err
 	}
 	_, owner, _ := plan.ParseDescription(step.SubnetDescription)
-	for _, s := range i.subnetsHeld(step.NetworkID) {
+	for _, s := range i.subnetsHeld(step.NetworkRef.ID) {
 		if step.Subnet.Fits(s) && owner.Owns(s.Description) {
 			return &Error{Kind: Conflict, Op: string(step.Action), Reason: "subnet " + s.ID + " is there already"}
 		}

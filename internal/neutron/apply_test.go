@@ -156,7 +156,7 @@ func TestRevisionThatNeutronTellsTooEarlyIsReadAgain(t *testing.T) {
 	e.owner = spec.Owner
 	id := e.apply(plan.Port(spec, e.observed()))[0].ID
 	e.apply(plan.Change{{
-		Action: plan.UpdatePort, ID: id, Revision: 1,
+		Action: plan.UpdatePort, Ref: plan.Ref{ID: id}, Revision: 1,
 		Port:        plan.PortAttributes{Description: e.owner.Describe("words")},
 		Differences: []plan.Difference{{Field: plan.FieldDescription}},
 	}}, nil)
@@ -203,7 +203,7 @@ func TestAPortsRevisionIsKnownAfterEachUpdate(t *testing.T) {
 	} {
 		held, _ := e.observed().Port(n.ID)
 		e.apply(plan.Change{{
-			Action: plan.UpdatePort, ID: id, Revision: held.Revision, Port: drift.to,
+			Action: plan.UpdatePort, Ref: plan.Ref{ID: id}, Revision: held.Revision, Port: drift.to,
 			Differences: []plan.Difference{{Field: drift.field}},
 		}}, nil)
 		if err := e.Audit(t.Context()); err != nil {
@@ -274,7 +274,7 @@ func TestRefusalsOfPorts(t *testing.T) {
 		})
 	}
 	if _, err := e.Apply(t.Context(), plan.Change{{
-		Action: plan.DeleteNetwork, ID: n.ID, Revision: n.Revision,
+		Action: plan.DeleteNetwork, Ref: plan.Ref{ID: n.ID}, Revision: n.Revision,
 	}}); KindOf(err) != InUse {
 		t.Errorf("deleting a network with a port: %v, want %v", err, InUse)
 	}

@@ -172,7 +172,7 @@ func TestOfWhatIsMadeHereNoAddressIsInUse(t *testing.T) {
 			b.put("a", ownerOf("x").Marker())
 			b.tells(c.tells)
 			b.audit(t)
-			b.apply(t, create("o"), createSubnetIn("", "o", "10.0.0.0/24"))
+			b.apply(t, create("o"), createSubnetIn(plan.Ref{Creator: 1}, "o", "10.0.0.0/24"))
 			if got := b.used(t, "o"); got != c.want {
 				t.Errorf("%s are in use, want %s", got, c.want)
 			}

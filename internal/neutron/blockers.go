@@ -132,17 +132,17 @@ func (i *Inventory) Blockers(ctx context.Context, refused plan.Step) (Blockers, 
 	case plan.DeleteNetwork:
 		query.Set("network_id", refused.ID)
 	case plan.DeleteSubnet:
-		query.Set("network_id", refused.NetworkID)
+		query.Set("network_id", refused.NetworkRef.ID)
 		query.Set("fixed_ips", "subnet_id="+refused.ID)
 	case plan.UnshareNetwork:
-		query.Set("network_id", refused.NetworkID)
+		query.Set("network_id", refused.NetworkRef.ID)
 		query.Set("project_id", refused.Share.Project)
 	case plan.DeleteRouter:
 		query.Set("device_id", refused.ID)
 		query["device_owner"] = routerInterfaces
 		return i.cloud.listBlockers(ctx, query)
 	case plan.DetachInterface:
-		return i.cloud.listFloatingIPs(ctx, refused.RouterID)
+		return i.cloud.listFloatingIPs(ctx, refused.RouterRef.ID)
 	case plan.UpdateGateway:
 		return i.cloud.listFloatingIPs(ctx, refused.ID)
 	default:

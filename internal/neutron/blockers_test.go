@@ -15,7 +15,7 @@ import (
 )
 
 func deleteNetwork(id string) plan.Step {
-	return plan.Step{Action: plan.DeleteNetwork, ID: id, Revision: 1}
+	return plan.Step{Action: plan.DeleteNetwork, Ref: plan.Ref{ID: id}, Revision: 1}
 }
 
 func TestABlockersTextNamesThePortAndWhatHasIt(t *testing.T) {
@@ -112,7 +112,9 @@ func TestBlockersAreOnePageOfPortsThatNeutronWouldNotRemoveItself(t *testing.T) 
 	if diff := cmp.Diff(Blockers{Ports: []Blocker{server}, Further: true}, got); diff != "" {
 		t.Errorf("in the way of the network (-want +got):\n%s", diff)
 	}
-	_, err = b.Blockers(t.Context(), plan.Step{Action: plan.DeleteSubnet, ID: "sub-net", NetworkID: "net"})
+	_, err = b.Blockers(t.Context(), plan.Step{
+		Action: plan.DeleteSubnet, Ref: plan.Ref{ID: "sub-net"}, NetworkRef: plan.Ref{ID: "net"},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

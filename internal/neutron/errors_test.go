@@ -473,7 +473,7 @@ func TestKeystonesRefusalIsNeverTakenForNeutrons(t *testing.T) {
 			f.set(func() { f.keystone = func(w http.ResponseWriter, _ *http.Request) { answer(w, status, body) } })
 
 			_, loginErr := login.Identity(t.Context())
-			deleteErr := c.remove(t.Context(), plan.Step{Action: plan.DeleteNetwork, ID: "net-1"})
+			deleteErr := c.remove(t.Context(), plan.Step{Action: plan.DeleteNetwork, Ref: plan.Ref{ID: "net-1"}})
 			for what, err := range map[string]error{"logging in": loginErr, "deleting with an old token": deleteErr} {
 				if err == nil {
 					t.Errorf("%s: Keystone's %d passed for success (%s)", what, status, body)
@@ -498,7 +498,7 @@ func TestNotFoundByAnotherThanNeutronIsNoAbsence(t *testing.T) {
 		if IsNotFound(err) || KindOf(err) != Transient {
 			t.Errorf("a read that is answered with 404 and %q is %v", body, KindOf(err))
 		}
-		err = c.remove(t.Context(), plan.Step{Action: plan.DeleteNetwork, ID: "net-1"})
+		err = c.remove(t.Context(), plan.Step{Action: plan.DeleteNetwork, Ref: plan.Ref{ID: "net-1"}})
 		if err == nil || IsNotFound(err) {
 			t.Errorf("a delete that is answered with 404 and %q passes for done: %v", body, err)
 		}

@@ -54,14 +54,16 @@ func (b *bench) portNames(t *testing.T, objects ...string) []string {
 func portOf(id string) plan.Resource { return plan.Resource{Kind: plan.KindPort, ID: id} }
 
 func createPort(object string) plan.Step {
-	return plan.Step{Action: plan.CreatePort, NetworkID: "net", Port: plan.PortAttributes{
+	return plan.Step{Action: plan.CreatePort, NetworkRef: plan.Ref{ID: "net"}, Port: plan.PortAttributes{
 		Name: "new", Description: ownerOf(object).Marker(), AdminStateUp: true,
 		Addresses: []plan.PortAddress{{SubnetID: "s"}},
 	}}
 }
 
 func updatePort(id string, revision int, port plan.PortAttributes, fields ...string) plan.Step {
-	step := plan.Step{Action: plan.UpdatePort, ID: id, Revision: revision, NetworkID: "net", Port: port}
+	step := plan.Step{
+		Action: plan.UpdatePort, Ref: plan.Ref{ID: id}, Revision: revision, NetworkRef: plan.Ref{ID: "net"}, Port: port,
+	}
 	for _, field := range fields {
 		step.Differences = append(step.Differences, plan.Difference{Field: field})
 	}
@@ -69,7 +71,7 @@ func updatePort(id string, revision int, port plan.PortAttributes, fields ...str
 }
 
 func deletePort(id string, revision int) plan.Step {
-	return plan.Step{Action: plan.DeletePort, ID: id, Revision: revision, NetworkID: "net"}
+	return plan.Step{Action: plan.DeletePort, Ref: plan.Ref{ID: id}, Revision: revision, NetworkRef: plan.Ref{ID: "net"}}
 }
 
 func TestPortsAreObservedBesideNetworks(t *testing.T) {
@@ -230,8 +232,8 @@ func TestAPortMovesNoNetwork(t *testing.T) {
 	b := newBench(t, InventoryOptions{Ports: true})
 	b.put("net", ownerOf("o").Marker())
 	b.audit(t)
-	b.apply(t, createPort("o"), createSubnetIn("net", "o", "10.1.0.0/24"), createPort("o"),
-		plan.Step{Action: plan.DeleteNetwork, ID: "net", Revision: 1})
+	b.apply(t, createPort("o"), createSubnetIn(plan.Ref{ID: "net"}, "o", "10.1.0.0/24"), createPort("o"),
+		plan.Step{Action: plan.DeleteNetwork, Ref: plan.Ref{ID: "net"}, Revision: 1})
 	if held := b.observedPorts(t, "o"); len(held) != 2 {
 		t.Errorf("held: %+v", held)
 	}

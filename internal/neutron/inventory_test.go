@@ -114,9 +114,9 @@ func create(object string) plan.Step {
 	}}
 }
 
-func createSubnetIn(networkID, object, cidr string) plan.Step {
+func createSubnetIn(network plan.Ref, object, cidr string) plan.Step {
 	return plan.Step{
-		Action: plan.CreateSubnet, NetworkID: networkID, SubnetDescription: ownerOf(object).Marker(),
+		Action: plan.CreateSubnet, NetworkRef: network, SubnetDescription: ownerOf(object).Marker(),
 		Subnet: plan.Subnet{CIDR: netip.MustParsePrefix(cidr)},
 	}
 }
@@ -140,19 +140,21 @@ func TestOwnWritesDuringAListAreNotUndone(t *testing.T) {
 			want  []string
 		}{
 			"a network that was made": {
-				write: func(t *testing.T, b *bench) { b.apply(t, create("new"), createSubnetIn("", "new", "10.9.0.0/24")) },
-				want:  []string{"new: 10.9.0.0/24", "old: 10.0.0.0/24"},
+				write: func(t *testing.T, b *bench) {
+					b.apply(t, create("new"), createSubnetIn(plan.Ref{Creator: 1}, "new", "10.9.0.0/24"))
+				},
+				want: []string{"new: 10.9.0.0/24", "old: 10.0.0.0/24"},
 			},
 			"a network that was deleted": {
 				write: func(t *testing.T, b *bench) {
-					b.apply(t, plan.Step{Action: plan.DeleteNetwork, ID: "a", Revision: 1})
+					b.apply(t, plan.Step{Action: plan.DeleteNetwork, Ref: plan.Ref{ID: "a"}, Revision: 1})
 				},
 				want: []string{},
 			},
 			"a network that was changed": {
 				write: func(t *testing.T, b *bench) {
 					b.apply(t, plan.Step{
-						Action: plan.UpdateNetwork, ID: "a", Revision: 1,
+						Action: plan.UpdateNetwork, Ref: plan.Ref{ID: "a"}, Revision: 1,
 						Attributes:  plan.Attributes{Description: ownerOf("other").Marker()},
 						Differences: []plan.Difference{{Field: plan.FieldDescription}},
 					})
@@ -160,12 +162,12 @@ func TestOwnWritesDuringAListAreNotUndone(t *testing.T) {
 				want: []string{"other: 10.0.0.0/24"},
 			},
 			"a subnet that was made": {
-				write: func(t *testing.T, b *bench) { b.apply(t, createSubnetIn("a", "old", "10.1.0.0/24")) },
+				write: func(t *testing.T, b *bench) { b.apply(t, createSubnetIn(plan.Ref{ID: "a"}, "old", "10.1.0.0/24")) },
 				want:  []string{"old: 10.0.0.0/24", "old: 10.1.0.0/24"},
 			},
 			"a subnet that was deleted": {
 				write: func(t *testing.T, b *bench) {
-					b.apply(t, plan.Step{Action: plan.DeleteSubnet, ID: "sub-a", NetworkID: "a"})
+					b.apply(t, plan.Step{Action: plan.DeleteSubnet, Ref: plan.Ref{ID: "sub-a"}, NetworkRef: plan.Ref{ID: "a"}})
 				},
 				want: []string{"old: "},
 			},
@@ -552,7 +554,7 @@ func TestOwnWriteDuringARereadIsNotUndone(t *testing.T) {
 	}()
 	<-reached
 	b.apply(t, plan.Step{
-		Action: plan.UpdateNetwork, ID: "a", Revision: 1,
+		Action: plan.UpdateNetwork, Ref: plan.Ref{ID: "a"}, Revision: 1,
 		Attributes:  plan.Attributes{Name: "new"},
 		Differences: []plan.Difference{{Field: plan.FieldName}},
 	})
@@ -602,7 +604,7 @@ func TestAddressCountsAreKeptAndTold(t *testing.T) {
 		t.Errorf("counts that stayed moved %v", moved)
 	}
 	b.apply(t, plan.Step{
-		Action: plan.UpdateSubnet, ID: "sub-a", NetworkID: "a", SubnetName: "s",
+		Action: plan.UpdateSubnet, Ref: plan.Ref{ID: "sub-a"}, NetworkRef: plan.Ref{ID: "a"}, SubnetName: "s",
 		Differences: []plan.Difference{{Field: plan.FieldName}},
 	})
 	if got := used(); got != 2 {
@@ -669,7 +671,9 @@ func TestApplyReturnsWhatWasDone(t *testing.T) {
 		}
 		return false
 	})
-	done, err := b.Apply(t.Context(), plan.Change{create("o"), createSubnetIn("", "o", "10.0.0.0/24"), create("x")})
+	done, err := b.Apply(t.Context(), plan.Change{
+		create("o"), createSubnetIn(plan.Ref{Creator: 1}, "o", "10.0.0.0/24"), create("x"),
+	})
 	if !MaybeDone(err) || len(done) != 1 || done[0].ID == "" {
 		t.Errorf("done %v, %v", done, err)
 	}
@@ -680,11 +684,11 @@ func TestApplyReturnsWhatWasDone(t *testing.T) {
 		t.Errorf("%d networks were made, want 1: what follows a failure must not be done", got)
 	}
 	b.neutron.setBefore(nil)
-	_, err = b.Apply(t.Context(), plan.Change{{Action: plan.DeleteNetwork, ID: done[0].ID, Revision: 7}})
+	_, err = b.Apply(t.Context(), plan.Change{{Action: plan.DeleteNetwork, Ref: plan.Ref{ID: done[0].ID}, Revision: 7}})
 	if !IsConflict(err) || len(b.observed(t, "o")) != 1 {
 		t.Errorf("a deletion of an older revision: %v", err)
 	}
-	b.apply(t, plan.Step{Action: plan.DeleteNetwork, ID: "not there"})
+	b.apply(t, plan.Step{Action: plan.DeleteNetwork, Ref: plan.Ref{ID: "not there"}})
 }
 
 func TestRunAuditsAtItsIntervalAndBacksOff(t *testing.T) {
@@ -803,7 +807,7 @@ func TestEverythingAtOnce(t *testing.T) {
 		group.Go(func() {
 			object := fmt.Sprintf("o-%d", worker)
 			for range 8 {
-				done := b.apply(t, create(object), createSubnetIn("", object, "10.0.0.0/24"))
+				done := b.apply(t, create(object), createSubnetIn(plan.Ref{Creator: 1}, object, "10.0.0.0/24"))
 				id := done[0].ID
 				held := b.observed(t, object)
 				if len(held) != 1 || len(held[0].Subnets) != 1 {
@@ -813,7 +817,7 @@ func TestEverythingAtOnce(t *testing.T) {
 				if held[0].Revision != 2 {
 					t.Errorf("%s: revision %d, want 2", object, held[0].Revision)
 				}
-				b.apply(t, plan.Step{Action: plan.DeleteNetwork, ID: id, Revision: held[0].Revision})
+				b.apply(t, plan.Step{Action: plan.DeleteNetwork, Ref: plan.Ref{ID: id}, Revision: held[0].Revision})
 				if held := b.observed(t, object); len(held) != 0 {
 					t.Errorf("%s: what was deleted is there: %+v", object, held)
 				}

@@ -50,7 +50,7 @@ func TestOwnersAreThoseWhoseMarkersAreBorne(t *testing.T) {
 
 	// What is done here is known at once, and is no list.
 	n := b.observed(t, "network")[0]
-	b.apply(t, plan.Step{Action: plan.DeleteNetwork, ID: n.ID, Revision: n.Revision}, deletePort("port-2", 1))
+	b.apply(t, plan.Step{Action: plan.DeleteNetwork, Ref: plan.Ref{ID: n.ID}, Revision: n.Revision}, deletePort("port-2", 1))
 	now, again := b.owners(t)
 	if diff := cmp.Diff(map[string]Holdings{"both": want["both"]}, now); diff != "" {
 		t.Errorf("owners after deletions (-want +got):\n%s", diff)

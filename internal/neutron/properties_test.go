@@ -125,7 +125,7 @@ func TestAnotherSegmentationIDIsFoundByAnAudit(t *testing.T) {
 	e.planned(spec)
 	n, _ := e.observed().Network()
 	step := plan.Step{
-		Action: plan.UpdateNetwork, ID: n.ID, Revision: n.Revision,
+		Action: plan.UpdateNetwork, Ref: plan.Ref{ID: n.ID}, Revision: n.Revision,
 		Attributes:  plan.Attributes{Provider: plan.Provider{SegmentationID: 8}},
 		Differences: []plan.Difference{{Field: plan.FieldSegmentationID}}, Reason: "somebody wants it",
 	}

@@ -308,8 +308,8 @@ func (c *Cloud) unsettle(step plan.Step) (after func()) {
 	if calls[step.Action].of != subnetAPI {
 		return func() {}
 	}
-	c.broker.unsettle(step.NetworkID)
-	return func() { c.broker.unsettle(step.NetworkID) }
+	c.broker.unsettle(step.NetworkRef.ID)
+	return func() { c.broker.unsettle(step.NetworkRef.ID) }
 }
 
 // update sends a step that changes a resource, and returns the resource as Neutron's JSON.

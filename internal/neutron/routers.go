@@ -260,7 +260,7 @@ func (i *Inventory) createInterface(ctx context.Context, step plan.Step) (string
 // taken says who has the addresses for which a port was refused.
 func (i *Inventory) taken(ctx context.Context, step plan.Step, refusal error) error {
 	_, owner, _ := plan.ParseDescription(step.Port.Description)
-	query := url.Values{"network_id": {step.NetworkID}, "fields": append([]string{"project_id"}, portFields...)}
+	query := url.Values{"network_id": {step.NetworkRef.ID}, "fields": append([]string{"project_id"}, portFields...)}
 	for _, a := range step.Port.Addresses {
 		query.Add("fixed_ips", "ip_address="+a.Address.String())
 	}
@@ -301,7 +301,7 @@ func (i *Inventory) interfaceCall(ctx context.Context, step plan.Step, action st
 		PortID string `json:"port_id"`
 	}
 	r := request{
-		op: string(step.Action), method: http.MethodPut, path: routerAPI.path(step.RouterID) + "/" + action,
+		op: string(step.Action), method: http.MethodPut, path: routerAPI.path(step.RouterRef.ID) + "/" + action,
 		body: map[string]any{"port_id": step.ID}, answer: &answer,
 	}
 	err := i.cloud.broker.Write(ctx, r.op, func() error { return i.cloud.do(ctx, r) })
@@ -316,7 +316,7 @@ func (i *Inventory) interfaceCall(ctx context.Context, step plan.Step, action st
 // that is an interface already is refused (PortInUse): it is read again then, and planned with.
 func (i *Inventory) attach(ctx context.Context, step plan.Step) error {
 	defer i.ports.write(step.ID)()
-	defer i.routers.write(step.RouterID)()
+	defer i.routers.write(step.RouterRef.ID)()
 	if err := i.interfaceCall(ctx, step, addInterface); err != nil {
 		return i.explain(ctx, step, err)
 	}
@@ -325,18 +325,18 @@ func (i *Inventory) attach(ctx context.Context, step plan.Step) error {
 			return nil
 		}
 		p := *held
-		p.Router = step.RouterID
+		p.Router = step.RouterRef.ID
 		p.Revision += 2
 		return &p
 	})
-	i.touch(step.RouterID)
+	i.touch(step.RouterRef.ID)
 	return nil
 }
 
 // detach takes an interface off its router, and deletes its port with it. What is gone already counts as detached.
 func (i *Inventory) detach(ctx context.Context, step plan.Step) error {
 	defer i.ports.write(step.ID)()
-	defer i.routers.write(step.RouterID)()
+	defer i.routers.write(step.RouterRef.ID)()
 	err := i.interfaceCall(ctx, step, removeInterface)
 	if IsNotFound(err) {
 		// It may be on another router by now.
@@ -350,7 +350,7 @@ func (i *Inventory) detach(ctx context.Context, step plan.Step) error {
 		return err
 	}
 	i.ports.remove(step.ID)
-	i.touch(step.RouterID)
+	i.touch(step.RouterRef.ID)
 	return nil
 }
 
@@ -382,7 +382,7 @@ func (i *Inventory) explain(ctx context.Context, step plan.Step, refusal error) 
 	if !isKind(refusal, Invalid) {
 		return refusal
 	}
-	for _, s := range i.subnetsHeld(step.NetworkID) {
+	for _, s := range i.subnetsHeld(step.NetworkRef.ID) {
 		served := slices.ContainsFunc(step.Port.Addresses, func(a plan.PortAddress) bool {
 			return s.CIDR.Contains(a.Address)
 		})
@@ -399,12 +399,12 @@ func (i *Inventory) explain(ctx context.Context, step plan.Step, refusal error) 
 // clash names both networks where Neutron refuses an interface because their addresses overlap on one router.
 func (i *Inventory) clash(ctx context.Context, step plan.Step, refusal error) error {
 	on, err := list[wirePort](ctx, i.cloud, opListPorts, portAPI, url.Values{
-		"device_id": {step.RouterID}, "fields": {"id", "network_id", "fixed_ips", "description"},
+		"device_id": {step.RouterRef.ID}, "fields": {"id", "network_id", "fixed_ips", "description"},
 	})
 	if err != nil {
 		return refusal
 	}
-	mine, err := i.cloud.listSubnets(ctx, step.NetworkID)
+	mine, err := i.cloud.listSubnets(ctx, step.NetworkRef.ID)
 	if err != nil {
 		return refusal
 	}
@@ -419,7 +419,7 @@ func (i *Inventory) clash(ctx context.Context, step plan.Step, refusal error) er
 				if attached && a.ID != b.ID && overlap(a.CIDR, b.CIDR) && p.ID != step.ID {
 					return &Error{Kind: Invalid, Op: string(step.Action), Reason: oneLine(fmt.Sprintf(
 						"subnet %s of network %q overlaps subnet %s of network %q (%s), which is on router %s already: "+
-							"one router cannot serve both", b.CIDR, step.Port.Name, a.CIDR, a.Name, p.NetworkID, step.RouterID))}
+							"one router cannot serve both", b.CIDR, step.Port.Name, a.CIDR, a.Name, p.NetworkID, step.RouterRef.ID))}
 				}
 			}
 		}

@@ -272,7 +272,7 @@ func TestWhoHasTheGatewaysAddressIsNamed(t *testing.T) {
 	e.apply(plan.Network(spec, e.observed()))
 	n, _ := e.observed().Network()
 	subnet, _ := n.SubnetByCIDR(spec.Subnets[0].CIDR)
-	foreign := plan.Step{Action: plan.CreatePort, NetworkID: n.ID, Port: plan.PortAttributes{
+	foreign := plan.Step{Action: plan.CreatePort, NetworkRef: plan.Ref{ID: n.ID}, Port: plan.PortAttributes{
 		Name: "theirs", Addresses: []plan.PortAddress{{SubnetID: subnet.ID, Address: subnet.Gateway}},
 	}}
 	e.apply(plan.Change{foreign}, nil)

@@ -83,12 +83,12 @@ func (i *Inventory) readShares(ctx context.Context, networkID string) (map[strin
 // answer is refused; so is the first one where another project has made the policy, which these credentials then do not
 // see. Either way the network is shared.
 func (i *Inventory) share(ctx context.Context, step plan.Step) (string, error) {
-	defer i.networks.write(step.NetworkID)()
+	defer i.networks.write(step.NetworkRef.ID)()
 	var answer map[string]json.RawMessage
 	r := request{
 		op: string(step.Action), method: http.MethodPost, path: shareAPI.many, creates: 1, answer: &answer,
 		body: map[string]any{shareAPI.one: map[string]any{
-			"object_type": objectNetwork, "object_id": step.NetworkID, "action": accessAsShared,
+			"object_type": objectNetwork, "object_id": step.NetworkRef.ID, "action": accessAsShared,
 			"target_tenant": step.Share.Project,
 		}},
 	}
@@ -97,17 +97,17 @@ func (i *Inventory) share(ctx context.Context, step plan.Step) (string, error) {
 		return "", &Error{Kind: Invalid, Op: r.op, Status: http.StatusNotFound, Reason: noSharesMessage}
 	}
 	if refusal, ok := errors.AsType[*Error](err); ok && refusal.Type == duplicateShare {
-		there, err := i.readShares(ctx, step.NetworkID)
+		there, err := i.readShares(ctx, step.NetworkRef.ID)
 		if err != nil {
 			return "", err
 		}
 		share := step.Share
-		for _, s := range there[step.NetworkID] {
+		for _, s := range there[step.NetworkRef.ID] {
 			if s.Project == share.Project {
 				share = s
 			}
 		}
-		i.changeShares(step.NetworkID, 0, func(all []plan.Share) []plan.Share { return append(all, share) })
+		i.changeShares(step.NetworkRef.ID, 0, func(all []plan.Share) []plan.Share { return append(all, share) })
 		return share.ID, nil
 	}
 	if err != nil {
@@ -117,20 +117,20 @@ func (i *Inventory) share(ctx context.Context, step plan.Step) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if made.ID == "" || made.NetworkID != step.NetworkID || made.Project != step.Share.Project {
+	if made.ID == "" || made.NetworkID != step.NetworkRef.ID || made.Project != step.Share.Project {
 		return "", decodeError(r.op, r.method, "it is of another policy than the one that was asked for")
 	}
-	i.changeShares(step.NetworkID, 1, func(all []plan.Share) []plan.Share { return append(all, made.observed()) })
+	i.changeShares(step.NetworkRef.ID, 1, func(all []plan.Share) []plan.Share { return append(all, made.observed()) })
 	return made.ID, nil
 }
 
 // unshare takes a network back from a project. What is gone already counts as taken back.
 func (i *Inventory) unshare(ctx context.Context, step plan.Step) error {
-	defer i.networks.write(step.NetworkID)()
+	defer i.networks.write(step.NetworkRef.ID)()
 	if err := i.cloud.remove(ctx, step); err != nil {
 		return err
 	}
-	i.changeShares(step.NetworkID, 1, func(all []plan.Share) []plan.Share {
+	i.changeShares(step.NetworkRef.ID, 1, func(all []plan.Share) []plan.Share {
 		return slices.DeleteFunc(all, func(s plan.Share) bool { return s.ID == step.ID })
 	})
 	return nil

@@ -111,7 +111,7 @@ func TestAnAuditTellsOfOthersSharesWhateverItLists(t *testing.T) {
 	spec := e.sharedSpec()
 	e.apply(plan.Network(spec, e.observed()))
 	n, _ := e.observed().Network()
-	step := plan.Step{Action: plan.ShareNetwork, NetworkID: n.ID, Share: plan.Share{Project: "theirs"}}
+	step := plan.Step{Action: plan.ShareNetwork, NetworkRef: plan.Ref{ID: n.ID}, Share: plan.Share{Project: "theirs"}}
 	e.wantTold(&moved, step)
 	e.CoverShares()
 	e.planned(spec)
@@ -141,7 +141,7 @@ func TestAShareThatIsNotSeenIsThereUntilTheNetworkMoves(t *testing.T) {
 	e.planned(e.sharedSpec())
 	n, _ := e.observed().Network()
 	admin := e.as("admin")
-	share := plan.Step{Action: plan.ShareNetwork, NetworkID: n.ID, Share: plan.Share{Project: "a"}}
+	share := plan.Step{Action: plan.ShareNetwork, NetworkRef: plan.Ref{ID: n.ID}, Share: plan.Share{Project: "a"}}
 	if _, err := NewInventory(admin, "another", InventoryOptions{}).share(t.Context(), share); err != nil {
 		t.Fatal(err)
 	}
@@ -192,7 +192,7 @@ func TestWhoUsesASharedNetworkIsNamed(t *testing.T) {
 	}
 	e.planned(e.sharedSpec(theirs.ProjectID))
 	n, _ := e.observed().Network()
-	port := plan.Step{Action: plan.CreatePort, NetworkID: n.ID, Port: plan.PortAttributes{Name: "theirs"}}
+	port := plan.Step{Action: plan.CreatePort, NetworkRef: plan.Ref{ID: n.ID}, Port: plan.PortAttributes{Name: "theirs"}}
 	user := NewInventory(admin, "another", InventoryOptions{Ports: true})
 	if _, err := user.Observed(t.Context(), plan.Owner{}, time.Now()); err != nil {
 		t.Fatal(err)
@@ -282,7 +282,7 @@ func TestACloudWithoutSharingOrQoSIsToldSo(t *testing.T) {
 		!strings.Contains(err.Error(), "leave spec.qosPolicy out") {
 		t.Errorf("QoS: %v", err)
 	}
-	step := plan.Step{Action: plan.ShareNetwork, NetworkID: "n", Share: plan.Share{Project: "p"}}
+	step := plan.Step{Action: plan.ShareNetwork, NetworkRef: plan.Ref{ID: "n"}, Share: plan.Share{Project: "p"}}
 	if _, err := i.share(t.Context(), step); !isKind(err, Invalid) ||
 		!strings.Contains(err.Error(), "leave spec.sharedWith out") {
 		t.Errorf("sharing: %v", err)

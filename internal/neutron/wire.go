@@ -345,7 +345,7 @@ func subnetBody(step plan.Step, all bool) map[string]any {
 	s := step.Subnet
 	body := map[string]any{}
 	if all {
-		body["network_id"] = step.NetworkID
+		body["network_id"] = step.NetworkRef.ID
 		body["ip_version"] = s.IPVersion()
 		if s.Pending() {
 			body["subnetpool_id"] = s.From.Pool.ID
@@ -400,7 +400,7 @@ func portBody(step plan.Step, all bool) map[string]any {
 	p := step.Port
 	body := map[string]any{}
 	if all {
-		body["network_id"] = step.NetworkID
+		body["network_id"] = step.NetworkRef.ID
 		body["device_owner"] = plan.PortDeviceOwner
 	}
 	set := setterOf(body, step, all)

@@ -86,7 +86,7 @@ func FuzzDecodeSubnets(f *testing.F) {
 				continue
 			}
 			step := plan.Step{
-				NetworkID: w.NetworkID, SubnetName: observed.Name, SubnetDescription: observed.Description,
+				NetworkRef: plan.Ref{ID: w.NetworkID}, SubnetName: observed.Name, SubnetDescription: observed.Description,
 				Subnet: observed.Subnet,
 			}
 			for _, all := range []bool{true, false} {
@@ -138,7 +138,7 @@ func FuzzDecodePorts(f *testing.F) {
 			if err != nil {
 				continue
 			}
-			step := plan.Step{NetworkID: w.NetworkID, Port: observed.PortAttributes}
+			step := plan.Step{NetworkRef: plan.Ref{ID: w.NetworkID}, Port: observed.PortAttributes}
 			if body := encode(t, portBody(step, false)); string(body) != "{}" {
 				t.Errorf("an update of nothing sends %s", body)
 			}
@@ -362,7 +362,9 @@ func TestBodiesHoldJustWhatTheyShould(t *testing.T) {
 			networkBody(plan.Step{Attributes: attributes, Differences: differs(plan.FieldMTU)}, false), `{"mtu":1400}`,
 		},
 		"a subnet is created with everything": {
-			subnetBody(plan.Step{NetworkID: "net", SubnetName: "s", SubnetDescription: "d", Subnet: subnet}, true),
+			subnetBody(plan.Step{
+				NetworkRef: plan.Ref{ID: "net"}, SubnetName: "s", SubnetDescription: "d", Subnet: subnet,
+			}, true),
 			`{"allocation_pools":[{"start":"10.0.0.2","end":"10.0.0.9"}],"cidr":"10.0.0.0/24","description":"d",` +
 				`"dns_nameservers":["10.0.0.3"],"enable_dhcp":true,"gateway_ip":"10.0.0.1",` +
 				`"host_routes":[{"destination":"10.1.0.0/16","nexthop":"10.0.0.4"}],"ip_version":4,"name":"s",` +
@@ -370,13 +372,13 @@ func TestBodiesHoldJustWhatTheyShould(t *testing.T) {
 		},
 		"no gateway is null, and empty lists are lists": {
 			subnetBody(plan.Step{
-				NetworkID: "net", Subnet: plan.Subnet{CIDR: netip.MustParsePrefix("fd00::/64")},
+				NetworkRef: plan.Ref{ID: "net"}, Subnet: plan.Subnet{CIDR: netip.MustParsePrefix("fd00::/64")},
 			}, true),
 			`{"allocation_pools":[],"cidr":"fd00::/64","description":"","dns_nameservers":[],"enable_dhcp":false,` +
 				`"gateway_ip":null,"host_routes":[],"ip_version":6,"name":"","network_id":"net"}`,
 		},
 		"IPv6 modes go with a create": {
-			subnetBody(plan.Step{NetworkID: "net", Subnet: plan.Subnet{
+			subnetBody(plan.Step{NetworkRef: plan.Ref{ID: "net"}, Subnet: plan.Subnet{
 				CIDR: netip.MustParsePrefix("fd00::/64"), DHCP: true, IPv6AddressMode: plan.SLAAC,
 				IPv6RAMode: plan.DHCPv6Stateless,
 			}}, true),
@@ -385,12 +387,12 @@ func TestBodiesHoldJustWhatTheyShould(t *testing.T) {
 				`"ipv6_ra_mode":"dhcpv6-stateless","name":"","network_id":"net"}`,
 		},
 		"a port that makes its addresses asks for none": {
-			portBody(plan.Step{NetworkID: "net", Port: plan.PortAttributes{Name: "p"}}, true),
+			portBody(plan.Step{NetworkRef: plan.Ref{ID: "net"}, Port: plan.PortAttributes{Name: "p"}}, true),
 			`{"admin_state_up":false,"description":"","device_owner":"kubernetes:networkport","fixed_ips":[],` +
 				`"name":"p","network_id":"net"}`,
 		},
 		"whom a subnet serves and where it is published goes with a create": {
-			subnetBody(plan.Step{NetworkID: "net", Subnet: plan.Subnet{
+			subnetBody(plan.Step{NetworkRef: plan.Ref{ID: "net"}, Subnet: plan.Subnet{
 				CIDR: netip.MustParsePrefix("10.0.0.0/24"), ServiceTypes: []string{"compute:nova"}, DNSPublishFixedIP: true,
 			}}, true),
 			`{"allocation_pools":[],"cidr":"10.0.0.0/24","description":"","dns_nameservers":[],` +
@@ -430,13 +432,13 @@ func TestBodiesHoldJustWhatTheyShould(t *testing.T) {
 			`{"allocation_pools":[{"start":"10.0.0.2","end":"10.0.0.9"}],"gateway_ip":"10.0.0.1"}`,
 		},
 		"a port is created with everything": {
-			portBody(plan.Step{NetworkID: "net", Port: port}, true),
+			portBody(plan.Step{NetworkRef: plan.Ref{ID: "net"}, Port: port}, true),
 			`{"admin_state_up":true,"description":"d","device_owner":"kubernetes:networkport",` +
 				`"fixed_ips":[{"subnet_id":"s","ip_address":"10.0.0.9"},{"subnet_id":"t"}],` +
 				`"mac_address":"fa:16:3e:00:00:01","name":"p","network_id":"net","security_groups":["g","h"]}`,
 		},
 		"a port's MAC and security groups are left to the cloud": {
-			portBody(plan.Step{NetworkID: "net", Port: plan.PortAttributes{
+			portBody(plan.Step{NetworkRef: plan.Ref{ID: "net"}, Port: plan.PortAttributes{
 				Name: "p", Addresses: []plan.PortAddress{{SubnetID: "s"}},
 			}}, true),
 			`{"admin_state_up":false,"description":"","device_owner":"kubernetes:networkport",` +

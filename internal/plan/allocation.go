@@ -318,7 +318,7 @@ func planAllocation(spec Spec, n ObservedNetwork, declared Subnet) (Step, error)
 				n.ID, o.ID, o.CIDR, declared.From.Name, spec.Owner)}
 		}
 	}
-	return createSubnet(spec, n.ID, declared), nil
+	return createSubnet(spec, Ref{ID: n.ID}, declared), nil
 }
 
 // barredBy reports whether a subnet that the step creates is one that Neutron refuses while another, which is to go, is

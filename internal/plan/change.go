@@ -3,7 +3,6 @@ package plan
 import (
 	"cmp"
 	"fmt"
-	"net/netip"
 	"slices"
 	"strings"
 )
@@ -37,30 +36,20 @@ func (c Change) Differences() []Difference {
 }
 
 // Without is the change but for the differences in the named fields of resources that exist: those stay as they are.
-// Steps that settle nothing else are left out; creations and deletions are never. The change itself is not written to.
+// Steps that settle nothing else are left out; creations, what completes them, and deletions are never. The change
+// itself is not written to.
 func (c Change) Without(fields ...string) Change {
 	ignored := func(d Difference) bool { return d.Field != FieldExists && slices.Contains(fields, d.Field) }
 	if !slices.ContainsFunc(c, func(s Step) bool { return slices.ContainsFunc(s.Differences, ignored) }) {
 		return c // as a rule
 	}
-	var rest Change
-	for _, step := range c {
-		if step.completesCreation() {
-			rest = append(rest, step)
-			continue
-		}
-		had := len(step.Differences)
-		step.Differences = slices.DeleteFunc(slices.Clone(step.Differences), ignored)
-		if len(step.Differences) > 0 || had == 0 {
-			rest = append(rest, step)
+	rest := slices.Clone(c)
+	for i, step := range rest {
+		if !step.Completes() {
+			rest[i].Differences = slices.DeleteFunc(slices.Clone(step.Differences), ignored)
 		}
 	}
-	return rest
-}
-
-// completesCreation reports whether the step gives a network what Neutron takes in no create, right after one.
-func (s Step) completesCreation() bool {
-	return s.Action == TagNetwork && s.ID == "" || s.Action == ShareNetwork && s.NetworkID == ""
+	return rest.only(func(s Step) bool { return len(s.Differences) > 0 })
 }
 
 // Postponable reports whether the step may have to wait, for others who use what it takes away, or for room in a quota,
@@ -73,50 +62,22 @@ func (s Step) Postponable() bool {
 	return false
 }
 
-// Despite gives what can be done of the change though a step of it has to wait (see Step.Postponable): all but that
-// one, and of a subnet's deletion the creation of subnets in its place, or that Neutron would not have beside it, and
-// that of routers' interfaces on these. Nor is the network shared with anybody else where sharing it was refused:
-// Neutron takes any text for a project, so that its reason, such as the quota, is not the project's.
-func (c Change) Despite(refused Step) Change {
-	var rest Change
-	var missing []netip.Prefix
-	for _, step := range c {
+// Despite is what can still be done of the change when its first steps were taken and the next one has to wait (see
+// Step.Postponable): all but that one and, of a subnet's deletion, the creation of subnets in its place, or that
+// Neutron would not have beside it. Nor is the network shared with anybody else where sharing it was refused: Neutron
+// takes any text for a project, so that its reason, such as the quota, is not the project's.
+func (c Change) Despite(taken Change) Change {
+	rest := c.After(taken)
+	refused := rest[0]
+	return rest.only(func(step Step) bool {
 		switch step.Action {
 		case CreateSubnet:
-			if step.Subnet.CIDR.Overlaps(refused.Subnet.CIDR) || step.barredBy(refused) {
-				missing = append(missing, step.Subnet.CIDR)
-				continue
-			}
-		case CreateInterface, AttachInterface:
-			if slices.ContainsFunc(step.Port.Addresses, func(a PortAddress) bool {
-				return slices.ContainsFunc(missing, func(cidr netip.Prefix) bool { return cidr.Contains(a.Address) })
-			}) {
-				continue
-			}
+			return !step.Subnet.CIDR.Overlaps(refused.Subnet.CIDR) && !step.barredBy(refused)
 		case refused.Action:
-			if step.ID == refused.ID || step.Action == ShareNetwork {
-				continue
-			}
+			return step.ID != refused.ID && step.Action != ShareNetwork
 		}
-		rest = append(rest, step)
-	}
-	return rest
-}
-
-// After is the change when the steps before it were taken: tags that were for the network which one of those was to
-// create are for the one that it created. The change itself is not written to.
-func (c Change) After(done Change) Change {
-	at := slices.IndexFunc(done, func(s Step) bool { return s.Action == CreateNetwork })
-	if at < 0 {
-		return c // as a rule
-	}
-	rest := slices.Clone(c)
-	for i, step := range rest {
-		if step.Action == TagNetwork {
-			rest[i].ID = cmp.Or(step.ID, done[at].ID)
-		}
-	}
-	return rest
+		return true
+	})
 }
 
 // Action is what a step does.
@@ -167,19 +128,18 @@ func (a Action) Creates() bool {
 // Step is one request to Neutron.
 type Step struct {
 	Action Action
-	// ID and Revision name the resource to change or delete, as it was when the step was planned; empty for a create, and
-	// for the tags of a network that a step before this one creates.
-	ID       string
+	// Ref and Revision name the resource to change or delete, as it was when the step was planned. They are zero for a
+	// create; of one that was taken, Ref names what it created.
+	Ref
 	Revision int
-	// NetworkID is the network of a subnet, of a port or of a share. It is empty where a step before this one creates
-	// that network.
-	NetworkID string
+	// NetworkRef is the network of a subnet, of a port or of a share.
+	NetworkRef Ref
+	// RouterRef is the router of an interface that is attached or detached.
+	RouterRef Ref
+	// SubnetRefs are the subnets of Port.Addresses, one for each, where some of these name none yet.
+	SubnetRefs []Ref
 	// Share is what a step gives or takes back.
 	Share Share
-	// RouterID is the router of an interface that is attached or detached. It is empty where a step before this one
-	// creates that router, and so is ID where a step before creates the router that is updated, or the interface that is
-	// attached.
-	RouterID string
 	// Attributes are a network's. An update sends those that Differences names.
 	Attributes Attributes
 	// SubnetName, SubnetDescription and Subnet are a subnet's. An update sends those that Differences names. Of a step
@@ -189,8 +149,7 @@ type Step struct {
 	Subnet            Subnet
 	// PoolID is the subnet pool that a subnet to delete is from; empty for none.
 	PoolID string
-	// Port is a port's settings. An update sends those that Differences names. The subnets of an interface's addresses
-	// are empty where steps before this one create them; Neutron's subnets of one network do not overlap.
+	// Port is a port's settings. An update sends those that Differences names.
 	Port PortAttributes
 	// Router is a router's settings. An update sends those that Differences names.
 	Router RouterAttributes
@@ -222,13 +181,13 @@ func (s Step) String() string {
 	case UpdateSubnet, DeleteSubnet:
 		fmt.Fprintf(&b, " %s (%s)", s.ID, s.Subnet.CIDR)
 	case CreatePort:
-		fmt.Fprintf(&b, " %q on network %s", s.Port.Name, s.NetworkID)
+		fmt.Fprintf(&b, " %q on network %s", s.Port.Name, s.NetworkRef.ID)
 	case UpdateNetwork, TagNetwork, DeleteNetwork, UpdatePort, DeletePort:
 		if s.ID != "" {
 			fmt.Fprintf(&b, " %s", s.ID)
 		}
 	case ShareNetwork, UnshareNetwork:
-		fmt.Fprintf(&b, " %s: project %q", cmp.Or(s.NetworkID, "just created"), s.Share.Project)
+		fmt.Fprintf(&b, " %s: project %q", cmp.Or(s.NetworkRef.ID, "just created"), s.Share.Project)
 	case CreateRouter:
 		fmt.Fprintf(&b, " %q", s.Router.Name)
 	case UpdateRouter, UpdateGateway, DeleteRouter:

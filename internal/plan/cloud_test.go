@@ -110,26 +110,31 @@ func (c *cloud) findPort(id string) *ObservedPort {
 
 // apply takes the steps until one fails, and says which.
 func (c *cloud) apply(change Change) error {
-	created := ""
-	routed := newRouted(c)
+	_, err := c.takeAll(change)
+	return err
+}
+
+// takeAll is apply that returns the steps that were taken.
+func (c *cloud) takeAll(change Change) (taken Change, err error) {
+	revisions := map[string]int{} // of the routers that the steps have moved, as Inventory.Apply knows them
 	for i, step := range change {
-		if (step.Action == CreateSubnet || step.Action == ShareNetwork) && step.NetworkID == "" {
-			step.NetworkID = created
-		}
-		routed.resolve(&step)
-		if step.Action == TagNetwork && step.ID == "" {
-			step.ID = created
+		step = step.Resolve(taken)
+		if revision, moved := revisions[step.ID]; moved {
+			step.Revision = revision
 		}
 		id, err := c.take(step)
 		if err != nil {
-			return fmt.Errorf("step %d, %s: %w", i, step, err)
+			return taken, fmt.Errorf("step %d, %s: %w", i, step, err)
 		}
-		if step.Action == CreateNetwork {
-			created = id
+		step.ID = id
+		taken = append(taken, step)
+		for _, router := range []string{step.ID, step.RouterRef.ID} {
+			if found := c.findRouter(router); found != nil {
+				revisions[router] = found.Revision
+			}
 		}
-		routed.took(step, id)
 	}
-	return nil
+	return taken, nil
 }
 
 func (c *cloud) take(step Step) (id string, err error) {
@@ -170,8 +175,8 @@ func (c *cloud) take(step Step) (id string, err error) {
 		return step.ID, c.updateSubnet(step)
 	case DeleteSubnet:
 		n, s := c.findSubnet(step.ID)
-		if s == nil || n.ID != step.NetworkID {
-			return "", fmt.Errorf("network %q has no subnet %q", step.NetworkID, step.ID)
+		if s == nil || n.ID != step.NetworkRef.ID {
+			return "", fmt.Errorf("network %q has no subnet %q", step.NetworkRef.ID, step.ID)
 		}
 		if s.Revision != step.Revision {
 			return "", errMoved
@@ -284,9 +289,9 @@ func (c *cloud) updateNetwork(step Step) error {
 }
 
 func (c *cloud) createSubnet(step Step) (string, error) {
-	n := c.find(step.NetworkID)
+	n := c.find(step.NetworkRef.ID)
 	if n == nil {
-		return "", fmt.Errorf("no network %q", step.NetworkID)
+		return "", fmt.Errorf("no network %q", step.NetworkRef.ID)
 	}
 	if step.ID != "" || step.Revision != 0 {
 		return "", errors.New("a create names what exists")
@@ -315,8 +320,8 @@ func (c *cloud) createSubnet(step Step) (string, error) {
 
 func (c *cloud) updateSubnet(step Step) error {
 	n, s := c.findSubnet(step.ID)
-	if s == nil || n.ID != step.NetworkID {
-		return fmt.Errorf("network %q has no subnet %q", step.NetworkID, step.ID)
+	if s == nil || n.ID != step.NetworkRef.ID {
+		return fmt.Errorf("network %q has no subnet %q", step.NetworkRef.ID, step.ID)
 	}
 	if s.Revision != step.Revision {
 		return errMoved
@@ -478,7 +483,7 @@ func (c *cloud) createPort(step Step) (string, error) {
 	if step.ID != "" || step.Revision != 0 {
 		return "", errors.New("a create names what exists")
 	}
-	p := clonePort(ObservedPort{ID: c.id("port"), NetworkID: step.NetworkID, PortAttributes: step.Port})
+	p := clonePort(ObservedPort{ID: c.id("port"), NetworkID: step.NetworkRef.ID, PortAttributes: step.Port})
 	p.Created = cloudEpoch.Add(time.Duration(c.serial) * time.Second)
 	if p.MAC == "" {
 		p.MAC = c.mac()
@@ -504,8 +509,8 @@ func (c *cloud) mac() string {
 
 func (c *cloud) updatePort(step Step) error {
 	p := c.findPort(step.ID)
-	if p == nil || p.NetworkID != step.NetworkID {
-		return fmt.Errorf("network %q has no port %q", step.NetworkID, step.ID)
+	if p == nil || p.NetworkID != step.NetworkRef.ID {
+		return fmt.Errorf("network %q has no port %q", step.NetworkRef.ID, step.ID)
 	}
 	if p.Revision != step.Revision {
 		return errMoved

@@ -239,7 +239,7 @@ func requireOurs(t *rapid.T, plan string, c *cloud, step Step) {
 		_, s := c.findSubnet(step.ID)
 		descriptions = append(descriptions, s.Description)
 	case CreateSubnet, ShareNetwork, UnshareNetwork:
-		if n := c.find(step.NetworkID); n != nil {
+		if n := c.find(step.NetworkRef.ID); n != nil {
 			descriptions = append(descriptions, n.Description)
 		}
 	case UpdatePort, DeletePort:

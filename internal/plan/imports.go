@@ -112,7 +112,7 @@ func Adopt(spec Spec, found ObservedNetwork) (Change, error) {
 	attributes := found.Attributes
 	attributes.Description = want
 	return Change{{
-		Action: UpdateNetwork, ID: found.ID, Revision: found.Revision, Attributes: attributes,
+		Action: UpdateNetwork, Ref: Ref{ID: found.ID}, Revision: found.Revision, Attributes: attributes,
 		Differences: []Difference{{
 			NetworkResource, FieldDescription, strconv.Quote(want), strconv.Quote(found.Description),
 		}},

@@ -4,22 +4,27 @@ import (
 	"errors"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 func TestDespiteLeavesOutWhatNeedsThePlaceOfASubnet(t *testing.T) {
-	refused := Step{Action: DeleteSubnet, ID: "sub-1", Subnet: Subnet{CIDR: prefix("10.0.0.0/24")}}
-	at := func(action Action, address string) Step {
-		return Step{Action: action, Port: PortAttributes{Addresses: []PortAddress{{Address: addr(address)}}}}
-	}
+	refused := Step{Action: DeleteSubnet, Ref: Ref{ID: "sub-1"}, Subnet: Subnet{CIDR: prefix("10.0.0.0/24")}}
 	create := func(cidr string) Step { return Step{Action: CreateSubnet, Subnet: Subnet{CIDR: prefix(cidr)}} }
-	change := Change{
-		refused, {Action: DeleteSubnet, ID: "sub-2"}, create("10.0.0.0/25"), create("10.0.1.0/24"),
-		at(CreateInterface, "10.0.0.1"), at(AttachInterface, "10.0.0.1"),
-		at(CreateInterface, "10.0.1.1"), at(AttachInterface, "10.0.1.1"),
+	on := func(subnet int, address string) Step {
+		return Step{
+			Action: CreateInterface, SubnetRefs: []Ref{{Creator: subnet}},
+			Port: PortAttributes{Addresses: []PortAddress{{Address: addr(address)}}},
+		}
 	}
-	want := Change{change[1], change[3], change[6], change[7]}
-	if got := change.Despite(refused); got.String() != want.String() {
-		t.Errorf("left is\n%s\nwant\n%s", got, want)
+	attach := func(port int) Step { return Step{Action: AttachInterface, Ref: Ref{Creator: port}} }
+	change := Change{
+		refused, {Action: DeleteSubnet, Ref: Ref{ID: "sub-2"}}, create("10.0.0.0/25"), create("10.0.1.0/24"),
+		on(3, "10.0.0.1"), attach(5), on(4, "10.0.1.1"), attach(7),
+	}
+	want := Change{change[1], change[3], on(2, "10.0.1.1"), attach(3)}
+	if diff := cmp.Diff(want, change.Despite(nil), addresses); diff != "" {
+		t.Errorf("what is left (-want +got):\n%s", diff)
 	}
 }
 

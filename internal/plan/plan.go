@@ -41,14 +41,15 @@ func Network(spec Spec, observed Observed) (Change, error) {
 				{Resource: NetworkResource, Field: FieldExists, Declared: spec.Name, Actual: None},
 			},
 		})
+		network := change.latest()
 		for _, subnet := range spec.Subnets {
 			if !subnet.unresolved() {
-				change = append(change, createSubnet(spec, "", subnet))
+				change = append(change, createSubnet(spec, network, subnet))
 			}
 		}
-		change = append(change, routing.last...)
-		change = append(change, planShares(spec, ObservedNetwork{})...)
-		if step, needed := tagNetwork("", spec.Tags, nil); needed {
+		change = routing.last(change, network)
+		change = append(change, planShares(spec, network, nil)...)
+		if step, needed := tagNetwork(network, spec.Tags, nil); needed {
 			change = append(change, step)
 		}
 		return append(change, routing.refused...), nil
@@ -80,10 +81,11 @@ func Network(spec Spec, observed Observed) (Change, error) {
 			change = append(change, step)
 		}
 	}
-	change = append(change, routing.last...)
-	change = append(change, planShares(spec, keep)...)
+	network := Ref{ID: keep.ID}
+	change = routing.last(change, network)
+	change = append(change, planShares(spec, network, keep.Shares)...)
 	// Nobody who uses the network waits for its tags.
-	if step, needed := tagNetwork(keep.ID, spec.Tags, keep.Tags); needed {
+	if step, needed := tagNetwork(network, spec.Tags, keep.Tags); needed {
 		change = append(change, step)
 	}
 	// Duplicates go last: one that is in use must not keep the network that stays from being as declared.
@@ -138,7 +140,7 @@ func Release(owner Owner, observed Observed) Change {
 			attributes := p.PortAttributes
 			attributes.Description = withoutMarkers(p.Description)
 			change = append(change, Step{
-				Action: UpdatePort, ID: p.ID, Revision: p.Revision, NetworkID: p.NetworkID, Port: attributes, Reason: reason,
+				Action: UpdatePort, Ref: Ref{ID: p.ID}, Revision: p.Revision, NetworkRef: Ref{ID: p.NetworkID}, Port: attributes, Reason: reason,
 				Differences: []Difference{unmark(PortResource, p.Description, attributes.Description)},
 			})
 		}
@@ -153,7 +155,7 @@ func Release(owner Owner, observed Observed) Change {
 			if owner.Owns(s.Description) {
 				description := withoutMarkers(s.Description)
 				change = append(change, Step{
-					Action: UpdateSubnet, ID: s.ID, Revision: s.Revision, NetworkID: n.ID,
+					Action: UpdateSubnet, Ref: Ref{ID: s.ID}, Revision: s.Revision, NetworkRef: Ref{ID: n.ID},
 					SubnetName: s.Name, SubnetDescription: description, Subnet: s.Subnet, Reason: reason,
 					Differences: []Difference{unmark(subnetResource(s.CIDR), s.Description, description)},
 				})
@@ -163,7 +165,7 @@ func Release(owner Owner, observed Observed) Change {
 			attributes := n.Attributes
 			attributes.Description, _ = withoutImported(withoutMarkers(n.Description))
 			change = append(change, Step{
-				Action: UpdateNetwork, ID: n.ID, Revision: n.Revision, Attributes: attributes, Reason: reason,
+				Action: UpdateNetwork, Ref: Ref{ID: n.ID}, Revision: n.Revision, Attributes: attributes, Reason: reason,
 				Differences: []Difference{unmark(NetworkResource, n.Description, attributes.Description)},
 			})
 		}
@@ -249,7 +251,7 @@ func updateNetwork(spec Spec, actual ObservedNetwork) (Step, bool) {
 		basics{actual.Name, actual.Description, actual.AdminStateUp})
 	diffs = append(diffs, propertyDifferences(want, actual.Attributes)...)
 	return Step{
-		Action: UpdateNetwork, ID: actual.ID, Revision: actual.Revision, Attributes: want,
+		Action: UpdateNetwork, Ref: Ref{ID: actual.ID}, Revision: actual.Revision, Attributes: want,
 		Differences: diffs, Reason: reasonDiffers,
 	}, len(diffs) > 0
 }
@@ -305,7 +307,7 @@ func planSubnet(spec Spec, n ObservedNetwork, declared Subnet) (step Step, neede
 				return Step{}, false, blockedBySubnet(spec.Owner, n, s, declared)
 			}
 		}
-		return createSubnet(spec, n.ID, declared), true, nil
+		return createSubnet(spec, Ref{ID: n.ID}, declared), true, nil
 	}
 	if !spec.Owner.Owns(actual.Description) && !spec.adoptable(actual) {
 		return Step{}, false, blockedBySubnet(spec.Owner, n, actual, declared)
@@ -319,7 +321,7 @@ func planSubnet(spec Spec, n ObservedNetwork, declared Subnet) (step Step, neede
 				n.ID, actual.ID, actual.CIDR, diffs[0].Field, diffs[0].Actual)}
 		}
 		// The other one is deleted in an earlier step.
-		create := createSubnet(spec, n.ID, declared)
+		create := createSubnet(spec, Ref{ID: n.ID}, declared)
 		create.Reason, create.Differences = reasonFixed, diffs
 		return create, true, nil
 	}
@@ -351,7 +353,7 @@ func planSubnet(spec Spec, n ObservedNetwork, declared Subnet) (step Step, neede
 		diffs[i].Resource = subnetResource(declared.CIDR)
 	}
 	return Step{
-		Action: UpdateSubnet, ID: actual.ID, Revision: actual.Revision, NetworkID: n.ID,
+		Action: UpdateSubnet, Ref: Ref{ID: actual.ID}, Revision: actual.Revision, NetworkRef: Ref{ID: n.ID},
 		SubnetName: name, SubnetDescription: description, Subnet: declared,
 		Differences: diffs, Reason: reasonDiffers,
 	}, len(diffs) > 0, nil
@@ -363,14 +365,14 @@ func blockedBySubnet(owner Owner, n ObservedNetwork, s ObservedSubnet, declared 
 		n.ID, s.ID, s.CIDR, owner, declared.CIDR)}
 }
 
-func createSubnet(spec Spec, networkID string, subnet Subnet) Step {
+func createSubnet(spec Spec, network Ref, subnet Subnet) Step {
 	subnet = subnet.afresh().Canonical()
 	declared := subnet.CIDR.String()
 	if subnet.Pending() {
 		declared = "one " + subnet.Origin()
 	}
 	return Step{
-		Action: CreateSubnet, NetworkID: networkID,
+		Action: CreateSubnet, NetworkRef: network,
 		SubnetName: spec.Name, SubnetDescription: spec.Owner.Marker(), Subnet: subnet,
 		Reason: "it is declared and does not exist",
 		Differences: []Difference{
@@ -381,7 +383,7 @@ func createSubnet(spec Spec, networkID string, subnet Subnet) Step {
 
 func deleteSubnet(networkID string, s ObservedSubnet, reason string) Step {
 	return Step{
-		Action: DeleteSubnet, ID: s.ID, Revision: s.Revision, NetworkID: networkID, Subnet: s.Subnet, PoolID: s.PoolID,
+		Action: DeleteSubnet, Ref: Ref{ID: s.ID}, Revision: s.Revision, NetworkRef: Ref{ID: networkID}, Subnet: s.Subnet, PoolID: s.PoolID,
 		Reason:      reason,
 		Differences: []Difference{{subnetResource(s.CIDR), FieldExists, None, s.ID}},
 	}
@@ -399,7 +401,7 @@ func replaceSubnet(networkID string, s ObservedSubnet, diffs []Difference) Step 
 
 func deleteNetwork(n ObservedNetwork, reason string) Step {
 	return Step{
-		Action: DeleteNetwork, ID: n.ID, Revision: n.Revision, Attributes: n.Attributes, Reason: reason,
+		Action: DeleteNetwork, Ref: Ref{ID: n.ID}, Revision: n.Revision, Attributes: n.Attributes, Reason: reason,
 		Differences: []Difference{{NetworkResource, FieldExists, None, n.ID}},
 	}
 }

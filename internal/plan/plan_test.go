@@ -241,14 +241,14 @@ func TestPlanCarriesWhatARequestNeeds(t *testing.T) {
 	}
 	marker := testOwner.Marker()
 	want := Change{{
-		Action: UpdateNetwork, ID: "net-1", Revision: 7, Attributes: spec.Attributes(), Reason: reasonDiffers,
+		Action: UpdateNetwork, Ref: Ref{ID: "net-1"}, Revision: 7, Attributes: spec.Attributes(), Reason: reasonDiffers,
 		Differences: []Difference{{"network", FieldName, `"new"`, `"net"`}},
 	}, {
-		Action: UpdateSubnet, ID: "sub-1", Revision: 3, NetworkID: "net-1",
+		Action: UpdateSubnet, Ref: Ref{ID: "sub-1"}, Revision: 3, NetworkRef: Ref{ID: "net-1"},
 		SubnetName: "new", SubnetDescription: marker, Subnet: spec.Subnets[0], Reason: reasonDiffers,
 		Differences: []Difference{{"subnet 10.0.0.0/24", FieldName, `"new"`, `"net"`}},
 	}, {
-		Action: CreateSubnet, NetworkID: "net-1", SubnetName: "new", SubnetDescription: marker,
+		Action: CreateSubnet, NetworkRef: Ref{ID: "net-1"}, SubnetName: "new", SubnetDescription: marker,
 		Subnet:      Subnet{CIDR: prefix("fd00::/64"), Pools: ranges("fd00::2-fd00::9")},
 		Reason:      "it is declared and does not exist",
 		Differences: []Difference{{"subnet fd00::/64", FieldExists, "fd00::/64", None}},

@@ -177,10 +177,10 @@ func Port(spec PortSpec, observed Observed) (Change, error) {
 	}
 	if !exists {
 		return append(change, Step{
-			Action:    CreatePort,
-			NetworkID: spec.NetworkID,
-			Port:      spec.Attributes(),
-			Reason:    "no port of the network bears the owner's marker",
+			Action:     CreatePort,
+			NetworkRef: Ref{ID: spec.NetworkID},
+			Port:       spec.Attributes(),
+			Reason:     "no port of the network bears the owner's marker",
 			Differences: []Difference{
 				{Resource: PortResource, Field: FieldExists, Declared: spec.Name, Actual: None},
 			},
@@ -217,7 +217,7 @@ func updatePort(spec PortSpec, actual ObservedPort) (Step, bool) {
 		}
 	}
 	return Step{
-		Action: UpdatePort, ID: actual.ID, Revision: actual.Revision, NetworkID: actual.NetworkID, Port: want,
+		Action: UpdatePort, Ref: Ref{ID: actual.ID}, Revision: actual.Revision, NetworkRef: Ref{ID: actual.NetworkID}, Port: want,
 		Differences: diffs, Reason: reasonDiffers,
 	}, len(diffs) > 0
 }
@@ -294,7 +294,7 @@ func asSet(texts []string) []string { return slices.Compact(slices.Sorted(slices
 
 func deletePort(p ObservedPort, reason string) Step {
 	return Step{
-		Action: DeletePort, ID: p.ID, Revision: p.Revision, NetworkID: p.NetworkID, Port: p.PortAttributes,
+		Action: DeletePort, Ref: Ref{ID: p.ID}, Revision: p.Revision, NetworkRef: Ref{ID: p.NetworkID}, Port: p.PortAttributes,
 		Reason: reason, Differences: []Difference{{PortResource, FieldExists, None, p.ID}},
 	}
 }

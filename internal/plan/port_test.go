@@ -256,7 +256,7 @@ func TestPlanPort(t *testing.T) {
 func TestPlanPortCarriesWhatARequestNeeds(t *testing.T) {
 	spec := declaredPort()
 	created := Step{
-		Action: CreatePort, NetworkID: "net-1", Reason: "no port of the network bears the owner's marker",
+		Action: CreatePort, NetworkRef: Ref{ID: "net-1"}, Reason: "no port of the network bears the owner's marker",
 		Port: PortAttributes{
 			Name: "port", Description: testOwner.Marker(), AdminStateUp: true, Addresses: spec.Addresses,
 			MAC: spec.MAC, SecurityGroups: spec.SecurityGroups,
@@ -264,7 +264,7 @@ func TestPlanPortCarriesWhatARequestNeeds(t *testing.T) {
 		Differences: []Difference{{PortResource, FieldExists, "port", None}},
 	}
 	updated := Step{
-		Action: UpdatePort, ID: "port-1", Revision: 7, NetworkID: "net-1", Reason: reasonDiffers,
+		Action: UpdatePort, Ref: Ref{ID: "port-1"}, Revision: 7, NetworkRef: Ref{ID: "net-1"}, Reason: reasonDiffers,
 		// An update of addresses sends all of them: what the port has and may keep is named, not left to Neutron anew.
 		Port: PortAttributes{
 			Name: "port", Description: testOwner.Marker(), AdminStateUp: true,
@@ -281,7 +281,7 @@ func TestPlanPortCarriesWhatARequestNeeds(t *testing.T) {
 	was := elsewhere.PortAttributes
 	was.Addresses = []PortAddress{was.Addresses[1], was.Addresses[0]}
 	deleted := Step{
-		Action: DeletePort, ID: "port-2", Revision: 7, NetworkID: "net-2", Port: was,
+		Action: DeletePort, Ref: Ref{ID: "port-2"}, Revision: 7, NetworkRef: Ref{ID: "net-2"}, Port: was,
 		Reason:      "it is on another network than the declared one",
 		Differences: []Difference{{PortResource, FieldExists, None, "port-2"}},
 	}

@@ -146,13 +146,13 @@ func orHidden(p Provider, text string) string {
 	return text
 }
 
-// tagNetwork is the step that gives a network its tags. id is empty where a step before creates the network.
-func tagNetwork(id string, want, actual []string) (step Step, needed bool) {
+// tagNetwork is the step that gives a network its tags.
+func tagNetwork(network Ref, want, actual []string) (step Step, needed bool) {
 	if want == nil || slices.Equal(want, actual) {
 		return Step{}, false
 	}
 	return Step{
-		Action: TagNetwork, ID: id, Attributes: Attributes{Tags: want}, Reason: reasonDiffers,
+		Action: TagNetwork, Ref: network, Attributes: Attributes{Tags: want}, Reason: reasonDiffers,
 		Differences: []Difference{{NetworkResource, FieldTags, quotedAll(want), quotedAll(actual)}},
 	}, true
 }

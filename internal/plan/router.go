@@ -194,8 +194,8 @@ type routing struct {
 	// first lets go of what stands in the way of subnets that go or change. Neutron keeps a subnet that a router has an
 	// interface on, and the gateway's address with it.
 	first Change
-	// last makes what needs the subnets, and removes routers that nothing of ours is on any more.
-	last Change
+	// last adds, to the steps before, what needs the subnets, and removes routers that nothing of ours is on any more.
+	last func(before Change, network Ref) Change
 	// refused is what Neutron does not do as things stand. Its refusal says why, and keeps nothing else from being done.
 	refused Change
 }
@@ -204,20 +204,24 @@ type routing struct {
 func planRouting(spec Spec, n ObservedNetwork, observed Observed) (r routing) {
 	// What an interface on a subnet has to be is not known either while it is not known whether that stays.
 	if spec.Router != nil && (spec.Router.Unresolved || slices.ContainsFunc(n.Subnets, spec.doubtful)) {
-		return routing{first: letGoOfSubnets(spec, n, observed)}
+		return routing{
+			first: letGoOfSubnets(spec, n, observed),
+			last:  func(before Change, _ Ref) Change { return before },
+		}
 	}
 	own, exists := observed.Router()
-	target, going := "", observed.Routers
+	var target Ref
+	going := observed.Routers
 	switch {
 	case spec.Router.Own() && exists:
-		target = own.ID
+		target = Ref{ID: own.ID}
 		going = slices.DeleteFunc(slices.Clone(going), func(o ObservedRouter) bool { return o.ID == own.ID })
 	case spec.Router != nil:
-		target = spec.Router.Existing
+		target = Ref{ID: spec.Router.Existing}
 	}
 
 	wanted := spec.interfaces(n)
-	fitting, leaving := matchInterfaces(wanted, target, n.ID, observed.Ports)
+	fitting, leaving := matchInterfaces(wanted, target.ID, n.ID, observed.Ports)
 
 	var kept, declared []Route // of the network's own router
 	if spec.Router.Own() {
@@ -239,37 +243,56 @@ func planRouting(spec Spec, n ObservedNetwork, observed Observed) (r routing) {
 	const undeclared = "it is ours and no longer declared"
 	r.first = append(r.first, leave(leaving, going, undeclared)...)
 
-	if spec.Router.Own() && !exists {
-		r.last = append(r.last, createRouter(spec))
-	} else if spec.Router.Own() {
-		if step, needed := updateGateway(spec, own); needed {
-			r.last = append(r.last, step)
+	r.last = func(change Change, network Ref) Change {
+		if spec.Router.Own() && !exists {
+			change = append(change, createRouter(spec))
+			target = change.latest()
+		} else if spec.Router.Own() {
+			if step, needed := updateGateway(spec, own); needed {
+				change = append(change, step)
+			}
 		}
-	}
-	for i, addresses := range wanted {
-		port := fitting[i]
-		if port == nil {
-			r.last = append(r.last, createInterface(spec, n.ID, addresses), attachInterface(spec, n.ID, "", addresses, target))
-			continue
+		for i, addresses := range wanted {
+			port := fitting[i]
+			if port == nil {
+				change = append(change, createInterface(spec, network, addresses, change.subnetsOf(addresses)))
+				change = append(change, attachInterface(spec, network, change.latest(), addresses, target))
+				continue
+			}
+			// To be attached moves a port's revision, so that comes last.
+			if step, needed := updateInterface(spec, *port); needed {
+				change = append(change, step)
+			}
+			if port.Router == "" {
+				change = append(change, attachInterface(spec, network, Ref{ID: port.ID}, addresses, target))
+			}
 		}
-		// To be attached moves a port's revision, so that comes last.
-		if step, needed := updateInterface(spec, *port); needed {
-			r.last = append(r.last, step)
+		// The next hop of a route may be in a subnet that has no CIDR yet, and then no interface either.
+		if !slices.Equal(kept, declared) && !spec.pending() {
+			change = append(change, setRoutes(target, own, kept, declared, reasonDiffers))
 		}
-		if port.Router == "" {
-			r.last = append(r.last, attachInterface(spec, n.ID, port.ID, addresses, target))
+		reason := undeclared
+		if exists && target.ID == own.ID {
+			reason = "it is a duplicate of the older router " + own.ID
 		}
+		return append(change, deleteRouters(going, reason)...)
 	}
-	// The next hop of a route may be in a subnet that has no CIDR yet, and then no interface either.
-	if !slices.Equal(kept, declared) && !spec.pending() {
-		r.last = append(r.last, setRoutes(own, kept, declared, reasonDiffers))
-	}
-	reason := undeclared
-	if target == own.ID && exists {
-		reason = "it is a duplicate of the older router " + own.ID
-	}
-	r.last = append(r.last, deleteRouters(going, reason)...)
 	return r
+}
+
+// subnetsOf are the subnets of addresses, of which those that name none are in subnets that the change creates.
+func (c Change) subnetsOf(addresses []PortAddress) (refs []Ref) {
+	if !slices.ContainsFunc(addresses, func(a PortAddress) bool { return a.SubnetID == "" }) {
+		return nil
+	}
+	for _, a := range addresses {
+		ref := Ref{ID: a.SubnetID}
+		if a.SubnetID == "" {
+			ref = c.creator(func(s Step) bool { return s.Action == CreateSubnet && s.Subnet.CIDR.Contains(a.Address) })
+		}
+		refs = append(refs, ref)
+	}
+	return refs
 }
 
 // matchInterfaces finds, for each interface that is wanted, a port that is it or can become it, attached ones first.
@@ -306,7 +329,7 @@ func leave(ports []ObservedPort, going []ObservedRouter, reason string) (change 
 	for _, router := range going {
 		onIt := func(p ObservedPort) bool { return p.Router == router.ID }
 		if len(router.Routes) > 0 && slices.ContainsFunc(ports, onIt) {
-			change = append(change, setRoutes(router, router.Routes, nil, reason))
+			change = append(change, setRoutes(Ref{ID: router.ID}, router, router.Routes, nil, reason))
 		}
 	}
 	for _, p := range ports {
@@ -322,7 +345,7 @@ func deleteRouters(routers []ObservedRouter, reason string) (change Change) {
 	for _, router := range routers {
 		if router.Gateway.NetworkID != "" {
 			change = append(change, Step{
-				Action: UpdateGateway, ID: router.ID, Revision: router.Revision, Reason: reason,
+				Action: UpdateGateway, Ref: Ref{ID: router.ID}, Revision: router.Revision, Reason: reason,
 				Router: RouterAttributes{Name: router.Name, Description: router.Description},
 				Differences: []Difference{
 					{RouterResource, FieldExternalNetwork, None, router.Gateway.NetworkID},
@@ -330,7 +353,7 @@ func deleteRouters(routers []ObservedRouter, reason string) (change Change) {
 			})
 		}
 		change = append(change, Step{
-			Action: DeleteRouter, ID: router.ID, Revision: router.Revision, Router: router.RouterAttributes, Reason: reason,
+			Action: DeleteRouter, Ref: Ref{ID: router.ID}, Revision: router.Revision, Router: router.RouterAttributes, Reason: reason,
 			Differences: []Difference{{RouterResource, FieldExists, None, router.ID}},
 		})
 	}
@@ -378,17 +401,17 @@ func updateRouter(spec Spec, actual ObservedRouter, losing []netip.Prefix) (step
 	}
 	want.Routes = kept
 	return Step{
-		Action: UpdateRouter, ID: actual.ID, Revision: actual.Revision, Router: want,
+		Action: UpdateRouter, Ref: Ref{ID: actual.ID}, Revision: actual.Revision, Router: want,
 		Differences: diffs, Reason: reasonDiffers,
 	}, kept, len(diffs) > 0
 }
 
-// setRoutes replaces a router's routes. The router is one that a step before creates where its id is empty.
-func setRoutes(router ObservedRouter, from, to []Route, reason string) Step {
-	attributes := router.RouterAttributes
+// setRoutes replaces the routes of a router, of which actual is what there is; the zero value where it is to be created.
+func setRoutes(router Ref, actual ObservedRouter, from, to []Route, reason string) Step {
+	attributes := actual.RouterAttributes
 	attributes.Routes = to
 	return Step{
-		Action: UpdateRouter, ID: router.ID, Revision: router.Revision, Router: attributes, Reason: reason,
+		Action: UpdateRouter, Ref: router, Revision: actual.Revision, Router: attributes, Reason: reason,
 		Differences: []Difference{{RouterResource, FieldRoutes, join(to), join(from)}},
 	}
 }
@@ -411,7 +434,7 @@ func changeKind(spec Spec, actual ObservedRouter) (Step, bool) {
 		}
 	}
 	return Step{
-		Action: UpdateRouter, ID: actual.ID, Revision: actual.Revision, Router: want,
+		Action: UpdateRouter, Ref: Ref{ID: actual.ID}, Revision: actual.Revision, Router: want,
 		Differences: diffs, Reason: reasonDiffers,
 	}, len(diffs) > 0
 }
@@ -434,7 +457,7 @@ func letGoOfSubnets(spec Spec, n ObservedNetwork, observed Observed) (change Cha
 	for _, router := range observed.Routers {
 		kept := routesWithout(router.Routes, subnetsOf(leaving, router.ID, observed))
 		if len(kept) < len(router.Routes) {
-			change = append(change, setRoutes(router, router.Routes, kept, reasonNoGateway))
+			change = append(change, setRoutes(Ref{ID: router.ID}, router, router.Routes, kept, reasonNoGateway))
 		}
 	}
 	for _, p := range leaving {
@@ -472,7 +495,7 @@ func updateGateway(spec Spec, actual ObservedRouter) (Step, bool) {
 		add(FieldExternalIP, join(want.Addresses), join(got.Addresses))
 	}
 	return Step{
-		Action: UpdateGateway, ID: actual.ID, Revision: actual.Revision, Router: spec.routerAttributes(),
+		Action: UpdateGateway, Ref: Ref{ID: actual.ID}, Revision: actual.Revision, Router: spec.routerAttributes(),
 		Differences: diffs, Reason: reasonDiffers,
 	}, len(diffs) > 0
 }
@@ -483,9 +506,9 @@ func interfaceAttributes(spec Spec, addresses []PortAddress) PortAttributes {
 	}
 }
 
-func createInterface(spec Spec, networkID string, addresses []PortAddress) Step {
+func createInterface(spec Spec, network Ref, addresses []PortAddress, subnets []Ref) Step {
 	return Step{
-		Action: CreateInterface, NetworkID: networkID, Port: interfaceAttributes(spec, addresses),
+		Action: CreateInterface, NetworkRef: network, SubnetRefs: subnets, Port: interfaceAttributes(spec, addresses),
 		Reason: "no port of the owner's has the gateway's address",
 		Differences: []Difference{
 			{interfaceResource(addresses), FieldExists, listAddresses(addresses), None},
@@ -493,14 +516,13 @@ func createInterface(spec Spec, networkID string, addresses []PortAddress) Step 
 	}
 }
 
-// attachInterface has a port become an interface. The port and the router are those that steps before create where
-// their ids are empty.
-func attachInterface(spec Spec, networkID, portID string, addresses []PortAddress, routerID string) Step {
+// attachInterface has a port become an interface.
+func attachInterface(spec Spec, network, port Ref, addresses []PortAddress, router Ref) Step {
 	return Step{
-		Action: AttachInterface, ID: portID, NetworkID: networkID, RouterID: routerID,
+		Action: AttachInterface, Ref: port, NetworkRef: network, RouterRef: router,
 		Port: interfaceAttributes(spec, addresses), Reason: "the router does not serve the subnet yet",
 		Differences: []Difference{
-			{interfaceResource(addresses), FieldRouter, cmp.Or(routerID, "the network's own"), None},
+			{interfaceResource(addresses), FieldRouter, cmp.Or(router.ID, "the network's own"), None},
 		},
 	}
 }
@@ -510,7 +532,7 @@ func updateInterface(spec Spec, actual ObservedPort) (Step, bool) {
 	diffs := basics{want.Name, want.Description, want.AdminStateUp}.differences(interfaceResource(actual.Addresses),
 		basics{actual.Name, actual.Description, actual.AdminStateUp})
 	return Step{
-		Action: UpdatePort, ID: actual.ID, Revision: actual.Revision, NetworkID: actual.NetworkID, Port: want,
+		Action: UpdatePort, Ref: Ref{ID: actual.ID}, Revision: actual.Revision, NetworkRef: Ref{ID: actual.NetworkID}, Port: want,
 		Differences: diffs, Reason: reasonDiffers,
 	}, len(diffs) > 0
 }
@@ -518,11 +540,11 @@ func updateInterface(spec Spec, actual ObservedPort) (Step, bool) {
 // removeInterface takes a port away: by way of its router where it is an interface, which is the only way then.
 func removeInterface(p ObservedPort, reason string) Step {
 	step := Step{
-		Action: DeleteInterface, ID: p.ID, Revision: p.Revision, NetworkID: p.NetworkID, Port: p.PortAttributes,
+		Action: DeleteInterface, Ref: Ref{ID: p.ID}, Revision: p.Revision, NetworkRef: Ref{ID: p.NetworkID}, Port: p.PortAttributes,
 		Reason: reason, Differences: []Difference{{interfaceResource(p.Addresses), FieldExists, None, p.ID}},
 	}
 	if p.Router != "" {
-		step.Action, step.RouterID = DetachInterface, p.Router
+		step.Action, step.RouterRef.ID = DetachInterface, p.Router
 	}
 	return step
 }
@@ -532,7 +554,7 @@ func releaseRouter(router ObservedRouter, reason string) Step {
 	attributes := router.RouterAttributes
 	attributes.Description = withoutMarkers(router.Description)
 	return Step{
-		Action: UpdateRouter, ID: router.ID, Revision: router.Revision, Router: attributes, Reason: reason,
+		Action: UpdateRouter, Ref: Ref{ID: router.ID}, Revision: router.Revision, Router: attributes, Reason: reason,
 		Differences: []Difference{unmark(RouterResource, router.Description, attributes.Description)},
 	}
 }
@@ -544,7 +566,7 @@ func (s Spec) Routed(observed Observed) bool {
 		return false
 	}
 	n, _ := observed.Network()
-	for _, step := range planRouting(s.Allocated(n), n, observed.inOrder()).last {
+	for _, step := range planRouting(s.Allocated(n), n, observed.inOrder()).last(nil, Ref{ID: n.ID}) {
 		if step.Action == CreateRouter || step.Action == AttachInterface {
 			return false
 		}

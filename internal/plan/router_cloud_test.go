@@ -17,68 +17,6 @@ const cloudHA, cloudDistributed = true, false
 // outside are the addresses that external networks have.
 var outside = netip.MustParsePrefix("203.0.112.0/20")
 
-// routed is what Inventory.Apply knows while it takes steps: the resources that steps before created, and how far they
-// have moved routers' revisions.
-type routed struct {
-	cloud        *cloud
-	network      string
-	router, port string
-	revisions    map[string]int
-}
-
-func newRouted(c *cloud) *routed { return &routed{cloud: c, revisions: map[string]int{}} }
-
-// resolve fills in what the step leaves to those before it.
-func (r *routed) resolve(step *Step) {
-	switch step.Action {
-	case CreateInterface:
-		if step.NetworkID == "" {
-			step.NetworkID = r.network
-		}
-		n := r.cloud.find(step.NetworkID)
-		step.Port = clonePort(ObservedPort{PortAttributes: step.Port}).PortAttributes
-		for i, a := range step.Port.Addresses {
-			for _, s := range n.Subnets {
-				if a.SubnetID == "" && s.CIDR.Contains(a.Address) {
-					step.Port.Addresses[i].SubnetID = s.ID
-				}
-			}
-		}
-	case AttachInterface:
-		if step.ID == "" {
-			step.ID = r.port
-		}
-		if step.RouterID == "" {
-			step.RouterID = r.router
-		}
-	case UpdateRouter, UpdateGateway, DeleteRouter:
-		if step.ID == "" {
-			step.ID = r.router
-		}
-		if revision, moved := r.revisions[step.ID]; moved {
-			step.Revision = revision
-		}
-	}
-}
-
-// took notes what a step has done.
-func (r *routed) took(step Step, id string) {
-	router := id
-	switch step.Action {
-	case CreateNetwork:
-		r.network = id
-	case CreateRouter:
-		r.router = id
-	case CreateInterface:
-		r.port = id
-	case AttachInterface, DetachInterface:
-		router = step.RouterID
-	}
-	if found := r.cloud.findRouter(router); found != nil {
-		r.revisions[router] = found.Revision
-	}
-}
-
 func (c *cloud) findRouter(id string) *ObservedRouter {
 	for i := range c.routers {
 		if c.routers[i].ID == id {
@@ -240,10 +178,10 @@ func (c *cloud) updateRouter(r *ObservedRouter, step Step) error {
 }
 
 func (c *cloud) attach(step Step) error {
-	p, r := c.findPort(step.ID), c.findRouter(step.RouterID)
+	p, r := c.findPort(step.ID), c.findRouter(step.RouterRef.ID)
 	switch {
 	case p == nil || r == nil:
-		return fmt.Errorf("no port %q or no router %q", step.ID, step.RouterID)
+		return fmt.Errorf("no port %q or no router %q", step.ID, step.RouterRef.ID)
 	case p.Router != "":
 		return errors.New("PortInUse")
 	}
@@ -276,9 +214,9 @@ func (c *cloud) attach(step Step) error {
 }
 
 func (c *cloud) detach(step Step) error {
-	p, r := c.findPort(step.ID), c.findRouter(step.RouterID)
+	p, r := c.findPort(step.ID), c.findRouter(step.RouterRef.ID)
 	if p == nil || r == nil || p.Router != r.ID {
-		return fmt.Errorf("router %q has no interface %q", step.RouterID, step.ID)
+		return fmt.Errorf("router %q has no interface %q", step.RouterRef.ID, step.ID)
 	}
 	for _, a := range p.Addresses {
 		_, s := c.findSubnet(a.SubnetID)

@@ -101,7 +101,7 @@ func (c *cloud) meddleWithRouting(t *rapid.T) {
 	switch deed {
 	case "detach":
 		if port >= 0 {
-			_ = c.detach(Step{ID: c.ports[port].ID, RouterID: c.ports[port].Router})
+			_ = c.detach(Step{Ref: Ref{ID: c.ports[port].ID}, RouterRef: Ref{ID: c.ports[port].Router}})
 		}
 		return
 	case "switch an interface":

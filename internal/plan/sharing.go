@@ -48,23 +48,23 @@ func (s Spec) validateShares() (errs []error) {
 }
 
 // planShares gives the steps that share a network with the projects that are declared, and with no other. Each settles
-// its part of one difference. The network is the zero value where a step before creates it.
-func planShares(spec Spec, n ObservedNetwork) (change Change) {
+// its part of one difference.
+func planShares(spec Spec, network Ref, shares []Share) (change Change) {
 	if spec.SharedWith == nil {
 		return nil
 	}
 	var actual []string
-	for _, share := range n.Shares {
+	for _, share := range shares {
 		if share.ID != "" || slices.Contains(spec.SharedWith, share.Project) {
 			actual = append(actual, share.Project)
 		}
 	}
 	differences := []Difference{{NetworkResource, FieldSharedWith, quotedAll(spec.SharedWith), quotedAll(actual)}}
 	// Where the quota is full, who comes has the place of who goes.
-	for _, share := range n.Shares {
+	for _, share := range shares {
 		if share.ID != "" && !slices.Contains(spec.SharedWith, share.Project) {
 			change = append(change, Step{
-				Action: UnshareNetwork, ID: share.ID, NetworkID: n.ID, Share: share,
+				Action: UnshareNetwork, Ref: Ref{ID: share.ID}, NetworkRef: network, Share: share,
 				Differences: differences, Reason: "it is not declared",
 			})
 		}
@@ -72,7 +72,7 @@ func planShares(spec Spec, n ObservedNetwork) (change Change) {
 	for _, project := range spec.SharedWith {
 		if !slices.Contains(actual, project) {
 			change = append(change, Step{
-				Action: ShareNetwork, NetworkID: n.ID, Share: Share{Project: project},
+				Action: ShareNetwork, NetworkRef: network, Share: Share{Project: project},
 				Differences: differences, Reason: "it is declared and not shared so",
 			})
 		}

@@ -94,8 +94,8 @@ func TestAProjectThatUsesTheNetworkHoldsUpNothingElse(t *testing.T) {
 	if at < 0 || !change[at].Postponable() {
 		t.Fatalf("nothing can wait of\n%s", change)
 	}
-	rest := change.Despite(change[at])
-	if len(rest) != len(change)-1 || strings.Contains(rest.String(), `project "b"`) {
+	rest := change.Despite(change[:at])
+	if len(rest) != len(change)-at-1 || strings.Contains(rest.String(), `project "b"`) {
 		t.Errorf("despite %s there is left\n%s\nof\n%s", change[at], rest, change)
 	}
 }
@@ -113,7 +113,7 @@ func TestAShareThatIsRefusedHoldsUpNothingElse(t *testing.T) {
 	done := slices.Clone(change[:at])
 	done[0].ID = "net-1"
 	whole := change.String()
-	rest := change[at:].Despite(change[at]).After(done)
+	rest := change.Despite(done)
 	if len(rest) != 1 || rest[0].Action != TagNetwork || rest[0].ID != "net-1" {
 		t.Errorf("after\n%s\nand despite %s there is left\n%s", done, change[at], rest)
 	}
@@ -195,9 +195,9 @@ func (c *cloud) shares(projects []string) (shares []Share) {
 
 // takeShare carries out a step that shares a network or takes it back. Neutron has one policy for each project.
 func (c *cloud) takeShare(step Step) (string, error) {
-	n := c.find(step.NetworkID)
+	n := c.find(step.NetworkRef.ID)
 	if n == nil {
-		return "", fmt.Errorf("no network %q", step.NetworkID)
+		return "", fmt.Errorf("no network %q", step.NetworkRef.ID)
 	}
 	if step.Revision != 0 {
 		return "", errors.New("RBAC policies have no revision")

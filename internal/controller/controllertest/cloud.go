@@ -199,16 +199,10 @@ func (c *Cloud) Find(_ context.Context, of plan.Kind, name string, owner plan.Ow
 func (c *Cloud) Apply(_ context.Context, change plan.Change) (done plan.Change, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	created := ""
 	for _, step := range change {
+		step = step.Resolve(done)
 		c.diary.Note("apply %s", step.Action)
 		pass()
-		if (step.Action == plan.CreateSubnet || step.Action == plan.ShareNetwork) && step.NetworkID == "" {
-			step.NetworkID = created
-		}
-		if step.Action == plan.TagNetwork && step.ID == "" {
-			step.ID = created
-		}
 		if c.Before != nil {
 			if err := c.Before(step); err != nil {
 				return done, err
@@ -229,9 +223,6 @@ func (c *Cloud) Apply(_ context.Context, change plan.Change) (done plan.Change, 
 		}
 		c.networks.reread(touched)
 		c.ports.reread(touched)
-		if step.Action == plan.CreateNetwork {
-			created = step.ID
-		}
 		done = append(done, step)
 	}
 	return done, nil
@@ -282,7 +273,7 @@ func (c *Cloud) take(step *plan.Step) (string, error) {
 		return step.ID, c.takePort(step)
 	}
 
-	networkID := step.NetworkID
+	networkID := step.NetworkRef.ID
 	if step.Action == plan.UpdateNetwork || step.Action == plan.TagNetwork ||
 		step.Action == plan.DeleteNetwork {
 		networkID = step.ID
@@ -325,7 +316,7 @@ func (c *Cloud) take(step *plan.Step) (string, error) {
 			Subnet: step.Subnet,
 		}
 		c.allocateCIDR(&created)
-		step.Subnet.CIDR = created.CIDR
+		step.ID, step.Subnet.CIDR = created.ID, created.CIDR
 		n.Subnets = append(n.Subnets, created)
 	case plan.UpdateSubnet, plan.DeleteSubnet:
 		if subnet < 0 {

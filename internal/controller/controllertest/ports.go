@@ -13,11 +13,11 @@ import (
 // takePort carries out a step about a port.
 func (c *Cloud) takePort(step *plan.Step) error {
 	if step.Action == plan.CreatePort {
-		if c.networks.find(step.NetworkID) == nil {
+		if c.networks.find(step.NetworkRef.ID) == nil {
 			return refuse(step, neutron.NotFound, "there is no such network")
 		}
 		created := plan.ObservedPort{
-			Revision: 1, Created: time.Now(), NetworkID: step.NetworkID, PortAttributes: step.Port,
+			Revision: 1, Created: time.Now(), NetworkID: step.NetworkRef.ID, PortAttributes: step.Port,
 		}
 		if err := c.allocate(step, &created); err != nil {
 			return err

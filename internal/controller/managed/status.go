@@ -183,9 +183,9 @@ func describe(step plan.Step) string {
 	case plan.CreateInterface:
 		return "Created port " + step.ID + " for the router"
 	case plan.AttachInterface:
-		return "Attached port " + step.ID + " to router " + step.RouterID
+		return "Attached port " + step.ID + " to router " + step.RouterRef.ID
 	case plan.DetachInterface:
-		return "Detached port " + step.ID + " from router " + step.RouterID + ": " + step.Reason
+		return "Detached port " + step.ID + " from router " + step.RouterRef.ID + ": " + step.Reason
 	case plan.DeleteInterface:
 		return "Deleted port " + step.ID + ": " + step.Reason
 	case plan.ShareNetwork:

@@ -211,15 +211,15 @@ func TestTheStatusAfterASync(t *testing.T) {
 func TestChangeEvent(t *testing.T) {
 	subnet := plan.Subnet{CIDR: netip.MustParsePrefix("10.0.0.0/8")}
 	create := plan.Change{
-		{Action: plan.CreateNetwork, ID: "net-1"}, {Action: plan.CreateSubnet, Subnet: subnet},
+		{Action: plan.CreateNetwork, Ref: plan.Ref{ID: "net-1"}}, {Action: plan.CreateSubnet, Subnet: subnet},
 	}
-	update := plan.Change{{Action: plan.UpdateNetwork, ID: "net-1", Differences: []plan.Difference{
+	update := plan.Change{{Action: plan.UpdateNetwork, Ref: plan.Ref{ID: "net-1"}, Differences: []plan.Difference{
 		{Resource: "network", Field: "mtu", Declared: "9000", Actual: "1450"},
 		{Resource: "network", Field: "name", Declared: "a", Actual: "b"},
 	}}}
 	remove := plan.Change{
-		{Action: plan.DeleteNetwork, ID: "net-2", Reason: "it is a duplicate"},
-		{Action: plan.DeleteSubnet, ID: "sub-2", Subnet: subnet, Reason: "it is no longer declared"},
+		{Action: plan.DeleteNetwork, Ref: plan.Ref{ID: "net-2"}, Reason: "it is a duplicate"},
+		{Action: plan.DeleteSubnet, Ref: plan.Ref{ID: "sub-2"}, Subnet: subnet, Reason: "it is no longer declared"},
 	}
 	for name, c := range map[string]struct {
 		done    plan.Change

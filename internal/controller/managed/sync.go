@@ -241,7 +241,7 @@ func leaveDrift(change plan.Change) (rest plan.Change, drift []plan.Difference) 
 	}
 	for _, step := range change {
 		// What has to come off a duplicate first goes with it.
-		if going[step.ID] || step.Action == plan.DetachInterface && going[step.RouterID] {
+		if going[step.ID] || step.Action == plan.DetachInterface && going[step.RouterRef.ID] {
 			rest = append(rest, step)
 			continue
 		}
@@ -433,7 +433,7 @@ func (r *Reconciler[T]) apply(
 		if !refused(failed) || !change[len(taken)].Postponable() {
 			return done, err
 		}
-		change = change[len(taken):].Despite(change[len(taken)]).After(done)
+		change = change.Despite(taken)
 	}
 }
 

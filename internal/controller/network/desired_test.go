@@ -303,7 +303,7 @@ func created(t *testing.T, change plan.Change) plan.Observed {
 			if n.MTU == 0 {
 				n.MTU = 1450
 			}
-		case i > 0 && step.Action == plan.CreateSubnet && step.NetworkID == "":
+		case i > 0 && step.Action == plan.CreateSubnet && step.NetworkRef.ID == "":
 			s := plan.ObservedSubnet{
 				ID: "sub-1", Name: throughJSON(t, step.SubnetName), Description: throughJSON(t, step.SubnetDescription),
 				Subnet: plan.Subnet{DHCP: step.Subnet.DHCP},
