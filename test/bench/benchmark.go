@@ -86,25 +86,9 @@ func (b *bench) say(format string, args ...any) {
 	fmt.Fprintf(b.out, "%s  %-9s %s\n", time.Now().Format("15:04:05"), b.group, fmt.Sprintf(format, args...))
 }
 
-// await polls until check gives nil, and gives up when ctx ends or with check's last error when the time is over.
+// await polls until check gives nil. It returns check's last error when ctx or patience ends.
 func await(ctx context.Context, patience time.Duration, check func() error) error {
-	deadline := time.NewTimer(patience)
-	defer deadline.Stop()
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		err := check()
-		if err == nil {
-			return nil
-		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-deadline.C:
-			return fmt.Errorf("after %s: %w", patience, err)
-		}
-	}
+	return harness.Poll(ctx.Done(), patience, 20*time.Millisecond, check)
 }
 
 // rest returns after a time or with ctx's error.

@@ -9,7 +9,12 @@ import (
 	"strings"
 	"syscall"
 
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+
 	"cloudteam.ztgame.com/network-controller/dev/process"
+	clientset "cloudteam.ztgame.com/network-controller/pkg/client/clientset/versioned"
 )
 
 // AllComponents are the programs of a control plane on which a Deployment's Pods are made, are scheduled to the one
@@ -22,11 +27,42 @@ func AllComponents() []string {
 // APIComponents are the programs of a control plane that stores objects and does nothing about them.
 func APIComponents() []string { return []string{"etcd", "kube-apiserver"} }
 
-// ControlPlane is dev/controlplane as a process.
+// ControlPlane is dev/controlplane as a process, with config/crd installed. Its fields do not change, and they are safe
+// for concurrent use.
 type ControlPlane struct {
-	*process.Process
-	// Kubeconfig is the path of an administrator's.
-	Kubeconfig string
+	// Root is the repository's path.
+	Root string
+	// AdminKubeconfig is the path of an administrator's kubeconfig. Admin is the same access without a rate limit, and
+	// Kube and Networks are clients with it.
+	AdminKubeconfig string
+	Admin           *rest.Config
+	Kube            kubernetes.Interface
+	Networks        clientset.Interface
+
+	process *process.Process
+	waits   waits
+}
+
+// RunControlPlane starts a control plane, has it used, and stops it. It returns what use does, and an error where
+// anything else failed.
+func RunControlPlane(components []string, use func(*ControlPlane) (code int, err error)) (code int, err error) {
+	dir, err := os.MkdirTemp("", "network-controller-test-")
+	if err != nil {
+		return 1, err
+	}
+	defer os.RemoveAll(dir)
+	if err := checkAssets(components); err != nil {
+		return 1, err
+	}
+	if err := build(dir, "./dev/controlplane"); err != nil {
+		return 1, err
+	}
+	c, err := startControlPlane(dir, filepath.Join(dir, "controlplane"), components)
+	if err != nil {
+		return 1, err
+	}
+	defer func() { err = errors.Join(err, c.stop()) }()
+	return use(c)
 }
 
 // checkAssets returns an error unless the folder that KUBEBUILDER_ASSETS names holds the components: to build those
@@ -42,9 +78,13 @@ func checkAssets(components []string) error {
 	return nil
 }
 
-// startControlPlane returns once the program, which is dev/controlplane, serves, with config/crd installed. root is the
-// repository's path, and dir gets the log. stop MUST be called on what it returns.
-func startControlPlane(root, dir, program string, components []string) (*ControlPlane, error) {
+// startControlPlane returns once the program, which is dev/controlplane, serves. dir gets the log. stop MUST be called on
+// what it returns.
+func startControlPlane(dir, program string, components []string) (*ControlPlane, error) {
+	root, err := repository()
+	if err != nil {
+		return nil, err
+	}
 	kubeconfig := make(chan string, 1)
 	started, err := process.Start(process.Program{
 		Name: "controlplane", Path: program,
@@ -63,25 +103,40 @@ func startControlPlane(root, dir, program string, components []string) (*Control
 	if err != nil {
 		return nil, err
 	}
-	c := &ControlPlane{Process: started}
+	c := &ControlPlane{Root: root, process: started}
 	select {
-	case c.Kubeconfig = <-kubeconfig:
-		return c, nil
-	case <-c.Done():
-		return nil, c.Died()
+	case c.AdminKubeconfig = <-kubeconfig:
+	case <-started.Done():
+		return nil, started.Died()
 	}
+	if err := c.connect(); err != nil {
+		return nil, errors.Join(err, c.stop())
+	}
+	return c, nil
+}
+
+func (c *ControlPlane) connect() (err error) {
+	if c.Admin, err = clientcmd.BuildConfigFromFlags("", c.AdminKubeconfig); err != nil {
+		return err
+	}
+	c.Admin.QPS = -1
+	if c.Kube, err = kubernetes.NewForConfig(c.Admin); err != nil {
+		return err
+	}
+	c.Networks, err = clientset.NewForConfig(c.Admin)
+	return err
 }
 
 // stop stops it and returns when it is gone, with an error where that went wrong or it had ended by itself.
 func (c *ControlPlane) stop() error {
-	if c.Ended() {
-		return c.Died()
+	if c.process.Ended() {
+		return c.process.Died()
 	}
-	if err := c.Stop(context.Background()); err != nil {
+	if err := c.process.Stop(context.Background()); err != nil {
 		return err
 	}
-	if code := c.ExitCode(); code != 0 {
-		return errors.Join(fmt.Errorf("exit code %d", code), c.Died())
+	if c.process.ExitCode() != 0 {
+		return c.process.Died()
 	}
 	return nil
 }

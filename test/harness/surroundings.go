@@ -9,20 +9,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
-	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	"sigs.k8s.io/yaml"
@@ -31,11 +25,7 @@ import (
 	// results of an earlier binary from its cache.
 	_ "cloudteam.ztgame.com/network-controller/internal/app"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/neutrontest"
-	clientset "cloudteam.ztgame.com/network-controller/pkg/client/clientset/versioned"
 )
-
-// Patience is how long a test waits for something that a healthy system does in a second or two.
-const Patience = time.Minute
 
 // Options say what Run sets up.
 type Options struct {
@@ -58,71 +48,37 @@ type Programs struct {
 
 // Build builds the programs of the repository that the working directory is in, into dir.
 func Build(dir string) (*Programs, error) {
+	return &Programs{
+		Controller: filepath.Join(dir, "network-controller"), ControlPlane: filepath.Join(dir, "controlplane"),
+	}, build(dir, "./cmd/network-controller", "./dev/controlplane")
+}
+
+// build builds packages of the repository into dir.
+func build(dir string, packages ...string) error {
 	root, err := repository()
 	if err != nil {
-		return nil, err
+		return err
 	}
-	p := &Programs{
-		Controller: filepath.Join(dir, "network-controller"), ControlPlane: filepath.Join(dir, "controlplane"),
+	cmd := exec.Command("go", append([]string{"build", "-o", dir + string(filepath.Separator)}, packages...)...)
+	cmd.Dir = root
+	if output, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("building the programs under test: %w\n%s", err, output)
 	}
-	build := exec.Command("go", "build", "-o", dir, "./cmd/network-controller", "./dev/controlplane")
-	build.Dir = root
-	if output, err := build.CombinedOutput(); err != nil {
-		return nil, fmt.Errorf("building the programs under test: %w\n%s", err, output)
-	}
-	return p, nil
+	return nil
 }
 
 // Surroundings are what the controller runs in. Nothing exported changes once Run has made them, and they are safe for
 // concurrent use.
 type Surroundings struct {
-	// Root is the repository's path.
-	Root string
+	*ControlPlane
 	// Binary is the path of the network-controller under test.
 	Binary string
-	// Plane serves the Kubernetes API.
-	Plane *ControlPlane
 	// Kubeconfig is the path of one of the ServiceAccount that config/rbac defines.
 	Kubeconfig string
-	// Admin is an administrator's access without a rate limit; Kube and Networks are clients with it.
-	Admin    *rest.Config
-	Kube     kubernetes.Interface
-	Networks clientset.Interface
 	// CloudsFile is a clouds.yaml with the clouds admin and tenant, whose networks may ask for the zones east and west.
 	CloudsFile string
 	// Emulator is nil where the cloud is a real one.
 	Emulator *neutrontest.Server
-
-	waits waits
-}
-
-// waits are what tests waited for in vain.
-type waits struct {
-	mu sync.Mutex
-	// byTest are the sentences that say so, by the name of the test.
-	byTest map[string]string
-}
-
-func (w *waits) note(test, sentence string) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.byTest == nil {
-		w.byTest = map[string]string{}
-	}
-	w.byTest[test] = sentence
-}
-
-// of gives the sentences of a test and of those that it runs, a line each.
-func (w *waits) of(test string) string {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	var lines strings.Builder
-	for _, name := range slices.Sorted(maps.Keys(w.byTest)) {
-		if name == test || strings.HasPrefix(name, test+"/") {
-			fmt.Fprintf(&lines, "%s: %s\n", name, w.byTest[name])
-		}
-	}
-	return lines.String()
 }
 
 // Run sets the surroundings up, has them used, and takes them down. It returns what use does, and an error where
@@ -136,22 +92,18 @@ func Run(o Options, use func(*Surroundings) (code int, err error)) (code int, er
 		return 1, err
 	}
 	defer os.RemoveAll(dir)
-	root, err := repository()
-	if err != nil {
-		return 1, err
-	}
 	programs := o.Programs
 	if programs == nil {
 		if programs, err = Build(dir); err != nil {
 			return 1, err
 		}
 	}
-	s := &Surroundings{Root: root, Binary: programs.Controller}
-	if s.Plane, err = startControlPlane(root, dir, programs.ControlPlane, o.Components); err != nil {
+	s := &Surroundings{Binary: programs.Controller}
+	if s.ControlPlane, err = startControlPlane(dir, programs.ControlPlane, o.Components); err != nil {
 		return 1, err
 	}
-	defer func() { err = errors.Join(err, s.Plane.stop()) }()
-	if err := s.connect(context.Background(), dir); err != nil {
+	defer func() { err = errors.Join(err, s.stop()) }()
+	if err := s.installRights(context.Background(), dir); err != nil {
 		return 1, err
 	}
 	if o.Gate {
@@ -195,20 +147,10 @@ func repository() (string, error) {
 	}
 }
 
-// connect makes the clients and installs what the controller needs of config.
-func (s *Surroundings) connect(ctx context.Context, dir string) (err error) {
-	if s.Admin, err = clientcmd.BuildConfigFromFlags("", s.Plane.Kubeconfig); err != nil {
-		return err
-	}
-	s.Admin.QPS = -1
-	if s.Kube, err = kubernetes.NewForConfig(s.Admin); err != nil {
-		return err
-	}
-	if s.Networks, err = clientset.NewForConfig(s.Admin); err != nil {
-		return err
-	}
+// installRights installs what the controller needs of config, and writes its kubeconfig.
+func (s *Surroundings) installRights(ctx context.Context, dir string) error {
 	core, rbac := s.Kube.CoreV1(), s.Kube.RbacV1()
-	err = errors.Join(
+	err := errors.Join(
 		install(ctx, s.Root, "manager/namespace.yaml", core.Namespaces().Create),
 		install(ctx, s.Root, "rbac/service_account.yaml", core.ServiceAccounts(AccountName).Create),
 		install(ctx, s.Root, "rbac/role.yaml", rbac.ClusterRoles().Create),
@@ -261,7 +203,7 @@ func (s *Surroundings) writeAccountKubeconfig(ctx context.Context, path string) 
 	if err != nil {
 		return err
 	}
-	config, err := clientcmd.LoadFromFile(s.Plane.Kubeconfig)
+	config, err := clientcmd.LoadFromFile(s.AdminKubeconfig)
 	if err != nil {
 		return err
 	}
@@ -280,23 +222,5 @@ func (s *Surroundings) Eventually(t testing.TB, check func() error) {
 		// It serves one call at a time, and looking whether it has done its work keeps it from that.
 		patience, pause = 3*Patience, 500*time.Millisecond
 	}
-	deadline := time.NewTimer(patience)
-	defer deadline.Stop()
-	tick := time.NewTicker(pause)
-	defer tick.Stop()
-	for {
-		err := check()
-		if err == nil {
-			return
-		}
-		select {
-		case <-tick.C:
-		case <-s.Plane.Done():
-			t.Fatal(s.Plane.Died())
-		case <-deadline.C:
-			sentence := fmt.Sprintf("after %s: %v", patience, err)
-			s.waits.note(t.Name(), sentence)
-			t.Fatal(sentence)
-		}
-	}
+	s.eventually(t, patience, pause, check)
 }

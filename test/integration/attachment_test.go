@@ -31,6 +31,7 @@ import (
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 	clientsetscheme "cloudteam.ztgame.com/network-controller/pkg/client/clientset/versioned/scheme"
 	informers "cloudteam.ztgame.com/network-controller/pkg/client/informers/externalversions"
+	"cloudteam.ztgame.com/network-controller/test/harness"
 )
 
 // attachmentWorld is a namespace in which the attachment controller works, with the means of a fooWorld to wait for
@@ -121,7 +122,7 @@ func installAttachments(t *testing.T) {
 			return fmt.Errorf("the API server still serves NetworkAttachmentDefinitions (%w)", err)
 		})
 	})
-	timer := time.NewTimer(patience)
+	timer := time.NewTimer(harness.Patience)
 	defer timer.Stop()
 	select {
 	case err := <-done:
@@ -129,7 +130,7 @@ func installAttachments(t *testing.T) {
 			t.Fatal(err)
 		}
 	case <-timer.C:
-		t.Fatalf("the wait goes on %s after the CRD was installed", patience)
+		t.Fatalf("the wait goes on %s after the CRD was installed", harness.Patience)
 	}
 }
 

@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -21,15 +20,12 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
 	"k8s.io/klog/v2/ktesting"
-	"sigs.k8s.io/controller-runtime/pkg/envtest"
 	"sigs.k8s.io/yaml"
 
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 	"cloudteam.ztgame.com/network-controller/pkg/client/clientset/versioned"
+	"cloudteam.ztgame.com/network-controller/test/harness"
 )
-
-// assetsVariable names the folder that holds the etcd and kube-apiserver programs. It is envtest's own variable.
-const assetsVariable = "KUBEBUILDER_ASSETS"
 
 // repository is the root of the repository, seen from this package's folder, where go test runs its tests.
 var repository = filepath.Join("..", "..")
@@ -41,6 +37,7 @@ var networks = cloudteamv1.SchemeGroupVersion.WithResource("networks")
 // namespace of its own (newNamespace), so that tests can run in parallel. TestMain sets them before any test runs, and
 // nothing changes them afterwards.
 var (
+	plane      *harness.ControlPlane
 	apiServer  *rest.Config
 	kubeClient kubernetes.Interface
 	networkAPI versioned.Interface
@@ -48,68 +45,24 @@ var (
 )
 
 func TestMain(m *testing.M) {
-	code, err := runWithAPIServer(m.Run)
+	code, err := harness.RunControlPlane(harness.APIComponents(), func(c *harness.ControlPlane) (code int, err error) {
+		plane, apiServer, kubeClient, networkAPI = c, c.Admin, c.Kube, c.Networks
+		if anyAPI, err = dynamic.NewForConfig(apiServer); err != nil {
+			return 1, err
+		}
+		return m.Run(), nil
+	})
 	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
+		fmt.Fprintln(os.Stderr, "integration:", err)
+		code = 1
 	}
 	os.Exit(code)
 }
 
-// runWithAPIServer starts etcd and kube-apiserver, installs config/crd, and stops both when run has returned.
-func runWithAPIServer(run func() int) (code int, err error) {
-	if os.Getenv(assetsVariable) == "" {
-		return 0, fmt.Errorf("these tests need etcd and kube-apiserver in the folder that $%s names, and it is unset: "+
-			"run `make test`, which builds both and sets it", assetsVariable)
-	}
-	env := &envtest.Environment{
-		CRDDirectoryPaths:     []string{filepath.Join(repository, "config", "crd")},
-		ErrorIfCRDPathMissing: true,
-	}
-	// Stop also ends what a failed Start leaves behind: an API server that runs on without its CRDs, for one.
-	defer func() {
-		if stopErr := env.Stop(); stopErr != nil && err == nil {
-			err = fmt.Errorf("stop the API server: %w", stopErr)
-		}
-	}()
-	apiServer, err = env.Start()
-	if err != nil {
-		return 0, fmt.Errorf("start the API server from %s: %w", os.Getenv(assetsVariable), err)
-	}
-	apiServer.QPS = -1
-	if kubeClient, err = kubernetes.NewForConfig(apiServer); err != nil {
-		return 0, err
-	}
-	if networkAPI, err = versioned.NewForConfig(apiServer); err != nil {
-		return 0, err
-	}
-	if anyAPI, err = dynamic.NewForConfig(apiServer); err != nil {
-		return 0, err
-	}
-	return run(), nil
-}
-
-// patience is how long a test waits for something that takes milliseconds as a rule.
-const patience = 30 * time.Second
-
-// eventually asks until what is checked holds, and fails the test where it does not within patience.
+// eventually is harness.ControlPlane.Eventually.
 func eventually(t testing.TB, check func() error) {
 	t.Helper()
-	deadline := time.NewTimer(patience)
-	defer deadline.Stop()
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		err := check()
-		if err == nil {
-			return
-		}
-		select {
-		case <-tick.C:
-		case <-deadline.C:
-			t.Fatalf("after %s: %v", patience, err)
-		}
-	}
+	plane.Eventually(t, check)
 }
 
 // logged is the test's context with a logger of a controller's lines, which are shown where the test fails. What

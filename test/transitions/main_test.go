@@ -19,16 +19,15 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
-	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
 	"cloudteam.ztgame.com/network-controller/internal/neutron"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/neutrontest"
 	"cloudteam.ztgame.com/network-controller/pkg/client/clientset/versioned"
+	"cloudteam.ztgame.com/network-controller/test/harness"
 	"cloudteam.ztgame.com/network-controller/test/specs"
 )
 
@@ -70,7 +69,10 @@ func TestMain(m *testing.M) {
 			panic(err) // package rapid has the flags
 		}
 	}
-	code, err := run(m)
+	code, err := harness.RunControlPlane(harness.APIComponents(), func(c *harness.ControlPlane) (int, error) {
+		surroundings.apiServer, surroundings.kube, surroundings.networks = c.Admin, c.Kube, c.Networks
+		return run(m)
+	})
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "transitions:", err)
 		code = 1
@@ -78,37 +80,12 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// run runs the tests with an API server and a cloud.
+// run runs the tests with a cloud.
 func run(m *testing.M) (code int, err error) {
-	if os.Getenv("KUBEBUILDER_ASSETS") == "" {
-		return 1, fmt.Errorf("KUBEBUILDER_ASSETS names no folder with etcd and kube-apiserver: run `make test`, which " +
-			"builds both and sets it")
-	}
 	// The logs of hundreds of controllers say nothing that the sequence does not.
 	klog.LogToStderr(false)
 	klog.SetOutput(io.Discard)
-
-	env := &envtest.Environment{
-		CRDDirectoryPaths: []string{filepath.Join("..", "..", "config", "crd")}, ErrorIfCRDPathMissing: true,
-		// envtest's own 20 seconds are too few where other tests compile beside it.
-		ControlPlaneStartTimeout: 2 * time.Minute,
-	}
-	defer func() {
-		if stopErr := env.Stop(); stopErr != nil && err == nil {
-			err = fmt.Errorf("stopping the API server: %w", stopErr)
-		}
-	}()
 	s := &surroundings
-	if s.apiServer, err = env.Start(); err != nil {
-		return 1, fmt.Errorf("starting the API server: %w", err)
-	}
-	s.apiServer.QPS = -1
-	if s.kube, err = kubernetes.NewForConfig(s.apiServer); err != nil {
-		return 1, err
-	}
-	if s.networks, err = versioned.NewForConfig(s.apiServer); err != nil {
-		return 1, err
-	}
 
 	zones := []string{"east", "west"}
 	emulator := neutrontest.New(neutrontest.Options{Tenants: []string{otherProject}, Zones: zones})

@@ -29,6 +29,7 @@ import (
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 	"cloudteam.ztgame.com/network-controller/pkg/client/clientset/versioned"
 	informers "cloudteam.ztgame.com/network-controller/pkg/client/informers/externalversions"
+	"cloudteam.ztgame.com/network-controller/test/harness"
 )
 
 const (
@@ -396,18 +397,8 @@ func observes(object metav1.Object) bool {
 // await polls until check gives nil.
 func (w *world) await(t *rapid.T, check func() error) {
 	t.Helper()
-	began := time.Now()
-	tick := time.NewTicker(5 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		err := check()
-		if err == nil {
-			return
-		}
-		if time.Since(began) > patience {
-			t.Fatalf("after %s: %v", patience, err)
-		}
-		<-tick.C
+	if err := harness.Poll(nil, patience, 5*time.Millisecond, check); err != nil {
+		t.Fatal(err)
 	}
 }
 
