@@ -32,5 +32,7 @@ tool informer-gen --go-header-file "$header" \
 
 rm -rf config/crd
 tool controller-gen crd:maxDescLen=1024 paths=./pkg/apis/... output:crd:dir=config/crd
+# The rules in the markers use fragments by name; see tools/rules.
+go run ./tools/rules config/crd
 
 go run ./tools/fields

@@ -17,7 +17,7 @@ type NetworkImport struct {
 	// +neutron:attribute=network.id,mutable=false,privilege=tenant
 	// +required
 	// +kubebuilder:validation:MaxLength=36
-	// +kubebuilder:validation:XValidation:rule=`self.matches('^([0-9a-f]{8}-([0-9a-f]{4}-){3}[0-9a-f]{12}|[0-9a-f]{32})$')`,message=`not the id of a network: write what "openstack network show -f value -c id NAME" prints`
+	// +kubebuilder:validation:XValidation:rule=`$isID(self)`,message=`not the id of a network: write what "openstack network show -f value -c id NAME" prints`
 	ID string `json:"id"`
 
 	// overwrite says whether a network that differs from the spec is made as

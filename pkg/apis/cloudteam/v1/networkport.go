@@ -45,10 +45,10 @@ type NetworkPort struct {
 //
 // +kubebuilder:validation:XValidation:rule=`has(self.networkName) && self.networkName != ''`,fieldPath=`.networkName`,reason=FieldValueRequired,message=`a port is on a network: write the name of a Network, such as "example-network"; once written, it cannot be removed`
 //
-// +kubebuilder:validation:XValidation:rule=`!has(self.networkName) || !has(oldSelf.networkName) || !self.networkName.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*$') || self.networkName == oldSelf.networkName`,fieldPath=`.networkName`,messageExpression=`'a port cannot move: write "%s" again, or delete this NetworkPort and create another'.format([oldSelf.networkName])`
-// +kubebuilder:validation:XValidation:rule=`has(self.networkNamespace) ? !self.networkNamespace.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$') || has(oldSelf.networkNamespace) && self.networkNamespace == oldSelf.networkNamespace : !has(oldSelf.networkNamespace)`,fieldPath=`.networkNamespace`,messageExpression=`'a port cannot move: %s, or delete this NetworkPort and create another'.format([has(oldSelf.networkNamespace) ? 'write "%s" again'.format([oldSelf.networkNamespace]) : 'leave networkNamespace out'])`
-// +kubebuilder:validation:XValidation:rule=`has(self.addresses) ? self.addresses.size() == 0 || !self.addresses.all(a, isIP(a)) || has(oldSelf.addresses) && self.addresses.all(a, oldSelf.addresses.exists(b, isIP(b) && ip(a) == ip(b))) && oldSelf.addresses.all(b, self.addresses.exists(a, isIP(b) && ip(a) == ip(b))) : !has(oldSelf.addresses)`,fieldPath=`.addresses`,messageExpression=`'what uses the port knows its addresses: %s, or delete this NetworkPort and create another'.format([has(oldSelf.addresses) ? 'write %s again'.format([oldSelf.addresses]) : 'leave addresses out'])`
-// +kubebuilder:validation:XValidation:rule=`has(self.mac) ? !self.mac.matches('^[0-9a-fA-F][02468aceACE](:[0-9a-fA-F]{2}){5}$') || self.mac == '00:00:00:00:00:00' || has(oldSelf.mac) && self.mac.lowerAscii() == oldSelf.mac.lowerAscii() : !has(oldSelf.mac)`,fieldPath=`.mac`,messageExpression=`'what uses the port knows its mac: %s, or delete this NetworkPort and create another'.format([has(oldSelf.mac) ? 'write "%s" again'.format([oldSelf.mac]) : 'leave mac out'])`
+// +kubebuilder:validation:XValidation:rule=`!has(self.networkName) || !has(oldSelf.networkName) || !$isSubdomain(self.networkName) || self.networkName == oldSelf.networkName`,fieldPath=`.networkName`,messageExpression=`'a port cannot move: write "%s" again, or delete this NetworkPort and create another'.format([oldSelf.networkName])`
+// +kubebuilder:validation:XValidation:rule=`has(self.networkNamespace) ? !$isLabel(self.networkNamespace) || has(oldSelf.networkNamespace) && self.networkNamespace == oldSelf.networkNamespace : !has(oldSelf.networkNamespace)`,fieldPath=`.networkNamespace`,messageExpression=`'a port cannot move: %s, or delete this NetworkPort and create another'.format([has(oldSelf.networkNamespace) ? 'write "%s" again'.format([oldSelf.networkNamespace]) : 'leave networkNamespace out'])`
+// +kubebuilder:validation:XValidation:rule=`has(self.addresses) ? self.addresses.size() == 0 || !self.addresses.all(a, isIP(a)) || has(oldSelf.addresses) && $sameAddresses : !has(oldSelf.addresses)`,fieldPath=`.addresses`,messageExpression=`'what uses the port knows its addresses: %s, or delete this NetworkPort and create another'.format([has(oldSelf.addresses) ? 'write %s again'.format([oldSelf.addresses]) : 'leave addresses out'])`
+// +kubebuilder:validation:XValidation:rule=`has(self.mac) ? !$isMAC(self.mac) || self.mac == '00:00:00:00:00:00' || has(oldSelf.mac) && self.mac.lowerAscii() == oldSelf.mac.lowerAscii() : !has(oldSelf.mac)`,fieldPath=`.mac`,messageExpression=`'what uses the port knows its mac: %s, or delete this NetworkPort and create another'.format([has(oldSelf.mac) ? 'write "%s" again'.format([oldSelf.mac]) : 'leave mac out'])`
 
 // NetworkPortSpec declares a port.
 type NetworkPortSpec struct {
@@ -58,7 +58,7 @@ type NetworkPortSpec struct {
 	// +neutron:attribute=port.network_id,mutable=false,privilege=tenant
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
-	// +kubebuilder:validation:XValidation:rule=`self == '' || self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*$')`,message=`not the name of an object: write lower-case letters, digits, "-" and ".", with a letter or digit at both ends and around each ".", such as "example-network"`
+	// +kubebuilder:validation:XValidation:rule=`self == '' || $isSubdomain(self)`,message=`not the name of an object: write lower-case letters, digits, "-" and ".", with a letter or digit at both ends and around each ".", such as "example-network"`
 	NetworkName string `json:"networkName,omitempty"`
 
 	// networkNamespace is the Network's namespace. The default is this object's
@@ -67,7 +67,7 @@ type NetworkPortSpec struct {
 	// +neutron:attribute=port.network_id,mutable=false,privilege=tenant
 	// +optional
 	// +kubebuilder:validation:MaxLength=63
-	// +kubebuilder:validation:XValidation:rule=`self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')`,message=`not the name of a namespace: write lower-case letters, digits and "-", with a letter or digit at both ends, such as "team-a", or leave it out for the NetworkPort's own`
+	// +kubebuilder:validation:XValidation:rule=`$isLabel(self)`,message=`not the name of a namespace: write lower-case letters, digits and "-", with a letter or digit at both ends, such as "team-a", or leave it out for the NetworkPort's own`
 	NetworkNamespace string `json:"networkNamespace,omitempty"`
 
 	// addresses are those that the port has, inside the Network's subnets, at
@@ -79,7 +79,7 @@ type NetworkPortSpec struct {
 	// +kubebuilder:validation:MaxItems=8
 	// +kubebuilder:validation:items:MaxLength=45
 	// +kubebuilder:validation:items:XValidation:rule=`isIP(self)`,message=`not an address: write one without a prefix length, such as "192.168.0.10" or "fd00:1::10"`
-	// +kubebuilder:validation:XValidation:rule=`[self.filter(a, isIP(a)).map(a, ip(a))].all(l, l.all(a, l.exists_one(b, a == b)))`,message=`an address is listed twice ("FD00::1" and "fd00::1" are the same one): list it once`
+	// +kubebuilder:validation:XValidation:rule=`$addressesDiffer`,message=`an address is listed twice ("FD00::1" and "fd00::1" are the same one): list it once`
 	// +kubebuilder:validation:XValidation:rule=`self.size() > 0`,message=`a port needs an address: write one, or leave addresses out and Neutron chooses`
 	Addresses []string `json:"addresses,omitempty"`
 
@@ -88,7 +88,7 @@ type NetworkPortSpec struct {
 	// +neutron:attribute=port.mac_address,mutable=false,privilege=tenant
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
-	// +kubebuilder:validation:XValidation:rule=`self != '00:00:00:00:00:00' && self.matches('^[0-9a-fA-F][02468aceACE](:[0-9a-fA-F]{2}){5}$')`,message=`not the hardware address of one host: write six groups of two hexadecimal digits, the second digit even and not all zero, such as "fa:16:3e:00:00:01", or leave it out and Neutron chooses`
+	// +kubebuilder:validation:XValidation:rule=`self != '00:00:00:00:00:00' && $isMAC(self)`,message=`not the hardware address of one host: write six groups of two hexadecimal digits, the second digit even and not all zero, such as "fa:16:3e:00:00:01", or leave it out and Neutron chooses`
 	MAC string `json:"mac,omitempty"`
 
 	// securityGroups are the ids of the port's security groups in Neutron, at
@@ -99,7 +99,7 @@ type NetworkPortSpec struct {
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=16
 	// +kubebuilder:validation:items:MaxLength=255
-	// +kubebuilder:validation:items:XValidation:rule=`self.matches('^([0-9a-f]{8}-([0-9a-f]{4}-){3}[0-9a-f]{12}|[0-9a-f]{32})$')`,message=`not the id of a security group: write what "openstack security group show -f value -c id NAME" prints`
+	// +kubebuilder:validation:items:XValidation:rule=`$isID(self)`,message=`not the id of a security group: write what "openstack security group show -f value -c id NAME" prints`
 	// +kubebuilder:validation:XValidation:rule=`self.size() > 0`,message=`an empty list: write the id of a security group, or leave securityGroups out and the cloud chooses`
 	SecurityGroups []string `json:"securityGroups,omitempty"`
 

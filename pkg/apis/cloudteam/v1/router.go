@@ -8,8 +8,8 @@ package v1
 // Neutron lets a router become another kind only while it is switched off (l3_hamode_db.py and l3_dvr_db.py in
 // neutron/db), and a Network's router is on.
 //
-// +kubebuilder:validation:XValidation:rule=`!has(self.ha) || has(self.existing) || has(oldSelf.existing) || has(oldSelf.ha) && self.ha == oldSelf.ha`,fieldPath=`.ha`,messageExpression=`'it can neither change nor be added while the router is there: %s, or take router out, wait until status.router is gone, and add it again'.format([has(oldSelf.ha) ? 'write %s again'.format([string(oldSelf.ha)]) : 'leave it out'])`
-// +kubebuilder:validation:XValidation:rule=`!has(self.distributed) || has(self.existing) || has(oldSelf.existing) || has(oldSelf.distributed) && self.distributed == oldSelf.distributed`,fieldPath=`.distributed`,messageExpression=`'it can neither change nor be added while the router is there: %s, or take router out, wait until status.router is gone, and add it again'.format([has(oldSelf.distributed) ? 'write %s again'.format([string(oldSelf.distributed)]) : 'leave it out'])`
+// +kubebuilder:validation:XValidation:rule=`!has(self.ha) || has(self.existing) || has(oldSelf.existing) || has(oldSelf.ha) && self.ha == oldSelf.ha`,fieldPath=`.ha`,messageExpression=`'it can neither change nor be added while the router is there: %s, or take router out, wait until status.router is gone, and add it again'.format([$writeValueAgain(oldSelf.ha)])`
+// +kubebuilder:validation:XValidation:rule=`!has(self.distributed) || has(self.existing) || has(oldSelf.existing) || has(oldSelf.distributed) && self.distributed == oldSelf.distributed`,fieldPath=`.distributed`,messageExpression=`'it can neither change nor be added while the router is there: %s, or take router out, wait until status.router is gone, and add it again'.format([$writeValueAgain(oldSelf.distributed)])`
 
 // RouterSpec declares the router of a network. It has an interface on each of
 // the network's subnets that has a gateway, with the gateway's address.
@@ -46,7 +46,7 @@ type RouterSpec struct {
 	// +neutron:attribute=router.external_gateway_info.external_fixed_ips,mutable=true,privilege=admin
 	// +optional
 	// +kubebuilder:validation:MaxLength=45
-	// +kubebuilder:validation:XValidation:rule=`isIP(self) && self.contains(':') != self.contains('.')`,message=`not an address: write one such as "203.0.113.10" or "2001:db8::10"`
+	// +kubebuilder:validation:XValidation:rule=`$isAddress(self)`,message=`not an address: write one such as "203.0.113.10" or "2001:db8::10"`
 	ExternalIP string `json:"externalIP,omitempty"`
 
 	// routes are the router's, beside those to its own subnets, at most 30
@@ -57,7 +57,7 @@ type RouterSpec struct {
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=30
-	// +kubebuilder:validation:XValidation:rule=`self.all(r, !isCIDR(r.destination) || !isIP(r.nextHop) || self.exists_one(q, isCIDR(q.destination) && isIP(q.nextHop) && cidr(q.destination) == cidr(r.destination) && ip(q.nextHop) == ip(r.nextHop)))`,message=`a route is listed twice ("FD00::/64" and "fd00::/64" are the same destination): list it once`
+	// +kubebuilder:validation:XValidation:rule=`$routesDiffer`,message=`a route is listed twice ("FD00::/64" and "fd00::/64" are the same destination): list it once`
 	// +kubebuilder:validation:XValidation:rule=`self.all(r, !isCIDR(r.destination) || !isIP(r.nextHop) || cidr(r.destination).ip().family() == ip(r.nextHop).family())`,message=`a route has an IPv4 destination and an IPv6 next hop, or the other way round: write both of one family`
 	Routes []RouterRoute `json:"routes,omitempty"`
 
@@ -87,8 +87,8 @@ type RouterRoute struct {
 	// +required
 	// +kubebuilder:validation:MaxLength=49
 	// +kubebuilder:validation:XValidation:rule=`isCIDR(self)`,message=`not a CIDR: write a network address and a prefix length, such as "10.1.0.0/16" or "fd00:2::/64"`
-	// +kubebuilder:validation:XValidation:rule=`[self].filter(d, isCIDR(d)).map(d, cidr(d)).all(d, d == d.masked())`,messageExpression=`'host bits are set: write "%s"'.format([string(cidr(self).masked())])`
-	// +kubebuilder:validation:XValidation:rule=`[self].filter(d, isCIDR(d)).map(d, cidr(d)).all(d, !(d == d.masked()) || !['127.0.0.0/8', '::1/128'].exists(r, cidr(r).containsCIDR(d)))`,message=`a loopback range, to which no route leads: write a range that other hosts have`
+	// +kubebuilder:validation:XValidation:rule=`$parsed(self, d).all(d, d == d.masked())`,messageExpression=`'host bits are set: write "%s"'.format([string(cidr(self).masked())])`
+	// +kubebuilder:validation:XValidation:rule=`$parsed(self, d).all(d, !(d == d.masked()) || !['127.0.0.0/8', '::1/128'].exists(r, cidr(r).containsCIDR(d)))`,message=`a loopback range, to which no route leads: write a range that other hosts have`
 	Destination string `json:"destination"`
 	// nextHop is the address that leads there.
 	// +neutron:attribute=router.routes.nexthop,mutable=true,privilege=tenant

@@ -4,7 +4,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// The comments that kubectl explain prints are narrower than the others: it keeps their line breaks, in 76 columns.
+// Comments that kubectl explain prints are at most 76 columns wide, because it keeps their line breaks.
 
 // +genclient
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
@@ -38,35 +38,34 @@ type Network struct {
 	Status NetworkStatus `json:"status,omitempty"`
 }
 
-// The rules that compare with the object as it was stand here and not on SubnetSpec: an element of a list has no old
-// value that Kubernetes could find.
+// Rules that compare with the old object are on this type and not on SubnetSpec: Kubernetes finds no old value of an
+// element of a list. A $name is a fragment; see SubnetSpec.
+//
 // +kubebuilder:validation:XValidation:rule=`!has(self.cidr) || !has(oldSelf.cidr) || [self.cidr].all(c, [oldSelf.cidr].all(o, c == o || !isCIDR(c) || !isCIDR(o) || cidr(c).masked() == cidr(o).masked()))`,fieldPath=`.cidr`,messageExpression=`'the cidr cannot change: write "%s" again, or delete this Network and create another'.format([oldSelf.cidr])`
-// +kubebuilder:validation:XValidation:rule=`!has(self.mtu) || self.mtu >= 1280 || self.mtu < 68 || (!has(self.cidr) || !isCIDR(self.cidr) || cidr(self.cidr).ip().family() == 4) && (!has(self.additionalSubnets) || self.additionalSubnets.all(s, !has(s.cidr) || !isCIDR(s.cidr) || cidr(s.cidr).ip().family() == 4))`,fieldPath=`.mtu`,message=`IPv6 needs an MTU of at least 1280 bytes (RFC 8200, section 5): write 1280 or more, or leave mtu out`
-// +kubebuilder:validation:XValidation:rule=`!has(self.additionalSubnets) || self.additionalSubnets.all(s, !has(s.cidr) || [s.cidr].filter(c, isCIDR(c)).map(c, cidr(c)).filter(c, c == c.masked() && c.prefixLength() > 0 && c.prefixLength() < (c.ip().family() == 4 ? 31 : 127)).all(c, (!has(self.cidr) || [self.cidr].filter(f, isCIDR(f)).map(f, cidr(f)).filter(f, f == f.masked() && f.prefixLength() > 0 && f.prefixLength() < (f.ip().family() == 4 ? 31 : 127)).all(f, !f.containsCIDR(c) && !c.containsCIDR(f))) && self.additionalSubnets.exists_one(o, has(o.cidr) && [o.cidr].filter(d, isCIDR(d)).map(d, cidr(d)).filter(d, d == d.masked() && d.prefixLength() > 0 && d.prefixLength() < (d.ip().family() == 4 ? 31 : 127)).exists(d, d.containsCIDR(c) || c.containsCIDR(d)))))`,fieldPath=`.additionalSubnets`,messageExpression=`'another subnet of this Network has some of the same addresses: %s; write ranges that do not overlap'.format(['%s'.format([[0, 1, 2, 3, 4, 5, 6].filter(i, i < self.additionalSubnets.size() && has(self.additionalSubnets[i].cidr) && [self.additionalSubnets[i].cidr].filter(c, isCIDR(c)).map(c, cidr(c)).filter(c, c == c.masked() && c.prefixLength() > 0 && c.prefixLength() < (c.ip().family() == 4 ? 31 : 127)).exists(c, !((!has(self.cidr) || [self.cidr].filter(f, isCIDR(f)).map(f, cidr(f)).filter(f, f == f.masked() && f.prefixLength() > 0 && f.prefixLength() < (f.ip().family() == 4 ? 31 : 127)).all(f, !f.containsCIDR(c) && !c.containsCIDR(f))) && self.additionalSubnets.exists_one(o, has(o.cidr) && [o.cidr].filter(d, isCIDR(d)).map(d, cidr(d)).filter(d, d == d.masked() && d.prefixLength() > 0 && d.prefixLength() < (d.ip().family() == 4 ? 31 : 127)).exists(d, d.containsCIDR(c) || c.containsCIDR(d)))))).map(i, 'additionalSubnets[%d].cidr %s'.format([i, self.additionalSubnets[i].cidr]))])])`
+// +kubebuilder:validation:XValidation:rule=`!has(self.mtu) || self.mtu >= 1280 || self.mtu < 68 || ($isNotIPv6(self)) && (!has(self.additionalSubnets) || self.additionalSubnets.all(s, $isNotIPv6(s)))`,fieldPath=`.mtu`,message=`IPv6 needs an MTU of at least 1280 bytes (RFC 8200, section 5): write 1280 or more, or leave mtu out`
+// +kubebuilder:validation:XValidation:rule=`!has(self.additionalSubnets) || self.additionalSubnets.all(s, !has(s.cidr) || $subnet(s.cidr, c).all(c, $isDisjoint(c)))`,fieldPath=`.additionalSubnets`,messageExpression=`'another subnet of this Network has some of the same addresses: %s; write ranges that do not overlap'.format(['%s'.format([$overlappingSubnets])])`
 //
-// +kubebuilder:validation:XValidation:rule=`!has(self.managementPolicy) || self.managementPolicy != 'Observe' || has(self.__import__)`,fieldPath=`.managementPolicy`,message=`an observed network is there already: write its id into import.id, or leave managementPolicy out to have one made`
-// +kubebuilder:validation:XValidation:rule=`!has(self.managementPolicy) || self.managementPolicy != 'Observe' || has(oldSelf.managementPolicy) && oldSelf.managementPolicy == 'Observe'`,fieldPath=`.managementPolicy`,message=`a managed network bears its owner's marker and cannot become an observed one: leave managementPolicy out, or delete this Network with deletionPolicy Retain and create another that imports it`
-// +kubebuilder:validation:XValidation:rule=`!has(self.managementPolicy) || self.managementPolicy != 'Observe' || !has(self.router)`,fieldPath=`.router`,message=`an observed network is left as it is, and so is what routes it: leave router out, or managementPolicy`
-// +kubebuilder:validation:XValidation:rule=`has(self.__import__) ? !self.__import__.id.matches('^([0-9a-f]{8}-([0-9a-f]{4}-){3}[0-9a-f]{12}|[0-9a-f]{32})$') || has(oldSelf.__import__) && self.__import__.id == oldSelf.__import__.id : !has(oldSelf.__import__)`,fieldPath=`.import`,messageExpression=`'a Network stands for one network: %s, or delete this Network and create another'.format([has(oldSelf.__import__) ? 'write the id %s again'.format([oldSelf.__import__.id]) : 'leave import out'])`
+// +kubebuilder:validation:XValidation:rule=`$isManaged || has(self.__import__)`,fieldPath=`.managementPolicy`,message=`an observed network is there already: write its id into import.id, or leave managementPolicy out to have one made`
+// +kubebuilder:validation:XValidation:rule=`$isManaged || has(oldSelf.managementPolicy) && oldSelf.managementPolicy == 'Observe'`,fieldPath=`.managementPolicy`,message=`a managed network bears its owner's marker and cannot become an observed one: leave managementPolicy out, or delete this Network with deletionPolicy Retain and create another that imports it`
+// +kubebuilder:validation:XValidation:rule=`$isManaged || !has(self.router)`,fieldPath=`.router`,message=`an observed network is left as it is, and so is what routes it: leave router out, or managementPolicy`
+// +kubebuilder:validation:XValidation:rule=`has(self.__import__) ? !$isID(self.__import__.id) || has(oldSelf.__import__) && self.__import__.id == oldSelf.__import__.id : !has(oldSelf.__import__)`,fieldPath=`.import`,messageExpression=`'a Network stands for one network: %s, or delete this Network and create another'.format([has(oldSelf.__import__) ? 'write the id %s again'.format([oldSelf.__import__.id]) : 'leave import out'])`
 //
-// Neutron fixes the IPv6 modes of a subnet when it makes it. A subnet that is taken out and declared anew later is another.
+// Neutron fixes a subnet's IPv6 modes when it creates the subnet. A subnet that is removed and declared again later is
+// another subnet.
 //
-// +kubebuilder:validation:XValidation:rule=`(has(self.ipv6AddressMode) ? self.ipv6AddressMode : '') == (has(oldSelf.ipv6AddressMode) ? oldSelf.ipv6AddressMode : '') || !(has(self.subnetPool) && has(oldSelf.subnetPool)) && (!has(self.cidr) || !has(oldSelf.cidr) || !isCIDR(self.cidr) || !isCIDR(oldSelf.cidr) || !(cidr(self.cidr).masked() == cidr(oldSelf.cidr).masked()))`,fieldPath=`.ipv6AddressMode`,messageExpression=`'it cannot change: %s, or delete this Network and create another'.format([has(oldSelf.ipv6AddressMode) ? 'write "%s" again'.format([oldSelf.ipv6AddressMode]) : 'leave it out'])`
-// +kubebuilder:validation:XValidation:rule=`(has(self.ipv6RAMode) ? self.ipv6RAMode : '') == (has(oldSelf.ipv6RAMode) ? oldSelf.ipv6RAMode : '') || !(has(self.subnetPool) && has(oldSelf.subnetPool)) && (!has(self.cidr) || !has(oldSelf.cidr) || !isCIDR(self.cidr) || !isCIDR(oldSelf.cidr) || !(cidr(self.cidr).masked() == cidr(oldSelf.cidr).masked()))`,fieldPath=`.ipv6RAMode`,messageExpression=`'it cannot change: %s, or delete this Network and create another'.format([has(oldSelf.ipv6RAMode) ? 'write "%s" again'.format([oldSelf.ipv6RAMode]) : 'leave it out'])`
-// +kubebuilder:validation:XValidation:rule=`!has(self.additionalSubnets) || !has(oldSelf.additionalSubnets) || self.additionalSubnets.all(s, !has(s.cidr) || !isCIDR(s.cidr) || !oldSelf.additionalSubnets.exists(o, has(o.cidr) && isCIDR(o.cidr) && cidr(o.cidr) == cidr(s.cidr) && !((has(s.ipv6AddressMode) ? s.ipv6AddressMode : '') == (has(o.ipv6AddressMode) ? o.ipv6AddressMode : '') && (has(s.ipv6RAMode) ? s.ipv6RAMode : '') == (has(o.ipv6RAMode) ? o.ipv6RAMode : ''))))`,fieldPath=`.additionalSubnets`,messageExpression=`'the ipv6AddressMode and ipv6RAMode of a subnet cannot change: write %s as before, or take it out, wait until status.subnets does not have it any more, and add it again'.format(['%s'.format([self.additionalSubnets.filter(s, has(s.cidr) && isCIDR(s.cidr) && oldSelf.additionalSubnets.exists(o, has(o.cidr) && isCIDR(o.cidr) && cidr(o.cidr) == cidr(s.cidr) && !((has(s.ipv6AddressMode) ? s.ipv6AddressMode : '') == (has(o.ipv6AddressMode) ? o.ipv6AddressMode : '') && (has(s.ipv6RAMode) ? s.ipv6RAMode : '') == (has(o.ipv6RAMode) ? o.ipv6RAMode : '')))).map(s, s.cidr)])])`
+// +kubebuilder:validation:XValidation:rule=`$orEmpty(self.ipv6AddressMode) == $orEmpty(oldSelf.ipv6AddressMode) || $isAnotherSubnet`,fieldPath=`.ipv6AddressMode`,messageExpression=`'it cannot change: %s, or delete this Network and create another'.format([$writeAgain(oldSelf.ipv6AddressMode)])`
+// +kubebuilder:validation:XValidation:rule=`$orEmpty(self.ipv6RAMode) == $orEmpty(oldSelf.ipv6RAMode) || $isAnotherSubnet`,fieldPath=`.ipv6RAMode`,messageExpression=`'it cannot change: %s, or delete this Network and create another'.format([$writeAgain(oldSelf.ipv6RAMode)])`
+// +kubebuilder:validation:XValidation:rule=`!has(self.additionalSubnets) || !has(oldSelf.additionalSubnets) || self.additionalSubnets.all(s, !has(s.cidr) || !isCIDR(s.cidr) || !$hasOtherModes(s))`,fieldPath=`.additionalSubnets`,messageExpression=`'the ipv6AddressMode and ipv6RAMode of a subnet cannot change: write %s as before, or take it out, wait until status.subnets does not have it any more, and add it again'.format(['%s'.format([self.additionalSubnets.filter(s, has(s.cidr) && isCIDR(s.cidr) && $hasOtherModes(s)).map(s, s.cidr)])])`
 //
-// Neutron gives a subnet whose hosts go by the advertisements of another router no interface on its own routers
-// (_validate_subnet_address_mode in neutron/db/l3_db.py). One without a gateway, or for other kinds of ports, needs none.
+// +kubebuilder:validation:XValidation:rule=`!has(self.router) || $canHaveRouter(self)`,fieldPath=`.ipv6RAMode`,reason=FieldValueRequired,messageExpression=`'a router of Neutron\'s cannot serve a subnet whose hosts go by the advertisements of another: write "%s" here, too, where the subnet is yet to be made; or gateway "none", for a subnet without this router; or leave router out'.format([self.ipv6AddressMode])`
+// +kubebuilder:validation:XValidation:rule=`!has(self.router) || !has(self.additionalSubnets) || self.additionalSubnets.all(s, $canHaveRouter(s))`,fieldPath=`.additionalSubnets`,messageExpression=`'a router of Neutron\'s cannot serve subnets whose hosts go by the advertisements of another: write ipv6RAMode, too, in %s, where they are yet to be made; or gateway "none", for subnets without this router; or leave router out'.format(['%s'.format([self.additionalSubnets.filter(s, !($canHaveRouter(s))).map(s, has(s.cidr) ? s.cidr : s.subnetPool)])])`
 //
-// +kubebuilder:validation:XValidation:rule=`!has(self.router) || !has(self.ipv6AddressMode) || has(self.ipv6RAMode) || has(self.gateway) && self.gateway == 'none' || has(self.serviceTypes) && self.serviceTypes.size() > 0 && !('network:router_interface' in self.serviceTypes) || !has(self.subnetPool) && (!has(self.cidr) || !self.cidr.contains(':'))`,fieldPath=`.ipv6RAMode`,reason=FieldValueRequired,messageExpression=`'a router of Neutron\'s cannot serve a subnet whose hosts go by the advertisements of another: write "%s" here, too, where the subnet is yet to be made; or gateway "none", for a subnet without this router; or leave router out'.format([self.ipv6AddressMode])`
-// +kubebuilder:validation:XValidation:rule=`!has(self.router) || !has(self.additionalSubnets) || self.additionalSubnets.all(s, !has(s.ipv6AddressMode) || has(s.ipv6RAMode) || has(s.gateway) && s.gateway == 'none' || has(s.serviceTypes) && s.serviceTypes.size() > 0 && !('network:router_interface' in s.serviceTypes) || !has(s.subnetPool) && (!has(s.cidr) || !s.cidr.contains(':')))`,fieldPath=`.additionalSubnets`,messageExpression=`'a router of Neutron\'s cannot serve subnets whose hosts go by the advertisements of another: write ipv6RAMode, too, in %s, where they are yet to be made; or gateway "none", for subnets without this router; or leave router out'.format(['%s'.format([self.additionalSubnets.filter(s, !(!has(s.ipv6AddressMode) || has(s.ipv6RAMode) || has(s.gateway) && s.gateway == 'none' || has(s.serviceTypes) && s.serviceTypes.size() > 0 && !('network:router_interface' in s.serviceTypes) || !has(s.subnetPool) && (!has(s.cidr) || !s.cidr.contains(':')))).map(s, has(s.cidr) ? s.cidr : s.subnetPool)])])`
+// The pool identifies a subnet from a pool.
 //
-// A subnet from a pool is told from others by the pool.
-//
-// +kubebuilder:validation:XValidation:rule=`has(self.subnetPool) == has(oldSelf.subnetPool) && (!has(self.subnetPool) || self.subnetPool == oldSelf.subnetPool)`,fieldPath=`.subnetPool`,messageExpression=`'it cannot change: %s, or delete this Network and create another'.format([has(oldSelf.subnetPool) ? 'write "%s" again'.format([oldSelf.subnetPool]) : 'leave it out'])`
-// +kubebuilder:validation:XValidation:rule=`has(self.prefixLength) == has(oldSelf.prefixLength) && (!has(self.prefixLength) || self.prefixLength == oldSelf.prefixLength) || !has(self.subnetPool) || !has(oldSelf.subnetPool) || self.subnetPool != oldSelf.subnetPool`,fieldPath=`.prefixLength`,messageExpression=`'it cannot change: %s, or delete this Network and create another'.format([has(oldSelf.prefixLength) ? 'write %d again'.format([oldSelf.prefixLength]) : 'leave it out'])`
+// +kubebuilder:validation:XValidation:rule=`$same(self.subnetPool, oldSelf.subnetPool)`,fieldPath=`.subnetPool`,messageExpression=`'it cannot change: %s, or delete this Network and create another'.format([$writeAgain(oldSelf.subnetPool)])`
+// +kubebuilder:validation:XValidation:rule=`$same(self.prefixLength, oldSelf.prefixLength) || !has(self.subnetPool) || !has(oldSelf.subnetPool) || self.subnetPool != oldSelf.subnetPool`,fieldPath=`.prefixLength`,messageExpression=`'it cannot change: %s, or delete this Network and create another'.format([has(oldSelf.prefixLength) ? 'write %d again'.format([oldSelf.prefixLength]) : 'leave it out'])`
 // +kubebuilder:validation:XValidation:rule=`!has(self.additionalSubnets) || self.additionalSubnets.all(s, !has(s.subnetPool) || (!has(self.subnetPool) || s.subnetPool != self.subnetPool) && self.additionalSubnets.exists_one(o, has(o.subnetPool) && o.subnetPool == s.subnetPool))`,fieldPath=`.additionalSubnets`,message=`two subnets are from one subnetPool, and nothing else tells them apart: write another pool, or one subnet with a shorter prefixLength`
-// +kubebuilder:validation:XValidation:rule=`!has(self.additionalSubnets) || !has(oldSelf.additionalSubnets) || self.additionalSubnets.all(s, !has(s.subnetPool) || !oldSelf.additionalSubnets.exists(o, has(o.subnetPool) && o.subnetPool == s.subnetPool && !((has(s.prefixLength) ? s.prefixLength : 0) == (has(o.prefixLength) ? o.prefixLength : 0) && (has(s.ipv6AddressMode) ? s.ipv6AddressMode : '') == (has(o.ipv6AddressMode) ? o.ipv6AddressMode : '') && (has(s.ipv6RAMode) ? s.ipv6RAMode : '') == (has(o.ipv6RAMode) ? o.ipv6RAMode : ''))))`,fieldPath=`.additionalSubnets`,message=`the prefixLength, ipv6AddressMode and ipv6RAMode of a subnet from a subnetPool cannot change: write them as before, or take it out, wait until status.subnets does not have it any more, and add it again`
+// +kubebuilder:validation:XValidation:rule=`!has(self.additionalSubnets) || !has(oldSelf.additionalSubnets) || self.additionalSubnets.all(s, !has(s.subnetPool) || !oldSelf.additionalSubnets.exists(o, has(o.subnetPool) && o.subnetPool == s.subnetPool && !($orZero(s.prefixLength) == $orZero(o.prefixLength) && $sameModes(s, o))))`,fieldPath=`.additionalSubnets`,message=`the prefixLength, ipv6AddressMode and ipv6RAMode of a subnet from a subnetPool cannot change: write them as before, or take it out, wait until status.subnets does not have it any more, and add it again`
 //
 // +kubebuilder:validation:XValidation:rule=`!has(self.provider) || has(oldSelf.provider)`,fieldPath=`.provider`,message=`provider cannot be added later: leave it out, or delete this Network and create another`
 // +kubebuilder:validation:XValidation:rule=`!has(self.provider) || !has(oldSelf.provider) || self.provider.networkType == oldSelf.provider.networkType`,fieldPath=`.provider.networkType`,messageExpression=`'the network type cannot change: write "%s" again, or delete this Network and create another'.format([oldSelf.provider.networkType])`
@@ -123,7 +122,7 @@ type NetworkSpec struct {
 	// +neutron:attribute=network.name+subnet.name,mutable=true,privilege=tenant
 	// +optional
 	// +kubebuilder:validation:MaxLength=255
-	// +kubebuilder:validation:XValidation:rule=`!self.matches('[\\x00-\\x1f\\x7f]')`,message=`a control character, on which a terminal that shows the name may act: write printable text`
+	// +kubebuilder:validation:XValidation:rule=`$isPrintable(self)`,message=`a control character, on which a terminal that shows the name may act: write printable text`
 	NetworkName string `json:"networkName,omitempty"`
 
 	// adminState says whether the network is switched on in Neutron: Up, or Down
@@ -150,7 +149,7 @@ type NetworkSpec struct {
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=64
 	// +kubebuilder:validation:items:MaxLength=255
-	// +kubebuilder:validation:items:XValidation:rule=`self != '' && !self.matches('[\\x00-\\x1f\\x7f]')`,message=`not a tag: write 1 to 255 printable characters`
+	// +kubebuilder:validation:items:XValidation:rule=`self != '' && $isPrintable(self)`,message=`not a tag: write 1 to 255 printable characters`
 	Tags []string `json:"tags,omitzero"`
 
 	// qosPolicy is the id or the name of the QoS policy of the network's ports
@@ -160,7 +159,7 @@ type NetworkSpec struct {
 	// +neutron:attribute=network.qos_policy_id,mutable=true,privilege=tenant
 	// +optional
 	// +kubebuilder:validation:MaxLength=255
-	// +kubebuilder:validation:XValidation:rule=`self != '' && !self.matches('[\\x00-\\x1f\\x7f]')`,message=`not a QoS policy: write its id or its name, or "none" for a network without one`
+	// +kubebuilder:validation:XValidation:rule=`self != '' && $isPrintable(self)`,message=`not a QoS policy: write its id or its name, or "none" for a network without one`
 	QoSPolicy string `json:"qosPolicy,omitempty"`
 
 	// sharedWith are the ids of the projects that may use the network beside its
@@ -237,7 +236,7 @@ type NetworkSpec struct {
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=64
 	// +kubebuilder:validation:items:MaxLength=63
-	// +kubebuilder:validation:items:XValidation:rule=`self == '*' || self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')`,message=`not a namespace: write its name, such as "team-a", or "*" for all namespaces`
+	// +kubebuilder:validation:items:XValidation:rule=`self == '*' || $isLabel(self)`,message=`not a namespace: write its name, such as "team-a", or "*" for all namespaces`
 	AllowedNamespaces []string `json:"allowedNamespaces,omitempty"`
 
 	// driftPolicy says what is done when someone else changes the network in
@@ -283,54 +282,37 @@ type NetworkSpec struct {
 	Cloud *CloudReference `json:"cloud,omitempty"`
 }
 
-// The rules of one subnet. They stand on this type, and not on the kinds that use it, so that each use has them.
+// The rules of one subnet are on this type, and not on the types that use it, so that each use has them.
 //
-// A rule speaks only where its premises hold, so that one mistake gives one message and no input makes an expression
-// fail. Those that need the cidr begin with a list of at most one element, the parsed cidr if it is a good one: all()
-// of an empty list is true, and the variable of such a macro is CEL's only way to name a value within an expression.
-//
-// CEL cannot order addresses, so the rules that must know whether one comes before another turn each into two 64-bit
-// numbers, its upper and its lower half. An IPv4 address is first written as the last four groups of an IPv6 address,
-// "::" is spelled out as the zeros that it stands for, and each group is read as a hexadecimal floating-point number
-// ("0x0fd00p0"), the one way in which CEL reads hexadecimal digits. Decimal digits read as hexadecimal ones keep their
-// order. An IPv6 address that ends in an IPv4 address (::192.0.2.1) does not fit this, and is refused where it matters.
-//
-// Kubernetes refuses a rule whose estimated cost has no limit. Texts are therefore replaced before they are split (the
-// estimate knows how long replace() leaves a text, but not how long the parts are that split() gives), lists are read
-// in place (filter() forgets the limits of their elements), and unequal addresses are !(a == b), as != has no estimate.
-//
-// All of them run at each write of an object, that of its status included, and each time that one reads a field of self,
-// kube-apiserver copies the schemas of all fields beside it (Properties in model/adaptor.go of
-// k8s.io/apiextensions-apiserver/pkg/apiserver/schema/cel), which costs more than the rest. So a rule asks first for the
-// field that most objects lack, reads each field once, and speaks for all that can be wrong with one field where the
-// message can tell which it is.
+// A $name in a rule is a fragment of CEL, which tools/rules defines and explains; it also says how to add a rule. A rule
+// speaks only where its premises hold, so that one mistake gives one message and no input makes an expression fail.
 //
 // +kubebuilder:validation:XValidation:rule=`has(self.cidr) && self.cidr != '' || has(self.subnetPool)`,fieldPath=`.cidr`,reason=FieldValueRequired,message=`a subnet needs a cidr: write its network address and prefix length, such as "192.168.0.0/16", or a subnetPool to take one from; once written, it cannot be removed`
 //
-// The cidr of a subnet from a pool is not known when it is declared. What would have to fit it is refused, for nothing
-// could be said about it.
+// The cidr of a subnet from a pool is not known when it is declared. Fields that must fit the cidr are refused, because
+// nothing can check them.
 //
 // +kubebuilder:validation:XValidation:rule=`!has(self.subnetPool) || !has(self.cidr)`,fieldPath=`.subnetPool`,message=`a cidr is taken from the pool: leave cidr out, or subnetPool`
 // +kubebuilder:validation:XValidation:rule=`!has(self.prefixLength) || has(self.subnetPool)`,fieldPath=`.prefixLength`,message=`it is asked of a subnetPool: write which one, or leave prefixLength out; the prefix length of a cidr stands in the cidr`
 // +kubebuilder:validation:XValidation:rule=`!has(self.subnetPool) || !has(self.gateway) || self.gateway == 'none'`,fieldPath=`.gateway`,message=`the cidr is not known before it is taken from the subnetPool: leave gateway out to have the first address, or write "none"`
 // +kubebuilder:validation:XValidation:rule=`!has(self.subnetPool) || !has(self.allocationPools)`,fieldPath=`.allocationPools`,message=`the cidr is not known before it is taken from the subnetPool: leave allocationPools out to have every usable address but the gateway`
 //
-// +kubebuilder:validation:XValidation:rule=`!has(self.gateway) || !has(self.cidr) || [self.cidr].filter(c, isCIDR(c)).map(c, cidr(c)).filter(c, c == c.masked() && c.prefixLength() > 0 && c.prefixLength() < (c.ip().family() == 4 ? 31 : 127)).all(c, [self.gateway].filter(a, isIP(a) && a.contains(':') != a.contains('.')).all(a, c.containsIP(a) && !(ip(a) == c.ip()) && (c.ip().family() == 6 || ![0, 1, 2, 3].all(i, (int(a.split('.')[i]) + 1) % [1, 2, 4, 8, 16, 32, 64, 128, 256][c.prefixLength() > 8 * i + 7 ? 0 : c.prefixLength() < 8 * i ? 8 : 8 * i + 8 - c.prefixLength()] == 0))))`,fieldPath=`.gateway`,messageExpression=`!cidr(self.cidr).containsIP(self.gateway) ? 'not inside %s: write an IPv%s address of that range, or "none" for a subnet without a gateway'.format([self.cidr, string(cidr(self.cidr).ip().family())]) : '%s is the %s, which no router can have: write another address of that range'.format([self.gateway, ip(self.gateway) == cidr(self.cidr).ip() ? 'address of the network ' + self.cidr + ' itself' : 'broadcast address of ' + self.cidr])`
+// +kubebuilder:validation:XValidation:rule=`!has(self.gateway) || !has(self.cidr) || $subnet(self.cidr, c).all(c, [self.gateway].filter(a, $isAddress(a)).all(a, $canBeHost(a, c)))`,fieldPath=`.gateway`,messageExpression=`!cidr(self.cidr).containsIP(self.gateway) ? 'not inside %s: write an IPv%s address of that range, or "none" for a subnet without a gateway'.format([self.cidr, string(cidr(self.cidr).ip().family())]) : '%s is the %s, which no router can have: write another address of that range'.format([self.gateway, ip(self.gateway) == cidr(self.cidr).ip() ? 'address of the network ' + self.cidr + ' itself' : 'broadcast address of ' + self.cidr])`
 //
-// +kubebuilder:validation:XValidation:rule=`!has(self.allocationPools) || !has(self.cidr) || [self.cidr].filter(c, isCIDR(c)).map(c, cidr(c)).filter(c, c == c.masked() && c.prefixLength() > 0 && c.prefixLength() < (c.ip().family() == 4 ? 31 : 127)).all(c, self.allocationPools.all(p, ![p.start, p.end].all(a, isIP(a) && a.contains(':') != a.contains('.')) || c.containsIP(p.start) && c.containsIP(p.end)))`,fieldPath=`.allocationPools`,messageExpression=`'not inside %s: %s; write ranges that begin and end in it'.format([self.cidr, '%s'.format([self.allocationPools.map(p, [p.start, p.end].all(a, isIP(a) && a.contains(':') != a.contains('.')) && ![p.start, p.end].all(a, cidr(self.cidr).containsIP(a)), p.start + '-' + p.end)])])`
-// +kubebuilder:validation:XValidation:rule=`!has(self.allocationPools) || !has(self.cidr) || [self.cidr].filter(c, isCIDR(c)).map(c, cidr(c)).filter(c, c == c.masked() && c.prefixLength() > 0 && c.prefixLength() < (c.ip().family() == 4 ? 31 : 127)).all(c, self.allocationPools.all(p, ![p.start, p.end].all(a, isIP(a) && a.contains(':') != a.contains('.') && c.containsIP(a)) || !(ip(p.start) == c.ip())))`,fieldPath=`.allocationPools`,messageExpression=`'%s is the address of the network itself, which no host can have: start the pool after it'.format([string(cidr(self.cidr).ip())])`
-// +kubebuilder:validation:XValidation:rule=`!has(self.allocationPools) || !has(self.cidr) || [self.cidr].filter(c, isCIDR(c)).map(c, cidr(c)).filter(c, c == c.masked() && c.prefixLength() > 0 && c.prefixLength() < (c.ip().family() == 4 ? 31 : 127)).filter(c, c.ip().family() == 4).all(c, self.allocationPools.all(p, ![p.start, p.end].all(a, isIP(a) && a.contains(':') != a.contains('.') && c.containsIP(a)) || ![0, 1, 2, 3].all(i, (int(p.end.split('.')[i]) + 1) % [1, 2, 4, 8, 16, 32, 64, 128, 256][c.prefixLength() > 8 * i + 7 ? 0 : c.prefixLength() < 8 * i ? 8 : 8 * i + 8 - c.prefixLength()] == 0)))`,fieldPath=`.allocationPools`,messageExpression=`'a pool ends at the broadcast address of %s, which no host can have: end it one address earlier'.format([self.cidr])`
-// +kubebuilder:validation:XValidation:rule=`!has(self.allocationPools) || !has(self.cidr) || !has(self.gateway) || [self.cidr].filter(c, isCIDR(c)).map(c, cidr(c)).filter(c, c == c.masked() && c.prefixLength() > 0 && c.prefixLength() < (c.ip().family() == 4 ? 31 : 127)).filter(c, [self.gateway].exists(a, isIP(a) && a.contains(':') != a.contains('.'))).filter(c, c.containsIP(self.gateway)).all(c, !self.allocationPools.filter(p, [p.start, p.end].all(a, isIP(a) && a.contains(':') != a.contains('.') && c.containsIP(a))).map(p, [p.start, p.end, self.gateway].map(a, a.contains(':') ? a : '::' + a.replace('.', ':')).map(a, ('0x0' + a.replace('::', ':0:0:0:0:0:0:'.substring(0, 19 - 2 * a.split(':').size())).replace(':', 'p0:0x0') + 'p0').split(':').map(g, uint(double(g)))).map(g, [g[0] * 281474976710656u + g[1] * 4294967296u + g[2] * 65536u + g[3], g[4] * 281474976710656u + g[5] * 4294967296u + g[6] * 65536u + g[7]])).exists(k, (k[0][0] < k[2][0] || k[0][0] == k[2][0] && k[0][1] <= k[2][1]) && (k[2][0] < k[1][0] || k[2][0] == k[1][0] && k[2][1] <= k[1][1])))`,fieldPath=`.allocationPools`,messageExpression=`'the gateway %s lies inside a pool, and no host may get its address: end the pool before it, or start the pool after it'.format([self.gateway])`
-// +kubebuilder:validation:XValidation:rule=`!has(self.allocationPools) || !has(self.cidr) || has(self.gateway) || [self.cidr].filter(c, isCIDR(c)).map(c, cidr(c)).filter(c, c == c.masked() && c.prefixLength() > 0 && c.prefixLength() < (c.ip().family() == 4 ? 31 : 127)).all(c, !self.allocationPools.exists(p, [p.start, p.end].all(a, isIP(a) && a.contains(':') != a.contains('.') && c.containsIP(a)) && cidr(p.start + (c.ip().family() == 4 ? '/31' : '/127')).containsIP(c.ip()) && !(ip(p.end) == c.ip())))`,fieldPath=`.allocationPools`,messageExpression=`'the first address of %s is the default gateway, and no host may get it: start the pool after it, or write another gateway, or gateway "none"'.format([self.cidr])`
-// +kubebuilder:validation:XValidation:rule=`!has(self.allocationPools) || !has(self.cidr) || [self.cidr].filter(c, isCIDR(c)).map(c, cidr(c)).filter(c, c == c.masked() && c.prefixLength() > 0 && c.prefixLength() < (c.ip().family() == 4 ? 31 : 127)).all(c, [self.allocationPools.filter(p, [p.start, p.end].all(a, isIP(a) && a.contains(':') != a.contains('.') && c.containsIP(a))).map(p, [p.start, p.end].map(a, a.contains(':') ? a : '::' + a.replace('.', ':')).map(a, ('0x0' + a.replace('::', ':0:0:0:0:0:0:'.substring(0, 19 - 2 * a.split(':').size())).replace(':', 'p0:0x0') + 'p0').split(':').map(g, uint(double(g)))).map(g, [g[0] * 281474976710656u + g[1] * 4294967296u + g[2] * 65536u + g[3], g[4] * 281474976710656u + g[5] * 4294967296u + g[6] * 65536u + g[7]])).filter(p, (p[0][0] < p[1][0] || p[0][0] == p[1][0] && p[0][1] <= p[1][1]))].all(k, k.all(p, k.exists_one(q, (p[0][0] < q[1][0] || p[0][0] == q[1][0] && p[0][1] <= q[1][1]) && (q[0][0] < p[1][0] || q[0][0] == p[1][0] && q[0][1] <= p[1][1])))))`,fieldPath=`.allocationPools`,message=`two pools have an address in common: write ranges that do not overlap`
+// +kubebuilder:validation:XValidation:rule=`!has(self.allocationPools) || !has(self.cidr) || $subnet(self.cidr, c).all(c, self.allocationPools.all(p, !$isRange(p) || c.containsIP(p.start) && c.containsIP(p.end)))`,fieldPath=`.allocationPools`,messageExpression=`'not inside %s: %s; write ranges that begin and end in it'.format([self.cidr, '%s'.format([self.allocationPools.map(p, $isRange(p) && ![p.start, p.end].all(a, cidr(self.cidr).containsIP(a)), p.start + '-' + p.end)])])`
+// +kubebuilder:validation:XValidation:rule=`!has(self.allocationPools) || !has(self.cidr) || $subnet(self.cidr, c).all(c, self.allocationPools.all(p, !$isPoolIn(c, p) || !(ip(p.start) == c.ip())))`,fieldPath=`.allocationPools`,messageExpression=`'%s is the address of the network itself, which no host can have: start the pool after it'.format([string(cidr(self.cidr).ip())])`
+// +kubebuilder:validation:XValidation:rule=`!has(self.allocationPools) || !has(self.cidr) || $subnet(self.cidr, c).filter(c, c.ip().family() == 4).all(c, self.allocationPools.all(p, !$isPoolIn(c, p) || !$isBroadcast(p.end, c)))`,fieldPath=`.allocationPools`,messageExpression=`'a pool ends at the broadcast address of %s, which no host can have: end it one address earlier'.format([self.cidr])`
+// +kubebuilder:validation:XValidation:rule=`!has(self.allocationPools) || !has(self.cidr) || !has(self.gateway) || $gatewayIsOutsidePools`,fieldPath=`.allocationPools`,messageExpression=`'the gateway %s lies inside a pool, and no host may get its address: end the pool before it, or start the pool after it'.format([self.gateway])`
+// +kubebuilder:validation:XValidation:rule=`!has(self.allocationPools) || !has(self.cidr) || has(self.gateway) || $subnet(self.cidr, c).all(c, !self.allocationPools.exists(p, $hasFirstAddress(c, p)))`,fieldPath=`.allocationPools`,messageExpression=`'the first address of %s is the default gateway, and no host may get it: start the pool after it, or write another gateway, or gateway "none"'.format([self.cidr])`
+// +kubebuilder:validation:XValidation:rule=`!has(self.allocationPools) || !has(self.cidr) || $poolsDoNotOverlap`,fieldPath=`.allocationPools`,message=`two pools have an address in common: write ranges that do not overlap`
 //
-// +kubebuilder:validation:XValidation:rule=`!has(self.dnsServers) || !has(self.cidr) || [self.cidr].filter(c, isCIDR(c)).map(c, cidr(c)).filter(c, c == c.masked() && c.prefixLength() > 0 && c.prefixLength() < (c.ip().family() == 4 ? 31 : 127)).all(c, self.dnsServers.all(a, !isIP(a) || ip(a).family() == c.ip().family()))`,fieldPath=`.dnsServers`,messageExpression=`'a subnet takes name servers of its own IP family only: write IPv%s addresses, as in the cidr %s'.format([string(cidr(self.cidr).ip().family()), self.cidr])`
-// +kubebuilder:validation:XValidation:rule=`!has(self.hostRoutes) || !has(self.cidr) || [self.cidr].filter(c, isCIDR(c)).map(c, cidr(c)).filter(c, c == c.masked() && c.prefixLength() > 0 && c.prefixLength() < (c.ip().family() == 4 ? 31 : 127)).all(c, self.hostRoutes.all(r, (!isCIDR(r.destination) || cidr(r.destination).ip().family() == c.ip().family()) && (!isIP(r.nextHop) || ip(r.nextHop).family() == c.ip().family())))`,fieldPath=`.hostRoutes`,messageExpression=`'a subnet takes routes of its own IP family only: write IPv%s destinations and next hops, as in the cidr %s'.format([string(cidr(self.cidr).ip().family()), self.cidr])`
+// +kubebuilder:validation:XValidation:rule=`!has(self.dnsServers) || !has(self.cidr) || $subnet(self.cidr, c).all(c, self.dnsServers.all(a, !isIP(a) || ip(a).family() == c.ip().family()))`,fieldPath=`.dnsServers`,messageExpression=`'a subnet takes name servers of its own IP family only: write IPv%s addresses, as in the cidr %s'.format([string(cidr(self.cidr).ip().family()), self.cidr])`
+// +kubebuilder:validation:XValidation:rule=`!has(self.hostRoutes) || !has(self.cidr) || $subnet(self.cidr, c).all(c, self.hostRoutes.all(r, (!isCIDR(r.destination) || cidr(r.destination).ip().family() == c.ip().family()) && (!isIP(r.nextHop) || ip(r.nextHop).family() == c.ip().family())))`,fieldPath=`.hostRoutes`,messageExpression=`'a subnet takes routes of its own IP family only: write IPv%s destinations and next hops, as in the cidr %s'.format([string(cidr(self.cidr).ip().family()), self.cidr])`
 //
-// +kubebuilder:validation:XValidation:rule=`!has(self.ipv6AddressMode) || !has(self.cidr) || [self.cidr].filter(c, isCIDR(c)).map(c, cidr(c)).filter(c, c == c.masked() && c.prefixLength() > 0 && c.prefixLength() < (c.ip().family() == 4 ? 31 : 127)).all(c, c.ip().family() == 6)`,fieldPath=`.ipv6AddressMode`,messageExpression=`'%s is IPv4, and only IPv6 has this: leave it out'.format([self.cidr])`
-// +kubebuilder:validation:XValidation:rule=`!has(self.ipv6RAMode) || !has(self.cidr) || [self.cidr].filter(c, isCIDR(c)).map(c, cidr(c)).filter(c, c == c.masked() && c.prefixLength() > 0 && c.prefixLength() < (c.ip().family() == 4 ? 31 : 127)).all(c, c.ip().family() == 6)`,fieldPath=`.ipv6RAMode`,messageExpression=`'%s is IPv4, and only IPv6 has this: leave it out'.format([self.cidr])`
+// +kubebuilder:validation:XValidation:rule=`!has(self.ipv6AddressMode) || !has(self.cidr) || $subnet(self.cidr, c).all(c, c.ip().family() == 6)`,fieldPath=`.ipv6AddressMode`,messageExpression=`'%s is IPv4, and only IPv6 has this: leave it out'.format([self.cidr])`
+// +kubebuilder:validation:XValidation:rule=`!has(self.ipv6RAMode) || !has(self.cidr) || $subnet(self.cidr, c).all(c, c.ip().family() == 6)`,fieldPath=`.ipv6RAMode`,messageExpression=`'%s is IPv4, and only IPv6 has this: leave it out'.format([self.cidr])`
 // +kubebuilder:validation:XValidation:rule=`!has(self.ipv6AddressMode) || !has(self.ipv6RAMode) || self.ipv6AddressMode == self.ipv6RAMode`,fieldPath=`.ipv6RAMode`,messageExpression=`'"%s" does not go with ipv6AddressMode "%s": write the same in both, or leave one out'.format([self.ipv6RAMode, self.ipv6AddressMode])`
-// +kubebuilder:validation:XValidation:rule=`(!has(self.ipv6AddressMode) || self.ipv6AddressMode == 'dhcpv6-stateful') && (!has(self.ipv6RAMode) || self.ipv6RAMode == 'dhcpv6-stateful') || !has(self.cidr) || [self.cidr].filter(c, isCIDR(c)).map(c, cidr(c)).filter(c, c == c.masked() && c.prefixLength() > 0 && c.prefixLength() < (c.ip().family() == 4 ? 31 : 127)).filter(c, c.ip().family() == 6).all(c, c.prefixLength() == 64)`,fieldPath=`.cidr`,messageExpression=`'with the mode "%s" hosts make addresses of their own, in a /64 alone: write such a cidr, or the mode "dhcpv6-stateful"'.format([has(self.ipv6AddressMode) ? self.ipv6AddressMode : self.ipv6RAMode])`
+// +kubebuilder:validation:XValidation:rule=`$usesNoSLAAC || !has(self.cidr) || $subnet(self.cidr, c).filter(c, c.ip().family() == 6).all(c, c.prefixLength() == 64)`,fieldPath=`.cidr`,messageExpression=`'with the mode "%s" hosts make addresses of their own, in a /64 alone: write such a cidr, or the mode "dhcpv6-stateful"'.format([has(self.ipv6AddressMode) ? self.ipv6AddressMode : self.ipv6RAMode])`
 // +kubebuilder:validation:XValidation:rule=`!has(self.ipv6AddressMode) && !has(self.ipv6RAMode) || !has(self.dhcp) || self.dhcp`,fieldPath=`.dhcp`,message=`a subnet with ipv6AddressMode or ipv6RAMode needs DHCP: write true, or leave these out`
 
 // SubnetSpec declares a subnet.
@@ -343,9 +325,9 @@ type SubnetSpec struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=49
 	// +kubebuilder:validation:XValidation:rule=`self == '' || isCIDR(self)`,message=`not a CIDR: write a network address and a prefix length, such as "192.168.0.0/16" or "fd00:1::/64"`
-	// +kubebuilder:validation:XValidation:rule=`[self].filter(c, isCIDR(c)).map(c, cidr(c)).all(c, c.prefixLength() > 0 && c.prefixLength() < (c.ip().family() == 4 ? 31 : 127))`,messageExpression=`'no prefix length for a subnet of hosts: write one from 1 to %s'.format([cidr(self).ip().family() == 4 ? '30' : '126'])`
-	// +kubebuilder:validation:XValidation:rule=`[self].filter(c, isCIDR(c)).map(c, cidr(c)).filter(c, c.prefixLength() > 0 && c.prefixLength() < (c.ip().family() == 4 ? 31 : 127)).all(c, c == c.masked())`,messageExpression=`'host bits are set: write "%s"'.format([string(cidr(self).masked())])`
-	// +kubebuilder:validation:XValidation:rule=`[self].filter(c, isCIDR(c)).map(c, cidr(c)).filter(c, c == c.masked() && c.prefixLength() > 0 && c.prefixLength() < (c.ip().family() == 4 ? 31 : 127)).all(c, !(c.ip() == ip('0.0.0.0')) && !['127.0.0.0/8', '224.0.0.0/4', 'ff00::/8'].exists(r, cidr(r).containsCIDR(c)))`,message=`no range for hosts: write one that does not begin at 0.0.0.0 and is neither loopback nor multicast`
+	// +kubebuilder:validation:XValidation:rule=`$parsed(self, c).all(c, $hasHosts(c))`,messageExpression=`'no prefix length for a subnet of hosts: write one from 1 to %s'.format([cidr(self).ip().family() == 4 ? '30' : '126'])`
+	// +kubebuilder:validation:XValidation:rule=`$parsed(self, c).filter(c, $hasHosts(c)).all(c, c == c.masked())`,messageExpression=`'host bits are set: write "%s"'.format([string(cidr(self).masked())])`
+	// +kubebuilder:validation:XValidation:rule=`$subnet(self, c).all(c, !(c.ip() == ip('0.0.0.0')) && !['127.0.0.0/8', '224.0.0.0/4', 'ff00::/8'].exists(r, cidr(r).containsCIDR(c)))`,message=`no range for hosts: write one that does not begin at 0.0.0.0 and is neither loopback nor multicast`
 	CIDR string `json:"cidr,omitempty"`
 
 	// subnetPool is the id or name of the subnet pool in Neutron from which the
@@ -356,7 +338,7 @@ type SubnetSpec struct {
 	// +neutron:attribute=subnet.subnetpool_id+subnet.ip_version,mutable=false,privilege=tenant
 	// +optional
 	// +kubebuilder:validation:MaxLength=255
-	// +kubebuilder:validation:XValidation:rule=`self != '' && !self.matches('[\\x00-\\x1f\\x7f]')`,message=`write the id or the name of a subnet pool, in printable text, or leave subnetPool out and write a cidr`
+	// +kubebuilder:validation:XValidation:rule=`self != '' && $isPrintable(self)`,message=`write the id or the name of a subnet pool, in printable text, or leave subnetPool out and write a cidr`
 	SubnetPool string `json:"subnetPool,omitempty"`
 
 	// prefixLength is the prefix length of the cidr that is taken from subnetPool,
@@ -375,7 +357,7 @@ type SubnetSpec struct {
 	// +neutron:attribute=subnet.gateway_ip,mutable=true,privilege=tenant
 	// +optional
 	// +kubebuilder:validation:MaxLength=45
-	// +kubebuilder:validation:XValidation:rule=`self == 'none' || isIP(self) && self.contains(':') != self.contains('.')`,message=`not an address: write one such as "192.168.0.1" or "fd00:1::1", or "none" for a subnet without a gateway`
+	// +kubebuilder:validation:XValidation:rule=`self == 'none' || $isAddress(self)`,message=`not an address: write one such as "192.168.0.1" or "fd00:1::1", or "none" for a subnet without a gateway`
 	Gateway string `json:"gateway,omitempty"`
 
 	// allocationPools are the ranges that Neutron gives addresses from, at most
@@ -405,7 +387,7 @@ type SubnetSpec struct {
 	// +kubebuilder:validation:MaxItems=16
 	// +kubebuilder:validation:items:MaxLength=45
 	// +kubebuilder:validation:items:XValidation:rule=`isIP(self)`,message=`not an address: write one such as "192.168.0.53" or "fd00:1::53"`
-	// +kubebuilder:validation:XValidation:rule=`[self.filter(a, isIP(a)).map(a, ip(a))].all(l, l.all(a, l.exists_one(b, a == b)))`,message=`an address is listed twice ("FD00::1" and "fd00::1" are the same one): list it once`
+	// +kubebuilder:validation:XValidation:rule=`$addressesDiffer`,message=`an address is listed twice ("FD00::1" and "fd00::1" are the same one): list it once`
 	DNSServers []string `json:"dnsServers,omitempty"`
 
 	// hostRoutes are the routes that DHCP hands out, of the cidr's IP family, at
@@ -415,7 +397,7 @@ type SubnetSpec struct {
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=64
-	// +kubebuilder:validation:XValidation:rule=`self.all(r, !isCIDR(r.destination) || !isIP(r.nextHop) || self.exists_one(q, isCIDR(q.destination) && isIP(q.nextHop) && cidr(q.destination) == cidr(r.destination) && ip(q.nextHop) == ip(r.nextHop)))`,message=`a route is listed twice ("FD00::/64" and "fd00::/64" are the same destination): list it once`
+	// +kubebuilder:validation:XValidation:rule=`$routesDiffer`,message=`a route is listed twice ("FD00::/64" and "fd00::/64" are the same destination): list it once`
 	HostRoutes []HostRoute `json:"hostRoutes,omitempty"`
 
 	// ipv6AddressMode says how hosts come to addresses in an IPv6 subnet: slaac
@@ -461,8 +443,7 @@ type SubnetSpec struct {
 // GatewayNone is the value of a gateway field that declares a subnet without a gateway.
 const GatewayNone = "none"
 
-// Both ends are turned into numbers in the way that SubnetSpec's rules describe.
-// +kubebuilder:validation:XValidation:rule=`![self.start, self.end].all(a, isIP(a) && a.contains(':') != a.contains('.')) || ip(self.start).family() != ip(self.end).family() || [[self.start, self.end].map(a, a.contains(':') ? a : '::' + a.replace('.', ':')).map(a, ('0x0' + a.replace('::', ':0:0:0:0:0:0:'.substring(0, 19 - 2 * a.split(':').size())).replace(':', 'p0:0x0') + 'p0').split(':').map(g, uint(double(g)))).map(g, [g[0] * 281474976710656u + g[1] * 4294967296u + g[2] * 65536u + g[3], g[4] * 281474976710656u + g[5] * 4294967296u + g[6] * 65536u + g[7]])].all(k, (k[0][0] < k[1][0] || k[0][0] == k[1][0] && k[0][1] <= k[1][1]))`,messageExpression=`'the range is reversed: write start "%s" and end "%s"'.format([self.end, self.start])`
+// +kubebuilder:validation:XValidation:rule=`!$isRange(self) || ip(self.start).family() != ip(self.end).family() || [$numbers([self.start, self.end])].all(k, $atMost(k[0], k[1]))`,messageExpression=`'the range is reversed: write start "%s" and end "%s"'.format([self.end, self.start])`
 
 // AllocationPool is a range of addresses, both ends included.
 type AllocationPool struct {
@@ -470,13 +451,13 @@ type AllocationPool struct {
 	// +neutron:attribute=subnet.allocation_pools.start,mutable=true,privilege=tenant
 	// +required
 	// +kubebuilder:validation:MaxLength=45
-	// +kubebuilder:validation:XValidation:rule=`isIP(self) && self.contains(':') != self.contains('.')`,message=`not an address: write one such as "192.168.0.10" or "fd00:1::10"`
+	// +kubebuilder:validation:XValidation:rule=`$isAddress(self)`,message=`not an address: write one such as "192.168.0.10" or "fd00:1::10"`
 	Start string `json:"start"`
 	// end is the last address of the range.
 	// +neutron:attribute=subnet.allocation_pools.end,mutable=true,privilege=tenant
 	// +required
 	// +kubebuilder:validation:MaxLength=45
-	// +kubebuilder:validation:XValidation:rule=`isIP(self) && self.contains(':') != self.contains('.')`,message=`not an address: write one such as "192.168.0.99" or "fd00:1::99"`
+	// +kubebuilder:validation:XValidation:rule=`$isAddress(self)`,message=`not an address: write one such as "192.168.0.99" or "fd00:1::99"`
 	End string `json:"end"`
 }
 
@@ -488,8 +469,8 @@ type HostRoute struct {
 	// +required
 	// +kubebuilder:validation:MaxLength=49
 	// +kubebuilder:validation:XValidation:rule=`isCIDR(self)`,message=`not a CIDR: write a network address and a prefix length, such as "10.1.0.0/16" or "fd00:2::/64"`
-	// +kubebuilder:validation:XValidation:rule=`[self].filter(d, isCIDR(d)).map(d, cidr(d)).all(d, d == d.masked())`,messageExpression=`'host bits are set: write "%s"'.format([string(cidr(self).masked())])`
-	// +kubebuilder:validation:XValidation:rule=`[self].filter(d, isCIDR(d)).map(d, cidr(d)).all(d, !(d == d.masked()) || !['127.0.0.0/8', '::1/128'].exists(r, cidr(r).containsCIDR(d)))`,message=`a loopback range, to which no route leads: write a range that other hosts have`
+	// +kubebuilder:validation:XValidation:rule=`$parsed(self, d).all(d, d == d.masked())`,messageExpression=`'host bits are set: write "%s"'.format([string(cidr(self).masked())])`
+	// +kubebuilder:validation:XValidation:rule=`$parsed(self, d).all(d, !(d == d.masked()) || !['127.0.0.0/8', '::1/128'].exists(r, cidr(r).containsCIDR(d)))`,message=`a loopback range, to which no route leads: write a range that other hosts have`
 	Destination string `json:"destination"`
 	// nextHop is the address of the router that leads there.
 	// +neutron:attribute=subnet.host_routes.nexthop,mutable=true,privilege=tenant
