@@ -10,6 +10,7 @@ import (
 
 	"cloudteam.ztgame.com/network-controller/internal/controller"
 	"cloudteam.ztgame.com/network-controller/internal/controller/controllertest"
+	"cloudteam.ztgame.com/network-controller/internal/declare"
 	"cloudteam.ztgame.com/network-controller/internal/neutron"
 	"cloudteam.ztgame.com/network-controller/internal/plan"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
@@ -36,7 +37,7 @@ func rest(tb testing.TB, networks int) (c *Controller, keys []cache.ObjectName) 
 		obj.Spec.CIDR = fmt.Sprintf("10.%d.%d.0/24", i/256, i%256)
 		obj.Spec.Gateway = fmt.Sprintf("10.%d.%d.1", i/256, i%256)
 		owner := plan.Owner{Cluster: "c1", Object: string(obj.UID)}
-		spec, err := desired(obj, owner)
+		spec, err := declare.Network(obj, owner)
 		if err != nil {
 			tb.Fatal(err)
 		}

@@ -7,23 +7,6 @@ import (
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
 
-// desiredAllocation is how a subnet comes to its CIDR; nil where that is declared. shown are the Network's subnets as
-// its status tells them.
-func desiredAllocation(s cloudteamv1.SubnetSpec, shown []cloudteamv1.SubnetStatus) *plan.Allocation {
-	if s.SubnetPool == "" {
-		return nil
-	}
-	from := &plan.Allocation{Name: s.SubnetPool, NoGateway: s.Gateway == cloudteamv1.GatewayNone}
-	if s.PrefixLength != nil {
-		from.PrefixLength = int(*s.PrefixLength)
-	}
-	at := slices.IndexFunc(shown, func(was cloudteamv1.SubnetStatus) bool { return was.SubnetPool == s.SubnetPool })
-	if at >= 0 {
-		from.Given = shown[at].ID
-	}
-	return from
-}
-
 // subnetPoolOf is what the spec calls the subnet pool of an observed subnet; empty where the spec declares the CIDR, or
 // does not have the subnet.
 func subnetPoolOf(s plan.ObservedSubnet, declared []plan.Subnet) string {

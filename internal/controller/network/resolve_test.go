@@ -3,6 +3,7 @@ package network
 import (
 	"context"
 	"errors"
+	"net/netip"
 	"slices"
 	"strings"
 	"testing"
@@ -13,10 +14,32 @@ import (
 
 	"cloudteam.ztgame.com/network-controller/internal/controller/controllertest"
 	"cloudteam.ztgame.com/network-controller/internal/controller/managed"
+	"cloudteam.ztgame.com/network-controller/internal/declare"
 	"cloudteam.ztgame.com/network-controller/internal/neutron"
 	"cloudteam.ztgame.com/network-controller/internal/plan"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
+
+const (
+	specCluster = "11111111-2222-3333-4444-555555555555"
+	specUID     = "aaaaaaaa-bbbb-cccc-dddd-eeeeeeeeeeee"
+)
+
+var specOwner = plan.Owner{Cluster: specCluster, Object: specUID}
+
+func networkOf(spec cloudteamv1.NetworkSpec) *cloudteamv1.Network {
+	return &cloudteamv1.Network{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "example", UID: specUID}, Spec: spec,
+	}
+}
+
+func specOf(subnet cloudteamv1.SubnetSpec) cloudteamv1.NetworkSpec {
+	return cloudteamv1.NetworkSpec{SubnetSpec: subnet}
+}
+
+func poolOf(start, end string) plan.Range {
+	return plan.Range{Start: netip.MustParseAddr(start), End: netip.MustParseAddr(end)}
+}
 
 // names are a cloud in which nothing has the names that begin with "no", and each other name is an id.
 type names struct {
@@ -87,7 +110,7 @@ func TestResolve(t *testing.T) {
 		},
 	} {
 		t.Run(sentence, func(t *testing.T) {
-			spec, err := desired(networkOf(tc.spec), specOwner)
+			spec, err := declare.Network(networkOf(tc.spec), specOwner)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -5,23 +5,6 @@ import (
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
 
-// desiredRouter brings what a Network says of its router into the domain's form, but for what users may call by name:
-// resolve puts ids there.
-func desiredRouter(s *cloudteamv1.RouterSpec) (*plan.RouterSpec, error) {
-	if s == nil {
-		return nil, nil
-	}
-	router := &plan.RouterSpec{
-		Existing: s.Existing, ExternalNetwork: s.ExternalNetwork, SNAT: s.SNAT, HA: s.HA, Distributed: s.Distributed,
-	}
-	p := parser{within: "router."}
-	if s.ExternalIP != "" {
-		router.ExternalIP = p.addr(plan.FieldExternalIP, s.ExternalIP)
-	}
-	router.Routes = routes(&p, plan.FieldRoutes, s.Routes)
-	return router, p.err()
-}
-
 // hasRouter reports whether a Network declares a router, or was seen to have one.
 func hasRouter(obj *cloudteamv1.Network) bool {
 	return obj.Spec.Router != nil || obj.Status.Router != nil

@@ -14,6 +14,7 @@ import (
 
 	"cloudteam.ztgame.com/network-controller/internal/controller"
 	"cloudteam.ztgame.com/network-controller/internal/controller/managed"
+	"cloudteam.ztgame.com/network-controller/internal/declare"
 	"cloudteam.ztgame.com/network-controller/internal/plan"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 	typed "cloudteam.ztgame.com/network-controller/pkg/client/clientset/versioned/typed/cloudteam/v1"
@@ -56,8 +57,8 @@ func NewController(
 				in.CoverShares()
 			}
 		},
-		Declare:  declare,
-		Name:     nameOf,
+		Declare:  declarationOf,
+		Name:     declare.NetworkName,
 		Cloud:    func(obj *cloudteamv1.Network) (managed.CloudRef, bool) { return managed.CloudOf(obj), true },
 		Resolve:  resolve,
 		Parts:    parts,

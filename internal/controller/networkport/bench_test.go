@@ -42,7 +42,7 @@ func rest(b *testing.B, ports int) (c *Controller, keys []cache.ObjectName, hand
 			},
 		}}}
 		inventory.Owned[of.Object] = observed
-		declared, err := declare(v1.Networks().Lister(), port, of)
+		declared, err := declarationOf(v1.Networks().Lister(), port, of)
 		if err != nil {
 			b.Fatal(err)
 		}

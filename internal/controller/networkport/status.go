@@ -46,11 +46,11 @@ func show(obj *cloudteamv1.NetworkPort, declared managed.Declaration, observed p
 	status.Addresses = nil
 	for _, a := range port.Addresses {
 		shown := cloudteamv1.PortAddress{Address: a.Address.String(), SubnetID: a.SubnetID}
-		for _, s := range d.subnets {
-			if s.id == a.SubnetID {
-				shown.Address = netip.PrefixFrom(a.Address, s.cidr.Bits()).String()
-				if s.gateway != cloudteamv1.GatewayNone {
-					shown.Gateway = s.gateway
+		for _, s := range d.Subnets {
+			if s.ID == a.SubnetID {
+				shown.Address = netip.PrefixFrom(a.Address, s.CIDR.Bits()).String()
+				if s.Gateway != cloudteamv1.GatewayNone {
+					shown.Gateway = s.Gateway
 				}
 			}
 		}

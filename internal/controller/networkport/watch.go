@@ -42,7 +42,7 @@ func NewController(
 			return client.NetworkPorts(namespace).Patch
 		},
 		Declare: func(obj *cloudteamv1.NetworkPort, owner plan.Owner) (managed.Declaration, error) {
-			return declare(lister, obj, owner)
+			return declarationOf(lister, obj, owner)
 		},
 		Cloud: func(obj *cloudteamv1.NetworkPort) (managed.CloudRef, bool) {
 			key := obj.Network()

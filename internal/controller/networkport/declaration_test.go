@@ -13,6 +13,7 @@ import (
 
 	"cloudteam.ztgame.com/network-controller/internal/controller"
 	"cloudteam.ztgame.com/network-controller/internal/controller/managed"
+	"cloudteam.ztgame.com/network-controller/internal/declare"
 	"cloudteam.ztgame.com/network-controller/internal/plan"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 	listers "cloudteam.ztgame.com/network-controller/pkg/client/listers/cloudteam/v1"
@@ -58,7 +59,6 @@ func at(address string) plan.PortAddress {
 }
 
 func TestDeclare(t *testing.T) {
-	bound := &cloudteamv1.PortBinding{Kind: "Pod", Name: "web-x", UID: "pod-1"}
 	asBefore := func(p *cloudteamv1.NetworkPort) {
 		p.Status.PortID, p.Status.MAC = "port-1", "fa:16:3e:00:00:07"
 		p.Status.Addresses = []cloudteamv1.PortAddress{{Address: "192.168.0.7/16", SubnetID: "sub-1"}}
@@ -80,46 +80,10 @@ func TestDeclare(t *testing.T) {
 		"a port that says nothing gets an address of the Network's subnet": {
 			network: func(*cloudteamv1.Network) {}, want: spec(nil),
 		},
-		"what is declared is brought into canonical form": {
+		"an address outside the Network is refused with its range": {
 			network: func(*cloudteamv1.Network) {},
-			port: func(p *cloudteamv1.NetworkPort) {
-				p.Spec.Addresses, p.Spec.MAC = []string{"192.168.0.9", "192.168.0.8"}, "FA:16:3E:00:00:01"
-				p.Spec.SecurityGroups = []string{"b", "a"}
-			},
-			want: spec(func(s *plan.PortSpec) {
-				s.Addresses, s.MAC = []plan.PortAddress{at("192.168.0.9"), at("192.168.0.8")}, "fa:16:3e:00:00:01"
-				s.SecurityGroups = []string{"a", "b"}
-			}),
-		},
-		"it gets an address of each family's first subnet": {
-			network: func(n *cloudteamv1.Network) {
-				with(n, "192.169.0.0/16", "sub-2", true)
-				with(n, "FD00::/64", "sub-3", true)
-				with(n, "fd01::/64", "sub-4", true)
-			},
-			want: spec(func(s *plan.PortSpec) {
-				s.Addresses = []plan.PortAddress{{SubnetID: "sub-1"}, {SubnetID: "sub-3"}}
-			}),
-		},
-		"it asks for no address of a subnet that is kept for others": {
-			network: func(n *cloudteamv1.Network) {
-				with(n, "192.169.0.0/16", "sub-2", true)
-				n.Status.Subnets[0].ServiceTypes = []string{"compute:nova"}
-			},
-			want: spec(func(s *plan.PortSpec) { s.Addresses = []plan.PortAddress{{SubnetID: "sub-2"}} }),
-		},
-		"it keeps an address of a subnet that is kept for others since": {
-			network: func(n *cloudteamv1.Network) {
-				with(n, "192.169.0.0/16", "sub-2", true)
-				n.Status.Subnets[0].ServiceTypes = []string{"compute:nova"}
-			},
-			port: asBefore, want: spec(nil),
-		},
-		"an address of a subnet that is kept for others cannot be": {
-			network: func(n *cloudteamv1.Network) { n.Status.Subnets[0].ServiceTypes = []string{"network:dhcp"} },
-			port:    func(p *cloudteamv1.NetworkPort) { p.Spec.Addresses = []string{"192.168.0.9"} },
-			reason:  cloudteamv1.ReasonInvalidSpec,
-			says:    "192.168.0.9 is in 192.168.0.0/16, which Network team/example-network keeps for others",
+			port:    func(p *cloudteamv1.NetworkPort) { p.Spec.Addresses = []string{"10.0.0.5"} },
+			reason:  cloudteamv1.ReasonInvalidSpec, says: "10.0.0.5 is not inside 192.168.0.0/16 of Network team/example-network",
 		},
 		"where all subnets are kept for others, one for it is waited for": {
 			network: func(n *cloudteamv1.Network) {
@@ -131,79 +95,6 @@ func TestDeclare(t *testing.T) {
 			},
 			reason: cloudteamv1.ReasonWaitingForNetwork,
 			says:   "its serviceTypes keep 192.168.0.0/16, fd00::/64 for others",
-		},
-		"it gets an address of a subnet whose CIDR is from a pool": {
-			network: func(n *cloudteamv1.Network) {
-				n.Spec.CIDR, n.Spec.SubnetPool = "", "office"
-				n.Status.Subnets[0].SubnetPool = "office"
-				with(n, "fd00::/64", "sub-2", false)
-			},
-			want: spec(nil),
-		},
-		"it gets none of a subnet whose pool the Network does not name any more": {
-			network: func(n *cloudteamv1.Network) {
-				with(n, "192.169.0.0/16", "sub-2", true)
-				n.Status.Subnets[0].SubnetPool, n.Spec.CIDR, n.Spec.SubnetPool = "office", "", "workshop"
-			},
-			want: spec(func(s *plan.PortSpec) { s.Addresses = []plan.PortAddress{{SubnetID: "sub-2"}} }),
-		},
-		"it asks for no address where ports make them": {
-			network: func(n *cloudteamv1.Network) {
-				with(n, "fd00::/64", "sub-2", true)
-				with(n, "fd01::/64", "sub-3", true)
-				n.Status.Subnets[1].IPv6RAMode = cloudteamv1.IPv6ModeSLAAC
-			},
-			want: spec(func(s *plan.PortSpec) {
-				s.Addresses, s.SelfAddressed = []plan.PortAddress{{SubnetID: "sub-1"}, {SubnetID: "sub-3"}}, []string{"sub-2"}
-			}),
-		},
-		"it needs no other address than those that it makes": {
-			network: func(n *cloudteamv1.Network) {
-				n.Status.Subnets = nil
-				with(n, "fd00::/64", "sub-2", true)
-				n.Status.Subnets[0].IPv6AddressMode = cloudteamv1.IPv6ModeDHCPv6Stateless
-			},
-			want: spec(func(s *plan.PortSpec) { s.Addresses, s.SelfAddressed = nil, []string{"sub-2"} }),
-		},
-		"one that something uses does not ask for what it has made": {
-			network: func(n *cloudteamv1.Network) {
-				with(n, "fd00::/64", "sub-2", true)
-				n.Status.Subnets[1].IPv6AddressMode = cloudteamv1.IPv6ModeSLAAC
-			},
-			port: func(p *cloudteamv1.NetworkPort) {
-				asBefore(p)
-				p.Status.BoundTo = bound
-				p.Status.Addresses = append(p.Status.Addresses, cloudteamv1.PortAddress{Address: "fd00::7/64", SubnetID: "sub-2"})
-			},
-			want: spec(func(s *plan.PortSpec) {
-				s.MAC, s.SelfAddressed = "fa:16:3e:00:00:07", []string{"sub-2"}
-				s.Addresses = []plan.PortAddress{at("192.168.0.7")}
-			}),
-		},
-		"an address where ports make them is refused": {
-			network: func(n *cloudteamv1.Network) {
-				with(n, "fd00::/64", "sub-2", true)
-				n.Status.Subnets[1].IPv6AddressMode = cloudteamv1.IPv6ModeSLAAC
-			},
-			port:   func(p *cloudteamv1.NetworkPort) { p.Spec.Addresses = []string{"192.168.0.9", "fd00::9"} },
-			reason: cloudteamv1.ReasonInvalidSpec, says: "fd00::9 is in fd00::/64, where ports make their addresses",
-		},
-		"no address comes from a subnet that is no longer declared": {
-			network: func(n *cloudteamv1.Network) { with(n, "fd00::/64", "sub-2", false) }, want: spec(nil),
-		},
-		"one that something uses keeps such an address": {
-			network: func(n *cloudteamv1.Network) { with(n, "fd00::/64", "sub-2", false) },
-			port: func(p *cloudteamv1.NetworkPort) {
-				asBefore(p)
-				p.Status.BoundTo = bound
-				p.Status.Addresses = append(p.Status.Addresses, cloudteamv1.PortAddress{Address: "fd00::7/64", SubnetID: "sub-2"})
-			},
-			want: spec(func(s *plan.PortSpec) {
-				s.MAC = "fa:16:3e:00:00:07"
-				s.Addresses = []plan.PortAddress{
-					at("192.168.0.7"), {SubnetID: "sub-2", Address: netip.MustParseAddr("fd00::7")},
-				}
-			}),
 		},
 		"a Network whose declared subnets are not there is waited for": {
 			network: func(n *cloudteamv1.Network) {
@@ -267,41 +158,6 @@ func TestDeclare(t *testing.T) {
 			port:    func(p *cloudteamv1.NetworkPort) { p.Namespace, p.Spec.NetworkNamespace = "other", "team" },
 			want:    spec(nil),
 		},
-		"an address outside the Network is refused with its range": {
-			network: func(*cloudteamv1.Network) {},
-			port:    func(p *cloudteamv1.NetworkPort) { p.Spec.Addresses = []string{"10.0.0.5"} },
-			reason:  cloudteamv1.ReasonInvalidSpec, says: "10.0.0.5 is not inside 192.168.0.0/16 of Network team/example-network",
-		},
-		"the gateway's address is refused": {
-			network: func(*cloudteamv1.Network) {},
-			port:    func(p *cloudteamv1.NetworkPort) { p.Spec.Addresses = []string{"192.168.0.1"} },
-			reason:  cloudteamv1.ReasonInvalidSpec, says: "192.168.0.1 is the gateway",
-		},
-		"what is no address is refused": {
-			network: func(*cloudteamv1.Network) {},
-			port:    func(p *cloudteamv1.NetworkPort) { p.Spec.Addresses = []string{"192.168.0.300"} },
-			reason:  cloudteamv1.ReasonInvalidSpec, says: `"192.168.0.300" is no address`,
-		},
-		"a port that something uses keeps the address and MAC that it was given": {
-			network: func(*cloudteamv1.Network) {},
-			port:    func(p *cloudteamv1.NetworkPort) { asBefore(p); p.Status.BoundTo = bound },
-			want: spec(func(s *plan.PortSpec) {
-				s.Addresses, s.MAC = []plan.PortAddress{at("192.168.0.7")}, "fa:16:3e:00:00:07"
-			}),
-		},
-		"a port that nothing uses may get others": {
-			network: func(*cloudteamv1.Network) {}, port: asBefore, want: spec(nil),
-		},
-		"declared addresses win over those that were given": {
-			network: func(*cloudteamv1.Network) {},
-			port: func(p *cloudteamv1.NetworkPort) {
-				asBefore(p)
-				p.Status.BoundTo, p.Spec.Addresses, p.Spec.MAC = bound, []string{"192.168.0.8"}, "fa:16:3e:00:00:08"
-			},
-			want: spec(func(s *plan.PortSpec) {
-				s.Addresses, s.MAC = []plan.PortAddress{at("192.168.0.8")}, "fa:16:3e:00:00:08"
-			}),
-		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			indexer := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{})
@@ -316,7 +172,7 @@ func TestDeclare(t *testing.T) {
 			if c.port != nil {
 				c.port(port)
 			}
-			got, err := declare(listers.NewNetworkLister(indexer), port, owner)
+			got, err := declarationOf(listers.NewNetworkLister(indexer), port, owner)
 			if c.want == nil {
 				reason := cloudteamv1.ReasonInvalidSpec
 				if waiting, ok := errors.AsType[*managed.Waiting](err); ok {
@@ -340,11 +196,14 @@ func TestDeclare(t *testing.T) {
 
 func TestShow(t *testing.T) {
 	declared := declaration{
-		PortSpec: plan.PortSpec{Owner: owner, NetworkID: "net-1"}, mtu: 1450,
-		subnets: []subnet{
-			{id: "sub-1", cidr: netip.MustParsePrefix("192.168.0.0/16"), gateway: "192.168.0.1"},
-			{id: "sub-2", cidr: netip.MustParsePrefix("fd00::/64"), gateway: cloudteamv1.GatewayNone},
+		Port: declare.Port{
+			PortSpec: plan.PortSpec{Owner: owner, NetworkID: "net-1"},
+			Subnets: []declare.PortSubnet{
+				{ID: "sub-1", CIDR: netip.MustParsePrefix("192.168.0.0/16"), Gateway: "192.168.0.1"},
+				{ID: "sub-2", CIDR: netip.MustParsePrefix("fd00::/64"), Gateway: cloudteamv1.GatewayNone},
+			},
 		},
+		mtu: 1450,
 	}
 	observed := plan.Observed{Ports: []plan.ObservedPort{{
 		ID: "port-1", NetworkID: "net-1", PortAttributes: plan.PortAttributes{

@@ -1,4 +1,4 @@
-package network
+package declare
 
 import (
 	"encoding/json"
@@ -37,7 +37,7 @@ func poolOf(start, end string) plan.Range {
 	return plan.Range{Start: netip.MustParseAddr(start), End: netip.MustParseAddr(end)}
 }
 
-func TestDesired(t *testing.T) {
+func TestNetwork(t *testing.T) {
 	addr, prefix := netip.MustParseAddr, netip.MustParsePrefix
 	for sentence, tc := range map[string]struct {
 		spec cloudteamv1.NetworkSpec
@@ -128,7 +128,7 @@ func TestDesired(t *testing.T) {
 		},
 	} {
 		t.Run(sentence, func(t *testing.T) {
-			got, err := desired(networkOf(tc.spec), specOwner)
+			got, err := Network(networkOf(tc.spec), specOwner)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -160,7 +160,7 @@ func fieldsOf(t *testing.T, err error) []string {
 	return []string{one.Field}
 }
 
-func TestDesiredRefuses(t *testing.T) {
+func TestNetworkRefuses(t *testing.T) {
 	type subnet = cloudteamv1.SubnetSpec
 	pool := func(start, end string) []cloudteamv1.AllocationPool {
 		return []cloudteamv1.AllocationPool{{Start: start, End: end}}
@@ -265,7 +265,7 @@ func TestDesiredRefuses(t *testing.T) {
 		},
 	} {
 		t.Run(sentence, func(t *testing.T) {
-			spec, err := desired(networkOf(tc.spec), specOwner)
+			spec, err := Network(networkOf(tc.spec), specOwner)
 			if err == nil {
 				t.Fatalf("accepted as %+v", spec)
 			}
@@ -369,7 +369,7 @@ func FuzzSpecToPlan(f *testing.F) {
 			spec.MTU = &mtu
 		}
 
-		want, err := desired(networkOf(spec), specOwner)
+		want, err := Network(networkOf(spec), specOwner)
 		if err != nil {
 			if len(fieldsOf(t, err)) == 0 {
 				t.Errorf("no field is named by %v", err)
@@ -378,7 +378,7 @@ func FuzzSpecToPlan(f *testing.F) {
 		}
 		change, err := plan.Network(want, plan.Observed{})
 		if err != nil {
-			t.Fatalf("what desired accepted, Plan refuses: %v", err)
+			t.Fatalf("what Network accepted, Plan refuses: %v", err)
 		}
 		again, err := plan.Network(want, created(t, change))
 		if err != nil {

@@ -1,4 +1,4 @@
-package network
+package declare
 
 import (
 	"testing"
@@ -9,8 +9,8 @@ import (
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
 
-// TestDesiredProperties compares what the spec says of the network itself, its subnets left out.
-func TestDesiredProperties(t *testing.T) {
+// TestNetworkProperties compares what the spec says of the network itself, its subnets left out.
+func TestNetworkProperties(t *testing.T) {
 	for sentence, tc := range map[string]struct {
 		set  func(*cloudteamv1.NetworkSpec)
 		want plan.Spec
@@ -77,7 +77,7 @@ func TestDesiredProperties(t *testing.T) {
 			spec := specOf(cloudteamv1.SubnetSpec{CIDR: "10.0.0.0/24"})
 			tc.set(&spec)
 			before := *spec.DeepCopy()
-			got, err := desired(networkOf(spec), specOwner)
+			got, err := Network(networkOf(spec), specOwner)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -92,7 +92,7 @@ func TestDesiredProperties(t *testing.T) {
 	}
 }
 
-func TestDesiredRefusesProperties(t *testing.T) {
+func TestNetworkRefusesProperties(t *testing.T) {
 	for sentence, tc := range map[string]struct {
 		set   func(*cloudteamv1.NetworkSpec)
 		field string
@@ -105,7 +105,7 @@ func TestDesiredRefusesProperties(t *testing.T) {
 		t.Run(sentence, func(t *testing.T) {
 			spec := specOf(cloudteamv1.SubnetSpec{CIDR: "10.0.0.0/24"})
 			tc.set(&spec)
-			_, err := desired(networkOf(spec), specOwner)
+			_, err := Network(networkOf(spec), specOwner)
 			if diff := cmp.Diff([]string{tc.field}, fieldsOf(t, err)); diff != "" {
 				t.Errorf("%v (-want +got):\n%s", err, diff)
 			}

@@ -1,4 +1,4 @@
-package network
+package declare
 
 import (
 	"cmp"
@@ -10,12 +10,12 @@ import (
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
 
-// nameOf is the name in Neutron that a Network's spec declares.
-func nameOf(obj *cloudteamv1.Network) string { return cmp.Or(obj.Spec.NetworkName, obj.Name) }
+// NetworkName is the name in Neutron that a Network's spec declares.
+func NetworkName(obj *cloudteamv1.Network) string { return cmp.Or(obj.Spec.NetworkName, obj.Name) }
 
-// desiredProperties brings the network's own settings into the domain's canonical form. Its errors are
+// properties brings the network's own settings into the domain's canonical form. Its errors are
 // *plan.FieldErrors.
-func desiredProperties(s cloudteamv1.NetworkSpec, spec *plan.Spec) (errs []error) {
+func properties(s cloudteamv1.NetworkSpec, spec *plan.Spec) (errs []error) {
 	switch s.AdminState {
 	case "", cloudteamv1.AdminStateUp:
 	case cloudteamv1.AdminStateDown:

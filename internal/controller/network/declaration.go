@@ -1,0 +1,46 @@
+package network
+
+import (
+	"cloudteam.ztgame.com/network-controller/internal/controller/managed"
+	"cloudteam.ztgame.com/network-controller/internal/declare"
+	"cloudteam.ztgame.com/network-controller/internal/plan"
+	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+)
+
+// declaration is a Network's spec.
+type declaration plan.Spec
+
+// Plan is managed.Declaration's.
+func (d declaration) Plan(observed plan.Observed) (plan.Change, error) {
+	return plan.Network(plan.Spec(d), observed)
+}
+
+// Complete is managed.Declaration's.
+func (d declaration) Complete(observed plan.Observed) bool {
+	n, exists := observed.Network()
+	if !exists {
+		return false
+	}
+	for _, subnet := range plan.Spec(d).Allocated(n).Subnets {
+		if _, exists := n.SubnetByCIDR(subnet.CIDR); !exists {
+			return false
+		}
+	}
+	return plan.Spec(d).Routed(observed)
+}
+
+// declarationOf is managed.Kind's.
+func declarationOf(obj *cloudteamv1.Network, owner plan.Owner) (managed.Declaration, error) {
+	spec, err := declare.Network(obj, owner)
+	return declaration(spec), err
+}
+
+// PlanImport is managed.Importing's.
+func (d declaration) PlanImport(found plan.ObservedNetwork) (plan.Change, error) {
+	return plan.Adopt(plan.Spec(d), found)
+}
+
+// Compare is managed.Importing's.
+func (d declaration) Compare(found plan.ObservedNetwork) ([]plan.Difference, error) {
+	return plan.Compare(plan.Spec(d), found)
+}

@@ -1,0 +1,63 @@
+package declare
+
+import (
+	"errors"
+
+	"cloudteam.ztgame.com/network-controller/internal/plan"
+	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+)
+
+// Network brings a Network's spec into the domain's canonical form. The API server refuses most of what cannot be
+// parsed here; what came in another way gives *plan.FieldErrors, joined.
+func Network(obj *cloudteamv1.Network, owner plan.Owner) (plan.Spec, error) {
+	spec := plan.Spec{
+		Owner:        owner,
+		Name:         NetworkName(obj),
+		Description:  obj.Spec.Description,
+		PortSecurity: obj.Spec.PortSecurity,
+		Import:       importOf(obj),
+	}
+	errs := properties(obj.Spec, &spec)
+	if obj.Spec.MTU != nil {
+		spec.MTU = int(*obj.Spec.MTU)
+		if spec.MTU == 0 {
+			// To the domain 0 means unset, and a user who writes it means something else.
+			errs = append(errs, &plan.FieldError{
+				Field: plan.FieldMTU, Problem: "0 is out of range: leave the field out to have the cloud choose",
+			})
+		}
+	}
+	var bad []error
+	for i, declared := range obj.Spec.Subnets() {
+		subnet, err := subnetOf(declared, obj.Status.Subnets)
+		bad = append(bad, plan.InSubnet(i, err))
+		spec.Subnets = append(spec.Subnets, subnet)
+	}
+	if err := errors.Join(bad...); err != nil {
+		errs = append(errs, err)
+		spec.Subnets = nil // what is told of them is told above
+	}
+	router, err := routerOf(obj.Spec.Router)
+	if err != nil {
+		errs, router = append(errs, err), nil // half of it must not be held against the rules
+	}
+	spec.Router = router
+	if err := errors.Join(append(errs, spec.Validate())...); err != nil {
+		return plan.Spec{}, err
+	}
+	return spec, nil
+}
+
+// importOf brings spec.import into the domain's form.
+func importOf(obj *cloudteamv1.Network) plan.Import {
+	if obj.Spec.Import == nil {
+		return plan.Import{}
+	}
+	return plan.Import{
+		ID: obj.Spec.Import.ID,
+		// What is only observed is not made as declared, and its names are nobody's business here.
+		Overwrite: obj.Spec.Import.Overwrite && !obj.Observes(),
+		// Once a spec was applied whole, a marker that is taken off is left off.
+		AdoptSubnets: obj.Status.AppliedGeneration == 0,
+	}
+}

@@ -1,0 +1,174 @@
+package declare
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"cloudteam.ztgame.com/network-controller/internal/plan"
+	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+)
+
+// Port is a NetworkPort's spec, on its Network as that was last seen.
+type Port struct {
+	plan.PortSpec
+	// Subnets are the Network's that are in Neutron.
+	Subnets []PortSubnet
+}
+
+// NoAddressError says that the Network has no subnet that an address could come from.
+type NoAddressError struct {
+	// Message names the Network and says why.
+	Message string
+}
+
+// Error is the message.
+func (e *NoAddressError) Error() string { return e.Message }
+
+// PortSubnet is a subnet of the port's Network, from the Network's status.
+type PortSubnet struct {
+	ID   string
+	CIDR netip.Prefix
+	// Gateway is as the status tells it.
+	Gateway string
+	// declared is false for one that the Network's spec does not have any more, and that goes when its last address does.
+	declared bool
+	// selfAddressed is whether ports make their addresses in it themselves.
+	selfAddressed bool
+	// serves is whether the port has an address in it, or can have one: its serviceTypes may keep it for others.
+	serves bool
+}
+
+// NetworkPort brings a NetworkPort's spec, on a Network that is in Neutron, into the domain's canonical form. Errors
+// are *plan.FieldErrors, joined, or a *NoAddressError.
+func NetworkPort(on *cloudteamv1.Network, obj *cloudteamv1.NetworkPort, owner plan.Owner) (Port, error) {
+	d := Port{
+		PortSpec: plan.PortSpec{
+			Owner:          owner,
+			Name:           obj.Name,
+			NetworkID:      on.Status.NetworkID,
+			MAC:            strings.ToLower(obj.Spec.MAC),
+			SecurityGroups: slices.Sorted(slices.Values(obj.Spec.SecurityGroups)),
+		},
+	}
+	for _, s := range on.Status.Subnets {
+		if cidr, err := netip.ParsePrefix(s.CIDR); err == nil {
+			of := PortSubnet{
+				ID: s.ID, CIDR: cidr, Gateway: s.Gateway, declared: on.Spec.Declares(s),
+				selfAddressed: plan.SelfAddressed(
+					plan.IPv6Mode(s.IPv6AddressMode), plan.IPv6Mode(s.IPv6RAMode)),
+				serves: plan.Serves(s.ServiceTypes, plan.PortDeviceOwner) || slices.ContainsFunc(obj.Status.Addresses,
+					func(a cloudteamv1.PortAddress) bool { return a.SubnetID == s.ID }),
+			}
+			d.Subnets = append(d.Subnets, of)
+			if of.selfAddressed {
+				d.SelfAddressed = append(d.SelfAddressed, of.ID)
+			}
+		}
+	}
+	var errs []error
+	refuse := func(format string, args ...any) {
+		errs = append(errs, &plan.FieldError{Field: plan.FieldAddresses, Problem: fmt.Sprintf(format, args...)})
+	}
+	for _, text := range obj.Spec.Addresses {
+		address, err := netip.ParseAddr(text)
+		if err != nil || address.Zone() != "" || address.Is4In6() {
+			refuse("%q is no address: write one such as 192.168.0.10 or fd00::10", text)
+			continue
+		}
+		s, inside := d.subnetWith(address)
+		switch {
+		case !inside:
+			refuse("%s is not inside %s of Network %s: write an address of that range, or none to be given one",
+				address, ranges(d.Subnets), obj.Network())
+		case s.selfAddressed:
+			refuse("%s is in %s, where ports make their addresses themselves, of their MACs: leave it out, and the port has one",
+				address, s.CIDR)
+		case !s.serves:
+			refuse("%s is in %s, which Network %s keeps for others by its serviceTypes: write an address of another subnet, "+
+				"or none to be given one", address, s.CIDR, obj.Network())
+		case address.String() == s.Gateway:
+			refuse("%s is the gateway of Network %s: write another address, or none to be given one",
+				address, obj.Network())
+		default:
+			d.Addresses = append(d.Addresses, plan.PortAddress{SubnetID: s.ID, Address: address})
+		}
+	}
+	if obj.Status.BoundTo != nil {
+		d.keep(obj)
+	}
+	if len(d.Addresses) == 0 && len(errs) == 0 {
+		d.Addresses = d.anyAddresses()
+		makesOwn := func(s PortSubnet) bool { return s.selfAddressed && s.serves }
+		if len(d.Addresses) == 0 && !slices.ContainsFunc(d.Subnets, makesOwn) {
+			return d, &NoAddressError{fmt.Sprintf("Network %s has no subnet in Neutron that an address could come from%s",
+				obj.Network(), d.keptForOthers())}
+		}
+	}
+	return d, errors.Join(append(errs, d.Validate())...)
+}
+
+// keep declares what was left to Neutron as it was first given, while something uses the port. Should the port be
+// deleted by hand, whatever uses it still has its address and MAC, and those come back with the new one.
+func (d *Port) keep(obj *cloudteamv1.NetworkPort) {
+	if d.MAC == "" {
+		d.MAC = obj.Status.MAC
+	}
+	if len(obj.Spec.Addresses) > 0 {
+		return
+	}
+	for _, a := range obj.Status.Addresses {
+		prefix, err := netip.ParsePrefix(a.Address)
+		if err != nil {
+			continue
+		}
+		if s, inside := d.subnetWith(prefix.Addr()); inside && !s.selfAddressed {
+			d.Addresses = append(d.Addresses, plan.PortAddress{SubnetID: s.ID, Address: prefix.Addr()})
+		}
+	}
+}
+
+// keptForOthers says of which subnets the port could have an address, were they for it.
+func (d *Port) keptForOthers() string {
+	others := slices.DeleteFunc(slices.Clone(d.Subnets), func(s PortSubnet) bool { return s.serves })
+	if len(others) == 0 {
+		return ""
+	}
+	return fmt.Sprintf(": its serviceTypes keep %s for others", ranges(others))
+}
+
+// anyAddresses leaves it to Neutron which address a port has: one of each IP family, as Neutron itself gives them, of
+// the family's first subnet. What the port has beside them in subnets where it makes its addresses itself is not asked
+// for.
+func (d *Port) anyAddresses() []plan.PortAddress {
+	var addresses []plan.PortAddress
+	for _, is4 := range []bool{true, false} {
+		at := slices.IndexFunc(d.Subnets, func(s PortSubnet) bool {
+			return s.declared && s.serves && !s.selfAddressed && s.CIDR.Addr().Is4() == is4
+		})
+		if at >= 0 {
+			addresses = append(addresses, plan.PortAddress{SubnetID: d.Subnets[at].ID})
+		}
+	}
+	return addresses
+}
+
+func (d *Port) subnetWith(address netip.Addr) (PortSubnet, bool) {
+	for _, s := range d.Subnets {
+		if s.CIDR.Contains(address) {
+			return s, true
+		}
+	}
+	return PortSubnet{}, false
+}
+
+// ranges are those of subnets, for people.
+func ranges(subnets []PortSubnet) string {
+	texts := make([]string, len(subnets))
+	for i, s := range subnets {
+		texts[i] = s.CIDR.String()
+	}
+	return strings.Join(texts, ", ")
+}
