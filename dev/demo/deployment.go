@@ -35,7 +35,7 @@ const allocationsOfPods = `kubectl get pods -l %s -o json | jq -r '.items[] | [.
 // deploy applies the Deployment and shows a port in Neutron for each of its Pods.
 func (s *story) deploy(ctx context.Context) error {
 	s.n.step("Run Pods on it",
-		"Pods name the Network in an annotation, and each gets a port in Neutron, with an address of its own.")
+		"Pods name the Network in an annotation. Each gets a port in Neutron with its own address.")
 	s.n.command("cat " + s.web.sample.path)
 	s.n.say("%s", s.web.sample.text)
 	applied, err := s.apply(ctx, deploymentKind, s.web.sample)
@@ -58,21 +58,21 @@ func (s *story) deploy(ctx context.Context) error {
 	if err := s.showPorts(ctx); err != nil {
 		return err
 	}
-	s.n.say("What each Pod is told of its port (the Node runs no containers, so that nothing is plugged in here):")
+	s.n.say("Each Pod's annotation shows its port (the Node runs no containers, so no interface is attached):")
 	s.n.command(fmt.Sprintf(allocationsOfPods, s.web.selector(), cloudteamv1.AnnotationAllocations))
 	s.n.say("%s", strings.Join(new(tablePrinter).render(is.table()), "\n"))
-	s.n.good("%d Pods run, each with a port that is bound to it and an address that no other has", len(is))
+	s.n.good("%d Pods run, each with its own port and address", len(is))
 	s.n.command("openstack port list -c ID -c Name -c 'MAC Address' -c 'Fixed IP Addresses' --network " +
 		s.seen.network.id())
 	s.n.say("%s", strings.Join(new(tablePrinter).render(neutronPortTable(ports)), "\n"))
-	s.n.good("Neutron has the same %d ports with the same addresses, and no more of them", len(ports))
+	s.n.good("Neutron has exactly these %d ports with these addresses", len(ports))
 	return nil
 }
 
 // replacePod deletes a Pod, and shows that the one in its place has a port and that none is left over.
 func (s *story) replacePod(ctx context.Context) error {
 	s.n.step("Delete a Pod",
-		"The Pod in its place gets a port too, with an address that no other Pod has; the others keep theirs.")
+		"Its replacement gets a port with its own address. The other Pods keep theirs.")
 	was := s.web.seen
 	var victim types.UID
 	for uid, a := range was {
@@ -104,8 +104,8 @@ func (s *story) replacePod(ctx context.Context) error {
 	if err := s.showPorts(ctx); err != nil {
 		return err
 	}
-	s.n.good("%s runs in its place, with the address %s", successor.pod, successor.addresses())
-	s.n.good("the other %d have what they had, and Neutron still has %d ports", len(is)-1, len(ports))
+	s.n.good("the replacement %s runs with the address %s", successor.pod, successor.addresses())
+	s.n.good("the other %d Pods keep their ports, and Neutron still has %d ports", len(is)-1, len(ports))
 	return nil
 }
 
@@ -113,7 +113,7 @@ func (s *story) replacePod(ctx context.Context) error {
 func (s *story) scaleDown(ctx context.Context) error {
 	const replicas = 1
 	name := s.web.object.Name
-	s.n.step(fmt.Sprintf("Scale it to %d", replicas), "The ports that no Pod uses any more leave Neutron.")
+	s.n.step(fmt.Sprintf("Scale it to %d", replicas), "The controller deletes the ports that no Pod uses.")
 	s.n.command(fmt.Sprintf("kubectl scale deployment %s --replicas=%d", name, replicas))
 	_, err := s.cluster.kube.AppsV1().Deployments(s.web.object.Namespace).Patch(ctx, name, types.MergePatchType,
 		fmt.Appendf(nil, `{"spec":{"replicas":%d}}`, replicas), metav1.PatchOptions{FieldManager: fieldManager},
@@ -129,7 +129,7 @@ func (s *story) scaleDown(ctx context.Context) error {
 		return err
 	}
 	for _, a := range is.sorted() {
-		s.n.good("%s has what it had, and Neutron has %d port", a.pod, len(ports))
+		s.n.good("%s keeps its port, and Neutron has %d port", a.pod, len(ports))
 	}
 	return nil
 }
@@ -137,7 +137,7 @@ func (s *story) scaleDown(ctx context.Context) error {
 // undeploy deletes the Deployment, and shows that no port is left.
 func (s *story) undeploy(ctx context.Context) error {
 	name := s.web.object.Name
-	s.n.step("Delete the Deployment", "Its ports go with it. The Network stays.")
+	s.n.step("Delete the Deployment", "The controller deletes its ports. The Network stays.")
 	s.n.command("kubectl delete deployment " + name)
 	if err := s.deleteDeployment(ctx); err != nil {
 		return or(ctx, err)
@@ -145,7 +145,7 @@ func (s *story) undeploy(ctx context.Context) error {
 	if _, _, err := s.awaitAttached(ctx, 0, nil); err != nil {
 		return err
 	}
-	s.n.good("Kubernetes has no Pod and no NetworkPort of %s", name)
+	s.n.good("Kubernetes has no Pod or NetworkPort of %s", name)
 	id := s.seen.network.id()
 	found, err := s.cloud.exists(ctx, "networks", id)
 	if err != nil {
@@ -154,7 +154,7 @@ func (s *story) undeploy(ctx context.Context) error {
 	if !found {
 		return fmt.Errorf("expected: network %s stays in Neutron when Deployment %s is deleted. It is gone", id, name)
 	}
-	s.n.good("Neutron has network %s, and none of their ports on it", id)
+	s.n.good("Neutron still has network %s, without their ports", id)
 	return nil
 }
 

@@ -37,38 +37,39 @@ type options struct {
 	dir           string
 }
 
-const usage = `demo shows what network-controller does, from nothing, in well under a minute:
+const usage = `demo shows what network-controller does, in well under a minute:
 
-  1. Surroundings: a Kubernetes control plane (etcd, kube-apiserver, kube-controller-manager, kube-scheduler, and kwok,
-     which plays a Node that runs no containers), and a cloud. Where OS_CLOUD or OS_AUTH_URL is set, that cloud is used,
-     with the credentials that OpenStack's own clients would find; else an emulator of Keystone and Neutron serves.
-  2. The CRDs and the admission policy are installed and the controller started.
-  3. The Network example-network is applied and becomes a network with a subnet in Neutron.
-  4. Its gateway is changed in Kubernetes, and changes in Neutron.
-  5. It is changed by hand in Neutron, and put right.
-  6. The Deployment web is applied, and each of its Pods has a port in Neutron with an address of its own.
-  7. A Pod is deleted, and the one in its place has a port, too.
-  8. The Deployment is scaled to 1: one port is left.
-  9. The Deployment is deleted: no port is left.
- 10. The Network is deleted, and Neutron is without it.
+  1. Start a Kubernetes control plane and a cloud. The control plane is etcd, kube-apiserver, kube-controller-manager,
+     kube-scheduler, and kwok, which simulates a Node without containers. If OS_CLOUD or OS_AUTH_URL is set, the demo
+     uses that cloud, with the credentials that OpenStack's own clients find. Otherwise it starts an emulator of
+     Keystone and Neutron.
+  2. Install the CRDs and the admission policy, and start the controller.
+  3. Apply the Network example-network. The controller creates a network with a subnet in Neutron.
+  4. Change its gateway in Kubernetes. The controller changes it in Neutron.
+  5. Change it by hand in Neutron. The controller corrects the drift.
+  6. Apply the Deployment web. Each of its Pods gets a port in Neutron with its own address.
+  7. Delete a Pod. Its replacement gets a port too.
+  8. Scale the Deployment to 1. One port remains.
+  9. Delete the Deployment. No port remains.
+ 10. Delete the Network. The controller deletes it in Neutron.
 
-Each step prints the kubectl or openstack command that does the same; neither program is needed. In a cloud of yours it
-creates one network with one subnet and a few ports, touches nothing else, and removes them, also after Ctrl-C or a
+Each step prints the equivalent kubectl or openstack command; neither program is needed. In your own cloud the demo
+creates one network with one subnet and a few ports. It touches nothing else, and deletes them, also after Ctrl-C or a
 failure.
 
-Run it from the repository's root, after make build. The first time, Kubernetes is built from source: minutes.
+Run it from the repository's root, after make build. The first run builds Kubernetes from source, which takes minutes.
 
 Usage:
   bin/demo [flags]
 
 Examples:
   bin/demo                            # make demo does this
-  bin/demo --stay                     # make run: the surroundings and the controller, until Ctrl-C
+  bin/demo --stay                     # make run: the control plane, cloud and controller, until Ctrl-C
   OS_CLOUD=mycloud bin/demo           # in the cloud "mycloud" of clouds.yaml
-  bin/demo --stay --dir ~/networks    # keep the data: the next start goes on with it
+  bin/demo --stay --dir ~/networks    # keep the data: the next start continues with it
 
-It exits with 0 when every step came true, 1 when one did not (the logs are kept then, and it says where), 2 for a
-mistake in the flags and 130 after Ctrl-C. NO_COLOR turns colours off.
+Exit status: 0 if every step succeeded, 1 if one failed (the logs are kept, and their path is printed), 2 for invalid
+flags, 130 after Ctrl-C. NO_COLOR turns colours off.
 
 Flags:
 `
@@ -78,19 +79,20 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	flags := pflag.NewFlagSet("demo", pflag.ContinueOnError)
 	flags.SetOutput(stderr)
 	flags.BoolVar(&o.stay, "stay", false,
-		"start the surroundings and the controller, print what to try, and stream the controller's log until Ctrl-C")
+		"start the control plane, the cloud and the controller, print commands to try, and stream the controller's log "+
+			"until Ctrl-C")
 	flags.DurationVar(&o.auditInterval, "audit-interval", 2*time.Second,
-		"how often the controller looks for changes that others made in Neutron; at least 1s")
+		"how often the controller audits Neutron; at least 1s")
 	flags.StringVar(&o.dir, "dir", "",
-		"folder for data, logs and the kubeconfig; made if need be, and kept. The API server's data is served again "+
-			"the next time, except with the emulator, which forgets its own (default a temporary one, which is "+
-			"removed after a success)")
+		"folder for data, logs and the kubeconfig; created if missing, and kept. The next start serves the API server's "+
+			"data again, except with the emulator, which forgets its own (default a temporary folder, which is removed "+
+			"after a success)")
 	flags.Usage = func() { fmt.Fprint(stderr, usage+flags.FlagUsagesWrapped(120)) }
 	if err := flags.Parse(args); err != nil {
 		return o, err
 	}
 	if flags.NArg() > 0 {
-		return o, fmt.Errorf("unexpected argument %q: everything is said by flags, see --help", flags.Arg(0))
+		return o, fmt.Errorf("unexpected argument %q: use flags only, see --help", flags.Arg(0))
 	}
 	if o.auditInterval < time.Second {
 		return o, fmt.Errorf("--audit-interval=%s: write at least 1s", o.auditInterval)

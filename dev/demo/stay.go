@@ -19,7 +19,7 @@ import (
 
 // stay runs the surroundings and the controller until a signal comes. It returns nil when that ended it.
 func stay(ctx, hurry context.Context, o options, n *narrator) (err error) {
-	n.title("network-controller with a Kubernetes control plane and a cloud, until Ctrl-C")
+	n.title("network-controller with a Kubernetes control plane and a cloud; Ctrl-C stops it")
 	ctx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
 	s, err := newSurroundings(o, n, fail)
@@ -37,7 +37,7 @@ func stay(ctx, hurry context.Context, o options, n *narrator) (err error) {
 		}
 		s.warnOfNetworks(hurry)
 		if err = s.end(hurry, err, tidied); err == nil {
-			n.title("Stopped: nothing is left running.")
+			n.title("Stopped all processes.")
 		}
 	}()
 
@@ -47,7 +47,7 @@ func stay(ctx, hurry context.Context, o options, n *narrator) (err error) {
 	}
 	s.introduce()
 	if s.real {
-		n.warn("This cloud is yours: every Network that you apply becomes a network in it, every Pod on one a port.")
+		n.warn("This is a real cloud. Each Network becomes a network in it, and each Pod on one gets a port.")
 	}
 	if err := s.install(ctx); err != nil {
 		return err
@@ -87,17 +87,17 @@ func (s *surroundings) teach(example, pods sample) {
 	s.n.command("kubectl apply -f " + example.path)
 	s.n.command("kubectl get networks -o wide -w")
 	s.n.command("kubectl get events -w")
-	s.n.say("\nPods on that network, each with a port and an address of its own:")
+	s.n.say("\nRun Pods on that network, each with its own port and address:")
 	s.n.command("kubectl apply -f " + pods.path)
 	s.n.command("kubectl get networkports -o wide -w")
 	s.n.command("kubectl scale deployment " + pods.object.GetName() + " --replicas=1")
-	s.n.say("\nWhat Neutron has, and a change behind the controller's back:")
+	s.n.say("\nShow Neutron, and change it by hand:")
 	if !s.real {
 		s.n.command(s.exportCloud())
 	}
 	s.n.command("openstack network list; openstack port list")
 	if !s.real {
-		s.n.say("or, without OpenStack's client (the token is the emulator's and opens nothing else):")
+		s.n.say("or without the OpenStack client (the token only works for the emulator):")
 		// The token is shown because it is worth nothing; that of a real cloud would not be.
 		s.n.command("curl -s -H 'X-Auth-Token: " + s.cloud.token() + "' \\\n       " +
 			s.cloud.client.ServiceURL("networks"))
@@ -126,13 +126,13 @@ func (s *surroundings) warnOfNetworks(hurry context.Context) {
 		ports, err = client.NetworkPorts("").List(ctx, metav1.ListOptions{})
 	}
 	if err != nil {
-		s.n.warn("What is left in %s is not known (%v): look with openstack network list --long", s.cloudName, err)
+		s.n.warn("Cannot list what remains in %s (%v); check with openstack network list --long", s.cloudName, err)
 		return
 	}
 	if lines := leftInCloud(networks.Items, ports.Items); len(lines) > 0 {
-		how := "nothing knows them once this ends: remove them with the commands"
+		how := "delete them with these commands, because nothing else will"
 		if !s.temporary {
-			how = fmt.Sprintf("start with --dir=%s again to go on with them, or remove them with the commands", s.dir)
+			how = fmt.Sprintf("start again with --dir=%s to continue, or delete them with these commands", s.dir)
 		}
 		s.n.warn("These networks, and the ports on them, stay in %s; %s:\n%s", s.cloudName, how, strings.Join(lines, "\n"))
 	}

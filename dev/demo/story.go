@@ -44,7 +44,7 @@ type story struct {
 // show tells the whole story. It returns nil when every step came true.
 func show(ctx, hurry context.Context, o options, n *narrator) (err error) {
 	began := time.Now()
-	n.title("network-controller: the life of a Network, in Kubernetes and in OpenStack Neutron")
+	n.title("network-controller: one Network in Kubernetes and OpenStack Neutron")
 	ctx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
 	around, err := newSurroundings(o, n, fail)
@@ -55,11 +55,11 @@ func show(ctx, hurry context.Context, o options, n *narrator) (err error) {
 	s := &story{surroundings: around}
 	defer func() {
 		if errors.Is(err, errInterrupted) {
-			n.warn("\nInterrupted: stopping what was started")
+			n.warn("\nInterrupted; stopping all processes")
 		}
 		if err = s.end(hurry, err, s.tidy(hurry)); err == nil {
 			took := time.Since(began).Seconds()
-			n.title(fmt.Sprintf("\nAll of it came true, and nothing is left running. %.1f s.", took))
+			n.title(fmt.Sprintf("\nAll steps succeeded; all processes have stopped. %.1f s.", took))
 		}
 	}()
 	for _, step := range []func(context.Context) error{
@@ -88,17 +88,17 @@ func (s *story) surround(ctx context.Context) error {
 	s.namespace, s.name = s.sample.object.GetNamespace(), s.sample.object.GetName()
 	s.introduce()
 	if s.real {
-		s.n.warn("This cloud is yours. The demo creates one network named %s with the subnet %s in it,\n"+
-			"changes that, puts a few ports on it, and deletes all of it. It touches nothing that it did not make.",
+		s.n.warn("This is a real cloud. The demo creates one network named %s with the subnet %s and a few\n"+
+			"ports, changes them, and deletes them. It touches nothing else.",
 			s.name, s.sample.cidr())
 	} else {
-		s.n.say("The emulator answers as a real Keystone and Neutron do. Set OS_CLOUD to see the same in your cloud.")
+		s.n.say("The emulator answers like a real Keystone and Neutron. Set OS_CLOUD to use your own cloud.")
 	}
 	return nil
 }
 
 func (s *story) create(ctx context.Context) error {
-	s.n.step("Apply "+s.name, "Two lines of spec become a network with a subnet in Neutron.")
+	s.n.step("Apply "+s.name, "The controller creates a network with a subnet in Neutron from two lines of spec.")
 	s.n.command("cat " + s.sample.path)
 	s.n.say("%s", s.sample.text)
 
@@ -117,7 +117,7 @@ func (s *story) create(ctx context.Context) error {
 	if err := s.awaitReady(ctx, applied.GetGeneration()); err != nil {
 		return err
 	}
-	s.n.say("What Neutron has. The description says whose it is, so that nothing else is ever touched:")
+	s.n.say("In Neutron, the description names the owner. The controller touches nothing without it:")
 	return s.showNeutron(ctx, nil)
 }
 
@@ -149,7 +149,7 @@ func (s *story) apply(
 
 func (s *story) change(ctx context.Context) error {
 	s.n.step("Change the spec",
-		"A new gateway, declared in Kubernetes, arrives in Neutron: the subnet is updated, not replaced.")
+		"The controller updates the gateway of the existing subnet in Neutron.")
 	gateway, err := lastAddress(s.sample.cidr())
 	if err != nil {
 		return fmt.Errorf("the cidr of %s: %w", s.sample.path, err)
@@ -173,9 +173,8 @@ func (s *story) change(ctx context.Context) error {
 }
 
 func (s *story) drift(ctx context.Context) error {
-	s.n.step("Somebody changes it by hand in Neutron",
-		"The controller lists Neutron at intervals ("+s.options.auditInterval.String()+
-			" here), sees what moved and puts it right.")
+	s.n.step("Change the network by hand in Neutron",
+		"The controller audits Neutron every "+s.options.auditInterval.String()+" here. It finds the drift and corrects it.")
 	declared := s.seen
 	subnet, net := declared.subnet.id(), declared.network.id()
 	s.n.command("openstack subnet set --gateway none " + subnet)
@@ -189,7 +188,7 @@ func (s *story) drift(ctx context.Context) error {
 		return or(ctx, err)
 	}
 	began := time.Now()
-	s.n.say("Neutron, after that:")
+	s.n.say("Neutron after the change:")
 	s.see(picture{network: changedNetwork, subnet: changedSubnet})
 
 	err = s.showNeutron(ctx, func(p picture) error {
@@ -206,12 +205,12 @@ func (s *story) drift(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.n.good("put right within %.1f s", time.Since(began).Seconds())
+	s.n.good("drift corrected within %.1f s", time.Since(began).Seconds())
 	events, err := s.awaitEvents(ctx, cloudteamv1.EventDriftCorrected, nameByHand, "gateway none")
 	if err != nil {
 		return err
 	}
-	s.n.say("The Event that says so:")
+	s.n.say("The Event:")
 	for _, event := range events {
 		s.n.say("%s", event.Message)
 	}
@@ -220,7 +219,7 @@ func (s *story) drift(ctx context.Context) error {
 
 func (s *story) remove(ctx context.Context) error {
 	s.n.step("Delete the Network",
-		"The network leaves Neutron before the object leaves Kubernetes: a finalizer sees to that.")
+		"The finalizer keeps the object until the network has left Neutron.")
 	s.n.command("kubectl delete network " + s.name)
 	if err := s.deleteObject(ctx); err != nil {
 		return or(ctx, err)
@@ -253,7 +252,7 @@ func (s *story) remove(ctx context.Context) error {
 	if _, err := s.awaitEvents(ctx, cloudteamv1.EventDeleted, id); err != nil {
 		return err
 	}
-	s.n.say("The whole story, as Kubernetes tells it:")
+	s.n.say("All Events of the Network:")
 	s.n.command("kubectl get events --field-selector involvedObject.name=" + s.name)
 	table, err := s.cluster.eventTable(ctx, s.namespace, s.name)
 	if err != nil {
@@ -390,7 +389,7 @@ func (s *story) tidy(hurry context.Context) error {
 	if s.uid == "" || s.deleted || !s.real && s.temporary {
 		return nil
 	}
-	s.n.warn("Deleting Network %s and what is on it, which the demo made (Ctrl-C again: not waiting for it)", s.name)
+	s.n.warn("Deleting the demo's Network %s and its ports (Ctrl-C again to stop waiting)", s.name)
 	var err error
 	if s.web.object != nil {
 		err = s.deleteDeployment(hurry)
@@ -403,7 +402,7 @@ func (s *story) tidy(hurry context.Context) error {
 		err = s.awaitGone(hurry, tidyPatience)
 	}
 	if err == nil {
-		s.n.good("Network %s is gone, and its network in Neutron with it", s.name)
+		s.n.good("Network %s and its network in Neutron are deleted", s.name)
 		return nil
 	}
 	if !s.real {

@@ -35,7 +35,7 @@ const (
 const emulatorCloud = "tenant"
 
 // standing says what the surroundings are.
-const standing = "A Kubernetes control plane, whole but for containers, and a cloud: all that the controller stands on."
+const standing = "A complete Kubernetes control plane, without containers, and a cloud."
 
 // surroundings are a Kubernetes control plane, a cloud and the controller, and what is needed to speak to them.
 type surroundings struct {
@@ -244,9 +244,9 @@ func (s *surroundings) startEmulator(ctx context.Context) error {
 
 // introduce says which API server and which cloud there are, and how to point kubectl and openstack at them.
 func (s *surroundings) introduce() {
-	s.n.good("Kubernetes is a whole control plane on this machine, with one Node, which runs no containers")
+	s.n.good("Kubernetes: a complete control plane on this machine, with one Node that runs no containers")
 	s.n.command(s.exportKube())
-	s.n.good("Neutron is %s: %s", s.cloudName, s.cloud.identity)
+	s.n.good("Neutron: %s, %s", s.cloudName, s.cloud.identity)
 	if !s.real {
 		s.n.command(s.exportCloud())
 	}
@@ -295,14 +295,13 @@ func (s *surroundings) installPolicy(ctx context.Context) error {
 	if err := await(ctx, startPatience, expected, s.cluster.gated); err != nil {
 		return err
 	}
-	s.n.good("a Pod that declares networks is not scheduled before it has its ports")
+	s.n.good("Pods that declare networks wait for their ports before they are scheduled")
 	return nil
 }
 
 // install installs what the controller needs in a cluster, and starts it.
 func (s *surroundings) install(ctx context.Context) error {
-	s.n.step("The controller", "CRDs teach the API server what Networks and their ports are, and a policy has Pods "+
-		"wait for theirs.")
+	s.n.step("The controller", "CRDs define Networks and NetworkPorts. A policy makes Pods wait for their ports.")
 	if err := s.installCRDs(ctx); err != nil {
 		return err
 	}
@@ -354,7 +353,7 @@ func (s *surroundings) startController(ctx context.Context) error {
 		return nil
 	})
 	if err == nil {
-		s.n.good("it has read all Networks and ports from the API server, and what is its own from Neutron")
+		s.n.good("its caches of Kubernetes and Neutron are synced")
 		s.n.say("log: %s", s.controller.Log)
 	}
 	return err
