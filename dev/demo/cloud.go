@@ -20,7 +20,7 @@ import (
 	"github.com/gophercloud/gophercloud/v2/openstack/config/clouds"
 	"github.com/gophercloud/gophercloud/v2/openstack/identity/v3/tokens"
 
-	"cloudteam.ztgame.com/network-controller/internal/neutron"
+	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 	"cloudteam.ztgame.com/network-controller/internal/plan"
 )
 
@@ -77,7 +77,7 @@ func openEmulator(ctx context.Context, file, name string) (*cloud, error) {
 // for a person and holds no secret.
 func openNamed(ctx context.Context) (c *cloud, name string, err error) {
 	// The controller will find its credentials so, and this says best what is missing.
-	credentials, err := neutron.LoadCredentials("")
+	credentials, err := client.LoadCredentials("")
 	if err != nil {
 		return nil, "", err
 	}
@@ -137,14 +137,14 @@ func open(ctx context.Context, choice ...clouds.ParseOption) (*cloud, error) {
 	if err != nil {
 		return nil, fmt.Errorf("logging in to %s: %w", auth.IdentityEndpoint, err)
 	}
-	client, err := openstack.NewNetworkV2(provider, endpoint)
+	service, err := openstack.NewNetworkV2(provider, endpoint)
 	if err != nil {
 		return nil, fmt.Errorf("finding Neutron in the catalog of %s: %w", auth.IdentityEndpoint, err)
 	}
-	c := &cloud{client: client, identity: client.Endpoint}
+	c := &cloud{client: service, identity: service.Endpoint}
 	if result, ok := provider.GetAuthResult().(tokens.CreateResult); ok {
 		if project, err := result.ExtractProject(); err == nil && project != nil {
-			c.identity = fmt.Sprintf("project %s (%s) at %s", project.Name, project.ID, client.Endpoint)
+			c.identity = fmt.Sprintf("project %s (%s) at %s", project.Name, project.ID, service.Endpoint)
 		}
 	}
 	return c, nil

@@ -17,7 +17,7 @@ import (
 	"k8s.io/client-go/tools/record"
 	"k8s.io/klog/v2"
 
-	"cloudteam.ztgame.com/network-controller/internal/neutron"
+	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 	clientset "cloudteam.ztgame.com/network-controller/pkg/client/clientset/versioned"
 	clientsetscheme "cloudteam.ztgame.com/network-controller/pkg/client/clientset/versioned/scheme"
 	informers "cloudteam.ztgame.com/network-controller/pkg/client/informers/externalversions"
@@ -52,7 +52,7 @@ func Run(ctx context.Context, o Options) error {
 	if err != nil {
 		return fmt.Errorf("making a Kubernetes client: %w", err)
 	}
-	client, err := clientset.NewForConfig(config)
+	clients, err := clientset.NewForConfig(config)
 	if err != nil {
 		return fmt.Errorf("making a client for Networks and Foos: %w", err)
 	}
@@ -66,12 +66,12 @@ func Run(ctx context.Context, o Options) error {
 	}
 	logger.Info("Starting", "version", Version, "kubernetes", config.Host)
 	var access *cloudAccess
-	var to *neutron.Confinement
+	var to *client.Confinement
 	if o.needsCloud() {
 		if access, err = newOwnCloudAccess(o, election.permit, logger); err != nil {
 			return err
 		}
-		to, err = neutron.NewConfinement(o.AllowedIdentityEndpoints, access.files.used, o.PermitInsecureClouds)
+		to, err = client.NewConfinement(o.AllowedIdentityEndpoints, access.files.used, o.PermitInsecureClouds)
 		if err != nil {
 			return fmt.Errorf("--allowed-identity-endpoints: %w", err)
 		}
@@ -100,13 +100,13 @@ func Run(ctx context.Context, o Options) error {
 		access:    access,
 		election:  election,
 		kube:      kube,
-		client:    client,
+		client:    clients,
 		dynamic:   dynamicClient,
-		discovery: newDiscoverer(client.Discovery()),
+		discovery: newDiscoverer(clients.Discovery()),
 		metadata:  metadataClient,
 		recorder:  recorder,
 		readiness: &readiness{},
-		factory:   informers.NewSharedInformerFactoryWithOptions(client, o.ResyncPeriod, informers.WithTransform(trim)),
+		factory:   informers.NewSharedInformerFactoryWithOptions(clients, o.ResyncPeriod, informers.WithTransform(trim)),
 		kubeFactory: kubeinformers.NewSharedInformerFactoryWithOptions(
 			kube, o.ResyncPeriod, kubeinformers.WithTransform(trim)),
 		ground:           ground,

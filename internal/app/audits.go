@@ -11,6 +11,7 @@ import (
 
 	"cloudteam.ztgame.com/network-controller/internal/controller/managed"
 	"cloudteam.ztgame.com/network-controller/internal/neutron"
+	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 )
 
 // ofCloud are the labels of what is told of each cloud. They are empty for the process's own, which is a metric without
@@ -73,11 +74,11 @@ var registerMetrics = sync.OnceFunc(func() {
 	legacyregistry.MustRegister(calls, createItems, networks, ports, outage, credentialsOutdated, lastAudit)
 })
 
-// countCall is neutron.Options.Called.
-func countCall(c neutron.Call) {
+// countCall is client.Options.Called.
+func countCall(c client.Call) {
 	result := "ok"
 	if c.Err != nil {
-		result = neutron.KindOf(c.Err).String()
+		result = client.KindOf(c.Err).String()
 	}
 	calls.WithLabelValues(c.Op, result).Observe(c.Duration.Seconds())
 	if c.Creates > 0 {

@@ -10,6 +10,7 @@ import (
 
 	"cloudteam.ztgame.com/network-controller/internal/controller/managed"
 	"cloudteam.ztgame.com/network-controller/internal/neutron"
+	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 )
 
 const (
@@ -30,7 +31,7 @@ const (
 // are still those in the files, or in the Secret.
 type cloudAccess struct {
 	ref    managed.CloudRef
-	cloud  *neutron.Cloud
+	cloud  *client.Cloud
 	files  credentialsFiles
 	logger klog.Logger
 
@@ -41,7 +42,7 @@ type cloudAccess struct {
 
 // newOwnCloudAccess makes the way to the process's own cloud.
 func newOwnCloudAccess(o Options, permit func() error, logger klog.Logger) (*cloudAccess, error) {
-	load := func() (neutron.Credentials, error) { return neutron.LoadCredentials(o.Cloud) }
+	load := func() (client.Credentials, error) { return client.LoadCredentials(o.Cloud) }
 	credentials, err := load()
 	if err != nil {
 		return nil, fmt.Errorf("credentials: %w", err)
@@ -51,7 +52,7 @@ func newOwnCloudAccess(o Options, permit func() error, logger klog.Logger) (*clo
 
 // newCloudAccess makes the way to a cloud with the given credentials, and with what load gives when that is other.
 func newCloudAccess(
-	o Options, ref managed.CloudRef, credentials neutron.Credentials, load func() (neutron.Credentials, error),
+	o Options, ref managed.CloudRef, credentials client.Credentials, load func() (client.Credentials, error),
 	permit func() error, logger klog.Logger,
 ) *cloudAccess {
 	logger.Info("Using the cloud", "cloud", credentials.String())
@@ -63,11 +64,11 @@ func newCloudAccess(
 			a.wakeAll()
 		},
 	}
-	a.cloud = neutron.NewCloud(credentials, neutron.Options{
-		Timeout: o.CloudTimeout, MaxCalls: o.CloudMaxCalls, UserAgent: userAgent(), Permit: permit, Outage: a.outage,
-		Called: func(c neutron.Call) {
+	a.cloud = client.NewCloud(credentials, client.Options{
+		Timeout: o.CloudTimeout, Probe: neutron.Probe, UserAgent: userAgent(), Permit: permit, Outage: a.outage,
+		Called: func(c client.Call) {
 			countCall(c)
-			if c.Op == neutron.OpLogin && c.Err != nil {
+			if c.Op == client.OpLogin && c.Err != nil {
 				a.files.lookNow()
 			}
 		},
@@ -99,8 +100,8 @@ func (a *cloudAccess) wakeAll() {
 	}
 }
 
-// outage is neutron.Options'.
-func (a *cloudAccess) outage(o neutron.Outage) {
+// outage is client.Options'.
+func (a *cloudAccess) outage(o client.Outage) {
 	if o.Over.IsZero() {
 		outage.WithLabelValues(labelsOf(a.ref)...).Set(1)
 		a.logger.Info("The cloud does not answer: calls wait until a probe is answered", "reason", o.Reason,
@@ -115,8 +116,8 @@ func (a *cloudAccess) outage(o neutron.Outage) {
 // credentialsFiles has credentials replaced when their files, or their Secret, change.
 type credentialsFiles struct {
 	ref     managed.CloudRef
-	load    func() (neutron.Credentials, error)
-	replace func(context.Context, neutron.Credentials) error
+	load    func() (client.Credentials, error)
+	replace func(context.Context, client.Credentials) error
 	// replaced is told that other credentials are used from now on.
 	replaced func()
 	// complain, where set, is told why those that have changed cannot be used, once for each reason.
@@ -127,7 +128,7 @@ type credentialsFiles struct {
 
 	// used are the credentials in use; tried those that could not be used, which are tried again at again. failure is the
 	// text of what was last reported.
-	used, tried neutron.Credentials
+	used, tried client.Credentials
 	again       time.Time
 	backoff     time.Duration
 	failure     string
@@ -161,11 +162,11 @@ func (f *credentialsFiles) check(ctx context.Context) {
 	found, err := f.load()
 	switch {
 	case err != nil:
-		f.tried = neutron.Credentials{}
+		f.tried = client.Credentials{}
 		f.failed(err)
 		return
 	case found.SameAs(f.used):
-		f.tried = neutron.Credentials{}
+		f.tried = client.Credentials{}
 		f.inUse()
 		return
 	case !found.SameAs(f.tried):
@@ -185,7 +186,7 @@ func (f *credentialsFiles) check(ctx context.Context) {
 		}
 		return
 	}
-	f.used, f.tried = found, neutron.Credentials{}
+	f.used, f.tried = found, client.Credentials{}
 	f.inUse()
 	f.replaced()
 }
@@ -204,7 +205,7 @@ func (f *credentialsFiles) failed(err error) {
 }
 
 // settled reports whether what was found in the files is still there after a moment; not where ctx is done before.
-func (f *credentialsFiles) settled(ctx context.Context, found neutron.Credentials) bool {
+func (f *credentialsFiles) settled(ctx context.Context, found client.Credentials) bool {
 	moment := time.NewTimer(settling)
 	defer moment.Stop()
 	select {

@@ -13,7 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/klog/v2/ktesting"
 
-	"cloudteam.ztgame.com/network-controller/internal/neutron"
+	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 )
 
 // rotation is files of credentials in virtual time, and a Keystone that takes some passwords.
@@ -47,7 +47,7 @@ func inRotation(t *testing.T, test func(t *testing.T, r *rotation)) {
 		logger, ctx := ktesting.NewTestContext(t)
 		r := &rotation{t: t, path: filepath.Join(dir, "clouds.yaml")}
 		r.write("first")
-		load := func() (neutron.Credentials, error) { return neutron.LoadCredentials("c") }
+		load := func() (client.Credentials, error) { return client.LoadCredentials("c") }
 		used, err := load()
 		if err != nil {
 			t.Fatal(err)
@@ -55,7 +55,7 @@ func inRotation(t *testing.T, test func(t *testing.T, r *rotation)) {
 		r.credentialsFiles = &credentialsFiles{
 			load: load, used: used, look: make(chan struct{}, 1), logger: logger,
 			replaced: func() { r.say("replaced") },
-			replace: func(context.Context, neutron.Credentials) error {
+			replace: func(context.Context, client.Credentials) error {
 				r.say("tried")
 				taken := r.take(nil)
 				if content, err := os.ReadFile(r.path); err != nil || taken != "" && string(content) != cloudsYAML+taken {

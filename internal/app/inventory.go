@@ -74,6 +74,7 @@ func (p *process) newInventory(access *cloudAccess, logger klog.Logger) *sharedI
 	s := &sharedInventory{audits: &auditLog{ref: access.ref, logger: logger, recovered: wake}}
 	s.Inventory = neutron.NewInventory(access.cloud, p.cluster, neutron.InventoryOptions{
 		Interval: p.options.AuditInterval,
+		MaxCalls: p.options.CloudMaxCalls,
 		Ports:    p.options.enabled(portcontroller.Name),
 		Moved:    func(uid string) { p.audience.tell(func(user inventoryUser) { user.Moved(uid) }) },
 		Audited:  s.audits.audited,

@@ -14,6 +14,7 @@ import (
 	"cloudteam.ztgame.com/network-controller/internal/controller/managed"
 	"cloudteam.ztgame.com/network-controller/internal/controller/orphan"
 	"cloudteam.ztgame.com/network-controller/internal/neutron"
+	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
 
@@ -27,7 +28,7 @@ type Options struct {
 	KubeBurst int
 	// Cloud is a name in clouds.yaml; empty for OS_CLOUD or the OS_ variables. Only Networks and NetworkPorts need one.
 	Cloud string
-	// AllowedIdentityEndpoints are those that credentials in Secrets may lead to; see neutron.NewConfinement.
+	// AllowedIdentityEndpoints are those that credentials in Secrets may lead to; see client.NewConfinement.
 	AllowedIdentityEndpoints []string
 	// PermitInsecureClouds permits credentials in Secrets to have certificates not verified.
 	PermitInsecureClouds bool
@@ -179,7 +180,7 @@ func (o *Options) Validate() error {
 	if o.CloudMaxCalls < 1 {
 		errs = append(errs, fmt.Errorf("--cloud-max-calls=%d: write at least 1", o.CloudMaxCalls))
 	}
-	if _, err := neutron.NewConfinement(o.AllowedIdentityEndpoints, neutron.Credentials{}, false); err != nil {
+	if _, err := client.NewConfinement(o.AllowedIdentityEndpoints, client.Credentials{}, false); err != nil {
 		errs = append(errs, fmt.Errorf("--allowed-identity-endpoints: %w", err))
 	}
 	if o.AuditInterval < time.Second {

@@ -11,7 +11,7 @@ import (
 
 	"cloudteam.ztgame.com/network-controller/internal/controller/managed"
 	"cloudteam.ztgame.com/network-controller/internal/controller/orphan"
-	"cloudteam.ztgame.com/network-controller/internal/neutron"
+	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
 
@@ -27,13 +27,13 @@ const (
 // which only a leader's does, and closed when no object has named it for a while.
 type cloudRegistry struct {
 	p  *process
-	to *neutron.Confinement
+	to *client.Confinement
 
 	mu     sync.Mutex
 	clouds map[managed.CloudRef]*secretCloud
 }
 
-func newCloudRegistry(p *process, to *neutron.Confinement) *cloudRegistry {
+func newCloudRegistry(p *process, to *client.Confinement) *cloudRegistry {
 	return &cloudRegistry{p: p, to: to, clouds: map[managed.CloudRef]*secretCloud{}}
 }
 
@@ -184,7 +184,7 @@ func (c *secretCloud) changed() {
 // begin opens a session, and has it handed out when its first audit has ended, however it did. The caller holds mu.
 func (c *secretCloud) begin(known secretState) *cloudSession {
 	ctx, cancel := context.WithCancel(c.ctx)
-	load := func() (neutron.Credentials, error) {
+	load := func() (client.Credentials, error) {
 		if now := c.secret.state(); now.uid == known.uid {
 			known = now
 		}

@@ -25,7 +25,7 @@ import (
 	"k8s.io/klog/v2/ktesting"
 
 	"cloudteam.ztgame.com/network-controller/internal/controller/managed"
-	"cloudteam.ztgame.com/network-controller/internal/neutron"
+	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/neutrontest"
 )
 
@@ -76,7 +76,7 @@ func newRegistryWorld(t *testing.T) *registryWorld {
 	}})
 	listener := server.Start(t)
 	w.clouds = listener.CloudsYAML()
-	to, err := neutron.NewConfinement([]string{listener.URL}, neutron.Credentials{}, false)
+	to, err := client.NewConfinement([]string{listener.URL}, client.Credentials{}, false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -104,7 +104,7 @@ func (w *registryWorld) put(uid types.UID, cloudsYAML string) {
 	secrets := w.kube.CoreV1().Secrets(inTeam.Namespace)
 	secret := &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Name: inTeam.Secret, UID: uid},
-		Data:       map[string][]byte{neutron.SecretClouds: []byte(cloudsYAML)},
+		Data:       map[string][]byte{client.SecretClouds: []byte(cloudsYAML)},
 	}
 	_, err := secrets.Update(w.t.Context(), secret, metav1.UpdateOptions{})
 	if apierrors.IsNotFound(err) {

@@ -18,7 +18,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"cloudteam.ztgame.com/network-controller/internal/controller/managed"
-	"cloudteam.ztgame.com/network-controller/internal/neutron"
+	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
 
@@ -26,7 +26,7 @@ import (
 // of the Secret no more than the credentials. A list by name needs no right to other Secrets.
 type secretWatch struct {
 	ref managed.CloudRef
-	to  *neutron.Confinement
+	to  *client.Confinement
 	// changed is called when what is known has changed, without a lock held.
 	changed func()
 
@@ -44,7 +44,7 @@ type secretState struct {
 	// uid is that of the Secret that credentials were last read from, and stays when that is gone; empty before the
 	// first.
 	uid         types.UID
-	credentials neutron.Credentials
+	credentials client.Credentials
 }
 
 // state is what is known now.
@@ -133,7 +133,7 @@ func (w *secretWatch) take(obj any) error {
 	if !ok || secret.Name != w.ref.Secret {
 		return nil
 	}
-	credentials, err := neutron.SecretCredentials(w.ref.String(), secret.Data, w.ref.Entry, w.to)
+	credentials, err := client.SecretCredentials(w.ref.String(), secret.Data, w.ref.Entry, w.to)
 	w.set(func(s *secretState) {
 		if err != nil {
 			s.problem = unusable("Secret %q cannot be used: %s", w.ref.Secret, err)

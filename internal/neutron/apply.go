@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"slices"
 
+	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 	"cloudteam.ztgame.com/network-controller/internal/plan"
 )
 
@@ -45,7 +46,7 @@ func (i *Inventory) Apply(ctx context.Context, change plan.Change) (done plan.Ch
 			return done, err
 		}
 		if step.ID, err = i.take(ctx, step); err != nil {
-			return done, err
+			return done, namingFields(err)
 		}
 		switch step.Action {
 		case plan.UpdateNetwork, plan.TagNetwork:
@@ -74,7 +75,7 @@ func (i *Inventory) take(ctx context.Context, step plan.Step) (string, error) {
 		if step.ID != "" {
 			defer i.networks.write(step.ID)()
 		}
-		n, err := writeStep(ctx, i.cloud, step, networkBody, wireNetwork.observed)
+		n, err := writeStep(ctx, i, step, networkBody, wireNetwork.observed)
 		if err != nil {
 			return "", err
 		}
@@ -91,7 +92,7 @@ func (i *Inventory) take(ctx context.Context, step plan.Step) (string, error) {
 
 	case plan.DeleteNetwork:
 		defer i.networks.write(step.ID)()
-		if err := i.cloud.remove(ctx, step); err != nil {
+		if err := i.remove(ctx, step); err != nil {
 			return "", err
 		}
 		i.networks.remove(step.ID)
@@ -99,7 +100,7 @@ func (i *Inventory) take(ctx context.Context, step plan.Step) (string, error) {
 
 	case plan.CreateSubnet, plan.UpdateSubnet:
 		defer i.networks.write(step.NetworkRef.ID)()
-		s, err := writeStep(ctx, i.cloud, step, subnetBody, wireSubnet.observed)
+		s, err := writeStep(ctx, i, step, subnetBody, wireSubnet.observed)
 		if err != nil {
 			return "", err
 		}
@@ -108,7 +109,7 @@ func (i *Inventory) take(ctx context.Context, step plan.Step) (string, error) {
 
 	case plan.DeleteSubnet:
 		defer i.networks.write(step.NetworkRef.ID)()
-		if err := i.cloud.remove(ctx, step); err != nil {
+		if err := i.remove(ctx, step); err != nil {
 			return "", err
 		}
 		i.changeSubnet(step.NetworkRef.ID, step.ID, nil)
@@ -116,7 +117,7 @@ func (i *Inventory) take(ctx context.Context, step plan.Step) (string, error) {
 
 	case plan.TagNetwork:
 		defer i.networks.write(step.ID)()
-		if err := i.cloud.tag(ctx, step); err != nil {
+		if err := i.tag(ctx, step); err != nil {
 			return "", err
 		}
 		i.changeTags(step.ID, step.Attributes.Tags)
@@ -138,7 +139,7 @@ func (i *Inventory) take(ctx context.Context, step plan.Step) (string, error) {
 		plan.CreateInterface, plan.AttachInterface, plan.DetachInterface, plan.DeleteInterface:
 		return i.takeRouter(ctx, step)
 	}
-	return "", &Error{Kind: Invalid, Op: string(step.Action), Reason: "no such action"}
+	return "", &client.Error{Kind: client.Invalid, Op: string(step.Action), Reason: "no such action"}
 }
 
 // takePort is take for steps about ports. A port moves neither its network's revision nor its subnets' (measured; the
@@ -152,7 +153,7 @@ func (i *Inventory) takePort(ctx context.Context, step plan.Step) (string, error
 	}
 	// Should Neutron move the revision once more when it has answered (see portBody), the next conditional write fails and
 	// reads again, or the next list moves the port.
-	p, err := writeStep(ctx, i.cloud, step, portBody, wirePort.observed)
+	p, err := writeStep(ctx, i, step, portBody, wirePort.observed)
 	if err != nil {
 		return "", err
 	}
@@ -168,7 +169,7 @@ func (i *Inventory) takePort(ctx context.Context, step plan.Step) (string, error
 // removePort deletes a port.
 func (i *Inventory) removePort(ctx context.Context, step plan.Step) error {
 	defer i.ports.write(step.ID)()
-	if err := i.cloud.remove(ctx, step); err != nil {
+	if err := i.remove(ctx, step); err != nil {
 		return err
 	}
 	i.ports.remove(step.ID)
@@ -213,14 +214,14 @@ func (i *Inventory) notYetAllocated(ctx context.Context, step plan.Step) error {
 	}
 	if _, err := i.Reread(ctx, plan.Resource{Kind: plan.KindNetwork, ID: step.NetworkRef.ID}); err != nil {
 		if errors.Is(err, ErrUnmarked) {
-			return &Error{Kind: Conflict, Op: string(step.Action), Reason: ErrUnmarked.Error()}
+			return &client.Error{Kind: client.Conflict, Op: string(step.Action), Reason: ErrUnmarked.Error()}
 		}
 		return err
 	}
 	_, owner, _ := plan.ParseDescription(step.SubnetDescription)
 	for _, s := range i.subnetsHeld(step.NetworkRef.ID) {
 		if step.Subnet.Fits(s) && owner.Owns(s.Description) {
-			return &Error{Kind: Conflict, Op: string(step.Action), Reason: "subnet " + s.ID + " is there already"}
+			return &client.Error{Kind: client.Conflict, Op: string(step.Action), Reason: "subnet " + s.ID + " is there already"}
 		}
 	}
 	return nil
@@ -252,9 +253,9 @@ func (i *Inventory) stillOurs(ctx context.Context, step plan.Step, id string) er
 	found, err := i.Reread(ctx, plan.Resource{Kind: plan.KindNetwork, ID: id})
 	switch {
 	case errors.Is(err, ErrUnmarked):
-		return &Error{Kind: Conflict, Op: string(step.Action), Reason: ErrUnmarked.Error()}
+		return &client.Error{Kind: client.Conflict, Op: string(step.Action), Reason: ErrUnmarked.Error()}
 	case err == nil && !found:
-		return &Error{Kind: NotFound, Op: string(step.Action), Reason: "it is not there any more"}
+		return &client.Error{Kind: client.NotFound, Op: string(step.Action), Reason: "it is not there any more"}
 	}
 	return err
 }

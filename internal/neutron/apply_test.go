@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/neutrontest"
 	"cloudteam.ztgame.com/network-controller/internal/plan"
 )
@@ -38,12 +39,12 @@ func newEmulatedAs(t *testing.T, cloud string, options InventoryOptions) emulate
 		t.Fatal(err)
 	}
 	t.Setenv("OS_CLIENT_CONFIG_FILE", file)
-	credentials, err := LoadCredentials(cloud)
+	credentials, err := client.LoadCredentials(cloud)
 	if err != nil {
 		t.Fatal(err)
 	}
 	owner := plan.Owner{Cluster: "c", Object: "o"}
-	return emulated{NewInventory(NewCloud(credentials, Options{}), owner.Cluster, options), t, owner, server}
+	return emulated{NewInventory(client.NewCloud(credentials, client.Options{}), owner.Cluster, options), t, owner, server}
 }
 
 func (e emulated) observed() plan.Observed {
@@ -164,7 +165,7 @@ func TestRevisionThatNeutronTellsTooEarlyIsReadAgain(t *testing.T) {
 	if err != nil || change.Empty() {
 		t.Fatalf("the plan is %v, %v", change, err)
 	}
-	if _, err := e.Apply(t.Context(), change); !IsConflict(err) {
+	if _, err := e.Apply(t.Context(), change); !client.IsConflict(err) {
 		t.Errorf("got %v, want a conflict", err)
 	}
 	if found, err := e.Reread(t.Context(), plan.Resource{Kind: plan.KindPort, ID: id}); !found || err != nil {
@@ -249,33 +250,33 @@ func TestRefusalsOfPorts(t *testing.T) {
 	e.apply(create(func(s *plan.PortSpec) { s.MAC = mac }), nil)
 	for name, test := range map[string]struct {
 		change func(*plan.PortSpec)
-		want   Kind
+		want   client.Kind
 	}{
-		"no address is left":               {func(*plan.PortSpec) {}, Exhausted},
-		"the address is another's":         {at("10.0.0.2"), Taken},
-		"the address is of another subnet": {at("10.0.1.2"), Invalid},
-		"the address is the broadcast's":   {at("10.0.0.3"), Invalid},
+		"no address is left":               {func(*plan.PortSpec) {}, client.Exhausted},
+		"the address is another's":         {at("10.0.0.2"), client.Taken},
+		"the address is of another subnet": {at("10.0.1.2"), client.Invalid},
+		"the address is the broadcast's":   {at("10.0.0.3"), client.Invalid},
 		"the MAC is another's": {func(s *plan.PortSpec) {
 			s.MAC = mac
 			at("10.0.0.1")(s)
-		}, Taken},
-		"the network is not there": {func(s *plan.PortSpec) { s.NetworkID = nobody }, NotFound},
-		"the subnet is not there":  {func(s *plan.PortSpec) { s.Addresses[0].SubnetID = nobody }, NotFound},
+		}, client.Taken},
+		"the network is not there": {func(s *plan.PortSpec) { s.NetworkID = nobody }, client.NotFound},
+		"the subnet is not there":  {func(s *plan.PortSpec) { s.Addresses[0].SubnetID = nobody }, client.NotFound},
 		"a security group is not there": {func(s *plan.PortSpec) {
 			s.SecurityGroups = []string{nobody}
 			at("10.0.0.1")(s)
-		}, Invalid},
+		}, client.Invalid},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := e.Apply(t.Context(), create(test.change))
-			if got := KindOf(err); err == nil || got != test.want || MaybeDone(err) {
+			if got := client.KindOf(err); err == nil || got != test.want || client.MaybeDone(err) {
 				t.Errorf("%v is %v, want %v", err, got, test.want)
 			}
 		})
 	}
 	if _, err := e.Apply(t.Context(), plan.Change{{
 		Action: plan.DeleteNetwork, Ref: plan.Ref{ID: n.ID}, Revision: n.Revision,
-	}}); KindOf(err) != InUse {
-		t.Errorf("deleting a network with a port: %v, want %v", err, InUse)
+	}}); client.KindOf(err) != client.InUse {
+		t.Errorf("deleting a network with a port: %v, want %v", err, client.InUse)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 	"cloudteam.ztgame.com/network-controller/internal/plan"
 )
 
@@ -57,8 +58,8 @@ func (i *Inventory) countAddresses(ctx context.Context) error {
 		return nil
 	}
 	var told usage
-	availabilities, err := i.cloud.listAvailabilities(ctx)
-	refusal, refused := errors.AsType[*Error](err)
+	availabilities, err := i.listAvailabilities(ctx)
+	refusal, refused := errors.AsType[*client.Error](err)
 	switch {
 	case err == nil && len(availabilities) > 0:
 		told = usage{}
@@ -70,7 +71,7 @@ func (i *Inventory) countAddresses(ctx context.Context) error {
 			}
 		}
 	case err == nil, refused &&
-		(refusal.Kind == Invalid || refusal.Kind == Forbidden || refusal.Status == http.StatusNotFound):
+		(refusal.Kind == client.Invalid || refusal.Kind == client.Forbidden || refusal.Status == http.StatusNotFound):
 		// A tenant is told that there are none; a Neutron without the extension says 404, a policy 403.
 	default:
 		return err

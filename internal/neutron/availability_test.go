@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 	"cloudteam.ztgame.com/network-controller/internal/plan"
 )
 
@@ -228,7 +229,7 @@ func TestACountThatFailsLeavesTheLastOne(t *testing.T) {
 		}
 		return false
 	})
-	if err := b.Audit(t.Context()); KindOf(err) != Transient {
+	if err := b.Audit(t.Context()); client.KindOf(err) != client.Transient {
 		t.Errorf("the audit's error is %v", err)
 	}
 	if got, moved := b.used(t, "o"), b.takeMoved(); got != "5" || len(moved) > 0 {
@@ -323,7 +324,7 @@ func TestCountsAreOfOneProject(t *testing.T) {
 			}
 			return false
 		})
-		if err := i.Audit(t.Context()); KindOf(err) != Transient {
+		if err := i.Audit(t.Context()); client.KindOf(err) != client.Transient {
 			t.Fatalf("the audit's error is %v", err)
 		}
 		if got := usedIn(t, observed()...); got != "unknown" {

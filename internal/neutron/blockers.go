@@ -2,14 +2,13 @@ package neutron
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
-	"net/http"
 	"net/url"
 	"slices"
 	"strings"
 	"time"
 
+	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 	"cloudteam.ztgame.com/network-controller/internal/plan"
 )
 
@@ -24,7 +23,7 @@ type Blocker struct {
 	ProjectID string `json:"project_id"`
 }
 
-func (b Blocker) id() string { return b.ID }
+func (b Blocker) Key() string { return b.ID }
 
 const opListFloatingIPs = "list floating IPs"
 
@@ -46,7 +45,7 @@ const maxForeign = 64
 // String names the port and what has it, in one line: "port 1f… (compute:nova, device 9a…)".
 func (b Blocker) String() string {
 	short := func(text string) string {
-		text = oneLine(text)
+		text = client.OneLine(text)
 		if len(text) > maxForeign {
 			text = strings.ToValidUTF8(text[:maxForeign], "") + "…"
 		}
@@ -89,11 +88,11 @@ type FloatingIP struct {
 	Address string `json:"floating_ip_address"`
 }
 
-func (f FloatingIP) id() string { return f.ID }
+func (f FloatingIP) Key() string { return f.ID }
 
 // String is the floating IP for a person.
 func (f FloatingIP) String() string {
-	return "floating IP " + oneLine(f.Address) + " (" + oneLine(f.ID) + ")"
+	return "floating IP " + client.OneLine(f.Address) + " (" + client.OneLine(f.ID) + ")"
 }
 
 // shownBlockers is how many ports a message names.
@@ -140,15 +139,15 @@ func (i *Inventory) Blockers(ctx context.Context, refused plan.Step) (Blockers, 
 	case plan.DeleteRouter:
 		query.Set("device_id", refused.ID)
 		query["device_owner"] = routerInterfaces
-		return i.cloud.listBlockers(ctx, query)
+		return i.listBlockers(ctx, query)
 	case plan.DetachInterface:
-		return i.cloud.listFloatingIPs(ctx, refused.RouterRef.ID)
+		return i.listFloatingIPs(ctx, refused.RouterRef.ID)
 	case plan.UpdateGateway:
-		return i.cloud.listFloatingIPs(ctx, refused.ID)
+		return i.listFloatingIPs(ctx, refused.ID)
 	default:
 		return Blockers{}, nil
 	}
-	found, err := i.cloud.listBlockers(ctx, query)
+	found, err := i.listBlockers(ctx, query)
 	if err != nil {
 		return Blockers{}, err
 	}
@@ -171,31 +170,22 @@ func (i *Inventory) Blockers(ctx context.Context, refused plan.Step) (Blockers, 
 	return found, nil
 }
 
-func (c *Cloud) listBlockers(ctx context.Context, query url.Values) (found Blockers, err error) {
-	query = c.paged(query)
+func (i *Inventory) listBlockers(ctx context.Context, query url.Values) (found Blockers, err error) {
+	query = i.cloud.Paged(query)
 	query["fields"] = blockerFields
-	var answer map[string]json.RawMessage
-	err = c.do(ctx, request{
-		op: opListPorts, method: http.MethodGet, path: portAPI.many, query: query, answer: &answer,
-	})
+	ports, further, err := client.Page[Blocker](ctx, i.cloud, opListPorts, portAPI, query)
 	if err != nil {
 		return Blockers{}, err
 	}
-	ports, err := decodePage[Blocker](opListPorts, portAPI.many, answer)
-	if err != nil {
-		return Blockers{}, err
-	}
-	if found.Further, err = hasNext(opListPorts, portAPI.many, answer); err != nil {
-		return Blockers{}, err
-	}
+	found.Further = further
 	found.Ports = slices.DeleteFunc(ports, func(b Blocker) bool { return slices.Contains(goesAlong, b.DeviceOwner) })
 	return found, nil
 }
 
 // listFloatingIPs gives those that lead inside by way of a router.
-func (c *Cloud) listFloatingIPs(ctx context.Context, routerID string) (found Blockers, err error) {
+func (i *Inventory) listFloatingIPs(ctx context.Context, routerID string) (found Blockers, err error) {
 	query := url.Values{"router_id": {routerID}, "fields": {"id", "floating_ip_address"}}
-	found.FloatingIPs, err = list[FloatingIP](ctx, c, opListFloatingIPs, collection{"floatingip", "floatingips"}, query)
+	found.FloatingIPs, err = client.List[FloatingIP](ctx, i.cloud, opListFloatingIPs, client.Collection{One: "floatingip", Many: "floatingips"}, query)
 	return found, err
 }
 

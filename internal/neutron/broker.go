@@ -5,10 +5,11 @@ import (
 	"encoding/json"
 	"errors"
 	"maps"
-	"net/http"
 	"slices"
 	"sync"
 	"time"
+
+	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 )
 
 // broker stands between many workers and one cloud, and sends what they write in few, large calls:
@@ -26,7 +27,7 @@ import (
 // All methods are safe for concurrent use.
 type broker struct {
 	// post sends the creates of one call, and returns what was made in their order.
-	post func(ctx context.Context, op string, of collection, bodies []map[string]any) ([]json.RawMessage, error)
+	post func(ctx context.Context, op string, of client.Collection, bodies []map[string]any) ([]json.RawMessage, error)
 
 	mu      sync.Mutex
 	limiter *limiter
@@ -66,7 +67,7 @@ const (
 
 // line is where the creates in one collection wait.
 type line struct {
-	of    collection
+	of    client.Collection
 	queue fairQueue[*pendingCreate]
 	// room, where not nil, decides which of them go together, and when; aside are those that have to wait.
 	room  *room
@@ -93,7 +94,7 @@ type pendingWrite struct {
 // turn is a place among the calls under way, or why there is none.
 type turn struct {
 	slot *slot
-	err  *Error
+	err  *client.Error
 }
 
 // pendingCreate is a write that the broker sends for its caller.
@@ -118,7 +119,7 @@ type created struct {
 
 // newBroker makes a broker of at most so many writes at a time; 0 means DefaultMaxCalls.
 func newBroker(
-	most int, post func(context.Context, string, collection, []map[string]any) ([]json.RawMessage, error),
+	most int, post func(context.Context, string, client.Collection, []map[string]any) ([]json.RawMessage, error),
 ) *broker {
 	if most <= 0 {
 		most = DefaultMaxCalls
@@ -131,13 +132,13 @@ func newBroker(
 // Create has a resource created, with what others create at the time, and returns it as Neutron's JSON. identity is
 // what tells this create from all others.
 func (b *broker) Create(
-	ctx context.Context, op string, of collection, identity string, body map[string]any,
+	ctx context.Context, op string, of client.Collection, identity string, body map[string]any,
 ) (json.RawMessage, error) {
 	c := &pendingCreate{place: place{ctx: ctx}, op: op, body: body, identity: identity, result: make(chan created, 1)}
 	b.mu.Lock()
 	c.company = b.companyOf(identity)
-	if of == routerAPI {
-		c.company = 1 // Neutron answers "Bulk operation not supported" (measured)
+	if !of.Bulk {
+		c.company = 1
 	}
 	for _, l := range b.lines {
 		if l.of != of {
@@ -211,11 +212,11 @@ func (b *broker) unsettle(network string) {
 
 // leave ends the wait of a caller whose context has ended. Its error leaves open what becomes of a write that is on its
 // way already.
-func (b *broker) leave(ctx context.Context, p *place, op string) *Error {
+func (b *broker) leave(ctx context.Context, p *place, op string) *client.Error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	p.left = true
-	e := translate(op, http.MethodPost, ctx.Err())
+	e := client.Interrupted(op, ctx.Err())
 	e.MaybeDone = p.taken
 	return e
 }
@@ -249,8 +250,8 @@ func (b *broker) dispatch() {
 // turnAway ends the wait of all: the cloud is to be left alone for that long, and a worker has better things to do. The
 // caller holds mu.
 func (b *broker) turnAway(rest time.Duration) {
-	refusal := func(op string) *Error {
-		return &Error{Kind: Throttled, Op: op, Reason: "the cloud has asked to be left alone for a while", Wait: rest}
+	refusal := func(op string) *client.Error {
+		return &client.Error{Kind: client.Throttled, Op: op, Reason: "the cloud has asked to be left alone for a while", Wait: rest}
 	}
 	for b.others.len() > 0 {
 		w := b.others.pop()
@@ -444,7 +445,7 @@ func (s *slot) learn(errs []error, now time.Time) {
 		return
 	}
 	for _, err := range errs {
-		if e, ok := errors.AsType[*Error](err); ok && e.overloaded() {
+		if e, ok := errors.AsType[*client.Error](err); ok && e.Overloaded() {
 			b.limiter.failed(s.began, now)
 			if rest := now.Add(e.Wait); rest.After(b.rest) {
 				b.rest = rest

@@ -16,6 +16,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
+
+	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 )
 
 // server is what a broker sends creates to: bulk creates are all or none, and a call takes its time.
@@ -24,7 +26,7 @@ type server struct {
 	// takes is how long a call is under way of so many creates, with so many calls under way; nil for a second.
 	takes func(creates, underway int) time.Duration
 	// fails is why a call is not carried out, or (lost) carried out and not answered; nil for none.
-	fails func(names []string) *Error
+	fails func(names []string) *client.Error
 	// calls are the names of what was created, by call, in the order of the calls' beginnings.
 	calls [][]string
 	// made counts what was carried out, by name.
@@ -33,7 +35,7 @@ type server struct {
 }
 
 func (s *server) post(
-	ctx context.Context, op string, _ collection, bodies []map[string]any,
+	ctx context.Context, op string, _ client.Collection, bodies []map[string]any,
 ) ([]json.RawMessage, error) {
 	var names []string
 	for _, body := range bodies {
@@ -56,7 +58,7 @@ func (s *server) post(
 	select {
 	case <-time.After(takes):
 	case <-ctx.Done():
-		return nil, translate(op, http.MethodPost, ctx.Err())
+		return nil, client.Interrupted(op, ctx.Err())
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -226,13 +228,13 @@ func TestFlowsTakeTurns(t *testing.T) {
 }
 
 // refusal is what Neutron says of a create that is bad.
-func refusal(kind Kind) *Error {
-	return &Error{Kind: kind, Op: "create network", Reason: "broken by a test", Status: http.StatusBadRequest}
+func refusal(kind client.Kind) *client.Error {
+	return &client.Error{Kind: kind, Op: "create network", Reason: "broken by a test", Status: http.StatusBadRequest}
 }
 
 // ifAny gives an error for calls in which there is one whose name begins with the prefix.
-func ifAny(prefix string, err *Error) func([]string) *Error {
-	return func(names []string) *Error {
+func ifAny(prefix string, err *client.Error) func([]string) *client.Error {
+	return func(names []string) *client.Error {
 		if slices.ContainsFunc(names, func(name string) bool { return strings.HasPrefix(name, prefix) }) {
 			return err
 		}
@@ -242,11 +244,11 @@ func ifAny(prefix string, err *Error) func([]string) *Error {
 
 func TestBadOnesAreFoundAndTheGoodOnesAreThrough(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &server{fails: ifAny("bad", refusal(Invalid))}
+		s := &server{fails: ifAny("bad", refusal(client.Invalid))}
 		b := newBroker(0, s.post)
 		names := slices.Concat([]string{"first"}, numbered("good", 10), []string{"bad"}, numbered("fine", 13))
 		failed := createMany(t.Context(), b, names...)
-		if len(failed) != 1 || KindOf(failed["bad"]) != Invalid {
+		if len(failed) != 1 || client.KindOf(failed["bad"]) != client.Invalid {
 			t.Errorf("failed: %v", failed)
 		}
 		want := map[string]int{}
@@ -270,11 +272,11 @@ func TestBadOnesAreFoundAndTheGoodOnesAreThrough(t *testing.T) {
 }
 
 func TestOneThatFindsNoRoomSparesTheOthersTheAttempt(t *testing.T) {
-	for kind, calls := range map[Kind]int{Capacity: 1 + 5, Throttled: 1 + 1} {
+	for kind, calls := range map[client.Kind]int{client.Capacity: 1 + 5, client.Throttled: 1 + 1} {
 		synctest.Test(t, func(t *testing.T) {
 			s := &server{}
 			b := newBroker(0, s.post)
-			s.fails = func([]string) *Error { return refusal(kind) }
+			s.fails = func([]string) *client.Error { return refusal(kind) }
 			failed := createMany(t.Context(), b, numbered("n", 26)...)
 			if len(failed) != 26 || len(s.calls) != calls {
 				t.Errorf("%s: %d failed in %d calls, want 26 in %d", kind, len(failed), len(s.calls), calls)
@@ -286,13 +288,13 @@ func TestOneThatFindsNoRoomSparesTheOthersTheAttempt(t *testing.T) {
 
 func TestNothingIsSentAgainWhoseAnswerIsLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &server{fails: ifAny("n", &Error{Kind: Transient, Status: http.StatusBadGateway, MaybeDone: true})}
+		s := &server{fails: ifAny("n", &client.Error{Kind: client.Transient, Status: http.StatusBadGateway, MaybeDone: true})}
 		b := newBroker(0, s.post)
 		names := numbered("n", 25)
 		_ = createMany(t.Context(), b, "opens")
 		failed := createMany(t.Context(), b, append([]string{"x"}, names...)...)
 		for _, name := range names {
-			if !MaybeDone(failed[name]) || s.made[name] != 1 {
+			if !client.MaybeDone(failed[name]) || s.made[name] != 1 {
 				t.Errorf("%s: %v, made %d times", name, failed[name], s.made[name])
 			}
 		}
@@ -360,7 +362,7 @@ func TestWhoWaitsNoLongerIsNotSent(t *testing.T) {
 		writeErr := b.Write(ctx, "delete network", func() error { t.Error("it was sent"); return nil })
 		wg.Wait()
 		createMany(t.Context(), b, "last")
-		if err == nil || MaybeDone(err) || writeErr == nil || MaybeDone(writeErr) || s.made["impatient"] > 0 {
+		if err == nil || client.MaybeDone(err) || writeErr == nil || client.MaybeDone(writeErr) || s.made["impatient"] > 0 {
 			t.Errorf("got %v and %v, made %v", err, writeErr, s.made)
 		}
 		rested(t, b)
@@ -401,7 +403,7 @@ func TestACallGoesOnForThoseWhoStay(t *testing.T) {
 				leave(nil)
 				wg.Wait()
 				rested(t, b)
-				if !MaybeDone(errs["a"]) || !errors.Is(errs["a"], context.Canceled) || s.made["b"] != test.made ||
+				if !client.MaybeDone(errs["a"]) || !errors.Is(errs["a"], context.Canceled) || s.made["b"] != test.made ||
 					(errs["b"] == nil) != test.stays {
 					t.Errorf("errors %v, made %v", errs, s.made)
 				}
@@ -414,15 +416,15 @@ func TestACloudThatAsksToBeLeftAloneIs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &server{}
 		b := newBroker(1, s.post)
-		throttled := refusal(Throttled)
+		throttled := refusal(client.Throttled)
 		throttled.Wait = time.Minute
-		s.fails = func([]string) *Error { s.fails = nil; return throttled }
+		s.fails = func([]string) *client.Error { s.fails = nil; return throttled }
 		failed := createMany(t.Context(), b, numbered("n", 30)...)
 		if len(failed) != 30 || len(s.calls) != 1 {
 			t.Errorf("%d of 30 failed in %d calls, want 1", len(failed), len(s.calls))
 		}
 		for name, err := range failed {
-			if e, ok := errors.AsType[*Error](err); !ok || e.Kind != Throttled || e.Wait < 59*time.Second || e.MaybeDone {
+			if e, ok := errors.AsType[*client.Error](err); !ok || e.Kind != client.Throttled || e.Wait < 59*time.Second || e.MaybeDone {
 				t.Errorf("%s: %v", name, err)
 			}
 		}
@@ -470,7 +472,7 @@ func TestTheLimitFallsWhereTheCloudFails(t *testing.T) {
 		b := newBroker(0, s.post)
 		createMany(t.Context(), b, numbered("n", 5000)...)
 		before := b.limiter.limit()
-		s.fails = ifAny("", &Error{Kind: Transient, Status: http.StatusServiceUnavailable, MaybeDone: true})
+		s.fails = ifAny("", &client.Error{Kind: client.Transient, Status: http.StatusServiceUnavailable, MaybeDone: true})
 		createMany(t.Context(), b, numbered("m", 500)...)
 		if now := b.limiter.limit(); now > before/2 || now < 1 {
 			t.Errorf("the limit went from %d to %d", before, now)
@@ -488,19 +490,19 @@ func TestEachCreateEndsOnceAndIsToldTheTruth(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		count := rapid.IntRange(1, 120).Draw(rt, "creates")
 		most := rapid.IntRange(1, 6).Draw(rt, "most")
-		faults := rapid.SliceOfN(rapid.SampledFrom([]*Error{
-			nil, nil, nil, refusal(Invalid), refusal(Capacity), refusal(Taken), refusal(Throttled),
-			{Kind: Transient, Status: http.StatusBadGateway, MaybeDone: true},
-			{Kind: Transient, Reason: "connecting"},
-			{Kind: Transient, Op: OpLogin, Status: http.StatusServiceUnavailable, Wait: time.Second},
-			{Kind: Transient, Status: http.StatusServiceUnavailable, Wait: time.Second, MaybeDone: true},
+		faults := rapid.SliceOfN(rapid.SampledFrom([]*client.Error{
+			nil, nil, nil, refusal(client.Invalid), refusal(client.Capacity), refusal(client.Taken), refusal(client.Throttled),
+			{Kind: client.Transient, Status: http.StatusBadGateway, MaybeDone: true},
+			{Kind: client.Transient, Reason: "connecting"},
+			{Kind: client.Transient, Op: client.OpLogin, Status: http.StatusServiceUnavailable, Wait: time.Second},
+			{Kind: client.Transient, Status: http.StatusServiceUnavailable, Wait: time.Second, MaybeDone: true},
 		}), 1, 30).Draw(rt, "faults")
 		patience := rapid.SliceOfN(rapid.IntRange(1, 20000), count, count).Draw(rt, "patience in ms")
 		rounds := rapid.IntRange(1, 3).Draw(rt, "rounds")
 		synctest.Test(t, func(t *testing.T) {
 			calls := 0
 			s := &server{}
-			s.fails = func([]string) *Error {
+			s.fails = func([]string) *client.Error {
 				calls++
 				return faults[calls%len(faults)]
 			}
@@ -520,7 +522,7 @@ func TestEachCreateEndsOnceAndIsToldTheTruth(t *testing.T) {
 						s.mu.Lock()
 						times := s.made[name] - before[name]
 						s.mu.Unlock()
-						if times > 1 || err == nil && times != 1 || err != nil && !MaybeDone(err) && times != 0 {
+						if times > 1 || err == nil && times != 1 || err != nil && !client.MaybeDone(err) && times != 0 {
 							t.Errorf("%s: made %d times in a round, told %v", name, times, err)
 						}
 					})
@@ -542,7 +544,7 @@ func TestCreatesForTwoProjectsDoNotGoTogether(t *testing.T) {
 		synctest.Wait()
 		for i := range 20 {
 			project := fmt.Sprint("project-", i%2)
-			ctx := Within(WithFlow(t.Context(), project), Identity{ProjectID: project})
+			ctx := client.Within(WithFlow(t.Context(), project), client.Identity{ProjectID: project})
 			wg.Go(func() {
 				if err := createNamed(ctx, b, fmt.Sprint(project, "/", i)); err != nil {
 					t.Error(err)
@@ -568,9 +570,9 @@ func TestWhatWasNotSentTeachesTheBrokerNothing(t *testing.T) {
 		before := b.limiter.limit()
 		for range 10 {
 			err := b.Write(t.Context(), "delete network", func() error {
-				return &Error{Kind: Transient, Wait: outagePause, unsent: true}
+				return &client.Error{Kind: client.Transient, Wait: 5 * time.Minute, Unsent: true}
 			})
-			if e, ok := errors.AsType[*Error](err); !ok || !e.unsent {
+			if e, ok := errors.AsType[*client.Error](err); !ok || !e.Unsent {
 				t.Fatalf("got %v", err)
 			}
 		}
@@ -584,7 +586,7 @@ func TestWhatWasNotSentTeachesTheBrokerNothing(t *testing.T) {
 // created again: the first one must not come after that.
 func TestWhoLeavesWhileABulkIsHalvedIsNotSentAfterwards(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &server{fails: ifAny("bad", refusal(Invalid))}
+		s := &server{fails: ifAny("bad", refusal(client.Invalid))}
 		b := newBroker(1, s.post)
 		var wg sync.WaitGroup
 		wg.Go(func() { createMany(t.Context(), b, "first") })
@@ -599,7 +601,7 @@ func TestWhoLeavesWhileABulkIsHalvedIsNotSentAfterwards(t *testing.T) {
 		wg.Go(func() { err = createNamed(ctx, b, "impatient") })
 		wg.Wait()
 		rested(t, b)
-		if !MaybeDone(err) || s.made["impatient"] > 0 || s.made["c"] != 1 {
+		if !client.MaybeDone(err) || s.made["impatient"] > 0 || s.made["c"] != 1 {
 			t.Errorf("told %v, made %v in calls %v", err, s.made, s.calls)
 		}
 	})
@@ -607,15 +609,15 @@ func TestWhoLeavesWhileABulkIsHalvedIsNotSentAfterwards(t *testing.T) {
 
 // A log-in that fails says nothing of what was to be created.
 func TestALogInThatFailsIsNoRefusalOfWhatWasToBeCreated(t *testing.T) {
-	for what, err := range map[string]*Error{
-		"Keystone is overloaded":              {Kind: Transient, Status: http.StatusServiceUnavailable},
-		"the catalog has no network service":  {Kind: Invalid},
-		"a proxy has lost Keystone":           {Kind: Transient, Status: http.StatusNotFound},
-		"Keystone does not take what is sent": {Kind: Invalid, Status: http.StatusBadRequest},
+	for what, err := range map[string]*client.Error{
+		"Keystone is overloaded":              {Kind: client.Transient, Status: http.StatusServiceUnavailable},
+		"the catalog has no network service":  {Kind: client.Invalid},
+		"a proxy has lost Keystone":           {Kind: client.Transient, Status: http.StatusNotFound},
+		"Keystone does not take what is sent": {Kind: client.Invalid, Status: http.StatusBadRequest},
 	} {
 		t.Run(what, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				err.Op = OpLogin + " to a cloud"
+				err.Op = client.OpLogin + " to a cloud"
 				s := &server{fails: ifAny("", err)}
 				b := newBroker(0, s.post)
 				names := numbered("n", 26)
@@ -640,12 +642,12 @@ func TestWhatACloudSaysToHalfABulkIsHeeded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &server{}
 		b := newBroker(1, s.post)
-		s.fails = func(names []string) *Error {
+		s.fails = func(names []string) *client.Error {
 			switch {
 			case len(names) == 4:
-				return refusal(Invalid)
+				return refusal(client.Invalid)
 			case slices.Contains(names, "n0"):
-				return &Error{Kind: Transient, Status: http.StatusServiceUnavailable, Wait: time.Minute, MaybeDone: true}
+				return &client.Error{Kind: client.Transient, Status: http.StatusServiceUnavailable, Wait: time.Minute, MaybeDone: true}
 			}
 			return nil
 		}
@@ -658,7 +660,7 @@ func TestWhatACloudSaysToHalfABulkIsHeeded(t *testing.T) {
 		}
 		wg.Wait()
 		synctest.Wait()
-		if err := createNamed(t.Context(), b, "next"); KindOf(err) != Throttled {
+		if err := createNamed(t.Context(), b, "next"); client.KindOf(err) != client.Throttled {
 			t.Errorf("the cloud has asked to wait for a minute, and got a call at once: %v", err)
 		}
 		rested(t, b)
@@ -668,7 +670,7 @@ func TestWhatACloudSaysToHalfABulkIsHeeded(t *testing.T) {
 // The time of a bulk that had to be halved is that of several calls, and of no use to compare others with.
 func TestAHalvedBulkDoesNotPassForASlowCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &server{fails: ifAny("bad", refusal(Invalid))}
+		s := &server{fails: ifAny("bad", refusal(client.Invalid))}
 		b := newBroker(1, s.post)
 		var wg sync.WaitGroup
 		wg.Go(func() { createMany(t.Context(), b, "first") })
@@ -697,7 +699,7 @@ func TestACallToTheFormerCloudTeachesNothingOfTheNextOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &server{}
 		b := newBroker(0, s.post)
-		throttled := refusal(Throttled)
+		throttled := refusal(client.Throttled)
 		throttled.Wait = time.Hour
 		var wg sync.WaitGroup
 		wg.Go(func() {

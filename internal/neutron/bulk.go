@@ -2,13 +2,14 @@ package neutron
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"maps"
 	"net/http"
 	"slices"
 	"sync/atomic"
 	"time"
+
+	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 )
 
 // send sends creates in one call, or in several where Neutron refuses some of them, and gives their callers what came
@@ -89,22 +90,22 @@ func each(creates []*pendingCreate) (groups [][]*pendingCreate) {
 // declined reports whether Neutron said no to a create, by its own word or a proxy's: nothing was created. Where that
 // was of several, some may be fine by themselves. A log-in that failed, whatever was to follow, is none.
 func declined(err error) bool {
-	e, ok := errors.AsType[*Error](err)
-	return ok && !e.MaybeDone && e.Kind != Throttled && e.Kind != Unauthenticated && !e.ofLogin() &&
-		(e.Kind != Transient || e.Status >= http.StatusBadRequest)
+	e, ok := errors.AsType[*client.Error](err)
+	return ok && !e.MaybeDone && e.Kind != client.Throttled && e.Kind != client.Unauthenticated && !e.OfLogin() &&
+		(e.Kind != client.Transient || e.Status >= http.StatusBadRequest)
 }
 
 // concernsAll reports whether what one create of a batch was told, alone, goes for the others as well: a quota that has
 // no room for one has none for the next, and a cloud that asks to be left alone means it.
 func concernsAll(err error) bool {
-	kind := KindOf(err)
-	return kind == Capacity || kind == Throttled
+	kind := client.KindOf(err)
+	return kind == client.Capacity || kind == client.Throttled
 }
 
 // together reports whether two creates may go in one call, which is Within the project that its first one is Within.
 func together(a, b *pendingCreate) bool {
-	project, bound := wanted(a.ctx)
-	other, otherBound := wanted(b.ctx)
+	project, bound := client.Wanted(a.ctx)
+	other, otherBound := client.Wanted(b.ctx)
 	return project == other && bound == otherBound
 }
 
@@ -148,7 +149,7 @@ func (b *broker) remember(group []*pendingCreate, err error, halved bool) {
 	defer b.mu.Unlock()
 	company := 0
 	switch {
-	case MaybeDone(err) && (len(group) > 1 || group[0].company < maxBulk):
+	case client.MaybeDone(err) && (len(group) > 1 || group[0].company < maxBulk):
 		company = max(1, len(group)/2)
 	case err != nil && len(group) == 1 && halved && declined(err):
 		company = 1
@@ -172,35 +173,4 @@ func (b *broker) companyOf(identity string) int {
 		return s.company
 	}
 	return maxBulk
-}
-
-// createAll creates resources of one collection, all or none, and returns them in the order of their bodies.
-func (c *Cloud) createAll(
-	ctx context.Context, op string, of collection, bodies []map[string]any,
-) ([]json.RawMessage, error) {
-	var answer map[string]json.RawMessage
-	r := request{op: op, method: http.MethodPost, path: of.many, answer: &answer, creates: len(bodies)}
-	if len(bodies) == 1 {
-		r.body = map[string]any{of.one: bodies[0]}
-		if err := c.do(ctx, r); err != nil {
-			return nil, err
-		}
-		return []json.RawMessage{answer[of.one]}, nil
-	}
-	r.body = map[string]any{of.many: bodies}
-	if err := c.do(ctx, r); err != nil {
-		return nil, err
-	}
-	raw, ok := answer[of.many]
-	if !ok {
-		return nil, decodeError(op, r.method, "it has no %q", of.many)
-	}
-	var made []json.RawMessage
-	if err := json.Unmarshal(raw, &made); err != nil {
-		return nil, decodeError(op, r.method, "%s", jsonProblem(err))
-	}
-	if len(made) != len(bodies) {
-		return nil, decodeError(op, r.method, "it has %d %s of %d", len(made), of.many, len(bodies))
-	}
-	return made, nil
 }

@@ -6,6 +6,7 @@ import (
 	"runtime"
 	"testing"
 
+	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 	"cloudteam.ztgame.com/network-controller/internal/plan"
 )
 
@@ -54,15 +55,17 @@ func decoded[W, T any](tb testing.TB, resources string, text []byte, observed fu
 	if err := json.Unmarshal(text, &answer); err != nil {
 		tb.Fatal(err)
 	}
-	page, err := decodePage[W]("list", resources, answer)
-	if err != nil {
+	var page []W
+	if err := json.Unmarshal(answer[resources], &page); err != nil {
 		tb.Fatal(err)
 	}
 	all := make([]T, len(page))
 	for i, w := range page {
-		if all[i], err = observed(w); err != nil {
+		one, err := observed(w)
+		if err != nil {
 			tb.Fatal(err)
 		}
+		all[i] = one
 	}
 	return all
 }
@@ -75,7 +78,7 @@ func BenchmarkDecodePage(b *testing.B) {
 		"ports":    func(text []byte) { decoded(b, "ports", text, wirePort.observed) },
 	} {
 		b.Run(resources, func(b *testing.B) {
-			text := pageOf(resources, DefaultPageSize)
+			text := pageOf(resources, client.DefaultPageSize)
 			b.SetBytes(int64(len(text)))
 			b.ReportAllocs()
 			for b.Loop() {
@@ -137,7 +140,7 @@ func TestBytesHeld(t *testing.T) {
 	} {
 		t.Run(kind, func(t *testing.T) {
 			bytes := heldBytes(t, n, func() any {
-				i := NewInventory(nil, "11111111-2222-3333-4444-555555555555", InventoryOptions{Ports: true})
+				i := NewInventory(client.NewCloud(client.Credentials{}, client.Options{}), "11111111-2222-3333-4444-555555555555", InventoryOptions{Ports: true})
 				c.fill(i)
 				return i
 			})

@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 	"cloudteam.ztgame.com/network-controller/internal/plan"
 )
 
@@ -28,14 +29,14 @@ const (
 // directory tells the ids of resources that are not ours and that users refer to by name or id.
 type directory struct {
 	op string
-	of collection
+	of client.Collection
 	// lacking is what users are told in a cloud that has no such resources.
 	lacking string
-	query   func(Identity) url.Values
+	query   func(client.Identity) url.Values
 
 	// mu is held while the cloud is asked, so that all who wait share one answer.
 	mu      sync.Mutex
-	project Identity
+	project client.Identity
 	read    time.Time
 	entries []entry
 }
@@ -51,19 +52,21 @@ type entry struct {
 	DefaultPrefixLength json.Number `json:"default_prefixlen"`
 }
 
-func (e entry) id() string { return e.ID }
+func (e entry) Key() string { return e.ID }
 
 func newExternalNetworks() *directory {
 	return &directory{
 		op: opFindExternalNetwork, of: networkAPI, lacking: lacksRouters,
-		query: func(Identity) url.Values { return url.Values{"router:external": {"True"}, "fields": {"id", "name"}} },
+		query: func(client.Identity) url.Values {
+			return url.Values{"router:external": {"True"}, "fields": {"id", "name"}}
+		},
 	}
 }
 
 func newRouters() *directory {
 	return &directory{
 		op: opFindRouter, of: routerAPI, lacking: lacksRouters,
-		query: func(of Identity) url.Values {
+		query: func(of client.Identity) url.Values {
 			return url.Values{"project_id": {of.ProjectID}, "fields": {"id", "name"}}
 		},
 	}
@@ -75,7 +78,7 @@ func newQoSPolicies() *directory {
 	return &directory{
 		op: opFindQoSPolicy, of: qosPolicyAPI,
 		lacking: "this cloud has no QoS policies (it lacks Neutron's extension qos): leave spec.qosPolicy out",
-		query:   func(Identity) url.Values { return url.Values{"fields": {"id", "name"}} },
+		query:   func(client.Identity) url.Values { return url.Values{"fields": {"id", "name"}} },
 	}
 }
 
@@ -83,13 +86,13 @@ func newQoSPolicies() *directory {
 const lacksRouters = "this cloud has no routers: leave spec.router out"
 
 // qosPolicyAPI are policies of the quality of service, below a path of their extension.
-var qosPolicyAPI = collection{"policy", "qos/policies"}
+var qosPolicyAPI = client.Collection{One: "policy", Many: "qos/policies"}
 
 func newSubnetPools() *directory {
 	return &directory{
-		op: opFindSubnetPool, of: collection{"subnetpool", "subnetpools"},
+		op: opFindSubnetPool, of: client.Collection{One: "subnetpool", Many: "subnetpools"},
 		lacking: "this cloud has no subnet pools: write a cidr in the place of subnetPool",
-		query: func(Identity) url.Values {
+		query: func(client.Identity) url.Values {
 			return url.Values{"fields": {
 				"id", "name", "ip_version", "min_prefixlen", "max_prefixlen", "default_prefixlen",
 			}}
@@ -121,7 +124,7 @@ func (i *Inventory) SubnetPool(ctx context.Context, field, idOrName string) (poo
 		{&pool.DefaultPrefixLength, e.DefaultPrefixLength},
 	} {
 		if *length.of, err = strconv.Atoi(length.text.String()); err != nil {
-			return plan.SubnetPool{}, decodeError(d.op, http.MethodGet, "subnet pool %s has no prefix lengths", e.ID)
+			return plan.SubnetPool{}, client.BadAnswer(d.op, http.MethodGet, "subnet pool %s has no prefix lengths", e.ID)
 		}
 	}
 	return pool, nil
@@ -130,10 +133,10 @@ func (i *Inventory) SubnetPool(ctx context.Context, field, idOrName string) (poo
 // Router is ExternalNetwork for routers, ours or not. One of another project is found by its id alone.
 func (i *Inventory) Router(ctx context.Context, idOrName string) (string, error) {
 	e, err := i.existing.find(ctx, i.cloud, "spec.router.existing", idOrName)
-	if isKind(err, Invalid) && looksLikeID(idOrName) {
-		if _, getErr := get[entry](ctx, i.cloud, opGetRouter, routerAPI, []string{"id"}, idOrName); getErr == nil {
+	if client.IsKind(err, client.Invalid) && looksLikeID(idOrName) {
+		if _, getErr := client.Get[entry](ctx, i.cloud, opGetRouter, routerAPI, []string{"id"}, idOrName); getErr == nil {
 			return idOrName, nil
-		} else if !IsNotFound(getErr) {
+		} else if !client.IsNotFound(getErr) {
 			return "", getErr
 		}
 	}
@@ -152,7 +155,7 @@ func looksLikeID(text string) bool {
 }
 
 // find gives the entry that a user refers to by its id or name. field is where the user wrote it.
-func (d *directory) find(ctx context.Context, c *Cloud, field, idOrName string) (entry, error) {
+func (d *directory) find(ctx context.Context, c *client.Cloud, field, idOrName string) (entry, error) {
 	project, err := c.Identity(ctx)
 	if err != nil {
 		return entry{}, err
@@ -165,9 +168,9 @@ func (d *directory) find(ctx context.Context, c *Cloud, field, idOrName string) 
 			return d.only(field, idOrName, found)
 		}
 	}
-	entries, err := list[entry](ctx, c, d.op, d.of, d.query(project))
-	if hasNoSuchCollection(err) {
-		return entry{}, &Error{Kind: Invalid, Op: d.op, Status: http.StatusNotFound, Reason: d.lacking}
+	entries, err := client.List[entry](ctx, c, d.op, d.of, d.query(project))
+	if client.IsNoSuchCollection(err) {
+		return entry{}, &client.Error{Kind: client.Invalid, Op: d.op, Status: http.StatusNotFound, Reason: d.lacking}
 	}
 	if err != nil {
 		return entry{}, err
@@ -193,7 +196,7 @@ func (d *directory) matching(idOrName string) []entry {
 // only gives the one entry that was found. The caller holds mu.
 func (d *directory) only(field, idOrName string, found []entry) (entry, error) {
 	refuse := func(format string, args ...any) (entry, error) {
-		return entry{}, &Error{Kind: Invalid, Op: d.op, Reason: oneLine(field + ": " + fmt.Sprintf(format, args...))}
+		return entry{}, &client.Error{Kind: client.Invalid, Op: d.op, Reason: client.OneLine(field + ": " + fmt.Sprintf(format, args...))}
 	}
 	switch len(found) {
 	case 1:

@@ -3,6 +3,7 @@ package neutron
 import (
 	"context"
 
+	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 	"cloudteam.ztgame.com/network-controller/internal/plan"
 )
 
@@ -28,15 +29,15 @@ func (i *Inventory) Foreign(ctx context.Context, id string) (n Foreign, found bo
 	i.counts.foreign = true
 	i.mu.Unlock()
 	fields := append([]string{"project_id"}, networkFields...)
-	w, err := get[wireForeign](ctx, i.cloud, opGetNetwork, networkAPI, fields, id)
-	if IsNotFound(err) {
+	w, err := client.Get[wireForeign](ctx, i.cloud, opGetNetwork, networkAPI, fields, id)
+	if client.IsNotFound(err) {
 		return Foreign{}, false, nil
 	}
 	if err != nil {
 		return Foreign{}, false, err
 	}
 	if w.ProjectID == "" {
-		return Foreign{}, false, decodeError(opGetNetwork, "GET", "network %s has no project_id", id)
+		return Foreign{}, false, client.BadAnswer(opGetNetwork, "GET", "network %s has no project_id", id)
 	}
 	observed, err := i.whole(ctx, w.wireNetwork)
 	if err != nil {

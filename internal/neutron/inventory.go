@@ -4,13 +4,13 @@ import (
 	"context"
 	"errors"
 	"maps"
-	"math/rand/v2"
 	"net/http"
 	"net/url"
 	"slices"
 	"sync"
 	"time"
 
+	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 	"cloudteam.ztgame.com/network-controller/internal/plan"
 )
 
@@ -23,7 +23,9 @@ import (
 //
 // All methods are safe for concurrent use. What Observed returns is the caller's to read and not to change.
 type Inventory struct {
-	cloud   *Cloud
+	cloud *client.Cloud
+	// queue has writes wait for their turn, and creates go together.
+	queue   *broker
 	cluster string
 	options InventoryOptions
 
@@ -38,7 +40,7 @@ type Inventory struct {
 	// began is when the last list that was completed began; zero before the first. of is the project that it showed, and
 	// that all which is held is of.
 	began time.Time
-	of    Identity
+	of    client.Identity
 	// flight is the list that is under way.
 	flight *flight
 	// failed is why the last list failed; nil once one succeeds.
@@ -54,6 +56,9 @@ type Inventory struct {
 type InventoryOptions struct {
 	// Interval is between audits, give or take a tenth; 0 or less means no audits but the first.
 	Interval time.Duration
+	// MaxCalls bounds the writes that are under way at a time, whatever the cloud's speed allows; 0 means
+	// DefaultMaxCalls.
+	MaxCalls int
 	// Ports has ports listed, too. Without it, an Inventory reads and writes no ports but routers' interfaces.
 	Ports bool
 	// Moved, where set, is told the UID of each object whose resources were found to be other than the Inventory held
@@ -78,7 +83,7 @@ type Audit struct {
 }
 
 // NewInventory makes an empty Inventory for the cluster of the given UID. Run fills it.
-func NewInventory(cloud *Cloud, cluster string, options InventoryOptions) *Inventory {
+func NewInventory(cloud *client.Cloud, cluster string, options InventoryOptions) *Inventory {
 	if options.Moved == nil {
 		options.Moved = func(string) {}
 	}
@@ -86,11 +91,23 @@ func NewInventory(cloud *Cloud, cluster string, options InventoryOptions) *Inven
 		options.Audited = func(Audit) {}
 	}
 	i := &Inventory{cloud: cloud, cluster: cluster, options: options, blocked: map[string]blockade{}}
+	i.queue = newBroker(options.MaxCalls, cloud.CreateAll)
+	i.queue.room.count = i.countRoom
+	cloud.OnMove(i.moved)
 	i.networks = newShelf(&i.mu, networkKind)
 	i.ports = newShelf(&i.mu, portKind)
 	i.routers = newShelf(&i.mu, routerKind)
 	i.external, i.existing, i.policies, i.pools = newExternalNetworks(), newRouters(), newQoSPolicies(), newSubnetPools()
 	return i
+}
+
+// moved has what was learned of the former project or cloud forgotten.
+func (i *Inventory) moved(was, is client.Identity) {
+	if was.Endpoint != is.Endpoint {
+		i.queue.begins()
+	}
+	// Which networks are the project's own is another question now.
+	i.queue.unsettle("")
 }
 
 // auditBackoff is between failed audits: doubled from the first to the last.
@@ -107,7 +124,7 @@ func (i *Inventory) Run(ctx context.Context) {
 		if ctx.Err() != nil || i.options.Interval <= 0 {
 			return
 		}
-		restUntil(ctx, jitter(i.options.Interval), nil)
+		client.Pause(ctx, client.Jitter(i.options.Interval), nil)
 	}
 }
 
@@ -119,22 +136,14 @@ func (i *Inventory) Fill(ctx context.Context) {
 		if err == nil {
 			return
 		}
-		pause := jitter(backoff)
-		over := i.cloud.breaker.ending()
+		pause := client.Jitter(backoff)
+		over := i.cloud.OutageEnd()
 		// An outage that has ended meanwhile wakes nobody any more.
-		if asked, ok := errors.AsType[*Error](err); ok && (over != nil || !errors.Is(err, errOutage)) {
+		if asked, ok := errors.AsType[*client.Error](err); ok && (over != nil || !errors.Is(err, client.ErrOutage)) {
 			pause = max(pause, asked.Wait)
 		}
-		restUntil(ctx, pause, over)
+		client.Pause(ctx, pause, over)
 	}
-}
-
-// jitter spreads a pause by a tenth to both sides, so that many controllers do not list in step.
-func jitter(d time.Duration) time.Duration {
-	if d <= 0 {
-		return 0
-	}
-	return time.Duration(float64(d) * (0.9 + 0.2*rand.Float64()))
 }
 
 // Audit lists everything now and takes it in, address counts included. Where lists of routers are seldom needed, an
@@ -154,7 +163,9 @@ func (i *Inventory) Audit(ctx context.Context) error {
 }
 
 // Identity tells which project of which cloud this is; see Cloud.Identity.
-func (i *Inventory) Identity(ctx context.Context) (Identity, error) { return i.cloud.Identity(ctx) }
+func (i *Inventory) Identity(ctx context.Context) (client.Identity, error) {
+	return i.cloud.Identity(ctx)
+}
 
 // Observed gives what bears the owner's marker, as of a complete list that began at since or later. It lists only where
 // none has: all who wait share one list. An error means that nothing is known, and never that nothing is there.
@@ -170,7 +181,7 @@ func (i *Inventory) Observed(ctx context.Context, owner plan.Owner, since time.T
 	if !known {
 		i.mu.RLock()
 		defer i.mu.RUnlock()
-		return plan.Observed{}, outside(ctx, opObserve, i.of) // another list has ended meanwhile
+		return plan.Observed{}, client.Outside(ctx, opObserve, i.of) // another list has ended meanwhile
 	}
 	return observed, nil
 }
@@ -181,7 +192,7 @@ func (i *Inventory) observed(
 ) (observed plan.Observed, known bool) {
 	i.mu.RLock()
 	defer i.mu.RUnlock()
-	if !i.suffices(since) || outside(ctx, opObserve, i.of) != nil {
+	if !i.suffices(since) || client.Outside(ctx, opObserve, i.of) != nil {
 		return plan.Observed{}, false
 	}
 	if owner.Cluster != i.cluster {
@@ -204,7 +215,7 @@ func (i *Inventory) Synced() (bool, error) {
 type flight struct {
 	began time.Time
 	scope scope
-	of    Identity
+	of    client.Identity
 	done  chan struct{}
 	moved []string
 	err   error
@@ -217,7 +228,7 @@ func (i *Inventory) listSince(ctx context.Context, since time.Time) ([]string, e
 	if now := time.Now(); since.After(now) {
 		since = now
 	}
-	project, bound := wanted(ctx)
+	project, bound := client.Wanted(ctx)
 	for {
 		i.mu.Lock()
 		if i.suffices(since) && (!bound || project == i.of) {
@@ -238,7 +249,7 @@ func (i *Inventory) listSince(ctx context.Context, since time.Time) ([]string, e
 			return nil, ctx.Err()
 		case <-f.done:
 		}
-		if errors.Is(f.err, errOutage) && i.cloud.breaker.ending() == nil {
+		if errors.Is(f.err, client.ErrOutage) && i.cloud.OutageEnd() == nil {
 			continue // it was kept back by an outage that is over: who is woken by that end was woken
 		}
 		i.mu.RLock()
@@ -317,15 +328,15 @@ const opObserve = "observe"
 
 // readProject is read for the project that the credentials lead to, or that ctx is Within. It fails where they change
 // meanwhile.
-func (i *Inventory) readProject(ctx context.Context, show scope) (listing, Identity, error) {
-	of, bound := wanted(ctx)
+func (i *Inventory) readProject(ctx context.Context, show scope) (listing, client.Identity, error) {
+	of, bound := client.Wanted(ctx)
 	if !bound {
 		var err error
 		if of, err = i.cloud.Identity(ctx); err != nil {
 			return listing{}, of, err
 		}
 	}
-	listed, err := i.read(Within(ctx, of), show)
+	listed, err := i.read(client.Within(ctx, of), show)
 	return listed, of, err
 }
 
@@ -355,11 +366,11 @@ func (i *Inventory) read(ctx context.Context, show scope) (listed listing, err e
 }
 
 func (i *Inventory) readNetworks(ctx context.Context) (map[string]*plan.ObservedNetwork, error) {
-	networks, err := i.cloud.listNetworks(ctx)
+	networks, err := i.listNetworks(ctx)
 	if err != nil {
 		return nil, err
 	}
-	subnets, err := i.cloud.listSubnets(ctx, "")
+	subnets, err := i.listSubnets(ctx, "")
 	if err != nil {
 		return nil, err
 	}
@@ -381,7 +392,7 @@ func (i *Inventory) readNetworks(ctx context.Context) (map[string]*plan.Observed
 		}
 		observed, err := assemble(w, known)
 		if err != nil {
-			return nil, decodeError(opListNetworks, "GET", "%s", err)
+			return nil, client.BadAnswer(opListNetworks, "GET", "%s", err)
 		}
 		ours[w.ID] = observed
 	}
@@ -392,16 +403,16 @@ func (i *Inventory) readNetworks(ctx context.Context) (map[string]*plan.Observed
 // not show is asked for by its id: a list that falls short must not have it made anew. What is not there by its id,
 // either, has gone meanwhile, or is not for these credentials to see.
 func (i *Inventory) subnetsOf(ctx context.Context, w wireNetwork) ([]wireSubnet, error) {
-	known, err := i.cloud.listSubnets(ctx, w.ID)
+	known, err := i.listSubnets(ctx, w.ID)
 	if err != nil {
 		return nil, err
 	}
 	for _, id := range missing(w, known) {
-		s, err := get[wireSubnet](ctx, i.cloud, opGetSubnet, subnetAPI, subnetFields, id)
+		s, err := client.Get[wireSubnet](ctx, i.cloud, opGetSubnet, subnetAPI, subnetFields, id)
 		switch {
 		case err == nil:
 			known = append(known, s)
-		case !IsNotFound(err):
+		case !client.IsNotFound(err):
 			return nil, err
 		}
 	}
@@ -421,7 +432,7 @@ func missing(w wireNetwork, known []wireSubnet) (ids []string) {
 // readPorts fills in what a list of the project's ports tells.
 func (i *Inventory) readPorts(ctx context.Context, into *listing) error {
 	awaited := i.awaited()
-	ports, err := i.cloud.listPorts(ctx)
+	ports, err := i.listPorts(ctx)
 	if err != nil {
 		return err
 	}
@@ -445,7 +456,7 @@ func (i *Inventory) readPorts(ctx context.Context, into *listing) error {
 		}
 		observed, err := w.observed()
 		if err != nil {
-			return decodeError(opListPorts, "GET", "%s", err)
+			return client.BadAnswer(opListPorts, "GET", "%s", err)
 		}
 		known.in(&observed)
 		into.ports[w.ID] = &observed
@@ -564,18 +575,18 @@ func (i *Inventory) Find(
 
 // findOwned gives the ids of the project's resources that have a name and bear the owner's marker.
 func findOwned[W described](
-	ctx context.Context, c *Cloud, op string, of collection, name string, owner plan.Owner,
+	ctx context.Context, c *client.Cloud, op string, of client.Collection, name string, owner plan.Owner,
 ) (ids []string, err error) {
 	identity, err := c.Identity(ctx)
 	if err != nil {
 		return nil, err
 	}
-	all, err := list[W](ctx, c, op, of, url.Values{
+	all, err := client.List[W](ctx, c, op, of, url.Values{
 		"project_id": {identity.ProjectID}, "name": {name}, "fields": {"id", "description"},
 	})
 	for _, w := range all {
 		if owner.Owns(w.described()) {
-			ids = append(ids, w.id())
+			ids = append(ids, w.Key())
 		}
 	}
 	return ids, err
@@ -599,8 +610,8 @@ func (i *Inventory) Reread(ctx context.Context, r plan.Resource) (found bool, er
 }
 
 // notHeld refuses what would be about resources that no list has shown.
-func notHeld(op string) *Error {
-	return &Error{Kind: Invalid, Op: op, Reason: "this Inventory does not hold such resources"}
+func notHeld(op string) *client.Error {
+	return &client.Error{Kind: client.Invalid, Op: op, Reason: "this Inventory does not hold such resources"}
 }
 
 // reread reads a resource by a function that gives ErrUnmarked for one that is not ours.
@@ -613,7 +624,7 @@ func reread[T any](
 	case err == nil, errors.Is(err, ErrUnmarked):
 		on.refresh(id, r, since)
 		return true, err
-	case IsNotFound(err):
+	case client.IsNotFound(err):
 		on.refresh(id, nil, since)
 		return false, nil
 	}
@@ -621,7 +632,7 @@ func reread[T any](
 }
 
 func (i *Inventory) readNetwork(ctx context.Context, id string) (*plan.ObservedNetwork, error) {
-	w, err := get[wireNetwork](ctx, i.cloud, opGetNetwork, networkAPI, networkFields, id)
+	w, err := client.Get[wireNetwork](ctx, i.cloud, opGetNetwork, networkAPI, networkFields, id)
 	if err != nil {
 		return nil, err
 	}
@@ -640,7 +651,7 @@ func (i *Inventory) whole(ctx context.Context, w wireNetwork) (*plan.ObservedNet
 	}
 	observed, err := assemble(w, subnets)
 	if err != nil {
-		return nil, decodeError(opGetNetwork, "GET", "%s", err)
+		return nil, client.BadAnswer(opGetNetwork, "GET", "%s", err)
 	}
 	if i.readsShares(w.ID) {
 		shares, err := i.readShares(ctx, w.ID)
@@ -659,9 +670,9 @@ func (i *Inventory) readPort(ctx context.Context, id string) (*plan.ObservedPort
 
 // readOurs reads a resource of ours; ErrUnmarked where it is not.
 func readOurs[W described, T any](
-	ctx context.Context, i *Inventory, op string, of collection, fields []string, id string, observed func(W) (T, error),
+	ctx context.Context, i *Inventory, op string, of client.Collection, fields []string, id string, observed func(W) (T, error),
 ) (*T, error) {
-	w, err := get[W](ctx, i.cloud, op, of, fields, id)
+	w, err := client.Get[W](ctx, i.cloud, op, of, fields, id)
 	if err != nil {
 		return nil, err
 	}
@@ -670,7 +681,7 @@ func readOurs[W described, T any](
 	}
 	ours, err := observed(w)
 	if err != nil {
-		return nil, decodeError(op, http.MethodGet, "%s", err)
+		return nil, client.BadAnswer(op, http.MethodGet, "%s", err)
 	}
 	return &ours, nil
 }

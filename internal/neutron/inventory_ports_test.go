@@ -14,6 +14,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 	"cloudteam.ztgame.com/network-controller/internal/plan"
 )
 
@@ -121,12 +122,12 @@ func TestWithoutPortsNoneAreAskedFor(t *testing.T) {
 	}
 	// What no list shows would be made again and again.
 	for _, step := range []plan.Step{createPort("o"), updatePort("p", 1, plan.PortAttributes{}), deletePort("p", 1)} {
-		if done, err := b.Apply(t.Context(), plan.Change{step}); KindOf(err) != Invalid || len(done) > 0 {
+		if done, err := b.Apply(t.Context(), plan.Change{step}); client.KindOf(err) != client.Invalid || len(done) > 0 {
 			t.Errorf("%s: %v, %v", step.Action, done, err)
 		}
 	}
 	for _, r := range []plan.Resource{portOf("p"), {}, {Kind: "trunk", ID: "t"}} {
-		if found, err := b.Reread(t.Context(), r); found || KindOf(err) != Invalid {
+		if found, err := b.Reread(t.Context(), r); found || client.KindOf(err) != client.Invalid {
 			t.Errorf("rereading %q: %t, %v", r, found, err)
 		}
 	}
@@ -203,7 +204,7 @@ func TestPortsAreWritten(t *testing.T) {
 	for _, step := range []plan.Step{
 		updatePort(id, 1, plan.PortAttributes{Name: "late"}, plan.FieldName), deletePort(id, 1),
 	} {
-		if _, err := b.Apply(t.Context(), plan.Change{step}); !IsConflict(err) {
+		if _, err := b.Apply(t.Context(), plan.Change{step}); !client.IsConflict(err) {
 			t.Errorf("%s of an older revision: %v", step.Action, err)
 		}
 	}
@@ -259,7 +260,7 @@ func TestUnusableAnswerToAPortsWriteMayHaveBeenCarriedOut(t *testing.T) {
 				return r.Method == http.MethodPost
 			})
 			_, err := b.Apply(t.Context(), plan.Change{createPort("o")})
-			if !MaybeDone(err) || !strings.Contains(err.Error(), test.says) {
+			if !client.MaybeDone(err) || !strings.Contains(err.Error(), test.says) {
 				t.Errorf("got %v, want one that may have been carried out and says %q", err, test.says)
 			}
 			checkNoSecrets(t, err)
@@ -410,7 +411,7 @@ func TestListThatEndsDuringAPortsWriteIsNotBelieved(t *testing.T) {
 func TestEverythingAtOnceWithPorts(t *testing.T) {
 	b := newBench(t, InventoryOptions{})
 	// On pages of two, the workers below would delete each list's place all the time.
-	b.Inventory = NewInventory(b.cloud.cloud(Options{}), cluster, b.told(InventoryOptions{Ports: true}))
+	b.Inventory = NewInventory(b.cloud.cloud(client.Options{}), cluster, b.told(InventoryOptions{Ports: true}))
 	b.putPort("shared", ownerOf("shared").Marker())
 	b.audit(t)
 	var group sync.WaitGroup

@@ -17,6 +17,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 	"cloudteam.ztgame.com/network-controller/internal/plan"
 )
 
@@ -38,7 +39,7 @@ type bench struct {
 func newBench(t *testing.T, options InventoryOptions) *bench {
 	b := &bench{neutron: newFakeNeutron()}
 	b.cloud = newFakeCloud(t, b.neutron.ServeHTTP)
-	b.Inventory = NewInventory(b.cloud.cloud(Options{PageSize: 2}), cluster, b.told(options))
+	b.Inventory = NewInventory(b.cloud.cloud(client.Options{PageSize: 2}), cluster, b.told(options))
 	return b
 }
 
@@ -398,7 +399,7 @@ func TestAFindThatFailsIsNotNothing(t *testing.T) {
 	if found, err := b.Find(t.Context(), plan.KindNetwork, "n", ownerOf("o")); err == nil {
 		t.Errorf("found: %t without an error, though it could not be read", found)
 	}
-	if _, err := b.Find(t.Context(), plan.KindPort, "n", ownerOf("o")); KindOf(err) != Invalid {
+	if _, err := b.Find(t.Context(), plan.KindPort, "n", ownerOf("o")); client.KindOf(err) != client.Invalid {
 		t.Errorf("finding a port where none are held: %v", err)
 	}
 }
@@ -442,7 +443,7 @@ func TestAllWhoWaitShareOneListAndLaterOnesGetAnother(t *testing.T) {
 			elapse(time.Second)
 			return false
 		}
-		_, cloud := inBubble(t, n.ServeHTTP, Options{})
+		_, cloud := inBubble(t, n.ServeHTTP, client.Options{})
 		i := NewInventory(cloud, cluster, InventoryOptions{})
 		began := time.Now()
 		observe := func(since time.Time) {
@@ -486,7 +487,7 @@ func TestAllWhoWaitShareOneListAndLaterOnesGetAnother(t *testing.T) {
 func TestMomentInTheFutureIsServedByAListOfNow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newFakeNeutron()
-		_, cloud := inBubble(t, n.ServeHTTP, Options{})
+		_, cloud := inBubble(t, n.ServeHTTP, client.Options{})
 		i := NewInventory(cloud, cluster, InventoryOptions{})
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
@@ -638,7 +639,7 @@ func TestCountsThatAreRefusedAreNotAskedForAgainSoon(t *testing.T) {
 					refusal(w, r)
 					return true
 				}
-				_, cloud := inBubble(t, n.ServeHTTP, Options{})
+				_, cloud := inBubble(t, n.ServeHTTP, client.Options{})
 				i := NewInventory(cloud, cluster, InventoryOptions{})
 				for range 10 {
 					if err := i.Audit(t.Context()); err != nil {
@@ -671,10 +672,8 @@ func TestApplyReturnsWhatWasDone(t *testing.T) {
 		}
 		return false
 	})
-	done, err := b.Apply(t.Context(), plan.Change{
-		create("o"), createSubnetIn(plan.Ref{Creator: 1}, "o", "10.0.0.0/24"), create("x"),
-	})
-	if !MaybeDone(err) || len(done) != 1 || done[0].ID == "" {
+	done, err := b.Apply(t.Context(), plan.Change{create("o"), createSubnetIn(plan.Ref{Creator: 1}, "o", "10.0.0.0/24"), create("x")})
+	if !client.MaybeDone(err) || len(done) != 1 || done[0].ID == "" {
 		t.Errorf("done %v, %v", done, err)
 	}
 	if got := b.observed(t, "o"); len(got) != 1 || got[0].ID != done[0].ID {
@@ -685,7 +684,7 @@ func TestApplyReturnsWhatWasDone(t *testing.T) {
 	}
 	b.neutron.setBefore(nil)
 	_, err = b.Apply(t.Context(), plan.Change{{Action: plan.DeleteNetwork, Ref: plan.Ref{ID: done[0].ID}, Revision: 7}})
-	if !IsConflict(err) || len(b.observed(t, "o")) != 1 {
+	if !client.IsConflict(err) || len(b.observed(t, "o")) != 1 {
 		t.Errorf("a deletion of an older revision: %v", err)
 	}
 	b.apply(t, plan.Step{Action: plan.DeleteNetwork, Ref: plan.Ref{ID: "not there"}})
@@ -694,7 +693,7 @@ func TestApplyReturnsWhatWasDone(t *testing.T) {
 func TestRunAuditsAtItsIntervalAndBacksOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newFakeNeutron()
-		_, cloud := inBubble(t, n.ServeHTTP, Options{})
+		_, cloud := inBubble(t, n.ServeHTTP, client.Options{})
 		var mu sync.Mutex
 		var ends []time.Time
 		const interval = time.Minute
@@ -779,7 +778,7 @@ func TestRunWithoutAnIntervalAuditsUntilItSucceeds(t *testing.T) {
 			answer(w, http.StatusServiceUnavailable, "")
 			return true
 		}
-		_, cloud := inBubble(t, n.ServeHTTP, Options{})
+		_, cloud := inBubble(t, n.ServeHTTP, client.Options{})
 		i := NewInventory(cloud, cluster, InventoryOptions{})
 		i.Run(t.Context())
 		if synced, err := i.Synced(); !synced || err != nil {
@@ -791,7 +790,7 @@ func TestRunWithoutAnIntervalAuditsUntilItSucceeds(t *testing.T) {
 func TestEverythingAtOnce(t *testing.T) {
 	b := newBench(t, InventoryOptions{})
 	// On pages of two, the workers below would delete each list's place all the time.
-	b.Inventory = NewInventory(b.cloud.cloud(Options{}), cluster, b.told(InventoryOptions{}))
+	b.Inventory = NewInventory(b.cloud.cloud(client.Options{}), cluster, b.told(InventoryOptions{}))
 	b.neutron.change(func() {
 		b.neutron.availabilities = []map[string]any{{"subnet_ip_availability": []any{
 			map[string]any{"subnet_id": "sub-shared", "total_ips": 9, "used_ips": 1},
@@ -849,7 +848,7 @@ func TestAuditEndsWhenEveryoneWasTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newFakeNeutron()
 		n.networks["a"] = &wireNetwork{ID: "a", Description: ownerOf("o").Marker(), Created: "2026-01-02T03:04:05Z"}
-		_, cloud := inBubble(t, n.ServeHTTP, Options{})
+		_, cloud := inBubble(t, n.ServeHTTP, client.Options{})
 		var told atomic.Int64
 		i := NewInventory(cloud, cluster, InventoryOptions{Moved: func(string) {
 			elapse(time.Second)

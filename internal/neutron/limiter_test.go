@@ -8,20 +8,22 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 )
 
 // counter is a cloud that works on so many calls at a time, first come, first served. A create takes its time whatever
 // goes with it.
 type counter struct {
 	turns chan struct{}
-	takes map[collection]time.Duration
+	takes map[client.Collection]time.Duration
 
 	mu    sync.Mutex
 	calls int
 }
 
 func (c *counter) post(
-	_ context.Context, _ string, of collection, bodies []map[string]any,
+	_ context.Context, _ string, of client.Collection, bodies []map[string]any,
 ) ([]json.RawMessage, error) {
 	c.mu.Lock()
 	c.calls++
@@ -60,7 +62,7 @@ func TestACloudIsKeptBusyFromNearlyTheStart(t *testing.T) {
 	for workers, most := range map[int]float64{1: 1.05, 2: 1.08, 8: 1.08, 16: 1.08} {
 		t.Run(fmt.Sprint("by ", workers, " workers of its own"), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				c := &counter{turns: make(chan struct{}, workers), takes: map[collection]time.Duration{
+				c := &counter{turns: make(chan struct{}, workers), takes: map[client.Collection]time.Duration{
 					networkAPI: 38 * time.Millisecond, subnetAPI: 71 * time.Millisecond,
 				}}
 				b := newBroker(0, c.post)

@@ -3,6 +3,8 @@ package neutron
 import (
 	"slices"
 	"time"
+
+	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 )
 
 // Holdings are the ids of the resources that one object owns.
@@ -16,11 +18,11 @@ type Holdings struct {
 // for an Inventory to know.
 //
 // The answer is the caller's.
-func (i *Inventory) Owners() (owners map[string]Holdings, audited time.Time, of Identity, ok bool) {
+func (i *Inventory) Owners() (owners map[string]Holdings, audited time.Time, of client.Identity, ok bool) {
 	i.mu.RLock()
 	defer i.mu.RUnlock()
 	if i.began.IsZero() {
-		return nil, time.Time{}, Identity{}, false
+		return nil, time.Time{}, client.Identity{}, false
 	}
 	owners = make(map[string]Holdings, len(i.networks.owned)+len(i.ports.owned))
 	for object, networks := range i.networks.owned {

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 	"cloudteam.ztgame.com/network-controller/internal/plan"
 )
 
@@ -92,10 +93,10 @@ func TestANetworkThatLostItsMarkerIsNotTagged(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if done, err := e.Apply(t.Context(), change); !IsConflict(err) || len(done) > 0 {
+	if done, err := e.Apply(t.Context(), change); !client.IsConflict(err) || len(done) > 0 {
 		t.Errorf("%v was done, with %v; want a conflict", done, err)
 	}
-	w, err := get[wireNetwork](t.Context(), e.cloud, opGetNetwork, networkAPI, networkFields, released[0].ID)
+	w, err := client.Get[wireNetwork](t.Context(), e.cloud, opGetNetwork, networkAPI, networkFields, released[0].ID)
 	if err != nil || len(w.Tags) > 0 {
 		t.Errorf("the network has the tags %q, %v", w.Tags, err)
 	}
@@ -139,7 +140,7 @@ func TestATenantIsForbiddenWhatIsAnAdministrators(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := e.Apply(t.Context(), change); KindOf(err) != Forbidden || MaybeDone(err) {
-		t.Errorf("%v, want a refusal of kind %s", err, Forbidden)
+	if _, err := e.Apply(t.Context(), change); client.KindOf(err) != client.Forbidden || client.MaybeDone(err) {
+		t.Errorf("%v, want a refusal of kind %s", err, client.Forbidden)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"time"
 
+	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 	"cloudteam.ztgame.com/network-controller/internal/plan"
 )
 
@@ -225,7 +226,7 @@ func (r *room) end(batch []*pendingCreate) {
 // bar has ports go alone on the networks of a bulk that failed at the price of addresses, or without a word on it.
 func (r *room) bar(group []*pendingCreate, err error) {
 	until := time.Now().Add(barred)
-	if MaybeDone(err) {
+	if client.MaybeDone(err) {
 		until = time.Now().Add(suspicion)
 	}
 	for _, c := range group {
@@ -266,11 +267,11 @@ var sparing = map[string]bool{
 
 // costsAddresses reports whether a bulk of ports that failed so may have cost addresses.
 func costsAddresses(err error) bool {
-	e, ok := errors.AsType[*Error](err)
+	e, ok := errors.AsType[*client.Error](err)
 	if !ok {
 		return err != nil
 	}
-	reached := e.MaybeDone || e.Status != 0 && e.Kind != Throttled && e.Kind != Unauthenticated && !e.ofLogin()
+	reached := e.MaybeDone || e.Status != 0 && e.Kind != client.Throttled && e.Kind != client.Unauthenticated && !e.OfLogin()
 	return reached && !sparing[e.Type]
 }
 
@@ -315,16 +316,16 @@ func sizeOf(pool wirePool) int64 {
 // ports have to go alone: those of other projects, whose ports a list does not show, those of which a list does not
 // show all subnets, and those with subnets that are not plain. TestWhoHasANetworkSeesAllThatIsOnIt in test/contract
 // holds what a list shows.
-func (c *Cloud) countRoom(ctx context.Context, networks []string) (map[string]spare, error) {
-	of, bound := wanted(ctx)
+func (i *Inventory) countRoom(ctx context.Context, networks []string) (map[string]spare, error) {
+	of, bound := client.Wanted(ctx)
 	if !bound {
 		var err error
-		if of, err = c.Identity(ctx); err != nil {
+		if of, err = i.cloud.Identity(ctx); err != nil {
 			return nil, err
 		}
-		ctx = Within(ctx, of)
+		ctx = client.Within(ctx, of)
 	}
-	own, err := list[wireNetwork](ctx, c, opListNetworks, networkAPI,
+	own, err := client.List[wireNetwork](ctx, i.cloud, opListNetworks, networkAPI,
 		url.Values{"project_id": {of.ProjectID}, "id": networks, "fields": {"id", "subnets"}})
 	if err != nil || len(own) == 0 {
 		return nil, err
@@ -333,11 +334,11 @@ func (c *Cloud) countRoom(ctx context.Context, networks []string) (map[string]sp
 	for _, n := range own {
 		ids = append(ids, n.ID)
 	}
-	subnets, err := list[wireRoom](ctx, c, opListSubnets, subnetAPI, url.Values{"network_id": ids, "fields": roomFields})
+	subnets, err := client.List[wireRoom](ctx, i.cloud, opListSubnets, subnetAPI, url.Values{"network_id": ids, "fields": roomFields})
 	if err != nil {
 		return nil, err
 	}
-	ports, err := list[wirePort](ctx, c, opListPorts, portAPI,
+	ports, err := client.List[wirePort](ctx, i.cloud, opListPorts, portAPI,
 		url.Values{"network_id": ids, "fields": {"id", "fixed_ips"}})
 	if err != nil {
 		return nil, err

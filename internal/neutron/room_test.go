@@ -20,6 +20,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/neutrontest"
 	"cloudteam.ztgame.com/network-controller/internal/plan"
 )
@@ -102,7 +103,7 @@ func portsOn(network string, count int) (bodies []map[string]any) {
 // largest is the size of the largest call that has a name of a prefix in it.
 func (l *lobby) largest(prefix string) (size int) {
 	for _, call := range l.calls {
-		if ifAny(prefix, refusal(Invalid))(call) != nil {
+		if ifAny(prefix, refusal(client.Invalid))(call) != nil {
 			size = max(size, len(call))
 		}
 	}
@@ -263,11 +264,11 @@ func TestALookThatBeganBeforeAChangeIsNotBelieved(t *testing.T) {
 
 // A refusal in spite of the count goes no further than its bulk: the others do not go in bulk after it.
 func TestABulkThatIsRefusedAtThePriceOfAddressesIsTheLastOnItsNetwork(t *testing.T) {
-	exhausted := &Error{Kind: Exhausted, Status: http.StatusConflict, Type: "IpAddressGenerationFailure"}
-	missing := &Error{Kind: Invalid, Status: http.StatusNotFound, Type: "SecurityGroupNotFound"}
-	lost := &Error{Kind: Transient, Status: http.StatusInternalServerError, MaybeDone: true}
+	exhausted := &client.Error{Kind: client.Exhausted, Status: http.StatusConflict, Type: "IpAddressGenerationFailure"}
+	missing := &client.Error{Kind: client.Invalid, Status: http.StatusNotFound, Type: "SecurityGroupNotFound"}
+	lost := &client.Error{Kind: client.Transient, Status: http.StatusInternalServerError, MaybeDone: true}
 	for name, test := range map[string]struct {
-		err *Error
+		err *client.Error
 		// first is how many calls of several there are at most when 30 come together, and then whether there are any of 30
 		// that come later.
 		first int
@@ -280,7 +281,7 @@ func TestABulkThatIsRefusedAtThePriceOfAddressesIsTheLastOnItsNetwork(t *testing
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				l := &lobby{left: spare{"a": 1000}}
-				l.server.fails = func(names []string) *Error {
+				l.server.fails = func(names []string) *client.Error {
 					if len(names) > 1 {
 						return test.err
 					}
@@ -331,7 +332,7 @@ func newFilling(free int, single, bulk time.Duration) *filling {
 		}
 		return single
 	}
-	f.server.fails = func(names []string) *Error {
+	f.server.fails = func(names []string) *client.Error {
 		if len(names) <= f.free {
 			f.free -= len(names)
 			f.left["a"] -= int64(len(names))
@@ -340,7 +341,7 @@ func newFilling(free int, single, bulk time.Duration) *filling {
 		if len(names) > 1 {
 			f.lacking++
 		}
-		return &Error{Kind: Exhausted, Status: http.StatusConflict, Type: "IpAddressGenerationFailure"}
+		return &client.Error{Kind: client.Exhausted, Status: http.StatusConflict, Type: "IpAddressGenerationFailure"}
 	}
 	return f
 }
@@ -379,7 +380,7 @@ func TestNoBulkLacksAddresses(t *testing.T) {
 				wg.Go(func() {
 					elapse(time.Duration(pauses[at%len(pauses)]) * time.Millisecond)
 					_, err := b.Create(t.Context(), "create port", portAPI, fmt.Sprint(at), body)
-					if err != nil && KindOf(err) != Exhausted {
+					if err != nil && client.KindOf(err) != client.Exhausted {
 						t.Errorf("port %d: %v", at, err)
 					}
 				})
@@ -416,7 +417,7 @@ func TestHowManyAddressesPoolsHave(t *testing.T) {
 }
 
 // cloudsOf gives a tenant and an administrator of an emulated cloud.
-func cloudsOf(t *testing.T, options neutrontest.Options) (tenant, admin *Cloud) {
+func cloudsOf(t *testing.T, options neutrontest.Options) (tenant, admin *client.Cloud) {
 	t.Helper()
 	listener, err := neutrontest.New(options).Listen("127.0.0.1:0", nil)
 	if err != nil {
@@ -428,24 +429,24 @@ func cloudsOf(t *testing.T, options neutrontest.Options) (tenant, admin *Cloud) 
 		t.Fatal(err)
 	}
 	t.Setenv("OS_CLIENT_CONFIG_FILE", file)
-	for name, to := range map[string]**Cloud{"tenant": &tenant, "admin": &admin} {
-		credentials, err := LoadCredentials(name)
+	for name, to := range map[string]**client.Cloud{"tenant": &tenant, "admin": &admin} {
+		credentials, err := client.LoadCredentials(name)
 		if err != nil {
 			t.Fatal(err)
 		}
-		*to = NewCloud(credentials, Options{})
+		*to = client.NewCloud(credentials, client.Options{})
 	}
 	return tenant, admin
 }
 
 // makeFor creates a resource and returns its id.
-func (c *Cloud) makeFor(t *testing.T, of collection, body map[string]any) string {
+func makeFor(t *testing.T, c *client.Cloud, of client.Collection, body map[string]any) string {
 	t.Helper()
-	made, err := c.createAll(t.Context(), "create", of, []map[string]any{body})
+	made, err := c.CreateAll(t.Context(), "create", of, []map[string]any{body})
 	if err != nil {
 		t.Fatal(err)
 	}
-	w, err := decodeOne[wireNetwork]("create", http.MethodPost, of, map[string]json.RawMessage{of.one: made[0]})
+	w, err := client.DecodeOne[wireNetwork]("create", http.MethodPost, of, map[string]json.RawMessage{of.One: made[0]})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -458,7 +459,7 @@ func TestWhatRoomThereIsOnANetwork(t *testing.T) {
 	tenant, admin := cloudsOf(t, neutrontest.Options{})
 	for name, test := range map[string]struct {
 		network body
-		by      *Cloud
+		by      *client.Cloud
 		subnets []body
 		ports   int
 		// want is what is left of each subnet; nil where ports go alone.
@@ -488,15 +489,15 @@ func TestWhatRoomThereIsOnANetwork(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			create := body{"name": name}
 			maps.Copy(create, test.network)
-			id := test.by.makeFor(t, networkAPI, create)
+			id := makeFor(t, test.by, networkAPI, create)
 			var subnets []string
 			for _, s := range test.subnets {
 				create := body{"network_id": id, "ip_version": 4}
 				maps.Copy(create, s)
-				subnets = append(subnets, test.by.makeFor(t, subnetAPI, create))
+				subnets = append(subnets, makeFor(t, test.by, subnetAPI, create))
 			}
 			for range test.ports { // whosever they are
-				admin.makeFor(t, portAPI, body{"network_id": id, "project_id": project,
+				makeFor(t, admin, portAPI, body{"network_id": id, "project_id": project,
 					"fixed_ips": []wireFixedIP{{SubnetID: subnets[0]}}})
 			}
 			var want spare
@@ -506,7 +507,7 @@ func TestWhatRoomThereIsOnANetwork(t *testing.T) {
 					want[subnets[at]] = left
 				}
 			}
-			counted, err := tenant.countRoom(t.Context(), []string{id})
+			counted, err := NewInventory(tenant, cluster, InventoryOptions{}).countRoom(t.Context(), []string{id})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -531,8 +532,8 @@ func TestASubnetIsFilledToItsLastAddress(t *testing.T) {
 		},
 	})
 	const room, wanted = 100, 130
-	id := tenant.makeFor(t, networkAPI, map[string]any{"name": "n"})
-	subnet := tenant.makeFor(t, subnetAPI, map[string]any{
+	id := makeFor(t, tenant, networkAPI, map[string]any{"name": "n"})
+	subnet := makeFor(t, tenant, subnetAPI, map[string]any{
 		"network_id": id, "ip_version": 4, "cidr": "10.0.0.0/16",
 		"allocation_pools": []wirePool{{"10.0.0.101", "10.0.0.200"}},
 	})
@@ -550,7 +551,7 @@ func TestASubnetIsFilledToItsLastAddress(t *testing.T) {
 				t.Error(err)
 				return
 			}
-			if _, err := inventory.Apply(t.Context(), change); err != nil && KindOf(err) != Exhausted {
+			if _, err := inventory.Apply(t.Context(), change); err != nil && client.KindOf(err) != client.Exhausted {
 				t.Error(err)
 			}
 			o, err := inventory.Observed(t.Context(), owner, time.Time{})

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"time"
 
+	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 	"cloudteam.ztgame.com/network-controller/internal/plan"
 )
 
@@ -19,7 +20,8 @@ const (
 	opFindRouter  = "find router"
 )
 
-var routerAPI = collection{"router", "routers"}
+// routerAPI has no Bulk: Neutron answers "Bulk operation not supported" (measured).
+var routerAPI = client.Collection{One: "router", Many: "routers"}
 
 // wireRouter is a router as Neutron's JSON has it.
 type wireRouter struct {
@@ -50,7 +52,7 @@ var routerFields = []string{
 	"revision_number", "created_at",
 }
 
-func (w wireRouter) id() string        { return w.ID }
+func (w wireRouter) Key() string       { return w.ID }
 func (w wireRouter) described() string { return w.Description }
 
 func (w wireRouter) observed() (plan.ObservedRouter, error) {
@@ -177,8 +179,8 @@ var routerKind = kind[plan.ObservedRouter]{
 
 // readRouters lists the routers that are ours. A cloud without routers has none.
 func (i *Inventory) readRouters(ctx context.Context) (map[string]*plan.ObservedRouter, error) {
-	routers, err := listOfProject[wireRouter](ctx, i.cloud, opListRouters, routerAPI, routerFields)
-	if hasNoSuchCollection(err) {
+	routers, err := listOfProject[wireRouter](ctx, i, opListRouters, routerAPI, routerFields)
+	if client.IsNoSuchCollection(err) {
 		return nil, nil
 	}
 	if err != nil {
@@ -191,7 +193,7 @@ func (i *Inventory) readRouters(ctx context.Context) (map[string]*plan.ObservedR
 		}
 		observed, err := w.observed()
 		if err != nil {
-			return nil, decodeError(opListRouters, http.MethodGet, "%s", err)
+			return nil, client.BadAnswer(opListRouters, http.MethodGet, "%s", err)
 		}
 		ours[w.ID] = &observed
 	}
@@ -218,16 +220,16 @@ func (i *Inventory) takeRouter(ctx context.Context, step plan.Step) (string, err
 		defer i.routers.write(step.ID)()
 	}
 	if step.Action == plan.DeleteRouter {
-		if err := i.cloud.remove(ctx, step); err != nil {
+		if err := i.remove(ctx, step); err != nil {
 			return "", err
 		}
 		i.routers.remove(step.ID)
 		return step.ID, nil
 	}
-	r, err := writeStep(ctx, i.cloud, step, routerBody, wireRouter.observed)
-	if hasNoSuchCollection(err) {
-		return "", &Error{
-			Kind: Invalid, Op: string(step.Action), Reason: lacksRouters,
+	r, err := writeStep(ctx, i, step, routerBody, wireRouter.observed)
+	if client.IsNoSuchCollection(err) {
+		return "", &client.Error{
+			Kind: client.Invalid, Op: string(step.Action), Reason: lacksRouters,
 		}
 	}
 	if err != nil {
@@ -246,8 +248,8 @@ func (i *Inventory) takeRouter(ctx context.Context, step plan.Step) (string, err
 // second attempt after a lost answer is refused. Who has the address is looked for then: if it is ours, the plan is to
 // be made anew from what there is.
 func (i *Inventory) createInterface(ctx context.Context, step plan.Step) (string, error) {
-	p, err := writeStep(ctx, i.cloud, step, interfaceBody, wirePort.observed)
-	if isKind(err, Taken) {
+	p, err := writeStep(ctx, i, step, interfaceBody, wirePort.observed)
+	if client.IsKind(err, client.Taken) {
 		return "", i.taken(ctx, step, err)
 	}
 	if err != nil {
@@ -268,7 +270,7 @@ func (i *Inventory) taken(ctx context.Context, step plan.Step, refusal error) er
 		wirePort
 		ProjectID string `json:"project_id"`
 	}
-	holders, err := list[holder](ctx, i.cloud, opListPorts, portAPI, query)
+	holders, err := client.List[holder](ctx, i.cloud, opListPorts, portAPI, query)
 	if err != nil || len(holders) == 0 {
 		return refusal
 	}
@@ -277,14 +279,14 @@ func (i *Inventory) taken(ctx context.Context, step plan.Step, refusal error) er
 			if _, err := i.Reread(ctx, plan.Resource{Kind: plan.KindPort, ID: h.ID}); err != nil {
 				return err
 			}
-			return &Error{Kind: Conflict, Op: string(step.Action), Reason: "port " + h.ID + " is there already"}
+			return &client.Error{Kind: client.Conflict, Op: string(step.Action), Reason: "port " + h.ID + " is there already"}
 		}
 	}
 	h := holders[0]
 	by := Blocker{ID: h.ID, Name: h.Name, DeviceOwner: h.DeviceOwner, DeviceID: h.DeviceID, ProjectID: h.ProjectID}
-	return &Error{
-		Kind: Taken, Op: string(step.Action),
-		Reason: oneLine("the gateway's address is that of " + by.String() + ", which is not ours"),
+	return &client.Error{
+		Kind: client.Taken, Op: string(step.Action),
+		Reason: client.OneLine("the gateway's address is that of " + by.String() + ", which is not ours"),
 	}
 }
 
@@ -300,13 +302,13 @@ func (i *Inventory) interfaceCall(ctx context.Context, step plan.Step, action st
 	var answer struct {
 		PortID string `json:"port_id"`
 	}
-	r := request{
-		op: string(step.Action), method: http.MethodPut, path: routerAPI.path(step.RouterRef.ID) + "/" + action,
-		body: map[string]any{"port_id": step.ID}, answer: &answer,
+	r := client.Request{
+		Op: string(step.Action), Method: http.MethodPut, Path: routerAPI.Path(step.RouterRef.ID) + "/" + action,
+		Body: map[string]any{"port_id": step.ID}, Answer: &answer,
 	}
-	err := i.cloud.broker.Write(ctx, r.op, func() error { return i.cloud.do(ctx, r) })
+	err := i.queue.Write(ctx, r.Op, func() error { return i.cloud.Do(ctx, r) })
 	if err == nil && answer.PortID != step.ID {
-		return decodeError(r.op, r.method, "it is not of port %s", step.ID)
+		return client.BadAnswer(r.Op, r.Method, "it is not of port %s", step.ID)
 	}
 	return err
 }
@@ -338,11 +340,11 @@ func (i *Inventory) detach(ctx context.Context, step plan.Step) error {
 	defer i.ports.write(step.ID)()
 	defer i.routers.write(step.RouterRef.ID)()
 	err := i.interfaceCall(ctx, step, removeInterface)
-	if IsNotFound(err) {
+	if client.IsNotFound(err) {
 		// It may be on another router by now.
 		found, rereadErr := i.Reread(ctx, plan.Resource{Kind: plan.KindPort, ID: step.ID})
 		if found && rereadErr == nil {
-			return &Error{Kind: Conflict, Op: string(step.Action), Reason: "port " + step.ID + " is not on the router"}
+			return &client.Error{Kind: client.Conflict, Op: string(step.Action), Reason: "port " + step.ID + " is not on the router"}
 		}
 		return rereadErr
 	}
@@ -379,7 +381,7 @@ func (i *Inventory) revisionOf(routerID string, planned int) int {
 // explain says in the spec's words why Neutron refuses an interface, which names subnets by their ids alone. Where the
 // spec does not tell, the refusal stays in Neutron's words.
 func (i *Inventory) explain(ctx context.Context, step plan.Step, refusal error) error {
-	if !isKind(refusal, Invalid) {
+	if !client.IsKind(refusal, client.Invalid) {
 		return refusal
 	}
 	for _, s := range i.subnetsHeld(step.NetworkRef.ID) {
@@ -387,7 +389,7 @@ func (i *Inventory) explain(ctx context.Context, step plan.Step, refusal error) 
 			return s.CIDR.Contains(a.Address)
 		})
 		if served && plan.AdvertisedByOthers(s.IPv6AddressMode, s.IPv6RAMode) {
-			return &Error{Kind: Invalid, Op: string(step.Action), Reason: fmt.Sprintf(
+			return &client.Error{Kind: client.Invalid, Op: string(step.Action), Reason: fmt.Sprintf(
 				"subnet %s has %s %s and no %s: its hosts go by the advertisements of another router, and Neutron puts none "+
 					"of its own there; with gateway \"none\" it has no interface",
 				s.CIDR, plan.FieldIPv6AddressMode, s.IPv6AddressMode, plan.FieldIPv6RAMode)}
@@ -398,18 +400,18 @@ func (i *Inventory) explain(ctx context.Context, step plan.Step, refusal error) 
 
 // clash names both networks where Neutron refuses an interface because their addresses overlap on one router.
 func (i *Inventory) clash(ctx context.Context, step plan.Step, refusal error) error {
-	on, err := list[wirePort](ctx, i.cloud, opListPorts, portAPI, url.Values{
+	on, err := client.List[wirePort](ctx, i.cloud, opListPorts, portAPI, url.Values{
 		"device_id": {step.RouterRef.ID}, "fields": {"id", "network_id", "fixed_ips", "description"},
 	})
 	if err != nil {
 		return refusal
 	}
-	mine, err := i.cloud.listSubnets(ctx, step.NetworkRef.ID)
+	mine, err := i.listSubnets(ctx, step.NetworkRef.ID)
 	if err != nil {
 		return refusal
 	}
 	for _, p := range on {
-		theirs, err := i.cloud.listSubnets(ctx, p.NetworkID)
+		theirs, err := i.listSubnets(ctx, p.NetworkID)
 		if err != nil {
 			return refusal
 		}
@@ -417,7 +419,7 @@ func (i *Inventory) clash(ctx context.Context, step plan.Step, refusal error) er
 			attached := slices.ContainsFunc(p.FixedIPs, func(f wireFixedIP) bool { return f.SubnetID == a.ID })
 			for _, b := range mine {
 				if attached && a.ID != b.ID && overlap(a.CIDR, b.CIDR) && p.ID != step.ID {
-					return &Error{Kind: Invalid, Op: string(step.Action), Reason: oneLine(fmt.Sprintf(
+					return &client.Error{Kind: client.Invalid, Op: string(step.Action), Reason: client.OneLine(fmt.Sprintf(
 						"subnet %s of network %q overlaps subnet %s of network %q (%s), which is on router %s already: "+
 							"one router cannot serve both", b.CIDR, step.Port.Name, a.CIDR, a.Name, p.NetworkID, step.RouterRef.ID))}
 				}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 	"cloudteam.ztgame.com/network-controller/internal/plan"
 )
 
@@ -113,7 +114,7 @@ func TestARouterOfAKindIsMadeAndPutBack(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, err := e.Apply(t.Context(), change); !isKind(err, Invalid) ||
+			if _, err := e.Apply(t.Context(), change); !client.IsKind(err, client.Invalid) ||
 				!strings.Contains(err.Error(), "set router admin_state_up to False") {
 				t.Errorf("a router that is on becomes another kind: %v", err)
 			}
@@ -121,9 +122,9 @@ func TestARouterOfAKindIsMadeAndPutBack(t *testing.T) {
 			// Somebody switches it off and makes it another kind.
 			held := e.observed().Routers[0]
 			for _, fields := range []map[string]any{{"admin_state_up": false}, {"ha": !*kind.HA}} {
-				if err := e.cloud.do(t.Context(), request{
-					op: "meddle", method: http.MethodPut, path: routerAPI.path(held.ID),
-					body: map[string]any{routerAPI.one: fields}, answer: new(json.RawMessage),
+				if err := e.cloud.Do(t.Context(), client.Request{
+					Op: "meddle", Method: http.MethodPut, Path: routerAPI.Path(held.ID),
+					Body: map[string]any{routerAPI.One: fields}, Answer: new(json.RawMessage),
 				}); err != nil {
 					t.Fatal(err)
 				}
@@ -203,7 +204,7 @@ func TestARepeatedInterfaceIsFoundAndNotMadeTwice(t *testing.T) {
 				e.ports.remove(step.ID)
 				step.ID = ""
 			}
-			if _, err := e.Apply(t.Context(), plan.Change{step}); !IsConflict(err) {
+			if _, err := e.Apply(t.Context(), plan.Change{step}); !client.IsConflict(err) {
 				t.Errorf("%s once more: %v", step, err)
 			}
 		}
@@ -243,7 +244,7 @@ func TestASubnetThatNoRouterMayServeIsNamed(t *testing.T) {
 			t.Errorf("attempt %d has more to do than to attach the interface:\n%s", attempt, change)
 		}
 		_, err = e.Apply(t.Context(), change)
-		if !isKind(err, Invalid) || !strings.HasPrefix(err.Error(), want) {
+		if !client.IsKind(err, client.Invalid) || !strings.HasPrefix(err.Error(), want) {
 			t.Fatalf("attempt %d: %v, want it refused: %s", attempt, err, want)
 		}
 		told[err.Error()] = true
@@ -282,7 +283,7 @@ func TestWhoHasTheGatewaysAddressIsNamed(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = e.Apply(t.Context(), change)
-	if !isKind(err, Taken) || !strings.Contains(err.Error(), `"theirs"`) {
+	if !client.IsKind(err, client.Taken) || !strings.Contains(err.Error(), `"theirs"`) {
 		t.Errorf("the refusal is %v", err)
 	}
 }
@@ -305,7 +306,7 @@ func TestWhatUsersNameIsFoundByIDOrName(t *testing.T) {
 	find := func(idOrName string) string {
 		id, err := e.Router(t.Context(), idOrName)
 		if err != nil {
-			if !isKind(err, Invalid) {
+			if !client.IsKind(err, client.Invalid) {
 				t.Errorf("%s: %v is no refusal", idOrName, err)
 			}
 			return err.Error()
@@ -330,14 +331,14 @@ func TestWhatUsersNameIsFoundByIDOrName(t *testing.T) {
 			t.Errorf("%q: %s, want %q", idOrName, got, want)
 		}
 	}
-	if _, err := e.ExternalNetwork(t.Context(), "public"); !isKind(err, Invalid) {
+	if _, err := e.ExternalNetwork(t.Context(), "public"); !client.IsKind(err, client.Invalid) {
 		t.Errorf("an external network that is not there: %v", err)
 	}
 }
 
-func mustList(t *testing.T, c *Cloud) []entry {
+func mustList(t *testing.T, c *client.Cloud) []entry {
 	t.Helper()
-	routers, err := listOfProject[entry](context.WithoutCancel(t.Context()), c, opListRouters, routerAPI, []string{"id", "name"})
+	routers, err := listOfProject[entry](context.WithoutCancel(t.Context()), NewInventory(c, cluster, InventoryOptions{}), opListRouters, routerAPI, []string{"id", "name"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -354,7 +355,7 @@ func TestACloudWithoutRoutersHasNone(t *testing.T) {
 	_, err := b.Apply(t.Context(), plan.Change{create})
 	_, nameErr := b.Router(t.Context(), "r")
 	for _, err := range []error{err, nameErr} {
-		if !isKind(err, Invalid) || !strings.Contains(err.Error(), "this cloud has no routers") {
+		if !client.IsKind(err, client.Invalid) || !strings.Contains(err.Error(), "this cloud has no routers") {
 			t.Errorf("asked for one: %v", err)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"slices"
 
+	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 	"cloudteam.ztgame.com/network-controller/internal/plan"
 )
 
@@ -15,7 +16,7 @@ const opListShares = "list RBAC policies"
 
 // shareAPI are RBAC policies, of which those by which a network is shared with single projects are read and written
 // here.
-var shareAPI = collection{"rbac_policy", "rbac-policies"}
+var shareAPI = client.Collection{One: "rbac_policy", Many: "rbac-policies"}
 
 // Neutron's words in an RBAC policy (neutron.db.rbac_db_models): a network that its target may use as if it were its
 // own, and the target that stands for all projects.
@@ -38,7 +39,7 @@ type wireShare struct {
 // shareFields are the fields= of a list: what wireShare reads.
 var shareFields = []string{"id", "object_id", "target_tenant"}
 
-func (w wireShare) id() string { return w.ID }
+func (w wireShare) Key() string { return w.ID }
 
 func (w wireShare) observed() plan.Share { return plan.Share{ID: w.ID, Project: w.Project} }
 
@@ -57,8 +58,8 @@ func (i *Inventory) readShares(ctx context.Context, networkID string) (map[strin
 	if networkID != "" {
 		query.Set("object_id", networkID)
 	}
-	listed, err := follow[wireShare](ctx, i.cloud, opListShares, shareAPI, query)
-	if hasNoSuchCollection(err) {
+	listed, err := client.Follow[wireShare](ctx, i.cloud, opListShares, shareAPI, query)
+	if client.IsNoSuchCollection(err) {
 		return nil, nil
 	}
 	if err != nil {
@@ -67,7 +68,7 @@ func (i *Inventory) readShares(ctx context.Context, networkID string) (map[strin
 	shares := map[string][]plan.Share{}
 	for _, w := range listed {
 		if w.NetworkID == "" || w.Project == "" {
-			return nil, decodeError(opListShares, http.MethodGet, "policy %s has no object or no target", w.ID)
+			return nil, client.BadAnswer(opListShares, http.MethodGet, "policy %s has no object or no target", w.ID)
 		}
 		if w.Project != everyProject {
 			shares[w.NetworkID] = append(shares[w.NetworkID], w.observed())
@@ -85,18 +86,18 @@ func (i *Inventory) readShares(ctx context.Context, networkID string) (map[strin
 func (i *Inventory) share(ctx context.Context, step plan.Step) (string, error) {
 	defer i.networks.write(step.NetworkRef.ID)()
 	var answer map[string]json.RawMessage
-	r := request{
-		op: string(step.Action), method: http.MethodPost, path: shareAPI.many, creates: 1, answer: &answer,
-		body: map[string]any{shareAPI.one: map[string]any{
+	r := client.Request{
+		Op: string(step.Action), Method: http.MethodPost, Path: shareAPI.Many, Creates: 1, Answer: &answer,
+		Body: map[string]any{shareAPI.One: map[string]any{
 			"object_type": objectNetwork, "object_id": step.NetworkRef.ID, "action": accessAsShared,
 			"target_tenant": step.Share.Project,
 		}},
 	}
-	err := i.cloud.broker.Write(ctx, r.op, func() error { return i.cloud.do(ctx, r) })
-	if hasNoSuchCollection(err) {
-		return "", &Error{Kind: Invalid, Op: r.op, Status: http.StatusNotFound, Reason: noSharesMessage}
+	err := i.queue.Write(ctx, r.Op, func() error { return i.cloud.Do(ctx, r) })
+	if client.IsNoSuchCollection(err) {
+		return "", &client.Error{Kind: client.Invalid, Op: r.Op, Status: http.StatusNotFound, Reason: noSharesMessage}
 	}
-	if refusal, ok := errors.AsType[*Error](err); ok && refusal.Type == duplicateShare {
+	if refusal, ok := errors.AsType[*client.Error](err); ok && refusal.Type == duplicateShare {
 		there, err := i.readShares(ctx, step.NetworkRef.ID)
 		if err != nil {
 			return "", err
@@ -113,12 +114,12 @@ func (i *Inventory) share(ctx context.Context, step plan.Step) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	made, err := decodeOne[wireShare](r.op, r.method, shareAPI, answer)
+	made, err := client.DecodeOne[wireShare](r.Op, r.Method, shareAPI, answer)
 	if err != nil {
 		return "", err
 	}
 	if made.ID == "" || made.NetworkID != step.NetworkRef.ID || made.Project != step.Share.Project {
-		return "", decodeError(r.op, r.method, "it is of another policy than the one that was asked for")
+		return "", client.BadAnswer(r.Op, r.Method, "it is of another policy than the one that was asked for")
 	}
 	i.changeShares(step.NetworkRef.ID, 1, func(all []plan.Share) []plan.Share { return append(all, made.observed()) })
 	return made.ID, nil
@@ -127,7 +128,7 @@ func (i *Inventory) share(ctx context.Context, step plan.Step) (string, error) {
 // unshare takes a network back from a project. What is gone already counts as taken back.
 func (i *Inventory) unshare(ctx context.Context, step plan.Step) error {
 	defer i.networks.write(step.NetworkRef.ID)()
-	if err := i.cloud.remove(ctx, step); err != nil {
+	if err := i.remove(ctx, step); err != nil {
 		return err
 	}
 	i.changeShares(step.NetworkRef.ID, 1, func(all []plan.Share) []plan.Share {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 	"cloudteam.ztgame.com/network-controller/internal/plan"
 )
 
@@ -17,13 +18,13 @@ func (e emulated) sharedSpec(projects ...string) plan.Spec {
 }
 
 // as is the same emulator with the credentials of another of its clouds.
-func (e emulated) as(cloud string) *Cloud {
+func (e emulated) as(cloud string) *client.Cloud {
 	e.t.Helper()
-	credentials, err := LoadCredentials(cloud)
+	credentials, err := client.LoadCredentials(cloud)
 	if err != nil {
 		e.t.Fatal(err)
 	}
-	return NewCloud(credentials, Options{})
+	return client.NewCloud(credentials, client.Options{})
 }
 
 // projectsOf are those that a network is shared with, by what is held.
@@ -177,7 +178,7 @@ func TestANetworkThatLostItsMarkerIsNotShared(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if done, err := e.Apply(t.Context(), change); !IsConflict(err) || len(done) > 0 {
+	if done, err := e.Apply(t.Context(), change); !client.IsConflict(err) || len(done) > 0 {
 		t.Errorf("%v was done, with %v; want a conflict", done, err)
 	}
 }
@@ -204,8 +205,8 @@ func TestWhoUsesASharedNetworkIsNamed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err = e.Apply(t.Context(), change); KindOf(err) != InUse || MaybeDone(err) {
-		t.Fatalf("%v, want a refusal of kind %s", err, InUse)
+	if _, err = e.Apply(t.Context(), change); client.KindOf(err) != client.InUse || client.MaybeDone(err) {
+		t.Fatalf("%v, want a refusal of kind %s", err, client.InUse)
 	}
 	blockers, err := e.Blockers(t.Context(), change[0])
 	if err != nil || len(blockers.Ports) != 1 || blockers.Ports[0].Name != "theirs" {
@@ -219,9 +220,9 @@ func TestQoSPoliciesAreFoundSetAndTakenOff(t *testing.T) {
 	create := func(name string, shared bool) string {
 		t.Helper()
 		var made map[string]entry
-		err := admin.do(t.Context(), request{
-			op: "create policy", method: http.MethodPost, path: qosPolicyAPI.many, answer: &made,
-			body: map[string]any{"policy": map[string]any{"name": name, "shared": shared}},
+		err := admin.Do(t.Context(), client.Request{
+			Op: "create policy", Method: http.MethodPost, Path: qosPolicyAPI.Many, Answer: &made,
+			Body: map[string]any{"policy": map[string]any{"name": name, "shared": shared}},
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -242,7 +243,7 @@ func TestQoSPoliciesAreFoundSetAndTakenOff(t *testing.T) {
 		"hidden": `spec.qosPolicy: "hidden" is neither the id nor the name`,
 		hidden:   `spec.qosPolicy: "` + hidden + `" is neither the id nor the name`,
 	} {
-		if _, err := e.QoSPolicy(t.Context(), idOrName); !isKind(err, Invalid) || !strings.Contains(err.Error(), want) {
+		if _, err := e.QoSPolicy(t.Context(), idOrName); !client.IsKind(err, client.Invalid) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", idOrName, err, want)
 		}
 	}
@@ -256,8 +257,8 @@ func TestQoSPoliciesAreFoundSetAndTakenOff(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := e.Apply(t.Context(), change); KindOf(err) != Invalid {
-		t.Errorf("a policy that is another's: %v, want a refusal of kind %s", err, Invalid)
+	if _, err := e.Apply(t.Context(), change); client.KindOf(err) != client.Invalid {
+		t.Errorf("a policy that is another's: %v, want a refusal of kind %s", err, client.Invalid)
 	}
 }
 
@@ -273,17 +274,17 @@ func TestACloudWithoutSharingOrQoSIsToldSo(t *testing.T) {
 			refuse(w, http.StatusNotFound, "HTTPNotFound", "The resource could not be found.")
 		}
 	})
-	i := NewInventory(fake.cloud(Options{}), "c1", InventoryOptions{})
+	i := NewInventory(fake.cloud(client.Options{}), "c1", InventoryOptions{})
 	i.CoverShares()
 	if _, err := i.Observed(t.Context(), plan.Owner{Cluster: "c1", Object: "o"}, time.Now()); err != nil {
 		t.Errorf("the list failed: %v", err)
 	}
-	if _, err := i.QoSPolicy(t.Context(), "gold"); !isKind(err, Invalid) ||
+	if _, err := i.QoSPolicy(t.Context(), "gold"); !client.IsKind(err, client.Invalid) ||
 		!strings.Contains(err.Error(), "leave spec.qosPolicy out") {
 		t.Errorf("QoS: %v", err)
 	}
 	step := plan.Step{Action: plan.ShareNetwork, NetworkRef: plan.Ref{ID: "n"}, Share: plan.Share{Project: "p"}}
-	if _, err := i.share(t.Context(), step); !isKind(err, Invalid) ||
+	if _, err := i.share(t.Context(), step); !client.IsKind(err, client.Invalid) ||
 		!strings.Contains(err.Error(), "leave spec.sharedWith out") {
 		t.Errorf("sharing: %v", err)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 	"cloudteam.ztgame.com/network-controller/internal/plan"
 )
 
@@ -19,9 +20,9 @@ func (e emulated) newPool(name string, more map[string]any) string {
 	body := map[string]any{"name": name, "prefixes": []string{"10.8.0.0/16"}, "default_prefixlen": 24}
 	maps.Copy(body, more)
 	var answer map[string]json.RawMessage
-	err := e.cloud.do(e.t.Context(), request{
-		op: "create subnet pool", method: http.MethodPost, path: "subnetpools", body: map[string]any{"subnetpool": body},
-		answer: &answer,
+	err := e.cloud.Do(e.t.Context(), client.Request{
+		Op: "create subnet pool", Method: http.MethodPost, Path: "subnetpools", Body: map[string]any{"subnetpool": body},
+		Answer: &answer,
 	})
 	if err != nil {
 		e.t.Fatal(err)
@@ -99,7 +100,7 @@ func TestASubnetFromAPoolThatIsThereIsNotMadeOnceMore(t *testing.T) {
 	if err != nil || len(change) != 1 {
 		t.Fatalf("planned %v\n%s", err, change)
 	}
-	if _, err := e.Apply(t.Context(), change); !IsConflict(err) {
+	if _, err := e.Apply(t.Context(), change); !client.IsConflict(err) {
 		t.Errorf("got %v, want a conflict", err)
 	}
 	if got := e.cidrs(); len(got) != 1 {
@@ -117,7 +118,7 @@ func TestAPoolWithoutARangeIsExhausted(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = e.Apply(t.Context(), change)
-	if !isKind(err, Exhausted) || MaybeDone(err) {
+	if !client.IsKind(err, client.Exhausted) || client.MaybeDone(err) {
 		t.Errorf("got %v, want that nothing is left, and that nothing was done", err)
 	}
 }
@@ -143,7 +144,7 @@ func TestSubnetPoolsAreFoundByIDOrName(t *testing.T) {
 			"nobody": want + `"nobody" is neither the id nor the name`,
 		} {
 			_, err := e.SubnetPool(t.Context(), field, idOrName)
-			if !isKind(err, Invalid) || !strings.Contains(err.Error(), says) {
+			if !client.IsKind(err, client.Invalid) || !strings.Contains(err.Error(), says) {
 				t.Errorf("%s in %s: %v, want %q", idOrName, field, err, says)
 			}
 		}

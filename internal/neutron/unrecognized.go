@@ -1,11 +1,13 @@
 package neutron
 
 import (
+	"errors"
 	"fmt"
 	"regexp"
 	"slices"
 	"strings"
 
+	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 	"cloudteam.ztgame.com/network-controller/internal/plan"
 )
 
@@ -30,8 +32,19 @@ var extensionFields = map[string]string{
 	"service_types":             plan.FieldServiceTypes,
 }
 
-// namingFields is a refusal's reason with the names that a spec has for attributes which Neutron does not know.
-func namingFields(reason string) string {
+// namingFields is a refusal of a write, with the names that a spec has for attributes which Neutron does not know.
+func namingFields(err error) error {
+	refusal, ok := errors.AsType[*client.Error](err)
+	if !ok || !unrecognized.MatchString(refusal.Reason) {
+		return err
+	}
+	named := *refusal // others may have been told the same
+	named.Reason = reasonNamingFields(refusal.Reason)
+	return &named
+}
+
+// reasonNamingFields is a refusal's reason with the names that a spec has for attributes which Neutron does not know.
+func reasonNamingFields(reason string) string {
 	found := unrecognized.FindStringSubmatch(reason)
 	if found == nil {
 		return reason

@@ -12,22 +12,20 @@ import (
 	"strings"
 	"time"
 
+	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 	"cloudteam.ztgame.com/network-controller/internal/plan"
 )
 
 // The types in this file are resources as Neutron's JSON has them. Fields that a request must be able to leave out are
 // pointers.
 
-// identified is a resource with an id.
-type identified interface{ id() string }
-
-func (w wireNetwork) id() string { return w.ID }
-func (w wireSubnet) id() string  { return w.ID }
-func (w wirePort) id() string    { return w.ID }
+func (w wireNetwork) Key() string { return w.ID }
+func (w wireSubnet) Key() string  { return w.ID }
+func (w wirePort) Key() string    { return w.ID }
 
 // described is a resource with a description, which may hold its owner's marker.
 type described interface {
-	identified
+	client.Identified
 	described() string
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 	"cloudteam.ztgame.com/network-controller/internal/plan"
 )
 
@@ -26,8 +27,8 @@ func FuzzDecodeNetworks(f *testing.F) {
 		if json.Unmarshal(content, &answer) != nil {
 			return
 		}
-		_, _ = hasNext(opListNetworks, "networks", answer)
-		page, err := decodePage[wireNetwork](opListNetworks, "networks", answer)
+		_, _ = client.HasNext(opListNetworks, "networks", answer)
+		page, err := client.DecodePage[wireNetwork](opListNetworks, "networks", answer)
 		if err != nil {
 			return
 		}
@@ -76,7 +77,7 @@ func FuzzDecodeSubnets(f *testing.F) {
 		if json.Unmarshal(content, &answer) != nil {
 			return
 		}
-		page, err := decodePage[wireSubnet](opListSubnets, "subnets", answer)
+		page, err := client.DecodePage[wireSubnet](opListSubnets, "subnets", answer)
 		if err != nil {
 			return
 		}
@@ -129,7 +130,7 @@ func FuzzDecodePorts(f *testing.F) {
 		if json.Unmarshal(content, &answer) != nil {
 			return
 		}
-		page, err := decodePage[wirePort](opListPorts, "ports", answer)
+		page, err := client.DecodePage[wirePort](opListPorts, "ports", answer)
 		if err != nil {
 			return
 		}
@@ -195,7 +196,7 @@ func TestNumberThatIsNoneIsNotQuoted(t *testing.T) {
 		answer(w, http.StatusOK, `{"network_ip_availabilities": [{"subnet_ip_availability": [{"subnet_id": "s",
 			"used_ips": "`+canaryBody+`"}]}]}`)
 	})
-	_, err := f.cloud(Options{}).listAvailabilities(t.Context())
+	_, err := NewInventory(f.cloud(client.Options{}), cluster, InventoryOptions{}).listAvailabilities(t.Context())
 	checkNoSecrets(t, err)
 }
 

@@ -5,6 +5,7 @@ import (
 
 	"cloudteam.ztgame.com/network-controller/internal/controller/managed"
 	"cloudteam.ztgame.com/network-controller/internal/neutron"
+	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
 
@@ -72,7 +73,7 @@ func (w *world) open(project string) *neutron.Inventory {
 	audits := new(atomic.Int64)
 	w.audits = append(w.audits, audits)
 	credentials := surroundings.projects[project].credentials
-	return neutron.NewInventory(neutron.NewCloud(credentials, neutron.Options{}), w.cluster,
+	return neutron.NewInventory(client.NewCloud(credentials, client.Options{}), w.cluster,
 		neutron.InventoryOptions{
 			Interval: auditInterval, Ports: true, Audited: func(neutron.Audit) { audits.Add(1) },
 			Moved: func(uid string) { w.networkLoop.Moved(uid); w.portLoop.Moved(uid) },

@@ -24,7 +24,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
 
-	"cloudteam.ztgame.com/network-controller/internal/neutron"
+	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/neutrontest"
 	"cloudteam.ztgame.com/network-controller/pkg/client/clientset/versioned"
 	"cloudteam.ztgame.com/network-controller/test/harness"
@@ -51,7 +51,7 @@ var surroundings struct {
 // project is one of the cloud's, with the credentials of one of its members.
 type project struct {
 	cloud       *cloud
-	credentials neutron.Credentials
+	credentials client.Credentials
 }
 
 // The projects. A world's own is one of the first two, and the administrator's has an administrator's credentials.
@@ -122,7 +122,7 @@ func openProjects(ctx context.Context, file string) error {
 	s := &surroundings
 	s.projects = map[string]project{}
 	for _, name := range []string{tenantProject, adminProject, otherProject} {
-		credentials, err := neutron.LoadCredentials(name)
+		credentials, err := client.LoadCredentials(name)
 		if err != nil {
 			return err
 		}

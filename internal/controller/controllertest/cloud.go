@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"cloudteam.ztgame.com/network-controller/internal/neutron"
+	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 	"cloudteam.ztgame.com/network-controller/internal/plan"
 )
 
@@ -30,7 +31,7 @@ type Cloud struct {
 
 	mu lock
 	// Credentials are where the credentials lead.
-	Credentials neutron.Identity
+	Credentials client.Identity
 	// Projects are of networks that are not of the credentials' project, by id. Lists show them nonetheless.
 	Projects map[string]string
 	// Missed are ids that lists do not show though they are there.
@@ -65,7 +66,7 @@ type handOut struct{ given, copy plan.Observed }
 
 // NewCloud makes a Cloud without networks, and an Inventory of what is the cluster's. What it is asked goes into the
 // diary.
-func NewCloud(diary *Diary, credentials neutron.Identity, cluster string) *Cloud {
+func NewCloud(diary *Diary, credentials client.Identity, cluster string) *Cloud {
 	return &Cloud{
 		diary: diary, cluster: cluster, Credentials: credentials, mu: make(lock, 1),
 		networks: newShelf(cluster, cloneNetwork,
@@ -92,7 +93,7 @@ func (c *Cloud) SetUnnamed(err error) {
 }
 
 // Identity is the Inventory's.
-func (c *Cloud) Identity(context.Context) (neutron.Identity, error) {
+func (c *Cloud) Identity(context.Context) (client.Identity, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.Credentials, c.down
@@ -280,7 +281,7 @@ func (c *Cloud) take(step *plan.Step) (string, error) {
 	}
 	n := c.networks.find(networkID)
 	if n == nil {
-		return "", refuse(step, neutron.NotFound, "there is no such network")
+		return "", refuse(step, client.NotFound, "there is no such network")
 	}
 	subnet := slices.IndexFunc(n.Subnets, func(s plan.ObservedSubnet) bool { return s.ID == step.ID })
 	switch step.Action {
@@ -306,7 +307,7 @@ func (c *Cloud) take(step *plan.Step) (string, error) {
 			return "", moved(step)
 		}
 		if slices.ContainsFunc(c.ports.has, func(p plan.ObservedPort) bool { return p.NetworkID == n.ID }) {
-			return "", refuse(step, neutron.InUse, "ports are on it")
+			return "", refuse(step, client.InUse, "ports are on it")
 		}
 		c.networks.remove(networkID)
 		return networkID, nil
@@ -320,7 +321,7 @@ func (c *Cloud) take(step *plan.Step) (string, error) {
 		n.Subnets = append(n.Subnets, created)
 	case plan.UpdateSubnet, plan.DeleteSubnet:
 		if subnet < 0 {
-			return "", refuse(step, neutron.NotFound, "there is no such subnet")
+			return "", refuse(step, client.NotFound, "there is no such subnet")
 		}
 		if n.Subnets[subnet].Revision != step.Revision {
 			return "", moved(step)
@@ -361,13 +362,13 @@ func (c *Cloud) nextID(kind string) string {
 	return fmt.Sprintf("%s-%d", kind, c.serial)
 }
 
-func refuse(step *plan.Step, kind neutron.Kind, reason string) error {
-	return &neutron.Error{Kind: kind, Op: string(step.Action), Reason: reason}
+func refuse(step *plan.Step, kind client.Kind, reason string) error {
+	return &client.Error{Kind: kind, Op: string(step.Action), Reason: reason}
 }
 
 func moved(step *plan.Step) error {
-	return &neutron.Error{
-		Kind: neutron.Conflict, Op: string(step.Action), Reason: "the revision moved",
+	return &client.Error{
+		Kind: client.Conflict, Op: string(step.Action), Reason: "the revision moved",
 		Type: "RevisionNumberConstraintFailed", Status: 412,
 	}
 }

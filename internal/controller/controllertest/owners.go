@@ -5,15 +5,16 @@ import (
 	"time"
 
 	"cloudteam.ztgame.com/network-controller/internal/neutron"
+	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 	"cloudteam.ztgame.com/network-controller/internal/plan"
 )
 
 // Owners is the Inventory's.
-func (c *Cloud) Owners() (owners map[string]neutron.Holdings, audited time.Time, of neutron.Identity, ok bool) {
+func (c *Cloud) Owners() (owners map[string]neutron.Holdings, audited time.Time, of client.Identity, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.listed.IsZero() {
-		return nil, time.Time{}, neutron.Identity{}, false
+		return nil, time.Time{}, client.Identity{}, false
 	}
 	owners = map[string]neutron.Holdings{}
 	note := func(description string, add func(*neutron.Holdings)) {

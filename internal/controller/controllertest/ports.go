@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"cloudteam.ztgame.com/network-controller/internal/neutron"
+	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 	"cloudteam.ztgame.com/network-controller/internal/plan"
 )
 
@@ -14,7 +14,7 @@ import (
 func (c *Cloud) takePort(step *plan.Step) error {
 	if step.Action == plan.CreatePort {
 		if c.networks.find(step.NetworkRef.ID) == nil {
-			return refuse(step, neutron.NotFound, "there is no such network")
+			return refuse(step, client.NotFound, "there is no such network")
 		}
 		created := plan.ObservedPort{
 			Revision: 1, Created: time.Now(), NetworkID: step.NetworkRef.ID, PortAttributes: step.Port,
@@ -33,7 +33,7 @@ func (c *Cloud) takePort(step *plan.Step) error {
 	p := c.ports.find(step.ID)
 	switch {
 	case p == nil:
-		return refuse(step, neutron.NotFound, "there is no such port")
+		return refuse(step, client.NotFound, "there is no such port")
 	case p.Revision != step.Revision:
 		return moved(step)
 	case step.Action == plan.DeletePort:
@@ -71,9 +71,9 @@ func (c *Cloud) allocate(step *plan.Step, p *plan.ObservedPort) error {
 		at := slices.IndexFunc(subnets, func(s plan.ObservedSubnet) bool { return s.ID == a.SubnetID })
 		switch {
 		case at < 0:
-			return refuse(step, neutron.Invalid, "the network has no subnet "+a.SubnetID)
+			return refuse(step, client.Invalid, "the network has no subnet "+a.SubnetID)
 		case taken[*a]:
-			return refuse(step, neutron.Taken, a.String()+" is in use")
+			return refuse(step, client.Taken, a.String()+" is in use")
 		case a.Address.IsValid():
 			continue
 		}
@@ -83,7 +83,7 @@ func (c *Cloud) allocate(step *plan.Step, p *plan.ObservedPort) error {
 			a.Address = a.Address.Next()
 		}
 		if !s.CIDR.Contains(a.Address) {
-			return refuse(step, neutron.Exhausted, "no address is free")
+			return refuse(step, client.Exhausted, "no address is free")
 		}
 		taken[*a] = true
 	}

@@ -9,6 +9,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"cloudteam.ztgame.com/network-controller/internal/neutron"
+	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 	"cloudteam.ztgame.com/network-controller/internal/plan"
 )
 
@@ -17,13 +18,13 @@ type AtRest struct {
 	Names
 
 	// Where is where the credentials lead.
-	Where neutron.Identity
+	Where client.Identity
 	// Owned is what there is, by the UID of the object that owns it.
 	Owned map[string]plan.Observed
 }
 
 // Identity is managed.Inventory's.
-func (a AtRest) Identity(context.Context) (neutron.Identity, error) { return a.Where, nil }
+func (a AtRest) Identity(context.Context) (client.Identity, error) { return a.Where, nil }
 
 // Observed is managed.Inventory's.
 func (a AtRest) Observed(_ context.Context, owner plan.Owner, _ time.Time) (plan.Observed, error) {

@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 
 	"cloudteam.ztgame.com/network-controller/internal/controller/controllertest"
-	"cloudteam.ztgame.com/network-controller/internal/neutron"
+	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 	"cloudteam.ztgame.com/network-controller/internal/plan"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
@@ -69,8 +69,8 @@ func TestASubnetFromAPoolThatIsDeletedComesWithAnotherCIDR(t *testing.T) {
 // The answer to the create is lost. What it made is known by the marker and the pool.
 func TestASubnetFromAPoolIsMadeOnceThoughNoAnswerCame(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
-		w.cloud.After = controllertest.Fails(plan.CreateSubnet, 1, &neutron.Error{
-			Kind: neutron.Transient, Op: "create subnet", Reason: "no answer in time", MaybeDone: true,
+		w.cloud.After = controllertest.Fails(plan.CreateSubnet, 1, &client.Error{
+			Kind: client.Transient, Op: "create subnet", Reason: "no answer in time", MaybeDone: true,
 		})
 		w.syncFails()
 		w.mustSync()
@@ -105,8 +105,8 @@ func TestTwoSubnetsFromPoolsAreToldApart(t *testing.T) {
 
 func TestAPoolWithoutARangeIsWaitedFor(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
-		w.cloud.Before = controllertest.Fails(plan.CreateSubnet, 1, &neutron.Error{
-			Kind: neutron.Exhausted, Op: "create subnet", Reason: "Insufficient prefix space", Type: "SubnetAllocationError",
+		w.cloud.Before = controllertest.Fails(plan.CreateSubnet, 1, &client.Error{
+			Kind: client.Exhausted, Op: "create subnet", Reason: "Insufficient prefix space", Type: "SubnetAllocationError",
 			Status: http.StatusInternalServerError,
 		})
 		w.syncFails()
@@ -128,9 +128,9 @@ func TestASubnetFromAPoolWaitsForTheOneInItsPlace(t *testing.T) {
 		w.cloud.Before = func(step plan.Step) error {
 			switch {
 			case inUse && step.Action == plan.DeleteSubnet:
-				return &neutron.Error{Kind: neutron.InUse, Op: "delete subnet", Reason: "ports are on it"}
+				return &client.Error{Kind: client.InUse, Op: "delete subnet", Reason: "ports are on it"}
 			case inUse && step.Action == plan.CreateSubnet:
-				return &neutron.Error{Kind: neutron.Invalid, Op: "create subnet", Type: "NetworkSubnetPoolAffinityError"}
+				return &client.Error{Kind: client.Invalid, Op: "create subnet", Type: "NetworkSubnetPoolAffinityError"}
 			default:
 				return nil
 			}

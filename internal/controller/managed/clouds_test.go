@@ -12,7 +12,7 @@ import (
 
 	"cloudteam.ztgame.com/network-controller/internal/controller/controllertest"
 	"cloudteam.ztgame.com/network-controller/internal/controller/managed"
-	"cloudteam.ztgame.com/network-controller/internal/neutron"
+	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
 
@@ -77,7 +77,7 @@ func TestANetworkIsMadeInTheCloudThatItNames(t *testing.T) {
 		if own, there, not := len(w.cloud.Has()), len(first.Has()), len(second.Has()); own != 0 || there != 1 || not != 0 {
 			t.Errorf("%d networks are in the own cloud, %d in the one that is named, %d in another", own, there, not)
 		}
-		if got := neutron.Identity(*w.status().Cloud); got != elsewhere {
+		if got := client.Identity(*w.status().Cloud); got != elsewhere {
 			t.Errorf("status.cloud is %v", got)
 		}
 		w.delete()

@@ -7,7 +7,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"cloudteam.ztgame.com/network-controller/internal/controller"
-	"cloudteam.ztgame.com/network-controller/internal/neutron"
+	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 	"cloudteam.ztgame.com/network-controller/internal/plan"
 )
 
@@ -22,7 +22,7 @@ var (
 )
 
 // NewMismatch is the error of credentials that lead elsewhere.
-func NewMismatch(kind plan.Kind, pinned, found neutron.Identity) error {
+func NewMismatch(kind plan.Kind, pinned, found client.Identity) error {
 	return &mismatch{kind, pinned, found}
 }
 
@@ -54,7 +54,7 @@ func (r *Reconciler[T]) Report(ctx context.Context, obj T, state controller.Stat
 // Outcome is what a sync learned.
 type Outcome struct {
 	State    controller.State
-	Identity *neutron.Identity
+	Identity *client.Identity
 	Observed *plan.Observed
 	Applied  bool
 	Drift    []plan.Difference

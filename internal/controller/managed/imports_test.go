@@ -12,7 +12,7 @@ import (
 
 	"cloudteam.ztgame.com/network-controller/internal/controller/controllertest"
 	"cloudteam.ztgame.com/network-controller/internal/controller/managed"
-	"cloudteam.ztgame.com/network-controller/internal/neutron"
+	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 	"cloudteam.ztgame.com/network-controller/internal/plan"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
@@ -163,7 +163,7 @@ func TestNothingIsTakenOverWhileAPartOfTheSpecIsNotKnown(t *testing.T) {
 		t.Run(sentence, func(t *testing.T) {
 			inWorld(t, func(t *testing.T, w *world) {
 				w.cloud.Put(legacy())
-				w.cloud.SetUnnamed(&neutron.Error{Kind: neutron.Invalid, Op: "find QoS policy", Reason: "nobody is called gold"})
+				w.cloud.SetUnnamed(&client.Error{Kind: client.Invalid, Op: "find QoS policy", Reason: "nobody is called gold"})
 				w.syncFails()
 				w.syncFails()
 				w.wantState("Ready=False Stalled=True Refused")
@@ -253,7 +253,7 @@ func TestOfTwoThatImportOneNetworkTheMarkerDecides(t *testing.T) {
 }
 
 func TestAnImportThatIsInterruptedIsTakenUp(t *testing.T) {
-	lost := &neutron.Error{Kind: neutron.Transient, Op: "update", Reason: "no answer in time", MaybeDone: true}
+	lost := &client.Error{Kind: client.Transient, Op: "update", Reason: "no answer in time", MaybeDone: true}
 	for sentence, c := range map[string]struct {
 		action plan.Action
 		done   bool

@@ -12,7 +12,7 @@ import (
 
 	"cloudteam.ztgame.com/network-controller/internal/controller"
 	"cloudteam.ztgame.com/network-controller/internal/controller/managed"
-	"cloudteam.ztgame.com/network-controller/internal/neutron"
+	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 	"cloudteam.ztgame.com/network-controller/internal/plan"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
@@ -78,7 +78,7 @@ func TestWhatIsInUseAndCannotBeKeptTellsBoth(t *testing.T) {
 		w.cloud.Remove(w.status().NetworkID)
 		w.cloud.Audit(t)
 		w.cloud.Before = func(plan.Step) error {
-			return &neutron.Error{Kind: neutron.Capacity, Op: "create network", Reason: "over quota"}
+			return &client.Error{Kind: client.Capacity, Op: "create network", Reason: "over quota"}
 		}
 		w.syncFails()
 		w.wantState("Ready=False Reconciling=True QuotaExceeded")

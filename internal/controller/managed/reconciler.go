@@ -14,12 +14,13 @@ import (
 
 	"cloudteam.ztgame.com/network-controller/internal/controller"
 	"cloudteam.ztgame.com/network-controller/internal/neutron"
+	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 	"cloudteam.ztgame.com/network-controller/internal/plan"
 )
 
 // Inventory is what a Reconciler and its Kind need of a neutron.Inventory.
 type Inventory interface {
-	Identity(ctx context.Context) (neutron.Identity, error)
+	Identity(ctx context.Context) (client.Identity, error)
 	Observed(ctx context.Context, owner plan.Owner, since time.Time) (plan.Observed, error)
 	Reread(ctx context.Context, resource plan.Resource) (found bool, err error)
 	Find(ctx context.Context, of plan.Kind, name string, owner plan.Owner) (found bool, err error)

@@ -14,7 +14,7 @@ import (
 	"cloudteam.ztgame.com/network-controller/internal/controller/controllertest"
 	"cloudteam.ztgame.com/network-controller/internal/controller/managed"
 	networkcontroller "cloudteam.ztgame.com/network-controller/internal/controller/network"
-	"cloudteam.ztgame.com/network-controller/internal/neutron"
+	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 	"cloudteam.ztgame.com/network-controller/internal/plan"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 	"cloudteam.ztgame.com/network-controller/pkg/client/clientset/versioned/fake"
@@ -60,7 +60,7 @@ func TestRunKeepsWhatIsDeclaredWithoutACallTooMany(t *testing.T) {
 
 func TestRunFollowsACloudThatComesBack(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
-		w.cloud.SetDown(&neutron.Error{Op: "list networks", Reason: "service unavailable", Status: 503})
+		w.cloud.SetDown(&client.Error{Op: "list networks", Reason: "service unavailable", Status: 503})
 		stop := controllertest.Run(t, w.c.Run, 1)
 		controllertest.Settle(20 * time.Minute)
 		w.wantState("Ready=False Reconciling=True CloudUnavailable")
@@ -83,7 +83,7 @@ func TestWhatIsLeftOfGoneObjectsIsLookedAtWithTheOthers(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		stop := controllertest.Run(t, w.c.Run, 1)
 		controllertest.Settle(time.Second)
-		w.cloud.SetDown(&neutron.Error{Op: "log in", Reason: "no answer", Wait: 24 * time.Hour})
+		w.cloud.SetDown(&client.Error{Op: "log in", Reason: "no answer", Wait: 24 * time.Hour})
 		w.deleteByForce()
 		controllertest.Settle(time.Hour)
 		if n := len(w.cloud.Has()); n != 1 {
@@ -103,8 +103,8 @@ func TestWhatIsLeftOfGoneObjectsIsLookedAtWithTheOthers(t *testing.T) {
 
 func TestRunHonoursHowLongTheCloudAsksToWait(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
-		w.cloud.Before = controllertest.Fails(plan.CreateNetwork, 1, &neutron.Error{
-			Kind: neutron.Throttled, Op: "create network", Reason: "slow down", Status: 429, Wait: 10 * time.Minute,
+		w.cloud.Before = controllertest.Fails(plan.CreateNetwork, 1, &client.Error{
+			Kind: client.Throttled, Op: "create network", Reason: "slow down", Status: 429, Wait: 10 * time.Minute,
 		})
 		stop := controllertest.Run(t, w.c.Run, 1)
 		controllertest.Settle(time.Second)
@@ -128,7 +128,7 @@ func TestFailuresThatTakeTurnsBackOffAllTheSame(t *testing.T) {
 		w.cloud.Before = func(plan.Step) error {
 			attempts++
 			// Each makes another status, whose event must not count as a reason to try at once.
-			return &neutron.Error{Op: "create network", Reason: "bad gateway", Status: 502 + attempts%2}
+			return &client.Error{Op: "create network", Reason: "bad gateway", Status: 502 + attempts%2}
 		}
 		stop := controllertest.Run(t, w.c.Run, 1)
 		controllertest.Settle(20 * time.Minute)
@@ -146,7 +146,7 @@ func TestAnEditIsTriedAtOnceThoughTheLastAttemptFailed(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.cloud.Before = func(step plan.Step) error {
 			if step.SubnetName != "" && step.Subnet.CIDR.String() == "192.168.0.0/16" {
-				return &neutron.Error{Kind: neutron.Capacity, Op: "create subnet", Reason: "full", Wait: time.Hour}
+				return &client.Error{Kind: client.Capacity, Op: "create subnet", Reason: "full", Wait: time.Hour}
 			}
 			return nil
 		}

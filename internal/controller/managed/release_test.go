@@ -12,6 +12,7 @@ import (
 	"cloudteam.ztgame.com/network-controller/internal/controller/controllertest"
 	"cloudteam.ztgame.com/network-controller/internal/controller/managed"
 	"cloudteam.ztgame.com/network-controller/internal/neutron"
+	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 	"cloudteam.ztgame.com/network-controller/internal/plan"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
@@ -122,8 +123,8 @@ func TestANetworkInUseKeepsItsObject(t *testing.T) {
 		w.mustSync()
 		w.delete()
 		w.events.Take()
-		w.cloud.Before = controllertest.Fails(plan.DeleteNetwork, 2, &neutron.Error{
-			Kind: neutron.InUse, Op: "delete network", Reason: "ports are on it", Type: "NetworkInUse", Status: 409,
+		w.cloud.Before = controllertest.Fails(plan.DeleteNetwork, 2, &client.Error{
+			Kind: client.InUse, Op: "delete network", Reason: "ports are on it", Type: "NetworkInUse", Status: 409,
 		})
 		w.syncFails()
 		w.syncFails()
@@ -142,8 +143,8 @@ func TestANetworkInUseKeepsItsObject(t *testing.T) {
 
 // refusedAsInUse is Neutron's answer to the deletion of what ports are on. It names them in any order.
 func refusedAsInUse(ids string) error {
-	return &neutron.Error{
-		Kind: neutron.InUse, Op: "delete network", Type: "NetworkInUse", Status: 409,
+	return &client.Error{
+		Kind: client.InUse, Op: "delete network", Type: "NetworkInUse", Status: 409,
 		Reason: "There are one or more ports still in use on the network, id for these ports is: " + ids,
 	}
 }
@@ -226,7 +227,7 @@ func TestARetainThatWasCutOffIsTakenUpAgain(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.mustSync()
 		w.delete()
-		w.cloud.Before = controllertest.Fails(plan.UpdateNetwork, 1, &neutron.Error{Op: "update network", Reason: "canceled"})
+		w.cloud.Before = controllertest.Fails(plan.UpdateNetwork, 1, &client.Error{Op: "update network", Reason: "canceled"})
 		w.syncFails()
 		w.restart()
 		w.mustSync()
@@ -344,7 +345,7 @@ func TestAPruneThatFailsIsTriedAgain(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.mustSync()
 		w.deleteByForce()
-		w.cloud.Before = controllertest.Fails(plan.DeleteNetwork, 1, &neutron.Error{Op: "delete network", Reason: "down",
+		w.cloud.Before = controllertest.Fails(plan.DeleteNetwork, 1, &client.Error{Op: "delete network", Reason: "down",
 			Status: 503})
 		w.syncFails()
 		w.mustSync()
@@ -359,8 +360,8 @@ func TestAnObjectThatBearsTheNameOfAGoneOne(t *testing.T) {
 	again.UID = "uid-2"
 	for name, before := range map[string]func(plan.Step) error{
 		"has a network of its own, and the old one goes": nil,
-		"does not wait for an old network that is still in use": controllertest.Fails(plan.DeleteNetwork, 1, &neutron.Error{
-			Kind: neutron.InUse, Op: "delete network", Reason: "ports are on it", Type: "NetworkInUse", Status: 409,
+		"does not wait for an old network that is still in use": controllertest.Fails(plan.DeleteNetwork, 1, &client.Error{
+			Kind: client.InUse, Op: "delete network", Reason: "ports are on it", Type: "NetworkInUse", Status: 409,
 		}),
 	} {
 		t.Run(name, func(t *testing.T) {

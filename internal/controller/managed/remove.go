@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"cloudteam.ztgame.com/network-controller/internal/neutron"
+	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 	"cloudteam.ztgame.com/network-controller/internal/plan"
 )
 
@@ -44,7 +45,7 @@ func (r Removal) Run(ctx context.Context, inventory Inventory) (last *plan.Obser
 		_, err = r.Apply(ctx, change)
 		switch {
 		case err == nil:
-		case neutron.IsConflict(err), neutron.IsNotFound(err):
+		case client.IsConflict(err), client.IsNotFound(err):
 			unsettled = err
 			if err := rereadAll(ctx, inventory, observed); err != nil {
 				return last, err

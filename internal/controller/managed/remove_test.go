@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"cloudteam.ztgame.com/network-controller/internal/controller/controllertest"
-	"cloudteam.ztgame.com/network-controller/internal/neutron"
+	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 	"cloudteam.ztgame.com/network-controller/internal/plan"
 )
 
@@ -24,7 +24,7 @@ func TestAnObjectIsRememberedUntilItsResourcesAreGone(t *testing.T) {
 		w.mustSync()
 		want("uid-1")
 		w.deleteByForce()
-		w.cloud.Before = controllertest.Fails(plan.DeleteNetwork, 1, &neutron.Error{Op: "delete network", Status: 503})
+		w.cloud.Before = controllertest.Fails(plan.DeleteNetwork, 1, &client.Error{Op: "delete network", Status: 503})
 		w.syncFails()
 		want("uid-1")
 		w.mustSync()

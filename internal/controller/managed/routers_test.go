@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"cloudteam.ztgame.com/network-controller/internal/controller/controllertest"
-	"cloudteam.ztgame.com/network-controller/internal/neutron"
+	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 	"cloudteam.ztgame.com/network-controller/internal/plan"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
@@ -115,7 +115,7 @@ func TestARouterOfALostCreateIsFoundByItsNameInNeutron(t *testing.T) {
 				inWorld(t, func(t *testing.T, w *world) {
 					cloud := &routedCloud{Cloud: w.cloud, hidden: map[string]bool{}}
 					w.restartOn(cloud)
-					cloud.hideCreated, cloud.lose = true, &neutron.Error{Kind: neutron.Transient, Op: "create router", MaybeDone: true}
+					cloud.hideCreated, cloud.lose = true, &client.Error{Kind: client.Transient, Op: "create router", MaybeDone: true}
 					w.syncFails()
 					cloud.lose = nil
 					live(w, cloud)

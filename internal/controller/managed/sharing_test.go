@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 
 	"cloudteam.ztgame.com/network-controller/internal/neutron"
+	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 	"cloudteam.ztgame.com/network-controller/internal/plan"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
@@ -62,8 +63,8 @@ func TestAProjectThatUsesTheNetworkHoldsUpNothingElse(t *testing.T) {
 		inUse := true
 		w.cloud.Before = func(step plan.Step) error {
 			if inUse && step.Action == plan.UnshareNetwork && step.Share.Project == "a" {
-				return &neutron.Error{
-					Kind: neutron.InUse, Op: "unshare network", Type: "RbacPolicyInUse", Status: 409, Reason: "it is used",
+				return &client.Error{
+					Kind: client.InUse, Op: "unshare network", Type: "RbacPolicyInUse", Status: 409, Reason: "it is used",
 				}
 			}
 			return nil
@@ -93,19 +94,19 @@ func TestAProjectThatUsesTheNetworkHoldsUpNothingElse(t *testing.T) {
 // network is new or not.
 func TestAShareThatIsRefusedHoldsUpNothingElse(t *testing.T) {
 	for sentence, tc := range map[string]struct {
-		refusal neutron.Error
+		refusal client.Error
 		state   string
 	}{
 		"for the quota": {
-			neutron.Error{Kind: neutron.Capacity, Op: "share network", Type: "OverQuota", Status: 409, Reason: "it is full"},
+			client.Error{Kind: client.Capacity, Op: "share network", Type: "OverQuota", Status: 409, Reason: "it is full"},
 			"Ready=False Reconciling=True QuotaExceeded",
 		},
 		"by a cloud without it": {
-			neutron.Error{Kind: neutron.Invalid, Op: "share network", Status: 404, Reason: "leave spec.sharedWith out"},
+			client.Error{Kind: client.Invalid, Op: "share network", Status: 404, Reason: "leave spec.sharedWith out"},
 			"Ready=False Stalled=True Refused",
 		},
 		"by the cloud's policy": {
-			neutron.Error{Kind: neutron.Forbidden, Op: "share network", Status: 403, Reason: "it is not allowed"},
+			client.Error{Kind: client.Forbidden, Op: "share network", Status: 403, Reason: "it is not allowed"},
 			"Ready=False Stalled=True Forbidden",
 		},
 	} {

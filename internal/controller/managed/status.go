@@ -13,7 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"cloudteam.ztgame.com/network-controller/internal/controller"
-	"cloudteam.ztgame.com/network-controller/internal/neutron"
+	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 	"cloudteam.ztgame.com/network-controller/internal/plan"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
@@ -77,33 +77,33 @@ func stateOf(err error) controller.State {
 	case errors.As(err, &unresolved):
 		return refusedState(oneLine(unresolved))
 	}
-	var cloud *neutron.Error
+	var cloud *client.Error
 	if !errors.As(err, &cloud) {
 		return controller.Reconciling(cloudteamv1.ReasonFailed, oneLine(err)+"; it is tried again")
 	}
 	text := cloud.Error()
 	switch cloud.Kind {
-	case neutron.Throttled:
+	case client.Throttled:
 		return controller.Reconciling(cloudteamv1.ReasonThrottled, text+"; it is tried again when the cloud allows")
-	case neutron.Capacity:
+	case client.Capacity:
 		return controller.Reconciling(cloudteamv1.ReasonQuotaExceeded,
 			text+": raise the project's quota or delete what is not needed; it is tried again")
-	case neutron.Invalid:
+	case client.Invalid:
 		return refusedState(text)
-	case neutron.Forbidden:
+	case client.Forbidden:
 		return controller.Stalled(cloudteamv1.ReasonForbidden,
 			text+": give credentials that may do this; it is tried again now and then")
-	case neutron.Unauthenticated:
+	case client.Unauthenticated:
 		return controller.Stalled(cloudteamv1.ReasonCredentialsRejected, text)
-	case neutron.InUse:
+	case client.InUse:
 		return controller.Reconciling(cloudteamv1.ReasonInUse, text+": remove what uses it; it is tried again")
-	case neutron.Taken:
+	case client.Taken:
 		return controller.Reconciling(cloudteamv1.ReasonAddressTaken,
 			text+": ask for another one, or free it where it is; it is tried again")
-	case neutron.Exhausted:
+	case client.Exhausted:
 		return controller.Reconciling(cloudteamv1.ReasonNoAddresses,
 			text+": remove ports that are not needed, or widen the Network's allocationPools; it is tried again")
-	case neutron.Conflict, neutron.NotFound:
+	case client.Conflict, client.NotFound:
 		return controller.Reconciling(cloudteamv1.ReasonChanging, text+"; it is tried again")
 	default:
 		return controller.Reconciling(cloudteamv1.ReasonCloudUnavailable, text+"; it is tried again")

@@ -14,14 +14,14 @@ import (
 	"cloudteam.ztgame.com/network-controller/internal/controller"
 	"cloudteam.ztgame.com/network-controller/internal/controller/controllertest"
 	"cloudteam.ztgame.com/network-controller/internal/controller/managed"
-	"cloudteam.ztgame.com/network-controller/internal/neutron"
+	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 	"cloudteam.ztgame.com/network-controller/internal/plan"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
 
 func TestStateOfAnError(t *testing.T) {
-	ofKind := func(kind neutron.Kind) error {
-		return &neutron.Error{Kind: kind, Op: "create network", Reason: "Neutron's own sentence", Type: "ItsType"}
+	ofKind := func(kind client.Kind) error {
+		return &client.Error{Kind: kind, Op: "create network", Reason: "Neutron's own sentence", Type: "ItsType"}
 	}
 	resource := plan.Resource{Kind: plan.KindNetwork, ID: "net-1"}
 	const reconciling, stalled = cloudteamv1.ConditionReconciling, cloudteamv1.ConditionStalled
@@ -32,35 +32,35 @@ func TestStateOfAnError(t *testing.T) {
 		says     string
 	}{
 		"a transient error is tried again": {
-			ofKind(neutron.Transient), reconciling, cloudteamv1.ReasonCloudUnavailable, "tried again"},
+			ofKind(client.Transient), reconciling, cloudteamv1.ReasonCloudUnavailable, "tried again"},
 		"a throttled call is tried again when the cloud allows": {
-			ofKind(neutron.Throttled), reconciling, cloudteamv1.ReasonThrottled, "when the cloud allows"},
+			ofKind(client.Throttled), reconciling, cloudteamv1.ReasonThrottled, "when the cloud allows"},
 		"a full quota waits for capacity": {
-			ofKind(neutron.Capacity), reconciling, cloudteamv1.ReasonQuotaExceeded, "raise the project's quota"},
+			ofKind(client.Capacity), reconciling, cloudteamv1.ReasonQuotaExceeded, "raise the project's quota"},
 		"a refusal asks for another spec": {
-			ofKind(neutron.Invalid), stalled, cloudteamv1.ReasonRefused, "change the spec"},
+			ofKind(client.Invalid), stalled, cloudteamv1.ReasonRefused, "change the spec"},
 		"what is forbidden asks for other credentials": {
-			ofKind(neutron.Forbidden), stalled, cloudteamv1.ReasonForbidden, "give credentials that may do this"},
+			ofKind(client.Forbidden), stalled, cloudteamv1.ReasonForbidden, "give credentials that may do this"},
 		"what is forbidden of a spec names its fields": {
-			managed.NewForbidden(ofKind(neutron.Forbidden), "shared", "external"), stalled, cloudteamv1.ReasonForbidden,
+			managed.NewForbidden(ofKind(client.Forbidden), "shared", "external"), stalled, cloudteamv1.ReasonForbidden,
 			"may not set shared, external: leave that out of the spec, or give an administrator's credentials"},
 		"what is forbidden and is nothing of a spec asks for other credentials, too": {
-			managed.NewForbidden(ofKind(neutron.Forbidden)), stalled, cloudteamv1.ReasonForbidden,
+			managed.NewForbidden(ofKind(client.Forbidden)), stalled, cloudteamv1.ReasonForbidden,
 			"give credentials that may do this"},
 		"what is not found is changing": {
-			ofKind(neutron.NotFound), reconciling, cloudteamv1.ReasonChanging, "tried again"},
+			ofKind(client.NotFound), reconciling, cloudteamv1.ReasonChanging, "tried again"},
 		"a conflict is changing": {
-			ofKind(neutron.Conflict), reconciling, cloudteamv1.ReasonChanging, "tried again"},
+			ofKind(client.Conflict), reconciling, cloudteamv1.ReasonChanging, "tried again"},
 		"what is in use asks to remove the user": {
-			ofKind(neutron.InUse), reconciling, cloudteamv1.ReasonInUse, "remove what uses it"},
+			ofKind(client.InUse), reconciling, cloudteamv1.ReasonInUse, "remove what uses it"},
 		"an address that is another's asks for another one": {
-			ofKind(neutron.Taken), reconciling, cloudteamv1.ReasonAddressTaken, "ask for another one"},
+			ofKind(client.Taken), reconciling, cloudteamv1.ReasonAddressTaken, "ask for another one"},
 		"a network without free addresses asks to make room": {
-			ofKind(neutron.Exhausted), reconciling, cloudteamv1.ReasonNoAddresses, "widen the Network's allocationPools"},
+			ofKind(client.Exhausted), reconciling, cloudteamv1.ReasonNoAddresses, "widen the Network's allocationPools"},
 		"rejected credentials need somebody to act": {
-			ofKind(neutron.Unauthenticated), stalled, cloudteamv1.ReasonCredentialsRejected, "Neutron's own sentence"},
+			ofKind(client.Unauthenticated), stalled, cloudteamv1.ReasonCredentialsRejected, "Neutron's own sentence"},
 		"a kind from the future is transient": {
-			ofKind(neutron.Unauthenticated + 100), reconciling, cloudteamv1.ReasonCloudUnavailable, "tried again"},
+			ofKind(client.Unauthenticated + 100), reconciling, cloudteamv1.ReasonCloudUnavailable, "tried again"},
 		"an invalid field names it": {
 			errors.Join(&plan.FieldError{Field: "mtu", Problem: "1 is out of range"},
 				&plan.FieldError{Field: "cidr", Problem: "2 is no CIDR"}),
@@ -106,7 +106,7 @@ func TestEveryKindHasAState(t *testing.T) {
 		"transient": true, "throttled": true, "capacity": true, "invalid": true, "not found": true, "conflict": true,
 		"in use": true, "unauthenticated": true, "taken": true, "exhausted": true, "forbidden": true,
 	}
-	for kind := neutron.Kind(0); !strings.HasPrefix(kind.String(), "Kind("); kind++ {
+	for kind := client.Kind(0); !strings.HasPrefix(kind.String(), "Kind("); kind++ {
 		if !want[kind.String()] {
 			t.Errorf("kind %q stands in no line of TestStateOfAnError", kind)
 		}
@@ -275,7 +275,7 @@ func TestAStatusOfAnObjectThatIsGoneIsNoError(t *testing.T) {
 
 func TestASteadyFailureKeepsItsTransitionTime(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
-		w.cloud.SetDown(&neutron.Error{Op: "list networks", Reason: "service unavailable", Status: 503})
+		w.cloud.SetDown(&client.Error{Op: "list networks", Reason: "service unavailable", Status: 503})
 		w.syncFails()
 		first := w.get()
 		w.diary.Take()

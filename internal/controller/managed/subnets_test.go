@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 
 	"cloudteam.ztgame.com/network-controller/internal/neutron"
+	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 	"cloudteam.ztgame.com/network-controller/internal/plan"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
@@ -75,8 +76,8 @@ func TestASubnetInUseHoldsUpNothingElse(t *testing.T) {
 		inUse := true
 		w.cloud.Before = func(step plan.Step) error {
 			if inUse && step.Action == plan.DeleteSubnet && step.Subnet.CIDR.String() == "10.0.0.0/24" {
-				return &neutron.Error{
-					Kind: neutron.InUse, Op: "delete subnet", Type: "SubnetInUse", Status: 409, Reason: "ports are on it",
+				return &client.Error{
+					Kind: client.InUse, Op: "delete subnet", Type: "SubnetInUse", Status: 409, Reason: "ports are on it",
 				}
 			}
 			return nil
@@ -118,9 +119,9 @@ func TestAnotherFailureIsToldBeforeASubnetInUse(t *testing.T) {
 		w.cloud.Before = func(step plan.Step) error {
 			switch step.Action {
 			case plan.DeleteSubnet:
-				return &neutron.Error{Kind: neutron.InUse, Op: "delete subnet", Reason: "ports are on it"}
+				return &client.Error{Kind: client.InUse, Op: "delete subnet", Reason: "ports are on it"}
 			case plan.CreateSubnet:
-				return &neutron.Error{Kind: neutron.Invalid, Op: "create subnet", Reason: "not this one"}
+				return &client.Error{Kind: client.Invalid, Op: "create subnet", Reason: "not this one"}
 			default:
 				return nil
 			}

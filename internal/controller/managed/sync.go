@@ -15,6 +15,7 @@ import (
 
 	"cloudteam.ztgame.com/network-controller/internal/controller"
 	"cloudteam.ztgame.com/network-controller/internal/neutron"
+	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 	"cloudteam.ztgame.com/network-controller/internal/plan"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
@@ -92,7 +93,7 @@ type outcome struct {
 	// declared is what the object asks for; nil of one that is being deleted.
 	declared Declaration
 	// identity is where the credentials lead; nil where that is not known.
-	identity *neutron.Identity
+	identity *client.Identity
 	// observed is what Neutron has; nil where that is not known.
 	observed *plan.Observed
 	// applied is true when Neutron was made, or found, as the spec says.
@@ -140,7 +141,7 @@ func (r *Reconciler[T]) converge(ctx context.Context, in Inventory, obj T, o out
 			}
 			done, err := r.adopt(ctx, in, obj, importing)
 			o.events = append(o.events, importEvent(done))
-			if err != nil && !neutron.IsConflict(err) {
+			if err != nil && !client.IsConflict(err) {
 				return o.refusedImport(err)
 			}
 			o.err = err
@@ -181,11 +182,11 @@ func (r *Reconciler[T]) converge(ctx context.Context, in Inventory, obj T, o out
 		switch {
 		case err == nil:
 			last = change
-		case neutron.IsNotFound(err) && observed.Empty() && len(done) == 0:
+		case client.IsNotFound(err) && observed.Empty() && len(done) == 0:
 			// It is missing what is not the object's own, such as a port its network: to ask again at once is to get the
 			// same answer.
 			return o.failed(err)
-		case neutron.IsConflict(err), neutron.IsNotFound(err):
+		case client.IsConflict(err), client.IsNotFound(err):
 			if err := rereadAll(ctx, in, observed); err != nil {
 				return o.failed(err)
 			}
@@ -277,12 +278,12 @@ func (r *Reconciler[T]) identify(
 		*o = o.failed(err)
 		return nil, false
 	}
-	if pinned := r.pinnedTo(obj); pinned != nil && neutron.Identity(*pinned) != identity {
-		*o = o.failed(&mismatch{r.kind.Resource, neutron.Identity(*pinned), identity})
+	if pinned := r.pinnedTo(obj); pinned != nil && client.Identity(*pinned) != identity {
+		*o = o.failed(&mismatch{r.kind.Resource, client.Identity(*pinned), identity})
 		return nil, false
 	}
 	o.identity = &identity
-	return neutron.Within(ctx, identity), true
+	return client.Within(ctx, identity), true
 }
 
 // pinnedTo tells where the object's resources are, or may be: the status says it once they were seen, and until then
@@ -305,7 +306,7 @@ func (r *Reconciler[T]) pinnedTo(obj T) *cloudteamv1.CloudStatus {
 // mismatch is credentials that lead elsewhere than to where the resource is.
 type mismatch struct {
 	kind          plan.Kind
-	pinned, found neutron.Identity
+	pinned, found client.Identity
 }
 
 func (e *mismatch) Error() string {
@@ -427,7 +428,7 @@ func (r *Reconciler[T]) apply(
 	for {
 		taken, failed := r.take(ctx, in, obj, change)
 		done = append(done, taken...)
-		if err == nil || failed != nil && neutron.KindOf(failed) != neutron.InUse {
+		if err == nil || failed != nil && client.KindOf(failed) != client.InUse {
 			err = failed
 		}
 		if !refused(failed) || !change[len(taken)].Postponable() {
@@ -439,8 +440,8 @@ func (r *Reconciler[T]) apply(
 
 // refused reports whether an error is Neutron's word that it does not do what was asked as things stand.
 func refused(err error) bool {
-	switch neutron.KindOf(err) {
-	case neutron.InUse, neutron.Capacity, neutron.Invalid, neutron.Forbidden:
+	switch client.KindOf(err) {
+	case client.InUse, client.Capacity, client.Invalid, client.Forbidden:
 		return true
 	default:
 		return false
@@ -461,17 +462,17 @@ func (r *Reconciler[T]) take(
 	if slices.ContainsFunc(done, func(s plan.Step) bool { return s.Action.Creates() }) {
 		r.setBlank(obj.GetUID(), false)
 	}
-	if neutron.MaybeDone(err) && len(done) < len(change) && change[len(done)].Action.Creates() {
+	if client.MaybeDone(err) && len(done) < len(change) && change[len(done)].Action.Creates() {
 		r.setBlank(obj.GetUID(), false)
 		r.doubt(obj.GetUID())
 	}
-	if neutron.KindOf(err) == neutron.Forbidden && len(done) < len(change) {
+	if client.KindOf(err) == client.Forbidden && len(done) < len(change) {
 		err = &forbidden{err, change[len(done)].Privileged()}
 	}
-	if neutron.KindOf(err) == neutron.InUse && len(done) < len(change) {
+	if client.KindOf(err) == client.InUse && len(done) < len(change) {
 		err = blame(ctx, in, change[len(done)], err)
 	}
-	if neutron.KindOf(err) == neutron.Exhausted && len(done) < len(change) && change[len(done)].Subnet.Pending() {
+	if client.KindOf(err) == client.Exhausted && len(done) < len(change) && change[len(done)].Subnet.Pending() {
 		err = &unallocated{err, change[len(done)].Subnet.From.Name}
 	}
 	return done, err
@@ -548,7 +549,7 @@ func blame(ctx context.Context, in Inventory, refused plan.Step, refusal error) 
 // created. Should the process end before it hears of the creation, the next one knows where to look, even if its
 // credentials lead elsewhere; the status could tell only after another write.
 func (r *Reconciler[T]) claim(
-	ctx context.Context, key cache.ObjectName, obj T, identity neutron.Identity,
+	ctx context.Context, key cache.ObjectName, obj T, identity client.Identity,
 ) (T, error) {
 	cloud, err := json.Marshal(cloudteamv1.CloudStatus(identity))
 	if err != nil {

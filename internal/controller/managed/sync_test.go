@@ -12,7 +12,7 @@ import (
 
 	"cloudteam.ztgame.com/network-controller/internal/controller/controllertest"
 	"cloudteam.ztgame.com/network-controller/internal/controller/managed"
-	"cloudteam.ztgame.com/network-controller/internal/neutron"
+	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 	"cloudteam.ztgame.com/network-controller/internal/plan"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
@@ -74,7 +74,7 @@ func TestTheCloudIsPinnedBeforeTheFirstResource(t *testing.T) {
 		})
 		w.cloud.After = func(plan.Step) error {
 			dying = true
-			return &neutron.Error{Op: "create network", Reason: "canceled", MaybeDone: true}
+			return &client.Error{Op: "create network", Reason: "canceled", MaybeDone: true}
 		}
 		w.syncFails()
 		dying, w.cloud.After = false, nil
@@ -100,7 +100,7 @@ func TestTheCloudIsPinnedBeforeTheFirstResource(t *testing.T) {
 
 func TestAnObjectThatTheCloudNeverSawIsFreeToGo(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
-		w.cloud.SetDown(&neutron.Error{Op: "log in", Reason: "no answer in time"})
+		w.cloud.SetDown(&client.Error{Op: "log in", Reason: "no answer in time"})
 		w.syncFails()
 		w.wantState("Ready=False Reconciling=True CloudUnavailable")
 		w.diary.Want(t, "write status")
@@ -113,13 +113,13 @@ func TestAnObjectThatTheCloudNeverSawIsFreeToGo(t *testing.T) {
 
 func TestAnotherCloudThanThePinnedOneStalls(t *testing.T) {
 	for name, c := range map[string]struct {
-		identity neutron.Identity
+		identity client.Identity
 	}{
 		"another endpoint": {
-			neutron.Identity{Endpoint: "https://x.test/", Region: here.Region, ProjectID: here.ProjectID},
+			client.Identity{Endpoint: "https://x.test/", Region: here.Region, ProjectID: here.ProjectID},
 		},
-		"another region":  {neutron.Identity{Endpoint: here.Endpoint, Region: "x", ProjectID: here.ProjectID}},
-		"another project": {neutron.Identity{Endpoint: here.Endpoint, Region: here.Region, ProjectID: "x"}},
+		"another region":  {client.Identity{Endpoint: here.Endpoint, Region: "x", ProjectID: here.ProjectID}},
+		"another project": {client.Identity{Endpoint: here.Endpoint, Region: here.Region, ProjectID: "x"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, func(t *testing.T, w *world) {
@@ -236,7 +236,7 @@ func TestUnderReportASpecIsAppliedOnceAndWhole(t *testing.T) {
 	obj.Spec.DriftPolicy = cloudteamv1.DriftPolicyReport
 	inWorld(t, func(t *testing.T, w *world) {
 		// The first attempt stops half way. What is missing is no drift: the spec was never applied.
-		refusal := &neutron.Error{Kind: neutron.Capacity, Op: "create subnet", Reason: "full", Type: "OverQuota",
+		refusal := &client.Error{Kind: client.Capacity, Op: "create subnet", Reason: "full", Type: "OverQuota",
 			Status: 409}
 		w.cloud.Before = controllertest.Fails(plan.CreateSubnet, 1, refusal)
 		w.syncFails()
@@ -293,7 +293,7 @@ func TestUnderReportADuplicateGoesAllTheSame(t *testing.T) {
 
 func TestACreateThatMayBeDoneIsLookedForBeforeTheNext(t *testing.T) {
 	lost := func(op string) error {
-		return &neutron.Error{Kind: neutron.Transient, Op: op, Reason: "no answer in time", MaybeDone: true}
+		return &client.Error{Kind: client.Transient, Op: op, Reason: "no answer in time", MaybeDone: true}
 	}
 	for name, c := range map[string]struct {
 		action     plan.Action
@@ -346,7 +346,7 @@ func TestARestartLooksBeforeItCreates(t *testing.T) {
 		w.diary.Want(t, "list")
 		// A list that fails says nothing, and above all not that there is nothing.
 		w.restart()
-		w.cloud.SetDown(&neutron.Error{Op: "list networks", Reason: "service unavailable", Status: 503})
+		w.cloud.SetDown(&client.Error{Op: "list networks", Reason: "service unavailable", Status: 503})
 		w.diary.Take()
 		w.syncFails()
 		if n := controllertest.Count(w.diary.Take(), "apply"); n != 0 {
@@ -380,7 +380,7 @@ func TestAListThatFallsShortBeforeTheFirstStatusHidesNothing(t *testing.T) {
 					w.restart()
 				} else {
 					w.cloud.After = controllertest.Fails(plan.CreateNetwork, 1,
-						&neutron.Error{Op: "create network", Reason: "no answer in time", MaybeDone: true})
+						&client.Error{Op: "create network", Reason: "no answer in time", MaybeDone: true})
 					w.syncFails()
 				}
 				made := w.cloud.Has()[0].ID
@@ -486,8 +486,8 @@ func TestANetworkThatVanishesUnderAnUpdateIsMadeAgain(t *testing.T) {
 
 func TestACreateThatMissesWhatIsNotItsOwnIsNotTriedAgainAtOnce(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
-		w.cloud.Before = controllertest.Fails(plan.CreateNetwork, 1, &neutron.Error{
-			Kind: neutron.NotFound, Op: "create network", Reason: "there is no such project", Status: 404,
+		w.cloud.Before = controllertest.Fails(plan.CreateNetwork, 1, &client.Error{
+			Kind: client.NotFound, Op: "create network", Reason: "there is no such project", Status: 404,
 		})
 		w.syncFails()
 		w.diary.Want(t, "write finalizers", "list", "apply create network", "write status")
@@ -632,7 +632,7 @@ func TestAPartOfAChangeThatNeutronDoesNotShow(t *testing.T) {
 
 func TestEventsTellTransitionsOnly(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
-		refused := &neutron.Error{Kind: neutron.Invalid, Op: "create network", Reason: "no", Status: 400}
+		refused := &client.Error{Kind: client.Invalid, Op: "create network", Reason: "no", Status: 400}
 		w.cloud.Before = controllertest.Fails(plan.CreateNetwork, 4, refused)
 		for range 3 {
 			w.syncFails()
@@ -646,7 +646,7 @@ func TestEventsTellTransitionsOnly(t *testing.T) {
 		w.events.WantReasons(t)
 		// The same reason with other words is news.
 		w.cloud.Before = controllertest.Fails(plan.CreateNetwork, 2,
-			&neutron.Error{Kind: neutron.Invalid, Op: "create network", Reason: "still no", Status: 400})
+			&client.Error{Kind: client.Invalid, Op: "create network", Reason: "still no", Status: 400})
 		w.syncFails()
 		w.syncFails()
 		w.events.WantReasons(t, "Warning Refused")
@@ -726,7 +726,7 @@ func TestAStatusThatCannotBeWrittenIsTriedAgain(t *testing.T) {
 
 func TestAFailureIsToldOnceItsStatusIsWritten(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
-		w.cloud.SetDown(&neutron.Error{Op: "log in", Reason: "no answer in time"})
+		w.cloud.SetDown(&client.Error{Op: "log in", Reason: "no answer in time"})
 		refused := 0
 		w.api.Refuse(func(string) error {
 			if refused++; refused <= 2 {

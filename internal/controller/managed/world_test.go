@@ -16,7 +16,7 @@ import (
 	"cloudteam.ztgame.com/network-controller/internal/controller/controllertest"
 	"cloudteam.ztgame.com/network-controller/internal/controller/managed"
 	networkcontroller "cloudteam.ztgame.com/network-controller/internal/controller/network"
-	"cloudteam.ztgame.com/network-controller/internal/neutron"
+	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 	"cloudteam.ztgame.com/network-controller/internal/plan"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 	"cloudteam.ztgame.com/network-controller/pkg/client/clientset/versioned/fake"
@@ -27,8 +27,8 @@ const clusterUID = "c1"
 
 var (
 	exampleKey = cache.NewObjectName("team", "example-network")
-	here       = neutron.Identity{Endpoint: "https://neutron.test/", Region: "one", ProjectID: "p1"}
-	elsewhere  = neutron.Identity{Endpoint: "https://other.test/", Region: "two", ProjectID: "p2"}
+	here       = client.Identity{Endpoint: "https://neutron.test/", Region: "one", ProjectID: "p1"}
+	elsewhere  = client.Identity{Endpoint: "https://other.test/", Region: "two", ProjectID: "p2"}
 )
 
 // example is a Network as the API server holds it after a first apply.

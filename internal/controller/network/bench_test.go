@@ -11,7 +11,7 @@ import (
 	"cloudteam.ztgame.com/network-controller/internal/controller"
 	"cloudteam.ztgame.com/network-controller/internal/controller/controllertest"
 	"cloudteam.ztgame.com/network-controller/internal/declare"
-	"cloudteam.ztgame.com/network-controller/internal/neutron"
+	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 	"cloudteam.ztgame.com/network-controller/internal/plan"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 	"cloudteam.ztgame.com/network-controller/pkg/client/clientset/versioned/fake"
@@ -19,7 +19,7 @@ import (
 )
 
 // inTheCloud is where the credentials lead.
-var inTheCloud = neutron.Identity{Endpoint: "https://neutron.test/", Region: "one", ProjectID: "p1"}
+var inTheCloud = client.Identity{Endpoint: "https://neutron.test/", Region: "one", ProjectID: "p1"}
 
 // rest makes a controller with a number of Networks, each with one subnet and all as declared, and gives their keys.
 func rest(tb testing.TB, networks int) (c *Controller, keys []cache.ObjectName) {

@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"cloudteam.ztgame.com/network-controller/internal/controller/managed"
-	"cloudteam.ztgame.com/network-controller/internal/neutron"
+	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 	"cloudteam.ztgame.com/network-controller/internal/plan"
 )
 
@@ -37,7 +37,7 @@ func resolve(ctx context.Context, in managed.Inventory, declared managed.Declara
 }
 
 // meansNothing reports whether the cloud was asked for a name and knows nothing, or no one thing, that it means.
-func meansNothing(err error) bool { return neutron.KindOf(err) == neutron.Invalid }
+func meansNothing(err error) bool { return client.KindOf(err) == client.Invalid }
 
 // resolveQoSPolicy puts the policy's id in the place of its name, or leaves the network's policy undeclared where that
 // means nothing.

@@ -15,7 +15,7 @@ import (
 	"cloudteam.ztgame.com/network-controller/internal/controller/controllertest"
 	"cloudteam.ztgame.com/network-controller/internal/controller/managed"
 	"cloudteam.ztgame.com/network-controller/internal/declare"
-	"cloudteam.ztgame.com/network-controller/internal/neutron"
+	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 	"cloudteam.ztgame.com/network-controller/internal/plan"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
@@ -49,7 +49,7 @@ type names struct {
 // lookUp gives the id, or refuses the field.
 func (names) lookUp(field, name string) (string, error) {
 	if strings.HasPrefix(name, "no") {
-		return "", &neutron.Error{Kind: neutron.Invalid, Op: "find", Reason: "spec." + field + ": " + name}
+		return "", &client.Error{Kind: client.Invalid, Op: "find", Reason: "spec." + field + ": " + name}
 	}
 	return name + "-id", nil
 }
@@ -176,7 +176,7 @@ func TestANetworkIsKeptWhileAPartOfItIsNotKnown(t *testing.T) {
 	for sentence, part := range partsWithNames {
 		t.Run(sentence, func(t *testing.T) {
 			inWorld(t, func(t *testing.T, w *world) {
-				w.cloud.SetUnnamed(&neutron.Error{Kind: neutron.Invalid, Op: "find it", Reason: "nobody is called r1"})
+				w.cloud.SetUnnamed(&client.Error{Kind: client.Invalid, Op: "find it", Reason: "nobody is called r1"})
 				edit := func(description string) {
 					t.Helper()
 					controllertest.Edit(t, w.api, exampleKey, func(obj *cloudteamv1.Network) {
@@ -215,7 +215,7 @@ func TestWhatCannotBeAskedForIsNotTakenForUnknown(t *testing.T) {
 	for sentence, part := range partsWithNames {
 		t.Run(sentence, func(t *testing.T) {
 			inWorld(t, func(t *testing.T, w *world) {
-				w.cloud.SetUnnamed(&neutron.Error{Kind: neutron.Transient, Op: "find it", Reason: "no answer in time"})
+				w.cloud.SetUnnamed(&client.Error{Kind: client.Transient, Op: "find it", Reason: "no answer in time"})
 				before := w.cloud.Has()[0].Description
 				controllertest.Edit(t, w.api, exampleKey, func(obj *cloudteamv1.Network) {
 					part(&obj.Spec)
@@ -248,7 +248,7 @@ func TestASubnetWhosePoolIsNoLongerKnownIsKept(t *testing.T) {
 			t.Fatalf("condition Ready is %+v, status.subnets %+v", ready, was.Subnets)
 		}
 
-		w.cloud.SetUnnamed(&neutron.Error{Kind: neutron.Invalid, Op: "find subnet pool", Reason: "nobody is called p1"})
+		w.cloud.SetUnnamed(&client.Error{Kind: client.Invalid, Op: "find subnet pool", Reason: "nobody is called p1"})
 		is := edit(func(s *cloudteamv1.NetworkSpec) {
 			s.AdditionalSubnets = []cloudteamv1.SubnetSpec{{SubnetPool: "p1", DNSServers: []string{"9.9.9.9"}}}
 		})

@@ -16,7 +16,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"cloudteam.ztgame.com/network-controller/internal/controller/controllertest"
-	"cloudteam.ztgame.com/network-controller/internal/neutron"
+	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 	"cloudteam.ztgame.com/network-controller/internal/plan"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 	"cloudteam.ztgame.com/network-controller/pkg/client/clientset/versioned/fake"
@@ -51,7 +51,7 @@ func inWorld(t *testing.T, test func(t *testing.T, w *world), ports ...*cloudtea
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		diary := &controllertest.Diary{}
-		cloud := &lookedAt{Cloud: controllertest.NewCloud(diary, neutron.Identity{ProjectID: "p1"}, specCluster)}
+		cloud := &lookedAt{Cloud: controllertest.NewCloud(diary, client.Identity{ProjectID: "p1"}, specCluster)}
 		w := &world{
 			t: t, diary: diary, api: controllertest.NewAPIServer(diary), cloud: cloud, events: &controllertest.Events{},
 		}

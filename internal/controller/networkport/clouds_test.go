@@ -9,7 +9,7 @@ import (
 
 	"cloudteam.ztgame.com/network-controller/internal/controller/controllertest"
 	"cloudteam.ztgame.com/network-controller/internal/controller/managed"
-	"cloudteam.ztgame.com/network-controller/internal/neutron"
+	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
 
@@ -104,7 +104,7 @@ func TestAPortIsNotClaimedForACloudThatItsNetworkIsNotIn(t *testing.T) {
 		n.Status.Cloud = new(cloudteamv1.CloudStatus(here))
 	})
 	inWorld(t, func(t *testing.T, w *world) {
-		there := neutron.Identity{Endpoint: here.Endpoint, Region: here.Region, ProjectID: "p2"}
+		there := client.Identity{Endpoint: here.Endpoint, Region: here.Region, ProjectID: "p2"}
 		theirs := controllertest.NewCloud(w.diary, there, owner.Cluster)
 		w.clouds = &oneCloud{ref: managed.CloudRef{Namespace: networkKey.Namespace, Secret: "elsewhere"}, in: theirs}
 		w.restart()

@@ -15,7 +15,7 @@ import (
 
 	"cloudteam.ztgame.com/network-controller/internal/controller/controllertest"
 	"cloudteam.ztgame.com/network-controller/internal/controller/managed"
-	"cloudteam.ztgame.com/network-controller/internal/neutron"
+	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 	"cloudteam.ztgame.com/network-controller/internal/plan"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
@@ -48,7 +48,7 @@ func (w *turmoil) fault() error {
 		return nil
 	}
 	w.faults--
-	return &neutron.Error{Op: "ask", Reason: "the connection broke", MaybeDone: true}
+	return &client.Error{Op: "ask", Reason: "the connection broke", MaybeDone: true}
 }
 
 // mayFail has some of the next requests fail.
@@ -145,7 +145,7 @@ var happenings = map[string]func(w *turmoil){
 			w.cloud.PutPort(p)
 		})
 	},
-	"the cloud is away":    func(w *turmoil) { w.cloud.SetDown(&neutron.Error{Op: "list ports", Reason: "no answer"}) },
+	"the cloud is away":    func(w *turmoil) { w.cloud.SetDown(&client.Error{Op: "list ports", Reason: "no answer"}) },
 	"the cloud is back":    func(w *turmoil) { w.cloud.SetDown(nil); w.c.EnqueueIn(managed.CloudRef{}) },
 	"the process ends":     func(w *turmoil) { w.restart() },
 	"requests fail":        func(w *turmoil) { w.mayFail(1 + w.rand.IntN(4)) },

@@ -15,7 +15,7 @@ import (
 
 	"cloudteam.ztgame.com/network-controller/internal/controller/controllertest"
 	"cloudteam.ztgame.com/network-controller/internal/controller/managed"
-	"cloudteam.ztgame.com/network-controller/internal/neutron"
+	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 	"cloudteam.ztgame.com/network-controller/internal/plan"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
@@ -133,7 +133,7 @@ func TestANamespaceThatIsNotAllowed(t *testing.T) {
 }
 
 func TestACreateThatMayBeDoneIsLookedForBeforeTheNext(t *testing.T) {
-	lost := &neutron.Error{Op: "create port", Reason: "the connection broke", MaybeDone: true}
+	lost := &client.Error{Op: "create port", Reason: "the connection broke", MaybeDone: true}
 	for name, c := range map[string]struct {
 		done, restarts bool
 		want           []string
@@ -577,7 +577,7 @@ func TestAFinalizerThatWasForcedOffAfterARestartLeavesNoPort(t *testing.T) {
 			})
 		}, "Ready=False Stalled=True InvalidSpec"},
 		"of a port whose cloud did not answer since": {func(w *world) {
-			w.cloud.SetDown(&neutron.Error{Op: "log in", Reason: "no answer in time"})
+			w.cloud.SetDown(&client.Error{Op: "log in", Reason: "no answer in time"})
 		}, "Ready=False Reconciling=True CloudUnavailable"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -8,7 +8,7 @@ import (
 
 	"cloudteam.ztgame.com/network-controller/internal/controller"
 	"cloudteam.ztgame.com/network-controller/internal/controller/controllertest"
-	"cloudteam.ztgame.com/network-controller/internal/neutron"
+	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 	"cloudteam.ztgame.com/network-controller/internal/plan"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
@@ -77,15 +77,15 @@ func TestAddressCountsWriteNothing(t *testing.T) {
 // A port that failed waits for its next attempt. What its Network becomes meanwhile is what it may have failed for.
 func TestWhatBecomesOfTheNetworkEndsThePauseAfterAFailure(t *testing.T) {
 	for name, c := range map[string]struct {
-		err   *neutron.Error
+		err   *client.Error
 		state string
 		ends  func(w *world)
 	}{
 		"its network was gone in Neutron, and is made anew": {
-			&neutron.Error{Kind: neutron.NotFound, Op: "create port", Reason: "there is no such network", Status: 404},
+			&client.Error{Kind: client.NotFound, Op: "create port", Reason: "there is no such network", Status: 404},
 			"Ready=False Reconciling=True Changing", (*world).anew},
 		"it had no free address, and has more": {
-			&neutron.Error{Kind: neutron.Exhausted, Op: "create port", Reason: "no address is free", Status: 409},
+			&client.Error{Kind: client.Exhausted, Op: "create port", Reason: "no address is free", Status: 409},
 			"Ready=False Reconciling=True NoAddresses", func(w *world) {
 				w.editNetwork(func(n *cloudteamv1.Network) { n.Status.AppliedGeneration = 2 })
 			}},

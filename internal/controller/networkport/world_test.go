@@ -19,7 +19,7 @@ import (
 	"cloudteam.ztgame.com/network-controller/internal/controller"
 	"cloudteam.ztgame.com/network-controller/internal/controller/controllertest"
 	"cloudteam.ztgame.com/network-controller/internal/controller/managed"
-	"cloudteam.ztgame.com/network-controller/internal/neutron"
+	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 	"cloudteam.ztgame.com/network-controller/internal/plan"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 	"cloudteam.ztgame.com/network-controller/pkg/client/clientset/versioned/fake"
@@ -29,7 +29,7 @@ import (
 var (
 	networkKey = cache.NewObjectName("team", "example-network")
 	portKey    = cache.NewObjectName("team", "web-0")
-	here       = neutron.Identity{Endpoint: "https://neutron.test/", Region: "one", ProjectID: "p1"}
+	here       = client.Identity{Endpoint: "https://neutron.test/", Region: "one", ProjectID: "p1"}
 )
 
 // world is a controller that runs, between an API server and a cloud that are both played. Its informers are real. No

@@ -8,13 +8,13 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"cloudteam.ztgame.com/network-controller/internal/controller/controllertest"
-	"cloudteam.ztgame.com/network-controller/internal/neutron"
+	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 	"cloudteam.ztgame.com/network-controller/internal/plan"
 )
 
 // join has the controller look after another cloud, with a network for each UID.
 func (w *world) join(others *[]Inventory, project string, uids ...string) *controllertest.Cloud {
-	c := controllertest.NewCloud(w.diary, neutron.Identity{ProjectID: project}, clusterUID)
+	c := controllertest.NewCloud(w.diary, client.Identity{ProjectID: project}, clusterUID)
 	for _, uid := range uids {
 		c.Put(plan.ObservedNetwork{ID: "net-" + uid, Revision: 1, Attributes: plan.Attributes{
 			Description: plan.Owner{Cluster: clusterUID, Object: uid}.Marker(),

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"cloudteam.ztgame.com/network-controller/internal/neutron"
+	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 )
 
 // Rules say when the resources of an object that is gone are removed, and how many at a time.
@@ -53,7 +54,7 @@ type view struct {
 	owners  map[string]neutron.Holdings
 	audited time.Time
 	// of is the project that it showed.
-	of neutron.Identity
+	of client.Identity
 	// all is what there is in all clouds; zero where this is the only one.
 	all tally
 	// exists reports whether a cache has the object of a UID, or this process looks after what it left.

@@ -12,7 +12,7 @@ import (
 
 	"cloudteam.ztgame.com/network-controller/internal/controller"
 	"cloudteam.ztgame.com/network-controller/internal/controller/managed"
-	"cloudteam.ztgame.com/network-controller/internal/neutron"
+	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 	"cloudteam.ztgame.com/network-controller/internal/plan"
 )
 
@@ -21,7 +21,7 @@ type book struct {
 	inventory Inventory
 	ledger    ledger
 	// of is the project that the ledger is about.
-	of neutron.Identity
+	of client.Identity
 	// view is the last one, and due those who were due then. withheld are those who were withheld when it was last judged.
 	view          view
 	due, withheld []string
@@ -134,7 +134,7 @@ func (c *Controller) look(ctx context.Context, news []*book) {
 			if c.stopping.Load() {
 				break
 			}
-			c.remove(neutron.Within(ctx, b.of), b, uid)
+			c.remove(client.Within(ctx, b.of), b, uid)
 		}
 	}
 	c.count(news)
@@ -213,5 +213,5 @@ func isBlocked(err error) bool {
 	if _, foreign := errors.AsType[*plan.BlockedError](err); foreign {
 		return true
 	}
-	return neutron.KindOf(err) == neutron.InUse
+	return client.KindOf(err) == client.InUse
 }

@@ -18,7 +18,7 @@ import (
 	"k8s.io/klog/v2/ktesting"
 
 	"cloudteam.ztgame.com/network-controller/internal/controller/controllertest"
-	"cloudteam.ztgame.com/network-controller/internal/neutron"
+	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 	"cloudteam.ztgame.com/network-controller/internal/plan"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 	"cloudteam.ztgame.com/network-controller/pkg/client/clientset/versioned/fake"
@@ -53,7 +53,7 @@ func inWorld(t *testing.T, rules Rules, uids []string, test func(t *testing.T, w
 	synctest.Test(t, func(t *testing.T) {
 		w := &world{t: t, diary: &controllertest.Diary{}, live: map[string]bool{}}
 		w.api = controllertest.NewAPIServer(w.diary)
-		w.cloud = controllertest.NewCloud(w.diary, neutron.Identity{ProjectID: "p"}, clusterUID)
+		w.cloud = controllertest.NewCloud(w.diary, client.Identity{ProjectID: "p"}, clusterUID)
 		clients := fake.NewSimpleClientset()
 		controllertest.Serve(w.api, clients, cloudteamv1.SchemeGroupVersion.WithResource("networks"),
 			controllertest.Rules[*cloudteamv1.Network]{})
@@ -338,8 +338,8 @@ func TestObjectsThatAreRestoredEndTheHalt(t *testing.T) {
 }
 
 func TestWhatIsInUseIsLeftAndHoldsUpNobody(t *testing.T) {
-	inUse := &neutron.Error{
-		Kind: neutron.InUse, Op: "delete network", Reason: "ports are on it", Type: "NetworkInUse", Status: 409,
+	inUse := &client.Error{
+		Kind: client.InUse, Op: "delete network", Reason: "ports are on it", Type: "NetworkInUse", Status: 409,
 	}
 	for sentence, c := range map[string]struct {
 		block, free func(t *testing.T, w *world)
@@ -438,7 +438,7 @@ func TestARemovalThatFailsIsTriedWithTheNextAudit(t *testing.T) {
 	inWorld(t, Rules{Grace: grace, MaxShare: 1}, []string{"a", "b"}, func(t *testing.T, w *world) {
 		w.cloud.Before = func(step plan.Step) error {
 			if step.ID == "net-a" {
-				return &neutron.Error{Op: "delete network", Reason: "no server is available", Status: 503, MaybeDone: true}
+				return &client.Error{Op: "delete network", Reason: "no server is available", Status: 503, MaybeDone: true}
 			}
 			return nil
 		}

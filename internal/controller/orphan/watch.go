@@ -19,6 +19,7 @@ import (
 	"cloudteam.ztgame.com/network-controller/internal/controller"
 	"cloudteam.ztgame.com/network-controller/internal/controller/managed"
 	"cloudteam.ztgame.com/network-controller/internal/neutron"
+	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 	informers "cloudteam.ztgame.com/network-controller/pkg/client/informers/externalversions/cloudteam/v1"
 )
 
@@ -34,7 +35,7 @@ const (
 // Inventory is what a Controller needs of a neutron.Inventory.
 type Inventory interface {
 	managed.Inventory
-	Owners() (owners map[string]neutron.Holdings, audited time.Time, of neutron.Identity, ok bool)
+	Owners() (owners map[string]neutron.Holdings, audited time.Time, of client.Identity, ok bool)
 }
 
 // Options are what a Controller is made with.

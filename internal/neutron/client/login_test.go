@@ -1,4 +1,4 @@
-package neutron
+package client
 
 import (
 	"context"
@@ -36,7 +36,7 @@ func quoteRequest(w http.ResponseWriter, r *http.Request) {
 
 func TestARefusalThatQuotesTheTokenDoesNotTellIt(t *testing.T) {
 	f := newFakeCloud(t, quoteRequest)
-	_, err := f.cloud(Options{}).listNetworks(t.Context())
+	_, err := listNetworks(t.Context(), f.cloud(Options{}))
 	checkNoSecrets(t, err)
 	if err == nil || !strings.Contains(err.Error(), redact.Placeholder) {
 		t.Errorf("the error does not quote the answer: %v", err)
@@ -58,10 +58,10 @@ func TestFailedLogInSaysWhy(t *testing.T) {
 		},
 		"an address that is not Keystone's": {path: "/elsewhere/v3", mention: []string{"HTTP 404", "check auth_url"}},
 		"a token without a project": {
-			prepare: func(f *fakeCloud) { f.unscoped = true }, kind: Invalid, mention: []string{"project_name"},
+			prepare: func(f *fakeCloud) { f.Unscoped = true }, kind: Invalid, mention: []string{"project_name"},
 		},
 		"a catalog without Neutron": {
-			prepare: func(f *fakeCloud) { f.endpoints = []endpoint{} }, kind: Invalid,
+			prepare: func(f *fakeCloud) { f.Endpoints = []endpoint{} }, kind: Invalid,
 			mention: []string{"no network service", "public"},
 		},
 		"a region that is not there": {
@@ -69,7 +69,7 @@ func TestFailedLogInSaysWhy(t *testing.T) {
 		},
 		"a redirect": {
 			prepare: func(f *fakeCloud) {
-				f.keystone = func(w http.ResponseWriter, r *http.Request) {
+				f.Keystone = func(w http.ResponseWriter, r *http.Request) {
 					http.Redirect(w, r, "/v3/elsewhere", http.StatusTemporaryRedirect)
 				}
 			},
@@ -77,16 +77,16 @@ func TestFailedLogInSaysWhy(t *testing.T) {
 		},
 		"an answer that is no token": {
 			prepare: func(f *fakeCloud) {
-				f.keystone = func(w http.ResponseWriter, _ *http.Request) { answer(w, http.StatusCreated, canaryBody) }
+				f.Keystone = func(w http.ResponseWriter, _ *http.Request) { answer(w, http.StatusCreated, canaryBody) }
 			},
 		},
 		"a refusal that quotes the log-in": {
-			prepare: func(f *fakeCloud) { f.keystone = quoteRequest },
+			prepare: func(f *fakeCloud) { f.Keystone = quoteRequest },
 			kind:    Unauthenticated, mention: []string{redact.Placeholder, "HTTP 401"},
 		},
 		"a token without an id": {
 			prepare: func(f *fakeCloud) {
-				f.keystone = func(w http.ResponseWriter, _ *http.Request) { answer(w, http.StatusCreated, "{}") }
+				f.Keystone = func(w http.ResponseWriter, _ *http.Request) { answer(w, http.StatusCreated, "{}") }
 			},
 			kind: Invalid, mention: []string{"project_name"},
 		},
@@ -170,7 +170,7 @@ func TestEndpointIsTheOneThatIsAskedFor(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := newFakeCloud(t, noContent)
-			f.endpoints = all
+			f.Endpoints = all
 			credentials := f.credentials()
 			credentials.endpoint = gophercloud.EndpointOpts{Region: test.region, Availability: test.iface}
 			got, err := NewCloud(credentials, Options{}).Identity(t.Context())
@@ -192,7 +192,7 @@ func TestVersionIsInThePathOnce(t *testing.T) {
 				path.Store(r.URL.Path)
 				noContent(w, r)
 			})
-			f.endpoints = []endpoint{{Interface: "public", Region: "one", RegionID: "one", URL: f.URL + suffix}}
+			f.Endpoints = []endpoint{{Interface: "public", Region: "one", RegionID: "one", URL: f.URL + suffix}}
 			if err := call(t.Context(), f.cloud(Options{}), http.MethodDelete); err != nil {
 				t.Fatal(err)
 			}
@@ -236,7 +236,7 @@ func TestManyFirstUsersLogInOnce(t *testing.T) {
 		})
 	}
 	group.Wait()
-	if got := f.logins.Load(); got != 1 {
+	if got := f.Logins.Load(); got != 1 {
 		t.Errorf("%d log-ins, want 1", got)
 	}
 }
@@ -255,7 +255,7 @@ func TestOldTokenIsRenewedOnceAndTheCallRepeatedOnce(t *testing.T) {
 	if _, err := c.Identity(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	f.revoke()
+	f.Revoke()
 	var group sync.WaitGroup
 	for range 16 {
 		group.Go(func() {
@@ -265,8 +265,8 @@ func TestOldTokenIsRenewedOnceAndTheCallRepeatedOnce(t *testing.T) {
 		})
 	}
 	group.Wait()
-	if f.logins.Load() != 2 || served.Load() != 16 {
-		t.Errorf("%d log-ins and %d calls were served, want 2 and 16", f.logins.Load(), served.Load())
+	if f.Logins.Load() != 2 || served.Load() != 16 {
+		t.Errorf("%d log-ins and %d calls were served, want 2 and 16", f.Logins.Load(), served.Load())
 	}
 }
 
@@ -281,8 +281,8 @@ func TestFreshTokenThatIsRefusedEndsThere(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	if calls.Load() != 2 || f.logins.Load() != 2 {
-		t.Errorf("%d calls and %d log-ins, want 2 and 2", calls.Load(), f.logins.Load())
+	if calls.Load() != 2 || f.Logins.Load() != 2 {
+		t.Errorf("%d calls and %d log-ins, want 2 and 2", calls.Load(), f.Logins.Load())
 	}
 }
 
@@ -292,7 +292,7 @@ func TestCallThatBreaksAfterARenewalMayBeDone(t *testing.T) {
 	if _, err := c.Identity(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	f.revoke()
+	f.Revoke()
 	got := outcomeOf(t, call(t.Context(), c, http.MethodPost))
 	want := outcome{Kind: Transient, Text: "test call: bad gateway (HTTP 502)", MaybeDone: true}
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -306,9 +306,9 @@ func TestChangedPasswordIsARefusalOfCredentials(t *testing.T) {
 	if _, err := c.Identity(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	f.revoke()
-	f.set(func() {
-		f.keystone = func(w http.ResponseWriter, _ *http.Request) {
+	f.Revoke()
+	f.Set(func() {
+		f.Keystone = func(w http.ResponseWriter, _ *http.Request) {
 			answer(w, http.StatusUnauthorized, `{"error": {"message": "The request you have made requires authentication."}}`)
 		}
 	})
@@ -334,49 +334,19 @@ func TestCallsAreCounted(t *testing.T) {
 	}
 }
 
-// direct serves a client's requests without a network, so that what waits in a handler waits in the test's bubble.
-type direct struct{ handler http.Handler }
-
-func (d direct) RoundTrip(r *http.Request) (*http.Response, error) {
-	served := make(chan *http.Response, 1)
-	request := r.Clone(r.Context())
-	if request.Body == nil {
-		request.Body = http.NoBody
-	}
-	go func() {
-		recorder := httptest.NewRecorder()
-		d.handler.ServeHTTP(recorder, request)
-		served <- recorder.Result()
-	}()
-	select {
-	case response := <-served:
-		return response, nil
-	case <-r.Context().Done():
-		return nil, r.Context().Err()
-	}
-}
-
-// inBubble is a fake cloud without sockets, for tests in virtual time.
-func inBubble(t testing.TB, neutron http.HandlerFunc, options Options) (*fakeCloud, *Cloud) {
-	f := &fakeCloud{t: t, neutron: neutron, Server: &httptest.Server{URL: "http://cloud.invalid"}}
-	c := NewCloud(f.credentials(), options)
-	c.access.Load().transport = direct{f}
-	return f, c
-}
-
 func TestFailedLogInStandsForAWhileAndThenIsTriedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, c := inBubble(t, noContent, Options{})
-		f.keystone = func(w http.ResponseWriter, _ *http.Request) { answer(w, http.StatusUnauthorized, "") }
+		f.Keystone = func(w http.ResponseWriter, _ *http.Request) { answer(w, http.StatusUnauthorized, "") }
 		for range 100 {
 			if _, err := c.Identity(t.Context()); KindOf(err) != Unauthenticated {
 				t.Fatalf("got %v", err)
 			}
 		}
-		if got := f.logins.Load(); got != 1 {
+		if got := f.Logins.Load(); got != 1 {
 			t.Errorf("%d log-ins with a wrong password at once, want 1", got)
 		}
-		f.keystone = nil
+		f.Keystone = nil
 		elapse(loginPause)
 		if _, err := c.Identity(t.Context()); err != nil {
 			t.Errorf("it does not recover: %v", err)
@@ -390,19 +360,19 @@ func TestRenewalThatFailsIsNotHammered(t *testing.T) {
 		if _, err := c.Identity(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		f.revoke()
-		f.set(func() {
-			f.keystone = func(w http.ResponseWriter, _ *http.Request) { answer(w, http.StatusUnauthorized, "") }
+		f.Revoke()
+		f.Set(func() {
+			f.Keystone = func(w http.ResponseWriter, _ *http.Request) { answer(w, http.StatusUnauthorized, "") }
 		})
 		for range 100 {
 			if err := call(t.Context(), c, http.MethodDelete); KindOf(err) != Unauthenticated {
 				t.Fatalf("got %v", err)
 			}
 		}
-		if got := f.logins.Load(); got != 2 {
+		if got := f.Logins.Load(); got != 2 {
 			t.Errorf("%d log-ins, want the first and one with the wrong password", got)
 		}
-		f.set(func() { f.keystone = nil })
+		f.Set(func() { f.Keystone = nil })
 		elapse(loginPause)
 		if err := call(t.Context(), c, http.MethodDelete); err != nil {
 			t.Errorf("it does not recover: %v", err)
@@ -416,11 +386,11 @@ func TestOneCallersLeavingDoesNotCancelTheRenewalOfOthers(t *testing.T) {
 		if _, err := c.Identity(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		f.revoke()
-		f.set(func() {
-			f.keystone = func(w http.ResponseWriter, r *http.Request) {
+		f.Revoke()
+		f.Set(func() {
+			f.Keystone = func(w http.ResponseWriter, r *http.Request) {
 				elapse(10 * time.Second)
-				f.logIn(w, r)
+				f.LogIn(w, r)
 			}
 		})
 		leaving, leave := context.WithCancel(t.Context())
@@ -447,9 +417,9 @@ func TestOneCallersLeavingDoesNotCancelTheRenewalOfOthers(t *testing.T) {
 func TestWaitingForALogInEndsWithTheContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, c := inBubble(t, noContent, Options{})
-		f.keystone = func(w http.ResponseWriter, r *http.Request) {
+		f.Keystone = func(w http.ResponseWriter, r *http.Request) {
 			elapse(time.Minute)
-			f.logIn(w, r)
+			f.LogIn(w, r)
 		}
 		done := make(chan error, 1)
 		go func() {
@@ -477,9 +447,9 @@ func TestWaitingForALogInEndsWithTheContext(t *testing.T) {
 func TestOneCallersDeadlineIsNoFailedLogInForOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, c := inBubble(t, noContent, Options{})
-		f.keystone = func(w http.ResponseWriter, r *http.Request) {
+		f.Keystone = func(w http.ResponseWriter, r *http.Request) {
 			elapse(10 * time.Second)
-			f.logIn(w, r)
+			f.LogIn(w, r)
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
@@ -495,7 +465,7 @@ func TestOneCallersDeadlineIsNoFailedLogInForOthers(t *testing.T) {
 func TestSeveralRegionsWithoutAChoiceAreRefused(t *testing.T) {
 	// Keystone gives no order for its catalog: to take the first would spread networks over the regions.
 	f := newFakeCloud(t, noContent)
-	f.endpoints = []endpoint{
+	f.Endpoints = []endpoint{
 		{Interface: "public", Region: "two", RegionID: "two", URL: "http://two.invalid:9696"},
 		{Interface: "public", Region: "one", RegionID: "one", URL: "http://one.invalid:9696"},
 	}

@@ -1,4 +1,4 @@
-package neutron
+package client
 
 import (
 	"net/http"
@@ -152,13 +152,13 @@ func TestAUsersCredentialsLeadNowhereElse(t *testing.T) {
 		"not where the catalog leads to link-local addresses": {
 			path: "/v3", kind: Invalid, want: "169.254.169.254 is a link-local address",
 			prepare: func(f *fakeCloud) {
-				f.endpoints = []endpoint{{Interface: "public", Region: "r", URL: "http://169.254.169.254/"}}
+				f.Endpoints = []endpoint{{Interface: "public", Region: "r", URL: "http://169.254.169.254/"}}
 			},
 		},
 		"not where Keystone redirects": {
 			path: "/v3", want: "HTTP 307",
 			prepare: func(f *fakeCloud) {
-				f.keystone = func(w http.ResponseWriter, r *http.Request) {
+				f.Keystone = func(w http.ResponseWriter, r *http.Request) {
 					http.Redirect(w, r, "http://other.invalid/v3/auth/tokens", http.StatusTemporaryRedirect)
 				}
 			},
@@ -176,8 +176,8 @@ func TestAUsersCredentialsLeadNowhereElse(t *testing.T) {
 			if c.byName {
 				address = strings.ReplaceAll(address, "127.0.0.1", "localhost")
 			}
-			err := confinedTo(t, address, c.allowed...).do(t.Context(), request{
-				op: "delete network", method: http.MethodDelete, path: "networks/x",
+			err := confinedTo(t, address, c.allowed...).Do(t.Context(), Request{
+				Op: "delete network", Method: http.MethodDelete, Path: "networks/x",
 			})
 			if c.want == "" {
 				if err != nil {
@@ -207,7 +207,7 @@ func TestALogInIsNotSentWhereKeystonesVersionsLead(t *testing.T) {
 	if got := outcomeOf(t, err); got.Kind != Invalid || !strings.Contains(err.Error(), "--allowed-identity-endpoints") {
 		t.Errorf("it is %v: %v", got.Kind, err)
 	}
-	if n := elsewhere.logins.Load(); n != 0 {
+	if n := elsewhere.Logins.Load(); n != 0 {
 		t.Errorf("%d log-ins were sent elsewhere", n)
 	}
 }

@@ -1,10 +1,11 @@
-package neutron
+package client
 
 import (
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -66,8 +67,8 @@ type breaker struct {
 
 func newBreaker() *breaker { return &breaker{suspected: make(chan struct{}, 1)} }
 
-// errOutage is the cause of errors that admit gives.
-var errOutage = errors.New("the cloud does not answer")
+// ErrOutage is the cause of errors that admit gives.
+var ErrOutage = errors.New("the cloud does not answer")
 
 // admit gives an error for a call that is not to be sent. It is no *Error of one that is MaybeDone.
 func (b *breaker) admit(op string) error {
@@ -77,7 +78,7 @@ func (b *breaker) admit(op string) error {
 		return nil
 	}
 	return &Error{
-		Kind: Transient, Op: op, Wait: outagePause, unsent: true, cause: errOutage,
+		Kind: Transient, Op: op, Wait: outagePause, Unsent: true, cause: ErrOutage,
 		Reason: fmt.Sprintf("not sent: the cloud has not answered since %s (%s)",
 			b.outage.Since.UTC().Format(time.RFC3339), b.outage.Reason),
 	}
@@ -147,12 +148,15 @@ func (b *breaker) ending() <-chan struct{} {
 	return b.over
 }
 
+// OutageEnd is closed when the cloud's present outage is over; nil where there is none.
+func (c *Cloud) OutageEnd() <-chan struct{} { return c.breaker.ending() }
+
 // next is the pause before the next probe.
 func (b *breaker) next() time.Duration {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.pause = min(max(2*b.pause, probeFirst), probeLast)
-	return jitter(b.pause)
+	return Jitter(b.pause)
 }
 
 // attend says whether somebody probes. When nobody does any more, everything passes.
@@ -187,7 +191,7 @@ func signOf(ctx context.Context, err error) sign {
 	switch {
 	case err == nil:
 		return answered
-	case ctx.Err() != nil, errors.As(err, &refusal), !ok, e.unsent:
+	case ctx.Err() != nil, errors.As(err, &refusal), !ok, e.Unsent:
 		return nothing
 	case e.Kind != Transient && e.Kind != Unauthenticated:
 		return answered
@@ -220,7 +224,7 @@ const opProbe = "probe"
 // and are not sent, except for one probe at a time. Without Run, every call is sent. At most one Run may run.
 //
 // An outage begins when several calls in a row, or a log-in, got no answer, or none but what a broken server, or a
-// proxy in front of it, gives; and a probe (one read of a single network) gets none either. It ends with the first
+// proxy in front of it, gives; and a probe (one read of Options.Probe) gets none either. It ends with the first
 // answer to a probe, or to a call that was still under way.
 func (c *Cloud) Run(ctx context.Context) {
 	c.breaker.attend(true)
@@ -251,7 +255,7 @@ func (c *Cloud) Run(ctx context.Context) {
 func (c *Cloud) sitOut(ctx context.Context) {
 	probed := time.Now()
 	for over := c.breaker.ending(); over != nil && c.breaker.ending() == over; {
-		restUntil(ctx, time.Until(probed.Add(c.breaker.next())), over)
+		Pause(ctx, time.Until(probed.Add(c.breaker.next())), over)
 		if ctx.Err() != nil || c.breaker.ending() != over {
 			return
 		}
@@ -262,14 +266,14 @@ func (c *Cloud) sitOut(ctx context.Context) {
 	}
 }
 
-// probe logs in, where there is no good token, and reads one network.
+// probe logs in, where there is no good token, and reads one resource of Options.Probe.
 func (c *Cloud) probe(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, min(probeTimeout, c.options.Timeout))
 	defer cancel()
 	var page map[string]json.RawMessage // a portal in front of the cloud may answer with a page of its own
-	return c.exchange(ctx, request{
-		op: opProbe, method: http.MethodGet, path: networkAPI.many,
-		query: url.Values{"limit": {"1"}, "fields": {"id"}}, answer: &page,
+	return c.exchange(ctx, Request{
+		Op: opProbe, Method: http.MethodGet, Path: c.options.Probe.Many,
+		query: url.Values{"limit": {"1"}, "fields": {"id"}}, Answer: &page,
 	})
 }
 
@@ -279,7 +283,7 @@ func (c *Cloud) silenceOf(err error) string {
 	switch {
 	case !ok:
 		return connectionReason(err)
-	case e.ofLogin():
+	case e.OfLogin():
 		return e.Error()
 	}
 	text := e.Reason
@@ -306,8 +310,8 @@ func (c *Cloud) tell(outage *Outage) {
 	c.options.Outage(*outage)
 }
 
-// restUntil returns after a pause, when ctx is done, or when wake is closed; a nil wake never is.
-func restUntil(ctx context.Context, pause time.Duration, wake <-chan struct{}) {
+// Pause returns after a pause, when ctx is done, or when wake is closed; a nil wake never is.
+func Pause(ctx context.Context, pause time.Duration, wake <-chan struct{}) {
 	timer := time.NewTimer(pause)
 	defer timer.Stop()
 	select {
@@ -315,4 +319,12 @@ func restUntil(ctx context.Context, pause time.Duration, wake <-chan struct{}) {
 	case <-wake:
 	case <-timer.C:
 	}
+}
+
+// Jitter spreads a pause by a tenth to both sides, so that many controllers do not list in step.
+func Jitter(d time.Duration) time.Duration {
+	if d <= 0 {
+		return 0
+	}
+	return time.Duration(float64(d) * (0.9 + 0.2*rand.Float64()))
 }

@@ -1,4 +1,4 @@
-package neutron
+package client
 
 import (
 	"context"
@@ -59,11 +59,13 @@ type Options struct {
 	Timeout time.Duration
 	// PageSize is how many resources a list asks for at a time; 0 means DefaultPageSize.
 	PageSize int
-	// MaxCalls bounds the writes that are under way at a time, whatever the cloud's speed allows; 0 means
-	// DefaultMaxCalls.
-	MaxCalls int
+	// Probe is the collection that is read to find out whether the cloud answers; see Run. One that Neutron serves from
+	// its database tells most. The zero value means the API's extensions, which it serves from memory.
+	Probe Collection
 	// UserAgent stands in front of gophercloud's own in requests.
 	UserAgent string
+	// Transport, where set, carries all requests in the place of connections of this process's own.
+	Transport http.RoundTripper
 	// Called, where set, is told of every call. It MUST be quick and safe for concurrent use.
 	Called func(Call)
 	// Permit, where set, is asked once right before each write to Neutron is sent. When it returns an error, the write is
@@ -97,8 +99,6 @@ const (
 type Cloud struct {
 	options Options
 	breaker *breaker
-	// broker has the writes wait for their turn, and creates go together.
-	broker *broker
 	// telling is held while Options.Outage is told.
 	telling sync.Mutex
 	// access and session may be read at any time, and are changed by who holds login. session is nil before the first
@@ -113,6 +113,9 @@ type Cloud struct {
 	loginAgain  time.Time
 	// refusals counts the log-ins in a row that Keystone refused.
 	refusals int
+	// onMove are called when a session leads elsewhere than the last one; see OnMove. The holder of login reads and
+	// writes it.
+	onMove []func(was, is Identity)
 }
 
 // access is what it takes to log in.
@@ -144,6 +147,9 @@ func NewCloud(credentials Credentials, options Options) *Cloud {
 	if options.PageSize <= 0 {
 		options.PageSize = DefaultPageSize
 	}
+	if options.Probe == (Collection{}) {
+		options.Probe = Collection{One: "extension", Many: "extensions"}
+	}
 	if options.Called == nil {
 		options.Called = func(Call) {}
 	}
@@ -151,14 +157,16 @@ func NewCloud(credentials Credentials, options Options) *Cloud {
 		options.Outage = func(Outage) {}
 	}
 	c := &Cloud{options: options, breaker: newBreaker(), login: make(chan struct{}, 1)}
-	c.broker = newBroker(options.MaxCalls, c.createAll)
-	c.broker.room.count = c.countRoom
-	c.access.Store(newAccess(credentials, options.Timeout))
+	c.access.Store(c.newAccess(credentials))
 	return c
 }
 
-func newAccess(credentials Credentials, timeout time.Duration) *access {
-	discreet := redact.Transport{Next: newTransport(credentials, timeout), Secrets: credentials.secretsOf}
+func (c *Cloud) newAccess(credentials Credentials) *access {
+	next := c.options.Transport
+	if next == nil {
+		next = newTransport(credentials, c.options.Timeout)
+	}
+	discreet := redact.Transport{Next: next, Secrets: credentials.secretsOf}
 	return &access{credentials, bounded{discreet, maxAnswer}}
 }
 
@@ -235,13 +243,19 @@ func (c *Cloud) reconnect(ctx context.Context, old *session) (*session, error) {
 // admitSession has all calls made with a new session. The caller holds login.
 func (c *Cloud) admitSession(s *session) {
 	if was := c.session.Swap(s); was != nil && was.identity != s.identity {
-		if was.identity.Endpoint != s.identity.Endpoint {
-			c.broker.begins()
+		for _, told := range c.onMove {
+			told(was.identity, s.identity)
 		}
-		// Which networks are the project's own is another question now.
-		c.broker.unsettle("")
 	}
 	c.loginFailed, c.loginAgain, c.refusals = nil, time.Time{}, 0
+}
+
+// OnMove has moved called, before any call is made there, when the credentials lead to another project or cloud than
+// before. It MUST be quick and MUST NOT call the Cloud.
+func (c *Cloud) OnMove(moved func(was, is Identity)) {
+	c.login <- struct{}{}
+	defer c.releaseLogin()
+	c.onMove = append(c.onMove, moved)
 }
 
 func (c *Cloud) holdLogin(ctx context.Context) error {
@@ -274,7 +288,7 @@ func (c *Cloud) logIn(ctx context.Context, with *access) (*session, error) {
 // The other credentials may lead to another project or cloud: what was read of the former, or planned with it, MUST NOT
 // become a write to the latter. See Within.
 func (c *Cloud) Replace(ctx context.Context, credentials Credentials) error {
-	with := newAccess(credentials, c.options.Timeout)
+	with := c.newAccess(credentials)
 	s, err := c.logIn(ctx, with)
 	if err != nil {
 		closeIdle(with.transport)
@@ -446,20 +460,20 @@ func identify(provider *gophercloud.ProviderClient, want gophercloud.EndpointOpt
 		"region_name and interface", availability, want.Region)
 }
 
-// request is one call to Neutron.
-type request struct {
-	op     string
-	method string
-	// path is below /v2.0/.
-	path  string
+// Request is one call to Neutron.
+type Request struct {
+	Op     string
+	Method string
+	// Path is below /v2.0/.
+	Path  string
 	query url.Values
 	// revision, where not nil, makes the call conditional on the resource's revision_number.
-	revision *int
-	// creates is how many resources the call is to create.
-	creates int
-	body    any
+	Revision *int
+	// Creates is how many resources the call is to create.
+	Creates int
+	Body    any
 	// answer, where not nil, is what the answer is decoded into.
-	answer any
+	Answer any
 }
 
 // okCodes are what Neutron answers to each method when all is well.
@@ -470,16 +484,16 @@ var okCodes = map[string][]int{
 	http.MethodDelete: {http.StatusNoContent},
 }
 
-// do sends a request, unless the cloud is known not to answer.
-func (c *Cloud) do(ctx context.Context, r request) error {
-	if err := c.breaker.admit(r.op); err != nil {
+// Do sends a request, unless the cloud is known not to answer.
+func (c *Cloud) Do(ctx context.Context, r Request) error {
+	if err := c.breaker.admit(r.Op); err != nil {
 		return err
 	}
 	return c.exchange(ctx, r)
 }
 
 // exchange sends a request, again with a new token where that one has run out.
-func (c *Cloud) exchange(ctx context.Context, r request) error {
+func (c *Cloud) exchange(ctx context.Context, r Request) error {
 	s, err := c.connect(ctx)
 	if err != nil {
 		return err
@@ -497,46 +511,46 @@ func (c *Cloud) exchange(ctx context.Context, r request) error {
 }
 
 // send sends a request once and reports it.
-func (c *Cloud) send(ctx context.Context, s *session, r request) error {
-	if err := outside(ctx, r.op, s.identity); err != nil {
+func (c *Cloud) send(ctx context.Context, s *session, r Request) error {
+	if err := Outside(ctx, r.Op, s.identity); err != nil {
 		return err
 	}
 	bounded, cancel := context.WithTimeout(ctx, c.options.Timeout)
 	defer cancel()
 	began := time.Now()
 	err := r.send(bounded, s)
-	c.options.Called(Call{Op: r.op, Creates: r.creates, Duration: time.Since(began), Err: err})
-	if r.op != opProbe { // who probes judges the outcome
+	c.options.Called(Call{Op: r.Op, Creates: r.Creates, Duration: time.Since(began), Err: err})
+	if r.Op != opProbe { // who probes judges the outcome
 		c.tell(c.breaker.observe(began, signOf(ctx, err)))
 	}
 	return err
 }
 
-func (r request) send(ctx context.Context, s *session) error {
-	address := s.base + r.path
+func (r Request) send(ctx context.Context, s *session) error {
+	address := s.base + r.Path
 	if len(r.query) > 0 {
 		address += "?" + r.query.Encode()
 	}
 	options := &gophercloud.RequestOpts{
-		JSONBody: r.body, KeepResponseBody: true, OkCodes: okCodes[r.method],
+		JSONBody: r.Body, KeepResponseBody: true, OkCodes: okCodes[r.Method],
 	}
-	if r.revision != nil {
-		options.MoreHeaders = map[string]string{"If-Match": "revision_number=" + strconv.Itoa(*r.revision)}
+	if r.Revision != nil {
+		options.MoreHeaders = map[string]string{"If-Match": "revision_number=" + strconv.Itoa(*r.Revision)}
 	}
-	response, err := s.provider.Request(ctx, r.method, address, options)
+	response, err := s.provider.Request(ctx, r.Method, address, options)
 	if err != nil {
-		return translate(r.op, r.method, err)
+		return translate(r.Op, r.Method, err)
 	}
 	defer response.Body.Close()
 	content, err := io.ReadAll(response.Body)
 	if err != nil {
-		return translate(r.op, r.method, err)
+		return translate(r.Op, r.Method, err)
 	}
-	if r.answer == nil {
+	if r.Answer == nil {
 		return nil
 	}
-	if err := json.Unmarshal(content, r.answer); err != nil {
-		return decodeError(r.op, r.method, "%s", jsonProblem(err))
+	if err := json.Unmarshal(content, r.Answer); err != nil {
+		return BadAnswer(r.Op, r.Method, "%s", jsonProblem(err))
 	}
 	return nil
 }

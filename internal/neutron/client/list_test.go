@@ -1,6 +1,7 @@
-package neutron
+package client
 
 import (
+	"context"
 	"net/http"
 	"net/url"
 	"strings"
@@ -10,13 +11,26 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
+// listed is what is read of a network that is listed.
+type listed struct {
+	ID string `json:"id"`
+}
+
+func (l listed) Key() string { return l.ID }
+
 // ids are those of networks.
-func ids(networks []wireNetwork) []string {
+func ids(networks []listed) []string {
 	var all []string
-	for _, w := range networks {
-		all = append(all, w.ID)
+	for _, l := range networks {
+		all = append(all, l.ID)
 	}
 	return all
+}
+
+var networkList = Collection{One: "network", Many: "networks"}
+
+func listNetworks(ctx context.Context, c *Cloud) ([]listed, error) {
+	return List[listed](ctx, c, "list networks", networkList, url.Values{})
 }
 
 func TestListFollowsTheServersPages(t *testing.T) {
@@ -63,7 +77,7 @@ func TestListFollowsTheServersPages(t *testing.T) {
 				}
 				answer(w, http.StatusOK, page)
 			})
-			got, err := f.cloud(Options{PageSize: 2}).listNetworks(t.Context())
+			got, err := listNetworks(t.Context(), f.cloud(Options{PageSize: 2}))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -102,7 +116,7 @@ func TestListThatIsNotWholeIsAnError(t *testing.T) {
 				calls.Add(1)
 				answer(w, http.StatusOK, page)
 			})
-			got, err := f.cloud(Options{}).listNetworks(t.Context())
+			got, err := listNetworks(t.Context(), f.cloud(Options{}))
 			if err == nil || got != nil {
 				t.Fatalf("it passed for a list of %d", len(got))
 			}
@@ -128,66 +142,28 @@ func TestListThatFailsOnALaterPageIsAnError(t *testing.T) {
 		}
 		answer(w, http.StatusOK, `{"networks": [{"id": "a"}], "networks_links": [{"rel": "next"}]}`)
 	})
-	got, err := f.cloud(Options{}).listNetworks(t.Context())
+	got, err := listNetworks(t.Context(), f.cloud(Options{}))
 	if err == nil || got != nil {
 		t.Errorf("got %v and %v", got, err)
 	}
 }
 
-func TestListsAskForTheProjectAndWhatIsRead(t *testing.T) {
-	for name, test := range map[string]struct {
-		list func(c *Cloud) error
-		want url.Values
-	}{
-		"networks": {
-			list: func(c *Cloud) error { _, err := c.listNetworks(t.Context()); return err },
-			want: url.Values{"project_id": {"project-1"}, "fields": networkFields},
-		},
-		"subnets of the project": {
-			list: func(c *Cloud) error { _, err := c.listSubnets(t.Context(), ""); return err },
-			want: url.Values{"project_id": {"project-1"}, "fields": subnetFields},
-		},
-		"subnets of a network, whosever they are": {
-			list: func(c *Cloud) error { _, err := c.listSubnets(t.Context(), "net-1"); return err },
-			want: url.Values{"network_id": {"net-1"}, "fields": subnetFields},
-		},
-		"ports": {
-			list: func(c *Cloud) error { _, err := c.listPorts(t.Context()); return err },
-			want: url.Values{"project_id": {"project-1"}, "fields": portFields},
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			var got atomic.Value
-			f := newFakeCloud(t, func(w http.ResponseWriter, r *http.Request) {
-				got.Store(r.URL.Query())
-				answer(w, http.StatusOK, `{"networks": [], "subnets": [], "ports": []}`)
-			})
-			if err := test.list(f.cloud(Options{PageSize: 7})); err != nil {
-				t.Fatal(err)
-			}
-			test.want.Set("limit", "7")
-			test.want.Set("sort_key", "id")
-			test.want.Set("sort_dir", "asc")
-			if diff := cmp.Diff(test.want, got.Load()); diff != "" {
-				t.Errorf("query (-want +got):\n%s", diff)
-			}
-		})
-	}
-}
-
 func TestListBeginsAnewWhenItsMarkerIsDeleted(t *testing.T) {
-	n := newFakeNeutron()
-	for _, id := range []string{"a", "b", "c", "d"} {
-		n.networks[id] = &wireNetwork{ID: id}
-	}
-	n.page = 2
-	n.before = func(_ http.ResponseWriter, r *http.Request) bool {
-		if r.URL.Query().Get("marker") == "b" {
-			n.change(func() { delete(n.networks, "b") })
+	deleted := false
+	f := newFakeCloud(t, func(w http.ResponseWriter, r *http.Request) {
+		switch marker := r.URL.Query().Get("marker"); {
+		case marker == "b": // somebody deletes it between the two pages
+			deleted = true
+			refuse(w, http.StatusNotFound, "NetworkNotFound", "Network b could not be found.")
+		case marker == "" && !deleted:
+			answer(w, http.StatusOK, `{"networks": [{"id": "a"}, {"id": "b"}], "networks_links": [{"rel": "next"}]}`)
+		case marker == "":
+			answer(w, http.StatusOK, `{"networks": [{"id": "a"}, {"id": "c"}], "networks_links": [{"rel": "next"}]}`)
+		default:
+			answer(w, http.StatusOK, `{"networks": [{"id": "d"}]}`)
 		}
-		return false
-	}
-	got, err := newFakeCloud(t, n.ServeHTTP).cloud(Options{}).listNetworks(t.Context())
+	})
+	got, err := listNetworks(t.Context(), f.cloud(Options{}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -204,7 +180,7 @@ func TestListWhoseMarkersKeepVanishingEndsAsAnOutage(t *testing.T) {
 		}
 		answer(w, http.StatusOK, `{"networks": [{"id": "a"}], "networks_links": [{"rel": "next"}]}`)
 	})
-	_, err := f.cloud(Options{}).listNetworks(t.Context())
+	_, err := listNetworks(t.Context(), f.cloud(Options{}))
 	if err == nil || KindOf(err) != Transient {
 		t.Errorf("got %v, %v", KindOf(err), err)
 	}

@@ -1,4 +1,4 @@
-package neutron
+package client
 
 import (
 	"encoding/json"
@@ -532,8 +532,7 @@ func TestSecretsAreOutOfReachOfPrintingWhatHoldsThem(t *testing.T) {
 	cloud := NewCloud(credentials, Options{})
 	for _, format := range []string{"%v", "%+v", "%#v", "%s", "%d", "%x"} {
 		for name, value := range map[string]any{
-			"credentials": credentials, "an unexported field": holder{credentials}, "a Cloud": cloud,
-			"an Inventory": NewInventory(cloud, "c", InventoryOptions{}),
+			"credentials": credentials, "an unexported field": holder{credentials}, "a Cloud": cloud, "what holds a Cloud": struct{ inner *Cloud }{cloud},
 		} {
 			text := fmt.Sprintf(format, value)
 			if strings.Contains(text, canaryPassword) || strings.Contains(text, fmt.Sprintf("%x", canaryPassword)) {

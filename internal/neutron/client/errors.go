@@ -1,4 +1,4 @@
-package neutron
+package client
 
 import (
 	"cmp"
@@ -97,8 +97,8 @@ type Error struct {
 	Wait time.Duration
 	// MaybeDone is true of a write whose outcome is unknown: it may have been carried out all the same.
 	MaybeDone bool
-	// unsent is true of a call that was kept back here: it tells nothing of the cloud that others did not tell already.
-	unsent bool
+	// Unsent is true of a call that was kept back here: it tells nothing of the cloud that others did not tell already.
+	Unsent bool
 	// cause is for errors.Is alone (context.Canceled, what Options.Permit gave); it is never printed.
 	cause error
 }
@@ -121,17 +121,17 @@ func (e *Error) RetryAfter() time.Duration { return e.Wait }
 // Unwrap gives the cause, for errors.Is.
 func (e *Error) Unwrap() error { return e.cause }
 
-// overloaded reports whether the cloud could not serve a call, or not in time, whatever was asked.
-func (e *Error) overloaded() bool {
-	if e.unsent {
+// Overloaded reports whether the cloud could not serve a call, or not in time, whatever was asked.
+func (e *Error) Overloaded() bool {
+	if e.Unsent {
 		return false
 	}
 	lost := e.Kind == Transient && e.Status == 0 && e.cause == nil
 	return lost || e.Kind == Throttled || e.Status >= http.StatusInternalServerError && e.Kind == Transient
 }
 
-// ofLogin reports whether it is a log-in that failed, before the call that it was for.
-func (e *Error) ofLogin() bool { return strings.HasPrefix(e.Op, OpLogin) }
+// OfLogin reports whether it is a log-in that failed, before the call that it was for.
+func (e *Error) OfLogin() bool { return strings.HasPrefix(e.Op, OpLogin) }
 
 // KindOf gives an error's kind. What is no *Error is Transient.
 func KindOf(err error) Kind {
@@ -142,10 +142,10 @@ func KindOf(err error) Kind {
 }
 
 // IsNotFound reports whether err says that a resource is not there.
-func IsNotFound(err error) bool { return isKind(err, NotFound) }
+func IsNotFound(err error) bool { return IsKind(err, NotFound) }
 
 // IsConflict reports whether err says that somebody else changed a resource since it was read.
-func IsConflict(err error) bool { return isKind(err, Conflict) }
+func IsConflict(err error) bool { return IsKind(err, Conflict) }
 
 // MaybeDone reports whether err leaves open if the write was carried out.
 func MaybeDone(err error) bool {
@@ -153,7 +153,7 @@ func MaybeDone(err error) bool {
 	return errors.As(err, &e) && e.MaybeDone
 }
 
-func isKind(err error, kind Kind) bool {
+func IsKind(err error, kind Kind) bool {
 	var e *Error
 	return errors.As(err, &e) && e.Kind == kind
 }
@@ -208,8 +208,8 @@ var kindsByType = map[string]Kind{
 	"InvalidSharedSetting":     InUse,
 	"ExternalNetworkInUse":     InUse,
 	"RbacPolicyInUse":          InUse,
-	// It is there already; see Inventory.share.
-	duplicateShare: Conflict,
+	// It is there already.
+	"DuplicateRbacPolicy": Conflict,
 	// A policy went between its name and its use, or has rules that the network's drivers do not know.
 	"QosPolicyNotFound":            Invalid,
 	"QosRuleNotSupported":          Invalid,
@@ -226,10 +226,10 @@ func translate(op, method string, err error) *Error {
 		return translateStatus(op, write, status)
 	}
 	if refusal, ok := errors.AsType[*notPermitted](err); ok {
-		return &Error{Kind: Transient, Op: op, Reason: oneLine("not sent: " + refusal.Error()), cause: refusal}
+		return &Error{Kind: Transient, Op: op, Reason: OneLine("not sent: " + refusal.Error()), cause: refusal}
 	}
 	if refused, ok := errors.AsType[*forbidden](err); ok {
-		return &Error{Kind: Invalid, Op: op, Reason: oneLine("not sent: " + refused.Error()), unsent: true}
+		return &Error{Kind: Invalid, Op: op, Reason: OneLine("not sent: " + refused.Error()), Unsent: true}
 	}
 	return &Error{
 		Kind:      Transient,
@@ -239,6 +239,9 @@ func translate(op, method string, err error) *Error {
 		cause:     contextCause(err),
 	}
 }
+
+// Interrupted is the error of a write that is not waited for any longer, because its context ended as err says.
+func Interrupted(op string, err error) *Error { return translate(op, http.MethodPost, err) }
 
 // translateLogin makes the package's own error of a log-in that failed. What Keystone, or a proxy in its place, answers
 // to it says nothing of the resource that a call was about: were its 404 a NotFound, a network would pass for deleted.
@@ -259,9 +262,9 @@ func translateStatus(op string, write bool, status gophercloud.ErrUnexpectedResp
 	if json.Unmarshal(status.Body, &body) == nil {
 		switch {
 		case body.NeutronError != nil:
-			e.Type, e.Reason = oneLine(body.NeutronError.Type), namingFields(oneLine(body.NeutronError.Message))
+			e.Type, e.Reason = OneLine(body.NeutronError.Type), OneLine(body.NeutronError.Message)
 		case body.Error != nil:
-			e.Reason = oneLine(body.Error.Message)
+			e.Reason = OneLine(body.Error.Message)
 		}
 	}
 	if e.Reason == "" {
@@ -299,9 +302,9 @@ func translateStatus(op string, write bool, status gophercloud.ErrUnexpectedResp
 // are about half as long.
 const maxReason = 500
 
-// oneLine makes a sentence of others fit for a condition: no line breaks, nothing that steers a terminal or the order
+// OneLine makes a sentence of others fit for a condition: no line breaks, nothing that steers a terminal or the order
 // of writing (Unicode's classes Cc and Cf), not too long.
-func oneLine(text string) string {
+func OneLine(text string) string {
 	text = strings.Join(strings.FieldsFunc(text, func(r rune) bool {
 		return unicode.IsSpace(r) || unicode.In(r, unicode.Cc, unicode.Cf)
 	}), " ")
@@ -350,9 +353,9 @@ func connectionReason(err error) string {
 		return "looking up host " + dns.Name + ": " + dns.Err
 	case errors.As(err, &op):
 		if op.Op == "dial" && op.Addr != nil {
-			return oneLine("connecting to " + op.Addr.String() + ": " + rootCause(op.Err).Error())
+			return OneLine("connecting to " + op.Addr.String() + ": " + rootCause(op.Err).Error())
 		}
-		return oneLine("connection lost: " + rootCause(op.Err).Error())
+		return OneLine("connection lost: " + rootCause(op.Err).Error())
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		return "the answer broke off"
 	case errors.As(err, &request):
@@ -365,7 +368,7 @@ func connectionReason(err error) string {
 // unquoted is an error's text up to what it quotes: net/http quotes the answer that it does not understand.
 func unquoted(err error) string {
 	text, _, _ := strings.Cut(err.Error(), `"`)
-	return strings.TrimRight(oneLine(text), ": ")
+	return strings.TrimRight(OneLine(text), ": ")
 }
 
 func rootCause(err error) error {
@@ -385,10 +388,10 @@ func contextCause(err error) error {
 	return nil
 }
 
-// decodeError is an answer that is not what the API promises.
-func decodeError(op, method, format string, args ...any) *Error {
+// BadAnswer is an answer that is not what the API promises.
+func BadAnswer(op, method, format string, args ...any) *Error {
 	return &Error{
-		Kind: Transient, Op: op, Reason: oneLine("unusable answer: " + fmt.Sprintf(format, args...)),
+		Kind: Transient, Op: op, Reason: OneLine("unusable answer: " + fmt.Sprintf(format, args...)),
 		MaybeDone: method != http.MethodGet,
 	}
 }

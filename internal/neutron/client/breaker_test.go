@@ -1,4 +1,4 @@
-package neutron
+package client
 
 import (
 	"context"
@@ -18,8 +18,6 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-
-	"cloudteam.ztgame.com/network-controller/internal/plan"
 )
 
 // patient is a cloud in virtual time whose Run runs, in front of which callers try again as controllers do.
@@ -42,13 +40,11 @@ type patient struct {
 func inOutages(t *testing.T, timeout time.Duration, test func(t *testing.T, p *patient)) {
 	synctest.Test(t, func(t *testing.T) {
 		p := &patient{t: t, texts: map[string]bool{}}
-		n := newFakeNeutron()
-		p.f, p.Cloud = inBubble(t, n.ServeHTTP, Options{Timeout: timeout, Outage: func(o Outage) {
+		p.f, p.Cloud = inBubble(t, noNetworks, Options{Timeout: timeout, Transport: p, Outage: func(o Outage) {
 			p.mu.Lock()
 			defer p.mu.Unlock()
 			p.outages = append(p.outages, o)
 		}})
-		p.access.Load().transport = p
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan struct{})
 		go func() { defer close(done); p.Run(ctx) }()
@@ -67,7 +63,7 @@ func (p *patient) RoundTrip(r *http.Request) (*http.Response, error) {
 	if fail := p.failing.Load(); fail != nil {
 		return (*fail).RoundTrip(r)
 	}
-	return direct{p.f}.RoundTrip(r)
+	return direct{Handler: p.f}.RoundTrip(r)
 }
 
 // fail has requests end otherwise than with an answer, until it is called with nil.
@@ -108,8 +104,8 @@ func (p *patient) callers(ctx context.Context, count int) *sync.WaitGroup {
 	for range count {
 		all.Go(func() {
 			for backoff := 250 * time.Millisecond; ctx.Err() == nil; backoff = min(2*backoff, time.Minute) {
-				err := p.do(ctx, request{op: "create network", method: http.MethodPost, path: "networks",
-					body: map[string]any{"network": map[string]any{"name": "n"}}, answer: new(map[string]any)})
+				err := p.Do(ctx, Request{Op: "create network", Method: http.MethodPost, Path: "networks",
+					Body: map[string]any{"network": map[string]any{"name": "n"}}, Answer: new(map[string]any)})
 				if err == nil {
 					return
 				}
@@ -121,7 +117,7 @@ func (p *patient) callers(ctx context.Context, count int) *sync.WaitGroup {
 						p.t.Errorf("a call that was not sent may be done: %v", err)
 					}
 				}
-				restUntil(ctx, jitter(backoff), p.breaker.ending())
+				Pause(ctx, Jitter(backoff), p.breaker.ending())
 			}
 		})
 	}
@@ -207,7 +203,7 @@ func TestWhatIsNoOutage(t *testing.T) {
 				if r.Method == http.MethodPost {
 					return status(http.StatusInternalServerError).RoundTrip(r)
 				}
-				return direct{p.f}.RoundTrip(r)
+				return direct{Handler: p.f}.RoundTrip(r)
 			})
 		},
 		"a refusal of every request": func(*patient) http.RoundTripper {
@@ -262,12 +258,12 @@ func TestACallThatGotNoAnswerMayBeDoneAndTheNextIsNotSent(t *testing.T) {
 
 func TestALogInWithoutAnAnswerIsAnOutageAtOnce(t *testing.T) {
 	inOutages(t, time.Minute, func(t *testing.T, p *patient) {
-		p.f.revoke()
+		p.f.Revoke()
 		p.fail(transport(func(r *http.Request) (*http.Response, error) {
 			if strings.HasPrefix(r.URL.Path, "/v3/") {
 				return refused(r)
 			}
-			return direct{p.f}.RoundTrip(r)
+			return direct{Handler: p.f}.RoundTrip(r)
 		}))
 		ctx, cancel := context.WithCancel(t.Context())
 		all := p.callers(ctx, 100)
@@ -304,7 +300,7 @@ func TestAnAnswerToACallThatWasUnderWayEndsTheOutage(t *testing.T) {
 		release := make(chan struct{})
 		p.fail(transport(func(r *http.Request) (*http.Response, error) {
 			<-release
-			return direct{p.f}.RoundTrip(r)
+			return direct{Handler: p.f}.RoundTrip(r)
 		}))
 		go func() { slow <- call(t.Context(), p.Cloud, http.MethodDelete) }()
 		synctest.Wait()
@@ -335,7 +331,7 @@ func TestACloudThatComesAndGoesIsProbedLessAndLess(t *testing.T) {
 		p.fail(transport(func(r *http.Request) (*http.Response, error) {
 			// It answers a probe, and is gone before anybody else calls.
 			if probes(r) && answering.CompareAndSwap(true, false) {
-				return direct{p.f}.RoundTrip(r)
+				return direct{Handler: p.f}.RoundTrip(r)
 			}
 			return refused(r)
 		}))
@@ -397,95 +393,10 @@ func TestWhenRunEndsEveryCallIsSent(t *testing.T) {
 	})
 }
 
-func TestTheInventoryAuditsAsSoonAsTheOutageIsOver(t *testing.T) {
-	inOutages(t, time.Minute, func(t *testing.T, p *patient) {
-		var last atomic.Pointer[Audit]
-		i := NewInventory(p.Cloud, cluster, InventoryOptions{Interval: time.Hour, Audited: func(a Audit) { last.Store(&a) }})
-		ctx, cancel := context.WithCancel(t.Context())
-		done := make(chan struct{})
-		p.fail(transport(refused))
-		go func() { defer close(done); i.Run(ctx) }()
-		elapse(time.Hour)
-		if last.Load().Err == nil {
-			t.Fatal("an audit of a dead cloud succeeded")
-		}
-		p.fail(nil)
-		for p.told() != "began over" {
-			elapse(time.Second)
-		}
-		synctest.Wait()
-		if err := last.Load().Err; err != nil {
-			t.Errorf("the cloud is back, and the last audit still failed: %v", err)
-		}
-		if _, err := i.Observed(ctx, plan.Owner{Cluster: cluster, Object: "o"}, time.Time{}); err != nil {
-			t.Error(err)
-		}
-		cancel()
-		<-done
-	})
-}
-
-// Who waits for a list that another began during the outage may have been looked at after all were woken: its failure
-// would name a pause that nobody ends.
-func TestAListThatTheOutageKeptBackFailsNobodyAfterIt(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		_, c := inBubble(t, newFakeNeutron().ServeHTTP, Options{})
-		i := NewInventory(c, cluster, InventoryOptions{})
-		f := &flight{began: time.Now(), done: make(chan struct{})}
-		i.flight = f
-		got := make(chan error)
-		go func() {
-			_, err := i.Observed(t.Context(), ownerOf("o"), time.Time{})
-			got <- err
-		}()
-		synctest.Wait()
-		i.mu.Lock()
-		i.flight = nil
-		i.mu.Unlock()
-		f.err = &Error{Kind: Transient, Wait: outagePause, unsent: true, cause: errOutage}
-		close(f.done)
-		if err := <-got; err != nil {
-			t.Error(err)
-		}
-	})
-}
-
-// A log-in that hangs would hold up the probe, too.
-func TestALookByNameLogsNobodyInDuringAnOutage(t *testing.T) {
-	inOutages(t, time.Minute, func(t *testing.T, p *patient) {
-		i := NewInventory(p.Cloud, cluster, InventoryOptions{})
-		p.f.revoke()
-		if err := call(t.Context(), p.Cloud, http.MethodGet); KindOf(err) != NotFound {
-			t.Fatalf("got %v", err)
-		}
-		p.f.revoke()
-		p.fail(transport(func(r *http.Request) (*http.Response, error) {
-			if strings.HasPrefix(r.URL.Path, "/v3/") {
-				return refused(r)
-			}
-			return direct{p.f}.RoundTrip(r)
-		}))
-		_ = call(t.Context(), p.Cloud, http.MethodGet)
-		elapse(time.Minute)
-		if got := p.told(); got != "began" {
-			t.Fatalf("told %q", got)
-		}
-		before := p.sent.Load()
-		if _, err := i.Find(t.Context(), plan.KindNetwork, "n", ownerOf("o")); !errors.Is(err, errOutage) {
-			t.Errorf("got %v", err)
-		}
-		if sent := p.sent.Load() - before; sent > 0 {
-			t.Errorf("%d requests", sent)
-		}
-		p.fail(nil)
-		elapse(2 * probeLast)
-	})
-}
-
 // The end of an outage may be found out by another goroutine than the one that is about to tell of its beginning.
 func TestAnOutageThatIsOverIsNotToldToHaveBegun(t *testing.T) {
 	var told []Outage
-	f := newFakeCloud(t, newFakeNeutron().ServeHTTP)
+	f := newFakeCloud(t, noNetworks)
 	c := f.cloud(Options{Outage: func(o Outage) { told = append(told, o) }})
 	c.breaker.attend(true)
 	began := time.Now()
@@ -513,7 +424,7 @@ func TestSignsOfEndedCalls(t *testing.T) {
 		"segments are exhausted, with 503":   {t.Context(), &Error{Kind: Capacity, Status: 503}, answered},
 		"a token that ran out":               {t.Context(), &Error{Kind: Unauthenticated, Status: 401}, nothing},
 		"no answer":                          {t.Context(), &Error{Kind: Transient}, unanswered},
-		"an answer that is not the API's":    {t.Context(), decodeError("x", "GET", "x"), unanswered},
+		"an answer that is not the API's":    {t.Context(), BadAnswer("x", "GET", "x"), unanswered},
 		"a gateway that has lost its server": {t.Context(), &Error{Kind: Transient, Status: 502}, unanswered},
 		"a redirect":                         {t.Context(), &Error{Kind: Transient, Status: 302}, unanswered},
 	} {

@@ -1,4 +1,4 @@
-package neutron
+package client
 
 import "context"
 
@@ -11,17 +11,17 @@ func Within(ctx context.Context, identity Identity) context.Context {
 	return context.WithValue(ctx, withinKey{}, identity)
 }
 
-// wanted is the Identity that a context is Within, if any.
-func wanted(ctx context.Context) (Identity, bool) {
+// Wanted is the Identity that a context is Within, if any.
+func Wanted(ctx context.Context) (Identity, bool) {
 	identity, ok := ctx.Value(withinKey{}).(Identity)
 	return identity, ok
 }
 
-// outside gives an error where a context is Within another project than the one that a call would go to.
-func outside(ctx context.Context, op string, to Identity) error {
-	if want, ok := wanted(ctx); ok && want != to {
+// Outside gives an error where a context is Within another project than the one that a call would go to.
+func Outside(ctx context.Context, op string, to Identity) error {
+	if want, ok := Wanted(ctx); ok && want != to {
 		return &Error{
-			Kind: Transient, Op: op, unsent: true,
+			Kind: Transient, Op: op, Unsent: true,
 			Reason: "not sent: the credentials have just been changed and lead to " + to.String(),
 		}
 	}

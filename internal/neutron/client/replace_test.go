@@ -1,4 +1,4 @@
-package neutron
+package client
 
 import (
 	"encoding/pem"
@@ -12,15 +12,10 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"github.com/google/go-cmp/cmp"
-
-	"cloudteam.ztgame.com/network-controller/internal/plan"
 )
 
 func TestReplacedCredentialsAreUsedFromThenOn(t *testing.T) {
-	n := newFakeNeutron()
-	f := newFakeCloud(t, n.ServeHTTP)
+	f := newFakeCloud(t, noNetworks)
 	c := NewCloud(passwordCredentials(f.URL+"/v3", "old"), Options{})
 	if _, err := c.Identity(t.Context()); KindOf(err) != Unauthenticated {
 		t.Fatalf("got %v", err)
@@ -28,36 +23,35 @@ func TestReplacedCredentialsAreUsedFromThenOn(t *testing.T) {
 	if err := c.Replace(t.Context(), f.credentials()); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { closeIdle(c.access.Load().transport) })
+	t.Cleanup(c.CloseIdleConnections)
 	// The failure from before does not stand.
-	if _, err := c.listNetworks(t.Context()); err != nil {
+	if _, err := listNetworks(t.Context(), c); err != nil {
 		t.Error(err)
 	}
-	f.revoke()
-	if _, err := c.listNetworks(t.Context()); err != nil {
+	f.Revoke()
+	if _, err := listNetworks(t.Context(), c); err != nil {
 		t.Errorf("the token is not renewed with them: %v", err)
 	}
 }
 
 func TestCredentialsThatAreRefusedReplaceNothing(t *testing.T) {
-	n := newFakeNeutron()
-	f := newFakeCloud(t, n.ServeHTTP)
+	f := newFakeCloud(t, noNetworks)
 	c := f.cloud(Options{})
 	for range 5 {
 		if err := c.Replace(t.Context(), passwordCredentials(f.URL+"/v3", "wrong")); KindOf(err) != Unauthenticated {
 			t.Fatalf("got %v", err)
 		}
-		if _, err := c.listNetworks(t.Context()); err != nil {
+		if _, err := listNetworks(t.Context(), c); err != nil {
 			t.Errorf("those in use were lost: %v", err)
 		}
-		f.revoke()
+		f.Revoke()
 	}
 }
 
 func TestOldConnectionsAreDropped(t *testing.T) {
 	var mu sync.Mutex
 	open := map[string]bool{}
-	f := newFakeCloud(t, newFakeNeutron().ServeHTTP)
+	f := newFakeCloud(t, noNetworks)
 	seen := func() int {
 		mu.Lock()
 		defer mu.Unlock()
@@ -71,26 +65,26 @@ func TestOldConnectionsAreDropped(t *testing.T) {
 		inner.ServeHTTP(w, r)
 	})
 	c := f.cloud(Options{})
-	if _, err := c.listNetworks(t.Context()); err != nil {
+	if _, err := listNetworks(t.Context(), c); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.listNetworks(t.Context()); err != nil || seen() != 1 {
+	if _, err := listNetworks(t.Context(), c); err != nil || seen() != 1 {
 		t.Fatalf("%d connections, %v", seen(), err)
 	}
 	if err := c.Replace(t.Context(), f.credentials()); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.listNetworks(t.Context()); err != nil || seen() != 2 {
+	if _, err := listNetworks(t.Context(), c); err != nil || seen() != 2 {
 		t.Errorf("%d connections, want one of the old credentials and one of the new, %v", seen(), err)
 	}
 }
 
 // TestLoadedCABundleIsTheOneInTheFile has the server's certificate trusted only after the file was rewritten.
 func TestLoadedCABundleIsTheOneInTheFile(t *testing.T) {
-	f := newFakeCloud(t, newFakeNeutron().ServeHTTP)
+	f := newFakeCloud(t, noNetworks)
 	secure := httptest.NewTLSServer(f)
 	t.Cleanup(secure.Close)
-	f.endpoints = []endpoint{{Interface: "public", Region: "one", RegionID: "one", URL: secure.URL}}
+	f.Endpoints = []endpoint{{Interface: "public", Region: "one", RegionID: "one", URL: secure.URL}}
 	dir := t.TempDir()
 	bundle := filepath.Join(dir, "ca.pem")
 	write := func(path string, content []byte) {
@@ -125,8 +119,8 @@ func TestLoadedCABundleIsTheOneInTheFile(t *testing.T) {
 	if err := c.Replace(t.Context(), second); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { closeIdle(c.access.Load().transport) })
-	if _, err := c.listNetworks(t.Context()); err != nil {
+	t.Cleanup(c.CloseIdleConnections)
+	if _, err := listNetworks(t.Context(), c); err != nil {
 		t.Error(err)
 	}
 }
@@ -171,123 +165,18 @@ func foreignCertificate(t *testing.T) []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: certificate.Certificate[0]})
 }
 
-// twoProjects is an Inventory whose cloud can be made to lead to another project, which has networks of its own.
-func twoProjects(t *testing.T) (n *fakeNeutron, c *Cloud, i *Inventory, move func()) {
-	n = newFakeNeutron()
-	f, c := inBubble(t, n.ServeHTTP, Options{})
-	i = NewInventory(c, cluster, InventoryOptions{})
-	return n, c, i, func() {
-		other := endpoint{Interface: "public", Region: "two", RegionID: "two", URL: "http://other.invalid"}
-		f.set(func() { f.endpoints = []endpoint{other} })
-		credentials := f.credentials()
-		with := &access{credentials, direct{f}}
-		s, err := c.logIn(t.Context(), with)
-		if err != nil {
-			t.Fatal(err)
-		}
-		c.access.Store(with)
-		c.session.Store(s)
-	}
-}
-
-func TestWhatWasPlannedForOneProjectIsNotDoneToAnother(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		n, c, i, move := twoProjects(t)
-		was, err := c.Identity(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		ctx := Within(t.Context(), was)
-		owner := plan.Owner{Cluster: cluster, Object: "o"}
-		if _, err := i.Observed(ctx, owner, time.Time{}); err != nil {
-			t.Fatal(err)
-		}
-		move()
-		before := len(n.calls)
-		_, err = i.Apply(ctx, plan.Change{{Action: plan.CreateNetwork}})
-		if err == nil || MaybeDone(err) {
-			t.Errorf("a create in another project: %v", err)
-		}
-		if _, err := i.Reread(ctx, plan.Resource{Kind: plan.KindNetwork, ID: "x"}); err == nil {
-			t.Error("what is not in another project was taken for gone")
-		}
-		if calls := n.calls[before:]; len(calls) > 0 {
-			t.Errorf("the other project was called: %v", calls)
-		}
-	})
-}
-
-func TestWhatIsHeldOfOneProjectIsNotGivenForAnother(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		n, c, i, move := twoProjects(t)
-		was, err := c.Identity(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		owner := plan.Owner{Cluster: cluster, Object: "o"}
-		n.change(func() {
-			n.networks["n1"] = &wireNetwork{ID: "n1", Description: owner.Marker(), Created: "2026-01-01T00:00:00Z"}
-		})
-		if err := i.Audit(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		move()
-		n.change(func() { delete(n.networks, "n1") })
-		is, err := c.Identity(t.Context())
-		if err != nil || is == was {
-			t.Fatalf("the credentials lead to %v, %v", is, err)
-		}
-		observed, err := i.Observed(Within(t.Context(), is), owner, time.Time{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if diff := cmp.Diff(plan.Observed{}, observed); diff != "" {
-			t.Errorf("the former project shows through (-want +got):\n%s", diff)
-		}
-		// And the other way about: the new list says nothing of the former project.
-		if _, err := i.Observed(Within(t.Context(), was), owner, time.Time{}); err == nil {
-			t.Error("a list of another project was taken for one of the former")
-		}
-	})
-}
-
 func TestARefusedPasswordIsTriedLessAndLess(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, c := inBubble(t, noContent, Options{})
-		f.keystone = func(w http.ResponseWriter, _ *http.Request) { answer(w, http.StatusUnauthorized, "") }
+		f.Keystone = func(w http.ResponseWriter, _ *http.Request) { answer(w, http.StatusUnauthorized, "") }
 		for range 3600 {
 			if _, err := c.Identity(t.Context()); KindOf(err) != Unauthenticated {
 				t.Fatalf("got %v", err)
 			}
 			elapse(time.Second)
 		}
-		if got, most := f.logins.Load(), int64(time.Hour/loginPauseLast)+5; got > most {
+		if got, most := f.Logins.Load(), int64(time.Hour/loginPauseLast)+5; got > most {
 			t.Errorf("%d log-ins with a wrong password in an hour, want at most %d", got, most)
 		}
 	})
-}
-
-func TestAnotherCloudIsNotLeftAloneBecauseTheFormerAskedForIt(t *testing.T) {
-	f := newFakeCloud(t, newFakeNeutron().ServeHTTP)
-	former := newFakeCloud(t, func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Retry-After", "3600")
-		answer(w, http.StatusTooManyRequests, "{}")
-	})
-	c := former.cloud(Options{})
-	create := func() error {
-		_, err := c.create(t.Context(), plan.Step{Action: plan.CreateNetwork}, map[string]any{"name": "n"})
-		return err
-	}
-	for range 2 {
-		if err := create(); KindOf(err) != Throttled {
-			t.Fatalf("got %v", err)
-		}
-	}
-	if err := c.Replace(t.Context(), f.credentials()); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { closeIdle(c.access.Load().transport) })
-	if err := create(); err != nil {
-		t.Errorf("got %v", err)
-	}
 }

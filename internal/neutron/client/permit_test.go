@@ -1,4 +1,4 @@
-package neutron
+package client
 
 import (
 	"errors"
@@ -58,7 +58,7 @@ func TestAWriteThatIsNotPermittedIsNotSent(t *testing.T) {
 			if _, err := cloud.Identity(t.Context()); err != nil {
 				t.Fatalf("a log-in is not asked about: %v", err)
 			}
-			err := cloud.do(t.Context(), request{op: "try", method: c.method, path: "networks", body: c.body})
+			err := cloud.Do(t.Context(), Request{Op: "try", Method: c.method, Path: "networks", Body: c.body})
 			f.Close() // the requests have been answered
 			if c.sent {
 				if err != nil || len(seen) != 1 {

@@ -1,4 +1,4 @@
-package neutron
+package client
 
 import (
 	"bytes"

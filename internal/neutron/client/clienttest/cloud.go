@@ -1,0 +1,220 @@
+// Package clienttest has a cloud for tests of what speaks to one: a Keystone that logs in who knows the password, and in
+// the place of Neutron whatever a test puts there. It imports nothing of internal/neutron, so that the tests of package
+// client can use it.
+package clienttest
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// Secrets of the tests. None of them may turn up in an error or a print.
+const (
+	Password = "canary-password"
+	Token    = "canary-token"
+	// Body is for answers that are not to be quoted.
+	Body = "canary-body"
+)
+
+// ProjectID is the project that tokens are scoped to.
+const ProjectID = "project-1"
+
+// Endpoint is one entry of the network service in a catalog.
+type Endpoint struct {
+	ID        string `json:"id"`
+	Interface string `json:"interface"`
+	Region    string `json:"region"`
+	RegionID  string `json:"region_id"`
+	URL       string `json:"url"`
+}
+
+// Cloud is a Keystone, and in front of /v2.0/ whatever a test puts there.
+type Cloud struct {
+	*httptest.Server
+
+	mu sync.Mutex
+	// Neutron answers everything below /v2.0/ that comes with a good token.
+	Neutron http.HandlerFunc
+	// Keystone, where set, answers log-ins in Keystone's place.
+	Keystone http.HandlerFunc
+	// Endpoints are the network service's; nil means one public endpoint at this server.
+	Endpoints []Endpoint
+	// Unscoped leaves the project out of tokens.
+	Unscoped bool
+	// Valid is the token that is taken; each log-in makes a new one.
+	Valid string
+	// Logins counts the log-ins that were tried.
+	Logins atomic.Int64
+}
+
+// NewCloud serves a cloud until the test ends.
+func NewCloud(t testing.TB, neutron http.HandlerFunc) *Cloud {
+	t.Helper()
+	c := &Cloud{Neutron: neutron}
+	c.Server = httptest.NewServer(c)
+	t.Cleanup(func() {
+		c.CloseClientConnections()
+		c.Close()
+	})
+	return c
+}
+
+// Unserved is a cloud without sockets, for tests in virtual time: reach it by Transport.
+func Unserved(neutron http.HandlerFunc) *Cloud {
+	return &Cloud{Neutron: neutron, Server: &httptest.Server{URL: "http://cloud.invalid"}}
+}
+
+// Set changes the cloud's behaviour while it serves.
+func (c *Cloud) Set(change func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	change()
+}
+
+// Revoke makes the token that was given out last worthless.
+func (c *Cloud) Revoke() { c.Set(func() { c.Valid = "" }) }
+
+// CloudsYAML has the credentials that lead to the cloud, as its only entry.
+func (c *Cloud) CloudsYAML() string {
+	return `{"clouds": {"test": {"auth": {"auth_url": "` + c.URL + `/v3", "username": "u", "password": "` + Password +
+		`", "user_domain_id": "default", "project_id": "` + ProjectID + `"}}}}`
+}
+
+// ServeHTTP is http.Handler's.
+func (c *Cloud) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	c.mu.Lock()
+	neutron, keystone, valid := c.Neutron, c.Keystone, c.Valid
+	c.mu.Unlock()
+	switch {
+	case r.URL.Path == "/v3/auth/tokens" && r.Method == http.MethodPost:
+		c.Logins.Add(1)
+		if keystone != nil {
+			keystone(w, r)
+			return
+		}
+		c.LogIn(w, r)
+	case strings.Contains(r.URL.Path, "/v2.0/"):
+		if valid == "" || r.Header.Get("X-Auth-Token") != valid {
+			Answer(w, http.StatusUnauthorized, `{"error":{"code":401,"title":"Unauthorized",`+
+				`"message":"The request you have made requires authentication."}}`)
+			return
+		}
+		neutron(w, r)
+	default:
+		http.NotFound(w, r)
+	}
+}
+
+// LogIn answers a log-in as Keystone does.
+func (c *Cloud) LogIn(w http.ResponseWriter, r *http.Request) {
+	var body struct {
+		Auth struct {
+			Identity struct {
+				Password struct {
+					User struct {
+						Password string `json:"password"`
+					} `json:"user"`
+				} `json:"password"`
+			} `json:"identity"`
+		} `json:"auth"`
+	}
+	if err := json.NewDecoder(r.Body).Decode(&body); err != nil {
+		Answer(w, http.StatusBadRequest, `{"error":{"message":"no JSON"}}`)
+		return
+	}
+	if body.Auth.Identity.Password.User.Password != Password {
+		Answer(w, http.StatusUnauthorized, `{"error":{"code":401,"title":"Unauthorized",`+
+			`"message":"The request you have made requires authentication."}}`)
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.Valid = Token + strconv.FormatInt(c.Logins.Load(), 10)
+	endpoints := c.Endpoints
+	if endpoints == nil {
+		endpoints = []Endpoint{{Interface: "public", Region: "one", RegionID: "one", URL: c.URL}}
+	}
+	token := map[string]any{
+		"expires_at": "2099-01-01T00:00:00.000000Z",
+		"catalog": []any{
+			map[string]any{"type": "identity", "name": "keystone", "endpoints": []Endpoint{}},
+			map[string]any{"type": "network", "name": "neutron", "endpoints": endpoints},
+		},
+	}
+	if !c.Unscoped {
+		token["project"] = map[string]any{
+			"id": ProjectID, "name": "p", "domain": map[string]any{"id": "default", "name": "Default"},
+		}
+	}
+	w.Header().Set("X-Subject-Token", c.Valid)
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(http.StatusCreated)
+	_ = json.NewEncoder(w).Encode(map[string]any{"token": token})
+}
+
+// Answer answers a request.
+func Answer(w http.ResponseWriter, status int, body string) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_, _ = w.Write([]byte(body))
+}
+
+// Refuse answers as Neutron refuses.
+func Refuse(w http.ResponseWriter, status int, kind, message string) {
+	body, _ := json.Marshal(map[string]any{
+		"NeutronError": map[string]any{"type": kind, "message": message, "detail": ""},
+	})
+	Answer(w, status, string(body))
+}
+
+// Direct is a transport that serves requests without a network, so that what waits in a handler waits in the test's
+// bubble.
+type Direct struct{ http.Handler }
+
+// RoundTrip is http.RoundTripper's.
+func (d Direct) RoundTrip(r *http.Request) (*http.Response, error) {
+	served := make(chan *http.Response, 1)
+	request := r.Clone(r.Context())
+	if request.Body == nil {
+		request.Body = http.NoBody
+	}
+	go func() {
+		recorder := httptest.NewRecorder()
+		d.ServeHTTP(recorder, request)
+		served <- recorder.Result()
+	}()
+	select {
+	case response := <-served:
+		return response, nil
+	case <-r.Context().Done():
+		return nil, r.Context().Err()
+	}
+}
+
+// CheckNoSecrets holds that there is an error and that it shows no secret however it is printed.
+func CheckNoSecrets(t testing.TB, err error) {
+	t.Helper()
+	if err == nil {
+		t.Fatal("no error")
+	}
+	for _, canary := range []string{Password, Token, Body} {
+		for _, format := range []string{"%v", "%+v", "%#v"} {
+			if text := fmt.Sprintf(format, err); strings.Contains(text, canary) {
+				t.Errorf("%s shows %s: %s", format, canary, text)
+			}
+		}
+	}
+}
+
+// Elapse lets virtual time pass. It is for bubbles of testing/synctest alone.
+func Elapse(d time.Duration) {
+	time.Sleep(d) //nolint:forbidigo // virtual time
+}

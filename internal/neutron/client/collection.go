@@ -1,0 +1,211 @@
+package client
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"maps"
+	"net/http"
+	"net/url"
+	"path"
+	"strconv"
+	"strings"
+)
+
+// Collection is one collection of Neutron's API.
+type Collection struct {
+	// One is the name that the JSON has for one resource, Many the path of the collection below the API's version.
+	One, Many string
+	// Bulk is true where Neutron takes several in one POST.
+	Bulk bool
+}
+
+// key is the name that the JSON has for many: the end of the path, spelled as one name.
+func (c Collection) key() string { return strings.ReplaceAll(path.Base(c.Many), "-", "_") }
+
+// Path is where one resource of the collection is.
+func (c Collection) Path(id string) string { return c.Many + "/" + url.PathEscape(id) }
+
+// Identified is a resource with an id.
+type Identified interface{ Key() string }
+
+// restarts is how often a list begins anew because its place was deleted, before that passes for an outage.
+const restarts = 5
+
+// List follows a collection to its end. It returns all or an error, never a part.
+func List[W Identified](ctx context.Context, c *Cloud, op string, of Collection, query url.Values) ([]W, error) {
+	for range restarts {
+		all, err := listPages[W](ctx, c, op, of, query)
+		if !IsNotFound(err) || IsNoSuchCollection(err) {
+			return all, err
+		}
+		// Neutron finds the place of the next page by the last resource of this one, which somebody has deleted.
+	}
+	return nil, &Error{Kind: Transient, Op: op, Reason: "resources are deleted faster than they are listed"}
+}
+
+// IsNoSuchCollection reports whether an error says that the cloud does not know the collection: an extension that it
+// lacks. Neutron names the resource where it knows the collection.
+func IsNoSuchCollection(err error) bool {
+	e, ok := errors.AsType[*Error](err)
+	return ok && e.Status == http.StatusNotFound && e.Type == "HTTPNotFound"
+}
+
+// listPages reads page by page. Sorting by id keeps the pages apart while resources come and go; whether there is a
+// next page is Neutron's word (the link "next"), since it may give fewer per page than it is asked for.
+func listPages[W Identified](
+	ctx context.Context, c *Cloud, op string, of Collection, query url.Values,
+) ([]W, error) {
+	return Follow[W](ctx, c, op, of, c.Paged(query))
+}
+
+// Follow reads a page, and those after it where Neutron says that there are any. It changes the query.
+func Follow[W Identified](
+	ctx context.Context, c *Cloud, op string, of Collection, query url.Values,
+) ([]W, error) {
+	var all []W
+	seen := map[string]bool{}
+	last := ""
+	for {
+		page, more, err := Page[W](ctx, c, op, of, query)
+		if err != nil {
+			return nil, err
+		}
+		for _, item := range page {
+			last = item.Key()
+			if last == "" {
+				return nil, BadAnswer(op, http.MethodGet, "an item has no id")
+			}
+			// This also ends a walk in circles, should a server not understand marker.
+			if seen[last] {
+				return nil, BadAnswer(op, http.MethodGet, "%s is on two pages", last)
+			}
+			seen[last] = true
+		}
+		all = append(all, page...)
+		if !more || len(page) == 0 {
+			return all, nil
+		}
+		query.Set("marker", last)
+	}
+}
+
+// Page reads what a query gives at once, and whether there is more.
+func Page[W any](ctx context.Context, c *Cloud, op string, of Collection, query url.Values) (page []W, more bool, err error) {
+	var answer map[string]json.RawMessage
+	err = c.Do(ctx, Request{Op: op, Method: http.MethodGet, Path: of.Many, query: query, Answer: &answer})
+	if err != nil {
+		return nil, false, err
+	}
+	if page, err = DecodePage[W](op, of.key(), answer); err != nil {
+		return nil, false, err
+	}
+	more, err = HasNext(op, of.key(), answer)
+	return page, more, err
+}
+
+// Paged is a query for a page, in the order of ids.
+func (c *Cloud) Paged(query url.Values) url.Values {
+	query = maps.Clone(query)
+	query.Set("limit", strconv.Itoa(c.options.PageSize))
+	query.Set("sort_key", "id")
+	query.Set("sort_dir", "asc")
+	return query
+}
+
+// DecodePage takes the collection out of an answer. An answer without it is an error, not an empty list.
+func DecodePage[T any](op, collection string, answer map[string]json.RawMessage) ([]T, error) {
+	raw, ok := answer[collection]
+	if !ok {
+		return nil, BadAnswer(op, http.MethodGet, "it has no %q", collection)
+	}
+	var page []T
+	if err := json.Unmarshal(raw, &page); err != nil {
+		return nil, BadAnswer(op, http.MethodGet, "%s", jsonProblem(err))
+	}
+	if page == nil {
+		return nil, BadAnswer(op, http.MethodGet, "%q is null", collection)
+	}
+	return page, nil
+}
+
+func HasNext(op, collection string, answer map[string]json.RawMessage) (bool, error) {
+	raw, ok := answer[collection+"_links"]
+	if !ok {
+		return false, nil
+	}
+	var links []struct {
+		Rel string `json:"rel"`
+	}
+	if err := json.Unmarshal(raw, &links); err != nil {
+		return false, BadAnswer(op, http.MethodGet, "%s", jsonProblem(err))
+	}
+	for _, link := range links {
+		if link.Rel == "next" {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// Get reads one resource; a network comes without its subnets.
+func Get[W Identified](
+	ctx context.Context, c *Cloud, op string, of Collection, fields []string, id string,
+) (w W, err error) {
+	var answer map[string]json.RawMessage
+	err = c.Do(ctx, Request{
+		Op: op, Method: http.MethodGet, Path: of.Path(id), query: url.Values{"fields": fields}, Answer: &answer,
+	})
+	if err != nil {
+		return w, err
+	}
+	if w, err = DecodeOne[W](op, http.MethodGet, of, answer); err == nil && w.Key() != id {
+		err = BadAnswer(op, http.MethodGet, "it is not of %s %s", of.One, id)
+	}
+	return w, err
+}
+
+// DecodeOne takes the one resource out of an answer.
+func DecodeOne[W any](op, method string, of Collection, answer map[string]json.RawMessage) (W, error) {
+	var w *W
+	if raw, ok := answer[of.One]; ok && raw != nil {
+		if err := json.Unmarshal(raw, &w); err != nil {
+			return *new(W), BadAnswer(op, method, "%s", jsonProblem(err))
+		}
+	}
+	if w == nil {
+		return *new(W), BadAnswer(op, method, "it has no %q", of.One)
+	}
+	return *w, nil
+}
+
+// CreateAll creates resources of one collection, all or none, and returns them in the order of their bodies.
+func (c *Cloud) CreateAll(
+	ctx context.Context, op string, of Collection, bodies []map[string]any,
+) ([]json.RawMessage, error) {
+	var answer map[string]json.RawMessage
+	r := Request{Op: op, Method: http.MethodPost, Path: of.Many, Answer: &answer, Creates: len(bodies)}
+	if len(bodies) == 1 {
+		r.Body = map[string]any{of.One: bodies[0]}
+		if err := c.Do(ctx, r); err != nil {
+			return nil, err
+		}
+		return []json.RawMessage{answer[of.One]}, nil
+	}
+	r.Body = map[string]any{of.Many: bodies}
+	if err := c.Do(ctx, r); err != nil {
+		return nil, err
+	}
+	raw, ok := answer[of.Many]
+	if !ok {
+		return nil, BadAnswer(op, r.Method, "it has no %q", of.Many)
+	}
+	var made []json.RawMessage
+	if err := json.Unmarshal(raw, &made); err != nil {
+		return nil, BadAnswer(op, r.Method, "%s", jsonProblem(err))
+	}
+	if len(made) != len(bodies) {
+		return nil, BadAnswer(op, r.Method, "it has %d %s of %d", len(made), of.Many, len(bodies))
+	}
+	return made, nil
+}

@@ -1,0 +1,86 @@
+package client
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gophercloud/gophercloud/v2"
+
+	"cloudteam.ztgame.com/network-controller/internal/neutron/client/clienttest"
+)
+
+// Secrets of the tests. None of them may turn up in an error or a print.
+const (
+	canaryPassword = clienttest.Password
+	canaryToken    = clienttest.Token
+	canaryBody     = clienttest.Body
+)
+
+type (
+	endpoint = clienttest.Endpoint
+	direct   = clienttest.Direct
+)
+
+var (
+	answer = clienttest.Answer
+	refuse = clienttest.Refuse
+	elapse = clienttest.Elapse
+
+	checkNoSecrets = clienttest.CheckNoSecrets
+)
+
+// noNetworks is a Neutron that keeps nothing.
+func noNetworks(w http.ResponseWriter, r *http.Request) {
+	switch {
+	case r.Method == http.MethodPost:
+		answer(w, http.StatusCreated, `{"network": {"id": "made"}}`)
+	case strings.Contains(r.URL.Path, "/networks/"):
+		refuse(w, http.StatusNotFound, "NetworkNotFound", "Network could not be found.")
+	default:
+		answer(w, http.StatusOK, `{"networks": [], "extensions": []}`)
+	}
+}
+
+// fakeCloud is a clienttest.Cloud and how to reach it.
+type fakeCloud struct {
+	*clienttest.Cloud
+	t testing.TB
+}
+
+func newFakeCloud(t testing.TB, neutron http.HandlerFunc) *fakeCloud {
+	t.Helper()
+	return &fakeCloud{clienttest.NewCloud(t, neutron), t}
+}
+
+// credentials lead to the cloud with the right password.
+func (f *fakeCloud) credentials() Credentials {
+	return passwordCredentials(f.URL+"/v3", canaryPassword)
+}
+
+func passwordCredentials(authURL, password string) Credentials {
+	return newCredentials("test", gophercloud.AuthOptions{
+		IdentityEndpoint: authURL, Username: "u", Password: password, DomainID: "default", AllowReauth: true,
+		Scope: &gophercloud.AuthScope{ProjectID: clienttest.ProjectID},
+	}, gophercloud.EndpointOpts{}, nil)
+}
+
+// cloud is a client of the fake with short deadlines.
+func (f *fakeCloud) cloud(options Options) *Cloud {
+	if options.Timeout == 0 {
+		options.Timeout = 20 * time.Second
+	}
+	c := NewCloud(f.credentials(), options)
+	f.t.Cleanup(c.CloseIdleConnections)
+	return c
+}
+
+// inBubble is a fake cloud without sockets, for tests in virtual time.
+func inBubble(t testing.TB, neutron http.HandlerFunc, options Options) (*fakeCloud, *Cloud) {
+	f := &fakeCloud{clienttest.Unserved(neutron), t}
+	if options.Transport == nil {
+		options.Transport = direct{Handler: f}
+	}
+	return f, NewCloud(f.credentials(), options)
+}
