@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/record"
 	"k8s.io/klog/v2"
 
@@ -26,12 +27,12 @@ import (
 // Version is set by the linker.
 var Version = "v0.0.0"
 
-// userAgent is how the process names itself to both APIs.
+// userAgent names the process to both APIs.
 func userAgent() string { return "network-controller/" + Version }
 
-// Run runs the controllers until ctx is done. It then stops in the reverse order of starting: the workers finish what
-// they are at, and only then do the informers, the Inventory and the health server end and is the lease given up. An
-// error means that it could not start, that a part failed, or that the lease was lost.
+// Run runs the controllers until ctx is done. It then stops them in the reverse order of their start: the workers
+// finish their syncs, then the informers, the Inventory and the health server end, and last the lease is released. It
+// returns an error when it cannot start, when a part fails, or when the lease is lost.
 func Run(ctx context.Context, o Options) error {
 	if err := o.Validate(); err != nil {
 		return err
@@ -48,96 +49,90 @@ func Run(ctx context.Context, o Options) error {
 		return err
 	}
 	election.guard(config)
-	kube, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		return fmt.Errorf("making a Kubernetes client: %w", err)
-	}
-	clients, err := clientset.NewForConfig(config)
-	if err != nil {
-		return fmt.Errorf("making a client for Networks and Foos: %w", err)
-	}
-	dynamicClient, err := dynamic.NewForConfig(config)
-	if err != nil {
-		return fmt.Errorf("making a client for NetworkAttachmentDefinitions: %w", err)
-	}
-	metadataClient, err := metadata.NewForConfig(config)
-	if err != nil {
-		return fmt.Errorf("making a client for metadata: %w", err)
+	p := &process{options: o, election: election, readiness: &readiness{}, attachmentsKnown: make(chan struct{})}
+	if err := p.connect(config); err != nil {
+		return err
 	}
 	logger.Info("Starting", "version", Version, "kubernetes", config.Host)
-	var access *cloudAccess
-	var to *client.Confinement
+	var confinement *client.Confinement
 	if o.needsCloud() {
-		if access, err = newOwnCloudAccess(o, election.permit, logger); err != nil {
+		if p.access, err = newOwnCloudAccess(o, election.permit, logger); err != nil {
 			return err
 		}
-		to, err = client.NewConfinement(o.AllowedIdentityEndpoints, access.files.used, o.PermitInsecureClouds)
+		confinement, err = client.NewConfinement(o.AllowedIdentityEndpoints, p.access.files.used, o.PermitInsecureClouds)
 		if err != nil {
 			return fmt.Errorf("--allowed-identity-endpoints: %w", err)
 		}
 	}
+	p.clouds = newCloudRegistry(p, confinement)
 
-	cluster, err := clusterUID(ctx, kube)
+	p.cluster, err = clusterUID(ctx, p.kube)
 	if ctx.Err() != nil {
-		return nil // told to stop before it began
+		return nil // told to stop before it started
 	}
 	if err != nil {
 		return err
 	}
-
-	// What the controllers stand on ends after them.
-	ground, collapse := context.WithCancel(context.WithoutCancel(ctx))
-	defer collapse()
-
-	broadcaster := record.NewBroadcaster(record.WithContext(ground))
-	broadcaster.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: kube.CoreV1().Events("")})
-	defer broadcaster.Shutdown()
-	recorder := broadcaster.NewRecorder(clientsetscheme.Scheme, corev1.EventSource{Component: "network-controller"})
-
-	p := &process{
-		options:   o,
-		cluster:   cluster,
-		access:    access,
-		election:  election,
-		kube:      kube,
-		client:    clients,
-		dynamic:   dynamicClient,
-		discovery: newDiscoverer(clients.Discovery()),
-		metadata:  metadataClient,
-		recorder:  recorder,
-		readiness: &readiness{},
-		factory:   informers.NewSharedInformerFactoryWithOptions(clients, o.ResyncPeriod, informers.WithTransform(trim)),
-		kubeFactory: kubeinformers.NewSharedInformerFactoryWithOptions(
-			kube, o.ResyncPeriod, kubeinformers.WithTransform(trim)),
-		ground:           ground,
-		attachmentsKnown: make(chan struct{}),
-	}
-	p.clouds = newCloudRegistry(p, to)
-	// Whatever can fail comes before whatever runs.
+	// Everything that can fail comes before everything that runs.
 	var serve func(context.Context) error
 	if o.BindAddress != "" {
 		if serve, err = listen(o, election.watchdog.Check, p.readiness); err != nil {
 			return err
 		}
 	}
-	p.group, p.running = errgroup.WithContext(ctx)
-	p.readiness.add("lease", election.decided)
-	p.group.Go(func() error { return election.watch(p.running) })
-	p.base.Go(func() error { election.run(ground); return nil })
-	if access != nil {
-		p.base.Go(func() error { access.run(ground); return nil })
-		p.base.Go(func() error { p.clouds.run(ground); return nil })
+	return p.run(ctx, serve)
+}
+
+// connect makes the clients and informers for Kubernetes. It sends no request.
+func (p *process) connect(config *rest.Config) (err error) {
+	if p.kube, err = kubernetes.NewForConfig(config); err != nil {
+		return fmt.Errorf("making a Kubernetes client: %w", err)
+	}
+	if p.client, err = clientset.NewForConfig(config); err != nil {
+		return fmt.Errorf("making a client for Networks and Foos: %w", err)
+	}
+	if p.dynamic, err = dynamic.NewForConfig(config); err != nil {
+		return fmt.Errorf("making a client for NetworkAttachmentDefinitions: %w", err)
+	}
+	if p.metadata, err = metadata.NewForConfig(config); err != nil {
+		return fmt.Errorf("making a client for metadata: %w", err)
+	}
+	p.discovery = newDiscoverer(p.client.Discovery())
+	resync := p.options.ResyncPeriod
+	p.factory = informers.NewSharedInformerFactoryWithOptions(p.client, resync, informers.WithTransform(trim))
+	p.kubeFactory = kubeinformers.NewSharedInformerFactoryWithOptions(p.kube, resync, kubeinformers.WithTransform(trim))
+	return nil
+}
+
+// run starts the controllers and what they stand on, and stops both in the reverse order.
+func (p *process) run(ctx context.Context, serve func(context.Context) error) error {
+	baseCtx, stopBase := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopBase()
+	p.baseCtx = baseCtx
+
+	broadcaster := record.NewBroadcaster(record.WithContext(baseCtx))
+	broadcaster.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: p.kube.CoreV1().Events("")})
+	defer broadcaster.Shutdown()
+	p.recorder = broadcaster.NewRecorder(clientsetscheme.Scheme, corev1.EventSource{Component: "network-controller"})
+
+	p.group, p.runCtx = errgroup.WithContext(ctx)
+	p.readiness.add("lease", p.election.decided)
+	p.group.Go(func() error { return p.election.watch(p.runCtx) })
+	p.base.Go(func() error { p.election.run(baseCtx); return nil })
+	if p.access != nil {
+		p.base.Go(func() error { p.access.run(baseCtx); return nil })
+		p.base.Go(func() error { p.clouds.run(baseCtx); return nil })
 	}
 	p.startControllers()
 	if serve != nil {
-		p.base.Go(func() error { return serve(ground) })
+		p.base.Go(func() error { return serve(baseCtx) })
 	}
 
-	err = p.group.Wait()
-	collapse()
+	err := p.group.Wait()
+	stopBase()
 	err = errors.Join(err, p.base.Wait())
 	p.factory.Shutdown()
 	p.kubeFactory.Shutdown()
-	logger.Info("Stopped")
+	klog.FromContext(ctx).Info("Stopped")
 	return err
 }

@@ -13,45 +13,45 @@ import (
 )
 
 const (
-	// attachmentPoll is how often a cluster without Multus is asked whether it has it now.
+	// attachmentPoll is how often the process checks whether Multus was installed in a cluster without it.
 	attachmentPoll = 30 * time.Second
-	// attachmentPatience is how long Pods and Deployments wait for the NetworkAttachmentDefinitions to be known. Should
-	// they not be, because their CRD has just gone or may not be read, most can do without.
-	attachmentPatience = 30 * time.Second
+	// attachmentTimeout is how long Pods and Deployments wait until the cache of NetworkAttachmentDefinitions is full. It
+	// may never be, for example without the right to list them. Most Pods do not need one.
+	attachmentTimeout = 30 * time.Second
 )
 
-// Has is consumer.Attachments'. Before the controller of NetworkAttachmentDefinitions runs, there are none.
+// Has implements consumer.Attachments. It returns false before the controller of NetworkAttachmentDefinitions runs.
 func (p *process) Has(namespace, name string) bool {
 	c := p.attachments.Load()
 	return c != nil && c.Has(namespace, name)
 }
 
-// startAttachment runs the controller of NetworkAttachmentDefinitions in a cluster that knows them. Others do without:
-// the process is ready all the same.
+// startAttachment runs the controller of NetworkAttachmentDefinitions once their CRD is installed. The process is
+// ready without it.
 func (p *process) startAttachment() {
 	p.group.Go(func() error {
-		if err := p.discovery.await(p.running, networkResource); err != nil {
-			return nil //nolint:nilerr // told to stop before the CRD came
+		if err := p.discovery.await(p.runCtx, networkResource); err != nil {
+			return nil //nolint:nilerr // told to stop before the CRD was there
 		}
-		installed, err := p.discovery.installed(p.running, attachmentcontroller.Resource)
+		installed, err := p.discovery.installed(p.runCtx, attachmentcontroller.Resource)
 		if err != nil {
-			return nil //nolint:nilerr // told to stop before the API server told
+			return nil //nolint:nilerr // told to stop before the API server answered
 		}
 		if !installed {
 			close(p.attachmentsKnown)
 		}
-		err = attachmentcontroller.AwaitCRD(p.running, p.discovery.until(p.running), attachmentPoll)
+		err = attachmentcontroller.AwaitCRD(p.runCtx, p.discovery.until(p.runCtx), attachmentPoll)
 		if err != nil {
-			return nil //nolint:nilerr // told to stop before the CRD came
+			return nil //nolint:nilerr // told to stop before the CRD was there
 		}
-		klog.FromContext(p.running).Info("Keeping NetworkAttachmentDefinitions: the cluster knows them")
+		klog.FromContext(p.runCtx).Info("Multus is installed; creating a NetworkAttachmentDefinition for each Network")
 		c, err := p.buildAttachment()
 		if err != nil {
 			return fmt.Errorf("controller %s: %w", attachmentcontroller.Name, err)
 		}
 		if installed {
 			p.group.Go(func() error {
-				if cache.WaitForCacheSync(p.running.Done(), c.HasSynced) {
+				if cache.WaitForCacheSync(p.runCtx.Done(), c.HasSynced) {
 					close(p.attachmentsKnown)
 				}
 				return nil
@@ -69,7 +69,7 @@ func (p *process) buildAttachment() (c *attachmentcontroller.Controller, err err
 		err := informer.Informer().SetTransform(trim)
 		if err == nil {
 			_, err = informer.Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
-				AddFunc: p.tellDeclaring, DeleteFunc: p.tellDeclaring,
+				AddFunc: p.enqueueDeclaring, DeleteFunc: p.enqueueDeclaring,
 			})
 		}
 		if err != nil {
@@ -85,45 +85,45 @@ func (p *process) buildAttachment() (c *attachmentcontroller.Controller, err err
 	p.attachments.Store(c)
 	p.readiness.add(attachmentcontroller.Name, c.HasSynced)
 	p.base.Go(func() error {
-		attachments.Start(p.ground.Done())
-		<-p.ground.Done()
+		attachments.Start(p.baseCtx.Done())
+		<-p.baseCtx.Done()
 		attachments.Shutdown()
 		return nil
 	})
 	return c, nil
 }
 
-// tellDeclaring has whatever declares the name of a NetworkAttachmentDefinition looked at again. A new leader looks at
-// everything anyway.
-func (p *process) tellDeclaring(obj any) {
+// enqueueDeclaring enqueues the Pods and Deployments that declare the name of a NetworkAttachmentDefinition. Their
+// informers do not see it come or go. A new leader syncs everything anyway.
+func (p *process) enqueueDeclaring(obj any) {
 	if !p.election.leads() {
 		return
 	}
 	name, err := cache.DeletionHandlingObjectToName(obj)
 	if err != nil {
-		return // nothing without a name is served
+		return // every object that is served has a name
 	}
 	p.building.Lock()
 	defer p.building.Unlock()
-	for _, tell := range p.declaring {
-		tell(name)
+	for _, enqueue := range p.declaring {
+		enqueue(name)
 	}
 }
 
-// resolving is a controller whose syncs tell what names stand for. It begins when NetworkAttachmentDefinitions are
-// known: before, each that is not a Network's would pass for a name that nothing bears.
+// resolving is a controller whose syncs look up declared names. It starts when the cache of
+// NetworkAttachmentDefinitions is full, because a name that is in none of the caches counts as not found.
 type resolving struct {
 	started
 	known <-chan struct{}
 }
 
-// Run is started.Run.
+// Run implements started.
 func (r resolving) Run(ctx context.Context, workers int) error {
-	patience := time.NewTimer(attachmentPatience)
-	defer patience.Stop()
+	timeout := time.NewTimer(attachmentTimeout)
+	defer timeout.Stop()
 	select {
 	case <-r.known:
-	case <-patience.C:
+	case <-timeout.C:
 	case <-ctx.Done():
 	}
 	return r.started.Run(ctx, workers)

@@ -76,22 +76,22 @@ func TestPodsAreNotToldThatANetworkIsMissingBeforeAttachmentsAreKnown(t *testing
 	options := NewOptions()
 	options.Controllers = []string{podcontroller.Name, attachmentcontroller.Name}
 	ctx, cancel := context.WithCancel(quietly(t))
-	ground, collapse := context.WithCancel(context.WithoutCancel(ctx))
+	baseCtx, stopBase := context.WithCancel(context.WithoutCancel(ctx))
 	p := &process{
 		options: options, cluster: "c1", kube: kube, client: client, dynamic: attachments,
 		discovery: newDiscoverer(client.Discovery()), recorder: record.NewFakeRecorder(10), readiness: &readiness{},
 		factory:     informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithTransform(trim)),
 		kubeFactory: kubeinformers.NewSharedInformerFactoryWithOptions(kube, 0, kubeinformers.WithTransform(trim)),
-		ground:      ground, election: alone(), attachmentsKnown: make(chan struct{}),
+		baseCtx:     baseCtx, election: alone(), attachmentsKnown: make(chan struct{}),
 	}
-	p.group, p.running = errgroup.WithContext(ctx)
+	p.group, p.runCtx = errgroup.WithContext(ctx)
 	p.startControllers()
 	defer func() {
 		cancel()
 		if err := p.group.Wait(); err != nil {
 			t.Error(err)
 		}
-		collapse()
+		stopBase()
 		if err := p.base.Wait(); err != nil {
 			t.Error(err)
 		}

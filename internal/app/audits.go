@@ -14,8 +14,8 @@ import (
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 )
 
-// ofCloud are the labels of what is told of each cloud. They are empty for the process's own, which is a metric without
-// them to Prometheus.
+// ofCloud are the labels of what is told of each cloud. They are empty for the process's own, which is a metric
+// without them to Prometheus.
 var ofCloud = []string{"namespace", "secret", "cloud"}
 
 // labelsOf are the values of ofCloud.

@@ -27,8 +27,8 @@ const (
 	credentialsBackoffLast = time.Minute
 )
 
-// cloudAccess is the way to the cloud, and what watches over it: whether the cloud answers, and whether the credentials
-// are still those in the files, or in the Secret.
+// cloudAccess is the way to the cloud, and what watches over it: whether the cloud answers, and whether the
+// credentials are still those in the files, or in the Secret.
 type cloudAccess struct {
 	ref    managed.CloudRef
 	cloud  *client.Cloud

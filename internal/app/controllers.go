@@ -37,12 +37,12 @@ var controllers = []string{
 	attachmentcontroller.Name, foocontroller.Name, orphan.Name,
 }
 
-// needsCloud reports whether a controller is to run that speaks to Neutron.
+// needsCloud reports whether an enabled controller calls Neutron.
 func (o *Options) needsCloud() bool {
 	return o.enabled(networkcontroller.Name) || o.enabled(portcontroller.Name)
 }
 
-// What has to be served before the controllers can start.
+// Resources that the API server must serve before a controller starts.
 var (
 	networkResource = cloudteamv1.SchemeGroupVersion.WithResource("networks")
 	portResource    = cloudteamv1.SchemeGroupVersion.WithResource("networkports")
@@ -54,46 +54,46 @@ type process struct {
 	options Options
 	// cluster is the UID of the namespace kube-system.
 	cluster string
-	// access is nil where no controller needs a cloud.
+	// access is nil when no controller needs a cloud.
 	access   *cloudAccess
 	election *election
 	kube     kubernetes.Interface
 	client   clientset.Interface
 	dynamic  dynamic.Interface
 	metadata metadata.Interface
-	// discovery tells which CRDs are installed.
+	// discovery finds out which CRDs are installed.
 	discovery *discoverer
 	recorder  record.EventRecorder
 
 	readiness   *readiness
 	factory     informers.SharedInformerFactory
 	kubeFactory kubeinformers.SharedInformerFactory
-	// group runs the controllers, whose context is running; base runs what they stand on, whose context is ground.
+	// group runs the controllers with runCtx. base runs what they depend on, with baseCtx, which ends after them.
 	group           *errgroup.Group
 	base            errgroup.Group
-	running, ground context.Context
+	runCtx, baseCtx context.Context
 
-	// building is held while a controller is built: a factory starts all informers that it knows, and none may be half
-	// built then. It guards what follows.
+	// building is held while a controller is built, because a factory starts all informers that it knows, and none may be
+	// half configured then. It guards the fields below.
 	building sync.Mutex
-	// shared is the Inventory of the process's own cloud, and clouds has the others. audience are told what they find.
+	// shared is the Inventory of the process's own cloud; clouds has the others. audience are told what they find.
 	shared   *sharedInventory
 	clouds   *cloudRegistry
 	audience audience
 	caches   *consumer.Caches
-	// declaring are told of names that Pods and Deployments may declare, when something of the name comes or goes that
-	// their own informers do not see.
+	// declaring enqueue the Pods and Deployments that declare a name, when a NetworkAttachmentDefinition of that name
+	// comes or goes.
 	declaring []func(cache.ObjectName)
-	// remembering tell the UIDs of the objects whose resources in Neutron this process looks after.
+	// remembering return the UIDs of the objects whose resources in Neutron this process manages.
 	remembering []func() []types.UID
 
-	// attachments is the controller of NetworkAttachmentDefinitions, once it runs; attachmentsKnown is closed when it is
-	// known which there are.
+	// attachments is the controller of NetworkAttachmentDefinitions, once it runs. attachmentsKnown is closed when their
+	// cache is full, or when there are none.
 	attachments      atomic.Pointer[attachmentcontroller.Controller]
 	attachmentsKnown chan struct{}
 }
 
-// startControllers starts those that are enabled, each once the API server serves what it needs.
+// startControllers starts the enabled controllers, each once the API server serves what it needs.
 func (p *process) startControllers() {
 	both := []schema.GroupVersionResource{networkResource, portResource}
 	for _, c := range []struct {
@@ -119,22 +119,22 @@ func (p *process) startControllers() {
 	}
 }
 
-// started is a controller whose informers may run.
+// started is a controller that was built.
 type started interface {
-	// HasSynced reports whether its caches are filled.
+	// HasSynced reports whether its caches are full.
 	HasSynced() bool
-	// Run syncs until ctx is done and its workers have stopped.
+	// Run syncs until ctx is done. It returns when its workers have stopped.
 	Run(ctx context.Context, workers int) error
 }
 
-// start runs a controller once the API server serves the resources. A controller whose CRD is not there holds up no
-// other. Until build is called, no informer of the controller's exists.
+// start runs a controller once the API server serves the resources. A controller with a missing CRD does not hold up
+// the others: its informers do not exist before build is called.
 func (p *process) start(name string, build func() (started, error), needs ...schema.GroupVersionResource) {
 	var c atomic.Pointer[started]
 	p.readiness.add(name, func() bool { built := c.Load(); return built != nil && (*built).HasSynced() })
 	p.group.Go(func() error {
-		if err := p.discovery.await(p.running, needs...); err != nil {
-			return nil //nolint:nilerr // told to stop before the CRD came
+		if err := p.discovery.await(p.runCtx, needs...); err != nil {
+			return nil //nolint:nilerr // told to stop before the CRD was there
 		}
 		built, err := p.build(build)
 		if err != nil {
@@ -145,22 +145,22 @@ func (p *process) start(name string, build func() (started, error), needs ...sch
 	})
 }
 
-// lead runs a controller, whose caches fill meanwhile, once this process is the leader.
+// lead runs a controller once this process is the leader. Its caches fill before.
 func (p *process) lead(c started) error {
-	if !p.election.await(p.running) {
-		return nil // told to stop before it led
+	if !p.election.await(p.runCtx) {
+		return nil // told to stop while standing by
 	}
-	return c.Run(p.running, p.options.Workers)
+	return c.Run(p.runCtx, p.options.Workers)
 }
 
-// build builds a controller and starts the informers that it asked for.
+// build builds a controller and starts its informers.
 func (p *process) build(build func() (started, error)) (started, error) {
 	p.building.Lock()
 	defer p.building.Unlock()
 	built, err := build()
 	if err == nil {
-		p.factory.StartWithContext(p.ground)
-		p.kubeFactory.StartWithContext(p.ground)
+		p.factory.StartWithContext(p.baseCtx)
+		p.kubeFactory.StartWithContext(p.baseCtx)
 	}
 	return built, err
 }
@@ -168,10 +168,10 @@ func (p *process) build(build func() (started, error)) (started, error) {
 func (p *process) buildNetwork() (started, error) {
 	inventory := p.inventory()
 	var ports informersv1.NetworkPortInformer
-	// A cluster in which only the CRD of Networks was installed yet has no ports that they could wait for. Should it get
-	// them later, Neutron is who refuses to delete a network with ports, until the process is started anew.
+	// A deleted Network waits for its ports. Without the CRD of ports there are none. When the CRD is installed later,
+	// Neutron refuses to delete a network with ports, until this process restarts.
 	if p.options.enabled(portcontroller.Name) {
-		if ok, err := p.discovery.installed(p.running, portResource); ok && err == nil {
+		if ok, err := p.discovery.installed(p.runCtx, portResource); ok && err == nil {
 			ports = p.factory.Cloudteam().V1().NetworkPorts()
 		}
 	}
@@ -208,7 +208,7 @@ func (p *process) buildOrphan() (started, error) {
 		})
 }
 
-// remembered is orphan.Options'.
+// remembered implements orphan.Options.Remembered.
 func (p *process) remembered() []types.UID {
 	p.building.Lock()
 	defer p.building.Unlock()
@@ -251,7 +251,7 @@ func (p *process) buildPod() (started, error) {
 	return resolving{c, p.attachmentsKnown}, nil
 }
 
-// consumers gives the caches that the controllers of Deployments and of Pods share. The caller holds building.
+// consumers returns the caches that the controllers of Deployments and Pods share. The caller holds building.
 func (p *process) consumers() (*consumer.Caches, error) {
 	if p.caches != nil {
 		return p.caches, nil

@@ -19,7 +19,7 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// readiness is the caches that have to be filled before the process is of use.
+// readiness collects the checks behind /readyz.
 type readiness struct {
 	mu     sync.Mutex
 	checks []check
@@ -36,7 +36,7 @@ func (r *readiness) add(name string, done func() bool) {
 	r.checks = append(r.checks, check{name, done})
 }
 
-// ServeHTTP answers 200, or 503 with the names of what is not ready.
+// ServeHTTP answers 200, or 503 with the names of the checks that fail.
 func (r *readiness) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -53,12 +53,12 @@ func (r *readiness) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 	fmt.Fprintln(w, "ok")
 }
 
-// profilingPath is where every Kubernetes component serves its profiles.
+// profilingPath is the path that Kubernetes components use for profiles.
 const profilingPath = "/debug/pprof/"
 
-// profiles serves net/http/pprof to callers on this host alone. /metrics and the health checks are for the whole
-// network, without a question; a profile costs CPU for as long as the caller likes, and shows the command line and the
-// inside of the program. kubectl port-forward calls from the Pod's own loopback, and Kubernetes asks who may use it.
+// profiles serves net/http/pprof on loopback only. /metrics and the health checks need no authorization, but a profile
+// costs CPU for as long as the caller wants, and shows the command line. kubectl port-forward connects from the Pod's
+// own loopback, and Kubernetes authorizes it.
 func profiles() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET "+profilingPath, pprof.Index)
@@ -70,20 +70,20 @@ func profiles() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		caller, err := netip.ParseAddrPort(r.RemoteAddr)
 		if err != nil || !caller.Addr().Unmap().IsLoopback() {
-			http.Error(w, "profiles are served on loopback alone: use kubectl port-forward", http.StatusForbidden)
+			http.Error(w, "profiles are served on loopback only; use kubectl port-forward", http.StatusForbidden)
 			return
 		}
 		mux.ServeHTTP(w, r)
 	})
 }
 
-// listen opens --bind-address and gives the function that serves it until its context is done. live says what keeps the
-// process from being alive.
+// listen opens --bind-address and returns the function that serves it until its context is done. live is the check
+// behind /livez.
 func listen(o Options, live func(*http.Request) error, ready http.Handler) (func(context.Context) error, error) {
 	address := o.BindAddress
 	listener, err := net.Listen("tcp", address)
 	if err != nil {
-		return nil, fmt.Errorf("--bind-address: %w: give another address, or an empty one for none", err)
+		return nil, fmt.Errorf("--bind-address: %w: use another address, or an empty one to serve nothing", err)
 	}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, r *http.Request) {

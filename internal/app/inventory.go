@@ -62,9 +62,9 @@ func (p *process) inventory() *sharedInventory {
 	if p.shared != nil {
 		return p.shared
 	}
-	p.shared = p.newInventory(p.access, klog.FromContext(p.ground))
+	p.shared = p.newInventory(p.access, klog.FromContext(p.baseCtx))
 	p.readiness.add("inventory", func() bool { synced, _ := p.shared.Synced(); return synced })
-	p.base.Go(func() error { p.election.audit(p.ground, p.shared.Inventory); return nil })
+	p.base.Go(func() error { p.election.audit(p.baseCtx, p.shared.Inventory); return nil })
 	return p.shared
 }
 
@@ -83,8 +83,8 @@ func (p *process) newInventory(access *cloudAccess, logger klog.Logger) *sharedI
 	return s
 }
 
-// serve has a controller told, once it runs, what the Inventories find, and makes it begin with a first answer from the
-// process's own cloud, good or bad, so that its first syncs have something to say.
+// serve has a controller told, once it runs, what the Inventories find, and makes it begin with a first answer from
+// the process's own cloud, good or bad, so that its first syncs have something to say.
 func (p *process) serve(c inventoryUser) started {
 	return audited{c, p.shared, &p.audience, p.election}
 }

@@ -36,7 +36,7 @@ func kubeConfig(o Options) (*rest.Config, error) {
 	if o.Kubeconfig == "" && o.Master == "" {
 		config, err = rest.InClusterConfig()
 		if errors.Is(err, rest.ErrNotInCluster) {
-			return nil, errors.New("this is no Pod: give --kubeconfig, the path of a kubeconfig file, or --master, " +
+			return nil, errors.New("not running in a Pod: set --kubeconfig to the path of a kubeconfig file, or --master to " +
 				"the address of the Kubernetes API server")
 		}
 	} else {
@@ -47,28 +47,28 @@ func kubeConfig(o Options) (*rest.Config, error) {
 	}
 	config.QPS, config.Burst = o.KubeQPS, o.KubeBurst
 	config.UserAgent = userAgent()
-	// client-go's errors hold the whole page that a proxy answers with.
+	// client-go's errors quote the response, which may quote the request's credentials.
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper {
 		return redact.Transport{Next: next, Secrets: authorization}
 	})
 	return config, nil
 }
 
-// authorization gives what a request to the API server proves itself with, other than by a certificate.
+// authorization returns the credentials in a request to the API server.
 func authorization(r *http.Request) []string {
 	_, password, _ := r.BasicAuth()
 	_, credentials, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	return []string{credentials, password}
 }
 
-// startPatience is how long the API server may be out of reach at the start before the process gives up.
-const startPatience = 30 * time.Second
+// startTimeout is how long the process waits for the API server at the start before it gives up.
+const startTimeout = 30 * time.Second
 
-// clusterUID reads the UID of the namespace kube-system, which tells this cluster from every other.
+// clusterUID reads the UID of the namespace kube-system, which identifies this cluster.
 func clusterUID(ctx context.Context, kube kubernetes.Interface) (string, error) {
 	var uid string
 	var last error
-	err := wait.PollUntilContextTimeout(ctx, time.Second, startPatience, true, func(ctx context.Context) (bool, error) {
+	err := wait.PollUntilContextTimeout(ctx, time.Second, startTimeout, true, func(ctx context.Context) (bool, error) {
 		namespace, err := kube.CoreV1().Namespaces().Get(ctx, metav1.NamespaceSystem, metav1.GetOptions{})
 		if err != nil {
 			if last == nil {
@@ -89,18 +89,16 @@ func clusterUID(ctx context.Context, kube kubernetes.Interface) (string, error) 
 	return uid, nil
 }
 
-// read are the annotations of Pods, and of the templates of Pods, that a controller reads.
-var read = []string{selection.Annotation, cloudteamv1.AnnotationAllocations, corev1.MirrorPodAnnotationKey}
+// podAnnotations are the annotations of Pods that a controller reads.
+var podAnnotations = []string{selection.Annotation, cloudteamv1.AnnotationAllocations, corev1.MirrorPodAnnotationKey}
 
-func unread(key, _ string) bool { return !slices.Contains(read, key) }
-
-// trim takes from an object, before it goes into a cache, what nothing here reads: of every object the managed fields,
-// which are the larger part of many; of ReplicaSets and Pods, of which a cluster has many, all but whose they are, what
-// they declare and have of networks, and how far a Pod is. Who reads another field of theirs has to leave it here.
+// trim removes from an object what no controller reads, before the object goes into a cache: the managed fields, which
+// are the larger part of many objects, and most of ReplicaSets and Pods, of which a cluster has many. A controller
+// that reads another field of a Pod or ReplicaSet MUST keep it here.
 func trim(obj any) (any, error) {
 	object, err := meta.Accessor(obj)
 	if err != nil {
-		return obj, nil //nolint:nilerr // a tombstone is let through
+		return obj, nil //nolint:nilerr // a tombstone passes
 	}
 	object.SetManagedFields(nil)
 	switch object := obj.(type) {
@@ -109,7 +107,7 @@ func trim(obj any) (any, error) {
 		object.Spec, object.Status = appsv1.ReplicaSetSpec{}, appsv1.ReplicaSetStatus{}
 	case *corev1.Pod:
 		object.Labels = nil
-		maps.DeleteFunc(object.Annotations, unread)
+		maps.DeleteFunc(object.Annotations, func(key, _ string) bool { return !slices.Contains(podAnnotations, key) })
 		object.Spec = corev1.PodSpec{
 			NodeName: object.Spec.NodeName, HostNetwork: object.Spec.HostNetwork,
 			SchedulingGates: object.Spec.SchedulingGates,
@@ -122,11 +120,11 @@ func trim(obj any) (any, error) {
 	return obj, nil
 }
 
-// discoverer asks the API server what it serves, each time anew.
+// discoverer asks the API server which resources it serves. It caches nothing.
 type discoverer struct {
 	discovery.ServerResourcesInterfaceWithContext
-	// told remembers what was logged, since several controllers may wait for one resource.
-	told sync.Map
+	// logged are the resources whose absence was logged: several controllers may wait for one.
+	logged sync.Map
 }
 
 func newDiscoverer(client discovery.DiscoveryInterface) *discoverer {
@@ -135,7 +133,7 @@ func newDiscoverer(client discovery.DiscoveryInterface) *discoverer {
 	}
 }
 
-// until is an attachmentcontroller.Discovery whose questions end with ctx: the clients have no timeout of their own.
+// until returns an attachmentcontroller.Discovery whose requests end with ctx: the clients have no timeout.
 func (d *discoverer) until(ctx context.Context) attachmentcontroller.Discovery {
 	return discovererUntil{d, ctx}
 }
@@ -145,7 +143,7 @@ type discovererUntil struct {
 	ctx context.Context
 }
 
-// ServerResourcesForGroupVersion is attachmentcontroller.Discovery's.
+// ServerResourcesForGroupVersion implements attachmentcontroller.Discovery.
 func (d discovererUntil) ServerResourcesForGroupVersion(groupVersion string) (*metav1.APIResourceList, error) {
 	return d.ServerResourcesForGroupVersionWithContext(d.ctx, groupVersion)
 }
@@ -164,7 +162,7 @@ func (d *discoverer) serves(ctx context.Context, resource schema.GroupVersionRes
 	}), nil
 }
 
-// installed asks until the API server tells whether it serves a resource. The only error is that of ctx.
+// installed reports whether the API server serves a resource, and retries until it answers. Its only error is ctx's.
 func (d *discoverer) installed(ctx context.Context, resource schema.GroupVersionResource) (yes bool, err error) {
 	err = wait.PollUntilContextCancel(ctx, discoveryPoll, true, func(ctx context.Context) (bool, error) {
 		var err error
@@ -174,11 +172,11 @@ func (d *discoverer) installed(ctx context.Context, resource schema.GroupVersion
 	return yes, err
 }
 
-// discoveryPoll is how often the API server is asked whether it serves a resource that is waited for.
+// discoveryPoll is how often a controller asks the API server for a resource that it waits for.
 const discoveryPoll = 2 * time.Second
 
-// await waits until the API server serves the resources: to install the CRDs after the controller is no mistake. Its
-// only error is that of ctx.
+// await waits until the API server serves the resources, because the CRDs may be installed after the controller
+// starts. Its only error is ctx's.
 func (d *discoverer) await(ctx context.Context, resources ...schema.GroupVersionResource) error {
 	for _, resource := range resources {
 		err := wait.PollUntilContextCancel(ctx, discoveryPoll, true, func(ctx context.Context) (bool, error) {
@@ -187,7 +185,7 @@ func (d *discoverer) await(ctx context.Context, resources ...schema.GroupVersion
 			case ok:
 				return true, nil
 			case err == nil && d.first(resource):
-				klog.FromContext(ctx).Info("Waiting for a CRD: install it with kubectl apply -f config/crd/",
+				klog.FromContext(ctx).Info("Waiting for a CRD; install it with kubectl apply -f config/crd/",
 					"resource", resource.GroupResource().String(), "version", resource.Version)
 			case err != nil && ctx.Err() == nil && d.first(resource.GroupVersion()):
 				klog.FromContext(ctx).Info("Waiting for the Kubernetes API server", "err", err)
@@ -201,8 +199,8 @@ func (d *discoverer) await(ctx context.Context, resources ...schema.GroupVersion
 	return nil
 }
 
-// first reports whether it is the first time that something is to be logged of what.
+// first reports whether nothing was logged about a resource or group before.
 func (d *discoverer) first(what any) bool {
-	_, again := d.told.LoadOrStore(what, true)
+	_, again := d.logged.LoadOrStore(what, true)
 	return !again
 }

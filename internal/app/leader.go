@@ -172,8 +172,8 @@ func newLeaseLock(o Options, config *rest.Config) (resourcelock.Interface, error
 	}, nil
 }
 
-// newWatchdog makes the check behind /livez, with kube-controller-manager's tolerance: it fails while a leader is still
-// there 20 seconds after its lease expired.
+// newWatchdog makes the check behind /livez, with kube-controller-manager's tolerance: it fails while a leader is
+// still there 20 seconds after its lease expired.
 func newWatchdog() *leaderelection.HealthzAdaptor {
 	return leaderelection.NewLeaderHealthzAdaptor(20 * time.Second)
 }
@@ -263,8 +263,8 @@ func isClosed(c <-chan struct{}) bool {
 }
 
 // audit audits a cloud once while this process is a standby, and periodically once it leads. The standby's one audit
-// shows that the credentials work before they are needed: without it, a standby is not ready. Further audits would have
-// no use, because a new leader trusts only lists that began after it became the leader.
+// shows that the credentials work before they are needed: without it, a standby is not ready. Further audits would
+// have no use, because a new leader trusts only lists that began after it became the leader.
 func (e *election) audit(ctx context.Context, inventory *neutron.Inventory) {
 	select {
 	case <-ctx.Done():
@@ -326,9 +326,9 @@ func (g guarded) RoundTrip(r *http.Request) (*http.Response, error) {
 func (g guarded) WrappedRoundTripper() http.RoundTripper { return g.next }
 
 // timedLock records when the lease was last renewed, and refuses to renew or release it after the deadline. Another
-// process may have led since then, but client-go's elector would take a released lease again as if nothing had happened,
-// and on giving up would release the lease of its successor. With each attempt refused, the elector gives up and the
-// process exits.
+// process may have led since then, but client-go's elector would take a released lease again as if nothing had
+// happened, and on giving up would release the lease of its successor. With each attempt refused, the elector gives up
+// and the process exits.
 type timedLock struct {
 	resourcelock.Interface
 	deadline time.Duration

@@ -235,8 +235,8 @@ func (o *Options) Validate() error {
 	return errors.Join(errs...)
 }
 
-// orphanRules are those that hold. Of an object that is gone it is not known what it said; where what is declared stays
-// in Neutron by default, so does what it left.
+// orphanRules are those that hold. Of an object that is gone it is not known what it said; where what is declared
+// stays in Neutron by default, so does what it left.
 func (o *Options) orphanRules() orphan.Rules {
 	rules := o.Orphan
 	if o.Policies.Deletion == cloudteamv1.DeletionPolicyRetain {

@@ -9,11 +9,11 @@ import (
 // percentage is a flag's value such as 10%. It is a pflag.Value.
 type percentage float64
 
-// String is the percentage as Set reads it.
+// String formats the percentage as Set reads it.
 func (p *percentage) String() string { return strconv.FormatFloat(float64(*p), 'g', -1, 64) + "%" }
 
-// Set reads a number with a percent sign, or a bare 0. A bare 0.1 might be meant as a share, and a bare 10 as a count,
-// so neither is guessed at.
+// Set reads a number with a percent sign, or 0. Other numbers without the sign are ambiguous: 0.1 might mean a share,
+// and 10 a count.
 func (p *percentage) Set(text string) error {
 	number, signed := strings.CutSuffix(text, "%")
 	value, err := strconv.ParseFloat(number, 64)
@@ -24,5 +24,5 @@ func (p *percentage) Set(text string) error {
 	return nil
 }
 
-// Type is what the flag's help calls the value.
+// Type is the name of the value in --help.
 func (p *percentage) Type() string { return "percentage" }

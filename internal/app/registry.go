@@ -23,8 +23,8 @@ const (
 	linger = 10 * time.Minute
 )
 
-// cloudRegistry has the clouds that Secrets lead to. It is managed.Clouds. One is opened when a sync asks for it first,
-// which only a leader's does, and closed when no object has named it for a while.
+// cloudRegistry has the clouds that Secrets lead to. It is managed.Clouds. One is opened when a sync asks for it
+// first, which only a leader's does, and closed when no object has named it for a while.
 type cloudRegistry struct {
 	p  *process
 	to *client.Confinement
@@ -106,11 +106,11 @@ func (r *cloudRegistry) sweep() {
 
 // open begins to follow a cloud's Secret.
 func (r *cloudRegistry) open(ref managed.CloudRef) *secretCloud {
-	logger := klog.FromContext(r.p.ground).WithValues("namespace", ref.Namespace, "secret", ref.Secret)
+	logger := klog.FromContext(r.p.baseCtx).WithValues("namespace", ref.Namespace, "secret", ref.Secret)
 	if ref.Entry != "" {
 		logger = logger.WithValues("entry", ref.Entry)
 	}
-	ctx, cancel := context.WithCancel(klog.NewContext(r.p.ground, logger))
+	ctx, cancel := context.WithCancel(klog.NewContext(r.p.baseCtx, logger))
 	c := &secretCloud{p: r.p, ctx: ctx, cancel: cancel, logger: logger}
 	c.secret = &secretWatch{ref: ref, to: r.to, changed: c.changed}
 	r.p.base.Go(func() error { c.secret.run(ctx, r.p.kube); return nil })

@@ -84,7 +84,7 @@ func newRegistryWorld(t *testing.T) *registryWorld {
 	w.logs = logger.GetSink().(ktesting.Underlier).GetBuffer()
 	ctx, cancel := context.WithCancel(klog.NewContext(context.WithoutCancel(t.Context()), logger))
 	p := &process{
-		options: NewOptions(), cluster: "c1", election: alone(), kube: w.kube, recorder: w.events, ground: ctx,
+		options: NewOptions(), cluster: "c1", election: alone(), kube: w.kube, recorder: w.events, baseCtx: ctx,
 	}
 	w.cloudRegistry = newCloudRegistry(p, to)
 	w.clerk = &deskClerk{woken: map[managed.CloudRef]int{}}
