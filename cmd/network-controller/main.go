@@ -1,4 +1,4 @@
-// Command network-controller makes Network objects real in OpenStack Neutron. See network-controller --help.
+// Command network-controller reconciles Networks with OpenStack Neutron. See network-controller --help.
 package main
 
 import (
@@ -12,8 +12,8 @@ import (
 )
 
 func main() {
-	// The first signal asks to stop, which lets running work finish. From then on signals have their usual effect
-	// again, so that a second one ends the process at once.
+	// The first signal stops the process gracefully. It also restores the default handling, so that a second signal ends
+	// the process at once.
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop)
 	if err := app.NewCommand().ExecuteContext(ctx); err != nil {

@@ -1,5 +1,5 @@
-// Command neutron-emulator serves an OpenStack cloud in memory: Keystone and Neutron on one address, for development,
-// demonstrations and tests that have no real cloud at hand. See the package neutrontest for what it can do.
+// Command neutron-emulator serves an OpenStack cloud in memory, Keystone and Neutron on one address, for development,
+// demonstrations and tests without a real cloud. Package neutrontest documents what it emulates.
 package main
 
 import (
@@ -29,12 +29,12 @@ func main() {
 }
 
 const usage = `neutron-emulator serves an OpenStack cloud in memory: Keystone and Neutron on one address.
-All that it knows is lost when it stops. It listens on loopback unless told otherwise: its passwords protect nothing.
+It loses all data when it stops. It listens on loopback by default, because its passwords protect nothing.
 
 Usage:
   neutron-emulator [flags]
 
-Example: a cloud whose calls cost what they cost on a real one, and a network made in it
+Example: a cloud with the latency of a real one, and a network in it
   neutron-emulator --listen=127.0.0.1:9696 --clouds-yaml=/tmp/clouds.yaml --delay=real &
   export OS_CLIENT_CONFIG_FILE=/tmp/clouds.yaml OS_CLOUD=tenant
   openstack network create example
@@ -45,7 +45,7 @@ tenant-credential, the same with application credentials.
 Flags:
 `
 
-// options are the command line.
+// options are the values of the flags.
 type options struct {
 	listen     string
 	cloudsYAML string
@@ -62,8 +62,7 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	flags.StringVar(&o.cloudsYAML, "clouds-yaml", "",
 		"write a clouds.yaml for this cloud to the file at `path` (mode 0600)")
 	flags.StringVar(&o.delay, "delay", "0",
-		"how long a call takes: a `duration` such as 20ms, or \"real\" for what was measured on a real Neutron, "+
-			"one call at a time")
+		"latency of a call: a `duration` such as 20ms, or \"real\" for the latency of a real Neutron with one worker")
 	flags.BoolVar(&o.logCalls, "log-calls", false, "write a line for each call to standard error")
 	flags.IntVar(&o.quota, "quota", neutrontest.Unlimited,
 		"default quota of each project for networks, for subnets, for ports and for routers; -1 is none")
@@ -75,12 +74,12 @@ func parse(args []string, stderr io.Writer) (options, error) {
 		return o, err
 	}
 	if flags.NArg() > 0 {
-		return o, fmt.Errorf("unexpected argument %q: everything is said by flags, see --help", flags.Arg(0))
+		return o, fmt.Errorf("unexpected argument %q: use flags, see --help", flags.Arg(0))
 	}
 	return o, nil
 }
 
-// server makes the cloud that the options describe.
+// server makes the emulated cloud.
 func (o options) server(stderr io.Writer) (*neutrontest.Server, error) {
 	settings := neutrontest.Options{Quotas: map[string]int{
 		"network": o.quota, "subnet": o.quota, "port": o.quota, "router": o.quota,
@@ -90,7 +89,7 @@ func (o options) server(stderr io.Writer) (*neutrontest.Server, error) {
 	} else {
 		d, err := time.ParseDuration(o.delay)
 		if err != nil || d < 0 {
-			return nil, fmt.Errorf("--delay=%s: give a duration that is not negative, such as 20ms, or the word real",
+			return nil, fmt.Errorf("--delay=%s: write a non-negative duration, such as 20ms, or the word real",
 				o.delay)
 		}
 		settings.Delay = neutrontest.FixedDelay(d)
@@ -104,7 +103,7 @@ func (o options) server(stderr io.Writer) (*neutrontest.Server, error) {
 	return neutrontest.New(settings), nil
 }
 
-// run serves until the context ends.
+// run serves until ctx is done.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	o, err := parse(args, stderr)
 	if err != nil {
@@ -135,8 +134,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	}
 }
 
-// writePrivate writes a file that only its owner can read, also where a file with other rights was before. It is there
-// as a whole or not at all, for others may be waiting for it.
+// writePrivate writes a file that only its owner can read, even when it replaces a file with other permissions. The
+// file appears complete, because others may wait for it.
 func writePrivate(path, text string) error {
 	part := path + ".part"
 	if err := os.Remove(part); err != nil && !errors.Is(err, os.ErrNotExist) {

@@ -61,8 +61,8 @@ func TestItServesUntilItIsToldToStop(t *testing.T) {
 
 func TestWrongCommandLinesSayWhatIsRight(t *testing.T) {
 	for args, want := range map[string]string{
-		"--delay=soon":       "give a duration",
-		"--delay=-1s":        "not negative",
+		"--delay=soon":       "write a non-negative duration",
+		"--delay=-1s":        "non-negative",
 		"stray":              "see --help",
 		"--listen=nowhere:x": "choose another address",
 	} {

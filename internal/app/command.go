@@ -7,33 +7,33 @@ import (
 	logsapi "k8s.io/component-base/logs/api/v1"
 )
 
-// NewCommand makes the command line of network-controller. It runs with the context that it is executed with.
+// NewCommand makes the command line of network-controller.
 func NewCommand() *cobra.Command {
 	options := NewOptions()
 	logging := logsapi.NewLoggingConfiguration()
 	command := &cobra.Command{
 		Use:   "network-controller",
-		Short: "Make Network objects real in OpenStack Neutron, and Foos in Kubernetes",
-		Long: `network-controller watches Networks (cloudteam.ztgame.com/v1) in Kubernetes and keeps, for each,
-one network with its subnet in OpenStack Neutron: created when the object is applied, put right when
-somebody changes it, deleted before the object goes. Deployments and Pods that declare networks
-(annotation k8s.v1.cni.cncf.io/networks) get ports there, each with an address of its own. It watches
-Foos (samplecontroller.k8s.io/v1alpha1), too, and keeps one Deployment for each.
+		Short: "Reconcile Networks with OpenStack Neutron, and Foos with Deployments",
+		Long: `network-controller reconciles Networks (cloudteam.ztgame.com/v1) with OpenStack Neutron: it creates a
+network with its subnets for each object, corrects drift, and deletes them before the object goes.
+Deployments and Pods that declare networks (annotation k8s.v1.cni.cncf.io/networks) get a port with an
+address on each. The controller also reconciles Foos (samplecontroller.k8s.io/v1alpha1): one Deployment
+for each.
 
 It needs the CRDs (kubectl apply -f config/crd/), an API server and, for Networks, a cloud. A controller
-whose CRD is not there waits for it and holds up no other. Several of these processes may run: one leads
-(--leader-elect), the others stand by. SIGTERM lets running work finish and then stops;
-a second one stops at once.`,
-		Example: `  # From outside the cluster, with the cloud "mycloud" of ~/.config/openstack/clouds.yaml:
+whose CRD is missing waits for it; the others run. You can run several replicas: one leads
+(--leader-elect), the others stand by. SIGTERM lets running syncs finish and then stops the process; a
+second SIGTERM stops it at once.`,
+		Example: `  # Outside the cluster, with the cloud "mycloud" in ~/.config/openstack/clouds.yaml:
   network-controller --kubeconfig ~/.kube/config --cloud mycloud
 
   # In a Pod, with clouds.yaml mounted from a Secret:
   OS_CLIENT_CONFIG_FILE=/etc/openstack/clouds.yaml network-controller --cloud mycloud
 
-  # Look for drift every ten seconds, and say more:
+  # Detect drift every ten seconds, with more logs:
   network-controller --kubeconfig ~/.kube/config --cloud mycloud --audit-interval 10s -v 4
 
-  # Foos alone, without a cloud:
+  # Only Foos, without a cloud:
   network-controller --kubeconfig ~/.kube/config --controllers foo`,
 		Version:       Version,
 		Args:          cobra.NoArgs,

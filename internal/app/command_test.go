@@ -40,7 +40,7 @@ func TestWrongCommandLinesFail(t *testing.T) {
 		"a duration without a unit":  {[]string{"--audit-interval=30"}, "--audit-interval"},
 		"what Validate refuses":      {[]string{"--workers=0"}, "--workers=0"},
 		"a controller that is none":  {[]string{"--controllers=network,nonesuch"}, "nonesuch"},
-		"no controller at all":       {[]string{"--controllers="}, "nothing to run"},
+		"no controller at all":       {[]string{"--controllers="}, "runs no controller"},
 		"a logging format of nobody": {[]string{"--logging-format=xml"}, "xml"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -40,20 +40,20 @@ func TestOptionsAreValidated(t *testing.T) {
 		"a controller by name":    {func(o *Options) { o.Controllers = []string{"network"} }, nil},
 		"two controllers by name": {func(o *Options) { o.Controllers = []string{"network", "foo"} }, nil},
 		"all but one":             {func(o *Options) { o.Controllers = []string{"*", "-network"} }, nil},
-		"nothing to run": {
-			func(o *Options) { o.Controllers = nil }, []string{"--controllers", "nothing to run"},
+		"runs no controller": {
+			func(o *Options) { o.Controllers = nil }, []string{"--controllers", "runs no controller"},
 		},
 		"all left out": {
 			func(o *Options) {
 				o.Controllers = []string{"*", "-network", "-networkport", "-deployment", "-pod", "-attachment", "-foo",
 					"-orphan"}
-			}, []string{"nothing to run"},
+			}, []string{"runs no controller"},
 		},
 		"only left out": {
-			func(o *Options) { o.Controllers = []string{"-network"} }, []string{"nothing to run", "*"},
+			func(o *Options) { o.Controllers = []string{"-network"} }, []string{"runs no controller", "*"},
 		},
 		"orphans without a cloud": {
-			func(o *Options) { o.Controllers = []string{"orphan"} }, []string{"nothing to run"},
+			func(o *Options) { o.Controllers = []string{"orphan"} }, []string{"runs no controller"},
 		},
 		"pools that give up ports at once": {func(o *Options) { o.PoolCooldown = 0 }, nil},
 		"a cool-down that is over": {
