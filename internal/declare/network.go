@@ -20,12 +20,6 @@ func Network(obj *cloudteamv1.Network, owner plan.Owner) (plan.Spec, error) {
 	errs := properties(obj.Spec, &spec)
 	if obj.Spec.MTU != nil {
 		spec.MTU = int(*obj.Spec.MTU)
-		if spec.MTU == 0 {
-			// To the domain 0 means unset, and a user who writes it means something else.
-			errs = append(errs, &plan.FieldError{
-				Field: plan.FieldMTU, Problem: "0 is out of range: leave the field out to have the cloud choose",
-			})
-		}
 	}
 	var bad []error
 	for i, declared := range obj.Spec.Subnets() {

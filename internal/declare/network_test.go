@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
@@ -175,9 +176,9 @@ func TestNetworkRefuses(t *testing.T) {
 	}{
 		"no cidr":             {specOf(subnet{}), []string{"cidr"}},
 		"a cidr and a pool":   {specOf(subnet{CIDR: cidr, SubnetPool: "office"}), []string{"subnetPool"}},
-		"a gateway in a pool": {specOf(subnet{SubnetPool: "office", Gateway: "10.0.0.1"}), []string{"gateway"}},
+		"a gateway in a pool": {specOf(subnet{SubnetPool: "office", Gateway: "10.0.0.1"}), []string{"subnetPool"}},
 		"a pool of addresses in a pool": {
-			specOf(subnet{SubnetPool: "office", AllocationPools: pool("10.0.0.5", "10.0.0.9")}), []string{"allocationPools"},
+			specOf(subnet{SubnetPool: "office", AllocationPools: pool("10.0.0.5", "10.0.0.9")}), []string{"subnetPool"},
 		},
 		"one pool twice": {
 			cloudteamv1.NetworkSpec{
@@ -194,19 +195,11 @@ func TestNetworkRefuses(t *testing.T) {
 		"a gateway that is a word": {specOf(subnet{CIDR: cidr, Gateway: "None"}), []string{"gateway"}},
 		"a gateway with a zone":    {specOf(subnet{CIDR: cidr6, Gateway: "fd00::1%eth0"}), []string{"gateway"}},
 		"a gateway with a length":  {specOf(subnet{CIDR: cidr, Gateway: "10.0.0.1/24"}), []string{"gateway"}},
-		"a gateway elsewhere":      {specOf(subnet{CIDR: cidr, Gateway: "10.0.1.1"}), []string{"gateway"}},
-		"a gateway of the other":   {specOf(subnet{CIDR: cidr, Gateway: "fd00::1"}), []string{"gateway"}},
 		"a pool without an end": {
 			specOf(subnet{CIDR: cidr, AllocationPools: pool("10.0.0.5", "")}), []string{"allocationPools[0].end"},
 		},
-		"a pool over the default": {
-			specOf(subnet{CIDR: cidr, AllocationPools: pool("10.0.0.1", "10.0.0.9")}), []string{"allocationPools[0]"},
-		},
 		"a name server by name": {
 			specOf(subnet{CIDR: cidr, DNSServers: []string{"dns.example"}}), []string{"dnsServers[0]"},
-		},
-		"a name server twice": {
-			specOf(subnet{CIDR: cidr6, DNSServers: []string{"fd00::53", "FD00:0::53"}}), []string{"dnsServers[1]"},
 		},
 		"a route without a next hop": {
 			specOf(subnet{CIDR: cidr, HostRoutes: route("10.9.0.0/16", "")}), []string{"hostRoutes[0].nextHop"},
@@ -214,28 +207,15 @@ func TestNetworkRefuses(t *testing.T) {
 		"a route to an address": {
 			specOf(subnet{CIDR: cidr, HostRoutes: route("10.9.0.1", "10.0.0.9")}), []string{"hostRoutes[0].destination"},
 		},
-		"pools that overlap, before they are joined": {
-			specOf(subnet{CIDR: cidr, AllocationPools: append(pool("10.0.0.5", "10.0.0.9"), pool("10.0.0.8", "10.0.0.12")...)}),
-			[]string{"allocationPools[1]"},
-		},
-		"an MTU of 0": {
-			cloudteamv1.NetworkSpec{SubnetSpec: subnet{CIDR: cidr}, MTU: new(int32(0))}, []string{"mtu"},
-		},
-		"an MTU too small for IPv6": {
-			cloudteamv1.NetworkSpec{SubnetSpec: subnet{CIDR: cidr6}, MTU: new(int32(1279))}, []string{"mtu"},
-		},
-		"an IPv6 mode of an IPv4 subnet": {
-			specOf(subnet{CIDR: cidr, IPv6AddressMode: cloudteamv1.IPv6ModeSLAAC}), []string{"ipv6AddressMode"},
-		},
 		"an additional subnet, by its place": {
 			cloudteamv1.NetworkSpec{
 				SubnetSpec: subnet{CIDR: cidr, Gateway: "x"},
 				AdditionalSubnets: []subnet{
-					{CIDR: cidr6}, {CIDR: "x", DNSServers: []string{"x"}}, {CIDR: "10.1.0.0/24", Gateway: "10.0.0.1"},
+					{CIDR: cidr6}, {CIDR: "x", DNSServers: []string{"x"}},
 				},
 			},
 			[]string{
-				"gateway", "additionalSubnets[1].cidr", "additionalSubnets[1].dnsServers[0]", "additionalSubnets[2].gateway",
+				"gateway", "additionalSubnets[1].cidr", "additionalSubnets[1].dnsServers[0]",
 			},
 		},
 		"additional subnets that overlap": {
@@ -245,22 +225,16 @@ func TestNetworkRefuses(t *testing.T) {
 			},
 			[]string{"additionalSubnets[0].cidr", "additionalSubnets[2].cidr"},
 		},
-		"an MTU too small for IPv6 in an additional subnet": {
-			cloudteamv1.NetworkSpec{
-				SubnetSpec: subnet{CIDR: cidr}, AdditionalSubnets: []subnet{{CIDR: cidr6}}, MTU: new(int32(1279)),
-			},
-			[]string{"mtu"},
-		},
 		"every field at once": {
 			cloudteamv1.NetworkSpec{
 				SubnetSpec: subnet{
 					CIDR: "x", Gateway: "x", AllocationPools: pool("x", "x"), DNSServers: []string{"x"}, HostRoutes: route("x", "x"),
 				},
-				MTU: new(int32(1)), Description: strings.Repeat("x", 174),
+				Description: "[owner=",
 			},
 			[]string{
 				"cidr", "gateway", "allocationPools[0].start", "allocationPools[0].end", "dnsServers[0]",
-				"hostRoutes[0].destination", "hostRoutes[0].nextHop", "description", "mtu",
+				"hostRoutes[0].destination", "hostRoutes[0].nextHop", "description",
 			},
 		},
 	} {
@@ -353,6 +327,9 @@ func FuzzSpecToPlan(f *testing.F) {
 	f.Add("0.0.0.0/0", "0.0.0.0", "-", ",", ">", "\x00", int32(1), true)
 	f.Add("fe80::/64", "fe80::1%eth0", "fe80::2%a-fe80::3%a", "fe80::1%1", "fe80::/10>fe80::1%x", "", int32(-1), true)
 	f.Fuzz(func(t *testing.T, cidr, gateway, pools, dns, routes, description string, mtu int32, dhcp bool) {
+		if !utf8.ValidString(description) {
+			t.Skip("the API server holds UTF-8")
+		}
 		spec := cloudteamv1.NetworkSpec{
 			SubnetSpec:  cloudteamv1.SubnetSpec{CIDR: cidr, Gateway: gateway, DNSServers: split(dns), DHCP: &dhcp},
 			Description: description,

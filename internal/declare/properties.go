@@ -34,8 +34,7 @@ func properties(s cloudteamv1.NetworkSpec, spec *plan.Spec) (errs []error) {
 		spec.DNSDomain = new(strings.ToLower(s.DNSDomain))
 	}
 	if s.Tags != nil {
-		spec.Tags = append([]string{}, s.Tags...)
-		slices.Sort(spec.Tags)
+		spec.Tags = set(s.Tags)
 	}
 	switch s.QoSPolicy {
 	case "":
@@ -45,8 +44,7 @@ func properties(s cloudteamv1.NetworkSpec, spec *plan.Spec) (errs []error) {
 		spec.QoSPolicy = new(s.QoSPolicy) // in whose place resolve puts the id
 	}
 	if s.SharedWith != nil {
-		spec.SharedWith = append([]string{}, s.SharedWith...)
-		slices.Sort(spec.SharedWith)
+		spec.SharedWith = set(s.SharedWith)
 	}
 	spec.Shared, spec.External = s.Shared, s.External
 	if p := s.Provider; p != nil {
@@ -56,7 +54,14 @@ func properties(s cloudteamv1.NetworkSpec, spec *plan.Spec) (errs []error) {
 		}
 	}
 	if len(s.AvailabilityZoneHints) > 0 {
-		spec.ZoneHints = slices.Sorted(slices.Values(s.AvailabilityZoneHints))
+		spec.ZoneHints = set(s.AvailabilityZoneHints)
 	}
 	return errs
+}
+
+// set is the texts sorted, each once, as Neutron holds a set. It is not nil.
+func set(texts []string) []string {
+	sorted := append([]string{}, texts...)
+	slices.Sort(sorted)
+	return slices.Compact(sorted)
 }

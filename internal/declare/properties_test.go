@@ -98,8 +98,6 @@ func TestNetworkRefusesProperties(t *testing.T) {
 		field string
 	}{
 		"a state that there is not": {func(s *cloudteamv1.NetworkSpec) { s.AdminState = "up" }, plan.FieldAdminState},
-		"a domain without a stop":   {func(s *cloudteamv1.NetworkSpec) { s.DNSDomain = "a.org" }, plan.FieldDNSDomain},
-		"a tag twice":               {func(s *cloudteamv1.NetworkSpec) { s.Tags = []string{"a", "a"} }, "tags[1]"},
 		"all projects":              {func(s *cloudteamv1.NetworkSpec) { s.SharedWith = []string{"*"} }, "sharedWith[0]"},
 	} {
 		t.Run(sentence, func(t *testing.T) {

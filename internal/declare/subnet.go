@@ -20,8 +20,8 @@ func subnetOf(s cloudteamv1.SubnetSpec, shown []cloudteamv1.SubnetStatus) (plan.
 	switch {
 	case subnet.From == nil:
 		subnet.CIDR = p.prefix("cidr", s.CIDR)
-	case s.CIDR != "":
-		p.refuse(plan.FieldSubnetPool, "a cidr is taken from the pool: leave one of both out")
+	case s.CIDR != "" || s.Gateway != "" && s.Gateway != cloudteamv1.GatewayNone || len(s.AllocationPools) > 0:
+		p.refuse(plan.FieldSubnetPool, "cidr, gateway and allocationPools follow from the pool: leave them out")
 	}
 	switch {
 	case s.Gateway == "" && subnet.CIDR.IsValid():
@@ -40,10 +40,6 @@ func subnetOf(s cloudteamv1.SubnetSpec, shown []cloudteamv1.SubnetStatus) (plan.
 	}
 	subnet.HostRoutes = routes(&p, plan.FieldHostRoutes, s.HostRoutes)
 	if err := p.err(); err != nil {
-		return plan.Subnet{}, err
-	}
-	// Pools that overlap must be seen before the canonical form joins them.
-	if err := subnet.Validate(); err != nil {
 		return plan.Subnet{}, err
 	}
 	if len(subnet.Pools) == 0 {

@@ -73,12 +73,6 @@ func (s Subnet) IPVersion() int {
 	}
 }
 
-// isOther reports whether an address is of the other family than the subnet, where that is known.
-func (s Subnet) isOther(a netip.Addr) bool {
-	version := s.IPVersion()
-	return version != 0 && a.Is4() != (version == 4)
-}
-
 // prefixLength is that of the CIDR, or what the pool is asked for; 0 where neither is known.
 func (s Subnet) prefixLength() int {
 	if s.Pending() {
@@ -122,30 +116,29 @@ func (s Subnet) cidrField() string {
 	return "cidr"
 }
 
-// validateAllocation refuses what no CIDR of the pool could go with, and what the pool does not give.
-func (s Subnet) validateAllocation(refuse func(field, format string, args ...any)) {
-	const unknown = "the CIDR is not known before Neutron takes it from the subnet pool"
-	if s.From.Name == "" {
-		refuse(FieldSubnetPool, "write the id or the name of a subnet pool")
-	}
-	if s.Gateway.IsValid() {
-		refuse(FieldGateway, "%s: leave it out to have the first address, or write %q", unknown, None)
-	}
-	if len(s.Pools) > 0 {
-		refuse(FieldAllocationPools, "%s: leave them out to have every address but the gateway", unknown)
-	}
-	pool := s.From.Pool
+// validateAllocation refuses what the pool does not give.
+func (s Subnet) validateAllocation() error {
+	pool, length := s.From.Pool, s.prefixLength()
 	if pool.ID == "" {
-		return
+		return nil
 	}
 	longest := 30
 	if pool.IPVersion == 6 {
 		longest = 126
 	}
 	least, most := max(1, pool.MinPrefixLength), min(longest, pool.MaxPrefixLength)
-	if length := s.prefixLength(); length < least || length > most {
-		refuse(FieldPrefixLength, "subnet pool %q gives no /%d to hosts: write %d to %d", s.From.Name, length, least, most)
+	mode, field := s.mode()
+	switch {
+	case length < least || length > most:
+		return &FieldError{FieldPrefixLength, fmt.Sprintf("subnet pool %q gives no /%d to hosts: write %d to %d",
+			s.From.Name, length, least, most)}
+	case mode != "" && pool.IPVersion == 4:
+		return &FieldError{field, fmt.Sprintf("only IPv6 has it, and subnet pool %q is of IPv4: leave it out", s.From.Name)}
+	case SelfAddressed(mode, "") && length != selfAddressedBits:
+		return &FieldError{FieldPrefixLength, fmt.Sprintf("hosts make addresses of their own only in a /%d, and %s has them: "+
+			"write such a prefix length, or %s", selfAddressedBits, mode, DHCPv6Stateful)}
 	}
+	return nil
 }
 
 // allocationDifferences are the differences in what a subnet from a pool keeps for good.

@@ -2,7 +2,6 @@ package plan
 
 import (
 	"errors"
-	"net/netip"
 	"slices"
 	"strings"
 	"testing"
@@ -179,12 +178,6 @@ func TestAllocationsThatCannotBe(t *testing.T) {
 		change      func(*Allocation, *Spec)
 		field, says string
 	}{
-		"a gateway of an address": {
-			func(_ *Allocation, s *Spec) { s.Subnets[0].Gateway = addr("10.0.0.1") }, "gateway", `write "none"`,
-		},
-		"pools of addresses": {
-			func(_ *Allocation, s *Spec) { s.Subnets[0].Pools = ranges("10.0.0.2-10.0.0.9") }, "allocationPools", "leave them out",
-		},
 		"a length that the pool does not give": {
 			func(a *Allocation, _ *Spec) { a.PrefixLength = 11 }, "prefixLength", `"office" gives no /11 to hosts: write 12 to 30`,
 		},
@@ -194,16 +187,6 @@ func TestAllocationsThatCannotBe(t *testing.T) {
 		"a default length without hosts": {
 			func(a *Allocation, _ *Spec) { a.Pool.DefaultPrefixLength = 32 }, "prefixLength", "gives no /32 to hosts",
 		},
-		"a name server of the other family": {
-			func(_ *Allocation, s *Spec) { s.Subnets[0].DNSServers = []netip.Addr{addr("fd00::53")} },
-			"dnsServers[0]", "family, IPv4",
-		},
-		"a route of the other family": {
-			func(a *Allocation, s *Spec) {
-				six(a)
-				s.Subnets[0].HostRoutes = []Route{route("10.0.0.0/8", "10.0.0.9")}
-			}, "hostRoutes[0]", "family, IPv6",
-		},
 		"an IPv6 mode in IPv4": {
 			func(_ *Allocation, s *Spec) { s.Subnets[0].IPv6RAMode = SLAAC }, "ipv6RAMode", "only IPv6 has it",
 		},
@@ -212,12 +195,6 @@ func TestAllocationsThatCannotBe(t *testing.T) {
 				six(a)
 				a.PrefixLength, s.Subnets[0].IPv6RAMode = 80, SLAAC
 			}, "prefixLength", "only in a /64",
-		},
-		"an MTU for IPv4 alone": {
-			func(a *Allocation, s *Spec) {
-				six(a)
-				s.MTU = 1000
-			}, "mtu", "write 1280",
 		},
 		"two of one pool, by its name and its id": {
 			func(_ *Allocation, s *Spec) {

@@ -39,47 +39,12 @@ func SelfAddressed(addressMode, raMode IPv6Mode) bool {
 // neutron/db/l3_db.py; the contract suite holds it).
 func AdvertisedByOthers(addressMode, raMode IPv6Mode) bool { return addressMode != "" && raMode == "" }
 
-// validateModes refuses what Neutron does (_validate_ipv6_attributes in neutron/db/db_base_plugin_v2.py).
-func (s Subnet) validateModes(refuse func(field, format string, args ...any)) {
-	if s.IPv6AddressMode == "" && s.IPv6RAMode == "" {
-		return
-	}
-	known := func(field string, mode IPv6Mode) {
-		switch mode {
-		case "", SLAAC, DHCPv6Stateful, DHCPv6Stateless:
-		default:
-			refuse(field, "%q is none: write %s, %s or %s", string(mode), SLAAC, DHCPv6Stateful, DHCPv6Stateless)
-		}
-	}
-	known(FieldIPv6AddressMode, s.IPv6AddressMode)
-	known(FieldIPv6RAMode, s.IPv6RAMode)
-	field := FieldIPv6AddressMode
+// mode is the subnet's, whichever field sets it, and the field.
+func (s Subnet) mode() (mode IPv6Mode, field string) {
 	if s.IPv6AddressMode == "" {
-		field = FieldIPv6RAMode
+		return s.IPv6RAMode, FieldIPv6RAMode
 	}
-	switch {
-	case s.IPVersion() == 4:
-		refuse(field, "only IPv6 has it: leave it out, or write an IPv6 cidr")
-	case s.IPv6AddressMode != "" && s.IPv6RAMode != "" && s.IPv6AddressMode != s.IPv6RAMode:
-		refuse(FieldIPv6RAMode, "%s does not go with %s %s: write the same in both, or leave one out",
-			s.IPv6RAMode, FieldIPv6AddressMode, s.IPv6AddressMode)
-	case SelfAddressed(s.IPv6AddressMode, s.IPv6RAMode) && !s.fitsSelfAddressed():
-		field := "cidr"
-		if s.From != nil {
-			field = FieldPrefixLength
-		}
-		refuse(field, "hosts make addresses of their own only in a /%d, and %s has them: write such a prefix length, or %s",
-			selfAddressedBits, cmp.Or(s.IPv6AddressMode, s.IPv6RAMode), DHCPv6Stateful)
-	}
-	if !s.DHCP {
-		refuse(FieldDHCP, "a subnet with %s needs it: write true, or leave out the mode", field)
-	}
-}
-
-// fitsSelfAddressed reports whether hosts can make addresses of their own in the subnet. Of a CIDR that is yet to come,
-// what the pool is asked for decides, where that is known; of one that has come from a pool, nothing does any more.
-func (s Subnet) fitsSelfAddressed() bool {
-	return s.prefixLength() == selfAddressedBits || s.From != nil && (s.IPVersion() == 0 || !s.Pending())
+	return s.IPv6AddressMode, FieldIPv6AddressMode
 }
 
 // fixedDifferences are the differences in what is fixed when Neutron makes a subnet.

@@ -306,7 +306,7 @@ func TestPlanRefuses(t *testing.T) {
 			false, "net-1 is not marked",
 		},
 		"a spec that is not valid": {
-			specWith(func(s *Spec) { s.MTU = 1 }), Observed{}, false, "mtu",
+			specWith(func(s *Spec) { s.Description = "[owner=" }), Observed{}, false, "description",
 		},
 	} {
 		t.Run(sentence, func(t *testing.T) {

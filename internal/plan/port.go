@@ -115,10 +115,6 @@ func (s PortSpec) Validate() error {
 		if a.SubnetID == "" {
 			errs = append(errs, fmt.Errorf("the subnet of address %s is not known yet", a))
 		}
-		if slices.Contains(s.SelfAddressed, a.SubnetID) {
-			errs = append(errs, &FieldError{FieldAddresses, fmt.Sprintf("%s is of a subnet in which ports make their "+
-				"addresses themselves, of their MACs: leave it out", a)})
-		}
 		same := func(other PortAddress) bool { return other.Address == a.Address }
 		if a.Address.IsValid() && slices.ContainsFunc(s.Addresses[:i], same) {
 			errs = append(errs, &FieldError{FieldAddresses, fmt.Sprintf("%s is listed twice: list it once", a)})

@@ -369,10 +369,6 @@ func TestPortSpecValidate(t *testing.T) {
 		"no addresses but those that the port makes itself": {
 			portSpecWith(func(s *PortSpec) { s.Addresses, s.SelfAddressed = nil, []string{"sub-7"} }), "", "",
 		},
-		"an address of a subnet in which ports make them": {
-			portSpecWith(func(s *PortSpec) { s.SelfAddressed = []string{s.Addresses[0].SubnetID} }),
-			FieldAddresses, "10.0.0.5 is of a subnet in which ports make their addresses themselves",
-		},
 		"an address without a subnet": {
 			portSpecWith(func(s *PortSpec) { s.Addresses[0].SubnetID = "" }), "", "the subnet of address 10.0.0.5 is not known",
 		},

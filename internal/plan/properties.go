@@ -2,61 +2,10 @@ package plan
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
-	"unicode/utf8"
 )
-
-// MaxName is the most characters that Neutron holds in a name, and in a tag (neutron_lib.db.constants NAME_FIELD_SIZE,
-// neutron.extensions.tagging MAX_TAG_LEN).
-const MaxName = 255
-
-// maxDomain is the most characters of a DNS domain that leave room for a name in it (neutron_lib.api.validators.dns).
-const maxDomain = 253
-
-// domainPattern and numericTop are Neutron's rule for a DNS domain (neutron_lib.api.validators.dns): labels after RFC
-// 1123, of which the last is not of digits alone where it is not the only one.
-var (
-	domainPattern = regexp.MustCompile(`^([a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?[.])+$`)
-	numericTop    = regexp.MustCompile(`[.][0-9]+[.]$`)
-)
-
-// validateProperties reports, as FieldErrors, what of a network's own settings could not be applied.
-func (s Spec) validateProperties() (errs []error) {
-	if problem := noText(s.Name); problem != "" {
-		errs = append(errs, &FieldError{"networkName", problem})
-	}
-	if s.DNSDomain != nil && *s.DNSDomain != "" && (len(*s.DNSDomain) > maxDomain ||
-		!domainPattern.MatchString(*s.DNSDomain) || numericTop.MatchString(*s.DNSDomain)) {
-		errs = append(errs, &FieldError{FieldDNSDomain, fmt.Sprintf("%q is no DNS domain: write one such as %q, or %q",
-			*s.DNSDomain, "example.org.", None)})
-	}
-	errs = append(errs, s.validateShares()...)
-	for i, tag := range s.Tags {
-		field := fmt.Sprintf("%s[%d]", FieldTags, i)
-		if problem := noText(tag); problem != "" {
-			errs = append(errs, &FieldError{field, problem})
-		} else if slices.Contains(s.Tags[:i], tag) {
-			errs = append(errs, &FieldError{field, fmt.Sprintf("%q stands twice: write it once", tag)})
-		}
-	}
-	return errs
-}
-
-// noText says why a text cannot be a name or a tag, and what to write instead, or nothing where it can.
-func noText(text string) string {
-	switch length := utf8.RuneCountInString(text); {
-	case text == "":
-		return fmt.Sprintf("it is empty: write 1 to %d characters", MaxName)
-	case length > MaxName:
-		return fmt.Sprintf("it has %d characters: write at most %d", length, MaxName)
-	case !utf8.ValidString(text):
-		return "it is not UTF-8: write it anew"
-	}
-	return ""
-}
 
 // propertyDifferences lists the settings that are left as they are where the spec does not set them, and in which the
 // network differs from it. Those of the wanted attributes that are unset are left out.

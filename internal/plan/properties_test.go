@@ -2,7 +2,6 @@ package plan
 
 import (
 	"net/netip"
-	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -129,54 +128,6 @@ func wantSteps(t *testing.T, spec Spec, observed Observed, want []string) {
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("steps (-want +got):\n%s", diff)
-	}
-}
-
-func TestPropertiesThatCannotBeAreRefused(t *testing.T) {
-	domain := func(text string) Spec { return specWith(func(s *Spec) { s.DNSDomain = &text }) }
-	tagged := func(tags ...string) Spec { return specWith(func(s *Spec) { s.Tags = tags }) }
-	label := strings.Repeat("a", 63) + "."
-	for sentence, tc := range map[string]struct {
-		spec Spec
-		// field and text are of the refusal; without them the spec is good.
-		field, text string
-	}{
-		"the longest name is good":         {specWith(func(s *Spec) { s.Name = strings.Repeat("数", 255) }), "", ""},
-		"a longer name":                    {specWith(func(s *Spec) { s.Name = strings.Repeat("a", 256) }), "networkName", "at most 255"},
-		"no name":                          {specWith(func(s *Spec) { s.Name = "" }), "networkName", "1 to 255"},
-		"a name that is not UTF-8":         {specWith(func(s *Spec) { s.Name = "\xff" }), "networkName", "UTF-8"},
-		"a domain is good":                 {domain("a-1.example.org."), "", ""},
-		"a domain of one label is good":    {domain("org."), "", ""},
-		"one label of digits is good":      {domain("1."), "", ""},
-		"no domain is good":                {domain(""), "", ""},
-		"a domain of 253 is good":          {domain(label + label + label + strings.Repeat("a", 60) + "."), "", ""},
-		"a longer domain":                  {domain(label + label + label + strings.Repeat("a", 61) + "."), FieldDNSDomain, "no DNS domain"},
-		"a domain without a last stop":     {domain("example.org"), FieldDNSDomain, `"example.org."`},
-		"a domain in upper case":           {domain("Example.org."), FieldDNSDomain, "no DNS domain"},
-		"a label that begins with hyphen":  {domain("-a.org."), FieldDNSDomain, "no DNS domain"},
-		"a label of 64 characters":         {domain("a" + label), FieldDNSDomain, "no DNS domain"},
-		"an empty label":                   {domain("a..org."), FieldDNSDomain, "no DNS domain"},
-		"a last label of digits":           {domain("10.20."), FieldDNSDomain, "no DNS domain"},
-		"tags are good":                    {tagged("a", "a,b", "a/b", " "), "", ""},
-		"a tag twice":                      {tagged("a", "b", "a"), "tags[2]", "stands twice"},
-		"an empty tag":                     {tagged("a", ""), "tags[1]", "1 to 255"},
-		"a tag of more than 255":           {tagged(strings.Repeat("é", 256)), "tags[0]", "at most 255"},
-		"a tag of 255 characters is good":  {tagged(strings.Repeat("é", 255)), "", ""},
-		"a tag that is not UTF-8":          {tagged("\xff"), "tags[0]", "UTF-8"},
-		"no tags, where they are declared": {tagged(), "", ""},
-	} {
-		t.Run(sentence, func(t *testing.T) {
-			err := tc.spec.Validate()
-			if tc.field == "" {
-				if err != nil {
-					t.Error(err)
-				}
-				return
-			}
-			if err == nil || !strings.HasPrefix(err.Error(), tc.field+": ") || !strings.Contains(err.Error(), tc.text) {
-				t.Errorf("%v, want a refusal of %s with %q", err, tc.field, tc.text)
-			}
-		})
 	}
 }
 

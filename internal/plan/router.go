@@ -2,7 +2,6 @@ package plan
 
 import (
 	"cmp"
-	"fmt"
 	"net/netip"
 	"slices"
 	"strconv"
@@ -111,49 +110,18 @@ func compareRouters(a, b ObservedRouter) int {
 	return cmp.Or(a.Created.Compare(b.Created), cmp.Compare(a.ID, b.ID))
 }
 
-// validate gives what could not be applied, as FieldErrors.
-func (r *RouterSpec) validate() (errs []error) {
-	refuse := func(field, format string, args ...any) {
-		errs = append(errs, &FieldError{"router." + field, fmt.Sprintf(format, args...)})
-	}
-	if r.Existing != "" && (r.ExternalNetwork != "" || r.SNAT != nil || r.ExternalIP.IsValid() || len(r.Routes) > 0 ||
-		r.HA != nil || r.Distributed != nil) {
-		refuse(FieldExisting, "a router that exists already keeps its own settings: leave out all others")
-	}
-	if r.ExternalNetwork == "" && (r.SNAT != nil || r.ExternalIP.IsValid()) {
-		refuse(FieldExternalNetwork, "snat and externalIP are about the way to an external network: name it")
-	}
-	if r.ExternalIP.IsValid() {
-		if problem := noAddress(r.ExternalIP); problem != "" {
-			refuse(FieldExternalIP, "%s", problem)
-		}
-	}
-	for i, route := range r.Routes {
-		field := fmt.Sprintf("%s[%d]", FieldRoutes, i)
-		if problem := cmp.Or(noDestination(route.Destination), noAddress(route.NextHop)); problem != "" {
-			refuse(field, "%s", problem)
-			continue
-		}
-		if route.Destination.Addr().Is4() != route.NextHop.Is4() {
-			refuse(field, "%s is of two address families: write a destination and a next hop of one", route)
-		}
-		if slices.Contains(r.Routes[:i], route) {
-			refuse(field, "%s stands twice", route)
-		}
-	}
-	return errs
-}
-
 // attributes are those of the network's own router, with all of its routes.
 func (s Spec) routerAttributes() RouterAttributes {
 	a := RouterAttributes{
 		Name: s.Name, Description: s.Owner.Describe(""), AdminStateUp: true,
-		Gateway: ExternalGateway{NetworkID: s.Router.ExternalNetwork, SNAT: s.Router.SNAT},
-		Routes:  slices.SortedFunc(slices.Values(s.Router.Routes), compareRoutes),
-		HA:      s.Router.HA, Distributed: s.Router.Distributed,
+		Routes: slices.Compact(slices.SortedFunc(slices.Values(s.Router.Routes), compareRoutes)),
+		HA:     s.Router.HA, Distributed: s.Router.Distributed,
 	}
-	if s.Router.ExternalIP.IsValid() {
-		a.Gateway.Addresses = []netip.Addr{s.Router.ExternalIP}
+	if s.Router.ExternalNetwork != "" {
+		a.Gateway = ExternalGateway{NetworkID: s.Router.ExternalNetwork, SNAT: s.Router.SNAT}
+		if s.Router.ExternalIP.IsValid() {
+			a.Gateway.Addresses = []netip.Addr{s.Router.ExternalIP}
+		}
 	}
 	return a
 }

@@ -2,14 +2,8 @@ package plan
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
-	"unicode/utf8"
 )
-
-// maxProject is the most characters that Neutron holds in a project's id (neutron_lib.db.constants
-// PROJECT_ID_FIELD_SIZE).
-const maxProject = 255
 
 // everyProject is the target of the RBAC policy by which Neutron shares a network with all projects. Spec.Shared is
 // about that one, and Spec.SharedWith never.
@@ -28,23 +22,6 @@ type Share struct {
 // CompareShares sorts by project. Neutron has one policy for each.
 func CompareShares(a, b Share) int {
 	return cmp.Or(cmp.Compare(a.Project, b.Project), cmp.Compare(a.ID, b.ID))
-}
-
-// validateShares reports, as FieldErrors, what of Spec.SharedWith could not be applied.
-func (s Spec) validateShares() (errs []error) {
-	for i, project := range s.SharedWith {
-		field := fmt.Sprintf("%s[%d]", FieldSharedWith, i)
-		switch {
-		case project == everyProject:
-			errs = append(errs, &FieldError{field, "it stands for all projects: write shared: true"})
-		case project == "" || utf8.RuneCountInString(project) > maxProject:
-			errs = append(errs, &FieldError{field, fmt.Sprintf("%q is no project's id: write 1 to %d characters",
-				project, maxProject)})
-		case slices.Contains(s.SharedWith[:i], project):
-			errs = append(errs, &FieldError{field, fmt.Sprintf("%q stands twice: write it once", project)})
-		}
-	}
-	return errs
 }
 
 // planShares gives the steps that share a network with the projects that are declared, and with no other. Each settles

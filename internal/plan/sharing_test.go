@@ -122,25 +122,6 @@ func TestAShareThatIsRefusedHoldsUpNothingElse(t *testing.T) {
 	}
 }
 
-func TestWithWhomANetworkCannotBeShared(t *testing.T) {
-	for sentence, tc := range map[string]struct {
-		projects []string
-		field    string
-	}{
-		"all projects are another field": {[]string{"*"}, "sharedWith[0]"},
-		"a project has an id":            {[]string{"a", ""}, "sharedWith[1]"},
-		"an id has an end":               {[]string{strings.Repeat("a", 256)}, "sharedWith[0]"},
-		"a project stands once":          {[]string{"a", "a"}, "sharedWith[1]"},
-	} {
-		t.Run(sentence, func(t *testing.T) {
-			err := specWith(func(s *Spec) { s.SharedWith = tc.projects }).Validate()
-			if field, ok := errors.AsType[*FieldError](err); !ok || field.Field != tc.field {
-				t.Errorf("%v, want one of %s", err, tc.field)
-			}
-		})
-	}
-}
-
 func TestPlanOfQoSPolicies(t *testing.T) {
 	const update, differs = "update network net-1: ", " (it differs from what is declared)"
 	for sentence, tc := range map[string]struct {

@@ -130,43 +130,28 @@ type Provider struct {
 	SegmentationID int64
 }
 
-// Validate reports, as FieldErrors joined by errors.Join, what could not be applied.
+// Validate refuses, as errors joined by errors.Join, what no plan can be made for, or none that is safe: what would never
+// be found again, be taken for another's, or be given to everybody. What the user can mend is a *FieldError. The API
+// server's rules, or else Neutron, refuse the rest (docs/adr/0023).
 func (s Spec) Validate() error {
 	var errs []error
 	if err := s.Owner.validate(); err != nil {
 		errs = append(errs, err)
 	}
+	// The API server's rule leaves room for the marker, and not for the word that an imported network has before it.
 	if length := utf8.RuneCountInString(s.describe()); length > MaxDescription {
-		most := MaxUserDescription
-		if s.Import.ID != "" {
-			most -= len(" " + importedWord)
-		}
 		errs = append(errs, &FieldError{FieldDescription, fmt.Sprintf(
 			"with the ownership marker it has %d characters and Neutron holds %d: write at most %d",
-			length, MaxDescription, most)})
-	}
-	if !utf8.ValidString(s.Description) {
-		// JSON would carry another text than the one that is compared.
-		errs = append(errs, &FieldError{FieldDescription, "it is not UTF-8: write it anew"})
+			length, MaxDescription, MaxDescription-length+utf8.RuneCountInString(s.Description))})
 	}
 	// The marker comes off when the network is released. What the user wrote must not be taken for one then.
 	if strings.Contains(s.Description, markerPrefix) {
 		errs = append(errs, &FieldError{FieldDescription, fmt.Sprintf(
 			"%q begins the ownership marker: write the text without it", markerPrefix)})
 	}
-	errs = append(errs, s.validateProperties()...)
-	if s.MTU != 0 {
-		least := 68 // RFC 791
-		for _, subnet := range s.Subnets {
-			if subnet.IPVersion() == 6 {
-				least = 1280 // RFC 8200
-			}
-		}
-		if s.MTU < least || s.MTU > 65535 {
-			errs = append(errs, &FieldError{
-				FieldMTU, fmt.Sprintf("%d is out of range: write %d to 65535", s.MTU, least),
-			})
-		}
+	if at := slices.Index(s.SharedWith, everyProject); at >= 0 {
+		errs = append(errs, &FieldError{fmt.Sprintf("%s[%d]", FieldSharedWith, at),
+			"it stands for all projects: write shared: true"})
 	}
 	for i, subnet := range s.Subnets {
 		if err := subnet.Validate(); err != nil {
@@ -180,11 +165,7 @@ func (s Spec) Validate() error {
 			}
 		}
 	}
-	errs = append(errs, s.validateAllocations()...)
-	if s.Router != nil {
-		errs = append(errs, s.Router.validate()...)
-	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, s.validateAllocations()...)...)
 }
 
 // Observed is everything in Neutron that bears one owner's marker. The zero value means nothing.

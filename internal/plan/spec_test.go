@@ -35,20 +35,7 @@ func TestSpecValidate(t *testing.T) {
 		// field and text are of the refusal; without them the spec is good.
 		field, text string
 	}{
-		"a spec without subnets is good":   {specWith(func(s *Spec) { s.Subnets = nil }), "", ""},
-		"an MTU that is left to the cloud": {specWith(func(s *Spec) { s.MTU = 0 }), "", ""},
-		"the least MTU of IPv4 is good":    {specWith(func(s *Spec) { s.MTU = 68 }), "", ""},
-		"one byte less is refused":         {specWith(func(s *Spec) { s.MTU = 67 }), FieldMTU, "68 to 65535"},
-		"a negative MTU is refused":        {specWith(func(s *Spec) { s.MTU = -1 }), FieldMTU, "68 to 65535"},
-		"the largest MTU is good":          {specWith(func(s *Spec) { s.MTU = 65535 }), "", ""},
-		"one byte more is refused":         {specWith(func(s *Spec) { s.MTU = 65536 }), FieldMTU, "68 to 65535"},
-		"the least MTU of IPv6 is good":    {specWith(func(s *Spec) { s.MTU, s.Subnets = 1280, []Subnet{v6} }), "", ""},
-		"IPv6 needs 1280 bytes": {
-			specWith(func(s *Spec) { s.MTU, s.Subnets = 1279, []Subnet{v6} }), FieldMTU, "1280 to 65535",
-		},
-		"IPv6 beside IPv4 needs 1280 as well": {
-			specWith(func(s *Spec) { s.MTU, s.Subnets = 1279, []Subnet{v6, v4} }), FieldMTU, "1280 to 65535",
-		},
+		"a spec without subnets is good":  {specWith(func(s *Spec) { s.Subnets = nil }), "", ""},
 		"both families beside each other": {specWith(func(s *Spec) { s.Subnets = []Subnet{v4, v6} }), "", ""},
 		"a subnet twice is refused": {
 			specWith(func(s *Spec) { s.Subnets = []Subnet{v4, v6, v4} }), "additionalSubnets[1].cidr",
@@ -64,14 +51,18 @@ func TestSpecValidate(t *testing.T) {
 		"a description too long is refused": {
 			specWith(func(s *Spec) { s.Description = strings.Repeat("x", 174) }), FieldDescription, "at most 173",
 		},
+		"a description that has no room for the word of an import is refused": {
+			specWith(func(s *Spec) { s.Import.ID, s.Description = "net-1", strings.Repeat("x", 163) }),
+			FieldDescription, "at most 162",
+		},
 		"a description with a marker is refused": {
 			specWith(func(s *Spec) { s.Description = otherOwner.Marker() + "." }), FieldDescription, "[owner=",
 		},
 		"a description with half a marker": {
 			specWith(func(s *Spec) { s.Description = "x [owner=" }), FieldDescription, "[owner=",
 		},
-		"a description that is no UTF-8 is refused": {
-			specWith(func(s *Spec) { s.Description = "a\xff" }), FieldDescription, "UTF-8",
+		"all projects by another name than shared are refused": {
+			specWith(func(s *Spec) { s.SharedWith = []string{"a", "*"} }), "sharedWith[1]", "write shared: true",
 		},
 		"a description with other brackets is good": {specWith(func(s *Spec) { s.Description = "[owners=a/b] [x]" }), "", ""},
 	} {

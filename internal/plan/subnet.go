@@ -178,8 +178,8 @@ func lastAddr(cidr netip.Prefix) netip.Addr {
 	return last
 }
 
-// FieldError is a declared value that cannot be applied. The API server refuses most of them already; this is the same
-// check for objects that came in another way, such as under an older CRD.
+// FieldError is a declared value that cannot be planned with. The API server refuses most of them already; others came
+// before it had the rule, or follow from what the cloud has.
 type FieldError struct {
 	// Field is the name of the field, as the user writes it: cidr, allocationPools[0].start.
 	Field string
@@ -216,163 +216,24 @@ func SubnetField(place int, field string) string {
 	return fmt.Sprintf("additionalSubnets[%d].%s", place-1, field)
 }
 
-// Validate reports, as FieldErrors joined by errors.Join, what Neutron would refuse or what could not be kept as
-// declared. It is the API's rules once more, without the API.
+// Validate refuses, as a FieldError, what no plan can be made for: a CIDR that Neutron would hold in another form, so
+// that the subnet would never be found, and what its subnet pool does not give, so that a subnet would be deleted for one
+// that cannot be created. The API server's rules, or else Neutron, refuse the rest (docs/adr/0023).
 func (s Subnet) Validate() error {
-	var errs []error
-	refuse := func(field, format string, args ...any) {
-		errs = append(errs, &FieldError{field, fmt.Sprintf(format, args...)})
+	if s.Pending() {
+		return s.validateAllocation()
 	}
+	longest := s.CIDR.Addr().BitLen() - 2
 	switch {
-	case s.Pending():
-		s.validateAllocation(refuse)
 	case !s.CIDR.IsValid():
 		return &FieldError{"cidr", "write a network address and prefix length, such as 192.168.0.0/16"}
-	case s.CIDR.Bits() == 0 || s.CIDR.Bits() > s.CIDR.Addr().BitLen()-2:
-		s.validateCIDR(refuse)
-		return errors.Join(errs...)
-	default:
-		s.validateCIDR(refuse)
-		s.validateGatewayAndPools(refuse)
+	case s.CIDR != s.CIDR.Masked():
+		return &FieldError{s.cidrField(), fmt.Sprintf("%s has host bits set: write %s", s.CIDR, s.CIDR.Masked())}
+	case s.CIDR.Bits() == 0 || s.CIDR.Bits() > longest:
+		return &FieldError{s.cidrField(), fmt.Sprintf("%s has no usable range: write a prefix length from 1 to %d",
+			s.CIDR, longest)}
 	}
-	s.validateModes(refuse)
-	s.validateServiceTypes(refuse)
-	s.validateServers(refuse)
-	s.validateRoutes(refuse)
-	return errors.Join(errs...)
-}
-
-func (s Subnet) validateCIDR(refuse func(field, format string, args ...any)) {
-	if s.CIDR != s.CIDR.Masked() {
-		refuse(s.cidrField(), "%s has host bits set: write %s", s.CIDR, s.CIDR.Masked())
-	}
-	if longest := s.CIDR.Addr().BitLen() - 2; s.CIDR.Bits() == 0 || s.CIDR.Bits() > longest {
-		refuse(s.cidrField(), "%s has no usable range: write a prefix length from 1 to %d", s.CIDR, longest)
-		return
-	}
-	if problem := noHosts(s.CIDR); problem != "" {
-		refuse(s.cidrField(), "%s %s: write a range that hosts can have, such as 192.168.0.0/16", s.CIDR, problem)
-	}
-}
-
-func (s Subnet) validateGatewayAndPools(refuse func(field, format string, args ...any)) {
-	first, last := usable(s.CIDR)
-	hosts := Range{first, last}
-	switch {
-	case !s.Gateway.IsValid():
-	case s.Gateway.Zone() != "":
-		refuse("gateway", "%s has a zone: write %s", s.Gateway, s.Gateway.WithZone(""))
-	case !hosts.contains(s.Gateway):
-		refuse("gateway", "%s is not an address for a host of %s: write one from %s to %s",
-			s.Gateway, s.CIDR, first, last)
-	}
-	for i, pool := range s.Pools {
-		field := fmt.Sprintf("allocationPools[%d]", i)
-		switch {
-		case pool.Start.Zone() != "" || pool.End.Zone() != "":
-			refuse(field, "%s has a zone: leave out what begins with %%", pool)
-		case !hosts.contains(pool.Start) || !hosts.contains(pool.End):
-			refuse(field, "%s leaves %s: stay from %s to %s", pool, s.CIDR, first, last)
-		case pool.Start.Compare(pool.End) > 0:
-			refuse(field, "%s runs backwards: write the lower address as start", pool)
-		case s.Gateway.IsValid() && pool.contains(s.Gateway):
-			refuse(field, "%s contains the gateway %s: leave it out", pool, s.Gateway)
-		}
-		for j, other := range s.Pools[:i] {
-			if other.contains(pool.Start) || pool.contains(other.Start) {
-				refuse(field, "%s overlaps allocationPools[%d], %s", pool, j, other)
-			}
-		}
-	}
-}
-
-func (s Subnet) validateServers(refuse func(field, format string, args ...any)) {
-	for i, server := range s.DNSServers {
-		field := fmt.Sprintf("dnsServers[%d]", i)
-		if problem := noAddress(server); problem != "" {
-			refuse(field, "%s", problem)
-			continue
-		}
-		if s.isOther(server) {
-			refuse(field, "%s is not of the subnet's family, IPv%d", server, s.IPVersion())
-		}
-		if slices.Contains(s.DNSServers[:i], server) {
-			refuse(field, "%s stands twice", server)
-		}
-	}
-}
-
-func (s Subnet) validateRoutes(refuse func(field, format string, args ...any)) {
-	for i, route := range s.HostRoutes {
-		field := fmt.Sprintf("hostRoutes[%d]", i)
-		if problem := noDestination(route.Destination); problem != "" {
-			refuse(field+".destination", "%s", problem)
-			continue
-		}
-		if problem := noAddress(route.NextHop); problem != "" {
-			refuse(field+".nextHop", "%s", problem)
-			continue
-		}
-		if s.isOther(route.Destination.Addr()) || s.isOther(route.NextHop) {
-			refuse(field, "%s is not of the subnet's family, IPv%d", route, s.IPVersion())
-		}
-		if slices.Contains(s.HostRoutes[:i], route) {
-			refuse(field, "%s stands twice", route)
-		}
-	}
-}
-
-// within reports whether all of inner lies in outer.
-func within(inner, outer netip.Prefix) bool {
-	return outer.Bits() <= inner.Bits() && outer.Contains(inner.Addr())
-}
-
-// Ranges that no host of a subnet has. Neutron refuses DHCP on them, which can be switched on at any time
-// (neutron.db.db_base_plugin_v2, _validate_subnet), and refuses routes to loopback (neutron_lib's validate_hostroutes).
-var (
-	loopback4  = netip.MustParsePrefix("127.0.0.0/8")
-	loopback6  = netip.MustParsePrefix("::1/128")
-	multicast4 = netip.MustParsePrefix("224.0.0.0/4")
-	multicast6 = netip.MustParsePrefix("ff00::/8")
-)
-
-// noHosts says why a CIDR is no range for hosts, or nothing where it is one.
-func noHosts(cidr netip.Prefix) string {
-	switch {
-	case cidr.Addr().Is4In6():
-		return "is an IPv4 range in IPv6's spelling (write it as " + cidr.Addr().Unmap().String() + ")"
-	case within(cidr, loopback4):
-		return "is loopback"
-	case within(cidr, multicast4), within(cidr, multicast6):
-		return "is multicast"
-	case cidr.Addr() == netip.IPv4Unspecified():
-		return "begins at 0.0.0.0"
-	}
-	return ""
-}
-
-// noAddress says why an address cannot be sent to Neutron, and what to write instead, or nothing where it can.
-func noAddress(a netip.Addr) string {
-	switch {
-	case !a.IsValid():
-		return "it is no address: write one such as 192.168.0.1 or fd00::1"
-	case a.Zone() != "":
-		return fmt.Sprintf("%s has a zone: write %s", a, a.WithZone(""))
-	}
-	return ""
-}
-
-// noDestination says why a prefix is no destination of a route, and what to write instead, or nothing where it is one.
-func noDestination(p netip.Prefix) string {
-	switch {
-	case !p.IsValid():
-		return "it is no CIDR: write a network address and prefix length, such as 10.1.0.0/16"
-	case p != p.Masked():
-		return fmt.Sprintf("%s has host bits set: write %s", p, p.Masked())
-	case within(p, loopback4), p == loopback6:
-		return fmt.Sprintf("%s is loopback, to which no route leads: write a range that other hosts have", p)
-	}
-	return ""
+	return nil
 }
 
 // difference lists the fields in which the declared subnet differs from the actual one, by their names in the API, save

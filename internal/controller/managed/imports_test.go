@@ -190,7 +190,7 @@ func TestDriftFromAnotherSpecIsNotShown(t *testing.T) {
 		if drift := w.status().Drift; len(drift) != 1 {
 			t.Errorf("the drift is %+v, want that of the mtu", drift)
 		}
-		w.edit(func(obj *cloudteamv1.Network) { obj.Spec.Description = strings.Repeat("x", 255) })
+		w.edit(func(obj *cloudteamv1.Network) { obj.Spec.Description = "[owner=" })
 		w.mustSync()
 		w.wantState("Ready=False Stalled=True InvalidSpec")
 		if drift := w.status().Drift; len(drift) != 0 {
