@@ -14,14 +14,14 @@ import (
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 )
 
-// ofCloud are the labels of what is told of each cloud. They are empty for the process's own, which is a metric
-// without them to Prometheus.
+// ofCloud are the labels of the metrics of each cloud. They are empty for the process's own cloud; to Prometheus, that
+// is a metric without labels.
 var ofCloud = []string{"namespace", "secret", "cloud"}
 
-// labelsOf are the values of ofCloud.
+// labelsOf returns the values of ofCloud.
 func labelsOf(ref managed.CloudRef) []string { return []string{ref.Namespace, ref.Secret, ref.Entry} }
 
-// forgetCloud has no metric tell of a cloud any more.
+// forgetCloud deletes the metrics of a cloud.
 func forgetCloud(ref managed.CloudRef) {
 	for _, gauge := range []*metrics.GaugeVec{networks, ports, outage, credentialsOutdated, lastAudit} {
 		gauge.Delete(map[string]string{"namespace": ref.Namespace, "secret": ref.Secret, "cloud": ref.Entry})
@@ -31,50 +31,49 @@ func forgetCloud(ref managed.CloudRef) {
 var (
 	calls = metrics.NewHistogramVec(&metrics.HistogramOpts{
 		Name:           "network_controller_cloud_call_duration_seconds",
-		Help:           "Calls to Keystone and Neutron, by what was tried and how it ended (ok, or the kind of error).",
+		Help:           "Duration of calls to Keystone and Neutron, by operation and result (ok, or the kind of error).",
 		Buckets:        metrics.ExponentialBuckets(0.005, 2, 14),
 		StabilityLevel: metrics.ALPHA,
 	}, []string{"operation", "result"})
 	createItems = metrics.NewHistogramVec(&metrics.HistogramOpts{
 		Name:           "network_controller_cloud_create_items",
-		Help:           "Resources per call that created some, by what was created. Creates that wait go as one call.",
+		Help:           "Resources per create call, by operation. Creates that wait are sent together as one bulk call.",
 		Buckets:        []float64{1, 2, 5, 10, 15, 20, 25},
 		StabilityLevel: metrics.ALPHA,
 	}, []string{"operation"})
 	networks = metrics.NewGaugeVec(&metrics.GaugeOpts{
 		Name:           "network_controller_networks",
-		Help:           "Networks in Neutron that bear this cluster's marker, as of the last audit.",
+		Help:           "Networks in Neutron with this cluster's marker, as of the last audit.",
 		StabilityLevel: metrics.ALPHA,
 	}, ofCloud)
 	ports = metrics.NewGaugeVec(&metrics.GaugeOpts{
 		Name:           "network_controller_ports",
-		Help:           "Ports in Neutron that bear this cluster's marker, as of the last audit.",
+		Help:           "Ports in Neutron with this cluster's marker, as of the last audit.",
 		StabilityLevel: metrics.ALPHA,
 	}, ofCloud)
 	outage = metrics.NewGaugeVec(&metrics.GaugeOpts{
 		Name:           "network_controller_cloud_outage",
-		Help:           "1 while the cloud does not answer and calls wait until a probe is answered, else 0.",
+		Help:           "1 while the cloud does not respond and calls wait for a successful probe, else 0.",
 		StabilityLevel: metrics.ALPHA,
 	}, ofCloud)
 	credentialsOutdated = metrics.NewGaugeVec(&metrics.GaugeOpts{
-		Name: "network_controller_credentials_outdated",
-		Help: "1 while the files of the credentials cannot be used as they are, and what they held before is used, " +
-			"else 0.",
+		Name:           "network_controller_credentials_outdated",
+		Help:           "1 while the current credentials cannot be used and the previous ones are in use, else 0.",
 		StabilityLevel: metrics.ALPHA,
 	}, ofCloud)
 	lastAudit = metrics.NewGaugeVec(&metrics.GaugeOpts{
 		Name:           "network_controller_last_audit_timestamp_seconds",
-		Help:           "When the last complete audit ended, in seconds since 1970.",
+		Help:           "End of the last complete audit, in seconds since 1970.",
 		StabilityLevel: metrics.ALPHA,
 	}, ofCloud)
 )
 
-// registerMetrics comes before the first value: what is set before is lost.
+// registerMetrics MUST be called before the first value is set: earlier values are lost.
 var registerMetrics = sync.OnceFunc(func() {
 	legacyregistry.MustRegister(calls, createItems, networks, ports, outage, credentialsOutdated, lastAudit)
 })
 
-// countCall is client.Options.Called.
+// countCall implements client.Options.Called.
 func countCall(c client.Call) {
 	result := "ok"
 	if c.Err != nil {
@@ -86,11 +85,11 @@ func countCall(c client.Call) {
 	}
 }
 
-// auditLog makes logs, metrics and signals of audits.
+// auditLog turns audits into logs, metrics and signals.
 type auditLog struct {
 	ref    managed.CloudRef
 	logger klog.Logger
-	// recovered is called when an audit succeeds after one that failed.
+	// recovered is called when an audit succeeds after a failed one.
 	recovered func()
 
 	mu     sync.Mutex
@@ -114,7 +113,7 @@ func (a *auditLog) audited(audit neutron.Audit) {
 	case again:
 		a.logger.V(2).Info("Audit failed again", "err", audit.Err)
 	case audit.Err != nil:
-		a.logger.Info("Audit failed, the cloud is not looked at until one succeeds", "err", audit.Err)
+		a.logger.Info("Audit failed; drift detection is suspended until the next success", "err", audit.Err)
 	default:
 		labels := labelsOf(a.ref)
 		networks.WithLabelValues(labels...).Set(float64(audit.Networks))
@@ -132,14 +131,14 @@ func (a *auditLog) audited(audit neutron.Audit) {
 	}
 }
 
-// begun reports whether the first audit has ended.
+// begun reports whether the first audit has ended, with or without success.
 func (a *auditLog) begun() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.ended
 }
 
-// awaitFirst returns when the first audit has ended, however it did, or ctx is done.
+// awaitFirst returns when the first audit has ended, with or without success, or when ctx is done.
 func (a *auditLog) awaitFirst(ctx context.Context) {
 	a.mu.Lock()
 	first := a.firstLocked()

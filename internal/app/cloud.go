@@ -14,21 +14,19 @@ import (
 )
 
 const (
-	// credentialsInterval is how often the files of the credentials are read. They are few and small, and how they are
-	// replaced differs: kubelet swaps a symbolic link two levels up for a mounted Secret, editors rename, others write in
-	// place. To compare the contents is right for all of them, on every file system; to watch for each of these ways
-	// would save nothing, as kubelet itself looks for new Secrets but once a minute.
+	// credentialsInterval is how often the credentials' files are read. They are few and small. Comparing their contents
+	// works for every way to replace them: the kubelet swaps a symbolic link two levels up, editors rename, others write
+	// in place. Watching would not help, because the kubelet updates mounted Secrets only once a minute.
 	credentialsInterval = 5 * time.Second
-	// settling is how long files that have changed have to stay as they are before they are used: one that is written in
-	// place, or several one after the other, may lead elsewhere while they are not whole.
+	// settling is how long changed files must stay the same before they are used: files that are written in place, or one
+	// after the other, may be incomplete.
 	settling = time.Second
-	// credentialsBackoffLast bounds the pause between log-ins with changed credentials that fail: doubled from
-	// credentialsInterval on, since Keystone may lock an account out that gives wrong passwords.
+	// credentialsBackoffLast limits the exponential backoff, from credentialsInterval, between failed logins with changed
+	// credentials: Keystone may lock an account after wrong passwords.
 	credentialsBackoffLast = time.Minute
 )
 
-// cloudAccess is the way to the cloud, and what watches over it: whether the cloud answers, and whether the
-// credentials are still those in the files, or in the Secret.
+// cloudAccess is a cloud, with the watch over its outages and over changes of its credentials in files or a Secret.
 type cloudAccess struct {
 	ref    managed.CloudRef
 	cloud  *client.Cloud
@@ -36,11 +34,11 @@ type cloudAccess struct {
 	logger klog.Logger
 
 	mu sync.Mutex
-	// wake are told that what waits for the cloud should be looked at again.
+	// wake are called when objects that wait for the cloud can continue.
 	wake []func()
 }
 
-// newOwnCloudAccess makes the way to the process's own cloud.
+// newOwnCloudAccess opens the process's own cloud.
 func newOwnCloudAccess(o Options, permit func() error, logger klog.Logger) (*cloudAccess, error) {
 	load := func() (client.Credentials, error) { return client.LoadCredentials(o.Cloud) }
 	credentials, err := load()
@@ -50,7 +48,7 @@ func newOwnCloudAccess(o Options, permit func() error, logger klog.Logger) (*clo
 	return newCloudAccess(o, managed.CloudRef{}, credentials, load, permit, logger), nil
 }
 
-// newCloudAccess makes the way to a cloud with the given credentials, and with what load gives when that is other.
+// newCloudAccess opens a cloud with credentials, and replaces them when load returns others.
 func newCloudAccess(
 	o Options, ref managed.CloudRef, credentials client.Credentials, load func() (client.Credentials, error),
 	permit func() error, logger klog.Logger,
@@ -60,7 +58,7 @@ func newCloudAccess(
 	a.files = credentialsFiles{
 		ref: ref, load: load, used: credentials, look: make(chan struct{}, 1), logger: logger,
 		replaced: func() {
-			logger.Info("Logged in with the credentials that have changed")
+			logger.Info("Logged in with changed credentials")
 			a.wakeAll()
 		},
 	}
@@ -77,7 +75,7 @@ func newCloudAccess(
 	return a
 }
 
-// run watches until ctx is done.
+// run watches for outages and changed credentials until ctx is done.
 func (a *cloudAccess) run(ctx context.Context) {
 	var both sync.WaitGroup
 	both.Go(func() { a.cloud.Run(ctx) })
@@ -85,7 +83,7 @@ func (a *cloudAccess) run(ctx context.Context) {
 	both.Wait()
 }
 
-// woken adds a function that is told, from any goroutine, that what waits for the cloud should be looked at again.
+// woken adds a function to call, from any goroutine, when objects that wait for the cloud can continue.
 func (a *cloudAccess) woken(wake func()) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -100,41 +98,41 @@ func (a *cloudAccess) wakeAll() {
 	}
 }
 
-// outage is client.Options'.
+// outage implements client.Options.Outage.
 func (a *cloudAccess) outage(o client.Outage) {
 	if o.Over.IsZero() {
 		outage.WithLabelValues(labelsOf(a.ref)...).Set(1)
-		a.logger.Info("The cloud does not answer: calls wait until a probe is answered", "reason", o.Reason,
+		a.logger.Info("The cloud does not respond; calls wait for a successful probe", "reason", o.Reason,
 			"since", o.Since)
 		return
 	}
 	outage.WithLabelValues(labelsOf(a.ref)...).Set(0)
-	a.logger.Info("The cloud answers again", "after", o.Over.Sub(o.Since).Round(time.Millisecond))
+	a.logger.Info("The cloud responds again", "after", o.Over.Sub(o.Since).Round(time.Millisecond))
 	a.wakeAll()
 }
 
-// credentialsFiles has credentials replaced when their files, or their Secret, change.
+// credentialsFiles replaces credentials when their files, or their Secret, change.
 type credentialsFiles struct {
 	ref     managed.CloudRef
 	load    func() (client.Credentials, error)
 	replace func(context.Context, client.Credentials) error
-	// replaced is told that other credentials are used from now on.
+	// replaced is called when other credentials are in use.
 	replaced func()
-	// complain, where set, is told why those that have changed cannot be used, once for each reason.
+	// complain, where set, is called once for each reason why changed credentials cannot be used.
 	complain func(error)
 	logger   klog.Logger
-	// look has a value in it when the files should be looked at out of turn.
+	// look triggers a check before the next interval.
 	look chan struct{}
 
-	// used are the credentials in use; tried those that could not be used, which are tried again at again. failure is the
-	// text of what was last reported.
+	// used are the credentials in use. tried are the ones that failed, which are retried at again. failure is the last
+	// reported error.
 	used, tried client.Credentials
 	again       time.Time
 	backoff     time.Duration
 	failure     string
 }
 
-// lookNow has the files looked at out of turn, because the credentials were refused or the server was not trusted.
+// lookNow triggers a check, because the cloud refused the credentials or its certificate is not trusted.
 func (f *credentialsFiles) lookNow() {
 	select {
 	case f.look <- struct{}{}:
@@ -142,7 +140,7 @@ func (f *credentialsFiles) lookNow() {
 	}
 }
 
-// run looks at the files until ctx is done.
+// run checks the files periodically until ctx is done.
 func (f *credentialsFiles) run(ctx context.Context) {
 	tick := time.NewTicker(credentialsInterval)
 	defer tick.Stop()
@@ -157,7 +155,7 @@ func (f *credentialsFiles) run(ctx context.Context) {
 	}
 }
 
-// check replaces the credentials where the files hold others that can be used. Those in use stay until then.
+// check replaces the credentials when the files have others that work. Until then, the old ones stay in use.
 func (f *credentialsFiles) check(ctx context.Context) {
 	found, err := f.load()
 	switch {
@@ -196,15 +194,14 @@ func (f *credentialsFiles) failed(err error) {
 	credentialsOutdated.WithLabelValues(labelsOf(f.ref)...).Set(1)
 	if text := err.Error(); text != f.failure {
 		f.failure = text
-		f.logger.Error(err, "The credentials have changed and cannot be used: those from before are used, and these "+
-			"tried again")
+		f.logger.Error(err, "The changed credentials cannot be used; using the previous ones and retrying periodically")
 		if f.complain != nil {
 			f.complain(err)
 		}
 	}
 }
 
-// settled reports whether what was found in the files is still there after a moment; not where ctx is done before.
+// settled reports whether the files have the same credentials after a moment. It returns false when ctx is done first.
 func (f *credentialsFiles) settled(ctx context.Context, found client.Credentials) bool {
 	moment := time.NewTimer(settling)
 	defer moment.Stop()
@@ -217,7 +214,7 @@ func (f *credentialsFiles) settled(ctx context.Context, found client.Credentials
 	return err == nil && again.SameAs(found)
 }
 
-// inUse notes that the files hold what is used.
+// inUse notes that the credentials in the files are in use.
 func (f *credentialsFiles) inUse() {
 	credentialsOutdated.WithLabelValues(labelsOf(f.ref)...).Set(0)
 	f.failure = ""

@@ -12,26 +12,26 @@ import (
 	"cloudteam.ztgame.com/network-controller/internal/neutron"
 )
 
-// sharedInventory is the Inventory of one cloud, for all controllers whose objects' resources are in Neutron.
+// sharedInventory is the Inventory of one cloud, shared by all controllers with resources in Neutron.
 type sharedInventory struct {
 	*neutron.Inventory
 	audits *auditLog
 }
 
-// inventoryUser is a controller that is told what Inventories find.
+// inventoryUser is a controller that acts on what Inventories find.
 type inventoryUser interface {
 	started
-	// Moved tells that the resources of the object of a UID, of whatever kind, are other than they were.
+	// Moved is called when the resources of the object with this UID have changed. The object may be of any kind.
 	Moved(uid string)
-	// ActSince tells since when no other process acts.
+	// ActSince sets the time since when no other process acts.
 	ActSince(time.Time)
-	// EnqueueIn tells that what waits for a cloud should be looked at again.
+	// EnqueueIn enqueues the objects in a cloud.
 	EnqueueIn(managed.CloudRef)
-	// CloudsInUse gives the clouds of all objects.
+	// CloudsInUse returns the clouds of all objects.
 	CloudsInUse() map[managed.CloudRef]bool
 }
 
-// audience are the controllers that run and are told what Inventories find. The zero value is empty.
+// audience is the set of running controllers that act on what Inventories find. The zero value is empty.
 type audience struct {
 	mu    sync.Mutex
 	users []inventoryUser
@@ -51,13 +51,13 @@ func (a *audience) tell(what func(inventoryUser)) {
 	}
 }
 
-// wake has all objects looked at whose resources are in a cloud.
+// wake enqueues all objects in a cloud.
 func (a *audience) wake(ref managed.CloudRef) {
 	a.tell(func(user inventoryUser) { user.EnqueueIn(ref) })
 }
 
-// inventory gives the Inventory of the process's own cloud, which is made and begins to audit when it is first asked
-// for. The caller holds building.
+// inventory returns the Inventory of the process's own cloud. The first call makes it and starts its audits. The
+// caller holds building.
 func (p *process) inventory() *sharedInventory {
 	if p.shared != nil {
 		return p.shared
@@ -68,7 +68,7 @@ func (p *process) inventory() *sharedInventory {
 	return p.shared
 }
 
-// newInventory makes the Inventory of a cloud, of which the audience is told.
+// newInventory makes the Inventory of a cloud, which notifies the audience.
 func (p *process) newInventory(access *cloudAccess, logger klog.Logger) *sharedInventory {
 	wake := func() { p.audience.wake(access.ref) }
 	s := &sharedInventory{audits: &auditLog{ref: access.ref, logger: logger, recovered: wake}}
@@ -83,13 +83,13 @@ func (p *process) newInventory(access *cloudAccess, logger klog.Logger) *sharedI
 	return s
 }
 
-// serve has a controller told, once it runs, what the Inventories find, and makes it begin with a first answer from
-// the process's own cloud, good or bad, so that its first syncs have something to say.
+// serve lets a controller start after the first audit of the process's own cloud, and adds it to the audience then. An
+// audit that failed suffices: the first syncs report why.
 func (p *process) serve(c inventoryUser) started {
 	return audited{c, p.shared, &p.audience, p.election}
 }
 
-// audited is a controller that waits for the first audit.
+// audited is a controller that starts after the first audit.
 type audited struct {
 	inventoryUser
 	inventory *sharedInventory
@@ -97,7 +97,7 @@ type audited struct {
 	election  *election
 }
 
-// Run is started.Run. This process leads.
+// Run implements started. The process is the leader.
 func (a audited) Run(ctx context.Context, workers int) error {
 	a.inventory.audits.awaitFirst(ctx)
 	a.ActSince(a.election.since)

@@ -16,15 +16,15 @@ import (
 )
 
 const (
-	// sweepInterval is how often the objects are asked which clouds they name.
+	// sweepInterval is how often the registry checks which clouds objects use.
 	sweepInterval = time.Minute
-	// linger is how long a cloud stays open that no object names, or whose Secret cannot be used: objects are deleted
-	// and created anew, and what goes together with its Secret is removed meanwhile.
-	linger = 10 * time.Minute
+	// closeAfter is how long a cloud stays open that no object uses, or whose Secret cannot be used. Objects may be
+	// recreated soon, and the resources of objects that are deleted together with their Secret are removed meanwhile.
+	closeAfter = 10 * time.Minute
 )
 
-// cloudRegistry has the clouds that Secrets lead to. It is managed.Clouds. One is opened when a sync asks for it
-// first, which only a leader's does, and closed when no object has named it for a while.
+// cloudRegistry has the clouds with credentials in Secrets. It implements managed.Clouds. It opens a cloud when the
+// first sync asks for it, which only happens in a leader, and closes it some time after the last object is gone.
 type cloudRegistry struct {
 	p  *process
 	to *client.Confinement
@@ -37,7 +37,7 @@ func newCloudRegistry(p *process, to *client.Confinement) *cloudRegistry {
 	return &cloudRegistry{p: p, to: to, clouds: map[managed.CloudRef]*secretCloud{}}
 }
 
-// In is managed.Clouds'.
+// In implements managed.Clouds.
 func (r *cloudRegistry) In(ref managed.CloudRef, removing bool) (managed.Inventory, error) {
 	r.mu.Lock()
 	c, known := r.clouds[ref]
@@ -50,7 +50,7 @@ func (r *cloudRegistry) In(ref managed.CloudRef, removing bool) (managed.Invento
 	return c.inventory(removing)
 }
 
-// inventories are those of all clouds that were ever audited, for who looks after orphans.
+// inventories returns the Inventories of all open clouds with an audit, for the controller of orphans.
 func (r *cloudRegistry) inventories() []orphan.Inventory {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -63,7 +63,7 @@ func (r *cloudRegistry) inventories() []orphan.Inventory {
 	return all
 }
 
-// run closes what is not needed any more, until ctx is done.
+// run closes unused clouds until ctx is done.
 func (r *cloudRegistry) run(ctx context.Context) {
 	tick := time.NewTicker(sweepInterval)
 	defer tick.Stop()
@@ -77,7 +77,7 @@ func (r *cloudRegistry) run(ctx context.Context) {
 	}
 }
 
-// sweep closes the clouds that no object has named for a while, and the sessions whose Secrets cannot be used.
+// sweep closes the clouds that no object uses, and the sessions whose Secrets cannot be used, after closeAfter.
 func (r *cloudRegistry) sweep() {
 	named := map[managed.CloudRef]bool{}
 	r.p.audience.tell(func(user inventoryUser) {
@@ -91,20 +91,20 @@ func (r *cloudRegistry) sweep() {
 		switch {
 		case named[ref]:
 			c.unnamed = time.Time{}
-			if s := c.secret.state(); s.problem != nil && time.Since(s.since) > linger {
+			if s := c.secret.state(); s.problem != nil && time.Since(s.since) > closeAfter {
 				c.end()
 			}
 		case c.unnamed.IsZero():
 			c.unnamed = time.Now()
-		case time.Since(c.unnamed) > linger:
+		case time.Since(c.unnamed) > closeAfter:
 			c.close()
 			delete(r.clouds, ref)
-			c.logger.Info("Closed the cloud, which no object has named for a while")
+			c.logger.Info("Closed the cloud; no object uses it")
 		}
 	}
 }
 
-// open begins to follow a cloud's Secret.
+// open starts to watch a cloud's Secret.
 func (r *cloudRegistry) open(ref managed.CloudRef) *secretCloud {
 	logger := klog.FromContext(r.p.baseCtx).WithValues("namespace", ref.Namespace, "secret", ref.Secret)
 	if ref.Entry != "" {
@@ -117,23 +117,23 @@ func (r *cloudRegistry) open(ref managed.CloudRef) *secretCloud {
 	return c
 }
 
-// secretCloud is a cloud to which a Secret leads.
+// secretCloud is a cloud with credentials in a Secret.
 type secretCloud struct {
 	p      *process
 	secret *secretWatch
 	logger klog.Logger
 	ctx    context.Context
 	cancel context.CancelFunc
-	// unnamed is since when no object has named it; zero where one does. The registry's lock guards it.
+	// unnamed is since when no object uses it; zero while one does. The registry's lock guards it.
 	unnamed time.Time
 
 	mu sync.Mutex
-	// session is nil before there were credentials, and when they are gone for good.
+	// session is nil before there are credentials, and after they have been gone for closeAfter.
 	session *cloudSession
 }
 
-// cloudSession is what is open for the credentials of one Secret, from its creation to its end: another Secret of the
-// name is another's, and gets another session.
+// cloudSession is the open cloud of one Secret, identified by its UID. A Secret that is recreated under the same name
+// gets another session.
 type cloudSession struct {
 	uid       types.UID
 	access    *cloudAccess
@@ -147,11 +147,11 @@ func (c *secretCloud) current() *cloudSession {
 	return c.session
 }
 
-// inventory is managed.Clouds'.
+// inventory implements managed.Clouds.In.
 func (c *secretCloud) inventory(removing bool) (managed.Inventory, error) {
 	known, s := c.secret.state(), c.current()
 	open := s != nil && s.uid == known.uid && s.inventory.audits.begun()
-	outlived := removing && open && time.Since(known.since) <= linger
+	outlived := removing && open && time.Since(known.since) <= closeAfter
 	switch {
 	case !known.read:
 		return nil, managed.ErrNotYet
@@ -163,7 +163,7 @@ func (c *secretCloud) inventory(removing bool) (managed.Inventory, error) {
 	return s.inventory, nil
 }
 
-// changed takes in what became of the Secret.
+// changed reacts to a change of the Secret.
 func (c *secretCloud) changed() {
 	known := c.secret.state()
 	c.mu.Lock()
@@ -181,7 +181,7 @@ func (c *secretCloud) changed() {
 	c.p.audience.wake(c.secret.ref)
 }
 
-// begin opens a session, and has it handed out when its first audit has ended, however it did. The caller holds mu.
+// begin opens a session and enqueues the cloud's objects after its first audit. The caller holds mu.
 func (c *secretCloud) begin(known secretState) *cloudSession {
 	ctx, cancel := context.WithCancel(c.ctx)
 	load := func() (client.Credentials, error) {
@@ -212,7 +212,7 @@ func (c *secretCloud) begin(known secretState) *cloudSession {
 	return s
 }
 
-// end ends the session, if there is one, and goes on to follow the Secret.
+// end ends the session, if there is one. The watch of the Secret continues.
 func (c *secretCloud) end() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -224,7 +224,7 @@ func (c *secretCloud) end() {
 	forgetCloud(c.secret.ref)
 }
 
-// close ends everything.
+// close ends the session and the watch of the Secret.
 func (c *secretCloud) close() {
 	c.cancel()
 	c.end()

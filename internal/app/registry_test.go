@@ -283,7 +283,7 @@ func TestWhatASecretHeldServesRemovalsForAWhile(t *testing.T) {
 	}
 	secret := w.onlyCloud().secret
 	secret.mu.Lock()
-	secret.known.since = time.Now().Add(-linger - time.Second)
+	secret.known.since = time.Now().Add(-closeAfter - time.Second)
 	secret.mu.Unlock()
 	if _, err := w.In(inTeam, true); err == nil || errors.Is(err, managed.ErrNotYet) {
 		t.Errorf("after a while it is %v for a removal", err)
@@ -362,7 +362,7 @@ func TestACloudThatNobodyNamesIsClosed(t *testing.T) {
 		defer w.mu.Unlock()
 		for _, c := range w.cloudRegistry.clouds {
 			if !c.unnamed.IsZero() {
-				c.unnamed = c.unnamed.Add(-linger - time.Second)
+				c.unnamed = c.unnamed.Add(-closeAfter - time.Second)
 			}
 		}
 	}

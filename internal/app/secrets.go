@@ -22,39 +22,38 @@ import (
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
 
-// secretWatch follows the one Secret that holds the credentials of a cloud. It is the store of a Reflector, and keeps
-// of the Secret no more than the credentials. A list by name needs no right to other Secrets.
+// secretWatch watches the Secret with the credentials of a cloud. It is the store of a Reflector, and keeps only the
+// credentials. Listing one Secret by name needs no permission for other Secrets.
 type secretWatch struct {
 	ref managed.CloudRef
 	to  *client.Confinement
-	// changed is called when what is known has changed, without a lock held.
+	// changed is called, without a lock held, when the state has changed.
 	changed func()
 
 	mu    sync.Mutex
 	known secretState
 }
 
-// secretState is what is known of a Secret.
+// secretState is the observed state of a Secret.
 type secretState struct {
-	// read is false before the API server has said anything of it.
+	// read is false before the first response of the API server.
 	read bool
-	// problem, where not nil, is why its credentials cannot be used, and since is since when.
+	// problem is why the credentials cannot be used, or nil; since is since when.
 	problem *managed.Waiting
 	since   time.Time
-	// uid is that of the Secret that credentials were last read from, and stays when that is gone; empty before the
-	// first.
+	// uid identifies the Secret that the credentials were last read from, even after it is gone; empty before the first.
 	uid         types.UID
 	credentials client.Credentials
 }
 
-// state is what is known now.
+// state returns the current state.
 func (w *secretWatch) state() secretState {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.known
 }
 
-// set changes what is known, and tells it where that makes a difference.
+// set changes the state, and calls changed when that makes a difference.
 func (w *secretWatch) set(change func(*secretState)) {
 	w.mu.Lock()
 	was := w.known
@@ -73,7 +72,7 @@ func (w *secretWatch) set(change func(*secretState)) {
 	}
 }
 
-// same reports whether two states differ in nothing that anybody acts on.
+// same reports whether two states have the same effect.
 func (s secretState) same(other secretState) bool {
 	if s.read != other.read || s.uid != other.uid || (s.problem == nil) != (other.problem == nil) {
 		return false
@@ -84,7 +83,7 @@ func (s secretState) same(other secretState) bool {
 	return s.uid == "" || s.credentials.SameAs(other.credentials)
 }
 
-// run follows the Secret until ctx is done.
+// run watches the Secret until ctx is done.
 func (w *secretWatch) run(ctx context.Context, kube kubernetes.Interface) {
 	logger := klog.FromContext(ctx)
 	secrets := kube.CoreV1().Secrets(w.ref.Namespace)
@@ -106,28 +105,28 @@ func (w *secretWatch) run(ctx context.Context, kube kubernetes.Interface) {
 	reflector.RunWithContext(ctx)
 }
 
-// unlogged has client-go log nothing of a request: at a high verbosity it logs the bodies of answers.
+// unlogged keeps client-go from logging a request: at a high verbosity it logs response bodies.
 func unlogged(ctx context.Context) context.Context { return klog.NewContext(ctx, klog.Logger{}) }
 
-// heard notes that the API server refuses to tell of the Secret.
+// heard notes that the API server forbids reading the Secret.
 func (w *secretWatch) heard(err error) {
 	if !apierrors.IsForbidden(err) {
 		return
 	}
 	w.set(func(s *secretState) {
-		s.problem = unusable("the controller may not read Secret %q: give its ServiceAccount the right to get, list and "+
-			"watch it, by a Role and a RoleBinding in this namespace", w.ref.Secret)
+		s.problem = unusable("the controller may not read Secret %q: allow its ServiceAccount to get, list and watch it, "+
+			"with a Role and a RoleBinding in this namespace", w.ref.Secret)
 	})
 }
 
-// unusable says why credentials cannot be used.
+// unusable makes the problem of credentials that cannot be used.
 func unusable(format string, args ...any) *managed.Waiting {
 	return &managed.Waiting{
 		Reason: cloudteamv1.ReasonCredentialsUnusable, Stalled: true, Message: "spec.cloud: " + fmt.Sprintf(format, args...),
 	}
 }
 
-// take takes in the Secret as it is.
+// take stores the Secret.
 func (w *secretWatch) take(obj any) error {
 	secret, ok := obj.(*corev1.Secret)
 	if !ok || secret.Name != w.ref.Secret {
@@ -144,20 +143,20 @@ func (w *secretWatch) take(obj any) error {
 	return nil
 }
 
-// gone notes that there is no such Secret.
+// gone notes that the Secret does not exist.
 func (w *secretWatch) gone() {
 	w.set(func(s *secretState) {
 		s.problem = unusable("there is no Secret %q in this namespace: create it, with the key clouds.yaml", w.ref.Secret)
 	})
 }
 
-// Add is cache.ReflectorStore's.
+// Add implements cache.ReflectorStore.
 func (w *secretWatch) Add(obj any) error { return w.take(obj) }
 
-// Update is cache.ReflectorStore's.
+// Update implements cache.ReflectorStore.
 func (w *secretWatch) Update(obj any) error { return w.take(obj) }
 
-// Delete is cache.ReflectorStore's.
+// Delete implements cache.ReflectorStore.
 func (w *secretWatch) Delete(obj any) error {
 	if secret, ok := obj.(*corev1.Secret); ok && secret.Name == w.ref.Secret {
 		w.gone()
@@ -165,7 +164,7 @@ func (w *secretWatch) Delete(obj any) error {
 	return nil
 }
 
-// Replace is cache.ReflectorStore's: what was listed is all there is.
+// Replace implements cache.ReflectorStore.
 func (w *secretWatch) Replace(objects []any, _ string) error {
 	for _, obj := range objects {
 		if secret, ok := obj.(*corev1.Secret); ok && secret.Name == w.ref.Secret {
@@ -176,5 +175,5 @@ func (w *secretWatch) Replace(objects []any, _ string) error {
 	return nil
 }
 
-// Resync is cache.ReflectorStore's. There is nothing to hand out once more.
+// Resync implements cache.ReflectorStore. It does nothing.
 func (w *secretWatch) Resync() error { return nil }
