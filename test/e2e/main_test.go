@@ -34,6 +34,9 @@ func TestMain(m *testing.M) {
 	options := harness.Options{
 		Components: harness.AllComponents(), Gate: true, OpenStack: os.Getenv("E2E_OPENSTACK") != "",
 	}
+	if !options.OpenStack {
+		harness.RunInParallel(8) // a real Neutron is the bottleneck itself
+	}
 	code, err := harness.Run(options, func(s *harness.Surroundings) (int, error) {
 		surroundings, kubeconfig, admin, kube, networks = s, s.Kubeconfig, s.Admin, s.Kube, s.Networks
 		cloudsFile, emulator = s.CloudsFile, s.Emulator

@@ -16,11 +16,9 @@ package faults
 
 import (
 	"cmp"
-	"flag"
 	"fmt"
 	"os"
 	"slices"
-	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -56,9 +54,7 @@ func sampleEvery() int {
 }
 
 func TestMain(m *testing.M) {
-	if err := flag.Set("test.parallel", strconv.Itoa(worldsAtATime())); err != nil {
-		panic(err) // package testing has the flag
-	}
+	harness.RunInParallel(worldsAtATime())
 	options := harness.Options{Components: harness.AllComponents(), Gate: true, OpenStack: openStack()}
 	code, err := harness.Run(options, func(s *harness.Surroundings) (int, error) {
 		surroundings = s

@@ -45,6 +45,7 @@ var (
 )
 
 func TestMain(m *testing.M) {
+	harness.RunInParallel(8)
 	code, err := harness.RunControlPlane(harness.APIComponents(), func(c *harness.ControlPlane) (code int, err error) {
 		plane, apiServer, kubeClient, networkAPI = c, c.Admin, c.Kube, c.Networks
 		if anyAPI, err = dynamic.NewForConfig(apiServer); err != nil {

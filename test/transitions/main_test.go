@@ -63,12 +63,13 @@ func TestMain(m *testing.M) {
 	// What stands on the command line is read later, and wins. A sequence takes a part of a second, where rapid's own
 	// values are meant for microseconds.
 	for name, value := range map[string]string{
-		"rapid.checks": "8", "rapid.steps": "12", "rapid.shrinktime": "2m", "test.parallel": "4",
+		"rapid.checks": "8", "rapid.steps": "12", "rapid.shrinktime": "2m",
 	} {
 		if err := flag.Set(name, value); err != nil {
 			panic(err) // package rapid has the flags
 		}
 	}
+	harness.RunInParallel(lanes)
 	code, err := harness.RunControlPlane(harness.APIComponents(), func(c *harness.ControlPlane) (int, error) {
 		surroundings.apiServer, surroundings.kube, surroundings.networks = c.Admin, c.Kube, c.Networks
 		return run(m)

@@ -18,6 +18,9 @@ const seedFlag = "rapid.seed"
 // seedsApart is how far the seeds of two lanes are apart: rapid adds to the one that it begins with.
 const seedsApart = 1_000_000
 
+// lanes is how many sequences run at a time, each in a subtest of its own: a, b, c, d.
+const lanes = 4
+
 // anew has other sequences drawn than the last time.
 var anew = flag.Bool("anew", false, "draw other sequences than the last time; -"+seedFlag+" draws those of a seed")
 
@@ -27,7 +30,8 @@ func TestWhatIsReachedDoesNotTellTheWay(t *testing.T) {
 	t.Cleanup(func() { t.Log(met.String()) })
 	choose := !*anew && flag.Lookup(seedFlag).Value.String() == "0"
 	var seeding sync.Mutex
-	for i, lane := range []string{"a", "b", "c", "d"} {
+	for i := range lanes {
+		lane := string(rune('a' + i))
 		t.Run(lane, func(t *testing.T) {
 			t.Parallel()
 			// rapid has one seed for the whole process, and reads it before it calls what it checks.
