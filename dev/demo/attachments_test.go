@@ -184,7 +184,7 @@ func TestAttachments(t *testing.T) {
 	})
 }
 
-func TestAddressesAreComparedWhateverTheirOrder(t *testing.T) {
+func TestAddressOrderIsNoDifference(t *testing.T) {
 	is := attachments{"uid": {pod: "web", Allocation: cloudteamv1.Allocation{
 		PortID: "id", MAC: "m", IPs: []string{"fd00::7/64", "192.168.0.7/16"},
 	}}}

@@ -15,7 +15,7 @@ import (
 	"cloudteam.ztgame.com/network-controller/internal/neutron/neutrontest"
 )
 
-func TestPictureShowsWhatChanged(t *testing.T) {
+func TestPictureShowsChanges(t *testing.T) {
 	before := picture{
 		network: resource{
 			"id": "n", "name": "example", "description": "[owner=c/o]", "status": "ACTIVE", "revision_number": 1.0,

@@ -20,7 +20,7 @@ import (
 // A bulk in which a port gets no address is refused as a whole, and Neutron 21 does not give back the addresses that it
 // had taken for the ports before that one: nobody gets them until their subnet is deleted. So ports go together only on
 // networks whose subnets are known to have room for many more, and only where they leave it to Neutron which addresses
-// they get. TestWhatABulkOfPortsLosesWhereItIsRefused in test/contract holds which refusals cost addresses, and which
+// they get. TestRefusedBulkPortsLeakAddresses in test/contract holds which refusals cost addresses, and which
 // do not.
 //
 // What is left in a subnet is counted once for many ports (a look), and remembered for a while, less what is sent
@@ -314,7 +314,7 @@ func sizeOf(pool wirePool) int64 {
 
 // countRoom counts what is left in the subnets of networks, beyond the margin. It leaves out the networks on which
 // ports have to go alone: those of other projects, whose ports a list does not show, those of which a list does not
-// show all subnets, and those with subnets that are not plain. TestWhoHasANetworkSeesAllThatIsOnIt in test/contract
+// show all subnets, and those with subnets that are not plain. TestNetworkOwnerSeesAllPorts in test/contract
 // holds what a list shows.
 func (i *Inventory) countRoom(ctx context.Context, networks []string) (map[string]spare, error) {
 	of, bound := client.Wanted(ctx)

@@ -58,7 +58,7 @@ func TestNumbersAreShort(t *testing.T) {
 	}
 }
 
-func TestTheTableGoesBetweenTheMarkersOfItsCloud(t *testing.T) {
+func TestTableReplacesItsCloudsSection(t *testing.T) {
 	o, err := parse([]string{"--networks=7"}, io.Discard)
 	if err != nil {
 		t.Fatal(err)
@@ -102,7 +102,7 @@ func TestTheTableGoesBetweenTheMarkersOfItsCloud(t *testing.T) {
 	}
 }
 
-func TestSeveralRunsAreOneTable(t *testing.T) {
+func TestSeveralRunsMakeOneTable(t *testing.T) {
 	o, err := parse([]string{"--networks=7"}, io.Discard)
 	if err != nil {
 		t.Fatal(err)
@@ -122,7 +122,7 @@ func TestSeveralRunsAreOneTable(t *testing.T) {
 	}
 }
 
-func TestAProcessIsFoundByItsProgram(t *testing.T) {
+func TestFindProcessByProgram(t *testing.T) {
 	child := exec.CommandContext(t.Context(), "sleep", "60")
 	if err := child.Start(); err != nil {
 		t.Fatal(err)
@@ -143,7 +143,7 @@ func TestAProcessIsFoundByItsProgram(t *testing.T) {
 	}
 }
 
-func TestAnAuditIsAllowedTwoCallsAPageAndTwo(t *testing.T) {
+func TestAuditCallLimit(t *testing.T) {
 	first := call{method: "GET", shape: "/v2.0/networks", uri: "/networking/v2.0/networks?limit=500&sort_key=id"}
 	for n, want := range map[int]float64{1: 4, 500: 4, 501: 6, 10000: 42} {
 		if got := auditLimit([]call{first}, n); got != want {
@@ -152,7 +152,7 @@ func TestAnAuditIsAllowedTwoCallsAPageAndTwo(t *testing.T) {
 	}
 }
 
-func TestAnEventIsDuringAnAuditFromItsFirstPageToItsLast(t *testing.T) {
+func TestEventDuringAudit(t *testing.T) {
 	epoch := time.Now()
 	at := func(second int) time.Time { return epoch.Add(time.Duration(second) * time.Second) }
 	page := func(second int, shape, query string) call {
@@ -171,7 +171,7 @@ func TestAnEventIsDuringAnAuditFromItsFirstPageToItsLast(t *testing.T) {
 	}
 }
 
-func TestWhatABodyCreatesIsKnownByName(t *testing.T) {
+func TestCreatedNames(t *testing.T) {
 	got := names(`{"networks":[{"admin_state_up":true,"name":"a"},{"name":"b","description":"c"}]}`)
 	if diff := cmp.Diff(map[string]bool{"a": true, "b": true}, got); diff != "" {
 		t.Error(diff)
@@ -191,7 +191,7 @@ func TestWhatABodyCreatesIsKnownByName(t *testing.T) {
 	}
 }
 
-func TestABenchmarksLineIsRead(t *testing.T) {
+func TestParseBenchmarkLine(t *testing.T) {
 	got := benchmarkLine("BenchmarkSyncAtRest-2   \t   10000\t     20738 ns/op\t    3709 B/op\t      70 allocs/op")
 	want := map[string]float64{"ns/op": 20738, "B/op": 3709, "allocs/op": 70}
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -204,7 +204,7 @@ func TestABenchmarksLineIsRead(t *testing.T) {
 	}
 }
 
-func TestFlagsThatMakeNoSenseAreRefused(t *testing.T) {
+func TestInvalidFlagsAreRefused(t *testing.T) {
 	t.Setenv("OS_CLIENT_CONFIG_FILE", "")
 	for argument, want := range map[string]string{
 		"--cloud=other":             "emulator or openstack",
@@ -224,7 +224,7 @@ func TestFlagsThatMakeNoSenseAreRefused(t *testing.T) {
 	}
 }
 
-func TestEachBenchmarkHasANameAWayAndAnIDOfItsOwn(t *testing.T) {
+func TestBenchmarksAreDescribedAndUnique(t *testing.T) {
 	seen := map[string]bool{}
 	for _, g := range groups() {
 		ids := []string{g.id}

@@ -96,9 +96,9 @@ func randomSubnet(r *rand.Rand) object {
 	return ask
 }
 
-// TestTheEmulatorAgreesAboutRandomSubnets sends the same requests to the emulator and to a real cloud. CONTRACT_SEED
+// TestEmulatorAgreesOnRandomSubnets sends the same requests to the emulator and to a real cloud. CONTRACT_SEED
 // repeats a run, CONTRACT_SUBNETS says how many subnets it has (200 if it does not).
-func TestTheEmulatorAgreesAboutRandomSubnets(t *testing.T) {
+func TestEmulatorAgreesOnRandomSubnets(t *testing.T) {
 	t.Parallel()
 	stack := openstack(t)
 	if stack == nil {

@@ -7,7 +7,7 @@ import (
 	gocmp "github.com/google/go-cmp/cmp"
 )
 
-func TestNeutronTellsItsVersionToAnyone(t *testing.T) {
+func TestNeutronVersionNeedsNoToken(t *testing.T) {
 	onEveryCloud(t, func(t *testing.T, c *cloud) {
 		want := []object{{
 			"id": "v2.0", "status": "CURRENT",
@@ -33,8 +33,8 @@ func TestNeutronNamesItsCoreResources(t *testing.T) {
 	})
 }
 
-// TestTheExtensionsThatTheProjectReliesOnAreThere holds the ones whose absence would change what requests mean.
-func TestTheExtensionsThatTheProjectReliesOnAreThere(t *testing.T) {
+// TestRequiredExtensions holds the ones whose absence would change what requests mean.
+func TestRequiredExtensions(t *testing.T) {
 	onEveryCloud(t, func(t *testing.T, c *cloud) {
 		got := map[any]bool{}
 		for _, e := range c.tenant.get(t, "/v2.0/extensions").must(t, http.StatusOK).list(t, "extensions") {
@@ -58,7 +58,7 @@ func TestTheExtensionsThatTheProjectReliesOnAreThere(t *testing.T) {
 	})
 }
 
-func TestWhatIsNotThereIsNotFound(t *testing.T) {
+func TestMissingResourceIsNotFound(t *testing.T) {
 	for name, test := range map[string]struct {
 		method, path string
 		body         any
@@ -98,7 +98,7 @@ func TestWhatIsNotThereIsNotFound(t *testing.T) {
 	}
 }
 
-func TestBodiesThatAreNoRequests(t *testing.T) {
+func TestMalformedBodies(t *testing.T) {
 	for name, test := range map[string]struct {
 		body any
 		want string
@@ -123,7 +123,7 @@ func TestBodiesThatAreNoRequests(t *testing.T) {
 	}
 }
 
-func TestMethodsThatAreNotThere(t *testing.T) {
+func TestUnsupportedMethods(t *testing.T) {
 	onEveryCloud(t, func(t *testing.T, c *cloud) {
 		n := c.tenant.newNetwork(t, nil)
 		for _, method := range []string{"POST", "PATCH"} {

@@ -57,8 +57,8 @@ func TestIPAvailabilities(t *testing.T) {
 	})
 }
 
-// TestAnIPv6NetworkHasMoreAddressesThanAWordHolds is about clients: total_ips need not fit into 64 bits.
-func TestAnIPv6NetworkHasMoreAddressesThanAWordHolds(t *testing.T) {
+// TestIPv6AvailabilityExceeds64Bits is about clients: total_ips need not fit into 64 bits.
+func TestIPv6AvailabilityExceeds64Bits(t *testing.T) {
 	onEveryCloud(t, func(t *testing.T, c *cloud) {
 		n := c.admin.newNetwork(t, nil)
 		c.admin.newSubnet(t, n, object{"cidr": "fd00:1::/64", "ip_version": 6})
@@ -72,7 +72,7 @@ func TestAnIPv6NetworkHasMoreAddressesThanAWordHolds(t *testing.T) {
 	})
 }
 
-func TestATenantSeesNoIPAvailabilities(t *testing.T) {
+func TestTenantCannotReadIPAvailabilities(t *testing.T) {
 	onEveryCloud(t, func(t *testing.T, c *cloud) {
 		n := c.tenant.newNetwork(t, nil)
 		for _, query := range []string{"", "?project_id=" + c.tenant.project, "?network_id=" + id(n)} {

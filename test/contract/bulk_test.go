@@ -111,11 +111,11 @@ func TestBulkCreatesAreAllOrNothing(t *testing.T) {
 	}
 }
 
-// TestWhatABulkOfPortsLosesWhereItIsRefused shows which refusals cost addresses: those for want of one, or for the sake
+// TestRefusedBulkPortsLeakAddresses shows which refusals cost addresses: those for want of one, or for the sake
 // of a certain one. The addresses that the ports before the bad one had got by then are nobody's, until the subnet
 // goes. The controller sends ports in bulk only where no such refusal is to be expected. Should a Neutron be mended,
 // this fails, and ports may go together there as networks do.
-func TestWhatABulkOfPortsLosesWhereItIsRefused(t *testing.T) {
+func TestRefusedBulkPortsLeakAddresses(t *testing.T) {
 	const nobody = "11111111-1111-1111-1111-111111111111"
 	lacking := refusal{409, "IpAddressGenerationFailure", "No more IP addresses available on network {network}."}
 	for name, test := range map[string]struct {
@@ -165,7 +165,7 @@ func TestWhatABulkOfPortsLosesWhereItIsRefused(t *testing.T) {
 	}
 }
 
-func TestAQuotaRefusesABulkOfPortsBeforeTheyHaveAddresses(t *testing.T) {
+func TestQuotaRefusesBulkPortsBeforeAllocation(t *testing.T) {
 	onEveryCloud(t, func(t *testing.T, c *cloud) {
 		project := someProject()
 		path := "/v2.0/quotas/" + project
@@ -185,7 +185,7 @@ func TestAQuotaRefusesABulkOfPortsBeforeTheyHaveAddresses(t *testing.T) {
 }
 
 // A port's address in a subnet where it follows from the MAC is made, in a bulk, before the MAC is.
-func TestABulkOfPortsFailsWhereAddressesFollowFromMACs(t *testing.T) {
+func TestBulkPortsFailOnSLAACSubnets(t *testing.T) {
 	onEveryCloud(t, func(t *testing.T, c *cloud) {
 		n := c.tenant.newNetwork(t, nil)
 		c.tenant.newSubnet(t, n, nil)
@@ -198,9 +198,9 @@ func TestABulkOfPortsFailsWhereAddressesFollowFromMACs(t *testing.T) {
 	})
 }
 
-// TestWhoHasANetworkSeesAllThatIsOnIt holds what room in a network is counted by: a list that a tenant gets shows the
+// TestNetworkOwnerSeesAllPorts holds what room in a network is counted by: a list that a tenant gets shows the
 // ports on its networks whosever they are, and its networks name all of their subnets.
-func TestWhoHasANetworkSeesAllThatIsOnIt(t *testing.T) {
+func TestNetworkOwnerSeesAllPorts(t *testing.T) {
 	onEveryCloud(t, func(t *testing.T, c *cloud) {
 		other := someProject()
 		n, foreign := c.tenant.newNetwork(t, nil), c.admin.newNetwork(t, object{"shared": true})

@@ -46,7 +46,7 @@ func TestKeystoneTellsItsVersion(t *testing.T) {
 	})
 }
 
-func TestATokenIsBoughtWithAPassword(t *testing.T) {
+func TestPasswordGivesToken(t *testing.T) {
 	onEveryCloud(t, func(t *testing.T, c *cloud) {
 		s := c.tenant
 		before := time.Now().Add(-time.Minute)
@@ -170,7 +170,7 @@ func TestKeystoneRefusesToLogIn(t *testing.T) {
 	}
 }
 
-func TestATokenCanBeLookedAtAndRevoked(t *testing.T) {
+func TestShowAndRevokeToken(t *testing.T) {
 	onEveryCloud(t, func(t *testing.T, c *cloud) {
 		s := c.tenant
 		tokens := c.authURL + "/auth/tokens"
@@ -200,7 +200,7 @@ func TestATokenCanBeLookedAtAndRevoked(t *testing.T) {
 	})
 }
 
-func TestNeutronWantsAToken(t *testing.T) {
+func TestNeutronRequiresToken(t *testing.T) {
 	onEveryCloud(t, func(t *testing.T, c *cloud) {
 		for _, token := range []string{"", "no-token"} {
 			a := c.tenant.do(t, "GET", "/v2.0/networks", nil, "X-Auth-Token", token)

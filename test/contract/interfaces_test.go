@@ -14,7 +14,7 @@ func ifRevision(revision int) []string {
 	return []string{"If-Match", fmt.Sprintf("revision_number=%d", revision)}
 }
 
-func TestARouterIsMarkedAsItIsMade(t *testing.T) {
+func TestRouterCreateSetsDescription(t *testing.T) {
 	onEveryCloud(t, func(t *testing.T, c *cloud) {
 		const description = "ours [owner=a/b]"
 		r := c.tenant.newRouter(t, object{"name": "marked", "description": description + id(c.tenant.newNetwork(t, nil))})
@@ -35,9 +35,9 @@ func TestARouterIsMarkedAsItIsMade(t *testing.T) {
 	})
 }
 
-// TestAConditionalChangeOfAWayOutsideFails shows why the way outside is changed without a condition: Neutron moves the
+// TestConditionalGatewayUpdateFails shows why the way outside is changed without a condition: Neutron moves the
 // revision itself before it holds the request to it, and what it did until then stays done.
-func TestAConditionalChangeOfAWayOutsideFails(t *testing.T) {
+func TestConditionalGatewayUpdateFails(t *testing.T) {
 	onEveryCloud(t, func(t *testing.T, c *cloud) {
 		outside := c.admin.newNetwork(t, object{"router:external": true})
 		c.admin.newSubnet(t, outside, object{"cidr": "172.21.0.0/24"})
@@ -75,7 +75,7 @@ func TestAConditionalChangeOfAWayOutsideFails(t *testing.T) {
 	})
 }
 
-func TestSNATGoesBackToItsDefault(t *testing.T) {
+func TestSNATReturnsToDefault(t *testing.T) {
 	onEveryCloud(t, func(t *testing.T, c *cloud) {
 		outside := c.admin.newNetwork(t, object{"router:external": true})
 		c.admin.newSubnet(t, outside, object{"cidr": "172.22.0.0/24"})
@@ -96,7 +96,7 @@ func TestSNATGoesBackToItsDefault(t *testing.T) {
 	})
 }
 
-func TestAPortBecomesAnInterface(t *testing.T) {
+func TestPortBecomesRouterInterface(t *testing.T) {
 	onEveryCloud(t, func(t *testing.T, c *cloud) {
 		n := c.tenant.newNetwork(t, nil)
 		s := c.tenant.newSubnet(t, n, nil)
@@ -152,7 +152,7 @@ func TestAPortBecomesAnInterface(t *testing.T) {
 
 // Where ports make their own addresses, one that says from the start that it is to be a router's interface gets those
 // that are asked for and no others.
-func TestAnInterfaceWherePortsMakeTheirAddresses(t *testing.T) {
+func TestRouterInterfaceOnSLAACSubnet(t *testing.T) {
 	onEveryCloud(t, func(t *testing.T, c *cloud) {
 		n := c.tenant.newNetwork(t, nil)
 		four := c.tenant.newSubnet(t, n, nil)
@@ -185,7 +185,7 @@ func TestAnInterfaceWherePortsMakeTheirAddresses(t *testing.T) {
 	})
 }
 
-func TestWhichSubnetsShareAnInterface(t *testing.T) {
+func TestSubnetsThatShareAnInterface(t *testing.T) {
 	onEveryCloud(t, func(t *testing.T, c *cloud) {
 		n := c.tenant.newNetwork(t, nil)
 		subnet := func(cidr string, version int) object {
@@ -210,9 +210,9 @@ func TestWhichSubnetsShareAnInterface(t *testing.T) {
 	})
 }
 
-// TestARouterServesNoSubnetThatAnotherRouterAdvertisesIn holds which IPv6 modes keep a subnet off routers: an address
+// TestOneRouterAdvertisesOnASubnet holds which IPv6 modes keep a subnet off routers: an address
 // mode alone, whichever it is, since somebody else's router then tells hosts what they go by.
-func TestARouterServesNoSubnetThatAnotherRouterAdvertisesIn(t *testing.T) {
+func TestOneRouterAdvertisesOnASubnet(t *testing.T) {
 	onEveryCloud(t, func(t *testing.T, c *cloud) {
 		n := c.tenant.newNetwork(t, nil)
 		made := 0

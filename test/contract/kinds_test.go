@@ -62,7 +62,7 @@ func TestKindsOfRouters(t *testing.T) {
 	}
 }
 
-func TestARouterChangesItsKindOnlyWhileItIsOff(t *testing.T) {
+func TestRouterKindChangesOnlyWhileDown(t *testing.T) {
 	bad := func(what string) refusal {
 		return refusal{400, "BadRequest", "Bad router request: Cannot change " + what + " of active routers. Please set " +
 			"router admin_state_up to False prior to upgrade."}
@@ -106,7 +106,7 @@ func TestARouterChangesItsKindOnlyWhileItIsOff(t *testing.T) {
 	})
 }
 
-func TestTheKindOfARouterIsAnAdministrators(t *testing.T) {
+func TestRouterKindNeedsAdministrator(t *testing.T) {
 	onEveryCloud(t, func(t *testing.T, c *cloud) {
 		for _, field := range []string{"ha", "distributed"} {
 			for _, value := range []bool{true, false} {
@@ -123,7 +123,7 @@ func TestTheKindOfARouterIsAnAdministrators(t *testing.T) {
 }
 
 // A subnet that is kept for ports of others gives no address to a router's interface, not even the gateway's.
-func TestASubnetServesThePortsThatItIsKeptFor(t *testing.T) {
+func TestServiceTypesReserveSubnet(t *testing.T) {
 	const iface = "network:router_interface"
 	onEveryCloud(t, func(t *testing.T, c *cloud) {
 		n := c.tenant.newNetwork(t, nil)
@@ -167,7 +167,7 @@ func TestASubnetServesThePortsThatItIsKeptFor(t *testing.T) {
 
 // The revision that the answer to the creation of a subnet shows is passed by at once, where DNS is to have its
 // addresses.
-func TestAPublicationMovesANewSubnet(t *testing.T) {
+func TestDNSPublicationMovesNewSubnetRevision(t *testing.T) {
 	onEveryCloud(t, func(t *testing.T, c *cloud) {
 		s := c.tenant.newSubnet(t, c.tenant.newNetwork(t, nil), object{"dns_publish_fixed_ip": true})
 		if is := c.tenant.revisionOf(t, "subnet", s); s["dns_publish_fixed_ip"] != true || revision(s) != 0 || is != 1 {

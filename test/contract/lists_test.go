@@ -120,7 +120,7 @@ func TestPages(t *testing.T) {
 	})
 }
 
-func TestFollowingTheLinksShowsEverythingOnce(t *testing.T) {
+func TestPaginationShowsEachResourceOnce(t *testing.T) {
 	onEveryCloud(t, func(t *testing.T, c *cloud) {
 		f := newFleet(t, c)
 		got := []int{}
@@ -193,7 +193,7 @@ func TestFilters(t *testing.T) {
 	})
 }
 
-func TestListsThatAreRefused(t *testing.T) {
+func TestRefusedLists(t *testing.T) {
 	bad := func(message string) refusal { return refusal{400, "HTTPBadRequest", message} }
 	limit := func(given string) refusal {
 		return refusal{400, "BadRequest",
@@ -262,7 +262,7 @@ func TestSortingByAnotherAttribute(t *testing.T) {
 	})
 }
 
-func TestFieldsChooseWhatIsShown(t *testing.T) {
+func TestFieldsParameterSelectsAttributes(t *testing.T) {
 	onEveryCloud(t, func(t *testing.T, c *cloud) {
 		n := c.tenant.newNetwork(t, nil)
 		s := c.tenant.newSubnet(t, n, nil)

@@ -31,7 +31,7 @@ func union(lists ...[]string) []string {
 	return out
 }
 
-func TestWhatANetworkConsistsOf(t *testing.T) {
+func TestNetworkAttributes(t *testing.T) {
 	onEveryCloud(t, func(t *testing.T, c *cloud) {
 		a := c.tenant.do(t, "POST", "/v2.0/networks", object{"network": object{"name": unique()}})
 		made := a.must(t, http.StatusCreated).part(t, "network")
@@ -90,7 +90,7 @@ func TestNetworksThatAreAccepted(t *testing.T) {
 	}
 }
 
-func TestNetworksThatAreRefused(t *testing.T) {
+func TestRefusedNetworks(t *testing.T) {
 	long := strings.Repeat("x", 256)
 	bad := func(message string) refusal { return refusal{400, "HTTPBadRequest", message} }
 	invalid := func(message string) refusal {
@@ -155,7 +155,7 @@ func TestNetworksThatAreRefused(t *testing.T) {
 	}
 }
 
-func TestChangesOfANetworkThatAreRefused(t *testing.T) {
+func TestRefusedNetworkUpdates(t *testing.T) {
 	for name, test := range map[string]struct {
 		ask  object
 		want refusal
@@ -195,7 +195,7 @@ func TestChangesOfANetworkThatAreRefused(t *testing.T) {
 	t.Run("bodies that are no changes", func(t *testing.T) { onEveryCloud(t, onOne) })
 }
 
-func TestAnotherProjectsNetworkIsHidden(t *testing.T) {
+func TestOtherProjectsNetworkIsHidden(t *testing.T) {
 	onEveryCloud(t, func(t *testing.T, c *cloud) {
 		n := c.admin.newNetwork(t, nil)
 		path := "/v2.0/networks/" + id(n)
@@ -217,7 +217,7 @@ func TestAnotherProjectsNetworkIsHidden(t *testing.T) {
 	})
 }
 
-func TestASharedNetworkCanBeUsedButNotChanged(t *testing.T) {
+func TestSharedNetworkIsReadOnlyForOthers(t *testing.T) {
 	onEveryCloud(t, func(t *testing.T, c *cloud) {
 		n := c.admin.newNetwork(t, object{"shared": true})
 		path := "/v2.0/networks/" + id(n)
@@ -231,7 +231,7 @@ func TestASharedNetworkCanBeUsedButNotChanged(t *testing.T) {
 	})
 }
 
-func TestAnExternalNetworkIsSeenAndNoMore(t *testing.T) {
+func TestExternalNetworkIsReadOnlyForOthers(t *testing.T) {
 	onEveryCloud(t, func(t *testing.T, c *cloud) {
 		n := c.admin.newNetwork(t, object{"router:external": true})
 		s := c.admin.newSubnet(t, n, nil)
@@ -245,7 +245,7 @@ func TestAnExternalNetworkIsSeenAndNoMore(t *testing.T) {
 	})
 }
 
-func TestDeletingANetworkTakesItsSubnetsAlong(t *testing.T) {
+func TestDeleteNetworkDeletesSubnets(t *testing.T) {
 	onEveryCloud(t, func(t *testing.T, c *cloud) {
 		n := c.tenant.newNetwork(t, nil)
 		s := c.tenant.newSubnet(t, n, nil)
@@ -256,7 +256,7 @@ func TestDeletingANetworkTakesItsSubnetsAlong(t *testing.T) {
 	})
 }
 
-func TestANetworkWithAPortStays(t *testing.T) {
+func TestNetworkWithPortCannotBeDeleted(t *testing.T) {
 	onEveryCloud(t, func(t *testing.T, c *cloud) {
 		n := c.tenant.newNetwork(t, nil)
 		s := c.tenant.newSubnet(t, n, nil)
@@ -277,7 +277,7 @@ func TestANetworkWithAPortStays(t *testing.T) {
 	})
 }
 
-func TestNeutronsOwnDHCPPortsGoWithTheNetwork(t *testing.T) {
+func TestDHCPPortsAreDeletedWithNetwork(t *testing.T) {
 	onEveryCloud(t, func(t *testing.T, c *cloud) {
 		n := c.tenant.newNetwork(t, nil)
 		s := c.tenant.newSubnet(t, n, nil)
@@ -288,7 +288,7 @@ func TestNeutronsOwnDHCPPortsGoWithTheNetwork(t *testing.T) {
 	})
 }
 
-func TestAnAdminChoosesTheSegment(t *testing.T) {
+func TestAdminChoosesSegment(t *testing.T) {
 	onEveryCloud(t, func(t *testing.T, c *cloud) {
 		used := c.admin.newNetwork(t, nil)["provider:segmentation_id"]
 		bad := func(message string) refusal { return refusal{400, "InvalidInput", message} }

@@ -17,7 +17,7 @@ var portMembers = []string{
 	"revision_number", "security_groups", "status", "tags", "tenant_id", "updated_at",
 }
 
-func TestWhatAPortConsistsOf(t *testing.T) {
+func TestPortAttributes(t *testing.T) {
 	onEveryCloud(t, func(t *testing.T, c *cloud) {
 		n := c.tenant.newNetwork(t, nil)
 		s := c.tenant.newSubnet(t, n, nil)
@@ -164,7 +164,7 @@ func TestAddressesOfPorts(t *testing.T) {
 	})
 }
 
-func TestPortsThatAreRefused(t *testing.T) {
+func TestRefusedPorts(t *testing.T) {
 	onEveryCloud(t, func(t *testing.T, c *cloud) {
 		n := c.tenant.newNetwork(t, nil)
 		mac := c.tenant.newPort(t, n, nil)["mac_address"]
@@ -260,7 +260,7 @@ func TestPortsAreFoundByTheirAddresses(t *testing.T) {
 	})
 }
 
-func TestAPortKeepsWhatItIsMadeWith(t *testing.T) {
+func TestImmutablePortFields(t *testing.T) {
 	asEveryone(t, func(t *testing.T, s *session) {
 		n := s.newNetwork(t, nil)
 		v4 := s.newSubnet(t, n, nil)
@@ -371,9 +371,9 @@ func TestAddressesOfAPortThatIsThere(t *testing.T) {
 	})
 }
 
-// TestAPortGetsAddressesThatNobodyAskedFor holds that in a subnet whose addresses follow from MACs each port has one,
+// TestPortGetsAddressesByDefault holds that in a subnet whose addresses follow from MACs each port has one,
 // and that it cannot be taken away.
-func TestAPortGetsAddressesThatNobodyAskedFor(t *testing.T) {
+func TestPortGetsAddressesByDefault(t *testing.T) {
 	onEveryCloud(t, func(t *testing.T, c *cloud) {
 		n := c.tenant.newNetwork(t, nil)
 		v4 := c.tenant.newSubnet(t, n, nil)
@@ -393,7 +393,7 @@ func TestAPortGetsAddressesThatNobodyAskedFor(t *testing.T) {
 	})
 }
 
-func TestTheMACOfAPortIsAnAdministratorsToChange(t *testing.T) {
+func TestMACUpdateNeedsAdministrator(t *testing.T) {
 	onEveryCloud(t, func(t *testing.T, c *cloud) {
 		n := c.tenant.newNetwork(t, nil)
 		p, other := c.tenant.newPort(t, n, nil), c.tenant.newPort(t, n, nil)
@@ -450,7 +450,7 @@ func TestPortsThatCannotBe(t *testing.T) {
 	})
 }
 
-func TestAPortHoldsItsNetworkAndItsSubnets(t *testing.T) {
+func TestPortKeepsNetworkAndSubnetsInUse(t *testing.T) {
 	asEveryone(t, func(t *testing.T, s *session) {
 		n := s.newNetwork(t, nil)
 		subnet, spare := s.newSubnet(t, n, nil), s.newSubnet(t, n, object{"cidr": "10.1.0.0/24"})
@@ -469,9 +469,9 @@ func TestAPortHoldsItsNetworkAndItsSubnets(t *testing.T) {
 	})
 }
 
-// TestARouterTakesAPortForGood holds what becomes of a port that somebody gives to a router: while it is there it cannot
+// TestRouterInterfacePortIsDeletedWithInterface holds what becomes of a port that somebody gives to a router: while it is there it cannot
 // be deleted, and when it is taken off it is gone.
-func TestARouterTakesAPortForGood(t *testing.T) {
+func TestRouterInterfacePortIsDeletedWithInterface(t *testing.T) {
 	onEveryCloud(t, func(t *testing.T, c *cloud) {
 		n := c.tenant.newNetwork(t, nil)
 		s := c.tenant.newSubnet(t, n, nil)

@@ -51,7 +51,7 @@ func TestDNSDomainsOfNetworks(t *testing.T) {
 	}
 }
 
-func TestSegmentsThatAreRefused(t *testing.T) {
+func TestRefusedSegments(t *testing.T) {
 	bad := func(message string) refusal {
 		return refusal{400, "InvalidInput", "Invalid input for operation: " + message + "."}
 	}
@@ -134,7 +134,7 @@ func TestSegmentsOfNetworks(t *testing.T) {
 	})
 }
 
-func TestANetworkThatOthersUseStaysShared(t *testing.T) {
+func TestNetworkInUseByOthersStaysShared(t *testing.T) {
 	onEveryCloud(t, func(t *testing.T, c *cloud) {
 		n := c.admin.newNetwork(t, object{"shared": true})
 		c.tenant.newPort(t, n, nil)
@@ -144,7 +144,7 @@ func TestANetworkThatOthersUseStaysShared(t *testing.T) {
 	})
 }
 
-func TestANetworkThatRoutersUseStaysExternal(t *testing.T) {
+func TestNetworkInUseByRoutersStaysExternal(t *testing.T) {
 	onEveryCloud(t, func(t *testing.T, c *cloud) {
 		n := c.admin.newNetwork(t, object{"router:external": true})
 		c.admin.newSubnet(t, n, object{"cidr": "10.0.0.0/24", "ip_version": 4})

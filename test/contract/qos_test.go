@@ -18,7 +18,7 @@ func (s *session) newPolicy(t testing.TB, attributes object) object {
 	return r
 }
 
-func TestWhatAQoSPolicyConsistsOf(t *testing.T) {
+func TestQoSPolicyAttributes(t *testing.T) {
 	onEveryCloud(t, func(t *testing.T, c *cloud) {
 		r := c.admin.newPolicy(t, object{"name": "gold"})
 		want := object{
@@ -34,8 +34,8 @@ func TestWhatAQoSPolicyConsistsOf(t *testing.T) {
 	})
 }
 
-// TestATenantSeesItsOwnAndSharedQoSPolicies holds who finds which policy by its name, and that tenants make none.
-func TestATenantSeesItsOwnAndSharedQoSPolicies(t *testing.T) {
+// TestTenantSeesOwnAndSharedQoSPolicies holds who finds which policy by its name, and that tenants make none.
+func TestTenantSeesOwnAndSharedQoSPolicies(t *testing.T) {
 	onEveryCloud(t, func(t *testing.T, c *cloud) {
 		name := unique()
 		own := c.admin.newPolicy(t, object{"name": name, "project_id": c.tenant.project})
@@ -61,7 +61,7 @@ func TestATenantSeesItsOwnAndSharedQoSPolicies(t *testing.T) {
 	})
 }
 
-func TestANetworkHasAQoSPolicy(t *testing.T) {
+func TestNetworkQoSPolicy(t *testing.T) {
 	onEveryCloud(t, func(t *testing.T, c *cloud) {
 		gold, silver := c.admin.newPolicy(t, object{"shared": true}), c.admin.newPolicy(t, object{"shared": true})
 		hidden := c.admin.newPolicy(t, nil)

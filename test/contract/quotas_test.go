@@ -73,7 +73,7 @@ func TestQuotas(t *testing.T) {
 	})
 }
 
-func TestATenantMayOnlyLookAtItsOwnQuotas(t *testing.T) {
+func TestTenantQuotasAreReadOnly(t *testing.T) {
 	onEveryCloud(t, func(t *testing.T, c *cloud) {
 		own, other := "/v2.0/quotas/"+c.tenant.project, "/v2.0/quotas/"+c.admin.project
 		c.tenant.get(t, own).must(t, http.StatusOK).part(t, "quota")

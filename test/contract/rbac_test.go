@@ -24,7 +24,7 @@ func (s *session) share(t testing.TB, network object, project string) object {
 	return r
 }
 
-func TestATenantSharesItsNetworkWithAProject(t *testing.T) {
+func TestTenantSharesNetworkWithProject(t *testing.T) {
 	onEveryCloud(t, func(t *testing.T, c *cloud) {
 		n := c.tenant.newNetwork(t, nil)
 		project := someProject()
@@ -50,7 +50,7 @@ func TestATenantSharesItsNetworkWithAProject(t *testing.T) {
 	})
 }
 
-func TestWhatIsNoPolicyIsRefused(t *testing.T) {
+func TestInvalidRBACPolicyIsRefused(t *testing.T) {
 	onEveryCloud(t, func(t *testing.T, c *cloud) {
 		mine, theirs := c.tenant.newNetwork(t, nil), c.admin.newNetwork(t, object{"shared": true})
 		project := someProject()
@@ -76,8 +76,8 @@ func TestWhatIsNoPolicyIsRefused(t *testing.T) {
 	})
 }
 
-// TestPoliciesAreListedWhole holds what an audit relies on: filters, fields, and that there are no pages.
-func TestPoliciesAreListedWhole(t *testing.T) {
+// TestRBACPolicyLists holds what an audit relies on: filters, fields, and that there are no pages.
+func TestRBACPolicyLists(t *testing.T) {
 	onEveryCloud(t, func(t *testing.T, c *cloud) {
 		one, two := c.tenant.newNetwork(t, nil), c.tenant.newNetwork(t, nil)
 		project := someProject()
@@ -138,7 +138,7 @@ func TestSharingMovesTheRevisionOfANetwork(t *testing.T) {
 	})
 }
 
-func TestWhoANetworkIsSharedWithUsesIt(t *testing.T) {
+func TestSharedProjectUsesNetwork(t *testing.T) {
 	onEveryCloud(t, func(t *testing.T, c *cloud) {
 		n := c.admin.newNetwork(t, nil)
 		c.admin.newSubnet(t, n, nil)
@@ -188,7 +188,7 @@ func TestSharingWithAllIsAPolicy(t *testing.T) {
 	})
 }
 
-func TestPoliciesGoWithTheirNetwork(t *testing.T) {
+func TestRBACPoliciesAreDeletedWithNetwork(t *testing.T) {
 	onEveryCloud(t, func(t *testing.T, c *cloud) {
 		n := c.tenant.newNetwork(t, nil)
 		r := c.tenant.share(t, n, someProject())

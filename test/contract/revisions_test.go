@@ -7,9 +7,9 @@ import (
 	gocmp "github.com/google/go-cmp/cmp"
 )
 
-// TestWhatMovesTheRevisionOfANetwork goes through changes one after another. Even a change to what is there already is
+// TestNetworkRevision goes through changes one after another. Even a change to what is there already is
 // one; only an empty one is not.
-func TestWhatMovesTheRevisionOfANetwork(t *testing.T) {
+func TestNetworkRevision(t *testing.T) {
 	steps := []struct {
 		what  string
 		ask   object
@@ -44,9 +44,9 @@ func TestWhatMovesTheRevisionOfANetwork(t *testing.T) {
 	})
 }
 
-// TestWhatMovesTheRevisionsOfASubnet shows that every change of a subnet is one of its network, too, and that an empty
+// TestSubnetRevisions shows that every change of a subnet is one of its network, too, and that an empty
 // one is a change here.
-func TestWhatMovesTheRevisionsOfASubnet(t *testing.T) {
+func TestSubnetRevisions(t *testing.T) {
 	steps := []struct {
 		what string
 		ask  object
@@ -102,7 +102,7 @@ func TestWhatMovesTheRevisionsOfASubnet(t *testing.T) {
 	})
 }
 
-func TestAPortIsNoChangeOfItsNetwork(t *testing.T) {
+func TestPortDoesNotMoveNetworkRevision(t *testing.T) {
 	onEveryCloud(t, func(t *testing.T, c *cloud) {
 		n := c.tenant.newNetwork(t, nil)
 		s := c.tenant.newSubnet(t, n, nil)
@@ -135,9 +135,9 @@ func TestAPortIsNoChangeOfItsNetwork(t *testing.T) {
 	})
 }
 
-// TestWhatMovesTheRevisionOfAPort goes through changes one after another. What leaves the port's own row alone moves the
+// TestPortRevision goes through changes one after another. What leaves the port's own row alone moves the
 // revision once more when the answer is made, which so tells a revision that is of the past when it arrives.
-func TestWhatMovesTheRevisionOfAPort(t *testing.T) {
+func TestPortRevision(t *testing.T) {
 	onEveryCloud(t, func(t *testing.T, c *cloud) {
 		n := c.tenant.newNetwork(t, nil)
 		s := c.tenant.newSubnet(t, n, nil)
@@ -183,7 +183,7 @@ func TestWhatMovesTheRevisionOfAPort(t *testing.T) {
 	})
 }
 
-func TestWhatElseMovesTheRevisionOfAPort(t *testing.T) {
+func TestRareCausesMovePortRevision(t *testing.T) {
 	onEveryCloud(t, func(t *testing.T, c *cloud) {
 		n := c.tenant.newNetwork(t, nil)
 		s := c.tenant.newSubnet(t, n, nil)
@@ -228,7 +228,7 @@ func TestWhatElseMovesTheRevisionOfAPort(t *testing.T) {
 	})
 }
 
-func TestTagsMoveTheRevisionWhenTheyChange(t *testing.T) {
+func TestChangedTagsMoveRevision(t *testing.T) {
 	steps := []struct {
 		method, path string
 		body         any
@@ -265,7 +265,7 @@ func TestTagsMoveTheRevisionWhenTheyChange(t *testing.T) {
 	})
 }
 
-func TestIfMatchGuardsAChange(t *testing.T) {
+func TestIfMatchGuardsUpdate(t *testing.T) {
 	onEveryCloud(t, func(t *testing.T, c *cloud) {
 		n := c.tenant.newNetwork(t, nil)
 		s := c.tenant.newSubnet(t, n, nil)
@@ -296,7 +296,7 @@ func TestIfMatchGuardsAChange(t *testing.T) {
 	})
 }
 
-func TestIfMatchGuardsAPort(t *testing.T) {
+func TestIfMatchGuardsPort(t *testing.T) {
 	asEveryone(t, func(t *testing.T, s *session) {
 		n := s.newNetwork(t, nil)
 		subnet := s.newSubnet(t, n, nil)
@@ -324,7 +324,7 @@ func TestIfMatchGuardsAPort(t *testing.T) {
 	})
 }
 
-func TestIfMatchGuardsADeletion(t *testing.T) {
+func TestIfMatchGuardsDelete(t *testing.T) {
 	onEveryCloud(t, func(t *testing.T, c *cloud) {
 		n := c.tenant.newNetwork(t, nil)
 		s := c.tenant.newSubnet(t, n, nil)

@@ -7,7 +7,7 @@ import (
 	gocmp "github.com/google/go-cmp/cmp"
 )
 
-func TestWhatARouterConsistsOf(t *testing.T) {
+func TestRouterAttributes(t *testing.T) {
 	onEveryCloud(t, func(t *testing.T, c *cloud) {
 		r := c.tenant.newRouter(t, object{"name": "contract"})
 		admins := c.admin.get(t, "/v2.0/routers/"+id(r)).must(t, http.StatusOK).part(t, "router")
@@ -30,7 +30,7 @@ func TestWhatARouterConsistsOf(t *testing.T) {
 	})
 }
 
-func TestARouterServesSubnets(t *testing.T) {
+func TestAddRouterInterface(t *testing.T) {
 	onEveryCloud(t, func(t *testing.T, c *cloud) {
 		n := c.tenant.newNetwork(t, nil)
 		s := c.tenant.newSubnet(t, n, nil)
@@ -111,7 +111,7 @@ func TestARouterServesSubnets(t *testing.T) {
 	})
 }
 
-func TestARouterLetsSubnetsGo(t *testing.T) {
+func TestRemoveRouterInterface(t *testing.T) {
 	onEveryCloud(t, func(t *testing.T, c *cloud) {
 		n := c.tenant.newNetwork(t, nil)
 		s := c.tenant.newSubnet(t, n, nil)
@@ -134,7 +134,7 @@ func TestARouterLetsSubnetsGo(t *testing.T) {
 	})
 }
 
-func TestARouterLeadsOutside(t *testing.T) {
+func TestRouterGateway(t *testing.T) {
 	onEveryCloud(t, func(t *testing.T, c *cloud) {
 		outside := c.admin.newNetwork(t, object{"router:external": true})
 		s := c.admin.newSubnet(t, outside, object{"cidr": "172.20.0.0/24"})
@@ -177,7 +177,7 @@ func TestARouterLeadsOutside(t *testing.T) {
 	})
 }
 
-func TestAGatewayInUseStays(t *testing.T) {
+func TestGatewayInUseCannotChange(t *testing.T) {
 	onEveryCloud(t, func(t *testing.T, c *cloud) {
 		n := c.tenant.newNetwork(t, nil)
 		s := c.tenant.newSubnet(t, n, object{"allocation_pools": []object{pool("10.0.0.100", "10.0.0.200")}})

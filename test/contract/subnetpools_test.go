@@ -41,7 +41,7 @@ func (s *session) newPooledSubnet(t testing.TB, network, pool object, attributes
 	return s.tryNewSubnet(t, network, fromPool(pool, attributes)).must(t, http.StatusCreated).part(t, "subnet")
 }
 
-func TestWhatASubnetPoolConsistsOf(t *testing.T) {
+func TestSubnetPoolAttributes(t *testing.T) {
 	onEveryCloud(t, func(t *testing.T, c *cloud) {
 		p := c.tenant.newSubnetPool(t, object{"name": "contract"})
 		stored := c.tenant.get(t, "/v2.0/subnetpools/"+id(p)).must(t, http.StatusOK).part(t, "subnetpool")
@@ -63,7 +63,7 @@ func TestWhatASubnetPoolConsistsOf(t *testing.T) {
 	})
 }
 
-func TestSubnetPoolsThatAreAccepted(t *testing.T) {
+func TestValidSubnetPools(t *testing.T) {
 	for name, test := range map[string]struct{ ask, want object }{
 		"prefixes are joined": {
 			object{"prefixes": []string{"10.9.128.0/17", "10.8.0.5/16", "10.9.0.0/17", "10.9.3.0/24"}},
@@ -87,7 +87,7 @@ func TestSubnetPoolsThatAreAccepted(t *testing.T) {
 	}
 }
 
-func TestSubnetPoolsThatAreRefused(t *testing.T) {
+func TestRefusedSubnetPools(t *testing.T) {
 	for name, test := range map[string]struct {
 		ask  object
 		want refusal
@@ -168,7 +168,7 @@ func TestSubnetsFromPools(t *testing.T) {
 	}
 }
 
-func TestSubnetsFromPoolsThatAreRefused(t *testing.T) {
+func TestRefusedSubnetsFromPools(t *testing.T) {
 	bad := func(reason string) refusal {
 		return refusal{400, "BadRequest", "Bad subnets request: " + reason + "."}
 	}
@@ -206,8 +206,8 @@ func TestSubnetsFromPoolsThatAreRefused(t *testing.T) {
 	}
 }
 
-// TestAPoolGivesItsSmallestFreeBlockFirst holds which CIDR comes next, and that one comes back when its subnet goes.
-func TestAPoolGivesItsSmallestFreeBlockFirst(t *testing.T) {
+// TestSubnetPoolAllocatesSmallestFreeBlock holds which CIDR comes next, and that one comes back when its subnet goes.
+func TestSubnetPoolAllocatesSmallestFreeBlock(t *testing.T) {
 	onEveryCloud(t, func(t *testing.T, c *cloud) {
 		from := c.tenant.newSubnetPool(t, nil)
 		n := c.tenant.newNetwork(t, nil)
@@ -229,7 +229,7 @@ func TestAPoolGivesItsSmallestFreeBlockFirst(t *testing.T) {
 	})
 }
 
-func TestABulkTakesEachSubnetOfItFromThePool(t *testing.T) {
+func TestBulkSubnetsAllocateFromPool(t *testing.T) {
 	onEveryCloud(t, func(t *testing.T, c *cloud) {
 		from := c.tenant.newSubnetPool(t, nil)
 		var ask []object
@@ -247,7 +247,7 @@ func TestABulkTakesEachSubnetOfItFromThePool(t *testing.T) {
 	})
 }
 
-func TestSubnetsOfOneNetworkAreOfOnePool(t *testing.T) {
+func TestSubnetsOfANetworkShareOnePool(t *testing.T) {
 	onEveryCloud(t, func(t *testing.T, c *cloud) {
 		affinity := refusal{400, "NetworkSubnetPoolAffinityError",
 			"Subnets hosted on the same network must be allocated from the same subnet pool."}
@@ -269,7 +269,7 @@ func TestSubnetsOfOneNetworkAreOfOnePool(t *testing.T) {
 	})
 }
 
-func TestAPoolInUseStaysAndGrows(t *testing.T) {
+func TestSubnetPoolInUseCanOnlyGrow(t *testing.T) {
 	onEveryCloud(t, func(t *testing.T, c *cloud) {
 		from := c.tenant.newSubnetPool(t, nil)
 		n := c.tenant.newNetwork(t, nil)
@@ -291,7 +291,7 @@ func TestAPoolInUseStaysAndGrows(t *testing.T) {
 	})
 }
 
-func TestASharedPoolIsEverybodysToTakeFrom(t *testing.T) {
+func TestSharedSubnetPool(t *testing.T) {
 	onEveryCloud(t, func(t *testing.T, c *cloud) {
 		shared, private := c.admin.newSubnetPool(t, object{"shared": true}), c.admin.newSubnetPool(t, nil)
 		n := c.tenant.newNetwork(t, nil)

@@ -11,7 +11,7 @@ import (
 
 func pool(start, end string) object { return object{"start": start, "end": end} }
 
-func TestWhatASubnetConsistsOf(t *testing.T) {
+func TestSubnetAttributes(t *testing.T) {
 	onEveryCloud(t, func(t *testing.T, c *cloud) {
 		n := c.tenant.newNetwork(t, nil)
 		s := c.tenant.newSubnet(t, n, object{"name": "a", "cidr": "10.0.0.0/24"})
@@ -40,8 +40,8 @@ func TestWhatASubnetConsistsOf(t *testing.T) {
 	})
 }
 
-// TestSubnetsThatAreAccepted holds what becomes of what is asked for. The IP version is 4 where it is not given.
-func TestSubnetsThatAreAccepted(t *testing.T) {
+// TestValidSubnets holds what becomes of what is asked for. The IP version is 4 where it is not given.
+func TestValidSubnets(t *testing.T) {
 	pools := func(bounds ...string) []any {
 		out := []any{}
 		for i := 0; i < len(bounds); i += 2 {
@@ -136,7 +136,7 @@ func TestSubnetsThatAreAccepted(t *testing.T) {
 	})
 }
 
-func TestSubnetsThatAreRefused(t *testing.T) {
+func TestRefusedSubnets(t *testing.T) {
 	bad := func(message string) refusal { return refusal{400, "HTTPBadRequest", message} }
 	wrong := func(attribute, reason string) refusal {
 		return bad("Invalid input for " + attribute + ". Reason: " + reason + ".")
@@ -337,7 +337,7 @@ func TestSubnetsThatAreRefused(t *testing.T) {
 	})
 }
 
-func TestChangesOfASubnet(t *testing.T) {
+func TestSubnetUpdates(t *testing.T) {
 	onEveryCloud(t, func(t *testing.T, c *cloud) {
 		n := c.tenant.newNetwork(t, nil)
 		s := c.tenant.newSubnet(t, n, nil)
@@ -394,7 +394,7 @@ func TestChangesOfASubnet(t *testing.T) {
 	})
 }
 
-func TestASubnetKeepsItsIPv6Modes(t *testing.T) {
+func TestIPv6ModesAreImmutable(t *testing.T) {
 	onEveryCloud(t, func(t *testing.T, c *cloud) {
 		n := c.tenant.newNetwork(t, nil)
 		s := c.tenant.newSubnet(t, n, object{"cidr": "fd00::/64", "ip_version": 6,
@@ -412,9 +412,9 @@ func TestASubnetKeepsItsIPv6Modes(t *testing.T) {
 	})
 }
 
-// TestPortsMakeAddressesWhereEitherModeSaysSo also holds that a port needs no other address, and can be asked for by its
+// TestSLAACInEitherIPv6Mode also holds that a port needs no other address, and can be asked for by its
 // subnets alone or by none.
-func TestPortsMakeAddressesWhereEitherModeSaysSo(t *testing.T) {
+func TestSLAACInEitherIPv6Mode(t *testing.T) {
 	onEveryCloud(t, func(t *testing.T, c *cloud) {
 		n := c.tenant.newNetwork(t, nil)
 		var own []object

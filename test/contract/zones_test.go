@@ -36,7 +36,7 @@ func TestZonesOfNetworks(t *testing.T) {
 	}
 }
 
-func TestZonesThatAreRefused(t *testing.T) {
+func TestRefusedZones(t *testing.T) {
 	absent := func(zone string) refusal {
 		return refusal{404, "AvailabilityZoneNotFound", "AvailabilityZone " + zone + " could not be found."}
 	}
@@ -73,7 +73,7 @@ func TestZonesThatAreRefused(t *testing.T) {
 	}
 }
 
-func TestZonesOfANetworkStay(t *testing.T) {
+func TestZonesAreImmutable(t *testing.T) {
 	asEveryone(t, func(t *testing.T, s *session) {
 		n := s.newNetwork(t, object{"availability_zone_hints": []string{"east"}})
 		path := "/v2.0/networks/" + id(n)

@@ -257,8 +257,8 @@ func testSecretGoesFirst(t *testing.T, namespace, name string) {
 	}
 }
 
-// TestADeletionWaitsForItsSecret has a Secret gone, and Networks deleted, that a process has not read.
-func TestADeletionWaitsForItsSecret(t *testing.T) {
+// TestDeletionWaitsForSecret has a Secret gone, and Networks deleted, that a process has not read.
+func TestDeletionWaitsForSecret(t *testing.T) {
 	tenant := open(t, "tenant")
 	namespace := newNamespace(t)
 	name := unique(t, namespace)

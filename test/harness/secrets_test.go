@@ -11,8 +11,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestASecretIsFoundWhereverItIsPlanted is what gives the searches that find nothing their worth.
-func TestASecretIsFoundWhereverItIsPlanted(t *testing.T) {
+// TestPlantedSecretIsFound is what gives the searches that find nothing their worth.
+func TestPlantedSecretIsFound(t *testing.T) {
 	const password, token = "hunter2/ü+ &canary", "gAAAAABcanary-token"
 	var s Secrets
 	s.Add("the password", password)

@@ -88,7 +88,7 @@ func TestFooMistakesAreRefusedWithOneSentenceEach(t *testing.T) {
 	})
 }
 
-func TestFoosThatAreAccepted(t *testing.T) {
+func TestValidFoos(t *testing.T) {
 	namespace := newNamespace(t)
 	for name, foo := range map[string]*unstructured.Unstructured{
 		"the fewest replicas":             fooWith(t, "example", `{deploymentName: a, replicas: 1}`),

@@ -7,7 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-func TestAnImportStandsForOneNetwork(t *testing.T) {
+func TestImportIsImmutable(t *testing.T) {
 	const (
 		bare     = `{cidr: 192.168.0.0/16}`
 		imported = `{cidr: 192.168.0.0/16, import: {id: 068d42bb-96f5-48f9-849f-0d08dcfe7af6}}`

@@ -43,7 +43,7 @@ func TestMistakesInTheCloudOfANetworkAreRefusedWithOneSentenceEach(t *testing.T)
 	}
 }
 
-func TestACloudIsNamedByASecretAndAnEntry(t *testing.T) {
+func TestCloudNeedsSecretAndEntry(t *testing.T) {
 	namespace := newNamespace(t)
 	for sentence, spec := range map[string]string{
 		"by a Secret with one entry":   `{cidr: 192.168.0.0/16, cloud: {secretName: openstack}}`,

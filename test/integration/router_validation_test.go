@@ -72,7 +72,7 @@ func TestRouterMistakesAreRefusedWithOneSentenceEach(t *testing.T) {
 	}
 }
 
-func TestAnObservedNetworkDeclaresNoRouter(t *testing.T) {
+func TestObservedNetworkCannotDeclareRouter(t *testing.T) {
 	spec := `{cidr: 192.168.0.0/16, managementPolicy: Observe, router: {},
 	  import: {id: 11111111-1111-1111-1111-111111111111}}`
 	_, err := tryCreate(t.Context(), networks, newNamespace(t), networkWith(t, spec))
@@ -82,7 +82,7 @@ func TestAnObservedNetworkDeclaresNoRouter(t *testing.T) {
 	}
 }
 
-func TestARouterServesNoSubnetThatAnotherRouterAdvertisesIn(t *testing.T) {
+func TestOneRouterAdvertisesOnASubnet(t *testing.T) {
 	namespace := newNamespace(t)
 	const six, four = `router: {}, cidr: "FD00::/64", `, `router: {existing: r}, cidr: 10.0.0.0/24, additionalSubnets: `
 	for name, test := range map[string]edit{
@@ -159,7 +159,7 @@ func TestRoutersThatCanBeBuiltAreAccepted(t *testing.T) {
 	}
 }
 
-func TestTheKindOfARouterStaysWhileItIsThere(t *testing.T) {
+func TestRouterKindIsImmutable(t *testing.T) {
 	namespace := newNamespace(t)
 	for name, test := range map[string]struct {
 		was, is string

@@ -57,7 +57,7 @@ func call(ctx context.Context, p *Proxy, method, path string) (int, string, erro
 	return response.StatusCode, string(body), err
 }
 
-func TestFaultsBreakWhatTheyAreToldTo(t *testing.T) {
+func TestFaultsBreakSelectedCalls(t *testing.T) {
 	refuse := Refuse(http.StatusTooManyRequests, `{}`, "Retry-After", "3")
 	for sentence, test := range map[string]struct {
 		fault   Fault
@@ -98,7 +98,7 @@ func TestFaultsBreakWhatTheyAreToldTo(t *testing.T) {
 	}
 }
 
-func TestACallThatHangsEndsWithItsCaller(t *testing.T) {
+func TestHangingCallEndsWithItsCaller(t *testing.T) {
 	var arrived atomic.Int32
 	p := target(t, &arrived, nil)
 	rule := p.Break(func(Call) bool { return true }, 0, Hang(nil))
@@ -117,7 +117,7 @@ func TestACallThatHangsEndsWithItsCaller(t *testing.T) {
 	}
 }
 
-func TestAStreamIsFrozenThawedAndCut(t *testing.T) {
+func TestFreezeThawAndCutStream(t *testing.T) {
 	lines := make(chan string)
 	var arrived atomic.Int32
 	p := target(t, &arrived, lines)

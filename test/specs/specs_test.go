@@ -106,7 +106,7 @@ func (s *seen) lookInto(spec reflect.Value, path string) {
 
 // A field that is never drawn, such as a new one, is tested by none of the tests that draw specs: give it a line in the
 // table of its kind, or a sentence here that says why none can be drawn.
-func TestEveryFieldIsDrawnAndLeftOut(t *testing.T) {
+func TestEveryFieldIsDrawnAndOmitted(t *testing.T) {
 	// always are those that each spec has though their tags do not say so.
 	always := []string{
 		"CIDR of a Network, no limits", "AdditionalSubnets.CIDR of a Network, no limits", "NetworkName of a NetworkPort",
@@ -168,8 +168,8 @@ func TestEveryFieldIsDrawnAndLeftOut(t *testing.T) {
 	}
 }
 
-// TestIgnoreDriftIsDrawnOverAllItsFields holds the lists of drawn fields against what the CRDs take.
-func TestIgnoreDriftIsDrawnOverAllItsFields(t *testing.T) {
+// TestIgnoreDriftDrawsAllFields holds the lists of drawn fields against what the CRDs take.
+func TestIgnoreDriftDrawsAllFields(t *testing.T) {
 	for file, drawn := range map[string][]string{
 		"networks": plain(NetworkDriftFields), "networkports": plain(PortDriftFields),
 	} {
@@ -202,7 +202,7 @@ func plain[T ~string](list []T) (texts []string) {
 }
 
 // What an administrator alone may set is refused to others: drawn each time, it would leave nothing that is not.
-func TestWhatTakesAnAdministratorIsSeldomDrawnForOthers(t *testing.T) {
+func TestAdministratorFieldsAreRarelyDrawn(t *testing.T) {
 	limits := testLimits
 	limits.Administrator = false
 	drawn, refused := 0, 0
@@ -224,7 +224,7 @@ func TestWhatTakesAnAdministratorIsSeldomDrawnForOthers(t *testing.T) {
 
 // Neutron refuses its routers to subnets in which others advertise, and what it refuses a test that draws specs would wait
 // for.
-func TestNoRouterIsDrawnForASubnetInWhichAnotherAdvertises(t *testing.T) {
+func TestRouterIsNotDrawnForAdvertisedSubnet(t *testing.T) {
 	aside := 0
 	checkDrawnAndEdited(t, func(t *rapid.T, s cloudteamv1.NetworkSpec) {
 		for _, subnet := range s.Subnets() {
@@ -243,7 +243,7 @@ func TestNoRouterIsDrawnForASubnetInWhichAnotherAdvertises(t *testing.T) {
 
 // Neutron refuses a subnet beside others of its IP version that are from another pool, or from none, and the plan a
 // second one from the same pool.
-func TestASubnetFromAPoolIsTheOnlyOneOfItsVersion(t *testing.T) {
+func TestOnePoolSubnetPerIPVersion(t *testing.T) {
 	beside := 0
 	checkDrawnAndEdited(t, func(t *rapid.T, s cloudteamv1.NetworkSpec) {
 		pools := map[bool][]string{} // by whether it is IPv6
@@ -279,7 +279,7 @@ func checkDrawnAndEdited(t *testing.T, hold func(t *rapid.T, spec cloudteamv1.Ne
 }
 
 // NetworkMayBecome must know the edits that the API server refuses: drawn ones are of both kinds.
-func TestSomeEditsChangeWhatCannotChange(t *testing.T) {
+func TestSomeEditsChangeImmutableFields(t *testing.T) {
 	var may, mayNot int
 	rapid.Check(t, func(t *rapid.T) {
 		for range 40 {
@@ -357,7 +357,7 @@ func TestAddressesAreCountedFromBothEnds(t *testing.T) {
 }
 
 // What several NetworkPorts ask for of one Network must not depend on who comes first.
-func TestNoPoolHoldsWhatPortsName(t *testing.T) {
+func TestAllocationPoolsExcludeNamedAddresses(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		spec := testLimits.Network().Draw(t, "spec")
 		place := Place{CIDR: CIDR(spec.SubnetSpec)}

@@ -65,7 +65,7 @@ func (r resource) standsFor(declared cloudteamv1.SubnetSpec) bool {
 	return r.text("cidr") == netip.MustParsePrefix(declared.CIDR).String()
 }
 
-func TestRangesOfPoolsAreMovedAndNothingElse(t *testing.T) {
+func TestPoolRangesAreNormalizedAlone(t *testing.T) {
 	ranges := allotments{
 		netip.MustParsePrefix("100.64.3.64/26"):  netip.MustParsePrefix("100.64.0.0/26"),
 		netip.MustParsePrefix("fd40:0:0:7::/64"): netip.MustParsePrefix("fd40::/64"),

@@ -24,9 +24,9 @@ const lanes = 4
 // anew has other sequences drawn than the last time.
 var anew = flag.Bool("anew", false, "draw other sequences than the last time; -"+seedFlag+" draws those of a seed")
 
-// TestWhatIsReachedDoesNotTellTheWay is what the package is for. A sequence waits far more than it works, so that some
+// TestConvergedStateIsPathIndependent is what the package is for. A sequence waits far more than it works, so that some
 // run at a time; each lane draws its own. They are the same each time, so that a change is held to what held before it.
-func TestWhatIsReachedDoesNotTellTheWay(t *testing.T) {
+func TestConvergedStateIsPathIndependent(t *testing.T) {
 	t.Cleanup(func() { t.Log(met.String()) })
 	choose := !*anew && flag.Lookup(seedFlag).Value.String() == "0"
 	var seeding sync.Mutex

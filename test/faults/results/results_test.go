@@ -25,7 +25,7 @@ var (
 	}}
 )
 
-func TestAScenarioThatIsTriedAgainTakesThePlaceOfItsLastResult(t *testing.T) {
+func TestRetriedScenarioReplacesItsResult(t *testing.T) {
 	got := onReal.With(Run{Head{"Neutron 21.0.0", "v2", "2026-01-03"}, []Row{
 		{Heading: "Lists", Scenario: "a list of before", Outcome: Holds},
 		{Heading: "Lists", Scenario: "a list <is> empty", Outcome: NotTried, Reason: "short run"},
@@ -37,7 +37,7 @@ func TestAScenarioThatIsTriedAgainTakesThePlaceOfItsLastResult(t *testing.T) {
 	}
 }
 
-func TestAScenarioThatIsTriedForTheFirstTimeStandsUnderItsHeading(t *testing.T) {
+func TestNewScenarioGoesUnderItsHeading(t *testing.T) {
 	before := Run{Head{"Neutron 21.0.0", "v1", "2026-01-03"}, []Row{
 		{Heading: "Kills", Scenario: "killed at a write", Outcome: Holds},
 		{Heading: "Lists", Scenario: "a list ends", Outcome: Holds},
@@ -60,7 +60,7 @@ func TestAScenarioThatIsTriedForTheFirstTimeStandsUnderItsHeading(t *testing.T) 
 	}
 }
 
-func TestAPageShowsBothRunsSideBySide(t *testing.T) {
+func TestPageShowsBothRuns(t *testing.T) {
 	page := "# Page\n" + Begin + "\nold\n" + End + "\nrest\n"
 	want := "# Page\n" + Begin + `
 
@@ -95,7 +95,7 @@ func TestAPageShowsBothRunsSideBySide(t *testing.T) {
 	}
 }
 
-func TestAPageWithoutTheMarkersIsRefused(t *testing.T) {
+func TestPageWithoutMarkersIsRefused(t *testing.T) {
 	for _, page := range []string{"", Begin + "\n", End, "x" + End + Begin + "\n"} {
 		if _, err := Insert(page, emulated, onReal); err == nil || !strings.Contains(err.Error(), Begin) {
 			t.Errorf("%q: %v", page, err)
@@ -103,7 +103,7 @@ func TestAPageWithoutTheMarkersIsRefused(t *testing.T) {
 	}
 }
 
-func TestARunIsReadAsItWasWritten(t *testing.T) {
+func TestRunRoundTrip(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "folder", "run.jsonl")
 	if none, err := Read(path); err != nil || len(none.Rows) > 0 {
 		t.Errorf("no file: %v %v", none, err)
@@ -126,8 +126,8 @@ func TestARunIsReadAsItWasWritten(t *testing.T) {
 	}
 }
 
-// TestThePageIsWhatTheResultsSay holds the page to the committed results.
-func TestThePageIsWhatTheResultsSay(t *testing.T) {
+// TestPageMatchesResults holds the page to the committed results.
+func TestPageMatchesResults(t *testing.T) {
 	emulator, err := Read("emulator.jsonl")
 	if err != nil {
 		t.Fatal(err)
