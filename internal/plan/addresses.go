@@ -1,10 +1,25 @@
 package plan
 
 import (
+	"cmp"
 	"encoding/binary"
 	"math"
 	"math/bits"
+	"net/netip"
+	"slices"
 )
+
+// Range is a range of addresses, both ends included.
+type Range struct {
+	Start, End netip.Addr
+}
+
+// String is the range as start-end.
+func (r Range) String() string { return r.Start.String() + "-" + r.End.String() }
+
+func (r Range) contains(a netip.Addr) bool {
+	return r.Start.Compare(a) <= 0 && a.Compare(r.End) <= 0
+}
 
 // Size is how many addresses the range has, at most math.MaxInt64; 0 where it is no range of one family.
 func (r Range) Size() int64 {
@@ -20,37 +35,135 @@ func (r Range) Size() int64 {
 	return int64(low) + 1
 }
 
-// Addresses counts the subnet's addresses as Neutron does (_generate_subnet_total_ips_dict in
-// neutron/db/network_ip_availability_db.py): those of its pools, or without pools those of its CIDR. It is at most
-// math.MaxInt64, as an IPv6 /64 has 2^64.
-func (s Subnet) Addresses() int64 {
-	if len(s.Pools) == 0 && s.CIDR.IsValid() {
-		return Range{s.CIDR.Masked().Addr(), lastAddr(s.CIDR)}.Size()
+// joinRanges sorts ranges and joins those that overlap or touch: Neutron keeps them as they were written, so the same
+// set of addresses has many spellings.
+func joinRanges(ranges []Range) []Range {
+	if len(ranges) == 0 {
+		return nil
 	}
-	var sum int64
-	for _, pool := range s.Pools {
-		size := pool.Size()
-		if size > math.MaxInt64-sum {
-			return math.MaxInt64
+	if slices.IsSortedFunc(ranges, apart) {
+		return ranges // as a rule: they were joined before
+	}
+	sorted := slices.Clone(ranges)
+	slices.SortFunc(sorted, func(a, b Range) int {
+		return cmp.Or(a.Start.Compare(b.Start), a.End.Compare(b.End))
+	})
+	joined := sorted[:1]
+	for _, r := range sorted[1:] {
+		last := &joined[len(joined)-1]
+		if apart(r, *last) < 0 {
+			if r.End.Compare(last.End) > 0 {
+				last.End = r.End
+			}
+			continue
 		}
-		sum += size
+		joined = append(joined, r)
 	}
-	return sum
+	return joined
+}
+
+// apart compares ranges as one that neither overlaps nor touches the other lies; others count as out of order: -1.
+func apart(a, b Range) int {
+	// The last address of a family has no next, and no address of the other family follows on it.
+	if a.Start.Compare(b.End) <= 0 || a.Start == b.End.Next() {
+		return -1
+	}
+	return 1
+}
+
+// Route is a route that hosts on a subnet use.
+type Route struct {
+	Destination netip.Prefix
+	NextHop     netip.Addr
+}
+
+// String is the route as destination via next hop.
+func (r Route) String() string { return r.Destination.String() + " via " + r.NextHop.String() }
+
+func compareRoutes(a, b Route) int {
+	return cmp.Or(comparePrefixes(a.Destination, b.Destination), a.NextHop.Compare(b.NextHop))
+}
+
+func comparePrefixes(a, b netip.Prefix) int {
+	return cmp.Or(a.Addr().Compare(b.Addr()), cmp.Compare(a.Bits(), b.Bits()))
+}
+
+// routesWithout are the routes whose next hops are in none of the subnets.
+func routesWithout(routes []Route, losing []netip.Prefix) []Route {
+	return slices.DeleteFunc(slices.Clone(routes), func(route Route) bool {
+		return slices.ContainsFunc(losing, func(cidr netip.Prefix) bool { return cidr.Contains(route.NextHop) })
+	})
+}
+
+// DefaultGateway is the address that Neutron gives the router where none is named: the first after the network's own.
+// Without a CIDR there is none.
+func DefaultGateway(cidr netip.Prefix) netip.Addr {
+	if !cidr.IsValid() {
+		return netip.Addr{}
+	}
+	return cidr.Masked().Addr().Next()
+}
+
+// DefaultPools are the ranges that Neutron gives addresses from where none are named: every address but the network's
+// own, the IPv4 broadcast address, and the gateway (neutron.ipam.utils.generate_pools). Without a CIDR there are none.
+//
+// They are computed here, and not left to Neutron, because Neutron refuses a new gateway that lies in the pools which
+// it once computed around the old one: gateway and pools have to change in one request.
+func DefaultPools(cidr netip.Prefix, gateway netip.Addr) []Range {
+	first, last := usable(cidr)
+	if !first.IsValid() {
+		return nil
+	}
+	whole := Range{first, last}
+	if !gateway.IsValid() || !whole.contains(gateway) {
+		return []Range{whole}
+	}
+	var pools []Range
+	if before := gateway.Prev(); gateway != first {
+		pools = append(pools, Range{first, before})
+	}
+	if after := gateway.Next(); gateway != last {
+		pools = append(pools, Range{after, last})
+	}
+	return pools
+}
+
+// usable gives the first and last address that a host may have; both are invalid where there is none.
+func usable(cidr netip.Prefix) (first, last netip.Addr) {
+	if !cidr.IsValid() {
+		return netip.Addr{}, netip.Addr{}
+	}
+	cidr = cidr.Masked()
+	first, last = cidr.Addr().Next(), lastAddr(cidr)
+	if cidr.Addr().Is4() {
+		last = last.Prev()
+	}
+	if !first.IsValid() || !last.IsValid() || !cidr.Contains(first) || first.Compare(last) > 0 {
+		return netip.Addr{}, netip.Addr{}
+	}
+	return first, last
+}
+
+// lastAddr is the address of cidr with all host bits set: the broadcast address of an IPv4 subnet.
+func lastAddr(cidr netip.Prefix) netip.Addr {
+	bytes := cidr.Addr().AsSlice()
+	for bit := cidr.Bits(); bit < len(bytes)*8; bit++ {
+		bytes[bit/8] |= 0x80 >> (bit % 8)
+	}
+	last, _ := netip.AddrFromSlice(bytes)
+	return last
+}
+
+func gatewayString(gateway netip.Addr) string {
+	if !gateway.IsValid() {
+		return None
+	}
+	return gateway.String()
 }
 
 // Usage is how many addresses of a subnet are in use, and of how many. Used is at most Total.
 type Usage struct {
 	Used, Total int64
-}
-
-// Usage is how full the subnet is; known is false where nobody can tell. Neutron counts addresses outside the pools,
-// such as a router's, among those in use, and so Used tells them, too, up to Total.
-func (s ObservedSubnet) Usage() (u Usage, known bool) {
-	if s.Used == nil {
-		return Usage{}, false
-	}
-	total := s.Addresses()
-	return Usage{min(*s.Used, total), total}, true
 }
 
 // Low reports whether less than a share, from 0 to 1, of the addresses is free. What was low stays so until half as

@@ -1,7 +1,5 @@
 package plan
 
-import "cmp"
-
 // IPv6Mode is a way in which hosts come to their IPv6 addresses, by Neutron's name. The empty one says that Neutron has
 // no part in it.
 type IPv6Mode string
@@ -38,26 +36,3 @@ func SelfAddressed(addressMode, raMode IPv6Mode) bool {
 // Neutron's: Neutron makes a port that is in one no router's interface (_validate_subnet_address_mode in
 // neutron/db/l3_db.py; the contract suite holds it).
 func AdvertisedByOthers(addressMode, raMode IPv6Mode) bool { return addressMode != "" && raMode == "" }
-
-// mode is the subnet's, whichever field sets it, and the field.
-func (s Subnet) mode() (mode IPv6Mode, field string) {
-	if s.IPv6AddressMode == "" {
-		return s.IPv6RAMode, FieldIPv6RAMode
-	}
-	return s.IPv6AddressMode, FieldIPv6AddressMode
-}
-
-// fixedDifferences are the differences in what is fixed when Neutron makes a subnet.
-func (s Subnet) fixedDifferences(actual Subnet) []Difference {
-	diffs := s.allocationDifferences(actual)
-	add := func(field string, declared, got IPv6Mode) {
-		if declared != got {
-			diffs = append(diffs, Difference{
-				subnetResource(s.CIDR), field, cmp.Or(string(declared), None), cmp.Or(string(got), None),
-			})
-		}
-	}
-	add(FieldIPv6AddressMode, s.IPv6AddressMode, actual.IPv6AddressMode)
-	add(FieldIPv6RAMode, s.IPv6RAMode, actual.IPv6RAMode)
-	return diffs
-}

@@ -104,3 +104,19 @@ func isUID(s string) bool {
 func (o Owner) String() string { return o.Marker() }
 
 var _ fmt.Stringer = Owner{}
+
+// withMarker is a description that bears the owner's marker behind the text that it has.
+func withMarker(owner Owner, description string) string {
+	if owner.Owns(description) {
+		return description
+	}
+	return owner.Describe(description)
+}
+
+// withoutMarkers is the description without any marker at its end.
+func withoutMarkers(description string) string {
+	for marked := true; marked; {
+		description, _, marked = ParseDescription(description)
+	}
+	return description
+}

@@ -2,9 +2,7 @@ package plan
 
 import (
 	"fmt"
-	"net/netip"
 	"slices"
-	"strconv"
 )
 
 // Network gives the steps that make observed as spec says, in the order in which they have to be taken. It is empty
@@ -100,6 +98,93 @@ func Network(spec Spec, observed Observed) (Change, error) {
 	return append(change, routing.refused...), nil
 }
 
+// Port gives the steps that make observed as spec says, in the order in which they have to be taken. It is to ports
+// what Network is to networks: empty where there is nothing to do, and after the steps were taken. What it changes or
+// deletes bears the spec's owner.
+func Port(spec PortSpec, observed Observed) (Change, error) {
+	if err := spec.Validate(); err != nil {
+		return nil, err
+	}
+	observed = observed.inOrder()
+	if err := marked(spec.Owner, observed); err != nil {
+		return nil, err
+	}
+	var change Change
+	keep, exists := observed.Port(spec.NetworkID)
+	// Others go first: they may hold the addresses that are declared.
+	for _, p := range observed.Ports {
+		if !exists || p.ID != keep.ID {
+			reason := "it is on another network than the declared one"
+			if p.NetworkID == spec.NetworkID {
+				reason = "it is a duplicate of the older port " + keep.ID
+			}
+			change = append(change, deletePort(p, reason))
+		}
+	}
+	if !exists {
+		return append(change, Step{
+			Action:     CreatePort,
+			NetworkRef: Ref{ID: spec.NetworkID},
+			Port:       spec.Attributes(),
+			Reason:     "no port of the network bears the owner's marker",
+			Differences: []Difference{
+				{Resource: PortResource, Field: FieldExists, Declared: spec.Name, Actual: None},
+			},
+		}), nil
+	}
+	if step, ok := updatePort(spec, keep); ok {
+		change = append(change, step)
+	}
+	return change, nil
+}
+
+// imported refuses what cannot be of an imported network: that it is not there, or that another one bears the marker.
+// Nothing is created for its object, so that other one is no duplicate to remove, but was marked by somebody else.
+func (s Spec) imported(observed Observed) error {
+	if s.Import.ID == "" {
+		return nil
+	}
+	exists := false
+	for _, n := range observed.Networks {
+		if n.ID != s.Import.ID {
+			return &BlockedError{fmt.Sprintf("network %s bears the marker %s and is not the imported network %s: take the "+
+				"marker off its description", n.ID, s.Owner, s.Import.ID)}
+		}
+		exists = true
+	}
+	if !exists {
+		return &NotMadeError{s.Import.ID}
+	}
+	return nil
+}
+
+// NotMadeError says that an imported network is not there and is not made.
+type NotMadeError struct {
+	// ID is the network's.
+	ID string
+}
+
+// Error names the network.
+func (e *NotMadeError) Error() string {
+	return fmt.Sprintf("network %s does not exist, or is not for these credentials to see: an imported network is not "+
+		"made anew; it is looked for again", e.ID)
+}
+
+// Routed reports whether the router that is declared, if any, is known, exists and has its interfaces, whatever their
+// settings.
+func (s Spec) Routed(observed Observed) bool {
+	if s.Router != nil && s.Router.Unresolved {
+		return false
+	}
+	n, _ := observed.Network()
+	for _, step := range planRouting(s.Allocated(n), n, observed.inOrder()).last(nil, Ref{ID: n.ID}) {
+		if step.Action == CreateRouter || step.Action == AttachInterface {
+			return false
+		}
+	}
+	return true
+}
+
 // Delete gives the steps that remove everything of the owner's, ports and interfaces before networks and routers,
 // which Neutron keeps while ports are on them. A network's subnets go with it in Neutron, so a subnet that is not ours
 // blocks the deletion (*BlockedError). A network, a port or a router that is not ours is an error.
@@ -171,237 +256,4 @@ func Release(owner Owner, observed Observed) Change {
 		}
 	}
 	return change
-}
-
-// unmark is the difference that is settled when a description loses its markers.
-func unmark(resource, description, without string) Difference {
-	return Difference{
-		Resource: resource, Field: FieldDescription,
-		Declared: strconv.Quote(without), Actual: strconv.Quote(description),
-	}
-}
-
-// withoutMarkers is the description without any marker at its end.
-func withoutMarkers(description string) string {
-	for marked := true; marked; {
-		description, _, marked = ParseDescription(description)
-	}
-	return description
-}
-
-// BlockedError says that something which is not ours stands in the way.
-type BlockedError struct {
-	// Message names it and says what to do.
-	Message string
-}
-
-// Error is the message.
-func (e *BlockedError) Error() string { return e.Message }
-
-// NetworkResource is what a Difference of the network itself is of.
-const NetworkResource = "network"
-
-func subnetResource(cidr netip.Prefix) string { return "subnet " + cidr.String() }
-
-// marked refuses what does not bear the owner's marker, whoever gave it.
-func marked(owner Owner, observed Observed) error {
-	for _, n := range observed.Networks {
-		if !owner.Owns(n.Description) {
-			return fmt.Errorf("network %s is not marked as %s's: it must not be planned with", n.ID, owner)
-		}
-	}
-	for _, p := range observed.Ports {
-		if !owner.Owns(p.Description) {
-			return fmt.Errorf("port %s is not marked as %s's: it must not be planned with", p.ID, owner)
-		}
-	}
-	for _, r := range observed.Routers {
-		if !owner.Owns(r.Description) {
-			return fmt.Errorf("router %s is not marked as %s's: it must not be planned with", r.ID, owner)
-		}
-	}
-	return nil
-}
-
-func declaredSubnet(spec Spec, cidr netip.Prefix) (Subnet, bool) {
-	for _, declared := range spec.Subnets {
-		if declared.CIDR == cidr {
-			return declared, true
-		}
-	}
-	return Subnet{}, false
-}
-
-// deletable refuses to delete a network that holds a subnet of somebody else's, which would go with it.
-func deletable(owner Owner, n ObservedNetwork) error {
-	for _, s := range n.Subnets {
-		if !owner.Owns(s.Description) {
-			return &BlockedError{fmt.Sprintf("network %s holds subnet %s (%s), which does not bear the marker %s and "+
-				"would be deleted with it: delete that subnet, or end its description with the marker",
-				n.ID, s.ID, s.CIDR, owner)}
-		}
-	}
-	return nil
-}
-
-func updateNetwork(spec Spec, actual ObservedNetwork) (Step, bool) {
-	want := spec.Attributes()
-	want.Name = spec.nameOf(actual.Name)
-	diffs := basics{want.Name, want.Description, want.AdminStateUp}.differences(NetworkResource,
-		basics{actual.Name, actual.Description, actual.AdminStateUp})
-	diffs = append(diffs, propertyDifferences(want, actual.Attributes)...)
-	return Step{
-		Action: UpdateNetwork, Ref: Ref{ID: actual.ID}, Revision: actual.Revision, Attributes: want,
-		Differences: diffs, Reason: reasonDiffers,
-	}, len(diffs) > 0
-}
-
-// basics are the settings that networks, ports and routers have alike.
-type basics struct {
-	name, description string
-	up                bool
-}
-
-// differences lists in which settings of a resource what is declared differs from what is.
-func (s basics) differences(resource string, actual basics) (diffs []Difference) {
-	add := func(field, declared, got string) {
-		diffs = append(diffs, Difference{resource, field, declared, got})
-	}
-	if s.name != actual.name {
-		add(FieldName, strconv.Quote(s.name), strconv.Quote(actual.name))
-	}
-	if s.description != actual.description {
-		// The marker is the same on both sides (the plan has seen to that), so it is left out.
-		want, _, _ := ParseDescription(s.description)
-		got, _, _ := ParseDescription(actual.description)
-		add(FieldDescription, strconv.Quote(want), strconv.Quote(got))
-	}
-	if s.up != actual.up {
-		add(FieldAdminState, upDown(s.up), upDown(actual.up))
-	}
-	return diffs
-}
-
-func upDown(up bool) string {
-	if up {
-		return "up"
-	}
-	return "down"
-}
-
-const reasonDiffers = "it differs from what is declared"
-
-func planSubnet(spec Spec, n ObservedNetwork, declared Subnet) (step Step, needed bool, err error) {
-	declared = declared.Canonical()
-	if declared.unresolved() {
-		return Step{}, false, nil
-	}
-	if declared.Pending() {
-		step, err = planAllocation(spec, n, declared)
-		return step, err == nil, err
-	}
-	actual, exists := n.SubnetByCIDR(declared.CIDR)
-	if !exists {
-		for _, s := range n.Subnets {
-			if s.CIDR.Overlaps(declared.CIDR) && !spec.Owner.Owns(s.Description) {
-				return Step{}, false, blockedBySubnet(spec.Owner, n, s, declared)
-			}
-		}
-		return createSubnet(spec, Ref{ID: n.ID}, declared), true, nil
-	}
-	if !spec.Owner.Owns(actual.Description) && !spec.adoptable(actual) {
-		return Step{}, false, blockedBySubnet(spec.Owner, n, actual, declared)
-	}
-
-	if diffs := declared.fixedDifferences(actual.Subnet); len(diffs) > 0 {
-		if spec.Import.ID != "" {
-			// What others have made is not deleted for a field.
-			return Step{}, false, &BlockedError{fmt.Sprintf("the imported network %s has subnet %s (%s), whose %s is %s and "+
-				"cannot change: declare it so, or replace that subnet",
-				n.ID, actual.ID, actual.CIDR, diffs[0].Field, diffs[0].Actual)}
-		}
-		// The other one is deleted in an earlier step.
-		create := createSubnet(spec, Ref{ID: n.ID}, declared)
-		create.Reason, create.Differences = reasonFixed, diffs
-		return create, true, nil
-	}
-
-	var diffs []Difference
-	name := spec.nameOf(actual.Name)
-	if actual.Name != name {
-		diffs = append(diffs, Difference{
-			Field: FieldName, Declared: strconv.Quote(name), Actual: strconv.Quote(actual.Name),
-		})
-	}
-	description, err := spec.subnetDescription(actual)
-	if err != nil {
-		return Step{}, false, err
-	}
-	if actual.Description != description {
-		want, got := description, actual.Description
-		if spec.Owner.Owns(got) {
-			// The marker is the same on both sides, so it is left out.
-			want, _, _ = ParseDescription(want)
-			got, _, _ = ParseDescription(got)
-		}
-		diffs = append(diffs, Difference{
-			Field: FieldDescription, Declared: strconv.Quote(want), Actual: strconv.Quote(got),
-		})
-	}
-	diffs = append(diffs, declared.difference(actual.Canonical())...)
-	for i := range diffs {
-		diffs[i].Resource = subnetResource(declared.CIDR)
-	}
-	return Step{
-		Action: UpdateSubnet, Ref: Ref{ID: actual.ID}, Revision: actual.Revision, NetworkRef: Ref{ID: n.ID},
-		SubnetName: name, SubnetDescription: description, Subnet: declared,
-		Differences: diffs, Reason: reasonDiffers,
-	}, len(diffs) > 0, nil
-}
-
-func blockedBySubnet(owner Owner, n ObservedNetwork, s ObservedSubnet, declared Subnet) error {
-	return &BlockedError{fmt.Sprintf("network %s holds subnet %s (%s), which does not bear the marker %s and lies "+
-		"where %s is declared: delete that subnet, or end its description with the marker",
-		n.ID, s.ID, s.CIDR, owner, declared.CIDR)}
-}
-
-func createSubnet(spec Spec, network Ref, subnet Subnet) Step {
-	subnet = subnet.afresh().Canonical()
-	declared := subnet.CIDR.String()
-	if subnet.Pending() {
-		declared = "one " + subnet.Origin()
-	}
-	return Step{
-		Action: CreateSubnet, NetworkRef: network,
-		SubnetName: spec.Name, SubnetDescription: spec.Owner.Marker(), Subnet: subnet,
-		Reason: "it is declared and does not exist",
-		Differences: []Difference{
-			{subnet.resource(), FieldExists, declared, None},
-		},
-	}
-}
-
-func deleteSubnet(networkID string, s ObservedSubnet, reason string) Step {
-	return Step{
-		Action: DeleteSubnet, Ref: Ref{ID: s.ID}, Revision: s.Revision, NetworkRef: Ref{ID: networkID}, Subnet: s.Subnet, PoolID: s.PoolID,
-		Reason:      reason,
-		Differences: []Difference{{subnetResource(s.CIDR), FieldExists, None, s.ID}},
-	}
-}
-
-// reasonFixed is why a subnet is made anew that exists.
-const reasonFixed = "it differs in what cannot change"
-
-// replaceSubnet deletes a subnet that is declared and differs in what cannot change.
-func replaceSubnet(networkID string, s ObservedSubnet, diffs []Difference) Step {
-	step := deleteSubnet(networkID, s, reasonFixed)
-	step.Differences = diffs
-	return step
-}
-
-func deleteNetwork(n ObservedNetwork, reason string) Step {
-	return Step{
-		Action: DeleteNetwork, Ref: Ref{ID: n.ID}, Revision: n.Revision, Attributes: n.Attributes, Reason: reason,
-		Differences: []Difference{{NetworkResource, FieldExists, None, n.ID}},
-	}
 }

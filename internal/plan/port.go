@@ -7,7 +7,6 @@ import (
 	"net"
 	"net/netip"
 	"slices"
-	"strings"
 	"time"
 )
 
@@ -128,64 +127,9 @@ func (s PortSpec) Validate() error {
 	return errors.Join(errs...)
 }
 
-// Port gives the port that stands for the object: the oldest of those on the network, and of equals the one with the
-// lowest id, so that every replica of the controller picks the same one. It reports false where there is none.
-func (o Observed) Port(networkID string) (ObservedPort, bool) {
-	var found *ObservedPort
-	for i, p := range o.Ports {
-		if p.NetworkID == networkID && (found == nil || comparePorts(p, *found) < 0) {
-			found = &o.Ports[i]
-		}
-	}
-	if found == nil {
-		return ObservedPort{}, false
-	}
-	return *found, true
-}
-
 // comparePorts sorts the older port first, and of equals the one with the lower id.
 func comparePorts(a, b ObservedPort) int {
 	return cmp.Or(a.Created.Compare(b.Created), cmp.Compare(a.ID, b.ID))
-}
-
-// Port gives the steps that make observed as spec says, in the order in which they have to be taken. It is to ports
-// what Network is to networks: empty where there is nothing to do, and after the steps were taken. What it changes or
-// deletes bears the spec's owner.
-func Port(spec PortSpec, observed Observed) (Change, error) {
-	if err := spec.Validate(); err != nil {
-		return nil, err
-	}
-	observed = observed.inOrder()
-	if err := marked(spec.Owner, observed); err != nil {
-		return nil, err
-	}
-	var change Change
-	keep, exists := observed.Port(spec.NetworkID)
-	// Others go first: they may hold the addresses that are declared.
-	for _, p := range observed.Ports {
-		if !exists || p.ID != keep.ID {
-			reason := "it is on another network than the declared one"
-			if p.NetworkID == spec.NetworkID {
-				reason = "it is a duplicate of the older port " + keep.ID
-			}
-			change = append(change, deletePort(p, reason))
-		}
-	}
-	if !exists {
-		return append(change, Step{
-			Action:     CreatePort,
-			NetworkRef: Ref{ID: spec.NetworkID},
-			Port:       spec.Attributes(),
-			Reason:     "no port of the network bears the owner's marker",
-			Differences: []Difference{
-				{Resource: PortResource, Field: FieldExists, Declared: spec.Name, Actual: None},
-			},
-		}), nil
-	}
-	if step, ok := updatePort(spec, keep); ok {
-		change = append(change, step)
-	}
-	return change, nil
 }
 
 // PortResource is what a Difference of a port is of.
@@ -277,16 +221,6 @@ func listAddresses(addresses []PortAddress) string {
 	}
 	return listTexts(texts)
 }
-
-func listTexts(texts []string) string {
-	if len(texts) == 0 {
-		return None
-	}
-	return strings.Join(texts, ", ")
-}
-
-// asSet is the texts in their order, each once.
-func asSet(texts []string) []string { return slices.Compact(slices.Sorted(slices.Values(texts))) }
 
 func deletePort(p ObservedPort, reason string) Step {
 	return Step{

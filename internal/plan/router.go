@@ -96,15 +96,6 @@ func interfaceResource(addresses []PortAddress) string {
 // Own reports whether the router is to be the network's own.
 func (r *RouterSpec) Own() bool { return r != nil && r.Existing == "" }
 
-// Router gives the router that is the object's own: the oldest, and of equals the one with the lowest id, so that every
-// replica of the controller picks the same one. It reports false where there is none.
-func (o Observed) Router() (ObservedRouter, bool) {
-	if len(o.Routers) == 0 {
-		return ObservedRouter{}, false
-	}
-	return slices.MinFunc(o.Routers, compareRouters), true
-}
-
 // compareRouters sorts the older router first, and of equals the one with the lower id.
 func compareRouters(a, b ObservedRouter) int {
 	return cmp.Or(a.Created.Compare(b.Created), cmp.Compare(a.ID, b.ID))
@@ -436,13 +427,6 @@ func letGoOfSubnets(spec Spec, n ObservedNetwork, observed Observed) (change Cha
 
 const reasonNoGateway = "it is in the way of a subnet that goes or changes"
 
-// routesWithout are the routes whose next hops are in none of the subnets.
-func routesWithout(routes []Route, losing []netip.Prefix) []Route {
-	return slices.DeleteFunc(slices.Clone(routes), func(route Route) bool {
-		return slices.ContainsFunc(losing, func(cidr netip.Prefix) bool { return cidr.Contains(route.NextHop) })
-	})
-}
-
 func updateGateway(spec Spec, actual ObservedRouter) (Step, bool) {
 	want, got := spec.routerAttributes().Gateway, actual.Gateway
 	var diffs []Difference
@@ -525,19 +509,4 @@ func releaseRouter(router ObservedRouter, reason string) Step {
 		Action: UpdateRouter, Ref: Ref{ID: router.ID}, Revision: router.Revision, Router: attributes, Reason: reason,
 		Differences: []Difference{unmark(RouterResource, router.Description, attributes.Description)},
 	}
-}
-
-// Routed reports whether the router that is declared, if any, is known, exists and has its interfaces, whatever their
-// settings.
-func (s Spec) Routed(observed Observed) bool {
-	if s.Router != nil && s.Router.Unresolved {
-		return false
-	}
-	n, _ := observed.Network()
-	for _, step := range planRouting(s.Allocated(n), n, observed.inOrder()).last(nil, Ref{ID: n.ID}) {
-		if step.Action == CreateRouter || step.Action == AttachInterface {
-			return false
-		}
-	}
-	return true
 }

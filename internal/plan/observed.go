@@ -1,0 +1,159 @@
+package plan
+
+import (
+	"fmt"
+	"slices"
+)
+
+// Observed is everything in Neutron that bears one owner's marker. The zero value means nothing.
+type Observed struct {
+	// Networks is normally one, of a Network's; more are duplicates, which Network removes.
+	Networks []ObservedNetwork
+	// Ports is normally one, of a NetworkPort's; more are duplicates, which Port removes. Of a Network's they are
+	// the interfaces by which a router serves its subnets.
+	Ports []ObservedPort
+	// Routers is at most one, of a Network's; more are duplicates, which Network removes.
+	Routers []ObservedRouter
+}
+
+// Empty reports whether nothing bears the marker.
+func (o Observed) Empty() bool { return len(o.Networks)+len(o.Ports)+len(o.Routers) == 0 }
+
+// Network gives the network that stands for the object: the oldest, and of equals the one with the lowest id, so that
+// every replica of the controller picks the same one. It reports false where there is none.
+func (o Observed) Network() (ObservedNetwork, bool) {
+	if len(o.Networks) == 0 {
+		return ObservedNetwork{}, false
+	}
+	return slices.MinFunc(o.Networks, compareNetworks), true
+}
+
+// Router gives the router that is the object's own: the oldest, and of equals the one with the lowest id, so that every
+// replica of the controller picks the same one. It reports false where there is none.
+func (o Observed) Router() (ObservedRouter, bool) {
+	if len(o.Routers) == 0 {
+		return ObservedRouter{}, false
+	}
+	return slices.MinFunc(o.Routers, compareRouters), true
+}
+
+// Port gives the port that stands for the object: the oldest of those on the network, and of equals the one with the
+// lowest id, so that every replica of the controller picks the same one. It reports false where there is none.
+func (o Observed) Port(networkID string) (ObservedPort, bool) {
+	var found *ObservedPort
+	for i, p := range o.Ports {
+		if p.NetworkID == networkID && (found == nil || comparePorts(p, *found) < 0) {
+			found = &o.Ports[i]
+		}
+	}
+	if found == nil {
+		return ObservedPort{}, false
+	}
+	return *found, true
+}
+
+// Kind is a kind of resource in Neutron, as a person writes it.
+type Kind string
+
+// The kinds of resources that are listed by themselves. Subnets belong to their networks.
+const (
+	KindNetwork Kind = "network"
+	KindPort    Kind = "port"
+	KindRouter  Kind = "router"
+)
+
+// Resource names a resource in Neutron that is listed by itself. The zero value names none.
+type Resource struct {
+	Kind Kind
+	ID   string
+}
+
+// String is the resource for a person.
+func (r Resource) String() string { return string(r.Kind) + " " + r.ID }
+
+// Resources names everything that is observed.
+func (o Observed) Resources() []Resource {
+	var all []Resource
+	for _, n := range o.Networks {
+		all = append(all, Resource{KindNetwork, n.ID})
+	}
+	for _, p := range o.Ports {
+		all = append(all, Resource{KindPort, p.ID})
+	}
+	for _, r := range o.Routers {
+		all = append(all, Resource{KindRouter, r.ID})
+	}
+	return all
+}
+
+// inOrder is the same, in which networks, subnets, ports and routers, and their lists without order, stand in an order
+// of their own, not in that of Neutron's answer, so that the same state gives the same steps and the same error each
+// time. It writes to copies.
+func (o Observed) inOrder() Observed {
+	if o.isInOrder() {
+		return o // as a rule
+	}
+	networks := slices.SortedFunc(slices.Values(o.Networks), compareNetworks)
+	for i := range networks {
+		networks[i].Subnets = slices.SortedFunc(slices.Values(networks[i].Subnets), compareSubnets)
+		networks[i].Tags = slices.Sorted(slices.Values(networks[i].Tags))
+		networks[i].ZoneHints = slices.Sorted(slices.Values(networks[i].ZoneHints))
+		networks[i].Shares = slices.SortedFunc(slices.Values(networks[i].Shares), CompareShares)
+	}
+	ports := slices.SortedFunc(slices.Values(o.Ports), comparePorts)
+	for i, p := range ports {
+		ports[i].Addresses = slices.SortedFunc(slices.Values(p.Addresses), comparePortAddresses)
+		ports[i].SecurityGroups = slices.Sorted(slices.Values(p.SecurityGroups))
+	}
+	routers := slices.SortedFunc(slices.Values(o.Routers), compareRouters)
+	for i, r := range routers {
+		routers[i].Routes = slices.SortedFunc(slices.Values(r.Routes), compareRoutes)
+	}
+	return Observed{Networks: networks, Ports: ports, Routers: routers}
+}
+
+func (o Observed) isInOrder() bool {
+	for _, n := range o.Networks {
+		if !slices.IsSortedFunc(n.Subnets, compareSubnets) || !slices.IsSorted(n.Tags) ||
+			!slices.IsSorted(n.ZoneHints) || !slices.IsSortedFunc(n.Shares, CompareShares) || isEmptied(n.Subnets) ||
+			isEmptied(n.Tags) || isEmptied(n.ZoneHints) || isEmptied(n.Shares) {
+			return false
+		}
+	}
+	for _, p := range o.Ports {
+		if !slices.IsSortedFunc(p.Addresses, comparePortAddresses) || !slices.IsSorted(p.SecurityGroups) ||
+			isEmptied(p.Addresses) || isEmptied(p.SecurityGroups) {
+			return false
+		}
+	}
+	for _, r := range o.Routers {
+		if !slices.IsSortedFunc(r.Routes, compareRoutes) || isEmptied(r.Routes) {
+			return false
+		}
+	}
+	return slices.IsSortedFunc(o.Networks, compareNetworks) && slices.IsSortedFunc(o.Ports, comparePorts) &&
+		slices.IsSortedFunc(o.Routers, compareRouters)
+}
+
+// isEmptied reports whether a list is empty and not nil. Sorting makes it nil, so that both give the same steps.
+func isEmptied[T any](list []T) bool { return list != nil && len(list) == 0 }
+
+// marked refuses what does not bear the owner's marker, whoever gave it.
+func marked(owner Owner, observed Observed) error {
+	for _, n := range observed.Networks {
+		if !owner.Owns(n.Description) {
+			return fmt.Errorf("network %s is not marked as %s's: it must not be planned with", n.ID, owner)
+		}
+	}
+	for _, p := range observed.Ports {
+		if !owner.Owns(p.Description) {
+			return fmt.Errorf("port %s is not marked as %s's: it must not be planned with", p.ID, owner)
+		}
+	}
+	for _, r := range observed.Routers {
+		if !owner.Owns(r.Description) {
+			return fmt.Errorf("router %s is not marked as %s's: it must not be planned with", r.ID, owner)
+		}
+	}
+	return nil
+}
