@@ -6,9 +6,9 @@ import (
 )
 
 // Network gives the steps that make observed as spec says, in the order in which they have to be taken. It is empty
-// where there is nothing to do; planning once more after the steps were taken is empty, but for what follows from a CIDR that
-// Neutron has taken from a pool in one of them: then planning a third time is. The order in which observed lists
-// networks and subnets does not count.
+// where there is nothing to do. Planning again after the steps were taken is empty, except for what follows from a CIDR
+// that Neutron took from a pool in one of them: then a third plan is empty. The order in which observed lists networks
+// and subnets does not count.
 //
 // Only what bears the spec's owner is ever changed or deleted. Where something else stands in the way, the error is a
 // *BlockedError and nothing must be done until it is gone. The one exception is what the spec's Import says. Where an
@@ -225,7 +225,8 @@ func Release(owner Owner, observed Observed) Change {
 			attributes := p.PortAttributes
 			attributes.Description = withoutMarkers(p.Description)
 			change = append(change, Step{
-				Action: UpdatePort, Ref: Ref{ID: p.ID}, Revision: p.Revision, NetworkRef: Ref{ID: p.NetworkID}, Port: attributes, Reason: reason,
+				Action: UpdatePort, Ref: Ref{ID: p.ID}, Revision: p.Revision, NetworkRef: Ref{ID: p.NetworkID},
+				Port: attributes, Reason: reason,
 				Differences: []Difference{unmark(PortResource, p.Description, attributes.Description)},
 			})
 		}

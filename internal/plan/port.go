@@ -157,8 +157,8 @@ func updatePort(spec PortSpec, actual ObservedPort) (Step, bool) {
 		}
 	}
 	return Step{
-		Action: UpdatePort, Ref: Ref{ID: actual.ID}, Revision: actual.Revision, NetworkRef: Ref{ID: actual.NetworkID}, Port: want,
-		Differences: diffs, Reason: reasonDiffers,
+		Action: UpdatePort, Ref: Ref{ID: actual.ID}, Revision: actual.Revision, NetworkRef: Ref{ID: actual.NetworkID},
+		Port: want, Differences: diffs, Reason: reasonDiffers,
 	}, len(diffs) > 0
 }
 
@@ -224,7 +224,7 @@ func listAddresses(addresses []PortAddress) string {
 
 func deletePort(p ObservedPort, reason string) Step {
 	return Step{
-		Action: DeletePort, Ref: Ref{ID: p.ID}, Revision: p.Revision, NetworkRef: Ref{ID: p.NetworkID}, Port: p.PortAttributes,
-		Reason: reason, Differences: []Difference{{PortResource, FieldExists, None, p.ID}},
+		Action: DeletePort, Ref: Ref{ID: p.ID}, Revision: p.Revision, NetworkRef: Ref{ID: p.NetworkID},
+		Port: p.PortAttributes, Reason: reason, Differences: []Difference{{PortResource, FieldExists, None, p.ID}},
 	}
 }

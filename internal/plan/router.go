@@ -312,7 +312,8 @@ func deleteRouters(routers []ObservedRouter, reason string) (change Change) {
 			})
 		}
 		change = append(change, Step{
-			Action: DeleteRouter, Ref: Ref{ID: router.ID}, Revision: router.Revision, Router: router.RouterAttributes, Reason: reason,
+			Action: DeleteRouter, Ref: Ref{ID: router.ID}, Revision: router.Revision,
+			Router: router.RouterAttributes, Reason: reason,
 			Differences: []Difference{{RouterResource, FieldExists, None, router.ID}},
 		})
 	}
@@ -365,7 +366,7 @@ func updateRouter(spec Spec, actual ObservedRouter, losing []netip.Prefix) (step
 	}, kept, len(diffs) > 0
 }
 
-// setRoutes replaces the routes of a router, of which actual is what there is; the zero value where it is to be created.
+// setRoutes replaces the routes of a router. actual is what there is of it: the zero value where a step creates it.
 func setRoutes(router Ref, actual ObservedRouter, from, to []Route, reason string) Step {
 	attributes := actual.RouterAttributes
 	attributes.Routes = to
@@ -484,16 +485,16 @@ func updateInterface(spec Spec, actual ObservedPort) (Step, bool) {
 	diffs := basics{want.Name, want.Description, want.AdminStateUp}.differences(interfaceResource(actual.Addresses),
 		basics{actual.Name, actual.Description, actual.AdminStateUp})
 	return Step{
-		Action: UpdatePort, Ref: Ref{ID: actual.ID}, Revision: actual.Revision, NetworkRef: Ref{ID: actual.NetworkID}, Port: want,
-		Differences: diffs, Reason: reasonDiffers,
+		Action: UpdatePort, Ref: Ref{ID: actual.ID}, Revision: actual.Revision, NetworkRef: Ref{ID: actual.NetworkID},
+		Port: want, Differences: diffs, Reason: reasonDiffers,
 	}, len(diffs) > 0
 }
 
 // removeInterface takes a port away: by way of its router where it is an interface, which is the only way then.
 func removeInterface(p ObservedPort, reason string) Step {
 	step := Step{
-		Action: DeleteInterface, Ref: Ref{ID: p.ID}, Revision: p.Revision, NetworkRef: Ref{ID: p.NetworkID}, Port: p.PortAttributes,
-		Reason: reason, Differences: []Difference{{interfaceResource(p.Addresses), FieldExists, None, p.ID}},
+		Action: DeleteInterface, Ref: Ref{ID: p.ID}, Revision: p.Revision, NetworkRef: Ref{ID: p.NetworkID},
+		Port: p.PortAttributes, Reason: reason, Differences: []Difference{{interfaceResource(p.Addresses), FieldExists, None, p.ID}},
 	}
 	if p.Router != "" {
 		step.Action, step.RouterRef.ID = DetachInterface, p.Router

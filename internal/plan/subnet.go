@@ -542,8 +542,8 @@ func (s Step) barredBy(going Step) bool {
 
 func deleteSubnet(networkID string, s ObservedSubnet, reason string) Step {
 	return Step{
-		Action: DeleteSubnet, Ref: Ref{ID: s.ID}, Revision: s.Revision, NetworkRef: Ref{ID: networkID}, Subnet: s.Subnet, PoolID: s.PoolID,
-		Reason:      reason,
+		Action: DeleteSubnet, Ref: Ref{ID: s.ID}, Revision: s.Revision, NetworkRef: Ref{ID: networkID},
+		Subnet: s.Subnet, PoolID: s.PoolID, Reason: reason,
 		Differences: []Difference{{subnetResource(s.CIDR), FieldExists, None, s.ID}},
 	}
 }
