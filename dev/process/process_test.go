@@ -103,7 +103,9 @@ func TestFailureQuotesTheEndOfTheLog(t *testing.T) {
 	p, _, failed := shell(t, `for i in $(seq 100); do echo "line $i."; done; exit 3`, time.Minute)
 	got := (<-failed).Error()
 	first := 100 - tailLines + 1
-	for _, want := range []string{"script ended (exit status 3)", p.Log, fmt.Sprintf("\n  line %d.\n", first), "\n  line 100."} {
+	for _, want := range []string{
+		"script ended (exit status 3)", p.Log, fmt.Sprintf("\n  line %d.\n", first), "\n  line 100.",
+	} {
 		if !strings.Contains(got, want) {
 			t.Errorf("the error lacks %q:\n%s", want, got)
 		}
@@ -128,7 +130,8 @@ const parentVariable = "PROCESS_TEST_PARENT"
 
 func TestMain(m *testing.M) {
 	if os.Getenv(parentVariable) == "" {
-		os.Exit(m.Run())
+		m.Run() // the test program exits with its code
+		return
 	}
 	child, err := Start(Program{Name: "sleep", Path: "/bin/sleep", Args: []string{"300"}})
 	if err != nil {

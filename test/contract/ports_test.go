@@ -469,8 +469,8 @@ func TestPortKeepsNetworkAndSubnetsInUse(t *testing.T) {
 	})
 }
 
-// TestRouterInterfacePortIsDeletedWithInterface holds what becomes of a port that somebody gives to a router: while it is there it cannot
-// be deleted, and when it is taken off it is gone.
+// TestRouterInterfacePortIsDeletedWithInterface holds what becomes of a port that somebody gives to a router: while it
+// is there it cannot be deleted, and when it is taken off it is gone.
 func TestRouterInterfacePortIsDeletedWithInterface(t *testing.T) {
 	onEveryCloud(t, func(t *testing.T, c *cloud) {
 		n := c.tenant.newNetwork(t, nil)

@@ -17,9 +17,9 @@ import (
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
 
-// TestStoredNetworkThatBreaksNewRule takes a Network through its life that was stored when the CRD did not have a rule yet by
-// which it is refused today. The API server takes all that does not change its spec, so that the object says what Neutron
-// refuses, and the rest of it is kept; and it can be put right.
+// TestStoredNetworkThatBreaksNewRule takes a Network through its life that was stored when the CRD did not have a rule
+// yet by which it is refused today. The API server takes all that does not change its spec, so that the object says
+// what Neutron refuses, and the rest of it is kept; and it can be put right.
 func TestStoredNetworkThatBreaksNewRule(t *testing.T) {
 	namespace := newNamespace(t)
 	name := unique(t, namespace)

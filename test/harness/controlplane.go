@@ -78,8 +78,8 @@ func checkAssets(components []string) error {
 	return nil
 }
 
-// startControlPlane returns once the program, which is dev/controlplane, serves. dir gets the log. stop MUST be called on
-// what it returns.
+// startControlPlane returns once the program, which is dev/controlplane, serves. dir gets the log. The caller MUST call
+// stop.
 func startControlPlane(dir, program string, components []string) (*ControlPlane, error) {
 	root, err := repository()
 	if err != nil {

@@ -27,9 +27,9 @@ import (
 // it is.
 const scratch = "scratch.cloudteam.ztgame.com"
 
-// TestSecondAPIVersion adds to the CRD of Networks what a later version might be, one in which the subnets stand in a list,
-// and holds that nothing of what there is has to change for it: what was stored as v1 reads as v2, what is written as v2
-// reads as v1, into the types that the controller is built with, and both write as before.
+// TestSecondAPIVersion adds to the CRD of Networks what a later version might be, one in which the subnets stand in a
+// list, and holds that nothing of what there is has to change for it: what was stored as v1 reads as v2, what is
+// written as v2 reads as v1, into the types that the controller is built with, and both write as before.
 func TestSecondAPIVersion(t *testing.T) {
 	t.Parallel()
 	crd := scratchCRD(t)
