@@ -1,6 +1,8 @@
 package managed
 
 import (
+	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -8,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
 
+	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
 
@@ -57,11 +60,8 @@ func (r *Reconciler[T]) ReachClouds(clouds Clouds) { r.clouds = clouds }
 
 // cloudOf is the cloud of an object's resources. Where it cannot be told any more, it is the last one that was.
 func (r *Reconciler[T]) cloudOf(obj T) CloudRef {
-	if r.kind.Cloud == nil {
-		return CloudRef{}
-	}
-	if ref, known := r.kind.Cloud(obj); known {
-		return ref
+	if at, known := r.kind.Cloud(obj); known {
+		return at.Cloud
 	}
 	key := cache.MetaObjectToName(obj)
 	r.mu.Lock()
@@ -152,14 +152,46 @@ func (r *Reconciler[T]) all() []T {
 	return all
 }
 
-// unremovable is the outcome for an object that is to go and whose cloud cannot be reached, by the error of reach. It
+// identify finds out which cloud this is and holds it against the one that the object is pinned to. It returns the
+// context for all that is done there, in which nothing is done elsewhere, should the credentials be replaced meanwhile.
+// It returns false, with the progress filled in, where nothing may be done.
+func (r *Reconciler[T]) identify(ctx context.Context, in Inventory, obj T, p *progress) (context.Context, bool) {
+	identity, err := in.Identity(ctx)
+	if err != nil {
+		*p = p.failed(err)
+		return nil, false
+	}
+	if pinned := r.pinnedTo(obj); pinned != nil && client.Identity(*pinned) != identity {
+		*p = p.failed(&mismatch{r.kind.Resource, client.Identity(*pinned), identity})
+		return nil, false
+	}
+	p.identity = &identity
+	return client.Within(ctx, identity), true
+}
+
+// pinnedTo tells where the object's resources are, or may be: the status says it once they were seen, and until then
+// the annotation that came with the finalizer. Where nothing was created yet, it tells where alone they can be; it is
+// nil where that is anywhere.
+func (r *Reconciler[T]) pinnedTo(obj T) *cloudteamv1.CloudStatus {
+	if cloud := r.kind.Status(obj).Cloud; cloud != nil {
+		return cloud
+	}
+	var pinned cloudteamv1.CloudStatus
+	if json.Unmarshal([]byte(obj.GetAnnotations()[cloudteamv1.AnnotationCloud]), &pinned) == nil {
+		return &pinned
+	}
+	at, _ := r.kind.Cloud(obj)
+	return at.Pinned
+}
+
+// unremovable is the progress for an object that is to go and whose cloud cannot be reached, by the error of reach. It
 // waits, and how to have it go all the same is said there.
-func (r *Reconciler[T]) unremovable(err error) outcome {
+func (r *Reconciler[T]) unremovable(err error) progress {
 	if waiting, ok := errors.AsType[*Waiting](err); ok {
 		told := *waiting
 		told.Message = fmt.Sprintf("%s; or, to leave what is in Neutron, take the finalizer %s off", waiting.Message,
 			r.kind.Finalizer)
 		err = &told
 	}
-	return outcome{}.failed(err)
+	return progress{}.failed(err)
 }

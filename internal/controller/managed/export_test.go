@@ -12,7 +12,7 @@ import (
 )
 
 // Rounds is how often one sync writes at most.
-const Rounds = rounds
+const Rounds = attempts
 
 // What states and Events are made by.
 var (
@@ -28,7 +28,7 @@ func NewMismatch(kind plan.Kind, pinned, found client.Identity) error {
 
 // NewUnmarked is the error of a resource that was ours and bears our marker no more.
 func NewUnmarked(resource plan.Resource, owner plan.Owner) error {
-	return &unmarked{resource, owner, false}
+	return &unmarked{Lookup{Resource: resource}, owner}
 }
 
 // NewNotApplied is the error of a change that Neutron accepted and does not show.
@@ -48,7 +48,7 @@ func (r *Reconciler[T]) Expected() *controller.Expectations { return &r.expected
 
 // Report reports a state.
 func (r *Reconciler[T]) Report(ctx context.Context, obj T, state controller.State) error {
-	return r.report(ctx, obj, outcome{state: state})
+	return r.report(ctx, obj, progress{state: state})
 }
 
 // Outcome is what a sync learned.
@@ -62,7 +62,7 @@ type Outcome struct {
 
 // Updated is the object with its status after a sync of that outcome.
 func (r *Reconciler[T]) Updated(obj T, o Outcome) T {
-	return r.updated(obj, outcome{
+	return r.updated(obj, progress{
 		state: o.State, identity: o.Identity, observed: o.Observed, applied: o.Applied, drift: o.Drift,
 	})
 }

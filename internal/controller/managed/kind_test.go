@@ -1,6 +1,7 @@
 package managed_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -172,6 +173,10 @@ type planned struct {
 	waits error
 }
 
+func (p planned) Resolve(context.Context, managed.Inventory) (managed.Declaration, error) {
+	return p, nil
+}
+
 func (p planned) Plan(plan.Observed) (plan.Change, error) { return nil, p.waits }
 
 func TestAPlanThatWaitsShowsWhatThereIs(t *testing.T) {
@@ -222,10 +227,10 @@ func TestUndeclared(t *testing.T) {
 func TestAPartOfTheStatusThatIsSomebodyElsesIsLeft(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		// The MTU is to be another controller's.
-		w.c.Kind().StatusToWrite = func(obj *cloudteamv1.Network) any {
-			status := obj.Status
-			status.MTU = 0
-			return status
+		w.c.Kind().ToWrite = func(was, is *cloudteamv1.Network) (any, bool) {
+			before, after := was.Status, is.Status
+			before.MTU, after.MTU = 0, 0
+			return after, managed.Differs(before, after)
 		}
 		w.mustSync()
 		if got := w.status(); got.NetworkID == "" || got.MTU != 0 {

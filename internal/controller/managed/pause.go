@@ -2,7 +2,6 @@ package managed
 
 import (
 	"context"
-	"slices"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -21,11 +20,11 @@ func paused(obj metav1.Object) bool {
 
 // hold tells in the status that the object is paused, and asks nothing of Neutron.
 func (r *Reconciler[T]) hold(ctx context.Context, key cache.ObjectName, obj T) error {
-	if slices.Contains(obj.GetFinalizers(), r.kind.Finalizer) {
+	if r.claimed(obj) {
 		// It still has what it has.
 		r.remember(key, obj)
 	}
-	return r.report(ctx, obj, outcome{state: r.pausedState(obj)})
+	return r.report(ctx, obj, progress{state: r.pausedState(obj)})
 }
 
 // pausedState is what the conditions of a paused object say. What was there when the pause began is still there, as far

@@ -10,6 +10,9 @@ type Policies struct {
 	Drift    cloudteamv1.DriftPolicy
 	// IgnoreDrift are the fields, as network.Difference names them, in which others may change the resources.
 	IgnoreDrift []string
+	// Observe is true where the resource is only shown, and nothing may be written to Neutron: the object's Declaration
+	// is an Observer.
+	Observe bool
 }
 
 // DefaultPolicies hold for objects that say nothing, where whoever runs the controller does not either.

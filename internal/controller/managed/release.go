@@ -24,25 +24,25 @@ func (r *Reconciler[T]) finalize(ctx context.Context, key cache.ObjectName, obj 
 	}
 	r.remember(key, obj)
 	if message := r.kind.InUse(obj); message != "" {
-		o := r.maintain(ctx, key, obj)
-		if _, gone := errors.AsType[*plan.NotMadeError](o.err); gone {
-			o.err = nil // nothing is left to keep, and what is to be deleted is not looked for
+		p := r.maintain(ctx, key, obj)
+		if _, gone := errors.AsType[*plan.NotMadeError](p.err); gone {
+			p.err = nil // nothing is left to keep, and what is to be deleted is not looked for
 		}
-		if o.err == nil {
-			o.state = controller.Reconciling(cloudteamv1.ReasonInUse, message)
+		if p.err == nil {
+			p.state = controller.Reconciling(cloudteamv1.ReasonInUse, message)
 		} else {
-			o.state.Message += "; to be deleted, it waits: " + message
+			p.state.Message += "; to be deleted, it waits: " + message
 		}
-		return errors.Join(o.err, r.report(ctx, obj, o))
+		return errors.Join(p.err, r.report(ctx, obj, p))
 	}
-	o := r.release(ctx, key, obj)
-	switch _, waits := errors.AsType[*Waiting](o.err); {
-	case errors.Is(o.err, ErrNotYet):
+	p := r.release(ctx, key, obj)
+	switch _, waits := errors.AsType[*Waiting](p.err); {
+	case errors.Is(p.err, ErrNotYet):
 		return nil
 	case waits: // an event brings the key
-		return r.report(ctx, obj, o)
-	case o.err != nil:
-		return errors.Join(o.err, r.report(ctx, obj, o))
+		return r.report(ctx, obj, p)
+	case p.err != nil:
+		return errors.Join(p.err, r.report(ctx, obj, p))
 	}
 	// Where somebody else took the finalizer off, and another's keeps the object, there is nothing more to do.
 	if at >= 0 {
@@ -61,49 +61,51 @@ func (r *Reconciler[T]) finalize(ctx context.Context, key cache.ObjectName, obj 
 
 // maintain keeps as declared what is to be deleted and is still in use: an address that is lost meanwhile would be
 // given to another, beside the one who uses it.
-func (r *Reconciler[T]) maintain(ctx context.Context, key cache.ObjectName, obj T) (o outcome) {
+func (r *Reconciler[T]) maintain(ctx context.Context, key cache.ObjectName, obj T) (p progress) {
 	declared, err := r.kind.Declare(obj, r.ownerOf(obj))
 	if err != nil {
-		return o // it cannot be made anew; what there is stays
+		return p // it cannot be made anew; what there is stays
 	}
 	at, err := r.reach(obj, false)
 	if err != nil {
-		return o // nor without its cloud
+		return p // nor without its cloud
 	}
 	r.settle(key, obj.GetUID(), at)
-	o.declared = declared
-	if ctx, ok := r.identify(ctx, at.in, obj, &o); ok {
-		o = r.converge(ctx, at.in, obj, o)
+	p.declared = declared
+	if ctx, ok := r.identify(ctx, at.in, obj, &p); ok {
+		p = r.converge(ctx, at.in, obj, p)
 	}
-	return o
+	return p
 }
 
 // release removes everything of the object's in Neutron, or takes the marker off where deletionPolicy is Retain. Its
 // outcome has no error once nothing in Neutron bears the marker.
-func (r *Reconciler[T]) release(ctx context.Context, key cache.ObjectName, obj T) (o outcome) {
+func (r *Reconciler[T]) release(ctx context.Context, key cache.ObjectName, obj T) (p progress) {
 	owner := r.ownerOf(obj)
 	at, err := r.reach(obj, true)
 	if err != nil {
 		return r.unremovable(err)
 	}
 	r.settle(key, obj.GetUID(), at)
-	ctx, ok := r.identify(ctx, at.in, obj, &o)
+	ctx, ok := r.identify(ctx, at.in, obj, &p)
 	if !ok {
-		return o
+		return p
 	}
 	retain := r.policies(obj).Deletion == cloudteamv1.DeletionPolicyRetain
-	known, partly := r.known(obj), true
-	o.observed, err = Removal{
+	expected := r.kind.Expected(obj)
+	p.observed, err = Removal{
 		Look: func(ctx context.Context) (plan.Observed, error) {
-			observed, err := r.look(ctx, at.in, obj, known)
-			if err != nil || !partly {
-				return observed, err
+			for {
+				observed, err := r.look(ctx, at.in, obj, expected)
+				foreign, ok := errors.AsType[*unmarked](err)
+				if !ok {
+					return observed, err
+				}
+				// Somebody took the marker off. It is not ours to delete any more.
+				r.recorder.Eventf(obj, corev1.EventTypeNormal, cloudteamv1.EventRetained,
+					"Left %s in Neutron: it no longer bears its owner's marker", foreign.Resource)
+				expected = slices.DeleteFunc(expected, func(e Lookup) bool { return e == foreign.Lookup })
 			}
-			complete, err := r.lookForParts(ctx, at.in, obj, observed)
-			if _, foreign := errors.AsType[*unmarked](err); foreign {
-				return observed, nil // a part that is not ours any more stays
-			}
-			return complete, err
 		},
 		Plan: func(observed plan.Observed) (plan.Change, error) {
 			if retain {
@@ -120,22 +122,16 @@ func (r *Reconciler[T]) release(ctx context.Context, key cache.ObjectName, obj T
 			}
 			if err == nil {
 				// What we have deleted ourselves need not be asked for, and what we released is not ours to ask for.
-				known, partly = "", false
+				expected = nil
 				r.setBlank(obj.GetUID(), true)
 			}
 			return done, err
 		},
 	}.Run(ctx, at.in)
-	if foreign, ok := errors.AsType[*unmarked](err); ok {
-		// Somebody took the marker off. It is not ours to delete any more.
-		r.recorder.Eventf(obj, corev1.EventTypeNormal, cloudteamv1.EventRetained,
-			"Left %s in Neutron: it no longer bears its owner's marker", foreign.resource)
-		return o
-	}
 	if err != nil {
-		return o.failed(err)
+		return p.failed(err)
 	}
-	return o
+	return p
 }
 
 // prune removes the resources of objects of this key that are gone from the cache though they had the finalizer, such
@@ -147,11 +143,11 @@ func (r *Reconciler[T]) prune(ctx context.Context, key cache.ObjectName, existin
 		if paused(obj) {
 			continue
 		}
-		switch o := r.release(ctx, key, obj); {
-		case errors.Is(o.err, ErrNotYet):
+		switch p := r.release(ctx, key, obj); {
+		case errors.Is(p.err, ErrNotYet):
 			continue // an event brings the key
-		case o.err != nil:
-			errs = append(errs, fmt.Errorf("removing what the deleted object %s left: %w", uid, o.err))
+		case p.err != nil:
+			errs = append(errs, fmt.Errorf("removing what the deleted object %s left: %w", uid, p.err))
 			continue
 		}
 		r.forget(key, uid)

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 
-	"k8s.io/apimachinery/pkg/types"
-
 	"cloudteam.ztgame.com/network-controller/internal/neutron"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 	"cloudteam.ztgame.com/network-controller/internal/plan"
@@ -26,7 +24,7 @@ type Removal struct {
 // error means that something may be left; those of Look, Plan and Apply are given back as they are.
 func (r Removal) Run(ctx context.Context, inventory Inventory) (last *plan.Observed, err error) {
 	unsettled := errors.New("what is to be removed does not come to rest")
-	for round := 0; ; round++ {
+	for attempt := 0; ; attempt++ {
 		observed, err := r.Look(ctx)
 		if err != nil {
 			return last, err
@@ -35,7 +33,7 @@ func (r Removal) Run(ctx context.Context, inventory Inventory) (last *plan.Obser
 		if observed.Empty() {
 			return last, nil
 		}
-		if round == rounds {
+		if attempt == attempts {
 			return last, unsettled
 		}
 		change, err := r.Plan(observed)
@@ -64,18 +62,4 @@ func rereadAll(ctx context.Context, inventory Inventory, observed plan.Observed)
 		}
 	}
 	return nil
-}
-
-// Remembered gives the UIDs of the objects whose resources are this Reconciler's to look after: those that exist and
-// those that are gone and whose resources it still removes, as their policies say. It is safe for concurrent use.
-func (r *Reconciler[T]) Remembered() []types.UID {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	var all []types.UID
-	for _, memories := range r.owned {
-		for _, m := range memories {
-			all = append(all, m.obj.GetUID())
-		}
-	}
-	return all
 }

@@ -107,6 +107,15 @@ func TestARouterOfALostCreateIsFoundByItsNameInNeutron(t *testing.T) {
 					w.t.Errorf("object exists: %t; networks: %v; routers: %+v", w.exists(), w.cloud.Has(), cloud.routers)
 				}
 			},
+			"no router stays when the network was deleted by hand, too": func(w *world, cloud *routedCloud) {
+				w.cloud.Remove(w.status().NetworkID)
+				w.cloud.Audit(w.t)
+				w.delete()
+				w.mustSync()
+				if w.exists() || len(cloud.routers) > 0 {
+					w.t.Errorf("object exists: %t; routers: %+v", w.exists(), cloud.routers)
+				}
+			},
 		} {
 			t.Run(name+": "+end, func(t *testing.T) {
 				obj := example()
@@ -123,4 +132,40 @@ func TestARouterOfALostCreateIsFoundByItsNameInNeutron(t *testing.T) {
 			})
 		}
 	}
+}
+
+func TestANetworkThatAListLeavesOutIsNotCreatedBesideItsRouter(t *testing.T) {
+	obj := example()
+	obj.Spec.Gateway, obj.Spec.Router = cloudteamv1.GatewayNone, &cloudteamv1.RouterSpec{}
+	inWorld(t, func(t *testing.T, w *world) {
+		cloud := &routedCloud{Cloud: w.cloud, hidden: map[string]bool{}}
+		w.restartOn(cloud)
+		w.mustSync()
+		w.cloud.Missed = map[string]bool{w.status().NetworkID: true}
+		w.restartOn(cloud)
+		w.mustSync()
+		if len(w.cloud.Has()) != 1 || len(cloud.routers) != 1 {
+			t.Errorf("networks: %v; routers: %+v; want one each", w.cloud.Has(), cloud.routers)
+		}
+		w.wantState("Ready=True Available")
+	}, obj)
+}
+
+func TestARouterGoesWithItsObjectThoughTheNetworkLostItsMarker(t *testing.T) {
+	obj := example()
+	obj.Spec.Gateway, obj.Spec.Router = cloudteamv1.GatewayNone, &cloudteamv1.RouterSpec{}
+	inWorld(t, func(t *testing.T, w *world) {
+		cloud := &routedCloud{Cloud: w.cloud, hidden: map[string]bool{}}
+		w.restartOn(cloud)
+		w.mustSync()
+		w.cloud.Edit(t, w.status().NetworkID, func(n *plan.ObservedNetwork) { n.Description = "" })
+		w.cloud.Audit(t)
+		cloud.hidden["router-1"] = true
+		w.delete()
+		w.mustSync()
+		if w.exists() || len(w.cloud.Has()) != 1 || len(cloud.routers) != 0 {
+			t.Errorf("object exists: %t; networks: %v; routers: %+v; want the network alone",
+				w.exists(), w.cloud.Has(), cloud.routers)
+		}
+	}, obj)
 }

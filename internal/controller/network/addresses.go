@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"cloudteam.ztgame.com/network-controller/internal/controller/managed"
 	"cloudteam.ztgame.com/network-controller/internal/plan"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
@@ -72,7 +73,12 @@ func lowMessage(obj *cloudteamv1.Network, low []cloudteamv1.SubnetStatus) string
 	return strings.Join(texts, ", ") + ": " + todo
 }
 
-// negligible is managed.Kind's: Pods come and go, and each takes an address. The counts are written when one is a step
+// toWrite is managed.Kind's.
+func (w addressWatch) toWrite(was, is *cloudteamv1.Network) (status any, changed bool) {
+	return is.Status, managed.Differs(was.Status, is.Status) && !w.negligible(was, is)
+}
+
+// negligible reports whether all that differs is not worth a write: Pods come and go, and each takes an address. The counts are written when one is a step
 // away from what was last written (plan.Usage.Near), when another subnet is low or none any more, and along with
 // whatever else is written.
 func (w addressWatch) negligible(was, is *cloudteamv1.Network) bool {

@@ -12,7 +12,8 @@ type declaration plan.Spec
 
 // Plan is managed.Declaration's.
 func (d declaration) Plan(observed plan.Observed) (plan.Change, error) {
-	return plan.Network(plan.Spec(d), observed)
+	change, err := plan.Network(plan.Spec(d), observed)
+	return change, importProblem(err)
 }
 
 // Complete is managed.Declaration's.
@@ -32,15 +33,8 @@ func (d declaration) Complete(observed plan.Observed) bool {
 // declarationOf is managed.Kind's.
 func declarationOf(obj *cloudteamv1.Network, owner plan.Owner) (managed.Declaration, error) {
 	spec, err := declare.Network(obj, owner)
+	if obj.Observes() {
+		return observing{declaration(spec), policies(obj).IgnoreDrift}, err
+	}
 	return declaration(spec), err
-}
-
-// PlanImport is managed.Importing's.
-func (d declaration) PlanImport(found plan.ObservedNetwork) (plan.Change, error) {
-	return plan.Adopt(plan.Spec(d), found)
-}
-
-// Compare is managed.Importing's.
-func (d declaration) Compare(found plan.ObservedNetwork) ([]plan.Difference, error) {
-	return plan.Compare(plan.Spec(d), found)
 }

@@ -12,18 +12,10 @@ import (
 func policies(obj *cloudteamv1.Network) managed.Policies {
 	p := managed.Policies{
 		Deletion: obj.Spec.DeletionPolicy, Drift: obj.Spec.DriftPolicy,
-		IgnoreDrift: managed.Fields(obj.Spec.IgnoreDrift),
+		IgnoreDrift: managed.Fields(obj.Spec.IgnoreDrift), Observe: obj.Observes(),
 	}
 	if obj.Spec.Import != nil {
 		p.Deletion = cmp.Or(p.Deletion, cloudteamv1.DeletionPolicyRetain)
 	}
 	return p
-}
-
-// importOf is managed.Kind's.
-func importOf(obj *cloudteamv1.Network) managed.Import {
-	if obj.Spec.Import == nil {
-		return managed.Import{}
-	}
-	return managed.Import{ID: obj.Spec.Import.ID, Observe: obj.Observes()}
 }

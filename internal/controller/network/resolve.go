@@ -10,21 +10,17 @@ import (
 	"cloudteam.ztgame.com/network-controller/internal/plan"
 )
 
-// resolve is managed.Kind's: it replaces names by ids. What cannot be told by its name stays as it is, be it the
-// QoS policy, a subnet from a pool or the router, and all else is made and kept: the error is an *managed.Unresolved
-// then, and tells of each such name.
-func resolve(ctx context.Context, in managed.Inventory, declared managed.Declaration) (managed.Declaration, error) {
-	d, ok := declared.(declaration)
-	if !ok {
-		return declared, nil
-	}
+// Resolve is managed.Declaration's: it puts ids in the place of names. What cannot be told by its name stays as it is,
+// be it the QoS policy, a subnet from a pool or the router, and all else is made and kept: the error is a
+// *managed.Unresolved then, and tells of each such name.
+func (d declaration) Resolve(ctx context.Context, in managed.Inventory) (managed.Declaration, error) {
 	var unresolved []error
 	for _, part := range []func(context.Context, managed.Inventory, *declaration) error{
 		resolveQoSPolicy, resolvePools, resolveRouter,
 	} {
 		err := part(ctx, in, &d)
 		if err != nil && !meansNothing(err) {
-			return declared, err
+			return d, err
 		}
 		if err != nil {
 			unresolved = append(unresolved, err)

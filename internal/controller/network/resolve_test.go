@@ -115,7 +115,7 @@ func TestResolve(t *testing.T) {
 				t.Fatal(err)
 			}
 			before := slices.Clone(spec.Subnets)
-			declared, err := resolve(t.Context(), names{}, declaration(spec))
+			declared, err := declaration(spec).Resolve(t.Context(), names{})
 			var says []string
 			if err != nil {
 				says = strings.Split(err.Error(), "\n")

@@ -1,6 +1,8 @@
 package network
 
 import (
+	"cloudteam.ztgame.com/network-controller/internal/controller/managed"
+	"cloudteam.ztgame.com/network-controller/internal/declare"
 	"cloudteam.ztgame.com/network-controller/internal/plan"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
@@ -10,16 +12,21 @@ func hasRouter(obj *cloudteamv1.Network) bool {
 	return obj.Spec.Router != nil || obj.Status.Router != nil
 }
 
-// parts is managed.Kind's: the network's own router.
-func parts(obj *cloudteamv1.Network) []plan.Resource {
-	if obj.Spec.Router == nil || obj.Spec.Router.Existing != "" {
-		return nil
+// expected is managed.Kind's: the network, and its own router.
+func expected(obj *cloudteamv1.Network) []managed.Lookup {
+	name := declare.NetworkName(obj)
+	network := managed.Lookup{Resource: plan.Resource{Kind: plan.KindNetwork, ID: obj.Status.NetworkID}, Name: name}
+	if obj.Spec.Import != nil {
+		network.ID, network.Imported = obj.Spec.Import.ID, true
 	}
-	router := plan.Resource{Kind: plan.KindRouter}
+	if obj.Spec.Router == nil || obj.Spec.Router.Existing != "" {
+		return []managed.Lookup{network}
+	}
+	router := managed.Lookup{Resource: plan.Resource{Kind: plan.KindRouter}, Name: name}
 	if status := obj.Status.Router; status != nil && !status.Existing {
 		router.ID = status.ID
 	}
-	return []plan.Resource{router}
+	return []managed.Lookup{network, router}
 }
 
 // routerStatus tells which router serves the network: its own, or the one that its interfaces are on.

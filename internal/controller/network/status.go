@@ -22,8 +22,7 @@ func show(
 	}
 	status.NetworkID = n.ID
 	status.MTU = int32(n.MTU)
-	d, _ := declared.(declaration)
-	spec := plan.Spec(d).Allocated(n)
+	spec := declaredSpec(declared).Allocated(n)
 	ours := func(s plan.ObservedSubnet) bool { return obj.Observes() || owner.Owns(s.Description) }
 	for _, s := range subnetsInOrder(n, ours, spec.Subnets) {
 		gateway := cloudteamv1.GatewayNone
@@ -43,6 +42,17 @@ func show(
 	if declared == nil || slices.ContainsFunc(spec.Subnets, unresolvedPool) {
 		keepPools(status.Subnets, was)
 	}
+}
+
+// declaredSpec is the spec of what a Network declares; empty where it declares nothing.
+func declaredSpec(declared managed.Declaration) plan.Spec {
+	switch d := declared.(type) {
+	case declaration:
+		return plan.Spec(d)
+	case observing:
+		return plan.Spec(d.declaration)
+	}
+	return plan.Spec{}
 }
 
 // subnetsInOrder are the network's subnets that are ours: the declared ones in the order of the spec, then others, by

@@ -14,7 +14,6 @@ import (
 
 	"cloudteam.ztgame.com/network-controller/internal/controller"
 	"cloudteam.ztgame.com/network-controller/internal/controller/managed"
-	"cloudteam.ztgame.com/network-controller/internal/declare"
 	"cloudteam.ztgame.com/network-controller/internal/plan"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 	typed "cloudteam.ztgame.com/network-controller/pkg/client/clientset/versioned/typed/cloudteam/v1"
@@ -42,10 +41,13 @@ func NewController(
 ) (*Controller, error) {
 	addresses := addressWatch{options.AddressesLow}
 	kind := managed.Kind[*cloudteamv1.Network]{
-		Controller:       Name,
-		GroupVersionKind: cloudteamv1.SchemeGroupVersion.WithKind("Network"),
-		Resource:         plan.KindNetwork,
-		Finalizer:        cloudteamv1.Finalizer,
+		Descriptor: managed.Descriptor{
+			Controller:       Name,
+			GroupVersionKind: cloudteamv1.SchemeGroupVersion.WithKind("Network"),
+			Resource:         plan.KindNetwork,
+			Finalizer:        cloudteamv1.Finalizer,
+			Warnings:         []string{cloudteamv1.ConditionAddressesLow},
+		},
 		Patch: func(namespace string) controller.Patch[*cloudteamv1.Network] {
 			return client.Networks(namespace).Patch
 		},
@@ -57,13 +59,11 @@ func NewController(
 				in.CoverShares()
 			}
 		},
+		Expected: expected,
+		Cloud: func(obj *cloudteamv1.Network) (managed.Place, bool) {
+			return managed.Place{Cloud: managed.CloudOf(obj)}, true
+		},
 		Declare:  declarationOf,
-		Name:     declare.NetworkName,
-		Cloud:    func(obj *cloudteamv1.Network) (managed.CloudRef, bool) { return managed.CloudOf(obj), true },
-		Resolve:  resolve,
-		Parts:    parts,
-		ID:       func(obj *cloudteamv1.Network) string { return obj.Status.NetworkID },
-		Import:   importOf,
 		Policies: policies,
 		InUse:    func(*cloudteamv1.Network) string { return "" },
 		Status:   func(obj *cloudteamv1.Network) *cloudteamv1.ResourceStatus { return &obj.Status.ResourceStatus },
@@ -73,9 +73,7 @@ func NewController(
 			show(obj, declared, owner, observed)
 			addresses.tell(obj)
 		},
-		Warnings:      []string{cloudteamv1.ConditionAddressesLow},
-		Negligible:    addresses.negligible,
-		StatusToWrite: func(obj *cloudteamv1.Network) any { return obj.Status },
+		ToWrite: addresses.toWrite,
 	}
 	if ports == nil {
 		return managed.NewReconciler(kind, networks.Informer(), inventory, recorder, cluster)

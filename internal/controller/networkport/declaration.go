@@ -1,6 +1,7 @@
 package networkport
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -26,6 +27,11 @@ type declaration struct {
 	used, usedBy string
 	// withheld, where not nil, is why no port may be made now.
 	withheld *managed.Waiting
+}
+
+// Resolve is managed.Declaration's: a port names nothing that the cloud would have to be asked for.
+func (d declaration) Resolve(context.Context, managed.Inventory) (managed.Declaration, error) {
+	return d, nil
 }
 
 // Plan is managed.Declaration's.
@@ -78,8 +84,8 @@ func (d declaration) Complete(observed plan.Observed) bool {
 	return exists
 }
 
-// declarationOf gives what a NetworkPort asks for, or says what it waits for. The Network is known by its status alone: what
-// is in Neutron is its own controller's business.
+// declarationOf gives what a NetworkPort asks for, or says what it waits for. The Network is known by its status alone:
+// what is in Neutron is its own controller's business.
 func declarationOf(
 	networks listers.NetworkLister, obj *cloudteamv1.NetworkPort, owner plan.Owner,
 ) (managed.Declaration, error) {

@@ -511,7 +511,7 @@ func TestABoundPortThatIsDeletedByHandComesBackAsItWas(t *testing.T) {
 					controllertest.Settle(time.Minute)
 				} else {
 					w.audit()
-					w.diary.Want(t, "reread port port-1", "apply create port", "write status")
+					w.diary.Want(t, "reread port port-1", "find port", "apply create port", "write status")
 					w.events.WantReasons(t, "Normal DriftCorrected")
 				}
 				w.wantState("Ready=True Available")
@@ -535,7 +535,7 @@ func TestABoundPortThatIsGoingComesBackAsItWasUntilItIsReleased(t *testing.T) {
 		w.quiet()
 		w.cloud.Remove("port-1")
 		w.audit()
-		w.diary.Want(t, "reread port port-1", "apply create port", "write status")
+		w.diary.Want(t, "reread port port-1", "find port", "apply create port", "write status")
 		w.wantState("Ready=False Reconciling=True InUse")
 		got := w.port().Status
 		if diff := cmp.Diff(was.Addresses, got.Addresses); diff != "" || got.MAC != was.MAC || got.PortID == was.PortID {

@@ -34,34 +34,30 @@ func NewController(
 	}
 	lister := networks.Lister()
 	c, err := managed.NewReconciler(managed.Kind[*cloudteamv1.NetworkPort]{
-		Controller:       Name,
-		GroupVersionKind: cloudteamv1.SchemeGroupVersion.WithKind("NetworkPort"),
-		Resource:         plan.KindPort,
-		Finalizer:        cloudteamv1.PortFinalizer,
+		Descriptor: managed.Descriptor{
+			Controller:       Name,
+			GroupVersionKind: cloudteamv1.SchemeGroupVersion.WithKind("NetworkPort"),
+			Resource:         plan.KindPort,
+			Finalizer:        cloudteamv1.PortFinalizer,
+		},
 		Patch: func(namespace string) controller.Patch[*cloudteamv1.NetworkPort] {
 			return client.NetworkPorts(namespace).Patch
 		},
 		Declare: func(obj *cloudteamv1.NetworkPort, owner plan.Owner) (managed.Declaration, error) {
 			return declarationOf(lister, obj, owner)
 		},
-		Cloud: func(obj *cloudteamv1.NetworkPort) (managed.CloudRef, bool) {
+		Expected: func(obj *cloudteamv1.NetworkPort) []managed.Lookup {
+			return []managed.Lookup{{Resource: plan.Resource{Kind: plan.KindPort, ID: obj.Status.PortID}, Name: obj.Name}}
+		},
+		Cloud: func(obj *cloudteamv1.NetworkPort) (managed.Place, bool) {
 			key := obj.Network()
 			on, err := lister.Networks(key.Namespace).Get(key.Name)
 			if err != nil {
-				return managed.CloudRef{}, false
+				return managed.Place{}, false
 			}
-			return managed.CloudOf(on), true
+			// A Network that names another cloud from now on may not have been looked at since: its status tells where it is.
+			return managed.Place{Cloud: managed.CloudOf(on), Pinned: on.Status.Cloud}, true
 		},
-		// A Network that names another cloud from now on may not have been looked at since.
-		Pin: func(obj *cloudteamv1.NetworkPort) *cloudteamv1.CloudStatus {
-			key := obj.Network()
-			on, err := lister.Networks(key.Namespace).Get(key.Name)
-			if err != nil {
-				return nil
-			}
-			return on.Status.Cloud
-		},
-		ID:       func(obj *cloudteamv1.NetworkPort) string { return obj.Status.PortID },
 		Policies: policies,
 		InUse:    inUse,
 		Status: func(obj *cloudteamv1.NetworkPort) *cloudteamv1.ResourceStatus {
@@ -72,7 +68,10 @@ func NewController(
 		) {
 			show(obj, declared, observed)
 		},
-		StatusToWrite: statusToWrite,
+		ToWrite: func(was, is *cloudteamv1.NetworkPort) (any, bool) {
+			status := statusToWrite(is)
+			return status, managed.Differs(statusToWrite(was), status)
+		},
 	}, informer, inventory, recorder, cluster)
 	if err != nil {
 		return nil, err

@@ -1,0 +1,85 @@
+package managed
+
+import (
+	"context"
+	"slices"
+
+	"k8s.io/klog/v2"
+
+	"cloudteam.ztgame.com/network-controller/internal/neutron"
+	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
+	"cloudteam.ztgame.com/network-controller/internal/plan"
+)
+
+// apply takes the steps. One that Neutron refuses and that can wait does not keep the others from being taken, but for
+// those that need it (see plan.Step.Postponable): such as one that takes away what something still uses, or one for
+// which a quota is full. It returns the steps that were taken and the last error; one of what something still uses only
+// where there is no other, as that passes when others act.
+func (r *Reconciler[T]) apply(
+	ctx context.Context, in Inventory, obj T, change plan.Change,
+) (done plan.Change, err error) {
+	for {
+		taken, failed := r.take(ctx, in, obj, change)
+		done = append(done, taken...)
+		if err == nil || failed != nil && client.KindOf(failed) != client.InUse {
+			err = failed
+		}
+		if !refused(failed) || !change[len(taken)].Postponable() {
+			return done, err
+		}
+		change = change.Despite(taken)
+	}
+}
+
+// refused reports whether an error is Neutron's word that it does not do what was asked as things stand.
+func refused(err error) bool {
+	switch client.KindOf(err) {
+	case client.InUse, client.Capacity, client.Invalid, client.Forbidden:
+		return true
+	default:
+		return false
+	}
+}
+
+// take takes the steps until one fails, and remembers a create whose outcome is not known: before the next one, a list
+// has to show that there is nothing.
+func (r *Reconciler[T]) take(
+	ctx context.Context, in Inventory, obj T, change plan.Change,
+) (plan.Change, error) {
+	logger := klog.FromContext(ctx)
+	// One namespace with much to do does not hold up the others.
+	done, err := in.Apply(neutron.WithFlow(ctx, obj.GetNamespace()), change)
+	for _, step := range done {
+		logger.Info("Applied", "step", step.String())
+	}
+	if slices.ContainsFunc(done, func(s plan.Step) bool { return s.Action.Creates() }) {
+		r.setBlank(obj.GetUID(), false)
+	}
+	if client.MaybeDone(err) && len(done) < len(change) && change[len(done)].Action.Creates() {
+		r.setBlank(obj.GetUID(), false)
+		r.doubt(obj.GetUID())
+	}
+	if client.KindOf(err) == client.Forbidden && len(done) < len(change) {
+		err = &forbidden{err, change[len(done)].Privileged()}
+	}
+	if client.KindOf(err) == client.InUse && len(done) < len(change) {
+		err = blame(ctx, in, change[len(done)], err)
+	}
+	if client.KindOf(err) == client.Exhausted && len(done) < len(change) && change[len(done)].Subnet.Pending() {
+		err = &unallocated{err, change[len(done)].Subnet.From.Name}
+	}
+	return done, err
+}
+
+// blame finds out for which ports or floating IPs Neutron refused a step, at the cost of one list: it names them in any
+// order, and not what has them. Where that cannot be read, the refusal stays in Neutron's own words.
+func blame(ctx context.Context, in Inventory, refused plan.Step, refusal error) error {
+	blockers, err := in.Blockers(ctx, refused)
+	if err != nil {
+		klog.FromContext(ctx).Info("Cannot tell what is in the way", "step", refused.String(), "err", err)
+	}
+	if err != nil || blockers.Empty() {
+		return refusal
+	}
+	return &occupied{refusal, refused, blockers}
+}

@@ -1,0 +1,54 @@
+package managed
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/cache"
+
+	"cloudteam.ztgame.com/network-controller/internal/controller"
+	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
+	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+)
+
+// claimed reports whether the object has the finalizer.
+func (r *Reconciler[T]) claimed(obj T) bool {
+	return slices.Contains(obj.GetFinalizers(), r.kind.Finalizer)
+}
+
+// claim puts the finalizer on the object and, in the same write, notes the cloud in which its resources are about to be
+// created. Should the process end before it hears of the creation, the next one knows where to look, even if its
+// credentials lead elsewhere; the status could tell only after another write.
+func (r *Reconciler[T]) claim(
+	ctx context.Context, key cache.ObjectName, obj T, identity client.Identity,
+) (T, error) {
+	cloud, err := json.Marshal(cloudteamv1.CloudStatus(identity))
+	if err != nil {
+		return obj, err
+	}
+	return r.patchMetadata(ctx, key, obj, map[string]any{
+		"finalizers":  append(slices.Clone(obj.GetFinalizers()), r.kind.Finalizer),
+		"annotations": map[string]string{cloudteamv1.AnnotationCloud: string(cloud)},
+	})
+}
+
+// patchMetadata writes fields of the object's metadata, if the object is still the one that was read.
+func (r *Reconciler[T]) patchMetadata(
+	ctx context.Context, key cache.ObjectName, obj T, metadata map[string]any,
+) (T, error) {
+	metadata["uid"], metadata["resourceVersion"] = obj.GetUID(), obj.GetResourceVersion()
+	patch, err := json.Marshal(map[string]any{"metadata": metadata})
+	if err != nil {
+		return obj, err
+	}
+	written, err := r.kind.Patch(obj.GetNamespace())(
+		ctx, obj.GetName(), types.MergePatchType, patch, metav1.PatchOptions{FieldManager: controller.FieldManager})
+	if err != nil {
+		return obj, err
+	}
+	r.expected.Written(key, written.GetUID(), written.GetResourceVersion())
+	return written, nil
+}

@@ -1,0 +1,110 @@
+package network
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"cloudteam.ztgame.com/network-controller/internal/controller"
+	"cloudteam.ztgame.com/network-controller/internal/controller/managed"
+	"cloudteam.ztgame.com/network-controller/internal/neutron"
+	"cloudteam.ztgame.com/network-controller/internal/plan"
+	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+)
+
+// Adopt is managed.Adopter's: it gives the steps that write the object's marker on the imported network, on condition
+// that nobody was faster.
+func (d declaration) Adopt(ctx context.Context, in managed.Inventory) (plan.Change, error) {
+	found, err := d.imported(ctx, in)
+	if err != nil {
+		return nil, err
+	}
+	identity, err := in.Identity(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if found.ProjectID != identity.ProjectID {
+		err := fmt.Errorf("network %s belongs to project %s and the credentials are of %s: give the credentials of the "+
+			"former, or write managementPolicy Observe to use it as it is", d.Import.ID, found.ProjectID, identity.ProjectID)
+		return nil, &managed.Problem{Err: err, State: controller.Stalled(cloudteamv1.ReasonForeignProject, err.Error())}
+	}
+	change, err := plan.Adopt(plan.Spec(d), found.ObservedNetwork)
+	return change, importProblem(err)
+}
+
+// imported reads the network that the spec imports.
+func (d declaration) imported(ctx context.Context, in managed.Inventory) (neutron.Foreign, error) {
+	found, exists, err := in.Foreign(ctx, d.Import.ID)
+	if err == nil && !exists {
+		err = importProblem(&plan.NotMadeError{ID: d.Import.ID})
+	}
+	return found, err
+}
+
+// observing is the declaration of a Network that only shows the network it imports.
+type observing struct {
+	declaration
+	// ignoreDrift are the fields in which a difference is not shown.
+	ignoreDrift []string
+}
+
+// Resolve is managed.Declaration's.
+func (d observing) Resolve(ctx context.Context, in managed.Inventory) (managed.Declaration, error) {
+	resolved, err := d.declaration.Resolve(ctx, in)
+	return observing{resolved.(declaration), d.ignoreDrift}, err
+}
+
+// Observe is managed.Observer's.
+func (d observing) Observe(ctx context.Context, in managed.Inventory) (seen managed.Observation, err error) {
+	found, err := d.imported(ctx, in)
+	if err != nil {
+		if _, gone := errors.AsType[*plan.NotMadeError](err); gone {
+			seen.Observed = &plan.Observed{}
+		}
+		return seen, err
+	}
+	differences, err := plan.Compare(plan.Spec(d.declaration), found.ObservedNetwork)
+	if err != nil {
+		return seen, importProblem(err)
+	}
+	seen.Observed = &plan.Observed{Networks: []plan.ObservedNetwork{found.ObservedNetwork}}
+	asUpdate := plan.Change{{Differences: differences}}
+	seen.Drift = asUpdate.Without(d.ignoreDrift...).Differences()
+	switch {
+	case !d.Complete(*seen.Observed):
+		seen.State = controller.Stalled(cloudteamv1.ReasonImportDiffers, differs(seen.Drift))
+	case len(seen.Drift) > 0:
+		seen.State = controller.Ready(cloudteamv1.ReasonDriftReported,
+			"The network is observed and not as declared: "+managed.Listed(seen.Drift))
+	default:
+		seen.State = controller.Ready(cloudteamv1.ReasonObserved,
+			"The network is observed; nothing is changed in Neutron")
+	}
+	return seen, nil
+}
+
+// importProblem is the error of package plan as one that says what it means for the Network, where only an import can
+// meet it.
+func importProblem(err error) error {
+	if missing, ok := errors.AsType[*plan.NotMadeError](err); ok {
+		return &managed.Problem{
+			Err: err, State: controller.Reconciling(cloudteamv1.ReasonImportNotFound, missing.Error()),
+		}
+	}
+	if taken, ok := errors.AsType[*plan.OwnedError](err); ok {
+		return &managed.Problem{Err: err, State: controller.Stalled(cloudteamv1.ReasonOwnedByAnother, taken.Error())}
+	}
+	if other, ok := errors.AsType[*plan.DiffersError](err); ok {
+		return &managed.Problem{
+			Err: err, State: controller.Stalled(cloudteamv1.ReasonImportDiffers, differs(other.Differences)),
+			Drift: other.Differences,
+		}
+	}
+	return err
+}
+
+// differs is the message of a network that cannot be imported, or used, as it is.
+func differs(differences []plan.Difference) string {
+	return "The network to import is not as declared: " + managed.Listed(differences) +
+		"; write the spec as the network is, or, to have it changed, import.overwrite: true"
+}
