@@ -53,9 +53,9 @@ func testAddresses(t *testing.T, c *cloud, namespace, network string) {
 	awaitUsage(t, namespace, network, total-1, total, false)
 	last := c.create("ports", resource{"network_id": id, "device_owner": "compute:e2e"}) // whoever's
 	message := awaitUsage(t, namespace, network, total, total, true)
-	const says = "5 of 5 addresses of subnet 10.31.0.0/29 are in use: widen allocationPools where the cidr has room, " +
+	const says = "5 of 5 addresses of subnet 10.31.0.0/29 are in use. Widen allocationPools where the cidr has room, " +
 		"declare another subnet in additionalSubnets for NetworkPorts that name its addresses, or delete ports that are " +
-		"not needed"
+		"not needed."
 	if message != says {
 		t.Errorf("the message is %q, want %q", message, says)
 	}

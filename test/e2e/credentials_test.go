@@ -280,8 +280,8 @@ func TestDeletionWaitsForSecret(t *testing.T) {
 			t.Fatal(err)
 		}
 		awaitStalled(t, namespace, name, cloudteamv1.ReasonCredentialsUnusable,
-			"create it, with the key clouds.yaml; or, to leave what is in Neutron, take the finalizer "+
-				cloudteamv1.Finalizer+" off")
+			"create it, with the key clouds.yaml. To leave what is in Neutron, remove the finalizer "+
+				cloudteamv1.Finalizer+".")
 	}
 	left := get(t, namespace, name+"-left")
 	left.Finalizers = nil

@@ -178,7 +178,7 @@ func testNetworks(t *testing.T, cloudName string) {
 			}
 			eventually(t, func() error {
 				ready := meta.FindStatusCondition(get(t, namespace, name).Status.Conditions, cloudteamv1.ConditionReady)
-				if !strings.Contains(ready.Message, "it is to be deleted and stays") {
+				if !strings.Contains(ready.Message, "Deletion waits until the annotation is removed") {
 					return fmt.Errorf("condition Ready is %+v", ready)
 				}
 				return nil

@@ -82,7 +82,7 @@ func testProperties(
 				apply(t, namespace, name, shared)
 				forbidden := awaitCondition(t, namespace, name, cloudteamv1.ConditionStalled, metav1.ConditionTrue,
 					cloudteamv1.ReasonForbidden)
-				const says = "these credentials may not set shared: leave that out of the spec, or give an administrator's"
+				const says = "these credentials may not set shared. Retrying periodically. Leave that out of the spec, or use an administrator's"
 				wantMessage(t, forbidden, says)
 				if left := c.list("networks", "name="+name); len(left) > 0 {
 					t.Errorf("networks were created: %v", left)
@@ -97,7 +97,7 @@ func testProperties(
 				edit(t, namespace, name, `{"router":{"ha":true,"distributed":false}}`)
 				forbidden = awaitCondition(t, namespace, name, cloudteamv1.ConditionStalled, metav1.ConditionTrue,
 					cloudteamv1.ReasonForbidden)
-				const kind = "these credentials may not set ha, distributed: leave that out of the spec"
+				const kind = "these credentials may not set ha, distributed. Retrying periodically. Leave that out of the spec"
 				wantMessage(t, forbidden, kind)
 				edit(t, namespace, name, `{"router":{"ha":null,"distributed":null}}`)
 				awaitReady(t, namespace, name)

@@ -69,7 +69,7 @@ func testSubnetPools(t *testing.T, c *cloud, namespace, name string) {
 	awaitReady(t, namespace, second)
 	apply(t, namespace, third, spec)
 	awaitCondition(t, namespace, third, cloudteamv1.ConditionReady, metav1.ConditionFalse, cloudteamv1.ReasonNoAddresses)
-	awaitEvent(t, namespace, third, cloudteamv1.ReasonNoAddresses, `free a range of subnet pool "`+name+`-four"`)
+	awaitEvent(t, namespace, third, cloudteamv1.ReasonNoAddresses, `Free a range of subnet pool "`+name+`-four"`)
 	remove(t, namespace, second)
 	awaitReady(t, namespace, third)
 	remove(t, namespace, third)

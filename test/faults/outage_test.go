@@ -201,7 +201,7 @@ func (w *world) manyReady(count int) error {
 }
 
 // waiting is what the message of an object says that waits for the cloud.
-var waiting = regexp.MustCompile(`the cloud has not answered since \d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ \(.+\); it is tried again$`)
+var waiting = regexp.MustCompile(`the cloud has not answered since \d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ \(.+\)\. Retrying with backoff\.$`)
 
 // allSayTheyWait is nil where so many Networks wait for the cloud, all since the same time and for the same reason.
 func (w *world) allSayTheyWait(count int) error {

@@ -111,7 +111,7 @@ func TestAPoolWithoutARangeIsWaitedFor(t *testing.T) {
 		})
 		w.syncFails()
 		w.wantState("Ready=False Reconciling=True NoAddresses")
-		if says := `free a range of subnet pool "office"`; !strings.Contains(w.message(), says) {
+		if says := `Free a range of subnet pool "office"`; !strings.Contains(w.message(), says) {
 			t.Errorf("the message is %q, want %q", w.message(), says)
 		}
 		w.mustSync()

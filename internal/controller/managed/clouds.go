@@ -42,7 +42,7 @@ func (c CloudRef) String() string {
 }
 
 // ErrNotYet says that it is not known yet what there is of a cloud. Who is told so is woken when it is (EnqueueIn).
-var ErrNotYet = errors.New("the cloud's credentials are being read")
+var ErrNotYet = errors.New("the cloud's credentials are not read yet")
 
 // Clouds gives the Inventories of clouds that are not the process's own. It is safe for concurrent use.
 type Clouds interface {
@@ -85,14 +85,14 @@ func (r *Reconciler[T]) reach(obj T, removing bool) (home, error) {
 	case ref.IsOwn():
 		return home{ref, r.inventory}, nil
 	case r.clouds == nil:
-		return home{}, &Waiting{Reason: cloudteamv1.ReasonCredentialsUnusable, Stalled: true, Message: "this controller " +
-			"knows no cloud but its own: take cloud out of the spec"}
+		return home{}, &Waiting{Reason: cloudteamv1.ReasonCredentialsUnusable, Stalled: true, Message: "This controller " +
+			"serves no cloud but its own. Remove cloud from the spec."}
 	}
 	in, err := r.clouds.In(ref, removing)
 	if _, waits := errors.AsType[*Waiting](err); waits && ref.Namespace != obj.GetNamespace() {
 		// What is wrong with a Secret is for its own namespace to see.
-		return home{}, &Waiting{Reason: cloudteamv1.ReasonCredentialsUnusable, Stalled: true, Message: "the credentials " +
-			"of its Network cannot be used: the Network's own condition says why; it is looked at again when that is mended"}
+		return home{}, &Waiting{Reason: cloudteamv1.ReasonCredentialsUnusable, Stalled: true, Message: "The credentials " +
+			"of its Network cannot be used; the Network's own condition says why. Retries as soon as they change."}
 	}
 	return home{ref, in}, err
 }
@@ -189,8 +189,8 @@ func (r *Reconciler[T]) pinnedTo(obj T) *cloudteamv1.CloudStatus {
 func (r *Reconciler[T]) unremovable(err error) progress {
 	if waiting, ok := errors.AsType[*Waiting](err); ok {
 		told := *waiting
-		told.Message = fmt.Sprintf("%s; or, to leave what is in Neutron, take the finalizer %s off", waiting.Message,
-			r.kind.Finalizer)
+		told.Message = sentences(waiting.Message,
+			fmt.Sprintf("To leave what is in Neutron, remove the finalizer %s.", r.kind.Finalizer))
 		err = &told
 	}
 	return progress{}.failed(err)

@@ -193,8 +193,8 @@ func TestADeletionWaitsForItsSecretAndSaysHowToDoWithout(t *testing.T) {
 		w.mustSync() // an event brings the key, and no pause
 		w.wantState("Ready=False Stalled=True CredentialsUnusable")
 		ready := meta.FindStatusCondition(w.status().Conditions, cloudteamv1.ConditionReady)
-		if !strings.Contains(ready.Message, noKey.Message+"; or, to leave what is in Neutron, take the finalizer "+
-			cloudteamv1.Finalizer+" off") {
+		if !strings.Contains(ready.Message, noKey.Message+". To leave what is in Neutron, remove the finalizer "+
+			cloudteamv1.Finalizer+".") {
 			t.Errorf("it says %q", ready.Message)
 		}
 		clouds.set(mine, nil, managed.ErrNotYet)

@@ -12,7 +12,70 @@ import (
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
 
-// undeclared is the state of an object of which Kind.Declare gives no declaration.
+// What becomes of an object after an error, as its condition says it.
+const (
+	retriesWithBackoff  = "Retrying with backoff."
+	retriesPeriodically = "Retrying periodically."
+)
+
+// stateful is an error that knows what it means for the object.
+type stateful interface {
+	error
+	state() controller.State
+}
+
+// stateOf says what an error means for the object. Its text goes into conditions, so it MUST be the same for the same
+// cause: a text that varies would be a status write per attempt.
+func stateOf(err error) controller.State {
+	if known, ok := errors.AsType[stateful](err); ok {
+		return known.state()
+	}
+	if _, ok := errors.AsType[*plan.FieldError](err); ok {
+		return undeclared(err)
+	}
+	if _, ok := errors.AsType[*plan.BlockedError](err); ok {
+		return controller.Stalled(cloudteamv1.ReasonBlocked, err.Error())
+	}
+	if refusal, ok := errors.AsType[*client.Error](err); ok {
+		return stateOfRefusal(refusal)
+	}
+	return controller.Reconciling(cloudteamv1.ReasonFailed, sentences(oneLine(err), retriesWithBackoff))
+}
+
+// stateOfRefusal says what Neutron's answer means for the object, where nothing more is known about it.
+func stateOfRefusal(refusal *client.Error) controller.State {
+	text := refusal.Error()
+	switch refusal.Kind {
+	case client.Throttled:
+		return controller.Reconciling(cloudteamv1.ReasonThrottled,
+			sentences(text, "Retrying when the cloud allows it (Retry-After)."))
+	case client.Capacity:
+		return controller.Reconciling(cloudteamv1.ReasonQuotaExceeded,
+			sentences(text, retriesWithBackoff, "Raise the project's quota, or delete what is not needed."))
+	case client.Invalid:
+		return rejected(text)
+	case client.Forbidden:
+		return controller.Stalled(cloudteamv1.ReasonForbidden,
+			sentences(text, retriesPeriodically, "Use credentials that are allowed to do this."))
+	case client.Unauthenticated:
+		return controller.Stalled(cloudteamv1.ReasonCredentialsRejected, text)
+	case client.InUse:
+		return controller.Reconciling(cloudteamv1.ReasonInUse,
+			sentences(text, retriesWithBackoff, "Remove what uses it."))
+	case client.Taken:
+		return controller.Reconciling(cloudteamv1.ReasonAddressTaken,
+			sentences(text, retriesWithBackoff, "Declare another address, or free this one."))
+	case client.Exhausted:
+		return controller.Reconciling(cloudteamv1.ReasonNoAddresses, sentences(text, retriesWithBackoff,
+			"Remove ports that are not needed, or widen the Network's allocationPools."))
+	case client.Conflict, client.NotFound:
+		return controller.Reconciling(cloudteamv1.ReasonChanging, sentences(text, retriesWithBackoff))
+	default:
+		return controller.Reconciling(cloudteamv1.ReasonCloudUnavailable, sentences(text, retriesWithBackoff))
+	}
+}
+
+// undeclared is the state of an object of which there is no declaration, or none that can be planned now.
 func undeclared(err error) controller.State {
 	waiting, ok := errors.AsType[*Waiting](err)
 	switch {
@@ -25,73 +88,23 @@ func undeclared(err error) controller.State {
 	}
 }
 
+// rejected is the state of an object of which the cloud refuses something for good, and says why in the text.
+func rejected(text string) controller.State {
+	return controller.Stalled(cloudteamv1.ReasonRefused,
+		sentences(text, retriesPeriodically, "Change the spec, or have the cloud allow it."))
+}
+
+// sentences is a message of a cause, whose text may end with a period or not, and of whole sentences.
+func sentences(cause string, more ...string) string {
+	return strings.TrimRight(cause, ". ") + ". " + strings.Join(more, " ")
+}
+
 // oneLine is an error's text, the lines of a joined one in a row.
 func oneLine(err error) string { return strings.ReplaceAll(err.Error(), "\n", "; ") }
 
-// told is an error that knows what it means for the object.
-type told interface {
-	error
-	state() controller.State
-}
-
-// stateOf says what an error means for the object. Texts of errors go into conditions: every error that comes here is
-// one that is the same for the same cause.
-func stateOf(err error) controller.State {
-	if known, ok := errors.AsType[told](err); ok {
-		return known.state()
-	}
-	if _, ok := errors.AsType[*plan.FieldError](err); ok {
-		return undeclared(err)
-	}
-	if _, ok := errors.AsType[*plan.BlockedError](err); ok {
-		return controller.Stalled(cloudteamv1.ReasonBlocked, err.Error())
-	}
-	if refusal, ok := errors.AsType[*client.Error](err); ok {
-		return stateOfRefusal(refusal)
-	}
-	return controller.Reconciling(cloudteamv1.ReasonFailed, oneLine(err)+"; it is tried again")
-}
-
-// stateOfRefusal says what Neutron's answer means for the object, where nothing more is known about it.
-func stateOfRefusal(refusal *client.Error) controller.State {
-	text := refusal.Error()
-	switch refusal.Kind {
-	case client.Throttled:
-		return controller.Reconciling(cloudteamv1.ReasonThrottled, text+"; it is tried again when the cloud allows")
-	case client.Capacity:
-		return controller.Reconciling(cloudteamv1.ReasonQuotaExceeded,
-			text+": raise the project's quota or delete what is not needed; it is tried again")
-	case client.Invalid:
-		return refusedState(text)
-	case client.Forbidden:
-		return controller.Stalled(cloudteamv1.ReasonForbidden,
-			text+": give credentials that may do this; it is tried again now and then")
-	case client.Unauthenticated:
-		return controller.Stalled(cloudteamv1.ReasonCredentialsRejected, text)
-	case client.InUse:
-		return controller.Reconciling(cloudteamv1.ReasonInUse, text+": remove what uses it; it is tried again")
-	case client.Taken:
-		return controller.Reconciling(cloudteamv1.ReasonAddressTaken,
-			text+": ask for another one, or free it where it is; it is tried again")
-	case client.Exhausted:
-		return controller.Reconciling(cloudteamv1.ReasonNoAddresses,
-			text+": remove ports that are not needed, or widen the Network's allocationPools; it is tried again")
-	case client.Conflict, client.NotFound:
-		return controller.Reconciling(cloudteamv1.ReasonChanging, text+"; it is tried again")
-	default:
-		return controller.Reconciling(cloudteamv1.ReasonCloudUnavailable, text+"; it is tried again")
-	}
-}
-
-// refusedState is that of an object of which the cloud refuses something for good, and says why in the text.
-func refusedState(text string) controller.State {
-	return controller.Stalled(cloudteamv1.ReasonRefused,
-		text+": change the spec, or have the cloud allow it; it is tried again now and then")
-}
-
 func (w *Waiting) state() controller.State { return undeclared(w) }
 
-func (u *Unresolved) state() controller.State { return refusedState(oneLine(u)) }
+func (u *Unresolved) state() controller.State { return rejected(oneLine(u)) }
 
 func (p *Problem) state() controller.State { return p.State }
 
@@ -102,42 +115,41 @@ type mismatch struct {
 }
 
 func (e *mismatch) Error() string {
-	return fmt.Sprintf("the %s is in %s and the credentials lead to %s: give the credentials of the former",
-		e.kind, e.pinned, e.found)
+	return fmt.Sprintf("the %s is in %s, but the credentials lead to %s", e.kind, e.pinned, e.found)
 }
 
 func (e *mismatch) state() controller.State {
-	return controller.Stalled(cloudteamv1.ReasonCloudMismatch, e.Error())
+	return controller.Stalled(cloudteamv1.ReasonCloudMismatch,
+		sentences(e.Error(), "Nothing is changed in Neutron.", fmt.Sprintf("Use credentials for the project that has the %s.",
+			e.kind)))
 }
 
-// unmarked is a resource that was ours and bears our marker no more.
+// unmarked is a resource that was ours and no longer bears our marker.
 type unmarked struct {
 	Lookup
 	owner plan.Owner
 }
 
-func (e *unmarked) Error() string {
-	otherwise := "delete it to have a new one made"
-	if e.Imported {
-		otherwise = "delete this object and leave it as it is"
-	}
-	return fmt.Sprintf("%s no longer bears its owner's marker: end its description with %s to have it kept, or %s",
-		e.Resource, e.owner, otherwise)
-}
+func (e *unmarked) Error() string { return e.Resource.String() + " no longer bears its owner's marker" }
 
 func (e *unmarked) state() controller.State {
-	return controller.Stalled(cloudteamv1.ReasonMarkerRemoved, e.Error())
+	otherwise := "delete it to have a new one created."
+	if e.Imported {
+		otherwise = "delete this object to leave it as it is."
+	}
+	return controller.Stalled(cloudteamv1.ReasonMarkerRemoved, sentences(e.Error(), "It is not changed.",
+		fmt.Sprintf("End its description with %s to keep it, or %s", e.owner, otherwise)))
 }
 
 // notApplied is a change that Neutron accepted and does not show.
 type notApplied struct{ change plan.Change }
 
 func (e *notApplied) Error() string {
-	return "Neutron accepted the change and does not show it: " + Listed(e.change.Differences())
+	return "Neutron accepted the change but does not show it: " + Listed(e.change.Differences())
 }
 
 func (e *notApplied) state() controller.State {
-	return controller.Stalled(cloudteamv1.ReasonNotApplied, e.Error())
+	return controller.Stalled(cloudteamv1.ReasonNotApplied, sentences(e.Error(), retriesPeriodically))
 }
 
 // forbidden is a step that the cloud's policy does not let these credentials take, and the fields of it that take an
@@ -149,17 +161,20 @@ type forbidden struct {
 
 func (e *forbidden) Error() string {
 	if len(e.fields) == 0 {
-		return e.refusal.Error() + ": give credentials that may do this"
+		return e.refusal.Error()
 	}
-	return fmt.Sprintf("%s: these credentials may not set %s: leave that out of the spec, or give an administrator's "+
-		"credentials", e.refusal, strings.Join(e.fields, ", "))
+	return fmt.Sprintf("%s: these credentials may not set %s", e.refusal, strings.Join(e.fields, ", "))
 }
 
 // Unwrap gives the refusal.
 func (e *forbidden) Unwrap() error { return e.refusal }
 
 func (e *forbidden) state() controller.State {
-	return controller.Stalled(cloudteamv1.ReasonForbidden, e.Error()+"; it is tried again now and then")
+	remedy := "Use credentials that are allowed to do this."
+	if len(e.fields) > 0 {
+		remedy = "Leave that out of the spec, or use an administrator's credentials."
+	}
+	return controller.Stalled(cloudteamv1.ReasonForbidden, sentences(e.Error(), retriesPeriodically, remedy))
 }
 
 // unallocated is a subnet for which its pool has no range left.
@@ -168,16 +183,14 @@ type unallocated struct {
 	pool    string
 }
 
-func (e *unallocated) Error() string {
-	return fmt.Sprintf("%s: free a range of subnet pool %q, ask for a longer prefixLength, or have prefixes added to the "+
-		"pool", e.refusal, e.pool)
-}
+func (e *unallocated) Error() string { return e.refusal.Error() }
 
 // Unwrap gives the refusal.
 func (e *unallocated) Unwrap() error { return e.refusal }
 
 func (e *unallocated) state() controller.State {
-	return controller.Reconciling(cloudteamv1.ReasonNoAddresses, e.Error()+"; it is tried again")
+	return controller.Reconciling(cloudteamv1.ReasonNoAddresses, sentences(e.Error(), retriesWithBackoff, fmt.Sprintf(
+		"Free a range of subnet pool %q, ask for a longer prefixLength, or have prefixes added to the pool.", e.pool)))
 }
 
 // occupied is a step that takes something away and that Neutron refuses, and the ports or floating IPs for which it
@@ -203,5 +216,6 @@ func (e *occupied) Error() string {
 func (e *occupied) Unwrap() error { return e.refusal }
 
 func (e *occupied) state() controller.State {
-	return controller.Reconciling(cloudteamv1.ReasonInUse, e.Error()+": remove what uses it; it is tried again")
+	return controller.Reconciling(cloudteamv1.ReasonInUse,
+		sentences(e.Error(), retriesWithBackoff, "Remove what uses it."))
 }

@@ -26,7 +26,7 @@ func adoptionEvent(done plan.Change) controller.Event {
 	}
 	return controller.Event{
 		Type: corev1.EventTypeNormal, Reason: cloudteamv1.EventImported,
-		Message: "Took over network " + done[0].ID + ": it bears its owner's marker now",
+		Message: "Adopted network " + done[0].ID + ": it bears its owner's marker now",
 	}
 }
 
@@ -79,7 +79,7 @@ func describe(step plan.Step) string {
 	case plan.ShareNetwork:
 		return fmt.Sprintf("Shared network with project %q", step.Share.Project)
 	case plan.UnshareNetwork:
-		return fmt.Sprintf("Took network back from project %q: %s", step.Share.Project, step.Reason)
+		return fmt.Sprintf("Stopped sharing network with project %q: %s", step.Share.Project, step.Reason)
 	}
 	changes := make([]string, len(step.Differences))
 	for i, d := range step.Differences {

@@ -167,7 +167,7 @@ func TestNothingIsTakenOverWhileAPartOfTheSpecIsNotKnown(t *testing.T) {
 				w.syncFails()
 				w.syncFails()
 				w.wantState("Ready=False Stalled=True Refused")
-				w.wantMessage("find QoS policy: nobody is called gold: change the spec")
+				w.wantMessage("find QoS policy: nobody is called gold. Retrying periodically. Change the spec")
 				w.wantUnchanged(legacy())
 				if shown := w.status().NetworkID == legacyID; shown != (tc.policy == cloudteamv1.ManagementPolicyObserve) {
 					t.Errorf("the status shows the network: %t", shown)

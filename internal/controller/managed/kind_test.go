@@ -84,7 +84,7 @@ func TestWhatIsInUseAndCannotBeKeptTellsBoth(t *testing.T) {
 		w.syncFails()
 		w.wantState("Ready=False Reconciling=True QuotaExceeded")
 		w.wantMessage("over quota")
-		w.wantMessage("it is tried again; to be deleted, it waits: Pod a uses it")
+		w.wantMessage("Deletion waits: Pod a uses it")
 	}, example())
 }
 

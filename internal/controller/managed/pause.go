@@ -30,18 +30,18 @@ func (r *Reconciler[T]) hold(ctx context.Context, key cache.ObjectName, obj T) e
 // pausedState is what the conditions of a paused object say. What was there when the pause began is still there, as far
 // as is known, and whoever uses it goes on doing so; but a spec that nobody has applied is not Ready.
 func (r *Reconciler[T]) pausedState(obj T) controller.State {
-	const by = "Paused by the annotation " + cloudteamv1.AnnotationPaused + ": "
+	const by = "Paused by the annotation " + cloudteamv1.AnnotationPaused + ". "
 	status := r.kind.Status(obj)
 	switch {
 	case obj.GetDeletionTimestamp() != nil:
 		return controller.Reconciling(cloudteamv1.ReasonPaused,
-			by+"it is to be deleted and stays, here and in Neutron, until the annotation is taken off")
+			by+"Deletion waits until the annotation is removed.")
 	case status.AppliedGeneration == obj.GetGeneration() &&
 		meta.IsStatusConditionTrue(status.Conditions, cloudteamv1.ConditionReady):
 		return controller.Ready(cloudteamv1.ReasonPaused,
-			by+"it was as declared, and what others change in Neutron is left until the annotation is taken off")
+			by+"It was as declared. Drift is not corrected until the annotation is removed.")
 	default:
 		return controller.Reconciling(cloudteamv1.ReasonPaused,
-			by+"the spec is not applied until the annotation is taken off")
+			by+"The spec is not applied until the annotation is removed.")
 	}
 }

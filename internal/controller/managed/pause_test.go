@@ -44,7 +44,7 @@ func TestAPausedObjectIsLeftAsItIsAndTellsSoOnce(t *testing.T) {
 		w.mustSync()
 		w.diary.Want(t, "write status")
 		w.wantState("Ready=True Paused")
-		w.wantMessage("until the annotation is taken off")
+		w.wantMessage("until the annotation is removed")
 
 		// Drift is left, and costs nothing.
 		w.cloud.Edit(t, id, func(n *plan.ObservedNetwork) { n.AdminStateUp = false })
@@ -99,7 +99,7 @@ func TestAPausedObjectThatIsDeletedStays(t *testing.T) {
 		w.mustSync()
 		w.mustSync()
 		w.wantState("Ready=False Reconciling=True Paused")
-		w.wantMessage("it is to be deleted")
+		w.wantMessage("Deletion waits until the annotation is removed")
 		if len(w.cloud.Has()) != 1 || !slices.Contains(w.get().Finalizers, cloudteamv1.Finalizer) {
 			t.Errorf("Neutron has %+v, the object %v", w.cloud.Has(), w.get().Finalizers)
 		}

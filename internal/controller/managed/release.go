@@ -31,7 +31,7 @@ func (r *Reconciler[T]) finalize(ctx context.Context, key cache.ObjectName, obj 
 		if p.err == nil {
 			p.state = controller.Reconciling(cloudteamv1.ReasonInUse, message)
 		} else {
-			p.state.Message += "; to be deleted, it waits: " + message
+			p.state.Message = sentences(p.state.Message, "Deletion waits: "+message)
 		}
 		return errors.Join(p.err, r.report(ctx, obj, p))
 	}

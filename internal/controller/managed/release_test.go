@@ -171,8 +171,8 @@ func TestADeletionThatIsRefusedNamesThePortsInItsWay(t *testing.T) {
 		w.syncFails()
 		w.diary.Want(t, "apply delete network", "blockers of delete network", "write status")
 		w.wantState("Ready=False Reconciling=True InUse")
-		const want = "delete network: in use by port p1 (compute:nova, device 9a), port p2 (interface of router r1): " +
-			"remove what uses it; it is tried again"
+		const want = "delete network: in use by port p1 (compute:nova, device 9a), port p2 (interface of router r1). " +
+			"Retrying with backoff. Remove what uses it."
 		ready := meta.FindStatusCondition(w.status().Conditions, cloudteamv1.ConditionReady)
 		if ready.Message != want {
 			t.Errorf("message %q, want %q", ready.Message, want)

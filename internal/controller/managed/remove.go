@@ -3,6 +3,7 @@ package managed
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"cloudteam.ztgame.com/network-controller/internal/neutron"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
@@ -23,7 +24,7 @@ type Removal struct {
 // read anew from the inventory, a few times at most. last is what was last observed; nil where nothing is known. An
 // error means that something may be left; those of Look, Plan and Apply are given back as they are.
 func (r Removal) Run(ctx context.Context, inventory Inventory) (last *plan.Observed, err error) {
-	unsettled := errors.New("what is to be removed does not come to rest")
+	unsettled := fmt.Errorf("the removal did not converge after %d attempts", attempts)
 	for attempt := 0; ; attempt++ {
 		observed, err := r.Look(ctx)
 		if err != nil {

@@ -58,7 +58,7 @@ func (p progress) notConverged(kind plan.Kind) error {
 	if p.err != nil {
 		return p.err
 	}
-	return fmt.Errorf("the %s does not come to rest", kind)
+	return fmt.Errorf("the %s did not converge after %d attempts", kind, attempts)
 }
 
 // succeeded ends the sync of an object whose resources are as the spec says, but for drift that is left.
@@ -69,7 +69,7 @@ func (p progress) succeeded(kind plan.Kind) progress {
 		p.state = controller.Ready(cloudteamv1.ReasonAvailable, "The "+string(kind)+" is as declared")
 		return p
 	}
-	message := "Changed in Neutron and left so (driftPolicy Report): " + Listed(p.drift)
+	message := "Drift detected and left as it is (driftPolicy Report): " + Listed(p.drift)
 	p.state = controller.Ready(cloudteamv1.ReasonDriftReported, message)
 	if !p.declared.Complete(*p.observed) {
 		// Nothing is being done about it, and nobody can use what is there.

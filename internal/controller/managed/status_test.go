@@ -32,35 +32,35 @@ func TestStateOfAnError(t *testing.T) {
 		says     string
 	}{
 		"a transient error is tried again": {
-			ofKind(client.Transient), reconciling, cloudteamv1.ReasonCloudUnavailable, "tried again"},
+			ofKind(client.Transient), reconciling, cloudteamv1.ReasonCloudUnavailable, ". Retrying with backoff."},
 		"a throttled call is tried again when the cloud allows": {
 			ofKind(client.Throttled), reconciling, cloudteamv1.ReasonThrottled, "when the cloud allows"},
 		"a full quota waits for capacity": {
-			ofKind(client.Capacity), reconciling, cloudteamv1.ReasonQuotaExceeded, "raise the project's quota"},
+			ofKind(client.Capacity), reconciling, cloudteamv1.ReasonQuotaExceeded, "Raise the project's quota"},
 		"a refusal asks for another spec": {
-			ofKind(client.Invalid), stalled, cloudteamv1.ReasonRefused, "change the spec"},
+			ofKind(client.Invalid), stalled, cloudteamv1.ReasonRefused, "Change the spec"},
 		"what is forbidden asks for other credentials": {
-			ofKind(client.Forbidden), stalled, cloudteamv1.ReasonForbidden, "give credentials that may do this"},
+			ofKind(client.Forbidden), stalled, cloudteamv1.ReasonForbidden, "Use credentials that are allowed to do this"},
 		"what is forbidden of a spec names its fields": {
 			managed.NewForbidden(ofKind(client.Forbidden), "shared", "external"), stalled, cloudteamv1.ReasonForbidden,
-			"may not set shared, external: leave that out of the spec, or give an administrator's credentials"},
+			"may not set shared, external. Retrying periodically. Leave that out of the spec"},
 		"what is forbidden and is nothing of a spec asks for other credentials, too": {
 			managed.NewForbidden(ofKind(client.Forbidden)), stalled, cloudteamv1.ReasonForbidden,
-			"give credentials that may do this"},
+			"Use credentials that are allowed to do this"},
 		"what is not found is changing": {
-			ofKind(client.NotFound), reconciling, cloudteamv1.ReasonChanging, "tried again"},
+			ofKind(client.NotFound), reconciling, cloudteamv1.ReasonChanging, ". Retrying with backoff."},
 		"a conflict is changing": {
-			ofKind(client.Conflict), reconciling, cloudteamv1.ReasonChanging, "tried again"},
+			ofKind(client.Conflict), reconciling, cloudteamv1.ReasonChanging, ". Retrying with backoff."},
 		"what is in use asks to remove the user": {
-			ofKind(client.InUse), reconciling, cloudteamv1.ReasonInUse, "remove what uses it"},
+			ofKind(client.InUse), reconciling, cloudteamv1.ReasonInUse, "Remove what uses it"},
 		"an address that is another's asks for another one": {
-			ofKind(client.Taken), reconciling, cloudteamv1.ReasonAddressTaken, "ask for another one"},
+			ofKind(client.Taken), reconciling, cloudteamv1.ReasonAddressTaken, "Declare another address"},
 		"a network without free addresses asks to make room": {
 			ofKind(client.Exhausted), reconciling, cloudteamv1.ReasonNoAddresses, "widen the Network's allocationPools"},
 		"rejected credentials need somebody to act": {
 			ofKind(client.Unauthenticated), stalled, cloudteamv1.ReasonCredentialsRejected, "Neutron's own sentence"},
 		"a kind from the future is transient": {
-			ofKind(client.Unauthenticated + 100), reconciling, cloudteamv1.ReasonCloudUnavailable, "tried again"},
+			ofKind(client.Unauthenticated + 100), reconciling, cloudteamv1.ReasonCloudUnavailable, ". Retrying with backoff."},
 		"an invalid field names it": {
 			errors.Join(&plan.FieldError{Field: "mtu", Problem: "1 is out of range"},
 				&plan.FieldError{Field: "cidr", Problem: "2 is no CIDR"}),

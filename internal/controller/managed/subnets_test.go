@@ -92,7 +92,7 @@ func TestASubnetInUseHoldsUpNothingElse(t *testing.T) {
 			"apply update subnet", "write status")
 		w.wantSubnets("10.0.0.0/24", "10.0.2.0/24", "192.168.0.0/16", "fd00::/64")
 		w.wantState("Ready=False Reconciling=True InUse")
-		const want = "delete subnet 10.0.0.0/24: in use by port p1 (compute:nova, device 9a): remove what uses it"
+		const want = "delete subnet 10.0.0.0/24: in use by port p1 (compute:nova, device 9a). Retrying with backoff. Remove what uses it."
 		if message := meta.FindStatusCondition(w.status().Conditions, "Ready").Message; !strings.HasPrefix(message, want) {
 			t.Errorf("message %q, want %q", message, want)
 		}

@@ -65,12 +65,12 @@ func lowMessage(obj *cloudteamv1.Network, low []cloudteamv1.SubnetStatus) string
 	for i, s := range low {
 		texts[i] = fmt.Sprintf("%d of %d addresses of subnet %s are in use", *s.UsedAddresses, *s.TotalAddresses, s.CIDR)
 	}
-	todo := "widen allocationPools where the cidr has room, declare another subnet in additionalSubnets for " +
-		"NetworkPorts that name its addresses, or delete ports that are not needed"
+	todo := "Widen allocationPools where the cidr has room, declare another subnet in additionalSubnets for " +
+		"NetworkPorts that name its addresses, or delete ports that are not needed."
 	if obj.Observes() {
-		todo = "have whoever manages the network widen its pools or add a subnet, or delete ports that are not needed"
+		todo = "Have whoever manages the network widen its pools or add a subnet, or delete ports that are not needed."
 	}
-	return strings.Join(texts, ", ") + ": " + todo
+	return strings.Join(texts, ", ") + ". " + todo
 }
 
 // toWrite is managed.Kind's.

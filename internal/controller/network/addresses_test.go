@@ -39,8 +39,8 @@ type subnetCount struct {
 
 const (
 	four, other, six = "10.0.0.0/24", "10.0.1.0/24", "fd00::/64"
-	todo             = ": widen allocationPools where the cidr has room, declare another subnet in additionalSubnets for " +
-		"NetworkPorts that name its addresses, or delete ports that are not needed"
+	todo             = ". Widen allocationPools where the cidr has room, declare another subnet in additionalSubnets for " +
+		"NetworkPorts that name its addresses, or delete ports that are not needed."
 )
 
 var tenth = addressWatch{0.1}
@@ -103,8 +103,8 @@ func TestWhetherAddressesAreLowIsTold(t *testing.T) {
 		"one whose range is from a pool is as any other": {pooled(filled(subnetCount{four, 253, 253})), tenth,
 			"253 of 253 addresses of subnet 10.0.0.0/24 are in use" + todo},
 		"of an observed one others can do something": {observing(filled(subnetCount{four, 253, 253})), tenth,
-			"253 of 253 addresses of subnet 10.0.0.0/24 are in use: have whoever manages the network widen its pools or add " +
-				"a subnet, or delete ports that are not needed"},
+			"253 of 253 addresses of subnet 10.0.0.0/24 are in use. Have whoever manages the network widen its pools or add " +
+				"a subnet, or delete ports that are not needed."},
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			ready := *meta.FindStatusCondition(c.obj.Status.Conditions, cloudteamv1.ConditionReady)

@@ -24,8 +24,9 @@ func (d declaration) Adopt(ctx context.Context, in managed.Inventory) (plan.Chan
 		return nil, err
 	}
 	if found.ProjectID != identity.ProjectID {
-		err := fmt.Errorf("network %s belongs to project %s and the credentials are of %s: give the credentials of the "+
-			"former, or write managementPolicy Observe to use it as it is", d.Import.ID, found.ProjectID, identity.ProjectID)
+		err := fmt.Errorf("network %s belongs to project %s, but the credentials are for %s. Use credentials for the "+
+			"former, or set managementPolicy to Observe to use the network as it is",
+			d.Import.ID, found.ProjectID, identity.ProjectID)
 		return nil, &managed.Problem{Err: err, State: controller.Stalled(cloudteamv1.ReasonForeignProject, err.Error())}
 	}
 	change, err := plan.Adopt(plan.Spec(d), found.ObservedNetwork)
@@ -75,10 +76,10 @@ func (d observing) Observe(ctx context.Context, in managed.Inventory) (seen mana
 		seen.State = controller.Stalled(cloudteamv1.ReasonImportDiffers, differs(seen.Drift))
 	case len(seen.Drift) > 0:
 		seen.State = controller.Ready(cloudteamv1.ReasonDriftReported,
-			"The network is observed and not as declared: "+managed.Listed(seen.Drift))
+			"The observed network is not as declared: "+managed.Listed(seen.Drift))
 	default:
 		seen.State = controller.Ready(cloudteamv1.ReasonObserved,
-			"The network is observed; nothing is changed in Neutron")
+			"The network is observed. Nothing is changed in Neutron.")
 	}
 	return seen, nil
 }
@@ -106,5 +107,5 @@ func importProblem(err error) error {
 // differs is the message of a network that cannot be imported, or used, as it is.
 func differs(differences []plan.Difference) string {
 	return "The network to import is not as declared: " + managed.Listed(differences) +
-		"; write the spec as the network is, or, to have it changed, import.overwrite: true"
+		". Change the spec to match the network, or set import.overwrite to true to have the network changed."
 }

@@ -122,6 +122,6 @@ func inUseBy(ports cache.Indexer, key cache.ObjectName) string {
 	if len(names) > shown {
 		more = fmt.Sprintf(" and %d more", len(names)-shown)
 	}
-	return fmt.Sprintf("NetworkPort %s%s: the network is in use, and goes when they are gone: delete them, or the "+
-		"Deployments and Pods that they belong to", list, more)
+	return fmt.Sprintf("In use by NetworkPort %s%s. The network is deleted after them. Delete them, or the Deployments "+
+		"and Pods that they belong to.", list, more)
 }

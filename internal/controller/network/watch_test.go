@@ -154,8 +154,7 @@ func changed(obj *cloudteamv1.NetworkPort, change func(*cloudteamv1.NetworkPort)
 	return obj
 }
 
-const whatToDo = ": the network is in use, and goes when they are gone: delete them, or the Deployments and Pods that " +
-	"they belong to"
+const whatToDo = ". The network is deleted after them. Delete them, or the Deployments and Pods that they belong to."
 
 func TestADeletedNetworkNamesThePortsThatKeepIt(t *testing.T) {
 	for name, c := range map[string]struct {
@@ -200,7 +199,7 @@ func TestADeletedNetworkNamesThePortsThatKeepIt(t *testing.T) {
 					w.wantGone()
 					return
 				}
-				w.wantWaiting(c.want + whatToDo)
+				w.wantWaiting("In use by " + c.want + whatToDo)
 			}, c.ports...)
 		})
 	}
@@ -231,10 +230,10 @@ func TestADeletedNetworkGoesWithItsLastPort(t *testing.T) {
 			first, last := port("team", "first"), port("others", "last")
 			inWorld(t, func(t *testing.T, w *world) {
 				w.delete()
-				w.wantWaiting("NetworkPort team/first, others/last" + whatToDo)
+				w.wantWaiting("In use by NetworkPort team/first, others/last" + whatToDo)
 				goes(w, first)
 				controllertest.Settle(time.Second)
-				w.wantWaiting("NetworkPort others/last" + whatToDo)
+				w.wantWaiting("In use by NetworkPort others/last" + whatToDo)
 				// It waits for as long as it takes, and asks nobody meanwhile.
 				controllertest.Settle(time.Hour)
 				w.diary.Want(t)

@@ -259,7 +259,7 @@ func TestShow(t *testing.T) {
 	if diff := cmp.Diff(shown, statusToWrite(port)); diff != "" {
 		t.Errorf("what is written (-want +got):\n%s", diff)
 	}
-	if got := inUse(port); !strings.Contains(got, `Pod "web-x" uses the port`) {
+	if got := inUse(port); !strings.Contains(got, `In use by Pod "web-x".`) {
 		t.Errorf("in use: %q", got)
 	}
 }

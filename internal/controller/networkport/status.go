@@ -14,7 +14,7 @@ func inUse(obj *cloudteamv1.NetworkPort) string {
 	if obj.Status.BoundTo == nil {
 		return ""
 	}
-	return user(obj) + " uses the port, which goes when that is gone: delete it first"
+	return "In use by " + user(obj) + ". The port is deleted after it. Delete it first."
 }
 
 // user names what uses a port that is bound.
