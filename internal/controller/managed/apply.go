@@ -50,7 +50,7 @@ func (r *Reconciler[T]) take(
 	// One namespace with much to do does not hold up the others.
 	done, err := in.Apply(neutron.WithFlow(ctx, obj.GetNamespace()), change)
 	for _, step := range done {
-		logger.Info("Applied", "step", step.String())
+		logger.Info("Applied step", "step", step.String())
 	}
 	if slices.ContainsFunc(done, func(s plan.Step) bool { return s.Action.Creates() }) {
 		r.setBlank(obj.GetUID(), false)
@@ -76,7 +76,7 @@ func (r *Reconciler[T]) take(
 func blame(ctx context.Context, in Inventory, refused plan.Step, refusal error) error {
 	blockers, err := in.Blockers(ctx, refused)
 	if err != nil {
-		klog.FromContext(ctx).Info("Cannot tell what is in the way", "step", refused.String(), "err", err)
+		klog.FromContext(ctx).Info("Listing what blocks the step failed", "step", refused.String(), "err", err)
 	}
 	if err != nil || blockers.Empty() {
 		return refusal

@@ -43,8 +43,8 @@ func ReadLive(client metadata.Interface, cluster string) Live {
 			return nil, fmt.Errorf("reading the namespace %s: %w", metav1.NamespaceSystem, err)
 		}
 		if string(system.UID) != cluster {
-			return nil, fmt.Errorf("the namespace %s has the UID %s and had %s when this process began: "+
-				"this is another cluster: start anew", metav1.NamespaceSystem, system.UID, cluster)
+			return nil, fmt.Errorf("the namespace %s has the UID %s and had %s when this process started: "+
+				"this is another cluster; restart the controller", metav1.NamespaceSystem, system.UID, cluster)
 		}
 		uids := map[string]bool{}
 		for _, resource := range owning {

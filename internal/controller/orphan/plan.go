@@ -105,7 +105,7 @@ type verdict struct {
 //
 // The share is one of all clouds, or each of many small ones would lose an owner at a time, all at once. Who was
 // blocked before had been allowed to go then, and is not counted again: networks that others keep in use must not hold
-// up the removal of all others for good. It is tried again where the share has room.
+// up the removal of all others for good. It is retried where the share has room.
 func (l ledger) judge(due []string, live map[string]bool, v view, r Rules) verdict {
 	var judged verdict
 	exist, fresh, again := l.sort(due, live)

@@ -28,7 +28,7 @@ type book struct {
 }
 
 // Sync looks at what the last audits showed, where that was not looked at yet, and removes what is due. It is a
-// controller.Sync. What fails is tried again with a later audit; to try sooner would be to act twice on one list.
+// controller.Sync. What fails is retried with a later audit: a retry before that would act twice on one list.
 func (c *Controller) Sync(ctx context.Context, _ cache.ObjectName) (controller.Result, error) {
 	c.openBooks()
 	if news := c.read(ctx); len(news) > 0 {
@@ -177,7 +177,7 @@ func (c *Controller) remove(ctx context.Context, b *book, uid string) {
 		Apply: func(ctx context.Context, change plan.Change) (plan.Change, error) {
 			done, err := b.inventory.Apply(ctx, change)
 			for _, step := range done {
-				logger.Info("Applied", "step", step.String())
+				logger.Info("Applied step", "step", step.String())
 			}
 			return done, err
 		},
@@ -199,11 +199,10 @@ func (c *Controller) remove(ctx context.Context, b *book, uid string) {
 	n.told = err.Error()
 	if isBlocked(err) {
 		n.blocked = time.Now()
-		logger.V(verbosity).Info("Left what is in Neutron of an object that is gone: something else needs it, and it "+
-			"is tried again later", "err", err, "networks", b.view.owners[uid].Networks, "ports", b.view.owners[uid].Ports)
+		logger.V(verbosity).Info("Orphan cleanup blocked: the resources are in use; retrying after the grace period",
+			"err", err, "networks", b.view.owners[uid].Networks, "ports", b.view.owners[uid].Ports)
 	} else {
-		logger.V(verbosity).Info("Removing what is in Neutron of an object that is gone failed, will try again with "+
-			"the next audit", "err", err)
+		logger.V(verbosity).Info("Orphan cleanup failed; retrying with the next audit", "err", err)
 	}
 	b.ledger.notes[uid] = n
 }

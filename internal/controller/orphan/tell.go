@@ -14,7 +14,7 @@ const shown = 10
 // first are the UIDs that a line of the log names.
 func first(uids []string) []string { return uids[:min(len(uids), shown)] }
 
-// tellCandidates tells who became a candidate with the last view, and who is none any more.
+// tellCandidates logs who became a candidate with the last view, and who no longer is one.
 func tellCandidates(ctx context.Context, was, is ledger, v view, grace time.Duration) {
 	logger := klog.FromContext(ctx)
 	var came, back []string
@@ -30,25 +30,24 @@ func tellCandidates(ctx context.Context, was, is ledger, v view, grace time.Dura
 	}
 	if len(came) > 0 {
 		came = sorted(came)
-		logger.Info("Found resources in Neutron whose objects are gone: they are removed after the grace period, unless "+
-			"the objects show up", "objects", len(came), "ofOwners", len(v.owners), "uids", first(came),
-			"grace", grace)
+		logger.Info("Found orphans; their resources are removed after the grace period", "objects", len(came),
+			"ofOwners", len(v.owners), "uids", first(came), "grace", grace)
 	}
 	if len(back) > 0 {
-		logger.Info("Objects that were missing are there: their resources stay", "objects", len(back),
+		logger.Info("Missing objects exist again; their resources stay", "objects", len(back),
 			"uids", first(sorted(back)))
 	}
 }
 
-// tellExist tells that the caches are wrong.
+// tellExist logs objects that the caches miss.
 func (c *Controller) tellExist(ctx context.Context, uids []string) {
 	if len(uids) > 0 {
-		klog.FromContext(ctx).Info("Objects that the caches do not have exist at the API server: their resources stay",
+		klog.FromContext(ctx).Info("Objects exist at the API server but in no cache; their resources stay",
 			"objects", len(uids), "uids", first(uids))
 	}
 }
 
-// tellReading tells when what exists cannot be read, and when it can again.
+// tellReading logs when the live list begins to fail, and when it succeeds again.
 func (c *Controller) tellReading(ctx context.Context, err error) {
 	logger := klog.FromContext(ctx)
 	text := ""
@@ -58,15 +57,14 @@ func (c *Controller) tellReading(ctx context.Context, err error) {
 	switch {
 	case text == c.unread:
 	case err != nil:
-		logger.Info("Objects cannot be listed at the API server: nothing of those that seem to be gone is removed",
-			"err", err)
+		logger.Info("Listing objects failed; no orphans are removed until the next success", "err", err)
 	default:
-		logger.Info("Objects can be listed at the API server again")
+		logger.Info("Listing objects succeeded again")
 	}
 	c.unread = text
 }
 
-// tellWithheld tells when those change who are due and more than may go.
+// tellWithheld logs each change of the orphans that exceed the share.
 func (c *Controller) tellWithheld(ctx context.Context, uids []string, owners int) {
 	uids = slices.Compact(sorted(uids))
 	if slices.Equal(uids, c.withheld) {
@@ -76,14 +74,12 @@ func (c *Controller) tellWithheld(ctx context.Context, uids []string, owners int
 	logger := klog.FromContext(ctx)
 	switch {
 	case len(uids) == 0:
-		logger.Info("No more orphans are due than may be removed in one audit")
+		logger.Info("Orphan cleanup resumed")
 	case c.options.MaxShare <= 0:
-		logger.Info("Resources in Neutron are left whose objects are gone, as --orphan-max-share=0 says",
-			"objects", len(uids), "uids", first(uids))
+		logger.Info("Orphans are left in Neutron (--orphan-max-share=0)", "objects", len(uids), "uids", first(uids))
 	default:
-		logger.Error(nil, "More orphans are due than may be removed in one audit: none is. Were the objects of this "+
-			"cluster lost, restore them. If their networks and ports are to go, start once with --orphan-max-share=1 "+
-			"and wait for the grace period", "objects", len(uids), "ofOwners", owners,
-			"allowed", c.options.allowance(owners), "uids", first(uids))
+		logger.Error(nil, "Orphan cleanup halted: more orphans than --orphan-max-share allows. If this cluster lost its "+
+			"objects, restore them. To remove what they left, run once with --orphan-max-share=1 until the grace period "+
+			"ends", "objects", len(uids), "ofOwners", owners, "allowed", c.options.allowance(owners), "uids", first(uids))
 	}
 }

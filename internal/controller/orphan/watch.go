@@ -1,10 +1,10 @@
-// Package orphan removes from Neutron what no object stands for any more: resources that bear this cluster's marker and
-// whose object is gone without a controller's having seen it go, since its finalizer was forced off or since none ran.
-// What a controller sees go, package owned removes.
+// Package orphan removes orphaned resources from Neutron. An orphan bears this cluster's marker, and its object is gone
+// without a controller having seen it go: its finalizer was forced off, or no controller ran. Package managed removes
+// what a controller sees go.
 //
-// An orphan looks like an object that a cache has not got yet, and a mistake destroys a network. So a removal follows
-// upon several lists and a grace period, upon a live and complete list of the API server, and never concerns more than
-// a share of the fleet.
+// An orphan looks like an object that a cache does not have yet, and a mistake destroys a network. So a removal needs
+// several lists, a grace period, and a live and complete list of the API server. One audit never removes more than a
+// share of the fleet.
 package orphan
 
 import (
