@@ -76,8 +76,8 @@ func TestAProjectThatUsesTheNetworkHoldsUpNothingElse(t *testing.T) {
 			"apply share network", "apply tag network", "write status")
 		w.wantSharedWith("a", "c")
 		w.wantState("Ready=False Reconciling=True InUse")
-		const want = `unshare network (sharedWith): project "a": in use by port p1 (compute:nova, device 9a). Retrying with backoff. Remove what ` +
-			"uses it"
+		const want = `unshare network (sharedWith): project "a": in use by port p1 (compute:nova, device 9a). ` +
+			"Retrying with backoff. Remove what uses it"
 		if message := meta.FindStatusCondition(w.status().Conditions, "Ready").Message; !strings.HasPrefix(message, want) {
 			t.Errorf("message %q, want %q", message, want)
 		}

@@ -121,8 +121,9 @@ func (r *Reconciler[T]) converge(ctx context.Context, in Inventory, obj T, p pro
 		if err == nil {
 			p.err, last = nil, next.Change
 			if next.adopts {
+				// It is known by its marker from here on.
 				last = nil
-				_, p.err = in.Reread(ctx, r.kind.Expected(obj)[0].Resource) // it is known by its marker from here on
+				_, p.err = in.Reread(ctx, r.kind.Expected(obj)[0].Resource)
 			}
 			continue
 		}
@@ -132,7 +133,7 @@ func (r *Reconciler[T]) converge(ctx context.Context, in Inventory, obj T, p pro
 	}
 }
 
-// next is what is to be done for the object: a change, and why.
+// nextChange is what is to be done for the object, and why.
 type nextChange struct {
 	plan.Change
 	// adopts is true where the change has the object's marker written on what was there before it. drifted is true where
