@@ -130,7 +130,7 @@ type unmarked struct {
 	owner plan.Owner
 }
 
-func (e *unmarked) Error() string { return e.Resource.String() + " no longer bears its owner's marker" }
+func (e *unmarked) Error() string { return e.String() + " no longer bears its owner's marker" }
 
 func (e *unmarked) state() controller.State {
 	otherwise := "delete it to have a new one created."

@@ -78,9 +78,9 @@ func (w addressWatch) toWrite(was, is *cloudteamv1.Network) (status any, changed
 	return is.Status, managed.Differs(was.Status, is.Status) && !w.negligible(was, is)
 }
 
-// negligible reports whether all that differs is not worth a write: Pods come and go, and each takes an address. The counts are written when one is a step
-// away from what was last written (plan.Usage.Near), when another subnet is low or none any more, and along with
-// whatever else is written.
+// negligible reports whether all that differs is not worth a write: Pods come and go, and each takes an address. The
+// counts are written when one is a step away from what was last written (plan.Usage.Near), when another subnet is low or
+// none any more, and along with whatever else is written.
 func (w addressWatch) negligible(was, is *cloudteamv1.Network) bool {
 	if len(was.Status.Subnets) != len(is.Status.Subnets) {
 		return false

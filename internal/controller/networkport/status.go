@@ -58,7 +58,7 @@ func show(obj *cloudteamv1.NetworkPort, declared managed.Declaration, observed p
 	}
 }
 
-// statusToWrite is what of the status is this controller's to write: what the port is bound to is written by whoever binds it.
+// statusToWrite is what of the status is this controller's to write. Whoever binds the port writes what it is bound to.
 func statusToWrite(obj *cloudteamv1.NetworkPort) any {
 	status := obj.Status
 	status.BoundTo = nil
