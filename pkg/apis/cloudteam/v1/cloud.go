@@ -3,18 +3,18 @@ package v1
 // CloudReference names the credentials of a cloud, in a Secret of the
 // object's own namespace.
 type CloudReference struct {
-	// secretName is the name of a Secret of this namespace. Its key clouds.yaml
-	// holds credentials as OpenStack's clients read them; the keys cacert, cert
-	// and key, where they are there, a CA bundle and a client certificate with
-	// its key, in PEM. The controller needs the right to get, list and watch it.
-	// It must be set.
+	// secretName is the name of a Secret in this namespace. Its key clouds.yaml
+	// has the credentials in the format of OpenStack's clients. The optional keys
+	// cacert, cert and key have a CA bundle and a client certificate with its
+	// key, in PEM. The controller needs permission to get, list and watch it. It
+	// must be set.
 	// +neutron:attribute=none,mutable=true,privilege=tenant
 	// +required
 	// +kubebuilder:validation:MaxLength=253
 	// +kubebuilder:validation:XValidation:rule=`self.matches('^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$')`,message=`not the name of a Secret: write one of this namespace, such as "openstack"`
 	SecretName string `json:"secretName"`
 
-	// name is the entry of clouds.yaml. The default is the only one that is there.
+	// name is the entry in clouds.yaml. The default is the only entry.
 	// +neutron:attribute=none,mutable=true,privilege=tenant
 	// +optional
 	// +kubebuilder:validation:MaxLength=253

@@ -22,26 +22,26 @@ import (
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:validation:XValidation:rule=`has(self.spec)`,fieldPath=`.spec`,reason=FieldValueRequired,message=`a NetworkPort needs a spec: write spec.networkName, the name of a Network`
 
-// NetworkPort is one attachment to a Network: a port in OpenStack Neutron,
-// with its addresses. The controller creates it when the Network is Ready,
-// keeps it as declared, and deletes it before this object goes. Deployments
-// and Pods that declare networks have theirs made for them.
+// NetworkPort is a port in OpenStack Neutron, with its addresses. The
+// controller creates it when the Network is Ready, keeps it as declared, and
+// deletes it before this object goes. The controller creates NetworkPorts for
+// Deployments and Pods that declare networks.
 type NetworkPort struct {
 	metav1.TypeMeta `json:",inline"`
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// spec is the port as it should be. spec.networkName must be set.
+	// spec is the desired state. spec.networkName must be set.
 	// +optional
 	Spec NetworkPortSpec `json:"spec,omitempty"`
 
-	// status is the port as it was last seen. Only the controllers write it.
+	// status is the observed state. Only the controllers write it.
 	// +optional
 	Status NetworkPortStatus `json:"status,omitempty"`
 }
 
-// The rules that compare with the port as it was speak only of a new value that is good in itself, so that one mistake
-// gives one message. Another spelling of the same addresses is no change.
+// Rules that compare with the old object ignore an invalid new value, so that one mistake gives one message. Another
+// spelling of the same addresses is no change. A $name is a fragment; see SubnetSpec.
 //
 // +kubebuilder:validation:XValidation:rule=`has(self.networkName) && self.networkName != ''`,fieldPath=`.networkName`,reason=FieldValueRequired,message=`a port is on a network: write the name of a Network, such as "example-network"; once written, it cannot be removed`
 //
@@ -52,9 +52,8 @@ type NetworkPort struct {
 
 // NetworkPortSpec declares a port.
 type NetworkPortSpec struct {
-	// networkName is the name of the Network that the port is on. It must be set,
-	// and cannot change later. A Network that is missing or not Ready is waited
-	// for.
+	// networkName is the name of the port's Network. It must be set, and cannot
+	// change later. The port waits for a Network that is missing or not Ready.
 	// +neutron:attribute=port.network_id,mutable=false,privilege=tenant
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
@@ -62,17 +61,17 @@ type NetworkPortSpec struct {
 	NetworkName string `json:"networkName,omitempty"`
 
 	// networkNamespace is the Network's namespace. The default is this object's
-	// own; another one's Network must name this object's namespace in its
-	// spec.allowedNamespaces. It cannot change later.
+	// own; a Network in another namespace must list this object's namespace in
+	// its spec.allowedNamespaces. It cannot change later.
 	// +neutron:attribute=port.network_id,mutable=false,privilege=tenant
 	// +optional
 	// +kubebuilder:validation:MaxLength=63
 	// +kubebuilder:validation:XValidation:rule=`$isLabel(self)`,message=`not the name of a namespace: write lower-case letters, digits and "-", with a letter or digit at both ends, such as "team-a", or leave it out for the NetworkPort's own`
 	NetworkNamespace string `json:"networkNamespace,omitempty"`
 
-	// addresses are those that the port has, inside the Network's subnets, at
-	// most 8. Neutron chooses one, of each IP family that the Network has, when
-	// they are unset. They cannot change later.
+	// addresses are the port's addresses, inside the Network's subnets, at most
+	// 8. Neutron chooses one, of each IP family that the Network has, when they
+	// are unset. They cannot change later.
 	// +neutron:attribute=port.fixed_ips,mutable=false,privilege=tenant
 	// +optional
 	// +listType=atomic
@@ -132,7 +131,7 @@ type NetworkPortSpec struct {
 	IgnoreDrift []PortDriftField `json:"ignoreDrift,omitempty"`
 }
 
-// NetworkPortStatus is a port as it was last seen.
+// NetworkPortStatus is the observed state of a port.
 type NetworkPortStatus struct {
 	ResourceStatus `json:",inline"`
 
@@ -144,7 +143,7 @@ type NetworkPortStatus struct {
 	// +optional
 	MAC string `json:"mac,omitempty"`
 
-	// addresses are the port's.
+	// addresses are the port's addresses.
 	// +optional
 	// +listType=atomic
 	Addresses []PortAddress `json:"addresses,omitempty"`
@@ -153,8 +152,8 @@ type NetworkPortStatus struct {
 	// +optional
 	MTU int32 `json:"mtu,omitempty"`
 
-	// boundTo is what uses the port. A port that is bound is not given to
-	// another, and is not deleted in Neutron.
+	// boundTo is what uses the port. A bound port is not assigned to another
+	// Pod, and is not deleted in Neutron.
 	// +optional
 	BoundTo *PortBinding `json:"boundTo,omitempty"`
 }
@@ -177,19 +176,19 @@ type PortBinding struct {
 	Kind string `json:"kind"`
 	// name is the object's name.
 	Name string `json:"name"`
-	// uid is the object's UID: another object of the name is not meant.
+	// uid is the object's UID. It excludes another object of the same name.
 	UID types.UID `json:"uid"`
 }
 
-// PortDriftField is a field in which a port can differ from its spec and whose change takes nothing from who uses the
-// port, as Drift names it. Addresses and MAC are not among them: what uses the port has them.
+// PortDriftField is a field in which a port can differ from its spec, as Drift names it. Addresses and MAC are not among
+// them, because what uses the port has them.
 // +kubebuilder:validation:Enum=name;description;adminState;securityGroups
 type PortDriftField string
 
 // PortFinalizer is on every NetworkPort before its port is created, and goes when the port is gone.
 const PortFinalizer = "cloudteam.ztgame.com/networkport"
 
-// Network names the Network that the port is on.
+// Network returns the name of the port's Network.
 func (p *NetworkPort) Network() types.NamespacedName {
 	name := types.NamespacedName{Namespace: p.Spec.NetworkNamespace, Name: p.Spec.NetworkName}
 	if name.Namespace == "" {

@@ -1,12 +1,12 @@
 package v1
 
-// A rule speaks only where its premises hold; see SubnetSpec.
+// A $name in a rule is a fragment; see SubnetSpec.
 // +kubebuilder:validation:XValidation:rule=`!has(self.existing) || !has(self.externalNetwork) && !has(self.snat) && !has(self.externalIP) && !has(self.routes) && !has(self.ha) && !has(self.distributed)`,fieldPath=`.existing`,message=`a router that exists keeps its own settings: write existing alone, or leave it out to have a router made`
 // +kubebuilder:validation:XValidation:rule=`has(self.existing) || has(self.externalNetwork) || !has(self.snat)`,fieldPath=`.snat`,message=`without a way outside there is nothing to translate: write externalNetwork too, or leave snat out`
 // +kubebuilder:validation:XValidation:rule=`has(self.existing) || has(self.externalNetwork) || !has(self.externalIP)`,fieldPath=`.externalIP`,message=`an address outside is one of an external network: write externalNetwork too, or leave externalIP out`
 //
-// Neutron lets a router become another kind only while it is switched off (l3_hamode_db.py and l3_dvr_db.py in
-// neutron/db), and a Network's router is on.
+// Neutron changes ha and distributed only while a router's admin state is down (l3_hamode_db.py and l3_dvr_db.py in
+// neutron/db). A Network's router is up.
 //
 // +kubebuilder:validation:XValidation:rule=`!has(self.ha) || has(self.existing) || has(oldSelf.existing) || has(oldSelf.ha) && self.ha == oldSelf.ha`,fieldPath=`.ha`,messageExpression=`'it can neither change nor be added while the router is there: %s, or take router out, wait until status.router is gone, and add it again'.format([$writeValueAgain(oldSelf.ha)])`
 // +kubebuilder:validation:XValidation:rule=`!has(self.distributed) || has(self.existing) || has(oldSelf.existing) || has(oldSelf.distributed) && self.distributed == oldSelf.distributed`,fieldPath=`.distributed`,messageExpression=`'it can neither change nor be added while the router is there: %s, or take router out, wait until status.router is gone, and add it again'.format([$writeValueAgain(oldSelf.distributed)])`
@@ -14,10 +14,10 @@ package v1
 // RouterSpec declares the router of a network. It has an interface on each of
 // the network's subnets that has a gateway, with the gateway's address.
 type RouterSpec struct {
-	// existing is the id or name of a router that is there already and is
-	// not this network's own. The network's subnets are attached to it; the
-	// router itself is never changed. The default is none: the network gets
-	// a router of its own, which goes with it. It can change later.
+	// existing is the id or name of a router that exists already. The
+	// network's subnets are attached to it; its own settings never change.
+	// The default is none: the network gets a router of its own, which is
+	// deleted with it. It can change later.
 	// +neutron:attribute=none,mutable=true,privilege=tenant
 	// +optional
 	// +kubebuilder:validation:MaxLength=255
@@ -98,18 +98,18 @@ type RouterRoute struct {
 	NextHop string `json:"nextHop"`
 }
 
-// RouterStatus is the router of a network as it was last seen.
+// RouterStatus is the observed state of a network's router.
 type RouterStatus struct {
 	// id is the router's id in Neutron.
 	ID string `json:"id"`
-	// existing is true where the router is not the network's own.
+	// existing is true when the router is not the network's own.
 	// +optional
 	Existing bool `json:"existing,omitempty"`
 	// externalNetworkID is the id of the external network that the network's
 	// own router leads to.
 	// +optional
 	ExternalNetworkID string `json:"externalNetworkID,omitempty"`
-	// externalIPs are the addresses outside of the network's own router.
+	// externalIPs are the external addresses of the network's own router.
 	// +optional
 	// +listType=atomic
 	ExternalIPs []string `json:"externalIPs,omitempty"`
