@@ -68,7 +68,7 @@ func Run(ctx context.Context, o Options) error {
 
 	p.cluster, err = clusterUID(ctx, p.kube)
 	if ctx.Err() != nil {
-		return nil // told to stop before it started
+		return nil //nolint:nilerr // told to stop before it started
 	}
 	if err != nil {
 		return err

@@ -36,8 +36,8 @@ func parse(declared map[string]string) (map[string]fragment, error) {
 	return known, nil
 }
 
-// oneLine joins the lines of a fragment: with nothing between them inside a parenthesis and before a method, else with a
-// space.
+// oneLine joins the lines of a fragment: with nothing between them inside a parenthesis and before a method, else with
+// a space.
 func oneLine(body string) string {
 	var joined strings.Builder
 	space := ""
@@ -55,12 +55,13 @@ func oneLine(body string) string {
 	return joined.String()
 }
 
-// token is a string literal, a use of a fragment, a number or word with the full stop before it, or any other character.
+// token is a string literal, a use of a fragment, a number or word with the full stop before it, or any other
+// character.
 var token = regexp.MustCompile(`(?s)'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|\$\w+|\.?\w+|.`)
 
 // expand replaces each use of a fragment in an expression by the fragment's body, in which the arguments stand for the
-// parameters, and notes which were used. Only text is replaced: a body needs parentheses where an operator around its use
-// binds more tightly, and its own variables must not be those of an argument.
+// parameters, and notes which were used. Only text is replaced: a body needs parentheses where an operator around its
+// use binds more tightly, and its own variables must not be those of an argument.
 func expand(expression string, known map[string]fragment, used map[string]bool) (string, error) {
 	return expandIn(expression, known, used, nil)
 }

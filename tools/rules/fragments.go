@@ -1,18 +1,18 @@
 package main
 
-// fragments are the pieces of CEL that rules use by name. The key declares the name and the parameters, which stand for the
-// text of the arguments. A value may have several lines, which are joined.
+// fragments are the pieces of CEL that rules use by name. The key declares the name and the parameters, which stand
+// for the text of the arguments. A value may have several lines, which are joined.
 //
 // What rules cost:
 //
-//   - kube-apiserver evaluates all rules at each write of an object, that of the status included. Each time that a rule reads
-//     a field of self, it copies the schemas of all fields beside it (Properties in model/adaptor.go of
-//     k8s.io/apiextensions-apiserver/pkg/apiserver/schema/cel), which costs more than the rest. So a rule first asks for the
-//     field that most objects lack, reads each field once, and covers all mistakes in one field whose message can tell which
-//     one it is.
-//   - It refuses a rule whose estimated cost has no limit. So replace in a text before you split it: the estimate knows the
-//     length of a replaced text, but not of the parts. Read a list in place: filter() forgets the limits of the elements.
-//     Write !(a == b): != has no estimate.
+//   - kube-apiserver evaluates all rules at each write of an object, that of the status included. Each time that a rule
+//     reads a field of self, it copies the schemas of all fields beside it (Properties in model/adaptor.go of
+//     k8s.io/apiextensions-apiserver/pkg/apiserver/schema/cel), which costs more than the rest. So a rule first asks
+//     for the field that most objects lack, reads each field once, and covers all mistakes in one field whose message can
+//     tell which one it is.
+//   - It refuses a rule whose estimated cost has no limit. So replace in a text before you split it: the estimate knows
+//     the length of a replaced text, but not of the parts. Read a list in place: filter() forgets the limits of the
+//     elements. Write !(a == b): != has no estimate.
 var fragments = map[string]string{
 	// Texts. A terminal may act on a control character that it prints.
 	"isPrintable(text)": `!text.matches('[\\x00-\\x1f\\x7f]')`,
@@ -40,8 +40,8 @@ var fragments = map[string]string{
 
 	// The cidr in a text, as a list of at most one element with the variable c. The list is empty where the text is not a
 	// CIDR. all() of an empty list is true, so that a rule about the cidr ignores a text that another rule refuses: one
-	// mistake gives one message, and no input makes an expression fail. The variable of such a macro is also CEL's only way
-	// to name a value within an expression.
+	// mistake gives one message, and no input makes an expression fail. The variable of such a macro is also CEL's only
+	// way to name a value within an expression.
 	"parsed(text, c)": `[text].filter(c, isCIDR(c)).map(c, cidr(c))`,
 	// The same, but also empty where a subnet of hosts cannot have the cidr.
 	"subnet(text, c)": `$parsed(text, c).filter(c, c == c.masked() && $hasHosts(c))`,
@@ -57,8 +57,9 @@ var fragments = map[string]string{
 
 	// CEL cannot order addresses. numbers() turns each address of a list into two 64-bit numbers, its upper and its lower
 	// half, and atMost() compares two such pairs. An IPv4 address is first written as the last four groups of an IPv6
-	// address: decimal digits keep their order when they are read as hexadecimal digits. "::" is written out as zeros. Each
-	// group is then read as a hexadecimal floating-point number ("0x0fd00p0"), CEL's only way to read hexadecimal digits.
+	// address: decimal digits keep their order when they are read as hexadecimal digits. "::" is written out as zeros.
+	// Each group is then read as a hexadecimal floating-point number ("0x0fd00p0"), CEL's only way to read hexadecimal
+	// digits.
 	"numbers(addresses)": `
 		addresses
 		.map(a, a.contains(':') ? a : '::' + a.replace('.', ':'))
@@ -74,7 +75,8 @@ var fragments = map[string]string{
 	"isPoolIn(c, p)": `[p.start, p.end].all(a, $isAddress(a) && c.containsIP(a))`,
 	// A pool has the address after the network's own: it starts at one of the first two, and does not end at the first.
 	"hasFirstAddress(c, p)": `
-		$isPoolIn(c, p) && cidr(p.start + (c.ip().family() == 4 ? '/31' : '/127')).containsIP(c.ip()) && !(ip(p.end) == c.ip())`,
+		$isPoolIn(c, p) && cidr(p.start + (c.ip().family() == 4 ? '/31' : '/127')).containsIP(c.ip()) &&
+		!(ip(p.end) == c.ip())`,
 	"gatewayIsOutsidePools": `
 		$subnet(self.cidr, c)
 		.filter(c, [self.gateway].exists(a, $isAddress(a)))

@@ -1,15 +1,15 @@
-// Command rules expands the fragments in the validation rules of the CRDs, so that a person reads short rules and the API
-// server evaluates plain CEL.
+// Command rules expands the fragments in the validation rules of the CRDs, so that a person reads short rules and the
+// API server evaluates plain CEL.
 //
-// A rule is a controller-gen marker on an API type in pkg/apis, in whose rule and messageExpression a fragment is written
-// $name or $name(argument, …):
+// A rule is a controller-gen marker on an API type in pkg/apis, in whose rule and messageExpression a fragment is
+// written $name or $name(argument, …):
 //
 //	// +kubebuilder:validation:XValidation:rule=`!has(self.gateway) || $isAddress(self.gateway)`,message=`not an address`
 //
-// fragments.go defines each name. hack/generate.sh has controller-gen copy the rules to config/crd, and then this command
-// replace each fragment there by its text. To add a rule, write a marker; where a part of it is in another rule or takes
-// more than a line, make that part a fragment. Then run `make generate` and test/integration, which holds the rules
-// against a second implementation and the API server's cost limits.
+// fragments.go defines each name. hack/generate.sh has controller-gen copy the rules to config/crd, and then this
+// command replace each fragment there by its text. To add a rule, write a marker; where a part of it is in another
+// rule or takes more than a line, make that part a fragment. Then run `make generate` and test/integration, which
+// holds the rules against a second implementation and the API server's cost limits.
 package main
 
 import (
