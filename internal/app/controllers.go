@@ -229,7 +229,7 @@ func (p *process) buildDeployment() (started, error) {
 	if err != nil {
 		return nil, err
 	}
-	c, err := deploymentcontroller.NewController(p.client.CloudteamV1(), p.kube.AppsV1(), caches, p.recorder,
+	c, err := deploymentcontroller.NewController(p.client.CloudteamV1(), p.kube.AppsV1(), p.kube.CoreV1(), caches, p.recorder,
 		p.options.PoolCooldown)
 	if err != nil {
 		return nil, err

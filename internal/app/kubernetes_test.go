@@ -104,7 +104,7 @@ func TestTrimmedReplicaSetStillBringsItsDeployment(t *testing.T) {
 				t.Fatal(err)
 			}
 			deployments, err := deploymentcontroller.NewController(
-				client.CloudteamV1(), kube.AppsV1(), caches, record.NewFakeRecorder(1), 0)
+				client.CloudteamV1(), kube.AppsV1(), kube.CoreV1(), caches, record.NewFakeRecorder(1), 0)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -56,8 +56,6 @@ type Loop struct {
 	queue   workqueue.TypedRateLimitingInterface[cache.ObjectName]
 	drain   time.Duration
 	watches []watch
-	// held is told of keys that were to be looked at during their pause.
-	held func(cache.ObjectName)
 
 	mu sync.Mutex
 	// paused are the keys whose last sync failed, and when the next is due.
@@ -83,7 +81,6 @@ func NewLoop(name string, sync Sync) *Loop {
 		queue: workqueue.NewTypedRateLimitingQueueWithConfig(limiter,
 			workqueue.TypedRateLimitingQueueConfig[cache.ObjectName]{Name: name}),
 		drain:   DefaultDrain,
-		held:    func(cache.ObjectName) {},
 		paused:  map[cache.ObjectName]time.Time{},
 		running: map[cache.ObjectName]bool{},
 	}
@@ -128,21 +125,6 @@ func (l *Loop) Enqueue(key cache.ObjectName) {
 	l.mu.Unlock()
 	l.queue.Add(key)
 }
-
-// Look puts a key on the queue, and leaves the pause after a failure as it is: the key is looked at when that is over.
-func (l *Loop) Look(key cache.ObjectName) { l.queue.Add(key) }
-
-// Paused reports whether a key failed, and the pause after that is not over.
-func (l *Loop) Paused(key cache.ObjectName) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return time.Now().Before(l.paused[key])
-}
-
-// WhenHeld has a function told of each key that was to be looked at and is left alone, since the pause after its
-// failure is not over: others may wait for its look. It is called from the workers' goroutines. WhenHeld MUST be called
-// before Run, if at all.
-func (l *Loop) WhenHeld(held func(cache.ObjectName)) { l.held = held }
 
 // Len is how many keys wait.
 func (l *Loop) Len() int { return l.queue.Len() }
@@ -298,7 +280,6 @@ func (l *Loop) processNextWorkItem(stop, ctx context.Context) bool {
 		return true
 	}
 	if !l.begin(key) {
-		l.held(key)
 		return true
 	}
 	defer l.end(key)

@@ -446,33 +446,6 @@ func TestAPausedKeyLeavesNothingBehind(t *testing.T) {
 	})
 }
 
-func TestWhoIsHeldBackIsTold(t *testing.T) {
-	onBench(t, func(t *testing.T, b *bench) {
-		var held []cache.ObjectName
-		b.loop.WhenHeld(func(key cache.ObjectName) { held = append(held, key) })
-		b.does = func(context.Context, cache.ObjectName) (Result, error) {
-			return Result{}, errors.New("broken by the test")
-		}
-		b.run(1)
-		b.loop.Enqueue(keyA)
-		b.wantSyncs(keyA, 1)
-		if len(held) > 0 {
-			t.Errorf("after the failure it was told of %v", held)
-		}
-		b.loop.Look(keyA)
-		b.wantSyncs(keyA, 1)
-		if !slices.Equal(held, []cache.ObjectName{keyA}) {
-			t.Errorf("after a look it was told of %v", held)
-		}
-		// The end of the pause is no look that is held back.
-		pass(2 * BackoffFirst)
-		b.wantSyncs(keyA, 2)
-		if len(held) != 1 {
-			t.Errorf("told %d times, want once", len(held))
-		}
-	})
-}
-
 func TestRequeueAfter(t *testing.T) {
 	for name, c := range map[string]struct {
 		after time.Duration

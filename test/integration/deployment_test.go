@@ -38,8 +38,9 @@ import (
 	informers "cloudteam.ztgame.com/network-controller/pkg/client/informers/externalversions"
 )
 
-// poolWorld is a namespace in which the controller of Deployments works. There is no controller-manager, and none of
-// the controllers of Pods and ports: the test plays them all.
+// poolWorld is a namespace in which the controller of Deployments works. There is no controller-manager, and none of the
+// controllers of Pods and ports: the test plays them all. Its ports have ids and no addresses, so that they are never
+// usable and the controller binds none by itself.
 type poolWorld struct {
 	t         *testing.T
 	namespace string
@@ -156,7 +157,7 @@ func (w *poolWorld) start() {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	w.controller, err = deploymentcontroller.NewController(api.CloudteamV1(), kube.AppsV1(), caches,
+	w.controller, err = deploymentcontroller.NewController(api.CloudteamV1(), kube.AppsV1(), kube.CoreV1(), caches,
 		broadcaster.NewRecorder(clientsetscheme.Scheme, corev1.EventSource{Component: "network-controller"}), 0)
 	if err != nil {
 		w.t.Fatal(err)
@@ -308,7 +309,7 @@ func (w *poolWorld) allocate(pod *corev1.Pod, ports ...string) {
 	w.t.Helper()
 	var allocations []cloudteamv1.Allocation
 	for _, name := range ports {
-		w.bind(name, &cloudteamv1.PortBinding{Kind: "Pod", Name: pod.Name, UID: pod.UID})
+		w.bind(name, pod)
 		allocations = append(allocations, cloudteamv1.Allocation{Port: name, PortID: "id-" + name})
 	}
 	text, _ := json.Marshal(allocations)
@@ -324,24 +325,32 @@ func (w *poolWorld) allocate(pod *corev1.Pod, ports ...string) {
 	w.ok(err)
 }
 
-// bind writes a port's status.boundTo; nil releases it.
-func (w *poolWorld) bind(port string, to *cloudteamv1.PortBinding) {
+// bind binds a port to a Pod.
+func (w *poolWorld) bind(port string, pod *corev1.Pod) {
 	w.t.Helper()
-	body, _ := json.Marshal(map[string]any{"status": map[string]any{"boundTo": to}})
+	body, _ := json.Marshal(map[string]any{"status": map[string]any{
+		"boundTo": cloudteamv1.PortBinding{Kind: "Pod", Name: pod.Name, UID: pod.UID},
+	}})
 	_, err := networkAPI.CloudteamV1().NetworkPorts(w.namespace).Patch(w.t.Context(), port, types.MergePatchType, body,
 		metav1.PatchOptions{FieldManager: "network-controller-binder"}, "status")
 	w.ok(err)
 }
 
-// end deletes a Pod and releases its ports.
-func (w *poolWorld) end(pod *corev1.Pod, ports ...string) {
+// end deletes a Pod. The controller releases its ports.
+func (w *poolWorld) end(pod *corev1.Pod) {
 	w.t.Helper()
 	err := kubeClient.CoreV1().Pods(w.namespace).Delete(w.t.Context(), pod.Name,
 		metav1.DeleteOptions{GracePeriodSeconds: new(int64(0))})
 	w.ok(err)
-	for _, port := range ports {
-		w.bind(port, nil)
-	}
+}
+
+// bare creates a Pod that runs already and declares nothing. A port that is bound to it stays so while it lives.
+func (w *poolWorld) bare(name string) *corev1.Pod {
+	w.t.Helper()
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	pod.Spec.Containers = []corev1.Container{{Name: "c", Image: "i"}}
+	created, err := kubeClient.CoreV1().Pods(w.namespace).Create(w.t.Context(), pod, metav1.CreateOptions{})
+	return must(w, created, err)
 }
 
 // report writes a port's condition Ready, as the controller of ports does; an empty reason is True.
@@ -500,7 +509,7 @@ func TestDeploymentController(t *testing.T) {
 			w.quiet()
 			w.awaitPorts(pool(5)...)
 			for _, i := range []int{0, 1, 3} {
-				w.end(pods[i], fmt.Sprintf("web-blue-%d", i))
+				w.end(pods[i])
 			}
 			w.awaitPorts("web-blue-2", "web-blue-4")
 			w.scale(3)
@@ -538,10 +547,11 @@ func TestDeploymentController(t *testing.T) {
 			w.network("blue")
 			w.deploy("blue", 1)
 			w.awaitPorts("web-blue-0")
+			late := w.bare("late")
 			var once sync.Once
 			w.traffic.hook(func(r *http.Request) {
 				if r.Method == http.MethodDelete {
-					once.Do(func() { w.bind("web-blue-0", &cloudteamv1.PortBinding{Kind: "Pod", Name: "late", UID: "late"}) })
+					once.Do(func() { w.bind("web-blue-0", late) })
 				}
 			})
 			w.scale(0)
@@ -555,7 +565,7 @@ func TestDeploymentController(t *testing.T) {
 			if port := w.ports()["web-blue-0"]; port.Status.BoundTo == nil || port.DeletionTimestamp != nil {
 				t.Errorf("the port is %+v", port)
 			}
-			w.bind("web-blue-0", nil)
+			w.end(late)
 			w.awaitPorts()
 		},
 		"Pods that wait beyond the replicas have ports made": func(_ *testing.T, w *poolWorld) {
@@ -567,7 +577,7 @@ func TestDeploymentController(t *testing.T) {
 			fresh := w.pod(set, "fresh")
 			w.awaitPorts(pool(2)...)
 			w.allocate(fresh, "web-blue-1")
-			w.end(old, "web-blue-0")
+			w.end(old)
 			w.awaitPorts("web-blue-1")
 		},
 		"a rolling update has ports for its surge, which go afterwards": func(_ *testing.T, w *poolWorld) {
@@ -589,10 +599,11 @@ func TestDeploymentController(t *testing.T) {
 			w.network("blue")
 			w.deploy("blue", 2)
 			w.awaitPorts(pool(2)...)
-			w.bind("web-blue-0", &cloudteamv1.PortBinding{Kind: "Pod", Name: "a", UID: "a"})
+			pod := w.bare("a")
+			w.bind("web-blue-0", pod)
 			w.declare("")
 			w.awaitPorts("web-blue-0")
-			w.bind("web-blue-0", nil)
+			w.end(pod)
 			w.awaitPorts()
 			w.quiet()
 			w.awaitCondition("")
@@ -669,7 +680,7 @@ func TestDeploymentController(t *testing.T) {
 			w.awaitPorts(pool(3)...)
 			w.report("", "web-blue-0")
 			w.report("NoAddresses", "web-blue-1")
-			const one = "1 of 3 ports cannot be made; web-blue-1: NoAddresses: it says why"
+			const one = "1 of 3 ports cannot be created; web-blue-1: NoAddresses: it says why"
 			if diff := cmp.Diff(one, w.awaitCondition("False PortsFailing")); diff != "" {
 				t.Errorf("message (-want +got):\n%s", diff)
 			}
@@ -702,7 +713,7 @@ func TestDeploymentController(t *testing.T) {
 			w.network("blue")
 			w.deploy("blue", 50)
 			got := w.awaitCondition("False PortsFailing")
-			if !strings.Contains(got, "of 50 ports cannot be made") || !strings.Contains(got, "exceeded quota: few") {
+			if !strings.Contains(got, "of 50 ports cannot be created") || !strings.Contains(got, "exceeded quota: few") {
 				t.Errorf("the message is %q", got)
 			}
 			if n := len(w.ports()); n != 3 {

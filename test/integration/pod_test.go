@@ -598,7 +598,7 @@ func TestPodOfDeployment(t *testing.T) {
 		"Pods that want two ports each do not wait for each other": func(t *testing.T, w *podWorld) {
 			w.start(4)
 			w.network("blue")
-			deployment, set := w.deployment("web")
+			deployment, set := w.deployment("web", "net", "blue")
 			w.pool(deployment, "net", 0, 1)
 			w.pool(deployment, "blue", 0, 1)
 			w.create(newPod("a", "net,blue", of(set)))

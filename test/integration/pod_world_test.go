@@ -1,9 +1,12 @@
 package integration
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"net/http"
 	"path/filepath"
@@ -18,6 +21,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 	kubeinformers "k8s.io/client-go/informers"
@@ -28,6 +32,7 @@ import (
 	"k8s.io/client-go/tools/record"
 
 	"cloudteam.ztgame.com/network-controller/internal/controller/consumer"
+	deploymentcontroller "cloudteam.ztgame.com/network-controller/internal/controller/deployment"
 	podcontroller "cloudteam.ztgame.com/network-controller/internal/controller/pod"
 	"cloudteam.ztgame.com/network-controller/internal/selection"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
@@ -36,8 +41,9 @@ import (
 	informers "cloudteam.ztgame.com/network-controller/pkg/client/informers/externalversions"
 )
 
-// podWorld is a namespace with Networks, in which the controller of Pods can be started and stopped. There is no
-// controller-manager and no kubelet: the test plays those, and the controllers of Deployments and of ports.
+// podWorld is a namespace with Networks, in which the controllers of Pods and Deployments can be started and stopped. There
+// is no controller-manager and no kubelet: the test plays those, and the controller of ports. The pools of Deployments are
+// the test's, too: their creates are refused, as by a quota.
 type podWorld struct {
 	t         *testing.T
 	namespace string
@@ -103,6 +109,9 @@ type countWrites struct {
 }
 
 func (c countWrites) RoundTrip(r *http.Request) (*http.Response, error) {
+	if refused, err := refusePool(r); refused != nil || err != nil {
+		return refused, err
+	}
 	if r.Method == http.MethodPatch && strings.Contains(r.URL.Path, "/networkports/") {
 		c.w.meet()
 		if c.w.before != nil {
@@ -110,7 +119,7 @@ func (c countWrites) RoundTrip(r *http.Request) (*http.Response, error) {
 		}
 	}
 	response, err := c.next.RoundTrip(r)
-	if r.Method != http.MethodGet {
+	if r.Method != http.MethodGet && !strings.Contains(r.URL.Path, "/deployments/") {
 		c.w.mu.Lock()
 		defer c.w.mu.Unlock()
 		status := 0
@@ -121,6 +130,27 @@ func (c countWrites) RoundTrip(r *http.Request) (*http.Response, error) {
 		c.w.writes = append(c.w.writes, fmt.Sprintf("%s %s %d", r.Method, path, status))
 	}
 	return response, err
+}
+
+// refusePool answers a create of a port for a Deployment with 403; others it leaves alone.
+func refusePool(r *http.Request) (*http.Response, error) {
+	if r.Method != http.MethodPost || !strings.HasSuffix(r.URL.Path, "/networkports") {
+		return nil, nil //nolint:nilnil // neither is for those left alone
+	}
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return nil, err
+	}
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	if !bytes.Contains(body, []byte(`"Deployment/`)) {
+		return nil, nil //nolint:nilnil // neither is for those left alone
+	}
+	status := apierrors.NewForbidden(schema.GroupResource{Resource: "networkports"}, "", errors.New("the pool is the test's"))
+	text, err := json.Marshal(status.Status())
+	return &http.Response{
+		StatusCode: http.StatusForbidden, Request: r, Body: io.NopCloser(bytes.NewReader(text)),
+		Header: http.Header{"Content-Type": {"application/json"}},
+	}, err
 }
 
 // meet blocks until as many have come as are to meet, and does nothing afterwards.
@@ -178,8 +208,13 @@ func (w *podWorld) start(workers int) {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	c, err := podcontroller.NewController(client.CloudteamV1(), kube.CoreV1(), caches,
-		broadcaster.NewRecorder(clientsetscheme.Scheme, corev1.EventSource{Component: "network-controller"}))
+	recorder := broadcaster.NewRecorder(clientsetscheme.Scheme, corev1.EventSource{Component: "network-controller"})
+	c, err := podcontroller.NewController(client.CloudteamV1(), kube.CoreV1(), caches, recorder)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	deployments, err := deploymentcontroller.NewController(
+		client.CloudteamV1(), kube.AppsV1(), kube.CoreV1(), caches, recorder, 0)
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -198,12 +233,13 @@ func (w *podWorld) start(workers int) {
 	for _, f := range []interface{ StartWithContext(context.Context) }{factory, kubeFactory, podFactory} {
 		f.StartWithContext(ctx)
 	}
-	done := make(chan error, 1)
+	done := make(chan error, 2)
 	go func() { done <- c.Run(ctx, workers) }()
+	go func() { done <- deployments.Run(ctx, workers) }()
 	w.c = c
 	w.stop = sync.OnceFunc(func() {
 		cancel()
-		if err := <-done; err != nil {
+		if err := errors.Join(<-done, <-done); err != nil {
 			w.t.Error(err)
 		}
 		broadcaster.Shutdown()
@@ -400,17 +436,25 @@ func (w *podWorld) awaitEvents(name string, want ...string) {
 	})
 }
 
-// deployment makes a Deployment and a ReplicaSet of it.
-func (w *podWorld) deployment(name string) (*appsv1.Deployment, *appsv1.ReplicaSet) {
+// deployment makes a Deployment that declares networks, and a ReplicaSet of it. It has more replicas than any test has
+// ports, so that no port is one too many.
+func (w *podWorld) deployment(name string, networks ...string) (*appsv1.Deployment, *appsv1.ReplicaSet) {
 	w.t.Helper()
 	labels := map[string]string{"app": name}
+	if len(networks) == 0 {
+		networks = []string{"net"}
+	}
 	template := corev1.PodTemplateSpec{
-		ObjectMeta: metav1.ObjectMeta{Labels: labels},
-		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "i"}}},
+		ObjectMeta: metav1.ObjectMeta{Labels: labels, Annotations: map[string]string{
+			selection.Annotation: strings.Join(networks, ","),
+		}},
+		Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "i"}}},
 	}
 	deployment, err := kubeClient.AppsV1().Deployments(w.namespace).Create(w.t.Context(), &appsv1.Deployment{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
-		Spec:       appsv1.DeploymentSpec{Selector: &metav1.LabelSelector{MatchLabels: labels}, Template: template},
+		Spec: appsv1.DeploymentSpec{
+			Replicas: new(int32(50)), Selector: &metav1.LabelSelector{MatchLabels: labels}, Template: template,
+		},
 	}, metav1.CreateOptions{})
 	if err != nil {
 		w.t.Fatal(err)

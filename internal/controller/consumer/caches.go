@@ -1,10 +1,11 @@
-// Package consumer is what the controllers of Deployments and of Pods have in common. Both are consumers of Networks:
-// they declare them in an annotation (package selection), and use them by NetworkPorts. A Deployment has a pool of
-// ports, of which each of its Pods is bound to as many as it declares; a Pod of nobody's has ports of its own.
+// Package consumer is what the controllers of Deployments and of Pods have in common. Deployments and Pods are consumers
+// of Networks: they declare them in an annotation (package selection) and use them through NetworkPorts. A Deployment has
+// a pool of ports, and each of its Pods is bound to as many as it declares. A Pod without a Deployment has its own ports.
 package consumer
 
 import (
 	"fmt"
+	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -33,10 +34,9 @@ type Informers struct {
 	Deployments appsinformers.DeploymentInformer
 }
 
-// Attachments tells of NetworkAttachmentDefinitions.
+// Attachments tells which NetworkAttachmentDefinitions exist.
 type Attachments interface {
-	// Has reports whether there is one of the name that no Network of ours stands behind. It MUST be safe for concurrent
-	// use.
+	// Has reports whether there is one of the name that belongs to no Network. It MUST be safe for concurrent use.
 	Has(namespace, name string) bool
 }
 
@@ -62,8 +62,14 @@ const (
 	indexBound = "consumer/bound"
 	// indexOrphan is the index of NetworkPorts without an owner by namespace and AnnotationMadeFor.
 	indexOrphan = "consumer/orphan"
+	// indexDeployment is the index of NetworkPorts by the Deployment that they were made for.
+	indexDeployment = "consumer/deployment"
+	// indexAddress is the index of NetworkPorts by their Networks and the addresses that their status shows.
+	indexAddress = "consumer/address"
 	// indexNetwork is the index of Deployments and Pods by the namespaces and names of the networks that they declare.
 	indexNetwork = "consumer/network"
+	// indexAllocated is the index of Pods by the namespaces and ids of the ports that they were given.
+	indexAllocated = "consumer/allocated"
 )
 
 // NewCaches adds the indexes to the informers, which must not run yet. attachments may be nil: then there are none.
@@ -73,9 +79,12 @@ func NewCaches(from Informers, attachments Attachments) (*Caches, error) {
 		indexers cache.Indexers
 	}{
 		{from.Ports.Informer(), cache.Indexers{
-			indexController: byController, indexBound: byBound, indexOrphan: byOrphan,
+			indexController: byController, indexBound: byBound, indexOrphan: byOrphan, indexDeployment: byDeployment,
+			indexAddress: byAddress,
 		}},
-		{from.Pods.Informer(), cache.Indexers{indexController: byController, indexNetwork: byNetwork}},
+		{from.Pods.Informer(), cache.Indexers{
+			indexController: byController, indexNetwork: byNetwork, indexAllocated: byAllocated,
+		}},
 		{from.ReplicaSets.Informer(), cache.Indexers{indexController: byController}},
 		{from.Deployments.Informer(), cache.Indexers{indexNetwork: byNetwork}},
 	} {
@@ -134,6 +143,42 @@ func byNetwork(obj any) ([]string, error) {
 	return keys, nil
 }
 
+func byAddress(obj any) ([]string, error) {
+	port, ok := obj.(*cloudteamv1.NetworkPort)
+	if !ok {
+		return nil, fmt.Errorf("%T is no NetworkPort", obj)
+	}
+	return addressKeys(port), nil
+}
+
+// addressKeys are a port's Network with each of its addresses.
+func addressKeys(port *cloudteamv1.NetworkPort) []string {
+	var keys []string
+	for _, a := range port.Status.Addresses {
+		keys = append(keys, NetworkOf(port).String()+" "+a.Address)
+	}
+	return keys
+}
+
+func byAllocated(obj any) ([]string, error) {
+	pod, ok := obj.(*corev1.Pod)
+	if !ok {
+		return nil, fmt.Errorf("%T is no Pod", obj)
+	}
+	if !Allocated(pod) {
+		return nil, nil
+	}
+	allocations, err := Allocations(pod)
+	if err != nil {
+		return nil, nil //nolint:nilerr // somebody wrote over the annotation: it tells nothing
+	}
+	var keys []string
+	for _, a := range allocations {
+		keys = append(keys, pod.Namespace+"/"+a.PortID)
+	}
+	return keys, nil
+}
+
 // replicaSetOf returns nil where none controls the Pod, or where it is not in the cache.
 func (c *Caches) replicaSetOf(pod metav1.Object) *appsv1.ReplicaSet {
 	owner := metav1.GetControllerOfNoCopy(pod)
@@ -147,9 +192,8 @@ func (c *Caches) replicaSetOf(pod metav1.Object) *appsv1.ReplicaSet {
 	return set
 }
 
-// DeploymentOf gives the owner reference to the Deployment that a Pod belongs to, by way of its ReplicaSet; nil where
-// it belongs to none. known is false where the Pod's ReplicaSet is not in the cache (yet), so that it is not known
-// whether it has a Deployment.
+// DeploymentOf gives the owner reference to the Deployment that a Pod belongs to through its ReplicaSet, nil for none.
+// known is false where the ReplicaSet is not in the cache (yet), so that the Deployment is not known.
 func (c *Caches) DeploymentOf(pod metav1.Object) (deployment *metav1.OwnerReference, known bool) {
 	if !isOfApps(metav1.GetControllerOfNoCopy(pod), "ReplicaSet") {
 		return nil, true
@@ -177,7 +221,7 @@ func isOfApps(owner *metav1.OwnerReference, kind string) bool {
 	return err == nil && version.Group == appsv1.GroupName
 }
 
-// PodsOf gives the Pods of a Deployment, those that are going or have ended included.
+// PodsOf gives the Pods of a Deployment, including those that are being deleted or have ended.
 func (c *Caches) PodsOf(deployment types.UID) []*corev1.Pod {
 	var pods []*corev1.Pod
 	for _, set := range c.ReplicaSetsOf(deployment) {
@@ -206,6 +250,40 @@ func (c *Caches) PortsBoundTo(pod cache.ObjectName) []*cloudteamv1.NetworkPort {
 	return indexed[*cloudteamv1.NetworkPort](c.Informers.Ports.Informer(), indexBound, pod.String())
 }
 
+// PortsMadeFor gives the NetworkPorts that were made for a Deployment of the name, whatever became of that.
+func (c *Caches) PortsMadeFor(deployment cache.ObjectName) []*cloudteamv1.NetworkPort {
+	return indexed[*cloudteamv1.NetworkPort](c.Informers.Ports.Informer(), indexDeployment, deployment.String())
+}
+
+// GivenTo gives the Pods that were given a port by their annotation, and whose containers may still use it. Only Pods of
+// the port's namespace can have it.
+func (c *Caches) GivenTo(port *cloudteamv1.NetworkPort) []*corev1.Pod {
+	if port.Status.PortID == "" {
+		return nil
+	}
+	return slices.DeleteFunc(
+		indexed[*corev1.Pod](c.Informers.Pods.Informer(), indexAllocated, port.Namespace+"/"+port.Status.PortID), Ended)
+}
+
+// Rival gives another port that shows an address of a port's, nil for none; one that is bound before others. Neutron gives
+// no address twice. But the port that had it first may have been deleted in Neutron by hand: that port gets the address
+// back where a Pod has it, and will soon be known to be gone where none does.
+func (c *Caches) Rival(port *cloudteamv1.NetworkPort) *cloudteamv1.NetworkPort {
+	var rival *cloudteamv1.NetworkPort
+	for _, key := range addressKeys(port) {
+		for _, other := range indexed[*cloudteamv1.NetworkPort](c.Informers.Ports.Informer(), indexAddress, key) {
+			switch {
+			case other.UID == port.UID:
+			case BoundTo(other) != "":
+				return other
+			case other.DeletionTimestamp == nil: // nobody is given one that is being deleted
+				rival = other
+			}
+		}
+	}
+	return rival
+}
+
 // DeploymentsDeclaring gives the Deployments that declare a network of the name.
 func (c *Caches) DeploymentsDeclaring(network cache.ObjectName) []*appsv1.Deployment {
 	return indexed[*appsv1.Deployment](c.Informers.Deployments.Informer(), indexNetwork, network.String())
@@ -230,7 +308,7 @@ func indexed[T any](informer cache.SharedIndexInformer, index, value string) []T
 	return found
 }
 
-// Kind of thing that a declared name stands for.
+// Kind is what a declared name stands for.
 type Kind int
 
 const (
@@ -238,16 +316,16 @@ const (
 	Missing Kind = iota
 	// Ours is a Network.
 	Ours
-	// Foreign is a NetworkAttachmentDefinition that no Network stands behind: it is Multus's business alone.
+	// Foreign is a NetworkAttachmentDefinition that belongs to no Network. Multus alone handles it.
 	Foreign
 )
 
-// Resolve tells what a selection's name stands for.
-func (c *Caches) Resolve(s selection.Selection) Kind {
-	if _, err := c.Networks.Networks(s.Namespace).Get(s.Name); err == nil {
+// Resolve tells what a declared name stands for.
+func (c *Caches) Resolve(network cache.ObjectName) Kind {
+	if _, err := c.Networks.Networks(network.Namespace).Get(network.Name); err == nil {
 		return Ours
 	}
-	if c.attachments != nil && c.attachments.Has(s.Namespace, s.Name) {
+	if c.attachments != nil && c.attachments.Has(network.Namespace, network.Name) {
 		return Foreign
 	}
 	return Missing

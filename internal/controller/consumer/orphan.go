@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -14,21 +15,46 @@ import (
 )
 
 // AnnotationMadeFor holds, on a NetworkPort that was made for a consumer, its kind and name: "Deployment/web". It stays
-// where garbage collection takes the owner reference off, as for kubectl delete --cascade=orphan: such a port is of no
-// use to anybody, and without the annotation it could not be told from one that a user made.
+// when garbage collection removes the owner reference, as for kubectl delete --cascade=orphan. Such a port is of no use to
+// anybody, and only the annotation tells it from one that a user made.
 const AnnotationMadeFor = "cloudteam.ztgame.com/made-for"
 
 // madeFor is the value of AnnotationMadeFor.
 func madeFor(kind, name string) string { return kind + "/" + name }
 
-// Orphaned reports whether a port was made for a consumer of the kind and has lost its owner, and names that consumer.
-func Orphaned(port *cloudteamv1.NetworkPort, kind string) (consumer cache.ObjectName, orphaned bool) {
-	prefix := madeFor(kind, "")
-	text := port.Annotations[AnnotationMadeFor]
-	if len(text) <= len(prefix) || text[:len(prefix)] != prefix || metav1.GetControllerOfNoCopy(port) != nil {
+// MadeFor names the consumer of a kind that a port was made for, which may be gone: its controller, or that of
+// AnnotationMadeFor where it has none. The one who syncs that name, and nobody else, writes the port's binding.
+func MadeFor(port *cloudteamv1.NetworkPort, kind string) (consumer cache.ObjectName, ok bool) {
+	owner := metav1.GetControllerOfNoCopy(port)
+	switch {
+	case owner == nil:
+		return Orphaned(port, kind)
+	case owner.Kind != kind || kind == deploymentKind && !IsDeployment(owner):
 		return cache.ObjectName{}, false
 	}
-	return cache.NewObjectName(port.Namespace, text[len(prefix):]), true
+	return cache.NewObjectName(port.Namespace, owner.Name), true
+}
+
+// deploymentKind is the kind of the consumers whose ports the controller of Deployments binds.
+const deploymentKind = "Deployment"
+
+// OfDeployment reports whether a port was made for a Deployment. The controller of Deployments binds such ports, and the
+// controller of Pods all others.
+func OfDeployment(port *cloudteamv1.NetworkPort) bool {
+	_, ok := MadeFor(port, deploymentKind)
+	return ok
+}
+
+// Orphaned reports whether a port was made for a consumer of the kind and has lost its owner, and names that consumer.
+func Orphaned(port *cloudteamv1.NetworkPort, kind string) (consumer cache.ObjectName, orphaned bool) {
+	if metav1.GetControllerOfNoCopy(port) != nil {
+		return cache.ObjectName{}, false
+	}
+	name, made := strings.CutPrefix(port.Annotations[AnnotationMadeFor], madeFor(kind, ""))
+	if !made || name == "" {
+		return cache.ObjectName{}, false
+	}
+	return cache.NewObjectName(port.Namespace, name), true
 }
 
 func byOrphan(obj any) ([]string, error) {
@@ -43,15 +69,26 @@ func byOrphan(obj any) ([]string, error) {
 	return []string{port.Namespace + " " + text}, nil
 }
 
-// DeleteOrphans deletes the ports that were made for a consumer of the kind and name and that have lost their owner.
-// Those that a Pod uses go when it does.
+func byDeployment(obj any) ([]string, error) {
+	port, ok := obj.(*cloudteamv1.NetworkPort)
+	if !ok {
+		return nil, fmt.Errorf("%T is no NetworkPort", obj)
+	}
+	if deployment, ok := MadeFor(port, deploymentKind); ok {
+		return []string{deployment.String()}, nil
+	}
+	return nil, nil
+}
+
+// DeleteOrphans deletes the ports that were made for a consumer of the kind and name and that have lost their owner. Those
+// that a Pod uses go when the Pod does.
 func (c *Caches) DeleteOrphans(
 	ctx context.Context, client portclient.NetworkPortsGetter, kind string, consumer cache.ObjectName,
 ) error {
 	var errs []error
 	for _, port := range indexed[*cloudteamv1.NetworkPort](c.Informers.Ports.Informer(), indexOrphan,
 		consumer.Namespace+" "+madeFor(kind, consumer.Name)) {
-		// With its resourceVersion: somebody may just have given it another owner.
+		// With the resourceVersion: somebody may have given it another owner meanwhile.
 		_, err := DeletePort(ctx, client, port, new(port.ResourceVersion))
 		if err != nil {
 			errs = append(errs, err)
@@ -60,8 +97,8 @@ func (c *Caches) DeleteOrphans(
 	return errors.Join(errs...)
 }
 
-// DeletePort deletes a port as it was seen: not another one of its name, and where a resourceVersion is given, not one
-// that has changed since. moved is true where it is another or has changed; one that is gone is deleted.
+// DeletePort deletes a port, unless there is another of its name by now, or, where a resourceVersion is given, it has
+// changed since. moved is true where it is another or has changed. A port that is gone counts as deleted.
 func DeletePort(
 	ctx context.Context, client portclient.NetworkPortsGetter, port *cloudteamv1.NetworkPort, resourceVersion *string,
 ) (moved bool, err error) {

@@ -5,24 +5,23 @@ import (
 	"time"
 )
 
-// DefaultCooldown is for how long a pool stays as large as it was needed, where nobody says otherwise. It is twice what
-// a Pod has to end by default (30 s, terminationGracePeriodSeconds in k8s.io/api/core/v1), as a rolling update has the
-// next Pods end about when those before them have.
+// DefaultCooldown is the default for how long a pool stays as large as it was needed. It is twice the time that a Pod has to
+// end by default (30 s, terminationGracePeriodSeconds in k8s.io/api/core/v1): in a rolling update the next Pods end about
+// when those before them are gone.
 const DefaultCooldown = time.Minute
 
-// demand is how many ports a pool needs, and how many it needed of late. A rolling update needs more and fewer of them
-// several times within seconds; each port that is given up meanwhile is a call to Neutron, and so is the next one that
-// is made. The idea is that of the HorizontalPodAutoscaler's downscale stabilization: what counts is the most that was
-// wanted within a time.
+// demand is how many ports a pool needs, and how many it needed recently. A rolling update needs more and fewer ports
+// several times within seconds. Each port that is given up meanwhile costs a call to Neutron, and so does the next one that
+// is made. The idea is that of the HorizontalPodAutoscaler's downscale stabilization: the maximum within a time counts.
 //
-// It is kept in memory alone. A process that begins takes all ports that exist for needed up to then, so that it may
-// keep some of them for one cool-down longer, and deletes none too early.
+// It is kept in memory alone. A process that starts takes all existing ports for needed until then: it may keep some of
+// them for one cool-down longer, and deletes none too early.
 //
-// A demand is not changed; next makes a new one.
+// A demand does not change; next makes a new one.
 type demand struct {
 	want int
-	// peaks are those above want that still count, in the order of their ends, which is that of their sizes: the largest
-	// is the first. One that came before a larger one tells nothing.
+	// peaks are those above want that still count, in the order of their ends. The largest is the first: a peak before a
+	// larger one does not matter.
 	peaks []peak
 }
 
@@ -42,8 +41,8 @@ func (d demand) next(want int, now time.Time, cooldown time.Duration) demand {
 	return demand{want, peaks}
 }
 
-// spare is how many ports beyond those that are needed may stay, and until when as many may. There is no such time
-// where there are none.
+// spare is how many ports may stay beyond those that are needed, and until when so many may; the zero time where there are
+// none.
 func (d demand) spare(cooldown time.Duration) (ports int, until time.Time) {
 	if len(d.peaks) == 0 {
 		return 0, time.Time{}

@@ -143,7 +143,47 @@ func (s situation) observed() observed {
 	if s.edit != nil {
 		s.edit(&o)
 	}
+	return seen(o)
+}
+
+// seen fills in what an observation of nothing but its ports and Pods tells.
+func seen(o observed) observed {
+	o.podNamed = func(name string) *corev1.Pod {
+		for _, pod := range o.pods {
+			if pod.Name == name {
+				return pod
+			}
+		}
+		return nil
+	}
+	o.givenTo = func(port *cloudteamv1.NetworkPort) []*corev1.Pod {
+		return slices.DeleteFunc(slices.Clone(o.pods), func(pod *corev1.Pod) bool {
+			allocations, _ := consumer.Allocations(pod)
+			return port.Status.PortID == "" || !consumer.Allocated(pod) || consumer.Ended(pod) ||
+				!slices.ContainsFunc(allocations, func(a cloudteamv1.Allocation) bool { return a.PortID == port.Status.PortID })
+		})
+	}
+	o.rival = func(port *cloudteamv1.NetworkPort) (rival *cloudteamv1.NetworkPort) {
+		for _, other := range slices.Concat(o.ports, o.left, o.borrowed) {
+			if other.UID == port.UID || len(other.Status.Addresses) == 0 || len(port.Status.Addresses) == 0 ||
+				other.Status.Addresses[0].Address != port.Status.Addresses[0].Address {
+				continue
+			}
+			if consumer.BoundTo(other) != "" {
+				return other
+			}
+			if other.DeletionTimestamp == nil {
+				rival = other
+			}
+		}
+		return rival
+	}
 	return o
+}
+
+// inUse reports whether a Pod has a port: it is bound, or a Pod was given it.
+func inUse(o observed, port *cloudteamv1.NetworkPort) bool {
+	return port.Status.BoundTo != nil || o.givenBefore(port) != nil
 }
 
 // named are the names of what a plan creates and deletes.
@@ -357,7 +397,7 @@ func TestPlan(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			create, remove := named(planPools(c.observed()))
+			create, remove := named(newPlan(c.observed()))
 			if diff := cmp.Diff(c.create, create); diff != "" {
 				t.Errorf("created (-want +got):\n%s", diff)
 			}
@@ -381,14 +421,14 @@ func TestTheNextLookIsWhenTheFirstPortMayGo(t *testing.T) {
 			of("blue"): {want: 1, peaks: []peak{{2, at(10)}}}, of("green"): {want: 1, peaks: []peak{{2, at(10)}}},
 		}
 		o.demands[of(first)].peaks[0].end = at(5)
-		if again := planPools(o).again; !again.Equal(at(65)) {
+		if again := newPlan(o).again; !again.Equal(at(65)) {
 			t.Errorf("with %s first, the next look is at %d, want 65", first, again.Unix())
 		}
 	}
 }
 
 func TestACreatedPortIsTheDeployments(t *testing.T) {
-	p := planPools(situation{networks: `[{"name":"blue","namespace":"other","ips":["10.0.0.5/16"],"mac":"FA:16:3E:00:00:01"}]`,
+	p := newPlan(situation{networks: `[{"name":"blue","namespace":"other","ips":["10.0.0.5/16"],"mac":"FA:16:3E:00:00:01"}]`,
 		replicas: 1}.observed())
 	want := &cloudteamv1.NetworkPort{
 		ObjectMeta: metav1.ObjectMeta{
@@ -408,7 +448,7 @@ func TestACreatedPortIsTheDeployments(t *testing.T) {
 }
 
 func TestAPlanIsBounded(t *testing.T) {
-	if create, _ := named(planPools(situation{networks: "blue,green", replicas: 1 << 30}.observed())); len(create) != burst {
+	if create, _ := named(newPlan(situation{networks: "blue,green", replicas: 1 << 30}.observed())); len(create) != burst {
 		t.Errorf("a plan creates %d ports, want %d", len(create), burst)
 	}
 }
@@ -472,7 +512,7 @@ func TestVerdict(t *testing.T) {
 			situation{networks: "blue", replicas: 4, ports: []string{
 				"web-blue-10 failing:QuotaExceeded", "web-blue-9 failing:NoAddresses", "web-blue-0 ready", "web-blue-1"}},
 			verdict{reason: "PortsFailing", total: 4,
-				message: "2 of 4 ports cannot be made; web-blue-9: NoAddresses: it says why"},
+				message: "2 of 4 ports cannot be created; web-blue-9: NoAddresses: it says why"},
 		},
 		"ports that were made and fail now": {
 			situation{networks: "blue", replicas: 1, ports: []string{"web-blue-0 ready failing:Blocked"}},
@@ -484,7 +524,7 @@ func TestVerdict(t *testing.T) {
 				port.Status.Conditions = []metav1.Condition{{Type: "Ready", Status: "False", Reason: "NotAllowed", Message: "why"}}
 				o.ports = append(o.ports, port)
 			}},
-			verdict{reason: "NotAllowed", total: 1, message: "1 of 1 ports cannot be made; web-blue-0: NotAllowed: why"},
+			verdict{reason: "NotAllowed", total: 1, message: "1 of 1 ports cannot be created; web-blue-0: NotAllowed: why"},
 		},
 		"what passes is no failure": {
 			situation{networks: "blue", replicas: 3, ports: []string{
@@ -495,7 +535,7 @@ func TestVerdict(t *testing.T) {
 			situation{networks: "blue", replicas: 1, stalled: []string{"team/blue"},
 				ports: []string{"web-blue-0 failing:WaitingForNetwork"}},
 			verdict{reason: "PortsFailing", total: 1,
-				message: "1 of 1 ports cannot be made; web-blue-0: WaitingForNetwork: it says why"},
+				message: "1 of 1 ports cannot be created; web-blue-0: WaitingForNetwork: it says why"},
 		},
 		"an address that is still to be given up is waited for": {
 			situation{networks: `[{"name":"blue","ips":["10.0.0.5"]}]`, replicas: 1,
@@ -508,7 +548,7 @@ func TestVerdict(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if diff := cmp.Diff(c.want, planPools(c.observed()).say, cmp.AllowUnexported(verdict{})); diff != "" {
+			if diff := cmp.Diff(c.want, newPlan(c.observed()).say, cmp.AllowUnexported(verdict{})); diff != "" {
 				t.Errorf("verdict (-want +got):\n%s", diff)
 			}
 		})
@@ -568,7 +608,7 @@ func drawn(t *rapid.T) observed {
 		o.ports = append(o.ports, port)
 	}
 	o.taken = takenBy(o)
-	return o
+	return seen(o)
 }
 
 func takenBy(o observed) func(string) bool {
@@ -579,7 +619,17 @@ func takenBy(o observed) func(string) bool {
 	return func(name string) bool { return names[name] }
 }
 
-// applied is what is observed once a plan was applied.
+// setBinding replaces a port by one with another binding.
+func (o observed) setBinding(port *cloudteamv1.NetworkPort, to *cloudteamv1.PortBinding) {
+	for _, ports := range [][]*cloudteamv1.NetworkPort{o.ports, o.left, o.borrowed} {
+		if at := slices.Index(ports, port); at >= 0 {
+			ports[at] = port.DeepCopy()
+			ports[at].Status.BoundTo = to
+		}
+	}
+}
+
+// applied is what is observed once a plan was applied, and no port could be released: its Pod lives after all.
 func applied(o observed, p plan) observed {
 	o.ports, o.deleted = slices.Clone(o.ports), maps.Clone(o.deleted)
 	for _, port := range p.remove {
@@ -591,19 +641,21 @@ func applied(o observed, p plan) observed {
 			o.ports = append(o.ports, port)
 		}
 	}
+	for _, b := range p.bind {
+		o.setBinding(b.port, &cloudteamv1.PortBinding{Kind: "Pod", Name: b.pod.Name, UID: b.pod.UID})
+	}
 	o.taken, o.demands = takenBy(o), p.demands
-	return o
+	return seen(o)
 }
 
 // needed counts the ports that each request needs, in the plainest way: those that Pods have or wait for, or those of
 // the replicas where there are more.
 func needed(o observed) map[consumer.Request]int {
-	inUse := o.allocated()
 	have, wait, base := map[consumer.Request]int{}, map[consumer.Request]int{}, map[consumer.Request]int{}
 	all := map[consumer.Request]bool{}
 	for _, port := range o.ports {
 		all[consumer.ServedBy(port)] = true
-		if port.Status.BoundTo != nil || port.Status.PortID != "" && inUse[port.Name] == port.Status.PortID {
+		if inUse(o, port) {
 			have[consumer.ServedBy(port)]++
 		}
 	}
@@ -648,9 +700,8 @@ func needed(o observed) map[consumer.Request]int {
 
 // holdPlan holds what every plan has to be.
 func holdPlan(t *rapid.T, o observed, p plan) {
-	inUse := o.allocated()
 	for _, port := range p.remove {
-		if port.Status.BoundTo != nil || port.Status.PortID != "" && inUse[port.Name] == port.Status.PortID {
+		if inUse(o, port) {
 			t.Errorf("it deletes %s, which a Pod has", port.Name)
 		}
 		if port.DeletionTimestamp != nil {
@@ -673,7 +724,7 @@ func holdPlan(t *rapid.T, o observed, p plan) {
 			}
 		}
 	}
-	if create, remove := named(planPools(applied(o, p))); len(create)+len(remove) > 0 {
+	if create, remove := named(newPlan(applied(o, p))); len(create)+len(remove) > 0 {
 		t.Errorf("planned again, it creates %v and deletes %v", create, remove)
 	}
 }
@@ -681,10 +732,9 @@ func holdPlan(t *rapid.T, o observed, p plan) {
 func TestPlanHoldsForAll(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		o := drawn(t)
-		p := planPools(o)
+		p := newPlan(o)
 		holdPlan(t, o, p)
 
-		inUse := o.allocated()
 		after := applied(o, p)
 		for request, want := range needed(o) {
 			var present, leaving int
@@ -692,7 +742,7 @@ func TestPlanHoldsForAll(t *testing.T) {
 				if consumer.ServedBy(port) != request {
 					continue
 				}
-				used := port.Status.BoundTo != nil || port.Status.PortID != "" && inUse[port.Name] == port.Status.PortID
+				used := inUse(after, port)
 				if going := port.DeletionTimestamp != nil || after.deleted[port.UID]; used || !going {
 					present++
 				} else {
@@ -725,11 +775,11 @@ func TestACooldownHoldsForAll(t *testing.T) {
 			}
 		}
 		o.now = o.now.Add(2 * time.Second)
-		p := planPools(o)
+		p := newPlan(o)
 		holdPlan(t, o, p)
 
 		create, remove := named(p)
-		createAtOnce, removeAtOnce := named(planPools(atOnce))
+		createAtOnce, removeAtOnce := named(newPlan(atOnce))
 		for _, name := range remove {
 			if !slices.Contains(removeAtOnce, name) {
 				t.Errorf("it deletes %s, and without a cool-down it does not", name)
@@ -747,7 +797,7 @@ func TestACooldownHoldsForAll(t *testing.T) {
 
 		after := applied(o, p)
 		after.now = o.now.Add(cooldown)
-		later := planPools(after)
+		later := newPlan(after)
 		if !later.again.IsZero() {
 			t.Errorf("after the cool-down it still keeps ports, until %s", later.again)
 		}

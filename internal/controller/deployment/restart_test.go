@@ -65,12 +65,22 @@ type playedPod struct {
 func play(t *testing.T, replicas int32, p pace, cooldown time.Duration) *played {
 	w := &played{
 		t: t, pace: p, chance: rand.New(rand.NewPCG(1, 2)), now: time.Unix(0, 0), readyAt: map[types.UID]time.Time{},
-		memory: memory{deleted: map[types.UID]bool{}}, version: "first",
+		version: "first",
 	}
 	d := declaring("blue", replicas)
 	w.o = observed{
 		deployment: d, cooldown: cooldown, deleted: map[types.UID]bool{},
 		resolve: func(cache.ObjectName) standing { return standing{kind: consumer.Ours} },
+		givenTo: func(*cloudteamv1.NetworkPort) []*corev1.Pod { return nil },
+		rival:   func(*cloudteamv1.NetworkPort) *cloudteamv1.NetworkPort { return nil },
+		podNamed: func(name string) *corev1.Pod {
+			for _, pod := range w.pods {
+				if pod.Name == name {
+					return pod.Pod
+				}
+			}
+			return nil
+		},
 		taken: func(name string) bool {
 			return slices.ContainsFunc(w.o.ports, func(port *cloudteamv1.NetworkPort) bool { return port.Name == name })
 		},
@@ -124,7 +134,7 @@ func (w *played) plan() {
 	for _, pod := range w.pods {
 		w.o.pods = append(w.o.pods, pod.Pod)
 	}
-	p := planPools(w.o)
+	p := newPlan(w.o)
 	w.memory.demands = p.demands
 	for _, port := range p.remove {
 		w.o.ports = slices.DeleteFunc(w.o.ports, func(other *cloudteamv1.NetworkPort) bool { return other == port })

@@ -13,23 +13,23 @@ import (
 	"cloudteam.ztgame.com/network-controller/internal/controller/consumer"
 )
 
-// memory is what this process knows of one Deployment beyond the caches. All of it can be lost: a pool is then larger
-// for one cool-down, or smaller for the moments until the Deployment's status tells.
+// memory is what this process knows of one Deployment beyond the caches. All of it can be lost: a pool is then larger for
+// one cool-down, or smaller until the Deployment's status shows the rollout.
 type memory struct {
 	uid types.UID
-	// complete is the hash of the Pod template that was last seen rolled out; nil where none was.
+	// complete is the hash of the Pod template that was last seen rolled out, nil for none.
 	complete *uint64
-	// deleted are the ports that were deleted and that the cache still shows as if they were not.
-	deleted map[types.UID]bool
-	// demands are how many ports the pools needed of late.
+	// demands are how many ports the pools needed recently.
 	demands map[consumer.Request]demand
+	// creates is when creates that failed are tried again.
+	creates backoff
 	// told is when the condition was last written.
 	told time.Time
 }
 
-// rolling reports whether a Deployment's Pods are being replaced by those of another template, and remembers the
-// template once they are. The status alone would tell too late: it does not change before the first new Pod is asked
-// for, and the ports for the surge should be there by then. A first rollout and a change of the scale replace no Pod.
+// rolling reports whether a rolling update replaces the Deployment's Pods, and remembers the template once it is complete.
+// The status alone shows it too late: it changes when the first new Pod is created, and the ports for the surge should
+// exist by then. A first rollout and a change of the scale replace no Pod.
 func (m *memory) rolling(deployment *appsv1.Deployment) bool {
 	status, template := deployment.Status, hashOf(&deployment.Spec.Template)
 	if status.ObservedGeneration >= deployment.Generation && status.Replicas == status.UpdatedReplicas &&
@@ -55,10 +55,10 @@ func replicasOf(deployment *appsv1.Deployment) int32 {
 	return *deployment.Spec.Replicas
 }
 
-// fenceposts are how many Pods a rolling update may have beyond the replicas, and how many fewer of them available.
-// Both are resolved as the controller of Deployments does (ResolveFenceposts in
-// k8s.io/kubernetes/pkg/controller/deployment/util): percentages of the replicas, the surge rounded up and the other
-// one down, and not both 0. A strategy other than RollingUpdate has no surge, and takes all Pods away first.
+// fenceposts are how many Pods a rolling update may have beyond the replicas, and how many fewer may be available. Both are
+// resolved as the controller of Deployments does (ResolveFenceposts in k8s.io/kubernetes/pkg/controller/deployment/util):
+// percentages of the replicas, the surge rounded up and the other rounded down, and not both 0. A strategy other than
+// RollingUpdate has no surge, and removes all Pods first.
 func fenceposts(deployment *appsv1.Deployment) (surge, unavailable int) {
 	strategy, replicas := deployment.Spec.Strategy, int(replicasOf(deployment))
 	if strategy.Type != appsv1.RollingUpdateDeploymentStrategyType || strategy.RollingUpdate == nil {

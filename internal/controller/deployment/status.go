@@ -15,31 +15,31 @@ import (
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
 
-// countPause is the least time between two writes of a condition of which no more than the text has changed. In a pool
-// that fails as a whole the number of ports in the text moves with each of them, and every write to a Deployment has
-// its own controller look at it, too.
+// countPause is the least time between two writes of a condition of which only the text changes. In a pool that fails as a
+// whole, the number of ports in the text changes with each of them, and every write to a Deployment triggers its own
+// controller, too.
 const countPause = 5 * time.Second
 
-// verdict is what to tell users after the writes of a plan. known is false where the caches did not show enough, or
-// where the API server failed in a way that tells nothing about the Deployment.
-func (o outcome) verdict(planned verdict) (say verdict, known bool) {
+// verdict is what to tell users after the writes of a plan. known is false where the caches did not show enough, or where
+// the API server failed in a way that says nothing of the Deployment.
+func (w writes) verdict(planned verdict, creates backoff) (say verdict, known bool) {
 	say = planned
 	switch {
 	case say.reason != "" && !aboutPorts(say.reason):
-		return say, true // what is declared is wrong, whatever the writes say
-	case o.refused != nil:
+		return say, true // the declaration is wrong, whatever the writes say
+	case creates.refused != nil:
 		say.reason = cloudteamv1.ReasonPortsFailing
-		say.message = fmt.Sprintf("%d of %d ports cannot be made: the API server refuses them: %s: %s",
-			o.uncreated, say.total, o.refused, remedy(o.refused))
+		say.message = fmt.Sprintf("%d of %d ports cannot be created; the API server refuses them: %s; %s",
+			creates.uncreated, say.total, creates.refused, remedy(creates.refused))
 		return say, true
 	}
-	return say, !o.behind && (len(o.errs) == 0 || say.reason != "")
+	return say, !w.stale && (len(w.errs) == 0 && creates.due.IsZero() || say.reason != "")
 }
 
-// remedy is what to do about an answer by which the API server refuses a port.
+// remedy is what to do when the API server refuses a port.
 func remedy(refused error) string {
 	if apierrors.IsForbidden(refused) {
-		return "look at the namespace's ResourceQuota and at the controller's rights, or lower spec.replicas"
+		return "check the namespace's ResourceQuota and the controller's RBAC, or lower spec.replicas"
 	}
 	return "correct the Pod template's annotation " + selection.Annotation
 }
@@ -59,14 +59,14 @@ func conditionOf(deployment *appsv1.Deployment) *appsv1.DeploymentCondition {
 	return nil
 }
 
-// complains reports whether a Deployment's condition says that something stands in the way.
+// complains reports whether a Deployment's condition says that something blocks it.
 func complains(deployment *appsv1.Deployment) bool {
 	condition := conditionOf(deployment)
 	return condition != nil && condition.Status != corev1.ConditionTrue
 }
 
-// nextCondition gives the condition that a Deployment should have after a sync; nil where it should be left as it is.
-// It is not written before something stands in the way. Once it was, it says so while ports are still being made.
+// nextCondition gives the condition that a Deployment should have after a sync; nil to leave it as it is. It is not written
+// until something blocks the Deployment. From then on it also says that ports are being created.
 func nextCondition(deployment *appsv1.Deployment, say verdict, now time.Time) *appsv1.DeploymentCondition {
 	was := conditionOf(deployment)
 	next := appsv1.DeploymentCondition{
@@ -78,11 +78,11 @@ func nextCondition(deployment *appsv1.Deployment, say verdict, now time.Time) *a
 		return nil
 	case !say.settled:
 		next.Reason, next.Message = cloudteamv1.ReasonWaitingForPorts,
-			"ports are being made; kubectl get networkports tells how far they are"
+			"Ports are being created. kubectl get networkports shows their progress."
 	default:
-		next.Status, next.Reason, next.Message = corev1.ConditionTrue, cloudteamv1.ReasonAllocated, "all ports are there"
+		next.Status, next.Reason, next.Message = corev1.ConditionTrue, cloudteamv1.ReasonAllocated, "All ports are Ready."
 		if say.total == 0 {
-			next.Message = "no ports are wanted"
+			next.Message = "No ports are needed."
 		}
 	}
 	if was != nil && was.Status == next.Status && was.Reason == next.Reason && was.Message == next.Message {
@@ -96,15 +96,14 @@ func nextCondition(deployment *appsv1.Deployment, say verdict, now time.Time) *a
 	return &next
 }
 
-// sameTrouble reports whether a condition tells of what was told already, with another number of ports at most.
+// sameTrouble reports whether two conditions tell of the same obstacle. The number of ports may differ.
 func sameTrouble(was, is *appsv1.DeploymentCondition) bool {
 	return was != nil && was.Status == is.Status && was.Reason == is.Reason &&
 		(aboutPorts(is.Reason) || was.Message == is.Message)
 }
 
-// report writes the condition where it changed, and sends an Event of a new trouble, or of the end of one, once the
-// condition says so, too: a condition that could not be written is tried again, and its Event comes then. It returns
-// after what time to try again where it was too early.
+// report writes the condition if it changed, and then sends an Event if an obstacle is new or gone. A condition that cannot
+// be written is retried, and its Event comes then. It returns how long to wait where it is too early for another write.
 func (c *Controller) report(
 	ctx context.Context, deployment *appsv1.Deployment, say verdict, m *memory,
 ) (time.Duration, error) {
@@ -116,7 +115,7 @@ func (c *Controller) report(
 	if wait := countPause - now.Sub(m.told); wait > 0 && sameTrouble(was, next) {
 		return wait, nil
 	}
-	// No resourceVersion: the rest of the status is the Deployment's own controller's, and moves all the time.
+	// Without a resourceVersion: the Deployment's own controller writes the rest of the status all the time.
 	written, moved, err := consumer.WriteCondition(
 		ctx, c.deploymentClient.Deployments(deployment.Namespace).Patch, deployment, "", next, &c.expected)
 	if err != nil || moved {

@@ -24,7 +24,7 @@ func TestNextCondition(t *testing.T) {
 			LastTransitionTime: since, LastUpdateTime: metav1.NewTime(now),
 		}
 	}
-	const waiting = "ports are being made; kubectl get networkports tells how far they are"
+	const waiting = "Ports are being created. kubectl get networkports shows their progress."
 	for name, c := range map[string]struct {
 		was  *appsv1.DeploymentCondition
 		say  verdict
@@ -52,17 +52,17 @@ func TestNextCondition(t *testing.T) {
 		},
 		"until all are there": {
 			condition("False", "WaitingForPorts", waiting, earlier), verdict{total: 2, settled: true},
-			condition("True", "Allocated", "all ports are there", metav1.NewTime(now)),
+			condition("True", "Allocated", "All ports are Ready.", metav1.NewTime(now)),
 		},
 		"or none are wanted": {
 			condition("False", "InvalidNetworks", "m", earlier), verdict{settled: true},
-			condition("True", "Allocated", "no ports are wanted", metav1.NewTime(now)),
+			condition("True", "Allocated", "No ports are needed.", metav1.NewTime(now)),
 		},
 		"what is well stays so while ports are made": {
-			condition("True", "Allocated", "all ports are there", earlier), verdict{total: 2}, nil,
+			condition("True", "Allocated", "All ports are Ready.", earlier), verdict{total: 2}, nil,
 		},
 		"what was well can fail again": {
-			condition("True", "Allocated", "all ports are there", earlier), verdict{reason: "PortsFailing", message: "m"},
+			condition("True", "Allocated", "All ports are Ready.", earlier), verdict{reason: "PortsFailing", message: "m"},
 			condition("False", "PortsFailing", "m", metav1.NewTime(now)),
 		},
 	} {
@@ -84,36 +84,43 @@ func TestWhatIsToldOfWrites(t *testing.T) {
 	forbidden := apierrors.NewForbidden(resource, "web-blue-3", errors.New("exceeded quota: few"))
 	invalid := apierrors.NewInvalid(schema.GroupKind{Group: resource.Group, Kind: "NetworkPort"}, "web-blue-3", nil)
 	missing := verdict{reason: "NetworkNotFound", message: "m", total: 5}
-	failing := verdict{reason: "PortsFailing", message: "1 of 5 ports cannot be made", total: 5}
+	failing := verdict{reason: "PortsFailing", message: "1 of 5 ports cannot be created", total: 5}
+	refused := func(err error, ports int) backoff {
+		return backoff{due: time.Unix(1, 0), refused: err, uncreated: ports}
+	}
 	for name, c := range map[string]struct {
-		outcome outcome
+		writes  writes
+		creates backoff
 		planned verdict
 		say     verdict
 		known   bool
 	}{
-		"without troubles the plan's":          {outcome{}, failing, failing, true},
-		"a cache that is behind tells nothing": {outcome{behind: true}, failing, failing, false},
+		"without failures the plan's":          {writes{}, backoff{}, failing, failing, true},
+		"a cache that is behind tells nothing": {writes{stale: true}, backoff{}, failing, failing, false},
 		"an API server that fails tells nothing": {
-			outcome{errs: []error{errors.New("timeout")}}, verdict{total: 5}, verdict{total: 5}, false,
+			writes{errs: []error{errors.New("timeout")}}, backoff{}, verdict{total: 5}, verdict{total: 5}, false,
 		},
-		"what is declared is wrong whatever happens": {
-			outcome{behind: true, refused: forbidden, uncreated: 2}, missing, missing, true,
+		"a create that failed and is not retried yet tells nothing": {
+			writes{}, refused(nil, 0), verdict{total: 5}, verdict{total: 5}, false,
+		},
+		"a wrong declaration is told whatever happens": {
+			writes{stale: true}, refused(forbidden, 2), missing, missing, true,
 		},
 		"a quota": {
-			outcome{refused: forbidden, uncreated: 2, errs: []error{forbidden}}, failing,
-			verdict{reason: "PortsFailing", total: 5, message: "2 of 5 ports cannot be made: the API server refuses them: " +
-				`networkports.cloudteam.ztgame.com "web-blue-3" is forbidden: exceeded quota: few: ` +
-				"look at the namespace's ResourceQuota and at the controller's rights, or lower spec.replicas"}, true,
+			writes{}, refused(forbidden, 2), failing,
+			verdict{reason: "PortsFailing", total: 5, message: "2 of 5 ports cannot be created; the API server refuses them: " +
+				`networkports.cloudteam.ztgame.com "web-blue-3" is forbidden: exceeded quota: few; ` +
+				"check the namespace's ResourceQuota and the controller's RBAC, or lower spec.replicas"}, true,
 		},
 		"a rule of the CRD": {
-			outcome{refused: invalid, uncreated: 5, errs: []error{invalid}}, verdict{total: 5},
-			verdict{reason: "PortsFailing", total: 5, message: "5 of 5 ports cannot be made: the API server refuses them: " +
-				`NetworkPort.cloudteam.ztgame.com "web-blue-3" is invalid: ` +
+			writes{}, refused(invalid, 5), verdict{total: 5},
+			verdict{reason: "PortsFailing", total: 5, message: "5 of 5 ports cannot be created; the API server refuses them: " +
+				`NetworkPort.cloudteam.ztgame.com "web-blue-3" is invalid; ` +
 				"correct the Pod template's annotation k8s.v1.cni.cncf.io/networks"}, true,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			say, known := c.outcome.verdict(c.planned)
+			say, known := c.writes.verdict(c.planned, c.creates)
 			if known != c.known {
 				t.Errorf("known is %t, want %t", known, c.known)
 			}

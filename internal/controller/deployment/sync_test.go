@@ -2,19 +2,16 @@ package deployment
 
 import (
 	"errors"
-	"fmt"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	"cloudteam.ztgame.com/network-controller/internal/controller"
 )
 
 var (
@@ -42,7 +39,7 @@ func TestSlowStart(t *testing.T) {
 				return nil
 			}, []int{1, 2, 4},
 		},
-		"a cache that is behind ends nothing": {7, func(int) error { return errExists }, []int{1, 2, 4}},
+		"a cache that is behind ends nothing": {7, func(int) error { return controller.ErrStale }, []int{1, 2, 4}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -79,50 +76,62 @@ func TestSlowStart(t *testing.T) {
 	}
 }
 
-func TestCreated(t *testing.T) {
-	terminating := apierrors.NewForbidden(portsResource, "web-blue-0", errors.New("it is going"))
-	terminating.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: corev1.NamespaceTerminatingCause}}
+func TestAnswersToCreates(t *testing.T) {
 	timeout := apierrors.NewTimeoutError("slow", 1)
 	for name, c := range map[string]struct {
-		errs []error
-		want outcome
-		told []string
+		errs   []error
+		want   writes
+		failed error
 	}{
-		"all is well":                      {[]error{nil, nil, nil, nil}, outcome{}, nil},
-		"a name that is taken by surprise": {[]error{errExists, nil, nil, nil}, outcome{behind: true}, nil},
-		"a quota, and what was not tried for it": {
-			[]error{nil, errExists, errQuota}, outcome{behind: true, refused: errQuota, uncreated: 2},
-			[]string{fmt.Sprintf("creating NetworkPort %q: %v", "web-blue-2", errQuota)},
+		"all are created":                   {[]error{nil, nil, nil, nil}, writes{}, nil},
+		"a name that is taken unexpectedly": {[]error{controller.ErrStale, nil, nil, nil}, writes{stale: true}, nil},
+		"a quota counts what was not tried because of it": {
+			[]error{nil, controller.ErrStale, errQuota}, writes{stale: true, refused: errQuota, uncreated: 2}, errQuota,
 		},
-		"one error is told of many": {
-			[]error{errQuota, errQuota}, outcome{refused: errQuota, uncreated: 4},
-			[]string{fmt.Sprintf("creating NetworkPort %q: %v", "web-blue-0", errQuota)},
+		"the first of many errors is given": {
+			[]error{errQuota, timeout}, writes{refused: errQuota, uncreated: 4}, errQuota,
 		},
-		"an API server that fails refuses nothing": {
-			[]error{timeout}, outcome{}, []string{fmt.Sprintf("creating NetworkPort %q: %v", "web-blue-0", timeout)},
-		},
-		"a namespace that goes": {[]error{terminating}, outcome{over: true}, nil},
+		"an API server that fails refuses nothing": {[]error{timeout}, writes{}, timeout},
+		"a namespace that is being deleted":        {[]error{controller.ErrTerminating}, writes{terminating: true}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var ports []*cloudteamv1.NetworkPort
-			for i := range 4 {
-				ports = append(ports, &cloudteamv1.NetworkPort{
-					ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("web-blue-%d", i)},
-				})
-			}
-			var o outcome
-			o.created(ports, c.errs)
-			var told []string
-			for _, err := range o.errs {
-				told = append(told, err.Error())
-			}
-			if diff := cmp.Diff(c.told, told); diff != "" {
-				t.Errorf("errors (-want +got):\n%s", diff)
-			}
-			if o.behind != c.want.behind || o.over != c.want.over || o.uncreated != c.want.uncreated ||
-				!errors.Is(o.refused, c.want.refused) {
-				t.Errorf("outcome %+v, want %+v", o, c.want)
+			var w writes
+			failed := w.created(4, c.errs)
+			if !errors.Is(failed, c.failed) || !errors.Is(w.refused, c.want.refused) || w.stale != c.want.stale ||
+				w.terminating != c.want.terminating || w.uncreated != c.want.uncreated {
+				t.Errorf("writes %+v and error %v, want %+v and %v", w, failed, c.want, c.failed)
 			}
 		})
+	}
+}
+
+func TestBackoffOfCreates(t *testing.T) {
+	now := time.Unix(1000, 0)
+	var b backoff
+	if !b.ready(1, now) {
+		t.Error("a first create is held back")
+	}
+	var last time.Duration
+	for range 20 {
+		pause := b.fail(1, nil, 1, now)
+		if pause < last*5/6 || pause > controller.BackoffLast*6/5 {
+			t.Errorf("after %s it pauses for %s", last, pause)
+		}
+		if b.ready(1, now.Add(pause-1)) || !b.ready(1, now.Add(pause)) {
+			t.Errorf("it is not ready after %s, or before", pause)
+		}
+		last = pause
+	}
+	if last < controller.BackoffLast {
+		t.Errorf("at last it pauses for %s", last)
+	}
+	if !b.ready(2, now) {
+		t.Error("a Deployment that was edited is held back")
+	}
+	if pause := b.fail(2, nil, 1, now); pause > 2*controller.BackoffFirst {
+		t.Errorf("after an edit it pauses for %s", pause)
+	}
+	if b.reset(); !b.ready(2, now) || !b.due.IsZero() {
+		t.Errorf("after a success it is %+v", b)
 	}
 }

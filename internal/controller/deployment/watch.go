@@ -1,16 +1,19 @@
-// Package deployment is the controller of Deployments that declare networks. It keeps, for each, a pool of
-// NetworkPorts: as many as its Pods need, made before they do, so that a Pod finds its port ready. Package pod binds
-// the Pods to them.
+// Package deployment is the controller of Deployments that declare networks. For each it keeps a pool of NetworkPorts, as
+// many as the Pods need and made before they are needed, and it alone binds these ports to Pods and releases them. Package
+// pod then tells a Pod what it got.
 package deployment
 
 import (
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	appsclient "k8s.io/client-go/kubernetes/typed/apps/v1"
+	coreclient "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/record"
 
@@ -32,16 +35,16 @@ type Controller struct {
 
 	client           portclient.NetworkPortsGetter
 	deploymentClient appsclient.DeploymentsGetter
+	pods             coreclient.PodsGetter
 	caches           *consumer.Caches
 	ports            cache.Indexer
 	recorder         record.EventRecorder
 	// cooldown is for how long a pool stays as large as it was needed.
 	cooldown time.Duration
 
-	// expected is the last condition written, and expectedPorts the newest port that was created, both by the
-	// Deployment's key.
+	// expected is the last condition written, and expectedPorts the last writes to ports, both by the Deployment's key.
 	expected, expectedPorts controller.Expectations
-	// writing has room for the creates and deletes that are under way, of all workers together.
+	// writing has room for the writes to ports that are under way, of all workers together.
 	writing chan struct{}
 
 	mu sync.Mutex
@@ -49,15 +52,16 @@ type Controller struct {
 	memories map[cache.ObjectName]*memory
 }
 
-// NewController makes a controller that watches the caches' informers, which must not run yet. Ports that Pods needed
-// stay for the cooldown, from 0 on, after they do not; see DefaultCooldown. Nothing runs before Run.
+// NewController makes a controller that watches the caches' informers, which MUST NOT run yet. Ports stay for the cooldown,
+// from 0 on, after Pods needed them; see DefaultCooldown. Nothing runs before Run.
 func NewController(
-	client portclient.NetworkPortsGetter, deployments appsclient.DeploymentsGetter,
+	client portclient.NetworkPortsGetter, deployments appsclient.DeploymentsGetter, pods coreclient.PodsGetter,
 	caches *consumer.Caches, recorder record.EventRecorder, cooldown time.Duration,
 ) (*Controller, error) {
 	c := &Controller{
 		client:           client,
 		deploymentClient: deployments,
+		pods:             pods,
 		caches:           caches,
 		ports:            caches.Informers.Ports.Informer().GetIndexer(),
 		recorder:         recorder,
@@ -70,7 +74,7 @@ func NewController(
 		c.Watch(caches.Informers.Deployments.Informer(), c.Handler()),
 		c.Watch(caches.Informers.Ports.Informer(), c.HandlerOf(keysOfPort)),
 		c.Watch(caches.Informers.Pods.Informer(), c.HandlerOf(c.keysOfPod)),
-		// A Pod may be in its cache before its ReplicaSet is, and counts for its Deployment from then on.
+		// A Pod may be in its cache before its ReplicaSet is. It counts for its Deployment once both are.
 		c.Watch(caches.Informers.ReplicaSets.Informer(), c.HandlerOf(c.keysOfReplicaSet)),
 		c.Watch(caches.Informers.Networks.Informer(), c.HandlerOf(func(network metav1.Object) []cache.ObjectName {
 			return c.keysDeclaring(cache.MetaObjectToName(network))
@@ -78,17 +82,16 @@ func NewController(
 	)
 }
 
-// EnqueueDeclaring has the Deployments looked at again that declare a network of the name. It is for whoever knows that
-// the name stands for something else now in a way that no informer of this controller's tells: a
-// NetworkAttachmentDefinition of somebody else's came or went. It is safe for concurrent use.
+// EnqueueDeclaring requeues the Deployments that declare a network of the name. Call it when a NetworkAttachmentDefinition of
+// the name comes or goes, which no informer of this controller shows. It is safe for concurrent use.
 func (c *Controller) EnqueueDeclaring(network cache.ObjectName) {
 	for _, key := range c.keysDeclaring(network) {
 		c.Enqueue(key)
 	}
 }
 
-// keysDeclaring names the Deployments whose Pod template declares the network, and those of which a Pod of an earlier
-// template does and still waits for its ports.
+// keysDeclaring names the Deployments whose Pod template declares the network, and those with a waiting Pod of an earlier
+// template that does.
 func (c *Controller) keysDeclaring(network cache.ObjectName) []cache.ObjectName {
 	var keys []cache.ObjectName
 	seen := map[cache.ObjectName]bool{}
@@ -112,20 +115,48 @@ func (c *Controller) keysDeclaring(network cache.ObjectName) []cache.ObjectName 
 	return keys
 }
 
-// keysOfPod names the Deployment of a Pod that declares networks. Of others' Pods a pool does not depend.
-func (c *Controller) keysOfPod(pod metav1.Object) []cache.ObjectName {
-	if !consumer.Declares(pod.GetAnnotations()) {
-		return nil
+// keysOfPod names the Deployments that a Pod concerns: its own, where it declares networks, and those whose ports it has.
+func (c *Controller) keysOfPod(obj metav1.Object) []cache.ObjectName {
+	var keys []cache.ObjectName
+	add := func(key cache.ObjectName) {
+		if !slices.Contains(keys, key) {
+			keys = append(keys, key)
+		}
 	}
-	owner, _ := c.caches.DeploymentOf(pod)
-	if owner == nil {
-		return nil
+	if consumer.Declares(obj.GetAnnotations()) {
+		if owner, _ := c.caches.DeploymentOf(obj); owner != nil {
+			add(cache.NewObjectName(obj.GetNamespace(), owner.Name))
+		}
 	}
-	return []cache.ObjectName{cache.NewObjectName(pod.GetNamespace(), owner.Name)}
+	for _, port := range c.portsOf(obj) {
+		if deployment, ok := consumer.MadeFor(port, kind.Kind); ok {
+			add(deployment)
+		}
+	}
+	return keys
 }
 
-// keysOfReplicaSet names the Deployment of a ReplicaSet whose Pods declare networks. It asks the Pods: the cache need
-// not hold what the ReplicaSet says of them.
+// portsOf gives the ports that are bound to a Pod, and those that it was given by its annotation.
+func (c *Controller) portsOf(obj metav1.Object) []*cloudteamv1.NetworkPort {
+	ports := c.caches.PortsBoundTo(cache.MetaObjectToName(obj))
+	pod, ok := obj.(*corev1.Pod)
+	if !ok || !consumer.Allocated(pod) {
+		return ports // the last state of a Pod that is gone may not be known
+	}
+	allocations, err := consumer.Allocations(pod)
+	if err != nil {
+		return ports
+	}
+	for _, a := range allocations {
+		if port, err := c.caches.Ports.NetworkPorts(pod.Namespace).Get(a.Port); err == nil {
+			ports = append(ports, port)
+		}
+	}
+	return ports
+}
+
+// keysOfReplicaSet names the Deployment of a ReplicaSet whose Pods declare networks. It asks the Pods: the cache may not
+// hold the ReplicaSet's template.
 func (c *Controller) keysOfReplicaSet(obj metav1.Object) []cache.ObjectName {
 	for _, pod := range c.caches.PodsControlledBy(obj.GetUID()) {
 		if consumer.Declares(pod.Annotations) {
@@ -135,14 +166,14 @@ func (c *Controller) keysOfReplicaSet(obj metav1.Object) []cache.ObjectName {
 	return nil
 }
 
-// keysOfPort names the Deployment that a port is of, or that it was made for.
+// keysOfPort names the Deployment that a port was made for.
 func keysOfPort(obj metav1.Object) []cache.ObjectName {
 	if port, ok := obj.(*cloudteamv1.NetworkPort); ok {
-		if deployment, orphaned := consumer.Orphaned(port, kind.Kind); orphaned {
+		if deployment, ok := consumer.MadeFor(port, kind.Kind); ok {
 			return []cache.ObjectName{deployment}
 		}
 	}
-	return keysOfOwned(obj)
+	return nil
 }
 
 // keysOfOwned names the Deployment that controls an object.

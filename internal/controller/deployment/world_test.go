@@ -60,7 +60,7 @@ func inWorld(t *testing.T, d *appsv1.Deployment, test func(t *testing.T, w *worl
 		if err != nil {
 			t.Fatal(err)
 		}
-		if w.c, err = NewController(api.CloudteamV1(), w.kube.AppsV1(), caches, w.events, 0); err != nil {
+		if w.c, err = NewController(api.CloudteamV1(), w.kube.AppsV1(), w.kube.CoreV1(), caches, w.events, 0); err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(w.stop)
@@ -217,7 +217,7 @@ func TestACacheThatIsBehind(t *testing.T) {
 				}
 				return nil
 			}
-			if again := w.mustSync("create web-blue-0", "get web"); again == 0 {
+			if again := w.mustSync("create web-blue-0", "get web", "get web-blue-0"); again == 0 {
 				t.Error("it is not looked at again")
 			}
 		})
@@ -260,8 +260,8 @@ func TestAConditionWhoseNumbersMoveIsWrittenNowAndThen(t *testing.T) {
 			events = append(events, e)
 		}
 		want := []string{
-			"Warning PortsFailing 1 of 9 ports cannot be made; web-blue-0: NoAddresses: it says why",
-			"Normal Allocated all ports are there",
+			"Warning PortsFailing 1 of 9 ports cannot be created; web-blue-0: NoAddresses: it says why",
+			"Normal Allocated All ports are Ready.",
 		}
 		if diff := cmp.Diff(want, events); diff != "" {
 			t.Errorf("Events (-want +got):\n%s", diff)
@@ -288,9 +288,9 @@ func TestWhoIsLookedAtAgain(t *testing.T) {
 		keys func(c *Controller) []cache.ObjectName
 		want []cache.ObjectName
 	}{
-		"whose port changes": {func(*Controller) []cache.ObjectName { return keysOfOwned(port) }, web},
+		"whose port changes": {func(*Controller) []cache.ObjectName { return keysOfPort(port) }, web},
 		"not who has no port of ours": {
-			func(*Controller) []cache.ObjectName { return keysOfOwned(foreign) }, nil,
+			func(*Controller) []cache.ObjectName { return keysOfPort(foreign) }, nil,
 		},
 		"whose ReplicaSet comes after a Pod that declares": {
 			func(c *Controller) []cache.ObjectName { return c.keysOfReplicaSet(set) }, web,

@@ -1,35 +1,110 @@
 package pod
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/netip"
 	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
 
+	"cloudteam.ztgame.com/network-controller/internal/controller"
 	"cloudteam.ztgame.com/network-controller/internal/controller/consumer"
 	"cloudteam.ztgame.com/network-controller/internal/selection"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
 
-// mentions reports whether what a Pod declares speaks of a port with all that it has got. So does only a Pod that was
-// given the port, or a copy of one: of a Pod that is not gated it MUST be taken that its containers use the port,
-// whatever else of its annotations somebody took off.
-func mentions(pod *corev1.Pod, port *cloudteamv1.NetworkPort) bool {
-	selections, err := consumer.DeclaredByPod(pod)
-	given, ok := consumer.Given(port)
-	return err == nil && ok && slices.ContainsFunc(selections, func(s selection.Selection) bool {
-		return consumer.RequestOf(s) == given
+// allocate writes on the Pod what it got and removes our gate, in one write: a Pod that is scheduled has its annotations,
+// and one that is not allocated cannot be scheduled. The write holds only while the Pod is as it was read, so that it gets
+// what it declares. ports are bound to it and usable, one for each request. again is true where the Pod had them before and
+// lost the annotation.
+func (c *Controller) allocate(
+	ctx context.Context, key cache.ObjectName, pod *corev1.Pod, declaration consumer.Declaration,
+	ports []*cloudteamv1.NetworkPort, again bool,
+) (progress, error) {
+	bySelection := make([]*cloudteamv1.NetworkPort, len(declaration.Selections))
+	for n, i := range declaration.Ours {
+		bySelection[i] = ports[n]
+	}
+	declared, allocations, err := annotationsFor(declaration.Selections, bySelection)
+	if err != nil {
+		// With addresses the annotation is longer than what was declared: it may exceed the limit.
+		if _, ok := errors.AsType[*selection.Error](err); ok {
+			return invalid(err), nil
+		}
+		return progress{reason: cloudteamv1.ReasonPortsFailing, message: err.Error()}, nil
+	}
+	if !again && !consumer.Gated(pod) && pod.Spec.NodeName != "" {
+		// Written first: once the allocation is there, nothing tells this Pod from one that was gated.
+		if pod, err = c.writeCondition(ctx, pod, notGated()); err != nil || pod == nil {
+			return progress{stale: true}, err
+		}
+	}
+	return c.patch(ctx, key, pod, map[string]string{
+		selection.Annotation: declared, cloudteamv1.AnnotationAllocations: allocations,
 	})
 }
 
-// allocationsOf reads what a Pod has got.
-func allocationsOf(pod *corev1.Pod) ([]cloudteamv1.Allocation, error) {
-	var allocations []cloudteamv1.Allocation
-	err := json.Unmarshal([]byte(pod.Annotations[cloudteamv1.AnnotationAllocations]), &allocations)
-	return allocations, err
+// letGo removes our gate from a Pod that asks for none of our networks (any more), once its ports are released. A Pod that
+// is not gated may run with what it holds, although it does not say so any more: it keeps that until it is gone. stale is
+// true where a port of its own could not be released.
+func (c *Controller) letGo(
+	ctx context.Context, key cache.ObjectName, pod *corev1.Pod, stale bool,
+) (progress, error) {
+	if !consumer.Gated(pod) {
+		return progress{allocated: true}, nil
+	}
+	// The controller of Deployments releases these. The event of that requeues the Pod.
+	if stale || slices.ContainsFunc(c.held(key, pod), consumer.OfDeployment) {
+		return progress{stale: true}, nil
+	}
+	if err := c.deleteOwn(ctx, pod, func(*cloudteamv1.NetworkPort) bool { return false }); err != nil {
+		return progress{}, err
+	}
+	return c.patch(ctx, key, pod, nil)
+}
+
+// patch sets annotations and removes our gate, if it is there.
+func (c *Controller) patch(
+	ctx context.Context, key cache.ObjectName, pod *corev1.Pod, annotations map[string]string,
+) (progress, error) {
+	metadata := map[string]any{"uid": pod.UID, "resourceVersion": pod.ResourceVersion}
+	if annotations != nil { // null would remove all that the Pod has
+		metadata["annotations"] = annotations
+	}
+	body := map[string]any{"metadata": metadata}
+	if consumer.Gated(pod) {
+		body["spec"] = map[string]any{"schedulingGates": []map[string]string{
+			{"$patch": "delete", "name": cloudteamv1.SchedulingGate},
+		}}
+	}
+	text, err := json.Marshal(body)
+	if err != nil {
+		return progress{}, err
+	}
+	patched, err := c.pods.Pods(pod.Namespace).Patch(ctx, pod.Name, types.StrategicMergePatchType, text,
+		metav1.PatchOptions{FieldManager: controller.FieldManager})
+	switch {
+	case apierrors.IsConflict(err) || apierrors.IsNotFound(err):
+		return progress{stale: true}, nil
+	case apierrors.IsForbidden(err) || apierrors.IsInvalid(err):
+		return progress{reason: cloudteamv1.ReasonFailed, message: "The Pod's annotations cannot be written: " + err.Error()},
+			err
+	case err != nil:
+		return progress{}, fmt.Errorf("writing the Pod's annotations: %w", err)
+	}
+	c.expected.Written(key, patched.UID, patched.ResourceVersion)
+	klog.FromContext(ctx).Info("Allocated", "allocations", annotations[cloudteamv1.AnnotationAllocations])
+	// The sync that sees this write clears the condition.
+	return progress{}, nil
 }
 
 // annotationsFor gives the annotations of a Pod whose selections have the ports given; those of others have none (nil).

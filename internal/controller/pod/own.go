@@ -3,70 +3,201 @@ package pod
 import (
 	"context"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"hash/fnv"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
 
 	"cloudteam.ztgame.com/network-controller/internal/controller"
 	"cloudteam.ztgame.com/network-controller/internal/controller/consumer"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
 
-// ownPortName is the name of the port that is made for a request of a Pod's, the i-th. It is the same at every look, so
-// that a create that was tried already is not tried under another name. A Pod that comes back under its name, as a
-// StatefulSet's does, has other ports: those of its predecessor may not be gone yet. So has an annotation that is
-// edited.
+// A Pod without a Deployment has its own ports. This controller makes, binds and releases them, as that of Deployments does
+// with a pool.
+
+// ownPortName is the name of the port for the i-th request of a Pod. It is the same in every sync, so that a create that
+// lost its answer is not repeated under another name. A Pod that comes back under its name, as a StatefulSet's does, has
+// other ports: those of its predecessor may still exist. So has an annotation that is edited.
 func ownPortName(pod *corev1.Pod, i int, request consumer.Request) string {
 	sum := fnv.New64a()
 	_, _ = fmt.Fprintf(sum, "%s %d %s %s %s", pod.UID, i, request.Network, request.Addresses, request.MAC)
 	return consumer.PortName(pod.Name, request.Network.Name, hex.EncodeToString(sum.Sum(nil))[:8])
 }
 
-// ownerOf is the reference by which a port of its own is controlled by a Pod. It does not block the Pod's deletion: a
-// port stays for as long as its Pod does, so that a Pod that is deleted in the foreground, by itself or with what it
-// belongs to, would wait for ports that wait for it.
+// ownerOf is the reference by which a Pod controls a port of its own. It does not block the Pod's deletion: a port stays
+// for as long as its Pod does, so that a Pod in foreground deletion would wait for ports that wait for it.
 func ownerOf(pod *corev1.Pod) metav1.OwnerReference {
 	owner := *metav1.NewControllerRef(pod, kind)
 	owner.BlockOwnerDeletion = nil
 	return owner
 }
 
-// ensureOwn makes the ports of a Pod that belongs to no Deployment, and deletes those that it asks for no more. The Pod
-// controls them: they go with it. problem is what stands in the way, for the user.
-func (c *Controller) ensureOwn(
-	ctx context.Context, pod *corev1.Pod, requests []consumer.Request,
-) (behind bool, problem string, err error) {
+// provideOwn makes a Pod's own ports, deletes those that it no longer asks for, and binds those that serve what it lacks.
+// It returns the ports that it bound. held are those that are bound already.
+func (c *Controller) provideOwn(
+	ctx context.Context, key cache.ObjectName, pod *corev1.Pod, requests []consumer.Request,
+	held []*cloudteamv1.NetworkPort,
+) (bound []*cloudteamv1.NetworkPort, p progress, err error) {
 	wanted := map[string]bool{}
 	for i, request := range requests {
 		name := ownPortName(pod, i, request)
 		wanted[name] = true
 		port, err := c.caches.Ports.NetworkPorts(pod.Namespace).Get(name)
-		if err == nil {
-			if !metav1.IsControlledBy(port, pod) {
-				return false, fmt.Sprintf("NetworkPort %q exists and is not this Pod's: delete it", name), nil
-			}
-			continue
-		}
-		if !apierrors.IsNotFound(err) {
-			return false, "", err
-		}
-		port = consumer.NewPort(pod.Namespace, name, ownerOf(pod), request)
-		_, err = c.ports.NetworkPorts(pod.Namespace).Create(ctx, port,
-			metav1.CreateOptions{FieldManager: controller.FieldManager})
 		switch {
-		case apierrors.IsAlreadyExists(err):
-			behind = true // the cache is
-		case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
-			return false, "", nil // the Pod goes with its namespace
-		case apierrors.IsForbidden(err) || apierrors.IsInvalid(err):
-			// A quota, or somebody's admission. It is tried again all the same: either may change.
-			return false, fmt.Sprintf("NetworkPort %q cannot be created: %v", name, err), err
+		case apierrors.IsNotFound(err):
+			if p, err = c.createOwn(ctx, key, pod, name, request); err != nil || p.stale {
+				return nil, p, err
+			}
 		case err != nil:
-			return false, "", fmt.Errorf("creating NetworkPort %q: %w", name, err)
+			return nil, progress{}, err
+		case !metav1.IsControlledBy(port, pod):
+			return nil, progress{reason: cloudteamv1.ReasonPortsFailing, message: fmt.Sprintf(
+				"NetworkPort %q exists and is not this Pod's: delete it", name)}, nil
 		}
 	}
-	return behind, "", c.deleteOwn(ctx, pod, func(port *cloudteamv1.NetworkPort) bool { return wanted[port.Name] })
+	if err := c.deleteOwn(ctx, pod, func(port *cloudteamv1.NetworkPort) bool { return wanted[port.Name] }); err != nil {
+		return nil, progress{}, err
+	}
+	return c.bindOwn(ctx, key, pod, requests, held)
+}
+
+// createOwn creates a port of a Pod's own. Garbage collection removes it with the Pod, also where the Pod is gone already.
+func (c *Controller) createOwn(
+	ctx context.Context, key cache.ObjectName, pod *corev1.Pod, name string, request consumer.Request,
+) (progress, error) {
+	_, err := controller.CreateOwned(ctx, c.ports.NetworkPorts(pod.Namespace), "NetworkPort", key,
+		consumer.NewPort(pod.Namespace, name, ownerOf(pod), request), &c.expectedPorts)
+	switch {
+	case errors.Is(err, controller.ErrStale):
+		return progress{stale: true}, nil
+	case errors.Is(err, controller.ErrTerminating):
+		return progress{}, nil
+	case apierrors.IsForbidden(err) || apierrors.IsInvalid(err):
+		// A quota or an admission policy. It is retried all the same: either may change.
+		return progress{reason: cloudteamv1.ReasonPortsFailing, message: err.Error()}, err
+	}
+	return progress{}, err
+}
+
+// bindOwn binds a Pod to those of its own ports that serve what it lacks, to all or to none.
+func (c *Controller) bindOwn(
+	ctx context.Context, key cache.ObjectName, pod *corev1.Pod, requests []consumer.Request,
+	held []*cloudteamv1.NetworkPort,
+) (bound []*cloudteamv1.NetworkPort, p progress, err error) {
+	var chosen []*cloudteamv1.NetworkPort
+	for i, port := range consumer.Served(requests, held) {
+		if port != nil {
+			continue
+		}
+		offered := c.free(consumer.PortUsable, pod.UID, requests[i])
+		slices.SortFunc(offered, consumer.CompareByName)
+		for _, free := range offered {
+			if slices.Contains(chosen, free) || slices.ContainsFunc(c.caches.GivenTo(free), func(other *corev1.Pod) bool {
+				return other.UID != pod.UID
+			}) {
+				continue
+			}
+			if rival := c.caches.Rival(free); rival != nil {
+				return nil, progress{stale: true}, c.deleteDouble(ctx, free, rival)
+			}
+			port = free
+			break
+		}
+		if port == nil {
+			return nil, progress{}, nil
+		}
+		chosen = append(chosen, port)
+	}
+	for _, port := range chosen {
+		written, err := c.bind(ctx, key, port, pod)
+		if err != nil {
+			return nil, progress{stale: errors.Is(err, controller.ErrStale)}, withoutStale(err)
+		}
+		bound = append(bound, written)
+	}
+	return bound, progress{}, nil
+}
+
+// bind binds a port to a Pod; nil releases it.
+func (c *Controller) bind(
+	ctx context.Context, key cache.ObjectName, port *cloudteamv1.NetworkPort, pod *corev1.Pod,
+) (*cloudteamv1.NetworkPort, error) {
+	written, err := consumer.Bind(ctx, c.ports, port, pod)
+	if err != nil {
+		return nil, err
+	}
+	c.expectedPorts.Written(key, written.UID, written.ResourceVersion)
+	klog.FromContext(ctx).V(2).Info("Wrote binding", "port", port.Name, "bound", pod != nil)
+	return written, nil
+}
+
+// withoutStale is an error, unless it says that a cache is behind.
+func withoutStale(err error) error {
+	if errors.Is(err, controller.ErrStale) {
+		return nil
+	}
+	return err
+}
+
+// deleteDouble deletes a free port whose address another port that is bound is to get back. Of two free ports none is
+// deleted: one of them will be gone soon.
+func (c *Controller) deleteDouble(ctx context.Context, port, rival *cloudteamv1.NetworkPort) error {
+	if consumer.BoundTo(rival) == "" {
+		return nil
+	}
+	moved, err := consumer.DeletePort(ctx, c.ports, port, new(port.ResourceVersion))
+	if err == nil && !moved {
+		klog.FromContext(ctx).Info("Deleted port whose address another one gets back", "port", port.Name)
+	}
+	return err
+}
+
+// releaseOwn releases the ports, of those that are no Deployment's, that are bound under a Pod's name and of no use: the Pod
+// is gone, is another, has ended, or asks for something else. pod is nil where the cache has none.
+func (c *Controller) releaseOwn(ctx context.Context, key cache.ObjectName, pod *corev1.Pod) (stale bool, err error) {
+	useless := slices.DeleteFunc(c.caches.PortsBoundTo(key), func(port *cloudteamv1.NetworkPort) bool {
+		return consumer.OfDeployment(port) || !consumer.IsBoundToPod(port) || consumer.Has(pod, port) &&
+			!consumer.Useless(pod, port, func() consumer.Declaration {
+				return consumer.DeclarationOf(pod, c.caches.Resolve)
+			})
+	})
+	if len(useless) == 0 {
+		return false, nil
+	}
+	live, err := consumer.LivePod(ctx, c.pods, key)
+	if err != nil {
+		return false, err
+	}
+	for _, port := range useless {
+		if !consumer.MayRelease(port, pod, live) {
+			stale = true
+			continue
+		}
+		_, err := c.bind(ctx, key, port, nil)
+		stale = stale || errors.Is(err, controller.ErrStale)
+		if err := withoutStale(err); err != nil {
+			return stale, err
+		}
+	}
+	return stale, nil
+}
+
+// deleteOwn deletes the ports that a Pod controls, except those to keep. Garbage collection does so for a Pod that is gone.
+func (c *Controller) deleteOwn(ctx context.Context, pod *corev1.Pod, keep func(*cloudteamv1.NetworkPort) bool) error {
+	for _, port := range c.caches.PortsOf(pod.UID) {
+		if port.DeletionTimestamp != nil || keep(port) {
+			continue
+		}
+		if _, err := consumer.DeletePort(ctx, c.ports, port, nil); err != nil {
+			return err
+		}
+	}
+	return nil
 }

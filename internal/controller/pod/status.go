@@ -17,141 +17,140 @@ import (
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
 
-// invalid is the outcome of an annotation that cannot be read or written.
-func invalid(err error) outcome {
-	return outcome{reason: cloudteamv1.ReasonInvalidNetworks,
+// invalid is for an annotation that cannot be read or written.
+func invalid(err error) progress {
+	return progress{reason: cloudteamv1.ReasonInvalidNetworks,
 		message: fmt.Sprintf("annotation %s: %s", selection.Annotation, strings.ReplaceAll(err.Error(), "\n", "; "))}
 }
 
-// onHostNetwork is the outcome of a Pod that shares its node's interfaces.
-func onHostNetwork() outcome {
-	return outcome{reason: cloudteamv1.ReasonInvalidNetworks, message: fmt.Sprintf(
+// onHostNetwork is for a Pod that shares its node's interfaces.
+func onHostNetwork() progress {
+	return progress{reason: cloudteamv1.ReasonInvalidNetworks, message: fmt.Sprintf(
 		"the Pod has hostNetwork: true, and so no interfaces of its own: create it without, or without the annotation %s",
 		selection.Annotation)}
 }
 
-// missing is the outcome of a name that nothing bears.
-func missing(s selection.Selection) outcome {
-	return outcome{reason: cloudteamv1.ReasonNetworkNotFound, message: fmt.Sprintf(
+// missing is for a network that does not exist.
+func missing(s selection.Selection) progress {
+	return progress{reason: cloudteamv1.ReasonNetworkNotFound, message: fmt.Sprintf(
 		"there is neither a Network nor a NetworkAttachmentDefinition %q in namespace %q: create the Network, or correct "+
 			"the annotation %s", s.Name, s.Namespace, selection.Annotation)}
 }
 
-// orphan is the outcome of a Pod whose ReplicaSet the cache does not show.
-func orphan(pod *corev1.Pod) outcome {
-	return outcome{reason: cloudteamv1.ReasonWaitingForPorts, passing: true, message: fmt.Sprintf(
-		"ReplicaSet %q, which controls the Pod, is not there, so that the Pod's Deployment is not known",
+// withoutReplicaSet is for a Pod whose ReplicaSet the cache does not show.
+func withoutReplicaSet(pod *corev1.Pod) progress {
+	return progress{reason: cloudteamv1.ReasonWaitingForPorts, passing: true, message: fmt.Sprintf(
+		"ReplicaSet %q, which controls the Pod, is not found, so that the Pod's Deployment is not known",
 		metav1.GetControllerOfNoCopy(pod).Name)}
 }
 
-// notGated is the outcome of a Pod that was scheduled before its ports were there.
-func notGated() outcome {
-	return outcome{reason: cloudteamv1.ReasonNotGated, message: fmt.Sprintf(
-		"the Pod was scheduled before its networks were there, and its containers may lack them: install the policy that "+
-			"sets the scheduling gate %s (kubectl apply -k config/admission), create Pods without spec.nodeName, and create "+
-			"this one anew", cloudteamv1.SchedulingGate)}
+// notGated is for a Pod that was scheduled before its ports were Ready.
+func notGated() progress {
+	return progress{reason: cloudteamv1.ReasonNotGated, message: fmt.Sprintf(
+		"the Pod was scheduled before its networks were Ready, and its containers may lack them: install the policy that "+
+			"sets the scheduling gate %s (kubectl apply -k config/admission), create Pods without spec.nodeName, and replace "+
+			"this one", cloudteamv1.SchedulingGate)}
 }
 
-// unready is the outcome of a port that is bound to the Pod, and cannot be used at the moment.
-func unready(port *cloudteamv1.NetworkPort) outcome {
-	if conditionOf(port) == failing {
-		return outcome{reason: cloudteamv1.ReasonPortsFailing, message: stateOf(port)}
+// unready is for a port that is bound to the Pod and cannot be used at the moment.
+func unready(port *cloudteamv1.NetworkPort) progress {
+	if consumer.StateOf(port) == consumer.PortFailing {
+		return progress{reason: cloudteamv1.ReasonPortsFailing, message: stateOf(port)}
 	}
-	return outcome{reason: cloudteamv1.ReasonWaitingForPorts, passing: true, message: stateOf(port)}
+	return progress{reason: cloudteamv1.ReasonWaitingForPorts, passing: true, message: stateOf(port)}
 }
 
-// lacking is the outcome of requests that nothing serves yet: that a port fails, where there is no other to wait for,
-// else that ports are waited for. Of several it names the first, so that the message is the same at every look.
+// lacking is for requests that no bound port serves: a port fails, where there is no other to wait for, or else the Pod
+// waits. Of several requests it names the first, so that the message is the same in every sync.
 func (c *Controller) lacking(
 	pod *corev1.Pod, owner types.UID, requests []consumer.Request, ports []*cloudteamv1.NetworkPort,
-) outcome {
+) progress {
 	message := ""
 	for i, request := range requests {
-		if ports[i] != nil || len(c.offered(usable, owner, request)) > 0 {
+		if ports[i] != nil || len(c.free(consumer.PortUsable, owner, request)) > 0 {
 			continue
 		}
-		made, failed := c.offered(pending, owner, request), c.offered(failing, owner, request)
+		made, failed := c.free(consumer.PortPending, owner, request), c.free(consumer.PortFailing, owner, request)
 		if len(made) == 0 && len(failed) > 0 {
-			return outcome{reason: cloudteamv1.ReasonPortsFailing, message: stateOf(slices.MinFunc(failed, byOrder))}
+			return progress{reason: cloudteamv1.ReasonPortsFailing,
+				message: stateOf(slices.MinFunc(failed, consumer.CompareByName))}
 		}
 		if message == "" {
 			message = c.waitingFor(pod, owner, request, made)
 		}
 	}
 	if message == "" {
-		message = "ports are free, and are being bound to other Pods"
+		message = "Ports are Ready and not bound to this Pod yet. If this lasts, check that the controller \"deployment\" runs."
 	}
-	return outcome{reason: cloudteamv1.ReasonWaitingForPorts, passing: true, message: message}
+	return progress{reason: cloudteamv1.ReasonWaitingForPorts, passing: true, message: message}
 }
 
-// waitingFor says what a Pod waits for that no port serves yet. made are the ports that are being made for it.
+// waitingFor says what a request waits for that no port serves yet. made are the ports that are being made for it.
 func (c *Controller) waitingFor(
 	pod *corev1.Pod, owner types.UID, request consumer.Request, made []*cloudteamv1.NetworkPort,
 ) string {
 	network, err := c.caches.Networks.Networks(request.Network.Namespace).Get(request.Network.Name)
 	if err == nil && !controller.Serves(network) {
-		return fmt.Sprintf("Network %q is not Ready; if it stays so, kubectl describe network -n %s %s tells why",
+		return fmt.Sprintf("Network %q is not Ready; kubectl describe network -n %s %s shows why",
 			request.Network, request.Network.Namespace, request.Network.Name)
 	}
 	made = slices.DeleteFunc(made, func(port *cloudteamv1.NetworkPort) bool {
 		return meta.FindStatusCondition(port.Status.Conditions, cloudteamv1.ConditionReady) == nil
 	})
 	if len(made) > 0 {
-		return stateOf(slices.MinFunc(made, byOrder))
+		return stateOf(slices.MinFunc(made, consumer.CompareByName))
 	}
 	if request.Exclusive() {
-		for _, port := range inOrder(c.caches.PortsOf(owner)) {
+		for _, port := range slices.SortedFunc(slices.Values(c.caches.PortsOf(owner)), consumer.CompareByName) {
 			binding := port.Status.BoundTo
 			if binding != nil && binding.UID != pod.UID && consumer.ServedBy(port) == request {
-				return fmt.Sprintf("NetworkPort %q, which has the ips or mac that are asked for, is bound to Pod %q: if it "+
-					"stays so, take ips and mac out of the annotation %s, or have one Pod at a time (replicas: 1, strategy "+
-					"Recreate)", port.Name, binding.Name, selection.Annotation)
+				return fmt.Sprintf("NetworkPort %q has the ips or mac that are asked for, and is bound to Pod %q: remove ips and "+
+					"mac from the annotation %s, or run one Pod at a time (replicas: 1, strategy Recreate)", port.Name,
+					binding.Name, selection.Annotation)
 			}
 		}
 	}
-	return fmt.Sprintf("a port on Network %q is being made", request.Network)
+	return fmt.Sprintf("A port on Network %q is being created.", request.Network)
 }
 
-// stateOf tells of a port that is not Ready what it says itself.
+// stateOf is what a port that is not Ready says of itself.
 func stateOf(port *cloudteamv1.NetworkPort) string {
 	ready := meta.FindStatusCondition(port.Status.Conditions, cloudteamv1.ConditionReady)
 	if ready == nil || ready.Status == metav1.ConditionTrue {
-		return fmt.Sprintf("NetworkPort %q is being made", port.Name)
+		return fmt.Sprintf("NetworkPort %q is being created.", port.Name)
 	}
 	return fmt.Sprintf("NetworkPort %q: %s: %s", port.Name, ready.Reason, ready.Message)
 }
 
-// differs tells how a port is not what a Pod was allocated any more, empty where it is, or where that is not known: a
-// port's status may be without what is being looked up anew. One that was deleted in Neutron is as a rule back at once;
-// where it cannot be made again, as its address is another's by now, the Pod runs without a network, and nobody but it
-// would say so who has no Deployment. port is nil where it is gone.
-func (c *Controller) differs(
-	a cloudteamv1.Allocation, port *cloudteamv1.NetworkPort, pod *corev1.Pod,
-) string {
+// problemOf tells how a port differs from what a Pod was given, empty where it does not or where that is not known: a status
+// may lack what is being looked up again. A port that was deleted in Neutron usually comes back at once. Where it cannot be
+// made again, because its address is taken, the Pod runs without a network, and no other condition may say so. port is nil
+// where it is gone.
+func (c *Controller) problemOf(a cloudteamv1.Allocation, port *cloudteamv1.NetworkPort, pod *corev1.Pod) string {
 	problem := ""
 	switch {
 	case port == nil:
 		problem = "is gone"
 	case port.Status.PortID != "" && port.Status.PortID != a.PortID:
-		problem = "is another port in Neutron by now"
+		problem = "is another port in Neutron now"
 	case port.Status.MAC != "" && !strings.EqualFold(port.Status.MAC, a.MAC):
-		problem = "has another MAC by now"
+		problem = "has another MAC now"
 	case len(port.Status.Addresses) > 0 && !sameAddresses(a, port):
-		problem = "has other addresses by now"
-	case port.Status.PortID == "" && boundTo(port) == pod.UID && conditionOf(port) == failing:
+		problem = "has other addresses now"
+	case port.Status.PortID == "" && consumer.BoundTo(port) == pod.UID && consumer.StateOf(port) == consumer.PortFailing:
 		why := meta.FindStatusCondition(port.Status.Conditions, cloudteamv1.ConditionReady)
-		problem = fmt.Sprintf("is not in Neutron any more and cannot be made again (%s: %s)", why.Reason, why.Message)
-	case port.Status.BoundTo != nil && boundTo(port) != pod.UID:
+		problem = fmt.Sprintf("is no longer in Neutron and cannot be created again (%s: %s)", why.Reason, why.Message)
+	case port.Status.BoundTo != nil && consumer.BoundTo(port) != pod.UID:
 		other, err := c.caches.Pods.Pods(pod.Namespace).Get(port.Status.BoundTo.Name)
-		if err == nil && has(other, port) {
+		if err == nil && consumer.Has(other, port) {
 			problem = fmt.Sprintf("is bound to Pod %q", other.Name)
 		}
 	}
 	if problem == "" {
 		return ""
 	}
-	return fmt.Sprintf("NetworkPort %q, which the Pod was given, %s: delete the Pod; the one that replaces it is given a "+
-		"port anew", a.Port, problem)
+	return fmt.Sprintf("NetworkPort %q, which the Pod was given, %s: delete the Pod; its replacement gets a new port", a.Port,
+		problem)
 }
 
 func sameAddresses(a cloudteamv1.Allocation, port *cloudteamv1.NetworkPort) bool {
@@ -173,38 +172,37 @@ func conditionOn(pod *corev1.Pod) *corev1.PodCondition {
 	return nil
 }
 
-// told reports whether a Pod was told that something stands in its way. What it was told is then kept up to date
-// without waiting whether it lasts.
-func told(pod *corev1.Pod) bool {
+// isBlocked reports whether a Pod's condition says that something blocks it. It is then kept up to date at once.
+func isBlocked(pod *corev1.Pod) bool {
 	was := conditionOn(pod)
 	return was != nil && was.Status == corev1.ConditionFalse
 }
 
-// tell writes what stands in the Pod's way, or that it is over, where that is not what its condition says already.
-// It reports whether it was written, or could not be because the Pod has moved on.
-func (c *Controller) tell(ctx context.Context, pod *corev1.Pod, o outcome) (wrote, behind bool, err error) {
+// report writes what blocks the Pod, or that nothing does any more, if its condition says something else. moved is true
+// where the Pod has changed meanwhile.
+func (c *Controller) report(ctx context.Context, pod *corev1.Pod, p progress) (moved bool, err error) {
 	switch was := conditionOn(pod); {
 	case pod.DeletionTimestamp != nil:
-		return false, false, nil // it is over either way
+		return false, nil
 	case consumer.Allocated(pod) && was != nil && was.Reason == cloudteamv1.ReasonNotGated:
-		return false, false, nil // nothing helps but another Pod, and that is what it says
-	case o.reason == "" && (!o.allocated || !told(pod)):
-		return false, false, nil
+		return false, nil // only another Pod helps, and the condition says so
+	case p.reason == "" && (!p.allocated || !isBlocked(pod)):
+		return false, nil
 	}
-	written, err := c.write(ctx, pod, o)
-	return written != nil && written != pod, written == nil && err == nil, err
+	written, err := c.writeCondition(ctx, pod, p)
+	return written == nil && err == nil, err
 }
 
-// write writes the condition that an outcome leads to, with an Event, where the Pod has another. It returns the Pod as
-// it is then, nil where the Pod has moved on or is gone.
-func (c *Controller) write(ctx context.Context, pod *corev1.Pod, o outcome) (*corev1.Pod, error) {
+// writeCondition writes the condition for a progress, with an Event, if the Pod has another. It returns the Pod as it is
+// then, nil where the Pod has changed meanwhile or is gone.
+func (c *Controller) writeCondition(ctx context.Context, pod *corev1.Pod, p progress) (*corev1.Pod, error) {
 	condition := corev1.PodCondition{
 		Type: cloudteamv1.ConditionNetworksReady, Status: corev1.ConditionFalse, LastTransitionTime: metav1.Now(),
-		Reason: o.reason, Message: o.message,
+		Reason: p.reason, Message: p.message,
 	}
-	if o.reason == "" {
+	if p.reason == "" {
 		condition.Status, condition.Reason = corev1.ConditionTrue, cloudteamv1.ReasonAllocated
-		condition.Message = "the Pod has its networks"
+		condition.Message = "The Pod has its networks."
 	}
 	news := true
 	if was := conditionOn(pod); was != nil && was.Status == condition.Status {
@@ -212,7 +210,7 @@ func (c *Controller) write(ctx context.Context, pod *corev1.Pod, o outcome) (*co
 			return pod, nil
 		}
 		// What passes by itself takes several steps, which need no Event each.
-		news = was.Reason != condition.Reason || !o.passing
+		news = was.Reason != condition.Reason || !p.passing
 		condition.LastTransitionTime = was.LastTransitionTime
 	}
 	written, moved, err := consumer.WriteCondition(

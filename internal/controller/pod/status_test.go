@@ -10,7 +10,7 @@ import (
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
 
-func TestWhatIsSaidOfAPortThatAPodWasGiven(t *testing.T) {
+func TestProblemOfAPortThatAPodWasGiven(t *testing.T) {
 	notReady := func(reason string) []metav1.Condition {
 		return []metav1.Condition{{
 			Type: cloudteamv1.ConditionReady, Status: metav1.ConditionFalse, Reason: reason, Message: "the cloud says why",
@@ -30,10 +30,10 @@ func TestWhatIsSaidOfAPortThatAPodWasGiven(t *testing.T) {
 		}},
 		"that it is gone from Neutron and why it does not come back": {change: func(port *cloudteamv1.NetworkPort) {
 			port.Status.PortID, port.Status.Conditions = "", notReady(cloudteamv1.ReasonAddressTaken)
-		}, want: "is not in Neutron any more and cannot be made again (AddressTaken: the cloud says why)"},
+		}, want: "is no longer in Neutron and cannot be created again (AddressTaken: the cloud says why)"},
 		"that it is another": {change: func(port *cloudteamv1.NetworkPort) {
 			port.Status.PortID = "another"
-		}, want: "is another port in Neutron by now"},
+		}, want: "is another port in Neutron now"},
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			port := portOf("web-net-0 bound:a")
@@ -42,7 +42,7 @@ func TestWhatIsSaidOfAPortThatAPodWasGiven(t *testing.T) {
 			}
 			test.change(port)
 			pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "a", UID: "a"}}
-			said := newIdle(t).differs(a, port, pod)
+			said := newIdle(t).problemOf(a, port, pod)
 			if (said == "") != (test.want == "") || !strings.Contains(said, test.want) {
 				t.Errorf("it says %q, want %q", said, test.want)
 			}

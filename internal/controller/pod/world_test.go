@@ -2,22 +2,58 @@ package pod
 
 import (
 	"context"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	kubeinformers "k8s.io/client-go/informers"
 	kubefake "k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/record"
 
 	"cloudteam.ztgame.com/network-controller/internal/controller/consumer"
-	"cloudteam.ztgame.com/network-controller/internal/selection"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 	"cloudteam.ztgame.com/network-controller/pkg/client/clientset/versioned/fake"
 	informers "cloudteam.ztgame.com/network-controller/pkg/client/informers/externalversions"
 )
+
+// portOf reads a port from its name and what else is to be said of it: "going", "bound:UID", or "version:N". The last but one part of the name is the network's: web-net-0.
+func portOf(text string) *cloudteamv1.NetworkPort {
+	words := strings.Fields(text)
+	parts := strings.Split(words[0], "-")
+	port := &cloudteamv1.NetworkPort{}
+	port.Namespace, port.Name, port.UID, port.ResourceVersion = "team", words[0], types.UID(words[0]), "1"
+	port.Spec.NetworkName = parts[len(parts)-2]
+	port.Status.PortID, port.Status.MAC = words[0], "fa:16:3e:00:00:01"
+	port.Status.Addresses = []cloudteamv1.PortAddress{{Address: "192.168.0.7/16"}}
+	for _, word := range words[1:] {
+		what, value, _ := strings.Cut(word, ":")
+		switch what {
+		case "going":
+			port.DeletionTimestamp = &metav1.Time{}
+		case "bound":
+			port.Status.BoundTo = &cloudteamv1.PortBinding{Kind: "Pod", Name: value, UID: types.UID(value)}
+		case "mac":
+			port.Spec.MAC = "fa:16:3e:00:00:01"
+		case "version":
+			port.ResourceVersion = value
+		}
+	}
+	return port
+}
+
+// requestFor is that of a selection of a network, "net" or "net mac".
+func requestFor(text string) consumer.Request {
+	network, mac, _ := strings.Cut(text, " ")
+	request := consumer.Request{Network: cache.NewObjectName("team", network)}
+	if mac != "" {
+		request.MAC = "fa:16:3e:00:00:01"
+	}
+	return request
+}
 
 // newIdle makes a controller whose caches show the objects given, and whose API server has none of them.
 func newIdle(t testing.TB, shown ...runtime.Object) *Controller {
@@ -61,32 +97,4 @@ func newIdle(t testing.TB, shown ...runtime.Object) *Controller {
 		}
 	}
 	return c
-}
-
-func TestABindingThatIsBeingTriedHoldsUpNoRelease(t *testing.T) {
-	free, bound := portOf("web-net-0"), portOf("web-net-0 bound:gone version:2")
-	c := newIdle(t, bound)
-	c.ledger.choose(cache.NewObjectName("team", "b"), "b", requestsFor([]string{"net"}), nil,
-		serving([]*cloudteamv1.NetworkPort{free}), fits)
-	result, err := c.sync(t.Context(), cache.NewObjectName("team", "gone"))
-	if err != nil || result.RequeueAfter == 0 {
-		t.Errorf("it is not looked at again: %+v, %v", result, err)
-	}
-}
-
-func TestABindingIsForgottenWhosePortIsGone(t *testing.T) {
-	network := &cloudteamv1.Network{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "net"}}
-	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "b", UID: "b", ResourceVersion: "1",
-		Annotations: map[string]string{selection.Annotation: "net"}}}
-	key := cache.MetaObjectToName(pod)
-	c := newIdle(t, network, pod)
-	port := portOf("b-net-0 bound:b")
-	port.Status.Conditions = []metav1.Condition{{Type: cloudteamv1.ConditionReady, Status: metav1.ConditionTrue}}
-	c.ledger.wrote(port, key, pod.UID)
-	if _, err := c.sync(t.Context(), key); err != nil {
-		t.Fatal(err)
-	}
-	if len(c.ledger.entries) > 0 {
-		t.Errorf("the ledger has %+v", c.ledger.entries)
-	}
 }

@@ -1,0 +1,95 @@
+package consumer
+
+import (
+	"cmp"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/tools/cache"
+
+	"cloudteam.ztgame.com/network-controller/internal/selection"
+	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+)
+
+// Declaration is what a Pod declares, and which ports it asks for.
+type Declaration struct {
+	// Invalid says why the annotation cannot be read. Missing is the first selection whose network does not exist.
+	Invalid error
+	Missing *selection.Selection
+	// Selections are what the Pod declares. Ours are the places of those that name Networks, and Requests what these ask
+	// for, in the same order.
+	Selections []selection.Selection
+	Ours       []int
+	Requests   []Request
+}
+
+// DeclarationOf reads what a Pod declares. resolve tells what a network's name stands for.
+func DeclarationOf(pod *corev1.Pod, resolve func(network cache.ObjectName) Kind) Declaration {
+	selections, err := DeclaredByPod(pod)
+	d := Declaration{Invalid: err, Selections: selections}
+	for i, s := range selections {
+		switch resolve(cache.NewObjectName(s.Namespace, s.Name)) {
+		case Missing:
+			if d.Missing == nil {
+				d.Missing = &selections[i]
+			}
+		case Ours:
+			d.Ours, d.Requests = append(d.Ours, i), append(d.Requests, RequestOf(s))
+		case Foreign:
+		}
+	}
+	return d
+}
+
+// Served gives the ports, of those that a Pod holds, that serve requests, in the order of the requests; nil for a request
+// that none serves. A port that is being deleted serves none: nothing of a Pod that waits runs yet. The result does not
+// depend on the order of held.
+func Served(requests []Request, held []*cloudteamv1.NetworkPort) []*cloudteamv1.NetworkPort {
+	served := make([]*cloudteamv1.NetworkPort, len(requests))
+	for _, port := range slices.SortedFunc(slices.Values(held), CompareByName) {
+		if port.DeletionTimestamp != nil {
+			continue
+		}
+		request := ServedBy(port)
+		for i := range requests {
+			if served[i] == nil && requests[i] == request {
+				served[i] = port
+				break
+			}
+		}
+	}
+	return served
+}
+
+// CompareByName sorts ports by name, web-net-2 before web-net-10.
+func CompareByName(a, b *cloudteamv1.NetworkPort) int {
+	return cmp.Or(cmp.Compare(len(a.Name), len(b.Name)), cmp.Compare(a.Name, b.Name))
+}
+
+// Useless reports whether a Pod that has not ended can have no use for a port that is bound to it, so that the port may be
+// released.
+//
+// Before the Pod was given its ports, those are useless that serve none of its requests. One more than it needs is not:
+// another process may be giving it that very one. Afterwards those are useless that the Pod does not name. Containers of
+// a Pod that is not gated may run with a port although the Pod lost the annotation that says so.
+func Useless(pod *corev1.Pod, port *cloudteamv1.NetworkPort, declaration func() Declaration) bool {
+	if Mirror(pod) || !Gated(pod) && Mentions(pod, port) {
+		return false
+	}
+	if Allocated(pod) {
+		allocations, err := Allocations(pod)
+		return err == nil && !slices.ContainsFunc(allocations, func(a cloudteamv1.Allocation) bool {
+			return a.Port == port.Name
+		})
+	}
+	d := declaration()
+	switch {
+	case pod.DeletionTimestamp != nil || d.Invalid != nil || d.Missing != nil:
+		return false
+	case len(d.Requests) == 0:
+		return Gated(pod)
+	case pod.Spec.HostNetwork:
+		return false
+	}
+	return port.DeletionTimestamp != nil || !slices.Contains(d.Requests, ServedBy(port))
+}

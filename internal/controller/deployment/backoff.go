@@ -1,0 +1,44 @@
+package deployment
+
+import (
+	"math/rand/v2"
+	"time"
+
+	"cloudteam.ztgame.com/network-controller/internal/controller"
+)
+
+// backoff is when a Deployment's ports are tried again after creates failed. The zero value is ready.
+type backoff struct {
+	failures int
+	// due is when creates are tried again; the zero time where the last ones did not fail.
+	due time.Time
+	// generation is the Deployment's at the last failure. Another one is tried at once.
+	generation int64
+	// refused and uncreated are what the last attempt found, for the time in which none is made.
+	refused   error
+	uncreated int
+}
+
+// ready reports whether creates may be tried.
+func (b *backoff) ready(generation int64, now time.Time) bool {
+	return !now.Before(b.due) || generation != b.generation
+}
+
+// fail notes that creates failed, and gives the pause: doubled each time, with jitter.
+func (b *backoff) fail(generation int64, refused error, uncreated int, now time.Time) time.Duration {
+	if generation != b.generation {
+		b.failures = 0
+	}
+	pause := controller.BackoffLast
+	if doubled := controller.BackoffFirst << min(b.failures, 16); doubled < pause {
+		pause = doubled
+	}
+	pause += rand.N(pause/5 + 1)
+	*b = backoff{
+		failures: b.failures + 1, due: now.Add(pause), generation: generation, refused: refused, uncreated: uncreated,
+	}
+	return pause
+}
+
+// reset notes that nothing is left to create, or that it was created.
+func (b *backoff) reset() { *b = backoff{} }

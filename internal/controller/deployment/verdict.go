@@ -1,0 +1,142 @@
+package deployment
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"cloudteam.ztgame.com/network-controller/internal/controller/consumer"
+	"cloudteam.ztgame.com/network-controller/internal/selection"
+	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+)
+
+// verdict is what to tell users.
+type verdict struct {
+	// reason, of reasons.go, is empty where nothing blocks the Deployment. message says what does, and what to change.
+	reason, message string
+	// total is how many ports there should be.
+	total int
+	// settled is true where all ports that are wanted exist and are Ready.
+	settled bool
+}
+
+// judge fills in the first obstacle that there is. stay are the ports that the plan keeps.
+func (o observed) judge(v *verdict, pools []pool, stay []*cloudteamv1.NetworkPort) {
+	for _, port := range stay {
+		v.settled = v.settled && ready(port)
+	}
+	for _, obstacle := range []func(*verdict){
+		o.unreadable,
+		func(v *verdict) { missingNetworks(v, pools) },
+		func(v *verdict) { o.impossible(v, pools) },
+		func(v *verdict) { o.failing(v, stay) },
+	} {
+		if v.reason == "" {
+			obstacle(v)
+		}
+	}
+}
+
+// unreadable reports an annotation that cannot be read.
+func (o observed) unreadable(v *verdict) {
+	if o.invalid != nil {
+		v.reason = cloudteamv1.ReasonInvalidNetworks
+		v.message = fmt.Sprintf("the Pod template's annotation %s declares no networks that can be had: %s",
+			selection.Annotation, strings.ReplaceAll(o.invalid.Error(), "\n", "; "))
+	}
+}
+
+// errHostNetwork is for a template whose Pods have no network interfaces of their own.
+var errHostNetwork = errors.New("the Pods are on their node's network (hostNetwork: true) and have no interfaces of " +
+	"their own: remove hostNetwork from the Pod template, or the annotation")
+
+// missingNetworks reports networks that are declared and do not exist.
+func missingNetworks(v *verdict, pools []pool) {
+	var names []string
+	for _, p := range pools {
+		if p.times > 0 && p.standing.kind == consumer.Missing {
+			names = append(names, p.request.Network.String())
+		}
+	}
+	if slices.Sort(names); len(names) > 0 {
+		names = slices.Compact(names)
+		v.reason = cloudteamv1.ReasonNetworkNotFound
+		v.message = fmt.Sprintf("there is neither a Network nor a NetworkAttachmentDefinition %s: create it, or correct "+
+			"the Pod template's annotation %s", strings.Join(names, ", "), selection.Annotation)
+	}
+}
+
+// impossible reports an address that more than one Pod would need.
+func (o observed) impossible(v *verdict, pools []pool) {
+	for _, p := range pools {
+		if !p.request.Exclusive() || p.times == 0 {
+			continue
+		}
+		asked := fmt.Sprintf("networks[%d] asks for %s of Network %s, which one port can have", p.declared,
+			strings.Trim(p.request.Addresses+","+p.request.MAC, ","), p.request.Network)
+		switch _, unavailable := fenceposts(o.deployment); {
+		case p.times > 1:
+			v.message = fmt.Sprintf("%s, and %d selections ask for it: remove ips and mac from all but one", asked, p.times)
+		case replicasOf(o.deployment) > 1:
+			v.message = fmt.Sprintf("%s, and spec.replicas is %d: remove ips and mac from the Pod template's annotation %s, "+
+				"or set spec.replicas to 1 and spec.strategy.type to Recreate", asked, replicasOf(o.deployment),
+				selection.Annotation)
+		case o.rolling && unavailable == 0 && p.unmet > 0 && len(p.held) > 0:
+			// The new Pod waits for the old one's port, and the old one for the new one to be available.
+			v.message = asked + ", and the rolling update keeps the old Pod, which has it, until the new one is available: " +
+				"set spec.strategy.type to Recreate"
+		default:
+			continue
+		}
+		v.reason = cloudteamv1.ReasonInvalidNetworks
+		return
+	}
+}
+
+// failing reports ports that fail, and why the first of them does.
+func (o observed) failing(v *verdict, ports []*cloudteamv1.NetworkPort) {
+	var failing []*cloudteamv1.NetworkPort
+	made := false
+	for _, port := range ports {
+		if port.DeletionTimestamp == nil && o.fails(port) {
+			failing = append(failing, port)
+			made = made || port.Status.PortID != ""
+		}
+	}
+	if len(failing) == 0 {
+		return
+	}
+	first := slices.MinFunc(failing, func(a, b *cloudteamv1.NetworkPort) int { return compareNames(a.Name, b.Name) })
+	why := meta.FindStatusCondition(first.Status.Conditions, cloudteamv1.ConditionReady)
+	v.reason = cloudteamv1.ReasonPortsFailing
+	if why.Reason == cloudteamv1.ReasonNotAllowed {
+		v.reason = cloudteamv1.ReasonNotAllowed
+	}
+	what := "cannot be created"
+	if made {
+		what = "are failing"
+	}
+	v.message = fmt.Sprintf("%d of %d ports %s; %s: %s: %s", len(failing), v.total, what, first.Name, why.Reason,
+		why.Message)
+}
+
+// fails reports whether a port is not Ready for a reason that does not pass by itself soon. A Network that is being made, a
+// concurrent change and a rate limit pass. A Network that is stalled or missing does not.
+func (o observed) fails(port *cloudteamv1.NetworkPort) bool {
+	condition := meta.FindStatusCondition(port.Status.Conditions, cloudteamv1.ConditionReady)
+	if condition == nil || condition.Status != metav1.ConditionFalse {
+		return false
+	}
+	switch condition.Reason {
+	case cloudteamv1.ReasonChanging, cloudteamv1.ReasonThrottled:
+		return false
+	case cloudteamv1.ReasonWaitingForNetwork:
+		network := o.resolve(consumer.NetworkOf(port))
+		return network.kind != consumer.Ours || network.stalled
+	}
+	return true
+}

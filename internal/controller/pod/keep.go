@@ -1,0 +1,96 @@
+package pod
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+
+	"cloudteam.ztgame.com/network-controller/internal/controller"
+	"cloudteam.ztgame.com/network-controller/internal/controller/consumer"
+	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+)
+
+// keep checks the ports of a Pod that has them, and binds those of its own again whose binding was lost.
+//
+// What the Pod has does not change any more: its containers run with the addresses that they started with. A port that was
+// deleted by hand waits, with its address, until the Pod is gone. Where it is gone all the same, or is another one in
+// Neutron, the condition says so, and a new Pod is the remedy.
+func (c *Controller) keep(ctx context.Context, key cache.ObjectName, pod *corev1.Pod) (progress, error) {
+	allocations, err := consumer.Allocations(pod)
+	if err != nil {
+		// Somebody wrote over the annotation. What the Pod holds stays bound to it.
+		return progress{}, nil //nolint:nilerr // a retry does not help
+	}
+	p := progress{allocated: true}
+	named := map[string]bool{}
+	for _, a := range allocations {
+		named[a.Port] = true
+		port, err := c.caches.Ports.NetworkPorts(pod.Namespace).Get(a.Port)
+		switch {
+		case apierrors.IsNotFound(err):
+			port = nil
+		case err != nil:
+			return progress{}, err
+		}
+		if p.reason == "" {
+			problem, err := c.confirmProblem(ctx, a, port, pod)
+			if err != nil {
+				return progress{}, err
+			}
+			if problem != "" {
+				p.reason, p.message = cloudteamv1.ReasonPortsFailing, problem
+			}
+		}
+		if port == nil || port.Status.PortID != a.PortID || port.Status.BoundTo != nil || consumer.OfDeployment(port) {
+			continue
+		}
+		stale, err := c.bindAgain(ctx, key, port, pod)
+		if err != nil {
+			return progress{}, err
+		}
+		p.stale = p.stale || stale
+	}
+	return p, c.deleteOwn(ctx, pod, func(port *cloudteamv1.NetworkPort) bool { return named[port.Name] })
+}
+
+// bindAgain binds a port to the Pod that was given it before.
+func (c *Controller) bindAgain(
+	ctx context.Context, key cache.ObjectName, port *cloudteamv1.NetworkPort, pod *corev1.Pod,
+) (stale bool, err error) {
+	// The cache may show a Pod that is gone, and whose port was released.
+	live, err := consumer.LivePod(ctx, c.pods, key)
+	if err != nil {
+		return false, err
+	}
+	if live == nil || live.UID != pod.UID || consumer.Ended(live) {
+		return true, nil
+	}
+	klog.FromContext(ctx).Info("Binding again a port whose binding was lost", "port", port.Name)
+	_, err = c.bind(ctx, key, port, pod)
+	return errors.Is(err, controller.ErrStale), withoutStale(err)
+}
+
+// confirmProblem is problemOf. A problem that the condition does not tell yet is confirmed at the API server: the cache of
+// ports may be older than that of Pods.
+func (c *Controller) confirmProblem(
+	ctx context.Context, a cloudteamv1.Allocation, port *cloudteamv1.NetworkPort, pod *corev1.Pod,
+) (problem string, err error) {
+	problem = c.problemOf(a, port, pod)
+	if was := conditionOn(pod); problem == "" || was != nil && was.Message == problem || pod.DeletionTimestamp != nil {
+		return problem, nil
+	}
+	live, err := c.ports.NetworkPorts(pod.Namespace).Get(ctx, a.Port, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err):
+		live = nil
+	case err != nil:
+		return "", fmt.Errorf("reading NetworkPort %q: %w", a.Port, err)
+	}
+	return c.problemOf(a, live, pod), nil
+}
