@@ -52,11 +52,36 @@ func (c *Controller) apply(
 	var w writes
 	c.bind(ctx, &w, key, p.bind)
 	c.release(ctx, &w, key, p.release)
-	c.remove(ctx, &w, key, p.remove)
 	if deployment != nil {
-		c.create(ctx, &w, key, deployment, p.create, &m.creates)
+		c.resize(ctx, &w, key, deployment, p, &m.resizes)
 	}
 	return w
+}
+
+// resize deletes and creates ports.
+//
+// Failures do not fail the sync: its retries have a backoff, and a Pod would wait that long for a port that is released
+// meanwhile. Resizes have a backoff of their own.
+func (c *Controller) resize(
+	ctx context.Context, w *writes, key cache.ObjectName, deployment *appsv1.Deployment, p plan, b *backoff,
+) {
+	if len(p.remove)+len(p.create) == 0 {
+		b.reset()
+		return
+	}
+	if !b.ready(deployment.Generation, time.Now()) {
+		return
+	}
+	failed := c.remove(ctx, w, key, p.remove)
+	if len(p.create) > 0 {
+		failed = errors.Join(failed, c.create(ctx, w, key, deployment, p.create))
+	}
+	if failed == nil {
+		b.reset()
+		return
+	}
+	pause := b.fail(deployment.Generation, w.refused, w.uncreated, time.Now())
+	klog.FromContext(ctx).Info("Resizing the pool failed; retrying with backoff", "err", failed, "in", pause)
 }
 
 // bind binds ports to Pods. A write holds only while the port is as it was read: of two processes that give one port to two
@@ -110,7 +135,9 @@ func (c *Controller) release(ctx context.Context, w *writes, key cache.ObjectNam
 }
 
 // remove deletes ports, each only while it is as it was read: one that somebody bound meanwhile survives.
-func (c *Controller) remove(ctx context.Context, w *writes, key cache.ObjectName, ports []*cloudteamv1.NetworkPort) {
+func (c *Controller) remove(
+	ctx context.Context, w *writes, key cache.ObjectName, ports []*cloudteamv1.NetworkPort,
+) (failed error) {
 	for _, err := range c.each(ctx, len(ports), func(i int) error {
 		moved, err := consumer.DeletePort(ctx, c.client, ports[i], new(ports[i].ResourceVersion))
 		if moved {
@@ -122,8 +149,14 @@ func (c *Controller) remove(ctx context.Context, w *writes, key cache.ObjectName
 		}
 		return err
 	}) {
-		w.add(err)
+		switch {
+		case errors.Is(err, controller.ErrStale):
+			w.stale = true
+		case err != nil && failed == nil:
+			failed = err
+		}
 	}
+	return failed
 }
 
 // each calls do for 0 to n-1, side by side as far as there is room for writes, and gives the answers.
@@ -148,33 +181,10 @@ func (c *Controller) write(ctx context.Context, do func() error) error {
 	return do()
 }
 
-// create creates ports. Those of one request begin slowly, as kube-controller-manager begins Pods: what refuses one (a
-// quota, a rule of the CRD) refuses the next as well, and is not asked five hundred times. Other requests go on.
-//
-// Failures do not fail the sync. Its retries would then come with backoff, and a Pod would wait that long for a port that
-// is released meanwhile. The creates have a backoff of their own.
+// create creates ports, and gives the first error. Those of one request begin slowly, as kube-controller-manager begins
+// Pods: what refuses one (a quota, a rule of the CRD) refuses the next as well, and is not asked five hundred times. Other
+// requests go on.
 func (c *Controller) create(
-	ctx context.Context, w *writes, key cache.ObjectName, deployment *appsv1.Deployment,
-	requests [][]*cloudteamv1.NetworkPort, b *backoff,
-) {
-	if len(requests) == 0 {
-		b.reset()
-		return
-	}
-	if !b.ready(deployment.Generation, time.Now()) {
-		return
-	}
-	failed := c.createAll(ctx, w, key, deployment, requests)
-	if failed == nil {
-		b.reset()
-		return
-	}
-	pause := b.fail(deployment.Generation, w.refused, w.uncreated, time.Now())
-	klog.FromContext(ctx).Info("Creating ports failed; retrying with backoff", "err", failed, "in", pause)
-}
-
-// createAll tries to create all ports, and gives the first error.
-func (c *Controller) createAll(
 	ctx context.Context, w *writes, key cache.ObjectName, deployment *appsv1.Deployment,
 	requests [][]*cloudteamv1.NetworkPort,
 ) (failed error) {

@@ -7,10 +7,10 @@ import (
 	"cloudteam.ztgame.com/network-controller/internal/controller"
 )
 
-// backoff is when a Deployment's ports are tried again after creates failed. The zero value is ready.
+// backoff is when a pool is resized again after a create or a delete failed. The zero value is ready.
 type backoff struct {
 	failures int
-	// due is when creates are tried again; the zero time where the last ones did not fail.
+	// due is when it is resized again; the zero time where the last attempt did not fail.
 	due time.Time
 	// generation is the Deployment's at the last failure. Another one is tried at once.
 	generation int64
@@ -19,12 +19,12 @@ type backoff struct {
 	uncreated int
 }
 
-// ready reports whether creates may be tried.
+// ready reports whether the pool may be resized.
 func (b *backoff) ready(generation int64, now time.Time) bool {
 	return !now.Before(b.due) || generation != b.generation
 }
 
-// fail notes that creates failed, and gives the pause: doubled each time, with jitter.
+// fail notes that an attempt failed, and gives the pause: doubled each time, with jitter.
 func (b *backoff) fail(generation int64, refused error, uncreated int, now time.Time) time.Duration {
 	if generation != b.generation {
 		b.failures = 0
@@ -40,5 +40,5 @@ func (b *backoff) fail(generation int64, refused error, uncreated int, now time.
 	return pause
 }
 
-// reset notes that nothing is left to create, or that it was created.
+// reset notes that an attempt succeeded, or that none is needed.
 func (b *backoff) reset() { *b = backoff{} }

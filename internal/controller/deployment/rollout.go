@@ -21,8 +21,8 @@ type memory struct {
 	complete *uint64
 	// demands are how many ports the pools needed recently.
 	demands map[consumer.Request]demand
-	// creates is when creates that failed are tried again.
-	creates backoff
+	// resizes is when a resize that failed is retried.
+	resizes backoff
 	// told is when the condition was last written.
 	told time.Time
 }

@@ -22,18 +22,18 @@ const countPause = 5 * time.Second
 
 // verdict is what to tell users after the writes of a plan. known is false where the caches did not show enough, or where
 // the API server failed in a way that says nothing of the Deployment.
-func (w writes) verdict(planned verdict, creates backoff) (say verdict, known bool) {
+func (w writes) verdict(planned verdict, resizes backoff) (say verdict, known bool) {
 	say = planned
 	switch {
 	case say.reason != "" && !aboutPorts(say.reason):
 		return say, true // the declaration is wrong, whatever the writes say
-	case creates.refused != nil:
+	case resizes.refused != nil:
 		say.reason = cloudteamv1.ReasonPortsFailing
 		say.message = fmt.Sprintf("%d of %d ports cannot be created; the API server refuses them: %s; %s",
-			creates.uncreated, say.total, creates.refused, remedy(creates.refused))
+			resizes.uncreated, say.total, resizes.refused, remedy(resizes.refused))
 		return say, true
 	}
-	return say, !w.stale && (len(w.errs) == 0 && creates.due.IsZero() || say.reason != "")
+	return say, !w.stale && (len(w.errs) == 0 && resizes.due.IsZero() || say.reason != "")
 }
 
 // remedy is what to do when the API server refuses a port.

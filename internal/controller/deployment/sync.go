@@ -79,8 +79,8 @@ func (c *Controller) reconcile(
 	if w.stale || p.contested {
 		within(controller.StalePause)
 	}
-	if !m.creates.due.IsZero() {
-		within(max(time.Until(m.creates.due), time.Millisecond))
+	if !m.resizes.due.IsZero() {
+		within(max(time.Until(m.resizes.due), time.Millisecond))
 	}
 	if p.say.reason != "" {
 		within(recheck)
@@ -88,7 +88,7 @@ func (c *Controller) reconcile(
 	if !p.again.IsZero() {
 		within(max(time.Until(p.again), time.Millisecond))
 	}
-	if say, known := w.verdict(p.say, m.creates); known && deployment != nil {
+	if say, known := w.verdict(p.say, m.resizes); known && deployment != nil {
 		pause, err := c.report(ctx, deployment, say, m)
 		if err != nil {
 			w.errs = append(w.errs, err)

@@ -105,11 +105,11 @@ func TestAnswersToCreates(t *testing.T) {
 	}
 }
 
-func TestBackoffOfCreates(t *testing.T) {
+func TestBackoffOfResizes(t *testing.T) {
 	now := time.Unix(1000, 0)
 	var b backoff
 	if !b.ready(1, now) {
-		t.Error("a first create is held back")
+		t.Error("a first attempt is held back")
 	}
 	var last time.Duration
 	for range 20 {

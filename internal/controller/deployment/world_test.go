@@ -22,6 +22,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/record"
 
+	"cloudteam.ztgame.com/network-controller/internal/controller"
 	"cloudteam.ztgame.com/network-controller/internal/controller/consumer"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 	"cloudteam.ztgame.com/network-controller/pkg/client/clientset/versioned/fake"
@@ -377,5 +378,37 @@ func TestAnotherProcessKeepsPortsForOneCooldown(t *testing.T) {
 		}
 		<-time.After(cooldown)
 		w.mustSync("delete web-blue-1")
+	})
+}
+
+func TestAPoolThatCannotGrowBindsWhatItHas(t *testing.T) {
+	d := declaring("blue", 2)
+	set := &appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "web-1", UID: "set-1",
+		OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(d, kind)}}}
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "web-1-a", UID: "pod-1",
+		Annotations: map[string]string{"k8s.v1.cni.cncf.io/networks": "blue"},
+		OwnerReferences: []metav1.OwnerReference{
+			*metav1.NewControllerRef(set, appsv1.SchemeGroupVersion.WithKind("ReplicaSet"))},
+	}}
+	inWorld(t, d, func(t *testing.T, w *world) {
+		w.show(set)
+		w.show(pod)
+		w.showPorts(d, 1, cloudteamv1.ReasonNoAddresses)
+		w.refuse = func(what string) error {
+			if strings.HasPrefix(what, "create ") {
+				return errQuota
+			}
+			return nil
+		}
+		if again := w.mustSync("create web-blue-1", "get web", "patch web"); again <= 0 || again > 2*controller.BackoffFirst {
+			t.Errorf("it is synced again after %s", again)
+		}
+		w.showWritten()
+		port := portOf(d, "web-blue-0", consumer.Request{Network: cache.NewObjectName("team", "blue")})
+		usable(port, "10.0.0.7/16")
+		w.show(port)
+		w.mustSync("patch web-blue-0")
+		<-time.After(2 * controller.BackoffFirst)
+		w.mustSync("create web-blue-1", "get web", "patch web-blue-0")
 	})
 }
