@@ -20,8 +20,8 @@ var (
 	ErrTerminating = errors.New("the namespace is being deleted")
 )
 
-// StalePause is how long a sync waits for a cache that is behind the API server. Usually an event ends the wait earlier.
-// There is no event for an object that was created and deleted between two lists.
+// StalePause is how long a sync waits for a cache that is behind the API server. Usually an event ends the wait
+// earlier. There is no event for an object that was created and deleted between two lists.
 const StalePause = time.Second
 
 // Getter reads objects of type T in one namespace at the API server.
@@ -35,9 +35,10 @@ type Creator[T metav1.Object] interface {
 	Create(ctx context.Context, obj T, opts metav1.CreateOptions) (T, error)
 }
 
-// CheckOwner reads an owner at the API server before something is created for it. It returns ErrStale where the owner is
-// gone, is another object of the name, or is being deleted. Foreground deletion removes what an owner controls before
-// the owner itself, and the cache of owners may be the last to know: without this read it would be created again.
+// CheckOwner reads an owner at the API server before something is created for it. It returns ErrStale where the owner
+// is gone, is another object of the name, or is being deleted. Foreground deletion removes what an owner controls
+// before the owner itself, and the cache of owners may be the last to know: without this read it would be created
+// again.
 func CheckOwner[T metav1.Object](ctx context.Context, client Getter[T], kind string, owner metav1.Object) error {
 	live, err := client.Get(ctx, owner.GetName(), metav1.GetOptions{})
 	switch {

@@ -9,9 +9,9 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// Expectations tell whether an informer's cache shows what this process wrote. A sync that acted on an older state would
-// repeat its own last writes: it would add a finalizer again, or create what it has just created. The idea is that of
-// KEP-5647.
+// Expectations tell whether an informer's cache shows what this process wrote. A sync that acted on an older state
+// would repeat its own last writes: it would add a finalizer again, or create what it has just created. The idea is
+// that of KEP-5647.
 //
 // Writes are noted by the key of the sync that made them. A sync of one object asks Met with that object. A sync that
 // writes several objects of another kind asks CaughtUp with the version of that kind's cache.
@@ -41,9 +41,9 @@ func (e *Expectations) Written(key cache.ObjectName, uid types.UID, version stri
 	}
 }
 
-// LetGo notes that a write removed an object: a deletion, or a write that took off the last finalizer. A cache that still
-// holds the object is behind. The answers to such writes have no version that tells so (deleteWithoutFinalizers in
-// k8s.io/apiserver/pkg/registry/generic/registry/store.go returns the object as it was).
+// LetGo notes that a write removed an object: a deletion, or a write that took off the last finalizer. A cache that
+// still holds the object is behind. The answers to such writes have no version that tells so (deleteWithoutFinalizers
+// in k8s.io/apiserver/pkg/registry/generic/registry/store.go returns the object as it was).
 func (e *Expectations) LetGo(key cache.ObjectName, uid types.UID) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -73,8 +73,8 @@ func (e *Expectations) KeepRemoved(key cache.ObjectName, pending func(types.UID)
 	}
 }
 
-// Met reports whether a cached object is at least as new as the newest write noted for the key. An object of another UID
-// is another object, of which nothing is expected.
+// Met reports whether a cached object is at least as new as the newest write noted for the key. An object of another
+// UID is another object, of which nothing is expected.
 func (e *Expectations) Met(key cache.ObjectName, uid types.UID, version string) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()

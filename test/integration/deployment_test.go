@@ -38,9 +38,9 @@ import (
 	informers "cloudteam.ztgame.com/network-controller/pkg/client/informers/externalversions"
 )
 
-// poolWorld is a namespace in which the controller of Deployments works. There is no controller-manager, and none of the
-// controllers of Pods and ports: the test plays them all. Its ports have ids and no addresses, so that they are never
-// usable and the controller binds none by itself.
+// poolWorld is a namespace in which the controller of Deployments works. There is no controller-manager, and none of
+// the controllers of Pods and ports: the test plays them all. Its ports have ids and no addresses, so that they are
+// never usable and the controller binds none by itself.
 type poolWorld struct {
 	t         *testing.T
 	namespace string

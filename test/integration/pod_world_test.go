@@ -41,9 +41,9 @@ import (
 	informers "cloudteam.ztgame.com/network-controller/pkg/client/informers/externalversions"
 )
 
-// podWorld is a namespace with Networks, in which the controllers of Pods and Deployments can be started and stopped. There
-// is no controller-manager and no kubelet: the test plays those, and the controller of ports. The pools of Deployments are
-// the test's, too: their creates are refused, as by a quota.
+// podWorld is a namespace with Networks, in which the controllers of Pods and Deployments can be started and stopped.
+// There is no controller-manager and no kubelet: the test plays those, and the controller of ports. The pools of
+// Deployments are the test's, too: their creates are refused, as by a quota.
 type podWorld struct {
 	t         *testing.T
 	namespace string
@@ -259,8 +259,8 @@ func (w *podWorld) takeWrites() []string {
 	return taken
 }
 
-// awaitRest waits until the controller writes nothing during two resyncs of a number of Pods. What was under way when the
-// test began to wait may still come; a controller that writes at resyncs never comes to rest.
+// awaitRest waits until the controller writes nothing during two resyncs of a number of Pods. What was under way when
+// the test began to wait may still come; a controller that writes at resyncs never comes to rest.
 func (w *podWorld) awaitRest(pods int) {
 	w.t.Helper()
 	const windows = 3

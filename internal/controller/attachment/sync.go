@@ -25,8 +25,8 @@ var stale = controller.Result{RequeueAfter: controller.StalePause}
 // sync makes the NetworkAttachmentDefinition of one Network as the Network declares. It is level-triggered: it acts on
 // what the caches hold.
 //
-// It creates and updates the object only while the Network is Ready: the status of one that is not may have lost its MTU,
-// and Neutron may refuse its spec. Otherwise what exists stays, for the Pods that use it.
+// It creates and updates the object only while the Network is Ready: the status of one that is not may have lost its
+// MTU, and Neutron may refuse its spec. Otherwise what exists stays, for the Pods that use it.
 func (c *Controller) sync(ctx context.Context, key cache.ObjectName) (controller.Result, error) {
 	network, err := c.lister.Networks(key.Namespace).Get(key.Name)
 	if apierrors.IsNotFound(err) {

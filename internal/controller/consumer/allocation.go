@@ -17,8 +17,9 @@ func Allocations(pod *corev1.Pod) ([]cloudteamv1.Allocation, error) {
 	return allocations, err
 }
 
-// Mentions reports whether a Pod's declaration names all that a port has got, as it does once the Pod was given the port.
-// The containers of a Pod that is not gated may then use the port, whatever else was removed from its annotations.
+// Mentions reports whether a Pod's declaration names all that a port has got, as it does once the Pod was given the
+// port. The containers of a Pod that is not gated may then use the port, whatever else was removed from its
+// annotations.
 func Mentions(pod *corev1.Pod, port *cloudteamv1.NetworkPort) bool {
 	selections, err := DeclaredByPod(pod)
 	given, ok := Given(port)
@@ -27,8 +28,9 @@ func Mentions(pod *corev1.Pod, port *cloudteamv1.NetworkPort) bool {
 	})
 }
 
-// AsGiven gives the ports, of those that a Pod holds, that its requests name with all that they have got, in the order of
-// the requests. It is nil unless there is one for each. Such a Pod was given them before, unless it is gated.
+// AsGiven gives the ports, of those that a Pod holds, that its requests name with all that they have got, in the
+// order of the requests. It is nil unless there is one for each. Such a Pod was given them before, unless it is
+// gated.
 func AsGiven(requests []Request, held []*cloudteamv1.NetworkPort) []*cloudteamv1.NetworkPort {
 	given := make([]*cloudteamv1.NetworkPort, len(requests))
 	for i, request := range requests {

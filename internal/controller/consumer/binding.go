@@ -43,7 +43,8 @@ func Has(pod *corev1.Pod, port *cloudteamv1.NetworkPort) bool {
 }
 
 // Bind binds a port to a Pod; nil releases it. The write holds only while the port is as it was read, so that of two
-// processes that give one port to two Pods one fails with controller.ErrStale. It writes status.boundTo and nothing else.
+// processes that give one port to two Pods one fails with controller.ErrStale. It writes status.boundTo and nothing
+// else.
 func Bind(
 	ctx context.Context, client portclient.NetworkPortsGetter, port *cloudteamv1.NetworkPort, pod *corev1.Pod,
 ) (written *cloudteamv1.NetworkPort, err error) {
@@ -83,8 +84,8 @@ func LivePod(ctx context.Context, client coreclient.PodsGetter, key cache.Object
 	return live, nil
 }
 
-// MayRelease reports whether a port may be taken from the Pod that it is bound to, which is gone, has ended or has no use
-// for it as far as cached shows. live is the Pod at the API server, nil where it is gone.
+// MayRelease reports whether a port may be taken from the Pod that it is bound to, which is gone, has ended or has no
+// use for it as far as cached shows. live is the Pod at the API server, nil where it is gone.
 //
 // A cache may be behind: the port's Pod may be newer than our list of Pods. What a Pod has no use for was read from its
 // state in the cache, so the Pod MUST still be in that state.

@@ -1,6 +1,7 @@
-// Package consumer is what the controllers of Deployments and of Pods have in common. Deployments and Pods are consumers
-// of Networks: they declare them in an annotation (package selection) and use them through NetworkPorts. A Deployment has
-// a pool of ports, and each of its Pods is bound to as many as it declares. A Pod without a Deployment has its own ports.
+// Package consumer is what the controllers of Deployments and of Pods have in common. Deployments and Pods are
+// consumers of Networks: they declare them in an annotation (package selection) and use them through NetworkPorts. A
+// Deployment has a pool of ports, and each of its Pods is bound to as many as it declares. A Pod without a Deployment
+// has its own ports.
 package consumer
 
 import (
@@ -255,8 +256,8 @@ func (c *Caches) PortsMadeFor(deployment cache.ObjectName) []*cloudteamv1.Networ
 	return indexed[*cloudteamv1.NetworkPort](c.Informers.Ports.Informer(), indexDeployment, deployment.String())
 }
 
-// GivenTo gives the Pods that were given a port by their annotation, and whose containers may still use it. Only Pods of
-// the port's namespace can have it.
+// GivenTo gives the Pods that were given a port by their annotation, and whose containers may still use it. Only Pods
+// of the port's namespace can have it.
 func (c *Caches) GivenTo(port *cloudteamv1.NetworkPort) []*corev1.Pod {
 	if port.Status.PortID == "" {
 		return nil
@@ -265,9 +266,9 @@ func (c *Caches) GivenTo(port *cloudteamv1.NetworkPort) []*corev1.Pod {
 		indexed[*corev1.Pod](c.Informers.Pods.Informer(), indexAllocated, port.Namespace+"/"+port.Status.PortID), Ended)
 }
 
-// Rival gives another port that shows an address of a port's, nil for none; one that is bound before others. Neutron gives
-// no address twice. But the port that had it first may have been deleted in Neutron by hand: that port gets the address
-// back where a Pod has it, and will soon be known to be gone where none does.
+// Rival gives another port that shows an address of a port's, nil for none; one that is bound before others. Neutron
+// gives no address twice. But the port that had it first may have been deleted in Neutron by hand: that port gets the
+// address back where a Pod has it, and will soon be known to be gone where none does.
 func (c *Caches) Rival(port *cloudteamv1.NetworkPort) *cloudteamv1.NetworkPort {
 	var rival *cloudteamv1.NetworkPort
 	for _, key := range addressKeys(port) {

@@ -41,9 +41,9 @@ func DeclarationOf(pod *corev1.Pod, resolve func(network cache.ObjectName) Kind)
 	return d
 }
 
-// Served gives the ports, of those that a Pod holds, that serve requests, in the order of the requests; nil for a request
-// that none serves. A port that is being deleted serves none: nothing of a Pod that waits runs yet. The result does not
-// depend on the order of held.
+// Served gives the ports, of those that a Pod holds, that serve requests, in the order of the requests; nil for a
+// request that none serves. A port that is being deleted serves none: nothing of a Pod that waits runs yet. The
+// result does not depend on the order of held.
 func Served(requests []Request, held []*cloudteamv1.NetworkPort) []*cloudteamv1.NetworkPort {
 	served := make([]*cloudteamv1.NetworkPort, len(requests))
 	for _, port := range slices.SortedFunc(slices.Values(held), CompareByName) {
@@ -66,12 +66,12 @@ func CompareByName(a, b *cloudteamv1.NetworkPort) int {
 	return cmp.Or(cmp.Compare(len(a.Name), len(b.Name)), cmp.Compare(a.Name, b.Name))
 }
 
-// Useless reports whether a Pod that has not ended can have no use for a port that is bound to it, so that the port may be
-// released.
+// Useless reports whether a Pod that has not ended can have no use for a port that is bound to it, so that the port
+// may be released.
 //
-// Before the Pod was given its ports, those are useless that serve none of its requests. One more than it needs is not:
-// another process may be giving it that very one. Afterwards those are useless that the Pod does not name. Containers of
-// a Pod that is not gated may run with a port although the Pod lost the annotation that says so.
+// Before the Pod was given its ports, those are useless that serve none of its requests. One more than it needs is
+// not: another process may be giving it that very one. Afterwards those are useless that the Pod does not name.
+// Containers of a Pod that is not gated may run with a port although the Pod lost the annotation that says so.
 func Useless(pod *corev1.Pod, port *cloudteamv1.NetworkPort, declaration func() Declaration) bool {
 	if Mirror(pod) || !Gated(pod) && Mentions(pod, port) {
 		return false

@@ -14,9 +14,9 @@ import (
 	portclient "cloudteam.ztgame.com/network-controller/pkg/client/clientset/versioned/typed/cloudteam/v1"
 )
 
-// AnnotationMadeFor holds, on a NetworkPort that was made for a consumer, its kind and name: "Deployment/web". It stays
-// when garbage collection removes the owner reference, as for kubectl delete --cascade=orphan. Such a port is of no use to
-// anybody, and only the annotation tells it from one that a user made.
+// AnnotationMadeFor holds, on a NetworkPort that was made for a consumer, its kind and name: "Deployment/web". It
+// stays when garbage collection removes the owner reference, as for kubectl delete --cascade=orphan. Such a port is
+// of no use to anybody, and only the annotation tells it from one that a user made.
 const AnnotationMadeFor = "cloudteam.ztgame.com/made-for"
 
 // madeFor is the value of AnnotationMadeFor.
@@ -38,8 +38,8 @@ func MadeFor(port *cloudteamv1.NetworkPort, kind string) (consumer cache.ObjectN
 // deploymentKind is the kind of the consumers whose ports the controller of Deployments binds.
 const deploymentKind = "Deployment"
 
-// OfDeployment reports whether a port was made for a Deployment. The controller of Deployments binds such ports, and the
-// controller of Pods all others.
+// OfDeployment reports whether a port was made for a Deployment. The controller of Deployments binds such ports, and
+// the controller of Pods all others.
 func OfDeployment(port *cloudteamv1.NetworkPort) bool {
 	_, ok := MadeFor(port, deploymentKind)
 	return ok
@@ -80,8 +80,8 @@ func byDeployment(obj any) ([]string, error) {
 	return nil, nil
 }
 
-// DeleteOrphans deletes the ports that were made for a consumer of the kind and name and that have lost their owner. Those
-// that a Pod uses go when the Pod does.
+// DeleteOrphans deletes the ports that were made for a consumer of the kind and name and that have lost their owner.
+// Those that a Pod uses go when the Pod does.
 func (c *Caches) DeleteOrphans(
 	ctx context.Context, client portclient.NetworkPortsGetter, kind string, consumer cache.ObjectName,
 ) error {

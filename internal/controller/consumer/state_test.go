@@ -13,7 +13,8 @@ import (
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
 
-// portOf reads a port from its name and "going" or "mac". The last but one part of the name is the network's: web-net-0.
+// portOf reads a port from its name and "going" or "mac". The last but one part of the name is the network's:
+// web-net-0.
 func portOf(text string) *cloudteamv1.NetworkPort {
 	words := strings.Fields(text)
 	parts := strings.Split(words[0], "-")

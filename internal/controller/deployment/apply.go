@@ -17,8 +17,8 @@ import (
 )
 
 // inFlight is how many writes are under way at once, of all Deployments together. A write takes an API server some
-// milliseconds, so that a pool of 500 is created or bound within a second or so, and a slow API server does not get more
-// than it answers. None of these writes goes to Neutron.
+// milliseconds, so that a pool of 500 is created or bound within a second or so, and a slow API server does not get
+// more than it answers. None of these writes goes to Neutron.
 const inFlight = 16
 
 // writes is how the writes of a plan went.
@@ -84,8 +84,8 @@ func (c *Controller) resize(
 	klog.FromContext(ctx).Info("Resizing the pool failed; retrying with backoff", "err", failed, "in", pause)
 }
 
-// bind binds ports to Pods. A write holds only while the port is as it was read: of two processes that give one port to two
-// Pods one fails.
+// bind binds ports to Pods. A write holds only while the port is as it was read: of two processes that give one port
+// to two Pods one fails.
 func (c *Controller) bind(ctx context.Context, w *writes, key cache.ObjectName, bindings []binding) {
 	for _, err := range c.each(ctx, len(bindings), func(i int) error {
 		b := bindings[i]
@@ -181,9 +181,9 @@ func (c *Controller) write(ctx context.Context, do func() error) error {
 	return do()
 }
 
-// create creates ports, and gives the first error. Those of one request begin slowly, as kube-controller-manager begins
-// Pods: what refuses one (a quota, a rule of the CRD) refuses the next as well, and is not asked five hundred times. Other
-// requests go on.
+// create creates ports, and gives the first error. Those of one request begin slowly, as kube-controller-manager
+// begins Pods: what refuses one (a quota, a rule of the CRD) refuses the next as well, and is not asked five hundred
+// times. Other requests go on.
 func (c *Controller) create(
 	ctx context.Context, w *writes, key cache.ObjectName, deployment *appsv1.Deployment,
 	requests [][]*cloudteamv1.NetworkPort,
@@ -218,8 +218,8 @@ func (c *Controller) create(
 	return failed
 }
 
-// created notes how the creates of one request's ports went, and gives the first error. errs has the answers of those that
-// were tried.
+// created notes how the creates of one request's ports went, and gives the first error. errs has the answers of those
+// that were tried.
 func (w *writes) created(ports int, errs []error) (failed error) {
 	var refused error
 	uncreated := ports - len(errs)
@@ -250,8 +250,9 @@ func (w *writes) created(ports int, errs []error) (failed error) {
 	return failed
 }
 
-// slowStart calls do for 0 to n-1, in batches of 1, 2, 4 and so on up to most at once. It ends after a batch in which one
-// failed, other than by a cache that is behind. It returns the answers of those that were tried, which are the first ones.
+// slowStart calls do for 0 to n-1, in batches of 1, 2, 4 and so on up to most at once. It ends after a batch in which
+// one failed, other than by a cache that is behind. It returns the answers of those that were tried, which are the
+// first ones.
 func slowStart(n, most int, do func(i int) error) []error {
 	errs := make([]error, n)
 	for tried, batch := 0, 1; tried < n; batch = min(2*batch, most) {

@@ -17,7 +17,8 @@ type bindings struct {
 	release []binding
 	// doubles are free ports with the address of a bound one. They are deleted, so that the bound one gets it back.
 	doubles []*cloudteamv1.NetworkPort
-	// contested is true where a free port has the address of another free port. Neither is bound until one of them is gone.
+	// contested is true where a free port has the address of another free port. Neither is bound until one of them is
+	// gone.
 	contested bool
 	// holders are the Pods to bind, by the ports.
 	holders map[types.UID]types.UID
@@ -26,7 +27,8 @@ type bindings struct {
 // binding is a port and a Pod.
 type binding struct {
 	port *cloudteamv1.NetworkPort
-	// pod is the Pod as the cache shows it. In a release it is nil, or another one of the name, where the port's Pod is gone.
+	// pod is the Pod as the cache shows it. In a release it is nil, or another one of the name, where the port's Pod is
+	// gone.
 	pod *corev1.Pod
 	// lost is true where the Pod was given the port before, and the binding was lost.
 	lost bool
@@ -53,8 +55,8 @@ func (o observed) bindings(declarations map[types.UID]consumer.Declaration) bind
 	return b
 }
 
-// keepOrRelease releases a port whose Pod is gone, has ended or has no use for it, and binds one again whose binding was
-// lost.
+// keepOrRelease releases a port whose Pod is gone, has ended or has no use for it, and binds one again whose binding
+// was lost.
 func (o observed) keepOrRelease(b *bindings, port *cloudteamv1.NetworkPort) {
 	switch {
 	case port.Status.BoundTo == nil:
@@ -71,8 +73,8 @@ func (o observed) keepOrRelease(b *bindings, port *cloudteamv1.NetworkPort) {
 	}
 }
 
-// givenBefore gives the Pod that was given a port by its annotation, nil for none. Somebody may have copied the annotation
-// to another Pod: then it is the oldest.
+// givenBefore gives the Pod that was given a port by its annotation, nil for none. Somebody may have copied the
+// annotation to another Pod: then it is the oldest.
 func (o observed) givenBefore(port *cloudteamv1.NetworkPort) *corev1.Pod {
 	pods := slices.DeleteFunc(o.givenTo(port), func(pod *corev1.Pod) bool {
 		allocations, err := consumer.Allocations(pod)
@@ -124,8 +126,8 @@ func lacking(requests []consumer.Request, held []*cloudteamv1.NetworkPort) []con
 	return lacking
 }
 
-// offers are the Deployment's ports that may be bound, by the requests that they serve, in the order of their names. Low
-// slots are bound first, so that a pool that shrinks finds its high slots free.
+// offers are the Deployment's ports that may be bound, by the requests that they serve, in the order of their names.
+// Low slots are bound first, so that a pool that shrinks finds its high slots free.
 func (o observed) offers(b *bindings) map[consumer.Request][]*cloudteamv1.NetworkPort {
 	offers := map[consumer.Request][]*cloudteamv1.NetworkPort{}
 	for _, port := range slices.SortedFunc(slices.Values(o.ports), consumer.CompareByName) {

@@ -13,9 +13,10 @@ import (
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
 
-// burst is the most ports that one plan creates, deletes or binds. The events of those bring the next plan. A Deployment
-// may declare two thousand million replicas, and no plan may grow with that. It is what kube-controller-manager has for
-// the Pods of a ReplicaSet (BurstReplicas in k8s.io/kubernetes/pkg/controller/replicaset).
+// burst is the most ports that one plan creates, deletes or binds. The events of those bring the next plan. A
+// Deployment may declare two thousand million replicas, and no plan may grow with that. It is what
+// kube-controller-manager has for the Pods of a ReplicaSet (BurstReplicas in
+// k8s.io/kubernetes/pkg/controller/replicaset).
 const burst = 500
 
 // observed is what a plan is made from. A plan MUST NOT change it.
@@ -83,9 +84,9 @@ type plan struct {
 
 // newPlan plans first who gets which port, then how many ports there should be.
 //
-// It never deletes a port that a Pod has. It creates no port beyond the larger of two numbers: what the template declares
-// for its replicas, and what the existing Pods have or wait for. It deletes what exceeds the most that this was within
-// the cool-down.
+// It never deletes a port that a Pod has. It creates no port beyond the larger of two numbers: what the template
+// declares for its replicas, and what the existing Pods have or wait for. It deletes what exceeds the most that this
+// was within the cool-down.
 //
 // While the declaration cannot be read, it deletes nothing: a typing mistake must not cost a pool.
 func newPlan(o observed) plan {
@@ -116,5 +117,6 @@ func (o observed) declarationOf(pod *corev1.Pod) consumer.Declaration {
 	return consumer.DeclarationOf(pod, func(network cache.ObjectName) consumer.Kind { return o.resolve(network).kind })
 }
 
-// waits reports whether a Pod waits for ports. One that has them does not: its annotation was rewritten with what it got.
+// waits reports whether a Pod waits for ports. One that has them does not: its annotation was rewritten with what it
+// got.
 func waits(pod *corev1.Pod) bool { return consumer.Waiting(pod) && !pod.Spec.HostNetwork }

@@ -63,11 +63,11 @@ func (o observed) size(p *plan, pools []pool) (stay []*cloudteamv1.NetworkPort) 
 	return stay
 }
 
-// givenUp are the ports to delete of a pool's surplus, which is in the order of its free ports. The others stay for now, and
-// the plan says until when.
+// givenUp are the ports to delete of a pool's surplus, which is in the order of its free ports. The others stay for
+// now, and the plan says until when.
 //
-// At once go ports that nobody declares any more, ports whose Network is being deleted, and ports with an address that was
-// asked for by name: somebody may wait for that address. A port that fails is not worth keeping.
+// At once go ports that nobody declares any more, ports whose Network is being deleted, and ports with an address
+// that was asked for by name: somebody may wait for that address. A port that fails is not worth keeping.
 func (o observed) givenUp(p *plan, pool pool, want int, surplus []*cloudteamv1.NetworkPort) []*cloudteamv1.NetworkPort {
 	if pool.times == 0 || pool.request.Exclusive() || pool.standing.going {
 		return surplus
@@ -130,11 +130,12 @@ func roundedUp(n, step int) int {
 	return (n + step - 1) / step * step
 }
 
-// staying is how many ports count for what is wanted. A port that is being deleted counts while a Pod has it: that Pod needs
-// no other.
+// staying is how many ports count for what is wanted. A port that is being deleted counts while a Pod has it: that
+// Pod needs no other.
 func (p pool) staying() int { return len(p.held) + len(p.free) }
 
-// pools groups what is declared, what Pods wait for and the ports that exist by Request, in the order of the declaration.
+// pools groups what is declared, what Pods wait for and the ports that exist by Request, in the order of the
+// declaration.
 func (o observed) pools(b bindings, declarations map[types.UID]consumer.Declaration) []pool {
 	var pools []*pool
 	byRequest := map[consumer.Request]*pool{}

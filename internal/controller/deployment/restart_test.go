@@ -261,8 +261,8 @@ func (w *played) atRest() bool {
 	return w.rolledOut() && len(w.pods) == int(replicasOf(w.o.deployment)) && len(w.o.ports) == len(w.pods)
 }
 
-// TestARestart holds what a rolling restart of 50 Pods costs in calls to Neutron: a fifth of one for each Pod until they
-// are all new, and then one for each port beyond the replicas, which no call to Neutron deletes together.
+// TestARestart holds what a rolling restart of 50 Pods costs in calls to Neutron: a fifth of one for each Pod until
+// they are all new, and then one for each port beyond the replicas, which no call to Neutron deletes together.
 func TestARestart(t *testing.T) {
 	const replicas = 50
 	quick, slow := 200*time.Millisecond, 30*time.Second

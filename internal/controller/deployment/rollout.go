@@ -13,8 +13,8 @@ import (
 	"cloudteam.ztgame.com/network-controller/internal/controller/consumer"
 )
 
-// memory is what this process knows of one Deployment beyond the caches. All of it can be lost: a pool is then larger for
-// one cool-down, or smaller until the Deployment's status shows the rollout.
+// memory is what this process knows of one Deployment beyond the caches. All of it can be lost: a pool is then larger
+// for one cool-down, or smaller until the Deployment's status shows the rollout.
 type memory struct {
 	uid types.UID
 	// complete is the hash of the Pod template that was last seen rolled out, nil for none.
@@ -27,9 +27,9 @@ type memory struct {
 	told time.Time
 }
 
-// rolling reports whether a rolling update replaces the Deployment's Pods, and remembers the template once it is complete.
-// The status alone shows it too late: it changes when the first new Pod is created, and the ports for the surge should
-// exist by then. A first rollout and a change of the scale replace no Pod.
+// rolling reports whether a rolling update replaces the Deployment's Pods, and remembers the template once it is
+// complete. The status alone shows it too late: it changes when the first new Pod is created, and the ports for the
+// surge should exist by then. A first rollout and a change of the scale replace no Pod.
 func (m *memory) rolling(deployment *appsv1.Deployment) bool {
 	status, template := deployment.Status, hashOf(&deployment.Spec.Template)
 	if status.ObservedGeneration >= deployment.Generation && status.Replicas == status.UpdatedReplicas &&
@@ -55,10 +55,10 @@ func replicasOf(deployment *appsv1.Deployment) int32 {
 	return *deployment.Spec.Replicas
 }
 
-// fenceposts are how many Pods a rolling update may have beyond the replicas, and how many fewer may be available. Both are
-// resolved as the controller of Deployments does (ResolveFenceposts in k8s.io/kubernetes/pkg/controller/deployment/util):
-// percentages of the replicas, the surge rounded up and the other rounded down, and not both 0. A strategy other than
-// RollingUpdate has no surge, and removes all Pods first.
+// fenceposts are how many Pods a rolling update may have beyond the replicas, and how many fewer may be available.
+// Both are resolved as the controller of Deployments does (ResolveFenceposts in
+// k8s.io/kubernetes/pkg/controller/deployment/util): percentages of the replicas, the surge rounded up and the other
+// rounded down, and not both 0. A strategy other than RollingUpdate has no surge, and removes all Pods first.
 func fenceposts(deployment *appsv1.Deployment) (surge, unavailable int) {
 	strategy, replicas := deployment.Spec.Strategy, int(replicasOf(deployment))
 	if strategy.Type != appsv1.RollingUpdateDeploymentStrategyType || strategy.RollingUpdate == nil {

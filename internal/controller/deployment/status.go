@@ -15,13 +15,13 @@ import (
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
 
-// countPause is the least time between two writes of a condition of which only the text changes. In a pool that fails as a
-// whole, the number of ports in the text changes with each of them, and every write to a Deployment triggers its own
-// controller, too.
+// countPause is the least time between two writes of a condition of which only the text changes. In a pool that fails
+// as a whole, the number of ports in the text changes with each of them, and every write to a Deployment triggers its
+// own controller, too.
 const countPause = 5 * time.Second
 
-// verdict is what to tell users after the writes of a plan. known is false where the caches did not show enough, or where
-// the API server failed in a way that says nothing of the Deployment.
+// verdict is what to tell users after the writes of a plan. known is false where the caches did not show enough, or
+// where the API server failed in a way that says nothing of the Deployment.
 func (w writes) verdict(planned verdict, resizes backoff) (say verdict, known bool) {
 	say = planned
 	switch {
@@ -65,8 +65,8 @@ func complains(deployment *appsv1.Deployment) bool {
 	return condition != nil && condition.Status != corev1.ConditionTrue
 }
 
-// nextCondition gives the condition that a Deployment should have after a sync; nil to leave it as it is. It is not written
-// until something blocks the Deployment. From then on it also says that ports are being created.
+// nextCondition gives the condition that a Deployment should have after a sync; nil to leave it as it is. It is not
+// written until something blocks the Deployment. From then on it also says that ports are being created.
 func nextCondition(deployment *appsv1.Deployment, say verdict, now time.Time) *appsv1.DeploymentCondition {
 	was := conditionOf(deployment)
 	next := appsv1.DeploymentCondition{
@@ -102,8 +102,9 @@ func sameTrouble(was, is *appsv1.DeploymentCondition) bool {
 		(aboutPorts(is.Reason) || was.Message == is.Message)
 }
 
-// report writes the condition if it changed, and then sends an Event if an obstacle is new or gone. A condition that cannot
-// be written is retried, and its Event comes then. It returns how long to wait where it is too early for another write.
+// report writes the condition if it changed, and then sends an Event if an obstacle is new or gone. A condition that
+// cannot be written is retried, and its Event comes then. It returns how long to wait where it is too early for
+// another write.
 func (c *Controller) report(
 	ctx context.Context, deployment *appsv1.Deployment, say verdict, m *memory,
 ) (time.Duration, error) {

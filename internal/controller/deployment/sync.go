@@ -18,15 +18,16 @@ import (
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
 
-// recheck is how often a blocked Deployment is synced without an event. Usually an event comes earlier; this is for what no
-// event tells, and costs no call.
+// recheck is how often a blocked Deployment is synced without an event. Usually an event comes earlier; this is for
+// what no event tells, and costs no call.
 const recheck = 30 * time.Second
 
-// sync gives one Deployment the ports that it needs, and its Pods theirs. It is level-triggered: it acts on what the caches
-// hold.
+// sync gives one Deployment the ports that it needs, and its Pods theirs. It is level-triggered: it acts on what the
+// caches hold.
 //
-// It is the only writer of the bindings of ports that were made for a Deployment of the name, whatever became of that. A
-// crash may follow any step: what was written is in the caches of the next process, which plans anew from them.
+// It is the only writer of the bindings of ports that were made for a Deployment of the name, whatever became of
+// that. A crash may follow any step: what was written is in the caches of the next process, which plans anew from
+// them.
 func (c *Controller) sync(ctx context.Context, key cache.ObjectName) (controller.Result, error) {
 	if err := c.caches.DeleteOrphans(ctx, c.client, kind.Kind, key); err != nil {
 		return controller.Result{}, err
@@ -58,8 +59,8 @@ func (c *Controller) sync(ctx context.Context, key cache.ObjectName) (controller
 	return c.reconcile(ctx, key, deployment, ports)
 }
 
-// reconcile makes a plan, applies it and reports it. deployment is nil where it is gone or being deleted; ports are those
-// that were made for a Deployment of the name.
+// reconcile makes a plan, applies it and reports it. deployment is nil where it is gone or being deleted; ports are
+// those that were made for a Deployment of the name.
 func (c *Controller) reconcile(
 	ctx context.Context, key cache.ObjectName, deployment *appsv1.Deployment, ports []*cloudteamv1.NetworkPort,
 ) (controller.Result, error) {
@@ -165,8 +166,8 @@ func (c *Controller) resolve(network cache.ObjectName) standing {
 	return s
 }
 
-// remember gives what is remembered of a Deployment; of one that is nil, nothing. Syncs of one key never overlap, so that a
-// memory needs no lock.
+// remember gives what is remembered of a Deployment; of one that is nil, nothing. Syncs of one key never overlap, so
+// that a memory needs no lock.
 func (c *Controller) remember(key cache.ObjectName, deployment *appsv1.Deployment) *memory {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -124,8 +124,8 @@ func (o observed) failing(v *verdict, ports []*cloudteamv1.NetworkPort) {
 		why.Message)
 }
 
-// fails reports whether a port is not Ready for a reason that does not pass by itself soon. A Network that is being made, a
-// concurrent change and a rate limit pass. A Network that is stalled or missing does not.
+// fails reports whether a port is not Ready for a reason that does not pass by itself soon. A Network that is being
+// made, a concurrent change and a rate limit pass. A Network that is stalled or missing does not.
 func (o observed) fails(port *cloudteamv1.NetworkPort) bool {
 	condition := meta.FindStatusCondition(port.Status.Conditions, cloudteamv1.ConditionReady)
 	if condition == nil || condition.Status != metav1.ConditionFalse {

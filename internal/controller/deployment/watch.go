@@ -1,6 +1,6 @@
-// Package deployment is the controller of Deployments that declare networks. For each it keeps a pool of NetworkPorts, as
-// many as the Pods need and made before they are needed, and it alone binds these ports to Pods and releases them. Package
-// pod then tells a Pod what it got.
+// Package deployment is the controller of Deployments that declare networks. For each it keeps a pool of
+// NetworkPorts, as many as the Pods need and made before they are needed, and it alone binds these ports to Pods and
+// releases them. Package pod then tells a Pod what it got.
 package deployment
 
 import (
@@ -52,8 +52,8 @@ type Controller struct {
 	memories map[cache.ObjectName]*memory
 }
 
-// NewController makes a controller that watches the caches' informers, which MUST NOT run yet. Ports stay for the cooldown,
-// from 0 on, after Pods needed them; see DefaultCooldown. Nothing runs before Run.
+// NewController makes a controller that watches the caches' informers, which MUST NOT run yet. Ports stay for the
+// cooldown, from 0 on, after Pods needed them; see DefaultCooldown. Nothing runs before Run.
 func NewController(
 	client portclient.NetworkPortsGetter, deployments appsclient.DeploymentsGetter, pods coreclient.PodsGetter,
 	caches *consumer.Caches, recorder record.EventRecorder, cooldown time.Duration,
@@ -82,16 +82,17 @@ func NewController(
 	)
 }
 
-// EnqueueDeclaring requeues the Deployments that declare a network of the name. Call it when a NetworkAttachmentDefinition of
-// the name comes or goes, which no informer of this controller shows. It is safe for concurrent use.
+// EnqueueDeclaring requeues the Deployments that declare a network of the name. Call it when a
+// NetworkAttachmentDefinition of the name comes or goes, which no informer of this controller shows. It is safe for
+// concurrent use.
 func (c *Controller) EnqueueDeclaring(network cache.ObjectName) {
 	for _, key := range c.keysDeclaring(network) {
 		c.Enqueue(key)
 	}
 }
 
-// keysDeclaring names the Deployments whose Pod template declares the network, and those with a waiting Pod of an earlier
-// template that does.
+// keysDeclaring names the Deployments whose Pod template declares the network, and those with a waiting Pod of an
+// earlier template that does.
 func (c *Controller) keysDeclaring(network cache.ObjectName) []cache.ObjectName {
 	var keys []cache.ObjectName
 	seen := map[cache.ObjectName]bool{}
@@ -115,7 +116,8 @@ func (c *Controller) keysDeclaring(network cache.ObjectName) []cache.ObjectName 
 	return keys
 }
 
-// keysOfPod names the Deployments that a Pod concerns: its own, where it declares networks, and those whose ports it has.
+// keysOfPod names the Deployments that a Pod concerns: its own, where it declares networks, and those whose ports it
+// has.
 func (c *Controller) keysOfPod(obj metav1.Object) []cache.ObjectName {
 	var keys []cache.ObjectName
 	add := func(key cache.ObjectName) {
@@ -155,8 +157,8 @@ func (c *Controller) portsOf(obj metav1.Object) []*cloudteamv1.NetworkPort {
 	return ports
 }
 
-// keysOfReplicaSet names the Deployment of a ReplicaSet whose Pods declare networks. It asks the Pods: the cache may not
-// hold the ReplicaSet's template.
+// keysOfReplicaSet names the Deployment of a ReplicaSet whose Pods declare networks. It asks the Pods: the cache may
+// not hold the ReplicaSet's template.
 func (c *Controller) keysOfReplicaSet(obj metav1.Object) []cache.ObjectName {
 	for _, pod := range c.caches.PodsControlledBy(obj.GetUID()) {
 		if consumer.Declares(pod.Annotations) {

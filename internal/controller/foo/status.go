@@ -66,8 +66,8 @@ func inSync(reason string) bool {
 	return reason == v1alpha1.ReasonAvailable || reason == v1alpha1.ReasonProgressing
 }
 
-// report sends the Events of what was done, writes the status if it changed, and sends an Event when a failure begins or
-// ends.
+// report sends the Events of what was done, writes the status if it changed, and sends an Event when a failure begins
+// or ends.
 func (c *Controller) report(ctx context.Context, foo *v1alpha1.Foo, r syncResult) error {
 	for _, e := range r.events {
 		klog.FromContext(ctx).Info("Applied", "step", e.Message)

@@ -22,10 +22,10 @@ import (
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
 
-// allocate writes on the Pod what it got and removes our gate, in one write: a Pod that is scheduled has its annotations,
-// and one that is not allocated cannot be scheduled. The write holds only while the Pod is as it was read, so that it gets
-// what it declares. ports are bound to it and usable, one for each request. again is true where the Pod had them before and
-// lost the annotation.
+// allocate writes on the Pod what it got and removes our gate, in one write: a Pod that is scheduled has its
+// annotations, and one that is not allocated cannot be scheduled. The write holds only while the Pod is as it was
+// read, so that it gets what it declares. ports are bound to it and usable, one for each request. again is true where
+// the Pod had them before and lost the annotation.
 func (c *Controller) allocate(
 	ctx context.Context, key cache.ObjectName, pod *corev1.Pod, declaration consumer.Declaration,
 	ports []*cloudteamv1.NetworkPort, again bool,
@@ -53,9 +53,9 @@ func (c *Controller) allocate(
 	})
 }
 
-// letGo removes our gate from a Pod that asks for none of our networks (any more), once its ports are released. A Pod that
-// is not gated may run with what it holds, although it does not say so any more: it keeps that until it is gone. stale is
-// true where a port of its own could not be released.
+// letGo removes our gate from a Pod that asks for none of our networks (any more), once its ports are released. A Pod
+// that is not gated may run with what it holds, although it does not say so any more: it keeps that until it is gone.
+// stale is true where a port of its own could not be released.
 func (c *Controller) letGo(
 	ctx context.Context, key cache.ObjectName, pod *corev1.Pod, stale bool,
 ) (progress, error) {

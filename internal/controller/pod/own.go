@@ -19,28 +19,28 @@ import (
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
 
-// A Pod without a Deployment has its own ports. This controller makes, binds and releases them, as that of Deployments does
-// with a pool.
+// A Pod without a Deployment has its own ports. This controller makes, binds and releases them, as that of
+// Deployments does with a pool.
 
-// ownPortName is the name of the port for the i-th request of a Pod. It is the same in every sync, so that a create that
-// lost its answer is not repeated under another name. A Pod that comes back under its name, as a StatefulSet's does, has
-// other ports: those of its predecessor may still exist. So has an annotation that is edited.
+// ownPortName is the name of the port for the i-th request of a Pod. It is the same in every sync, so that a create
+// that lost its answer is not repeated under another name. A Pod that comes back under its name, as a StatefulSet's
+// does, has other ports: those of its predecessor may still exist. So has an annotation that is edited.
 func ownPortName(pod *corev1.Pod, i int, request consumer.Request) string {
 	sum := fnv.New64a()
 	_, _ = fmt.Fprintf(sum, "%s %d %s %s %s", pod.UID, i, request.Network, request.Addresses, request.MAC)
 	return consumer.PortName(pod.Name, request.Network.Name, hex.EncodeToString(sum.Sum(nil))[:8])
 }
 
-// ownerOf is the reference by which a Pod controls a port of its own. It does not block the Pod's deletion: a port stays
-// for as long as its Pod does, so that a Pod in foreground deletion would wait for ports that wait for it.
+// ownerOf is the reference by which a Pod controls a port of its own. It does not block the Pod's deletion: a port
+// stays for as long as its Pod does, so that a Pod in foreground deletion would wait for ports that wait for it.
 func ownerOf(pod *corev1.Pod) metav1.OwnerReference {
 	owner := *metav1.NewControllerRef(pod, kind)
 	owner.BlockOwnerDeletion = nil
 	return owner
 }
 
-// provideOwn makes a Pod's own ports, deletes those that it no longer asks for, and binds those that serve what it lacks.
-// It returns the ports that it bound. held are those that are bound already.
+// provideOwn makes a Pod's own ports, deletes those that it no longer asks for, and binds those that serve what it
+// lacks. It returns the ports that it bound. held are those that are bound already.
 func (c *Controller) provideOwn(
 	ctx context.Context, key cache.ObjectName, pod *corev1.Pod, requests []consumer.Request,
 	held []*cloudteamv1.NetworkPort,
@@ -68,7 +68,8 @@ func (c *Controller) provideOwn(
 	return c.bindOwn(ctx, key, pod, requests, held)
 }
 
-// createOwn creates a port of a Pod's own. Garbage collection removes it with the Pod, also where the Pod is gone already.
+// createOwn creates a port of a Pod's own. Garbage collection removes it with the Pod, also where the Pod is gone
+// already.
 func (c *Controller) createOwn(
 	ctx context.Context, key cache.ObjectName, pod *corev1.Pod, name string, request consumer.Request,
 ) (progress, error) {
@@ -159,8 +160,8 @@ func (c *Controller) deleteDouble(ctx context.Context, port, rival *cloudteamv1.
 	return err
 }
 
-// releaseOwn releases the ports, of those that are no Deployment's, that are bound under a Pod's name and of no use: the Pod
-// is gone, is another, has ended, or asks for something else. pod is nil where the cache has none.
+// releaseOwn releases the ports, of those that are no Deployment's, that are bound under a Pod's name and of no use:
+// the Pod is gone, is another, has ended, or asks for something else. pod is nil where the cache has none.
 func (c *Controller) releaseOwn(ctx context.Context, key cache.ObjectName, pod *corev1.Pod) (stale bool, err error) {
 	useless := slices.DeleteFunc(c.caches.PortsBoundTo(key), func(port *cloudteamv1.NetworkPort) bool {
 		return consumer.OfDeployment(port) || !consumer.IsBoundToPod(port) || consumer.Has(pod, port) &&
@@ -189,7 +190,8 @@ func (c *Controller) releaseOwn(ctx context.Context, key cache.ObjectName, pod *
 	return stale, nil
 }
 
-// deleteOwn deletes the ports that a Pod controls, except those to keep. Garbage collection does so for a Pod that is gone.
+// deleteOwn deletes the ports that a Pod controls, except those to keep. Garbage collection does so for a Pod that is
+// gone.
 func (c *Controller) deleteOwn(ctx context.Context, pod *corev1.Pod, keep func(*cloudteamv1.NetworkPort) bool) error {
 	for _, port := range c.caches.PortsOf(pod.UID) {
 		if port.DeletionTimestamp != nil || keep(port) {

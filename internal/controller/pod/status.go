@@ -80,7 +80,8 @@ func (c *Controller) lacking(
 		}
 	}
 	if message == "" {
-		message = "Ports are Ready and not bound to this Pod yet. If this lasts, check that the controller \"deployment\" runs."
+		message = "Ports are Ready and not bound to this Pod yet. " +
+			"If this lasts, check that the controller \"deployment\" runs."
 	}
 	return progress{reason: cloudteamv1.ReasonWaitingForPorts, passing: true, message: message}
 }
@@ -122,10 +123,10 @@ func stateOf(port *cloudteamv1.NetworkPort) string {
 	return fmt.Sprintf("NetworkPort %q: %s: %s", port.Name, ready.Reason, ready.Message)
 }
 
-// problemOf tells how a port differs from what a Pod was given, empty where it does not or where that is not known: a status
-// may lack what is being looked up again. A port that was deleted in Neutron usually comes back at once. Where it cannot be
-// made again, because its address is taken, the Pod runs without a network, and no other condition may say so. port is nil
-// where it is gone.
+// problemOf tells how a port differs from what a Pod was given, empty where it does not or where that is not known: a
+// status may lack what is being looked up again. A port that was deleted in Neutron usually comes back at once. Where
+// it cannot be made again, because its address is taken, the Pod runs without a network, and no other condition may
+// say so. port is nil where it is gone.
 func (c *Controller) problemOf(a cloudteamv1.Allocation, port *cloudteamv1.NetworkPort, pod *corev1.Pod) string {
 	problem := ""
 	switch {
@@ -149,8 +150,8 @@ func (c *Controller) problemOf(a cloudteamv1.Allocation, port *cloudteamv1.Netwo
 	if problem == "" {
 		return ""
 	}
-	return fmt.Sprintf("NetworkPort %q, which the Pod was given, %s: delete the Pod; its replacement gets a new port", a.Port,
-		problem)
+	return fmt.Sprintf("NetworkPort %q, which the Pod was given, %s: delete the Pod; its replacement gets a new port",
+		a.Port, problem)
 }
 
 func sameAddresses(a cloudteamv1.Allocation, port *cloudteamv1.NetworkPort) bool {
@@ -193,8 +194,8 @@ func (c *Controller) report(ctx context.Context, pod *corev1.Pod, p progress) (m
 	return written == nil && err == nil, err
 }
 
-// writeCondition writes the condition for a progress, with an Event, if the Pod has another. It returns the Pod as it is
-// then, nil where the Pod has changed meanwhile or is gone.
+// writeCondition writes the condition for a progress, with an Event, if the Pod has another. It returns the Pod as it
+// is then, nil where the Pod has changed meanwhile or is gone.
 func (c *Controller) writeCondition(ctx context.Context, pod *corev1.Pod, p progress) (*corev1.Pod, error) {
 	condition := corev1.PodCondition{
 		Type: cloudteamv1.ConditionNetworksReady, Status: corev1.ConditionFalse, LastTransitionTime: metav1.Now(),

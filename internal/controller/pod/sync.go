@@ -18,11 +18,11 @@ import (
 )
 
 const (
-	// quiet is how long after its creation a Pod may wait for ports before its condition says so. Usually they are there by
-	// then, and nothing is written that is over at once.
+	// quiet is how long after its creation a Pod may wait for ports before its condition says so. Usually they are there
+	// by then, and nothing is written that is over at once.
 	quiet = 10 * time.Second
-	// recheck is how often a Pod that waits is synced without an event. Usually an event comes earlier; this is for what no
-	// event tells, and costs no call.
+	// recheck is how often a Pod that waits is synced without an event. Usually an event comes earlier; this is for what
+	// no event tells, and costs no call.
 	recheck = 30 * time.Second
 )
 
@@ -40,8 +40,8 @@ type progress struct {
 
 // sync gives one Pod the ports that it is bound to. It is level-triggered: it acts on what the caches hold.
 //
-// A crash may follow any write. The next sync, in whatever process, finds each: a port by its name, a binding by the Pod's
-// UID in it, and the allocation, which is the last write, on the Pod.
+// A crash may follow any write. The next sync, in whatever process, finds each: a port by its name, a binding by the
+// Pod's UID in it, and the allocation, which is the last write, on the Pod.
 func (c *Controller) sync(ctx context.Context, key cache.ObjectName) (controller.Result, error) {
 	if err := c.caches.DeleteOrphans(ctx, c.ports, kind.Kind, key); err != nil {
 		return controller.Result{}, err
@@ -112,7 +112,7 @@ func (c *Controller) reconcile(
 	declaration := consumer.DeclarationOf(pod, c.caches.Resolve)
 	switch {
 	case declaration.Invalid != nil:
-		return invalid(declaration.Invalid), nil
+		return invalid(declaration.Invalid), nil //nolint:nilerr // a retry does not help
 	case declaration.Missing != nil:
 		return missing(*declaration.Missing), nil
 	case len(declaration.Ours) == 0:
@@ -123,8 +123,8 @@ func (c *Controller) reconcile(
 	return c.provide(ctx, key, pod, declaration)
 }
 
-// provide allocates to a Pod the ports that it is bound to, once there is one for each of its requests. It makes and binds
-// the ports of a Pod without a Deployment.
+// provide allocates to a Pod the ports that it is bound to, once there is one for each of its requests. It makes and
+// binds the ports of a Pod without a Deployment.
 func (c *Controller) provide(
 	ctx context.Context, key cache.ObjectName, pod *corev1.Pod, declaration consumer.Declaration,
 ) (progress, error) {
@@ -174,8 +174,8 @@ func (c *Controller) held(key cache.ObjectName, pod *corev1.Pod) []*cloudteamv1.
 	})
 }
 
-// confirmBinding reads a bound port at the API server. The cache may show a binding that was undone, and the port may be
-// another Pod's by now: then it returns nil.
+// confirmBinding reads a bound port at the API server. The cache may show a binding that was undone, and the port may
+// be another Pod's by now: then it returns nil.
 func (c *Controller) confirmBinding(
 	ctx context.Context, port *cloudteamv1.NetworkPort, pod *corev1.Pod,
 ) (*cloudteamv1.NetworkPort, error) {

@@ -1,6 +1,6 @@
-// Package pod is the controller of Pods that declare networks. It waits until a Pod is bound to all its ports, writes on the
-// Pod what it got, and lifts the scheduling gate. It makes and binds the ports of Pods without a Deployment; package
-// deployment binds those of the others.
+// Package pod is the controller of Pods that declare networks. It waits until a Pod is bound to all its ports, writes
+// on the Pod what it got, and lifts the scheduling gate. It makes and binds the ports of Pods without a Deployment;
+// package deployment binds those of the others.
 package pod
 
 import (
@@ -46,8 +46,8 @@ type Controller struct {
 // indexFree is the index of NetworkPorts that are not bound by what they offer: see freeKey.
 const indexFree = "pod/free"
 
-// NewController makes a controller that watches and indexes the informers of the caches, which MUST NOT run yet. Nothing
-// runs before Run. The recorder needs no scheme that knows Pods.
+// NewController makes a controller that watches and indexes the informers of the caches, which MUST NOT run yet.
+// Nothing runs before Run. The recorder needs no scheme that knows Pods.
 func NewController(
 	ports portclient.NetworkPortsGetter, pods coreclient.PodsGetter, caches *consumer.Caches,
 	recorder record.EventRecorder,
@@ -74,8 +74,8 @@ func NewController(
 	)
 }
 
-// EnqueueDeclaring requeues the Pods that wait for a network of the name. Call it when a NetworkAttachmentDefinition of the
-// name comes or goes, which no informer of this controller shows. It is safe for concurrent use.
+// EnqueueDeclaring requeues the Pods that wait for a network of the name. Call it when a NetworkAttachmentDefinition
+// of the name comes or goes, which no informer of this controller shows. It is safe for concurrent use.
 func (c *Controller) EnqueueDeclaring(network cache.ObjectName) {
 	for _, key := range c.keysDeclaring(network) {
 		c.Enqueue(key)
@@ -115,8 +115,8 @@ func (c *Controller) keysOfPort(object metav1.Object) []cache.ObjectName {
 	return keys
 }
 
-// isFirstToFail reports whether a free port is the one of its pool whose failure the waiting Pods show. Of a pool that fails
-// as a whole one port requeues the Pods, and not each of them.
+// isFirstToFail reports whether a free port is the one of its pool whose failure the waiting Pods show. Of a pool
+// that fails as a whole one port requeues the Pods, and not each of them.
 func (c *Controller) isFirstToFail(port *cloudteamv1.NetworkPort, owner types.UID) bool {
 	if port.Status.BoundTo != nil || consumer.StateOf(port) != consumer.PortFailing {
 		return false
@@ -125,8 +125,8 @@ func (c *Controller) isFirstToFail(port *cloudteamv1.NetworkPort, owner types.UI
 	return len(failing) > 0 && slices.MinFunc(failing, consumer.CompareByName).UID == port.UID
 }
 
-// sameOwners reports whether two states of a ReplicaSet are the same to its Pods, which take their Deployment from it. Its
-// status is written each time one of them comes or goes.
+// sameOwners reports whether two states of a ReplicaSet are the same to its Pods, which take their Deployment from
+// it. Its status is written each time one of them comes or goes.
 func sameOwners(was, is *appsv1.ReplicaSet) bool {
 	return equality.Semantic.DeepEqual(was.OwnerReferences, is.OwnerReferences)
 }

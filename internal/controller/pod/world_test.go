@@ -20,7 +20,8 @@ import (
 	informers "cloudteam.ztgame.com/network-controller/pkg/client/informers/externalversions"
 )
 
-// portOf reads a port from its name and what else is to be said of it: "going", "bound:UID", or "version:N". The last but one part of the name is the network's: web-net-0.
+// portOf reads a port from its name and what else is to be said of it: "going", "bound:UID", or "version:N". The last
+// but one part of the name is the network's: web-net-0.
 func portOf(text string) *cloudteamv1.NetworkPort {
 	words := strings.Fields(text)
 	parts := strings.Split(words[0], "-")
