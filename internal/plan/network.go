@@ -117,9 +117,9 @@ func compareNetworks(a, b ObservedNetwork) int {
 	return cmp.Or(a.Created.Compare(b.Created), cmp.Compare(a.ID, b.ID))
 }
 
-// Validate refuses, as errors joined by errors.Join, what no plan can be made for, or none that is safe: what would never
-// be found again, be taken for another's, or be given to everybody. What the user can mend is a *FieldError. The API
-// server's rules, or else Neutron, refuse the rest (docs/adr/0023).
+// Validate refuses, as errors joined by errors.Join, what no plan can be made for, or none that is safe: what would
+// never be found again, be taken for another's, or be given to everybody. What the user can mend is a *FieldError. The
+// API server's rules, or else Neutron, refuse the rest (docs/adr/0023).
 func (s Spec) Validate() error {
 	var errs []error
 	if err := s.Owner.validate(); err != nil {

@@ -160,13 +160,21 @@ type routing struct {
 }
 
 // planRouting plans a network's router and its interfaces. What bears the owner's marker and is not declared goes.
-func planRouting(spec Spec, n ObservedNetwork, observed Observed) (r routing) {
+func planRouting(spec Spec, n ObservedNetwork, observed Observed) routing {
+	if spec.Router == nil && len(observed.Routers)+len(observed.Ports) == 0 {
+		return routing{last: addNothing} // as a rule
+	}
+	return planRouter(spec, n, observed)
+}
+
+// addNothing is routing.last where nothing is known to do.
+func addNothing(before Change, _ Ref) Change { return before }
+
+// planRouter is planRouting where a router is declared, or was.
+func planRouter(spec Spec, n ObservedNetwork, observed Observed) (r routing) {
 	// What an interface on a subnet has to be is not known either while it is not known whether that stays.
 	if spec.Router != nil && (spec.Router.Unresolved || slices.ContainsFunc(n.Subnets, spec.doubtful)) {
-		return routing{
-			first: letGoOfSubnets(spec, n, observed),
-			last:  func(before Change, _ Ref) Change { return before },
-		}
+		return routing{first: letGoOfSubnets(spec, n, observed), last: addNothing}
 	}
 	own, exists := observed.Router()
 	var target Ref
@@ -494,7 +502,8 @@ func updateInterface(spec Spec, actual ObservedPort) (Step, bool) {
 func removeInterface(p ObservedPort, reason string) Step {
 	step := Step{
 		Action: DeleteInterface, Ref: Ref{ID: p.ID}, Revision: p.Revision, NetworkRef: Ref{ID: p.NetworkID},
-		Port: p.PortAttributes, Reason: reason, Differences: []Difference{{interfaceResource(p.Addresses), FieldExists, None, p.ID}},
+		Port: p.PortAttributes, Reason: reason,
+		Differences: []Difference{{interfaceResource(p.Addresses), FieldExists, None, p.ID}},
 	}
 	if p.Router != "" {
 		step.Action, step.RouterRef.ID = DetachInterface, p.Router

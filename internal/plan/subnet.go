@@ -277,8 +277,8 @@ func (s Subnet) cidrField() string {
 }
 
 // Validate refuses, as a FieldError, what no plan can be made for: a CIDR that Neutron would hold in another form, so
-// that the subnet would never be found, and what its subnet pool does not give, so that a subnet would be deleted for one
-// that cannot be created. The API server's rules, or else Neutron, refuse the rest (docs/adr/0023).
+// that the subnet would never be found, and what its subnet pool does not give, so that a subnet would be deleted for
+// one that cannot be created. The API server's rules, or else Neutron, refuse the rest (docs/adr/0023).
 func (s Subnet) Validate() error {
 	if s.Pending() {
 		return s.validateAllocation()
@@ -315,8 +315,8 @@ func (s Subnet) validateAllocation() error {
 	case mode != "" && pool.IPVersion == 4:
 		return &FieldError{field, fmt.Sprintf("only IPv6 has it, and subnet pool %q is of IPv4: leave it out", s.From.Name)}
 	case SelfAddressed(mode, "") && length != selfAddressedBits:
-		return &FieldError{FieldPrefixLength, fmt.Sprintf("hosts make addresses of their own only in a /%d, and %s has them: "+
-			"write such a prefix length, or %s", selfAddressedBits, mode, DHCPv6Stateful)}
+		return &FieldError{FieldPrefixLength, fmt.Sprintf("hosts make addresses of their own only in a /%d, and %s has "+
+			"them: write such a prefix length, or %s", selfAddressedBits, mode, DHCPv6Stateful)}
 	}
 	return nil
 }
@@ -338,14 +338,14 @@ func (s Subnet) Fits(o ObservedSubnet) bool {
 
 // isFrom reports whether the subnet is from the pool of a declared one, or was last seen to be where that pool is
 // Unresolved.
-func (o ObservedSubnet) isFrom(declared Subnet) bool {
+func (s ObservedSubnet) isFrom(declared Subnet) bool {
 	switch {
-	case declared.From == nil || o.PoolID == "":
+	case declared.From == nil || s.PoolID == "":
 		return false
 	case declared.From.Unresolved:
-		return o.ID == declared.From.Given
+		return s.ID == declared.From.Given
 	default:
-		return o.PoolID == declared.From.Pool.ID
+		return s.PoolID == declared.From.Pool.ID
 	}
 }
 
