@@ -14,10 +14,10 @@ import (
 
 // send sends creates in one call, or in several where Neutron refuses some of them, and gives their callers what came
 // of it.
-func (b *broker) send(under *slot, l *line, batch []*pendingCreate) {
+func (b *Queue) send(under *slot, l *line, batch []*pendingCreate) {
 	ctx, done := forAll(batch)
 	defer done()
-	op := batch[0].op
+	op := batch[0].Op
 	var errs []error
 	halved := false
 	for groups := [][]*pendingCreate{batch}; len(groups) > 0; {
@@ -32,22 +32,20 @@ func (b *broker) send(under *slot, l *line, batch []*pendingCreate) {
 		}
 		var bodies []map[string]any
 		for _, c := range group {
-			bodies = append(bodies, c.body)
+			bodies = append(bodies, c.Body)
 		}
-		made, err := b.post(ctx, op, l.of, bodies)
+		made, err := b.options.Post(ctx, op, l.of, bodies)
 		errs = append(errs, err)
-		costly := l.room != nil && len(group) > 1 && costsAddresses(err)
-		if costly {
-			b.mu.Lock()
-			l.room.bar(group, err)
-			b.mu.Unlock()
+		oneByOne := false
+		if err != nil && len(group) > 1 {
+			oneByOne = b.options.Refused(l.of, itemsOf(group), err)
 		}
 		switch {
 		case err == nil:
 			for i, c := range group {
 				c.result <- created{made: made[i]}
 			}
-		case costly && declined(err):
+		case oneByOne && declined(err):
 			halved = true
 			groups = each(slices.Concat(append([][]*pendingCreate{group}, groups...)...))
 			continue
@@ -71,12 +69,16 @@ func (b *broker) send(under *slot, l *line, batch []*pendingCreate) {
 	if len(batch) > 1 {
 		b.busy = time.Now()
 	}
-	if l.room != nil {
-		l.room.end(batch)
-		l.recall()
-	}
 	b.mu.Unlock()
 	under.end(errs...)
+}
+
+func itemsOf(group []*pendingCreate) []Item {
+	items := make([]Item, len(group))
+	for at, c := range group {
+		items[at] = c.Item
+	}
+	return items
 }
 
 // each has creates go one by one.
@@ -131,46 +133,46 @@ func forAll(batch []*pendingCreate) (ctx context.Context, done func()) {
 	}
 }
 
-// suspect is a create that failed in company, or by itself.
+// suspect is a create that failed among others, or by itself.
 type suspect struct {
-	// company is how many may go in one call with it when it is tried again.
-	company int
-	until   time.Time
+	// most is how many may go in one call with it when it is tried again.
+	most  int
+	until time.Time
 }
 
 // suspicion is how long a create is a suspect: longer than any pause before it is tried again as a rule.
 const suspicion = 10 * time.Minute
 
-// remember notes in how large a company creates may go when they are tried again. A call that failed without a word of
+// remember notes how many creates may go together when they are tried again. A call that failed without a word of
 // what was wrong (a 500 that one of them provokes each time) is halved from one attempt to the next, and what was
 // refused alone, after it had to be found out, goes alone.
-func (b *broker) remember(group []*pendingCreate, err error, halved bool) {
+func (b *Queue) remember(group []*pendingCreate, err error, halved bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	company := 0
+	most := 0
 	switch {
-	case client.MaybeDone(err) && (len(group) > 1 || group[0].company < maxBulk):
-		company = max(1, len(group)/2)
+	case client.MaybeDone(err) && (len(group) > 1 || group[0].most < maxBatch):
+		most = max(1, len(group)/2)
 	case err != nil && len(group) == 1 && halved && declined(err):
-		company = 1
+		most = 1
 	}
 	now := time.Now()
-	if company > 0 {
+	if most > 0 {
 		maps.DeleteFunc(b.suspects, func(_ string, s suspect) bool { return now.After(s.until) })
 	}
 	for _, c := range group {
-		if company > 0 {
-			b.suspects[c.identity] = suspect{company, now.Add(suspicion)}
+		if most > 0 {
+			b.suspects[c.Key] = suspect{most, now.Add(suspicion)}
 		} else {
-			delete(b.suspects, c.identity)
+			delete(b.suspects, c.Key)
 		}
 	}
 }
 
-// companyOf is how many creates may go in one call with that of an identity. The caller holds mu.
-func (b *broker) companyOf(identity string) int {
-	if s, ok := b.suspects[identity]; ok && time.Now().Before(s.until) {
-		return s.company
+// mostWith is how many creates may go in one call with that of an key. The caller holds mu.
+func (b *Queue) mostWith(key string) int {
+	if s, ok := b.suspects[key]; ok && time.Now().Before(s.until) {
+		return s.most
 	}
-	return maxBulk
+	return maxBatch
 }

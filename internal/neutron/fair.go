@@ -1,25 +1,5 @@
 package neutron
 
-import (
-	"context"
-	"iter"
-)
-
-// flowKey is the key under which WithFlow keeps a flow.
-type flowKey struct{}
-
-// WithFlow names on whose behalf calls to a cloud are made, by a namespace as a rule. Where more calls wait than may be
-// under way, flows take turns (as in Kubernetes' API Priority and Fairness, whose word it is): a thousand creates of
-// one namespace do not make the one of another wait for all of them. Calls without a flow share one.
-func WithFlow(ctx context.Context, flow string) context.Context {
-	return context.WithValue(ctx, flowKey{}, flow)
-}
-
-func flowOf(ctx context.Context) string {
-	flow, _ := ctx.Value(flowKey{}).(string)
-	return flow
-}
-
 // fairQueue is first in, first out within a flow, and flows take turns. The zero value is empty.
 type fairQueue[T any] struct {
 	waiting map[string][]T
@@ -41,19 +21,6 @@ func (q *fairQueue[T]) push(flow string, item T) {
 	}
 	q.waiting[flow] = append(q.waiting[flow], item)
 	q.size++
-}
-
-// all are those that wait, in no order.
-func (q *fairQueue[T]) all() iter.Seq[T] {
-	return func(yield func(T) bool) {
-		for _, items := range q.waiting {
-			for _, item := range items {
-				if !yield(item) {
-					return
-				}
-			}
-		}
-	}
 }
 
 // peek gives the next one and leaves it; ok is false where none waits.

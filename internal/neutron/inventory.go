@@ -25,7 +25,7 @@ import (
 type Inventory struct {
 	cloud *client.Cloud
 	// queue has writes wait for their turn, and creates go together.
-	queue   *broker
+	queue   *Queue
 	cluster string
 	options InventoryOptions
 
@@ -45,8 +45,9 @@ type Inventory struct {
 	flight *flight
 	// failed is why the last list failed; nil once one succeeds.
 	failed error
-	// counts are of the addresses in use.
+	// counts are of the addresses in use, and room is what is left for bulks of ports.
 	counts counts
+	room   room
 
 	// external, existing, policies and pools are what users refer to; they have locks of their own.
 	external, existing, policies, pools *directory
@@ -91,8 +92,8 @@ func NewInventory(cloud *client.Cloud, cluster string, options InventoryOptions)
 		options.Audited = func(Audit) {}
 	}
 	i := &Inventory{cloud: cloud, cluster: cluster, options: options, blocked: map[string]blockade{}}
-	i.queue = newBroker(options.MaxCalls, cloud.CreateAll)
-	i.queue.room.count = i.countRoom
+	i.room = newRoom()
+	i.queue = New(Options{MaxCalls: options.MaxCalls, Post: cloud.CreateAll, Refused: i.refusedItems})
 	cloud.OnMove(i.moved)
 	i.networks = newShelf(&i.mu, networkKind)
 	i.ports = newShelf(&i.mu, portKind)
@@ -104,10 +105,11 @@ func NewInventory(cloud *client.Cloud, cluster string, options InventoryOptions)
 // moved has what was learned of the former project or cloud forgotten.
 func (i *Inventory) moved(was, is client.Identity) {
 	if was.Endpoint != is.Endpoint {
-		i.queue.begins()
+		i.queue.Reset()
 	}
-	// Which networks are the project's own is another question now.
-	i.queue.unsettle("")
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	clear(i.room.barred) // they are other networks now
 }
 
 // auditBackoff is between failed audits: doubled from the first to the last.
@@ -239,6 +241,7 @@ func (i *Inventory) listSince(ctx context.Context, since time.Time) ([]string, e
 		if f == nil {
 			f = &flight{began: time.Now(), scope: i.scope(), done: make(chan struct{})}
 			i.flight = f
+			i.room.listBegins()
 			// The list is for all who wait for it: the first one's leaving must not end it for the others.
 			go i.list(context.WithoutCancel(ctx), f, clocks{i.networks.clock, i.ports.clock, i.routers.clock})
 		}
@@ -300,6 +303,7 @@ func (i *Inventory) list(ctx context.Context, f *flight, since clocks) {
 			i.coverage.last = f.began
 		}
 	}
+	i.room.listEnds(err == nil && listed.used != nil)
 	i.failed = err
 	i.flight = nil
 	i.mu.Unlock()

@@ -29,23 +29,23 @@ func (c *counter) post(
 	c.calls++
 	c.mu.Unlock()
 	c.turns <- struct{}{}
-	elapse(time.Duration(len(bodies)) * c.takes[of])
+	elapsed(time.Duration(len(bodies)) * c.takes[of])
 	<-c.turns
 	return make([]json.RawMessage, len(bodies)), nil
 }
 
 // make has workers create networks, each with its subnet, with what else they do before and after.
-func (c *counter) make(ctx context.Context, b *broker, networks, workers int) (took time.Duration) {
+func (c *counter) make(ctx context.Context, b *Queue, networks, workers int) (took time.Duration) {
 	began := time.Now()
 	keys := make(chan int)
 	var wg sync.WaitGroup
 	for range workers {
 		wg.Go(func() {
 			for key := range keys {
-				elapse(20 * time.Millisecond)
-				_, _ = b.Create(ctx, "create network", networkAPI, fmt.Sprint("network ", key), nil)
-				_, _ = b.Create(ctx, "create subnet", subnetAPI, fmt.Sprint("subnet ", key), nil)
-				elapse(20 * time.Millisecond)
+				elapsed(20 * time.Millisecond)
+				_, _ = b.Create(ctx, Item{Op: "create network", Collection: networkTests, Key: fmt.Sprint("network ", key), Flow: flowIn(ctx), Body: nil})
+				_, _ = b.Create(ctx, Item{Op: "create subnet", Collection: subnetTests, Key: fmt.Sprint("subnet ", key), Flow: flowIn(ctx), Body: nil})
+				elapsed(20 * time.Millisecond)
 			}
 		})
 	}
@@ -63,9 +63,9 @@ func TestACloudIsKeptBusyFromNearlyTheStart(t *testing.T) {
 		t.Run(fmt.Sprint("by ", workers, " workers of its own"), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				c := &counter{turns: make(chan struct{}, workers), takes: map[client.Collection]time.Duration{
-					networkAPI: 38 * time.Millisecond, subnetAPI: 71 * time.Millisecond,
+					networkTests: 38 * time.Millisecond, subnetTests: 71 * time.Millisecond,
 				}}
-				b := newBroker(0, c.post)
+				b := New(Options{MaxCalls: 0, Post: c.post})
 				networks := 625 * workers
 				took := c.make(t.Context(), b, networks, 500)
 				bare := 625 * (38 + 71) * time.Millisecond
@@ -85,7 +85,7 @@ func TestACloudIsKeptBusyFromNearlyTheStart(t *testing.T) {
 // took so long.
 func hear(l *limiter, of string, took time.Duration) {
 	began := time.Now()
-	elapse(took)
+	elapsed(took)
 	for range l.limit() {
 		l.succeeded(classOf(of, 25), began, time.Now(), true)
 	}
@@ -100,7 +100,7 @@ func TestTheLimitIsProbedAndIsThenWhatItWas(t *testing.T) {
 		if l.limit() != 16 {
 			t.Fatalf("the limit is %d after four rounds of calls that do not wait", l.limit())
 		}
-		elapse(period)
+		elapsed(period)
 		l.succeeded(classOf("create network", 25), time.Now().Add(-time.Second), time.Now(), true)
 		if l.limit() != 7 {
 			t.Errorf("the limit is %d in a probe, want 7", l.limit())
@@ -123,10 +123,10 @@ func TestAFailureEndsAProbe(t *testing.T) {
 		for range 4 {
 			hear(l, "create network", time.Second)
 		}
-		elapse(period)
+		elapsed(period)
 		hear(l, "create network", time.Second)
 		began := time.Now()
-		elapse(time.Second)
+		elapsed(time.Second)
 		l.failed(began, time.Now())
 		hear(l, "create network", time.Second)
 		if l.limit() > 5 {
@@ -143,7 +143,7 @@ func TestTheStartEndsAtHalfTheLimitOrMore(t *testing.T) {
 			hear(l, "create network", time.Second)
 		}
 		began := time.Now()
-		elapse(time.Minute / 2)
+		elapsed(time.Minute / 2)
 		l.succeeded(classOf("create network", 25), began, time.Now(), true)
 		if l.limit() != 8 {
 			t.Errorf("the limit went from 16 to %d after one slow call, want 8", l.limit())

@@ -144,24 +144,13 @@ func writeStep[W, T any](
 	return written, nil
 }
 
-// unsettle has what is known of the room on a network forgotten where a step changes its subnets: before the step, and
-// after it, by the function that it returns.
-func (i *Inventory) unsettle(step plan.Step) (after func()) {
-	if calls[step.Action].of != subnetAPI {
-		return func() {}
-	}
-	i.queue.unsettle(step.NetworkRef.ID)
-	return func() { i.queue.unsettle(step.NetworkRef.ID) }
-}
-
 // update sends a step that changes a resource, and returns the resource as Neutron's JSON.
 func (i *Inventory) update(ctx context.Context, step plan.Step, body map[string]any) (json.RawMessage, error) {
 	r, of := requestOf(step)
 	var answer map[string]json.RawMessage
 	r.Body = map[string]any{of.One: body}
 	r.Answer = &answer
-	defer i.unsettle(step)()
-	if err := i.queue.Write(ctx, r.Op, func() error { return i.cloud.Do(ctx, r) }); err != nil {
+	if err := i.queue.Write(ctx, r.Op, flowOf(ctx), func() error { return i.cloud.Do(ctx, r) }); err != nil {
 		return nil, err
 	}
 	return answer[of.One], nil
@@ -173,8 +162,16 @@ func (i *Inventory) create(ctx context.Context, step plan.Step, body map[string]
 	// The marker tells one owner's resources from all others', and the CIDR, or the pool that it is to come from, one
 	// owner's subnets from each other.
 	identity := fmt.Sprint(of.One, " ", body["description"], " ", body["cidr"], " ", body["subnetpool_id"])
-	defer i.unsettle(step)()
-	made, err := i.queue.Create(ctx, op, of, identity, body)
+	item := Item{Op: op, Collection: of, Key: identity, Flow: flowOf(ctx), Body: body}
+	if of == portAPI {
+		goesAlone, left, err := i.enterRoom(ctx, op, drawOf(step))
+		if err != nil {
+			return nil, err
+		}
+		defer left()
+		item.Alone = goesAlone
+	}
+	made, err := i.queue.Create(ctx, item)
 	if err != nil {
 		return nil, err
 	}
@@ -193,8 +190,7 @@ func (i *Inventory) create(ctx context.Context, step plan.Step, body map[string]
 // remove has a step sent that deletes a resource, a network with its subnets. What is gone already counts as removed.
 func (i *Inventory) remove(ctx context.Context, step plan.Step) error {
 	r, _ := requestOf(step)
-	defer i.unsettle(step)()
-	err := i.queue.Write(ctx, r.Op, func() error { return i.cloud.Do(ctx, r) })
+	err := i.queue.Write(ctx, r.Op, flowOf(ctx), func() error { return i.cloud.Do(ctx, r) })
 	if client.IsNotFound(err) {
 		return nil
 	}
@@ -208,5 +204,27 @@ func (i *Inventory) tag(ctx context.Context, step plan.Step) error {
 		Op: string(step.Action), Method: http.MethodPut, Path: networkAPI.Path(step.ID) + "/tags",
 		Body: map[string]any{"tags": append([]string{}, step.Attributes.Tags...)}, Answer: new(json.RawMessage),
 	}
-	return i.queue.Write(ctx, r.Op, func() error { return i.cloud.Do(ctx, r) })
+	return i.queue.Write(ctx, r.Op, flowOf(ctx), func() error { return i.cloud.Do(ctx, r) })
+}
+
+// flowKey is the key under which WithFlow keeps a flow.
+type flowKey struct{}
+
+// WithFlow names on whose behalf steps are taken with the context, by a namespace as a rule; see Item.Flow.
+func WithFlow(ctx context.Context, flow string) context.Context {
+	return context.WithValue(ctx, flowKey{}, flow)
+}
+
+func flowOf(ctx context.Context) string {
+	flow, _ := ctx.Value(flowKey{}).(string)
+	return flow
+}
+
+// refusedItems is refused, for a Queue.
+func (i *Inventory) refusedItems(of client.Collection, items []Item, err error) (oneByOne bool) {
+	networks := make([]string, len(items))
+	for at, item := range items {
+		networks[at], _ = item.Body["network_id"].(string)
+	}
+	return i.refused(of, networks, err)
 }

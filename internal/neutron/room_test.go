@@ -3,10 +3,7 @@ package neutron
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"maps"
-	"math"
 	"net/http"
 	"net/netip"
 	"os"
@@ -17,7 +14,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
@@ -25,63 +21,107 @@ import (
 	"cloudteam.ztgame.com/network-controller/internal/plan"
 )
 
-// lobby is a server and what counts the room in it.
+// lobby is an Inventory that holds one network of one subnet, and a Neutron that takes nothing but ports on it.
 type lobby struct {
-	server
-	// left is what a look finds, by network; each has one subnet of the same name.
-	left map[string]int64
-	// looks are the networks of each look, which takes a second; fails is how it ends.
-	looks [][]string
-	fails error
+	*Inventory
+	mu sync.Mutex
+	// takes is how long a call takes; nil for a second. fails is why a call is refused; nil for not.
+	takes func(creates, underway int) time.Duration
+	fails func(names []string) *client.Error
+	// calls are the names of what was asked for, by call.
+	calls [][]string
 }
 
-func (l *lobby) count(ctx context.Context, networks []string) (map[string]spare, error) {
+// newLobby makes a lobby whose subnet has a pool of so many addresses beyond those that are used.
+func newLobby(t *testing.T, most, free int) *lobby {
+	l := &lobby{}
+	_, c := inBubble(t, newFakeNeutron().ServeHTTP, client.Options{})
+	l.Inventory = NewInventory(c, cluster, InventoryOptions{Ports: true})
+	l.queue = New(Options{MaxCalls: most, Post: l.post, Refused: l.refusedItems})
+	// Three quarters of a pool this large are more than the margin, so that the margin is the share.
+	l.holdNetwork("a", free)
+	return l
+}
+
+// holdNetwork has a network held whose subnet has so many addresses left, of 200 or as many as are left if these are
+// more.
+func (l *lobby) holdNetwork(id string, free int) {
+	start := netip.MustParseAddr("10.0.0.1")
+	size := max(free, 100)
+	end := start
+	for range size - 1 {
+		end = end.Next()
+	}
+	l.networks.change(id, func(*plan.ObservedNetwork) *plan.ObservedNetwork {
+		return &plan.ObservedNetwork{
+			ID: id, Attributes: plan.Attributes{Description: ownerOf(id).Marker()},
+			Subnets: []plan.ObservedSubnet{{ID: "sub-" + id, Used: new(int64(size - free)), Subnet: plan.Subnet{
+				CIDR: netip.MustParsePrefix("10.0.0.0/16"), Pools: []plan.Range{{Start: start, End: end}},
+			}}},
+		}
+	})
+}
+
+func (l *lobby) post(
+	ctx context.Context, op string, _ client.Collection, bodies []map[string]any,
+) ([]json.RawMessage, error) {
+	var names []string
+	for _, body := range bodies {
+		names = append(names, body["name"].(string))
+	}
 	l.mu.Lock()
-	l.looks = append(l.looks, networks)
+	l.calls = append(l.calls, names)
+	takes := time.Second
+	if l.takes != nil {
+		takes = l.takes(len(names), 0)
+	}
 	l.mu.Unlock()
 	select {
-	case <-time.After(time.Second):
+	case <-time.After(takes):
 	case <-ctx.Done():
-		return nil, ctx.Err()
+		return nil, client.Interrupted(op, ctx.Err())
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	counted := map[string]spare{}
-	for _, n := range networks {
-		if left, ok := l.left[n]; ok {
-			counted[n] = spare{n: left}
+	if l.fails != nil {
+		if err := l.fails(names); err != nil {
+			return nil, err
 		}
 	}
-	return counted, l.fails
+	return make([]json.RawMessage, len(names)), nil
 }
 
-func (l *lobby) broker(most int) *broker {
-	b := newBroker(most, l.post)
-	b.room.count = l.count
-	return b
-}
-
-// looked is how many looks there were.
-func (l *lobby) looked() int {
+// sizes are those of the calls.
+func (l *lobby) sizes() (sizes []int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return len(l.looks)
+	for _, call := range l.calls {
+		sizes = append(sizes, len(call))
+	}
+	return sizes
 }
 
-// portOn is the body of the create of a port on a network of one subnet.
-func portOn(network, name string) map[string]any {
-	return map[string]any{"name": name, "network_id": network, "fixed_ips": []wireFixedIP{{SubnetID: network}}}
+// portOn is the create of a port on the network of an id.
+func portOn(network, name string) plan.Step {
+	return plan.Step{Action: plan.CreatePort, NetworkRef: plan.Ref{ID: network}, Port: plan.PortAttributes{
+		Name: name, Description: name, Addresses: []plan.PortAddress{{SubnetID: "sub-" + network}},
+	}}
 }
 
-// createPorts creates ports at once, and returns the errors by name when all have ended.
-func createPorts(ctx context.Context, b *broker, bodies ...map[string]any) map[string]error {
-	var mu sync.Mutex
+func (l *lobby) createOne(ctx context.Context, name string) error {
+	step := portOn("a", name)
+	_, err := l.Inventory.create(ctx, step, portBody(step, true))
+	return err
+}
+
+// create creates ports at once, and returns the errors by name when all have ended.
+func (l *lobby) create(ctx context.Context, names []string) map[string]error {
 	var wg sync.WaitGroup
+	var mu sync.Mutex
 	failed := map[string]error{}
-	for _, body := range bodies {
+	for _, name := range names {
 		wg.Go(func() {
-			name := body["name"].(string)
-			if _, err := b.Create(ctx, "create port", portAPI, name, body); err != nil {
+			if err := l.createOne(ctx, name); err != nil {
 				mu.Lock()
 				defer mu.Unlock()
 				failed[name] = err
@@ -93,172 +133,109 @@ func createPorts(ctx context.Context, b *broker, bodies ...map[string]any) map[s
 	return failed
 }
 
-func portsOn(network string, count int) (bodies []map[string]any) {
-	for _, name := range numbered(network, count) {
-		bodies = append(bodies, portOn(network, name))
+func names(prefix string, count int) (names []string) {
+	for at := range count {
+		names = append(names, fmt.Sprint(prefix, at))
 	}
-	return bodies
+	return names
 }
 
-// largest is the size of the largest call that has a name of a prefix in it.
-func (l *lobby) largest(prefix string) (size int) {
-	for _, call := range l.calls {
-		if ifAny(prefix, refusal(client.Invalid))(call) != nil {
-			size = max(size, len(call))
-		}
-	}
-	return size
-}
-
+// TestWhichPortsGoTogether holds by which subnets and addresses ports go in bulk.
 func TestWhichPortsGoTogether(t *testing.T) {
-	for name, test := range map[string]struct {
-		ports []map[string]any
-		lobby *lobby
-		// largest is the largest call, and looks how many there are.
-		largest, looks int
+	subnet := func(change func(*plan.ObservedSubnet)) func(*plan.ObservedNetwork) {
+		return func(n *plan.ObservedNetwork) { change(&n.Subnets[0]) }
+	}
+	for sentence, test := range map[string]struct {
+		free int
+		// network and port change what is usual.
+		network func(*plan.ObservedNetwork)
+		port    func(*plan.Step)
+		// together is how many of a hundred may go in bulk.
+		together int
 	}{
-		"as many as fit in a call, where there is room":  {portsOn("a", 60), &lobby{left: spare{"a": 100}}, 25, 1},
-		"as many as there is room for":                   {portsOn("a", 60), &lobby{left: spare{"a": 9}}, 9, 1},
-		"none where there is no room":                    {portsOn("a", 60), &lobby{left: spare{"a": 0}}, 1, 1},
-		"none where there is no room but for the margin": {portsOn("a", 60), &lobby{left: spare{"a": -5}}, 1, 1},
-		"none on a network that cannot be counted":       {portsOn("a", 60), &lobby{left: spare{"b": 100}}, 1, 1},
-		"none where counting fails":                      {portsOn("a", 60), &lobby{fails: errors.New("no")}, 1, 1},
-		"none, and nothing is counted, where few wait":   {portsOn("a", 4), &lobby{left: spare{"a": 100}}, 1, 0},
-		"those of two networks, which are counted together": {
-			slices.Concat(portsOn("a", 3), portsOn("b", 3)), &lobby{left: spare{"a": 9, "b": 9}}, 5, 1},
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				l := test.lobby
-				b := l.broker(1)
-				if failed := createPorts(t.Context(), b, test.ports...); len(failed) > 0 {
-					t.Fatal(failed)
-				}
-				if got := slices.Max(l.sizes()); got != test.largest {
-					t.Errorf("the largest call has %d ports, want %d: %v", got, test.largest, l.sizes())
-				}
-				if l.looked() != test.looks {
-					t.Errorf("%d looks, want %d", l.looked(), test.looks)
-				}
-				rested(t, b)
-			})
-		})
-	}
-}
-
-func TestAPortThatAsksForSomethingParticularGoesAlone(t *testing.T) {
-	for name, change := range map[string]func(body map[string]any){
-		"an address":               func(b map[string]any) { b["fixed_ips"] = []wireFixedIP{{"a", "10.0.0.7"}} },
-		"a MAC":                    func(b map[string]any) { b["mac_address"] = "fa:16:3e:00:00:01" },
-		"an address of any subnet": func(b map[string]any) { delete(b, "fixed_ips") },
-		"no address":               func(b map[string]any) { b["fixed_ips"] = []wireFixedIP{} },
-		"an address of a subnet that nobody knows": func(b map[string]any) {
-			b["fixed_ips"] = []wireFixedIP{{SubnetID: "a"}, {SubnetID: "z"}}
+		"where there is room for all":               {free: 1000, together: 100},
+		"up to the share that is left to others":    {free: 120, together: 120 - 32},
+		"not where no more than the margin is left": {free: 32},
+		"not where nobody counts": {
+			free: 1000, network: subnet(func(s *plan.ObservedSubnet) { s.Used = nil }),
 		},
+		"not where one subnet is for devices of some kind": {
+			free: 1000, network: func(n *plan.ObservedNetwork) {
+				n.Subnets = append(n.Subnets, plan.ObservedSubnet{
+					ID: "other", Used: new(int64), Subnet: plan.Subnet{ServiceTypes: []string{"compute:nova"}},
+				})
+			},
+		},
+		"not where addresses follow from MACs": {
+			free: 1000, network: subnet(func(s *plan.ObservedSubnet) { s.IPv6AddressMode = "slaac" }),
+		},
+		"not on a network that is not held": {
+			free: 1000, port: func(s *plan.Step) { s.NetworkRef.ID = "elsewhere" },
+		},
+		"not with a certain MAC": {free: 1000, port: func(s *plan.Step) { s.Port.MAC = "02:00:00:00:00:01" }},
+		"not with a certain address": {
+			free: 1000, port: func(s *plan.Step) { s.Port.Addresses[0].Address = netip.MustParseAddr("10.0.0.7") },
+		},
+		"not with addresses of any subnet": {free: 1000, port: func(s *plan.Step) { s.Port.Addresses = nil }},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				l := &lobby{left: spare{"a": 100}}
-				b := l.broker(1)
-				particular := portOn("a", "particular")
-				change(particular)
-				createPorts(t.Context(), b, append(portsOn("a", 30), particular)...)
-				if got := l.largest("particular"); got != 1 {
-					t.Errorf("it went in a call of %d", got)
+		t.Run(sentence, func(t *testing.T) {
+			l := newLobby(t, 1, test.free)
+			if test.network != nil {
+				l.networks.change("a", func(n *plan.ObservedNetwork) *plan.ObservedNetwork {
+					changed := *n
+					changed.Subnets = slices.Clone(n.Subnets)
+					test.network(&changed)
+					return &changed
+				})
+			}
+			together := 0
+			for range 100 {
+				step := portOn("a", "p")
+				if test.port != nil {
+					test.port(&step)
 				}
-				if got := l.largest("a"); got < 15 {
-					t.Errorf("the others went in calls of at most %d", got)
+				ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+				goesAlone, _, err := l.enterRoom(ctx, "create port", drawOf(step))
+				cancel()
+				if err == nil && !goesAlone() {
+					together++
 				}
-				rested(t, b)
-			})
+			}
+			if together != test.together {
+				t.Errorf("%d of 100 may go in bulk, want %d", together, test.together)
+			}
 		})
 	}
 }
 
-func TestALookHoldsUpNobodyElse(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l := &lobby{left: spare{"a": 100}}
-		l.takes = func(int, int) time.Duration { return time.Millisecond }
-		b := l.broker(1)
-		go createPorts(t.Context(), b, portsOn("a", 30)...)
-		elapse(10 * time.Millisecond)
-		if l.looked() != 1 {
-			t.Fatalf("%d looks, want 1", l.looked())
+// What was asked for since a list began is not in it: the list does not make room for as many more.
+func TestAListThatBeganBeforeAPortDoesNotCountIt(t *testing.T) {
+	l := newLobby(t, 1, 1000)
+	left := func() int64 { l.Inventory.mu.RLock(); defer l.Inventory.mu.RUnlock(); return l.spareOn("a")["sub-a"] }
+	before := left()
+	enter := func() func() {
+		_, left, err := l.enterRoom(t.Context(), "create port", drawOf(portOn("a", "p")))
+		if err != nil {
+			t.Fatal(err)
 		}
-		began := time.Now()
-		fixed := portOn("a", "fixed")
-		fixed["mac_address"] = "fa:16:3e:00:00:01"
-		createPorts(t.Context(), b, portOn("b", "lone"), fixed)
-		createMany(t.Context(), b, "network")
-		if took := time.Since(began); took > 50*time.Millisecond {
-			t.Errorf("others waited for %s", took)
-		}
-		elapse(2 * time.Second)
-		rested(t, b)
-	})
-}
-
-func TestALookThatHangsEnds(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l := &lobby{}
-		b := l.broker(16)
-		b.room.count = func(ctx context.Context, _ []string) (map[string]spare, error) {
-			<-ctx.Done()
-			return nil, ctx.Err()
-		}
-		began := time.Now()
-		if failed := createPorts(t.Context(), b, portsOn("a", 30)...); len(failed) > 0 {
-			t.Fatal(failed)
-		}
-		if took := time.Since(began); took > lookTimeout+30*time.Second {
-			t.Errorf("it took %s", took)
-		}
-		rested(t, b)
-	})
-}
-
-func TestWhatALookFoundIsBelievedForAWhile(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l := &lobby{left: spare{"a": 1000}}
-		b := l.broker(1)
-		for range 3 {
-			createPorts(t.Context(), b, portsOn("a", 25)...)
-			elapse(time.Second)
-		}
-		if l.looked() != 1 {
-			t.Errorf("%d looks within seconds, want 1", l.looked())
-		}
-		elapse(lookKept)
-		createPorts(t.Context(), b, portsOn("a", 25)...)
-		if l.looked() != 2 {
-			t.Errorf("%d looks after a minute, want 2", l.looked())
-		}
-		b.unsettle("a")
-		createPorts(t.Context(), b, portsOn("a", 25)...)
-		if l.looked() != 3 {
-			t.Errorf("%d looks after its subnets have changed, want 3", l.looked())
-		}
-		rested(t, b)
-	})
-}
-
-func TestALookThatBeganBeforeAChangeIsNotBelieved(t *testing.T) {
-	for name, network := range map[string]string{"of the network's subnets": "a", "of the credentials": ""} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				l := &lobby{left: spare{"a": 1000}}
-				b := l.broker(1)
-				go createPorts(t.Context(), b, portsOn("a", 30)...)
-				elapse(1500 * time.Millisecond) // the first port takes a second, and the look goes on
-				b.unsettle(network)
-				elapse(time.Second)
-				if l.looked() != 2 {
-					t.Errorf("%d looks, want 2", l.looked())
-				}
-				elapse(time.Minute)
-				rested(t, b)
-			})
-		})
+		return left
+	}
+	enter()() // before the list
+	underway := enter()
+	l.room.listBegins()
+	underway()
+	enter()() // since it began
+	if got := left(); got != before-3 {
+		t.Errorf("%d are left of %d after three were asked for", got, before)
+	}
+	l.room.listEnds(true)
+	if got := left(); got != before-2 {
+		t.Errorf("%d are left of %d, want two less: the list may not have counted what was under way", got, before)
+	}
+	l.room.listBegins()
+	l.room.listEnds(true)
+	if got := left(); got != before {
+		t.Errorf("%d are left of %d after a list that counted all", got, before)
 	}
 }
 
@@ -280,14 +257,13 @@ func TestABulkThatIsRefusedAtThePriceOfAddressesIsTheLastOnItsNetwork(t *testing
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				l := &lobby{left: spare{"a": 1000}}
-				l.server.fails = func(names []string) *client.Error {
+				l := newLobby(t, 1, 1000)
+				l.fails = func(names []string) *client.Error {
 					if len(names) > 1 {
 						return test.err
 					}
 					return nil
 				}
-				b := l.broker(1)
 				bulks := func() (count int) {
 					for _, size := range l.sizes() {
 						if size > 1 {
@@ -297,20 +273,15 @@ func TestABulkThatIsRefusedAtThePriceOfAddressesIsTheLastOnItsNetwork(t *testing
 					l.calls = nil
 					return count
 				}
-				createPorts(t.Context(), b, portsOn("a", 30)...)
+				l.create(t.Context(), names("a", 30))
 				if got := bulks(); got == 0 || got > test.first {
 					t.Errorf("%d bulks, want 1 to %d", got, test.first)
 				}
 				elapse(2 * time.Minute)
-				var later []map[string]any
-				for _, name := range numbered("later", 30) {
-					later = append(later, portOn("a", name))
-				}
-				createPorts(t.Context(), b, later...)
+				l.create(t.Context(), names("later", 30))
 				if got := bulks(); (got > 0) != test.then {
 					t.Errorf("%d bulks two minutes later, want some: %t", got, test.then)
 				}
-				rested(t, b)
 			})
 		})
 	}
@@ -319,23 +290,22 @@ func TestABulkThatIsRefusedAtThePriceOfAddressesIsTheLastOnItsNetwork(t *testing
 // filling is a lobby whose one network has so many addresses left, which nobody else takes. What it lacks it refuses:
 // lacking counts the bulks among that.
 type filling struct {
-	lobby
+	*lobby
 	free, lacking int
 }
 
-func newFilling(free int, single, bulk time.Duration) *filling {
+func newFilling(t *testing.T, most, free int, single, bulk time.Duration) *filling {
 	f := &filling{free: free}
-	f.left = spare{"a": int64(free) - minMargin}
+	f.lobby = newLobby(t, most, free)
 	f.takes = func(creates, _ int) time.Duration {
 		if creates > 1 {
 			return bulk
 		}
 		return single
 	}
-	f.server.fails = func(names []string) *client.Error {
+	f.fails = func(names []string) *client.Error {
 		if len(names) <= f.free {
 			f.free -= len(names)
-			f.left["a"] -= int64(len(names))
 			return nil
 		}
 		if len(names) > 1 {
@@ -349,16 +319,14 @@ func newFilling(free int, single, bulk time.Duration) *filling {
 func TestPortsThatGoAloneLeaveABulkWhatItCountsOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		// The bulk is under way for longer than it keeps others from being sent.
-		f := newFilling(70, time.Millisecond, patience+10*time.Second)
-		b := f.broker(0)
-		failed := createPorts(t.Context(), b, portsOn("a", 150)...)
+		f := newFilling(t, 16, 70, time.Millisecond, time.Minute)
+		failed := f.create(t.Context(), names("a", 150))
 		if f.lacking > 0 || len(failed) != 150-70 {
 			t.Errorf("%d ports of 150 failed for 70 addresses, and %d bulks", len(failed), f.lacking)
 		}
-		if f.largest("a") == 1 {
+		if slices.Max(f.sizes()) == 1 {
 			t.Error("no ports went together")
 		}
-		rested(t, b)
 	})
 }
 
@@ -373,20 +341,18 @@ func TestNoBulkLacksAddresses(t *testing.T) {
 		ports := rapid.IntRange(1, 200).Draw(r, "ports")
 		pauses := rapid.SliceOfN(rapid.IntRange(0, 100_000), 2, 2).Draw(r, "milliseconds until waves of them come")
 		synctest.Test(t, func(t *testing.T) {
-			f := newFilling(free, time.Duration(single)*time.Millisecond, time.Duration(bulk)*time.Millisecond)
-			b := f.broker(most)
+			f := newFilling(t, most, free, time.Duration(single)*time.Millisecond, time.Duration(bulk)*time.Millisecond)
 			var wg sync.WaitGroup
-			for at, body := range portsOn("a", ports) {
+			for at := range ports {
 				wg.Go(func() {
 					elapse(time.Duration(pauses[at%len(pauses)]) * time.Millisecond)
-					_, err := b.Create(t.Context(), "create port", portAPI, fmt.Sprint(at), body)
+					err := f.createOne(t.Context(), fmt.Sprint("a", at))
 					if err != nil && client.KindOf(err) != client.Exhausted {
 						t.Errorf("port %d: %v", at, err)
 					}
 				})
 			}
 			wg.Wait()
-			rested(t, b)
 			if f.lacking > 0 {
 				r.Errorf("%d bulks came when too few addresses were left", f.lacking)
 			}
@@ -395,25 +361,6 @@ func TestNoBulkLacksAddresses(t *testing.T) {
 			}
 		})
 	})
-}
-
-func TestHowManyAddressesPoolsHave(t *testing.T) {
-	for pool, want := range map[wirePool]int64{
-		{"10.0.0.2", "10.0.0.2"}:                      1,
-		{"10.0.0.2", "10.0.0.254"}:                    253,
-		{"10.0.0.2", "10.0.255.254"}:                  65533,
-		{"fd00::1", "fd00::ff"}:                       255,
-		{"fd00::1", "fd00::ffff:ffff:ffff:ffff"}:      math.MaxInt32,
-		{"fd00:0:0:1::1", "fd00:0:0:2::"}:             math.MaxInt32,
-		{"fd00::ffff:ffff:ffff:ffff", "fd00:0:0:1::"}: 2,
-		{"10.0.0.3", "10.0.0.2"}:                      0,
-		{"10.0.0.3", "fd00::1"}:                       0,
-		{"nonsense", "10.0.0.2"}:                      0,
-	} {
-		if got := sizeOf(pool); got != want {
-			t.Errorf("%v has %d addresses, want %d", pool, got, want)
-		}
-	}
 }
 
 // cloudsOf gives a tenant and an administrator of an emulated cloud.
@@ -439,85 +386,6 @@ func cloudsOf(t *testing.T, options neutrontest.Options) (tenant, admin *client.
 	return tenant, admin
 }
 
-// makeFor creates a resource and returns its id.
-func makeFor(t *testing.T, c *client.Cloud, of client.Collection, body map[string]any) string {
-	t.Helper()
-	made, err := c.CreateAll(t.Context(), "create", of, []map[string]any{body})
-	if err != nil {
-		t.Fatal(err)
-	}
-	w, err := client.DecodeOne[wireNetwork]("create", http.MethodPost, of, map[string]json.RawMessage{of.One: made[0]})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return w.ID
-}
-
-func TestWhatRoomThereIsOnANetwork(t *testing.T) {
-	type body = map[string]any
-	const project = "11111111111111111111111111111111"
-	tenant, admin := cloudsOf(t, neutrontest.Options{})
-	for name, test := range map[string]struct {
-		network body
-		by      *client.Cloud
-		subnets []body
-		ports   int
-		// want is what is left of each subnet; nil where ports go alone.
-		want []int64
-	}{
-		"a quarter of a subnet is left to others": {by: tenant, subnets: []body{{"cidr": "10.0.0.0/24"}},
-			ports: 3, want: []int64{253 - 63 - 3}},
-		"of a small subnet more than a quarter is": {by: tenant, subnets: []body{{"cidr": "10.0.0.0/26"}},
-			want: []int64{61 - 32}},
-		"a subnet smaller than the margin has no room": {by: tenant, subnets: []body{{"cidr": "10.0.0.0/28"}},
-			want: []int64{13 - 32}},
-		"each subnet is counted by itself": {by: tenant, ports: 2, subnets: []body{
-			{"cidr": "10.0.0.0/24"},
-			{"cidr": "10.1.0.0/24", "allocation_pools": []body{
-				{"start": "10.1.0.10", "end": "10.1.0.59"}, {"start": "10.1.0.100", "end": "10.1.0.149"}}},
-		}, want: []int64{253 - 63 - 2, 100 - 32}},
-		"a subnet in which addresses follow from MACs has ports go alone": {by: tenant, subnets: []body{
-			{"cidr": "10.0.0.0/24"},
-			{"cidr": "fd00::/64", "ip_version": 6, "ipv6_address_mode": "slaac", "ipv6_ra_mode": "slaac"},
-		}},
-		"a subnet for devices of some kind has ports go alone": {by: tenant, subnets: []body{
-			{"cidr": "10.0.0.0/24"}, {"cidr": "10.1.0.0/24", "service_types": []string{"compute:nova"}},
-		}},
-		"a network of another project has ports go alone": {by: admin, network: body{"shared": true},
-			subnets: []body{{"cidr": "10.0.0.0/24"}}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			create := body{"name": name}
-			maps.Copy(create, test.network)
-			id := makeFor(t, test.by, networkAPI, create)
-			var subnets []string
-			for _, s := range test.subnets {
-				create := body{"network_id": id, "ip_version": 4}
-				maps.Copy(create, s)
-				subnets = append(subnets, makeFor(t, test.by, subnetAPI, create))
-			}
-			for range test.ports { // whosever they are
-				makeFor(t, admin, portAPI, body{"network_id": id, "project_id": project,
-					"fixed_ips": []wireFixedIP{{SubnetID: subnets[0]}}})
-			}
-			var want spare
-			if test.want != nil {
-				want = spare{}
-				for at, left := range test.want {
-					want[subnets[at]] = left
-				}
-			}
-			counted, err := NewInventory(tenant, cluster, InventoryOptions{}).countRoom(t.Context(), []string{id})
-			if err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(want, counted[id]); diff != "" {
-				t.Errorf("what is left (-want +got):\n%s", diff)
-			}
-		})
-	}
-}
-
 // What is asked for at once and fits is made, to the last address of the subnet, which a refused bulk would cost.
 func TestASubnetIsFilledToItsLastAddress(t *testing.T) {
 	var mu sync.Mutex
@@ -532,12 +400,22 @@ func TestASubnetIsFilledToItsLastAddress(t *testing.T) {
 		},
 	})
 	const room, wanted = 100, 130
-	id := makeFor(t, tenant, networkAPI, map[string]any{"name": "n"})
-	subnet := makeFor(t, tenant, subnetAPI, map[string]any{
-		"network_id": id, "ip_version": 4, "cidr": "10.0.0.0/16",
-		"allocation_pools": []wirePool{{"10.0.0.101", "10.0.0.200"}},
-	})
 	inventory := NewInventory(tenant, "c", InventoryOptions{Ports: true})
+	if err := inventory.Audit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	marker := plan.Owner{Cluster: "c", Object: "n"}.Marker()
+	done, err := inventory.Apply(t.Context(), plan.Change{
+		{Action: plan.CreateNetwork, Attributes: plan.Attributes{Name: "n", Description: marker}},
+		{Action: plan.CreateSubnet, NetworkRef: plan.Ref{Creator: 1}, SubnetDescription: marker, Subnet: plan.Subnet{
+			CIDR:  netip.MustParsePrefix("10.0.0.0/16"),
+			Pools: []plan.Range{{Start: netip.MustParseAddr("10.0.0.101"), End: netip.MustParseAddr("10.0.0.200")}},
+		}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	id, subnet := done[0].ID, done[1].ID
 	var wg sync.WaitGroup
 	made := map[netip.Addr]bool{}
 	for at := range wanted {

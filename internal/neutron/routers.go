@@ -306,7 +306,7 @@ func (i *Inventory) interfaceCall(ctx context.Context, step plan.Step, action st
 		Op: string(step.Action), Method: http.MethodPut, Path: routerAPI.Path(step.RouterRef.ID) + "/" + action,
 		Body: map[string]any{"port_id": step.ID}, Answer: &answer,
 	}
-	err := i.queue.Write(ctx, r.Op, func() error { return i.cloud.Do(ctx, r) })
+	err := i.queue.Write(ctx, r.Op, flowOf(ctx), func() error { return i.cloud.Do(ctx, r) })
 	if err == nil && answer.PortID != step.ID {
 		return client.BadAnswer(r.Op, r.Method, "it is not of port %s", step.ID)
 	}

@@ -93,7 +93,7 @@ func (i *Inventory) share(ctx context.Context, step plan.Step) (string, error) {
 			"target_tenant": step.Share.Project,
 		}},
 	}
-	err := i.queue.Write(ctx, r.Op, func() error { return i.cloud.Do(ctx, r) })
+	err := i.queue.Write(ctx, r.Op, flowOf(ctx), func() error { return i.cloud.Do(ctx, r) })
 	if client.IsNoSuchCollection(err) {
 		return "", &client.Error{Kind: client.Invalid, Op: r.Op, Status: http.StatusNotFound, Reason: noSharesMessage}
 	}

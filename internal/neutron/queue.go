@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -12,11 +11,10 @@ import (
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 )
 
-// broker stands between many workers and one cloud, and sends what they write in few, large calls:
+// Queue stands between many workers and one cloud, and sends what they write in few, large calls:
 //
 //   - Creates in one collection that wait together go as one (bulk), which is atomic in Neutron. One that is refused is
-//     halved until the bad ones stand alone and the good ones are through (bulk.go). Ports go together where they lose
-//     nothing by it (room.go).
+//     halved until the bad items stand alone and the good ones are through (bulk.go).
 //   - The number of writes under way follows what the cloud can do (limiter). What is more waits here, at the price of
 //     a goroutine, and flows take turns.
 //   - A call that gets no answer for long does not keep others from being sent.
@@ -25,9 +23,8 @@ import (
 // business.
 //
 // All methods are safe for concurrent use.
-type broker struct {
-	// post sends the creates of one call, and returns what was made in their order.
-	post func(ctx context.Context, op string, of client.Collection, bodies []map[string]any) ([]json.RawMessage, error)
+type Queue struct {
+	options Options
 
 	mu      sync.Mutex
 	limiter *limiter
@@ -43,23 +40,51 @@ type broker struct {
 	turn int
 	// busy is when a create last came in, or a call ended that created several, whose callers come back with more.
 	busy time.Time
-	// suspects are in how large a company creates go that failed in a larger one, by identity.
+	// suspects are how many creates may go in one call with one that failed among several, by key.
 	suspects map[string]suspect
 	// rest is until when the cloud has asked not to be written to.
 	rest time.Time
-	// room is what the line of ports goes by.
-	room *room
+}
+
+// Item is a create.
+type Item struct {
+	// Op is what is tried, such as "create network". Items of one Collection have the same.
+	Op string
+	// Collection is where the resource is created. Where it has no Bulk, each of its items goes alone.
+	Collection client.Collection
+	// Key tells this create from all others, when it is tried again, too.
+	Key string
+	// Flow names on whose behalf it is made, by a namespace as a rule. Where more items wait than may be under way, flows
+	// take turns (as in Kubernetes' API Priority and Fairness, whose word it is): a thousand creates of one namespace do
+	// not make the one of another wait for all of them. Items without a flow share one.
+	Flow string
+	// Alone, where set, is asked when the item's turn comes whether it goes in a call by itself. It MUST be quick and MUST
+	// NOT call the Queue.
+	Alone func() bool
+	Body  map[string]any
+}
+
+// Options tune a Queue.
+type Options struct {
+	// MaxCalls bounds the writes that are under way at a time, whatever the cloud's speed allows; 0 means
+	// DefaultMaxCalls.
+	MaxCalls int
+	// Post sends the creates of one call, all or none, and returns what was made in their order. It is required.
+	Post func(ctx context.Context, op string, of client.Collection, bodies []map[string]any) ([]json.RawMessage, error)
+	// Refused, where set, is told why a call with several items failed. It returns whether they go one by one from there
+	// on, and not by halves. It MUST be quick and safe for concurrent use.
+	Refused func(of client.Collection, items []Item, err error) (oneByOne bool)
 }
 
 const (
 	// DefaultMaxCalls bounds the writes to a cloud that are under way at a time, whatever its speed allows.
 	DefaultMaxCalls = 16
-	// maxBulk is how many creates go into one call. Neutron's cost is per resource by then, and a longer call holds up
+	// maxBatch is how many creates go into one call. Neutron's cost is per resource by then, and a longer call holds up
 	// for longer what comes after it.
-	maxBulk = 25
-	// linger is how long a create waits for others to come along, where others have been about for the last moment.
-	linger = 5 * time.Millisecond
-	moment = 10 * time.Millisecond
+	maxBatch = 25
+	// batchWindow is how long a create waits for others to come along, where others have been about for the last moment.
+	batchWindow = 5 * time.Millisecond
+	busyFor     = 10 * time.Millisecond
 	// patience is how long a call counts against the limit, beside patienceTimes what such calls take at the best.
 	patience      = 5 * time.Second
 	patienceTimes = 10
@@ -69,15 +94,12 @@ const (
 type line struct {
 	of    client.Collection
 	queue fairQueue[*pendingCreate]
-	// room, where not nil, decides which of them go together, and when; aside are those that have to wait.
-	room  *room
-	aside []*pendingCreate
 	// due is when they go, however few they are. The timer is set to it.
 	due   time.Time
 	timer *time.Timer
 }
 
-// place is the state of a write between its caller and the broker. The broker's mu guards it.
+// place is the state of a write between its caller and the Queue. The Queue's mu guards it.
 type place struct {
 	ctx context.Context
 	// taken is true once its turn has come; left, once its caller has gone.
@@ -97,17 +119,12 @@ type turn struct {
 	err  *client.Error
 }
 
-// pendingCreate is a write that the broker sends for its caller.
+// pendingCreate is an Item that waits or is on its way.
 type pendingCreate struct {
+	Item
 	place
-	op   string
-	body map[string]any
-	// identity tells it from all other creates, when it is tried again, too.
-	identity string
-	// company is how many may go in one call with it, itself included.
-	company int
-	// draw is of ports alone.
-	draw   draw
+	// most is how many may go in one call with it, itself included.
+	most   int
 	result chan created
 }
 
@@ -117,38 +134,27 @@ type created struct {
 	err  error
 }
 
-// newBroker makes a broker of at most so many writes at a time; 0 means DefaultMaxCalls.
-func newBroker(
-	most int, post func(context.Context, string, client.Collection, []map[string]any) ([]json.RawMessage, error),
-) *broker {
-	if most <= 0 {
-		most = DefaultMaxCalls
+// New makes a Queue.
+func New(options Options) *Queue {
+	if options.MaxCalls <= 0 {
+		options.MaxCalls = DefaultMaxCalls
 	}
-	b := &broker{post: post, limiter: newLimiter(most, time.Now()), suspects: map[string]suspect{}, room: newRoom()}
-	b.lines = []*line{{of: networkAPI}, {of: subnetAPI}, {of: portAPI, room: b.room}, {of: routerAPI}}
-	return b
+	if options.Refused == nil {
+		options.Refused = func(client.Collection, []Item, error) bool { return false }
+	}
+	return &Queue{options: options, limiter: newLimiter(options.MaxCalls, time.Now()), suspects: map[string]suspect{}}
 }
 
-// Create has a resource created, with what others create at the time, and returns it as Neutron's JSON. identity is
-// what tells this create from all others.
-func (b *broker) Create(
-	ctx context.Context, op string, of client.Collection, identity string, body map[string]any,
-) (json.RawMessage, error) {
-	c := &pendingCreate{place: place{ctx: ctx}, op: op, body: body, identity: identity, result: make(chan created, 1)}
+// Create has a resource created, with what others create at the time, and returns it as Neutron's JSON. Its error is
+// the item's own, an *client.Error.
+func (b *Queue) Create(ctx context.Context, item Item) (json.RawMessage, error) {
+	c := &pendingCreate{Item: item, place: place{ctx: ctx}, most: 1, result: make(chan created, 1)}
+	op := item.Op
 	b.mu.Lock()
-	c.company = b.companyOf(identity)
-	if !of.Bulk {
-		c.company = 1
+	if item.Collection.Bulk {
+		c.most = b.mostWith(item.Key)
 	}
-	for _, l := range b.lines {
-		if l.of != of {
-			continue
-		}
-		if l.room != nil {
-			c.draw = drawOf(body)
-		}
-		b.enter(l, c)
-	}
+	b.enter(c)
 	b.dispatch() //nolint:contextcheck // a call is for all who wait for it
 	b.mu.Unlock()
 
@@ -160,11 +166,12 @@ func (b *broker) Create(
 	}
 }
 
-// Write has send called when its turn comes, unless ctx ends first, and returns its error. op is what it tries.
-func (b *broker) Write(ctx context.Context, op string, send func() error) error {
+// Write has send called when the turn of its flow comes, unless ctx ends first, and returns its error. op is what it
+// tries.
+func (b *Queue) Write(ctx context.Context, op, flow string, send func() error) error {
 	w := &pendingWrite{place: place{ctx: ctx}, op: op, turn: make(chan turn, 1)}
 	b.mu.Lock()
-	b.others.push(flowOf(ctx), w)
+	b.others.push(flow, w)
 	b.dispatch() //nolint:contextcheck // a call is for all who wait for it
 	b.mu.Unlock()
 
@@ -188,9 +195,9 @@ func (b *broker) Write(ctx context.Context, op string, send func() error) error 
 
 var errUnfinished = errors.New("the write did not come to its end")
 
-// begins has it forget what it learned of a cloud: what is written from now on goes to another. What is still under way
+// Reset has it forget what it learned of a cloud: what is written from now on goes to another. What is still under way
 // teaches it nothing any more.
-func (b *broker) begins() {
+func (b *Queue) Reset() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.limiter = newLimiter(b.limiter.most, time.Now())
@@ -198,21 +205,9 @@ func (b *broker) begins() {
 	clear(b.suspects)
 }
 
-// unsettle has it forget what room for ports there is on a network, where its subnets change; on all networks where it
-// is empty.
-func (b *broker) unsettle(network string) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if network == "" {
-		b.room.forget()
-	} else {
-		b.room.unsettle(network)
-	}
-}
-
 // leave ends the wait of a caller whose context has ended. Its error leaves open what becomes of a write that is on its
 // way already.
-func (b *broker) leave(ctx context.Context, p *place, op string) *client.Error {
+func (b *Queue) leave(ctx context.Context, p *place, op string) *client.Error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	p.left = true
@@ -222,20 +217,26 @@ func (b *broker) leave(ctx context.Context, p *place, op string) *client.Error {
 }
 
 // enter puts a create in its line. The caller holds mu.
-func (b *broker) enter(l *line, c *pendingCreate) {
+func (b *Queue) enter(c *pendingCreate) {
+	at := slices.IndexFunc(b.lines, func(l *line) bool { return l.of == c.Collection })
+	if at < 0 {
+		at = len(b.lines)
+		b.lines = append(b.lines, &line{of: c.Collection})
+	}
+	l := b.lines[at]
 	now := time.Now()
 	if l.queue.len() == 0 {
 		l.due = now
-		if now.Sub(b.busy) < moment {
-			l.due = now.Add(linger)
+		if now.Sub(b.busy) < busyFor {
+			l.due = now.Add(batchWindow)
 		}
 	}
 	b.busy = now
-	l.queue.push(flowOf(c.ctx), c)
+	l.queue.push(c.Flow, c)
 }
 
 // dispatch sends what may be sent. The caller holds mu.
-func (b *broker) dispatch() {
+func (b *Queue) dispatch() {
 	if left := time.Until(b.rest); left > 0 {
 		b.turnAway(left)
 		return
@@ -249,7 +250,7 @@ func (b *broker) dispatch() {
 
 // turnAway ends the wait of all: the cloud is to be left alone for that long, and a worker has better things to do. The
 // caller holds mu.
-func (b *broker) turnAway(rest time.Duration) {
+func (b *Queue) turnAway(rest time.Duration) {
 	refusal := func(op string) *client.Error {
 		return &client.Error{Kind: client.Throttled, Op: op, Reason: "the cloud has asked to be left alone for a while", Wait: rest}
 	}
@@ -259,17 +260,16 @@ func (b *broker) turnAway(rest time.Duration) {
 		w.turn <- turn{err: refusal(w.op)}
 	}
 	for _, l := range b.lines {
-		l.recall()
 		for l.queue.len() > 0 {
 			c := l.queue.pop()
 			c.taken = true
-			c.result <- created{err: refusal(c.op)}
+			c.result <- created{err: refusal(c.Op)}
 		}
 	}
 }
 
 // sendNext sends the next call, by turns; false where none waits that is due. The caller holds mu.
-func (b *broker) sendNext() bool {
+func (b *Queue) sendNext() bool {
 	for range len(b.lines) + 1 {
 		at := b.turn
 		b.turn = (b.turn + 1) % (len(b.lines) + 1)
@@ -288,7 +288,7 @@ func (b *broker) sendNext() bool {
 			continue
 		}
 		if batch := b.next(l); len(batch) > 0 {
-			go b.send(b.begin(batch[0].op, len(batch)), l, batch)
+			go b.send(b.begin(batch[0].Op, len(batch)), l, batch)
 			return true
 		}
 	}
@@ -297,12 +297,12 @@ func (b *broker) sendNext() bool {
 
 // isDue reports whether a line's first creates are to go, and sees to it that they do when they are. The caller holds
 // mu.
-func (b *broker) isDue(l *line) bool {
+func (b *Queue) isDue(l *line) bool {
 	if l.queue.len() == 0 {
 		return false
 	}
 	left := time.Until(l.due)
-	if left <= 0 || l.queue.len() >= maxBulk {
+	if left <= 0 || l.queue.len() >= maxBatch {
 		return true
 	}
 	if l.timer == nil {
@@ -319,89 +319,50 @@ func (b *broker) isDue(l *line) bool {
 
 // next takes those from the line that go in one call: as many as each of them bears, all of them for one project. The
 // caller holds mu.
-func (b *broker) next(l *line) []*pendingCreate {
+func (b *Queue) next(l *line) []*pendingCreate {
 	var batch []*pendingCreate
-	most := maxBulk
+	most := maxBatch
 	for len(batch) < most {
 		c, ok := l.queue.peek()
 		if !ok {
 			break
 		}
 		if !c.left {
-			company := c.company
-			if l.room != nil {
-				company = b.companyOnNetwork(l, c)
-			}
-			if company == 0 {
-				l.aside = append(l.aside, l.queue.pop())
-				continue
-			}
-			if most = min(most, company); len(batch) >= most || len(batch) > 0 && !together(batch[0], c) {
+			if most = min(most, c.mostNow()); len(batch) >= most || len(batch) > 0 && !together(batch[0], c) {
 				break
 			}
 			c.taken = true
 			batch = append(batch, c)
-			if l.room != nil {
-				l.room.send(c)
-			}
 		}
 		l.queue.pop()
-	}
-	if l.room != nil {
-		l.room.gather(batch)
 	}
 	return batch
 }
 
-// companyOnNetwork is how many may go in one call with a port; 0 where it has to wait. A look is begun where enough
-// wait for one. The caller holds mu.
-func (b *broker) companyOnNetwork(l *line, c *pendingCreate) int {
-	if _, known := l.room.knows(c.draw.network); !known && c.company > 1 {
-		if k := l.room.begin(c, l.queue.all()); k != nil {
-			go b.lookAround(c.ctx, l, slices.Sorted(maps.Keys(k.networks)))
-		}
+// mostNow is how many may go in one call with a create whose turn has come.
+func (c *pendingCreate) mostNow() int {
+	if c.Alone != nil && c.Alone() {
+		return 1
 	}
-	return l.room.company(c)
-}
-
-// lookAround has room counted on networks, for the project that ctx is Within, and has those go on who wait for it.
-func (b *broker) lookAround(ctx context.Context, l *line, networks []string) {
-	// It is for all who wait for it.
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lookTimeout)
-	defer cancel()
-	// Where it fails, ports go alone: their own calls tell what is wrong.
-	counted, _ := l.room.count(ctx, networks)
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	l.room.learn(counted)
-	l.recall()
-	b.dispatch() //nolint:contextcheck // a call is for all who wait for it
-}
-
-// recall has those wait in the line again that were set aside. The caller holds mu.
-func (l *line) recall() {
-	for _, c := range l.aside {
-		l.queue.push(flowOf(c.ctx), c)
-	}
-	l.aside = nil
+	return c.most
 }
 
 // slot is the place of a call among those that are under way.
 type slot struct {
-	broker *broker
+	queue *Queue
 	// limiter is what learns from it.
 	limiter *limiter
 	class   class
 	began   time.Time
-	// overdue is set when it counts no more, by the timer. The broker's mu guards it.
+	// overdue is set when it counts no more, by the timer. The Queue's mu guards it.
 	overdue bool
 	timer   *time.Timer
 }
 
 // begin begins a call. The caller holds mu.
-func (b *broker) begin(op string, items int) *slot {
+func (b *Queue) begin(op string, items int) *slot {
 	b.underway++
-	s := &slot{broker: b, limiter: b.limiter, class: classOf(op, items), began: time.Now()}
+	s := &slot{queue: b, limiter: b.limiter, class: classOf(op, items), began: time.Now()}
 	if b.underway >= b.limiter.limit() {
 		b.full = s.began
 	}
@@ -421,7 +382,7 @@ func (b *broker) begin(op string, items int) *slot {
 // end ends a call, and learns from how it ended: with one error, or with those of the calls that it took. What took
 // several, or failed, does not tell how quick the cloud is.
 func (s *slot) end(errs ...error) {
-	b := s.broker
+	b := s.queue
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	s.timer.Stop()
@@ -437,9 +398,9 @@ func (s *slot) end(errs ...error) {
 	b.dispatch()
 }
 
-// learn has the limiter and the broker heed how a call ended. The caller holds mu.
+// learn has the limiter and the Queue heed how a call ended. The caller holds mu.
 func (s *slot) learn(errs []error, now time.Time) {
-	b := s.broker
+	b := s.queue
 	if len(errs) == 1 && errs[0] == nil {
 		b.limiter.succeeded(s.class, s.began, now, !b.full.Before(s.began))
 		return

@@ -18,7 +18,26 @@ import (
 	"pgregory.net/rapid"
 
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
+	"cloudteam.ztgame.com/network-controller/internal/neutron/client/clienttest"
 )
+
+var (
+	elapsed      = clienttest.Elapse
+	networkTests = client.Collection{One: "network", Many: "networks", Bulk: true}
+	subnetTests  = client.Collection{One: "subnet", Many: "subnets", Bulk: true}
+)
+
+type testFlow struct{}
+
+// inFlow is a context whose calls are of a flow.
+func inFlow(ctx context.Context, flow string) context.Context {
+	return context.WithValue(ctx, testFlow{}, flow)
+}
+
+func flowIn(ctx context.Context) string {
+	flow, _ := ctx.Value(testFlow{}).(string)
+	return flow
+}
 
 // server is what a broker sends creates to: bulk creates are all or none, and a call takes its time.
 type server struct {
@@ -93,8 +112,8 @@ func (s *server) sizes() (sizes []int) {
 }
 
 // createNamed has a broker create something of a name, which it holds to be what came back.
-func createNamed(ctx context.Context, b *broker, name string) error {
-	made, err := b.Create(ctx, "create network", networkAPI, name, map[string]any{"name": name})
+func createNamed(ctx context.Context, b *Queue, name string) error {
+	made, err := b.Create(ctx, Item{Op: "create network", Collection: networkTests, Key: name, Flow: flowIn(ctx), Body: map[string]any{"name": name}})
 	if err == nil && string(made) != `"`+name+`"` {
 		return fmt.Errorf("asked for %s, got %s", name, made)
 	}
@@ -102,7 +121,7 @@ func createNamed(ctx context.Context, b *broker, name string) error {
 }
 
 // createMany creates at once what is named, and returns the errors by name when all have ended.
-func createMany(ctx context.Context, b *broker, names ...string) map[string]error {
+func createMany(ctx context.Context, b *Queue, names ...string) map[string]error {
 	var mu sync.Mutex
 	var wg sync.WaitGroup
 	failed := map[string]error{}
@@ -128,15 +147,15 @@ func numbered(prefix string, count int) (names []string) {
 }
 
 // rested holds that nothing is on its way or waits, a moment after the last caller has gone.
-func rested(t *testing.T, b *broker) {
+func rested(t *testing.T, b *Queue) {
 	t.Helper()
-	elapse(linger)
+	elapsed(batchWindow)
 	synctest.Wait()
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	waiting := b.others.len()
 	for _, l := range b.lines {
-		waiting += l.queue.len() + len(l.aside)
+		waiting += l.queue.len()
 	}
 	if b.underway != 0 || b.overdue != 0 || waiting != 0 {
 		t.Errorf("%d under way, %d overdue, %d waiting when all have ended", b.underway, b.overdue, waiting)
@@ -146,7 +165,7 @@ func rested(t *testing.T, b *broker) {
 func TestALoneCreateDoesNotWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &server{}
-		b := newBroker(0, s.post)
+		b := New(Options{MaxCalls: 0, Post: s.post})
 		began := time.Now()
 		for i := range 3 { // as a network, and then its subnets
 			if err := createNamed(t.Context(), b, fmt.Sprint(i)); err != nil {
@@ -163,7 +182,7 @@ func TestALoneCreateDoesNotWait(t *testing.T) {
 func TestCreatesThatComeTogetherGoTogether(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &server{}
-		b := newBroker(0, s.post)
+		b := New(Options{MaxCalls: 0, Post: s.post})
 		if failed := createMany(t.Context(), b, numbered("n", 101)...); len(failed) > 0 {
 			t.Fatal(failed)
 		}
@@ -180,12 +199,12 @@ func TestCreatesThatComeTogetherGoTogether(t *testing.T) {
 func TestWhatFollowsABulkGoesTogether(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &server{}
-		b := newBroker(0, s.post)
+		b := New(Options{MaxCalls: 0, Post: s.post})
 		var wg sync.WaitGroup
 		for _, name := range numbered("n", 26) {
 			wg.Go(func() {
 				err := createNamed(t.Context(), b, name)
-				elapse(time.Duration(len(name)) * time.Millisecond)
+				elapsed(time.Duration(len(name)) * time.Millisecond)
 				if err = errors.Join(err, createNamed(t.Context(), b, name+"'s")); err != nil {
 					t.Error(err)
 				}
@@ -203,20 +222,20 @@ func TestWhatFollowsABulkGoesTogether(t *testing.T) {
 func TestFlowsTakeTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &server{}
-		b := newBroker(2, s.post)
+		b := New(Options{MaxCalls: 2, Post: s.post})
 		var wg sync.WaitGroup
-		crowd := WithFlow(t.Context(), "crowd")
+		crowd := inFlow(t.Context(), "crowd")
 		wg.Go(func() { createMany(crowd, b, numbered("crowd", 500)...) })
 		synctest.Wait()
 		began := time.Now()
-		if err := createNamed(WithFlow(t.Context(), "lone"), b, "lone"); err != nil {
+		if err := createNamed(inFlow(t.Context(), "lone"), b, "lone"); err != nil {
 			t.Fatal(err)
 		}
 		if took := time.Since(began); took > 2*time.Second {
 			t.Errorf("the create of one flow waited %s for those of another, in which each call takes a second", took)
 		}
 		began = time.Now()
-		if err := b.Write(WithFlow(t.Context(), "lone"), "delete network", func() error { return nil }); err != nil {
+		if err := b.Write(inFlow(t.Context(), "lone"), "delete network", flowIn(inFlow(t.Context(), "lone")), func() error { return nil }); err != nil {
 			t.Fatal(err)
 		}
 		if took := time.Since(began); took > time.Second {
@@ -245,7 +264,7 @@ func ifAny(prefix string, err *client.Error) func([]string) *client.Error {
 func TestBadOnesAreFoundAndTheGoodOnesAreThrough(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &server{fails: ifAny("bad", refusal(client.Invalid))}
-		b := newBroker(0, s.post)
+		b := New(Options{MaxCalls: 0, Post: s.post})
 		names := slices.Concat([]string{"first"}, numbered("good", 10), []string{"bad"}, numbered("fine", 13))
 		failed := createMany(t.Context(), b, names...)
 		if len(failed) != 1 || client.KindOf(failed["bad"]) != client.Invalid {
@@ -275,7 +294,7 @@ func TestOneThatFindsNoRoomSparesTheOthersTheAttempt(t *testing.T) {
 	for kind, calls := range map[client.Kind]int{client.Capacity: 1 + 5, client.Throttled: 1 + 1} {
 		synctest.Test(t, func(t *testing.T) {
 			s := &server{}
-			b := newBroker(0, s.post)
+			b := New(Options{MaxCalls: 0, Post: s.post})
 			s.fails = func([]string) *client.Error { return refusal(kind) }
 			failed := createMany(t.Context(), b, numbered("n", 26)...)
 			if len(failed) != 26 || len(s.calls) != calls {
@@ -289,7 +308,7 @@ func TestOneThatFindsNoRoomSparesTheOthersTheAttempt(t *testing.T) {
 func TestNothingIsSentAgainWhoseAnswerIsLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &server{fails: ifAny("n", &client.Error{Kind: client.Transient, Status: http.StatusBadGateway, MaybeDone: true})}
-		b := newBroker(0, s.post)
+		b := New(Options{MaxCalls: 0, Post: s.post})
 		names := numbered("n", 25)
 		_ = createMany(t.Context(), b, "opens")
 		failed := createMany(t.Context(), b, append([]string{"x"}, names...)...)
@@ -323,7 +342,7 @@ func TestACallThatHangsHoldsUpNoOther(t *testing.T) {
 	for _, most := range []int{1, 2, 16} {
 		synctest.Test(t, func(t *testing.T) {
 			s := &server{takes: func(int, int) time.Duration { return time.Hour }}
-			b := newBroker(most, s.post)
+			b := New(Options{MaxCalls: most, Post: s.post})
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
 			var wg sync.WaitGroup
@@ -352,14 +371,14 @@ func TestACallThatHangsHoldsUpNoOther(t *testing.T) {
 func TestWhoWaitsNoLongerIsNotSent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &server{}
-		b := newBroker(1, s.post)
+		b := New(Options{MaxCalls: 1, Post: s.post})
 		var wg sync.WaitGroup
 		wg.Go(func() { createMany(t.Context(), b, "first") })
 		synctest.Wait()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 		defer cancel()
 		err := createNamed(ctx, b, "impatient")
-		writeErr := b.Write(ctx, "delete network", func() error { t.Error("it was sent"); return nil })
+		writeErr := b.Write(ctx, "delete network", flowIn(ctx), func() error { t.Error("it was sent"); return nil })
 		wg.Wait()
 		createMany(t.Context(), b, "last")
 		if err == nil || client.MaybeDone(err) || writeErr == nil || client.MaybeDone(writeErr) || s.made["impatient"] > 0 {
@@ -380,7 +399,7 @@ func TestACallGoesOnForThoseWhoStay(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := &server{}
-				b := newBroker(1, s.post)
+				b := New(Options{MaxCalls: 1, Post: s.post})
 				var wg sync.WaitGroup
 				wg.Go(func() { createMany(t.Context(), b, "first") })
 				synctest.Wait()
@@ -399,7 +418,7 @@ func TestACallGoesOnForThoseWhoStay(t *testing.T) {
 						errs[name] = err
 					})
 				}
-				elapse(1500 * time.Millisecond)
+				elapsed(1500 * time.Millisecond)
 				leave(nil)
 				wg.Wait()
 				rested(t, b)
@@ -415,7 +434,7 @@ func TestACallGoesOnForThoseWhoStay(t *testing.T) {
 func TestACloudThatAsksToBeLeftAloneIs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &server{}
-		b := newBroker(1, s.post)
+		b := New(Options{MaxCalls: 1, Post: s.post})
 		throttled := refusal(client.Throttled)
 		throttled.Wait = time.Minute
 		s.fails = func([]string) *client.Error { s.fails = nil; return throttled }
@@ -428,7 +447,7 @@ func TestACloudThatAsksToBeLeftAloneIs(t *testing.T) {
 				t.Errorf("%s: %v", name, err)
 			}
 		}
-		elapse(time.Minute)
+		elapsed(time.Minute)
 		if failed := createMany(t.Context(), b, numbered("n", 30)...); len(failed) != 0 {
 			t.Errorf("after the pause: %v", failed)
 		}
@@ -455,7 +474,7 @@ func TestTheLimitFollowsWhatTheCloudCanDo(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := &server{takes: serving(test.workers)}
-				b := newBroker(0, s.post)
+				b := New(Options{MaxCalls: 0, Post: s.post})
 				createMany(t.Context(), b, numbered("n", 10000)...)
 				if s.most < test.atLeast || s.most >= test.below {
 					t.Errorf("at most %d calls were under way, want from %d to %d", s.most, test.atLeast, test.below-1)
@@ -469,7 +488,7 @@ func TestTheLimitFollowsWhatTheCloudCanDo(t *testing.T) {
 func TestTheLimitFallsWhereTheCloudFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &server{}
-		b := newBroker(0, s.post)
+		b := New(Options{MaxCalls: 0, Post: s.post})
 		createMany(t.Context(), b, numbered("n", 5000)...)
 		before := b.limiter.limit()
 		s.fails = ifAny("", &client.Error{Kind: client.Transient, Status: http.StatusServiceUnavailable, MaybeDone: true})
@@ -506,7 +525,7 @@ func TestEachCreateEndsOnceAndIsToldTheTruth(t *testing.T) {
 				calls++
 				return faults[calls%len(faults)]
 			}
-			b := newBroker(most, s.post)
+			b := New(Options{MaxCalls: most, Post: s.post})
 			for range rounds {
 				before := maps.Clone(s.made)
 				var wg sync.WaitGroup
@@ -516,7 +535,7 @@ func TestEachCreateEndsOnceAndIsToldTheTruth(t *testing.T) {
 						ctx, cancel := context.WithTimeout(t.Context(), time.Duration(patience[i])*time.Millisecond)
 						defer cancel()
 						name := fmt.Sprint("n", i)
-						err := createNamed(WithFlow(ctx, fmt.Sprint(i%3)), b, name)
+						err := createNamed(inFlow(ctx, fmt.Sprint(i%3)), b, name)
 						mu.Lock()
 						defer mu.Unlock()
 						s.mu.Lock()
@@ -538,13 +557,13 @@ func TestEachCreateEndsOnceAndIsToldTheTruth(t *testing.T) {
 func TestCreatesForTwoProjectsDoNotGoTogether(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &server{}
-		b := newBroker(1, s.post)
+		b := New(Options{MaxCalls: 1, Post: s.post})
 		var wg sync.WaitGroup
 		wg.Go(func() { _ = createNamed(t.Context(), b, "first") })
 		synctest.Wait()
 		for i := range 20 {
 			project := fmt.Sprint("project-", i%2)
-			ctx := client.Within(WithFlow(t.Context(), project), client.Identity{ProjectID: project})
+			ctx := client.Within(inFlow(t.Context(), project), client.Identity{ProjectID: project})
 			wg.Go(func() {
 				if err := createNamed(ctx, b, fmt.Sprint(project, "/", i)); err != nil {
 					t.Error(err)
@@ -566,10 +585,10 @@ func TestCreatesForTwoProjectsDoNotGoTogether(t *testing.T) {
 // A call that the breaker kept back says nothing of how many the cloud can serve, and nothing has to wait for its pause.
 func TestWhatWasNotSentTeachesTheBrokerNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := newBroker(0, (&server{}).post)
+		b := New(Options{MaxCalls: 0, Post: (&server{}).post})
 		before := b.limiter.limit()
 		for range 10 {
-			err := b.Write(t.Context(), "delete network", func() error {
+			err := b.Write(t.Context(), "delete network", flowIn(t.Context()), func() error {
 				return &client.Error{Kind: client.Transient, Wait: 5 * time.Minute, Unsent: true}
 			})
 			if e, ok := errors.AsType[*client.Error](err); !ok || !e.Unsent {
@@ -587,7 +606,7 @@ func TestWhatWasNotSentTeachesTheBrokerNothing(t *testing.T) {
 func TestWhoLeavesWhileABulkIsHalvedIsNotSentAfterwards(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &server{fails: ifAny("bad", refusal(client.Invalid))}
-		b := newBroker(1, s.post)
+		b := New(Options{MaxCalls: 1, Post: s.post})
 		var wg sync.WaitGroup
 		wg.Go(func() { createMany(t.Context(), b, "first") })
 		synctest.Wait()
@@ -619,7 +638,7 @@ func TestALogInThatFailsIsNoRefusalOfWhatWasToBeCreated(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				err.Op = client.OpLogin + " to a cloud"
 				s := &server{fails: ifAny("", err)}
-				b := newBroker(0, s.post)
+				b := New(Options{MaxCalls: 0, Post: s.post})
 				names := numbered("n", 26)
 				if failed := createMany(t.Context(), b, names...); len(failed) != len(names) {
 					t.Errorf("%d failed, want all", len(failed))
@@ -641,7 +660,7 @@ func TestALogInThatFailsIsNoRefusalOfWhatWasToBeCreated(t *testing.T) {
 func TestWhatACloudSaysToHalfABulkIsHeeded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &server{}
-		b := newBroker(1, s.post)
+		b := New(Options{MaxCalls: 1, Post: s.post})
 		s.fails = func(names []string) *client.Error {
 			switch {
 			case len(names) == 4:
@@ -671,7 +690,7 @@ func TestWhatACloudSaysToHalfABulkIsHeeded(t *testing.T) {
 func TestAHalvedBulkDoesNotPassForASlowCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &server{fails: ifAny("bad", refusal(client.Invalid))}
-		b := newBroker(1, s.post)
+		b := New(Options{MaxCalls: 1, Post: s.post})
 		var wg sync.WaitGroup
 		wg.Go(func() { createMany(t.Context(), b, "first") })
 		synctest.Wait()
@@ -686,10 +705,10 @@ func TestAHalvedBulkDoesNotPassForASlowCall(t *testing.T) {
 
 func TestAWriteThatPanicsEndsAllTheSame(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := newBroker(1, (&server{}).post)
+		b := New(Options{MaxCalls: 1, Post: (&server{}).post})
 		func() {
 			defer func() { _ = recover() }()
-			_ = b.Write(t.Context(), "delete network", func() error { panic("broken by a test") })
+			_ = b.Write(t.Context(), "delete network", flowIn(t.Context()), func() error { panic("broken by a test") })
 		}()
 		rested(t, b)
 	})
@@ -698,15 +717,15 @@ func TestAWriteThatPanicsEndsAllTheSame(t *testing.T) {
 func TestACallToTheFormerCloudTeachesNothingOfTheNextOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &server{}
-		b := newBroker(0, s.post)
+		b := New(Options{MaxCalls: 0, Post: s.post})
 		throttled := refusal(client.Throttled)
 		throttled.Wait = time.Hour
 		var wg sync.WaitGroup
 		wg.Go(func() {
-			_ = b.Write(t.Context(), "delete network", func() error { <-time.After(time.Second); return throttled })
+			_ = b.Write(t.Context(), "delete network", flowIn(t.Context()), func() error { <-time.After(time.Second); return throttled })
 		})
 		synctest.Wait()
-		b.begins()
+		b.Reset()
 		wg.Wait()
 		if err := createNamed(t.Context(), b, "n"); err != nil {
 			t.Error(err)
