@@ -10,8 +10,8 @@ import (
 	"k8s.io/klog/v2"
 
 	"cloudteam.ztgame.com/network-controller/internal/controller/managed"
-	"cloudteam.ztgame.com/network-controller/internal/neutron"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
+	"cloudteam.ztgame.com/network-controller/internal/neutron/inventory"
 )
 
 // ofCloud are the labels of the metrics of each cloud. They are empty for the process's own cloud; to Prometheus, that
@@ -98,7 +98,7 @@ type auditLog struct {
 	ended  bool
 }
 
-func (a *auditLog) audited(audit neutron.Audit) {
+func (a *auditLog) audited(audit inventory.Audit) {
 	a.mu.Lock()
 	recovered := a.failed && audit.Err == nil
 	again := a.failed && audit.Err != nil

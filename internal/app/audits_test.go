@@ -12,23 +12,23 @@ import (
 	"k8s.io/klog/v2"
 	"k8s.io/klog/v2/ktesting"
 
-	"cloudteam.ztgame.com/network-controller/internal/neutron"
+	"cloudteam.ztgame.com/network-controller/internal/neutron/inventory"
 )
 
 func TestAuditLogTellsWhatChanged(t *testing.T) {
 	down := errors.New("down")
 	registerMetrics()
 	for name, c := range map[string]struct {
-		audits    []neutron.Audit
+		audits    []inventory.Audit
 		logs      int // at the verbosity of operators
 		recovered int
 	}{
-		"a good audit that finds nothing is quiet": {[]neutron.Audit{{Networks: 1}, {Networks: 1}}, 0, 0},
-		"a move is told":         {[]neutron.Audit{{Networks: 1, Moved: 1}}, 1, 0},
-		"a failure is told once": {[]neutron.Audit{{Err: down}, {Err: down}, {Err: down}}, 1, 0},
+		"a good audit that finds nothing is quiet": {[]inventory.Audit{{Networks: 1}, {Networks: 1}}, 0, 0},
+		"a move is told":         {[]inventory.Audit{{Networks: 1, Moved: 1}}, 1, 0},
+		"a failure is told once": {[]inventory.Audit{{Err: down}, {Err: down}, {Err: down}}, 1, 0},
 		"the end of failures is told, and recovers": {
-			[]neutron.Audit{{}, {Err: down}, {Err: down}, {}, {}}, 2, 1},
-		"each recovery counts": {[]neutron.Audit{{Err: down}, {}, {Err: down}, {}}, 4, 2},
+			[]inventory.Audit{{}, {Err: down}, {Err: down}, {}, {}}, 2, 1},
+		"each recovery counts": {[]inventory.Audit{{Err: down}, {}, {Err: down}, {}}, 4, 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			logger := ktesting.NewLogger(t,
@@ -50,7 +50,7 @@ func TestAuditLogTellsWhatChanged(t *testing.T) {
 }
 
 func TestAwaitFirst(t *testing.T) {
-	for name, audit := range map[string]neutron.Audit{"a good audit": {}, "a failed audit": {Err: errors.New("down")}} {
+	for name, audit := range map[string]inventory.Audit{"a good audit": {}, "a failed audit": {Err: errors.New("down")}} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				a := &auditLog{logger: klog.Background(), recovered: func() {}}

@@ -9,8 +9,8 @@ import (
 	"k8s.io/klog/v2"
 
 	"cloudteam.ztgame.com/network-controller/internal/controller/managed"
-	"cloudteam.ztgame.com/network-controller/internal/neutron"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
+	"cloudteam.ztgame.com/network-controller/internal/neutron/inventory"
 )
 
 const (
@@ -63,7 +63,7 @@ func newCloudAccess(
 		},
 	}
 	a.cloud = client.NewCloud(credentials, client.Options{
-		Timeout: o.CloudTimeout, Probe: neutron.Probe, UserAgent: userAgent(), Permit: permit, Outage: a.outage,
+		Timeout: o.CloudTimeout, Probe: inventory.Probe, UserAgent: userAgent(), Permit: permit, Outage: a.outage,
 		Called: func(c client.Call) {
 			countCall(c)
 			if c.Op == client.OpLogin && c.Err != nil {

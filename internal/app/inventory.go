@@ -9,12 +9,12 @@ import (
 
 	"cloudteam.ztgame.com/network-controller/internal/controller/managed"
 	portcontroller "cloudteam.ztgame.com/network-controller/internal/controller/networkport"
-	"cloudteam.ztgame.com/network-controller/internal/neutron"
+	"cloudteam.ztgame.com/network-controller/internal/neutron/inventory"
 )
 
 // sharedInventory is the Inventory of one cloud, shared by all controllers with resources in Neutron.
 type sharedInventory struct {
-	*neutron.Inventory
+	*inventory.Inventory
 	audits *auditLog
 }
 
@@ -72,7 +72,7 @@ func (p *process) inventory() *sharedInventory {
 func (p *process) newInventory(access *cloudAccess, logger klog.Logger) *sharedInventory {
 	wake := func() { p.audience.wake(access.ref) }
 	s := &sharedInventory{audits: &auditLog{ref: access.ref, logger: logger, recovered: wake}}
-	s.Inventory = neutron.NewInventory(access.cloud, p.cluster, neutron.InventoryOptions{
+	s.Inventory = inventory.New(access.cloud, p.cluster, inventory.Options{
 		Interval: p.options.AuditInterval,
 		MaxCalls: p.options.CloudMaxCalls,
 		Ports:    p.options.enabled(portcontroller.Name),

@@ -20,7 +20,7 @@ import (
 	_ "k8s.io/component-base/metrics/prometheus/clientgo/leaderelection" // serves leader_election_master_status
 
 	"cloudteam.ztgame.com/network-controller/internal/controller"
-	"cloudteam.ztgame.com/network-controller/internal/neutron"
+	"cloudteam.ztgame.com/network-controller/internal/neutron/inventory"
 )
 
 // LeaderElection configures which of several processes acts. The flags have kube-controller-manager's names and
@@ -265,7 +265,7 @@ func isClosed(c <-chan struct{}) bool {
 // audit audits a cloud once while this process is a standby, and periodically once it leads. The standby's one audit
 // shows that the credentials work before they are needed: without it, a standby is not ready. Further audits would
 // have no use, because a new leader trusts only lists that began after it became the leader.
-func (e *election) audit(ctx context.Context, inventory *neutron.Inventory) {
+func (e *election) audit(ctx context.Context, inventory *inventory.Inventory) {
 	select {
 	case <-ctx.Done():
 	case <-e.leading:

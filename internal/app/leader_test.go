@@ -23,7 +23,7 @@ import (
 
 	"cloudteam.ztgame.com/network-controller/internal/controller"
 	"cloudteam.ztgame.com/network-controller/internal/controller/managed"
-	"cloudteam.ztgame.com/network-controller/internal/neutron"
+	"cloudteam.ztgame.com/network-controller/internal/neutron/inventory"
 )
 
 var leaseResource = coordinationv1.Resource("leases")
@@ -496,7 +496,7 @@ func TestAControllerActsSinceItsProcessLeads(t *testing.T) {
 		c := newCandidate(t, lease, "b")
 		p := &process{election: c.election, runCtx: t.Context(), shared: &sharedInventory{audits: &auditLog{}}}
 		p.shared.audits.logger, p.shared.audits.recovered = klog.FromContext(quietly(t)), func() {}
-		p.shared.audits.audited(neutron.Audit{})
+		p.shared.audits.audited(inventory.Audit{})
 		u := &playedUser{audience: &p.audience}
 		built := p.serve(u)
 		done := make(chan error, 1)

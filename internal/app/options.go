@@ -13,7 +13,7 @@ import (
 	deploymentcontroller "cloudteam.ztgame.com/network-controller/internal/controller/deployment"
 	"cloudteam.ztgame.com/network-controller/internal/controller/managed"
 	"cloudteam.ztgame.com/network-controller/internal/controller/orphan"
-	"cloudteam.ztgame.com/network-controller/internal/neutron"
+	"cloudteam.ztgame.com/network-controller/internal/neutron/batch"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
@@ -62,7 +62,7 @@ type Options struct {
 	Profiling bool
 }
 
-// DefaultWorkers keeps all calls to the cloud full: neutron.DefaultMaxCalls bulk creates with 25 resources each, and a
+// DefaultWorkers keeps all calls to the cloud full: batch.DefaultMaxCalls bulk creates with 25 resources each, and a
 // quarter more for workers that write to Kubernetes meanwhile. Fewer workers would make smaller or fewer calls. A
 // worker that waits costs a few kilobytes of stack.
 const DefaultWorkers = 500
@@ -73,7 +73,7 @@ func NewOptions() Options {
 		KubeQPS:       -1,
 		KubeBurst:     400,
 		CloudTimeout:  time.Minute,
-		CloudMaxCalls: neutron.DefaultMaxCalls,
+		CloudMaxCalls: batch.DefaultMaxCalls,
 		Controllers:   []string{"*"},
 		Workers:       DefaultWorkers,
 		ResyncPeriod:  30 * time.Second,

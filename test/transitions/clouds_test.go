@@ -4,8 +4,8 @@ import (
 	"sync/atomic"
 
 	"cloudteam.ztgame.com/network-controller/internal/controller/managed"
-	"cloudteam.ztgame.com/network-controller/internal/neutron"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
+	"cloudteam.ztgame.com/network-controller/internal/neutron/inventory"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
 
@@ -69,13 +69,13 @@ func (w *world) In(ref managed.CloudRef, _ bool) (managed.Inventory, error) {
 }
 
 // open makes an Inventory of a project. The caller holds mu, where anybody else has the world.
-func (w *world) open(project string) *neutron.Inventory {
+func (w *world) open(project string) *inventory.Inventory {
 	audits := new(atomic.Int64)
 	w.audits = append(w.audits, audits)
 	credentials := surroundings.projects[project].credentials
-	return neutron.NewInventory(client.NewCloud(credentials, client.Options{}), w.cluster,
-		neutron.InventoryOptions{
-			Interval: auditInterval, Ports: true, Audited: func(neutron.Audit) { audits.Add(1) },
+	return inventory.New(client.NewCloud(credentials, client.Options{}), w.cluster,
+		inventory.Options{
+			Interval: auditInterval, Ports: true, Audited: func(inventory.Audit) { audits.Add(1) },
 			Moved: func(uid string) { w.networkLoop.Moved(uid); w.portLoop.Moved(uid) },
 		})
 }

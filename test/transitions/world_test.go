@@ -24,7 +24,7 @@ import (
 	"cloudteam.ztgame.com/network-controller/internal/controller/managed"
 	networkcontroller "cloudteam.ztgame.com/network-controller/internal/controller/network"
 	portcontroller "cloudteam.ztgame.com/network-controller/internal/controller/networkport"
-	"cloudteam.ztgame.com/network-controller/internal/neutron"
+	"cloudteam.ztgame.com/network-controller/internal/neutron/inventory"
 	"cloudteam.ztgame.com/network-controller/internal/plan"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 	"cloudteam.ztgame.com/network-controller/pkg/client/clientset/versioned"
@@ -82,7 +82,7 @@ type world struct {
 	mu sync.Mutex
 	// audits count those that have ended, of each Inventory. opened are the Inventories of clouds that objects name.
 	audits []*atomic.Int64
-	opened map[managed.CloudRef]*neutron.Inventory
+	opened map[managed.CloudRef]*inventory.Inventory
 	// byHand are what people made, and went on to use in this world.
 	byHand []plan.Resource
 	// applied counts the steps that were taken for an object, by its UID, and owners tells whose a resource is that is
@@ -105,7 +105,7 @@ func newWorld(t *rapid.T) (w *world, stop func()) {
 		ctx: ctx, cluster: string(uuid.NewUUID()), label: string(uuid.NewUUID()), client: surroundings.networks,
 		reached: realm{name: "reached", supplies: map[slot]*supply{}, named: map[slot]madeRouter{}},
 		direct:  realm{name: "direct", supplies: map[slot]*supply{}, named: map[slot]madeRouter{}},
-		own:     tenantProject, homes: map[slot]string{}, opened: map[managed.CloudRef]*neutron.Inventory{},
+		own:     tenantProject, homes: map[slot]string{}, opened: map[managed.CloudRef]*inventory.Inventory{},
 		applied: map[string]int{}, owners: map[string]string{}, pausedAt: map[string]int{},
 		made: map[string][]plan.Resource{}, ended: map[types.UID][]cloudteamv1.DeletionPolicy{},
 	}
@@ -192,7 +192,7 @@ func (c countWrites) RoundTrip(r *http.Request) (*http.Response, error) {
 
 // witness is an Inventory that notes what is made, and looks whether there was one already.
 type witness struct {
-	*neutron.Inventory
+	*inventory.Inventory
 	w *world
 }
 

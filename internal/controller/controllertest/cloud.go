@@ -12,8 +12,8 @@ import (
 	gocmp "github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
-	"cloudteam.ztgame.com/network-controller/internal/neutron"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
+	"cloudteam.ztgame.com/network-controller/internal/neutron/inventory"
 	"cloudteam.ztgame.com/network-controller/internal/plan"
 )
 
@@ -41,7 +41,7 @@ type Cloud struct {
 	Before, After func(step plan.Step) error
 	Deaf          func(step plan.Step) bool
 	// InTheWay are the ports that Blockers gives; BlockersFail, where set, is its error.
-	InTheWay     neutron.Blockers
+	InTheWay     inventory.Blockers
 	BlockersFail error
 
 	// down, where set, fails the calls that learn something, and unnamed those that ask for something by a name.
@@ -161,7 +161,7 @@ func (c *Cloud) Reread(_ context.Context, resource plan.Resource) (bool, error) 
 		found, ours = c.networks.reread(resource.ID)
 	}
 	if found && !ours {
-		return true, neutron.ErrUnmarked
+		return true, inventory.ErrUnmarked
 	}
 	return found, nil
 }
@@ -230,7 +230,7 @@ func (c *Cloud) Apply(_ context.Context, change plan.Change) (done plan.Change, 
 }
 
 // Blockers is the Inventory's.
-func (c *Cloud) Blockers(_ context.Context, refused plan.Step) (neutron.Blockers, error) {
+func (c *Cloud) Blockers(_ context.Context, refused plan.Step) (inventory.Blockers, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.diary.Note("blockers of %s", refused.Action)
@@ -239,23 +239,23 @@ func (c *Cloud) Blockers(_ context.Context, refused plan.Step) (neutron.Blockers
 }
 
 // Foreign is the Inventory's. All networks are of the project that the credentials lead to, but for those of Projects.
-func (c *Cloud) Foreign(_ context.Context, id string) (neutron.Foreign, bool, error) {
+func (c *Cloud) Foreign(_ context.Context, id string) (inventory.Foreign, bool, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.diary.Note("get network %s", id)
 	pass()
 	if c.down != nil {
-		return neutron.Foreign{}, false, c.down
+		return inventory.Foreign{}, false, c.down
 	}
 	n := c.networks.find(id)
 	if n == nil {
-		return neutron.Foreign{}, false, nil
+		return inventory.Foreign{}, false, nil
 	}
 	project, elsewhere := c.Projects[id]
 	if !elsewhere {
 		project = c.Credentials.ProjectID
 	}
-	return neutron.Foreign{ObservedNetwork: cloneNetwork(*n), ProjectID: project}, true, nil
+	return inventory.Foreign{ObservedNetwork: cloneNetwork(*n), ProjectID: project}, true, nil
 }
 
 // take carries a step out and returns the id of the network or port that it touched.

@@ -8,8 +8,8 @@ import (
 
 	"k8s.io/client-go/tools/cache"
 
-	"cloudteam.ztgame.com/network-controller/internal/neutron"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
+	"cloudteam.ztgame.com/network-controller/internal/neutron/inventory"
 	"cloudteam.ztgame.com/network-controller/internal/plan"
 )
 
@@ -45,13 +45,13 @@ func (AtRest) Apply(context.Context, plan.Change) (plan.Change, error) {
 }
 
 // Blockers is managed.Inventory's.
-func (AtRest) Blockers(context.Context, plan.Step) (neutron.Blockers, error) {
-	return neutron.Blockers{}, nil
+func (AtRest) Blockers(context.Context, plan.Step) (inventory.Blockers, error) {
+	return inventory.Blockers{}, nil
 }
 
 // Foreign is managed.Inventory's.
-func (AtRest) Foreign(context.Context, string) (neutron.Foreign, bool, error) {
-	return neutron.Foreign{}, false, nil
+func (AtRest) Foreign(context.Context, string) (inventory.Foreign, bool, error) {
+	return inventory.Foreign{}, false, nil
 }
 
 // BenchmarkSyncs measures the sync of objects that are as declared, one after the other.

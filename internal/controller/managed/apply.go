@@ -6,8 +6,8 @@ import (
 
 	"k8s.io/klog/v2"
 
-	"cloudteam.ztgame.com/network-controller/internal/neutron"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
+	"cloudteam.ztgame.com/network-controller/internal/neutron/inventory"
 	"cloudteam.ztgame.com/network-controller/internal/plan"
 )
 
@@ -48,7 +48,7 @@ func (r *Reconciler[T]) take(
 ) (plan.Change, error) {
 	logger := klog.FromContext(ctx)
 	// One namespace with much to do does not hold up the others.
-	done, err := in.Apply(neutron.WithFlow(ctx, obj.GetNamespace()), change)
+	done, err := in.Apply(inventory.WithFlow(ctx, obj.GetNamespace()), change)
 	for _, step := range done {
 		logger.Info("Applied step", "step", step.String())
 	}

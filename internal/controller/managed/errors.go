@@ -6,8 +6,8 @@ import (
 	"strings"
 
 	"cloudteam.ztgame.com/network-controller/internal/controller"
-	"cloudteam.ztgame.com/network-controller/internal/neutron"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
+	"cloudteam.ztgame.com/network-controller/internal/neutron/inventory"
 	"cloudteam.ztgame.com/network-controller/internal/plan"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
@@ -198,7 +198,7 @@ func (e *unallocated) state() controller.State {
 type occupied struct {
 	refusal error
 	step    plan.Step
-	by      neutron.Blockers
+	by      inventory.Blockers
 }
 
 func (e *occupied) Error() string {

@@ -15,8 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"cloudteam.ztgame.com/network-controller/internal/controller"
-	"cloudteam.ztgame.com/network-controller/internal/neutron"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
+	"cloudteam.ztgame.com/network-controller/internal/neutron/inventory"
 	"cloudteam.ztgame.com/network-controller/internal/plan"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
@@ -27,15 +27,15 @@ type Object interface {
 	runtime.Object
 }
 
-// Inventory is what a Reconciler and its Kind need of a neutron.Inventory.
+// Inventory is what a Reconciler and its Kind need of a inventory.Inventory.
 type Inventory interface {
 	Identity(ctx context.Context) (client.Identity, error)
 	Observed(ctx context.Context, owner plan.Owner, since time.Time) (plan.Observed, error)
 	Reread(ctx context.Context, resource plan.Resource) (found bool, err error)
 	Find(ctx context.Context, of plan.Kind, name string, owner plan.Owner) (found bool, err error)
 	Apply(ctx context.Context, change plan.Change) (done plan.Change, err error)
-	Blockers(ctx context.Context, refused plan.Step) (neutron.Blockers, error)
-	Foreign(ctx context.Context, id string) (n neutron.Foreign, found bool, err error)
+	Blockers(ctx context.Context, refused plan.Step) (inventory.Blockers, error)
+	Foreign(ctx context.Context, id string) (n inventory.Foreign, found bool, err error)
 	CoverRouters()
 	Router(ctx context.Context, idOrName string) (id string, err error)
 	ExternalNetwork(ctx context.Context, idOrName string) (id string, err error)

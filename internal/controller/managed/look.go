@@ -5,7 +5,7 @@ import (
 	"errors"
 	"slices"
 
-	"cloudteam.ztgame.com/network-controller/internal/neutron"
+	"cloudteam.ztgame.com/network-controller/internal/neutron/inventory"
 	"cloudteam.ztgame.com/network-controller/internal/plan"
 )
 
@@ -57,9 +57,9 @@ func (r *Reconciler[T]) lookUp(ctx context.Context, in Inventory, obj T, e Looku
 	if e.ID != "" {
 		exists, err = in.Reread(ctx, e.Resource)
 		switch {
-		case errors.Is(err, neutron.ErrUnmarked) && r.awaitsAdoption(obj, e):
+		case errors.Is(err, inventory.ErrUnmarked) && r.awaitsAdoption(obj, e):
 			return false, nil
-		case errors.Is(err, neutron.ErrUnmarked):
+		case errors.Is(err, inventory.ErrUnmarked):
 			return false, &unmarked{e, r.ownerOf(obj)}
 		case err != nil || exists:
 			return exists, err

@@ -11,8 +11,8 @@ import (
 
 	"cloudteam.ztgame.com/network-controller/internal/controller/controllertest"
 	"cloudteam.ztgame.com/network-controller/internal/controller/managed"
-	"cloudteam.ztgame.com/network-controller/internal/neutron"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
+	"cloudteam.ztgame.com/network-controller/internal/neutron/inventory"
 	"cloudteam.ztgame.com/network-controller/internal/plan"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
@@ -164,7 +164,7 @@ func TestADeletionThatIsRefusedNamesThePortsInItsWay(t *testing.T) {
 			orders = orders[1:]
 			return refusedAsInUse(ids)
 		}
-		w.cloud.InTheWay = neutron.Blockers{Ports: []neutron.Blocker{
+		w.cloud.InTheWay = inventory.Blockers{Ports: []inventory.Blocker{
 			{ID: "p1", DeviceOwner: "compute:nova", DeviceID: "9a"},
 			{ID: "p2", DeviceOwner: "network:router_interface", DeviceID: "r1"},
 		}}
@@ -183,7 +183,7 @@ func TestADeletionThatIsRefusedNamesThePortsInItsWay(t *testing.T) {
 		w.diary.Want(t, "apply delete network", "blockers of delete network")
 		w.events.WantReasons(t)
 
-		w.cloud.InTheWay, w.cloud.BlockersFail = neutron.Blockers{}, errors.New("no answer")
+		w.cloud.InTheWay, w.cloud.BlockersFail = inventory.Blockers{}, errors.New("no answer")
 		w.syncFails()
 		w.wantState("Ready=False Reconciling=True InUse")
 		w.mustSync()

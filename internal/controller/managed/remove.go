@@ -5,8 +5,8 @@ import (
 	"errors"
 	"fmt"
 
-	"cloudteam.ztgame.com/network-controller/internal/neutron"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
+	"cloudteam.ztgame.com/network-controller/internal/neutron/inventory"
 	"cloudteam.ztgame.com/network-controller/internal/plan"
 )
 
@@ -23,7 +23,7 @@ type Removal struct {
 // Run looks, plans and applies until nothing bears the marker. Where somebody else was faster, what was observed is
 // read anew from the inventory, a few times at most. last is what was last observed; nil where nothing is known. An
 // error means that something may be left; those of Look, Plan and Apply are given back as they are.
-func (r Removal) Run(ctx context.Context, inventory Inventory) (last *plan.Observed, err error) {
+func (r Removal) Run(ctx context.Context, in Inventory) (last *plan.Observed, err error) {
 	unsettled := fmt.Errorf("the removal did not converge after %d attempts", attempts)
 	for attempt := 0; ; attempt++ {
 		observed, err := r.Look(ctx)
@@ -46,7 +46,7 @@ func (r Removal) Run(ctx context.Context, inventory Inventory) (last *plan.Obser
 		case err == nil:
 		case client.IsConflict(err), client.IsNotFound(err):
 			unsettled = err
-			if err := rereadAll(ctx, inventory, observed); err != nil {
+			if err := rereadAll(ctx, in, observed); err != nil {
 				return last, err
 			}
 		default:
@@ -56,9 +56,9 @@ func (r Removal) Run(ctx context.Context, inventory Inventory) (last *plan.Obser
 }
 
 // rereadAll reads everything anew, after somebody else was faster, so that the next plan is made from what is there.
-func rereadAll(ctx context.Context, inventory Inventory, observed plan.Observed) error {
+func rereadAll(ctx context.Context, in Inventory, observed plan.Observed) error {
 	for _, resource := range observed.Resources() {
-		if _, err := inventory.Reread(ctx, resource); err != nil && !errors.Is(err, neutron.ErrUnmarked) {
+		if _, err := in.Reread(ctx, resource); err != nil && !errors.Is(err, inventory.ErrUnmarked) {
 			return err
 		}
 	}

@@ -8,8 +8,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/api/meta"
 
-	"cloudteam.ztgame.com/network-controller/internal/neutron"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
+	"cloudteam.ztgame.com/network-controller/internal/neutron/inventory"
 	"cloudteam.ztgame.com/network-controller/internal/plan"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
@@ -69,7 +69,7 @@ func TestAProjectThatUsesTheNetworkHoldsUpNothingElse(t *testing.T) {
 			}
 			return nil
 		}
-		w.cloud.InTheWay = neutron.Blockers{Ports: []neutron.Blocker{{ID: "p1", DeviceOwner: "compute:nova", DeviceID: "9a"}}}
+		w.cloud.InTheWay = inventory.Blockers{Ports: []inventory.Blocker{{ID: "p1", DeviceOwner: "compute:nova", DeviceID: "9a"}}}
 		w.edit(func(obj *cloudteamv1.Network) { obj.Spec.SharedWith, obj.Spec.Tags = []string{"c"}, []string{"t"} })
 		w.syncFails()
 		w.diary.Want(t, "apply unshare network", "blockers of unshare network", "apply unshare network",

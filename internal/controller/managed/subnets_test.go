@@ -7,8 +7,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 
-	"cloudteam.ztgame.com/network-controller/internal/neutron"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
+	"cloudteam.ztgame.com/network-controller/internal/neutron/inventory"
 	"cloudteam.ztgame.com/network-controller/internal/plan"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
@@ -82,7 +82,7 @@ func TestASubnetInUseHoldsUpNothingElse(t *testing.T) {
 			}
 			return nil
 		}
-		w.cloud.InTheWay = neutron.Blockers{Ports: []neutron.Blocker{{ID: "p1", DeviceOwner: "compute:nova", DeviceID: "9a"}}}
+		w.cloud.InTheWay = inventory.Blockers{Ports: []inventory.Blocker{{ID: "p1", DeviceOwner: "compute:nova", DeviceID: "9a"}}}
 		w.edit(func(obj *cloudteamv1.Network) {
 			withSubnets(obj, "10.0.0.0/25", "fd00::/64", "10.0.2.0/24")
 			obj.Spec.AdditionalSubnets[2].DNSServers = []string{"9.9.9.9"}

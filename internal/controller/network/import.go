@@ -7,7 +7,7 @@ import (
 
 	"cloudteam.ztgame.com/network-controller/internal/controller"
 	"cloudteam.ztgame.com/network-controller/internal/controller/managed"
-	"cloudteam.ztgame.com/network-controller/internal/neutron"
+	"cloudteam.ztgame.com/network-controller/internal/neutron/inventory"
 	"cloudteam.ztgame.com/network-controller/internal/plan"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
@@ -34,7 +34,7 @@ func (d declaration) Adopt(ctx context.Context, in managed.Inventory) (plan.Chan
 }
 
 // imported reads the network that the spec imports.
-func (d declaration) imported(ctx context.Context, in managed.Inventory) (neutron.Foreign, error) {
+func (d declaration) imported(ctx context.Context, in managed.Inventory) (inventory.Foreign, error) {
 	found, exists, err := in.Foreign(ctx, d.Import.ID)
 	if err == nil && !exists {
 		err = importProblem(&plan.NotMadeError{ID: d.Import.ID})

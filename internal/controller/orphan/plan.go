@@ -5,8 +5,8 @@ import (
 	"slices"
 	"time"
 
-	"cloudteam.ztgame.com/network-controller/internal/neutron"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
+	"cloudteam.ztgame.com/network-controller/internal/neutron/inventory"
 )
 
 // Rules say when the resources of an object that is gone are removed, and how many at a time.
@@ -51,7 +51,7 @@ type ledger struct {
 type view struct {
 	now time.Time
 	// owners are those of the list that began at audited.
-	owners  map[string]neutron.Holdings
+	owners  map[string]inventory.Holdings
 	audited time.Time
 	// of is the project that it showed.
 	of client.Identity

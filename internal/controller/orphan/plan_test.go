@@ -10,7 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"pgregory.net/rapid"
 
-	"cloudteam.ztgame.com/network-controller/internal/neutron"
+	"cloudteam.ztgame.com/network-controller/internal/neutron/inventory"
 )
 
 var epoch = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
@@ -26,17 +26,17 @@ func set(uids ...string) map[string]bool {
 }
 
 // networkOf and portOf are what owners have.
-func networkOf(uids ...string) map[string]neutron.Holdings {
-	owners := map[string]neutron.Holdings{}
+func networkOf(uids ...string) map[string]inventory.Holdings {
+	owners := map[string]inventory.Holdings{}
 	for _, uid := range uids {
-		owners[uid] = neutron.Holdings{Networks: []string{"net-" + uid}}
+		owners[uid] = inventory.Holdings{Networks: []string{"net-" + uid}}
 	}
 	return owners
 }
 
-func portOf(owners map[string]neutron.Holdings, uids ...string) map[string]neutron.Holdings {
+func portOf(owners map[string]inventory.Holdings, uids ...string) map[string]inventory.Holdings {
 	for _, uid := range uids {
-		owners[uid] = neutron.Holdings{Ports: []string{"port-" + uid}}
+		owners[uid] = inventory.Holdings{Ports: []string{"port-" + uid}}
 	}
 	return owners
 }
@@ -51,7 +51,7 @@ func TestNextNotesWhoIsMissing(t *testing.T) {
 	}
 	for sentence, c := range map[string]struct {
 		ledger     ledger
-		owners     map[string]neutron.Holdings
+		owners     map[string]inventory.Holdings
 		exists     map[string]bool
 		audited    time.Duration
 		now        time.Duration
@@ -139,7 +139,7 @@ func TestJudgeKeepsToTheShare(t *testing.T) {
 		notes  map[string]note
 		due    []string
 		live   map[string]bool
-		owners map[string]neutron.Holdings
+		owners map[string]inventory.Holdings
 		share  float64
 		want   verdict
 	}{
@@ -205,7 +205,7 @@ func TestPropertyOnlyOrphansGo(t *testing.T) {
 			MaxShare: rapid.SampledFrom([]float64{0, 0.01, 0.1, 0.34, 0.5, 1}).Draw(t, "share"),
 		}
 		fleet := make([]string, rapid.IntRange(1, 12).Draw(t, "fleet"))
-		owners := map[string]neutron.Holdings{}
+		owners := map[string]inventory.Holdings{}
 		for i := range fleet {
 			fleet[i] = fmt.Sprintf("uid-%d", i)
 			if rapid.Bool().Draw(t, "port") {

@@ -18,8 +18,8 @@ import (
 
 	"cloudteam.ztgame.com/network-controller/internal/controller"
 	"cloudteam.ztgame.com/network-controller/internal/controller/managed"
-	"cloudteam.ztgame.com/network-controller/internal/neutron"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
+	"cloudteam.ztgame.com/network-controller/internal/neutron/inventory"
 	informers "cloudteam.ztgame.com/network-controller/pkg/client/informers/externalversions/cloudteam/v1"
 )
 
@@ -32,10 +32,10 @@ const (
 	DefaultMaxShare = 0.1
 )
 
-// Inventory is what a Controller needs of a neutron.Inventory.
+// Inventory is what a Controller needs of an inventory.Inventory.
 type Inventory interface {
 	managed.Inventory
-	Owners() (owners map[string]neutron.Holdings, audited time.Time, of client.Identity, ok bool)
+	Owners() (owners map[string]inventory.Holdings, audited time.Time, of client.Identity, ok bool)
 }
 
 // Options are what a Controller is made with.

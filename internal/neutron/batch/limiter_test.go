@@ -1,0 +1,155 @@
+package batch
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
+)
+
+// counter is a cloud that works on so many calls at a time, first come, first served. A create takes its time whatever
+// goes with it.
+type counter struct {
+	turns chan struct{}
+	takes map[client.Collection]time.Duration
+
+	mu    sync.Mutex
+	calls int
+}
+
+func (c *counter) post(
+	_ context.Context, _ string, of client.Collection, bodies []map[string]any,
+) ([]json.RawMessage, error) {
+	c.mu.Lock()
+	c.calls++
+	c.mu.Unlock()
+	c.turns <- struct{}{}
+	elapsed(time.Duration(len(bodies)) * c.takes[of])
+	<-c.turns
+	return make([]json.RawMessage, len(bodies)), nil
+}
+
+// make has workers create networks, each with its subnet, with what else they do before and after.
+func (c *counter) make(ctx context.Context, b *Queue, networks, workers int) (took time.Duration) {
+	began := time.Now()
+	keys := make(chan int)
+	var wg sync.WaitGroup
+	for range workers {
+		wg.Go(func() {
+			for key := range keys {
+				elapsed(20 * time.Millisecond)
+				_, _ = b.Create(ctx, Item{Op: "create network", Collection: networkTests, Key: fmt.Sprint("network ", key), Flow: flowIn(ctx), Body: nil})
+				_, _ = b.Create(ctx, Item{Op: "create subnet", Collection: subnetTests, Key: fmt.Sprint("subnet ", key), Flow: flowIn(ctx), Body: nil})
+				elapsed(20 * time.Millisecond)
+			}
+		})
+	}
+	for key := range networks {
+		keys <- key
+	}
+	close(keys)
+	wg.Wait()
+	return time.Since(began)
+}
+
+// A fleet is made nearly as fast as by who knows from the start how many calls the cloud serves.
+func TestACloudIsKeptBusyFromNearlyTheStart(t *testing.T) {
+	for workers, most := range map[int]float64{1: 1.05, 2: 1.08, 8: 1.08, 16: 1.08} {
+		t.Run(fmt.Sprint("by ", workers, " workers of its own"), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c := &counter{turns: make(chan struct{}, workers), takes: map[client.Collection]time.Duration{
+					networkTests: 38 * time.Millisecond, subnetTests: 71 * time.Millisecond,
+				}}
+				b := New(Options{MaxCalls: 0, Post: c.post})
+				networks := 625 * workers
+				took := c.make(t.Context(), b, networks, 500)
+				bare := 625 * (38 + 71) * time.Millisecond
+				if ratio := took.Seconds() / bare.Seconds(); ratio > most {
+					t.Errorf("it took %s, %.3f times the %s that it takes at best; want at most %.3f", took, ratio, bare, most)
+				}
+				if c.calls > networks/10 {
+					t.Errorf("%d calls for %d networks", c.calls, networks)
+				}
+				rested(t, b)
+			})
+		})
+	}
+}
+
+// hear has a limiter hear of calls of a class, as many as are under way at the limit, that were begun together and
+// took so long.
+func hear(l *limiter, of string, took time.Duration) {
+	began := time.Now()
+	elapsed(took)
+	for range l.limit() {
+		l.succeeded(classOf(of, 25), began, time.Now(), true)
+	}
+}
+
+func TestTheLimitIsProbedAndIsThenWhatItWas(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLimiter(16, time.Now())
+		for range 4 {
+			hear(l, "create network", time.Second)
+		}
+		if l.limit() != 16 {
+			t.Fatalf("the limit is %d after four rounds of calls that do not wait", l.limit())
+		}
+		elapsed(period)
+		l.succeeded(classOf("create network", 25), time.Now().Add(-time.Second), time.Now(), true)
+		if l.limit() != 7 {
+			t.Errorf("the limit is %d in a probe, want 7", l.limit())
+		}
+		// What began before the probe tells nothing of it.
+		l.succeeded(classOf("create network", 25), l.cut.Add(-time.Second), time.Now(), true)
+		if l.limit() != 7 {
+			t.Errorf("the limit is %d after a call of before the probe, want 7", l.limit())
+		}
+		hear(l, "create network", time.Second)
+		if l.limit() != 16 {
+			t.Errorf("the limit is %d after the probe, want 16", l.limit())
+		}
+	})
+}
+
+func TestAFailureEndsAProbe(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLimiter(16, time.Now())
+		for range 4 {
+			hear(l, "create network", time.Second)
+		}
+		elapsed(period)
+		hear(l, "create network", time.Second)
+		began := time.Now()
+		elapsed(time.Second)
+		l.failed(began, time.Now())
+		hear(l, "create network", time.Second)
+		if l.limit() > 5 {
+			t.Errorf("the limit is %d, that of before a call failed in the probe", l.limit())
+		}
+	})
+}
+
+// A first call that is quicker than all others of its class must not have the limit fall to nothing.
+func TestTheStartEndsAtHalfTheLimitOrMore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLimiter(16, time.Now())
+		for range 4 {
+			hear(l, "create network", time.Second)
+		}
+		began := time.Now()
+		elapsed(time.Minute / 2)
+		l.succeeded(classOf("create network", 25), began, time.Now(), true)
+		if l.limit() != 8 {
+			t.Errorf("the limit went from 16 to %d after one slow call, want 8", l.limit())
+		}
+		if l.starting {
+			t.Error("it still leaps")
+		}
+	})
+}

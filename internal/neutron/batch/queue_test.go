@@ -1,0 +1,735 @@
+package batch
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
+	"cloudteam.ztgame.com/network-controller/internal/neutron/client/clienttest"
+)
+
+var (
+	elapsed      = clienttest.Elapse
+	networkTests = client.Collection{One: "network", Many: "networks", Bulk: true}
+	subnetTests  = client.Collection{One: "subnet", Many: "subnets", Bulk: true}
+)
+
+type testFlow struct{}
+
+// inFlow is a context whose calls are of a flow.
+func inFlow(ctx context.Context, flow string) context.Context {
+	return context.WithValue(ctx, testFlow{}, flow)
+}
+
+func flowIn(ctx context.Context) string {
+	flow, _ := ctx.Value(testFlow{}).(string)
+	return flow
+}
+
+// server is what a broker sends creates to: bulk creates are all or none, and a call takes its time.
+type server struct {
+	mu sync.Mutex
+	// takes is how long a call is under way of so many creates, with so many calls under way; nil for a second.
+	takes func(creates, underway int) time.Duration
+	// fails is why a call is not carried out, or (lost) carried out and not answered; nil for none.
+	fails func(names []string) *client.Error
+	// calls are the names of what was created, by call, in the order of the calls' beginnings.
+	calls [][]string
+	// made counts what was carried out, by name.
+	made           map[string]int
+	underway, most int
+}
+
+func (s *server) post(
+	ctx context.Context, op string, _ client.Collection, bodies []map[string]any,
+) ([]json.RawMessage, error) {
+	var names []string
+	for _, body := range bodies {
+		names = append(names, body["name"].(string))
+	}
+	s.mu.Lock()
+	s.calls = append(s.calls, names)
+	s.underway++
+	s.most = max(s.most, s.underway)
+	takes := time.Second
+	if s.takes != nil {
+		takes = s.takes(len(names), s.underway)
+	}
+	s.mu.Unlock()
+	defer func() {
+		s.mu.Lock()
+		s.underway--
+		s.mu.Unlock()
+	}()
+	select {
+	case <-time.After(takes):
+	case <-ctx.Done():
+		return nil, client.Interrupted(op, ctx.Err())
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.fails != nil {
+		if err := s.fails(names); err != nil {
+			if err.MaybeDone {
+				s.carryOut(names)
+			}
+			return nil, err
+		}
+	}
+	return s.carryOut(names), nil
+}
+
+func (s *server) carryOut(names []string) (answers []json.RawMessage) {
+	if s.made == nil {
+		s.made = map[string]int{}
+	}
+	for _, name := range names {
+		s.made[name]++
+		answers = append(answers, json.RawMessage(`"`+name+`"`))
+	}
+	return answers
+}
+
+// sizes are how many creates there were in each call.
+func (s *server) sizes() (sizes []int) {
+	for _, call := range s.calls {
+		sizes = append(sizes, len(call))
+	}
+	return sizes
+}
+
+// createNamed has a broker create something of a name, which it holds to be what came back.
+func createNamed(ctx context.Context, b *Queue, name string) error {
+	made, err := b.Create(ctx, Item{Op: "create network", Collection: networkTests, Key: name, Flow: flowIn(ctx), Body: map[string]any{"name": name}})
+	if err == nil && string(made) != `"`+name+`"` {
+		return fmt.Errorf("asked for %s, got %s", name, made)
+	}
+	return err
+}
+
+// createMany creates at once what is named, and returns the errors by name when all have ended.
+func createMany(ctx context.Context, b *Queue, names ...string) map[string]error {
+	var mu sync.Mutex
+	var wg sync.WaitGroup
+	failed := map[string]error{}
+	for _, name := range names {
+		wg.Go(func() {
+			if err := createNamed(ctx, b, name); err != nil {
+				mu.Lock()
+				defer mu.Unlock()
+				failed[name] = err
+			}
+		})
+	}
+	wg.Wait()
+	synctest.Wait()
+	return failed
+}
+
+func numbered(prefix string, count int) (names []string) {
+	for i := range count {
+		names = append(names, fmt.Sprint(prefix, i))
+	}
+	return names
+}
+
+// rested holds that nothing is on its way or waits, a moment after the last caller has gone.
+func rested(t *testing.T, b *Queue) {
+	t.Helper()
+	elapsed(batchWindow)
+	synctest.Wait()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	waiting := b.others.len()
+	for _, l := range b.lines {
+		waiting += l.queue.len()
+	}
+	if b.underway != 0 || b.overdue != 0 || waiting != 0 {
+		t.Errorf("%d under way, %d overdue, %d waiting when all have ended", b.underway, b.overdue, waiting)
+	}
+}
+
+func TestALoneCreateDoesNotWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &server{}
+		b := New(Options{MaxCalls: 0, Post: s.post})
+		began := time.Now()
+		for i := range 3 { // as a network, and then its subnets
+			if err := createNamed(t.Context(), b, fmt.Sprint(i)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if took := time.Since(began); took != 3*time.Second {
+			t.Errorf("three calls of a second took %s", took)
+		}
+		rested(t, b)
+	})
+}
+
+func TestCreatesThatComeTogetherGoTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &server{}
+		b := New(Options{MaxCalls: 0, Post: s.post})
+		if failed := createMany(t.Context(), b, numbered("n", 101)...); len(failed) > 0 {
+			t.Fatal(failed)
+		}
+		sizes := s.sizes()
+		slices.Sort(sizes) // the first two are under way at the same time
+		if diff := cmp.Diff([]int{1, 25, 25, 25, 25}, sizes); diff != "" {
+			t.Errorf("sizes of calls (-want +got):\n%s", diff)
+		}
+		rested(t, b)
+	})
+}
+
+// Those who come back with more when their call has ended are waited for, although none is there yet.
+func TestWhatFollowsABulkGoesTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &server{}
+		b := New(Options{MaxCalls: 0, Post: s.post})
+		var wg sync.WaitGroup
+		for _, name := range numbered("n", 26) {
+			wg.Go(func() {
+				err := createNamed(t.Context(), b, name)
+				elapsed(time.Duration(len(name)) * time.Millisecond)
+				if err = errors.Join(err, createNamed(t.Context(), b, name+"'s")); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		wg.Wait()
+		sizes := s.sizes()
+		slices.Sort(sizes) // the first one's second may come before or after the others'
+		if diff := cmp.Diff([]int{1, 1, 25, 25}, sizes); diff != "" {
+			t.Errorf("sizes of calls (-want +got):\n%s", diff)
+		}
+	})
+}
+
+func TestFlowsTakeTurns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &server{}
+		b := New(Options{MaxCalls: 2, Post: s.post})
+		var wg sync.WaitGroup
+		crowd := inFlow(t.Context(), "crowd")
+		wg.Go(func() { createMany(crowd, b, numbered("crowd", 500)...) })
+		synctest.Wait()
+		began := time.Now()
+		if err := createNamed(inFlow(t.Context(), "lone"), b, "lone"); err != nil {
+			t.Fatal(err)
+		}
+		if took := time.Since(began); took > 2*time.Second {
+			t.Errorf("the create of one flow waited %s for those of another, in which each call takes a second", took)
+		}
+		began = time.Now()
+		if err := b.Write(inFlow(t.Context(), "lone"), "delete network", flowIn(inFlow(t.Context(), "lone")), func() error { return nil }); err != nil {
+			t.Fatal(err)
+		}
+		if took := time.Since(began); took > time.Second {
+			t.Errorf("a deletion waited %s for creates, of which each call takes a second", took)
+		}
+		wg.Wait()
+		rested(t, b)
+	})
+}
+
+// refusal is what Neutron says of a create that is bad.
+func refusal(kind client.Kind) *client.Error {
+	return &client.Error{Kind: kind, Op: "create network", Reason: "broken by a test", Status: http.StatusBadRequest}
+}
+
+// ifAny gives an error for calls in which there is one whose name begins with the prefix.
+func ifAny(prefix string, err *client.Error) func([]string) *client.Error {
+	return func(names []string) *client.Error {
+		if slices.ContainsFunc(names, func(name string) bool { return strings.HasPrefix(name, prefix) }) {
+			return err
+		}
+		return nil
+	}
+}
+
+func TestBadOnesAreFoundAndTheGoodOnesAreThrough(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &server{fails: ifAny("bad", refusal(client.Invalid))}
+		b := New(Options{MaxCalls: 0, Post: s.post})
+		names := slices.Concat([]string{"first"}, numbered("good", 10), []string{"bad"}, numbered("fine", 13))
+		failed := createMany(t.Context(), b, names...)
+		if len(failed) != 1 || client.KindOf(failed["bad"]) != client.Invalid {
+			t.Errorf("failed: %v", failed)
+		}
+		want := map[string]int{}
+		for _, name := range names {
+			if name != "bad" {
+				want[name] = 1
+			}
+		}
+		if diff := cmp.Diff(want, s.made); diff != "" {
+			t.Errorf("made (-want +got):\n%s", diff)
+		}
+		calls := len(s.calls)
+		createMany(t.Context(), b, slices.Concat([]string{"lead"}, numbered("more", 10), []string{"bad"})...)
+		for _, call := range s.calls[calls:] {
+			if len(call) > 1 && slices.Contains(call, "bad") {
+				t.Errorf("it went in company again: %v", call)
+			}
+		}
+		rested(t, b)
+	})
+}
+
+func TestOneThatFindsNoRoomSparesTheOthersTheAttempt(t *testing.T) {
+	for kind, calls := range map[client.Kind]int{client.Capacity: 1 + 5, client.Throttled: 1 + 1} {
+		synctest.Test(t, func(t *testing.T) {
+			s := &server{}
+			b := New(Options{MaxCalls: 0, Post: s.post})
+			s.fails = func([]string) *client.Error { return refusal(kind) }
+			failed := createMany(t.Context(), b, numbered("n", 26)...)
+			if len(failed) != 26 || len(s.calls) != calls {
+				t.Errorf("%s: %d failed in %d calls, want 26 in %d", kind, len(failed), len(s.calls), calls)
+			}
+			rested(t, b)
+		})
+	}
+}
+
+func TestNothingIsSentAgainWhoseAnswerIsLost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &server{fails: ifAny("n", &client.Error{Kind: client.Transient, Status: http.StatusBadGateway, MaybeDone: true})}
+		b := New(Options{MaxCalls: 0, Post: s.post})
+		names := numbered("n", 25)
+		_ = createMany(t.Context(), b, "opens")
+		failed := createMany(t.Context(), b, append([]string{"x"}, names...)...)
+		for _, name := range names {
+			if !client.MaybeDone(failed[name]) || s.made[name] != 1 {
+				t.Errorf("%s: %v, made %d times", name, failed[name], s.made[name])
+			}
+		}
+		// One of them may provoke the failure: each attempt is in half the company.
+		var largest []int
+		for range 6 {
+			calls := len(s.calls)
+			createMany(t.Context(), b, names...)
+			largest = append(largest, slices.Max(s.sizes()[calls:]))
+		}
+		if diff := cmp.Diff([]int{12, 6, 3, 1, 1, 1}, largest); diff != "" {
+			t.Errorf("largest companies (-want +got):\n%s", diff)
+		}
+		s.fails = nil
+		createMany(t.Context(), b, names...)
+		calls := len(s.calls)
+		createMany(t.Context(), b, names...)
+		if largest := slices.Max(s.sizes()[calls:]); largest < 24 {
+			t.Errorf("after it went well they go in calls of at most %d", largest)
+		}
+		rested(t, b)
+	})
+}
+
+func TestACallThatHangsHoldsUpNoOther(t *testing.T) {
+	for _, most := range []int{1, 2, 16} {
+		synctest.Test(t, func(t *testing.T) {
+			s := &server{takes: func(int, int) time.Duration { return time.Hour }}
+			b := New(Options{MaxCalls: most, Post: s.post})
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			var wg sync.WaitGroup
+			wg.Go(func() { createMany(ctx, b, numbered("black hole", 3)...) })
+			synctest.Wait()
+			s.mu.Lock()
+			s.takes = nil
+			s.mu.Unlock()
+			began := time.Now()
+			if err := createNamed(t.Context(), b, "n"); err != nil {
+				t.Fatal(err)
+			}
+			want := patience + 2*time.Second
+			if most == 1 {
+				want = time.Minute + 2*time.Second // there is no more than one by order
+			}
+			if took := time.Since(began); took > want {
+				t.Errorf("at most %d: it waited %s, longer than %s", most, took, want)
+			}
+			wg.Wait()
+			rested(t, b)
+		})
+	}
+}
+
+func TestWhoWaitsNoLongerIsNotSent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &server{}
+		b := New(Options{MaxCalls: 1, Post: s.post})
+		var wg sync.WaitGroup
+		wg.Go(func() { createMany(t.Context(), b, "first") })
+		synctest.Wait()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+		defer cancel()
+		err := createNamed(ctx, b, "impatient")
+		writeErr := b.Write(ctx, "delete network", flowIn(ctx), func() error { t.Error("it was sent"); return nil })
+		wg.Wait()
+		createMany(t.Context(), b, "last")
+		if err == nil || client.MaybeDone(err) || writeErr == nil || client.MaybeDone(writeErr) || s.made["impatient"] > 0 {
+			t.Errorf("got %v and %v, made %v", err, writeErr, s.made)
+		}
+		rested(t, b)
+	})
+}
+
+func TestACallGoesOnForThoseWhoStay(t *testing.T) {
+	for name, test := range map[string]struct {
+		stays bool
+		made  int
+	}{
+		"one stays, and gets its answer":       {true, 1},
+		"none stays, and the call is given up": {false, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := &server{}
+				b := New(Options{MaxCalls: 1, Post: s.post})
+				var wg sync.WaitGroup
+				wg.Go(func() { createMany(t.Context(), b, "first") })
+				synctest.Wait()
+				leaving, leave := context.WithCancelCause(t.Context())
+				errs := map[string]error{}
+				var mu sync.Mutex
+				for _, name := range []string{"a", "b"} {
+					ctx := leaving
+					if name == "b" && test.stays {
+						ctx = t.Context()
+					}
+					wg.Go(func() {
+						err := createNamed(ctx, b, name)
+						mu.Lock()
+						defer mu.Unlock()
+						errs[name] = err
+					})
+				}
+				elapsed(1500 * time.Millisecond)
+				leave(nil)
+				wg.Wait()
+				rested(t, b)
+				if !client.MaybeDone(errs["a"]) || !errors.Is(errs["a"], context.Canceled) || s.made["b"] != test.made ||
+					(errs["b"] == nil) != test.stays {
+					t.Errorf("errors %v, made %v", errs, s.made)
+				}
+			})
+		})
+	}
+}
+
+func TestACloudThatAsksToBeLeftAloneIs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &server{}
+		b := New(Options{MaxCalls: 1, Post: s.post})
+		throttled := refusal(client.Throttled)
+		throttled.Wait = time.Minute
+		s.fails = func([]string) *client.Error { s.fails = nil; return throttled }
+		failed := createMany(t.Context(), b, numbered("n", 30)...)
+		if len(failed) != 30 || len(s.calls) != 1 {
+			t.Errorf("%d of 30 failed in %d calls, want 1", len(failed), len(s.calls))
+		}
+		for name, err := range failed {
+			if e, ok := errors.AsType[*client.Error](err); !ok || e.Kind != client.Throttled || e.Wait < 59*time.Second || e.MaybeDone {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+		elapsed(time.Minute)
+		if failed := createMany(t.Context(), b, numbered("n", 30)...); len(failed) != 0 {
+			t.Errorf("after the pause: %v", failed)
+		}
+	})
+}
+
+// serving is how long calls take on a server that works on so many creates at a time, a tenth of a second each.
+func serving(workers int) func(creates, underway int) time.Duration {
+	return func(creates, underway int) time.Duration {
+		queue := (underway + workers - 1) / workers
+		return time.Duration(creates*queue) * 100 * time.Millisecond
+	}
+}
+
+func TestTheLimitFollowsWhatTheCloudCanDo(t *testing.T) {
+	for name, test := range map[string]struct {
+		workers        int
+		atLeast, below int
+	}{
+		"a server of one worker":       {1, 2, 7},
+		"a server of ten workers":      {10, 10, 17},
+		"a server of workers for each": {1000, 16, 17},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := &server{takes: serving(test.workers)}
+				b := New(Options{MaxCalls: 0, Post: s.post})
+				createMany(t.Context(), b, numbered("n", 10000)...)
+				if s.most < test.atLeast || s.most >= test.below {
+					t.Errorf("at most %d calls were under way, want from %d to %d", s.most, test.atLeast, test.below-1)
+				}
+				rested(t, b)
+			})
+		})
+	}
+}
+
+func TestTheLimitFallsWhereTheCloudFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &server{}
+		b := New(Options{MaxCalls: 0, Post: s.post})
+		createMany(t.Context(), b, numbered("n", 5000)...)
+		before := b.limiter.limit()
+		s.fails = ifAny("", &client.Error{Kind: client.Transient, Status: http.StatusServiceUnavailable, MaybeDone: true})
+		createMany(t.Context(), b, numbered("m", 500)...)
+		if now := b.limiter.limit(); now > before/2 || now < 1 {
+			t.Errorf("the limit went from %d to %d", before, now)
+		}
+		s.fails = nil
+		createMany(t.Context(), b, numbered("n", 5000)...)
+		if now := b.limiter.limit(); now < before/2 {
+			t.Errorf("the limit is %d long after, was %d", now, before)
+		}
+	})
+}
+
+// Whatever fails, each create ends once, and what its caller is told is true.
+func TestEachCreateEndsOnceAndIsToldTheTruth(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		count := rapid.IntRange(1, 120).Draw(rt, "creates")
+		most := rapid.IntRange(1, 6).Draw(rt, "most")
+		faults := rapid.SliceOfN(rapid.SampledFrom([]*client.Error{
+			nil, nil, nil, refusal(client.Invalid), refusal(client.Capacity), refusal(client.Taken), refusal(client.Throttled),
+			{Kind: client.Transient, Status: http.StatusBadGateway, MaybeDone: true},
+			{Kind: client.Transient, Reason: "connecting"},
+			{Kind: client.Transient, Op: client.OpLogin, Status: http.StatusServiceUnavailable, Wait: time.Second},
+			{Kind: client.Transient, Status: http.StatusServiceUnavailable, Wait: time.Second, MaybeDone: true},
+		}), 1, 30).Draw(rt, "faults")
+		patience := rapid.SliceOfN(rapid.IntRange(1, 20000), count, count).Draw(rt, "patience in ms")
+		rounds := rapid.IntRange(1, 3).Draw(rt, "rounds")
+		synctest.Test(t, func(t *testing.T) {
+			calls := 0
+			s := &server{}
+			s.fails = func([]string) *client.Error {
+				calls++
+				return faults[calls%len(faults)]
+			}
+			b := New(Options{MaxCalls: most, Post: s.post})
+			for range rounds {
+				before := maps.Clone(s.made)
+				var wg sync.WaitGroup
+				var mu sync.Mutex
+				for i := range count {
+					wg.Go(func() {
+						ctx, cancel := context.WithTimeout(t.Context(), time.Duration(patience[i])*time.Millisecond)
+						defer cancel()
+						name := fmt.Sprint("n", i)
+						err := createNamed(inFlow(ctx, fmt.Sprint(i%3)), b, name)
+						mu.Lock()
+						defer mu.Unlock()
+						s.mu.Lock()
+						times := s.made[name] - before[name]
+						s.mu.Unlock()
+						if times > 1 || err == nil && times != 1 || err != nil && !client.MaybeDone(err) && times != 0 {
+							t.Errorf("%s: made %d times in a round, told %v", name, times, err)
+						}
+					})
+				}
+				wg.Wait()
+				rested(t, b)
+			}
+		})
+	})
+}
+
+// Should the credentials come to lead elsewhere, what was planned for one project is not done in another.
+func TestCreatesForTwoProjectsDoNotGoTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &server{}
+		b := New(Options{MaxCalls: 1, Post: s.post})
+		var wg sync.WaitGroup
+		wg.Go(func() { _ = createNamed(t.Context(), b, "first") })
+		synctest.Wait()
+		for i := range 20 {
+			project := fmt.Sprint("project-", i%2)
+			ctx := client.Within(inFlow(t.Context(), project), client.Identity{ProjectID: project})
+			wg.Go(func() {
+				if err := createNamed(ctx, b, fmt.Sprint(project, "/", i)); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		wg.Wait()
+		for _, call := range s.calls {
+			for _, name := range call {
+				if first, _, _ := strings.Cut(call[0], "/"); !strings.HasPrefix(name, first) {
+					t.Errorf("one call for two projects: %v", call)
+				}
+			}
+		}
+		rested(t, b)
+	})
+}
+
+// A call that the breaker kept back says nothing of how many the cloud can serve, and nothing has to wait for its pause.
+func TestWhatWasNotSentTeachesTheBrokerNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := New(Options{MaxCalls: 0, Post: (&server{}).post})
+		before := b.limiter.limit()
+		for range 10 {
+			err := b.Write(t.Context(), "delete network", flowIn(t.Context()), func() error {
+				return &client.Error{Kind: client.Transient, Wait: 5 * time.Minute, Unsent: true}
+			})
+			if e, ok := errors.AsType[*client.Error](err); !ok || !e.Unsent {
+				t.Fatalf("got %v", err)
+			}
+		}
+		if now := b.limiter.limit(); now != before {
+			t.Errorf("the limit went from %d to %d", before, now)
+		}
+	})
+}
+
+// Whose create waits in a half that is yet to be sent when its caller leaves looks for it and, finding nothing, has it
+// created again: the first one must not come after that.
+func TestWhoLeavesWhileABulkIsHalvedIsNotSentAfterwards(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &server{fails: ifAny("bad", refusal(client.Invalid))}
+		b := New(Options{MaxCalls: 1, Post: s.post})
+		var wg sync.WaitGroup
+		wg.Go(func() { createMany(t.Context(), b, "first") })
+		synctest.Wait()
+		ctx, cancel := context.WithTimeout(t.Context(), 2500*time.Millisecond)
+		defer cancel()
+		for _, name := range []string{"bad", "b", "c"} {
+			wg.Go(func() { _ = createNamed(t.Context(), b, name) })
+			synctest.Wait()
+		}
+		var err error
+		wg.Go(func() { err = createNamed(ctx, b, "impatient") })
+		wg.Wait()
+		rested(t, b)
+		if !client.MaybeDone(err) || s.made["impatient"] > 0 || s.made["c"] != 1 {
+			t.Errorf("told %v, made %v in calls %v", err, s.made, s.calls)
+		}
+	})
+}
+
+// A log-in that fails says nothing of what was to be created.
+func TestALogInThatFailsIsNoRefusalOfWhatWasToBeCreated(t *testing.T) {
+	for what, err := range map[string]*client.Error{
+		"Keystone is overloaded":              {Kind: client.Transient, Status: http.StatusServiceUnavailable},
+		"the catalog has no network service":  {Kind: client.Invalid},
+		"a proxy has lost Keystone":           {Kind: client.Transient, Status: http.StatusNotFound},
+		"Keystone does not take what is sent": {Kind: client.Invalid, Status: http.StatusBadRequest},
+	} {
+		t.Run(what, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				err.Op = client.OpLogin + " to a cloud"
+				s := &server{fails: ifAny("", err)}
+				b := New(Options{MaxCalls: 0, Post: s.post})
+				names := numbered("n", 26)
+				if failed := createMany(t.Context(), b, names...); len(failed) != len(names) {
+					t.Errorf("%d failed, want all", len(failed))
+				}
+				if diff := cmp.Diff([]int{1, 25}, slices.Sorted(slices.Values(s.sizes()))); diff != "" {
+					t.Errorf("creates by call (-want +got):\n%s", diff)
+				}
+				s.fails = nil
+				createMany(t.Context(), b, names...)
+				if largest := slices.Max(s.sizes()[2:]); largest < 24 {
+					t.Errorf("when it succeeds again they go in calls of at most %d", largest)
+				}
+				rested(t, b)
+			})
+		})
+	}
+}
+
+func TestWhatACloudSaysToHalfABulkIsHeeded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &server{}
+		b := New(Options{MaxCalls: 1, Post: s.post})
+		s.fails = func(names []string) *client.Error {
+			switch {
+			case len(names) == 4:
+				return refusal(client.Invalid)
+			case slices.Contains(names, "n0"):
+				return &client.Error{Kind: client.Transient, Status: http.StatusServiceUnavailable, Wait: time.Minute, MaybeDone: true}
+			}
+			return nil
+		}
+		var wg sync.WaitGroup
+		wg.Go(func() { createMany(t.Context(), b, "first") })
+		synctest.Wait()
+		for _, name := range numbered("n", 4) {
+			wg.Go(func() { _ = createNamed(t.Context(), b, name) })
+			synctest.Wait()
+		}
+		wg.Wait()
+		synctest.Wait()
+		if err := createNamed(t.Context(), b, "next"); client.KindOf(err) != client.Throttled {
+			t.Errorf("the cloud has asked to wait for a minute, and got a call at once: %v", err)
+		}
+		rested(t, b)
+	})
+}
+
+// The time of a bulk that had to be halved is that of several calls, and of no use to compare others with.
+func TestAHalvedBulkDoesNotPassForASlowCall(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &server{fails: ifAny("bad", refusal(client.Invalid))}
+		b := New(Options{MaxCalls: 1, Post: s.post})
+		var wg sync.WaitGroup
+		wg.Go(func() { createMany(t.Context(), b, "first") })
+		synctest.Wait()
+		wg.Go(func() { createMany(t.Context(), b, "bad", "n1", "n2", "n3") })
+		wg.Wait()
+		if usual := b.limiter.usual(classOf("create network", 4)); usual != 0 {
+			t.Errorf("a call of four takes %s", usual)
+		}
+		rested(t, b)
+	})
+}
+
+func TestAWriteThatPanicsEndsAllTheSame(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := New(Options{MaxCalls: 1, Post: (&server{}).post})
+		func() {
+			defer func() { _ = recover() }()
+			_ = b.Write(t.Context(), "delete network", flowIn(t.Context()), func() error { panic("broken by a test") })
+		}()
+		rested(t, b)
+	})
+}
+
+func TestACallToTheFormerCloudTeachesNothingOfTheNextOne(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &server{}
+		b := New(Options{MaxCalls: 0, Post: s.post})
+		throttled := refusal(client.Throttled)
+		throttled.Wait = time.Hour
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			_ = b.Write(t.Context(), "delete network", flowIn(t.Context()), func() error { <-time.After(time.Second); return throttled })
+		})
+		synctest.Wait()
+		b.Reset()
+		wg.Wait()
+		if err := createNamed(t.Context(), b, "n"); err != nil {
+			t.Error(err)
+		}
+		rested(t, b)
+	})
+}

@@ -1,0 +1,282 @@
+package inventory
+
+import (
+	"net/netip"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
+	"cloudteam.ztgame.com/network-controller/internal/neutron/neutrontest"
+	"cloudteam.ztgame.com/network-controller/internal/plan"
+)
+
+// emulated is an Inventory of a cloud that answers as the real one does.
+type emulated struct {
+	*Inventory
+	t      *testing.T
+	owner  plan.Owner
+	server *neutrontest.Server
+}
+
+func newEmulated(t *testing.T, options Options) emulated {
+	t.Helper()
+	return newEmulatedAs(t, "tenant", options)
+}
+
+// newEmulatedAs is newEmulated with the credentials of a cloud of the emulator's clouds.yaml.
+func newEmulatedAs(t *testing.T, cloud string, options Options) emulated {
+	t.Helper()
+	server := neutrontest.New(neutrontest.Options{})
+	listener, err := server.Listen("127.0.0.1:0", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { listener.Close() })
+	file := filepath.Join(t.TempDir(), "clouds.yaml")
+	if err := os.WriteFile(file, []byte(listener.CloudsYAML()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("OS_CLIENT_CONFIG_FILE", file)
+	credentials, err := client.LoadCredentials(cloud)
+	if err != nil {
+		t.Fatal(err)
+	}
+	owner := plan.Owner{Cluster: "c", Object: "o"}
+	return emulated{New(client.NewCloud(credentials, client.Options{}), owner.Cluster, options), t, owner, server}
+}
+
+func (e emulated) observed() plan.Observed {
+	e.t.Helper()
+	o, err := e.Observed(e.t.Context(), e.owner, time.Time{})
+	if err != nil {
+		e.t.Fatal(err)
+	}
+	return o
+}
+
+func (e emulated) apply(change plan.Change, err error) plan.Change {
+	e.t.Helper()
+	done := change
+	if err == nil {
+		done, err = e.Apply(e.t.Context(), change)
+	}
+	if err != nil {
+		e.t.Fatalf("%v\n%s", err, change)
+	}
+	return done
+}
+
+// A subnet's write moves its network's revision. A change that writes both must not trip over its own steps.
+func TestApplyFollowsTheRevisionsThatItMovesItself(t *testing.T) {
+	e := newEmulated(t, Options{})
+	cidr := netip.MustParsePrefix("10.0.0.0/24")
+	spec := plan.Spec{Owner: e.owner, Name: "n", Subnets: []plan.Subnet{{
+		CIDR: cidr, Pools: plan.DefaultPools(cidr, netip.Addr{}), DHCP: true,
+	}}}
+	e.apply(plan.Network(spec, e.observed()))
+	spec.Name = "renamed" // of the network and of its subnet
+	e.apply(plan.Network(spec, e.observed()))
+	e.apply(plan.Release(e.owner, e.observed()), nil)
+	if left := e.observed(); !left.Empty() {
+		t.Errorf("still held after the release: %v", left)
+	}
+}
+
+// TestPortsAreAsPlannedAfterTheirSteps takes a port through all that its spec can ask for. What was applied is never
+// planned again, neither from what the writes left in the Inventory nor from what a list finds.
+func TestPortsAreAsPlannedAfterTheirSteps(t *testing.T) {
+	e := newEmulated(t, Options{Ports: true})
+	var subnets []plan.Subnet
+	for _, text := range []string{"10.0.0.0/24", "fd00::/64"} {
+		cidr := netip.MustParsePrefix(text)
+		subnets = append(subnets, plan.Subnet{CIDR: cidr, Pools: plan.DefaultPools(cidr, netip.Addr{}), DHCP: true})
+	}
+	e.apply(plan.Network(plan.Spec{Owner: e.owner, Name: "n", Subnets: subnets}, e.observed()))
+	n, _ := e.observed().Network()
+	v4, _ := n.SubnetByCIDR(subnets[0].CIDR)
+	v6, _ := n.SubnetByCIDR(subnets[1].CIDR)
+	e.owner.Object = "port"
+	address := func(s plan.ObservedSubnet, text string) plan.PortAddress {
+		return plan.PortAddress{SubnetID: s.ID, Address: netip.MustParseAddr(text)}
+	}
+	spec := plan.PortSpec{
+		Owner: e.owner, Name: "p", NetworkID: n.ID, Addresses: []plan.PortAddress{{SubnetID: v4.ID}},
+	}
+	for _, step := range []struct {
+		what string
+		do   func()
+	}{
+		{"made", func() {}},
+		{"renamed", func() { spec.Name = "renamed" }},
+		{"on both subnets", func() { spec.Addresses = append(spec.Addresses, address(v6, "fd00::9")) }},
+		{"on another address", func() { spec.Addresses[0] = address(v4, "10.0.0.77") }},
+		{"on any address", func() { spec.Addresses[0] = plan.PortAddress{SubnetID: v4.ID} }},
+		{"without groups", func() { spec.SecurityGroups = []string{} }},
+		{"made anew with a MAC", func() {
+			e.apply(plan.Delete(e.owner, e.observed()))
+			spec.MAC = "fa:16:3e:00:00:01"
+		}},
+		{"all at once", func() {
+			spec.Name, spec.SecurityGroups = "again", nil
+			spec.Addresses = []plan.PortAddress{address(v4, "10.0.0.78")}
+		}},
+	} {
+		step.do()
+		e.apply(plan.Port(spec, e.observed()))
+		if again, err := plan.Port(spec, e.observed()); err != nil || !again.Empty() {
+			t.Fatalf("a port that was %s is planned again: %v, %s", step.what, err, again)
+		}
+		if err := e.Audit(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if again, err := plan.Port(spec, e.observed()); err != nil || !again.Empty() {
+			t.Fatalf("a port that was %s and listed is planned again: %v, %s", step.what, err, again)
+		}
+	}
+	e.apply(plan.Release(e.owner, e.observed()), nil)
+	if left := e.observed(); !left.Empty() {
+		t.Errorf("still held after the release: %v", left)
+	}
+}
+
+// Neutron tells a revision of the past to who changes but a port's description. The steps planned here send the name
+// with it; should another revision be told too early, it costs a conflict, and no more.
+func TestRevisionThatNeutronTellsTooEarlyIsReadAgain(t *testing.T) {
+	e := newEmulated(t, Options{Ports: true})
+	cidr := netip.MustParsePrefix("10.0.0.0/24")
+	e.apply(plan.Network(plan.Spec{Owner: e.owner, Name: "n", Subnets: []plan.Subnet{{
+		CIDR: cidr, Pools: plan.DefaultPools(cidr, netip.Addr{}),
+	}}}, e.observed()))
+	n, _ := e.observed().Network()
+	spec := plan.PortSpec{
+		Owner: plan.Owner{Cluster: e.owner.Cluster, Object: "port"}, Name: "p", NetworkID: n.ID,
+		Addresses: []plan.PortAddress{{SubnetID: n.Subnets[0].ID}},
+	}
+	e.owner = spec.Owner
+	id := e.apply(plan.Port(spec, e.observed()))[0].ID
+	e.apply(plan.Change{{
+		Action: plan.UpdatePort, Ref: plan.Ref{ID: id}, Revision: 1,
+		Port:        plan.PortAttributes{Description: e.owner.Describe("words")},
+		Differences: []plan.Difference{{Field: plan.FieldDescription}},
+	}}, nil)
+	change, err := plan.Port(spec, e.observed())
+	if err != nil || change.Empty() {
+		t.Fatalf("the plan is %v, %v", change, err)
+	}
+	if _, err := e.Apply(t.Context(), change); !client.IsConflict(err) {
+		t.Errorf("got %v, want a conflict", err)
+	}
+	if found, err := e.Reread(t.Context(), plan.Resource{Kind: plan.KindPort, ID: id}); !found || err != nil {
+		t.Fatalf("read again: %t, %v", found, err)
+	}
+	e.apply(plan.Port(spec, e.observed()))
+	if again, err := plan.Port(spec, e.observed()); err != nil || !again.Empty() {
+		t.Errorf("planned again: %v, %s", err, again)
+	}
+}
+
+// Whatever is put right about a port, the revision that is held afterwards is the one that Neutron has: the next audit
+// finds nothing moved, and the next write is not refused.
+func TestAPortsRevisionIsKnownAfterEachUpdate(t *testing.T) {
+	var moved []string
+	e := newEmulated(t, Options{Ports: true, Moved: func(object string) { moved = append(moved, object) }})
+	cidr := netip.MustParsePrefix("10.0.0.0/24")
+	e.apply(plan.Network(plan.Spec{Owner: e.owner, Name: "n", Subnets: []plan.Subnet{{
+		CIDR: cidr, Pools: plan.DefaultPools(cidr, netip.Addr{}),
+	}}}, e.observed()))
+	n, _ := e.observed().Network()
+	at := func(address string) []plan.PortAddress {
+		return []plan.PortAddress{{SubnetID: n.Subnets[0].ID, Address: netip.MustParseAddr(address)}}
+	}
+	e.owner.Object = "port"
+	spec := plan.PortSpec{Owner: e.owner, Name: "p", NetworkID: n.ID, Addresses: at("10.0.0.5")}
+	id := e.apply(plan.Port(spec, e.observed()))[0].ID
+	for _, drift := range []struct {
+		field string
+		to    plan.PortAttributes
+	}{
+		{plan.FieldName, plan.PortAttributes{Name: "other"}},
+		{plan.FieldDescription, plan.PortAttributes{Description: e.owner.Describe("words")}},
+		{plan.FieldAdminState, plan.PortAttributes{AdminStateUp: false}},
+		{plan.FieldAddresses, plan.PortAttributes{Addresses: at("10.0.0.6")}},
+	} {
+		held, _ := e.observed().Port(n.ID)
+		e.apply(plan.Change{{
+			Action: plan.UpdatePort, Ref: plan.Ref{ID: id}, Revision: held.Revision, Port: drift.to,
+			Differences: []plan.Difference{{Field: drift.field}},
+		}}, nil)
+		if err := e.Audit(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		moved = nil
+		e.apply(plan.Port(spec, e.observed()))
+		if err := e.Audit(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if len(moved) > 0 {
+			t.Errorf("after its %s was put back, the audit found that the port moved", drift.field)
+		}
+	}
+}
+
+// TestRefusalsOfPorts holds which kinds the cloud's own refusals are.
+func TestRefusalsOfPorts(t *testing.T) {
+	e := newEmulated(t, Options{Ports: true})
+	cidr := netip.MustParsePrefix("10.0.0.0/30") // .2 is the one address
+	e.apply(plan.Network(plan.Spec{Owner: e.owner, Name: "n", Subnets: []plan.Subnet{{
+		CIDR: cidr, Gateway: netip.MustParseAddr("10.0.0.1"),
+		Pools: plan.DefaultPools(cidr, netip.MustParseAddr("10.0.0.1")),
+	}}}, e.observed()))
+	n, _ := e.observed().Network()
+	subnet := n.Subnets[0].ID
+	create := func(change func(*plan.PortSpec)) plan.Change {
+		spec := plan.PortSpec{
+			Owner: plan.Owner{Cluster: e.owner.Cluster, Object: "port"}, Name: "p", NetworkID: n.ID,
+			Addresses: []plan.PortAddress{{SubnetID: subnet}},
+		}
+		change(&spec)
+		planned, err := plan.Port(spec, plan.Observed{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return planned
+	}
+	at := func(text string) func(*plan.PortSpec) {
+		return func(s *plan.PortSpec) { s.Addresses[0].Address = netip.MustParseAddr(text) }
+	}
+	const mac, nobody = "fa:16:3e:00:00:01", "11111111-1111-1111-1111-111111111111"
+	e.apply(create(func(s *plan.PortSpec) { s.MAC = mac }), nil)
+	for name, test := range map[string]struct {
+		change func(*plan.PortSpec)
+		want   client.Kind
+	}{
+		"no address is left":               {func(*plan.PortSpec) {}, client.Exhausted},
+		"the address is another's":         {at("10.0.0.2"), client.Taken},
+		"the address is of another subnet": {at("10.0.1.2"), client.Invalid},
+		"the address is the broadcast's":   {at("10.0.0.3"), client.Invalid},
+		"the MAC is another's": {func(s *plan.PortSpec) {
+			s.MAC = mac
+			at("10.0.0.1")(s)
+		}, client.Taken},
+		"the network is not there": {func(s *plan.PortSpec) { s.NetworkID = nobody }, client.NotFound},
+		"the subnet is not there":  {func(s *plan.PortSpec) { s.Addresses[0].SubnetID = nobody }, client.NotFound},
+		"a security group is not there": {func(s *plan.PortSpec) {
+			s.SecurityGroups = []string{nobody}
+			at("10.0.0.1")(s)
+		}, client.Invalid},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := e.Apply(t.Context(), create(test.change))
+			if got := client.KindOf(err); err == nil || got != test.want || client.MaybeDone(err) {
+				t.Errorf("%v is %v, want %v", err, got, test.want)
+			}
+		})
+	}
+	if _, err := e.Apply(t.Context(), plan.Change{{
+		Action: plan.DeleteNetwork, Ref: plan.Ref{ID: n.ID}, Revision: n.Revision,
+	}}); client.KindOf(err) != client.InUse {
+		t.Errorf("deleting a network with a port: %v, want %v", err, client.InUse)
+	}
+}

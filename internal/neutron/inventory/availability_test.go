@@ -1,0 +1,334 @@
+package inventory
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
+	"cloudteam.ztgame.com/network-controller/internal/plan"
+)
+
+// putPortIn is what Neutron already has: a port, which is nobody's here, with an address in each of the subnets.
+func (b *bench) putPortIn(id string, subnets ...string) {
+	b.neutron.change(func() {
+		p := &wirePort{ID: id, NetworkID: "net", Revision: 1, Created: "2026-01-02T03:04:05Z"}
+		for i, s := range subnets {
+			p.FixedIPs = append(p.FixedIPs, wireFixedIP{s, fmt.Sprintf("10.0.0.%d", i+2)})
+		}
+		b.neutron.ports[id] = p
+	})
+}
+
+// tells has Neutron tell how many addresses of subnets are in use, as it does an administrator; with nil, no more.
+func (b *bench) tells(used map[string]int) {
+	var subnets []any
+	for id, n := range used {
+		subnets = append(subnets, map[string]any{"subnet_id": id, "total_ips": 253, "used_ips": n})
+	}
+	b.neutron.change(func() {
+		b.neutron.availabilities = nil
+		if used != nil {
+			b.neutron.availabilities = []map[string]any{{"subnet_ip_availability": subnets}}
+		}
+	})
+}
+
+// used is how many addresses of the object's only subnet are in use, or "unknown".
+func (b *bench) used(t *testing.T, object string) string {
+	t.Helper()
+	return usedIn(t, b.observed(t, object)...)
+}
+
+func usedIn(t *testing.T, networks ...plan.ObservedNetwork) string {
+	t.Helper()
+	if len(networks) != 1 || len(networks[0].Subnets) != 1 {
+		t.Fatalf("not one network with one subnet: %+v", networks)
+	}
+	if used := networks[0].Subnets[0].Used; used != nil {
+		return fmt.Sprint(*used)
+	}
+	return "unknown"
+}
+
+func TestATenantsAddressesAreCountedByThePortsOfItsProject(t *testing.T) {
+	b := newBench(t, Options{Ports: true})
+	b.put("a", ownerOf("o").Marker())
+	b.put("b", ownerOf("x").Marker())
+	for _, step := range []struct {
+		name   string
+		change func()
+		a, b   string
+		moved  []string
+	}{
+		{"at first there are none", func() {}, "0", "0", []string{"o", "x"}},
+		{"nothing happened", func() {}, "0", "0", nil},
+		{"ports came, whoever's, with several addresses and elsewhere", func() {
+			b.putPortIn("p1", "sub-a")
+			b.putPortIn("p2", "sub-a", "sub-a", "elsewhere")
+			b.putPortIn("p3")
+		}, "3", "0", []string{"o"}},
+		{"a port of another project does not count: it is not shown", func() {
+			b.putPortIn("theirs", "sub-a")
+			b.neutron.change(func() { b.neutron.projects["theirs"] = "project-2" })
+		}, "3", "0", nil},
+		{"a port moved to another subnet", func() { b.putPortIn("p1", "sub-b") }, "2", "1", []string{"o", "x"}},
+		{"ports went", func() {
+			b.neutron.change(func() { delete(b.neutron.ports, "p1"); delete(b.neutron.ports, "p2") })
+		}, "0", "0", []string{"o", "x"}},
+	} {
+		step.change()
+		b.audit(t)
+		if got := [2]string{b.used(t, "o"), b.used(t, "x")}; got != [2]string{step.a, step.b} {
+			t.Errorf("%s: %q are in use, want %q", step.name, got, [2]string{step.a, step.b})
+		}
+		if diff := cmp.Diff(step.moved, b.takeMoved()); diff != "" {
+			t.Errorf("%s: moved (-want +got):\n%s", step.name, diff)
+		}
+	}
+	for _, audit := range b.audits[1:] {
+		if audit.Moved != 0 {
+			t.Errorf("an audit took it for drift: %+v", audit)
+		}
+	}
+	if got := b.neutron.count("GET network-ip-availabilities"); got != 1 {
+		t.Errorf("Neutron was asked %d times to tell a tenant", got)
+	}
+}
+
+func TestCountsOfATenantNeedNoCallsOfTheirOwn(t *testing.T) {
+	b := newBench(t, Options{Ports: true})
+	b.put("a", ownerOf("o").Marker())
+	b.audit(t)
+	b.audit(t)
+	lists := []string{"GET networks", "GET subnets", "GET ports"}
+	// Routers are listed at first, whatever is counted, and whether Neutron counts is found out once.
+	want := slices.Concat(lists, []string{"GET routers", "GET network-ip-availabilities"}, lists)
+	if diff := cmp.Diff(want, b.neutron.calls); diff != "" {
+		t.Errorf("calls of two audits (-want +got):\n%s", diff)
+	}
+}
+
+func TestNoAuditBothPatrolsRoutersAndAsksForCounts(t *testing.T) {
+	b := newBench(t, Options{Ports: true, Interval: time.Minute})
+	b.put("a", ownerOf("o").Marker())
+	b.tells(map[string]int{"sub-a": 7})
+	var got []string
+	for range 2 {
+		for range 3 {
+			before := len(b.neutron.calls)
+			b.audit(t)
+			others := slices.DeleteFunc(slices.Clone(b.neutron.calls[before:]), func(call string) bool {
+				return call == "GET networks" || call == "GET subnets" || call == "GET ports"
+			})
+			got = append(got, fmt.Sprintf("%q: %s", others, b.used(t, "o")))
+		}
+		b.mu.Lock()
+		b.coverage.last = time.Now().Add(-coverEvery)
+		b.mu.Unlock()
+	}
+	want := []string{
+		`["GET routers"]: 0`, `["GET network-ip-availabilities"]: 7`, `["GET network-ip-availabilities"]: 7`,
+		`["GET routers"]: 7`, `["GET network-ip-availabilities"]: 7`, `["GET network-ip-availabilities"]: 7`,
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("what audits asked beside lists of networks, subnets and ports: what was in use (-want +got):\n%s", diff)
+	}
+}
+
+func TestWithoutListsOfPortsATenantsAddressesAreNotCounted(t *testing.T) {
+	b := newBench(t, Options{})
+	b.put("a", ownerOf("o").Marker())
+	b.putPortIn("p", "sub-a")
+	b.audit(t)
+	if got := b.used(t, "o"); got != "unknown" {
+		t.Errorf("%s are in use, want unknown", got)
+	}
+	// Not even while ports are listed for the sake of routers: soon they are not any more.
+	b.CoverRouters()
+	b.audit(t)
+	if got := b.used(t, "o"); got != "unknown" {
+		t.Errorf("%s are in use where routers are listed, want unknown", got)
+	}
+}
+
+func TestOfWhatIsMadeHereNoAddressIsInUse(t *testing.T) {
+	for name, c := range map[string]struct {
+		options Options
+		tells   map[string]int
+		want    string
+	}{
+		"where ports are counted":          {Options{Ports: true}, nil, "0"},
+		"where the cloud counts":           {Options{}, map[string]int{"sub-a": 1}, "0"},
+		"where nobody does, it is unknown": {Options{}, nil, "unknown"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t, c.options)
+			b.put("a", ownerOf("x").Marker())
+			b.tells(c.tells)
+			b.audit(t)
+			b.apply(t, create("o"), createSubnetIn(plan.Ref{Creator: 1}, "o", "10.0.0.0/24"))
+			if got := b.used(t, "o"); got != c.want {
+				t.Errorf("%s are in use, want %s", got, c.want)
+			}
+			b.takeMoved()
+			b.audit(t)
+			if got, moved := b.used(t, "o"), b.takeMoved(); got != c.want || len(moved) > 0 {
+				t.Errorf("after an audit %s are in use, want %s; moved %v", got, c.want, moved)
+			}
+		})
+	}
+}
+
+func TestTheCloudsOwnCountComesFirst(t *testing.T) {
+	for name, c := range map[string]struct {
+		options Options
+		after   string
+	}{
+		"and ports are counted where it ends": {Options{Ports: true}, "1"},
+		"and nobody counts where it ends":     {Options{}, "unknown"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t, c.options)
+			b.put("a", ownerOf("o").Marker())
+			b.putPortIn("p", "sub-a")
+			b.tells(map[string]int{"sub-a": 5})
+			b.audit(t)
+			if got := b.used(t, "o"); got != "5" {
+				t.Errorf("%s are in use, want 5, as the cloud says", got)
+			}
+			b.takeMoved()
+			b.tells(nil)
+			b.audit(t)
+			if got := b.used(t, "o"); got != c.after {
+				t.Errorf("%s are in use after the cloud has ceased to tell, want %s", got, c.after)
+			}
+			if diff := cmp.Diff([]string{"o"}, b.takeMoved()); diff != "" {
+				t.Errorf("moved (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestACountThatFailsLeavesTheLastOne(t *testing.T) {
+	b := newBench(t, Options{Ports: true})
+	b.put("a", ownerOf("o").Marker())
+	b.tells(map[string]int{"sub-a": 5})
+	b.audit(t)
+	b.takeMoved()
+	b.neutron.setBefore(func(w http.ResponseWriter, r *http.Request) bool {
+		if strings.HasSuffix(r.URL.Path, "availabilities") {
+			answer(w, http.StatusServiceUnavailable, "")
+			return true
+		}
+		return false
+	})
+	if err := b.Audit(t.Context()); client.KindOf(err) != client.Transient {
+		t.Errorf("the audit's error is %v", err)
+	}
+	if got, moved := b.used(t, "o"), b.takeMoved(); got != "5" || len(moved) > 0 {
+		t.Errorf("%s are in use, want 5 as before; moved %v", got, moved)
+	}
+}
+
+func TestANetworkThatIsReadByItselfIsCounted(t *testing.T) {
+	b := newBench(t, Options{Ports: true})
+	b.putPortIn("p", "sub-a")
+	b.audit(t)
+	b.put("a", ownerOf("o").Marker())
+	if _, err := b.Reread(t.Context(), networkOf("a")); err != nil {
+		t.Fatal(err)
+	}
+	if got := b.used(t, "o"); got != "1" {
+		t.Errorf("%s are in use, want 1", got)
+	}
+}
+
+func TestWhatIsShownOfOthersIsCounted(t *testing.T) {
+	shown := func(t *testing.T, b *bench) string {
+		t.Helper()
+		b.neutron.setBefore(func(w http.ResponseWriter, r *http.Request) bool {
+			if !strings.HasSuffix(r.URL.Path, "/networks/f") {
+				return false
+			}
+			answer(w, http.StatusOK, `{"network": {"id": "f", "project_id": "p9", "subnets": ["sub-f"],
+				"created_at": "2026-01-01T00:00:00Z"}}`)
+			return true
+		})
+		n, found, err := b.Foreign(t.Context(), "f")
+		if err != nil || !found {
+			t.Fatalf("found: %t, %v", found, err)
+		}
+		return usedIn(t, n.ObservedNetwork)
+	}
+	t.Run("by the ports of the project", func(t *testing.T) {
+		b := newBench(t, Options{Ports: true})
+		b.put("f", "nobody's")
+		b.putPortIn("p", "sub-f")
+		b.audit(t)
+		if got := shown(t, b); got != "1" {
+			t.Errorf("%s are in use, want 1", got)
+		}
+	})
+	t.Run("or by the cloud, which is asked though nothing is held", func(t *testing.T) {
+		b := newBench(t, Options{})
+		b.put("f", "nobody's")
+		b.tells(map[string]int{"sub-f": 7})
+		b.audit(t)
+		if got := shown(t, b); got != "unknown" {
+			t.Errorf("%s are in use before anybody was asked", got)
+		}
+		b.audit(t)
+		if got := shown(t, b); got != "7" {
+			t.Errorf("%s are in use, want 7", got)
+		}
+	})
+}
+
+func TestCountsAreOfOneProject(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n, _, i, move := twoProjects(t)
+		n.change(func() {
+			n.networks["a"] = &wireNetwork{ID: "a", Description: ownerOf("o").Marker(), Created: "2026-01-01T00:00:00Z"}
+			n.subnets["s"] = &wireSubnet{ID: "s", NetworkID: "a", CIDR: "10.0.0.0/24"}
+			n.availabilities = []map[string]any{{"subnet_ip_availability": []any{
+				map[string]any{"subnet_id": "s", "used_ips": 3},
+			}}}
+		})
+		observed := func() []plan.ObservedNetwork {
+			t.Helper()
+			observed, err := i.Observed(t.Context(), ownerOf("o"), time.Time{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return observed.Networks
+		}
+		if err := i.Audit(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if got := usedIn(t, observed()...); got != "3" {
+			t.Errorf("%s are in use, want 3", got)
+		}
+		elapse(time.Minute)
+		move()
+		n.setBefore(func(w http.ResponseWriter, r *http.Request) bool {
+			if strings.HasSuffix(r.URL.Path, "availabilities") {
+				answer(w, http.StatusServiceUnavailable, "")
+				return true
+			}
+			return false
+		})
+		if err := i.Audit(t.Context()); client.KindOf(err) != client.Transient {
+			t.Fatalf("the audit's error is %v", err)
+		}
+		if got := usedIn(t, observed()...); got != "unknown" {
+			t.Errorf("%s are in use by the count of the former project", got)
+		}
+	})
+}

@@ -1,0 +1,246 @@
+package inventory
+
+import (
+	"fmt"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"cloudteam.ztgame.com/network-controller/internal/plan"
+)
+
+func deleteNetwork(id string) plan.Step {
+	return plan.Step{Action: plan.DeleteNetwork, Ref: plan.Ref{ID: id}, Revision: 1}
+}
+
+func TestABlockersTextNamesThePortAndWhatHasIt(t *testing.T) {
+	long := strings.Repeat("x", 300)
+	for sentence, test := range map[string]struct {
+		port Blocker
+		want string
+	}{
+		"a server's port": {
+			Blocker{ID: "1f", DeviceOwner: "compute:nova", DeviceID: "9a"}, "port 1f (compute:nova, device 9a)",
+		},
+		"a port with a name": {
+			Blocker{ID: "1f", Name: "web", DeviceOwner: "compute:nova", DeviceID: "9a"},
+			`port 1f "web" (compute:nova, device 9a)`,
+		},
+		"a router's interface": {
+			Blocker{ID: "1f", DeviceOwner: "network:router_interface", DeviceID: "r1"}, "port 1f (interface of router r1)",
+		},
+		"a distributed router's interface": {
+			Blocker{ID: "1f", DeviceOwner: "network:router_interface_distributed", DeviceID: "r1"},
+			"port 1f (interface of router r1)",
+		},
+		"an owner without a device":  {Blocker{ID: "1f", DeviceOwner: "trunk:subport"}, "port 1f (trunk:subport)"},
+		"a device without an owner":  {Blocker{ID: "1f", DeviceID: "9a"}, "port 1f (device 9a)"},
+		"a port that nothing has":    {Blocker{ID: "1f"}, "port 1f (of no device)"},
+		"others' words keep to size": {Blocker{ID: "1f", DeviceID: long}, "port 1f (device " + long[:maxForeign] + "…)"},
+		"others' words are one line": {Blocker{ID: "1f", DeviceID: "a\n\x1b[31mb"}, "port 1f (device a [31mb)"},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			if got := test.port.String(); got != test.want {
+				t.Errorf("%q, want %q", got, test.want)
+			}
+		})
+	}
+}
+
+func TestBlockersNameThreeAndCountTheOthers(t *testing.T) {
+	for ports, wants := range map[int]struct{ all, page string }{
+		1: {"port 1 (device d)", "port 1 (device d) and at least 1 more"},
+		3: {"port 1 (device d), port 2 (device d), port 3 (device d)",
+			"port 1 (device d), port 2 (device d), port 3 (device d) and at least 1 more"},
+		7: {"port 1 (device d), port 2 (device d), port 3 (device d) and 4 more",
+			"port 1 (device d), port 2 (device d), port 3 (device d) and at least 5 more"},
+	} {
+		var b Blockers
+		for i := range ports {
+			b.Ports = append(b.Ports, Blocker{ID: fmt.Sprint(i + 1), DeviceID: "d"})
+		}
+		if got := b.String(); got != wants.all {
+			t.Errorf("%q, want %q", got, wants.all)
+		}
+		if b.Further = true; b.String() != wants.page {
+			t.Errorf("%q, want %q", b.String(), wants.page)
+		}
+	}
+}
+
+// portsInTheWay has Neutron answer to lists of one network's ports, and gives the queries.
+func (b *bench) portsInTheWay(ports func() []Blocker) (asked func() []url.Values) {
+	var queries []url.Values
+	b.neutron.setBefore(func(w http.ResponseWriter, r *http.Request) bool {
+		query := r.URL.Query()
+		if !strings.HasSuffix(r.URL.Path, "/ports") || !query.Has("network_id") {
+			return false
+		}
+		var items []item
+		b.neutron.change(func() {
+			queries = append(queries, query)
+			for _, p := range ports() {
+				items = append(items, item{p.ID, p})
+			}
+		})
+		writePage(w, r, "ports", 1000, items)
+		return true
+	})
+	return func() (all []url.Values) {
+		b.neutron.change(func() { all = slices.Clone(queries) })
+		return all
+	}
+}
+
+func TestBlockersAreOnePageOfPortsThatNeutronWouldNotRemoveItself(t *testing.T) {
+	b := newBench(t, Options{Ports: true})
+	b.put("net", ownerOf("o").Marker())
+	b.audit(t)
+	server := Blocker{ID: "p2", Name: "web", DeviceOwner: "compute:nova", DeviceID: "9a", ProjectID: "project-2"}
+	asked := b.portsInTheWay(func() []Blocker {
+		return []Blocker{{ID: "p1", DeviceOwner: "network:dhcp"}, server, {ID: "p3"}, {ID: "p4"}}
+	})
+	got, err := b.Blockers(t.Context(), deleteNetwork("net"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(Blockers{Ports: []Blocker{server}, Further: true}, got); diff != "" {
+		t.Errorf("in the way of the network (-want +got):\n%s", diff)
+	}
+	_, err = b.Blockers(t.Context(), plan.Step{
+		Action: plan.DeleteSubnet, Ref: plan.Ref{ID: "sub-net"}, NetworkRef: plan.Ref{ID: "net"},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if none, err := b.Blockers(t.Context(), deletePort("p", 1)); err != nil || len(none.Ports) > 0 {
+		t.Errorf("in the way of a port: %v, %v", none, err)
+	}
+	common := url.Values{
+		"network_id": {"net"}, "limit": {"2"}, "sort_key": {"id"}, "sort_dir": {"asc"}, "fields": blockerFields,
+	}
+	ofSubnet := url.Values{"fixed_ips": {"subnet_id=sub-net"}}
+	maps.Copy(ofSubnet, common)
+	if diff := cmp.Diff([]url.Values{common, ofSubnet}, asked()); diff != "" {
+		t.Errorf("asked (-want +got):\n%s", diff)
+	}
+}
+
+func TestAListOfBlockersThatFailsIsNotNone(t *testing.T) {
+	b := newBench(t, Options{Ports: true})
+	b.put("net", ownerOf("o").Marker())
+	b.audit(t)
+	for _, body := range []string{`{}`, `{"ports":null}`, `<html>`, `{"ports":[],"ports_links":1}`} {
+		b.neutron.setBefore(func(w http.ResponseWriter, _ *http.Request) bool {
+			answer(w, http.StatusOK, body)
+			return true
+		})
+		if got, err := b.Blockers(t.Context(), deleteNetwork("net")); err == nil {
+			t.Errorf("%s: %v", body, got)
+		}
+	}
+}
+
+func TestAnAuditThatLacksABlockerMovesTheNetworksObject(t *testing.T) {
+	b := newBench(t, Options{Ports: true})
+	b.put("net", ownerOf("o").Marker())
+	b.putPort("p1", "nobody's")
+	b.putPort("p2", "nobody's")
+	b.portsInTheWay(func() []Blocker {
+		return []Blocker{
+			{ID: "p1", ProjectID: "project-1"}, {ID: "p2", ProjectID: "project-1"}, {ID: "p3", ProjectID: "project-2"},
+		}
+	})
+	b.audit(t)
+	find := func() {
+		t.Helper()
+		if _, err := b.Blockers(t.Context(), deleteNetwork("net")); err != nil {
+			t.Fatal(err)
+		}
+		b.takeMoved()
+	}
+	wantMoved := func(when string, want ...string) {
+		t.Helper()
+		b.audit(t)
+		if diff := cmp.Diff(want, b.takeMoved()); diff != "" {
+			t.Errorf("%s: moved (-want +got):\n%s", when, diff)
+		}
+	}
+	find()
+	wantMoved("while the ports are there, and one of them is of a project that lists do not show")
+	b.neutron.change(func() { delete(b.neutron.ports, "p2") })
+	wantMoved("when one is gone", "o")
+	wantMoved("and once is enough")
+	find()
+	b.neutron.change(func() { delete(b.neutron.networks, "net"); delete(b.neutron.subnets, "sub-net") })
+	wantMoved("when the network is gone, too", "o")
+	if len(b.blocked) > 0 {
+		t.Errorf("what is gone is still waited for: %v", b.blocked)
+	}
+}
+
+func TestAnAuditThatBeganBeforeABlockerWasFoundDoesNotMissIt(t *testing.T) {
+	b := newBench(t, Options{Ports: true})
+	b.put("net", ownerOf("o").Marker())
+	b.audit(t)
+	b.takeMoved()
+	b.portsInTheWay(func() []Blocker { return []Blocker{{ID: "p1", ProjectID: "project-1"}} })
+	inTheWay := b.neutron.before
+	b.neutron.setBefore(func(w http.ResponseWriter, r *http.Request) bool {
+		if strings.HasSuffix(r.URL.Path, "/subnets") {
+			// The audit is under way, and the port's list comes after it.
+			if _, err := b.Blockers(t.Context(), deleteNetwork("net")); err != nil {
+				t.Error(err)
+			}
+		}
+		return inTheWay(w, r)
+	})
+	b.audit(t)
+	if moved := b.takeMoved(); len(moved) > 0 {
+		t.Errorf("moved: %v", moved)
+	}
+	if len(b.blocked) != 1 {
+		t.Errorf("it is waited for %v, want the port", b.blocked)
+	}
+}
+
+func TestAnAuditThatBeganWhileBlockersWereLookedForDoesNotMissThem(t *testing.T) {
+	b := newBench(t, Options{Ports: true})
+	b.put("net", ownerOf("o").Marker())
+	b.putPort("p1", "nobody's")
+	b.audit(t)
+	b.takeMoved()
+	b.portsInTheWay(func() []Blocker { return []Blocker{{ID: "p1", ProjectID: "project-1"}} })
+	inTheWay := b.neutron.before
+	reading, found, audited := make(chan struct{}), make(chan struct{}), make(chan error)
+	b.neutron.setBefore(func(w http.ResponseWriter, r *http.Request) bool {
+		switch {
+		case !strings.HasSuffix(r.URL.Path, "/ports"):
+		case r.URL.Query().Has("network_id"):
+			go func() { audited <- b.Audit(t.Context()) }()
+			<-reading
+		case !r.URL.Query().Has("marker"):
+			close(reading)
+			<-found
+		}
+		return inTheWay(w, r)
+	})
+	if _, err := b.Blockers(t.Context(), deleteNetwork("net")); err != nil {
+		t.Fatal(err)
+	}
+	close(found)
+	if err := <-audited; err != nil {
+		t.Fatal(err)
+	}
+	if moved := b.takeMoved(); len(moved) > 0 {
+		t.Errorf("moved, though the port is there: %v", moved)
+	}
+	if len(b.blocked) != 1 {
+		t.Errorf("it is waited for %v, want the port", b.blocked)
+	}
+}

@@ -1,0 +1,210 @@
+package inventory
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
+	"cloudteam.ztgame.com/network-controller/internal/plan"
+)
+
+const (
+	opFindExternalNetwork = "find external network"
+	opFindQoSPolicy       = "find QoS policy"
+	opFindSubnetPool      = "find subnet pool"
+	// directoryFor is how long names that were read are believed. A name that is not among them has them read again, but
+	// not more often than every directoryPause.
+	directoryFor   = time.Minute
+	directoryPause = 5 * time.Second
+)
+
+// directory tells the ids of resources that are not ours and that users refer to by name or id.
+type directory struct {
+	op string
+	of client.Collection
+	// lacking is what users are told in a cloud that has no such resources.
+	lacking string
+	query   func(client.Identity) url.Values
+
+	// mu is held while the cloud is asked, so that all who wait share one answer.
+	mu      sync.Mutex
+	project client.Identity
+	read    time.Time
+	entries []entry
+}
+
+// entry is a resource in a directory.
+type entry struct {
+	ID   string `json:"id"`
+	Name string `json:"name"`
+	// The others are a subnet pool's. Neutron writes its lengths as texts, and a json.Number is read of either.
+	IPVersion           int         `json:"ip_version"`
+	MinPrefixLength     json.Number `json:"min_prefixlen"`
+	MaxPrefixLength     json.Number `json:"max_prefixlen"`
+	DefaultPrefixLength json.Number `json:"default_prefixlen"`
+}
+
+func (e entry) Key() string { return e.ID }
+
+func newExternalNetworks() *directory {
+	return &directory{
+		op: opFindExternalNetwork, of: networkAPI, lacking: lacksRouters,
+		query: func(client.Identity) url.Values {
+			return url.Values{"router:external": {"True"}, "fields": {"id", "name"}}
+		},
+	}
+}
+
+func newRouters() *directory {
+	return &directory{
+		op: opFindRouter, of: routerAPI, lacking: lacksRouters,
+		query: func(of client.Identity) url.Values {
+			return url.Values{"project_id": {of.ProjectID}, "fields": {"id", "name"}}
+		},
+	}
+}
+
+// newQoSPolicies are those that the credentials see: the project's own and those that are shared with it, or all for an
+// administrator.
+func newQoSPolicies() *directory {
+	return &directory{
+		op: opFindQoSPolicy, of: qosPolicyAPI,
+		lacking: "this cloud has no QoS policies (it lacks Neutron's extension qos): leave spec.qosPolicy out",
+		query:   func(client.Identity) url.Values { return url.Values{"fields": {"id", "name"}} },
+	}
+}
+
+// lacksRouters is what users are told in a cloud without routers.
+const lacksRouters = "this cloud has no routers: leave spec.router out"
+
+// qosPolicyAPI are policies of the quality of service, below a path of their extension.
+var qosPolicyAPI = client.Collection{One: "policy", Many: "qos/policies"}
+
+func newSubnetPools() *directory {
+	return &directory{
+		op: opFindSubnetPool, of: client.Collection{One: "subnetpool", Many: "subnetpools"},
+		lacking: "this cloud has no subnet pools: write a cidr in the place of subnetPool",
+		query: func(client.Identity) url.Values {
+			return url.Values{"fields": {
+				"id", "name", "ip_version", "min_prefixlen", "max_prefixlen", "default_prefixlen",
+			}}
+		},
+	}
+}
+
+// ExternalNetwork gives the id of the external network that a user refers to by its id or name. What these credentials
+// do not see, or what several are called, is an *Error of the kind Invalid.
+func (i *Inventory) ExternalNetwork(ctx context.Context, idOrName string) (string, error) {
+	e, err := i.external.find(ctx, i.cloud, "spec.router.externalNetwork", idOrName)
+	return e.ID, err
+}
+
+// SubnetPool is ExternalNetwork for subnet pools, the project's own and those that are shared with it. field is where
+// the user wrote it, such as subnetPool or additionalSubnets[0].subnetPool: an *Error of the kind Invalid names it.
+func (i *Inventory) SubnetPool(ctx context.Context, field, idOrName string) (pool plan.SubnetPool, err error) {
+	d := i.pools
+	e, err := d.find(ctx, i.cloud, "spec."+field, idOrName)
+	if err != nil {
+		return plan.SubnetPool{}, err
+	}
+	pool = plan.SubnetPool{ID: e.ID, IPVersion: e.IPVersion}
+	for _, length := range []struct {
+		of   *int
+		text json.Number
+	}{
+		{&pool.MinPrefixLength, e.MinPrefixLength}, {&pool.MaxPrefixLength, e.MaxPrefixLength},
+		{&pool.DefaultPrefixLength, e.DefaultPrefixLength},
+	} {
+		if *length.of, err = strconv.Atoi(length.text.String()); err != nil {
+			return plan.SubnetPool{}, client.BadAnswer(d.op, http.MethodGet, "subnet pool %s has no prefix lengths", e.ID)
+		}
+	}
+	return pool, nil
+}
+
+// Router is ExternalNetwork for routers, ours or not. One of another project is found by its id alone.
+func (i *Inventory) Router(ctx context.Context, idOrName string) (string, error) {
+	e, err := i.existing.find(ctx, i.cloud, "spec.router.existing", idOrName)
+	if client.IsKind(err, client.Invalid) && looksLikeID(idOrName) {
+		if _, getErr := client.Get[entry](ctx, i.cloud, opGetRouter, routerAPI, []string{"id"}, idOrName); getErr == nil {
+			return idOrName, nil
+		} else if !client.IsNotFound(getErr) {
+			return "", getErr
+		}
+	}
+	return e.ID, err
+}
+
+// QoSPolicy is ExternalNetwork for QoS policies.
+func (i *Inventory) QoSPolicy(ctx context.Context, idOrName string) (string, error) {
+	e, err := i.policies.find(ctx, i.cloud, "spec.qosPolicy", idOrName)
+	return e.ID, err
+}
+
+// looksLikeID reports whether a text has the form of Neutron's ids, a UUID's: Neutron would take any other as a path.
+func looksLikeID(text string) bool {
+	return len(text) == 36 && strings.Trim(text, "0123456789abcdef-") == ""
+}
+
+// find gives the entry that a user refers to by its id or name. field is where the user wrote it.
+func (d *directory) find(ctx context.Context, c *client.Cloud, field, idOrName string) (entry, error) {
+	project, err := c.Identity(ctx)
+	if err != nil {
+		return entry{}, err
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	age := time.Since(d.read)
+	if project == d.project && age < directoryFor {
+		if found := d.matching(idOrName); len(found) == 1 || age < directoryPause {
+			return d.only(field, idOrName, found)
+		}
+	}
+	entries, err := client.List[entry](ctx, c, d.op, d.of, d.query(project))
+	if client.IsNoSuchCollection(err) {
+		return entry{}, &client.Error{Kind: client.Invalid, Op: d.op, Status: http.StatusNotFound, Reason: d.lacking}
+	}
+	if err != nil {
+		return entry{}, err
+	}
+	d.project, d.read, d.entries = project, time.Now(), entries
+	return d.only(field, idOrName, d.matching(idOrName))
+}
+
+// matching are the entries that a text can mean: the one of that id, or else all of that name. The caller holds mu.
+func (d *directory) matching(idOrName string) []entry {
+	if at := slices.IndexFunc(d.entries, func(e entry) bool { return e.ID == idOrName }); at >= 0 {
+		return d.entries[at : at+1]
+	}
+	var found []entry
+	for _, e := range d.entries {
+		if e.Name == idOrName {
+			found = append(found, e)
+		}
+	}
+	return found
+}
+
+// only gives the one entry that was found. The caller holds mu.
+func (d *directory) only(field, idOrName string, found []entry) (entry, error) {
+	refuse := func(format string, args ...any) (entry, error) {
+		return entry{}, &client.Error{Kind: client.Invalid, Op: d.op, Reason: client.OneLine(field + ": " + fmt.Sprintf(format, args...))}
+	}
+	switch len(found) {
+	case 1:
+		return found[0], nil
+	case 0:
+		// No other names: those come and go, and the same cause must give the same text.
+		return refuse("%q is neither the id nor the name of one that these credentials see", idOrName)
+	default:
+		return refuse("%d are called %q: write the id, such as %s", len(found), idOrName, found[0].ID)
+	}
+}

@@ -1,0 +1,388 @@
+package inventory
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+)
+
+// fakeNeutron keeps networks, subnets and ports the way Neutron does, as far as an Inventory can tell.
+type fakeNeutron struct {
+	mu       sync.Mutex
+	networks map[string]*wireNetwork
+	subnets  map[string]*wireSubnet
+	ports    map[string]*wirePort
+	// projects are the projects of resources that are not of project-1, by id.
+	projects map[string]string
+	// availabilities is the answer to network-ip-availabilities; nil refuses it with 403.
+	availabilities []map[string]any
+	// before, where set, is called ahead of each call, with nothing locked. It may block, or answer and return true.
+	before func(w http.ResponseWriter, r *http.Request) bool
+	made   int
+	// page is the most items that a list gives at a time, whatever it is asked for.
+	page  int
+	calls []string
+}
+
+func newFakeNeutron() *fakeNeutron {
+	return &fakeNeutron{
+		networks: map[string]*wireNetwork{}, subnets: map[string]*wireSubnet{}, ports: map[string]*wirePort{},
+		projects: map[string]string{}, page: 1000,
+	}
+}
+
+func (n *fakeNeutron) setBefore(before func(w http.ResponseWriter, r *http.Request) bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.before = before
+}
+
+// change is what somebody else does in Neutron.
+func (n *fakeNeutron) change(do func()) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	do()
+}
+
+// count tells how many calls were of the given method and path.
+func (n *fakeNeutron) count(call string) int {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	count := 0
+	for _, c := range n.calls {
+		if c == call {
+			count++
+		}
+	}
+	return count
+}
+
+func (n *fakeNeutron) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	_, path, _ := strings.Cut(r.URL.Path, "/v2.0/")
+	n.mu.Lock()
+	n.calls = append(n.calls, r.Method+" "+path)
+	before := n.before
+	n.mu.Unlock()
+	if before != nil && before(w, r) {
+		return
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	collection, id, _ := strings.Cut(path, "/")
+	switch {
+	case collection == "network-ip-availabilities":
+		if n.availabilities == nil {
+			refuse(w, http.StatusForbidden, "PolicyNotAuthorized", "rule:get_network_ip_availability is disallowed by policy")
+			return
+		}
+		write(w, http.StatusOK, map[string]any{"network_ip_availabilities": n.availabilities})
+	case collection == "routers":
+		refuse(w, http.StatusNotFound, "HTTPNotFound", "The resource could not be found.")
+	case r.Method == http.MethodGet && id == "":
+		writePage(w, r, collection, n.page, n.listed(r, collection))
+	case r.Method == http.MethodPost && collection == "networks":
+		createEach(w, r, collection, n.createNetwork) //nolint:contextcheck // it passes the request
+	case r.Method == http.MethodPost && collection == "subnets":
+		createEach(w, r, collection, n.createSubnet) //nolint:contextcheck // it passes the request
+	case r.Method == http.MethodPost && collection == "ports":
+		createEach(w, r, collection, n.createPort) //nolint:contextcheck // it passes the request
+	case collection == "ports":
+		n.onePort(w, r, id)
+	case collection == "networks":
+		n.oneNetwork(w, r, id)
+	case collection == "subnets":
+		n.oneSubnet(w, r, id)
+	default:
+		refuse(w, http.StatusNotFound, "HTTPNotFound", "The resource could not be found.")
+	}
+}
+
+// createEach has what is asked for in bulk created one by one, by a function that creates one.
+func createEach(w http.ResponseWriter, r *http.Request, collection string, create http.HandlerFunc) {
+	content, _ := io.ReadAll(r.Body)
+	one := func(to http.ResponseWriter, body []byte) {
+		single := r.Clone(r.Context())
+		single.Body = io.NopCloser(bytes.NewReader(body))
+		create(to, single)
+	}
+	var bulk map[string][]json.RawMessage
+	if json.Unmarshal(content, &bulk) != nil || bulk[collection] == nil {
+		one(w, content)
+		return
+	}
+	name := strings.TrimSuffix(collection, "s")
+	var made []json.RawMessage
+	for _, body := range bulk[collection] {
+		recorder := httptest.NewRecorder()
+		one(recorder, []byte(`{"`+name+`":`+string(body)+`}`))
+		var answered map[string]json.RawMessage
+		if recorder.Code != http.StatusCreated || json.Unmarshal(recorder.Body.Bytes(), &answered) != nil {
+			answer(w, recorder.Code, recorder.Body.String())
+			return
+		}
+		made = append(made, answered[name])
+	}
+	write(w, http.StatusCreated, map[string]any{collection: made})
+}
+
+// item is a resource in a list.
+type item struct {
+	id   string
+	body any
+}
+
+func (n *fakeNeutron) listed(r *http.Request, collection string) []item {
+	var items []item
+	project := r.URL.Query().Get("project_id")
+	if project == "project-1" {
+		project = ""
+	}
+	if collection == "networks" {
+		for id, w := range n.networks {
+			if n.projects[id] == project {
+				items = append(items, item{id, n.withSubnets(w)})
+			}
+		}
+		return items
+	}
+	if collection == "ports" {
+		for id, w := range n.ports {
+			if n.projects[id] == project {
+				items = append(items, item{id, w})
+			}
+		}
+		return items
+	}
+	networkID := r.URL.Query().Get("network_id")
+	for id, s := range n.subnets {
+		if networkID == "" && n.projects[id] == project || networkID != "" && s.NetworkID == networkID {
+			items = append(items, item{id, s})
+		}
+	}
+	return items
+}
+
+func (n *fakeNeutron) withSubnets(w *wireNetwork) wireNetwork {
+	full := *w
+	full.Subnets = []string{}
+	for id, s := range n.subnets {
+		if s.NetworkID == w.ID {
+			full.Subnets = append(full.Subnets, id)
+		}
+	}
+	slices.Sort(full.Subnets)
+	return full
+}
+
+func writePage(w http.ResponseWriter, r *http.Request, collection string, most int, items []item) {
+	slices.SortFunc(items, func(a, b item) int { return strings.Compare(a.id, b.id) })
+	limit, err := strconv.Atoi(r.URL.Query().Get("limit"))
+	if err != nil || limit > most {
+		limit = most
+	}
+	if marker := r.URL.Query().Get("marker"); marker != "" {
+		at := slices.IndexFunc(items, func(i item) bool { return i.id == marker })
+		if at < 0 {
+			refuse(w, http.StatusNotFound, "NetworkNotFound", "Network "+marker+" could not be found.")
+			return
+		}
+		items = items[at+1:]
+	}
+	body := map[string]any{}
+	if len(items) > limit {
+		items = items[:limit]
+		body[collection+"_links"] = []any{map[string]string{"rel": "next", "href": "http://elsewhere.invalid/"}}
+	}
+	bodies := []any{}
+	for _, i := range items {
+		bodies = append(bodies, i.body)
+	}
+	body[collection] = bodies
+	write(w, http.StatusOK, body)
+}
+
+func write(w http.ResponseWriter, status int, body any) {
+	content, err := json.Marshal(body)
+	if err != nil {
+		panic(err)
+	}
+	answer(w, status, string(content))
+}
+
+// stale refuses a conditional call for another revision than the resource's.
+func stale(w http.ResponseWriter, r *http.Request, revision int) bool {
+	match := r.Header.Get("If-Match")
+	if match == "" || match == "revision_number="+strconv.Itoa(revision) {
+		return false
+	}
+	refuse(w, http.StatusPreconditionFailed, "RevisionNumberConstraintFailed", "Constraint failed.")
+	return true
+}
+
+func (n *fakeNeutron) createNetwork(w http.ResponseWriter, r *http.Request) {
+	var body struct {
+		Network wireNetwork `json:"network"`
+	}
+	if err := json.NewDecoder(r.Body).Decode(&body); err != nil {
+		refuse(w, http.StatusBadRequest, "HTTPBadRequest", "no JSON")
+		return
+	}
+	n.made++
+	created := body.Network
+	created.ID = fmt.Sprintf("net-%04d", n.made)
+	created.Revision = 1
+	created.Created = "2026-01-02T03:04:05Z"
+	n.networks[created.ID] = &created
+	write(w, http.StatusCreated, map[string]any{"network": n.withSubnets(&created)})
+}
+
+func (n *fakeNeutron) createSubnet(w http.ResponseWriter, r *http.Request) {
+	var body struct {
+		Subnet wireSubnet `json:"subnet"`
+	}
+	if err := json.NewDecoder(r.Body).Decode(&body); err != nil {
+		refuse(w, http.StatusBadRequest, "HTTPBadRequest", "no JSON")
+		return
+	}
+	of, ok := n.networks[body.Subnet.NetworkID]
+	if !ok {
+		refuse(w, http.StatusNotFound, "NetworkNotFound", "Network could not be found.")
+		return
+	}
+	n.made++
+	created := body.Subnet
+	created.ID = fmt.Sprintf("sub-%04d", n.made)
+	n.subnets[created.ID] = &created
+	of.Revision++
+	write(w, http.StatusCreated, map[string]any{"subnet": created})
+}
+
+func (n *fakeNeutron) createPort(w http.ResponseWriter, r *http.Request) {
+	var body struct {
+		Port wirePort `json:"port"`
+	}
+	if err := json.NewDecoder(r.Body).Decode(&body); err != nil {
+		refuse(w, http.StatusBadRequest, "HTTPBadRequest", "no JSON")
+		return
+	}
+	n.made++
+	created := body.Port
+	created.ID = fmt.Sprintf("port-%04d", n.made)
+	created.Revision = 1
+	created.Created = "2026-01-02T03:04:05Z"
+	n.addressed(&created)
+	n.ports[created.ID] = &created
+	write(w, http.StatusCreated, map[string]any{"port": created})
+}
+
+// addressed chooses the addresses that were left to Neutron.
+func (n *fakeNeutron) addressed(p *wirePort) {
+	for at := range p.FixedIPs {
+		if p.FixedIPs[at].Address == "" {
+			n.made++
+			p.FixedIPs[at].Address = fmt.Sprintf("10.0.%d.%d", n.made/250, 1+n.made%250)
+		}
+	}
+}
+
+func (n *fakeNeutron) onePort(w http.ResponseWriter, r *http.Request, id string) {
+	held, ok := n.ports[id]
+	if !ok {
+		refuse(w, http.StatusNotFound, "PortNotFound", "Port "+id+" could not be found.")
+		return
+	}
+	if stale(w, r, held.Revision) {
+		return
+	}
+	switch r.Method {
+	case http.MethodGet:
+		write(w, http.StatusOK, map[string]any{"port": held})
+	case http.MethodPut:
+		changed := *held
+		if err := json.NewDecoder(r.Body).Decode(&struct {
+			Port *wirePort `json:"port"`
+		}{&changed}); err != nil {
+			refuse(w, http.StatusBadRequest, "HTTPBadRequest", "no JSON")
+			return
+		}
+		changed.Revision++
+		n.addressed(&changed)
+		n.ports[id] = &changed
+		write(w, http.StatusOK, map[string]any{"port": changed})
+	case http.MethodDelete:
+		delete(n.ports, id)
+		w.WriteHeader(http.StatusNoContent)
+	}
+}
+
+func (n *fakeNeutron) oneNetwork(w http.ResponseWriter, r *http.Request, id string) {
+	held, ok := n.networks[id]
+	if !ok {
+		refuse(w, http.StatusNotFound, "NetworkNotFound", "Network "+id+" could not be found.")
+		return
+	}
+	if stale(w, r, held.Revision) {
+		return
+	}
+	switch r.Method {
+	case http.MethodGet:
+		write(w, http.StatusOK, map[string]any{"network": n.withSubnets(held)})
+	case http.MethodPut:
+		changed := *held
+		if err := json.NewDecoder(r.Body).Decode(&struct {
+			Network *wireNetwork `json:"network"`
+		}{&changed}); err != nil {
+			refuse(w, http.StatusBadRequest, "HTTPBadRequest", "no JSON")
+			return
+		}
+		changed.Revision++
+		n.networks[id] = &changed
+		write(w, http.StatusOK, map[string]any{"network": n.withSubnets(&changed)})
+	case http.MethodDelete:
+		delete(n.networks, id)
+		for sub, s := range n.subnets {
+			if s.NetworkID == id {
+				delete(n.subnets, sub)
+			}
+		}
+		w.WriteHeader(http.StatusNoContent)
+	}
+}
+
+func (n *fakeNeutron) oneSubnet(w http.ResponseWriter, r *http.Request, id string) {
+	held, ok := n.subnets[id]
+	if !ok {
+		refuse(w, http.StatusNotFound, "SubnetNotFound", "Subnet "+id+" could not be found.")
+		return
+	}
+	if stale(w, r, held.Revision) {
+		return
+	}
+	switch r.Method {
+	case http.MethodGet:
+		write(w, http.StatusOK, map[string]any{"subnet": held})
+	case http.MethodPut:
+		changed := *held
+		if err := json.NewDecoder(r.Body).Decode(&struct {
+			Subnet *wireSubnet `json:"subnet"`
+		}{&changed}); err != nil {
+			refuse(w, http.StatusBadRequest, "HTTPBadRequest", "no JSON")
+			return
+		}
+		changed.Revision++
+		n.subnets[id] = &changed
+		n.networks[held.NetworkID].Revision++
+		write(w, http.StatusOK, map[string]any{"subnet": changed})
+	case http.MethodDelete:
+		delete(n.subnets, id)
+		n.networks[held.NetworkID].Revision++
+		w.WriteHeader(http.StatusNoContent)
+	}
+}

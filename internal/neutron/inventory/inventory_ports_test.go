@@ -1,0 +1,451 @@
+package inventory
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
+	"cloudteam.ztgame.com/network-controller/internal/plan"
+)
+
+// putPort is what Neutron already has: a port with one address.
+func (b *bench) putPort(id, description string) {
+	b.neutron.change(func() {
+		b.neutron.ports[id] = &wirePort{
+			ID: id, NetworkID: "net", Name: "p", Description: description, AdminStateUp: true, Revision: 1,
+			Created: "2026-01-02T03:04:05Z", MAC: "FA:16:3E:00:00:01", SecurityGroups: []string{"h", "g"},
+			FixedIPs: []wireFixedIP{{"s", "10.0.0.9"}},
+		}
+	})
+}
+
+// observedPorts is what is held of the object's, without asking again, sorted by name.
+func (b *bench) observedPorts(t *testing.T, object string) []plan.ObservedPort {
+	t.Helper()
+	o, err := b.Observed(t.Context(), ownerOf(object), time.Time{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	slices.SortFunc(o.Ports, func(a, b plan.ObservedPort) int { return strings.Compare(a.Name, b.Name) })
+	return o.Ports
+}
+
+// portNames are "object: name" of the objects' ports.
+func (b *bench) portNames(t *testing.T, objects ...string) []string {
+	t.Helper()
+	names := []string{}
+	for _, object := range objects {
+		for _, p := range b.observedPorts(t, object) {
+			names = append(names, object+": "+p.Name)
+		}
+	}
+	return names
+}
+
+func portOf(id string) plan.Resource { return plan.Resource{Kind: plan.KindPort, ID: id} }
+
+func createPort(object string) plan.Step {
+	return plan.Step{Action: plan.CreatePort, NetworkRef: plan.Ref{ID: "net"}, Port: plan.PortAttributes{
+		Name: "new", Description: ownerOf(object).Marker(), AdminStateUp: true,
+		Addresses: []plan.PortAddress{{SubnetID: "s"}},
+	}}
+}
+
+func updatePort(id string, revision int, port plan.PortAttributes, fields ...string) plan.Step {
+	step := plan.Step{
+		Action: plan.UpdatePort, Ref: plan.Ref{ID: id}, Revision: revision, NetworkRef: plan.Ref{ID: "net"}, Port: port,
+	}
+	for _, field := range fields {
+		step.Differences = append(step.Differences, plan.Difference{Field: field})
+	}
+	return step
+}
+
+func deletePort(id string, revision int) plan.Step {
+	return plan.Step{Action: plan.DeletePort, Ref: plan.Ref{ID: id}, Revision: revision, NetworkRef: plan.Ref{ID: "net"}}
+}
+
+func TestPortsAreObservedBesideNetworks(t *testing.T) {
+	b := newBench(t, Options{Ports: true})
+	// An object has what bears its marker, of whatever kind.
+	b.put("a", ownerOf("o").Marker())
+	for _, id := range []string{"p1", "p2", "p3"} { // more than a page
+		b.putPort(id, ownerOf("o-"+id).Marker())
+	}
+	b.putPort("p4", ownerOf("o").Marker())
+	b.putPort("foreign", "nobody's")
+	b.putPort("elsewhere", plan.Owner{Cluster: "cluster-2", Object: "o"}.Marker())
+	b.putPort("theirs", ownerOf("o").Marker())
+	b.neutron.change(func() {
+		b.neutron.projects["theirs"] = "project-2"
+		// What is not ours need not make sense.
+		b.neutron.ports["foreign"].FixedIPs[0].Address = "?"
+	})
+	b.audit(t)
+	o, err := b.Observed(t.Context(), ownerOf("o"), time.Time{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []plan.Resource{networkOf("a"), portOf("p4")}
+	if diff := cmp.Diff(want, o.Resources()); diff != "" {
+		t.Errorf("observed (-want +got):\n%s", diff)
+	}
+	attributes := plan.PortAttributes{
+		Name: "p", Description: ownerOf("o").Marker(), AdminStateUp: true, MAC: "fa:16:3e:00:00:01",
+		Addresses:      []plan.PortAddress{{SubnetID: "s", Address: netip.MustParseAddr("10.0.0.9")}},
+		SecurityGroups: []string{"g", "h"},
+	}
+	if diff := cmp.Diff(attributes, o.Ports[0].PortAttributes, sameAddr); diff != "" {
+		t.Errorf("the port (-want +got):\n%s", diff)
+	}
+	if got := b.audits[0]; got.Networks != 1 || got.Ports != 4 || got.Moved != 4 || got.Err != nil {
+		t.Errorf("the audit says %+v", got)
+	}
+}
+
+func TestWithoutPortsNoneAreAskedFor(t *testing.T) {
+	b := newBench(t, Options{})
+	b.putPort("p", ownerOf("o").Marker())
+	b.audit(t)
+	if got := b.observedPorts(t, "o"); len(got) > 0 {
+		t.Errorf("held: %v", got)
+	}
+	// What no list shows would be made again and again.
+	for _, step := range []plan.Step{createPort("o"), updatePort("p", 1, plan.PortAttributes{}), deletePort("p", 1)} {
+		if done, err := b.Apply(t.Context(), plan.Change{step}); client.KindOf(err) != client.Invalid || len(done) > 0 {
+			t.Errorf("%s: %v, %v", step.Action, done, err)
+		}
+	}
+	for _, r := range []plan.Resource{portOf("p"), {}, {Kind: "trunk", ID: "t"}} {
+		if found, err := b.Reread(t.Context(), r); found || client.KindOf(err) != client.Invalid {
+			t.Errorf("rereading %q: %t, %v", r, found, err)
+		}
+	}
+	for _, call := range b.neutron.calls {
+		if strings.Contains(call, "port") {
+			t.Errorf("called %s", call)
+		}
+	}
+}
+
+func TestMovedTellsWhosePortsMoved(t *testing.T) {
+	b := newBench(t, Options{Ports: true})
+	b.put("n", ownerOf("o-n").Marker())
+	for _, id := range []string{"a", "b", "c"} {
+		b.putPort(id, ownerOf("o-"+id).Marker())
+	}
+	b.putPort("foreign", "nobody's")
+	for _, step := range []struct {
+		name   string
+		change func()
+		want   []string
+	}{
+		{"the first list moves all", func() {}, []string{"o-a", "o-b", "o-c", "o-n"}},
+		{"nothing happened", func() {}, nil},
+		{"others' ports changed", func() { b.neutron.ports["foreign"].Revision++ }, nil},
+		{"a port's revision moved", func() { b.neutron.ports["a"].Revision++ }, []string{"o-a"}},
+		{"a port went", func() { delete(b.neutron.ports, "b") }, []string{"o-b"}},
+		{"a port was given to another", func() {
+			b.neutron.ports["c"].Description = ownerOf("o-x").Marker()
+			b.neutron.ports["c"].Revision++
+		}, []string{"o-c", "o-x"}},
+		{"a port and a network of one object moved", func() {
+			b.neutron.networks["n"].Revision++
+			b.neutron.ports["c"].Description = ownerOf("o-n").Marker()
+			b.neutron.ports["c"].Revision++
+		}, []string{"o-n", "o-x"}},
+		{"a marker was taken off", func() {
+			b.neutron.ports["a"].Description = ""
+			b.neutron.ports["a"].Revision++
+		}, []string{"o-a"}},
+		{"a marker was put on", func() {
+			b.neutron.ports["foreign"].Description = ownerOf("o-f").Marker()
+			b.neutron.ports["foreign"].Revision++
+		}, []string{"o-f"}},
+	} {
+		b.neutron.change(step.change)
+		b.audit(t)
+		if diff := cmp.Diff(step.want, b.takeMoved()); diff != "" {
+			t.Errorf("%s: moved (-want +got):\n%s", step.name, diff)
+		}
+	}
+}
+
+func TestPortsAreWritten(t *testing.T) {
+	b := newBench(t, Options{Ports: true})
+	b.audit(t)
+	done := b.apply(t, createPort("o"))
+	if len(done) != 1 || done[0].ID == "" {
+		t.Fatalf("done: %v", done)
+	}
+	id := done[0].ID
+	held := b.observedPorts(t, "o")
+	if len(held) != 1 || held[0].ID != id || held[0].Revision != 1 || !held[0].Addresses[0].Address.IsValid() {
+		t.Fatalf("held after the create: %+v", held)
+	}
+	given := held[0].Addresses[0]
+
+	b.apply(t, updatePort(id, 1, plan.PortAttributes{Name: "renamed", MAC: "not sent"}, plan.FieldName))
+	held = b.observedPorts(t, "o")
+	if len(held) != 1 || held[0].Revision != 2 || held[0].Name != "renamed" || held[0].Addresses[0] != given ||
+		held[0].MAC == "not sent" {
+		t.Errorf("held after the update: %+v", held)
+	}
+	for _, step := range []plan.Step{
+		updatePort(id, 1, plan.PortAttributes{Name: "late"}, plan.FieldName), deletePort(id, 1),
+	} {
+		if _, err := b.Apply(t.Context(), plan.Change{step}); !client.IsConflict(err) {
+			t.Errorf("%s of an older revision: %v", step.Action, err)
+		}
+	}
+	b.apply(t, deletePort(id, 2), deletePort(id, 2), deletePort("not there", 0))
+	if held = b.observedPorts(t, "o"); len(held) > 0 {
+		t.Errorf("held after the deletion: %+v", held)
+	}
+	b.audit(t)
+	if moved := b.takeMoved(); len(moved) > 0 {
+		t.Errorf("own writes moved %v", moved)
+	}
+}
+
+func TestPortThatLosesItsMarkerIsNotHeld(t *testing.T) {
+	b := newBench(t, Options{Ports: true})
+	b.putPort("p", ownerOf("o").Marker())
+	b.audit(t)
+	b.apply(t, updatePort("p", 1, plan.PortAttributes{Description: "mine"}, plan.FieldDescription))
+	if held := b.observedPorts(t, "o"); len(held) > 0 {
+		t.Errorf("held: %+v", held)
+	}
+}
+
+// TestAPortMovesNoNetwork holds that the revisions which a change has moved by itself are those of its networks alone.
+func TestAPortMovesNoNetwork(t *testing.T) {
+	b := newBench(t, Options{Ports: true})
+	b.put("net", ownerOf("o").Marker())
+	b.audit(t)
+	b.apply(t, createPort("o"), createSubnetIn(plan.Ref{ID: "net"}, "o", "10.1.0.0/24"), createPort("o"),
+		plan.Step{Action: plan.DeleteNetwork, Ref: plan.Ref{ID: "net"}, Revision: 1})
+	if held := b.observedPorts(t, "o"); len(held) != 2 {
+		t.Errorf("held: %+v", held)
+	}
+}
+
+func TestUnusableAnswerToAPortsWriteMayHaveBeenCarriedOut(t *testing.T) {
+	for name, test := range map[string]struct{ answer, says string }{
+		"no port":                        {`{"network": {}}`, `it has no "port"`},
+		"a port that is null":            {`{"port": null}`, `it has no "port"`},
+		"a field of another type":        {`{"port": {"mac_address": 7}}`, "field mac_address is a number"},
+		"a part of another type":         {`{"port": {"fixed_ips": [{"ip_address": 7}]}}`, "field fixed_ips.ip_address is a"},
+		"another type":                   {`{"port": "` + canaryBody + `"}`, "it is a string"},
+		"a port that cannot be told":     {`{"port": {}}`, "a port has no id or no network_id"},
+		"an address that cannot be read": {`{"port": {"id": "p", "network_id": "net"}}`, "port p: created_at is no time"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t, Options{Ports: true})
+			b.audit(t)
+			b.neutron.setBefore(func(w http.ResponseWriter, r *http.Request) bool {
+				if r.Method == http.MethodPost {
+					answer(w, http.StatusCreated, test.answer)
+				}
+				return r.Method == http.MethodPost
+			})
+			_, err := b.Apply(t.Context(), plan.Change{createPort("o")})
+			if !client.MaybeDone(err) || !strings.Contains(err.Error(), test.says) {
+				t.Errorf("got %v, want one that may have been carried out and says %q", err, test.says)
+			}
+			checkNoSecrets(t, err)
+		})
+	}
+}
+
+func TestRereadTellsWhatBecameOfAPort(t *testing.T) {
+	b := newBench(t, Options{Ports: true})
+	b.audit(t)
+	b.putPort("p", ownerOf("o").Marker())
+	check := func(what string, found, unmarked bool, held int) {
+		t.Helper()
+		got, err := b.Reread(t.Context(), portOf("p"))
+		if got != found || errors.Is(err, ErrUnmarked) != unmarked || err != nil && !unmarked ||
+			len(b.observedPorts(t, "o")) != held {
+			t.Errorf("%s: %t, %v, %v are held", what, got, err, b.observedPorts(t, "o"))
+		}
+	}
+	check("a port that came", true, false, 1)
+	b.neutron.change(func() { b.neutron.ports["p"].Description = "mine" })
+	check("a port that lost its marker", true, true, 0)
+	b.putPort("p", ownerOf("o").Marker())
+	check("a port that has it again", true, false, 1)
+	for what, status := range map[string]int{"a proxy that has lost Neutron": 404, "an outage": 503} {
+		b.neutron.setBefore(func(w http.ResponseWriter, _ *http.Request) bool {
+			answer(w, status, "")
+			return true
+		})
+		if found, err := b.Reread(t.Context(), portOf("p")); found || err == nil || len(b.observedPorts(t, "o")) != 1 {
+			t.Errorf("%s: %t, %v", what, found, err)
+		}
+	}
+	b.neutron.setBefore(func(w http.ResponseWriter, _ *http.Request) bool {
+		answer(w, http.StatusOK, `{"port": {"id": "q", "network_id": "n"}}`)
+		return true
+	})
+	if found, err := b.Reread(t.Context(), portOf("p")); found || err == nil || len(b.observedPorts(t, "o")) != 1 {
+		t.Errorf("another port: %t, %v", found, err)
+	}
+	b.neutron.setBefore(nil)
+	b.neutron.change(func() { delete(b.neutron.ports, "p") })
+	check("a port that went", false, false, 0)
+}
+
+func TestOwnWritesToPortsDuringAListAreNotUndone(t *testing.T) {
+	rename := updatePort("old", 1, plan.PortAttributes{Name: "renamed"}, plan.FieldName)
+	hand := updatePort("old", 1, plan.PortAttributes{Description: ownerOf("other").Marker()},
+		plan.FieldDescription)
+	// The ports have been read when the write comes, or they have not.
+	for _, stage := range []string{"networks", "ports", "a reread"} {
+		for name, test := range map[string]struct {
+			step plan.Step
+			want []string
+		}{
+			"a port that was made":        {createPort("o"), []string{"o: new", "o: p"}},
+			"a port that was renamed":     {rename, []string{"o: renamed"}},
+			"a port that was handed over": {hand, []string{"other: p"}},
+			"a port that was deleted":     {deletePort("old", 1), []string{}},
+			"a port that was not there":   {deletePort("not there", 1), []string{"o: p"}},
+		} {
+			t.Run(name+" during "+stage, func(t *testing.T) {
+				b := newBench(t, Options{Ports: true})
+				b.putPort("old", ownerOf("o").Marker())
+				b.audit(t)
+				b.takeMoved()
+				path := "/v2.0/" + stage
+				if stage == "a reread" {
+					path = "/v2.0/ports/old"
+				}
+				reached, release := make(chan struct{}), make(chan struct{})
+				var once sync.Once
+				b.neutron.setBefore(func(w http.ResponseWriter, r *http.Request) bool {
+					held := false
+					if r.URL.Path == path && r.Method == http.MethodGet {
+						once.Do(func() { held = true })
+					}
+					if !held {
+						return false
+					}
+					// The answer is of now, and arrives when the write is through.
+					recorder := httptest.NewRecorder()
+					b.neutron.setBefore(nil)
+					b.neutron.ServeHTTP(recorder, r)
+					close(reached)
+					<-release
+					answer(w, recorder.Code, recorder.Body.String())
+					return true
+				})
+				ended := make(chan error, 1)
+				go func() {
+					if stage == "a reread" {
+						_, err := b.Reread(t.Context(), portOf("old"))
+						ended <- err
+						return
+					}
+					ended <- b.Audit(t.Context())
+				}()
+				<-reached
+				b.apply(t, test.step)
+				close(release)
+				if err := <-ended; err != nil {
+					t.Fatal(err)
+				}
+				if diff := cmp.Diff(test.want, b.portNames(t, "o", "other")); diff != "" {
+					t.Errorf("after what began before the write (-want +got):\n%s", diff)
+				}
+				b.audit(t)
+				if diff := cmp.Diff(test.want, b.portNames(t, "o", "other")); diff != "" {
+					t.Errorf("after the next list (-want +got):\n%s", diff)
+				}
+				if moved := b.takeMoved(); len(moved) > 0 {
+					t.Errorf("own writes moved %v", moved)
+				}
+			})
+		}
+	}
+}
+
+func TestListThatEndsDuringAPortsWriteIsNotBelieved(t *testing.T) {
+	b := newBench(t, Options{Ports: true})
+	b.putPort("p", ownerOf("o").Marker())
+	b.audit(t)
+	b.takeMoved()
+	// The write has been carried out, its answer is on its way, and a whole list comes and goes.
+	b.neutron.setBefore(func(w http.ResponseWriter, r *http.Request) bool {
+		if r.Method != http.MethodDelete {
+			return false
+		}
+		recorder := httptest.NewRecorder()
+		b.neutron.setBefore(nil)
+		b.neutron.ServeHTTP(recorder, r)
+		if err := b.Audit(t.Context()); err != nil {
+			t.Error(err)
+		}
+		w.WriteHeader(recorder.Code)
+		return true
+	})
+	b.apply(t, deletePort("p", 1))
+	if moved := b.takeMoved(); len(moved) > 0 {
+		t.Errorf("the own deletion moved %v", moved)
+	}
+	if held := b.observedPorts(t, "o"); len(held) > 0 {
+		t.Errorf("held: %v", held)
+	}
+}
+
+func TestEverythingAtOnceWithPorts(t *testing.T) {
+	b := newBench(t, Options{})
+	// On pages of two, the workers below would delete each list's place all the time.
+	b.Inventory = New(b.cloud.cloud(client.Options{}), cluster, b.told(Options{Ports: true}))
+	b.putPort("shared", ownerOf("shared").Marker())
+	b.audit(t)
+	var group sync.WaitGroup
+	for worker := range 4 {
+		group.Go(func() {
+			object := fmt.Sprintf("o-%d", worker)
+			for range 8 {
+				id := b.apply(t, createPort(object))[0].ID
+				b.apply(t, updatePort(id, 1, plan.PortAttributes{Name: "renamed"}, plan.FieldName))
+				held := b.observedPorts(t, object)
+				if len(held) != 1 || held[0].Name != "renamed" || held[0].Revision != 2 {
+					t.Errorf("%s: own writes are not there: %+v", object, held)
+					return
+				}
+				b.apply(t, deletePort(id, 2))
+				if held := b.observedPorts(t, object); len(held) != 0 {
+					t.Errorf("%s: what was deleted is there: %+v", object, held)
+				}
+			}
+		})
+		group.Go(func() {
+			for range 8 {
+				if err := b.Audit(t.Context()); err != nil {
+					t.Error(err)
+				}
+				if _, err := b.Reread(t.Context(), portOf("shared")); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	group.Wait()
+	b.audit(t)
+	if got := b.audits[len(b.audits)-1]; got.Ports != 1 {
+		t.Errorf("%d ports are held, want 1", got.Ports)
+	}
+}

@@ -1,0 +1,864 @@
+package inventory
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
+	"cloudteam.ztgame.com/network-controller/internal/plan"
+)
+
+const cluster = "cluster-1"
+
+func ownerOf(object string) plan.Owner { return plan.Owner{Cluster: cluster, Object: object} }
+
+// bench is an Inventory, the Neutron behind it, and what its handlers were told.
+type bench struct {
+	*Inventory
+	neutron *fakeNeutron
+	cloud   *fakeCloud
+
+	mu     sync.Mutex
+	moved  []string
+	audits []Audit
+}
+
+func newBench(t *testing.T, options Options) *bench {
+	b := &bench{neutron: newFakeNeutron()}
+	b.cloud = newFakeCloud(t, b.neutron.ServeHTTP)
+	b.Inventory = New(b.cloud.cloud(client.Options{PageSize: 2}), cluster, b.told(options))
+	return b
+}
+
+func (b *bench) told(options Options) Options {
+	options.Moved = func(object string) {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		b.moved = append(b.moved, object)
+	}
+	options.Audited = func(a Audit) {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		b.audits = append(b.audits, a)
+	}
+	return options
+}
+
+// takeMoved gives who was moved since the last time, sorted.
+func (b *bench) takeMoved() []string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	moved := b.moved
+	b.moved = nil
+	slices.Sort(moved)
+	return moved
+}
+
+// put is what Neutron already has: a network of the object's with one subnet.
+func (b *bench) put(id, description string) {
+	b.neutron.change(func() {
+		b.neutron.networks[id] = &wireNetwork{
+			ID: id, Name: "n", Description: description, AdminStateUp: true, Revision: 1, Created: "2026-01-02T03:04:05Z",
+		}
+		b.neutron.subnets["sub-"+id] = &wireSubnet{
+			ID: "sub-" + id, NetworkID: id, CIDR: "10.0.0.0/24", Description: description,
+		}
+	})
+}
+
+func (b *bench) audit(t *testing.T) {
+	t.Helper()
+	if err := b.Audit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (b *bench) apply(t *testing.T, steps ...plan.Step) plan.Change {
+	t.Helper()
+	done, err := b.Apply(t.Context(), steps)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return done
+}
+
+// observed is what is held of the object's, without asking again.
+func (b *bench) observed(t *testing.T, object string) []plan.ObservedNetwork {
+	t.Helper()
+	o, err := b.Observed(t.Context(), ownerOf(object), time.Time{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return o.Networks
+}
+
+func networkOf(id string) plan.Resource {
+	return plan.Resource{Kind: plan.KindNetwork, ID: id}
+}
+
+func create(object string) plan.Step {
+	return plan.Step{Action: plan.CreateNetwork, Attributes: plan.Attributes{
+		Name: "n", Description: ownerOf(object).Marker(), AdminStateUp: true,
+	}}
+}
+
+func createSubnetIn(network plan.Ref, object, cidr string) plan.Step {
+	return plan.Step{
+		Action: plan.CreateSubnet, NetworkRef: network, SubnetDescription: ownerOf(object).Marker(),
+		Subnet: plan.Subnet{CIDR: netip.MustParsePrefix(cidr)},
+	}
+}
+
+func cidrs(networks []plan.ObservedNetwork) []string {
+	all := []string{}
+	for _, n := range networks {
+		for _, s := range n.Subnets {
+			all = append(all, s.CIDR.String())
+		}
+	}
+	slices.Sort(all)
+	return all
+}
+
+func TestOwnWritesDuringAListAreNotUndone(t *testing.T) {
+	// The list has read the networks when the write comes, and not the subnets; or it has read nothing.
+	for _, stage := range []string{"GET networks", "GET subnets"} {
+		for name, test := range map[string]struct {
+			write func(t *testing.T, b *bench)
+			want  []string
+		}{
+			"a network that was made": {
+				write: func(t *testing.T, b *bench) {
+					b.apply(t, create("new"), createSubnetIn(plan.Ref{Creator: 1}, "new", "10.9.0.0/24"))
+				},
+				want: []string{"new: 10.9.0.0/24", "old: 10.0.0.0/24"},
+			},
+			"a network that was deleted": {
+				write: func(t *testing.T, b *bench) {
+					b.apply(t, plan.Step{Action: plan.DeleteNetwork, Ref: plan.Ref{ID: "a"}, Revision: 1})
+				},
+				want: []string{},
+			},
+			"a network that was changed": {
+				write: func(t *testing.T, b *bench) {
+					b.apply(t, plan.Step{
+						Action: plan.UpdateNetwork, Ref: plan.Ref{ID: "a"}, Revision: 1,
+						Attributes:  plan.Attributes{Description: ownerOf("other").Marker()},
+						Differences: []plan.Difference{{Field: plan.FieldDescription}},
+					})
+				},
+				want: []string{"other: 10.0.0.0/24"},
+			},
+			"a subnet that was made": {
+				write: func(t *testing.T, b *bench) { b.apply(t, createSubnetIn(plan.Ref{ID: "a"}, "old", "10.1.0.0/24")) },
+				want:  []string{"old: 10.0.0.0/24", "old: 10.1.0.0/24"},
+			},
+			"a subnet that was deleted": {
+				write: func(t *testing.T, b *bench) {
+					b.apply(t, plan.Step{Action: plan.DeleteSubnet, Ref: plan.Ref{ID: "sub-a"}, NetworkRef: plan.Ref{ID: "a"}})
+				},
+				want: []string{"old: "},
+			},
+		} {
+			t.Run(name+" at "+stage, func(t *testing.T) {
+				b := newBench(t, Options{})
+				b.put("a", ownerOf("old").Marker())
+				b.audit(t)
+				b.takeMoved()
+
+				reached, release := make(chan struct{}), make(chan struct{})
+				var once sync.Once
+				b.neutron.setBefore(func(w http.ResponseWriter, r *http.Request) bool {
+					if !strings.HasSuffix(stage, strings.TrimPrefix(r.URL.Path, "/v2.0/")) || r.Method != http.MethodGet {
+						return false
+					}
+					held := false
+					once.Do(func() { held = true })
+					if !held {
+						return false
+					}
+					// The answer is of now, and arrives when the write is through.
+					recorder := httptest.NewRecorder()
+					b.neutron.setBefore(nil)
+					b.neutron.ServeHTTP(recorder, r)
+					close(reached)
+					<-release
+					answer(w, recorder.Code, recorder.Body.String())
+					return true
+				})
+				audit := make(chan error, 1)
+				go func() { audit <- b.Audit(t.Context()) }()
+				<-reached
+				test.write(t, b)
+				close(release)
+				if err := <-audit; err != nil {
+					t.Fatal(err)
+				}
+				check := func(when string) {
+					got := []string{}
+					for _, object := range []string{"new", "old", "other"} {
+						for _, n := range b.observed(t, object) {
+							held := cidrs([]plan.ObservedNetwork{n})
+							if len(held) == 0 {
+								held = []string{""}
+							}
+							for _, cidr := range held {
+								got = append(got, object+": "+cidr)
+							}
+						}
+					}
+					if diff := cmp.Diff(test.want, got); diff != "" {
+						t.Errorf("%s (-want +got):\n%s", when, diff)
+					}
+				}
+				check("after the list that began before the write")
+				b.audit(t)
+				check("after the next list")
+				if moved := b.takeMoved(); len(moved) > 0 {
+					t.Errorf("own writes moved %v", moved)
+				}
+			})
+		}
+	}
+}
+
+func TestMovedTellsExactlyWhoMoved(t *testing.T) {
+	b := newBench(t, Options{})
+	for _, id := range []string{"a", "b", "c", "d", "e"} {
+		b.put(id, "text "+ownerOf("o-"+id).Marker())
+	}
+	b.put("foreign", "nobody's")
+	b.put("elsewhere", plan.Owner{Cluster: "cluster-2", Object: "o"}.Marker())
+	for _, step := range []struct {
+		name   string
+		change func()
+		want   []string
+	}{
+		{"the first list moves all", func() {}, []string{"o-a", "o-b", "o-c", "o-d", "o-e"}},
+		{"nothing happened", func() {}, nil},
+		{"others' networks changed", func() {
+			b.neutron.networks["foreign"].Revision++
+			b.neutron.networks["elsewhere"].Revision++
+		}, nil},
+		{"a network's revision moved", func() { b.neutron.networks["a"].Revision++ }, []string{"o-a"}},
+		{"a subnet's revision alone moved", func() { b.neutron.subnets["sub-b"].Revision++ }, []string{"o-b"}},
+		{"a network went", func() { delete(b.neutron.networks, "c") }, []string{"o-c"}},
+		{"a subnet went", func() { delete(b.neutron.subnets, "sub-d") }, []string{"o-d"}},
+		{"a network was given to another", func() {
+			b.neutron.networks["e"].Description = ownerOf("o-x").Marker()
+			b.neutron.networks["e"].Revision++
+		}, []string{"o-e", "o-x"}},
+		{"a marker was taken off", func() {
+			b.neutron.networks["a"].Description = ""
+			b.neutron.networks["a"].Revision++
+		}, []string{"o-a"}},
+		{"a marker was put on", func() {
+			b.neutron.networks["foreign"].Description = ownerOf("o-f").Marker()
+			b.neutron.networks["foreign"].Revision++
+		}, []string{"o-f"}},
+	} {
+		b.neutron.change(step.change)
+		b.audit(t)
+		if diff := cmp.Diff(step.want, b.takeMoved()); diff != "" {
+			t.Errorf("%s: moved (-want +got):\n%s", step.name, diff)
+		}
+	}
+	if got := b.audits[len(b.audits)-1]; got.Moved != 1 || got.Networks != len(b.networks.held) || got.Err != nil {
+		t.Errorf("the last audit says %+v", got)
+	}
+	if o, err := b.Observed(t.Context(), plan.Owner{Cluster: "cluster-2", Object: "o"}, time.Time{}); err != nil ||
+		len(o.Networks) > 0 {
+		t.Errorf("another cluster's network is held: %v, %v", o, err)
+	}
+}
+
+func TestSubnetOfAnotherProjectOnOurNetworkIsSeen(t *testing.T) {
+	b := newBench(t, Options{})
+	b.put("a", ownerOf("o").Marker())
+	b.neutron.change(func() {
+		b.neutron.subnets["theirs"] = &wireSubnet{ID: "theirs", NetworkID: "a", CIDR: "10.7.0.0/24"}
+		b.neutron.projects["theirs"] = "project-2"
+	})
+	b.audit(t)
+	if diff := cmp.Diff([]string{"10.0.0.0/24", "10.7.0.0/24"}, cidrs(b.observed(t, "o"))); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestASubnetThatNoListShowsIsAskedForByItsID(t *testing.T) {
+	b := newBench(t, Options{})
+	b.put("a", ownerOf("o").Marker())
+	b.neutron.setBefore(func(w http.ResponseWriter, r *http.Request) bool {
+		if !strings.HasSuffix(r.URL.Path, "/subnets") || r.Method != http.MethodGet {
+			return false
+		}
+		write(w, http.StatusOK, map[string]any{"subnets": []any{}})
+		return true
+	})
+	want := []string{"10.0.0.0/24"}
+	b.audit(t)
+	if diff := cmp.Diff(want, cidrs(b.observed(t, "o"))); diff != "" {
+		t.Errorf("after an audit (-want +got):\n%s", diff)
+	}
+	if _, err := b.Reread(t.Context(), networkOf("a")); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, cidrs(b.observed(t, "o"))); diff != "" {
+		t.Errorf("after a read of the network (-want +got):\n%s", diff)
+	}
+}
+
+func TestASubnetThatTheCredentialsMayNotSeeHoldsUpNothing(t *testing.T) {
+	b := newBench(t, Options{})
+	b.put("a", ownerOf("o").Marker())
+	b.neutron.change(func() {
+		b.neutron.subnets["theirs"] = &wireSubnet{ID: "theirs", NetworkID: "a", CIDR: "10.7.0.0/24"}
+	})
+	b.neutron.setBefore(func(w http.ResponseWriter, r *http.Request) bool {
+		switch {
+		case strings.HasSuffix(r.URL.Path, "/subnets/theirs"):
+			refuse(w, http.StatusNotFound, "SubnetNotFound", "Subnet theirs could not be found.")
+		case strings.HasSuffix(r.URL.Path, "/subnets"):
+			write(w, http.StatusOK, map[string]any{"subnets": []any{b.neutron.subnets["sub-a"]}})
+		default:
+			return false
+		}
+		return true
+	})
+	b.audit(t)
+	if diff := cmp.Diff([]string{"10.0.0.0/24"}, cidrs(b.observed(t, "o"))); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestFindReadsWhatBearsTheMarkerThoughNoListOfAllShowsIt(t *testing.T) {
+	b := newBench(t, Options{Ports: true})
+	var names []string
+	b.neutron.setBefore(func(w http.ResponseWriter, r *http.Request) bool {
+		if query := r.URL.Query(); query.Has("name") {
+			names = append(names, query.Get("name"))
+		} else if !query.Has("network_id") && query.Has("project_id") {
+			_, collection, _ := strings.Cut(r.URL.Path, "/v2.0/")
+			write(w, http.StatusOK, map[string]any{collection: []any{}})
+			return true
+		}
+		return false
+	})
+	b.audit(t)
+	b.put("a", ownerOf("o").Marker())
+	b.put("foreign", "nobody's")
+	b.putPort("p", ownerOf("o-p").Marker())
+	b.putPort("q", ownerOf("o-q").Marker())
+	for _, find := range []struct {
+		of           plan.Kind
+		name, object string
+		found        bool
+	}{
+		{plan.KindNetwork, "n", "o", true}, {plan.KindNetwork, "m", "else", false},
+		{plan.KindPort, "p", "o-p", true}, {plan.KindPort, "p", "o", false},
+	} {
+		found, err := b.Find(t.Context(), find.of, find.name, ownerOf(find.object))
+		if err != nil || found != find.found {
+			t.Errorf("finding the %s of %s: %t, %v, want %t", find.of, find.object, found, err, find.found)
+		}
+	}
+	if diff := cmp.Diff([]string{"n", "m", "p", "p"}, names); diff != "" {
+		t.Errorf("names that were asked for (-want +got):\n%s", diff)
+	}
+	if n := len(b.observed(t, "o")); n != 1 {
+		t.Errorf("%d networks are held, want the one that was found", n)
+	}
+	if diff := cmp.Diff([]string{"o-p: p"}, b.portNames(t, "o-p", "o-q")); diff != "" {
+		t.Errorf("ports that are held (-want +got):\n%s", diff)
+	}
+}
+
+func TestAFindThatFailsIsNotNothing(t *testing.T) {
+	b := newBench(t, Options{})
+	b.put("a", ownerOf("o").Marker())
+	b.neutron.setBefore(func(w http.ResponseWriter, r *http.Request) bool {
+		if strings.HasSuffix(r.URL.Path, "/networks/a") {
+			answer(w, http.StatusServiceUnavailable, "{}")
+			return true
+		}
+		return false
+	})
+	if found, err := b.Find(t.Context(), plan.KindNetwork, "n", ownerOf("o")); err == nil {
+		t.Errorf("found: %t without an error, though it could not be read", found)
+	}
+	if _, err := b.Find(t.Context(), plan.KindPort, "n", ownerOf("o")); client.KindOf(err) != client.Invalid {
+		t.Errorf("finding a port where none are held: %v", err)
+	}
+}
+
+func TestFailedListChangesNothing(t *testing.T) {
+	for _, path := range []string{"networks", "subnets", "ports"} {
+		b := newBench(t, Options{Ports: true})
+		if synced, err := b.Synced(); synced || err != nil {
+			t.Errorf("before the first list: %t, %v", synced, err)
+		}
+		b.put("a", ownerOf("o").Marker())
+		b.audit(t)
+		b.takeMoved()
+		b.neutron.change(func() { b.neutron.networks = map[string]*wireNetwork{} })
+		b.neutron.setBefore(func(w http.ResponseWriter, r *http.Request) bool {
+			if strings.HasSuffix(r.URL.Path, path) {
+				answer(w, http.StatusServiceUnavailable, "")
+				return true
+			}
+			return false
+		})
+		if err := b.Audit(t.Context()); err == nil {
+			t.Fatalf("an audit without %s passed", path)
+		}
+		if got := len(b.observed(t, "o")); got != 1 || len(b.networks.held) != 1 || len(b.takeMoved()) != 0 {
+			t.Errorf("a list that failed at %s changed what is held: %d networks", path, got)
+		}
+		if _, err := b.Observed(t.Context(), ownerOf("o"), time.Now()); err == nil {
+			t.Error("what a failed list did not show passes for observed")
+		}
+		if synced, err := b.Synced(); !synced || err == nil {
+			t.Errorf("after a failed list: %t, %v", synced, err)
+		}
+	}
+}
+
+func TestAllWhoWaitShareOneListAndLaterOnesGetAnother(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newFakeNeutron()
+		n.before = func(http.ResponseWriter, *http.Request) bool {
+			elapse(time.Second)
+			return false
+		}
+		_, cloud := inBubble(t, n.ServeHTTP, client.Options{})
+		i := New(cloud, cluster, Options{})
+		began := time.Now()
+		observe := func(since time.Time) {
+			if _, err := i.Observed(t.Context(), ownerOf("o"), since); err != nil {
+				t.Error(err)
+			}
+		}
+		var group sync.WaitGroup
+		for range 10 {
+			group.Go(func() { observe(began) })
+		}
+		elapse(500 * time.Millisecond)
+		// The list that runs is of before this moment, and so cannot serve it.
+		later := time.Now()
+		for range 10 {
+			group.Go(func() { observe(later) })
+		}
+		group.Wait()
+		if got := n.count("GET networks"); got != 2 {
+			t.Errorf("%d lists, want 2", got)
+		}
+		observe(later)
+		observe(time.Time{})
+		if got := n.count("GET networks"); got != 2 {
+			t.Errorf("%d lists after the fact, want 2", got)
+		}
+
+		// A waiter that leaves does not end the list for the others.
+		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+		defer cancel()
+		if _, err := i.Observed(ctx, ownerOf("o"), time.Now()); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("a waiter that left got %v", err)
+		}
+		elapse(time.Minute)
+		if got := n.count("GET networks"); got != 3 {
+			t.Errorf("%d lists, want 3", got)
+		}
+	})
+}
+
+func TestMomentInTheFutureIsServedByAListOfNow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newFakeNeutron()
+		_, cloud := inBubble(t, n.ServeHTTP, client.Options{})
+		i := New(cloud, cluster, Options{})
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		n.before = func(http.ResponseWriter, *http.Request) bool {
+			elapse(time.Second)
+			return false
+		}
+		if _, err := i.Observed(ctx, ownerOf("o"), time.Now().Add(time.Hour)); err != nil {
+			t.Error(err)
+		}
+		if got := n.count("GET networks"); got != 1 {
+			t.Errorf("%d lists, want 1", got)
+		}
+	})
+}
+
+func TestRereadTellsWhatBecameOfANetwork(t *testing.T) {
+	b := newBench(t, Options{})
+	b.audit(t)
+	b.put("a", ownerOf("o").Marker())
+	if found, err := b.Reread(t.Context(), networkOf("a")); !found || err != nil || len(cidrs(b.observed(t, "o"))) != 1 {
+		t.Errorf("a network that came: %t, %v", found, err)
+	}
+	b.neutron.change(func() { b.neutron.networks["a"].Description = "mine" })
+	if found, err := b.Reread(t.Context(), networkOf("a")); !found || !errors.Is(err, ErrUnmarked) || len(b.observed(t, "o")) != 0 {
+		t.Errorf("a network that lost its marker: %t, %v", found, err)
+	}
+	b.put("a", ownerOf("o").Marker())
+	b.audit(t)
+	b.neutron.setBefore(func(w http.ResponseWriter, _ *http.Request) bool {
+		http.NotFound(w, nil)
+		return true
+	})
+	if found, err := b.Reread(t.Context(), networkOf("a")); found || err == nil || len(b.observed(t, "o")) != 1 {
+		t.Errorf("a network behind a proxy that has lost Neutron: %t, %v", found, err)
+	}
+	b.neutron.setBefore(nil)
+	b.neutron.change(func() { delete(b.neutron.networks, "a") })
+	if found, err := b.Reread(t.Context(), networkOf("a")); found || err != nil || len(b.observed(t, "o")) != 0 {
+		t.Errorf("a network that went: %t, %v", found, err)
+	}
+}
+
+func TestOwnWriteDuringARereadIsNotUndone(t *testing.T) {
+	b := newBench(t, Options{})
+	b.put("a", ownerOf("o").Marker())
+	b.audit(t)
+	reached, release := make(chan struct{}), make(chan struct{})
+	b.neutron.setBefore(func(w http.ResponseWriter, r *http.Request) bool {
+		if r.URL.Path != "/v2.0/networks/a" {
+			return false
+		}
+		recorder := httptest.NewRecorder()
+		b.neutron.setBefore(nil)
+		b.neutron.ServeHTTP(recorder, r)
+		close(reached)
+		<-release
+		answer(w, recorder.Code, recorder.Body.String())
+		return true
+	})
+	reread := make(chan error, 1)
+	go func() {
+		_, err := b.Reread(t.Context(), networkOf("a"))
+		reread <- err
+	}()
+	<-reached
+	b.apply(t, plan.Step{
+		Action: plan.UpdateNetwork, Ref: plan.Ref{ID: "a"}, Revision: 1,
+		Attributes:  plan.Attributes{Name: "new"},
+		Differences: []plan.Difference{{Field: plan.FieldName}},
+	})
+	close(release)
+	if err := <-reread; err != nil {
+		t.Fatal(err)
+	}
+	if got := b.observed(t, "o"); len(got) != 1 || got[0].Name != "new" || got[0].Revision != 2 {
+		t.Errorf("an older answer undid the write: %+v", got)
+	}
+}
+
+func TestAddressCountsAreKeptAndTold(t *testing.T) {
+	b := newBench(t, Options{})
+	b.put("a", ownerOf("o").Marker())
+	set := func(used int) {
+		b.neutron.change(func() {
+			b.neutron.availabilities = []map[string]any{{"subnet_ip_availability": []any{
+				map[string]any{"subnet_id": "sub-a", "total_ips": 253, "used_ips": used},
+			}}}
+		})
+	}
+	used := func() int64 {
+		s := b.observed(t, "o")[0].Subnets[0]
+		if s.Used == nil {
+			t.Fatalf("no counts: %+v", s)
+		}
+		return *s.Used
+	}
+	set(1)
+	b.audit(t)
+	b.takeMoved()
+	before := b.observed(t, "o")
+	set(2)
+	b.audit(t)
+	if got := used(); got != 2 {
+		t.Errorf("%d used, want 2", got)
+	}
+	if diff := cmp.Diff([]string{"o"}, b.takeMoved()); diff != "" {
+		t.Errorf("moved (-want +got):\n%s", diff)
+	}
+	if *before[0].Subnets[0].Used != 1 {
+		t.Error("what was observed before has changed")
+	}
+	b.audit(t)
+	if moved := b.takeMoved(); len(moved) > 0 {
+		t.Errorf("counts that stayed moved %v", moved)
+	}
+	b.apply(t, plan.Step{
+		Action: plan.UpdateSubnet, Ref: plan.Ref{ID: "sub-a"}, NetworkRef: plan.Ref{ID: "a"}, SubnetName: "s",
+		Differences: []plan.Difference{{Field: plan.FieldName}},
+	})
+	if got := used(); got != 2 {
+		t.Errorf("an update of the subnet lost its counts")
+	}
+	if _, err := b.Reread(t.Context(), networkOf("a")); err != nil {
+		t.Fatal(err)
+	}
+	if got := used(); got != 2 {
+		t.Errorf("a reread lost the counts")
+	}
+}
+
+func TestCountsThatAreRefusedAreNotAskedForAgainSoon(t *testing.T) {
+	for name, refusal := range map[string]http.HandlerFunc{
+		"a tenant": func(w http.ResponseWriter, _ *http.Request) {
+			refuse(w, http.StatusForbidden, "PolicyNotAuthorized", "no")
+		},
+		"a cloud without the extension": func(w http.ResponseWriter, _ *http.Request) {
+			answer(w, http.StatusNotFound, `{"message": "The resource could not be found.", "code": "404 Not Found"}`)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				n := newFakeNeutron()
+				n.networks["a"] = &wireNetwork{ID: "a", Description: ownerOf("o").Marker(), Created: "2026-01-02T03:04:05Z"}
+				n.before = func(w http.ResponseWriter, r *http.Request) bool {
+					if !strings.HasSuffix(r.URL.Path, "availabilities") {
+						return false
+					}
+					refusal(w, r)
+					return true
+				}
+				_, cloud := inBubble(t, n.ServeHTTP, client.Options{})
+				i := New(cloud, cluster, Options{})
+				for range 10 {
+					if err := i.Audit(t.Context()); err != nil {
+						t.Fatal(err)
+					}
+					elapse(time.Minute)
+				}
+				if got := n.count("GET network-ip-availabilities"); got != 1 {
+					t.Errorf("asked %d times in ten minutes, want once", got)
+				}
+				elapse(availabilityPause)
+				if err := i.Audit(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				if got := n.count("GET network-ip-availabilities"); got != 2 {
+					t.Errorf("asked %d times after the pause, want 2", got)
+				}
+			})
+		})
+	}
+}
+
+func TestApplyReturnsWhatWasDone(t *testing.T) {
+	b := newBench(t, Options{})
+	b.audit(t)
+	b.neutron.setBefore(func(w http.ResponseWriter, r *http.Request) bool {
+		if r.URL.Path == "/v2.0/subnets" && r.Method == http.MethodPost {
+			answer(w, http.StatusBadGateway, "")
+			return true
+		}
+		return false
+	})
+	done, err := b.Apply(t.Context(), plan.Change{create("o"), createSubnetIn(plan.Ref{Creator: 1}, "o", "10.0.0.0/24"), create("x")})
+	if !client.MaybeDone(err) || len(done) != 1 || done[0].ID == "" {
+		t.Errorf("done %v, %v", done, err)
+	}
+	if got := b.observed(t, "o"); len(got) != 1 || got[0].ID != done[0].ID {
+		t.Errorf("what was done before the failure is not held: %v", got)
+	}
+	if got := b.neutron.count("POST networks"); got != 1 {
+		t.Errorf("%d networks were made, want 1: what follows a failure must not be done", got)
+	}
+	b.neutron.setBefore(nil)
+	_, err = b.Apply(t.Context(), plan.Change{{Action: plan.DeleteNetwork, Ref: plan.Ref{ID: done[0].ID}, Revision: 7}})
+	if !client.IsConflict(err) || len(b.observed(t, "o")) != 1 {
+		t.Errorf("a deletion of an older revision: %v", err)
+	}
+	b.apply(t, plan.Step{Action: plan.DeleteNetwork, Ref: plan.Ref{ID: "not there"}})
+}
+
+func TestRunAuditsAtItsIntervalAndBacksOff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newFakeNeutron()
+		_, cloud := inBubble(t, n.ServeHTTP, client.Options{})
+		var mu sync.Mutex
+		var ends []time.Time
+		const interval = time.Minute
+		i := New(cloud, cluster, Options{Interval: interval, Audited: func(Audit) {
+			mu.Lock()
+			defer mu.Unlock()
+			ends = append(ends, time.Now())
+		}})
+		pauses := func() []time.Duration {
+			mu.Lock()
+			defer mu.Unlock()
+			var all []time.Duration
+			for k := 1; k < len(ends); k++ {
+				all = append(all, ends[k].Sub(ends[k-1]))
+			}
+			ends = ends[len(ends)-1:]
+			return all
+		}
+		within := func(what string, got, want time.Duration) {
+			if got < want*9/10 || got > want*11/10 {
+				t.Errorf("%s: the next audit came after %v, want %v give or take a tenth", what, got, want)
+			}
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			i.Run(ctx)
+		}()
+		elapse(20 * interval)
+		regular := pauses()
+		differ := false
+		for _, pause := range regular {
+			within("all is well", pause, interval)
+			differ = differ || pause != regular[0]
+		}
+		if len(regular) < 17 || !differ {
+			t.Errorf("pauses are %v, want about 19 that differ", regular)
+		}
+
+		fail := func(status int, wait string) {
+			n.setBefore(func(w http.ResponseWriter, _ *http.Request) bool {
+				w.Header().Set("Retry-After", wait)
+				answer(w, status, "")
+				return true
+			})
+		}
+		fail(http.StatusServiceUnavailable, "")
+		elapse(5 * time.Minute)
+		want := time.Second
+		for k, pause := range pauses() {
+			if k == 0 {
+				continue // the last regular one
+			}
+			within("after a failure", pause, want)
+			want = min(2*want, 30*time.Second)
+		}
+		n.setBefore(nil)
+		elapse(2 * interval)
+		pauses()
+		fail(http.StatusTooManyRequests, "300")
+		elapse(10 * time.Minute)
+		for _, pause := range pauses()[1:] {
+			if pause < 300*time.Second {
+				t.Errorf("the cloud asked to wait 300 s, and the next audit came after %v", pause)
+			}
+		}
+		cancel()
+		<-done
+	})
+}
+
+func TestRunWithoutAnIntervalAuditsUntilItSucceeds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newFakeNeutron()
+		failures := 3
+		n.before = func(w http.ResponseWriter, _ *http.Request) bool {
+			if failures == 0 {
+				return false
+			}
+			failures--
+			answer(w, http.StatusServiceUnavailable, "")
+			return true
+		}
+		_, cloud := inBubble(t, n.ServeHTTP, client.Options{})
+		i := New(cloud, cluster, Options{})
+		i.Run(t.Context())
+		if synced, err := i.Synced(); !synced || err != nil {
+			t.Errorf("synced %t, %v", synced, err)
+		}
+	})
+}
+
+func TestEverythingAtOnce(t *testing.T) {
+	b := newBench(t, Options{})
+	// On pages of two, the workers below would delete each list's place all the time.
+	b.Inventory = New(b.cloud.cloud(client.Options{}), cluster, b.told(Options{}))
+	b.neutron.change(func() {
+		b.neutron.availabilities = []map[string]any{{"subnet_ip_availability": []any{
+			map[string]any{"subnet_id": "sub-shared", "total_ips": 9, "used_ips": 1},
+		}}}
+	})
+	b.put("shared", ownerOf("shared").Marker())
+	b.audit(t)
+	snapshot := b.observed(t, "shared")
+	before := fmt.Sprintf("%+v", snapshot)
+
+	var group sync.WaitGroup
+	for worker := range 4 {
+		group.Go(func() {
+			object := fmt.Sprintf("o-%d", worker)
+			for range 8 {
+				done := b.apply(t, create(object), createSubnetIn(plan.Ref{Creator: 1}, object, "10.0.0.0/24"))
+				id := done[0].ID
+				held := b.observed(t, object)
+				if len(held) != 1 || len(held[0].Subnets) != 1 {
+					t.Errorf("%s: own writes are not there: %+v", object, held)
+					return
+				}
+				if held[0].Revision != 2 {
+					t.Errorf("%s: revision %d, want 2", object, held[0].Revision)
+				}
+				b.apply(t, plan.Step{Action: plan.DeleteNetwork, Ref: plan.Ref{ID: id}, Revision: held[0].Revision})
+				if held := b.observed(t, object); len(held) != 0 {
+					t.Errorf("%s: what was deleted is there: %+v", object, held)
+				}
+			}
+		})
+		group.Go(func() {
+			for range 8 {
+				if err := b.Audit(t.Context()); err != nil {
+					t.Error(err)
+				}
+				if _, err := b.Reread(t.Context(), networkOf("shared")); err != nil {
+					t.Error(err)
+				}
+				_, _ = b.Synced()
+			}
+		})
+	}
+	group.Wait()
+	b.audit(t)
+	if n := len(b.networks.held); n != 1 {
+		t.Errorf("%d networks are held, want 1", n)
+	}
+	if after := fmt.Sprintf("%+v", snapshot); after != before {
+		t.Errorf("what was observed changed:\n%s\n%s", before, after)
+	}
+}
+
+func TestAuditEndsWhenEveryoneWasTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newFakeNeutron()
+		n.networks["a"] = &wireNetwork{ID: "a", Description: ownerOf("o").Marker(), Created: "2026-01-02T03:04:05Z"}
+		_, cloud := inBubble(t, n.ServeHTTP, client.Options{})
+		var told atomic.Int64
+		i := New(cloud, cluster, Options{Moved: func(string) {
+			elapse(time.Second)
+			told.Add(1)
+		}})
+		if err := i.Audit(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if told.Load() != 1 {
+			t.Error("the audit ended before its handler was told")
+		}
+	})
+}

@@ -1,0 +1,90 @@
+package inventory
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"cloudteam.ztgame.com/network-controller/internal/plan"
+)
+
+// owners are those that are known, and when the list began that showed them.
+func (b *bench) owners(t *testing.T) (map[string]Holdings, time.Time) {
+	t.Helper()
+	owners, audited, of, ok := b.Owners()
+	if !ok {
+		t.Fatal("nothing is known after an audit")
+	}
+	if identity, err := b.Identity(t.Context()); err != nil || of != identity {
+		t.Errorf("they are of %s, %v, want %s", of, err, identity)
+	}
+	return owners, audited
+}
+
+func TestOwnersAreThoseWhoseMarkersAreBorne(t *testing.T) {
+	b := newBench(t, Options{Ports: true})
+	if owners, audited, _, ok := b.Owners(); ok || owners != nil || !audited.IsZero() {
+		t.Errorf("before the first list: %v, %s, %t, want nothing", owners, audited, ok)
+	}
+	b.put("net-1", ownerOf("both").Marker())
+	b.put("net-2", "a text "+ownerOf("both").Marker())
+	b.put("net-3", ownerOf("network").Marker())
+	b.put("net-4", "nobody's")
+	b.put("net-5", plan.Owner{Cluster: "cluster-2", Object: "elsewhere"}.Marker())
+	b.putPort("port-1", ownerOf("both").Marker())
+	b.putPort("port-2", ownerOf("port").Marker())
+	b.putPort("port-3", "nobody's")
+	b.audit(t)
+	want := map[string]Holdings{
+		"both":    {Networks: []string{"net-1", "net-2"}, Ports: []string{"port-1"}},
+		"network": {Networks: []string{"net-3"}},
+		"port":    {Ports: []string{"port-2"}},
+	}
+	was, first := b.owners(t)
+	if diff := cmp.Diff(want, was); diff != "" {
+		t.Errorf("owners (-want +got):\n%s", diff)
+	}
+
+	// What is done here is known at once, and is no list.
+	n := b.observed(t, "network")[0]
+	b.apply(t, plan.Step{Action: plan.DeleteNetwork, Ref: plan.Ref{ID: n.ID}, Revision: n.Revision}, deletePort("port-2", 1))
+	now, again := b.owners(t)
+	if diff := cmp.Diff(map[string]Holdings{"both": want["both"]}, now); diff != "" {
+		t.Errorf("owners after deletions (-want +got):\n%s", diff)
+	}
+	if !again.Equal(first) {
+		t.Errorf("a write passes for a list: %s, before %s", again, first)
+	}
+	if diff := cmp.Diff(want, was); diff != "" {
+		t.Errorf("an answer that was given was changed (-want +got):\n%s", diff)
+	}
+	b.audit(t)
+	if _, later := b.owners(t); !later.After(first) {
+		t.Errorf("the list of %s is followed by one of %s", first, later)
+	}
+}
+
+func TestAListThatFailsIsNoAuditOfOwners(t *testing.T) {
+	b := newBench(t, Options{})
+	b.put("net-1", ownerOf("o").Marker())
+	b.audit(t)
+	was, first := b.owners(t)
+	b.neutron.change(func() { b.neutron.networks = map[string]*wireNetwork{} })
+	b.neutron.setBefore(func(w http.ResponseWriter, r *http.Request) bool {
+		if strings.HasSuffix(r.URL.Path, "subnets") {
+			answer(w, http.StatusServiceUnavailable, "")
+			return true
+		}
+		return false
+	})
+	if err := b.Audit(t.Context()); err == nil {
+		t.Fatal("the audit succeeded")
+	}
+	now, again := b.owners(t)
+	if diff := cmp.Diff(was, now); diff != "" || !again.Equal(first) {
+		t.Errorf("owners are of %s, before %s (-before +after):\n%s", again, first, diff)
+	}
+}

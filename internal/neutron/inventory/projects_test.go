@@ -1,0 +1,114 @@
+package inventory
+
+import (
+	"net/http"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
+	"cloudteam.ztgame.com/network-controller/internal/plan"
+)
+
+// twoProjects is an Inventory whose cloud can be made to lead to another project, which has networks of its own.
+func twoProjects(t *testing.T) (n *fakeNeutron, c *client.Cloud, i *Inventory, move func()) {
+	n = newFakeNeutron()
+	f, c := inBubble(t, n.ServeHTTP, client.Options{})
+	i = New(c, cluster, Options{})
+	return n, c, i, func() {
+		other := endpoint{Interface: "public", Region: "two", RegionID: "two", URL: "http://other.invalid"}
+		f.Set(func() { f.Endpoints = []endpoint{other} })
+		if err := c.Replace(t.Context(), f.credentials()); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestWhatWasPlannedForOneProjectIsNotDoneToAnother(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n, c, i, move := twoProjects(t)
+		was, err := c.Identity(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx := client.Within(t.Context(), was)
+		owner := plan.Owner{Cluster: cluster, Object: "o"}
+		if _, err := i.Observed(ctx, owner, time.Time{}); err != nil {
+			t.Fatal(err)
+		}
+		move()
+		before := len(n.calls)
+		_, err = i.Apply(ctx, plan.Change{{Action: plan.CreateNetwork}})
+		if err == nil || client.MaybeDone(err) {
+			t.Errorf("a create in another project: %v", err)
+		}
+		if _, err := i.Reread(ctx, plan.Resource{Kind: plan.KindNetwork, ID: "x"}); err == nil {
+			t.Error("what is not in another project was taken for gone")
+		}
+		if calls := n.calls[before:]; len(calls) > 0 {
+			t.Errorf("the other project was called: %v", calls)
+		}
+	})
+}
+
+func TestWhatIsHeldOfOneProjectIsNotGivenForAnother(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n, c, i, move := twoProjects(t)
+		was, err := c.Identity(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		owner := plan.Owner{Cluster: cluster, Object: "o"}
+		n.change(func() {
+			n.networks["n1"] = &wireNetwork{ID: "n1", Description: owner.Marker(), Created: "2026-01-01T00:00:00Z"}
+		})
+		if err := i.Audit(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		move()
+		n.change(func() { delete(n.networks, "n1") })
+		is, err := c.Identity(t.Context())
+		if err != nil || is == was {
+			t.Fatalf("the credentials lead to %v, %v", is, err)
+		}
+		observed, err := i.Observed(client.Within(t.Context(), is), owner, time.Time{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(plan.Observed{}, observed); diff != "" {
+			t.Errorf("the former project shows through (-want +got):\n%s", diff)
+		}
+		// And the other way about: the new list says nothing of the former project.
+		if _, err := i.Observed(client.Within(t.Context(), was), owner, time.Time{}); err == nil {
+			t.Error("a list of another project was taken for one of the former")
+		}
+	})
+}
+
+func TestAnotherCloudIsNotLeftAloneBecauseTheFormerAskedForIt(t *testing.T) {
+	f := newFakeCloud(t, newFakeNeutron().ServeHTTP)
+	former := newFakeCloud(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Retry-After", "3600")
+		answer(w, http.StatusTooManyRequests, "{}")
+	})
+	c := former.cloud(client.Options{})
+	i := New(c, cluster, Options{})
+	create := func() error {
+		_, err := i.create(t.Context(), plan.Step{Action: plan.CreateNetwork}, map[string]any{"name": "n"})
+		return err
+	}
+	for range 2 {
+		if err := create(); client.KindOf(err) != client.Throttled {
+			t.Fatalf("got %v", err)
+		}
+	}
+	if err := c.Replace(t.Context(), f.credentials()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.CloseIdleConnections)
+	if err := create(); err != nil {
+		t.Errorf("got %v", err)
+	}
+}

@@ -1,0 +1,146 @@
+package inventory
+
+import (
+	"net/netip"
+	"testing"
+	"time"
+
+	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
+	"cloudteam.ztgame.com/network-controller/internal/plan"
+)
+
+// planned plans a spec, applies it, and holds that nothing is left to do: neither by what the writes left in the
+// Inventory, nor by what a list finds.
+func (e emulated) planned(spec plan.Spec) {
+	e.t.Helper()
+	e.apply(plan.Network(spec, e.observed()))
+	for _, source := range []string{"the writes", "a list"} {
+		if source == "a list" {
+			if err := e.Audit(e.t.Context()); err != nil {
+				e.t.Fatal(err)
+			}
+		}
+		left, err := plan.Network(spec, e.observed())
+		if err != nil || !left.Empty() {
+			e.t.Errorf("by %s, there is left %v\n%s", source, err, left)
+		}
+	}
+}
+
+func TestPropertiesAreAsPlannedAfterTheirSteps(t *testing.T) {
+	moved := 0
+	e := newEmulatedAs(t, "admin", Options{Moved: func(string) { moved++ }})
+	vlan := plan.Provider{NetworkType: "vlan", PhysicalNetwork: "physnet1", SegmentationID: 7}
+	for _, change := range []func(*plan.Spec){
+		func(s *plan.Spec) { s.Tags, s.DNSDomain, s.Down = []string{"a", "b"}, new("a.org."), true },
+		func(s *plan.Spec) { s.Tags, s.Name = []string{"b", "c"}, "renamed" },
+		func(s *plan.Spec) { s.Tags, s.DNSDomain, s.Down = []string{}, new(""), false },
+		func(s *plan.Spec) { s.Tags = nil },
+		func(s *plan.Spec) { s.Shared, s.External = new(true), new(true) },
+		func(s *plan.Spec) { s.Shared, s.External = new(false), new(false) },
+	} {
+		spec := plan.Spec{Owner: e.owner, Name: "n"}
+		change(&spec)
+		e.planned(spec)
+	}
+	e.apply(plan.Delete(e.owner, e.observed()))
+	for _, id := range []int64{7, 8} {
+		vlan.SegmentationID = id
+		e.planned(plan.Spec{Owner: e.owner, Name: "n", Provider: vlan})
+	}
+	// Each write's revision was known: no list told of anything new.
+	if moved > 0 {
+		t.Errorf("lists found %d objects moved by our own writes", moved)
+	}
+}
+
+func TestSubnetsAreAsPlannedAfterTheirSteps(t *testing.T) {
+	moved := 0
+	e := newEmulated(t, Options{Moved: func(string) { moved++ }})
+	subnet := plan.Subnet{CIDR: netip.MustParsePrefix("10.0.0.0/24")}
+	subnet.Pools = plan.DefaultPools(subnet.CIDR, subnet.Gateway)
+	for _, change := range []func(*plan.Subnet){
+		func(s *plan.Subnet) {
+			s.ServiceTypes, s.DNSPublishFixedIP = []string{"neutron:a", "compute:b"}, true
+		},
+		func(s *plan.Subnet) { s.ServiceTypes = []string{"network:dhcp"} },
+		func(s *plan.Subnet) { s.ServiceTypes, s.DNSPublishFixedIP = nil, false },
+	} {
+		change(&subnet)
+		e.planned(plan.Spec{Owner: e.owner, Name: "n", Subnets: []plan.Subnet{subnet}})
+	}
+	if moved > 0 {
+		t.Errorf("lists found %d objects moved by our own writes", moved)
+	}
+}
+
+// Neutron knows no condition for tags. A network that was let go meanwhile is not ours to tag.
+func TestANetworkThatLostItsMarkerIsNotTagged(t *testing.T) {
+	e := newEmulated(t, Options{})
+	spec := plan.Spec{Owner: e.owner, Name: "n"}
+	e.planned(spec)
+	other := New(e.cloud, e.owner.Cluster, Options{})
+	observed, err := other.Observed(t.Context(), e.owner, time.Time{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	released, err := other.Apply(t.Context(), plan.Release(e.owner, observed))
+	if err != nil {
+		t.Fatal(err)
+	}
+	spec.Tags = []string{"a"}
+	change, err := plan.Network(spec, e.observed())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if done, err := e.Apply(t.Context(), change); !client.IsConflict(err) || len(done) > 0 {
+		t.Errorf("%v was done, with %v; want a conflict", done, err)
+	}
+	w, err := client.Get[wireNetwork](t.Context(), e.cloud, opGetNetwork, networkAPI, networkFields, released[0].ID)
+	if err != nil || len(w.Tags) > 0 {
+		t.Errorf("the network has the tags %q, %v", w.Tags, err)
+	}
+}
+
+// wantTold has others take a step, and holds that the next audit tells of the one object, in moved.
+func (e emulated) wantTold(moved *[]string, step plan.Step) {
+	e.t.Helper()
+	other := New(e.cloud, e.owner.Cluster, Options{})
+	if _, err := other.Apply(e.t.Context(), plan.Change{step}); err != nil {
+		e.t.Fatal(err)
+	}
+	if err := e.Audit(e.t.Context()); err != nil {
+		e.t.Fatal(err)
+	}
+	if len(*moved) != 1 || (*moved)[0] != e.owner.Object {
+		e.t.Errorf("the audit told of %q, want of the one object", *moved)
+	}
+}
+
+// A vlan's id moves no revision, and is looked at all the same.
+func TestAnotherSegmentationIDIsFoundByAnAudit(t *testing.T) {
+	var moved []string
+	e := newEmulatedAs(t, "admin", Options{Moved: func(object string) { moved = append(moved, object) }})
+	vlan := plan.Provider{NetworkType: "vlan", PhysicalNetwork: "physnet1", SegmentationID: 7}
+	spec := plan.Spec{Owner: e.owner, Name: "n", Provider: vlan}
+	e.planned(spec)
+	n, _ := e.observed().Network()
+	step := plan.Step{
+		Action: plan.UpdateNetwork, Ref: plan.Ref{ID: n.ID}, Revision: n.Revision,
+		Attributes:  plan.Attributes{Provider: plan.Provider{SegmentationID: 8}},
+		Differences: []plan.Difference{{Field: plan.FieldSegmentationID}}, Reason: "somebody wants it",
+	}
+	e.wantTold(&moved, step)
+	e.planned(spec)
+}
+
+func TestATenantIsForbiddenWhatIsAnAdministrators(t *testing.T) {
+	e := newEmulated(t, Options{})
+	change, err := plan.Network(plan.Spec{Owner: e.owner, Name: "n", Shared: new(true)}, e.observed())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := e.Apply(t.Context(), change); client.KindOf(err) != client.Forbidden || client.MaybeDone(err) {
+		t.Errorf("%v, want a refusal of kind %s", err, client.Forbidden)
+	}
+}

@@ -1,0 +1,53 @@
+package inventory
+
+import (
+	"net/http"
+	"net/url"
+	"sync/atomic"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
+)
+
+func TestListsAskForTheProjectAndWhatIsRead(t *testing.T) {
+	for name, test := range map[string]struct {
+		list func(i *Inventory) error
+		want url.Values
+	}{
+		"networks": {
+			list: func(i *Inventory) error { _, err := i.listNetworks(t.Context()); return err },
+			want: url.Values{"project_id": {"project-1"}, "fields": networkFields},
+		},
+		"subnets of the project": {
+			list: func(i *Inventory) error { _, err := i.listSubnets(t.Context(), ""); return err },
+			want: url.Values{"project_id": {"project-1"}, "fields": subnetFields},
+		},
+		"subnets of a network, whosever they are": {
+			list: func(i *Inventory) error { _, err := i.listSubnets(t.Context(), "net-1"); return err },
+			want: url.Values{"network_id": {"net-1"}, "fields": subnetFields},
+		},
+		"ports": {
+			list: func(i *Inventory) error { _, err := i.listPorts(t.Context()); return err },
+			want: url.Values{"project_id": {"project-1"}, "fields": portFields},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var got atomic.Value
+			f := newFakeCloud(t, func(w http.ResponseWriter, r *http.Request) {
+				got.Store(r.URL.Query())
+				answer(w, http.StatusOK, `{"networks": [], "subnets": [], "ports": []}`)
+			})
+			if err := test.list(New(f.cloud(client.Options{PageSize: 7}), cluster, Options{})); err != nil {
+				t.Fatal(err)
+			}
+			test.want.Set("limit", "7")
+			test.want.Set("sort_key", "id")
+			test.want.Set("sort_dir", "asc")
+			if diff := cmp.Diff(test.want, got.Load()); diff != "" {
+				t.Errorf("query (-want +got):\n%s", diff)
+			}
+		})
+	}
+}

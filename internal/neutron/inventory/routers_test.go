@@ -1,0 +1,365 @@
+package inventory
+
+import (
+	"context"
+	"encoding/json"
+	"maps"
+	"net/http"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
+	"cloudteam.ztgame.com/network-controller/internal/plan"
+)
+
+// routedSpec is a network with a subnet of each family and a router of its own.
+func (e emulated) routedSpec() plan.Spec {
+	spec := plan.Spec{Owner: e.owner, Name: "n", Router: &plan.RouterSpec{}}
+	for _, cidr := range []string{"10.0.0.0/24", "fd00::/64", "fd00:1::/64"} {
+		subnet := plan.Subnet{CIDR: netip.MustParsePrefix(cidr), DHCP: true}
+		subnet.Gateway = plan.DefaultGateway(subnet.CIDR)
+		subnet.Pools = plan.DefaultPools(subnet.CIDR, subnet.Gateway)
+		spec.Subnets = append(spec.Subnets, subnet)
+	}
+	spec.Router.Routes = []plan.Route{{
+		Destination: netip.MustParsePrefix("198.18.0.0/16"), NextHop: netip.MustParseAddr("10.0.0.9"),
+	}}
+	return spec
+}
+
+// requireNothing holds that nothing is left to do, by what is held and by what a list shows.
+func (e emulated) requireNothing(planOf func(plan.Observed) (plan.Change, error)) {
+	e.t.Helper()
+	for _, what := range []string{"what is held", "a list"} {
+		change, err := planOf(e.observed())
+		if err != nil || len(change) > 0 {
+			e.t.Errorf("after %s there is still: %v\n%s", what, err, change)
+		}
+		if moved, err := e.listSince(e.t.Context(), time.Now()); err != nil || len(moved) > 0 {
+			e.t.Errorf("a list finds %q moved, %v", moved, err)
+		}
+	}
+}
+
+// TestRoutersAreAppliedInOneGo holds that ids and revisions which steps make reach the steps that need them, and that
+// what is held then is what a list shows.
+func TestRoutersAreAppliedInOneGo(t *testing.T) {
+	for sentence, options := range map[string]Options{
+		"with ports": {Ports: true}, "without ports": {},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			e := newEmulated(t, options)
+			e.CoverRouters()
+			spec := e.routedSpec()
+			planOf := func(o plan.Observed) (plan.Change, error) { return plan.Network(spec, o) }
+			e.apply(planOf(e.observed()))
+			e.requireNothing(planOf)
+			if got := e.observed(); len(got.Routers) != 1 || len(got.Ports) != 2 || !spec.Routed(got) {
+				t.Fatalf("applied: %+v", got)
+			}
+			owners, _, _, _ := e.Owners()
+			if held := owners[e.owner.Object]; len(held.Routers) != 1 || len(held.Ports) != 2 {
+				t.Errorf("the owner has %+v", held)
+			}
+
+			spec.Name = "renamed"
+			spec.Subnets[0].Gateway = netip.MustParseAddr("10.0.0.254")
+			spec.Subnets[0].Pools = plan.DefaultPools(spec.Subnets[0].CIDR, spec.Subnets[0].Gateway)
+			e.apply(planOf(e.observed()))
+			e.requireNothing(planOf)
+
+			e.apply(plan.Delete(e.owner, e.observed()))
+			if left := e.observed(); !left.Empty() {
+				t.Errorf("left: %v", left.Resources())
+			}
+		})
+	}
+}
+
+func TestRoutersAreReleased(t *testing.T) {
+	e := newEmulated(t, Options{Ports: true})
+	e.CoverRouters()
+	e.apply(plan.Network(e.routedSpec(), e.observed()))
+	e.apply(plan.Release(e.owner, e.observed()), nil)
+	if left := e.observed(); !left.Empty() {
+		t.Errorf("still held after the release: %v", left.Resources())
+	}
+}
+
+// TestARouterOfAKindIsMadeAndPutBack holds what an administrator sees of a router, and what Neutron does of it.
+func TestARouterOfAKindIsMadeAndPutBack(t *testing.T) {
+	for sentence, kind := range map[string]plan.RouterSpec{
+		"on several agents": {HA: new(true), Distributed: new(false)},
+		"on all hosts":      {HA: new(false), Distributed: new(true)},
+		"both":              {HA: new(true), Distributed: new(true)},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			e := newEmulatedAs(t, "admin", Options{Ports: true})
+			e.CoverRouters()
+			spec := e.routedSpec()
+			kind.Routes = spec.Router.Routes
+			spec.Router = &kind
+			planOf := func(o plan.Observed) (plan.Change, error) { return plan.Network(spec, o) }
+			e.apply(planOf(e.observed()))
+			e.requireNothing(planOf)
+
+			other := spec
+			other.Router = &plan.RouterSpec{HA: new(!*kind.HA), Routes: kind.Routes}
+			change, err := plan.Network(other, e.observed())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := e.Apply(t.Context(), change); !client.IsKind(err, client.Invalid) ||
+				!strings.Contains(err.Error(), "set router admin_state_up to False") {
+				t.Errorf("a router that is on becomes another kind: %v", err)
+			}
+
+			// Somebody switches it off and makes it another kind.
+			held := e.observed().Routers[0]
+			for _, fields := range []map[string]any{{"admin_state_up": false}, {"ha": !*kind.HA}} {
+				if err := e.cloud.Do(t.Context(), client.Request{
+					Op: "meddle", Method: http.MethodPut, Path: routerAPI.Path(held.ID),
+					Body: map[string]any{routerAPI.One: fields}, Answer: new(json.RawMessage),
+				}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := e.Audit(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			e.planned(spec)
+			e.apply(plan.Delete(e.owner, e.observed()))
+			if left := e.observed(); !left.Empty() {
+				t.Errorf("left: %v", left.Resources())
+			}
+		})
+	}
+}
+
+// countingLists gives what counts the lists of a collection so far, and what holds how many an audit sends.
+func (e emulated) countingLists(collection string) (lists func() int, audit func(want int, why string)) {
+	lists = func() int { return e.server.Calls(http.MethodGet, "/v2.0/"+collection) }
+	return lists, func(want int, why string) {
+		e.t.Helper()
+		before := lists()
+		if err := e.Audit(e.t.Context()); err != nil {
+			e.t.Fatal(err)
+		}
+		if got := lists() - before; got != want {
+			e.t.Errorf("%s: %d lists of %s, want %d", why, got, collection, want)
+		}
+	}
+}
+
+func TestRoutersAreListedWhereThereIsAReason(t *testing.T) {
+	e := newEmulated(t, Options{Ports: true})
+	lists, audit := e.countingLists("routers")
+	past := func(d time.Duration) {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		e.coverage.asked, e.coverage.last = e.coverage.asked.Add(-d), e.coverage.last.Add(-d)
+	}
+	audit(1, "the first list of a process")
+	audit(0, "nobody has a router")
+	past(coverEvery)
+	audit(1, "an hour later")
+	audit(0, "right after that")
+
+	before := lists()
+	e.CoverRouters()
+	e.observed()
+	if got := lists() - before; got != 1 {
+		t.Errorf("asked for, after a list without routers: %d lists of routers, want 1", got)
+	}
+	e.observed()
+	if got := lists() - before; got != 1 {
+		t.Errorf("asked for again: %d lists of routers, want 1", got)
+	}
+	audit(1, "somebody has just asked")
+	past(coverFor)
+	audit(0, "nobody has asked for long, and there are none")
+	e.CoverRouters()
+	e.apply(plan.Network(e.routedSpec(), e.observed()))
+	past(coverFor)
+	audit(1, "there is one")
+	e.apply(plan.Delete(e.owner, e.observed()))
+	audit(0, "it is gone")
+}
+
+func TestARepeatedInterfaceIsFoundAndNotMadeTwice(t *testing.T) {
+	e := newEmulated(t, Options{Ports: true})
+	e.CoverRouters()
+	spec := e.routedSpec()
+	done := e.apply(plan.Network(spec, e.observed()))
+	for _, step := range done {
+		switch step.Action {
+		case plan.CreateInterface, plan.AttachInterface:
+			// The answer was lost, and nobody has looked since.
+			if step.Action == plan.CreateInterface {
+				e.ports.remove(step.ID)
+				step.ID = ""
+			}
+			if _, err := e.Apply(t.Context(), plan.Change{step}); !client.IsConflict(err) {
+				t.Errorf("%s once more: %v", step, err)
+			}
+		}
+	}
+	if change, err := plan.Network(spec, e.observed()); err != nil || len(change) > 0 {
+		t.Errorf("what was found leaves %v\n%s", err, change)
+	}
+	deletion, _ := plan.Delete(e.owner, e.observed())
+	for _, step := range deletion {
+		switch step.Action {
+		case plan.UpdateRouter:
+			e.apply(plan.Change{step}, nil)
+		case plan.DetachInterface:
+			e.apply(plan.Change{step, step}, nil) // what is gone already counts as detached
+		}
+	}
+}
+
+// TestASubnetThatNoRouterMayServeIsNamed also holds that a refused interface leaves nothing behind that the next attempt
+// would make once more, and that there is a way out.
+func TestASubnetThatNoRouterMayServeIsNamed(t *testing.T) {
+	e := newEmulated(t, Options{Ports: true})
+	e.CoverRouters()
+	spec := e.routedSpec()
+	spec.Router.Routes = nil
+	last := &spec.Subnets[2]
+	last.IPv6AddressMode = plan.SLAAC
+	planOf := func(o plan.Observed) (plan.Change, error) { return plan.Network(spec, o) }
+	const want = "attach router interface: subnet fd00:1::/64 has ipv6AddressMode slaac and no ipv6RAMode: "
+	told := map[string]bool{}
+	for attempt := range 3 {
+		change, err := planOf(e.observed())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if attempt > 0 && (len(change) != 1 || change[0].Action != plan.AttachInterface) {
+			t.Errorf("attempt %d has more to do than to attach the interface:\n%s", attempt, change)
+		}
+		_, err = e.Apply(t.Context(), change)
+		if !client.IsKind(err, client.Invalid) || !strings.HasPrefix(err.Error(), want) {
+			t.Fatalf("attempt %d: %v, want it refused: %s", attempt, err, want)
+		}
+		told[err.Error()] = true
+		if err := e.Audit(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(told) != 1 {
+		t.Errorf("the attempts tell of it in several ways: %v", slices.Sorted(maps.Keys(told)))
+	}
+
+	last.Gateway = netip.Addr{}
+	last.Pools = plan.DefaultPools(last.CIDR, last.Gateway)
+	e.apply(planOf(e.observed()))
+	e.requireNothing(planOf)
+	if got := e.observed(); len(got.Ports) != 2 || !spec.Routed(got) {
+		t.Errorf("with no gateway there: %+v", got)
+	}
+}
+
+func TestWhoHasTheGatewaysAddressIsNamed(t *testing.T) {
+	e := newEmulated(t, Options{Ports: true})
+	e.CoverRouters()
+	spec := e.routedSpec()
+	spec.Router = nil
+	e.apply(plan.Network(spec, e.observed()))
+	n, _ := e.observed().Network()
+	subnet, _ := n.SubnetByCIDR(spec.Subnets[0].CIDR)
+	foreign := plan.Step{Action: plan.CreatePort, NetworkRef: plan.Ref{ID: n.ID}, Port: plan.PortAttributes{
+		Name: "theirs", Addresses: []plan.PortAddress{{SubnetID: subnet.ID, Address: subnet.Gateway}},
+	}}
+	e.apply(plan.Change{foreign}, nil)
+	spec.Router = &plan.RouterSpec{}
+	change, err := plan.Network(spec, e.observed())
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = e.Apply(t.Context(), change)
+	if !client.IsKind(err, client.Taken) || !strings.Contains(err.Error(), `"theirs"`) {
+		t.Errorf("the refusal is %v", err)
+	}
+}
+
+func TestWhatUsersNameIsFoundByIDOrName(t *testing.T) {
+	e := newEmulated(t, Options{})
+	create := func(name string) string {
+		e.apply(plan.Change{{Action: plan.CreateRouter, Router: plan.RouterAttributes{Name: name}}}, nil)
+		var found []entry
+		for _, r := range mustList(t, e.cloud) {
+			if r.Name == name {
+				found = append(found, r)
+			}
+		}
+		return found[len(found)-1].ID
+	}
+	one := create("one")
+	create("twins")
+	create("twins")
+	find := func(idOrName string) string {
+		id, err := e.Router(t.Context(), idOrName)
+		if err != nil {
+			if !client.IsKind(err, client.Invalid) {
+				t.Errorf("%s: %v is no refusal", idOrName, err)
+			}
+			return err.Error()
+		}
+		return id
+	}
+	const nobody = "11111111-1111-1111-1111-111111111111"
+	got := []string{find("one"), find(one)}
+	if diff := cmp.Diff([]string{one, one}, got); diff != "" {
+		t.Errorf("found (-want +got):\n%s", diff)
+	}
+	if calls := e.server.Calls("GET", "/v2.0/routers"); calls != 1+3 { // three were this test's own
+		t.Errorf("%d lists of routers", calls)
+	}
+	for idOrName, want := range map[string]string{
+		"twins":  `2 are called "twins": write the id`,
+		"":       "neither the id nor the name",
+		"nobody": "neither the id nor the name",
+		nobody:   "neither the id nor the name",
+	} {
+		if got := find(idOrName); !strings.Contains(got, want) {
+			t.Errorf("%q: %s, want %q", idOrName, got, want)
+		}
+	}
+	if _, err := e.ExternalNetwork(t.Context(), "public"); !client.IsKind(err, client.Invalid) {
+		t.Errorf("an external network that is not there: %v", err)
+	}
+}
+
+func mustList(t *testing.T, c *client.Cloud) []entry {
+	t.Helper()
+	routers, err := listOfProject[entry](context.WithoutCancel(t.Context()), New(c, cluster, Options{}), opListRouters, routerAPI, []string{"id", "name"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return routers
+}
+
+func TestACloudWithoutRoutersHasNone(t *testing.T) {
+	b := newBench(t, Options{})
+	b.CoverRouters()
+	if err := b.Audit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	create := plan.Step{Action: plan.CreateRouter, Router: plan.RouterAttributes{Description: ownerOf("o").Marker()}}
+	_, err := b.Apply(t.Context(), plan.Change{create})
+	_, nameErr := b.Router(t.Context(), "r")
+	for _, err := range []error{err, nameErr} {
+		if !client.IsKind(err, client.Invalid) || !strings.Contains(err.Error(), "this cloud has no routers") {
+			t.Errorf("asked for one: %v", err)
+		}
+	}
+	if calls := strings.Count(strings.Join(b.neutron.calls, "\n"), http.MethodGet+" routers"); calls != 2 {
+		t.Errorf("%d lists of routers, want one for the audit and one for the name", calls)
+	}
+}

@@ -1,0 +1,291 @@
+package inventory
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
+	"cloudteam.ztgame.com/network-controller/internal/plan"
+)
+
+// sharedSpec is a network without subnets that is shared with projects.
+func (e emulated) sharedSpec(projects ...string) plan.Spec {
+	return plan.Spec{Owner: e.owner, Name: "n", SharedWith: append([]string{}, projects...)}
+}
+
+// as is the same emulator with the credentials of another of its clouds.
+func (e emulated) as(cloud string) *client.Cloud {
+	e.t.Helper()
+	credentials, err := client.LoadCredentials(cloud)
+	if err != nil {
+		e.t.Fatal(err)
+	}
+	return client.NewCloud(credentials, client.Options{})
+}
+
+// projectsOf are those that a network is shared with, by what is held.
+func (e emulated) projectsOf() []string {
+	e.t.Helper()
+	n, _ := e.observed().Network()
+	projects := []string{}
+	for _, s := range n.Shares {
+		projects = append(projects, s.Project)
+	}
+	return projects
+}
+
+func TestSharesAreAsPlannedAfterTheirSteps(t *testing.T) {
+	for _, who := range []string{"tenant", "admin"} {
+		t.Run(who, func(t *testing.T) {
+			moved := 0
+			e := newEmulatedAs(t, who, Options{Moved: func(string) { moved++ }})
+			e.CoverShares()
+			for _, projects := range [][]string{{"a", "b"}, {"b", "c"}, {"c"}, {}} {
+				spec := e.sharedSpec(projects...)
+				// A tag comes after the shares, and a name before them: each is told the revision that it finds.
+				spec.Tags, spec.Name = []string{"t"}, "n"+strings.Join(projects, "-")
+				e.planned(spec)
+				if diff := cmp.Diff(projects, e.projectsOf()); diff != "" {
+					t.Errorf("shared with (-want +got):\n%s", diff)
+				}
+			}
+			// Each write's revision was known: no list told of anything new.
+			if moved > 0 {
+				t.Errorf("lists found %d objects moved by our own writes", moved)
+			}
+			e.apply(plan.Delete(e.owner, e.observed()))
+			if left := e.server.Calls(http.MethodDelete, "/v2.0/rbac-policies/{id}"); left != 3 {
+				t.Errorf("%d policies were deleted one by one, want 3: a network's go with it", left)
+			}
+		})
+	}
+}
+
+func TestTheShareWithAllIsLeftAlone(t *testing.T) {
+	e := newEmulatedAs(t, "admin", Options{})
+	e.CoverShares()
+	spec := e.sharedSpec()
+	spec.Shared, spec.External = new(true), new(true)
+	e.planned(spec)
+	if diff := cmp.Diff([]string{}, e.projectsOf()); diff != "" {
+		t.Errorf("shared with (-want +got):\n%s", diff)
+	}
+}
+
+func TestSharesAreListedWhereThereIsAReason(t *testing.T) {
+	e := newEmulated(t, Options{Ports: true})
+	lists, audit := e.countingLists("rbac-policies")
+	past := func(d time.Duration) {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		e.coverage.sharesAsked = e.coverage.sharesAsked.Add(-d)
+	}
+	audit(0, "the first list of a process")
+	before := lists()
+	e.CoverShares()
+	e.observed()
+	e.observed()
+	if got := lists() - before; got != 1 {
+		t.Errorf("asked for, after a list without shares: %d lists of shares, want 1", got)
+	}
+	audit(1, "somebody has just asked")
+	past(coverFor)
+	audit(0, "nobody has asked for long, and there are none")
+	e.CoverShares()
+	e.apply(plan.Network(e.sharedSpec("a"), e.observed()))
+	past(coverFor)
+	audit(1, "there is one")
+	e.CoverShares()
+	e.apply(plan.Network(e.sharedSpec(), e.observed()))
+	past(coverFor)
+	audit(0, "it is gone")
+}
+
+// What others do to a network's shares moves its revision, of which an audit tells that does not list any.
+func TestAnAuditTellsOfOthersSharesWhateverItLists(t *testing.T) {
+	var moved []string
+	e := newEmulated(t, Options{Moved: func(object string) { moved = append(moved, object) }})
+	spec := e.sharedSpec()
+	e.apply(plan.Network(spec, e.observed()))
+	n, _ := e.observed().Network()
+	step := plan.Step{Action: plan.ShareNetwork, NetworkRef: plan.Ref{ID: n.ID}, Share: plan.Share{Project: "theirs"}}
+	e.wantTold(&moved, step)
+	e.CoverShares()
+	e.planned(spec)
+}
+
+func TestARepeatedShareIsTakenAsThere(t *testing.T) {
+	e := newEmulated(t, Options{})
+	e.CoverShares()
+	spec := e.sharedSpec("a")
+	change := e.apply(plan.Network(spec, e.observed()))
+	n, _ := e.observed().Network()
+	// The answer was lost, and nobody has looked since.
+	e.changeShares(n.ID, 0, func([]plan.Share) []plan.Share { return nil })
+	again := change[len(change)-1]
+	again.ID = ""
+	done := e.apply(plan.Change{again}, nil)
+	if done[0].ID != n.Shares[0].ID {
+		t.Errorf("the policy that is there is %q, taken as %q", n.Shares[0].ID, done[0].ID)
+	}
+	e.planned(spec)
+}
+
+// An administrator of another project may have shared the network already, by a policy that its project does not see.
+func TestAShareThatIsNotSeenIsThereUntilTheNetworkMoves(t *testing.T) {
+	e := newEmulated(t, Options{})
+	e.CoverShares()
+	e.planned(e.sharedSpec())
+	n, _ := e.observed().Network()
+	admin := e.as("admin")
+	share := plan.Step{Action: plan.ShareNetwork, NetworkRef: plan.Ref{ID: n.ID}, Share: plan.Share{Project: "a"}}
+	if _, err := New(admin, "another", Options{}).share(t.Context(), share); err != nil {
+		t.Fatal(err)
+	}
+	posts := func() int { return e.server.Calls(http.MethodPost, "/v2.0/rbac-policies") }
+	if err := e.Audit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	before := posts()
+	spec := e.sharedSpec("a")
+	e.planned(spec)
+	e.planned(spec)
+	if got := posts() - before; got != 1 {
+		t.Errorf("%d attempts to share what is shared, want 1", got)
+	}
+	e.planned(e.sharedSpec()) // it is not this project's to take back
+	spec.Name = "renamed"
+	e.planned(spec)
+}
+
+func TestANetworkThatLostItsMarkerIsNotShared(t *testing.T) {
+	e := newEmulated(t, Options{})
+	e.CoverShares()
+	e.planned(e.sharedSpec())
+	other := New(e.cloud, e.owner.Cluster, Options{})
+	observed, err := other.Observed(t.Context(), e.owner, time.Time{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := other.Apply(t.Context(), plan.Release(e.owner, observed)); err != nil {
+		t.Fatal(err)
+	}
+	change, err := plan.Network(e.sharedSpec("a"), e.observed())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if done, err := e.Apply(t.Context(), change); !client.IsConflict(err) || len(done) > 0 {
+		t.Errorf("%v was done, with %v; want a conflict", done, err)
+	}
+}
+
+func TestWhoUsesASharedNetworkIsNamed(t *testing.T) {
+	e := newEmulated(t, Options{Ports: true})
+	e.CoverShares()
+	admin := e.as("admin")
+	theirs, err := admin.Identity(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	e.planned(e.sharedSpec(theirs.ProjectID))
+	n, _ := e.observed().Network()
+	port := plan.Step{Action: plan.CreatePort, NetworkRef: plan.Ref{ID: n.ID}, Port: plan.PortAttributes{Name: "theirs"}}
+	user := New(admin, "another", Options{Ports: true})
+	if _, err := user.Observed(t.Context(), plan.Owner{}, time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := user.Apply(t.Context(), plan.Change{port}); err != nil {
+		t.Fatal(err)
+	}
+	change, err := plan.Network(e.sharedSpec(), e.observed())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err = e.Apply(t.Context(), change); client.KindOf(err) != client.InUse || client.MaybeDone(err) {
+		t.Fatalf("%v, want a refusal of kind %s", err, client.InUse)
+	}
+	blockers, err := e.Blockers(t.Context(), change[0])
+	if err != nil || len(blockers.Ports) != 1 || blockers.Ports[0].Name != "theirs" {
+		t.Errorf("in the way is %v, %v", blockers, err)
+	}
+}
+
+func TestQoSPoliciesAreFoundSetAndTakenOff(t *testing.T) {
+	e := newEmulated(t, Options{})
+	admin := e.as("admin")
+	create := func(name string, shared bool) string {
+		t.Helper()
+		var made map[string]entry
+		err := admin.Do(t.Context(), client.Request{
+			Op: "create policy", Method: http.MethodPost, Path: qosPolicyAPI.Many, Answer: &made,
+			Body: map[string]any{"policy": map[string]any{"name": name, "shared": shared}},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return made["policy"].ID
+	}
+	gold := create("gold", true)
+	create("twins", true)
+	create("twins", true)
+	hidden := create("hidden", false)
+	for _, idOrName := range []string{"gold", gold} {
+		if id, err := e.QoSPolicy(t.Context(), idOrName); id != gold || err != nil {
+			t.Errorf("%s is %q, %v", idOrName, id, err)
+		}
+	}
+	for idOrName, want := range map[string]string{
+		"twins":  `spec.qosPolicy: 2 are called "twins": write the id`,
+		"hidden": `spec.qosPolicy: "hidden" is neither the id nor the name`,
+		hidden:   `spec.qosPolicy: "` + hidden + `" is neither the id nor the name`,
+	} {
+		if _, err := e.QoSPolicy(t.Context(), idOrName); !client.IsKind(err, client.Invalid) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", idOrName, err, want)
+		}
+	}
+	for _, policy := range []*string{&gold, new(""), &gold, nil, new("")} {
+		e.planned(plan.Spec{Owner: e.owner, Name: "n", QoSPolicy: policy})
+	}
+	e.apply(plan.Delete(e.owner, e.observed()))
+	e.planned(plan.Spec{Owner: e.owner, Name: "n", QoSPolicy: &gold})
+
+	change, err := plan.Network(plan.Spec{Owner: e.owner, Name: "n", QoSPolicy: &hidden}, e.observed())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := e.Apply(t.Context(), change); client.KindOf(err) != client.Invalid {
+		t.Errorf("a policy that is another's: %v, want a refusal of kind %s", err, client.Invalid)
+	}
+}
+
+// A cloud need have neither extension. That it lacks one is no reason for lists to fail.
+func TestACloudWithoutSharingOrQoSIsToldSo(t *testing.T) {
+	fake := newFakeCloud(t, func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case strings.HasSuffix(r.URL.Path, "/networks"):
+			answer(w, http.StatusOK, `{"networks":[]}`)
+		case strings.HasSuffix(r.URL.Path, "/subnets"):
+			answer(w, http.StatusOK, `{"subnets":[]}`)
+		default:
+			refuse(w, http.StatusNotFound, "HTTPNotFound", "The resource could not be found.")
+		}
+	})
+	i := New(fake.cloud(client.Options{}), "c1", Options{})
+	i.CoverShares()
+	if _, err := i.Observed(t.Context(), plan.Owner{Cluster: "c1", Object: "o"}, time.Now()); err != nil {
+		t.Errorf("the list failed: %v", err)
+	}
+	if _, err := i.QoSPolicy(t.Context(), "gold"); !client.IsKind(err, client.Invalid) ||
+		!strings.Contains(err.Error(), "leave spec.qosPolicy out") {
+		t.Errorf("QoS: %v", err)
+	}
+	step := plan.Step{Action: plan.ShareNetwork, NetworkRef: plan.Ref{ID: "n"}, Share: plan.Share{Project: "p"}}
+	if _, err := i.share(t.Context(), step); !client.IsKind(err, client.Invalid) ||
+		!strings.Contains(err.Error(), "leave spec.sharedWith out") {
+		t.Errorf("sharing: %v", err)
+	}
+}

@@ -1,0 +1,471 @@
+package inventory
+
+import (
+	"encoding/json"
+	"math"
+	"net/http"
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
+	"cloudteam.ztgame.com/network-controller/internal/plan"
+)
+
+// FuzzDecodeNetworks holds that no page of networks makes the decoder panic, and that what it takes in can be written
+// back.
+func FuzzDecodeNetworks(f *testing.F) {
+	f.Add([]byte(`{"networks": [{"id": "a", "name": "n", "description": "d", "admin_state_up": true, "mtu": 1500, ` +
+		`"port_security_enabled": null, "revision_number": 3, "created_at": "2026-01-02T03:04:05Z", "subnets": ["s"]}]}`))
+	f.Add([]byte(`{"networks": null}`))
+	f.Add([]byte(`{"networks": [null], "networks_links": [{"rel": "next"}]}`))
+	f.Fuzz(func(t *testing.T, content []byte) {
+		var answer map[string]json.RawMessage
+		if json.Unmarshal(content, &answer) != nil {
+			return
+		}
+		_, _ = client.HasNext(opListNetworks, "networks", answer)
+		page, err := client.DecodePage[wireNetwork](opListNetworks, "networks", answer)
+		if err != nil {
+			return
+		}
+		for _, w := range page {
+			observed, err := w.observed()
+			if err != nil {
+				continue
+			}
+			step := plan.Step{Attributes: observed.Attributes}
+			for _, field := range []string{
+				plan.FieldName, plan.FieldDescription, plan.FieldAdminState, plan.FieldMTU,
+				plan.FieldPortSecurity, plan.FieldDNSDomain, plan.FieldShared, plan.FieldExternal,
+				plan.FieldNetworkType, plan.FieldPhysicalNetwork, plan.FieldSegmentationID,
+				plan.FieldZoneHints,
+			} {
+				step.Differences = append(step.Differences, plan.Difference{Field: field})
+			}
+			body := encode(t, networkBody(step, false))
+			var again wireNetwork
+			if err := json.Unmarshal(body, &again); err != nil {
+				t.Fatalf("the body of an update is not what was read: %v\n%s", err, body)
+			}
+			again.ID, again.Created, again.Revision = w.ID, w.Created, w.Revision
+			again.Tags = w.Tags // they go in a request of their own
+			written, err := again.observed()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(observed, written); diff != "" {
+				t.Errorf("written back (-want +got):\n%s", diff)
+			}
+		}
+	})
+}
+
+// FuzzDecodeSubnets is FuzzDecodeNetworks for subnets.
+func FuzzDecodeSubnets(f *testing.F) {
+	f.Add([]byte(`{"subnets": [{"id": "a", "network_id": "n", "name": "n", "description": "d", "cidr": "10.0.0.0/24", ` +
+		`"gateway_ip": "10.0.0.1", "allocation_pools": [{"start": "10.0.0.2", "end": "10.0.0.254"}], "enable_dhcp": true, ` +
+		`"dns_nameservers": ["10.0.0.3"], "host_routes": [{"destination": "10.1.0.0/16", "nexthop": "10.0.0.9"}], ` +
+		`"service_types": ["network:b", "compute:a"], "dns_publish_fixed_ip": true, "revision_number": 3}]}`))
+	f.Add([]byte(`{"subnets": [{"id": "a", "network_id": "n", "cidr": "fd00::/64", "gateway_ip": null, ` +
+		`"allocation_pools": [{"start": "fd00::9", "end": "fd00::2"}, {"start": "fd00::3", "end": "10.0.0.1"}]}]}`))
+	f.Fuzz(func(t *testing.T, content []byte) {
+		var answer map[string]json.RawMessage
+		if json.Unmarshal(content, &answer) != nil {
+			return
+		}
+		page, err := client.DecodePage[wireSubnet](opListSubnets, "subnets", answer)
+		if err != nil {
+			return
+		}
+		for _, w := range page {
+			observed, err := w.observed()
+			if err != nil {
+				continue
+			}
+			step := plan.Step{
+				NetworkRef: plan.Ref{ID: w.NetworkID}, SubnetName: observed.Name, SubnetDescription: observed.Description,
+				Subnet: observed.Subnet,
+			}
+			for _, all := range []bool{true, false} {
+				body := encode(t, subnetBody(step, all))
+				if !all {
+					if string(body) != "{}" {
+						t.Errorf("an update of nothing sends %s", body)
+					}
+					continue
+				}
+				var again wireSubnet
+				if err := json.Unmarshal(body, &again); err != nil {
+					t.Fatalf("the body of a create is not what was read: %v\n%s", err, body)
+				}
+				again.ID, again.Revision, again.PoolID, again.Created = w.ID, w.Revision, w.PoolID, w.Created
+				written, err := again.observed()
+				if err != nil {
+					t.Fatalf("%v\n%s", err, body)
+				}
+				same := cmp.Options{sameAddr,
+					cmp.Comparer(func(a, b netip.Prefix) bool { return a == b }), cmpopts.EquateEmpty()}
+				if diff := cmp.Diff(observed, written, same); diff != "" {
+					t.Errorf("written back (-want +got):\n%s", diff)
+				}
+			}
+		}
+	})
+}
+
+// FuzzDecodePorts is FuzzDecodeNetworks for ports.
+func FuzzDecodePorts(f *testing.F) {
+	f.Add([]byte(`{"ports": [{"id": "a", "network_id": "n", "name": "n", "description": "d", "admin_state_up": true, ` +
+		`"fixed_ips": [{"subnet_id": "s", "ip_address": "10.0.0.9"}, {"subnet_id": "t", "ip_address": "fd00::9"}], ` +
+		`"mac_address": "FA:16:3E:00:00:01", "security_groups": ["h", "g"], "revision_number": 3, ` +
+		`"created_at": "2026-01-02T03:04:05Z"}]}`))
+	f.Add([]byte(`{"ports": [{"id": "a", "network_id": "n", "fixed_ips": [{}], "security_groups": null, ` +
+		`"mac_address": "02aa.bbcc.ddf0", "created_at": "2026-01-02T03:04:05Z"}]}`))
+	f.Fuzz(func(t *testing.T, content []byte) {
+		var answer map[string]json.RawMessage
+		if json.Unmarshal(content, &answer) != nil {
+			return
+		}
+		page, err := client.DecodePage[wirePort](opListPorts, "ports", answer)
+		if err != nil {
+			return
+		}
+		for _, w := range page {
+			observed, err := w.observed()
+			if err != nil {
+				continue
+			}
+			step := plan.Step{NetworkRef: plan.Ref{ID: w.NetworkID}, Port: observed.PortAttributes}
+			if body := encode(t, portBody(step, false)); string(body) != "{}" {
+				t.Errorf("an update of nothing sends %s", body)
+			}
+			body := encode(t, portBody(step, true))
+			var again wirePort
+			if err := json.Unmarshal(body, &again); err != nil {
+				t.Fatalf("the body of a create is not what was read: %v\n%s", err, body)
+			}
+			again.ID, again.Created, again.Revision = w.ID, w.Created, w.Revision
+			written, err := again.observed()
+			if err != nil {
+				t.Fatalf("%v\n%s", err, body)
+			}
+			if diff := cmp.Diff(observed, written, sameAddr, cmpopts.EquateEmpty()); diff != "" {
+				t.Errorf("written back (-want +got):\n%s", diff)
+			}
+		}
+	})
+}
+
+var sameAddr = cmp.Comparer(func(a, b netip.Addr) bool { return a == b })
+
+func encode(t *testing.T, body map[string]any) []byte {
+	t.Helper()
+	content, err := json.Marshal(body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !json.Valid(content) {
+		t.Fatalf("no JSON: %s", content)
+	}
+	return content
+}
+
+func TestCountsOfAnySizeAreHeld(t *testing.T) {
+	const most = math.MaxInt64
+	for in, want := range map[string]any{
+		"0": int64(0), "253": int64(253), "9223372036854775807": int64(most), "9223372036854775808": int64(most),
+		"18446744073709551614": int64(most), "340282366920938463463374607431768211454": int64(most),
+		"": nil, "1.5": nil, "1e3": nil, "x": nil, "-1": nil, "-9223372036854775809": nil,
+	} {
+		got := count(json.Number(in))
+		switch {
+		case want == nil && got != nil:
+			t.Errorf("%q counts as %d, want nothing", in, *got)
+		case want != nil && (got == nil || *got != want):
+			t.Errorf("%q does not count as %d", in, want)
+		}
+	}
+}
+
+func TestNumberThatIsNoneIsNotQuoted(t *testing.T) {
+	f := newFakeCloud(t, func(w http.ResponseWriter, _ *http.Request) {
+		answer(w, http.StatusOK, `{"network_ip_availabilities": [{"subnet_ip_availability": [{"subnet_id": "s",
+			"used_ips": "`+canaryBody+`"}]}]}`)
+	})
+	_, err := New(f.cloud(client.Options{}), cluster, Options{}).listAvailabilities(t.Context())
+	checkNoSecrets(t, err)
+}
+
+func TestTimesOfCreationAreRead(t *testing.T) {
+	want := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	for in, ok := range map[string]bool{
+		"2026-01-02T03:04:05Z": true, "2026-01-02T03:04:05+00:00": true, "2026-01-02T03:04:05.000000Z": true,
+		"2026-01-02T05:04:05+02:00": true, "2026-01-02 03:04:05": false, "": false,
+	} {
+		got, err := wireNetwork{ID: "a", Created: in}.observed()
+		if (err == nil) != ok || ok && !got.Created.Equal(want) {
+			t.Errorf("%q of a network is read as %v, %v", in, got.Created, err)
+		}
+		port, err := wirePort{ID: "a", NetworkID: "n", Created: in}.observed()
+		if (err == nil) != ok || ok && !port.Created.Equal(want) {
+			t.Errorf("%q of a port is read as %v, %v", in, port.Created, err)
+		}
+	}
+}
+
+// TestPortsAreReadInCanonicalForm holds what lets a port be compared with a declared one whose spelling and order are
+// canonical.
+func TestPortsAreReadInCanonicalForm(t *testing.T) {
+	const minimal = `"id": "a", "network_id": "n", "created_at": "2026-01-02T03:04:05Z"`
+	address := func(subnet, text string) plan.PortAddress {
+		return plan.PortAddress{SubnetID: subnet, Address: netip.MustParseAddr(text)}
+	}
+	plain := plan.ObservedPort{ID: "a", NetworkID: "n", Created: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)}
+	for name, test := range map[string]struct {
+		content string
+		want    func(p *plan.ObservedPort)
+		err     string
+	}{
+		"little is enough": {content: minimal, want: func(*plan.ObservedPort) {}},
+		"all is read": {
+			content: minimal + `, "name": "x", "description": "d", "admin_state_up": true, "revision_number": 7`,
+			want: func(p *plan.ObservedPort) {
+				p.Name, p.Description, p.AdminStateUp, p.Revision = "x", "d", true, 7
+			},
+		},
+		"addresses are sorted and short": {
+			content: minimal + `, "fixed_ips": [{"subnet_id": "t", "ip_address": "FD00:0::9"},
+				{"subnet_id": "s", "ip_address": "10.0.0.10"}, {"subnet_id": "s", "ip_address": "10.0.0.9"}]`,
+			want: func(p *plan.ObservedPort) {
+				p.Addresses = []plan.PortAddress{
+					address("s", "10.0.0.9"), address("s", "10.0.0.10"), address("t", "fd00::9"),
+				}
+			},
+		},
+		"security groups are sorted": {
+			content: minimal + `, "security_groups": ["c", "a", "b"]`,
+			want:    func(p *plan.ObservedPort) { p.SecurityGroups = []string{"a", "b", "c"} },
+		},
+		"a MAC in capitals": {
+			content: minimal + `, "mac_address": "FA:16:3E:0A:0B:0C"`,
+			want:    func(p *plan.ObservedPort) { p.MAC = "fa:16:3e:0a:0b:0c" },
+		},
+		"a MAC with hyphens": {
+			content: minimal + `, "mac_address": "FA-16-3e-0a-0b-0c"`,
+			want:    func(p *plan.ObservedPort) { p.MAC = "fa:16:3e:0a:0b:0c" },
+		},
+		"a MAC with dots": {
+			content: minimal + `, "mac_address": "fa16.3E0a.0b0c"`,
+			want:    func(p *plan.ObservedPort) { p.MAC = "fa:16:3e:0a:0b:0c" },
+		},
+		"a MAC of an unknown form": {
+			content: minimal + `, "mac_address": "2:1:1:1:1:A"`,
+			want:    func(p *plan.ObservedPort) { p.MAC = "2:1:1:1:1:a" },
+		},
+		"an address that is none": {
+			content: minimal + `, "fixed_ips": [{"subnet_id": "s", "ip_address": "` + canaryBody + `"}]`,
+			err:     "port a: fixed_ips is no address of a known form",
+		},
+		"a subnet without an address": {
+			content: minimal + `, "fixed_ips": [{"subnet_id": "s"}]`,
+			err:     "port a: fixed_ips is no address of a known form",
+		},
+		"no network": {
+			content: `"id": "a", "created_at": "2026-01-02T03:04:05Z"`, err: "a port has no id or no network_id",
+		},
+		"no time of creation": {
+			content: `"id": "a", "network_id": "n", "created_at": "yesterday"`, err: "port a: created_at is no time",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var w wirePort
+			if err := json.Unmarshal([]byte("{"+test.content+"}"), &w); err != nil {
+				t.Fatal(err)
+			}
+			got, err := w.observed()
+			if test.err != "" {
+				if err == nil || err.Error() != test.err {
+					t.Errorf("error %v, want %s", err, test.err)
+				}
+				return
+			}
+			want := plain
+			test.want(&want)
+			if diff := cmp.Diff(want, got, sameAddr); err != nil || diff != "" {
+				t.Errorf("%v (-want +got):\n%s", err, diff)
+			}
+		})
+	}
+}
+
+func TestBodiesHoldJustWhatTheyShould(t *testing.T) {
+	yes := true
+	attributes := plan.Attributes{Name: "n", Description: "d", AdminStateUp: true, MTU: 1400, PortSecurity: &yes}
+	subnet := plan.Subnet{
+		CIDR: netip.MustParsePrefix("10.0.0.0/24"), Gateway: netip.MustParseAddr("10.0.0.1"), DHCP: true,
+		Pools:      []plan.Range{{Start: netip.MustParseAddr("10.0.0.2"), End: netip.MustParseAddr("10.0.0.9")}},
+		DNSServers: []netip.Addr{netip.MustParseAddr("10.0.0.3")},
+		HostRoutes: []plan.Route{
+			{Destination: netip.MustParsePrefix("10.1.0.0/16"), NextHop: netip.MustParseAddr("10.0.0.4")},
+		},
+	}
+	port := plan.PortAttributes{
+		Name: "p", Description: "d", AdminStateUp: true, MAC: "fa:16:3e:00:00:01", SecurityGroups: []string{"g", "h"},
+		Addresses: []plan.PortAddress{
+			{SubnetID: "s", Address: netip.MustParseAddr("10.0.0.9")}, {SubnetID: "t"},
+		},
+	}
+	differs := func(fields ...string) (all []plan.Difference) {
+		for _, field := range fields {
+			all = append(all, plan.Difference{Field: field})
+		}
+		return all
+	}
+	for name, test := range map[string]struct {
+		body map[string]any
+		want string
+	}{
+		"a network is created with everything": {
+			networkBody(plan.Step{Attributes: attributes}, true),
+			`{"admin_state_up":true,"description":"d","mtu":1400,"name":"n","port_security_enabled":true}`,
+		},
+		"an administrator's settings are sent": {
+			networkBody(plan.Step{Attributes: plan.Attributes{
+				Name: "n", Shared: new(true), External: new(true), ZoneHints: []string{"a"}, DNSDomain: new("a.org."),
+				Provider: plan.Provider{NetworkType: "vlan", PhysicalNetwork: "p", SegmentationID: 7},
+			}}, true),
+			`{"admin_state_up":false,"availability_zone_hints":["a"],"description":"","dns_domain":"a.org.","name":"n",` +
+				`"provider:network_type":"vlan","provider:physical_network":"p","provider:segmentation_id":7,` +
+				`"router:external":true,"shared":true}`,
+		},
+		"what a new network is anyway is not sent": {
+			networkBody(plan.Step{Attributes: plan.Attributes{
+				Name: "n", Shared: new(false), External: new(false), DNSDomain: new(""), Tags: []string{"a"},
+			}}, true),
+			`{"admin_state_up":false,"description":"","name":"n"}`,
+		},
+		"an update takes back what was set": {
+			networkBody(plan.Step{
+				Attributes:  plan.Attributes{Shared: new(false), External: new(false), DNSDomain: new("")},
+				Differences: differs(plan.FieldShared, plan.FieldExternal, plan.FieldDNSDomain),
+			}, false),
+			`{"dns_domain":"","router:external":false,"shared":false}`,
+		},
+		"what is left to the cloud is not sent": {
+			networkBody(plan.Step{Attributes: plan.Attributes{Name: "n"}}, true),
+			`{"admin_state_up":false,"description":"","name":"n"}`,
+		},
+		"an update of a network sends what differs": {
+			networkBody(plan.Step{Attributes: attributes, Differences: differs(plan.FieldMTU)}, false), `{"mtu":1400}`,
+		},
+		"a subnet is created with everything": {
+			subnetBody(plan.Step{
+				NetworkRef: plan.Ref{ID: "net"}, SubnetName: "s", SubnetDescription: "d", Subnet: subnet,
+			}, true),
+			`{"allocation_pools":[{"start":"10.0.0.2","end":"10.0.0.9"}],"cidr":"10.0.0.0/24","description":"d",` +
+				`"dns_nameservers":["10.0.0.3"],"enable_dhcp":true,"gateway_ip":"10.0.0.1",` +
+				`"host_routes":[{"destination":"10.1.0.0/16","nexthop":"10.0.0.4"}],"ip_version":4,"name":"s",` +
+				`"network_id":"net"}`,
+		},
+		"no gateway is null, and empty lists are lists": {
+			subnetBody(plan.Step{
+				NetworkRef: plan.Ref{ID: "net"}, Subnet: plan.Subnet{CIDR: netip.MustParsePrefix("fd00::/64")},
+			}, true),
+			`{"allocation_pools":[],"cidr":"fd00::/64","description":"","dns_nameservers":[],"enable_dhcp":false,` +
+				`"gateway_ip":null,"host_routes":[],"ip_version":6,"name":"","network_id":"net"}`,
+		},
+		"IPv6 modes go with a create": {
+			subnetBody(plan.Step{NetworkRef: plan.Ref{ID: "net"}, Subnet: plan.Subnet{
+				CIDR: netip.MustParsePrefix("fd00::/64"), DHCP: true, IPv6AddressMode: plan.SLAAC,
+				IPv6RAMode: plan.DHCPv6Stateless,
+			}}, true),
+			`{"allocation_pools":[],"cidr":"fd00::/64","description":"","dns_nameservers":[],"enable_dhcp":true,` +
+				`"gateway_ip":null,"host_routes":[],"ip_version":6,"ipv6_address_mode":"slaac",` +
+				`"ipv6_ra_mode":"dhcpv6-stateless","name":"","network_id":"net"}`,
+		},
+		"a port that makes its addresses asks for none": {
+			portBody(plan.Step{NetworkRef: plan.Ref{ID: "net"}, Port: plan.PortAttributes{Name: "p"}}, true),
+			`{"admin_state_up":false,"description":"","device_owner":"kubernetes:networkport","fixed_ips":[],` +
+				`"name":"p","network_id":"net"}`,
+		},
+		"whom a subnet serves and where it is published goes with a create": {
+			subnetBody(plan.Step{NetworkRef: plan.Ref{ID: "net"}, Subnet: plan.Subnet{
+				CIDR: netip.MustParsePrefix("10.0.0.0/24"), ServiceTypes: []string{"compute:nova"}, DNSPublishFixedIP: true,
+			}}, true),
+			`{"allocation_pools":[],"cidr":"10.0.0.0/24","description":"","dns_nameservers":[],` +
+				`"dns_publish_fixed_ip":true,"enable_dhcp":false,"gateway_ip":null,"host_routes":[],"ip_version":4,"name":"",` +
+				`"network_id":"net","service_types":["compute:nova"]}`,
+		},
+		"an update takes back whom a subnet serves and where it is published": {
+			subnetBody(plan.Step{
+				Differences: differs(plan.FieldServiceTypes, plan.FieldDNSPublishFixedIP),
+			}, false),
+			`{"dns_publish_fixed_ip":false,"service_types":[]}`,
+		},
+		"a router is created as the cloud has routers": {
+			routerBody(plan.Step{Action: plan.CreateRouter, Router: plan.RouterAttributes{Name: "r"}}, true),
+			`{"admin_state_up":false,"description":"","name":"r"}`,
+		},
+		"a router is created of a kind": {
+			routerBody(plan.Step{Action: plan.CreateRouter, Router: plan.RouterAttributes{
+				Name: "r", HA: new(false), Distributed: new(true),
+			}}, true),
+			`{"admin_state_up":false,"description":"","distributed":true,"ha":false,"name":"r"}`,
+		},
+		"an update of a router's kind sends nothing else": {
+			routerBody(plan.Step{
+				Action: plan.UpdateRouter, Router: plan.RouterAttributes{HA: new(true), Distributed: new(true)},
+				Differences: differs(plan.FieldHA),
+			}, false),
+			`{"ha":true}`,
+		},
+		"an update takes the gateway away with null": {
+			subnetBody(plan.Step{Differences: differs(plan.FieldGateway)}, false), `{"gateway_ip":null}`,
+		},
+		"an update of gateway and pools sends both": {
+			subnetBody(plan.Step{
+				Subnet: subnet, Differences: differs(plan.FieldGateway, plan.FieldAllocationPools),
+			}, false),
+			`{"allocation_pools":[{"start":"10.0.0.2","end":"10.0.0.9"}],"gateway_ip":"10.0.0.1"}`,
+		},
+		"a port is created with everything": {
+			portBody(plan.Step{NetworkRef: plan.Ref{ID: "net"}, Port: port}, true),
+			`{"admin_state_up":true,"description":"d","device_owner":"kubernetes:networkport",` +
+				`"fixed_ips":[{"subnet_id":"s","ip_address":"10.0.0.9"},{"subnet_id":"t"}],` +
+				`"mac_address":"fa:16:3e:00:00:01","name":"p","network_id":"net","security_groups":["g","h"]}`,
+		},
+		"a port's MAC and security groups are left to the cloud": {
+			portBody(plan.Step{NetworkRef: plan.Ref{ID: "net"}, Port: plan.PortAttributes{
+				Name: "p", Addresses: []plan.PortAddress{{SubnetID: "s"}},
+			}}, true),
+			`{"admin_state_up":false,"description":"","device_owner":"kubernetes:networkport",` +
+				`"fixed_ips":[{"subnet_id":"s"}],"name":"p","network_id":"net"}`,
+		},
+		"no security groups are an empty list": {
+			portBody(plan.Step{
+				Port: plan.PortAttributes{SecurityGroups: []string{}}, Differences: differs(plan.FieldSecurityGroups),
+			}, false),
+			`{"security_groups":[]}`,
+		},
+		"an update of a port sends what differs": {
+			portBody(plan.Step{Port: port, Differences: differs(plan.FieldAddresses)}, false),
+			`{"fixed_ips":[{"subnet_id":"s","ip_address":"10.0.0.9"},{"subnet_id":"t"}]}`,
+		},
+		"an update may send all that a port can change": {
+			portBody(plan.Step{Port: port, Differences: differs(plan.FieldName, plan.FieldDescription,
+				plan.FieldAdminState, plan.FieldMAC, plan.FieldSecurityGroups)}, false),
+			`{"admin_state_up":true,"description":"d","mac_address":"fa:16:3e:00:00:01","name":"p",` +
+				`"security_groups":["g","h"]}`,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if diff := cmp.Diff(test.want, string(encode(t, test.body))); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
