@@ -8,8 +8,8 @@ package main
 //   - kube-apiserver evaluates all rules at each write of an object, that of the status included. Each time that a rule
 //     reads a field of self, it copies the schemas of all fields beside it (Properties in model/adaptor.go of
 //     k8s.io/apiextensions-apiserver/pkg/apiserver/schema/cel), which costs more than the rest. So a rule first asks
-//     for the field that most objects lack, reads each field once, and covers all mistakes in one field whose message can
-//     tell which one it is.
+//     for the field that most objects lack, reads each field once, and covers all mistakes in one field whose message
+//     can tell which one it is.
 //   - It refuses a rule whose estimated cost has no limit. So replace in a text before you split it: the estimate knows
 //     the length of a replaced text, but not of the parts. Read a list in place: filter() forgets the limits of the
 //     elements. Write !(a == b): != has no estimate.

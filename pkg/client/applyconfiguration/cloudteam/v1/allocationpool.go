@@ -7,7 +7,6 @@ package v1
 // AllocationPoolApplyConfiguration represents a declarative configuration of the AllocationPool type for use
 // with apply.
 //
-// Both ends are turned into numbers in the way that SubnetSpec's rules describe.
 // AllocationPool is a range of addresses, both ends included.
 type AllocationPoolApplyConfiguration struct {
 	// start is the first address of the range.

@@ -10,13 +10,13 @@ package v1
 // CloudReference names the credentials of a cloud, in a Secret of the
 // object's own namespace.
 type CloudReferenceApplyConfiguration struct {
-	// secretName is the name of a Secret of this namespace. Its key clouds.yaml
-	// holds credentials as OpenStack's clients read them; the keys cacert, cert
-	// and key, where they are there, a CA bundle and a client certificate with
-	// its key, in PEM. The controller needs the right to get, list and watch it.
-	// It must be set.
+	// secretName is the name of a Secret in this namespace. Its key clouds.yaml
+	// has the credentials in the format of OpenStack's clients. The optional keys
+	// cacert, cert and key have a CA bundle and a client certificate with its
+	// key, in PEM. The controller needs permission to get, list and watch it. It
+	// must be set.
 	SecretName *string `json:"secretName,omitempty"`
-	// name is the entry of clouds.yaml. The default is the only one that is there.
+	// name is the entry in clouds.yaml. The default is the only entry.
 	Name *string `json:"name,omitempty"`
 }
 

@@ -13,16 +13,16 @@ import (
 // NetworkPortApplyConfiguration represents a declarative configuration of the NetworkPort type for use
 // with apply.
 //
-// NetworkPort is one attachment to a Network: a port in OpenStack Neutron,
-// with its addresses. The controller creates it when the Network is Ready,
-// keeps it as declared, and deletes it before this object goes. Deployments
-// and Pods that declare networks have theirs made for them.
+// NetworkPort is a port in OpenStack Neutron, with its addresses. The
+// controller creates it when the Network is Ready, keeps it as declared, and
+// deletes it before this object goes. The controller creates NetworkPorts for
+// Deployments and Pods that declare networks.
 type NetworkPortApplyConfiguration struct {
 	metav1.TypeMetaApplyConfiguration    `json:""`
 	*metav1.ObjectMetaApplyConfiguration `json:"metadata,omitempty"`
-	// spec is the port as it should be. spec.networkName must be set.
+	// spec is the desired state. spec.networkName must be set.
 	Spec *NetworkPortSpecApplyConfiguration `json:"spec,omitempty"`
-	// status is the port as it was last seen. Only the controllers write it.
+	// status is the observed state. Only the controllers write it.
 	Status *NetworkPortStatusApplyConfiguration `json:"status,omitempty"`
 }
 

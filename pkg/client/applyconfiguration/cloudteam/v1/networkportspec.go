@@ -11,22 +11,21 @@ import (
 // NetworkPortSpecApplyConfiguration represents a declarative configuration of the NetworkPortSpec type for use
 // with apply.
 //
-// The rules that compare with the port as it was speak only of a new value that is good in itself, so that one mistake
-// gives one message. Another spelling of the same addresses is no change.
+// Rules that compare with the old object ignore an invalid new value, so that one mistake gives one message. Another
+// spelling of the same addresses is no change. A $name is a fragment; see SubnetSpec.
 //
 // NetworkPortSpec declares a port.
 type NetworkPortSpecApplyConfiguration struct {
-	// networkName is the name of the Network that the port is on. It must be set,
-	// and cannot change later. A Network that is missing or not Ready is waited
-	// for.
+	// networkName is the name of the port's Network. It must be set, and cannot
+	// change later. The port waits for a Network that is missing or not Ready.
 	NetworkName *string `json:"networkName,omitempty"`
 	// networkNamespace is the Network's namespace. The default is this object's
-	// own; another one's Network must name this object's namespace in its
-	// spec.allowedNamespaces. It cannot change later.
+	// own; a Network in another namespace must list this object's namespace in
+	// its spec.allowedNamespaces. It cannot change later.
 	NetworkNamespace *string `json:"networkNamespace,omitempty"`
-	// addresses are those that the port has, inside the Network's subnets, at
-	// most 8. Neutron chooses one, of each IP family that the Network has, when
-	// they are unset. They cannot change later.
+	// addresses are the port's addresses, inside the Network's subnets, at most
+	// 8. Neutron chooses one, of each IP family that the Network has, when they
+	// are unset. They cannot change later.
 	Addresses []string `json:"addresses,omitempty"`
 	// mac is the port's hardware address, such as fa:16:3e:00:00:01. Neutron
 	// chooses one when it is unset. It cannot change later.

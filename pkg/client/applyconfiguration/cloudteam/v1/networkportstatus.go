@@ -11,19 +11,19 @@ import (
 // NetworkPortStatusApplyConfiguration represents a declarative configuration of the NetworkPortStatus type for use
 // with apply.
 //
-// NetworkPortStatus is a port as it was last seen.
+// NetworkPortStatus is the observed state of a port.
 type NetworkPortStatusApplyConfiguration struct {
 	ResourceStatusApplyConfiguration `json:""`
 	// portID is the port's id in Neutron.
 	PortID *string `json:"portID,omitempty"`
 	// mac is the port's hardware address.
 	MAC *string `json:"mac,omitempty"`
-	// addresses are the port's.
+	// addresses are the port's addresses.
 	Addresses []PortAddressApplyConfiguration `json:"addresses,omitempty"`
 	// mtu is the network's maximum transmission unit in bytes.
 	MTU *int32 `json:"mtu,omitempty"`
-	// boundTo is what uses the port. A port that is bound is not given to
-	// another, and is not deleted in Neutron.
+	// boundTo is what uses the port. A bound port is not assigned to another
+	// Pod, and is not deleted in Neutron.
 	BoundTo *PortBindingApplyConfiguration `json:"boundTo,omitempty"`
 }
 

@@ -11,15 +11,13 @@ import (
 // NetworkSpecApplyConfiguration represents a declarative configuration of the NetworkSpec type for use
 // with apply.
 //
-// The rules that compare with the object as it was stand here and not on SubnetSpec: an element of a list has no old
-// value that Kubernetes could find.
+// Rules that compare with the old object are on this type and not on SubnetSpec: Kubernetes finds no old value of an
+// element of a list. A $name is a fragment; see SubnetSpec.
 //
-// Neutron fixes the IPv6 modes of a subnet when it makes it. A subnet that is taken out and declared anew later is another.
+// Neutron fixes a subnet's IPv6 modes when it creates the subnet. A subnet that is removed and declared again later is
+// another subnet.
 //
-// Neutron gives a subnet whose hosts go by the advertisements of another router no interface on its own routers
-// (_validate_subnet_address_mode in neutron/db/l3_db.py). One without a gateway, or for other kinds of ports, needs none.
-//
-// A subnet from a pool is told from others by the pool.
+// The pool identifies a subnet from a pool.
 //
 // NetworkSpec declares a network.
 type NetworkSpecApplyConfiguration struct {

@@ -17,7 +17,7 @@ type PortBindingApplyConfiguration struct {
 	Kind *string `json:"kind,omitempty"`
 	// name is the object's name.
 	Name *string `json:"name,omitempty"`
-	// uid is the object's UID: another object of the name is not meant.
+	// uid is the object's UID. It excludes another object of the same name.
 	UID *types.UID `json:"uid,omitempty"`
 }
 

@@ -7,18 +7,18 @@ package v1
 // RouterSpecApplyConfiguration represents a declarative configuration of the RouterSpec type for use
 // with apply.
 //
-// A rule speaks only where its premises hold; see SubnetSpec.
+// A $name in a rule is a fragment; see SubnetSpec.
 //
-// Neutron lets a router become another kind only while it is switched off (l3_hamode_db.py and l3_dvr_db.py in
-// neutron/db), and a Network's router is on.
+// Neutron changes ha and distributed only while a router's admin state is down (l3_hamode_db.py and l3_dvr_db.py in
+// neutron/db). A Network's router is up.
 //
 // RouterSpec declares the router of a network. It has an interface on each of
 // the network's subnets that has a gateway, with the gateway's address.
 type RouterSpecApplyConfiguration struct {
-	// existing is the id or name of a router that is there already and is
-	// not this network's own. The network's subnets are attached to it; the
-	// router itself is never changed. The default is none: the network gets
-	// a router of its own, which goes with it. It can change later.
+	// existing is the id or name of a router that exists already. The
+	// network's subnets are attached to it; its own settings never change.
+	// The default is none: the network gets a router of its own, which is
+	// deleted with it. It can change later.
 	Existing *string `json:"existing,omitempty"`
 	// externalNetwork is the id or name of the external network that the
 	// router leads to. The default is none: a router between the network's

@@ -7,16 +7,16 @@ package v1
 // RouterStatusApplyConfiguration represents a declarative configuration of the RouterStatus type for use
 // with apply.
 //
-// RouterStatus is the router of a network as it was last seen.
+// RouterStatus is the observed state of a network's router.
 type RouterStatusApplyConfiguration struct {
 	// id is the router's id in Neutron.
 	ID *string `json:"id,omitempty"`
-	// existing is true where the router is not the network's own.
+	// existing is true when the router is not the network's own.
 	Existing *bool `json:"existing,omitempty"`
 	// externalNetworkID is the id of the external network that the network's
 	// own router leads to.
 	ExternalNetworkID *string `json:"externalNetworkID,omitempty"`
-	// externalIPs are the addresses outside of the network's own router.
+	// externalIPs are the external addresses of the network's own router.
 	ExternalIPs []string `json:"externalIPs,omitempty"`
 }
 

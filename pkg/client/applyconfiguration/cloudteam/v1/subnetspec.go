@@ -11,30 +11,13 @@ import (
 // SubnetSpecApplyConfiguration represents a declarative configuration of the SubnetSpec type for use
 // with apply.
 //
-// The rules of one subnet. They stand on this type, and not on the kinds that use it, so that each use has them.
+// The rules of one subnet are on this type, and not on the types that use it, so that each use has them.
 //
-// A rule speaks only where its premises hold, so that one mistake gives one message and no input makes an expression
-// fail. Those that need the cidr begin with a list of at most one element, the parsed cidr if it is a good one: all()
-// of an empty list is true, and the variable of such a macro is CEL's only way to name a value within an expression.
+// A $name in a rule is a fragment of CEL, which tools/rules defines and explains; it also says how to add a rule. A rule
+// speaks only where its premises hold, so that one mistake gives one message and no input makes an expression fail.
 //
-// CEL cannot order addresses, so the rules that must know whether one comes before another turn each into two 64-bit
-// numbers, its upper and its lower half. An IPv4 address is first written as the last four groups of an IPv6 address,
-// "::" is spelled out as the zeros that it stands for, and each group is read as a hexadecimal floating-point number
-// ("0x0fd00p0"), the one way in which CEL reads hexadecimal digits. Decimal digits read as hexadecimal ones keep their
-// order. An IPv6 address that ends in an IPv4 address (::192.0.2.1) does not fit this, and is refused where it matters.
-//
-// Kubernetes refuses a rule whose estimated cost has no limit. Texts are therefore replaced before they are split (the
-// estimate knows how long replace() leaves a text, but not how long the parts are that split() gives), lists are read
-// in place (filter() forgets the limits of their elements), and unequal addresses are !(a == b), as != has no estimate.
-//
-// All of them run at each write of an object, that of its status included, and each time that one reads a field of self,
-// kube-apiserver copies the schemas of all fields beside it (Properties in model/adaptor.go of
-// k8s.io/apiextensions-apiserver/pkg/apiserver/schema/cel), which costs more than the rest. So a rule asks first for the
-// field that most objects lack, reads each field once, and speaks for all that can be wrong with one field where the
-// message can tell which it is.
-//
-// The cidr of a subnet from a pool is not known when it is declared. What would have to fit it is refused, for nothing
-// could be said about it.
+// The cidr of a subnet from a pool is not known when it is declared. Fields that must fit the cidr are refused, because
+// nothing can check them.
 //
 // SubnetSpec declares a subnet.
 type SubnetSpecApplyConfiguration struct {
