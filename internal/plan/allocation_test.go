@@ -2,6 +2,7 @@ package plan
 
 import (
 	"errors"
+	"net/netip"
 	"slices"
 	"strings"
 	"testing"
@@ -187,6 +188,16 @@ func TestAllocationsThatCannotBe(t *testing.T) {
 		"a default length without hosts": {
 			func(a *Allocation, _ *Spec) { a.Pool.DefaultPrefixLength = 32 }, "prefixLength", "gives no /32 to hosts",
 		},
+		"a name server of the other IP version": {
+			func(_ *Allocation, s *Spec) { s.Subnets[0].DNSServers = []netip.Addr{addr("fd00::53")} },
+			"dnsServers[0]", "not of IPv4",
+		},
+		"a route of the other IP version": {
+			func(a *Allocation, s *Spec) {
+				six(a)
+				s.Subnets[0].HostRoutes = []Route{route("10.0.0.0/8", "10.0.0.9")}
+			}, "hostRoutes[0]", "not of IPv6",
+		},
 		"an IPv6 mode in IPv4": {
 			func(_ *Allocation, s *Spec) { s.Subnets[0].IPv6RAMode = SLAAC }, "ipv6RAMode", "only IPv6 has it",
 		},
@@ -195,6 +206,12 @@ func TestAllocationsThatCannotBe(t *testing.T) {
 				six(a)
 				a.PrefixLength, s.Subnets[0].IPv6RAMode = 80, SLAAC
 			}, "prefixLength", "only in a /64",
+		},
+		"an MTU for IPv4 alone": {
+			func(a *Allocation, s *Spec) {
+				six(a)
+				s.MTU = 1000
+			}, "mtu", "write 1280",
 		},
 		"two of one pool, by its name and its id": {
 			func(_ *Allocation, s *Spec) {

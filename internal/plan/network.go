@@ -152,8 +152,18 @@ func (s Spec) Validate() error {
 			}
 		}
 	}
+	// Neutron creates a subnet of IPv6 from a pool on such a network (measured), and its hosts cannot work there.
+	if s.MTU != 0 && s.MTU < minMTUOfIPv6 && slices.ContainsFunc(s.Subnets, func(s Subnet) bool {
+		return s.From != nil && s.IPVersion() == 6
+	}) {
+		errs = append(errs, &FieldError{FieldMTU, fmt.Sprintf(
+			"%d is too small for IPv6: write %d or more", s.MTU, minMTUOfIPv6)})
+	}
 	return errors.Join(append(errs, s.validateAllocations()...)...)
 }
+
+// minMTUOfIPv6 is the least MTU of a link that carries IPv6 (RFC 8200).
+const minMTUOfIPv6 = 1280
 
 // validateAllocations refuses two subnets from one pool: nothing but the pool tells them from each other.
 func (s Spec) validateAllocations() (errs []error) {

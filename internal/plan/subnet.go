@@ -296,7 +296,8 @@ func (s Subnet) Validate() error {
 	return nil
 }
 
-// validateAllocation refuses what the pool does not give.
+// validateAllocation refuses what the pool does not give, and what Neutron accepts of such a subnet although its hosts
+// cannot use it: name servers and routes of the other IP version (measured). The API server does not know the version.
 func (s Subnet) validateAllocation() error {
 	pool, length := s.From.Pool, s.prefixLength()
 	if pool.ID == "" {
@@ -318,7 +319,31 @@ func (s Subnet) validateAllocation() error {
 		return &FieldError{FieldPrefixLength, fmt.Sprintf("hosts make addresses of their own only in a /%d, and %s has "+
 			"them: write such a prefix length, or %s", selfAddressedBits, mode, DHCPv6Stateful)}
 	}
+	for i, server := range s.DNSServers {
+		if versionOf(server) != pool.IPVersion {
+			return s.otherVersion(fmt.Sprintf("dnsServers[%d]", i), server)
+		}
+	}
+	for i, route := range s.HostRoutes {
+		if versionOf(route.Destination.Addr()) != pool.IPVersion || versionOf(route.NextHop) != pool.IPVersion {
+			return s.otherVersion(fmt.Sprintf("hostRoutes[%d]", i), route)
+		}
+	}
 	return nil
+}
+
+// otherVersion refuses an address that is not of the IP version of the subnet's pool.
+func (s Subnet) otherVersion(field string, value fmt.Stringer) error {
+	return &FieldError{field, fmt.Sprintf("%s is not of IPv%d, as subnet pool %q is: write one of IPv%d",
+		value, s.From.Pool.IPVersion, s.From.Name, s.From.Pool.IPVersion)}
+}
+
+// versionOf is the IP version of an address.
+func versionOf(a netip.Addr) int {
+	if a.Is4() {
+		return 4
+	}
+	return 6
 }
 
 func declaredSubnet(spec Spec, cidr netip.Prefix) (Subnet, bool) {
