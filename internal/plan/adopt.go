@@ -64,6 +64,7 @@ func Compare(spec Spec, found ObservedNetwork) ([]Difference, error) {
 		return nil, err
 	}
 	spec = spec.allocated(found, func(ObservedSubnet) bool { return true })
+	spec.TakeBack = nil // what is not the owner's yet has nothing of an earlier spec
 	// The plan for the network as it would be with its markers.
 	marked := found
 	if !spec.Owner.Owns(found.Description) {

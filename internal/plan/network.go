@@ -50,6 +50,9 @@ type Spec struct {
 	Import Import
 	// Router serves the subnets; nil means that none does.
 	Router *RouterSpec
+	// TakeBack names fields of Sets that an earlier spec set and that the network may still have. What this spec leaves
+	// out of them is taken back.
+	TakeBack []string
 }
 
 // Attributes are the settings that a network has besides its subnets.

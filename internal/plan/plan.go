@@ -53,6 +53,7 @@ func Network(spec Spec, observed Observed) (Change, error) {
 		return append(change, routing.refused...), nil
 	}
 
+	spec = spec.takingBack(keep)
 	var change Change
 	if step, ok := updateNetwork(spec, keep); ok {
 		change = append(change, step)

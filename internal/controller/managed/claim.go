@@ -20,18 +20,25 @@ func (r *Reconciler[T]) claimed(obj T) bool {
 }
 
 // claim puts the finalizer on the object and, in the same write, notes the cloud in which its resources are about to be
-// created. Should the process end before it hears of the creation, the next one knows where to look, even if its
-// credentials lead elsewhere; the status could tell only after another write.
+// created, and which fields the spec sets that may have to be taken back. Should the process end before it hears of the
+// creation, the next one knows where to look, even if its credentials lead elsewhere; the status could tell only after
+// another write. Nothing of an import is set before it is adopted.
 func (r *Reconciler[T]) claim(
-	ctx context.Context, key cache.ObjectName, obj T, identity client.Identity,
+	ctx context.Context, key cache.ObjectName, obj T, identity client.Identity, declared Declaration,
 ) (T, error) {
 	cloud, err := json.Marshal(cloudteamv1.CloudStatus(identity))
 	if err != nil {
 		return obj, err
 	}
+	annotations := map[string]any{cloudteamv1.AnnotationCloud: string(cloud)}
+	if fields := setOrRemembered(obj, declared); len(fields) > 0 && !r.kind.Expected(obj)[0].Imported {
+		if annotations[cloudteamv1.AnnotationTakeBack], err = annotationOf(obj, fields); err != nil {
+			return obj, err
+		}
+	}
 	return r.patchMetadata(ctx, key, obj, map[string]any{
 		"finalizers":  append(slices.Clone(obj.GetFinalizers()), r.kind.Finalizer),
-		"annotations": map[string]string{cloudteamv1.AnnotationCloud: string(cloud)},
+		"annotations": annotations,
 	})
 }
 

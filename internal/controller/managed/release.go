@@ -71,7 +71,7 @@ func (r *Reconciler[T]) maintain(ctx context.Context, key cache.ObjectName, obj 
 		return p // nor without its cloud
 	}
 	r.settle(key, obj.GetUID(), at)
-	p.declared = declared
+	p.declared = r.takingBack(obj, declared)
 	if ctx, ok := r.identify(ctx, at.in, obj, &p); ok {
 		p = r.converge(ctx, at.in, obj, p)
 	}

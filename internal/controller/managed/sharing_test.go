@@ -42,7 +42,7 @@ func TestSharesComeAndGoWithTheSpec(t *testing.T) {
 		w.diary.Take()
 		w.events.Take()
 		w.mustSync()
-		w.diary.Want(t, "apply share network", "apply share network", "write status")
+		w.diary.Want(t, "write annotations", "apply share network", "apply share network", "write status")
 		w.events.WantReasons(t, "Normal Updated")
 		w.wantSharedWith("a", "b")
 		w.edit(sharedWith())
@@ -72,8 +72,8 @@ func TestAProjectThatUsesTheNetworkHoldsUpNothingElse(t *testing.T) {
 		w.cloud.InTheWay = inventory.Blockers{Ports: []inventory.Blocker{{ID: "p1", DeviceOwner: "compute:nova", DeviceID: "9a"}}}
 		w.edit(func(obj *cloudteamv1.Network) { obj.Spec.SharedWith, obj.Spec.Tags = []string{"c"}, []string{"t"} })
 		w.syncFails()
-		w.diary.Want(t, "apply unshare network", "blockers of unshare network", "apply unshare network",
-			"apply share network", "apply tag network", "write status")
+		w.diary.Want(t, "write annotations", "apply unshare network", "blockers of unshare network",
+			"apply unshare network", "apply share network", "apply tag network", "write status")
 		w.wantSharedWith("a", "c")
 		w.wantState("Ready=False Reconciling=True InUse")
 		const want = `unshare network (sharedWith): project "a": in use by port p1 (compute:nova, device 9a). ` +

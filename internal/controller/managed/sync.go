@@ -62,11 +62,11 @@ func (r *Reconciler[T]) reconcile(ctx context.Context, key cache.ObjectName, obj
 		return r.report(ctx, obj, progress{state: undeclared(err)})
 	}
 	r.settle(key, obj.GetUID(), at)
-	p := progress{declared: declared}
+	p := progress{declared: r.takingBack(obj, declared)}
 	if within, ok := r.identify(ctx, at.in, obj, &p); ok {
 		// The finalizer comes before the first resource, so that no object can go and leave one behind.
 		if !claimed {
-			if obj, err = r.claim(ctx, key, obj, *p.identity); err != nil {
+			if obj, err = r.claim(ctx, key, obj, *p.identity, declared); err != nil {
 				return fmt.Errorf("adding the finalizer: %w", err)
 			}
 			r.remember(key, obj)
@@ -75,6 +75,9 @@ func (r *Reconciler[T]) reconcile(ctx context.Context, key cache.ObjectName, obj
 			r.setBlank(obj.GetUID(), true)
 		}
 		p = r.converge(within, at.in, obj, p)
+		if _, unwritten := errors.AsType[*notRemembered](p.err); unwritten {
+			return p.err
+		}
 	}
 	return errors.Join(p.err, r.report(ctx, obj, p))
 }
@@ -106,6 +109,9 @@ func (r *Reconciler[T]) converge(ctx context.Context, in Inventory, obj T, p pro
 		case next.Empty() && unresolved != nil:
 			return p.failed(unresolved)
 		case next.Empty():
+			if err := r.rememberOnlySet(ctx, obj, p.declared); err != nil {
+				return p.failed(err)
+			}
 			return p.succeeded(r.kind.Resource)
 		case len(last) > 0 && slices.EqualFunc(last, next.Change, sameDifferences):
 			// What Neutron does not show was not done, and each attempt would tell of it again.
@@ -115,6 +121,11 @@ func (r *Reconciler[T]) converge(ctx context.Context, in Inventory, obj T, p pro
 			return p.failed(p.notConverged(r.kind.Resource))
 		}
 
+		if !next.adopts {
+			if obj, err = r.rememberSet(ctx, obj, p.declared); err != nil {
+				return p.failed(err)
+			}
+		}
 		done, err := r.apply(ctx, in, obj, next.Change)
 		p.events = append(p.events, next.event(done))
 		last = nil

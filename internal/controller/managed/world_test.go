@@ -77,6 +77,9 @@ func lineOf(action clienttesting.Action) string {
 	if action.GetSubresource() != "" {
 		return "write " + action.GetSubresource()
 	}
+	if patch, ok := action.(clienttesting.PatchAction); ok && !strings.Contains(string(patch.GetPatch()), `"finalizers"`) {
+		return "write annotations"
+	}
 	return "write finalizers"
 }
 

@@ -30,6 +30,15 @@ func (d declaration) Complete(observed plan.Observed) bool {
 	return plan.Spec(d).Routed(observed)
 }
 
+// Sets is managed.Retractable's.
+func (d declaration) Sets() []string { return plan.Spec(d).Sets() }
+
+// TakingBack is managed.Retractable's.
+func (d declaration) TakingBack(fields []string) managed.Declaration {
+	d.TakeBack = fields
+	return d
+}
+
 // declarationOf is managed.Kind's.
 func declarationOf(obj *cloudteamv1.Network, owner plan.Owner) (managed.Declaration, error) {
 	spec, err := declare.Network(obj, owner)

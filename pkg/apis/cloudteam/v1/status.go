@@ -2,11 +2,24 @@ package v1
 
 import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // AnnotationCloud holds, from the write that adds the finalizer, the CloudStatus in JSON of the cloud in which the
 // object's resources are created. It pins the object until status.cloud does.
 const AnnotationCloud = "cloudteam.ztgame.com/cloud"
+
+// AnnotationTakeBack holds a TakeBack in JSON, where there is one. Only the controller writes it.
+const AnnotationTakeBack = "cloudteam.ztgame.com/take-back"
+
+// TakeBack names the fields that an object's spec has set and that are taken back in Neutron when the spec sets them no
+// longer. It is written before the first request that carries such a field, so that no crash loses it.
+type TakeBack struct {
+	// UID is the object's. One that was copied from another object says nothing.
+	UID types.UID `json:"uid"`
+	// Fields are in alphabetical order.
+	Fields []string `json:"fields"`
+}
 
 // AnnotationPaused on a Network or NetworkPort, with any value but "false", has the controller change nothing for it in
 // Neutron while it stands: neither create, nor correct, nor delete. An object that is deleted stays until it is taken
