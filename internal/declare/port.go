@@ -46,12 +46,15 @@ type PortSubnet struct {
 func NetworkPort(on *cloudteamv1.Network, obj *cloudteamv1.NetworkPort, owner plan.Owner) (Port, error) {
 	d := Port{
 		PortSpec: plan.PortSpec{
-			Owner:          owner,
-			Name:           obj.Name,
-			NetworkID:      on.Status.NetworkID,
-			MAC:            strings.ToLower(obj.Spec.MAC),
-			SecurityGroups: slices.Sorted(slices.Values(obj.Spec.SecurityGroups)),
+			Owner:     owner,
+			Name:      obj.Name,
+			NetworkID: on.Status.NetworkID,
+			MAC:       strings.ToLower(obj.Spec.MAC),
 		},
+	}
+	if obj.Spec.SecurityGroups != nil { // an empty list means no group at all
+		d.SecurityGroups = append([]string{}, obj.Spec.SecurityGroups...)
+		slices.Sort(d.SecurityGroups)
 	}
 	for _, s := range on.Status.Subnets {
 		if cidr, err := netip.ParsePrefix(s.CIDR); err == nil {

@@ -15,6 +15,8 @@ type reference struct {
 	attributes []string
 	// mutable is whether the field of an object that exists may change.
 	mutable bool
+	// removed is what happens when the spec sets the field no longer, as the page says it.
+	removed string
 	// admin is whether an administrator alone may set it.
 	admin bool
 }
@@ -39,11 +41,11 @@ func readReference(t *testing.T) map[string]reference {
 			continue
 		}
 		cells := strings.Split(row, " | ")
-		if len(cells) != 7 {
-			t.Fatalf("docs/fields.md: a row has %d cells, want 7: have readReference read the table as it is now: %s",
+		if len(cells) != 9 {
+			t.Fatalf("docs/fields.md: a row has %d cells, want 9: have readReference read the table as it is now: %s",
 				len(cells), line)
 		}
-		field := reference{mutable: cells[4] == "yes", admin: cells[5] == "admin"}
+		field := reference{removed: cells[5], mutable: cells[6] == "yes", admin: cells[7] == "admin"}
 		if cells[2] != "–" {
 			field.attributes = strings.Split(strings.Trim(cells[2], "`"), "`, `")
 		}
@@ -109,6 +111,18 @@ func (r fieldRow) problems(field reference, cloudName string) (problems []string
 	}
 	if drifts == (r.never != "") {
 		problems = append(problems, "write what others make of it in Neutron (drift or drifts), or why they cannot (never)")
+	}
+	// An element of a list goes with its list.
+	removable := (field.removed == "as unset" || field.removed == "taken back" || strings.Contains(r.field, "[].")) &&
+		r.needs == ""
+	if removable && r.gone == nil {
+		problems = append(problems, "the field can be removed: write what Neutron has then (gone), or why it is not (needs)")
+	}
+	if !removable && r.gone != nil {
+		problems = append(problems, "what Neutron has stays, or the field cannot be removed: leave gone out")
+	}
+	if field.removed == "taken back" && r.empty == nil {
+		problems = append(problems, "the field has an empty value: write it (empty)")
 	}
 	if field.admin && cloudName != "admin" {
 		problems = append(problems, `an administrator alone may set it: put it into a trial whose cloud is "admin"`)

@@ -16,6 +16,10 @@ import (
 //   - Write what the spec says at first (create), after an edit (change) where the field can change, and what others
 //     make of it in Neutron (drift), which is another value than the last. Values are written as in JSON. One that is
 //     only known later, such as an id, is a function (late), and what has to be in Neutron for it, attempt.made makes.
+//   - Write what Neutron has once the spec sets the field no longer (gone), in Neutron's form. A field that docs/fields.md
+//     says stays needs none, and one that cannot be removed must have none. One whose object goes with it names needs.
+//   - Where an empty value means something else than a field that is left out, write it (empty), and what Neutron has
+//     then (emptied), where that is not gone.
 //   - Where Neutron shows the value in another form than the spec, say in which (reads). Where docs/fields.md does not
 //     name the very attribute that shows it, name that (attribute), or say how to look for it (sees) and how others
 //     change it (drifts).
@@ -39,6 +43,12 @@ type fieldRow struct {
 	create, change any
 	// drift is what somebody else gives the attribute in Neutron. It is put back to change or, without that, to create.
 	drift any
+	// gone is what Neutron has once the spec sets the field no longer: isNil stands for null. needs says why the field
+	// stays in the spec all the same.
+	gone  any
+	needs string
+	// empty is the empty value that means something, and emptied what Neutron has for it; nil stands for gone.
+	empty, emptied any
 	// never says why nobody else changes it, and without create why it is not tried at all.
 	never string
 
@@ -55,6 +65,9 @@ type fieldRow struct {
 	told string
 }
 
+// isNil is a value of gone and emptied that is null in Neutron.
+var isNil = late(func(*tried) any { return nil })
+
 // late is a value that is known once the objects have names and their surroundings are there.
 type late func(o *tried) any
 
@@ -69,33 +82,41 @@ func trials() []trial {
 	return []trial{
 		{name: "plain", kind: "Network", cloud: "tenant", rows: []fieldRow{
 			{field: "spec.cidr", create: "10.61.0.0/24", reads: readCIDR, never: fixedWhenMade},
-			{field: "spec.gateway", create: "10.61.0.254", change: "none", drift: "10.61.0.253", reads: readGateway},
-			{field: "spec.allocationPools[].start", create: "10.61.0.10", change: "10.61.0.20", drift: "10.61.0.30"},
-			{field: "spec.allocationPools[].end", create: "10.61.0.99", change: "10.61.0.89", drift: "10.61.0.79"},
-			{field: "spec.dhcp", create: false, change: true, drift: false},
+			{field: "spec.gateway", create: "10.61.0.254", change: "none", drift: "10.61.0.253", reads: readGateway,
+				gone: "10.61.0.1"},
+			{field: "spec.allocationPools[].start", create: "10.61.0.10", change: "10.61.0.20", drift: "10.61.0.30",
+				gone: "10.61.0.2"},
+			{field: "spec.allocationPools[].end", create: "10.61.0.99", change: "10.61.0.89", drift: "10.61.0.79",
+				gone: "10.61.0.254"},
+			{field: "spec.dhcp", create: true, change: false, drift: true, gone: true},
 			{field: "spec.dnsServers", create: []string{"10.61.0.3", "10.61.0.2"}, change: []string{"10.61.0.2"},
-				drift: []string{"10.61.0.2", "10.61.0.3"}},
-			{field: "spec.hostRoutes[].destination", create: "10.9.0.0/16", change: "10.10.0.0/16", drift: "10.11.0.0/16"},
-			{field: "spec.hostRoutes[].nextHop", create: "10.61.0.7", change: "10.61.0.8", drift: "10.61.0.9"},
+				drift: []string{"10.61.0.2", "10.61.0.3"}, gone: []string{}, empty: []string{}},
+			{field: "spec.hostRoutes[].destination", create: "10.9.0.0/16", change: "10.10.0.0/16", drift: "10.11.0.0/16",
+				gone: []string{}},
+			{field: "spec.hostRoutes[].nextHop", create: "10.61.0.7", change: "10.61.0.8", drift: "10.61.0.9",
+				gone: []string{}},
 			{field: "spec.serviceTypes", create: []string{"compute:nova"}, change: []string{"network:dhcp"},
-				drift: []string{"compute:others"}},
-			{field: "spec.dnsPublishFixedIP", create: true, change: false, drift: true},
+				drift: []string{"compute:others"}, gone: []string{}, empty: []string{}},
+			{field: "spec.dnsPublishFixedIP", create: false, change: true, drift: false, gone: false},
 			{field: "spec.additionalSubnets", create: subnetsOf("fd00:61::/64"),
 				change: subnetsOf("fd00:61::/64", "fd00:62::/64"), reads: readCIDRs, sees: seeIPv6Subnets,
-				drifts: removeSubnet("fd00:62::/64"), told: "Created subnet fd00:62::/64"},
+				drifts: removeSubnet("fd00:62::/64"), told: "Created subnet fd00:62::/64", gone: []string{},
+				empty: []resource{}},
 			{field: "spec.description", create: "with Ünïcödé", change: "another", drift: withMarker("others'"),
-				reads: readDescription},
+				reads: readDescription, gone: late(func(o *tried) any { return markerOf(o.t, o.object) })},
 			{field: "spec.mtu", create: 1400, change: 1300, drift: 1350},
 			{field: "spec.portSecurity", create: false, change: true, drift: false},
 			{field: "spec.networkName", create: "created in Neutron", change: "changed in Neutron", drift: "others' name",
-				told: " name "},
-			{field: "spec.adminState", create: "Down", change: "Up", drift: false, reads: readAdminState},
+				told: " name ", gone: late(func(o *tried) any { return o.called })},
+			{field: "spec.adminState", create: "Up", change: "Down", drift: true, reads: readAdminState, gone: true},
 			{field: "spec.dnsDomain", create: "Created.example.", change: "Changed.example.", drift: "others.example.",
-				reads: readLower},
+				reads: readLower, gone: "", empty: "none"},
 			{field: "spec.tags", create: []string{"b", "a,c"}, change: []string{"c"}, reads: readSorted,
-				drifts: func(o *tried) { o.neutron.tag(o.id("network"), "others'") }},
-			{field: "spec.qosPolicy", create: qosPolicy("gold"), change: qosPolicy("silver"), drift: qosPolicy("gold")},
+				drifts: func(o *tried) { o.neutron.tag(o.id("network"), "others'") }, gone: []string{}, empty: []string{}},
+			{field: "spec.qosPolicy", create: qosPolicy("gold"), change: qosPolicy("silver"), drift: qosPolicy("gold"),
+				gone: isNil, empty: "none"},
 			{field: "spec.sharedWith", create: []string{"one"}, change: []string{"two", "three"}, reads: readSorted,
+				gone: isNil, empty: []string{},
 				sees:   func(o *tried) any { return slices.Sorted(maps.Keys(o.neutron.shares(o.id("network")))) },
 				drifts: func(o *tried) { o.neutron.remove("rbac-policies", o.neutron.shares(o.id("network"))["two"]) },
 				told:   `Shared network with project "two"`},
@@ -114,8 +135,8 @@ func trials() []trial {
 		}},
 		{name: "provided", kind: "Network", cloud: "admin", rows: []fieldRow{
 			{field: "spec.cidr", create: "10.64.0.0/24", reads: readCIDR, never: fixedWhenMade},
-			{field: "spec.shared", create: true, change: false, drift: true},
-			{field: "spec.external", create: true, change: false, drift: true},
+			{field: "spec.shared", create: false, change: true, drift: false, gone: false, empty: false},
+			{field: "spec.external", create: false, change: true, drift: false, gone: false, empty: false},
 			{field: "spec.provider.networkType", create: "vlan", never: fixedWhenMade},
 			{field: "spec.provider.physicalNetwork", create: "physnet1", never: fixedWhenMade},
 			{field: "spec.provider.segmentationID", create: vlan(0), change: vlan(1), drift: vlan(2)},
@@ -123,15 +144,17 @@ func trials() []trial {
 		{name: "routed", kind: "Network", cloud: "admin", rows: []fieldRow{
 			{field: "spec.cidr", create: "10.65.0.0/24", reads: readCIDR, never: fixedWhenMade},
 			{field: "spec.router.externalNetwork", create: outsideName("203.0.113.0/24"),
-				change: outsideID("198.51.100.0/24"), drift: outsideID("203.0.113.0/24"), reads: readOutside},
-			{field: "spec.router.snat", create: false, change: true, drift: false},
+				change: outsideID("198.51.100.0/24"), drift: outsideID("203.0.113.0/24"), reads: readOutside,
+				needs: "snat and externalIP go with it: TestRouter takes it away"},
+			{field: "spec.router.snat", create: true, change: false, drift: true},
 			{field: "spec.router.externalIP", create: "203.0.113.20", change: "198.51.100.20", drift: "203.0.113.30",
 				attribute: "router.external_gateway_info.external_fixed_ips[].ip_address"},
 			{field: "spec.router.ha", create: false, never: fixedWhileOn},
 			{field: "spec.router.distributed", create: false, never: fixedWhileOn},
 			{field: "spec.router.routes[].destination", create: "198.18.0.0/24", change: "198.18.1.0/24",
-				drift: "198.18.2.0/24"},
-			{field: "spec.router.routes[].nextHop", create: "10.65.0.9", change: "10.65.0.8", drift: "10.65.0.7"},
+				drift: "198.18.2.0/24", gone: []string{}},
+			{field: "spec.router.routes[].nextHop", create: "10.65.0.9", change: "10.65.0.8", drift: "10.65.0.7",
+				gone: []string{}},
 		}},
 		{name: "port", kind: "NetworkPort", cloud: "admin", rows: []fieldRow{
 			{field: "spec.networkName", create: late(func(o *tried) any { return o.of("routed").called }),
@@ -140,7 +163,8 @@ func trials() []trial {
 				reads: readNetwork, never: fixedWhenMade},
 			{field: "spec.addresses", create: []string{"10.65.0.50"}, drift: fixedIPs("10.65.0.51"), reads: readAddresses},
 			{field: "spec.mac", create: "FA:16:3E:65:00:01", drift: "fa:16:3e:65:00:02", reads: readLower},
-			{field: "spec.securityGroups", create: groupOf("admin"), change: groupOf("tenant"), drift: []string{}},
+			{field: "spec.securityGroups", create: groupOf("admin"), change: groupOf("tenant"), drift: []string{},
+				empty: []string{}, emptied: []string{}},
 		}},
 	}
 }

@@ -12,51 +12,57 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	"cloudteam.ztgame.com/network-controller/test/harness"
 )
 
-// TestEveryField takes every field that is an attribute in Neutron through its life: it arrives there, follows an edit,
-// is put back when somebody else changes it, which an Event tells of, and costs nothing at rest. Its table is in
+// TestEveryField takes every field that is an attribute in Neutron through its life, by each tool that users have: it
+// arrives there, follows an edit, is put back when somebody else changes it, which an Event tells of, costs nothing at
+// rest, and is emptied, and taken back or left, as docs/fields.md says, when the spec sets it no longer. Its table is in
 // everyfield_table_test.go.
 func TestEveryField(t *testing.T) {
 	reference := readReference(t)
 	t.Run("each field of docs/fields.md that is an attribute in Neutron has a row, and each row says all that it has to",
 		func(t *testing.T) { wantRows(t, reference, trials()) })
 	for _, cloudName := range []string{"tenant", "admin"} {
-		t.Run(cloudName, func(t *testing.T) {
-			startController(t, cloudName, "--resync-period=1s")
-			a := newAttempt(t, reference, cloudName)
-			for _, o := range a.objects {
-				o.create()
-			}
-			a.wantAll(asCreated)
-			for _, o := range a.objects {
-				o.edit()
-			}
-			a.wantAll(asChanged)
-			for _, o := range a.objects {
-				o.drift()
-			}
-			for _, o := range a.objects {
-				eventually(t, func() error { return o.differs(asChanged) })
-				o.wantEvents()
-			}
-			a.wantAll(asChanged)
-			if emulator != nil {
-				wantRest(t, a.versions)
-			}
-			a.remove()
-		})
+		for _, way := range harness.Ways {
+			t.Run(cloudName+"/"+string(way), func(t *testing.T) {
+				startController(t, cloudName, "--resync-period=1s")
+				newAttempt(t, reference, cloudName, way).live()
+			})
+		}
 	}
+}
+
+// live takes the objects through their lives.
+func (a *attempt) live() {
+	a.t.Helper()
+	a.write(asCreated)
+	a.write(asChanged)
+	for _, o := range a.objects {
+		o.drift()
+	}
+	for _, o := range a.objects {
+		eventually(a.t, func() error { return o.differs(asChanged) })
+		o.wantEvents()
+	}
+	a.wantAll(asChanged)
+	a.write(asEmptied)
+	a.write(asChanged)
+	a.write(asRemoved)
+	if emulator != nil {
+		wantRest(a.t, a.versions)
+	}
+	a.remove()
 }
 
 // attempt is the trials of one cloud while they are made.
 type attempt struct {
 	t         *testing.T
 	reference map[string]reference
+	way       harness.Way
 	namespace string
 	// neutron is an administrator's, who sees and changes whatever there is, whoever's it is.
 	neutron *cloud
@@ -90,10 +96,10 @@ type triedStatus struct {
 	PortID    string                     `json:"portID"`
 }
 
-func newAttempt(t *testing.T, fields map[string]reference, cloudName string) *attempt {
+func newAttempt(t *testing.T, fields map[string]reference, cloudName string, way harness.Way) *attempt {
 	t.Helper()
 	a := &attempt{
-		t: t, reference: fields, namespace: newNamespace(t), neutron: open(t, "admin"), besides: map[string]resource{},
+		t: t, reference: fields, way: way, namespace: newNamespace(t), neutron: open(t, "admin"), besides: map[string]resource{},
 		vlans: 2800 + 10*rand.IntN(120),
 	}
 	client := dynamic.NewForConfigOrDie(admin)
@@ -148,14 +154,47 @@ type version int
 const (
 	asCreated version = iota
 	asChanged
+	// asEmptied has the empty value where that means something, and asRemoved leaves out what can be left out.
+	asEmptied
+	asRemoved
 )
 
 // declared is what the spec says of a row's field; nil where it says nothing.
 func (o *tried) declared(row fieldRow, v version) any {
-	if v == asChanged && row.change != nil {
+	switch {
+	case v == asEmptied && row.empty != nil:
+		return row.empty
+	case v == asRemoved && o.removable(row):
+		return nil
+	case v != asCreated && row.change != nil:
 		return o.known(row.change)
+	default:
+		return o.known(row.create)
 	}
-	return o.known(row.create)
+}
+
+// removable reports whether a row's field can be left out of the spec.
+func (o *tried) removable(row fieldRow) bool {
+	field := o.reference[o.kind+" "+row.field]
+	return row.needs == "" && (row.gone != nil || field.removed == "stays")
+}
+
+// wanted is what Neutron shows of a row in an attribute; false where nothing is known of it.
+func (o *tried) wanted(row fieldRow, attribute string, v version) (want any, known bool) {
+	switch declared := o.declared(row, v); {
+	case v == asEmptied && row.emptied != nil:
+		return o.known(row.emptied), true
+	case v == asEmptied && row.empty != nil || v == asRemoved && row.gone != nil:
+		return o.known(row.gone), true
+	case v == asRemoved && o.removable(row):
+		return o.wanted(row, attribute, asChanged)
+	case declared == nil:
+		return nil, false
+	case row.reads != nil:
+		return row.reads(o, attribute, declared), true
+	default:
+		return declared, true
+	}
 }
 
 // known is a value of the table.
@@ -166,43 +205,35 @@ func (o *tried) known(value any) any {
 	return value
 }
 
-func (o *tried) create() {
+// write has the objects' specs say what they do in a version, by the attempt's way, and waits until Neutron has that.
+func (a *attempt) write(v version) {
+	a.t.Helper()
+	for _, o := range a.objects {
+		object := &unstructured.Unstructured{}
+		err := object.UnmarshalJSON([]byte(asJSON(map[string]any{
+			"apiVersion": cloudteamv1.SchemeGroupVersion.String(), "kind": o.kind, "spec": o.spec(v),
+			"metadata": map[string]any{"namespace": o.namespace, "name": o.called},
+		})))
+		if err != nil {
+			a.t.Fatal(err)
+		}
+		if o.object, err = a.way.Write(a.t.Context(), o.client, object); err != nil {
+			a.t.Fatalf("writing %s %s: %v", o.kind, o.called, err)
+		}
+	}
+	a.wantAll(v)
+}
+
+// spec is the object's, in a version.
+func (o *tried) spec(v version) map[string]any {
 	o.t.Helper()
 	spec := map[string]any{}
 	for _, row := range o.rows {
-		if value := o.declared(row, asCreated); value != nil {
+		if value := o.declared(row, v); value != nil {
 			put(spec, strings.TrimPrefix(row.field, "spec."), value)
 		}
 	}
-	object := &unstructured.Unstructured{}
-	err := object.UnmarshalJSON([]byte(asJSON(map[string]any{
-		"apiVersion": cloudteamv1.SchemeGroupVersion.String(), "kind": o.kind, "spec": spec,
-		"metadata": metav1.ObjectMeta{Namespace: o.namespace, Name: o.called},
-	})))
-	if err != nil {
-		o.t.Fatal(err)
-	}
-	o.object, err = o.client.Create(o.t.Context(), object,
-		metav1.CreateOptions{FieldValidation: metav1.FieldValidationStrict})
-	if err != nil {
-		o.t.Fatalf("creating %s %s: %v", o.kind, o.called, err)
-	}
-}
-
-// edit changes all fields that have a change, in one patch.
-func (o *tried) edit() {
-	o.t.Helper()
-	spec := map[string]any{}
-	for _, row := range o.rows {
-		if row.change != nil {
-			put(spec, strings.TrimPrefix(row.field, "spec."), o.known(row.change))
-		}
-	}
-	_, err := o.client.Patch(o.t.Context(), o.called, types.MergePatchType, []byte(asJSON(map[string]any{"spec": spec})),
-		metav1.PatchOptions{FieldValidation: metav1.FieldValidationStrict})
-	if err != nil {
-		o.t.Fatalf("editing %s %s: %v", o.kind, o.called, err)
-	}
+	return spec
 }
 
 // awaitReady waits until the object is Ready at its present generation.
@@ -265,13 +296,10 @@ func (o *tried) differs(v version) error {
 	var errs []error
 	for _, row := range o.rows {
 		declared := o.declared(row, v)
-		if declared == nil {
-			continue
-		}
 		for _, attribute := range o.attributesOf(row) {
-			want := declared
-			if row.reads != nil {
-				want = row.reads(o, attribute, declared)
+			want, known := o.wanted(row, attribute, v)
+			if !known {
+				continue
 			}
 			if got := o.see(row, attribute, seen); asJSON(got) != asJSON(want) {
 				errs = append(errs, fmt.Errorf("%s %s: %s is %s, so that %s is to be %s, and it is %s", o.kind, o.called,

@@ -71,7 +71,7 @@ func TestPropertiesOfANetworkAreChecked(t *testing.T) {
 		"shared with no name": {spec: `sharedWith: [a, ""]`, field: "spec.sharedWith[1]", message: "not a project's id"},
 		"shared with a space": {spec: `sharedWith: ["a b"]`, field: "spec.sharedWith[0]", message: "not a project's id"},
 		"shared with one twice": {
-			spec: `sharedWith: [a, a]`, field: "spec.sharedWith[1]", message: "Duplicate value",
+			spec: `sharedWith: [a, a]`, field: "spec.sharedWith", message: "a project is listed twice",
 		},
 		"shared with 65": {
 			spec: `sharedWith: [` + list(65, project) + `]`, field: "spec.sharedWith", message: "Too many",
@@ -158,10 +158,14 @@ func TestPropertiesOfANetworkAreChecked(t *testing.T) {
 		},
 
 		// availabilityZoneHints
-		"zones":                 {spec: `availabilityZoneHints: [a, b]`},
-		"zones have no order":   {before: `availabilityZoneHints: [a, b]`, spec: `availabilityZoneHints: [b, a]`},
-		"zones may go":          {before: `availabilityZoneHints: [a, b]`, spec: `mtu: 1400`},
-		"no zones are left out": {spec: `availabilityZoneHints: []`, field: "spec.availabilityZoneHints", message: "at least 1"},
+		"zones":                {spec: `availabilityZoneHints: [a, b]`},
+		"zones have no order":  {before: `availabilityZoneHints: [a, b]`, spec: `availabilityZoneHints: [b, a]`},
+		"zones may go":         {before: `availabilityZoneHints: [a, b]`, spec: `mtu: 1400`},
+		"no zones are as none": {spec: `availabilityZoneHints: []`},
+		"no zones, and then some": {
+			before: `availabilityZoneHints: []`, spec: `availabilityZoneHints: [a]`,
+			field: "spec.availabilityZoneHints", message: "neither change nor be added later",
+		},
 		"zones with names of 255 characters, brackets, quotes and commas included": {
 			spec: `availabilityZoneHints: [` + list(15, func(zone int) string { return fmt.Sprintf("zone-%08d", zone) }) + `]`,
 		},
@@ -184,7 +188,7 @@ func TestPropertiesOfANetworkAreChecked(t *testing.T) {
 		"as many as go":    {spec: `tags: [` + list(64, tagOf255) + `]`},
 		"the tags may go":  {before: `tags: [a]`, spec: `tags: []`},
 		"one more":         {spec: `tags: [` + list(65, tagOf255) + `]`, field: "spec.tags", message: "Too many"},
-		"a tag twice":      {spec: `tags: [a, b, a]`, field: "spec.tags[2]", message: "Duplicate value"},
+		"a tag twice":      {spec: `tags: [a, b, a]`, field: "spec.tags", message: "a tag is listed twice"},
 		"an empty tag":     {spec: `tags: [""]`, field: "spec.tags[0]", message: "not a tag: write 1 to 255"},
 		"a tag with a tab": {spec: `tags: ["a\tb"]`, field: "spec.tags[0]", message: "not a tag"},
 		"a tag of 256":     {spec: `tags: [` + strings.Repeat("a", 256) + `]`, field: "spec.tags[0]", message: "Too long"},

@@ -90,10 +90,6 @@ func TestNetworkPortMistakesAreRefusedWithOneSentenceEach(t *testing.T) {
 		"the mac that stands for none": {`{networkName: a, mac: "00:00:00:00:00:00"}`, "spec.mac", "not all zero"},
 		"a mac with a line break":      {`{networkName: a, mac: "fa:16:3e:00:00:01\n"}`, "spec.mac", noMAC},
 
-		"no security groups": {
-			`{networkName: a, securityGroups: []}`, "spec.securityGroups",
-			"write the id of a security group, or leave securityGroups out and the cloud chooses",
-		},
 		"a security group by name": {`{networkName: a, securityGroups: [default]}`, "spec.securityGroups[0]", noGroup},
 		"a security group by a long name": {
 			`{networkName: a, securityGroups: [` + strings.Repeat("web", 30) + `]}`, "spec.securityGroups[0]", noGroup,
@@ -110,7 +106,7 @@ func TestNetworkPortMistakesAreRefusedWithOneSentenceEach(t *testing.T) {
 		},
 		"a security group twice": {
 			`{networkName: a, securityGroups: [` + groupID(1) + `, ` + groupID(1) + `]}`,
-			"spec.securityGroups[1]", "Duplicate value",
+			"spec.securityGroups", "a security group is listed twice",
 		},
 		"a deletion policy of a Pod's": {
 			`{networkName: a, deletionPolicy: Never}`, "spec.deletionPolicy", `supported values: "Delete", "Retain"`,

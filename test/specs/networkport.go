@@ -126,7 +126,7 @@ func drawSecurityGroups(t *rapid.T, l Limits, spec *cloudteamv1.NetworkPortSpec)
 	spec.SecurityGroups = nil
 	if len(l.SecurityGroups) > 0 {
 		groups := rapid.SampledFrom(l.SecurityGroups)
-		spec.SecurityGroups = orNil(rapid.SliceOfNDistinct(groups, 0, len(l.SecurityGroups), rapid.ID).Draw(t, "groups"))
+		spec.SecurityGroups = rapid.SliceOfNDistinct(groups, 0, len(l.SecurityGroups), rapid.ID).Draw(t, "groups")
 	} else {
 		_ = rapid.Bool().Draw(t, "no groups")
 	}

@@ -6,6 +6,7 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"maps"
 	"path/filepath"
 	"reflect"
 	"regexp"
@@ -16,15 +17,24 @@ import (
 
 // markerPrefix begins the comment line that says what a field is in Neutron:
 //
-//	// +neutron:attribute=subnet.gateway_ip,mutable=true,privilege=tenant
+//	// +neutron:attribute=subnet.gateway_ip,mutable=true,removed=default,privilege=tenant
 //
 // attribute is the resource and its attribute in the Networking API, several joined by "+", or "none" for what is the
-// controller's own. mutable says whether the field of an object that exists may change. privilege is who may set the
-// attribute under Neutron's default policies: "tenant", a member of the project, or "admin".
+// controller's own. mutable says whether the field of an object that exists may change. removed says what happens when
+// the spec sets the field no longer, by a key of removals; a field that must be set does not have it. privilege is who
+// may set the attribute under Neutron's default policies: "tenant", a member of the project, or "admin".
 const markerPrefix = "+neutron:"
 
 // markerExample is a marker for errors to show.
-const markerExample = "// " + markerPrefix + "attribute=network.mtu,mutable=true,privilege=tenant"
+const markerExample = "// " + markerPrefix + "attribute=network.mtu,mutable=true,removed=kept,privilege=tenant"
+
+// removals are what can happen when a spec that set a field sets it no longer, as the reference says it.
+var removals = map[string]string{
+	"default": "as unset",
+	"back":    "taken back",
+	"kept":    "stays",
+	"refused": "refused",
+}
 
 // field is one row of the reference.
 type field struct {
@@ -36,6 +46,10 @@ type field struct {
 	attributes []string
 	// byDefault is what holds where the field is unset.
 	byDefault string
+	// whenEmpty is what an empty list or object means; empty where the field is neither.
+	whenEmpty string
+	// removed is what happens when the spec sets the field no longer: a value of removals.
+	removed   string
 	mutable   bool
 	privilege string
 	// text is the field's comment, without the sentences that the other columns tell.
@@ -175,6 +189,9 @@ func (w *walk) fieldAt(path string, f *ast.Field) {
 	if list {
 		path += "[]"
 	}
+	if read.whenEmpty == "" {
+		read.whenEmpty = w.empty(nested, list || strings.HasPrefix(typ, "list of"))
+	}
 	above, again := w.shown[nested]
 	if again {
 		read.text += " Its fields are those of `" + above + "`, above."
@@ -182,6 +199,19 @@ func (w *walk) fieldAt(path string, f *ast.Field) {
 	w.fields = append(w.fields, read)
 	if nested != "" && !again {
 		w.typeAt(path, nested)
+	}
+}
+
+// empty is what an empty value of a type means where the comment does not say it: an empty list is as none, and an empty
+// object lacks what must be set in it.
+func (w *walk) empty(nested string, list bool) string {
+	switch {
+	case list:
+		return removals["default"]
+	case nested != "":
+		return removals["refused"]
+	default:
+		return ""
 	}
 }
 
@@ -238,6 +268,8 @@ var (
 	defaultSentence = regexp.MustCompile(`^The default is (.+)\.$`)
 	// choiceSentence names who chooses, and perhaps what as a rule.
 	choiceSentence = regexp.MustCompile(`^(?:The )?(\w+) chooses(?: one)?(?:, (.+),)? when (?:it is|they are) unset\.$`)
+	// emptySentence says what an empty list or object means.
+	emptySentence  = regexp.MustCompile(`^An empty (?:list|object) (?:means|is) (.+)\.$`)
 	mustSentence   = regexp.MustCompile(`^It must be set\b`)
 	changeSentence = regexp.MustCompile(`^(?:It|They) (?:can|cannot) change later\.$`)
 	canChange      = regexp.MustCompile(`\bcan change later\b`)
@@ -273,15 +305,22 @@ func (f *field) readMarker(marker string) error {
 	values := map[string]string{}
 	for pair := range strings.SplitSeq(marker, ",") {
 		key, value, _ := strings.Cut(pair, "=")
-		if !slices.Contains([]string{"attribute", "mutable", "privilege"}, key) || values[key] != "" || value == "" {
-			return fmt.Errorf("%s%s: %q is not understood: write attribute, mutable and privilege, each once and with "+
-				"a value, as in %q", markerPrefix, marker, pair, markerExample)
+		if !slices.Contains([]string{"attribute", "mutable", "removed", "privilege"}, key) || values[key] != "" ||
+			value == "" {
+			return fmt.Errorf("%s%s: %q is not understood: write attribute, mutable, removed and privilege, each once and "+
+				"with a value, as in %q", markerPrefix, marker, pair, markerExample)
 		}
 		values[key] = value
 	}
-	if len(values) != 3 {
+	if values["attribute"] == "" || values["mutable"] == "" || values["privilege"] == "" {
 		return fmt.Errorf("%s%s: attribute, mutable or privilege is missing: write all three, as in %q",
 			markerPrefix, marker, markerExample)
+	}
+	if removed := values["removed"]; removed != "" {
+		if f.removed = removals[removed]; f.removed == "" {
+			return fmt.Errorf("removed=%s: write one of %s", removed,
+				strings.Join(slices.Sorted(maps.Keys(removals)), ", "))
+		}
 	}
 	if values["attribute"] != "none" {
 		f.attributes = strings.Split(values["attribute"], "+")
@@ -316,6 +355,8 @@ func (f *field) readText(text string, required bool) error {
 		}
 		if value, ok := defaultIn(sentence); ok {
 			f.byDefault = value
+		} else if found := emptySentence.FindStringSubmatch(sentence); found != nil {
+			f.whenEmpty = found[1]
 		} else if !changeSentence.MatchString(sentence) {
 			rest = append(rest, sentence)
 		}
@@ -327,6 +368,13 @@ func (f *field) readText(text string, required bool) error {
 	case f.byDefault == "":
 		return errors.New(`the comment does not say what holds where the field is unset: write a sentence such as ` +
 			`"The default is none.", "The cloud chooses when it is unset." or "It must be set."`)
+	case f.byDefault == mustBeSet && f.removed == "":
+		f.removed = removals["refused"]
+	case f.byDefault == mustBeSet:
+		return errors.New("a field that must be set cannot be removed: leave removed out of the marker")
+	case f.removed == "":
+		return fmt.Errorf("the marker does not say what happens when the spec sets the field no longer: "+
+			"write removed=default, removed=back, removed=kept or removed=refused, as in %q", markerExample)
 	}
 	return nil
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	_ "embed" // the preface
 	"fmt"
 	"strings"
@@ -22,11 +23,11 @@ func page(sections []section) string {
 	var b strings.Builder
 	b.WriteString(preface)
 	for _, s := range sections {
-		fmt.Fprintf(&b, "\n## %s\n\n| field | type | Neutron | unset | changes | who | what it is |\n"+
-			"| --- | --- | --- | --- | --- | --- | --- |\n", s.kind)
+		fmt.Fprintf(&b, "\n## %s\n\n| field | type | Neutron | unset | empty | set no longer | changes | who | "+
+			"what it is |\n| --- | --- | --- | --- | --- | --- | --- | --- | --- |\n", s.kind)
 		for _, f := range s.fields {
-			fmt.Fprintf(&b, "| `%s` | %s | %s | %s | %s | %s | %s |\n", f.path, f.typ, f.neutron(), cell(f.byDefault),
-				f.changes(), f.privilege, cell(f.text))
+			fmt.Fprintf(&b, "| `%s` | %s | %s | %s | %s | %s | %s | %s | %s |\n", f.path, f.typ, f.neutron(),
+				cell(f.byDefault), cell(cmp.Or(f.whenEmpty, "–")), f.removed, f.changes(), f.privilege, cell(f.text))
 		}
 	}
 	return b.String()

@@ -15,7 +15,7 @@ type CloudReference struct {
 	SecretName string `json:"secretName"`
 
 	// name is the entry in clouds.yaml. The default is the only entry.
-	// +neutron:attribute=none,mutable=true,privilege=tenant
+	// +neutron:attribute=none,mutable=true,removed=default,privilege=tenant
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
 	// +kubebuilder:validation:XValidation:rule=`$isPrintable(self)`,message=`a control character, on which a terminal that shows the text may act: write the name of an entry below "clouds:" in clouds.yaml`

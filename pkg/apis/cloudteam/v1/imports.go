@@ -24,7 +24,7 @@ type NetworkImport struct {
 	// declared, its name and its subnets' included. Without it, such a network is
 	// not taken over, and the differences are listed. The default is false. It can
 	// change later.
-	// +neutron:attribute=none,mutable=true,privilege=tenant
+	// +neutron:attribute=none,mutable=true,removed=default,privilege=tenant
 	// +optional
 	Overwrite bool `json:"overwrite,omitempty"`
 }

@@ -35,7 +35,7 @@ type ProviderSpec struct {
 	// physicalNetwork is the cloud's name for the physical network that a flat or
 	// vlan network is on, at most 64 characters. A flat network needs it. The
 	// cloud chooses when it is unset. It cannot change later.
-	// +neutron:attribute=network.provider:physical_network,mutable=false,privilege=admin
+	// +neutron:attribute=network.provider:physical_network,mutable=false,removed=kept,privilege=admin
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=64
@@ -44,7 +44,7 @@ type ProviderSpec struct {
 	// 1 to 4094; the VNI of vxlan and geneve, 1 to 16777215; or the key of gre, 1
 	// to 4294967295. Of a vlan it may be another later, of others not. The cloud
 	// chooses when it is unset.
-	// +neutron:attribute=network.provider:segmentation_id,mutable=true,privilege=admin
+	// +neutron:attribute=network.provider:segmentation_id,mutable=true,removed=kept,privilege=admin
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	SegmentationID *int64 `json:"segmentationID,omitempty"`

@@ -63,16 +63,16 @@ type NetworkPortSpec struct {
 	// networkNamespace is the Network's namespace. The default is this object's
 	// own; a Network in another namespace must list this object's namespace in
 	// its spec.allowedNamespaces. It cannot change later.
-	// +neutron:attribute=port.network_id,mutable=false,privilege=tenant
+	// +neutron:attribute=port.network_id,mutable=false,removed=refused,privilege=tenant
 	// +optional
 	// +kubebuilder:validation:MaxLength=63
 	// +kubebuilder:validation:XValidation:rule=`$isLabel(self)`,message=`not the name of a namespace: write lower-case letters, digits and "-", with a letter or digit at both ends, such as "team-a", or leave it out for the NetworkPort's own`
 	NetworkNamespace string `json:"networkNamespace,omitempty"`
 
 	// addresses are the port's addresses, inside the Network's subnets, at most
-	// 8. Neutron chooses one, of each IP family that the Network has, when they
-	// are unset. They cannot change later.
-	// +neutron:attribute=port.fixed_ips,mutable=false,privilege=tenant
+	// 8. An empty list is refused. Neutron chooses one, of each IP family that the
+	// Network has, when they are unset. They cannot change later.
+	// +neutron:attribute=port.fixed_ips,mutable=false,removed=refused,privilege=tenant
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=8
@@ -84,30 +84,30 @@ type NetworkPortSpec struct {
 
 	// mac is the port's hardware address, such as fa:16:3e:00:00:01. Neutron
 	// chooses one when it is unset. It cannot change later.
-	// +neutron:attribute=port.mac_address,mutable=false,privilege=tenant
+	// +neutron:attribute=port.mac_address,mutable=false,removed=refused,privilege=tenant
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	// +kubebuilder:validation:XValidation:rule=`self != '00:00:00:00:00:00' && $isMAC(self)`,message=`not the hardware address of one host: write six groups of two hexadecimal digits, the second digit even and not all zero, such as "fa:16:3e:00:00:01", or leave it out and Neutron chooses`
 	MAC string `json:"mac,omitempty"`
 
 	// securityGroups are the ids of the port's security groups in Neutron, at
-	// most 16. The cloud chooses, as a rule the project's group "default", when
-	// they are unset. They can change later.
-	// +neutron:attribute=port.security_groups,mutable=true,privilege=tenant
+	// most 16. An empty list means no group at all. The cloud chooses, as a rule
+	// the project's group "default", when they are unset. They can change later.
+	// +neutron:attribute=port.security_groups,mutable=true,removed=kept,privilege=tenant
 	// +optional
-	// +listType=set
+	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=16
 	// +kubebuilder:validation:items:MaxLength=255
 	// +kubebuilder:validation:items:XValidation:rule=`$isID(self)`,message=`not the id of a security group: write what "openstack security group show -f value -c id NAME" prints`
-	// +kubebuilder:validation:XValidation:rule=`self.size() > 0`,message=`an empty list: write the id of a security group, or leave securityGroups out and the cloud chooses`
-	SecurityGroups []string `json:"securityGroups,omitempty"`
+	// +kubebuilder:validation:XValidation:rule=`self.all(g, self.exists_one(h, h == g))`,message=`a security group is listed twice: list it once`
+	SecurityGroups []string `json:"securityGroups,omitzero"`
 
 	// deletionPolicy says what becomes of the port in Neutron when this object is
 	// deleted. Delete removes it; Retain takes the ownership marker off and leaves
 	// it. The default is Delete, or what the controller's flag --deletion-policy
 	// says, which holds for no port that is made for a Deployment or a Pod. It can
 	// change later.
-	// +neutron:attribute=none,mutable=true,privilege=tenant
+	// +neutron:attribute=none,mutable=true,removed=default,privilege=tenant
 	// +optional
 	DeletionPolicy DeletionPolicy `json:"deletionPolicy,omitempty"`
 
@@ -116,7 +116,7 @@ type NetworkPortSpec struct {
 	// leaves them until the spec next changes. The default is Correct, or what the
 	// controller's flag --drift-policy says, which holds for no port that is made
 	// for a Deployment or a Pod. It can change later.
-	// +neutron:attribute=none,mutable=true,privilege=tenant
+	// +neutron:attribute=none,mutable=true,removed=default,privilege=tenant
 	// +optional
 	DriftPolicy DriftPolicy `json:"driftPolicy,omitempty"`
 
@@ -124,7 +124,7 @@ type NetworkPortSpec struct {
 	// change the port in Neutron: such a change is neither put back nor reported.
 	// A change of the spec still applies all of it, these fields, too, as does the
 	// making of a port that is gone. The default is none. They can change later.
-	// +neutron:attribute=none,mutable=true,privilege=tenant
+	// +neutron:attribute=none,mutable=true,removed=default,privilege=tenant
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=32

@@ -1,7 +1,7 @@
 package v1
 
 // A $name in a rule is a fragment; see SubnetSpec.
-// +kubebuilder:validation:XValidation:rule=`!has(self.existing) || !has(self.externalNetwork) && !has(self.snat) && !has(self.externalIP) && !has(self.routes) && !has(self.ha) && !has(self.distributed)`,fieldPath=`.existing`,message=`a router that exists keeps its own settings: write existing alone, or leave it out to have a router made`
+// +kubebuilder:validation:XValidation:rule=`!has(self.existing) || !has(self.externalNetwork) && !has(self.snat) && !has(self.externalIP) && (!has(self.routes) || self.routes.size() == 0) && !has(self.ha) && !has(self.distributed)`,fieldPath=`.existing`,message=`a router that exists keeps its own settings: write existing alone, or leave it out to have a router made`
 // +kubebuilder:validation:XValidation:rule=`has(self.existing) || has(self.externalNetwork) || !has(self.snat)`,fieldPath=`.snat`,message=`without a way outside there is nothing to translate: write externalNetwork too, or leave snat out`
 // +kubebuilder:validation:XValidation:rule=`has(self.existing) || has(self.externalNetwork) || !has(self.externalIP)`,fieldPath=`.externalIP`,message=`an address outside is one of an external network: write externalNetwork too, or leave externalIP out`
 //
@@ -18,7 +18,7 @@ type RouterSpec struct {
 	// network's subnets are attached to it; its own settings never change.
 	// The default is none: the network gets a router of its own, which is
 	// deleted with it. It can change later.
-	// +neutron:attribute=none,mutable=true,privilege=tenant
+	// +neutron:attribute=none,mutable=true,removed=default,privilege=tenant
 	// +optional
 	// +kubebuilder:validation:MaxLength=255
 	// +kubebuilder:validation:XValidation:rule=`self != ''`,message=`write the id or the name of a router, or leave existing out to have one made`
@@ -27,7 +27,7 @@ type RouterSpec struct {
 	// externalNetwork is the id or name of the external network that the
 	// router leads to. The default is none: a router between the network's
 	// own subnets and those that others attach to it. It can change later.
-	// +neutron:attribute=router.external_gateway_info.network_id,mutable=true,privilege=tenant
+	// +neutron:attribute=router.external_gateway_info.network_id,mutable=true,removed=default,privilege=tenant
 	// +optional
 	// +kubebuilder:validation:MaxLength=255
 	// +kubebuilder:validation:XValidation:rule=`self != ''`,message=`write the id or the name of an external network, or leave externalNetwork out for a router without one`
@@ -36,14 +36,14 @@ type RouterSpec struct {
 	// snat says whether the addresses of hosts are translated to the
 	// router's own on the way outside. The cloud chooses when it is unset.
 	// Most clouds let only their administrators set it. It can change later.
-	// +neutron:attribute=router.external_gateway_info.enable_snat,mutable=true,privilege=admin
+	// +neutron:attribute=router.external_gateway_info.enable_snat,mutable=true,removed=kept,privilege=admin
 	// +optional
 	SNAT *bool `json:"snat,omitempty"`
 
 	// externalIP is the router's address on the external network. The cloud
 	// chooses when it is unset. Most clouds let only their administrators
 	// set it. It can change later.
-	// +neutron:attribute=router.external_gateway_info.external_fixed_ips,mutable=true,privilege=admin
+	// +neutron:attribute=router.external_gateway_info.external_fixed_ips,mutable=true,removed=kept,privilege=admin
 	// +optional
 	// +kubebuilder:validation:MaxLength=45
 	// +kubebuilder:validation:XValidation:rule=`$isAddress(self)`,message=`not an address: write one such as "203.0.113.10" or "2001:db8::10"`
@@ -53,7 +53,7 @@ type RouterSpec struct {
 	// (a cloud may allow fewer; Neutron's own limit is 30 by default). The
 	// router must have an interface, or its way outside, on the subnet of
 	// each next hop. The default is none. They can change later.
-	// +neutron:attribute=router.routes,mutable=true,privilege=tenant
+	// +neutron:attribute=router.routes,mutable=true,removed=default,privilege=tenant
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=30
@@ -66,7 +66,7 @@ type RouterSpec struct {
 	// removed, and neither change nor be added while the router is there.
 	// Most clouds let only their administrators set it. The cloud needs
 	// Neutron's extension l3-ha.
-	// +neutron:attribute=router.ha,mutable=false,privilege=admin
+	// +neutron:attribute=router.ha,mutable=false,removed=kept,privilege=admin
 	// +optional
 	HA *bool `json:"ha,omitempty"`
 
@@ -74,7 +74,7 @@ type RouterSpec struct {
 	// The cloud chooses when it is unset. It can be removed, and neither
 	// change nor be added while the router is there. Most clouds let only
 	// their administrators set it. The cloud needs Neutron's extension dvr.
-	// +neutron:attribute=router.distributed,mutable=false,privilege=admin
+	// +neutron:attribute=router.distributed,mutable=false,removed=kept,privilege=admin
 	// +optional
 	Distributed *bool `json:"distributed,omitempty"`
 }

@@ -71,7 +71,7 @@ type Network struct {
 // +kubebuilder:validation:XValidation:rule=`!has(self.provider) || !has(oldSelf.provider) || self.provider.networkType == oldSelf.provider.networkType`,fieldPath=`.provider.networkType`,messageExpression=`'the network type cannot change: write "%s" again, or delete this Network and create another'.format([oldSelf.provider.networkType])`
 // +kubebuilder:validation:XValidation:rule=`!has(self.provider) || !has(oldSelf.provider) || !has(self.provider.physicalNetwork) || has(oldSelf.provider.physicalNetwork) && self.provider.physicalNetwork == oldSelf.provider.physicalNetwork`,fieldPath=`.provider.physicalNetwork`,message=`the physical network can neither change nor be added later: write it as it was, or delete this Network and create another`
 // +kubebuilder:validation:XValidation:rule=`!has(self.provider) || !has(oldSelf.provider) || self.provider.networkType == 'vlan' || !has(self.provider.segmentationID) || has(oldSelf.provider.segmentationID) && self.provider.segmentationID == oldSelf.provider.segmentationID`,fieldPath=`.provider.segmentationID`,message=`the segmentation ID of a vlan alone can change: write it as it was, or delete this Network and create another`
-// +kubebuilder:validation:XValidation:rule=`!has(self.availabilityZoneHints) || has(oldSelf.availabilityZoneHints) && self.availabilityZoneHints.all(z, z in oldSelf.availabilityZoneHints) && oldSelf.availabilityZoneHints.all(z, z in self.availabilityZoneHints)`,fieldPath=`.availabilityZoneHints`,message=`the zones can neither change nor be added later: write them as they were, or delete this Network and create another`
+// +kubebuilder:validation:XValidation:rule=`!has(self.availabilityZoneHints) || self.availabilityZoneHints.size() == 0 || has(oldSelf.availabilityZoneHints) && self.availabilityZoneHints.all(z, z in oldSelf.availabilityZoneHints) && oldSelf.availabilityZoneHints.all(z, z in self.availabilityZoneHints)`,fieldPath=`.availabilityZoneHints`,message=`the zones can neither change nor be added later: write them as they were, or delete this Network and create another`
 
 // NetworkSpec declares a network.
 type NetworkSpec struct {
@@ -83,7 +83,7 @@ type NetworkSpec struct {
 	// cidr above, and tell them apart: one with another cidr, or another
 	// subnetPool, is another subnet. The default is none. They can be added and
 	// removed later; one that is in use goes when it is not any more.
-	// +neutron:attribute=network.subnets,mutable=true,privilege=tenant
+	// +neutron:attribute=network.subnets,mutable=true,removed=default,privilege=tenant
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=7
@@ -92,7 +92,7 @@ type NetworkSpec struct {
 	// description is a text for people, shown in Neutron in front of the
 	// controller's ownership marker. At most 173 characters, so that both fit in
 	// Neutron's 255. The default is empty. It can change later.
-	// +neutron:attribute=network.description,mutable=true,privilege=tenant
+	// +neutron:attribute=network.description,mutable=true,removed=default,privilege=tenant
 	// +optional
 	// +kubebuilder:validation:MaxLength=1024
 	// +kubebuilder:validation:XValidation:rule=`self.size() <= 173`,messageExpression=`'%s characters are too many: write at most 173, which with the ownership marker fit in Neutron\'s 255'.format([string(self.size())])`
@@ -103,7 +103,7 @@ type NetworkSpec struct {
 	// mtu is the network's maximum transmission unit in bytes, 68 (1280 with an
 	// IPv6 subnet) to 65535, and at most what the cloud's own network carries. The
 	// cloud chooses when it is unset. It can change later.
-	// +neutron:attribute=network.mtu,mutable=true,privilege=tenant
+	// +neutron:attribute=network.mtu,mutable=true,removed=kept,privilege=tenant
 	// +optional
 	// +kubebuilder:validation:Minimum=68
 	// +kubebuilder:validation:Maximum=65535
@@ -112,14 +112,14 @@ type NetworkSpec struct {
 	// portSecurity is the default for ports of this network: whether anti-spoofing
 	// rules and security groups apply. The cloud chooses when it is unset. It can
 	// change later; ports that exist keep what they have.
-	// +neutron:attribute=network.port_security_enabled,mutable=true,privilege=tenant
+	// +neutron:attribute=network.port_security_enabled,mutable=true,removed=kept,privilege=tenant
 	// +optional
 	PortSecurity *bool `json:"portSecurity,omitempty"`
 
 	// networkName is the name in Neutron of the network and its subnet, 1 to 255
 	// characters. An imported network keeps its own, unless import.overwrite is
 	// true. The default is this object's name. It can change later.
-	// +neutron:attribute=network.name+subnet.name,mutable=true,privilege=tenant
+	// +neutron:attribute=network.name+subnet.name,mutable=true,removed=default,privilege=tenant
 	// +optional
 	// +kubebuilder:validation:MaxLength=255
 	// +kubebuilder:validation:XValidation:rule=`$isPrintable(self)`,message=`a control character, on which a terminal that shows the name may act: write printable text`
@@ -127,36 +127,37 @@ type NetworkSpec struct {
 
 	// adminState says whether the network is switched on in Neutron: Up, or Down
 	// for one that carries no traffic. The default is Up. It can change later.
-	// +neutron:attribute=network.admin_state_up,mutable=true,privilege=tenant
+	// +neutron:attribute=network.admin_state_up,mutable=true,removed=default,privilege=tenant
 	// +optional
 	AdminState AdminState `json:"adminState,omitempty"`
 
 	// dnsDomain is the domain of the ports' names in a DNS service that the cloud
 	// keeps, with a full stop at its end, such as "example.org."; or "none". The
-	// cloud needs Neutron's extension dns-integration. The default is what Neutron
-	// has. It can change later.
-	// +neutron:attribute=network.dns_domain,mutable=true,privilege=tenant
+	// cloud needs Neutron's extension dns-integration. The default is what others
+	// set in Neutron. It can change later.
+	// +neutron:attribute=network.dns_domain,mutable=true,removed=back,privilege=tenant
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
 	// +kubebuilder:validation:XValidation:rule=`self == 'none' || self.matches('^([A-Za-z0-9]([-A-Za-z0-9]{0,61}[A-Za-z0-9])?[.])+$') && !self.matches('[.][0-9]+[.]$')`,message=`not a DNS domain: write labels of letters, digits and hyphens, the last one not of digits alone, each with a full stop after it, such as "example.org.", or "none"`
 	DNSDomain string `json:"dnsDomain,omitempty"`
 
-	// tags are the network's tags in Neutron, at most 64. An empty list removes
-	// all. They cost a call of their own, after the network was created. The
-	// default is what Neutron has. They can change later.
-	// +neutron:attribute=network.tags,mutable=true,privilege=tenant
+	// tags are the network's tags in Neutron, at most 64. An empty list means no
+	// tags at all. They cost a call of their own, after the network was created.
+	// The default is what others set in Neutron. They can change later.
+	// +neutron:attribute=network.tags,mutable=true,removed=back,privilege=tenant
 	// +optional
-	// +listType=set
+	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=64
 	// +kubebuilder:validation:items:MaxLength=255
 	// +kubebuilder:validation:items:XValidation:rule=`self != '' && $isPrintable(self)`,message=`not a tag: write 1 to 255 printable characters`
+	// +kubebuilder:validation:XValidation:rule=`self.all(t, self.exists_one(u, u == t))`,message=`a tag is listed twice: list it once`
 	Tags []string `json:"tags,omitzero"`
 
 	// qosPolicy is the id or the name of the QoS policy of the network's ports
 	// that have none of their own; or "none". A project sees its own policies and
 	// those that are shared with it. The cloud needs Neutron's extension qos. The
-	// default is what Neutron has. It can change later.
-	// +neutron:attribute=network.qos_policy_id,mutable=true,privilege=tenant
+	// default is what others set in Neutron. It can change later.
+	// +neutron:attribute=network.qos_policy_id,mutable=true,removed=back,privilege=tenant
 	// +optional
 	// +kubebuilder:validation:MaxLength=255
 	// +kubebuilder:validation:XValidation:rule=`self != '' && $isPrintable(self)`,message=`not a QoS policy: write its id or its name, or "none" for a network without one`
@@ -165,29 +166,30 @@ type NetworkSpec struct {
 	// sharedWith are the ids of the projects that may use the network beside its
 	// own, at most 64 (a cloud may allow fewer; Neutron's own quota is 10 for all
 	// that a project shares). Projects are Keystone's matter, which is not asked:
-	// an id that no project has is taken. An empty list takes the network back
-	// from all. The default is what Neutron has. They can change later; a project
+	// an id that no project has is taken. An empty list means no other project.
+	// The default is what others set in Neutron. They can change later; a project
 	// whose ports are on the network keeps it until they are gone.
-	// +neutron:attribute=rbac_policy.target_tenant,mutable=true,privilege=tenant
+	// +neutron:attribute=rbac_policy.target_tenant,mutable=true,removed=back,privilege=tenant
 	// +optional
-	// +listType=set
+	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=64
 	// +kubebuilder:validation:items:MaxLength=255
+	// +kubebuilder:validation:XValidation:rule=`self.all(p, self.exists_one(q, q == p))`,message=`a project is listed twice: list it once`
 	// +kubebuilder:validation:items:XValidation:rule=`self != '' && self != '*' && !self.matches('[\\x00-\\x20\\x7f]')`,message=`not a project's id: write one as "openstack project list" shows it, or shared: true for all projects`
 	SharedWith []string `json:"sharedWith,omitzero"`
 
 	// shared says whether all projects of the cloud may use the network. By
 	// Neutron's default policy an administrator alone may set it. The default is
-	// what Neutron has. It can change later.
-	// +neutron:attribute=network.shared,mutable=true,privilege=admin
+	// what others set in Neutron. It can change later.
+	// +neutron:attribute=network.shared,mutable=true,removed=back,privilege=admin
 	// +optional
 	Shared *bool `json:"shared,omitempty"`
 
 	// external says whether the network leads outside, so that routers can have
 	// their gateway on it (router:external in Neutron). By Neutron's default
-	// policy an administrator alone may set it. The default is what Neutron has.
-	// It can change later.
-	// +neutron:attribute=network.router:external,mutable=true,privilege=admin
+	// policy an administrator alone may set it. The default is what others set in
+	// Neutron. It can change later.
+	// +neutron:attribute=network.router:external,mutable=true,removed=back,privilege=admin
 	// +optional
 	External *bool `json:"external,omitempty"`
 
@@ -195,18 +197,17 @@ type NetworkSpec struct {
 	// physical network, with which id. The cloud chooses when it is unset. It can
 	// be removed and not added later, and of it only a vlan's segmentationID can
 	// change. By Neutron's default policy an administrator alone may set it.
-	// +neutron:attribute=network.provider:network_type+network.provider:physical_network+network.provider:segmentation_id,mutable=false,privilege=admin
+	// +neutron:attribute=network.provider:network_type+network.provider:physical_network+network.provider:segmentation_id,mutable=false,removed=kept,privilege=admin
 	// +optional
 	Provider *ProviderSpec `json:"provider,omitempty"`
 
 	// availabilityZoneHints are the zones in which agents may serve the network,
-	// 1 to 16, whose names have at most 255 characters together, with 4 more for
-	// each zone: that is what Neutron has room for. The cloud chooses when they
-	// are unset. They can be removed, and neither change nor be added later.
-	// +neutron:attribute=network.availability_zone_hints,mutable=false,privilege=tenant
+	// at most 16, whose names have at most 255 characters together, with 4 more
+	// for each zone: that is what Neutron has room for. The cloud chooses when
+	// they are unset. They can be removed, and neither change nor be added later.
+	// +neutron:attribute=network.availability_zone_hints,mutable=false,removed=kept,privilege=tenant
 	// +optional
 	// +listType=set
-	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=16
 	// +kubebuilder:validation:items:MinLength=1
 	// +kubebuilder:validation:items:MaxLength=255
@@ -214,16 +215,18 @@ type NetworkSpec struct {
 	AvailabilityZoneHints []string `json:"availabilityZoneHints,omitempty"`
 
 	// router is the router that serves the network's subnets: one of its own, or
-	// one that exists. The default is none. It can come, change and go later.
-	// +neutron:attribute=none,mutable=true,privilege=tenant
+	// one that exists. An empty object means one of its own that leads nowhere
+	// else. The default is none. It can come, change and go later.
+	// +neutron:attribute=none,mutable=true,removed=default,privilege=tenant
 	// +optional
+	// +structType=atomic
 	Router *RouterSpec `json:"router,omitempty"`
 
 	// deletionPolicy says what becomes of the Neutron network when this object is
 	// deleted. Delete removes it; Retain takes the ownership marker off and leaves
 	// it. The default is Delete, or what the controller's flag --deletion-policy
 	// says. It can change later.
-	// +neutron:attribute=none,mutable=true,privilege=tenant
+	// +neutron:attribute=none,mutable=true,removed=default,privilege=tenant
 	// +optional
 	DeletionPolicy DeletionPolicy `json:"deletionPolicy,omitempty"`
 
@@ -231,7 +234,7 @@ type NetworkSpec struct {
 	// NetworkPorts may use this network, at most 64; "*" stands for all. Those of
 	// its own namespace always may. The default is none. They can change later;
 	// what uses the network already keeps it.
-	// +neutron:attribute=none,mutable=true,privilege=tenant
+	// +neutron:attribute=none,mutable=true,removed=default,privilege=tenant
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=64
@@ -243,7 +246,7 @@ type NetworkSpec struct {
 	// Neutron. Correct puts it back; Report lists the differences in status.drift
 	// and leaves them until the spec next changes. The default is Correct, or what
 	// the controller's flag --drift-policy says. It can change later.
-	// +neutron:attribute=none,mutable=true,privilege=tenant
+	// +neutron:attribute=none,mutable=true,removed=default,privilege=tenant
 	// +optional
 	DriftPolicy DriftPolicy `json:"driftPolicy,omitempty"`
 
@@ -252,7 +255,7 @@ type NetworkSpec struct {
 	// reported. A change of the spec still applies all of it, these fields, too,
 	// as does the making of a network that is gone. The default is none. They can
 	// change later.
-	// +neutron:attribute=none,mutable=true,privilege=tenant
+	// +neutron:attribute=none,mutable=true,removed=default,privilege=tenant
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=32
@@ -262,14 +265,14 @@ type NetworkSpec struct {
 	// makes it as declared, keeps it so, and deletes it. Observe shows in the
 	// status the network that import names, and writes nothing to Neutron. The
 	// default is Manage. It can change later, from Observe to Manage.
-	// +neutron:attribute=none,mutable=true,privilege=tenant
+	// +neutron:attribute=none,mutable=true,removed=default,privilege=tenant
 	// +optional
 	ManagementPolicy ManagementPolicy `json:"managementPolicy,omitempty"`
 
 	// import names a network that is in Neutron already, which is taken over, or
 	// observed, instead of one that is made. deletionPolicy is Retain where it is
 	// unset. The default is none. It cannot change later.
-	// +neutron:attribute=none,mutable=false,privilege=tenant
+	// +neutron:attribute=none,mutable=false,removed=refused,privilege=tenant
 	// +optional
 	Import *NetworkImport `json:"import,omitempty"`
 
@@ -277,7 +280,7 @@ type NetworkSpec struct {
 	// this namespace. The default is the controller's own cloud. It can change
 	// later, to credentials of the same project: with others, the Network is
 	// Stalled, and nothing is made or removed anywhere.
-	// +neutron:attribute=none,mutable=true,privilege=tenant
+	// +neutron:attribute=none,mutable=true,removed=default,privilege=tenant
 	// +optional
 	Cloud *CloudReference `json:"cloud,omitempty"`
 }
@@ -295,7 +298,7 @@ type NetworkSpec struct {
 // +kubebuilder:validation:XValidation:rule=`!has(self.subnetPool) || !has(self.cidr)`,fieldPath=`.subnetPool`,message=`a cidr is taken from the pool: leave cidr out, or subnetPool`
 // +kubebuilder:validation:XValidation:rule=`!has(self.prefixLength) || has(self.subnetPool)`,fieldPath=`.prefixLength`,message=`it is asked of a subnetPool: write which one, or leave prefixLength out; the prefix length of a cidr stands in the cidr`
 // +kubebuilder:validation:XValidation:rule=`!has(self.subnetPool) || !has(self.gateway) || self.gateway == 'none'`,fieldPath=`.gateway`,message=`the cidr is not known before it is taken from the subnetPool: leave gateway out to have the first address, or write "none"`
-// +kubebuilder:validation:XValidation:rule=`!has(self.subnetPool) || !has(self.allocationPools)`,fieldPath=`.allocationPools`,message=`the cidr is not known before it is taken from the subnetPool: leave allocationPools out to have every usable address but the gateway`
+// +kubebuilder:validation:XValidation:rule=`!has(self.subnetPool) || !has(self.allocationPools) || self.allocationPools.size() == 0`,fieldPath=`.allocationPools`,message=`the cidr is not known before it is taken from the subnetPool: leave allocationPools out to have every usable address but the gateway`
 //
 // +kubebuilder:validation:XValidation:rule=`!has(self.gateway) || !has(self.cidr) || $subnet(self.cidr, c).all(c, [self.gateway].filter(a, $isAddress(a)).all(a, $canBeHost(a, c)))`,fieldPath=`.gateway`,messageExpression=`!cidr(self.cidr).containsIP(self.gateway) ? 'not inside %s: write an IPv%s address of that range, or "none" for a subnet without a gateway'.format([self.cidr, string(cidr(self.cidr).ip().family())]) : '%s is the %s, which no router can have: write another address of that range'.format([self.gateway, ip(self.gateway) == cidr(self.cidr).ip() ? 'address of the network ' + self.cidr + ' itself' : 'broadcast address of ' + self.cidr])`
 //
@@ -321,7 +324,7 @@ type SubnetSpec struct {
 	// 192.168.0.0/16 or fd00:1::/64. The prefix length is 1 to 30 for IPv4 and 1
 	// to 126 for IPv6. The default is one from subnetPool. It cannot change later;
 	// one of additionalSubnets with another cidr is another subnet.
-	// +neutron:attribute=subnet.cidr+subnet.ip_version,mutable=false,privilege=tenant
+	// +neutron:attribute=subnet.cidr+subnet.ip_version,mutable=false,removed=refused,privilege=tenant
 	// +optional
 	// +kubebuilder:validation:MaxLength=49
 	// +kubebuilder:validation:XValidation:rule=`self == '' || isCIDR(self)`,message=`not a CIDR: write a network address and a prefix length, such as "192.168.0.0/16" or "fd00:1::/64"`
@@ -335,7 +338,7 @@ type SubnetSpec struct {
 	// has one subnet of a pool. The default is none, and cidr must be set. It
 	// cannot change later; one of additionalSubnets from another pool is another
 	// subnet.
-	// +neutron:attribute=subnet.subnetpool_id+subnet.ip_version,mutable=false,privilege=tenant
+	// +neutron:attribute=subnet.subnetpool_id+subnet.ip_version,mutable=false,removed=refused,privilege=tenant
 	// +optional
 	// +kubebuilder:validation:MaxLength=255
 	// +kubebuilder:validation:XValidation:rule=`self != '' && $isPrintable(self)`,message=`write the id or the name of a subnet pool, in printable text, or leave subnetPool out and write a cidr`
@@ -344,7 +347,7 @@ type SubnetSpec struct {
 	// prefixLength is the prefix length of the cidr that is taken from subnetPool,
 	// within the pool's bounds, 1 to 30 for IPv4 and 1 to 126 for IPv6. The
 	// default is the pool's. It cannot change later.
-	// +neutron:attribute=subnet.prefixlen,mutable=false,privilege=tenant
+	// +neutron:attribute=subnet.prefixlen,mutable=false,removed=refused,privilege=tenant
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=126
@@ -354,7 +357,7 @@ type SubnetSpec struct {
 	// for a subnet without one. With subnetPool it is "none" or unset. The default
 	// is the first address after the network's own, such as 192.168.0.1. It can
 	// change later.
-	// +neutron:attribute=subnet.gateway_ip,mutable=true,privilege=tenant
+	// +neutron:attribute=subnet.gateway_ip,mutable=true,removed=default,privilege=tenant
 	// +optional
 	// +kubebuilder:validation:MaxLength=45
 	// +kubebuilder:validation:XValidation:rule=`self == 'none' || $isAddress(self)`,message=`not an address: write one such as "192.168.0.1" or "fd00:1::1", or "none" for a subnet without a gateway`
@@ -364,7 +367,7 @@ type SubnetSpec struct {
 	// 32. They lie inside the cidr, leave out the gateway, and do not overlap.
 	// They are unset with subnetPool. The default is every usable address but the
 	// gateway. They can change later.
-	// +neutron:attribute=subnet.allocation_pools,mutable=true,privilege=tenant
+	// +neutron:attribute=subnet.allocation_pools,mutable=true,removed=default,privilege=tenant
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=32
@@ -372,7 +375,7 @@ type SubnetSpec struct {
 
 	// dhcp says whether Neutron serves addresses, dnsServers and hostRoutes by
 	// DHCP. The default is true. It can change later.
-	// +neutron:attribute=subnet.enable_dhcp,mutable=true,privilege=tenant
+	// +neutron:attribute=subnet.enable_dhcp,mutable=true,removed=default,privilege=tenant
 	// +optional
 	// +kubebuilder:default=true
 	DHCP *bool `json:"dhcp,omitempty"`
@@ -381,7 +384,7 @@ type SubnetSpec struct {
 	// order of preference, of the cidr's IP family, at most 16 (a cloud may allow
 	// fewer; Neutron's own limit is 5 by default). The default is none. They can
 	// change later.
-	// +neutron:attribute=subnet.dns_nameservers,mutable=true,privilege=tenant
+	// +neutron:attribute=subnet.dns_nameservers,mutable=true,removed=default,privilege=tenant
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=16
@@ -393,7 +396,7 @@ type SubnetSpec struct {
 	// hostRoutes are the routes that DHCP hands out, of the cidr's IP family, at
 	// most 64 (a cloud may allow fewer; Neutron's own limit is 20 by default). The
 	// default is none. They can change later.
-	// +neutron:attribute=subnet.host_routes,mutable=true,privilege=tenant
+	// +neutron:attribute=subnet.host_routes,mutable=true,removed=default,privilege=tenant
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=64
@@ -405,7 +408,7 @@ type SubnetSpec struct {
 	// dhcpv6-stateful (Neutron's DHCP gives them) or dhcpv6-stateless (as slaac,
 	// with DHCP for all else). The default is that Neutron has no part in it. It
 	// needs dhcp. It cannot change later.
-	// +neutron:attribute=subnet.ipv6_address_mode,mutable=false,privilege=tenant
+	// +neutron:attribute=subnet.ipv6_address_mode,mutable=false,removed=refused,privilege=tenant
 	// +optional
 	IPv6AddressMode IPv6Mode `json:"ipv6AddressMode,omitempty"`
 
@@ -414,7 +417,7 @@ type SubnetSpec struct {
 	// default is nothing: a router of others does. It needs dhcp. Beside
 	// spec.router, a subnet with ipv6AddressMode and a gateway needs it, too. It
 	// cannot change later.
-	// +neutron:attribute=subnet.ipv6_ra_mode,mutable=false,privilege=tenant
+	// +neutron:attribute=subnet.ipv6_ra_mode,mutable=false,removed=refused,privilege=tenant
 	// +optional
 	IPv6RAMode IPv6Mode `json:"ipv6RAMode,omitempty"`
 
@@ -424,7 +427,7 @@ type SubnetSpec struct {
 	// them, and a router needs network:router_interface. The default is none, a
 	// subnet for all ports. They can change later; ports that exist keep what they
 	// have.
-	// +neutron:attribute=subnet.service_types,mutable=true,privilege=tenant
+	// +neutron:attribute=subnet.service_types,mutable=true,removed=default,privilege=tenant
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=16
@@ -435,7 +438,7 @@ type SubnetSpec struct {
 	// dnsPublishFixedIP says whether a DNS service that the cloud keeps has the
 	// ports' addresses in the subnet. The cloud needs Neutron's extension
 	// subnet-dns-publish-fixed-ip. The default is false. It can change later.
-	// +neutron:attribute=subnet.dns_publish_fixed_ip,mutable=true,privilege=tenant
+	// +neutron:attribute=subnet.dns_publish_fixed_ip,mutable=true,removed=default,privilege=tenant
 	// +optional
 	DNSPublishFixedIP *bool `json:"dnsPublishFixedIP,omitempty"`
 }

@@ -24,15 +24,15 @@ type NetworkPortSpecApplyConfiguration struct {
 	// its spec.allowedNamespaces. It cannot change later.
 	NetworkNamespace *string `json:"networkNamespace,omitempty"`
 	// addresses are the port's addresses, inside the Network's subnets, at most
-	// 8. Neutron chooses one, of each IP family that the Network has, when they
-	// are unset. They cannot change later.
+	// 8. An empty list is refused. Neutron chooses one, of each IP family that the
+	// Network has, when they are unset. They cannot change later.
 	Addresses []string `json:"addresses,omitempty"`
 	// mac is the port's hardware address, such as fa:16:3e:00:00:01. Neutron
 	// chooses one when it is unset. It cannot change later.
 	MAC *string `json:"mac,omitempty"`
 	// securityGroups are the ids of the port's security groups in Neutron, at
-	// most 16. The cloud chooses, as a rule the project's group "default", when
-	// they are unset. They can change later.
+	// most 16. An empty list means no group at all. The cloud chooses, as a rule
+	// the project's group "default", when they are unset. They can change later.
 	SecurityGroups []string `json:"securityGroups,omitempty"`
 	// deletionPolicy says what becomes of the port in Neutron when this object is
 	// deleted. Delete removes it; Retain takes the ownership marker off and leaves

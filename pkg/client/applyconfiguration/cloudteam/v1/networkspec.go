@@ -50,33 +50,33 @@ type NetworkSpecApplyConfiguration struct {
 	AdminState *cloudteamv1.AdminState `json:"adminState,omitempty"`
 	// dnsDomain is the domain of the ports' names in a DNS service that the cloud
 	// keeps, with a full stop at its end, such as "example.org."; or "none". The
-	// cloud needs Neutron's extension dns-integration. The default is what Neutron
-	// has. It can change later.
+	// cloud needs Neutron's extension dns-integration. The default is what others
+	// set in Neutron. It can change later.
 	DNSDomain *string `json:"dnsDomain,omitempty"`
-	// tags are the network's tags in Neutron, at most 64. An empty list removes
-	// all. They cost a call of their own, after the network was created. The
-	// default is what Neutron has. They can change later.
+	// tags are the network's tags in Neutron, at most 64. An empty list means no
+	// tags at all. They cost a call of their own, after the network was created.
+	// The default is what others set in Neutron. They can change later.
 	Tags []string `json:"tags,omitempty"`
 	// qosPolicy is the id or the name of the QoS policy of the network's ports
 	// that have none of their own; or "none". A project sees its own policies and
 	// those that are shared with it. The cloud needs Neutron's extension qos. The
-	// default is what Neutron has. It can change later.
+	// default is what others set in Neutron. It can change later.
 	QoSPolicy *string `json:"qosPolicy,omitempty"`
 	// sharedWith are the ids of the projects that may use the network beside its
 	// own, at most 64 (a cloud may allow fewer; Neutron's own quota is 10 for all
 	// that a project shares). Projects are Keystone's matter, which is not asked:
-	// an id that no project has is taken. An empty list takes the network back
-	// from all. The default is what Neutron has. They can change later; a project
+	// an id that no project has is taken. An empty list means no other project.
+	// The default is what others set in Neutron. They can change later; a project
 	// whose ports are on the network keeps it until they are gone.
 	SharedWith []string `json:"sharedWith,omitempty"`
 	// shared says whether all projects of the cloud may use the network. By
 	// Neutron's default policy an administrator alone may set it. The default is
-	// what Neutron has. It can change later.
+	// what others set in Neutron. It can change later.
 	Shared *bool `json:"shared,omitempty"`
 	// external says whether the network leads outside, so that routers can have
 	// their gateway on it (router:external in Neutron). By Neutron's default
-	// policy an administrator alone may set it. The default is what Neutron has.
-	// It can change later.
+	// policy an administrator alone may set it. The default is what others set in
+	// Neutron. It can change later.
 	External *bool `json:"external,omitempty"`
 	// provider says how the network is made in the cloud: of which type, on which
 	// physical network, with which id. The cloud chooses when it is unset. It can
@@ -84,12 +84,13 @@ type NetworkSpecApplyConfiguration struct {
 	// change. By Neutron's default policy an administrator alone may set it.
 	Provider *ProviderSpecApplyConfiguration `json:"provider,omitempty"`
 	// availabilityZoneHints are the zones in which agents may serve the network,
-	// 1 to 16, whose names have at most 255 characters together, with 4 more for
-	// each zone: that is what Neutron has room for. The cloud chooses when they
-	// are unset. They can be removed, and neither change nor be added later.
+	// at most 16, whose names have at most 255 characters together, with 4 more
+	// for each zone: that is what Neutron has room for. The cloud chooses when
+	// they are unset. They can be removed, and neither change nor be added later.
 	AvailabilityZoneHints []string `json:"availabilityZoneHints,omitempty"`
 	// router is the router that serves the network's subnets: one of its own, or
-	// one that exists. The default is none. It can come, change and go later.
+	// one that exists. An empty object means one of its own that leads nowhere
+	// else. The default is none. It can come, change and go later.
 	Router *RouterSpecApplyConfiguration `json:"router,omitempty"`
 	// deletionPolicy says what becomes of the Neutron network when this object is
 	// deleted. Delete removes it; Retain takes the ownership marker off and leaves
