@@ -102,6 +102,9 @@ func (s *sequence) mendSpec(
 			spec.Router.SNAT, spec.Router.ExternalIP = nil, ""
 			spec.Router.HA, spec.Router.Distributed = nil, nil
 		}
+		if asJSON(*spec) == before && s.takeBackForOthers(t, n) {
+			return []string{"what takes an administrator to be taken back"}
+		}
 		if asJSON(*spec) == before {
 			t.Fatalf("Network %s is Forbidden, and asks for nothing that is: %+v", n.slot, n.object.Status.Conditions)
 		}
@@ -138,6 +141,19 @@ func (s *sequence) mendSpec(
 		mended = append(mended, "drift that is ignored")
 	}
 	return mended
+}
+
+// takeBackForOthers has an administrator take back what a spec asked for that only an administrator may set, where one
+// had set it: whoever declared it cannot. It reports whether there was anything to do.
+func (s *sequence) takeBackForOthers(t *rapid.T, n *madeNetwork) bool {
+	t.Helper()
+	if n.resource == nil || n.resource["shared"] != true && n.resource["router:external"] != true {
+		return false
+	}
+	t.Logf("finish: take back Network %s", n.slot)
+	must(t, surroundings.people.update(s.ctx, "networks", n.resource.text("id"),
+		resource{"shared": false, "router:external": false}))
+	return true
 }
 
 // removeStrange removes what others have on a Network's network: routers' interfaces that were retained with it, and,

@@ -168,15 +168,20 @@ func (p *madePort) is(reason string) bool {
 	return ready != nil && ready.Reason == reason
 }
 
-// keepNetwork makes a Network of the direct way what it may be where its spec leaves it open: mtu, portSecurity,
-// dnsDomain, qosPolicy, shared, external, tags and sharedWith are not compared then, and are as they were last declared or
-// set. It reports whether there was anything to do.
+// keepNetwork makes a Network of the direct way what it may be where its spec leaves it open: mtu and portSecurity are as
+// they were last declared or set, and dnsDomain, qosPolicy, shared, external, tags and sharedWith as others set them: what
+// a spec set of these and sets no longer was taken back. A network that is imported may come from another object, whose
+// spec set it. keepNetwork reports whether there was anything to do.
 func (s *sequence) keepNetwork(t *rapid.T, reached, direct *madeNetwork) bool {
 	t.Helper()
 	if reached.resource == nil || direct.resource == nil {
 		return false
 	}
 	past, spec, body := s.networkPast(reached.slot), reached.object.Spec, resource{}
+	by := past.byOthers
+	if spec.Import != nil {
+		by = by.and(past.bySpecs)
+	}
 	keep := func(field string, open bool, asked func(is any) bool) {
 		is := reached.resource[field]
 		if !open || is == direct.resource[field] {
@@ -192,10 +197,10 @@ func (s *sequence) keepNetwork(t *rapid.T, reached, direct *madeNetwork) bool {
 		return slices.ContainsFunc(past.mtus, func(mtu int) bool { return is == float64(mtu) })
 	})
 	keep("port_security_enabled", spec.PortSecurity == nil, oneOf(past.security))
-	keep("dns_domain", spec.DNSDomain == "", oneOf(past.domains))
-	keep("shared", spec.Shared == nil, oneOf(past.shared))
-	keep("router:external", spec.External == nil, oneOf(past.external))
-	keep("qos_policy_id", spec.QoSPolicy == "", func(is any) bool { return slices.Contains(past.policies, is) })
+	keep("dns_domain", spec.DNSDomain == "", oneOf(by.domains))
+	keep("shared", spec.Shared == nil, oneOf(by.shared))
+	keep("router:external", spec.External == nil, oneOf(by.external))
+	keep("qos_policy_id", spec.QoSPolicy == "", func(is any) bool { return slices.Contains(by.policies, is) })
 	kept := len(body) > 0
 	if kept {
 		must(t, surroundings.people.update(s.ctx, "networks", direct.resource.text("id"), body))
@@ -203,7 +208,7 @@ func (s *sequence) keepNetwork(t *rapid.T, reached, direct *madeNetwork) bool {
 	kept = s.keepRouter(t, reached, direct) || kept
 	is, would := asSet(reached.resource["tags"]), asSet(direct.resource["tags"])
 	if reached.object.Spec.Tags == nil && !slices.Equal(is, would) {
-		if !slices.ContainsFunc(past.tags, func(tags []string) bool { return slices.Equal(is, tags) }) {
+		if !slices.ContainsFunc(by.tags, func(tags []string) bool { return slices.Equal(is, tags) }) {
 			t.Fatalf("Network %s has the tags %v, which nobody asked for", reached.slot, is)
 		}
 		must(t, surroundings.people.tag(s.ctx, direct.resource.text("id"), is))
@@ -214,7 +219,7 @@ func (s *sequence) keepNetwork(t *rapid.T, reached, direct *madeNetwork) bool {
 	if reached.object.Spec.SharedWith == nil && !slices.Equal(shares, would) {
 		// Each project is a request of its own, so that a list may have been left half done.
 		for _, project := range shares {
-			if !slices.Contains(past.shares, project) {
+			if !slices.Contains(by.shares, project) {
 				t.Fatalf("Network %s is shared with %q, which nobody asked for", reached.slot, project)
 			}
 		}

@@ -42,23 +42,38 @@ type history struct {
 	declared bool
 	// on is where the last NetworkPort that was declared is.
 	on specs.Place
-	// mtus, security, domains, policies, shared, external, tags, shares, groups, snats, ha and distributed are what mtu,
-	// portSecurity, dnsDomain, qosPolicy, shared, external, tags, sharedWith, securityGroups and the router's snat, ha and
-	// distributed were at any time, by declaration or by others' hands.
-	mtus             []int
-	security         []bool
+	// mtus, security, groups, snats, ha and distributed are what mtu, portSecurity, securityGroups and the router's snat, ha
+	// and distributed were at any time, by declaration or by others' hands.
+	mtus            []int
+	security        []bool
+	groups          [][]string
+	snats           []bool
+	ha, distributed []bool
+	// byOthers and bySpecs are what the fields that are taken back were at any time, by whom.
+	byOthers, bySpecs takenBack
+	// imported is the network that people made last for a Network to import.
+	imported specs.Import
+	// meddled is whether others changed what is in Neutron.
+	meddled bool
+}
+
+// takenBack are values of dnsDomain, qosPolicy, shared, external, tags and sharedWith: what a spec set of them and sets no
+// longer is taken back, and what others set while no spec does stays.
+type takenBack struct {
 	domains          []string
 	policies         []any // ids, nil for none
 	shared, external []bool
 	tags             [][]string
 	shares           []string // each project that was ever in one
-	groups           [][]string
-	snats            []bool
-	ha, distributed  []bool
-	// imported is the network that people made last for a Network to import.
-	imported specs.Import
-	// meddled is whether others changed what is in Neutron.
-	meddled bool
+}
+
+// and is both.
+func (b takenBack) and(other takenBack) takenBack {
+	return takenBack{
+		domains: slices.Concat(b.domains, other.domains), policies: slices.Concat(b.policies, other.policies),
+		shared: slices.Concat(b.shared, other.shared), external: slices.Concat(b.external, other.external),
+		tags: slices.Concat(b.tags, other.tags), shares: slices.Concat(b.shares, other.shares),
+	}
 }
 
 // sequence is a world in the making of its reached realm. Its methods with a *rapid.T alone are steps.
@@ -72,9 +87,12 @@ func newSequence(w *world) *sequence {
 	for _, n := range networkSlots {
 		s.past["Network "+n.String()] = &history{
 			cidr: netip.MustParsePrefix("10.0.0.0/24"),
-			mtus: []int{largestMTU, largestMTUOfVLAN}, security: []bool{true}, domains: []string{""}, policies: []any{nil},
-			shared: []bool{false}, external: []bool{false}, tags: [][]string{{}}, snats: []bool{true},
+			mtus: []int{largestMTU, largestMTUOfVLAN}, security: []bool{true}, snats: []bool{true},
 			ha: []bool{false}, distributed: []bool{false},
+			byOthers: takenBack{
+				domains: []string{""}, policies: []any{nil}, shared: []bool{false}, external: []bool{false},
+				tags: [][]string{{}},
+			},
 		}
 	}
 	for _, p := range portSlots {
@@ -300,29 +318,30 @@ func (s *sequence) declareNetwork(t *rapid.T) {
 	if spec.PortSecurity != nil {
 		past.security = append(past.security, *spec.PortSecurity)
 	}
+	by := &past.bySpecs
 	switch spec.DNSDomain {
 	case "":
 	case cloudteamv1.DNSDomainNone:
-		past.domains = append(past.domains, "")
+		by.domains = append(by.domains, "")
 	default:
-		past.domains = append(past.domains, strings.ToLower(spec.DNSDomain))
+		by.domains = append(by.domains, strings.ToLower(spec.DNSDomain))
 	}
 	switch spec.QoSPolicy {
 	case "":
 	case cloudteamv1.QoSPolicyNone:
-		past.policies = append(past.policies, nil)
+		by.policies = append(by.policies, nil)
 	default:
-		past.policies = append(past.policies, spec.QoSPolicy)
+		by.policies = append(by.policies, spec.QoSPolicy)
 	}
 	if spec.Tags != nil {
-		past.tags = append(past.tags, slices.Sorted(slices.Values(spec.Tags)))
+		by.tags = append(by.tags, slices.Sorted(slices.Values(spec.Tags)))
 	}
-	past.shares = append(past.shares, spec.SharedWith...)
+	by.shares = append(by.shares, spec.SharedWith...)
 	if spec.Shared != nil {
-		past.shared = append(past.shared, *spec.Shared)
+		by.shared = append(by.shared, *spec.Shared)
 	}
 	if spec.External != nil {
-		past.external = append(past.external, *spec.External)
+		by.external = append(by.external, *spec.External)
 	}
 	if spec.Router == nil {
 		return
@@ -497,14 +516,14 @@ func (s *sequence) meddleWithNetwork(t *rapid.T) {
 	past := s.networkPast(at)
 	if tags, tagged := body["tags"].([]string); tagged {
 		s.meddle(t, at, "networks", "tag the network", func(r resource) error {
-			past.tags = append(past.tags, tags)
+			past.byOthers.tags = append(past.byOthers.tags, tags)
 			return surroundings.people.tag(s.ctx, r.text("id"), tags)
 		})
 		return
 	}
 	if projects, shared := body[sharedWith].([]string); shared {
 		s.meddle(t, at, "networks", "share the network", func(r resource) error {
-			past.shares = append(past.shares, projects...)
+			past.byOthers.shares = append(past.byOthers.shares, projects...)
 			return s.projectOf(at).share(s.ctx, r.text("id"), projects)
 		})
 		return
@@ -517,16 +536,16 @@ func (s *sequence) meddleWithNetwork(t *rapid.T) {
 			past.security = append(past.security, security)
 		}
 		if domain, sets := body["dns_domain"].(string); sets {
-			past.domains = append(past.domains, domain)
+			past.byOthers.domains = append(past.byOthers.domains, domain)
 		}
 		if policy, sets := body["qos_policy_id"]; sets {
-			past.policies = append(past.policies, policy)
+			past.byOthers.policies = append(past.byOthers.policies, policy)
 		}
 		if _, sets := body["shared"]; sets {
-			past.shared = append(past.shared, true)
+			past.byOthers.shared = append(past.byOthers.shared, true)
 		}
 		if _, sets := body["router:external"]; sets {
-			past.external = append(past.external, true)
+			past.byOthers.external = append(past.byOthers.external, true)
 		}
 		return surroundings.people.update(s.ctx, "networks", r.text("id"), s.marked(t, at, body))
 	})
