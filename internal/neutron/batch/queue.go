@@ -155,7 +155,7 @@ func (b *Queue) Create(ctx context.Context, item Item) (json.RawMessage, error) 
 		c.most = b.mostWith(item.Key)
 	}
 	b.enter(c)
-	b.dispatch() //nolint:contextcheck // a call is for all who wait for it
+	b.dispatch()
 	b.mu.Unlock()
 
 	select {
@@ -172,7 +172,7 @@ func (b *Queue) Write(ctx context.Context, op, flow string, send func() error) e
 	w := &pendingWrite{place: place{ctx: ctx}, op: op, turn: make(chan turn, 1)}
 	b.mu.Lock()
 	b.others.push(flow, w)
-	b.dispatch() //nolint:contextcheck // a call is for all who wait for it
+	b.dispatch()
 	b.mu.Unlock()
 
 	var t turn
@@ -187,8 +187,8 @@ func (b *Queue) Write(ctx context.Context, op, flow string, send func() error) e
 	if t.err != nil {
 		return t.err
 	}
-	err := errUnfinished               // of one that panics
-	defer func() { t.slot.end(err) }() //nolint:contextcheck // it sends what others wait for
+	err := errUnfinished // of one that panics
+	defer func() { t.slot.end(err) }()
 	err = send()
 	return err
 }
@@ -252,7 +252,9 @@ func (b *Queue) dispatch() {
 // caller holds mu.
 func (b *Queue) turnAway(rest time.Duration) {
 	refusal := func(op string) *client.Error {
-		return &client.Error{Kind: client.Throttled, Op: op, Reason: "the cloud has asked to be left alone for a while", Wait: rest}
+		return &client.Error{
+			Kind: client.Throttled, Op: op, Reason: "the cloud has asked to be left alone for a while", Wait: rest,
+		}
 	}
 	for b.others.len() > 0 {
 		w := b.others.pop()

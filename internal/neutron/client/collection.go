@@ -91,16 +91,18 @@ func Follow[W Identified](
 }
 
 // Page reads what a query gives at once, and whether there is more.
-func Page[W any](ctx context.Context, c *Cloud, op string, of Collection, query url.Values) (page []W, more bool, err error) {
+func Page[W any](
+	ctx context.Context, c *Cloud, op string, of Collection, query url.Values,
+) (page []W, more bool, err error) {
 	var answer map[string]json.RawMessage
 	err = c.Do(ctx, Request{Op: op, Method: http.MethodGet, Path: of.Many, query: query, Answer: &answer})
 	if err != nil {
 		return nil, false, err
 	}
-	if page, err = DecodePage[W](op, of.key(), answer); err != nil {
+	if page, err = decodePage[W](op, of.key(), answer); err != nil {
 		return nil, false, err
 	}
-	more, err = HasNext(op, of.key(), answer)
+	more, err = hasNext(op, of.key(), answer)
 	return page, more, err
 }
 
@@ -113,8 +115,8 @@ func (c *Cloud) Paged(query url.Values) url.Values {
 	return query
 }
 
-// DecodePage takes the collection out of an answer. An answer without it is an error, not an empty list.
-func DecodePage[T any](op, collection string, answer map[string]json.RawMessage) ([]T, error) {
+// decodePage takes the collection out of an answer. An answer without it is an error, not an empty list.
+func decodePage[T any](op, collection string, answer map[string]json.RawMessage) ([]T, error) {
 	raw, ok := answer[collection]
 	if !ok {
 		return nil, BadAnswer(op, http.MethodGet, "it has no %q", collection)
@@ -129,7 +131,7 @@ func DecodePage[T any](op, collection string, answer map[string]json.RawMessage)
 	return page, nil
 }
 
-func HasNext(op, collection string, answer map[string]json.RawMessage) (bool, error) {
+func hasNext(op, collection string, answer map[string]json.RawMessage) (bool, error) {
 	raw, ok := answer[collection+"_links"]
 	if !ok {
 		return false, nil

@@ -153,6 +153,7 @@ func MaybeDone(err error) bool {
 	return errors.As(err, &e) && e.MaybeDone
 }
 
+// IsKind reports whether err is an *Error of the kind.
 func IsKind(err error, kind Kind) bool {
 	var e *Error
 	return errors.As(err, &e) && e.Kind == kind

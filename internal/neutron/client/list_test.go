@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"encoding/json"
 	"net/http"
 	"net/url"
 	"strings"
@@ -184,4 +185,19 @@ func TestListWhoseMarkersKeepVanishingEndsAsAnOutage(t *testing.T) {
 	if err == nil || KindOf(err) != Transient {
 		t.Errorf("got %v, %v", KindOf(err), err)
 	}
+}
+
+func FuzzAnswersToLists(f *testing.F) {
+	f.Add([]byte(`{"networks": [{"id": "a"}], "networks_links": [{"rel": "next"}]}`))
+	f.Add([]byte(`{"networks": {}, "networks_links": 7}`))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		var answer map[string]json.RawMessage
+		if json.Unmarshal(text, &answer) != nil {
+			return
+		}
+		_, _ = hasNext("list", "networks", answer)
+		if page, err := decodePage[listed]("list", "networks", answer); (page == nil) == (err == nil) {
+			t.Errorf("got %v and %v", page, err)
+		}
+	})
 }

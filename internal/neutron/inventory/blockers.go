@@ -23,9 +23,12 @@ type Blocker struct {
 	ProjectID string `json:"project_id"`
 }
 
+// Key is client.Identified's.
 func (b Blocker) Key() string { return b.ID }
 
 const opListFloatingIPs = "list floating IPs"
+
+var floatingIPAPI = client.Collection{One: "floatingip", Many: "floatingips"}
 
 var blockerFields = []string{"id", "name", "device_owner", "device_id", "project_id"}
 
@@ -88,6 +91,7 @@ type FloatingIP struct {
 	Address string `json:"floating_ip_address"`
 }
 
+// Key is client.Identified's.
 func (f FloatingIP) Key() string { return f.ID }
 
 // String is the floating IP for a person.
@@ -185,7 +189,7 @@ func (i *Inventory) listBlockers(ctx context.Context, query url.Values) (found B
 // listFloatingIPs gives those that lead inside by way of a router.
 func (i *Inventory) listFloatingIPs(ctx context.Context, routerID string) (found Blockers, err error) {
 	query := url.Values{"router_id": {routerID}, "fields": {"id", "floating_ip_address"}}
-	found.FloatingIPs, err = client.List[FloatingIP](ctx, i.cloud, opListFloatingIPs, client.Collection{One: "floatingip", Many: "floatingips"}, query)
+	found.FloatingIPs, err = client.List[FloatingIP](ctx, i.cloud, opListFloatingIPs, floatingIPAPI, query)
 	return found, err
 }
 

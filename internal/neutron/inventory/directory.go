@@ -196,7 +196,9 @@ func (d *directory) matching(idOrName string) []entry {
 // only gives the one entry that was found. The caller holds mu.
 func (d *directory) only(field, idOrName string, found []entry) (entry, error) {
 	refuse := func(format string, args ...any) (entry, error) {
-		return entry{}, &client.Error{Kind: client.Invalid, Op: d.op, Reason: client.OneLine(field + ": " + fmt.Sprintf(format, args...))}
+		return entry{}, &client.Error{
+			Kind: client.Invalid, Op: d.op, Reason: client.OneLine(field + ": " + fmt.Sprintf(format, args...)),
+		}
 	}
 	switch len(found) {
 	case 1:

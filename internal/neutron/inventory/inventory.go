@@ -675,7 +675,8 @@ func (i *Inventory) readPort(ctx context.Context, id string) (*plan.ObservedPort
 
 // readOurs reads a resource of ours; ErrUnmarked where it is not.
 func readOurs[W described, T any](
-	ctx context.Context, i *Inventory, op string, of client.Collection, fields []string, id string, observed func(W) (T, error),
+	ctx context.Context, i *Inventory, op string, of client.Collection, fields []string, id string,
+	observed func(W) (T, error),
 ) (*T, error) {
 	w, err := client.Get[W](ctx, i.cloud, op, of, fields, id)
 	if err != nil {

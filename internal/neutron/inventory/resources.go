@@ -112,7 +112,9 @@ var calls = map[plan.Action]struct {
 // sharing: RBAC policies have no revisions.
 func requestOf(step plan.Step) (client.Request, client.Collection) {
 	call := calls[step.Action]
-	r := client.Request{Op: string(step.Action), Method: call.method, Path: call.of.Path(step.ID), Revision: &step.Revision}
+	r := client.Request{
+		Op: string(step.Action), Method: call.method, Path: call.of.Path(step.ID), Revision: &step.Revision,
+	}
 	if step.Action == plan.UpdateGateway || step.Action == plan.UnshareNetwork {
 		r.Revision = nil
 	}

@@ -3,6 +3,7 @@ package inventory
 import (
 	"context"
 	"errors"
+	"maps"
 	"math"
 	"slices"
 	"time"
@@ -58,10 +59,7 @@ func newRoom() room {
 
 // listBegins notes that a list begins.
 func (r *room) listBegins() {
-	r.later = usage{}
-	for subnet, n := range r.underway {
-		r.later[subnet] = n
-	}
+	r.later = maps.Clone(r.underway)
 }
 
 // listEnds notes that the list under way has ended, and whether it was taken in.

@@ -344,7 +344,9 @@ func (i *Inventory) detach(ctx context.Context, step plan.Step) error {
 		// It may be on another router by now.
 		found, rereadErr := i.Reread(ctx, plan.Resource{Kind: plan.KindPort, ID: step.ID})
 		if found && rereadErr == nil {
-			return &client.Error{Kind: client.Conflict, Op: string(step.Action), Reason: "port " + step.ID + " is not on the router"}
+			return &client.Error{
+				Kind: client.Conflict, Op: string(step.Action), Reason: "port " + step.ID + " is not on the router",
+			}
 		}
 		return rereadErr
 	}

@@ -1,6 +1,5 @@
-// Package clienttest has a cloud for tests of what speaks to one: a Keystone that logs in who knows the password, and in
-// the place of Neutron whatever a test puts there. It imports nothing of internal/neutron, so that the tests of package
-// client can use it.
+// Package clienttest has a cloud for tests: a Keystone that accepts one password, and a handler of the test's own in
+// place of Neutron. It imports nothing of internal/neutron, so that the tests of package client can use it.
 package clienttest
 
 import (
