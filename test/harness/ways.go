@@ -12,7 +12,7 @@ import (
 	"k8s.io/client-go/dynamic"
 )
 
-// Way is a tool by which a user brings an object to the API server, as a whole. What the object has no longer is removed
+// Way is a tool by which a user writes a whole object to the API server. What the object has no longer is removed
 // there, as far as the tool can.
 type Way string
 

@@ -202,7 +202,7 @@ func (w *walk) fieldAt(path string, f *ast.Field) {
 	}
 }
 
-// empty is what an empty value of a type means where the comment does not say it: an empty list is as none, and an empty
+// empty is what an empty value of a type means where the comment does not say it. An empty list is as none. An empty
 // object lacks what must be set in it.
 func (w *walk) empty(nested string, list bool) string {
 	switch {
