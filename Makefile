@@ -115,6 +115,10 @@ verify: ## Check that generated code, formatting and lint are as they should be,
 	$(LINT) run --allow-parallel-runners ./...
 	hack/govulncheck.sh
 
+.PHONY: lines
+lines: ## Count the hand-written lines of the product, by package
+	@hack/lines.sh
+
 .PHONY: lint
 lint: ## Run golangci-lint, mending what it can
 	$(LINT) run --allow-parallel-runners --fix ./...

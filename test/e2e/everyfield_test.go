@@ -26,8 +26,11 @@ func TestEveryField(t *testing.T) {
 	reference := readReference(t)
 	t.Run("each field of docs/fields.md that is an attribute in Neutron has a row, and each row says all that it has to",
 		func(t *testing.T) { wantRows(t, reference, trials()) })
-	for _, cloudName := range []string{"tenant", "admin"} {
-		for _, way := range harness.Ways {
+	for i, cloudName := range []string{"tenant", "admin"} {
+		for j, way := range harness.Ways {
+			if testing.Short() && (i == 0) == (j == 0) {
+				continue // each cloud and each way once at least: on a real Neutron one takes minutes
+			}
 			t.Run(cloudName+"/"+string(way), func(t *testing.T) {
 				startController(t, cloudName, "--resync-period=1s")
 				newAttempt(t, reference, cloudName, way).live()
