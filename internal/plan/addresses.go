@@ -9,19 +9,20 @@ import (
 	"slices"
 )
 
-// Range is a range of addresses, both ends included.
+// Range is a range of addresses. It includes both ends.
 type Range struct {
 	Start, End netip.Addr
 }
 
-// String is the range as start-end.
+// String formats the range as start-end.
 func (r Range) String() string { return r.Start.String() + "-" + r.End.String() }
 
 func (r Range) contains(a netip.Addr) bool {
 	return r.Start.Compare(a) <= 0 && a.Compare(r.End) <= 0
 }
 
-// Size is how many addresses the range has, at most math.MaxInt64; 0 where it is no range of one family.
+// Size counts the addresses of the range, up to math.MaxInt64. It is 0 if the ends do not form a range of one IP
+// family.
 func (r Range) Size() int64 {
 	if !r.Start.IsValid() || r.Start.BitLen() != r.End.BitLen() || r.End.Less(r.Start) {
 		return 0
@@ -35,14 +36,14 @@ func (r Range) Size() int64 {
 	return int64(low) + 1
 }
 
-// joinRanges sorts ranges and joins those that overlap or touch: Neutron keeps them as they were written, so the same
+// joinRanges sorts ranges and joins those that overlap or touch. Neutron stores ranges as the client wrote them, so one
 // set of addresses has many spellings.
 func joinRanges(ranges []Range) []Range {
 	if len(ranges) == 0 {
 		return nil
 	}
 	if slices.IsSortedFunc(ranges, apart) {
-		return ranges // as a rule: they were joined before
+		return ranges // usually already joined
 	}
 	sorted := slices.Clone(ranges)
 	slices.SortFunc(sorted, func(a, b Range) int {
@@ -62,22 +63,22 @@ func joinRanges(ranges []Range) []Range {
 	return joined
 }
 
-// apart compares ranges as one that neither overlaps nor touches the other lies; others count as out of order: -1.
+// apart orders two ranges that neither overlap nor touch. All other pairs count as out of order: -1.
 func apart(a, b Range) int {
-	// The last address of a family has no next, and no address of the other family follows on it.
+	// The last address of a family has no next address, and no address of the other family follows it.
 	if a.Start.Compare(b.End) <= 0 || a.Start == b.End.Next() {
 		return -1
 	}
 	return 1
 }
 
-// Route is a route that hosts on a subnet use.
+// Route is a route for the hosts on a subnet.
 type Route struct {
 	Destination netip.Prefix
 	NextHop     netip.Addr
 }
 
-// String is the route as destination via next hop.
+// String formats the route as "destination via next hop".
 func (r Route) String() string { return r.Destination.String() + " via " + r.NextHop.String() }
 
 func compareRoutes(a, b Route) int {
@@ -88,15 +89,15 @@ func comparePrefixes(a, b netip.Prefix) int {
 	return cmp.Or(a.Addr().Compare(b.Addr()), cmp.Compare(a.Bits(), b.Bits()))
 }
 
-// routesWithout are the routes whose next hops are in none of the subnets.
+// routesWithout returns the routes whose next hop is in none of the subnets.
 func routesWithout(routes []Route, losing []netip.Prefix) []Route {
 	return slices.DeleteFunc(slices.Clone(routes), func(route Route) bool {
 		return slices.ContainsFunc(losing, func(cidr netip.Prefix) bool { return cidr.Contains(route.NextHop) })
 	})
 }
 
-// DefaultGateway is the address that Neutron gives the router where none is named: the first after the network's own.
-// Without a CIDR there is none.
+// DefaultGateway is the gateway that Neutron chooses if the request names none: the first address after the network
+// address. It is invalid without a CIDR.
 func DefaultGateway(cidr netip.Prefix) netip.Addr {
 	if !cidr.IsValid() {
 		return netip.Addr{}
@@ -104,11 +105,12 @@ func DefaultGateway(cidr netip.Prefix) netip.Addr {
 	return cidr.Masked().Addr().Next()
 }
 
-// DefaultPools are the ranges that Neutron gives addresses from where none are named: every address but the network's
-// own, the IPv4 broadcast address, and the gateway (neutron.ipam.utils.generate_pools). Without a CIDR there are none.
+// DefaultPools are the ranges that Neutron allocates addresses from if the request names none. They hold every address
+// except the network address, the IPv4 broadcast address and the gateway (neutron.ipam.utils.generate_pools). There are
+// none without a CIDR.
 //
-// They are computed here, and not left to Neutron, because Neutron refuses a new gateway that lies in the pools which
-// it once computed around the old one: gateway and pools have to change in one request.
+// The plan computes them because Neutron refuses a new gateway inside the pools that it computed for the old gateway.
+// One request must change the gateway and the pools.
 func DefaultPools(cidr netip.Prefix, gateway netip.Addr) []Range {
 	first, last := usable(cidr)
 	if !first.IsValid() {
@@ -128,7 +130,7 @@ func DefaultPools(cidr netip.Prefix, gateway netip.Addr) []Range {
 	return pools
 }
 
-// usable gives the first and last address that a host may have; both are invalid where there is none.
+// usable returns the first and last address that a host may have. Both are invalid if there is none.
 func usable(cidr netip.Prefix) (first, last netip.Addr) {
 	if !cidr.IsValid() {
 		return netip.Addr{}, netip.Addr{}
@@ -144,7 +146,7 @@ func usable(cidr netip.Prefix) (first, last netip.Addr) {
 	return first, last
 }
 
-// lastAddr is the address of cidr with all host bits set: the broadcast address of an IPv4 subnet.
+// lastAddr is the address of cidr with all host bits set. In an IPv4 subnet it is the broadcast address.
 func lastAddr(cidr netip.Prefix) netip.Addr {
 	bytes := cidr.Addr().AsSlice()
 	for bit := cidr.Bits(); bit < len(bytes)*8; bit++ {
@@ -161,14 +163,14 @@ func gatewayString(gateway netip.Addr) string {
 	return gateway.String()
 }
 
-// Usage is how many addresses of a subnet are in use, and of how many. Used is at most Total.
+// Usage is the number of used addresses of a subnet and the total number. Used is at most Total.
 type Usage struct {
 	Used, Total int64
 }
 
-// Low reports whether less than a share, from 0 to 1, of the addresses is free. What was low stays so until half as
-// many again, and at least one more, are free, or all: a count that goes to and fro about the share does not have it
-// come and go. A share of 0 is never fallen short of.
+// Low reports whether the free part of the addresses is smaller than share, which is between 0 and 1. The limit has
+// hysteresis, so that a count near it does not toggle the result. After Low was true, it stays true until 50 % more
+// addresses, and at least one more, are free, or all are free. With a share of 0 it is always false.
 func (u Usage) Low(share float64, was bool) bool {
 	least := share * float64(u.Total)
 	if was && share > 0 {
@@ -177,11 +179,11 @@ func (u Usage) Low(share float64, was bool) bool {
 	return float64(u.Total-u.Used) < least
 }
 
-// usageSteps is into how many parts Near divides a subnet.
+// usageSteps is the number of parts into which Near divides a subnet.
 const usageSteps = 20
 
-// Near reports whether two counts of one subnet are less than a step apart: a twentieth of its addresses, and at least
-// one address.
+// Near reports whether two counts of one subnet differ by less than one step. A step is a twentieth of the addresses,
+// and at least one address.
 func (u Usage) Near(other Usage) bool {
 	step := max(1, float64(u.Total)/usageSteps)
 	return u.Total == other.Total && math.Abs(float64(u.Used-other.Used)) < step

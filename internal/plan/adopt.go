@@ -5,13 +5,13 @@ import (
 	"strconv"
 )
 
-// Adopt gives the step that takes over a network that bears nobody's marker: it puts the owner's marker on it, on
-// condition that nobody changed it meanwhile, and does nothing else. What is left, such as its subnets' markers, is
-// Network's. It is empty where the network bears the owner's marker already.
+// Adopt plans the takeover of a network that bears no marker. Its one step adds the owner's marker, on condition that
+// the network's revision did not change. Network plans the rest, such as the markers of the subnets. The Change is
+// empty if the network already bears the owner's marker.
 //
-// The error is an *OwnedError where the network or a subnet that is declared is another owner's, a *DiffersError where
-// it is not as declared and must not be overwritten, a *BlockedError where something stands in the way, or the spec's
-// own.
+// The error is an *OwnedError if the network or a declared subnet has another owner. It is a *DiffersError if the
+// network differs from the spec and the spec does not allow to overwrite it. It is a *BlockedError if something else
+// prevents the import. All other errors are the spec's own.
 func Adopt(spec Spec, found ObservedNetwork) (Change, error) {
 	if spec.Owner.Owns(found.Description) {
 		return nil, nil
@@ -35,37 +35,37 @@ func Adopt(spec Spec, found ObservedNetwork) (Change, error) {
 	}}, nil
 }
 
-// OwnedError says that a resource which is to be imported bears another owner's marker.
+// OwnedError says that a resource to import bears another owner's marker.
 type OwnedError struct {
-	// Resource is "network" or "subnet" and its id.
+	// Resource is "network" or "subnet" and the id.
 	Resource string
-	// Owner is whose it is.
+	// Owner is the owner in the marker.
 	Owner Owner
 }
 
-// Error names the resource and says what to do.
+// Error names the resource and the remedy.
 func (e *OwnedError) Error() string {
 	return fmt.Sprintf("%s bears another owner's marker, %s: delete that object with deletionPolicy Retain, or, where no "+
 		"such object exists any more, take the marker off its description", e.Resource, e.Owner)
 }
 
-// DiffersError says that a network which is to be imported is not as declared.
+// DiffersError says that a network to import differs from the spec.
 type DiffersError struct {
 	Differences []Difference
 }
 
-// Error is fixed; the differences say more.
+// Error is a constant text. Differences has the details.
 func (e *DiffersError) Error() string { return "the network to import is not as declared" }
 
-// Compare gives the differences of a network that bears nobody's marker, or the owner's, from the spec, in the order of
-// a plan. That it bears no marker is none. Errors are Adopt's.
+// Compare lists the differences between the spec and a network that bears no marker or the owner's, in the order of a
+// plan. A missing marker is no difference. It returns the same errors as Adopt.
 func Compare(spec Spec, found ObservedNetwork) ([]Difference, error) {
 	if err := foreign("network "+found.ID, spec.Owner, found.Description); err != nil {
 		return nil, err
 	}
 	spec = spec.allocated(found, func(ObservedSubnet) bool { return true })
-	spec.TakeBack = nil // what is not the owner's yet has nothing of an earlier spec
-	// The plan for the network as it would be with its markers.
+	spec.TakeBack = nil // an earlier spec set nothing on a network that the owner does not own yet
+	// Plan for the network as it is after it gets its markers.
 	marked := found
 	if !spec.Owner.Owns(found.Description) {
 		marked.Description = spec.Import.describe(spec.Owner, found.Description)
@@ -84,7 +84,7 @@ func Compare(spec Spec, found ObservedNetwork) ([]Difference, error) {
 	return change.Differences(), err
 }
 
-// foreign is an *OwnedError where a description ends with a marker other than the owner's.
+// foreign returns an *OwnedError if a description ends with another owner's marker.
 func foreign(resource string, owner Owner, description string) error {
 	if _, of, marked := ParseDescription(description); marked && of != owner {
 		return &OwnedError{resource, of}
@@ -92,8 +92,8 @@ func foreign(resource string, owner Owner, description string) error {
 	return nil
 }
 
-// Orphan gives the steps that remove everything of an owner's whose object is gone and took its policies along. A
-// network that was imported is released, as Release does, and not deleted. Otherwise it is as Delete.
+// Orphan plans the removal of everything of an owner whose object is gone. The object's policies are gone with it. An
+// imported network is not deleted but released, as by Release. Everything else is deleted, as by Delete.
 func Orphan(owner Owner, observed Observed) (Change, error) {
 	for _, n := range observed.Networks {
 		text, of, _ := ParseDescription(n.Description)

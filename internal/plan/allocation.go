@@ -6,46 +6,46 @@ import (
 	"slices"
 )
 
-// errNotLookedUp is a spec that is planned with before its pools were looked up.
+// errNotLookedUp says that the spec's subnet pools were not looked up before planning.
 var errNotLookedUp = errors.New("a subnet pool is not known yet")
 
-// notLookedUp reports whether a pool is not looked up yet.
+// notLookedUp reports whether the lookup of a pool is still missing.
 func (s Spec) notLookedUp() bool {
 	return slices.ContainsFunc(s.Subnets, func(s Subnet) bool {
 		return s.From != nil && s.From.Pool.ID == "" && !s.From.Unresolved
 	})
 }
 
-// doubtful reports whether a subnet of ours that stands for no declared one may be meant all the same: it is from a
-// pool that no declared subnet is known to be from, while it is not known of one which pool that is. It stays as it is,
-// and so do its ports. The spec has to be Allocated.
+// doubtful reports whether an owned subnet that matches no declared subnet may still be a declared one. This is so if
+// the pool of a declared subnet is unknown, and no declared subnet is known to come from the pool of this one. The
+// subnet and its ports then stay unchanged. The spec MUST be Allocated.
 func (s Spec) doubtful(o ObservedSubnet) bool {
 	if o.PoolID == "" || !slices.ContainsFunc(s.Subnets, Subnet.unresolved) {
-		return false // as a rule
+		return false // the usual case
 	}
 	_, declared := declaredSubnet(s, o.CIDR)
 	return !declared && !s.takesFrom(o.PoolID) && s.Owner.Owns(o.Description)
 }
 
-// takesFrom reports whether a declared subnet is known to be from a pool.
+// takesFrom reports whether a declared subnet is known to come from the pool.
 func (s Spec) takesFrom(poolID string) bool {
 	return slices.ContainsFunc(s.Subnets, func(s Subnet) bool { return s.From != nil && s.From.Pool.ID == poolID })
 }
 
-// pending reports whether a subnet has no CIDR yet.
+// pending reports whether a declared subnet has no CIDR yet.
 func (s Spec) pending() bool { return slices.ContainsFunc(s.Subnets, Subnet.Pending) }
 
-// Allocated is the spec for a network that is there: its subnets from pools have the CIDRs, and what follows from
-// these, of those that the network has from the same pools, or that were last seen where a pool is Unresolved. Others
-// stay Pending. What else a spec says does not change.
+// Allocated fills in the CIDRs of subnets that come from pools, and what follows from a CIDR. It takes them from the
+// network's subnets that come from the same pools. For an Unresolved pool it takes the subnet last seen. Subnets
+// without a match stay Pending. The rest of the spec does not change.
 //
-// Of several from one pool, ours is the oldest, and of equals the one with the lowest id, so that every replica of the
-// controller picks the same one.
+// If several subnets come from one pool, it takes the oldest, and among equals the lowest id. So every replica of the
+// controller chooses the same one.
 func (s Spec) Allocated(n ObservedNetwork) Spec {
 	return s.allocated(n, func(o ObservedSubnet) bool { return s.Owner.Owns(o.Description) || s.adoptable(o) })
 }
 
-// allocated is Allocated with the subnets that may be the spec's.
+// allocated is Allocated with a filter of the subnets that it may choose.
 func (s Spec) allocated(n ObservedNetwork, may func(ObservedSubnet) bool) Spec {
 	if !s.pending() {
 		return s
@@ -63,8 +63,8 @@ func (s Spec) allocated(n ObservedNetwork, may func(ObservedSubnet) bool) Spec {
 	return s
 }
 
-// given finds the subnet that stands for a declared one from a pool. One that differs in what cannot change is none,
-// except of an imported network, of which nothing is made anew.
+// given finds the subnet that matches a declared subnet from a pool. A subnet that differs in a fixed field does not
+// match, except on an imported network, where nothing is replaced.
 func (s Spec) given(
 	n ObservedNetwork, declared Subnet, may func(ObservedSubnet) bool,
 ) (oldest ObservedSubnet, exists bool) {
@@ -73,7 +73,7 @@ func (s Spec) given(
 			continue
 		}
 		if declared.From.Unresolved && s.takesFrom(o.PoolID) {
-			continue // the name may have been that pool's
+			continue // the unknown name may have meant that pool
 		}
 		if s.Import.ID == "" && !declared.Fits(o) {
 			continue
@@ -85,8 +85,8 @@ func (s Spec) given(
 	return oldest, exists
 }
 
-// compareGiven sorts what is the owner's before what is nobody's, that before what is another's, and the older subnet
-// first.
+// compareGiven sorts subnets of the owner first, then those without an owner, then those of other owners. Within each
+// group the older subnet comes first.
 func (s Spec) compareGiven(a, b ObservedSubnet) int {
 	rank := func(o ObservedSubnet) int {
 		_, owner, marked := ParseDescription(o.Description)
@@ -102,7 +102,7 @@ func (s Spec) compareGiven(a, b ObservedSubnet) int {
 	return cmp.Or(cmp.Compare(rank(a), rank(b)), a.Created.Compare(b.Created), cmp.Compare(a.ID, b.ID))
 }
 
-// superfluous says why a subnet of ours goes that stands for no declared one.
+// superfluous is the reason to delete an owned subnet that matches no declared subnet.
 func (s Spec) superfluous(o ObservedSubnet) string {
 	for _, declared := range s.Subnets {
 		switch {

@@ -7,13 +7,13 @@ import (
 	"strings"
 )
 
-// Change is the steps from observed to declared, in order. An empty Change means that all is as declared.
+// Change lists the steps from the observed to the desired state, in order. An empty Change means that they are equal.
 type Change []Step
 
 // Empty reports whether there is nothing to do.
 func (c Change) Empty() bool { return len(c) == 0 }
 
-// String prints a step a line.
+// String prints one step per line.
 func (c Change) String() string {
 	lines := make([]string, len(c))
 	for i, step := range c {
@@ -22,7 +22,8 @@ func (c Change) String() string {
 	return strings.Join(lines, "\n")
 }
 
-// Differences are those of all steps, in order, each once: some take several steps.
+// Differences lists the differences of all steps, in order. It lists each once, as several steps can settle one
+// difference.
 func (c Change) Differences() []Difference {
 	var all []Difference
 	for _, step := range c {
@@ -35,13 +36,13 @@ func (c Change) Differences() []Difference {
 	return all
 }
 
-// Without is the change but for the differences in the named fields of resources that exist: those stay as they are.
-// Steps that settle nothing else are left out; creations, what completes them, and deletions are never. The change
-// itself is not written to.
+// Without removes the differences in the named fields of existing resources, which then stay unchanged. It removes
+// steps that settle nothing else. It always keeps creations, deletions and the steps that complete a creation. It does
+// not write to the Change itself.
 func (c Change) Without(fields ...string) Change {
 	ignored := func(d Difference) bool { return d.Field != FieldExists && slices.Contains(fields, d.Field) }
 	if !slices.ContainsFunc(c, func(s Step) bool { return slices.ContainsFunc(s.Differences, ignored) }) {
-		return c // as a rule
+		return c // the usual case
 	}
 	rest := slices.Clone(c)
 	for i, step := range rest {
@@ -52,8 +53,8 @@ func (c Change) Without(fields ...string) Change {
 	return rest.only(func(s Step) bool { return len(s.Differences) > 0 })
 }
 
-// Postponable reports whether the step may have to wait, for others who use what it takes away, or for room in a quota,
-// while the rest of its change need not; see Despite.
+// Postponable reports whether the step may wait while the rest of its Change proceeds (see Despite). A step waits for
+// other users of what it removes, or for quota.
 func (s Step) Postponable() bool {
 	switch s.Action {
 	case DeleteSubnet, UnshareNetwork, ShareNetwork:
@@ -62,10 +63,10 @@ func (s Step) Postponable() bool {
 	return false
 }
 
-// Despite is what can still be done of the change when its first steps were taken and the next one has to wait (see
-// Step.Postponable): all but that one and, of a subnet's deletion, the creation of subnets in its place, or that
-// Neutron would not have beside it. Nor is the network shared with anybody else where sharing it was refused: Neutron
-// takes any text for a project, so that its reason, such as the quota, is not the project's.
+// Despite returns the steps that can proceed when the step after the taken ones has to wait (see Step.Postponable). It
+// omits that step. If that step deletes a subnet, Despite also omits new subnets that overlap it or that Neutron
+// refuses beside it. If Neutron refused one share, it omits the other new shares. Neutron accepts any text as a
+// project, so the cause, such as the quota, does not depend on the project.
 func (c Change) Despite(taken Change) Change {
 	rest := c.After(taken)
 	refused := rest[0]
@@ -80,18 +81,18 @@ func (c Change) Despite(taken Change) Change {
 	})
 }
 
-// Action is what a step does.
+// Action is the kind of a step.
 type Action string
 
-// The actions that a Change is made of.
+// The actions of a Change.
 const (
 	CreateNetwork Action = "create network"
 	UpdateNetwork Action = "update network"
 	DeleteNetwork Action = "delete network"
-	// TagNetwork replaces all tags of a network. Neutron takes them in no other request, and at no revision.
+	// TagNetwork replaces all tags of a network. Neutron accepts tags only in a separate request without a revision.
 	TagNetwork Action = "tag network"
-	// ShareNetwork and UnshareNetwork give a network to one project and take it back. They name the network alone, at no
-	// revision, and move its own.
+	// ShareNetwork and UnshareNetwork add and remove a share with one project. Their requests carry no revision, and
+	// they change the network's revision.
 	ShareNetwork   Action = "share network"
 	UnshareNetwork Action = "unshare network"
 
@@ -105,11 +106,11 @@ const (
 	CreateRouter Action = "create router"
 	UpdateRouter Action = "update router"
 	DeleteRouter Action = "delete router"
-	// UpdateGateway changes how a router leads outside. It is not conditional: Neutron counts it as several changes of
-	// the router, and stops half-way where the first has moved the revision that the request names.
+	// UpdateGateway changes the external gateway of a router. It is not conditional on the revision. Neutron counts it
+	// as several changes of the router, and stops half-way when the first changes the revision in the request.
 	UpdateGateway Action = "update router gateway"
-	// CreateInterface creates the port that AttachInterface makes a router's interface. DetachInterface takes the
-	// interface from its router, and the port with it; DeleteInterface a port that is none yet.
+	// CreateInterface creates the port that AttachInterface turns into a router interface. DetachInterface removes the
+	// interface from its router and deletes the port. DeleteInterface deletes a port that is not attached yet.
 	CreateInterface Action = "create router interface"
 	AttachInterface Action = "attach router interface"
 	DetachInterface Action = "detach router interface"
@@ -129,33 +130,33 @@ func (a Action) Creates() bool {
 type Step struct {
 	Action Action
 	// Ref and Revision name the resource to change or delete, as it was when the step was planned. They are zero for a
-	// create; of one that was taken, Ref names what it created.
+	// creation. After a creation, Ref names the created resource.
 	Ref
 	Revision int
-	// NetworkRef is the network of a subnet, of a port or of a share.
+	// NetworkRef is the network of a subnet, a port or a share.
 	NetworkRef Ref
-	// RouterRef is the router of an interface that is attached or detached.
+	// RouterRef is the router to attach an interface to or to detach it from.
 	RouterRef Ref
-	// SubnetRefs are the subnets of Port.Addresses, one for each, where some of these name none yet.
+	// SubnetRefs has one subnet for each of Port.Addresses. It is set if some of these have no subnet id yet.
 	SubnetRefs []Ref
-	// Share is what a step gives or takes back.
+	// Share is the share to add or remove.
 	Share Share
-	// Attributes are a network's. An update sends those that Differences names.
+	// Attributes are a network's. An update sends only those that Differences names.
 	Attributes Attributes
-	// SubnetName, SubnetDescription and Subnet are a subnet's. An update sends those that Differences names. Of a step
-	// that was taken, a subnet has the CIDR that it was given.
+	// SubnetName, SubnetDescription and Subnet are a subnet's. An update sends only those that Differences names. After
+	// the step, Subnet has the CIDR that Neutron allocated.
 	SubnetName        string
 	SubnetDescription string
 	Subnet            Subnet
-	// PoolID is the subnet pool that a subnet to delete is from; empty for none.
+	// PoolID is the subnet pool of a subnet to delete. It is empty if the subnet comes from no pool.
 	PoolID string
-	// Port is a port's settings. An update sends those that Differences names.
+	// Port has a port's settings. An update sends only those that Differences names.
 	Port PortAttributes
-	// Router is a router's settings. An update sends those that Differences names.
+	// Router has a router's settings. An update sends only those that Differences names.
 	Router RouterAttributes
 	// Differences are what the step settles.
 	Differences []Difference
-	// Reason says why the step is taken.
+	// Reason says why the step is necessary.
 	Reason string
 }
 
@@ -169,7 +170,7 @@ func (s Step) Changes(field string) bool {
 	return false
 }
 
-// String is the step for a person: what, on what, which fields from what to what, and why.
+// String describes the step for users: the action, the resource, the changed fields and the reason.
 func (s Step) String() string {
 	var b strings.Builder
 	b.WriteString(string(s.Action))
@@ -208,7 +209,7 @@ func (s Step) String() string {
 	return b.String()
 }
 
-// updates reports whether the step changes a resource that stays.
+// updates reports whether the step changes an existing resource.
 func (s Step) updates() bool {
 	switch s.Action {
 	case UpdateNetwork, TagNetwork, UpdateSubnet, UpdatePort, UpdateRouter, UpdateGateway:
@@ -217,19 +218,19 @@ func (s Step) updates() bool {
 	return false
 }
 
-// latest refers to what the change's last step creates.
+// latest refers to the resource that the last step of the Change creates.
 func (c Change) latest() Ref { return Ref{Creator: len(c)} }
 
-// creator refers to what the first matching step creates; it names none where no step matches.
+// creator refers to the resource that the first matching step creates. It is zero if no step matches.
 func (c Change) creator(match func(Step) bool) Ref {
 	return Ref{Creator: 1 + slices.IndexFunc(c, match)}
 }
 
-// withRefs is the step with each of its references replaced. It writes to copies.
+// withRefs returns the step with all its references replaced. It writes to copies.
 func (s Step) withRefs(replace func(Ref) Ref) Step {
 	s.Ref, s.NetworkRef, s.RouterRef = replace(s.Ref), replace(s.NetworkRef), replace(s.RouterRef)
 	if len(s.SubnetRefs) == 0 {
-		return s // as a rule
+		return s // the usual case
 	}
 	refs, addresses := slices.Clone(s.SubnetRefs), slices.Clone(s.Port.Addresses)
 	for i, ref := range refs {
@@ -240,20 +241,20 @@ func (s Step) withRefs(replace func(Ref) Ref) Step {
 	return s
 }
 
-// refers reports whether the step refers to an earlier one for which is says yes.
+// refers reports whether the step refers to an earlier step for which is returns true.
 func (s Step) refers(is func(creator int) bool) bool {
 	found := func(ref Ref) bool { return ref.Creator > 0 && is(ref.Creator) }
 	return found(s.Ref) || found(s.NetworkRef) || found(s.RouterRef) || slices.ContainsFunc(s.SubnetRefs, found)
 }
 
-// Completes reports whether the step is about what an earlier step of its change creates.
+// Completes reports whether the step works on a resource that an earlier step of its Change creates.
 func (s Step) Completes() bool { return s.refers(func(int) bool { return true }) }
 
-// Resolve is the step with ids in place of references to steps that were taken. These are the first of the step's
-// change, with the ids of what they created.
+// Resolve replaces references to steps that were taken with ids. taken MUST be the first steps of the same Change, with
+// the ids of the resources that they created.
 func (s Step) Resolve(taken Change) Step {
 	if !s.Completes() {
-		return s // as a rule
+		return s // the usual case
 	}
 	return s.withRefs(func(ref Ref) Ref {
 		if ref.Creator == 0 || ref.Creator > len(taken) {
@@ -263,7 +264,7 @@ func (s Step) Resolve(taken Change) Step {
 	})
 }
 
-// After is the rest of the change once its first steps were taken. The change itself is not written to.
+// After returns the steps that remain after the first ones were taken. It does not write to the Change itself.
 func (c Change) After(taken Change) Change {
 	rest := slices.Clone(c[len(taken):])
 	for i, step := range rest {
@@ -277,11 +278,11 @@ func (c Change) After(taken Change) Change {
 	return rest
 }
 
-// only is the change with the steps that stay, but for those about what is no longer created. The change itself is not
-// written to.
+// only keeps the steps for which stays returns true. It also removes steps on resources that are no longer created. It
+// does not write to the Change itself.
 func (c Change) only(stays func(Step) bool) Change {
 	var rest Change
-	at := make([]int, len(c)+1) // the places in rest; 0 for steps that do not stay
+	at := make([]int, len(c)+1) // places in rest; 0 for a removed step
 	dropped := func(creator int) bool { return at[creator] == 0 }
 	for i, step := range c {
 		if !stays(step) || step.refers(dropped) {

@@ -7,10 +7,10 @@ import (
 	"strings"
 )
 
-// None is how an absent gateway or an empty list is written.
+// None is the text for an absent gateway or an empty list.
 const None = "none"
 
-// Names of fields, as the user writes them in a spec. A Difference carries them, and an update sends just them.
+// Field names, as in the user's spec. A Difference carries one, and an update sends only these fields.
 const (
 	FieldExists          = "exists"
 	FieldName            = "name"
@@ -35,19 +35,19 @@ const (
 	FieldZoneHints       = "availabilityZoneHints"
 )
 
-// Difference is one field in which what is differs from what is declared.
+// Difference is one field in which the observed state differs from the spec.
 type Difference struct {
-	// Resource is "network", "port", "router", "subnet" and its CIDR or the pool that this is to come from, or "router
-	// interface" and its addresses.
+	// Resource is "network", "port", "router", "subnet" with its CIDR or its pool, or "router interface" with its
+	// addresses.
 	Resource string
 	// Field is one of the Field constants.
 	Field string
-	// Declared and Actual are the values as a person writes them. Texts, which anybody may have written in Neutron, are
-	// quoted as in Go, so that they cannot break a line or command a terminal.
+	// Declared and Actual are the values in readable form. Free texts are quoted as in Go, because anybody may write
+	// them in Neutron. Quoted texts cannot break a line or send control codes to a terminal.
 	Declared, Actual string
 }
 
-// String is the difference for a person.
+// String describes the difference for users.
 func (d Difference) String() string {
 	if d.Field == FieldExists {
 		if d.Actual == None {
@@ -60,13 +60,13 @@ func (d Difference) String() string {
 
 const reasonDiffers = "it differs from what is declared"
 
-// basics are the settings that networks, ports and routers have alike.
+// basics are the settings that networks, ports and routers have in common.
 type basics struct {
 	name, description string
 	up                bool
 }
 
-// differences lists in which settings of a resource what is declared differs from what is.
+// differences lists the settings in which a resource differs from the spec.
 func (s basics) differences(resource string, actual basics) (diffs []Difference) {
 	add := func(field, declared, got string) {
 		diffs = append(diffs, Difference{resource, field, declared, got})
@@ -75,7 +75,7 @@ func (s basics) differences(resource string, actual basics) (diffs []Difference)
 		add(FieldName, strconv.Quote(s.name), strconv.Quote(actual.name))
 	}
 	if s.description != actual.description {
-		// The marker is the same on both sides (the plan has seen to that), so it is left out.
+		// The marker is equal on both sides, which the plan has checked, so the texts omit it.
 		want, _, _ := ParseDescription(s.description)
 		got, _, _ := ParseDescription(actual.description)
 		add(FieldDescription, strconv.Quote(want), strconv.Quote(got))
@@ -86,7 +86,7 @@ func (s basics) differences(resource string, actual basics) (diffs []Difference)
 	return diffs
 }
 
-// unmark is the difference that is settled when a description loses its markers.
+// unmark is the difference that a removed marker settles.
 func unmark(resource, description, without string) Difference {
 	return Difference{
 		Resource: resource, Field: FieldDescription,
@@ -94,25 +94,23 @@ func unmark(resource, description, without string) Difference {
 	}
 }
 
-// FieldError is a declared value that cannot be planned with. The API server refuses most of them already; others came
-// before it had the rule, or follow from what the cloud has.
+// FieldError is a declared value that makes a plan impossible. The API server refuses most such values. The others are
+// older than the API server's rule, or depend on the state of the cloud.
 type FieldError struct {
-	// Field is the name of the field, as the user writes it: cidr, allocationPools[0].start.
+	// Field is the name of the field, as in the user's spec: cidr, allocationPools[0].start.
 	Field string
 	// Problem says what is wrong and what to write instead.
 	Problem string
 }
 
-// Error is the field and the problem.
 func (e *FieldError) Error() string { return e.Field + ": " + e.Problem }
 
-// BlockedError says that something which is not ours stands in the way.
+// BlockedError says that a resource which the owner does not own prevents the plan.
 type BlockedError struct {
-	// Message names it and says what to do.
+	// Message names the resource and the remedy.
 	Message string
 }
 
-// Error is the message.
 func (e *BlockedError) Error() string { return e.Message }
 
 func upDown(up bool) string {
@@ -122,7 +120,7 @@ func upDown(up bool) string {
 	return "down"
 }
 
-// quoted is a text as a Difference has it; an empty one is none.
+// quoted formats a text for a Difference. An empty text becomes None.
 func quoted(text string) string {
 	if text == "" {
 		return None
@@ -141,7 +139,7 @@ func quotedAll(texts []string) string {
 	return strings.Join(all, ", ")
 }
 
-// join prints a list as the user would say it: items with commas, or "none".
+// join formats a list with commas, or as "none".
 func join[T fmt.Stringer](items []T) string {
 	if len(items) == 0 {
 		return None
@@ -160,13 +158,13 @@ func listTexts(texts []string) string {
 	return strings.Join(texts, ", ")
 }
 
-// asSet is the texts in their order, each once.
+// asSet returns the texts sorted and without duplicates.
 func asSet(texts []string) []string { return slices.Compact(slices.Sorted(slices.Values(texts))) }
 
-// hidden is how a setting is written that the credentials may not see.
+// hidden is the text for a setting that the credentials may not see.
 const hidden = "not shown"
 
-// unsupported is how a setting is written that the cloud does not have.
+// unsupported is the text for a setting that the cloud does not have.
 const unsupported = "unsupported"
 
 func orUnsupported(b *bool) string {
@@ -176,7 +174,7 @@ func orUnsupported(b *bool) string {
 	return strconv.FormatBool(*b)
 }
 
-// same reports whether both are set, to the same.
+// same reports whether both are set and equal.
 func same[T comparable](a, b *T) bool { return a != nil && b != nil && *a == *b }
 
 func orEmpty(text *string) string {

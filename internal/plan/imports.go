@@ -2,25 +2,25 @@ package plan
 
 import "strings"
 
-// Import is how a network that was there before its object is taken over. Such a network is never created.
+// Import describes how to take over a network that exists before its object. Such a network is never created.
 type Import struct {
-	// ID is the network's; empty for a network that is made here.
+	// ID is the network's id. It is empty for a network that the controller creates.
 	ID string
-	// Overwrite allows the network to differ from the spec when it is taken over. Without it, the names of the network and
-	// its subnets, and the texts of the subnets' descriptions, are not declared, and stay as they are.
+	// Overwrite allows the takeover of a network that differs from the spec. Without it, the names of the network and
+	// its subnets and the subnets' descriptions are not declared. They stay unchanged.
 	Overwrite bool
-	// AdoptSubnets has subnets that bear nobody's marker taken over where their CIDR is declared.
+	// AdoptSubnets allows the takeover of subnets that bear no marker and whose CIDR is declared.
 	AdoptSubnets bool
 }
 
-// keepsNames reports whether names that only follow from the object's are left as they are.
+// keepsNames reports whether names that derive from the object's name stay unchanged.
 func (i Import) keepsNames() bool { return i.ID != "" && !i.Overwrite }
 
-// importedWord stands in front of the marker of a network that was imported. Should its object go and nobody see it, it
-// says that the network was there before, and is not to be deleted for it.
+// importedWord precedes the marker of an imported network. If the object goes unnoticed, the word says that the network
+// is older than the object. Such an orphan is not deleted.
 const importedWord = "[imported]"
 
-// describe is the whole description of a network of the owner's with the user's text.
+// describe is the full description of the owner's network, with the user's text.
 func (i Import) describe(owner Owner, text string) string {
 	if i.ID != "" {
 		text = strings.TrimPrefix(text+" "+importedWord, " ")
@@ -28,7 +28,7 @@ func (i Import) describe(owner Owner, text string) string {
 	return owner.Describe(text)
 }
 
-// withoutImported is a text in front of a marker without the word that says that its network was imported.
+// withoutImported removes importedWord from the text before a marker, and reports whether it was there.
 func withoutImported(text string) (rest string, imported bool) {
 	if rest, imported = strings.CutSuffix(text, importedWord); !imported {
 		return text, false

@@ -12,96 +12,96 @@ import (
 	"unicode/utf8"
 )
 
-// NetworkResource is what a Difference of the network itself is of.
+// NetworkResource is the Resource of a Difference of the network itself.
 const NetworkResource = "network"
 
-// Spec is a network as it should be, in canonical form.
+// Spec is the desired state of a network, in canonical form.
 type Spec struct {
 	// Owner is written into every resource.
 	Owner Owner
-	// Name is the network's and its subnets' name in Neutron.
+	// Name is the name of the network and of its subnets in Neutron.
 	Name string
-	// Description is the user's, without the marker.
+	// Description is the user's text, without the marker.
 	Description string
-	// MTU is in bytes; 0 leaves it to the cloud, and then any value is right.
+	// MTU is in bytes. 0 leaves it to the cloud; then any value is right.
 	MTU int
-	// PortSecurity is the default for ports; nil leaves it to the cloud, and then either value is right.
+	// PortSecurity is the default for ports. nil leaves it to the cloud; then both values are right.
 	PortSecurity *bool
-	// Down is true of a network that is to be switched off.
+	// Down is true if the network is to be switched off.
 	Down bool
-	// DNSDomain is in lower case and ends with a full stop, or is empty for none; nil leaves it as it is.
+	// DNSDomain is in lower case and ends with a full stop, or is empty for none. nil leaves it unchanged.
 	DNSDomain *string
-	// Tags are a set, sorted; nil leaves them as they are.
+	// Tags are a sorted set. nil leaves them unchanged.
 	Tags []string
-	// QoSPolicy is the policy's id, or empty for none; nil leaves it as it is.
+	// QoSPolicy is the policy's id, or empty for none. nil leaves it unchanged.
 	QoSPolicy *string
-	// SharedWith are ids of projects, a set, sorted; nil leaves them as they are.
+	// SharedWith is a sorted set of project ids. nil leaves the shares unchanged.
 	SharedWith []string
-	// Shared and External are nil where they are left as they are.
+	// Shared and External stay unchanged if they are nil.
 	Shared, External *bool
-	// Provider leaves what is zero of it to the cloud.
+	// Provider leaves its zero fields to the cloud.
 	Provider Provider
-	// ZoneHints are a set, sorted; empty leaves them to the cloud.
+	// ZoneHints are a sorted set. An empty set leaves them to the cloud.
 	ZoneHints []string
-	// Subnets do not overlap. Their CIDRs are their identity, or the pools that these come from (see Allocated); their
-	// order is for the status alone.
+	// Subnets do not overlap. Their identity is the CIDR, or the pool that the CIDR comes from (see Allocated). Their
+	// order matters only for the status.
 	Subnets []Subnet
-	// Import is how a network that was there before its object is taken over; the zero value for one that is made.
+	// Import describes how to take over an existing network. The zero value means that the controller creates it.
 	Import Import
-	// Router serves the subnets; nil means that none does.
+	// Router serves the subnets. nil means that no router does.
 	Router *RouterSpec
-	// TakeBack names fields of Sets that an earlier spec set and that the network may still have. What this spec leaves
-	// out of them is taken back.
+	// TakeBack names fields of Sets that an earlier spec set and that the network may still have. The plan empties
+	// those that this spec does not set.
 	TakeBack []string
 }
 
-// Attributes are the settings that a network has besides its subnets.
+// Attributes are the settings of a network besides its subnets.
 type Attributes struct {
 	Name string
-	// Description is whole, marker included.
+	// Description is the full text, with the marker.
 	Description string
-	// AdminStateUp is false for a network that was switched off.
+	// AdminStateUp is false for a network that is switched off.
 	AdminStateUp bool
-	// MTU is in bytes; 0 means unset.
+	// MTU is in bytes. 0 means unset.
 	MTU int
-	// PortSecurity is nil where it is unset, or where the cloud does not have it.
+	// PortSecurity is nil if it is unset or the cloud does not support it.
 	PortSecurity *bool
-	// DNSDomain is in lower case and ends with a full stop, or is empty for none; nil where it is unset, or where the
-	// cloud does not have it.
+	// DNSDomain is in lower case and ends with a full stop, or is empty for none. It is nil if it is unset or the cloud
+	// does not support it.
 	DNSDomain *string
-	// Tags are sorted. Neutron takes them in a request of their own (see TagNetwork).
+	// Tags are sorted. Neutron accepts them only in a separate request (see TagNetwork).
 	Tags []string
-	// QoSPolicy is the policy's id, or empty for none; nil where it is unset, which of an observed network means none.
+	// QoSPolicy is the policy's id, or empty for none. It is nil if unset. For an observed network, nil means none.
 	QoSPolicy *string
-	// Shared and External are nil where they are unset.
+	// Shared and External are nil if they are unset.
 	Shared, External *bool
-	// Provider is zero where it is unset, or where the credentials may not see it.
+	// Provider is zero if it is unset or the credentials may not see it.
 	Provider Provider
-	// ZoneHints are the availability zones that were asked for, sorted.
+	// ZoneHints are the requested availability zones, sorted.
 	ZoneHints []string
 }
 
-// Provider is how the cloud makes a network. What is zero of it is unset.
+// Provider describes how the cloud implements a network. Zero fields are unset.
 type Provider struct {
 	// NetworkType is Neutron's name of a type driver, such as vlan.
 	NetworkType string
-	// PhysicalNetwork is the cloud's name of the network that a flat or vlan network is on.
+	// PhysicalNetwork is the cloud's name of the physical network that carries a flat or vlan network.
 	PhysicalNetwork string
-	// SegmentationID is a VLAN ID, VNI or GRE key.
+	// SegmentationID is a VLAN ID, a VNI or a GRE key.
 	SegmentationID int64
 }
 
-// ObservedNetwork is a network as Neutron has it.
+// ObservedNetwork is a network as Neutron reports it.
 type ObservedNetwork struct {
 	ID string
-	// Revision is Neutron's revision_number: it moves with every change.
+	// Revision is Neutron's revision_number. Every change of the network increases it.
 	Revision int
-	// Created is when Neutron made it.
+	// Created is the time of creation in Neutron.
 	Created time.Time
 	Attributes
-	// Subnets are all of the network's, ours or not.
+	// Subnets are all subnets of the network, owned or not.
 	Subnets []ObservedSubnet
-	// Shares are the single projects that the network is shared with, where that was asked for.
+	// Shares are the single projects that the network is shared with. They are read only on request.
 	Shares []Share
 }
 
@@ -120,21 +120,21 @@ func compareNetworks(a, b ObservedNetwork) int {
 	return cmp.Or(a.Created.Compare(b.Created), cmp.Compare(a.ID, b.ID))
 }
 
-// Validate refuses, as errors joined by errors.Join, what no plan can be made for, or none that is safe: what would
-// never be found again, be taken for another's, or be given to everybody. What the user can mend is a *FieldError. The
-// API server's rules, or else Neutron, refuse the rest (docs/adr/0023).
+// Validate refuses what makes a plan impossible or unsafe. Such a spec leads to resources that are never found again,
+// that look like another owner's, or that everybody may use. The errors are joined by errors.Join. An error that the
+// user can fix is a *FieldError. The API server's rules or Neutron refuse the rest (docs/adr/0023).
 func (s Spec) Validate() error {
 	var errs []error
 	if err := s.Owner.validate(); err != nil {
 		errs = append(errs, err)
 	}
-	// The API server's rule leaves room for the marker, and not for the word that an imported network has before it.
+	// The API server's rule leaves room for the marker, but not for the word "[imported]" before it.
 	if length := utf8.RuneCountInString(s.describe()); length > MaxDescription {
 		errs = append(errs, &FieldError{FieldDescription, fmt.Sprintf(
 			"with the ownership marker it has %d characters and Neutron holds %d: write at most %d",
 			length, MaxDescription, MaxDescription-length+utf8.RuneCountInString(s.Description))})
 	}
-	// The marker comes off when the network is released. What the user wrote must not be taken for one then.
+	// A release removes the marker. What remains of the user's text must not look like a marker then.
 	if strings.Contains(s.Description, markerPrefix) {
 		errs = append(errs, &FieldError{FieldDescription, fmt.Sprintf(
 			"%q begins the ownership marker: write the text without it", markerPrefix)})
@@ -155,7 +155,7 @@ func (s Spec) Validate() error {
 			}
 		}
 	}
-	// Neutron creates a subnet of IPv6 from a pool on such a network (measured), and its hosts cannot work there.
+	// Neutron creates an IPv6 subnet from a pool on such a network (measured), but its hosts cannot work there.
 	if s.MTU != 0 && s.MTU < minMTUOfIPv6 && slices.ContainsFunc(s.Subnets, func(s Subnet) bool {
 		return s.From != nil && s.IPVersion() == 6
 	}) {
@@ -165,10 +165,10 @@ func (s Spec) Validate() error {
 	return errors.Join(append(errs, s.validateAllocations()...)...)
 }
 
-// minMTUOfIPv6 is the least MTU of a link that carries IPv6 (RFC 8200).
+// minMTUOfIPv6 is the smallest MTU of a link that carries IPv6 (RFC 8200).
 const minMTUOfIPv6 = 1280
 
-// validateAllocations refuses two subnets from one pool: nothing but the pool tells them from each other.
+// validateAllocations refuses two subnets from one pool, because only the pool distinguishes them.
 func (s Spec) validateAllocations() (errs []error) {
 	known := map[string]bool{}
 	for i, subnet := range s.Subnets {
@@ -186,7 +186,7 @@ func (s Spec) validateAllocations() (errs []error) {
 	return errs
 }
 
-// Attributes are the network's own settings, as they are sent to Neutron.
+// Attributes are the network's own settings, as sent to Neutron.
 func (s Spec) Attributes() Attributes {
 	return Attributes{
 		Name:         s.Name,
@@ -204,10 +204,10 @@ func (s Spec) Attributes() Attributes {
 	}
 }
 
-// describe is the whole description of the spec's network.
+// describe is the full description of the network.
 func (s Spec) describe() string { return s.Import.describe(s.Owner, s.Description) }
 
-// nameOf is what the name of a resource that exists should be.
+// nameOf is the desired name of an existing resource.
 func (s Spec) nameOf(actual string) string {
 	if s.Import.keepsNames() {
 		return actual
@@ -215,8 +215,8 @@ func (s Spec) nameOf(actual string) string {
 	return s.Name
 }
 
-// propertyDifferences lists the settings that are left as they are where the spec does not set them, and in which the
-// network differs from it. Those of the wanted attributes that are unset are left out.
+// propertyDifferences lists the differences in settings that stay unchanged if the spec does not set them. It skips the
+// unset settings of want.
 func propertyDifferences(want, actual Attributes) (diffs []Difference) {
 	add := func(field, declared, got string) {
 		diffs = append(diffs, Difference{NetworkResource, field, declared, got})
@@ -279,7 +279,7 @@ func updateNetwork(spec Spec, actual ObservedNetwork) (Step, bool) {
 	}, len(diffs) > 0
 }
 
-// tagNetwork is the step that gives a network its tags.
+// tagNetwork plans the step that sets a network's tags.
 func tagNetwork(network Ref, want, actual []string) (step Step, needed bool) {
 	if want == nil || slices.Equal(want, actual) {
 		return Step{}, false
@@ -290,7 +290,7 @@ func tagNetwork(network Ref, want, actual []string) (step Step, needed bool) {
 	}, true
 }
 
-// deletable refuses to delete a network that holds a subnet of somebody else's, which would go with it.
+// deletable refuses to delete a network that contains another owner's subnet. Neutron deletes the subnets with it.
 func deletable(owner Owner, n ObservedNetwork) error {
 	for _, s := range n.Subnets {
 		if !owner.Owns(s.Description) {

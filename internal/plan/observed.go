@@ -7,20 +7,20 @@ import (
 
 // Observed is everything in Neutron that bears one owner's marker. The zero value means nothing.
 type Observed struct {
-	// Networks is normally one, of a Network's; more are duplicates, which Network removes.
+	// Networks normally has one item, for a Network. More are duplicates, which Network removes.
 	Networks []ObservedNetwork
-	// Ports is normally one, of a NetworkPort's; more are duplicates, which Port removes. Of a Network's they are
-	// the interfaces by which a router serves its subnets.
+	// Ports normally has one item, for a NetworkPort. More are duplicates, which Port removes. For a Network, they are
+	// the router interfaces of its subnets.
 	Ports []ObservedPort
-	// Routers is at most one, of a Network's; more are duplicates, which Network removes.
+	// Routers has at most one item, for a Network. More are duplicates, which Network removes.
 	Routers []ObservedRouter
 }
 
 // Empty reports whether nothing bears the marker.
 func (o Observed) Empty() bool { return len(o.Networks)+len(o.Ports)+len(o.Routers) == 0 }
 
-// Network gives the network that stands for the object: the oldest, and of equals the one with the lowest id, so that
-// every replica of the controller picks the same one. It reports false where there is none.
+// Network returns the network that represents the object: the oldest, and among equals the one with the lowest id. So
+// every replica of the controller chooses the same one. It returns false if there is none.
 func (o Observed) Network() (ObservedNetwork, bool) {
 	if len(o.Networks) == 0 {
 		return ObservedNetwork{}, false
@@ -28,8 +28,8 @@ func (o Observed) Network() (ObservedNetwork, bool) {
 	return slices.MinFunc(o.Networks, compareNetworks), true
 }
 
-// Router gives the router that is the object's own: the oldest, and of equals the one with the lowest id, so that every
-// replica of the controller picks the same one. It reports false where there is none.
+// Router returns the object's own router: the oldest, and among equals the one with the lowest id. So every replica of
+// the controller chooses the same one. It returns false if there is none.
 func (o Observed) Router() (ObservedRouter, bool) {
 	if len(o.Routers) == 0 {
 		return ObservedRouter{}, false
@@ -37,8 +37,8 @@ func (o Observed) Router() (ObservedRouter, bool) {
 	return slices.MinFunc(o.Routers, compareRouters), true
 }
 
-// Port gives the port that stands for the object: the oldest of those on the network, and of equals the one with the
-// lowest id, so that every replica of the controller picks the same one. It reports false where there is none.
+// Port returns the port that represents the object: the oldest on the network, and among equals the one with the lowest
+// id. So every replica of the controller chooses the same one. It returns false if there is none.
 func (o Observed) Port(networkID string) (ObservedPort, bool) {
 	var found *ObservedPort
 	for i, p := range o.Ports {
@@ -52,26 +52,25 @@ func (o Observed) Port(networkID string) (ObservedPort, bool) {
 	return *found, true
 }
 
-// Kind is a kind of resource in Neutron, as a person writes it.
+// Kind is a kind of Neutron resource, in readable form.
 type Kind string
 
-// The kinds of resources that are listed by themselves. Subnets belong to their networks.
+// The kinds of resources that have a list of their own. Subnets belong to their networks.
 const (
 	KindNetwork Kind = "network"
 	KindPort    Kind = "port"
 	KindRouter  Kind = "router"
 )
 
-// Resource names a resource in Neutron that is listed by itself. The zero value names none.
+// Resource names a Neutron resource of one of these kinds. The zero value names none.
 type Resource struct {
 	Kind Kind
 	ID   string
 }
 
-// String is the resource for a person.
 func (r Resource) String() string { return string(r.Kind) + " " + r.ID }
 
-// Resources names everything that is observed.
+// Resources names all observed resources.
 func (o Observed) Resources() []Resource {
 	var all []Resource
 	for _, n := range o.Networks {
@@ -86,12 +85,11 @@ func (o Observed) Resources() []Resource {
 	return all
 }
 
-// inOrder is the same, in which networks, subnets, ports and routers, and their lists without order, stand in an order
-// of their own, not in that of Neutron's answer, so that the same state gives the same steps and the same error each
-// time. It writes to copies.
+// inOrder sorts networks, subnets, ports, routers and their unordered lists. So the same state always gives the same
+// steps and the same error, whatever the order of Neutron's answer. It writes to copies.
 func (o Observed) inOrder() Observed {
 	if o.isInOrder() {
-		return o // as a rule
+		return o // the usual case
 	}
 	networks := slices.SortedFunc(slices.Values(o.Networks), compareNetworks)
 	for i := range networks {
@@ -135,10 +133,10 @@ func (o Observed) isInOrder() bool {
 		slices.IsSortedFunc(o.Routers, compareRouters)
 }
 
-// isEmptied reports whether a list is empty and not nil. Sorting makes it nil, so that both give the same steps.
+// isEmptied reports whether a list is empty but not nil. Sorting turns it into nil, so that both give the same steps.
 func isEmptied[T any](list []T) bool { return list != nil && len(list) == 0 }
 
-// marked refuses what does not bear the owner's marker, whoever gave it.
+// marked refuses resources that do not bear the owner's marker.
 func marked(owner Owner, observed Observed) error {
 	for _, n := range observed.Networks {
 		if !owner.Owns(n.Description) {

@@ -6,12 +6,12 @@ import (
 	"strings"
 )
 
-// MaxDescription is the most characters that Neutron holds in a description (its db constant
-// LONG_DESCRIPTION_FIELD_SIZE is larger, but standard attributes use DESCRIPTION_FIELD_SIZE, 255).
+// MaxDescription is the maximum number of characters of a description in Neutron. Standard attributes use
+// DESCRIPTION_FIELD_SIZE, 255, and not the larger constant LONG_DESCRIPTION_FIELD_SIZE.
 const MaxDescription = 255
 
-// MaxUserDescription is the most characters that a user's description may have, so that it fits in front of the marker
-// with a space between: the marker is 81 characters long where both UIDs are the 36 of a UUID.
+// MaxUserDescription is the maximum number of characters of a user's description. It leaves room for a space and the
+// marker, which has 81 characters if both UIDs are UUIDs of 36.
 const MaxUserDescription = MaxDescription - len(" [owner=/]") - 2*36
 
 const (
@@ -19,21 +19,21 @@ const (
 	markerSuffix = "]"
 )
 
-// Owner names the Kubernetes object that a resource in Neutron belongs to. It is written at the end of the resource's
-// description, in the request that creates it, so that no crash can leave a resource of ours that does not say so.
+// Owner names the Kubernetes object that owns a Neutron resource. The request that creates the resource writes the
+// owner at the end of its description. So no crash can leave a resource without its owner.
 type Owner struct {
-	// Cluster is the UID of the cluster: that of its namespace kube-system.
+	// Cluster is the UID of the cluster, which is the UID of its namespace kube-system.
 	Cluster string
 	// Object is the UID of the object.
 	Object string
 }
 
-// Marker is the owner's mark: [owner=<cluster UID>/<object UID>].
+// Marker is the text that marks the owner's resources: [owner=<cluster UID>/<object UID>].
 func (o Owner) Marker() string {
 	return markerPrefix + o.Cluster + "/" + o.Object + markerSuffix
 }
 
-// Describe joins a user's description and the marker, as they stand in Neutron.
+// Describe joins a user's description and the marker, as stored in Neutron.
 func (o Owner) Describe(description string) string {
 	if description == "" {
 		return o.Marker()
@@ -41,9 +41,8 @@ func (o Owner) Describe(description string) string {
 	return description + " " + o.Marker()
 }
 
-// ParseDescription splits what Neutron holds into the user's part and the owner. It reports false where the text does
-// not end with a well-formed marker; the text is then all the user's. ParseDescription(o.Describe(d)) gives back d and
-// o for every d.
+// ParseDescription splits a description from Neutron into the user's text and the owner. It returns false and the whole
+// text if the text does not end with a well-formed marker. ParseDescription(o.Describe(d)) returns d and o for every d.
 func ParseDescription(text string) (description string, owner Owner, ok bool) {
 	inner, found := strings.CutSuffix(text, markerSuffix)
 	if !found {
@@ -59,7 +58,7 @@ func ParseDescription(text string) (description string, owner Owner, ok bool) {
 	}
 	description = inner[:at]
 	if at > 0 {
-		// A marker stands alone or behind one space; anything else is a text that happens to end like one.
+		// A marker stands alone or after one space. Any other text only looks like a marker.
 		if description, found = strings.CutSuffix(description, " "); !found || description == "" {
 			return text, Owner{}, false
 		}
@@ -67,13 +66,14 @@ func ParseDescription(text string) (description string, owner Owner, ok bool) {
 	return description, Owner{Cluster: cluster, Object: object}, true
 }
 
-// Owns reports whether a resource's description ends with this owner's marker.
+// Owns reports whether a description ends with this owner's marker.
 func (o Owner) Owns(description string) bool {
 	_, of, ok := ParseDescription(description)
 	return ok && of == o
 }
 
-// validate refuses an owner whose marker could not be read back: what bears it would be created again and again.
+// validate refuses an owner whose marker cannot be parsed. Its resources would never be found and created again and
+// again.
 func (o Owner) validate() error {
 	if o.Cluster == "" || o.Object == "" {
 		return errors.New("the owner is not known yet")
@@ -84,7 +84,7 @@ func (o Owner) validate() error {
 	return nil
 }
 
-// isUID reports whether s can be a UID: not empty, and of characters that cannot be taken for the marker's own.
+// isUID reports whether s can be a UID: not empty, and without characters that the marker itself uses.
 func isUID(s string) bool {
 	if s == "" {
 		return false
@@ -100,12 +100,11 @@ func isUID(s string) bool {
 	return true
 }
 
-// String is the marker.
 func (o Owner) String() string { return o.Marker() }
 
 var _ fmt.Stringer = Owner{}
 
-// withMarker is a description that bears the owner's marker behind the text that it has.
+// withMarker adds the owner's marker to a description that does not have it.
 func withMarker(owner Owner, description string) string {
 	if owner.Owns(description) {
 		return description
@@ -113,7 +112,7 @@ func withMarker(owner Owner, description string) string {
 	return owner.Describe(description)
 }
 
-// withoutMarkers is the description without any marker at its end.
+// withoutMarkers removes all markers from the end of a description.
 func withoutMarkers(description string) string {
 	for marked := true; marked; {
 		description, _, marked = ParseDescription(description)

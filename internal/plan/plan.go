@@ -5,14 +5,14 @@ import (
 	"slices"
 )
 
-// Network gives the steps that make observed as spec says, in the order in which they have to be taken. It is empty
-// where there is nothing to do. Planning again after the steps were taken is empty, except for what follows from a CIDR
-// that Neutron took from a pool in one of them: then a third plan is empty. The order in which observed lists networks
-// and subnets does not count.
+// Network plans the steps that turn observed into spec, in the order to take them. The Change is empty if there is
+// nothing to do. After the steps are taken, a new plan is empty, except after Neutron allocated a CIDR from a pool.
+// Then the second plan has what follows from the CIDR, and the third is empty. The order of the networks and subnets in
+// observed does not matter.
 //
-// Only what bears the spec's owner is ever changed or deleted. Where something else stands in the way, the error is a
-// *BlockedError and nothing must be done until it is gone. The one exception is what the spec's Import says. Where an
-// imported network is not there, the error is a *NotMadeError. Other errors are the spec's own (see Spec.Validate).
+// The plan changes or deletes only what bears the spec's owner, and what the spec's Import allows. If another resource
+// is in the way, the error is a *BlockedError, and the caller MUST do nothing until that resource is gone. If an
+// imported network does not exist, the error is a *NotMadeError. Other errors come from the spec (see Spec.Validate).
 func Network(spec Spec, observed Observed) (Change, error) {
 	observed = observed.inOrder()
 	keep, exists := observed.Network()
@@ -59,7 +59,7 @@ func Network(spec Spec, observed Observed) (Change, error) {
 		change = append(change, step)
 	}
 	change = append(change, routing.first...)
-	// Subnets that are no longer declared go before new ones come, which may lie in their place.
+	// Delete subnets that are no longer declared first. New subnets may use their addresses.
 	for _, s := range keep.Subnets {
 		if !spec.Owner.Owns(s.Description) || spec.doubtful(s) {
 			continue
@@ -83,11 +83,11 @@ func Network(spec Spec, observed Observed) (Change, error) {
 	network := Ref{ID: keep.ID}
 	change = routing.last(change, network)
 	change = append(change, planShares(spec, network, keep.Shares)...)
-	// Nobody who uses the network waits for its tags.
+	// Tags come late, because no user of the network waits for them.
 	if step, needed := tagNetwork(network, spec.Tags, keep.Tags); needed {
 		change = append(change, step)
 	}
-	// Duplicates go last: one that is in use must not keep the network that stays from being as declared.
+	// Duplicates come last. A duplicate in use must not delay changes of the network that stays.
 	for _, n := range observed.Networks {
 		if n.ID != keep.ID {
 			if err := deletable(spec.Owner, n); err != nil {
@@ -99,9 +99,9 @@ func Network(spec Spec, observed Observed) (Change, error) {
 	return append(change, routing.refused...), nil
 }
 
-// Port gives the steps that make observed as spec says, in the order in which they have to be taken. It is to ports
-// what Network is to networks: empty where there is nothing to do, and after the steps were taken. What it changes or
-// deletes bears the spec's owner.
+// Port plans the steps that turn observed into spec, in the order to take them. Like that of Network, the Change is
+// empty if there is nothing to do, and after the steps were taken. It changes or deletes only what bears the spec's
+// owner.
 func Port(spec PortSpec, observed Observed) (Change, error) {
 	if err := spec.Validate(); err != nil {
 		return nil, err
@@ -112,7 +112,7 @@ func Port(spec PortSpec, observed Observed) (Change, error) {
 	}
 	var change Change
 	keep, exists := observed.Port(spec.NetworkID)
-	// Others go first: they may hold the addresses that are declared.
+	// Other ports go first, because they may hold the declared addresses.
 	for _, p := range observed.Ports {
 		if !exists || p.ID != keep.ID {
 			reason := "it is on another network than the declared one"
@@ -139,8 +139,8 @@ func Port(spec PortSpec, observed Observed) (Change, error) {
 	return change, nil
 }
 
-// imported refuses what cannot be of an imported network: that it is not there, or that another one bears the marker.
-// Nothing is created for its object, so that other one is no duplicate to remove, but was marked by somebody else.
+// imported refuses an imported network that does not exist, and any other network that bears the marker. The controller
+// creates no network for such an object. So somebody else marked that other network, and it is no duplicate to delete.
 func (s Spec) imported(observed Observed) error {
 	if s.Import.ID == "" {
 		return nil
@@ -159,20 +159,19 @@ func (s Spec) imported(observed Observed) error {
 	return nil
 }
 
-// NotMadeError says that an imported network is not there and is not made.
+// NotMadeError says that an imported network does not exist. The controller does not create it.
 type NotMadeError struct {
-	// ID is the network's.
+	// ID is the network's id.
 	ID string
 }
 
-// Error names the network.
 func (e *NotMadeError) Error() string {
 	return fmt.Sprintf("network %s does not exist, or is not for these credentials to see: an imported network is not "+
 		"made anew; it is looked for again", e.ID)
 }
 
-// Routed reports whether the router that is declared, if any, is known, exists and has its interfaces, whatever their
-// settings.
+// Routed reports whether the declared router is known, exists and has its interfaces, whatever their settings. It is
+// true if no router is declared.
 func (s Spec) Routed(observed Observed) bool {
 	if s.Router != nil && s.Router.Unresolved {
 		return false
@@ -186,9 +185,9 @@ func (s Spec) Routed(observed Observed) bool {
 	return true
 }
 
-// Delete gives the steps that remove everything of the owner's, ports and interfaces before networks and routers,
-// which Neutron keeps while ports are on them. A network's subnets go with it in Neutron, so a subnet that is not ours
-// blocks the deletion (*BlockedError). A network, a port or a router that is not ours is an error.
+// Delete plans the removal of everything that the owner owns. Ports and interfaces go before networks and routers,
+// because Neutron refuses to delete those while they have ports. Neutron deletes the subnets with their network. So a
+// subnet of another owner blocks the deletion (*BlockedError). A network, port or router of another owner is an error.
 func Delete(owner Owner, observed Observed) (Change, error) {
 	observed = observed.inOrder()
 	if err := marked(owner, observed); err != nil {
@@ -213,10 +212,9 @@ func Delete(owner Owner, observed Observed) (Change, error) {
 	return change, nil
 }
 
-// Release gives the steps that take the owner's marker off everything and leave it in place. The network comes
-// last: as long as it bears the marker, an interrupted release is found and taken up again. What is released bears
-// nobody's marker: a text in front of ours that reads as another one goes too, or it would make another object the
-// owner.
+// Release plans the removal of the owner's marker from everything. The resources stay. The network comes last: while it
+// bears the marker, an interrupted release is found and resumed. A released resource bears no marker at all. If the
+// text before the owner's marker ends with another marker, that goes too, or it would make another object the owner.
 func Release(owner Owner, observed Observed) Change {
 	const reason = "its object is being deleted with deletionPolicy Retain"
 	var change Change

@@ -10,45 +10,45 @@ import (
 	"time"
 )
 
-// Names of a port's fields, as the user writes them in a spec.
+// Names of a port's fields, as in the user's spec.
 const (
 	FieldAddresses      = "addresses"
 	FieldMAC            = "mac"
 	FieldSecurityGroups = "securityGroups"
 )
 
-// PortDeviceOwner is the device_owner in Neutron of the ports that are created here. It is for people, who can filter
-// by it; nothing is decided by it.
+// PortDeviceOwner is the device_owner in Neutron of the ports that the controller creates. People can filter by it. The
+// controller decides nothing by it.
 const PortDeviceOwner = "kubernetes:networkport"
 
-// PortSpec is a port as it should be, in canonical form.
+// PortSpec is the desired state of a port, in canonical form.
 type PortSpec struct {
 	// Owner is written into the port.
 	Owner Owner
 	// Name is the port's name in Neutron.
 	Name string
-	// NetworkID is the network that the port is on. A port cannot move to another.
+	// NetworkID is the port's network. A port cannot move to another network.
 	NetworkID string
-	// Addresses are the port's, at least one where SelfAddressed has none. Those without an address leave it to Neutron
-	// which one of the subnet it is.
+	// Addresses are the port's addresses, at least one if SelfAddressed is empty. For an item without an address,
+	// Neutron chooses any address of the subnet.
 	Addresses []PortAddress
-	// SelfAddressed are the ids of the network's subnets in which ports make their addresses themselves. The port has one
-	// in each, which nobody asks for and nobody can take away: they are never drift.
+	// SelfAddressed are the ids of the network's subnets in which ports generate their own addresses. The port has one
+	// address in each, which nobody requests and nobody can remove. Such an address is never drift.
 	SelfAddressed []string
-	// MAC is in lower case, with colons; empty leaves it to Neutron, and then any is right.
+	// MAC is in lower case, with colons. If it is empty, Neutron chooses; then any value is right.
 	MAC string
-	// SecurityGroups are ids in any order; nil leaves them to the cloud, and then any are right.
+	// SecurityGroups are ids in any order. nil leaves them to the cloud; then any value is right.
 	SecurityGroups []string
 }
 
-// PortAddress is an address of a port, in one subnet of its network.
+// PortAddress is an address of a port in one subnet of its network.
 type PortAddress struct {
 	SubnetID string
-	// Address is the zero Addr where it is left to Neutron.
+	// Address is the zero Addr if Neutron chooses it.
 	Address netip.Addr
 }
 
-// String is the address for a person.
+// String describes the address for users.
 func (a PortAddress) String() string {
 	if !a.Address.IsValid() {
 		return "one of subnet " + a.SubnetID
@@ -56,36 +56,36 @@ func (a PortAddress) String() string {
 	return a.Address.String()
 }
 
-// PortAttributes are a port's settings, as they are sent to Neutron.
+// PortAttributes are a port's settings, as sent to Neutron.
 type PortAttributes struct {
 	Name string
-	// Description is whole, marker included.
+	// Description is the full text, with the marker.
 	Description string
-	// AdminStateUp is false for a port that was switched off.
+	// AdminStateUp is false for a port that is switched off.
 	AdminStateUp bool
-	// Addresses are all of the port's.
+	// Addresses are all addresses of the port.
 	Addresses []PortAddress
-	// MAC is in lower case, with colons; empty in a request leaves it to Neutron.
+	// MAC is in lower case, with colons. In a request, an empty MAC leaves the choice to Neutron.
 	MAC string
-	// SecurityGroups are ids; nil in a request leaves them to the cloud.
+	// SecurityGroups are ids. In a request, nil leaves them to the cloud.
 	SecurityGroups []string
 }
 
-// ObservedPort is a port as Neutron has it.
+// ObservedPort is a port as Neutron reports it.
 type ObservedPort struct {
 	ID string
-	// Revision is Neutron's revision_number: it moves with every change.
+	// Revision is Neutron's revision_number. Every change of the port increases it.
 	Revision int
-	// Created is when Neutron made it.
+	// Created is the time of creation in Neutron.
 	Created   time.Time
 	NetworkID string
-	// Router is the router that the port is an interface of; empty where it is none. Such a port goes by way of the
-	// router.
+	// Router is the router that the port is an interface of, or empty. Only through that router can Neutron remove such
+	// a port.
 	Router string
 	PortAttributes
 }
 
-// Attributes are the port's settings, as they are sent to Neutron.
+// Attributes are the port's settings, as sent to Neutron.
 func (s PortSpec) Attributes() PortAttributes {
 	return PortAttributes{
 		Name:           s.Name,
@@ -97,8 +97,8 @@ func (s PortSpec) Attributes() PortAttributes {
 	}
 }
 
-// Validate reports, as errors joined by errors.Join, what could not be applied, or would differ forever from what
-// Neutron answers. What the user can mend is a *FieldError.
+// Validate refuses what Neutron cannot apply, and what would always differ from Neutron's answer. The errors are joined
+// by errors.Join. An error that the user can fix is a *FieldError.
 func (s PortSpec) Validate() error {
 	var errs []error
 	if err := s.Owner.validate(); err != nil {
@@ -127,12 +127,12 @@ func (s PortSpec) Validate() error {
 	return errors.Join(errs...)
 }
 
-// comparePorts sorts the older port first, and of equals the one with the lower id.
+// comparePorts sorts the older port first, and among equals the lower id.
 func comparePorts(a, b ObservedPort) int {
 	return cmp.Or(a.Created.Compare(b.Created), cmp.Compare(a.ID, b.ID))
 }
 
-// PortResource is what a Difference of a port is of.
+// PortResource is the Resource of a Difference of a port.
 const PortResource = "port"
 
 func updatePort(spec PortSpec, actual ObservedPort) (Step, bool) {
@@ -162,7 +162,7 @@ func updatePort(spec PortSpec, actual ObservedPort) (Step, bool) {
 	}, len(diffs) > 0
 }
 
-// given are a port's addresses without those that it has made itself.
+// given returns a port's addresses without those that the port generated itself.
 func (s PortSpec) given(addresses []PortAddress) []PortAddress {
 	if len(s.SelfAddressed) == 0 {
 		return addresses
@@ -171,9 +171,8 @@ func (s PortSpec) given(addresses []PortAddress) []PortAddress {
 	return slices.DeleteFunc(slices.Clone(addresses), own)
 }
 
-// settleAddresses gives the addresses that a port should have, given those that it has, lowest first: where one of a
-// subnet is declared and no matter which, the lowest that the port has already. It reports whether the port has just
-// these.
+// settleAddresses returns the addresses that a port should have, sorted. For a declared address that any address of the
+// subnet satisfies, it chooses the lowest that the port already has. It reports whether the port has exactly these.
 func settleAddresses(declared, actual []PortAddress) (want []PortAddress, settled bool) {
 	left := slices.Clone(actual)
 	take := func(match func(PortAddress) bool) (PortAddress, bool) {
@@ -186,7 +185,7 @@ func settleAddresses(declared, actual []PortAddress) (want []PortAddress, settle
 		return taken, true
 	}
 	settled = true
-	// Those that name an address first, so that no other takes it.
+	// Match the items that name an address first, so that no other item takes it.
 	ordered := slices.SortedStableFunc(slices.Values(declared), func(a, b PortAddress) int {
 		return -cmp.Compare(boolInt(a.Address.IsValid()), boolInt(b.Address.IsValid()))
 	})

@@ -1,14 +1,14 @@
 package plan
 
-// privileged are the fields that Neutron's default policy lets an administrator alone set (neutron.conf.policies, of
-// networks, of ports and of routers).
+// privileged are the fields that only an administrator may set under Neutron's default policy (neutron.conf.policies,
+// of networks, of ports and of routers).
 var privileged = []string{
 	FieldShared, FieldExternal, FieldNetworkType, FieldPhysicalNetwork, FieldSegmentationID, FieldMAC,
 	FieldSNAT, FieldExternalIP, FieldHA, FieldDistributed,
 }
 
-// Privileged are the fields among those that the step sends that Neutron's default policy lets an administrator alone
-// set.
+// Privileged lists the fields that the step sends and that only an administrator may set under Neutron's default
+// policy.
 func (s Step) Privileged() (fields []string) {
 	a, r := s.Attributes, s.Router
 	var sent map[string]bool

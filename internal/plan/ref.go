@@ -1,10 +1,10 @@
 package plan
 
-// Ref names the resource that a step is about, or is on: one that exists, by its id, or one that an earlier step of the
-// same change creates. The zero value names none.
+// Ref names the resource of a step: an existing one by its id, or one that an earlier step of the same Change creates.
+// The zero value names none.
 type Ref struct {
-	// ID is the resource's id in Neutron; empty until a step has created it.
+	// ID is the resource's id in Neutron. It is empty until a step creates the resource.
 	ID string
-	// Creator is the place in the change, from 1, of the step that creates the resource; 0 where ID names it.
+	// Creator is the position in the Change, from 1, of the step that creates the resource. It is 0 if ID names it.
 	Creator int
 }

@@ -8,8 +8,7 @@ import (
 	"time"
 )
 
-// Names of a router's fields, as the user writes them in a spec. FieldRouter is of an interface: the router that it is
-// on.
+// Names of a router's fields, as in the user's spec. FieldRouter belongs to an interface and names its router.
 const (
 	FieldRouter          = "router"
 	FieldExternalNetwork = "externalNetwork"
@@ -21,87 +20,87 @@ const (
 	FieldDistributed     = "distributed"
 )
 
-// InterfaceDeviceOwner is the device_owner in Neutron of a port that is made to be a router's interface, and is one
-// from when it has a router. With another, Neutron refuses it the gateway's address in a subnet in which hosts make
-// their own addresses (SLAAC), and gives it one that it makes itself in every such subnet of the network (measured; the
-// contract suite holds it).
+// InterfaceDeviceOwner is the device_owner in Neutron of a port that is created to become a router interface. With any
+// other value, Neutron refuses the gateway's address in a subnet in which hosts generate their own addresses (SLAAC).
+// It also adds an address of its own in every such subnet of the network (measured; the contract suite checks it).
 const InterfaceDeviceOwner = "network:router_interface"
 
-// RouterSpec says which router serves a network, in canonical form. The router has an interface on each subnet that has
-// a gateway, with the gateway's address.
+// RouterSpec is the desired router of a network, in canonical form. The router has an interface on each subnet with a
+// gateway. The interface has the gateway's address.
 type RouterSpec struct {
-	// Existing is the id of a router that is not ours: only the interfaces on it are. Empty means a router of the
-	// network's own, which all other fields are about.
+	// Existing is the id of a router that the owner does not own; it owns only the interfaces there. If Existing is
+	// empty, the network has its own router. All other fields are about that one.
 	Existing string
-	// ExternalNetwork is the id of the external network that the router leads to; empty means none.
+	// ExternalNetwork is the id of the router's external network. Empty means none.
 	ExternalNetwork string
-	// SNAT says whether addresses are translated on the way out; nil leaves it to the cloud, and then either is right.
+	// SNAT says whether the router translates outgoing addresses. nil leaves it to the cloud; then both values are
+	// right.
 	SNAT *bool
-	// ExternalIP is the router's address outside; the zero Addr leaves it to the cloud, and then any is right.
+	// ExternalIP is the router's external address. The zero Addr leaves it to the cloud; then any value is right.
 	ExternalIP netip.Addr
-	// Routes are the router's, sorted, each once.
+	// Routes are the router's, sorted and without duplicates.
 	Routes []Route
-	// HA says whether the router is on several agents, Distributed whether each compute host routes; nil leaves it to the
-	// cloud, and then either is right.
+	// HA says whether several agents run the router. Distributed says whether each compute host routes. nil leaves them
+	// to the cloud; then both values are right.
 	HA, Distributed *bool
-	// Unresolved is true where it is not known which router, or which external network, is meant: what there is stays,
-	// but for what keeps subnets from being as declared.
+	// Unresolved is true if the router or the external network is unknown. The plan then changes nothing about routers
+	// and interfaces, except what prevents changes of subnets.
 	Unresolved bool
 }
 
-// RouterAttributes are a router's settings, as they are sent to Neutron.
+// RouterAttributes are a router's settings, as sent to Neutron.
 type RouterAttributes struct {
 	Name string
-	// Description is whole, marker included.
+	// Description is the full text, with the marker.
 	Description string
-	// AdminStateUp is false for a router that was switched off.
+	// AdminStateUp is false for a router that is switched off.
 	AdminStateUp bool
-	// Gateway is how the router leads outside.
+	// Gateway is the router's external gateway.
 	Gateway ExternalGateway
-	// Routes are sorted by destination, then by next hop. Neutron takes them in no create, and those by which it can
-	// reach the next hop.
+	// Routes are sorted by destination, then by next hop. Neutron does not accept them when it creates a router. It
+	// accepts a route only if the router can reach the next hop.
 	Routes []Route
-	// HA and Distributed are nil where they are unset, or where the credentials may not see them, or the cloud does not
-	// have them. Neutron changes them only of a router that is switched off.
+	// HA and Distributed are nil if they are unset, if the credentials may not see them, or if the cloud does not
+	// support them. Neutron changes them only while the router is switched off.
 	HA, Distributed *bool
 }
 
-// ExternalGateway is how a router leads outside. The zero value means that it does not.
+// ExternalGateway is a router's gateway to an external network. The zero value means that it has none.
 type ExternalGateway struct {
-	// NetworkID is the external network's.
+	// NetworkID is the external network's id.
 	NetworkID string
 	// SNAT is nil in a request that leaves it to the cloud.
 	SNAT *bool
-	// Addresses are the router's outside; empty in a request that leaves them to the cloud.
+	// Addresses are the router's external addresses. They are empty in a request that leaves them to the cloud.
 	Addresses []netip.Addr
 }
 
-// ObservedRouter is a router as Neutron has it.
+// ObservedRouter is a router as Neutron reports it.
 type ObservedRouter struct {
 	ID string
-	// Revision is Neutron's revision_number: it moves with every change, and with every interface.
+	// Revision is Neutron's revision_number. Every change of the router and of its interfaces increases it.
 	Revision int
-	// Created is when Neutron made it.
+	// Created is the time of creation in Neutron.
 	Created time.Time
 	RouterAttributes
 }
 
-// RouterResource is what a Difference of a router is of.
+// RouterResource is the Resource of a Difference of a router.
 const RouterResource = "router"
 
 func interfaceResource(addresses []PortAddress) string {
 	return "router interface " + listAddresses(addresses)
 }
 
-// Own reports whether the router is to be the network's own.
+// Own reports whether the network has its own router.
 func (r *RouterSpec) Own() bool { return r != nil && r.Existing == "" }
 
-// compareRouters sorts the older router first, and of equals the one with the lower id.
+// compareRouters sorts the older router first, and among equals the lower id.
 func compareRouters(a, b ObservedRouter) int {
 	return cmp.Or(a.Created.Compare(b.Created), cmp.Compare(a.ID, b.ID))
 }
 
-// attributes are those of the network's own router, with all of its routes.
+// routerAttributes are the desired settings of the network's own router, with all its routes.
 func (s Spec) routerAttributes() RouterAttributes {
 	a := RouterAttributes{
 		Name: s.Name, Description: s.Owner.Describe(""), AdminStateUp: true,
@@ -117,9 +116,9 @@ func (s Spec) routerAttributes() RouterAttributes {
 	return a
 }
 
-// interfaces are the addresses of each interface that the router has to have, with the subnets' ids where these are
-// known. Subnets whose addresses are not for interfaces have none. Neutron takes one IPv4 subnet on an interface, and
-// of the IPv6 subnets of one network all on the same interface (_validate_router_port_info in neutron/db/l3_db.py).
+// interfaces returns the addresses of each desired interface, with the subnet ids that are known. A subnet that does
+// not serve interfaces gets none. Neutron allows one IPv4 subnet on an interface. It requires that all IPv6 subnets of
+// one network share an interface (_validate_router_port_info in neutron/db/l3_db.py).
 func (s Spec) interfaces(n ObservedNetwork) [][]PortAddress {
 	if s.Router == nil {
 		return nil
@@ -131,7 +130,7 @@ func (s Spec) interfaces(n ObservedNetwork) [][]PortAddress {
 			continue
 		}
 		a := PortAddress{Address: subnet.Gateway}
-		// One that is to be replaced has no id yet.
+		// A subnet that is about to be replaced has no new id yet.
 		if there, exists := n.SubnetByCIDR(subnet.CIDR); exists && len(subnet.fixedDifferences(there.Subnet)) == 0 {
 			a.SubnetID = there.ID
 		}
@@ -148,31 +147,31 @@ func (s Spec) interfaces(n ObservedNetwork) [][]PortAddress {
 	return all
 }
 
-// routing is what is to be done about routers and their interfaces, around what is done about subnets.
+// routing holds the steps for routers and interfaces, around the steps for subnets.
 type routing struct {
-	// first lets go of what stands in the way of subnets that go or change. Neutron keeps a subnet that a router has an
-	// interface on, and the gateway's address with it.
+	// first releases what prevents the deletion or change of subnets. Neutron refuses to delete a subnet with a router
+	// interface, and to change its gateway's address.
 	first Change
-	// last adds, to the steps before, what needs the subnets, and removes routers that nothing of ours is on any more.
+	// last appends the steps that need the subnets. It also deletes routers that have none of the owner's interfaces.
 	last func(before Change, network Ref) Change
-	// refused is what Neutron does not do as things stand. Its refusal says why, and keeps nothing else from being done.
+	// refused are steps that Neutron currently refuses. The refusal states the reason and delays no other step.
 	refused Change
 }
 
-// planRouting plans a network's router and its interfaces. What bears the owner's marker and is not declared goes.
+// planRouting plans a network's router and its interfaces. It removes owned ones that are not declared.
 func planRouting(spec Spec, n ObservedNetwork, observed Observed) routing {
 	if spec.Router == nil && len(observed.Routers)+len(observed.Ports) == 0 {
-		return routing{last: addNothing} // as a rule
+		return routing{last: addNothing} // the usual case
 	}
 	return planRouter(spec, n, observed)
 }
 
-// addNothing is routing.last where nothing is known to do.
+// addNothing is routing.last if there is nothing to do, or nothing is known.
 func addNothing(before Change, _ Ref) Change { return before }
 
-// planRouter is planRouting where a router is declared, or was.
+// planRouter is planRouting for a router that is declared or exists.
 func planRouter(spec Spec, n ObservedNetwork, observed Observed) (r routing) {
-	// What an interface on a subnet has to be is not known either while it is not known whether that stays.
+	// If it is unknown whether a subnet stays, its desired interface is unknown, too.
 	if spec.Router != nil && (spec.Router.Unresolved || slices.ContainsFunc(n.Subnets, spec.doubtful)) {
 		return routing{first: letGoOfSubnets(spec, n, observed), last: addNothing}
 	}
@@ -226,7 +225,7 @@ func planRouter(spec Spec, n ObservedNetwork, observed Observed) (r routing) {
 				change = append(change, attachInterface(spec, network, change.latest(), addresses, target))
 				continue
 			}
-			// To be attached moves a port's revision, so that comes last.
+			// The attachment comes last, because it changes the port's revision.
 			if step, needed := updateInterface(spec, *port); needed {
 				change = append(change, step)
 			}
@@ -234,7 +233,7 @@ func planRouter(spec Spec, n ObservedNetwork, observed Observed) (r routing) {
 				change = append(change, attachInterface(spec, network, Ref{ID: port.ID}, addresses, target))
 			}
 		}
-		// The next hop of a route may be in a subnet that has no CIDR yet, and then no interface either.
+		// The next hop of a route may be in a subnet without a CIDR, and so without an interface.
 		if !slices.Equal(kept, declared) && !spec.pending() {
 			change = append(change, setRoutes(target, own, kept, declared, reasonDiffers))
 		}
@@ -247,7 +246,8 @@ func planRouter(spec Spec, n ObservedNetwork, observed Observed) (r routing) {
 	return r
 }
 
-// subnetsOf are the subnets of addresses, of which those that name none are in subnets that the change creates.
+// subnetsOf returns the subnet of each address. An address without a subnet id belongs to a subnet that the Change
+// creates.
 func (c Change) subnetsOf(addresses []PortAddress) (refs []Ref) {
 	if !slices.ContainsFunc(addresses, func(a PortAddress) bool { return a.SubnetID == "" }) {
 		return nil
@@ -262,8 +262,8 @@ func (c Change) subnetsOf(addresses []PortAddress) (refs []Ref) {
 	return refs
 }
 
-// matchInterfaces finds, for each interface that is wanted, a port that is it or can become it, attached ones first.
-// All other ports are to leave.
+// matchInterfaces finds a port for each desired interface: one that is attached, or else one that can be attached. It
+// also returns all other ports, which have to go.
 func matchInterfaces(
 	wanted [][]PortAddress, target, networkID string, ports []ObservedPort,
 ) (fitting []*ObservedPort, leaving []ObservedPort) {
@@ -290,8 +290,8 @@ func matchInterfaces(
 	return fitting, leaving
 }
 
-// leave lets go of interfaces and of ports that have not become one. Routers that go lose the routes that may need
-// them first.
+// leave removes interfaces and ports that never became interfaces. Before that, it removes the routes of routers that
+// go, because the routes may need the interfaces.
 func leave(ports []ObservedPort, going []ObservedRouter, reason string) (change Change) {
 	for _, router := range going {
 		onIt := func(p ObservedPort) bool { return p.Router == router.ID }
@@ -305,9 +305,9 @@ func leave(ports []ObservedPort, going []ObservedRouter, reason string) (change 
 	return change
 }
 
-// deleteRouters takes routers away that have no interface of ours any more. The way outside goes in a step of its own:
-// Neutron counts it as a change of the router, and a conditional deletion of a router that has one stops half-way, with
-// a 412 after the gateway's port is gone (measured; the contract suite holds it).
+// deleteRouters deletes routers that have none of the owner's interfaces. It removes the external gateway in a separate
+// step, because Neutron counts that as a change of the router. A conditional deletion of a router with a gateway stops
+// half-way: it deletes the gateway's port and then fails with 412 (measured; the contract suite checks it).
 func deleteRouters(routers []ObservedRouter, reason string) (change Change) {
 	for _, router := range routers {
 		if router.Gateway.NetworkID != "" {
@@ -337,7 +337,7 @@ func createRouter(spec Spec) Step {
 	}
 }
 
-// subnetsOf are the subnets on which a router has one of the interfaces.
+// subnetsOf returns the subnets on which a router has one of the interfaces.
 func subnetsOf(interfaces []ObservedPort, routerID string, observed Observed) (cidrs []netip.Prefix) {
 	for _, n := range observed.Networks {
 		for _, s := range n.Subnets {
@@ -352,9 +352,10 @@ func subnetsOf(interfaces []ObservedPort, routerID string, observed Observed) (c
 	return cidrs
 }
 
-// updateRouter gives the step that settles what differs of a router besides its gateway and the routes that it lacks,
-// and the routes that it has then. Those that are not declared go first, as they keep interfaces and gateways. So do
-// those whose next hop is in a subnet on which the router is about to lose its interface, for as long as it has none.
+// updateRouter plans the update of a router, except for its gateway and its missing routes. It also returns the routes
+// that remain after the update. The update removes undeclared routes, because they block changes of interfaces and
+// gateways. It also removes routes whose next hop is in a subnet where the router loses its interface, until it has a
+// new one.
 func updateRouter(spec Spec, actual ObservedRouter, losing []netip.Prefix) (step Step, kept []Route, needed bool) {
 	want := spec.routerAttributes()
 	diffs := basics{want.Name, want.Description, want.AdminStateUp}.differences(RouterResource,
@@ -374,7 +375,7 @@ func updateRouter(spec Spec, actual ObservedRouter, losing []netip.Prefix) (step
 	}, kept, len(diffs) > 0
 }
 
-// setRoutes replaces the routes of a router. actual is what there is of it: the zero value where a step creates it.
+// setRoutes plans the replacement of a router's routes. actual is the zero value if an earlier step creates the router.
 func setRoutes(router Ref, actual ObservedRouter, from, to []Route, reason string) Step {
 	attributes := actual.RouterAttributes
 	attributes.Routes = to
@@ -384,8 +385,8 @@ func setRoutes(router Ref, actual ObservedRouter, from, to []Route, reason strin
 	}
 }
 
-// changeKind gives the step that makes a router what is declared of what Neutron changes only while it is switched off.
-// Of one that is off it is put back before that is switched on. One that hosts are using is not switched off for it.
+// changeKind plans the change of HA and Distributed, which Neutron allows only while a router is switched off. If the
+// router is off, this step comes before the step that switches it on. A router in use is not switched off for it.
 func changeKind(spec Spec, actual ObservedRouter) (Step, bool) {
 	want := spec.routerAttributes()
 	var diffs []Difference
@@ -407,8 +408,9 @@ func changeKind(spec Spec, actual ObservedRouter) (Step, bool) {
 	}, len(diffs) > 0
 }
 
-// letGoOfSubnets detaches the interfaces with addresses that are no declared gateway's any more, whichever router is
-// meant: Neutron keeps the subnets, and their gateways, while these are on them. Routes that need one go before it.
+// letGoOfSubnets detaches the interfaces whose addresses are no declared gateway's, without knowing the declared
+// router. Neutron refuses to change the subnets and their gateways while they have such interfaces. The routes through
+// an interface go before it.
 func letGoOfSubnets(spec Spec, n ObservedNetwork, observed Observed) (change Change) {
 	var stays []PortAddress
 	for _, addresses := range spec.interfaces(n) {
@@ -477,7 +479,7 @@ func createInterface(spec Spec, network Ref, addresses []PortAddress, subnets []
 	}
 }
 
-// attachInterface has a port become an interface.
+// attachInterface plans the attachment of a port to a router.
 func attachInterface(spec Spec, network, port Ref, addresses []PortAddress, router Ref) Step {
 	return Step{
 		Action: AttachInterface, Ref: port, NetworkRef: network, RouterRef: router,
@@ -498,7 +500,7 @@ func updateInterface(spec Spec, actual ObservedPort) (Step, bool) {
 	}, len(diffs) > 0
 }
 
-// removeInterface takes a port away: by way of its router where it is an interface, which is the only way then.
+// removeInterface plans the deletion of a port. Neutron removes an attached interface only through its router.
 func removeInterface(p ObservedPort, reason string) Step {
 	step := Step{
 		Action: DeleteInterface, Ref: Ref{ID: p.ID}, Revision: p.Revision, NetworkRef: Ref{ID: p.NetworkID},
@@ -511,7 +513,7 @@ func removeInterface(p ObservedPort, reason string) Step {
 	return step
 }
 
-// releaseRouter takes the marker off a router.
+// releaseRouter plans the removal of the marker from a router.
 func releaseRouter(router ObservedRouter, reason string) Step {
 	attributes := router.RouterAttributes
 	attributes.Description = withoutMarkers(router.Description)

@@ -6,26 +6,26 @@ import (
 )
 
 // everyProject is the target of the RBAC policy by which Neutron shares a network with all projects. Spec.Shared is
-// about that one, and Spec.SharedWith never.
+// about that policy. Spec.SharedWith never is.
 const everyProject = "*"
 
-// Share is that one project may use a network which is another's: an RBAC policy in Neutron. It bears no marker, as
-// RBAC policies have no description; it belongs to its network, and goes with it.
+// Share allows one project to use another project's network. In Neutron it is an RBAC policy. RBAC policies have no
+// description, so a Share bears no marker. It belongs to its network and is deleted with it.
 type Share struct {
-	// ID is the RBAC policy's. It is empty where the credentials cannot see the policy, which another project has made:
-	// such a share is there, and cannot be taken back from here.
+	// ID is the RBAC policy's id. It is empty if another project made the policy, so that the credentials cannot see
+	// it. Such a share exists, but the controller cannot remove it.
 	ID string
-	// Project is the id of the project that the network is shared with.
+	// Project is the id of the project that may use the network.
 	Project string
 }
 
-// CompareShares sorts by project. Neutron has one policy for each.
+// CompareShares sorts by project. Neutron has one policy for each project.
 func CompareShares(a, b Share) int {
 	return cmp.Or(cmp.Compare(a.Project, b.Project), cmp.Compare(a.ID, b.ID))
 }
 
-// planShares gives the steps that share a network with the projects that are declared, and with no other. Each settles
-// its part of one difference.
+// planShares plans to share a network with the declared projects and no others. Each step settles a part of one
+// difference.
 func planShares(spec Spec, network Ref, shares []Share) (change Change) {
 	if spec.SharedWith == nil {
 		return nil
@@ -37,7 +37,7 @@ func planShares(spec Spec, network Ref, shares []Share) (change Change) {
 		}
 	}
 	differences := []Difference{{NetworkResource, FieldSharedWith, quotedAll(spec.SharedWith), quotedAll(actual)}}
-	// Where the quota is full, who comes has the place of who goes.
+	// Removals come first. If the quota is full, they make room for the new shares.
 	for _, share := range shares {
 		if share.ID != "" && !slices.Contains(spec.SharedWith, share.Project) {
 			change = append(change, Step{

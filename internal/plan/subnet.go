@@ -12,88 +12,87 @@ import (
 	"unicode/utf8"
 )
 
-// Names of the fields of a subnet that say whom it serves, and who learns of it.
+// Names of the subnet's fields that say which ports it serves, and whether DNS publishes the addresses.
 const (
 	FieldServiceTypes      = "serviceTypes"
 	FieldDNSPublishFixedIP = "dnsPublishFixedIP"
 )
 
-// Names of the fields of a subnet whose CIDR comes from a subnet pool, as the user writes them in a spec.
+// Names of the fields of a subnet whose CIDR comes from a subnet pool, as in the user's spec.
 const (
 	FieldSubnetPool   = "subnetPool"
 	FieldPrefixLength = "prefixLength"
 )
 
-// Subnet is a subnet's settings in canonical form, in which two that mean the same are equal. Make one with
-// Canonical; both what is declared and what is observed are brought into this form before they are compared, so that a
-// difference in spelling is never taken for a change.
+// Subnet has a subnet's settings in canonical form, in which equal meanings have equal values. Make one with Canonical.
+// The desired and the observed state are both converted before they are compared. So a different spelling never counts
+// as a change.
 type Subnet struct {
-	// CIDR is the network address and prefix length, with no host bits set. It is the zero Prefix where it is yet to be
-	// taken from a subnet pool (see Pending).
+	// CIDR is the network address and prefix length, without host bits. It is the zero Prefix until a subnet pool
+	// supplies it (see Pending).
 	CIDR netip.Prefix
-	// From is the subnet pool that the CIDR comes from; nil where the CIDR is declared, and in what is observed.
+	// From is the subnet pool of the CIDR. It is nil for a declared CIDR and in the observed state.
 	From *Allocation
-	// Gateway is the router's address; the zero Addr means none.
+	// Gateway is the router's address. The zero Addr means none.
 	Gateway netip.Addr
-	// Pools are the ranges that Neutron gives addresses from, sorted, with neighbours joined.
+	// Pools are the ranges from which Neutron allocates addresses. They are sorted, and adjacent ranges are joined.
 	Pools []Range
-	// DHCP says whether Neutron serves addresses.
+	// DHCP says whether Neutron serves addresses by DHCP.
 	DHCP bool
 	// DNSServers are in order of preference.
 	DNSServers []netip.Addr
 	// HostRoutes are sorted by destination, then by next hop.
 	HostRoutes []Route
-	// IPv6AddressMode and IPv6RAMode say how hosts come to addresses, and what Neutron's routers advertise. Neutron fixes
-	// them when it makes the subnet.
+	// IPv6AddressMode says how hosts get addresses, and IPv6RAMode what Neutron's routers advertise. Neutron never
+	// changes them after creation.
 	IPv6AddressMode, IPv6RAMode IPv6Mode
-	// ServiceTypes are the device owners of the ports that have addresses of the subnet, sorted; empty for all ports.
+	// ServiceTypes are the device owners of the ports that the subnet serves, sorted. Empty means all ports.
 	ServiceTypes []string
 	// DNSPublishFixedIP says whether the cloud's DNS has records of the ports' addresses.
 	DNSPublishFixedIP bool
 }
 
-// SubnetPool is a subnet pool in Neutron, from which it takes CIDRs.
+// SubnetPool is a subnet pool in Neutron, which supplies CIDRs.
 type SubnetPool struct {
 	ID string
 	// IPVersion is 4 or 6.
 	IPVersion int
-	// MinPrefixLength and MaxPrefixLength bound what may be asked for; DefaultPrefixLength is what comes of not asking.
+	// MinPrefixLength and MaxPrefixLength limit a request. DefaultPrefixLength applies if the request has none.
 	MinPrefixLength, MaxPrefixLength, DefaultPrefixLength int
 }
 
-// Allocation is how a subnet comes to a CIDR that is not declared. It is shared between copies of a Subnet and MUST NOT
-// be changed.
+// Allocation describes how a subnet gets a CIDR from a pool. Copies of a Subnet share it, so it MUST NOT be changed.
 type Allocation struct {
-	// Name is what the spec calls the pool: its id or its name.
+	// Name is the pool's id or name in the spec.
 	Name string
-	// Pool is the pool of that name; the zero value until it was looked up.
+	// Pool is the pool of that name. It is zero until the lookup.
 	Pool SubnetPool
-	// PrefixLength is that of the CIDR; 0 leaves it to the pool, and then any is right.
+	// PrefixLength is that of the CIDR. 0 leaves it to the pool; then any value is right.
 	PrefixLength int
-	// NoGateway is true of a subnet without a router. Otherwise the router has DefaultGateway.
+	// NoGateway is true for a subnet without a router. Otherwise the router has DefaultGateway.
 	NoGateway bool
-	// Unresolved is true where it is not known which pool is meant, and Pool is zero then: no subnet is made for it, and
-	// none goes that may be meant.
+	// Unresolved is true if it is unknown which pool is meant. Pool is zero then. No subnet is created for it, and none
+	// is deleted that may be meant.
 	Unresolved bool
-	// Given is the id of the subnet that was last seen to stand for the declared one; empty where none was. Where the pool
-	// is Unresolved it is what tells that subnet.
+	// Given is the id of the subnet that last matched the declared one, or empty. It identifies that subnet while the
+	// pool is Unresolved.
 	Given string
 }
 
-// ObservedSubnet is a subnet as Neutron has it.
+// ObservedSubnet is a subnet as Neutron reports it.
 type ObservedSubnet struct {
 	ID string
 	// Revision is Neutron's revision_number.
 	Revision int
-	// Created is when Neutron made it.
+	// Created is the time of creation in Neutron.
 	Created time.Time
 	Name    string
-	// Description is whole, marker included.
+	// Description is the full text, with the marker.
 	Description string
-	// PoolID is the subnet pool that the CIDR was taken from; empty where it was taken from none.
+	// PoolID is the subnet pool that supplied the CIDR, or empty.
 	PoolID string
 	Subnet
-	// Used counts the addresses that ports have, in the pools or not; nil where nobody can tell. See Usage.
+	// Used counts the addresses of ports, inside and outside the pools. It is nil if unknown. See Usage.
 	Used *int64
 }
 
@@ -103,7 +102,7 @@ func compareSubnets(a, b ObservedSubnet) int {
 
 func subnetResource(cidr netip.Prefix) string { return "subnet " + cidr.String() }
 
-// resource is what a Difference of the subnet is of.
+// resource is the Resource of a Difference of the subnet.
 func (s Subnet) resource() string {
 	if s.Pending() {
 		return "subnet " + s.Origin()
@@ -111,14 +110,14 @@ func (s Subnet) resource() string {
 	return subnetResource(s.CIDR)
 }
 
-// Pending reports whether the subnet's CIDR is yet to be taken from its pool. Gateway and Pools, which follow from the
-// CIDR, are empty as long.
+// Pending reports whether the subnet still needs a CIDR from its pool. Gateway and Pools follow from the CIDR and are
+// empty until then.
 func (s Subnet) Pending() bool { return s.From != nil && !s.CIDR.IsValid() }
 
-// unresolved reports whether it is not known which subnet is meant, as its pool is Unresolved and none was seen before.
+// unresolved reports whether the subnet is unknown: its pool is Unresolved and no subnet matched before.
 func (s Subnet) unresolved() bool { return s.Pending() && s.From.Unresolved }
 
-// Origin is the CIDR, and the pool that it comes from.
+// Origin is the CIDR and the pool that supplies it, for users.
 func (s Subnet) Origin() string {
 	switch {
 	case s.From == nil:
@@ -130,7 +129,7 @@ func (s Subnet) Origin() string {
 	}
 }
 
-// IPVersion is 4 or 6, or 0 where the pool is not known yet that the CIDR is to come from.
+// IPVersion is 4 or 6. It is 0 while the pool of the CIDR is unknown.
 func (s Subnet) IPVersion() int {
 	switch {
 	case s.Pending():
@@ -144,7 +143,7 @@ func (s Subnet) IPVersion() int {
 	}
 }
 
-// prefixLength is that of the CIDR, or what the pool is asked for; 0 where neither is known.
+// prefixLength is that of the CIDR or of the request to the pool. It is 0 if neither is known.
 func (s Subnet) prefixLength() int {
 	if s.Pending() {
 		return cmp.Or(s.From.PrefixLength, s.From.Pool.DefaultPrefixLength)
@@ -152,7 +151,7 @@ func (s Subnet) prefixLength() int {
 	return s.CIDR.Bits()
 }
 
-// mode is the subnet's, whichever field sets it, and the field.
+// mode is the subnet's IPv6 mode and the field that sets it.
 func (s Subnet) mode() (mode IPv6Mode, field string) {
 	if s.IPv6AddressMode == "" {
 		return s.IPv6RAMode, FieldIPv6RAMode
@@ -160,8 +159,8 @@ func (s Subnet) mode() (mode IPv6Mode, field string) {
 	return s.IPv6AddressMode, FieldIPv6AddressMode
 }
 
-// at is the subnet with a CIDR from its pool, and with the gateway and the pools that follow from that. They are the
-// ones that Neutron gives it (_allocate_any_subnet in neutron/ipam/subnet_alloc.py; the contract suite holds it).
+// at returns the subnet with a CIDR from its pool, and with the gateway and pools that Neutron derives from the CIDR
+// (_allocate_any_subnet in neutron/ipam/subnet_alloc.py; the contract suite checks it).
 func (s Subnet) at(cidr netip.Prefix) Subnet {
 	s.CIDR, s.Gateway = cidr, netip.Addr{}
 	if !s.From.NoGateway {
@@ -171,7 +170,7 @@ func (s Subnet) at(cidr netip.Prefix) Subnet {
 	return s
 }
 
-// afresh is the subnet as it is declared: with a CIDR that is yet to come, where that is to come from a pool.
+// afresh returns the subnet as declared. If the CIDR comes from a pool, it is unset again.
 func (s Subnet) afresh() Subnet {
 	if s.From != nil {
 		s.CIDR, s.Gateway, s.Pools = netip.Prefix{}, netip.Addr{}, nil
@@ -196,7 +195,7 @@ func (s Subnet) Canonical() Subnet {
 	return s
 }
 
-// canonicalServiceTypes are the same, sorted. It writes to a copy.
+// canonicalServiceTypes sorts the service types. It writes to a copy.
 func canonicalServiceTypes(owners []string) []string {
 	switch {
 	case len(owners) == 0:
@@ -208,15 +207,15 @@ func canonicalServiceTypes(owners []string) []string {
 	}
 }
 
-// Serves reports whether Neutron gives addresses of a subnet of these service types to a port of the device owner
-// (SubnetServiceType.query_filter_service_subnets in neutron/objects/subnet.py; the contract suite holds it).
+// Serves reports whether Neutron gives a port of the device owner addresses of a subnet with these service types
+// (SubnetServiceType.query_filter_service_subnets in neutron/objects/subnet.py; the contract suite checks it).
 func Serves(serviceTypes []string, deviceOwner string) bool {
 	return len(serviceTypes) == 0 || slices.Contains(serviceTypes, deviceOwner)
 }
 
 // Addresses counts the subnet's addresses as Neutron does (_generate_subnet_total_ips_dict in
-// neutron/db/network_ip_availability_db.py): those of its pools, or without pools those of its CIDR. It is at most
-// math.MaxInt64, as an IPv6 /64 has 2^64.
+// neutron/db/network_ip_availability_db.py). It counts the pools, or the CIDR if there are no pools. The result is at
+// most math.MaxInt64, because an IPv6 /64 has 2^64.
 func (s Subnet) Addresses() int64 {
 	if len(s.Pools) == 0 && s.CIDR.IsValid() {
 		return Range{s.CIDR.Masked().Addr(), lastAddr(s.CIDR)}.Size()
@@ -232,8 +231,8 @@ func (s Subnet) Addresses() int64 {
 	return sum
 }
 
-// Usage is how full the subnet is; known is false where nobody can tell. Neutron counts addresses outside the pools,
-// such as a router's, among those in use, and so Used tells them, too, up to Total.
+// Usage says how full the subnet is. known is false if the count is unknown. Neutron also counts used addresses outside
+// the pools, such as a router's. Used includes them, up to Total.
 func (s ObservedSubnet) Usage() (u Usage, known bool) {
 	if s.Used == nil {
 		return Usage{}, false
@@ -242,8 +241,8 @@ func (s ObservedSubnet) Usage() (u Usage, known bool) {
 	return Usage{min(*s.Used, total), total}, true
 }
 
-// SubnetField is the name that the user gives a field of the subnet that stands at a place in Spec.Subnets: the first
-// subnet's stand in the spec itself.
+// SubnetField is the user's name of a field of the subnet at a place in Spec.Subnets. The fields of the first subnet
+// are in the spec itself.
 func SubnetField(place int, field string) string {
 	if place == 0 {
 		return field
@@ -251,8 +250,8 @@ func SubnetField(place int, field string) string {
 	return fmt.Sprintf("additionalSubnets[%d].%s", place-1, field)
 }
 
-// InSubnet gives the errors of the subnet that stands at a place in Spec.Subnets, FieldErrors joined by errors.Join,
-// with the names that the user gives the fields there (see SubnetField).
+// InSubnet renames the fields in the errors of the subnet at a place in Spec.Subnets, as SubnetField does. It accepts
+// FieldErrors joined by errors.Join.
 func InSubnet(place int, err error) error {
 	var field *FieldError
 	if joined, ok := err.(interface{ Unwrap() []error }); ok {
@@ -268,7 +267,7 @@ func InSubnet(place int, err error) error {
 	return &FieldError{SubnetField(place, field.Field), field.Problem}
 }
 
-// cidrField is the field that a CIDR which is not fit comes from.
+// cidrField is the field that determines the CIDR.
 func (s Subnet) cidrField() string {
 	if s.From != nil {
 		return FieldSubnetPool
@@ -276,9 +275,10 @@ func (s Subnet) cidrField() string {
 	return "cidr"
 }
 
-// Validate refuses, as a FieldError, what no plan can be made for: a CIDR that Neutron would hold in another form, so
-// that the subnet would never be found, and what its subnet pool does not give, so that a subnet would be deleted for
-// one that cannot be created. The API server's rules, or else Neutron, refuse the rest (docs/adr/0023).
+// Validate refuses what makes a plan impossible, as a FieldError. It refuses a CIDR that Neutron stores in another
+// form, because the subnet would never be found. It refuses what the subnet pool does not supply. Otherwise a plan
+// would delete a subnet for one that cannot be created. The API server's rules or Neutron refuse the rest
+// (docs/adr/0023).
 func (s Subnet) Validate() error {
 	if s.Pending() {
 		return s.validateAllocation()
@@ -296,8 +296,9 @@ func (s Subnet) Validate() error {
 	return nil
 }
 
-// validateAllocation refuses what the pool does not give, and what Neutron accepts of such a subnet although its hosts
-// cannot use it: name servers and routes of the other IP version (measured). The API server does not know the version.
+// validateAllocation refuses what the pool does not supply. It also refuses DNS servers and routes of the other IP
+// version. Neutron accepts these (measured), but hosts cannot use them. The API server does not know the pool's
+// version.
 func (s Subnet) validateAllocation() error {
 	pool, length := s.From.Pool, s.prefixLength()
 	if pool.ID == "" {
@@ -332,13 +333,12 @@ func (s Subnet) validateAllocation() error {
 	return nil
 }
 
-// otherVersion refuses an address that is not of the IP version of the subnet's pool.
+// otherVersion is the error for an address of the wrong IP version.
 func (s Subnet) otherVersion(field string, value fmt.Stringer) error {
 	return &FieldError{field, fmt.Sprintf("%s is not of IPv%d, as subnet pool %q is: write one of IPv%d",
 		value, s.From.Pool.IPVersion, s.From.Name, s.From.Pool.IPVersion)}
 }
 
-// versionOf is the IP version of an address.
 func versionOf(a netip.Addr) int {
 	if a.Is4() {
 		return 4
@@ -355,14 +355,14 @@ func declaredSubnet(spec Spec, cidr netip.Prefix) (Subnet, bool) {
 	return Subnet{}, false
 }
 
-// Fits reports whether a subnet is one that a declared one from a pool can stand for: from the same pool, and alike in
-// what cannot change.
+// Fits reports whether an observed subnet can match a declared one from a pool. It comes from the same pool and is
+// equal in the fixed fields.
 func (s Subnet) Fits(o ObservedSubnet) bool {
 	return o.isFrom(s) && len(s.at(o.CIDR).fixedDifferences(o.Subnet)) == 0
 }
 
-// isFrom reports whether the subnet is from the pool of a declared one, or was last seen to be where that pool is
-// Unresolved.
+// isFrom reports whether the subnet comes from the pool of a declared one. If that pool is Unresolved, it reports
+// whether the subnet was the last match.
 func (s ObservedSubnet) isFrom(declared Subnet) bool {
 	switch {
 	case declared.From == nil || s.PoolID == "":
@@ -374,13 +374,13 @@ func (s ObservedSubnet) isFrom(declared Subnet) bool {
 	}
 }
 
-// adoptable reports whether a subnet that bears nobody's marker may be taken over.
+// adoptable reports whether a subnet without a marker may be taken over.
 func (s Spec) adoptable(subnet ObservedSubnet) bool {
 	_, _, marked := ParseDescription(subnet.Description)
 	return s.Import.AdoptSubnets && !marked
 }
 
-// subnetDescription is what a subnet's description should be.
+// subnetDescription is the desired description of a subnet.
 func (s Spec) subnetDescription(actual ObservedSubnet) (string, error) {
 	if !s.Import.keepsNames() {
 		return s.Owner.Marker(), nil
@@ -394,8 +394,8 @@ func (s Spec) subnetDescription(actual ObservedSubnet) (string, error) {
 	return want, nil
 }
 
-// difference lists the fields in which the declared subnet differs from the actual one, by their names in the API, save
-// those that cannot change (see fixedDifferences).
+// difference lists the fields in which the declared subnet differs from the actual one, by their API names. It omits
+// the fields that cannot change (see fixedDifferences).
 func (s Subnet) difference(actual Subnet) []Difference {
 	var diffs []Difference
 	add := func(field, declared, got string) {
@@ -425,7 +425,7 @@ func (s Subnet) difference(actual Subnet) []Difference {
 	return diffs
 }
 
-// fixedDifferences are the differences in what is fixed when Neutron makes a subnet.
+// fixedDifferences lists the differences in fields that Neutron fixes at creation.
 func (s Subnet) fixedDifferences(actual Subnet) []Difference {
 	diffs := s.allocationDifferences(actual)
 	add := func(field string, declared, got IPv6Mode) {
@@ -440,7 +440,7 @@ func (s Subnet) fixedDifferences(actual Subnet) []Difference {
 	return diffs
 }
 
-// allocationDifferences are the differences in what a subnet from a pool keeps for good.
+// allocationDifferences lists the differences in what a subnet from a pool cannot change.
 func (s Subnet) allocationDifferences(actual Subnet) []Difference {
 	if s.From == nil || s.From.PrefixLength == 0 || s.From.PrefixLength == actual.CIDR.Bits() {
 		return nil
@@ -474,12 +474,12 @@ func planSubnet(spec Spec, n ObservedNetwork, declared Subnet) (step Step, neede
 
 	if diffs := declared.fixedDifferences(actual.Subnet); len(diffs) > 0 {
 		if spec.Import.ID != "" {
-			// What others have made is not deleted for a field.
+			// A wrong field is no reason to delete a subnet that others created.
 			return Step{}, false, &BlockedError{fmt.Sprintf("the imported network %s has subnet %s (%s), whose %s is %s and "+
 				"cannot change: declare it so, or replace that subnet",
 				n.ID, actual.ID, actual.CIDR, diffs[0].Field, diffs[0].Actual)}
 		}
-		// The other one is deleted in an earlier step.
+		// An earlier step deletes the old subnet.
 		create := createSubnet(spec, Ref{ID: n.ID}, declared)
 		create.Reason, create.Differences = reasonFixed, diffs
 		return create, true, nil
@@ -499,7 +499,7 @@ func planSubnet(spec Spec, n ObservedNetwork, declared Subnet) (step Step, neede
 	if actual.Description != description {
 		want, got := description, actual.Description
 		if spec.Owner.Owns(got) {
-			// The marker is the same on both sides, so it is left out.
+			// The marker is equal on both sides, so the texts omit it.
 			want, _, _ = ParseDescription(want)
 			got, _, _ = ParseDescription(got)
 		}
@@ -524,8 +524,8 @@ func blockedBySubnet(owner Owner, n ObservedNetwork, s ObservedSubnet, declared 
 		n.ID, s.ID, s.CIDR, owner, declared.CIDR)}
 }
 
-// planAllocation has a subnet created from its pool. Where the network has one of the pool that is not ours, ours may
-// have lost its marker: a second one would leave what uses it behind.
+// planAllocation plans to create a subnet from its pool. It refuses if the network already has an unowned subnet of
+// that pool, which may have lost its marker. A second subnet would strand the users of the first.
 func planAllocation(spec Spec, n ObservedNetwork, declared Subnet) (Step, error) {
 	for _, o := range n.Subnets {
 		if _, byCIDR := declaredSubnet(spec, o.CIDR); !byCIDR && o.isFrom(declared) && !spec.Owner.Owns(o.Description) {
@@ -553,10 +553,10 @@ func createSubnet(spec Spec, network Ref, subnet Subnet) Step {
 	}
 }
 
-// barredBy reports whether a subnet that the step creates is one that Neutron refuses while another, which is to go, is
-// there: all subnets of one IP version on a network are from one pool, or none is (_validate_network_subnetpools in
-// neutron/db/ipam_backend_mixin.py; the contract suite holds it). By address scopes a cloud may allow more. There, too,
-// such a subnet comes when the other has gone.
+// barredBy reports whether Neutron refuses the subnet that the step creates until another subnet is deleted. On one
+// network, all subnets of one IP version come from one pool, or none does (_validate_network_subnetpools in
+// neutron/db/ipam_backend_mixin.py; the contract suite checks it). With address scopes, a cloud may allow more. Even
+// there, the new subnet waits for the deletion.
 func (s Step) barredBy(going Step) bool {
 	pool := ""
 	if s.Subnet.From != nil {
@@ -573,10 +573,10 @@ func deleteSubnet(networkID string, s ObservedSubnet, reason string) Step {
 	}
 }
 
-// reasonFixed is why a subnet is made anew that exists.
+// reasonFixed is the reason to replace an existing subnet.
 const reasonFixed = "it differs in what cannot change"
 
-// replaceSubnet deletes a subnet that is declared and differs in what cannot change.
+// replaceSubnet plans the deletion of a declared subnet that differs in a fixed field.
 func replaceSubnet(networkID string, s ObservedSubnet, diffs []Difference) Step {
 	step := deleteSubnet(networkID, s, reasonFixed)
 	step.Differences = diffs

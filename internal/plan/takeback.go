@@ -2,11 +2,11 @@ package plan
 
 import "slices"
 
-// takeBacks are the fields whose absence leaves the network to others, and that are taken back when the spec sets them
-// no longer.
+// takeBacks are the fields that stay unchanged if the spec never set them. If the spec stops to set one, the controller
+// empties it.
 var takeBacks = []string{FieldDNSDomain, FieldExternal, FieldQoSPolicy, FieldShared, FieldSharedWith, FieldTags}
 
-// Sets names, in alphabetical order, the fields of takeBacks to which the spec gives a value. One that is declared
+// Sets names the fields of takeBacks to which the spec gives a value, in alphabetical order. A field that is declared
 // empty has nothing to take back.
 func (s Spec) Sets() []string {
 	set := map[string]bool{
@@ -20,8 +20,8 @@ func (s Spec) Sets() []string {
 	return slices.DeleteFunc(slices.Clone(takeBacks), func(field string) bool { return !set[field] })
 }
 
-// takingBack is the spec for a network that exists: what is to be taken back of it is declared empty. A network that
-// is yet to be made has nothing to take back, and its cloud may not even know the field.
+// takingBack returns the spec for an existing network, with the fields to take back declared empty. A new network has
+// nothing to take back, and its cloud may not even support the field.
 func (s Spec) takingBack(n ObservedNetwork) Spec {
 	for _, field := range s.TakeBack {
 		switch field {
@@ -46,7 +46,7 @@ func (s Spec) takingBack(n ObservedNetwork) Spec {
 	return s
 }
 
-// emptied is what is declared of a setting, or that it is empty where the spec leaves it out and the network has it.
+// emptied returns the declared value. If the spec sets none and the network has one, it returns the zero value.
 func emptied[T any](declared, actual *T) *T {
 	if declared != nil || actual == nil {
 		return declared
