@@ -253,7 +253,7 @@ func (b *Queue) dispatch() {
 func (b *Queue) turnAway(rest time.Duration) {
 	refusal := func(op string) *client.Error {
 		return &client.Error{
-			Kind: client.Throttled, Op: op, Reason: "the cloud has asked to be left alone for a while", Wait: rest,
+			Kind: client.Throttled, Op: op, Reason: "rate limited by Neutron (Retry-After)", Wait: rest,
 		}
 	}
 	for b.others.len() > 0 {
