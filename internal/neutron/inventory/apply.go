@@ -10,14 +10,14 @@ import (
 	"cloudteam.ztgame.com/network-controller/internal/plan"
 )
 
-// Apply takes the steps of a change, in order, and returns those that were taken and the error that ended them early.
-// Each step's outcome is in the Inventory before the next is taken.
+// Apply executes the steps of a change in order. It returns the steps that succeeded and the error that stopped it. The
+// Inventory reflects each step before the next one starts.
 //
-// Where the error is one of MaybeDone, the caller MUST NOT plan from an Observed of before it.
+// If the error is MaybeDone, the caller MUST NOT plan from an Observed of before it.
 func (i *Inventory) Apply(ctx context.Context, change plan.Change) (done plan.Change, err error) {
-	moved := map[string]int{}    // how far our own writes have moved networks' revisions since they were planned with
-	touched := map[string]bool{} // the routers whose revisions the steps have moved
-	sharing := false             // whether a network was found to be ours still, to be shared
+	moved := map[string]int{}    // how far our own writes moved networks' revisions after planning
+	touched := map[string]bool{} // the routers whose revisions the steps moved
+	sharing := false             // whether a live read confirmed that the network to share is still ours
 	for _, step := range change {
 		completes := step.Completes()
 		step = step.Resolve(done)
@@ -68,7 +68,7 @@ func (i *Inventory) Apply(ctx context.Context, change plan.Change) (done plan.Ch
 	return done, nil
 }
 
-// take takes one step and returns the id of the resource that it was about.
+// take executes one step and returns the id of its resource.
 func (i *Inventory) take(ctx context.Context, step plan.Step) (string, error) {
 	switch step.Action {
 	case plan.CreateNetwork, plan.UpdateNetwork:
@@ -142,8 +142,8 @@ func (i *Inventory) take(ctx context.Context, step plan.Step) (string, error) {
 	return "", &client.Error{Kind: client.Invalid, Op: string(step.Action), Reason: "no such action"}
 }
 
-// takePort is take for steps about ports. A port moves neither its network's revision nor its subnets' (measured; the
-// contract suite holds it).
+// takePort is take for ports. A port moves neither its network's revision nor its subnets' (measured; the contract
+// suite checks it).
 func (i *Inventory) takePort(ctx context.Context, step plan.Step) (string, error) {
 	if step.Action == plan.DeletePort {
 		return step.ID, i.removePort(ctx, step)
@@ -151,8 +151,8 @@ func (i *Inventory) takePort(ctx context.Context, step plan.Step) (string, error
 	if step.ID != "" {
 		defer i.ports.write(step.ID)()
 	}
-	// Should Neutron move the revision once more when it has answered (see portBody), the next conditional write fails and
-	// reads again, or the next list moves the port.
+	// Neutron may move the revision once more after its answer (see portBody). Then the next conditional write fails and
+	// rereads, or the next list updates the port.
 	p, err := writeStep(ctx, i, step, portBody, wirePort.observed)
 	if err != nil {
 		return "", err
@@ -166,7 +166,6 @@ func (i *Inventory) takePort(ctx context.Context, step plan.Step) (string, error
 	return p.ID, nil
 }
 
-// removePort deletes a port.
 func (i *Inventory) removePort(ctx context.Context, step plan.Step) error {
 	defer i.ports.write(step.ID)()
 	if err := i.remove(ctx, step); err != nil {
@@ -176,9 +175,9 @@ func (i *Inventory) removePort(ctx context.Context, step plan.Step) error {
 	return nil
 }
 
-// changeSubnet puts a subnet into its network, or takes it out where s is nil. Neutron moves the network's revision by
-// one with every write to a subnet (measured; the contract suite holds it). Should it ever move it otherwise, the next
-// conditional write fails and reads again.
+// changeSubnet replaces a subnet in its network, or removes it if s is nil. Neutron moves the network's revision by one
+// with every write to a subnet (measured; the contract suite checks it). If it ever moves it otherwise, the next
+// conditional write fails and rereads.
 func (i *Inventory) changeSubnet(networkID, id string, s *plan.ObservedSubnet) {
 	i.networks.change(networkID, func(held *plan.ObservedNetwork) *plan.ObservedNetwork {
 		if held == nil {
@@ -187,7 +186,7 @@ func (i *Inventory) changeSubnet(networkID, id string, s *plan.ObservedSubnet) {
 		n := *held
 		n.Subnets = nil
 		if s != nil && i.counts.any() {
-			s.Used = new(int64(0)) // where it is new
+			s.Used = new(int64(0)) // for a new subnet
 		}
 		for _, other := range held.Subnets {
 			if other.ID == id {
@@ -206,8 +205,8 @@ func (i *Inventory) changeSubnet(networkID, id string, s *plan.ObservedSubnet) {
 	})
 }
 
-// notYetAllocated reads a network before a subnet is created on it from a pool, by other calls than the list that
-// showed none. Neutron refuses a second subnet of the same CIDR; a second one from a pool it makes.
+// notYetAllocated rereads a network before a subnet is created on it from a subnet pool. It does not trust the list
+// that showed no such subnet. Neutron refuses a second subnet of the same CIDR, but creates a second one from a pool.
 func (i *Inventory) notYetAllocated(ctx context.Context, step plan.Step) error {
 	if !step.Subnet.Pending() {
 		return nil
@@ -227,7 +226,7 @@ func (i *Inventory) notYetAllocated(ctx context.Context, step plan.Step) error {
 	return nil
 }
 
-// subnetsHeld are the subnets of a network as the Inventory holds them.
+// subnetsHeld returns the subnets of a network as the Inventory holds them.
 func (i *Inventory) subnetsHeld(networkID string) []plan.ObservedSubnet {
 	i.mu.RLock()
 	defer i.mu.RUnlock()
@@ -237,7 +236,7 @@ func (i *Inventory) subnetsHeld(networkID string) []plan.ObservedSubnet {
 	return nil
 }
 
-// cidrOf is the CIDR that a subnet was given; the zero Prefix where the Inventory holds none.
+// cidrOf returns the CIDR that a subnet got; the zero Prefix if the Inventory holds none.
 func (i *Inventory) cidrOf(networkID, id string) netip.Prefix {
 	for _, s := range i.subnetsHeld(networkID) {
 		if s.ID == id {
@@ -247,8 +246,8 @@ func (i *Inventory) cidrOf(networkID, id string) netip.Prefix {
 	return netip.Prefix{}
 }
 
-// stillOurs reads a network before it is tagged or shared, in the place of the condition that other writes bear: for
-// tags (see Cloud.tag) and RBAC policies Neutron knows none, and what lost its marker meanwhile is not ours to change.
+// stillOurs rereads a network before it is tagged or shared. Other writes carry a condition instead. Neutron has no
+// condition for tags (see tag) and RBAC policies. We MUST NOT change a network that lost its marker.
 func (i *Inventory) stillOurs(ctx context.Context, step plan.Step, id string) error {
 	found, err := i.Reread(ctx, plan.Resource{Kind: plan.KindNetwork, ID: id})
 	switch {
@@ -260,9 +259,9 @@ func (i *Inventory) stillOurs(ctx context.Context, step plan.Step, id string) er
 	return err
 }
 
-// changeTags notes the tags that a network was given. Neutron moves the network's revision by one where the tags are
-// others than before, and does not where they are the same (measured; the contract suite holds both). Should it ever
-// move it otherwise, the next conditional write fails and reads again.
+// changeTags records the tags that a network got. Neutron moves the network's revision by one if the tags differ from
+// those before. It does not move it if they are the same (measured; the contract suite checks both). If it ever moves
+// it otherwise, the next conditional write fails and rereads.
 func (i *Inventory) changeTags(networkID string, tags []string) {
 	i.networks.change(networkID, func(held *plan.ObservedNetwork) *plan.ObservedNetwork {
 		if held == nil {

@@ -12,29 +12,29 @@ import (
 	"cloudteam.ztgame.com/network-controller/internal/plan"
 )
 
-// availabilityPause is how long the cloud's count of addresses is not asked for after the cloud refused it: a tenant
-// does not become an administrator every minute.
+// availabilityPause is how long audits skip the cloud's count of addresses after the cloud refused it. A tenant rarely
+// becomes an administrator.
 const availabilityPause = time.Hour
 
-// usage is how many addresses ports have, by the id of their subnet.
+// usage is how many addresses ports use, by subnet id.
 type usage map[string]int64
 
-// counts is what is known of the addresses in use. The Inventory's mu guards it.
+// counts are the addresses in use, from two sources. The Inventory's mu guards it.
 type counts struct {
-	// told is the cloud's own count as of the last audit: of all ports, whoever's. It is nil where the cloud does not
-	// tell: it does to administrators.
+	// told is the cloud's own count from the last audit. It covers all ports of all projects. It is nil if the cloud does
+	// not answer: only administrators get it.
 	told usage
-	// seen is that of the project's ports as of the last list; nil where lists are not for the project's ports. A subnet
-	// that is not in it has none. On a shared network it is at least so many: others' ports are not shown.
+	// seen counts the project's ports in the last list; nil if lists do not show them. A subnet that is not in it has
+	// none. On a shared network it is a lower bound, because other projects' ports are not shown.
 	seen usage
-	// again is when the cloud's own count is asked for again after it was refused.
+	// again is when to retry the cloud's own count after a refusal.
 	again time.Time
-	// foreign is true once a network was shown that the Inventory does not hold, for which the cloud is asked, too.
+	// foreign is true once Foreign has read a network. Then the cloud's count is needed even if the Inventory holds none.
 	foreign bool
 }
 
-// of is how many addresses of a subnet are in use; known is false where nobody can tell. The cloud's own count may be
-// older than the subnet.
+// of returns how many addresses of a subnet are in use; known is false if neither source tells. The cloud's own count
+// may be older than the subnet.
 func (c *counts) of(subnet string) (used int64, known bool) {
 	if used, known = c.told[subnet]; known {
 		return used, true
@@ -42,12 +42,12 @@ func (c *counts) of(subnet string) (used int64, known bool) {
 	return c.seen[subnet], c.seen != nil
 }
 
-// any reports whether addresses are counted at all.
+// any reports whether any source counts addresses.
 func (c *counts) any() bool { return c.told != nil || c.seen != nil }
 
-// countAddresses has the cloud tell how many addresses are in use, where it does, and tells whose networks that moved.
-// It leaves that to the next audit, if there is one, where the last list was a patrol of routers. An error leaves all
-// counts as they are.
+// countAddresses asks the cloud how many addresses are in use and tells Moved whose networks changed. If the last list
+// was a patrol of routers and another audit follows, it leaves the count to that one. On error all counts stay as they
+// are.
 func (i *Inventory) countAddresses(ctx context.Context) error {
 	i.mu.RLock()
 	idle := len(i.networks.held) == 0 && !i.counts.foreign
@@ -72,7 +72,7 @@ func (i *Inventory) countAddresses(ctx context.Context) error {
 		}
 	case err == nil, refused &&
 		(refusal.Kind == client.Invalid || refusal.Kind == client.Forbidden || refusal.Status == http.StatusNotFound):
-		// A tenant is told that there are none; a Neutron without the extension says 404, a policy 403.
+		// A tenant gets an empty list. A Neutron without the extension answers 404, a policy 403.
 	default:
 		return err
 	}
@@ -91,18 +91,18 @@ func (i *Inventory) countAddresses(ctx context.Context) error {
 	return nil
 }
 
-// recount brings what is held up to the counts, and adds the objects for whose networks they moved to moved. The caller
-// holds mu.
+// recount updates the networks in the Inventory to the counts. It adds the owners of changed networks to moved. The
+// caller holds mu.
 func (i *Inventory) recount(moved map[string]bool) {
 	var recounted []*plan.ObservedNetwork
 	for _, held := range i.networks.held {
-		// What Observed has handed out is not changed, so a network with new counts is a new value.
+		// Observed has returned the old value to callers, so a network with new counts is a new value.
 		var updated *plan.ObservedNetwork
 		for at, s := range held.Subnets {
 			used, known := i.counts.of(s.ID)
 			switch {
 			case !known && (s.Used == nil || i.counts.any()):
-				continue // what was made since the cloud told has what it was made with
+				continue // a subnet newer than the cloud's count keeps its own
 			case known && s.Used != nil && *s.Used == used:
 				continue
 			}
@@ -125,7 +125,7 @@ func (i *Inventory) recount(moved map[string]bool) {
 	}
 }
 
-// putCounts puts the counts into a network that was read by itself.
+// putCounts sets the counts of a network that was read alone.
 func (i *Inventory) putCounts(n *plan.ObservedNetwork) {
 	i.mu.RLock()
 	defer i.mu.RUnlock()
@@ -136,7 +136,7 @@ func (i *Inventory) putCounts(n *plan.ObservedNetwork) {
 	}
 }
 
-// keepCounts carries the counts over to a newer view; see keepUnread.
+// keepCounts copies the counts to a newer view; see keepUnread.
 func keepCounts(from, to *plan.ObservedNetwork) {
 	for at := range to.Subnets {
 		for _, s := range from.Subnets {

@@ -12,18 +12,19 @@ import (
 	"cloudteam.ztgame.com/network-controller/internal/plan"
 )
 
-// Blocker is a port that keeps a network or a subnet from being deleted.
+// Blocker is a port that prevents the deletion of a network or a subnet.
 type Blocker struct {
 	ID   string `json:"id"`
 	Name string `json:"name"`
-	// DeviceOwner says what kind of thing has the port, such as compute:nova, and DeviceID which one. Either may be empty.
+	// DeviceOwner is the kind of device that uses the port, such as compute:nova. DeviceID is that device. Either may be
+	// empty.
 	DeviceOwner string `json:"device_owner"`
 	DeviceID    string `json:"device_id"`
-	// ProjectID is the project that the port is of.
+	// ProjectID is the project that owns the port.
 	ProjectID string `json:"project_id"`
 }
 
-// Key is client.Identified's.
+// Key implements client.Identified.
 func (b Blocker) Key() string { return b.ID }
 
 const opListFloatingIPs = "list floating IPs"
@@ -32,20 +33,20 @@ var floatingIPAPI = client.Collection{One: "floatingip", Many: "floatingips"}
 
 var blockerFields = []string{"id", "name", "device_owner", "device_id", "project_id"}
 
-// goesAlong are the device owners whose ports Neutron removes itself with their network, so that they block nothing
+// goesAlong are the device owners whose ports Neutron deletes with their network, so they do not block
 // (AUTO_DELETE_PORT_OWNERS in neutron/common/_constants.py).
 var goesAlong = []string{"network:dhcp", "network:distributed", "network:floatingip_agent_gateway"}
 
-// routerInterfaces are the device owners of a router's ports on networks inside (ROUTER_INTERFACE_OWNERS in
-// neutron_lib/constants.py). They cannot be deleted as ports: the router has to let go of them.
+// routerInterfaces are the device owners of a router's ports on internal networks (ROUTER_INTERFACE_OWNERS in
+// neutron_lib/constants.py). Neutron does not delete them as ports: the router must detach them.
 var routerInterfaces = []string{
 	"network:router_interface", "network:ha_router_replicated_interface", "network:router_interface_distributed",
 }
 
-// maxForeign bounds each of the words of others that a Blocker's text repeats. An id has 36.
+// maxForeign bounds, in bytes, each text of other users that a Blocker's String repeats. An id has 36.
 const maxForeign = 64
 
-// String names the port and what has it, in one line: "port 1f… (compute:nova, device 9a…)".
+// String names the port and its device in one line: "port 1f… (compute:nova, device 9a…)".
 func (b Blocker) String() string {
 	short := func(text string) string {
 		text = client.OneLine(text)
@@ -73,36 +74,36 @@ func (b Blocker) String() string {
 	}
 }
 
-// Blockers are the ports that keep a network, a subnet or a router from being deleted, by id, or the floating IPs that
-// keep a router's interface or gateway.
+// Blockers are what prevents a deletion: ports of a network, subnet or router, ordered by id, or floating IPs that need
+// a router's interface or gateway.
 type Blockers struct {
 	Ports       []Blocker
 	FloatingIPs []FloatingIP
-	// Further is true where there are more than these.
+	// Further is true if there are more than these.
 	Further bool
 }
 
 // Empty reports whether there are none.
 func (b Blockers) Empty() bool { return len(b.Ports)+len(b.FloatingIPs) == 0 }
 
-// FloatingIP is an address outside that leads to one inside by way of a router.
+// FloatingIP is an external address that a router translates to an internal one.
 type FloatingIP struct {
 	ID      string `json:"id"`
 	Address string `json:"floating_ip_address"`
 }
 
-// Key is client.Identified's.
+// Key implements client.Identified.
 func (f FloatingIP) Key() string { return f.ID }
 
-// String is the floating IP for a person.
+// String describes the floating IP for users.
 func (f FloatingIP) String() string {
 	return "floating IP " + client.OneLine(f.Address) + " (" + client.OneLine(f.ID) + ")"
 }
 
-// shownBlockers is how many ports a message names.
+// shownBlockers is how many blockers a message names.
 const shownBlockers = 3
 
-// String names the first few and counts the others. It is the same for the same ports.
+// String names the first few and counts the others. It is the same for the same blockers.
 func (b Blockers) String() string {
 	texts := make([]string, 0, shownBlockers)
 	for _, port := range b.Ports[:min(shownBlockers, len(b.Ports))] {
@@ -122,12 +123,12 @@ func (b Blockers) String() string {
 	}
 }
 
-// Blockers lists the ports for which Neutron refused a step that deletes a network, a subnet or a router or takes a
-// network back from a project, or the floating IPs for which it keeps a router's interface or gateway: one page, live.
-// What Neutron would have removed itself is left out. None means that they are gone by now, or that the credentials may
-// not see them; an error, that nothing is known.
+// Blockers lists live why Neutron refused a step that deletes or unshares a resource. For a network, a subnet, a router
+// or a share it lists ports. For a router's interface or gateway it lists floating IPs. It reads one page of ports and
+// omits those that Neutron deletes itself. An empty result means that they are gone, or hidden from these credentials.
+// An error means that nothing is known.
 //
-// The next audit that does not show one of them tells Moved of the network's object, where audits list ports. Those do
+// If audits list ports, the first audit that no longer shows one of them tells Moved of the network's object. Audits do
 // not show the ports of other projects.
 func (i *Inventory) Blockers(ctx context.Context, refused plan.Step) (Blockers, error) {
 	query := url.Values{}
@@ -186,24 +187,24 @@ func (i *Inventory) listBlockers(ctx context.Context, query url.Values) (found B
 	return found, nil
 }
 
-// listFloatingIPs gives those that lead inside by way of a router.
+// listFloatingIPs lists the floating IPs that a router serves.
 func (i *Inventory) listFloatingIPs(ctx context.Context, routerID string) (found Blockers, err error) {
 	query := url.Values{"router_id": {routerID}, "fields": {"id", "floating_ip_address"}}
 	found.FloatingIPs, err = client.List[FloatingIP](ctx, i.cloud, opListFloatingIPs, floatingIPAPI, query)
 	return found, err
 }
 
-// blockade is why a network or a subnet could not be deleted.
+// blockade is why a network or a subnet could not be deleted. Audits check when it ends.
 type blockade struct {
-	// network is the id of the network that it is, or is of.
+	// network is the id of the network, or of the subnet's network.
 	network string
-	// ports are the ids of the ports that lists of the project show as long as they are there.
+	// ports are the ids of the blocking ports of this project, which lists show while they exist.
 	ports []string
-	// since is when they were noted. A list that began before did not look for them.
+	// since is when they were recorded. A list that began earlier did not look for them.
 	since time.Time
 }
 
-// awaited are the ids of the ports whose end is waited for; nil as a rule.
+// awaited returns the ids of all blocking ports; normally nil.
 func (i *Inventory) awaited() map[string]bool {
 	i.mu.RLock()
 	defer i.mu.RUnlock()
@@ -219,8 +220,8 @@ func (i *Inventory) awaited() map[string]bool {
 	return ids
 }
 
-// lift ends the blockades of which a list that began at began does not show a port any more, and adds the objects whose
-// networks they held up to moved. standing are the ids of the awaited ports that it shows. The caller holds mu.
+// lift ends each blockade that lost a port in a list that began at began. It adds the owners of the blocked networks to
+// moved. standing are the ids of the awaited ports that the list shows. The caller holds mu.
 func (i *Inventory) lift(began time.Time, standing map[string]bool, moved map[string]bool) {
 	for id, b := range i.blocked {
 		held, ours := i.networks.held[b.network]

@@ -20,21 +20,21 @@ const (
 	opFindExternalNetwork = "find external network"
 	opFindQoSPolicy       = "find QoS policy"
 	opFindSubnetPool      = "find subnet pool"
-	// directoryFor is how long names that were read are believed. A name that is not among them has them read again, but
-	// not more often than every directoryPause.
+	// directoryFor is how long a directory trusts the names that it read. An unknown name makes it read again, at most
+	// once per directoryPause.
 	directoryFor   = time.Minute
 	directoryPause = 5 * time.Second
 )
 
-// directory tells the ids of resources that are not ours and that users refer to by name or id.
+// directory finds the ids of resources that users refer to by name or id and that need not be ours.
 type directory struct {
 	op string
 	of client.Collection
-	// lacking is what users are told in a cloud that has no such resources.
+	// lacking is the message for users if the cloud has no such resources.
 	lacking string
 	query   func(client.Identity) url.Values
 
-	// mu is held while the cloud is asked, so that all who wait share one answer.
+	// mu is held during the request, so that all who wait share one answer.
 	mu      sync.Mutex
 	project client.Identity
 	read    time.Time
@@ -45,7 +45,7 @@ type directory struct {
 type entry struct {
 	ID   string `json:"id"`
 	Name string `json:"name"`
-	// The others are a subnet pool's. Neutron writes its lengths as texts, and a json.Number is read of either.
+	// The other fields are a subnet pool's. Neutron writes its lengths as strings; a json.Number reads both forms.
 	IPVersion           int         `json:"ip_version"`
 	MinPrefixLength     json.Number `json:"min_prefixlen"`
 	MaxPrefixLength     json.Number `json:"max_prefixlen"`
@@ -72,8 +72,8 @@ func newRouters() *directory {
 	}
 }
 
-// newQoSPolicies are those that the credentials see: the project's own and those that are shared with it, or all for an
-// administrator.
+// newQoSPolicies lists the policies that the credentials see: the project's own and those shared with it. An
+// administrator sees all.
 func newQoSPolicies() *directory {
 	return &directory{
 		op: opFindQoSPolicy, of: qosPolicyAPI,
@@ -82,10 +82,10 @@ func newQoSPolicies() *directory {
 	}
 }
 
-// lacksRouters is what users are told in a cloud without routers.
+// lacksRouters is the message for users if the cloud has no routers.
 const lacksRouters = "this cloud has no routers: leave spec.router out"
 
-// qosPolicyAPI are policies of the quality of service, below a path of their extension.
+// qosPolicyAPI is the collection of QoS policies. Its path starts with the extension's.
 var qosPolicyAPI = client.Collection{One: "policy", Many: "qos/policies"}
 
 func newSubnetPools() *directory {
@@ -100,15 +100,15 @@ func newSubnetPools() *directory {
 	}
 }
 
-// ExternalNetwork gives the id of the external network that a user refers to by its id or name. What these credentials
-// do not see, or what several are called, is an *Error of the kind Invalid.
+// ExternalNetwork returns the id of the external network that a user names by id or name. If these credentials do not
+// see it, or several have the name, the error is an *Error of kind Invalid.
 func (i *Inventory) ExternalNetwork(ctx context.Context, idOrName string) (string, error) {
 	e, err := i.external.find(ctx, i.cloud, "spec.router.externalNetwork", idOrName)
 	return e.ID, err
 }
 
-// SubnetPool is ExternalNetwork for subnet pools, the project's own and those that are shared with it. field is where
-// the user wrote it, such as subnetPool or additionalSubnets[0].subnetPool: an *Error of the kind Invalid names it.
+// SubnetPool is ExternalNetwork for subnet pools: the project's own and those shared with it. field is where the user
+// wrote the name, such as subnetPool or additionalSubnets[0].subnetPool. An *Error of kind Invalid names it.
 func (i *Inventory) SubnetPool(ctx context.Context, field, idOrName string) (pool plan.SubnetPool, err error) {
 	d := i.pools
 	e, err := d.find(ctx, i.cloud, "spec."+field, idOrName)
@@ -130,7 +130,7 @@ func (i *Inventory) SubnetPool(ctx context.Context, field, idOrName string) (poo
 	return pool, nil
 }
 
-// Router is ExternalNetwork for routers, ours or not. One of another project is found by its id alone.
+// Router is ExternalNetwork for routers, ours or not. A router of another project is found by id only.
 func (i *Inventory) Router(ctx context.Context, idOrName string) (string, error) {
 	e, err := i.existing.find(ctx, i.cloud, "spec.router.existing", idOrName)
 	if client.IsKind(err, client.Invalid) && looksLikeID(idOrName) {
@@ -149,12 +149,12 @@ func (i *Inventory) QoSPolicy(ctx context.Context, idOrName string) (string, err
 	return e.ID, err
 }
 
-// looksLikeID reports whether a text has the form of Neutron's ids, a UUID's: Neutron would take any other as a path.
+// looksLikeID reports whether a text has the form of Neutron's ids, a UUID. Neutron would read other texts as a path.
 func looksLikeID(text string) bool {
 	return len(text) == 36 && strings.Trim(text, "0123456789abcdef-") == ""
 }
 
-// find gives the entry that a user refers to by its id or name. field is where the user wrote it.
+// find returns the entry that a user names by id or name. field is where the user wrote it.
 func (d *directory) find(ctx context.Context, c *client.Cloud, field, idOrName string) (entry, error) {
 	project, err := c.Identity(ctx)
 	if err != nil {
@@ -179,7 +179,8 @@ func (d *directory) find(ctx context.Context, c *client.Cloud, field, idOrName s
 	return d.only(field, idOrName, d.matching(idOrName))
 }
 
-// matching are the entries that a text can mean: the one of that id, or else all of that name. The caller holds mu.
+// matching returns the entries that a text can mean: the one with that id, or else all with that name. The caller holds
+// mu.
 func (d *directory) matching(idOrName string) []entry {
 	if at := slices.IndexFunc(d.entries, func(e entry) bool { return e.ID == idOrName }); at >= 0 {
 		return d.entries[at : at+1]
@@ -193,7 +194,7 @@ func (d *directory) matching(idOrName string) []entry {
 	return found
 }
 
-// only gives the one entry that was found. The caller holds mu.
+// only returns the one entry that was found; none or several is an error. The caller holds mu.
 func (d *directory) only(field, idOrName string, found []entry) (entry, error) {
 	refuse := func(format string, args ...any) (entry, error) {
 		return entry{}, &client.Error{
@@ -204,7 +205,7 @@ func (d *directory) only(field, idOrName string, found []entry) (entry, error) {
 	case 1:
 		return found[0], nil
 	case 0:
-		// No other names: those come and go, and the same cause must give the same text.
+		// The message lists no other names. They change, and the same cause must give the same message.
 		return refuse("%q is neither the id nor the name of one that these credentials see", idOrName)
 	default:
 		return refuse("%d are called %q: write the id, such as %s", len(found), idOrName, found[0].ID)

@@ -7,23 +7,25 @@ import (
 	"cloudteam.ztgame.com/network-controller/internal/plan"
 )
 
-// Foreign is a network as it is in Neutron, whoever's it is.
+// Foreign is a network as it is in Neutron, of any owner.
 type Foreign struct {
 	plan.ObservedNetwork
-	// ProjectID is the project that it belongs to.
+	// ProjectID is the project that owns the network.
 	ProjectID string
 }
 
-// wireForeign is a network with what is read of one that need not be ours.
+// wireForeign adds the project to wireNetwork, because the network need not be ours.
 type wireForeign struct {
 	wireNetwork
 	ProjectID string `json:"project_id"`
 }
 
-// Foreign reads a network by its id, with all of its subnets that the credentials may see and, after CoverShares, with
-// whom it is shared, whatever project has it and whatever it is marked with. Which addresses are in use is counted for
-// it from the next audit on, in its own project or by the ports of ours. The Inventory does not keep it. It reports
-// false where there is none, or none that the credentials may see.
+// Foreign reads a network by id, whatever its project and marker. It includes all subnets that the credentials may see
+// and, after CoverShares, its shares. The Inventory does not keep it. It reports false if the network does not exist or
+// the credentials may not see it.
+//
+// From the next audit on it includes address counts: the cloud's own if the network is in this project, else those of
+// this project's ports.
 func (i *Inventory) Foreign(ctx context.Context, id string) (n Foreign, found bool, err error) {
 	i.mu.Lock()
 	i.counts.foreign = true

@@ -15,76 +15,75 @@ import (
 	"cloudteam.ztgame.com/network-controller/internal/plan"
 )
 
-// Inventory holds what one Kubernetes cluster owns in one project of one cloud. It is to Neutron what an informer is to
-// the API server: it lists, keeps the result in an index by owner, and tells its handler which owners' resources moved.
-// Neutron has no watch, so it lists again at intervals (an audit); the resources' revision numbers say what changed.
+// Inventory caches what one Kubernetes cluster owns in one project of one cloud. It is to Neutron what an informer is
+// to the API server: it lists, indexes the result by owner, and tells its handler whose resources changed. Neutron has
+// no watch, so the Inventory lists at intervals (an audit). Revision numbers show what changed.
 //
-// Writes go through it too (Apply), so that what it holds is never older than what its own user has done: an audit that
-// began before a write does not undo what the write left here.
+// Writes go through it, too (Apply), so its users always see their own writes. An audit that began before a write does
+// not undo the write here.
 //
-// All methods are safe for concurrent use. What Observed returns is the caller's to read and not to change.
+// All methods are safe for concurrent use. Callers MUST NOT change what Observed returns.
 type Inventory struct {
 	cloud *client.Cloud
-	// queue has writes wait for their turn, and creates go together.
+	// queue schedules writes and groups creates into bulk calls.
 	queue   *batch.Queue
 	cluster string
 	options Options
 
-	// mu guards what follows, both shelves included.
+	// mu guards what follows, all shelves included.
 	mu       sync.RWMutex
 	networks *shelf[plan.ObservedNetwork]
 	ports    *shelf[plan.ObservedPort]
 	routers  *shelf[plan.ObservedRouter]
 	coverage coverage
-	// blocked is what keeps networks and subnets from being deleted, by their ids.
+	// blocked are the reasons why networks and subnets could not be deleted, by their ids.
 	blocked map[string]blockade
-	// began is when the last list that was completed began; zero before the first. of is the project that it showed, and
-	// that all which is held is of.
+	// began is when the last completed list began; zero before the first one. of is its project: everything in the
+	// Inventory belongs to it.
 	began time.Time
 	of    client.Identity
-	// flight is the list that is under way.
+	// flight is the list under way, or nil.
 	flight *flight
-	// failed is why the last list failed; nil once one succeeds.
+	// failed is why the last list failed; nil if it succeeded.
 	failed error
-	// counts are of the addresses in use, and room is what is left for bulks of ports.
+	// counts are the addresses in use; room is what is left for bulks of ports.
 	counts counts
 	room   room
 
-	// external, existing, policies and pools are what users refer to; they have locks of their own.
+	// external, existing, policies and pools find what users refer to by name. They have their own locks.
 	external, existing, policies, pools *directory
 }
 
-// Options tune an Inventory.
+// Options configure an Inventory.
 type Options struct {
-	// Interval is between audits, give or take a tenth; 0 or less means no audits but the first.
+	// Interval is the time between audits, with 10 % jitter; 0 or less means only the first audit.
 	Interval time.Duration
-	// MaxCalls bounds the writes that are under way at a time, whatever the cloud's speed allows; 0 means
-	// DefaultMaxCalls.
+	// MaxCalls bounds the concurrent writes, however fast the cloud is; 0 means batch.DefaultMaxCalls.
 	MaxCalls int
-	// Ports has ports listed, too. Without it, an Inventory reads and writes no ports but routers' interfaces.
+	// Ports makes audits list ports, too. Without it, an Inventory reads and writes no ports except routers' interfaces.
 	Ports bool
-	// Moved, where set, is told the UID of each object whose resources were found to be other than the Inventory held
-	// them, of whose subnets other numbers of addresses are in use, or whose deletion lacks a port that Blockers found in
-	// its way. It MUST be quick. It is not told of what Apply did.
+	// Moved, if set, gets the UID of each object whose resources differ from what the Inventory held. It also gets it if
+	// the number of used addresses changed, or if a port that Blockers found is gone. Changes by Apply are not reported.
+	// It MUST be quick.
 	Moved func(object string)
-	// Audited, where set, is told of every audit's end.
+	// Audited, if set, is called at the end of every audit.
 	Audited func(Audit)
 }
 
-// Audit is one round of lists that has ended.
+// Audit is the result of one round of lists.
 type Audit struct {
 	// Duration is from the first request to the last answer.
 	Duration time.Duration
-	// Networks and Ports are how many of ours there are.
+	// Networks and Ports are how many the cluster owns.
 	Networks, Ports int
-	// Moved is how many owners' resources were other than expected. Addresses come into use and fall free all the time,
-	// and do not count.
+	// Moved is how many owners' resources differ from what was expected. Changed address counts are normal and not
+	// included.
 	Moved int
-	// Err is why the audit failed. Nothing was taken in then, but where all that failed was to count addresses.
+	// Err is why the audit failed. Then the Inventory is unchanged, unless only the count of addresses failed.
 	Err error
 }
 
-// New makes an empty Inventory for the cluster of the given UID. Run fills it.
+// New creates an empty Inventory for the cluster of the given UID. Run fills it.
 func New(cloud *client.Cloud, cluster string, options Options) *Inventory {
 	if options.Moved == nil {
 		options.Moved = func(string) {}
@@ -103,24 +102,24 @@ func New(cloud *client.Cloud, cluster string, options Options) *Inventory {
 	return i
 }
 
-// moved has what was learned of the former project or cloud forgotten.
+// moved drops what was learned about the former project or cloud.
 func (i *Inventory) moved(was, is client.Identity) {
 	if was.Endpoint != is.Endpoint {
 		i.queue.Reset()
 	}
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	clear(i.room.barred) // they are other networks now
+	clear(i.room.barred) // the new project has other networks
 }
 
-// auditBackoff is between failed audits: doubled from the first to the last.
+// The pause between failed audits doubles from auditBackoffFirst to auditBackoffLast.
 const (
 	auditBackoffFirst = time.Second
 	auditBackoffLast  = 30 * time.Second
 )
 
-// Run audits until ctx is done: at once, after each interval, and after a failure with backoff, or when the
-// cloud asked to be asked again.
+// Run audits until ctx is done: at once and after each interval. After a failure it retries with backoff, or after the
+// cloud's Retry-After if that is longer.
 func (i *Inventory) Run(ctx context.Context) {
 	for {
 		i.Fill(ctx)
@@ -131,8 +130,8 @@ func (i *Inventory) Run(ctx context.Context) {
 	}
 }
 
-// Fill audits until one audit has succeeded or ctx is done, with the same backoff as Run, and at once when an outage of
-// the cloud is over (see Cloud.Run).
+// Fill audits until one audit succeeds or ctx is done. It uses the same backoff as Run and retries at once when an
+// outage ends (see client.Cloud.Run).
 func (i *Inventory) Fill(ctx context.Context) {
 	for backoff := auditBackoffFirst; ctx.Err() == nil; backoff = min(2*backoff, auditBackoffLast) {
 		err := i.Audit(ctx)
@@ -141,7 +140,7 @@ func (i *Inventory) Fill(ctx context.Context) {
 		}
 		pause := client.Jitter(backoff)
 		over := i.cloud.OutageEnd()
-		// An outage that has ended meanwhile wakes nobody any more.
+		// If the outage has ended already, no signal follows: do not wait for it.
 		if asked, ok := errors.AsType[*client.Error](err); ok && (over != nil || !errors.Is(err, client.ErrOutage)) {
 			pause = max(pause, asked.Wait)
 		}
@@ -149,8 +148,8 @@ func (i *Inventory) Fill(ctx context.Context) {
 	}
 }
 
-// Audit lists everything now and takes it in, address counts included. Where lists of routers are seldom needed, an
-// audit that makes one leaves the counts to the next audit, so that none costs more calls than the others.
+// Audit lists everything now and updates the Inventory, address counts included. If it lists routers only as a patrol,
+// it leaves the counts to the next audit. So every audit costs about the same.
 func (i *Inventory) Audit(ctx context.Context) error {
 	began := time.Now()
 	moved, err := i.listSince(ctx, began)
@@ -165,17 +164,17 @@ func (i *Inventory) Audit(ctx context.Context) error {
 	return err
 }
 
-// Identity tells which project of which cloud this is; see Cloud.Identity.
+// Identity returns the project and cloud of this Inventory; see client.Cloud.Identity.
 func (i *Inventory) Identity(ctx context.Context) (client.Identity, error) {
 	return i.cloud.Identity(ctx)
 }
 
-// Observed gives what bears the owner's marker, as of a complete list that began at since or later. It lists only where
-// none has: all who wait share one list. An error means that nothing is known, and never that nothing is there.
-// With a context that is Within a project, it gives what is there and in no other.
+// Observed returns what bears the owner's marker, from a complete list that began at since or later. It lists only if
+// there is no such list; all who wait share one. On error nothing is known, which does not mean that nothing exists. If
+// the context is Within a project (client.Within), it returns resources of that project only.
 func (i *Inventory) Observed(ctx context.Context, owner plan.Owner, since time.Time) (plan.Observed, error) {
 	if observed, known := i.observed(ctx, owner, since); known {
-		return observed, nil // as a rule
+		return observed, nil // the normal case
 	}
 	if _, err := i.listSince(ctx, since); err != nil {
 		return plan.Observed{}, err
@@ -189,7 +188,7 @@ func (i *Inventory) Observed(ctx context.Context, owner plan.Owner, since time.T
 	return observed, nil
 }
 
-// observed is Observed where a list is there already that began at since or later, of the project that ctx is Within.
+// observed is Observed without listing. known is false if the last list is older than since or of another project.
 func (i *Inventory) observed(
 	ctx context.Context, owner plan.Owner, since time.Time,
 ) (observed plan.Observed, known bool) {
@@ -206,7 +205,7 @@ func (i *Inventory) observed(
 	}, true
 }
 
-// Synced reports whether a list has ever been completed, and if not, why the last one failed (nil while the first one
+// Synced reports whether a list has ever completed. If not, it returns why the last one failed (nil while the first one
 // is under way).
 func (i *Inventory) Synced() (bool, error) {
 	i.mu.RLock()
@@ -224,10 +223,10 @@ type flight struct {
 	err   error
 }
 
-// listSince returns when a complete list that began at since or later was taken in, and starts one where it must. It
-// returns the objects that a list moved for which it waited.
+// listSince waits for a complete list that began at since or later, and starts one if necessary. It returns the objects
+// that changed in a list for which it waited.
 func (i *Inventory) listSince(ctx context.Context, since time.Time) ([]string, error) {
-	// No list begins later than now: to wait for one that does would list again and again.
+	// No list begins in the future: waiting for one would list forever.
 	if now := time.Now(); since.After(now) {
 		since = now
 	}
@@ -243,7 +242,7 @@ func (i *Inventory) listSince(ctx context.Context, since time.Time) ([]string, e
 			f = &flight{began: time.Now(), scope: i.scope(), done: make(chan struct{})}
 			i.flight = f
 			i.room.listBegins()
-			// The list is for all who wait for it: the first one's leaving must not end it for the others.
+			// Several callers may wait for the list. It must not end when the first one leaves.
 			go i.list(context.WithoutCancel(ctx), f, clocks{i.networks.clock, i.ports.clock, i.routers.clock})
 		}
 		i.mu.Unlock()
@@ -254,7 +253,7 @@ func (i *Inventory) listSince(ctx context.Context, since time.Time) ([]string, e
 		case <-f.done:
 		}
 		if errors.Is(f.err, client.ErrOutage) && i.cloud.OutageEnd() == nil {
-			continue // it was kept back by an outage that is over: who is woken by that end was woken
+			continue // the outage that stopped it is over: retry
 		}
 		i.mu.RLock()
 		enough := i.enough(f.scope)
@@ -265,13 +264,13 @@ func (i *Inventory) listSince(ctx context.Context, since time.Time) ([]string, e
 	}
 }
 
-// listTimeout bounds one whole list of any number of pages.
+// listTimeout bounds one complete list of any number of pages.
 const listTimeout = 10 * time.Minute
 
-// clocks are those of the shelves.
+// clocks are the clocks of the shelves.
 type clocks struct{ networks, ports, routers uint64 }
 
-// list reads all networks, subnets, ports and routers and takes them in. since are the clocks when it began.
+// list reads all networks, subnets, ports and routers and updates the Inventory. since are the clocks when it began.
 func (i *Inventory) list(ctx context.Context, f *flight, since clocks) {
 	ctx, cancel := context.WithTimeout(ctx, listTimeout)
 	defer cancel()
@@ -282,7 +281,7 @@ func (i *Inventory) list(ctx context.Context, f *flight, since clocks) {
 	moved := map[string]bool{}
 	if err == nil {
 		if i.of != of && !i.began.IsZero() {
-			// What is held is of another project: not even what was written meanwhile is newer than the list.
+			// The Inventory holds another project's resources. Even recent writes to them are not newer than the list.
 			i.networks.clear(moved)
 			i.ports.clear(moved)
 			i.routers.clear(moved)
@@ -309,7 +308,7 @@ func (i *Inventory) list(ctx context.Context, f *flight, since clocks) {
 	i.flight = nil
 	i.mu.Unlock()
 
-	// Who waited for the list may rely on everybody's having been told.
+	// Callers that wait for the list rely on all handlers having been told.
 	for _, object := range slices.Sorted(maps.Keys(moved)) {
 		i.options.Moved(object)
 	}
@@ -317,22 +316,22 @@ func (i *Inventory) list(ctx context.Context, f *flight, since clocks) {
 	close(f.done)
 }
 
-// listing is all that is ours, by id.
+// listing is everything that we own, by id.
 type listing struct {
 	networks map[string]*plan.ObservedNetwork
 	ports    map[string]*plan.ObservedPort
 	routers  map[string]*plan.ObservedRouter
-	// standing are the ids of ports, whoever's, whose end is awaited and that are there.
+	// standing are the ids of awaited ports, of any owner, that still exist.
 	standing map[string]bool
-	// used is how many addresses all ports of the project have; nil where ports are not listed for their own sake.
+	// used counts the addresses of all the project's ports; nil unless Options.Ports is set.
 	used usage
 }
 
-// opObserve is what is tried where what is held is asked for.
+// opObserve is the operation's name in errors of Observed.
 const opObserve = "observe"
 
-// readProject is read for the project that the credentials lead to, or that ctx is Within. It fails where they change
-// meanwhile.
+// readProject is read for the project of the credentials, or the one that ctx is Within. It fails if the credentials
+// change meanwhile.
 func (i *Inventory) readProject(ctx context.Context, show scope) (listing, client.Identity, error) {
 	of, bound := client.Wanted(ctx)
 	if !bound {
@@ -345,7 +344,7 @@ func (i *Inventory) readProject(ctx context.Context, show scope) (listing, clien
 	return listed, of, err
 }
 
-// read lists what is ours, whole.
+// read lists everything that we own.
 func (i *Inventory) read(ctx context.Context, show scope) (listed listing, err error) {
 	if listed.networks, err = i.readNetworks(ctx); err != nil {
 		return listed, err
@@ -389,7 +388,7 @@ func (i *Inventory) readNetworks(ctx context.Context) (map[string]*plan.Observed
 			continue
 		}
 		known := byNetwork[w.ID]
-		// A subnet that another project put on our network is not in the project's list.
+		// The project's list does not show subnets that other projects created on our network.
 		if len(missing(w, known)) > 0 {
 			if known, err = i.subnetsOf(ctx, w); err != nil {
 				return nil, err
@@ -404,9 +403,9 @@ func (i *Inventory) readNetworks(ctx context.Context) (map[string]*plan.Observed
 	return ours, nil
 }
 
-// subnetsOf lists the subnets of one network, whatever project made them. One that the network names and the list does
-// not show is asked for by its id: a list that falls short must not have it made anew. What is not there by its id,
-// either, has gone meanwhile, or is not for these credentials to see.
+// subnetsOf lists the subnets of one network, of all projects. If the list omits a subnet that the network names, it
+// reads that subnet by id: an incomplete list must not cause a second create. A subnet that is not found by id either
+// is gone, or hidden from these credentials.
 func (i *Inventory) subnetsOf(ctx context.Context, w wireNetwork) ([]wireSubnet, error) {
 	known, err := i.listSubnets(ctx, w.ID)
 	if err != nil {
@@ -424,7 +423,7 @@ func (i *Inventory) subnetsOf(ctx context.Context, w wireNetwork) ([]wireSubnet,
 	return known, nil
 }
 
-// missing are the ids of the subnets that a network names and that are not among those that are known.
+// missing returns the ids of the subnets that a network names and known lacks.
 func missing(w wireNetwork, known []wireSubnet) (ids []string) {
 	for _, id := range w.Subnets {
 		if !slices.ContainsFunc(known, func(s wireSubnet) bool { return s.ID == id }) {
@@ -434,7 +433,7 @@ func missing(w wireNetwork, known []wireSubnet) (ids []string) {
 	return ids
 }
 
-// readPorts fills in what a list of the project's ports tells.
+// readPorts adds the project's ports to a listing.
 func (i *Inventory) readPorts(ctx context.Context, into *listing) error {
 	awaited := i.awaited()
 	ports, err := i.listPorts(ctx)
@@ -443,7 +442,7 @@ func (i *Inventory) readPorts(ctx context.Context, into *listing) error {
 	}
 	into.ports, into.standing = map[string]*plan.ObservedPort{}, map[string]bool{}
 	if i.options.Ports {
-		// Of lists that show ports now and then, for routers' sake, counts would be old as a rule.
+		// Without Options.Ports, lists show ports only for routers. Their counts would soon be stale.
 		into.used = usage{}
 	}
 	known := shared{}
@@ -469,11 +468,10 @@ func (i *Inventory) readPorts(ctx context.Context, into *listing) error {
 	return nil
 }
 
-// shared are texts that many ports of a list have in common. Decoding makes each its own.
+// shared interns strings that many ports of a list have in common. Decoding allocates each one separately.
 type shared map[string]string
 
-// in has a port that nobody else has yet hold the ids of its network, router, subnets and security groups with the
-// others.
+// in interns the ids of a port's network, router, subnets and security groups. Nobody else may have the port yet.
 func (s shared) in(p *plan.ObservedPort) {
 	one := func(text *string) {
 		if known, ok := s[*text]; ok {
@@ -507,7 +505,7 @@ func assemble(w wireNetwork, subnets []wireSubnet) (*plan.ObservedNetwork, error
 		if err != nil {
 			return nil, err
 		}
-		// As a rule they are the same, and decoding made two of each.
+		// Normally they are equal. Share one copy to save memory.
 		if subnet.Name == observed.Name {
 			subnet.Name = observed.Name
 		}
@@ -532,9 +530,9 @@ var portKind = kind[plan.ObservedPort]{
 	},
 }
 
-// sameRevisions reports whether two views of a network are of the same revisions. Most writes to a subnet move both its
-// own revision and its network's; not all do (tags), so both are compared. A vlan's other segmentation id moves none.
-// That a network is shared moves its revision, which may be known from before anybody asked with whom.
+// sameRevisions reports whether two views of a network have the same revisions. Most writes to a subnet move both its
+// own revision and its network's. Some do not (tags), so it compares both. A new segmentation id of a VLAN moves none.
+// A new share moves the network's revision. It compares shares, too, because they may be read later than the revision.
 func sameRevisions(a, b *plan.ObservedNetwork) bool {
 	if a.Revision != b.Revision || a.Description != b.Description || a.Provider != b.Provider ||
 		!sameShares(a.Shares, b.Shares) || len(a.Subnets) != len(b.Subnets) {
@@ -550,10 +548,10 @@ func sameRevisions(a, b *plan.ObservedNetwork) bool {
 	return true
 }
 
-// Find looks live for resources of a kind that bear the owner's marker, among those of a name, and reads what it finds.
-// It is a second opinion for where a list of all that shows nothing would have something made once more: an answer to
-// another question, which a list that falls short does not answer wrong as well. Only names that the owner's resources
-// have been given find them. It returns whether anything was there; an error means that nothing is known.
+// Find searches live for resources of a kind and a name that bear the owner's marker. It reads those that it finds. It
+// is a second check before a create, because an incomplete list would cause a duplicate. It sends a different query,
+// which does not have the same gap. It finds only names that the owner's resources have had. It returns whether
+// anything exists; on error nothing is known.
 func (i *Inventory) Find(
 	ctx context.Context, of plan.Kind, name string, owner plan.Owner,
 ) (found bool, err error) {
@@ -578,7 +576,7 @@ func (i *Inventory) Find(
 	return found, err
 }
 
-// findOwned gives the ids of the project's resources that have a name and bear the owner's marker.
+// findOwned returns the ids of the project's resources with a name and the owner's marker.
 func findOwned[W described](
 	ctx context.Context, c *client.Cloud, op string, of client.Collection, name string, owner plan.Owner,
 ) (ids []string, err error) {
@@ -597,11 +595,11 @@ func findOwned[W described](
 	return ids, err
 }
 
-// ErrUnmarked says that a resource which was ours no longer bears our marker.
+// ErrUnmarked means that a resource of ours no longer bears our marker.
 var ErrUnmarked = errors.New("it no longer bears this cluster's marker")
 
-// Reread reads one resource anew, a network with its subnets. It is for one that a list did not show or that a write
-// found changed. It returns whether it is there; ErrUnmarked where it is and is not ours (any more).
+// Reread reads one resource live; a network with its subnets. It is for a resource that a list did not show or that a
+// write found changed. It returns whether the resource exists, and ErrUnmarked if it exists but is not ours.
 func (i *Inventory) Reread(ctx context.Context, r plan.Resource) (found bool, err error) {
 	switch {
 	case r.Kind == plan.KindNetwork:
@@ -614,12 +612,12 @@ func (i *Inventory) Reread(ctx context.Context, r plan.Resource) (found bool, er
 	return false, notHeld("get " + string(r.Kind))
 }
 
-// notHeld refuses what would be about resources that no list has shown.
+// notHeld refuses an operation on a kind that the Inventory does not list.
 func notHeld(op string) *client.Error {
 	return &client.Error{Kind: client.Invalid, Op: op, Reason: "this Inventory does not hold such resources"}
 }
 
-// reread reads a resource by a function that gives ErrUnmarked for one that is not ours.
+// reread reads a resource and updates its shelf. read returns ErrUnmarked if the resource is not ours.
 func reread[T any](
 	ctx context.Context, on *shelf[T], id string, read func(context.Context, string) (*T, error),
 ) (found bool, err error) {
@@ -647,8 +645,7 @@ func (i *Inventory) readNetwork(ctx context.Context, id string) (*plan.ObservedN
 	return i.whole(ctx, w)
 }
 
-// whole reads the subnets of a network, with the counts of the last audit, and with whom it is shared where lists show
-// that.
+// whole reads the subnets of a network and adds the counts of the last audit. It reads shares only if lists show them.
 func (i *Inventory) whole(ctx context.Context, w wireNetwork) (*plan.ObservedNetwork, error) {
 	subnets, err := i.subnetsOf(ctx, w)
 	if err != nil {
@@ -673,7 +670,7 @@ func (i *Inventory) readPort(ctx context.Context, id string) (*plan.ObservedPort
 	return readOurs(ctx, i, opGetPort, portAPI, portFields, id, wirePort.observed)
 }
 
-// readOurs reads a resource of ours; ErrUnmarked where it is not.
+// readOurs reads a resource of ours; ErrUnmarked if it is not.
 func readOurs[W described, T any](
 	ctx context.Context, i *Inventory, op string, of client.Collection, fields []string, id string,
 	observed func(W) (T, error),

@@ -12,12 +12,12 @@ type Holdings struct {
 	Networks, Ports, Routers []string
 }
 
-// Owners gives the UIDs of the objects that own resources here, each with what it owns: what the last complete list
-// showed and what Apply has done since. audited is when that list began, and of the project that it showed. ok is false
-// until there is one: nothing is known then, and not that there are no owners. Whether the objects still exist is not
-// for an Inventory to know.
+// Owners returns the UIDs of the objects that own resources here, with their resources. It combines the last complete
+// list with what Apply has done since. audited is when that list began, of is its project. ok is false until there is a
+// list: then nothing is known, which is not the same as no owners. The Inventory does not know whether the objects
+// still exist.
 //
-// The answer is the caller's.
+// The caller owns the answer.
 func (i *Inventory) Owners() (owners map[string]Holdings, audited time.Time, of client.Identity, ok bool) {
 	i.mu.RLock()
 	defer i.mu.RUnlock()
@@ -41,7 +41,7 @@ func (i *Inventory) Owners() (owners map[string]Holdings, audited time.Time, of 
 	return owners, i.began, i.of, true
 }
 
-// ids are those of resources, in their order.
+// ids returns the ids of resources, sorted.
 func (s *shelf[T]) ids(resources []T) []string {
 	ids := make([]string, len(resources))
 	for at := range resources {

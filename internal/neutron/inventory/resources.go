@@ -12,7 +12,7 @@ import (
 	"cloudteam.ztgame.com/network-controller/internal/plan"
 )
 
-// Names of what is tried, in errors and metrics.
+// Names of operations, for errors and metrics.
 const (
 	opListNetworks       = "list networks"
 	opListSubnets        = "list subnets"
@@ -28,12 +28,12 @@ const (
 var (
 	networkAPI = client.Collection{One: "network", Many: "networks", Bulk: true}
 	subnetAPI  = client.Collection{One: "subnet", Many: "subnets", Bulk: true}
-	// availabilityAPI are the counts of addresses. They have no ids, and come at once.
+	// availabilityAPI is the collection of address counts. They have no ids and come in one page.
 	availabilityAPI = client.Collection{One: "network_ip_availability", Many: "network-ip-availabilities"}
 	portAPI         = client.Collection{One: "port", Many: "ports", Bulk: true}
 )
 
-// Probe is what a Cloud reads to find out whether Neutron answers: a list that its database serves.
+// Probe is the collection that a Cloud reads to learn whether Neutron answers. Neutron serves it from its database.
 var Probe = networkAPI
 
 // listNetworks lists all networks of the project, page by page. It returns all or an error, never a part.
@@ -41,8 +41,7 @@ func (i *Inventory) listNetworks(ctx context.Context) ([]wireNetwork, error) {
 	return listOfProject[wireNetwork](ctx, i, opListNetworks, networkAPI, networkFields)
 }
 
-// listSubnets is listNetworks for subnets, or lists those of one network, whatever project made them, where its id is
-// given.
+// listSubnets is listNetworks for subnets. With a network's id, it lists that network's subnets, of any project.
 func (i *Inventory) listSubnets(ctx context.Context, networkID string) ([]wireSubnet, error) {
 	if networkID != "" {
 		query := url.Values{"network_id": {networkID}, "fields": subnetFields}
@@ -56,7 +55,7 @@ func (i *Inventory) listPorts(ctx context.Context) ([]wirePort, error) {
 	return listOfProject[wirePort](ctx, i, opListPorts, portAPI, portFields)
 }
 
-// listOfProject lists what is the project's.
+// listOfProject lists the resources of the credentials' project.
 func listOfProject[W client.Identified](
 	ctx context.Context, i *Inventory, op string, of client.Collection, fields []string,
 ) ([]W, error) {
@@ -68,7 +67,7 @@ func listOfProject[W client.Identified](
 	return client.List[W](ctx, i.cloud, op, of, query)
 }
 
-// listAvailabilities lists the address counts of the project's networks. Neutron answers them to administrators.
+// listAvailabilities lists the address counts of the project's networks. Neutron shows them to administrators only.
 func (i *Inventory) listAvailabilities(ctx context.Context) ([]wireAvailability, error) {
 	identity, err := i.cloud.Identity(ctx)
 	if err != nil {
@@ -80,7 +79,7 @@ func (i *Inventory) listAvailabilities(ctx context.Context) ([]wireAvailability,
 	return all, err
 }
 
-// calls are the requests that the actions are, without their resources' ids.
+// calls maps each action to its request, without the resource's id.
 var calls = map[plan.Action]struct {
 	method string
 	of     client.Collection
@@ -105,11 +104,12 @@ var calls = map[plan.Action]struct {
 	plan.UnshareNetwork: {http.MethodDelete, shareAPI},
 }
 
-// requestOf is a step that changes or deletes a resource as a request, without its body: on the condition that the
-// resource is of the revision which the step was planned with. A router's gateway alone changes without one: Neutron
-// takes several transactions for it, and the first moves the revision that the others are then held to. The request
-// ends half-way, with a 412 and a router without a gateway whose port is still there (measured). So does a network's
-// sharing: RBAC policies have no revisions.
+// requestOf returns the request of a step that changes or deletes a resource, without its body. The request is
+// conditional on the revision that the step was planned with. Two actions are unconditional.
+//
+// Neutron changes a router's gateway in several transactions. The first one moves the revision, and the others are
+// checked against it. A conditional request stops half-way with a 412: the router has no gateway, but its port still
+// exists (measured). RBAC policies, which share a network, have no revisions.
 func requestOf(step plan.Step) (client.Request, client.Collection) {
 	call := calls[step.Action]
 	r := client.Request{
@@ -121,8 +121,8 @@ func requestOf(step plan.Step) (client.Request, client.Collection) {
 	return r, call.of
 }
 
-// writeStep has a step sent that creates or updates a resource. body makes the request's of the step: all fields, or
-// those that it changes. observed makes the domain's resource of the answer's.
+// writeStep sends a step that creates or updates a resource. body makes the request's body: all fields, or those that
+// the step changes. observed converts the answer to the domain's type.
 func writeStep[W, T any](
 	ctx context.Context, i *Inventory, step plan.Step,
 	body func(step plan.Step, all bool) map[string]any, observed func(W) (T, error),
@@ -147,7 +147,7 @@ func writeStep[W, T any](
 	return written, nil
 }
 
-// update sends a step that changes a resource, and returns the resource as Neutron's JSON.
+// update sends a step that changes a resource and returns the resource as Neutron's JSON.
 func (i *Inventory) update(ctx context.Context, step plan.Step, body map[string]any) (json.RawMessage, error) {
 	r, of := requestOf(step)
 	var answer map[string]json.RawMessage
@@ -159,11 +159,10 @@ func (i *Inventory) update(ctx context.Context, step plan.Step, body map[string]
 	return answer[of.One], nil
 }
 
-// create has a resource created, in one call with others as a rule, and returns it as Neutron's JSON.
+// create creates a resource, normally in one call with others, and returns it as Neutron's JSON.
 func (i *Inventory) create(ctx context.Context, step plan.Step, body map[string]any) (json.RawMessage, error) {
 	op, of := string(step.Action), calls[step.Action].of
-	// The marker tells one owner's resources from all others', and the CIDR, or the pool that it is to come from, one
-	// owner's subnets from each other.
+	// The marker distinguishes owners. The CIDR, or the pool that it comes from, distinguishes one owner's subnets.
 	identity := fmt.Sprint(of.One, " ", body["description"], " ", body["cidr"], " ", body["subnetpool_id"])
 	item := batch.Item{Op: op, Collection: of, Key: identity, Flow: flowOf(ctx), Body: body}
 	if of == portAPI {
@@ -178,7 +177,7 @@ func (i *Inventory) create(ctx context.Context, step plan.Step, body map[string]
 	if err != nil {
 		return nil, err
 	}
-	// Were the answers to several creates mixed up, each would take another's resource for its own.
+	// If the answers to several creates were mixed up, each caller would take another's resource for its own.
 	var told map[string]any
 	if json.Unmarshal(made, &told) == nil {
 		for _, field := range []string{"description", "network_id", "subnetpool_id"} {
@@ -190,7 +189,8 @@ func (i *Inventory) create(ctx context.Context, step plan.Step, body map[string]
 	return made, nil
 }
 
-// remove has a step sent that deletes a resource, a network with its subnets. What is gone already counts as removed.
+// remove sends a step that deletes a resource; a network goes with its subnets. A resource that is gone counts as
+// removed.
 func (i *Inventory) remove(ctx context.Context, step plan.Step) error {
 	r, _ := requestOf(step)
 	err := i.queue.Write(ctx, r.Op, flowOf(ctx), func() error { return i.cloud.Do(ctx, r) })
@@ -200,8 +200,8 @@ func (i *Inventory) remove(ctx context.Context, step plan.Step) error {
 	return err
 }
 
-// tag has a step sent that gives a network its tags. It is sent without a condition: Neutron answers a 500 to one that
-// does not hold (measured), and the tags replace whatever there are.
+// tag sends a step that sets a network's tags. It is unconditional: Neutron answers 500 if a condition does not hold
+// (measured), and the tags replace all others.
 func (i *Inventory) tag(ctx context.Context, step plan.Step) error {
 	r := client.Request{
 		Op: string(step.Action), Method: http.MethodPut, Path: networkAPI.Path(step.ID) + "/tags",
@@ -210,10 +210,10 @@ func (i *Inventory) tag(ctx context.Context, step plan.Step) error {
 	return i.queue.Write(ctx, r.Op, flowOf(ctx), func() error { return i.cloud.Do(ctx, r) })
 }
 
-// flowKey is the key under which WithFlow keeps a flow.
+// flowKey is the context key of WithFlow.
 type flowKey struct{}
 
-// WithFlow names on whose behalf steps are taken with the context, by a namespace as a rule; see Item.Flow.
+// WithFlow sets on whose behalf steps run, normally a namespace; see batch.Item.Flow.
 func WithFlow(ctx context.Context, flow string) context.Context {
 	return context.WithValue(ctx, flowKey{}, flow)
 }
@@ -223,7 +223,7 @@ func flowOf(ctx context.Context) string {
 	return flow
 }
 
-// refusedItems is refused, for a Queue.
+// refusedItems adapts refused to batch.Options.Refused.
 func (i *Inventory) refusedItems(of client.Collection, items []batch.Item, err error) (oneByOne bool) {
 	networks := make([]string, len(items))
 	for at, item := range items {

@@ -14,38 +14,38 @@ import (
 
 // room decides which ports may be created in bulk.
 //
-// Neutron refuses a bulk as a whole where one of its ports gets no address. Neutron 21 then does not give back the
-// addresses that it took for the ports before that one: nobody gets them until their subnet is deleted. So ports go
-// together only on networks that the Inventory holds, where the addresses that it counted leave room for many more, and
-// only where Neutron chooses the addresses. TestRefusedBulkPortsLeakAddresses in test/contract holds which
-// refusals cost addresses.
+// Neutron refuses the whole bulk if one of its ports gets no address. Neutron 21 then leaks the addresses that it took
+// for the ports before that one: nobody can use them until their subnet is deleted. So ports go in bulk only if the
+// Inventory holds their network and Neutron chooses the addresses. The count of used addresses MUST leave room for many
+// more. TestRefusedBulkPortsLeakAddresses in test/contract shows which refusals leak addresses.
 //
 // The Inventory's mu guards it.
 type room struct {
-	// asked is how many addresses of each subnet were asked for that the last list may not have counted.
+	// asked counts the requested addresses per subnet that the last list may not include.
 	asked usage
-	// later is what asked becomes with the list under way: what was under way when it began, and all since. It is nil
-	// while there is none.
+	// later becomes asked when the list under way ends: requests that were under way when it began, and all since. It is
+	// nil if no list is under way.
 	later usage
-	// underway is how many addresses of each subnet are asked for by creates that have not ended.
+	// underway counts the addresses per subnet of creates that have not ended.
 	underway usage
-	// bulks is how many ports of each network may go in bulk and have not ended. ended is closed, and made anew, when a
-	// network has none any more.
+	// bulks counts the ports per network that may go in bulk and have not ended. When a network's count falls to zero,
+	// ended is closed and replaced.
 	bulks map[string]int
 	ended chan struct{}
-	// barred is until when ports go alone on a network.
+	// barred is until when ports on a network go alone, by network id.
 	barred map[string]time.Time
 }
 
 const (
-	// At least minMargin addresses of a subnet, and a marginShare-th of it, are left to others, who create ports on it
-	// between two audits. Of these, ownShare may go to ports of ours that go alone while others may go in bulk.
+	// A margin of a subnet is reserved for others who create ports between two audits. It is the larger of minMargin
+	// addresses and 1/marginShare of the subnet. While some of our ports may go in bulk, ports that go alone may use
+	// ownShare of this margin.
 	minMargin   = 32
 	marginShare = 4
 	ownShare    = minMargin / 2
-	// barredFor is how long ports go alone on a network after a bulk there was refused at the price of addresses. No list
-	// shows those that were lost, so the next count would be as wrong. barredUnknown is for a bulk that failed without a
-	// word of what became of it.
+	// barredFor is how long ports on a network go alone after a refused bulk there leaked addresses. No list shows the
+	// leaked addresses, so the next count would be wrong, too. barredUnknown is for a bulk that failed with unknown
+	// outcome.
 	barredFor     = 24 * time.Hour
 	barredUnknown = 10 * time.Minute
 )
@@ -57,12 +57,11 @@ func newRoom() room {
 	}
 }
 
-// listBegins notes that a list begins.
 func (r *room) listBegins() {
 	r.later = maps.Clone(r.underway)
 }
 
-// listEnds notes that the list under way has ended, and whether it was taken in.
+// listEnds records that the list under way has ended, and whether its counts were used.
 func (r *room) listEnds(counted bool) {
 	if counted {
 		r.asked = r.later
@@ -70,17 +69,17 @@ func (r *room) listEnds(counted bool) {
 	r.later = nil
 }
 
-// draw is what the create of a port asks of its network.
+// draw is what the create of a port takes from its network.
 type draw struct {
 	network string
-	// subnets has one for each address.
+	// subnets has one entry per address.
 	subnets []string
-	// particular is true where not every address and MAC will do.
+	// particular is true if the port needs a certain address or MAC.
 	particular bool
 }
 
 func drawOf(step plan.Step) draw {
-	// Left out, they are of any of its subnets.
+	// If the step names no addresses, they may come from any subnet.
 	d := draw{network: step.NetworkRef.ID, particular: step.Port.MAC != "" || len(step.Port.Addresses) == 0}
 	for _, a := range step.Port.Addresses {
 		d.subnets = append(d.subnets, a.SubnetID)
@@ -89,10 +88,10 @@ func drawOf(step plan.Step) draw {
 	return d
 }
 
-// enterRoom has a port wait until it may be created. goesAlone tells, when its turn comes, whether it goes in a call by
-// itself. left MUST be called when the create has ended.
+// enterRoom waits until a port may be created. goesAlone tells, when the port's turn comes, whether it needs a call of
+// its own. left MUST be called when the create has ended.
 //
-// A port that has to go alone waits where it could take an address that a bulk on its network counts on.
+// A port that must go alone waits while it could take an address that a bulk on its network needs.
 func (i *Inventory) enterRoom(ctx context.Context, op string, d draw) (
 	goesAlone func() bool, left func(), err error,
 ) {
@@ -121,7 +120,7 @@ func (i *Inventory) enterRoom(ctx context.Context, op string, d draw) (
 		case <-ended:
 		case <-ctx.Done():
 			refusal := client.Interrupted(op, ctx.Err())
-			refusal.MaybeDone = false // it was not even asked for
+			refusal.MaybeDone = false // the request was never sent
 			return nil, nil, refusal
 		}
 	}
@@ -156,10 +155,10 @@ func (r *room) enter(d draw, alone bool) (left func()) {
 	}
 }
 
-// bars reports whether ports go alone on a network because of what became of others.
+// bars reports whether ports on a network go alone because an earlier bulk failed.
 func (r *room) bars(network string) bool { return time.Now().Before(r.barred[network]) }
 
-// bar has ports go alone on networks, for some time.
+// bar makes ports on the networks go alone for a duration.
 func (r *room) bar(networks []string, d time.Duration) {
 	until := time.Now().Add(d)
 	for _, network := range networks {
@@ -169,10 +168,10 @@ func (r *room) bar(networks []string, d time.Duration) {
 	}
 }
 
-// spare is how many addresses of each subnet of a network are left beyond the margin; nil where nobody can tell.
+// spare is how many addresses per subnet of a network are free beyond the margin; nil if unknown.
 type spare map[string]int64
 
-// holds reports whether a port's addresses are left, or would be were there so many more.
+// holds reports whether a port's addresses are available, given so many more per subnet.
 func (s spare) holds(d draw, more int64) bool {
 	need := spare{}
 	for _, subnet := range d.subnets {
@@ -184,8 +183,8 @@ func (s spare) holds(d draw, more int64) bool {
 	return true
 }
 
-// spareOn counts what is left on a network. Nobody can tell for a network that the Inventory does not hold, one whose
-// addresses were not counted, and one with a subnet that is not for any port. The caller holds mu.
+// spareOn computes the spare of a network. It is unknown if the Inventory does not hold the network or its counts, or
+// if a subnet does not serve any port. The caller holds mu.
 func (i *Inventory) spareOn(network string) spare {
 	held, ours := i.networks.held[network]
 	if !ours {
@@ -198,23 +197,23 @@ func (i *Inventory) spareOn(network string) spare {
 		}
 		size := int64(0)
 		for _, pool := range s.Pools {
-			size = min(size+min(pool.Size(), math.MaxInt32), math.MaxInt32) // it is as good as any larger number
+			size = min(size+min(pool.Size(), math.MaxInt32), math.MaxInt32) // capped: larger numbers make no difference
 		}
-		// The cloud's own count may be from before the last list.
+		// The cloud's own count may be older than the last list.
 		used := max(*s.Used, i.counts.seen[s.ID])
 		left[s.ID] = size - max(minMargin, size/marginShare) - used - i.room.asked[s.ID]
 	}
 	return left
 }
 
-// forAnyPort reports whether an address of a subnet is one of its pools and for any port. Where addresses follow from
-// MACs a bulk fails (measured; the contract suite holds it).
+// forAnyPort reports whether a subnet serves any port with addresses from its pools. If addresses derive from MACs, a
+// bulk fails (measured; the contract suite checks it).
 func forAnyPort(s plan.ObservedSubnet) bool {
 	stateful := func(mode plan.IPv6Mode) bool { return mode == "" || mode == "dhcpv6-stateful" }
 	return len(s.ServiceTypes) == 0 && stateful(s.IPv6AddressMode) && stateful(s.IPv6RAMode)
 }
 
-// refused is told of creates that failed in one call, and returns whether they go one by one from there on.
+// refused handles creates that failed in one call. It returns whether they go one by one from then on.
 func (i *Inventory) refused(of client.Collection, networks []string, err error) (oneByOne bool) {
 	if of != portAPI || !costsAddresses(err) {
 		return false
@@ -229,13 +228,13 @@ func (i *Inventory) refused(of client.Collection, networks []string, err error) 
 	return true
 }
 
-// sparing are the refusals that a bulk of ports meets before its ports have addresses, or after which they are given
-// back (measured; the contract suite holds it).
+// sparing are the refusals of a bulk of ports that leak no addresses: they come before the ports have addresses, or
+// Neutron returns them (measured; the contract suite checks it).
 var sparing = []string{
 	"OverQuota", "PolicyNotAuthorized", "HTTPBadRequest", "NetworkNotFound", "SecurityGroupNotFound", "MacAddressInUse",
 }
 
-// costsAddresses reports whether a bulk of ports that failed so may have cost addresses.
+// costsAddresses reports whether a failed bulk of ports may have leaked addresses.
 func costsAddresses(err error) bool {
 	e, ok := errors.AsType[*client.Error](err)
 	if !ok {

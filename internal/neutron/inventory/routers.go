@@ -23,7 +23,7 @@ const (
 // routerAPI has no Bulk: Neutron answers "Bulk operation not supported" (measured).
 var routerAPI = client.Collection{One: "router", Many: "routers"}
 
-// wireRouter is a router as Neutron's JSON has it.
+// wireRouter is a router in Neutron's JSON.
 type wireRouter struct {
 	ID           string       `json:"id"`
 	Name         string       `json:"name"`
@@ -31,22 +31,22 @@ type wireRouter struct {
 	AdminStateUp bool         `json:"admin_state_up"`
 	Gateway      *wireGateway `json:"external_gateway_info"`
 	Routes       []wireRoute  `json:"routes"`
-	// An administrator alone sees these, by Neutron's default policy.
+	// Only administrators see these, by Neutron's default policy.
 	HA          *bool  `json:"ha"`
 	Distributed *bool  `json:"distributed"`
 	Revision    int    `json:"revision_number"`
 	Created     string `json:"created_at"`
 }
 
-// wireGateway is how a router leads outside.
+// wireGateway is a router's external gateway.
 type wireGateway struct {
 	NetworkID string `json:"network_id"`
-	// SNAT and FixedIPs are left out of a request that leaves them to Neutron: both are for administrators, by default.
+	// SNAT and FixedIPs are omitted if Neutron chooses them. By default only administrators may set them.
 	SNAT     *bool         `json:"enable_snat,omitempty"`
 	FixedIPs []wireFixedIP `json:"external_fixed_ips,omitempty"`
 }
 
-// routerFields are the fields= of a list: what wireRouter reads.
+// routerFields are the fields that a list requests: those of wireRouter.
 var routerFields = []string{
 	"id", "name", "description", "admin_state_up", "external_gateway_info", "routes", "ha", "distributed",
 	"revision_number", "created_at",
@@ -87,7 +87,7 @@ func (w wireRouter) observed() (plan.ObservedRouter, error) {
 	return r, nil
 }
 
-// routesOf are routes of Neutron's JSON, in the order of the domain's canonical form.
+// routesOf converts routes from Neutron's JSON, in the domain's canonical order.
 func routesOf(routes []wireRoute) ([]plan.Route, error) {
 	var all []plan.Route
 	for _, route := range routes {
@@ -108,7 +108,7 @@ func routesOf(routes []wireRoute) ([]plan.Route, error) {
 	return all, nil
 }
 
-// routesBody are routes as Neutron's JSON has them.
+// routesBody converts routes to Neutron's JSON.
 func routesBody(routes []plan.Route) []wireRoute {
 	body := []wireRoute{}
 	for _, route := range routes {
@@ -117,7 +117,8 @@ func routesBody(routes []plan.Route) []wireRoute {
 	return body
 }
 
-// routerBody is the body of a create, or of an update: what the step changes. Neutron takes no routes in a create.
+// routerBody is the body of a create (all fields) or of an update (the fields that the step changes). Neutron accepts
+// no routes in a create.
 func routerBody(step plan.Step, all bool) map[string]any {
 	r := step.Router
 	body := map[string]any{}
@@ -139,7 +140,7 @@ func routerBody(step plan.Step, all bool) map[string]any {
 		return map[string]any{"external_gateway_info": map[string]any{}}
 	case step.Action == plan.UpdateGateway, all && r.Gateway.NetworkID != "":
 		gateway := wireGateway{NetworkID: r.Gateway.NetworkID, SNAT: r.Gateway.SNAT}
-		// An address that stays need not be asked for again.
+		// An address that stays is not requested again.
 		if all || step.Changes(plan.FieldExternalIP) || step.Changes(plan.FieldExternalNetwork) {
 			for _, a := range r.Gateway.Addresses {
 				gateway.FixedIPs = append(gateway.FixedIPs, wireFixedIP{Address: a.String()})
@@ -150,14 +151,14 @@ func routerBody(step plan.Step, all bool) map[string]any {
 	return body
 }
 
-// interfaceBody is portBody for a port that is to be a router's interface.
+// interfaceBody is portBody for a port that becomes a router's interface.
 func interfaceBody(step plan.Step, all bool) map[string]any {
 	body := portBody(step, all)
 	body["device_owner"] = plan.InterfaceDeviceOwner
 	return body
 }
 
-// routerOf is the id of the router that a port is an interface of; empty where it is none.
+// routerOf returns the id of the router whose interface the port is; empty if it is none.
 func (w wirePort) routerOf() string {
 	if slices.Contains(routerInterfaces, w.DeviceOwner) {
 		return w.DeviceID
@@ -165,7 +166,7 @@ func (w wirePort) routerOf() string {
 	return ""
 }
 
-// isInterface reports whether a port is a router's interface, or was made to become one.
+// isInterface reports whether a port is a router's interface, or was created to become one.
 func (w wirePort) isInterface() bool {
 	return w.DeviceOwner == plan.InterfaceDeviceOwner || w.routerOf() != ""
 }
@@ -177,7 +178,7 @@ var routerKind = kind[plan.ObservedRouter]{
 	},
 }
 
-// readRouters lists the routers that are ours. A cloud without routers has none.
+// readRouters lists our routers. It returns none if the cloud has no routers.
 func (i *Inventory) readRouters(ctx context.Context) (map[string]*plan.ObservedRouter, error) {
 	routers, err := listOfProject[wireRouter](ctx, i, opListRouters, routerAPI, routerFields)
 	if client.IsNoSuchCollection(err) {
@@ -204,7 +205,7 @@ func (i *Inventory) readRouter(ctx context.Context, id string) (*plan.ObservedRo
 	return readOurs(ctx, i, opGetRouter, routerAPI, routerFields, id, wireRouter.observed)
 }
 
-// takeRouter is take for steps about routers and their interfaces.
+// takeRouter is take for routers and their interfaces.
 func (i *Inventory) takeRouter(ctx context.Context, step plan.Step) (string, error) {
 	switch step.Action {
 	case plan.CreateInterface:
@@ -244,9 +245,9 @@ func (i *Inventory) takeRouter(ctx context.Context, step plan.Step) (string, err
 	return r.ID, nil
 }
 
-// createInterface creates the port of an interface. The gateway's address is one that a single port can have, so that a
-// second attempt after a lost answer is refused. Who has the address is looked for then: if it is ours, the plan is to
-// be made anew from what there is.
+// createInterface creates the port of an interface. Only one port can have the gateway's address, so Neutron refuses a
+// retry after a lost answer. Then createInterface looks up which port has the address. If that port is ours, the result
+// is a Conflict: plan again.
 func (i *Inventory) createInterface(ctx context.Context, step plan.Step) (string, error) {
 	p, err := writeStep(ctx, i, step, interfaceBody, wirePort.observed)
 	if client.IsKind(err, client.Taken) {
@@ -259,7 +260,7 @@ func (i *Inventory) createInterface(ctx context.Context, step plan.Step) (string
 	return p.ID, nil
 }
 
-// taken says who has the addresses for which a port was refused.
+// taken finds out which port has the requested addresses, for the error's message.
 func (i *Inventory) taken(ctx context.Context, step plan.Step, refusal error) error {
 	_, owner, _ := plan.ParseDescription(step.Port.Description)
 	query := url.Values{"network_id": {step.NetworkRef.ID}, "fields": append([]string{"project_id"}, portFields...)}
@@ -296,8 +297,8 @@ const (
 	removeInterface = "remove_router_interface"
 )
 
-// interfaceCall sends an action on a router's interface. It names the port, which bears the marker, and no revision:
-// what others do with the router meanwhile does not concern it.
+// interfaceCall sends an action on a router's interface. It names the port, which bears the marker. It is
+// unconditional, because other changes to the router do not affect it.
 func (i *Inventory) interfaceCall(ctx context.Context, step plan.Step, action string) error {
 	var answer struct {
 		PortID string `json:"port_id"`
@@ -313,9 +314,9 @@ func (i *Inventory) interfaceCall(ctx context.Context, step plan.Step, action st
 	return err
 }
 
-// attach makes a port a router's interface, and moves the revisions of both as Neutron does: the port's by two, since
-// it is written before and after it is checked, and the router's by one (measured; the contract suite holds it). One
-// that is an interface already is refused (PortInUse): it is read again then, and planned with.
+// attach makes a port a router's interface. It moves both revisions as Neutron does (measured; the contract suite
+// checks it): the port's by two, because Neutron writes it before and after a check, and the router's by one. Neutron
+// refuses a port that is an interface already (PortInUse); the caller rereads it and plans again.
 func (i *Inventory) attach(ctx context.Context, step plan.Step) error {
 	defer i.ports.write(step.ID)()
 	defer i.routers.write(step.RouterRef.ID)()
@@ -335,13 +336,13 @@ func (i *Inventory) attach(ctx context.Context, step plan.Step) error {
 	return nil
 }
 
-// detach takes an interface off its router, and deletes its port with it. What is gone already counts as detached.
+// detach takes an interface off its router, which deletes its port. A port that is gone counts as detached.
 func (i *Inventory) detach(ctx context.Context, step plan.Step) error {
 	defer i.ports.write(step.ID)()
 	defer i.routers.write(step.RouterRef.ID)()
 	err := i.interfaceCall(ctx, step, removeInterface)
 	if client.IsNotFound(err) {
-		// It may be on another router by now.
+		// The port may be on another router by now.
 		found, rereadErr := i.Reread(ctx, plan.Resource{Kind: plan.KindPort, ID: step.ID})
 		if found && rereadErr == nil {
 			return &client.Error{
@@ -358,7 +359,7 @@ func (i *Inventory) detach(ctx context.Context, step plan.Step) error {
 	return nil
 }
 
-// touch moves the revision of a router, if it is ours, as an interface's coming and going does.
+// touch moves the revision of a router of ours by one, as Neutron does when an interface comes or goes.
 func (i *Inventory) touch(routerID string) {
 	i.routers.change(routerID, func(held *plan.ObservedRouter) *plan.ObservedRouter {
 		if held == nil {
@@ -370,7 +371,7 @@ func (i *Inventory) touch(routerID string) {
 	})
 }
 
-// revisionOf is the revision of a router as it is held, or the given one where it is not.
+// revisionOf returns the revision of a router in the Inventory, or planned if it does not hold the router.
 func (i *Inventory) revisionOf(routerID string, planned int) int {
 	i.mu.RLock()
 	defer i.mu.RUnlock()
@@ -380,8 +381,8 @@ func (i *Inventory) revisionOf(routerID string, planned int) int {
 	return planned
 }
 
-// explain says in the spec's words why Neutron refuses an interface, which names subnets by their ids alone. Where the
-// spec does not tell, the refusal stays in Neutron's words.
+// explain says in the spec's terms why Neutron refuses an interface. Neutron's message names subnets by id only. If the
+// spec does not explain it, the refusal keeps Neutron's words.
 func (i *Inventory) explain(ctx context.Context, step plan.Step, refusal error) error {
 	if !client.IsKind(refusal, client.Invalid) {
 		return refusal
@@ -400,7 +401,7 @@ func (i *Inventory) explain(ctx context.Context, step plan.Step, refusal error) 
 	return i.clash(ctx, step, refusal)
 }
 
-// clash names both networks where Neutron refuses an interface because their addresses overlap on one router.
+// clash names both networks if Neutron refuses an interface because their addresses overlap on one router.
 func (i *Inventory) clash(ctx context.Context, step plan.Step, refusal error) error {
 	on, err := client.List[wirePort](ctx, i.cloud, opListPorts, portAPI, url.Values{
 		"device_id": {step.RouterRef.ID}, "fields": {"id", "network_id", "fixed_ips", "description"},

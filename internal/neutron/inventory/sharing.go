@@ -14,12 +14,11 @@ import (
 
 const opListShares = "list RBAC policies"
 
-// shareAPI are RBAC policies, of which those by which a network is shared with single projects are read and written
-// here.
+// shareAPI is the collection of RBAC policies. This package uses only those that share a network with one project.
 var shareAPI = client.Collection{One: "rbac_policy", Many: "rbac-policies"}
 
-// Neutron's words in an RBAC policy (neutron.db.rbac_db_models): a network that its target may use as if it were its
-// own, and the target that stands for all projects.
+// Neutron's terms in an RBAC policy (neutron.db.rbac_db_models). accessAsShared lets the target use a network like its
+// own. everyProject is the target for all projects.
 const (
 	objectNetwork   = "network"
 	accessAsShared  = "access_as_shared"
@@ -29,23 +28,23 @@ const (
 		"rbac-policies): leave spec.sharedWith out"
 )
 
-// wireShare is an RBAC policy as Neutron's JSON has it.
+// wireShare is an RBAC policy in Neutron's JSON.
 type wireShare struct {
 	ID        string `json:"id"`
 	NetworkID string `json:"object_id"`
 	Project   string `json:"target_tenant"`
 }
 
-// shareFields are the fields= of a list: what wireShare reads.
+// shareFields are the fields that a list requests: those of wireShare.
 var shareFields = []string{"id", "object_id", "target_tenant"}
 
 func (w wireShare) Key() string { return w.ID }
 
 func (w wireShare) observed() plan.Share { return plan.Share{ID: w.ID, Project: w.Project} }
 
-// readShares lists with which single projects networks are shared, by the networks' ids: those of one network, or all
-// where networkID is empty. They are the policies that the credentials' project has made; an administrator would see
-// those of the whole cloud. Neutron neither pages them nor sorts them by id. A cloud without them has none.
+// readShares lists the single projects with which networks are shared, by network id. It reads one network, or all if
+// networkID is empty. It shows policies that the credentials' project created; an administrator would see the whole
+// cloud's. Neutron neither pages policies nor sorts them by id. A cloud without RBAC policies has none.
 func (i *Inventory) readShares(ctx context.Context, networkID string) (map[string][]plan.Share, error) {
 	identity, err := i.cloud.Identity(ctx)
 	if err != nil {
@@ -80,9 +79,9 @@ func (i *Inventory) readShares(ctx context.Context, networkID string) (map[strin
 	return shares, nil
 }
 
-// share gives a network to a project. A network has one policy for each project, so that a second attempt after a lost
-// answer is refused; so is the first one where another project has made the policy, which these credentials then do not
-// see. Either way the network is shared.
+// share shares a network with a project. A network has one policy per project, so Neutron refuses a retry after a lost
+// answer. It also refuses a first attempt if another project created the policy, which these credentials do not see. In
+// both cases the network is shared.
 func (i *Inventory) share(ctx context.Context, step plan.Step) (string, error) {
 	defer i.networks.write(step.NetworkRef.ID)()
 	var answer map[string]json.RawMessage
@@ -125,7 +124,7 @@ func (i *Inventory) share(ctx context.Context, step plan.Step) (string, error) {
 	return made.ID, nil
 }
 
-// unshare takes a network back from a project. What is gone already counts as taken back.
+// unshare ends the sharing of a network with a project. A policy that is gone counts as removed.
 func (i *Inventory) unshare(ctx context.Context, step plan.Step) error {
 	defer i.networks.write(step.NetworkRef.ID)()
 	if err := i.remove(ctx, step); err != nil {
@@ -137,9 +136,9 @@ func (i *Inventory) unshare(ctx context.Context, step plan.Step) error {
 	return nil
 }
 
-// changeShares notes what was done to the shares of a network, by a function of a copy. Neutron moves the network's
-// revision by one with each policy (measured; the contract suite holds it). Should it ever move it otherwise, the next
-// conditional write fails and reads again.
+// changeShares records a change of a network's shares. to gets a copy. Neutron moves the network's revision by one with
+// each policy (measured; the contract suite checks it). If it ever moves it otherwise, the next conditional write fails
+// and rereads.
 func (i *Inventory) changeShares(networkID string, moves int, to func([]plan.Share) []plan.Share) {
 	i.networks.change(networkID, func(held *plan.ObservedNetwork) *plan.ObservedNetwork {
 		if held == nil {
@@ -153,21 +152,21 @@ func (i *Inventory) changeShares(networkID string, moves int, to func([]plan.Sha
 	})
 }
 
-// sameShares reports whether two views of a network have the same policies. Those without an id were told of by a
-// refusal and no list shows them: as long as the network's revision stands, they do.
+// sameShares reports whether two views of a network have the same policies. It ignores shares without an id: a refusal
+// told of them and no list shows them. They remain as long as the network's revision does.
 func sameShares(a, b []plan.Share) bool { return slices.Equal(listable(a), listable(b)) }
 
-// listable are the shares that a list shows.
+// listable returns the shares that a list shows.
 func listable(all []plan.Share) []plan.Share {
 	hidden := func(s plan.Share) bool { return s.ID == "" }
 	if !slices.ContainsFunc(all, hidden) {
-		return all // as a rule
+		return all // the normal case
 	}
 	return slices.DeleteFunc(slices.Clone(all), hidden)
 }
 
-// keepUnread carries over, to a newer view of a network, what reading it does not show: the address counts, until they
-// are next counted, and the shares that no list shows, until the network's revision moves.
+// keepUnread copies to a newer view of a network what a read does not show. It keeps the address counts until the next
+// count. It keeps the shares that no list shows until the network's revision moves.
 func keepUnread(from, to *plan.ObservedNetwork) {
 	keepCounts(from, to)
 	if from.Revision != to.Revision {

@@ -7,38 +7,37 @@ import (
 	"cloudteam.ztgame.com/network-controller/internal/plan"
 )
 
-// shelf holds the resources of one kind that are ours, and what was done to them here. Its rules are those of every
-// kind: a list that began before a resource's last change here, or while it is written to, knows less about it than the
-// shelf does and is not believed.
+// shelf caches our resources of one kind, including the changes made here. One rule holds for every kind: for a
+// resource that changed here after a list began, or is being written, the shelf ignores the list.
 //
-// What is held has been handed out and is never changed in place.
+// Callers have the values that a shelf holds, so it never changes them in place.
 type shelf[T any] struct {
 	kind[T]
 
-	// mu is the Inventory's: what it gives of several shelves is of one moment.
+	// mu is the Inventory's, so that a reader sees several shelves at one moment.
 	mu *sync.RWMutex
-	// owned are ours, by the UID of the object that owns them. A slice is handed out as it is and never written to: where
-	// anything of an object's changes, the object gets another one (see plan.Observed.Same).
+	// owned are the resources by the UID of their owner. Observed returns these slices without a copy, so a shelf never
+	// writes to one: an owner whose resources change gets a new slice.
 	owned map[string][]T
-	// held are the same, by id: each points into a slice of owned.
+	// held are the same resources by id. Each points into a slice of owned.
 	held map[string]*T
-	// clock counts the changes made here and the reads of one resource; changed says when each resource was last changed
-	// here, or when the read of it began that was last believed, by id, also after it was removed. Times up to listed,
-	// which is when the last list began, are left out.
+	// clock counts the changes made here and the reads of one resource. changed is, by id, the time of the last change
+	// here or the start of the last accepted read; it includes removed resources. listed is when the last list began;
+	// changed omits times up to it.
 	clock   uint64
 	changed map[string]uint64
 	listed  uint64
-	// writing counts the writes that are under way, by id. A list that ends meanwhile may or may not show them.
+	// writing counts the writes under way, by id. A list that ends meanwhile may or may not show them.
 	writing map[string]int
 }
 
-// kind is what a shelf knows of the resources that it holds.
+// kind describes to a shelf the type of its resources.
 type kind[T any] struct {
-	// name gives a resource's id and its description, marker included.
+	// name returns a resource's id and its description, marker included.
 	name func(*T) (id, description string)
-	// same reports whether two views of a resource are of the same revisions.
+	// same reports whether two views of a resource have the same revisions.
 	same func(a, b *T) bool
-	// carry takes over, from what is held to a newer view, what reading it does not show. It may be nil.
+	// carry copies from the old view to a newer one what a read does not show. It may be nil.
 	carry func(from, to *T)
 }
 
@@ -49,7 +48,7 @@ func newShelf[T any](mu *sync.RWMutex, k kind[T]) *shelf[T] {
 	}
 }
 
-// write notes that a resource is being written to, until done is called.
+// write records that a resource is being written, until done is called.
 func (s *shelf[T]) write(id string) (done func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -63,7 +62,7 @@ func (s *shelf[T]) write(id string) (done func()) {
 	}
 }
 
-// change replaces what is held of a resource, by a function of it (nil: not held), and marks it as changed here.
+// change replaces a resource by a function of it (nil: not held) and marks it as changed here.
 func (s *shelf[T]) change(id string, to func(*T) *T) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -77,8 +76,8 @@ func (s *shelf[T]) remove(id string) {
 	s.change(id, func(*T) *T { return nil })
 }
 
-// begin gives the time, by the clock, at which a read of one resource begins. It moves the clock, so that a list that
-// begins after the read is told from one that began before.
+// begin returns the clock's time at which a read of one resource begins. It moves the clock, to separate lists that
+// begin before the read from those that begin after it.
 func (s *shelf[T]) begin() uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -86,9 +85,9 @@ func (s *shelf[T]) begin() uint64 {
 	return s.clock
 }
 
-// refresh replaces what is held of a resource with what was read of it (nil: it is not ours), since being what begin
-// gave. What was written here while the answer was on its way is newer than the answer, and so is what a list shows
-// that began after the read, whether it has ended or is yet to end.
+// refresh replaces a resource with what a read returned (nil: not ours). since is what begin returned. It ignores the
+// read if it is older than a write here or than a list that has ended. A list under way that began after the read will
+// replace it.
 func (s *shelf[T]) refresh(id string, r *T, since uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -102,8 +101,8 @@ func (s *shelf[T]) refresh(id string, r *T, since uint64) {
 	s.replace(id, r)
 }
 
-// takeIn replaces what is held with what was listed, but for what was changed here after the list began at since, by
-// the clock. It adds the objects whose resources moved to moved. The caller holds mu.
+// takeIn replaces all resources with those listed, except those changed here after since, the clock when the list
+// began. It adds the owners of resources that moved to moved. The caller holds mu.
 func (s *shelf[T]) takeIn(listed map[string]*T, since uint64, moved map[string]bool) {
 	for id, held := range s.held {
 		if _, still := listed[id]; !still && !s.newer(id, since) {
@@ -120,7 +119,7 @@ func (s *shelf[T]) takeIn(listed map[string]*T, since uint64, moved map[string]b
 			continue
 		}
 		if known {
-			// It may have changed hands.
+			// Its owner may have changed.
 			moved[s.object(held)] = true
 			s.carryOver(held, r)
 		}
@@ -135,7 +134,7 @@ func (s *shelf[T]) takeIn(listed map[string]*T, since uint64, moved map[string]b
 	}
 }
 
-// clear takes everything out, and adds the objects that owned it to moved. The caller holds mu.
+// clear removes everything and adds all owners to moved. The caller holds mu.
 func (s *shelf[T]) clear(moved map[string]bool) {
 	for object := range s.owned {
 		moved[object] = true
@@ -145,12 +144,13 @@ func (s *shelf[T]) clear(moved map[string]bool) {
 	clear(s.changed)
 }
 
-// newer reports whether what is held of a resource may be newer than a list that began at since. The caller holds mu.
+// newer reports whether the shelf's view of a resource may be newer than a list that began at since. The caller holds
+// mu.
 func (s *shelf[T]) newer(id string, since uint64) bool {
 	return s.changed[id] > since || s.writing[id] > 0
 }
 
-// replace puts a resource (nil: none) in the place of what is held of it. The caller holds mu.
+// replace replaces a resource (nil: removes it). The caller holds mu.
 func (s *shelf[T]) replace(id string, r *T) {
 	s.forget(id)
 	if r != nil {
@@ -158,7 +158,7 @@ func (s *shelf[T]) replace(id string, r *T) {
 	}
 }
 
-// hold puts a resource into the index. The caller holds mu.
+// hold adds a resource to the index. The caller holds mu.
 func (s *shelf[T]) hold(r *T) {
 	id, _ := s.name(r)
 	s.forget(id)
@@ -166,7 +166,7 @@ func (s *shelf[T]) hold(r *T) {
 	s.give(object, append(slices.Clip(s.owned[object]), *r))
 }
 
-// forget takes a resource out of the index. The caller holds mu.
+// forget removes a resource from the index. The caller holds mu.
 func (s *shelf[T]) forget(id string) {
 	held, ok := s.held[id]
 	if !ok {
@@ -180,7 +180,7 @@ func (s *shelf[T]) forget(id string) {
 	}))
 }
 
-// give makes a slice, which nobody else has, all that an object owns. The caller holds mu.
+// give sets all resources of an owner. Nobody else may have the slice. The caller holds mu.
 func (s *shelf[T]) give(object string, all []T) {
 	if len(all) == 0 {
 		delete(s.owned, object)
@@ -193,7 +193,7 @@ func (s *shelf[T]) give(object string, all []T) {
 	}
 }
 
-// object is the UID of the object that owns a resource.
+// object returns the UID of the object that owns a resource.
 func (s *shelf[T]) object(r *T) string {
 	_, description := s.name(r)
 	_, owner, _ := plan.ParseDescription(description)

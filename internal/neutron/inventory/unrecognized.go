@@ -11,11 +11,11 @@ import (
 	"cloudteam.ztgame.com/network-controller/internal/plan"
 )
 
-// unrecognized is how Neutron refuses attributes that it does not know, in any order (verify_attributes in
-// neutron_lib/api/attributes.py). As a rule it lacks an extension.
+// unrecognized matches Neutron's refusal of attributes that it does not know, in any order (verify_attributes in
+// neutron_lib/api/attributes.py). Normally the cloud lacks an extension.
 var unrecognized = regexp.MustCompile(`^Unrecognized attribute\(s\) '([^']*)'$`)
 
-// extensionFields are the fields of a spec whose attributes an extension brings, by these.
+// extensionFields maps attributes that an extension adds to fields of a spec.
 var extensionFields = map[string]string{
 	"availability_zone_hints":   plan.FieldZoneHints,
 	"distributed":               plan.FieldDistributed,
@@ -32,18 +32,18 @@ var extensionFields = map[string]string{
 	"service_types":             plan.FieldServiceTypes,
 }
 
-// namingFields is a refusal of a write, with the names that a spec has for attributes which Neutron does not know.
+// namingFields adds to a refusal the spec's names of attributes that Neutron does not know.
 func namingFields(err error) error {
 	refusal, ok := errors.AsType[*client.Error](err)
 	if !ok || !unrecognized.MatchString(refusal.Reason) {
 		return err
 	}
-	named := *refusal // others may have been told the same
+	named := *refusal // other callers may have the same error
 	named.Reason = reasonNamingFields(refusal.Reason)
 	return &named
 }
 
-// reasonNamingFields is a refusal's reason with the names that a spec has for attributes which Neutron does not know.
+// reasonNamingFields is namingFields for a refusal's reason.
 func reasonNamingFields(reason string) string {
 	found := unrecognized.FindStringSubmatch(reason)
 	if found == nil {

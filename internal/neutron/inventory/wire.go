@@ -16,14 +16,13 @@ import (
 	"cloudteam.ztgame.com/network-controller/internal/plan"
 )
 
-// The types in this file are resources as Neutron's JSON has them. Fields that a request must be able to leave out are
-// pointers.
+// The types in this file are resources in Neutron's JSON. Fields that a request must be able to omit are pointers.
 
 func (w wireNetwork) Key() string { return w.ID }
 func (w wireSubnet) Key() string  { return w.ID }
 func (w wirePort) Key() string    { return w.ID }
 
-// described is a resource with a description, which may hold its owner's marker.
+// described is a resource with a description, which may contain its owner's marker.
 type described interface {
 	client.Identified
 	described() string
@@ -49,13 +48,13 @@ type wireNetwork struct {
 	Shared    *bool    `json:"shared"`
 	External  *bool    `json:"router:external"`
 	ZoneHints []string `json:"availability_zone_hints"`
-	// An administrator alone sees these, by Neutron's default policy.
+	// Only administrators see these, by Neutron's default policy.
 	NetworkType     string  `json:"provider:network_type"`
 	PhysicalNetwork *string `json:"provider:physical_network"`
 	SegmentationID  *int64  `json:"provider:segmentation_id"`
 }
 
-// networkFields are the fields= of a list: what wireNetwork reads.
+// networkFields are the fields that a list requests: those of wireNetwork.
 var networkFields = []string{
 	"id", "name", "description", "admin_state_up", "mtu", "port_security_enabled", "revision_number", "created_at",
 	"subnets", "dns_domain", "tags", "qos_policy_id", "shared", "router:external", "availability_zone_hints",
@@ -116,14 +115,14 @@ type wireSubnet struct {
 	AddressMode string      `json:"ipv6_address_mode"`
 	RAMode      string      `json:"ipv6_ra_mode"`
 	PoolID      string      `json:"subnetpool_id"`
-	// ServiceTypes and DNSPublish are missing where the cloud does not have them.
+	// ServiceTypes and DNSPublish are missing if the cloud lacks their extensions.
 	ServiceTypes []string `json:"service_types"`
 	DNSPublish   bool     `json:"dns_publish_fixed_ip"`
 	Revision     int      `json:"revision_number"`
 	Created      string   `json:"created_at"`
 }
 
-// subnetFields are the fields= of a list: what wireSubnet reads.
+// subnetFields are the fields that a list requests: those of wireSubnet.
 var subnetFields = []string{
 	"id", "network_id", "name", "description", "cidr", "gateway_ip", "allocation_pools", "enable_dhcp",
 	"dns_nameservers", "host_routes", "ipv6_address_mode", "ipv6_ra_mode", "subnetpool_id", "service_types",
@@ -155,7 +154,7 @@ func (w wireSubnet) observed() (plan.ObservedSubnet, error) {
 		},
 	}
 	var err error
-	// It tells the older of two from one pool, and nothing of others.
+	// Only subnets from a pool need the time, to find the older of two.
 	if w.PoolID != "" {
 		if s.Created, err = time.Parse(time.RFC3339, w.Created); err != nil {
 			return plan.ObservedSubnet{}, fmt.Errorf("subnet %s: created_at is no time", w.ID)
@@ -206,7 +205,7 @@ type wirePort struct {
 	Created        string        `json:"created_at"`
 }
 
-// portFields are the fields= of a list: what wirePort reads.
+// portFields are the fields that a list requests: those of wirePort.
 var portFields = []string{
 	"id", "network_id", "name", "description", "admin_state_up", "fixed_ips", "mac_address", "security_groups",
 	"device_owner", "device_id", "revision_number", "created_at",
@@ -214,7 +213,7 @@ var portFields = []string{
 
 type wireFixedIP struct {
 	SubnetID string `json:"subnet_id,omitempty"`
-	// Address is left out of a request that leaves it to Neutron.
+	// Address is omitted from a request if Neutron chooses it.
 	Address string `json:"ip_address,omitempty"`
 }
 
@@ -253,8 +252,8 @@ func (w wirePort) observed() (plan.ObservedPort, error) {
 	return p, nil
 }
 
-// canonicalMAC writes a MAC address in lower case, with colons. Neutron keeps it in the form in which it was sent
-// (measured). What is in none of the usual forms is equal to no other all the same.
+// canonicalMAC returns a MAC address in lower case, with colons. Neutron keeps the form that it received (measured). A
+// MAC in an unusual form still equals only itself.
 func canonicalMAC(text string) string {
 	if mac, err := net.ParseMAC(text); err == nil {
 		return mac.String()
@@ -262,8 +261,8 @@ func canonicalMAC(text string) string {
 	return strings.ToLower(text)
 }
 
-// wireAvailability is an item of /network-ip-availabilities. How many addresses there are in all follows from the
-// subnet (plan.Subnet.Addresses). Used is a JSON number of any size.
+// wireAvailability is an item of /network-ip-availabilities. The total number of addresses follows from the subnet
+// (plan.Subnet.Addresses). Used is a JSON number of any size.
 type wireAvailability struct {
 	Subnets []struct {
 		ID   string      `json:"subnet_id"`
@@ -271,7 +270,7 @@ type wireAvailability struct {
 	} `json:"subnet_ip_availability"`
 }
 
-// count makes an int64 of a number of any size; too large a one becomes math.MaxInt64, and what counts nothing nil.
+// count converts a number of any size to int64. Larger numbers become math.MaxInt64, invalid and negative ones nil.
 func count(n json.Number) *int64 {
 	whole, ok := new(big.Int).SetString(n.String(), 10)
 	if !ok || whole.Sign() < 0 {
@@ -284,7 +283,8 @@ func count(n json.Number) *int64 {
 	return &value
 }
 
-// setterOf gives what puts a field into a request's body: each for a create (all), else those that the step changes.
+// setterOf returns a function that sets a field in a request's body: always for a create (all), else if the step
+// changes the field.
 func setterOf(body map[string]any, step plan.Step, all bool) func(field, key string, value any) {
 	return func(field, key string, value any) {
 		if all || step.Changes(field) {
@@ -313,10 +313,10 @@ func networkBody(step plan.Step, all bool) map[string]any {
 	}
 	if a.QoSPolicy != nil && *a.QoSPolicy != "" {
 		set(plan.FieldQoSPolicy, "qos_policy_id", *a.QoSPolicy)
-	} else if a.QoSPolicy != nil && !all { // a cloud without QoS refuses the field, and a new network has none as a rule
+	} else if a.QoSPolicy != nil && !all { // a cloud without QoS refuses the field; a new network normally has none
 		set(plan.FieldQoSPolicy, "qos_policy_id", nil)
 	}
-	// A new network is neither, and a policy need not let everybody say so.
+	// By default a new network is neither, and a policy may forbid even to send false.
 	if a.Shared != nil && (!all || *a.Shared) {
 		set(plan.FieldShared, "shared", *a.Shared)
 	}
@@ -364,7 +364,7 @@ func subnetBody(step plan.Step, all bool) map[string]any {
 	set(plan.FieldName, "name", step.SubnetName)
 	set(plan.FieldDescription, "description", step.SubnetDescription)
 	set(plan.FieldDHCP, "enable_dhcp", s.DHCP)
-	if !s.Pending() { // else they are what Neutron makes of the CIDR that it takes
+	if !s.Pending() { // otherwise Neutron derives them from the CIDR that it allocates
 		var gateway any // null: no gateway
 		if s.Gateway.IsValid() {
 			gateway = s.Gateway.String()
@@ -382,7 +382,7 @@ func subnetBody(step plan.Step, all bool) map[string]any {
 	}
 	set(plan.FieldDNSServers, "dns_nameservers", servers)
 	set(plan.FieldHostRoutes, "host_routes", routesBody(s.HostRoutes))
-	// A new subnet is for all ports and published nowhere, and a cloud without these extensions refuses the fields.
+	// By default a new subnet serves all ports and is not published. A cloud without these extensions refuses the fields.
 	if !all || len(s.ServiceTypes) > 0 {
 		set(plan.FieldServiceTypes, "service_types", append([]string{}, s.ServiceTypes...))
 	}
@@ -392,8 +392,8 @@ func subnetBody(step plan.Step, all bool) map[string]any {
 	return body
 }
 
-// portBody is the body of a create (all fields) or of an update (the fields that the step changes). What is left to the
-// cloud is not sent.
+// portBody is the body of a create (all fields) or of an update (the fields that the step changes). It omits what the
+// cloud chooses.
 func portBody(step plan.Step, all bool) map[string]any {
 	p := step.Port
 	body := map[string]any{}
@@ -405,9 +405,9 @@ func portBody(step plan.Step, all bool) map[string]any {
 	set(plan.FieldName, "name", p.Name)
 	set(plan.FieldDescription, "description", p.Description)
 	if !all && p.Name != "" && step.Changes(plan.FieldDescription) {
-		// A description is no part of the port's own row in Neutron's database. An update that leaves that row alone moves
-		// the revision once more after it was answered, and one that has the name, were it the same, does not (measured;
-		// the contract suite holds both).
+		// Neutron keeps a description outside the port's own database row. An update that does not touch that row moves the
+		// revision once more after the answer. An update with the name, even unchanged, does not (measured; the contract
+		// suite checks both).
 		body["name"] = p.Name
 	}
 	set(plan.FieldAdminState, "admin_state_up", p.AdminStateUp)
