@@ -11,10 +11,10 @@ import (
 	"cloudteam.ztgame.com/network-controller/internal/plan"
 )
 
-// apply takes the steps. One that Neutron refuses and that can wait does not keep the others from being taken, but for
-// those that need it (see plan.Step.Postponable): such as one that takes away what something still uses, or one for
-// which a quota is full. It returns the steps that were taken and the last error; one of what something still uses only
-// where there is no other, as that passes when others act.
+// apply takes the steps. If Neutron refuses a step that can wait (see plan.Step.Postponable), the steps that do not
+// need it are still taken. Examples are the removal of something in use, or a step for which a quota is full. It
+// returns the steps taken and the last error. An in-use error is returned only if there is no other, because it ends
+// when others act.
 func (r *Reconciler[T]) apply(
 	ctx context.Context, in Inventory, obj T, change plan.Change,
 ) (done plan.Change, err error) {
@@ -31,7 +31,7 @@ func (r *Reconciler[T]) apply(
 	}
 }
 
-// refused reports whether an error is Neutron's word that it does not do what was asked as things stand.
+// refused reports whether an error says that Neutron will not do what was asked in the current state.
 func refused(err error) bool {
 	switch client.KindOf(err) {
 	case client.InUse, client.Capacity, client.Invalid, client.Forbidden:
@@ -41,13 +41,13 @@ func refused(err error) bool {
 	}
 }
 
-// take takes the steps until one fails, and remembers a create whose outcome is not known: before the next one, a list
-// has to show that there is nothing.
+// take takes the steps until one fails, and records a create with an unknown outcome. Before the next create, a list
+// has to show that nothing exists.
 func (r *Reconciler[T]) take(
 	ctx context.Context, in Inventory, obj T, change plan.Change,
 ) (plan.Change, error) {
 	logger := klog.FromContext(ctx)
-	// One namespace with much to do does not hold up the others.
+	// The flow keeps a busy namespace from delaying the others.
 	done, err := in.Apply(inventory.WithFlow(ctx, obj.GetNamespace()), change)
 	for _, step := range done {
 		logger.Info("Applied step", "step", step.String())
@@ -71,8 +71,8 @@ func (r *Reconciler[T]) take(
 	return done, err
 }
 
-// blame finds out for which ports or floating IPs Neutron refused a step, at the cost of one list: it names them in any
-// order, and not what has them. Where that cannot be read, the refusal stays in Neutron's own words.
+// blame finds the ports or floating IPs because of which Neutron refused a step, at the cost of one list. Neutron names
+// them in any order, and not what has them. If the list fails, the refusal keeps Neutron's own words.
 func blame(ctx context.Context, in Inventory, refused plan.Step, refusal error) error {
 	blockers, err := in.Blockers(ctx, refused)
 	if err != nil {

@@ -19,10 +19,10 @@ func (r *Reconciler[T]) claimed(obj T) bool {
 	return slices.Contains(obj.GetFinalizers(), r.kind.Finalizer)
 }
 
-// claim puts the finalizer on the object and, in the same write, notes the cloud in which its resources are about to be
-// created, and which fields the spec sets that may have to be taken back. Should the process end before it hears of the
-// creation, the next one knows where to look, even if its credentials lead elsewhere; the status could tell only after
-// another write. Nothing of an import is set before it is adopted.
+// claim adds the finalizer to the object. The same write records the cloud where its resources are about to be created,
+// and the fields in the spec that may have to be taken back. If the process ends right after the create, the next one
+// knows where to look, even if its credentials lead elsewhere. The status would need another write. For an import no
+// fields are recorded, because nothing is set before the adoption.
 func (r *Reconciler[T]) claim(
 	ctx context.Context, key cache.ObjectName, obj T, identity client.Identity, declared Declaration,
 ) (T, error) {
@@ -42,7 +42,7 @@ func (r *Reconciler[T]) claim(
 	})
 }
 
-// patchMetadata writes fields of the object's metadata, if the object is still the one that was read.
+// patchMetadata writes fields of the object's metadata, if the object has not changed since it was read.
 func (r *Reconciler[T]) patchMetadata(
 	ctx context.Context, key cache.ObjectName, obj T, metadata map[string]any,
 ) (T, error) {

@@ -14,15 +14,15 @@ import (
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
 
-// CloudRef names a cloud by where the credentials for it are. The zero value is the process's own cloud.
+// CloudRef identifies a cloud by the location of its credentials. The zero value is the process's own cloud.
 type CloudRef struct {
 	// Namespace and Secret name the Secret.
 	Namespace, Secret string
-	// Entry is that of the Secret's clouds.yaml; empty for the only one.
+	// Entry is the entry in the Secret's clouds.yaml; empty if it has only one.
 	Entry string
 }
 
-// CloudOf is the cloud of what a Network declares, in the Network's namespace.
+// CloudOf gives the cloud that a Network declares. The Secret is in the Network's namespace.
 func CloudOf(obj *cloudteamv1.Network) CloudRef {
 	if obj.Spec.Cloud == nil {
 		return CloudRef{}
@@ -30,10 +30,10 @@ func CloudOf(obj *cloudteamv1.Network) CloudRef {
 	return CloudRef{Namespace: obj.Namespace, Secret: obj.Spec.Cloud.SecretName, Entry: obj.Spec.Cloud.Name}
 }
 
-// IsOwn reports whether it is the process's own cloud.
+// IsOwn reports whether this is the process's own cloud.
 func (c CloudRef) IsOwn() bool { return c == CloudRef{} }
 
-// String is the reference for logs and as the name of credentials.
+// String identifies the cloud in logs, and names its credentials.
 func (c CloudRef) String() string {
 	if c.Entry == "" {
 		return c.Namespace + "/" + c.Secret
@@ -41,24 +41,24 @@ func (c CloudRef) String() string {
 	return c.Namespace + "/" + c.Secret + ":" + c.Entry
 }
 
-// ErrNotYet says that it is not known yet what there is of a cloud. Who is told so is woken when it is (EnqueueIn).
+// ErrNotYet says that the state of a cloud is still unknown. EnqueueIn requeues the affected objects once it is known.
 var ErrNotYet = errors.New("the cloud's credentials are not read yet")
 
-// Clouds gives the Inventories of clouds that are not the process's own. It is safe for concurrent use.
+// Clouds gives the Inventories of clouds other than the process's own. It is safe for concurrent use.
 type Clouds interface {
-	// In gives a cloud's Inventory, at once: the same one each time, for as long as its credentials are of one Secret.
-	// removing says that it is to be used for the removal of what is there alone, for which more may do.
+	// In gives a cloud's Inventory without blocking. It returns the same Inventory as long as one Secret holds the
+	// credentials. removing says that the caller only removes resources; more Inventories may be allowed for that.
 	//
-	// It gives ErrNotYet where that is not known yet, and a *Waiting where the credentials cannot be used. Whoever got
-	// either, or an Inventory that is no more to be used, is woken by EnqueueIn when that changes.
+	// The error is ErrNotYet if the credentials are not read yet, and a *Waiting if they cannot be used. When that
+	// changes, or when a returned Inventory MUST NOT be used any more, EnqueueIn requeues the affected objects.
 	In(ref CloudRef, removing bool) (Inventory, error)
 }
 
-// ReachClouds gives the clouds that objects may name. Without, those that name one are Stalled. It MUST be called
-// before Run, if at all.
+// ReachClouds sets the clouds that objects may name. Without them, objects that name one are Stalled. If called, it
+// MUST be called before Run.
 func (r *Reconciler[T]) ReachClouds(clouds Clouds) { r.clouds = clouds }
 
-// cloudOf is the cloud of an object's resources. Where it cannot be told any more, it is the last one that was.
+// cloudOf gives the cloud of an object's resources. If the object no longer tells, it is the last known one.
 func (r *Reconciler[T]) cloudOf(obj T) CloudRef {
 	if at, known := r.kind.Cloud(obj); known {
 		return at.Cloud
@@ -72,13 +72,13 @@ func (r *Reconciler[T]) cloudOf(obj T) CloudRef {
 	return CloudRef{}
 }
 
-// home is where an object's resources are, or may be, and through what they are seen. The zero value is not known.
+// home is the cloud of an object's resources, and the Inventory that shows them. The zero value is unknown.
 type home struct {
 	ref CloudRef
 	in  Inventory
 }
 
-// reach gives the Inventory of the cloud of an object's resources. removing is as with Clouds.In.
+// reach gives the Inventory of the cloud of an object's resources. For removing, see Clouds.In.
 func (r *Reconciler[T]) reach(obj T, removing bool) (home, error) {
 	ref := r.cloudOf(obj)
 	switch {
@@ -90,16 +90,15 @@ func (r *Reconciler[T]) reach(obj T, removing bool) (home, error) {
 	}
 	in, err := r.clouds.In(ref, removing)
 	if _, waits := errors.AsType[*Waiting](err); waits && ref.Namespace != obj.GetNamespace() {
-		// What is wrong with a Secret is for its own namespace to see.
+		// The details of a Secret are only for users of its own namespace.
 		return home{}, &Waiting{Reason: cloudteamv1.ReasonCredentialsUnusable, Stalled: true, Message: "The credentials " +
 			"of its Network cannot be used; the Network's own condition says why. Retries as soon as they change."}
 	}
 	return home{ref, in}, err
 }
 
-// settle notes where the resources of an object are that is remembered. Where that is elsewhere than before, what was
-// written through the former Inventory may be missing in the lists of this one: a list that begins now has to show what
-// is there.
+// settle records where the resources of a remembered object are. After a change, the new Inventory's lists may miss
+// what was written through the former one. Only a list that begins now proves what exists.
 func (r *Reconciler[T]) settle(key cache.ObjectName, uid types.UID, now home) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -108,15 +107,15 @@ func (r *Reconciler[T]) settle(key cache.ObjectName, uid types.UID, now home) {
 		return
 	}
 	was := &r.owned[key][at].home
-	// That of the own cloud is always the same one, and need not be comparable.
+	// The own cloud's Inventory never changes, and need not be comparable.
 	if was.in != nil && (was.ref != now.ref || !now.ref.IsOwn() && was.in != now.in) {
 		r.doubts[uid] = time.Now()
 	}
 	*was = now
 }
 
-// EnqueueIn puts every object on the queue whose resources are in a cloud, and those that are gone and have left
-// resources there: something changed that concerns all of them.
+// EnqueueIn requeues all objects whose resources are in a cloud, after a change that affects all of them. It includes
+// deleted objects that left resources there.
 func (r *Reconciler[T]) EnqueueIn(ref CloudRef) {
 	for _, obj := range r.all() {
 		if r.cloudOf(obj) == ref {
@@ -125,7 +124,7 @@ func (r *Reconciler[T]) EnqueueIn(ref CloudRef) {
 	}
 }
 
-// CloudsInUse gives the clouds of all objects, and of those that are gone and have left resources.
+// CloudsInUse gives the clouds of all objects, including deleted objects that left resources.
 func (r *Reconciler[T]) CloudsInUse() map[CloudRef]bool {
 	refs := map[CloudRef]bool{}
 	for _, obj := range r.all() {
@@ -134,7 +133,7 @@ func (r *Reconciler[T]) CloudsInUse() map[CloudRef]bool {
 	return refs
 }
 
-// all gives the objects of the cache, and those that are remembered; one that is both, twice.
+// all gives the objects in the cache and the remembered ones. An object that is both is there twice.
 func (r *Reconciler[T]) all() []T {
 	var all []T
 	for _, found := range r.indexer.List() {
@@ -152,9 +151,9 @@ func (r *Reconciler[T]) all() []T {
 	return all
 }
 
-// identify finds out which cloud this is and holds it against the one that the object is pinned to. It returns the
-// context for all that is done there, in which nothing is done elsewhere, should the credentials be replaced meanwhile.
-// It returns false, with the progress filled in, where nothing may be done.
+// identify compares the cloud that the credentials lead to with the one that the object is pinned to. The returned
+// context confines all requests to that cloud, even if the credentials are replaced meanwhile. It returns false, and
+// fills in the progress, if nothing may be done.
 func (r *Reconciler[T]) identify(ctx context.Context, in Inventory, obj T, p *progress) (context.Context, bool) {
 	identity, err := in.Identity(ctx)
 	if err != nil {
@@ -169,9 +168,9 @@ func (r *Reconciler[T]) identify(ctx context.Context, in Inventory, obj T, p *pr
 	return client.Within(ctx, identity), true
 }
 
-// pinnedTo tells where the object's resources are, or may be: the status says it once they were seen, and until then
-// the annotation that came with the finalizer. Where nothing was created yet, it tells where alone they can be; it is
-// nil where that is anywhere.
+// pinnedTo gives the only cloud where the object's resources can be. The source is the status once the resources were
+// seen, and the annotation written with the finalizer before that. If nothing was created yet, the object's Place may
+// still pin it. It is nil if any cloud is possible.
 func (r *Reconciler[T]) pinnedTo(obj T) *cloudteamv1.CloudStatus {
 	if cloud := r.kind.Status(obj).Cloud; cloud != nil {
 		return cloud
@@ -184,8 +183,8 @@ func (r *Reconciler[T]) pinnedTo(obj T) *cloudteamv1.CloudStatus {
 	return at.Pinned
 }
 
-// unremovable is the progress for an object that is to go and whose cloud cannot be reached, by the error of reach. It
-// waits, and how to have it go all the same is said there.
+// unremovable gives the progress of an object that cannot be removed because reach failed with err. The object waits,
+// and the message says how to remove it anyway.
 func (r *Reconciler[T]) unremovable(err error) progress {
 	if waiting, ok := errors.AsType[*Waiting](err); ok {
 		told := *waiting

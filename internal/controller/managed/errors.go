@@ -12,20 +12,20 @@ import (
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
 
-// What becomes of an object after an error, as its condition says it.
+// What happens after an error, as the object's condition says it.
 const (
 	retriesWithBackoff  = "Retrying with backoff."
 	retriesPeriodically = "Retrying periodically."
 )
 
-// stateful is an error that knows what it means for the object.
+// stateful is an error that supplies the object's state.
 type stateful interface {
 	error
 	state() controller.State
 }
 
-// stateOf says what an error means for the object. Its text goes into conditions, so it MUST be the same for the same
-// cause: a text that varies would be a status write per attempt.
+// stateOf gives the object's state for an error. Its text goes into conditions, so it MUST be the same for the same
+// cause: a text that varies would cause a status write for each attempt.
 func stateOf(err error) controller.State {
 	if known, ok := errors.AsType[stateful](err); ok {
 		return known.state()
@@ -42,7 +42,7 @@ func stateOf(err error) controller.State {
 	return controller.Reconciling(cloudteamv1.ReasonFailed, sentences(oneLine(err), retriesWithBackoff))
 }
 
-// stateOfRefusal says what Neutron's answer means for the object, where nothing more is known about it.
+// stateOfRefusal gives the object's state for Neutron's answer, if nothing more specific is known.
 func stateOfRefusal(refusal *client.Error) controller.State {
 	text := refusal.Error()
 	switch refusal.Kind {
@@ -75,7 +75,7 @@ func stateOfRefusal(refusal *client.Error) controller.State {
 	}
 }
 
-// undeclared is the state of an object of which there is no declaration, or none that can be planned now.
+// undeclared is the state of an object that has no declaration, or none that can be planned now.
 func undeclared(err error) controller.State {
 	waiting, ok := errors.AsType[*Waiting](err)
 	switch {
@@ -88,18 +88,18 @@ func undeclared(err error) controller.State {
 	}
 }
 
-// rejected is the state of an object of which the cloud refuses something for good, and says why in the text.
+// rejected is the state of an object for which the cloud permanently refuses something; text says why.
 func rejected(text string) controller.State {
 	return controller.Stalled(cloudteamv1.ReasonRefused,
 		sentences(text, retriesPeriodically, "Change the spec, or have the cloud allow it."))
 }
 
-// sentences is a message of a cause, whose text may end with a period or not, and of whole sentences.
+// sentences joins a cause, with or without a final period, and whole sentences to one message.
 func sentences(cause string, more ...string) string {
 	return strings.TrimRight(cause, ". ") + ". " + strings.Join(more, " ")
 }
 
-// oneLine is an error's text, the lines of a joined one in a row.
+// oneLine gives an error's text with the lines of a joined error in one line.
 func oneLine(err error) string { return strings.ReplaceAll(err.Error(), "\n", "; ") }
 
 func (w *Waiting) state() controller.State { return undeclared(w) }
@@ -108,7 +108,7 @@ func (u *Unresolved) state() controller.State { return rejected(oneLine(u)) }
 
 func (p *Problem) state() controller.State { return p.State }
 
-// mismatch is credentials that lead elsewhere than to where the resource is.
+// mismatch is an error for credentials that lead to another cloud than the resource's.
 type mismatch struct {
 	kind          plan.Kind
 	pinned, found client.Identity
@@ -124,7 +124,7 @@ func (e *mismatch) state() controller.State {
 			e.kind)))
 }
 
-// unmarked is a resource that was ours and no longer bears our marker.
+// unmarked is a resource of ours that no longer bears our marker.
 type unmarked struct {
 	Lookup
 	owner plan.Owner
@@ -141,7 +141,7 @@ func (e *unmarked) state() controller.State {
 		fmt.Sprintf("End its description with %s to keep it, or %s", e.owner, otherwise)))
 }
 
-// notApplied is a change that Neutron accepted and does not show.
+// notApplied is a change that Neutron accepted but does not show.
 type notApplied struct{ change plan.Change }
 
 func (e *notApplied) Error() string {
@@ -152,8 +152,8 @@ func (e *notApplied) state() controller.State {
 	return controller.Stalled(cloudteamv1.ReasonNotApplied, sentences(e.Error(), retriesPeriodically))
 }
 
-// forbidden is a step that the cloud's policy does not let these credentials take, and the fields of it that take an
-// administrator's by default.
+// forbidden is a step that the cloud's policy forbids for these credentials. fields are the step's fields that need an
+// administrator by default.
 type forbidden struct {
 	refusal error
 	fields  []string
@@ -177,7 +177,7 @@ func (e *forbidden) state() controller.State {
 	return controller.Stalled(cloudteamv1.ReasonForbidden, sentences(e.Error(), retriesPeriodically, remedy))
 }
 
-// unallocated is a subnet for which its pool has no range left.
+// unallocated is a subnet for which its pool has no free range.
 type unallocated struct {
 	refusal error
 	pool    string
@@ -193,8 +193,7 @@ func (e *unallocated) state() controller.State {
 		"Free a range of subnet pool %q, ask for a longer prefixLength, or have prefixes added to the pool.", e.pool)))
 }
 
-// occupied is a step that takes something away and that Neutron refuses, and the ports or floating IPs for which it
-// does.
+// occupied is a removal that Neutron refuses, and the ports or floating IPs that block it.
 type occupied struct {
 	refusal error
 	step    plan.Step

@@ -11,7 +11,7 @@ import (
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
 
-// event tells what was done of the change. It is empty where nothing was.
+// event describes what was done of the change. It is empty if nothing was done.
 func (n nextChange) event(done plan.Change) controller.Event {
 	if n.adopts {
 		return adoptionEvent(done)
@@ -19,7 +19,7 @@ func (n nextChange) event(done plan.Change) controller.Event {
 	return changeEvent(done, n.drifted)
 }
 
-// adoptionEvent tells that a resource was adopted. It is empty where none was.
+// adoptionEvent describes an adoption. It is empty if nothing was adopted.
 func adoptionEvent(done plan.Change) controller.Event {
 	if done.Empty() {
 		return controller.Event{}
@@ -30,7 +30,7 @@ func adoptionEvent(done plan.Change) controller.Event {
 	}
 }
 
-// changeEvent tells what was done. It is empty where nothing was.
+// changeEvent describes the steps that were done. It is empty if there are none.
 func changeEvent(done plan.Change, drifted bool) controller.Event {
 	if done.Empty() {
 		return controller.Event{}
@@ -49,7 +49,7 @@ func changeEvent(done plan.Change, drifted bool) controller.Event {
 	return controller.Event{Type: corev1.EventTypeNormal, Reason: reason, Message: strings.Join(texts, "; ")}
 }
 
-// describe is a step in the past tense, for an Event.
+// describe gives a step in the past tense, for an Event.
 func describe(step plan.Step) string {
 	switch step.Action {
 	case plan.CreateNetwork:
@@ -88,8 +88,8 @@ func describe(step plan.Step) string {
 	return "Updated " + step.Differences[0].Resource + ": " + strings.Join(changes, ", ")
 }
 
-// releaseEvent tells of a step that a deletion took. It is empty where there is nothing to tell: what becomes of a
-// network becomes of its subnets.
+// releaseEvent describes a step of a deletion. It is empty for a step that needs no Event: an Event about a network
+// also covers its subnets.
 func releaseEvent(step plan.Step) controller.Event {
 	e := controller.Event{Type: corev1.EventTypeNormal}
 	switch step.Action {
@@ -114,7 +114,7 @@ func releaseEvent(step plan.Step) controller.Event {
 	return e
 }
 
-// Listed is differences as one line of a message.
+// Listed joins differences into one line of a message.
 func Listed(differences []plan.Difference) string {
 	texts := make([]string, len(differences))
 	for i, d := range differences {

@@ -1,8 +1,9 @@
-// Package managed reconciles objects whose resources are in Neutron. The protocol is here once, for every kind: the
-// finalizer before the first resource, a live look before each create that may have been tried, plan and apply until
-// the plan is empty, the pinned cloud, and the removal of everything before the object goes. A Kind gives what differs.
+// Package managed reconciles objects whose resources are in Neutron. It implements the protocol once for all kinds; a
+// Kind supplies the differences. The finalizer comes before the first resource. A live lookup precedes each create that
+// an earlier process may have tried. Plan and apply repeat until the plan is empty. The object is pinned to one cloud.
+// All resources are removed before the object is.
 //
-// Files, from the top down: reconciler (events), sync (protocol), observe, pause and release (its other ends), look
+// Files, from the top down: reconciler (events), sync (protocol), observe, pause and release (its other paths), look
 // (what is in Neutron), apply (writes), clouds (where), claim, memory, status, events, errors, policies, kind.
 package managed
 
@@ -27,7 +28,7 @@ type Object interface {
 	runtime.Object
 }
 
-// Inventory is what a Reconciler and its Kind need of a inventory.Inventory.
+// Inventory is the part of an inventory.Inventory that a Reconciler and its Kind need.
 type Inventory interface {
 	Identity(ctx context.Context) (client.Identity, error)
 	Observed(ctx context.Context, owner plan.Owner, since time.Time) (plan.Observed, error)
@@ -44,22 +45,22 @@ type Inventory interface {
 	SubnetPool(ctx context.Context, field, idOrName string) (pool plan.SubnetPool, err error)
 }
 
-// Descriptor is what is fixed of a kind.
+// Descriptor holds the constants of a kind.
 type Descriptor struct {
 	// Controller is the controller's name in --controllers, in logs and in metrics.
 	Controller string
-	// GroupVersionKind is the kind's in Kubernetes.
+	// GroupVersionKind is the kind in Kubernetes.
 	GroupVersionKind schema.GroupVersionKind
-	// Resource is the kind of the resource that stands for an object.
+	// Resource is the kind of the main resource of an object.
 	Resource plan.Kind
-	// Finalizer is on an object before its first resource is created, and goes when the last one is gone.
+	// Finalizer is added to an object before its first resource is created, and removed after its last one is gone.
 	Finalizer string
-	// Warnings are the types of Show's conditions for which a Warning Event is sent when they become True.
+	// Warnings are the types of Show's conditions that send a Warning Event when they become True.
 	Warnings []string
 }
 
-// Kind is what the protocol asks of a kind of object. The functions are called from many goroutines, for different
-// objects. They MUST NOT change the objects that they are given, which are a cache's own; Show MAY.
+// Kind supplies what the protocol needs to know of a kind of object. The functions are called concurrently for
+// different objects. They MUST NOT change their objects, which belong to a cache; Show MAY.
 type Kind[T Object] struct {
 	Descriptor
 
@@ -68,36 +69,36 @@ type Kind[T Object] struct {
 
 	// Prepare is called before the Inventory is asked about an object. It may be nil.
 	Prepare func(in Inventory, obj T)
-	// Expected lists what may exist in Neutron for an object, as its spec and its status say. The first entry is the
-	// resource that stands for the object.
+	// Expected lists the resources that may exist in Neutron for an object, by its spec and status. The first entry is the
+	// main resource.
 	Expected func(obj T) []Lookup
-	// Cloud gives the cloud of an object's resources; known is false where that cannot be told now.
+	// Cloud gives the cloud of an object's resources; known is false if the cloud is unknown now.
 	Cloud func(obj T) (at Place, known bool)
-	// Declare gives what an object asks for. A *Waiting says that something has to come first. Another error is a spec
-	// that cannot be applied to any cloud. Neither is retried before an event brings the object's key.
+	// Declare gives what an object asks for. A *Waiting says that something else must happen first. Any other error means
+	// that no cloud can apply the spec. Neither is retried before an event requeues the object.
 	Declare func(obj T, owner plan.Owner) (Declaration, error)
-	// Policies are the object's own: what it leaves unset is as DefaultTo says.
+	// Policies gives the object's own policies. DefaultTo says what applies to unset ones.
 	Policies func(obj T) Policies
-	// InUse says, in a message for users, what in Kubernetes still uses the object's resource, so that it cannot be
-	// deleted yet; empty where nothing does. An event brings the key of an object that is in use.
+	// InUse gives a message for users that says what in Kubernetes still uses the resource, and so delays its deletion. It
+	// is empty if nothing does. An event requeues an object that is in use.
 	InUse func(obj T) string
 
 	// Status gives the part of an object's status that all kinds have.
 	Status func(obj T) *cloudteamv1.ResourceStatus
-	// Show fills in the kind's own part of an object's status, from what was observed, and the conditions that are of the
-	// kind alone. declared is nil where the object is being deleted.
+	// Show fills in the kind's own status fields from what was observed, and the kind's own conditions. declared is nil if
+	// the object is being deleted.
 	Show func(obj T, declared Declaration, owner plan.Owner, observed plan.Observed)
-	// ToWrite gives what of the status is this controller's to write, and whether that differs from what it was by enough
-	// to be worth a write. What is not is written with the next status that is.
+	// ToWrite gives the part of the status that this controller writes, and whether the change is worth a write. A change
+	// that is not is written along with the next one that is.
 	ToWrite func(was, is T) (status any, changed bool)
 }
 
-// Lookup is one resource that may exist in Neutron for an object: its kind, the id that was last seen, or empty, and
-// the name that it bears, or would bear if it had been created.
+// Lookup identifies one resource that may exist in Neutron for an object: its kind, the last seen id (or empty), and
+// the name that it has or would get.
 type Lookup struct {
 	plan.Resource
 	Name string
-	// Imported is true of a resource that was there before the object. It is adopted and never created: the object's
+	// Imported is true if the resource existed before the object. It is adopted and never created. The object's
 	// Declaration is an Adopter.
 	Imported bool
 }
@@ -105,74 +106,74 @@ type Lookup struct {
 // Place is where an object's resources are.
 type Place struct {
 	Cloud CloudRef
-	// Pinned is the cloud that holds what the resources are on, so that they can be in no other; nil where that is not
-	// known, or where they are on nothing.
+	// Pinned is the only cloud that can hold the resources, because it holds what they depend on. It is nil if that is
+	// unknown, or if they depend on nothing.
 	Pinned *cloudteamv1.CloudStatus
 }
 
 // Declaration is what one object asks for, in the terms of package plan.
 type Declaration interface {
-	// Resolve gives the declaration with ids in the place of names, by asking the cloud where it must. It is called before
-	// Plan. An *Unresolved comes with a declaration that can be planned all the same; after another error nothing is
-	// planned. The key is retried after both.
+	// Resolve gives the declaration with names replaced by ids, which it may ask the cloud for. It is called before Plan.
+	// With an *Unresolved, the returned declaration can still be planned; after any other error nothing is planned. Both
+	// are retried.
 	Resolve(ctx context.Context, in Inventory) (Declaration, error)
-	// Plan gives the steps that make observed as declared; see plan.Network. A *Waiting says that something has to come
-	// first: the status shows what is there, nothing is done, and an event brings the key.
+	// Plan gives the steps that turn observed into what is declared; see plan.Network. A *Waiting says that something else
+	// must happen first: the status shows what exists, nothing is done, and an event requeues the object.
 	Plan(observed plan.Observed) (plan.Change, error)
-	// Complete reports whether everything that is declared exists, whatever its settings.
+	// Complete reports whether everything declared exists, whatever its settings.
 	Complete(observed plan.Observed) bool
 }
 
-// Adopter is the Declaration of an object whose resource was there before it.
+// Adopter is the Declaration of an object whose resource existed before it.
 type Adopter interface {
 	Declaration
-	// Adopt gives the steps after which the resource bears the object's marker. It is asked while nothing bears that, and
-	// is the one exception from the rule that what bears no marker of ours is not touched.
+	// Adopt gives the steps after which the resource bears the object's marker. It is called while nothing bears it. It is
+	// the only exception to the rule that resources without our marker are not changed.
 	Adopt(ctx context.Context, in Inventory) (plan.Change, error)
 }
 
 // Observer is the Declaration of an object with Policies.Observe.
 type Observer interface {
 	Declaration
-	// Observe reads the resource. The result is shown also where err is not nil, as far as it goes.
+	// Observe reads the resource. If err is not nil, the part of the result that is known is still shown.
 	Observe(ctx context.Context, in Inventory) (Observation, error)
 }
 
 // Observation is what an Observer saw.
 type Observation struct {
-	// Observed is what there is; nil where that is not known.
+	// Observed is what exists; nil if unknown.
 	Observed *plan.Observed
-	// Drift is in what that differs from what is declared.
+	// Drift is how it differs from the declaration.
 	Drift []plan.Difference
-	// State is what the object's conditions say where there is no error.
+	// State is what the object's conditions say if there is no error.
 	State controller.State
 }
 
-// Waiting says that an object's resource cannot be made before something else has happened.
+// Waiting says that an object's resource cannot be created or changed before something else happens.
 type Waiting struct {
-	// Reason is a fixed word, Message a sentence that names what is waited for.
+	// Reason is a fixed word. Message is a sentence that names what is awaited.
 	Reason, Message string
-	// Stalled is true where it does not come by itself: somebody has to act.
+	// Stalled is true if a user must act first.
 	Stalled bool
 }
 
 // Error is the message.
 func (w *Waiting) Error() string { return w.Message }
 
-// Unresolved says that parts of a declaration call something by names that mean nothing, or no one thing, in the cloud.
-// Those parts are left as they are; all else is made and kept as declared. Nothing is adopted before all is known.
+// Unresolved says that names in a declaration match nothing, or more than one thing, in the cloud. The affected parts
+// stay as they are; everything else is created and kept as declared. Nothing is adopted before all names are resolved.
 type Unresolved struct {
-	// Err is what the object's condition tells, of each of the names.
+	// Err is the message of the object's condition, and covers each of the names.
 	Err error
 }
 
-// Error is that of Err.
+// Error is the message of Err.
 func (u *Unresolved) Error() string { return u.Err.Error() }
 
 // Unwrap gives Err.
 func (u *Unresolved) Unwrap() error { return u.Err }
 
-// Problem is an error of which the kind itself knows what it means for the object.
+// Problem is an error whose meaning for the object only the kind knows.
 type Problem struct {
 	Err error
 	// State is what the object's conditions say.
@@ -181,7 +182,7 @@ type Problem struct {
 	Drift []plan.Difference
 }
 
-// Error is that of Err.
+// Error is the message of Err.
 func (p *Problem) Error() string { return p.Err.Error() }
 
 // Unwrap gives Err.

@@ -9,9 +9,9 @@ import (
 	"cloudteam.ztgame.com/network-controller/internal/plan"
 )
 
-// look gives what Neutron has of the object's, from a list that is new enough for "nothing" to mean nothing. A list
-// that falls short must not lead to a second resource, or have one left behind: what is expected and not in the list
-// is read by its id, and where it may have been created under an id that nobody knows, it is found by its name.
+// look gives the object's resources in Neutron, from a list that is new enough to prove that there are none. An
+// incomplete list must not lead to a second resource or a forgotten one. So an expected resource that the list lacks is
+// read by its id. If it may exist under an unknown id, it is searched by its name.
 func (r *Reconciler[T]) look(ctx context.Context, in Inventory, obj T, expected []Lookup) (plan.Observed, error) {
 	if r.kind.Prepare != nil {
 		r.kind.Prepare(in, obj)
@@ -51,8 +51,8 @@ func (r *Reconciler[T]) look(ctx context.Context, in Inventory, obj T, expected 
 	return observed, nil
 }
 
-// lookUp asks live for one resource that the list does not show, so that the Inventory holds it if it exists. The error
-// is an *unmarked where it exists and bears no marker of ours any more.
+// lookUp asks Neutron directly for one resource that the list lacks. If the resource exists, the Inventory holds it
+// afterwards. The error is an *unmarked if it exists but no longer bears our marker.
 func (r *Reconciler[T]) lookUp(ctx context.Context, in Inventory, obj T, e Lookup) (exists bool, err error) {
 	if e.ID != "" {
 		exists, err = in.Reread(ctx, e.Resource)
@@ -71,7 +71,7 @@ func (r *Reconciler[T]) lookUp(ctx context.Context, in Inventory, obj T, e Looku
 	return in.Find(ctx, e.Kind, e.Name, r.ownerOf(obj))
 }
 
-// awaitsAdoption reports whether the resource is imported and need not bear the object's marker yet.
+// awaitsAdoption reports whether the resource is imported and may still lack the object's marker.
 func (r *Reconciler[T]) awaitsAdoption(obj T, e Lookup) bool {
 	return e.Imported && r.kind.Status(obj).AppliedGeneration == 0
 }

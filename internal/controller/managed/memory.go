@@ -8,15 +8,15 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// memory is what is remembered of an object whose resources may exist.
+// memory holds what a Reconciler knows of an object whose resources may exist.
 type memory[T Object] struct {
-	// obj is the object as it was last synced.
+	// obj is the object as of its last sync.
 	obj T
 	// home is where its resources are.
 	home home
 }
 
-// listedSince tells how new a list must be for "there is nothing" to hold for the object.
+// listedSince gives the time after which a list must have begun to prove that the object has no resources.
 func (r *Reconciler[T]) listedSince(uid types.UID) time.Time {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -26,14 +26,14 @@ func (r *Reconciler[T]) listedSince(uid types.UID) time.Time {
 	return r.acting
 }
 
-// mayHide reports whether there may be a resource of the object's that no list shows and whose id nobody knows.
+// mayHide reports whether the object may have a resource that no list shows and whose id is unknown.
 func (r *Reconciler[T]) mayHide(uid types.UID) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return !r.blank[uid]
 }
 
-// setBlank notes that nothing was created for the object, or that something may have been.
+// setBlank records whether it is certain that nothing was created for the object.
 func (r *Reconciler[T]) setBlank(uid types.UID, blank bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -44,14 +44,14 @@ func (r *Reconciler[T]) setBlank(uid types.UID, blank bool) {
 	}
 }
 
-// doubt notes that a create may or may not have been carried out.
+// doubt records that the outcome of a create is unknown.
 func (r *Reconciler[T]) doubt(uid types.UID) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.doubts[uid] = time.Now()
 }
 
-// remember notes that the object, as it is now, may have resources.
+// remember records the current object as one that may have resources.
 func (r *Reconciler[T]) remember(key cache.ObjectName, obj T) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -69,7 +69,7 @@ func (r *Reconciler[T]) remembers(key cache.ObjectName, uid types.UID) bool {
 	return r.indexOf(key, uid) >= 0
 }
 
-// forget drops what is known of an object that has no resources any more.
+// forget drops all records of an object that has no resources any more.
 func (r *Reconciler[T]) forget(key cache.ObjectName, uid types.UID) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -85,16 +85,16 @@ func (r *Reconciler[T]) forget(key cache.ObjectName, uid types.UID) {
 	}
 }
 
-// indexOf is where an object is in what is owned under its key, -1 where it is not. The caller holds mu.
+// indexOf gives the index of an object in r.owned[key], or -1 if it is not there. The caller MUST hold mu.
 func (r *Reconciler[T]) indexOf(key cache.ObjectName, uid types.UID) int {
 	return slices.IndexFunc(r.owned[key], func(m memory[T]) bool { return m.obj.GetUID() == uid })
 }
 
-// gone gives the objects of a key that may have resources, other than the one that exists.
+// gone gives the objects of a key that may have resources, except the one that exists.
 func (r *Reconciler[T]) gone(key cache.ObjectName, existing types.UID) map[types.UID]T {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	var gone map[types.UID]T // nil, as a rule
+	var gone map[types.UID]T // usually nil
 	for _, m := range r.owned[key] {
 		if uid := m.obj.GetUID(); uid != existing {
 			if gone == nil {
@@ -106,8 +106,9 @@ func (r *Reconciler[T]) gone(key cache.ObjectName, existing types.UID) map[types
 	return gone
 }
 
-// Remembered gives the UIDs of the objects whose resources are this Reconciler's to look after: those that exist and
-// those that are gone and whose resources it still removes, as their policies say. It is safe for concurrent use.
+// Remembered gives the UIDs of the objects whose resources this Reconciler manages, for the orphan cleanup to skip.
+// They are the existing objects, and the deleted ones whose resources it still removes by their policies. It is safe
+// for concurrent use.
 func (r *Reconciler[T]) Remembered() []types.UID {
 	r.mu.Lock()
 	defer r.mu.Unlock()

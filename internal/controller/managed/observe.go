@@ -8,11 +8,11 @@ import (
 	"cloudteam.ztgame.com/network-controller/internal/controller"
 )
 
-// DefaultObserveInterval is how often an observed resource is read, where nobody says otherwise.
+// DefaultObserveInterval is how often an observed resource is read by default.
 const DefaultObserveInterval = time.Minute
 
-// ObserveEvery tells how often observed resources are read, where that is not DefaultObserveInterval. It MUST be called
-// before Run, if at all.
+// ObserveEvery sets how often observed resources are read; the default is DefaultObserveInterval. If called, it MUST be
+// called before Run.
 func (r *Reconciler[T]) ObserveEvery(interval time.Duration) { r.observeEvery = interval }
 
 // observe shows the resource of an object with Policies.Observe, and writes nothing to Neutron.

@@ -11,24 +11,24 @@ import (
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
 
-// paused reports whether nothing may be changed in Neutron for the object. Who writes the annotation means to pause: a
-// misspelt value must not be the reason that the object goes on in the midst of somebody's work.
+// paused reports whether nothing may be changed in Neutron for the object. Any value but "false" pauses: after a typing
+// error the controller must not go on changing what somebody works on.
 func paused(obj metav1.Object) bool {
 	value, stands := obj.GetAnnotations()[cloudteamv1.AnnotationPaused]
 	return stands && value != "false"
 }
 
-// hold tells in the status that the object is paused, and asks nothing of Neutron.
+// hold reports in the status that the object is paused, and sends no request to Neutron.
 func (r *Reconciler[T]) hold(ctx context.Context, key cache.ObjectName, obj T) error {
 	if r.claimed(obj) {
-		// It still has what it has.
+		// It keeps its resources.
 		r.remember(key, obj)
 	}
 	return r.report(ctx, obj, progress{state: r.pausedState(obj)})
 }
 
-// pausedState is what the conditions of a paused object say. What was there when the pause began is still there, as far
-// as is known, and whoever uses it goes on doing so; but a spec that nobody has applied is not Ready.
+// pausedState gives the conditions of a paused object. Its resources are expected to exist as before the pause, and
+// stay in use. But an object whose spec was not applied is not Ready.
 func (r *Reconciler[T]) pausedState(obj T) controller.State {
 	const by = "Paused by the annotation " + cloudteamv1.AnnotationPaused + ". "
 	status := r.kind.Status(obj)

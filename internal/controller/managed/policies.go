@@ -4,24 +4,24 @@ import (
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
 
-// Policies are what an object wants done where its resources and its spec part ways. Those that are empty are unset.
+// Policies say what to do when an object's resources and its spec differ, or when it is deleted. Empty ones are unset.
 type Policies struct {
 	Deletion cloudteamv1.DeletionPolicy
 	Drift    cloudteamv1.DriftPolicy
-	// IgnoreDrift are the fields, as network.Difference names them, in which others may change the resources.
+	// IgnoreDrift are the fields that others may change, as plan.Difference names them.
 	IgnoreDrift []string
-	// Observe is true where the resource is only shown, and nothing may be written to Neutron: the object's Declaration
-	// is an Observer.
+	// Observe is true if the resource is only shown and nothing may be written to Neutron. The object's Declaration is
+	// then an Observer.
 	Observe bool
 }
 
-// DefaultPolicies hold for objects that say nothing, where whoever runs the controller does not either.
+// DefaultPolicies apply where neither the object nor DefaultTo sets a policy.
 var DefaultPolicies = Policies{
 	Deletion: cloudteamv1.DeletionPolicyDelete,
 	Drift:    cloudteamv1.DriftPolicyCorrect,
 }
 
-// Fields gives names of fields as Policies has them.
+// Fields converts names of fields for Policies.
 func Fields[S ~string](names []S) []string {
 	fields := make([]string, len(names))
 	for i, name := range names {
@@ -30,11 +30,11 @@ func Fields[S ~string](names []S) []string {
 	return fields
 }
 
-// DefaultTo tells the policies of objects that leave them unset, where those are not DefaultPolicies. It MUST be called
-// before Run, if at all.
+// DefaultTo sets the policies of objects that leave them unset; the default is DefaultPolicies. If called, it MUST be
+// called before Run.
 func (r *Reconciler[T]) DefaultTo(defaults Policies) { r.defaults = defaults }
 
-// policies are those that hold for the object.
+// policies gives the effective policies of the object.
 func (r *Reconciler[T]) policies(obj T) Policies {
 	p := r.kind.Policies(obj)
 	if p.Deletion == "" {

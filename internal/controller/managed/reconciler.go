@@ -14,13 +14,13 @@ import (
 	"cloudteam.ztgame.com/network-controller/internal/plan"
 )
 
-// Reconciler syncs the objects of one kind. Make it with NewReconciler.
+// Reconciler syncs the objects of one kind. Create it with NewReconciler.
 type Reconciler[T Object] struct {
 	*controller.Loop
 
 	kind    Kind[T]
 	indexer cache.Indexer
-	// inventory is that of the process's own cloud; clouds are the others, nil where there are none.
+	// inventory is for the process's own cloud; clouds are the other clouds, nil for none.
 	inventory Inventory
 	clouds    Clouds
 	recorder  record.EventRecorder
@@ -32,28 +32,28 @@ type Reconciler[T Object] struct {
 	defaults Policies
 	// observeEvery is how often observed resources are read.
 	observeEvery time.Duration
-	// acting is since when no other process acts. A create that an earlier one may have tried is found by a list that
-	// began after it.
+	// acting is the time since which no other process acts. Only a list that began after it is sure to show what an
+	// earlier process created.
 	acting time.Time
 
 	mu sync.Mutex
-	// doubts say since when a create's outcome is unknown, by the object's UID: a list must begin after that before
-	// anything is created again.
+	// doubts holds, by the object's UID, when a create's outcome became unknown. Nothing is created again before a list
+	// that began later.
 	doubts map[types.UID]time.Time
-	// blank are the objects, by UID, for which nothing was created since it was last certain that nothing is there. Of
-	// others an earlier process may have created something, whatever a list shows.
+	// blank holds, by UID, the objects for which nothing was created since it was last certain that nothing exists. For
+	// all others an earlier process may have created something, whatever a list shows.
 	blank map[types.UID]bool
-	// owned are the objects whose resources may exist, as they were last synced, by key: one as a rule, more while what
-	// earlier objects of the name left is being removed. It is how the resources of an object that is gone from the cache
-	// are found, since a key does not tell the UID.
+	// owned holds, by key, the objects whose resources may exist, as of their last sync. There is usually one. There are
+	// more while resources of earlier objects of the name are being removed. A key has no UID, so this is how a deleted
+	// object's resources are found.
 	owned map[cache.ObjectName][]memory[T]
 }
 
 // indexUID is the name of the index from UID to object.
 const indexUID = "owned/uid"
 
-// NewReconciler makes a Reconciler and adds its index to the informer of the kind, which it watches and which must not
-// run yet. inventory is that of the process's own cloud. Nothing runs before Run.
+// NewReconciler makes a Reconciler, and adds its index and event handlers to the kind's informer. The informer MUST NOT
+// run yet. inventory is for the process's own cloud. Nothing runs before Run.
 func NewReconciler[T Object](
 	kind Kind[T], informer cache.SharedIndexInformer, inventory Inventory, recorder record.EventRecorder, cluster string,
 ) (*Reconciler[T], error) {
@@ -90,16 +90,16 @@ func NewReconciler[T Object](
 	return r, nil
 }
 
-// ActSince tells since when no other process acts on the objects, where that is not since NewReconciler: a list that
-// began before a former leader's last create may not show what that made. It MUST be called before Run, if at all.
+// ActSince sets since when no other process acts on the objects; the default is the time of NewReconciler. An earlier
+// list may miss the last create of a former leader. If called, it MUST be called before Run.
 func (r *Reconciler[T]) ActSince(since time.Time) { r.acting = since }
 
-// Moved puts the object of the given UID on the queue, if it is of this kind: the Inventory found its resources other
-// than they were.
+// Moved requeues the object of the given UID, if it is of this kind. The Inventory calls it when the object's resources
+// have changed.
 func (r *Reconciler[T]) Moved(uid string) {
 	objects, err := r.indexer.ByIndex(indexUID, uid)
 	if err != nil {
-		return // the index is made in NewReconciler
+		return // NewReconciler adds the index
 	}
 	r.enqueue(objects)
 }

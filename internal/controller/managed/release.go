@@ -16,7 +16,7 @@ import (
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
 
-// finalize removes or releases the object's resources, and then takes the finalizer off.
+// finalize removes or releases the object's resources, and then removes the finalizer.
 func (r *Reconciler[T]) finalize(ctx context.Context, key cache.ObjectName, obj T) error {
 	at := slices.Index(obj.GetFinalizers(), r.kind.Finalizer)
 	if at < 0 && !r.remembers(key, obj.GetUID()) {
@@ -26,7 +26,7 @@ func (r *Reconciler[T]) finalize(ctx context.Context, key cache.ObjectName, obj 
 	if message := r.kind.InUse(obj); message != "" {
 		p := r.maintain(ctx, key, obj)
 		if _, gone := errors.AsType[*plan.NotMadeError](p.err); gone {
-			p.err = nil // nothing is left to keep, and what is to be deleted is not looked for
+			p.err = nil // nothing is left to maintain, and an object in deletion needs no search
 		}
 		if p.err == nil {
 			p.state = controller.Reconciling(cloudteamv1.ReasonInUse, message)
@@ -44,7 +44,7 @@ func (r *Reconciler[T]) finalize(ctx context.Context, key cache.ObjectName, obj 
 	case p.err != nil:
 		return errors.Join(p.err, r.report(ctx, obj, p))
 	}
-	// Where somebody else took the finalizer off, and another's keeps the object, there is nothing more to do.
+	// If somebody else removed the finalizer and another one keeps the object, nothing is left to do.
 	if at >= 0 {
 		finalizers := slices.Delete(slices.Clone(obj.GetFinalizers()), at, at+1)
 		_, err := r.patchMetadata(ctx, key, obj, map[string]any{"finalizers": finalizers})
@@ -59,16 +59,16 @@ func (r *Reconciler[T]) finalize(ctx context.Context, key cache.ObjectName, obj 
 	return nil
 }
 
-// maintain keeps as declared what is to be deleted and is still in use: an address that is lost meanwhile would be
-// given to another, beside the one who uses it.
+// maintain keeps the resources of a deleted object as declared while they are in use. Without it, a lost address could
+// be given to a second user.
 func (r *Reconciler[T]) maintain(ctx context.Context, key cache.ObjectName, obj T) (p progress) {
 	declared, err := r.kind.Declare(obj, r.ownerOf(obj))
 	if err != nil {
-		return p // it cannot be made anew; what there is stays
+		return p // it cannot be created again; existing resources stay
 	}
 	at, err := r.reach(obj, false)
 	if err != nil {
-		return p // nor without its cloud
+		return p // the same without its cloud
 	}
 	r.settle(key, obj.GetUID(), at)
 	p.declared = r.takingBack(obj, declared)
@@ -78,8 +78,8 @@ func (r *Reconciler[T]) maintain(ctx context.Context, key cache.ObjectName, obj 
 	return p
 }
 
-// release removes everything of the object's in Neutron, or takes the marker off where deletionPolicy is Retain. Its
-// outcome has no error once nothing in Neutron bears the marker.
+// release removes all of the object's resources in Neutron. With deletionPolicy Retain it removes only the marker. The
+// progress has no error once nothing in Neutron bears the marker.
 func (r *Reconciler[T]) release(ctx context.Context, key cache.ObjectName, obj T) (p progress) {
 	owner := r.ownerOf(obj)
 	at, err := r.reach(obj, true)
@@ -101,7 +101,7 @@ func (r *Reconciler[T]) release(ctx context.Context, key cache.ObjectName, obj T
 				if !ok {
 					return observed, err
 				}
-				// Somebody took the marker off. It is not ours to delete any more.
+				// Somebody removed the marker, so the resource is no longer ours to delete.
 				r.recorder.Eventf(obj, corev1.EventTypeNormal, cloudteamv1.EventRetained,
 					"Left %s in Neutron: it no longer bears its owner's marker", foreign.Resource)
 				expected = slices.DeleteFunc(expected, func(e Lookup) bool { return e == foreign.Lookup })
@@ -121,7 +121,7 @@ func (r *Reconciler[T]) release(ctx context.Context, key cache.ObjectName, obj T
 				}
 			}
 			if err == nil {
-				// What we have deleted ourselves need not be asked for, and what we released is not ours to ask for.
+				// Resources that we deleted or released need no further lookup.
 				expected = nil
 				r.setBlank(obj.GetUID(), true)
 			}
@@ -134,9 +134,9 @@ func (r *Reconciler[T]) release(ctx context.Context, key cache.ObjectName, obj T
 	return p
 }
 
-// prune removes the resources of objects of this key that are gone from the cache though they had the finalizer, such
-// as when it was forced off. Those of one that was paused are left, and remembered, so that nobody else takes them.
-// existing is the UID of the object that bears the key now, or empty.
+// prune removes the resources of objects of this key that are gone from the cache although they had the finalizer, for
+// example because somebody force-removed it. Resources of a paused object stay, and stay remembered, so that the orphan
+// cleanup does not remove them. existing is the UID of the object that has the key now, or empty.
 func (r *Reconciler[T]) prune(ctx context.Context, key cache.ObjectName, existing types.UID) error {
 	var errs []error
 	for uid, obj := range r.gone(key, existing) {

@@ -10,19 +10,19 @@ import (
 	"cloudteam.ztgame.com/network-controller/internal/plan"
 )
 
-// Removal is how everything of one owner's leaves Neutron, or our hands.
+// Removal removes or releases everything of one owner in Neutron.
 type Removal struct {
-	// Look gives what bears the owner's marker, from a list that is new enough for "nothing" to mean nothing.
+	// Look gives what bears the owner's marker, from a list that is new enough to prove that nothing does.
 	Look func(ctx context.Context) (plan.Observed, error)
-	// Plan gives the steps after which what was observed no longer bears the marker.
+	// Plan gives the steps after which the observed resources no longer bear the marker.
 	Plan func(observed plan.Observed) (plan.Change, error)
 	// Apply takes the steps; see Inventory.Apply.
 	Apply func(ctx context.Context, change plan.Change) (done plan.Change, err error)
 }
 
-// Run looks, plans and applies until nothing bears the marker. Where somebody else was faster, what was observed is
-// read anew from the inventory, a few times at most. last is what was last observed; nil where nothing is known. An
-// error means that something may be left; those of Look, Plan and Apply are given back as they are.
+// Run looks, plans and applies until nothing bears the marker. After a conflict with another writer it rereads what was
+// observed, at most a few times. last is the last observation; nil if nothing is known. An error means that something
+// may be left. Errors of Look, Plan and Apply are returned unchanged.
 func (r Removal) Run(ctx context.Context, in Inventory) (last *plan.Observed, err error) {
 	unsettled := fmt.Errorf("the removal did not converge after %d attempts", attempts)
 	for attempt := 0; ; attempt++ {
@@ -55,7 +55,7 @@ func (r Removal) Run(ctx context.Context, in Inventory) (last *plan.Observed, er
 	}
 }
 
-// rereadAll reads everything anew, after somebody else was faster, so that the next plan is made from what is there.
+// rereadAll rereads everything after a conflict, so that the next plan starts from the current state.
 func rereadAll(ctx context.Context, in Inventory, observed plan.Observed) error {
 	for _, resource := range observed.Resources() {
 		if _, err := in.Reread(ctx, resource); err != nil && !errors.Is(err, inventory.ErrUnmarked) {

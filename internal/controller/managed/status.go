@@ -17,27 +17,27 @@ import (
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
 
-// progress is what a sync of an object has learned and done so far, which report then shows.
+// progress collects what a sync of an object has learned and done so far, for report to show.
 type progress struct {
 	// state is what the conditions say; empty until the sync ends.
 	state controller.State
-	// declared is what the object asks for; nil of one that is being deleted.
+	// declared is what the object asks for; nil if it is being deleted.
 	declared Declaration
-	// identity is where the credentials lead; nil where that is not known.
+	// identity is the cloud that the credentials lead to; nil if unknown.
 	identity *client.Identity
-	// observed is what Neutron has; nil where that is not known.
+	// observed is what exists in Neutron; nil if unknown.
 	observed *plan.Observed
-	// applied is true when Neutron was made, or found, as the spec says.
+	// applied is true if Neutron agrees with the spec.
 	applied bool
-	// drift is what others changed and what was left so.
+	// drift is what others changed and the sync left so.
 	drift []plan.Difference
-	// events are what was done.
+	// events describe what was done.
 	events []controller.Event
-	// err, where not nil, has the key retried.
+	// err, if not nil, makes the Loop retry the key.
 	err error
 }
 
-// failed ends the sync with an error, which has the key retried.
+// failed ends the sync with an error; the key is retried.
 func (p progress) failed(err error) progress {
 	if problem, ok := errors.AsType[*Problem](err); ok && problem.Drift != nil {
 		p.drift = problem.Drift
@@ -47,13 +47,13 @@ func (p progress) failed(err error) progress {
 	return p
 }
 
-// waiting ends the sync of an object that cannot be planned now. An event brings the key, when that changes.
+// waiting ends the sync of an object that cannot be planned now. An event requeues the key when that changes.
 func (p progress) waiting(err error) progress {
 	p.err, p.state = nil, undeclared(err)
 	return p
 }
 
-// notConverged is the error where the last attempt left something to do.
+// notConverged is the error if the last attempt left something to do.
 func (p progress) notConverged(kind plan.Kind) error {
 	if p.err != nil {
 		return p.err
@@ -61,7 +61,7 @@ func (p progress) notConverged(kind plan.Kind) error {
 	return fmt.Errorf("the %s did not converge after %d attempts", kind, attempts)
 }
 
-// succeeded ends the sync of an object whose resources are as the spec says, but for drift that is left.
+// succeeded ends the sync of an object whose resources are as declared, except for drift that is left.
 func (p progress) succeeded(kind plan.Kind) progress {
 	p.err = nil
 	p.applied = true
@@ -72,14 +72,14 @@ func (p progress) succeeded(kind plan.Kind) progress {
 	message := "Drift detected and left as it is (driftPolicy Report): " + Listed(p.drift)
 	p.state = controller.Ready(cloudteamv1.ReasonDriftReported, message)
 	if !p.declared.Complete(*p.observed) {
-		// Nothing is being done about it, and nobody can use what is there.
+		// Nothing corrects it, and the resource cannot be used as it is.
 		p.state = controller.Stalled(cloudteamv1.ReasonDriftReported, message)
 	}
 	return p
 }
 
-// report sends the Events of what was done, writes the status where it changed by what is worth it, and tells a new
-// failure, new drift and a new warning in Events of their own.
+// report sends Events for what was done and writes the status if the change is worth a write. A new failure, new drift
+// and a new warning get Events of their own.
 func (r *Reconciler[T]) report(ctx context.Context, obj T, p progress) error {
 	updated := r.updated(obj, p)
 	told := meta.FindStatusCondition(r.kind.Status(obj).Conditions, cloudteamv1.ConditionReady)
@@ -106,7 +106,7 @@ func (r *Reconciler[T]) report(ctx context.Context, obj T, p progress) error {
 	}.Send(ctx, r.recorder, obj)
 }
 
-// newWarnings tell of the conditions among Kind.Warnings that have become True.
+// newWarnings gives Events for the conditions among Kind.Warnings that have become True.
 func (r *Reconciler[T]) newWarnings(was, is T) (events []controller.Event) {
 	for _, warning := range r.kind.Warnings {
 		c := meta.FindStatusCondition(r.kind.Status(is).Conditions, warning)
@@ -119,14 +119,14 @@ func (r *Reconciler[T]) newWarnings(was, is T) (events []controller.Event) {
 	return events
 }
 
-// Differs reports whether two states of the part of a status that a controller writes differ, for Kind.ToWrite.
+// Differs compares two states of the part of a status that a controller writes, for Kind.ToWrite.
 func Differs(was, is any) bool {
-	// The semantic comparison, which takes an empty list for none, costs several times the other.
+	// The semantic comparison treats an empty list as none, but costs several times as much.
 	return !reflect.DeepEqual(was, is) && !equality.Semantic.DeepEqual(was, is)
 }
 
-// updated is a copy of the object with its status after a sync. What the sync did not learn stays as it was, but for
-// drift from another spec, which says nothing of this one.
+// updated is a copy of the object with its status after a sync. What the sync did not learn stays as it was, except
+// drift from another spec, which no longer applies.
 func (r *Reconciler[T]) updated(obj T, p progress) T {
 	updated := obj.DeepCopyObject().(T)
 	status := r.kind.Status(updated)

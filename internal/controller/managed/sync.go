@@ -14,8 +14,8 @@ import (
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
 
-// Sync makes Neutron agree with one object. It acts on what the caches hold now, whatever put the key on the queue. It
-// is a controller.Sync.
+// Sync makes Neutron agree with one object. It acts on the current state of the caches, whatever put the key on the
+// queue. It is a controller.Sync.
 func (r *Reconciler[T]) Sync(ctx context.Context, key cache.ObjectName) (controller.Result, error) {
 	obj, exists, err := r.get(key)
 	if err != nil {
@@ -26,14 +26,14 @@ func (r *Reconciler[T]) Sync(ctx context.Context, key cache.ObjectName) (control
 		return controller.Result{}, r.prune(ctx, key, "")
 	}
 	if !r.expected.Met(key, obj.GetUID(), obj.GetResourceVersion()) {
-		// The cache is older than our own last write. The event that brings it up to date brings the key back.
+		// The cache is older than our own last write. The event that updates it requeues the key.
 		return controller.Result{}, nil
 	}
-	// What earlier objects of the name left does not hold this one up: its resources are its own.
+	// Leftovers of earlier objects of the name do not delay this one: its resources are its own.
 	pruned := r.prune(ctx, key, obj.GetUID())
 	var result controller.Result
 	switch {
-	case r.policies(obj).Observe && !r.claimed(obj): // what is claimed may own something, whatever its spec says
+	case r.policies(obj).Observe && !r.claimed(obj): // a claimed object may own something, whatever its spec says
 		result, err = r.observe(ctx, obj)
 	case paused(obj):
 		err = r.hold(ctx, key, obj)
@@ -45,7 +45,7 @@ func (r *Reconciler[T]) Sync(ctx context.Context, key cache.ObjectName) (control
 	return result, errors.Join(err, pruned)
 }
 
-// reconcile makes the resources as the spec declares, and reports in the status how that went.
+// reconcile makes the resources as the spec declares, and reports the outcome in the status.
 func (r *Reconciler[T]) reconcile(ctx context.Context, key cache.ObjectName, obj T) error {
 	at, unreachable := r.reach(obj, false)
 	if errors.Is(unreachable, ErrNotYet) {
@@ -53,18 +53,18 @@ func (r *Reconciler[T]) reconcile(ctx context.Context, key cache.ObjectName, obj
 	}
 	claimed := r.claimed(obj)
 	if claimed {
-		// Whatever comes of this sync: an earlier process may have created something.
+		// An earlier process may have created something, so remember it whatever this sync does.
 		r.remember(key, obj)
 	}
 	declared, err := r.kind.Declare(obj, r.ownerOf(obj))
 	if err = errors.Join(err, unreachable); err != nil {
-		// Only another spec helps, or what is waited for. Either brings an event.
+		// Only another spec helps, or what it waits for. Either sends an event.
 		return r.report(ctx, obj, progress{state: undeclared(err)})
 	}
 	r.settle(key, obj.GetUID(), at)
 	p := progress{declared: r.takingBack(obj, declared)}
 	if within, ok := r.identify(ctx, at.in, obj, &p); ok {
-		// The finalizer comes before the first resource, so that no object can go and leave one behind.
+		// The finalizer comes before the first resource, so that no deleted object can leave one behind.
 		if !claimed {
 			if obj, err = r.claim(ctx, key, obj, *p.identity, declared); err != nil {
 				return fmt.Errorf("adding the finalizer: %w", err)
@@ -82,8 +82,8 @@ func (r *Reconciler[T]) reconcile(ctx context.Context, key cache.ObjectName, obj
 	return errors.Join(p.err, r.report(ctx, obj, p))
 }
 
-// attempts bounds how often one sync writes, where somebody else changes what it was about to change. What the last
-// attempt left is still looked at.
+// attempts limits how often one sync writes while others change the same resources. The result of the last attempt is
+// still read.
 const attempts = 3
 
 // converge plans and applies what is declared until the plan is empty.
@@ -114,7 +114,7 @@ func (r *Reconciler[T]) converge(ctx context.Context, in Inventory, obj T, p pro
 			}
 			return p.succeeded(r.kind.Resource)
 		case len(last) > 0 && slices.EqualFunc(last, next.Change, sameDifferences):
-			// What Neutron does not show was not done, and each attempt would tell of it again.
+			// Neutron does not show the change, so it was not done. Each attempt would repeat the Event.
 			p.events = p.events[:len(p.events)-1]
 			return p.failed(&notApplied{next.Change})
 		case attempt == attempts:
@@ -132,7 +132,7 @@ func (r *Reconciler[T]) converge(ctx context.Context, in Inventory, obj T, p pro
 		if err == nil {
 			p.err, last = nil, next.Change
 			if next.adopts {
-				// It is known by its marker from here on.
+				// From here on the marker identifies it.
 				last = nil
 				_, p.err = in.Reread(ctx, r.kind.Expected(obj)[0].Resource)
 			}
@@ -144,28 +144,28 @@ func (r *Reconciler[T]) converge(ctx context.Context, in Inventory, obj T, p pro
 	}
 }
 
-// nextChange is what is to be done for the object, and why.
+// nextChange is the next change for the object, and why it is made.
 type nextChange struct {
 	plan.Change
-	// adopts is true where the change has the object's marker written on what was there before it. drifted is true where
-	// it takes back what others changed.
+	// adopts is true if the change writes the object's marker on a resource that existed before the object. drifted is
+	// true if it reverts what others changed.
 	adopts, drifted bool
 }
 
-// next plans what is to be done about what was observed. It fills in the drift that is left.
+// next plans the change for what was observed. It fills in the drift that is left.
 func (r *Reconciler[T]) next(
 	ctx context.Context, in Inventory, obj T, p *progress, unresolved error,
 ) (nextChange, error) {
 	if adopter, ok := p.declared.(Adopter); ok && p.observed.Empty() && r.kind.Expected(obj)[0].Imported {
 		if unresolved != nil {
-			// What is not known cannot be compared, and would be set later without having been.
+			// An unresolved field cannot be compared now. It would be set later without a comparison.
 			return nextChange{}, unresolved
 		}
 		change, err := adopter.Adopt(ctx, in)
 		return nextChange{Change: change, adopts: true}, err
 	}
 	change, err := p.declared.Plan(*p.observed)
-	// A spec is applied as a whole once. What differs from then on was changed by somebody else.
+	// A spec is applied as a whole once. A later difference was made by somebody else.
 	drifted := r.kind.Status(obj).AppliedGeneration == obj.GetGeneration()
 	if err != nil || !drifted {
 		return nextChange{Change: change}, err
@@ -178,14 +178,14 @@ func (r *Reconciler[T]) next(
 	return nextChange{Change: change, drifted: true}, nil
 }
 
-// afterFailure says what becomes of the sync after a change that failed: it has a state where the sync ends, and none
-// where the next attempt plans from what was read anew. nothingDone is whether no step of the change was taken.
+// afterFailure decides how a sync goes on after a failed change. The result has a state if the sync ends, and none if
+// the next attempt plans from reread resources. nothingDone is true if no step of the change was taken.
 func (r *Reconciler[T]) afterFailure(
 	ctx context.Context, in Inventory, obj T, p progress, err error, nothingDone bool,
 ) progress {
 	switch {
 	case client.IsNotFound(err) && p.observed.Empty() && nothingDone:
-		// It is missing what is not the object's own, such as a port its network: to ask again at once is to get the same
+		// Something is missing that is not the object's own, such as a port's network. An immediate retry would get the same
 		// answer.
 		return p.failed(err)
 	case client.IsConflict(err), client.IsNotFound(err):
@@ -202,8 +202,8 @@ func (r *Reconciler[T]) afterFailure(
 	}
 }
 
-// resolveNames is Declaration.Resolve. unresolved is its error where the rest of the declaration can be planned, and
-// err where nothing can.
+// resolveNames calls Declaration.Resolve. unresolved is its error if the rest of the declaration can be planned, and
+// err if nothing can.
 func resolveNames(
 	ctx context.Context, in Inventory, declared Declaration,
 ) (resolved Declaration, unresolved, err error) {
@@ -214,8 +214,8 @@ func resolveNames(
 	return resolved, nil, err
 }
 
-// leaveDrift splits a change into what is done under driftPolicy Report all the same, the removal of duplicates, and
-// the differences that are reported and left.
+// leaveDrift splits a change for driftPolicy Report. rest is done anyway: the removal of duplicates. The differences in
+// drift are reported and left.
 func leaveDrift(change plan.Change) (rest plan.Change, drift []plan.Difference) {
 	going := map[string]bool{}
 	for _, step := range change {
@@ -225,13 +225,13 @@ func leaveDrift(change plan.Change) (rest plan.Change, drift []plan.Difference) 
 		}
 	}
 	for _, step := range change {
-		// What has to come off a duplicate first goes with it.
+		// Whatever must first be detached from a duplicate is removed with it.
 		if going[step.ID] || step.Action == plan.DetachInterface && going[step.RouterRef.ID] {
 			rest = append(rest, step)
 			continue
 		}
 		for _, d := range step.Differences {
-			// What cannot change is two steps for one difference.
+			// A field that cannot be updated gives two steps for one difference.
 			if !slices.Contains(drift, d) {
 				drift = append(drift, d)
 			}

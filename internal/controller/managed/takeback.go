@@ -11,18 +11,18 @@ import (
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
 
-// Retractable is the Declaration of an object whose spec can set what is others' to change while the spec does not set
-// it. What the spec set and sets no longer is taken back, once.
+// Retractable is the Declaration of an object whose spec can set fields that belong to others while it does not set
+// them. A field that the spec no longer sets is taken back, once.
 type Retractable interface {
 	Declaration
 	// Sets names the fields of that sort that the spec sets, in alphabetical order.
 	Sets() []string
-	// TakingBack is the declaration that also takes back the named fields, where the spec does not set them.
+	// TakingBack is the declaration that also takes back those of the named fields that the spec does not set.
 	TakingBack(fields []string) Declaration
 }
 
-// takingBack is the declaration with what an earlier spec of the object set and this one does not. Once this one was
-// applied whole, that is done: what is there since then is others'.
+// takingBack is the declaration that also takes back what an earlier spec of the object set and this one does not.
+// After this spec was applied as a whole, those fields belong to others.
 func (r *Reconciler[T]) takingBack(obj T, declared Declaration) Declaration {
 	retractable, ok := declared.(Retractable)
 	if !ok || r.kind.Status(obj).AppliedGeneration == obj.GetGeneration() {
@@ -36,7 +36,7 @@ func (r *Reconciler[T]) takingBack(obj T, declared Declaration) Declaration {
 	return retractable.TakingBack(fields)
 }
 
-// remembered are the fields that were set for the object, in alphabetical order.
+// remembered gives the fields that were set for the object, in alphabetical order.
 func remembered(obj Object) []string {
 	var noted cloudteamv1.TakeBack
 	err := json.Unmarshal([]byte(obj.GetAnnotations()[cloudteamv1.AnnotationTakeBack]), &noted)
@@ -46,7 +46,7 @@ func remembered(obj Object) []string {
 	return slices.Compact(slices.Sorted(slices.Values(noted.Fields)))
 }
 
-// annotationOf is the annotation that remembers the fields; nil, which removes it, where there are none.
+// annotationOf gives the annotation that remembers the fields. Without fields it is nil, which removes the annotation.
 func annotationOf(obj Object, fields []string) (any, error) {
 	if len(fields) == 0 {
 		return nil, nil
@@ -55,13 +55,13 @@ func annotationOf(obj Object, fields []string) (any, error) {
 	return string(text), err
 }
 
-// rememberSet remembers the fields that the declaration sets, beside those that are remembered. It comes before each
-// request that may carry one of them. As a rule they are remembered already, and nothing is written.
+// rememberSet adds the fields that the declaration sets to the remembered ones. It comes before each request that may
+// set one of them. Usually they are remembered already, and nothing is written.
 func (r *Reconciler[T]) rememberSet(ctx context.Context, obj T, declared Declaration) (T, error) {
 	return r.rememberFields(ctx, obj, setOrRemembered(obj, declared))
 }
 
-// setOrRemembered are the fields that the declaration sets, and those that are remembered.
+// setOrRemembered gives the fields that the declaration sets, and the remembered ones.
 func setOrRemembered(obj Object, declared Declaration) []string {
 	fields := remembered(obj)
 	if retractable, ok := declared.(Retractable); ok {
@@ -70,8 +70,8 @@ func setOrRemembered(obj Object, declared Declaration) []string {
 	return slices.Compact(slices.Sorted(slices.Values(fields)))
 }
 
-// rememberOnlySet remembers the fields that the declaration sets and no others. It comes after all was seen to be as
-// declared, and before the status says so.
+// rememberOnlySet remembers the fields that the declaration sets and no others. It comes after everything was seen to
+// be as declared, and before the status says so.
 func (r *Reconciler[T]) rememberOnlySet(ctx context.Context, obj T, declared Declaration) error {
 	retractable, ok := declared.(Retractable)
 	if !ok {
@@ -98,8 +98,8 @@ func (r *Reconciler[T]) rememberFields(ctx context.Context, obj T, fields []stri
 	return written, nil
 }
 
-// notRemembered says that the annotation was not written. Nothing of the object's is reported then, as where the
-// finalizer was not written.
+// notRemembered says that the annotation was not written. Then nothing about the object is reported, as with a
+// finalizer that was not written.
 type notRemembered struct{ err error }
 
 func (e *notRemembered) Error() string {
