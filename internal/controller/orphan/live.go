@@ -14,25 +14,27 @@ import (
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
 
-// Live gives the UIDs of all objects that can own resources in Neutron, as the API server has them now. The answer is
-// complete, and from no cache of this process. An error means that nothing is known, and never that nothing exists.
+// Live gives the UIDs of all objects that can own resources in Neutron, from the API server and not from a cache of
+// this process. The answer is complete and current. An error means that nothing is known, and never that nothing
+// exists.
 type Live func(ctx context.Context) (uids map[string]bool, err error)
 
-// The resources whose objects own resources in Neutron.
+// owning are the kinds whose objects own resources in Neutron.
 var owning = []schema.GroupVersionResource{
 	cloudteamv1.SchemeGroupVersion.WithResource("networks"),
 	cloudteamv1.SchemeGroupVersion.WithResource("networkports"),
 }
 
 const (
-	// livePage is how many objects one answer holds at most; client-go's pager asks for as many.
+	// livePage is the most objects in one answer; client-go's pager uses the same limit.
 	livePage = 500
-	// liveTimeout bounds the whole reading, of any number of pages.
+	// liveTimeout limits the whole read, of any number of pages.
 	liveTimeout = time.Minute
 )
 
-// ReadLive makes a Live that reads at an API server, and makes sure that it is the one of the cluster whose namespace
-// kube-system has the given UID: another cluster, or one that was set up anew, knows nothing of this one's objects.
+// ReadLive makes a Live that reads from an API server. It verifies that the server belongs to the cluster whose
+// namespace kube-system has the given UID. Another cluster, or one that was recreated, does not know this one's
+// objects.
 func ReadLive(client metadata.Interface, cluster string) Live {
 	return func(ctx context.Context) (map[string]bool, error) {
 		ctx, cancel := context.WithTimeout(ctx, liveTimeout)
@@ -56,9 +58,9 @@ func ReadLive(client metadata.Interface, cluster string) Live {
 	}
 }
 
-// readUIDs adds the UIDs of all objects of a resource, in all namespaces. Without a resourceVersion, the first page is
-// of the most recent state, and the pages that continue it are of the same (Kubernetes API concepts, "Semantics for get
-// and list"). Where the API server can no longer tell that state, it answers 410, and the list has failed.
+// readUIDs adds the UIDs of all objects of a resource, in all namespaces. Without a resourceVersion, the first page has
+// the most recent state, and the following pages have the same state (Kubernetes API concepts, "Semantics for get and
+// list"). If the API server no longer has that state, it answers 410, and the list fails.
 func readUIDs(
 	ctx context.Context, client metadata.Interface, resource schema.GroupVersionResource, uids map[string]bool,
 ) error {

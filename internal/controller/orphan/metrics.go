@@ -8,7 +8,7 @@ import (
 	"k8s.io/component-base/metrics/legacyregistry"
 )
 
-// The states of candidates, as the metric has them.
+// The states of candidates, as in the metric's label.
 const (
 	stateWaiting  = "waiting"
 	stateDue      = "due"
@@ -31,16 +31,16 @@ var (
 	})
 )
 
-// registerMetrics comes before the first value: what is set before is lost.
+// registerMetrics MUST run before the first value is set: earlier values are lost.
 var registerMetrics = sync.OnceFunc(func() { legacyregistry.MustRegister(orphans, removed) })
 
-// count sets the gauge from all books after a look at those in which something is new.
+// count sets the gauge from all books after a sync that processed the books in news.
 func (c *Controller) count(news []*book) {
 	all := map[string]int{stateWaiting: 0, stateDue: 0, stateWithheld: 0, stateBlocked: 0}
 	for _, b := range c.books {
 		due := b.due
 		if !slices.Contains(news, b) {
-			due = nil // it was dealt with
+			due = nil // it was processed earlier
 		}
 		for state, n := range b.ledger.count(due, b.withheld) {
 			all[state] += n
@@ -51,7 +51,7 @@ func (c *Controller) count(news []*book) {
 	}
 }
 
-// count counts the candidates by state, after a look in which those of due and withheld were.
+// count counts the candidates by state, after a sync with the given due and withheld ones.
 func (l ledger) count(due, withheld []string) map[string]int {
 	states := map[string]int{stateWithheld: len(withheld)}
 	counted := map[string]bool{}

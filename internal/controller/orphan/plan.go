@@ -9,16 +9,16 @@ import (
 	"cloudteam.ztgame.com/network-controller/internal/neutron/inventory"
 )
 
-// Rules say when the resources of an object that is gone are removed, and how many at a time.
+// Rules say when the resources of a deleted object are removed, and how many at a time.
 type Rules struct {
-	// Grace is how long the object must have been missing before.
+	// Grace is how long the object must be missing first.
 	Grace time.Duration
-	// MaxShare is the largest share of all owners, from 0 to 1, whose resources may go in one audit. Above 0 it is one
-	// owner at least; at 0 none goes, and orphans are told of and left.
+	// MaxShare is the largest share of all owners, from 0 to 1, whose resources may be removed in one audit. Above 0 it
+	// allows at least one owner. At 0 nothing is removed, and orphans are only logged.
 	MaxShare float64
 }
 
-// allowance is how many owners of so many may lose their resources in one audit.
+// allowance is how many of the given number of owners may lose their resources in one audit.
 func (r Rules) allowance(owners int) int {
 	if r.MaxShare <= 0 {
 		return 0
@@ -26,22 +26,21 @@ func (r Rules) allowance(owners int) int {
 	return max(1, int(r.MaxShare*float64(owners)))
 }
 
-// minAudits is how many complete lists of the cloud have to show a candidate before it is due: one list is no proof.
+// minAudits is how many complete lists of the cloud must show a candidate before it is due: one list is no proof.
 const minAudits = 2
 
-// note is what is remembered of a candidate: an owner whose object is not known.
+// note is the record of a candidate: an owner whose object is unknown.
 type note struct {
-	// since is when it was first seen to be one, and audits how many complete lists have shown it since.
+	// since is when it became a candidate, and audits is how many complete lists have shown it since.
 	since  time.Time
 	audits int
-	// blocked is when its removal was last tried and something that is not ours kept it; zero where nothing has.
+	// blocked is when its removal was last blocked by something that is not ours; zero if never.
 	blocked time.Time
 	// told is the last failure that was logged.
 	told string
 }
 
-// ledger is what is remembered of all candidates, by UID, as of the list that began at audited. The zero value is
-// empty.
+// ledger holds the notes of all candidates, by UID, as of the list that began at audited. The zero value is empty.
 type ledger struct {
 	audited time.Time
 	notes   map[string]note
@@ -53,20 +52,20 @@ type view struct {
 	// owners are those of the list that began at audited.
 	owners  map[string]inventory.Holdings
 	audited time.Time
-	// of is the project that it showed.
+	// of is the project that the list shows.
 	of client.Identity
-	// all is what there is in all clouds; zero where this is the only one.
+	// all counts everything in all clouds; zero if this is the only cloud.
 	all tally
-	// exists reports whether a cache has the object of a UID, or this process looks after what it left.
+	// exists reports whether a cache has the object of a UID, or whether this process manages what the object left.
 	exists func(uid string) bool
 }
 
-// tally counts what counts towards the share: owners, and those that are due for the first time.
+// tally has the counts for the share: owners, and those that are due for the first time.
 type tally struct{ owners, due int }
 
-// next gives the ledger after a view, and the candidates that are due: for as long as the rules say, in as many lists.
-// Without a new list nothing changes and nothing is due; with one, the ledger is another one. Who was blocked is due
-// again after another grace period.
+// next gives the ledger after a view, and the candidates that are due: they were missing for the grace period and in
+// enough lists. Without a new list nothing changes and nothing is due. With one, the result is a new ledger. A blocked
+// candidate is due again after another grace period.
 func (l ledger) next(v view, r Rules) (next ledger, due []string) {
 	if !v.audited.After(l.audited) {
 		return l, nil
@@ -91,21 +90,21 @@ func (l ledger) next(v view, r Rules) (next ledger, due []string) {
 	return next, due
 }
 
-// verdict is what becomes of those who are due. Who is in none of its lists waits for the next audit.
+// verdict says what happens to those that are due. One that is in none of its lists waits for the next audit.
 type verdict struct {
-	// exist are those whose objects exist, whatever the caches say.
+	// exist are those whose objects exist, whatever the caches show.
 	exist []string
-	// remove are those whose resources go now, in this order: ports before the networks that they may be on.
+	// remove are those whose resources are removed now, in this order: ports before the networks that may have them.
 	remove []string
-	// withheld are all that are due, where they are more than may go in one audit. remove is empty then.
+	// withheld are all that are due, if they are more than one audit may remove. Then remove is empty.
 	withheld []string
 }
 
-// judge decides on those who are due. live are the objects that exist, by UID, and is complete.
+// judge decides on those that are due. live are the existing objects, by UID, and MUST be complete.
 //
-// The share is one of all clouds, or each of many small ones would lose an owner at a time, all at once. Who was
-// blocked before had been allowed to go then, and is not counted again: networks that others keep in use must not hold
-// up the removal of all others for good. It is retried where the share has room.
+// The share covers all clouds together. Otherwise many small clouds could each lose an owner at the same time. An owner
+// that was blocked before passed the share then, and is not counted again: networks that others keep in use must not
+// stop the removal of all others forever. It is retried if the share has room.
 func (l ledger) judge(due []string, live map[string]bool, v view, r Rules) verdict {
 	var judged verdict
 	exist, fresh, again := l.sort(due, live)
@@ -129,8 +128,8 @@ func (l ledger) judge(due []string, live map[string]bool, v view, r Rules) verdi
 	return judged
 }
 
-// sort divides those who are due into those whose objects exist, those who are due for the first time, and those who
-// were blocked before.
+// sort divides those that are due into three lists: their objects exist, they are due for the first time, or they were
+// blocked before.
 func (l ledger) sort(due []string, live map[string]bool) (exist, fresh, again []string) {
 	for _, uid := range due {
 		switch {

@@ -20,15 +20,15 @@ import (
 type book struct {
 	inventory Inventory
 	ledger    ledger
-	// of is the project that the ledger is about.
+	// of is the project of the ledger.
 	of client.Identity
-	// view is the last one, and due those who were due then. withheld are those who were withheld when it was last judged.
+	// view is the last one, and due are those that were due in it. withheld are those that the last verdict withheld.
 	view          view
 	due, withheld []string
 }
 
-// Sync looks at what the last audits showed, where that was not looked at yet, and removes what is due. It is a
-// controller.Sync. What fails is retried with a later audit: a retry before that would act twice on one list.
+// Sync processes the audits that are new since its last call, and removes what is due. It is a controller.Sync. A
+// failure is retried with a later audit: an earlier retry would act twice on one list.
 func (c *Controller) Sync(ctx context.Context, _ cache.ObjectName) (controller.Result, error) {
 	c.openBooks()
 	if news := c.read(ctx); len(news) > 0 {
@@ -37,7 +37,7 @@ func (c *Controller) Sync(ctx context.Context, _ cache.ObjectName) (controller.R
 	return controller.Result{RequeueAfter: c.options.Interval}, nil
 }
 
-// openBooks has a book for each cloud that there is, and for no other.
+// openBooks makes c.books hold one book for each existing cloud.
 func (c *Controller) openBooks() {
 	inventories := []Inventory{c.inventory}
 	if c.options.Others != nil {
@@ -55,9 +55,9 @@ func (c *Controller) openBooks() {
 	c.books = books
 }
 
-// read takes in what is known now, and gives the books in which that is something new.
+// read takes in the current state, and gives the books that have a new audit.
 func (c *Controller) read(ctx context.Context) (news []*book) {
-	// The owners first: an object is in the caches before anything is made for it.
+	// Read the owners first: an object is in the caches before anything is created for it.
 	for _, b := range c.books {
 		owners, audited, of, ok := b.inventory.Owners()
 		if ok && audited.After(b.ledger.audited) {
@@ -71,7 +71,7 @@ func (c *Controller) read(ctx context.Context) (news []*book) {
 	known := c.known()
 	for _, b := range news {
 		if b.view.of != b.of {
-			// What was seen of another project tells nothing of this one.
+			// The records of another project say nothing about this one.
 			b.ledger, b.of = ledger{}, b.view.of
 		}
 		b.view.now = time.Now()
@@ -83,7 +83,7 @@ func (c *Controller) read(ctx context.Context) (news []*book) {
 	return news
 }
 
-// known are the UIDs of the objects that a cache has, or whose resources this process looks after.
+// known gives the UIDs of the objects that a cache has, or whose resources this process manages.
 func (c *Controller) known() map[string]bool {
 	known := map[string]bool{}
 	for _, objects := range c.objects {
@@ -99,7 +99,7 @@ func (c *Controller) known() map[string]bool {
 	return known
 }
 
-// look judges what is due in books, and removes what goes.
+// look judges what is due in the books, and removes it as the verdict says.
 func (c *Controller) look(ctx context.Context, news []*book) {
 	var live map[string]bool
 	if slices.ContainsFunc(news, func(b *book) bool { return len(b.due) > 0 }) {
@@ -140,8 +140,8 @@ func (c *Controller) look(ctx context.Context, news []*book) {
 	c.count(news)
 }
 
-// tally counts what is in all books: what is new in them, and what was withheld in those in which nothing is. Two
-// clouds may lead to one project: who is in both counts once.
+// tally counts over all books: what is new in those in news, and what was withheld in the others. Two clouds may lead
+// to one project, so an owner in both counts once.
 func (c *Controller) tally(news []*book, live map[string]bool) tally {
 	owners, due := map[string]bool{}, map[string]bool{}
 	for _, b := range c.books {
@@ -159,7 +159,7 @@ func (c *Controller) tally(news []*book, live map[string]bool) tally {
 	return tally{owners: len(owners), due: len(due)}
 }
 
-// remove removes what an object that is gone owns, and notes how that went.
+// remove removes what a deleted object owns, and records the outcome.
 func (c *Controller) remove(ctx context.Context, b *book, uid string) {
 	logger := klog.FromContext(ctx).WithValues("uid", uid)
 	owner := plan.Owner{Cluster: c.options.Cluster, Object: uid}
@@ -188,7 +188,7 @@ func (c *Controller) remove(ctx context.Context, b *book, uid string) {
 		return
 	}
 	if ctx.Err() != nil {
-		return // told to stop
+		return // the process is stopping
 	}
 
 	n := b.ledger.notes[uid]
@@ -207,7 +207,7 @@ func (c *Controller) remove(ctx context.Context, b *book, uid string) {
 	b.ledger.notes[uid] = n
 }
 
-// isBlocked reports whether an error says that something which is not ours stands in the way.
+// isBlocked reports whether an error says that something which is not ours blocks the removal.
 func isBlocked(err error) bool {
 	if _, foreign := errors.AsType[*plan.BlockedError](err); foreign {
 		return true

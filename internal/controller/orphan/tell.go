@@ -8,10 +8,10 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// shown is how many UIDs a line of the log names.
+// shown is how many UIDs a log line names.
 const shown = 10
 
-// first are the UIDs that a line of the log names.
+// first gives the UIDs that a log line names.
 func first(uids []string) []string { return uids[:min(len(uids), shown)] }
 
 // tellCandidates logs who became a candidate with the last view, and who no longer is one.
@@ -39,7 +39,7 @@ func tellCandidates(ctx context.Context, was, is ledger, v view, grace time.Dura
 	}
 }
 
-// tellExist logs objects that the caches miss.
+// tellExist logs objects that the caches lack.
 func (c *Controller) tellExist(ctx context.Context, uids []string) {
 	if len(uids) > 0 {
 		klog.FromContext(ctx).Info("Objects exist at the API server but in no cache; their resources stay",

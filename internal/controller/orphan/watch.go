@@ -1,6 +1,6 @@
-// Package orphan removes orphaned resources from Neutron. An orphan bears this cluster's marker, and its object is gone
-// without a controller having seen it go: its finalizer was forced off, or no controller ran. Package managed removes
-// what a controller sees go.
+// Package orphan removes orphaned resources from Neutron. An orphan bears this cluster's marker, but its object is gone
+// and no controller saw the deletion: its finalizer was force-removed, or no controller ran. Package managed removes
+// the resources of objects whose deletion a controller sees.
 //
 // An orphan looks like an object that a cache does not have yet, and a mistake destroys a network. So a removal needs
 // several lists, a grace period, and a live and complete list of the API server. One audit never removes more than a
@@ -38,43 +38,44 @@ type Inventory interface {
 	Owners() (owners map[string]inventory.Holdings, audited time.Time, of client.Identity, ok bool)
 }
 
-// Options are what a Controller is made with.
+// Options configure a Controller.
 type Options struct {
 	Rules
-	// Interval is between looks at what the Inventory has audited.
+	// Interval is the time between two checks for new audits of the Inventory.
 	Interval time.Duration
 	// Cluster is the UID of the namespace kube-system.
 	Cluster string
-	// Remembered gives the UIDs of the objects whose resources this process looks after; see
-	// managed.Reconciler.Remembered. What those own is not touched.
+	// Remembered gives the UIDs of the objects whose resources this process manages; see managed.Reconciler.Remembered.
+	// Their resources are not touched.
 	Remembered func() []types.UID
-	// Others, where set, gives the Inventories of other clouds than the process's own. One that it gives no more is
-	// forgotten, with the time that passed for what was found in it.
+	// Others, if set, gives the Inventories of clouds other than the process's own. When it no longer gives one, all
+	// records of that cloud are dropped, including the elapsed grace periods.
 	Others func() []Inventory
 }
 
-// Controller finds and removes orphans. Make it with NewController.
+// Controller finds and removes orphans. Create it with NewController.
 type Controller struct {
 	*controller.Loop
 
 	options   Options
 	inventory Inventory
 	live      Live
-	// objects are the caches of all that own resources.
+	// objects are the caches of all kinds that own resources.
 	objects []cache.Store
 
-	// stopping is true once Run's ctx is done: a removal that is under way ends, and no other begins.
+	// stopping is true once Run's ctx is done: the current removal finishes, and no other begins.
 	stopping atomic.Bool
 
-	// What follows is that of the one sync that runs at a time.
+	// The fields below belong to the single sync that runs at a time.
 
 	books []*book
-	// unread is the last failure to read what exists, and withheld the last ones that were withheld, as they were told.
+	// unread is the last logged failure of the live list. withheld are the last logged ones that were withheld.
 	unread   string
 	withheld []string
 }
 
-// NewController makes a controller and registers with the informers, which must not run yet. Nothing runs before Run.
+// NewController makes a controller and adds its handlers to the informers, which MUST NOT run yet. Nothing runs before
+// Run.
 func NewController(
 	networks informers.NetworkInformer, ports informers.NetworkPortInformer, inventory Inventory, live Live,
 	options Options,
@@ -88,7 +89,7 @@ func NewController(
 	}
 	c.Loop = controller.NewLoop(Name, c.Sync)
 	for _, informer := range []cache.SharedInformer{networks.Informer(), ports.Informer()} {
-		// No event tells that something is missing. The Loop waits for the caches.
+		// No event tells that something is missing. The handlers only make the Loop wait for the caches.
 		if err := c.Watch(informer, cache.ResourceEventHandlerFuncs{}); err != nil {
 			return nil, err
 		}
@@ -96,12 +97,12 @@ func NewController(
 	return c, nil
 }
 
-// Run looks after orphans until ctx is done. All looks have one key, so that no two overlap, and one worker does.
+// Run cleans up orphans until ctx is done. It uses one key and one worker, so that no two syncs overlap.
 func (c *Controller) Run(ctx context.Context, _ int) error {
 	defer context.AfterFunc(ctx, func() { c.stopping.Store(true) })()
 	c.Enqueue(cache.NewObjectName("", "audit"))
 	return c.Loop.Run(ctx, 1)
 }
 
-// sorted is a copy in order.
+// sorted gives a sorted copy.
 func sorted(uids []string) []string { return slices.Sorted(slices.Values(uids)) }
