@@ -14,14 +14,14 @@ import (
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
 
-// addressWatch decides what is told of the addresses that are in use, and when: the condition AddressesLow, and which
-// counts are worth a write. Both follow from the counts in the status.
+// addressWatch decides when to warn about addresses in use (the condition AddressesLow), and which counts are worth a
+// write. Both follow from the counts in the status.
 type addressWatch struct {
 	// share is Options.AddressesLow.
 	share float64
 }
 
-// usageOf is how full a subnet is by its status; known is false where that does not tell.
+// usageOf gives a subnet's usage by its status; known is false if the status lacks the counts.
 func usageOf(s cloudteamv1.SubnetStatus) (u plan.Usage, known bool) {
 	if s.UsedAddresses == nil || s.TotalAddresses == nil {
 		return plan.Usage{}, false
@@ -29,8 +29,8 @@ func usageOf(s cloudteamv1.SubnetStatus) (u plan.Usage, known bool) {
 	return plan.Usage{Used: *s.UsedAddresses, Total: *s.TotalAddresses}, true
 }
 
-// tell sets the condition by the counts in the object's status, or takes it off. While some subnet is low, those are
-// named, too, that would still be if they had been. A Network that is being deleted needs no addresses.
+// tell sets or removes the condition by the counts in the object's status. While some subnet is low, the message also
+// names the subnets that would stay low if they were low before. A Network that is being deleted needs no addresses.
 func (w addressWatch) tell(obj *cloudteamv1.Network) {
 	conditions := &obj.Status.Conditions
 	was := meta.IsStatusConditionTrue(*conditions, cloudteamv1.ConditionAddressesLow)
@@ -46,8 +46,8 @@ func (w addressWatch) tell(obj *cloudteamv1.Network) {
 	}
 }
 
-// low are those of the subnets that the spec declares and that are low on addresses; was is whether they were before.
-// One that was taken out of the spec is to run empty, however full it is.
+// low gives the declared subnets that are low on addresses; was says whether they were low before. A subnet that was
+// removed from the spec does not count: it is expected to run empty.
 func (w addressWatch) low(
 	obj *cloudteamv1.Network, subnets []cloudteamv1.SubnetStatus, was bool,
 ) (low []cloudteamv1.SubnetStatus) {
@@ -59,7 +59,7 @@ func (w addressWatch) low(
 	return low
 }
 
-// lowMessage names the subnets that are low and says what to do.
+// lowMessage names the low subnets and says what to do.
 func lowMessage(obj *cloudteamv1.Network, low []cloudteamv1.SubnetStatus) string {
 	texts := make([]string, len(low))
 	for i, s := range low {
@@ -73,14 +73,14 @@ func lowMessage(obj *cloudteamv1.Network, low []cloudteamv1.SubnetStatus) string
 	return strings.Join(texts, ", ") + ". " + todo
 }
 
-// toWrite is managed.Kind's.
+// toWrite is the Kind's ToWrite.
 func (w addressWatch) toWrite(was, is *cloudteamv1.Network) (status any, changed bool) {
 	return is.Status, managed.Differs(was.Status, is.Status) && !w.negligible(was, is)
 }
 
-// negligible reports whether all that differs is not worth a write: Pods come and go, and each takes an address. The
-// counts are written when one is a step away from what was last written (plan.Usage.Near), when another subnet is low or
-// none any more, and along with whatever else is written.
+// negligible reports whether the difference is not worth a write: Pods come and go, and each takes an address. Counts
+// are written when one is a step away from the last written one (plan.Usage.Near), and when other subnets become low or
+// no longer are. They are also written along with anything else.
 func (w addressWatch) negligible(was, is *cloudteamv1.Network) bool {
 	if len(was.Status.Subnets) != len(is.Status.Subnets) {
 		return false
@@ -97,7 +97,7 @@ func (w addressWatch) negligible(was, is *cloudteamv1.Network) bool {
 	lowThen := meta.FindStatusCondition(was.Status.Conditions, cloudteamv1.ConditionAddressesLow)
 	lowNow := meta.FindStatusCondition(like.Conditions, cloudteamv1.ConditionAddressesLow)
 	if lowThen != nil && lowNow != nil {
-		// It has the counts, too: it is the same where it would be by the old ones, and is of the same subnets.
+		// The message has the counts, too. The old one stays if it matches the old counts and names the same subnets.
 		then, now := w.low(is, like.Subnets, true), w.low(is, is.Status.Subnets, true)
 		if lowMessage(is, then) == lowThen.Message && slices.EqualFunc(then, now, sameSubnet) {
 			lowNow.Message = lowThen.Message

@@ -10,13 +10,13 @@ import (
 // declaration is a Network's spec.
 type declaration plan.Spec
 
-// Plan is managed.Declaration's.
+// Plan implements managed.Declaration.
 func (d declaration) Plan(observed plan.Observed) (plan.Change, error) {
 	change, err := plan.Network(plan.Spec(d), observed)
 	return change, importProblem(err)
 }
 
-// Complete is managed.Declaration's.
+// Complete implements managed.Declaration.
 func (d declaration) Complete(observed plan.Observed) bool {
 	n, exists := observed.Network()
 	if !exists {
@@ -30,16 +30,16 @@ func (d declaration) Complete(observed plan.Observed) bool {
 	return plan.Spec(d).Routed(observed)
 }
 
-// Sets is managed.Retractable's.
+// Sets implements managed.Retractable.
 func (d declaration) Sets() []string { return plan.Spec(d).Sets() }
 
-// TakingBack is managed.Retractable's.
+// TakingBack implements managed.Retractable.
 func (d declaration) TakingBack(fields []string) managed.Declaration {
 	d.TakeBack = fields
 	return d
 }
 
-// declarationOf is managed.Kind's.
+// declarationOf is the Kind's Declare.
 func declarationOf(obj *cloudteamv1.Network, owner plan.Owner) (managed.Declaration, error) {
 	spec, err := declare.Network(obj, owner)
 	if obj.Observes() {

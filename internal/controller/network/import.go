@@ -12,8 +12,8 @@ import (
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
 
-// Adopt is managed.Adopter's: it gives the steps that write the object's marker on the imported network, on condition
-// that nobody was faster.
+// Adopt implements managed.Adopter. It gives the steps that write the object's marker on the imported network, unless
+// another owner is first.
 func (d declaration) Adopt(ctx context.Context, in managed.Inventory) (plan.Change, error) {
 	found, err := d.imported(ctx, in)
 	if err != nil {
@@ -42,20 +42,20 @@ func (d declaration) imported(ctx context.Context, in managed.Inventory) (invent
 	return found, err
 }
 
-// observing is the declaration of a Network that only shows the network it imports.
+// observing is the declaration of a Network that only shows the network that it imports.
 type observing struct {
 	declaration
-	// ignoreDrift are the fields in which a difference is not shown.
+	// ignoreDrift are the fields whose differences are not shown.
 	ignoreDrift []string
 }
 
-// Resolve is managed.Declaration's.
+// Resolve implements managed.Declaration.
 func (d observing) Resolve(ctx context.Context, in managed.Inventory) (managed.Declaration, error) {
 	resolved, err := d.declaration.Resolve(ctx, in)
 	return observing{resolved.(declaration), d.ignoreDrift}, err
 }
 
-// Observe is managed.Observer's.
+// Observe implements managed.Observer.
 func (d observing) Observe(ctx context.Context, in managed.Inventory) (seen managed.Observation, err error) {
 	found, err := d.imported(ctx, in)
 	if err != nil {
@@ -84,8 +84,8 @@ func (d observing) Observe(ctx context.Context, in managed.Inventory) (seen mana
 	return seen, nil
 }
 
-// importProblem is the error of package plan as one that says what it means for the Network, where only an import can
-// meet it.
+// importProblem converts those errors of package plan that only an import can cause. The result says what the error
+// means for the Network.
 func importProblem(err error) error {
 	if missing, ok := errors.AsType[*plan.NotMadeError](err); ok {
 		return &managed.Problem{
@@ -104,7 +104,7 @@ func importProblem(err error) error {
 	return err
 }
 
-// differs is the message of a network that cannot be imported, or used, as it is.
+// differs is the message for a network that cannot be imported or used as it is.
 func differs(differences []plan.Difference) string {
 	return "The network to import is not as declared: " + managed.Listed(differences) +
 		". Change the spec to match the network, or set import.overwrite to true to have the network changed."

@@ -7,8 +7,8 @@ import (
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
 
-// policies is managed.Kind's. A network that was there before its object is there for more than the object, so it stays
-// where nobody wrote that it goes.
+// policies is the Kind's Policies. An imported network existed before its object and may serve others, so by default it
+// is retained.
 func policies(obj *cloudteamv1.Network) managed.Policies {
 	p := managed.Policies{
 		Deletion: obj.Spec.DeletionPolicy, Drift: obj.Spec.DriftPolicy,

@@ -7,8 +7,8 @@ import (
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
 
-// subnetPoolOf is what the spec calls the subnet pool of an observed subnet; empty where the spec declares the CIDR, or
-// does not have the subnet.
+// subnetPoolOf gives the spec's name for the subnet pool of an observed subnet. It is empty if the spec declares the
+// CIDR, or does not declare the subnet.
 func subnetPoolOf(s plan.ObservedSubnet, declared []plan.Subnet) string {
 	at := slices.IndexFunc(declared, func(d plan.Subnet) bool { return d.CIDR == s.CIDR && d.From != nil })
 	if at < 0 {
@@ -17,7 +17,7 @@ func subnetPoolOf(s plan.ObservedSubnet, declared []plan.Subnet) string {
 	return declared[at].From.Name
 }
 
-// keepPools tells of subnets whose pools are not told what was told of these before.
+// keepPools fills in the previous pool for subnets whose pool is unknown now.
 func keepPools(subnets, was []cloudteamv1.SubnetStatus) {
 	for i, s := range subnets {
 		at := slices.IndexFunc(was, func(w cloudteamv1.SubnetStatus) bool { return w.ID == s.ID })
@@ -27,5 +27,5 @@ func keepPools(subnets, was []cloudteamv1.SubnetStatus) {
 	}
 }
 
-// unresolvedPool reports whether it is not known which pool is meant of a subnet.
+// unresolvedPool reports whether the pool of a subnet could not be resolved.
 func unresolvedPool(s plan.Subnet) bool { return s.From != nil && s.From.Unresolved }

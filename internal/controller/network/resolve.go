@@ -10,9 +10,9 @@ import (
 	"cloudteam.ztgame.com/network-controller/internal/plan"
 )
 
-// Resolve is managed.Declaration's: it puts ids in the place of names. What cannot be told by its name stays as it is,
-// be it the QoS policy, a subnet from a pool or the router, and all else is made and kept: the error is a
-// *managed.Unresolved then, and tells of each such name.
+// Resolve implements managed.Declaration. It replaces names by ids. An unknown or ambiguous name of a QoS policy, a
+// subnet pool or a router leaves that part as it is; everything else is created and kept. Then the error is a
+// *managed.Unresolved with each such name.
 func (d declaration) Resolve(ctx context.Context, in managed.Inventory) (managed.Declaration, error) {
 	var unresolved []error
 	for _, part := range []func(context.Context, managed.Inventory, *declaration) error{
@@ -32,11 +32,10 @@ func (d declaration) Resolve(ctx context.Context, in managed.Inventory) (managed
 	return d, nil
 }
 
-// meansNothing reports whether the cloud was asked for a name and knows nothing, or no one thing, that it means.
+// meansNothing reports whether the cloud has no match for a name, or more than one.
 func meansNothing(err error) bool { return client.KindOf(err) == client.Invalid }
 
-// resolveQoSPolicy puts the policy's id in the place of its name, or leaves the network's policy undeclared where that
-// means nothing.
+// resolveQoSPolicy replaces the policy's name by its id. If the name cannot be resolved, the policy becomes undeclared.
 func resolveQoSPolicy(ctx context.Context, in managed.Inventory, d *declaration) error {
 	if d.QoSPolicy == nil || *d.QoSPolicy == "" {
 		return nil
@@ -50,11 +49,11 @@ func resolveQoSPolicy(ctx context.Context, in managed.Inventory, d *declaration)
 	return nil
 }
 
-// resolvePools puts the pools in the place of what the spec calls them. It writes to copies. Errors of names that mean
-// nothing are joined, one for each subnet; another ends it.
+// resolvePools replaces the names of subnet pools by the pools, in copies. It joins the errors of names that cannot be
+// resolved, one for each subnet; any other error ends it.
 func resolvePools(ctx context.Context, in managed.Inventory, d *declaration) error {
 	if !slices.ContainsFunc(d.Subnets, func(s plan.Subnet) bool { return s.From != nil }) {
-		return nil // as a rule
+		return nil // the usual case
 	}
 	d.Subnets = slices.Clone(d.Subnets)
 	var unresolved []error
@@ -78,7 +77,7 @@ func resolvePools(ctx context.Context, in managed.Inventory, d *declaration) err
 	return errors.Join(unresolved...)
 }
 
-// resolveRouter puts the id of the router, or of the external network that it leads to, in the place of its name.
+// resolveRouter replaces the name of the router, or of its external network, by the id.
 func resolveRouter(ctx context.Context, in managed.Inventory, d *declaration) error {
 	if d.Router == nil {
 		return nil

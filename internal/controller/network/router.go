@@ -12,7 +12,7 @@ func hasRouter(obj *cloudteamv1.Network) bool {
 	return obj.Spec.Router != nil || obj.Status.Router != nil
 }
 
-// expected is managed.Kind's: the network, and its own router.
+// expected is the Kind's Expected: the network, and its own router.
 func expected(obj *cloudteamv1.Network) []managed.Lookup {
 	name := declare.NetworkName(obj)
 	network := managed.Lookup{Resource: plan.Resource{Kind: plan.KindNetwork, ID: obj.Status.NetworkID}, Name: name}
@@ -29,7 +29,7 @@ func expected(obj *cloudteamv1.Network) []managed.Lookup {
 	return []managed.Lookup{network, router}
 }
 
-// routerStatus tells which router serves the network: its own, or the one that its interfaces are on.
+// routerStatus says which router serves the network: its own, or the one that has its interfaces.
 func routerStatus(observed plan.Observed) *cloudteamv1.RouterStatus {
 	if own, exists := observed.Router(); exists {
 		status := &cloudteamv1.RouterStatus{ID: own.ID, ExternalNetworkID: own.Gateway.NetworkID}

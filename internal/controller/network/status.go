@@ -9,7 +9,7 @@ import (
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
 
-// show is managed.Kind's: it tells in the status what Neutron has.
+// show is the Kind's Show: it shows in the status what exists in Neutron.
 func show(
 	obj *cloudteamv1.Network, declared managed.Declaration, owner plan.Owner, observed plan.Observed,
 ) {
@@ -44,7 +44,7 @@ func show(
 	}
 }
 
-// declaredSpec is the spec of what a Network declares; empty where it declares nothing.
+// declaredSpec gives the spec of a declaration; empty if there is none.
 func declaredSpec(declared managed.Declaration) plan.Spec {
 	switch d := declared.(type) {
 	case declaration:
@@ -55,7 +55,7 @@ func declaredSpec(declared managed.Declaration) plan.Spec {
 	return plan.Spec{}
 }
 
-// subnetsInOrder are the network's subnets that are ours: the declared ones in the order of the spec, then others, by
+// subnetsInOrder gives our subnets of the network: the declared ones in the order of the spec, then the others by
 // address.
 func subnetsInOrder(
 	n plan.ObservedNetwork, isOurs func(plan.ObservedSubnet) bool, declared []plan.Subnet,

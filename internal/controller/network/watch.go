@@ -1,4 +1,4 @@
-// Package network is the controller of Networks: it keeps, for each Network object, one network with its subnets in
+// Package network is the controller of Networks: for each Network object it keeps one network with its subnets in
 // Neutron.
 package network
 
@@ -23,18 +23,18 @@ import (
 // Name is the controller's name in --controllers, in logs and in metrics.
 const Name = "network"
 
-// Controller syncs Networks. Make it with NewController.
+// Controller syncs Networks. Create it with NewController.
 type Controller = managed.Reconciler[*cloudteamv1.Network]
 
 // Options tune a Controller.
 type Options struct {
-	// AddressesLow is the share of a subnet's addresses, from 0 to 1, below which so few are free that the condition
-	// AddressesLow says so. 0 has it never say so.
+	// AddressesLow is a share of a subnet's addresses, from 0 to 1. The condition AddressesLow is set while fewer than
+	// that are free. 0 turns the condition off.
 	AddressesLow float64
 }
 
-// NewController makes a controller that watches the informers, which must not run yet. Nothing runs
-// before Run. ports is nil where NetworkPorts are not served.
+// NewController makes a controller that watches the informers, which MUST NOT run yet. Nothing runs before Run. ports
+// is nil if NetworkPorts are not served.
 func NewController(
 	client typed.NetworksGetter, networks informers.NetworkInformer, ports informers.NetworkPortInformer,
 	inventory managed.Inventory, recorder record.EventRecorder, cluster string, options Options,
@@ -105,7 +105,7 @@ func NewController(
 	}))
 }
 
-// inUseBy says which NetworkPorts keep a Network from being deleted: those that have, or may have, a port in Neutron.
+// inUseBy names the NetworkPorts that block the deletion of a Network: those that have, or may have, a port in Neutron.
 func inUseBy(ports cache.Indexer, key cache.ObjectName) string {
 	var names []string
 	for _, port := range controller.PortsOn(ports, key) {
