@@ -17,24 +17,24 @@ import (
 	listers "cloudteam.ztgame.com/network-controller/pkg/client/listers/cloudteam/v1"
 )
 
-// declaration is a NetworkPort's spec, on its Network as that was last seen.
+// declaration is a NetworkPort's spec, with its Network as last seen.
 type declaration struct {
 	declare.Port
-	// on names the Network, for people.
+	// on names the Network in messages.
 	on  types.NamespacedName
 	mtu int32
-	// used is the id of the port that something uses, and usedBy names that; empty where nothing does.
+	// used is the id of a port that is in use, and usedBy names its user; both are empty if none is.
 	used, usedBy string
-	// withheld, where not nil, is why no port may be made now.
+	// withheld, if not nil, says why no port may be created now.
 	withheld *managed.Waiting
 }
 
-// Resolve is managed.Declaration's: a port names nothing that the cloud would have to be asked for.
+// Resolve implements managed.Declaration. A port has no names that only the cloud can resolve.
 func (d declaration) Resolve(context.Context, managed.Inventory) (managed.Declaration, error) {
 	return d, nil
 }
 
-// Plan is managed.Declaration's.
+// Plan implements managed.Declaration.
 func (d declaration) Plan(observed plan.Observed) (plan.Change, error) {
 	change, err := d.plan(observed)
 	creates := slices.ContainsFunc(change, func(s plan.Step) bool { return s.Action.Creates() })
@@ -44,7 +44,7 @@ func (d declaration) Plan(observed plan.Observed) (plan.Change, error) {
 	return change, err
 }
 
-// plan is plan.Port's, save that of several ports the one that is used stays, whatever its age and its network.
+// plan is plan.Port, except that of several ports the used one stays, whatever its age and its network.
 func (d declaration) plan(observed plan.Observed) (plan.Change, error) {
 	at := slices.IndexFunc(observed.Ports, func(p plan.ObservedPort) bool { return p.ID == d.used })
 	if d.used == "" || at < 0 {
@@ -68,7 +68,7 @@ func (d declaration) plan(observed plan.Observed) (plan.Change, error) {
 	return append(change, update...), err
 }
 
-// port gives the port that stands for the object, of those that are there.
+// port gives the observed port that represents the object.
 func (d declaration) port(observed plan.Observed) (plan.ObservedPort, bool) {
 	for _, p := range observed.Ports {
 		if p.ID == d.used && p.NetworkID == d.NetworkID {
@@ -78,14 +78,14 @@ func (d declaration) port(observed plan.Observed) (plan.ObservedPort, bool) {
 	return observed.Port(d.NetworkID)
 }
 
-// Complete is managed.Declaration's.
+// Complete implements managed.Declaration.
 func (d declaration) Complete(observed plan.Observed) bool {
 	_, exists := d.port(observed)
 	return exists
 }
 
-// declarationOf gives what a NetworkPort asks for, or says what it waits for. The Network is known by its status alone:
-// what is in Neutron is its own controller's business.
+// declarationOf gives what a NetworkPort asks for, or says what it waits for. It reads only the Network's status,
+// because the Network's own controller handles Neutron.
 func declarationOf(
 	networks listers.NetworkLister, obj *cloudteamv1.NetworkPort, owner plan.Owner,
 ) (managed.Declaration, error) {
@@ -115,9 +115,9 @@ func declarationOf(
 	return d, err
 }
 
-// withhold says why no port may be made on a Network now; nil where one may. A port that exists stays as declared
-// whatever its Network goes through, and what is in use is made anew. But only a Network that allows it gets a port,
-// be it for the first time or because the Network is another one of the name.
+// withhold says why no port may be created on a Network now; nil if one may. An existing port stays as declared
+// whatever happens to its Network, and a port in use is created again. But a port is created only on a Network that
+// allows the namespace: for the first time, or after another Network took the name.
 func withhold(on *cloudteamv1.Network, obj *cloudteamv1.NetworkPort) *managed.Waiting {
 	key := obj.Network()
 	switch {

@@ -9,9 +9,9 @@ import (
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
 
-// policies is managed.Kind's. A port that a controller made, for a Deployment or a Pod, is its maker's own to make and
-// delete by the dozen. What the cluster's default says of what people declare does not hold for it: retained, each
-// rollout would leave ports behind that nobody knows and whose addresses nobody gets.
+// policies is the Kind's Policies. Ports of a Deployment or a Pod are created and deleted often by its controller. So
+// the cluster's default for objects of users does not apply to them. If they were retained, each rollout would leave
+// unknown ports whose addresses nobody can get.
 func policies(obj *cloudteamv1.NetworkPort) managed.Policies {
 	p := managed.Policies{
 		Deletion: obj.Spec.DeletionPolicy, Drift: obj.Spec.DriftPolicy,

@@ -9,7 +9,8 @@ import (
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
 
-// inUse is managed.Kind's: a port goes after what uses it, or its address could be given to something else meanwhile.
+// inUse is the Kind's InUse. A port is deleted after its user; otherwise its address could be given to something else
+// meanwhile.
 func inUse(obj *cloudteamv1.NetworkPort) string {
 	if obj.Status.BoundTo == nil {
 		return ""
@@ -17,22 +18,22 @@ func inUse(obj *cloudteamv1.NetworkPort) string {
 	return "In use by " + user(obj) + ". The port is deleted after it. Delete it first."
 }
 
-// user names what uses a port that is bound.
+// user names the user of a bound port.
 func user(obj *cloudteamv1.NetworkPort) string {
 	return fmt.Sprintf("%s %q", obj.Status.BoundTo.Kind, obj.Status.BoundTo.Name)
 }
 
-// show is managed.Kind's: it tells in the status what Neutron has.
+// show is the Kind's Show: it shows in the status what exists in Neutron.
 func show(obj *cloudteamv1.NetworkPort, declared managed.Declaration, observed plan.Observed) {
 	status := &obj.Status
 	d, known := declared.(declaration)
 	if !known {
-		// It is being deleted: what there was is told until it is gone.
+		// It is being deleted: the status keeps what existed until the port is gone.
 		return
 	}
 	port, exists := d.port(observed)
 	if !exists && len(observed.Ports) > 0 {
-		// What is still on another network is told as it was.
+		// The status of a port that is still on another network stays as it was.
 		return
 	}
 	status.PortID, status.MTU = port.ID, 0
@@ -58,7 +59,7 @@ func show(obj *cloudteamv1.NetworkPort, declared managed.Declaration, observed p
 	}
 }
 
-// statusToWrite is what of the status is this controller's to write. Whoever binds the port writes what it is bound to.
+// statusToWrite gives the part of the status that this controller writes. Whoever binds the port writes boundTo.
 func statusToWrite(obj *cloudteamv1.NetworkPort) any {
 	status := obj.Status
 	status.BoundTo = nil

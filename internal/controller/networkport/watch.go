@@ -1,4 +1,4 @@
-// Package networkport is the controller of NetworkPorts: it keeps, for each NetworkPort object, one port in Neutron.
+// Package networkport is the controller of NetworkPorts: for each NetworkPort object it keeps one port in Neutron.
 package networkport
 
 import (
@@ -19,11 +19,10 @@ import (
 // Name is the controller's name in --controllers, in logs and in metrics.
 const Name = "networkport"
 
-// Controller syncs NetworkPorts. Make it with NewController.
+// Controller syncs NetworkPorts. Create it with NewController.
 type Controller = managed.Reconciler[*cloudteamv1.NetworkPort]
 
-// NewController makes a controller that watches the informers, which must not run yet. Nothing runs
-// before Run.
+// NewController makes a controller that watches the informers, which MUST NOT run yet. Nothing runs before Run.
 func NewController(
 	client typed.NetworkPortsGetter, ports informers.NetworkPortInformer, networks informers.NetworkInformer,
 	inventory managed.Inventory, recorder record.EventRecorder, cluster string,
@@ -55,7 +54,7 @@ func NewController(
 			if err != nil {
 				return managed.Place{}, false
 			}
-			// A Network that names another cloud from now on may not have been looked at since: its status tells where it is.
+			// If the Network's spec now names another cloud, it may not be synced yet: its status says where it is.
 			return managed.Place{Cloud: managed.CloudOf(on), Pinned: on.Status.Cloud}, true
 		},
 		Policies: policies,
@@ -79,13 +78,13 @@ func NewController(
 	return c, c.Watch(networks.Informer(), networkHandler(c, informer.GetIndexer()))
 }
 
-// networkHandler gives the event handlers for Networks: what a Network lets its ports be, and when, is in its status.
+// networkHandler gives the event handlers for Networks. A Network's status says what its ports may be, and when.
 func networkHandler(c *Controller, ports cache.Indexer) cache.ResourceEventHandler {
 	return controller.HandlerOfPart(c.Loop, portsOf(ports), sameForPorts)
 }
 
-// sameForPorts reports whether two states of a Network are the same to its ports. Its status is written after each
-// audit that counts other addresses than the last: that is no reason to look at all ports on it.
+// sameForPorts reports whether two states of a Network are the same for its ports. Each audit that counts other
+// addresses writes the Network's status. That is no reason to requeue all its ports.
 func sameForPorts(was, is *cloudteamv1.Network) bool {
 	sameSubnet := func(a, b cloudteamv1.SubnetStatus) bool {
 		return a.ID == b.ID && a.CIDR == b.CIDR && a.Gateway == b.Gateway &&
