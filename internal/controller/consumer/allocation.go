@@ -10,16 +10,15 @@ import (
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
 
-// Allocations reads which ports a Pod was given. The error is of an annotation that somebody wrote over.
+// Allocations reads which ports a Pod was given. It fails if somebody overwrote the annotation.
 func Allocations(pod *corev1.Pod) ([]cloudteamv1.Allocation, error) {
 	var allocations []cloudteamv1.Allocation
 	err := json.Unmarshal([]byte(pod.Annotations[cloudteamv1.AnnotationAllocations]), &allocations)
 	return allocations, err
 }
 
-// Mentions reports whether a Pod's declaration names all that a port has got, as it does once the Pod was given the
-// port. The containers of a Pod that is not gated may then use the port, whatever else was removed from its
-// annotations.
+// Mentions reports whether a Pod's declaration names everything that a port has got, as it does once the Pod was given
+// the port. The containers of a Pod that is not gated may then use the port, even if other annotations were removed.
 func Mentions(pod *corev1.Pod, port *cloudteamv1.NetworkPort) bool {
 	selections, err := DeclaredByPod(pod)
 	given, ok := Given(port)
@@ -28,9 +27,8 @@ func Mentions(pod *corev1.Pod, port *cloudteamv1.NetworkPort) bool {
 	})
 }
 
-// AsGiven gives the ports, of those that a Pod holds, that its requests name with all that they have got, in the
-// order of the requests. It is nil unless there is one for each. Such a Pod was given them before, unless it is
-// gated.
+// AsGiven finds the ports that a Pod was given before, if it is not gated: held ports that its requests name with
+// everything that they have got. They are in the order of the requests; nil unless there is one for each.
 func AsGiven(requests []Request, held []*cloudteamv1.NetworkPort) []*cloudteamv1.NetworkPort {
 	given := make([]*cloudteamv1.NetworkPort, len(requests))
 	for i, request := range requests {

@@ -17,8 +17,8 @@ import (
 	portclient "cloudteam.ztgame.com/network-controller/pkg/client/clientset/versioned/typed/cloudteam/v1"
 )
 
-// binder owns status.boundTo of NetworkPorts in metadata.managedFields. controller.FieldManager owns the rest of their
-// status, and its server-side apply would remove a field of its own that it does not send.
+// binder owns status.boundTo of NetworkPorts in metadata.managedFields. The rest of their status belongs to
+// controller.FieldManager, whose server-side apply removes any field of its own that it does not send.
 const binder = controller.FieldManager + "-binder"
 
 // bindingKind is the kind that ports are bound to.
@@ -42,9 +42,9 @@ func Has(pod *corev1.Pod, port *cloudteamv1.NetworkPort) bool {
 	return pod != nil && pod.UID == BoundTo(port) && !Ended(pod)
 }
 
-// Bind binds a port to a Pod; nil releases it. The write holds only while the port is as it was read, so that of two
-// processes that give one port to two Pods one fails with controller.ErrStale. It writes status.boundTo and nothing
-// else.
+// Bind binds a port to a Pod; with a nil Pod it releases the port. The write succeeds only if the port has not changed
+// since it was read: if two processes give one port to two Pods, one fails with controller.ErrStale. It writes
+// status.boundTo and nothing else.
 func Bind(
 	ctx context.Context, client portclient.NetworkPortsGetter, port *cloudteamv1.NetworkPort, pod *corev1.Pod,
 ) (written *cloudteamv1.NetworkPort, err error) {
@@ -72,7 +72,7 @@ func Bind(
 	return written, nil
 }
 
-// LivePod reads a Pod at the API server. It is nil where there is none.
+// LivePod reads a Pod from the API server. It is nil if there is none.
 func LivePod(ctx context.Context, client coreclient.PodsGetter, key cache.ObjectName) (*corev1.Pod, error) {
 	live, err := client.Pods(key.Namespace).Get(ctx, key.Name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
@@ -84,11 +84,11 @@ func LivePod(ctx context.Context, client coreclient.PodsGetter, key cache.Object
 	return live, nil
 }
 
-// MayRelease reports whether a port may be taken from the Pod that it is bound to, which is gone, has ended or has no
-// use for it as far as cached shows. live is the Pod at the API server, nil where it is gone.
+// MayRelease reports whether a port may be taken from its Pod, which is gone, has ended or has no use for the port by
+// the state in cached. live is the Pod at the API server, nil if it is gone.
 //
-// A cache may be behind: the port's Pod may be newer than our list of Pods. What a Pod has no use for was read from its
-// state in the cache, so the Pod MUST still be in that state.
+// The cache may be stale: the port's Pod may be newer than our list of Pods. That a Pod has no use for the port was
+// derived from its cached state, so the Pod MUST still be in that state.
 func MayRelease(port *cloudteamv1.NetworkPort, cached, live *corev1.Pod) bool {
 	return !Has(live, port) || Has(cached, port) && live.ResourceVersion == cached.ResourceVersion
 }

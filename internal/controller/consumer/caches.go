@@ -1,7 +1,7 @@
-// Package consumer is what the controllers of Deployments and of Pods have in common. Deployments and Pods are
-// consumers of Networks: they declare them in an annotation (package selection) and use them through NetworkPorts. A
-// Deployment has a pool of ports, and each of its Pods is bound to as many as it declares. A Pod without a Deployment
-// has its own ports.
+// Package consumer has what the controllers of Deployments and of Pods share. Deployments and Pods are consumers of
+// Networks: they declare them in an annotation (package selection) and use them through NetworkPorts. A Deployment has
+// a pool of ports, and each of its Pods is bound to as many as it declares. A Pod without a Deployment has its own
+// ports.
 package consumer
 
 import (
@@ -26,7 +26,7 @@ import (
 	listers "cloudteam.ztgame.com/network-controller/pkg/client/listers/cloudteam/v1"
 )
 
-// Informers are those of the kinds that consumers have to do with.
+// Informers are those of all kinds that consumers use.
 type Informers struct {
 	Networks    informers.NetworkInformer
 	Ports       informers.NetworkPortInformer
@@ -37,12 +37,12 @@ type Informers struct {
 
 // Attachments tells which NetworkAttachmentDefinitions exist.
 type Attachments interface {
-	// Has reports whether there is one of the name that belongs to no Network. It MUST be safe for concurrent use.
+	// Has reports whether one of the name exists that belongs to no Network. It MUST be safe for concurrent use.
 	Has(namespace, name string) bool
 }
 
-// Caches answer who uses what, from the informers' caches. The controllers of Deployments and of Pods share one. All
-// methods are safe for concurrent use; the objects that they return are the caches' own and MUST NOT be changed.
+// Caches tell who uses what, from the informers' caches. The controllers of Deployments and of Pods share one. All
+// methods are safe for concurrent use. The returned objects belong to the caches and MUST NOT be changed.
 type Caches struct {
 	Networks    listers.NetworkLister
 	Ports       listers.NetworkPortLister
@@ -50,7 +50,7 @@ type Caches struct {
 	ReplicaSets appslisters.ReplicaSetLister
 	Deployments appslisters.DeploymentLister
 
-	// Informers are what the caches are filled by.
+	// Informers fill the caches.
 	Informers Informers
 
 	attachments Attachments
@@ -73,7 +73,7 @@ const (
 	indexAllocated = "consumer/allocated"
 )
 
-// NewCaches adds the indexes to the informers, which must not run yet. attachments may be nil: then there are none.
+// NewCaches adds the indexes to the informers, which MUST NOT run yet. attachments may be nil: then there are none.
 func NewCaches(from Informers, attachments Attachments) (*Caches, error) {
 	for _, added := range []struct {
 		informer cache.SharedIndexInformer
@@ -152,7 +152,7 @@ func byAddress(obj any) ([]string, error) {
 	return addressKeys(port), nil
 }
 
-// addressKeys are a port's Network with each of its addresses.
+// addressKeys combines a port's Network with each of its addresses.
 func addressKeys(port *cloudteamv1.NetworkPort) []string {
 	var keys []string
 	for _, a := range port.Status.Addresses {
@@ -180,7 +180,7 @@ func byAllocated(obj any) ([]string, error) {
 	return keys, nil
 }
 
-// replicaSetOf returns nil where none controls the Pod, or where it is not in the cache.
+// replicaSetOf returns nil if no ReplicaSet controls the Pod, or if the cache lacks it.
 func (c *Caches) replicaSetOf(pod metav1.Object) *appsv1.ReplicaSet {
 	owner := metav1.GetControllerOfNoCopy(pod)
 	if !isOfApps(owner, "ReplicaSet") {
@@ -194,7 +194,7 @@ func (c *Caches) replicaSetOf(pod metav1.Object) *appsv1.ReplicaSet {
 }
 
 // DeploymentOf gives the owner reference to the Deployment that a Pod belongs to through its ReplicaSet, nil for none.
-// known is false where the ReplicaSet is not in the cache (yet), so that the Deployment is not known.
+// known is false if the cache lacks the ReplicaSet (yet), so that the Deployment is unknown.
 func (c *Caches) DeploymentOf(pod metav1.Object) (deployment *metav1.OwnerReference, known bool) {
 	if !isOfApps(metav1.GetControllerOfNoCopy(pod), "ReplicaSet") {
 		return nil, true
@@ -210,10 +210,10 @@ func (c *Caches) DeploymentOf(pod metav1.Object) (deployment *metav1.OwnerRefere
 	return owner, true
 }
 
-// IsDeployment reports whether an owner, which may be nil, is a Deployment, of whatever version.
+// IsDeployment reports whether an owner, which may be nil, is a Deployment of any version.
 func IsDeployment(owner *metav1.OwnerReference) bool { return isOfApps(owner, "Deployment") }
 
-// isOfApps reports whether an owner is of a kind of the group apps: others have kinds of the same names.
+// isOfApps reports whether an owner is of a kind of the group apps: other groups have kinds of the same names.
 func isOfApps(owner *metav1.OwnerReference, kind string) bool {
 	if owner == nil || owner.Kind != kind {
 		return false
@@ -246,18 +246,18 @@ func (c *Caches) PortsOf(owner types.UID) []*cloudteamv1.NetworkPort {
 	return indexed[*cloudteamv1.NetworkPort](c.Informers.Ports.Informer(), indexController, string(owner))
 }
 
-// PortsBoundTo gives the NetworkPorts that are bound to a Pod of the name, of whatever UID.
+// PortsBoundTo gives the NetworkPorts that are bound to a Pod of the name, of any UID.
 func (c *Caches) PortsBoundTo(pod cache.ObjectName) []*cloudteamv1.NetworkPort {
 	return indexed[*cloudteamv1.NetworkPort](c.Informers.Ports.Informer(), indexBound, pod.String())
 }
 
-// PortsMadeFor gives the NetworkPorts that were made for a Deployment of the name, whatever became of that.
+// PortsMadeFor gives the NetworkPorts that were made for a Deployment of the name, even if it is gone.
 func (c *Caches) PortsMadeFor(deployment cache.ObjectName) []*cloudteamv1.NetworkPort {
 	return indexed[*cloudteamv1.NetworkPort](c.Informers.Ports.Informer(), indexDeployment, deployment.String())
 }
 
-// GivenTo gives the Pods that were given a port by their annotation, and whose containers may still use it. Only Pods
-// of the port's namespace can have it.
+// GivenTo gives the Pods that were given a port by their annotation, and whose containers may still use it. All of them
+// are in the port's namespace.
 func (c *Caches) GivenTo(port *cloudteamv1.NetworkPort) []*corev1.Pod {
 	if port.Status.PortID == "" {
 		return nil
@@ -266,9 +266,9 @@ func (c *Caches) GivenTo(port *cloudteamv1.NetworkPort) []*corev1.Pod {
 		indexed[*corev1.Pod](c.Informers.Pods.Informer(), indexAllocated, port.Namespace+"/"+port.Status.PortID), Ended)
 }
 
-// Rival gives another port that shows an address of a port's, nil for none; one that is bound before others. Neutron
-// gives no address twice. But the port that had it first may have been deleted in Neutron by hand: that port gets the
-// address back where a Pod has it, and will soon be known to be gone where none does.
+// Rival gives another port that shows an address of this port, nil for none; a bound one first. Neutron gives no
+// address twice. But the first port with the address may have been deleted in Neutron by hand. If a Pod has that port,
+// it gets the address back; otherwise its status will soon show that it is gone.
 func (c *Caches) Rival(port *cloudteamv1.NetworkPort) *cloudteamv1.NetworkPort {
 	var rival *cloudteamv1.NetworkPort
 	for _, key := range addressKeys(port) {
@@ -277,7 +277,7 @@ func (c *Caches) Rival(port *cloudteamv1.NetworkPort) *cloudteamv1.NetworkPort {
 			case other.UID == port.UID:
 			case BoundTo(other) != "":
 				return other
-			case other.DeletionTimestamp == nil: // nobody is given one that is being deleted
+			case other.DeletionTimestamp == nil: // a port in deletion is given to nobody
 				rival = other
 			}
 		}
@@ -298,7 +298,7 @@ func (c *Caches) PodsDeclaring(network cache.ObjectName) []*corev1.Pod {
 func indexed[T any](informer cache.SharedIndexInformer, index, value string) []T {
 	objects, err := informer.GetIndexer().ByIndex(index, value)
 	if err != nil {
-		return nil // the indexes are made in NewCaches
+		return nil // NewCaches adds the indexes
 	}
 	found := make([]T, 0, len(objects))
 	for _, obj := range objects {
@@ -309,7 +309,7 @@ func indexed[T any](informer cache.SharedIndexInformer, index, value string) []T
 	return found
 }
 
-// Kind is what a declared name stands for.
+// Kind is what a declared name refers to.
 type Kind int
 
 const (
@@ -317,11 +317,11 @@ const (
 	Missing Kind = iota
 	// Ours is a Network.
 	Ours
-	// Foreign is a NetworkAttachmentDefinition that belongs to no Network. Multus alone handles it.
+	// Foreign is a NetworkAttachmentDefinition that belongs to no Network. Only Multus handles it.
 	Foreign
 )
 
-// Resolve tells what a declared name stands for.
+// Resolve gives what a declared name refers to.
 func (c *Caches) Resolve(network cache.ObjectName) Kind {
 	if _, err := c.Networks.Networks(network.Namespace).Get(network.Name); err == nil {
 		return Ours

@@ -16,10 +16,10 @@ import (
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
 
-// WriteCondition writes one condition into the status of a Pod or Deployment, beside those of others: the API server
-// merges them by type. patch is the object's client; where resourceVersion is not empty, the object must still be at
-// it. What was written is noted in expected. moved is true where the object is gone, is another or has moved on: an
-// event tells of that.
+// WriteCondition writes one condition into the status of a Pod or Deployment and keeps those of others: the API server
+// merges them by type. patch is the object's client. If resourceVersion is not empty, the object must still have it.
+// The write is recorded in expected. moved is true if the object is gone, was replaced or has changed: an event
+// follows.
 func WriteCondition[T metav1.Object](
 	ctx context.Context, patch controller.Patch[T], obj T, resourceVersion string, condition any,
 	expected *controller.Expectations,

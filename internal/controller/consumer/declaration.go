@@ -11,19 +11,19 @@ import (
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
 
-// Declaration is what a Pod declares, and which ports it asks for.
+// Declaration is what a Pod declares, and which ports it requests.
 type Declaration struct {
 	// Invalid says why the annotation cannot be read. Missing is the first selection whose network does not exist.
 	Invalid error
 	Missing *selection.Selection
-	// Selections are what the Pod declares. Ours are the places of those that name Networks, and Requests what these ask
-	// for, in the same order.
+	// Selections are what the Pod declares. Ours are the indexes of those that name Networks. Requests are what these
+	// request, in the same order.
 	Selections []selection.Selection
 	Ours       []int
 	Requests   []Request
 }
 
-// DeclarationOf reads what a Pod declares. resolve tells what a network's name stands for.
+// DeclarationOf reads what a Pod declares. resolve gives what a network's name refers to.
 func DeclarationOf(pod *corev1.Pod, resolve func(network cache.ObjectName) Kind) Declaration {
 	selections, err := DeclaredByPod(pod)
 	d := Declaration{Invalid: err, Selections: selections}
@@ -41,9 +41,9 @@ func DeclarationOf(pod *corev1.Pod, resolve func(network cache.ObjectName) Kind)
 	return d
 }
 
-// Served gives the ports, of those that a Pod holds, that serve requests, in the order of the requests; nil for a
-// request that none serves. A port that is being deleted serves none: nothing of a Pod that waits runs yet. The
-// result does not depend on the order of held.
+// Served gives the held ports that serve requests, in the order of the requests; nil for a request that no port serves.
+// A port that is being deleted serves none: a Pod that waits runs nothing yet. The result does not depend on the order
+// of held.
 func Served(requests []Request, held []*cloudteamv1.NetworkPort) []*cloudteamv1.NetworkPort {
 	served := make([]*cloudteamv1.NetworkPort, len(requests))
 	for _, port := range slices.SortedFunc(slices.Values(held), CompareByName) {
@@ -66,12 +66,13 @@ func CompareByName(a, b *cloudteamv1.NetworkPort) int {
 	return cmp.Or(cmp.Compare(len(a.Name), len(b.Name)), cmp.Compare(a.Name, b.Name))
 }
 
-// Useless reports whether a Pod that has not ended can have no use for a port that is bound to it, so that the port
-// may be released.
+// Useless reports whether a Pod that has not ended has no use for a port that is bound to it. Such a port may be
+// released.
 //
-// Before the Pod was given its ports, those are useless that serve none of its requests. One more than it needs is
-// not: another process may be giving it that very one. Afterwards those are useless that the Pod does not name.
-// Containers of a Pod that is not gated may run with a port although the Pod lost the annotation that says so.
+// Before the Pod was given its ports, a port is useless if it serves none of the Pod's requests. A port beyond what the
+// Pod needs is not useless: another process may be giving it that very port. Afterwards a port is useless if the Pod
+// does not name it. Containers of a Pod that is not gated may run with a port even if the Pod lost the annotation for
+// it.
 func Useless(pod *corev1.Pod, port *cloudteamv1.NetworkPort, declaration func() Declaration) bool {
 	if Mirror(pod) || !Gated(pod) && Mentions(pod, port) {
 		return false

@@ -29,8 +29,8 @@ func declared(annotations map[string]string, namespace string) ([]selection.Sele
 	return selection.Parse(annotations[selection.Annotation], namespace)
 }
 
-// Allocated reports whether a Pod has its ports, as far as it says itself. What a Pod that is gated by us says is a
-// copy of another's annotations: the gate is lifted in the write that allocates.
+// Allocated reports whether a Pod has its ports, by its own annotation. On a Pod with our gate, the annotation is a
+// copy of another Pod's: one write both allocates and removes the gate.
 func Allocated(pod *corev1.Pod) bool {
 	return pod.Annotations[cloudteamv1.AnnotationAllocations] != "" && !Gated(pod)
 }
@@ -41,7 +41,7 @@ func Waiting(pod *corev1.Pod) bool {
 	return Declares(pod.Annotations) && !Mirror(pod) && pod.DeletionTimestamp == nil && !Ended(pod) && !Allocated(pod)
 }
 
-// Mirror reports whether a Pod is that by which a kubelet shows a static Pod.
+// Mirror reports whether a Pod is the mirror by which a kubelet shows a static Pod.
 func Mirror(pod *corev1.Pod) bool {
 	_, mirror := pod.Annotations[corev1.MirrorPodAnnotationKey]
 	return mirror

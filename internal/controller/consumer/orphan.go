@@ -14,16 +14,16 @@ import (
 	portclient "cloudteam.ztgame.com/network-controller/pkg/client/clientset/versioned/typed/cloudteam/v1"
 )
 
-// AnnotationMadeFor holds, on a NetworkPort that was made for a consumer, its kind and name: "Deployment/web". It
-// stays when garbage collection removes the owner reference, as for kubectl delete --cascade=orphan. Such a port is
-// of no use to anybody, and only the annotation tells it from one that a user made.
+// AnnotationMadeFor holds the kind and name of the consumer that a NetworkPort was made for: "Deployment/web". It
+// remains when garbage collection removes the owner reference, as for kubectl delete --cascade=orphan. Nobody can use
+// such a port, and only the annotation distinguishes it from one that a user made.
 const AnnotationMadeFor = "cloudteam.ztgame.com/made-for"
 
 // madeFor is the value of AnnotationMadeFor.
 func madeFor(kind, name string) string { return kind + "/" + name }
 
-// MadeFor names the consumer of a kind that a port was made for, which may be gone: its controller, or that of
-// AnnotationMadeFor where it has none. The one who syncs that name, and nobody else, writes the port's binding.
+// MadeFor names the consumer of a kind that a port was made for, which may be gone: its controller, or the one in
+// AnnotationMadeFor if it has none. Only the sync of that name writes the port's binding.
 func MadeFor(port *cloudteamv1.NetworkPort, kind string) (consumer cache.ObjectName, ok bool) {
 	owner := metav1.GetControllerOfNoCopy(port)
 	switch {
@@ -80,8 +80,8 @@ func byDeployment(obj any) ([]string, error) {
 	return nil, nil
 }
 
-// DeleteOrphans deletes the ports that were made for a consumer of the kind and name and that have lost their owner.
-// Those that a Pod uses go when the Pod does.
+// DeleteOrphans deletes the ports that were made for a consumer of the kind and name and that lost their owner. A port
+// that a Pod uses stays until the Pod is gone.
 func (c *Caches) DeleteOrphans(
 	ctx context.Context, client portclient.NetworkPortsGetter, kind string, consumer cache.ObjectName,
 ) error {
@@ -97,8 +97,8 @@ func (c *Caches) DeleteOrphans(
 	return errors.Join(errs...)
 }
 
-// DeletePort deletes a port, unless there is another of its name by now, or, where a resourceVersion is given, it has
-// changed since. moved is true where it is another or has changed. A port that is gone counts as deleted.
+// DeletePort deletes a port, unless it was replaced by another of its name, or has changed since a given
+// resourceVersion. moved is true in these two cases. A port that is gone counts as deleted.
 func DeletePort(
 	ctx context.Context, client portclient.NetworkPortsGetter, port *cloudteamv1.NetworkPort, resourceVersion *string,
 ) (moved bool, err error) {

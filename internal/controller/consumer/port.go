@@ -15,27 +15,25 @@ import (
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
 
-// NetworkOf names the Network that a port is on, as caches name objects.
+// NetworkOf names the Network that a port is on, in the form that caches use.
 func NetworkOf(port *cloudteamv1.NetworkPort) cache.ObjectName {
 	return cache.ObjectName(port.Network())
 }
 
-// Request is what a selection asks of a port. Ports that are alike serve any selection with an equal Request. It is
-// comparable.
+// Request is what a selection requests of a port. Equal Requests can be served by the same ports. It is comparable.
 type Request struct {
 	// Network names the Network.
 	Network cache.ObjectName
-	// Addresses are those that are asked for, without prefix lengths, sorted and joined by commas; empty for any.
+	// Addresses are the requested ones, without prefix lengths, sorted and joined by commas; empty for any.
 	Addresses string
 	// MAC is in lower case; empty for any.
 	MAC string
 }
 
-// Exclusive reports whether one port at most can serve the request: it asks for an address, which no two ports can
-// have.
+// Exclusive reports whether at most one port can serve the request: it names an address, which no two ports can have.
 func (r Request) Exclusive() bool { return r.Addresses != "" || r.MAC != "" }
 
-// RequestOf is what a selection asks for.
+// RequestOf is what a selection requests.
 func RequestOf(s selection.Selection) Request {
 	addresses := make([]netip.Addr, len(s.Addresses))
 	for i, prefix := range s.Addresses {
@@ -55,8 +53,8 @@ func ServedBy(port *cloudteamv1.NetworkPort) Request {
 	return Request{NetworkOf(port), joined(addresses), strings.ToLower(port.Spec.MAC)}
 }
 
-// Given is the request that a Pod's annotation makes once the Pod was given the port: for all that the port has got. ok
-// is false where the port has not got it yet.
+// Given is the request in a Pod's annotation after the Pod was given the port: it names everything that the port has
+// got. ok is false if the port has not got it yet.
 func Given(port *cloudteamv1.NetworkPort) (request Request, ok bool) {
 	var addresses []netip.Addr
 	for _, a := range port.Status.Addresses {
@@ -77,8 +75,8 @@ func joined(addresses []netip.Addr) string {
 	return strings.Join(texts, ",")
 }
 
-// NewPort is a NetworkPort that serves a request for an object, which controls it: garbage collection removes the port
-// with the object.
+// NewPort makes a NetworkPort that serves a request for an object, which controls it: garbage collection removes the
+// port with the object.
 func NewPort(namespace, name string, owner metav1.OwnerReference, request Request) *cloudteamv1.NetworkPort {
 	port := &cloudteamv1.NetworkPort{ObjectMeta: metav1.ObjectMeta{
 		Namespace: namespace, Name: name, OwnerReferences: []metav1.OwnerReference{owner},
@@ -94,8 +92,8 @@ func NewPort(namespace, name string, owner metav1.OwnerReference, request Reques
 	return port
 }
 
-// PortName joins parts to the name of a port. Where that is too long for an object's name, its end is replaced by a
-// hash of the whole, so that different parts give different names.
+// PortName joins parts to the name of a port. If that is too long for an object's name, a hash of the whole replaces
+// its end, so that different parts give different names.
 func PortName(parts ...string) string {
 	name := strings.Join(parts, "-")
 	if len(name) <= validation.DNS1123SubdomainMaxLength {

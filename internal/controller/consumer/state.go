@@ -7,22 +7,22 @@ import (
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
 
-// PortState is the state of a port for those who want to use it.
+// PortState is the state of a port for its possible users.
 type PortState string
 
 const (
-	// PortUsable is a port that is in Neutron as declared.
+	// PortUsable is a port that exists in Neutron as declared.
 	PortUsable PortState = "usable"
-	// PortPending is a port that is being made, or waits for what passes by itself.
+	// PortPending is a port that is being created, or that waits for something that ends by itself.
 	PortPending PortState = "pending"
-	// PortFailing is a port that cannot be made or kept as things are.
+	// PortFailing is a port that cannot be created or kept in the current state.
 	PortFailing PortState = "failing"
 )
 
-// StateOf gives a port's state. It does not look at a deletion.
+// StateOf gives a port's state. It ignores a deletion.
 //
-// Three reasons for which a port is not Ready do not count as failing: a Network that is not Ready says why itself, a
-// concurrent change is over with the next attempt, and a rate limit ends by itself.
+// Three reasons for a port that is not Ready do not count as failing. A Network that is not Ready has its own
+// condition. A concurrent change ends with the next attempt. A rate limit ends by itself.
 func StateOf(port *cloudteamv1.NetworkPort) PortState {
 	ready := meta.FindStatusCondition(port.Status.Conditions, cloudteamv1.ConditionReady)
 	switch {
