@@ -16,26 +16,26 @@ import (
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
 
-// inFlight is how many writes are under way at once, of all Deployments together. A write takes an API server some
-// milliseconds, so that a pool of 500 is created or bound within a second or so, and a slow API server does not get
-// more than it answers. None of these writes goes to Neutron.
+// inFlight is the most concurrent writes, of all Deployments together. A write takes an API server some milliseconds,
+// so a pool of 500 is created or bound within about a second, and a slow API server is not overloaded. None of these
+// writes goes to Neutron.
 const inFlight = 16
 
-// writes is how the writes of a plan went.
+// writes is the outcome of the writes of a plan.
 type writes struct {
-	// stale is true where a cache is behind the API server. The key is requeued.
+	// stale is true if a cache is behind the API server. The key is requeued.
 	stale bool
-	// terminating is true where the namespace is being deleted, and the Deployment with it.
+	// terminating is true if the namespace is being deleted, and the Deployment with it.
 	terminating bool
-	// refused is the first answer by which the API server refused a port for good. uncreated is how many ports are missing
-	// because of such answers.
+	// refused is the first answer by which the API server permanently refused a port. uncreated is how many ports are
+	// missing because of such answers.
 	refused   error
 	uncreated int
-	// errs have the sync retried.
+	// errs make the Loop retry the sync.
 	errs []error
 }
 
-// add notes the answer to one write.
+// add records the answer to one write.
 func (w *writes) add(err error) {
 	switch {
 	case errors.Is(err, controller.ErrStale):
@@ -45,7 +45,7 @@ func (w *writes) add(err error) {
 	}
 }
 
-// apply writes a plan: first what Pods wait for.
+// apply writes a plan, starting with what Pods wait for.
 func (c *Controller) apply(
 	ctx context.Context, key cache.ObjectName, deployment *appsv1.Deployment, p plan, m *memory,
 ) writes {
@@ -84,8 +84,8 @@ func (c *Controller) resize(
 	klog.FromContext(ctx).Info("Resizing the pool failed; retrying with backoff", "err", failed, "in", pause)
 }
 
-// bind binds ports to Pods. A write holds only while the port is as it was read: of two processes that give one port
-// to two Pods one fails.
+// bind binds ports to Pods. A write succeeds only if the port has not changed since it was read: if two processes give
+// one port to two Pods, one fails.
 func (c *Controller) bind(ctx context.Context, w *writes, key cache.ObjectName, bindings []binding) {
 	for _, err := range c.each(ctx, len(bindings), func(i int) error {
 		b := bindings[i]
@@ -111,7 +111,7 @@ func (c *Controller) bind(ctx context.Context, w *writes, key cache.ObjectName, 
 	}
 }
 
-// release releases ports, each after a read of its Pod at the API server: see consumer.MayRelease.
+// release releases ports, each after a read of its Pod from the API server: see consumer.MayRelease.
 func (c *Controller) release(ctx context.Context, w *writes, key cache.ObjectName, bindings []binding) {
 	for _, err := range c.each(ctx, len(bindings), func(i int) error {
 		b := bindings[i]
@@ -134,7 +134,7 @@ func (c *Controller) release(ctx context.Context, w *writes, key cache.ObjectNam
 	}
 }
 
-// remove deletes ports, each only while it is as it was read: one that somebody bound meanwhile survives.
+// remove deletes ports, each only if it has not changed since it was read: a port that was bound meanwhile survives.
 func (c *Controller) remove(
 	ctx context.Context, w *writes, key cache.ObjectName, ports []*cloudteamv1.NetworkPort,
 ) (failed error) {
@@ -159,7 +159,7 @@ func (c *Controller) remove(
 	return failed
 }
 
-// each calls do for 0 to n-1, side by side as far as there is room for writes, and gives the answers.
+// each calls do for 0 to n-1 concurrently, within the limit on writes, and gives the answers.
 func (c *Controller) each(ctx context.Context, n int, do func(i int) error) []error {
 	errs := make([]error, n)
 	var wg sync.WaitGroup
@@ -170,7 +170,7 @@ func (c *Controller) each(ctx context.Context, n int, do func(i int) error) []er
 	return errs
 }
 
-// write runs one write when there is room for it.
+// write runs one write once the limit allows it.
 func (c *Controller) write(ctx context.Context, do func() error) error {
 	select {
 	case c.writing <- struct{}{}:
@@ -181,9 +181,9 @@ func (c *Controller) write(ctx context.Context, do func() error) error {
 	return do()
 }
 
-// create creates ports, and gives the first error. Those of one request begin slowly, as kube-controller-manager
-// begins Pods: what refuses one (a quota, a rule of the CRD) refuses the next as well, and is not asked five hundred
-// times. Other requests go on.
+// create creates ports, and gives the first error. The ports of one request start slowly, as kube-controller-manager
+// starts Pods: whatever refuses one (a quota, a rule of the CRD) refuses the next as well, and should not get five
+// hundred requests. Other requests continue.
 func (c *Controller) create(
 	ctx context.Context, w *writes, key cache.ObjectName, deployment *appsv1.Deployment,
 	requests [][]*cloudteamv1.NetworkPort,
@@ -218,7 +218,7 @@ func (c *Controller) create(
 	return failed
 }
 
-// created notes how the creates of one request's ports went, and gives the first error. errs has the answers of those
+// created records the outcome of the creates for one request, and gives the first error. errs has the answers to those
 // that were tried.
 func (w *writes) created(ports int, errs []error) (failed error) {
 	var refused error
@@ -250,9 +250,8 @@ func (w *writes) created(ports int, errs []error) (failed error) {
 	return failed
 }
 
-// slowStart calls do for 0 to n-1, in batches of 1, 2, 4 and so on up to most at once. It ends after a batch in which
-// one failed, other than by a cache that is behind. It returns the answers of those that were tried, which are the
-// first ones.
+// slowStart calls do for 0 to n-1, in concurrent batches of 1, 2, 4 and so on up to most. It ends after a batch with an
+// error other than a stale cache. It returns the answers of the calls that were made, which are the first ones.
 func slowStart(n, most int, do func(i int) error) []error {
 	errs := make([]error, n)
 	for tried, batch := 0, 1; tried < n; batch = min(2*batch, most) {

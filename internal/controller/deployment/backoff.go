@@ -7,14 +7,14 @@ import (
 	"cloudteam.ztgame.com/network-controller/internal/controller"
 )
 
-// backoff is when a pool is resized again after a create or a delete failed. The zero value is ready.
+// backoff says when to resize a pool again after a create or a delete failed. The zero value is ready.
 type backoff struct {
 	failures int
-	// due is when it is resized again; the zero time where the last attempt did not fail.
+	// due is the time of the next resize; zero if the last attempt did not fail.
 	due time.Time
-	// generation is the Deployment's at the last failure. Another one is tried at once.
+	// generation is the Deployment's at the last failure. A new generation is tried at once.
 	generation int64
-	// refused and uncreated are what the last attempt found, for the time in which none is made.
+	// refused and uncreated are the results of the last attempt, to report until the next one.
 	refused   error
 	uncreated int
 }
@@ -24,7 +24,7 @@ func (b *backoff) ready(generation int64, now time.Time) bool {
 	return !now.Before(b.due) || generation != b.generation
 }
 
-// fail notes that an attempt failed, and gives the pause: doubled each time, with jitter.
+// fail records a failed attempt, and gives the pause: doubled each time, with jitter.
 func (b *backoff) fail(generation int64, refused error, uncreated int, now time.Time) time.Duration {
 	if generation != b.generation {
 		b.failures = 0
@@ -40,5 +40,5 @@ func (b *backoff) fail(generation int64, refused error, uncreated int, now time.
 	return pause
 }
 
-// reset notes that an attempt succeeded, or that none is needed.
+// reset records that an attempt succeeded, or that none is needed.
 func (b *backoff) reset() { *b = backoff{} }

@@ -11,31 +11,29 @@ import (
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
 
-// bindings are which ports to bind to which Pods, and which to release.
+// bindings say which ports to bind to which Pods, and which to release.
 type bindings struct {
 	bind    []binding
 	release []binding
-	// doubles are free ports with the address of a bound one. They are deleted, so that the bound one gets it back.
+	// doubles are free ports with the address of a bound one. They are deleted, so that the bound port gets it back.
 	doubles []*cloudteamv1.NetworkPort
-	// contested is true where a free port has the address of another free port. Neither is bound until one of them is
-	// gone.
+	// contested is true if two free ports have one address. Neither is bound until one of them is gone.
 	contested bool
-	// holders are the Pods to bind, by the ports.
+	// holders maps ports to the Pods that they will be bound to.
 	holders map[types.UID]types.UID
 }
 
 // binding is a port and a Pod.
 type binding struct {
 	port *cloudteamv1.NetworkPort
-	// pod is the Pod as the cache shows it. In a release it is nil, or another one of the name, where the port's Pod is
-	// gone.
+	// pod is the Pod as cached. In a release it is nil, or another one of the name, if the port's Pod is gone.
 	pod *corev1.Pod
-	// lost is true where the Pod was given the port before, and the binding was lost.
+	// lost is true if the Pod was given the port before, and the binding was lost.
 	lost bool
 }
 
 // holder gives the UID of the Pod that has a port once the bindings are written, empty for none. A port counts as its
-// Pod's until the release is written: the Pod may turn out to live.
+// Pod's until the release is written: the Pod may turn out to exist.
 func (b bindings) holder(port *cloudteamv1.NetworkPort) types.UID {
 	if pod, ok := b.holders[port.UID]; ok {
 		return pod
@@ -43,7 +41,7 @@ func (b bindings) holder(port *cloudteamv1.NetworkPort) types.UID {
 	return consumer.BoundTo(port)
 }
 
-// bindings plans who gets which port.
+// bindings plans which Pod gets which port.
 func (o observed) bindings(declarations map[types.UID]consumer.Declaration) bindings {
 	b := bindings{holders: map[types.UID]types.UID{}}
 	for _, port := range slices.Concat(o.ports, o.left) {
@@ -55,7 +53,7 @@ func (o observed) bindings(declarations map[types.UID]consumer.Declaration) bind
 	return b
 }
 
-// keepOrRelease releases a port whose Pod is gone, has ended or has no use for it, and binds one again whose binding
+// keepOrRelease releases a port whose Pod is gone, has ended or has no use for it. It binds a port again whose binding
 // was lost.
 func (o observed) keepOrRelease(b *bindings, port *cloudteamv1.NetworkPort) {
 	switch {
@@ -73,8 +71,8 @@ func (o observed) keepOrRelease(b *bindings, port *cloudteamv1.NetworkPort) {
 	}
 }
 
-// givenBefore gives the Pod that was given a port by its annotation, nil for none. Somebody may have copied the
-// annotation to another Pod: then it is the oldest.
+// givenBefore gives the Pod that was given a port by its annotation, nil for none. If somebody copied the annotation to
+// another Pod, the oldest Pod counts.
 func (o observed) givenBefore(port *cloudteamv1.NetworkPort) *corev1.Pod {
 	pods := slices.DeleteFunc(o.givenTo(port), func(pod *corev1.Pod) bool {
 		allocations, err := consumer.Allocations(pod)
@@ -90,8 +88,8 @@ func (o observed) givenBefore(port *cloudteamv1.NetworkPort) *corev1.Pod {
 
 // assign binds free ports to the Pods that wait, the older Pods first.
 //
-// A Pod gets all that it lacks or nothing. A Pod that held one port while it waits for another would keep it from a Pod
-// that needs that one alone.
+// A Pod gets everything that it lacks, or nothing. If a Pod held one port while it waits for another, it would block a
+// Pod that needs only that one.
 func (o observed) assign(b *bindings, declarations map[types.UID]consumer.Declaration) {
 	offers := o.offers(b)
 	held := map[types.UID][]*cloudteamv1.NetworkPort{}
@@ -106,7 +104,7 @@ func (o observed) assign(b *bindings, declarations map[types.UID]consumer.Declar
 			continue
 		}
 		if !consumer.Gated(pod) && consumer.AsGiven(declaration.Requests, held[pod.UID]) != nil {
-			continue // it has its ports, and lost what says so
+			continue // it has its ports but lost its annotation
 		}
 		for _, port := range o.take(b, offers, lacking(declaration.Requests, held[pod.UID])) {
 			b.bind = append(b.bind, binding{port: port, pod: pod})
@@ -115,7 +113,7 @@ func (o observed) assign(b *bindings, declarations map[types.UID]consumer.Declar
 	}
 }
 
-// lacking are the requests that no held port serves.
+// lacking gives the requests that no held port serves.
 func lacking(requests []consumer.Request, held []*cloudteamv1.NetworkPort) []consumer.Request {
 	var lacking []consumer.Request
 	for i, port := range consumer.Served(requests, held) {
@@ -127,7 +125,7 @@ func lacking(requests []consumer.Request, held []*cloudteamv1.NetworkPort) []con
 }
 
 // offers are the Deployment's ports that may be bound, by the requests that they serve, in the order of their names.
-// Low slots are bound first, so that a pool that shrinks finds its high slots free.
+// Low slots are bound first, so that the high slots of a shrinking pool are free.
 func (o observed) offers(b *bindings) map[consumer.Request][]*cloudteamv1.NetworkPort {
 	offers := map[consumer.Request][]*cloudteamv1.NetworkPort{}
 	for _, port := range slices.SortedFunc(slices.Values(o.ports), consumer.CompareByName) {
@@ -140,7 +138,7 @@ func (o observed) offers(b *bindings) map[consumer.Request][]*cloudteamv1.Networ
 	return offers
 }
 
-// take takes a port for each request from the offers, or none at all.
+// take takes a port for each request from the offers, or none.
 func (o observed) take(
 	b *bindings, offers map[consumer.Request][]*cloudteamv1.NetworkPort, requests []consumer.Request,
 ) []*cloudteamv1.NetworkPort {
@@ -175,7 +173,7 @@ func (o observed) withdrawn(b *bindings, port *cloudteamv1.NetworkPort) bool {
 	return true
 }
 
-// olderFirst sorts Pods by their age, and Pods of the same second by name.
+// olderFirst sorts Pods by age, and Pods of the same second by name.
 func olderFirst(a, b *corev1.Pod) int {
 	return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
 }

@@ -13,17 +13,16 @@ import (
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
 
-// burst is the most ports that one plan creates, deletes or binds. The events of those bring the next plan. A
-// Deployment may declare two thousand million replicas, and no plan may grow with that. It is what
-// kube-controller-manager has for the Pods of a ReplicaSet (BurstReplicas in
-// k8s.io/kubernetes/pkg/controller/replicaset).
+// burst is the most ports that one plan creates, deletes or binds. Their events trigger the next plan. A Deployment may
+// declare two thousand million replicas, and no plan may grow with that. The value is kube-controller-manager's for the
+// Pods of a ReplicaSet (BurstReplicas in k8s.io/kubernetes/pkg/controller/replicaset).
 const burst = 500
 
-// observed is what a plan is made from. A plan MUST NOT change it.
+// observed is the input of a plan. A plan MUST NOT change it.
 type observed struct {
-	// deployment is nil where it is gone or being deleted. Its ports may still be bound then.
+	// deployment is nil if it is gone or being deleted. Its ports may still be bound then.
 	deployment *appsv1.Deployment
-	// declared are the networks that the Pod template declares; none where invalid is set.
+	// declared are the networks that the Pod template declares; none if invalid is set.
 	declared []selection.Selection
 	// invalid says why the declaration cannot be read or satisfied.
 	invalid error
@@ -34,13 +33,13 @@ type observed struct {
 	ports []*cloudteamv1.NetworkPort
 	// left are ports that were made for an earlier Deployment of the name, or that lost their owner.
 	left []*cloudteamv1.NetworkPort
-	// borrowed are ports that the Pods hold and that are not the Deployment's: some of left, or those of a Deployment of
-	// another name whose ReplicaSet this one adopted.
+	// borrowed are ports that the Pods hold but the Deployment does not own: some of left, or ports of another Deployment
+	// whose ReplicaSet this one adopted.
 	borrowed []*cloudteamv1.NetworkPort
-	// deleted are ports that this process deleted, where the cache does not show it yet.
+	// deleted are ports that this process deleted while the cache does not show it yet.
 	deleted map[types.UID]bool
 
-	// resolve tells what a network's name stands for.
+	// resolve gives what a network's name refers to.
 	resolve func(network cache.ObjectName) standing
 	// taken reports whether any NetworkPort of the namespace has the name.
 	taken func(name string) bool
@@ -48,47 +47,47 @@ type observed struct {
 	podNamed func(name string) *corev1.Pod
 	// givenTo gives the Pods that were given a port by their annotation, and that may still use it.
 	givenTo func(*cloudteamv1.NetworkPort) []*corev1.Pod
-	// rival gives another port that shows an address of a port's, nil for none.
+	// rival gives another port that shows an address of this port, nil for none.
 	rival func(*cloudteamv1.NetworkPort) *cloudteamv1.NetworkPort
 
-	// now is the time of the observation. cooldown is for how long ports stay after they were needed. demands are those of
-	// the last plan, nil for none.
+	// now is the time of the observation. cooldown is how long ports stay after they were needed. demands are those of the
+	// last plan, nil for none.
 	now      time.Time
 	cooldown time.Duration
 	demands  map[consumer.Request]demand
 }
 
-// standing is what a declared name stands for.
+// standing describes what a declared name refers to.
 type standing struct {
 	kind consumer.Kind
-	// stalled is true for a Network that will not become Ready until somebody acts.
+	// stalled is true for a Network that does not become Ready until somebody acts.
 	stalled bool
 	// going is true for a Network that is being deleted, which waits for its ports.
 	going bool
 }
 
-// plan is what to do so that the Deployment has the ports that it needs, and its Pods theirs.
+// plan is what to do so that the Deployment and its Pods have the ports that they need.
 type plan struct {
 	bindings
 	// create are the ports to create, grouped by request.
 	create [][]*cloudteamv1.NetworkPort
 	// remove are the ports to delete. No Pod has one of them.
 	remove []*cloudteamv1.NetworkPort
-	// say is what to tell users; known is false where there is no Deployment to tell it of.
+	// say is what to tell users.
 	say verdict
-	// demands are to be kept for the next plan. again is when that may delete ports that this one keeps; the zero time
-	// where it keeps none that are not needed.
+	// demands are kept for the next plan. again is when that plan may delete ports that this one keeps; zero if it keeps
+	// no unneeded ports.
 	demands map[consumer.Request]demand
 	again   time.Time
 }
 
-// newPlan plans first who gets which port, then how many ports there should be.
+// newPlan first plans which Pod gets which port, then how many ports there should be.
 //
 // It never deletes a port that a Pod has. It creates no port beyond the larger of two numbers: what the template
-// declares for its replicas, and what the existing Pods have or wait for. It deletes what exceeds the most that this
-// was within the cool-down.
+// declares for its replicas, and what the existing Pods have or wait for. It deletes what exceeds the maximum of that
+// within the cool-down.
 //
-// While the declaration cannot be read, it deletes nothing: a typing mistake must not cost a pool.
+// While the declaration cannot be read, it deletes nothing: a typing error must not cost a pool.
 func newPlan(o observed) plan {
 	declarations := o.declarations()
 	p := plan{bindings: o.bindings(declarations), say: verdict{settled: true}, demands: map[consumer.Request]demand{}}
@@ -102,7 +101,7 @@ func newPlan(o observed) plan {
 	return p
 }
 
-// declarations are what the Pods that wait for ports declare, by their UIDs.
+// declarations gives what the Pods that wait for ports declare, by their UIDs.
 func (o observed) declarations() map[types.UID]consumer.Declaration {
 	declarations := map[types.UID]consumer.Declaration{}
 	for _, pod := range o.pods {
@@ -117,6 +116,6 @@ func (o observed) declarationOf(pod *corev1.Pod) consumer.Declaration {
 	return consumer.DeclarationOf(pod, func(network cache.ObjectName) consumer.Kind { return o.resolve(network).kind })
 }
 
-// waits reports whether a Pod waits for ports. One that has them does not: its annotation was rewritten with what it
+// waits reports whether a Pod waits for ports. A Pod that has them does not: its annotation was rewritten with what it
 // got.
 func waits(pod *corev1.Pod) bool { return consumer.Waiting(pod) && !pod.Spec.HostNetwork }

@@ -14,11 +14,11 @@ import (
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
 
-// pool is the ports of one Request, and what is asked of them.
+// pool has the ports of one Request, and what is requested of them.
 type pool struct {
 	request  consumer.Request
 	standing standing
-	// declared is the place of the first selection in the annotation that asks for it, -1 for none; times is how many do.
+	// declared is the index of the first selection in the annotation that requests it, -1 for none; times is how many do.
 	declared, times int
 	// held are ports that a Pod has. free are the others that stay, those to delete first at the front. leaving are being
 	// deleted, and no Pod has them.
@@ -45,11 +45,11 @@ func (o observed) size(p *plan, pools []pool) (stay []*cloudteamv1.NetworkPort) 
 			p.say.settled = false
 		}
 		if pool.request.Exclusive() {
-			// One that is being deleted has the address that its successor needs.
+			// A port that is being deleted has the address that its successor needs.
 			missing = max(missing-len(pool.leaving), 0)
 		}
 		if pool.standing.kind != consumer.Ours {
-			continue // a port of a Network that does not exist would wait for it without a reason to show
+			continue // a port of a missing Network would wait for it without a reason to show
 		}
 		var created []*cloudteamv1.NetworkPort
 		for ; missing > 0 && room > 0; missing, room = missing-1, room-1 {
@@ -63,11 +63,11 @@ func (o observed) size(p *plan, pools []pool) (stay []*cloudteamv1.NetworkPort) 
 	return stay
 }
 
-// givenUp are the ports to delete of a pool's surplus, which is in the order of its free ports. The others stay for
-// now, and the plan says until when.
+// givenUp gives the ports to delete from a pool's surplus, which is in the order of its free ports. The others stay for
+// now, and the plan records until when.
 //
-// At once go ports that nobody declares any more, ports whose Network is being deleted, and ports with an address
-// that was asked for by name: somebody may wait for that address. A port that fails is not worth keeping.
+// These are deleted at once: ports that nobody declares any more, ports whose Network is being deleted, and ports with
+// a requested address, because somebody may wait for that address. A failing port is not worth keeping.
 func (o observed) givenUp(p *plan, pool pool, want int, surplus []*cloudteamv1.NetworkPort) []*cloudteamv1.NetworkPort {
 	if pool.times == 0 || pool.request.Exclusive() || pool.standing.going {
 		return surplus
@@ -110,8 +110,8 @@ func (o observed) want(p pool) int {
 	base -= p.borrowed
 	want := max(base, demand)
 	if o.rolling && demand > base && o.cooldown > 0 && !p.request.Exclusive() {
-		// Old Pods that end slowly hold ports that new ones need. The update goes step by step, and each step gets its ports
-		// in one call to Neutron instead of one call each. No more are made ahead than there are Pods to come.
+		// Old Pods that end slowly hold ports that new Pods need. The update goes step by step. Rounding up to a step gets
+		// its ports in one call to Neutron instead of one call each. It adds no more ports than there are Pods to come.
 		step := p.times * max(surge, unavailable)
 		coming := p.times * max(replicas-int(o.deployment.Status.UpdatedReplicas), 0)
 		want = min(base+roundedUp(demand-base, step), demand+coming)
@@ -122,7 +122,7 @@ func (o observed) want(p pool) int {
 	return want
 }
 
-// roundedUp is the least multiple of step, from 0 on, that is not less than n.
+// roundedUp is the smallest multiple of step, from 0 on, that is at least n.
 func roundedUp(n, step int) int {
 	if step == 0 {
 		return n
@@ -130,11 +130,11 @@ func roundedUp(n, step int) int {
 	return (n + step - 1) / step * step
 }
 
-// staying is how many ports count for what is wanted. A port that is being deleted counts while a Pod has it: that
-// Pod needs no other.
+// staying is how many of the needed ports exist. A port that is being deleted counts while a Pod has it: that Pod needs
+// no other.
 func (p pool) staying() int { return len(p.held) + len(p.free) }
 
-// pools groups what is declared, what Pods wait for and the ports that exist by Request, in the order of the
+// pools groups the declared ports, the awaited ports and the existing ports by Request, in the order of the
 // declaration.
 func (o observed) pools(b bindings, declarations map[types.UID]consumer.Declaration) []pool {
 	var pools []*pool
@@ -182,13 +182,13 @@ func (o observed) pools(b bindings, declarations map[types.UID]consumer.Declarat
 	return sorted
 }
 
-// holding is a Pod, and a request that a port of the Pod's serves.
+// holding is a Pod, and a request that one of its ports serves.
 type holding struct {
 	pod     types.UID
 	request consumer.Request
 }
 
-// countPorts puts the Deployment's ports into their pools, and counts those that each Pod holds.
+// countPorts adds the Deployment's ports to their pools, and counts those that each Pod holds.
 func (o observed) countPorts(b bindings, of func(consumer.Request) *pool) map[holding]int {
 	held := map[holding]int{}
 	for _, port := range o.ports {
@@ -199,7 +199,7 @@ func (o observed) countPorts(b bindings, of func(consumer.Request) *pool) map[ho
 			p.held = append(p.held, port)
 			held[holding{holder, request}]++
 			if given, ok := consumer.Given(port); ok && given != request {
-				// So asks the Pod for it that lost the annotation which says that it has it.
+				// A Pod that lost the annotation for this port requests it in this form.
 				held[holding{holder, given}]++
 			}
 		case port.DeletionTimestamp != nil || o.deleted[port.UID] || slices.Contains(b.doubles, port):
@@ -211,7 +211,7 @@ func (o observed) countPorts(b bindings, of func(consumer.Request) *pool) map[ho
 	return held
 }
 
-// comparePools sorts pools by the declaration. Those that are not declared go last.
+// comparePools sorts pools by the declaration. Undeclared ones are last.
 func comparePools(a, b pool) int {
 	return cmp.Or(cmp.Compare(uint(a.declared), uint(b.declared)),
 		strings.Compare(a.request.Network.String(), b.request.Network.String()),
@@ -222,7 +222,7 @@ func ready(port *cloudteamv1.NetworkPort) bool {
 	return meta.IsStatusConditionTrue(port.Status.Conditions, cloudteamv1.ConditionReady)
 }
 
-// deleteFirst sorts free ports so that those to delete come first: what is not Ready, then the highest slots.
+// deleteFirst sorts free ports so that those to delete are first: those that are not Ready, then the highest slots.
 func deleteFirst(a, b *cloudteamv1.NetworkPort) int {
 	if ready(a) != ready(b) {
 		if ready(b) {
@@ -249,7 +249,7 @@ func splitName(name string) (prefix, slot string) {
 // naming gives names to new ports.
 type naming struct {
 	o observed
-	// next is the lowest slot, by the Network's name, that may be free.
+	// next is the lowest slot that may be free, by the Network's name.
 	next map[string]int
 }
 

@@ -13,23 +13,23 @@ import (
 	"cloudteam.ztgame.com/network-controller/internal/controller/consumer"
 )
 
-// memory is what this process knows of one Deployment beyond the caches. All of it can be lost: a pool is then larger
-// for one cool-down, or smaller until the Deployment's status shows the rollout.
+// memory is what this process knows of one Deployment beyond the caches. It may be lost: then a pool is larger for one
+// cool-down, or smaller until the Deployment's status shows the rollout.
 type memory struct {
 	uid types.UID
-	// complete is the hash of the Pod template that was last seen rolled out, nil for none.
+	// complete is the hash of the last Pod template that was completely rolled out, nil for none.
 	complete *uint64
 	// demands are how many ports the pools needed recently.
 	demands map[consumer.Request]demand
-	// resizes is when a resize that failed is retried.
+	// resizes says when a failed resize is retried.
 	resizes backoff
 	// told is when the condition was last written.
 	told time.Time
 }
 
-// rolling reports whether a rolling update replaces the Deployment's Pods, and remembers the template once it is
-// complete. The status alone shows it too late: it changes when the first new Pod is created, and the ports for the
-// surge should exist by then. A first rollout and a change of the scale replace no Pod.
+// rolling reports whether a rolling update replaces the Deployment's Pods, and remembers the template once the update
+// is complete. The status alone is too late: it changes when the first new Pod is created, and the ports for the surge
+// should exist by then. A first rollout and a change of the scale replace no Pod.
 func (m *memory) rolling(deployment *appsv1.Deployment) bool {
 	status, template := deployment.Status, hashOf(&deployment.Spec.Template)
 	if status.ObservedGeneration >= deployment.Generation && status.Replicas == status.UpdatedReplicas &&
@@ -42,7 +42,7 @@ func (m *memory) rolling(deployment *appsv1.Deployment) bool {
 
 func hashOf(template *corev1.PodTemplateSpec) uint64 {
 	sum := fnv.New64a()
-	text, _ := json.Marshal(template) // a type of the API, which always can be
+	text, _ := json.Marshal(template) // an API type never fails to marshal
 	_, _ = sum.Write(text)
 	return sum.Sum64()
 }
@@ -55,8 +55,8 @@ func replicasOf(deployment *appsv1.Deployment) int32 {
 	return *deployment.Spec.Replicas
 }
 
-// fenceposts are how many Pods a rolling update may have beyond the replicas, and how many fewer may be available.
-// Both are resolved as the controller of Deployments does (ResolveFenceposts in
+// fenceposts gives how many Pods a rolling update may have beyond the replicas, and how many fewer may be available. It
+// resolves both as the controller of Deployments does (ResolveFenceposts in
 // k8s.io/kubernetes/pkg/controller/deployment/util): percentages of the replicas, the surge rounded up and the other
 // rounded down, and not both 0. A strategy other than RollingUpdate has no surge, and removes all Pods first.
 func fenceposts(deployment *appsv1.Deployment) (surge, unavailable int) {

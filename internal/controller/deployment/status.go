@@ -16,12 +16,12 @@ import (
 )
 
 // countPause is the least time between two writes of a condition of which only the text changes. In a pool that fails
-// as a whole, the number of ports in the text changes with each of them, and every write to a Deployment triggers its
-// own controller, too.
+// as a whole, the number of ports in the text changes with each port. Every write to a Deployment also triggers its own
+// controller.
 const countPause = 5 * time.Second
 
-// verdict is what to tell users after the writes of a plan. known is false where the caches did not show enough, or
-// where the API server failed in a way that says nothing of the Deployment.
+// verdict is what to tell users after the writes of a plan. known is false if the caches did not show enough, or if the
+// API server failed for a reason that has nothing to do with the Deployment.
 func (w writes) verdict(planned verdict, resizes backoff) (say verdict, known bool) {
 	say = planned
 	switch {
@@ -36,7 +36,7 @@ func (w writes) verdict(planned verdict, resizes backoff) (say verdict, known bo
 	return say, !w.stale && (len(w.errs) == 0 && resizes.due.IsZero() || say.reason != "")
 }
 
-// remedy is what to do when the API server refuses a port.
+// remedy says what to do when the API server refuses a port.
 func remedy(refused error) string {
 	if apierrors.IsForbidden(refused) {
 		return "check the namespace's ResourceQuota and the controller's RBAC, or lower spec.replicas"
@@ -44,7 +44,7 @@ func remedy(refused error) string {
 	return "correct the Pod template's annotation " + selection.Annotation
 }
 
-// aboutPorts reports whether a reason is one of single ports, whose number is in the message.
+// aboutPorts reports whether a reason is about single ports, whose number is in the message.
 func aboutPorts(reason string) bool {
 	return reason == cloudteamv1.ReasonPortsFailing || reason == cloudteamv1.ReasonNotAllowed
 }
@@ -96,15 +96,14 @@ func nextCondition(deployment *appsv1.Deployment, say verdict, now time.Time) *a
 	return &next
 }
 
-// sameTrouble reports whether two conditions tell of the same obstacle. The number of ports may differ.
+// sameTrouble reports whether two conditions describe the same obstacle. The number of ports may differ.
 func sameTrouble(was, is *appsv1.DeploymentCondition) bool {
 	return was != nil && was.Status == is.Status && was.Reason == is.Reason &&
 		(aboutPorts(is.Reason) || was.Message == is.Message)
 }
 
-// report writes the condition if it changed, and then sends an Event if an obstacle is new or gone. A condition that
-// cannot be written is retried, and its Event comes then. It returns how long to wait where it is too early for
-// another write.
+// report writes the condition if it changed, and then sends an Event if an obstacle is new or gone. If the write fails,
+// it is retried, and the Event follows then. It returns how long to wait if another write is too early.
 func (c *Controller) report(
 	ctx context.Context, deployment *appsv1.Deployment, say verdict, m *memory,
 ) (time.Duration, error) {
@@ -116,7 +115,7 @@ func (c *Controller) report(
 	if wait := countPause - now.Sub(m.told); wait > 0 && sameTrouble(was, next) {
 		return wait, nil
 	}
-	// Without a resourceVersion: the Deployment's own controller writes the rest of the status all the time.
+	// Without a resourceVersion: the Deployment's own controller often writes the rest of the status.
 	written, moved, err := consumer.WriteCondition(
 		ctx, c.deploymentClient.Deployments(deployment.Namespace).Patch, deployment, "", next, &c.expected)
 	if err != nil || moved {

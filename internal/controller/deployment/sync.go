@@ -18,15 +18,15 @@ import (
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
 
-// recheck is how often a blocked Deployment is synced without an event. Usually an event comes earlier; this is for
-// what no event tells, and costs no call.
+// recheck is how often a blocked Deployment is synced without an event. Usually an event comes earlier. It covers
+// changes without an event, and costs no call.
 const recheck = 30 * time.Second
 
-// sync gives one Deployment the ports that it needs, and its Pods theirs. It is level-triggered: it acts on what the
-// caches hold.
+// sync gives one Deployment the ports that it needs, and its Pods theirs. It is level-triggered: it acts on the current
+// state of the caches.
 //
-// It is the only writer of the bindings of ports that were made for a Deployment of the name, whatever became of
-// that. A crash may follow any step: what was written is in the caches of the next process, which plans anew from
+// It is the only writer of the bindings of ports that were made for a Deployment of the name, even if the Deployment is
+// gone. It may crash after any step: the caches of the next process show what was written, and it plans again from
 // them.
 func (c *Controller) sync(ctx context.Context, key cache.ObjectName) (controller.Result, error) {
 	if err := c.caches.DeleteOrphans(ctx, c.client, kind.Kind, key); err != nil {
@@ -59,8 +59,8 @@ func (c *Controller) sync(ctx context.Context, key cache.ObjectName) (controller
 	return c.reconcile(ctx, key, deployment, ports)
 }
 
-// reconcile makes a plan, applies it and reports it. deployment is nil where it is gone or being deleted; ports are
-// those that were made for a Deployment of the name.
+// reconcile makes a plan, applies it and reports it. deployment is nil if it is gone or being deleted. ports are those
+// that were made for a Deployment of the name.
 func (c *Controller) reconcile(
 	ctx context.Context, key cache.ObjectName, deployment *appsv1.Deployment, ports []*cloudteamv1.NetworkPort,
 ) (controller.Result, error) {
@@ -101,7 +101,7 @@ func (c *Controller) reconcile(
 	return result, errors.Join(w.errs...)
 }
 
-// observe gathers what a plan is made from.
+// observe gathers the input of a plan.
 func (c *Controller) observe(
 	key cache.ObjectName, deployment *appsv1.Deployment, ports []*cloudteamv1.NetworkPort, m *memory,
 ) observed {
@@ -156,7 +156,7 @@ func (c *Controller) observe(
 	return o
 }
 
-// resolve tells what a network's name stands for.
+// resolve gives what a network's name refers to.
 func (c *Controller) resolve(network cache.ObjectName) standing {
 	s := standing{kind: c.caches.Resolve(network)}
 	if found, err := c.caches.Networks.Networks(network.Namespace).Get(network.Name); err == nil {
@@ -166,8 +166,8 @@ func (c *Controller) resolve(network cache.ObjectName) standing {
 	return s
 }
 
-// remember gives what is remembered of a Deployment; of one that is nil, nothing. Syncs of one key never overlap, so
-// that a memory needs no lock.
+// remember gives the memory of a Deployment, an empty one if it is nil. Syncs of one key never overlap, so a memory
+// needs no lock.
 func (c *Controller) remember(key cache.ObjectName, deployment *appsv1.Deployment) *memory {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -183,7 +183,7 @@ func (c *Controller) remember(key cache.ObjectName, deployment *appsv1.Deploymen
 	return m
 }
 
-// forget drops what is remembered of a Deployment that is gone, or that uses no networks.
+// forget drops the records of a Deployment that is gone, or that uses no networks.
 func (c *Controller) forget(key cache.ObjectName) {
 	c.expected.Forget(key)
 	c.expectedPorts.Forget(key)

@@ -16,15 +16,16 @@ import (
 
 // verdict is what to tell users.
 type verdict struct {
-	// reason, of reasons.go, is empty where nothing blocks the Deployment. message says what does, and what to change.
+	// reason is a Reason of package cloudteamv1, empty if nothing blocks the Deployment. message says what blocks it, and
+	// what to change.
 	reason, message string
 	// total is how many ports there should be.
 	total int
-	// settled is true where all ports that are wanted exist and are Ready.
+	// settled is true if all needed ports exist and are Ready.
 	settled bool
 }
 
-// judge fills in the first obstacle that there is. stay are the ports that the plan keeps.
+// judge fills in the first obstacle. stay are the ports that the plan keeps.
 func (o observed) judge(v *verdict, pools []pool, stay []*cloudteamv1.NetworkPort) {
 	for _, port := range stay {
 		v.settled = v.settled && ready(port)
@@ -54,7 +55,7 @@ func (o observed) unreadable(v *verdict) {
 var errHostNetwork = errors.New("the Pods are on their node's network (hostNetwork: true) and have no interfaces of " +
 	"their own: remove hostNetwork from the Pod template, or the annotation")
 
-// missingNetworks reports networks that are declared and do not exist.
+// missingNetworks reports declared networks that do not exist.
 func missingNetworks(v *verdict, pools []pool) {
 	var names []string
 	for _, p := range pools {
@@ -97,7 +98,7 @@ func (o observed) impossible(v *verdict, pools []pool) {
 	}
 }
 
-// failing reports ports that fail, and why the first of them does.
+// failing reports ports that fail, and why the first of them fails.
 func (o observed) failing(v *verdict, ports []*cloudteamv1.NetworkPort) {
 	var failing []*cloudteamv1.NetworkPort
 	made := false
@@ -124,8 +125,8 @@ func (o observed) failing(v *verdict, ports []*cloudteamv1.NetworkPort) {
 		why.Message)
 }
 
-// fails reports whether a port is not Ready for a reason that does not pass by itself soon. A Network that is being
-// made, a concurrent change and a rate limit pass. A Network that is stalled or missing does not.
+// fails reports whether a port is not Ready for a reason that does not end soon by itself. A Network that is being
+// created, a concurrent change and a rate limit end by themselves. A stalled or missing Network does not.
 func (o observed) fails(port *cloudteamv1.NetworkPort) bool {
 	condition := meta.FindStatusCondition(port.Status.Conditions, cloudteamv1.ConditionReady)
 	if condition == nil || condition.Status != metav1.ConditionFalse {

@@ -1,6 +1,6 @@
-// Package deployment is the controller of Deployments that declare networks. For each it keeps a pool of
-// NetworkPorts, as many as the Pods need and made before they are needed, and it alone binds these ports to Pods and
-// releases them. Package pod then tells a Pod what it got.
+// Package deployment is the controller of Deployments that declare networks. For each it keeps a pool of NetworkPorts,
+// as many as the Pods need, and creates them in advance. Only this package binds these ports to Pods and releases them.
+// Package pod then writes on a Pod what it got.
 package deployment
 
 import (
@@ -26,10 +26,10 @@ import (
 // Name is the controller's name in --controllers, in logs and in metrics.
 const Name = "deployment"
 
-// kind is the kind that is synced.
+// kind is the kind that this controller syncs.
 var kind = appsv1.SchemeGroupVersion.WithKind("Deployment")
 
-// Controller syncs Deployments. Make it with NewController.
+// Controller syncs Deployments. Create it with NewController.
 type Controller struct {
 	*controller.Loop
 
@@ -39,21 +39,21 @@ type Controller struct {
 	caches           *consumer.Caches
 	ports            cache.Indexer
 	recorder         record.EventRecorder
-	// cooldown is for how long a pool stays as large as it was needed.
+	// cooldown is how long a pool keeps its size after it was needed.
 	cooldown time.Duration
 
 	// expected is the last condition written, and expectedPorts the last writes to ports, both by the Deployment's key.
 	expected, expectedPorts controller.Expectations
-	// writing has room for the writes to ports that are under way, of all workers together.
+	// writing limits the concurrent writes to ports, of all workers together.
 	writing chan struct{}
 
 	mu sync.Mutex
-	// memories are of the Deployments that declare networks or have ports.
+	// memories are those of the Deployments that declare networks or have ports.
 	memories map[cache.ObjectName]*memory
 }
 
-// NewController makes a controller that watches the caches' informers, which MUST NOT run yet. Ports stay for the
-// cooldown, from 0 on, after Pods needed them; see DefaultCooldown. Nothing runs before Run.
+// NewController makes a controller that watches the caches' informers, which MUST NOT run yet. cooldown, at least 0, is
+// how long ports stay after Pods needed them; see DefaultCooldown. Nothing runs before Run.
 func NewController(
 	client portclient.NetworkPortsGetter, deployments appsclient.DeploymentsGetter, pods coreclient.PodsGetter,
 	caches *consumer.Caches, recorder record.EventRecorder, cooldown time.Duration,
@@ -83,8 +83,8 @@ func NewController(
 }
 
 // EnqueueDeclaring requeues the Deployments that declare a network of the name. Call it when a
-// NetworkAttachmentDefinition of the name comes or goes, which no informer of this controller shows. It is safe for
-// concurrent use.
+// NetworkAttachmentDefinition of the name is created or deleted, which no informer of this controller shows. It is safe
+// for concurrent use.
 func (c *Controller) EnqueueDeclaring(network cache.ObjectName) {
 	for _, key := range c.keysDeclaring(network) {
 		c.Enqueue(key)
@@ -116,8 +116,7 @@ func (c *Controller) keysDeclaring(network cache.ObjectName) []cache.ObjectName 
 	return keys
 }
 
-// keysOfPod names the Deployments that a Pod concerns: its own, where it declares networks, and those whose ports it
-// has.
+// keysOfPod names the Deployments that a Pod affects: its own, if it declares networks, and those whose ports it has.
 func (c *Controller) keysOfPod(obj metav1.Object) []cache.ObjectName {
 	var keys []cache.ObjectName
 	add := func(key cache.ObjectName) {
@@ -143,7 +142,7 @@ func (c *Controller) portsOf(obj metav1.Object) []*cloudteamv1.NetworkPort {
 	ports := c.caches.PortsBoundTo(cache.MetaObjectToName(obj))
 	pod, ok := obj.(*corev1.Pod)
 	if !ok || !consumer.Allocated(pod) {
-		return ports // the last state of a Pod that is gone may not be known
+		return ports // the last state of a deleted Pod may be unknown
 	}
 	allocations, err := consumer.Allocations(pod)
 	if err != nil {
@@ -157,8 +156,8 @@ func (c *Controller) portsOf(obj metav1.Object) []*cloudteamv1.NetworkPort {
 	return ports
 }
 
-// keysOfReplicaSet names the Deployment of a ReplicaSet whose Pods declare networks. It asks the Pods: the cache may
-// not hold the ReplicaSet's template.
+// keysOfReplicaSet names the Deployment of a ReplicaSet whose Pods declare networks. It checks the Pods, because the
+// cache may not hold the ReplicaSet's template.
 func (c *Controller) keysOfReplicaSet(obj metav1.Object) []cache.ObjectName {
 	for _, pod := range c.caches.PodsControlledBy(obj.GetUID()) {
 		if consumer.Declares(pod.Annotations) {
