@@ -22,10 +22,10 @@ import (
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
 
-// allocate writes on the Pod what it got and removes our gate, in one write: a Pod that is scheduled has its
-// annotations, and one that is not allocated cannot be scheduled. The write holds only while the Pod is as it was
-// read, so that it gets what it declares. ports are bound to it and usable, one for each request. again is true where
-// the Pod had them before and lost the annotation.
+// allocate writes on the Pod what it got and removes our gate. One write does both: a scheduled Pod has its
+// annotations, and a Pod without an allocation cannot be scheduled. The write succeeds only if the Pod has not changed
+// since it was read, so that it gets what it declares. ports are bound to it and usable, one for each request. again is
+// true if the Pod had them before and lost the annotation.
 func (c *Controller) allocate(
 	ctx context.Context, key cache.ObjectName, pod *corev1.Pod, declaration consumer.Declaration,
 	ports []*cloudteamv1.NetworkPort, again bool,
@@ -36,14 +36,14 @@ func (c *Controller) allocate(
 	}
 	declared, allocations, err := annotationsFor(declaration.Selections, bySelection)
 	if err != nil {
-		// With addresses the annotation is longer than what was declared: it may exceed the limit.
+		// The addresses make the annotation longer than the declared one: it may exceed the limit.
 		if _, ok := errors.AsType[*selection.Error](err); ok {
 			return invalid(err), nil
 		}
 		return progress{reason: cloudteamv1.ReasonPortsFailing, message: err.Error()}, nil
 	}
 	if !again && !consumer.Gated(pod) && pod.Spec.NodeName != "" {
-		// Written first: once the allocation is there, nothing tells this Pod from one that was gated.
+		// Write this first: after the allocation, nothing distinguishes this Pod from one that was gated.
 		if pod, err = c.writeCondition(ctx, pod, notGated()); err != nil || pod == nil {
 			return progress{stale: true}, err
 		}
@@ -53,16 +53,16 @@ func (c *Controller) allocate(
 	})
 }
 
-// letGo removes our gate from a Pod that asks for none of our networks (any more), once its ports are released. A Pod
-// that is not gated may run with what it holds, although it does not say so any more: it keeps that until it is gone.
-// stale is true where a port of its own could not be released.
+// letGo removes our gate from a Pod that requests none of our networks (any more), once its ports are released. A Pod
+// that is not gated may run with what it holds, even if it no longer declares it: it keeps that until it is gone. stale
+// is true if a port of its own could not be released.
 func (c *Controller) letGo(
 	ctx context.Context, key cache.ObjectName, pod *corev1.Pod, stale bool,
 ) (progress, error) {
 	if !consumer.Gated(pod) {
 		return progress{allocated: true}, nil
 	}
-	// The controller of Deployments releases these. The event of that requeues the Pod.
+	// The controller of Deployments releases these. Its event requeues the Pod.
 	if stale || slices.ContainsFunc(c.held(key, pod), consumer.OfDeployment) {
 		return progress{stale: true}, nil
 	}
@@ -72,12 +72,12 @@ func (c *Controller) letGo(
 	return c.patch(ctx, key, pod, nil)
 }
 
-// patch sets annotations and removes our gate, if it is there.
+// patch sets annotations and removes our gate, if present.
 func (c *Controller) patch(
 	ctx context.Context, key cache.ObjectName, pod *corev1.Pod, annotations map[string]string,
 ) (progress, error) {
 	metadata := map[string]any{"uid": pod.UID, "resourceVersion": pod.ResourceVersion}
-	if annotations != nil { // null would remove all that the Pod has
+	if annotations != nil { // null would remove all annotations of the Pod
 		metadata["annotations"] = annotations
 	}
 	body := map[string]any{"metadata": metadata}
@@ -107,8 +107,8 @@ func (c *Controller) patch(
 	return progress{}, nil
 }
 
-// annotationsFor gives the annotations of a Pod whose selections have the ports given; those of others have none (nil).
-// The first is what it declares, with the addresses that it has got; the second is what it has got.
+// annotationsFor gives the annotations of a Pod whose selections have the given ports; nil for selections of others.
+// The first annotation is the declaration with the addresses filled in, and the second is what the Pod has got.
 func annotationsFor(
 	selections []selection.Selection, ports []*cloudteamv1.NetworkPort,
 ) (declared, allocations string, err error) {
@@ -130,7 +130,7 @@ func annotationsFor(
 	return declared, string(text), err
 }
 
-// resolve fills in what a network plugin has to set: the port's addresses and MAC.
+// resolve fills in what a network plugin must set: the port's addresses and MAC.
 func resolve(s selection.Selection, port *cloudteamv1.NetworkPort) (selection.Selection, error) {
 	s.MAC = strings.ToLower(port.Status.MAC)
 	s.Addresses = nil
@@ -144,7 +144,7 @@ func resolve(s selection.Selection, port *cloudteamv1.NetworkPort) (selection.Se
 	return s, nil
 }
 
-// allocationOf is what a Pod has by a port that serves a selection.
+// allocationOf is what a Pod gets by a port that serves a selection.
 func allocationOf(s selection.Selection, port *cloudteamv1.NetworkPort) cloudteamv1.Allocation {
 	allocation := cloudteamv1.Allocation{
 		Name:      consumer.NetworkOf(port).String(),
@@ -159,9 +159,9 @@ func allocationOf(s selection.Selection, port *cloudteamv1.NetworkPort) cloudtea
 		allocation.IPs = append(allocation.IPs, a.Address)
 		gateway, err := netip.ParseAddr(a.Gateway)
 		if err != nil {
-			continue // it has none
+			continue // it has no gateway
 		}
-		// A port may have addresses of several subnets of a family, and a Pod one default route of each.
+		// A port may have addresses of several subnets of one family, but a Pod has one default route of each.
 		has := &four
 		if gateway.Is6() {
 			has = &six

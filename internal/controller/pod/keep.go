@@ -16,15 +16,15 @@ import (
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
 
-// keep checks the ports of a Pod that has them, and binds those of its own again whose binding was lost.
+// keep checks the ports of a Pod that has them. It restores lost bindings of the Pod's own ports.
 //
-// What the Pod has does not change any more: its containers run with the addresses that they started with. A port
-// that was deleted by hand waits, with its address, until the Pod is gone. Where it is gone all the same, or is
-// another one in Neutron, the condition says so, and a new Pod is the remedy.
+// The Pod's addresses never change: its containers run with the addresses that they started with. A port that a user
+// deletes stays, with its address, until the Pod is gone. If the port is gone anyway, or is another one in Neutron, the
+// condition says so, and a new Pod is the remedy.
 func (c *Controller) keep(ctx context.Context, key cache.ObjectName, pod *corev1.Pod) (progress, error) {
 	allocations, err := consumer.Allocations(pod)
 	if err != nil {
-		// Somebody wrote over the annotation. What the Pod holds stays bound to it.
+		// Somebody overwrote the annotation. What the Pod holds stays bound to it.
 		return progress{}, nil //nolint:nilerr // a retry does not help
 	}
 	p := progress{allocated: true}
@@ -76,8 +76,8 @@ func (c *Controller) bindAgain(
 	return errors.Is(err, controller.ErrStale), withoutStale(err)
 }
 
-// confirmProblem is problemOf. A problem that the condition does not tell yet is confirmed at the API server: the
-// cache of ports may be older than that of Pods.
+// confirmProblem is problemOf, and confirms at the API server a problem that the condition does not show yet: the cache
+// of ports may be older than that of Pods.
 func (c *Controller) confirmProblem(
 	ctx context.Context, a cloudteamv1.Allocation, port *cloudteamv1.NetworkPort, pod *corev1.Pod,
 ) (problem string, err error) {

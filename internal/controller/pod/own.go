@@ -23,23 +23,23 @@ import (
 // Deployments does with a pool.
 
 // ownPortName is the name of the port for the i-th request of a Pod. It is the same in every sync, so that a create
-// that lost its answer is not repeated under another name. A Pod that comes back under its name, as a StatefulSet's
-// does, has other ports: those of its predecessor may still exist. So has an annotation that is edited.
+// whose answer was lost is not repeated under another name. A recreated Pod of the same name, as in a StatefulSet, has
+// other ports: those of its predecessor may still exist. An edited annotation has other ports, too.
 func ownPortName(pod *corev1.Pod, i int, request consumer.Request) string {
 	sum := fnv.New64a()
 	_, _ = fmt.Fprintf(sum, "%s %d %s %s %s", pod.UID, i, request.Network, request.Addresses, request.MAC)
 	return consumer.PortName(pod.Name, request.Network.Name, hex.EncodeToString(sum.Sum(nil))[:8])
 }
 
-// ownerOf is the reference by which a Pod controls a port of its own. It does not block the Pod's deletion: a port
-// stays for as long as its Pod does, so that a Pod in foreground deletion would wait for ports that wait for it.
+// ownerOf is the reference by which a Pod controls a port of its own. It does not block the Pod's deletion. A port
+// stays as long as its Pod, so in foreground deletion both would wait for each other.
 func ownerOf(pod *corev1.Pod) metav1.OwnerReference {
 	owner := *metav1.NewControllerRef(pod, kind)
 	owner.BlockOwnerDeletion = nil
 	return owner
 }
 
-// provideOwn makes a Pod's own ports, deletes those that it no longer asks for, and binds those that serve what it
+// provideOwn makes a Pod's own ports, deletes those that it no longer requests, and binds those that serve what it
 // lacks. It returns the ports that it bound. held are those that are bound already.
 func (c *Controller) provideOwn(
 	ctx context.Context, key cache.ObjectName, pod *corev1.Pod, requests []consumer.Request,
@@ -68,8 +68,7 @@ func (c *Controller) provideOwn(
 	return c.bindOwn(ctx, key, pod, requests, held)
 }
 
-// createOwn creates a port of a Pod's own. Garbage collection removes it with the Pod, also where the Pod is gone
-// already.
+// createOwn creates a port of a Pod's own. Garbage collection removes it with the Pod, even if the Pod is already gone.
 func (c *Controller) createOwn(
 	ctx context.Context, key cache.ObjectName, pod *corev1.Pod, name string, request consumer.Request,
 ) (progress, error) {
@@ -81,13 +80,13 @@ func (c *Controller) createOwn(
 	case errors.Is(err, controller.ErrTerminating):
 		return progress{}, nil
 	case apierrors.IsForbidden(err) || apierrors.IsInvalid(err):
-		// A quota or an admission policy. It is retried all the same: either may change.
+		// A quota or an admission policy. It is retried anyway, because either may change.
 		return progress{reason: cloudteamv1.ReasonPortsFailing, message: err.Error()}, err
 	}
 	return progress{}, err
 }
 
-// bindOwn binds a Pod to those of its own ports that serve what it lacks, to all or to none.
+// bindOwn binds a Pod to those of its own ports that serve what it lacks: all of them or none.
 func (c *Controller) bindOwn(
 	ctx context.Context, key cache.ObjectName, pod *corev1.Pod, requests []consumer.Request,
 	held []*cloudteamv1.NetworkPort,
@@ -126,7 +125,7 @@ func (c *Controller) bindOwn(
 	return bound, progress{}, nil
 }
 
-// bind binds a port to a Pod; nil releases it.
+// bind binds a port to a Pod; with a nil Pod it releases the port.
 func (c *Controller) bind(
 	ctx context.Context, key cache.ObjectName, port *cloudteamv1.NetworkPort, pod *corev1.Pod,
 ) (*cloudteamv1.NetworkPort, error) {
@@ -139,7 +138,7 @@ func (c *Controller) bind(
 	return written, nil
 }
 
-// withoutStale is an error, unless it says that a cache is behind.
+// withoutStale gives the error, or nil if it says that a cache is stale.
 func withoutStale(err error) error {
 	if errors.Is(err, controller.ErrStale) {
 		return nil
@@ -147,7 +146,7 @@ func withoutStale(err error) error {
 	return err
 }
 
-// deleteDouble deletes a free port whose address another port that is bound is to get back. Of two free ports none is
+// deleteDouble deletes a free port whose address belongs to a bound port, which gets it back. Of two free ports none is
 // deleted: one of them will be gone soon.
 func (c *Controller) deleteDouble(ctx context.Context, port, rival *cloudteamv1.NetworkPort) error {
 	if consumer.BoundTo(rival) == "" {
@@ -160,8 +159,8 @@ func (c *Controller) deleteDouble(ctx context.Context, port, rival *cloudteamv1.
 	return err
 }
 
-// releaseOwn releases the ports, of those that are no Deployment's, that are bound under a Pod's name and of no use:
-// the Pod is gone, is another, has ended, or asks for something else. pod is nil where the cache has none.
+// releaseOwn releases the useless ports that are bound under a Pod's name, except a Deployment's. They are useless if
+// the Pod is gone, was replaced, has ended, or requests something else. pod is nil if the cache has none.
 func (c *Controller) releaseOwn(ctx context.Context, key cache.ObjectName, pod *corev1.Pod) (stale bool, err error) {
 	useless := slices.DeleteFunc(c.caches.PortsBoundTo(key), func(port *cloudteamv1.NetworkPort) bool {
 		return consumer.OfDeployment(port) || !consumer.IsBoundToPod(port) || consumer.Has(pod, port) &&
@@ -190,8 +189,8 @@ func (c *Controller) releaseOwn(ctx context.Context, key cache.ObjectName, pod *
 	return stale, nil
 }
 
-// deleteOwn deletes the ports that a Pod controls, except those to keep. Garbage collection does so for a Pod that is
-// gone.
+// deleteOwn deletes the ports that a Pod controls, except those to keep. For a Pod that is gone, garbage collection
+// does it.
 func (c *Controller) deleteOwn(ctx context.Context, pod *corev1.Pod, keep func(*cloudteamv1.NetworkPort) bool) error {
 	for _, port := range c.caches.PortsOf(pod.UID) {
 		if port.DeletionTimestamp != nil || keep(port) {

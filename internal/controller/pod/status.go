@@ -60,7 +60,7 @@ func unready(port *cloudteamv1.NetworkPort) progress {
 	return progress{reason: cloudteamv1.ReasonWaitingForPorts, passing: true, message: stateOf(port)}
 }
 
-// lacking is for requests that no bound port serves: a port fails, where there is no other to wait for, or else the Pod
+// lacking is for requests that no bound port serves. Either a port fails and there is no other to wait for, or the Pod
 // waits. Of several requests it names the first, so that the message is the same in every sync.
 func (c *Controller) lacking(
 	pod *corev1.Pod, owner types.UID, requests []consumer.Request, ports []*cloudteamv1.NetworkPort,
@@ -86,7 +86,7 @@ func (c *Controller) lacking(
 	return progress{reason: cloudteamv1.ReasonWaitingForPorts, passing: true, message: message}
 }
 
-// waitingFor says what a request waits for that no port serves yet. made are the ports that are being made for it.
+// waitingFor says what a request without a port waits for. made are the ports that are being created for it.
 func (c *Controller) waitingFor(
 	pod *corev1.Pod, owner types.UID, request consumer.Request, made []*cloudteamv1.NetworkPort,
 ) string {
@@ -114,7 +114,7 @@ func (c *Controller) waitingFor(
 	return fmt.Sprintf("A port on Network %q is being created.", request.Network)
 }
 
-// stateOf is what a port that is not Ready says of itself.
+// stateOf describes a port that is not Ready, by its condition.
 func stateOf(port *cloudteamv1.NetworkPort) string {
 	ready := meta.FindStatusCondition(port.Status.Conditions, cloudteamv1.ConditionReady)
 	if ready == nil || ready.Status == metav1.ConditionTrue {
@@ -123,10 +123,10 @@ func stateOf(port *cloudteamv1.NetworkPort) string {
 	return fmt.Sprintf("NetworkPort %q: %s: %s", port.Name, ready.Reason, ready.Message)
 }
 
-// problemOf tells how a port differs from what a Pod was given, empty where it does not or where that is not known: a
-// status may lack what is being looked up again. A port that was deleted in Neutron usually comes back at once. Where
-// it cannot be made again, because its address is taken, the Pod runs without a network, and no other condition may
-// say so. port is nil where it is gone.
+// problemOf says how a port differs from what a Pod was given. It is empty if it does not differ, or if that is
+// unknown: a status may lack what is being read again. A port that was deleted in Neutron is usually created again at
+// once. If that fails because its address is taken, the Pod runs without a network, and no other condition may say so.
+// port is nil if it is gone.
 func (c *Controller) problemOf(a cloudteamv1.Allocation, port *cloudteamv1.NetworkPort, pod *corev1.Pod) string {
 	problem := ""
 	switch {
@@ -163,7 +163,7 @@ func sameAddresses(a cloudteamv1.Allocation, port *cloudteamv1.NetworkPort) bool
 	return slices.Equal(was, slices.Sorted(slices.Values(addresses)))
 }
 
-// conditionOn gives our condition on a Pod, nil where there is none.
+// conditionOn gives our condition on a Pod, nil if there is none.
 func conditionOn(pod *corev1.Pod) *corev1.PodCondition {
 	for i := range pod.Status.Conditions {
 		if pod.Status.Conditions[i].Type == cloudteamv1.ConditionNetworksReady {
@@ -173,14 +173,14 @@ func conditionOn(pod *corev1.Pod) *corev1.PodCondition {
 	return nil
 }
 
-// isBlocked reports whether a Pod's condition says that something blocks it. It is then kept up to date at once.
+// isBlocked reports whether a Pod's condition says that something blocks it. Then changes are written at once.
 func isBlocked(pod *corev1.Pod) bool {
 	was := conditionOn(pod)
 	return was != nil && was.Status == corev1.ConditionFalse
 }
 
-// report writes what blocks the Pod, or that nothing does any more, if its condition says something else. moved is true
-// where the Pod has changed meanwhile.
+// report writes what blocks the Pod, or that nothing blocks it any more, if its condition differs. moved is true if the
+// Pod has changed meanwhile.
 func (c *Controller) report(ctx context.Context, pod *corev1.Pod, p progress) (moved bool, err error) {
 	switch was := conditionOn(pod); {
 	case pod.DeletionTimestamp != nil:
@@ -194,8 +194,8 @@ func (c *Controller) report(ctx context.Context, pod *corev1.Pod, p progress) (m
 	return written == nil && err == nil, err
 }
 
-// writeCondition writes the condition for a progress, with an Event, if the Pod has another. It returns the Pod as it
-// is then, nil where the Pod has changed meanwhile or is gone.
+// writeCondition writes the condition for a progress, with an Event, if the Pod has another one. It returns the updated
+// Pod, nil if the Pod has changed meanwhile or is gone.
 func (c *Controller) writeCondition(ctx context.Context, pod *corev1.Pod, p progress) (*corev1.Pod, error) {
 	condition := corev1.PodCondition{
 		Type: cloudteamv1.ConditionNetworksReady, Status: corev1.ConditionFalse, LastTransitionTime: metav1.Now(),
@@ -210,7 +210,7 @@ func (c *Controller) writeCondition(ctx context.Context, pod *corev1.Pod, p prog
 		if was.Reason == condition.Reason && was.Message == condition.Message {
 			return pod, nil
 		}
-		// What passes by itself takes several steps, which need no Event each.
+		// A wait that ends by itself has several steps, which need no Event each.
 		news = was.Reason != condition.Reason || !p.passing
 		condition.LastTransitionTime = was.LastTransitionTime
 	}

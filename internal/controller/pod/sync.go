@@ -18,29 +18,29 @@ import (
 )
 
 const (
-	// quiet is how long after its creation a Pod may wait for ports before its condition says so. Usually they are there
-	// by then, and nothing is written that is over at once.
+	// quiet is how long after its creation a Pod may wait for ports before its condition says so. Usually they are Ready
+	// by then, and a condition that is obsolete at once is not written.
 	quiet = 10 * time.Second
-	// recheck is how often a Pod that waits is synced without an event. Usually an event comes earlier; this is for what
-	// no event tells, and costs no call.
+	// recheck is how often a waiting Pod is synced without an event. Usually an event comes earlier. It covers changes
+	// without an event, and costs no call.
 	recheck = 30 * time.Second
 )
 
-// progress is how far a sync brought a Pod.
+// progress is the result of a sync of a Pod.
 type progress struct {
-	// reason and message are what blocks the Pod; empty where nothing does, or where it is not known.
+	// reason and message say what blocks the Pod; empty if nothing does, or if it is unknown.
 	reason, message string
-	// passing is true for what is told only if it lasts.
+	// passing is true for an obstacle that is reported only if it lasts.
 	passing bool
-	// allocated is true where the Pod has its ports, or needs none.
+	// allocated is true if the Pod has its ports, or needs none.
 	allocated bool
-	// stale is true where a cache is behind the API server. The key is requeued.
+	// stale is true if a cache is behind the API server. The key is requeued.
 	stale bool
 }
 
-// sync gives one Pod the ports that it is bound to. It is level-triggered: it acts on what the caches hold.
+// sync gives one Pod the ports that it is bound to. It is level-triggered: it acts on the current state of the caches.
 //
-// A crash may follow any write. The next sync, in whatever process, finds each: a port by its name, a binding by the
+// It may crash after any write. The next sync, in any process, finds each of them: a port by its name, a binding by the
 // Pod's UID in it, and the allocation, which is the last write, on the Pod.
 func (c *Controller) sync(ctx context.Context, key cache.ObjectName) (controller.Result, error) {
 	if err := c.caches.DeleteOrphans(ctx, c.ports, kind.Kind, key); err != nil {
@@ -81,7 +81,7 @@ func (c *Controller) sync(ctx context.Context, key cache.ObjectName) (controller
 	return requeue(p), errors.Join(err, reportErr)
 }
 
-// requeue is when a sync is followed by another without an event.
+// requeue says when the next sync follows without an event.
 func requeue(p progress) controller.Result {
 	switch {
 	case p.stale:
@@ -92,7 +92,7 @@ func requeue(p progress) controller.Result {
 	return controller.Result{}
 }
 
-// reconcile does what the Pod needs. stale is true where a port of its own could not be released.
+// reconcile does what the Pod needs. stale is true if a port of its own could not be released.
 func (c *Controller) reconcile(
 	ctx context.Context, key cache.ObjectName, pod *corev1.Pod, stale bool,
 ) (progress, error) {
@@ -101,7 +101,7 @@ func (c *Controller) reconcile(
 		// The kubelet owns it, and takes no change from the API server.
 		return progress{}, nil
 	case consumer.Ended(pod):
-		// Garbage collection would leave its ports until somebody deletes the Pod, which may be never.
+		// Garbage collection keeps its ports until somebody deletes the Pod, which may never happen.
 		return progress{}, c.deleteOwn(ctx, pod, func(*cloudteamv1.NetworkPort) bool { return false })
 	case consumer.Allocated(pod):
 		return c.keep(ctx, key, pod)
@@ -174,8 +174,8 @@ func (c *Controller) held(key cache.ObjectName, pod *corev1.Pod) []*cloudteamv1.
 	})
 }
 
-// confirmBinding reads a bound port at the API server. The cache may show a binding that was undone, and the port may
-// be another Pod's by now: then it returns nil.
+// confirmBinding reads a bound port from the API server. The cache may show a binding that was released, and the port
+// may now be another Pod's: then it returns nil.
 func (c *Controller) confirmBinding(
 	ctx context.Context, port *cloudteamv1.NetworkPort, pod *corev1.Pod,
 ) (*cloudteamv1.NetworkPort, error) {

@@ -1,5 +1,5 @@
 // Package pod is the controller of Pods that declare networks. It waits until a Pod is bound to all its ports, writes
-// on the Pod what it got, and lifts the scheduling gate. It makes and binds the ports of Pods without a Deployment;
+// on the Pod what it got, and removes the scheduling gate. It creates and binds the ports of Pods without a Deployment;
 // package deployment binds those of the others.
 package pod
 
@@ -26,10 +26,10 @@ import (
 // Name is the controller's name in --controllers, in logs and in metrics.
 const Name = "pod"
 
-// kind is the kind that is synced.
+// kind is the kind that this controller syncs.
 var kind = corev1.SchemeGroupVersion.WithKind("Pod")
 
-// Controller syncs Pods that declare networks. Make it with NewController.
+// Controller syncs Pods that declare networks. Create it with NewController.
 type Controller struct {
 	*controller.Loop
 
@@ -43,7 +43,7 @@ type Controller struct {
 	expected, expectedPorts controller.Expectations
 }
 
-// indexFree is the index of NetworkPorts that are not bound by what they offer: see freeKey.
+// indexFree is the index of unbound NetworkPorts by what they offer: see freeKey.
 const indexFree = "pod/free"
 
 // NewController makes a controller that watches and indexes the informers of the caches, which MUST NOT run yet.
@@ -74,15 +74,15 @@ func NewController(
 	)
 }
 
-// EnqueueDeclaring requeues the Pods that wait for a network of the name. Call it when a NetworkAttachmentDefinition
-// of the name comes or goes, which no informer of this controller shows. It is safe for concurrent use.
+// EnqueueDeclaring requeues the Pods that wait for a network of the name. Call it when a NetworkAttachmentDefinition of
+// the name is created or deleted, which no informer of this controller shows. It is safe for concurrent use.
 func (c *Controller) EnqueueDeclaring(network cache.ObjectName) {
 	for _, key := range c.keysDeclaring(network) {
 		c.Enqueue(key)
 	}
 }
 
-// keysOfPod leaves out the Pods, most of a cluster's, that use no networks.
+// keysOfPod skips the Pods that use no networks, which are most Pods of a cluster.
 func (c *Controller) keysOfPod(object metav1.Object) []cache.ObjectName {
 	key := cache.MetaObjectToName(object)
 	pod, known := object.(*corev1.Pod)
@@ -92,12 +92,12 @@ func (c *Controller) keysOfPod(object metav1.Object) []cache.ObjectName {
 	return []cache.ObjectName{key}
 }
 
-// keysOfPort names the Pods that a port concerns: the one that it is bound to, the one that it was made for, those that
-// were given it, and, where it is the first of its pool to fail, those that wait for the pool.
+// keysOfPort names the Pods that a port affects: the one that it is bound to, the one that it was made for, and those
+// that were given it. If it is the first of its pool to fail, it also affects those that wait for the pool.
 func (c *Controller) keysOfPort(object metav1.Object) []cache.ObjectName {
 	port, ok := object.(*cloudteamv1.NetworkPort)
 	if !ok {
-		return nil // it is gone, and its last state is not known
+		return nil // it is gone, and its last state is unknown
 	}
 	var keys []cache.ObjectName
 	if binding := port.Status.BoundTo; binding != nil {
@@ -115,8 +115,8 @@ func (c *Controller) keysOfPort(object metav1.Object) []cache.ObjectName {
 	return keys
 }
 
-// isFirstToFail reports whether a free port is the one of its pool whose failure the waiting Pods show. Of a pool
-// that fails as a whole one port requeues the Pods, and not each of them.
+// isFirstToFail reports whether a free port is the one of its pool whose failure the waiting Pods show. If a pool fails
+// as a whole, one port requeues the Pods, and not each of them.
 func (c *Controller) isFirstToFail(port *cloudteamv1.NetworkPort, owner types.UID) bool {
 	if port.Status.BoundTo != nil || consumer.StateOf(port) != consumer.PortFailing {
 		return false
@@ -125,8 +125,8 @@ func (c *Controller) isFirstToFail(port *cloudteamv1.NetworkPort, owner types.UI
 	return len(failing) > 0 && slices.MinFunc(failing, consumer.CompareByName).UID == port.UID
 }
 
-// sameOwners reports whether two states of a ReplicaSet are the same to its Pods, which take their Deployment from
-// it. Its status is written each time one of them comes or goes.
+// sameOwners reports whether two states of a ReplicaSet are the same for its Pods, which find their Deployment through
+// it. Its status is written each time one of them is created or deleted.
 func sameOwners(was, is *appsv1.ReplicaSet) bool {
 	return equality.Semantic.DeepEqual(was.OwnerReferences, is.OwnerReferences)
 }
@@ -152,7 +152,7 @@ func keysWaiting(pods []*corev1.Pod) []cache.ObjectName {
 	return keys
 }
 
-// freeKey is what a free port offers: its state, whose it is, and which request it serves.
+// freeKey is what a free port offers: its state, its owner, and the request that it serves.
 func freeKey(state consumer.PortState, owner types.UID, request consumer.Request) string {
 	return fmt.Sprintf("%s %s %s %s %s", state, owner, request.Network, request.Addresses, request.MAC)
 }
@@ -169,7 +169,7 @@ func byFree(obj any) ([]string, error) {
 	return []string{freeKey(consumer.StateOf(port), owner.UID, consumer.ServedBy(port))}, nil
 }
 
-// free gives the ports of an owner that are not bound, are in the state given, and serve a request.
+// free gives the unbound ports of an owner that are in the given state and serve a request.
 func (c *Controller) free(
 	state consumer.PortState, owner types.UID, request consumer.Request,
 ) []*cloudteamv1.NetworkPort {
