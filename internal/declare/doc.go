@@ -1,4 +1,4 @@
-// Package declare brings objects of the API into the form that is planned with: what a Network and a NetworkPort
-// declare, as a plan.Spec and a plan.PortSpec. It is pure: it asks neither Kubernetes nor Neutron, so that a controller
-// and a command line can both say what would be done. It reads the object, and of a NetworkPort the Network's status.
+// Package declare translates API objects into the input of a plan. A Network becomes a plan.Spec, a NetworkPort a
+// plan.PortSpec. The package is pure: it reads no Kubernetes API and no Neutron API. So a controller and a command-line
+// tool can both compute the same plan. It reads only the object, and for a NetworkPort also the Network's status.
 package declare

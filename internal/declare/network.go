@@ -7,8 +7,8 @@ import (
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
 
-// Network brings a Network's spec into the domain's canonical form. The API server refuses most of what cannot be
-// parsed here; what came in another way gives *plan.FieldErrors, joined.
+// Network translates a Network's spec into the domain's canonical form. The API server refuses most specs that cannot
+// be parsed. For all others, the error is *plan.FieldErrors, joined by errors.Join.
 func Network(obj *cloudteamv1.Network, owner plan.Owner) (plan.Spec, error) {
 	spec := plan.Spec{
 		Owner:        owner,
@@ -29,11 +29,11 @@ func Network(obj *cloudteamv1.Network, owner plan.Owner) (plan.Spec, error) {
 	}
 	if err := errors.Join(bad...); err != nil {
 		errs = append(errs, err)
-		spec.Subnets = nil // what is told of them is told above
+		spec.Subnets = nil // errs has their errors already
 	}
 	router, err := routerOf(obj.Spec.Router)
 	if err != nil {
-		errs, router = append(errs, err), nil // half of it must not be held against the rules
+		errs, router = append(errs, err), nil // do not validate a partial router
 	}
 	spec.Router = router
 	if err := errors.Join(append(errs, spec.Validate())...); err != nil {
@@ -42,16 +42,16 @@ func Network(obj *cloudteamv1.Network, owner plan.Owner) (plan.Spec, error) {
 	return spec, nil
 }
 
-// importOf brings spec.import into the domain's form.
+// importOf translates spec.import into the domain's form.
 func importOf(obj *cloudteamv1.Network) plan.Import {
 	if obj.Spec.Import == nil {
 		return plan.Import{}
 	}
 	return plan.Import{
 		ID: obj.Spec.Import.ID,
-		// What is only observed is not made as declared, and its names are nobody's business here.
+		// A Network that is only observed changes nothing, so the names of its resources do not matter.
 		Overwrite: obj.Spec.Import.Overwrite && !obj.Observes(),
-		// Once a spec was applied whole, a marker that is taken off is left off.
+		// After a full apply, a removed marker stays removed.
 		AdoptSubnets: obj.Status.AppliedGeneration == 0,
 	}
 }

@@ -9,15 +9,14 @@ import (
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
 
-// parser reads addresses that a spec has as texts, and gathers what cannot be read: the API server refuses that, unless
-// it came in another way.
+// parser reads the addresses in a spec and collects the errors. The API server already refuses most invalid addresses.
 type parser struct {
-	// within stands in front of the names of fields.
+	// within is the prefix of the field names.
 	within string
 	errs   []error
 }
 
-// err gives what could not be read, as *plan.FieldErrors, joined.
+// err returns the collected *plan.FieldErrors, joined by errors.Join.
 func (p *parser) err() error { return errors.Join(p.errs...) }
 
 func (p *parser) refuse(field, format string, args ...any) {
@@ -42,7 +41,7 @@ func (p *parser) prefix(field, text string) netip.Prefix {
 	return prefix
 }
 
-// routes reads the routes of a field, whose elements are a subnet's or a router's.
+// routes reads the routes in a field of a subnet or a router.
 func routes[R cloudteamv1.HostRoute | cloudteamv1.RouterRoute](p *parser, field string, declared []R) []plan.Route {
 	var all []plan.Route
 	for i, r := range declared {

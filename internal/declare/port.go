@@ -11,16 +11,16 @@ import (
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
 
-// Port is a NetworkPort's spec, on its Network as that was last seen.
+// Port is a NetworkPort's spec on its Network, as last observed.
 type Port struct {
 	plan.PortSpec
-	// Subnets are the Network's that are in Neutron.
+	// Subnets are the Network's subnets in Neutron.
 	Subnets []PortSubnet
 }
 
-// NoAddressError says that the Network has no subnet that an address could come from.
+// NoAddressError says that no subnet of the Network can supply an address.
 type NoAddressError struct {
-	// Message names the Network and says why.
+	// Message names the Network and the reason.
 	Message string
 }
 
@@ -31,18 +31,18 @@ func (e *NoAddressError) Error() string { return e.Message }
 type PortSubnet struct {
 	ID   string
 	CIDR netip.Prefix
-	// Gateway is as the status tells it.
+	// Gateway has the same format as in the status.
 	Gateway string
-	// declared is false for one that the Network's spec does not have any more, and that goes when its last address does.
+	// declared is false for a subnet that the Network's spec no longer has. It is deleted with its last address.
 	declared bool
-	// selfAddressed is whether ports make their addresses in it themselves.
+	// selfAddressed says that ports generate their own addresses in the subnet.
 	selfAddressed bool
-	// serves is whether the port has an address in it, or can have one: its serviceTypes may keep it for others.
+	// serves says that the port has or can have an address in the subnet. Its serviceTypes may exclude the port.
 	serves bool
 }
 
-// NetworkPort brings a NetworkPort's spec, on a Network that is in Neutron, into the domain's canonical form. Errors
-// are *plan.FieldErrors, joined, or a *NoAddressError.
+// NetworkPort translates a NetworkPort's spec into the domain's canonical form. The Network MUST exist in Neutron. The
+// error is *plan.FieldErrors, joined by errors.Join, or a *NoAddressError.
 func NetworkPort(on *cloudteamv1.Network, obj *cloudteamv1.NetworkPort, owner plan.Owner) (Port, error) {
 	d := Port{
 		PortSpec: plan.PortSpec{
@@ -52,7 +52,7 @@ func NetworkPort(on *cloudteamv1.Network, obj *cloudteamv1.NetworkPort, owner pl
 			MAC:       strings.ToLower(obj.Spec.MAC),
 		},
 	}
-	if obj.Spec.SecurityGroups != nil { // an empty list means no group at all
+	if obj.Spec.SecurityGroups != nil { // an empty list means no group
 		d.SecurityGroups = append([]string{}, obj.Spec.SecurityGroups...)
 		slices.Sort(d.SecurityGroups)
 	}
@@ -113,8 +113,8 @@ func NetworkPort(on *cloudteamv1.Network, obj *cloudteamv1.NetworkPort, owner pl
 	return d, errors.Join(append(errs, d.Validate())...)
 }
 
-// keep declares what was left to Neutron as it was first given, while something uses the port. Should the port be
-// deleted by hand, whatever uses it still has its address and MAC, and those come back with the new one.
+// keep declares the values that Neutron chose first, while something uses the port. If somebody deletes the port, its
+// user still has the old address and MAC. The new port then gets the same values.
 func (d *Port) keep(obj *cloudteamv1.NetworkPort) {
 	if d.MAC == "" {
 		d.MAC = obj.Status.MAC
@@ -133,7 +133,7 @@ func (d *Port) keep(obj *cloudteamv1.NetworkPort) {
 	}
 }
 
-// keptForOthers says of which subnets the port could have an address, were they for it.
+// keptForOthers names the subnets whose serviceTypes exclude the port.
 func (d *Port) keptForOthers() string {
 	others := slices.DeleteFunc(slices.Clone(d.Subnets), func(s PortSubnet) bool { return s.serves })
 	if len(others) == 0 {
@@ -142,9 +142,8 @@ func (d *Port) keptForOthers() string {
 	return fmt.Sprintf(": its serviceTypes keep %s for others", ranges(others))
 }
 
-// anyAddresses leaves it to Neutron which address a port has: one of each IP family, as Neutron itself gives them, of
-// the family's first subnet. What the port has beside them in subnets where it makes its addresses itself is not asked
-// for.
+// anyAddresses requests one address of each IP family, from the family's first subnet. Neutron does the same by
+// default. Addresses that the port generates itself are not requested.
 func (d *Port) anyAddresses() []plan.PortAddress {
 	var addresses []plan.PortAddress
 	for _, is4 := range []bool{true, false} {
@@ -167,7 +166,7 @@ func (d *Port) subnetWith(address netip.Addr) (PortSubnet, bool) {
 	return PortSubnet{}, false
 }
 
-// ranges are those of subnets, for people.
+// ranges formats the CIDRs of subnets for users.
 func ranges(subnets []PortSubnet) string {
 	texts := make([]string, len(subnets))
 	for i, s := range subnets {

@@ -10,11 +10,10 @@ import (
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
 
-// NetworkName is the name in Neutron that a Network's spec declares.
+// NetworkName is the network's name in Neutron that the spec declares.
 func NetworkName(obj *cloudteamv1.Network) string { return cmp.Or(obj.Spec.NetworkName, obj.Name) }
 
-// properties brings the network's own settings into the domain's canonical form. Its errors are
-// *plan.FieldErrors.
+// properties translates the network's own settings into the domain's canonical form. Its errors are *plan.FieldErrors.
 func properties(s cloudteamv1.NetworkSpec, spec *plan.Spec) (errs []error) {
 	switch s.AdminState {
 	case "", cloudteamv1.AdminStateUp:
@@ -30,7 +29,7 @@ func properties(s cloudteamv1.NetworkSpec, spec *plan.Spec) (errs []error) {
 	case cloudteamv1.DNSDomainNone:
 		spec.DNSDomain = new("")
 	default:
-		// Neutron keeps it in lower case.
+		// Neutron stores it in lower case.
 		spec.DNSDomain = new(strings.ToLower(s.DNSDomain))
 	}
 	if s.Tags != nil {
@@ -41,7 +40,7 @@ func properties(s cloudteamv1.NetworkSpec, spec *plan.Spec) (errs []error) {
 	case cloudteamv1.QoSPolicyNone:
 		spec.QoSPolicy = new("")
 	default:
-		spec.QoSPolicy = new(s.QoSPolicy) // in whose place resolve puts the id
+		spec.QoSPolicy = new(s.QoSPolicy) // the Network's controller replaces a name with the id
 	}
 	if s.SharedWith != nil {
 		spec.SharedWith = set(s.SharedWith)
@@ -59,7 +58,7 @@ func properties(s cloudteamv1.NetworkSpec, spec *plan.Spec) (errs []error) {
 	return errs
 }
 
-// set is the texts sorted, each once, as Neutron holds a set. It is not nil.
+// set sorts the texts and removes duplicates, as Neutron does for a set. The result is never nil.
 func set(texts []string) []string {
 	sorted := append([]string{}, texts...)
 	slices.Sort(sorted)

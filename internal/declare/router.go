@@ -5,8 +5,8 @@ import (
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
 
-// routerOf brings what a Network says of its router into the domain's form, but for what users may call by name:
-// resolve puts ids there.
+// routerOf translates a Network's router into the domain's form. It omits what users may declare by name. The Network's
+// controller adds those ids.
 func routerOf(s *cloudteamv1.RouterSpec) (*plan.RouterSpec, error) {
 	if s == nil {
 		return nil, nil

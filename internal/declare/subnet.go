@@ -8,8 +8,7 @@ import (
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
 
-// subnetOf brings what a Network says of one of its subnets into the domain's form. shown are the Network's
-// subnets as its status tells them.
+// subnetOf translates one declared subnet into the domain's form. shown are the subnets in the Network's status.
 func subnetOf(s cloudteamv1.SubnetSpec, shown []cloudteamv1.SubnetStatus) (plan.Subnet, error) {
 	var p parser
 	subnet := plan.Subnet{
@@ -48,8 +47,8 @@ func subnetOf(s cloudteamv1.SubnetSpec, shown []cloudteamv1.SubnetStatus) (plan.
 	return subnet.Canonical(), nil
 }
 
-// allocationOf is how a subnet comes to its CIDR; nil where that is declared. shown are the Network's subnets as
-// its status tells them.
+// allocationOf says how a subnet gets its CIDR from a pool. It is nil if the CIDR is declared. shown are the subnets in
+// the Network's status.
 func allocationOf(s cloudteamv1.SubnetSpec, shown []cloudteamv1.SubnetStatus) *plan.Allocation {
 	if s.SubnetPool == "" {
 		return nil
