@@ -1,27 +1,26 @@
-// Package selection reads and writes the annotation by which a Pod, or the Pod template of a Deployment, declares the
-// networks that it uses.
+// Package selection reads and writes the annotation that declares the networks of a Pod, or of a Deployment's Pod
+// template.
 //
-// The annotation is that of the Kubernetes Network Plumbing Working Group's "Kubernetes Network Custom Resource
-// Definition De-facto Standard", versions 1.2 and 1.3, section 4, "Network Attachment Selection Annotation". Section
-// 4.1.1 is the comma-delimited format, section 4.1.2 the JSON list format. Where the standard is silent, what Multus
-// does is the measure; where both leave a value without a meaning, it is refused with a sentence that says what to
-// write. The choices are:
+// The annotation follows the Kubernetes Network Plumbing Working Group's "Kubernetes Network Custom Resource Definition
+// De-facto Standard", versions 1.2 and 1.3, section 4, "Network Attachment Selection Annotation". Section 4.1.1 is the
+// comma-delimited format, section 4.1.2 the JSON list format. Where the standard is silent, the package does what
+// Multus does. If neither defines a value, the package refuses it and says what to write. The choices are:
 //
-//   - A value that begins with '[' or '{' is JSON, any other the comma-delimited format. Multus takes a value for JSON
-//     that has one of [ { " anywhere. The two agree on every valid value, since no name has such a character, and a
-//     comma-delimited value that has one is refused.
-//   - The comma-delimited format may name the Pod's interface, as in ns/net@eth1. That is Multus's; the standard has
-//     it in the JSON format alone.
-//   - Names are those that Kubernetes gives to objects, dots included, in both formats. Multus refuses dots in the
-//     comma-delimited one; Format writes JSON, where it takes them.
-//   - Keys are told apart by their case, as the standard writes them. Programs in Go that decode with encoding/json,
-//     Multus among them, take "Name" for "name"; since others do not, such a key is refused.
-//   - A key that stands twice in one element is refused: RFC 8259, section 4, leaves open which one counts.
-//   - Keys other than name, namespace, interface, ips and mac are kept as they are and not looked into. That holds for
-//     the standard's own (cni-args, portMappings, bandwidth, default-route, infiniband-guid, ipam-claim-reference), for
-//     extensions (those have a dot), and for keys that older programs wrote, such as "interfaceRequest".
-//   - Empty means absent for "namespace" alone, as the standard has it. An empty "interface", "mac" or "ips", and null
-//     in any of the five, is refused.
+//   - A value that begins with '[' or '{' is JSON; any other value is comma-delimited. Multus takes a value for JSON
+//     if it contains one of [ { " anywhere. The two agree on every valid value. No name contains such a character,
+//     and a comma-delimited value that contains one is refused.
+//   - The comma-delimited format may name the Pod's interface, as in ns/net@eth1. That is Multus's extension. The
+//     standard allows it only in the JSON format.
+//   - Names follow Kubernetes' rules for object names in both formats, so dots are allowed. Multus refuses dots in the
+//     comma-delimited format. Format writes JSON, where Multus accepts them.
+//   - Keys are case-sensitive, as in the standard. Go programs that decode with encoding/json, such as Multus, read
+//     "Name" as "name". Others do not, so the package refuses such a key.
+//   - A duplicate key in one element is refused. RFC 8259, section 4, does not define which one counts.
+//   - Other keys than name, namespace, interface, ips and mac are kept unchanged and not interpreted. These are the
+//     standard's own (cni-args, portMappings, bandwidth, default-route, infiniband-guid, ipam-claim-reference),
+//     extensions (which contain a dot), and keys of older programs, such as "interfaceRequest".
+//   - Empty means absent only for "namespace", as in the standard. An empty "interface", "mac" or "ips" is refused.
+//     null is refused in all five.
 //
-// The package is pure: no I/O and the standard library only. All of it may be used from several goroutines at once.
+// The package is pure: no I/O and the standard library only. All of it is safe for concurrent use.
 package selection

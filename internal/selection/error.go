@@ -8,20 +8,20 @@ import (
 )
 
 const (
-	// maxErrors is the most Errors that are joined in one error: a value of MaxSize could have tens of thousands.
+	// maxErrors is the maximum number of Errors in one error. A value of MaxSize could have tens of thousands.
 	maxErrors = 16
-	// maxQuoted is the most bytes of an offending text that an Error quotes.
+	// maxQuoted is the maximum number of bytes that an Error quotes.
 	maxQuoted = 64
 )
 
-// Error is one thing that is wrong with an annotation's value. Errors of Parse and Format are an *Error, or several
-// that errors.Join has joined; errors.As finds the first. Its text is the same for the same value.
+// Error is one problem of an annotation's value. Parse and Format return an *Error, or several joined by errors.Join;
+// errors.As finds the first. The same value always gives the same text.
 type Error struct {
-	// Element is the index of the element, counted from 0. It is -1 where the value as a whole is wrong.
+	// Element is the index of the element, from 0. It is -1 if the problem concerns the whole value.
 	Element int
-	// Field is the element's key, such as "mac" or "ips[1]". It is empty where the element as a whole is wrong.
+	// Field is the element's key, such as "mac" or "ips[1]". It is empty if the problem concerns the whole element.
 	Field string
-	// Problem says what is wrong. It quotes the offending text, of a very long one the beginning.
+	// Problem says what is wrong. It quotes the invalid text, or the beginning of a very long one.
 	Problem string
 	// Remedy says what to write instead.
 	Remedy string
@@ -43,14 +43,14 @@ func (e *Error) Error() string {
 // whole is the Element of an Error that concerns the whole value.
 const whole = -1
 
-// findings collects what is wrong, so that all of it can be mended at once.
+// findings collects all problems, so that a user can fix them at once.
 type findings struct {
 	errs []error
-	// unlisted counts those beyond maxErrors.
+	// unlisted counts the problems beyond maxErrors.
 	unlisted int
 }
 
-// add notes one finding. Without a problem it notes nothing, so that it can be handed a rule's answer.
+// add records one problem. It ignores an empty problem, so that callers can pass the result of a rule.
 func (f *findings) add(element int, field, problem, remedy string) {
 	switch {
 	case problem == "":
@@ -61,7 +61,7 @@ func (f *findings) add(element int, field, problem, remedy string) {
 	}
 }
 
-// err is nil, the one Error, or all of them joined.
+// err returns nil, the only Error, or all of them joined.
 func (f *findings) err() error {
 	if len(f.errs) == 1 && f.unlisted == 0 {
 		return f.errs[0]
@@ -76,8 +76,8 @@ func (f *findings) err() error {
 	return errors.Join(f.errs...)
 }
 
-// quote is the text as a Go string literal. One that is longer than maxQuoted is cut at a character's end, which three
-// dots behind the quotes show.
+// quote formats the text as a Go string literal. It cuts a text longer than maxQuoted between two characters, and adds
+// three dots after the quotes.
 func quote(text string) string {
 	if len(text) <= maxQuoted {
 		return fmt.Sprintf("%q", text)

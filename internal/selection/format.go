@@ -7,7 +7,7 @@ import (
 	"net/netip"
 )
 
-// element is what Format writes of a selection, in this order and before the keys that are not known here.
+// element has the keys that Format writes, in this order. The unknown keys follow.
 type element struct {
 	Name      string         `json:"name"`
 	Namespace string         `json:"namespace"`
@@ -16,13 +16,13 @@ type element struct {
 	MAC       string         `json:"mac,omitempty"`
 }
 
-// Format writes selections in the JSON list format. Parse reads the result back to equal selections, for whatever
-// namespace: each element names its own. Keys that Parse did not know stand in the elements as they were written, save
-// for space between JSON's tokens; "ips" are addresses with their prefix lengths. The same selections give the same
-// bytes; none give an empty list.
+// Format writes selections in the JSON list format. Parse reads them back as equal selections for any namespace,
+// because each element names its own. Format writes keys that Parse did not know unchanged, but without space between
+// JSON's tokens. It writes "ips" with their prefix lengths. The same selections always give the same bytes. No
+// selections give an empty list.
 //
-// It refuses what Parse would refuse or would read back as something else, with the same kinds of errors. A selection
-// from Parse is refused for one reason only: what Format writes is longer than what was read, and may exceed MaxSize.
+// Format refuses what Parse would refuse or read differently, with the same errors. It refuses a selection from Parse
+// only if the output exceeds MaxSize, because the output may be longer than the input.
 func Format(selections []Selection) (string, error) {
 	var found findings
 	problem, remedy := countRule(len(selections))
@@ -81,7 +81,7 @@ func (s Selection) write(text *bytes.Buffer) error {
 	return nil
 }
 
-// appendJSON appends a value without the escapes that only HTML needs, so that people can read it.
+// appendJSON appends a value without HTML escapes, so that people can read it.
 func appendJSON(text *bytes.Buffer, value any) error {
 	encoder := json.NewEncoder(text)
 	encoder.SetEscapeHTML(false)

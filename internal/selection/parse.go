@@ -10,7 +10,7 @@ import (
 	"unicode/utf8"
 )
 
-// The keys of an element that are read here (the standard, sections 4.1.2.1.1 to 4.1.2.1.5).
+// The known keys of an element (the standard, sections 4.1.2.1.1 to 4.1.2.1.5).
 const (
 	keyName      = "name"
 	keyNamespace = "namespace"
@@ -23,13 +23,13 @@ var knownKeys = []string{keyName, keyNamespace, keyInterface, keyIPs, keyMAC}
 
 const listRemedy = `write a JSON list such as [{"name":"net-a"}], or names with commas between such as net-a,net-b`
 
-// Parse reads an annotation's value for a Pod of the given namespace, which is that of every network whose namespace
-// the value does not name. It reads both formats: net-a,ns/net-b@eth1 and a JSON list. An empty value, one of space
-// alone, and an empty JSON list are no selections and no error.
+// Parse reads an annotation's value for a Pod in the given namespace. That is also the namespace of each network for
+// which the value names none. It reads both formats: net-a,ns/net-b@eth1 and a JSON list. An empty value, white space,
+// and an empty JSON list give no selections and no error.
 //
-// The selections are in the order in which they were written. The error is an *Error, or several joined, one for each
-// thing that is wrong (16 are listed, the number of others is told); then there are no selections. A value that is
-// wrong in one element asks for nothing at all, as the standard has it.
+// The selections are in the order of the value. The error is an *Error, or several joined, one for each problem. It
+// lists 16 problems and counts the rest. With an error there are no selections: by the standard, one invalid element
+// makes the whole value invalid.
 func Parse(value, namespace string) ([]Selection, error) {
 	text := strings.TrimSpace(value)
 	if text == "" {
@@ -64,7 +64,7 @@ func Parse(value, namespace string) ([]Selection, error) {
 	return selections, nil
 }
 
-// parseNames reads the comma-delimited format. Space around each part is dropped, as Multus does.
+// parseNames reads the comma-delimited format. It removes space around each part, as Multus does.
 func parseNames(text, namespace string, found *findings) []Selection {
 	if at := strings.IndexAny(text, `[{"`); at >= 0 {
 		found.add(whole, "", fmt.Sprintf("%s has the character %q, which only JSON has", quote(text), text[at]), listRemedy)
@@ -92,8 +92,7 @@ func parseNames(text, namespace string, found *findings) []Selection {
 	return selections
 }
 
-// splitElement takes [namespace/]name[@interface] apart. What the parts may be is not its concern, but that they are
-// there is.
+// splitElement splits [namespace/]name[@interface]. It checks that the parts exist, but not their content.
 func splitElement(element string) (s Selection, problem, remedy string) {
 	const form = "write name, namespace/name or namespace/name@interface"
 	if element == "" {
@@ -150,10 +149,10 @@ func parseJSON(text, namespace string, found *findings) []Selection {
 	return selections
 }
 
-// syntaxProblem says where a text ceases to be JSON, counted in bytes from 0.
+// syntaxProblem says where the JSON becomes invalid, in bytes from 0.
 func syntaxProblem(text string, err error) string {
 	if syntax, ok := errors.AsType[*json.SyntaxError](err); ok {
-		// The offset counts the byte that was one too many.
+		// The offset includes the invalid byte.
 		at := min(max(int(syntax.Offset)-1, 0), len(text))
 		return fmt.Sprintf("it is no JSON from byte %d on, %s", at, quote(text[at:]))
 	}
@@ -163,8 +162,8 @@ func syntaxProblem(text string, err error) string {
 	return fmt.Sprintf("it is no JSON list, %s: %v", quote(text), err)
 }
 
-// parseElement reads one element of the JSON list format. What is wrong is in found; the selection then has what is
-// right.
+// parseElement reads one element of the JSON list format. It records problems in found. The selection has only the
+// valid values.
 func parseElement(i int, element json.RawMessage, namespace string, found *findings) Selection {
 	s := Selection{Namespace: namespace}
 	if element[0] != '{' {
@@ -244,7 +243,7 @@ func (s *Selection) parseIPs(i int, value string, found *findings) {
 	}
 }
 
-// stringOf reads a value that has to be a string and to keep to the rule. It is empty where it is none or does not.
+// stringOf reads a string that has to follow the rule. It returns an empty text for any other value.
 func stringOf(i int, f field, rule rule, remedy string, found *findings) string {
 	if f.value[0] != '"' {
 		found.add(i, f.key, fmt.Sprintf("it is %s, %s, not a string", kindOf([]byte(f.value)), quote(f.value)), remedy)
@@ -262,8 +261,7 @@ func stringOf(i int, f field, rule rule, remedy string, found *findings) string 
 	return text
 }
 
-// fieldsOf gives an object's keys and values in the order in which they stand, duplicates included. A map would lose
-// both.
+// fieldsOf returns an object's keys and values in their order, with duplicates. A map would lose both.
 func fieldsOf(object json.RawMessage) ([]field, error) {
 	decoder := json.NewDecoder(bytes.NewReader(object))
 	if _, err := decoder.Token(); err != nil {
@@ -288,7 +286,7 @@ func fieldsOf(object json.RawMessage) ([]field, error) {
 	return fields, nil
 }
 
-// knownKeyLike gives the known key that encoding/json takes a key of other case for.
+// knownKeyLike returns the known key that differs from a key only in case. encoding/json confuses the two.
 func knownKeyLike(key string) (string, bool) {
 	for _, known := range knownKeys {
 		if strings.EqualFold(key, known) {
@@ -298,7 +296,7 @@ func knownKeyLike(key string) (string, bool) {
 	return "", false
 }
 
-// kindOf names a JSON value's type, which its first byte tells.
+// kindOf names the type of a JSON value by its first byte.
 func kindOf(value []byte) string {
 	switch value[0] {
 	case '{':
@@ -316,7 +314,7 @@ func kindOf(value []byte) string {
 	}
 }
 
-// check holds the selection's names to their rules.
+// check checks the selection's names.
 func (s Selection) check(i int, found *findings) {
 	problem, remedy := nameRule(s.Name)
 	found.add(i, keyName, problem, remedy)

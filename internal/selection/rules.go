@@ -9,7 +9,7 @@ import (
 	"unicode/utf8"
 )
 
-// A rule says what is wrong with a text and what to write instead. Both are empty where nothing is wrong.
+// rule says what is wrong with a text and what to write instead. Both results are empty for a valid text.
 type rule func(text string) (problem, remedy string)
 
 const (
@@ -22,8 +22,8 @@ const (
 	macRemedy       = `write six bytes such as "fa:16:3e:12:34:56", or leave it out`
 )
 
-// nameRule is what Kubernetes demands of most objects' names: a DNS-1123 subdomain (IsDNS1123Subdomain in
-// k8s.io/apimachinery/pkg/util/validation). As there, the parts have no limit of their own.
+// nameRule is Kubernetes' rule for most object names: a DNS-1123 subdomain (IsDNS1123Subdomain in
+// k8s.io/apimachinery/pkg/util/validation). As there, the parts have no length limit of their own.
 func nameRule(name string) (problem, remedy string) {
 	if len(name) > 253 {
 		return fmt.Sprintf("%s has %d characters", quote(name), len(name)), nameRemedy
@@ -36,7 +36,7 @@ func nameRule(name string) (problem, remedy string) {
 	return "", ""
 }
 
-// namespaceRule is what Kubernetes demands of a namespace's name: a DNS-1123 label (IsDNS1123Label, beside the above).
+// namespaceRule is Kubernetes' rule for a namespace's name: a DNS-1123 label (IsDNS1123Label in the same package).
 func namespaceRule(namespace string) (problem, remedy string) {
 	if len(namespace) > 63 {
 		return fmt.Sprintf("%s has %d characters", quote(namespace), len(namespace)), namespaceRemedy
@@ -47,7 +47,7 @@ func namespaceRule(namespace string) (problem, remedy string) {
 	return "", ""
 }
 
-// partProblem is what keeps a part of a name from being [a-z0-9]([-a-z0-9]*[a-z0-9])?.
+// partProblem says why a part of a name does not match [a-z0-9]([-a-z0-9]*[a-z0-9])?.
 func partProblem(name, part string) string {
 	switch {
 	case name == "":
@@ -66,11 +66,10 @@ func partProblem(name, part string) string {
 	return ""
 }
 
-// interfaceRule is what Linux demands of a network device's name (dev_valid_name in net/core/dev.c, IFNAMSIZ in
-// include/uapi/linux/if.h). It counts bytes, and its isspace is that of Latin-1, so that the byte 0xa0 is a space even
-// within a longer character. A '%' is refused as well, because the kernel fills in a number there
-// (dev_alloc_name), and control characters and what is not UTF-8, because JSON and messages would not carry them as
-// they are.
+// interfaceRule is Linux's rule for the name of a network device (dev_valid_name in net/core/dev.c, IFNAMSIZ in
+// include/uapi/linux/if.h). It counts bytes. Its isspace is that of Latin-1, so the byte 0xa0 is a space even within a
+// longer character. A '%' is refused as well, because the kernel replaces it with a number (dev_alloc_name). Control
+// characters and invalid UTF-8 are refused, because JSON and messages would change them.
 func interfaceRule(name string) (problem, remedy string) {
 	switch {
 	case name == "":
@@ -96,8 +95,8 @@ func interfaceRule(name string) (problem, remedy string) {
 	return problem, interfaceRemedy
 }
 
-// parseAddress reads an element of "ips": an address, with or without the length of its network's prefix. A zone names
-// an interface of the host that reads it and means nothing in a Pod.
+// parseAddress reads an element of "ips": an address with or without a prefix length. A zone is refused. It names an
+// interface of the host that reads it, so it has no meaning in a Pod.
 func parseAddress(text string) (address netip.Prefix, problem, remedy string) {
 	if bare, _, zoned := strings.Cut(text, "%"); zoned {
 		if a, err := netip.ParseAddr(bare); err == nil {
@@ -122,8 +121,8 @@ func parseAddress(text string) (address netip.Prefix, problem, remedy string) {
 	return address, "", ""
 }
 
-// addressRule is what an address has to be once it is read; text is how it was written. An IPv4 address that is mapped
-// to IPv6 is refused because it is of one family for some readers and of the other for the rest.
+// addressRule checks a parsed address; text is its original form. An IPv4 address mapped to IPv6 is refused, because
+// readers disagree about its family.
 func addressRule(address netip.Prefix, text string) (problem, remedy string) {
 	switch {
 	case !address.IsValid():
@@ -134,9 +133,9 @@ func addressRule(address netip.Prefix, text string) (problem, remedy string) {
 	return "", ""
 }
 
-// parseMAC reads a "mac" and gives it in canonical form. It takes every notation that net.ParseMAC does, as Multus
-// does. The standard wants a 6-byte Ethernet address; which of them an interface of Linux can have is in
-// is_valid_ether_addr (include/linux/etherdevice.h).
+// parseMAC reads a "mac" and returns its canonical form. It accepts every notation of net.ParseMAC, as Multus does. The
+// standard requires a 6-byte Ethernet address. Linux limits the addresses of an interface in is_valid_ether_addr
+// (include/linux/etherdevice.h).
 func parseMAC(text string) (mac, problem, remedy string) {
 	address, err := net.ParseMAC(text)
 	switch {
@@ -154,7 +153,7 @@ func parseMAC(text string) (mac, problem, remedy string) {
 	return address.String(), "", ""
 }
 
-// macRule is what a MAC has to be to be written: canonical, so that it is read back as the same text.
+// macRule requires a canonical MAC, so that Parse reads back the same text.
 func macRule(mac string) (problem, remedy string) {
 	canonical, problem, remedy := parseMAC(mac)
 	if problem == "" && canonical != mac {
@@ -163,8 +162,8 @@ func macRule(mac string) (problem, remedy string) {
 	return problem, remedy
 }
 
-// interfaceTwice notes the selections whose interface an earlier one has (the standard, section 4.1.2.1.5: the later
-// attachment has to fail). It passes over those without an interface.
+// interfaceTwice records each selection whose interface an earlier selection has. The standard, section 4.1.2.1.5,
+// requires that the later attachment fails. Selections without an interface are ignored.
 func interfaceTwice(selections []Selection, found *findings) {
 	first := map[string]int{}
 	for i, s := range selections {
@@ -180,7 +179,7 @@ func interfaceTwice(selections []Selection, found *findings) {
 	}
 }
 
-// sizeRule is what the value as a whole has to keep to.
+// sizeRule limits the size of the whole value.
 func sizeRule(value string) (problem, remedy string) {
 	if len(value) > MaxSize {
 		return fmt.Sprintf("the value has %d bytes", len(value)),
@@ -189,7 +188,7 @@ func sizeRule(value string) (problem, remedy string) {
 	return "", ""
 }
 
-// countRule is how many selections there may be.
+// countRule limits the number of selections.
 func countRule(count int) (problem, remedy string) {
 	if count > MaxSelections {
 		return fmt.Sprintf("it asks for %d attachments", count), fmt.Sprintf("ask for at most %d", MaxSelections)

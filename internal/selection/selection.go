@@ -5,47 +5,47 @@ import (
 	"slices"
 )
 
-// Annotation is the key of the annotation on a Pod, or on a Deployment's Pod template, whose value Parse reads (the
-// standard, section 4.1).
+// Annotation is the key of the annotation on a Pod or a Deployment's Pod template. Parse reads its value (the standard,
+// section 4.1).
 const Annotation = "k8s.v1.cni.cncf.io/networks"
 
 const (
-	// MaxSelections is the most selections that one annotation may have. The standard has no limit; each selection is a
-	// port in the cloud, and a value with more of them is taken for a mistake.
+	// MaxSelections is the maximum number of selections in one annotation. The standard has no limit. Each selection is
+	// a port in the cloud, so a value with more is probably a mistake.
 	MaxSelections = 32
-	// MaxSize is the most bytes that a value may have. It is what Kubernetes allows all annotations of an object together
+	// MaxSize is the maximum number of bytes of a value. It is Kubernetes' limit for all annotations of one object
 	// (TotalAnnotationSizeLimitB in k8s.io/apimachinery/pkg/api/validation).
 	MaxSize = 256 << 10
 )
 
-// Selection is one attachment that a Pod asks for. Two selections of one Pod may name the same network: each is an
-// attachment of its own (the standard, section 4.2).
+// Selection is one attachment that a Pod requests. Two selections of one Pod may name the same network. Each is a
+// separate attachment (the standard, section 4.2).
 //
-// A Selection is a value. Copies share the memory of Addresses; replace the slice instead of writing into it. The zero
-// Selection is not valid: it names no network.
+// A Selection is a value. Copies share the memory of Addresses, so replace the slice instead of writing to it. The zero
+// Selection is not valid, because it names no network.
 type Selection struct {
-	// Namespace is the network's. It is never empty: where the annotation names none, it is the Pod's.
+	// Namespace is the network's namespace. It is never empty. If the annotation names none, it is the Pod's.
 	Namespace string
-	// Name is the network's.
+	// Name is the network's name.
 	Name string
-	// Interface is the name that the Pod's interface is to have. Empty leaves it to the network plugin.
+	// Interface is the desired name of the Pod's interface. Empty leaves it to the network plugin.
 	Interface string
-	// Addresses are those asked for ("ips"), in the order in which they were written. Each is an address with the length
-	// of its network's prefix, so that host bits are kept: 10.2.2.42/24 is not 10.2.2.0/24. One that was written without a
-	// length has the full length, 32 or 128. They are of either family, never IPv4 mapped to IPv6. Nil: none is asked for.
+	// Addresses are the requested addresses ("ips"), in the order of the annotation. Each has the prefix length of its
+	// network and keeps its host bits: 10.2.2.42/24 is not 10.2.2.0/24. An address without a prefix length has the full
+	// length, 32 or 128. They are of either family, but never IPv4 mapped to IPv6. nil means that none is requested.
 	Addresses []netip.Prefix
-	// MAC is the EUI-48 address asked for, in lower case and with colons, the way Neutron and net.HardwareAddr write it,
-	// so that it can be compared with ==. Empty: none is asked for.
+	// MAC is the requested EUI-48 address, or empty. It is in lower case with colons, as in Neutron and
+	// net.HardwareAddr, so that == can compare it.
 	MAC string
 
-	// rest are the element's other keys, in the order in which they were written.
+	// rest are the element's other keys, in the order of the annotation.
 	rest []field
 }
 
-// field is a key that is not known here, with its value as JSON text without insignificant space.
+// field is an unknown key and its value, as JSON without insignificant space.
 type field struct{ key, value string }
 
-// String names the attachment for messages: ns/name, or ns/name@eth1 where an interface is asked for.
+// String names the attachment for messages: ns/name, or ns/name@eth1 if an interface is requested.
 func (s Selection) String() string {
 	text := s.Namespace + "/" + s.Name
 	if s.Interface != "" {
@@ -54,8 +54,8 @@ func (s Selection) String() string {
 	return text
 }
 
-// Equal reports whether both ask for the same, the keys that are not known here included: those have to have the same
-// order and the same text. No addresses are equal to no addresses, whether the slice is nil or empty.
+// Equal reports whether both request the same. Unknown keys are compared, too: they need the same order and the same
+// text. A nil slice of addresses equals an empty one.
 func (s Selection) Equal(other Selection) bool {
 	return s.Namespace == other.Namespace && s.Name == other.Name && s.Interface == other.Interface &&
 		s.MAC == other.MAC && slices.Equal(s.Addresses, other.Addresses) && slices.Equal(s.rest, other.rest)
