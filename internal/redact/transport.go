@@ -1,7 +1,7 @@
-// Package redact keeps what a request proves itself with out of what is told of its failure.
+// Package redact removes the secrets of a request from the answer to a failed request.
 //
-// Servers and the proxies in front of them quote requests in their error pages, with their headers, and error pages end
-// in logs, Events and conditions, which more people may read than the secret is for.
+// Servers and proxies quote requests and their headers in error pages. Error pages reach logs, Events and conditions,
+// which more people may read than the secret.
 package redact
 
 import (
@@ -19,27 +19,27 @@ import (
 	"unicode/utf16"
 )
 
-// Placeholder is what stands where a secret stood.
+// Placeholder replaces a secret.
 const Placeholder = "[redacted]"
 
 const (
-	// leastSecret is how many bytes a secret has at least. A shorter one occurs in ordinary texts by itself, and to hide
-	// it there would tell it.
+	// leastSecret is the minimum length of a secret in bytes. A shorter one also occurs in ordinary text, and its
+	// redaction there would reveal it.
 	leastSecret = 6
-	// maxPage bounds the bytes that are read of an error page; what is further behind is cut off.
+	// maxPage is the maximum number of bytes to read of an error page. The rest is cut off.
 	maxPage = 1 << 20
 )
 
-// Transport takes the secrets of a request out of the answer, unless that answer is a success: out of its status line,
-// its headers and its body. It is safe for concurrent use where its parts are.
+// Transport removes the secrets of a request from an unsuccessful answer: from its status line, headers and body. It is
+// safe for concurrent use if Next and Secrets are.
 type Transport struct {
-	// Next carries the requests.
+	// Next sends the requests.
 	Next http.RoundTripper
-	// Secrets gives the secrets of a request, in plain; an empty one is none. It MUST leave the request as it is.
+	// Secrets returns the secrets of a request in plain text. It ignores empty ones. It MUST NOT change the request.
 	Secrets func(*http.Request) []string
 }
 
-// RoundTrip is that of http.RoundTripper.
+// RoundTrip implements http.RoundTripper.
 func (t Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	response, err := t.Next.RoundTrip(r)
 	if err != nil {
@@ -51,16 +51,16 @@ func (t Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	hidden, longest := replacer(t.Secrets(r))
 	page, err := io.ReadAll(io.LimitReader(response.Body, maxPage))
-	_ = response.Body.Close() // what it had to say was read
+	_ = response.Body.Close() // the body was read
 	if err != nil {
-		// It may end in the middle of a secret, which could not be told from other text.
+		// The body may end within a secret, which cannot be recognized then.
 		response.Body = io.NopCloser(failing{err})
 		return response, nil //nolint:nilerr // the body's reader gets it
 	}
 	cut := len(page) == maxPage
 	page = []byte(hidden.Replace(string(page)))
 	if cut {
-		page = page[:max(0, len(page)-longest)] // where it was cut off may be in the middle of a secret
+		page = page[:max(0, len(page)-longest)] // the cut may be within a secret
 	}
 	response.Body = io.NopCloser(bytes.NewReader(page))
 	response.ContentLength = int64(len(page))
@@ -74,10 +74,10 @@ func (t Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return response, nil
 }
 
-// WrappedRoundTripper lets client-go find the transport within.
+// WrappedRoundTripper lets client-go find the wrapped transport.
 func (t Transport) WrappedRoundTripper() http.RoundTripper { return t.Next }
 
-// CloseIdleConnections is for http.Client, which asks its transport for it.
+// CloseIdleConnections is called by http.Client on its transport.
 func (t Transport) CloseIdleConnections() {
 	if next, ok := t.Next.(interface{ CloseIdleConnections() }); ok {
 		next.CloseIdleConnections()
@@ -89,8 +89,8 @@ type failing struct{ err error }
 
 func (f failing) Read([]byte) (int, error) { return 0, f.err }
 
-// replacer puts Placeholder in the place of the secrets, in each of the forms in which a page may quote them. longest
-// is how many bytes the longest of these has.
+// replacer replaces the secrets with Placeholder, in every form in which a page may quote them. longest is the number
+// of bytes of the longest form.
 func replacer(secrets []string) (hidden *strings.Replacer, longest int) {
 	var forms []string
 	for _, secret := range secrets {
@@ -98,7 +98,7 @@ func replacer(secrets []string) (hidden *strings.Replacer, longest int) {
 			forms = append(forms, formsOf(secret)...)
 		}
 	}
-	// Of two that begin at one place, the longer one, so that no end of it is left.
+	// If two forms begin at the same place, replace the longer one, so that no part of it remains.
 	slices.SortFunc(forms, func(a, b string) int { return cmp.Compare(len(b), len(a)) })
 	if len(forms) > 0 {
 		longest = len(forms[0])
@@ -110,8 +110,8 @@ func replacer(secrets []string) (hidden *strings.Replacer, longest int) {
 	return strings.NewReplacer(pairs...), longest
 }
 
-// formsOf are a text as it is, as JSON, HTML and URLs have it, and what base64 makes of it wherever it stands in what
-// is encoded.
+// formsOf returns a text in plain form and as encoded in JSON, HTML and URLs. It also returns the base64 of the text at
+// each offset in a longer text.
 func formsOf(secret string) []string {
 	forms := []string{secret, url.QueryEscape(secret), url.PathEscape(secret)}
 	forms = append(forms, inHTML(secret)...)
@@ -119,7 +119,7 @@ func formsOf(secret string) []string {
 	for before := range 3 {
 		for _, encoding := range []*base64.Encoding{base64.RawStdEncoding, base64.RawURLEncoding} {
 			encoded := encoding.EncodeToString(append(make([]byte, before), secret...))
-			// The digits at its ends hold bits of its neighbours.
+			// The first and last digits also encode bits of the neighbors.
 			first, last := (before*8+5)/6, (before+len(secret))*8/6
 			forms = append(forms, encoded[first:last])
 		}
@@ -127,8 +127,8 @@ func formsOf(secret string) []string {
 	return forms
 }
 
-// inHTML are the ways to write a text that servers differ in: all of them escape <, > and &, and quotes like Go and
-// markupsafe, like html.escape of Python, just the double ones like Apache and nginx, or none.
+// inHTML returns the HTML forms of a text, which differ between servers. All escape <, > and &. Go and markupsafe
+// escape quotes in one way, html.escape of Python in another. Apache and nginx escape only double quotes, others none.
 func inHTML(text string) []string {
 	escaped := html.EscapeString(text)
 	forms := []string{escaped}
@@ -138,13 +138,13 @@ func inHTML(text string) []string {
 	return forms
 }
 
-// inJSON are the ways to write a text that servers differ in: Go escapes what HTML would take for its own, Python (and
-// so Keystone and Neutron) what is not ASCII, others no more than they have to.
+// inJSON returns the JSON forms of a text, which differ between servers. Go escapes HTML characters. Python (and so
+// Keystone and Neutron) escapes all non-ASCII characters. Others escape only what they must.
 func inJSON(text string) []string {
 	var plain bytes.Buffer
 	encoder := json.NewEncoder(&plain)
 	encoder.SetEscapeHTML(false)
-	_ = encoder.Encode(text) // a string is never refused
+	_ = encoder.Encode(text) // encoding a string never fails
 	least := strings.TrimSuffix(plain.String(), "\n")
 	least = least[1 : len(least)-1]
 	var ascii strings.Builder
