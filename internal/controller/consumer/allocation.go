@@ -17,8 +17,8 @@ func Allocations(pod *corev1.Pod) ([]cloudteamv1.Allocation, error) {
 	return allocations, err
 }
 
-// Mentions reports whether a Pod's declaration names everything that a port has got, as it does once the Pod was given
-// the port. The containers of a Pod that is not gated may then use the port, even if other annotations were removed.
+// Mentions reports whether a Pod's declaration names everything that a port has got. It does once the Pod was given the
+// port. The containers of a Pod that is not gated may then use the port, even if other annotations were removed.
 func Mentions(pod *corev1.Pod, port *cloudteamv1.NetworkPort) bool {
 	selections, err := DeclaredByPod(pod)
 	given, ok := Given(port)

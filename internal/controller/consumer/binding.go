@@ -84,11 +84,11 @@ func LivePod(ctx context.Context, client coreclient.PodsGetter, key cache.Object
 	return live, nil
 }
 
-// MayRelease reports whether a port may be taken from its Pod, which is gone, has ended or has no use for the port by
-// the state in cached. live is the Pod at the API server, nil if it is gone.
+// MayRelease reports whether a port may be taken from its Pod. By the state in cached, that Pod is gone, has ended or
+// does not need the port. live is the Pod at the API server, nil if it is gone.
 //
-// The cache may be stale: the port's Pod may be newer than our list of Pods. That a Pod has no use for the port was
-// derived from its cached state, so the Pod MUST still be in that state.
+// The cache may be stale: the port's Pod may be newer than our list of Pods. That a Pod does not need the port was
+// derived from its cached state. So the Pod MUST still be in that state.
 func MayRelease(port *cloudteamv1.NetworkPort, cached, live *corev1.Pod) bool {
 	return !Has(live, port) || Has(cached, port) && live.ResourceVersion == cached.ResourceVersion
 }

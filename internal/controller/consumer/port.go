@@ -93,7 +93,7 @@ func NewPort(namespace, name string, owner metav1.OwnerReference, request Reques
 }
 
 // PortName joins parts to the name of a port. If that is too long for an object's name, a hash of the whole replaces
-// its end, so that different parts give different names.
+// its end. So different parts give different names.
 func PortName(parts ...string) string {
 	name := strings.Join(parts, "-")
 	if len(name) <= validation.DNS1123SubdomainMaxLength {

@@ -17,8 +17,8 @@ import (
 )
 
 // inFlight is the most concurrent writes, of all Deployments together. A write takes an API server some milliseconds,
-// so a pool of 500 is created or bound within about a second, and a slow API server is not overloaded. None of these
-// writes goes to Neutron.
+// so a pool of 500 is created or bound within about a second. A slow API server does not get more than it answers. None
+// of these writes goes to Neutron.
 const inFlight = 16
 
 // writes is the outcome of the writes of a plan.

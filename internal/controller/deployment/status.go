@@ -20,8 +20,8 @@ import (
 // controller.
 const countPause = 5 * time.Second
 
-// verdict is what to tell users after the writes of a plan. known is false if the caches did not show enough, or if the
-// API server failed for a reason that has nothing to do with the Deployment.
+// verdict is what to tell users after the writes of a plan. known is false if the caches did not show enough. It is
+// also false if the API server's failure has nothing to do with the Deployment.
 func (w writes) verdict(planned verdict, resizes backoff) (say verdict, known bool) {
 	say = planned
 	switch {
@@ -49,7 +49,7 @@ func aboutPorts(reason string) bool {
 	return reason == cloudteamv1.ReasonPortsFailing || reason == cloudteamv1.ReasonNotAllowed
 }
 
-// conditionOf gives a Deployment's condition ConditionNetworksReady, nil where it has none.
+// conditionOf gives a Deployment's condition ConditionNetworksReady, nil if it has none.
 func conditionOf(deployment *appsv1.Deployment) *appsv1.DeploymentCondition {
 	for i := range deployment.Status.Conditions {
 		if deployment.Status.Conditions[i].Type == cloudteamv1.ConditionNetworksReady {

@@ -25,9 +25,8 @@ const recheck = 30 * time.Second
 // sync gives one Deployment the ports that it needs, and its Pods theirs. It is level-triggered: it acts on the current
 // state of the caches.
 //
-// It is the only writer of the bindings of ports that were made for a Deployment of the name, even if the Deployment is
-// gone. It may crash after any step: the caches of the next process show what was written, and it plans again from
-// them.
+// It is the only writer of the bindings of ports that were made for a Deployment of the name. The Deployment may be
+// gone. The process may crash after any step. The caches of the next one show what was written; it plans from them.
 func (c *Controller) sync(ctx context.Context, key cache.ObjectName) (controller.Result, error) {
 	if err := c.caches.DeleteOrphans(ctx, c.client, kind.Kind, key); err != nil {
 		return controller.Result{}, err

@@ -19,10 +19,10 @@ func (r *Reconciler[T]) claimed(obj T) bool {
 	return slices.Contains(obj.GetFinalizers(), r.kind.Finalizer)
 }
 
-// claim adds the finalizer to the object. The same write records the cloud where its resources are about to be created,
-// and the fields in the spec that may have to be taken back. If the process ends right after the create, the next one
-// knows where to look, even if its credentials lead elsewhere. The status would need another write. For an import no
-// fields are recorded, because nothing is set before the adoption.
+// claim adds the finalizer to the object. The same write records the cloud where its resources are about to be created.
+// It also records the fields in the spec that may have to be taken back. If the process ends right after the create,
+// the next one knows where to look, even if its credentials lead elsewhere. The status would need another write. For an
+// import no fields are recorded, because nothing is set before the adoption.
 func (r *Reconciler[T]) claim(
 	ctx context.Context, key cache.ObjectName, obj T, identity client.Identity, declared Declaration,
 ) (T, error) {

@@ -19,7 +19,7 @@ func (r *Reconciler[T]) ObserveEvery(interval time.Duration) { r.observeEvery = 
 func (r *Reconciler[T]) observe(ctx context.Context, obj T) (controller.Result, error) {
 	p := r.observed(ctx, obj)
 	if errors.Is(p.err, ErrNotYet) {
-		return controller.Result{}, nil // an event brings the key
+		return controller.Result{}, nil // an event requeues the key
 	}
 	return controller.Result{RequeueAfter: r.observeEvery}, errors.Join(p.err, r.report(ctx, obj, p))
 }

@@ -39,7 +39,7 @@ func (r *Reconciler[T]) finalize(ctx context.Context, key cache.ObjectName, obj 
 	switch _, waits := errors.AsType[*Waiting](p.err); {
 	case errors.Is(p.err, ErrNotYet):
 		return nil
-	case waits: // an event brings the key
+	case waits: // an event requeues the key
 		return r.report(ctx, obj, p)
 	case p.err != nil:
 		return errors.Join(p.err, r.report(ctx, obj, p))
@@ -134,9 +134,9 @@ func (r *Reconciler[T]) release(ctx context.Context, key cache.ObjectName, obj T
 	return p
 }
 
-// prune removes the resources of objects of this key that are gone from the cache although they had the finalizer, for
-// example because somebody force-removed it. Resources of a paused object stay, and stay remembered, so that the orphan
-// cleanup does not remove them. existing is the UID of the object that has the key now, or empty.
+// prune removes the resources of objects of this key that had the finalizer and are gone from the cache. That happens,
+// for example, if somebody force-removed the finalizer. Resources of a paused object stay, and stay remembered, so that
+// the orphan cleanup does not remove them. existing is the UID of the object that has the key now, or empty.
 func (r *Reconciler[T]) prune(ctx context.Context, key cache.ObjectName, existing types.UID) error {
 	var errs []error
 	for uid, obj := range r.gone(key, existing) {
@@ -145,7 +145,7 @@ func (r *Reconciler[T]) prune(ctx context.Context, key cache.ObjectName, existin
 		}
 		switch p := r.release(ctx, key, obj); {
 		case errors.Is(p.err, ErrNotYet):
-			continue // an event brings the key
+			continue // an event requeues the key
 		case p.err != nil:
 			errs = append(errs, fmt.Errorf("removing what the deleted object %s left: %w", uid, p.err))
 			continue

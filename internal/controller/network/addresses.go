@@ -79,8 +79,8 @@ func (w addressWatch) toWrite(was, is *cloudteamv1.Network) (status any, changed
 }
 
 // negligible reports whether the difference is not worth a write: Pods come and go, and each takes an address. Counts
-// are written when one is a step away from the last written one (plan.Usage.Near), and when other subnets become low or
-// no longer are. They are also written along with anything else.
+// are written when one is a step away from the last written one (plan.Usage.Near). They are also written when other
+// subnets become low or no longer are, and along with anything else.
 func (w addressWatch) negligible(was, is *cloudteamv1.Network) bool {
 	if len(was.Status.Subnets) != len(is.Status.Subnets) {
 		return false

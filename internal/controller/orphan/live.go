@@ -14,9 +14,8 @@ import (
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
 
-// Live gives the UIDs of all objects that can own resources in Neutron, from the API server and not from a cache of
-// this process. The answer is complete and current. An error means that nothing is known, and never that nothing
-// exists.
+// Live gives the UIDs of all objects that can own resources in Neutron. It asks the API server, and no cache of this
+// process. The answer is complete and current. An error means that nothing is known, and never that nothing exists.
 type Live func(ctx context.Context) (uids map[string]bool, err error)
 
 // owning are the kinds whose objects own resources in Neutron.
@@ -58,8 +57,8 @@ func ReadLive(client metadata.Interface, cluster string) Live {
 	}
 }
 
-// readUIDs adds the UIDs of all objects of a resource, in all namespaces. Without a resourceVersion, the first page has
-// the most recent state, and the following pages have the same state (Kubernetes API concepts, "Semantics for get and
+// readUIDs adds the UIDs of all objects of a resource, in all namespaces. Without a resourceVersion, the first page
+// shows the most recent state. The following pages show the same state (Kubernetes API concepts, "Semantics for get and
 // list"). If the API server no longer has that state, it answers 410, and the list fails.
 func readUIDs(
 	ctx context.Context, client metadata.Interface, resource schema.GroupVersionResource, uids map[string]bool,
