@@ -9,34 +9,34 @@ import (
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
 
-// State is what an object's conditions say. Make one with Ready, Reconciling or Stalled.
+// State is the content of an object's conditions. Make one with Ready, Reconciling or Stalled.
 type State struct {
-	// Ready is the condition Ready.
+	// Ready is the status of the condition Ready.
 	Ready metav1.ConditionStatus
-	// Abnormal is the condition that stands beside it, ConditionReconciling or ConditionStalled, or empty.
+	// Abnormal is the second condition, ConditionReconciling or ConditionStalled, or empty.
 	Abnormal string
-	// Reason is a fixed word; Message says what happened and what to do.
+	// Reason is a constant word. Message says what happened and what to do.
 	Reason, Message string
 }
 
-// Ready is the state of an object that is as declared.
+// Ready is the state of an object whose observed state matches its spec.
 func Ready(reason, message string) State {
 	return State{metav1.ConditionTrue, "", reason, message}
 }
 
-// Reconciling is the state of an object that is being worked on, or waits for its next attempt.
+// Reconciling is the state of an object that is in progress or waits for a retry.
 func Reconciling(reason, message string) State {
 	return State{metav1.ConditionFalse, cloudteamv1.ConditionReconciling, reason, message}
 }
 
-// Stalled is the state of an object that needs somebody to act.
+// Stalled is the state of an object that needs an action by a user.
 func Stalled(reason, message string) State {
 	return State{metav1.ConditionFalse, cloudteamv1.ConditionStalled, reason, message}
 }
 
-// SetState returns conditions with the state in them, for the given generation of the spec, and everything else as it
-// was. It follows kstatus: Ready always stands; Reconciling and Stalled stand only while they hold. A condition's
-// lastTransitionTime moves only when its status does. The argument is not written to.
+// SetState returns a copy of conditions with the state for the given generation of the spec. Other conditions do not
+// change. It follows kstatus: Ready is always present; Reconciling and Stalled are present only while they are true. A
+// condition's lastTransitionTime changes only with its status.
 func SetState(conditions []metav1.Condition, generation int64, s State) []metav1.Condition {
 	set := slices.Clone(conditions)
 	for _, abnormal := range []string{cloudteamv1.ConditionReconciling, cloudteamv1.ConditionStalled} {

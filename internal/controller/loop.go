@@ -19,36 +19,35 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// Sync brings one object's world in line with the object. It is called with the object's key and nothing else: it MUST
-// look at the present state, and MUST NOT assume why it was called, that it was called for every change, or that it was
-// not called before. Syncs of one key never overlap.
+// Sync reconciles one object. Its only input is the object's key. It MUST read the current state. It MUST NOT assume
+// why it is called, that it is called for every change, or that this is the first call. Syncs of one key never overlap.
 //
-// An error puts the key back on the queue, with backoff; an error that has a method RetryAfter() time.Duration names
-// its own pause. Without an error, a positive Result.RequeueAfter puts it back after that time.
+// After an error, the Loop requeues the key with backoff. An error with a method RetryAfter() time.Duration sets its
+// own delay. Without an error, a positive Result.RequeueAfter requeues the key after that time.
 type Sync func(ctx context.Context, key cache.ObjectName) (Result, error)
 
-// Result is what a sync without an error asks for.
+// Result is the request of a sync that succeeds.
 type Result struct {
-	// RequeueAfter, where positive, is when the key is looked at again without an event.
+	// RequeueAfter, if positive, is the delay until the next sync without an event.
 	RequeueAfter time.Duration
 }
 
-// Backoff of a key that fails: doubled each time from the first to the last, and then for good, with jitter. A key is
-// never given up: what is wrong in the cloud may take a day to be put right.
+// The backoff of a failing key starts at BackoffFirst, doubles up to BackoffLast and stays there, with jitter. The Loop
+// never drops a key, because a fault in the cloud may take a day to fix.
 const (
 	BackoffFirst = 250 * time.Millisecond
 	BackoffLast  = time.Minute
 )
 
-// DefaultDrain is how long running syncs may go on after the order to stop.
+// DefaultDrain is the time that running syncs have to finish after the stop.
 const DefaultDrain = 30 * time.Second
 
-// ErrDeposed tells, as the cause with which Run's context ends, that another process may act from now on. Running syncs
-// are canceled at once then.
+// ErrDeposed, as the cause that ends Run's context, says that another process may act from now on. Run then cancels
+// running syncs at once.
 var ErrDeposed = errors.New("another process may be the leader now")
 
-// Loop is a controller's engine: a workqueue of keys, the informers whose events put keys on it, and the workers that
-// sync them. Make one with NewLoop, have it Watch informers, then Run it once.
+// Loop is the engine of a controller: a workqueue of keys, informers whose events enqueue keys, and workers that sync
+// them. Make one with NewLoop, call Watch for each informer, then call Run once.
 type Loop struct {
 	name    string
 	sync    Sync
@@ -58,19 +57,19 @@ type Loop struct {
 	watches []watch
 
 	mu sync.Mutex
-	// paused are the keys whose last sync failed, and when the next is due.
+	// paused has the keys whose last sync failed, and the time of their next sync.
 	paused map[cache.ObjectName]time.Time
-	// running are the keys that are being synced; true where a reason came up meanwhile to look again at once.
+	// running has the keys that are being synced. The value is true if Enqueue added the key meanwhile.
 	running map[cache.ObjectName]bool
 }
 
-// watch is handlers that Run registers with an informer.
+// watch is a handler that Run registers with an informer.
 type watch struct {
 	informer cache.SharedInformer
 	handler  cache.ResourceEventHandler
 }
 
-// NewLoop makes a Loop. The name stands in logs and in the workqueue's metrics.
+// NewLoop makes a Loop. The name appears in logs and in the workqueue's metrics.
 func NewLoop(name string, sync Sync) *Loop {
 	registerMetrics()
 	limiter := workqueue.NewTypedItemExponentialFailureRateLimiter[cache.ObjectName](BackoffFirst, BackoffLast)
@@ -86,8 +85,8 @@ func NewLoop(name string, sync Sync) *Loop {
 	}
 }
 
-// Watch has Run register handlers, those of Handler or HandlerOf as a rule, with an informer, which may run already. It
-// MUST be called before Run.
+// Watch makes Run register a handler with an informer, usually one of Handler or HandlerOf. The informer may already
+// run. Watch MUST be called before Run.
 func (l *Loop) Watch(informer cache.SharedInformer, handler cache.ResourceEventHandler) error {
 	if informer.IsStopped() {
 		return fmt.Errorf("controller %s: watching: the informer has stopped", l.name)
@@ -96,8 +95,8 @@ func (l *Loop) Watch(informer cache.SharedInformer, handler cache.ResourceEventH
 	return nil
 }
 
-// Follow registers the handlers with the informers, which hand out all that they hold, and returns what is done when
-// that was handled. Run does it; by itself it serves to see what events put on the queue.
+// Follow registers the handlers with the informers, which replay all objects in their caches. The returned checkers are
+// done when the handlers processed these. Run calls Follow. Tests may call it alone to see what events enqueue.
 func (l *Loop) Follow() ([]cache.DoneChecker, error) {
 	var synced []cache.DoneChecker
 	for _, w := range l.watches {
@@ -110,12 +109,12 @@ func (l *Loop) Follow() ([]cache.DoneChecker, error) {
 	return synced, nil
 }
 
-// HasSynced reports whether the caches of all informers that are watched are filled.
+// HasSynced reports whether the caches of all watched informers are filled.
 func (l *Loop) HasSynced() bool {
 	return !slices.ContainsFunc(l.watches, func(w watch) bool { return !w.informer.HasSynced() })
 }
 
-// Enqueue puts a key on the queue, and ends the pause after a failure. A key that waits there already is not put twice.
+// Enqueue adds a key to the queue and ends its delay after a failure. The queue holds each key at most once.
 func (l *Loop) Enqueue(key cache.ObjectName) {
 	l.mu.Lock()
 	delete(l.paused, key)
@@ -126,30 +125,29 @@ func (l *Loop) Enqueue(key cache.ObjectName) {
 	l.queue.Add(key)
 }
 
-// Len is how many keys wait.
+// Len is the number of keys in the queue.
 func (l *Loop) Len() int { return l.queue.Len() }
 
-// Handler gives the event handlers to register with the informer of the kind that is synced. They put keys on the queue
-// and do nothing else.
+// Handler returns the event handlers for the informer of the synced kind. They enqueue keys and do nothing else.
 //
-// A periodic resync hands out every object as an update from itself to itself. Nothing has changed then, so it is
-// dropped: what changes in the cloud is found by the Inventory's audits, and a failed key is on the queue already.
+// They drop periodic resyncs, in which an object is updated to itself and nothing changes. The Inventory's audits find
+// changes in the cloud, and a failed key is already on the queue.
 //
-// An update of no more than the status, or the finalizers with what annotations come along, does not end the pause of a
-// key that failed. Most such updates are the sync's own, and a failure that is written down must not be the reason to
-// try again at once.
+// An update of only the status does not end the delay of a failed key. Neither does an update of only the finalizers,
+// with or without annotations. Most such updates come from the sync itself. A failure written to the status must not
+// cause an immediate retry.
 func (l *Loop) Handler() cache.ResourceEventHandler {
 	return l.HandlerOf(func(obj metav1.Object) []cache.ObjectName {
 		return []cache.ObjectName{cache.MetaObjectToName(obj)}
 	})
 }
 
-// HandlerOf gives the event handlers to register with the informer of another kind, on whose objects the synced ones
-// depend. keysOf names the keys that an object concerns; it is called from the informer's goroutine with metadata that
-// it MUST NOT change, after an update with those of both states. Of an object whose deletion was missed and whose last
-// state is unknown it gets namespace and name alone.
+// HandlerOf returns the event handlers for the informer of another kind, on whose objects the synced objects depend.
+// keysOf returns the keys that an object affects. It is called from the informer's goroutine, and MUST NOT change the
+// metadata. After an update, it is called with both states. If the watch missed a deletion and the last state is
+// unknown, the metadata has only namespace and name.
 //
-// As with Handler, resyncs are dropped, and an update of no more than the status does not end a pause.
+// As with Handler, resyncs are dropped, and an update of only the status does not end a delay.
 func (l *Loop) HandlerOf(keysOf func(metav1.Object) []cache.ObjectName) cache.ResourceEventHandler {
 	look := func(obj any) {
 		object, err := objectOf(obj)
@@ -184,8 +182,8 @@ func (l *Loop) HandlerOf(keysOf func(metav1.Object) []cache.ObjectName) cache.Re
 	}
 }
 
-// objectOf understands tombstones: where the watch missed a deletion, the informer hands out a
-// cache.DeletedFinalStateUnknown with the key and, as a rule, the last state it knew.
+// objectOf unwraps tombstones. If the watch missed a deletion, the informer delivers a cache.DeletedFinalStateUnknown
+// with the key and usually the last known state.
 func objectOf(obj any) (metav1.Object, error) {
 	tombstone, ok := obj.(cache.DeletedFinalStateUnknown)
 	if !ok {
@@ -198,8 +196,8 @@ func objectOf(obj any) (metav1.Object, error) {
 	return &metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}, err
 }
 
-// sameDeclaration reports whether what users say with an object is the same in both of its states. Objects of a kind
-// without generations do not tell, so that each state is taken for a new one.
+// sameDeclaration reports whether an update leaves the users' part of an object unchanged. For a kind without
+// generations this is unknown, so each state counts as a change.
 func sameDeclaration(a, b metav1.Object) bool {
 	return a.GetUID() == b.GetUID() &&
 		a.GetGeneration() == b.GetGeneration() && a.GetGeneration() != 0 &&
@@ -209,12 +207,12 @@ func sameDeclaration(a, b metav1.Object) bool {
 		(maps.Equal(a.GetAnnotations(), b.GetAnnotations()) || !slices.Equal(a.GetFinalizers(), b.GetFinalizers()))
 }
 
-// Run registers the handlers with the informers, which have to be running and hand out all that they hold, starts the
-// workers, and blocks until ctx is done and they have stopped: the queue hands out no more keys, running syncs go on
-// for up to DefaultDrain and are then canceled; at once, where the cause of ctx's end is ErrDeposed.
+// Run registers the handlers with the informers, starts the workers, and blocks until ctx is done and the workers have
+// stopped. The informers MUST be running. When ctx is done, the queue returns no more keys. Running syncs have
+// DefaultDrain to finish before they are canceled. If the cause is ErrDeposed, they are canceled at once.
 //
-// Of what happened before Run nothing is on the queue. A process may stand by for months with its informers running:
-// the keys of all Pods that ever were would pile up there, and at last all objects are looked at anyway.
+// The queue is empty before Run. A standby process may run its informers for months, and the keys of all past Pods
+// would accumulate. At its start, Run enqueues all existing objects anyway.
 func (l *Loop) Run(ctx context.Context, workers int) error {
 	if workers < 1 {
 		return fmt.Errorf("%s: %d workers: there must be at least one", l.name, workers)
@@ -235,7 +233,7 @@ func (l *Loop) Run(ctx context.Context, workers int) error {
 	}
 	logger.Info("Starting workers", "count", workers)
 
-	// Syncs do not stop with ctx: a write that is under way is better finished than cut off with its outcome unknown.
+	// Syncs do not stop with ctx. It is better to finish a write than to cancel it with an unknown result.
 	working, cancel := context.WithCancel(klog.NewContext(context.WithoutCancel(ctx), logger))
 	defer cancel()
 	var wg sync.WaitGroup
@@ -267,14 +265,14 @@ func (l *Loop) Run(ctx context.Context, workers int) error {
 	return nil
 }
 
-// processNextWorkItem takes one key and syncs it. It returns false when the queue is shut down. Keys that still wait
-// once stop is done are left: the next process finds their objects by listing them.
+// processNextWorkItem takes one key and syncs it. It returns false when the queue is shut down. After stop is done, it
+// drops the remaining keys. The next process lists their objects.
 func (l *Loop) processNextWorkItem(stop, ctx context.Context) bool {
 	key, shutdown := l.queue.Get()
 	if shutdown {
 		return false
 	}
-	// Until Done the queue hands the key to no other worker; if it is added meanwhile, it comes back then.
+	// Until Done, the queue gives the key to no other worker. If the key is added meanwhile, it returns after Done.
 	defer l.queue.Done(key)
 	if stop.Err() != nil {
 		return true
@@ -301,8 +299,8 @@ func (l *Loop) processNextWorkItem(stop, ctx context.Context) bool {
 	return true
 }
 
-// begin marks a key as running. It returns false where the key is not due yet, and sees to it that it comes back when
-// it is: the queue keeps one time for a key, and that may have been the end of an earlier pause.
+// begin marks a key as running. If the key's delay has not ended, it returns false and requeues the key for that time.
+// The queue keeps only one time per key, which may come from an earlier and shorter delay.
 func (l *Loop) begin(key cache.ObjectName) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -321,13 +319,13 @@ func (l *Loop) end(key cache.ObjectName) {
 	delete(l.running, key)
 }
 
-// retry puts a failed key back: after the pause that the error names, or with backoff.
+// retry requeues a failed key, after the delay that the error names or with backoff.
 func (l *Loop) retry(key cache.ObjectName, err error) time.Duration {
 	pause := retryAfter(err)
 	if pause <= 0 {
 		pause = l.limiter.When(key)
 	}
-	// Keys that failed together should not come back together.
+	// The jitter spreads keys that failed together.
 	pause = spread(pause)
 	l.mu.Lock()
 	if !l.running[key] {
@@ -338,7 +336,7 @@ func (l *Loop) retry(key cache.ObjectName, err error) time.Duration {
 	return pause
 }
 
-// retryAfter gives the longest pause that an error, or one of those that it wraps, names; 0 where none does.
+// retryAfter returns the longest delay that the error or an error in its tree names, or 0.
 func retryAfter(err error) time.Duration {
 	var longest time.Duration
 	if named, ok := err.(interface{ RetryAfter() time.Duration }); ok {
@@ -361,7 +359,8 @@ func spread(pause time.Duration) time.Duration {
 	return pause + time.Duration(rand.Int64N(int64(pause)/5+1))
 }
 
-// syncRecovering makes an error of a panic: one object that trips over a bug must not take the others' controller down.
+// syncRecovering turns a panic into an error, so that a bug with one object does not stop the controller for the
+// others.
 func (l *Loop) syncRecovering(ctx context.Context, key cache.ObjectName) (result Result, err error) {
 	defer func() {
 		if r := recover(); r != nil {

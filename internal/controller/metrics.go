@@ -7,7 +7,7 @@ import (
 	"k8s.io/component-base/metrics/legacyregistry"
 )
 
-// Depth, latency and retries of the queues are client-go's own workqueue metrics.
+// client-go's own workqueue metrics have the depth, latency and retries of the queues.
 var panics = metrics.NewCounterVec(&metrics.CounterOpts{
 	Name:           "network_controller_sync_panics_total",
 	Help:           "Panics in syncs, by controller. Each is a bug; the key was tried again.",

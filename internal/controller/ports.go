@@ -10,11 +10,11 @@ import (
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
 
-// indexNetwork is the index of NetworkPorts by the namespace and name of the Network that they are on.
+// indexNetwork is the index of NetworkPorts by the namespace and name of their Network.
 const indexNetwork = "controller/network"
 
-// IndexPorts has the informer of NetworkPorts keep what PortsOn needs. Controllers that share the informer may each
-// call it, one after the other.
+// IndexPorts adds the index that PortsOn needs to the informer of NetworkPorts. Several controllers may call it for a
+// shared informer, but not concurrently.
 func IndexPorts(ports cache.SharedIndexInformer) error {
 	if _, indexed := ports.GetIndexer().GetIndexers()[indexNetwork]; indexed {
 		return nil
@@ -32,12 +32,12 @@ func IndexPorts(ports cache.SharedIndexInformer) error {
 	return nil
 }
 
-// PortsOn gives the NetworkPorts on a Network, from the cache of an informer that IndexPorts was called for. They are
-// the cache's own and MUST NOT be changed.
+// PortsOn returns the NetworkPorts on a Network from an informer's cache. IndexPorts MUST have been called for that
+// informer. The result belongs to the cache and MUST NOT be changed.
 func PortsOn(ports cache.Indexer, network cache.ObjectName) []*cloudteamv1.NetworkPort {
 	found, err := ports.ByIndex(indexNetwork, network.String())
 	if err != nil {
-		return nil // the index is made in IndexPorts
+		return nil // impossible: IndexPorts adds the index
 	}
 	on := make([]*cloudteamv1.NetworkPort, 0, len(found))
 	for _, obj := range found {
@@ -48,9 +48,8 @@ func PortsOn(ports cache.Indexer, network cache.ObjectName) []*cloudteamv1.Netwo
 	return on
 }
 
-// Serves reports whether ports can be made on a Network, as its status tells: it is Ready, or nothing is left to be
-// done but to delete what is in use, such as a subnet that its spec does not have any more. Whether the Network is
-// being deleted does not count.
+// Serves reports whether ports can be created on a Network, according to its status. This is so if it is Ready, or if
+// only the deletion of something in use is left, such as an undeclared subnet. It ignores a deletion of the Network.
 func Serves(network *cloudteamv1.Network) bool {
 	ready := meta.FindStatusCondition(network.Status.Conditions, cloudteamv1.ConditionReady)
 	return ready != nil && (ready.Status == metav1.ConditionTrue || ready.Reason == cloudteamv1.ReasonInUse)

@@ -5,12 +5,12 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// HandlerOfPart gives the event handlers to register with the informer of objects of which the synced ones depend on a
-// part. same reports whether that part is the same in both states of one object; such an update is dropped, as resyncs
-// are. It is called from the informer's goroutine with objects that it MUST NOT change. keysOf is as with HandlerOf.
+// HandlerOfPart returns the event handlers for an informer of objects, if the synced objects depend only on a part of
+// them. same reports whether that part is equal in both states of one object. Such an update is dropped, as resyncs
+// are. same is called from the informer's goroutine and MUST NOT change the objects. keysOf is as with HandlerOf.
 //
-// Unlike with HandlerOf, an update of the status alone ends the pauses of keys that failed, where it is of that part:
-// it is what they may have failed for. The part therefore MUST NOT hold what their own syncs write.
+// Unlike with HandlerOf, an update of the status ends the delay of failed keys if it changes that part. The part may be
+// what they failed for. So it MUST NOT include what the syncs of these keys write.
 func HandlerOfPart[T metav1.Object](
 	l *Loop, keysOf func(metav1.Object) []cache.ObjectName, same func(was, is T) bool,
 ) cache.ResourceEventHandler {

@@ -9,32 +9,33 @@ import (
 	"k8s.io/client-go/tools/record"
 )
 
-// Event is a Kubernetes Event to be sent. The zero value is none.
+// Event is a Kubernetes Event to send. The zero value means none.
 type Event struct {
 	// Type is corev1.EventTypeNormal or corev1.EventTypeWarning.
 	Type string
-	// Reason is a fixed word; Message says what happened.
+	// Reason is a constant word. Message says what happened.
 	Reason, Message string
 }
 
-// Done is the Normal Event of something that was done.
+// Done is the Normal Event for a completed action.
 func Done(reason, format string, args ...any) Event {
 	return Event{corev1.EventTypeNormal, reason, fmt.Sprintf(format, args...)}
 }
 
-// Report is how a sync of one object went, for its users.
+// Report is the result of a sync for the object's users.
 type Report struct {
-	// Done are what was done. They are sent first: what was done stays done, whatever becomes of the status.
+	// Done are the Events of completed actions. They are sent first, because the actions stay done even if the write of
+	// the status fails.
 	Done []Event
-	// Changed is whether the status differs from what the object has. Write writes it then.
+	// Changed says that the status differs from the object's. Then Send calls Write.
 	Changed bool
 	Write   func(context.Context) error
-	// Turns tell that things took another turn: a new failure, or the end of one. They are sent once the status says so
-	// too: a status that could not be written is tried again, and its Events come then.
+	// Turns are the Events of a new failure or the end of one. They are sent after the status is written. If that write
+	// fails, the retry sends them.
 	Turns []Event
 }
 
-// Send sends the Events and writes the status. At rest it does nothing.
+// Send sends the Events and writes the status. If nothing changed, it does nothing.
 func (r Report) Send(ctx context.Context, recorder record.EventRecorder, obj runtime.Object) error {
 	for _, e := range r.Done {
 		e.send(recorder, obj)

@@ -11,7 +11,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// FieldManager owns the fields that the controllers write, in metadata.managedFields.
+// FieldManager is the name in metadata.managedFields of the fields that the controllers write.
 const FieldManager = "network-controller"
 
 // Patch is the method Patch of a generated client, for objects of type T in one namespace.
@@ -19,9 +19,9 @@ type Patch[T metav1.Object] func(
 	ctx context.Context, name string, kind types.PatchType, data []byte, opts metav1.PatchOptions, subresources ...string,
 ) (T, error)
 
-// WriteStatus replaces an object's status by server-side apply: what is not in it any more is removed with it. The UID
-// keeps it off another object of the same name. An object that is gone needs no status, and is no error. What was
-// written is noted in expected.
+// WriteStatus replaces an object's status by server-side apply, which also removes the fields that status omits. The
+// UID prevents a write to another object of the same name. If the object is gone, WriteStatus returns no error. It
+// records the write in expected.
 func WriteStatus[T metav1.Object](
 	ctx context.Context, patch Patch[T], kind schema.GroupVersionKind, obj T, status any, expected *Expectations,
 ) error {
