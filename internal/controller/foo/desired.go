@@ -8,8 +8,8 @@ import (
 	"cloudteam.ztgame.com/network-controller/pkg/apis/samplecontroller/v1alpha1"
 )
 
-// desired is the Deployment to create for a Foo: what Kubernetes' sample-controller creates. Of one that exists,
-// nothing but the number of replicas is held against it: the rest may be changed by others.
+// desired is the Deployment to create for a Foo. It is the same as in Kubernetes' sample-controller. For an existing
+// Deployment, only the number of replicas is compared. Others may change everything else.
 func desired(foo *v1alpha1.Foo) *appsv1.Deployment {
 	labels := map[string]string{"app": "nginx", "controller": foo.Name}
 	return &appsv1.Deployment{
@@ -17,7 +17,7 @@ func desired(foo *v1alpha1.Foo) *appsv1.Deployment {
 			Namespace: foo.Namespace,
 			Name:      foo.Spec.DeploymentName,
 			Labels:    labels,
-			// Garbage collection removes the Deployment once the Foo is gone, and with a foreground deletion before that.
+			// Garbage collection deletes the Deployment after the Foo, or before it in a foreground deletion.
 			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(foo, kind)},
 		},
 		Spec: appsv1.DeploymentSpec{

@@ -17,7 +17,7 @@ import (
 	"cloudteam.ztgame.com/network-controller/pkg/apis/samplecontroller/v1alpha1"
 )
 
-// progress is the state of a Foo whose Deployment is as declared: how far its rollout is.
+// progress is the state of a Foo whose Deployment matches the spec. It shows the progress of the rollout.
 func progress(deployment *appsv1.Deployment) controller.State {
 	available, want := deployment.Status.AvailableReplicas, replicasOf(deployment)
 	message := fmt.Sprintf("%d of %d replicas of Deployment %q are available", available, want, deployment.Name)
@@ -28,7 +28,7 @@ func progress(deployment *appsv1.Deployment) controller.State {
 		"%s; kubectl describe deployment %s shows why", message, deployment.Name))
 }
 
-// taken is the result where another owner has a Deployment of the declared name.
+// taken is the result if another owner has a Deployment of the declared name.
 func taken(foo *v1alpha1.Foo, deployment *appsv1.Deployment) syncResult {
 	owner := metav1.GetControllerOfNoCopy(deployment)
 	if owner != nil && isFoo(owner) && owner.Name == foo.Name {
@@ -50,7 +50,7 @@ func taken(foo *v1alpha1.Foo, deployment *appsv1.Deployment) syncResult {
 // failed is the result of an error of the API server. The sync is retried.
 func failed(err error) syncResult { return syncResult{}.failed(err) }
 
-// failed sets the state for an error. The text goes into a condition: the same cause MUST have the same text.
+// failed sets the state for an error. The text goes into a condition, so the same cause MUST have the same text.
 func (r syncResult) failed(err error) syncResult {
 	r.known, r.err = true, err
 	if apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) {
@@ -61,13 +61,13 @@ func (r syncResult) failed(err error) syncResult {
 	return r
 }
 
-// inSync reports whether a condition's reason says that the Deployment is as declared.
+// inSync reports whether a condition's reason says that the Deployment matches the spec.
 func inSync(reason string) bool {
 	return reason == v1alpha1.ReasonAvailable || reason == v1alpha1.ReasonProgressing
 }
 
-// report sends the Events of what was done, writes the status if it changed, and sends an Event when a failure begins
-// or ends.
+// report sends the Events of completed actions and writes the status if it changed. It sends an Event when a failure
+// begins or ends.
 func (c *Controller) report(ctx context.Context, foo *v1alpha1.Foo, r syncResult) error {
 	for _, e := range r.events {
 		klog.FromContext(ctx).Info("Applied", "step", e.Message)
@@ -83,7 +83,7 @@ func (c *Controller) report(ctx context.Context, foo *v1alpha1.Foo, r syncResult
 	}.Send(ctx, c.recorder, foo)
 }
 
-// turn is the Event for a failure that begins or ends, if one does.
+// turn is the Event for a failure that begins or ends, or none.
 func turn(foo *v1alpha1.Foo, r syncResult) controller.Event {
 	was := meta.FindStatusCondition(foo.Status.Conditions, v1alpha1.ConditionReady)
 	switch {
@@ -98,7 +98,7 @@ func turn(foo *v1alpha1.Foo, r syncResult) controller.Event {
 	return controller.Event{}
 }
 
-// statusOf gives the Foo's status after a sync.
+// statusOf is the Foo's status after a sync.
 func statusOf(foo *v1alpha1.Foo, r syncResult) v1alpha1.FooStatus {
 	status := *foo.Status.DeepCopy()
 	status.ObservedGeneration = foo.Generation

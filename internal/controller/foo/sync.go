@@ -18,29 +18,29 @@ import (
 	"cloudteam.ztgame.com/network-controller/pkg/apis/samplecontroller/v1alpha1"
 )
 
-// syncResult is what a sync found and did, for the Foo's status.
+// syncResult has the observations and actions of a sync, for the Foo's status.
 type syncResult struct {
-	// known is false where the caches did not show enough for a status.
+	// known is false if the caches did not have enough data for a status.
 	known bool
 	state controller.State
-	// available is how many replicas of the Foo's Deployment are available.
+	// available is the number of available replicas of the Foo's Deployment.
 	available int32
-	// events are what was done.
+	// events are the Events of completed actions.
 	events []controller.Event
-	// stale is true where a cache is behind the API server. The key is requeued.
+	// stale is true if a cache is behind the API server. The key is requeued.
 	stale bool
-	// err, where not nil, has the sync retried.
+	// err, if not nil, causes a retry of the sync.
 	err error
 }
 
 // stale is the result of a sync whose cache is behind the API server.
 func stale() syncResult { return syncResult{stale: true} }
 
-// sync makes the Deployment of one Foo as the Foo declares. It is level-triggered: it acts on what the caches hold.
+// sync reconciles the Deployment of one Foo. It is level-triggered: it acts on the state in the caches.
 func (c *Controller) sync(ctx context.Context, key cache.ObjectName) (controller.Result, error) {
 	foo, err := c.lister.Foos(key.Namespace).Get(key.Name)
 	if apierrors.IsNotFound(err) {
-		// The Foo owns the Deployment: garbage collection removes it.
+		// The Foo owns the Deployment, so garbage collection deletes it.
 		c.expected.Forget(key)
 		c.expectedDeployments.Forget(key)
 		return controller.Result{}, nil
@@ -49,11 +49,12 @@ func (c *Controller) sync(ctx context.Context, key cache.ObjectName) (controller
 		return controller.Result{}, err
 	}
 	if !c.expected.Met(key, foo.UID, foo.ResourceVersion) {
-		// The cache is older than our last write. The event that updates the cache requeues the key.
+		// The cache is older than the controller's last write. The event that updates the cache requeues the key.
 		return controller.Result{}, nil
 	}
 	if foo.DeletionTimestamp != nil {
-		// In a foreground deletion the Deployment goes before the Foo. Creating it again would block both.
+		// A foreground deletion deletes the Deployment before the Foo. A new Deployment would block the deletion of
+		// both.
 		return controller.Result{}, nil
 	}
 	r := c.reconcile(ctx, key, foo)
@@ -67,13 +68,13 @@ func (c *Controller) sync(ctx context.Context, key cache.ObjectName) (controller
 	return result, errors.Join(r.err, err)
 }
 
-// reconcile creates, scales and deletes until the Foo has its Deployment as declared, and no other one.
+// reconcile creates, scales and deletes until the Foo has exactly its declared Deployment.
 //
-// A Deployment of an earlier spec.deploymentName goes once the one of the present name is there. Where the present name
-// is taken or refused, what runs keeps running until somebody decides.
+// A Deployment of an earlier spec.deploymentName is deleted after the one of the present name exists. If the present
+// name is taken or refused, the old Deployment keeps running until a user decides.
 func (c *Controller) reconcile(ctx context.Context, key cache.ObjectName, foo *v1alpha1.Foo) syncResult {
 	if problems := validation.IsDNS1123Subdomain(foo.Spec.DeploymentName); len(problems) > 0 {
-		// Only another spec helps, and that brings an event.
+		// Only a new spec helps, and that causes an event.
 		return syncResult{known: true, state: controller.Stalled(v1alpha1.ReasonInvalidSpec,
 			fmt.Sprintf("spec.deploymentName %q: %s", foo.Spec.DeploymentName, strings.Join(problems, "; ")))}
 	}
@@ -107,7 +108,7 @@ func (c *Controller) reconcile(ctx context.Context, key cache.ObjectName, foo *v
 	return c.prune(ctx, foo, r)
 }
 
-// create creates the Foo's Deployment. It returns nil where there is none now, with a result that says why.
+// create creates the Foo's Deployment. If it fails, it returns nil and a result with the cause.
 func (c *Controller) create(
 	ctx context.Context, key cache.ObjectName, foo *v1alpha1.Foo,
 ) (*appsv1.Deployment, syncResult) {
@@ -130,9 +131,9 @@ func (c *Controller) create(
 	}}
 }
 
-// scale sets the Deployment's replicas to the number that the Foo declares, if it declares one. It writes that field
-// alone, and only while the Deployment is as it was read: it may be somebody else's by now. It returns nil where the
-// write failed, with a result that says why.
+// scale sets the Deployment's replicas to the number that the Foo declares, if any. It writes only that field. The
+// write fails if the Deployment changed since it was read, because it may have another owner by now. On failure, scale
+// returns nil and a result with the cause.
 func (c *Controller) scale(
 	ctx context.Context, key cache.ObjectName, foo *v1alpha1.Foo, deployment *appsv1.Deployment,
 ) (*appsv1.Deployment, syncResult) {
@@ -161,7 +162,8 @@ func (c *Controller) scale(
 		v1alpha1.EventScaled, "Scaled Deployment %q from %d to %d", scaled.Name, was, replicasOf(scaled))}}
 }
 
-// prune deletes the Foo's Deployments of earlier names, each only while it is as it was read.
+// prune deletes the Foo's Deployments of earlier names. Each deletion fails if the Deployment changed since it was
+// read.
 func (c *Controller) prune(ctx context.Context, foo *v1alpha1.Foo, r syncResult) syncResult {
 	owned, err := c.deploymentIndexer.ByIndex(indexOwner, string(foo.UID))
 	if err != nil {

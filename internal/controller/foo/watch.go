@@ -1,4 +1,4 @@
-// Package foo is the controller of Foos: it keeps, for each Foo object, one Deployment.
+// Package foo is the controller of Foos. It keeps one Deployment for each Foo object.
 package foo
 
 import (
@@ -23,7 +23,7 @@ import (
 // Name is the controller's name in --controllers, in logs and in metrics.
 const Name = "foo"
 
-// kind is the kind that is synced.
+// kind is the synced kind.
 var kind = v1alpha1.SchemeGroupVersion.WithKind("Foo")
 
 // Controller syncs Foos. Make it with NewController.
@@ -38,20 +38,20 @@ type Controller struct {
 	deploymentIndexer cache.Indexer
 	recorder          record.EventRecorder
 
-	// expected is the last status written, and expectedDeployments the last Deployment that was created, scaled or found
-	// to exist, both by the Foo's key.
+	// expected has the last status written, and expectedDeployments the last Deployment created, scaled or found. The
+	// key of both is the Foo's.
 	expected, expectedDeployments controller.Expectations
 }
 
 const (
-	// indexDeployment is the index of Foos by the namespace and name of the Deployment that they declare.
+	// indexDeployment is the index of Foos by the namespace and name of their declared Deployment.
 	indexDeployment = "deployment"
 	// indexOwner is the index of Deployments by the UID of the Foo that controls them.
 	indexOwner = "owner"
 )
 
-// NewController makes a controller that watches and indexes the informers, which must not run yet.
-// Nothing runs before Run.
+// NewController makes a controller that watches and indexes the informers. These MUST NOT run yet. The controller does
+// nothing before Run.
 func NewController(
 	client fooclient.FoosGetter, deploymentClient appsclient.DeploymentsGetter,
 	foos informers.FooInformer, deployments appsinformers.DeploymentInformer, recorder record.EventRecorder,
@@ -97,8 +97,8 @@ func NewController(
 	return c, c.Watch(deploymentInformer, c.HandlerOf(c.keysOf))
 }
 
-// keysOf names the Foos that a Deployment concerns: the one that controls it, and those that declare its name, who may
-// wait for it to go.
+// keysOf returns the Foos that a Deployment affects: the one that controls it, and those that declare its name. The
+// latter may wait for its deletion.
 func (c *Controller) keysOf(deployment metav1.Object) []cache.ObjectName {
 	var keys []cache.ObjectName
 	if owner := metav1.GetControllerOfNoCopy(deployment); owner != nil && isFoo(owner) {
@@ -109,7 +109,7 @@ func (c *Controller) keysOf(deployment metav1.Object) []cache.ObjectName {
 	}
 	declaring, err := c.indexer.ByIndex(indexDeployment, cache.MetaObjectToName(deployment).String())
 	if err != nil {
-		return keys // the index is made in NewController
+		return keys // impossible: NewController adds the index
 	}
 	for _, obj := range declaring {
 		if foo, ok := obj.(*v1alpha1.Foo); ok {
@@ -119,7 +119,7 @@ func (c *Controller) keysOf(deployment metav1.Object) []cache.ObjectName {
 	return keys
 }
 
-// isFoo reports whether an owner is a Foo, of whatever version.
+// isFoo reports whether an owner is a Foo of any version.
 func isFoo(owner *metav1.OwnerReference) bool {
 	version, err := schema.ParseGroupVersion(owner.APIVersion)
 	return err == nil && version.Group == kind.Group && owner.Kind == kind.Kind
