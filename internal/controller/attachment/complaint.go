@@ -13,14 +13,14 @@ import (
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
 
-// complaint is what a Warning Event is about. The Event is sent when the complaint begins, and again after a restart.
+// complaint identifies a Warning Event. The Event is sent when the problem begins, and again after a restart.
 type complaint struct {
-	// network is the Network; attachment is the NetworkAttachmentDefinition that blocks it, if one does.
+	// network is the Network. attachment is the NetworkAttachmentDefinition that blocks it, if any.
 	network, attachment types.UID
 	reason              string
 }
 
-// complain sends a Warning Event about a Network, unless it was sent for the same complaint.
+// complain sends a Warning Event about a Network, unless it already sent one for the same complaint.
 func (c *Controller) complain(
 	key cache.ObjectName, network *cloudteamv1.Network, attachment types.UID, reason, message string,
 ) {
@@ -41,12 +41,12 @@ func (c *Controller) settle(key cache.ObjectName) {
 	delete(c.complaints, key)
 }
 
-// taken reports that another owner has a NetworkAttachmentDefinition of the Network's name.
+// taken reports that another owner has a NetworkAttachmentDefinition with the Network's name.
 func (c *Controller) taken(
 	key cache.ObjectName, network *cloudteamv1.Network, attachment *unstructured.Unstructured,
 ) {
 	if isOfNetwork(attachment) {
-		// It belongs to an earlier Network of the name. Garbage collection removes it.
+		// It belongs to an earlier Network of the same name. Garbage collection deletes it.
 		c.settle(key)
 		return
 	}

@@ -11,14 +11,13 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// Discovery is what AwaitCRD needs of a discovery client. It MUST ask the API server each time, as that of a clientset
-// does.
+// Discovery is the part of a discovery client that AwaitCRD needs. It MUST NOT cache, like that of a clientset.
 type Discovery interface {
 	ServerResourcesForGroupVersion(groupVersion string) (*metav1.APIResourceList, error)
 }
 
-// AwaitCRD waits until the API server serves NetworkAttachmentDefinitions, asking at once and then once every poll. A
-// cluster without them is no mistake, and is logged once. The only error is that of ctx.
+// AwaitCRD waits until the API server serves NetworkAttachmentDefinitions. It checks at once and then after every poll
+// interval. A cluster without them is no error; AwaitCRD logs it once. The only error is that of ctx.
 func AwaitCRD(ctx context.Context, discovery Discovery, poll time.Duration) error {
 	logger := klog.FromContext(ctx).WithValues("controller", Name)
 	var toldMissing, toldError bool

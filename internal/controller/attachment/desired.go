@@ -12,18 +12,18 @@ import (
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
 
-// LabelManagedBy is on every NetworkAttachmentDefinition that the controller makes. It is one of the labels that
-// Kubernetes recommends, for people and tools to select by: whose an object is, its controller owner reference tells.
+// LabelManagedBy is on every NetworkAttachmentDefinition that the controller creates. Kubernetes recommends this label
+// for selection by people and tools. The controller does not use it to find the owner; the controller owner reference
+// says that.
 const LabelManagedBy = "app.kubernetes.io/managed-by"
 
-// cniVersion is the version of the CNI specification that the configurations are written for. The reference plugins
-// know it since their v1.0.0; the macvlan plugin takes the capability mac since v0.8.7, so that no tuning plugin is
-// needed behind it.
+// cniVersion is the version of the CNI specification that the configurations follow. The reference plugins support it
+// since v1.0.0. The macvlan plugin supports the capability mac since v0.8.7, so it needs no tuning plugin.
 const cniVersion = "1.0.0"
 
-// The CNI configuration, in the form of a list of one plugin (CNI specification 1.0.0, section 1). Multus passes it on
-// to the plugin, together with those of the Pod's requests whose capabilities the plugin declares; the static IPAM
-// plugin is given its caller's whole configuration and finds the addresses there.
+// The CNI configuration, as a list of one plugin (CNI specification 1.0.0, section 1). Multus passes it to the plugin.
+// It adds the Pod's requests for which the plugin declares a capability. The static IPAM plugin gets the full
+// configuration of its caller and finds the addresses there.
 type (
 	configList struct {
 		CNIVersion string         `json:"cniVersion"`
@@ -52,18 +52,18 @@ type (
 	}
 )
 
-// understood is what a CNI plugin has fields for.
+// understood lists the fields that a CNI plugin supports.
 type understood struct {
 	master, mtu bool
-	// mac is whether it takes the capability mac.
+	// mac says that it supports the capability mac.
 	mac bool
-	// mode is the value for its field mode, where it has one that is worth setting.
+	// mode is the value for the plugin's field mode, or empty to leave it unset.
 	mode string
 }
 
-// plugins are the CNI project's own ones (github.com/containernetworking/plugins, plugins/main) and what each
-// understands by its NetConf in v1.9. An ipvlan interface has its node's hardware address by nature; vlan, ptp,
-// host-device and dummy have no field for one. The device of host-device comes from a device plugin, by way of Multus.
+// plugins are the CNI project's own (github.com/containernetworking/plugins, plugins/main), with the fields of each
+// NetConf in v1.9. An ipvlan interface always has its node's hardware address. vlan, ptp, host-device and dummy have no
+// field for one. The device of host-device comes from a device plugin through Multus.
 var plugins = map[string]understood{
 	"macvlan":     {master: true, mtu: true, mac: true, mode: "bridge"},
 	"ipvlan":      {master: true, mtu: true},
@@ -75,11 +75,11 @@ var plugins = map[string]understood{
 	"dummy":       {},
 }
 
-// unknown is what is set for any other plugin: the fields that most have. A plugin may refuse what it does not know
-// (CNI specification 1.0.0, section 1); few do.
+// unknown is for all other plugins. It sets the fields that most plugins have. A plugin may refuse unknown fields (CNI
+// specification 1.0.0, section 1), but few do.
 var unknown = understood{master: true, mtu: true, mac: true}
 
-// config is the CNI configuration for a Network, the same text for the same Network and Options.
+// config is the CNI configuration for a Network. The same Network and Options always give the same text.
 func config(network *cloudteamv1.Network, options Options) (string, error) {
 	fields, ok := plugins[options.plugin()]
 	if !ok {
@@ -89,7 +89,7 @@ func config(network *cloudteamv1.Network, options Options) (string, error) {
 		Type:         options.plugin(),
 		Mode:         fields.mode,
 		Capabilities: capabilities{IPs: true, MAC: fields.mac},
-		// The addresses are Neutron's to give: they come with each Pod, by the capability ips.
+		// Neutron allocates the addresses. Each Pod brings them through the capability ips.
 		IPAM: ipamConfig{Type: "static"},
 	}
 	if fields.master {
@@ -103,7 +103,7 @@ func config(network *cloudteamv1.Network, options Options) (string, error) {
 			plugin.IPAM.Routes = append(plugin.IPAM.Routes, route{Destination: r.Destination, Gateway: r.NextHop})
 		}
 	}
-	// The De-facto Standard has the name be the object's own (section 3.4.3).
+	// The De-facto Standard requires the name of the object (section 3.4.3).
 	text, err := json.Marshal(configList{CNIVersion: cniVersion, Name: network.Name, Plugins: []pluginConfig{plugin}})
 	if err != nil {
 		return "", fmt.Errorf("writing the CNI configuration: %w", err)
@@ -118,22 +118,22 @@ func desired(network *cloudteamv1.Network, config string) *unstructured.Unstruct
 	attachment.SetNamespace(network.Namespace)
 	attachment.SetName(network.Name)
 	attachment.SetLabels(map[string]string{LabelManagedBy: controller.FieldManager})
-	// Garbage collection removes it once the Network is gone, and with a foreground deletion before that.
+	// Garbage collection deletes it after the Network, or before it in a foreground deletion.
 	attachment.SetOwnerReferences([]metav1.OwnerReference{*metav1.NewControllerRef(network, networkKind)})
 	return attachment
 }
 
-// isDesired reports whether a NetworkAttachmentDefinition has the configuration and the label. All the rest is left to
-// others.
+// isDesired reports whether a NetworkAttachmentDefinition has the configuration and the label. Others may change the
+// rest.
 func isDesired(attachment *unstructured.Unstructured, config string) bool {
 	has, found, err := unstructured.NestedString(attachment.Object, "spec", "config")
 	return err == nil && found && has == config && attachment.GetLabels()[LabelManagedBy] == controller.FieldManager
 }
 
-// isReady reports whether a Network's status is that of its present spec, and Ready.
+// isReady reports whether a Network is Ready and its status is that of the current spec.
 func isReady(network *cloudteamv1.Network) bool {
 	ready := meta.FindStatusCondition(network.Status.Conditions, cloudteamv1.ConditionReady)
-	// By kstatus, a generation that is not written is the present one.
+	// By kstatus, a missing observedGeneration means the current generation.
 	return ready != nil && ready.Status == metav1.ConditionTrue &&
 		(ready.ObservedGeneration == 0 || ready.ObservedGeneration >= network.Generation)
 }

@@ -7,15 +7,15 @@ import (
 	"strings"
 )
 
-// DefaultPlugin is the CNI plugin that Options without one ask for.
+// DefaultPlugin is the CNI plugin for Options that name none.
 const DefaultPlugin = "macvlan"
 
-// Options say how Pods are plugged into the networks. They are the same for all Networks.
+// Options say how Pods connect to the networks. They apply to all Networks.
 type Options struct {
-	// Plugin is the type of the CNI plugin, which is the name of its program on the nodes; empty for DefaultPlugin.
+	// Plugin is the type of the CNI plugin, which is the name of its program on the nodes. Empty means DefaultPlugin.
 	Plugin string
-	// Master is the name of the nodes' interface that carries the networks. Empty leaves it to the plugin: macvlan and
-	// ipvlan take the interface of the node's default route.
+	// Master is the name of the nodes' interface that carries the networks. Empty leaves it to the plugin. macvlan and
+	// ipvlan then use the interface of the node's default route.
 	Master string
 }
 
@@ -28,21 +28,20 @@ func (o Options) plugin() string {
 }
 
 const (
-	// pluginLength is the longest name of a file in bytes, Linux's NAME_MAX.
+	// pluginLength is the maximum length of a file name in bytes, Linux's NAME_MAX.
 	pluginLength = 255
-	// masterLength is the longest name of an interface in bytes, Linux's IFNAMSIZ without the closing zero.
+	// masterLength is the maximum length of an interface name in bytes, Linux's IFNAMSIZ without the closing zero.
 	masterLength = 15
 )
 
-// pluginName matches the name of a plugin's program. It leads to no other folder.
+// pluginName matches the name of a plugin's program. It never matches a path to another folder.
 var pluginName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]*$`)
 
-// masterName matches what Linux takes for an interface's name (dev_valid_name in net/core/dev.c), as far as it is
-// printable ASCII.
+// masterName matches what Linux accepts as an interface name (dev_valid_name in net/core/dev.c), limited to printable
+// ASCII.
 var masterName = regexp.MustCompile(`^[!-.0-9;-~]+$`)
 
-// Validate reports options that no node could follow. The errors name the flags that set them, and what to write
-// instead.
+// Validate refuses options that no node can apply. The errors name the flags and say what to write instead.
 func (o Options) Validate() error {
 	var errs []error
 	if o.Plugin != "" && (!pluginName.MatchString(o.Plugin) || len(o.Plugin) > pluginLength) {

@@ -22,15 +22,15 @@ import (
 // stale is the result of a sync whose cache is behind the API server.
 var stale = controller.Result{RequeueAfter: controller.StalePause}
 
-// sync makes the NetworkAttachmentDefinition of one Network as the Network declares. It is level-triggered: it acts on
-// what the caches hold.
+// sync reconciles the NetworkAttachmentDefinition of one Network. It is level-triggered: it acts on the state in the
+// caches.
 //
-// It creates and updates the object only while the Network is Ready: the status of one that is not may have lost its
-// MTU, and Neutron may refuse its spec. Otherwise what exists stays, for the Pods that use it.
+// It creates and updates the object only while the Network is Ready. The status of a Network that is not Ready may lack
+// its MTU, and Neutron may refuse its spec. Otherwise an existing object stays, for the Pods that use it.
 func (c *Controller) sync(ctx context.Context, key cache.ObjectName) (controller.Result, error) {
 	network, err := c.lister.Networks(key.Namespace).Get(key.Name)
 	if apierrors.IsNotFound(err) {
-		// The Network owns the NetworkAttachmentDefinition: garbage collection removes it.
+		// The Network owns the NetworkAttachmentDefinition, so garbage collection deletes it.
 		c.expected.Forget(key)
 		c.settle(key)
 		return controller.Result{}, nil
@@ -39,7 +39,7 @@ func (c *Controller) sync(ctx context.Context, key cache.ObjectName) (controller
 		return controller.Result{}, err
 	}
 	if network.DeletionTimestamp != nil {
-		// In a foreground deletion it goes before the Network. Creating it again would block both.
+		// A foreground deletion deletes it before the Network. A new one would block the deletion of both.
 		return controller.Result{}, nil
 	}
 	config, err := config(network, c.options)
@@ -68,7 +68,7 @@ func (c *Controller) sync(ctx context.Context, key cache.ObjectName) (controller
 	return controller.Result{}, nil
 }
 
-// objects are the objects of one kind and namespace, as controller.CreateOwned takes them.
+// objects adapts the objects of one kind and namespace to controller.CreateOwned.
 type objects struct{ client dynamic.ResourceInterface }
 
 func (o objects) Get(
@@ -106,8 +106,8 @@ func (c *Controller) create(
 		fmt.Sprintf("Created NetworkAttachmentDefinition %q", key.Name))
 }
 
-// putBack corrects drift: it writes the configuration and the label, and nothing else. The write holds only while the
-// object is as it was read: it may be somebody else's by now.
+// putBack corrects drift. It writes only the configuration and the label. The write fails if the object changed since
+// it was read, because it may have another owner by now.
 func (c *Controller) putBack(
 	ctx context.Context, key cache.ObjectName, network *cloudteamv1.Network, attachment *unstructured.Unstructured,
 	config string,
@@ -134,8 +134,8 @@ func (c *Controller) putBack(
 		fmt.Sprintf("Updated NetworkAttachmentDefinition %q", key.Name))
 }
 
-// written records a write and sends its Event. An answer that differs from what was sent is a failure: writing it again
-// at once would never end.
+// written records a write and sends its Event. An answer that differs from the request is an error, because an
+// immediate retry would never end.
 func (c *Controller) written(
 	ctx context.Context, key cache.ObjectName, network *cloudteamv1.Network, answer *unstructured.Unstructured,
 	config, reason, message string,

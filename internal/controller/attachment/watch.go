@@ -1,8 +1,8 @@
-// Package attachment is the controller of NetworkAttachmentDefinitions: it keeps, for each Network that has become
-// Ready, one of the Network's namespace and name, by which Multus plugs Pods into the network.
+// Package attachment is the controller of NetworkAttachmentDefinitions. For each Network that has become Ready, it
+// keeps one with the Network's namespace and name. Multus uses it to connect Pods to the network.
 //
-// NetworkAttachmentDefinition is the kind of the Kubernetes Network Plumbing Working Group's "Kubernetes Network Custom
-// Resource Definition De-facto Standard". Clusters without Multus do not know it: AwaitCRD waits until one does.
+// NetworkAttachmentDefinition is a kind of the Kubernetes Network Plumbing Working Group's "Kubernetes Network Custom
+// Resource Definition De-facto Standard". Clusters without Multus do not serve it. AwaitCRD waits until one does.
 package attachment
 
 import (
@@ -26,8 +26,8 @@ import (
 // Name is the controller's name in --controllers, in logs and in metrics.
 const Name = "attachment"
 
-// Resource is what the API server serves NetworkAttachmentDefinitions under, and Kind what their objects say of
-// themselves, by the De-facto Standard, section 3.1.
+// Resource is the API resource of NetworkAttachmentDefinitions, and Kind the kind of their objects, by the De-facto
+// Standard, section 3.1.
 var (
 	Resource = schema.GroupVersionResource{
 		Group: "k8s.cni.cncf.io", Version: "v1", Resource: "network-attachment-definitions",
@@ -35,7 +35,7 @@ var (
 	Kind = Resource.GroupVersion().WithKind("NetworkAttachmentDefinition")
 )
 
-// networkKind is the kind that is synced, and networkResource what it is served under.
+// networkKind is the synced kind, and networkResource its API resource.
 var (
 	networkKind     = cloudteamv1.SchemeGroupVersion.WithKind("Network")
 	networkResource = cloudteamv1.SchemeGroupVersion.WithResource("networks")
@@ -50,17 +50,17 @@ type Controller struct {
 	store    cache.Store // of NetworkAttachmentDefinitions
 	recorder record.EventRecorder
 	options  Options
-	// expected is the last NetworkAttachmentDefinition that was written or found to exist, by the Network's key.
+	// expected has the last NetworkAttachmentDefinition written or found, by the Network's key.
 	expected controller.Expectations
 
 	mu sync.Mutex
-	// complaints are what Warning Events have been sent about and is still so.
+	// complaints has the current problems for which Warning Events were sent.
 	complaints map[cache.ObjectName]complaint
 }
 
-// NewController makes a controller that watches the informers. attachments is that of Resource, in a
-// dynamicinformer factory of the same client. Both may run already. Options that no node could follow are an error.
-// Nothing runs before Run.
+// NewController makes a controller that watches the informers. attachments is the informer of Resource in a
+// dynamicinformer factory of the same client. Both informers may already run. Options that no node can apply are an
+// error. The controller does nothing before Run.
 func NewController(
 	client dynamic.Interface, attachments kubeinformers.GenericInformer, networks informers.NetworkInformer,
 	recorder record.EventRecorder, options Options,
@@ -85,15 +85,15 @@ func NewController(
 	return c, c.Watch(informer, c.HandlerOf(c.keysOf))
 }
 
-// Has reports whether there is a NetworkAttachmentDefinition of the name that is none of a Network's of that name: one
-// that somebody else made, and that a Pod which declares the name may mean. It tells what the cache holds, which is
-// nothing before HasSynced. It is safe for concurrent use.
+// Has reports whether a NetworkAttachmentDefinition of the name exists that does not belong to a Network of that name.
+// Somebody else created it, and a Pod that declares the name may mean it. Has reads the cache, which is empty before
+// HasSynced. It is safe for concurrent use.
 func (c *Controller) Has(namespace, name string) bool {
 	attachment, err := c.get(cache.NewObjectName(namespace, name))
 	return err == nil && attachment != nil && !isOfNetwork(attachment)
 }
 
-// get gives a NetworkAttachmentDefinition from the cache, nil where there is none. It MUST NOT be changed.
+// get returns a NetworkAttachmentDefinition from the cache, or nil. It MUST NOT be changed.
 func (c *Controller) get(key cache.ObjectName) (*unstructured.Unstructured, error) {
 	obj, exists, err := c.store.GetByKey(key.String())
 	if err != nil || !exists {
@@ -106,8 +106,8 @@ func (c *Controller) get(key cache.ObjectName) (*unstructured.Unstructured, erro
 	return attachment, nil
 }
 
-// keysOf names the Network that a NetworkAttachmentDefinition concerns: the one of its name, if there is one. A cluster
-// may hold many that have nothing to do with Networks.
+// keysOf returns the Network of a NetworkAttachmentDefinition's name, if it exists. A cluster may have many
+// NetworkAttachmentDefinitions without a Network.
 func (c *Controller) keysOf(attachment metav1.Object) []cache.ObjectName {
 	key := cache.MetaObjectToName(attachment)
 	if _, err := c.lister.Networks(key.Namespace).Get(key.Name); err != nil {
@@ -116,8 +116,8 @@ func (c *Controller) keysOf(attachment metav1.Object) []cache.ObjectName {
 	return []cache.ObjectName{key}
 }
 
-// isOfNetwork reports whether a Network of its name controls a NetworkAttachmentDefinition, or did before it was
-// deleted: garbage collection removes it then.
+// isOfNetwork reports whether a Network of its name controls a NetworkAttachmentDefinition. If that Network is deleted,
+// garbage collection deletes the NetworkAttachmentDefinition.
 func isOfNetwork(attachment *unstructured.Unstructured) bool {
 	owner := metav1.GetControllerOfNoCopy(attachment)
 	if owner == nil || owner.Kind != networkKind.Kind || owner.Name != attachment.GetName() {
@@ -127,7 +127,7 @@ func isOfNetwork(attachment *unstructured.Unstructured) bool {
 	return err == nil && version.Group == networkKind.Group
 }
 
-// networkHandler gives the event handlers for Networks.
+// networkHandler returns the event handlers for Networks.
 func networkHandler(l *controller.Loop) cache.ResourceEventHandler {
 	key := func(network metav1.Object) []cache.ObjectName {
 		return []cache.ObjectName{cache.MetaObjectToName(network)}
@@ -135,8 +135,8 @@ func networkHandler(l *controller.Loop) cache.ResourceEventHandler {
 	return controller.HandlerOfPart(l, key, sameForAttachment)
 }
 
-// sameForAttachment reports whether two states of a Network are the same to its NetworkAttachmentDefinition. The status
-// is written after each audit that counts other addresses, which move nothing of it.
+// sameForAttachment reports whether an update of a Network leaves its NetworkAttachmentDefinition unchanged. Audits
+// that count used addresses update the status, but change nothing here.
 func sameForAttachment(was, is *cloudteamv1.Network) bool {
 	return was.Generation == is.Generation && was.DeletionTimestamp.Equal(is.DeletionTimestamp) &&
 		isReady(was) == isReady(is) && was.Status.MTU == is.Status.MTU
