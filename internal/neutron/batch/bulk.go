@@ -12,8 +12,7 @@ import (
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 )
 
-// send sends creates in one call, or in several where Neutron refuses some of them, and gives their callers what came
-// of it.
+// send sends creates in one call, or in several if Neutron refuses some of them. It gives each caller its result.
 func (b *Queue) send(under *slot, l *line, batch []*pendingCreate) {
 	ctx, done := forAll(batch)
 	defer done()
@@ -24,7 +23,7 @@ func (b *Queue) send(under *slot, l *line, batch []*pendingCreate) {
 		group := groups[0]
 		groups = groups[1:]
 		if halved {
-			// Who has gone meanwhile will look for what came of it: it must not come after that.
+			// A caller that has left will check the outcome: nothing may be created after that check.
 			group = slices.DeleteFunc(slices.Clone(group), func(c *pendingCreate) bool { return c.ctx.Err() != nil })
 			if len(group) == 0 {
 				continue
@@ -81,7 +80,7 @@ func itemsOf(group []*pendingCreate) []Item {
 	return items
 }
 
-// each has creates go one by one.
+// each splits creates into groups of one.
 func each(creates []*pendingCreate) (groups [][]*pendingCreate) {
 	for c := range slices.Chunk(creates, 1) {
 		groups = append(groups, c)
@@ -89,30 +88,30 @@ func each(creates []*pendingCreate) (groups [][]*pendingCreate) {
 	return groups
 }
 
-// declined reports whether Neutron said no to a create, by its own word or a proxy's: nothing was created. Where that
-// was of several, some may be fine by themselves. A log-in that failed, whatever was to follow, is none.
+// declined reports whether Neutron, or a proxy, refused a create: nothing was created. If the call had several creates,
+// some may succeed alone. A failed log-in is not a refusal of the create.
 func declined(err error) bool {
 	e, ok := errors.AsType[*client.Error](err)
 	return ok && !e.MaybeDone && e.Kind != client.Throttled && e.Kind != client.Unauthenticated && !e.OfLogin() &&
 		(e.Kind != client.Transient || e.Status >= http.StatusBadRequest)
 }
 
-// concernsAll reports whether what one create of a batch was told, alone, goes for the others as well: a quota that has
-// no room for one has none for the next, and a cloud that asks to be left alone means it.
+// concernsAll reports whether the error of one create applies to the rest of its batch. A quota without room for one
+// has no room for the next, and a rate limit applies to all.
 func concernsAll(err error) bool {
 	kind := client.KindOf(err)
 	return kind == client.Capacity || kind == client.Throttled
 }
 
-// together reports whether two creates may go in one call, which is Within the project that its first one is Within.
+// together reports whether two creates may share a call: both need the same project (client.Within).
 func together(a, b *pendingCreate) bool {
 	project, bound := client.Wanted(a.ctx)
 	other, otherBound := client.Wanted(b.ctx)
 	return project == other && bound == otherBound
 }
 
-// forAll gives a context that ends when those of all have, since a call is for all who wait for it. done frees what it
-// holds.
+// forAll returns a context that ends when all callers' contexts have ended, because the call serves all of them. done
+// releases its resources.
 func forAll(batch []*pendingCreate) (ctx context.Context, done func()) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(batch[0].ctx))
 	var left atomic.Int64
@@ -133,19 +132,19 @@ func forAll(batch []*pendingCreate) (ctx context.Context, done func()) {
 	}
 }
 
-// suspect is a create that failed among others, or by itself.
+// suspect is a create that failed, in a batch or alone.
 type suspect struct {
-	// most is how many may go in one call with it when it is tried again.
+	// most is how many creates may go in one call with it at a retry, itself included.
 	most  int
 	until time.Time
 }
 
-// suspicion is how long a create is a suspect: longer than any pause before it is tried again as a rule.
+// suspicion is how long a create stays a suspect. It is longer than any usual backoff.
 const suspicion = 10 * time.Minute
 
-// remember notes how many creates may go together when they are tried again. A call that failed without a word of
-// what was wrong (a 500 that one of them provokes each time) is halved from one attempt to the next, and what was
-// refused alone, after it had to be found out, goes alone.
+// remember records how many creates may go together at a retry. If a call fails with unknown cause (one create provokes
+// a 500 each time), each retry halves the group. A create that was refused alone, after its batch was split, goes
+// alone.
 func (b *Queue) remember(group []*pendingCreate, err error, halved bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -169,7 +168,7 @@ func (b *Queue) remember(group []*pendingCreate, err error, halved bool) {
 	}
 }
 
-// mostWith is how many creates may go in one call with that of an key. The caller holds mu.
+// mostWith returns how many creates may go in one call with the create of a key. The caller holds mu.
 func (b *Queue) mostWith(key string) int {
 	if s, ok := b.suspects[key]; ok && time.Now().Before(s.until) {
 		return s.most

@@ -1,4 +1,4 @@
-// Package batch sends many workers' writes to one cloud in few, large calls. A Queue puts creates together, has flows
-// take turns, and learns how many calls the cloud serves at a time. It knows no kind of resource: an Item names its
+// Package batch reduces the calls that many workers' writes cost one cloud. A Queue sends creates in bulk, serves flows
+// in turn, and adapts the number of concurrent calls to the cloud. It knows no kind of resource: an Item names its
 // client.Collection.
 package batch

@@ -1,17 +1,17 @@
 package batch
 
-// fairQueue is first in, first out within a flow, and flows take turns. The zero value is empty.
+// fairQueue is first in, first out within a flow; flows take turns. The zero value is an empty queue.
 type fairQueue[T any] struct {
 	waiting map[string][]T
-	// turns are the flows in which something waits; the first one is the next.
+	// turns are the flows with waiting items; the first one is next.
 	turns []string
 	size  int
 }
 
-// len is how many wait.
+// len returns how many items wait.
 func (q *fairQueue[T]) len() int { return q.size }
 
-// push adds to the end of a flow.
+// push appends an item to a flow.
 func (q *fairQueue[T]) push(flow string, item T) {
 	if q.waiting == nil {
 		q.waiting = map[string][]T{}
@@ -23,7 +23,7 @@ func (q *fairQueue[T]) push(flow string, item T) {
 	q.size++
 }
 
-// peek gives the next one and leaves it; ok is false where none waits.
+// peek returns the next item without removing it; ok is false if none waits.
 func (q *fairQueue[T]) peek() (item T, ok bool) {
 	if q.size == 0 {
 		return item, false
@@ -31,7 +31,7 @@ func (q *fairQueue[T]) peek() (item T, ok bool) {
 	return q.waiting[q.turns[0]][0], true
 }
 
-// pop takes the next one, which MUST be there, and ends its flow's turn.
+// pop removes the next item, which MUST exist, and ends its flow's turn.
 func (q *fairQueue[T]) pop() T {
 	flow := q.turns[0]
 	q.turns = q.turns[1:]
@@ -41,7 +41,7 @@ func (q *fairQueue[T]) pop() T {
 		delete(q.waiting, flow)
 	} else {
 		var none T
-		items[0] = none // what was taken is not kept alive by what waits
+		items[0] = none // lets the garbage collector free it
 		q.waiting[flow] = items[1:]
 		q.turns = append(q.turns, flow)
 	}

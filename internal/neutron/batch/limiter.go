@@ -5,34 +5,33 @@ import (
 	"time"
 )
 
-// limiter decides how many calls to one cloud may be under way at a time. It knows nothing of the cloud and learns from
-// what calls take: while they are hardly slower than the quickest of their kind, more at a time may gain something;
-// once they are much slower, they only wait in the cloud's queue instead of ours, where they could still be put
-// together, take turns, or be called off. The idea is that of TCP Vegas (Brakmo, O'Malley, Peterson, 1994), applied to
-// calls.
+// limiter decides how many calls to one cloud may run concurrently. It learns only from the calls' durations. While
+// calls take little longer than the quickest of their kind, a higher limit may help. When they take much longer, they
+// wait in the cloud's queue. In our queue they could still be batched, take turns, or be canceled. The idea is that of
+// TCP Vegas (Brakmo, O'Malley, Peterson, 1994), applied to calls.
 //
 // It is not safe for concurrent use.
 type limiter struct {
-	// most is the highest limit.
+	// most is the upper bound of the limit.
 	most int
-	// size is the limit, at least 1. Its fraction is what has been learned towards the next whole call.
+	// size is the limit, at least 1. Its fraction is progress towards the next whole call.
 	size float64
-	// starting is true until calls are seen to wait, or to fail.
+	// starting is true until calls are seen to wait or fail.
 	starting bool
-	// quickest are the shortest durations seen, by class of call.
+	// quickest are the shortest durations, by class of call.
 	quickest map[class]*quickest
-	// rotated is when the quickest of before the last rotation were thrown away.
+	// rotated is when the period of quickest last changed.
 	rotated time.Time
-	// cut is when the limit was last cut. Calls from before it tell of the limit before it.
+	// cut is when the limit was last cut. Calls that began before it say nothing about the new limit.
 	cut time.Time
-	// probes is how many calls are still to be answered until the limit, which was cut for them, is what it was again:
+	// probes is how many answers to wait for after a cut that measures the cloud's speed. Then the limit returns to
 	// former.
 	probes int
 	former float64
 }
 
-// class is calls that take the same time where nothing else is going on: of one operation, and of so many resources,
-// give or take a factor of two.
+// class groups calls that take about the same time on an idle cloud: the same operation, and the same number of
+// resources within a factor of two.
 type class struct {
 	op        string
 	magnitude int
@@ -40,7 +39,7 @@ type class struct {
 
 func classOf(op string, items int) class { return class{op, bits.Len(uint(items))} }
 
-// quickest is the shortest duration in each of the last two periods; 0 where there was none.
+// quickest is the shortest duration in each of the last two periods; 0 if there was none.
 type quickest struct{ before, now time.Duration }
 
 func (q *quickest) duration() time.Duration {
@@ -51,19 +50,19 @@ func (q *quickest) duration() time.Duration {
 }
 
 const (
-	// firstLimit is the limit of the first calls. Two keep a server at work that serves one at a time.
+	// firstLimit is the initial limit. Two calls keep busy a server that handles one at a time.
 	firstLimit = 2
-	// tolerance is how many times longer than the quickest a call takes before it counts as having waited: the time of
-	// calls that do not wait differs, too.
+	// tolerance is how many times the quickest duration a call may take before it counts as having waited. Durations vary
+	// even without waiting.
 	tolerance = 2
-	// unhurt is how many times longer than the quickest a call takes at most that has not waited for a second one of its
-	// kind: only then the limit makes leaps at first.
+	// unhurt is the highest multiple of the quickest duration that shows that a call did not wait for another one. Only
+	// such calls let the limit grow fast at first.
 	unhurt = 1.5
-	// fewWaiting and manyWaiting are of how many calls waiting in the cloud the limit grows up to, and shrinks beyond
+	// The limit grows while fewer than fewWaiting calls wait in the cloud. It shrinks while more than manyWaiting do
 	// (alpha and beta in Vegas).
 	fewWaiting, manyWaiting = 1, 2
-	// period is how long the quickest is believed in, twice: a cloud may become slower for good. A probe at its end costs
-	// a cloud that is busy up to the limit about as much as one call takes.
+	// period is half of how long a quickest duration is trusted, because a cloud may become slower for good. On a fully
+	// busy cloud, the probe at its end costs about the time of one call.
 	period = time.Minute
 )
 
@@ -73,10 +72,10 @@ func newLimiter(most int, now time.Time) *limiter {
 	}
 }
 
-// limit is how many calls may be under way at a time.
+// limit returns how many calls may run concurrently.
 func (l *limiter) limit() int { return int(l.size) }
 
-// usual is what a call of the class takes at the best; 0 where that is not known.
+// usual returns the shortest known duration of the class; 0 if unknown.
 func (l *limiter) usual(c class) time.Duration {
 	if q := l.quickest[c]; q != nil {
 		return q.duration()
@@ -84,12 +83,12 @@ func (l *limiter) usual(c class) time.Duration {
 	return 0
 }
 
-// succeeded learns from a call that was answered. Only where as many were under way as might be, at some time that it
-// was (full), does its duration say that the limit is too low.
+// succeeded learns from a successful call. full is true if the limit was reached while the call ran. Only then can its
+// duration show that the limit is too low.
 //
-// At first the limit grows by one with each such call that has not waited at all, which about doubles it in the time
-// that a call takes: in bulk that is a second or two, and a cloud that serves many at a time would be half idle for a
-// good while otherwise. From the first that has waited on, it grows by one in that time.
+// At first the limit grows by one with each such call that has not waited. So it about doubles in the duration of a
+// call. A bulk call takes a second or two, so slower growth would leave a fast cloud half idle for long. After the
+// first call that has waited, the limit grows by one in that time.
 func (l *limiter) succeeded(c class, began, now time.Time, full bool) {
 	took := max(now.Sub(began), 1)
 	l.rotate(now)
@@ -113,7 +112,7 @@ func (l *limiter) succeeded(c class, began, now time.Time, full bool) {
 	waiting := l.size * (1 - min(1, tolerance*float64(q.duration())/float64(took)))
 	switch {
 	case l.starting && waiting >= fewWaiting:
-		// It has gone past what the cloud serves, by those that wait now.
+		// The limit exceeds what the cloud can serve by the calls that wait now.
 		l.starting = false
 		l.size = max(l.size-waiting+fewWaiting, l.size/2, 1)
 	case l.starting && full && float64(took) < unhurt*float64(q.duration()):
@@ -125,7 +124,8 @@ func (l *limiter) succeeded(c class, began, now time.Time, full bool) {
 	}
 }
 
-// failed learns from a call that the cloud could not serve, or not in time. It is not for refusals of what was asked.
+// failed learns from a call that the cloud could not serve, or not in time. MUST NOT be called for refusals of a
+// request.
 func (l *limiter) failed(began, now time.Time) {
 	if began.Before(l.cut) {
 		return
@@ -140,9 +140,9 @@ func (l *limiter) cutTo(size float64, now time.Time) {
 	l.cut = now
 }
 
-// rotate forgets the quickest of two periods ago. Should the calls of the present one all have waited, so that none
-// shows how quick the cloud is, those that come now will show it: the limit is cut for as many calls as it then is, to
-// where none should wait, and is what it was once they are answered.
+// rotate forgets the quickest durations of two periods ago. If all calls of this period waited, none shows the cloud's
+// real speed. So rotate cuts the limit to where no call should wait, for as many calls as the new limit. After their
+// answers the limit returns to its former value.
 func (l *limiter) rotate(now time.Time) {
 	if now.Sub(l.rotated) < period {
 		return

@@ -11,16 +11,15 @@ import (
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 )
 
-// Queue stands between many workers and one cloud, and sends what they write in few, large calls:
+// Queue reduces the load of many workers' writes on one cloud. It sends them in few, large calls:
 //
-//   - Creates in one collection that wait together go as one (bulk), which is atomic in Neutron. One that is refused is
-//     halved until the bad items stand alone and the good ones are through (bulk.go).
-//   - The number of writes under way follows what the cloud can do (limiter). What is more waits here, at the price of
-//     a goroutine, and flows take turns.
-//   - A call that gets no answer for long does not keep others from being sent.
+//   - Waiting creates in one collection go in one call (bulk), which is atomic in Neutron. A refused call is halved
+//     until the bad items stand alone and the good ones succeed (bulk.go).
+//   - The number of concurrent writes follows the cloud's speed (limiter). Other writes wait here, each in a goroutine,
+//     and flows take turns.
+//   - A call that gets no answer for long does not block others.
 //
-// It sends nothing twice whose outcome it does not know: that is for a caller who has looked. Reads are not its
-// business.
+// It never resends a write whose outcome is unknown: the caller MUST check first. It does not handle reads.
 //
 // All methods are safe for concurrent use.
 type Queue struct {
@@ -28,81 +27,79 @@ type Queue struct {
 
 	mu      sync.Mutex
 	limiter *limiter
-	// underway are the calls that count against the limit. overdue are those that do so no more, having been on their
-	// way for longer than calls take.
+	// underway counts the calls that use the limit. overdue counts those that ran too long and no longer use it.
 	underway, overdue int
-	// full is when as many were under way, last, as may be.
+	// full is when the limit was last reached.
 	full time.Time
-	// lines are the creates that wait, by collection; others are the writes that wait and are no creates.
+	// lines are the waiting creates, by collection; others are the other waiting writes.
 	lines  []*line
 	others fairQueue[*pendingWrite]
-	// turn is where the next one is looked for first: an index into lines, or len(lines) for others.
+	// turn is where the search for the next call starts: an index into lines, or len(lines) for others.
 	turn int
-	// busy is when a create last came in, or a call ended that created several, whose callers come back with more.
+	// busy is when a create last arrived or a bulk call last ended: its callers soon return with more.
 	busy time.Time
-	// suspects are how many creates may go in one call with one that failed among several, by key.
+	// suspects limit how many creates may go in one call with one that failed, by key.
 	suspects map[string]suspect
-	// rest is until when the cloud has asked not to be written to.
+	// rest is until when the cloud's rate limit forbids writes.
 	rest time.Time
 }
 
 // Item is a create.
 type Item struct {
-	// Op is what is tried, such as "create network". Items of one Collection have the same.
+	// Op names the operation, such as "create network". All Items of a Collection have the same.
 	Op string
-	// Collection is where the resource is created. Where it has no Bulk, each of its items goes alone.
+	// Collection is where the resource is created. If it has no Bulk, each item goes alone.
 	Collection client.Collection
-	// Key tells this create from all others, when it is tried again, too.
+	// Key identifies this create among all others. A retry has the same key.
 	Key string
-	// Flow names on whose behalf it is made, by a namespace as a rule. Where more items wait than may be under way, flows
-	// take turns (as in Kubernetes' API Priority and Fairness, whose word it is): a thousand creates of one namespace do
-	// not make the one of another wait for all of them. Items without a flow share one.
+	// Flow is on whose behalf the create runs, normally a namespace. If more items wait than may run, flows take turns
+	// (the term is from Kubernetes' API Priority and Fairness). So one namespace's create does not wait for a thousand of
+	// another. Items without a flow share one.
 	Flow string
-	// Alone, where set, is asked when the item's turn comes whether it goes in a call by itself. It MUST be quick and MUST
-	// NOT call the Queue.
+	// Alone, if set, is called when the item's turn comes. It returns whether the item needs its own call. It MUST be
+	// quick and MUST NOT call the Queue.
 	Alone func() bool
 	Body  map[string]any
 }
 
-// Options tune a Queue.
+// Options configure a Queue.
 type Options struct {
-	// MaxCalls bounds the writes that are under way at a time, whatever the cloud's speed allows; 0 means
-	// DefaultMaxCalls.
+	// MaxCalls bounds the concurrent writes, however fast the cloud is; 0 means DefaultMaxCalls.
 	MaxCalls int
-	// Post sends the creates of one call, all or none, and returns what was made in their order. It is required.
+	// Post sends the creates of one call, all or none. It returns the new resources in the same order. It is required.
 	Post func(ctx context.Context, op string, of client.Collection, bodies []map[string]any) ([]json.RawMessage, error)
-	// Refused, where set, is told why a call with several items failed. It returns whether they go one by one from there
-	// on, and not by halves. It MUST be quick and safe for concurrent use.
+	// Refused, if set, is called with the error of a call with several items. If it returns true, they go one by one from
+	// then on, and are not halved. It MUST be quick and safe for concurrent use.
 	Refused func(of client.Collection, items []Item, err error) (oneByOne bool)
 }
 
 const (
-	// DefaultMaxCalls bounds the writes to a cloud that are under way at a time, whatever its speed allows.
+	// DefaultMaxCalls bounds the concurrent writes to a cloud, however fast it is.
 	DefaultMaxCalls = 16
-	// maxBatch is how many creates go into one call. Neutron's cost is per resource by then, and a longer call holds up
-	// for longer what comes after it.
+	// maxBatch is how many creates go in one call. Beyond it Neutron's cost per resource is constant, and a longer call
+	// delays the next ones.
 	maxBatch = 25
-	// batchWindow is how long a create waits for others to come along, where others have been about for the last moment.
+	// batchWindow is how long a create waits for others if another one came within busyFor.
 	batchWindow = 5 * time.Millisecond
 	busyFor     = 10 * time.Millisecond
-	// patience is how long a call counts against the limit, beside patienceTimes what such calls take at the best.
+	// A call uses the limit for patience plus patienceTimes the shortest duration of such calls.
 	patience      = 5 * time.Second
 	patienceTimes = 10
 )
 
-// line is where the creates in one collection wait.
+// line is the queue of creates in one collection.
 type line struct {
 	of    client.Collection
 	queue fairQueue[*pendingCreate]
-	// due is when they go, however few they are. The timer is set to it.
+	// due is when to send them, however few they are. The timer is set to it.
 	due   time.Time
 	timer *time.Timer
 }
 
-// place is the state of a write between its caller and the Queue. The Queue's mu guards it.
+// place is the state of a write that its caller and the Queue share. The Queue's mu guards it.
 type place struct {
 	ctx context.Context
-	// taken is true once its turn has come; left, once its caller has gone.
+	// taken is true once its turn has come; left is true once its caller has gone.
 	taken, left bool
 }
 
@@ -110,31 +107,31 @@ type place struct {
 type pendingWrite struct {
 	place
 	op   string
-	turn chan turn // takes one
+	turn chan turn // capacity 1
 }
 
-// turn is a place among the calls under way, or why there is none.
+// turn permits a call, or says why it is refused.
 type turn struct {
 	slot *slot
 	err  *client.Error
 }
 
-// pendingCreate is an Item that waits or is on its way.
+// pendingCreate is an Item that waits or is being sent.
 type pendingCreate struct {
 	Item
 	place
-	// most is how many may go in one call with it, itself included.
+	// most is how many creates may go in one call with it, itself included.
 	most   int
 	result chan created
 }
 
-// created is what became of a create: the resource as Neutron's JSON, or an *Error.
+// created is the result of a create: the resource as Neutron's JSON, or an *Error.
 type created struct {
 	made json.RawMessage
 	err  error
 }
 
-// New makes a Queue.
+// New creates a Queue.
 func New(options Options) *Queue {
 	if options.MaxCalls <= 0 {
 		options.MaxCalls = DefaultMaxCalls
@@ -145,8 +142,8 @@ func New(options Options) *Queue {
 	return &Queue{options: options, limiter: newLimiter(options.MaxCalls, time.Now()), suspects: map[string]suspect{}}
 }
 
-// Create has a resource created, with what others create at the time, and returns it as Neutron's JSON. Its error is
-// the item's own, an *client.Error.
+// Create creates a resource, in one call with other creates if possible, and returns it as Neutron's JSON. Its error is
+// the item's own, a *client.Error.
 func (b *Queue) Create(ctx context.Context, item Item) (json.RawMessage, error) {
 	c := &pendingCreate{Item: item, place: place{ctx: ctx}, most: 1, result: make(chan created, 1)}
 	op := item.Op
@@ -166,8 +163,8 @@ func (b *Queue) Create(ctx context.Context, item Item) (json.RawMessage, error) 
 	}
 }
 
-// Write has send called when the turn of its flow comes, unless ctx ends first, and returns its error. op is what it
-// tries.
+// Write calls send when the turn of its flow comes, unless ctx ends first, and returns its error. op names the
+// operation.
 func (b *Queue) Write(ctx context.Context, op, flow string, send func() error) error {
 	w := &pendingWrite{place: place{ctx: ctx}, op: op, turn: make(chan turn, 1)}
 	b.mu.Lock()
@@ -182,12 +179,12 @@ func (b *Queue) Write(ctx context.Context, op, flow string, send func() error) e
 		if err := b.leave(ctx, &w.place, op); !err.MaybeDone {
 			return err
 		}
-		t = <-w.turn // it came at the same time; send ends soon
+		t = <-w.turn // the turn came at the same time; send ends soon
 	}
 	if t.err != nil {
 		return t.err
 	}
-	err := errUnfinished // of one that panics
+	err := errUnfinished // if send panics
 	defer func() { t.slot.end(err) }()
 	err = send()
 	return err
@@ -195,8 +192,8 @@ func (b *Queue) Write(ctx context.Context, op, flow string, send func() error) e
 
 var errUnfinished = errors.New("the write did not come to its end")
 
-// Reset has it forget what it learned of a cloud: what is written from now on goes to another. What is still under way
-// teaches it nothing any more.
+// Reset forgets what the Queue learned of a cloud, because later writes go to another one. Calls under way teach it
+// nothing more.
 func (b *Queue) Reset() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -205,8 +202,7 @@ func (b *Queue) Reset() {
 	clear(b.suspects)
 }
 
-// leave ends the wait of a caller whose context has ended. Its error leaves open what becomes of a write that is on its
-// way already.
+// leave ends the wait of a caller whose context has ended. The error is MaybeDone if the write was already sent.
 func (b *Queue) leave(ctx context.Context, p *place, op string) *client.Error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -216,7 +212,7 @@ func (b *Queue) leave(ctx context.Context, p *place, op string) *client.Error {
 	return e
 }
 
-// enter puts a create in its line. The caller holds mu.
+// enter adds a create to its line. The caller holds mu.
 func (b *Queue) enter(c *pendingCreate) {
 	at := slices.IndexFunc(b.lines, func(l *line) bool { return l.of == c.Collection })
 	if at < 0 {
@@ -235,7 +231,7 @@ func (b *Queue) enter(c *pendingCreate) {
 	l.queue.push(c.Flow, c)
 }
 
-// dispatch sends what may be sent. The caller holds mu.
+// dispatch sends as many calls as the limit permits. The caller holds mu.
 func (b *Queue) dispatch() {
 	if left := time.Until(b.rest); left > 0 {
 		b.turnAway(left)
@@ -248,8 +244,7 @@ func (b *Queue) dispatch() {
 	}
 }
 
-// turnAway ends the wait of all: the cloud is to be left alone for that long, and a worker has better things to do. The
-// caller holds mu.
+// turnAway fails all waiting writes during a rate limit, so that workers can do other work. The caller holds mu.
 func (b *Queue) turnAway(rest time.Duration) {
 	refusal := func(op string) *client.Error {
 		return &client.Error{
@@ -270,7 +265,7 @@ func (b *Queue) turnAway(rest time.Duration) {
 	}
 }
 
-// sendNext sends the next call, by turns; false where none waits that is due. The caller holds mu.
+// sendNext sends the next call, in turn; false if no write is due. The caller holds mu.
 func (b *Queue) sendNext() bool {
 	for range len(b.lines) + 1 {
 		at := b.turn
@@ -297,8 +292,7 @@ func (b *Queue) sendNext() bool {
 	return false
 }
 
-// isDue reports whether a line's first creates are to go, and sees to it that they do when they are. The caller holds
-// mu.
+// isDue reports whether a line's creates are due. If not, it sets the timer to dispatch them. The caller holds mu.
 func (b *Queue) isDue(l *line) bool {
 	if l.queue.len() == 0 {
 		return false
@@ -319,8 +313,8 @@ func (b *Queue) isDue(l *line) bool {
 	return false
 }
 
-// next takes those from the line that go in one call: as many as each of them bears, all of them for one project. The
-// caller holds mu.
+// next removes from the line the creates of the next call. It respects the most of each of them and takes one project
+// only. The caller holds mu.
 func (b *Queue) next(l *line) []*pendingCreate {
 	var batch []*pendingCreate
 	most := maxBatch
@@ -341,7 +335,7 @@ func (b *Queue) next(l *line) []*pendingCreate {
 	return batch
 }
 
-// mostNow is how many may go in one call with a create whose turn has come.
+// mostNow returns how many creates may go in one call with a create whose turn has come.
 func (c *pendingCreate) mostNow() int {
 	if c.Alone != nil && c.Alone() {
 		return 1
@@ -349,19 +343,19 @@ func (c *pendingCreate) mostNow() int {
 	return c.most
 }
 
-// slot is the place of a call among those that are under way.
+// slot is the place of one call within the limit.
 type slot struct {
 	queue *Queue
-	// limiter is what learns from it.
+	// limiter learns from the call.
 	limiter *limiter
 	class   class
 	began   time.Time
-	// overdue is set when it counts no more, by the timer. The Queue's mu guards it.
+	// overdue is set by the timer when the call no longer uses the limit. The Queue's mu guards it.
 	overdue bool
 	timer   *time.Timer
 }
 
-// begin begins a call. The caller holds mu.
+// begin starts a call. The caller holds mu.
 func (b *Queue) begin(op string, items int) *slot {
 	b.underway++
 	s := &slot{queue: b, limiter: b.limiter, class: classOf(op, items), began: time.Now()}
@@ -381,8 +375,8 @@ func (b *Queue) begin(op string, items int) *slot {
 	return s
 }
 
-// end ends a call, and learns from how it ended: with one error, or with those of the calls that it took. What took
-// several, or failed, does not tell how quick the cloud is.
+// end ends a call and learns from its errors, one per request that it sent. Several requests or a failure do not show
+// the cloud's speed.
 func (s *slot) end(errs ...error) {
 	b := s.queue
 	b.mu.Lock()
@@ -400,7 +394,7 @@ func (s *slot) end(errs ...error) {
 	b.dispatch()
 }
 
-// learn has the limiter and the Queue heed how a call ended. The caller holds mu.
+// learn updates the limiter and the Queue from the result of a call. The caller holds mu.
 func (s *slot) learn(errs []error, now time.Time) {
 	b := s.queue
 	if len(errs) == 1 && errs[0] == nil {
