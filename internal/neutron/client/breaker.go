@@ -15,41 +15,41 @@ import (
 
 // Outage is a time in which the cloud does not answer.
 type Outage struct {
-	// Since is when the first of the calls began to fail that led to it.
+	// Since is when the first of the failed calls that led to it began.
 	Since time.Time
-	// Reason is what became of the call that confirmed it; it is the same for as long as the outage lasts.
+	// Reason is the result of the probe that confirmed the outage. It stays the same during the outage.
 	Reason string
-	// Over is when the cloud answered again; zero while it does not.
+	// Over is when the cloud answered again; zero until then.
 	Over time.Time
 }
 
 const (
-	// suspicious is how many calls have to fail in a row, with no answer to any other between them, before a probe
-	// decides whether that is an outage. A call that fails for reasons of its own, such as one network on which Neutron
-	// trips, is one in many that are answered; where nobody else calls, the probe is the other.
+	// suspicious is how many calls must fail in a row before a probe checks for an outage. Any answer resets it. A call
+	// may fail for its own reasons, such as one network that makes Neutron fail. Then other calls are answered, or the
+	// probe is.
 	suspicious = 5
-	// probeTimeout bounds a probe, unless Options.Timeout is shorter. It is less than probeLast, so that a probe that
-	// hangs does not delay the next.
+	// probeTimeout bounds a probe, unless Options.Timeout is shorter. It is less than probeLast, so that a hanging probe
+	// does not delay the next.
 	probeTimeout = 10 * time.Second
-	// Probes come probeFirst after an outage began, then after pauses that double up to probeLast, give or take a tenth:
-	// that is how late the cloud's return is noticed at most.
+	// The first probe comes probeFirst after an outage began. The pauses double up to probeLast, with 10 % jitter. That is
+	// the longest delay before the controller notices that the cloud is back.
 	probeFirst = time.Second
 	probeLast  = 15 * time.Second
-	// calm is how long the cloud has to answer before the pauses between probes begin anew. Without it, a cloud that
-	// is there for a moment now and then would be tried by everybody each time.
+	// calm is how long the cloud must answer before the pauses between probes start again at probeFirst. Otherwise
+	// everybody would try a cloud that answers only briefly, each time.
 	calm = time.Minute
-	// outagePause is the pause that a call which was not sent asks for. Who waits is woken when the outage is over
-	// (Options.Outage); this is for those who are not.
+	// outagePause is the Wait of a call that was not sent. Callers that wait are woken when the outage is over
+	// (Options.Outage). The pause is for the others.
 	outagePause = 5 * time.Minute
 )
 
-// breaker is a circuit breaker for one cloud (M. Nygard, Release It!): while the cloud does not answer, calls are not
-// sent but fail at once, and one probe at a time finds out when it is back. What a dead cloud costs is then the same
-// for ten objects and for ten thousand.
+// breaker is a circuit breaker for one cloud (M. Nygard, Release It!). While the cloud does not answer, calls fail at
+// once and are not sent. One probe at a time checks whether it is back. So an outage costs the same for ten objects and
+// for ten thousand.
 //
-// It is closed, and lets everything pass, until Cloud.Run attends to it. All methods are safe for concurrent use.
+// It is closed, and lets all calls pass, unless Cloud.Run runs. All methods are safe for concurrent use.
 type breaker struct {
-	// suspected has a value in it when somebody should probe.
+	// suspected holds a value if a probe is needed.
 	suspected chan struct{}
 
 	mu       sync.Mutex
@@ -57,20 +57,20 @@ type breaker struct {
 	// failures counts the calls that failed since the last answer; first is when the first of them began.
 	failures int
 	first    time.Time
-	// outage is nil while the breaker is closed; over is closed when the outage is.
+	// outage is nil while the breaker is closed; over is closed when the outage ends.
 	outage *Outage
 	over   chan struct{}
-	// ended is when the last outage ended, and pause the last one between its probes.
+	// ended is when the last outage ended; pause is the last pause between its probes.
 	ended time.Time
 	pause time.Duration
 }
 
 func newBreaker() *breaker { return &breaker{suspected: make(chan struct{}, 1)} }
 
-// ErrOutage is the cause of errors that admit gives.
+// ErrOutage is the cause of errors for calls that are not sent during an outage.
 var ErrOutage = errors.New("the cloud does not answer")
 
-// admit gives an error for a call that is not to be sent. It is no *Error of one that is MaybeDone.
+// admit returns an error if a call must not be sent. The error is not MaybeDone.
 func (b *breaker) admit(op string) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -84,7 +84,7 @@ func (b *breaker) admit(op string) error {
 	}
 }
 
-// observe takes note of how a call ended that began at a time. It returns the outage that an answer ended, or nil.
+// observe records the result of a call that began at began. It returns the outage that an answer ended, or nil.
 func (b *breaker) observe(began time.Time, s sign) *Outage {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -111,7 +111,7 @@ func (b *breaker) observe(began time.Time, s sign) *Outage {
 	return nil
 }
 
-// trip opens the breaker because a probe that began at a time failed, unless a call has been answered since.
+// trip opens the breaker because a probe that began at began failed, unless another call has been answered since.
 func (b *breaker) trip(began time.Time, reason string) *Outage {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -132,13 +132,13 @@ func (b *breaker) close() *Outage {
 	b.outage, b.failures, b.ended = nil, 0, ended.Over
 	close(b.over)
 	select {
-	case <-b.suspected: // of before
+	case <-b.suspected: // from the past outage
 	default:
 	}
 	return &ended
 }
 
-// ending is closed when the present outage is over; nil where there is none.
+// ending returns a channel that is closed when the present outage ends; nil if there is none.
 func (b *breaker) ending() <-chan struct{} {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -148,10 +148,10 @@ func (b *breaker) ending() <-chan struct{} {
 	return b.over
 }
 
-// OutageEnd is closed when the cloud's present outage is over; nil where there is none.
+// OutageEnd returns a channel that is closed when the cloud's present outage ends; nil if there is none.
 func (c *Cloud) OutageEnd() <-chan struct{} { return c.breaker.ending() }
 
-// next is the pause before the next probe.
+// next returns the pause before the next probe.
 func (b *breaker) next() time.Duration {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -159,7 +159,7 @@ func (b *breaker) next() time.Duration {
 	return Jitter(b.pause)
 }
 
-// attend says whether somebody probes. When nobody does any more, everything passes.
+// attend records whether Run probes. If it stops, the breaker closes and all calls pass.
 func (b *breaker) attend(attended bool) *Outage {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -170,21 +170,21 @@ func (b *breaker) attend(attended bool) *Outage {
 	return nil
 }
 
-// sign is what the end of a call says of the cloud as a whole.
+// sign is what the result of a call shows about the cloud as a whole.
 type sign int
 
 const (
-	// nothing: the caller went away, or the call was not sent.
+	// nothing: the caller left, or the call was not sent.
 	nothing sign = iota
-	// answered: somebody who understood the call answered it, be it with a refusal.
+	// answered: a server that understood the call answered it, even with a refusal.
 	answered
-	// unanswered: nobody answered, or somebody who did not understand the call. It may be the call's own fault.
+	// unanswered: no answer, or one from a server that did not understand the call. The call itself may be the cause.
 	unanswered
-	// silence: nobody can do anything, for as long as it lasts.
+	// silence: no call can succeed until it ends.
 	silence
 )
 
-// signOf judges a call to Neutron by how it ended. ctx is the caller's, without the call's own deadline.
+// signOf judges the result of a call to Neutron. ctx is the caller's, without the call's own deadline.
 func signOf(ctx context.Context, err error) sign {
 	var refusal *notPermitted
 	e, ok := errors.AsType[*Error](err)
@@ -196,14 +196,15 @@ func signOf(ctx context.Context, err error) sign {
 	case e.Kind != Transient && e.Kind != Unauthenticated:
 		return answered
 	case e.Status == http.StatusUnauthorized:
-		// Neutron's word on a token tells nothing of Keystone, which is needed next.
+		// Neutron's refusal of a token shows nothing about Keystone, which is needed next.
 		return nothing
 	default:
 		return unanswered
 	}
 }
 
-// signOfLogin judges a log-in. One that gets no answer concerns everybody: it is tried where there is no good token.
+// signOfLogin judges a log-in. A log-in without an answer affects all calls, because it is tried only without a valid
+// token.
 func signOfLogin(ctx context.Context, err error) sign {
 	s := signOf(ctx, err)
 	switch {
@@ -212,7 +213,7 @@ func signOfLogin(ctx context.Context, err error) sign {
 	case KindOf(err) == Unauthenticated:
 		return answered
 	case s == answered && err == nil:
-		// Keystone has answered. Whether Neutron does is not known yet.
+		// Keystone has answered. Whether Neutron does is still unknown.
 		return nothing
 	}
 	return s
@@ -220,12 +221,12 @@ func signOfLogin(ctx context.Context, err error) sign {
 
 const opProbe = "probe"
 
-// Run notices when the cloud does not answer, and when it does again, until ctx is done. Meanwhile calls fail at once
-// and are not sent, except for one probe at a time. Without Run, every call is sent. At most one Run may run.
+// Run detects outages of the cloud and their ends, until ctx is done. During an outage calls fail at once and are not
+// sent, except for one probe at a time. Without Run, every call is sent. Only one Run may run at a time.
 //
-// An outage begins when several calls in a row, or a log-in, got no answer, or none but what a broken server, or a
-// proxy in front of it, gives; and a probe (one read of Options.Probe) gets none either. It ends with the first
-// answer to a probe, or to a call that was still under way.
+// An outage begins when several calls in a row, or a log-in, and then a probe get no answer. The answer of a broken
+// server or proxy counts as none. A probe is one read of Options.Probe. The outage ends with the first answer to a
+// probe, or to a call still under way.
 func (c *Cloud) Run(ctx context.Context) {
 	c.breaker.attend(true)
 	defer func() { c.tell(c.breaker.attend(false)) }()
@@ -251,7 +252,7 @@ func (c *Cloud) Run(ctx context.Context) {
 	}
 }
 
-// sitOut probes until the outage is over, or ctx is done.
+// sitOut probes until the outage is over or ctx is done.
 func (c *Cloud) sitOut(ctx context.Context) {
 	probed := time.Now()
 	for over := c.breaker.ending(); over != nil && c.breaker.ending() == over; {
@@ -266,18 +267,18 @@ func (c *Cloud) sitOut(ctx context.Context) {
 	}
 }
 
-// probe logs in, where there is no good token, and reads one resource of Options.Probe.
+// probe logs in if there is no valid token, and reads one resource of Options.Probe.
 func (c *Cloud) probe(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, min(probeTimeout, c.options.Timeout))
 	defer cancel()
-	var page map[string]json.RawMessage // a portal in front of the cloud may answer with a page of its own
+	var page map[string]json.RawMessage // a portal in front of the cloud may answer with its own page
 	return c.exchange(ctx, Request{
 		Op: opProbe, Method: http.MethodGet, Path: c.options.Probe.Many,
 		query: url.Values{"limit": {"1"}, "fields": {"id"}}, Answer: &page,
 	})
 }
 
-// silenceOf says, for a user, who did not answer a probe and how.
+// silenceOf says for users which server did not answer a probe, and how it failed.
 func (c *Cloud) silenceOf(err error) string {
 	e, ok := errors.AsType[*Error](err)
 	switch {
@@ -296,8 +297,8 @@ func (c *Cloud) silenceOf(err error) string {
 	return text
 }
 
-// tell tells Options.Outage, where outage is not nil. Beginnings and ends are found out by different goroutines: a
-// beginning whose end was found out before it could be told is not told any more, so that an end is always the last.
+// tell calls Options.Outage if outage is not nil. Different goroutines detect beginnings and ends. A beginning whose
+// end is already known is skipped, so that an end always comes last.
 func (c *Cloud) tell(outage *Outage) {
 	if outage == nil {
 		return
@@ -310,7 +311,7 @@ func (c *Cloud) tell(outage *Outage) {
 	c.options.Outage(*outage)
 }
 
-// Pause returns after a pause, when ctx is done, or when wake is closed; a nil wake never is.
+// Pause returns after a pause, when ctx is done, or when wake is closed; a nil wake never wakes it.
 func Pause(ctx context.Context, pause time.Duration, wake <-chan struct{}) {
 	timer := time.NewTimer(pause)
 	defer timer.Stop()
@@ -321,7 +322,7 @@ func Pause(ctx context.Context, pause time.Duration, wake <-chan struct{}) {
 	}
 }
 
-// Jitter spreads a pause by a tenth to both sides, so that many controllers do not list in step.
+// Jitter changes a pause by up to a tenth, so that many controllers do not list at the same moment.
 func Jitter(d time.Duration) time.Duration {
 	if d <= 0 {
 		return 0

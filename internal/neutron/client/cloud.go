@@ -22,7 +22,7 @@ import (
 	"cloudteam.ztgame.com/network-controller/internal/redact"
 )
 
-// Identity tells one project of one cloud from every other. It is pinned in the status of what was made there.
+// Identity identifies one project of one cloud. The status of what was created there pins it.
 type Identity struct {
 	// Endpoint is the address of the Neutron API, ending with a slash.
 	Endpoint string
@@ -32,7 +32,7 @@ type Identity struct {
 	ProjectID string
 }
 
-// String is the identity for a person.
+// String describes the identity for users.
 func (i Identity) String() string {
 	text := "project " + i.ProjectID + " at " + i.Endpoint
 	if i.Region != "" {
@@ -41,84 +41,83 @@ func (i Identity) String() string {
 	return text
 }
 
-// Call is one request to Neutron or Keystone that has ended.
+// Call is a finished request to Neutron or Keystone.
 type Call struct {
-	// Op is what was tried, such as "create network".
+	// Op names the operation, such as "create network".
 	Op string
-	// Creates is how many resources the call was to create; 0 of any other call.
+	// Creates is how many resources the call should create; 0 for other calls.
 	Creates int
-	// Duration is from the request to its last byte. Logging in, where that was needed, is a Call of its own.
+	// Duration is from the request to the last byte. A log-in before it is a Call of its own.
 	Duration time.Duration
 	// Err is nil for a success.
 	Err error
 }
 
-// Options tune a Cloud. The zero value is usable.
+// Options configure a Cloud. The zero value is usable.
 type Options struct {
 	// Timeout bounds each call, from connecting to the last byte; 0 means DefaultTimeout.
 	Timeout time.Duration
-	// PageSize is how many resources a list asks for at a time; 0 means DefaultPageSize.
+	// PageSize is how many resources a list requests per page; 0 means DefaultPageSize.
 	PageSize int
-	// Probe is the collection that is read to find out whether the cloud answers; see Run. One that Neutron serves from
-	// its database tells most. The zero value means the API's extensions, which it serves from memory.
+	// Probe is the collection that shows whether the cloud answers; see Run. One that Neutron serves from its database
+	// shows most. The zero value means the API's extensions, which Neutron serves from memory.
 	Probe Collection
-	// UserAgent stands in front of gophercloud's own in requests.
+	// UserAgent precedes gophercloud's own in requests.
 	UserAgent string
-	// Transport, where set, carries all requests in the place of connections of this process's own.
+	// Transport, if set, carries all requests instead of this process's own connections.
 	Transport http.RoundTripper
-	// Called, where set, is told of every call. It MUST be quick and safe for concurrent use.
+	// Called, if set, is called after every call. It MUST be quick and safe for concurrent use.
 	Called func(Call)
-	// Permit, where set, is asked once right before each write to Neutron is sent. When it returns an error, the write is
-	// not sent and fails with an *Error that wraps it and is not MaybeDone. Reads and log-ins need no permit. It MUST be
-	// quick and safe for concurrent use.
+	// Permit, if set, is called once right before each write to Neutron is sent. If it returns an error, the write is not
+	// sent. It fails with an *Error that wraps that error and is not MaybeDone. Reads and log-ins need no permit. Permit
+	// MUST be quick and safe for concurrent use.
 	Permit func() error
-	// Outage, where set, is told when the cloud is found not to answer, and again when it does; see Run. It is called
-	// from the goroutine that found out, once at a time, and MUST NOT call the Cloud. An outage that is over before its
-	// beginning could be told is told by its end alone.
+	// Outage, if set, is called when an outage begins and again when it ends; see Run. The goroutine that detects it calls
+	// it, one at a time. It MUST NOT call the Cloud. If an outage ends before its beginning was reported, only the end is
+	// reported.
 	Outage func(Outage)
 }
 
 const (
-	// DefaultTimeout is twice the rpc_response_timeout that Neutron waits for its own parts by default: what takes
-	// longer has been given up by the server, too.
+	// DefaultTimeout is twice Neutron's default rpc_response_timeout. After that the server has given up, too.
 	DefaultTimeout = 120 * time.Second
-	// DefaultPageSize keeps an answer under a megabyte and its cost under half a second (0.8 ms per network). It is one
-	// more than a round number: Neutron links to a next page whenever a page is full, so that a list of a multiple of the
-	// page's size ends with an empty one, and fleets and quotas come in round numbers.
+	// DefaultPageSize keeps an answer under a megabyte and its cost under half a second (0.8 ms per network). It is not a
+	// round number because Neutron links to a next page whenever a page is full. So a list of a multiple of the page size
+	// ends with an empty page. Fleets and quotas often have round sizes.
 	DefaultPageSize = 501
-	// loginPause is how long a failed log-in stands before the next is tried. Where Keystone refuses the credentials, it
-	// doubles with each refusal up to loginPauseLast, so that a wrong password does not lock the account.
+	// loginPause is the pause after a failed log-in. If Keystone refuses the credentials, it doubles with each refusal up
+	// to loginPauseLast. So a wrong password does not lock the account.
 	loginPause     = 2 * time.Second
 	loginPauseLast = time.Minute
-	// maxAnswer bounds the bytes read of one answer.
+	// maxAnswer bounds the bytes that are read from one answer.
 	maxAnswer = 64 << 20
 )
 
-// Cloud speaks to one project of one cloud. It logs in when it is first used, and again when its token has run out. All
+// Cloud sends requests to one project of one cloud. It logs in at first use, and again when its token has expired. All
 // methods are safe for concurrent use, end when their context does, and return an *Error when they fail.
 type Cloud struct {
 	options Options
 	breaker *breaker
-	// telling is held while Options.Outage is told.
+	// telling is held during Options.Outage.
 	telling sync.Mutex
-	// access and session may be read at any time, and are changed by who holds login. session is nil before the first
+	// access and session may be read at any time. Only the holder of login changes them. session is nil before the first
 	// log-in.
 	access  atomic.Pointer[access]
 	session atomic.Pointer[session]
 
-	// login is held, by a value in it, by who logs in or reads what follows. It is a channel because waiting for another's
-	// log-in has to end with one's own context.
+	// login is a lock: its holder puts a value into it, and logs in or reads what follows. It is a channel because a
+	// caller that waits for another's log-in must stop when its own context ends.
 	login       chan struct{}
 	loginFailed error
 	loginAgain  time.Time
-	// refusals counts the log-ins in a row that Keystone refused.
+	// refusals counts Keystone's refusals in a row.
 	refusals int
-	// onMove are called when a session leads elsewhere than the last one; see OnMove. The holder of login reads and
-	// writes it.
+	// onMove are called when a new session leads elsewhere than the last one; see OnMove. Only the holder of login uses
+	// it.
 	onMove []func(was, is Identity)
 }
 
-// access is what it takes to log in.
+// access is what a log-in needs.
 type access struct {
 	credentials Credentials
 	// transport carries every call, log-ins included.
@@ -127,19 +126,19 @@ type access struct {
 
 func (a *access) op() string { return OpLogin + " to " + a.credentials.String() }
 
-// session is a log-in that succeeded.
+// session is the result of a successful log-in.
 type session struct {
 	provider *gophercloud.ProviderClient
 	identity Identity
-	// base is the identity's endpoint with the API's version, which some catalogs give with it.
+	// base is the identity's endpoint with the API's version, which some catalogs include.
 	base string
-	// renewable is false where there is nothing but a token to log in with.
+	// renewable is false if the credentials are only a token.
 	renewable bool
-	// refused is true once the token was: it is not shown again.
+	// refused is true once the token was refused. It is not sent again.
 	refused atomic.Bool
 }
 
-// NewCloud makes a Cloud. Nothing is sent until it is used.
+// NewCloud creates a Cloud. It sends nothing until first use.
 func NewCloud(credentials Credentials, options Options) *Cloud {
 	if options.Timeout <= 0 {
 		options.Timeout = DefaultTimeout
@@ -173,7 +172,7 @@ func (c *Cloud) newAccess(credentials Credentials) *access {
 // String names the cloud without secrets.
 func (c *Cloud) String() string { return c.access.Load().credentials.String() }
 
-// Identity logs in, where that was not done yet, and tells which project of which cloud the credentials lead to.
+// Identity returns the project and cloud of the credentials. It logs in if necessary.
 func (c *Cloud) Identity(ctx context.Context) (Identity, error) {
 	if identity, known := c.known(); known {
 		return identity, nil
@@ -188,7 +187,7 @@ func (c *Cloud) Identity(ctx context.Context) (Identity, error) {
 	return s.identity, nil
 }
 
-// known is where the last log-in led.
+// known returns the identity of the last log-in.
 func (c *Cloud) known() (Identity, bool) {
 	if s := c.session.Load(); s != nil {
 		return s.identity, true
@@ -196,10 +195,10 @@ func (c *Cloud) known() (Identity, bool) {
 	return Identity{}, false
 }
 
-// OpLogin is the Op of Calls that are log-ins.
+// OpLogin is the Op of log-ins.
 const OpLogin = "log in"
 
-// connect gives the session, and logs in where there is none whose token is good.
+// connect returns the session, and logs in if there is none with a valid token.
 func (c *Cloud) connect(ctx context.Context) (*session, error) {
 	s := c.session.Load()
 	if s != nil && !s.refused.Load() {
@@ -208,7 +207,7 @@ func (c *Cloud) connect(ctx context.Context) (*session, error) {
 	return c.reconnect(ctx, s)
 }
 
-// reconnect gives a session other than old, whose token was refused: another's, or that of a new log-in.
+// reconnect returns a session other than old, whose token was refused: another caller's, or that of a new log-in.
 func (c *Cloud) reconnect(ctx context.Context, old *session) (*session, error) {
 	if old != nil {
 		old.refused.Store(true)
@@ -225,7 +224,7 @@ func (c *Cloud) reconnect(ctx context.Context, old *session) (*session, error) {
 	}
 	s, err := c.logIn(ctx, c.access.Load())
 	if err != nil {
-		// That a caller left, or had little time, tells others nothing.
+		// If the caller left or had little time, the failure means nothing for others.
 		if ctx.Err() == nil {
 			pause := loginPause
 			if KindOf(err) == Unauthenticated {
@@ -240,7 +239,7 @@ func (c *Cloud) reconnect(ctx context.Context, old *session) (*session, error) {
 	return s, nil
 }
 
-// admitSession has all calls made with a new session. The caller holds login.
+// admitSession makes all calls use a new session. The caller holds login.
 func (c *Cloud) admitSession(s *session) {
 	if was := c.session.Swap(s); was != nil && was.identity != s.identity {
 		for _, told := range c.onMove {
@@ -250,8 +249,8 @@ func (c *Cloud) admitSession(s *session) {
 	c.loginFailed, c.loginAgain, c.refusals = nil, time.Time{}, 0
 }
 
-// OnMove has moved called, before any call is made there, when the credentials lead to another project or cloud than
-// before. It MUST be quick and MUST NOT call the Cloud.
+// OnMove registers moved. It is called when the credentials lead to another project or cloud, before any call goes
+// there. moved MUST be quick and MUST NOT call the Cloud.
 func (c *Cloud) OnMove(moved func(was, is Identity)) {
 	c.login <- struct{}{}
 	defer c.releaseLogin()
@@ -269,7 +268,7 @@ func (c *Cloud) holdLogin(ctx context.Context) error {
 
 func (c *Cloud) releaseLogin() { <-c.login }
 
-// logIn logs in once and reports it.
+// logIn logs in once and reports the Call.
 func (c *Cloud) logIn(ctx context.Context, with *access) (*session, error) {
 	bounded, cancel := context.WithTimeout(ctx, c.options.Timeout)
 	defer cancel()
@@ -282,11 +281,11 @@ func (c *Cloud) logIn(ctx context.Context, with *access) (*session, error) {
 	return s, err
 }
 
-// Replace logs in with other credentials, and has every call from then on use them and connections of their own. Calls
-// that are under way end as they began. Where the log-in fails, nothing changes, and what is used keeps working.
+// Replace logs in with other credentials and makes all later calls use them, with new connections. Calls under way
+// continue unchanged. If the log-in fails, nothing changes and the old credentials stay in use.
 //
-// The other credentials may lead to another project or cloud: what was read of the former, or planned with it, MUST NOT
-// become a write to the latter. See Within.
+// The other credentials may lead to another project or cloud. What was read from the former, or planned with it, MUST
+// NOT be written to the latter. See Within.
 func (c *Cloud) Replace(ctx context.Context, credentials Credentials) error {
 	with := c.newAccess(credentials)
 	s, err := c.logIn(ctx, with)
@@ -301,14 +300,14 @@ func (c *Cloud) Replace(ctx context.Context, credentials Credentials) error {
 	defer c.releaseLogin()
 	was := c.access.Swap(with)
 	c.admitSession(s)
-	// Connections that are in use are closed when they are not: a Transport that was told so keeps none from then on.
+	// Connections in use close when they become idle: after this call a Transport keeps none.
 	closeIdle(was.transport)
-	// Where nobody was let in or recognized any more, that is over.
+	// The log-in succeeded, so an outage of log-ins is over. An outage of Neutron is detected again.
 	c.tell(c.breaker.observe(time.Now(), answered))
 	return nil
 }
 
-// CloseIdleConnections closes the connections that nobody uses now. It is for a Cloud that is used no more.
+// CloseIdleConnections closes unused connections. Call it for a Cloud that is no longer used.
 func (c *Cloud) CloseIdleConnections() { closeIdle(c.access.Load().transport) }
 
 func closeIdle(transport http.RoundTripper) {
@@ -331,7 +330,7 @@ func (c *Cloud) authenticate(ctx context.Context, with *access) (*session, error
 	}
 	auth := with.credentials.auth()
 	renewable := auth.AllowReauth
-	// gophercloud's own renewal of a token ends for all who wait for it when the first one's context does, and is tried
+	// gophercloud's own renewal of a token ends for all who wait when the first caller's context ends. It is also tried
 	// for every call.
 	auth.AllowReauth = false
 	provider, err := openstack.NewClient(auth.IdentityEndpoint)
@@ -356,7 +355,7 @@ func (c *Cloud) authenticate(ctx context.Context, with *access) (*session, error
 	if err := openstack.Authenticate(ctx, provider, auth); err != nil {
 		return fail(err)
 	}
-	// From here on the client does not log in any more.
+	// From here on this client does not log in.
 	provider.HTTPClient.Transport = with.transport
 	if c.options.Permit != nil {
 		provider.HTTPClient.Transport = permitted{with.transport, c.options.Permit}
@@ -375,28 +374,28 @@ func (c *Cloud) authenticate(ctx context.Context, with *access) (*session, error
 func newTransport(credentials Credentials, timeout time.Duration) http.RoundTripper {
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.TLSClientConfig = credentials.tls
-	// HTTP/2 would send all calls over one connection: if that hangs, all of them do, until their deadlines.
+	// HTTP/2 sends all calls over one connection. If that hangs, all calls hang until their deadlines.
 	transport.Protocols = new(http.Protocols)
 	transport.Protocols.SetHTTP1(true)
-	// Workers share one host; two idle connections, the default, would have them connect again and again.
+	// Workers share one host. With the default of two idle connections they would reconnect all the time.
 	transport.MaxIdleConnsPerHost = 64
 	transport.ResponseHeaderTimeout = timeout
 	if credentials.to != nil {
-		// A proxy would connect to addresses that it alone knows.
+		// A proxy would choose the addresses itself, so they could not be checked.
 		transport.Proxy = nil
 		transport.DialContext = credentials.to.dial
 	}
 	return transport
 }
 
-// bounded is a transport whose answers end after so many bytes. gophercloud reads the bodies of log-ins and of refusals
-// whole, however long they are.
+// bounded is a transport that limits the size of answers. gophercloud reads whole bodies of log-ins and refusals,
+// whatever their size.
 type bounded struct {
 	http.RoundTripper
 	bytes int64
 }
 
-// RoundTrip is that of http.RoundTripper.
+// RoundTrip implements http.RoundTripper.
 func (b bounded) RoundTrip(r *http.Request) (*http.Response, error) {
 	response, err := b.RoundTripper.RoundTrip(r)
 	if err != nil {
@@ -410,11 +409,11 @@ func (b bounded) RoundTrip(r *http.Request) (*http.Response, error) {
 	return response, nil
 }
 
-// CloseIdleConnections is for http.Client, which asks its transport for it.
+// CloseIdleConnections implements what http.Client expects of its transport.
 func (b bounded) CloseIdleConnections() { closeIdle(b.RoundTripper) }
 
-// identify reads the project and Neutron's endpoint from the token, which saves the version discovery that a
-// gophercloud service client would ask Neutron for.
+// identify reads the project and Neutron's endpoint from the token. That avoids the version discovery of gophercloud's
+// service clients.
 func identify(provider *gophercloud.ProviderClient, want gophercloud.EndpointOpts) (Identity, error) {
 	result, ok := provider.GetAuthResult().(tokens.CreateResult)
 	if !ok {
@@ -449,7 +448,7 @@ func identify(provider *gophercloud.ProviderClient, want gophercloud.EndpointOpt
 	}
 	slices.Sort(regions)
 	if regions = slices.Compact(regions); len(regions) > 1 {
-		// A catalog has no order: the first one may be another at the next log-in.
+		// A catalog has no order: the next log-in may find another endpoint first.
 		return Identity{}, fmt.Errorf("the catalog has %s endpoints of the network service in the regions %s: choose one "+
 			"with region_name", availability, strings.Join(regions, ", "))
 	}
@@ -467,16 +466,16 @@ type Request struct {
 	// Path is below /v2.0/.
 	Path  string
 	query url.Values
-	// revision, where not nil, makes the call conditional on the resource's revision_number.
+	// Revision, if not nil, makes the call conditional on the resource's revision_number.
 	Revision *int
-	// Creates is how many resources the call is to create.
+	// Creates is how many resources the call should create.
 	Creates int
 	Body    any
-	// answer, where not nil, is what the answer is decoded into.
+	// Answer, if not nil, receives the decoded answer.
 	Answer any
 }
 
-// okCodes are what Neutron answers to each method when all is well.
+// okCodes are Neutron's success codes by method.
 var okCodes = map[string][]int{
 	http.MethodGet:    {http.StatusOK},
 	http.MethodPost:   {http.StatusCreated},
@@ -484,7 +483,7 @@ var okCodes = map[string][]int{
 	http.MethodDelete: {http.StatusNoContent},
 }
 
-// Do sends a request, unless the cloud is known not to answer.
+// Do sends a request, unless the cloud is in an outage.
 func (c *Cloud) Do(ctx context.Context, r Request) error {
 	if err := c.breaker.admit(r.Op); err != nil {
 		return err
@@ -492,7 +491,7 @@ func (c *Cloud) Do(ctx context.Context, r Request) error {
 	return c.exchange(ctx, r)
 }
 
-// exchange sends a request, again with a new token where that one has run out.
+// exchange sends a request, and retries once with a new token if the old one has expired.
 func (c *Cloud) exchange(ctx context.Context, r Request) error {
 	s, err := c.connect(ctx)
 	if err != nil {
@@ -501,7 +500,7 @@ func (c *Cloud) exchange(ctx context.Context, r Request) error {
 	err = c.send(ctx, s, r)
 	var refusal *Error
 	if errors.As(err, &refusal) && refusal.Status == http.StatusUnauthorized && s.renewable {
-		// The token has run out. A call that was answered with 401 was not carried out.
+		// The token has expired. A call that got 401 was not executed.
 		if s, err = c.reconnect(ctx, s); err != nil {
 			return err
 		}
@@ -510,7 +509,7 @@ func (c *Cloud) exchange(ctx context.Context, r Request) error {
 	return err
 }
 
-// send sends a request once and reports it.
+// send sends a request once and reports the Call.
 func (c *Cloud) send(ctx context.Context, s *session, r Request) error {
 	if err := Outside(ctx, r.Op, s.identity); err != nil {
 		return err
@@ -520,7 +519,7 @@ func (c *Cloud) send(ctx context.Context, s *session, r Request) error {
 	began := time.Now()
 	err := r.send(bounded, s)
 	c.options.Called(Call{Op: r.Op, Creates: r.Creates, Duration: time.Since(began), Err: err})
-	if r.Op != opProbe { // who probes judges the outcome
+	if r.Op != opProbe { // the prober judges the outcome itself
 		c.tell(c.breaker.observe(began, signOf(ctx, err)))
 	}
 	return err
@@ -555,7 +554,7 @@ func (r Request) send(ctx context.Context, s *session) error {
 	return nil
 }
 
-// jsonProblem says what is wrong with a document and quotes nothing of it.
+// jsonProblem says what is wrong with a document without quoting it.
 func jsonProblem(err error) string {
 	var syntax *json.SyntaxError
 	var kind *json.UnmarshalTypeError
@@ -567,7 +566,7 @@ func jsonProblem(err error) string {
 	case errors.As(err, &kind):
 		return fmt.Sprintf("field %s is a %s", kind.Field, kind.Value)
 	default:
-		// The other errors of encoding/json quote.
+		// Other errors of encoding/json quote the document.
 		return "it is not of the expected form"
 	}
 }

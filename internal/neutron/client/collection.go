@@ -14,52 +14,52 @@ import (
 
 // Collection is one collection of Neutron's API.
 type Collection struct {
-	// One is the name that the JSON has for one resource, Many the path of the collection below the API's version.
+	// One is the JSON key of one resource. Many is the collection's path below the API's version.
 	One, Many string
-	// Bulk is true where Neutron takes several in one POST.
+	// Bulk is true if Neutron accepts several resources in one POST.
 	Bulk bool
 }
 
-// key is the name that the JSON has for many: the end of the path, spelled as one name.
+// key returns the JSON key of many resources: the last element of the path, with underscores.
 func (c Collection) key() string { return strings.ReplaceAll(path.Base(c.Many), "-", "_") }
 
-// Path is where one resource of the collection is.
+// Path returns the path of one resource.
 func (c Collection) Path(id string) string { return c.Many + "/" + url.PathEscape(id) }
 
 // Identified is a resource with an id.
 type Identified interface{ Key() string }
 
-// restarts is how often a list begins anew because its place was deleted, before that passes for an outage.
+// restarts is how often a list starts again because its marker was deleted, before it fails as Transient.
 const restarts = 5
 
-// List follows a collection to its end. It returns all or an error, never a part.
+// List lists a collection, page by page. It returns all or an error, never a part.
 func List[W Identified](ctx context.Context, c *Cloud, op string, of Collection, query url.Values) ([]W, error) {
 	for range restarts {
 		all, err := listPages[W](ctx, c, op, of, query)
 		if !IsNotFound(err) || IsNoSuchCollection(err) {
 			return all, err
 		}
-		// Neutron finds the place of the next page by the last resource of this one, which somebody has deleted.
+		// The last resource of a page is the marker of the next page. Somebody has deleted it.
 	}
 	return nil, &Error{Kind: Transient, Op: op, Reason: "resources are deleted faster than they are listed"}
 }
 
-// IsNoSuchCollection reports whether an error says that the cloud does not know the collection: an extension that it
-// lacks. Neutron names the resource where it knows the collection.
+// IsNoSuchCollection reports whether the cloud does not know the collection, because it lacks an extension. If Neutron
+// knows the collection, its error names the resource instead.
 func IsNoSuchCollection(err error) bool {
 	e, ok := errors.AsType[*Error](err)
 	return ok && e.Status == http.StatusNotFound && e.Type == "HTTPNotFound"
 }
 
-// listPages reads page by page. Sorting by id keeps the pages apart while resources come and go; whether there is a
-// next page is Neutron's word (the link "next"), since it may give fewer per page than it is asked for.
+// listPages reads page by page. Sorting by id keeps pages disjoint while resources come and go.
 func listPages[W Identified](
 	ctx context.Context, c *Cloud, op string, of Collection, query url.Values,
 ) ([]W, error) {
 	return Follow[W](ctx, c, op, of, c.Paged(query))
 }
 
-// Follow reads a page, and those after it where Neutron says that there are any. It changes the query.
+// Follow reads a page and all pages after it. Neutron's link "next" decides whether there are more, because Neutron may
+// return fewer per page than requested. It changes the query.
 func Follow[W Identified](
 	ctx context.Context, c *Cloud, op string, of Collection, query url.Values,
 ) ([]W, error) {
@@ -76,7 +76,7 @@ func Follow[W Identified](
 			if last == "" {
 				return nil, BadAnswer(op, http.MethodGet, "an item has no id")
 			}
-			// This also ends a walk in circles, should a server not understand marker.
+			// This also ends an endless loop if a server ignores marker.
 			if seen[last] {
 				return nil, BadAnswer(op, http.MethodGet, "%s is on two pages", last)
 			}
@@ -90,7 +90,7 @@ func Follow[W Identified](
 	}
 }
 
-// Page reads what a query gives at once, and whether there is more.
+// Page reads one answer to a query, and reports whether there are more.
 func Page[W any](
 	ctx context.Context, c *Cloud, op string, of Collection, query url.Values,
 ) (page []W, more bool, err error) {
@@ -106,7 +106,7 @@ func Page[W any](
 	return page, more, err
 }
 
-// Paged is a query for a page, in the order of ids.
+// Paged returns a copy of a query that asks for one page, sorted by id.
 func (c *Cloud) Paged(query url.Values) url.Values {
 	query = maps.Clone(query)
 	query.Set("limit", strconv.Itoa(c.options.PageSize))
@@ -115,7 +115,7 @@ func (c *Cloud) Paged(query url.Values) url.Values {
 	return query
 }
 
-// decodePage takes the collection out of an answer. An answer without it is an error, not an empty list.
+// decodePage extracts the collection from an answer. An answer without it is an error, not an empty list.
 func decodePage[T any](op, collection string, answer map[string]json.RawMessage) ([]T, error) {
 	raw, ok := answer[collection]
 	if !ok {
@@ -150,7 +150,7 @@ func hasNext(op, collection string, answer map[string]json.RawMessage) (bool, er
 	return false, nil
 }
 
-// Get reads one resource; a network comes without its subnets.
+// Get reads one resource. A network comes without its subnets.
 func Get[W Identified](
 	ctx context.Context, c *Cloud, op string, of Collection, fields []string, id string,
 ) (w W, err error) {
@@ -167,7 +167,7 @@ func Get[W Identified](
 	return w, err
 }
 
-// DecodeOne takes the one resource out of an answer.
+// DecodeOne extracts one resource from an answer.
 func DecodeOne[W any](op, method string, of Collection, answer map[string]json.RawMessage) (W, error) {
 	var w *W
 	if raw, ok := answer[of.One]; ok && raw != nil {
@@ -181,7 +181,7 @@ func DecodeOne[W any](op, method string, of Collection, answer map[string]json.R
 	return *w, nil
 }
 
-// CreateAll creates resources of one collection, all or none, and returns them in the order of their bodies.
+// CreateAll creates resources of one collection, all or none. It returns them in the order of their bodies.
 func (c *Cloud) CreateAll(
 	ctx context.Context, op string, of Collection, bodies []map[string]any,
 ) ([]json.RawMessage, error) {

@@ -14,25 +14,27 @@ import (
 	"time"
 )
 
-// Confinement is what credentials may lead to that are a user's and not the operator's: which identity endpoints, and
-// which addresses. It is safe for concurrent use.
+// Confinement limits where a user's credentials may lead: to which identity endpoints, and to which addresses. The
+// operator's own credentials have no limits. It is safe for concurrent use.
 type Confinement struct {
-	// allowed are the identity endpoints; any is true where all are.
+	// allowed are the permitted identity endpoints; any is true if all are.
 	allowed []identityEndpoint
 	any     bool
-	// loopback is true where the operator has allowed an identity endpoint on loopback.
+	// loopback is true if the operator permits an identity endpoint on loopback.
 	loopback bool
-	// insecure is true where certificates need not be verified.
+	// insecure is true if credentials may disable the verification of certificates.
 	insecure bool
 }
 
-// AnyEndpoint stands, among the identity endpoints that are allowed, for all of them.
+// AnyEndpoint permits all identity endpoints.
 const AnyEndpoint = "*"
 
-// NewConfinement makes a Confinement. allowed are the identity endpoints that may be used: URLs, of which the path is a
-// prefix by whole segments; hosts, with or without a port, which stand for https and, without one, any port; or
-// AnyEndpoint. Where there are none, those of own's server are: the same scheme, host and port. insecure permits
-// credentials that have certificates not verified. An error says which of allowed cannot be understood.
+// NewConfinement creates a Confinement. allowed are the permitted identity endpoints, in three forms. A URL permits its
+// path as a prefix, by whole segments. A host means https; without a port it permits any port. AnyEndpoint permits all.
+// If allowed is empty, only the server of own is permitted: the same scheme, host and port.
+//
+// insecure permits credentials that disable the verification of certificates. An error names the element of allowed
+// that is invalid.
 func NewConfinement(allowed []string, own Credentials, insecure bool) (*Confinement, error) {
 	c := &Confinement{insecure: insecure}
 	for _, text := range allowed {
@@ -58,9 +60,9 @@ func NewConfinement(allowed []string, own Credentials, insecure bool) (*Confinem
 // identityEndpoint is a set of URLs.
 type identityEndpoint struct {
 	scheme, host string
-	// port is empty for any.
+	// port is empty for any port.
 	port string
-	// path is a prefix without a slash at its end.
+	// path is a prefix without a trailing slash.
 	path string
 }
 
@@ -83,8 +85,7 @@ func parseEndpoint(text string) (identityEndpoint, error) {
 	return e, nil
 }
 
-// plainPath reports whether a URL's path means the same to everybody: servers differ in what they make of dots and
-// escapes.
+// plainPath reports whether all servers read a URL's path the same way. They differ about dots and escapes.
 func plainPath(u *url.URL) bool {
 	p := strings.TrimSuffix(u.Path, "/")
 	return u.EscapedPath() == u.Path && (p == "" || path.Clean(p) == p)
@@ -106,7 +107,7 @@ func defaultPort(scheme string) string {
 	return "443"
 }
 
-// covers reports whether a URL is one of the set.
+// covers reports whether a URL is in the set.
 func (e identityEndpoint) covers(u *url.URL) bool {
 	return u.Scheme == e.scheme && hostname(u) == e.host && (e.port == "" || e.port == schemePort(u)) &&
 		(u.Path == e.path || strings.HasPrefix(u.Path, e.path+"/"))
@@ -117,7 +118,7 @@ func (e identityEndpoint) onLoopback() bool {
 	return e.host == "localhost" || err == nil && address.Unmap().IsLoopback()
 }
 
-// String is the endpoint as a URL.
+// String returns the endpoint as a URL.
 func (e identityEndpoint) String() string {
 	host := e.host
 	if strings.Contains(host, ":") {
@@ -129,7 +130,7 @@ func (e identityEndpoint) String() string {
 	return e.scheme + "://" + host + e.path
 }
 
-// allows reports whether what identifies a user may be sent to a URL.
+// allows reports whether a user's credentials may be sent to a URL.
 func (c *Confinement) allows(u *url.URL) bool {
 	if u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" || u.User != nil || !plainPath(u) {
 		return false
@@ -137,7 +138,7 @@ func (c *Confinement) allows(u *url.URL) bool {
 	return c.any || slices.ContainsFunc(c.allowed, func(e identityEndpoint) bool { return e.covers(u) })
 }
 
-// choices are the endpoints that are allowed, for people.
+// choices lists the permitted endpoints for a message.
 func (c *Confinement) choices() string {
 	if c.any {
 		return "an http or https URL"
@@ -149,21 +150,21 @@ func (c *Confinement) choices() string {
 	return strings.Join(texts, ", ")
 }
 
-// metadata are the addresses, beside link-local ones, at which providers of virtual machines serve their metadata, and
-// with them the machine's own credentials: AWS (IPv6), Google Cloud (IPv6), Alibaba Cloud, Azure's WireServer, Oracle
-// Cloud. Sources are the providers' own documentation of their metadata services.
+// metadata are the addresses, besides link-local ones, at which cloud providers serve the metadata of virtual machines.
+// These include the machine's own credentials: AWS (IPv6), Google Cloud (IPv6), Alibaba Cloud, Azure's WireServer,
+// Oracle Cloud. Sources are the providers' own documentation of their metadata services.
 var metadata = []netip.Addr{
 	netip.MustParseAddr("fd00:ec2::254"), netip.MustParseAddr("fd20:ce::254"), netip.MustParseAddr("100.100.100.200"),
 	netip.MustParseAddr("168.63.129.16"), netip.MustParseAddr("192.0.0.192"),
 }
 
-// Prefixes of IPv6 addresses that lead to the IPv4 address within: NAT64 (RFC 6052), 6to4 (RFC 3056).
+// Prefixes of IPv6 addresses that contain an IPv4 address: NAT64 (RFC 6052), 6to4 (RFC 3056).
 var (
 	nat64     = netip.MustParsePrefix("64:ff9b::/96")
 	sixToFour = netip.MustParsePrefix("2002::/16")
 )
 
-// refuses says what an address is to which no connection may be made; empty where one may.
+// refuses describes an address to which no connection is permitted; empty if one is.
 func (c *Confinement) refuses(address netip.Addr) string {
 	address = address.WithZone("").Unmap()
 	if address.Is6() {
@@ -190,7 +191,7 @@ func (c *Confinement) refuses(address netip.Addr) string {
 	return ""
 }
 
-// forbidden is a request that was not sent, since a Confinement forbids it.
+// forbidden is the error of a request that a Confinement forbids. The request was not sent.
 type forbidden struct{ problem string }
 
 func (r *forbidden) Error() string { return r.problem }
@@ -201,8 +202,8 @@ const (
 	keepAlive   = 30 * time.Second
 )
 
-// dial connects to what may be connected to. Addresses are looked at when names have been resolved, one by one, so that
-// no name can lead elsewhere after it was looked at.
+// dial connects to permitted addresses only. It checks each address after name resolution, so that a name cannot
+// resolve to another address after the check.
 func (c *Confinement) dial(ctx context.Context, network, address string) (net.Conn, error) {
 	d := net.Dialer{
 		Timeout: dialTimeout, KeepAlive: keepAlive,
@@ -220,18 +221,18 @@ func (c *Confinement) dial(ctx context.Context, network, address string) (net.Co
 	return d.DialContext(ctx, network, address)
 }
 
-// confined is a transport for a log-in: what identifies the user goes to endpoints that are allowed, and not where a
-// version document of Keystone's leads.
+// confined is a transport for log-ins. It sends a user's credentials to permitted endpoints only, even if Keystone's
+// version document leads elsewhere.
 type confined struct {
 	http.RoundTripper
 	to *Confinement
 }
 
-// RoundTrip is that of http.RoundTripper.
+// RoundTrip implements http.RoundTripper.
 func (c confined) RoundTrip(r *http.Request) (*http.Response, error) {
 	if !c.to.allows(r.URL) {
 		if r.Body != nil {
-			_ = r.Body.Close() // as http.RoundTripper has it
+			_ = r.Body.Close() // required by http.RoundTripper
 		}
 		return nil, &forbidden{"Keystone leads to an identity endpoint that the operator does not allow " +
 			"(--allowed-identity-endpoints): write an auth_url that ends with /v3"}
@@ -239,5 +240,5 @@ func (c confined) RoundTrip(r *http.Request) (*http.Response, error) {
 	return c.RoundTripper.RoundTrip(r)
 }
 
-// CloseIdleConnections is for http.Client, which asks its transport for it.
+// CloseIdleConnections implements what http.Client expects of its transport.
 func (c confined) CloseIdleConnections() { closeIdle(c.RoundTripper) }

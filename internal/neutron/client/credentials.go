@@ -22,22 +22,22 @@ import (
 	"gopkg.in/yaml.v2"
 )
 
-// Credentials are what it takes to log in to one project of one cloud. However they, or what holds them, are printed,
-// they show no secret. The zero value leads nowhere.
+// Credentials are what a log-in to one project of one cloud needs. They show no secret, however they or a value that
+// contains them are printed. The zero value cannot log in.
 type Credentials struct {
 	// Name is the cloud's name in clouds.yaml, or "environment".
 	Name string
 
-	// address is that of Keystone, as it may be shown.
+	// address is Keystone's address, without secrets.
 	address string
-	// auth gives the secrets. It is a function because fmt looks through fields and pointers of any structure that it
-	// is handed, where it calls no String, and not into functions.
+	// auth returns the secrets. It is a function because fmt does not look into functions. It prints fields and pointers
+	// of any structure without calling String.
 	auth     func() gophercloud.AuthOptions
 	endpoint gophercloud.EndpointOpts
 	tls      *tls.Config
-	// digest is over the contents of all files that the credentials were read from; a function for the same reason.
+	// digest is over the contents of all files that the credentials come from. It is a function for the same reason.
 	digest func() [sha256.Size]byte
-	// to is what they may lead to; nil for the operator's own, which may lead anywhere.
+	// to limits where they may lead; nil for the operator's own, which have no limits.
 	to *Confinement
 }
 
@@ -57,13 +57,13 @@ func newCredentials(
 	}
 }
 
-// SameAs reports whether both were read from the same contents: clouds.yaml, secure.yaml, the CA certificates, the
-// client certificate and its key, or the keys of a Secret that hold them.
+// SameAs reports whether both come from the same contents. These are clouds.yaml, secure.yaml, the CA certificates, the
+// client certificate and its key. A Secret's keys may contain them.
 func (c Credentials) SameAs(other Credentials) bool {
 	return c.digest != nil && other.digest != nil && c.digest() == other.digest()
 }
 
-// digested notes what credentials were read from.
+// digested records the contents that the credentials come from.
 func (c Credentials) digested(contents ...[]byte) Credentials {
 	sum := sha256.New()
 	for _, content := range contents {
@@ -75,8 +75,8 @@ func (c Credentials) digested(contents ...[]byte) Credentials {
 	return c
 }
 
-// readPEM reads the files of certificates and keys that a cloud names, or the OS_ variables do, which come first. It is
-// for the digest: one that cannot be read is an error when the credentials are parsed, if it is needed.
+// readPEM reads the certificates and keys that a cloud or, with priority, the OS_ variables name. It is only for the
+// digest. An unreadable file is an error when the credentials are parsed, if they need it.
 func readPEM(cloud clouds.Cloud) (contents [][]byte) {
 	for variable, path := range map[string]string{
 		"OS_CACERT": cloud.CACertFile, "OS_CERT": cloud.ClientCertFile, "OS_KEY": cloud.ClientKeyFile,
@@ -94,12 +94,12 @@ func readPEM(cloud clouds.Cloud) (contents [][]byte) {
 	return contents
 }
 
-// String names the cloud and the address, and no secret.
+// String names the cloud and the address, without secrets.
 func (c Credentials) String() string {
 	return fmt.Sprintf("cloud %q at %s", c.Name, c.address)
 }
 
-// secretsOf gives what a request to Keystone or Neutron proves itself with.
+// secretsOf returns the secrets that a request to Keystone or Neutron may contain.
 func (c Credentials) secretsOf(r *http.Request) []string {
 	secrets := []string{r.Header.Get("X-Auth-Token")}
 	if c.auth != nil {
@@ -112,11 +112,12 @@ func (c Credentials) secretsOf(r *http.Request) []string {
 // GoString is String, so that %#v prints no secret either.
 func (c Credentials) GoString() string { return c.String() }
 
-// LoadCredentials finds credentials as OpenStack's own clients do: the cloud of the given name, or of OS_CLOUD where
-// name is empty, in clouds.yaml (OS_CLIENT_CONFIG_FILE, or the current directory, ~/.config/openstack,
-// /etc/openstack); and where neither names a cloud, OS_AUTH_URL and its kin. Nothing is sent anywhere.
+// LoadCredentials finds credentials as OpenStack's own clients do. It reads the cloud with the given name, or that of
+// OS_CLOUD if name is empty, from clouds.yaml. That file is OS_CLIENT_CONFIG_FILE, or it is in the current directory,
+// ~/.config/openstack or /etc/openstack. If neither names a cloud, it reads OS_AUTH_URL and the other OS_ variables. It
+// sends nothing.
 //
-// Its errors say what to set or to mend, and hold no value from the file.
+// Its errors say what to set or fix, and contain no value from the file.
 func LoadCredentials(name string) (Credentials, error) {
 	if name == "" {
 		name = os.Getenv("OS_CLOUD")
@@ -137,7 +138,7 @@ func LoadCredentials(name string) (Credentials, error) {
 	if err != nil {
 		return Credentials{}, fmt.Errorf("cloud %q: reading %s: %w", name, path, pathCause(err))
 	}
-	// Read it once before gophercloud does, for errors that tell the choices.
+	// Parse it before gophercloud does, for errors that list the choices.
 	var file clouds.Clouds
 	if err := yaml.Unmarshal(content, &file); err != nil {
 		return Credentials{}, fmt.Errorf("cloud %q: %s is not a clouds.yaml: %w", name, path, yamlProblem(err))
@@ -147,7 +148,7 @@ func LoadCredentials(name string) (Credentials, error) {
 		return Credentials{}, fmt.Errorf("cloud %q is not in %s: it has %s", name, path, cloudNames(file.Clouds))
 	}
 	if cloud.AuthInfo == nil {
-		// gophercloud does not expect a cloud without auth, and panics.
+		// gophercloud panics if a cloud has no auth.
 		cloud.AuthInfo = &clouds.AuthInfo{}
 		content, err = yaml.Marshal(clouds.Clouds{Clouds: map[string]clouds.Cloud{name: cloud}})
 		if err != nil {
@@ -158,7 +159,8 @@ func LoadCredentials(name string) (Credentials, error) {
 	if err != nil {
 		return Credentials{}, fmt.Errorf("cloud %q: %w", name, err)
 	}
-	// What is read for the digest is read before it is parsed: a file that changes between differs the next time.
+	// The digest's contents are read before the parser reads the files. If a file changes in between, the next digest
+	// differs.
 	var secrets clouds.Clouds
 	if err := yaml.Unmarshal(secure, &secrets); err != nil {
 		return Credentials{}, fmt.Errorf("cloud %q: secure.yaml: %w", name, yamlProblem(err))
@@ -172,8 +174,8 @@ func LoadCredentials(name string) (Credentials, error) {
 	return credentials.digested(contents...), nil
 }
 
-// readSecureFile reads the file beside clouds.yaml that holds its secrets; nil where there is none. It is decoded here
-// once, because gophercloud's error would quote the value that does not fit.
+// readSecureFile reads the secrets file beside clouds.yaml; nil if there is none. It decodes it here, because
+// gophercloud's error would quote the invalid value.
 func readSecureFile(path string) ([]byte, error) {
 	content, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -187,17 +189,17 @@ func readSecureFile(path string) ([]byte, error) {
 		return nil, fmt.Errorf("%s: %w", path, yamlProblem(err))
 	}
 	if len(file.Clouds) == 0 {
-		// gophercloud takes a file without a document for a broken one.
+		// gophercloud treats a file without a document as broken.
 		return nil, nil
 	}
 	return content, nil
 }
 
-// environmentCloud is the name under which the OS_ variables are read.
+// environmentCloud is the cloud's name for credentials from the OS_ variables.
 const environmentCloud = "environment"
 
-// credentialsFromEnvironment reads the OS_ variables by way of the same parser as clouds.yaml, because that one knows
-// the domains of user and project apart.
+// credentialsFromEnvironment reads the OS_ variables with the parser of clouds.yaml, because that one distinguishes the
+// domains of user and project.
 func credentialsFromEnvironment() (Credentials, error) {
 	authInfo := map[string]string{}
 	for key, variables := range map[string][]string{
@@ -255,8 +257,8 @@ func credentialsFromEnvironment() (Credentials, error) {
 	return credentials.digested(contents...), nil
 }
 
-// parse makes credentials of the cloud's entry in content, a clouds.yaml that came from source, and in secure, which is
-// a secure.yaml or nil.
+// parse creates credentials from the cloud's entry in content and secure. content is a clouds.yaml that came from
+// source; secure is a secure.yaml or nil.
 func parse(name, source string, content, secure []byte) (Credentials, error) {
 	options := []clouds.ParseOption{
 		clouds.WithCloudName(name), clouds.WithCloudsYAML(bytes.NewReader(content)),
@@ -280,8 +282,8 @@ func parse(name, source string, content, secure []byte) (Credentials, error) {
 	return newCredentials(name, auth, endpoint, tlsConfig), nil
 }
 
-// checkAuth refuses what gophercloud would refuse to send to Keystone: it does not pass, and looks like an outage
-// there. hint names a field for a person, with the variable that stands for it where that is read.
+// checkAuth refuses what gophercloud would refuse to send to Keystone. There it would look like an outage, but it is
+// permanent. hint names a field for users, with its variable if that is read.
 func checkAuth(auth gophercloud.AuthOptions, hint func(field, variable string) string) error {
 	if auth.TokenID != "" {
 		return nil
@@ -309,8 +311,8 @@ func checkAuth(auth gophercloud.AuthOptions, hint func(field, variable string) s
 
 func inFiles(field, variable string) string { return field + " (" + variable + ")" }
 
-// findCloudsFile looks where OpenStack's clients look. gophercloud would do it too, but passes over a file that it may
-// not read as if it were not there.
+// findCloudsFile searches where OpenStack's clients do. gophercloud would, too, but it ignores a file without read
+// permission.
 func findCloudsFile() (string, error) {
 	if path := os.Getenv("OS_CLIENT_CONFIG_FILE"); path != "" {
 		return path, nil
@@ -336,7 +338,7 @@ func cloudNames(known map[string]clouds.Cloud) string {
 	return strings.Join(slices.Sorted(maps.Keys(known)), ", ")
 }
 
-// pathCause leaves the path out of a file error, since the message names it already.
+// pathCause removes the path from a file error, because the message already has it.
 func pathCause(err error) error {
 	if path, ok := errors.AsType[*fs.PathError](err); ok {
 		return path.Err
@@ -346,7 +348,7 @@ func pathCause(err error) error {
 
 var yamlLine = regexp.MustCompile(`line \d+`)
 
-// yamlProblem keeps of a YAML error where it is, and not what it quotes: the value that does not fit may be a password.
+// yamlProblem keeps the position of a YAML error but not its quotation: the invalid value may be a password.
 func yamlProblem(err error) error {
 	var typeError *yaml.TypeError
 	if errors.As(err, &typeError) || strings.HasPrefix(err.Error(), "yaml:") {

@@ -1,4 +1,4 @@
-// Package client is the only door to OpenStack. A Cloud logs in to one project of one cloud through gophercloud, sends
-// one request at a time under a deadline, and says with an *Error what became of it. It stops sending while the cloud
-// does not answer. It knows no kind of resource: callers name a Collection and decode what it holds.
+// Package client is the only access to OpenStack. A Cloud logs in to one project of one cloud through gophercloud. It
+// sends each request under a deadline and reports failures as an *Error. During an outage it sends nothing but probes.
+// It knows no kind of resource: callers name a Collection and decode the answers.
 package client

@@ -19,39 +19,39 @@ import (
 	"github.com/gophercloud/gophercloud/v2"
 )
 
-// Kind says what an error means for the caller. An error that is not understood is Transient: to try again is the
-// safe answer, and the others are an allow-list.
+// Kind says what an error means for the caller. An unknown error is Transient, because a retry is the safe answer. The
+// other kinds are an allow-list.
 type Kind int
 
 const (
-	// Transient passes by itself: try again with backoff.
+	// Transient is temporary: retry with backoff.
 	Transient Kind = iota
-	// Throttled asks to wait: try again after Wait.
+	// Throttled is a rate limit: retry after Wait.
 	Throttled
-	// Capacity is a quota or a pool that is full: try again slowly, it heals when the cloud's operator acts.
+	// Capacity is a quota or a pool that is full: retry slowly until the cloud's operator acts.
 	Capacity
-	// Invalid is a request that this cloud refuses, whatever the time: nothing helps but another spec, other
-	// credentials or another configuration of the cloud.
+	// Invalid is a request that this cloud always refuses. It needs another spec, other credentials or another
+	// configuration of the cloud.
 	Invalid
-	// NotFound is a resource that is not there (any more), by Neutron's own word.
+	// NotFound is a resource that does not exist (any more), as Neutron itself says.
 	NotFound
-	// Conflict is a resource that somebody else changed since it was read: read again, plan again.
+	// Conflict is a resource that somebody else changed since it was read: reread and plan again.
 	Conflict
 	// InUse is a resource that something else still needs.
 	InUse
 	// Unauthenticated is a refusal of the credentials.
 	Unauthenticated
-	// Taken is an address or a MAC that is asked for and is another's: it heals when that one lets go of it, or when
-	// another is asked for.
+	// Taken is a requested address or MAC that another port has. It needs another address, or the other port must release
+	// it.
 	Taken
-	// Exhausted is a network that has no free address left, or a subnet pool that has no range: it heals when ports or
-	// subnets go, or when there are more addresses.
+	// Exhausted is a network without a free address, or a subnet pool without a free range. It needs fewer ports or
+	// subnets, or more addresses.
 	Exhausted
-	// Forbidden is what the cloud's policy does not let these credentials do: other credentials help, or another spec.
+	// Forbidden is what the cloud's policy denies to these credentials. It needs other credentials or another spec.
 	Forbidden
 )
 
-// String is the kind's name.
+// String returns the kind's name.
 func (k Kind) String() string {
 	switch k {
 	case Transient:
@@ -81,29 +81,29 @@ func (k Kind) String() string {
 	}
 }
 
-// Error is a request to the cloud that failed. Its text is fit for a user's eyes and the same for the same cause: it
-// holds Neutron's own sentence and never a response body, a token or an ephemeral port.
+// Error is a failed request to the cloud. Its text is for users, and the same for the same cause. It contains Neutron's
+// own sentence and never a response body, a token or an ephemeral port.
 type Error struct {
 	Kind Kind
-	// Op is what was tried: "create network".
+	// Op names the operation: "create network".
 	Op string
-	// Reason is Neutron's sentence, or what became of the connection.
+	// Reason is Neutron's sentence, or how the connection failed.
 	Reason string
-	// Type is Neutron's name for the error, such as OverQuota; empty where it did not give one.
+	// Type is Neutron's name for the error, such as OverQuota; empty if it gave none.
 	Type string
-	// Status is the HTTP status; 0 where there was no answer.
+	// Status is the HTTP status; 0 without an answer.
 	Status int
-	// Wait is how long the cloud asked to wait; 0 where it did not ask.
+	// Wait is how long the cloud asked to wait (Retry-After); 0 if it did not ask.
 	Wait time.Duration
-	// MaybeDone is true of a write whose outcome is unknown: it may have been carried out all the same.
+	// MaybeDone is true for a write with unknown outcome: Neutron may have executed it.
 	MaybeDone bool
-	// Unsent is true of a call that was kept back here: it tells nothing of the cloud that others did not tell already.
+	// Unsent is true for a call that this process held back: it shows nothing new about the cloud.
 	Unsent bool
-	// cause is for errors.Is alone (context.Canceled, what Options.Permit gave); it is never printed.
+	// cause is only for errors.Is (context.Canceled, the error of Options.Permit); it is never printed.
 	cause error
 }
 
-// Error is one line: what was tried, the reason, and the error's type or status.
+// Error returns one line: the operation, the reason, and the error's type or status.
 func (e *Error) Error() string {
 	text := e.Op + ": " + e.Reason
 	switch {
@@ -115,13 +115,13 @@ func (e *Error) Error() string {
 	return text
 }
 
-// RetryAfter is how long the cloud asked to wait; 0 where it did not ask.
+// RetryAfter returns how long the cloud asked to wait; 0 if it did not ask.
 func (e *Error) RetryAfter() time.Duration { return e.Wait }
 
-// Unwrap gives the cause, for errors.Is.
+// Unwrap returns the cause, for errors.Is.
 func (e *Error) Unwrap() error { return e.cause }
 
-// Overloaded reports whether the cloud could not serve a call, or not in time, whatever was asked.
+// Overloaded reports whether the cloud could not serve a call, or not in time, whatever the request was.
 func (e *Error) Overloaded() bool {
 	if e.Unsent {
 		return false
@@ -130,10 +130,10 @@ func (e *Error) Overloaded() bool {
 	return lost || e.Kind == Throttled || e.Status >= http.StatusInternalServerError && e.Kind == Transient
 }
 
-// OfLogin reports whether it is a log-in that failed, before the call that it was for.
+// OfLogin reports whether the log-in before a call failed, and not the call itself.
 func (e *Error) OfLogin() bool { return strings.HasPrefix(e.Op, OpLogin) }
 
-// KindOf gives an error's kind. What is no *Error is Transient.
+// KindOf returns an error's kind. An error that is no *Error is Transient.
 func KindOf(err error) Kind {
 	if e, ok := errors.AsType[*Error](err); ok {
 		return e.Kind
@@ -141,13 +141,13 @@ func KindOf(err error) Kind {
 	return Transient
 }
 
-// IsNotFound reports whether err says that a resource is not there.
+// IsNotFound reports whether err says that a resource does not exist.
 func IsNotFound(err error) bool { return IsKind(err, NotFound) }
 
 // IsConflict reports whether err says that somebody else changed a resource since it was read.
 func IsConflict(err error) bool { return IsKind(err, Conflict) }
 
-// MaybeDone reports whether err leaves open if the write was carried out.
+// MaybeDone reports whether err leaves open if the write was executed.
 func MaybeDone(err error) bool {
 	var e *Error
 	return errors.As(err, &e) && e.MaybeDone
@@ -159,7 +159,7 @@ func IsKind(err error, kind Kind) bool {
 	return errors.As(err, &e) && e.Kind == kind
 }
 
-// neutronError is the body of Neutron's refusals. A proxy or keystonemiddleware writes "error" instead, with a message.
+// neutronError is the body of Neutron's refusals. A proxy or keystonemiddleware uses "error" with a message instead.
 type neutronError struct {
 	NeutronError *struct {
 		Type    string `json:"type"`
@@ -171,7 +171,7 @@ type neutronError struct {
 	} `json:"error"`
 }
 
-// kindsByType are the refusals whose HTTP status alone says too little. Names are those of neutron_lib.exceptions,
+// kindsByType maps refusals whose HTTP status alone says too little. The names are from neutron_lib.exceptions,
 // neutron.common.exceptions and neutron.services.trunk.exceptions.
 var kindsByType = map[string]Kind{
 	"NetworkInUse":                     InUse,
@@ -183,25 +183,25 @@ var kindsByType = map[string]Kind{
 	"RouterInUse":                      InUse,
 	"RouterInterfaceInUseByFloatingIP": InUse,
 	"RouterInterfaceInUseByRoute":      InUse,
-	// Its router leads outside for them.
+	// Floating IPs use the router's gateway.
 	"RouterExternalGatewayInUseByFloatingIp": InUse,
-	// The port that is to be a router's interface is one already.
+	// The port to attach is a router's interface already.
 	"PortInUse":                          Conflict,
 	"ExternalIpAddressExhausted":         Capacity,
 	"OverQuota":                          Capacity,
 	"NoNetworkAvailable":                 Capacity,
 	"SubnetPoolQuotaExceeded":            Capacity,
 	"IpAddressGenerationFailure":         Exhausted,
-	"SubnetAllocationError":              Exhausted, // a 500, with the reason
+	"SubnetAllocationError":              Exhausted, // a 500 with the reason
 	"IpAddressAlreadyAllocated":          Taken,
 	"IpAddressInUse":                     Taken,
 	"MacAddressInUse":                    Taken,
 	"RevisionNumberConstraintFailed":     Conflict,
 	"GatewayConflictWithAllocationPools": Invalid,
-	// All subnets are for devices of other kinds (service_types). Where just some are, Neutron answers 400.
+	// All subnets are for other kinds of devices (service_types). If only some are, Neutron answers 400.
 	"IpAddressGenerationFailureNoMatchingSubnet": Invalid,
-	// A segment, an availability zone or the like that the spec names: nothing was created, and the same is refused until
-	// the cloud is another.
+	// The spec names a segment, an availability zone or the like. Nothing was created, and Neutron refuses the same
+	// request until the cloud changes.
 	"VlanIdInUse":              Invalid,
 	"TunnelIdInUse":            Invalid,
 	"FlatNetworkInUse":         Invalid,
@@ -209,18 +209,18 @@ var kindsByType = map[string]Kind{
 	"InvalidSharedSetting":     InUse,
 	"ExternalNetworkInUse":     InUse,
 	"RbacPolicyInUse":          InUse,
-	// It is there already.
+	// The policy exists already.
 	"DuplicateRbacPolicy": Conflict,
-	// A policy went between its name and its use, or has rules that the network's drivers do not know.
+	// A policy was deleted after its name was resolved, or has rules that the network's drivers do not know.
 	"QosPolicyNotFound":            Invalid,
 	"QosRuleNotSupported":          Invalid,
 	"QosRuleNotSupportedByNetwork": Invalid,
-	// The network or subnet of a port that is not there is read again; nobody here reads security groups and subnet pools.
+	// A port's missing network or subnet is reread (NotFound). Nobody rereads security groups and subnet pools here.
 	"SecurityGroupNotFound": Invalid,
 	"SubnetPoolNotFound":    Invalid,
 }
 
-// translate makes the package's own error of what gophercloud and net/http return for one request.
+// translate converts the errors of gophercloud and net/http for one request to an *Error.
 func translate(op, method string, err error) *Error {
 	write := method != http.MethodGet
 	if status, ok := errors.AsType[gophercloud.ErrUnexpectedResponseCode](err); ok {
@@ -241,11 +241,11 @@ func translate(op, method string, err error) *Error {
 	}
 }
 
-// Interrupted is the error of a write that is not waited for any longer, because its context ended as err says.
+// Interrupted returns the error of a write whose caller stopped waiting, because its context ended with err.
 func Interrupted(op string, err error) *Error { return translate(op, http.MethodPost, err) }
 
-// translateLogin makes the package's own error of a log-in that failed. What Keystone, or a proxy in its place, answers
-// to it says nothing of the resource that a call was about: were its 404 a NotFound, a network would pass for deleted.
+// translateLogin converts the error of a failed log-in. The answer of Keystone, or of a proxy, says nothing about the
+// resource of a call. If its 404 became NotFound, an existing network would look deleted.
 func translateLogin(op string, err error) *Error {
 	e := translate(op, http.MethodGet, err)
 	switch {
@@ -283,7 +283,7 @@ func translateStatus(op string, write bool, status gophercloud.ErrUnexpectedResp
 	case status.Actual == http.StatusUnauthorized:
 		e.Kind = Unauthenticated
 	case status.Actual == http.StatusNotFound && e.Type != "":
-		// Neutron names the type. A proxy that has lost Neutron answers 404 without, and knows of no resource.
+		// Neutron names the type. A proxy that cannot reach Neutron answers 404 without one and knows no resources.
 		e.Kind = NotFound
 	case status.Actual == http.StatusPreconditionFailed:
 		e.Kind = Conflict
@@ -292,19 +292,19 @@ func translateStatus(op string, write bool, status gophercloud.ErrUnexpectedResp
 	default:
 		e.Kind = Transient
 	}
-	// A refusal by Neutron itself was not carried out. A 5xx may come from a proxy that lost the answer, and a success
-	// that is not the one which the API promises is a success all the same.
+	// Neutron did not execute what it refused itself. A 5xx may come from a proxy that lost the answer. A success with
+	// another code than the API promises is still a success.
 	e.MaybeDone = write && !known &&
 		(status.Actual >= http.StatusInternalServerError || status.Actual < http.StatusMultipleChoices)
 	return e
 }
 
-// maxReason bounds what of Neutron's sentence is repeated in conditions and Events. The longest of its own sentences
-// are about half as long.
+// maxReason bounds, in bytes, how much of Neutron's sentence conditions and Events repeat. Neutron's longest own
+// sentences are about half as long.
 const maxReason = 500
 
-// OneLine makes a sentence of others fit for a condition: no line breaks, nothing that steers a terminal or the order
-// of writing (Unicode's classes Cc and Cf), not too long.
+// OneLine makes foreign text safe for a condition. It removes line breaks, and characters that control a terminal or
+// the writing direction (Unicode's classes Cc and Cf). It limits the length.
 func OneLine(text string) string {
 	text = strings.Join(strings.FieldsFunc(text, func(r rune) bool {
 		return unicode.IsSpace(r) || unicode.In(r, unicode.Cc, unicode.Cf)
@@ -315,7 +315,7 @@ func OneLine(text string) string {
 	return strings.TrimRight(text, ". ")
 }
 
-// retryAfter reads Retry-After in seconds; the date form is not used by OpenStack. Nothing asks for more than an hour.
+// retryAfter reads Retry-After in seconds; OpenStack does not use the date form. The result is at most one hour.
 func retryAfter(header http.Header) time.Duration {
 	seconds, err := strconv.Atoi(header.Get("Retry-After"))
 	if err != nil || seconds < 0 {
@@ -324,7 +324,7 @@ func retryAfter(header http.Header) time.Duration {
 	return time.Duration(min(seconds, 3600)) * time.Second
 }
 
-// neverSent reports whether a request failed before a byte of it could reach the server.
+// neverSent reports whether a request failed before any byte could reach the server.
 func neverSent(err error) bool {
 	var op *net.OpError
 	if errors.As(err, &op) && op.Op == "dial" {
@@ -334,7 +334,7 @@ func neverSent(err error) bool {
 	return errors.As(err, &dns)
 }
 
-// connectionReason says what became of a connection, without the parts that differ from one attempt to the next.
+// connectionReason says why a connection failed, without the parts that differ from one attempt to the next.
 func connectionReason(err error) string {
 	var timeout net.Error
 	var op *net.OpError
@@ -347,7 +347,7 @@ func connectionReason(err error) string {
 	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &timeout) && timeout.Timeout():
 		return "no answer in time"
 	case errors.As(err, &certificate) && certificate.Reason == x509.Expired && certificate.Cert != nil:
-		// Its own text tells the time of day, and so would be a new one at each attempt.
+		// Its own text contains the time of day, and so would differ at each attempt.
 		return fmt.Sprintf("the server's certificate has expired or is not valid yet: it is valid from %s to %s",
 			certificate.Cert.NotBefore.UTC().Format(time.RFC3339), certificate.Cert.NotAfter.UTC().Format(time.RFC3339))
 	case errors.As(err, &dns):
@@ -366,7 +366,7 @@ func connectionReason(err error) string {
 	}
 }
 
-// unquoted is an error's text up to what it quotes: net/http quotes the answer that it does not understand.
+// unquoted returns an error's text up to the first quotation: net/http quotes answers that it does not understand.
 func unquoted(err error) string {
 	text, _, _ := strings.Cut(err.Error(), `"`)
 	return strings.TrimRight(OneLine(text), ": ")
@@ -389,7 +389,7 @@ func contextCause(err error) error {
 	return nil
 }
 
-// BadAnswer is an answer that is not what the API promises.
+// BadAnswer returns the error of an answer that breaks the API's promise.
 func BadAnswer(op, method, format string, args ...any) *Error {
 	return &Error{
 		Kind: Transient, Op: op, Reason: OneLine("unusable answer: " + fmt.Sprintf(format, args...)),

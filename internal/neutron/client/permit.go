@@ -2,7 +2,7 @@ package client
 
 import "net/http"
 
-// permitted is a transport that asks for a permit right before it sends a write. A write that is refused is not sent.
+// permitted is a transport that asks for a permit right before it sends a write. Without a permit it does not send it.
 type permitted struct {
 	http.RoundTripper
 	permit func() error
@@ -24,7 +24,7 @@ func (p permitted) RoundTrip(r *http.Request) (*http.Response, error) {
 // CloseIdleConnections implements what http.Client expects of its transport.
 func (p permitted) CloseIdleConnections() { closeIdle(p.RoundTripper) }
 
-// notPermitted is why a write was not sent.
+// notPermitted is the error of a write without a permit.
 type notPermitted struct{ reason error }
 
 func (e *notPermitted) Error() string { return e.reason.Error() }

@@ -14,23 +14,22 @@ import (
 	"gopkg.in/yaml.v2"
 )
 
-// The keys of a Secret that holds credentials. All but the first may be missing.
+// The keys of a Secret with credentials. All except the first are optional.
 const (
-	// SecretClouds holds a clouds.yaml.
+	// SecretClouds contains a clouds.yaml.
 	SecretClouds = "clouds.yaml"
-	// SecretCACert holds the certificates of the authorities that are trusted, in PEM, instead of the system's.
+	// SecretCACert contains the trusted CA certificates, in PEM, instead of the system's.
 	SecretCACert = "cacert"
-	// SecretCert and SecretKey hold the client's certificate and its key, in PEM.
+	// SecretCert and SecretKey contain the client's certificate and its key, in PEM.
 	SecretCert = "cert"
 	SecretKey  = "key"
 )
 
-// SecretCredentials reads a user's credentials from what a Secret holds: the entry of its clouds.yaml, the only one
-// where entry is empty. name is what they are called in messages. Nothing but the Secret is read, no file, no variable
-// of the environment; what names a file is refused. Nothing is sent anywhere, and what the credentials may lead to is
-// bound by to.
+// SecretCredentials reads a user's credentials from a Secret. entry names the entry of its clouds.yaml; if it is empty,
+// there must be only one. name names the credentials in messages. It reads no file and no environment variable, and
+// refuses entries that name a file. It sends nothing. to limits where the credentials may lead.
 //
-// Its errors name the field and say what to write there. They hold no value from the Secret.
+// Its errors name the field and the remedy. They contain no value from the Secret.
 func SecretCredentials(
 	name string, data map[string][]byte, entry string, to *Confinement,
 ) (Credentials, error) {
@@ -98,8 +97,8 @@ func secretEntry(content []byte, entry string) (clouds.Cloud, error) {
 	return cloud, nil
 }
 
-// checkReferences refuses what refers to something outside the Secret: a path is one in the controller's file system,
-// and a profile is looked up there.
+// checkReferences refuses references to something outside the Secret. A path or a profile would be looked up in the
+// controller's file system.
 func checkReferences(cloud clouds.Cloud) error {
 	for _, r := range []struct{ field, value, instead string }{
 		{"cacert", cloud.CACertFile, "put the certificates themselves into the key cacert of the Secret"},
@@ -116,7 +115,7 @@ func checkReferences(cloud clouds.Cloud) error {
 	return nil
 }
 
-// secretTLS makes a TLS configuration of the PEM in a Secret.
+// secretTLS creates a TLS configuration from the PEM in a Secret.
 func secretTLS(data map[string][]byte) (*tls.Config, error) {
 	config := &tls.Config{}
 	if bundle := bytes.TrimSpace(data[SecretCACert]); len(bundle) > 0 {
@@ -137,7 +136,7 @@ func secretTLS(data map[string][]byte) (*tls.Config, error) {
 	}
 	pair, err := tls.X509KeyPair(cert, key)
 	if err != nil {
-		// The error's own text may tell of what was found.
+		// The error's own text may reveal the content.
 		return nil, errors.New("its keys cert and key are no certificate in PEM with the key that belongs to it: " +
 			"write both")
 	}
@@ -145,8 +144,8 @@ func secretTLS(data map[string][]byte) (*tls.Config, error) {
 	return config, nil
 }
 
-// secretAuth makes what a log-in sends of an entry, as package clouds of gophercloud does, but for the variables of the
-// environment, which that one prefers.
+// secretAuth creates the log-in options of an entry as gophercloud's package clouds does. But it ignores environment
+// variables, which that package prefers.
 func secretAuth(cloud clouds.Cloud, to *Confinement) (gophercloud.AuthOptions, error) {
 	given := cloud.AuthInfo
 	if given == nil || given.AuthURL == "" {

@@ -4,20 +4,20 @@ import "context"
 
 type withinKey struct{}
 
-// Within has the calls that are made with the context, and what an Inventory gives for it, be about one project of one
-// cloud. Should the credentials lead elsewhere by then (see Cloud.Replace), they fail and nothing is sent: what was
-// planned for one project is never done to another.
+// Within binds a context to one project of one cloud, for calls and for an Inventory's answers. If the credentials lead
+// elsewhere by then (see Cloud.Replace), the calls fail and are not sent. So a plan for one project is never applied to
+// another.
 func Within(ctx context.Context, identity Identity) context.Context {
 	return context.WithValue(ctx, withinKey{}, identity)
 }
 
-// Wanted is the Identity that a context is Within, if any.
+// Wanted returns the Identity that a context is Within, if any.
 func Wanted(ctx context.Context) (Identity, bool) {
 	identity, ok := ctx.Value(withinKey{}).(Identity)
 	return identity, ok
 }
 
-// Outside gives an error where a context is Within another project than the one that a call would go to.
+// Outside returns an error if a context is Within another project than the call's.
 func Outside(ctx context.Context, op string, to Identity) error {
 	if want, ok := Wanted(ctx); ok && want != to {
 		return &Error{
