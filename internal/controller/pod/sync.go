@@ -40,8 +40,8 @@ type progress struct {
 
 // sync gives one Pod the ports that it is bound to. It is level-triggered: it acts on the current state of the caches.
 //
-// The process may crash after any write. The next sync, in any process, finds each of them. It finds a port by its name,
-// and a binding by the Pod's UID in it. The allocation is the last write, and it is on the Pod.
+// The process may crash after any write. The next sync, in any process, finds each of them. It finds a port by its
+// name, and a binding by the Pod's UID in it. The allocation is the last write, and it is on the Pod.
 func (c *Controller) sync(ctx context.Context, key cache.ObjectName) (controller.Result, error) {
 	if err := c.caches.DeleteOrphans(ctx, c.ports, kind.Kind, key); err != nil {
 		return controller.Result{}, err
