@@ -169,8 +169,8 @@ type Usage struct {
 }
 
 // Low reports whether the free part of the addresses is smaller than share, which is between 0 and 1. The limit has
-// hysteresis, so that a count near it does not toggle the result. After Low was true, it stays true until 50 % more
-// addresses, and at least one more, are free, or all are free. With a share of 0 it is always false.
+// hysteresis, so that a count near it does not toggle the result. Once true, it stays true until 50 % more addresses,
+// and at least one more, are free. It is false if all are free. With a share of 0 it is always false.
 func (u Usage) Low(share float64, was bool) bool {
 	least := share * float64(u.Total)
 	if was && share > 0 {

@@ -57,8 +57,8 @@ type DiffersError struct {
 // Error is a constant text. Differences has the details.
 func (e *DiffersError) Error() string { return "the network to import is not as declared" }
 
-// Compare lists the differences between the spec and a network that bears no marker or the owner's, in the order of a
-// plan. A missing marker is no difference. It returns the same errors as Adopt.
+// Compare lists the differences between the spec and a network without another owner's marker, in the order of a plan.
+// A missing marker is no difference. It returns the same errors as Adopt.
 func Compare(spec Spec, found ObservedNetwork) ([]Difference, error) {
 	if err := foreign("network "+found.ID, spec.Owner, found.Description); err != nil {
 		return nil, err

@@ -16,8 +16,8 @@ func (s Spec) notLookedUp() bool {
 	})
 }
 
-// doubtful reports whether an owned subnet that matches no declared subnet may still be a declared one. This is so if
-// the pool of a declared subnet is unknown, and no declared subnet is known to come from the pool of this one. The
+// doubtful reports whether an owned subnet that matches no declared subnet may still be a declared one. Two things are
+// then true. The pool of a declared subnet is unknown. No declared subnet is known to come from this one's pool. The
 // subnet and its ports then stay unchanged. The spec MUST be Allocated.
 func (s Spec) doubtful(o ObservedSubnet) bool {
 	if o.PoolID == "" || !slices.ContainsFunc(s.Subnets, Subnet.unresolved) {

@@ -107,7 +107,8 @@ const (
 	UpdateRouter Action = "update router"
 	DeleteRouter Action = "delete router"
 	// UpdateGateway changes the external gateway of a router. It is not conditional on the revision. Neutron counts it
-	// as several changes of the router, and stops half-way when the first changes the revision in the request.
+	// as several changes of the router. The first one changes the revision, and a conditional request would stop
+	// half-way.
 	UpdateGateway Action = "update router gateway"
 	// CreateInterface creates the port that AttachInterface turns into a router interface. DetachInterface removes the
 	// interface from its router and deletes the port. DeleteInterface deletes a port that is not attached yet.

@@ -120,9 +120,9 @@ func compareNetworks(a, b ObservedNetwork) int {
 	return cmp.Or(a.Created.Compare(b.Created), cmp.Compare(a.ID, b.ID))
 }
 
-// Validate refuses what makes a plan impossible or unsafe. Such a spec leads to resources that are never found again,
-// that look like another owner's, or that everybody may use. The errors are joined by errors.Join. An error that the
-// user can fix is a *FieldError. The API server's rules or Neutron refuse the rest (docs/adr/0023).
+// Validate refuses what makes a plan impossible or unsafe. Such a spec makes resources that are never found again, look
+// like another owner's, or are open to everybody. The errors are joined by errors.Join. An error that the user can fix
+// is a *FieldError. The API server's rules or Neutron refuse the rest (docs/adr/0023).
 func (s Spec) Validate() error {
 	var errs []error
 	if err := s.Owner.validate(); err != nil {

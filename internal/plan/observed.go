@@ -37,8 +37,8 @@ func (o Observed) Router() (ObservedRouter, bool) {
 	return slices.MinFunc(o.Routers, compareRouters), true
 }
 
-// Port returns the port that represents the object: the oldest on the network, and among equals the one with the lowest
-// id. So every replica of the controller chooses the same one. It returns false if there is none.
+// Port returns the port that represents the object: the oldest on the network, and among equals the lowest id. So every
+// replica of the controller chooses the same one. It returns false if there is none.
 func (o Observed) Port(networkID string) (ObservedPort, bool) {
 	var found *ObservedPort
 	for i, p := range o.Ports {

@@ -11,8 +11,8 @@ import (
 // observed does not matter.
 //
 // The plan changes or deletes only what bears the spec's owner, and what the spec's Import allows. If another resource
-// is in the way, the error is a *BlockedError, and the caller MUST do nothing until that resource is gone. If an
-// imported network does not exist, the error is a *NotMadeError. Other errors come from the spec (see Spec.Validate).
+// is in the way, the error is a *BlockedError. The caller MUST do nothing until that resource is gone. If an imported
+// network does not exist, the error is a *NotMadeError. Other errors come from the spec (see Spec.Validate).
 func Network(spec Spec, observed Observed) (Change, error) {
 	observed = observed.inOrder()
 	keep, exists := observed.Network()
@@ -213,8 +213,8 @@ func Delete(owner Owner, observed Observed) (Change, error) {
 }
 
 // Release plans the removal of the owner's marker from everything. The resources stay. The network comes last: while it
-// bears the marker, an interrupted release is found and resumed. A released resource bears no marker at all. If the
-// text before the owner's marker ends with another marker, that goes too, or it would make another object the owner.
+// bears the marker, an interrupted release is found and resumed. A released resource bears no marker at all. If another
+// marker precedes the owner's, it goes too. Otherwise another object would become the owner.
 func Release(owner Owner, observed Observed) Change {
 	const reason = "its object is being deleted with deletionPolicy Retain"
 	var change Change

@@ -60,8 +60,8 @@ type RouterAttributes struct {
 	// Routes are sorted by destination, then by next hop. Neutron does not accept them when it creates a router. It
 	// accepts a route only if the router can reach the next hop.
 	Routes []Route
-	// HA and Distributed are nil if they are unset, if the credentials may not see them, or if the cloud does not
-	// support them. Neutron changes them only while the router is switched off.
+	// HA and Distributed are nil if they are unset, hidden from the credentials, or unsupported by the cloud. Neutron
+	// changes them only while the router is switched off.
 	HA, Distributed *bool
 }
 
@@ -307,7 +307,7 @@ func leave(ports []ObservedPort, going []ObservedRouter, reason string) (change 
 
 // deleteRouters deletes routers that have none of the owner's interfaces. It removes the external gateway in a separate
 // step, because Neutron counts that as a change of the router. A conditional deletion of a router with a gateway stops
-// half-way: it deletes the gateway's port and then fails with 412 (measured; the contract suite checks it).
+// half-way. It deletes the gateway's port and fails with 412 (measured; the contract suite checks it).
 func deleteRouters(routers []ObservedRouter, reason string) (change Change) {
 	for _, router := range routers {
 		if router.Gateway.NetworkID != "" {
@@ -354,8 +354,8 @@ func subnetsOf(interfaces []ObservedPort, routerID string, observed Observed) (c
 
 // updateRouter plans the update of a router, except for its gateway and its missing routes. It also returns the routes
 // that remain after the update. The update removes undeclared routes, because they block changes of interfaces and
-// gateways. It also removes routes whose next hop is in a subnet where the router loses its interface, until it has a
-// new one.
+// gateways. It also removes routes with a next hop in a subnet where the router loses its interface. A later
+// step adds them again after the new interface.
 func updateRouter(spec Spec, actual ObservedRouter, losing []netip.Prefix) (step Step, kept []Route, needed bool) {
 	want := spec.routerAttributes()
 	diffs := basics{want.Name, want.Description, want.AdminStateUp}.differences(RouterResource,

@@ -159,7 +159,7 @@ func (s Subnet) mode() (mode IPv6Mode, field string) {
 	return s.IPv6AddressMode, FieldIPv6AddressMode
 }
 
-// at returns the subnet with a CIDR from its pool, and with the gateway and pools that Neutron derives from the CIDR
+// at returns the subnet with a CIDR from its pool. It adds the gateway and pools that Neutron derives from it
 // (_allocate_any_subnet in neutron/ipam/subnet_alloc.py; the contract suite checks it).
 func (s Subnet) at(cidr netip.Prefix) Subnet {
 	s.CIDR, s.Gateway = cidr, netip.Addr{}
