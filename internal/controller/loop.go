@@ -20,7 +20,7 @@ import (
 )
 
 // Sync reconciles one object. Its only input is the object's key. It MUST read the current state. It MUST NOT assume
-// why it is called, that it is called for every change, or that this is the first call. Syncs of one key never overlap.
+// why it is called, nor that it is called once for every change. Syncs of one key never overlap.
 //
 // After an error, the Loop requeues the key with backoff. An error with a method RetryAfter() time.Duration sets its
 // own delay. Without an error, a positive Result.RequeueAfter requeues the key after that time.
@@ -46,8 +46,8 @@ const DefaultDrain = 30 * time.Second
 // running syncs at once.
 var ErrDeposed = errors.New("another process may be the leader now")
 
-// Loop is the engine of a controller: a workqueue of keys, informers whose events enqueue keys, and workers that sync
-// them. Make one with NewLoop, call Watch for each informer, then call Run once.
+// Loop is the engine of a controller. Events of informers put keys on a workqueue, and workers sync these. Make one
+// with NewLoop, call Watch for each informer, then call Run once.
 type Loop struct {
 	name    string
 	sync    Sync
@@ -207,7 +207,7 @@ func sameDeclaration(a, b metav1.Object) bool {
 		(maps.Equal(a.GetAnnotations(), b.GetAnnotations()) || !slices.Equal(a.GetFinalizers(), b.GetFinalizers()))
 }
 
-// Run registers the handlers with the informers, starts the workers, and blocks until ctx is done and the workers have
+// Run registers the handlers with the informers and starts the workers. It blocks until ctx is done and they have
 // stopped. The informers MUST be running. When ctx is done, the queue returns no more keys. Running syncs have
 // DefaultDrain to finish before they are canceled. If the cause is ErrDeposed, they are canceled at once.
 //
@@ -359,8 +359,7 @@ func spread(pause time.Duration) time.Duration {
 	return pause + time.Duration(rand.Int64N(int64(pause)/5+1))
 }
 
-// syncRecovering turns a panic into an error, so that a bug with one object does not stop the controller for the
-// others.
+// syncRecovering turns a panic into an error, so that one object's panic does not stop the whole controller.
 func (l *Loop) syncRecovering(ctx context.Context, key cache.ObjectName) (result Result, err error) {
 	defer func() {
 		if r := recover(); r != nil {

@@ -48,8 +48,8 @@ func PortsOn(ports cache.Indexer, network cache.ObjectName) []*cloudteamv1.Netwo
 	return on
 }
 
-// Serves reports whether ports can be created on a Network, according to its status. This is so if it is Ready, or if
-// only the deletion of something in use is left, such as an undeclared subnet. It ignores a deletion of the Network.
+// Serves reports whether ports can be created on a Network, according to its status. It is Ready, or waits only for
+// the deletion of something in use, such as an undeclared subnet. It ignores a deletion of the Network.
 func Serves(network *cloudteamv1.Network) bool {
 	ready := meta.FindStatusCondition(network.Status.Conditions, cloudteamv1.ConditionReady)
 	return ready != nil && (ready.Status == metav1.ConditionTrue || ready.Reason == cloudteamv1.ReasonInUse)

@@ -5,9 +5,9 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// HandlerOfPart returns the event handlers for an informer of objects, if the synced objects depend only on a part of
-// them. same reports whether that part is equal in both states of one object. Such an update is dropped, as resyncs
-// are. same is called from the informer's goroutine and MUST NOT change the objects. keysOf is as with HandlerOf.
+// HandlerOfPart returns the event handlers for an informer of another kind, of which only a part matters. same reports
+// whether that part is equal in both states of one object. Such an update is dropped, as resyncs are. same is called
+// from the informer's goroutine and MUST NOT change the objects. keysOf is as with HandlerOf.
 //
 // Unlike with HandlerOf, an update of the status ends the delay of failed keys if it changes that part. The part may be
 // what they failed for. So it MUST NOT include what the syncs of these keys write.
