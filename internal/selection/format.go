@@ -22,7 +22,7 @@ type element struct {
 // selections give an empty list.
 //
 // Format refuses what Parse would refuse or read differently, with the same errors. It refuses a selection from Parse
-// only if the output exceeds MaxSize, because the output may be longer than the input.
+// only if the output, which may be longer than the input, exceeds MaxSize.
 func Format(selections []Selection) (string, error) {
 	var found findings
 	problem, remedy := countRule(len(selections))
