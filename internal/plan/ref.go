@@ -1,7 +1,7 @@
 package plan
 
-// Ref names the resource of a step. The resource exists, or an earlier step of the same Change creates it. The zero value
-// names none.
+// Ref names the resource of a step. The resource exists, or an earlier step of the same Change creates it. The zero
+// value names none.
 type Ref struct {
 	// ID is the resource's id in Neutron. It is empty until a step creates the resource.
 	ID string
