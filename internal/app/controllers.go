@@ -229,8 +229,8 @@ func (p *process) buildDeployment() (started, error) {
 	if err != nil {
 		return nil, err
 	}
-	c, err := deploymentcontroller.NewController(p.client.CloudteamV1(), p.kube.AppsV1(), p.kube.CoreV1(), caches, p.recorder,
-		p.options.PoolCooldown)
+	c, err := deploymentcontroller.NewController(
+		p.client.CloudteamV1(), p.kube.AppsV1(), p.kube.CoreV1(), caches, p.recorder, p.options.PoolCooldown)
 	if err != nil {
 		return nil, err
 	}
