@@ -222,11 +222,19 @@ func isOfApps(owner *metav1.OwnerReference, kind string) bool {
 	return err == nil && version.Group == appsv1.GroupName
 }
 
-// PodsOf gives the Pods of a Deployment, including those that are being deleted or have ended.
-func (c *Caches) PodsOf(deployment types.UID) []*corev1.Pod {
+// PodsOf gives the Pods of a Deployment in a namespace, including those that are being deleted or have ended. In other
+// namespaces, anybody can write the Deployment's UID into an owner reference.
+func (c *Caches) PodsOf(namespace string, deployment types.UID) []*corev1.Pod {
 	var pods []*corev1.Pod
 	for _, set := range c.ReplicaSetsOf(deployment) {
-		pods = append(pods, c.PodsControlledBy(set.UID)...)
+		if set.Namespace != namespace || !IsDeployment(metav1.GetControllerOfNoCopy(set)) {
+			continue
+		}
+		for _, pod := range c.PodsControlledBy(set.UID) {
+			if pod.Namespace == set.Namespace && isOfApps(metav1.GetControllerOfNoCopy(pod), "ReplicaSet") {
+				pods = append(pods, pod)
+			}
+		}
 	}
 	return pods
 }

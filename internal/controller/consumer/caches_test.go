@@ -6,12 +6,59 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	kubeinformers "k8s.io/client-go/informers"
 	kubefake "k8s.io/client-go/kubernetes/fake"
+	"k8s.io/client-go/tools/cache"
 
 	"cloudteam.ztgame.com/network-controller/pkg/client/clientset/versioned/fake"
 	informers "cloudteam.ztgame.com/network-controller/pkg/client/informers/externalversions"
 )
+
+// newCaches makes caches that hold nothing.
+func newCaches(t *testing.T) *Caches {
+	t.Helper()
+	factory := informers.NewSharedInformerFactory(fake.NewSimpleClientset(), 0)
+	kubeFactory := kubeinformers.NewSharedInformerFactory(kubefake.NewSimpleClientset(), 0)
+	caches, err := NewCaches(Informers{
+		Networks:    factory.Cloudteam().V1().Networks(),
+		Ports:       factory.Cloudteam().V1().NetworkPorts(),
+		Pods:        kubeFactory.Core().V1().Pods(),
+		ReplicaSets: kubeFactory.Apps().V1().ReplicaSets(),
+		Deployments: kubeFactory.Apps().V1().Deployments(),
+	}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return caches
+}
+
+// Anybody can write any UID into an owner reference, in a namespace of their own.
+func TestPodsOfADeploymentAreOfItsNamespace(t *testing.T) {
+	caches := newCaches(t)
+	add := func(store cache.Indexer, obj any) {
+		if err := store.Add(obj); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, namespace := range []string{"team", "evil"} {
+		set := &appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{
+			Namespace: namespace, Name: "web-1", UID: types.UID("set-of-" + namespace), OwnerReferences: []metav1.OwnerReference{
+				{APIVersion: "apps/v1", Kind: "Deployment", Name: "web", UID: "web", Controller: new(true)},
+			}}}
+		add(caches.Informers.ReplicaSets.Informer().GetIndexer(), set)
+		for _, in := range []string{"team", "evil"} {
+			add(caches.Informers.Pods.Informer().GetIndexer(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
+				Namespace: in, Name: "pod-of-" + namespace, OwnerReferences: []metav1.OwnerReference{
+					{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "web-1", UID: set.UID, Controller: new(true)},
+				}}})
+		}
+	}
+	pods := caches.PodsOf("team", "web")
+	if len(pods) != 1 || pods[0].Namespace != "team" || pods[0].Name != "pod-of-team" {
+		t.Errorf("got %d Pods: %v", len(pods), pods)
+	}
+}
 
 func TestDeploymentOf(t *testing.T) {
 	owner := func(version, kind, name string) *metav1.OwnerReference {
@@ -32,18 +79,7 @@ func TestDeploymentOf(t *testing.T) {
 		"what has not come yet is not known": {set, nil, "", false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			factory := informers.NewSharedInformerFactory(fake.NewSimpleClientset(), 0)
-			kubeFactory := kubeinformers.NewSharedInformerFactory(kubefake.NewSimpleClientset(), 0)
-			caches, err := NewCaches(Informers{
-				Networks:    factory.Cloudteam().V1().Networks(),
-				Ports:       factory.Cloudteam().V1().NetworkPorts(),
-				Pods:        kubeFactory.Core().V1().Pods(),
-				ReplicaSets: kubeFactory.Apps().V1().ReplicaSets(),
-				Deployments: kubeFactory.Apps().V1().Deployments(),
-			}, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			caches := newCaches(t)
 			pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "web-1-a"}}
 			if c.pod != nil {
 				pod.OwnerReferences = []metav1.OwnerReference{*c.pod}

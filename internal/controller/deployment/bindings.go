@@ -53,8 +53,11 @@ func (o observed) bindings(declarations map[types.UID]consumer.Declaration) bind
 	return b
 }
 
-// keepOrRelease releases a port whose Pod is gone, has ended or has no use for it. It binds a port again whose binding
-// was lost.
+// keepOrRelease releases a port whose Pod is gone, has ended or was given other ports. It binds a port again whose
+// binding was lost.
+//
+// The ports of a Pod that waits are left to the Pod's own sync. It may be giving the Pod that very port, and its write
+// and a release here would both succeed.
 func (o observed) keepOrRelease(b *bindings, port *cloudteamv1.NetworkPort) {
 	switch {
 	case port.Status.BoundTo == nil:
@@ -64,7 +67,7 @@ func (o observed) keepOrRelease(b *bindings, port *cloudteamv1.NetworkPort) {
 		}
 	case consumer.IsBoundToPod(port):
 		pod := o.podNamed(port.Status.BoundTo.Name)
-		if !consumer.Has(pod, port) ||
+		if !consumer.Has(pod, port) || consumer.Allocated(pod) &&
 			consumer.Useless(pod, port, func() consumer.Declaration { return o.declarationOf(pod) }) {
 			b.release = append(b.release, binding{port: port, pod: pod})
 		}

@@ -107,15 +107,15 @@ func TestBindings(t *testing.T) {
 			situation: situation{networks: "blue", replicas: 1, pods: []string{"a going", "b allocated:web-blue-1 going"},
 				ports: []string{"web-blue-0 ready bound:a", "web-blue-1 ready bound:b"}, edit: with()},
 		},
-		"a gated Pod gives up a port that serves none of its requests": {
+		"a port that serves none of a waiting Pod's requests is left to the Pod's own sync": {
 			situation: situation{networks: "blue", replicas: 1, pods: []string{"a declaring:green"},
 				ports: []string{"web-blue-0 ready bound:a", "web-green-0 ready on:green"}, edit: with()},
-			bind: []string{"web-green-0 to a"}, release: []string{"web-blue-0 of a"},
+			bind: []string{"web-green-0 to a"},
 		},
-		"a gated Pod gives up a port that is being deleted, and gets another": {
+		"a waiting Pod whose port is being deleted gets another, and its own sync releases the first": {
 			situation: situation{networks: "blue", replicas: 1, pods: []string{"a"},
 				ports: []string{"web-blue-0 ready bound:a going", "web-blue-1 ready"}, edit: with()},
-			bind: []string{"web-blue-1 to a"}, release: []string{"web-blue-0 of a"},
+			bind: []string{"web-blue-1 to a"},
 		},
 		"one port more than a Pod needs stays until the Pod says which it has": {
 			situation: situation{networks: "blue", replicas: 1, pods: []string{"a"},
@@ -126,10 +126,9 @@ func TestBindings(t *testing.T) {
 				ports: []string{"web-blue-0 ready bound:a", "web-blue-1 ready bound:a"}, edit: with(ungated)},
 			release: []string{"web-blue-1 of a"},
 		},
-		"a gated Pod that declares nothing gives up its port": {
+		"the port of a gated Pod that declares nothing is left to the Pod's own sync": {
 			situation: situation{networks: "blue", replicas: 1, pods: []string{"a"}, ports: []string{"web-blue-0 ready bound:a"},
 				edit: with(func(o *observed) { o.pods[0].Annotations = nil })},
-			release: []string{"web-blue-0 of a"},
 		},
 		"a Pod that is not gated and declares nothing keeps its port": {
 			situation: situation{networks: "blue", replicas: 1, pods: []string{"a"}, ports: []string{"web-blue-0 ready bound:a"},

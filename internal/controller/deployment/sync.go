@@ -3,6 +3,7 @@ package deployment
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -12,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
 
 	"cloudteam.ztgame.com/network-controller/internal/controller"
 	"cloudteam.ztgame.com/network-controller/internal/controller/consumer"
@@ -28,9 +30,14 @@ const recheck = 30 * time.Second
 // It is the only writer of the bindings of ports that were made for a Deployment of the name. The Deployment may be
 // gone. The process may crash after any step. The caches of the next one show what was written; it plans from them.
 func (c *Controller) sync(ctx context.Context, key cache.ObjectName) (controller.Result, error) {
-	if err := c.caches.DeleteOrphans(ctx, c.client, kind.Kind, key); err != nil {
-		return controller.Result{}, err
-	}
+	// An orphan that cannot be deleted does not keep Pods from their ports.
+	orphans := c.caches.DeleteOrphans(ctx, c.client, kind.Kind, key)
+	result, err := c.syncPorts(ctx, key)
+	return result, errors.Join(err, orphans)
+}
+
+// syncPorts is sync without the deletion of orphans.
+func (c *Controller) syncPorts(ctx context.Context, key cache.ObjectName) (controller.Result, error) {
 	deployment, err := c.caches.Deployments.Deployments(key.Namespace).Get(key.Name)
 	switch {
 	case apierrors.IsNotFound(err):
@@ -46,8 +53,7 @@ func (c *Controller) sync(ctx context.Context, key cache.ObjectName) (controller
 		return controller.Result{RequeueAfter: controller.StalePause}, nil
 	}
 	ports := c.caches.PortsMadeFor(key)
-	if len(ports) == 0 && (deployment == nil ||
-		!consumer.Declares(deployment.Spec.Template.Annotations) && !complains(deployment)) {
+	if len(ports) == 0 && (deployment == nil || !c.needsPorts(deployment)) {
 		c.forget(key)
 		return controller.Result{}, nil
 	}
@@ -56,6 +62,13 @@ func (c *Controller) sync(ctx context.Context, key cache.ObjectName) (controller
 		deployment = nil
 	}
 	return c.reconcile(ctx, key, deployment, ports)
+}
+
+// needsPorts reports whether a Deployment without ports may need some, or has a condition about them. Pods of an older
+// template may wait for ports although the template does not declare networks any more.
+func (c *Controller) needsPorts(deployment *appsv1.Deployment) bool {
+	return consumer.Declares(deployment.Spec.Template.Annotations) || complains(deployment) ||
+		slices.ContainsFunc(c.caches.PodsOf(deployment.Namespace, deployment.UID), waits)
 }
 
 // reconcile makes a plan, applies it and reports it. deployment is nil if it is gone or being deleted. ports are those
@@ -91,7 +104,9 @@ func (c *Controller) reconcile(
 	if say, known := w.verdict(p.say, m.resizes); known && deployment != nil {
 		pause, err := c.report(ctx, deployment, say, m)
 		if err != nil {
-			w.errs = append(w.errs, err)
+			// Not an error of the sync: its backoff would delay bindings.
+			klog.FromContext(ctx).Error(err, "Writing the condition failed; retrying", "in", recheck)
+			within(recheck)
 		}
 		if pause > 0 {
 			within(pause)
@@ -140,7 +155,7 @@ func (c *Controller) observe(
 		return o
 	}
 	o.rolling = m.rolling(deployment)
-	o.pods = c.caches.PodsOf(deployment.UID)
+	o.pods = c.caches.PodsOf(key.Namespace, deployment.UID)
 	for _, pod := range o.pods {
 		for _, port := range c.caches.PortsBoundTo(cache.MetaObjectToName(pod)) {
 			if !metav1.IsControlledBy(port, deployment) && consumer.Has(pod, port) {

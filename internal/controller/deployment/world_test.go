@@ -329,6 +329,24 @@ func TestWhoIsLookedAtAgain(t *testing.T) {
 	}
 }
 
+// A Pod of an earlier template may come back after the template lost its networks, when no port is left.
+func TestPodsOfAnEarlierTemplateGetPortsWithoutADeclaration(t *testing.T) {
+	d := declaring("", 1)
+	set := &appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "web-1", UID: "set-1",
+		OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(d, kind)}}}
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
+		Namespace: "team", Name: "web-1-a", UID: "a", Annotations: map[string]string{"k8s.v1.cni.cncf.io/networks": "blue"},
+		OwnerReferences: []metav1.OwnerReference{
+			*metav1.NewControllerRef(set, appsv1.SchemeGroupVersion.WithKind("ReplicaSet")),
+		}}}
+	inWorld(t, d, func(_ *testing.T, w *world) {
+		w.show(set)
+		w.mustSync()
+		w.show(pod)
+		w.mustSync("create web-blue-0", "get web")
+	})
+}
+
 func TestWhatStandsInTheWayIsLookedAtAgainWithoutAnEvent(t *testing.T) {
 	d := declaring("red", 1)
 	inWorld(t, d, func(t *testing.T, w *world) {

@@ -106,9 +106,15 @@ func (r *Reconciler[T]) converge(ctx context.Context, in Inventory, obj T, p pro
 			return p.waiting(err)
 		case err != nil:
 			return p.failed(err)
+		case next.adopts && next.Empty() && attempt < attempts:
+			// It has the marker already: the answer to an earlier adoption was lost. From here on the marker identifies it.
+			if _, err := in.Reread(ctx, r.kind.Expected(obj)[0].Resource); err != nil {
+				return p.failed(err)
+			}
+			continue
 		case next.Empty() && unresolved != nil:
 			return p.failed(unresolved)
-		case next.Empty():
+		case next.Empty() && !next.adopts:
 			if err := r.rememberOnlySet(ctx, obj, p.declared); err != nil {
 				return p.failed(err)
 			}

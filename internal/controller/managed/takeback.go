@@ -29,15 +29,15 @@ func (r *Reconciler[T]) takingBack(obj T, declared Declaration) Declaration {
 		return declared
 	}
 	set := retractable.Sets()
-	fields := slices.DeleteFunc(remembered(obj), func(field string) bool { return slices.Contains(set, field) })
+	fields := slices.DeleteFunc(Remembered(obj), func(field string) bool { return slices.Contains(set, field) })
 	if len(fields) == 0 {
 		return declared
 	}
 	return retractable.TakingBack(fields)
 }
 
-// remembered gives the fields that were set for the object, in alphabetical order.
-func remembered(obj Object) []string {
+// Remembered gives the fields that were set for the object, in alphabetical order.
+func Remembered(obj Object) []string {
 	var noted cloudteamv1.TakeBack
 	err := json.Unmarshal([]byte(obj.GetAnnotations()[cloudteamv1.AnnotationTakeBack]), &noted)
 	if err != nil || noted.UID != obj.GetUID() {
@@ -63,7 +63,7 @@ func (r *Reconciler[T]) rememberSet(ctx context.Context, obj T, declared Declara
 
 // setOrRemembered gives the fields that the declaration sets, and the remembered ones.
 func setOrRemembered(obj Object, declared Declaration) []string {
-	fields := remembered(obj)
+	fields := Remembered(obj)
 	if retractable, ok := declared.(Retractable); ok {
 		fields = append(fields, retractable.Sets()...)
 	}
@@ -82,7 +82,7 @@ func (r *Reconciler[T]) rememberOnlySet(ctx context.Context, obj T, declared Dec
 }
 
 func (r *Reconciler[T]) rememberFields(ctx context.Context, obj T, fields []string) (T, error) {
-	if slices.Equal(fields, remembered(obj)) {
+	if slices.Equal(fields, Remembered(obj)) {
 		return obj, nil
 	}
 	annotation, err := annotationOf(obj, fields)

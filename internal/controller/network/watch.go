@@ -55,7 +55,7 @@ func NewController(
 			if hasRouter(obj) {
 				in.CoverRouters()
 			}
-			if obj.Spec.SharedWith != nil {
+			if obj.Spec.SharedWith != nil || slices.Contains(managed.Remembered(obj), plan.FieldSharedWith) {
 				in.CoverShares()
 			}
 		},

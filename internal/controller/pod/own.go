@@ -159,11 +159,15 @@ func (c *Controller) deleteDouble(ctx context.Context, port, rival *cloudteamv1.
 	return err
 }
 
-// releaseOwn releases the useless ports that are bound under a Pod's name, except a Deployment's. They are useless if
-// the Pod is gone, was replaced, has ended, or requests something else. pod is nil if the cache has none.
-func (c *Controller) releaseOwn(ctx context.Context, key cache.ObjectName, pod *corev1.Pod) (stale bool, err error) {
+// releaseUseless releases the useless ports that are bound under a Pod's name. They are useless if the Pod is gone, was
+// replaced, has ended, or requests something else. pod is nil if the cache has none.
+//
+// A Deployment's ports are released here only while the Pod waits for its allocation: only this sync knows that it is
+// not giving the Pod that port at the moment.
+func (c *Controller) releaseUseless(ctx context.Context, key cache.ObjectName, pod *corev1.Pod) (stale bool, err error) {
 	useless := slices.DeleteFunc(c.caches.PortsBoundTo(key), func(port *cloudteamv1.NetworkPort) bool {
-		return consumer.OfDeployment(port) || !consumer.IsBoundToPod(port) || consumer.Has(pod, port) &&
+		waiting := consumer.Has(pod, port) && !consumer.Allocated(pod)
+		return consumer.OfDeployment(port) && !waiting || !consumer.IsBoundToPod(port) || consumer.Has(pod, port) &&
 			!consumer.Useless(pod, port, func() consumer.Declaration {
 				return consumer.DeclarationOf(pod, c.caches.Resolve)
 			})

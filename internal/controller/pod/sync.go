@@ -61,7 +61,7 @@ func (c *Controller) sync(ctx context.Context, key cache.ObjectName) (controller
 	if !c.expectedPorts.CaughtUp(key, version) {
 		return controller.Result{RequeueAfter: controller.StalePause}, nil
 	}
-	stale, err := c.releaseOwn(ctx, key, pod)
+	stale, err := c.releaseUseless(ctx, key, pod)
 	if err != nil || pod == nil {
 		return requeue(progress{stale: stale}), err
 	}
@@ -92,7 +92,7 @@ func requeue(p progress) controller.Result {
 	return controller.Result{}
 }
 
-// reconcile does what the Pod needs. stale is true if a port of its own could not be released.
+// reconcile does what the Pod needs. stale is true if a useless port could not be released.
 func (c *Controller) reconcile(
 	ctx context.Context, key cache.ObjectName, pod *corev1.Pod, stale bool,
 ) (progress, error) {

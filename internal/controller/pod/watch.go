@@ -110,7 +110,7 @@ func (c *Controller) keysOfPort(object metav1.Object) []cache.ObjectName {
 		keys = append(keys, cache.MetaObjectToName(pod))
 	}
 	if owner := metav1.GetControllerOfNoCopy(port); consumer.IsDeployment(owner) && c.isFirstToFail(port, owner.UID) {
-		keys = append(keys, keysWaiting(c.caches.PodsOf(owner.UID))...)
+		keys = append(keys, keysWaiting(c.caches.PodsOf(port.Namespace, owner.UID))...)
 	}
 	return keys
 }

@@ -184,10 +184,11 @@ func (s spare) holds(d draw, more int64) bool {
 }
 
 // spareOn computes the spare of a network. It is unknown if the Inventory does not hold the network or its counts, or
-// if a subnet does not serve any port. The caller holds mu.
+// if a subnet does not serve any port. It is unknown, too, if other projects may have ports on the network and the cloud
+// does not tell their number: the list of ports is our project's. The caller holds mu.
 func (i *Inventory) spareOn(network string) spare {
 	held, ours := i.networks.held[network]
-	if !ours {
+	if !ours || i.counts.told == nil && isShared(held) {
 		return nil
 	}
 	left := spare{}
@@ -204,6 +205,11 @@ func (i *Inventory) spareOn(network string) spare {
 		left[s.ID] = size - max(minMargin, size/marginShare) - used - i.room.asked[s.ID]
 	}
 	return left
+}
+
+// isShared reports whether other projects may use a network.
+func isShared(n *plan.ObservedNetwork) bool {
+	return len(n.Shares) > 0 || n.Shared != nil && *n.Shared
 }
 
 // forAnyPort reports whether a subnet serves any port with addresses from its pools. If addresses derive from MACs, a

@@ -317,6 +317,42 @@ func newFilling(t *testing.T, most, free int, single, bulk time.Duration) *filli
 	return f
 }
 
+// Of a network that other projects use, the list of our ports does not tell how many addresses are left.
+func TestTheRoomOnASharedNetworkIsTheCloudsToTell(t *testing.T) {
+	for name, c := range map[string]struct {
+		shares []plan.Share
+		shared *bool
+		told   bool
+		known  bool
+	}{
+		"a network of our own":                      {known: true},
+		"shared with a project":                     {shares: []plan.Share{{ID: "rbac-1", Project: "a"}}},
+		"shared with all":                           {shared: new(true)},
+		"shared with nobody":                        {shared: new(false), known: true},
+		"shared, and the cloud tells what is used":  {shared: new(true), told: true, known: true},
+		"of our own, and the cloud tells that, too": {told: true, known: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				l := newLobby(t, 1, 1000)
+				l.networks.change("a", func(held *plan.ObservedNetwork) *plan.ObservedNetwork {
+					n := *held
+					n.Shares, n.Shared = c.shares, c.shared
+					return &n
+				})
+				if c.told {
+					l.counts.told = usage{}
+				}
+				l.Inventory.mu.RLock()
+				defer l.Inventory.mu.RUnlock()
+				if got := l.spareOn("a"); (got != nil) != c.known {
+					t.Errorf("spare %v, want it known: %t", got, c.known)
+				}
+			})
+		})
+	}
+}
+
 func TestPortsThatGoAloneLeaveABulkWhatItCountsOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		// The bulk is under way for longer than it keeps others from being sent.
