@@ -42,8 +42,8 @@ const (
 // DefaultDrain is the time that running syncs have to finish after the stop.
 const DefaultDrain = 30 * time.Second
 
-// ErrDeposed, as the cause that ends Run's context, says that another process may act from now on. Run then cancels
-// running syncs at once.
+// ErrDeposed is the cause that ends Run's context when another process may act from now on. Run then cancels running
+// syncs at once.
 var ErrDeposed = errors.New("another process may be the leader now")
 
 // Loop is the engine of a controller. Events of informers put keys on a workqueue, and workers sync these. Make one

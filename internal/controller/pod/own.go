@@ -164,7 +164,9 @@ func (c *Controller) deleteDouble(ctx context.Context, port, rival *cloudteamv1.
 //
 // A Deployment's ports are released here only while the Pod waits for its allocation: only this sync knows that it is
 // not giving the Pod that port at the moment.
-func (c *Controller) releaseUseless(ctx context.Context, key cache.ObjectName, pod *corev1.Pod) (stale bool, err error) {
+func (c *Controller) releaseUseless(
+	ctx context.Context, key cache.ObjectName, pod *corev1.Pod,
+) (stale bool, err error) {
 	useless := slices.DeleteFunc(c.caches.PortsBoundTo(key), func(port *cloudteamv1.NetworkPort) bool {
 		waiting := consumer.Has(pod, port) && !consumer.Allocated(pod)
 		return consumer.OfDeployment(port) && !waiting || !consumer.IsBoundToPod(port) || consumer.Has(pod, port) &&

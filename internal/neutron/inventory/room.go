@@ -184,7 +184,7 @@ func (s spare) holds(d draw, more int64) bool {
 }
 
 // spareOn computes the spare of a network. It is unknown if the Inventory does not hold the network or its counts, or
-// if a subnet does not serve any port. It is unknown, too, if other projects may have ports on the network and the cloud
+// if a subnet does not serve any port. It is also unknown if other projects may have ports on the network and the cloud
 // does not tell their number: the list of ports is our project's. The caller holds mu.
 func (i *Inventory) spareOn(network string) spare {
 	held, ours := i.networks.held[network]
