@@ -149,17 +149,7 @@ func (l *Loop) Handler() cache.ResourceEventHandler {
 //
 // As with Handler, resyncs are dropped, and an update of only the status does not end a delay.
 func (l *Loop) HandlerOf(keysOf func(metav1.Object) []cache.ObjectName) cache.ResourceEventHandler {
-	look := func(obj any) {
-		object, err := objectOf(obj)
-		if err != nil {
-			klog.Background().Error(err, "Event of an object without a key",
-				"controller", l.name, "type", fmt.Sprintf("%T", obj))
-			return
-		}
-		for _, key := range keysOf(object) {
-			l.Enqueue(key)
-		}
-	}
+	look := func(obj any) { l.enqueueOf(keysOf, obj) }
 	return cache.ResourceEventHandlerFuncs{
 		AddFunc: look,
 		UpdateFunc: func(was, is any) {
@@ -174,11 +164,30 @@ func (l *Loop) HandlerOf(keysOf func(metav1.Object) []cache.ObjectName) cache.Re
 					l.queue.Add(key)
 				}
 			default:
-				look(was)
-				look(is)
+				l.enqueueOf(keysOf, was, is)
 			}
 		},
 		DeleteFunc: look,
+	}
+}
+
+// enqueueOf enqueues the keys that states of an object affect, each once: a worker may take a key before it is enqueued
+// again, and would then sync it twice.
+func (l *Loop) enqueueOf(keysOf func(metav1.Object) []cache.ObjectName, states ...any) {
+	keys := map[cache.ObjectName]bool{}
+	for _, state := range states {
+		object, err := objectOf(state)
+		if err != nil {
+			klog.Background().Error(err, "Event of an object without a key",
+				"controller", l.name, "type", fmt.Sprintf("%T", state))
+			continue
+		}
+		for _, key := range keysOf(object) {
+			keys[key] = true
+		}
+	}
+	for key := range keys {
+		l.Enqueue(key)
 	}
 }
 

@@ -23,8 +23,7 @@ func HandlerOfPart[T metav1.Object](
 			if oldOK && ok && old.GetUID() == updated.GetUID() && same(old, updated) {
 				return
 			}
-			all.OnDelete(was)
-			all.OnAdd(is, false)
+			l.enqueueOf(keysOf, was, is)
 		},
 		DeleteFunc: all.OnDelete,
 	}

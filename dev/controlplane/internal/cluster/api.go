@@ -8,6 +8,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -19,6 +20,10 @@ const (
 	requestTimeout = 10 * time.Second
 	// answerLimit bounds what is read of an answer, in bytes.
 	answerLimit = 4 << 20
+	// busyRetries and busyPause limit how long a request is repeated that the server answers with 429. kube-apiserver does
+	// so while it sets up the storage of a CRD, and names a second as the time to wait; client-go's clients wait as well.
+	busyRetries = 10
+	busyPause   = time.Second
 )
 
 // apiClient makes the few calls a launcher needs. A client-go would be the tool for more, at the price of compiling it
@@ -75,9 +80,27 @@ func (a *apiClient) create(ctx context.Context, url string, object any) error {
 	return a.do(ctx, http.MethodPost, url, http.Header{"Content-Type": {"application/json"}}, body, nil)
 }
 
-// do sends a request and reads the JSON of the answer into object, or drops it if object is nil. It returns a
-// *statusError for an answer other than success.
+// do sends a request and reads the JSON of the answer into object, or drops it if object is nil. It repeats the request
+// while the server is busy. It returns a *statusError for another answer than success.
 func (a *apiClient) do(
+	ctx context.Context, method, url string, header http.Header, body []byte, object any,
+) error {
+	for retry := 0; ; retry++ {
+		err := a.send(ctx, method, url, header, body, object)
+		answer, ok := errors.AsType[*statusError](err)
+		if !ok || answer.code != http.StatusTooManyRequests || retry == busyRetries {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(busyPause):
+		}
+	}
+}
+
+// send is do for one attempt.
+func (a *apiClient) send(
 	ctx context.Context, method, url string, header http.Header, body []byte, object any,
 ) error {
 	request, err := http.NewRequestWithContext(ctx, method, url, bytes.NewReader(body))
