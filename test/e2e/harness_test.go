@@ -18,11 +18,12 @@ type process struct {
 }
 
 // electing are the flags by which a process takes part in the election that config/rbac gives the right to. Its times
-// are short, as some processes are killed and others take over.
+// are short, as some processes are killed and others take over, and long enough for a machine that compiles and tests at
+// the same time: a process whose lease is not renewed in time exits.
 func electing() []string {
 	return []string{
 		"--leader-elect-resource-namespace=" + harness.AccountName,
-		"--leader-elect-lease-duration=3s", "--leader-elect-renew-deadline=2s", "--leader-elect-retry-period=500ms",
+		"--leader-elect-lease-duration=8s", "--leader-elect-renew-deadline=6s", "--leader-elect-retry-period=500ms",
 	}
 }
 
