@@ -377,6 +377,21 @@ func TestNetworkPortsShowWhatAPersonAsksFirst(t *testing.T) {
 	}
 }
 
+func TestABindingNamesItsUser(t *testing.T) {
+	client := networkAPI.CloudteamV1().NetworkPorts(newNamespace(t))
+	port, err := client.Create(t.Context(), &cloudteamv1.NetworkPort{
+		ObjectMeta: metav1.ObjectMeta{Name: "a"}, Spec: cloudteamv1.NetworkPortSpec{NetworkName: "office"},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	port.Status.BoundTo = &cloudteamv1.PortBinding{Kind: "Pod", UID: "u"}
+	_, err = client.UpdateStatus(t.Context(), port, metav1.UpdateOptions{})
+	if !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), "status.boundTo.name") {
+		t.Errorf("want a refusal of an empty status.boundTo.name, got %v", err)
+	}
+}
+
 // printed returns the rows that kubectl prints of a namespace's NetworkPorts, in the order of their names, each by the
 // names of its columns without the age. Priority is 1 with -o wide, else 0.
 func printed(ctx context.Context, t *testing.T, namespace string, priority int32) []map[string]any {

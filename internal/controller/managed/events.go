@@ -81,6 +81,10 @@ func describe(step plan.Step) string {
 	case plan.UnshareNetwork:
 		return fmt.Sprintf("Stopped sharing network with project %q: %s", step.Share.Project, step.Reason)
 	}
+	if len(step.Differences) == 0 {
+		_, resource, _ := strings.Cut(string(step.Action), " ")
+		return "Updated " + resource + " " + step.ID
+	}
 	changes := make([]string, len(step.Differences))
 	for i, d := range step.Differences {
 		changes[i] = fmt.Sprintf("%s %s → %s", d.Field, d.Actual, d.Declared)

@@ -36,7 +36,7 @@ func (r *Reconciler[T]) pausedState(obj T) controller.State {
 	case obj.GetDeletionTimestamp() != nil:
 		return controller.Reconciling(cloudteamv1.ReasonPaused,
 			by+"Deletion waits until the annotation is removed.")
-	case status.AppliedGeneration == obj.GetGeneration() &&
+	case status.AppliedGeneration == specGeneration(obj) &&
 		meta.IsStatusConditionTrue(status.Conditions, cloudteamv1.ConditionReady):
 		return controller.Ready(cloudteamv1.ReasonPaused,
 			by+"It was as declared. Drift is not corrected until the annotation is removed.")

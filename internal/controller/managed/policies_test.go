@@ -104,3 +104,45 @@ func TestDriftInFieldsThatAreIgnoredIsLeftUntilTheSpecChanges(t *testing.T) {
 		})
 	}
 }
+
+func TestDriftPoliciesHoldWhileADeletionWaits(t *testing.T) {
+	for sentence, c := range map[string]struct {
+		policy cloudteamv1.DriftPolicy
+		ignore []cloudteamv1.NetworkDriftField
+	}{
+		"ignored fields stay as others set them": {ignore: []cloudteamv1.NetworkDriftField{"name"}},
+		"reported drift stays":                   {policy: cloudteamv1.DriftPolicyReport},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			obj := example()
+			obj.Spec.DriftPolicy, obj.Spec.IgnoreDrift = c.policy, c.ignore
+			inWorld(t, func(t *testing.T, w *world) {
+				w.mustSync()
+				id := w.status().NetworkID
+				w.c.Kind().InUse = func(*cloudteamv1.Network) string { return "Pod a uses it" }
+				w.deleteAsNextGeneration()
+				for _, name := range []string{"renamed", "renamed again"} {
+					w.cloud.Edit(t, id, func(n *plan.ObservedNetwork) { n.Name = name })
+					w.cloud.Audit(t)
+					w.mustSync()
+					if got := w.cloud.Has()[0].Name; got != name {
+						t.Errorf("the network's name is %q, want %q as others set it", got, name)
+					}
+				}
+
+				// An edit of the spec still applies.
+				w.edit(func(obj *cloudteamv1.Network) { obj.Spec.Description = "second edition" })
+				w.mustSync()
+				if got := w.cloud.Has()[0].Name; got != "example-network" {
+					t.Errorf("the network's name is %q after an edit of the spec, want the declared one", got)
+				}
+				w.cloud.Edit(t, id, func(n *plan.ObservedNetwork) { n.Name = "renamed" })
+				w.cloud.Audit(t)
+				w.mustSync()
+				if got := w.cloud.Has()[0].Name; got != "renamed" {
+					t.Errorf("the network's name is %q after that edit was applied, want it as others set it", got)
+				}
+			}, obj)
+		})
+	}
+}

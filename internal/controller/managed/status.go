@@ -125,6 +125,15 @@ func Differs(was, is any) bool {
 	return !reflect.DeepEqual(was, is) && !equality.Semantic.DeepEqual(was, is)
 }
 
+// specGeneration is the generation of the object without its deletion, which the API server counts as one. After
+// that, a new value means an edit of the spec, as before.
+func specGeneration(obj Object) int64 {
+	if obj.GetDeletionTimestamp() != nil {
+		return obj.GetGeneration() - 1
+	}
+	return obj.GetGeneration()
+}
+
 // updated is a copy of the object with its status after a sync. What the sync did not learn stays as it was, except
 // drift from another spec, which no longer applies.
 func (r *Reconciler[T]) updated(obj T, p progress) T {
@@ -136,7 +145,7 @@ func (r *Reconciler[T]) updated(obj T, p progress) T {
 	status.ObservedGeneration = obj.GetGeneration()
 	status.Conditions = controller.SetState(status.Conditions, obj.GetGeneration(), p.state)
 	if p.applied {
-		status.AppliedGeneration = obj.GetGeneration()
+		status.AppliedGeneration = specGeneration(obj)
 	}
 	if p.observed == nil {
 		return updated

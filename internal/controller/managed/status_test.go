@@ -235,6 +235,9 @@ func TestChangeEvent(t *testing.T) {
 			controller.Event{Type: corev1.EventTypeNormal, Reason: cloudteamv1.EventUpdated, Message: "Updated network: mtu 1450 → 9000, name b → a"}},
 		"a change put back": {update, true,
 			controller.Event{Type: corev1.EventTypeNormal, Reason: cloudteamv1.EventDriftCorrected, Message: "Updated network: mtu 1450 → 9000, name b → a"}},
+		"an update without differences": {
+			plan.Change{{Action: plan.UpdateNetwork, Ref: plan.Ref{ID: "net-1"}}}, false,
+			controller.Event{Type: corev1.EventTypeNormal, Reason: cloudteamv1.EventUpdated, Message: "Updated network net-1"}},
 		"deletions": {remove, false, controller.Event{Type: corev1.EventTypeNormal, Reason: cloudteamv1.EventUpdated,
 			Message: "Deleted network net-2: it is a duplicate; Deleted subnet 10.0.0.0/8: it is no longer declared"}},
 	} {

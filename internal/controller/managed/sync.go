@@ -172,7 +172,7 @@ func (r *Reconciler[T]) next(
 	}
 	change, err := p.declared.Plan(*p.observed)
 	// A spec is applied as a whole once. A later difference was made by somebody else.
-	drifted := r.kind.Status(obj).AppliedGeneration == obj.GetGeneration()
+	drifted := r.kind.Status(obj).AppliedGeneration == specGeneration(obj)
 	if err != nil || !drifted {
 		return nextChange{Change: change}, err
 	}

@@ -25,7 +25,7 @@ type Retractable interface {
 // After this spec was applied as a whole, those fields belong to others.
 func (r *Reconciler[T]) takingBack(obj T, declared Declaration) Declaration {
 	retractable, ok := declared.(Retractable)
-	if !ok || r.kind.Status(obj).AppliedGeneration == obj.GetGeneration() {
+	if !ok || r.kind.Status(obj).AppliedGeneration == specGeneration(obj) {
 		return declared
 	}
 	set := retractable.Sets()

@@ -171,6 +171,14 @@ func (w *world) delete() {
 	w.api.Delete(w.t, w.get())
 }
 
+// deleteAsNextGeneration is delete by an API server that counts the deletion as a generation.
+func (w *world) deleteAsNextGeneration() {
+	w.t.Helper()
+	next := w.get().Generation + 1
+	w.delete()
+	w.edit(func(obj *cloudteamv1.Network) { obj.Generation = next })
+}
+
 // deleteByForce takes the example's finalizers off and deletes it.
 func (w *world) deleteByForce() {
 	w.t.Helper()

@@ -175,6 +175,7 @@ type PortBinding struct {
 	// kind is "Pod".
 	Kind string `json:"kind"`
 	// name is the object's name.
+	// +kubebuilder:validation:MinLength=1
 	Name string `json:"name"`
 	// uid is the object's UID. It excludes another object of the same name.
 	UID types.UID `json:"uid"`
