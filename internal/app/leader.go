@@ -20,6 +20,7 @@ import (
 	_ "k8s.io/component-base/metrics/prometheus/clientgo/leaderelection" // serves leader_election_master_status
 
 	"cloudteam.ztgame.com/network-controller/internal/controller"
+	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/inventory"
 )
 
@@ -156,7 +157,7 @@ func newLeaseLock(o Options, config *rest.Config) (resourcelock.Interface, error
 	}
 	config = rest.CopyConfig(config)
 	config.Timeout = max(time.Second, o.LeaderElection.RenewDeadline/2)
-	client, err := coordinationv1.NewForConfig(config)
+	leases, err := coordinationv1.NewForConfig(config)
 	if err != nil {
 		return nil, fmt.Errorf("making a client for Leases: %w", err)
 	}
@@ -166,7 +167,7 @@ func newLeaseLock(o Options, config *rest.Config) (resourcelock.Interface, error
 	}
 	return &resourcelock.LeaseLock{
 		LeaseMeta: metav1.ObjectMeta{Namespace: namespace, Name: o.LeaderElection.ResourceName},
-		Client:    client,
+		Client:    leases,
 		// The UID tells apart two processes on one host, or in containers of one name.
 		LockConfig: resourcelock.ResourceLockConfig{Identity: host + "_" + string(uuid.NewUUID())},
 	}, nil
@@ -300,30 +301,10 @@ func (e *election) permit() error {
 
 // guard makes the clients of a configuration ask for the permit before each write. Reads need none.
 func (e *election) guard(config *rest.Config) {
-	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return guarded{next, e.permit} })
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper {
+		return client.Permitted{RoundTripper: next, Permit: e.permit}
+	})
 }
-
-// guarded is a transport that asks before it writes.
-type guarded struct {
-	next   http.RoundTripper
-	permit func() error
-}
-
-// RoundTrip implements http.RoundTripper.
-func (g guarded) RoundTrip(r *http.Request) (*http.Response, error) {
-	if r.Method != http.MethodGet {
-		if err := g.permit(); err != nil {
-			if r.Body != nil {
-				_ = r.Body.Close() // required by http.RoundTripper
-			}
-			return nil, err
-		}
-	}
-	return g.next.RoundTrip(r)
-}
-
-// WrappedRoundTripper lets client-go find the wrapped transport.
-func (g guarded) WrappedRoundTripper() http.RoundTripper { return g.next }
 
 // timedLock records when the lease was last renewed, and refuses to renew or release it after the deadline. Another
 // process may have led since then, but client-go's elector would take a released lease again as if nothing had

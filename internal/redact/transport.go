@@ -77,13 +77,6 @@ func (t Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 // WrappedRoundTripper lets client-go find the wrapped transport.
 func (t Transport) WrappedRoundTripper() http.RoundTripper { return t.Next }
 
-// CloseIdleConnections is called by http.Client on its transport.
-func (t Transport) CloseIdleConnections() {
-	if next, ok := t.Next.(interface{ CloseIdleConnections() }); ok {
-		next.CloseIdleConnections()
-	}
-}
-
 // failing is a body that cannot be read.
 type failing struct{ err error }
 

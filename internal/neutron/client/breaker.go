@@ -31,8 +31,8 @@ const (
 	// probeTimeout bounds a probe, unless Options.Timeout is shorter. It is less than probeLast, so that a hanging probe
 	// does not delay the next.
 	probeTimeout = 10 * time.Second
-	// The first probe comes probeFirst after an outage began. The pauses double up to probeLast, with 10 % jitter. That is
-	// the longest delay before the controller notices that the cloud is back.
+	// The pauses between the beginnings of two probes double from probeFirst to probeLast, with 10 % jitter. That is the
+	// longest delay before the controller notices that the cloud is back.
 	probeFirst = time.Second
 	probeLast  = 15 * time.Second
 	// calm is how long the cloud must answer before the pauses between probes start again at probeFirst. Otherwise
@@ -49,11 +49,12 @@ const (
 //
 // It is closed, and lets all calls pass, unless Cloud.Run runs. All methods are safe for concurrent use.
 type breaker struct {
-	// suspected holds a value if a probe is needed.
+	// report is called with mu held, so that beginnings and ends of outages are reported in order.
+	report func(Outage)
+	// suspected holds a value if a probe is needed at once.
 	suspected chan struct{}
 
-	mu       sync.Mutex
-	attended bool
+	mu sync.Mutex
 	// failures counts the calls that failed since the last answer; first is when the first of them began.
 	failures int
 	first    time.Time
@@ -65,7 +66,9 @@ type breaker struct {
 	pause time.Duration
 }
 
-func newBreaker() *breaker { return &breaker{suspected: make(chan struct{}, 1)} }
+func newBreaker(report func(Outage)) *breaker {
+	return &breaker{report: report, suspected: make(chan struct{}, 1)}
+}
 
 // ErrOutage is the cause of errors for calls that are not sent during an outage.
 var ErrOutage = errors.New("the cloud does not answer")
@@ -84,58 +87,71 @@ func (b *breaker) admit(op string) error {
 	}
 }
 
-// observe records the result of a call that began at began. It returns the outage that an answer ended, or nil.
-func (b *breaker) observe(began time.Time, s sign) *Outage {
+// observe records the result of a call to Neutron that began at began.
+func (b *breaker) observe(began time.Time, s sign) {
+	switch s {
+	case answered:
+		b.reset()
+	case unanswered:
+		b.failed(began, suspicious)
+	}
+}
+
+// failed records a call that began at began and got no answer. If it is the last of so many in a row, a probe is
+// needed.
+func (b *breaker) failed(began time.Time, inRow int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	switch s {
-	case silence, unanswered:
-		if b.outage != nil || !b.attended {
-			break
-		}
-		if b.failures == 0 || began.Before(b.first) {
-			b.first = began
-		}
-		if b.failures++; b.failures >= suspicious || s == silence {
-			select {
-			case b.suspected <- struct{}{}:
-			default:
-			}
-		}
-	case answered:
-		b.failures = 0
-		if b.outage != nil {
-			return b.close()
-		}
+	if b.outage != nil {
+		return
 	}
-	return nil
+	if b.failures == 0 || began.Before(b.first) {
+		b.first = began
+	}
+	if b.failures++; b.failures >= inRow {
+		b.suspect()
+	}
+}
+
+// suspect asks for a probe at once.
+func (b *breaker) suspect() {
+	select {
+	case b.suspected <- struct{}{}:
+	default:
+	}
 }
 
 // trip opens the breaker because a probe that began at began failed, unless another call has been answered since.
-func (b *breaker) trip(began time.Time, reason string) *Outage {
+func (b *breaker) trip(began time.Time, reason string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.outage != nil || b.failures == 0 || b.first.After(began) {
-		return nil
+		return
 	}
 	b.outage, b.over = &Outage{Since: b.first, Reason: reason}, make(chan struct{})
 	if time.Since(b.ended) > calm {
 		b.pause = 0
 	}
-	return new(*b.outage)
-}
-
-// close ends the outage. The caller holds mu.
-func (b *breaker) close() *Outage {
-	ended := *b.outage
-	ended.Over = time.Now()
-	b.outage, b.failures, b.ended = nil, 0, ended.Over
-	close(b.over)
 	select {
-	case <-b.suspected: // from the past outage
+	case <-b.suspected: // this probe was the answer to it
 	default:
 	}
-	return &ended
+	b.report(*b.outage)
+}
+
+// reset forgets the failures and ends the outage: the cloud has answered, or nobody probes it any more.
+func (b *breaker) reset() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.failures = 0
+	if b.outage == nil {
+		return
+	}
+	ended := *b.outage
+	ended.Over = time.Now()
+	b.outage, b.ended = nil, ended.Over
+	close(b.over)
+	b.report(ended)
 }
 
 // ending returns a channel that is closed when the present outage ends; nil if there is none.
@@ -151,23 +167,16 @@ func (b *breaker) ending() <-chan struct{} {
 // OutageEnd returns a channel that is closed when the cloud's present outage ends; nil if there is none.
 func (c *Cloud) OutageEnd() <-chan struct{} { return c.breaker.ending() }
 
-// next returns the pause before the next probe.
-func (b *breaker) next() time.Duration {
+// next returns the pause between the present outage's last probe and the next one. It returns false if there is no
+// outage.
+func (b *breaker) next() (time.Duration, bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.pause = min(max(2*b.pause, probeFirst), probeLast)
-	return Jitter(b.pause)
-}
-
-// attend records whether Run probes. If it stops, the breaker closes and all calls pass.
-func (b *breaker) attend(attended bool) *Outage {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.attended = attended
-	if b.outage != nil {
-		return b.close()
+	if b.outage == nil {
+		return 0, false
 	}
-	return nil
+	b.pause = min(max(2*b.pause, probeFirst), probeLast)
+	return Jitter(b.pause), true
 }
 
 // sign is what the result of a call shows about the cloud as a whole.
@@ -180,43 +189,25 @@ const (
 	answered
 	// unanswered: no answer, or one from a server that did not understand the call. The call itself may be the cause.
 	unanswered
-	// silence: no call can succeed until it ends.
-	silence
 )
 
-// signOf judges the result of a call to Neutron. ctx is the caller's, without the call's own deadline.
+// signOf judges the result of a call. ctx is the caller's, without the call's own deadline.
 func signOf(ctx context.Context, err error) sign {
-	var refusal *notPermitted
 	e, ok := errors.AsType[*Error](err)
 	switch {
 	case err == nil:
 		return answered
-	case ctx.Err() != nil, errors.As(err, &refusal), !ok, e.Unsent:
+	case ctx.Err() != nil, !ok, e.Unsent:
 		return nothing
-	case e.Kind != Transient && e.Kind != Unauthenticated:
+	case e.Kind == Unauthenticated:
+		// Neutron's refusal of a token shows nothing about Keystone, which is needed next. A refused log-in shows nothing
+		// about Neutron.
+		return nothing
+	case e.Kind != Transient:
 		return answered
-	case e.Status == http.StatusUnauthorized:
-		// Neutron's refusal of a token shows nothing about Keystone, which is needed next.
-		return nothing
 	default:
 		return unanswered
 	}
-}
-
-// signOfLogin judges a log-in. A log-in without an answer affects all calls, because it is tried only without a valid
-// token.
-func signOfLogin(ctx context.Context, err error) sign {
-	s := signOf(ctx, err)
-	switch {
-	case s == unanswered:
-		return silence
-	case KindOf(err) == Unauthenticated:
-		return answered
-	case s == answered && err == nil:
-		// Keystone has answered. Whether Neutron does is still unknown.
-		return nothing
-	}
-	return s
 }
 
 const opProbe = "probe"
@@ -226,43 +217,30 @@ const opProbe = "probe"
 //
 // An outage begins when several calls in a row, or a log-in, and then a probe get no answer. The answer of a broken
 // server or proxy counts as none. A probe is one read of Options.Probe. The outage ends with the first answer to a
-// probe, or to a call still under way.
+// probe, or to a call still under way. It also ends when other credentials lead to another cloud; see Replace.
 func (c *Cloud) Run(ctx context.Context) {
-	c.breaker.attend(true)
-	defer func() { c.tell(c.breaker.attend(false)) }()
+	defer c.breaker.reset()
+	var began time.Time
 	for {
+		var due <-chan time.Time
+		if pause, open := c.breaker.next(); open {
+			due = time.After(time.Until(began.Add(pause)))
+		}
 		select {
 		case <-ctx.Done():
 			return
+		case <-due:
 		case <-c.breaker.suspected:
 		}
-		began := time.Now()
+		began = time.Now()
 		err := c.probe(ctx)
-		if ctx.Err() != nil {
+		switch {
+		case ctx.Err() != nil:
 			return
-		}
-		if signOf(ctx, err) != unanswered {
-			c.tell(c.breaker.observe(began, answered))
-			continue
-		}
-		if outage := c.breaker.trip(began, c.silenceOf(err)); outage != nil {
-			c.tell(outage)
-			c.sitOut(ctx)
-		}
-	}
-}
-
-// sitOut probes until the outage is over or ctx is done.
-func (c *Cloud) sitOut(ctx context.Context) {
-	probed := time.Now()
-	for over := c.breaker.ending(); over != nil && c.breaker.ending() == over; {
-		Pause(ctx, time.Until(probed.Add(c.breaker.next())), over)
-		if ctx.Err() != nil || c.breaker.ending() != over {
-			return
-		}
-		probed = time.Now()
-		if err := c.probe(ctx); ctx.Err() == nil && signOf(ctx, err) != unanswered {
-			c.tell(c.breaker.observe(probed, answered))
+		case signOf(ctx, err) == unanswered:
+			c.breaker.trip(began, c.silenceOf(err))
+		default:
+			c.breaker.reset()
 		}
 	}
 }
@@ -295,20 +273,6 @@ func (c *Cloud) silenceOf(err error) string {
 		return "Neutron at " + identity.Endpoint + ": " + text
 	}
 	return text
-}
-
-// tell calls Options.Outage if outage is not nil. Different goroutines detect beginnings and ends. A beginning whose
-// end is already known is skipped, so that an end always comes last.
-func (c *Cloud) tell(outage *Outage) {
-	if outage == nil {
-		return
-	}
-	c.telling.Lock()
-	defer c.telling.Unlock()
-	if outage.Over.IsZero() && c.breaker.ending() == nil {
-		return
-	}
-	c.options.Outage(*outage)
 }
 
 // Pause returns after a pause, when ctx is done, or when wake is closed; a nil wake never wakes it.

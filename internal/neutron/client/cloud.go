@@ -11,7 +11,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -72,9 +71,8 @@ type Options struct {
 	// sent. It fails with an *Error that wraps that error and is not MaybeDone. Reads and log-ins need no permit. Permit
 	// MUST be quick and safe for concurrent use.
 	Permit func() error
-	// Outage, if set, is called when an outage begins and again when it ends; see Run. The goroutine that detects it calls
-	// it, one at a time. It MUST NOT call the Cloud. If an outage ends before its beginning was reported, only the end is
-	// reported.
+	// Outage, if set, is called when an outage begins and again when it ends; see Run. Calls to the Cloud wait for it: it
+	// MUST be quick and MUST NOT call the Cloud.
 	Outage func(Outage)
 }
 
@@ -98,8 +96,6 @@ const (
 type Cloud struct {
 	options Options
 	breaker *breaker
-	// telling is held during Options.Outage.
-	telling sync.Mutex
 	// access and session may be read at any time. Only the holder of login changes them. session is nil before the first
 	// log-in.
 	access  atomic.Pointer[access]
@@ -120,8 +116,8 @@ type Cloud struct {
 // access is what a log-in needs.
 type access struct {
 	credentials Credentials
-	// transport carries every call, log-ins included.
-	transport http.RoundTripper
+	// transport carries every call, log-ins included, over the connections of base.
+	transport, base http.RoundTripper
 }
 
 func (a *access) op() string { return OpLogin + " to " + a.credentials.String() }
@@ -155,18 +151,25 @@ func NewCloud(credentials Credentials, options Options) *Cloud {
 	if options.Outage == nil {
 		options.Outage = func(Outage) {}
 	}
-	c := &Cloud{options: options, breaker: newBreaker(), login: make(chan struct{}, 1)}
+	c := &Cloud{options: options, breaker: newBreaker(options.Outage), login: make(chan struct{}, 1)}
 	c.access.Store(c.newAccess(credentials))
 	return c
 }
 
 func (c *Cloud) newAccess(credentials Credentials) *access {
-	next := c.options.Transport
-	if next == nil {
-		next = newTransport(credentials, c.options.Timeout)
+	base := c.options.Transport
+	if base == nil {
+		base = newTransport(credentials, c.options.Timeout)
 	}
-	discreet := redact.Transport{Next: next, Secrets: credentials.secretsOf}
-	return &access{credentials, bounded{discreet, maxAnswer}}
+	discreet := redact.Transport{Next: base, Secrets: credentials.secretsOf}
+	return &access{credentials, bounded{discreet, maxAnswer}, base}
+}
+
+// closeIdle closes unused connections.
+func (a *access) closeIdle() {
+	if t, ok := a.base.(interface{ CloseIdleConnections() }); ok {
+		t.CloseIdleConnections()
+	}
 }
 
 // String names the cloud without secrets.
@@ -275,8 +278,9 @@ func (c *Cloud) logIn(ctx context.Context, with *access) (*session, error) {
 	began := time.Now()
 	s, err := c.authenticate(bounded, with)
 	c.options.Called(Call{Op: OpLogin, Duration: time.Since(began), Err: err})
-	if with == c.access.Load() {
-		c.tell(c.breaker.observe(began, signOfLogin(ctx, err)))
+	if with == c.access.Load() && signOf(ctx, err) == unanswered {
+		// All calls need this log-in, because it is tried only without a valid token.
+		c.breaker.failed(began, 1)
 	}
 	return s, err
 }
@@ -286,35 +290,36 @@ func (c *Cloud) logIn(ctx context.Context, with *access) (*session, error) {
 //
 // The other credentials may lead to another project or cloud. What was read from the former, or planned with it, MUST
 // NOT be written to the latter. See Within.
+//
+// An outage ends if they lead to another Neutron. Otherwise a probe follows at once, because a log-in shows that Keystone
+// answers, and nothing about Neutron.
 func (c *Cloud) Replace(ctx context.Context, credentials Credentials) error {
 	with := c.newAccess(credentials)
 	s, err := c.logIn(ctx, with)
 	if err != nil {
-		closeIdle(with.transport)
+		with.closeIdle()
 		return err
 	}
 	if err := c.holdLogin(ctx); err != nil {
-		closeIdle(with.transport)
+		with.closeIdle()
 		return err
 	}
 	defer c.releaseLogin()
-	was := c.access.Swap(with)
+	was, old := c.access.Swap(with), c.session.Load()
 	c.admitSession(s)
 	// Connections in use close when they become idle: after this call a Transport keeps none.
-	closeIdle(was.transport)
-	// The log-in succeeded, so an outage of log-ins is over. An outage of Neutron is detected again.
-	c.tell(c.breaker.observe(time.Now(), answered))
+	was.closeIdle()
+	switch {
+	case old == nil, old.identity.Endpoint != s.identity.Endpoint:
+		c.breaker.reset()
+	case c.OutageEnd() != nil:
+		c.breaker.suspect()
+	}
 	return nil
 }
 
 // CloseIdleConnections closes unused connections. Call it for a Cloud that is no longer used.
-func (c *Cloud) CloseIdleConnections() { closeIdle(c.access.Load().transport) }
-
-func closeIdle(transport http.RoundTripper) {
-	if t, ok := transport.(interface{ CloseIdleConnections() }); ok {
-		t.CloseIdleConnections()
-	}
-}
+func (c *Cloud) CloseIdleConnections() { c.access.Load().closeIdle() }
 
 func (c *Cloud) authenticate(ctx context.Context, with *access) (*session, error) {
 	fail := func(err error) (*session, error) {
@@ -358,7 +363,7 @@ func (c *Cloud) authenticate(ctx context.Context, with *access) (*session, error
 	// From here on this client does not log in.
 	provider.HTTPClient.Transport = with.transport
 	if c.options.Permit != nil {
-		provider.HTTPClient.Transport = permitted{with.transport, c.options.Permit}
+		provider.HTTPClient.Transport = Permitted{with.transport, c.options.Permit}
 	}
 	identity, err := identify(provider, with.credentials.endpoint)
 	if err != nil {
@@ -408,9 +413,6 @@ func (b bounded) RoundTrip(r *http.Request) (*http.Response, error) {
 	}{io.LimitReader(body, b.bytes), body}
 	return response, nil
 }
-
-// CloseIdleConnections implements what http.Client expects of its transport.
-func (b bounded) CloseIdleConnections() { closeIdle(b.RoundTripper) }
 
 // identify reads the project and Neutron's endpoint from the token. That avoids the version discovery of gophercloud's
 // service clients.
@@ -520,7 +522,7 @@ func (c *Cloud) send(ctx context.Context, s *session, r Request) error {
 	err := r.send(bounded, s)
 	c.options.Called(Call{Op: r.Op, Creates: r.Creates, Duration: time.Since(began), Err: err})
 	if r.Op != opProbe { // the prober judges the outcome itself
-		c.tell(c.breaker.observe(began, signOf(ctx, err)))
+		c.breaker.observe(began, signOf(ctx, err))
 	}
 	return err
 }

@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -191,11 +192,6 @@ func (c *Confinement) refuses(address netip.Addr) string {
 	return ""
 }
 
-// forbidden is the error of a request that a Confinement forbids. The request was not sent.
-type forbidden struct{ problem string }
-
-func (r *forbidden) Error() string { return r.problem }
-
 // dialTimeout and keepAlive are those of http.DefaultTransport.
 const (
 	dialTimeout = 30 * time.Second
@@ -210,10 +206,10 @@ func (c *Confinement) dial(ctx context.Context, network, address string) (net.Co
 		Control: func(_, address string, _ syscall.RawConn) error {
 			to, err := netip.ParseAddrPort(address)
 			if err != nil {
-				return &forbidden{"the address cannot be told"}
+				return &heldBack{Invalid, errors.New("the address cannot be told")}
 			}
 			if what := c.refuses(to.Addr()); what != "" {
-				return &forbidden{fmt.Sprintf("%s is %s, where no cloud is looked for", to.Addr(), what)}
+				return &heldBack{Invalid, fmt.Errorf("%s is %s, where no cloud is looked for", to.Addr(), what)}
 			}
 			return nil
 		},
@@ -231,14 +227,8 @@ type confined struct {
 // RoundTrip implements http.RoundTripper.
 func (c confined) RoundTrip(r *http.Request) (*http.Response, error) {
 	if !c.to.allows(r.URL) {
-		if r.Body != nil {
-			_ = r.Body.Close() // required by http.RoundTripper
-		}
-		return nil, &forbidden{"Keystone leads to an identity endpoint that the operator does not allow " +
-			"(--allowed-identity-endpoints): write an auth_url that ends with /v3"}
+		return refuseToSend(r, Invalid, errors.New("Keystone leads to an identity endpoint that the operator does not "+
+			"allow (--allowed-identity-endpoints): write an auth_url that ends with /v3"))
 	}
 	return c.RoundTripper.RoundTrip(r)
 }
-
-// CloseIdleConnections implements what http.Client expects of its transport.
-func (c confined) CloseIdleConnections() { closeIdle(c.RoundTripper) }

@@ -51,35 +51,14 @@ const (
 	Forbidden
 )
 
-// String returns the kind's name.
-func (k Kind) String() string {
-	switch k {
-	case Transient:
-		return "transient"
-	case Throttled:
-		return "throttled"
-	case Capacity:
-		return "capacity"
-	case Invalid:
-		return "invalid"
-	case NotFound:
-		return "not found"
-	case Conflict:
-		return "conflict"
-	case InUse:
-		return "in use"
-	case Unauthenticated:
-		return "unauthenticated"
-	case Taken:
-		return "taken"
-	case Exhausted:
-		return "exhausted"
-	case Forbidden:
-		return "forbidden"
-	default:
-		return "Kind(" + strconv.Itoa(int(k)) + ")"
-	}
+var kindNames = map[Kind]string{
+	Transient: "transient", Throttled: "throttled", Capacity: "capacity", Invalid: "invalid", NotFound: "not found",
+	Conflict: "conflict", InUse: "in use", Unauthenticated: "unauthenticated", Taken: "taken", Exhausted: "exhausted",
+	Forbidden: "forbidden",
 }
+
+// String returns the kind's name.
+func (k Kind) String() string { return kindNames[k] }
 
 // Error is a failed request to the cloud. Its text is for users, and the same for the same cause. It contains Neutron's
 // own sentence and never a response body, a token or an ephemeral port.
@@ -226,11 +205,10 @@ func translate(op, method string, err error) *Error {
 	if status, ok := errors.AsType[gophercloud.ErrUnexpectedResponseCode](err); ok {
 		return translateStatus(op, write, status)
 	}
-	if refusal, ok := errors.AsType[*notPermitted](err); ok {
-		return &Error{Kind: Transient, Op: op, Reason: OneLine("not sent: " + refusal.Error()), cause: refusal}
-	}
-	if refused, ok := errors.AsType[*forbidden](err); ok {
-		return &Error{Kind: Invalid, Op: op, Reason: OneLine("not sent: " + refused.Error()), Unsent: true}
+	if held, ok := errors.AsType[*heldBack](err); ok {
+		return &Error{
+			Kind: held.kind, Op: op, Reason: OneLine("not sent: " + held.Error()), Unsent: true, cause: held.reason,
+		}
 	}
 	return &Error{
 		Kind:      Transient,
