@@ -215,6 +215,152 @@ func (s Spec) nameOf(actual string) string {
 	return s.Name
 }
 
+// takeBacks are the fields that stay unchanged if the spec never set them. If the spec stops to set one, the controller
+// empties it.
+var takeBacks = []string{FieldDNSDomain, FieldExternal, FieldQoSPolicy, FieldShared, FieldSharedWith, FieldTags}
+
+// Sets names the fields of takeBacks to which the spec gives a value, in alphabetical order. A field that is declared
+// empty has nothing to take back.
+func (s Spec) Sets() []string {
+	set := map[string]bool{
+		FieldDNSDomain:  orEmpty(s.DNSDomain) != "",
+		FieldExternal:   s.External != nil && *s.External,
+		FieldQoSPolicy:  orEmpty(s.QoSPolicy) != "",
+		FieldShared:     s.Shared != nil && *s.Shared,
+		FieldSharedWith: len(s.SharedWith) > 0,
+		FieldTags:       len(s.Tags) > 0,
+	}
+	return slices.DeleteFunc(slices.Clone(takeBacks), func(field string) bool { return !set[field] })
+}
+
+// takingBack returns the spec for an existing network, with the fields to take back declared empty. A new network has
+// nothing to take back, and its cloud may not even support the field.
+func (s Spec) takingBack(n ObservedNetwork) Spec {
+	for _, field := range s.TakeBack {
+		switch field {
+		case FieldDNSDomain:
+			s.DNSDomain = emptied(s.DNSDomain, n.DNSDomain)
+		case FieldExternal:
+			s.External = emptied(s.External, n.External)
+		case FieldQoSPolicy:
+			s.QoSPolicy = emptied(s.QoSPolicy, n.QoSPolicy)
+		case FieldShared:
+			s.Shared = emptied(s.Shared, n.Shared)
+		case FieldSharedWith:
+			if s.SharedWith == nil {
+				s.SharedWith = []string{}
+			}
+		case FieldTags:
+			if s.Tags == nil {
+				s.Tags = []string{}
+			}
+		}
+	}
+	return s
+}
+
+// emptied returns the declared value. If the spec sets none and the network has one, it returns the zero value.
+func emptied[T any](declared, actual *T) *T {
+	if declared != nil || actual == nil {
+		return declared
+	}
+	return new(T)
+}
+
+// Network plans the steps that turn observed into spec, in the order to take them. The Change is empty if there is
+// nothing to do. After the steps are taken, a new plan is empty, except after Neutron allocated a CIDR from a pool.
+// Then the second plan has what follows from the CIDR, and the third is empty. The order of the networks and subnets in
+// observed does not matter.
+//
+// The plan changes or deletes only what bears the spec's owner, and what the spec's Import allows. If another resource
+// is in the way, the error is a *BlockedError. The caller MUST do nothing until that resource is gone. If an imported
+// network does not exist, the error is a *NotMadeError. Other errors come from the spec (see Spec.Validate).
+func Network(spec Spec, observed Observed) (Change, error) {
+	observed = observed.inOrder()
+	keep, exists := observed.Network()
+	spec = spec.Allocated(keep)
+	if err := spec.Validate(); err != nil {
+		return nil, err
+	}
+	if spec.notLookedUp() {
+		return nil, errNotLookedUp
+	}
+	if err := marked(spec.Owner, observed); err != nil {
+		return nil, err
+	}
+	if err := spec.imported(observed); err != nil {
+		return nil, err
+	}
+	routing := planRouting(spec, keep, observed)
+	if !exists {
+		change := append(routing.first, Step{
+			Action:     CreateNetwork,
+			Attributes: spec.Attributes(),
+			Reason:     "no network bears the owner's marker",
+			Differences: []Difference{
+				{Resource: NetworkResource, Field: FieldExists, Declared: spec.Name, Actual: None},
+			},
+		})
+		network := change.latest()
+		for _, subnet := range spec.Subnets {
+			if !subnet.unresolved() {
+				change = append(change, createSubnet(spec, network, subnet))
+			}
+		}
+		change = routing.last(change, network)
+		change = append(change, planShares(spec, network, nil)...)
+		if step, needed := tagNetwork(network, spec.Tags, nil); needed {
+			change = append(change, step)
+		}
+		return append(change, routing.refused...), nil
+	}
+
+	spec = spec.takingBack(keep)
+	var change Change
+	if step, ok := updateNetwork(spec, keep); ok {
+		change = append(change, step)
+	}
+	change = append(change, routing.first...)
+	// Delete subnets that are no longer declared first. New subnets may use their addresses.
+	for _, s := range keep.Subnets {
+		if !spec.Owner.Owns(s.Description) || spec.doubtful(s) {
+			continue
+		}
+		declared, exists := declaredSubnet(spec, s.CIDR)
+		if !exists {
+			change = append(change, deleteSubnet(keep.ID, s, spec.superfluous(s)))
+		} else if diffs := declared.fixedDifferences(s.Subnet); len(diffs) > 0 {
+			change = append(change, replaceSubnet(keep.ID, s, diffs))
+		}
+	}
+	for _, subnet := range spec.Subnets {
+		step, needed, err := planSubnet(spec, keep, subnet)
+		if err != nil {
+			return nil, err
+		}
+		if needed {
+			change = append(change, step)
+		}
+	}
+	network := Ref{ID: keep.ID}
+	change = routing.last(change, network)
+	change = append(change, planShares(spec, network, keep.Shares)...)
+	// Tags come late, because no user of the network waits for them.
+	if step, needed := tagNetwork(network, spec.Tags, keep.Tags); needed {
+		change = append(change, step)
+	}
+	// Duplicates come last. A duplicate in use must not delay changes of the network that stays.
+	for _, n := range observed.Networks {
+		if n.ID != keep.ID {
+			if err := deletable(spec.Owner, n); err != nil {
+				return nil, err
+			}
+			change = append(change, deleteNetwork(n, fmt.Sprintf("it is a duplicate of the older network %s", keep.ID)))
+		}
+	}
+	return append(change, routing.refused...), nil
+}
+
 // propertyDifferences lists the differences in settings that stay unchanged if the spec does not set them. It skips the
 // unset settings of want.
 func propertyDifferences(want, actual Attributes) (diffs []Difference) {

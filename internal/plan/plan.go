@@ -5,184 +5,155 @@ import (
 	"slices"
 )
 
-// Network plans the steps that turn observed into spec, in the order to take them. The Change is empty if there is
-// nothing to do. After the steps are taken, a new plan is empty, except after Neutron allocated a CIDR from a pool.
-// Then the second plan has what follows from the CIDR, and the third is empty. The order of the networks and subnets in
-// observed does not matter.
-//
-// The plan changes or deletes only what bears the spec's owner, and what the spec's Import allows. If another resource
-// is in the way, the error is a *BlockedError. The caller MUST do nothing until that resource is gone. If an imported
-// network does not exist, the error is a *NotMadeError. Other errors come from the spec (see Spec.Validate).
-func Network(spec Spec, observed Observed) (Change, error) {
-	observed = observed.inOrder()
-	keep, exists := observed.Network()
-	spec = spec.Allocated(keep)
-	if err := spec.Validate(); err != nil {
-		return nil, err
-	}
-	if spec.notLookedUp() {
-		return nil, errNotLookedUp
-	}
-	if err := marked(spec.Owner, observed); err != nil {
-		return nil, err
-	}
-	if err := spec.imported(observed); err != nil {
-		return nil, err
-	}
-	routing := planRouting(spec, keep, observed)
-	if !exists {
-		change := append(routing.first, Step{
-			Action:     CreateNetwork,
-			Attributes: spec.Attributes(),
-			Reason:     "no network bears the owner's marker",
-			Differences: []Difference{
-				{Resource: NetworkResource, Field: FieldExists, Declared: spec.Name, Actual: None},
-			},
-		})
-		network := change.latest()
-		for _, subnet := range spec.Subnets {
-			if !subnet.unresolved() {
-				change = append(change, createSubnet(spec, network, subnet))
-			}
-		}
-		change = routing.last(change, network)
-		change = append(change, planShares(spec, network, nil)...)
-		if step, needed := tagNetwork(network, spec.Tags, nil); needed {
-			change = append(change, step)
-		}
-		return append(change, routing.refused...), nil
-	}
-
-	spec = spec.takingBack(keep)
-	var change Change
-	if step, ok := updateNetwork(spec, keep); ok {
-		change = append(change, step)
-	}
-	change = append(change, routing.first...)
-	// Delete subnets that are no longer declared first. New subnets may use their addresses.
-	for _, s := range keep.Subnets {
-		if !spec.Owner.Owns(s.Description) || spec.doubtful(s) {
-			continue
-		}
-		declared, exists := declaredSubnet(spec, s.CIDR)
-		if !exists {
-			change = append(change, deleteSubnet(keep.ID, s, spec.superfluous(s)))
-		} else if diffs := declared.fixedDifferences(s.Subnet); len(diffs) > 0 {
-			change = append(change, replaceSubnet(keep.ID, s, diffs))
-		}
-	}
-	for _, subnet := range spec.Subnets {
-		step, needed, err := planSubnet(spec, keep, subnet)
-		if err != nil {
-			return nil, err
-		}
-		if needed {
-			change = append(change, step)
-		}
-	}
-	network := Ref{ID: keep.ID}
-	change = routing.last(change, network)
-	change = append(change, planShares(spec, network, keep.Shares)...)
-	// Tags come late, because no user of the network waits for them.
-	if step, needed := tagNetwork(network, spec.Tags, keep.Tags); needed {
-		change = append(change, step)
-	}
-	// Duplicates come last. A duplicate in use must not delay changes of the network that stays.
-	for _, n := range observed.Networks {
-		if n.ID != keep.ID {
-			if err := deletable(spec.Owner, n); err != nil {
-				return nil, err
-			}
-			change = append(change, deleteNetwork(n, fmt.Sprintf("it is a duplicate of the older network %s", keep.ID)))
-		}
-	}
-	return append(change, routing.refused...), nil
+// Observed is everything in Neutron that bears one owner's marker. The zero value means nothing.
+type Observed struct {
+	// Networks normally has one item, for a Network. More are duplicates, which Network removes.
+	Networks []ObservedNetwork
+	// Ports normally has one item, for a NetworkPort. More are duplicates, which Port removes. For a Network, they are
+	// the router interfaces of its subnets.
+	Ports []ObservedPort
+	// Routers has at most one item, for a Network. More are duplicates, which Network removes.
+	Routers []ObservedRouter
 }
 
-// Port plans the steps that turn observed into spec, in the order to take them. Like that of Network, the Change is
-// empty if there is nothing to do, and after the steps were taken. It changes or deletes only what bears the spec's
-// owner.
-func Port(spec PortSpec, observed Observed) (Change, error) {
-	if err := spec.Validate(); err != nil {
-		return nil, err
+// Empty reports whether nothing bears the marker.
+func (o Observed) Empty() bool { return len(o.Networks)+len(o.Ports)+len(o.Routers) == 0 }
+
+// Network returns the network that represents the object: the oldest, and among equals the one with the lowest id. So
+// every replica of the controller chooses the same one. It returns false if there is none.
+func (o Observed) Network() (ObservedNetwork, bool) {
+	if len(o.Networks) == 0 {
+		return ObservedNetwork{}, false
 	}
-	observed = observed.inOrder()
-	if err := marked(spec.Owner, observed); err != nil {
-		return nil, err
+	return slices.MinFunc(o.Networks, compareNetworks), true
+}
+
+// Router returns the object's own router: the oldest, and among equals the one with the lowest id. So every replica of
+// the controller chooses the same one. It returns false if there is none.
+func (o Observed) Router() (ObservedRouter, bool) {
+	if len(o.Routers) == 0 {
+		return ObservedRouter{}, false
 	}
-	var change Change
-	keep, exists := observed.Port(spec.NetworkID)
-	// Other ports go first, because they may hold the declared addresses.
-	for _, p := range observed.Ports {
-		if !exists || p.ID != keep.ID {
-			reason := "it is on another network than the declared one"
-			if p.NetworkID == spec.NetworkID {
-				reason = "it is a duplicate of the older port " + keep.ID
-			}
-			change = append(change, deletePort(p, reason))
+	return slices.MinFunc(o.Routers, compareRouters), true
+}
+
+// Port returns the port that represents the object: the oldest on the network, and among equals the lowest id. So every
+// replica of the controller chooses the same one. It returns false if there is none.
+func (o Observed) Port(networkID string) (ObservedPort, bool) {
+	var found *ObservedPort
+	for i, p := range o.Ports {
+		if p.NetworkID == networkID && (found == nil || comparePorts(p, *found) < 0) {
+			found = &o.Ports[i]
 		}
 	}
-	if !exists {
-		return append(change, Step{
-			Action:     CreatePort,
-			NetworkRef: Ref{ID: spec.NetworkID},
-			Port:       spec.Attributes(),
-			Reason:     "no port of the network bears the owner's marker",
-			Differences: []Difference{
-				{Resource: PortResource, Field: FieldExists, Declared: spec.Name, Actual: None},
-			},
-		}), nil
+	if found == nil {
+		return ObservedPort{}, false
 	}
-	if step, ok := updatePort(spec, keep); ok {
-		change = append(change, step)
-	}
-	return change, nil
+	return *found, true
 }
 
-// imported refuses an imported network that does not exist, and any other network that bears the marker. The controller
-// creates no network for such an object. So somebody else marked that other network, and it is no duplicate to delete.
-func (s Spec) imported(observed Observed) error {
-	if s.Import.ID == "" {
-		return nil
-	}
-	exists := false
-	for _, n := range observed.Networks {
-		if n.ID != s.Import.ID {
-			return &BlockedError{fmt.Sprintf("network %s bears the marker %s and is not the imported network %s: take the "+
-				"marker off its description", n.ID, s.Owner, s.Import.ID)}
-		}
-		exists = true
-	}
-	if !exists {
-		return &NotMadeError{s.Import.ID}
-	}
-	return nil
+// Kind is a kind of Neutron resource, in readable form.
+type Kind string
+
+// The kinds of resources that have a list of their own. Subnets belong to their networks.
+const (
+	KindNetwork Kind = "network"
+	KindPort    Kind = "port"
+	KindRouter  Kind = "router"
+)
+
+// Resource names a Neutron resource of one of these kinds. The zero value names none.
+type Resource struct {
+	Kind Kind
+	ID   string
 }
 
-// NotMadeError says that an imported network does not exist. The controller does not create it.
-type NotMadeError struct {
-	// ID is the network's id.
-	ID string
-}
+func (r Resource) String() string { return string(r.Kind) + " " + r.ID }
 
-func (e *NotMadeError) Error() string {
-	return fmt.Sprintf("network %s does not exist, or is not for these credentials to see: an imported network is not "+
-		"made anew; it is looked for again", e.ID)
-}
-
-// Routed reports whether the declared router is known, exists and has its interfaces, whatever their settings. It is
-// true if no router is declared.
-func (s Spec) Routed(observed Observed) bool {
-	if s.Router != nil && s.Router.Unresolved {
-		return false
+// Resources names all observed resources.
+func (o Observed) Resources() []Resource {
+	var all []Resource
+	for _, n := range o.Networks {
+		all = append(all, Resource{KindNetwork, n.ID})
 	}
-	n, _ := observed.Network()
-	for _, step := range planRouting(s.Allocated(n), n, observed.inOrder()).last(nil, Ref{ID: n.ID}) {
-		if step.Action == CreateRouter || step.Action == AttachInterface {
+	for _, p := range o.Ports {
+		all = append(all, Resource{KindPort, p.ID})
+	}
+	for _, r := range o.Routers {
+		all = append(all, Resource{KindRouter, r.ID})
+	}
+	return all
+}
+
+// inOrder sorts networks, subnets, ports, routers and their unordered lists. So the same state always gives the same
+// steps and the same error, whatever the order of Neutron's answer. It writes to copies.
+func (o Observed) inOrder() Observed {
+	if o.isInOrder() {
+		return o // the usual case
+	}
+	networks := slices.SortedFunc(slices.Values(o.Networks), compareNetworks)
+	for i := range networks {
+		networks[i].Subnets = slices.SortedFunc(slices.Values(networks[i].Subnets), compareSubnets)
+		networks[i].Tags = slices.Sorted(slices.Values(networks[i].Tags))
+		networks[i].ZoneHints = slices.Sorted(slices.Values(networks[i].ZoneHints))
+		networks[i].Shares = slices.SortedFunc(slices.Values(networks[i].Shares), CompareShares)
+	}
+	ports := slices.SortedFunc(slices.Values(o.Ports), comparePorts)
+	for i, p := range ports {
+		ports[i].Addresses = slices.SortedFunc(slices.Values(p.Addresses), comparePortAddresses)
+		ports[i].SecurityGroups = slices.Sorted(slices.Values(p.SecurityGroups))
+	}
+	routers := slices.SortedFunc(slices.Values(o.Routers), compareRouters)
+	for i, r := range routers {
+		routers[i].Routes = slices.SortedFunc(slices.Values(r.Routes), compareRoutes)
+	}
+	return Observed{Networks: networks, Ports: ports, Routers: routers}
+}
+
+func (o Observed) isInOrder() bool {
+	for _, n := range o.Networks {
+		if !slices.IsSortedFunc(n.Subnets, compareSubnets) || !slices.IsSorted(n.Tags) ||
+			!slices.IsSorted(n.ZoneHints) || !slices.IsSortedFunc(n.Shares, CompareShares) || isEmptied(n.Subnets) ||
+			isEmptied(n.Tags) || isEmptied(n.ZoneHints) || isEmptied(n.Shares) {
 			return false
 		}
 	}
-	return true
+	for _, p := range o.Ports {
+		if !slices.IsSortedFunc(p.Addresses, comparePortAddresses) || !slices.IsSorted(p.SecurityGroups) ||
+			isEmptied(p.Addresses) || isEmptied(p.SecurityGroups) {
+			return false
+		}
+	}
+	for _, r := range o.Routers {
+		if !slices.IsSortedFunc(r.Routes, compareRoutes) || isEmptied(r.Routes) {
+			return false
+		}
+	}
+	return slices.IsSortedFunc(o.Networks, compareNetworks) && slices.IsSortedFunc(o.Ports, comparePorts) &&
+		slices.IsSortedFunc(o.Routers, compareRouters)
+}
+
+// isEmptied reports whether a list is empty but not nil. Sorting turns it into nil, so that both give the same steps.
+func isEmptied[T any](list []T) bool { return list != nil && len(list) == 0 }
+
+// marked refuses resources that do not bear the owner's marker.
+func marked(owner Owner, observed Observed) error {
+	for _, n := range observed.Networks {
+		if !owner.Owns(n.Description) {
+			return fmt.Errorf("network %s is not marked as %s's: it must not be planned with", n.ID, owner)
+		}
+	}
+	for _, p := range observed.Ports {
+		if !owner.Owns(p.Description) {
+			return fmt.Errorf("port %s is not marked as %s's: it must not be planned with", p.ID, owner)
+		}
+	}
+	for _, r := range observed.Routers {
+		if !owner.Owns(r.Description) {
+			return fmt.Errorf("router %s is not marked as %s's: it must not be planned with", r.ID, owner)
+		}
+	}
+	return nil
 }
 
 // Delete plans the removal of everything that the owner owns. Ports and interfaces go before networks and routers,
@@ -256,4 +227,16 @@ func Release(owner Owner, observed Observed) Change {
 		}
 	}
 	return change
+}
+
+// Orphan plans the removal of everything of an owner whose object is gone. The object's policies are gone with it. An
+// imported network is not deleted but released, as by Release. Everything else is deleted, as by Delete.
+func Orphan(owner Owner, observed Observed) (Change, error) {
+	for _, n := range observed.Networks {
+		text, of, _ := ParseDescription(n.Description)
+		if _, imported := withoutImported(text); imported && of == owner {
+			return Release(owner, observed), nil
+		}
+	}
+	return Delete(owner, observed)
 }

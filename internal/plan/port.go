@@ -85,6 +85,9 @@ type ObservedPort struct {
 	PortAttributes
 }
 
+// PortResource is the Resource of a Difference of a port.
+const PortResource = "port"
+
 // Attributes are the port's settings, as sent to Neutron.
 func (s PortSpec) Attributes() PortAttributes {
 	return PortAttributes{
@@ -132,8 +135,45 @@ func comparePorts(a, b ObservedPort) int {
 	return cmp.Or(a.Created.Compare(b.Created), cmp.Compare(a.ID, b.ID))
 }
 
-// PortResource is the Resource of a Difference of a port.
-const PortResource = "port"
+// Port plans the steps that turn observed into spec, in the order to take them. Like that of Network, the Change is
+// empty if there is nothing to do, and after the steps were taken. It changes or deletes only what bears the spec's
+// owner.
+func Port(spec PortSpec, observed Observed) (Change, error) {
+	if err := spec.Validate(); err != nil {
+		return nil, err
+	}
+	observed = observed.inOrder()
+	if err := marked(spec.Owner, observed); err != nil {
+		return nil, err
+	}
+	var change Change
+	keep, exists := observed.Port(spec.NetworkID)
+	// Other ports go first, because they may hold the declared addresses.
+	for _, p := range observed.Ports {
+		if !exists || p.ID != keep.ID {
+			reason := "it is on another network than the declared one"
+			if p.NetworkID == spec.NetworkID {
+				reason = "it is a duplicate of the older port " + keep.ID
+			}
+			change = append(change, deletePort(p, reason))
+		}
+	}
+	if !exists {
+		return append(change, Step{
+			Action:     CreatePort,
+			NetworkRef: Ref{ID: spec.NetworkID},
+			Port:       spec.Attributes(),
+			Reason:     "no port of the network bears the owner's marker",
+			Differences: []Difference{
+				{Resource: PortResource, Field: FieldExists, Declared: spec.Name, Actual: None},
+			},
+		}), nil
+	}
+	if step, ok := updatePort(spec, keep); ok {
+		change = append(change, step)
+	}
+	return change, nil
+}
 
 func updatePort(spec PortSpec, actual ObservedPort) (Step, bool) {
 	want := spec.Attributes()

@@ -147,6 +147,21 @@ func (s Spec) interfaces(n ObservedNetwork) [][]PortAddress {
 	return all
 }
 
+// Routed reports whether the declared router is known, exists and has its interfaces, whatever their settings. It is
+// true if no router is declared.
+func (s Spec) Routed(observed Observed) bool {
+	if s.Router != nil && s.Router.Unresolved {
+		return false
+	}
+	n, _ := observed.Network()
+	for _, step := range planRouting(s.Allocated(n), n, observed.inOrder()).last(nil, Ref{ID: n.ID}) {
+		if step.Action == CreateRouter || step.Action == AttachInterface {
+			return false
+		}
+	}
+	return true
+}
+
 // routing holds the steps for routers and interfaces, around the steps for subnets.
 type routing struct {
 	// first releases what prevents the deletion or change of subnets. Neutron refuses to delete a subnet with a router

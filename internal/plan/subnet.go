@@ -18,12 +18,6 @@ const (
 	FieldDNSPublishFixedIP = "dnsPublishFixedIP"
 )
 
-// Names of the fields of a subnet whose CIDR comes from a subnet pool, as in the user's spec.
-const (
-	FieldSubnetPool   = "subnetPool"
-	FieldPrefixLength = "prefixLength"
-)
-
 // Subnet has a subnet's settings in canonical form, in which equal meanings have equal values. Make one with Canonical.
 // The desired and the observed state are both converted before they are compared. So a different spelling never counts
 // as a change.
@@ -50,33 +44,6 @@ type Subnet struct {
 	ServiceTypes []string
 	// DNSPublishFixedIP says whether the cloud's DNS has records of the ports' addresses.
 	DNSPublishFixedIP bool
-}
-
-// SubnetPool is a subnet pool in Neutron, which supplies CIDRs.
-type SubnetPool struct {
-	ID string
-	// IPVersion is 4 or 6.
-	IPVersion int
-	// MinPrefixLength and MaxPrefixLength limit a request. DefaultPrefixLength applies if the request has none.
-	MinPrefixLength, MaxPrefixLength, DefaultPrefixLength int
-}
-
-// Allocation describes how a subnet gets a CIDR from a pool. Copies of a Subnet share it, so it MUST NOT be changed.
-type Allocation struct {
-	// Name is the pool's id or name in the spec.
-	Name string
-	// Pool is the pool of that name. It is zero until the lookup.
-	Pool SubnetPool
-	// PrefixLength is that of the CIDR. 0 leaves it to the pool; then any value is right.
-	PrefixLength int
-	// NoGateway is true for a subnet without a router. Otherwise the router has DefaultGateway.
-	NoGateway bool
-	// Unresolved is true if it is unknown which pool is meant. Pool is zero then. No subnet is created for it, and none
-	// is deleted that may be meant.
-	Unresolved bool
-	// Given is the id of the subnet that last matched the declared one, or empty. It identifies that subnet while the
-	// pool is Unresolved.
-	Given string
 }
 
 // ObservedSubnet is a subnet as Neutron reports it.
@@ -110,12 +77,42 @@ func (s Subnet) resource() string {
 	return subnetResource(s.CIDR)
 }
 
-// Pending reports whether the subnet still needs a CIDR from its pool. Gateway and Pools follow from the CIDR and are
-// empty until then.
-func (s Subnet) Pending() bool { return s.From != nil && !s.CIDR.IsValid() }
+// IPv6Mode is a way in which hosts get their IPv6 addresses, by Neutron's name. The empty mode means that Neutron takes
+// no part.
+type IPv6Mode string
 
-// unresolved reports whether the subnet is unknown: its pool is Unresolved and no subnet matched before.
-func (s Subnet) unresolved() bool { return s.Pending() && s.From.Unresolved }
+// The modes that Neutron knows (IPV6_MODES in neutron_lib/constants.py).
+const (
+	// SLAAC means that each host derives its address from its MAC and from router advertisements (RFC 4862).
+	SLAAC IPv6Mode = "slaac"
+	// DHCPv6Stateful means that hosts request their addresses by DHCP (RFC 8415).
+	DHCPv6Stateful IPv6Mode = "dhcpv6-stateful"
+	// DHCPv6Stateless means SLAAC for the address, DHCP for everything else.
+	DHCPv6Stateless IPv6Mode = "dhcpv6-stateless"
+)
+
+// Names of a subnet's IPv6 fields, as in the user's spec.
+const (
+	FieldIPv6AddressMode = "ipv6AddressMode"
+	FieldIPv6RAMode      = "ipv6RAMode"
+)
+
+// selfAddressedBits is the only prefix length in which hosts can generate their own addresses. The other half of the
+// address is the host's (RFC 4291, section 2.5.1).
+const selfAddressedBits = 64
+
+// SelfAddressed reports whether ports derive their addresses in such a subnet from their MACs. Every port of the
+// network then has such an address, requested or not, and cannot have another one there (is_auto_address_subnet in
+// neutron/common/ipv6_utils.py; the contract suite checks it).
+func SelfAddressed(addressMode, raMode IPv6Mode) bool {
+	makes := func(mode IPv6Mode) bool { return mode == SLAAC || mode == DHCPv6Stateless }
+	return makes(addressMode) || makes(raMode)
+}
+
+// AdvertisedByOthers reports whether hosts of such a subnet follow the advertisements of a router outside Neutron.
+// Neutron attaches no port in such a subnet to a router (_validate_subnet_address_mode in neutron/db/l3_db.py; the
+// contract suite checks it).
+func AdvertisedByOthers(addressMode, raMode IPv6Mode) bool { return addressMode != "" && raMode == "" }
 
 // Origin is the CIDR and the pool that supplies it, for users.
 func (s Subnet) Origin() string {
@@ -143,39 +140,12 @@ func (s Subnet) IPVersion() int {
 	}
 }
 
-// prefixLength is that of the CIDR or of the request to the pool. It is 0 if neither is known.
-func (s Subnet) prefixLength() int {
-	if s.Pending() {
-		return cmp.Or(s.From.PrefixLength, s.From.Pool.DefaultPrefixLength)
-	}
-	return s.CIDR.Bits()
-}
-
 // mode is the subnet's IPv6 mode and the field that sets it.
 func (s Subnet) mode() (mode IPv6Mode, field string) {
 	if s.IPv6AddressMode == "" {
 		return s.IPv6RAMode, FieldIPv6RAMode
 	}
 	return s.IPv6AddressMode, FieldIPv6AddressMode
-}
-
-// at returns the subnet with a CIDR from its pool. It adds the gateway and pools that Neutron derives from it
-// (_allocate_any_subnet in neutron/ipam/subnet_alloc.py; the contract suite checks it).
-func (s Subnet) at(cidr netip.Prefix) Subnet {
-	s.CIDR, s.Gateway = cidr, netip.Addr{}
-	if !s.From.NoGateway {
-		s.Gateway = DefaultGateway(cidr)
-	}
-	s.Pools = DefaultPools(cidr, s.Gateway)
-	return s
-}
-
-// afresh returns the subnet as declared. If the CIDR comes from a pool, it is unset again.
-func (s Subnet) afresh() Subnet {
-	if s.From != nil {
-		s.CIDR, s.Gateway, s.Pools = netip.Prefix{}, netip.Addr{}, nil
-	}
-	return s
 }
 
 // Canonical sorts and joins what has no order in Neutron, and makes empty lists nil. It writes to copies.
@@ -296,49 +266,6 @@ func (s Subnet) Validate() error {
 	return nil
 }
 
-// validateAllocation refuses what the pool does not supply. It also refuses DNS servers and routes of the other IP
-// version. Neutron accepts these (measured), but hosts cannot use them. The API server does not know the pool's
-// version.
-func (s Subnet) validateAllocation() error {
-	pool, length := s.From.Pool, s.prefixLength()
-	if pool.ID == "" {
-		return nil
-	}
-	longest := 30
-	if pool.IPVersion == 6 {
-		longest = 126
-	}
-	least, most := max(1, pool.MinPrefixLength), min(longest, pool.MaxPrefixLength)
-	mode, field := s.mode()
-	switch {
-	case length < least || length > most:
-		return &FieldError{FieldPrefixLength, fmt.Sprintf("subnet pool %q gives no /%d to hosts: write %d to %d",
-			s.From.Name, length, least, most)}
-	case mode != "" && pool.IPVersion == 4:
-		return &FieldError{field, fmt.Sprintf("only IPv6 has it, and subnet pool %q is of IPv4: leave it out", s.From.Name)}
-	case SelfAddressed(mode, "") && length != selfAddressedBits:
-		return &FieldError{FieldPrefixLength, fmt.Sprintf("hosts make addresses of their own only in a /%d, and %s has "+
-			"them: write such a prefix length, or %s", selfAddressedBits, mode, DHCPv6Stateful)}
-	}
-	for i, server := range s.DNSServers {
-		if versionOf(server) != pool.IPVersion {
-			return s.otherVersion(fmt.Sprintf("dnsServers[%d]", i), server)
-		}
-	}
-	for i, route := range s.HostRoutes {
-		if versionOf(route.Destination.Addr()) != pool.IPVersion || versionOf(route.NextHop) != pool.IPVersion {
-			return s.otherVersion(fmt.Sprintf("hostRoutes[%d]", i), route)
-		}
-	}
-	return nil
-}
-
-// otherVersion is the error for an address of the wrong IP version.
-func (s Subnet) otherVersion(field string, value fmt.Stringer) error {
-	return &FieldError{field, fmt.Sprintf("%s is not of IPv%d, as subnet pool %q is: write one of IPv%d",
-		value, s.From.Pool.IPVersion, s.From.Name, s.From.Pool.IPVersion)}
-}
-
 func versionOf(a netip.Addr) int {
 	if a.Is4() {
 		return 4
@@ -353,31 +280,6 @@ func declaredSubnet(spec Spec, cidr netip.Prefix) (Subnet, bool) {
 		}
 	}
 	return Subnet{}, false
-}
-
-// Fits reports whether an observed subnet can match a declared one from a pool. It comes from the same pool and is
-// equal in the fixed fields.
-func (s Subnet) Fits(o ObservedSubnet) bool {
-	return o.isFrom(s) && len(s.at(o.CIDR).fixedDifferences(o.Subnet)) == 0
-}
-
-// isFrom reports whether the subnet comes from the pool of a declared one. If that pool is Unresolved, it reports
-// whether the subnet was the last match.
-func (s ObservedSubnet) isFrom(declared Subnet) bool {
-	switch {
-	case declared.From == nil || s.PoolID == "":
-		return false
-	case declared.From.Unresolved:
-		return s.ID == declared.From.Given
-	default:
-		return s.PoolID == declared.From.Pool.ID
-	}
-}
-
-// adoptable reports whether a subnet without a marker may be taken over.
-func (s Spec) adoptable(subnet ObservedSubnet) bool {
-	_, _, marked := ParseDescription(subnet.Description)
-	return s.Import.AdoptSubnets && !marked
 }
 
 // subnetDescription is the desired description of a subnet.
@@ -522,19 +424,6 @@ func blockedBySubnet(owner Owner, n ObservedNetwork, s ObservedSubnet, declared 
 	return &BlockedError{fmt.Sprintf("network %s holds subnet %s (%s), which does not bear the marker %s and lies "+
 		"where %s is declared: delete that subnet, or end its description with the marker",
 		n.ID, s.ID, s.CIDR, owner, declared.CIDR)}
-}
-
-// planAllocation plans to create a subnet from its pool. It refuses if the network already has an unowned subnet of
-// that pool, which may have lost its marker. A second subnet would strand the users of the first.
-func planAllocation(spec Spec, n ObservedNetwork, declared Subnet) (Step, error) {
-	for _, o := range n.Subnets {
-		if _, byCIDR := declaredSubnet(spec, o.CIDR); !byCIDR && o.isFrom(declared) && !spec.Owner.Owns(o.Description) {
-			return Step{}, &BlockedError{fmt.Sprintf("network %s holds subnet %s (%s) from subnet pool %q, which does not bear "+
-				"the marker %s: delete that subnet, or end its description with the marker",
-				n.ID, o.ID, o.CIDR, declared.From.Name, spec.Owner)}
-		}
-	}
-	return createSubnet(spec, Ref{ID: n.ID}, declared), nil
 }
 
 func createSubnet(spec Spec, network Ref, subnet Subnet) Step {

@@ -3,7 +3,79 @@ package plan
 import (
 	"fmt"
 	"strconv"
+	"strings"
 )
+
+// Import describes how to take over a network that exists before its object. Such a network is never created.
+type Import struct {
+	// ID is the network's id. It is empty for a network that the controller creates.
+	ID string
+	// Overwrite allows the takeover of a network that differs from the spec. Without it, the names of the network and
+	// its subnets and the subnets' descriptions are not declared. They stay unchanged.
+	Overwrite bool
+	// AdoptSubnets allows the takeover of subnets that bear no marker and whose CIDR is declared.
+	AdoptSubnets bool
+}
+
+// keepsNames reports whether names that derive from the object's name stay unchanged.
+func (i Import) keepsNames() bool { return i.ID != "" && !i.Overwrite }
+
+// importedWord precedes the marker of an imported network. If the object goes unnoticed, the word says that the network
+// is older than the object. Such an orphan is not deleted.
+const importedWord = "[imported]"
+
+// describe is the full description of the owner's network, with the user's text.
+func (i Import) describe(owner Owner, text string) string {
+	if i.ID != "" {
+		text = strings.TrimPrefix(text+" "+importedWord, " ")
+	}
+	return owner.Describe(text)
+}
+
+// withoutImported removes importedWord from the text before a marker, and reports whether it was there.
+func withoutImported(text string) (rest string, imported bool) {
+	if rest, imported = strings.CutSuffix(text, importedWord); !imported {
+		return text, false
+	}
+	return strings.TrimSuffix(rest, " "), true
+}
+
+// imported refuses an imported network that does not exist, and any other network that bears the marker. The controller
+// creates no network for such an object. So somebody else marked that other network, and it is no duplicate to delete.
+func (s Spec) imported(observed Observed) error {
+	if s.Import.ID == "" {
+		return nil
+	}
+	exists := false
+	for _, n := range observed.Networks {
+		if n.ID != s.Import.ID {
+			return &BlockedError{fmt.Sprintf("network %s bears the marker %s and is not the imported network %s: take the "+
+				"marker off its description", n.ID, s.Owner, s.Import.ID)}
+		}
+		exists = true
+	}
+	if !exists {
+		return &NotMadeError{s.Import.ID}
+	}
+	return nil
+}
+
+// NotMadeError says that an imported network does not exist. The controller does not create it.
+type NotMadeError struct {
+	// ID is the network's id.
+	ID string
+}
+
+func (e *NotMadeError) Error() string {
+	return fmt.Sprintf("network %s does not exist, or is not for these credentials to see: an imported network is not "+
+		"made anew; it is looked for again", e.ID)
+}
+
+// adoptable reports whether a subnet without a marker may be taken over.
+func (s Spec) adoptable(subnet ObservedSubnet) bool {
+	_, _, marked := ParseDescription(subnet.Description)
+	return s.Import.AdoptSubnets && !marked
+}
 
 // Adopt plans the takeover of a network that bears no marker. Its one step adds the owner's marker, on condition that
 // the network's revision did not change. Network plans the rest, such as the markers of the subnets. The Change is
@@ -90,16 +162,4 @@ func foreign(resource string, owner Owner, description string) error {
 		return &OwnedError{resource, of}
 	}
 	return nil
-}
-
-// Orphan plans the removal of everything of an owner whose object is gone. The object's policies are gone with it. An
-// imported network is not deleted but released, as by Release. Everything else is deleted, as by Delete.
-func Orphan(owner Owner, observed Observed) (Change, error) {
-	for _, n := range observed.Networks {
-		text, of, _ := ParseDescription(n.Description)
-		if _, imported := withoutImported(text); imported && of == owner {
-			return Release(owner, observed), nil
-		}
-	}
-	return Delete(owner, observed)
 }
