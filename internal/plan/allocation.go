@@ -159,9 +159,6 @@ func (s Spec) Allocated(n ObservedNetwork) Spec {
 
 // allocated is Allocated with a filter of the subnets that it may choose.
 func (s Spec) allocated(n ObservedNetwork, may func(ObservedSubnet) bool) Spec {
-	if !s.pending() {
-		return s
-	}
 	subnets := slices.Clone(s.Subnets)
 	for i, subnet := range subnets {
 		if !subnet.Pending() {
@@ -177,24 +174,16 @@ func (s Spec) allocated(n ObservedNetwork, may func(ObservedSubnet) bool) Spec {
 
 // given finds the subnet that matches a declared subnet from a pool. A subnet that differs in a fixed field does not
 // match, except on an imported network, where nothing is replaced.
-func (s Spec) given(
-	n ObservedNetwork, declared Subnet, may func(ObservedSubnet) bool,
-) (oldest ObservedSubnet, exists bool) {
-	for _, o := range n.Subnets {
-		if _, byCIDR := declaredSubnet(s, o.CIDR); byCIDR || !o.isFrom(declared) || !may(o) {
-			continue
-		}
-		if declared.From.Unresolved && s.takesFrom(o.PoolID) {
-			continue // the unknown name may have meant that pool
-		}
-		if s.Import.ID == "" && !declared.Fits(o) {
-			continue
-		}
-		if !exists || s.compareGiven(o, oldest) < 0 {
-			oldest, exists = o, true
-		}
+func (s Spec) given(n ObservedNetwork, declared Subnet, may func(ObservedSubnet) bool) (ObservedSubnet, bool) {
+	fitting := slices.DeleteFunc(slices.Clone(n.Subnets), func(o ObservedSubnet) bool {
+		_, byCIDR := declaredSubnet(s, o.CIDR)
+		mistaken := declared.From.Unresolved && s.takesFrom(o.PoolID) // the unknown name may have meant that pool
+		return byCIDR || mistaken || !o.isFrom(declared) || !may(o) || s.Import.ID == "" && !declared.Fits(o)
+	})
+	if len(fitting) == 0 {
+		return ObservedSubnet{}, false
 	}
-	return oldest, exists
+	return slices.MinFunc(fitting, s.compareGiven), true
 }
 
 // compareGiven sorts subnets of the owner first, then those without an owner, then those of other owners. Within each
@@ -249,7 +238,7 @@ func (s Spec) superfluous(o ObservedSubnet) string {
 
 // planAllocation plans to create a subnet from its pool. It refuses if the network already has an unowned subnet of
 // that pool, which may have lost its marker. A second subnet would strand the users of the first.
-func planAllocation(spec Spec, n ObservedNetwork, declared Subnet) (Step, error) {
+func planAllocation(spec Spec, network Ref, n ObservedNetwork, declared Subnet) (Step, error) {
 	for _, o := range n.Subnets {
 		if _, byCIDR := declaredSubnet(spec, o.CIDR); !byCIDR && o.isFrom(declared) && !spec.Owner.Owns(o.Description) {
 			return Step{}, &BlockedError{fmt.Sprintf("network %s holds subnet %s (%s) from subnet pool %q, which does not bear "+
@@ -257,5 +246,5 @@ func planAllocation(spec Spec, n ObservedNetwork, declared Subnet) (Step, error)
 				n.ID, o.ID, o.CIDR, declared.From.Name, spec.Owner)}
 		}
 	}
-	return createSubnet(spec, Ref{ID: n.ID}, declared), nil
+	return createSubnet(spec, network, declared), nil
 }

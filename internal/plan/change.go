@@ -3,6 +3,7 @@ package plan
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 )
@@ -41,9 +42,6 @@ func (c Change) Differences() []Difference {
 // not write to the Change itself.
 func (c Change) Without(fields ...string) Change {
 	ignored := func(d Difference) bool { return d.Field != FieldExists && slices.Contains(fields, d.Field) }
-	if !slices.ContainsFunc(c, func(s Step) bool { return slices.ContainsFunc(s.Differences, ignored) }) {
-		return c // the usual case
-	}
 	rest := slices.Clone(c)
 	for i, step := range rest {
 		if !step.Completes() {
@@ -55,13 +53,7 @@ func (c Change) Without(fields ...string) Change {
 
 // Postponable reports whether the step may wait while the rest of its Change proceeds (see Despite). A step waits for
 // other users of what it removes, or for quota.
-func (s Step) Postponable() bool {
-	switch s.Action {
-	case DeleteSubnet, UnshareNetwork, ShareNetwork:
-		return true
-	}
-	return false
-}
+func (s Step) Postponable() bool { return actions[s.Action].postponable }
 
 // Despite returns the steps that can proceed when the step after the taken ones has to wait (see Step.Postponable). It
 // omits that step. If that step deletes a subnet, Despite also omits new subnets that overlap it or that Neutron
@@ -118,14 +110,29 @@ const (
 	DeleteInterface Action = "delete router interface"
 )
 
-// Creates reports whether the action creates a resource.
-func (a Action) Creates() bool {
-	switch a {
-	case CreateNetwork, CreateSubnet, CreatePort, CreateRouter, CreateInterface:
-		return true
-	}
-	return false
+// facts are what all steps of one Action have in common.
+type facts struct {
+	// creates and updates say what becomes of the resource.
+	creates, updates bool
+	// postponable: see Step.Postponable.
+	postponable bool
+	// about names the resource for users.
+	about func(Step) string
+	// privileged tells which privileged fields the step sends besides those that differ. nil means none.
+	privileged func(Step) map[string]bool
 }
+
+// actions has the facts of each Action, as each kind of resource lists them.
+var actions = func() map[Action]facts {
+	all := map[Action]facts{}
+	for _, of := range []map[Action]facts{networkActions, subnetActions, portActions, routerActions, shareActions} {
+		maps.Copy(all, of)
+	}
+	return all
+}()
+
+// Creates reports whether the action creates a resource.
+func (a Action) Creates() bool { return actions[a].creates }
 
 // Step is one request to Neutron.
 type Step struct {
@@ -149,7 +156,7 @@ type Step struct {
 	SubnetName        string
 	SubnetDescription string
 	Subnet            Subnet
-	// PoolID is the subnet pool of a subnet to delete. It is empty if the subnet comes from no pool.
+	// PoolID is the subnet pool of an existing subnet. It is empty if the subnet comes from no pool.
 	PoolID string
 	// Port has a port's settings. An update sends only those that Differences names.
 	Port PortAttributes
@@ -163,60 +170,24 @@ type Step struct {
 
 // Changes reports whether the step settles a difference in the named field.
 func (s Step) Changes(field string) bool {
-	for _, d := range s.Differences {
-		if d.Field == field {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(s.Differences, func(d Difference) bool { return d.Field == field })
 }
+
+// id names an existing resource for users.
+func (s Step) id() string { return cmp.Or(s.ID, "just created") }
 
 // String describes the step for users: the action, the resource, the changed fields and the reason.
 func (s Step) String() string {
-	var b strings.Builder
-	b.WriteString(string(s.Action))
-	switch s.Action {
-	case CreateNetwork:
-		fmt.Fprintf(&b, " %q", s.Attributes.Name)
-	case CreateSubnet:
-		fmt.Fprintf(&b, " %s", s.Subnet.Origin())
-	case UpdateSubnet, DeleteSubnet:
-		fmt.Fprintf(&b, " %s (%s)", s.ID, s.Subnet.CIDR)
-	case CreatePort:
-		fmt.Fprintf(&b, " %q on network %s", s.Port.Name, s.NetworkRef.ID)
-	case UpdateNetwork, TagNetwork, DeleteNetwork, UpdatePort, DeletePort:
-		if s.ID != "" {
-			fmt.Fprintf(&b, " %s", s.ID)
-		}
-	case ShareNetwork, UnshareNetwork:
-		fmt.Fprintf(&b, " %s: project %q", cmp.Or(s.NetworkRef.ID, "just created"), s.Share.Project)
-	case CreateRouter:
-		fmt.Fprintf(&b, " %q", s.Router.Name)
-	case UpdateRouter, UpdateGateway, DeleteRouter:
-		fmt.Fprintf(&b, " %s", cmp.Or(s.ID, "just created"))
-	case CreateInterface, AttachInterface, DetachInterface, DeleteInterface:
-		fmt.Fprintf(&b, " %s", listAddresses(s.Port.Addresses))
-	}
-	if s.updates() {
+	facts := actions[s.Action]
+	text := string(s.Action) + " " + facts.about(s)
+	if facts.updates {
+		changed := make([]string, len(s.Differences))
 		for i, d := range s.Differences {
-			sep := ", "
-			if i == 0 {
-				sep = ": "
-			}
-			fmt.Fprintf(&b, "%s%s %s → %s", sep, d.Field, d.Actual, d.Declared)
+			changed[i] = fmt.Sprintf("%s %s → %s", d.Field, d.Actual, d.Declared)
 		}
+		text += ": " + strings.Join(changed, ", ")
 	}
-	fmt.Fprintf(&b, " (%s)", s.Reason)
-	return b.String()
-}
-
-// updates reports whether the step changes an existing resource.
-func (s Step) updates() bool {
-	switch s.Action {
-	case UpdateNetwork, TagNetwork, UpdateSubnet, UpdatePort, UpdateRouter, UpdateGateway:
-		return true
-	}
-	return false
+	return text + " (" + s.Reason + ")"
 }
 
 // privileged are the fields that only an administrator may set under Neutron's default policy (neutron.conf.policies,
@@ -229,27 +200,24 @@ var privileged = []string{
 // Privileged lists the fields that the step sends and that only an administrator may set under Neutron's default
 // policy.
 func (s Step) Privileged() (fields []string) {
-	a, r := s.Attributes, s.Router
 	var sent map[string]bool
-	switch s.Action {
-	case CreateNetwork:
-		sent = map[string]bool{
-			FieldShared: a.Shared != nil && *a.Shared, FieldExternal: a.External != nil && *a.External,
-			FieldNetworkType: a.Provider.NetworkType != "", FieldPhysicalNetwork: a.Provider.PhysicalNetwork != "",
-			FieldSegmentationID: a.Provider.SegmentationID != 0,
-		}
-	case CreateRouter, UpdateGateway:
-		sent = map[string]bool{
-			FieldSNAT: r.Gateway.SNAT != nil, FieldExternalIP: len(r.Gateway.Addresses) > 0,
-			FieldHA: s.Action.Creates() && r.HA != nil, FieldDistributed: s.Action.Creates() && r.Distributed != nil,
-		}
+	if of := actions[s.Action].privileged; of != nil {
+		sent = of(s)
 	}
 	for _, field := range privileged {
-		if sent[field] || !s.Action.Creates() && s.Changes(field) {
+		if sent[field] || s.Changes(field) {
 			fields = append(fields, field)
 		}
 	}
 	return fields
+}
+
+// with appends the step, unless it settles nothing.
+func (c Change) with(step Step) Change {
+	if len(step.Differences) == 0 {
+		return c
+	}
+	return append(c, step)
 }
 
 // latest refers to the resource that the last step of the Change creates.
@@ -263,9 +231,6 @@ func (c Change) creator(match func(Step) bool) Ref {
 // withRefs returns the step with all its references replaced. It writes to copies.
 func (s Step) withRefs(replace func(Ref) Ref) Step {
 	s.Ref, s.NetworkRef, s.RouterRef = replace(s.Ref), replace(s.NetworkRef), replace(s.RouterRef)
-	if len(s.SubnetRefs) == 0 {
-		return s // the usual case
-	}
 	refs, addresses := slices.Clone(s.SubnetRefs), slices.Clone(s.Port.Addresses)
 	for i, ref := range refs {
 		refs[i] = replace(ref)
@@ -276,9 +241,12 @@ func (s Step) withRefs(replace func(Ref) Ref) Step {
 }
 
 // refers reports whether the step refers to an earlier step for which is returns true.
-func (s Step) refers(is func(creator int) bool) bool {
-	found := func(ref Ref) bool { return ref.Creator > 0 && is(ref.Creator) }
-	return found(s.Ref) || found(s.NetworkRef) || found(s.RouterRef) || slices.ContainsFunc(s.SubnetRefs, found)
+func (s Step) refers(is func(creator int) bool) (found bool) {
+	s.withRefs(func(ref Ref) Ref {
+		found = found || ref.Creator > 0 && is(ref.Creator)
+		return ref
+	})
+	return found
 }
 
 // Completes reports whether the step works on a resource that an earlier step of its Change creates.
@@ -287,9 +255,6 @@ func (s Step) Completes() bool { return s.refers(func(int) bool { return true })
 // Resolve replaces references to steps that were taken with ids. taken MUST be the first steps of the same Change, with
 // the ids of the resources that they created.
 func (s Step) Resolve(taken Change) Step {
-	if !s.Completes() {
-		return s // the usual case
-	}
 	return s.withRefs(func(ref Ref) Ref {
 		if ref.Creator == 0 || ref.Creator > len(taken) {
 			return ref

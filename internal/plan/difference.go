@@ -60,38 +60,73 @@ func (d Difference) String() string {
 
 const reasonDiffers = "it differs from what is declared"
 
-// basics are the settings that networks, ports and routers have in common.
+// existence is the difference of a resource that has to be created.
+func existence(resource, declared string) Difference {
+	return Difference{Resource: resource, Field: FieldExists, Declared: declared, Actual: None}
+}
+
+// surplus is the difference of a resource that has to be deleted.
+func surplus(resource, id string) Difference {
+	return Difference{Resource: resource, Field: FieldExists, Declared: None, Actual: id}
+}
+
+// differences collects the differences of one resource.
+type differences struct {
+	resource string
+	found    []Difference
+}
+
+// describe is the difference of a resource's description. It is empty if there is none.
+func describe(resource, declared, actual string) []Difference {
+	d := differences{resource: resource}
+	d.describe(declared, actual)
+	return d.found
+}
+
+func (d *differences) add(field, declared, actual string) {
+	d.found = append(d.found, Difference{d.resource, field, declared, actual})
+}
+
+// compare adds a difference if the texts of the two values differ.
+func (d *differences) compare(field, declared, actual string) {
+	if declared != actual {
+		d.add(field, declared, actual)
+	}
+}
+
+// flag compares a setting that is left to the cloud if it is not declared. unknown is the text for an actual value that
+// is not known.
+func (d *differences) flag(field string, declared, actual *bool, unknown string) {
+	switch {
+	case declared == nil:
+	case actual == nil:
+		d.compare(field, strconv.FormatBool(*declared), unknown)
+	default:
+		d.compare(field, strconv.FormatBool(*declared), strconv.FormatBool(*actual))
+	}
+}
+
+// basics compares the settings that all kinds have.
+func (d *differences) basics(declared, actual basics) {
+	d.compare(FieldName, strconv.Quote(declared.name), strconv.Quote(actual.name))
+	d.describe(declared.description, actual.description)
+	d.compare(FieldAdminState, upDown(declared.up), upDown(actual.up))
+}
+
+// describe compares descriptions. The texts of a difference omit a marker that both have.
+func (d *differences) describe(declared, actual string) {
+	want, owner, _ := ParseDescription(declared)
+	got, of, _ := ParseDescription(actual)
+	if owner != of {
+		want, got = declared, actual
+	}
+	d.compare(FieldDescription, strconv.Quote(want), strconv.Quote(got))
+}
+
+// basics are the settings that all kinds have. Subnets cannot be switched off.
 type basics struct {
 	name, description string
 	up                bool
-}
-
-// differences lists the settings in which a resource differs from the spec.
-func (s basics) differences(resource string, actual basics) (diffs []Difference) {
-	add := func(field, declared, got string) {
-		diffs = append(diffs, Difference{resource, field, declared, got})
-	}
-	if s.name != actual.name {
-		add(FieldName, strconv.Quote(s.name), strconv.Quote(actual.name))
-	}
-	if s.description != actual.description {
-		// The marker is equal on both sides, which the plan has checked, so the texts omit it.
-		want, _, _ := ParseDescription(s.description)
-		got, _, _ := ParseDescription(actual.description)
-		add(FieldDescription, strconv.Quote(want), strconv.Quote(got))
-	}
-	if s.up != actual.up {
-		add(FieldAdminState, upDown(s.up), upDown(actual.up))
-	}
-	return diffs
-}
-
-// unmark is the difference that a removed marker settles.
-func unmark(resource, description, without string) Difference {
-	return Difference{
-		Resource: resource, Field: FieldDescription,
-		Declared: strconv.Quote(without), Actual: strconv.Quote(description),
-	}
 }
 
 // FieldError is a declared value that makes a plan impossible. The API server refuses most such values. The others are
@@ -129,26 +164,20 @@ func quoted(text string) string {
 }
 
 func quotedAll(texts []string) string {
-	if len(texts) == 0 {
-		return None
-	}
 	all := make([]string, len(texts))
 	for i, text := range texts {
 		all[i] = strconv.Quote(text)
 	}
-	return strings.Join(all, ", ")
+	return listTexts(all)
 }
 
 // join formats a list with commas, or as "none".
 func join[T fmt.Stringer](items []T) string {
-	if len(items) == 0 {
-		return None
-	}
 	texts := make([]string, len(items))
 	for i, item := range items {
 		texts[i] = item.String()
 	}
-	return strings.Join(texts, ", ")
+	return listTexts(texts)
 }
 
 func listTexts(texts []string) string {
@@ -166,16 +195,6 @@ const hidden = "not shown"
 
 // unsupported is the text for a setting that the cloud does not have.
 const unsupported = "unsupported"
-
-func orUnsupported(b *bool) string {
-	if b == nil {
-		return unsupported
-	}
-	return strconv.FormatBool(*b)
-}
-
-// same reports whether both are set and equal.
-func same[T comparable](a, b *T) bool { return a != nil && b != nil && *a == *b }
 
 func orEmpty(text *string) string {
 	if text == nil {

@@ -2,7 +2,6 @@ package plan
 
 import (
 	"fmt"
-	"strconv"
 	"strings"
 )
 
@@ -95,16 +94,10 @@ func Adopt(spec Spec, found ObservedNetwork) (Change, error) {
 	if len(differences) > 0 && !spec.Import.Overwrite {
 		return nil, &DiffersError{differences}
 	}
-	want := spec.describe()
-	attributes := found.Attributes
-	attributes.Description = want
-	return Change{{
-		Action: UpdateNetwork, Ref: Ref{ID: found.ID}, Revision: found.Revision, Attributes: attributes,
-		Differences: []Difference{{
-			NetworkResource, FieldDescription, strconv.Quote(want), strconv.Quote(found.Description),
-		}},
-		Reason: "it is imported",
-	}}, nil
+	step := found.step(UpdateNetwork, "it is imported")
+	step.Attributes.Description = spec.describe()
+	step.Differences = describe(NetworkResource, step.Attributes.Description, found.Description)
+	return Change{step}, nil
 }
 
 // OwnedError says that a resource to import bears another owner's marker.

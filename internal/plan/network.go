@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"net/netip"
 	"slices"
 	"strconv"
@@ -115,9 +116,19 @@ func (n ObservedNetwork) SubnetByCIDR(cidr netip.Prefix) (ObservedSubnet, bool) 
 	return ObservedSubnet{}, false
 }
 
-// compareNetworks sorts the older network first, and of equals the one with the lower id.
-func compareNetworks(a, b ObservedNetwork) int {
-	return cmp.Or(a.Created.Compare(b.Created), cmp.Compare(a.ID, b.ID))
+// Network returns the network that represents the object: the oldest. It returns false if there is none.
+func (o Observed) Network() (ObservedNetwork, bool) { return oldest(o.Networks) }
+
+func (n ObservedNetwork) identity() identity {
+	return identity{Resource{KindNetwork, n.ID}, n.Created, n.Description}
+}
+
+func (n ObservedNetwork) inOrder() ObservedNetwork {
+	n.Subnets = slices.SortedFunc(slices.Values(n.Subnets), compareSubnets)
+	n.Tags = slices.Sorted(slices.Values(n.Tags))
+	n.ZoneHints = slices.Sorted(slices.Values(n.ZoneHints))
+	n.Shares = slices.SortedFunc(slices.Values(n.Shares), CompareShares)
+	return n
 }
 
 // Validate refuses what makes a plan impossible or unsafe. Such a spec makes resources that are never found again, look
@@ -215,14 +226,11 @@ func (s Spec) nameOf(actual string) string {
 	return s.Name
 }
 
-// takeBacks are the fields that stay unchanged if the spec never set them. If the spec stops to set one, the controller
-// empties it.
-var takeBacks = []string{FieldDNSDomain, FieldExternal, FieldQoSPolicy, FieldShared, FieldSharedWith, FieldTags}
-
-// Sets names the fields of takeBacks to which the spec gives a value, in alphabetical order. A field that is declared
-// empty has nothing to take back.
+// Sets names the fields to which the spec gives a value and that it would leave unchanged without one, in alphabetical
+// order. If the spec stops to set one, the controller empties it. A field that is declared empty has nothing to take
+// back.
 func (s Spec) Sets() []string {
-	set := map[string]bool{
+	fields := map[string]bool{
 		FieldDNSDomain:  orEmpty(s.DNSDomain) != "",
 		FieldExternal:   s.External != nil && *s.External,
 		FieldQoSPolicy:  orEmpty(s.QoSPolicy) != "",
@@ -230,7 +238,8 @@ func (s Spec) Sets() []string {
 		FieldSharedWith: len(s.SharedWith) > 0,
 		FieldTags:       len(s.Tags) > 0,
 	}
-	return slices.DeleteFunc(slices.Clone(takeBacks), func(field string) bool { return !set[field] })
+	maps.DeleteFunc(fields, func(_ string, set bool) bool { return !set })
+	return slices.Sorted(maps.Keys(fields))
 }
 
 // takingBack returns the spec for an existing network, with the fields to take back declared empty. A new network has
@@ -292,63 +301,30 @@ func Network(spec Spec, observed Observed) (Change, error) {
 		return nil, err
 	}
 	routing := planRouting(spec, keep, observed)
-	if !exists {
-		change := append(routing.first, Step{
-			Action:     CreateNetwork,
-			Attributes: spec.Attributes(),
-			Reason:     "no network bears the owner's marker",
-			Differences: []Difference{
-				{Resource: NetworkResource, Field: FieldExists, Declared: spec.Name, Actual: None},
-			},
-		})
-		network := change.latest()
-		for _, subnet := range spec.Subnets {
-			if !subnet.unresolved() {
-				change = append(change, createSubnet(spec, network, subnet))
-			}
-		}
-		change = routing.last(change, network)
-		change = append(change, planShares(spec, network, nil)...)
-		if step, needed := tagNetwork(network, spec.Tags, nil); needed {
-			change = append(change, step)
-		}
-		return append(change, routing.refused...), nil
-	}
-
-	spec = spec.takingBack(keep)
 	var change Change
-	if step, ok := updateNetwork(spec, keep); ok {
-		change = append(change, step)
+	network := Ref{ID: keep.ID}
+	if exists {
+		spec = spec.takingBack(keep)
+		change = append(change.with(updateNetwork(spec, keep)), routing.first...)
+	} else {
+		change = append(routing.first, createNetwork(spec))
+		network = change.latest()
 	}
-	change = append(change, routing.first...)
 	// Delete subnets that are no longer declared first. New subnets may use their addresses.
 	for _, s := range keep.Subnets {
-		if !spec.Owner.Owns(s.Description) || spec.doubtful(s) {
-			continue
-		}
-		declared, exists := declaredSubnet(spec, s.CIDR)
-		if !exists {
-			change = append(change, deleteSubnet(keep.ID, s, spec.superfluous(s)))
-		} else if diffs := declared.fixedDifferences(s.Subnet); len(diffs) > 0 {
-			change = append(change, replaceSubnet(keep.ID, s, diffs))
-		}
+		change = change.with(dropSubnet(spec, keep, s))
 	}
 	for _, subnet := range spec.Subnets {
-		step, needed, err := planSubnet(spec, keep, subnet)
+		step, err := planSubnet(spec, network, keep, subnet)
 		if err != nil {
 			return nil, err
 		}
-		if needed {
-			change = append(change, step)
-		}
+		change = change.with(step)
 	}
-	network := Ref{ID: keep.ID}
 	change = routing.last(change, network)
 	change = append(change, planShares(spec, network, keep.Shares)...)
 	// Tags come late, because no user of the network waits for them.
-	if step, needed := tagNetwork(network, spec.Tags, keep.Tags); needed {
-		change = append(change, step)
-	}
+	change = change.with(tagNetwork(network, spec.Tags, keep.Tags))
 	// Duplicates come last. A duplicate in use must not delay changes of the network that stays.
 	for _, n := range observed.Networks {
 		if n.ID != keep.ID {
@@ -361,49 +337,66 @@ func Network(spec Spec, observed Observed) (Change, error) {
 	return append(change, routing.refused...), nil
 }
 
-// propertyDifferences lists the differences in settings that stay unchanged if the spec does not set them. It skips the
-// unset settings of want.
-func propertyDifferences(want, actual Attributes) (diffs []Difference) {
-	add := func(field, declared, got string) {
-		diffs = append(diffs, Difference{NetworkResource, field, declared, got})
+func createNetwork(spec Spec) Step {
+	return Step{
+		Action: CreateNetwork, Attributes: spec.Attributes(), Reason: "no network bears the owner's marker",
+		Differences: []Difference{existence(NetworkResource, spec.Name)},
 	}
-	if want.MTU != 0 && want.MTU != actual.MTU {
-		add(FieldMTU, strconv.Itoa(want.MTU), strconv.Itoa(actual.MTU))
+}
+
+// step is an update or the deletion of the network.
+func (n ObservedNetwork) step(action Action, reason string, settles ...Difference) Step {
+	return Step{
+		Action: action, Ref: Ref{ID: n.ID}, Revision: n.Revision, Attributes: n.Attributes, Reason: reason,
+		Differences: settles,
 	}
-	if want.PortSecurity != nil && !same(want.PortSecurity, actual.PortSecurity) {
-		add(FieldPortSecurity, strconv.FormatBool(*want.PortSecurity), orUnsupported(actual.PortSecurity))
+}
+
+func updateNetwork(spec Spec, actual ObservedNetwork) Step {
+	want := spec.Attributes()
+	want.Name = spec.nameOf(actual.Name)
+	d := differences{resource: NetworkResource}
+	d.basics(want.basics(), actual.basics())
+	d.properties(want, actual.Attributes)
+	step := actual.step(UpdateNetwork, reasonDiffers, d.found...)
+	step.Attributes = want
+	return step
+}
+
+func (a Attributes) basics() basics { return basics{a.Name, a.Description, a.AdminStateUp} }
+
+// properties compares the settings that stay unchanged if the spec does not set them. It skips the unset settings of
+// want.
+func (d *differences) properties(want, actual Attributes) {
+	if want.MTU != 0 {
+		d.compare(FieldMTU, strconv.Itoa(want.MTU), strconv.Itoa(actual.MTU))
 	}
-	if want.DNSDomain != nil && !same(want.DNSDomain, actual.DNSDomain) {
-		if actual.DNSDomain != nil {
-			add(FieldDNSDomain, quoted(*want.DNSDomain), quoted(*actual.DNSDomain))
-		} else if *want.DNSDomain != "" { // a cloud without DNS has no domain
-			add(FieldDNSDomain, quoted(*want.DNSDomain), unsupported)
-		}
+	d.flag(FieldPortSecurity, want.PortSecurity, actual.PortSecurity, unsupported)
+	switch {
+	case want.DNSDomain == nil:
+	case actual.DNSDomain != nil:
+		d.compare(FieldDNSDomain, quoted(*want.DNSDomain), quoted(*actual.DNSDomain))
+	case *want.DNSDomain != "": // a cloud without DNS has no domain
+		d.compare(FieldDNSDomain, quoted(*want.DNSDomain), unsupported)
 	}
-	if want.QoSPolicy != nil && *want.QoSPolicy != orEmpty(actual.QoSPolicy) {
-		add(FieldQoSPolicy, quoted(*want.QoSPolicy), quoted(orEmpty(actual.QoSPolicy)))
+	if want.QoSPolicy != nil {
+		d.compare(FieldQoSPolicy, quoted(*want.QoSPolicy), quoted(orEmpty(actual.QoSPolicy)))
 	}
-	if want.Shared != nil && !same(want.Shared, actual.Shared) {
-		add(FieldShared, strconv.FormatBool(*want.Shared), orUnsupported(actual.Shared))
+	d.flag(FieldShared, want.Shared, actual.Shared, unsupported)
+	d.flag(FieldExternal, want.External, actual.External, unsupported)
+	p, is := want.Provider, actual.Provider
+	if p.NetworkType != "" {
+		d.compare(FieldNetworkType, p.NetworkType, orHidden(is, is.NetworkType))
 	}
-	if want.External != nil && !same(want.External, actual.External) {
-		add(FieldExternal, strconv.FormatBool(*want.External), orUnsupported(actual.External))
+	if p.PhysicalNetwork != "" {
+		d.compare(FieldPhysicalNetwork, quoted(p.PhysicalNetwork), orHidden(is, quoted(is.PhysicalNetwork)))
 	}
-	if p, is := want.Provider, actual.Provider; p != is {
-		if p.NetworkType != "" && p.NetworkType != is.NetworkType {
-			add(FieldNetworkType, p.NetworkType, orHidden(is, is.NetworkType))
-		}
-		if p.PhysicalNetwork != "" && p.PhysicalNetwork != is.PhysicalNetwork {
-			add(FieldPhysicalNetwork, quoted(p.PhysicalNetwork), orHidden(is, quoted(is.PhysicalNetwork)))
-		}
-		if p.SegmentationID != 0 && p.SegmentationID != is.SegmentationID {
-			add(FieldSegmentationID, fmt.Sprint(p.SegmentationID), orHidden(is, fmt.Sprint(is.SegmentationID)))
-		}
+	if p.SegmentationID != 0 {
+		d.compare(FieldSegmentationID, fmt.Sprint(p.SegmentationID), orHidden(is, fmt.Sprint(is.SegmentationID)))
 	}
-	if len(want.ZoneHints) > 0 && !slices.Equal(want.ZoneHints, actual.ZoneHints) {
-		add(FieldZoneHints, quotedAll(want.ZoneHints), quotedAll(actual.ZoneHints))
+	if len(want.ZoneHints) > 0 {
+		d.compare(FieldZoneHints, quotedAll(want.ZoneHints), quotedAll(actual.ZoneHints))
 	}
-	return diffs
 }
 
 func orHidden(p Provider, text string) string {
@@ -413,27 +406,15 @@ func orHidden(p Provider, text string) string {
 	return text
 }
 
-func updateNetwork(spec Spec, actual ObservedNetwork) (Step, bool) {
-	want := spec.Attributes()
-	want.Name = spec.nameOf(actual.Name)
-	diffs := basics{want.Name, want.Description, want.AdminStateUp}.differences(NetworkResource,
-		basics{actual.Name, actual.Description, actual.AdminStateUp})
-	diffs = append(diffs, propertyDifferences(want, actual.Attributes)...)
-	return Step{
-		Action: UpdateNetwork, Ref: Ref{ID: actual.ID}, Revision: actual.Revision, Attributes: want,
-		Differences: diffs, Reason: reasonDiffers,
-	}, len(diffs) > 0
-}
-
 // tagNetwork plans the step that sets a network's tags.
-func tagNetwork(network Ref, want, actual []string) (step Step, needed bool) {
-	if want == nil || slices.Equal(want, actual) {
-		return Step{}, false
+func tagNetwork(network Ref, want, actual []string) Step {
+	d := differences{resource: NetworkResource}
+	if want != nil {
+		d.compare(FieldTags, quotedAll(want), quotedAll(actual))
 	}
 	return Step{
-		Action: TagNetwork, Ref: network, Attributes: Attributes{Tags: want}, Reason: reasonDiffers,
-		Differences: []Difference{{NetworkResource, FieldTags, quotedAll(want), quotedAll(actual)}},
-	}, true
+		Action: TagNetwork, Ref: network, Attributes: Attributes{Tags: want}, Reason: reasonDiffers, Differences: d.found,
+	}
 }
 
 // deletable refuses to delete a network that contains another owner's subnet. Neutron deletes the subnets with it.
@@ -449,8 +430,42 @@ func deletable(owner Owner, n ObservedNetwork) error {
 }
 
 func deleteNetwork(n ObservedNetwork, reason string) Step {
-	return Step{
-		Action: DeleteNetwork, Ref: Ref{ID: n.ID}, Revision: n.Revision, Attributes: n.Attributes, Reason: reason,
-		Differences: []Difference{{NetworkResource, FieldExists, None, n.ID}},
+	return n.step(DeleteNetwork, reason, surplus(NetworkResource, n.ID))
+}
+
+func (n ObservedNetwork) release(owner Owner, reason string) (change Change) {
+	for _, s := range n.Subnets {
+		if owner.Owns(s.Description) {
+			step := s.step(UpdateSubnet, n.ID, reason)
+			step.SubnetDescription = withoutMarkers(s.Description)
+			step.Differences = describe(subnetResource(s.CIDR), step.SubnetDescription, s.Description)
+			change = append(change, step)
+		}
 	}
+	if owner.Owns(n.Description) {
+		step := n.step(UpdateNetwork, reason)
+		step.Attributes.Description, _ = withoutImported(withoutMarkers(n.Description))
+		step.Differences = describe(NetworkResource, step.Attributes.Description, n.Description)
+		change = append(change, step)
+	}
+	return change
+}
+
+// networkActions are the actions on a network.
+var networkActions = map[Action]facts{
+	CreateNetwork: {
+		creates: true,
+		about:   func(s Step) string { return strconv.Quote(s.Attributes.Name) },
+		privileged: func(s Step) map[string]bool {
+			a := s.Attributes
+			return map[string]bool{
+				FieldShared: a.Shared != nil && *a.Shared, FieldExternal: a.External != nil && *a.External,
+				FieldNetworkType: a.Provider.NetworkType != "", FieldPhysicalNetwork: a.Provider.PhysicalNetwork != "",
+				FieldSegmentationID: a.Provider.SegmentationID != 0,
+			}
+		},
+	},
+	UpdateNetwork: {updates: true, about: Step.id},
+	TagNetwork:    {updates: true, about: Step.id},
+	DeleteNetwork: {about: Step.id},
 }

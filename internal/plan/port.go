@@ -130,9 +130,20 @@ func (s PortSpec) Validate() error {
 	return errors.Join(errs...)
 }
 
-// comparePorts sorts the older port first, and among equals the lower id.
-func comparePorts(a, b ObservedPort) int {
-	return cmp.Or(a.Created.Compare(b.Created), cmp.Compare(a.ID, b.ID))
+// Port returns the port that represents the object: the oldest on the network. It returns false if there is none.
+func (o Observed) Port(networkID string) (ObservedPort, bool) {
+	elsewhere := func(p ObservedPort) bool { return p.NetworkID != networkID }
+	return oldest(slices.DeleteFunc(slices.Clone(o.Ports), elsewhere))
+}
+
+func (p ObservedPort) identity() identity {
+	return identity{Resource{KindPort, p.ID}, p.Created, p.Description}
+}
+
+func (p ObservedPort) inOrder() ObservedPort {
+	p.Addresses = slices.SortedFunc(slices.Values(p.Addresses), comparePortAddresses)
+	p.SecurityGroups = slices.Sorted(slices.Values(p.SecurityGroups))
+	return p
 }
 
 // Port plans the steps that turn observed into spec, in the order to take them. Like that of Network, the Change is
@@ -160,53 +171,48 @@ func Port(spec PortSpec, observed Observed) (Change, error) {
 	}
 	if !exists {
 		return append(change, Step{
-			Action:     CreatePort,
-			NetworkRef: Ref{ID: spec.NetworkID},
-			Port:       spec.Attributes(),
-			Reason:     "no port of the network bears the owner's marker",
-			Differences: []Difference{
-				{Resource: PortResource, Field: FieldExists, Declared: spec.Name, Actual: None},
-			},
+			Action:      CreatePort,
+			NetworkRef:  Ref{ID: spec.NetworkID},
+			Port:        spec.Attributes(),
+			Reason:      "no port of the network bears the owner's marker",
+			Differences: []Difference{existence(PortResource, spec.Name)},
 		}), nil
 	}
-	if step, ok := updatePort(spec, keep); ok {
-		change = append(change, step)
-	}
-	return change, nil
+	return change.with(updatePort(spec, keep)), nil
 }
 
-func updatePort(spec PortSpec, actual ObservedPort) (Step, bool) {
-	want := spec.Attributes()
-	diffs := basics{want.Name, want.Description, want.AdminStateUp}.differences(PortResource,
-		basics{actual.Name, actual.Description, actual.AdminStateUp})
-	add := func(field, declared, got string) {
-		diffs = append(diffs, Difference{PortResource, field, declared, got})
+// step is an update or the deletion of the port.
+func (p ObservedPort) step(action Action, reason string, settles ...Difference) Step {
+	return Step{
+		Action: action, Ref: Ref{ID: p.ID}, Revision: p.Revision, NetworkRef: Ref{ID: p.NetworkID},
+		Port: p.PortAttributes, Reason: reason, Differences: settles,
 	}
+}
+
+func (a PortAttributes) basics() basics { return basics{a.Name, a.Description, a.AdminStateUp} }
+
+func updatePort(spec PortSpec, actual ObservedPort) Step {
+	want := spec.Attributes()
+	d := differences{resource: PortResource}
+	d.basics(want.basics(), actual.basics())
 	var settled bool
 	given := spec.given(actual.Addresses)
 	if want.Addresses, settled = settleAddresses(spec.Addresses, given); !settled {
-		add(FieldAddresses, listAddresses(want.Addresses), listAddresses(given))
+		d.add(FieldAddresses, listAddresses(want.Addresses), listAddresses(given))
 	}
-	if want.MAC != "" && want.MAC != actual.MAC {
-		add(FieldMAC, want.MAC, actual.MAC)
+	if want.MAC != "" {
+		d.compare(FieldMAC, want.MAC, actual.MAC)
 	}
 	if want.SecurityGroups != nil {
-		declared, got := asSet(want.SecurityGroups), asSet(actual.SecurityGroups)
-		if !slices.Equal(declared, got) {
-			add(FieldSecurityGroups, listTexts(declared), listTexts(got))
-		}
+		d.compare(FieldSecurityGroups, listTexts(asSet(want.SecurityGroups)), listTexts(asSet(actual.SecurityGroups)))
 	}
-	return Step{
-		Action: UpdatePort, Ref: Ref{ID: actual.ID}, Revision: actual.Revision, NetworkRef: Ref{ID: actual.NetworkID},
-		Port: want, Differences: diffs, Reason: reasonDiffers,
-	}, len(diffs) > 0
+	step := actual.step(UpdatePort, reasonDiffers, d.found...)
+	step.Port = want
+	return step
 }
 
 // given returns a port's addresses without those that the port generated itself.
 func (s PortSpec) given(addresses []PortAddress) []PortAddress {
-	if len(s.SelfAddressed) == 0 {
-		return addresses
-	}
 	own := func(a PortAddress) bool { return slices.Contains(s.SelfAddressed, a.SubnetID) }
 	return slices.DeleteFunc(slices.Clone(addresses), own)
 }
@@ -215,38 +221,22 @@ func (s PortSpec) given(addresses []PortAddress) []PortAddress {
 // subnet satisfies, it chooses the lowest that the port already has. It reports whether the port has exactly these.
 func settleAddresses(declared, actual []PortAddress) (want []PortAddress, settled bool) {
 	left := slices.Clone(actual)
-	take := func(match func(PortAddress) bool) (PortAddress, bool) {
-		at := slices.IndexFunc(left, match)
-		if at < 0 {
-			return PortAddress{}, false
-		}
-		taken := left[at]
-		left = slices.Delete(left, at, at+1)
-		return taken, true
-	}
 	settled = true
-	// Match the items that name an address first, so that no other item takes it.
-	ordered := slices.SortedStableFunc(slices.Values(declared), func(a, b PortAddress) int {
-		return -cmp.Compare(boolInt(a.Address.IsValid()), boolInt(b.Address.IsValid()))
-	})
-	for _, d := range ordered {
-		found, ok := take(func(a PortAddress) bool {
+	// Match the items that name an address first, so that no other item takes it. They sort after all others.
+	for _, d := range slices.Backward(slices.SortedFunc(slices.Values(declared), comparePortAddresses)) {
+		at := slices.IndexFunc(left, func(a PortAddress) bool {
 			return a.SubnetID == d.SubnetID && (!d.Address.IsValid() || a.Address == d.Address)
 		})
-		if !ok {
-			found, settled = d, false
+		if at >= 0 {
+			d = left[at]
+			left = slices.Delete(left, at, at+1)
+		} else {
+			settled = false
 		}
-		want = append(want, found)
+		want = append(want, d)
 	}
 	slices.SortFunc(want, comparePortAddresses)
 	return want, settled && len(left) == 0
-}
-
-func boolInt(b bool) int {
-	if b {
-		return 1
-	}
-	return 0
 }
 
 func comparePortAddresses(a, b PortAddress) int {
@@ -254,16 +244,29 @@ func comparePortAddresses(a, b PortAddress) int {
 }
 
 func listAddresses(addresses []PortAddress) string {
-	texts := make([]string, len(addresses))
-	for i, a := range slices.SortedFunc(slices.Values(addresses), comparePortAddresses) {
-		texts[i] = a.String()
-	}
-	return listTexts(texts)
+	return join(slices.SortedFunc(slices.Values(addresses), comparePortAddresses))
 }
 
 func deletePort(p ObservedPort, reason string) Step {
-	return Step{
-		Action: DeletePort, Ref: Ref{ID: p.ID}, Revision: p.Revision, NetworkRef: Ref{ID: p.NetworkID},
-		Port: p.PortAttributes, Reason: reason, Differences: []Difference{{PortResource, FieldExists, None, p.ID}},
+	return p.step(DeletePort, reason, surplus(PortResource, p.ID))
+}
+
+func (p ObservedPort) release(owner Owner, reason string) Change {
+	if !owner.Owns(p.Description) {
+		return nil
 	}
+	step := p.step(UpdatePort, reason)
+	step.Port.Description = withoutMarkers(p.Description)
+	step.Differences = describe(PortResource, step.Port.Description, p.Description)
+	return Change{step}
+}
+
+// portActions are the actions on a port that is no router interface.
+var portActions = map[Action]facts{
+	CreatePort: {
+		creates: true,
+		about:   func(s Step) string { return fmt.Sprintf("%q on network %s", s.Port.Name, s.NetworkRef.ID) },
+	},
+	UpdatePort: {updates: true, about: Step.id},
+	DeletePort: {about: Step.id},
 }

@@ -82,7 +82,7 @@ func TestPlanOfProperties(t *testing.T) {
 			specWith(func(s *Spec) { s.Tags = []string{"a", "b"} }), Observed{}, []string{
 				`create network "net" (no network bears the owner's marker)`,
 				"create subnet 10.0.0.0/24 (it is declared and does not exist)",
-				`tag network: tags none → "a", "b"` + differs,
+				`tag network just created: tags none → "a", "b"` + differs,
 			},
 		},
 		"a new network without tags is not tagged": {

@@ -103,7 +103,10 @@ func TestPropertyAChangeCanBeTakenInParts(t *testing.T) {
 func TestStepsGoWithTheStepThatTheyNeed(t *testing.T) {
 	change := Change{
 		{Action: CreateSubnet},
-		{Action: CreateInterface, SubnetRefs: []Ref{{ID: "sub-1"}, {Creator: 1}}},
+		{
+			Action: CreateInterface, SubnetRefs: []Ref{{ID: "sub-1"}, {Creator: 1}},
+			Port: PortAttributes{Addresses: make([]PortAddress, 2)},
+		},
 		{Action: CreateRouter},
 		{Action: AttachInterface, Ref: Ref{Creator: 2}, RouterRef: Ref{Creator: 3}},
 		{Action: UpdateRouter, Ref: Ref{Creator: 3}},

@@ -95,9 +95,24 @@ func interfaceResource(addresses []PortAddress) string {
 // Own reports whether the network has its own router.
 func (r *RouterSpec) Own() bool { return r != nil && r.Existing == "" }
 
-// compareRouters sorts the older router first, and among equals the lower id.
-func compareRouters(a, b ObservedRouter) int {
-	return cmp.Or(a.Created.Compare(b.Created), cmp.Compare(a.ID, b.ID))
+// Router returns the object's own router: the oldest. It returns false if there is none.
+func (o Observed) Router() (ObservedRouter, bool) { return oldest(o.Routers) }
+
+func (r ObservedRouter) identity() identity {
+	return identity{Resource{KindRouter, r.ID}, r.Created, r.Description}
+}
+
+func (r ObservedRouter) inOrder() ObservedRouter {
+	r.Routes = slices.SortedFunc(slices.Values(r.Routes), compareRoutes)
+	return r
+}
+
+// step is an update or the deletion of the router.
+func (r ObservedRouter) step(action Action, reason string, settles ...Difference) Step {
+	return Step{
+		Action: action, Ref: Ref{ID: r.ID}, Revision: r.Revision, Router: r.RouterAttributes, Reason: reason,
+		Differences: settles,
+	}
 }
 
 // routerAttributes are the desired settings of the network's own router, with all its routes.
@@ -174,21 +189,13 @@ type routing struct {
 }
 
 // planRouting plans a network's router and its interfaces. It removes owned ones that are not declared.
-func planRouting(spec Spec, n ObservedNetwork, observed Observed) routing {
-	if spec.Router == nil && len(observed.Routers)+len(observed.Ports) == 0 {
-		return routing{last: addNothing} // the usual case
-	}
-	return planRouter(spec, n, observed)
-}
-
-// addNothing is routing.last if there is nothing to do, or nothing is known.
-func addNothing(before Change, _ Ref) Change { return before }
-
-// planRouter is planRouting for a router that is declared or exists.
-func planRouter(spec Spec, n ObservedNetwork, observed Observed) (r routing) {
+func planRouting(spec Spec, n ObservedNetwork, observed Observed) (r routing) {
 	// If it is unknown whether a subnet stays, its desired interface is unknown, too.
 	if spec.Router != nil && (spec.Router.Unresolved || slices.ContainsFunc(n.Subnets, spec.doubtful)) {
-		return routing{first: letGoOfSubnets(spec, n, observed), last: addNothing}
+		return routing{
+			first: letGoOfSubnets(spec, n, observed),
+			last:  func(before Change, _ Ref) Change { return before },
+		}
 	}
 	own, exists := observed.Router()
 	var target Ref
@@ -209,17 +216,14 @@ func planRouter(spec Spec, n ObservedNetwork, observed Observed) (r routing) {
 		declared = spec.routerAttributes().Routes
 	}
 	if spec.Router.Own() && exists {
-		var step Step
-		var needed bool
-		if step, needed = changeKind(spec, own); needed && own.AdminStateUp {
-			r.refused = append(r.refused, step)
-		} else if needed {
-			r.first = append(r.first, step)
+		change := changeKind(spec, own)
+		if own.AdminStateUp {
+			r.refused = r.refused.with(change)
+		} else {
+			r.first = r.first.with(change)
 		}
-		step, kept, needed = updateRouter(spec, own, subnetsOf(leaving, own.ID, observed))
-		if needed {
-			r.first = append(r.first, step)
-		}
+		change, kept = updateRouter(spec, own, subnetsOf(leaving, own.ID, observed))
+		r.first = r.first.with(change)
 	}
 	const undeclared = "it is ours and no longer declared"
 	r.first = append(r.first, leave(leaving, going, undeclared)...)
@@ -229,9 +233,7 @@ func planRouter(spec Spec, n ObservedNetwork, observed Observed) (r routing) {
 			change = append(change, createRouter(spec))
 			target = change.latest()
 		} else if spec.Router.Own() {
-			if step, needed := updateGateway(spec, own); needed {
-				change = append(change, step)
-			}
+			change = change.with(updateGateway(spec, own))
 		}
 		for i, addresses := range wanted {
 			port := fitting[i]
@@ -241,9 +243,7 @@ func planRouter(spec Spec, n ObservedNetwork, observed Observed) (r routing) {
 				continue
 			}
 			// The attachment comes last, because it changes the port's revision.
-			if step, needed := updateInterface(spec, *port); needed {
-				change = append(change, step)
-			}
+			change = change.with(updateInterface(spec, *port))
 			if port.Router == "" {
 				change = append(change, attachInterface(spec, network, Ref{ID: port.ID}, addresses, target))
 			}
@@ -326,19 +326,12 @@ func leave(ports []ObservedPort, going []ObservedRouter, reason string) (change 
 func deleteRouters(routers []ObservedRouter, reason string) (change Change) {
 	for _, router := range routers {
 		if router.Gateway.NetworkID != "" {
-			change = append(change, Step{
-				Action: UpdateGateway, Ref: Ref{ID: router.ID}, Revision: router.Revision, Reason: reason,
-				Router: RouterAttributes{Name: router.Name, Description: router.Description},
-				Differences: []Difference{
-					{RouterResource, FieldExternalNetwork, None, router.Gateway.NetworkID},
-				},
-			})
+			step := router.step(UpdateGateway, reason,
+				Difference{RouterResource, FieldExternalNetwork, None, router.Gateway.NetworkID})
+			step.Router.Gateway = ExternalGateway{}
+			change = append(change, step)
 		}
-		change = append(change, Step{
-			Action: DeleteRouter, Ref: Ref{ID: router.ID}, Revision: router.Revision,
-			Router: router.RouterAttributes, Reason: reason,
-			Differences: []Difference{{RouterResource, FieldExists, None, router.ID}},
-		})
+		change = append(change, router.step(DeleteRouter, reason, surplus(RouterResource, router.ID)))
 	}
 	return change
 }
@@ -348,7 +341,7 @@ func createRouter(spec Spec) Step {
 	attributes.Routes = nil
 	return Step{
 		Action: CreateRouter, Router: attributes, Reason: "no router bears the owner's marker",
-		Differences: []Difference{{RouterResource, FieldExists, strconv.Quote(spec.Name), None}},
+		Differences: []Difference{existence(RouterResource, strconv.Quote(spec.Name))},
 	}
 }
 
@@ -371,56 +364,41 @@ func subnetsOf(interfaces []ObservedPort, routerID string, observed Observed) (c
 // that remain after the update. The update removes undeclared routes, because they block changes of interfaces and
 // gateways. It also removes routes with a next hop in a subnet where the router loses its interface. A later
 // step adds them again after the new interface.
-func updateRouter(spec Spec, actual ObservedRouter, losing []netip.Prefix) (step Step, kept []Route, needed bool) {
+func updateRouter(spec Spec, actual ObservedRouter, losing []netip.Prefix) (step Step, kept []Route) {
 	want := spec.routerAttributes()
-	diffs := basics{want.Name, want.Description, want.AdminStateUp}.differences(RouterResource,
-		basics{actual.Name, actual.Description, actual.AdminStateUp})
+	d := differences{resource: RouterResource}
+	d.basics(want.basics(), actual.basics())
 	for _, route := range routesWithout(actual.Routes, losing) {
 		if slices.Contains(want.Routes, route) {
 			kept = append(kept, route)
 		}
 	}
-	if len(kept) < len(actual.Routes) {
-		diffs = append(diffs, Difference{RouterResource, FieldRoutes, join(kept), join(actual.Routes)})
-	}
-	want.Routes = kept
-	return Step{
-		Action: UpdateRouter, Ref: Ref{ID: actual.ID}, Revision: actual.Revision, Router: want,
-		Differences: diffs, Reason: reasonDiffers,
-	}, kept, len(diffs) > 0
+	d.compare(FieldRoutes, join(kept), join(actual.Routes))
+	step = actual.step(UpdateRouter, reasonDiffers, d.found...)
+	step.Router = want
+	step.Router.Routes = kept
+	return step, kept
 }
+
+func (a RouterAttributes) basics() basics { return basics{a.Name, a.Description, a.AdminStateUp} }
 
 // setRoutes plans the replacement of a router's routes. actual is the zero value if an earlier step creates the router.
 func setRoutes(router Ref, actual ObservedRouter, from, to []Route, reason string) Step {
-	attributes := actual.RouterAttributes
-	attributes.Routes = to
-	return Step{
-		Action: UpdateRouter, Ref: router, Revision: actual.Revision, Router: attributes, Reason: reason,
-		Differences: []Difference{{RouterResource, FieldRoutes, join(to), join(from)}},
-	}
+	step := actual.step(UpdateRouter, reason, Difference{RouterResource, FieldRoutes, join(to), join(from)})
+	step.Ref, step.Router.Routes = router, to
+	return step
 }
 
 // changeKind plans the change of HA and Distributed, which Neutron allows only while a router is switched off. If the
 // router is off, this step comes before the step that switches it on. A router in use is not switched off for it.
-func changeKind(spec Spec, actual ObservedRouter) (Step, bool) {
+func changeKind(spec Spec, actual ObservedRouter) Step {
 	want := spec.routerAttributes()
-	var diffs []Difference
-	for _, f := range []struct {
-		field              string
-		declared, observed *bool
-	}{{FieldHA, want.HA, actual.HA}, {FieldDistributed, want.Distributed, actual.Distributed}} {
-		if f.declared != nil && !same(f.declared, f.observed) {
-			got := hidden
-			if f.observed != nil {
-				got = strconv.FormatBool(*f.observed)
-			}
-			diffs = append(diffs, Difference{RouterResource, f.field, strconv.FormatBool(*f.declared), got})
-		}
-	}
-	return Step{
-		Action: UpdateRouter, Ref: Ref{ID: actual.ID}, Revision: actual.Revision, Router: want,
-		Differences: diffs, Reason: reasonDiffers,
-	}, len(diffs) > 0
+	d := differences{resource: RouterResource}
+	d.flag(FieldHA, want.HA, actual.HA, hidden)
+	d.flag(FieldDistributed, want.Distributed, actual.Distributed, hidden)
+	step := actual.step(UpdateRouter, reasonDiffers, d.found...)
+	step.Router = want
+	return step
 }
 
 // letGoOfSubnets detaches the interfaces whose addresses are no declared gateway's, without knowing the declared
@@ -453,29 +431,18 @@ func letGoOfSubnets(spec Spec, n ObservedNetwork, observed Observed) (change Cha
 
 const reasonNoGateway = "it is in the way of a subnet that goes or changes"
 
-func updateGateway(spec Spec, actual ObservedRouter) (Step, bool) {
-	want, got := spec.routerAttributes().Gateway, actual.Gateway
-	var diffs []Difference
-	add := func(field, declared, got string) {
-		diffs = append(diffs, Difference{RouterResource, field, cmp.Or(declared, None), cmp.Or(got, None)})
-	}
-	if want.NetworkID != got.NetworkID {
-		add(FieldExternalNetwork, want.NetworkID, got.NetworkID)
-	}
-	if want.NetworkID != "" && want.SNAT != nil && (got.SNAT == nil || *want.SNAT != *got.SNAT) {
-		actual := ""
-		if got.SNAT != nil {
-			actual = strconv.FormatBool(*got.SNAT)
-		}
-		add(FieldSNAT, strconv.FormatBool(*want.SNAT), actual)
-	}
+func updateGateway(spec Spec, actual ObservedRouter) Step {
+	attributes := spec.routerAttributes()
+	want, got := attributes.Gateway, actual.Gateway
+	d := differences{resource: RouterResource}
+	d.compare(FieldExternalNetwork, cmp.Or(want.NetworkID, None), cmp.Or(got.NetworkID, None))
+	d.flag(FieldSNAT, want.SNAT, got.SNAT, None)
 	if len(want.Addresses) > 0 && !slices.Contains(got.Addresses, want.Addresses[0]) {
-		add(FieldExternalIP, join(want.Addresses), join(got.Addresses))
+		d.add(FieldExternalIP, join(want.Addresses), join(got.Addresses))
 	}
-	return Step{
-		Action: UpdateGateway, Ref: Ref{ID: actual.ID}, Revision: actual.Revision, Router: spec.routerAttributes(),
-		Differences: diffs, Reason: reasonDiffers,
-	}, len(diffs) > 0
+	step := actual.step(UpdateGateway, reasonDiffers, d.found...)
+	step.Router = attributes
+	return step
 }
 
 func interfaceAttributes(spec Spec, addresses []PortAddress) PortAttributes {
@@ -487,10 +454,8 @@ func interfaceAttributes(spec Spec, addresses []PortAddress) PortAttributes {
 func createInterface(spec Spec, network Ref, addresses []PortAddress, subnets []Ref) Step {
 	return Step{
 		Action: CreateInterface, NetworkRef: network, SubnetRefs: subnets, Port: interfaceAttributes(spec, addresses),
-		Reason: "no port of the owner's has the gateway's address",
-		Differences: []Difference{
-			{interfaceResource(addresses), FieldExists, listAddresses(addresses), None},
-		},
+		Reason:      "no port of the owner's has the gateway's address",
+		Differences: []Difference{existence(interfaceResource(addresses), listAddresses(addresses))},
 	}
 }
 
@@ -505,35 +470,59 @@ func attachInterface(spec Spec, network, port Ref, addresses []PortAddress, rout
 	}
 }
 
-func updateInterface(spec Spec, actual ObservedPort) (Step, bool) {
+func updateInterface(spec Spec, actual ObservedPort) Step {
 	want := interfaceAttributes(spec, actual.Addresses)
-	diffs := basics{want.Name, want.Description, want.AdminStateUp}.differences(interfaceResource(actual.Addresses),
-		basics{actual.Name, actual.Description, actual.AdminStateUp})
-	return Step{
-		Action: UpdatePort, Ref: Ref{ID: actual.ID}, Revision: actual.Revision, NetworkRef: Ref{ID: actual.NetworkID},
-		Port: want, Differences: diffs, Reason: reasonDiffers,
-	}, len(diffs) > 0
+	d := differences{resource: interfaceResource(actual.Addresses)}
+	d.basics(want.basics(), actual.basics())
+	step := actual.step(UpdatePort, reasonDiffers, d.found...)
+	step.Port = want
+	return step
 }
 
 // removeInterface plans the deletion of a port. Neutron removes an attached interface only through its router.
 func removeInterface(p ObservedPort, reason string) Step {
-	step := Step{
-		Action: DeleteInterface, Ref: Ref{ID: p.ID}, Revision: p.Revision, NetworkRef: Ref{ID: p.NetworkID},
-		Port: p.PortAttributes, Reason: reason,
-		Differences: []Difference{{interfaceResource(p.Addresses), FieldExists, None, p.ID}},
-	}
+	step := p.step(DeleteInterface, reason, surplus(interfaceResource(p.Addresses), p.ID))
 	if p.Router != "" {
 		step.Action, step.RouterRef.ID = DetachInterface, p.Router
 	}
 	return step
 }
 
-// releaseRouter plans the removal of the marker from a router.
-func releaseRouter(router ObservedRouter, reason string) Step {
-	attributes := router.RouterAttributes
-	attributes.Description = withoutMarkers(router.Description)
-	return Step{
-		Action: UpdateRouter, Ref: Ref{ID: router.ID}, Revision: router.Revision, Router: attributes, Reason: reason,
-		Differences: []Difference{unmark(RouterResource, router.Description, attributes.Description)},
+func (r ObservedRouter) release(owner Owner, reason string) Change {
+	if !owner.Owns(r.Description) {
+		return nil
 	}
+	step := r.step(UpdateRouter, reason)
+	step.Router.Description = withoutMarkers(r.Description)
+	step.Differences = describe(RouterResource, step.Router.Description, r.Description)
+	return Change{step}
+}
+
+// routerActions are the actions on a router and its interfaces.
+var routerActions = map[Action]facts{
+	CreateRouter: {
+		creates: true,
+		about:   func(s Step) string { return strconv.Quote(s.Router.Name) },
+		privileged: func(s Step) map[string]bool {
+			sent := s.Router.Gateway.privileged()
+			sent[FieldHA], sent[FieldDistributed] = s.Router.HA != nil, s.Router.Distributed != nil
+			return sent
+		},
+	},
+	UpdateRouter: {updates: true, about: Step.id},
+	UpdateGateway: {
+		updates: true, about: Step.id,
+		privileged: func(s Step) map[string]bool { return s.Router.Gateway.privileged() },
+	},
+	DeleteRouter:    {about: Step.id},
+	CreateInterface: {creates: true, about: Step.addresses},
+	AttachInterface: {about: Step.addresses},
+	DetachInterface: {about: Step.addresses},
+	DeleteInterface: {about: Step.addresses},
+}
+
+func (s Step) addresses() string { return listAddresses(s.Port.Addresses) }
+
+func (g ExternalGateway) privileged() map[string]bool {
+	return map[string]bool{FieldSNAT: g.SNAT != nil, FieldExternalIP: len(g.Addresses) > 0}
 }

@@ -2,6 +2,7 @@ package plan
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 )
 
@@ -36,13 +37,13 @@ func planShares(spec Spec, network Ref, shares []Share) (change Change) {
 			actual = append(actual, share.Project)
 		}
 	}
-	differences := []Difference{{NetworkResource, FieldSharedWith, quotedAll(spec.SharedWith), quotedAll(actual)}}
+	settles := []Difference{{NetworkResource, FieldSharedWith, quotedAll(spec.SharedWith), quotedAll(actual)}}
 	// Removals come first. If the quota is full, they make room for the new shares.
 	for _, share := range shares {
 		if share.ID != "" && !slices.Contains(spec.SharedWith, share.Project) {
 			change = append(change, Step{
 				Action: UnshareNetwork, Ref: Ref{ID: share.ID}, NetworkRef: network, Share: share,
-				Differences: differences, Reason: "it is not declared",
+				Differences: settles, Reason: "it is not declared",
 			})
 		}
 	}
@@ -50,9 +51,19 @@ func planShares(spec Spec, network Ref, shares []Share) (change Change) {
 		if !slices.Contains(actual, project) {
 			change = append(change, Step{
 				Action: ShareNetwork, NetworkRef: network, Share: Share{Project: project},
-				Differences: differences, Reason: "it is declared and not shared so",
+				Differences: settles, Reason: "it is declared and not shared so",
 			})
 		}
 	}
 	return change
+}
+
+// shareActions are the actions on a network's shares.
+var shareActions = map[Action]facts{
+	ShareNetwork:   {postponable: true, about: Step.sharing},
+	UnshareNetwork: {postponable: true, about: Step.sharing},
+}
+
+func (s Step) sharing() string {
+	return fmt.Sprintf("%s: project %q", cmp.Or(s.NetworkRef.ID, "just created"), s.Share.Project)
 }

@@ -133,10 +133,8 @@ func (s Subnet) IPVersion() int {
 		return s.From.Pool.IPVersion
 	case !s.CIDR.IsValid():
 		return 0
-	case s.CIDR.Addr().Is4():
-		return 4
 	default:
-		return 6
+		return versionOf(s.CIDR.Addr())
 	}
 }
 
@@ -154,27 +152,9 @@ func (s Subnet) Canonical() Subnet {
 	if len(s.DNSServers) == 0 {
 		s.DNSServers = nil
 	}
-	s.ServiceTypes = canonicalServiceTypes(s.ServiceTypes)
-	if len(s.HostRoutes) == 0 {
-		s.HostRoutes = nil
-		return s
-	}
-	if !slices.IsSortedFunc(s.HostRoutes, compareRoutes) {
-		s.HostRoutes = slices.SortedFunc(slices.Values(s.HostRoutes), compareRoutes)
-	}
+	s.ServiceTypes = slices.Sorted(slices.Values(s.ServiceTypes))
+	s.HostRoutes = slices.SortedFunc(slices.Values(s.HostRoutes), compareRoutes)
 	return s
-}
-
-// canonicalServiceTypes sorts the service types. It writes to a copy.
-func canonicalServiceTypes(owners []string) []string {
-	switch {
-	case len(owners) == 0:
-		return nil
-	case slices.IsSorted(owners):
-		return owners
-	default:
-		return slices.Sorted(slices.Values(owners))
-	}
 }
 
 // Serves reports whether Neutron gives a port of the device owner addresses of a subnet with these service types
@@ -296,128 +276,85 @@ func (s Spec) subnetDescription(actual ObservedSubnet) (string, error) {
 	return want, nil
 }
 
-// difference lists the fields in which the declared subnet differs from the actual one, by their API names. It omits
-// the fields that cannot change (see fixedDifferences).
-func (s Subnet) difference(actual Subnet) []Difference {
-	var diffs []Difference
-	add := func(field, declared, got string) {
-		diffs = append(diffs, Difference{Field: field, Declared: declared, Actual: got})
-	}
-	if s.Gateway != actual.Gateway {
-		add(FieldGateway, gatewayString(s.Gateway), gatewayString(actual.Gateway))
-	}
-	if !slices.Equal(s.Pools, actual.Pools) {
-		add(FieldAllocationPools, join(s.Pools), join(actual.Pools))
-	}
-	if s.DHCP != actual.DHCP {
-		add(FieldDHCP, fmt.Sprint(s.DHCP), fmt.Sprint(actual.DHCP))
-	}
-	if !slices.Equal(s.DNSServers, actual.DNSServers) {
-		add(FieldDNSServers, join(s.DNSServers), join(actual.DNSServers))
-	}
-	if !slices.Equal(s.HostRoutes, actual.HostRoutes) {
-		add(FieldHostRoutes, join(s.HostRoutes), join(actual.HostRoutes))
-	}
-	if !slices.Equal(s.ServiceTypes, actual.ServiceTypes) {
-		add(FieldServiceTypes, quotedAll(s.ServiceTypes), quotedAll(actual.ServiceTypes))
-	}
-	if s.DNSPublishFixedIP != actual.DNSPublishFixedIP {
-		add(FieldDNSPublishFixedIP, fmt.Sprint(s.DNSPublishFixedIP), fmt.Sprint(actual.DNSPublishFixedIP))
-	}
-	return diffs
+// subnet compares the settings that can change.
+func (d *differences) subnet(declared, actual Subnet) {
+	d.compare(FieldGateway, gatewayString(declared.Gateway), gatewayString(actual.Gateway))
+	d.compare(FieldAllocationPools, join(declared.Pools), join(actual.Pools))
+	d.compare(FieldDHCP, strconv.FormatBool(declared.DHCP), strconv.FormatBool(actual.DHCP))
+	d.compare(FieldDNSServers, join(declared.DNSServers), join(actual.DNSServers))
+	d.compare(FieldHostRoutes, join(declared.HostRoutes), join(actual.HostRoutes))
+	d.compare(FieldServiceTypes, quotedAll(declared.ServiceTypes), quotedAll(actual.ServiceTypes))
+	d.compare(FieldDNSPublishFixedIP,
+		strconv.FormatBool(declared.DNSPublishFixedIP), strconv.FormatBool(actual.DNSPublishFixedIP))
 }
 
 // fixedDifferences lists the differences in fields that Neutron fixes at creation.
 func (s Subnet) fixedDifferences(actual Subnet) []Difference {
-	diffs := s.allocationDifferences(actual)
-	add := func(field string, declared, got IPv6Mode) {
-		if declared != got {
-			diffs = append(diffs, Difference{
-				subnetResource(s.CIDR), field, cmp.Or(string(declared), None), cmp.Or(string(got), None),
-			})
-		}
+	d := differences{resource: subnetResource(s.CIDR)}
+	if s.From != nil && s.From.PrefixLength != 0 {
+		d.compare(FieldPrefixLength, strconv.Itoa(s.From.PrefixLength), strconv.Itoa(actual.CIDR.Bits()))
 	}
-	add(FieldIPv6AddressMode, s.IPv6AddressMode, actual.IPv6AddressMode)
-	add(FieldIPv6RAMode, s.IPv6RAMode, actual.IPv6RAMode)
-	return diffs
+	mode := func(m IPv6Mode) string { return cmp.Or(string(m), None) }
+	d.compare(FieldIPv6AddressMode, mode(s.IPv6AddressMode), mode(actual.IPv6AddressMode))
+	d.compare(FieldIPv6RAMode, mode(s.IPv6RAMode), mode(actual.IPv6RAMode))
+	return d.found
 }
 
-// allocationDifferences lists the differences in what a subnet from a pool cannot change.
-func (s Subnet) allocationDifferences(actual Subnet) []Difference {
-	if s.From == nil || s.From.PrefixLength == 0 || s.From.PrefixLength == actual.CIDR.Bits() {
-		return nil
-	}
-	return []Difference{{
-		subnetResource(actual.CIDR), FieldPrefixLength, strconv.Itoa(s.From.PrefixLength), strconv.Itoa(actual.CIDR.Bits()),
-	}}
-}
-
-func planSubnet(spec Spec, n ObservedNetwork, declared Subnet) (step Step, needed bool, err error) {
+// planSubnet plans the step for a declared subnet. network refers to n, which is the zero value before its creation.
+func planSubnet(spec Spec, network Ref, n ObservedNetwork, declared Subnet) (Step, error) {
 	declared = declared.Canonical()
 	if declared.unresolved() {
-		return Step{}, false, nil
+		return Step{}, nil
 	}
 	if declared.Pending() {
-		step, err = planAllocation(spec, n, declared)
-		return step, err == nil, err
+		return planAllocation(spec, network, n, declared)
 	}
 	actual, exists := n.SubnetByCIDR(declared.CIDR)
 	if !exists {
 		for _, s := range n.Subnets {
 			if s.CIDR.Overlaps(declared.CIDR) && !spec.Owner.Owns(s.Description) {
-				return Step{}, false, blockedBySubnet(spec.Owner, n, s, declared)
+				return Step{}, blockedBySubnet(spec.Owner, n, s, declared)
 			}
 		}
-		return createSubnet(spec, Ref{ID: n.ID}, declared), true, nil
+		return createSubnet(spec, network, declared), nil
 	}
 	if !spec.Owner.Owns(actual.Description) && !spec.adoptable(actual) {
-		return Step{}, false, blockedBySubnet(spec.Owner, n, actual, declared)
+		return Step{}, blockedBySubnet(spec.Owner, n, actual, declared)
 	}
 
-	if diffs := declared.fixedDifferences(actual.Subnet); len(diffs) > 0 {
+	if fixed := declared.fixedDifferences(actual.Subnet); len(fixed) > 0 {
 		if spec.Import.ID != "" {
 			// A wrong field is no reason to delete a subnet that others created.
-			return Step{}, false, &BlockedError{fmt.Sprintf("the imported network %s has subnet %s (%s), whose %s is %s and "+
+			return Step{}, &BlockedError{fmt.Sprintf("the imported network %s has subnet %s (%s), whose %s is %s and "+
 				"cannot change: declare it so, or replace that subnet",
-				n.ID, actual.ID, actual.CIDR, diffs[0].Field, diffs[0].Actual)}
+				n.ID, actual.ID, actual.CIDR, fixed[0].Field, fixed[0].Actual)}
 		}
 		// An earlier step deletes the old subnet.
-		create := createSubnet(spec, Ref{ID: n.ID}, declared)
-		create.Reason, create.Differences = reasonFixed, diffs
-		return create, true, nil
+		create := createSubnet(spec, network, declared)
+		create.Reason, create.Differences = reasonFixed, fixed
+		return create, nil
 	}
 
-	var diffs []Difference
 	name := spec.nameOf(actual.Name)
-	if actual.Name != name {
-		diffs = append(diffs, Difference{
-			Field: FieldName, Declared: strconv.Quote(name), Actual: strconv.Quote(actual.Name),
-		})
-	}
 	description, err := spec.subnetDescription(actual)
 	if err != nil {
-		return Step{}, false, err
+		return Step{}, err
 	}
-	if actual.Description != description {
-		want, got := description, actual.Description
-		if spec.Owner.Owns(got) {
-			// The marker is equal on both sides, so the texts omit it.
-			want, _, _ = ParseDescription(want)
-			got, _, _ = ParseDescription(got)
-		}
-		diffs = append(diffs, Difference{
-			Field: FieldDescription, Declared: strconv.Quote(want), Actual: strconv.Quote(got),
-		})
-	}
-	diffs = append(diffs, declared.difference(actual.Canonical())...)
-	for i := range diffs {
-		diffs[i].Resource = subnetResource(declared.CIDR)
-	}
+	d := differences{resource: subnetResource(declared.CIDR)}
+	d.basics(basics{name, description, true}, basics{actual.Name, actual.Description, true})
+	d.subnet(declared, actual.Canonical())
+	step := actual.step(UpdateSubnet, n.ID, reasonDiffers, d.found...)
+	step.SubnetName, step.SubnetDescription, step.Subnet = name, description, declared
+	return step, nil
+}
+
+// step is an update or the deletion of the subnet.
+func (s ObservedSubnet) step(action Action, networkID, reason string, settles ...Difference) Step {
 	return Step{
-		Action: UpdateSubnet, Ref: Ref{ID: actual.ID}, Revision: actual.Revision, NetworkRef: Ref{ID: n.ID},
-		SubnetName: name, SubnetDescription: description, Subnet: declared,
-		Differences: diffs, Reason: reasonDiffers,
-	}, len(diffs) > 0, nil
+		Action: action, Ref: Ref{ID: s.ID}, Revision: s.Revision, NetworkRef: Ref{ID: networkID},
+		SubnetName: s.Name, SubnetDescription: s.Description, Subnet: s.Subnet, PoolID: s.PoolID,
+		Differences: settles, Reason: reason,
+	}
 }
 
 func blockedBySubnet(owner Owner, n ObservedNetwork, s ObservedSubnet, declared Subnet) error {
@@ -435,10 +372,8 @@ func createSubnet(spec Spec, network Ref, subnet Subnet) Step {
 	return Step{
 		Action: CreateSubnet, NetworkRef: network,
 		SubnetName: spec.Name, SubnetDescription: spec.Owner.Marker(), Subnet: subnet,
-		Reason: "it is declared and does not exist",
-		Differences: []Difference{
-			{subnet.resource(), FieldExists, declared, None},
-		},
+		Reason:      "it is declared and does not exist",
+		Differences: []Difference{existence(subnet.resource(), declared)},
 	}
 }
 
@@ -454,20 +389,26 @@ func (s Step) barredBy(going Step) bool {
 	return s.Subnet.IPVersion() == going.Subnet.IPVersion() && pool != going.PoolID
 }
 
-func deleteSubnet(networkID string, s ObservedSubnet, reason string) Step {
-	return Step{
-		Action: DeleteSubnet, Ref: Ref{ID: s.ID}, Revision: s.Revision, NetworkRef: Ref{ID: networkID},
-		Subnet: s.Subnet, PoolID: s.PoolID, Reason: reason,
-		Differences: []Difference{{subnetResource(s.CIDR), FieldExists, None, s.ID}},
-	}
-}
-
 // reasonFixed is the reason to replace an existing subnet.
 const reasonFixed = "it differs in what cannot change"
 
-// replaceSubnet plans the deletion of a declared subnet that differs in a fixed field.
-func replaceSubnet(networkID string, s ObservedSubnet, diffs []Difference) Step {
-	step := deleteSubnet(networkID, s, reasonFixed)
-	step.Differences = diffs
+// dropSubnet plans the deletion of an owned subnet that is not declared, or that differs in a fixed field.
+func dropSubnet(spec Spec, n ObservedNetwork, s ObservedSubnet) Step {
+	if !spec.Owner.Owns(s.Description) || spec.doubtful(s) {
+		return Step{}
+	}
+	step := s.step(DeleteSubnet, n.ID, spec.superfluous(s), surplus(subnetResource(s.CIDR), s.ID))
+	if declared, exists := declaredSubnet(spec, s.CIDR); exists {
+		step.Reason, step.Differences = reasonFixed, declared.fixedDifferences(s.Subnet)
+	}
 	return step
 }
+
+// subnetActions are the actions on a subnet.
+var subnetActions = map[Action]facts{
+	CreateSubnet: {creates: true, about: func(s Step) string { return s.Subnet.Origin() }},
+	UpdateSubnet: {updates: true, about: Step.subnet},
+	DeleteSubnet: {postponable: true, about: Step.subnet},
+}
+
+func (s Step) subnet() string { return fmt.Sprintf("%s (%s)", s.ID, s.Subnet.CIDR) }

@@ -19,6 +19,9 @@ func everythingThere(n *ObservedNetwork) {
 	n.Shared, n.External = new(true), new(true)
 }
 
+// takeBacks are the fields that are taken back.
+var takeBacks = []string{FieldDNSDomain, FieldExternal, FieldQoSPolicy, FieldShared, FieldSharedWith, FieldTags}
+
 func TestPlanOfWhatASpecSetsNoLonger(t *testing.T) {
 	const update, differs = "update network net-1: ", " (it differs from what is declared)"
 	takeBack := func(change func(*Spec), fields ...string) Spec {
