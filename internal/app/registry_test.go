@@ -158,7 +158,7 @@ func (w *registryWorld) awaitProblem(ref managed.CloudRef, text string) {
 	w.t.Helper()
 	w.eventually(func() error {
 		_, err := w.In(ref, false)
-		if waiting, ok := errors.AsType[*managed.Waiting](err); !ok || !waiting.Stalled || !strings.Contains(waiting.Message, text) {
+		if problem, ok := errors.AsType[*managed.Problem](err); !ok || !problem.Waits || !strings.Contains(problem.State.Message, text) {
 			return fmt.Errorf("it is %w, want %q", err, text)
 		}
 		return nil

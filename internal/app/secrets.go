@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 
+	"cloudteam.ztgame.com/network-controller/internal/controller"
 	"cloudteam.ztgame.com/network-controller/internal/controller/managed"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
@@ -39,7 +40,7 @@ type secretState struct {
 	// read is false before the first response of the API server.
 	read bool
 	// problem is why the credentials cannot be used, or nil; since is since when.
-	problem *managed.Waiting
+	problem *managed.Problem
 	since   time.Time
 	// uid identifies the Secret that the credentials were last read from, even after it is gone; empty before the first.
 	uid         types.UID
@@ -77,7 +78,7 @@ func (s secretState) same(other secretState) bool {
 	if s.read != other.read || s.uid != other.uid || (s.problem == nil) != (other.problem == nil) {
 		return false
 	}
-	if s.problem != nil && *s.problem != *other.problem {
+	if s.problem != nil && s.problem.State != other.problem.State {
 		return false
 	}
 	return s.uid == "" || s.credentials.SameAs(other.credentials)
@@ -120,10 +121,9 @@ func (w *secretWatch) heard(err error) {
 }
 
 // unusable makes the problem of credentials that cannot be used.
-func unusable(format string, args ...any) *managed.Waiting {
-	return &managed.Waiting{
-		Reason: cloudteamv1.ReasonCredentialsUnusable, Stalled: true, Message: "spec.cloud: " + fmt.Sprintf(format, args...),
-	}
+func unusable(format string, args ...any) *managed.Problem {
+	message := "spec.cloud: " + fmt.Sprintf(format, args...)
+	return managed.Waits(controller.Stalled(cloudteamv1.ReasonCredentialsUnusable, message))
 }
 
 // take stores the Secret.

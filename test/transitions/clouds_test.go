@@ -3,6 +3,7 @@ package transitions
 import (
 	"sync/atomic"
 
+	"cloudteam.ztgame.com/network-controller/internal/controller"
 	"cloudteam.ztgame.com/network-controller/internal/controller/managed"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/inventory"
@@ -52,9 +53,7 @@ func (w *world) leadsTo(reference *cloudteamv1.CloudReference) string {
 func (w *world) In(ref managed.CloudRef, _ bool) (managed.Inventory, error) {
 	project := w.leadsTo(&cloudteamv1.CloudReference{SecretName: ref.Secret, Name: ref.Entry})
 	if project == "" {
-		return nil, &managed.Waiting{
-			Reason: cloudteamv1.ReasonCredentialsUnusable, Stalled: true, Message: "there is no Secret " + ref.Secret,
-		}
+		return nil, managed.Waits(controller.Stalled(cloudteamv1.ReasonCredentialsUnusable, "there is no Secret "+ref.Secret))
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()

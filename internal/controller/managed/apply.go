@@ -3,6 +3,7 @@ package managed
 import (
 	"context"
 	"slices"
+	"time"
 
 	"k8s.io/klog/v2"
 
@@ -53,33 +54,39 @@ func (r *Reconciler[T]) take(
 		logger.Info("Applied step", "step", step.String())
 	}
 	if slices.ContainsFunc(done, func(s plan.Step) bool { return s.Action.Creates() }) {
-		r.setBlank(obj.GetUID(), false)
+		r.setBlank(obj, false)
 	}
-	if client.MaybeDone(err) && len(done) < len(change) && change[len(done)].Action.Creates() {
-		r.setBlank(obj.GetUID(), false)
-		r.doubt(obj.GetUID())
+	if err == nil || len(done) == len(change) {
+		return done, err
 	}
-	if client.KindOf(err) == client.Forbidden && len(done) < len(change) {
-		err = &forbidden{err, change[len(done)].Privileged()}
+	failed := change[len(done)]
+	if client.MaybeDone(err) && failed.Action.Creates() {
+		r.note(obj, func(m *memory[T]) { m.blank, m.doubt = false, time.Now() })
 	}
-	if client.KindOf(err) == client.InUse && len(done) < len(change) {
-		err = blame(ctx, in, change[len(done)], err)
-	}
-	if client.KindOf(err) == client.Exhausted && len(done) < len(change) && change[len(done)].Subnet.Pending() {
-		err = &unallocated{err, change[len(done)].Subnet.From.Name}
-	}
-	return done, err
+	return done, explain(ctx, in, failed, err)
 }
 
-// blame finds the ports or floating IPs because of which Neutron refused a step, at the cost of one list. Neutron names
-// them in any order, and not what has them. If the list fails, the refusal keeps Neutron's own words.
-func blame(ctx context.Context, in Inventory, refused plan.Step, refusal error) error {
-	blockers, err := in.Blockers(ctx, refused)
-	if err != nil {
-		klog.FromContext(ctx).Info("Listing what blocks the step failed", "step", refused.String(), "err", err)
+// explain adds to Neutron's refusal of a step what the user can do about it, if that depends on the step.
+func explain(ctx context.Context, in Inventory, step plan.Step, refusal error) error {
+	switch client.KindOf(refusal) {
+	case client.Forbidden:
+		if fields := step.Privileged(); len(fields) > 0 {
+			return forbidden(refusal, fields)
+		}
+	case client.InUse:
+		// Neutron names the ports in any order, and not what has them. One list tells. If it fails, Neutron's own words
+		// remain.
+		blockers, err := in.Blockers(ctx, step)
+		if err != nil {
+			klog.FromContext(ctx).Info("Listing what blocks the step failed", "step", step.String(), "err", err)
+		}
+		if err == nil && !blockers.Empty() {
+			return occupied(refusal, step, blockers)
+		}
+	case client.Exhausted:
+		if step.Subnet.Pending() {
+			return unallocated(refusal, step.Subnet.From.Name)
+		}
 	}
-	if err != nil || blockers.Empty() {
-		return refusal
-	}
-	return &occupied{refusal, refused, blockers}
+	return refusal
 }

@@ -24,28 +24,26 @@ func (r *Reconciler[T]) claimed(obj T) bool {
 // the next one knows where to look, even if its credentials lead elsewhere. The status would need another write. For an
 // import no fields are recorded, because nothing is set before the adoption.
 func (r *Reconciler[T]) claim(
-	ctx context.Context, key cache.ObjectName, obj T, identity client.Identity, declared Declaration,
+	ctx context.Context, obj T, identity client.Identity, declared Declaration,
 ) (T, error) {
 	cloud, err := json.Marshal(cloudteamv1.CloudStatus(identity))
 	if err != nil {
 		return obj, err
 	}
 	annotations := map[string]any{cloudteamv1.AnnotationCloud: string(cloud)}
-	if fields := setOrRemembered(obj, declared); len(fields) > 0 && !r.kind.Expected(obj)[0].Imported {
+	if fields := rememberedOrSet(obj, declared); len(fields) > 0 && !r.kind.Expected(obj)[0].Imported {
 		if annotations[cloudteamv1.AnnotationTakeBack], err = annotationOf(obj, fields); err != nil {
 			return obj, err
 		}
 	}
-	return r.patchMetadata(ctx, key, obj, map[string]any{
+	return r.patchMetadata(ctx, obj, map[string]any{
 		"finalizers":  append(slices.Clone(obj.GetFinalizers()), r.kind.Finalizer),
 		"annotations": annotations,
 	})
 }
 
 // patchMetadata writes fields of the object's metadata, if the object has not changed since it was read.
-func (r *Reconciler[T]) patchMetadata(
-	ctx context.Context, key cache.ObjectName, obj T, metadata map[string]any,
-) (T, error) {
+func (r *Reconciler[T]) patchMetadata(ctx context.Context, obj T, metadata map[string]any) (T, error) {
 	metadata["uid"], metadata["resourceVersion"] = obj.GetUID(), obj.GetResourceVersion()
 	patch, err := json.Marshal(map[string]any{"metadata": metadata})
 	if err != nil {
@@ -56,6 +54,6 @@ func (r *Reconciler[T]) patchMetadata(
 	if err != nil {
 		return obj, err
 	}
-	r.expected.Written(key, written.GetUID(), written.GetResourceVersion())
+	r.expected.Written(cache.MetaObjectToName(obj), written.GetUID(), written.GetResourceVersion())
 	return written, nil
 }

@@ -4,12 +4,11 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"time"
 
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
 
+	"cloudteam.ztgame.com/network-controller/internal/controller"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
@@ -49,7 +48,7 @@ type Clouds interface {
 	// In gives a cloud's Inventory without blocking. It returns the same Inventory as long as one Secret holds the
 	// credentials. removing says that the caller only removes resources; more Inventories may be allowed for that.
 	//
-	// The error is ErrNotYet if the credentials are not read yet, and a *Waiting if they cannot be used. When that
+	// The error is ErrNotYet if the credentials are not read yet, and a *Problem if they cannot be used. When that
 	// changes, or when a returned Inventory MUST NOT be used any more, EnqueueIn requeues the affected objects.
 	In(ref CloudRef, removing bool) (Inventory, error)
 }
@@ -63,13 +62,8 @@ func (r *Reconciler[T]) cloudOf(obj T) CloudRef {
 	if at, known := r.kind.Cloud(obj); known {
 		return at.Cloud
 	}
-	key := cache.MetaObjectToName(obj)
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if at := r.indexOf(key, obj.GetUID()); at >= 0 {
-		return r.owned[key][at].home.ref
-	}
-	return CloudRef{}
+	m, _ := r.recall(obj)
+	return m.home.ref
 }
 
 // home is the cloud of an object's resources, and the Inventory that shows them. The zero value is unknown.
@@ -85,33 +79,29 @@ func (r *Reconciler[T]) reach(obj T, removing bool) (home, error) {
 	case ref.IsOwn():
 		return home{ref, r.inventory}, nil
 	case r.clouds == nil:
-		return home{}, &Waiting{Reason: cloudteamv1.ReasonCredentialsUnusable, Stalled: true, Message: "This controller " +
-			"serves no cloud but its own. Remove cloud from the spec."}
+		return home{}, Waits(controller.Stalled(cloudteamv1.ReasonCredentialsUnusable,
+			"This controller serves no cloud but its own. Remove cloud from the spec."))
 	}
 	in, err := r.clouds.In(ref, removing)
-	if _, waits := errors.AsType[*Waiting](err); waits && ref.Namespace != obj.GetNamespace() {
+	if _, waits := errors.AsType[*Problem](err); waits && ref.Namespace != obj.GetNamespace() {
 		// The details of a Secret are only for users of its own namespace.
-		return home{}, &Waiting{Reason: cloudteamv1.ReasonCredentialsUnusable, Stalled: true, Message: "The credentials " +
-			"of its Network cannot be used; the Network's own condition says why. Retries as soon as they change."}
+		return home{}, Waits(controller.Stalled(cloudteamv1.ReasonCredentialsUnusable, "The credentials of its Network "+
+			"cannot be used; the Network's own condition says why. Retries as soon as they change."))
 	}
 	return home{ref, in}, err
 }
 
 // settle records where the resources of a remembered object are. After a change, the new Inventory's lists may miss
 // what was written through the former one. Only a list that begins now proves what exists.
-func (r *Reconciler[T]) settle(key cache.ObjectName, uid types.UID, now home) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	at := r.indexOf(key, uid)
-	if at < 0 {
-		return
-	}
-	was := &r.owned[key][at].home
-	// The own cloud's Inventory never changes, and need not be comparable.
-	if was.in != nil && (was.ref != now.ref || !now.ref.IsOwn() && was.in != now.in) {
-		r.doubts[uid] = time.Now()
-	}
-	*was = now
+func (r *Reconciler[T]) settle(obj T, now home) {
+	r.note(obj, func(m *memory[T]) {
+		was := m.home
+		// The own cloud's Inventory never changes, and need not be comparable.
+		if was.in != nil && (was.ref != now.ref || !now.ref.IsOwn() && was.in != now.in) {
+			m.doubt = time.Now()
+		}
+		m.home = now
+	})
 }
 
 // EnqueueIn requeues all objects whose resources are in a cloud, after a change that affects all of them. It includes
@@ -151,21 +141,17 @@ func (r *Reconciler[T]) all() []T {
 	return all
 }
 
-// identify compares the cloud that the credentials lead to with the one that the object is pinned to. The returned
-// context confines all requests to that cloud, even if the credentials are replaced meanwhile. It returns false, and
-// fills in the progress, if nothing may be done.
-func (r *Reconciler[T]) identify(ctx context.Context, in Inventory, obj T, p *progress) (context.Context, bool) {
+// identify gives the cloud that the credentials lead to. It fails if the object is pinned to another one. The returned
+// context confines all requests to that cloud, even if the credentials are replaced meanwhile.
+func (r *Reconciler[T]) identify(ctx context.Context, in Inventory, obj T) (context.Context, *client.Identity, error) {
 	identity, err := in.Identity(ctx)
 	if err != nil {
-		*p = p.failed(err)
-		return nil, false
+		return ctx, nil, err
 	}
 	if pinned := r.pinnedTo(obj); pinned != nil && client.Identity(*pinned) != identity {
-		*p = p.failed(&mismatch{r.kind.Resource, client.Identity(*pinned), identity})
-		return nil, false
+		return ctx, nil, mismatch(r.kind.Resource, client.Identity(*pinned), identity)
 	}
-	p.identity = &identity
-	return client.Within(ctx, identity), true
+	return client.Within(ctx, identity), &identity, nil
 }
 
 // pinnedTo gives the only cloud where the object's resources can be. The source is the status once the resources were
@@ -181,16 +167,4 @@ func (r *Reconciler[T]) pinnedTo(obj T) *cloudteamv1.CloudStatus {
 	}
 	at, _ := r.kind.Cloud(obj)
 	return at.Pinned
-}
-
-// unremovable gives the progress of an object that cannot be removed because reach failed with err. The object waits,
-// and the message says how to remove it anyway.
-func (r *Reconciler[T]) unremovable(err error) progress {
-	if waiting, ok := errors.AsType[*Waiting](err); ok {
-		told := *waiting
-		told.Message = sentences(waiting.Message,
-			fmt.Sprintf("To leave what is in Neutron, remove the finalizer %s.", r.kind.Finalizer))
-		err = &told
-	}
-	return progress{}.failed(err)
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/api/meta"
 
+	"cloudteam.ztgame.com/network-controller/internal/controller"
 	"cloudteam.ztgame.com/network-controller/internal/controller/controllertest"
 	"cloudteam.ztgame.com/network-controller/internal/controller/managed"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
@@ -48,7 +49,7 @@ func (p *playedClouds) set(ref managed.CloudRef, in managed.Inventory, err error
 var (
 	mine  = managed.CloudRef{Namespace: exampleKey.Namespace, Secret: "openstack"}
 	other = managed.CloudRef{Namespace: exampleKey.Namespace, Secret: "openstack", Entry: "other"}
-	noKey = &managed.Waiting{Reason: cloudteamv1.ReasonCredentialsUnusable, Stalled: true, Message: "there is no Secret"}
+	noKey = managed.Waits(controller.Stalled(cloudteamv1.ReasonCredentialsUnusable, "there is no Secret"))
 )
 
 // exampleIn is the example in a cloud.
@@ -193,7 +194,7 @@ func TestADeletionWaitsForItsSecretAndSaysHowToDoWithout(t *testing.T) {
 		w.mustSync() // an event brings the key, and no pause
 		w.wantState("Ready=False Stalled=True CredentialsUnusable")
 		ready := meta.FindStatusCondition(w.status().Conditions, cloudteamv1.ConditionReady)
-		if !strings.Contains(ready.Message, noKey.Message+". To leave what is in Neutron, remove the finalizer "+
+		if !strings.Contains(ready.Message, noKey.State.Message+". To leave what is in Neutron, remove the finalizer "+
 			cloudteamv1.Finalizer+".") {
 			t.Errorf("it says %q", ready.Message)
 		}

@@ -17,25 +17,24 @@ const Rounds = attempts
 // What states and Events are made by.
 var (
 	StateOf     = stateOf
-	Undeclared  = undeclared
 	ChangeEvent = changeEvent
 )
 
 // NewMismatch is the error of credentials that lead elsewhere.
 func NewMismatch(kind plan.Kind, pinned, found client.Identity) error {
-	return &mismatch{kind, pinned, found}
+	return mismatch(kind, pinned, found)
 }
 
 // NewUnmarked is the error of a resource that was ours and bears our marker no more.
 func NewUnmarked(resource plan.Resource, owner plan.Owner) error {
-	return &unmarked{Lookup{Resource: resource}, owner}
+	return unmarked(Lookup{Resource: resource}, owner)
 }
 
-// NewNotApplied is the error of a change that Neutron accepted and does not show.
-func NewNotApplied(change plan.Change) error { return &notApplied{change} }
+// NewNotConverged is the error of a change that Neutron accepted and does not show.
+func NewNotConverged(change plan.Change) error { return notConverged(change) }
 
 // NewForbidden is the error of a step that the cloud's policy does not allow, because of the fields.
-func NewForbidden(refusal error, fields ...string) error { return &forbidden{refusal, fields} }
+func NewForbidden(refusal error, fields ...string) error { return forbidden(refusal, fields) }
 
 // Kind is the kind, to be changed before the first sync.
 func (r *Reconciler[T]) Kind() *Kind[T] { return &r.kind }
@@ -68,22 +67,19 @@ func (r *Reconciler[T]) Updated(obj T, o Outcome) T {
 }
 
 // Remember notes that an object may have resources.
-func (r *Reconciler[T]) Remember(key cache.ObjectName, obj T) { r.remember(key, obj) }
-
-// Doubt notes that a create of an object's may have been carried out.
-func (r *Reconciler[T]) Doubt(uid types.UID) { r.doubt(uid) }
+func (r *Reconciler[T]) Remember(obj T) { r.remember(obj) }
 
 // Forget drops what is known of an object.
-func (r *Reconciler[T]) Forget(key cache.ObjectName, uid types.UID) { r.forget(key, uid) }
+func (r *Reconciler[T]) Forget(obj T) { r.forget(obj) }
 
 // Gone gives the objects of a key that may have resources, other than the one that exists.
-func (r *Reconciler[T]) Gone(key cache.ObjectName, existing types.UID) map[types.UID]T {
+func (r *Reconciler[T]) Gone(key cache.ObjectName, existing types.UID) []T {
 	return r.gone(key, existing)
 }
 
-// Memory is how many keys have objects that may have resources, and how many creates have an unknown outcome.
-func (r *Reconciler[T]) Memory() (keys, doubts int) {
+// Memory is how many keys have objects that may have resources.
+func (r *Reconciler[T]) Memory() (keys int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return len(r.owned), len(r.doubts)
+	return len(r.owned)
 }

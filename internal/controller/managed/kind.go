@@ -4,7 +4,8 @@
 // All resources are removed before the object is.
 //
 // Files, from the top down: reconciler (events), sync (protocol), observe, pause and release (its other paths), look
-// (what is in Neutron), apply (writes), clouds (where), claim, memory, status, events, errors, policies, kind.
+// (what is in Neutron), apply (writes), clouds (where), claim and takeback (metadata), memory, status, events, errors,
+// policies, kind.
 package managed
 
 import (
@@ -74,8 +75,8 @@ type Kind[T Object] struct {
 	Expected func(obj T) []Lookup
 	// Cloud gives the cloud of an object's resources; known is false if the cloud is unknown now.
 	Cloud func(obj T) (at Place, known bool)
-	// Declare gives what an object asks for. A *Waiting says that something else must happen first. Any other error means
-	// that no cloud can apply the spec. Neither is retried before an event requeues the object.
+	// Declare gives what an object asks for. An error that is not a *Problem means that no cloud can apply the spec. It is
+	// not retried before an event requeues the object.
 	Declare func(obj T, owner plan.Owner) (Declaration, error)
 	// Policies gives the object's own policies. DefaultTo says what applies to unset ones.
 	Policies func(obj T) Policies
@@ -114,11 +115,12 @@ type Place struct {
 // Declaration is what one object asks for, in the terms of package plan.
 type Declaration interface {
 	// Resolve gives the declaration with names replaced by ids, which it may ask the cloud for. It is called before Plan.
-	// With an *Unresolved, the returned declaration can still be planned; after any other error nothing is planned. Both
-	// are retried.
+	// If some names match nothing, or more than one thing, it returns an error for these names together with a declaration
+	// that leaves the affected parts as they are. That is planned, but nothing is adopted. With any other error the
+	// declaration is nil.
 	Resolve(ctx context.Context, in Inventory) (Declaration, error)
-	// Plan gives the steps that turn observed into what is declared; see plan.Network. A *Waiting says that something else
-	// must happen first: the status shows what exists, nothing is done, and an event requeues the object.
+	// Plan gives the steps that turn observed into what is declared; see plan.Network. After an error, the status shows
+	// what exists and nothing is done.
 	Plan(observed plan.Observed) (plan.Change, error)
 	// Complete reports whether everything declared exists, whatever its settings.
 	Complete(observed plan.Observed) bool
@@ -149,41 +151,28 @@ type Observation struct {
 	State controller.State
 }
 
-// Waiting says that an object's resource cannot be created or changed before something else happens.
-type Waiting struct {
-	// Reason is a fixed word. Message is a sentence that names what is awaited.
-	Reason, Message string
-	// Stalled is true if a user must act first.
-	Stalled bool
-}
-
-// Error is the message.
-func (w *Waiting) Error() string { return w.Message }
-
-// Unresolved says that names in a declaration match nothing, or more than one thing, in the cloud. The affected parts
-// stay as they are; everything else is created and kept as declared. Nothing is adopted before all names are resolved.
-type Unresolved struct {
-	// Err is the message of the object's condition, and covers each of the names.
-	Err error
-}
-
-// Error is the message of Err.
-func (u *Unresolved) Error() string { return u.Err.Error() }
-
-// Unwrap gives Err.
-func (u *Unresolved) Unwrap() error { return u.Err }
-
-// Problem is an error whose meaning for the object only the kind knows.
+// Problem is an error that supplies the state of its object.
 type Problem struct {
-	Err error
 	// State is what the object's conditions say.
 	State controller.State
+	// Waits is true if a retry does not help. An event requeues the object when what it waits for happens.
+	Waits bool
+	// Err is the cause; nil if State.Message says everything.
+	Err error
 	// Drift are the differences that are the problem, if any.
 	Drift []plan.Difference
 }
 
-// Error is the message of Err.
-func (p *Problem) Error() string { return p.Err.Error() }
+// Waits is the problem of an object that waits for something to happen.
+func Waits(state controller.State) *Problem { return &Problem{State: state, Waits: true} }
 
-// Unwrap gives Err.
+// Error is the message of the cause.
+func (p *Problem) Error() string {
+	if p.Err == nil {
+		return p.State.Message
+	}
+	return p.Err.Error()
+}
+
+// Unwrap gives the cause.
 func (p *Problem) Unwrap() error { return p.Err }

@@ -2,7 +2,6 @@ package managed_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -106,17 +105,17 @@ func TestADeclarationThatWaits(t *testing.T) {
 		wantEvent []string
 	}{
 		"for what comes by itself is under way": {
-			&managed.Waiting{Reason: cloudteamv1.ReasonWaitingForNetwork, Message: "Network a is not Ready"},
+			managed.Waits(controller.Reconciling(cloudteamv1.ReasonWaitingForNetwork, "Network a is not Ready")),
 			"Ready=False Reconciling=True WaitingForNetwork", nil},
 		"for somebody to act is stalled, and told": {
-			&managed.Waiting{Reason: cloudteamv1.ReasonNotAllowed, Message: "Network a is not Ready", Stalled: true},
+			managed.Waits(controller.Stalled(cloudteamv1.ReasonNotAllowed, "Network a is not Ready")),
 			"Ready=False Stalled=True NotAllowed", []string{"Warning NotAllowed"}},
 		"for somebody to act is told, whatever the kind's reason": {
-			&managed.Waiting{Reason: "Undecided", Message: "Network a is not Ready", Stalled: true},
+			managed.Waits(controller.Stalled("Undecided", "Network a is not Ready")),
 			"Ready=False Stalled=True Undecided", []string{"Warning Undecided"}},
 		"is known in a wrapper": {
 			fmt.Errorf("declaring: %w",
-				&managed.Waiting{Reason: cloudteamv1.ReasonWaitingForNetwork, Message: "Network a is not Ready"}),
+				managed.Waits(controller.Reconciling(cloudteamv1.ReasonWaitingForNetwork, "Network a is not Ready"))),
 			"Ready=False Reconciling=True WaitingForNetwork", nil},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -186,7 +185,7 @@ func TestAPlanThatWaitsShowsWhatThereIs(t *testing.T) {
 		declare := w.c.Kind().Declare
 		w.c.Kind().Declare = func(obj *cloudteamv1.Network, owner plan.Owner) (managed.Declaration, error) {
 			d, err := declare(obj, owner)
-			return planned{d, &managed.Waiting{Reason: "A", Message: "Pod a uses it"}}, err
+			return planned{d, managed.Waits(controller.Reconciling("A", "Pod a uses it"))}, err
 		}
 		w.cloud.Edit(t, id, func(n *plan.ObservedNetwork) { n.MTU = 9000 })
 		w.cloud.Audit(t)
@@ -201,27 +200,6 @@ func TestAPlanThatWaitsShowsWhatThereIs(t *testing.T) {
 			t.Errorf("the status tells of %s with MTU %d, want %s and 9000", got.NetworkID, got.MTU, id)
 		}
 	}, example())
-}
-
-func TestUndeclared(t *testing.T) {
-	for name, c := range map[string]struct {
-		err  error
-		want controller.State
-	}{
-		"several faults of a spec are one line": {
-			errors.Join(errors.New("mtu: too large"), errors.New("cidr: none")),
-			controller.Stalled(cloudteamv1.ReasonInvalidSpec, "mtu: too large; cidr: none")},
-		"what is waited for is said": {
-			&managed.Waiting{Reason: "A", Message: "b"}, controller.Reconciling("A", "b")},
-		"who has to act is told": {
-			&managed.Waiting{Reason: "A", Message: "b", Stalled: true}, controller.Stalled("A", "b")},
-	} {
-		t.Run(name, func(t *testing.T) {
-			if diff := cmp.Diff(c.want, managed.Undeclared(c.err)); diff != "" {
-				t.Errorf("state (-want +got):\n%s", diff)
-			}
-		})
-	}
 }
 
 func TestAPartOfTheStatusThatIsSomebodyElsesIsLeft(t *testing.T) {

@@ -16,7 +16,12 @@ func (r *Reconciler[T]) look(ctx context.Context, in Inventory, obj T, expected 
 	if r.kind.Prepare != nil {
 		r.kind.Prepare(in, obj)
 	}
-	owner, since := r.ownerOf(obj), r.listedSince(obj.GetUID())
+	known, _ := r.recall(obj)
+	since := known.doubt
+	if since.IsZero() {
+		since = r.acting
+	}
+	owner := r.ownerOf(obj)
 	observed, err := in.Observed(ctx, owner, since)
 	if err != nil {
 		return plan.Observed{}, err
@@ -36,7 +41,7 @@ func (r *Reconciler[T]) look(ctx context.Context, in Inventory, obj T, expected 
 	}
 	if len(found) == 0 {
 		if observed.Empty() && len(expected) > 0 {
-			r.setBlank(obj.GetUID(), true)
+			r.setBlank(obj, true)
 		}
 		return observed, nil
 	}
@@ -45,14 +50,14 @@ func (r *Reconciler[T]) look(ctx context.Context, in Inventory, obj T, expected 
 	}
 	for _, e := range found {
 		if e.ID != "" && !has(observed, e.Kind) && !r.awaitsAdoption(obj, e) {
-			return plan.Observed{}, &unmarked{e, owner} // it bears another object's marker
+			return plan.Observed{}, unmarked(e, owner) // it bears another object's marker
 		}
 	}
 	return observed, nil
 }
 
 // lookUp asks Neutron directly for one resource that the list lacks. If the resource exists, the Inventory holds it
-// afterwards. The error is an *unmarked if it exists but no longer bears our marker.
+// afterwards. The error is an *unmarkedError if it exists but no longer bears our marker.
 func (r *Reconciler[T]) lookUp(ctx context.Context, in Inventory, obj T, e Lookup) (exists bool, err error) {
 	if e.ID != "" {
 		exists, err = in.Reread(ctx, e.Resource)
@@ -60,12 +65,12 @@ func (r *Reconciler[T]) lookUp(ctx context.Context, in Inventory, obj T, e Looku
 		case errors.Is(err, inventory.ErrUnmarked) && r.awaitsAdoption(obj, e):
 			return false, nil
 		case errors.Is(err, inventory.ErrUnmarked):
-			return false, &unmarked{e, r.ownerOf(obj)}
+			return false, unmarked(e, r.ownerOf(obj))
 		case err != nil || exists:
 			return exists, err
 		}
 	}
-	if !r.mayHide(obj.GetUID()) {
+	if known, _ := r.recall(obj); known.blank {
 		return false, nil
 	}
 	return in.Find(ctx, e.Kind, e.Name, r.ownerOf(obj))

@@ -14,93 +14,79 @@ type memory[T Object] struct {
 	obj T
 	// home is where its resources are.
 	home home
+	// doubt is when a create's outcome became unknown, or zero. Nothing is created again before a list that began later.
+	doubt time.Time
+	// blank is true if nothing was created since it was last certain that nothing exists. Otherwise an earlier process may
+	// have created something, whatever a list shows.
+	blank bool
 }
 
-// listedSince gives the time after which a list must have begun to prove that the object has no resources.
-func (r *Reconciler[T]) listedSince(uid types.UID) time.Time {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if since, doubt := r.doubts[uid]; doubt {
-		return since
+// memoryOf gives what is known of an object, or nil. The caller MUST hold mu.
+func (r *Reconciler[T]) memoryOf(obj T) *memory[T] {
+	for _, m := range r.owned[cache.MetaObjectToName(obj)] {
+		if m.obj.GetUID() == obj.GetUID() {
+			return m
+		}
 	}
-	return r.acting
+	return nil
 }
 
-// mayHide reports whether the object may have a resource that no list shows and whose id is unknown.
-func (r *Reconciler[T]) mayHide(uid types.UID) bool {
+// recall gives a copy of what is known of an object. known is false if it has no resources.
+func (r *Reconciler[T]) recall(obj T) (m memory[T], known bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return !r.blank[uid]
-}
-
-// setBlank records whether it is certain that nothing was created for the object.
-func (r *Reconciler[T]) setBlank(uid types.UID, blank bool) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if blank {
-		r.blank[uid] = true
-	} else {
-		delete(r.blank, uid)
+	if found := r.memoryOf(obj); found != nil {
+		return *found, true
 	}
-}
-
-// doubt records that the outcome of a create is unknown.
-func (r *Reconciler[T]) doubt(uid types.UID) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.doubts[uid] = time.Now()
+	return m, false
 }
 
 // remember records the current object as one that may have resources.
-func (r *Reconciler[T]) remember(key cache.ObjectName, obj T) {
+func (r *Reconciler[T]) remember(obj T) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if at := r.indexOf(key, obj.GetUID()); at >= 0 {
-		r.owned[key][at].obj = obj
+	if m := r.memoryOf(obj); m != nil {
+		m.obj = obj
 		return
 	}
-	r.owned[key] = append(r.owned[key], memory[T]{obj: obj})
+	key := cache.MetaObjectToName(obj)
+	r.owned[key] = append(r.owned[key], &memory[T]{obj: obj})
 }
 
-// remembers reports whether the object may have resources.
-func (r *Reconciler[T]) remembers(key cache.ObjectName, uid types.UID) bool {
+// note changes what is known of a remembered object.
+func (r *Reconciler[T]) note(obj T, change func(m *memory[T])) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.indexOf(key, uid) >= 0
-}
-
-// forget drops all records of an object that has no resources any more.
-func (r *Reconciler[T]) forget(key cache.ObjectName, uid types.UID) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	delete(r.doubts, uid)
-	delete(r.blank, uid)
-	at := r.indexOf(key, uid)
-	switch {
-	case at < 0:
-	case len(r.owned[key]) == 1:
-		delete(r.owned, key)
-	default:
-		r.owned[key] = slices.Delete(r.owned[key], at, at+1)
+	if m := r.memoryOf(obj); m != nil {
+		change(m)
 	}
 }
 
-// indexOf gives the index of an object in r.owned[key], or -1 if it is not there. The caller MUST hold mu.
-func (r *Reconciler[T]) indexOf(key cache.ObjectName, uid types.UID) int {
-	return slices.IndexFunc(r.owned[key], func(m memory[T]) bool { return m.obj.GetUID() == uid })
+// setBlank records whether it is certain that nothing was created for the object.
+func (r *Reconciler[T]) setBlank(obj T, blank bool) {
+	r.note(obj, func(m *memory[T]) { m.blank = blank })
+}
+
+// forget drops what is known of an object that has no resources any more.
+func (r *Reconciler[T]) forget(obj T) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	key := cache.MetaObjectToName(obj)
+	rest := slices.DeleteFunc(r.owned[key], func(m *memory[T]) bool { return m.obj.GetUID() == obj.GetUID() })
+	if len(rest) == 0 {
+		delete(r.owned, key)
+		return
+	}
+	r.owned[key] = rest
 }
 
 // gone gives the objects of a key that may have resources, except the one that exists.
-func (r *Reconciler[T]) gone(key cache.ObjectName, existing types.UID) map[types.UID]T {
+func (r *Reconciler[T]) gone(key cache.ObjectName, existing types.UID) (gone []T) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	var gone map[types.UID]T // usually nil
 	for _, m := range r.owned[key] {
-		if uid := m.obj.GetUID(); uid != existing {
-			if gone == nil {
-				gone = map[types.UID]T{}
-			}
-			gone[uid] = m.obj
+		if m.obj.GetUID() != existing {
+			gone = append(gone, m.obj)
 		}
 	}
 	return gone

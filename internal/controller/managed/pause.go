@@ -5,7 +5,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/tools/cache"
 
 	"cloudteam.ztgame.com/network-controller/internal/controller"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
@@ -19,10 +18,10 @@ func paused(obj metav1.Object) bool {
 }
 
 // hold reports in the status that the object is paused, and sends no request to Neutron.
-func (r *Reconciler[T]) hold(ctx context.Context, key cache.ObjectName, obj T) error {
+func (r *Reconciler[T]) hold(ctx context.Context, obj T) error {
 	if r.claimed(obj) {
 		// It keeps its resources.
-		r.remember(key, obj)
+		r.remember(obj)
 	}
 	return r.report(ctx, obj, progress{state: r.pausedState(obj)})
 }
@@ -31,13 +30,11 @@ func (r *Reconciler[T]) hold(ctx context.Context, key cache.ObjectName, obj T) e
 // stay in use. But an object whose spec was not applied is not Ready.
 func (r *Reconciler[T]) pausedState(obj T) controller.State {
 	const by = "Paused by the annotation " + cloudteamv1.AnnotationPaused + ". "
-	status := r.kind.Status(obj)
 	switch {
 	case obj.GetDeletionTimestamp() != nil:
 		return controller.Reconciling(cloudteamv1.ReasonPaused,
 			by+"Deletion waits until the annotation is removed.")
-	case status.AppliedGeneration == specGeneration(obj) &&
-		meta.IsStatusConditionTrue(status.Conditions, cloudteamv1.ConditionReady):
+	case r.applied(obj) && meta.IsStatusConditionTrue(r.kind.Status(obj).Conditions, cloudteamv1.ConditionReady):
 		return controller.Ready(cloudteamv1.ReasonPaused,
 			by+"It was as declared. Drift is not corrected until the annotation is removed.")
 	default:

@@ -1,6 +1,8 @@
 package managed
 
 import (
+	"cmp"
+
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
 
@@ -37,11 +39,7 @@ func (r *Reconciler[T]) DefaultTo(defaults Policies) { r.defaults = defaults }
 // policies gives the effective policies of the object.
 func (r *Reconciler[T]) policies(obj T) Policies {
 	p := r.kind.Policies(obj)
-	if p.Deletion == "" {
-		p.Deletion = r.defaults.Deletion
-	}
-	if p.Drift == "" {
-		p.Drift = r.defaults.Drift
-	}
+	p.Deletion = cmp.Or(p.Deletion, r.defaults.Deletion)
+	p.Drift = cmp.Or(p.Drift, r.defaults.Drift)
 	return p
 }

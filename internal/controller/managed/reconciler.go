@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/record"
 
@@ -37,16 +36,10 @@ type Reconciler[T Object] struct {
 	acting time.Time
 
 	mu sync.Mutex
-	// doubts holds, by the object's UID, when a create's outcome became unknown. Nothing is created again before a list
-	// that began later.
-	doubts map[types.UID]time.Time
-	// blank holds, by UID, the objects for which nothing was created since it was last certain that nothing exists. For
-	// all others an earlier process may have created something, whatever a list shows.
-	blank map[types.UID]bool
-	// owned holds, by key, the objects whose resources may exist, as of their last sync. There is usually one. There are
-	// more while resources of earlier objects of the name are being removed. A key has no UID, so this is how a deleted
-	// object's resources are found.
-	owned map[cache.ObjectName][]memory[T]
+	// owned holds, by key, the objects whose resources may exist. There is usually one. There are more while resources of
+	// earlier objects of the name are being removed. A key has no UID, so this is how a deleted object's resources are
+	// found.
+	owned map[cache.ObjectName][]*memory[T]
 }
 
 // indexUID is the name of the index from UID to object.
@@ -68,9 +61,7 @@ func NewReconciler[T Object](
 		observeEvery: DefaultObserveInterval,
 
 		acting: time.Now(),
-		doubts: map[types.UID]time.Time{},
-		blank:  map[types.UID]bool{},
-		owned:  map[cache.ObjectName][]memory[T]{},
+		owned:  map[cache.ObjectName][]*memory[T]{},
 	}
 	r.Loop = controller.NewLoop(kind.Controller, r.Sync)
 
@@ -101,10 +92,6 @@ func (r *Reconciler[T]) Moved(uid string) {
 	if err != nil {
 		return // NewReconciler adds the index
 	}
-	r.enqueue(objects)
-}
-
-func (r *Reconciler[T]) enqueue(objects []any) {
 	for _, obj := range objects {
 		if object, err := meta.Accessor(obj); err == nil {
 			r.Enqueue(cache.MetaObjectToName(object))

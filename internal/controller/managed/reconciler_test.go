@@ -2,14 +2,12 @@ package managed_test
 
 import (
 	"context"
-	"maps"
 	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/tools/cache"
 
 	"cloudteam.ztgame.com/network-controller/internal/controller/controllertest"
 	"cloudteam.ztgame.com/network-controller/internal/controller/managed"
@@ -242,32 +240,33 @@ func runWaits(t *testing.T, ownFirst bool) {
 
 func TestWhatIsRememberedOfGoneObjects(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
-		key := cache.NewObjectName("a", "b")
-		remember := func(uid types.UID) {
+		of := func(uid types.UID) *cloudteamv1.Network {
 			obj := example()
 			obj.UID = uid
-			w.c.Remember(key, obj)
+			return obj
 		}
-		gone := func(existing types.UID) []types.UID {
-			return slices.Sorted(maps.Keys(w.c.Gone(key, existing)))
+		gone := func(existing types.UID) (uids []types.UID) {
+			for _, obj := range w.c.Gone(exampleKey, existing) {
+				uids = append(uids, obj.UID)
+			}
+			return uids
 		}
-		remember("1")
-		remember("2")
+		w.c.Remember(of("1"))
+		w.c.Remember(of("2"))
 		if got := gone("2"); !slices.Equal(got, []types.UID{"1"}) {
 			t.Errorf("beside 2, %q are gone, want 1", got)
 		}
 		if got := gone(""); !slices.Equal(got, []types.UID{"1", "2"}) {
 			t.Errorf("%q are gone, want both", got)
 		}
-		w.c.Doubt("1")
-		w.c.Forget(key, "1")
-		w.c.Forget(key, "1")
-		w.c.Forget(key, "2")
+		w.c.Forget(of("1"))
+		w.c.Forget(of("1"))
+		w.c.Forget(of("2"))
 		if got := gone(""); len(got) != 0 {
 			t.Errorf("%q are gone, want none", got)
 		}
-		if keys, doubts := w.c.Memory(); keys+doubts != 0 {
-			t.Errorf("memory grows: %d keys, %d doubts", keys, doubts)
+		if keys := w.c.Memory(); keys != 0 {
+			t.Errorf("memory grows: %d keys", keys)
 		}
 	})
 }

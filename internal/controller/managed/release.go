@@ -17,79 +17,64 @@ import (
 )
 
 // finalize removes or releases the object's resources, and then removes the finalizer.
-func (r *Reconciler[T]) finalize(ctx context.Context, key cache.ObjectName, obj T) error {
-	at := slices.Index(obj.GetFinalizers(), r.kind.Finalizer)
-	if at < 0 && !r.remembers(key, obj.GetUID()) {
+func (r *Reconciler[T]) finalize(ctx context.Context, obj T) error {
+	if _, remembered := r.recall(obj); !remembered && !r.claimed(obj) {
 		return nil
 	}
-	r.remember(key, obj)
+	r.remember(obj)
 	if message := r.kind.InUse(obj); message != "" {
-		p := r.maintain(ctx, key, obj)
-		if _, gone := errors.AsType[*plan.NotMadeError](p.err); gone {
-			p.err = nil // nothing is left to maintain, and an object in deletion needs no search
-		}
-		if p.err == nil {
-			p.state = controller.Reconciling(cloudteamv1.ReasonInUse, message)
-		} else {
-			p.state.Message = sentences(p.state.Message, "Deletion waits: "+message)
-		}
-		return errors.Join(p.err, r.report(ctx, obj, p))
+		return r.maintain(ctx, obj, message)
 	}
-	p := r.release(ctx, key, obj)
-	switch _, waits := errors.AsType[*Waiting](p.err); {
-	case errors.Is(p.err, ErrNotYet):
-		return nil
-	case waits: // an event requeues the key
-		return r.report(ctx, obj, p)
-	case p.err != nil:
-		return errors.Join(p.err, r.report(ctx, obj, p))
+	if p := r.release(ctx, obj); p.err != nil {
+		return r.conclude(ctx, obj, p)
 	}
 	// If somebody else removed the finalizer and another one keeps the object, nothing is left to do.
-	if at >= 0 {
+	if r.claimed(obj) {
+		at := slices.Index(obj.GetFinalizers(), r.kind.Finalizer)
 		finalizers := slices.Delete(slices.Clone(obj.GetFinalizers()), at, at+1)
-		_, err := r.patchMetadata(ctx, key, obj, map[string]any{"finalizers": finalizers})
+		_, err := r.patchMetadata(ctx, obj, map[string]any{"finalizers": finalizers})
 		if err != nil && !apierrors.IsNotFound(err) {
 			return fmt.Errorf("removing the finalizer: %w", err)
 		}
 		if len(finalizers) == 0 || err != nil {
-			r.expected.LetGo(key, obj.GetUID())
+			r.expected.LetGo(cache.MetaObjectToName(obj), obj.GetUID())
 		}
 	}
-	r.forget(key, obj.GetUID())
+	r.forget(obj)
 	return nil
 }
 
 // maintain keeps the resources of a deleted object as declared while they are in use. Without it, a lost address could
-// be given to a second user.
-func (r *Reconciler[T]) maintain(ctx context.Context, key cache.ObjectName, obj T) (p progress) {
-	declared, err := r.kind.Declare(obj, r.ownerOf(obj))
-	if err != nil {
-		return p // it cannot be created again; existing resources stay
+// be given to a second user. inUse is the message that says so.
+func (r *Reconciler[T]) maintain(ctx context.Context, obj T, inUse string) error {
+	within, at, p := r.begin(ctx, obj)
+	if p.err == nil {
+		p = r.converge(within, at.in, obj, p)
 	}
-	at, err := r.reach(obj, false)
-	if err != nil {
-		return p // the same without its cloud
+	// Nothing is maintained for an object that cannot be planned now. An imported network that is gone is not looked for.
+	if _, gone := errors.AsType[*plan.NotMadeError](p.err); gone || p.retry() == nil {
+		p.err, p.state = nil, controller.Reconciling(cloudteamv1.ReasonInUse, inUse)
+	} else {
+		p.state.Message = sentences(p.state.Message, "Deletion waits: "+inUse)
 	}
-	r.settle(key, obj.GetUID(), at)
-	p.declared = r.takingBack(obj, declared)
-	if ctx, ok := r.identify(ctx, at.in, obj, &p); ok {
-		p = r.converge(ctx, at.in, obj, p)
-	}
-	return p
+	return r.conclude(ctx, obj, p)
 }
 
 // release removes all of the object's resources in Neutron. With deletionPolicy Retain it removes only the marker. The
 // progress has no error once nothing in Neutron bears the marker.
-func (r *Reconciler[T]) release(ctx context.Context, key cache.ObjectName, obj T) (p progress) {
+func (r *Reconciler[T]) release(ctx context.Context, obj T) (p progress) {
 	owner := r.ownerOf(obj)
 	at, err := r.reach(obj, true)
 	if err != nil {
-		return r.unremovable(err)
-	}
-	r.settle(key, obj.GetUID(), at)
-	ctx, ok := r.identify(ctx, at.in, obj, &p)
-	if !ok {
+		p = p.failed(err)
+		p.state.Message = sentences(p.state.Message,
+			fmt.Sprintf("To leave what is in Neutron, remove the finalizer %s.", r.kind.Finalizer))
 		return p
+	}
+	r.settle(obj, at)
+	ctx, p.identity, err = r.identify(ctx, at.in, obj)
+	if err != nil {
+		return p.failed(err)
 	}
 	retain := r.policies(obj).Deletion == cloudteamv1.DeletionPolicyRetain
 	expected := r.kind.Expected(obj)
@@ -97,7 +82,7 @@ func (r *Reconciler[T]) release(ctx context.Context, key cache.ObjectName, obj T
 		Look: func(ctx context.Context) (plan.Observed, error) {
 			for {
 				observed, err := r.look(ctx, at.in, obj, expected)
-				foreign, ok := errors.AsType[*unmarked](err)
+				foreign, ok := errors.AsType[*unmarkedError](err)
 				if !ok {
 					return observed, err
 				}
@@ -123,7 +108,7 @@ func (r *Reconciler[T]) release(ctx context.Context, key cache.ObjectName, obj T
 			if err == nil {
 				// Resources that we deleted or released need no further lookup.
 				expected = nil
-				r.setBlank(obj.GetUID(), true)
+				r.setBlank(obj, true)
 			}
 			return done, err
 		},
@@ -139,18 +124,15 @@ func (r *Reconciler[T]) release(ctx context.Context, key cache.ObjectName, obj T
 // the orphan cleanup does not remove them. existing is the UID of the object that has the key now, or empty.
 func (r *Reconciler[T]) prune(ctx context.Context, key cache.ObjectName, existing types.UID) error {
 	var errs []error
-	for uid, obj := range r.gone(key, existing) {
+	for _, obj := range r.gone(key, existing) {
 		if paused(obj) {
 			continue
 		}
-		switch p := r.release(ctx, key, obj); {
-		case errors.Is(p.err, ErrNotYet):
-			continue // an event requeues the key
-		case p.err != nil:
-			errs = append(errs, fmt.Errorf("removing what the deleted object %s left: %w", uid, p.err))
-			continue
+		if p := r.release(ctx, obj); p.err == nil {
+			r.forget(obj)
+		} else if err := p.retry(); err != nil {
+			errs = append(errs, fmt.Errorf("removing what the deleted object %s left: %w", obj.GetUID(), err))
 		}
-		r.forget(key, uid)
 	}
 	return errors.Join(errs...)
 }

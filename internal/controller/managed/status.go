@@ -3,7 +3,6 @@ package managed
 import (
 	"context"
 	"errors"
-	"fmt"
 	"reflect"
 
 	corev1 "k8s.io/api/core/v1"
@@ -33,11 +32,11 @@ type progress struct {
 	drift []plan.Difference
 	// events describe what was done.
 	events []controller.Event
-	// err, if not nil, makes the Loop retry the key.
+	// err is why the sync did not succeed.
 	err error
 }
 
-// failed ends the sync with an error; the key is retried.
+// failed ends the sync with an error.
 func (p progress) failed(err error) progress {
 	if problem, ok := errors.AsType[*Problem](err); ok && problem.Drift != nil {
 		p.drift = problem.Drift
@@ -47,18 +46,12 @@ func (p progress) failed(err error) progress {
 	return p
 }
 
-// waiting ends the sync of an object that cannot be planned now. An event requeues the key when that changes.
-func (p progress) waiting(err error) progress {
-	p.err, p.state = nil, undeclared(err)
-	return p
-}
-
-// notConverged is the error if the last attempt left something to do.
-func (p progress) notConverged(kind plan.Kind) error {
-	if p.err != nil {
-		return p.err
+// retry is the error that makes the Loop retry the key. It is nil if an event requeues the key.
+func (p progress) retry() error {
+	if problem, ok := errors.AsType[*Problem](p.err); ok && problem.Waits || errors.Is(p.err, ErrNotYet) {
+		return nil
 	}
-	return fmt.Errorf("the %s did not converge after %d attempts", kind, attempts)
+	return p.err
 }
 
 // succeeded ends the sync of an object whose resources are as declared, except for drift that is left.
@@ -78,6 +71,15 @@ func (p progress) succeeded(kind plan.Kind) progress {
 	return p
 }
 
+// conclude ends a sync: it reports the progress, and gives the error that makes the Loop retry the key. It reports
+// nothing while the state of the cloud is unknown, or if the API server refused a write of the object itself.
+func (r *Reconciler[T]) conclude(ctx context.Context, obj T, p progress) error {
+	if _, unwritten := errors.AsType[*notRemembered](p.err); unwritten || errors.Is(p.err, ErrNotYet) {
+		return p.retry()
+	}
+	return errors.Join(p.retry(), r.report(ctx, obj, p))
+}
+
 // report sends Events for what was done and writes the status if the change is worth a write. A new failure, new drift
 // and a new warning get Events of their own.
 func (r *Reconciler[T]) report(ctx context.Context, obj T, p progress) error {
@@ -86,11 +88,11 @@ func (r *Reconciler[T]) report(ctx context.Context, obj T, p progress) error {
 	var turn controller.Event
 	if told == nil || told.Reason != p.state.Reason || told.Message != p.state.Message {
 		switch {
-		case len(p.drift) > 0 && p.err == nil:
+		case len(p.drift) > 0 && p.retry() == nil:
 			turn = controller.Event{
 				Type: corev1.EventTypeWarning, Reason: cloudteamv1.EventDriftDetected, Message: p.state.Message,
 			}
-		case p.err != nil, p.state.Abnormal == cloudteamv1.ConditionStalled:
+		case p.retry() != nil, p.state.Abnormal == cloudteamv1.ConditionStalled:
 			turn = controller.Event{Type: corev1.EventTypeWarning, Reason: p.state.Reason, Message: p.state.Message}
 		}
 	}
@@ -132,6 +134,11 @@ func specGeneration(obj Object) int64 {
 		return obj.GetGeneration() - 1
 	}
 	return obj.GetGeneration()
+}
+
+// applied reports whether the object's spec was applied as a whole. Then a difference was made by somebody else.
+func (r *Reconciler[T]) applied(obj T) bool {
+	return r.kind.Status(obj).AppliedGeneration == specGeneration(obj)
 }
 
 // updated is a copy of the object with its status after a sync. What the sync did not learn stays as it was, except

@@ -44,9 +44,6 @@ func TestStateOfAnError(t *testing.T) {
 		"what is forbidden of a spec names its fields": {
 			managed.NewForbidden(ofKind(client.Forbidden), "shared", "external"), stalled, cloudteamv1.ReasonForbidden,
 			"may not set shared, external. Retrying periodically. Leave that out of the spec"},
-		"what is forbidden and is nothing of a spec asks for other credentials, too": {
-			managed.NewForbidden(ofKind(client.Forbidden)), stalled, cloudteamv1.ReasonForbidden,
-			"Use credentials that are allowed to do this"},
 		"what is not found is changing": {
 			ofKind(client.NotFound), reconciling, cloudteamv1.ReasonChanging, ". Retrying with backoff."},
 		"a conflict is changing": {
@@ -73,7 +70,7 @@ func TestStateOfAnError(t *testing.T) {
 		"a removed marker tells the marker": {
 			managed.NewUnmarked(resource, ownerOfExample), stalled, cloudteamv1.ReasonMarkerRemoved, ownerOfExample.Marker()},
 		"an ignored change tells the field": {
-			managed.NewNotApplied(plan.Change{{Differences: []plan.Difference{
+			managed.NewNotConverged(plan.Change{{Differences: []plan.Difference{
 				{Resource: "network", Field: "mtu", Declared: "9000", Actual: "1450"},
 			}}}), stalled, cloudteamv1.ReasonNotApplied, "network mtu is 1450, declared 9000"},
 		"anything else is tried again": {

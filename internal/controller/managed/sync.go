@@ -34,52 +34,63 @@ func (r *Reconciler[T]) Sync(ctx context.Context, key cache.ObjectName) (control
 	var result controller.Result
 	switch {
 	case r.policies(obj).Observe && !r.claimed(obj): // a claimed object may own something, whatever its spec says
-		result, err = r.observe(ctx, obj)
+		result, err = controller.Result{RequeueAfter: r.observeEvery}, r.observe(ctx, obj)
 	case paused(obj):
-		err = r.hold(ctx, key, obj)
+		err = r.hold(ctx, obj)
 	case obj.GetDeletionTimestamp() != nil:
-		err = r.finalize(ctx, key, obj)
+		err = r.finalize(ctx, obj)
 	default:
-		err = r.reconcile(ctx, key, obj)
+		err = r.reconcile(ctx, obj)
 	}
 	return result, errors.Join(err, pruned)
 }
 
 // reconcile makes the resources as the spec declares, and reports the outcome in the status.
-func (r *Reconciler[T]) reconcile(ctx context.Context, key cache.ObjectName, obj T) error {
-	at, unreachable := r.reach(obj, false)
-	if errors.Is(unreachable, ErrNotYet) {
-		return nil
-	}
+func (r *Reconciler[T]) reconcile(ctx context.Context, obj T) error {
 	claimed := r.claimed(obj)
 	if claimed {
 		// An earlier process may have created something, so remember it whatever this sync does.
-		r.remember(key, obj)
+		r.remember(obj)
 	}
+	within, at, p := r.begin(ctx, obj)
+	if p.err != nil {
+		return r.conclude(ctx, obj, p)
+	}
+	// The finalizer comes before the first resource, so that no deleted object can leave one behind.
+	if !claimed {
+		var err error
+		if obj, err = r.claim(ctx, obj, *p.identity, p.declared); err != nil {
+			return fmt.Errorf("adding the finalizer: %w", err)
+		}
+		r.remember(obj)
+		r.settle(obj, at)
+		// Nobody creates anything for an object without the finalizer.
+		r.setBlank(obj, true)
+	}
+	return r.conclude(ctx, obj, r.converge(within, at.in, obj, p))
+}
+
+// begin gives what a sync needs to know of an object that is not released: what it declares, and where. The returned
+// context confines requests to that cloud. Nothing can be done if the progress has an error.
+func (r *Reconciler[T]) begin(ctx context.Context, obj T) (within context.Context, at home, p progress) {
 	declared, err := r.kind.Declare(obj, r.ownerOf(obj))
-	if err = errors.Join(err, unreachable); err != nil {
-		// Only another spec helps, or what it waits for. Either sends an event.
-		return r.report(ctx, obj, progress{state: undeclared(err)})
+	if _, known := errors.AsType[*Problem](err); err != nil && !known {
+		state := controller.Stalled(cloudteamv1.ReasonInvalidSpec, oneLine(err))
+		err = &Problem{Err: err, State: state, Waits: true} // only another spec helps
 	}
-	r.settle(key, obj.GetUID(), at)
-	p := progress{declared: r.takingBack(obj, declared)}
-	if within, ok := r.identify(ctx, at.in, obj, &p); ok {
-		// The finalizer comes before the first resource, so that no deleted object can leave one behind.
-		if !claimed {
-			if obj, err = r.claim(ctx, key, obj, *p.identity, declared); err != nil {
-				return fmt.Errorf("adding the finalizer: %w", err)
-			}
-			r.remember(key, obj)
-			r.settle(key, obj.GetUID(), at)
-			// Nobody creates anything for an object without the finalizer.
-			r.setBlank(obj.GetUID(), true)
-		}
-		p = r.converge(within, at.in, obj, p)
-		if _, unwritten := errors.AsType[*notRemembered](p.err); unwritten {
-			return p.err
-		}
+	if err != nil {
+		return ctx, at, p.failed(err)
 	}
-	return errors.Join(p.err, r.report(ctx, obj, p))
+	if at, err = r.reach(obj, false); err != nil {
+		return ctx, at, p.failed(err)
+	}
+	r.settle(obj, at)
+	p.declared = declared
+	within, p.identity, err = r.identify(ctx, at.in, obj)
+	if err != nil {
+		p = p.failed(err)
+	}
+	return within, at, p
 }
 
 // attempts limits how often one sync writes while others change the same resources. The result of the last attempt is
@@ -88,162 +99,157 @@ const attempts = 3
 
 // converge plans and applies what is declared until the plan is empty.
 func (r *Reconciler[T]) converge(ctx context.Context, in Inventory, obj T, p progress) progress {
-	declared, unresolved, err := resolveNames(ctx, in, p.declared)
-	if err != nil {
-		return p.failed(err)
+	resolved, unresolved := r.takingBack(obj, p.declared).Resolve(ctx, in)
+	if resolved == nil {
+		return p.failed(unresolved)
 	}
-	p.declared = declared
+	p.declared = resolved
+	expected := r.kind.Expected(obj)
+	if adopter, ok := resolved.(Adopter); ok && r.awaitsAdoption(obj, expected[0]) {
+		if p = r.adopt(ctx, in, obj, p, adopter, unresolved); p.err != nil {
+			return p
+		}
+	}
 	var last plan.Change
 	for attempt := 0; ; attempt++ {
-		observed, err := r.look(ctx, in, obj, r.kind.Expected(obj))
+		observed, err := r.look(ctx, in, obj, expected)
 		if err != nil {
 			return p.failed(err)
 		}
 		p.observed = &observed
-		next, err := r.next(ctx, in, obj, &p, unresolved)
-		switch _, waits := errors.AsType[*Waiting](err); {
-		case waits:
-			return p.waiting(err)
+		change, err := r.plan(obj, &p)
+		switch {
 		case err != nil:
 			return p.failed(err)
-		case next.adopts && next.Empty() && attempt < attempts:
-			// It has the marker already: the answer to an earlier adoption was lost. From here on the marker identifies it.
-			if _, err := in.Reread(ctx, r.kind.Expected(obj)[0].Resource); err != nil {
-				return p.failed(err)
-			}
-			continue
-		case next.Empty() && unresolved != nil:
+		case change.Empty() && unresolved != nil:
 			return p.failed(unresolved)
-		case next.Empty() && !next.adopts:
-			if err := r.rememberOnlySet(ctx, obj, p.declared); err != nil {
+		case change.Empty():
+			if _, err := r.remembering(ctx, obj, setBy(p.declared)); err != nil {
 				return p.failed(err)
 			}
 			return p.succeeded(r.kind.Resource)
-		case len(last) > 0 && slices.EqualFunc(last, next.Change, sameDifferences):
+		case len(last) > 0 && slices.EqualFunc(last, change, sameDifferences):
 			// Neutron does not show the change, so it was not done. Each attempt would repeat the Event.
 			p.events = p.events[:len(p.events)-1]
-			return p.failed(&notApplied{next.Change})
+			return p.failed(notConverged(change))
+		case attempt == attempts && p.err != nil:
+			return p.failed(p.err)
 		case attempt == attempts:
-			return p.failed(p.notConverged(r.kind.Resource))
+			return p.failed(notConverged(change))
 		}
 
-		if !next.adopts {
-			if obj, err = r.rememberSet(ctx, obj, p.declared); err != nil {
-				return p.failed(err)
-			}
+		if obj, err = r.remembering(ctx, obj, rememberedOrSet(obj, p.declared)); err != nil {
+			return p.failed(err)
 		}
-		done, err := r.apply(ctx, in, obj, next.Change)
-		p.events = append(p.events, next.event(done))
-		last = nil
-		if err == nil {
-			p.err, last = nil, next.Change
-			if next.adopts {
-				// From here on the marker identifies it.
-				last = nil
-				_, p.err = in.Reread(ctx, r.kind.Expected(obj)[0].Resource)
+		done, err := r.apply(ctx, in, obj, change)
+		p.events = append(p.events, changeEvent(done, r.applied(obj)))
+		p.err, last = err, change
+		if err != nil {
+			last = nil
+			if p = r.afterFailure(ctx, in, obj, p, done.Empty()); p.state.Reason != "" {
+				return p
 			}
-			continue
-		}
-		if p = r.afterFailure(ctx, in, obj, p, err, done.Empty()); p.state.Reason != "" {
-			return p
 		}
 	}
 }
 
-// nextChange is the next change for the object, and why it is made.
-type nextChange struct {
-	plan.Change
-	// adopts is true if the change writes the object's marker on a resource that existed before the object. drifted is
-	// true if it reverts what others changed.
-	adopts, drifted bool
-}
-
-// next plans the change for what was observed. It fills in the drift that is left.
-func (r *Reconciler[T]) next(
-	ctx context.Context, in Inventory, obj T, p *progress, unresolved error,
-) (nextChange, error) {
-	if adopter, ok := p.declared.(Adopter); ok && p.observed.Empty() && r.kind.Expected(obj)[0].Imported {
-		if unresolved != nil {
-			// An unresolved field cannot be compared now. It would be set later without a comparison.
-			return nextChange{}, unresolved
-		}
+// adopt writes the object's marker on the resource that it imports, unless the resource bears it. The progress has an
+// error if the resource cannot be adopted now.
+func (r *Reconciler[T]) adopt(
+	ctx context.Context, in Inventory, obj T, p progress, adopter Adopter, unresolved error,
+) progress {
+	expected := r.kind.Expected(obj)
+	observed, err := r.look(ctx, in, obj, expected)
+	switch {
+	case err != nil:
+		return p.failed(err)
+	case !observed.Empty():
+		return p
+	}
+	p.observed = &observed
+	if unresolved != nil {
+		// An unresolved field cannot be compared now. It would be set later without a comparison.
+		return p.failed(unresolved)
+	}
+	for attempt := 0; ; attempt++ {
 		change, err := adopter.Adopt(ctx, in)
-		return nextChange{Change: change, adopts: true}, err
+		if err != nil {
+			return p.failed(err)
+		}
+		done, err := r.apply(ctx, in, obj, change)
+		if !done.Empty() {
+			p.events = append(p.events, controller.Done(cloudteamv1.EventImported,
+				"Adopted %s: it bears its owner's marker now", expected[0].Resource))
+		}
+		if err == nil {
+			break
+		}
+		if !client.IsConflict(err) || attempt == attempts {
+			return p.failed(err)
+		}
 	}
+	// From here on the marker identifies it. If there was nothing to do, the answer to an earlier adoption was lost.
+	if _, err := in.Reread(ctx, expected[0].Resource); err != nil {
+		return p.failed(err)
+	}
+	return p
+}
+
+// plan gives the next change for what was observed. It fills in the drift that is left.
+func (r *Reconciler[T]) plan(obj T, p *progress) (plan.Change, error) {
 	change, err := p.declared.Plan(*p.observed)
-	// A spec is applied as a whole once. A later difference was made by somebody else.
-	drifted := r.kind.Status(obj).AppliedGeneration == specGeneration(obj)
-	if err != nil || !drifted {
-		return nextChange{Change: change}, err
+	if err != nil || !r.applied(obj) {
+		return change, err
 	}
 	policies := r.policies(obj)
 	change = change.Without(policies.IgnoreDrift...)
 	if policies.Drift == cloudteamv1.DriftPolicyReport {
 		change, p.drift = leaveDrift(change)
 	}
-	return nextChange{Change: change, drifted: true}, nil
+	return change, nil
 }
 
-// afterFailure decides how a sync goes on after a failed change. The result has a state if the sync ends, and none if
-// the next attempt plans from reread resources. nothingDone is true if no step of the change was taken.
+// afterFailure decides how a sync goes on after a change failed with p.err. The result has a state if the sync ends, and
+// none if the next attempt plans from reread resources. nothingDone is true if no step of the change was taken.
 func (r *Reconciler[T]) afterFailure(
-	ctx context.Context, in Inventory, obj T, p progress, err error, nothingDone bool,
+	ctx context.Context, in Inventory, obj T, p progress, nothingDone bool,
 ) progress {
 	switch {
-	case client.IsNotFound(err) && p.observed.Empty() && nothingDone:
+	case client.IsNotFound(p.err) && p.observed.Empty() && nothingDone:
 		// Something is missing that is not the object's own, such as a port's network. An immediate retry would get the same
 		// answer.
-		return p.failed(err)
-	case client.IsConflict(err), client.IsNotFound(err):
+		return p.failed(p.err)
+	case client.IsConflict(p.err), client.IsNotFound(p.err):
 		if err := rereadAll(ctx, in, *p.observed); err != nil {
 			return p.failed(err)
 		}
-		p.err = err
 		return p
 	default:
 		if observed, lookErr := in.Observed(ctx, r.ownerOf(obj), r.acting); lookErr == nil {
 			p.observed = &observed
 		}
-		return p.failed(err)
+		return p.failed(p.err)
 	}
 }
 
-// resolveNames calls Declaration.Resolve. unresolved is its error if the rest of the declaration can be planned, and
-// err if nothing can.
-func resolveNames(
-	ctx context.Context, in Inventory, declared Declaration,
-) (resolved Declaration, unresolved, err error) {
-	resolved, err = declared.Resolve(ctx, in)
-	if _, partly := errors.AsType[*Unresolved](err); partly {
-		return resolved, err, nil
-	}
-	return resolved, nil, err
-}
-
-// leaveDrift splits a change for driftPolicy Report. rest is done anyway: the removal of duplicates. The differences in
-// drift are reported and left.
+// leaveDrift splits a change for driftPolicy Report. rest is done anyway: the removal of duplicates, and of what must
+// first be detached from them. The differences in drift are reported and left.
 func leaveDrift(change plan.Change) (rest plan.Change, drift []plan.Difference) {
-	going := map[string]bool{}
-	for _, step := range change {
-		switch step.Action {
-		case plan.DeleteNetwork, plan.DeletePort, plan.DeleteRouter:
-			going[step.ID] = true
-		}
+	goes := func(id string) bool {
+		return slices.ContainsFunc(change, func(s plan.Step) bool {
+			deletes := s.Action == plan.DeleteNetwork || s.Action == plan.DeletePort || s.Action == plan.DeleteRouter
+			return s.ID == id && deletes
+		})
 	}
+	var left plan.Change
 	for _, step := range change {
-		// Whatever must first be detached from a duplicate is removed with it.
-		if going[step.ID] || step.Action == plan.DetachInterface && going[step.RouterRef.ID] {
+		if goes(step.ID) || step.Action == plan.DetachInterface && goes(step.RouterRef.ID) {
 			rest = append(rest, step)
-			continue
-		}
-		for _, d := range step.Differences {
-			// A field that cannot be updated gives two steps for one difference.
-			if !slices.Contains(drift, d) {
-				drift = append(drift, d)
-			}
+		} else {
+			left = append(left, step)
 		}
 	}
-	return rest, drift
+	return rest, left.Differences()
 }
 
 func sameDifferences(a, b plan.Step) bool {

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"slices"
 
-	"k8s.io/client-go/tools/cache"
-
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
 
@@ -25,7 +23,7 @@ type Retractable interface {
 // After this spec was applied as a whole, those fields belong to others.
 func (r *Reconciler[T]) takingBack(obj T, declared Declaration) Declaration {
 	retractable, ok := declared.(Retractable)
-	if !ok || r.kind.Status(obj).AppliedGeneration == specGeneration(obj) {
+	if !ok || r.applied(obj) {
 		return declared
 	}
 	set := retractable.Sets()
@@ -55,33 +53,23 @@ func annotationOf(obj Object, fields []string) (any, error) {
 	return string(text), err
 }
 
-// rememberSet adds the fields that the declaration sets to the remembered ones. It comes before each request that may
-// set one of them. Usually they are remembered already, and nothing is written.
-func (r *Reconciler[T]) rememberSet(ctx context.Context, obj T, declared Declaration) (T, error) {
-	return r.rememberFields(ctx, obj, setOrRemembered(obj, declared))
-}
-
-// setOrRemembered gives the fields that the declaration sets, and the remembered ones.
-func setOrRemembered(obj Object, declared Declaration) []string {
-	fields := Remembered(obj)
+// setBy names the fields that the declaration sets and that are taken back later.
+func setBy(declared Declaration) []string {
 	if retractable, ok := declared.(Retractable); ok {
-		fields = append(fields, retractable.Sets()...)
+		return retractable.Sets()
 	}
-	return slices.Compact(slices.Sorted(slices.Values(fields)))
+	return nil
 }
 
-// rememberOnlySet remembers the fields that the declaration sets and no others. It comes after everything was seen to
-// be as declared, and before the status says so.
-func (r *Reconciler[T]) rememberOnlySet(ctx context.Context, obj T, declared Declaration) error {
-	retractable, ok := declared.(Retractable)
-	if !ok {
-		return nil
-	}
-	_, err := r.rememberFields(ctx, obj, retractable.Sets())
-	return err
+// rememberedOrSet gives the remembered fields, and those that the declaration sets.
+func rememberedOrSet(obj Object, declared Declaration) []string {
+	return slices.Compact(slices.Sorted(slices.Values(append(Remembered(obj), setBy(declared)...))))
 }
 
-func (r *Reconciler[T]) rememberFields(ctx context.Context, obj T, fields []string) (T, error) {
+// remembering writes which fields are remembered, if others are now. Fields that the declaration sets are added before
+// each request that may set one of them. The others are removed after everything was seen to be as declared, and before
+// the status says so.
+func (r *Reconciler[T]) remembering(ctx context.Context, obj T, fields []string) (T, error) {
 	if slices.Equal(fields, Remembered(obj)) {
 		return obj, nil
 	}
@@ -89,7 +77,7 @@ func (r *Reconciler[T]) rememberFields(ctx context.Context, obj T, fields []stri
 	if err != nil {
 		return obj, err
 	}
-	written, err := r.patchMetadata(ctx, cache.MetaObjectToName(obj), obj, map[string]any{
+	written, err := r.patchMetadata(ctx, obj, map[string]any{
 		"annotations": map[string]any{cloudteamv1.AnnotationTakeBack: annotation},
 	})
 	if err != nil {

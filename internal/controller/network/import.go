@@ -52,6 +52,9 @@ type observing struct {
 // Resolve implements managed.Declaration.
 func (d observing) Resolve(ctx context.Context, in managed.Inventory) (managed.Declaration, error) {
 	resolved, err := d.declaration.Resolve(ctx, in)
+	if resolved == nil {
+		return nil, err
+	}
 	return observing{resolved.(declaration), d.ignoreDrift}, err
 }
 

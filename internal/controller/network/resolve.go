@@ -11,8 +11,7 @@ import (
 )
 
 // Resolve implements managed.Declaration. It replaces names by ids. An unknown or ambiguous name of a QoS policy, a
-// subnet pool or a router leaves that part as it is; everything else is created and kept. Then the error is a
-// *managed.Unresolved with each such name.
+// subnet pool or a router leaves that part as it is; everything else is created and kept.
 func (d declaration) Resolve(ctx context.Context, in managed.Inventory) (managed.Declaration, error) {
 	var unresolved []error
 	for _, part := range []func(context.Context, managed.Inventory, *declaration) error{
@@ -20,16 +19,13 @@ func (d declaration) Resolve(ctx context.Context, in managed.Inventory) (managed
 	} {
 		err := part(ctx, in, &d)
 		if err != nil && !meansNothing(err) {
-			return d, err
+			return nil, err
 		}
 		if err != nil {
 			unresolved = append(unresolved, err)
 		}
 	}
-	if len(unresolved) > 0 {
-		return d, &managed.Unresolved{Err: errors.Join(unresolved...)}
-	}
-	return d, nil
+	return d, errors.Join(unresolved...)
 }
 
 // meansNothing reports whether the cloud has no match for a name, or more than one.

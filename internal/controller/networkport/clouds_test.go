@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/client-go/tools/cache"
 
+	"cloudteam.ztgame.com/network-controller/internal/controller"
 	"cloudteam.ztgame.com/network-controller/internal/controller/controllertest"
 	"cloudteam.ztgame.com/network-controller/internal/controller/managed"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
@@ -22,7 +23,7 @@ type oneCloud struct {
 
 func (o *oneCloud) In(ref managed.CloudRef, _ bool) (managed.Inventory, error) {
 	if ref != o.ref {
-		return nil, &managed.Waiting{Reason: "AnotherCloud", Stalled: true, Message: ref.String()}
+		return nil, managed.Waits(controller.Stalled("AnotherCloud", ref.String()))
 	}
 	return o.in, o.err
 }
@@ -56,9 +57,7 @@ func TestAPortIsInTheCloudOfItsNetwork(t *testing.T) {
 					ref: managed.CloudRef{Namespace: networkKey.Namespace, Secret: "openstack", Entry: "mine"}, in: theirs,
 				}
 				if c.problem != "" {
-					clouds.err = &managed.Waiting{
-						Reason: cloudteamv1.ReasonCredentialsUnusable, Stalled: true, Message: c.problem,
-					}
+					clouds.err = managed.Waits(controller.Stalled(cloudteamv1.ReasonCredentialsUnusable, c.problem))
 				}
 				w.clouds = clouds
 				w.restart()

@@ -26,7 +26,7 @@ type declaration struct {
 	// used is the id of a port that is in use, and usedBy names its user; both are empty if none is.
 	used, usedBy string
 	// withheld, if not nil, says why no port may be created now.
-	withheld *managed.Waiting
+	withheld *managed.Problem
 }
 
 // Resolve implements managed.Declaration. A port has no names that only the cloud can resolve.
@@ -52,9 +52,9 @@ func (d declaration) plan(observed plan.Observed) (plan.Change, error) {
 	}
 	used := observed.Ports[at]
 	if used.NetworkID != d.NetworkID {
-		return nil, &managed.Waiting{Reason: cloudteamv1.ReasonInUse, Message: fmt.Sprintf(
+		return nil, managed.Waits(controller.Reconciling(cloudteamv1.ReasonInUse, fmt.Sprintf(
 			"port %s is on network %s, and Network %s is now another: %s uses the port, which is replaced when that is "+
-				"gone: delete it", used.ID, used.NetworkID, d.on, d.usedBy)}
+				"gone: delete it", used.ID, used.NetworkID, d.on, d.usedBy)))
 	}
 	others := slices.Delete(slices.Clone(observed.Ports), at, at+1)
 	change, err := plan.Delete(d.Owner, plan.Observed{Networks: observed.Networks, Ports: others})
@@ -118,13 +118,13 @@ func declarationOf(
 // withhold says why no port may be created on a Network now; nil if one may. An existing port stays as declared
 // whatever happens to its Network, and a port in use is created again. But a port is created only on a Network that
 // allows the namespace: for the first time, or after another Network took the name.
-func withhold(on *cloudteamv1.Network, obj *cloudteamv1.NetworkPort) *managed.Waiting {
+func withhold(on *cloudteamv1.Network, obj *cloudteamv1.NetworkPort) *managed.Problem {
 	key := obj.Network()
 	switch {
 	case !allows(on, obj.Namespace):
-		return &managed.Waiting{Reason: cloudteamv1.ReasonNotAllowed, Stalled: true, Message: fmt.Sprintf(
+		return managed.Waits(controller.Stalled(cloudteamv1.ReasonNotAllowed, fmt.Sprintf(
 			"Network %s does not allow the namespace %s: add it to the Network's spec.allowedNamespaces, "+
-				"or use a Network of this namespace", key, obj.Namespace)}
+				"or use a Network of this namespace", key, obj.Namespace)))
 	case obj.Status.BoundTo != nil:
 		return nil
 	case on.DeletionTimestamp != nil:
@@ -136,8 +136,8 @@ func withhold(on *cloudteamv1.Network, obj *cloudteamv1.NetworkPort) *managed.Wa
 	}
 }
 
-func waiting(format string, args ...any) *managed.Waiting {
-	return &managed.Waiting{Reason: cloudteamv1.ReasonWaitingForNetwork, Message: fmt.Sprintf(format, args...)}
+func waiting(format string, args ...any) *managed.Problem {
+	return managed.Waits(controller.Reconciling(cloudteamv1.ReasonWaitingForNetwork, fmt.Sprintf(format, args...)))
 }
 
 // allows reports whether objects of a namespace may use a Network.

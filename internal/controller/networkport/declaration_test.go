@@ -175,8 +175,8 @@ func TestDeclare(t *testing.T) {
 			got, err := declarationOf(listers.NewNetworkLister(indexer), port, owner)
 			if c.want == nil {
 				reason := cloudteamv1.ReasonInvalidSpec
-				if waiting, ok := errors.AsType[*managed.Waiting](err); ok {
-					reason = waiting.Reason
+				if waiting, ok := errors.AsType[*managed.Problem](err); ok {
+					reason = waiting.State.Reason
 				}
 				if err == nil || reason != c.reason || !strings.Contains(err.Error(), c.says) {
 					t.Errorf("error %v (%s), want %s that says %q", err, reason, c.reason, c.says)
