@@ -35,7 +35,7 @@ const restarts = 5
 // List lists a collection, page by page. It returns all or an error, never a part.
 func List[W Identified](ctx context.Context, c *Cloud, op string, of Collection, query url.Values) ([]W, error) {
 	for range restarts {
-		all, err := listPages[W](ctx, c, op, of, query)
+		all, err := Follow[W](ctx, c, op, of, c.Paged(query))
 		if !IsNotFound(err) || IsNoSuchCollection(err) {
 			return all, err
 		}
@@ -49,13 +49,6 @@ func List[W Identified](ctx context.Context, c *Cloud, op string, of Collection,
 func IsNoSuchCollection(err error) bool {
 	e, ok := errors.AsType[*Error](err)
 	return ok && e.Status == http.StatusNotFound && e.Type == "HTTPNotFound"
-}
-
-// listPages reads page by page. Sorting by id keeps pages disjoint while resources come and go.
-func listPages[W Identified](
-	ctx context.Context, c *Cloud, op string, of Collection, query url.Values,
-) ([]W, error) {
-	return Follow[W](ctx, c, op, of, c.Paged(query))
 }
 
 // Follow reads a page and all pages after it. Neutron's link "next" decides whether there are more, because Neutron may
@@ -99,55 +92,35 @@ func Page[W any](
 	if err != nil {
 		return nil, false, err
 	}
-	if page, err = decodePage[W](op, of.key(), answer); err != nil {
-		return nil, false, err
-	}
-	more, err = hasNext(op, of.key(), answer)
-	return page, more, err
+	return decodePage[W](op, of, answer)
 }
 
-// Paged returns a copy of a query that asks for one page, sorted by id.
+func decodePage[W any](op string, of Collection, answer map[string]json.RawMessage) (page []W, more bool, err error) {
+	if err := decode(op, http.MethodGet, of.key(), answer, &page); err != nil {
+		return nil, false, err
+	}
+	var links []struct {
+		Rel string `json:"rel"`
+	}
+	if raw, ok := answer[of.key()+"_links"]; ok {
+		if err := json.Unmarshal(raw, &links); err != nil {
+			return nil, false, BadAnswer(op, http.MethodGet, "%s", jsonProblem(err))
+		}
+	}
+	for _, link := range links {
+		more = more || link.Rel == "next"
+	}
+	return page, more, nil
+}
+
+// Paged returns a copy of a query that asks for one page. Sorting by id keeps pages disjoint while resources come and
+// go.
 func (c *Cloud) Paged(query url.Values) url.Values {
 	query = maps.Clone(query)
 	query.Set("limit", strconv.Itoa(c.options.PageSize))
 	query.Set("sort_key", "id")
 	query.Set("sort_dir", "asc")
 	return query
-}
-
-// decodePage extracts the collection from an answer. An answer without it is an error, not an empty list.
-func decodePage[T any](op, collection string, answer map[string]json.RawMessage) ([]T, error) {
-	raw, ok := answer[collection]
-	if !ok {
-		return nil, BadAnswer(op, http.MethodGet, "it has no %q", collection)
-	}
-	var page []T
-	if err := json.Unmarshal(raw, &page); err != nil {
-		return nil, BadAnswer(op, http.MethodGet, "%s", jsonProblem(err))
-	}
-	if page == nil {
-		return nil, BadAnswer(op, http.MethodGet, "%q is null", collection)
-	}
-	return page, nil
-}
-
-func hasNext(op, collection string, answer map[string]json.RawMessage) (bool, error) {
-	raw, ok := answer[collection+"_links"]
-	if !ok {
-		return false, nil
-	}
-	var links []struct {
-		Rel string `json:"rel"`
-	}
-	if err := json.Unmarshal(raw, &links); err != nil {
-		return false, BadAnswer(op, http.MethodGet, "%s", jsonProblem(err))
-	}
-	for _, link := range links {
-		if link.Rel == "next" {
-			return true, nil
-		}
-	}
-	return false, nil
 }
 
 // Get reads one resource. A network comes without its subnets.
@@ -168,17 +141,21 @@ func Get[W Identified](
 }
 
 // DecodeOne extracts one resource from an answer.
-func DecodeOne[W any](op, method string, of Collection, answer map[string]json.RawMessage) (W, error) {
-	var w *W
-	if raw, ok := answer[of.One]; ok && raw != nil {
-		if err := json.Unmarshal(raw, &w); err != nil {
-			return *new(W), BadAnswer(op, method, "%s", jsonProblem(err))
-		}
+func DecodeOne[W any](op, method string, of Collection, answer map[string]json.RawMessage) (w W, err error) {
+	err = decode(op, method, of.One, answer, &w)
+	return w, err
+}
+
+// decode extracts what an answer has below a key. An answer without it is an error: it is no empty list.
+func decode(op, method, key string, answer map[string]json.RawMessage, into any) error {
+	raw, ok := answer[key]
+	if !ok || raw == nil || string(raw) == "null" {
+		return BadAnswer(op, method, "it has no %q", key)
 	}
-	if w == nil {
-		return *new(W), BadAnswer(op, method, "it has no %q", of.One)
+	if err := json.Unmarshal(raw, into); err != nil {
+		return BadAnswer(op, method, "%s", jsonProblem(err))
 	}
-	return *w, nil
+	return nil
 }
 
 // CreateAll creates resources of one collection, all or none. It returns them in the order of their bodies.
@@ -198,13 +175,9 @@ func (c *Cloud) CreateAll(
 	if err := c.Do(ctx, r); err != nil {
 		return nil, err
 	}
-	raw, ok := answer[of.Many]
-	if !ok {
-		return nil, BadAnswer(op, r.Method, "it has no %q", of.Many)
-	}
 	var made []json.RawMessage
-	if err := json.Unmarshal(raw, &made); err != nil {
-		return nil, BadAnswer(op, r.Method, "%s", jsonProblem(err))
+	if err := decode(op, r.Method, of.Many, answer, &made); err != nil {
+		return nil, err
 	}
 	if len(made) != len(bodies) {
 		return nil, BadAnswer(op, r.Method, "it has %d %s of %d", len(made), of.Many, len(bodies))

@@ -3,7 +3,6 @@ package client
 import (
 	"bytes"
 	"cmp"
-	"crypto/sha256"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -13,6 +12,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -35,8 +35,6 @@ type Credentials struct {
 	auth     func() gophercloud.AuthOptions
 	endpoint gophercloud.EndpointOpts
 	tls      *tls.Config
-	// digest is over the contents of all files that the credentials come from. It is a function for the same reason.
-	digest func() [sha256.Size]byte
 	// to limits where they may lead; nil for the operator's own, which have no limits.
 	to *Confinement
 }
@@ -57,41 +55,22 @@ func newCredentials(
 	}
 }
 
-// SameAs reports whether both come from the same contents. These are clouds.yaml, secure.yaml, the CA certificates, the
-// client certificate and its key. A Secret's keys may contain them.
+// SameAs reports whether both log in alike: with the same secrets, to the same project and endpoint, with the same
+// trust.
 func (c Credentials) SameAs(other Credentials) bool {
-	return c.digest != nil && other.digest != nil && c.digest() == other.digest()
+	if c.auth == nil || other.auth == nil {
+		return false
+	}
+	return reflect.DeepEqual(c.auth(), other.auth()) && c.endpoint.Region == other.endpoint.Region &&
+		c.endpoint.Availability == other.endpoint.Availability && sameTLS(c.tls, other.tls)
 }
 
-// digested records the contents that the credentials come from.
-func (c Credentials) digested(contents ...[]byte) Credentials {
-	sum := sha256.New()
-	for _, content := range contents {
-		fmt.Fprintf(sum, "%d:", len(content))
-		sum.Write(content)
-	}
-	digest := [sha256.Size]byte(sum.Sum(nil))
-	c.digest = func() [sha256.Size]byte { return digest }
-	return c
-}
-
-// readPEM reads the certificates and keys that a cloud or, with priority, the OS_ variables name. It is only for the
-// digest. An unreadable file is an error when the credentials are parsed, if they need it.
-func readPEM(cloud clouds.Cloud) (contents [][]byte) {
-	for variable, path := range map[string]string{
-		"OS_CACERT": cloud.CACertFile, "OS_CERT": cloud.ClientCertFile, "OS_KEY": cloud.ClientKeyFile,
-	} {
-		path = cmp.Or(os.Getenv(variable), path)
-		if rest, ok := strings.CutPrefix(path, "~/"); ok {
-			if home, err := os.UserHomeDir(); err == nil {
-				path = filepath.Join(home, rest)
-			}
-		}
-		content, _ := os.ReadFile(path)
-		contents = append(contents, append([]byte(variable), content...))
-	}
-	slices.SortFunc(contents, bytes.Compare)
-	return contents
+// sameTLS compares the settings that credentials make. A certificate has one key only, so that is not compared.
+func sameTLS(a, b *tls.Config) bool {
+	return a.InsecureSkipVerify == b.InsecureSkipVerify && a.RootCAs.Equal(b.RootCAs) &&
+		slices.EqualFunc(a.Certificates, b.Certificates, func(a, b tls.Certificate) bool {
+			return slices.EqualFunc(a.Certificate, b.Certificate, bytes.Equal)
+		})
 }
 
 // String names the cloud and the address, without secrets.
@@ -129,49 +108,40 @@ func LoadCredentials(name string) (Credentials, error) {
 		}
 		return credentialsFromEnvironment()
 	}
-
-	path, err := findCloudsFile()
+	credentials, err := credentialsFromFiles(name)
 	if err != nil {
 		return Credentials{}, fmt.Errorf("cloud %q: %w", name, err)
 	}
+	return credentials, nil
+}
+
+// credentialsFromFiles reads a cloud from clouds.yaml and from secure.yaml beside it.
+func credentialsFromFiles(name string) (Credentials, error) {
+	path, err := findCloudsFile()
+	if err != nil {
+		return Credentials{}, err
+	}
 	content, err := os.ReadFile(path)
 	if err != nil {
-		return Credentials{}, fmt.Errorf("cloud %q: reading %s: %w", name, path, pathCause(err))
+		return Credentials{}, fmt.Errorf("reading %s: %w", path, pathCause(err))
 	}
 	// Parse it before gophercloud does, for errors that list the choices.
 	var file clouds.Clouds
 	if err := yaml.Unmarshal(content, &file); err != nil {
-		return Credentials{}, fmt.Errorf("cloud %q: %s is not a clouds.yaml: %w", name, path, yamlProblem(err))
+		return Credentials{}, fmt.Errorf("%s is not a clouds.yaml: %w", path, yamlProblem(err))
 	}
 	cloud, ok := file.Clouds[name]
 	if !ok {
-		return Credentials{}, fmt.Errorf("cloud %q is not in %s: it has %s", name, path, cloudNames(file.Clouds))
+		return Credentials{}, fmt.Errorf("it is not in %s, which has %s", path, cloudNames(file.Clouds))
 	}
 	if cloud.AuthInfo == nil {
-		// gophercloud panics if a cloud has no auth.
-		cloud.AuthInfo = &clouds.AuthInfo{}
-		content, err = yaml.Marshal(clouds.Clouds{Clouds: map[string]clouds.Cloud{name: cloud}})
-		if err != nil {
-			return Credentials{}, fmt.Errorf("cloud %q: %s: %w", name, path, yamlProblem(err))
-		}
+		cloud.AuthInfo = &clouds.AuthInfo{} // gophercloud panics if a cloud has no auth
 	}
 	secure, err := readSecureFile(filepath.Join(filepath.Dir(path), "secure.yaml"))
 	if err != nil {
-		return Credentials{}, fmt.Errorf("cloud %q: %w", name, err)
-	}
-	// The digest's contents are read before the parser reads the files. If a file changes in between, the next digest
-	// differs.
-	var secrets clouds.Clouds
-	if err := yaml.Unmarshal(secure, &secrets); err != nil {
-		return Credentials{}, fmt.Errorf("cloud %q: secure.yaml: %w", name, yamlProblem(err))
-	}
-	contents := append([][]byte{content, secure}, readPEM(cloud)...)
-	contents = append(contents, readPEM(secrets.Clouds[name])...)
-	credentials, err := parse(name, path, content, secure)
-	if err != nil {
 		return Credentials{}, err
 	}
-	return credentials.digested(contents...), nil
+	return parse(name, path, cloud, secure)
 }
 
 // readSecureFile reads the secrets file beside clouds.yaml; nil if there is none. It decodes it here, because
@@ -201,82 +171,62 @@ const environmentCloud = "environment"
 // credentialsFromEnvironment reads the OS_ variables with the parser of clouds.yaml, because that one distinguishes the
 // domains of user and project.
 func credentialsFromEnvironment() (Credentials, error) {
-	authInfo := map[string]string{}
-	for key, variables := range map[string][]string{
-		"auth_url":                      {"OS_AUTH_URL"},
-		"username":                      {"OS_USERNAME"},
-		"user_id":                       {"OS_USER_ID", "OS_USERID"},
-		"password":                      {"OS_PASSWORD"},
-		"token":                         {"OS_TOKEN"},
-		"project_id":                    {"OS_PROJECT_ID", "OS_TENANT_ID"},
-		"project_name":                  {"OS_PROJECT_NAME", "OS_TENANT_NAME"},
-		"user_domain_id":                {"OS_USER_DOMAIN_ID"},
-		"user_domain_name":              {"OS_USER_DOMAIN_NAME"},
-		"project_domain_id":             {"OS_PROJECT_DOMAIN_ID"},
-		"project_domain_name":           {"OS_PROJECT_DOMAIN_NAME"},
-		"domain_id":                     {"OS_DOMAIN_ID"},
-		"domain_name":                   {"OS_DOMAIN_NAME"},
-		"application_credential_id":     {"OS_APPLICATION_CREDENTIAL_ID"},
-		"application_credential_name":   {"OS_APPLICATION_CREDENTIAL_NAME"},
-		"application_credential_secret": {"OS_APPLICATION_CREDENTIAL_SECRET"},
-	} {
-		for _, variable := range variables {
-			if value := os.Getenv(variable); value != "" {
-				authInfo[key] = value
-				break
-			}
-		}
+	auth := &clouds.AuthInfo{
+		AuthURL:                     os.Getenv("OS_AUTH_URL"),
+		Username:                    os.Getenv("OS_USERNAME"),
+		UserID:                      cmp.Or(os.Getenv("OS_USER_ID"), os.Getenv("OS_USERID")),
+		Password:                    os.Getenv("OS_PASSWORD"),
+		Token:                       os.Getenv("OS_TOKEN"),
+		ProjectID:                   cmp.Or(os.Getenv("OS_PROJECT_ID"), os.Getenv("OS_TENANT_ID")),
+		ProjectName:                 cmp.Or(os.Getenv("OS_PROJECT_NAME"), os.Getenv("OS_TENANT_NAME")),
+		UserDomainID:                os.Getenv("OS_USER_DOMAIN_ID"),
+		UserDomainName:              os.Getenv("OS_USER_DOMAIN_NAME"),
+		ProjectDomainID:             os.Getenv("OS_PROJECT_DOMAIN_ID"),
+		ProjectDomainName:           os.Getenv("OS_PROJECT_DOMAIN_NAME"),
+		DomainID:                    os.Getenv("OS_DOMAIN_ID"),
+		DomainName:                  os.Getenv("OS_DOMAIN_NAME"),
+		ApplicationCredentialID:     os.Getenv("OS_APPLICATION_CREDENTIAL_ID"),
+		ApplicationCredentialName:   os.Getenv("OS_APPLICATION_CREDENTIAL_NAME"),
+		ApplicationCredentialSecret: os.Getenv("OS_APPLICATION_CREDENTIAL_SECRET"),
 	}
-	if authInfo["application_credential_secret"] == "" && authInfo["token"] == "" {
-		for _, either := range [][]string{
-			{"OS_USERNAME", "OS_USER_ID", "OS_USERID"},
-			{"OS_PASSWORD"},
-			{"OS_PROJECT_NAME", "OS_PROJECT_ID", "OS_TENANT_NAME", "OS_TENANT_ID"},
-		} {
-			if !slices.ContainsFunc(either, func(variable string) bool { return os.Getenv(variable) != "" }) {
-				return Credentials{}, fmt.Errorf("OS_AUTH_URL is set and %s is not: set it too, or name a cloud of "+
-					"clouds.yaml with --cloud", either[0])
-			}
-		}
+	missing := ""
+	switch {
+	case auth.ApplicationCredentialSecret != "" || auth.Token != "":
+	case auth.Username == "" && auth.UserID == "":
+		missing = "OS_USERNAME"
+	case auth.Password == "":
+		missing = "OS_PASSWORD"
+	case auth.ProjectName == "" && auth.ProjectID == "":
+		missing = "OS_PROJECT_NAME"
 	}
-	cloud := map[string]any{"auth": authInfo}
-	for key, variable := range map[string]string{"cacert": "OS_CACERT", "cert": "OS_CERT", "key": "OS_KEY"} {
-		if value := os.Getenv(variable); value != "" {
-			cloud[key] = value
-		}
+	if missing != "" {
+		return Credentials{}, fmt.Errorf("OS_AUTH_URL is set and %s is not: set it too, or name a cloud of "+
+			"clouds.yaml with --cloud", missing)
 	}
-	content, err := yaml.Marshal(map[string]any{"clouds": map[string]any{environmentCloud: cloud}})
-	if err != nil {
-		return Credentials{}, fmt.Errorf("reading the OS_ variables: %w", err)
-	}
-	contents := readPEM(clouds.Cloud{})
-	credentials, err := parse(environmentCloud, "the OS_ variables", content, nil)
-	if err != nil {
-		return Credentials{}, err
-	}
-	return credentials.digested(contents...), nil
+	return parse(environmentCloud, "the OS_ variables", clouds.Cloud{AuthInfo: auth}, nil)
 }
 
-// parse creates credentials from the cloud's entry in content and secure. content is a clouds.yaml that came from
-// source; secure is a secure.yaml or nil.
-func parse(name, source string, content, secure []byte) (Credentials, error) {
-	options := []clouds.ParseOption{
-		clouds.WithCloudName(name), clouds.WithCloudsYAML(bytes.NewReader(content)),
-		clouds.WithRegion(os.Getenv("OS_REGION_NAME")),
+// parse creates credentials from a cloud's entry in a clouds.yaml, which came from source. secure is a secure.yaml or
+// nil. It also reads the OS_ variables for the region, the interface and TLS.
+func parse(name, source string, cloud clouds.Cloud, secure []byte) (Credentials, error) {
+	fail := func(err error) (Credentials, error) { return Credentials{}, fmt.Errorf("%s: %w", source, err) }
+	content, err := yaml.Marshal(clouds.Clouds{Clouds: map[string]clouds.Cloud{name: cloud}})
+	if err != nil {
+		return fail(err)
 	}
+	options := []clouds.ParseOption{clouds.WithCloudName(name), clouds.WithCloudsYAML(bytes.NewReader(content))}
 	if secure != nil {
 		options = append(options, clouds.WithSecureYAML(bytes.NewReader(secure)))
 	}
 	auth, endpoint, tlsConfig, err := clouds.Parse(options...)
 	if err != nil {
-		return Credentials{}, fmt.Errorf("cloud %q: %s: %w", name, source, yamlProblem(err))
+		return fail(yamlProblem(err))
 	}
 	if auth.IdentityEndpoint == "" {
-		return Credentials{}, fmt.Errorf("cloud %q: %s gives no auth_url: add auth.auth_url, the address of Keystone",
-			name, source)
+		return fail(errors.New("auth_url is missing: add auth.auth_url, the address of Keystone"))
 	}
 	if err := checkAuth(auth, inFiles); err != nil {
-		return Credentials{}, fmt.Errorf("cloud %q: %s: %w", name, source, err)
+		return fail(err)
 	}
 	auth.AllowReauth = auth.TokenID == ""
 	return newCredentials(name, auth, endpoint, tlsConfig), nil

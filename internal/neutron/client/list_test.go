@@ -195,8 +195,7 @@ func FuzzAnswersToLists(f *testing.F) {
 		if json.Unmarshal(text, &answer) != nil {
 			return
 		}
-		_, _ = hasNext("list", "networks", answer)
-		if page, err := decodePage[listed]("list", "networks", answer); (page == nil) == (err == nil) {
+		if page, _, err := decodePage[listed]("list", networkList, answer); (page == nil) == (err == nil) {
 			t.Errorf("got %v and %v", page, err)
 		}
 	})

@@ -125,7 +125,7 @@ func TestLoadedCABundleIsTheOneInTheFile(t *testing.T) {
 	}
 }
 
-func TestEveryFileOfTheCredentialsCounts(t *testing.T) {
+func TestAChangeInEachFileIsDetected(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, content string) {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
@@ -141,7 +141,7 @@ func TestEveryFileOfTheCredentialsCounts(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, content := range map[string]string{
-		"clouds.yaml": entry + " # changed", "secure.yaml": "clouds: {c: {auth: {password: two}}}",
+		"clouds.yaml": strings.Replace(entry, "project_id: p", "project_id: q", 1), "secure.yaml": "clouds: {c: {auth: {password: two}}}",
 	} {
 		write(name, content)
 		next, err := LoadCredentials("c")

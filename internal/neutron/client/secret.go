@@ -70,7 +70,7 @@ func SecretCredentials(
 	}
 	credentials := newCredentials(name, auth, endpoint, tlsConfig)
 	credentials.to = to
-	return credentials.digested(content, []byte(entry), data[SecretCACert], data[SecretCert], data[SecretKey]), nil
+	return credentials, nil
 }
 
 // secretEntry finds a cloud in a clouds.yaml.

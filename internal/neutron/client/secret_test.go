@@ -214,8 +214,8 @@ func TestASecretBringsItsOwnCertificates(t *testing.T) {
 	}
 }
 
-func TestSecretsAreTheSameWhereAllThatIsReadIs(t *testing.T) {
-	cert, _ := pemPair(t)
+func TestSameAsComparesEverythingThatALogInUses(t *testing.T) {
+	cert, key := pemPair(t)
 	read := func(data map[string][]byte, entry string) Credentials {
 		t.Helper()
 		c, err := SecretCredentials("team/x", data, entry, confinement(t, false))
@@ -230,12 +230,18 @@ func TestSecretsAreTheSameWhereAllThatIsReadIs(t *testing.T) {
 	if !was.SameAs(read(unread, "")) {
 		t.Error("a key that is not read makes them others")
 	}
+	if !was.SameAs(read(secretOf(entryOf(passwordAuth, "")), "mine")) {
+		t.Error("the only entry, by its name, differs from itself")
+	}
 	trusting := secretOf(entryOf(passwordAuth, ""))
 	trusting[SecretCACert] = cert
+	withCert := secretOf(entryOf(passwordAuth, ""))
+	withCert[SecretCert], withCert[SecretKey] = cert, key
 	for name, other := range map[string]Credentials{
-		"another region":    read(secretOf(entryOf(passwordAuth, "region_name: r")), ""),
-		"another CA bundle": read(trusting, ""),
-		"an entry by name":  read(secretOf(entryOf(passwordAuth, "")), "mine"),
+		"another region":         read(secretOf(entryOf(passwordAuth, "region_name: r")), ""),
+		"another CA bundle":      read(trusting, ""),
+		"a client's certificate": read(withCert, ""),
+		"another password":       read(secretOf(entryOf(strings.Replace(passwordAuth, canaryPassword, "other", 1), "")), ""),
 	} {
 		if was.SameAs(other) {
 			t.Errorf("%s makes no difference", name)
