@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/tools/record"
 	"k8s.io/klog/v2"
 
+	"cloudteam.ztgame.com/network-controller/internal/controller/managed"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 	clientset "cloudteam.ztgame.com/network-controller/pkg/client/clientset/versioned"
 	clientsetscheme "cloudteam.ztgame.com/network-controller/pkg/client/clientset/versioned/scheme"
@@ -56,10 +57,13 @@ func Run(ctx context.Context, o Options) error {
 	logger.Info("Starting", "version", Version, "kubernetes", config.Host)
 	var confinement *client.Confinement
 	if o.needsCloud() {
-		if p.access, err = newOwnCloudAccess(o, election.permit, logger); err != nil {
-			return err
+		load := func() (client.Credentials, error) { return client.LoadCredentials(o.Cloud) }
+		credentials, err := load()
+		if err != nil {
+			return fmt.Errorf("credentials: %w", err)
 		}
-		confinement, err = client.NewConfinement(o.AllowedIdentityEndpoints, p.access.files.used, o.PermitInsecureClouds)
+		p.access = p.newCloudAccess(managed.CloudRef{}, credentials, load, logger)
+		confinement, err = client.NewConfinement(o.AllowedIdentityEndpoints, credentials, o.PermitInsecureClouds)
 		if err != nil {
 			return fmt.Errorf("--allowed-identity-endpoints: %w", err)
 		}

@@ -30,7 +30,7 @@ func (p *process) Has(namespace, name string) bool {
 // ready without it.
 func (p *process) startAttachment() {
 	p.group.Go(func() error {
-		if err := p.discovery.await(p.runCtx, networkResource); err != nil {
+		if err := p.discovery.await(p.runCtx, discoveryPoll, crdMissing, networkResource); err != nil {
 			return nil //nolint:nilerr // told to stop before the CRD was there
 		}
 		installed, err := p.discovery.installed(p.runCtx, attachmentcontroller.Resource)
@@ -40,7 +40,8 @@ func (p *process) startAttachment() {
 		if !installed {
 			close(p.attachmentsKnown)
 		}
-		err = attachmentcontroller.AwaitCRD(p.runCtx, p.discovery.until(p.runCtx), attachmentPoll)
+		err = p.discovery.await(p.runCtx, attachmentPoll, "NetworkAttachmentDefinitions are not installed; the controller "+
+			"starts when Multus installs them", attachmentcontroller.Resource)
 		if err != nil {
 			return nil //nolint:nilerr // told to stop before the CRD was there
 		}
@@ -110,21 +111,14 @@ func (p *process) enqueueDeclaring(obj any) {
 	}
 }
 
-// resolving is a controller whose syncs look up declared names. It starts when the cache of
-// NetworkAttachmentDefinitions is full, because a name that is in none of the caches counts as not found.
-type resolving struct {
-	started
-	known <-chan struct{}
-}
-
-// Run implements started.
-func (r resolving) Run(ctx context.Context, workers int) error {
+// awaitAttachments waits until the cache of NetworkAttachmentDefinitions is full: a declared name that is in none of the
+// caches counts as not found.
+func (p *process) awaitAttachments(ctx context.Context) {
 	timeout := time.NewTimer(attachmentTimeout)
 	defer timeout.Stop()
 	select {
-	case <-r.known:
+	case <-p.attachmentsKnown:
 	case <-timeout.C:
 	case <-ctx.Done():
 	}
-	return r.started.Run(ctx, workers)
 }

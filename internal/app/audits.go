@@ -91,23 +91,20 @@ type auditLog struct {
 	logger klog.Logger
 	// recovered is called when an audit succeeds after a failed one.
 	recovered func()
-
-	mu     sync.Mutex
-	first  chan struct{}
+	// first is closed when the first audit has ended, with or without success.
+	first chan struct{}
+	// failed is whether the last audit failed.
 	failed bool
-	ended  bool
 }
 
+// audited implements inventory.Options.Audited. An Inventory makes one audit at a time.
 func (a *auditLog) audited(audit inventory.Audit) {
-	a.mu.Lock()
 	recovered := a.failed && audit.Err == nil
 	again := a.failed && audit.Err != nil
 	a.failed = audit.Err != nil
-	if !a.ended {
-		a.ended = true
-		close(a.firstLocked())
+	if !a.begun() {
+		close(a.first)
 	}
-	a.mu.Unlock()
 
 	switch {
 	case again:
@@ -132,26 +129,12 @@ func (a *auditLog) audited(audit inventory.Audit) {
 }
 
 // begun reports whether the first audit has ended, with or without success.
-func (a *auditLog) begun() bool {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.ended
-}
+func (a *auditLog) begun() bool { return isClosed(a.first) }
 
 // awaitFirst returns when the first audit has ended, with or without success, or when ctx is done.
 func (a *auditLog) awaitFirst(ctx context.Context) {
-	a.mu.Lock()
-	first := a.firstLocked()
-	a.mu.Unlock()
 	select {
-	case <-first:
+	case <-a.first:
 	case <-ctx.Done():
 	}
-}
-
-func (a *auditLog) firstLocked() chan struct{} {
-	if a.first == nil {
-		a.first = make(chan struct{})
-	}
-	return a.first
 }

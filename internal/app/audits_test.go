@@ -34,7 +34,7 @@ func TestAuditLogTellsWhatChanged(t *testing.T) {
 			logger := ktesting.NewLogger(t,
 				ktesting.NewConfig(ktesting.Verbosity(0), ktesting.BufferLogs(true)))
 			recovered := 0
-			a := &auditLog{logger: logger, recovered: func() { recovered++ }}
+			a := &auditLog{logger: logger, recovered: func() { recovered++ }, first: make(chan struct{})}
 			for _, audit := range c.audits {
 				a.audited(audit)
 			}
@@ -53,7 +53,7 @@ func TestAwaitFirst(t *testing.T) {
 	for name, audit := range map[string]inventory.Audit{"a good audit": {}, "a failed audit": {Err: errors.New("down")}} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				a := &auditLog{logger: klog.Background(), recovered: func() {}}
+				a := &auditLog{logger: klog.Background(), recovered: func() {}, first: make(chan struct{})}
 				waited := make(chan struct{})
 				go func() { a.awaitFirst(t.Context()); close(waited) }()
 				<-time.After(time.Hour)

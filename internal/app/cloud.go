@@ -2,7 +2,6 @@ package app
 
 import (
 	"context"
-	"fmt"
 	"sync"
 	"time"
 
@@ -32,38 +31,26 @@ type cloudAccess struct {
 	cloud  *client.Cloud
 	files  credentialsFiles
 	logger klog.Logger
-
-	mu sync.Mutex
-	// wake are called when objects that wait for the cloud can continue.
-	wake []func()
-}
-
-// newOwnCloudAccess opens the process's own cloud.
-func newOwnCloudAccess(o Options, permit func() error, logger klog.Logger) (*cloudAccess, error) {
-	load := func() (client.Credentials, error) { return client.LoadCredentials(o.Cloud) }
-	credentials, err := load()
-	if err != nil {
-		return nil, fmt.Errorf("credentials: %w", err)
-	}
-	return newCloudAccess(o, managed.CloudRef{}, credentials, load, permit, logger), nil
+	// wake enqueues the objects in the cloud when they can continue.
+	wake func()
 }
 
 // newCloudAccess opens a cloud with credentials, and replaces them when load returns others.
-func newCloudAccess(
-	o Options, ref managed.CloudRef, credentials client.Credentials, load func() (client.Credentials, error),
-	permit func() error, logger klog.Logger,
+func (p *process) newCloudAccess(
+	ref managed.CloudRef, credentials client.Credentials, load func() (client.Credentials, error), logger klog.Logger,
 ) *cloudAccess {
 	logger.Info("Using the cloud", "cloud", credentials.String())
-	a := &cloudAccess{ref: ref, logger: logger}
+	a := &cloudAccess{ref: ref, logger: logger, wake: func() { p.audience.wake(ref) }}
 	a.files = credentialsFiles{
 		ref: ref, load: load, used: credentials, look: make(chan struct{}, 1), logger: logger,
 		replaced: func() {
 			logger.Info("Logged in with changed credentials")
-			a.wakeAll()
+			a.wake()
 		},
 	}
 	a.cloud = client.NewCloud(credentials, client.Options{
-		Timeout: o.CloudTimeout, Probe: inventory.Probe, UserAgent: userAgent(), Permit: permit, Outage: a.outage,
+		Timeout: p.options.CloudTimeout, Probe: inventory.Probe, UserAgent: userAgent(), Permit: p.election.permit,
+		Outage: a.outage,
 		Called: func(c client.Call) {
 			countCall(c)
 			if c.Op == client.OpLogin && c.Err != nil {
@@ -83,21 +70,6 @@ func (a *cloudAccess) run(ctx context.Context) {
 	both.Wait()
 }
 
-// woken adds a function to call, from any goroutine, when objects that wait for the cloud can continue.
-func (a *cloudAccess) woken(wake func()) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.wake = append(a.wake, wake)
-}
-
-func (a *cloudAccess) wakeAll() {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	for _, wake := range a.wake {
-		wake()
-	}
-}
-
 // outage implements client.Options.Outage.
 func (a *cloudAccess) outage(o client.Outage) {
 	if o.Over.IsZero() {
@@ -108,7 +80,7 @@ func (a *cloudAccess) outage(o client.Outage) {
 	}
 	outage.WithLabelValues(labelsOf(a.ref)...).Set(0)
 	a.logger.Info("The cloud responds again", "after", o.Over.Sub(o.Since).Round(time.Millisecond))
-	a.wakeAll()
+	a.wake()
 }
 
 // credentialsFiles replaces credentials when their files, or their Secret, change.

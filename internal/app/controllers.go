@@ -49,6 +49,8 @@ var (
 	fooResource     = v1alpha1.SchemeGroupVersion.WithResource("foos")
 )
 
+const crdMissing = "Waiting for a CRD; install it with kubectl apply -f config/crd/"
+
 // process is what the controllers are built from.
 type process struct {
 	options Options
@@ -127,13 +129,25 @@ type started interface {
 	Run(ctx context.Context, workers int) error
 }
 
+// delayed is a controller that first waits for what its syncs need, once this process is the leader.
+type delayed struct {
+	started
+	await func(context.Context)
+}
+
+// Run implements started.
+func (d delayed) Run(ctx context.Context, workers int) error {
+	d.await(ctx)
+	return d.started.Run(ctx, workers)
+}
+
 // start runs a controller once the API server serves the resources. A controller with a missing CRD does not hold up
 // the others: its informers do not exist before build is called.
 func (p *process) start(name string, build func() (started, error), needs ...schema.GroupVersionResource) {
 	var c atomic.Pointer[started]
 	p.readiness.add(name, func() bool { built := c.Load(); return built != nil && (*built).HasSynced() })
 	p.group.Go(func() error {
-		if err := p.discovery.await(p.runCtx, needs...); err != nil {
+		if err := p.discovery.await(p.runCtx, discoveryPoll, crdMissing, needs...); err != nil {
 			return nil //nolint:nilerr // told to stop before the CRD was there
 		}
 		built, err := p.build(build)
@@ -235,7 +249,7 @@ func (p *process) buildDeployment() (started, error) {
 		return nil, err
 	}
 	p.declaring = append(p.declaring, c.EnqueueDeclaring)
-	return resolving{c, p.attachmentsKnown}, nil
+	return delayed{c, p.awaitAttachments}, nil
 }
 
 func (p *process) buildPod() (started, error) {
@@ -248,7 +262,7 @@ func (p *process) buildPod() (started, error) {
 		return nil, err
 	}
 	p.declaring = append(p.declaring, c.EnqueueDeclaring)
-	return resolving{c, p.attachmentsKnown}, nil
+	return delayed{c, p.awaitAttachments}, nil
 }
 
 // consumers returns the caches that the controllers of Deployments and Pods share. The caller holds building.

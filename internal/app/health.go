@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"net/http/pprof"
+	_ "net/http/pprof" // served by profiles
 	"net/netip"
 	"strings"
 	"sync"
@@ -56,25 +56,16 @@ func (r *readiness) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 // profilingPath is the path that Kubernetes components use for profiles.
 const profilingPath = "/debug/pprof/"
 
-// profiles serves net/http/pprof on loopback only. /metrics and the health checks need no authorization, but a profile
-// costs CPU for as long as the caller wants, and shows the command line. kubectl port-forward connects from the Pod's
-// own loopback, and Kubernetes authorizes it.
-func profiles() http.Handler {
-	mux := http.NewServeMux()
-	mux.HandleFunc("GET "+profilingPath, pprof.Index)
-	mux.HandleFunc("GET "+profilingPath+"cmdline", pprof.Cmdline)
-	mux.HandleFunc("GET "+profilingPath+"profile", pprof.Profile)
-	mux.HandleFunc("GET "+profilingPath+"symbol", pprof.Symbol)
-	mux.HandleFunc("POST "+profilingPath+"symbol", pprof.Symbol)
-	mux.HandleFunc("GET "+profilingPath+"trace", pprof.Trace)
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		caller, err := netip.ParseAddrPort(r.RemoteAddr)
-		if err != nil || !caller.Addr().Unmap().IsLoopback() {
-			http.Error(w, "profiles are served on loopback only; use kubectl port-forward", http.StatusForbidden)
-			return
-		}
-		mux.ServeHTTP(w, r)
-	})
+// profiles serves net/http/pprof, which registers itself with http.DefaultServeMux, on loopback only. /metrics and the
+// health checks need no authorization, but a profile costs CPU for as long as the caller wants, and shows the command
+// line. kubectl port-forward connects from the Pod's own loopback, and Kubernetes authorizes it.
+func profiles(w http.ResponseWriter, r *http.Request) {
+	caller, err := netip.ParseAddrPort(r.RemoteAddr)
+	if err != nil || !caller.Addr().Unmap().IsLoopback() {
+		http.Error(w, "profiles are served on loopback only; use kubectl port-forward", http.StatusForbidden)
+		return
+	}
+	http.DefaultServeMux.ServeHTTP(w, r)
 }
 
 // listen opens --bind-address and returns the function that serves it until its context is done. live is the check
@@ -96,7 +87,7 @@ func listen(o Options, live func(*http.Request) error, ready http.Handler) (func
 	mux.Handle("GET /readyz", ready)
 	mux.Handle("GET /metrics", legacyregistry.Handler())
 	if o.Profiling {
-		mux.Handle(profilingPath, profiles())
+		mux.HandleFunc(profilingPath, profiles)
 	}
 	server := &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second}
 

@@ -116,7 +116,7 @@ func TestProfilesAreForLoopbackAlone(t *testing.T) {
 			request := httptest.NewRequest(http.MethodGet, c.path, nil)
 			request.RemoteAddr = c.caller
 			answer := httptest.NewRecorder()
-			profiles().ServeHTTP(answer, request)
+			profiles(answer, request)
 			if answer.Code != c.want {
 				t.Errorf("%d, want %d: %s", answer.Code, c.want, answer.Body)
 			}

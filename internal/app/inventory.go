@@ -70,8 +70,9 @@ func (p *process) inventory() *sharedInventory {
 
 // newInventory makes the Inventory of a cloud, which notifies the audience.
 func (p *process) newInventory(access *cloudAccess, logger klog.Logger) *sharedInventory {
-	wake := func() { p.audience.wake(access.ref) }
-	s := &sharedInventory{audits: &auditLog{ref: access.ref, logger: logger, recovered: wake}}
+	s := &sharedInventory{audits: &auditLog{
+		ref: access.ref, logger: logger, recovered: access.wake, first: make(chan struct{}),
+	}}
 	s.Inventory = inventory.New(access.cloud, p.cluster, inventory.Options{
 		Interval: p.options.AuditInterval,
 		MaxCalls: p.options.CloudMaxCalls,
@@ -79,28 +80,15 @@ func (p *process) newInventory(access *cloudAccess, logger klog.Logger) *sharedI
 		Moved:    func(uid string) { p.audience.tell(func(user inventoryUser) { user.Moved(uid) }) },
 		Audited:  s.audits.audited,
 	})
-	access.woken(wake)
 	return s
 }
 
 // serve lets a controller start after the first audit of the process's own cloud, and adds it to the audience then. An
 // audit that failed suffices: the first syncs report why.
 func (p *process) serve(c inventoryUser) started {
-	return audited{c, p.shared, &p.audience, p.election}
-}
-
-// audited is a controller that starts after the first audit.
-type audited struct {
-	inventoryUser
-	inventory *sharedInventory
-	audience  *audience
-	election  *election
-}
-
-// Run implements started. The process is the leader.
-func (a audited) Run(ctx context.Context, workers int) error {
-	a.inventory.audits.awaitFirst(ctx)
-	a.ActSince(a.election.since)
-	a.audience.add(a.inventoryUser)
-	return a.inventoryUser.Run(ctx, workers)
+	return delayed{c, func(ctx context.Context) {
+		p.shared.audits.awaitFirst(ctx)
+		c.ActSince(p.election.since)
+		p.audience.add(c)
+	}}
 }

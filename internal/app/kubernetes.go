@@ -24,7 +24,6 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/klog/v2"
 
-	attachmentcontroller "cloudteam.ztgame.com/network-controller/internal/controller/attachment"
 	"cloudteam.ztgame.com/network-controller/internal/redact"
 	"cloudteam.ztgame.com/network-controller/internal/selection"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
@@ -133,21 +132,6 @@ func newDiscoverer(client discovery.DiscoveryInterface) *discoverer {
 	}
 }
 
-// until returns an attachmentcontroller.Discovery whose requests end with ctx: the clients have no timeout.
-func (d *discoverer) until(ctx context.Context) attachmentcontroller.Discovery {
-	return discovererUntil{d, ctx}
-}
-
-type discovererUntil struct {
-	*discoverer
-	ctx context.Context
-}
-
-// ServerResourcesForGroupVersion implements attachmentcontroller.Discovery.
-func (d discovererUntil) ServerResourcesForGroupVersion(groupVersion string) (*metav1.APIResourceList, error) {
-	return d.ServerResourcesForGroupVersionWithContext(d.ctx, groupVersion)
-}
-
 // serves reports whether the API server serves a resource.
 func (d *discoverer) serves(ctx context.Context, resource schema.GroupVersionResource) (bool, error) {
 	list, err := d.ServerResourcesForGroupVersionWithContext(ctx, resource.GroupVersion().String())
@@ -176,17 +160,18 @@ func (d *discoverer) installed(ctx context.Context, resource schema.GroupVersion
 const discoveryPoll = 2 * time.Second
 
 // await waits until the API server serves the resources, because the CRDs may be installed after the controller
-// starts. Its only error is ctx's.
-func (d *discoverer) await(ctx context.Context, resources ...schema.GroupVersionResource) error {
+// starts. It logs once for each resource that it is missing. Its only error is ctx's.
+func (d *discoverer) await(
+	ctx context.Context, poll time.Duration, missing string, resources ...schema.GroupVersionResource,
+) error {
 	for _, resource := range resources {
-		err := wait.PollUntilContextCancel(ctx, discoveryPoll, true, func(ctx context.Context) (bool, error) {
+		err := wait.PollUntilContextCancel(ctx, poll, true, func(ctx context.Context) (bool, error) {
 			ok, err := d.serves(ctx, resource)
 			switch {
 			case ok:
 				return true, nil
 			case err == nil && d.first(resource):
-				klog.FromContext(ctx).Info("Waiting for a CRD; install it with kubectl apply -f config/crd/",
-					"resource", resource.GroupResource().String(), "version", resource.Version)
+				klog.FromContext(ctx).Info(missing, "resource", resource.GroupResource().String(), "version", resource.Version)
 			case err != nil && ctx.Err() == nil && d.first(resource.GroupVersion()):
 				klog.FromContext(ctx).Info("Waiting for the Kubernetes API server", "err", err)
 			}

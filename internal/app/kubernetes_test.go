@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"encoding/pem"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -24,7 +25,10 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	"k8s.io/client-go/tools/record"
+	"k8s.io/klog/v2"
+	"k8s.io/klog/v2/ktesting"
 
+	attachmentcontroller "cloudteam.ztgame.com/network-controller/internal/controller/attachment"
 	"cloudteam.ztgame.com/network-controller/internal/controller/consumer"
 	deploymentcontroller "cloudteam.ztgame.com/network-controller/internal/controller/deployment"
 	"cloudteam.ztgame.com/network-controller/internal/selection"
@@ -64,6 +68,73 @@ func TestACRDPassesForMissingByTheAPIServersWordAlone(t *testing.T) {
 			t.Errorf("the CRD of Foos is installed: %t, %v, want false", yes, err)
 		}
 	})
+}
+
+// playedDiscovery is an API server that serves one group, and counts requests.
+type playedDiscovery struct {
+	discovery.ServerResourcesInterfaceWithContext
+	asked    int
+	resource string
+	err      error
+}
+
+func (d *playedDiscovery) ServerResourcesForGroupVersionWithContext(
+	_ context.Context, groupVersion string,
+) (*metav1.APIResourceList, error) {
+	d.asked++
+	if groupVersion != "k8s.cni.cncf.io/v1" {
+		return nil, apierrors.NewNotFound(attachmentcontroller.Resource.GroupResource(), "")
+	}
+	return &metav1.APIResourceList{APIResources: []metav1.APIResource{{Name: d.resource}}}, d.err
+}
+
+func TestAwaitPollsUntilTheResourceIsServed(t *testing.T) {
+	resource := attachmentcontroller.Resource
+	for name, c := range map[string]struct {
+		resource string
+		err      error
+	}{
+		"the group is not served":             {"", apierrors.NewNotFound(resource.GroupResource(), "")},
+		"the API server does not answer":      {"", errors.New("connection refused")},
+		"the group is served for another CRD": {"multi-networkpolicies", nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				served := &playedDiscovery{resource: c.resource, err: c.err}
+				d := &discoverer{ServerResourcesInterfaceWithContext: served}
+				done := make(chan error, 1)
+				logger := ktesting.NewLogger(t, ktesting.NewConfig(ktesting.BufferLogs(true)))
+				ctx := klog.NewContext(t.Context(), logger)
+				go func() { done <- d.await(ctx, 30*time.Second, "missing", resource) }()
+				<-time.After(95 * time.Second)
+				synctest.Wait()
+				if served.asked != 4 || len(done) > 0 {
+					t.Fatalf("asked %d times in 95 s, done %t; want 4, at the start and then each 30 s", served.asked, len(done) > 0)
+				}
+				if lines := logger.GetSink().(ktesting.Underlier).GetBuffer().Data(); len(lines) != 1 {
+					t.Errorf("%d lines are logged, want one: %v", len(lines), lines)
+				}
+				served.resource, served.err = resource.Resource, nil
+				<-time.After(30 * time.Second)
+				synctest.Wait()
+				if len(done) == 0 {
+					t.Fatal("it still waits")
+				}
+				if err := <-done; err != nil {
+					t.Error(err)
+				}
+			})
+		})
+	}
+}
+
+func TestAwaitEndsWithItsContext(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	d := &discoverer{ServerResourcesInterfaceWithContext: &playedDiscovery{}}
+	if err := d.await(ctx, time.Second, "missing", networkResource); !errors.Is(err, context.Canceled) {
+		t.Errorf("error %v, want that of the context", err)
+	}
 }
 
 // A pool counts a Pod once the Pod's ReplicaSet is known, whose event is the last that tells of either.

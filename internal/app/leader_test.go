@@ -494,7 +494,9 @@ func TestAControllerActsSinceItsProcessLeads(t *testing.T) {
 		lease := &playedLease{}
 		former := newCandidate(t, lease, "a")
 		c := newCandidate(t, lease, "b")
-		p := &process{election: c.election, runCtx: t.Context(), shared: &sharedInventory{audits: &auditLog{}}}
+		p := &process{election: c.election, runCtx: t.Context(), shared: &sharedInventory{audits: &auditLog{
+			first: make(chan struct{}),
+		}}}
 		p.shared.audits.logger, p.shared.audits.recovered = klog.FromContext(quietly(t)), func() {}
 		p.shared.audits.audited(inventory.Audit{})
 		u := &playedUser{audience: &p.audience}

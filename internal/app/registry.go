@@ -190,7 +190,7 @@ func (c *secretCloud) begin(known secretState) *cloudSession {
 		}
 		return known.credentials, nil
 	}
-	access := newCloudAccess(c.p.options, c.secret.ref, known.credentials, load, c.p.election.permit, c.logger)
+	access := c.p.newCloudAccess(c.secret.ref, known.credentials, load, c.logger)
 	access.files.complain = func(err error) {
 		c.p.recorder.Eventf(&corev1.ObjectReference{
 			APIVersion: "v1", Kind: "Secret", Namespace: c.secret.ref.Namespace, Name: c.secret.ref.Secret, UID: known.uid,

@@ -31,7 +31,6 @@ import (
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 	clientsetscheme "cloudteam.ztgame.com/network-controller/pkg/client/clientset/versioned/scheme"
 	informers "cloudteam.ztgame.com/network-controller/pkg/client/informers/externalversions"
-	"cloudteam.ztgame.com/network-controller/test/harness"
 )
 
 // attachmentWorld is a namespace in which the attachment controller works, with the means of a fooWorld to wait for
@@ -74,33 +73,15 @@ var crds = schema.GroupVersionResource{
 	Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions",
 }
 
-// countedDiscovery counts how often it is asked.
-type countedDiscovery struct{ asked atomic.Int64 }
-
-func (d *countedDiscovery) ServerResourcesForGroupVersion(groupVersion string) (*metav1.APIResourceList, error) {
-	defer d.asked.Add(1)
-	return kubeClient.Discovery().ServerResourcesForGroupVersion(groupVersion)
-}
-
 // installAttachments installs the CRD of NetworkAttachmentDefinitions until the test ends, as Multus' own manifests
-// would, while the controller's wait for it goes on.
+// would.
 func installAttachments(t *testing.T) {
 	t.Helper()
-	ctx := logged(t)
 	w := &fooWorld{t: t}
-	discovery := &countedDiscovery{}
-	done := make(chan error, 1)
-	go func() { done <- attachment.AwaitCRD(ctx, discovery, 20*time.Millisecond) }()
-	eventually(w.t, func() error {
-		if n := discovery.asked.Load(); n < 3 {
-			return fmt.Errorf("asked for the CRD %d times so far", n)
-		}
-		return nil
-	})
-	if len(done) > 0 {
-		t.Fatalf("the wait ended (%v) before the CRD was installed", <-done)
+	served := func() error {
+		_, err := kubeClient.Discovery().ServerResourcesForGroupVersion(attachment.Resource.GroupVersion().String())
+		return err
 	}
-
 	crd := readObjects(t, filepath.Join("testdata", "network-attachment-definitions.yaml"))[0]
 	if _, err := anyAPI.Resource(crds).Create(t.Context(), crd, metav1.CreateOptions{
 		FieldValidation: metav1.FieldValidationStrict,
@@ -115,23 +96,14 @@ func installAttachments(t *testing.T) {
 			return
 		}
 		eventually(w.t, func() error {
-			_, err := discovery.ServerResourcesForGroupVersion(attachment.Resource.GroupVersion().String())
+			err := served()
 			if apierrors.IsNotFound(err) {
 				return nil
 			}
 			return fmt.Errorf("the API server still serves NetworkAttachmentDefinitions (%w)", err)
 		})
 	})
-	timer := time.NewTimer(harness.Patience)
-	defer timer.Stop()
-	select {
-	case err := <-done:
-		if err != nil {
-			t.Fatal(err)
-		}
-	case <-timer.C:
-		t.Fatalf("the wait goes on %s after the CRD was installed", harness.Patience)
-	}
+	eventually(w.t, served)
 }
 
 // serveAttachments runs the attachment controller in a namespace of its own until the test ends, with a resync each

@@ -2,7 +2,7 @@
 // keeps one with the Network's namespace and name. Multus uses it to connect Pods to the network.
 //
 // NetworkAttachmentDefinition is a kind of the Kubernetes Network Plumbing Working Group's "Kubernetes Network Custom
-// Resource Definition De-facto Standard". Clusters without Multus do not serve it. AwaitCRD waits until one does.
+// Resource Definition De-facto Standard". Clusters without Multus do not serve it. The caller waits until one does.
 package attachment
 
 import (
