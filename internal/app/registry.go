@@ -56,7 +56,7 @@ func (r *cloudRegistry) inventories() []orphan.Inventory {
 	defer r.mu.Unlock()
 	var all []orphan.Inventory
 	for _, c := range r.clouds {
-		if s := c.current(); s != nil && s.inventory.audits.begun() {
+		if _, s := c.state(); s != nil && s.inventory.audits.begun() {
 			all = append(all, s.inventory)
 		}
 	}
@@ -91,7 +91,7 @@ func (r *cloudRegistry) sweep() {
 		switch {
 		case named[ref]:
 			c.unnamed = time.Time{}
-			if s := c.secret.state(); s.problem != nil && time.Since(s.since) > closeAfter {
+			if known, _ := c.state(); known.problem != nil && time.Since(known.since) > closeAfter {
 				c.end()
 			}
 		case c.unnamed.IsZero():
@@ -111,23 +111,24 @@ func (r *cloudRegistry) open(ref managed.CloudRef) *secretCloud {
 		logger = logger.WithValues("entry", ref.Entry)
 	}
 	ctx, cancel := context.WithCancel(klog.NewContext(r.p.baseCtx, logger))
-	c := &secretCloud{p: r.p, ctx: ctx, cancel: cancel, logger: logger}
-	c.secret = &secretWatch{ref: ref, to: r.to, changed: c.changed}
-	r.p.base.Go(func() error { c.secret.run(ctx, r.p.kube); return nil })
+	c := &secretCloud{p: r.p, ref: ref, to: r.to, ctx: ctx, cancel: cancel, logger: logger}
+	r.p.base.Go(func() error { c.watch(); return nil })
 	return c
 }
 
 // secretCloud is a cloud with credentials in a Secret.
 type secretCloud struct {
 	p      *process
-	secret *secretWatch
+	ref    managed.CloudRef
+	to     *client.Confinement
 	logger klog.Logger
 	ctx    context.Context
 	cancel context.CancelFunc
 	// unnamed is since when no object uses it; zero while one does. The registry's lock guards it.
 	unnamed time.Time
 
-	mu sync.Mutex
+	mu    sync.Mutex
+	known secretState
 	// session is nil before there are credentials, and after they have been gone for closeAfter.
 	session *cloudSession
 }
@@ -141,15 +142,9 @@ type cloudSession struct {
 	cancel    context.CancelFunc
 }
 
-func (c *secretCloud) current() *cloudSession {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.session
-}
-
 // inventory implements managed.Clouds.In.
 func (c *secretCloud) inventory(removing bool) (managed.Inventory, error) {
-	known, s := c.secret.state(), c.current()
+	known, s := c.state()
 	open := s != nil && s.uid == known.uid && s.inventory.audits.begun()
 	outlived := removing && open && time.Since(known.since) <= closeAfter
 	switch {
@@ -163,37 +158,33 @@ func (c *secretCloud) inventory(removing bool) (managed.Inventory, error) {
 	return s.inventory, nil
 }
 
-// changed reacts to a change of the Secret.
-func (c *secretCloud) changed() {
-	known := c.secret.state()
-	c.mu.Lock()
+// renew makes the session use the credentials in the Secret. The caller holds mu.
+func (c *secretCloud) renew() {
 	switch {
-	case c.ctx.Err() != nil || known.problem != nil:
+	case c.ctx.Err() != nil:
 	case c.session == nil:
-		c.session = c.begin(known)
-	case c.session.uid != known.uid:
+		c.session = c.begin(c.known)
+	case c.session.uid != c.known.uid:
 		c.session.cancel()
-		c.session = c.begin(known)
+		c.session = c.begin(c.known)
 	default:
 		c.session.access.files.lookNow()
 	}
-	c.mu.Unlock()
-	c.p.audience.wake(c.secret.ref)
 }
 
 // begin opens a session and enqueues the cloud's objects after its first audit. The caller holds mu.
 func (c *secretCloud) begin(known secretState) *cloudSession {
 	ctx, cancel := context.WithCancel(c.ctx)
 	load := func() (client.Credentials, error) {
-		if now := c.secret.state(); now.uid == known.uid {
+		if now, _ := c.state(); now.uid == known.uid {
 			known = now
 		}
 		return known.credentials, nil
 	}
-	access := c.p.newCloudAccess(c.secret.ref, known.credentials, load, c.logger)
+	access := c.p.newCloudAccess(c.ref, known.credentials, load, c.logger)
 	access.files.complain = func(err error) {
 		c.p.recorder.Eventf(&corev1.ObjectReference{
-			APIVersion: "v1", Kind: "Secret", Namespace: c.secret.ref.Namespace, Name: c.secret.ref.Secret, UID: known.uid,
+			APIVersion: "v1", Kind: "Secret", Namespace: c.ref.Namespace, Name: c.ref.Secret, UID: known.uid,
 		}, corev1.EventTypeWarning, cloudteamv1.ReasonCredentialsRejected,
 			"What it holds now cannot be used, and what it held before is: %v", err)
 	}
@@ -206,7 +197,7 @@ func (c *secretCloud) begin(known secretState) *cloudSession {
 	})
 	c.p.base.Go(func() error {
 		s.inventory.audits.awaitFirst(ctx)
-		c.p.audience.wake(c.secret.ref)
+		c.p.audience.wake(c.ref)
 		return nil
 	})
 	return s
@@ -221,7 +212,7 @@ func (c *secretCloud) end() {
 	}
 	c.session.cancel()
 	c.session = nil
-	forgetCloud(c.secret.ref)
+	forgetCloud(c.ref)
 }
 
 // close ends the session and the watch of the Secret.

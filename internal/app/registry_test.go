@@ -281,10 +281,10 @@ func TestWhatASecretHeldServesRemovalsForAWhile(t *testing.T) {
 	if n := len(w.inventories()); n != 1 {
 		t.Errorf("%d Inventories after a sweep, want 1", n)
 	}
-	secret := w.onlyCloud().secret
-	secret.mu.Lock()
-	secret.known.since = time.Now().Add(-closeAfter - time.Second)
-	secret.mu.Unlock()
+	c := w.onlyCloud()
+	c.mu.Lock()
+	c.known.since = time.Now().Add(-closeAfter - time.Second)
+	c.mu.Unlock()
 	if _, err := w.In(inTeam, true); err == nil || errors.Is(err, managed.ErrNotYet) {
 		t.Errorf("after a while it is %v for a removal", err)
 	}

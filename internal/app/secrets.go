@@ -3,7 +3,6 @@ package app
 import (
 	"context"
 	"fmt"
-	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -13,7 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 
@@ -22,18 +20,6 @@ import (
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
-
-// secretWatch watches the Secret with the credentials of a cloud. It is the store of a Reflector, and keeps only the
-// credentials. Listing one Secret by name needs no permission for other Secrets.
-type secretWatch struct {
-	ref managed.CloudRef
-	to  *client.Confinement
-	// changed is called, without a lock held, when the state has changed.
-	changed func()
-
-	mu    sync.Mutex
-	known secretState
-}
 
 // secretState is the observed state of a Secret.
 type secretState struct {
@@ -47,29 +33,32 @@ type secretState struct {
 	credentials client.Credentials
 }
 
-// state returns the current state.
-func (w *secretWatch) state() secretState {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.known
+// state returns the current state of the Secret, and the session; nil if there is none.
+func (c *secretCloud) state() (secretState, *cloudSession) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.known, c.session
 }
 
-// set changes the state, and calls changed when that makes a difference.
-func (w *secretWatch) set(change func(*secretState)) {
-	w.mu.Lock()
-	was := w.known
-	change(&w.known)
-	w.known.read = true
+// set changes the state, and acts on it when that makes a difference.
+func (c *secretCloud) set(change func(*secretState)) {
+	c.mu.Lock()
+	was := c.known
+	change(&c.known)
+	c.known.read = true
 	switch {
-	case w.known.problem == nil:
-		w.known.since = time.Time{}
+	case c.known.problem == nil:
+		c.known.since = time.Time{}
 	case was.problem == nil:
-		w.known.since = time.Now()
+		c.known.since = time.Now()
 	}
-	same := w.known.same(was)
-	w.mu.Unlock()
+	same := c.known.same(was)
+	if !same && c.known.problem == nil {
+		c.renew()
+	}
+	c.mu.Unlock()
 	if !same {
-		w.changed()
+		c.p.audience.wake(c.ref)
 	}
 }
 
@@ -84,39 +73,40 @@ func (s secretState) same(other secretState) bool {
 	return s.uid == "" || s.credentials.SameAs(other.credentials)
 }
 
-// run watches the Secret until ctx is done.
-func (w *secretWatch) run(ctx context.Context, kube kubernetes.Interface) {
-	logger := klog.FromContext(ctx)
-	secrets := kube.CoreV1().Secrets(w.ref.Namespace)
-	selector := fields.OneTermEqualSelector(metav1.ObjectNameField, w.ref.Secret).String()
+// watch watches the Secret until the cloud is closed. The secretCloud is the store of the Reflector, and keeps only the
+// credentials. Listing one Secret by name needs no permission for other Secrets.
+func (c *secretCloud) watch() {
+	kube := c.p.kube
+	secrets := kube.CoreV1().Secrets(c.ref.Namespace)
+	selector := fields.OneTermEqualSelector(metav1.ObjectNameField, c.ref.Secret).String()
 	reflector := cache.NewReflectorWithOptions(cache.ToListWatcherWithWatchListSemantics(&cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
 			o.FieldSelector = selector
 			list, err := secrets.List(unlogged(ctx), o)
-			w.heard(err)
+			c.heard(err)
 			return list, err
 		},
 		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
 			o.FieldSelector = selector
 			events, err := secrets.Watch(unlogged(ctx), o)
-			w.heard(err)
+			c.heard(err)
 			return events, err
 		},
-	}, kube), &corev1.Secret{}, w, cache.ReflectorOptions{Logger: &logger, Name: "credentials " + w.ref.String()})
-	reflector.RunWithContext(ctx)
+	}, kube), &corev1.Secret{}, c, cache.ReflectorOptions{Logger: &c.logger, Name: "credentials " + c.ref.String()})
+	reflector.RunWithContext(c.ctx)
 }
 
 // unlogged keeps client-go from logging a request: at a high verbosity it logs response bodies.
 func unlogged(ctx context.Context) context.Context { return klog.NewContext(ctx, klog.Logger{}) }
 
 // heard notes that the API server forbids reading the Secret.
-func (w *secretWatch) heard(err error) {
+func (c *secretCloud) heard(err error) {
 	if !apierrors.IsForbidden(err) {
 		return
 	}
-	w.set(func(s *secretState) {
+	c.set(func(s *secretState) {
 		s.problem = unusable("the controller may not read Secret %q: allow its ServiceAccount to get, list and watch it, "+
-			"with a Role and a RoleBinding in this namespace", w.ref.Secret)
+			"with a Role and a RoleBinding in this namespace", c.ref.Secret)
 	})
 }
 
@@ -127,15 +117,15 @@ func unusable(format string, args ...any) *managed.Problem {
 }
 
 // take stores the Secret.
-func (w *secretWatch) take(obj any) error {
+func (c *secretCloud) take(obj any) error {
 	secret, ok := obj.(*corev1.Secret)
-	if !ok || secret.Name != w.ref.Secret {
+	if !ok || secret.Name != c.ref.Secret {
 		return nil
 	}
-	credentials, err := client.SecretCredentials(w.ref.String(), secret.Data, w.ref.Entry, w.to)
-	w.set(func(s *secretState) {
+	credentials, err := client.SecretCredentials(c.ref.String(), secret.Data, c.ref.Entry, c.to)
+	c.set(func(s *secretState) {
 		if err != nil {
-			s.problem = unusable("Secret %q cannot be used: %s", w.ref.Secret, err)
+			s.problem = unusable("Secret %q cannot be used: %s", c.ref.Secret, err)
 			return
 		}
 		s.problem, s.uid, s.credentials = nil, secret.UID, credentials
@@ -144,36 +134,36 @@ func (w *secretWatch) take(obj any) error {
 }
 
 // gone notes that the Secret does not exist.
-func (w *secretWatch) gone() {
-	w.set(func(s *secretState) {
-		s.problem = unusable("there is no Secret %q in this namespace: create it, with the key clouds.yaml", w.ref.Secret)
+func (c *secretCloud) gone() {
+	c.set(func(s *secretState) {
+		s.problem = unusable("there is no Secret %q in this namespace: create it, with the key clouds.yaml", c.ref.Secret)
 	})
 }
 
 // Add implements cache.ReflectorStore.
-func (w *secretWatch) Add(obj any) error { return w.take(obj) }
+func (c *secretCloud) Add(obj any) error { return c.take(obj) }
 
 // Update implements cache.ReflectorStore.
-func (w *secretWatch) Update(obj any) error { return w.take(obj) }
+func (c *secretCloud) Update(obj any) error { return c.take(obj) }
 
 // Delete implements cache.ReflectorStore.
-func (w *secretWatch) Delete(obj any) error {
-	if secret, ok := obj.(*corev1.Secret); ok && secret.Name == w.ref.Secret {
-		w.gone()
+func (c *secretCloud) Delete(obj any) error {
+	if secret, ok := obj.(*corev1.Secret); ok && secret.Name == c.ref.Secret {
+		c.gone()
 	}
 	return nil
 }
 
 // Replace implements cache.ReflectorStore.
-func (w *secretWatch) Replace(objects []any, _ string) error {
+func (c *secretCloud) Replace(objects []any, _ string) error {
 	for _, obj := range objects {
-		if secret, ok := obj.(*corev1.Secret); ok && secret.Name == w.ref.Secret {
-			return w.take(secret)
+		if secret, ok := obj.(*corev1.Secret); ok && secret.Name == c.ref.Secret {
+			return c.take(secret)
 		}
 	}
-	w.gone()
+	c.gone()
 	return nil
 }
 
 // Resync implements cache.ReflectorStore. It does nothing.
-func (w *secretWatch) Resync() error { return nil }
+func (c *secretCloud) Resync() error { return nil }

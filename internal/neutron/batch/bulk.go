@@ -12,80 +12,58 @@ import (
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 )
 
-// send sends creates in one call, or in several if Neutron refuses some of them. It gives each caller its result.
-func (b *Queue) send(under *slot, l *line, batch []*pendingCreate) {
+// send sends creates in one call, or in several if Neutron refuses some of them. It gives each caller its outcome.
+func (b *Queue) send(s *slot, of client.Collection, batch []*pending) {
 	ctx, done := forAll(batch)
 	defer done()
-	op := batch[0].Op
-	var errs []error
-	halved := false
-	for groups := [][]*pendingCreate{batch}; len(groups) > 0; {
+	var errs []error // one per call
+	for groups := [][]*pending{batch}; len(groups) > 0; {
 		group := groups[0]
 		groups = groups[1:]
-		if halved {
+		if len(errs) > 0 {
 			// A caller that has left will check the outcome: nothing may be created after that check.
-			group = slices.DeleteFunc(slices.Clone(group), func(c *pendingCreate) bool { return c.ctx.Err() != nil })
+			group = slices.DeleteFunc(slices.Clone(group), func(p *pending) bool { return p.ctx.Err() != nil })
 			if len(group) == 0 {
 				continue
 			}
 		}
-		var bodies []map[string]any
-		for _, c := range group {
-			bodies = append(bodies, c.Body)
+		items, bodies := make([]Item, len(group)), make([]map[string]any, len(group))
+		for i, p := range group {
+			items[i], bodies[i] = p.Item, p.Body
 		}
-		made, err := b.options.Post(ctx, op, l.of, bodies)
+		made, err := b.options.Post(ctx, items[0].Op, of, bodies)
 		errs = append(errs, err)
-		oneByOne := false
-		if err != nil && len(group) > 1 {
-			oneByOne = b.options.Refused(l.of, itemsOf(group), err)
-		}
+		oneByOne := err != nil && len(group) > 1 && b.options.Refused(of, items, err)
+		rest := slices.Concat(append([][]*pending{group}, groups...)...)
 		switch {
 		case err == nil:
-			for i, c := range group {
-				c.result <- created{made: made[i]}
+			for i, p := range group {
+				p.outcome <- outcome{made: made[i]}
 			}
 		case oneByOne && declined(err):
-			halved = true
-			groups = each(slices.Concat(append([][]*pendingCreate{group}, groups...)...))
+			groups = slices.Collect(slices.Chunk(rest, 1))
 			continue
 		case len(group) > 1 && declined(err):
-			halved = true
 			half := len(group) / 2
-			groups = append([][]*pendingCreate{group[:half], group[half:]}, groups...)
+			groups = append([][]*pending{group[:half], group[half:]}, groups...)
 			continue
 		default:
 			told := group
 			if concernsAll(err) {
-				told, groups = slices.Concat(append([][]*pendingCreate{group}, groups...)...), nil
+				told, groups = rest, nil
 			}
-			for _, c := range told {
-				c.result <- created{err: err}
+			for _, p := range told {
+				p.outcome <- outcome{err: err}
 			}
 		}
-		b.remember(group, err, halved)
+		b.remember(group, err, len(errs) > 1)
 	}
 	b.mu.Lock()
 	if len(batch) > 1 {
 		b.busy = time.Now()
 	}
 	b.mu.Unlock()
-	under.end(errs...)
-}
-
-func itemsOf(group []*pendingCreate) []Item {
-	items := make([]Item, len(group))
-	for at, c := range group {
-		items[at] = c.Item
-	}
-	return items
-}
-
-// each splits creates into groups of one.
-func each(creates []*pendingCreate) (groups [][]*pendingCreate) {
-	for c := range slices.Chunk(creates, 1) {
-		groups = append(groups, c)
-	}
-	return groups
+	s.end(errs...)
 }
 
 // declined reports whether Neutron, or a proxy, refused a create: nothing was created. If the call had several creates,
@@ -103,8 +81,8 @@ func concernsAll(err error) bool {
 	return kind == client.Capacity || kind == client.Throttled
 }
 
-// together reports whether two creates may share a call: both need the same project (client.Within).
-func together(a, b *pendingCreate) bool {
+// sameProject reports whether two creates are for the same project (client.Within). Others may not share a call.
+func sameProject(a, b *pending) bool {
 	project, bound := client.Wanted(a.ctx)
 	other, otherBound := client.Wanted(b.ctx)
 	return project == other && bound == otherBound
@@ -112,7 +90,7 @@ func together(a, b *pendingCreate) bool {
 
 // forAll returns a context that ends when all callers' contexts have ended, because the call serves all of them. done
 // releases its resources.
-func forAll(batch []*pendingCreate) (ctx context.Context, done func()) {
+func forAll(batch []*pending) (ctx context.Context, done func()) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(batch[0].ctx))
 	var left atomic.Int64
 	left.Store(int64(len(batch)))
@@ -145,7 +123,7 @@ const suspicion = 10 * time.Minute
 // remember records how many creates may go together at a retry. If a call fails with unknown cause (one create provokes
 // a 500 each time), each retry halves the group. A create that was refused alone, after its batch was split, goes
 // alone.
-func (b *Queue) remember(group []*pendingCreate, err error, halved bool) {
+func (b *Queue) remember(group []*pending, err error, halved bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	most := 0

@@ -31,10 +31,9 @@ type Queue struct {
 	underway, overdue int
 	// full is when the limit was last reached.
 	full time.Time
-	// lines are the waiting creates, by collection; others are the other waiting writes.
-	lines  []*line
-	others fairQueue[*pendingWrite]
-	// turn is where the search for the next call starts: an index into lines, or len(lines) for others.
+	// lines are the waiting writes: creates by collection, and all others in one line without a collection.
+	lines []*line
+	// turn is the index of the line where the search for the next call starts.
 	turn int
 	// busy is when a create last arrived or a bulk call last ended: its callers soon return with more.
 	busy time.Time
@@ -87,47 +86,32 @@ const (
 	patienceTimes = 10
 )
 
-// line is the queue of creates in one collection.
+// line is the queue of creates in one collection, or of all other writes.
 type line struct {
 	of    client.Collection
-	queue fairQueue[*pendingCreate]
+	queue fairQueue[*pending]
 	// due is when to send them, however few they are. The timer is set to it.
 	due   time.Time
 	timer *time.Timer
 }
 
-// place is the state of a write that its caller and the Queue share. The Queue's mu guards it.
-type place struct {
-	ctx context.Context
-	// taken is true once its turn has come; left is true once its caller has gone.
-	taken, left bool
-}
-
-// pendingWrite is a write that its caller sends when its turn comes.
-type pendingWrite struct {
-	place
-	op   string
-	turn chan turn // capacity 1
-}
-
-// turn permits a call, or says why it is refused.
-type turn struct {
-	slot *slot
-	err  *client.Error
-}
-
-// pendingCreate is an Item that waits or is being sent.
-type pendingCreate struct {
+// pending is a write that waits or is being sent. Of a write that is no create, the Item has only Op and Flow.
+type pending struct {
 	Item
-	place
+	ctx context.Context
 	// most is how many creates may go in one call with it, itself included.
-	most   int
-	result chan created
+	most int
+	// taken is true once its turn has come; left is true once its caller has gone. The Queue's mu guards both.
+	taken, left bool
+	outcome     chan outcome // capacity 1
 }
 
-// created is the result of a create: the resource as Neutron's JSON, or an *Error.
-type created struct {
+// outcome is what a caller waits for: the end of its create, or the turn of its other write.
+type outcome struct {
+	// made is the new resource as Neutron's JSON.
 	made json.RawMessage
+	// slot is the place of a write that its caller sends now.
+	slot *slot
 	err  error
 }
 
@@ -145,49 +129,51 @@ func New(options Options) *Queue {
 // Create creates a resource, in one call with other creates if possible, and returns it as Neutron's JSON. Its error is
 // the item's own, a *client.Error.
 func (b *Queue) Create(ctx context.Context, item Item) (json.RawMessage, error) {
-	c := &pendingCreate{Item: item, place: place{ctx: ctx}, most: 1, result: make(chan created, 1)}
-	op := item.Op
-	b.mu.Lock()
-	if item.Collection.Bulk {
-		c.most = b.mostWith(item.Key)
-	}
-	b.enter(c)
-	b.dispatch()
-	b.mu.Unlock()
-
-	select {
-	case o := <-c.result:
-		return o.made, o.err
-	case <-ctx.Done():
-		return nil, b.leave(ctx, &c.place, op)
-	}
+	o := b.await(ctx, item)
+	return o.made, o.err
 }
 
 // Write calls send when the turn of its flow comes, unless ctx ends first, and returns its error. op names the
 // operation.
 func (b *Queue) Write(ctx context.Context, op, flow string, send func() error) error {
-	w := &pendingWrite{place: place{ctx: ctx}, op: op, turn: make(chan turn, 1)}
+	o := b.await(ctx, Item{Op: op, Flow: flow})
+	if o.err != nil {
+		return o.err
+	}
+	err := errUnfinished // if send panics
+	defer func() { o.slot.end(err) }()
+	err = send()
+	return err
+}
+
+// await queues a write and waits for its outcome, or until ctx ends. Then the error is MaybeDone if the write was
+// already sent.
+func (b *Queue) await(ctx context.Context, item Item) outcome {
+	p := &pending{Item: item, ctx: ctx, most: 1, outcome: make(chan outcome, 1)}
 	b.mu.Lock()
-	b.others.push(flow, w)
+	if item.Collection.Bulk {
+		p.most = b.mostWith(item.Key)
+	}
+	b.enter(p)
 	b.dispatch()
 	b.mu.Unlock()
 
-	var t turn
 	select {
-	case t = <-w.turn:
+	case o := <-p.outcome:
+		return o
 	case <-ctx.Done():
-		if err := b.leave(ctx, &w.place, op); !err.MaybeDone {
-			return err
-		}
-		t = <-w.turn // the turn came at the same time; send ends soon
 	}
-	if t.err != nil {
-		return t.err
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	select {
+	case o := <-p.outcome: // it came at the same time
+		return o
+	default:
 	}
-	err := errUnfinished // if send panics
-	defer func() { t.slot.end(err) }()
-	err = send()
-	return err
+	p.left = true
+	err := client.Interrupted(item.Op, ctx.Err())
+	err.MaybeDone = p.taken
+	return outcome{err: err}
 }
 
 var errUnfinished = errors.New("the write did not come to its end")
@@ -202,33 +188,25 @@ func (b *Queue) Reset() {
 	clear(b.suspects)
 }
 
-// leave ends the wait of a caller whose context has ended. The error is MaybeDone if the write was already sent.
-func (b *Queue) leave(ctx context.Context, p *place, op string) *client.Error {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	p.left = true
-	e := client.Interrupted(op, ctx.Err())
-	e.MaybeDone = p.taken
-	return e
-}
-
-// enter adds a create to its line. The caller holds mu.
-func (b *Queue) enter(c *pendingCreate) {
-	at := slices.IndexFunc(b.lines, func(l *line) bool { return l.of == c.Collection })
+// enter adds a write to its line. The caller holds mu.
+func (b *Queue) enter(p *pending) {
+	at := slices.IndexFunc(b.lines, func(l *line) bool { return l.of == p.Collection })
 	if at < 0 {
 		at = len(b.lines)
-		b.lines = append(b.lines, &line{of: c.Collection})
+		b.lines = append(b.lines, &line{of: p.Collection})
 	}
 	l := b.lines[at]
 	now := time.Now()
 	if l.queue.len() == 0 {
 		l.due = now
-		if now.Sub(b.busy) < busyFor {
+		if l.of.Bulk && now.Sub(b.busy) < busyFor {
 			l.due = now.Add(batchWindow)
 		}
 	}
-	b.busy = now
-	l.queue.push(c.Flow, c)
+	if l.of.Bulk {
+		b.busy = now
+	}
+	l.queue.push(p.Flow, p)
 }
 
 // dispatch sends as many calls as the limit permits. The caller holds mu.
@@ -246,53 +224,41 @@ func (b *Queue) dispatch() {
 
 // turnAway fails all waiting writes during a rate limit, so that workers can do other work. The caller holds mu.
 func (b *Queue) turnAway(rest time.Duration) {
-	refusal := func(op string) *client.Error {
-		return &client.Error{
-			Kind: client.Throttled, Op: op, Reason: "rate limited by Neutron (Retry-After)", Wait: rest,
-		}
-	}
-	for b.others.len() > 0 {
-		w := b.others.pop()
-		w.taken = true
-		w.turn <- turn{err: refusal(w.op)}
-	}
 	for _, l := range b.lines {
 		for l.queue.len() > 0 {
-			c := l.queue.pop()
-			c.taken = true
-			c.result <- created{err: refusal(c.Op)}
+			p := l.queue.pop()
+			p.taken = true
+			p.outcome <- outcome{err: &client.Error{
+				Kind: client.Throttled, Op: p.Op, Reason: "rate limited by Neutron (Retry-After)", Wait: rest,
+			}}
 		}
 	}
 }
 
 // sendNext sends the next call, in turn; false if no write is due. The caller holds mu.
 func (b *Queue) sendNext() bool {
-	for range len(b.lines) + 1 {
-		at := b.turn
-		b.turn = (b.turn + 1) % (len(b.lines) + 1)
-		if at == len(b.lines) {
-			for b.others.len() > 0 {
-				if w := b.others.pop(); !w.left {
-					w.taken = true
-					w.turn <- turn{slot: b.begin(w.op, 1)}
-					return true
-				}
-			}
-			continue
-		}
-		l := b.lines[at]
+	for range b.lines {
+		l := b.lines[b.turn]
+		b.turn = (b.turn + 1) % len(b.lines)
 		if !b.isDue(l) {
 			continue
 		}
-		if batch := b.next(l); len(batch) > 0 {
-			go b.send(b.begin(batch[0].Op, len(batch)), l, batch)
-			return true
+		batch := b.next(l)
+		if len(batch) == 0 {
+			continue
 		}
+		s := b.begin(batch[0].Op, len(batch))
+		if l.of == (client.Collection{}) {
+			batch[0].outcome <- outcome{slot: s}
+		} else {
+			go b.send(s, l.of, batch)
+		}
+		return true
 	}
 	return false
 }
 
-// isDue reports whether a line's creates are due. If not, it sets the timer to dispatch them. The caller holds mu.
+// isDue reports whether a line's writes are due. If not, it sets the timer to dispatch them. The caller holds mu.
 func (b *Queue) isDue(l *line) bool {
 	if l.queue.len() == 0 {
 		return false
@@ -313,34 +279,30 @@ func (b *Queue) isDue(l *line) bool {
 	return false
 }
 
-// next removes from the line the creates of the next call. It respects the most of each of them and takes one project
+// next removes from the line the writes of the next call. It respects the most of each of them and takes one project
 // only. The caller holds mu.
-func (b *Queue) next(l *line) []*pendingCreate {
-	var batch []*pendingCreate
+func (b *Queue) next(l *line) []*pending {
+	var batch []*pending
 	most := maxBatch
 	for len(batch) < most {
-		c, ok := l.queue.peek()
+		p, ok := l.queue.peek()
 		if !ok {
 			break
 		}
-		if !c.left {
-			if most = min(most, c.mostNow()); len(batch) >= most || len(batch) > 0 && !together(batch[0], c) {
+		if !p.left {
+			together := p.most
+			if p.Alone != nil && p.Alone() {
+				together = 1
+			}
+			if most = min(most, together); len(batch) >= most || len(batch) > 0 && !sameProject(batch[0], p) {
 				break
 			}
-			c.taken = true
-			batch = append(batch, c)
+			p.taken = true
+			batch = append(batch, p)
 		}
 		l.queue.pop()
 	}
 	return batch
-}
-
-// mostNow returns how many creates may go in one call with a create whose turn has come.
-func (c *pendingCreate) mostNow() int {
-	if c.Alone != nil && c.Alone() {
-		return 1
-	}
-	return c.most
 }
 
 // slot is the place of one call within the limit.

@@ -153,7 +153,7 @@ func rested(t *testing.T, b *Queue) {
 	synctest.Wait()
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	waiting := b.others.len()
+	waiting := 0
 	for _, l := range b.lines {
 		waiting += l.queue.len()
 	}
