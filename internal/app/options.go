@@ -118,7 +118,8 @@ func (o *Options) AddFlags(flags *pflag.FlagSet) {
 			"Creates that wait are sent together as one bulk call.")
 	flags.StringSliceVar(&o.Controllers, "controllers", o.Controllers,
 		"Controllers to run: '*' for all, 'name' for one, '-name' for all but one. All: "+
-			strings.Join(controllers, ", ")+".")
+			strings.Join(controllers, ", ")+". Only deployment binds and releases the ports of Deployments: without it, "+
+			"these stay bound to Pods that are gone.")
 	flags.IntVar(&o.Workers, "workers", o.Workers,
 		"Concurrent syncs of each controller. Workers mostly wait for responses and cost little. Many workers let creates "+
 			"go to the cloud in bulk.")

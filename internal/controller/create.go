@@ -13,71 +13,100 @@ import (
 )
 
 var (
-	// ErrStale reports that a cache is behind the API server, so that the sync acted on an older state. Nobody is to
-	// blame: requeue the key.
+	// ErrStale reports that a cache is older than the API server, so that a sync acted on an old state. Nothing failed. A
+	// sync returns it to run again: the Loop requeues the key after StalePause, without backoff.
 	ErrStale = errors.New("the cache is behind the API server")
-	// ErrTerminating reports that the namespace is being deleted, and the owner with it: there is nothing left to do.
+	// ErrTerminating reports that the namespace is being deleted, and the owner with it. There is nothing left to do. A
+	// sync may return it, and the Loop does not requeue the key.
 	ErrTerminating = errors.New("the namespace is being deleted")
 )
 
-// StalePause is how long a sync waits for a cache that is behind the API server. Usually an event ends the wait
-// earlier. There is no event for an object that was created and deleted between two lists.
+// StalePause is the delay before a sync that returned ErrStale runs again. Usually an event requeues the key earlier.
+// No event follows if an object was created and deleted between two lists.
 const StalePause = time.Second
 
-// Getter reads objects of type T in one namespace at the API server.
-type Getter[T metav1.Object] interface {
+// Worst returns the first error that is a failure. If there is none, it returns ErrStale if one of errs is that, or
+// nil.
+func Worst(errs ...error) error {
+	var worst error
+	for _, err := range errs {
+		if err != nil && !errors.Is(err, ErrStale) {
+			return err
+		}
+		if err != nil {
+			worst = err
+		}
+	}
+	return worst
+}
+
+// Object is an object of the Kubernetes API, by a pointer.
+type Object interface {
+	comparable
+	metav1.Object
+}
+
+// Getter reads objects of type T in one namespace from the API server. Generated clients are Getters.
+type Getter[T Object] interface {
 	Get(ctx context.Context, name string, opts metav1.GetOptions) (T, error)
 }
 
 // Creator creates objects of type T in one namespace. Generated clients are Creators.
-type Creator[T metav1.Object] interface {
+type Creator[T Object] interface {
 	Getter[T]
 	Create(ctx context.Context, obj T, opts metav1.CreateOptions) (T, error)
 }
 
-// CheckOwner reads an owner at the API server before something is created for it. It returns ErrStale where the owner
-// is gone, is another object of the name, or is being deleted. Foreground deletion removes what an owner controls
-// before the owner itself, and the cache of owners may be the last to know: without this read it would be created
-// again.
-func CheckOwner[T metav1.Object](ctx context.Context, client Getter[T], kind string, owner metav1.Object) error {
-	live, err := client.Get(ctx, owner.GetName(), metav1.GetOptions{})
+// Live reads an object from the API server. It returns nil if there is none.
+func Live[T Object](ctx context.Context, client Getter[T], kind, name string) (T, error) {
+	var none T
+	live, err := client.Get(ctx, name, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
-		return ErrStale
+		return none, nil
 	case err != nil:
-		return fmt.Errorf("reading %s %q before creating what it owns: %w", kind, owner.GetName(), err)
-	case live.GetUID() != owner.GetUID() || live.GetDeletionTimestamp() != nil:
-		return ErrStale
+		return none, fmt.Errorf("reading %s %q: %w", kind, name, err)
 	}
-	return nil
+	return live, nil
 }
 
-// CreateOwned creates an object that the object of the key owns, and notes the write in expected.
+// CheckOwner reads an owner from the API server before a sync creates something for it. It returns ErrStale if the
+// owner is gone, was replaced or is being deleted. A foreground deletion removes the dependents before the owner. The
+// cache of owners may show that last. Without this read, the sync would create the dependent again.
+func CheckOwner[T Object](ctx context.Context, client Getter[T], kind string, owner metav1.Object) error {
+	var none T
+	live, err := Live(ctx, client, kind, owner.GetName())
+	if err == nil && (live == none || live.GetUID() != owner.GetUID() || live.GetDeletionTimestamp() != nil) {
+		return ErrStale
+	}
+	return err
+}
+
+// CreateOwned creates an object for the owner with the given key, and records the write in expected.
 //
-// Where an object of the name exists already, it returns ErrStale: the object is somebody else's, or an earlier create
-// of ours lost its answer. CreateOwned notes the version of that object, so that the next sync waits until the cache
-// shows whose it is. It returns ErrTerminating where the namespace is being deleted.
-func CreateOwned[T metav1.Object](
+// If an object of that name exists, it returns ErrStale. The object may be another owner's. Or it is from an earlier
+// create whose answer was lost. CreateOwned records the version of that object, so that the next sync waits until the
+// cache shows it. CreateOwned returns ErrTerminating if the namespace is being deleted.
+func CreateOwned[T Object](
 	ctx context.Context, client Creator[T], kind string, key cache.ObjectName, obj T, expected *Expectations,
-) (created T, err error) {
-	name := obj.GetName()
-	created, err = client.Create(ctx, obj, metav1.CreateOptions{FieldManager: FieldManager})
+) (T, error) {
+	var none T
+	created, err := client.Create(ctx, obj, metav1.CreateOptions{FieldManager: FieldManager})
 	switch {
 	case err == nil:
 		expected.Written(key, created.GetUID(), created.GetResourceVersion())
 		return created, nil
 	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
-		return created, ErrTerminating
+		return none, ErrTerminating
 	case !apierrors.IsAlreadyExists(err) && !apierrors.IsConflict(err):
-		return created, fmt.Errorf("creating %s %q: %w", kind, name, err)
+		return none, fmt.Errorf("creating %s %q: %w", kind, obj.GetName(), err)
 	}
-	existing, err := client.Get(ctx, name, metav1.GetOptions{})
-	switch {
-	case apierrors.IsNotFound(err):
-		return created, ErrStale
-	case err != nil:
-		return created, fmt.Errorf("reading %s %q: %w", kind, name, err)
+	existing, err := Live(ctx, client, kind, obj.GetName())
+	if err != nil {
+		return none, err
 	}
-	expected.Written(key, existing.GetUID(), existing.GetResourceVersion())
-	return created, ErrStale
+	if existing != none {
+		expected.Written(key, existing.GetUID(), existing.GetResourceVersion())
+	}
+	return none, ErrStale
 }

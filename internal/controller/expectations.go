@@ -9,12 +9,11 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// Expectations tell whether an informer's cache shows what this process wrote. A sync that acted on an older state
-// would repeat its own last writes: it would add a finalizer again, or create what it has just created. The idea is
-// that of KEP-5647.
+// Expectations detect a stale cache: one that does not show yet what this process wrote. A sync on a stale cache would
+// repeat its own writes, for example create an object twice. KEP-5647 has the idea.
 //
-// Writes are noted by the key of the sync that made them. A sync of one object asks Met with that object. A sync that
-// writes several objects of another kind asks CaughtUp with the version of that kind's cache.
+// A sync records its writes under its own key. A sync that writes one object asks Met with the cached object. A sync
+// that writes several objects of another kind asks CaughtUp with the version of their cache.
 //
 // Expectations are safe for concurrent use. The zero value is ready.
 type Expectations struct {
@@ -22,16 +21,16 @@ type Expectations struct {
 	written map[cache.ObjectName]*expectation
 }
 
-// expectation is what was written for one key.
+// expectation is the record of one key.
 type expectation struct {
-	// uid and version are of the newest write. A version is empty where no write returned one.
+	// uid and version are of the newest write. The version is empty if there is none to wait for.
 	uid     types.UID
 	version string
-	// removed are the objects that the cache is still to lose.
+	// removed are the objects that should disappear from the cache.
 	removed map[types.UID]bool
 }
 
-// Written notes what a write returned. Of several writes the newest counts, in whatever order they are noted.
+// Written records the result of a write. Of several writes, the newest counts. They may be recorded in any order.
 func (e *Expectations) Written(key cache.ObjectName, uid types.UID, version string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -41,9 +40,9 @@ func (e *Expectations) Written(key cache.ObjectName, uid types.UID, version stri
 	}
 }
 
-// LetGo notes that a write removed an object: a deletion, or a write that took off the last finalizer. A cache that
-// still holds the object is behind. The answers to such writes have no version that tells so (deleteWithoutFinalizers
-// in k8s.io/apiserver/pkg/registry/generic/registry/store.go returns the object as it was).
+// LetGo records that a write removed an object: a deletion, or the removal of the last finalizer. A cache with the
+// object is stale. The answer to such a write has no newer version to wait for: it shows the object before the deletion
+// (deleteWithoutFinalizers in k8s.io/apiserver/pkg/registry/generic/registry/store.go).
 func (e *Expectations) LetGo(key cache.ObjectName, uid types.UID) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -54,7 +53,7 @@ func (e *Expectations) LetGo(key cache.ObjectName, uid types.UID) {
 	want.removed[uid] = true
 }
 
-// Removed reports whether LetGo was called for an object.
+// Removed reports whether LetGo recorded an object.
 func (e *Expectations) Removed(key cache.ObjectName, uid types.UID) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -62,8 +61,8 @@ func (e *Expectations) Removed(key cache.ObjectName, uid types.UID) bool {
 	return want != nil && want.removed[uid]
 }
 
-// KeepRemoved forgets those of the objects that LetGo was called for of which the cache shows that they are gone or
-// going: those that pending does not name.
+// KeepRemoved drops the records of LetGo, except those for which pending is true. pending reports whether the cache
+// shows an object without its deletion.
 func (e *Expectations) KeepRemoved(key cache.ObjectName, pending func(types.UID) bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -73,8 +72,8 @@ func (e *Expectations) KeepRemoved(key cache.ObjectName, pending func(types.UID)
 	}
 }
 
-// Met reports whether a cached object is at least as new as the newest write noted for the key. An object of another
-// UID is another object, of which nothing is expected.
+// Met reports whether a cached object is at least as new as the newest write under the key. An object with another UID
+// has no expectations.
 func (e *Expectations) Met(key cache.ObjectName, uid types.UID, version string) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -89,9 +88,9 @@ func (e *Expectations) Met(key cache.ObjectName, uid types.UID, version string) 
 	return true
 }
 
-// CaughtUp reports whether a cache has come at least as far as the newest write noted for the key, so that it shows all
-// that was written. version is the newest that the cache has seen of any object of the kind (cache.Store's
-// LastStoreSyncResourceVersion). Read it before the cache: what comes later may be shown, and nothing else is missing.
+// CaughtUp reports whether a cache shows all writes under the key. version is the newest version that the cache has
+// seen of any object of the kind (LastStoreSyncResourceVersion of a cache.Store). Read it before the cache. Then the
+// cache shows at least that version.
 func (e *Expectations) CaughtUp(key cache.ObjectName, version string) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -107,14 +106,14 @@ func (e *Expectations) CaughtUp(key cache.ObjectName, version string) bool {
 	return true
 }
 
-// Forget drops what is noted for a key, once its object is gone.
+// Forget drops the record of a key. Call it when the object of the key is gone.
 func (e *Expectations) Forget(key cache.ObjectName) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	delete(e.written, key)
 }
 
-// of gives the expectation of a key, a new one where there is none.
+// of returns the record of a key. It makes a new one if there is none.
 func (e *Expectations) of(key cache.ObjectName) *expectation {
 	if e.written == nil {
 		e.written = map[cache.ObjectName]*expectation{}
@@ -125,15 +124,15 @@ func (e *Expectations) of(key cache.ObjectName) *expectation {
 	return e.written[key]
 }
 
-// drop removes an expectation of which nothing is left.
+// drop removes an empty record.
 func (e *Expectations) drop(key cache.ObjectName) {
 	if want := e.written[key]; want.version == "" && len(want.removed) == 0 {
 		delete(e.written, key)
 	}
 }
 
-// older reports whether a version is older than another. Versions that do not compare are not: an API server that has
-// such gives no way to wait for one.
+// older reports whether one version is older than another. It is false for versions that cannot be compared: then no
+// sync can wait for one.
 func older(version, than string) bool {
 	order, err := resourceversion.CompareResourceVersion(version, than)
 	return err == nil && order < 0

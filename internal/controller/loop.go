@@ -23,7 +23,8 @@ import (
 // why it is called, nor that it is called once for every change. Syncs of one key never overlap.
 //
 // After an error, the Loop requeues the key with backoff. An error with a method RetryAfter() time.Duration sets its
-// own delay. Without an error, a positive Result.RequeueAfter requeues the key after that time.
+// own delay. ErrStale and ErrTerminating are no failures: see there. Without an error, a positive Result.RequeueAfter
+// requeues the key after that time.
 type Sync func(ctx context.Context, key cache.ObjectName) (Result, error)
 
 // Result is the request of a sync that succeeds.
@@ -114,15 +115,17 @@ func (l *Loop) HasSynced() bool {
 	return !slices.ContainsFunc(l.watches, func(w watch) bool { return !w.informer.HasSynced() })
 }
 
-// Enqueue adds a key to the queue and ends its delay after a failure. The queue holds each key at most once.
-func (l *Loop) Enqueue(key cache.ObjectName) {
-	l.mu.Lock()
-	delete(l.paused, key)
-	if _, running := l.running[key]; running {
-		l.running[key] = true
+// Enqueue adds keys to the queue and ends their delays after failures. The queue holds each key at most once.
+func (l *Loop) Enqueue(keys ...cache.ObjectName) {
+	for _, key := range keys {
+		l.mu.Lock()
+		delete(l.paused, key)
+		if _, running := l.running[key]; running {
+			l.running[key] = true
+		}
+		l.mu.Unlock()
+		l.queue.Add(key)
 	}
-	l.mu.Unlock()
-	l.queue.Add(key)
 }
 
 // Len is the number of keys in the queue.
@@ -137,15 +140,18 @@ func (l *Loop) Len() int { return l.queue.Len() }
 // with or without annotations. Most such updates come from the sync itself. A failure written to the status must not
 // cause an immediate retry.
 func (l *Loop) Handler() cache.ResourceEventHandler {
-	return l.HandlerOf(func(obj metav1.Object) []cache.ObjectName {
-		return []cache.ObjectName{cache.MetaObjectToName(obj)}
-	})
+	return l.HandlerOf(KeyOf)
+}
+
+// KeyOf returns the key of an object itself.
+func KeyOf(obj metav1.Object) []cache.ObjectName {
+	return []cache.ObjectName{cache.MetaObjectToName(obj)}
 }
 
 // HandlerOf returns the event handlers for the informer of another kind, on whose objects the synced objects depend.
-// keysOf returns the keys that an object affects. It is called from the informer's goroutine, and MUST NOT change the
-// metadata. After an update, it is called with both states. If the watch missed a deletion and the last state is
-// unknown, the metadata has only namespace and name.
+// keysOf returns the keys that an object affects. It MAY return a key twice. It is called from the informer's
+// goroutine, and MUST NOT change the metadata. After an update, it is called with both states. If the watch missed a
+// deletion and the last state is unknown, the metadata has only namespace and name.
 //
 // As with Handler, resyncs are dropped, and an update of only the status does not end a delay.
 func (l *Loop) HandlerOf(keysOf func(metav1.Object) []cache.ObjectName) cache.ResourceEventHandler {
@@ -296,6 +302,11 @@ func (l *Loop) processNextWorkItem(stop, ctx context.Context) bool {
 	switch {
 	case err != nil && errors.Is(err, context.Canceled) && ctx.Err() != nil:
 		logger.V(2).Info("Sync was canceled")
+	case errors.Is(err, ErrTerminating):
+		l.queue.Forget(key)
+	case errors.Is(err, ErrStale):
+		l.queue.Forget(key)
+		l.queue.AddAfter(key, StalePause)
 	case err != nil:
 		pause := l.retry(key, err)
 		logger.Info("Sync failed, will try again", "err", err, "failures", l.queue.NumRequeues(key), "in", pause)

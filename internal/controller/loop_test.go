@@ -469,6 +469,44 @@ func TestRequeueAfter(t *testing.T) {
 	}
 }
 
+func TestAStaleCacheIsNoFailure(t *testing.T) {
+	onBench(t, func(t *testing.T, b *bench) {
+		b.does = func(_ context.Context, key cache.ObjectName) (Result, error) {
+			if key == keyB {
+				return Result{}, fmt.Errorf("creating: %w", ErrTerminating)
+			}
+			return Result{}, fmt.Errorf("binding: %w", ErrStale)
+		}
+		b.loop.Enqueue(keyA, keyB)
+		b.run(1)
+		pass(10*StalePause - 1)
+		b.wantSyncs(keyA, 10) // at the start and after each pause: there is no backoff
+		b.wantSyncs(keyB, 1)
+		if n := b.loop.queue.NumRequeues(keyA) + b.loop.queue.NumRequeues(keyB); n != 0 {
+			t.Errorf("%d failures are counted", n)
+		}
+	})
+}
+
+func TestTheWorstOfErrors(t *testing.T) {
+	failure := errors.New("failure")
+	for name, c := range map[string]struct {
+		errs []error
+		want error
+	}{
+		"none is none":                       {[]error{nil, nil}, nil},
+		"a stale cache counts":               {[]error{nil, ErrStale}, ErrStale},
+		"a failure counts more":              {[]error{ErrStale, failure, errors.New("another")}, failure},
+		"the end of the namespace counts so": {[]error{ErrStale, ErrTerminating}, ErrTerminating},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := Worst(c.errs...); !errors.Is(got, c.want) {
+				t.Errorf("got %v, want %v", got, c.want)
+			}
+		})
+	}
+}
+
 // panicsCounted is the metric of panics for the loop of onBench.
 func panicsCounted(t *testing.T) float64 {
 	t.Helper()

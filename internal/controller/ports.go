@@ -19,13 +19,9 @@ func IndexPorts(ports cache.SharedIndexInformer) error {
 	if _, indexed := ports.GetIndexer().GetIndexers()[indexNetwork]; indexed {
 		return nil
 	}
-	err := ports.AddIndexers(cache.Indexers{indexNetwork: func(obj any) ([]string, error) {
-		port, ok := obj.(*cloudteamv1.NetworkPort)
-		if !ok {
-			return nil, fmt.Errorf("%T is no NetworkPort", obj)
-		}
-		return []string{port.Network().String()}, nil
-	}})
+	err := ports.AddIndexers(cache.Indexers{indexNetwork: IndexBy(func(port *cloudteamv1.NetworkPort) []string {
+		return []string{port.Network().String()}
+	})})
 	if err != nil {
 		return fmt.Errorf("indexing networkports by network: %w", err)
 	}
@@ -35,17 +31,7 @@ func IndexPorts(ports cache.SharedIndexInformer) error {
 // PortsOn returns the NetworkPorts on a Network from an informer's cache. IndexPorts MUST have been called for that
 // informer. The result belongs to the cache and MUST NOT be changed.
 func PortsOn(ports cache.Indexer, network cache.ObjectName) []*cloudteamv1.NetworkPort {
-	found, err := ports.ByIndex(indexNetwork, network.String())
-	if err != nil {
-		return nil // impossible: IndexPorts adds the index
-	}
-	on := make([]*cloudteamv1.NetworkPort, 0, len(found))
-	for _, obj := range found {
-		if port, ok := obj.(*cloudteamv1.NetworkPort); ok {
-			on = append(on, port)
-		}
-	}
-	return on
+	return Indexed[*cloudteamv1.NetworkPort](ports, indexNetwork, network.String())
 }
 
 // Serves reports whether ports can be created on a Network, according to its status. It is Ready, or waits only for

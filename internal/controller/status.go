@@ -3,6 +3,7 @@ package controller
 import (
 	"context"
 	"encoding/json"
+	"maps"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -18,6 +19,32 @@ const FieldManager = "network-controller"
 type Patch[T metav1.Object] func(
 	ctx context.Context, name string, kind types.PatchType, data []byte, opts metav1.PatchOptions, subresources ...string,
 ) (T, error)
+
+// PatchAsRead writes the fields in body to an object, if the object is still the one that was read: it has obj's UID
+// and resourceVersion. Otherwise it returns ErrStale. An empty resourceVersion allows other changes. body MAY contain
+// metadata; PatchAsRead adds to it.
+func PatchAsRead[T metav1.Object](
+	ctx context.Context, patch Patch[T], kind types.PatchType, manager string, obj metav1.Object, body map[string]any,
+	subresources ...string,
+) (written T, err error) {
+	metadata := map[string]any{"uid": obj.GetUID()}
+	if version := obj.GetResourceVersion(); version != "" {
+		metadata["resourceVersion"] = version
+	}
+	if declared, ok := body["metadata"].(map[string]any); ok {
+		maps.Copy(metadata, declared)
+	}
+	body["metadata"] = metadata
+	data, err := json.Marshal(body)
+	if err != nil {
+		return written, err
+	}
+	written, err = patch(ctx, obj.GetName(), kind, data, metav1.PatchOptions{FieldManager: manager}, subresources...)
+	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
+		return written, ErrStale
+	}
+	return written, err
+}
 
 // WriteStatus replaces an object's status by server-side apply, which also removes the fields that status omits. The
 // UID prevents a write to another object of the same name. If the object is gone, WriteStatus returns no error. It

@@ -9,7 +9,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
 
-	"cloudteam.ztgame.com/network-controller/internal/controller"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
 
@@ -25,20 +24,9 @@ func (c *Controller) complain(
 	key cache.ObjectName, network *cloudteamv1.Network, attachment types.UID, reason, message string,
 ) {
 	begun := complaint{network.UID, attachment, reason}
-	c.mu.Lock()
-	known := c.complaints[key] == begun
-	c.complaints[key] = begun
-	c.mu.Unlock()
-	if !known {
+	if was, _ := c.complaints.Swap(key, begun); was != begun {
 		c.recorder.Event(network, corev1.EventTypeWarning, reason, message)
 	}
-}
-
-// settle ends the complaint about a key, if there is one.
-func (c *Controller) settle(key cache.ObjectName) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	delete(c.complaints, key)
 }
 
 // taken reports that another owner has a NetworkAttachmentDefinition with the Network's name.
@@ -47,7 +35,7 @@ func (c *Controller) taken(
 ) {
 	if isOfNetwork(attachment) {
 		// It belongs to an earlier Network of the same name. Garbage collection deletes it.
-		c.settle(key)
+		c.complaints.Delete(key)
 		return
 	}
 	whose := "nobody controls it"
@@ -57,12 +45,4 @@ func (c *Controller) taken(
 	c.complain(key, network, attachment.GetUID(), cloudteamv1.EventAttachmentExists, fmt.Sprintf(
 		"NetworkAttachmentDefinition %q exists and is not this Network's (%s); Pods that declare the name are not "+
 			"plugged into this network: delete it, or create one of the two again under another name", key.Name, whose))
-}
-
-// failed reports an error of the API server. The sync is retried.
-func (c *Controller) failed(
-	key cache.ObjectName, network *cloudteamv1.Network, err error,
-) (controller.Result, error) {
-	c.complain(key, network, "", cloudteamv1.EventAttachmentFailed, err.Error()+". Retrying with backoff.")
-	return controller.Result{}, err
 }

@@ -2,7 +2,6 @@ package attachment
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 
@@ -19,53 +18,49 @@ import (
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
 
-// stale is the result of a sync whose cache is behind the API server.
-var stale = controller.Result{RequeueAfter: controller.StalePause}
-
 // sync reconciles the NetworkAttachmentDefinition of one Network. It is level-triggered: it acts on the state in the
 // caches.
 //
 // It creates and updates the object only while the Network is Ready. The status of a Network that is not Ready may lack
 // its MTU, and Neutron may refuse its spec. Otherwise an existing object stays, for the Pods that use it.
-func (c *Controller) sync(ctx context.Context, key cache.ObjectName) (controller.Result, error) {
+func (c *Controller) sync(ctx context.Context, key cache.ObjectName) error {
 	network, err := c.lister.Networks(key.Namespace).Get(key.Name)
-	if apierrors.IsNotFound(err) {
+	switch {
+	case apierrors.IsNotFound(err):
 		// The Network owns the NetworkAttachmentDefinition, so garbage collection deletes it.
 		c.expected.Forget(key)
-		c.settle(key)
-		return controller.Result{}, nil
-	}
-	if err != nil {
-		return controller.Result{}, err
-	}
-	if network.DeletionTimestamp != nil {
+		c.complaints.Delete(key)
+		return nil
+	case err != nil:
+		return err
+	case network.DeletionTimestamp != nil:
 		// A foreground deletion deletes it before the Network. A new one would block the deletion of both.
-		return controller.Result{}, nil
+		return nil
 	}
 	config, err := config(network, c.options)
 	if err != nil {
-		return controller.Result{}, err
+		return err
 	}
 	version := c.store.LastStoreSyncResourceVersion() // read before the cache: see CaughtUp
 	attachment, err := c.get(key)
 	switch {
 	case err != nil:
-		return controller.Result{}, err
+		return err
 	case attachment == nil && !c.expected.CaughtUp(key, version),
 		attachment != nil && !c.expected.Met(key, attachment.GetUID(), attachment.GetResourceVersion()):
-		return stale, nil
+		return controller.ErrStale
 	case attachment == nil && isReady(network):
 		return c.create(ctx, key, network, config)
 	case attachment != nil && !metav1.IsControlledBy(attachment, network):
 		// The event of its change or deletion requeues the key.
 		c.taken(key, network, attachment)
-		return controller.Result{}, nil
+		return nil
 	case attachment != nil && attachment.GetDeletionTimestamp() == nil && isReady(network) &&
 		!isDesired(attachment, config):
 		return c.putBack(ctx, key, network, attachment, config)
 	}
-	c.settle(key)
-	return controller.Result{}, nil
+	c.complaints.Delete(key)
+	return nil
 }
 
 // objects adapts the objects of one kind and namespace to controller.CreateOwned.
@@ -86,7 +81,7 @@ func (o objects) Create(
 // create creates the Network's NetworkAttachmentDefinition.
 func (c *Controller) create(
 	ctx context.Context, key cache.ObjectName, network *cloudteamv1.Network, config string,
-) (controller.Result, error) {
+) error {
 	var created *unstructured.Unstructured
 	err := controller.CheckOwner(ctx, objects{c.client.Resource(networkResource).Namespace(key.Namespace)},
 		networkKind.Kind, network)
@@ -94,16 +89,7 @@ func (c *Controller) create(
 		created, err = controller.CreateOwned(ctx, objects{c.client.Resource(Resource).Namespace(key.Namespace)},
 			Kind.Kind, key, desired(network, config), &c.expected)
 	}
-	switch {
-	case errors.Is(err, controller.ErrStale):
-		return stale, nil
-	case errors.Is(err, controller.ErrTerminating):
-		return controller.Result{}, nil
-	case err != nil:
-		return c.failed(key, network, err)
-	}
-	return c.written(ctx, key, network, created, config, cloudteamv1.EventAttachmentCreated,
-		fmt.Sprintf("Created NetworkAttachmentDefinition %q", key.Name))
+	return c.written(ctx, key, network, created, err, config, cloudteamv1.EventAttachmentCreated, "Created")
 }
 
 // putBack corrects drift. It writes only the configuration and the label. The write fails if the object changed since
@@ -111,43 +97,41 @@ func (c *Controller) create(
 func (c *Controller) putBack(
 	ctx context.Context, key cache.ObjectName, network *cloudteamv1.Network, attachment *unstructured.Unstructured,
 	config string,
-) (controller.Result, error) {
-	patch, err := json.Marshal(map[string]any{
-		"metadata": map[string]any{
-			"uid": attachment.GetUID(), "resourceVersion": attachment.GetResourceVersion(),
-			"labels": map[string]string{LabelManagedBy: controller.FieldManager},
-		},
-		"spec": map[string]any{"config": config},
-	})
+) error {
+	updated, err := controller.PatchAsRead(ctx, c.client.Resource(Resource).Namespace(key.Namespace).Patch,
+		types.MergePatchType, controller.FieldManager, attachment, map[string]any{
+			"metadata": map[string]any{"labels": map[string]string{LabelManagedBy: controller.FieldManager}},
+			"spec":     map[string]any{"config": config},
+		})
 	if err != nil {
-		return controller.Result{}, err
+		err = fmt.Errorf("updating NetworkAttachmentDefinition %q: %w", key.Name, err)
 	}
-	updated, err := c.client.Resource(Resource).Namespace(key.Namespace).Patch(ctx, key.Name,
-		types.MergePatchType, patch, metav1.PatchOptions{FieldManager: controller.FieldManager})
-	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
-		return stale, nil
-	}
-	if err != nil {
-		return c.failed(key, network, fmt.Errorf("updating NetworkAttachmentDefinition %q: %w", key.Name, err))
-	}
-	return c.written(ctx, key, network, updated, config, cloudteamv1.EventAttachmentUpdated,
-		fmt.Sprintf("Updated NetworkAttachmentDefinition %q", key.Name))
+	return c.written(ctx, key, network, updated, err, config, cloudteamv1.EventAttachmentUpdated, "Updated")
 }
 
-// written records a write and sends its Event. An answer that differs from the request is an error, because an
-// immediate retry would never end.
+// written records the result of a write and sends its Event. An answer that differs from the request is an error,
+// because an immediate retry would never end.
 func (c *Controller) written(
 	ctx context.Context, key cache.ObjectName, network *cloudteamv1.Network, answer *unstructured.Unstructured,
-	config, reason, message string,
-) (controller.Result, error) {
-	c.expected.Written(key, answer.GetUID(), answer.GetResourceVersion())
-	if !isDesired(answer, config) {
-		return c.failed(key, network, fmt.Errorf("NetworkAttachmentDefinition %q changes while it is written: find the "+
-			"admission webhook that does so, and exempt objects with the label %s=%s from it",
-			key.Name, LabelManagedBy, controller.FieldManager))
+	err error, config, reason, verb string,
+) error {
+	if errors.Is(err, controller.ErrStale) || errors.Is(err, controller.ErrTerminating) {
+		return err
 	}
+	if err == nil {
+		c.expected.Written(key, answer.GetUID(), answer.GetResourceVersion())
+		if !isDesired(answer, config) {
+			err = fmt.Errorf("NetworkAttachmentDefinition %q changes while it is written: find the admission webhook that "+
+				"does so, and exempt objects with the label %s=%s from it", key.Name, LabelManagedBy, controller.FieldManager)
+		}
+	}
+	if err != nil {
+		c.complain(key, network, "", cloudteamv1.EventAttachmentFailed, err.Error()+". Retrying with backoff.")
+		return err
+	}
+	message := fmt.Sprintf("%s NetworkAttachmentDefinition %q", verb, key.Name)
 	klog.FromContext(ctx).Info("Applied", "step", message)
 	c.recorder.Event(network, corev1.EventTypeNormal, reason, message)
-	c.settle(key)
-	return controller.Result{}, nil
+	c.complaints.Delete(key)
+	return nil
 }

@@ -65,7 +65,7 @@ func newWorld(t *testing.T) *world {
 	})
 	w.c = &Controller{
 		client: client, lister: listers.NewNetworkLister(w.networks), recorder: w.recorder,
-		store: cache.NewStore(cache.MetaNamespaceKeyFunc), complaints: map[cache.ObjectName]complaint{},
+		store: cache.NewStore(cache.MetaNamespaceKeyFunc),
 	}
 	w.deliver()
 	return w
@@ -195,13 +195,19 @@ func (w *world) sync() (requeue bool, err error) {
 		before = append(before, obj.(runtime.Object).DeepCopyObject())
 	}
 	ctx := klog.NewContext(w.t.Context(), ktesting.NewLogger(w.t, ktesting.NewConfig()))
-	result, err := w.c.sync(ctx, exampleKey)
+	err = w.c.sync(ctx, exampleKey)
 	for i, obj := range cached {
 		if diff := cmp.Diff(before[i], obj); diff != "" {
 			w.t.Errorf("the sync changed a cached object (-before +after):\n%s", diff)
 		}
 	}
-	return result.RequeueAfter > 0, err
+	if errors.Is(err, controller.ErrStale) { // the Loop requeues the key
+		return true, nil
+	}
+	if errors.Is(err, controller.ErrTerminating) { // the Loop is done with the key
+		return false, nil
+	}
+	return false, err
 }
 
 // mustSync is a sync that has nothing left to wait for; the caches hear of what it wrote.
@@ -360,8 +366,8 @@ func TestSync(t *testing.T) {
 			w.live = nil
 			w.deliver()
 			w.mustSync()
-			if len(w.c.complaints) > 0 {
-				t.Errorf("it is remembered: %+v", w.c.complaints)
+			if was, remembered := w.c.complaints.Load(exampleKey); remembered {
+				t.Errorf("it is remembered: %+v", was)
 			}
 		},
 		"deleted by hand, it comes back": func(_ *testing.T, w *world) {

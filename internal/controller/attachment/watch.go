@@ -6,6 +6,8 @@
 package attachment
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"sync"
 
@@ -52,10 +54,8 @@ type Controller struct {
 	options  Options
 	// expected has the last NetworkAttachmentDefinition written or found, by the Network's key.
 	expected controller.Expectations
-
-	mu sync.Mutex
-	// complaints has the current problems for which Warning Events were sent.
-	complaints map[cache.ObjectName]complaint
+	// complaints has the current complaint of each key, for which a Warning Event was sent.
+	complaints sync.Map
 }
 
 // NewController makes a controller that watches the informers. attachments is the informer of Resource in a
@@ -70,19 +70,17 @@ func NewController(
 	}
 	informer := attachments.Informer()
 	c := &Controller{
-		client:     client,
-		lister:     networks.Lister(),
-		store:      informer.GetStore(),
-		recorder:   recorder,
-		options:    options,
-		complaints: map[cache.ObjectName]complaint{},
+		client:   client,
+		lister:   networks.Lister(),
+		store:    informer.GetStore(),
+		recorder: recorder,
+		options:  options,
 	}
-	c.Loop = controller.NewLoop(Name, c.sync)
-
-	if err := c.Watch(networks.Informer(), networkHandler(c.Loop)); err != nil {
-		return nil, err
-	}
-	return c, c.Watch(informer, c.HandlerOf(c.keysOf))
+	c.Loop = controller.NewLoop(Name, func(ctx context.Context, key cache.ObjectName) (controller.Result, error) {
+		return controller.Result{}, c.sync(ctx, key)
+	})
+	return c, errors.Join(
+		c.Watch(networks.Informer(), networkHandler(c.Loop)), c.Watch(informer, c.HandlerOf(c.keysOf)))
 }
 
 // Has reports whether a NetworkAttachmentDefinition of the name exists that does not belong to a Network of that name.
@@ -119,20 +117,13 @@ func (c *Controller) keysOf(attachment metav1.Object) []cache.ObjectName {
 // isOfNetwork reports whether a Network of its name controls a NetworkAttachmentDefinition. If that Network is deleted,
 // garbage collection deletes the NetworkAttachmentDefinition.
 func isOfNetwork(attachment *unstructured.Unstructured) bool {
-	owner := metav1.GetControllerOfNoCopy(attachment)
-	if owner == nil || owner.Kind != networkKind.Kind || owner.Name != attachment.GetName() {
-		return false
-	}
-	version, err := schema.ParseGroupVersion(owner.APIVersion)
-	return err == nil && version.Group == networkKind.Group
+	owner := controller.ControllerOf(attachment, networkKind.GroupKind())
+	return owner != nil && owner.Name == attachment.GetName()
 }
 
 // networkHandler returns the event handlers for Networks.
 func networkHandler(l *controller.Loop) cache.ResourceEventHandler {
-	key := func(network metav1.Object) []cache.ObjectName {
-		return []cache.ObjectName{cache.MetaObjectToName(network)}
-	}
-	return controller.HandlerOfPart(l, key, sameForAttachment)
+	return controller.HandlerOfPart(l, controller.KeyOf, sameForAttachment)
 }
 
 // sameForAttachment reports whether an update of a Network leaves its NetworkAttachmentDefinition unchanged. Audits

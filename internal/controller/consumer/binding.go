@@ -2,7 +2,6 @@ package consumer
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
@@ -11,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	coreclient "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
 
 	"cloudteam.ztgame.com/network-controller/internal/controller"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
@@ -42,53 +42,105 @@ func Has(pod *corev1.Pod, port *cloudteamv1.NetworkPort) bool {
 	return pod != nil && pod.UID == BoundTo(port) && !Ended(pod)
 }
 
+// Writer writes ports and their bindings for the syncs of one controller. Its methods take the key of the sync. They
+// return controller.ErrStale if a cache is older than the API server. It is safe for concurrent use.
+type Writer struct {
+	Ports portclient.NetworkPortsGetter
+	Pods  coreclient.PodsGetter
+	// Expected records what was written.
+	Expected controller.Expectations
+}
+
+// CaughtUp reports whether the cache of ports shows all writes under the key. Call it before the sync reads that cache.
+func (w *Writer) CaughtUp(key cache.ObjectName, caches *Caches) bool {
+	return w.Expected.CaughtUp(key, caches.Informers.Ports.Informer().GetIndexer().LastStoreSyncResourceVersion())
+}
+
+// Create creates a port. It may also return controller.ErrTerminating.
+func (w *Writer) Create(ctx context.Context, key cache.ObjectName, port *cloudteamv1.NetworkPort) error {
+	_, err := controller.CreateOwned(
+		ctx, w.Ports.NetworkPorts(port.Namespace), "NetworkPort", key, port, &w.Expected)
+	if err == nil {
+		klog.FromContext(ctx).Info("Created port", "port", port.Name)
+	}
+	return err
+}
+
 // Bind binds a port to a Pod; with a nil Pod it releases the port. The write succeeds only if the port has not changed
-// since it was read: if two processes give one port to two Pods, one fails with controller.ErrStale. It writes
-// status.boundTo and nothing else.
-func Bind(
-	ctx context.Context, client portclient.NetworkPortsGetter, port *cloudteamv1.NetworkPort, pod *corev1.Pod,
-) (written *cloudteamv1.NetworkPort, err error) {
+// since it was read: if two processes give one port to two Pods, one fails. It writes status.boundTo and nothing else.
+func (w *Writer) Bind(
+	ctx context.Context, key cache.ObjectName, port *cloudteamv1.NetworkPort, pod *corev1.Pod,
+) (*cloudteamv1.NetworkPort, error) {
 	var binding *cloudteamv1.PortBinding
 	if pod != nil {
 		binding = &cloudteamv1.PortBinding{Kind: bindingKind, Name: pod.Name, UID: pod.UID}
 	}
-	patch, err := json.Marshal(map[string]any{
-		"metadata": map[string]any{"uid": port.UID, "resourceVersion": port.ResourceVersion},
-		"status":   map[string]any{"boundTo": binding},
-	})
+	written, err := controller.PatchAsRead(ctx, w.Ports.NetworkPorts(port.Namespace).Patch, types.MergePatchType, binder,
+		port, map[string]any{"status": map[string]any{"boundTo": binding}}, "status")
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("writing the binding of NetworkPort %q: %w", port.Name, err)
 	}
-	written, err = client.NetworkPorts(port.Namespace).Patch(ctx, port.Name, types.MergePatchType, patch,
-		metav1.PatchOptions{FieldManager: binder}, "status")
-	switch {
-	case apierrors.IsConflict(err) || apierrors.IsNotFound(err):
-		return nil, controller.ErrStale
-	case err != nil && pod == nil:
-		return nil, fmt.Errorf("releasing NetworkPort %q: %w", port.Name, err)
-	case err != nil:
-		return nil, fmt.Errorf("binding NetworkPort %q to Pod %q: %w", port.Name, pod.Name, err)
-	}
+	w.Expected.Written(key, written.UID, written.ResourceVersion)
+	klog.FromContext(ctx).V(2).Info("Wrote binding", "port", port.Name, "boundTo", binding)
 	return written, nil
 }
 
-// LivePod reads a Pod from the API server. It is nil if there is none.
-func LivePod(ctx context.Context, client coreclient.PodsGetter, key cache.ObjectName) (*corev1.Pod, error) {
-	live, err := client.Pods(key.Namespace).Get(ctx, key.Name, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) {
-		return nil, nil //nolint:nilnil // gone is an answer
-	}
+// BindAgain binds a port to the Pod that was given it before, after the binding was lost. It reads the Pod from the API
+// server first: the cache may show a Pod that is gone, and whose port was released.
+func (w *Writer) BindAgain(
+	ctx context.Context, key cache.ObjectName, port *cloudteamv1.NetworkPort, pod *corev1.Pod,
+) error {
+	live, err := controller.Live(ctx, w.Pods.Pods(pod.Namespace), bindingKind, pod.Name)
 	if err != nil {
-		return nil, fmt.Errorf("reading Pod %q: %w", key.Name, err)
+		return err
 	}
-	return live, nil
+	if live == nil || live.UID != pod.UID || Ended(live) {
+		return controller.ErrStale
+	}
+	klog.FromContext(ctx).Info("Binding again a port whose binding was lost", "port", port.Name)
+	_, err = w.Bind(ctx, key, port, pod)
+	return err
 }
 
-// MayRelease reports whether a port may be taken from its Pod. By the state in cached, that Pod is gone, has ended or
-// does not need the port. live is the Pod at the API server, nil if it is gone.
+// Release releases ports that are bound under the name of one Pod. By the state in cached, that Pod is gone, has ended
+// or does not need them. cached is nil if the cache has no Pod of the name.
 //
-// The cache may be stale: the port's Pod may be newer than our list of Pods. That a Pod does not need the port was
-// derived from its cached state. So the Pod MUST still be in that state.
-func MayRelease(port *cloudteamv1.NetworkPort, cached, live *corev1.Pod) bool {
-	return !Has(live, port) || Has(cached, port) && live.ResourceVersion == cached.ResourceVersion
+// Release reads the Pod from the API server first. The cache may be stale: the ports' Pod may be newer than our list of
+// Pods. That a Pod does not need a port was derived from its cached state. So the Pod MUST still be in that state.
+func (w *Writer) Release(
+	ctx context.Context, key cache.ObjectName, cached *corev1.Pod, ports ...*cloudteamv1.NetworkPort,
+) error {
+	if len(ports) == 0 {
+		return nil
+	}
+	live, err := controller.Live(ctx, w.Pods.Pods(key.Namespace), bindingKind, ports[0].Status.BoundTo.Name)
+	if err != nil {
+		return err
+	}
+	errs := make([]error, len(ports))
+	for i, port := range ports {
+		errs[i] = controller.ErrStale
+		if !Has(live, port) || Has(cached, port) && live.ResourceVersion == cached.ResourceVersion {
+			_, errs[i] = w.Bind(ctx, key, port, nil)
+		}
+	}
+	return controller.Worst(errs...)
+}
+
+// Delete deletes a port, unless it was replaced by another of its name. If asRead is true, the port must not have
+// changed either. A port that is gone counts as deleted.
+func (w *Writer) Delete(ctx context.Context, port *cloudteamv1.NetworkPort, asRead bool) error {
+	preconditions := &metav1.Preconditions{UID: new(port.UID)}
+	if asRead {
+		preconditions.ResourceVersion = new(port.ResourceVersion)
+	}
+	err := w.Ports.NetworkPorts(port.Namespace).Delete(
+		ctx, port.Name, metav1.DeleteOptions{Preconditions: preconditions})
+	switch {
+	case err == nil || apierrors.IsNotFound(err):
+		return nil
+	case apierrors.IsConflict(err):
+		return controller.ErrStale
+	}
+	return fmt.Errorf("deleting NetworkPort %q: %w", port.Name, err)
 }

@@ -10,7 +10,6 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -20,6 +19,7 @@ import (
 	corelisters "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/tools/cache"
 
+	"cloudteam.ztgame.com/network-controller/internal/controller"
 	"cloudteam.ztgame.com/network-controller/internal/selection"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 	informers "cloudteam.ztgame.com/network-controller/pkg/client/informers/externalversions/cloudteam/v1"
@@ -57,14 +57,13 @@ type Caches struct {
 }
 
 const (
-	// indexController is the index of NetworkPorts, Pods and ReplicaSets by the UID of the object that controls them.
+	// indexController is the index of NetworkPorts, Pods and ReplicaSets by the UID of the object that controls them. It
+	// has only the Pods that use networks.
 	indexController = "consumer/controller"
 	// indexBound is the index of NetworkPorts by the namespace and name of the Pod that they are bound to.
 	indexBound = "consumer/bound"
-	// indexOrphan is the index of NetworkPorts without an owner by namespace and AnnotationMadeFor.
-	indexOrphan = "consumer/orphan"
-	// indexDeployment is the index of NetworkPorts by the Deployment that they were made for.
-	indexDeployment = "consumer/deployment"
+	// indexMadeFor is the index of NetworkPorts by the consumer that they were made for.
+	indexMadeFor = "consumer/made-for"
 	// indexAddress is the index of NetworkPorts by their Networks and the addresses that their status shows.
 	indexAddress = "consumer/address"
 	// indexNetwork is the index of Deployments and Pods by the namespaces and names of the networks that they declare.
@@ -80,14 +79,22 @@ func NewCaches(from Informers, attachments Attachments) (*Caches, error) {
 		indexers cache.Indexers
 	}{
 		{from.Ports.Informer(), cache.Indexers{
-			indexController: byController, indexBound: byBound, indexOrphan: byOrphan, indexDeployment: byDeployment,
-			indexAddress: byAddress,
+			indexController: controller.IndexBy(byController[*cloudteamv1.NetworkPort]),
+			indexBound:      controller.IndexBy(byBound),
+			indexMadeFor:    controller.IndexBy(byMadeFor),
+			indexAddress:    controller.IndexBy(addressKeys),
 		}},
 		{from.Pods.Informer(), cache.Indexers{
-			indexController: byController, indexNetwork: byNetwork, indexAllocated: byAllocated,
+			indexController: controller.IndexBy(byControllerOfUser),
+			indexNetwork:    controller.IndexBy(byNetworkOfPod),
+			indexAllocated:  controller.IndexBy(byAllocated),
 		}},
-		{from.ReplicaSets.Informer(), cache.Indexers{indexController: byController}},
-		{from.Deployments.Informer(), cache.Indexers{indexNetwork: byNetwork}},
+		{from.ReplicaSets.Informer(), cache.Indexers{
+			indexController: controller.IndexBy(byController[*appsv1.ReplicaSet]),
+		}},
+		{from.Deployments.Informer(), cache.Indexers{
+			indexNetwork: controller.IndexBy(byNetworkOfDeployment),
+		}},
 	} {
 		if err := added.informer.AddIndexers(added.indexers); err != nil {
 			return nil, fmt.Errorf("indexing the consumers of networks: %w", err)
@@ -105,51 +112,44 @@ func NewCaches(from Informers, attachments Attachments) (*Caches, error) {
 	}, nil
 }
 
-func byController(obj any) ([]string, error) {
-	object, err := meta.Accessor(obj)
-	if err != nil {
-		return nil, err
+func byController[T metav1.Object](obj T) []string {
+	if owner := metav1.GetControllerOfNoCopy(obj); owner != nil {
+		return []string{string(owner.UID)}
 	}
-	if owner := metav1.GetControllerOfNoCopy(object); owner != nil {
-		return []string{string(owner.UID)}, nil
-	}
-	return nil, nil
+	return nil
 }
 
-func byBound(obj any) ([]string, error) {
-	port, ok := obj.(*cloudteamv1.NetworkPort)
-	if !ok {
-		return nil, fmt.Errorf("%T is no NetworkPort", obj)
+// byControllerOfUser skips the Pods that use no networks, which are most Pods of a cluster.
+func byControllerOfUser(pod *corev1.Pod) []string {
+	if !UsesNetworks(pod) {
+		return nil
 	}
+	return byController(pod)
+}
+
+func byBound(port *cloudteamv1.NetworkPort) []string {
 	if port.Status.BoundTo == nil {
-		return nil, nil
+		return nil
 	}
-	return []string{cache.NewObjectName(port.Namespace, port.Status.BoundTo.Name).String()}, nil
+	return []string{cache.NewObjectName(port.Namespace, port.Status.BoundTo.Name).String()}
 }
 
-func byNetwork(obj any) ([]string, error) {
-	var selections []selection.Selection
-	switch consumer := obj.(type) {
-	case *corev1.Pod:
-		selections, _ = DeclaredByPod(consumer)
-	case *appsv1.Deployment:
-		selections, _ = DeclaredByDeployment(consumer)
-	default:
-		return nil, fmt.Errorf("%T declares no networks", obj)
-	}
+func byNetworkOfPod(pod *corev1.Pod) []string {
+	selections, _ := DeclaredByPod(pod)
+	return networksOf(selections)
+}
+
+func byNetworkOfDeployment(deployment *appsv1.Deployment) []string {
+	selections, _ := DeclaredByDeployment(deployment)
+	return networksOf(selections)
+}
+
+func networksOf(selections []selection.Selection) []string {
 	var keys []string
 	for _, s := range selections {
 		keys = append(keys, s.Namespace+"/"+s.Name)
 	}
-	return keys, nil
-}
-
-func byAddress(obj any) ([]string, error) {
-	port, ok := obj.(*cloudteamv1.NetworkPort)
-	if !ok {
-		return nil, fmt.Errorf("%T is no NetworkPort", obj)
-	}
-	return addressKeys(port), nil
+	return keys
 }
 
 // addressKeys combines a port's Network with each of its addresses.
@@ -161,77 +161,50 @@ func addressKeys(port *cloudteamv1.NetworkPort) []string {
 	return keys
 }
 
-func byAllocated(obj any) ([]string, error) {
-	pod, ok := obj.(*corev1.Pod)
-	if !ok {
-		return nil, fmt.Errorf("%T is no Pod", obj)
-	}
+func byAllocated(pod *corev1.Pod) []string {
 	if !Allocated(pod) {
-		return nil, nil
+		return nil
 	}
 	allocations, err := Allocations(pod)
 	if err != nil {
-		return nil, nil //nolint:nilerr // somebody wrote over the annotation: it tells nothing
+		return nil // somebody overwrote the annotation
 	}
 	var keys []string
 	for _, a := range allocations {
 		keys = append(keys, pod.Namespace+"/"+a.PortID)
 	}
-	return keys, nil
+	return keys
 }
 
-// replicaSetOf returns nil if no ReplicaSet controls the Pod, or if the cache lacks it.
-func (c *Caches) replicaSetOf(pod metav1.Object) *appsv1.ReplicaSet {
-	owner := metav1.GetControllerOfNoCopy(pod)
-	if !isOfApps(owner, "ReplicaSet") {
-		return nil
-	}
-	set, err := c.ReplicaSets.ReplicaSets(pod.GetNamespace()).Get(owner.Name)
-	if err != nil || set.UID != owner.UID {
-		return nil
-	}
-	return set
-}
+// replicaSetKind is the kind of the objects between a Deployment and its Pods.
+var replicaSetKind = appsv1.SchemeGroupVersion.WithKind("ReplicaSet").GroupKind()
 
 // DeploymentOf gives the owner reference to the Deployment that a Pod belongs to through its ReplicaSet, nil for none.
 // known is false if the cache lacks the ReplicaSet (yet), so that the Deployment is unknown.
 func (c *Caches) DeploymentOf(pod metav1.Object) (deployment *metav1.OwnerReference, known bool) {
-	if !isOfApps(metav1.GetControllerOfNoCopy(pod), "ReplicaSet") {
+	owner := controller.ControllerOf(pod, replicaSetKind)
+	if owner == nil {
 		return nil, true
 	}
-	set := c.replicaSetOf(pod)
-	if set == nil {
+	set, err := c.ReplicaSets.ReplicaSets(pod.GetNamespace()).Get(owner.Name)
+	if err != nil || set.UID != owner.UID {
 		return nil, false
 	}
-	owner := metav1.GetControllerOfNoCopy(set)
-	if !IsDeployment(owner) {
-		return nil, true
-	}
-	return owner, true
+	return controller.ControllerOf(set, DeploymentKind), true
 }
 
-// IsDeployment reports whether an owner, which may be nil, is a Deployment of any version.
-func IsDeployment(owner *metav1.OwnerReference) bool { return isOfApps(owner, "Deployment") }
-
-// isOfApps reports whether an owner is of a kind of the group apps: other groups have kinds of the same names.
-func isOfApps(owner *metav1.OwnerReference, kind string) bool {
-	if owner == nil || owner.Kind != kind {
-		return false
-	}
-	version, err := schema.ParseGroupVersion(owner.APIVersion)
-	return err == nil && version.Group == appsv1.GroupName
-}
-
-// PodsOf gives the Pods of a Deployment in a namespace, including those that are being deleted or have ended. In other
-// namespaces, anybody can write the Deployment's UID into an owner reference.
+// PodsOf gives the Pods of a Deployment in a namespace that use networks. It includes those that are being deleted or
+// have ended. In other namespaces, anybody can write the Deployment's UID into an owner reference.
 func (c *Caches) PodsOf(namespace string, deployment types.UID) []*corev1.Pod {
 	var pods []*corev1.Pod
-	for _, set := range c.ReplicaSetsOf(deployment) {
-		if set.Namespace != namespace || !IsDeployment(metav1.GetControllerOfNoCopy(set)) {
+	sets := controller.Indexed[*appsv1.ReplicaSet](
+		c.Informers.ReplicaSets.Informer().GetIndexer(), indexController, string(deployment))
+	for _, set := range sets {
+		if set.Namespace != namespace || controller.ControllerOf(set, DeploymentKind) == nil {
 			continue
 		}
 		for _, pod := range c.PodsControlledBy(set.UID) {
-			if pod.Namespace == set.Namespace && isOfApps(metav1.GetControllerOfNoCopy(pod), "ReplicaSet") {
+			if pod.Namespace == set.Namespace && controller.ControllerOf(pod, replicaSetKind) != nil {
 				pods = append(pods, pod)
 			}
 		}
@@ -239,29 +212,25 @@ func (c *Caches) PodsOf(namespace string, deployment types.UID) []*corev1.Pod {
 	return pods
 }
 
-// ReplicaSetsOf gives the ReplicaSets of a Deployment.
-func (c *Caches) ReplicaSetsOf(deployment types.UID) []*appsv1.ReplicaSet {
-	return indexed[*appsv1.ReplicaSet](c.Informers.ReplicaSets.Informer(), indexController, string(deployment))
-}
-
-// PodsControlledBy gives the Pods that the object of the given UID controls, such as a ReplicaSet's.
+// PodsControlledBy gives the Pods that use networks and that the object of the given UID controls, such as a
+// ReplicaSet.
 func (c *Caches) PodsControlledBy(owner types.UID) []*corev1.Pod {
-	return indexed[*corev1.Pod](c.Informers.Pods.Informer(), indexController, string(owner))
+	return c.pods(indexController, string(owner))
 }
 
 // PortsOf gives the NetworkPorts that the object of the given UID controls.
 func (c *Caches) PortsOf(owner types.UID) []*cloudteamv1.NetworkPort {
-	return indexed[*cloudteamv1.NetworkPort](c.Informers.Ports.Informer(), indexController, string(owner))
+	return c.ports(indexController, string(owner))
 }
 
 // PortsBoundTo gives the NetworkPorts that are bound to a Pod of the name, of any UID.
 func (c *Caches) PortsBoundTo(pod cache.ObjectName) []*cloudteamv1.NetworkPort {
-	return indexed[*cloudteamv1.NetworkPort](c.Informers.Ports.Informer(), indexBound, pod.String())
+	return c.ports(indexBound, pod.String())
 }
 
-// PortsMadeFor gives the NetworkPorts that were made for a Deployment of the name, even if it is gone.
-func (c *Caches) PortsMadeFor(deployment cache.ObjectName) []*cloudteamv1.NetworkPort {
-	return indexed[*cloudteamv1.NetworkPort](c.Informers.Ports.Informer(), indexDeployment, deployment.String())
+// PortsMadeFor gives the NetworkPorts that were made for a consumer of the kind and name, even if it is gone.
+func (c *Caches) PortsMadeFor(kind schema.GroupKind, consumer cache.ObjectName) []*cloudteamv1.NetworkPort {
+	return c.ports(indexMadeFor, kind.Kind+" "+consumer.String())
 }
 
 // GivenTo gives the Pods that were given a port by their annotation, and whose containers may still use it. All of them
@@ -270,8 +239,7 @@ func (c *Caches) GivenTo(port *cloudteamv1.NetworkPort) []*corev1.Pod {
 	if port.Status.PortID == "" {
 		return nil
 	}
-	return slices.DeleteFunc(
-		indexed[*corev1.Pod](c.Informers.Pods.Informer(), indexAllocated, port.Namespace+"/"+port.Status.PortID), Ended)
+	return slices.DeleteFunc(c.pods(indexAllocated, port.Namespace+"/"+port.Status.PortID), Ended)
 }
 
 // Rival gives another port that shows an address of this port, nil for none; a bound one first. Neutron gives no
@@ -280,7 +248,7 @@ func (c *Caches) GivenTo(port *cloudteamv1.NetworkPort) []*corev1.Pod {
 func (c *Caches) Rival(port *cloudteamv1.NetworkPort) *cloudteamv1.NetworkPort {
 	var rival *cloudteamv1.NetworkPort
 	for _, key := range addressKeys(port) {
-		for _, other := range indexed[*cloudteamv1.NetworkPort](c.Informers.Ports.Informer(), indexAddress, key) {
+		for _, other := range c.ports(indexAddress, key) {
 			switch {
 			case other.UID == port.UID:
 			case BoundTo(other) != "":
@@ -295,26 +263,21 @@ func (c *Caches) Rival(port *cloudteamv1.NetworkPort) *cloudteamv1.NetworkPort {
 
 // DeploymentsDeclaring gives the Deployments that declare a network of the name.
 func (c *Caches) DeploymentsDeclaring(network cache.ObjectName) []*appsv1.Deployment {
-	return indexed[*appsv1.Deployment](c.Informers.Deployments.Informer(), indexNetwork, network.String())
+	return controller.Indexed[*appsv1.Deployment](
+		c.Informers.Deployments.Informer().GetIndexer(), indexNetwork, network.String())
 }
 
 // PodsDeclaring gives the Pods that declare a network of the name.
 func (c *Caches) PodsDeclaring(network cache.ObjectName) []*corev1.Pod {
-	return indexed[*corev1.Pod](c.Informers.Pods.Informer(), indexNetwork, network.String())
+	return c.pods(indexNetwork, network.String())
 }
 
-func indexed[T any](informer cache.SharedIndexInformer, index, value string) []T {
-	objects, err := informer.GetIndexer().ByIndex(index, value)
-	if err != nil {
-		return nil // NewCaches adds the indexes
-	}
-	found := make([]T, 0, len(objects))
-	for _, obj := range objects {
-		if object, ok := obj.(T); ok {
-			found = append(found, object)
-		}
-	}
-	return found
+func (c *Caches) pods(index, value string) []*corev1.Pod {
+	return controller.Indexed[*corev1.Pod](c.Informers.Pods.Informer().GetIndexer(), index, value)
+}
+
+func (c *Caches) ports(index, value string) []*cloudteamv1.NetworkPort {
+	return controller.Indexed[*cloudteamv1.NetworkPort](c.Informers.Ports.Informer().GetIndexer(), index, value)
 }
 
 // Kind is what a declared name refers to.

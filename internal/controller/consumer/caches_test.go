@@ -1,8 +1,10 @@
 package consumer
 
 import (
+	"slices"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -11,6 +13,8 @@ import (
 	kubefake "k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/tools/cache"
 
+	"cloudteam.ztgame.com/network-controller/internal/selection"
+	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 	"cloudteam.ztgame.com/network-controller/pkg/client/clientset/versioned/fake"
 	informers "cloudteam.ztgame.com/network-controller/pkg/client/informers/externalversions"
 )
@@ -49,7 +53,8 @@ func TestPodsOfADeploymentAreOfItsNamespace(t *testing.T) {
 		add(caches.Informers.ReplicaSets.Informer().GetIndexer(), set)
 		for _, in := range []string{"team", "evil"} {
 			add(caches.Informers.Pods.Informer().GetIndexer(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
-				Namespace: in, Name: "pod-of-" + namespace, OwnerReferences: []metav1.OwnerReference{
+				Namespace: in, Name: "pod-of-" + namespace, Annotations: map[string]string{selection.Annotation: "net"},
+				OwnerReferences: []metav1.OwnerReference{
 					{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "web-1", UID: set.UID, Controller: new(true)},
 				}}})
 		}
@@ -57,6 +62,44 @@ func TestPodsOfADeploymentAreOfItsNamespace(t *testing.T) {
 	pods := caches.PodsOf("team", "web")
 	if len(pods) != 1 || pods[0].Namespace != "team" || pods[0].Name != "pod-of-team" {
 		t.Errorf("got %d Pods: %v", len(pods), pods)
+	}
+}
+
+// A Deployment that never declared a network costs no look at its Pods.
+func TestPodsThatUseNoNetworksAreNotIndexed(t *testing.T) {
+	caches := newCaches(t)
+	set := &appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{
+		Namespace: "team", Name: "web-1", UID: "set", OwnerReferences: []metav1.OwnerReference{
+			{APIVersion: "apps/v1", Kind: "Deployment", Name: "web", UID: "web", Controller: new(true)},
+		}}}
+	if err := caches.Informers.ReplicaSets.Informer().GetIndexer().Add(set); err != nil {
+		t.Fatal(err)
+	}
+	pods := caches.Informers.Pods.Informer().GetIndexer()
+	for name, uses := range map[string]func(*corev1.Pod){
+		"plain":     func(*corev1.Pod) {},
+		"declares":  func(pod *corev1.Pod) { pod.Annotations = map[string]string{selection.Annotation: "net"} },
+		"allocated": func(pod *corev1.Pod) { pod.Annotations = map[string]string{cloudteamv1.AnnotationAllocations: "[]"} },
+		"gated": func(pod *corev1.Pod) {
+			pod.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: cloudteamv1.SchedulingGate}}
+		},
+	} {
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
+			Namespace: "team", Name: name, OwnerReferences: []metav1.OwnerReference{
+				{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "web-1", UID: "set", Controller: new(true)},
+			}}}
+		uses(pod)
+		if err := pods.Add(pod); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var names []string
+	for _, pod := range caches.PodsOf("team", "web") {
+		names = append(names, pod.Name)
+	}
+	slices.Sort(names)
+	if diff := cmp.Diff([]string{"allocated", "declares", "gated"}, names); diff != "" {
+		t.Errorf("Pods of the Deployment (-want +got):\n%s", diff)
 	}
 }
 

@@ -2,11 +2,9 @@ package consumer
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -17,33 +15,24 @@ import (
 )
 
 // WriteCondition writes one condition into the status of a Pod or Deployment and keeps those of others: the API server
-// merges them by type. patch is the object's client. If resourceVersion is not empty, the object must still have it.
-// The write is recorded in expected. moved is true if the object is gone, was replaced or has changed: an event
-// follows.
+// merges them by type. patch is the object's client. If anyVersion is true, the object may have changed since it was
+// read. Otherwise WriteCondition returns controller.ErrStale then, as for an object that is gone. It records the write
+// in expected.
 func WriteCondition[T metav1.Object](
-	ctx context.Context, patch controller.Patch[T], obj T, resourceVersion string, condition any,
+	ctx context.Context, patch controller.Patch[T], obj T, anyVersion bool, condition any,
 	expected *controller.Expectations,
-) (written T, moved bool, err error) {
-	metadata := map[string]any{"uid": obj.GetUID()}
-	if resourceVersion != "" {
-		metadata["resourceVersion"] = resourceVersion
+) (written T, err error) {
+	read := &metav1.ObjectMeta{Name: obj.GetName(), UID: obj.GetUID(), ResourceVersion: obj.GetResourceVersion()}
+	if anyVersion {
+		read.ResourceVersion = ""
 	}
-	body, err := json.Marshal(map[string]any{
-		"metadata": metadata, "status": map[string]any{"conditions": []any{condition}},
-	})
+	written, err = controller.PatchAsRead(ctx, patch, types.StrategicMergePatchType, controller.FieldManager, read,
+		map[string]any{"status": map[string]any{"conditions": []any{condition}}}, "status")
 	if err != nil {
-		return written, false, err
-	}
-	written, err = patch(ctx, obj.GetName(), types.StrategicMergePatchType, body,
-		metav1.PatchOptions{FieldManager: controller.FieldManager}, "status")
-	switch {
-	case apierrors.IsNotFound(err) || apierrors.IsConflict(err):
-		return written, true, nil
-	case err != nil:
-		return written, false, fmt.Errorf("writing the condition %s: %w", cloudteamv1.ConditionNetworksReady, err)
+		return written, fmt.Errorf("writing the condition %s: %w", cloudteamv1.ConditionNetworksReady, err)
 	}
 	expected.Written(cache.MetaObjectToName(written), written.GetUID(), written.GetResourceVersion())
-	return written, false, nil
+	return written, nil
 }
 
 // Reference refers to an object in an Event, so that the recorder's scheme need not know its kind.

@@ -69,26 +69,25 @@ func CompareByName(a, b *cloudteamv1.NetworkPort) int {
 // Useless reports whether a Pod that has not ended has no use for a port that is bound to it. Such a port may be
 // released.
 //
-// Before the Pod was given its ports, a port is useless if it serves none of the Pod's requests. A port beyond what the
-// Pod needs is not useless: another process may be giving it that very port. Afterwards a port is useless if the Pod
-// does not name it. Containers of a Pod that is not gated may run with a port even if the Pod lost the annotation for
-// it.
+// After the Pod was given its ports, a port is useless if the Pod does not name it. Before, a port is useless if it
+// serves none of the Pod's requests, and only while the gate keeps the Pod's containers from running. A Pod without the
+// gate may run with the port, even if it lost the annotations for it. A port beyond what a Pod needs is not useless:
+// another process may be giving it that very port.
 func Useless(pod *corev1.Pod, port *cloudteamv1.NetworkPort, declaration func() Declaration) bool {
-	if Mirror(pod) || !Gated(pod) && Mentions(pod, port) {
-		return false
-	}
 	if Allocated(pod) {
 		allocations, err := Allocations(pod)
-		return err == nil && !slices.ContainsFunc(allocations, func(a cloudteamv1.Allocation) bool {
-			return a.Port == port.Name
-		})
+		return err == nil && !Mirror(pod) && !Mentions(pod, port) &&
+			!slices.ContainsFunc(allocations, func(a cloudteamv1.Allocation) bool { return a.Port == port.Name })
+	}
+	if !Gated(pod) || pod.DeletionTimestamp != nil {
+		return false
 	}
 	d := declaration()
 	switch {
-	case pod.DeletionTimestamp != nil || d.Invalid != nil || d.Missing != nil:
+	case d.Invalid != nil || d.Missing != nil:
 		return false
 	case len(d.Requests) == 0:
-		return Gated(pod)
+		return true
 	case pod.Spec.HostNetwork:
 		return false
 	}

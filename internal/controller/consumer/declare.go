@@ -1,6 +1,8 @@
 package consumer
 
 import (
+	"slices"
+
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 
@@ -35,6 +37,12 @@ func Allocated(pod *corev1.Pod) bool {
 	return pod.Annotations[cloudteamv1.AnnotationAllocations] != "" && !Gated(pod)
 }
 
+// UsesNetworks reports whether a Pod has any mark of a Pod with networks: a declaration, allocations or our gate. Other
+// Pods need no ports.
+func UsesNetworks(pod *corev1.Pod) bool {
+	return Declares(pod.Annotations) || pod.Annotations[cloudteamv1.AnnotationAllocations] != "" || Gated(pod)
+}
+
 // Waiting reports whether a Pod declares networks and has not got them yet. The mirror of a kubelet's static Pod gets
 // none: the kubelet takes no change from the API server.
 func Waiting(pod *corev1.Pod) bool {
@@ -54,10 +62,5 @@ func Ended(pod *corev1.Pod) bool {
 
 // Gated reports whether a Pod waits for its ports before it is scheduled.
 func Gated(pod *corev1.Pod) bool {
-	for _, g := range pod.Spec.SchedulingGates {
-		if g.Name == cloudteamv1.SchedulingGate {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(pod.Spec.SchedulingGates, corev1.PodSchedulingGate{Name: cloudteamv1.SchedulingGate})
 }

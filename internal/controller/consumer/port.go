@@ -80,7 +80,7 @@ func joined(addresses []netip.Addr) string {
 func NewPort(namespace, name string, owner metav1.OwnerReference, request Request) *cloudteamv1.NetworkPort {
 	port := &cloudteamv1.NetworkPort{ObjectMeta: metav1.ObjectMeta{
 		Namespace: namespace, Name: name, OwnerReferences: []metav1.OwnerReference{owner},
-		Annotations: map[string]string{AnnotationMadeFor: madeFor(owner.Kind, owner.Name)},
+		Annotations: map[string]string{AnnotationMadeFor: owner.Kind + "/" + owner.Name},
 	}}
 	port.Spec.NetworkName, port.Spec.MAC = request.Network.Name, request.MAC
 	if request.Network.Namespace != namespace {

@@ -1,44 +1,50 @@
 package deployment
 
 import (
-	"math/rand/v2"
+	"context"
+	"errors"
+	"math"
 	"time"
+
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/klog/v2"
 
 	"cloudteam.ztgame.com/network-controller/internal/controller"
 )
 
-// backoff says when to resize a pool again after a create or a delete failed. The zero value is ready.
+// backoff delays writes of one kind after a failure. The zero value is ready.
 type backoff struct {
-	failures int
-	// due is the time of the next resize; zero if the last attempt did not fail.
+	delays wait.Backoff
+	// due is the time of the next attempt; zero if the last one did not fail.
 	due time.Time
 	// generation is the Deployment's at the last failure. A new generation is tried at once.
 	generation int64
-	// refused and uncreated are the results of the last attempt, to report until the next one.
-	refused   error
-	uncreated int
 }
 
-// ready reports whether the pool may be resized.
-func (b *backoff) ready(generation int64, now time.Time) bool {
-	return !now.Before(b.due) || generation != b.generation
+// try calls do, unless there are no writes or they failed a moment ago. It logs a failure and schedules the next
+// attempt. Only a stale cache and a namespace that is being deleted are errors of the sync.
+func (b *backoff) try(ctx context.Context, generation int64, writes int, do func() error) error {
+	switch {
+	case writes == 0:
+		*b = backoff{}
+		return nil
+	case generation != b.generation:
+		*b = backoff{generation: generation}
+	case time.Now().Before(b.due):
+		return nil
+	}
+	err := do()
+	if err == nil || errors.Is(err, controller.ErrStale) || errors.Is(err, controller.ErrTerminating) {
+		*b = backoff{}
+		return err
+	}
+	if b.due.IsZero() {
+		b.delays = wait.Backoff{
+			Duration: controller.BackoffFirst, Factor: 2, Jitter: 0.2, Cap: controller.BackoffLast, Steps: math.MaxInt,
+		}
+	}
+	pause := b.delays.Step()
+	b.due = time.Now().Add(pause)
+	klog.FromContext(ctx).Info("Resizing the pool failed; retrying with backoff", "err", err, "in", pause)
+	return nil
 }
-
-// fail records a failed attempt, and gives the pause: doubled each time, with jitter.
-func (b *backoff) fail(generation int64, refused error, uncreated int, now time.Time) time.Duration {
-	if generation != b.generation {
-		b.failures = 0
-	}
-	pause := controller.BackoffLast
-	if doubled := controller.BackoffFirst << min(b.failures, 16); doubled < pause {
-		pause = doubled
-	}
-	pause += rand.N(pause/5 + 1)
-	*b = backoff{
-		failures: b.failures + 1, due: now.Add(pause), generation: generation, refused: refused, uncreated: uncreated,
-	}
-	return pause
-}
-
-// reset records that an attempt succeeded, or that none is needed.
-func (b *backoff) reset() { *b = backoff{} }

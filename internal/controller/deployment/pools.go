@@ -230,20 +230,7 @@ func deleteFirst(a, b *cloudteamv1.NetworkPort) int {
 		}
 		return 1
 	}
-	return compareNames(b.Name, a.Name)
-}
-
-// compareNames sorts the names of ports by their slots as numbers: 9 is before 10.
-func compareNames(a, b string) int {
-	prefix, slot := splitName(a)
-	otherPrefix, otherSlot := splitName(b)
-	return cmp.Or(strings.Compare(prefix, otherPrefix), cmp.Compare(len(slot), len(otherSlot)),
-		strings.Compare(slot, otherSlot))
-}
-
-func splitName(name string) (prefix, slot string) {
-	prefix = strings.TrimRight(name, "0123456789")
-	return prefix, name[len(prefix):]
+	return consumer.CompareByName(b, a)
 }
 
 // naming gives names to new ports.

@@ -21,8 +21,9 @@ type memory struct {
 	complete *uint64
 	// demands are how many ports the pools needed recently.
 	demands map[consumer.Request]demand
-	// resizes says when a failed resize is retried.
-	resizes backoff
+	// creates and deletes say when failed creates and deletes are retried. refused is the result of the last creates.
+	creates, deletes backoff
+	refused          refusal
 	// told is when the condition was last written.
 	told time.Time
 }

@@ -2,6 +2,7 @@ package deployment
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -10,6 +11,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"cloudteam.ztgame.com/network-controller/internal/controller"
 	"cloudteam.ztgame.com/network-controller/internal/controller/consumer"
 	"cloudteam.ztgame.com/network-controller/internal/selection"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
@@ -20,20 +22,22 @@ import (
 // controller.
 const countPause = 5 * time.Second
 
-// verdict is what to tell users after the writes of a plan. known is false if the caches did not show enough. It is
-// also false if the API server's failure has nothing to do with the Deployment.
-func (w writes) verdict(planned verdict, resizes backoff) (say verdict, known bool) {
+// verdict is what to tell users after the writes of a plan, whose first failure is err. known is false if the caches
+// did not show enough. It is also false if the API server's failure has nothing to do with the Deployment.
+func (m *memory) verdict(planned verdict, err error) (say verdict, known bool) {
 	say = planned
 	switch {
 	case say.reason != "" && !aboutPorts(say.reason):
 		return say, true // the declaration is wrong, whatever the writes say
-	case resizes.refused != nil:
+	case m.refused.err != nil && !m.creates.due.IsZero():
 		say.reason = cloudteamv1.ReasonPortsFailing
 		say.message = fmt.Sprintf("%d of %d ports cannot be created; the API server refuses them: %s; %s",
-			resizes.uncreated, say.total, resizes.refused, remedy(resizes.refused))
+			m.refused.ports, say.total, m.refused.err, remedy(m.refused.err))
 		return say, true
+	case say.reason != "":
+		return say, !errors.Is(err, controller.ErrStale)
 	}
-	return say, !w.stale && (len(w.errs) == 0 && resizes.due.IsZero() || say.reason != "")
+	return say, err == nil && m.creates.due.IsZero() && m.deletes.due.IsZero()
 }
 
 // remedy says what to do when the API server refuses a port.
@@ -115,10 +119,10 @@ func (c *Controller) report(
 	if wait := countPause - now.Sub(m.told); wait > 0 && sameTrouble(was, next) {
 		return wait, nil
 	}
-	// Without a resourceVersion: the Deployment's own controller often writes the rest of the status.
-	written, moved, err := consumer.WriteCondition(
-		ctx, c.deploymentClient.Deployments(deployment.Namespace).Patch, deployment, "", next, &c.expected)
-	if err != nil || moved {
+	// Of any version: the Deployment's own controller often writes the rest of the status.
+	written, err := consumer.WriteCondition(
+		ctx, c.client.Deployments(deployment.Namespace).Patch, deployment, true, next, &c.expected)
+	if err != nil {
 		return 0, err
 	}
 	m.told = now

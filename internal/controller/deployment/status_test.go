@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"cloudteam.ztgame.com/network-controller/internal/controller"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
 
@@ -85,42 +86,49 @@ func TestWhatIsToldOfWrites(t *testing.T) {
 	invalid := apierrors.NewInvalid(schema.GroupKind{Group: resource.Group, Kind: "NetworkPort"}, "web-blue-3", nil)
 	missing := verdict{reason: "NetworkNotFound", message: "m", total: 5}
 	failing := verdict{reason: "PortsFailing", message: "1 of 5 ports cannot be created", total: 5}
-	refused := func(err error, ports int) backoff {
-		return backoff{due: time.Unix(1, 0), refused: err, uncreated: ports}
+	failed := backoff{due: time.Unix(1, 0)}
+	refused := func(err error, ports int) memory {
+		return memory{creates: failed, refused: refusal{err, ports}}
 	}
 	for name, c := range map[string]struct {
-		writes  writes
-		creates backoff
+		err     error
+		memory  memory
 		planned verdict
 		say     verdict
 		known   bool
 	}{
-		"without failures the plan's":          {writes{}, backoff{}, failing, failing, true},
-		"a cache that is behind tells nothing": {writes{stale: true}, backoff{}, failing, failing, false},
+		"without failures the plan's":          {nil, memory{}, failing, failing, true},
+		"a cache that is behind tells nothing": {controller.ErrStale, memory{}, failing, failing, false},
 		"an API server that fails tells nothing": {
-			writes{errs: []error{errors.New("timeout")}}, backoff{}, verdict{total: 5}, verdict{total: 5}, false,
+			errors.New("timeout"), memory{}, verdict{total: 5}, verdict{total: 5}, false,
 		},
 		"a create that failed and is not retried yet tells nothing": {
-			writes{}, refused(nil, 0), verdict{total: 5}, verdict{total: 5}, false,
+			nil, memory{creates: failed}, verdict{total: 5}, verdict{total: 5}, false,
+		},
+		"a delete that failed and is not retried yet tells nothing": {
+			nil, memory{deletes: failed}, verdict{total: 5}, verdict{total: 5}, false,
+		},
+		"a refusal that is over tells nothing": {
+			nil, memory{refused: refusal{forbidden, 2}}, verdict{total: 5}, verdict{total: 5}, true,
 		},
 		"a wrong declaration is told whatever happens": {
-			writes{stale: true}, refused(forbidden, 2), missing, missing, true,
+			controller.ErrStale, refused(forbidden, 2), missing, missing, true,
 		},
 		"a quota": {
-			writes{}, refused(forbidden, 2), failing,
+			nil, refused(forbidden, 2), failing,
 			verdict{reason: "PortsFailing", total: 5, message: "2 of 5 ports cannot be created; the API server refuses them: " +
 				`networkports.cloudteam.ztgame.com "web-blue-3" is forbidden: exceeded quota: few; ` +
 				"check the namespace's ResourceQuota and the controller's RBAC, or lower spec.replicas"}, true,
 		},
 		"a rule of the CRD": {
-			writes{}, refused(invalid, 5), verdict{total: 5},
+			nil, refused(invalid, 5), verdict{total: 5},
 			verdict{reason: "PortsFailing", total: 5, message: "5 of 5 ports cannot be created; the API server refuses them: " +
 				`NetworkPort.cloudteam.ztgame.com "web-blue-3" is invalid; ` +
 				"correct the Pod template's annotation k8s.v1.cni.cncf.io/networks"}, true,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			say, known := c.writes.verdict(c.planned, c.creates)
+			say, known := c.memory.verdict(c.planned, c.err)
 			if known != c.known {
 				t.Errorf("known is %t, want %t", known, c.known)
 			}

@@ -31,9 +31,9 @@ const recheck = 30 * time.Second
 // gone. The process may crash after any step. The caches of the next one show what was written; it plans from them.
 func (c *Controller) sync(ctx context.Context, key cache.ObjectName) (controller.Result, error) {
 	// An orphan that cannot be deleted does not keep Pods from their ports.
-	orphans := c.caches.DeleteOrphans(ctx, c.client, kind.Kind, key)
+	orphans := c.caches.DeleteOrphans(ctx, &c.ports, consumer.DeploymentKind, key)
 	result, err := c.syncPorts(ctx, key)
-	return result, errors.Join(err, orphans)
+	return result, controller.Worst(err, orphans)
 }
 
 // syncPorts is sync without the deletion of orphans.
@@ -48,11 +48,10 @@ func (c *Controller) syncPorts(ctx context.Context, key cache.ObjectName) (contr
 		// The cache is older than our last write. The event that updates the cache requeues the key.
 		return controller.Result{}, nil
 	}
-	version := c.ports.LastStoreSyncResourceVersion() // read before the cache: see CaughtUp
-	if !c.expectedPorts.CaughtUp(key, version) {
-		return controller.Result{RequeueAfter: controller.StalePause}, nil
+	if !c.ports.CaughtUp(key, c.caches) {
+		return controller.Result{}, controller.ErrStale
 	}
-	ports := c.caches.PortsMadeFor(key)
+	ports := c.caches.PortsMadeFor(consumer.DeploymentKind, key)
 	if len(ports) == 0 && (deployment == nil || !c.needsPorts(deployment)) {
 		c.forget(key)
 		return controller.Result{}, nil
@@ -79,9 +78,9 @@ func (c *Controller) reconcile(
 	m := c.remember(key, deployment)
 	p := newPlan(c.observe(key, deployment, ports, m))
 	m.demands = p.demands
-	w := c.apply(ctx, key, deployment, p, m)
-	if w.terminating {
-		return controller.Result{}, nil
+	err := c.apply(ctx, key, deployment, p, m)
+	if errors.Is(err, controller.ErrTerminating) {
+		return controller.Result{}, err
 	}
 	var result controller.Result
 	within := func(pause time.Duration) {
@@ -89,30 +88,29 @@ func (c *Controller) reconcile(
 			result.RequeueAfter = pause
 		}
 	}
-	if w.stale || p.contested {
-		within(controller.StalePause)
+	for _, due := range []time.Time{m.creates.due, m.deletes.due, p.again} {
+		if !due.IsZero() {
+			within(max(time.Until(due), time.Millisecond))
+		}
 	}
-	if !m.resizes.due.IsZero() {
-		within(max(time.Until(m.resizes.due), time.Millisecond))
+	if p.contested {
+		within(controller.StalePause)
 	}
 	if p.say.reason != "" {
 		within(recheck)
 	}
-	if !p.again.IsZero() {
-		within(max(time.Until(p.again), time.Millisecond))
-	}
-	if say, known := w.verdict(p.say, m.resizes); known && deployment != nil {
+	if say, known := m.verdict(p.say, err); known && deployment != nil {
 		pause, err := c.report(ctx, deployment, say, m)
-		if err != nil {
+		if err != nil && !errors.Is(err, controller.ErrStale) {
 			// Not an error of the sync: its backoff would delay bindings.
 			klog.FromContext(ctx).Error(err, "Writing the condition failed; retrying", "in", recheck)
-			within(recheck)
+			pause = recheck
 		}
 		if pause > 0 {
 			within(pause)
 		}
 	}
-	return result, errors.Join(w.errs...)
+	return result, err
 }
 
 // observe gathers the input of a plan.
@@ -141,7 +139,7 @@ func (c *Controller) observe(
 		demands:  m.demands,
 	}
 	for _, port := range ports {
-		if port.DeletionTimestamp == nil && c.expectedPorts.Removed(key, port.UID) {
+		if port.DeletionTimestamp == nil && c.ports.Expected.Removed(key, port.UID) {
 			o.deleted[port.UID] = true
 		}
 		if deployment != nil && metav1.IsControlledBy(port, deployment) {
@@ -150,7 +148,7 @@ func (c *Controller) observe(
 			o.left = append(o.left, port)
 		}
 	}
-	c.expectedPorts.KeepRemoved(key, func(port types.UID) bool { return o.deleted[port] })
+	c.ports.Expected.KeepRemoved(key, func(port types.UID) bool { return o.deleted[port] })
 	if deployment == nil {
 		return o
 	}
@@ -200,7 +198,7 @@ func (c *Controller) remember(key cache.ObjectName, deployment *appsv1.Deploymen
 // forget drops the records of a Deployment that is gone, or that uses no networks.
 func (c *Controller) forget(key cache.ObjectName) {
 	c.expected.Forget(key)
-	c.expectedPorts.Forget(key)
+	c.ports.Expected.Forget(key)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.memories, key)

@@ -18,6 +18,8 @@ var (
 	portsResource = schema.GroupResource{Group: "cloudteam.ztgame.com", Resource: "networkports"}
 	errExists     = apierrors.NewAlreadyExists(portsResource, "web-blue-0")
 	errQuota      = apierrors.NewForbidden(portsResource, "web-blue-0", errors.New("exceeded quota: few"))
+	errInvalid    = apierrors.NewInvalid(
+		schema.GroupKind{Group: portsResource.Group, Kind: "NetworkPort"}, "web-blue-3", nil)
 )
 
 func TestSlowStart(t *testing.T) {
@@ -63,12 +65,16 @@ func TestSlowStart(t *testing.T) {
 				if diff := cmp.Diff(c.batches, batches); diff != "" {
 					t.Errorf("batches (-want +got):\n%s", diff)
 				}
-				if len(errs) != tried {
-					t.Fatalf("%d answers of %d calls", len(errs), tried)
+				if len(errs) != c.n {
+					t.Fatalf("%d answers for %d ports", len(errs), c.n)
 				}
 				for i, err := range errs {
-					if !errors.Is(err, c.answer(i)) {
-						t.Errorf("answer %d is %v, want %v", i, err, c.answer(i))
+					want := error(errQuota) // the answer to what was not tried
+					if i < tried {
+						want = c.answer(i)
+					}
+					if !errors.Is(err, want) {
+						t.Errorf("answer %d is %v, want %v", i, err, want)
 					}
 				}
 			})
@@ -76,62 +82,61 @@ func TestSlowStart(t *testing.T) {
 	}
 }
 
-func TestAnswersToCreates(t *testing.T) {
+func TestRefusals(t *testing.T) {
 	timeout := apierrors.NewTimeoutError("slow", 1)
-	for name, c := range map[string]struct {
-		errs   []error
-		want   writes
-		failed error
-	}{
-		"all are created":                   {[]error{nil, nil, nil, nil}, writes{}, nil},
-		"a name that is taken unexpectedly": {[]error{controller.ErrStale, nil, nil, nil}, writes{stale: true}, nil},
-		"a quota counts what was not tried because of it": {
-			[]error{nil, controller.ErrStale, errQuota}, writes{stale: true, refused: errQuota, uncreated: 2}, errQuota,
-		},
-		"the first of many errors is given": {
-			[]error{errQuota, timeout}, writes{refused: errQuota, uncreated: 4}, errQuota,
-		},
-		"an API server that fails refuses nothing": {[]error{timeout}, writes{}, timeout},
-		"a namespace that is being deleted":        {[]error{controller.ErrTerminating}, writes{terminating: true}, nil},
-	} {
-		t.Run(name, func(t *testing.T) {
-			var w writes
-			failed := w.created(4, c.errs)
-			if !errors.Is(failed, c.failed) || !errors.Is(w.refused, c.want.refused) || w.stale != c.want.stale ||
-				w.terminating != c.want.terminating || w.uncreated != c.want.uncreated {
-				t.Errorf("writes %+v and error %v, want %+v and %v", w, failed, c.want, c.failed)
-			}
-		})
+	var r refusal
+	r.count([]error{nil, timeout, controller.ErrStale})
+	if r.err != nil || r.ports != 0 {
+		t.Errorf("an API server that fails refuses nothing, and it counts %+v", r)
+	}
+	r.count([]error{timeout, errQuota, errQuota})
+	r.count([]error{nil, errInvalid})
+	if !errors.Is(r.err, errQuota) || r.ports != 3 {
+		t.Errorf("it counts %+v, want 3 ports and the first refusal", r)
 	}
 }
 
 func TestBackoffOfResizes(t *testing.T) {
-	now := time.Unix(1000, 0)
-	var b backoff
-	if !b.ready(1, now) {
-		t.Error("a first attempt is held back")
-	}
-	var last time.Duration
-	for range 20 {
-		pause := b.fail(1, nil, 1, now)
-		if pause < last*5/6 || pause > controller.BackoffLast*6/5 {
-			t.Errorf("after %s it pauses for %s", last, pause)
+	synctest.Test(t, func(t *testing.T) {
+		var b backoff
+		tried := 0
+		attempt := func(generation int64, writes int, answer error) (called bool, err error) {
+			was := tried
+			err = b.try(t.Context(), generation, writes, func() error { tried++; return answer })
+			return tried > was, err
 		}
-		if b.ready(1, now.Add(pause-1)) || !b.ready(1, now.Add(pause)) {
-			t.Errorf("it is not ready after %s, or before", pause)
+		var last time.Duration
+		for range 20 {
+			if called, err := attempt(1, 1, errQuota); !called || err != nil {
+				t.Fatalf("tried %t, error %v; a failure is retried without an error of the sync", called, err)
+			}
+			pause := time.Until(b.due)
+			if pause < last*5/6 || pause > controller.BackoffLast*6/5 {
+				t.Errorf("after %s it pauses for %s", last, pause)
+			}
+			<-time.After(pause - 1)
+			if called, _ := attempt(1, 1, nil); called {
+				t.Errorf("it is tried before %s are over", pause)
+			}
+			<-time.After(1)
+			last = pause
 		}
-		last = pause
-	}
-	if last < controller.BackoffLast {
-		t.Errorf("at last it pauses for %s", last)
-	}
-	if !b.ready(2, now) {
-		t.Error("a Deployment that was edited is held back")
-	}
-	if pause := b.fail(2, nil, 1, now); pause > 2*controller.BackoffFirst {
-		t.Errorf("after an edit it pauses for %s", pause)
-	}
-	if b.reset(); !b.ready(2, now) || !b.due.IsZero() {
-		t.Errorf("after a success it is %+v", b)
-	}
+		if last < controller.BackoffLast {
+			t.Errorf("at last it pauses for %s", last)
+		}
+		attempt(1, 1, errQuota)
+		if called, _ := attempt(2, 1, errQuota); !called || time.Until(b.due) > 2*controller.BackoffFirst {
+			t.Errorf("a Deployment that was edited is held back: %+v", b)
+		}
+		if _, err := attempt(2, 0, nil); err != nil || !b.due.IsZero() {
+			t.Errorf("without writes it is %+v, error %v", b, err)
+		}
+		attempt(2, 1, errQuota)
+		<-time.After(controller.BackoffLast)
+		for _, answer := range []error{controller.ErrStale, controller.ErrTerminating, nil} {
+			if called, err := attempt(2, 1, answer); !called || !errors.Is(err, answer) || !b.due.IsZero() {
+				t.Errorf("after %v: tried %t, error %v, %+v", answer, called, err, b)
+			}
+		}
+	})
 }

@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"cloudteam.ztgame.com/network-controller/internal/controller/consumer"
 	"cloudteam.ztgame.com/network-controller/internal/selection"
@@ -111,7 +110,7 @@ func (o observed) failing(v *verdict, ports []*cloudteamv1.NetworkPort) {
 	if len(failing) == 0 {
 		return
 	}
-	first := slices.MinFunc(failing, func(a, b *cloudteamv1.NetworkPort) int { return compareNames(a.Name, b.Name) })
+	first := slices.MinFunc(failing, consumer.CompareByName)
 	why := meta.FindStatusCondition(first.Status.Conditions, cloudteamv1.ConditionReady)
 	v.reason = cloudteamv1.ReasonPortsFailing
 	if why.Reason == cloudteamv1.ReasonNotAllowed {
@@ -128,16 +127,13 @@ func (o observed) failing(v *verdict, ports []*cloudteamv1.NetworkPort) {
 // fails reports whether a port is not Ready for a reason that does not end soon by itself. A Network that is being
 // created, a concurrent change and a rate limit end by themselves. A stalled or missing Network does not.
 func (o observed) fails(port *cloudteamv1.NetworkPort) bool {
+	if consumer.StateOf(port) == consumer.PortFailing {
+		return true
+	}
 	condition := meta.FindStatusCondition(port.Status.Conditions, cloudteamv1.ConditionReady)
-	if condition == nil || condition.Status != metav1.ConditionFalse {
+	if condition == nil || condition.Reason != cloudteamv1.ReasonWaitingForNetwork {
 		return false
 	}
-	switch condition.Reason {
-	case cloudteamv1.ReasonChanging, cloudteamv1.ReasonThrottled:
-		return false
-	case cloudteamv1.ReasonWaitingForNetwork:
-		network := o.resolve(consumer.NetworkOf(port))
-		return network.kind != consumer.Ours || network.stalled
-	}
-	return true
+	network := o.resolve(consumer.NetworkOf(port))
+	return network.kind != consumer.Ours || network.stalled
 }

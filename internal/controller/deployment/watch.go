@@ -5,7 +5,6 @@ package deployment
 
 import (
 	"errors"
-	"slices"
 	"sync"
 	"time"
 
@@ -33,19 +32,15 @@ var kind = appsv1.SchemeGroupVersion.WithKind("Deployment")
 type Controller struct {
 	*controller.Loop
 
-	client           portclient.NetworkPortsGetter
-	deploymentClient appsclient.DeploymentsGetter
-	pods             coreclient.PodsGetter
-	caches           *consumer.Caches
-	ports            cache.Indexer
-	recorder         record.EventRecorder
+	client   appsclient.DeploymentsGetter
+	caches   *consumer.Caches
+	recorder record.EventRecorder
 	// cooldown is how long a pool keeps its size after it was needed.
 	cooldown time.Duration
-
-	// expected is the last condition written, and expectedPorts the last writes to ports, both by the Deployment's key.
-	expected, expectedPorts controller.Expectations
-	// writing limits the concurrent writes to ports, of all workers together.
-	writing chan struct{}
+	// ports writes the ports and their bindings.
+	ports consumer.Writer
+	// expected is the last condition written, by the Deployment's key.
+	expected controller.Expectations
 
 	mu sync.Mutex
 	// memories are those of the Deployments that declare networks or have ports.
@@ -55,19 +50,16 @@ type Controller struct {
 // NewController makes a controller that watches the caches' informers, which MUST NOT run yet. cooldown, at least 0, is
 // how long ports stay after Pods needed them; see DefaultCooldown. Nothing runs before Run.
 func NewController(
-	client portclient.NetworkPortsGetter, deployments appsclient.DeploymentsGetter, pods coreclient.PodsGetter,
+	ports portclient.NetworkPortsGetter, deployments appsclient.DeploymentsGetter, pods coreclient.PodsGetter,
 	caches *consumer.Caches, recorder record.EventRecorder, cooldown time.Duration,
 ) (*Controller, error) {
 	c := &Controller{
-		client:           client,
-		deploymentClient: deployments,
-		pods:             pods,
-		caches:           caches,
-		ports:            caches.Informers.Ports.Informer().GetIndexer(),
-		recorder:         recorder,
-		cooldown:         cooldown,
-		writing:          make(chan struct{}, inFlight),
-		memories:         map[cache.ObjectName]*memory{},
+		client:   deployments,
+		caches:   caches,
+		recorder: recorder,
+		cooldown: cooldown,
+		ports:    consumer.Writer{Ports: ports, Pods: pods},
+		memories: map[cache.ObjectName]*memory{},
 	}
 	c.Loop = controller.NewLoop(Name, c.sync)
 	return c, errors.Join(
@@ -86,53 +78,41 @@ func NewController(
 // NetworkAttachmentDefinition of the name is created or deleted, which no informer of this controller shows. It is safe
 // for concurrent use.
 func (c *Controller) EnqueueDeclaring(network cache.ObjectName) {
-	for _, key := range c.keysDeclaring(network) {
-		c.Enqueue(key)
-	}
+	c.Enqueue(c.keysDeclaring(network)...)
 }
 
 // keysDeclaring names the Deployments whose Pod template declares the network, and those with a waiting Pod of an
 // earlier template that does.
 func (c *Controller) keysDeclaring(network cache.ObjectName) []cache.ObjectName {
 	var keys []cache.ObjectName
-	seen := map[cache.ObjectName]bool{}
-	add := func(key cache.ObjectName) {
-		if !seen[key] {
-			seen[key] = true
-			keys = append(keys, key)
-		}
-	}
 	for _, deployment := range c.caches.DeploymentsDeclaring(network) {
-		add(cache.MetaObjectToName(deployment))
+		keys = append(keys, cache.MetaObjectToName(deployment))
 	}
 	for _, pod := range c.caches.PodsDeclaring(network) {
-		if !waits(pod) {
-			continue
-		}
-		if owner, _ := c.caches.DeploymentOf(pod); owner != nil {
-			add(cache.NewObjectName(pod.Namespace, owner.Name))
+		if waits(pod) {
+			keys = append(keys, c.keysOfOwner(pod)...)
 		}
 	}
 	return keys
 }
 
+// keysOfOwner names the Deployment that a Pod belongs to.
+func (c *Controller) keysOfOwner(pod metav1.Object) []cache.ObjectName {
+	owner, _ := c.caches.DeploymentOf(pod)
+	if owner == nil {
+		return nil
+	}
+	return []cache.ObjectName{cache.NewObjectName(pod.GetNamespace(), owner.Name)}
+}
+
 // keysOfPod names the Deployments that a Pod affects: its own, if it declares networks, and those whose ports it has.
 func (c *Controller) keysOfPod(obj metav1.Object) []cache.ObjectName {
 	var keys []cache.ObjectName
-	add := func(key cache.ObjectName) {
-		if !slices.Contains(keys, key) {
-			keys = append(keys, key)
-		}
-	}
 	if consumer.Declares(obj.GetAnnotations()) {
-		if owner, _ := c.caches.DeploymentOf(obj); owner != nil {
-			add(cache.NewObjectName(obj.GetNamespace(), owner.Name))
-		}
+		keys = c.keysOfOwner(obj)
 	}
 	for _, port := range c.portsOf(obj) {
-		if deployment, ok := consumer.MadeFor(port, kind.Kind); ok {
-			add(deployment)
-		}
+		keys = append(keys, keysOfPort(port)...)
 	}
 	return keys
 }
@@ -158,30 +138,20 @@ func (c *Controller) portsOf(obj metav1.Object) []*cloudteamv1.NetworkPort {
 
 // keysOfReplicaSet names the Deployment of a ReplicaSet whose Pods declare networks. It checks the Pods, because the
 // cache may not hold the ReplicaSet's template.
-func (c *Controller) keysOfReplicaSet(obj metav1.Object) []cache.ObjectName {
-	for _, pod := range c.caches.PodsControlledBy(obj.GetUID()) {
-		if consumer.Declares(pod.Annotations) {
-			return keysOfOwned(obj)
-		}
+func (c *Controller) keysOfReplicaSet(set metav1.Object) []cache.ObjectName {
+	owner := controller.ControllerOf(set, consumer.DeploymentKind)
+	if owner == nil || len(c.caches.PodsControlledBy(set.GetUID())) == 0 {
+		return nil
 	}
-	return nil
+	return []cache.ObjectName{cache.NewObjectName(set.GetNamespace(), owner.Name)}
 }
 
 // keysOfPort names the Deployment that a port was made for.
 func keysOfPort(obj metav1.Object) []cache.ObjectName {
 	if port, ok := obj.(*cloudteamv1.NetworkPort); ok {
-		if deployment, ok := consumer.MadeFor(port, kind.Kind); ok {
+		if deployment, ok := consumer.MadeFor(port, consumer.DeploymentKind); ok {
 			return []cache.ObjectName{deployment}
 		}
 	}
 	return nil
-}
-
-// keysOfOwned names the Deployment that controls an object.
-func keysOfOwned(obj metav1.Object) []cache.ObjectName {
-	owner := metav1.GetControllerOfNoCopy(obj)
-	if !consumer.IsDeployment(owner) {
-		return nil
-	}
-	return []cache.ObjectName{cache.NewObjectName(obj.GetNamespace(), owner.Name)}
 }

@@ -2,6 +2,7 @@ package deployment
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -162,6 +163,9 @@ func (w *world) sync(want ...string) (again time.Duration, err error) {
 		w.t.Errorf("asked of the API server (-want +got):\n%s", diff)
 	}
 	w.asked = nil
+	if errors.Is(err, controller.ErrStale) { // the Loop requeues the key
+		return controller.StalePause, nil
+	}
 	return result.RequeueAfter, err
 }
 
@@ -428,5 +432,23 @@ func TestAPoolThatCannotGrowBindsWhatItHas(t *testing.T) {
 		w.mustSync("patch web-blue-0")
 		<-time.After(2 * controller.BackoffFirst)
 		w.mustSync("create web-blue-1", "get web", "patch web-blue-0")
+	})
+}
+
+func TestARefusedCreateDelaysNoDelete(t *testing.T) {
+	d := declaring("blue", 2)
+	inWorld(t, d, func(t *testing.T, w *world) {
+		w.showPorts(d, 1, "")
+		w.refuse = func(what string) error {
+			if strings.HasPrefix(what, "create ") {
+				return errQuota
+			}
+			return nil
+		}
+		w.mustSync("create web-blue-1", "get web", "patch web")
+		w.showWritten()
+		undeclared := portOf(d, "web-red-0", consumer.Request{Network: cache.NewObjectName("team", "red")})
+		w.show(undeclared)
+		w.mustSync("delete web-red-0")
 	})
 }

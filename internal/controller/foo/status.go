@@ -28,37 +28,30 @@ func progress(deployment *appsv1.Deployment) controller.State {
 		"%s; kubectl describe deployment %s shows why", message, deployment.Name))
 }
 
-// taken is the result if another owner has a Deployment of the declared name.
-func taken(foo *v1alpha1.Foo, deployment *appsv1.Deployment) syncResult {
-	owner := metav1.GetControllerOfNoCopy(deployment)
-	if owner != nil && isFoo(owner) && owner.Name == foo.Name {
-		return syncResult{known: true, state: controller.Reconciling(v1alpha1.ReasonTerminating, fmt.Sprintf(
+// taken is the state if another owner has a Deployment of the declared name.
+func taken(foo *v1alpha1.Foo, deployment *appsv1.Deployment) (controller.State, error) {
+	owner := controller.ControllerOf(deployment, kind.GroupKind())
+	if owner != nil && owner.Name == foo.Name {
+		return controller.Reconciling(v1alpha1.ReasonTerminating, fmt.Sprintf(
 			"Deployment %q belongs to an earlier Foo of this name, which is gone; a new one is created when garbage "+
-				"collection has removed it", deployment.Name))}
+				"collection has removed it", deployment.Name)), nil
 	}
 	whose := "nobody controls it"
-	if owner != nil {
+	if owner := metav1.GetControllerOfNoCopy(deployment); owner != nil {
 		whose = fmt.Sprintf("%s %q controls it", owner.Kind, owner.Name)
 	}
 	message := fmt.Sprintf("Deployment %q exists and is not this Foo's (%s): delete it, or change spec.deploymentName",
 		deployment.Name, whose)
-	return syncResult{
-		known: true, err: errors.New(message), state: controller.Stalled(v1alpha1.ReasonResourceExists, message),
-	}
+	return controller.Stalled(v1alpha1.ReasonResourceExists, message), errors.New(message)
 }
 
-// failed is the result of an error of the API server. The sync is retried.
-func failed(err error) syncResult { return syncResult{}.failed(err) }
-
-// failed sets the state for an error. The text goes into a condition, so the same cause MUST have the same text.
-func (r syncResult) failed(err error) syncResult {
-	r.known, r.err = true, err
+// failed is the state after an error of the API server. The sync is retried. The text goes into a condition, so the
+// same cause MUST have the same text.
+func failed(err error) controller.State {
 	if apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) {
-		r.state = controller.Stalled(v1alpha1.ReasonRefused, err.Error()+": change the spec. Retrying periodically.")
-		return r
+		return controller.Stalled(v1alpha1.ReasonRefused, err.Error()+": change the spec. Retrying periodically.")
 	}
-	r.state = controller.Reconciling(v1alpha1.ReasonFailed, err.Error()+". Retrying with backoff.")
-	return r
+	return controller.Reconciling(v1alpha1.ReasonFailed, err.Error()+". Retrying with backoff.")
 }
 
 // inSync reports whether a condition's reason says that the Deployment matches the spec.
@@ -66,43 +59,45 @@ func inSync(reason string) bool {
 	return reason == v1alpha1.ReasonAvailable || reason == v1alpha1.ReasonProgressing
 }
 
-// report sends the Events of completed actions and writes the status if it changed. It sends an Event when a failure
-// begins or ends.
-func (c *Controller) report(ctx context.Context, foo *v1alpha1.Foo, r syncResult) error {
-	for _, e := range r.events {
-		klog.FromContext(ctx).Info("Applied", "step", e.Message)
+// tell logs a completed action and sends its Event.
+func (c *Controller) tell(ctx context.Context, foo *v1alpha1.Foo, reason, format string, args ...any) {
+	message := fmt.Sprintf(format, args...)
+	klog.FromContext(ctx).Info("Applied", "step", message)
+	c.recorder.Event(foo, corev1.EventTypeNormal, reason, message)
+}
+
+// report writes the status if it changed. Then it sends an Event if a failure began or ended. deployment is nil if the
+// Foo has none.
+func (c *Controller) report(
+	ctx context.Context, foo *v1alpha1.Foo, deployment *appsv1.Deployment, state controller.State,
+) error {
+	status := *foo.Status.DeepCopy()
+	status.ObservedGeneration = foo.Generation
+	status.AvailableReplicas = 0
+	if deployment != nil {
+		status.AvailableReplicas = deployment.Status.AvailableReplicas
 	}
-	status := statusOf(foo, r)
+	status.Conditions = controller.SetState(status.Conditions, foo.Generation, state)
 	return controller.Report{
-		Done:    r.events,
 		Changed: !equality.Semantic.DeepEqual(foo.Status, status),
 		Write: func(ctx context.Context) error {
 			return controller.WriteStatus(ctx, c.client.Foos(foo.Namespace).Patch, kind, foo, status, &c.expected)
 		},
-		Turns: []controller.Event{turn(foo, r)},
+		Turns: []controller.Event{turn(foo, state)},
 	}.Send(ctx, c.recorder, foo)
 }
 
 // turn is the Event for a failure that begins or ends, or none.
-func turn(foo *v1alpha1.Foo, r syncResult) controller.Event {
+func turn(foo *v1alpha1.Foo, state controller.State) controller.Event {
 	was := meta.FindStatusCondition(foo.Status.Conditions, v1alpha1.ConditionReady)
 	switch {
-	case inSync(r.state.Reason):
+	case inSync(state.Reason):
 		if was == nil || !inSync(was.Reason) {
 			return controller.Done(v1alpha1.EventSynced, "Deployment %q is as declared", foo.Spec.DeploymentName)
 		}
-	case r.state.Reason == v1alpha1.ReasonTerminating:
-	case was == nil || was.Reason != r.state.Reason || was.Message != r.state.Message:
-		return controller.Event{Type: corev1.EventTypeWarning, Reason: r.state.Reason, Message: r.state.Message}
+	case state.Reason == v1alpha1.ReasonTerminating:
+	case was == nil || was.Reason != state.Reason || was.Message != state.Message:
+		return controller.Event{Type: corev1.EventTypeWarning, Reason: state.Reason, Message: state.Message}
 	}
 	return controller.Event{}
-}
-
-// statusOf is the Foo's status after a sync.
-func statusOf(foo *v1alpha1.Foo, r syncResult) v1alpha1.FooStatus {
-	status := *foo.Status.DeepCopy()
-	status.ObservedGeneration = foo.Generation
-	status.AvailableReplicas = r.available
-	status.Conditions = controller.SetState(status.Conditions, foo.Generation, r.state)
-	return status
 }

@@ -2,11 +2,10 @@
 package foo
 
 import (
-	"fmt"
+	"errors"
 
 	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	appsinformers "k8s.io/client-go/informers/apps/v1"
 	appsclient "k8s.io/client-go/kubernetes/typed/apps/v1"
 	appslisters "k8s.io/client-go/listers/apps/v1"
@@ -68,59 +67,34 @@ func NewController(
 	}
 	c.Loop = controller.NewLoop(Name, c.sync)
 
-	err := informer.AddIndexers(cache.Indexers{indexDeployment: func(obj any) ([]string, error) {
-		foo, ok := obj.(*v1alpha1.Foo)
-		if !ok {
-			return nil, fmt.Errorf("%T is no Foo", obj)
-		}
-		return []string{cache.NewObjectName(foo.Namespace, foo.Spec.DeploymentName).String()}, nil
-	}})
-	if err != nil {
-		return nil, fmt.Errorf("indexing foos by deployment: %w", err)
-	}
-	err = deploymentInformer.AddIndexers(cache.Indexers{indexOwner: func(obj any) ([]string, error) {
-		deployment, ok := obj.(*appsv1.Deployment)
-		if !ok {
-			return nil, fmt.Errorf("%T is no Deployment", obj)
-		}
-		if owner := metav1.GetControllerOfNoCopy(deployment); owner != nil && isFoo(owner) {
-			return []string{string(owner.UID)}, nil
-		}
-		return nil, nil
-	}})
-	if err != nil {
-		return nil, fmt.Errorf("indexing deployments by owner: %w", err)
-	}
-	if err := c.Watch(informer, c.Handler()); err != nil {
-		return nil, err
-	}
-	return c, c.Watch(deploymentInformer, c.HandlerOf(c.keysOf))
+	return c, errors.Join(
+		informer.AddIndexers(cache.Indexers{indexDeployment: controller.IndexBy(func(foo *v1alpha1.Foo) []string {
+			return []string{cache.NewObjectName(foo.Namespace, foo.Spec.DeploymentName).String()}
+		})}),
+		deploymentInformer.AddIndexers(cache.Indexers{indexOwner: controller.IndexBy(func(d *appsv1.Deployment) []string {
+			if owner := controller.ControllerOf(d, kind.GroupKind()); owner != nil {
+				return []string{string(owner.UID)}
+			}
+			return nil
+		})}),
+		c.Watch(informer, c.Handler()),
+		c.Watch(deploymentInformer, c.HandlerOf(c.keysOf)),
+	)
 }
 
 // keysOf returns the Foos that a Deployment affects: the one that controls it, and those that declare its name. The
 // latter may wait for its deletion.
 func (c *Controller) keysOf(deployment metav1.Object) []cache.ObjectName {
 	var keys []cache.ObjectName
-	if owner := metav1.GetControllerOfNoCopy(deployment); owner != nil && isFoo(owner) {
+	if owner := controller.ControllerOf(deployment, kind.GroupKind()); owner != nil {
 		foo, err := c.lister.Foos(deployment.GetNamespace()).Get(owner.Name)
 		if err == nil && foo.UID == owner.UID {
 			keys = append(keys, cache.MetaObjectToName(foo))
 		}
 	}
-	declaring, err := c.indexer.ByIndex(indexDeployment, cache.MetaObjectToName(deployment).String())
-	if err != nil {
-		return keys // impossible: NewController adds the index
-	}
-	for _, obj := range declaring {
-		if foo, ok := obj.(*v1alpha1.Foo); ok {
-			keys = append(keys, cache.MetaObjectToName(foo))
-		}
+	declared := cache.MetaObjectToName(deployment).String()
+	for _, foo := range controller.Indexed[*v1alpha1.Foo](c.indexer, indexDeployment, declared) {
+		keys = append(keys, cache.MetaObjectToName(foo))
 	}
 	return keys
-}
-
-// isFoo reports whether an owner is a Foo of any version.
-func isFoo(owner *metav1.OwnerReference) bool {
-	version, err := schema.ParseGroupVersion(owner.APIVersion)
-	return err == nil && version.Group == kind.Group && owner.Kind == kind.Kind
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -22,6 +23,7 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/cache"
 
+	"cloudteam.ztgame.com/network-controller/internal/controller"
 	"cloudteam.ztgame.com/network-controller/internal/controller/controllertest"
 	"cloudteam.ztgame.com/network-controller/pkg/apis/samplecontroller/v1alpha1"
 	"cloudteam.ztgame.com/network-controller/pkg/client/clientset/versioned/fake"
@@ -117,6 +119,12 @@ func (w *world) sync() (requeue bool, err error) {
 	result, err := w.c.sync(controllertest.Logged(w.t), exampleKey)
 	checkUntouched()
 	synctest.Wait()
+	if errors.Is(err, controller.ErrStale) { // the Loop requeues the key
+		return true, nil
+	}
+	if errors.Is(err, controller.ErrTerminating) { // the Loop is done with the key
+		return false, nil
+	}
 	return result.RequeueAfter > 0, err
 }
 

@@ -6,12 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
-	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
@@ -44,8 +42,8 @@ func (c *Controller) allocate(
 	}
 	if !again && !consumer.Gated(pod) && pod.Spec.NodeName != "" {
 		// Write this first: after the allocation, nothing distinguishes this Pod from one that was gated.
-		if pod, err = c.writeCondition(ctx, pod, notGated()); err != nil || pod == nil {
-			return progress{stale: true}, err
+		if pod, err = c.writeCondition(ctx, pod, notGated()); err != nil {
+			return progress{}, err
 		}
 	}
 	return c.patch(ctx, key, pod, map[string]string{
@@ -54,19 +52,12 @@ func (c *Controller) allocate(
 }
 
 // letGo removes our gate from a Pod that requests none of our networks (any more), once its ports are released. A Pod
-// that is not gated may run with what it holds, even if it no longer declares it: it keeps that until it is gone. stale
-// is true if a port of its own could not be released.
-func (c *Controller) letGo(
-	ctx context.Context, key cache.ObjectName, pod *corev1.Pod, stale bool,
-) (progress, error) {
+// that is not gated may run with what it holds, even if it no longer declares it: it keeps that until it is gone.
+func (c *Controller) letGo(ctx context.Context, key cache.ObjectName, pod *corev1.Pod) (progress, error) {
 	if !consumer.Gated(pod) {
 		return progress{allocated: true}, nil
 	}
-	// The controller of Deployments releases these. Its event requeues the Pod.
-	if stale || slices.ContainsFunc(c.held(key, pod), consumer.OfDeployment) {
-		return progress{stale: true}, nil
-	}
-	if err := c.deleteOwn(ctx, pod, func(*cloudteamv1.NetworkPort) bool { return false }); err != nil {
+	if err := c.deleteOwn(ctx, pod, nil); err != nil {
 		return progress{}, err
 	}
 	return c.patch(ctx, key, pod, nil)
@@ -76,25 +67,18 @@ func (c *Controller) letGo(
 func (c *Controller) patch(
 	ctx context.Context, key cache.ObjectName, pod *corev1.Pod, annotations map[string]string,
 ) (progress, error) {
-	metadata := map[string]any{"uid": pod.UID, "resourceVersion": pod.ResourceVersion}
+	body := map[string]any{}
 	if annotations != nil { // null would remove all annotations of the Pod
-		metadata["annotations"] = annotations
+		body["metadata"] = map[string]any{"annotations": annotations}
 	}
-	body := map[string]any{"metadata": metadata}
 	if consumer.Gated(pod) {
 		body["spec"] = map[string]any{"schedulingGates": []map[string]string{
 			{"$patch": "delete", "name": cloudteamv1.SchedulingGate},
 		}}
 	}
-	text, err := json.Marshal(body)
-	if err != nil {
-		return progress{}, err
-	}
-	patched, err := c.pods.Pods(pod.Namespace).Patch(ctx, pod.Name, types.StrategicMergePatchType, text,
-		metav1.PatchOptions{FieldManager: controller.FieldManager})
+	patched, err := controller.PatchAsRead(ctx, c.pods.Pods(pod.Namespace).Patch, types.StrategicMergePatchType,
+		controller.FieldManager, pod, body)
 	switch {
-	case apierrors.IsConflict(err) || apierrors.IsNotFound(err):
-		return progress{stale: true}, nil
 	case apierrors.IsForbidden(err) || apierrors.IsInvalid(err):
 		return progress{reason: cloudteamv1.ReasonFailed, message: "The Pod's annotations cannot be written: " + err.Error()},
 			err

@@ -2,14 +2,10 @@ package pod
 
 import (
 	"context"
-	"errors"
-	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/cache"
-	"k8s.io/klog/v2"
 
 	"cloudteam.ztgame.com/network-controller/internal/controller"
 	"cloudteam.ztgame.com/network-controller/internal/controller/consumer"
@@ -50,30 +46,11 @@ func (c *Controller) keep(ctx context.Context, key cache.ObjectName, pod *corev1
 		if port == nil || port.Status.PortID != a.PortID || port.Status.BoundTo != nil || consumer.OfDeployment(port) {
 			continue
 		}
-		stale, err := c.bindAgain(ctx, key, port, pod)
-		if err != nil {
+		if err := c.ports.BindAgain(ctx, key, port, pod); err != nil {
 			return progress{}, err
 		}
-		p.stale = p.stale || stale
 	}
-	return p, c.deleteOwn(ctx, pod, func(port *cloudteamv1.NetworkPort) bool { return named[port.Name] })
-}
-
-// bindAgain binds a port to the Pod that was given it before.
-func (c *Controller) bindAgain(
-	ctx context.Context, key cache.ObjectName, port *cloudteamv1.NetworkPort, pod *corev1.Pod,
-) (stale bool, err error) {
-	// The cache may show a Pod that is gone, and whose port was released.
-	live, err := consumer.LivePod(ctx, c.pods, key)
-	if err != nil {
-		return false, err
-	}
-	if live == nil || live.UID != pod.UID || consumer.Ended(live) {
-		return true, nil
-	}
-	klog.FromContext(ctx).Info("Binding again a port whose binding was lost", "port", port.Name)
-	_, err = c.bind(ctx, key, port, pod)
-	return errors.Is(err, controller.ErrStale), withoutStale(err)
+	return p, c.deleteOwn(ctx, pod, named)
 }
 
 // confirmProblem is problemOf, and confirms at the API server a problem that the condition does not show yet: the cache
@@ -85,12 +62,9 @@ func (c *Controller) confirmProblem(
 	if was := conditionOn(pod); problem == "" || was != nil && was.Message == problem || pod.DeletionTimestamp != nil {
 		return problem, nil
 	}
-	live, err := c.ports.NetworkPorts(pod.Namespace).Get(ctx, a.Port, metav1.GetOptions{})
-	switch {
-	case apierrors.IsNotFound(err):
-		live = nil
-	case err != nil:
-		return "", fmt.Errorf("reading NetworkPort %q: %w", a.Port, err)
+	live, err := controller.Live(ctx, c.ports.Ports.NetworkPorts(pod.Namespace), "NetworkPort", a.Port)
+	if err != nil {
+		return "", err
 	}
 	return c.problemOf(a, live, pod), nil
 }

@@ -3,7 +3,6 @@ package pod
 import (
 	"context"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"hash/fnv"
 	"slices"
@@ -50,11 +49,15 @@ func (c *Controller) provideOwn(
 		name := ownPortName(pod, i, request)
 		wanted[name] = true
 		port, err := c.caches.Ports.NetworkPorts(pod.Namespace).Get(name)
+		if apierrors.IsNotFound(err) {
+			// Garbage collection removes it with the Pod, even if the Pod is already gone.
+			port = consumer.NewPort(pod.Namespace, name, ownerOf(pod), request)
+			err = c.ports.Create(ctx, key, port)
+		}
 		switch {
-		case apierrors.IsNotFound(err):
-			if p, err = c.createOwn(ctx, key, pod, name, request); err != nil || p.stale {
-				return nil, p, err
-			}
+		case apierrors.IsForbidden(err) || apierrors.IsInvalid(err):
+			// A quota or an admission policy. It is retried anyway, because either may change.
+			return nil, progress{reason: cloudteamv1.ReasonPortsFailing, message: err.Error()}, err
 		case err != nil:
 			return nil, progress{}, err
 		case !metav1.IsControlledBy(port, pod):
@@ -62,88 +65,46 @@ func (c *Controller) provideOwn(
 				"NetworkPort %q exists and is not this Pod's: delete it", name)}, nil
 		}
 	}
-	if err := c.deleteOwn(ctx, pod, func(port *cloudteamv1.NetworkPort) bool { return wanted[port.Name] }); err != nil {
+	if err := c.deleteOwn(ctx, pod, wanted); err != nil {
 		return nil, progress{}, err
 	}
-	return c.bindOwn(ctx, key, pod, requests, held)
-}
-
-// createOwn creates a port of a Pod's own. Garbage collection removes it with the Pod, even if the Pod is already gone.
-func (c *Controller) createOwn(
-	ctx context.Context, key cache.ObjectName, pod *corev1.Pod, name string, request consumer.Request,
-) (progress, error) {
-	_, err := controller.CreateOwned(ctx, c.ports.NetworkPorts(pod.Namespace), "NetworkPort", key,
-		consumer.NewPort(pod.Namespace, name, ownerOf(pod), request), &c.expectedPorts)
-	switch {
-	case errors.Is(err, controller.ErrStale):
-		return progress{stale: true}, nil
-	case errors.Is(err, controller.ErrTerminating):
-		return progress{}, nil
-	case apierrors.IsForbidden(err) || apierrors.IsInvalid(err):
-		// A quota or an admission policy. It is retried anyway, because either may change.
-		return progress{reason: cloudteamv1.ReasonPortsFailing, message: err.Error()}, err
-	}
-	return progress{}, err
+	bound, err = c.bindOwn(ctx, key, pod, requests, held)
+	return bound, progress{}, err
 }
 
 // bindOwn binds a Pod to those of its own ports that serve what it lacks: all of them or none.
 func (c *Controller) bindOwn(
 	ctx context.Context, key cache.ObjectName, pod *corev1.Pod, requests []consumer.Request,
 	held []*cloudteamv1.NetworkPort,
-) (bound []*cloudteamv1.NetworkPort, p progress, err error) {
+) (bound []*cloudteamv1.NetworkPort, err error) {
 	var chosen []*cloudteamv1.NetworkPort
 	for i, port := range consumer.Served(requests, held) {
 		if port != nil {
 			continue
 		}
-		offered := c.free(consumer.PortUsable, pod.UID, requests[i])
-		slices.SortFunc(offered, consumer.CompareByName)
-		for _, free := range offered {
-			if slices.Contains(chosen, free) || slices.ContainsFunc(c.caches.GivenTo(free), func(other *corev1.Pod) bool {
+		offers := c.free(pod.UID, requests[i])[consumer.PortUsable]
+		slices.SortFunc(offers, consumer.CompareByName)
+		offers = slices.DeleteFunc(offers, func(free *cloudteamv1.NetworkPort) bool {
+			return slices.Contains(chosen, free) || slices.ContainsFunc(c.caches.GivenTo(free), func(other *corev1.Pod) bool {
 				return other.UID != pod.UID
-			}) {
-				continue
-			}
-			if rival := c.caches.Rival(free); rival != nil {
-				return nil, progress{stale: true}, c.deleteDouble(ctx, free, rival)
-			}
-			port = free
-			break
+			})
+		})
+		if len(offers) == 0 {
+			return nil, nil
 		}
-		if port == nil {
-			return nil, progress{}, nil
+		if rival := c.caches.Rival(offers[0]); rival != nil {
+			return nil, controller.Worst(controller.ErrStale, c.deleteDouble(ctx, offers[0], rival))
 		}
-		chosen = append(chosen, port)
+		chosen = append(chosen, offers[0])
 	}
 	for _, port := range chosen {
-		written, err := c.bind(ctx, key, port, pod)
+		written, err := c.ports.Bind(ctx, key, port, pod)
 		if err != nil {
-			return nil, progress{stale: errors.Is(err, controller.ErrStale)}, withoutStale(err)
+			return nil, err
 		}
 		bound = append(bound, written)
 	}
-	return bound, progress{}, nil
-}
-
-// bind binds a port to a Pod; with a nil Pod it releases the port.
-func (c *Controller) bind(
-	ctx context.Context, key cache.ObjectName, port *cloudteamv1.NetworkPort, pod *corev1.Pod,
-) (*cloudteamv1.NetworkPort, error) {
-	written, err := consumer.Bind(ctx, c.ports, port, pod)
-	if err != nil {
-		return nil, err
-	}
-	c.expectedPorts.Written(key, written.UID, written.ResourceVersion)
-	klog.FromContext(ctx).V(2).Info("Wrote binding", "port", port.Name, "bound", pod != nil)
-	return written, nil
-}
-
-// withoutStale gives the error, or nil if it says that a cache is stale.
-func withoutStale(err error) error {
-	if errors.Is(err, controller.ErrStale) {
-		return nil
-	}
-	return err
+	return bound, nil
 }
 
 // deleteDouble deletes a free port whose address belongs to a bound port, which gets it back. Of two free ports none is
@@ -152,11 +113,8 @@ func (c *Controller) deleteDouble(ctx context.Context, port, rival *cloudteamv1.
 	if consumer.BoundTo(rival) == "" {
 		return nil
 	}
-	moved, err := consumer.DeletePort(ctx, c.ports, port, new(port.ResourceVersion))
-	if err == nil && !moved {
-		klog.FromContext(ctx).Info("Deleted port whose address another one gets back", "port", port.Name)
-	}
-	return err
+	klog.FromContext(ctx).Info("Deleting port whose address another one gets back", "port", port.Name)
+	return c.ports.Delete(ctx, port, true)
 }
 
 // releaseUseless releases the useless ports that are bound under a Pod's name. They are useless if the Pod is gone, was
@@ -164,45 +122,25 @@ func (c *Controller) deleteDouble(ctx context.Context, port, rival *cloudteamv1.
 //
 // A Deployment's ports are released here only while the Pod waits for its allocation: only this sync knows that it is
 // not giving the Pod that port at the moment.
-func (c *Controller) releaseUseless(
-	ctx context.Context, key cache.ObjectName, pod *corev1.Pod,
-) (stale bool, err error) {
-	useless := slices.DeleteFunc(c.caches.PortsBoundTo(key), func(port *cloudteamv1.NetworkPort) bool {
-		waiting := consumer.Has(pod, port) && !consumer.Allocated(pod)
-		return consumer.OfDeployment(port) && !waiting || !consumer.IsBoundToPod(port) || consumer.Has(pod, port) &&
-			!consumer.Useless(pod, port, func() consumer.Declaration {
-				return consumer.DeclarationOf(pod, c.caches.Resolve)
-			})
-	})
-	if len(useless) == 0 {
-		return false, nil
-	}
-	live, err := consumer.LivePod(ctx, c.pods, key)
-	if err != nil {
-		return false, err
-	}
-	for _, port := range useless {
-		if !consumer.MayRelease(port, pod, live) {
-			stale = true
-			continue
-		}
-		_, err := c.bind(ctx, key, port, nil)
-		stale = stale || errors.Is(err, controller.ErrStale)
-		if err := withoutStale(err); err != nil {
-			return stale, err
-		}
-	}
-	return stale, nil
+func (c *Controller) releaseUseless(ctx context.Context, key cache.ObjectName, pod *corev1.Pod) error {
+	return c.ports.Release(ctx, key, pod, slices.DeleteFunc(c.caches.PortsBoundTo(key),
+		func(port *cloudteamv1.NetworkPort) bool {
+			waiting := consumer.Has(pod, port) && !consumer.Allocated(pod)
+			return consumer.OfDeployment(port) && !waiting || !consumer.IsBoundToPod(port) || consumer.Has(pod, port) &&
+				!consumer.Useless(pod, port, func() consumer.Declaration {
+					return consumer.DeclarationOf(pod, c.caches.Resolve)
+				})
+		})...)
 }
 
 // deleteOwn deletes the ports that a Pod controls, except those to keep. For a Pod that is gone, garbage collection
 // does it.
-func (c *Controller) deleteOwn(ctx context.Context, pod *corev1.Pod, keep func(*cloudteamv1.NetworkPort) bool) error {
+func (c *Controller) deleteOwn(ctx context.Context, pod *corev1.Pod, keep map[string]bool) error {
 	for _, port := range c.caches.PortsOf(pod.UID) {
-		if port.DeletionTimestamp != nil || keep(port) {
+		if port.DeletionTimestamp != nil || keep[port.Name] {
 			continue
 		}
-		if _, err := consumer.DeletePort(ctx, c.ports, port, nil); err != nil {
+		if err := c.ports.Delete(ctx, port, false); err != nil {
 			return err
 		}
 	}

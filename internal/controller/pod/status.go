@@ -67,10 +67,14 @@ func (c *Controller) lacking(
 ) progress {
 	message := ""
 	for i, request := range requests {
-		if ports[i] != nil || len(c.free(consumer.PortUsable, owner, request)) > 0 {
+		if ports[i] != nil {
 			continue
 		}
-		made, failed := c.free(consumer.PortPending, owner, request), c.free(consumer.PortFailing, owner, request)
+		free := c.free(owner, request)
+		made, failed := free[consumer.PortPending], free[consumer.PortFailing]
+		if len(free[consumer.PortUsable]) > 0 {
+			continue
+		}
 		if len(made) == 0 && len(failed) > 0 {
 			return progress{reason: cloudteamv1.ReasonPortsFailing,
 				message: stateOf(slices.MinFunc(failed, consumer.CompareByName))}
@@ -179,29 +183,30 @@ func isBlocked(pod *corev1.Pod) bool {
 	return was != nil && was.Status == corev1.ConditionFalse
 }
 
-// report writes what blocks the Pod, or that nothing blocks it any more, if its condition differs. moved is true if the
-// Pod has changed meanwhile.
-func (c *Controller) report(ctx context.Context, pod *corev1.Pod, p progress) (moved bool, err error) {
+// report writes what blocks the Pod, or that nothing blocks it any more, if its condition differs.
+func (c *Controller) report(ctx context.Context, pod *corev1.Pod, p progress) error {
 	switch was := conditionOn(pod); {
 	case pod.DeletionTimestamp != nil:
-		return false, nil
+		return nil
 	case consumer.Allocated(pod) && was != nil && was.Reason == cloudteamv1.ReasonNotGated:
-		return false, nil // only another Pod helps, and the condition says so
+		return nil // only another Pod helps, and the condition says so
 	case p.reason == "" && (!p.allocated || !isBlocked(pod)):
-		return false, nil
+		return nil
 	}
-	written, err := c.writeCondition(ctx, pod, p)
-	return written == nil && err == nil, err
+	_, err := c.writeCondition(ctx, pod, p)
+	return err
 }
 
 // writeCondition writes the condition for a progress, with an Event, if the Pod has another one. It returns the updated
-// Pod, nil if the Pod has changed meanwhile or is gone.
+// Pod. It returns controller.ErrStale if the Pod has changed meanwhile or is gone.
 func (c *Controller) writeCondition(ctx context.Context, pod *corev1.Pod, p progress) (*corev1.Pod, error) {
 	condition := corev1.PodCondition{
 		Type: cloudteamv1.ConditionNetworksReady, Status: corev1.ConditionFalse, LastTransitionTime: metav1.Now(),
 		Reason: p.reason, Message: p.message,
 	}
+	severity := corev1.EventTypeWarning
 	if p.reason == "" {
+		severity = corev1.EventTypeNormal
 		condition.Status, condition.Reason = corev1.ConditionTrue, cloudteamv1.ReasonAllocated
 		condition.Message = "The Pod has its networks."
 	}
@@ -214,18 +219,10 @@ func (c *Controller) writeCondition(ctx context.Context, pod *corev1.Pod, p prog
 		news = was.Reason != condition.Reason || !p.passing
 		condition.LastTransitionTime = was.LastTransitionTime
 	}
-	written, moved, err := consumer.WriteCondition(
-		ctx, c.pods.Pods(pod.Namespace).Patch, pod, pod.ResourceVersion, condition, &c.expected)
-	if err != nil || moved {
-		return nil, err
+	written, err := consumer.WriteCondition(
+		ctx, c.pods.Pods(pod.Namespace).Patch, pod, false, condition, &c.expected)
+	if err == nil && news {
+		c.recorder.Event(consumer.Reference(kind, pod), severity, condition.Reason, condition.Message)
 	}
-	if !news {
-		return written, nil
-	}
-	severity := corev1.EventTypeWarning
-	if condition.Status == corev1.ConditionTrue {
-		severity = corev1.EventTypeNormal
-	}
-	c.recorder.Event(consumer.Reference(kind, pod), severity, condition.Reason, condition.Message)
-	return written, nil
+	return written, err
 }

@@ -2,14 +2,11 @@ package pod
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/cache"
 
 	"cloudteam.ztgame.com/network-controller/internal/controller"
@@ -34,8 +31,6 @@ type progress struct {
 	passing bool
 	// allocated is true if the Pod has its ports, or needs none.
 	allocated bool
-	// stale is true if a cache is behind the API server. The key is requeued.
-	stale bool
 }
 
 // sync gives one Pod the ports that it is bound to. It is level-triggered: it acts on the current state of the caches.
@@ -43,7 +38,7 @@ type progress struct {
 // The process may crash after any write. The next sync, in any process, finds each of them. It finds a port by its
 // name, and a binding by the Pod's UID in it. The allocation is the last write, and it is on the Pod.
 func (c *Controller) sync(ctx context.Context, key cache.ObjectName) (controller.Result, error) {
-	if err := c.caches.DeleteOrphans(ctx, c.ports, kind.Kind, key); err != nil {
+	if err := c.caches.DeleteOrphans(ctx, &c.ports, consumer.PodKind, key); err != nil {
 		return controller.Result{}, err
 	}
 	pod, err := c.caches.Pods.Pods(key.Namespace).Get(key.Name)
@@ -57,52 +52,35 @@ func (c *Controller) sync(ctx context.Context, key cache.ObjectName) (controller
 		// The cache is older than our last write. The event that updates the cache requeues the key.
 		return controller.Result{}, nil
 	}
-	version := c.portIndexer.LastStoreSyncResourceVersion() // read before the cache: see CaughtUp
-	if !c.expectedPorts.CaughtUp(key, version) {
-		return controller.Result{RequeueAfter: controller.StalePause}, nil
+	if !c.ports.CaughtUp(key, c.caches) {
+		return controller.Result{}, controller.ErrStale
 	}
-	stale, err := c.releaseUseless(ctx, key, pod)
-	if err != nil || pod == nil {
-		return requeue(progress{stale: stale}), err
+	if err := c.releaseUseless(ctx, key, pod); err != nil || pod == nil {
+		return controller.Result{}, err
 	}
-	p, err := c.reconcile(ctx, key, pod, stale)
-	p.stale = p.stale || stale
+	p, err := c.reconcile(ctx, key, pod)
 	if err != nil && p.reason == "" {
 		return controller.Result{}, err
 	}
 	if left := quiet - time.Since(pod.CreationTimestamp.Time); p.passing && left > 0 && !isBlocked(pod) {
-		if p.stale {
-			left = min(left, controller.StalePause)
-		}
 		return controller.Result{RequeueAfter: left}, err
 	}
-	moved, reportErr := c.report(ctx, pod, p)
-	p.stale = p.stale || moved
-	return requeue(p), errors.Join(err, reportErr)
-}
-
-// requeue says when the next sync follows without an event.
-func requeue(p progress) controller.Result {
-	switch {
-	case p.stale:
-		return controller.Result{RequeueAfter: controller.StalePause}
-	case p.reason != "":
-		return controller.Result{RequeueAfter: recheck}
+	var result controller.Result
+	if p.reason != "" {
+		result.RequeueAfter = recheck
 	}
-	return controller.Result{}
+	return result, controller.Worst(err, c.report(ctx, pod, p))
 }
 
-// reconcile does what the Pod needs. stale is true if a useless port could not be released.
-func (c *Controller) reconcile(
-	ctx context.Context, key cache.ObjectName, pod *corev1.Pod, stale bool,
-) (progress, error) {
+// reconcile does what the Pod needs.
+func (c *Controller) reconcile(ctx context.Context, key cache.ObjectName, pod *corev1.Pod) (progress, error) {
 	switch {
 	case consumer.Mirror(pod):
 		// The kubelet owns it, and takes no change from the API server.
 		return progress{}, nil
 	case consumer.Ended(pod):
 		// Garbage collection keeps its ports until somebody deletes the Pod, which may never happen.
-		return progress{}, c.deleteOwn(ctx, pod, func(*cloudteamv1.NetworkPort) bool { return false })
+		return progress{}, c.deleteOwn(ctx, pod, nil)
 	case consumer.Allocated(pod):
 		return c.keep(ctx, key, pod)
 	case pod.DeletionTimestamp != nil:
@@ -116,7 +94,7 @@ func (c *Controller) reconcile(
 	case declaration.Missing != nil:
 		return missing(*declaration.Missing), nil
 	case len(declaration.Ours) == 0:
-		return c.letGo(ctx, key, pod, stale)
+		return c.letGo(ctx, key, pod)
 	case pod.Spec.HostNetwork:
 		return onHostNetwork(), nil
 	}
@@ -143,7 +121,7 @@ func (c *Controller) provide(
 	} else {
 		var p progress
 		var err error
-		if bound, p, err = c.provideOwn(ctx, key, pod, requests, held); err != nil || p.stale || p.reason != "" {
+		if bound, p, err = c.provideOwn(ctx, key, pod, requests, held); err != nil || p.reason != "" {
 			return p, err
 		}
 	}
@@ -158,9 +136,14 @@ func (c *Controller) provide(
 		if slices.Contains(bound, port) {
 			continue
 		}
-		live, err := c.confirmBinding(ctx, port, pod)
-		if err != nil || live == nil {
-			return progress{stale: err == nil}, err
+		// The cache may show a binding that was released, and the port may now be another Pod's.
+		live, err := controller.Live(ctx, c.ports.Ports.NetworkPorts(port.Namespace), "NetworkPort", port.Name)
+		if err != nil {
+			return progress{}, err
+		}
+		if live == nil || live.UID != port.UID || consumer.BoundTo(live) != pod.UID || live.DeletionTimestamp != nil ||
+			consumer.StateOf(live) != consumer.PortUsable {
+			return progress{}, controller.ErrStale
 		}
 		ports[i] = live
 	}
@@ -172,22 +155,4 @@ func (c *Controller) held(key cache.ObjectName, pod *corev1.Pod) []*cloudteamv1.
 	return slices.DeleteFunc(c.caches.PortsBoundTo(key), func(port *cloudteamv1.NetworkPort) bool {
 		return consumer.BoundTo(port) != pod.UID
 	})
-}
-
-// confirmBinding reads a bound port from the API server. The cache may show a binding that was released, and the port
-// may now be another Pod's: then it returns nil.
-func (c *Controller) confirmBinding(
-	ctx context.Context, port *cloudteamv1.NetworkPort, pod *corev1.Pod,
-) (*cloudteamv1.NetworkPort, error) {
-	live, err := c.ports.NetworkPorts(port.Namespace).Get(ctx, port.Name, metav1.GetOptions{})
-	switch {
-	case apierrors.IsNotFound(err):
-		return nil, nil //nolint:nilnil // no binding is an answer
-	case err != nil:
-		return nil, fmt.Errorf("reading NetworkPort %q: %w", port.Name, err)
-	case live.UID != port.UID || consumer.BoundTo(live) != pod.UID || live.DeletionTimestamp != nil ||
-		consumer.StateOf(live) != consumer.PortUsable:
-		return nil, nil //nolint:nilnil // no binding is an answer
-	}
-	return live, nil
 }

@@ -5,7 +5,6 @@ package pod
 
 import (
 	"errors"
-	"fmt"
 	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -33,37 +32,29 @@ var kind = corev1.SchemeGroupVersion.WithKind("Pod")
 type Controller struct {
 	*controller.Loop
 
-	ports       portclient.NetworkPortsGetter
-	pods        coreclient.PodsGetter
-	caches      *consumer.Caches
-	portIndexer cache.Indexer
-	recorder    record.EventRecorder
-
-	// expected is the last write to each Pod, and expectedPorts the last writes to its own ports, both by the Pod's key.
-	expected, expectedPorts controller.Expectations
+	pods     coreclient.PodsGetter
+	caches   *consumer.Caches
+	recorder record.EventRecorder
+	// ports writes the bindings, and creates and deletes the Pods' own ports.
+	ports consumer.Writer
+	// expected is the last write to each Pod, by its key.
+	expected controller.Expectations
 }
 
-// indexFree is the index of unbound NetworkPorts by what they offer: see freeKey.
-const indexFree = "pod/free"
-
-// NewController makes a controller that watches and indexes the informers of the caches, which MUST NOT run yet.
-// Nothing runs before Run. The recorder needs no scheme that knows Pods.
+// NewController makes a controller that watches the informers of the caches, which MUST NOT run yet. Nothing runs
+// before Run. The recorder needs no scheme that knows Pods.
 func NewController(
 	ports portclient.NetworkPortsGetter, pods coreclient.PodsGetter, caches *consumer.Caches,
 	recorder record.EventRecorder,
 ) (*Controller, error) {
 	from := caches.Informers
 	c := &Controller{
-		ports:       ports,
-		pods:        pods,
-		caches:      caches,
-		portIndexer: from.Ports.Informer().GetIndexer(),
-		recorder:    recorder,
+		pods:     pods,
+		caches:   caches,
+		recorder: recorder,
+		ports:    consumer.Writer{Ports: ports, Pods: pods},
 	}
 	c.Loop = controller.NewLoop(Name, c.sync)
-	if err := from.Ports.Informer().AddIndexers(cache.Indexers{indexFree: byFree}); err != nil {
-		return nil, fmt.Errorf("indexing the ports of pods: %w", err)
-	}
 	return c, errors.Join(
 		c.Watch(from.Pods.Informer(), c.HandlerOf(c.keysOfPod)),
 		c.Watch(from.Ports.Informer(), c.HandlerOf(c.keysOfPort)),
@@ -77,16 +68,14 @@ func NewController(
 // EnqueueDeclaring requeues the Pods that wait for a network of the name. Call it when a NetworkAttachmentDefinition of
 // the name is created or deleted, which no informer of this controller shows. It is safe for concurrent use.
 func (c *Controller) EnqueueDeclaring(network cache.ObjectName) {
-	for _, key := range c.keysDeclaring(network) {
-		c.Enqueue(key)
-	}
+	c.Enqueue(c.keysDeclaring(network)...)
 }
 
 // keysOfPod skips the Pods that use no networks, which are most Pods of a cluster.
 func (c *Controller) keysOfPod(object metav1.Object) []cache.ObjectName {
 	key := cache.MetaObjectToName(object)
 	pod, known := object.(*corev1.Pod)
-	if known && !consumer.Declares(pod.Annotations) && !consumer.Gated(pod) && len(c.caches.PortsBoundTo(key)) == 0 {
+	if known && !consumer.UsesNetworks(pod) && len(c.caches.PortsBoundTo(key)) == 0 {
 		return nil
 	}
 	return []cache.ObjectName{key}
@@ -103,13 +92,13 @@ func (c *Controller) keysOfPort(object metav1.Object) []cache.ObjectName {
 	if binding := port.Status.BoundTo; binding != nil {
 		keys = append(keys, cache.NewObjectName(port.Namespace, binding.Name))
 	}
-	if pod, ok := consumer.MadeFor(port, kind.Kind); ok {
+	if pod, ok := consumer.MadeFor(port, consumer.PodKind); ok {
 		keys = append(keys, pod)
 	}
 	for _, pod := range c.caches.GivenTo(port) {
 		keys = append(keys, cache.MetaObjectToName(pod))
 	}
-	if owner := metav1.GetControllerOfNoCopy(port); consumer.IsDeployment(owner) && c.isFirstToFail(port, owner.UID) {
+	if owner := controller.ControllerOf(port, consumer.DeploymentKind); owner != nil && c.isFirstToFail(port, owner.UID) {
 		keys = append(keys, keysWaiting(c.caches.PodsOf(port.Namespace, owner.UID))...)
 	}
 	return keys
@@ -121,7 +110,7 @@ func (c *Controller) isFirstToFail(port *cloudteamv1.NetworkPort, owner types.UI
 	if port.Status.BoundTo != nil || consumer.StateOf(port) != consumer.PortFailing {
 		return false
 	}
-	failing := c.free(consumer.PortFailing, owner, consumer.ServedBy(port))
+	failing := c.free(owner, consumer.ServedBy(port))[consumer.PortFailing]
 	return len(failing) > 0 && slices.MinFunc(failing, consumer.CompareByName).UID == port.UID
 }
 
@@ -152,36 +141,14 @@ func keysWaiting(pods []*corev1.Pod) []cache.ObjectName {
 	return keys
 }
 
-// freeKey is what a free port offers: its state, its owner, and the request that it serves.
-func freeKey(state consumer.PortState, owner types.UID, request consumer.Request) string {
-	return fmt.Sprintf("%s %s %s %s %s", state, owner, request.Network, request.Addresses, request.MAC)
-}
-
-func byFree(obj any) ([]string, error) {
-	port, ok := obj.(*cloudteamv1.NetworkPort)
-	if !ok {
-		return nil, fmt.Errorf("%T is no NetworkPort", obj)
-	}
-	owner := metav1.GetControllerOfNoCopy(port)
-	if owner == nil || port.Status.BoundTo != nil || port.DeletionTimestamp != nil {
-		return nil, nil
-	}
-	return []string{freeKey(consumer.StateOf(port), owner.UID, consumer.ServedBy(port))}, nil
-}
-
-// free gives the unbound ports of an owner that are in the given state and serve a request.
-func (c *Controller) free(
-	state consumer.PortState, owner types.UID, request consumer.Request,
-) []*cloudteamv1.NetworkPort {
-	objects, err := c.portIndexer.ByIndex(indexFree, freeKey(state, owner, request))
-	if err != nil {
-		return nil // NewController makes the index
-	}
-	var ports []*cloudteamv1.NetworkPort
-	for _, obj := range objects {
-		if port, ok := obj.(*cloudteamv1.NetworkPort); ok {
-			ports = append(ports, port)
+// free gives the unbound ports of an owner that serve a request, by their state.
+func (c *Controller) free(owner types.UID, request consumer.Request) map[consumer.PortState][]*cloudteamv1.NetworkPort {
+	free := map[consumer.PortState][]*cloudteamv1.NetworkPort{}
+	for _, port := range c.caches.PortsOf(owner) {
+		if port.Status.BoundTo == nil && port.DeletionTimestamp == nil && consumer.ServedBy(port) == request {
+			state := consumer.StateOf(port)
+			free[state] = append(free[state], port)
 		}
 	}
-	return ports
+	return free
 }
