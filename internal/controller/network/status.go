@@ -23,24 +23,32 @@ func show(
 	status.NetworkID = n.ID
 	status.MTU = int32(n.MTU)
 	spec := declaredSpec(declared).Allocated(n)
-	ours := func(s plan.ObservedSubnet) bool { return obj.Observes() || owner.Owns(s.Description) }
-	for _, s := range subnetsInOrder(n, ours, spec.Subnets) {
+	unresolved := func(d plan.Subnet) bool { return d.From != nil && d.From.Unresolved }
+	keepPools := declared == nil || slices.ContainsFunc(spec.Subnets, unresolved)
+	for _, s := range subnetsInOrder(n, spec.Subnets) {
+		if !obj.Observes() && !owner.Owns(s.Description) {
+			continue
+		}
 		gateway := cloudteamv1.GatewayNone
 		if s.Gateway.IsValid() {
 			gateway = s.Gateway.String()
 		}
 		shown := cloudteamv1.SubnetStatus{
-			ID: s.ID, CIDR: s.CIDR.String(), SubnetPool: subnetPoolOf(s, spec.Subnets), Gateway: gateway,
+			ID: s.ID, CIDR: s.CIDR.String(), Gateway: gateway,
 			IPv6AddressMode: cloudteamv1.IPv6Mode(s.IPv6AddressMode), IPv6RAMode: cloudteamv1.IPv6Mode(s.IPv6RAMode),
 			ServiceTypes: s.ServiceTypes,
+		}
+		if at := placeOf(s, spec.Subnets); at < len(spec.Subnets) && spec.Subnets[at].From != nil {
+			shown.SubnetPool = spec.Subnets[at].From.Name
+		}
+		before := slices.IndexFunc(was, func(w cloudteamv1.SubnetStatus) bool { return w.ID == s.ID })
+		if keepPools && before >= 0 && shown.SubnetPool == "" {
+			shown.SubnetPool = was[before].SubnetPool
 		}
 		if usage, known := s.Usage(); known {
 			shown.TotalAddresses, shown.UsedAddresses = &usage.Total, &usage.Used
 		}
 		status.Subnets = append(status.Subnets, shown)
-	}
-	if declared == nil || slices.ContainsFunc(spec.Subnets, unresolvedPool) {
-		keepPools(status.Subnets, was)
 	}
 }
 
@@ -55,26 +63,20 @@ func declaredSpec(declared managed.Declaration) plan.Spec {
 	return plan.Spec{}
 }
 
-// subnetsInOrder gives our subnets of the network: the declared ones in the order of the spec, then the others by
+// placeOf gives the index of a subnet among the declared ones. It is their number if the subnet is not declared.
+func placeOf(s plan.ObservedSubnet, declared []plan.Subnet) int {
+	at := slices.IndexFunc(declared, func(d plan.Subnet) bool { return d.CIDR == s.CIDR })
+	if at < 0 {
+		return len(declared)
+	}
+	return at
+}
+
+// subnetsInOrder gives the subnets of the network: the declared ones in the order of the spec, then the others by
 // address.
-func subnetsInOrder(
-	n plan.ObservedNetwork, isOurs func(plan.ObservedSubnet) bool, declared []plan.Subnet,
-) []plan.ObservedSubnet {
-	place := func(s plan.ObservedSubnet) int {
-		at := slices.IndexFunc(declared, func(d plan.Subnet) bool { return d.CIDR == s.CIDR })
-		if at < 0 {
-			return len(declared)
-		}
-		return at
-	}
-	var ours []plan.ObservedSubnet
-	for _, s := range n.Subnets {
-		if isOurs(s) {
-			ours = append(ours, s)
-		}
-	}
-	slices.SortFunc(ours, func(a, b plan.ObservedSubnet) int {
-		return cmp.Or(cmp.Compare(place(a), place(b)), a.CIDR.Addr().Compare(b.CIDR.Addr()), cmp.Compare(a.ID, b.ID))
+func subnetsInOrder(n plan.ObservedNetwork, declared []plan.Subnet) []plan.ObservedSubnet {
+	return slices.SortedFunc(slices.Values(n.Subnets), func(a, b plan.ObservedSubnet) int {
+		return cmp.Or(cmp.Compare(placeOf(a, declared), placeOf(b, declared)), a.CIDR.Addr().Compare(b.CIDR.Addr()),
+			cmp.Compare(a.ID, b.ID))
 	})
-	return ours
 }
