@@ -45,7 +45,7 @@ func fleetGroup() group {
 			},
 			{
 				id: "fleet-audit-calls", name: "calls of a full audit of %d Networks", limit: noLimit,
-				how: "From one audit's first call to the next one's, the longer of two. The target is 2·⌈N/page⌉ + 2, with the " +
+				how: "From one audit's first call to the next one's, the longer of two. The target is 2·⌈N/page⌉ + 4, with the " +
 					"page that the controller asks for.",
 			},
 			{
@@ -125,7 +125,8 @@ func (b *bench) auditFleet(ctx context.Context, s *site) error {
 	return c.stop(ctx)
 }
 
-// auditLimit is how many calls an audit of n Networks may take.
+// auditLimit is how many calls an audit of n Networks without ports may take: the pages of networks and subnets, and one
+// call each for ports, routers, RBAC policies and the counts of addresses.
 func auditLimit(calls []call, n int) float64 {
 	page := n
 	for _, c := range calls {
@@ -135,7 +136,7 @@ func auditLimit(calls []call, n int) float64 {
 			}
 		}
 	}
-	return float64(2*((n+page-1)/page) + 2)
+	return float64(2*((n+page-1)/page) + 4)
 }
 
 // eventsPerSecond is how often a lone Network is applied where events are timed: seldom enough that none waits for

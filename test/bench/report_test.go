@@ -145,7 +145,7 @@ func TestFindProcessByProgram(t *testing.T) {
 
 func TestAuditCallLimit(t *testing.T) {
 	first := call{method: "GET", shape: "/v2.0/networks", uri: "/networking/v2.0/networks?limit=500&sort_key=id"}
-	for n, want := range map[int]float64{1: 4, 500: 4, 501: 6, 10000: 42} {
+	for n, want := range map[int]float64{1: 6, 500: 6, 501: 8, 10000: 44} {
 		if got := auditLimit([]call{first}, n); got != want {
 			t.Errorf("of %d Networks: %v, want %v", n, got, want)
 		}

@@ -11,12 +11,6 @@ import (
 // by its id and in which no router is ours.
 type Names struct{}
 
-// CoverRouters is the Inventory's.
-func (Names) CoverRouters() {}
-
-// CoverShares is the Inventory's.
-func (Names) CoverShares() {}
-
 // QoSPolicy is the Inventory's.
 func (Names) QoSPolicy(_ context.Context, id string) (string, error) { return id, nil }
 

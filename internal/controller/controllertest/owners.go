@@ -17,19 +17,19 @@ func (c *Cloud) Owners() (owners map[string]inventory.Holdings, audited time.Tim
 		return nil, time.Time{}, client.Identity{}, false
 	}
 	owners = map[string]inventory.Holdings{}
-	note := func(description string, add func(*inventory.Holdings)) {
+	note := func(description string, of plan.Kind, id string) {
 		_, owner, _ := plan.ParseDescription(description)
-		holdings := owners[owner.Object]
-		add(&holdings)
-		slices.Sort(holdings.Networks)
-		slices.Sort(holdings.Ports)
-		owners[owner.Object] = holdings
+		if owners[owner.Object] == nil {
+			owners[owner.Object] = inventory.Holdings{}
+		}
+		owners[owner.Object][of] = append(owners[owner.Object][of], id)
+		slices.Sort(owners[owner.Object][of])
 	}
 	for id, held := range c.networks.held {
-		note(held.Description, func(h *inventory.Holdings) { h.Networks = append(h.Networks, id) })
+		note(held.Description, plan.KindNetwork, id)
 	}
 	for id, held := range c.ports.held {
-		note(held.Description, func(h *inventory.Holdings) { h.Ports = append(h.Ports, id) })
+		note(held.Description, plan.KindPort, id)
 	}
 	return owners, c.listed, c.Credentials, true
 }

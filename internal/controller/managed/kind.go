@@ -38,10 +38,8 @@ type Inventory interface {
 	Apply(ctx context.Context, change plan.Change) (done plan.Change, err error)
 	Blockers(ctx context.Context, refused plan.Step) (inventory.Blockers, error)
 	Foreign(ctx context.Context, id string) (n inventory.Foreign, found bool, err error)
-	CoverRouters()
 	Router(ctx context.Context, idOrName string) (id string, err error)
 	ExternalNetwork(ctx context.Context, idOrName string) (id string, err error)
-	CoverShares()
 	QoSPolicy(ctx context.Context, idOrName string) (id string, err error)
 	SubnetPool(ctx context.Context, field, idOrName string) (pool plan.SubnetPool, err error)
 }
@@ -68,8 +66,6 @@ type Kind[T Object] struct {
 	// Patch is the kind's generated client for a namespace.
 	Patch func(namespace string) controller.Patch[T]
 
-	// Prepare is called before the Inventory is asked about an object. It may be nil.
-	Prepare func(in Inventory, obj T)
 	// Expected lists the resources that may exist in Neutron for an object, by its spec and status. The first entry is the
 	// main resource.
 	Expected func(obj T) []Lookup

@@ -13,9 +13,6 @@ import (
 // incomplete list must not lead to a second resource or a forgotten one. So an expected resource that the list lacks is
 // read by its id. If it may exist under an unknown id, it is searched by its name.
 func (r *Reconciler[T]) look(ctx context.Context, in Inventory, obj T, expected []Lookup) (plan.Observed, error) {
-	if r.kind.Prepare != nil {
-		r.kind.Prepare(in, obj)
-	}
 	known, _ := r.recall(obj)
 	since := known.doubt
 	if since.IsZero() {

@@ -27,9 +27,6 @@ func (r *Reconciler[T]) observed(ctx context.Context, in Inventory, obj T, p pro
 		return p.failed(unresolved)
 	}
 	p.declared = resolved
-	if r.kind.Prepare != nil {
-		r.kind.Prepare(in, obj)
-	}
 	seen, err := resolved.(Observer).Observe(ctx, in)
 	p.observed, p.drift, p.state = seen.Observed, seen.Drift, seen.State
 	switch {

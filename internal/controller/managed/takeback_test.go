@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"testing"
 
-	"cloudteam.ztgame.com/network-controller/internal/controller/controllertest"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 	"cloudteam.ztgame.com/network-controller/internal/plan"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
@@ -289,27 +288,4 @@ func TestWhatCannotBeTakenBackYetIsNotForgotten(t *testing.T) {
 		w.wantSharedWith()
 		w.wantRemembered()
 	}, exampleWith(sharedWith("a")))
-}
-
-// coveringCloud is a Cloud that counts who asks for shares to be listed.
-type coveringCloud struct {
-	*controllertest.Cloud
-	asked int
-}
-
-func (c *coveringCloud) CoverShares() { c.asked++ }
-
-// A process that starts after the spec set the field no longer has listed no shares yet.
-func TestSharesThatAreTakenBackAreListedAfterARestart(t *testing.T) {
-	inWorld(t, func(t *testing.T, w *world) {
-		w.mustSync()
-		w.edit(func(obj *cloudteamv1.Network) { obj.Spec.SharedWith = nil })
-		cloud := &coveringCloud{Cloud: w.cloud}
-		w.restartOn(cloud)
-		w.mustSync()
-		if cloud.asked == 0 {
-			t.Error("nobody asked for shares to be listed, so that none is taken back")
-		}
-		w.wantRemembered()
-	}, exampleWith(func(obj *cloudteamv1.Network) { obj.Spec.SharedWith = []string{"a"} }))
 }

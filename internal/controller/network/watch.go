@@ -51,14 +51,6 @@ func NewController(
 		Patch: func(namespace string) controller.Patch[*cloudteamv1.Network] {
 			return client.Networks(namespace).Patch
 		},
-		Prepare: func(in managed.Inventory, obj *cloudteamv1.Network) {
-			if hasRouter(obj) {
-				in.CoverRouters()
-			}
-			if obj.Spec.SharedWith != nil || slices.Contains(managed.Remembered(obj), plan.FieldSharedWith) {
-				in.CoverShares()
-			}
-		},
 		Expected: expected,
 		Cloud: func(obj *cloudteamv1.Network) (managed.Place, bool) {
 			return managed.Place{Cloud: managed.CloudOf(obj)}, true

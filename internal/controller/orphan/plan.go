@@ -7,6 +7,7 @@ import (
 
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/inventory"
+	"cloudteam.ztgame.com/network-controller/internal/plan"
 )
 
 // Rules say when the resources of a deleted object are removed, and how many at a time.
@@ -121,7 +122,7 @@ func (l ledger) judge(due []string, live map[string]bool, v view, r Rules) verdi
 	judged.remove = append(fresh, again[:min(len(again), allowed-all.due)]...)
 	slices.SortFunc(judged.remove, func(a, b string) int {
 		return cmp.Or(
-			cmp.Compare(min(1, len(v.owners[a].Networks)), min(1, len(v.owners[b].Networks))),
+			cmp.Compare(min(1, len(v.owners[a][plan.KindNetwork])), min(1, len(v.owners[b][plan.KindNetwork]))),
 			l.notes[a].since.Compare(l.notes[b].since),
 			cmp.Compare(a, b))
 	})

@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"cloudteam.ztgame.com/network-controller/internal/neutron/inventory"
+	"cloudteam.ztgame.com/network-controller/internal/plan"
 )
 
 var epoch = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
@@ -29,14 +30,14 @@ func set(uids ...string) map[string]bool {
 func networkOf(uids ...string) map[string]inventory.Holdings {
 	owners := map[string]inventory.Holdings{}
 	for _, uid := range uids {
-		owners[uid] = inventory.Holdings{Networks: []string{"net-" + uid}}
+		owners[uid] = inventory.Holdings{plan.KindNetwork: {"net-" + uid}}
 	}
 	return owners
 }
 
 func portOf(owners map[string]inventory.Holdings, uids ...string) map[string]inventory.Holdings {
 	for _, uid := range uids {
-		owners[uid] = inventory.Holdings{Ports: []string{"port-" + uid}}
+		owners[uid] = inventory.Holdings{plan.KindPort: {"port-" + uid}}
 	}
 	return owners
 }
@@ -271,7 +272,7 @@ func TestPropertyOnlyOrphansGo(t *testing.T) {
 					t.Fatalf("%s goes after %s of %s", uid, now.Sub(m.since), rules.Grace)
 				case len(m.lists) < 2:
 					t.Fatalf("%s goes on the strength of %d lists", uid, len(m.lists))
-				case i > 0 && len(owners[judged.remove[i-1]].Networks) > 0 && len(owners[uid].Ports) > 0:
+				case i > 0 && len(owners[judged.remove[i-1]][plan.KindNetwork]) > 0 && len(owners[uid][plan.KindPort]) > 0:
 					t.Fatalf("port %s goes after network %s", uid, judged.remove[i-1])
 				}
 				if slices.Index(judged.remove, uid) != i {

@@ -200,7 +200,7 @@ func (c *Controller) remove(ctx context.Context, b *book, uid string) {
 	if isBlocked(err) {
 		n.blocked = time.Now()
 		logger.V(verbosity).Info("Orphan cleanup blocked: the resources are in use; retrying after the grace period",
-			"err", err, "networks", b.view.owners[uid].Networks, "ports", b.view.owners[uid].Ports)
+			"err", err, "resources", b.view.owners[uid])
 	} else {
 		logger.V(verbosity).Info("Orphan cleanup failed; retrying with the next audit", "err", err)
 	}

@@ -2,9 +2,13 @@ package inventory
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"maps"
+	"math"
+	"math/big"
 	"net/http"
+	"net/url"
 	"slices"
 	"time"
 
@@ -45,14 +49,12 @@ func (c *counts) of(subnet string) (used int64, known bool) {
 // any reports whether any source counts addresses.
 func (c *counts) any() bool { return c.told != nil || c.seen != nil }
 
-// countAddresses asks the cloud how many addresses are in use and tells Moved whose networks changed. If the last list
-// was a patrol of routers and another audit follows, it leaves the count to that one. On error all counts stay as they
-// are.
+// countAddresses asks the cloud how many addresses are in use and tells Moved whose networks changed. On error all counts
+// stay as they are.
 func (i *Inventory) countAddresses(ctx context.Context) error {
 	i.mu.RLock()
 	idle := len(i.networks.held) == 0 && !i.counts.foreign
-	left := i.coverage.shown.patrol && i.options.Interval > 0
-	wait := idle || left || time.Now().Before(i.counts.again)
+	wait := idle || time.Now().Before(i.counts.again)
 	i.mu.RUnlock()
 	if wait {
 		return nil
@@ -145,4 +147,39 @@ func keepCounts(from, to *plan.ObservedNetwork) {
 			}
 		}
 	}
+}
+
+// wireAvailability is an item of /network-ip-availabilities. The total number of addresses follows from the subnet
+// (plan.Subnet.Addresses). Used is a JSON number of any size.
+type wireAvailability struct {
+	Subnets []struct {
+		ID   string      `json:"subnet_id"`
+		Used json.Number `json:"used_ips"`
+	} `json:"subnet_ip_availability"`
+}
+
+// count converts a number of any size to int64. Larger numbers become math.MaxInt64, invalid and negative ones nil.
+func count(n json.Number) *int64 {
+	whole, ok := new(big.Int).SetString(n.String(), 10)
+	if !ok || whole.Sign() < 0 {
+		return nil
+	}
+	value := int64(math.MaxInt64)
+	if whole.IsInt64() {
+		value = whole.Int64()
+	}
+	return &value
+}
+
+// listAvailabilities lists the address counts of the project's networks. Neutron shows them to administrators only. They
+// have no ids and come in one page.
+func (i *Inventory) listAvailabilities(ctx context.Context) ([]wireAvailability, error) {
+	identity, err := i.cloud.Identity(ctx)
+	if err != nil {
+		return nil, err
+	}
+	of := client.Collection{One: "network_ip_availability", Many: "network-ip-availabilities"}
+	query := url.Values{"project_id": {identity.ProjectID}}
+	all, _, err := client.Page[wireAvailability](ctx, i.cloud, "list "+of.Many, of, query)
+	return all, err
 }

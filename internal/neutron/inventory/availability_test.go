@@ -107,112 +107,53 @@ func TestCountsOfATenantNeedNoCallsOfTheirOwn(t *testing.T) {
 	b.put("a", ownerOf("o").Marker())
 	b.audit(t)
 	b.audit(t)
-	lists := []string{"GET networks", "GET subnets", "GET ports"}
-	// Routers are listed at first, whatever is counted, and whether Neutron counts is found out once.
-	want := slices.Concat(lists, []string{"GET routers", "GET network-ip-availabilities"}, lists)
+	lists := []string{"GET networks", "GET subnets", "GET rbac-policies", "GET ports", "GET routers"}
+	// Whether Neutron counts is found out once.
+	want := slices.Concat(lists, []string{"GET network-ip-availabilities"}, lists)
 	if diff := cmp.Diff(want, b.neutron.calls); diff != "" {
 		t.Errorf("calls of two audits (-want +got):\n%s", diff)
 	}
 }
 
-func TestNoAuditBothPatrolsRoutersAndAsksForCounts(t *testing.T) {
-	b := newBench(t, Options{Ports: true, Interval: time.Minute})
-	b.put("a", ownerOf("o").Marker())
-	b.tells(map[string]int{"sub-a": 7})
-	var got []string
-	for range 2 {
-		for range 3 {
-			before := len(b.neutron.calls)
-			b.audit(t)
-			others := slices.DeleteFunc(slices.Clone(b.neutron.calls[before:]), func(call string) bool {
-				return call == "GET networks" || call == "GET subnets" || call == "GET ports"
-			})
-			got = append(got, fmt.Sprintf("%q: %s", others, b.used(t, "o")))
-		}
-		b.mu.Lock()
-		b.coverage.last = time.Now().Add(-coverEvery)
-		b.mu.Unlock()
-	}
-	want := []string{
-		`["GET routers"]: 0`, `["GET network-ip-availabilities"]: 7`, `["GET network-ip-availabilities"]: 7`,
-		`["GET routers"]: 7`, `["GET network-ip-availabilities"]: 7`, `["GET network-ip-availabilities"]: 7`,
-	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("what audits asked beside lists of networks, subnets and ports: what was in use (-want +got):\n%s", diff)
-	}
-}
-
-func TestWithoutListsOfPortsATenantsAddressesAreNotCounted(t *testing.T) {
-	b := newBench(t, Options{})
-	b.put("a", ownerOf("o").Marker())
-	b.putPortIn("p", "sub-a")
-	b.audit(t)
-	if got := b.used(t, "o"); got != "unknown" {
-		t.Errorf("%s are in use, want unknown", got)
-	}
-	// Not even while ports are listed for the sake of routers: soon they are not any more.
-	b.CoverRouters()
-	b.audit(t)
-	if got := b.used(t, "o"); got != "unknown" {
-		t.Errorf("%s are in use where routers are listed, want unknown", got)
-	}
-}
-
 func TestOfWhatIsMadeHereNoAddressIsInUse(t *testing.T) {
-	for name, c := range map[string]struct {
-		options Options
-		tells   map[string]int
-		want    string
-	}{
-		"where ports are counted":          {Options{Ports: true}, nil, "0"},
-		"where the cloud counts":           {Options{}, map[string]int{"sub-a": 1}, "0"},
-		"where nobody does, it is unknown": {Options{}, nil, "unknown"},
+	for name, tells := range map[string]map[string]int{
+		"where ports are counted": nil, "where the cloud counts": {"sub-a": 1},
 	} {
 		t.Run(name, func(t *testing.T) {
-			b := newBench(t, c.options)
+			b := newBench(t, Options{})
 			b.put("a", ownerOf("x").Marker())
-			b.tells(c.tells)
+			b.tells(tells)
 			b.audit(t)
 			b.apply(t, create("o"), createSubnetIn(plan.Ref{Creator: 1}, "o", "10.0.0.0/24"))
-			if got := b.used(t, "o"); got != c.want {
-				t.Errorf("%s are in use, want %s", got, c.want)
+			if got := b.used(t, "o"); got != "0" {
+				t.Errorf("%s are in use, want 0", got)
 			}
 			b.takeMoved()
 			b.audit(t)
-			if got, moved := b.used(t, "o"), b.takeMoved(); got != c.want || len(moved) > 0 {
-				t.Errorf("after an audit %s are in use, want %s; moved %v", got, c.want, moved)
+			if got, moved := b.used(t, "o"), b.takeMoved(); got != "0" || len(moved) > 0 {
+				t.Errorf("after an audit %s are in use, want 0; moved %v", got, moved)
 			}
 		})
 	}
 }
 
 func TestTheCloudsOwnCountComesFirst(t *testing.T) {
-	for name, c := range map[string]struct {
-		options Options
-		after   string
-	}{
-		"and ports are counted where it ends": {Options{Ports: true}, "1"},
-		"and nobody counts where it ends":     {Options{}, "unknown"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			b := newBench(t, c.options)
-			b.put("a", ownerOf("o").Marker())
-			b.putPortIn("p", "sub-a")
-			b.tells(map[string]int{"sub-a": 5})
-			b.audit(t)
-			if got := b.used(t, "o"); got != "5" {
-				t.Errorf("%s are in use, want 5, as the cloud says", got)
-			}
-			b.takeMoved()
-			b.tells(nil)
-			b.audit(t)
-			if got := b.used(t, "o"); got != c.after {
-				t.Errorf("%s are in use after the cloud has ceased to tell, want %s", got, c.after)
-			}
-			if diff := cmp.Diff([]string{"o"}, b.takeMoved()); diff != "" {
-				t.Errorf("moved (-want +got):\n%s", diff)
-			}
-		})
+	b := newBench(t, Options{})
+	b.put("a", ownerOf("o").Marker())
+	b.putPortIn("p", "sub-a")
+	b.tells(map[string]int{"sub-a": 5})
+	b.audit(t)
+	if got := b.used(t, "o"); got != "5" {
+		t.Errorf("%s are in use, want 5, as the cloud says", got)
+	}
+	b.takeMoved()
+	b.tells(nil)
+	b.audit(t)
+	if got := b.used(t, "o"); got != "1" {
+		t.Errorf("%s are in use after the cloud stopped counting, want 1, the project's port", got)
+	}
+	if diff := cmp.Diff([]string{"o"}, b.takeMoved()); diff != "" {
+		t.Errorf("moved (-want +got):\n%s", diff)
 	}
 }
 
@@ -281,8 +222,8 @@ func TestWhatIsShownOfOthersIsCounted(t *testing.T) {
 		b.put("f", "nobody's")
 		b.tells(map[string]int{"sub-f": 7})
 		b.audit(t)
-		if got := shown(t, b); got != "unknown" {
-			t.Errorf("%s are in use before anybody was asked", got)
+		if got := shown(t, b); got != "0" {
+			t.Errorf("%s are in use before the cloud was asked, want 0, the project's ports", got)
 		}
 		b.audit(t)
 		if got := shown(t, b); got != "7" {
@@ -327,8 +268,8 @@ func TestCountsAreOfOneProject(t *testing.T) {
 		if err := i.Audit(t.Context()); client.KindOf(err) != client.Transient {
 			t.Fatalf("the audit's error is %v", err)
 		}
-		if got := usedIn(t, observed()...); got != "unknown" {
-			t.Errorf("%s are in use by the count of the former project", got)
+		if got := usedIn(t, observed()...); got != "0" {
+			t.Errorf("%s are in use by the count of the former project, want 0", got)
 		}
 	})
 }

@@ -31,8 +31,6 @@ const opListFloatingIPs = "list floating IPs"
 
 var floatingIPAPI = client.Collection{One: "floatingip", Many: "floatingips"}
 
-var blockerFields = []string{"id", "name", "device_owner", "device_id", "project_id"}
-
 // goesAlong are the device owners whose ports Neutron deletes with their network, so they do not block
 // (AUTO_DELETE_PORT_OWNERS in neutron/common/_constants.py).
 var goesAlong = []string{"network:dhcp", "network:distributed", "network:floatingip_agent_gateway"}
@@ -177,8 +175,8 @@ func (i *Inventory) Blockers(ctx context.Context, refused plan.Step) (Blockers, 
 
 func (i *Inventory) listBlockers(ctx context.Context, query url.Values) (found Blockers, err error) {
 	query = i.cloud.Paged(query)
-	query["fields"] = blockerFields
-	ports, further, err := client.Page[Blocker](ctx, i.cloud, opListPorts, portAPI, query)
+	query["fields"] = fieldsOf[Blocker]()
+	ports, further, err := client.Page[Blocker](ctx, i.cloud, "list ports", portKind.Collection, query)
 	if err != nil {
 		return Blockers{}, err
 	}

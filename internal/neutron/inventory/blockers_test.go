@@ -122,7 +122,7 @@ func TestBlockersAreOnePageOfPortsThatNeutronWouldNotRemoveItself(t *testing.T) 
 		t.Errorf("in the way of a port: %v, %v", none, err)
 	}
 	common := url.Values{
-		"network_id": {"net"}, "limit": {"2"}, "sort_key": {"id"}, "sort_dir": {"asc"}, "fields": blockerFields,
+		"network_id": {"net"}, "limit": {"2"}, "sort_key": {"id"}, "sort_dir": {"asc"}, "fields": fieldsOf[Blocker](),
 	}
 	ofSubnet := url.Values{"fixed_ips": {"subnet_id=sub-net"}}
 	maps.Copy(ofSubnet, common)

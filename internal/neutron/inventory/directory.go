@@ -56,16 +56,16 @@ func (e entry) Key() string { return e.ID }
 
 func newExternalNetworks() *directory {
 	return &directory{
-		op: opFindExternalNetwork, of: networkAPI, lacking: lacksRouters,
+		op: opFindExternalNetwork, of: networkKind.Collection, lacking: routerKind.lacking,
 		query: func(client.Identity) url.Values {
 			return url.Values{"router:external": {"True"}, "fields": {"id", "name"}}
 		},
 	}
 }
 
-func newRouters() *directory {
+func newExistingRouters() *directory {
 	return &directory{
-		op: opFindRouter, of: routerAPI, lacking: lacksRouters,
+		op: "find router", of: routerKind.Collection, lacking: routerKind.lacking,
 		query: func(of client.Identity) url.Values {
 			return url.Values{"project_id": {of.ProjectID}, "fields": {"id", "name"}}
 		},
@@ -81,9 +81,6 @@ func newQoSPolicies() *directory {
 		query:   func(client.Identity) url.Values { return url.Values{"fields": {"id", "name"}} },
 	}
 }
-
-// lacksRouters is the message for users if the cloud has no routers.
-const lacksRouters = "this cloud has no routers: leave spec.router out"
 
 // qosPolicyAPI is the collection of QoS policies. Its path starts with the extension's.
 var qosPolicyAPI = client.Collection{One: "policy", Many: "qos/policies"}
@@ -134,7 +131,7 @@ func (i *Inventory) SubnetPool(ctx context.Context, field, idOrName string) (poo
 func (i *Inventory) Router(ctx context.Context, idOrName string) (string, error) {
 	e, err := i.existing.find(ctx, i.cloud, "spec.router.existing", idOrName)
 	if client.IsKind(err, client.Invalid) && looksLikeID(idOrName) {
-		if _, getErr := client.Get[entry](ctx, i.cloud, opGetRouter, routerAPI, []string{"id"}, idOrName); getErr == nil {
+		if _, getErr := client.Get[entry](ctx, i.cloud, "get router", routerKind.Collection, []string{"id"}, idOrName); getErr == nil {
 			return idOrName, nil
 		} else if !client.IsNotFound(getErr) {
 			return "", getErr

@@ -113,28 +113,29 @@ func TestPortsAreObservedBesideNetworks(t *testing.T) {
 	}
 }
 
-func TestWithoutPortsNoneAreAskedFor(t *testing.T) {
+func TestWithoutPortsOnlyInterfacesAreHeld(t *testing.T) {
 	b := newBench(t, Options{})
 	b.putPort("p", ownerOf("o").Marker())
+	b.putPort("i", ownerOf("o").Marker())
+	b.neutron.change(func() { b.neutron.ports["i"].DeviceOwner = plan.InterfaceDeviceOwner })
 	b.audit(t)
-	if got := b.observedPorts(t, "o"); len(got) > 0 {
-		t.Errorf("held: %v", got)
+	if held := b.observedPorts(t, "o"); len(held) != 1 || held[0].ID != "i" {
+		t.Errorf("held: %+v", held)
 	}
-	// What no list shows would be made again and again.
-	for _, step := range []plan.Step{createPort("o"), updatePort("p", 1, plan.PortAttributes{}), deletePort("p", 1)} {
-		if done, err := b.Apply(t.Context(), plan.Change{step}); client.KindOf(err) != client.Invalid || len(done) > 0 {
-			t.Errorf("%s: %v, %v", step.Action, done, err)
-		}
-	}
-	for _, r := range []plan.Resource{portOf("p"), {}, {Kind: "trunk", ID: "t"}} {
+}
+
+func TestKindsThatAreNotHeldAreRefused(t *testing.T) {
+	b := newBench(t, Options{})
+	for _, r := range []plan.Resource{{}, {Kind: "trunk", ID: "t"}} {
 		if found, err := b.Reread(t.Context(), r); found || client.KindOf(err) != client.Invalid {
 			t.Errorf("rereading %q: %t, %v", r, found, err)
 		}
-	}
-	for _, call := range b.neutron.calls {
-		if strings.Contains(call, "port") {
-			t.Errorf("called %s", call)
+		if found, err := b.Find(t.Context(), r.Kind, "n", ownerOf("o")); found || client.KindOf(err) != client.Invalid {
+			t.Errorf("finding a %q: %t, %v", r.Kind, found, err)
 		}
+	}
+	if len(b.neutron.calls) > 0 {
+		t.Errorf("called %q", b.neutron.calls)
 	}
 }
 

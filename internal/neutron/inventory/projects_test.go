@@ -96,7 +96,8 @@ func TestAnotherCloudIsNotLeftAloneBecauseTheFormerAskedForIt(t *testing.T) {
 	c := former.cloud(client.Options{})
 	i := New(c, cluster, Options{})
 	create := func() error {
-		_, err := i.create(t.Context(), plan.Step{Action: plan.CreateNetwork}, map[string]any{"name": "n"})
+		step := plan.Step{Action: plan.CreateNetwork, Attributes: plan.Attributes{Name: "n"}}
+		_, err := networkKind.create(t.Context(), i.access, step, nil)
 		return err
 	}
 	for range 2 {

@@ -96,7 +96,7 @@ func TestANetworkThatLostItsMarkerIsNotTagged(t *testing.T) {
 	if done, err := e.Apply(t.Context(), change); !client.IsConflict(err) || len(done) > 0 {
 		t.Errorf("%v was done, with %v; want a conflict", done, err)
 	}
-	w, err := client.Get[wireNetwork](t.Context(), e.cloud, opGetNetwork, networkAPI, networkFields, released[0].ID)
+	w, err := client.Get[wireNetwork](t.Context(), e.cloud, "get network", networkKind.Collection, networkKind.fields, released[0].ID)
 	if err != nil || len(w.Tags) > 0 {
 		t.Errorf("the network has the tags %q, %v", w.Tags, err)
 	}

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"cloudteam.ztgame.com/network-controller/internal/neutron/batch"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 	"cloudteam.ztgame.com/network-controller/internal/plan"
 )
@@ -158,13 +159,10 @@ func (r *room) enter(d draw, alone bool) (left func()) {
 // bars reports whether ports on a network go alone because an earlier bulk failed.
 func (r *room) bars(network string) bool { return time.Now().Before(r.barred[network]) }
 
-// bar makes ports on the networks go alone for a duration.
-func (r *room) bar(networks []string, d time.Duration) {
-	until := time.Now().Add(d)
-	for _, network := range networks {
-		if r.barred[network].Before(until) {
-			r.barred[network] = until
-		}
+// bar makes ports on a network go alone for a duration.
+func (r *room) bar(network string, d time.Duration) {
+	if until := time.Now().Add(d); r.barred[network].Before(until) {
+		r.barred[network] = until
 	}
 }
 
@@ -220,8 +218,8 @@ func forAnyPort(s plan.ObservedSubnet) bool {
 }
 
 // refused handles creates that failed in one call. It returns whether they go one by one from then on.
-func (i *Inventory) refused(of client.Collection, networks []string, err error) (oneByOne bool) {
-	if of != portAPI || !costsAddresses(err) {
+func (i *Inventory) refused(of client.Collection, items []batch.Item, err error) (oneByOne bool) {
+	if of != portKind.Collection || !costsAddresses(err) {
 		return false
 	}
 	d := barredFor
@@ -230,7 +228,11 @@ func (i *Inventory) refused(of client.Collection, networks []string, err error) 
 	}
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	i.room.bar(networks, d)
+	for _, item := range items {
+		if network, ok := item.Body["network_id"].(string); ok {
+			i.room.bar(network, d)
+		}
+	}
 	return true
 }
 

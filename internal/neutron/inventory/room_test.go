@@ -38,7 +38,7 @@ func newLobby(t *testing.T, most, free int) *lobby {
 	l := &lobby{}
 	_, c := inBubble(t, newFakeNeutron().ServeHTTP, client.Options{})
 	l.Inventory = New(c, cluster, Options{Ports: true})
-	l.queue = batch.New(batch.Options{MaxCalls: most, Post: l.post, Refused: l.refusedItems})
+	l.queue = batch.New(batch.Options{MaxCalls: most, Post: l.post, Refused: l.refused})
 	// Three quarters of a pool this large are more than the margin, so that the margin is the share.
 	l.holdNetwork("a", free)
 	return l
@@ -89,7 +89,13 @@ func (l *lobby) post(
 			return nil, err
 		}
 	}
-	return make([]json.RawMessage, len(names)), nil
+	made := make([]json.RawMessage, len(names))
+	for at, body := range bodies {
+		made[at], _ = json.Marshal(map[string]any{
+			"id": body["name"], "network_id": body["network_id"], "created_at": "2026-01-01T00:00:00Z",
+		})
+	}
+	return made, nil
 }
 
 // sizes are those of the calls.
@@ -111,7 +117,7 @@ func portOn(network, name string) plan.Step {
 
 func (l *lobby) createOne(ctx context.Context, name string) error {
 	step := portOn("a", name)
-	_, err := l.Inventory.create(ctx, step, portBody(step, true))
+	_, err := l.createPort(ctx, &step)
 	return err
 }
 

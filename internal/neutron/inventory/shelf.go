@@ -12,7 +12,7 @@ import (
 //
 // Callers have the values that a shelf holds, so it never changes them in place.
 type shelf[T any] struct {
-	kind[T]
+	traits[T]
 
 	// mu is the Inventory's, so that a reader sees several shelves at one moment.
 	mu *sync.RWMutex
@@ -27,25 +27,42 @@ type shelf[T any] struct {
 	clock   uint64
 	changed map[string]uint64
 	listed  uint64
+	// begun is the clock when the list under way began.
+	begun uint64
 	// writing counts the writes under way, by id. A list that ends meanwhile may or may not show them.
 	writing map[string]int
 }
 
-// kind describes to a shelf the type of its resources.
-type kind[T any] struct {
-	// name returns a resource's id and its description, marker included.
-	name func(*T) (id, description string)
-	// same reports whether two views of a resource have the same revisions.
+// traits tell a shelf of its resources' type.
+type traits[T any] struct {
+	// identify returns a resource's id, its description, marker included, and its revision.
+	identify func(*T) (id, description string, revision int)
+	// same reports whether two views of a resource are equal; nil: if their revisions and descriptions are.
 	same func(a, b *T) bool
 	// carry copies from the old view to a newer one what a read does not show. It may be nil.
 	carry func(from, to *T)
 }
 
-func newShelf[T any](mu *sync.RWMutex, k kind[T]) *shelf[T] {
+func newShelf[T any](mu *sync.RWMutex, of traits[T]) *shelf[T] {
+	if of.same == nil {
+		of.same = func(a, b *T) bool {
+			_, wasDescription, was := of.identify(a)
+			_, isDescription, is := of.identify(b)
+			return was == is && wasDescription == isDescription
+		}
+	}
 	return &shelf[T]{
-		kind: k, mu: mu, held: map[string]*T{}, owned: map[string][]T{}, changed: map[string]uint64{},
+		traits: of, mu: mu, held: map[string]*T{}, owned: map[string][]T{}, changed: map[string]uint64{},
 		writing: map[string]int{},
 	}
+}
+
+// get returns a resource as the shelf holds it.
+func (s *shelf[T]) get(id string) (held *T, ok bool) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	held, ok = s.held[id]
+	return held, ok
 }
 
 // write records that a resource is being written, until done is called.
@@ -160,7 +177,7 @@ func (s *shelf[T]) replace(id string, r *T) {
 
 // hold adds a resource to the index. The caller holds mu.
 func (s *shelf[T]) hold(r *T) {
-	id, _ := s.name(r)
+	id, _, _ := s.identify(r)
 	s.forget(id)
 	object := s.object(r)
 	s.give(object, append(slices.Clip(s.owned[object]), *r))
@@ -175,7 +192,7 @@ func (s *shelf[T]) forget(id string) {
 	delete(s.held, id)
 	object := s.object(held)
 	s.give(object, slices.DeleteFunc(slices.Clone(s.owned[object]), func(other T) bool {
-		otherID, _ := s.name(&other)
+		otherID, _, _ := s.identify(&other)
 		return otherID == id
 	}))
 }
@@ -188,14 +205,14 @@ func (s *shelf[T]) give(object string, all []T) {
 	}
 	s.owned[object] = slices.Clip(all)
 	for at := range all {
-		id, _ := s.name(&all[at])
+		id, _, _ := s.identify(&all[at])
 		s.held[id] = &all[at]
 	}
 }
 
 // object returns the UID of the object that owns a resource.
 func (s *shelf[T]) object(r *T) string {
-	_, description := s.name(r)
+	_, description, _ := s.identify(r)
 	_, owner, _ := plan.ParseDescription(description)
 	return owner.Object
 }

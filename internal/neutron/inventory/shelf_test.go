@@ -50,9 +50,9 @@ func ours(r thing) bool { return r.description != "nobody's" }
 
 func newWorld() *world {
 	w := &world{cloud: map[string]thing{}, written: map[string]uint64{}}
-	w.shelf = newShelf(new(sync.RWMutex), kind[thing]{
-		name: func(r *thing) (id, description string) { return r.id, r.description },
-		same: func(a, b *thing) bool { return a.revision == b.revision },
+	w.shelf = newShelf(new(sync.RWMutex), traits[thing]{
+		identify: func(r *thing) (id, description string, revision int) { return r.id, r.description, r.revision },
+		same:     func(a, b *thing) bool { return a.revision == b.revision },
 	})
 	return w
 }

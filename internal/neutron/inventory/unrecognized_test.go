@@ -7,6 +7,9 @@ import (
 )
 
 func TestRefusalOfAnUnknownAttributeNamesTheField(t *testing.T) {
+	known := map[string]string{
+		"dns_publish_fixed_ip": "dnsPublishFixedIP", "ha": "ha", "distributed": "distributed",
+	}
 	for reason, want := range map[string]string{
 		"Unrecognized attribute(s) 'dns_publish_fixed_ip'": "create: Unrecognized attribute(s) 'dns_publish_fixed_ip': " +
 			"this cloud does not have what dnsPublishFixedIP takes, so leave that out",
@@ -16,7 +19,7 @@ func TestRefusalOfAnUnknownAttributeNamesTheField(t *testing.T) {
 		"Another reason":                 "create: Another reason",
 	} {
 		refusal := &client.Error{Kind: client.Invalid, Op: "create", Reason: reason}
-		if got := namingFields(refusal).Error(); got != want {
+		if got := namingFields(refusal, known).Error(); got != want {
 			t.Errorf("got %q, want %q", got, want)
 		}
 		if refusal.Reason != reason {

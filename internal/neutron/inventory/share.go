@@ -2,8 +2,8 @@ package inventory
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/url"
 	"slices"
@@ -12,20 +12,23 @@ import (
 	"cloudteam.ztgame.com/network-controller/internal/plan"
 )
 
-const opListShares = "list RBAC policies"
-
-// shareAPI is the collection of RBAC policies. This package uses only those that share a network with one project.
-var shareAPI = client.Collection{One: "rbac_policy", Many: "rbac-policies"}
+// shareKind describes RBAC policies. This package uses only those that share a network with one project. They have no
+// revisions.
+var shareKind = kind[wireShare, wireShare]{
+	Collection: client.Collection{One: "rbac_policy", Many: "rbac-policies"},
+	fields:     fieldsOf[wireShare](),
+	decode:     wireShare.checked,
+	encode:     shareBody,
+	lacking: "this cloud cannot share a network with single projects (it lacks Neutron's extension rbac-policies): " +
+		"leave spec.sharedWith out",
+}
 
 // Neutron's terms in an RBAC policy (neutron.db.rbac_db_models). accessAsShared lets the target use a network like its
 // own. everyProject is the target for all projects.
 const (
-	objectNetwork   = "network"
-	accessAsShared  = "access_as_shared"
-	everyProject    = "*"
-	duplicateShare  = "DuplicateRbacPolicy"
-	noSharesMessage = "this cloud cannot share a network with single projects (it lacks Neutron's extension " +
-		"rbac-policies): leave spec.sharedWith out"
+	objectNetwork  = "network"
+	accessAsShared = "access_as_shared"
+	everyProject   = "*"
 )
 
 // wireShare is an RBAC policy in Neutron's JSON.
@@ -35,12 +38,30 @@ type wireShare struct {
 	Project   string `json:"target_tenant"`
 }
 
-// shareFields are the fields that a list requests: those of wireShare.
-var shareFields = []string{"id", "object_id", "target_tenant"}
-
 func (w wireShare) Key() string { return w.ID }
 
 func (w wireShare) observed() plan.Share { return plan.Share{ID: w.ID, Project: w.Project} }
+
+func (w wireShare) checked() (wireShare, error) {
+	if w.ID == "" || w.NetworkID == "" || w.Project == "" {
+		return w, fmt.Errorf("policy %q has no id, no object or no target", w.ID)
+	}
+	return w, nil
+}
+
+func shareBody(step plan.Step, _ bool) map[string]any {
+	return map[string]any{
+		"object_type": objectNetwork, "object_id": step.NetworkRef.ID, "action": accessAsShared,
+		"target_tenant": step.Share.Project,
+	}
+}
+
+func (i *Inventory) shareActions() actions {
+	return actions{
+		plan.ShareNetwork:   {check: i.stillOurs, take: i.share, moves: itsNetwork},
+		plan.UnshareNetwork: {check: i.stillOurs, take: i.unshare, moves: itsNetwork},
+	}
+}
 
 // readShares lists the single projects with which networks are shared, by network id. It reads one network, or all if
 // networkID is empty. It shows policies that the credentials' project created; an administrator would see the whole
@@ -52,12 +73,13 @@ func (i *Inventory) readShares(ctx context.Context, networkID string) (map[strin
 	}
 	query := url.Values{
 		"project_id": {identity.ProjectID}, "object_type": {objectNetwork}, "action": {accessAsShared},
-		"fields": shareFields,
+		"fields": shareKind.fields,
 	}
 	if networkID != "" {
 		query.Set("object_id", networkID)
 	}
-	listed, err := client.Follow[wireShare](ctx, i.cloud, opListShares, shareAPI, query)
+	const op = "list rbac-policies"
+	listed, err := client.Follow[wireShare](ctx, i.cloud, op, shareKind.Collection, query)
 	if client.IsNoSuchCollection(err) {
 		return nil, nil
 	}
@@ -66,8 +88,8 @@ func (i *Inventory) readShares(ctx context.Context, networkID string) (map[strin
 	}
 	shares := map[string][]plan.Share{}
 	for _, w := range listed {
-		if w.NetworkID == "" || w.Project == "" {
-			return nil, client.BadAnswer(opListShares, http.MethodGet, "policy %s has no object or no target", w.ID)
+		if w, err = w.checked(); err != nil {
+			return nil, client.BadAnswer(op, http.MethodGet, "%s", err)
 		}
 		if w.Project != everyProject {
 			shares[w.NetworkID] = append(shares[w.NetworkID], w.observed())
@@ -79,61 +101,60 @@ func (i *Inventory) readShares(ctx context.Context, networkID string) (map[strin
 	return shares, nil
 }
 
+// addShares adds to networks the projects with which they are shared. If the cloud's policy forbids the list, they keep
+// the shares that the Inventory holds.
+func (i *Inventory) addShares(ctx context.Context, networks map[string]*plan.ObservedNetwork) error {
+	shares, err := i.readShares(ctx, "")
+	if err != nil && !client.IsKind(err, client.Forbidden) {
+		return err
+	}
+	for id, n := range networks {
+		n.Shares = shares[id]
+		if held, ok := i.networks.get(id); err != nil && ok {
+			n.Shares = held.Shares
+		}
+	}
+	return nil
+}
+
 // share shares a network with a project. A network has one policy per project, so Neutron refuses a retry after a lost
 // answer. It also refuses a first attempt if another project created the policy, which these credentials do not see. In
-// both cases the network is shared.
-func (i *Inventory) share(ctx context.Context, step plan.Step) (string, error) {
+// both cases the network is shared, and its revision has not moved.
+func (i *Inventory) share(ctx context.Context, step *plan.Step) (revision int, err error) {
 	defer i.networks.write(step.NetworkRef.ID)()
-	var answer map[string]json.RawMessage
-	r := client.Request{
-		Op: string(step.Action), Method: http.MethodPost, Path: shareAPI.Many, Creates: 1, Answer: &answer,
-		Body: map[string]any{shareAPI.One: map[string]any{
-			"object_type": objectNetwork, "object_id": step.NetworkRef.ID, "action": accessAsShared,
-			"target_tenant": step.Share.Project,
-		}},
-	}
-	err := i.queue.Write(ctx, r.Op, flowOf(ctx), func() error { return i.cloud.Do(ctx, r) })
-	if client.IsNoSuchCollection(err) {
-		return "", &client.Error{Kind: client.Invalid, Op: r.Op, Status: http.StatusNotFound, Reason: noSharesMessage}
-	}
-	if refusal, ok := errors.AsType[*client.Error](err); ok && refusal.Type == duplicateShare {
+	share, moves := step.Share, 1
+	made, err := shareKind.create(ctx, i.access, *step, nil)
+	if refusal, ok := errors.AsType[*client.Error](err); ok && refusal.Type == "DuplicateRbacPolicy" {
 		there, err := i.readShares(ctx, step.NetworkRef.ID)
 		if err != nil {
-			return "", err
+			return 0, err
 		}
-		share := step.Share
 		for _, s := range there[step.NetworkRef.ID] {
 			if s.Project == share.Project {
 				share = s
 			}
 		}
-		i.changeShares(step.NetworkRef.ID, 0, func(all []plan.Share) []plan.Share { return append(all, share) })
-		return share.ID, nil
+		moves = 0
+	} else if err != nil {
+		return 0, err
+	} else {
+		share = made.observed()
 	}
-	if err != nil {
-		return "", err
-	}
-	made, err := client.DecodeOne[wireShare](r.Op, r.Method, shareAPI, answer)
-	if err != nil {
-		return "", err
-	}
-	if made.ID == "" || made.NetworkID != step.NetworkRef.ID || made.Project != step.Share.Project {
-		return "", client.BadAnswer(r.Op, r.Method, "it is of another policy than the one that was asked for")
-	}
-	i.changeShares(step.NetworkRef.ID, 1, func(all []plan.Share) []plan.Share { return append(all, made.observed()) })
-	return made.ID, nil
+	step.ID = share.ID
+	i.changeShares(step.NetworkRef.ID, moves, func(all []plan.Share) []plan.Share { return append(all, share) })
+	return 0, nil
 }
 
 // unshare ends the sharing of a network with a project. A policy that is gone counts as removed.
-func (i *Inventory) unshare(ctx context.Context, step plan.Step) error {
+func (i *Inventory) unshare(ctx context.Context, step *plan.Step) (revision int, err error) {
 	defer i.networks.write(step.NetworkRef.ID)()
-	if err := i.remove(ctx, step); err != nil {
-		return err
+	if err := shareKind.remove(ctx, i.access, *step, nil); err != nil {
+		return 0, err
 	}
 	i.changeShares(step.NetworkRef.ID, 1, func(all []plan.Share) []plan.Share {
 		return slices.DeleteFunc(all, func(s plan.Share) bool { return s.ID == step.ID })
 	})
-	return nil
+	return 0, nil
 }
 
 // changeShares records a change of a network's shares. to gets a copy. Neutron moves the network's revision by one with
@@ -163,20 +184,4 @@ func listable(all []plan.Share) []plan.Share {
 		return all // the normal case
 	}
 	return slices.DeleteFunc(slices.Clone(all), hidden)
-}
-
-// keepUnread copies to a newer view of a network what a read does not show. It keeps the address counts until the next
-// count. It keeps the shares that no list shows until the network's revision moves.
-func keepUnread(from, to *plan.ObservedNetwork) {
-	keepCounts(from, to)
-	if from.Revision != to.Revision {
-		return
-	}
-	for _, s := range from.Shares {
-		shown := func(o plan.Share) bool { return o.Project == s.Project }
-		if s.ID == "" && !slices.ContainsFunc(to.Shares, shown) {
-			to.Shares = append(slices.Clip(to.Shares), s)
-			slices.SortFunc(to.Shares, plan.CompareShares)
-		}
-	}
 }

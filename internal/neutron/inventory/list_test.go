@@ -17,20 +17,20 @@ func TestListsAskForTheProjectAndWhatIsRead(t *testing.T) {
 		want url.Values
 	}{
 		"networks": {
-			list: func(i *Inventory) error { _, err := i.listNetworks(t.Context()); return err },
-			want: url.Values{"project_id": {"project-1"}, "fields": networkFields},
+			list: func(i *Inventory) error { _, err := networkKind.listProject(t.Context(), i.access); return err },
+			want: url.Values{"project_id": {"project-1"}, "fields": networkKind.fields},
 		},
 		"subnets of the project": {
-			list: func(i *Inventory) error { _, err := i.listSubnets(t.Context(), ""); return err },
-			want: url.Values{"project_id": {"project-1"}, "fields": subnetFields},
+			list: func(i *Inventory) error { _, err := subnetKind.listProject(t.Context(), i.access); return err },
+			want: url.Values{"project_id": {"project-1"}, "fields": subnetKind.fields},
 		},
 		"subnets of a network, whosever they are": {
-			list: func(i *Inventory) error { _, err := i.listSubnets(t.Context(), "net-1"); return err },
-			want: url.Values{"network_id": {"net-1"}, "fields": subnetFields},
+			list: func(i *Inventory) error { _, err := i.subnetsOf(t.Context(), wireNetwork{ID: "net-1"}); return err },
+			want: url.Values{"network_id": {"net-1"}, "fields": subnetKind.fields},
 		},
 		"ports": {
-			list: func(i *Inventory) error { _, err := i.listPorts(t.Context()); return err },
-			want: url.Values{"project_id": {"project-1"}, "fields": portFields},
+			list: func(i *Inventory) error { _, err := portKind.listProject(t.Context(), i.access); return err },
+			want: url.Values{"project_id": {"project-1"}, "fields": portKind.fields},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -39,9 +39,9 @@ func TestOwnersAreThoseWhoseMarkersAreBorne(t *testing.T) {
 	b.putPort("port-3", "nobody's")
 	b.audit(t)
 	want := map[string]Holdings{
-		"both":    {Networks: []string{"net-1", "net-2"}, Ports: []string{"port-1"}},
-		"network": {Networks: []string{"net-3"}},
-		"port":    {Ports: []string{"port-2"}},
+		"both":    {plan.KindNetwork: {"net-1", "net-2"}, plan.KindPort: {"port-1"}},
+		"network": {plan.KindNetwork: {"net-3"}},
+		"port":    {plan.KindPort: {"port-2"}},
 	}
 	was, first := b.owners(t)
 	if diff := cmp.Diff(want, was); diff != "" {

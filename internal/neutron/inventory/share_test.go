@@ -43,7 +43,6 @@ func TestSharesAreAsPlannedAfterTheirSteps(t *testing.T) {
 		t.Run(who, func(t *testing.T) {
 			moved := 0
 			e := newEmulatedAs(t, who, Options{Moved: func(string) { moved++ }})
-			e.CoverShares()
 			for _, projects := range [][]string{{"a", "b"}, {"b", "c"}, {"c"}, {}} {
 				spec := e.sharedSpec(projects...)
 				// A tag comes after the shares, and a name before them: each is told the revision that it finds.
@@ -67,42 +66,12 @@ func TestSharesAreAsPlannedAfterTheirSteps(t *testing.T) {
 
 func TestTheShareWithAllIsLeftAlone(t *testing.T) {
 	e := newEmulatedAs(t, "admin", Options{})
-	e.CoverShares()
 	spec := e.sharedSpec()
 	spec.Shared, spec.External = new(true), new(true)
 	e.planned(spec)
 	if diff := cmp.Diff([]string{}, e.projectsOf()); diff != "" {
 		t.Errorf("shared with (-want +got):\n%s", diff)
 	}
-}
-
-func TestSharesAreListedWhereThereIsAReason(t *testing.T) {
-	e := newEmulated(t, Options{Ports: true})
-	lists, audit := e.countingLists("rbac-policies")
-	past := func(d time.Duration) {
-		e.mu.Lock()
-		defer e.mu.Unlock()
-		e.coverage.sharesAsked = e.coverage.sharesAsked.Add(-d)
-	}
-	audit(0, "the first list of a process")
-	before := lists()
-	e.CoverShares()
-	e.observed()
-	e.observed()
-	if got := lists() - before; got != 1 {
-		t.Errorf("asked for, after a list without shares: %d lists of shares, want 1", got)
-	}
-	audit(1, "somebody has just asked")
-	past(coverFor)
-	audit(0, "nobody has asked for long, and there are none")
-	e.CoverShares()
-	e.apply(plan.Network(e.sharedSpec("a"), e.observed()))
-	past(coverFor)
-	audit(1, "there is one")
-	e.CoverShares()
-	e.apply(plan.Network(e.sharedSpec(), e.observed()))
-	past(coverFor)
-	audit(0, "it is gone")
 }
 
 // What others do to a network's shares moves its revision, of which an audit tells that does not list any.
@@ -114,13 +83,11 @@ func TestAnAuditTellsOfOthersSharesWhateverItLists(t *testing.T) {
 	n, _ := e.observed().Network()
 	step := plan.Step{Action: plan.ShareNetwork, NetworkRef: plan.Ref{ID: n.ID}, Share: plan.Share{Project: "theirs"}}
 	e.wantTold(&moved, step)
-	e.CoverShares()
 	e.planned(spec)
 }
 
 func TestARepeatedShareIsTakenAsThere(t *testing.T) {
 	e := newEmulated(t, Options{})
-	e.CoverShares()
 	spec := e.sharedSpec("a")
 	change := e.apply(plan.Network(spec, e.observed()))
 	n, _ := e.observed().Network()
@@ -138,12 +105,11 @@ func TestARepeatedShareIsTakenAsThere(t *testing.T) {
 // An administrator of another project may have shared the network already, by a policy that its project does not see.
 func TestAShareThatIsNotSeenIsThereUntilTheNetworkMoves(t *testing.T) {
 	e := newEmulated(t, Options{})
-	e.CoverShares()
 	e.planned(e.sharedSpec())
 	n, _ := e.observed().Network()
 	admin := e.as("admin")
 	share := plan.Step{Action: plan.ShareNetwork, NetworkRef: plan.Ref{ID: n.ID}, Share: plan.Share{Project: "a"}}
-	if _, err := New(admin, "another", Options{}).share(t.Context(), share); err != nil {
+	if _, err := New(admin, "another", Options{}).share(t.Context(), &share); err != nil {
 		t.Fatal(err)
 	}
 	posts := func() int { return e.server.Calls(http.MethodPost, "/v2.0/rbac-policies") }
@@ -164,7 +130,6 @@ func TestAShareThatIsNotSeenIsThereUntilTheNetworkMoves(t *testing.T) {
 
 func TestANetworkThatLostItsMarkerIsNotShared(t *testing.T) {
 	e := newEmulated(t, Options{})
-	e.CoverShares()
 	e.planned(e.sharedSpec())
 	other := New(e.cloud, e.owner.Cluster, Options{})
 	observed, err := other.Observed(t.Context(), e.owner, time.Time{})
@@ -185,7 +150,6 @@ func TestANetworkThatLostItsMarkerIsNotShared(t *testing.T) {
 
 func TestWhoUsesASharedNetworkIsNamed(t *testing.T) {
 	e := newEmulated(t, Options{Ports: true})
-	e.CoverShares()
 	admin := e.as("admin")
 	theirs, err := admin.Identity(t.Context())
 	if err != nil {
@@ -270,12 +234,13 @@ func TestACloudWithoutSharingOrQoSIsToldSo(t *testing.T) {
 			answer(w, http.StatusOK, `{"networks":[]}`)
 		case strings.HasSuffix(r.URL.Path, "/subnets"):
 			answer(w, http.StatusOK, `{"subnets":[]}`)
+		case strings.HasSuffix(r.URL.Path, "/ports"):
+			answer(w, http.StatusOK, `{"ports":[]}`)
 		default:
 			refuse(w, http.StatusNotFound, "HTTPNotFound", "The resource could not be found.")
 		}
 	})
 	i := New(fake.cloud(client.Options{}), "c1", Options{})
-	i.CoverShares()
 	if _, err := i.Observed(t.Context(), plan.Owner{Cluster: "c1", Object: "o"}, time.Now()); err != nil {
 		t.Errorf("the list failed: %v", err)
 	}
@@ -284,8 +249,34 @@ func TestACloudWithoutSharingOrQoSIsToldSo(t *testing.T) {
 		t.Errorf("QoS: %v", err)
 	}
 	step := plan.Step{Action: plan.ShareNetwork, NetworkRef: plan.Ref{ID: "n"}, Share: plan.Share{Project: "p"}}
-	if _, err := i.share(t.Context(), step); !client.IsKind(err, client.Invalid) ||
+	if _, err := i.share(t.Context(), &step); !client.IsKind(err, client.Invalid) ||
 		!strings.Contains(err.Error(), "leave spec.sharedWith out") {
 		t.Errorf("sharing: %v", err)
+	}
+}
+
+// A policy may forbid a tenant routers or RBAC policies. Its other networks need neither.
+func TestAListThatPolicyForbidsKeepsWhatIsHeld(t *testing.T) {
+	b := newBench(t, Options{})
+	b.put("a", ownerOf("o").Marker())
+	b.audit(t)
+	b.changeShares("a", 0, func([]plan.Share) []plan.Share { return []plan.Share{{ID: "s", Project: "p"}} })
+	b.routers.change("r", func(*plan.ObservedRouter) *plan.ObservedRouter {
+		return &plan.ObservedRouter{ID: "r", RouterAttributes: plan.RouterAttributes{Description: ownerOf("o").Marker()}}
+	})
+	b.neutron.setBefore(func(w http.ResponseWriter, r *http.Request) bool {
+		forbidden := strings.HasSuffix(r.URL.Path, "/routers") || strings.HasSuffix(r.URL.Path, "/rbac-policies")
+		if forbidden {
+			refuse(w, http.StatusForbidden, "PolicyNotAuthorized", "disallowed by policy")
+		}
+		return forbidden
+	})
+	b.audit(t)
+	observed, err := b.Observed(t.Context(), ownerOf("o"), time.Time{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(observed.Networks) != 1 || len(observed.Networks[0].Shares) != 1 || len(observed.Routers) != 1 {
+		t.Errorf("held: %+v", observed)
 	}
 }

@@ -1,11 +1,11 @@
 package inventory
 
 import (
-	"context"
 	"encoding/json"
 	"maps"
 	"net/http"
 	"net/netip"
+	"net/url"
 	"slices"
 	"strings"
 	"testing"
@@ -54,7 +54,6 @@ func TestRoutersAreAppliedInOneGo(t *testing.T) {
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			e := newEmulated(t, options)
-			e.CoverRouters()
 			spec := e.routedSpec()
 			planOf := func(o plan.Observed) (plan.Change, error) { return plan.Network(spec, o) }
 			e.apply(planOf(e.observed()))
@@ -63,7 +62,7 @@ func TestRoutersAreAppliedInOneGo(t *testing.T) {
 				t.Fatalf("applied: %+v", got)
 			}
 			owners, _, _, _ := e.Owners()
-			if held := owners[e.owner.Object]; len(held.Routers) != 1 || len(held.Ports) != 2 {
+			if held := owners[e.owner.Object]; len(held[plan.KindRouter]) != 1 || len(held[plan.KindPort]) != 2 {
 				t.Errorf("the owner has %+v", held)
 			}
 
@@ -83,7 +82,6 @@ func TestRoutersAreAppliedInOneGo(t *testing.T) {
 
 func TestRoutersAreReleased(t *testing.T) {
 	e := newEmulated(t, Options{Ports: true})
-	e.CoverRouters()
 	e.apply(plan.Network(e.routedSpec(), e.observed()))
 	e.apply(plan.Release(e.owner, e.observed()), nil)
 	if left := e.observed(); !left.Empty() {
@@ -100,7 +98,6 @@ func TestARouterOfAKindIsMadeAndPutBack(t *testing.T) {
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			e := newEmulatedAs(t, "admin", Options{Ports: true})
-			e.CoverRouters()
 			spec := e.routedSpec()
 			kind.Routes = spec.Router.Routes
 			spec.Router = &kind
@@ -123,8 +120,8 @@ func TestARouterOfAKindIsMadeAndPutBack(t *testing.T) {
 			held := e.observed().Routers[0]
 			for _, fields := range []map[string]any{{"admin_state_up": false}, {"ha": !*kind.HA}} {
 				if err := e.cloud.Do(t.Context(), client.Request{
-					Op: "meddle", Method: http.MethodPut, Path: routerAPI.Path(held.ID),
-					Body: map[string]any{routerAPI.One: fields}, Answer: new(json.RawMessage),
+					Op: "meddle", Method: http.MethodPut, Path: routerKind.Path(held.ID),
+					Body: map[string]any{routerKind.One: fields}, Answer: new(json.RawMessage),
 				}); err != nil {
 					t.Fatal(err)
 				}
@@ -141,59 +138,8 @@ func TestARouterOfAKindIsMadeAndPutBack(t *testing.T) {
 	}
 }
 
-// countingLists gives what counts the lists of a collection so far, and what holds how many an audit sends.
-func (e emulated) countingLists(collection string) (lists func() int, audit func(want int, why string)) {
-	lists = func() int { return e.server.Calls(http.MethodGet, "/v2.0/"+collection) }
-	return lists, func(want int, why string) {
-		e.t.Helper()
-		before := lists()
-		if err := e.Audit(e.t.Context()); err != nil {
-			e.t.Fatal(err)
-		}
-		if got := lists() - before; got != want {
-			e.t.Errorf("%s: %d lists of %s, want %d", why, got, collection, want)
-		}
-	}
-}
-
-func TestRoutersAreListedWhereThereIsAReason(t *testing.T) {
-	e := newEmulated(t, Options{Ports: true})
-	lists, audit := e.countingLists("routers")
-	past := func(d time.Duration) {
-		e.mu.Lock()
-		defer e.mu.Unlock()
-		e.coverage.asked, e.coverage.last = e.coverage.asked.Add(-d), e.coverage.last.Add(-d)
-	}
-	audit(1, "the first list of a process")
-	audit(0, "nobody has a router")
-	past(coverEvery)
-	audit(1, "an hour later")
-	audit(0, "right after that")
-
-	before := lists()
-	e.CoverRouters()
-	e.observed()
-	if got := lists() - before; got != 1 {
-		t.Errorf("asked for, after a list without routers: %d lists of routers, want 1", got)
-	}
-	e.observed()
-	if got := lists() - before; got != 1 {
-		t.Errorf("asked for again: %d lists of routers, want 1", got)
-	}
-	audit(1, "somebody has just asked")
-	past(coverFor)
-	audit(0, "nobody has asked for long, and there are none")
-	e.CoverRouters()
-	e.apply(plan.Network(e.routedSpec(), e.observed()))
-	past(coverFor)
-	audit(1, "there is one")
-	e.apply(plan.Delete(e.owner, e.observed()))
-	audit(0, "it is gone")
-}
-
 func TestARepeatedInterfaceIsFoundAndNotMadeTwice(t *testing.T) {
 	e := newEmulated(t, Options{Ports: true})
-	e.CoverRouters()
 	spec := e.routedSpec()
 	done := e.apply(plan.Network(spec, e.observed()))
 	for _, step := range done {
@@ -227,7 +173,6 @@ func TestARepeatedInterfaceIsFoundAndNotMadeTwice(t *testing.T) {
 // would make once more, and that there is a way out.
 func TestASubnetThatNoRouterMayServeIsNamed(t *testing.T) {
 	e := newEmulated(t, Options{Ports: true})
-	e.CoverRouters()
 	spec := e.routedSpec()
 	spec.Router.Routes = nil
 	last := &spec.Subnets[2]
@@ -267,7 +212,6 @@ func TestASubnetThatNoRouterMayServeIsNamed(t *testing.T) {
 
 func TestWhoHasTheGatewaysAddressIsNamed(t *testing.T) {
 	e := newEmulated(t, Options{Ports: true})
-	e.CoverRouters()
 	spec := e.routedSpec()
 	spec.Router = nil
 	e.apply(plan.Network(spec, e.observed()))
@@ -338,7 +282,7 @@ func TestWhatUsersNameIsFoundByIDOrName(t *testing.T) {
 
 func mustList(t *testing.T, c *client.Cloud) []entry {
 	t.Helper()
-	routers, err := listOfProject[entry](context.WithoutCancel(t.Context()), New(c, cluster, Options{}), opListRouters, routerAPI, []string{"id", "name"})
+	routers, err := client.List[entry](t.Context(), c, "list routers", routerKind.Collection, url.Values{"fields": {"id", "name"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -347,7 +291,6 @@ func mustList(t *testing.T, c *client.Cloud) []entry {
 
 func TestACloudWithoutRoutersHasNone(t *testing.T) {
 	b := newBench(t, Options{})
-	b.CoverRouters()
 	if err := b.Audit(t.Context()); err != nil {
 		t.Fatal(err)
 	}

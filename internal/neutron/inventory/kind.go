@@ -1,0 +1,360 @@
+package inventory
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+
+	"cloudteam.ztgame.com/network-controller/internal/neutron/batch"
+	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
+	"cloudteam.ztgame.com/network-controller/internal/plan"
+)
+
+// access is how kinds reach the cloud, and whose resources they look for there.
+type access struct {
+	cloud *client.Cloud
+	// queue schedules writes and groups creates into bulk calls.
+	queue   *batch.Queue
+	cluster string
+}
+
+// send sends a write when its turn comes.
+func (a *access) send(ctx context.Context, r client.Request) error {
+	return a.queue.Write(ctx, r.Op, flowOf(ctx), func() error { return a.cloud.Do(ctx, r) })
+}
+
+// owns reports whether a description has a marker of the cluster.
+func (a *access) owns(description string) bool {
+	_, owner, ok := plan.ParseDescription(description)
+	return ok && owner.Cluster == a.cluster
+}
+
+// flowKey is the context key of WithFlow.
+type flowKey struct{}
+
+// WithFlow sets on whose behalf steps run, normally a namespace; see batch.Item.Flow.
+func WithFlow(ctx context.Context, flow string) context.Context {
+	return context.WithValue(ctx, flowKey{}, flow)
+}
+
+func flowOf(ctx context.Context) string {
+	flow, _ := ctx.Value(flowKey{}).(string)
+	return flow
+}
+
+// kind describes one kind of Neutron resource: where it is, and how its JSON and package plan's terms correspond. W is
+// a resource in Neutron's JSON, T the same resource in package plan's terms.
+//
+// Each kind has a file with its description, its JSON and the actions on it. What an audit holds has a stock, too.
+type kind[W client.Identified, T any] struct {
+	client.Collection
+	// fields are those of W. A list asks for them.
+	fields []string
+	// decode converts what Neutron sent.
+	decode func(W) (T, error)
+	// encode gives the body of a create (all fields) or of an update (the fields that the step changes).
+	encode func(step plan.Step, all bool) map[string]any
+	// lacking is the message for users if the cloud does not have the collection; empty if every cloud has it.
+	lacking string
+	// extensions maps attributes that extensions of Neutron add to fields of a spec.
+	extensions map[string]string
+}
+
+// list lists what fits a query, page by page. It returns all or an error, never a part.
+func (k kind[W, T]) list(ctx context.Context, a *access, query url.Values) ([]W, error) {
+	query["fields"] = k.fields
+	return client.List[W](ctx, a.cloud, "list "+k.Many, k.Collection, query)
+}
+
+// listProject is list for all resources of the credentials' project.
+func (k kind[W, T]) listProject(ctx context.Context, a *access) ([]W, error) {
+	identity, err := a.cloud.Identity(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return k.list(ctx, a, url.Values{"project_id": {identity.ProjectID}})
+}
+
+// get reads one resource.
+func (k kind[W, T]) get(ctx context.Context, a *access, id string) (W, error) {
+	return client.Get[W](ctx, a.cloud, "get "+k.One, k.Collection, k.fields, id)
+}
+
+// create sends a step that creates a resource, normally in one call with others. alone, if set, tells when its turn
+// comes whether it needs a call of its own.
+func (k kind[W, T]) create(ctx context.Context, a *access, step plan.Step, alone func() bool) (made T, err error) {
+	op, body := string(step.Action), k.encode(step, true)
+	// The marker distinguishes owners. The CIDR, or the pool that it comes from, distinguishes one owner's subnets. A share
+	// has no marker.
+	key := fmt.Sprint(k.One, " ", body["description"], " ", body["cidr"], " ", body["subnetpool_id"], " ",
+		body["object_id"], " ", body["target_tenant"])
+	answer, err := a.queue.Create(ctx, batch.Item{
+		Op: op, Collection: k.Collection, Key: key, Flow: flowOf(ctx), Body: body, Alone: alone,
+	})
+	if k.lacking != "" && client.IsNoSuchCollection(err) {
+		return made, &client.Error{Kind: client.Invalid, Op: op, Status: http.StatusNotFound, Reason: k.lacking}
+	}
+	if err != nil {
+		return made, namingFields(err, k.extensions)
+	}
+	// If the answers to several creates were mixed up, each caller would take another's resource for its own.
+	var told map[string]any
+	if json.Unmarshal(answer, &told) == nil {
+		for _, field := range []string{"description", "network_id", "subnetpool_id", "object_id", "target_tenant"} {
+			if said, ok := told[field]; ok && body[field] != nil && said != body[field] {
+				return made, client.BadAnswer(op, http.MethodPost, "it is of another %s than the one that was asked for", k.One)
+			}
+		}
+	}
+	return k.decodeAnswer(op, http.MethodPost, answer)
+}
+
+// update sends a step that changes a resource. The request is conditional on the revision, or unconditional if that is
+// nil.
+func (k kind[W, T]) update(ctx context.Context, a *access, step plan.Step, revision *int) (written T, err error) {
+	var answer map[string]json.RawMessage
+	r := client.Request{
+		Op: string(step.Action), Method: http.MethodPut, Path: k.Path(step.ID), Revision: revision,
+		Body: map[string]any{k.One: k.encode(step, false)}, Answer: &answer,
+	}
+	if err := a.send(ctx, r); err != nil {
+		return written, namingFields(err, k.extensions)
+	}
+	return k.decodeAnswer(r.Op, r.Method, answer[k.One])
+}
+
+// remove sends a step that deletes a resource, on the same condition as update. A resource that is gone counts as
+// removed.
+func (k kind[W, T]) remove(ctx context.Context, a *access, step plan.Step, revision *int) error {
+	err := a.send(ctx, client.Request{
+		Op: string(step.Action), Method: http.MethodDelete, Path: k.Path(step.ID), Revision: revision,
+	})
+	if client.IsNotFound(err) {
+		return nil
+	}
+	return err
+}
+
+func (k kind[W, T]) decodeAnswer(op, method string, answer json.RawMessage) (T, error) {
+	w, err := client.DecodeOne[W](op, method, k.Collection, map[string]json.RawMessage{k.One: answer})
+	if err != nil {
+		return *new(T), err
+	}
+	t, err := k.decode(w)
+	if err != nil {
+		return *new(T), client.BadAnswer(op, method, "%s", err)
+	}
+	return t, nil
+}
+
+// setterOf returns a function that sets a field in a request's body: always for a create (all), else if the step
+// changes the field.
+func setterOf(body map[string]any, step plan.Step, all bool) func(field, key string, value any) {
+	return func(field, key string, value any) {
+		if all || step.Changes(field) {
+			body[key] = value
+		}
+	}
+}
+
+// fieldsOf returns the JSON names of a type's fields, embedded ones included.
+func fieldsOf[W any]() (names []string) {
+	for _, field := range reflect.VisibleFields(reflect.TypeFor[W]()) {
+		if name, _, _ := strings.Cut(field.Tag.Get("json"), ","); name != "" {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// described is a resource with a description, which may contain its owner's marker.
+type described interface {
+	client.Identified
+	described() string
+}
+
+// stock is what an Inventory holds of one kind that bears owners' markers: a shelf, and how to fill it.
+type stock[W described, T any] struct {
+	*shelf[T]
+	*access
+	kind kind[W, T]
+	of   plan.Kind
+	// in is the kind's place in what Observed returns.
+	in func(*plan.Observed) *[]T
+	// readAll lists all of ours and readOne reads one of ours. newStock sets the usual ones.
+	readAll func(ctx context.Context, counted *tally) (map[string]*T, error)
+	readOne func(ctx context.Context, w W) (*T, error)
+	// complete, if set, adds to what a write returned what the answer does not show. held is nil if it is new.
+	complete func(held, written *T)
+}
+
+func newStock[W described, T any](
+	a *access, mu *sync.RWMutex, of plan.Kind, k kind[W, T], in func(*plan.Observed) *[]T, how traits[T],
+) *stock[W, T] {
+	s := &stock[W, T]{shelf: newShelf(mu, how), access: a, kind: k, of: of, in: in}
+	s.readAll = func(ctx context.Context, _ *tally) (map[string]*T, error) {
+		listed, err := s.kind.listProject(ctx, a)
+		if err != nil {
+			return nil, err
+		}
+		ours := map[string]*T{}
+		for _, w := range listed {
+			if !a.owns(w.described()) {
+				continue
+			}
+			t, err := s.kind.decode(w)
+			if err != nil {
+				return nil, client.BadAnswer("list "+s.kind.Many, http.MethodGet, "%s", err)
+			}
+			ours[w.Key()] = &t
+		}
+		return ours, nil
+	}
+	s.readOne = func(_ context.Context, w W) (*T, error) {
+		t, err := s.kind.decode(w)
+		if err != nil {
+			return nil, client.BadAnswer("get "+s.kind.One, http.MethodGet, "%s", err)
+		}
+		return &t, nil
+	}
+	return s
+}
+
+// stocked is what the Inventory does with the stocks of all kinds alike.
+type stocked interface {
+	holds(of plan.Kind) bool
+	// listBegins MUST be called before list. The caller holds the Inventory's mu for it, and for keep and clear.
+	listBegins()
+	list(ctx context.Context, counted *tally) (keep func(moved map[string]bool), err error)
+	clear(moved map[string]bool)
+	reread(ctx context.Context, id string) (found bool, err error)
+	find(ctx context.Context, name string, owner plan.Owner) (ids []string, err error)
+	// observe adds what an object owns; owners adds all that objects own. The caller holds the Inventory's mu.
+	observe(object string, to *plan.Observed)
+	owners(to map[string]Holdings)
+}
+
+func (s *stock[W, T]) holds(of plan.Kind) bool { return s.of == of }
+
+func (s *stock[W, T]) listBegins() { s.begun = s.clock }
+
+// list reads all of ours. keep updates the shelf. If the cloud lacks the collection, nothing is ours. If its policy
+// forbids the list, the shelf stays as it is: most users do not need every kind.
+func (s *stock[W, T]) list(ctx context.Context, counted *tally) (keep func(moved map[string]bool), err error) {
+	listed, err := s.readAll(ctx, counted)
+	switch {
+	case s.kind.lacking != "" && client.IsKind(err, client.Forbidden):
+		return func(map[string]bool) {}, nil
+	case err != nil && (s.kind.lacking == "" || !client.IsNoSuchCollection(err)):
+		return nil, err
+	}
+	return func(moved map[string]bool) { s.takeIn(listed, s.begun, moved) }, nil
+}
+
+// reread reads a resource and updates the shelf. The error is ErrUnmarked if the resource is not ours.
+func (s *stock[W, T]) reread(ctx context.Context, id string) (found bool, err error) {
+	since := s.begin()
+	w, err := s.kind.get(ctx, s.access, id)
+	switch {
+	case client.IsNotFound(err):
+		s.refresh(id, nil, since)
+		return false, nil
+	case err != nil:
+		return false, err
+	case !s.owns(w.described()):
+		s.refresh(id, nil, since)
+		return true, ErrUnmarked
+	}
+	t, err := s.readOne(ctx, w)
+	if err != nil {
+		return false, err
+	}
+	s.refresh(id, t, since)
+	return true, nil
+}
+
+// find returns the ids of the project's resources with a name and the owner's marker.
+func (s *stock[W, T]) find(ctx context.Context, name string, owner plan.Owner) (ids []string, err error) {
+	identity, err := s.cloud.Identity(ctx)
+	if err != nil {
+		return nil, err
+	}
+	query := url.Values{"project_id": {identity.ProjectID}, "name": {name}, "fields": {"id", "description"}}
+	all, err := client.List[W](ctx, s.cloud, "find "+s.kind.One, s.kind.Collection, query)
+	for _, w := range all {
+		if owner.Owns(w.described()) {
+			ids = append(ids, w.Key())
+		}
+	}
+	return ids, err
+}
+
+func (s *stock[W, T]) observe(object string, to *plan.Observed) { *s.in(to) = s.owned[object] }
+
+func (s *stock[W, T]) owners(to map[string]Holdings) {
+	for object, owned := range s.owned {
+		ids := make([]string, len(owned))
+		for at := range owned {
+			ids[at], _, _ = s.identify(&owned[at])
+		}
+		slices.Sort(ids)
+		if to[object] == nil {
+			to[object] = Holdings{}
+		}
+		to[object][s.of] = ids
+	}
+}
+
+// created, updated and removed take a step that creates, changes or deletes a resource. They return its new revision.
+func (s *stock[W, T]) created(ctx context.Context, step *plan.Step) (revision int, err error) {
+	made, err := s.kind.create(ctx, s.access, *step, nil)
+	if err != nil {
+		return 0, err
+	}
+	return s.record(&made, step), nil
+}
+
+func (s *stock[W, T]) updated(ctx context.Context, step *plan.Step) (revision int, err error) {
+	return s.updatedIf(ctx, step, &step.Revision)
+}
+
+// updatedIf is updated on the condition of a revision; nil means none.
+func (s *stock[W, T]) updatedIf(ctx context.Context, step *plan.Step, condition *int) (revision int, err error) {
+	defer s.write(step.ID)()
+	written, err := s.kind.update(ctx, s.access, *step, condition)
+	if err != nil {
+		return 0, err
+	}
+	return s.record(&written, step), nil
+}
+
+func (s *stock[W, T]) removed(ctx context.Context, step *plan.Step) (revision int, err error) {
+	defer s.write(step.ID)()
+	if err := s.kind.remove(ctx, s.access, *step, &step.Revision); err != nil {
+		return 0, err
+	}
+	s.remove(step.ID)
+	return 0, nil
+}
+
+// record puts on the shelf what a write returned, and its id into the step. What bears no marker any more goes.
+func (s *stock[W, T]) record(written *T, step *plan.Step) (revision int) {
+	id, description, revision := s.identify(written)
+	step.ID = id
+	s.change(id, func(held *T) *T {
+		if !s.owns(description) {
+			return nil
+		}
+		if s.complete != nil {
+			s.complete(held, written)
+		}
+		return written
+	})
+	return revision
+}

@@ -1,0 +1,334 @@
+package inventory
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"time"
+
+	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
+	"cloudteam.ztgame.com/network-controller/internal/plan"
+)
+
+var networkKind = kind[wireNetwork, plan.ObservedNetwork]{
+	Collection: client.Collection{One: "network", Many: "networks", Bulk: true},
+	fields:     fieldsOf[wireNetwork](),
+	decode:     wireNetwork.observed,
+	encode:     networkBody,
+	extensions: map[string]string{
+		"availability_zone_hints":   plan.FieldZoneHints,
+		"dns_domain":                plan.FieldDNSDomain,
+		"port_security_enabled":     plan.FieldPortSecurity,
+		"provider:network_type":     plan.FieldNetworkType,
+		"provider:physical_network": plan.FieldPhysicalNetwork,
+		"provider:segmentation_id":  plan.FieldSegmentationID,
+		"qos_policy_id":             plan.FieldQoSPolicy,
+		"router:external":           plan.FieldExternal,
+	},
+}
+
+// Probe is the collection that a Cloud reads to learn whether Neutron answers. Neutron serves it from its database.
+var Probe = networkKind.Collection
+
+// newNetworks is the stock of networks. Their subnets and shares belong to them.
+func newNetworks(i *Inventory) *stock[wireNetwork, plan.ObservedNetwork] {
+	s := newStock(i.access, &i.mu, plan.KindNetwork, networkKind,
+		func(o *plan.Observed) *[]plan.ObservedNetwork { return &o.Networks },
+		traits[plan.ObservedNetwork]{
+			identify: func(n *plan.ObservedNetwork) (string, string, int) { return n.ID, n.Description, n.Revision },
+			same:     sameRevisions,
+			carry:    keepUnread,
+		})
+	s.readAll = i.readNetworks
+	s.readOne = i.readWhole
+	s.complete = func(held, written *plan.ObservedNetwork) {
+		if held != nil {
+			written.Subnets, written.Shares = held.Subnets, held.Shares
+		}
+	}
+	return s
+}
+
+func (i *Inventory) networkActions() actions {
+	return actions{
+		plan.CreateNetwork: {take: i.networks.created},
+		plan.UpdateNetwork: {take: i.networks.updated},
+		plan.DeleteNetwork: {take: i.networks.removed},
+		plan.TagNetwork:    {check: i.stillOurs, take: i.tag},
+	}
+}
+
+type wireNetwork struct {
+	ID           string `json:"id"`
+	Name         string `json:"name"`
+	Description  string `json:"description"`
+	AdminStateUp bool   `json:"admin_state_up"`
+	MTU          int    `json:"mtu"`
+	PortSecurity *bool  `json:"port_security_enabled"`
+	Revision     int    `json:"revision_number"`
+	Created      string `json:"created_at"`
+	// Subnets are the ids of all its subnets.
+	Subnets   []string `json:"subnets"`
+	DNSDomain *string  `json:"dns_domain"`
+	Tags      []string `json:"tags"`
+	QoSPolicy *string  `json:"qos_policy_id"`
+	Shared    *bool    `json:"shared"`
+	External  *bool    `json:"router:external"`
+	ZoneHints []string `json:"availability_zone_hints"`
+	// Only administrators see these, by Neutron's default policy.
+	NetworkType     string  `json:"provider:network_type"`
+	PhysicalNetwork *string `json:"provider:physical_network"`
+	SegmentationID  *int64  `json:"provider:segmentation_id"`
+}
+
+func (w wireNetwork) Key() string { return w.ID }
+
+func (w wireNetwork) described() string { return w.Description }
+
+func (w wireNetwork) observed() (plan.ObservedNetwork, error) {
+	if w.ID == "" {
+		return plan.ObservedNetwork{}, fmt.Errorf("a network has no id")
+	}
+	created, err := time.Parse(time.RFC3339, w.Created)
+	if err != nil {
+		return plan.ObservedNetwork{}, fmt.Errorf("network %s: created_at is no time", w.ID)
+	}
+	return plan.ObservedNetwork{
+		ID:       w.ID,
+		Revision: w.Revision,
+		Created:  created,
+		Attributes: plan.Attributes{
+			Name:         w.Name,
+			Description:  w.Description,
+			AdminStateUp: w.AdminStateUp,
+			MTU:          w.MTU,
+			PortSecurity: w.PortSecurity,
+			DNSDomain:    w.DNSDomain,
+			Tags:         slices.Sorted(slices.Values(w.Tags)),
+			QoSPolicy:    w.QoSPolicy,
+			Shared:       w.Shared,
+			External:     w.External,
+			Provider:     w.provider(),
+			ZoneHints:    slices.Sorted(slices.Values(w.ZoneHints)),
+		},
+	}, nil
+}
+
+func (w wireNetwork) provider() plan.Provider {
+	p := plan.Provider{NetworkType: w.NetworkType}
+	if w.PhysicalNetwork != nil {
+		p.PhysicalNetwork = *w.PhysicalNetwork
+	}
+	if w.SegmentationID != nil {
+		p.SegmentationID = *w.SegmentationID
+	}
+	return p
+}
+
+// networkBody is the body of a create (all fields) or of an update (the fields that the step changes).
+func networkBody(step plan.Step, all bool) map[string]any {
+	a := step.Attributes
+	body := map[string]any{}
+	set := setterOf(body, step, all)
+	set(plan.FieldName, "name", a.Name)
+	set(plan.FieldDescription, "description", a.Description)
+	set(plan.FieldAdminState, "admin_state_up", a.AdminStateUp)
+	if a.MTU != 0 {
+		set(plan.FieldMTU, "mtu", a.MTU)
+	}
+	if a.PortSecurity != nil {
+		set(plan.FieldPortSecurity, "port_security_enabled", *a.PortSecurity)
+	}
+	// A cloud without DNS refuses the field, and a new network has no domain.
+	if a.DNSDomain != nil && (!all || *a.DNSDomain != "") {
+		set(plan.FieldDNSDomain, "dns_domain", *a.DNSDomain)
+	}
+	if a.QoSPolicy != nil && *a.QoSPolicy != "" {
+		set(plan.FieldQoSPolicy, "qos_policy_id", *a.QoSPolicy)
+	} else if a.QoSPolicy != nil && !all { // a cloud without QoS refuses the field; a new network normally has none
+		set(plan.FieldQoSPolicy, "qos_policy_id", nil)
+	}
+	// By default a new network is neither, and a policy may forbid even to send false.
+	if a.Shared != nil && (!all || *a.Shared) {
+		set(plan.FieldShared, "shared", *a.Shared)
+	}
+	if a.External != nil && (!all || *a.External) {
+		set(plan.FieldExternal, "router:external", *a.External)
+	}
+	if a.Provider.NetworkType != "" {
+		set(plan.FieldNetworkType, "provider:network_type", a.Provider.NetworkType)
+	}
+	if a.Provider.PhysicalNetwork != "" {
+		set(plan.FieldPhysicalNetwork, "provider:physical_network", a.Provider.PhysicalNetwork)
+	}
+	if a.Provider.SegmentationID != 0 {
+		set(plan.FieldSegmentationID, "provider:segmentation_id", a.Provider.SegmentationID)
+	}
+	if len(a.ZoneHints) > 0 {
+		set(plan.FieldZoneHints, "availability_zone_hints", a.ZoneHints)
+	}
+	return body
+}
+
+func assemble(w wireNetwork, subnets []wireSubnet) (*plan.ObservedNetwork, error) {
+	observed, err := w.observed()
+	if err != nil {
+		return nil, err
+	}
+	for _, s := range subnets {
+		subnet, err := s.observed()
+		if err != nil {
+			return nil, err
+		}
+		// Normally they are equal. Share one copy to save memory.
+		if subnet.Name == observed.Name {
+			subnet.Name = observed.Name
+		}
+		if subnet.Description == observed.Description {
+			subnet.Description = observed.Description
+		}
+		observed.Subnets = append(observed.Subnets, subnet)
+	}
+	return &observed, nil
+}
+
+// sameRevisions reports whether two views of a network have the same revisions. Most writes to a subnet move both its
+// own revision and its network's. Some do not (tags), so it compares both. A new segmentation id of a VLAN moves none.
+// A new share moves the network's revision. It compares shares, too, because they may be read later than the revision.
+func sameRevisions(a, b *plan.ObservedNetwork) bool {
+	if a.Revision != b.Revision || a.Description != b.Description || a.Provider != b.Provider ||
+		!sameShares(a.Shares, b.Shares) || len(a.Subnets) != len(b.Subnets) {
+		return false
+	}
+	for _, s := range a.Subnets {
+		if !slices.ContainsFunc(b.Subnets, func(other plan.ObservedSubnet) bool {
+			return s.ID == other.ID && s.Revision == other.Revision
+		}) {
+			return false
+		}
+	}
+	return true
+}
+
+// keepUnread copies to a newer view of a network what a read does not show. It keeps the address counts until the next
+// count. It keeps the shares that no list shows until the network's revision moves.
+func keepUnread(from, to *plan.ObservedNetwork) {
+	keepCounts(from, to)
+	if from.Revision != to.Revision {
+		return
+	}
+	for _, s := range from.Shares {
+		shown := func(o plan.Share) bool { return o.Project == s.Project }
+		if s.ID == "" && !slices.ContainsFunc(to.Shares, shown) {
+			to.Shares = append(slices.Clip(to.Shares), s)
+			slices.SortFunc(to.Shares, plan.CompareShares)
+		}
+	}
+}
+
+// readNetworks lists our networks with their subnets and shares.
+func (i *Inventory) readNetworks(ctx context.Context, _ *tally) (map[string]*plan.ObservedNetwork, error) {
+	networks, err := networkKind.listProject(ctx, i.access)
+	if err != nil {
+		return nil, err
+	}
+	subnets, err := subnetKind.listProject(ctx, i.access)
+	if err != nil {
+		return nil, err
+	}
+	byNetwork := map[string][]wireSubnet{}
+	for _, s := range subnets {
+		byNetwork[s.NetworkID] = append(byNetwork[s.NetworkID], s)
+	}
+	ours := map[string]*plan.ObservedNetwork{}
+	for _, w := range networks {
+		if !i.owns(w.Description) {
+			continue
+		}
+		known := byNetwork[w.ID]
+		// The project's list does not show subnets that other projects created on our network.
+		if len(missing(w, known)) > 0 {
+			if known, err = i.subnetsOf(ctx, w); err != nil {
+				return nil, err
+			}
+		}
+		observed, err := assemble(w, known)
+		if err != nil {
+			return nil, client.BadAnswer("list networks", http.MethodGet, "%s", err)
+		}
+		ours[w.ID] = observed
+	}
+	return ours, i.addShares(ctx, ours)
+}
+
+// readWhole reads the subnets and shares of a network and adds the counts of the last audit. A new share moves the
+// network's revision. So if the Inventory holds this revision, it holds these shares.
+func (i *Inventory) readWhole(ctx context.Context, w wireNetwork) (*plan.ObservedNetwork, error) {
+	subnets, err := i.subnetsOf(ctx, w)
+	if err != nil {
+		return nil, err
+	}
+	observed, err := assemble(w, subnets)
+	if err != nil {
+		return nil, client.BadAnswer("get network", http.MethodGet, "%s", err)
+	}
+	if held, ok := i.networks.get(w.ID); ok && held.Revision == w.Revision {
+		observed.Shares = held.Shares
+	} else if shares, err := i.readShares(ctx, w.ID); err == nil {
+		observed.Shares = shares[w.ID]
+	} else if !client.IsKind(err, client.Forbidden) {
+		return nil, err
+	}
+	i.putCounts(observed)
+	return observed, nil
+}
+
+// stillOurs rereads a network before it is tagged or shared. Other writes carry a condition instead. Neutron has no
+// condition for tags (see tag) and RBAC policies. We MUST NOT change a network that lost its marker.
+func (i *Inventory) stillOurs(ctx context.Context, step plan.Step) error {
+	id := step.NetworkRef.ID
+	if step.Action == plan.TagNetwork {
+		id = step.ID
+	}
+	found, err := i.Reread(ctx, plan.Resource{Kind: plan.KindNetwork, ID: id})
+	switch {
+	case errors.Is(err, ErrUnmarked):
+		return &client.Error{Kind: client.Conflict, Op: string(step.Action), Reason: ErrUnmarked.Error()}
+	case err == nil && !found:
+		return &client.Error{Kind: client.NotFound, Op: string(step.Action), Reason: "it is not there any more"}
+	}
+	return err
+}
+
+// tag takes a step that sets a network's tags. It is unconditional: Neutron answers 500 if a condition does not hold
+// (measured), and the tags replace all others.
+//
+// Neutron moves the network's revision by one if the tags differ from those before. It does not move it if they are the
+// same (measured; the contract suite checks both). If it ever moves it otherwise, the next conditional write fails and
+// rereads.
+func (i *Inventory) tag(ctx context.Context, step *plan.Step) (revision int, err error) {
+	defer i.networks.write(step.ID)()
+	tags := append([]string{}, step.Attributes.Tags...)
+	err = i.send(ctx, client.Request{
+		Op: string(step.Action), Method: http.MethodPut, Path: networkKind.Path(step.ID) + "/tags",
+		Body: map[string]any{"tags": tags}, Answer: new(json.RawMessage),
+	})
+	if err != nil {
+		return 0, err
+	}
+	i.networks.change(step.ID, func(held *plan.ObservedNetwork) *plan.ObservedNetwork {
+		if held == nil {
+			return nil
+		}
+		n := *held
+		n.Tags = slices.Clone(step.Attributes.Tags)
+		if !slices.Equal(n.Tags, held.Tags) {
+			n.Revision++
+		}
+		return &n
+	})
+	return 0, nil
+}

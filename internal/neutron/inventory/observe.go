@@ -1,0 +1,158 @@
+package inventory
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"time"
+
+	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
+	"cloudteam.ztgame.com/network-controller/internal/plan"
+)
+
+// Observed returns what bears the owner's marker, from a complete list that began at since or later. It lists only if
+// there is no such list; all who wait share one. On error nothing is known, which does not mean that nothing exists. If
+// the context is Within a project (client.Within), it returns resources of that project only.
+func (i *Inventory) Observed(ctx context.Context, owner plan.Owner, since time.Time) (plan.Observed, error) {
+	if observed, known := i.observed(ctx, owner, since); known {
+		return observed, nil // the normal case
+	}
+	if _, err := i.listSince(ctx, since); err != nil {
+		return plan.Observed{}, err
+	}
+	observed, known := i.observed(ctx, owner, time.Time{})
+	if !known {
+		i.mu.RLock()
+		defer i.mu.RUnlock()
+		return plan.Observed{}, client.Outside(ctx, opObserve, i.of) // another list has ended meanwhile
+	}
+	return observed, nil
+}
+
+// observed is Observed without listing. known is false if the last list is older than since or of another project.
+func (i *Inventory) observed(
+	ctx context.Context, owner plan.Owner, since time.Time,
+) (observed plan.Observed, known bool) {
+	i.mu.RLock()
+	defer i.mu.RUnlock()
+	if i.began.IsZero() || i.began.Before(since) || client.Outside(ctx, opObserve, i.of) != nil {
+		return plan.Observed{}, false
+	}
+	if owner.Cluster != i.cluster {
+		return plan.Observed{}, true
+	}
+	for _, s := range i.stocks {
+		s.observe(owner.Object, &observed)
+	}
+	return observed, true
+}
+
+// Find searches live for resources of a kind and a name that bear the owner's marker. It reads those that it finds. It
+// is a second check before a create, because an incomplete list would cause a duplicate. It sends a different query,
+// which does not have the same gap. It finds only names that the owner's resources have had. It returns whether
+// anything exists; on error nothing is known.
+func (i *Inventory) Find(
+	ctx context.Context, of plan.Kind, name string, owner plan.Owner,
+) (found bool, err error) {
+	s, err := i.stockOf("find", of)
+	if err != nil {
+		return false, err
+	}
+	ids, err := s.find(ctx, name, owner)
+	for _, id := range ids {
+		there, err := s.reread(ctx, id)
+		if err != nil && !errors.Is(err, ErrUnmarked) {
+			return false, err
+		}
+		found = found || there && err == nil
+	}
+	return found, err
+}
+
+// ErrUnmarked means that a resource of ours no longer bears our marker.
+var ErrUnmarked = errors.New("it no longer bears this cluster's marker")
+
+// Reread reads one resource live; a network with its subnets. It is for a resource that a list did not show or that a
+// write found changed. It returns whether the resource exists, and ErrUnmarked if it exists but is not ours.
+func (i *Inventory) Reread(ctx context.Context, r plan.Resource) (found bool, err error) {
+	s, err := i.stockOf("get", r.Kind)
+	if err != nil {
+		return false, err
+	}
+	return s.reread(ctx, r.ID)
+}
+
+// stockOf returns the stock of a kind, for the operation op.
+func (i *Inventory) stockOf(op string, of plan.Kind) (stocked, error) {
+	for _, s := range i.stocks {
+		if s.holds(of) {
+			return s, nil
+		}
+	}
+	return nil, &client.Error{
+		Kind: client.Invalid, Op: op + " " + string(of), Reason: "this Inventory does not hold such resources",
+	}
+}
+
+// Holdings are the ids of the resources that one object owns, by kind, in order.
+type Holdings map[plan.Kind][]string
+
+// Owners returns the UIDs of the objects that own resources here, with their resources. It combines the last complete
+// list with what Apply has done since. audited is when that list began, of is its project. ok is false until there is a
+// list: then nothing is known, which is not the same as no owners. The Inventory does not know whether the objects
+// still exist.
+//
+// The caller owns the answer.
+func (i *Inventory) Owners() (owners map[string]Holdings, audited time.Time, of client.Identity, ok bool) {
+	i.mu.RLock()
+	defer i.mu.RUnlock()
+	if i.began.IsZero() {
+		return nil, time.Time{}, client.Identity{}, false
+	}
+	owners = make(map[string]Holdings, len(i.networks.owned)+len(i.ports.owned))
+	for _, s := range i.stocks {
+		s.owners(owners)
+	}
+	return owners, i.began, i.of, true
+}
+
+// Foreign is a network as it is in Neutron, of any owner.
+type Foreign struct {
+	plan.ObservedNetwork
+	// ProjectID is the project that owns the network.
+	ProjectID string
+}
+
+// wireForeign adds the project to wireNetwork, because the network need not be ours.
+type wireForeign struct {
+	wireNetwork
+	ProjectID string `json:"project_id"`
+}
+
+// Foreign reads a network by id, whatever its project and marker. It includes all subnets and
+// shares that the credentials may see. The Inventory does not keep it. It reports false if the network does not exist or
+// the credentials may not see it.
+//
+// From the next audit on it includes address counts: the cloud's own if the network is in this project, else those of
+// this project's ports.
+func (i *Inventory) Foreign(ctx context.Context, id string) (n Foreign, found bool, err error) {
+	i.mu.Lock()
+	i.counts.foreign = true
+	i.mu.Unlock()
+	w, err := client.Get[wireForeign](
+		ctx, i.cloud, "get network", networkKind.Collection, fieldsOf[wireForeign](), id)
+	if client.IsNotFound(err) {
+		return Foreign{}, false, nil
+	}
+	if err != nil {
+		return Foreign{}, false, err
+	}
+	if w.ProjectID == "" {
+		return Foreign{}, false, client.BadAnswer("get network", http.MethodGet, "network %s has no project_id", id)
+	}
+	observed, err := i.readWhole(ctx, w.wireNetwork)
+	if err != nil {
+		return Foreign{}, false, err
+	}
+	return Foreign{*observed, w.ProjectID}, true, nil
+}
