@@ -113,7 +113,7 @@ func (c *secretCloud) heard(err error) {
 // unusable makes the problem of credentials that cannot be used.
 func unusable(format string, args ...any) *managed.Problem {
 	message := "spec.cloud: " + fmt.Sprintf(format, args...)
-	return managed.Waits(controller.Stalled(cloudteamv1.ReasonCredentialsUnusable, message))
+	return managed.Waits(controller.Stalled(cloudteamv1.ReasonCredentialsUnavailable, message))
 }
 
 // take stores the Secret.

@@ -34,7 +34,7 @@ func TestSetState(t *testing.T) {
 		other := condition("Other", yes, 1, "Theirs", "left alone", before)
 		wasReady := []metav1.Condition{other, condition(ready, yes, 1, "Available", "ok", before)}
 		wasStalled := []metav1.Condition{
-			condition(ready, no, 1, "Refused", "no", before), other, condition(stalled, yes, 1, "Refused", "no",
+			condition(ready, no, 1, "Rejected", "no", before), other, condition(stalled, yes, 1, "Rejected", "no",
 				before),
 		}
 		for name, c := range map[string]struct {
@@ -45,23 +45,23 @@ func TestSetState(t *testing.T) {
 			"Ready alone stands on a new object": {
 				nil, Ready("Available", "ok"), []metav1.Condition{condition(ready, yes, 2, "Available", "ok", now)}},
 			"Reconciling stands beside Ready False": {
-				nil, Reconciling("Failed", "soon"), []metav1.Condition{
-					condition(ready, no, 2, "Failed", "soon", now), condition(reconciling, yes, 2, "Failed", "soon",
+				nil, Reconciling("ReconcileFailed", "soon"), []metav1.Condition{
+					condition(ready, no, 2, "ReconcileFailed", "soon", now), condition(reconciling, yes, 2, "ReconcileFailed", "soon",
 						now)}},
 			"Stalled stands beside Ready False": {
-				nil, Stalled("Refused", "no"), []metav1.Condition{
-					condition(ready, no, 2, "Refused", "no", now), condition(stalled, yes, 2, "Refused", "no", now)}},
+				nil, Stalled("Rejected", "no"), []metav1.Condition{
+					condition(ready, no, 2, "Rejected", "no", now), condition(stalled, yes, 2, "Rejected", "no", now)}},
 			"the same status keeps its time though the message and the generation move": {
-				wasReady, Ready("DriftReported", "mtu"), []metav1.Condition{
-					other, condition(ready, yes, 2, "DriftReported", "mtu", before)}},
+				wasReady, Ready("DriftDetected", "mtu"), []metav1.Condition{
+					other, condition(ready, yes, 2, "DriftDetected", "mtu", before)}},
 			"another status has another time, and what others wrote stays": {
-				wasReady, Reconciling("Failed", "soon"), []metav1.Condition{
-					other, condition(ready, no, 2, "Failed", "soon", now),
-					condition(reconciling, yes, 2, "Failed", "soon", now)}},
+				wasReady, Reconciling("ReconcileFailed", "soon"), []metav1.Condition{
+					other, condition(ready, no, 2, "ReconcileFailed", "soon", now),
+					condition(reconciling, yes, 2, "ReconcileFailed", "soon", now)}},
 			"Stalled goes when Reconciling comes, and Ready stays False since before": {
-				wasStalled, Reconciling("Failed", "soon"), []metav1.Condition{
-					condition(ready, no, 2, "Failed", "soon", before), other,
-					condition(reconciling, yes, 2, "Failed", "soon", now)}},
+				wasStalled, Reconciling("ReconcileFailed", "soon"), []metav1.Condition{
+					condition(ready, no, 2, "ReconcileFailed", "soon", before), other,
+					condition(reconciling, yes, 2, "ReconcileFailed", "soon", now)}},
 			"Stalled goes when all is well": {
 				wasStalled, Ready("Available", "ok"), []metav1.Condition{
 					condition(ready, yes, 2, "Available", "ok", now), other}},
@@ -90,7 +90,7 @@ func TestSetState(t *testing.T) {
 func TestSetStateLeavesSpareRoomOfItsArgumentAlone(t *testing.T) {
 	backing := make([]metav1.Condition, 1, 8)
 	backing[0] = metav1.Condition{Type: "Other", Status: metav1.ConditionTrue, Reason: "Theirs"}
-	SetState(backing, 1, Stalled("Refused", "no"))
+	SetState(backing, 1, Stalled("Rejected", "no"))
 	for i, c := range backing[:cap(backing)][1:] {
 		if c.Type != "" {
 			t.Errorf("place %d behind the argument was written: %+v", i+1, c)

@@ -189,7 +189,7 @@ func testTwoProjects(t *testing.T, namespace, name string) {
 func testBadSecrets(t *testing.T, namespace, name string) {
 	unusable := func(text string) {
 		t.Helper()
-		awaitStalled(t, namespace, name, cloudteamv1.ReasonCredentialsUnusable, text)
+		awaitStalled(t, namespace, name, cloudteamv1.ReasonCredentialsUnavailable, text)
 	}
 	apply(t, namespace, name, inCloud())
 	unusable("may not read Secret")
@@ -279,7 +279,7 @@ func TestDeletionWaitsForSecret(t *testing.T) {
 		if err := client.Delete(t.Context(), name, metav1.DeleteOptions{}); err != nil {
 			t.Fatal(err)
 		}
-		awaitStalled(t, namespace, name, cloudteamv1.ReasonCredentialsUnusable,
+		awaitStalled(t, namespace, name, cloudteamv1.ReasonCredentialsUnavailable,
 			"create it, with the key clouds.yaml. To leave what is in Neutron, remove the finalizer "+
 				cloudteamv1.Finalizer+".")
 	}

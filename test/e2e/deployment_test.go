@@ -300,8 +300,8 @@ func testDeployments(t *testing.T, cloudName string) {
 		edit(t, namespace, network, `{"allocationPools":[{"start":"192.168.0.10","end":"192.168.0.11"}]}`)
 		awaitReady(t, namespace, network)
 		deploymentOn(t, namespace, "web", network, 3)
-		awaitDeploymentSays(t, namespace, "web", corev1.ConditionFalse, cloudteamv1.ReasonPortsFailing, "allocationPools")
-		awaitEvent(t, namespace, "web", cloudteamv1.ReasonPortsFailing, "1 of 3")
+		awaitDeploymentSays(t, namespace, "web", corev1.ConditionFalse, cloudteamv1.ReasonPortsFailed, "allocationPools")
+		awaitEvent(t, namespace, "web", cloudteamv1.ReasonPortsFailed, "1 of 3")
 		eventually(t, func() error {
 			pods, err := kube.CoreV1().Pods(namespace).List(t.Context(), metav1.ListOptions{})
 			if err != nil {
@@ -350,7 +350,7 @@ func testDeployments(t *testing.T, cloudName string) {
 		awaitEvent(t, namespace, "web", cloudteamv1.ReasonNetworkNotFound, "no-such-network")
 		editDeployment(t, namespace, "web", fmt.Sprintf(patch, selection.Annotation,
 			`[{"name":"`+network+`","ips":["10.9.9.9"]}]`))
-		awaitDeploymentSays(t, namespace, "web", corev1.ConditionFalse, cloudteamv1.ReasonPortsFailing, "10.9.9.9")
+		awaitDeploymentSays(t, namespace, "web", corev1.ConditionFalse, cloudteamv1.ReasonPortsFailed, "10.9.9.9")
 		editDeployment(t, namespace, "web", fmt.Sprintf(patch, selection.Annotation, network))
 		eventually(t, func() error {
 			wantAllocations(t, awaitPods(t, namespace, "app=web", 1), awaitPorts(t, c, namespace, networkID, 1),
@@ -426,7 +426,7 @@ func testDeployments(t *testing.T, cloudName string) {
 	) {
 		other := newNamespace(t)
 		deploymentOn(t, other, "web", namespace+"/"+network, 2)
-		awaitDeploymentSays(t, other, "web", corev1.ConditionFalse, cloudteamv1.ReasonNotAllowed, "allowedNamespaces")
+		awaitDeploymentSays(t, other, "web", corev1.ConditionFalse, cloudteamv1.ReasonNamespaceNotAllowed, "allowedNamespaces")
 		edit(t, namespace, network, `{"allowedNamespaces":["*"]}`)
 		wantAllocations(t, awaitPods(t, other, "app=web", 2), awaitPorts(t, c, other, networkID, 2), "192.168.0.0/16")
 		removeDeployment(t, other, "web")

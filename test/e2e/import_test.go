@@ -63,13 +63,13 @@ func testImports(t *testing.T, c *cloud, namespace, name string) {
 		t.Errorf("status is %s", asJSON(s))
 	}
 	c.update("subnets", subnet, resource{"dns_nameservers": []string{"192.168.0.53"}})
-	awaitReason(t, namespace, name, cloudteamv1.ReasonDriftReported, "dnsServers is 192.168.0.53, declared none")
+	awaitReason(t, namespace, name, cloudteamv1.ReasonDriftDetected, "dnsServers is 192.168.0.53, declared none")
 	remove(t, namespace, name)
 	untouched()
 
 	// As it is, it is not taken over, and says why.
 	created := apply(t, namespace, name, spec)
-	stalled := awaitReason(t, namespace, name, cloudteamv1.ReasonImportDiffers, "import.overwrite")
+	stalled := awaitReason(t, namespace, name, cloudteamv1.ReasonImportMismatch, "import.overwrite")
 	want := []cloudteamv1.Drift{{
 		Resource: "subnet 192.168.0.0/16", Field: "dnsServers", Declared: "none", Actual: "192.168.0.53",
 	}}
@@ -86,7 +86,7 @@ func testImports(t *testing.T, c *cloud, namespace, name string) {
 	wantFields(t, c.one("subnets", "id="+subnet), resource{
 		"name": name + "-by-hand-subnet", "description": "by hand " + marker,
 	})
-	awaitEvent(t, namespace, name, cloudteamv1.EventImported, id)
+	awaitEvent(t, namespace, name, cloudteamv1.EventAdopted, id)
 
 	// Nobody else gets it, to manage or to observe.
 	for other, policy := range map[string]cloudteamv1.ManagementPolicy{
@@ -94,7 +94,7 @@ func testImports(t *testing.T, c *cloud, namespace, name string) {
 	} {
 		spec.ManagementPolicy = policy
 		apply(t, namespace, other, spec)
-		awaitReason(t, namespace, other, cloudteamv1.ReasonOwnedByAnother, marker)
+		awaitReason(t, namespace, other, cloudteamv1.ReasonAlreadyOwned, marker)
 		remove(t, namespace, other)
 	}
 
@@ -128,7 +128,7 @@ func testSharedImport(t *testing.T, c *cloud, namespace, name string) {
 	spec := example()
 	spec.Import = &cloudteamv1.NetworkImport{ID: id}
 	apply(t, namespace, name, spec)
-	awaitReason(t, namespace, name, cloudteamv1.ReasonForeignProject, id)
+	awaitReason(t, namespace, name, cloudteamv1.ReasonProjectMismatch, id)
 	remove(t, namespace, name)
 	spec.ManagementPolicy = cloudteamv1.ManagementPolicyObserve
 	apply(t, namespace, name, spec)

@@ -98,7 +98,7 @@ func testNetworks(t *testing.T, cloudName string) {
 			subnet := c.one("subnets", "name="+name)
 			c.update("subnets", subnet.id(), resource{"dns_nameservers": []string{"192.168.0.53"}})
 			reported := awaitCondition(t, namespace, name, cloudteamv1.ConditionReady, metav1.ConditionTrue,
-				cloudteamv1.ReasonDriftReported)
+				cloudteamv1.ReasonDriftDetected)
 			want := []cloudteamv1.Drift{{
 				Resource: "subnet 192.168.0.0/16", Field: "dnsServers", Declared: "none", Actual: "192.168.0.53",
 			}}
@@ -213,9 +213,9 @@ func testNetworks(t *testing.T, cloudName string) {
 			spec.MTU = new(int32(9000))
 			apply(t, namespace, name, spec)
 			stalled := awaitCondition(t, namespace, name, cloudteamv1.ConditionStalled, metav1.ConditionTrue,
-				cloudteamv1.ReasonRefused)
+				cloudteamv1.ReasonRejected)
 			wantMessage(t, stalled, "maximum is 1450")
-			awaitEvent(t, namespace, name, cloudteamv1.ReasonRefused, "maximum is 1450")
+			awaitEvent(t, namespace, name, cloudteamv1.ReasonRejected, "maximum is 1450")
 			edit(t, namespace, name, `{"mtu":1300}`)
 			awaitReady(t, namespace, name)
 			remove(t, namespace, name)

@@ -165,7 +165,7 @@ func testPorts(t *testing.T, cloudName string) {
 		}
 		spec.MAC = ""
 		applyPort(t, namespace, "second", spec)
-		awaitPort(t, namespace, "second", metav1.ConditionFalse, cloudteamv1.ReasonAddressTaken, "192.168.7.7")
+		awaitPort(t, namespace, "second", metav1.ConditionFalse, cloudteamv1.ReasonAddressInUse, "192.168.7.7")
 		removePort(t, namespace, "first")
 		second := awaitPortReady(t, namespace, "second")
 		if second.Status.Addresses[0].Address != "192.168.7.7/16" {
@@ -185,7 +185,7 @@ func testPorts(t *testing.T, cloudName string) {
 		t *testing.T, c *cloud, namespace, network string,
 	) {
 		applyPort(t, namespace, "web", on(network))
-		awaitPort(t, namespace, "web", metav1.ConditionFalse, cloudteamv1.ReasonWaitingForNetwork, "does not exist")
+		awaitPort(t, namespace, "web", metav1.ConditionFalse, cloudteamv1.ReasonNetworkNotReady, "does not exist")
 		apply(t, namespace, network, example())
 		awaitPortReady(t, namespace, "web")
 
@@ -246,7 +246,7 @@ func testPorts(t *testing.T, cloudName string) {
 		spec := on(network)
 		spec.NetworkNamespace = namespace
 		applyPort(t, other, "web", spec)
-		awaitPort(t, other, "web", metav1.ConditionFalse, cloudteamv1.ReasonNotAllowed, "allowedNamespaces")
+		awaitPort(t, other, "web", metav1.ConditionFalse, cloudteamv1.ReasonNamespaceNotAllowed, "allowedNamespaces")
 		noPorts(t, c, networkID)
 		edit(t, namespace, network, `{"allowedNamespaces":["`+other+`"]}`)
 		awaitPortReady(t, other, "web")
@@ -264,7 +264,7 @@ func testPorts(t *testing.T, cloudName string) {
 		id := awaitPortReady(t, namespace, "a").Status.PortID
 		t.Cleanup(func() { _, _ = c.client.Delete(contextOf(t), c.client.ServiceURL("ports", id), nil) })
 		c.update("ports", id, resource{"admin_state_up": false})
-		awaitPort(t, namespace, "a", metav1.ConditionTrue, cloudteamv1.ReasonDriftReported, "adminState is down")
+		awaitPort(t, namespace, "a", metav1.ConditionTrue, cloudteamv1.ReasonDriftDetected, "adminState is down")
 		removePort(t, namespace, "a")
 		wantFields(t, c.one("ports", "id="+id), resource{"description": "", "admin_state_up": false})
 		c.remove("ports", id)
@@ -280,7 +280,7 @@ func testPorts(t *testing.T, cloudName string) {
 		applyPort(t, namespace, "first", on(network))
 		awaitPortReady(t, namespace, "first")
 		applyPort(t, namespace, "second", on(network))
-		awaitPort(t, namespace, "second", metav1.ConditionFalse, cloudteamv1.ReasonNoAddresses, "allocationPools")
+		awaitPort(t, namespace, "second", metav1.ConditionFalse, cloudteamv1.ReasonAddressesExhausted, "allocationPools")
 		edit(t, namespace, network, `{"allocationPools":[{"start":"192.168.0.10","end":"192.168.0.11"}]}`)
 		second := awaitPortReady(t, namespace, "second")
 		if second.Status.Addresses[0].Address != "192.168.0.11/16" {

@@ -122,7 +122,7 @@ func testProperties(
 			}
 			annotate(t, namespace, name, cloudteamv1.AnnotationPaused, "null")
 			refused := awaitCondition(t, namespace, name, cloudteamv1.ConditionStalled, metav1.ConditionTrue,
-				cloudteamv1.ReasonRefused)
+				cloudteamv1.ReasonRejected)
 			const says = "Please set router admin_state_up to False"
 			wantMessage(t, refused, says)
 			c.update("routers", id, resource{"admin_state_up": false})

@@ -163,7 +163,7 @@ func testExistingRouter(t *testing.T, w *routed) {
 
 	apply(t, w.namespace, clashing, w.spec("10.42.0.0/16", existing))
 	stalled := awaitCondition(t, w.namespace, clashing, cloudteamv1.ConditionStalled, metav1.ConditionTrue,
-		cloudteamv1.ReasonRefused)
+		cloudteamv1.ReasonRejected)
 	for _, named := range []string{w.name, clashing, "10.42.0.0/16", "10.42.0.0/24"} {
 		wantMessage(t, stalled, named)
 	}
@@ -196,12 +196,12 @@ func testMissingRouter(t *testing.T, w *routed) {
 	refused := func() *cloudteamv1.Network {
 		t.Helper()
 		obj := awaitCondition(t, w.namespace, w.name, cloudteamv1.ConditionStalled, metav1.ConditionTrue,
-			cloudteamv1.ReasonRefused)
+			cloudteamv1.ReasonRejected)
 		wantMessage(t, obj, missing)
 		return obj
 	}
 	network := refused().Status.NetworkID
-	awaitEvent(t, w.namespace, w.name, cloudteamv1.ReasonRefused, missing)
+	awaitEvent(t, w.namespace, w.name, cloudteamv1.ReasonRejected, missing)
 	edit(t, w.namespace, w.name, `{"dnsServers":["10.47.0.53"]}`)
 	refused()
 	wantFields(t, w.c.one("subnets", "network_id="+network), resource{"dns_nameservers": []any{"10.47.0.53"}})

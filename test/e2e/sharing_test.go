@@ -155,8 +155,8 @@ func testSharing(
 			spec.QoSPolicy = "nowhere"
 			apply(t, namespace, name, spec)
 			told := awaitCondition(t, namespace, name, cloudteamv1.ConditionStalled, metav1.ConditionTrue,
-				cloudteamv1.ReasonRefused)
-			awaitEvent(t, namespace, name, cloudteamv1.ReasonRefused, `spec.qosPolicy: "nowhere" is neither the id nor`)
+				cloudteamv1.ReasonRejected)
+			awaitEvent(t, namespace, name, cloudteamv1.ReasonRejected, `spec.qosPolicy: "nowhere" is neither the id nor`)
 			id := told.Status.NetworkID
 			wantFields(t, c.one("networks", "name="+name), resource{"id": id, "qos_policy_id": nil})
 			edit(t, namespace, name, `{"qosPolicy":null}`)
@@ -172,8 +172,8 @@ func testSharing(
 			spec.AdditionalSubnets = []cloudteamv1.SubnetSpec{{SubnetPool: "nowhere"}}
 			apply(t, namespace, name, spec)
 			told := awaitCondition(t, namespace, name, cloudteamv1.ConditionStalled, metav1.ConditionTrue,
-				cloudteamv1.ReasonRefused)
-			awaitEvent(t, namespace, name, cloudteamv1.ReasonRefused,
+				cloudteamv1.ReasonRejected)
+			awaitEvent(t, namespace, name, cloudteamv1.ReasonRejected,
 				`spec.additionalSubnets[0].subnetPool: "nowhere" is neither the id nor`)
 			id := told.Status.NetworkID
 			wantFields(t, c.one("subnets", "network_id="+id), resource{"cidr": spec.CIDR})

@@ -34,7 +34,7 @@ func TestStoredNetworkThatBreaksNewRule(t *testing.T) {
 	c := open(t, "tenant")
 
 	stalled := awaitCondition(t, namespace, name, cloudteamv1.ConditionStalled, metav1.ConditionTrue,
-		cloudteamv1.ReasonRefused)
+		cloudteamv1.ReasonRejected)
 	const why = "subnet fd00:0:b::/64 has ipv6AddressMode slaac and no ipv6RAMode"
 	wantMessage(t, stalled, why)
 	network := stalled.Status.NetworkID

@@ -68,8 +68,8 @@ func testSubnetPools(t *testing.T, c *cloud, namespace, name string) {
 	apply(t, namespace, second, spec)
 	awaitReady(t, namespace, second)
 	apply(t, namespace, third, spec)
-	awaitCondition(t, namespace, third, cloudteamv1.ConditionReady, metav1.ConditionFalse, cloudteamv1.ReasonNoAddresses)
-	awaitEvent(t, namespace, third, cloudteamv1.ReasonNoAddresses, `Free a range of subnet pool "`+name+`-four"`)
+	awaitCondition(t, namespace, third, cloudteamv1.ConditionReady, metav1.ConditionFalse, cloudteamv1.ReasonAddressesExhausted)
+	awaitEvent(t, namespace, third, cloudteamv1.ReasonAddressesExhausted, `Free a range of subnet pool "`+name+`-four"`)
 	remove(t, namespace, second)
 	awaitReady(t, namespace, third)
 	remove(t, namespace, third)
@@ -83,8 +83,8 @@ func testSubnetPools(t *testing.T, c *cloud, namespace, name string) {
 
 	missing := cloudteamv1.NetworkSpec{SubnetSpec: cloudteamv1.SubnetSpec{SubnetPool: name + "-missing"}}
 	apply(t, namespace, name, missing)
-	awaitCondition(t, namespace, name, cloudteamv1.ConditionStalled, metav1.ConditionTrue, cloudteamv1.ReasonRefused)
-	awaitEvent(t, namespace, name, cloudteamv1.ReasonRefused, name+"-missing")
+	awaitCondition(t, namespace, name, cloudteamv1.ConditionStalled, metav1.ConditionTrue, cloudteamv1.ReasonRejected)
+	awaitEvent(t, namespace, name, cloudteamv1.ReasonRejected, name+"-missing")
 	remove(t, namespace, name)
 
 	long := cloudteamv1.NetworkSpec{SubnetSpec: cloudteamv1.SubnetSpec{SubnetPool: four.id(), PrefixLength: new(int32(4))}}

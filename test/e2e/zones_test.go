@@ -52,10 +52,10 @@ func testZones(
 			spec.AvailabilityZoneHints = []string{"east", "nowhere"}
 			apply(t, namespace, name, spec)
 			stalled := awaitCondition(t, namespace, name, cloudteamv1.ConditionStalled, metav1.ConditionTrue,
-				cloudteamv1.ReasonRefused)
+				cloudteamv1.ReasonRejected)
 			const says = "AvailabilityZone nowhere could not be found"
 			wantMessage(t, stalled, says)
-			awaitEvent(t, namespace, name, cloudteamv1.ReasonRefused, says)
+			awaitEvent(t, namespace, name, cloudteamv1.ReasonRejected, says)
 			edit(t, namespace, name, `{"availabilityZoneHints":null}`)
 			id := awaitReady(t, namespace, name).Status.NetworkID
 			wantFields(t, c.one("networks", "id="+id), resource{"availability_zone_hints": []any{}})

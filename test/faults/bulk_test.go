@@ -20,7 +20,7 @@ func bulks() map[string]scenario {
 					w.createNetwork(w.namespace, "bad", "10.99.0.0/24", "none",
 						func(spec *cloudteamv1.NetworkSpec) { spec.MTU = &tooLarge })
 				})
-				w.awaitStalled("bad", cloudteamv1.ReasonRefused)
+				w.awaitStalled("bad", cloudteamv1.ReasonRejected)
 				w.removeCrowd(append(names, "bad"))
 				w.life()
 			},

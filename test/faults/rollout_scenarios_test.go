@@ -130,11 +130,11 @@ func (w *world) awaitShort(name string, running int) {
 			return fmt.Errorf("of Deployment %s run %d of %d Pods, want %d", name, len(pods)-len(short), len(pods), running)
 		}
 		for _, pod := range short {
-			if err := w.podSays(&pod, cloudteamv1.ReasonPortsFailing, "address"); err != nil {
+			if err := w.podSays(&pod, cloudteamv1.ReasonPortsFailed, "address"); err != nil {
 				return err
 			}
 		}
-		return w.deploymentSays(name, cloudteamv1.ReasonPortsFailing, "address")
+		return w.deploymentSays(name, cloudteamv1.ReasonPortsFailed, "address")
 	})
 }
 
@@ -188,7 +188,7 @@ func (w *world) awaitPodSays(name, text string) {
 		if err != nil {
 			return err
 		}
-		return w.podSays(pod, cloudteamv1.ReasonPortsFailing, text)
+		return w.podSays(pod, cloudteamv1.ReasonPortsFailed, text)
 	})
 }
 
@@ -240,9 +240,9 @@ func handsOnPorts() map[string]scenario {
 					"fixed_ips": []harness.Resource{{"ip_address": netip.MustParsePrefix(had.IPs[0]).Addr().String()}},
 				})
 				w.start()
-				w.awaitPodSays(pod.Name, cloudteamv1.ReasonAddressTaken)
+				w.awaitPodSays(pod.Name, cloudteamv1.ReasonAddressInUse)
 				w.await(func() error {
-					return w.deploymentSays(deploymentName, cloudteamv1.ReasonPortsFailing, cloudteamv1.ReasonAddressTaken)
+					return w.deploymentSays(deploymentName, cloudteamv1.ReasonPortsFailed, cloudteamv1.ReasonAddressInUse)
 				})
 				w.kill(pod.Name)
 				w.awaitRest(replicas)
@@ -353,7 +353,7 @@ func interruptedRollouts() map[string]scenario {
 			away := w.neutron.Break(always, 0, refuse(http.StatusServiceUnavailable))
 			w.roll("away")
 			w.awaitHits(away, 4)
-			w.await(func() error { return w.deploymentSays(deploymentName, cloudteamv1.ReasonPortsFailing, "503") })
+			w.await(func() error { return w.deploymentSays(deploymentName, cloudteamv1.ReasonPortsFailed, "503") })
 			away.Mend()
 			w.awaitRest(replicas)
 			w.restOfRollout()

@@ -620,7 +620,7 @@ func TestDeploymentController(t *testing.T) {
 			w.awaitEvents("Warning NetworkNotFound")
 			w.network("blue")
 			w.awaitPorts("web-blue-0", "web-green-0")
-			w.awaitCondition("False WaitingForPorts")
+			w.awaitCondition("False PortsNotReady")
 			w.report("", "web-blue-0")
 			w.awaitCondition("True Allocated")
 			w.awaitEvents("Warning NetworkNotFound", "Normal Allocated")
@@ -679,14 +679,14 @@ func TestDeploymentController(t *testing.T) {
 			w.deploy("blue", 3)
 			w.awaitPorts(pool(3)...)
 			w.report("", "web-blue-0")
-			w.report("NoAddresses", "web-blue-1")
-			const one = "1 of 3 ports cannot be created; web-blue-1: NoAddresses: it says why"
-			if diff := cmp.Diff(one, w.awaitCondition("False PortsFailing")); diff != "" {
+			w.report("AddressesExhausted", "web-blue-1")
+			const one = "1 of 3 ports cannot be created; web-blue-1: AddressesExhausted: it says why"
+			if diff := cmp.Diff(one, w.awaitCondition("False PortsFailed")); diff != "" {
 				t.Errorf("message (-want +got):\n%s", diff)
 			}
-			w.report("NoAddresses", "web-blue-2")
+			w.report("AddressesExhausted", "web-blue-2")
 			eventually(w.t, func() error {
-				if got := w.awaitCondition("False PortsFailing"); !strings.HasPrefix(got, "2 of 3 ports") {
+				if got := w.awaitCondition("False PortsFailed"); !strings.HasPrefix(got, "2 of 3 ports") {
 					return errors.New(got)
 				}
 				return nil
@@ -695,7 +695,7 @@ func TestDeploymentController(t *testing.T) {
 			w.awaitPorts(pool(4)...)
 			w.report("", pool(4)...)
 			w.awaitCondition("True Allocated")
-			w.awaitEvents("Warning PortsFailing", "Normal Allocated")
+			w.awaitEvents("Warning PortsFailed", "Normal Allocated")
 			w.quiet()
 		},
 		"a quota is told, and what it allows is made": func(t *testing.T, w *poolWorld) {
@@ -712,7 +712,7 @@ func TestDeploymentController(t *testing.T) {
 			w.ok(err)
 			w.network("blue")
 			w.deploy("blue", 50)
-			got := w.awaitCondition("False PortsFailing")
+			got := w.awaitCondition("False PortsFailed")
 			if !strings.Contains(got, "of 50 ports cannot be created") || !strings.Contains(got, "exceeded quota: few") {
 				t.Errorf("the message is %q", got)
 			}
@@ -722,7 +722,7 @@ func TestDeploymentController(t *testing.T) {
 			if n := w.traffic.count("POST networkports"); n > 20 {
 				t.Errorf("%d creates were tried against a quota of 3", n)
 			}
-			w.awaitEvents("Warning PortsFailing")
+			w.awaitEvents("Warning PortsFailed")
 			w.scale(3)
 			w.report("", slices.Collect(maps.Keys(w.ports()))...)
 			w.awaitCondition("True Allocated")

@@ -209,10 +209,10 @@ func TestPodOfNobody(t *testing.T) {
 				return nil
 			})
 			w.create(newPod("web", "net"))
-			if message := w.awaitCondition("web", "False PortsFailing"); !strings.Contains(message, "no-ports") {
+			if message := w.awaitCondition("web", "False PortsFailed"); !strings.Contains(message, "no-ports") {
 				t.Errorf("the message is %q", message)
 			}
-			w.awaitEvents("web", "Warning PortsFailing")
+			w.awaitEvents("web", "Warning PortsFailed")
 			if err := quotas.Delete(t.Context(), "no-ports", metav1.DeleteOptions{}); err != nil {
 				t.Fatal(err)
 			}
@@ -235,7 +235,7 @@ func TestPodOfNobody(t *testing.T) {
 				t.Fatal(err)
 			}
 			w.patchPod("web", `{"metadata":{"labels":{"look":"again"}}}`)
-			if message := w.awaitCondition("web", "False PortsFailing"); !strings.Contains(message, name) {
+			if message := w.awaitCondition("web", "False PortsFailed"); !strings.Contains(message, name) {
 				t.Errorf("the message is %q", message)
 			}
 		},
@@ -571,25 +571,25 @@ func TestPodOfDeployment(t *testing.T) {
 			deployment, set := w.deployment("web")
 			w.pool(deployment, "net", 0)
 			w.create(newPod("a", "net", of(set)))
-			w.failPort("web-net-0", "NoAddresses", "there are none left")
-			message := w.awaitCondition("a", "False PortsFailing")
-			if want := `NetworkPort "web-net-0": NoAddresses: there are none left`; message != want {
+			w.failPort("web-net-0", "AddressesExhausted", "there are none left")
+			message := w.awaitCondition("a", "False PortsFailed")
+			if want := `NetworkPort "web-net-0": AddressesExhausted: there are none left`; message != want {
 				t.Errorf("the message is %q, want %q", message, want)
 			}
-			w.awaitEvents("a", "Warning PortsFailing")
+			w.awaitEvents("a", "Warning PortsFailed")
 			w.awaitRest(1)
 			w.readyPort("web-net-0")
 			w.awaitAllocated("a", 1)
 			w.awaitCondition("a", "True Allocated")
-			w.awaitEvents("a", "Normal Allocated", "Warning PortsFailing")
+			w.awaitEvents("a", "Normal Allocated", "Warning PortsFailed")
 			w.awaitRest(1)
 		},
 		"a wait that lasts is told": func(t *testing.T, w *podWorld) {
 			w.start(4)
 			deployment, set := w.deployment("web")
 			w.create(newPod("a", "net", of(set)))
-			w.awaitCondition("a", "False WaitingForPorts")
-			w.awaitEvents("a", "Warning WaitingForPorts")
+			w.awaitCondition("a", "False PortsNotReady")
+			w.awaitEvents("a", "Warning PortsNotReady")
 			w.pool(deployment, "net", 0)
 			w.readyPort("web-net-0")
 			w.awaitAllocated("a", 1)
@@ -625,7 +625,7 @@ func TestPodOfDeployment(t *testing.T) {
 			if err := w.setPort(t.Context(), "web-net-0", status); err != nil {
 				t.Fatal(err)
 			}
-			if message := w.awaitCondition("a", "False PortsFailing"); !strings.Contains(message, "another port in Neutron") {
+			if message := w.awaitCondition("a", "False PortsFailed"); !strings.Contains(message, "another port in Neutron") {
 				t.Errorf("the message is %q", message)
 			}
 			if err := w.setPort(t.Context(), "web-net-0", readyStatus(1, "it is back")); err != nil {
@@ -637,7 +637,7 @@ func TestPodOfDeployment(t *testing.T) {
 				t.Fatal(err)
 			}
 			w.readyPort("web-net-1")
-			if message := w.awaitCondition("a", "False PortsFailing"); !strings.Contains(message, "is gone") {
+			if message := w.awaitCondition("a", "False PortsFailed"); !strings.Contains(message, "is gone") {
 				t.Errorf("the message is %q", message)
 			}
 			w.awaitRest(1)
@@ -804,7 +804,7 @@ func TestPodDeclarations(t *testing.T) {
 			w.patchPod("web", fmt.Sprintf(`{"metadata":{"annotations":{%q:"net"}}}`, selection.Annotation))
 			w.awaitAllocated("web", 1)
 			w.awaitCondition("web", "True Allocated")
-			w.awaitEvents("web", "Normal Allocated", "Warning InvalidNetworks", "Warning WaitingForPorts")
+			w.awaitEvents("web", "Normal Allocated", "Warning InvalidNetworks", "Warning PortsNotReady")
 		},
 		"a Pod on its host's network has no interfaces": func(t *testing.T, w *podWorld) {
 			w.create(newPod("web", "net", func(p *corev1.Pod) { p.Spec.HostNetwork = true }))
@@ -816,10 +816,10 @@ func TestPodDeclarations(t *testing.T) {
 			w.servePorts()
 			w.create(newPod("web", "net", onNode))
 			w.awaitAllocated("web", 1)
-			if message := w.awaitCondition("web", "False NotGated"); !strings.Contains(message, "config/admission") {
+			if message := w.awaitCondition("web", "False SchedulingGateMissing"); !strings.Contains(message, "config/admission") {
 				t.Errorf("the message is %q", message)
 			}
-			w.awaitEvents("web", "Warning NotGated")
+			w.awaitEvents("web", "Warning SchedulingGateMissing")
 			w.awaitRest(1)
 		},
 		"the mirror of a static Pod is left alone": func(t *testing.T, w *podWorld) {

@@ -53,7 +53,7 @@ func (w *world) leadsTo(reference *cloudteamv1.CloudReference) string {
 func (w *world) In(ref managed.CloudRef, _ bool) (managed.Inventory, error) {
 	project := w.leadsTo(&cloudteamv1.CloudReference{SecretName: ref.Secret, Name: ref.Entry})
 	if project == "" {
-		return nil, managed.Waits(controller.Stalled(cloudteamv1.ReasonCredentialsUnusable, "there is no Secret "+ref.Secret))
+		return nil, managed.Waits(controller.Stalled(cloudteamv1.ReasonCredentialsUnavailable, "there is no Secret "+ref.Secret))
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()

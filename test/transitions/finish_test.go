@@ -57,7 +57,7 @@ func (s *sequence) mendNetwork(t *rapid.T, n *madeNetwork, ports []*madePort) (m
 	if deleted || ready.Reason == cloudteamv1.ReasonInUse {
 		for _, p := range ports {
 			// A subnet that is no longer declared may have the address of a port about which nothing is done.
-			stuck := p.resource != nil && (p.invalid() || p.is(cloudteamv1.ReasonRefused))
+			stuck := p.resource != nil && (p.invalid() || p.is(cloudteamv1.ReasonRejected))
 			if p.on == n && p.object.DeletionTimestamp == nil && (deleted || stuck) {
 				s.endPortOf(t, p)
 				mended = append(mended, "a port that keeps something from going")
@@ -109,18 +109,18 @@ func (s *sequence) mendSpec(
 			t.Fatalf("Network %s is Forbidden, and asks for nothing that is: %+v", n.slot, n.object.Status.Conditions)
 		}
 		mended = append(mended, "what takes an administrator")
-	case reason == cloudteamv1.ReasonImportDiffers && !n.object.Observes():
+	case reason == cloudteamv1.ReasonImportMismatch && !n.object.Observes():
 		spec.Import.Overwrite = true
 		mended = append(mended, "an import that differs")
-	case reason == cloudteamv1.ReasonDriftReported && !n.object.Observes():
+	case reason == cloudteamv1.ReasonDriftDetected && !n.object.Observes():
 		s.holdDrift(t, n)
 		spec.DriftPolicy = cloudteamv1.DriftPolicyCorrect
 		mended = append(mended, "drift that is reported")
-	case reason == cloudteamv1.ReasonAddressTaken:
+	case reason == cloudteamv1.ReasonAddressInUse:
 		spec.Router = nil
 		mended = append(mended, "a gateway's address that a port has")
 	}
-	if reason == cloudteamv1.ReasonRefused && n.isOfAnotherKind() {
+	if reason == cloudteamv1.ReasonRejected && n.isOfAnotherKind() {
 		// It was to be another router, and nobody waited for the former to go.
 		spec.Router.HA, spec.Router.Distributed = nil, nil
 		mended = append(mended, "a router of another kind")
@@ -200,7 +200,7 @@ func (s *sequence) mendPort(t *rapid.T, p *madePort) (mended []string) {
 	case p.is(cloudteamv1.ReasonForbidden): // Only an administrator, who has given it another MAC, could give it back.
 		s.endPortOf(t, p)
 		return []string{"a port whose MAC an administrator has changed"}
-	case p.excluded() && p.is(cloudteamv1.ReasonWaitingForNetwork) && addressesOf(p.resource) == "":
+	case p.excluded() && p.is(cloudteamv1.ReasonNetworkNotReady) && addressesOf(p.resource) == "":
 		// Others took the address, and the subnet that it was in is for others by now.
 		s.endPortOf(t, p)
 		return []string{"a port without the address that it would have kept"}
@@ -209,7 +209,7 @@ func (s *sequence) mendPort(t *rapid.T, p *madePort) (mended []string) {
 		return []string{"a port whose Network is gone"}
 	}
 	spec := *p.object.Spec.DeepCopy()
-	if p.is(cloudteamv1.ReasonDriftReported) {
+	if p.is(cloudteamv1.ReasonDriftDetected) {
 		spec.DriftPolicy = cloudteamv1.DriftPolicyCorrect
 		mended = append(mended, "drift of a port that is reported")
 	}

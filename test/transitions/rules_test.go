@@ -344,12 +344,12 @@ func asSet(list any) []string {
 func ignoreLeft(states state, ports []*madePort) {
 	for _, p := range ports {
 		object, exists := states["NetworkPort "+p.String()]
-		if exists && p.object.Status.PortID != "" && (p.invalid() || p.is(cloudteamv1.ReasonRefused)) {
+		if exists && p.object.Status.PortID != "" && (p.invalid() || p.is(cloudteamv1.ReasonRejected)) {
 			status, _ := object["status"].(map[string]any)
 			left := map[string]any{"spec": object["spec"], "conditions": status["conditions"]}
 			leavesGroups := slices.Contains(p.object.Spec.IgnoreDrift, "securityGroups") ||
 				p.object.Spec.DriftPolicy == cloudteamv1.DriftPolicyReport
-			if p.is(cloudteamv1.ReasonRefused) && leavesGroups {
+			if p.is(cloudteamv1.ReasonRejected) && leavesGroups {
 				delete(left, "conditions") // What keepPort has made of the other is left so, and not tried.
 			}
 			states["NetworkPort "+p.String()] = left

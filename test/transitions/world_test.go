@@ -373,12 +373,12 @@ func atWork(kind string, object metav1.Object, status cloudteamv1.ResourceStatus
 		return nil
 	case ready.Reason == cloudteamv1.ReasonPaused, isPaused(object) && !observes(object):
 		return fmt.Errorf("%s: its annotation was not seen yet", name)
-	case object.GetDeletionTimestamp() == nil && (ready.Reason == cloudteamv1.ReasonWaitingForNetwork ||
+	case object.GetDeletionTimestamp() == nil && (ready.Reason == cloudteamv1.ReasonNetworkNotReady ||
 		ready.Reason == cloudteamv1.ReasonImportNotFound):
 		return nil
 	case ready.Reason == cloudteamv1.ReasonInUse && object.GetDeletionTimestamp() != nil:
 		return nil // or Stalled: what is in use is kept as declared, where the cloud does not refuse that
-	case ready.Reason == cloudteamv1.ReasonInUse, ready.Reason == cloudteamv1.ReasonAddressTaken:
+	case ready.Reason == cloudteamv1.ReasonInUse, ready.Reason == cloudteamv1.ReasonAddressInUse:
 		return fmt.Errorf("%s: %w: %s", name, errForPeople, ready.Message)
 	case object.GetDeletionTimestamp() != nil && !meta.IsStatusConditionTrue(status.Conditions, cloudteamv1.ConditionStalled):
 		return fmt.Errorf("%s: it is being deleted: %+v", name, status.Conditions)

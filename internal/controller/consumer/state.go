@@ -35,7 +35,7 @@ func StateOf(port *cloudteamv1.NetworkPort) PortState {
 		return PortUsable
 	}
 	switch ready.Reason {
-	case cloudteamv1.ReasonWaitingForNetwork, cloudteamv1.ReasonChanging, cloudteamv1.ReasonThrottled:
+	case cloudteamv1.ReasonNetworkNotReady, cloudteamv1.ReasonConflict, cloudteamv1.ReasonRateLimited:
 		return PortPending
 	}
 	return PortFailing

@@ -90,13 +90,13 @@ func TestStateOf(t *testing.T) {
 	}{
 		"a port without a condition is being made":      {want: PortPending},
 		"one that is Ready is usable":                   {conditions: ready("True", "Available"), want: PortUsable},
-		"one with drift that is left is usable":         {conditions: ready("True", "DriftReported"), want: PortUsable},
-		"one that waits for its Network is being made":  {conditions: ready("False", "WaitingForNetwork"), want: PortPending},
-		"one that somebody else changes is being made":  {conditions: ready("False", "Changing"), want: PortPending},
-		"one whose cloud asks to wait is being made":    {conditions: ready("False", "Throttled"), want: PortPending},
-		"one on a network without free addresses fails": {conditions: ready("False", "NoAddresses"), want: PortFailing},
+		"one with drift that is left is usable":         {conditions: ready("True", "DriftDetected"), want: PortUsable},
+		"one that waits for its Network is being made":  {conditions: ready("False", "NetworkNotReady"), want: PortPending},
+		"one that somebody else changes is being made":  {conditions: ready("False", "Conflict"), want: PortPending},
+		"one whose cloud asks to wait is being made":    {conditions: ready("False", "RateLimited"), want: PortPending},
+		"one on a network without free addresses fails": {conditions: ready("False", "AddressesExhausted"), want: PortFailing},
 		"one whose cloud does not answer fails":         {conditions: ready("False", "CloudUnavailable"), want: PortFailing},
-		"one that is not known to be Ready fails":       {conditions: ready("Unknown", "Failed"), want: PortFailing},
+		"one that is not known to be Ready fails":       {conditions: ready("Unknown", "ReconcileFailed"), want: PortFailing},
 		"one that is Ready without an id is not yet told": {
 			ready("True", "Available"), func(s *cloudteamv1.NetworkPortStatus) { s.PortID = "" }, PortPending},
 		"one that is Ready without a MAC is not yet told": {

@@ -69,7 +69,7 @@ func TestBindings(t *testing.T) {
 		},
 		"a port that is not usable, is being deleted or was deleted is not bound": {
 			situation: situation{networks: "blue", replicas: 3, pods: []string{"a", "b", "c"}, ports: []string{
-				"web-blue-0 failing:NoAddresses", "web-blue-1 ready going", "web-blue-2 ready"},
+				"web-blue-0 failing:AddressesExhausted", "web-blue-1 ready going", "web-blue-2 ready"},
 				edit: with(func(o *observed) { o.deleted = map[types.UID]bool{"uid-web-blue-2": true} })},
 		},
 		"a Pod that asks for a network twice gets two ports": {

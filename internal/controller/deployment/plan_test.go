@@ -363,7 +363,7 @@ func TestPlan(t *testing.T) {
 		},
 		"a port that fails is not kept": {
 			situation{networks: "blue", replicas: 1, edit: cooling,
-				ports: []string{"web-blue-0 ready", "web-blue-1 failing:NoAddresses", "web-blue-2"}}, nil, []string{"web-blue-1"},
+				ports: []string{"web-blue-0 ready", "web-blue-1 failing:AddressesExhausted", "web-blue-2"}}, nil, []string{"web-blue-1"},
 		},
 		"what is declared no more is not kept": {
 			situation{networks: "green", replicas: 1, edit: cooling, ports: []string{"web-blue-0 ready", "web-green-0 on:green"}},
@@ -510,40 +510,40 @@ func TestVerdict(t *testing.T) {
 		},
 		"the lowest of the ports that fail is named": {
 			situation{networks: "blue", replicas: 4, ports: []string{
-				"web-blue-10 failing:QuotaExceeded", "web-blue-9 failing:NoAddresses", "web-blue-0 ready", "web-blue-1"}},
-			verdict{reason: "PortsFailing", total: 4,
-				message: "2 of 4 ports cannot be created; web-blue-9: NoAddresses: it says why"},
+				"web-blue-10 failing:QuotaExceeded", "web-blue-9 failing:AddressesExhausted", "web-blue-0 ready", "web-blue-1"}},
+			verdict{reason: "PortsFailed", total: 4,
+				message: "2 of 4 ports cannot be created; web-blue-9: AddressesExhausted: it says why"},
 		},
 		"ports that were made and fail now": {
 			situation{networks: "blue", replicas: 1, ports: []string{"web-blue-0 ready failing:Blocked"}},
-			verdict{reason: "PortsFailing", total: 1, message: "1 of 1 ports are failing; web-blue-0: Blocked: it says why"},
+			verdict{reason: "PortsFailed", total: 1, message: "1 of 1 ports are failing; web-blue-0: Blocked: it says why"},
 		},
 		"a network of another namespace that does not allow it": {
 			situation{networks: "other/blue", replicas: 1, edit: func(o *observed) {
 				port := portOf(o.deployment, "web-blue-0", consumer.Request{Network: cache.NewObjectName("other", "blue")})
-				port.Status.Conditions = []metav1.Condition{{Type: "Ready", Status: "False", Reason: "NotAllowed", Message: "why"}}
+				port.Status.Conditions = []metav1.Condition{{Type: "Ready", Status: "False", Reason: "NamespaceNotAllowed", Message: "why"}}
 				o.ports = append(o.ports, port)
 			}},
-			verdict{reason: "NotAllowed", total: 1, message: "1 of 1 ports cannot be created; web-blue-0: NotAllowed: why"},
+			verdict{reason: "NamespaceNotAllowed", total: 1, message: "1 of 1 ports cannot be created; web-blue-0: NamespaceNotAllowed: why"},
 		},
 		"what passes is no failure": {
 			situation{networks: "blue", replicas: 3, ports: []string{
-				"web-blue-0 failing:WaitingForNetwork", "web-blue-1 failing:Changing", "web-blue-2 failing:Throttled"}},
+				"web-blue-0 failing:NetworkNotReady", "web-blue-1 failing:Conflict", "web-blue-2 failing:RateLimited"}},
 			verdict{total: 3},
 		},
 		"a Network that is stalled does not pass": {
 			situation{networks: "blue", replicas: 1, stalled: []string{"team/blue"},
-				ports: []string{"web-blue-0 failing:WaitingForNetwork"}},
-			verdict{reason: "PortsFailing", total: 1,
-				message: "1 of 1 ports cannot be created; web-blue-0: WaitingForNetwork: it says why"},
+				ports: []string{"web-blue-0 failing:NetworkNotReady"}},
+			verdict{reason: "PortsFailed", total: 1,
+				message: "1 of 1 ports cannot be created; web-blue-0: NetworkNotReady: it says why"},
 		},
 		"an address that is still to be given up is waited for": {
 			situation{networks: `[{"name":"blue","ips":["10.0.0.5"]}]`, replicas: 1,
 				ports: []string{"web-blue-0 ready going ip:10.0.0.5"}}, verdict{total: 1},
 		},
 		"ports that go do not count as failing": {
-			situation{networks: "blue", replicas: 1, ports: []string{"web-blue-0 ready", "web-blue-1 failing:Failed",
-				"web-blue-2 failing:Failed going"}},
+			situation{networks: "blue", replicas: 1, ports: []string{"web-blue-0 ready", "web-blue-1 failing:ReconcileFailed",
+				"web-blue-2 failing:ReconcileFailed going"}},
 			verdict{total: 1, settled: true},
 		},
 	} {

@@ -30,7 +30,7 @@ func (m *memory) verdict(planned verdict, err error) (say verdict, known bool) {
 	case say.reason != "" && !aboutPorts(say.reason):
 		return say, true // the declaration is wrong, whatever the writes say
 	case m.refused.err != nil && !m.creates.due.IsZero():
-		say.reason = cloudteamv1.ReasonPortsFailing
+		say.reason = cloudteamv1.ReasonPortsFailed
 		say.message = fmt.Sprintf("%d of %d ports cannot be created; the API server refuses them: %s; %s",
 			m.refused.ports, say.total, m.refused.err, remedy(m.refused.err))
 		return say, true
@@ -50,7 +50,7 @@ func remedy(refused error) string {
 
 // aboutPorts reports whether a reason is about single ports, whose number is in the message.
 func aboutPorts(reason string) bool {
-	return reason == cloudteamv1.ReasonPortsFailing || reason == cloudteamv1.ReasonNotAllowed
+	return reason == cloudteamv1.ReasonPortsFailed || reason == cloudteamv1.ReasonNamespaceNotAllowed
 }
 
 // conditionOf gives a Deployment's condition ConditionNetworksReady, nil if it has none.
@@ -81,7 +81,7 @@ func nextCondition(deployment *appsv1.Deployment, say verdict, now time.Time) *a
 	case !complains(deployment):
 		return nil
 	case !say.settled:
-		next.Reason, next.Message = cloudteamv1.ReasonWaitingForPorts,
+		next.Reason, next.Message = cloudteamv1.ReasonPortsNotReady,
 			"Ports are being created. kubectl get networkports shows their progress."
 	default:
 		next.Status, next.Reason, next.Message = corev1.ConditionTrue, cloudteamv1.ReasonAllocated, "All ports are Ready."
@@ -130,7 +130,7 @@ func (c *Controller) report(
 	switch {
 	case next.Status == corev1.ConditionTrue:
 		c.recorder.Event(about, corev1.EventTypeNormal, next.Reason, next.Message)
-	case next.Reason != cloudteamv1.ReasonWaitingForPorts && !sameTrouble(was, next):
+	case next.Reason != cloudteamv1.ReasonPortsNotReady && !sameTrouble(was, next):
 		c.recorder.Event(about, corev1.EventTypeWarning, next.Reason, next.Message)
 	}
 	return 0, nil

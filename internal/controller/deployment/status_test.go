@@ -41,18 +41,18 @@ func TestNextCondition(t *testing.T) {
 			condition("False", "NetworkNotFound", "m", earlier), verdict{reason: "NetworkNotFound", message: "m"}, nil,
 		},
 		"another reason is no transition": {
-			condition("False", "NetworkNotFound", "m", earlier), verdict{reason: "PortsFailing", message: "n"},
-			condition("False", "PortsFailing", "n", earlier),
+			condition("False", "NetworkNotFound", "m", earlier), verdict{reason: "PortsFailed", message: "n"},
+			condition("False", "PortsFailed", "n", earlier),
 		},
 		"once it is over, ports are waited for": {
 			condition("False", "NetworkNotFound", "m", earlier), verdict{total: 2},
-			condition("False", "WaitingForPorts", waiting, earlier),
+			condition("False", "PortsNotReady", waiting, earlier),
 		},
 		"which is said once, too": {
-			condition("False", "WaitingForPorts", waiting, earlier), verdict{total: 2}, nil,
+			condition("False", "PortsNotReady", waiting, earlier), verdict{total: 2}, nil,
 		},
 		"until all are there": {
-			condition("False", "WaitingForPorts", waiting, earlier), verdict{total: 2, settled: true},
+			condition("False", "PortsNotReady", waiting, earlier), verdict{total: 2, settled: true},
 			condition("True", "Allocated", "All ports are Ready.", metav1.NewTime(now)),
 		},
 		"or none are wanted": {
@@ -63,8 +63,8 @@ func TestNextCondition(t *testing.T) {
 			condition("True", "Allocated", "All ports are Ready.", earlier), verdict{total: 2}, nil,
 		},
 		"what was well can fail again": {
-			condition("True", "Allocated", "All ports are Ready.", earlier), verdict{reason: "PortsFailing", message: "m"},
-			condition("False", "PortsFailing", "m", metav1.NewTime(now)),
+			condition("True", "Allocated", "All ports are Ready.", earlier), verdict{reason: "PortsFailed", message: "m"},
+			condition("False", "PortsFailed", "m", metav1.NewTime(now)),
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -85,7 +85,7 @@ func TestWhatIsToldOfWrites(t *testing.T) {
 	forbidden := apierrors.NewForbidden(resource, "web-blue-3", errors.New("exceeded quota: few"))
 	invalid := apierrors.NewInvalid(schema.GroupKind{Group: resource.Group, Kind: "NetworkPort"}, "web-blue-3", nil)
 	missing := verdict{reason: "NetworkNotFound", message: "m", total: 5}
-	failing := verdict{reason: "PortsFailing", message: "1 of 5 ports cannot be created", total: 5}
+	failing := verdict{reason: "PortsFailed", message: "1 of 5 ports cannot be created", total: 5}
 	failed := backoff{due: time.Unix(1, 0)}
 	refused := func(err error, ports int) memory {
 		return memory{creates: failed, refused: refusal{err, ports}}
@@ -116,13 +116,13 @@ func TestWhatIsToldOfWrites(t *testing.T) {
 		},
 		"a quota": {
 			nil, refused(forbidden, 2), failing,
-			verdict{reason: "PortsFailing", total: 5, message: "2 of 5 ports cannot be created; the API server refuses them: " +
+			verdict{reason: "PortsFailed", total: 5, message: "2 of 5 ports cannot be created; the API server refuses them: " +
 				`networkports.cloudteam.ztgame.com "web-blue-3" is forbidden: exceeded quota: few; ` +
 				"check the namespace's ResourceQuota and the controller's RBAC, or lower spec.replicas"}, true,
 		},
 		"a rule of the CRD": {
 			nil, refused(invalid, 5), verdict{total: 5},
-			verdict{reason: "PortsFailing", total: 5, message: "5 of 5 ports cannot be created; the API server refuses them: " +
+			verdict{reason: "PortsFailed", total: 5, message: "5 of 5 ports cannot be created; the API server refuses them: " +
 				`NetworkPort.cloudteam.ztgame.com "web-blue-3" is invalid; ` +
 				"correct the Pod template's annotation k8s.v1.cni.cncf.io/networks"}, true,
 		},

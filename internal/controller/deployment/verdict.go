@@ -112,9 +112,9 @@ func (o observed) failing(v *verdict, ports []*cloudteamv1.NetworkPort) {
 	}
 	first := slices.MinFunc(failing, consumer.CompareByName)
 	why := meta.FindStatusCondition(first.Status.Conditions, cloudteamv1.ConditionReady)
-	v.reason = cloudteamv1.ReasonPortsFailing
-	if why.Reason == cloudteamv1.ReasonNotAllowed {
-		v.reason = cloudteamv1.ReasonNotAllowed
+	v.reason = cloudteamv1.ReasonPortsFailed
+	if why.Reason == cloudteamv1.ReasonNamespaceNotAllowed {
+		v.reason = cloudteamv1.ReasonNamespaceNotAllowed
 	}
 	what := "cannot be created"
 	if made {
@@ -131,7 +131,7 @@ func (o observed) fails(port *cloudteamv1.NetworkPort) bool {
 		return true
 	}
 	condition := meta.FindStatusCondition(port.Status.Conditions, cloudteamv1.ConditionReady)
-	if condition == nil || condition.Reason != cloudteamv1.ReasonWaitingForNetwork {
+	if condition == nil || condition.Reason != cloudteamv1.ReasonNetworkNotReady {
 		return false
 	}
 	network := o.resolve(consumer.NetworkOf(port))

@@ -210,7 +210,7 @@ func TestACacheThatIsBehind(t *testing.T) {
 		inWorld(t, d, func(_ *testing.T, w *world) {
 			w.showPorts(d, 2, "")
 			w.mustSync("delete web-blue-1")
-			w.showPorts(d, 1, cloudteamv1.ReasonFailed) // which would go first, were there one too many
+			w.showPorts(d, 1, cloudteamv1.ReasonReconcileFailed) // which would go first, were there one too many
 			w.mustSync("patch web")
 		})
 	})
@@ -242,12 +242,12 @@ func TestAConditionWhoseNumbersMoveIsWrittenNowAndThen(t *testing.T) {
 	d := declaring("blue", 9)
 	inWorld(t, d, func(t *testing.T, w *world) {
 		w.showPorts(d, 9, "")
-		w.showPorts(d, 1, cloudteamv1.ReasonNoAddresses)
+		w.showPorts(d, 1, cloudteamv1.ReasonAddressesExhausted)
 		w.mustSync("patch web")
 		w.showWritten()
 		for n := range 8 {
 			<-time.After(100 * time.Millisecond)
-			w.showPorts(d, n+2, cloudteamv1.ReasonNoAddresses)
+			w.showPorts(d, n+2, cloudteamv1.ReasonAddressesExhausted)
 			if again := w.mustSync(); again <= 0 || again > countPause {
 				t.Errorf("it is looked at again after %s, want at most %s", again, countPause)
 			}
@@ -265,7 +265,7 @@ func TestAConditionWhoseNumbersMoveIsWrittenNowAndThen(t *testing.T) {
 			events = append(events, e)
 		}
 		want := []string{
-			"Warning PortsFailing 1 of 9 ports cannot be created; web-blue-0: NoAddresses: it says why",
+			"Warning PortsFailed 1 of 9 ports cannot be created; web-blue-0: AddressesExhausted: it says why",
 			"Normal Allocated All ports are Ready.",
 		}
 		if diff := cmp.Diff(want, events); diff != "" {
@@ -415,7 +415,7 @@ func TestAPoolThatCannotGrowBindsWhatItHas(t *testing.T) {
 	inWorld(t, d, func(t *testing.T, w *world) {
 		w.show(set)
 		w.show(pod)
-		w.showPorts(d, 1, cloudteamv1.ReasonNoAddresses)
+		w.showPorts(d, 1, cloudteamv1.ReasonAddressesExhausted)
 		w.refuse = func(what string) error {
 			if strings.HasPrefix(what, "create ") {
 				return errQuota

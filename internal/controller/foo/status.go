@@ -49,9 +49,9 @@ func taken(foo *v1alpha1.Foo, deployment *appsv1.Deployment) (controller.State, 
 // same cause MUST have the same text.
 func failed(err error) controller.State {
 	if apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) {
-		return controller.Stalled(v1alpha1.ReasonRefused, err.Error()+": change the spec. Retrying periodically.")
+		return controller.Stalled(v1alpha1.ReasonRejected, err.Error()+": change the spec. Retrying periodically.")
 	}
-	return controller.Reconciling(v1alpha1.ReasonFailed, err.Error()+". Retrying with backoff.")
+	return controller.Reconciling(v1alpha1.ReasonReconcileFailed, err.Error()+". Retrying with backoff.")
 }
 
 // inSync reports whether a condition's reason says that the Deployment matches the spec.

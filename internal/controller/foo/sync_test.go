@@ -345,8 +345,8 @@ func TestAChangedDeploymentNameLeavesNoOrphan(t *testing.T) {
 			w.api.Refuse(refusing("delete", forbidden("no")))
 			rename(w, "renamed")
 			w.syncFails()
-			w.wantState("Ready=False Reconciling=True Failed")
-			w.wantEvents("Normal Created", "Warning Failed")
+			w.wantState("Ready=False Reconciling=True ReconcileFailed")
+			w.wantEvents("Normal Created", "Warning ReconcileFailed")
 			w.api.Refuse(nil)
 			w.mustSync()
 			w.wantDeployments("renamed=1")
@@ -533,14 +533,14 @@ func TestFailuresAreToldOnceAndHeal(t *testing.T) {
 	}{
 		"a quota": {
 			"create", forbidden("quota"),
-			"Ready=False Reconciling=True Failed", "Warning Failed",
+			"Ready=False Reconciling=True ReconcileFailed", "Warning ReconcileFailed",
 		},
 		"a Deployment that the API server takes for invalid": {
 			"create", apierrors.NewInvalid(deployment, "example-foo", nil),
-			"Ready=False Stalled=True Refused", "Warning Refused",
+			"Ready=False Stalled=True Rejected", "Warning Rejected",
 		},
 		"an API server that is ill": {
-			"create", apierrors.NewInternalError(errors.New("ill")), "Ready=False Reconciling=True Failed", "Warning Failed",
+			"create", apierrors.NewInternalError(errors.New("ill")), "Ready=False Reconciling=True ReconcileFailed", "Warning ReconcileFailed",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -567,7 +567,7 @@ func TestARefusedScalingKeepsWhatIsKnownOfTheDeployment(t *testing.T) {
 		w.rescale("example-foo", new(int32(3)))
 		w.api.Refuse(refusing("scale", forbidden("no")))
 		w.syncFails()
-		w.wantState("Ready=False Reconciling=True Failed")
+		w.wantState("Ready=False Reconciling=True ReconcileFailed")
 		if n := w.foo().Status.AvailableReplicas; n != 3 {
 			t.Errorf("status.availableReplicas is %d, want 3", n)
 		}

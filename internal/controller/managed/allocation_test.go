@@ -110,7 +110,7 @@ func TestAPoolWithoutARangeIsWaitedFor(t *testing.T) {
 			Status: http.StatusInternalServerError,
 		})
 		w.syncFails()
-		w.wantState("Ready=False Reconciling=True NoAddresses")
+		w.wantState("Ready=False Reconciling=True AddressesExhausted")
 		if says := `Free a range of subnet pool "office"`; !strings.Contains(w.message(), says) {
 			t.Errorf("the message is %q, want %q", w.message(), says)
 		}

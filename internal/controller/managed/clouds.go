@@ -79,13 +79,13 @@ func (r *Reconciler[T]) reach(obj T, removing bool) (home, error) {
 	case ref.IsOwn():
 		return home{ref, r.inventory}, nil
 	case r.clouds == nil:
-		return home{}, Waits(controller.Stalled(cloudteamv1.ReasonCredentialsUnusable,
+		return home{}, Waits(controller.Stalled(cloudteamv1.ReasonCredentialsUnavailable,
 			"This controller serves no cloud but its own. Remove cloud from the spec."))
 	}
 	in, err := r.clouds.In(ref, removing)
 	if _, waits := errors.AsType[*Problem](err); waits && ref.Namespace != obj.GetNamespace() {
 		// The details of a Secret are only for users of its own namespace.
-		return home{}, Waits(controller.Stalled(cloudteamv1.ReasonCredentialsUnusable, "The credentials of its Network "+
+		return home{}, Waits(controller.Stalled(cloudteamv1.ReasonCredentialsUnavailable, "The credentials of its Network "+
 			"cannot be used; the Network's own condition says why. Retries as soon as they change."))
 	}
 	return home{ref, in}, err

@@ -49,7 +49,7 @@ func (p *playedClouds) set(ref managed.CloudRef, in managed.Inventory, err error
 var (
 	mine  = managed.CloudRef{Namespace: exampleKey.Namespace, Secret: "openstack"}
 	other = managed.CloudRef{Namespace: exampleKey.Namespace, Secret: "openstack", Entry: "other"}
-	noKey = managed.Waits(controller.Stalled(cloudteamv1.ReasonCredentialsUnusable, "there is no Secret"))
+	noKey = managed.Waits(controller.Stalled(cloudteamv1.ReasonCredentialsUnavailable, "there is no Secret"))
 )
 
 // exampleIn is the example in a cloud.
@@ -106,14 +106,14 @@ func TestASecretThatCannotBeUsedStallsUntilAnEventOfItsOwn(t *testing.T) {
 		clouds.set(mine, nil, noKey)
 		stop := controllertest.Run(t, w.c.Run, 1)
 		controllertest.Settle(time.Hour)
-		w.wantState("Ready=False Stalled=True CredentialsUnusable")
+		w.wantState("Ready=False Stalled=True CredentialsUnavailable")
 		if n := controllertest.Count(w.diary.Take(), "write"); n != 1 {
 			t.Errorf("%d writes for one reason, want 1", n)
 		}
 		clouds.set(mine, first, nil)
 		w.c.EnqueueIn(other)
 		controllertest.Settle(time.Minute)
-		w.wantState("Ready=False Stalled=True CredentialsUnusable")
+		w.wantState("Ready=False Stalled=True CredentialsUnavailable")
 		w.c.EnqueueIn(mine)
 		controllertest.Settle(time.Minute)
 		w.wantState("Ready=True Available")
@@ -126,7 +126,7 @@ func TestASecretThatCannotBeUsedStallsUntilAnEventOfItsOwn(t *testing.T) {
 func TestWithoutOtherCloudsOneThatIsNamedStalls(t *testing.T) {
 	inWorld(t, func(_ *testing.T, w *world) {
 		w.mustSync()
-		w.wantState("Ready=False Stalled=True CredentialsUnusable")
+		w.wantState("Ready=False Stalled=True CredentialsUnavailable")
 	}, exampleIn(mine))
 }
 
@@ -192,7 +192,7 @@ func TestADeletionWaitsForItsSecretAndSaysHowToDoWithout(t *testing.T) {
 		clouds.set(mine, nil, noKey)
 		w.delete()
 		w.mustSync() // an event brings the key, and no pause
-		w.wantState("Ready=False Stalled=True CredentialsUnusable")
+		w.wantState("Ready=False Stalled=True CredentialsUnavailable")
 		ready := meta.FindStatusCondition(w.status().Conditions, cloudteamv1.ConditionReady)
 		if !strings.Contains(ready.Message, noKey.State.Message+". To leave what is in Neutron, remove the finalizer "+
 			cloudteamv1.Finalizer+".") {
@@ -296,7 +296,7 @@ func TestANetworkIsObservedInTheCloudThatItNames(t *testing.T) {
 		}
 		clouds.set(mine, nil, noKey)
 		w.mustSync()
-		w.wantState("Ready=False Stalled=True CredentialsUnusable")
+		w.wantState("Ready=False Stalled=True CredentialsUnavailable")
 		clouds.set(mine, first, nil)
 		w.mustSync()
 		w.wantState("Ready=True Observed")

@@ -33,12 +33,12 @@ func stateOf(err error) controller.State {
 	if refusal, ok := errors.AsType[*client.Error](err); ok {
 		if refusal.Kind == client.Invalid {
 			// Several names may match nothing. The message has all of them.
-			return controller.Stalled(cloudteamv1.ReasonRefused,
+			return controller.Stalled(cloudteamv1.ReasonRejected,
 				sentences(oneLine(err), retriesPeriodically, "Change the spec, or have the cloud allow it."))
 		}
 		return stateOfRefusal(refusal)
 	}
-	return controller.Reconciling(cloudteamv1.ReasonFailed, sentences(oneLine(err), retriesWithBackoff))
+	return controller.Reconciling(cloudteamv1.ReasonReconcileFailed, sentences(oneLine(err), retriesWithBackoff))
 }
 
 // stateOfRefusal gives the object's state for Neutron's answer, if nothing more specific is known.
@@ -46,7 +46,7 @@ func stateOfRefusal(refusal *client.Error) controller.State {
 	text := refusal.Error()
 	switch refusal.Kind {
 	case client.Throttled:
-		return controller.Reconciling(cloudteamv1.ReasonThrottled,
+		return controller.Reconciling(cloudteamv1.ReasonRateLimited,
 			sentences(text, "Retrying when the cloud allows it (Retry-After)."))
 	case client.Capacity:
 		return controller.Reconciling(cloudteamv1.ReasonQuotaExceeded,
@@ -60,13 +60,13 @@ func stateOfRefusal(refusal *client.Error) controller.State {
 		return controller.Reconciling(cloudteamv1.ReasonInUse,
 			sentences(text, retriesWithBackoff, "Remove what uses it."))
 	case client.Taken:
-		return controller.Reconciling(cloudteamv1.ReasonAddressTaken,
+		return controller.Reconciling(cloudteamv1.ReasonAddressInUse,
 			sentences(text, retriesWithBackoff, "Declare another address, or free this one."))
 	case client.Exhausted:
-		return controller.Reconciling(cloudteamv1.ReasonNoAddresses, sentences(text, retriesWithBackoff,
+		return controller.Reconciling(cloudteamv1.ReasonAddressesExhausted, sentences(text, retriesWithBackoff,
 			"Remove ports that are not needed, or widen the Network's allocationPools."))
 	case client.Conflict, client.NotFound:
-		return controller.Reconciling(cloudteamv1.ReasonChanging, sentences(text, retriesWithBackoff))
+		return controller.Reconciling(cloudteamv1.ReasonConflict, sentences(text, retriesWithBackoff))
 	default:
 		return controller.Reconciling(cloudteamv1.ReasonCloudUnavailable, sentences(text, retriesWithBackoff))
 	}
@@ -100,7 +100,7 @@ func unmarked(resource Lookup, owner plan.Owner) error {
 	if resource.Imported {
 		otherwise = "delete this object to leave it as it is."
 	}
-	return &Problem{Err: err, State: controller.Stalled(cloudteamv1.ReasonMarkerRemoved,
+	return &Problem{Err: err, State: controller.Stalled(cloudteamv1.ReasonOwnershipLost,
 		sentences(err.Error(), "It is not changed.",
 			fmt.Sprintf("End its description with %s to keep it, or %s", owner, otherwise)))}
 }
@@ -109,7 +109,7 @@ func unmarked(resource Lookup, owner plan.Owner) error {
 func notConverged(change plan.Change) error {
 	err := errors.New("Neutron accepted the change but does not show it: " + Listed(change.Differences()))
 	return &Problem{
-		Err: err, State: controller.Stalled(cloudteamv1.ReasonNotApplied, sentences(err.Error(), retriesPeriodically)),
+		Err: err, State: controller.Stalled(cloudteamv1.ReasonNotConverged, sentences(err.Error(), retriesPeriodically)),
 	}
 }
 
@@ -123,7 +123,7 @@ func forbidden(refusal error, fields []string) error {
 
 // unallocated is the problem of a subnet for which its pool has no free range.
 func unallocated(refusal error, pool string) error {
-	return &Problem{Err: refusal, State: controller.Reconciling(cloudteamv1.ReasonNoAddresses,
+	return &Problem{Err: refusal, State: controller.Reconciling(cloudteamv1.ReasonAddressesExhausted,
 		sentences(refusal.Error(), retriesWithBackoff, fmt.Sprintf(
 			"Free a range of subnet pool %q, ask for a longer prefixLength, or have prefixes added to the pool.", pool)))}
 }

@@ -68,7 +68,7 @@ func TestAnImportIsTakenOverUnderItsOwnNames(t *testing.T) {
 		got := w.cloud.Has()[0]
 		want.Revision, want.Subnets[0].Revision = got.Revision, got.Subnets[0].Revision
 		w.wantUnchanged(want)
-		w.events.WantReasons(t, "Normal Imported", "Normal Updated")
+		w.events.WantReasons(t, "Normal Adopted", "Normal Updated")
 		if s := w.status(); s.NetworkID != legacyID || len(s.Subnets) != 1 || s.AppliedGeneration != 1 {
 			t.Errorf("status is %+v", s)
 		}
@@ -99,27 +99,27 @@ func TestWhatCannotBeImportedIsNotTouched(t *testing.T) {
 		drift int
 	}{
 		"another object's network": {there: describe(rival.Describe("theirs")),
-			state: "Ready=False Stalled=True OwnedByAnother", says: rival.Marker()},
+			state: "Ready=False Stalled=True AlreadyOwned", says: rival.Marker()},
 		"another cluster's network": {there: describe(plan.Owner{Cluster: "c2", Object: "uid-1"}.Marker()),
-			state: "Ready=False Stalled=True OwnedByAnother", says: "[owner=c2/uid-1]"},
+			state: "Ready=False Stalled=True AlreadyOwned", says: "[owner=c2/uid-1]"},
 		"a network with another object's subnet": {
 			there: func(n *plan.ObservedNetwork) { n.Subnets[0].Description = rival.Marker() },
-			state: "Ready=False Stalled=True OwnedByAnother", says: "subnet sub-legacy"},
+			state: "Ready=False Stalled=True AlreadyOwned", says: "subnet sub-legacy"},
 		"another project's network": {project: "p9",
-			state: "Ready=False Stalled=True ForeignProject", says: "belongs to project p9"},
+			state: "Ready=False Stalled=True ProjectMismatch", says: "belongs to project p9"},
 		"a network that differs": {
 			there: func(n *plan.ObservedNetwork) {
 				n.AdminStateUp, n.Subnets[0].DHCP, n.Description = false, false, "a text"
 			},
-			state: "Ready=False Stalled=True ImportDiffers", says: "dhcp is false, declared true", drift: 3},
+			state: "Ready=False Stalled=True ImportMismatch", says: "dhcp is false, declared true", drift: 3},
 		"a network without the declared subnet": {there: func(n *plan.ObservedNetwork) { n.Subnets = nil },
-			state: "Ready=False Stalled=True ImportDiffers", says: "does not exist", drift: 1},
+			state: "Ready=False Stalled=True ImportMismatch", says: "does not exist", drift: 1},
 		"an observed network that is another object's": {there: describe(rival.Marker()),
 			policy: cloudteamv1.ManagementPolicyObserve,
-			state:  "Ready=False Stalled=True OwnedByAnother", says: rival.Marker()},
+			state:  "Ready=False Stalled=True AlreadyOwned", says: rival.Marker()},
 		"an observed network without the declared subnet": {there: func(n *plan.ObservedNetwork) { n.Subnets = nil },
 			policy: cloudteamv1.ManagementPolicyObserve,
-			state:  "Ready=False Stalled=True ImportDiffers", says: "does not exist", drift: 1},
+			state:  "Ready=False Stalled=True ImportMismatch", says: "does not exist", drift: 1},
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			obj := importing(func(s *cloudteamv1.NetworkSpec) { s.ManagementPolicy = c.policy })
@@ -166,7 +166,7 @@ func TestNothingIsTakenOverWhileAPartOfTheSpecIsNotKnown(t *testing.T) {
 				w.cloud.SetUnnamed(&client.Error{Kind: client.Invalid, Op: "find QoS policy", Reason: "nobody is called gold"})
 				w.syncFails()
 				w.syncFails()
-				w.wantState("Ready=False Stalled=True Refused")
+				w.wantState("Ready=False Stalled=True Rejected")
 				w.wantMessage("find QoS policy: nobody is called gold. Retrying periodically. Change the spec")
 				w.wantUnchanged(legacy())
 				if shown := w.status().NetworkID == legacyID; shown != (tc.policy == cloudteamv1.ManagementPolicyObserve) {
@@ -186,7 +186,7 @@ func TestDriftFromAnotherSpecIsNotShown(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.cloud.Put(legacy())
 		w.syncFails()
-		w.wantState("Ready=False Stalled=True ImportDiffers")
+		w.wantState("Ready=False Stalled=True ImportMismatch")
 		if drift := w.status().Drift; len(drift) != 1 {
 			t.Errorf("the drift is %+v, want that of the mtu", drift)
 		}
@@ -245,7 +245,7 @@ func TestOfTwoThatImportOneNetworkTheMarkerDecides(t *testing.T) {
 			return nil
 		}
 		w.syncFails()
-		w.wantState("Ready=False Stalled=True OwnedByAnother")
+		w.wantState("Ready=False Stalled=True AlreadyOwned")
 		if n := w.cloud.Has()[0]; n.Description != rival.Marker() || n.Subnets[0].Description != "the old one" {
 			t.Errorf("Neutron has %+v", n)
 		}
@@ -329,7 +329,7 @@ func TestAnImportedNetworkWhoseMarkerIsTakenOffIsNotTakenOverAgain(t *testing.T)
 		w.cloud.Edit(t, legacyID, func(n *plan.ObservedNetwork) { n.Description = "" })
 		w.cloud.Audit(t)
 		w.syncFails()
-		w.wantState("Ready=False Stalled=True MarkerRemoved")
+		w.wantState("Ready=False Stalled=True OwnershipLost")
 		w.wantMessage("or delete this object")
 		if n := w.cloud.Has()[0]; n.Description != "" {
 			t.Errorf("Neutron has %+v", n)
@@ -358,7 +358,7 @@ func TestAnObservedNetworkIsShownAndNeverWrittenTo(t *testing.T) {
 
 		w.cloud.Edit(t, legacyID, func(n *plan.ObservedNetwork) { n.AdminStateUp = false })
 		w.mustSync()
-		w.wantState("Ready=True DriftReported")
+		w.wantState("Ready=True DriftDetected")
 		w.wantMessage("adminState is down")
 		w.cloud.Remove(legacyID)
 		w.syncFails()

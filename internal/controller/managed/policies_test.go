@@ -61,7 +61,7 @@ func TestDriftInFieldsThatAreIgnoredIsLeftUntilTheSpecChanges(t *testing.T) {
 		"under Correct, others are put back": {
 			cloudteamv1.DriftPolicyCorrect, "Ready=True Available", "example-network", 0},
 		"under Report, others are reported": {
-			cloudteamv1.DriftPolicyReport, "Ready=True DriftReported", "renamed", 1},
+			cloudteamv1.DriftPolicyReport, "Ready=True DriftDetected", "renamed", 1},
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			obj := example()

@@ -106,7 +106,7 @@ func TestRunHonoursHowLongTheCloudAsksToWait(t *testing.T) {
 		})
 		stop := controllertest.Run(t, w.c.Run, 1)
 		controllertest.Settle(time.Second)
-		w.wantState("Ready=False Reconciling=True Throttled")
+		w.wantState("Ready=False Reconciling=True RateLimited")
 		w.diary.Take()
 		controllertest.Settle(9 * time.Minute)
 		if lines := w.diary.Take(); controllertest.Count(lines, "apply") != 0 {

@@ -281,7 +281,7 @@ func TestADeletionThatMeetsRivals(t *testing.T) {
 					t.Errorf("object is gone: %t, error: %v; want gone: %t", gone, err, c.goes)
 				}
 				if !c.goes {
-					w.wantState("Ready=False Reconciling=True Changing")
+					w.wantState("Ready=False Reconciling=True Conflict")
 				}
 			}, example())
 		})

@@ -103,7 +103,7 @@ func TestAShareThatIsRefusedHoldsUpNothingElse(t *testing.T) {
 		},
 		"by a cloud without it": {
 			client.Error{Kind: client.Invalid, Op: "share network", Status: 404, Reason: "leave spec.sharedWith out"},
-			"Ready=False Stalled=True Refused",
+			"Ready=False Stalled=True Rejected",
 		},
 		"by the cloud's policy": {
 			client.Error{Kind: client.Forbidden, Op: "share network", Status: 403, Reason: "it is not allowed"},
@@ -162,7 +162,7 @@ func TestSharesOfOthersAreReportedWhereDriftIs(t *testing.T) {
 		})
 		w.cloud.Audit(t)
 		w.mustSync()
-		w.wantState("Ready=True DriftReported")
+		w.wantState("Ready=True DriftDetected")
 		w.wantSharedWith("b", "c")
 		want := []cloudteamv1.Drift{{Resource: "network", Field: "sharedWith", Declared: `"a"`, Actual: `"b", "c"`}}
 		if diff := cmp.Diff(want, w.status().Drift); diff != "" {
@@ -181,7 +181,7 @@ func TestTheSharesOfAnObservedNetworkAreCompared(t *testing.T) {
 		there.Shares = []plan.Share{{ID: "rbac-1", Project: "a"}}
 		w.cloud.Put(there)
 		w.mustSync()
-		w.wantState("Ready=True DriftReported")
+		w.wantState("Ready=True DriftDetected")
 		want := []cloudteamv1.Drift{{Resource: "network", Field: "sharedWith", Declared: `"b", "c"`, Actual: `"a"`}}
 		if diff := cmp.Diff(want, w.status().Drift); diff != "" {
 			t.Errorf("status.drift (-want +got):\n%s", diff)

@@ -63,10 +63,10 @@ func (p progress) succeeded(kind plan.Kind) progress {
 		return p
 	}
 	message := "Drift detected and left as it is (driftPolicy Report): " + Listed(p.drift)
-	p.state = controller.Ready(cloudteamv1.ReasonDriftReported, message)
+	p.state = controller.Ready(cloudteamv1.ReasonDriftDetected, message)
 	if !p.declared.Complete(*p.observed) {
 		// Nothing corrects it, and the resource cannot be used as it is.
-		p.state = controller.Stalled(cloudteamv1.ReasonDriftReported, message)
+		p.state = controller.Stalled(cloudteamv1.ReasonDriftDetected, message)
 	}
 	return p
 }

@@ -34,26 +34,26 @@ func TestStateOfAnError(t *testing.T) {
 		"a transient error is tried again": {
 			ofKind(client.Transient), reconciling, cloudteamv1.ReasonCloudUnavailable, ". Retrying with backoff."},
 		"a throttled call is tried again when the cloud allows": {
-			ofKind(client.Throttled), reconciling, cloudteamv1.ReasonThrottled, "when the cloud allows"},
+			ofKind(client.Throttled), reconciling, cloudteamv1.ReasonRateLimited, "when the cloud allows"},
 		"a full quota waits for capacity": {
 			ofKind(client.Capacity), reconciling, cloudteamv1.ReasonQuotaExceeded, "Raise the project's quota"},
 		"a refusal asks for another spec": {
-			ofKind(client.Invalid), stalled, cloudteamv1.ReasonRefused, "Change the spec"},
+			ofKind(client.Invalid), stalled, cloudteamv1.ReasonRejected, "Change the spec"},
 		"what is forbidden asks for other credentials": {
 			ofKind(client.Forbidden), stalled, cloudteamv1.ReasonForbidden, "Use credentials that are allowed to do this"},
 		"what is forbidden of a spec names its fields": {
 			managed.NewForbidden(ofKind(client.Forbidden), "shared", "external"), stalled, cloudteamv1.ReasonForbidden,
 			"may not set shared, external. Retrying periodically. Leave that out of the spec"},
 		"what is not found is changing": {
-			ofKind(client.NotFound), reconciling, cloudteamv1.ReasonChanging, ". Retrying with backoff."},
+			ofKind(client.NotFound), reconciling, cloudteamv1.ReasonConflict, ". Retrying with backoff."},
 		"a conflict is changing": {
-			ofKind(client.Conflict), reconciling, cloudteamv1.ReasonChanging, ". Retrying with backoff."},
+			ofKind(client.Conflict), reconciling, cloudteamv1.ReasonConflict, ". Retrying with backoff."},
 		"what is in use asks to remove the user": {
 			ofKind(client.InUse), reconciling, cloudteamv1.ReasonInUse, "Remove what uses it"},
 		"an address that is another's asks for another one": {
-			ofKind(client.Taken), reconciling, cloudteamv1.ReasonAddressTaken, "Declare another address"},
+			ofKind(client.Taken), reconciling, cloudteamv1.ReasonAddressInUse, "Declare another address"},
 		"a network without free addresses asks to make room": {
-			ofKind(client.Exhausted), reconciling, cloudteamv1.ReasonNoAddresses, "widen the Network's allocationPools"},
+			ofKind(client.Exhausted), reconciling, cloudteamv1.ReasonAddressesExhausted, "widen the Network's allocationPools"},
 		"rejected credentials need somebody to act": {
 			ofKind(client.Unauthenticated), stalled, cloudteamv1.ReasonCredentialsRejected, "Neutron's own sentence"},
 		"a kind from the future is transient": {
@@ -68,15 +68,15 @@ func TestStateOfAnError(t *testing.T) {
 		"another cloud names both": {
 			managed.NewMismatch(plan.KindNetwork, here, elsewhere), stalled, cloudteamv1.ReasonCloudMismatch, elsewhere.String()},
 		"a removed marker tells the marker": {
-			managed.NewUnmarked(resource, ownerOfExample), stalled, cloudteamv1.ReasonMarkerRemoved, ownerOfExample.Marker()},
+			managed.NewUnmarked(resource, ownerOfExample), stalled, cloudteamv1.ReasonOwnershipLost, ownerOfExample.Marker()},
 		"an ignored change tells the field": {
 			managed.NewNotConverged(plan.Change{{Differences: []plan.Difference{
 				{Resource: "network", Field: "mtu", Declared: "9000", Actual: "1450"},
-			}}}), stalled, cloudteamv1.ReasonNotApplied, "network mtu is 1450, declared 9000"},
+			}}}), stalled, cloudteamv1.ReasonNotConverged, "network mtu is 1450, declared 9000"},
 		"anything else is tried again": {
-			errors.New("the unexpected"), reconciling, cloudteamv1.ReasonFailed, "the unexpected"},
+			errors.New("the unexpected"), reconciling, cloudteamv1.ReasonReconcileFailed, "the unexpected"},
 		"several unexpected things are one line": {
-			errors.Join(errors.New("one"), errors.New("two")), reconciling, cloudteamv1.ReasonFailed, "one; two"},
+			errors.Join(errors.New("one"), errors.New("two")), reconciling, cloudteamv1.ReasonReconcileFailed, "one; two"},
 	} {
 		for how, err := range map[string]error{
 			"as it is": c.err, "wrapped": fmt.Errorf("wrapped: %w", c.err), "joined": errors.Join(c.err, nil),

@@ -128,6 +128,6 @@ func TestAnotherFailureIsToldBeforeASubnetInUse(t *testing.T) {
 		}
 		w.edit(func(obj *cloudteamv1.Network) { withSubnets(obj, "fd00::/64") })
 		w.syncFails()
-		w.wantState("Ready=False Stalled=True Refused")
+		w.wantState("Ready=False Stalled=True Rejected")
 	}, example())
 }

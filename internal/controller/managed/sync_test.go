@@ -197,10 +197,10 @@ func TestDriftPolicy(t *testing.T) {
 		"under Correct a missing subnet is made again": {
 			cloudteamv1.DriftPolicyCorrect, dropSubnet, 1, "Ready=True Available", "Normal DriftCorrected", nil},
 		"under Report a hand edit is reported and the network stays Ready": {
-			cloudteamv1.DriftPolicyReport, rename, 0, "Ready=True DriftReported", "Warning DriftDetected",
+			cloudteamv1.DriftPolicyReport, rename, 0, "Ready=True DriftDetected", "Warning DriftDetected",
 			[]string{"name"}},
 		"under Report a missing subnet is reported and the network is not Ready": {
-			cloudteamv1.DriftPolicyReport, dropSubnet, 0, "Ready=False Stalled=True DriftReported",
+			cloudteamv1.DriftPolicyReport, dropSubnet, 0, "Ready=False Stalled=True DriftDetected",
 			"Warning DriftDetected", []string{"exists"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -253,7 +253,7 @@ func TestUnderReportASpecIsAppliedOnceAndWhole(t *testing.T) {
 		w.cloud.Edit(t, w.status().NetworkID, func(n *plan.ObservedNetwork) { n.AdminStateUp = false })
 		w.cloud.Audit(t)
 		w.mustSync()
-		w.wantState("Ready=True DriftReported")
+		w.wantState("Ready=True DriftDetected")
 
 		w.events.Take()
 		w.edit(func(obj *cloudteamv1.Network) { obj.Spec.Description = "second edition" })
@@ -284,7 +284,7 @@ func TestUnderReportADuplicateGoesAllTheSame(t *testing.T) {
 		w.cloud.Edit(t, id, func(n *plan.ObservedNetwork) { n.Name = "renamed" })
 		w.cloud.Audit(t)
 		w.mustSync()
-		w.wantState("Ready=True DriftReported")
+		w.wantState("Ready=True DriftDetected")
 		if all := w.cloud.Has(); len(all) != 1 || all[0].ID != id || all[0].Name != "renamed" {
 			t.Errorf("Neutron has %+v, want the older, with its new name", all)
 		}
@@ -439,7 +439,7 @@ func TestAConflictIsReadAgainAndPlannedAgain(t *testing.T) {
 	}{
 		"one rival is overcome at once":                {1, 2, "Ready=True Available", false},
 		"a rival in each round but the last is too":    {managed.Rounds - 1, managed.Rounds, "Ready=True Available", false},
-		"a rival that never rests is left until later": {99, managed.Rounds, "Ready=False Reconciling=True Changing", true},
+		"a rival that never rests is left until later": {99, managed.Rounds, "Ready=False Reconciling=True Conflict", true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, func(t *testing.T, w *world) {
@@ -491,7 +491,7 @@ func TestACreateThatMissesWhatIsNotItsOwnIsNotTriedAgainAtOnce(t *testing.T) {
 		})
 		w.syncFails()
 		w.diary.Want(t, "write finalizers", "list", "apply create network", "write status")
-		w.wantState("Ready=False Reconciling=True Changing")
+		w.wantState("Ready=False Reconciling=True Conflict")
 		w.mustSync()
 		w.wantState("Ready=True Available")
 	}, example())
@@ -528,8 +528,8 @@ func TestARemovedMarkerStallsAndNothingIsCreated(t *testing.T) {
 				w.syncFails()
 				w.syncFails()
 				w.diary.Want(t, "reread network "+id, "write status", "reread network "+id)
-				w.events.WantReasons(t, "Warning MarkerRemoved")
-				w.wantState("Ready=False Stalled=True MarkerRemoved")
+				w.events.WantReasons(t, "Warning OwnershipLost")
+				w.wantState("Ready=False Stalled=True OwnershipLost")
 				if got := w.status().NetworkID; got != id {
 					t.Errorf("networkID is %q, want %q: the next sync would create a second network", got, id)
 				}
@@ -572,8 +572,8 @@ func TestAChangeThatNeutronDoesNotShow(t *testing.T) {
 		w.cloud.Deaf = func(plan.Step) bool { return true }
 		w.syncFails()
 		w.diary.Want(t, "apply update network", "write status")
-		w.events.WantReasons(t, "Warning NotApplied")
-		w.wantState("Ready=False Stalled=True NotApplied")
+		w.events.WantReasons(t, "Warning NotConverged")
+		w.wantState("Ready=False Stalled=True NotConverged")
 		if got := w.status().AppliedGeneration; got != 1 {
 			t.Errorf("appliedGeneration is %d, want 1: the edit was not applied", got)
 		}
@@ -626,7 +626,7 @@ func TestAPartOfAChangeThatNeutronDoesNotShow(t *testing.T) {
 		w.syncFails()
 		w.diary.Want(t, "apply update network", "apply update subnet", "apply update network",
 			"write status")
-		w.wantState("Ready=False Stalled=True NotApplied")
+		w.wantState("Ready=False Stalled=True NotConverged")
 	}, example())
 }
 
@@ -637,7 +637,7 @@ func TestEventsTellTransitionsOnly(t *testing.T) {
 		for range 3 {
 			w.syncFails()
 		}
-		w.events.WantReasons(t, "Warning Refused")
+		w.events.WantReasons(t, "Warning Rejected")
 		// A status that says the same of another spec is none.
 		w.edit(func(obj *cloudteamv1.Network) { obj.Spec.Description = "new" })
 		w.diary.Take()
@@ -649,7 +649,7 @@ func TestEventsTellTransitionsOnly(t *testing.T) {
 			&client.Error{Kind: client.Invalid, Op: "create network", Reason: "still no", Status: 400})
 		w.syncFails()
 		w.syncFails()
-		w.events.WantReasons(t, "Warning Refused")
+		w.events.WantReasons(t, "Warning Rejected")
 		w.mustSync()
 		w.mustSync()
 		w.events.WantReasons(t, "Normal Created")

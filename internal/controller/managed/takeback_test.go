@@ -230,7 +230,7 @@ func TestAnImportThatDiffersLosesNothingWhenTheSpecIsMadeToFit(t *testing.T) {
 		there.Tags = []string{"theirs"}
 		w.cloud.Put(there)
 		w.syncFails()
-		w.wantState("Ready=False Stalled=True ImportDiffers")
+		w.wantState("Ready=False Stalled=True ImportMismatch")
 		w.wantRemembered()
 		w.edit(untagged)
 		w.mustSync()

@@ -27,7 +27,7 @@ func (d declaration) Adopt(ctx context.Context, in managed.Inventory) (plan.Chan
 		err := fmt.Errorf("network %s belongs to project %s, but the credentials are for %s. Use credentials for the "+
 			"former, or set managementPolicy to Observe to use the network as it is",
 			d.Import.ID, found.ProjectID, identity.ProjectID)
-		return nil, &managed.Problem{Err: err, State: controller.Stalled(cloudteamv1.ReasonForeignProject, err.Error())}
+		return nil, &managed.Problem{Err: err, State: controller.Stalled(cloudteamv1.ReasonProjectMismatch, err.Error())}
 	}
 	change, err := plan.Adopt(plan.Spec(d), found.ObservedNetwork)
 	return change, importProblem(err)
@@ -76,9 +76,9 @@ func (d observing) Observe(ctx context.Context, in managed.Inventory) (seen mana
 	seen.Drift = asUpdate.Without(d.ignoreDrift...).Differences()
 	switch {
 	case !d.Complete(*seen.Observed):
-		seen.State = controller.Stalled(cloudteamv1.ReasonImportDiffers, differs(seen.Drift))
+		seen.State = controller.Stalled(cloudteamv1.ReasonImportMismatch, differs(seen.Drift))
 	case len(seen.Drift) > 0:
-		seen.State = controller.Ready(cloudteamv1.ReasonDriftReported,
+		seen.State = controller.Ready(cloudteamv1.ReasonDriftDetected,
 			"The observed network is not as declared: "+managed.Listed(seen.Drift))
 	default:
 		seen.State = controller.Ready(cloudteamv1.ReasonObserved,
@@ -96,11 +96,11 @@ func importProblem(err error) error {
 		}
 	}
 	if taken, ok := errors.AsType[*plan.OwnedError](err); ok {
-		return &managed.Problem{Err: err, State: controller.Stalled(cloudteamv1.ReasonOwnedByAnother, taken.Error())}
+		return &managed.Problem{Err: err, State: controller.Stalled(cloudteamv1.ReasonAlreadyOwned, taken.Error())}
 	}
 	if other, ok := errors.AsType[*plan.DiffersError](err); ok {
 		return &managed.Problem{
-			Err: err, State: controller.Stalled(cloudteamv1.ReasonImportDiffers, differs(other.Differences)),
+			Err: err, State: controller.Stalled(cloudteamv1.ReasonImportMismatch, differs(other.Differences)),
 			Drift: other.Differences,
 		}
 	}

@@ -180,7 +180,7 @@ func TestANetworkIsKeptWhileAPartOfItIsNotKnown(t *testing.T) {
 					})
 					controllertest.Settle(time.Second)
 					ready := w.ready()
-					if ready.Status != metav1.ConditionFalse || ready.Reason != cloudteamv1.ReasonRefused ||
+					if ready.Status != metav1.ConditionFalse || ready.Reason != cloudteamv1.ReasonRejected ||
 						!strings.Contains(ready.Message, "nobody is called r1") {
 						t.Errorf("condition Ready is %+v, want False for what is not known", ready)
 					}
@@ -247,7 +247,7 @@ func TestASubnetWhosePoolIsNoLongerKnownIsKept(t *testing.T) {
 		is := edit(func(s *cloudteamv1.NetworkSpec) {
 			s.AdditionalSubnets = []cloudteamv1.SubnetSpec{{SubnetPool: "p1", DNSServers: []string{"9.9.9.9"}}}
 		})
-		if ready := w.ready(); ready.Reason != cloudteamv1.ReasonRefused ||
+		if ready := w.ready(); ready.Reason != cloudteamv1.ReasonRejected ||
 			!strings.Contains(ready.Message, "nobody is called p1") {
 			t.Errorf("condition Ready is %+v, want False for what is not known", ready)
 		}

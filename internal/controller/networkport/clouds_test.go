@@ -57,7 +57,7 @@ func TestAPortIsInTheCloudOfItsNetwork(t *testing.T) {
 					ref: managed.CloudRef{Namespace: networkKey.Namespace, Secret: "openstack", Entry: "mine"}, in: theirs,
 				}
 				if c.problem != "" {
-					clouds.err = managed.Waits(controller.Stalled(cloudteamv1.ReasonCredentialsUnusable, c.problem))
+					clouds.err = managed.Waits(controller.Stalled(cloudteamv1.ReasonCredentialsUnavailable, c.problem))
 				}
 				w.clouds = clouds
 				w.restart()

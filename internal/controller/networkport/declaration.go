@@ -122,7 +122,7 @@ func withhold(on *cloudteamv1.Network, obj *cloudteamv1.NetworkPort) *managed.Pr
 	key := obj.Network()
 	switch {
 	case !allows(on, obj.Namespace):
-		return managed.Waits(controller.Stalled(cloudteamv1.ReasonNotAllowed, fmt.Sprintf(
+		return managed.Waits(controller.Stalled(cloudteamv1.ReasonNamespaceNotAllowed, fmt.Sprintf(
 			"Network %s does not allow the namespace %s: add it to the Network's spec.allowedNamespaces, "+
 				"or use a Network of this namespace", key, obj.Namespace)))
 	case obj.Status.BoundTo != nil:
@@ -137,7 +137,7 @@ func withhold(on *cloudteamv1.Network, obj *cloudteamv1.NetworkPort) *managed.Pr
 }
 
 func waiting(format string, args ...any) *managed.Problem {
-	return managed.Waits(controller.Reconciling(cloudteamv1.ReasonWaitingForNetwork, fmt.Sprintf(format, args...)))
+	return managed.Waits(controller.Reconciling(cloudteamv1.ReasonNetworkNotReady, fmt.Sprintf(format, args...)))
 }
 
 // allows reports whether objects of a namespace may use a Network.

@@ -93,7 +93,7 @@ func TestDeclare(t *testing.T) {
 					n.Status.Subnets[i].ServiceTypes = []string{"compute:nova"}
 				}
 			},
-			reason: cloudteamv1.ReasonWaitingForNetwork,
+			reason: cloudteamv1.ReasonNetworkNotReady,
 			says:   "its serviceTypes keep 192.168.0.0/16, fd00::/64 for others",
 		},
 		"a Network whose declared subnets are not there is waited for": {
@@ -101,7 +101,7 @@ func TestDeclare(t *testing.T) {
 				n.Status.Subnets = nil
 				with(n, "fd00::/64", "sub-2", false)
 			},
-			reason: cloudteamv1.ReasonWaitingForNetwork, says: "has no subnet in Neutron that an address could come from",
+			reason: cloudteamv1.ReasonNetworkNotReady, says: "has no subnet in Neutron that an address could come from",
 		},
 		"a Network that waits for a subnet in use to go serves all the same": {
 			network: func(n *cloudteamv1.Network) {
@@ -110,17 +110,17 @@ func TestDeclare(t *testing.T) {
 			want: spec(nil),
 		},
 		"a Network that does not exist is waited for": {
-			reason: cloudteamv1.ReasonWaitingForNetwork, says: "Network team/example-network does not exist",
+			reason: cloudteamv1.ReasonNetworkNotReady, says: "Network team/example-network does not exist",
 		},
 		"a Network that is not Ready is waited for": {
 			network: func(n *cloudteamv1.Network) {
 				n.Status.Conditions = controller.SetState(nil, 1, controller.Reconciling("CloudUnavailable", "down"))
 			},
-			reason: cloudteamv1.ReasonWaitingForNetwork, says: "team/example-network is not Ready",
+			reason: cloudteamv1.ReasonNetworkNotReady, says: "team/example-network is not Ready",
 		},
 		"on a Network that goes nothing is made": {
 			network: func(n *cloudteamv1.Network) { n.DeletionTimestamp = new(metav1.Now()) },
-			reason:  cloudteamv1.ReasonWaitingForNetwork, says: "is being deleted",
+			reason:  cloudteamv1.ReasonNetworkNotReady, says: "is being deleted",
 		},
 		"a port that exists stays as declared while its Network is not Ready": {
 			network: func(n *cloudteamv1.Network) { n.Status.Conditions = nil },
@@ -141,12 +141,12 @@ func TestDeclare(t *testing.T) {
 		"a Network that has left Neutron is waited for, by ports that exist too": {
 			network: func(n *cloudteamv1.Network) { n.Status.NetworkID, n.Status.Subnets = "", nil },
 			port:    asBefore,
-			reason:  cloudteamv1.ReasonWaitingForNetwork, says: "is not there in Neutron",
+			reason:  cloudteamv1.ReasonNetworkNotReady, says: "is not there in Neutron",
 		},
 		"a Network of another namespace is refused": {
 			network: func(*cloudteamv1.Network) {},
 			port:    func(p *cloudteamv1.NetworkPort) { p.Namespace, p.Spec.NetworkNamespace = "other", "team" },
-			reason:  cloudteamv1.ReasonNotAllowed, says: "spec.allowedNamespaces",
+			reason:  cloudteamv1.ReasonNamespaceNotAllowed, says: "spec.allowedNamespaces",
 		},
 		"a Network that allows the namespace is used": {
 			network: func(n *cloudteamv1.Network) { n.Spec.AllowedNamespaces = []string{"third", "other"} },

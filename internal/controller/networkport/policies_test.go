@@ -49,7 +49,7 @@ func TestDriftOfAPortIsReportedWhereItSaysSo(t *testing.T) {
 		w.cloud.EditPort(t, "port-1", func(p *plan.ObservedPort) { p.AdminStateUp = false })
 		w.audit()
 		w.diary.Want(t, "write status")
-		w.wantState("Ready=True DriftReported")
+		w.wantState("Ready=True DriftDetected")
 		want := []cloudteamv1.Drift{{Resource: "port", Field: "adminState", Declared: "up", Actual: "down"}}
 		if diff := cmp.Diff(want, w.port().Status.Drift); diff != "" {
 			t.Errorf("status.drift (-want +got):\n%s", diff)

@@ -80,7 +80,7 @@ func TestAPortWaitsForItsNetworkWithoutACall(t *testing.T) {
 				objects = append(objects, c.network)
 			}
 			inWorld(t, func(t *testing.T, w *world) {
-				w.wantState("Ready=False Reconciling=True WaitingForNetwork")
+				w.wantState("Ready=False Reconciling=True NetworkNotReady")
 				w.diary.Want(t, "write status")
 				w.events.WantReasons(t)
 				controllertest.Settle(time.Hour)
@@ -114,9 +114,9 @@ func TestANamespaceThatIsNotAllowed(t *testing.T) {
 	from := func(p *cloudteamv1.NetworkPort) { p.Spec.NetworkNamespace = "other" }
 	there := func(n *cloudteamv1.Network) { n.Namespace = "other" }
 	inWorld(t, func(t *testing.T, w *world) {
-		w.wantState("Ready=False Stalled=True NotAllowed")
+		w.wantState("Ready=False Stalled=True NamespaceNotAllowed")
 		w.diary.Want(t, "write status")
-		w.events.WantReasons(t, "Warning NotAllowed")
+		w.events.WantReasons(t, "Warning NamespaceNotAllowed")
 		key := networkKey
 		key.Namespace = "other"
 		controllertest.Edit(t, w.api, key, func(n *cloudteamv1.Network) { n.Spec.AllowedNamespaces = []string{"team"} })
@@ -348,11 +348,11 @@ func TestAPortThatIsGoneIsMadeAnewWhereANewOneWouldBe(t *testing.T) {
 		"on a Network that is Ready": {
 			func(*cloudteamv1.Network) {}, "Ready=True Available", "Ready=True Available"},
 		"not on one that is being deleted, but for what uses it": {
-			goes, "Ready=False Reconciling=True WaitingForNetwork", "Ready=True Available"},
+			goes, "Ready=False Reconciling=True NetworkNotReady", "Ready=True Available"},
 		"not on one that is not Ready, but for what uses it": {
-			notReady, "Ready=False Reconciling=True WaitingForNetwork", "Ready=True Available"},
+			notReady, "Ready=False Reconciling=True NetworkNotReady", "Ready=True Available"},
 		"not on one that no longer allows its namespace": {
-			withdraw, "Ready=False Stalled=True NotAllowed", "Ready=False Stalled=True NotAllowed"},
+			withdraw, "Ready=False Stalled=True NamespaceNotAllowed", "Ready=False Stalled=True NamespaceNotAllowed"},
 	} {
 		for _, bound := range []bool{false, true} {
 			want, binding := c.unbound, (*cloudteamv1.PortBinding)(nil)
@@ -407,7 +407,7 @@ func TestANewNetworkOfTheNameThatDoesNotAllowTheNamespaceGetsNoPort(t *testing.T
 			n.UID, n.Status.NetworkID, n.Status.Subnets[0].ID = "net-uid-2", "net-2", "sub-2"
 		}))
 		w.settle()
-		w.wantState("Ready=False Stalled=True NotAllowed")
+		w.wantState("Ready=False Stalled=True NamespaceNotAllowed")
 		w.wantPorts("port-1")
 		if p := w.cloud.Ports()[0]; p.NetworkID != "net-1" {
 			t.Errorf("a port was made on %s", p.NetworkID)
@@ -506,7 +506,7 @@ func TestABoundPortThatIsDeletedByHandComesBackAsItWas(t *testing.T) {
 						Addresses: []plan.PortAddress{at("192.168.0.2")},
 					}})
 					w.audit()
-					w.wantState("Ready=False Reconciling=True AddressTaken")
+					w.wantState("Ready=False Reconciling=True AddressInUse")
 					w.cloud.Remove("foreign")
 					controllertest.Settle(time.Minute)
 				} else {
@@ -570,7 +570,7 @@ func TestAFinalizerThatWasForcedOffAfterARestartLeavesNoPort(t *testing.T) {
 		"of a port that could be declared": {func(*world) {}, "Ready=True Available"},
 		"of a port whose Network is gone": {func(w *world) {
 			w.api.DeleteByForce(w.t, exampleNetwork())
-		}, "Ready=False Reconciling=True WaitingForNetwork"},
+		}, "Ready=False Reconciling=True NetworkNotReady"},
 		"of a port that cannot be declared any more": {func(w *world) {
 			controllertest.Edit(w.t, w.api, portKey, func(p *cloudteamv1.NetworkPort) {
 				p.Spec.Addresses = []string{"10.0.0.1"}
@@ -601,7 +601,7 @@ func TestARemovedMarkerStallsAndNothingIsCreated(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.cloud.EditPort(t, "port-1", func(p *plan.ObservedPort) { p.Description = "mine now" })
 		w.audit()
-		w.wantState("Ready=False Stalled=True MarkerRemoved")
+		w.wantState("Ready=False Stalled=True OwnershipLost")
 		w.wantPorts("port-1")
 		w.events.Take()
 		w.delete()
@@ -643,7 +643,7 @@ func TestANetworkThatGoesIsWaitedForByWhatIsThere(t *testing.T) {
 		w.quiet()
 		w.api.DeleteByForce(t, exampleNetwork())
 		w.settle()
-		w.wantState("Ready=False Reconciling=True WaitingForNetwork")
+		w.wantState("Ready=False Reconciling=True NetworkNotReady")
 		ready := meta.FindStatusCondition(w.port().Status.Conditions, cloudteamv1.ConditionReady)
 		if !strings.Contains(ready.Message, "does not exist") {
 			t.Errorf("the message is %q", ready.Message)

@@ -26,7 +26,7 @@ func TestWhatOfANetworkIsAReasonToLookAtItsPorts(t *testing.T) {
 		}, 0},
 		"nor is what the condition Ready says": {func(n *cloudteamv1.Network) {
 			n.Status.Conditions = controller.SetState(
-				n.Status.Conditions, 1, controller.Ready(cloudteamv1.ReasonDriftReported, "left so"))
+				n.Status.Conditions, 1, controller.Ready(cloudteamv1.ReasonDriftDetected, "left so"))
 		}, 0},
 		"nor is a label":          {func(n *cloudteamv1.Network) { n.Labels = map[string]string{"a": "b"} }, 0},
 		"that it is not Ready is": {notReady, 1},
@@ -83,10 +83,10 @@ func TestWhatBecomesOfTheNetworkEndsThePauseAfterAFailure(t *testing.T) {
 	}{
 		"its network was gone in Neutron, and is made anew": {
 			&client.Error{Kind: client.NotFound, Op: "create port", Reason: "there is no such network", Status: 404},
-			"Ready=False Reconciling=True Changing", (*world).anew},
+			"Ready=False Reconciling=True Conflict", (*world).anew},
 		"it had no free address, and has more": {
 			&client.Error{Kind: client.Exhausted, Op: "create port", Reason: "no address is free", Status: 409},
-			"Ready=False Reconciling=True NoAddresses", func(w *world) {
+			"Ready=False Reconciling=True AddressesExhausted", func(w *world) {
 				w.editNetwork(func(n *cloudteamv1.Network) { n.Status.AppliedGeneration = 2 })
 			}},
 	} {

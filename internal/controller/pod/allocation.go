@@ -38,7 +38,7 @@ func (c *Controller) allocate(
 		if _, ok := errors.AsType[*selection.Error](err); ok {
 			return invalid(err), nil
 		}
-		return progress{reason: cloudteamv1.ReasonPortsFailing, message: err.Error()}, nil
+		return progress{reason: cloudteamv1.ReasonPortsFailed, message: err.Error()}, nil
 	}
 	if !again && !consumer.Gated(pod) && pod.Spec.NodeName != "" {
 		// Write this first: after the allocation, nothing distinguishes this Pod from one that was gated.
@@ -80,7 +80,7 @@ func (c *Controller) patch(
 		controller.FieldManager, pod, body)
 	switch {
 	case apierrors.IsForbidden(err) || apierrors.IsInvalid(err):
-		return progress{reason: cloudteamv1.ReasonFailed, message: "The Pod's annotations cannot be written: " + err.Error()},
+		return progress{reason: cloudteamv1.ReasonReconcileFailed, message: "The Pod's annotations cannot be written: " + err.Error()},
 			err
 	case err != nil:
 		return progress{}, fmt.Errorf("writing the Pod's annotations: %w", err)

@@ -40,7 +40,7 @@ func (c *Controller) keep(ctx context.Context, key cache.ObjectName, pod *corev1
 				return progress{}, err
 			}
 			if problem != "" {
-				p.reason, p.message = cloudteamv1.ReasonPortsFailing, problem
+				p.reason, p.message = cloudteamv1.ReasonPortsFailed, problem
 			}
 		}
 		if port == nil || port.Status.PortID != a.PortID || port.Status.BoundTo != nil || consumer.OfDeployment(port) {

@@ -57,11 +57,11 @@ func (c *Controller) provideOwn(
 		switch {
 		case apierrors.IsForbidden(err) || apierrors.IsInvalid(err):
 			// A quota or an admission policy. It is retried anyway, because either may change.
-			return nil, progress{reason: cloudteamv1.ReasonPortsFailing, message: err.Error()}, err
+			return nil, progress{reason: cloudteamv1.ReasonPortsFailed, message: err.Error()}, err
 		case err != nil:
 			return nil, progress{}, err
 		case !metav1.IsControlledBy(port, pod):
-			return nil, progress{reason: cloudteamv1.ReasonPortsFailing, message: fmt.Sprintf(
+			return nil, progress{reason: cloudteamv1.ReasonPortsFailed, message: fmt.Sprintf(
 				"NetworkPort %q exists and is not this Pod's: delete it", name)}, nil
 		}
 	}

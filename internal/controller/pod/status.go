@@ -39,14 +39,14 @@ func missing(s selection.Selection) progress {
 
 // withoutReplicaSet is for a Pod whose ReplicaSet the cache does not show.
 func withoutReplicaSet(pod *corev1.Pod) progress {
-	return progress{reason: cloudteamv1.ReasonWaitingForPorts, passing: true, message: fmt.Sprintf(
+	return progress{reason: cloudteamv1.ReasonPortsNotReady, passing: true, message: fmt.Sprintf(
 		"ReplicaSet %q, which controls the Pod, is not found, so that the Pod's Deployment is not known",
 		metav1.GetControllerOfNoCopy(pod).Name)}
 }
 
 // notGated is for a Pod that was scheduled before its ports were Ready.
 func notGated() progress {
-	return progress{reason: cloudteamv1.ReasonNotGated, message: fmt.Sprintf(
+	return progress{reason: cloudteamv1.ReasonSchedulingGateMissing, message: fmt.Sprintf(
 		"the Pod was scheduled before its networks were Ready, and its containers may lack them: install the policy that "+
 			"sets the scheduling gate %s (kubectl apply -k config/admission), create Pods without spec.nodeName, and replace "+
 			"this one", cloudteamv1.SchedulingGate)}
@@ -55,9 +55,9 @@ func notGated() progress {
 // unready is for a port that is bound to the Pod and cannot be used at the moment.
 func unready(port *cloudteamv1.NetworkPort) progress {
 	if consumer.StateOf(port) == consumer.PortFailing {
-		return progress{reason: cloudteamv1.ReasonPortsFailing, message: stateOf(port)}
+		return progress{reason: cloudteamv1.ReasonPortsFailed, message: stateOf(port)}
 	}
-	return progress{reason: cloudteamv1.ReasonWaitingForPorts, passing: true, message: stateOf(port)}
+	return progress{reason: cloudteamv1.ReasonPortsNotReady, passing: true, message: stateOf(port)}
 }
 
 // lacking is for requests that no bound port serves. Either a port fails and there is no other to wait for, or the Pod
@@ -76,7 +76,7 @@ func (c *Controller) lacking(
 			continue
 		}
 		if len(made) == 0 && len(failed) > 0 {
-			return progress{reason: cloudteamv1.ReasonPortsFailing,
+			return progress{reason: cloudteamv1.ReasonPortsFailed,
 				message: stateOf(slices.MinFunc(failed, consumer.CompareByName))}
 		}
 		if message == "" {
@@ -87,7 +87,7 @@ func (c *Controller) lacking(
 		message = "Ports are Ready and not bound to this Pod yet. " +
 			"If this lasts, check that the controller \"deployment\" runs."
 	}
-	return progress{reason: cloudteamv1.ReasonWaitingForPorts, passing: true, message: message}
+	return progress{reason: cloudteamv1.ReasonPortsNotReady, passing: true, message: message}
 }
 
 // waitingFor says what a request without a port waits for. made are the ports that are being created for it.
@@ -188,7 +188,7 @@ func (c *Controller) report(ctx context.Context, pod *corev1.Pod, p progress) er
 	switch was := conditionOn(pod); {
 	case pod.DeletionTimestamp != nil:
 		return nil
-	case consumer.Allocated(pod) && was != nil && was.Reason == cloudteamv1.ReasonNotGated:
+	case consumer.Allocated(pod) && was != nil && was.Reason == cloudteamv1.ReasonSchedulingGateMissing:
 		return nil // only another Pod helps, and the condition says so
 	case p.reason == "" && (!p.allocated || !isBlocked(pod)):
 		return nil

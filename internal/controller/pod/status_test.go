@@ -26,11 +26,11 @@ func TestProblemOfAPortThatAPodWasGiven(t *testing.T) {
 			port.Status.Conditions = notReady(cloudteamv1.ReasonCloudUnavailable)
 		}},
 		"nothing, while it is being made again": {change: func(port *cloudteamv1.NetworkPort) {
-			port.Status.PortID, port.Status.Conditions = "", notReady(cloudteamv1.ReasonChanging)
+			port.Status.PortID, port.Status.Conditions = "", notReady(cloudteamv1.ReasonConflict)
 		}},
 		"that it is gone from Neutron and why it does not come back": {change: func(port *cloudteamv1.NetworkPort) {
-			port.Status.PortID, port.Status.Conditions = "", notReady(cloudteamv1.ReasonAddressTaken)
-		}, want: "is no longer in Neutron and cannot be created again (AddressTaken: the cloud says why)"},
+			port.Status.PortID, port.Status.Conditions = "", notReady(cloudteamv1.ReasonAddressInUse)
+		}, want: "is no longer in Neutron and cannot be created again (AddressInUse: the cloud says why)"},
 		"that it is another": {change: func(port *cloudteamv1.NetworkPort) {
 			port.Status.PortID = "another"
 		}, want: "is another port in Neutron now"},

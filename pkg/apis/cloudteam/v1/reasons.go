@@ -4,25 +4,25 @@ package v1
 const (
 	// ReasonAvailable: what is in Neutron is as declared.
 	ReasonAvailable = "Available"
-	// ReasonDriftReported: somebody changed the network in Neutron, and driftPolicy Report leaves it. Ready stays True
+	// ReasonDriftDetected: somebody changed the network in Neutron, and driftPolicy Report leaves it. Ready stays True
 	// while the network and its declared subnets exist.
-	ReasonDriftReported = "DriftReported"
+	ReasonDriftDetected = "DriftDetected"
 	// ReasonPaused: AnnotationPaused stands. Ready stays True where all was as declared before.
 	ReasonPaused = "Paused"
 	// ReasonObserved: managementPolicy is Observe, and the network is as the spec says.
 	ReasonObserved = "Observed"
 	// ReasonImportNotFound: there is no network of the id to import. It is looked for again.
 	ReasonImportNotFound = "ImportNotFound"
-	// ReasonImportDiffers: the network to import is not as the spec says; the message lists how.
-	ReasonImportDiffers = "ImportDiffers"
-	// ReasonOwnedByAnother: the network to import, or a subnet of it, bears another owner's marker.
-	ReasonOwnedByAnother = "OwnedByAnother"
-	// ReasonForeignProject: the network to import is of another project, where nothing is changed from here.
-	ReasonForeignProject = "ForeignProject"
+	// ReasonImportMismatch: the network to import is not as the spec says; the message lists how.
+	ReasonImportMismatch = "ImportMismatch"
+	// ReasonAlreadyOwned: the network to import, or a subnet of it, bears another owner's marker.
+	ReasonAlreadyOwned = "AlreadyOwned"
+	// ReasonProjectMismatch: the network to import is of another project, where nothing is changed from here.
+	ReasonProjectMismatch = "ProjectMismatch"
 	// ReasonInvalidSpec: the spec cannot be applied to any cloud.
 	ReasonInvalidSpec = "InvalidSpec"
-	// ReasonRefused: this cloud refuses the spec; the message is Neutron's.
-	ReasonRefused = "Refused"
+	// ReasonRejected: this cloud refuses the spec; the message is Neutron's.
+	ReasonRejected = "Rejected"
 	// ReasonForbidden: the cloud's policy does not let these credentials do it; the message names the fields of the spec
 	// that take other credentials.
 	ReasonForbidden = "Forbidden"
@@ -30,38 +30,38 @@ const (
 	ReasonQuotaExceeded = "QuotaExceeded"
 	// ReasonCloudUnavailable: the cloud does not answer, or answers with an error of its own. It is tried again.
 	ReasonCloudUnavailable = "CloudUnavailable"
-	// ReasonThrottled: the cloud asked to wait.
-	ReasonThrottled = "Throttled"
+	// ReasonRateLimited: the cloud asked to wait.
+	ReasonRateLimited = "RateLimited"
 	// ReasonCredentialsRejected: the cloud refuses the credentials.
 	ReasonCredentialsRejected = "CredentialsRejected"
-	// ReasonCredentialsUnusable: the Secret that spec.cloud names is not there, may not be read, or holds nothing that can
+	// ReasonCredentialsUnavailable: the Secret that spec.cloud names is not there, may not be read, or holds nothing that can
 	// be used. It is looked at again when the Secret changes.
-	ReasonCredentialsUnusable = "CredentialsUnusable"
+	ReasonCredentialsUnavailable = "CredentialsUnavailable"
 	// ReasonCloudMismatch: the credentials lead to another cloud or project than the one that holds the network.
 	ReasonCloudMismatch = "CloudMismatch"
-	// ReasonChanging: somebody else changes the network at the same time. It is tried again.
-	ReasonChanging = "Changing"
+	// ReasonConflict: somebody else changes the network at the same time. It is tried again.
+	ReasonConflict = "Conflict"
 	// ReasonInUse: something still uses the network or a part of it. It is tried again.
 	ReasonInUse = "InUse"
 	// ReasonBlocked: a resource that is not ours stands in the way; the message names it.
 	ReasonBlocked = "Blocked"
-	// ReasonMarkerRemoved: the network exists and no longer bears the ownership marker in its description.
-	ReasonMarkerRemoved = "MarkerRemoved"
-	// ReasonNotApplied: Neutron accepted a change and does not show it.
-	ReasonNotApplied = "NotApplied"
-	// ReasonWaitingForNetwork: the Network that a port is on does not exist, or is not Ready.
-	ReasonWaitingForNetwork = "WaitingForNetwork"
-	// ReasonNotAllowed: the Network is of another namespace and does not allow this one.
-	ReasonNotAllowed = "NotAllowed"
-	// ReasonNoAddresses: the network has no free address left, or a subnet pool no range. It is tried again.
-	ReasonNoAddresses = "NoAddresses"
+	// ReasonOwnershipLost: the network exists and no longer bears the ownership marker in its description.
+	ReasonOwnershipLost = "OwnershipLost"
+	// ReasonNotConverged: Neutron accepted a change and does not show it.
+	ReasonNotConverged = "NotConverged"
+	// ReasonNetworkNotReady: the Network that a port is on does not exist, or is not Ready.
+	ReasonNetworkNotReady = "NetworkNotReady"
+	// ReasonNamespaceNotAllowed: the Network is of another namespace and does not allow this one.
+	ReasonNamespaceNotAllowed = "NamespaceNotAllowed"
+	// ReasonAddressesExhausted: the network has no free address left, or a subnet pool no range. It is tried again.
+	ReasonAddressesExhausted = "AddressesExhausted"
 	// ReasonAddressesLow, of ConditionAddressesLow: fewer addresses of a subnet are free than should be; the message says
 	// how many are in use. The Event has it, too.
 	ReasonAddressesLow = "AddressesLow"
-	// ReasonAddressTaken: an address or MAC that is asked for is another port's. It is tried again.
-	ReasonAddressTaken = "AddressTaken"
-	// ReasonFailed: something else went wrong; the message says what. It is tried again.
-	ReasonFailed = "Failed"
+	// ReasonAddressInUse: an address or MAC that is asked for is another port's. It is tried again.
+	ReasonAddressInUse = "AddressInUse"
+	// ReasonReconcileFailed: something else went wrong; the message says what. It is tried again.
+	ReasonReconcileFailed = "ReconcileFailed"
 )
 
 // Reasons of ConditionNetworksReady, on Pods and Deployments, beside those above.
@@ -70,12 +70,12 @@ const (
 	ReasonInvalidNetworks = "InvalidNetworks"
 	// ReasonNetworkNotFound: there is neither a Network nor a NetworkAttachmentDefinition of a declared name.
 	ReasonNetworkNotFound = "NetworkNotFound"
-	// ReasonWaitingForPorts: ports are being made.
-	ReasonWaitingForPorts = "WaitingForPorts"
-	// ReasonPortsFailing: some ports cannot be made; the message names the first and says why.
-	ReasonPortsFailing = "PortsFailing"
-	// ReasonNotGated: the Pod was scheduled before its ports were there, so that its containers may lack them.
-	ReasonNotGated = "NotGated"
+	// ReasonPortsNotReady: ports are being made.
+	ReasonPortsNotReady = "PortsNotReady"
+	// ReasonPortsFailed: some ports cannot be made; the message names the first and says why.
+	ReasonPortsFailed = "PortsFailed"
+	// ReasonSchedulingGateMissing: the Pod was scheduled before its ports were there, so that its containers may lack them.
+	ReasonSchedulingGateMissing = "SchedulingGateMissing"
 	// ReasonAllocated: all ports are there.
 	ReasonAllocated = "Allocated"
 )
@@ -92,8 +92,8 @@ const (
 	EventDriftDetected = "DriftDetected"
 	// EventDeleted: the network or port was deleted in Neutron.
 	EventDeleted = "Deleted"
-	// EventImported: a network that was there already was taken over.
-	EventImported = "Imported"
+	// EventAdopted: a network that was there already was taken over.
+	EventAdopted = "Adopted"
 	// EventRetained: the network was left in Neutron, without the marker.
 	EventRetained = "Retained"
 )

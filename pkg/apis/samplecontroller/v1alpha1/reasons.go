@@ -13,10 +13,10 @@ const (
 	ReasonTerminating = "Terminating"
 	// ReasonInvalidSpec: the spec names no Deployment that could exist.
 	ReasonInvalidSpec = "InvalidSpec"
-	// ReasonRefused: the API server refuses the Deployment as it would have to be.
-	ReasonRefused = "Refused"
-	// ReasonFailed: something else went wrong; the message says what. It is tried again.
-	ReasonFailed = "Failed"
+	// ReasonRejected: the API server refuses the Deployment as it would have to be.
+	ReasonRejected = "Rejected"
+	// ReasonReconcileFailed: something else went wrong; the message says what. It is tried again.
+	ReasonReconcileFailed = "ReconcileFailed"
 )
 
 // Reasons of a Foo's Events. A failure's Event has the condition's reason.
