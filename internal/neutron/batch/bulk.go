@@ -58,11 +58,6 @@ func (b *Queue) send(s *slot, of client.Collection, batch []*pending) {
 		}
 		b.remember(group, err, len(errs) > 1)
 	}
-	b.mu.Lock()
-	if len(batch) > 1 {
-		b.busy = time.Now()
-	}
-	b.mu.Unlock()
 	s.end(errs...)
 }
 

@@ -35,8 +35,6 @@ type Queue struct {
 	lines []*line
 	// turn is the index of the line where the search for the next call starts.
 	turn int
-	// busy is when a create last arrived or a bulk call last ended: its callers soon return with more.
-	busy time.Time
 	// suspects limit how many creates may go in one call with one that failed, by key.
 	suspects map[string]suspect
 	// rest is until when the cloud's rate limit forbids writes.
@@ -78,9 +76,8 @@ const (
 	// maxBatch is how many creates go in one call. Beyond it Neutron's cost per resource is constant, and a longer call
 	// delays the next ones.
 	maxBatch = 25
-	// batchWindow is how long a create waits for others if another one came within busyFor.
+	// batchWindow is how long a create waits for others, if fewer than maxBatch wait.
 	batchWindow = 5 * time.Millisecond
-	busyFor     = 10 * time.Millisecond
 	// A call uses the limit for patience plus patienceTimes the shortest duration of such calls.
 	patience      = 5 * time.Second
 	patienceTimes = 10
@@ -90,7 +87,7 @@ const (
 type line struct {
 	of    client.Collection
 	queue fairQueue[*pending]
-	// due is when to send them, however few they are. The timer is set to it.
+	// due is when to send creates, however few they are. The timer is set to it.
 	due   time.Time
 	timer *time.Timer
 }
@@ -196,15 +193,8 @@ func (b *Queue) enter(p *pending) {
 		b.lines = append(b.lines, &line{of: p.Collection})
 	}
 	l := b.lines[at]
-	now := time.Now()
-	if l.queue.len() == 0 {
-		l.due = now
-		if l.of.Bulk && now.Sub(b.busy) < busyFor {
-			l.due = now.Add(batchWindow)
-		}
-	}
-	if l.of.Bulk {
-		b.busy = now
+	if l.of.Bulk && l.queue.len() == 0 {
+		l.due = time.Now().Add(batchWindow)
 	}
 	l.queue.push(p.Flow, p)
 }
