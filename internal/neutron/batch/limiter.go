@@ -18,16 +18,12 @@ type limiter struct {
 	size float64
 	// starting is true until calls are seen to wait or fail.
 	starting bool
-	// quickest are the shortest durations, by class of call.
-	quickest map[class]*quickest
-	// rotated is when the period of quickest last changed.
-	rotated time.Time
+	// quickest are the shortest durations, by class of call. Each grows slowly, because a cloud may become slower for good.
+	quickest map[class]time.Duration
+	// grown is when they last grew.
+	grown time.Time
 	// cut is when the limit was last cut. Calls that began before it say nothing about the new limit.
 	cut time.Time
-	// probes is how many answers to wait for after a cut that measures the cloud's speed. Then the limit returns to
-	// former.
-	probes int
-	former float64
 }
 
 // class groups calls that take about the same time on an idle cloud: the same operation, and the same number of
@@ -38,16 +34,6 @@ type class struct {
 }
 
 func classOf(op string, items int) class { return class{op, bits.Len(uint(items))} }
-
-// quickest is the shortest duration in each of the last two periods; 0 if there was none.
-type quickest struct{ before, now time.Duration }
-
-func (q *quickest) duration() time.Duration {
-	if q.before == 0 || q.now != 0 && q.now < q.before {
-		return q.now
-	}
-	return q.before
-}
 
 const (
 	// firstLimit is the initial limit. Two calls keep busy a server that handles one at a time.
@@ -61,27 +47,20 @@ const (
 	// The limit grows while fewer than fewWaiting calls wait in the cloud. It shrinks while more than manyWaiting do
 	// (alpha and beta in Vegas).
 	fewWaiting, manyWaiting = 1, 2
-	// period is half of how long a quickest duration is trusted, because a cloud may become slower for good. On a fully
-	// busy cloud, the probe at its end costs about the time of one call.
+	// Every period, the quickest durations grow by growth. A cloud that becomes four times as slow for good counts as busy
+	// for half an hour, with two calls at a time. On a cloud that is fully busy, the limit rises as slowly.
 	period = time.Minute
+	growth = 1.02
 )
 
 func newLimiter(most int, now time.Time) *limiter {
 	return &limiter{
-		most: most, size: min(firstLimit, float64(most)), starting: true, quickest: map[class]*quickest{}, rotated: now,
+		most: most, size: min(firstLimit, float64(most)), starting: true, quickest: map[class]time.Duration{}, grown: now,
 	}
 }
 
 // limit returns how many calls may run concurrently.
 func (l *limiter) limit() int { return int(l.size) }
-
-// usual returns the shortest known duration of the class; 0 if unknown.
-func (l *limiter) usual(c class) time.Duration {
-	if q := l.quickest[c]; q != nil {
-		return q.duration()
-	}
-	return 0
-}
 
 // succeeded learns from a successful call. full is true if the limit was reached while the call ran. Only then can its
 // duration show that the limit is too low.
@@ -91,31 +70,26 @@ func (l *limiter) usual(c class) time.Duration {
 // first call that has waited, the limit grows by one in that time.
 func (l *limiter) succeeded(c class, began, now time.Time, full bool) {
 	took := max(now.Sub(began), 1)
-	l.rotate(now)
-	q := l.quickest[c]
-	if q == nil {
-		q = &quickest{}
-		l.quickest[c] = q
+	if now.Sub(l.grown) >= period {
+		l.grown = now
+		for c := range l.quickest {
+			l.quickest[c] = time.Duration(growth * float64(l.quickest[c]))
+		}
 	}
-	if q.now == 0 || took < q.now {
-		q.now = took
+	if q := l.quickest[c]; q == 0 || took < q {
+		l.quickest[c] = took
 	}
 	if began.Before(l.cut) {
 		return
 	}
-	if l.probes > 0 {
-		if l.probes--; l.probes == 0 {
-			l.size = l.former
-		}
-		return
-	}
-	waiting := l.size * (1 - min(1, tolerance*float64(q.duration())/float64(took)))
+	slowness := float64(took) / float64(l.quickest[c])
+	waiting := l.size * (1 - min(1, tolerance/slowness))
 	switch {
 	case l.starting && waiting >= fewWaiting:
 		// The limit exceeds what the cloud can serve by the calls that wait now.
 		l.starting = false
 		l.size = max(l.size-waiting+fewWaiting, l.size/2, 1)
-	case l.starting && full && float64(took) < unhurt*float64(q.duration()):
+	case l.starting && full && slowness < unhurt:
 		l.size = min(l.size+1, float64(l.most))
 	case waiting < fewWaiting && full:
 		l.size = min(l.size+1/l.size, float64(l.most))
@@ -131,31 +105,6 @@ func (l *limiter) failed(began, now time.Time) {
 		return
 	}
 	l.starting = false
-	l.probes = 0
-	l.cutTo(l.size/2, now)
-}
-
-func (l *limiter) cutTo(size float64, now time.Time) {
-	l.size = max(size, 1)
+	l.size = max(l.size/2, 1)
 	l.cut = now
-}
-
-// rotate forgets the quickest durations of two periods ago. If all calls of this period waited, none shows the cloud's
-// real speed. So rotate cuts the limit to where no call should wait, for as many calls as the new limit. After their
-// answers the limit returns to its former value.
-func (l *limiter) rotate(now time.Time) {
-	if now.Sub(l.rotated) < period {
-		return
-	}
-	l.rotated = now
-	for c, q := range l.quickest {
-		if q.before, q.now = q.now, 0; q.before == 0 {
-			delete(l.quickest, c)
-		}
-	}
-	if l.probes == 0 {
-		l.former = l.size
-	}
-	l.cutTo((l.size-manyWaiting)/tolerance, now)
-	l.probes = l.limit()
 }

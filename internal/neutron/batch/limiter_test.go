@@ -91,7 +91,7 @@ func hear(l *limiter, of string, took time.Duration) {
 	}
 }
 
-func TestTheLimitIsProbedAndIsThenWhatItWas(t *testing.T) {
+func TestACloudThatBecomesSlowerForGoodIsUsedFullyAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLimiter(16, time.Now())
 		for range 4 {
@@ -100,37 +100,21 @@ func TestTheLimitIsProbedAndIsThenWhatItWas(t *testing.T) {
 		if l.limit() != 16 {
 			t.Fatalf("the limit is %d after four rounds of calls that do not wait", l.limit())
 		}
-		elapsed(period)
-		l.succeeded(classOf("create network", 25), time.Now().Add(-time.Second), time.Now(), true)
-		if l.limit() != 7 {
-			t.Errorf("the limit is %d in a probe, want 7", l.limit())
+		for range 30 {
+			hear(l, "create network", 4*time.Second)
 		}
-		// What began before the probe tells nothing of it.
-		l.succeeded(classOf("create network", 25), l.cut.Add(-time.Second), time.Now(), true)
-		if l.limit() != 7 {
-			t.Errorf("the limit is %d after a call of before the probe, want 7", l.limit())
+		if l.limit() > 3 {
+			t.Errorf("the limit is %d after calls that took four times as long, want that of a busy cloud", l.limit())
 		}
-		hear(l, "create network", time.Second)
+		for range 40 {
+			elapsed(period)
+			hear(l, "create network", 4*time.Second)
+		}
+		for range 30 {
+			hear(l, "create network", 4*time.Second)
+		}
 		if l.limit() != 16 {
-			t.Errorf("the limit is %d after the probe, want 16", l.limit())
-		}
-	})
-}
-
-func TestAFailureEndsAProbe(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l := newLimiter(16, time.Now())
-		for range 4 {
-			hear(l, "create network", time.Second)
-		}
-		elapsed(period)
-		hear(l, "create network", time.Second)
-		began := time.Now()
-		elapsed(time.Second)
-		l.failed(began, time.Now())
-		hear(l, "create network", time.Second)
-		if l.limit() > 5 {
-			t.Errorf("the limit is %d, that of before a call failed in the probe", l.limit())
+			t.Errorf("the limit is %d when calls have taken that long for 40 minutes, want 16", l.limit())
 		}
 	})
 }

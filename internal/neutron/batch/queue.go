@@ -314,7 +314,7 @@ func (b *Queue) begin(op string, items int) *slot {
 	if b.underway >= b.limiter.limit() {
 		b.full = s.began
 	}
-	s.timer = time.AfterFunc(patience+patienceTimes*b.limiter.usual(s.class), func() {
+	s.timer = time.AfterFunc(patience+patienceTimes*b.limiter.quickest[s.class], func() {
 		b.mu.Lock()
 		defer b.mu.Unlock()
 		if s.timer != nil {
