@@ -21,13 +21,12 @@ type Error struct {
 	Element int
 	// Field is the element's key, such as "mac" or "ips[1]". It is empty if the problem concerns the whole element.
 	Field string
-	// Problem says what is wrong. It quotes the invalid text, or the beginning of a very long one.
+	// Problem says what is wrong and what to write instead. It quotes the invalid text, or the beginning of a very long
+	// one.
 	Problem string
-	// Remedy says what to write instead.
-	Remedy string
 }
 
-// Error is the place, the problem and the remedy: networks[1].mac: "x" is no MAC address: write six bytes ...
+// Error is the place and the problem: networks[1].mac: "x" is no MAC address: write six bytes ...
 func (e *Error) Error() string {
 	var text strings.Builder
 	text.WriteString("networks")
@@ -37,7 +36,7 @@ func (e *Error) Error() string {
 	if e.Field != "" {
 		text.WriteString("." + e.Field)
 	}
-	return text.String() + ": " + e.Problem + ": " + e.Remedy
+	return text.String() + ": " + e.Problem
 }
 
 // whole is the Element of an Error that concerns the whole value.
@@ -51,13 +50,13 @@ type findings struct {
 }
 
 // add records one problem. It ignores an empty problem, so that callers can pass the result of a rule.
-func (f *findings) add(element int, field, problem, remedy string) {
+func (f *findings) add(element int, field, problem string) {
 	switch {
 	case problem == "":
 	case len(f.errs) == maxErrors:
 		f.unlisted++
 	default:
-		f.errs = append(f.errs, &Error{Element: element, Field: field, Problem: problem, Remedy: remedy})
+		f.errs = append(f.errs, &Error{Element: element, Field: field, Problem: problem})
 	}
 }
 
@@ -69,8 +68,7 @@ func (f *findings) err() error {
 	if f.unlisted > 0 {
 		return errors.Join(append(f.errs, &Error{
 			Element: whole,
-			Problem: fmt.Sprintf("%d more problems are not listed", f.unlisted),
-			Remedy:  "correct those above first",
+			Problem: fmt.Sprintf("%d more problems are not listed: correct those above first", f.unlisted),
 		})...)
 	}
 	return errors.Join(f.errs...)

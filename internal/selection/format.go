@@ -25,17 +25,14 @@ type element struct {
 // only if the output, which may be longer than the input, exceeds MaxSize.
 func Format(selections []Selection) (string, error) {
 	var found findings
-	problem, remedy := countRule(len(selections))
-	found.add(whole, "", problem, remedy)
+	found.add(whole, "", countRule(len(selections)))
 	for i, s := range selections {
 		s.check(i, &found)
 		for n, address := range s.Addresses {
-			problem, remedy = addressRule(address, address.String())
-			found.add(i, fmt.Sprintf("%s[%d]", keyIPs, n), problem, remedy)
+			found.add(i, fmt.Sprintf("%s[%d]", keyIPs, n), addressRule(address, address.String()))
 		}
 		if s.MAC != "" {
-			problem, remedy = macRule(s.MAC)
-			found.add(i, keyMAC, problem, remedy)
+			found.add(i, keyMAC, macRule(s.MAC))
 		}
 	}
 	interfaceTwice(selections, &found)
@@ -55,12 +52,8 @@ func Format(selections []Selection) (string, error) {
 	}
 	text.WriteByte(']')
 
-	problem, remedy = sizeRule(text.String())
-	found.add(whole, "", problem, remedy)
-	if err := found.err(); err != nil {
-		return "", err
-	}
-	return text.String(), nil
+	found.add(whole, "", sizeRule(text.String()))
+	return text.String(), found.err()
 }
 
 // write appends the selection as a JSON object.

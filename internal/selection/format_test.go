@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 
@@ -116,29 +117,10 @@ func TestFormatRefuses(t *testing.T) {
 	}
 }
 
-func TestEqualTellsApart(t *testing.T) {
-	const base = `"name":"a","namespace":"n","interface":"i","ips":["10.0.0.1/24"],"mac":"02:00:00:00:00:01","x":1`
-	parse := func(object string) Selection {
-		selections, err := Parse("[{"+object+"}]", "pods")
-		if err != nil {
-			t.Fatal(err)
-		}
-		return selections[0]
-	}
-	s := parse(base)
-	if !s.Equal(parse(base)) {
-		t.Errorf("%v is not equal to itself", s)
-	}
-	for _, change := range [][2]string{
-		{`"a"`, `"b"`}, {`"n"`, `"m"`}, {`"i"`, `"j"`}, {"/24", "/25"}, {"00:01", "00:02"}, {`"x"`, `"y"`}, {`:1`, `:1.0`},
-	} {
-		t.Run(fmt.Sprintf("%s and %s", change[0], change[1]), func(t *testing.T) {
-			at := strings.LastIndex(base, change[0])
-			if other := parse(base[:at] + change[1] + base[at+len(change[0]):]); s.Equal(other) || other.Equal(s) {
-				t.Errorf("%+v equals %+v", s, other)
-			}
-		})
-	}
+// Equal lets cmp compare selections. Unknown keys need the same order and the same text.
+func (s Selection) Equal(other Selection) bool {
+	return s.Namespace == other.Namespace && s.Name == other.Name && s.Interface == other.Interface &&
+		s.MAC == other.MAC && slices.Equal(s.Addresses, other.Addresses) && slices.Equal(s.rest, other.rest)
 }
 
 // selectionsOf draws valid selections of one Pod.
@@ -147,7 +129,7 @@ func selectionsOf() *rapid.Generator[[]Selection] {
 	namespace := rapid.StringMatching(`[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?`)
 	device := rapid.OneOf(rapid.Just(""), rapid.StringN(1, 15, 15), rapid.StringMatching(`[ -~]{1,15}`)).
 		Filter(func(s string) bool {
-			problem, _ := interfaceRule(s)
+			problem := interfaceRule(s)
 			return s == "" || problem == ""
 		})
 	address := rapid.Custom(func(t *rapid.T) netip.Prefix {

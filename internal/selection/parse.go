@@ -36,24 +36,22 @@ func Parse(value, namespace string) ([]Selection, error) {
 		return nil, nil
 	}
 	var found findings
-	if problem, remedy := sizeRule(value); problem != "" {
-		found.add(whole, "", problem, remedy)
-		return nil, found.err()
-	}
+	found.add(whole, "", sizeRule(value))
 	if !utf8.ValidString(text) {
-		found.add(whole, "", quote(text)+" is not UTF-8", "write it anew")
-		return nil, found.err()
+		found.add(whole, "", quote(text)+" is not UTF-8: write it anew")
 	}
-	if problem, remedy := namespaceRule(namespace); problem != "" {
-		found.add(whole, keyNamespace, "the Pod's own namespace is wrong, "+problem, remedy)
-		return nil, found.err()
+	if problem := namespaceRule(namespace); problem != "" {
+		found.add(whole, keyNamespace, "the Pod's own namespace is wrong, "+problem)
+	}
+	if err := found.err(); err != nil {
+		return nil, err
 	}
 	var selections []Selection
 	switch text[0] {
 	case '[':
 		selections = parseJSON(text, namespace, &found)
 	case '{':
-		found.add(whole, "", "it is a JSON object, not a list: "+quote(text), "put it into brackets, as in [{...}]")
+		found.add(whole, "", "it is a JSON object, not a list: "+quote(text)+": put it into brackets, as in [{...}]")
 	default:
 		selections = parseNames(text, namespace, &found)
 	}
@@ -67,19 +65,20 @@ func Parse(value, namespace string) ([]Selection, error) {
 // parseNames reads the comma-delimited format. It removes space around each part, as Multus does.
 func parseNames(text, namespace string, found *findings) []Selection {
 	if at := strings.IndexAny(text, `[{"`); at >= 0 {
-		found.add(whole, "", fmt.Sprintf("%s has the character %q, which only JSON has", quote(text), text[at]), listRemedy)
+		found.add(whole, "", fmt.Sprintf("%s has the character %q, which only JSON has: %s", quote(text), text[at],
+			listRemedy))
 		return nil
 	}
-	if problem, remedy := countRule(strings.Count(text, ",") + 1); problem != "" {
-		found.add(whole, "", problem, remedy)
+	if problem := countRule(strings.Count(text, ",") + 1); problem != "" {
+		found.add(whole, "", problem)
 		return nil
 	}
 	var selections []Selection
 	for element := range strings.SplitSeq(text, ",") {
 		i := len(selections)
-		s, problem, remedy := splitElement(strings.TrimSpace(element))
+		s, problem := splitElement(strings.TrimSpace(element))
 		if problem != "" {
-			found.add(i, "", problem, remedy)
+			found.add(i, "", problem)
 			selections = append(selections, Selection{})
 			continue
 		}
@@ -93,37 +92,34 @@ func parseNames(text, namespace string, found *findings) []Selection {
 }
 
 // splitElement splits [namespace/]name[@interface]. It checks that the parts exist, but not their content.
-func splitElement(element string) (s Selection, problem, remedy string) {
-	const form = "write name, namespace/name or namespace/name@interface"
+func splitElement(element string) (s Selection, problem string) {
 	if element == "" {
-		return s, "it is empty", "write a name there, or take out the comma"
+		return s, "it is empty: write a name there, or take out the comma"
 	}
 	name, device, hasDevice := strings.Cut(element, "@")
 	space, rest, hasSpace := strings.Cut(name, "/")
-	switch {
-	case strings.Count(element, "@") > 1:
-		return s, quote(element) + " has more than one '@'", form
-	case strings.Count(element, "/") > 1:
-		return s, quote(element) + " has more than one '/'", form
-	case strings.Contains(device, "/"):
-		return s, quote(element) + " has its '@' before its '/'", form
-	}
 	if hasSpace {
 		name = rest
+		s.Namespace = strings.TrimSpace(space)
 	}
-	s.Namespace, s.Name, s.Interface = strings.TrimSpace(space), strings.TrimSpace(name), strings.TrimSpace(device)
-	if !hasSpace {
-		s.Namespace = ""
-	}
+	s.Name, s.Interface = strings.TrimSpace(name), strings.TrimSpace(device)
 	switch {
+	case strings.Count(element, "@") > 1:
+		problem = "more than one '@'"
+	case strings.Count(element, "/") > 1:
+		problem = "more than one '/'"
+	case strings.Contains(device, "/"):
+		problem = "its '@' before its '/'"
 	case hasSpace && s.Namespace == "":
-		return s, quote(element) + " has no namespace before its '/'", form
+		problem = "no namespace before its '/'"
 	case s.Name == "":
-		return s, quote(element) + " has no name", form
+		problem = "no name"
 	case hasDevice && s.Interface == "":
-		return s, quote(element) + " has no interface behind its '@'", form
+		problem = "no interface behind its '@'"
+	default:
+		return s, ""
 	}
-	return s, "", ""
+	return s, quote(element) + " has " + problem + ": write name, namespace/name or namespace/name@interface"
 }
 
 // parseJSON reads the JSON list format.
@@ -131,15 +127,15 @@ func parseJSON(text, namespace string, found *findings) []Selection {
 	decoder := json.NewDecoder(strings.NewReader(text))
 	var elements []json.RawMessage
 	if err := decoder.Decode(&elements); err != nil {
-		found.add(whole, "", syntaxProblem(text, err), listRemedy)
+		found.add(whole, "", syntaxProblem(text, err)+": "+listRemedy)
 		return nil
 	}
 	if rest := strings.TrimSpace(text[decoder.InputOffset():]); rest != "" {
-		found.add(whole, "", fmt.Sprintf("%s stands behind the list's end", quote(rest)), "take it out")
+		found.add(whole, "", quote(rest)+" stands behind the list's end: take it out")
 		return nil
 	}
-	if problem, remedy := countRule(len(elements)); problem != "" {
-		found.add(whole, "", problem, remedy)
+	if problem := countRule(len(elements)); problem != "" {
+		found.add(whole, "", problem)
 		return nil
 	}
 	var selections []Selection
@@ -167,19 +163,19 @@ func syntaxProblem(text string, err error) string {
 func parseElement(i int, element json.RawMessage, namespace string, found *findings) Selection {
 	s := Selection{Namespace: namespace}
 	if element[0] != '{' {
-		found.add(i, "", fmt.Sprintf("it is %s, %s", kindOf(element), quote(string(element))),
-			`write an object such as {"name":"net-a"}`)
+		found.add(i, "", fmt.Sprintf(`it is %s, %s: write an object such as {"name":"net-a"}`, kindOf(element),
+			quote(string(element))))
 		return s
 	}
 	fields, err := fieldsOf(element)
 	if err != nil {
-		found.add(i, "", fmt.Sprintf("%s cannot be read, %v", quote(string(element)), err), listRemedy)
+		found.add(i, "", fmt.Sprintf("%s cannot be read, %v: %s", quote(string(element)), err, listRemedy))
 		return s
 	}
 	seen := map[string]bool{}
 	for _, f := range fields {
 		if seen[f.key] {
-			found.add(i, "", fmt.Sprintf("the key %s stands there twice", quote(f.key)), "write it once")
+			found.add(i, "", "the key "+quote(f.key)+" stands there twice: write it once")
 			continue
 		}
 		seen[f.key] = true
@@ -196,20 +192,20 @@ func parseElement(i int, element json.RawMessage, namespace string, found *findi
 		case keyIPs:
 			s.parseIPs(i, f.value, found)
 		case keyMAC:
-			rule := func(text string) (problem, remedy string) {
-				s.MAC, problem, remedy = parseMAC(text)
-				return problem, remedy
+			rule := func(text string) (problem string) {
+				s.MAC, problem = parseMAC(text)
+				return problem
 			}
 			_ = stringOf(i, f, rule, macRemedy, found)
 		default:
 			if known, ok := knownKeyLike(f.key); ok {
-				found.add(i, "", fmt.Sprintf("the key %s is not in lower case", quote(f.key)), fmt.Sprintf("write %q", known))
+				found.add(i, "", fmt.Sprintf("the key %s is not in lower case: write %q", quote(f.key), known))
 			}
 			s.rest = append(s.rest, f)
 		}
 	}
 	if !seen[keyName] {
-		found.add(i, keyName, "it is missing in "+quote(string(element)), nameRemedy)
+		found.add(i, keyName, "it is missing in "+quote(string(element))+": "+nameRemedy)
 	}
 	return s
 }
@@ -218,26 +214,26 @@ func parseElement(i int, element json.RawMessage, namespace string, found *findi
 func (s *Selection) parseIPs(i int, value string, found *findings) {
 	const remedy = `write a list such as ["192.0.2.10","2001:db8::10/64"], or leave it out`
 	if value[0] != '[' {
-		found.add(i, keyIPs, fmt.Sprintf("it is %s, %s", kindOf([]byte(value)), quote(value)), remedy)
+		found.add(i, keyIPs, fmt.Sprintf("it is %s, %s: %s", kindOf([]byte(value)), quote(value), remedy))
 		return
 	}
 	var items []json.RawMessage
 	if err := json.Unmarshal([]byte(value), &items); err != nil {
-		found.add(i, keyIPs, fmt.Sprintf("%s cannot be read, %v", quote(value), err), remedy)
+		found.add(i, keyIPs, fmt.Sprintf("%s cannot be read, %v: %s", quote(value), err, remedy))
 		return
 	}
 	if len(items) == 0 {
-		found.add(i, keyIPs, "the list is empty", remedy)
+		found.add(i, keyIPs, "the list is empty: "+remedy)
 		return
 	}
 	for n, item := range items {
 		at := field{fmt.Sprintf("%s[%d]", keyIPs, n), string(item)}
-		rule := func(text string) (problem, remedy string) {
-			address, problem, remedy := parseAddress(text)
+		rule := func(text string) string {
+			address, problem := parseAddress(text)
 			if problem == "" {
 				s.Addresses = append(s.Addresses, address)
 			}
-			return problem, remedy
+			return problem
 		}
 		_ = stringOf(i, at, rule, addressRemedy, found)
 	}
@@ -245,17 +241,17 @@ func (s *Selection) parseIPs(i int, value string, found *findings) {
 
 // stringOf reads a string that has to follow the rule. It returns an empty text for any other value.
 func stringOf(i int, f field, rule rule, remedy string, found *findings) string {
-	if f.value[0] != '"' {
-		found.add(i, f.key, fmt.Sprintf("it is %s, %s, not a string", kindOf([]byte(f.value)), quote(f.value)), remedy)
-		return ""
-	}
 	var text string
-	if err := json.Unmarshal([]byte(f.value), &text); err != nil {
-		found.add(i, f.key, fmt.Sprintf("%s cannot be read, %v", quote(f.value), err), remedy)
-		return ""
+	var problem string
+	if f.value[0] != '"' {
+		problem = fmt.Sprintf("it is %s, %s, not a string: %s", kindOf([]byte(f.value)), quote(f.value), remedy)
+	} else if err := json.Unmarshal([]byte(f.value), &text); err != nil {
+		problem = fmt.Sprintf("%s cannot be read, %v: %s", quote(f.value), err, remedy)
+	} else {
+		problem = rule(text)
 	}
-	if problem, remedy := rule(text); problem != "" {
-		found.add(i, f.key, problem, remedy)
+	if problem != "" {
+		found.add(i, f.key, problem)
 		return ""
 	}
 	return text
@@ -316,12 +312,9 @@ func kindOf(value []byte) string {
 
 // check checks the selection's names.
 func (s Selection) check(i int, found *findings) {
-	problem, remedy := nameRule(s.Name)
-	found.add(i, keyName, problem, remedy)
-	problem, remedy = namespaceRule(s.Namespace)
-	found.add(i, keyNamespace, problem, remedy)
+	found.add(i, keyName, nameRule(s.Name))
+	found.add(i, keyNamespace, namespaceRule(s.Namespace))
 	if s.Interface != "" {
-		problem, remedy = interfaceRule(s.Interface)
-		found.add(i, keyInterface, problem, remedy)
+		found.add(i, keyInterface, interfaceRule(s.Interface))
 	}
 }

@@ -9,8 +9,8 @@ import (
 	"unicode/utf8"
 )
 
-// rule says what is wrong with a text and what to write instead. Both results are empty for a valid text.
-type rule func(text string) (problem, remedy string)
+// rule says what is wrong with a text and what to write instead. The result is empty for a valid text.
+type rule func(text string) (problem string)
 
 const (
 	nameRemedy = "write a Network's name, at most 253 lower case letters, digits, '-' and '.', each part between dots " +
@@ -24,27 +24,28 @@ const (
 
 // nameRule is Kubernetes' rule for most object names: a DNS-1123 subdomain (IsDNS1123Subdomain in
 // k8s.io/apimachinery/pkg/util/validation). As there, the parts have no length limit of their own.
-func nameRule(name string) (problem, remedy string) {
+func nameRule(name string) string {
 	if len(name) > 253 {
-		return fmt.Sprintf("%s has %d characters", quote(name), len(name)), nameRemedy
+		return fmt.Sprintf("%s has %d characters: %s", quote(name), len(name), nameRemedy)
 	}
 	for part := range strings.SplitSeq(name, ".") {
 		if problem := partProblem(name, part); problem != "" {
-			return problem, nameRemedy
+			return problem + ": " + nameRemedy
 		}
 	}
-	return "", ""
+	return ""
 }
 
 // namespaceRule is Kubernetes' rule for a namespace's name: a DNS-1123 label (IsDNS1123Label in the same package).
-func namespaceRule(namespace string) (problem, remedy string) {
+func namespaceRule(namespace string) string {
+	problem := partProblem(namespace, namespace)
 	if len(namespace) > 63 {
-		return fmt.Sprintf("%s has %d characters", quote(namespace), len(namespace)), namespaceRemedy
+		problem = fmt.Sprintf("%s has %d characters", quote(namespace), len(namespace))
 	}
-	if problem := partProblem(namespace, namespace); problem != "" {
-		return problem, namespaceRemedy
+	if problem == "" {
+		return ""
 	}
-	return "", ""
+	return problem + ": " + namespaceRemedy
 }
 
 // partProblem says why a part of a name does not match [a-z0-9]([-a-z0-9]*[a-z0-9])?.
@@ -70,7 +71,8 @@ func partProblem(name, part string) string {
 // include/uapi/linux/if.h). It counts bytes. Its isspace is that of Latin-1, so the byte 0xa0 is a space even within a
 // longer character. A '%' is refused as well, because the kernel replaces it with a number (dev_alloc_name). Control
 // characters and invalid UTF-8 are refused, because JSON and messages would change them.
-func interfaceRule(name string) (problem, remedy string) {
+func interfaceRule(name string) string {
+	var problem string
 	switch {
 	case name == "":
 		problem = "it is empty"
@@ -90,76 +92,75 @@ func interfaceRule(name string) (problem, remedy string) {
 		}
 	}
 	if problem == "" {
-		return "", ""
+		return ""
 	}
-	return problem, interfaceRemedy
+	return problem + ": " + interfaceRemedy
 }
 
 // parseAddress reads an element of "ips": an address with or without a prefix length. A zone is refused. It names an
 // interface of the host that reads it, so it has no meaning in a Pod.
-func parseAddress(text string) (address netip.Prefix, problem, remedy string) {
+func parseAddress(text string) (address netip.Prefix, problem string) {
 	if bare, _, zoned := strings.Cut(text, "%"); zoned {
 		if a, err := netip.ParseAddr(bare); err == nil {
-			return netip.Prefix{}, quote(text) + " has a zone", fmt.Sprintf("write %q", a)
+			return netip.Prefix{}, fmt.Sprintf("%s has a zone: write %q", quote(text), a)
 		}
 	}
 	if strings.Contains(text, "/") {
 		var err error
 		if address, err = netip.ParsePrefix(text); err != nil {
-			return netip.Prefix{}, quote(text) + " is no IP address with a prefix length", addressRemedy
+			return netip.Prefix{}, quote(text) + " is no IP address with a prefix length: " + addressRemedy
 		}
 	} else {
 		a, err := netip.ParseAddr(text)
 		if err != nil {
-			return netip.Prefix{}, quote(text) + " is no IP address", addressRemedy
+			return netip.Prefix{}, quote(text) + " is no IP address: " + addressRemedy
 		}
 		address = netip.PrefixFrom(a, a.BitLen())
 	}
-	if problem, remedy := addressRule(address, text); problem != "" {
-		return netip.Prefix{}, problem, remedy
-	}
-	return address, "", ""
+	return address, addressRule(address, text)
 }
 
 // addressRule checks a parsed address; text is its original form. An IPv4 address mapped to IPv6 is refused, because
 // readers disagree about its family.
-func addressRule(address netip.Prefix, text string) (problem, remedy string) {
+func addressRule(address netip.Prefix, text string) string {
 	switch {
 	case !address.IsValid():
-		return "it is no address with a prefix length", addressRemedy
+		return "it is no address with a prefix length: " + addressRemedy
 	case address.Addr().Is4In6():
-		return quote(text) + " is IPv4 mapped to IPv6", fmt.Sprintf("write %q", address.Addr().Unmap())
+		return fmt.Sprintf("%s is IPv4 mapped to IPv6: write %q", quote(text), address.Addr().Unmap())
 	}
-	return "", ""
+	return ""
 }
 
 // parseMAC reads a "mac" and returns its canonical form. It accepts every notation of net.ParseMAC, as Multus does. The
 // standard requires a 6-byte Ethernet address. Linux limits the addresses of an interface in is_valid_ether_addr
 // (include/linux/etherdevice.h).
-func parseMAC(text string) (mac, problem, remedy string) {
+func parseMAC(text string) (mac, problem string) {
 	address, err := net.ParseMAC(text)
 	switch {
 	case text == "":
-		return "", "it is empty", macRemedy
+		problem = "it is empty: " + macRemedy
 	case err != nil:
-		return "", quote(text) + " is no MAC address", macRemedy
+		problem = quote(text) + " is no MAC address: " + macRemedy
 	case len(address) != 6:
-		return "", fmt.Sprintf("%s has %d bytes", quote(text), len(address)), macRemedy
+		problem = fmt.Sprintf("%s has %d bytes: %s", quote(text), len(address), macRemedy)
 	case address[0]&1 != 0:
-		return "", quote(text) + " is a multicast address", "write one whose first byte is even, or leave it out"
+		problem = quote(text) + " is a multicast address: write one whose first byte is even, or leave it out"
 	case [6]byte(address) == [6]byte{}:
-		return "", quote(text) + " is all zero", macRemedy
+		problem = quote(text) + " is all zero: " + macRemedy
+	default:
+		mac = address.String()
 	}
-	return address.String(), "", ""
+	return mac, problem
 }
 
 // macRule requires a canonical MAC, so that Parse reads back the same text.
-func macRule(mac string) (problem, remedy string) {
-	canonical, problem, remedy := parseMAC(mac)
+func macRule(mac string) string {
+	canonical, problem := parseMAC(mac)
 	if problem == "" && canonical != mac {
-		return quote(mac) + " is not in canonical form", fmt.Sprintf("write %q", canonical)
+		return fmt.Sprintf("%s is not in canonical form: write %q", quote(mac), canonical)
 	}
-	return problem, remedy
+	return problem
 }
 
 // interfaceTwice records each selection whose interface an earlier selection has. The standard, section 4.1.2.1.5,
@@ -171,8 +172,8 @@ func interfaceTwice(selections []Selection, found *findings) {
 			continue
 		}
 		if at, taken := first[s.Interface]; taken {
-			found.add(i, keyInterface, fmt.Sprintf("%s is asked for by networks[%d] already", quote(s.Interface), at),
-				"give each interface a name of its own, or leave it out")
+			found.add(i, keyInterface, fmt.Sprintf("%s is asked for by networks[%d] already: give each interface a name of "+
+				"its own, or leave it out", quote(s.Interface), at))
 			continue
 		}
 		first[s.Interface] = i
@@ -180,18 +181,18 @@ func interfaceTwice(selections []Selection, found *findings) {
 }
 
 // sizeRule limits the size of the whole value.
-func sizeRule(value string) (problem, remedy string) {
+func sizeRule(value string) string {
 	if len(value) > MaxSize {
-		return fmt.Sprintf("the value has %d bytes", len(value)),
-			fmt.Sprintf("write at most %d, which is what Kubernetes holds of annotations", MaxSize)
+		return fmt.Sprintf("the value has %d bytes: write at most %d, which is what Kubernetes holds of annotations",
+			len(value), MaxSize)
 	}
-	return "", ""
+	return ""
 }
 
 // countRule limits the number of selections.
-func countRule(count int) (problem, remedy string) {
+func countRule(count int) string {
 	if count > MaxSelections {
-		return fmt.Sprintf("it asks for %d attachments", count), fmt.Sprintf("ask for at most %d", MaxSelections)
+		return fmt.Sprintf("it asks for %d attachments: ask for at most %d", count, MaxSelections)
 	}
-	return "", ""
+	return ""
 }

@@ -1,9 +1,6 @@
 package selection
 
-import (
-	"net/netip"
-	"slices"
-)
+import "net/netip"
 
 // Annotation is the key of the annotation on a Pod or a Deployment's Pod template. Parse reads its value (the standard,
 // section 4.1).
@@ -44,19 +41,3 @@ type Selection struct {
 
 // field is an unknown key and its value, as JSON without insignificant space.
 type field struct{ key, value string }
-
-// String names the attachment for messages: ns/name, or ns/name@eth1 if an interface is requested.
-func (s Selection) String() string {
-	text := s.Namespace + "/" + s.Name
-	if s.Interface != "" {
-		text += "@" + s.Interface
-	}
-	return text
-}
-
-// Equal reports whether both request the same. Unknown keys are compared, too: they need the same order and the same
-// text. A nil slice of addresses equals an empty one.
-func (s Selection) Equal(other Selection) bool {
-	return s.Namespace == other.Namespace && s.Name == other.Name && s.Interface == other.Interface &&
-		s.MAC == other.MAC && slices.Equal(s.Addresses, other.Addresses) && slices.Equal(s.rest, other.rest)
-}
