@@ -1,4 +1,4 @@
-package plan
+package plan_test
 
 import (
 	"math"
@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	. "cloudteam.ztgame.com/network-controller/internal/plan"
 )
 
 func TestHowManyAddressesThereAre(t *testing.T) {
@@ -51,7 +53,7 @@ func TestAddressesAreCountedToTheLast(t *testing.T) {
 		s := subnets(cidrs().Draw(t, "CIDR")).Draw(t, "subnet").Canonical()
 		counted := s.Pools
 		if len(counted) == 0 {
-			counted = []Range{{s.CIDR.Addr(), lastAddr(s.CIDR)}}
+			counted = []Range{{s.CIDR.Addr(), LastAddr(s.CIDR)}}
 		}
 		want := new(big.Int)
 		for _, pool := range counted {

@@ -1,4 +1,4 @@
-package plan
+package plan_test
 
 import (
 	"errors"
@@ -7,6 +7,9 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	. "cloudteam.ztgame.com/network-controller/internal/plan"
+	"cloudteam.ztgame.com/network-controller/internal/plan/plantest"
 )
 
 // fromPool is a spec whose only subnet is from pool-4.
@@ -23,7 +26,7 @@ func fromPool(change func(*Allocation, *Spec)) Spec {
 func givenFrom(pool, id, cidr string) ObservedSubnet {
 	p := prefix(cidr)
 	return ObservedSubnet{
-		ID: id, Created: cloudEpoch, Name: "net", Description: testOwner.Marker(), PoolID: pool,
+		ID: id, Created: plantest.Epoch, Name: "net", Description: testOwner.Marker(), PoolID: pool,
 		Subnet: Subnet{CIDR: p, Gateway: DefaultGateway(p), Pools: DefaultPools(p, DefaultGateway(p)), DHCP: true},
 	}
 }
@@ -58,7 +61,7 @@ func TestPlansOfSubnetsFromPools(t *testing.T) {
 		},
 		"a second one from the pool goes, and the older one stays": {
 			fromPool(nil), []ObservedSubnet{
-				with(func(s *ObservedSubnet) { s.Created = cloudEpoch.Add(time.Second) }, given("sub-1", "100.64.7.0/24")),
+				with(func(s *ObservedSubnet) { s.Created = plantest.Epoch.Add(time.Second) }, given("sub-1", "100.64.7.0/24")),
 				given("sub-2", "100.64.8.0/24"),
 			}, []string{"delete subnet sub-1 (100.64.7.0/24) (it is a duplicate of the subnet 100.64.8.0/24 from its pool)"},
 		},
@@ -99,7 +102,7 @@ func TestPlansOfSubnetsFromPools(t *testing.T) {
 		},
 	} {
 		t.Run(sentence, func(t *testing.T) {
-			n := ObservedNetwork{ID: "net-1", Created: cloudEpoch, Attributes: tc.spec.Attributes(), Subnets: tc.there}
+			n := ObservedNetwork{ID: "net-1", Created: plantest.Epoch, Attributes: tc.spec.Attributes(), Subnets: tc.there}
 			wantSteps(t, tc.spec, Observed{Networks: []ObservedNetwork{n}}, tc.want)
 		})
 	}
@@ -115,11 +118,11 @@ func TestARouteByWayOfAPoolsSubnetWaitsForItsInterface(t *testing.T) {
 		t.Errorf("before there is a CIDR the routes are set:\n%s", first)
 	}
 	mustApply(t, c, first)
-	if n, _ := c.observe(testOwner).Network(); spec.Routed(Observed{Networks: []ObservedNetwork{n}}) {
+	if n, _ := c.Observe(testOwner).Network(); spec.Routed(Observed{Networks: []ObservedNetwork{n}}) {
 		t.Error("without the interface it counts as routed")
 	}
 	followAllocations(t, spec, c)
-	if left := mustPlan(t, spec, c); !left.Empty() || !spec.Routed(c.observe(testOwner)) {
+	if left := mustPlan(t, spec, c); !left.Empty() || !spec.Routed(c.Observe(testOwner)) {
 		t.Errorf("there is left\n%s", left)
 	}
 }
@@ -155,7 +158,7 @@ func TestAnImportFindsItsSubnetsByTheirPools(t *testing.T) {
 	if differences, err := Compare(spec, found); err != nil || len(differences) > 0 {
 		t.Errorf("as declared it differs: %v, %v", err, differences)
 	}
-	found.Description = spec.describe()
+	found.Description = spec.Describe()
 	change, err := Network(spec, Observed{Networks: []ObservedNetwork{found}})
 	if err != nil || len(change) != 1 || change[0].ID != "sub-1" || !change[0].Changes(FieldDescription) {
 		t.Errorf("got %v and\n%s\nwant the subnet's marker", err, change)

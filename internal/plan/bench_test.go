@@ -1,6 +1,10 @@
-package plan
+package plan_test
 
-import "testing"
+import (
+	"testing"
+
+	. "cloudteam.ztgame.com/network-controller/internal/plan"
+)
 
 // BenchmarkPlan is what it costs to find that all is as declared, and what is to be done where nothing exists.
 func BenchmarkPlan(b *testing.B) {

@@ -1,4 +1,4 @@
-package plan
+package plan_test
 
 import (
 	"errors"
@@ -12,6 +12,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"pgregory.net/rapid"
+
+	. "cloudteam.ztgame.com/network-controller/internal/plan"
+	"cloudteam.ztgame.com/network-controller/internal/plan/plantest"
 )
 
 // scene is a spec and a cloud that somebody has been in.
@@ -46,7 +49,7 @@ func scenes() *rapid.Generator[scene] {
 }
 
 func mustPlan(t rapid.TB, spec Spec, c *cloud) Change {
-	change, err := Network(spec, c.observe(spec.Owner))
+	change, err := Network(spec, c.Observe(spec.Owner))
 	if err != nil {
 		t.Fatalf("Network: %v", err)
 	}
@@ -92,13 +95,13 @@ func standsFor(owner Owner, declared Subnet, n ObservedNetwork) bool {
 
 // requireAsDeclared holds the cloud against the spec, field by field.
 func requireAsDeclared(t rapid.TB, spec Spec, c *cloud) {
-	observed := c.observe(spec.Owner)
+	observed := c.Observe(spec.Owner)
 	if len(observed.Networks) != 1 {
 		t.Fatalf("%d networks bear the marker, want 1", len(observed.Networks))
 	}
-	n := observed.inOrder().Networks[0]
+	n := observed.InOrder().Networks[0]
 	want := spec.Attributes()
-	want.keepUnset(spec, n.Attributes)
+	keepUnset(&want, spec, n.Attributes)
 	if diff := cmp.Diff(want, n.Attributes, cmpopts.EquateEmpty()); diff != "" {
 		t.Fatalf("the network is not as declared (-declared +actual):\n%s", diff)
 	}
@@ -117,7 +120,7 @@ func requireAsDeclared(t rapid.TB, spec Spec, c *cloud) {
 			ours = append(ours, s)
 		}
 	}
-	byCIDR := func(a, b ObservedSubnet) int { return comparePrefixes(a.CIDR, b.CIDR) }
+	byCIDR := func(a, b ObservedSubnet) int { return ComparePrefixes(a.CIDR, b.CIDR) }
 	slices.SortFunc(declared, byCIDR)
 	slices.SortFunc(ours, byCIDR)
 	if diff := cmp.Diff(declared, ours, addresses, cmpopts.EquateEmpty()); diff != "" {
@@ -149,7 +152,7 @@ func TestPropertyWhatIsAppliedFromNothingPlansEmpty(t *testing.T) {
 func TestPropertyAnyStateConvergesOrIsBlocked(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := scenes().Draw(t, "scene")
-		observed := s.cloud.observe(testOwner)
+		observed := s.cloud.Observe(testOwner)
 		want := blockers(s.spec, observed)
 		change, err := Network(s.spec, observed)
 		var blocked *BlockedError
@@ -177,7 +180,7 @@ func TestPropertyAnyStateConvergesOrIsBlocked(t *testing.T) {
 func TestPropertyAnInterruptedPlanIsTakenUp(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := scenes().Draw(t, "scene")
-		change, err := Network(s.spec, s.cloud.observe(testOwner))
+		change, err := Network(s.spec, s.cloud.Observe(testOwner))
 		if err != nil {
 			t.Skip("blocked")
 		}
@@ -197,7 +200,7 @@ func TestPropertyAnInterruptedPlanIsTakenUp(t *testing.T) {
 
 // plans are all plans that can be made of a scene.
 func (s scene) plans() map[string]func() (Change, error) {
-	observed := func() Observed { return s.cloud.observe(s.spec.Owner) }
+	observed := func() Observed { return s.cloud.Observe(s.spec.Owner) }
 	return map[string]func() (Change, error){
 		"Plan":    func() (Change, error) { return Network(s.spec, observed()) },
 		"Delete":  func() (Change, error) { return Delete(s.spec.Owner, observed()) },
@@ -209,7 +212,7 @@ func TestPropertyNothingOfOthersIsTouched(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := scenes().Draw(t, "scene")
 		// The whole project, which no plan should be given: what is not ours must not be named all the same.
-		everything := s.cloud.everything()
+		everything := s.cloud.Everything()
 		plans := s.plans()
 		plans["Plan of everything"] = func() (Change, error) { return Network(s.spec, everything) }
 		plans["Delete of everything"] = func() (Change, error) { return Delete(testOwner, everything) }
@@ -228,7 +231,7 @@ func requireOurs(t *rapid.T, plan string, c *cloud, step Step) {
 	var descriptions []string
 	switch step.Action {
 	case UpdateNetwork, DeleteNetwork:
-		n := c.find(step.ID)
+		n := c.Network(step.ID)
 		descriptions = append(descriptions, n.Description)
 		for _, s := range n.Subnets {
 			if step.Action == DeleteNetwork {
@@ -236,14 +239,14 @@ func requireOurs(t *rapid.T, plan string, c *cloud, step Step) {
 			}
 		}
 	case UpdateSubnet, DeleteSubnet:
-		_, s := c.findSubnet(step.ID)
+		_, s := c.Subnet(step.ID)
 		descriptions = append(descriptions, s.Description)
 	case CreateSubnet, ShareNetwork, UnshareNetwork:
-		if n := c.find(step.NetworkRef.ID); n != nil {
+		if n := c.Network(step.NetworkRef.ID); n != nil {
 			descriptions = append(descriptions, n.Description)
 		}
 	case UpdatePort, DeletePort:
-		descriptions = append(descriptions, c.findPort(step.ID).Description)
+		descriptions = append(descriptions, c.Port(step.ID).Description)
 	case CreateNetwork, CreatePort: // A port may be on somebody else's network.
 	}
 	for _, description := range descriptions {
@@ -256,7 +259,7 @@ func requireOurs(t *rapid.T, plan string, c *cloud, step Step) {
 func TestPropertyPlansDoNotWriteToTheirArguments(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := scenes().Draw(t, "scene")
-		spec, observed := cloneSpec(s.spec), s.cloud.observe(testOwner)
+		spec, observed := cloneSpec(s.spec), s.cloud.Observe(testOwner)
 		change, _ := Network(s.spec, observed)
 		deletion, _ := Delete(testOwner, observed)
 		release := Release(testOwner, observed)
@@ -266,7 +269,7 @@ func TestPropertyPlansDoNotWriteToTheirArguments(t *testing.T) {
 		if diff := cmp.Diff(spec, s.spec, addresses); diff != "" {
 			t.Fatalf("the spec was written to (-before +after):\n%s", diff)
 		}
-		if diff := cmp.Diff(s.cloud.observe(testOwner), observed, addresses); diff != "" {
+		if diff := cmp.Diff(s.cloud.Observe(testOwner), observed, addresses); diff != "" {
 			t.Fatalf("the observed state was written to (-before +after):\n%s", diff)
 		}
 	})
@@ -276,9 +279,9 @@ func TestPropertyPlansDoNotDependOnTheOrderOfLists(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := scenes().Draw(t, "scene")
 		other := scene{spec: s.spec, cloud: s.cloud.clone()}
-		other.cloud.networks = shuffled(t, other.cloud.networks)
-		for i := range other.cloud.networks {
-			other.cloud.networks[i].Subnets = shuffled(t, other.cloud.networks[i].Subnets)
+		other.cloud.Networks = shuffled(t, other.cloud.Networks)
+		for i := range other.cloud.Networks {
+			other.cloud.Networks[i].Subnets = shuffled(t, other.cloud.Networks[i].Subnets)
 		}
 		others := other.plans()
 		for name, plan := range s.plans() {
@@ -322,17 +325,17 @@ func TestPropertyDeletionLeavesNothingOfOurs(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := scenes().Draw(t, "scene")
 		before := s.cloud.clone()
-		change, err := Delete(testOwner, s.cloud.observe(testOwner))
+		change, err := Delete(testOwner, s.cloud.Observe(testOwner))
 		if err != nil {
 			t.Skip("blocked")
 		}
 		mustApply(t, s.cloud, change)
-		if left := s.cloud.observe(testOwner); len(left.Networks) > 0 {
+		if left := s.cloud.Observe(testOwner); len(left.Networks) > 0 {
 			t.Fatalf("%d networks of ours are left", len(left.Networks))
 		}
 		isOurs := func(n ObservedNetwork) bool { return testOwner.Owns(n.Description) }
-		before.networks = slices.DeleteFunc(before.networks, isOurs)
-		if diff := cmp.Diff(before.networks, s.cloud.networks, addresses, cmpopts.EquateEmpty()); diff != "" {
+		before.Networks = slices.DeleteFunc(before.Networks, isOurs)
+		if diff := cmp.Diff(before.Networks, s.cloud.Networks, addresses, cmpopts.EquateEmpty()); diff != "" {
 			t.Fatalf("what is not ours changed (-before +after):\n%s", diff)
 		}
 	})
@@ -345,9 +348,9 @@ func TestPropertyReleaseLeavesEverythingWithoutAMarker(t *testing.T) {
 		s := scenes().Draw(t, "scene")
 		before := s.cloud.clone()
 		var released []string
-		limit := len(s.cloud.observe(testOwner).Networks) + 1
+		limit := len(s.cloud.Observe(testOwner).Networks) + 1
 		for round := 0; ; round++ {
-			change := Release(testOwner, s.cloud.observe(testOwner))
+			change := Release(testOwner, s.cloud.Observe(testOwner))
 			if change.Empty() {
 				break
 			}
@@ -357,12 +360,12 @@ func TestPropertyReleaseLeavesEverythingWithoutAMarker(t *testing.T) {
 			for _, step := range change {
 				released = append(released, step.ID)
 			}
-			if err := s.cloud.apply(change); err != nil && !errors.Is(err, errMoved) {
+			if err := s.cloud.apply(change); err != nil && !errors.Is(err, plantest.ErrMoved) {
 				t.Fatalf("Neutron refuses %v", err)
 			}
 		}
-		for i, n := range s.cloud.networks {
-			was := before.networks[i]
+		for i, n := range s.cloud.Networks {
+			was := before.Networks[i]
 			requireReleased(t, released, n.ID, n.Description)
 			for j, subnet := range n.Subnets {
 				requireReleased(t, released, subnet.ID, subnet.Description)

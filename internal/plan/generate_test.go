@@ -1,4 +1,4 @@
-package plan
+package plan_test
 
 import (
 	"net/netip"
@@ -8,6 +8,9 @@ import (
 	"unicode/utf8"
 
 	"pgregory.net/rapid"
+
+	. "cloudteam.ztgame.com/network-controller/internal/plan"
+	"cloudteam.ztgame.com/network-controller/internal/plan/plantest"
 )
 
 // This file draws random specs, all of them valid, and random deeds of people who work in Neutron behind our back.
@@ -44,7 +47,7 @@ func addrFrom(cidr netip.Prefix, number []byte) netip.Addr {
 
 // hostsOf are the addresses that a host of the CIDR may have, with a liking for both ends.
 func hostsOf(cidr netip.Prefix) *rapid.Generator[netip.Addr] {
-	first, last := usable(cidr)
+	first, last := Usable(cidr)
 	anywhere := rapid.Custom(func(t *rapid.T) netip.Addr {
 		a := addrFrom(cidr, rapid.SliceOfN(rapid.Byte(), 16, 16).Draw(t, "bits"))
 		switch {
@@ -56,7 +59,7 @@ func hostsOf(cidr netip.Prefix) *rapid.Generator[netip.Addr] {
 		return a
 	})
 	return rapid.OneOf(anywhere, rapid.SampledFrom([]netip.Addr{first, first.Next(), last, last.Prev()}).
-		Filter(Range{first, last}.contains))
+		Filter(Range{first, last}.Contains))
 }
 
 // cidrs are those that a subnet may have, of both families and every length.
@@ -124,7 +127,7 @@ func drawModes(t *rapid.T, s *Subnet) {
 		return
 	}
 	modes := []IPv6Mode{"", DHCPv6Stateful}
-	if s.prefixLength() == selfAddressedBits {
+	if s.PrefixLength() == SelfAddressedBits {
 		modes = append(modes, SLAAC, DHCPv6Stateless)
 	}
 	mode := rapid.SampledFrom(modes).Draw(t, "mode")
@@ -156,7 +159,7 @@ func pools(t *rapid.T, cidr netip.Prefix, gateway netip.Addr) []Range {
 			ends = ends[1:]
 		}
 		ends = ends[1:]
-		if !r.contains(gateway) {
+		if !r.Contains(gateway) {
 			drawn = append(drawn, r)
 		}
 	}
@@ -165,7 +168,7 @@ func pools(t *rapid.T, cidr netip.Prefix, gateway netip.Addr) []Range {
 
 // respelled is a subnet that means the same: lists without order are shuffled, and pools cut in pieces.
 func respelled(t *rapid.T, s Subnet) Subnet {
-	s = cloneSubnet(s)
+	s = plantest.CloneSubnet(s)
 	var cut []Range
 	for _, p := range s.Pools {
 		if p.Start != p.End && rapid.Bool().Draw(t, "cut") {
@@ -206,9 +209,9 @@ func specs(owner Owner) *rapid.Generator[Spec] {
 		spec.External = rapid.Ptr(rapid.Bool(), true).Draw(t, "external")
 		switch rapid.IntRange(0, 2).Draw(t, "provider") {
 		case 1:
-			spec.Provider = Provider{NetworkType: cloudProvider.NetworkType}
+			spec.Provider = Provider{NetworkType: plantest.Provider.NetworkType}
 		case 2:
-			spec.Provider = cloudProvider
+			spec.Provider = plantest.Provider
 			spec.Provider.SegmentationID = rapid.Int64Range(1, 4094).Draw(t, "VLAN")
 		}
 		if rapid.Bool().Draw(t, "with tags") {
@@ -249,7 +252,7 @@ func tags() *rapid.Generator[[]string] {
 }
 
 func describable(owner Owner, text string) bool {
-	return utf8.RuneCountInString(owner.Describe(text)) <= MaxDescription && !strings.Contains(text, markerPrefix)
+	return utf8.RuneCountInString(owner.Describe(text)) <= MaxDescription && !strings.Contains(text, MarkerPrefix)
 }
 
 // Ranges that no host of a subnet has. Neutron refuses DHCP on them, which can be switched on at any time
@@ -277,7 +280,7 @@ func (c *cloud) meddle(t *rapid.T, owner Owner) {
 		"change the DNS domain":   func(n *ObservedNetwork) { n.DNSDomain = new(domains().Draw(t, "domain")) },
 		"change the QoS policy":   func(n *ObservedNetwork) { n.QoSPolicy = new(policies().Draw(t, "policy")) },
 		"share the network":       func(n *ObservedNetwork) { n.Shared = new(!*n.Shared) },
-		"share it with some":      func(n *ObservedNetwork) { n.Shares = shuffled(t, c.shares(projects().Draw(t, "projects"))) },
+		"share it with some":      func(n *ObservedNetwork) { n.Shares = shuffled(t, c.NewShares(projects().Draw(t, "projects"))) },
 		"lead outside":            func(n *ObservedNetwork) { n.External = new(!*n.External) },
 		"change the VLAN":         func(n *ObservedNetwork) { n.Provider.SegmentationID++ },
 		"tag the network":         func(n *ObservedNetwork) { n.Tags = shuffled(t, tags().Draw(t, "tags")) },
@@ -285,7 +288,7 @@ func (c *cloud) meddle(t *rapid.T, owner Owner) {
 		"take the network's mark": func(n *ObservedNetwork) { n.Description = "mine now" },
 		"delete the network": func(n *ObservedNetwork) {
 			id := n.ID
-			c.networks = slices.DeleteFunc(c.networks, func(n ObservedNetwork) bool { return n.ID == id })
+			c.Networks = slices.DeleteFunc(c.Networks, func(n ObservedNetwork) bool { return n.ID == id })
 		},
 		"delete a subnet": func(n *ObservedNetwork) {
 			if len(n.Subnets) > 0 {
@@ -316,7 +319,7 @@ func (c *cloud) meddle(t *rapid.T, owner Owner) {
 			}
 		},
 		"add a network": func(n *ObservedNetwork) {
-			c.networks = append(c.networks, c.strangeNetwork(t, owner, *n))
+			c.Networks = append(c.Networks, c.strangeNetwork(t, owner, *n))
 		},
 	}
 	names := make([]string, 0, len(deeds))
@@ -324,11 +327,11 @@ func (c *cloud) meddle(t *rapid.T, owner Owner) {
 		names = append(names, name)
 	}
 	slices.Sort(names)
-	if len(c.networks) == 0 {
-		c.networks = append(c.networks, c.strangeNetwork(t, owner, ObservedNetwork{Created: cloudEpoch}))
+	if len(c.Networks) == 0 {
+		c.Networks = append(c.Networks, c.strangeNetwork(t, owner, ObservedNetwork{Created: plantest.Epoch}))
 		return
 	}
-	n := &c.networks[rapid.IntRange(0, len(c.networks)-1).Draw(t, "network")]
+	n := &c.Networks[rapid.IntRange(0, len(c.Networks)-1).Draw(t, "network")]
 	n.Revision++
 	deeds[rapid.SampledFrom(names).Draw(t, "deed")](n)
 }
@@ -343,12 +346,12 @@ func marks(t *rapid.T, owner Owner) string {
 
 func (c *cloud) strangeSubnet(t *rapid.T, owner Owner, n ObservedNetwork) ObservedSubnet {
 	s := ObservedSubnet{
-		ID: c.id("sub"), Revision: rapid.IntRange(0, 3).Draw(t, "revision"), Name: "strange",
+		ID: c.NextID("sub"), Revision: rapid.IntRange(0, 3).Draw(t, "revision"), Name: "strange",
 		Description: marks(t, owner),
 	}
 	if name := rapid.SampledFrom(append([]string{"", ""}, poolNames...)).Draw(t, "pool"); name != "" {
 		s.Subnet = pooledSubnets(name).Draw(t, "subnet")
-		c.allocate(n, &s)
+		c.Allocate(n, &s)
 		s.Created = s.Created.Add(time.Duration(rapid.IntRange(-1, 1).Draw(t, "age")) * time.Hour)
 		return s
 	}
@@ -359,11 +362,11 @@ func (c *cloud) strangeSubnet(t *rapid.T, owner Owner, n ObservedNetwork) Observ
 // strangeNetwork is another network, made before, with or after the given one. It may hold some of the same subnets.
 func (c *cloud) strangeNetwork(t *rapid.T, owner Owner, n ObservedNetwork) ObservedNetwork {
 	strange := ObservedNetwork{
-		ID: c.id("net"), Revision: rapid.IntRange(0, 3).Draw(t, "revision"),
+		ID: c.NextID("net"), Revision: rapid.IntRange(0, 3).Draw(t, "revision"),
 		Created: n.Created.Add(time.Duration(rapid.IntRange(-1, 1).Draw(t, "age")) * time.Hour),
 		Attributes: Attributes{
-			Name: n.Name, Description: marks(t, owner), MTU: cloudMTU, PortSecurity: new(true), DNSDomain: new(""),
-			QoSPolicy: new(""), Shared: new(false), External: new(false), Provider: cloudProvider,
+			Name: n.Name, Description: marks(t, owner), MTU: plantest.MTU, PortSecurity: new(true), DNSDomain: new(""),
+			QoSPolicy: new(""), Shared: new(false), External: new(false), Provider: plantest.Provider,
 		},
 	}
 	if rapid.Bool().Draw(t, "lower id") {
@@ -374,7 +377,7 @@ func (c *cloud) strangeNetwork(t *rapid.T, owner Owner, n ObservedNetwork) Obser
 	}
 	for _, s := range n.Subnets {
 		if rapid.Bool().Draw(t, "same subnet") {
-			s.ID, s.Subnet = c.id("sub"), cloneSubnet(s.Subnet)
+			s.ID, s.Subnet = c.NextID("sub"), plantest.CloneSubnet(s.Subnet)
 			strange.Subnets = append(strange.Subnets, s)
 		}
 	}

@@ -1,4 +1,4 @@
-package plan
+package plan_test
 
 import (
 	"errors"
@@ -10,6 +10,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
+
+	. "cloudteam.ztgame.com/network-controller/internal/plan"
 )
 
 // bare is the network that stands for a spec, without any marker, as somebody would have made it by hand.
@@ -17,7 +19,7 @@ func bare(t rapid.TB, spec Spec) *cloud {
 	c := &cloud{}
 	mustApply(t, c, mustPlan(t, spec, c))
 	followAllocations(t, spec, c)
-	n := &c.networks[0]
+	n := &c.Networks[0]
 	n.Description, _, _ = ParseDescription(n.Description)
 	for i := range n.Subnets {
 		n.Subnets[i].Description, _, _ = ParseDescription(n.Subnets[i].Description)
@@ -27,7 +29,7 @@ func bare(t rapid.TB, spec Spec) *cloud {
 
 // importOf is the spec that imports the only network of a cloud.
 func importOf(spec Spec, c *cloud, overwrite bool) Spec {
-	spec.Import = Import{ID: c.networks[0].ID, Overwrite: overwrite, AdoptSubnets: true}
+	spec.Import = Import{ID: c.Networks[0].ID, Overwrite: overwrite, AdoptSubnets: true}
 	return spec
 }
 
@@ -35,7 +37,7 @@ func TestPropertyAnImportEndsAsDeclaredOrTouchesNothing(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		made := specs(testOwner).Draw(t, "made")
 		c := bare(t, made)
-		c.networks[0].Name = userTexts().Filter(func(text string) bool {
+		c.Networks[0].Name = userTexts().Filter(func(text string) bool {
 			return utf8.RuneCountInString(text) <= MaxDescription // as many a name may have
 		}).Draw(t, "name")
 		spec := made
@@ -43,12 +45,12 @@ func TestPropertyAnImportEndsAsDeclaredOrTouchesNothing(t *testing.T) {
 			spec = specs(testOwner).Draw(t, "spec")
 		}
 		spec = importOf(spec, c, rapid.Bool().Draw(t, "overwrite"))
-		names := []string{c.networks[0].Name}
-		for _, s := range c.networks[0].Subnets {
+		names := []string{c.Networks[0].Name}
+		for _, s := range c.Networks[0].Subnets {
 			names = append(names, s.Name)
 		}
 
-		before := c.everything()
+		before := c.Everything()
 		change, err := Adopt(spec, before.Networks[0])
 		if differs, ok := errors.AsType[*DiffersError](err); ok {
 			if len(differs.Differences) == 0 || spec.Import.Overwrite {
@@ -68,14 +70,14 @@ func TestPropertyAnImportEndsAsDeclaredOrTouchesNothing(t *testing.T) {
 		if again := mustPlan(t, spec, c); !again.Empty() {
 			t.Fatalf("after the import the plan is\n%s", again)
 		}
-		if again, err := Adopt(spec, c.networks[0]); err != nil || !again.Empty() {
+		if again, err := Adopt(spec, c.Networks[0]); err != nil || !again.Empty() {
 			t.Fatalf("importing what is imported gives %v and\n%s", err, again)
 		}
 		if spec.Import.Overwrite {
 			return
 		}
-		kept := []string{c.networks[0].Name}
-		for _, s := range c.networks[0].Subnets {
+		kept := []string{c.Networks[0].Name}
+		for _, s := range c.Networks[0].Subnets {
 			kept = append(kept, s.Name)
 		}
 		if diff := cmp.Diff(names, kept); diff != "" {
@@ -132,7 +134,7 @@ func TestAnImportWithARouterDiffersUnlessItMayBeOverwritten(t *testing.T) {
 			for _, overwrite := range []bool{false, true} {
 				spec := importOf(tc.made, c, overwrite)
 				spec.Router = &tc.router
-				change, err := Adopt(spec, c.networks[0])
+				change, err := Adopt(spec, c.Networks[0])
 				differs, refused := errors.AsType[*DiffersError](err)
 				if refused != (tc.differs && !overwrite) || !refused && (err != nil || len(change) != 1) {
 					t.Errorf("with overwrite %t: %v and\n%s", overwrite, err, change)
@@ -159,9 +161,9 @@ func TestWhatIsAnothersIsNotImported(t *testing.T) {
 		t.Run(sentence, func(t *testing.T) {
 			spec := Spec{Owner: testOwner, Name: "a", Subnets: []Subnet{subnets(cidrs().Example(1)).Example(1)}}
 			there := bare(t, spec)
-			c.change(&there.networks[0])
+			c.change(&there.Networks[0])
 			for _, overwrite := range []bool{false, true} {
-				change, err := Adopt(importOf(spec, there, overwrite), there.networks[0])
+				change, err := Adopt(importOf(spec, there, overwrite), there.Networks[0])
 				_, owned := errors.AsType[*OwnedError](err)
 				if !owned || len(change) > 0 || !strings.Contains(err.Error(), c.says) {
 					t.Errorf("overwrite %t: %v and\n%s\nwant an OwnedError that says %q", overwrite, err, change, c.says)
@@ -194,20 +196,20 @@ func TestSubnetsAreAdoptedOfAnImportAlone(t *testing.T) {
 	cidr := cidrs().Example(2)
 	spec := Spec{Owner: testOwner, Name: "a", Subnets: []Subnet{subnets(cidr).Example(2)}}
 	c := bare(t, spec)
-	c.networks[0].Description = spec.Owner.Describe(spec.Description)
+	c.Networks[0].Description = spec.Owner.Describe(spec.Description)
 	for sentence, how := range map[string]struct {
 		of    Import
 		adopt bool
 	}{
 		"a network that is made here":            {Import{}, false},
-		"an import that was applied":             {Import{ID: c.networks[0].ID}, false},
-		"an import that is not applied yet":      {Import{ID: c.networks[0].ID, AdoptSubnets: true}, true},
-		"an import that may be overwritten":      {Import{ID: c.networks[0].ID, AdoptSubnets: true, Overwrite: true}, true},
-		"an import that was applied over it":     {Import{ID: c.networks[0].ID, Overwrite: true}, false},
+		"an import that was applied":             {Import{ID: c.Networks[0].ID}, false},
+		"an import that is not applied yet":      {Import{ID: c.Networks[0].ID, AdoptSubnets: true}, true},
+		"an import that may be overwritten":      {Import{ID: c.Networks[0].ID, AdoptSubnets: true, Overwrite: true}, true},
+		"an import that was applied over it":     {Import{ID: c.Networks[0].ID, Overwrite: true}, false},
 		"nothing that is imported, whoever asks": {Import{AdoptSubnets: false}, false},
 	} {
 		spec.Import = how.of
-		change, err := Network(spec, c.everything())
+		change, err := Network(spec, c.Everything())
 		adopts := slices.ContainsFunc(change, func(s Step) bool { return s.Action == UpdateSubnet })
 		if adopts != how.adopt || (err == nil) != how.adopt {
 			t.Errorf("%s: adopts %t, want %t: %v and\n%s", sentence, adopts, how.adopt, err, change)

@@ -1,4 +1,4 @@
-package plan
+package plan_test
 
 import (
 	"errors"
@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	. "cloudteam.ztgame.com/network-controller/internal/plan"
 )
 
 func TestDespiteLeavesOutWhatNeedsThePlaceOfASubnet(t *testing.T) {

@@ -1,4 +1,4 @@
-package plan
+package plan_test
 
 import (
 	"errors"
@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	. "cloudteam.ztgame.com/network-controller/internal/plan"
 )
 
 // declaredSpec is what the tables start from.

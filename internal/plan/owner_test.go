@@ -1,4 +1,4 @@
-package plan
+package plan_test
 
 import (
 	"strings"
@@ -6,6 +6,8 @@ import (
 	"unicode/utf8"
 
 	"pgregory.net/rapid"
+
+	. "cloudteam.ztgame.com/network-controller/internal/plan"
 )
 
 const (
@@ -26,7 +28,7 @@ func TestDescribeAndParseAreInverse(t *testing.T) {
 		"a space alone survives":                         " ",
 		"spaces at both ends survive":                    "  two before, two behind  ",
 		"line breaks and tabs survive":                   "one\ntwo\tthree\r\n",
-		"text outside ASCII survives":                    "сеть базы данных, 数据库网络, 🛰",
+		"text plantest.Outside ASCII survives":           "сеть базы данных, 数据库网络, 🛰",
 		"brackets survive":                               "[a] ]b[ [",
 		"the beginning of a marker survives":             "[owner=",
 		"the end of a marker survives":                   "/x]",
@@ -76,7 +78,7 @@ func TestParseDescriptionTellsMarkersFromTexts(t *testing.T) {
 		"a marker without a slash is a text":     {"[owner=ab]", result{"[owner=ab]", Owner{}, false}},
 		"a marker of two slashes is a text":      {"[owner=a/b/c]", result{"[owner=a/b/c]", Owner{}, false}},
 		"a marker with a space inside is a text": {"[owner=a/b ]", result{"[owner=a/b ]", Owner{}, false}},
-		"a marker of letters outside ASCII is a text": {
+		"a marker of letters plantest.Outside ASCII is a text": {
 			"[owner=а/b]", result{"[owner=а/b]", Owner{}, false},
 		},
 		"a marker with a bracket too many is a text": {marker + "]", result{marker + "]", Owner{}, false}},

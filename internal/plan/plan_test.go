@@ -1,4 +1,4 @@
-package plan
+package plan_test
 
 import (
 	"errors"
@@ -8,13 +8,16 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	. "cloudteam.ztgame.com/network-controller/internal/plan"
+	"cloudteam.ztgame.com/network-controller/internal/plan/plantest"
 )
 
 // asDeclared is what declaredSpec gives in Neutron.
 func asDeclared() ObservedNetwork {
 	spec := declaredSpec()
 	return ObservedNetwork{
-		ID: "net-1", Revision: 7, Created: cloudEpoch, Attributes: spec.Attributes(),
+		ID: "net-1", Revision: 7, Created: plantest.Epoch, Attributes: spec.Attributes(),
 		Subnets: []ObservedSubnet{{
 			ID: "sub-1", Revision: 3, Name: spec.Name, Description: testOwner.Marker(), Subnet: spec.Subnets[0],
 		}},
@@ -22,7 +25,7 @@ func asDeclared() ObservedNetwork {
 }
 
 func observedWith(change func(*ObservedNetwork)) Observed {
-	o := cloneObserved(Observed{Networks: []ObservedNetwork{asDeclared()}})
+	o := plantest.CloneObserved(Observed{Networks: []ObservedNetwork{asDeclared()}})
 	change(&o.Networks[0])
 	return o
 }
@@ -34,7 +37,7 @@ func foreignSubnet(cidr string) ObservedSubnet {
 
 // duplicate is a second network of ours.
 func duplicate(id string, created time.Time) ObservedNetwork {
-	n := cloneObserved(Observed{Networks: []ObservedNetwork{asDeclared()}}).Networks[0]
+	n := plantest.CloneObserved(Observed{Networks: []ObservedNetwork{asDeclared()}}).Networks[0]
 	n.ID, n.Revision, n.Created, n.Subnets = id, 1, created, nil
 	return n
 }
@@ -43,7 +46,7 @@ func duplicate(id string, created time.Time) ObservedNetwork {
 func TestPlan(t *testing.T) {
 	const differs = " (it differs from what is declared)"
 	const network, subnet = "update network net-1: ", "update subnet sub-1 (10.0.0.0/24): "
-	later := cloudEpoch.Add(time.Second)
+	later := plantest.Epoch.Add(time.Second)
 	for sentence, tc := range map[string]struct {
 		spec     Spec
 		observed Observed
@@ -199,7 +202,7 @@ func TestPlan(t *testing.T) {
 		},
 		"of two networks of one age the lower id stays": {
 			declaredSpec(),
-			Observed{Networks: []ObservedNetwork{duplicate("net-2", cloudEpoch.In(time.FixedZone("east", 3600))), asDeclared()}},
+			Observed{Networks: []ObservedNetwork{duplicate("net-2", plantest.Epoch.In(time.FixedZone("east", 3600))), asDeclared()}},
 			[]string{"delete network net-2 (it is a duplicate of the older network net-1)"},
 		},
 		"of three networks one stays, and is put right before the duplicates go": {
@@ -241,11 +244,11 @@ func TestPlanCarriesWhatARequestNeeds(t *testing.T) {
 	}
 	marker := testOwner.Marker()
 	want := Change{{
-		Action: UpdateNetwork, Ref: Ref{ID: "net-1"}, Revision: 7, Attributes: spec.Attributes(), Reason: reasonDiffers,
+		Action: UpdateNetwork, Ref: Ref{ID: "net-1"}, Revision: 7, Attributes: spec.Attributes(), Reason: ReasonDiffers,
 		Differences: []Difference{{"network", FieldName, `"new"`, `"net"`}},
 	}, {
 		Action: UpdateSubnet, Ref: Ref{ID: "sub-1"}, Revision: 3, NetworkRef: Ref{ID: "net-1"},
-		SubnetName: "new", SubnetDescription: marker, Subnet: spec.Subnets[0], Reason: reasonDiffers,
+		SubnetName: "new", SubnetDescription: marker, Subnet: spec.Subnets[0], Reason: ReasonDiffers,
 		Differences: []Difference{{"subnet 10.0.0.0/24", FieldName, `"new"`, `"net"`}},
 	}, {
 		Action: CreateSubnet, NetworkRef: Ref{ID: "net-1"}, SubnetName: "new", SubnetDescription: marker,
@@ -270,7 +273,7 @@ func TestPlanRefuses(t *testing.T) {
 	withSubnet := func(cidr string) Spec {
 		return specWith(func(s *Spec) { s.Subnets = append(s.Subnets, Subnet{CIDR: prefix(cidr)}) })
 	}
-	younger := duplicate("net-2", cloudEpoch.Add(time.Hour))
+	younger := duplicate("net-2", plantest.Epoch.Add(time.Hour))
 	younger.Subnets = []ObservedSubnet{foreignSubnet("10.7.0.0/24")}
 	for sentence, tc := range map[string]struct {
 		spec     Spec
@@ -333,7 +336,7 @@ func TestPlanDelete(t *testing.T) {
 			observed: Observed{Networks: []ObservedNetwork{asDeclared()}}, want: []string{"delete network net-1" + deleted},
 		},
 		"duplicates go too": {
-			observed: Observed{Networks: []ObservedNetwork{duplicate("net-9", cloudEpoch.Add(time.Hour)), asDeclared()}},
+			observed: Observed{Networks: []ObservedNetwork{duplicate("net-9", plantest.Epoch.Add(time.Hour)), asDeclared()}},
 			want:     []string{"delete network net-1" + deleted, "delete network net-9" + deleted},
 		},
 		"a foreign subnet blocks it": {
@@ -342,7 +345,7 @@ func TestPlanDelete(t *testing.T) {
 		},
 		"a foreign subnet in one of two networks blocks both": {
 			observed: Observed{Networks: []ObservedNetwork{
-				duplicate("net-0", cloudEpoch),
+				duplicate("net-0", plantest.Epoch),
 				observedWith(func(n *ObservedNetwork) { n.Subnets[0].Description = "" }).Networks[0],
 			}},
 			blocked: true, err: "sub-1",

@@ -1,4 +1,4 @@
-package plan
+package plan_test
 
 import (
 	"errors"
@@ -11,6 +11,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"pgregory.net/rapid"
+
+	. "cloudteam.ztgame.com/network-controller/internal/plan"
+	"cloudteam.ztgame.com/network-controller/internal/plan/plantest"
 )
 
 // portScene is a port's spec and a cloud that somebody has been in.
@@ -39,7 +42,7 @@ func portScenes() *rapid.Generator[portScene] {
 }
 
 func mustPlanPort(t rapid.TB, spec PortSpec, c *cloud) Change {
-	change, err := Port(spec, c.observe(spec.Owner))
+	change, err := Port(spec, c.Observe(spec.Owner))
 	if err != nil {
 		t.Fatalf("Port: %v", err)
 	}
@@ -49,7 +52,7 @@ func mustPlanPort(t rapid.TB, spec PortSpec, c *cloud) Change {
 // requirePortAsDeclared holds the cloud against the spec, field by field. It is written from the specification of
 // Port, not from its code.
 func requirePortAsDeclared(t rapid.TB, spec PortSpec, c *cloud) {
-	ports := c.observe(spec.Owner).Ports
+	ports := c.Observe(spec.Owner).Ports
 	if len(ports) != 1 {
 		t.Fatalf("%d ports bear the marker, want 1", len(ports))
 	}
@@ -99,7 +102,7 @@ func requirePortAsDeclared(t rapid.TB, spec PortSpec, c *cloud) {
 // requireOthersAsBefore holds that nothing but the owner's ports changed.
 func requireOthersAsBefore(t rapid.TB, owner Owner, before, after *cloud) {
 	others := func(c *cloud) Observed {
-		all := c.everything()
+		all := c.Everything()
 		all.Ports = slices.DeleteFunc(all.Ports, func(p ObservedPort) bool { return owner.Owns(p.Description) })
 		return all
 	}
@@ -159,18 +162,18 @@ func TestPropertyAnInterruptedPlanOfAPortIsTakenUp(t *testing.T) {
 func TestPropertyAPortKeepsTheAddressesThatItMay(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := portScenes().Draw(t, "scene")
-		before, exists := s.cloud.observe(testOwner).Port(s.spec.NetworkID)
+		before, exists := s.cloud.Observe(testOwner).Port(s.spec.NetworkID)
 		if !exists {
 			t.Skip("no port on the network")
 		}
-		before.Addresses = s.spec.given(before.Addresses) // what it makes itself goes with its MAC
+		before.Addresses = s.spec.Given(before.Addresses) // what it makes itself goes with its MAC
 		mustApply(t, s.cloud, mustPlanPort(t, s.spec, s.cloud))
-		after, _ := s.cloud.observe(testOwner).Port(s.spec.NetworkID)
+		after, _ := s.cloud.Observe(testOwner).Port(s.spec.NetworkID)
 		if after.ID != before.ID {
 			t.Fatalf("port %s went, and %s came in its place", before.ID, after.ID)
 		}
 		may := 0
-		for _, subnet := range s.cloud.find(s.spec.NetworkID).Subnets {
+		for _, subnet := range s.cloud.Network(s.spec.NetworkID).Subnets {
 			named, others, unnamed := 0, 0, 0
 			for _, a := range before.Addresses {
 				switch {
@@ -202,7 +205,7 @@ func TestPropertyAPortKeepsTheAddressesThatItMay(t *testing.T) {
 
 // plans are all plans that can be made of a scene.
 func (s portScene) plans() map[string]func() (Change, error) {
-	observed := func() Observed { return s.cloud.observe(s.spec.Owner) }
+	observed := func() Observed { return s.cloud.Observe(s.spec.Owner) }
 	return map[string]func() (Change, error){
 		"Port":    func() (Change, error) { return Port(s.spec, observed()) },
 		"Delete":  func() (Change, error) { return Delete(s.spec.Owner, observed()) },
@@ -214,7 +217,7 @@ func TestPropertyNoPortOfOthersIsTouched(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := portScenes().Draw(t, "scene")
 		// The whole project, which no plan should be given: what is not ours must not be named all the same.
-		everything := s.cloud.everything()
+		everything := s.cloud.Everything()
 		plans := s.plans()
 		plans["Port of everything"] = func() (Change, error) { return Port(s.spec, everything) }
 		plans["Delete of everything"] = func() (Change, error) { return Delete(testOwner, everything) }
@@ -231,14 +234,14 @@ func TestPropertyNoPortOfOthersIsTouched(t *testing.T) {
 func TestPropertyPlansOfPortsDoNotWriteToTheirArguments(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := portScenes().Draw(t, "scene")
-		spec, observed := clonePortSpec(s.spec), s.cloud.observe(testOwner)
+		spec, observed := clonePortSpec(s.spec), s.cloud.Observe(testOwner)
 		_, _ = Port(s.spec, observed)
 		_, _ = Delete(testOwner, observed)
 		Release(testOwner, observed)
 		if diff := cmp.Diff(spec, s.spec, addresses); diff != "" {
 			t.Fatalf("the spec was written to (-before +after):\n%s", diff)
 		}
-		if diff := cmp.Diff(s.cloud.observe(testOwner), observed, addresses); diff != "" {
+		if diff := cmp.Diff(s.cloud.Observe(testOwner), observed, addresses); diff != "" {
 			t.Fatalf("the observed state was written to (-before +after):\n%s", diff)
 		}
 	})
@@ -248,10 +251,10 @@ func TestPropertyPlansOfPortsDoNotDependOnTheOrderOfLists(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := portScenes().Draw(t, "scene")
 		other := portScene{spec: s.spec, cloud: s.cloud.clone()}
-		other.cloud.ports = shuffled(t, other.cloud.ports)
-		for i, p := range other.cloud.ports {
-			other.cloud.ports[i].Addresses = shuffled(t, p.Addresses)
-			other.cloud.ports[i].SecurityGroups = shuffled(t, p.SecurityGroups)
+		other.cloud.Ports = shuffled(t, other.cloud.Ports)
+		for i, p := range other.cloud.Ports {
+			other.cloud.Ports[i].Addresses = shuffled(t, p.Addresses)
+			other.cloud.Ports[i].SecurityGroups = shuffled(t, p.SecurityGroups)
 		}
 		others := other.plans()
 		for name, plan := range s.plans() {
@@ -295,12 +298,12 @@ func TestPropertyDeletionLeavesNoPortOfOurs(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := portScenes().Draw(t, "scene")
 		before := s.cloud.clone()
-		change, err := Delete(testOwner, s.cloud.observe(testOwner))
+		change, err := Delete(testOwner, s.cloud.Observe(testOwner))
 		if err != nil {
 			t.Fatalf("Delete: %v", err)
 		}
 		mustApply(t, s.cloud, change)
-		if left := s.cloud.observe(testOwner); !left.Empty() {
+		if left := s.cloud.Observe(testOwner); !left.Empty() {
 			t.Fatalf("there is still %v", left.Resources())
 		}
 		requireOthersAsBefore(t, testOwner, before, s.cloud)
@@ -311,22 +314,22 @@ func TestPropertyReleaseLeavesPortsWithoutAMarker(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := portScenes().Draw(t, "scene")
 		before := s.cloud.clone()
-		released := s.cloud.observe(testOwner).Ports
-		if err := s.cloud.apply(Release(testOwner, s.cloud.observe(testOwner))); err != nil {
+		released := s.cloud.Observe(testOwner).Ports
+		if err := s.cloud.apply(Release(testOwner, s.cloud.Observe(testOwner))); err != nil {
 			t.Fatalf("Neutron refuses %v", err)
 		}
-		if again := Release(testOwner, s.cloud.everything()); !again.Empty() {
+		if again := Release(testOwner, s.cloud.Everything()); !again.Empty() {
 			t.Fatalf("there is still\n%s", again)
 		}
 		for _, p := range released {
-			after := s.cloud.findPort(p.ID)
+			after := s.cloud.Port(p.ID)
 			if _, of, marked := ParseDescription(after.Description); marked {
 				t.Fatalf("%s was released and is described as %q, which makes it %s's", p.ID, after.Description, of)
 			}
-			was := before.findPort(p.ID)
+			was := before.Port(p.ID)
 			was.Description, was.Revision = after.Description, after.Revision
 		}
-		if diff := cmp.Diff(before.everything(), s.cloud.everything(), addresses, cmpopts.EquateEmpty()); diff != "" {
+		if diff := cmp.Diff(before.Everything(), s.cloud.Everything(), addresses, cmpopts.EquateEmpty()); diff != "" {
 			t.Fatalf("more than descriptions changed (-before +after):\n%s", diff)
 		}
 	})
@@ -336,20 +339,20 @@ func TestStepsThatNameAnOlderRevisionOfAPortAreRefused(t *testing.T) {
 	c := portCloud()
 	spec := PortSpec{
 		Owner: testOwner, Name: "port", NetworkID: "net-a",
-		Addresses: []PortAddress{{SubnetID: c.networks[0].Subnets[0].ID}},
+		Addresses: []PortAddress{{SubnetID: c.Networks[0].Subnets[0].ID}},
 	}
 	mustApply(t, c, mustPlanPort(t, spec, c))
 	spec.Name = "renamed"
 	update := mustPlanPort(t, spec, c)
-	deletion, err := Delete(testOwner, c.observe(testOwner))
+	deletion, err := Delete(testOwner, c.Observe(testOwner))
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.ports[0].Revision++
+	c.Ports[0].Revision++
 	for _, change := range []Change{update, deletion, Release(testOwner, Observed{Ports: []ObservedPort{{
-		ID: c.ports[0].ID, NetworkID: "net-a", PortAttributes: c.ports[0].PortAttributes,
+		ID: c.Ports[0].ID, NetworkID: "net-a", PortAttributes: c.Ports[0].PortAttributes,
 	}}})} {
-		if err := c.apply(change); !errors.Is(err, errMoved) {
+		if err := c.apply(change); !errors.Is(err, plantest.ErrMoved) {
 			t.Errorf("%s: got %v, want it refused as moved", change, err)
 		}
 	}

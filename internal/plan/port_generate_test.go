@@ -1,4 +1,4 @@
-package plan
+package plan_test
 
 import (
 	"fmt"
@@ -7,6 +7,9 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	. "cloudteam.ztgame.com/network-controller/internal/plan"
+	"cloudteam.ztgame.com/network-controller/internal/plan/plantest"
 )
 
 // This file draws random ports, and random deeds of people who work on ports behind our back.
@@ -20,15 +23,15 @@ import (
 func portCloud() *cloud {
 	c := &cloud{}
 	for _, id := range []string{"net-a", "net-b"} {
-		n := ObservedNetwork{ID: id, Created: cloudEpoch, Attributes: Attributes{
-			Name: id, Description: otherOwner.Marker(), AdminStateUp: true, MTU: cloudMTU, PortSecurity: new(true),
+		n := ObservedNetwork{ID: id, Created: plantest.Epoch, Attributes: Attributes{
+			Name: id, Description: otherOwner.Marker(), AdminStateUp: true, MTU: plantest.MTU, PortSecurity: new(true),
 		}}
 		for _, cidr := range []string{"10.0.0.0/24", "10.0.1.0/24", "fd00::/64", "fd01::/64", "fd02::/64"} {
 			subnet := Subnet{CIDR: prefix(cidr), Gateway: DefaultGateway(prefix(cidr)), DHCP: true}
-			n.Subnets = append(n.Subnets, ObservedSubnet{ID: c.id(id + "-sub"), Name: id, Description: otherOwner.Marker(), Subnet: subnet})
+			n.Subnets = append(n.Subnets, ObservedSubnet{ID: c.NextID(id + "-sub"), Name: id, Description: otherOwner.Marker(), Subnet: subnet})
 		}
 		n.Subnets[3].IPv6AddressMode, n.Subnets[4].IPv6RAMode = SLAAC, DHCPv6Stateless
-		c.networks = append(c.networks, n)
+		c.Networks = append(c.Networks, n)
 	}
 	return c
 }
@@ -46,13 +49,13 @@ func portAddresses(n ObservedNetwork, odd int) *rapid.Generator[PortAddress] {
 
 // groups are security groups in any order.
 func groups() *rapid.Generator[[]string] {
-	return rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"sg-1", "sg-2", "sg-3", defaultGroup}), 0, 3, rapid.ID)
+	return rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"sg-1", "sg-2", "sg-3", plantest.DefaultGroup}), 0, 3, rapid.ID)
 }
 
 // portSpecs are valid specs of an owner, on one of the cloud's networks.
 func portSpecs(owner Owner, c *cloud) *rapid.Generator[PortSpec] {
 	return rapid.Custom(func(t *rapid.T) PortSpec {
-		n := c.networks[rapid.IntRange(0, len(c.networks)-1).Draw(t, "network")]
+		n := c.Networks[rapid.IntRange(0, len(c.Networks)-1).Draw(t, "network")]
 		spec := PortSpec{
 			Owner: owner, NetworkID: n.ID,
 			Name:          rapid.StringMatching(`[a-z0-9]([a-z0-9.-]{0,20}[a-z0-9])?`).Draw(t, "name"),
@@ -77,8 +80,8 @@ func portSpecs(owner Owner, c *cloud) *rapid.Generator[PortSpec] {
 // freeAddress is an odd address of the port's network that no port has. It reports false where it draws one that is
 // taken.
 func (c *cloud) freeAddress(t *rapid.T, networkID string) (PortAddress, bool) {
-	a := portAddresses(*c.find(networkID), 1).Draw(t, "by hand")
-	for _, p := range c.ports {
+	a := portAddresses(*c.Network(networkID), 1).Draw(t, "by hand")
+	for _, p := range c.Ports {
 		if p.NetworkID == networkID && slices.Contains(p.Addresses, a) {
 			return PortAddress{}, false
 		}
@@ -93,7 +96,7 @@ func (c *cloud) meddleWithPorts(t *rapid.T, owner Owner) {
 		"rename":          func(p *ObservedPort) { p.Name = userTexts().Draw(t, "name") },
 		"switch":          func(p *ObservedPort) { p.AdminStateUp = !p.AdminStateUp },
 		"describe":        func(p *ObservedPort) { p.Description = owner.Describe(userTexts().Draw(t, "text")) },
-		"change the mac":  func(p *ObservedPort) { p.MAC = c.mac() },
+		"change the mac":  func(p *ObservedPort) { p.MAC = c.NextMAC() },
 		"set the groups":  func(p *ObservedPort) { p.SecurityGroups = groups().Draw(t, "groups") },
 		"drop an address": func(p *ObservedPort) { p.Addresses = p.Addresses[min(1, len(p.Addresses)):] },
 		"list in another order": func(p *ObservedPort) {
@@ -111,29 +114,29 @@ func (c *cloud) meddleWithPorts(t *rapid.T, owner Owner) {
 			}
 		},
 		"take the mark": func(p *ObservedPort) {
-			p.Description, p.Addresses, p.MAC = "mine now", nil, c.mac()
+			p.Description, p.Addresses, p.MAC = "mine now", nil, c.NextMAC()
 		},
 		"delete": func(p *ObservedPort) {
 			id := p.ID
-			c.ports = slices.DeleteFunc(c.ports, func(p ObservedPort) bool { return p.ID == id })
+			c.Ports = slices.DeleteFunc(c.Ports, func(p ObservedPort) bool { return p.ID == id })
 		},
-		"add a port": func(p *ObservedPort) { c.ports = append(c.ports, c.strangePort(t, owner, *p)) },
+		"add a port": func(p *ObservedPort) { c.Ports = append(c.Ports, c.strangePort(t, owner, *p)) },
 	}
 	names := make([]string, 0, len(deeds))
 	for name := range deeds {
 		names = append(names, name)
 	}
 	slices.Sort(names)
-	if len(c.ports) == 0 {
-		c.ports = append(c.ports, c.strangePort(t, owner, ObservedPort{Created: cloudEpoch}))
+	if len(c.Ports) == 0 {
+		c.Ports = append(c.Ports, c.strangePort(t, owner, ObservedPort{Created: plantest.Epoch}))
 		return
 	}
-	p := &c.ports[rapid.IntRange(0, len(c.ports)-1).Draw(t, "port")]
+	p := &c.Ports[rapid.IntRange(0, len(c.Ports)-1).Draw(t, "port")]
 	p.Revision++
 	id := p.ID
 	deeds[rapid.SampledFrom(names).Draw(t, "deed")](p)
-	if p := c.findPort(id); p != nil {
-		c.addOwn(p)
+	if p := c.Port(id); p != nil {
+		c.AddOwnAddresses(p)
 	}
 }
 
@@ -141,11 +144,11 @@ func (c *cloud) meddleWithPorts(t *rapid.T, owner Owner) {
 // may hold addresses and the mac of the given one, on the other network.
 func (c *cloud) strangePort(t *rapid.T, owner Owner, p ObservedPort) ObservedPort {
 	strange := ObservedPort{
-		ID: c.id("port"), Revision: rapid.IntRange(0, 3).Draw(t, "revision"),
+		ID: c.NextID("port"), Revision: rapid.IntRange(0, 3).Draw(t, "revision"),
 		Created:   p.Created.Add(time.Duration(rapid.IntRange(-1, 1).Draw(t, "age")) * time.Hour),
 		NetworkID: rapid.SampledFrom([]string{"net-a", "net-b"}).Draw(t, "network"),
 		PortAttributes: PortAttributes{
-			Name: p.Name, Description: marks(t, owner), AdminStateUp: true, MAC: c.mac(),
+			Name: p.Name, Description: marks(t, owner), AdminStateUp: true, MAC: c.NextMAC(),
 			SecurityGroups: groups().Draw(t, "groups"),
 		},
 	}
@@ -161,15 +164,15 @@ func (c *cloud) strangePort(t *rapid.T, owner Owner, p ObservedPort) ObservedPor
 	if owner.Owns(strange.Description) && rapid.Bool().Draw(t, "holds what is declared") {
 		c.takeDeclared(t, &strange)
 	}
-	c.addOwn(&strange)
+	c.AddOwnAddresses(&strange)
 	return strange
 }
 
 // takeDeclared gives a port of ours an address and a mac such as specs name, where they are free.
 func (c *cloud) takeDeclared(t *rapid.T, p *ObservedPort) {
-	a := portAddresses(*c.find(p.NetworkID), 0).Draw(t, "declared address")
+	a := portAddresses(*c.Network(p.NetworkID), 0).Draw(t, "declared address")
 	mac := fmt.Sprintf("fa:16:3e:00:00:%02x", rapid.IntRange(0, 3).Draw(t, "declared mac"))
-	for _, other := range c.ports {
+	for _, other := range c.Ports {
 		if other.NetworkID == p.NetworkID && (other.MAC == mac || slices.Contains(other.Addresses, a)) {
 			return
 		}

@@ -1,4 +1,4 @@
-package plan
+package plan_test
 
 import (
 	"strings"
@@ -6,6 +6,9 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	. "cloudteam.ztgame.com/network-controller/internal/plan"
+	"cloudteam.ztgame.com/network-controller/internal/plan/plantest"
 )
 
 // declaredPort is what the tables start from: an address that is named and one that is not.
@@ -29,7 +32,7 @@ func portSpecWith(change func(*PortSpec)) PortSpec {
 // portAsDeclared is what declaredPort gives in Neutron, in an order of Neutron's.
 func portAsDeclared() ObservedPort {
 	return ObservedPort{
-		ID: "port-1", Revision: 7, Created: cloudEpoch, NetworkID: "net-1",
+		ID: "port-1", Revision: 7, Created: plantest.Epoch, NetworkID: "net-1",
 		PortAttributes: PortAttributes{
 			Name: "port", Description: testOwner.Marker(), AdminStateUp: true, MAC: "fa:16:3e:00:00:01",
 			Addresses: []PortAddress{
@@ -62,7 +65,7 @@ func TestPlanPort(t *testing.T) {
 		update  = "update port port-1: "
 	)
 	asIs := func(*ObservedPort) {}
-	earlier, later := cloudEpoch.Add(-time.Second), cloudEpoch.Add(time.Second)
+	earlier, later := plantest.Epoch.Add(-time.Second), plantest.Epoch.Add(time.Second)
 	v4 := func(text string) PortAddress { return PortAddress{SubnetID: "sub-4", Address: addr(text)} }
 	v6 := func(text string) PortAddress { return PortAddress{SubnetID: "sub-6", Address: addr(text)} }
 	any4, any6 := PortAddress{SubnetID: "sub-4"}, PortAddress{SubnetID: "sub-6"}
@@ -208,7 +211,7 @@ func TestPlanPort(t *testing.T) {
 		},
 		"of two ports of one age the lower id stays": {
 			declaredPort(), Observed{Ports: []ObservedPort{
-				anotherPort("port-2", cloudEpoch.In(time.FixedZone("east", 3600))), portAsDeclared(),
+				anotherPort("port-2", plantest.Epoch.In(time.FixedZone("east", 3600))), portAsDeclared(),
 			}},
 			[]string{"delete port port-2 (it is a duplicate of the older port port-1)"},
 		},
@@ -264,7 +267,7 @@ func TestPlanPortCarriesWhatARequestNeeds(t *testing.T) {
 		Differences: []Difference{{PortResource, FieldExists, "port", None}},
 	}
 	updated := Step{
-		Action: UpdatePort, Ref: Ref{ID: "port-1"}, Revision: 7, NetworkRef: Ref{ID: "net-1"}, Reason: reasonDiffers,
+		Action: UpdatePort, Ref: Ref{ID: "port-1"}, Revision: 7, NetworkRef: Ref{ID: "net-1"}, Reason: ReasonDiffers,
 		// An update of addresses sends all of them: what the port has and may keep is named, not left to Neutron anew.
 		Port: PortAttributes{
 			Name: "port", Description: testOwner.Marker(), AdminStateUp: true,
@@ -421,7 +424,7 @@ func TestPlanDeleteOfPorts(t *testing.T) {
 		},
 		"duplicates and ports on other networks go too, the older first": {
 			observed: Observed{Ports: []ObservedPort{
-				portWith(func(p *ObservedPort) { p.ID, p.Created, p.NetworkID = "port-0", cloudEpoch.Add(1), "net-2" }),
+				portWith(func(p *ObservedPort) { p.ID, p.Created, p.NetworkID = "port-0", plantest.Epoch.Add(1), "net-2" }),
 				portAsDeclared(),
 			}},
 			want: []string{"delete port port-1" + deleted, "delete port port-0" + deleted},
@@ -525,10 +528,10 @@ func TestPlanReleaseOfPorts(t *testing.T) {
 }
 
 func TestObservedPortIsTheOldestOnTheNetwork(t *testing.T) {
-	elsewhere := func(p *ObservedPort) { p.ID, p.Created, p.NetworkID = "port-0", cloudEpoch.Add(-1), "net-2" }
+	elsewhere := func(p *ObservedPort) { p.ID, p.Created, p.NetworkID = "port-0", plantest.Epoch.Add(-1), "net-2" }
 	observed := Observed{Ports: []ObservedPort{
-		anotherPort("port-2", cloudEpoch), portWith(elsewhere), anotherPort("port-3", cloudEpoch.Add(-1)),
-		anotherPort("port-4", cloudEpoch.Add(-1)),
+		anotherPort("port-2", plantest.Epoch), portWith(elsewhere), anotherPort("port-3", plantest.Epoch.Add(-1)),
+		anotherPort("port-4", plantest.Epoch.Add(-1)),
 	}}
 	for network, want := range map[string]string{"net-1": "port-3", "net-2": "port-0", "net-3": "", "": ""} {
 		if got, ok := observed.Port(network); got.ID != want || ok != (want != "") {

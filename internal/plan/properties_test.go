@@ -1,10 +1,13 @@
-package plan
+package plan_test
 
 import (
 	"net/netip"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	. "cloudteam.ztgame.com/network-controller/internal/plan"
+	"cloudteam.ztgame.com/network-controller/internal/plan/plantest"
 )
 
 func TestPlanOfProperties(t *testing.T) {
@@ -41,7 +44,7 @@ func TestPlanOfProperties(t *testing.T) {
 		},
 		"what an administrator set and the spec does not speak of stays": {
 			declaredSpec(), observedWith(func(n *ObservedNetwork) {
-				n.Shared, n.External, n.Provider = new(true), new(true), cloudProvider
+				n.Shared, n.External, n.Provider = new(true), new(true), plantest.Provider
 				n.ZoneHints = []string{"a"}
 			}), nil,
 		},
@@ -57,12 +60,12 @@ func TestPlanOfProperties(t *testing.T) {
 		},
 		"another segmentation ID is put back": {
 			specWith(func(s *Spec) { s.Provider = Provider{"vlan", "physnet1", 7} }),
-			observedWith(func(n *ObservedNetwork) { n.Provider = cloudProvider }),
+			observedWith(func(n *ObservedNetwork) { n.Provider = plantest.Provider }),
 			[]string{update + "provider.segmentationID 100 → 7" + differs},
 		},
 		"what of the provider is left to the cloud is no difference": {
 			specWith(func(s *Spec) { s.Provider = Provider{NetworkType: "vlan"} }),
-			observedWith(func(n *ObservedNetwork) { n.Provider = cloudProvider }), nil,
+			observedWith(func(n *ObservedNetwork) { n.Provider = plantest.Provider }), nil,
 		},
 		"a provider that the credentials may not see is not taken to be right": {
 			specWith(func(s *Spec) { s.Provider = Provider{"vlan", "physnet1", 7} }),
@@ -147,7 +150,7 @@ func TestPrivilegedFieldsOfAStep(t *testing.T) {
 		},
 		"an update sends what differs": {
 			specWith(everything), observedWith(func(n *ObservedNetwork) {
-				n.Shared, n.External, n.Provider = new(false), new(true), cloudProvider
+				n.Shared, n.External, n.Provider = new(false), new(true), plantest.Provider
 			}), []string{FieldShared, FieldSegmentationID},
 		},
 		"an update of something else sends none": {

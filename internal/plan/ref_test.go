@@ -1,4 +1,4 @@
-package plan
+package plan_test
 
 import (
 	"testing"
@@ -6,6 +6,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"pgregory.net/rapid"
+
+	. "cloudteam.ztgame.com/network-controller/internal/plan"
 )
 
 // requireReferences fails the test where a step refers to another one than an earlier one that creates what it needs.
@@ -64,7 +66,7 @@ func TestPropertyStepsReferToWhatEarlierStepsCreate(t *testing.T) {
 				step = step.Resolve(taken)
 				requireReferences(t, Change{step})
 				if step.Action.Creates() {
-					step.ID = s.cloud.id("created")
+					step.ID = s.cloud.NextID("created")
 				}
 				taken = append(taken, step)
 			}
@@ -80,7 +82,7 @@ func TestPropertyAChangeCanBeTakenInParts(t *testing.T) {
 		mustApply(t, whole, change)
 		for first := range len(change) + 1 {
 			c := s.cloud.clone()
-			taken, err := c.takeAll(change[:first])
+			taken, err := c.Apply(change[:first])
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -88,12 +90,12 @@ func TestPropertyAChangeCanBeTakenInParts(t *testing.T) {
 			requireReferences(t, rest)
 			// A later part knows no revision that an earlier one has moved; see Inventory.Apply.
 			for i, step := range rest {
-				if router := c.findRouter(step.ID); router != nil && step.Action != DetachInterface {
+				if router := c.Router(step.ID); router != nil && step.Action != DetachInterface {
 					rest[i].Revision = router.Revision
 				}
 			}
 			mustApply(t, c, rest)
-			if diff := cmp.Diff(whole.everything(), c.everything(), addresses, cmpopts.EquateEmpty()); diff != "" {
+			if diff := cmp.Diff(whole.Everything(), c.Everything(), addresses, cmpopts.EquateEmpty()); diff != "" {
 				t.Fatalf("taken in parts, %d steps first, of\n%s\n(-whole +parts):\n%s", first, change, diff)
 			}
 		}
@@ -111,7 +113,7 @@ func TestStepsGoWithTheStepThatTheyNeed(t *testing.T) {
 		{Action: AttachInterface, Ref: Ref{Creator: 2}, RouterRef: Ref{Creator: 3}},
 		{Action: UpdateRouter, Ref: Ref{Creator: 3}},
 	}
-	got := change.only(func(s Step) bool { return s.Action != CreateSubnet })
+	got := change.Only(func(s Step) bool { return s.Action != CreateSubnet })
 	want := Change{{Action: CreateRouter}, {Action: UpdateRouter, Ref: Ref{Creator: 1}}}
 	if diff := cmp.Diff(want, got, addresses); diff != "" {
 		t.Errorf("what is left (-want +got):\n%s", diff)

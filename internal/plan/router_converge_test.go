@@ -1,4 +1,4 @@
-package plan
+package plan_test
 
 import (
 	"errors"
@@ -10,6 +10,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"pgregory.net/rapid"
+
+	. "cloudteam.ztgame.com/network-controller/internal/plan"
+	"cloudteam.ztgame.com/network-controller/internal/plan/plantest"
 )
 
 // theirs are routers that are not ours, which specs may ask for.
@@ -17,7 +20,7 @@ func theirs() []ObservedRouter {
 	var all []ObservedRouter
 	for _, id := range []string{"theirs-1", "theirs-2"} {
 		all = append(all, ObservedRouter{
-			ID: id, Created: cloudEpoch, RouterAttributes: RouterAttributes{Name: "theirs", AdminStateUp: true},
+			ID: id, Created: plantest.Epoch, RouterAttributes: RouterAttributes{Name: "theirs", AdminStateUp: true},
 		})
 	}
 	return all
@@ -33,7 +36,7 @@ func routerSpecs(t *rapid.T, subnets []Subnet) *RouterSpec {
 	}
 	r := &RouterSpec{}
 	if rapid.Bool().Draw(t, "of a kind") {
-		r.HA, r.Distributed = rapid.Ptr(rapid.Just(cloudHA), true).Draw(t, "HA"), new(cloudDistributed)
+		r.HA, r.Distributed = rapid.Ptr(rapid.Just(plantest.HA), true).Draw(t, "HA"), new(plantest.Distributed)
 	}
 	if rapid.Bool().Draw(t, "leads outside") {
 		r.ExternalNetwork = rapid.SampledFrom([]string{"ext-1", "ext-2"}).Draw(t, "external network")
@@ -58,7 +61,7 @@ func routerSpecs(t *rapid.T, subnets []Subnet) *RouterSpec {
 func routedSpecs() *rapid.Generator[Spec] {
 	return rapid.Custom(func(t *rapid.T) Spec {
 		spec := specs(testOwner).Draw(t, "spec")
-		spec.Subnets = slices.DeleteFunc(spec.Subnets, func(s Subnet) bool { return s.CIDR.Overlaps(outside) })
+		spec.Subnets = slices.DeleteFunc(spec.Subnets, func(s Subnet) bool { return s.CIDR.Overlaps(plantest.Outside) })
 		spec.Router = routerSpecs(t, spec.Subnets)
 		return spec
 	})
@@ -67,7 +70,7 @@ func routedSpecs() *rapid.Generator[Spec] {
 // routedScenes are scenes with a router, in which people have changed what concerns routing.
 func routedScenes() *rapid.Generator[scene] {
 	return rapid.Custom(func(t *rapid.T) scene {
-		s := scene{spec: routedSpecs().Draw(t, "spec"), cloud: &cloud{routers: theirs()}}
+		s := scene{spec: routedSpecs().Draw(t, "spec"), cloud: &cloud{plantest.Neutron{Routers: theirs()}}}
 		if rapid.IntRange(0, 4).Draw(t, "begin") > 0 {
 			mustApply(t, s.cloud, mustPlan(t, s.spec, s.cloud))
 			followAllocations(t, s.spec, s.cloud)
@@ -92,33 +95,37 @@ func routedScenes() *rapid.Generator[scene] {
 // meddleWithRouting does one thing that somebody may do with routers in Neutron.
 func (c *cloud) meddleWithRouting(t *rapid.T) {
 	ours := func(r ObservedRouter) bool { return testOwner.Owns(r.Description) }
-	at := slices.IndexFunc(c.routers, ours)
+	at := slices.IndexFunc(c.Routers, ours)
 	deed := rapid.SampledFrom([]string{
 		"rename", "switch", "describe", "gateway", "no gateway", "routes", "no routes", "detach", "forget an interface",
 		"switch an interface", "lose an answer", "duplicate", "delete", "make it another kind",
 	}).Draw(t, "deed")
-	port := slices.IndexFunc(c.ports, func(p ObservedPort) bool { return p.Router != "" })
+	port := slices.IndexFunc(c.Ports, func(p ObservedPort) bool { return p.Router != "" })
 	switch deed {
 	case "detach":
 		if port >= 0 {
-			_ = c.detach(Step{Ref: Ref{ID: c.ports[port].ID}, RouterRef: Ref{ID: c.ports[port].Router}})
+			p := c.Ports[port]
+			_ = c.apply(Change{{
+				Action: DetachInterface, Ref: Ref{ID: p.ID}, RouterRef: Ref{ID: p.Router}, Reason: "by hand",
+				Differences: []Difference{{}},
+			}})
 		}
 		return
 	case "switch an interface":
 		if port >= 0 {
-			c.ports[port].AdminStateUp = false
-			c.ports[port].Revision++
+			c.Ports[port].AdminStateUp = false
+			c.Ports[port].Revision++
 		}
 		return
 	case "forget an interface": // One that was created and not attached, of which no plan may know.
-		for _, n := range c.observe(testOwner).Networks {
+		for _, n := range c.Observe(testOwner).Networks {
 			for _, s := range n.Subnets {
-				if a := (PortAddress{s.ID, DefaultGateway(s.CIDR)}); !c.addressed(s.ID, a.Address) {
-					id := c.id("port")
-					c.markInterface(id)
-					c.ports = append(c.ports, ObservedPort{
-						ID: id, NetworkID: n.ID, Created: cloudEpoch,
-						PortAttributes: PortAttributes{Description: testOwner.Marker(), Addresses: []PortAddress{a}, MAC: c.mac()},
+				if a := (PortAddress{s.ID, DefaultGateway(s.CIDR)}); !c.Addressed(s.ID, a.Address) {
+					id := c.NextID("port")
+					c.MarkInterface(id)
+					c.Ports = append(c.Ports, ObservedPort{
+						ID: id, NetworkID: n.ID, Created: plantest.Epoch,
+						PortAttributes: PortAttributes{Description: testOwner.Marker(), Addresses: []PortAddress{a}, MAC: c.NextMAC()},
 					})
 					return
 				}
@@ -126,11 +133,11 @@ func (c *cloud) meddleWithRouting(t *rapid.T) {
 		}
 		return
 	case "duplicate":
-		c.routers = append(c.routers, ObservedRouter{
-			ID: c.id("router"), Created: cloudEpoch.Add(time.Duration(rapid.IntRange(-1, 1).Draw(t, "age")) * time.Hour),
+		c.Routers = append(c.Routers, ObservedRouter{
+			ID: c.NextID("router"), Created: plantest.Epoch.Add(time.Duration(rapid.IntRange(-1, 1).Draw(t, "age")) * time.Hour),
 			RouterAttributes: RouterAttributes{
 				Description: testOwner.Marker(), Gateway: ExternalGateway{NetworkID: "ext-1", SNAT: new(true)},
-				HA: new(cloudHA), Distributed: new(cloudDistributed),
+				HA: new(plantest.HA), Distributed: new(plantest.Distributed),
 			},
 		})
 		return
@@ -138,39 +145,39 @@ func (c *cloud) meddleWithRouting(t *rapid.T) {
 	if at < 0 {
 		return
 	}
-	r := &c.routers[at]
+	r := &c.Routers[at]
 	r.Revision++
 	switch deed {
 	case "rename":
 		r.Name = userTexts().Draw(t, "name")
 	case "switch": // One of another kind stays off: nothing is put back of one that is on.
-		r.AdminStateUp = !r.AdminStateUp && *r.HA == cloudHA && *r.Distributed == cloudDistributed
+		r.AdminStateUp = !r.AdminStateUp && *r.HA == plantest.HA && *r.Distributed == plantest.Distributed
 	case "make it another kind":
-		r.AdminStateUp, r.HA, r.Distributed = false, new(!cloudHA), new(rapid.Bool().Draw(t, "distributed"))
+		r.AdminStateUp, r.HA, r.Distributed = false, new(!plantest.HA), new(rapid.Bool().Draw(t, "distributed"))
 	case "describe":
 		r.Description = testOwner.Describe("x")
 	case "gateway":
-		_ = c.setGateway(r, ExternalGateway{NetworkID: "ext-2", SNAT: new(rapid.Bool().Draw(t, "SNAT"))})
+		_ = c.SetGateway(r, ExternalGateway{NetworkID: "ext-2", SNAT: new(rapid.Bool().Draw(t, "SNAT"))})
 	case "no gateway":
 		r.Gateway = ExternalGateway{}
 	case "routes":
-		for _, cidr := range c.served(r) {
-			if first, _ := usable(cidr); cidr.Addr().Is4() {
+		for _, cidr := range c.Served(r) {
+			if first, _ := Usable(cidr); cidr.Addr().Is4() {
 				r.Routes = []Route{{prefix("198.51.100.0/24"), first}}
 			}
 		}
 	case "no routes":
 		r.Routes = nil
 	case "delete":
-		if !slices.ContainsFunc(c.ports, func(p ObservedPort) bool { return p.Router == r.ID }) {
-			c.routers = slices.Delete(c.routers, at, at+1)
+		if !slices.ContainsFunc(c.Ports, func(p ObservedPort) bool { return p.Router == r.ID }) {
+			c.Routers = slices.Delete(c.Routers, at, at+1)
 		}
 	}
 }
 
 // requireRouted holds the cloud's routing against the spec. It is written from the documentation of RouterSpec.
 func requireRouted(t rapid.TB, spec Spec, c *cloud) {
-	observed := c.observe(spec.Owner)
+	observed := c.Observe(spec.Owner)
 	target := ""
 	if spec.Router != nil {
 		target = spec.Router.Existing
@@ -181,8 +188,8 @@ func requireRouted(t rapid.TB, spec Spec, c *cloud) {
 	case spec.Router.Own():
 		r := observed.Routers[0]
 		target = r.ID
-		routes := slices.SortedFunc(slices.Values(spec.Router.Routes), compareRoutes)
-		slices.SortFunc(r.Routes, compareRoutes)
+		routes := slices.SortedFunc(slices.Values(spec.Router.Routes), CompareRoutes)
+		slices.SortFunc(r.Routes, CompareRoutes)
 		if r.Name != spec.Name || r.Description != spec.Owner.Marker() || !r.AdminStateUp ||
 			r.Gateway.NetworkID != spec.Router.ExternalNetwork || !slices.Equal(r.Routes, routes) ||
 			spec.Router.SNAT != nil && *r.Gateway.SNAT != *spec.Router.SNAT ||
@@ -210,7 +217,7 @@ func requireRouted(t rapid.TB, spec Spec, c *cloud) {
 	if diff := cmp.Diff(want, got, addresses); diff != "" {
 		t.Fatalf("the interfaces are on other routers (-declared +actual):\n%s", diff)
 	}
-	if diff := cmp.Diff(theirs(), c.routers[:2], addresses, cmpopts.EquateEmpty(),
+	if diff := cmp.Diff(theirs(), c.Routers[:2], addresses, cmpopts.EquateEmpty(),
 		cmpopts.IgnoreFields(ObservedRouter{}, "Revision")); diff != "" {
 		t.Fatalf("routers of others have changed (-before +after):\n%s", diff)
 	}
@@ -240,16 +247,16 @@ func TestPropertyRoutingConvergesWhereverItIsInterrupted(t *testing.T) {
 func TestPropertyDeletionLeavesNoRouting(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := routedScenes().Draw(t, "scene")
-		change, err := Delete(testOwner, s.cloud.observe(testOwner))
+		change, err := Delete(testOwner, s.cloud.Observe(testOwner))
 		if err != nil {
 			t.Fatal(err)
 		}
 		for done := range len(change) + 1 {
 			c := s.cloud.clone()
 			mustApply(t, c, change[:done])
-			rest, _ := Delete(testOwner, c.observe(testOwner))
+			rest, _ := Delete(testOwner, c.Observe(testOwner))
 			mustApply(t, c, rest)
-			if left := c.observe(testOwner); !left.Empty() {
+			if left := c.Observe(testOwner); !left.Empty() {
 				t.Fatalf("interrupted after %d steps, this is left: %v", done, left.Resources())
 			}
 		}
@@ -260,21 +267,21 @@ func TestPropertyReleaseLeavesRoutingAsItIs(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := routedScenes().Draw(t, "scene")
 		before := s.cloud.clone()
-		for round := 0; !s.cloud.observe(testOwner).Empty(); round++ {
-			if round > len(before.networks)+1 {
-				t.Fatalf("after %d rounds there is still %v", round, s.cloud.observe(testOwner).Resources())
+		for round := 0; !s.cloud.Observe(testOwner).Empty(); round++ {
+			if round > len(before.Networks)+1 {
+				t.Fatalf("after %d rounds there is still %v", round, s.cloud.Observe(testOwner).Resources())
 			}
-			err := s.cloud.apply(Release(testOwner, s.cloud.observe(testOwner)))
-			if err != nil && !errors.Is(err, errMoved) {
+			err := s.cloud.apply(Release(testOwner, s.cloud.Observe(testOwner)))
+			if err != nil && !errors.Is(err, plantest.ErrMoved) {
 				t.Fatalf("Neutron refuses %v", err)
 			}
 		}
 		texts := cmpopts.IgnoreFields(PortAttributes{}, "Description")
-		if diff := cmp.Diff(before.ports, s.cloud.ports, addresses, cmpopts.EquateEmpty(), texts,
+		if diff := cmp.Diff(before.Ports, s.cloud.Ports, addresses, cmpopts.EquateEmpty(), texts,
 			cmpopts.IgnoreFields(ObservedPort{}, "Revision")); diff != "" {
 			t.Fatalf("more than the ports' descriptions changed (-before +after):\n%s", diff)
 		}
-		if diff := cmp.Diff(before.routers, s.cloud.routers, addresses, cmpopts.EquateEmpty(),
+		if diff := cmp.Diff(before.Routers, s.cloud.Routers, addresses, cmpopts.EquateEmpty(),
 			cmpopts.IgnoreFields(RouterAttributes{}, "Description"),
 			cmpopts.IgnoreFields(ObservedRouter{}, "Revision")); diff != "" {
 			t.Fatalf("more than the routers' descriptions changed (-before +after):\n%s", diff)
@@ -293,11 +300,11 @@ func TestPropertyRoutingPlansAreOfOursAlone(t *testing.T) {
 			for _, step := range change {
 				switch step.Action {
 				case UpdateRouter, UpdateGateway, DeleteRouter:
-					if r := s.cloud.findRouter(step.ID); r != nil && !testOwner.Owns(r.Description) {
+					if r := s.cloud.Router(step.ID); r != nil && !testOwner.Owns(r.Description) {
 						t.Fatalf("%s touches router %s of others: %s", name, r.ID, step)
 					}
 				case DetachInterface, DeleteInterface:
-					if p := s.cloud.findPort(step.ID); !testOwner.Owns(p.Description) {
+					if p := s.cloud.Port(step.ID); !testOwner.Owns(p.Description) {
 						t.Fatalf("%s touches port %s of others: %s", name, p.ID, step)
 					}
 				}

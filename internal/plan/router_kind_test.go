@@ -1,4 +1,4 @@
-package plan
+package plan_test
 
 import (
 	"strings"
@@ -6,6 +6,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
+
+	. "cloudteam.ztgame.com/network-controller/internal/plan"
+	"cloudteam.ztgame.com/network-controller/internal/plan/plantest"
 )
 
 // routedSpec is a network with a subnet and a router of its own.
@@ -42,13 +45,13 @@ func TestARouterBecomesAnotherKindOnlyWhileItIsOff(t *testing.T) {
 			[]string{"distributed not shown → false"},
 		},
 		"what is as declared is no change": {
-			&RouterSpec{HA: new(cloudHA), Distributed: new(cloudDistributed)}, func(*ObservedRouter) {}, nil,
+			&RouterSpec{HA: new(plantest.HA), Distributed: new(plantest.Distributed)}, func(*ObservedRouter) {}, nil,
 		},
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			at := &cloud{}
 			mustApply(t, at, mustPlan(t, routedSpec(&RouterSpec{}), at))
-			c.change(&at.routers[0])
+			c.change(&at.Routers[0])
 			var got []string
 			for _, step := range mustPlan(t, routedSpec(c.router), at) {
 				if step.Action != UpdateRouter {
@@ -101,7 +104,7 @@ func TestPropertyARouterThatIsNotKnownKeepsNothingElseAndLosesNothing(t *testing
 		if again := mustPlan(t, spec, s.cloud); !again.Empty() {
 			t.Fatalf("planning what was just applied gives\n%s", again)
 		}
-		if spec.Routed(s.cloud.observe(testOwner)) {
+		if spec.Routed(s.cloud.Observe(testOwner)) {
 			t.Fatal("a network whose router is not known counts as routed")
 		}
 
@@ -111,23 +114,23 @@ func TestPropertyARouterThatIsNotKnownKeepsNothingElseAndLosesNothing(t *testing
 			}
 			return all
 		}
-		if diff := cmp.Diff(ids(before.routers), ids(s.cloud.routers)); diff != "" {
+		if diff := cmp.Diff(ids(before.Routers), ids(s.cloud.Routers)); diff != "" {
 			t.Fatalf("the routers and where they lead (-before +after):\n%s", diff)
 		}
 		gateways := map[string]bool{}
-		n, _ := s.cloud.observe(testOwner).Network()
+		n, _ := s.cloud.Observe(testOwner).Network()
 		for _, subnet := range spec.Allocated(n).Subnets {
 			if Serves(subnet.ServiceTypes, InterfaceDeviceOwner) {
 				gateways[subnet.Gateway.String()] = true
 			}
 		}
-		for _, p := range before.ports {
+		for _, p := range before.Ports {
 			stays := true
 			for _, a := range p.Addresses {
-				_, there := s.cloud.findSubnet(a.SubnetID)
+				_, there := s.cloud.Subnet(a.SubnetID)
 				stays = stays && there != nil && gateways[a.Address.String()]
 			}
-			now := s.cloud.findPort(p.ID)
+			now := s.cloud.Port(p.ID)
 			switch {
 			case stays && (now == nil || now.Router != p.Router):
 				t.Fatalf("interface %+v of declared gateways is %+v now", p, now)

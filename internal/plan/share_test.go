@@ -1,14 +1,14 @@
-package plan
+package plan_test
 
 import (
-	"errors"
-	"fmt"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
+
+	. "cloudteam.ztgame.com/network-controller/internal/plan"
 )
 
 func TestPlanOfSharing(t *testing.T) {
@@ -166,42 +166,8 @@ func projects() *rapid.Generator[[]string] {
 	})
 }
 
-// shares makes policies for projects.
-func (c *cloud) shares(projects []string) (shares []Share) {
-	for _, project := range projects {
-		shares = append(shares, Share{c.id("rbac"), project})
-	}
-	return shares
-}
-
-// takeShare carries out a step that shares a network or takes it back. Neutron has one policy for each project.
-func (c *cloud) takeShare(step Step) (string, error) {
-	n := c.find(step.NetworkRef.ID)
-	if n == nil {
-		return "", fmt.Errorf("no network %q", step.NetworkRef.ID)
-	}
-	if step.Revision != 0 {
-		return "", errors.New("RBAC policies have no revision")
-	}
-	n.Revision++
-	if step.Action == UnshareNetwork {
-		had := len(n.Shares)
-		n.Shares = slices.DeleteFunc(n.Shares, func(s Share) bool { return s.ID == step.ID })
-		if len(n.Shares) == had {
-			return "", fmt.Errorf("no policy %q", step.ID)
-		}
-		return step.ID, nil
-	}
-	if slices.ContainsFunc(n.Shares, func(s Share) bool { return s.Project == step.Share.Project }) {
-		return "", errors.New("DuplicateRbacPolicy")
-	}
-	made := c.shares([]string{step.Share.Project})
-	n.Shares = append(n.Shares, made...)
-	return made[0].ID, nil
-}
-
 // keepShares gives what the spec leaves as it is what it had.
-func (n *ObservedNetwork) keepShares(spec Spec, had []Share) {
+func keepShares(n *ObservedNetwork, spec Spec, had []Share) {
 	if spec.SharedWith != nil {
 		return
 	}

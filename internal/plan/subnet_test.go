@@ -1,4 +1,4 @@
-package plan
+package plan_test
 
 import (
 	"errors"
@@ -11,6 +11,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"pgregory.net/rapid"
+
+	. "cloudteam.ztgame.com/network-controller/internal/plan"
+	"cloudteam.ztgame.com/network-controller/internal/plan/plantest"
 )
 
 // addresses lets go-cmp compare what net/netip keeps private.
@@ -146,8 +149,8 @@ func TestPropertyDefaultPoolsCoverEachHostOnce(t *testing.T) {
 		if err := subnet.Validate(); err != nil {
 			t.Fatalf("the default pools of %s with gateway %s are refused: %v", cidr, gateway, err)
 		}
-		first, last := usable(cidr)
-		whole := joinRanges(append(slices.Clone(subnet.Pools), Range{gateway, gateway}))
+		first, last := Usable(cidr)
+		whole := JoinRanges(append(slices.Clone(subnet.Pools), Range{gateway, gateway}))
 		if diff := cmp.Diff([]Range{{first, last}}, whole, addresses); diff != "" {
 			t.Fatalf("pools and gateway of %s do not make up its hosts (-want +got):\n%s", cidr, diff)
 		}
@@ -190,7 +193,7 @@ func TestJoinRanges(t *testing.T) {
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			before := slices.Clone(tc.in)
-			if diff := cmp.Diff(tc.want, joinRanges(tc.in), addresses); diff != "" {
+			if diff := cmp.Diff(tc.want, JoinRanges(tc.in), addresses); diff != "" {
 				t.Errorf("-want +got:\n%s", diff)
 			}
 			if diff := cmp.Diff(before, tc.in, addresses); diff != "" {
@@ -238,7 +241,7 @@ func TestCanonicalIsEqualForWhatMeansTheSame(t *testing.T) {
 
 // with is a changed copy.
 func with(s Subnet, change func(*Subnet)) Subnet {
-	s = cloneSubnet(s)
+	s = plantest.CloneSubnet(s)
 	change(&s)
 	return s
 }
@@ -246,7 +249,7 @@ func with(s Subnet, change func(*Subnet)) Subnet {
 func TestPropertyCanonicalForgetsOrderAndSpelling(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		subnet := subnets(cidrs().Draw(t, "cidr")).Draw(t, "subnet")
-		before := cloneSubnet(subnet)
+		before := plantest.CloneSubnet(subnet)
 		canonical := subnet.Canonical()
 		if diff := cmp.Diff(before, subnet, addresses); diff != "" {
 			t.Fatalf("Canonical wrote to its receiver (-before +after):\n%s", diff)

@@ -1,8 +1,10 @@
-package plan
+package plan_test
 
 import (
 	"slices"
 	"testing"
+
+	. "cloudteam.ztgame.com/network-controller/internal/plan"
 )
 
 // everythingSet is the declared spec, with a value in each field that can be taken back.

@@ -1,4 +1,4 @@
-package plan
+package plan_test
 
 import (
 	"errors"
@@ -9,6 +9,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"pgregory.net/rapid"
+
+	. "cloudteam.ztgame.com/network-controller/internal/plan"
+	"cloudteam.ztgame.com/network-controller/internal/plan/plantest"
 )
 
 // This file holds that a state does not tell how it was reached. test/transitions does the same with real controllers.
@@ -24,9 +27,9 @@ func (c *cloud) applySome(t *rapid.T, change Change) {
 
 // unblock removes the subnets of others that are in the way of a spec, as the error asks for.
 func (c *cloud) unblock(spec Spec) {
-	blocking := blockers(spec, c.observe(spec.Owner))
-	for i := range c.networks {
-		n := &c.networks[i]
+	blocking := blockers(spec, c.Observe(spec.Owner))
+	for i := range c.Networks {
+		n := &c.Networks[i]
 		n.Subnets = slices.DeleteFunc(n.Subnets, func(s ObservedSubnet) bool { return slices.Contains(blocking, s.ID) })
 	}
 }
@@ -34,10 +37,10 @@ func (c *cloud) unblock(spec Spec) {
 // alike is what is the owner's, without what differs from one cloud to another: ids, times, revisions, and the form in
 // which ranges are cut.
 func (c *cloud) alike(owner Owner) Observed {
-	observed := c.observe(owner).inOrder()
+	observed := c.Observe(owner).InOrder()
 	for i := range observed.Networks {
 		n := &observed.Networks[i]
-		n.ID, n.Revision, n.Created = "", 0, cloudEpoch
+		n.ID, n.Revision, n.Created = "", 0, plantest.Epoch
 		for j := range n.Shares {
 			n.Shares[j].ID = ""
 		}
@@ -50,7 +53,7 @@ func (c *cloud) alike(owner Owner) Observed {
 	}
 	for i := range observed.Ports {
 		p := &observed.Ports[i]
-		p.ID, p.Revision, p.Created = "", 0, cloudEpoch
+		p.ID, p.Revision, p.Created = "", 0, plantest.Epoch
 	}
 	return observed
 }
@@ -66,7 +69,7 @@ func TestPropertyOfASequenceOfSpecsTheLastDecides(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		spec, c := specs(testOwner).Draw(t, "spec"), &cloud{}
 		plan := func() Change {
-			change, err := Network(spec, c.observe(testOwner))
+			change, err := Network(spec, c.Observe(testOwner))
 			if blocked := (*BlockedError)(nil); errors.As(err, &blocked) {
 				c.unblock(spec)
 				change = mustPlan(t, spec, c)
@@ -91,14 +94,14 @@ func TestPropertyOfASequenceOfSpecsTheLastDecides(t *testing.T) {
 			case 3, 4:
 				c.meddle(t, testOwner)
 			case 5:
-				change, err := Delete(testOwner, c.observe(testOwner))
+				change, err := Delete(testOwner, c.Observe(testOwner))
 				if err == nil {
 					c.applySome(t, change)
 				}
 			}
 		}
 		change := plan()
-		before, existed := c.observe(testOwner).Network()
+		before, existed := c.Observe(testOwner).Network()
 		mustApply(t, c, change)
 		followAllocations(t, spec, c)
 		if again := mustPlan(t, spec, c); !again.Empty() {
@@ -111,12 +114,12 @@ func TestPropertyOfASequenceOfSpecsTheLastDecides(t *testing.T) {
 		want := direct.alike(testOwner)
 		// What is left to the cloud stays as it was.
 		if existed {
-			want.Networks[0].keepUnset(spec, before.Attributes)
-			want.Networks[0].keepShares(spec, before.Shares)
+			keepUnset(&want.Networks[0].Attributes, spec, before.Attributes)
+			keepShares(&want.Networks[0], spec, before.Shares)
 		}
 		requireAlike(t, c.alike(testOwner), want)
 
-		deletion, err := Delete(testOwner, c.observe(testOwner))
+		deletion, err := Delete(testOwner, c.Observe(testOwner))
 		if blocked := (*BlockedError)(nil); errors.As(err, &blocked) {
 			return // a subnet of others, which was in nobody's way
 		}
@@ -124,7 +127,7 @@ func TestPropertyOfASequenceOfSpecsTheLastDecides(t *testing.T) {
 			t.Fatalf("Delete: %v", err)
 		}
 		mustApply(t, c, deletion)
-		if left := c.observe(testOwner); !left.Empty() {
+		if left := c.Observe(testOwner); !left.Empty() {
 			t.Fatalf("there is still %v", left.Resources())
 		}
 	})
@@ -144,14 +147,14 @@ func TestPropertyOfASequenceOfPortSpecsTheLastDecides(t *testing.T) {
 			case 2, 3:
 				c.meddleWithPorts(t, testOwner)
 			case 4:
-				change, err := Delete(testOwner, c.observe(testOwner))
+				change, err := Delete(testOwner, c.Observe(testOwner))
 				if err != nil {
 					t.Fatalf("Delete: %v", err)
 				}
 				c.applySome(t, change)
 			}
 		}
-		before, existed := c.observe(testOwner).Port(spec.NetworkID)
+		before, existed := c.Observe(testOwner).Port(spec.NetworkID)
 		change := mustPlanPort(t, spec, c)
 		mustApply(t, c, change)
 		if again := mustPlanPort(t, spec, c); !again.Empty() {
@@ -187,5 +190,5 @@ func hideUnnamed(spec PortSpec, p *ObservedPort) {
 			p.Addresses[i].Address = netip.Addr{}
 		}
 	}
-	slices.SortFunc(p.Addresses, comparePortAddresses)
+	slices.SortFunc(p.Addresses, ComparePortAddresses)
 }

@@ -1,4 +1,4 @@
-package plan
+package plan_test
 
 import (
 	"slices"
@@ -6,6 +6,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
+
+	. "cloudteam.ztgame.com/network-controller/internal/plan"
+	"cloudteam.ztgame.com/network-controller/internal/plan/plantest"
 )
 
 // unresolved is the spec while no subnet pool can be told by its name. seen is the network whose subnets were last seen
@@ -95,7 +98,7 @@ func TestPlansWhileAPoolCannotBeTold(t *testing.T) {
 		},
 	} {
 		t.Run(sentence, func(t *testing.T) {
-			n := ObservedNetwork{ID: "net-1", Created: cloudEpoch, Attributes: tc.spec.Attributes(), Subnets: tc.there}
+			n := ObservedNetwork{ID: "net-1", Created: plantest.Epoch, Attributes: tc.spec.Attributes(), Subnets: tc.there}
 			wantSteps(t, tc.spec, Observed{Networks: []ObservedNetwork{n}}, tc.want)
 		})
 	}
@@ -114,7 +117,7 @@ func TestPropertyWhatCameFromAPoolStaysWhileItCannotBeTold(t *testing.T) {
 		followAllocations(t, spec, c)
 		var seen *ObservedNetwork
 		if rapid.Bool().Draw(t, "seen") {
-			n, _ := c.observe(testOwner).Network()
+			n, _ := c.Observe(testOwner).Network()
 			seen = &n
 		}
 		spec = unresolved(spec, seen)
@@ -125,12 +128,12 @@ func TestPropertyWhatCameFromAPoolStaysWhileItCannotBeTold(t *testing.T) {
 		for range rapid.IntRange(1, 6).Draw(t, "deeds") {
 			c.meddle(t, testOwner)
 		}
-		change, err := Network(spec, c.observe(testOwner))
+		change, err := Network(spec, c.Observe(testOwner))
 		if err != nil {
 			return // something of others is in the way
 		}
 		stays := map[string]bool{}
-		for _, n := range c.networks {
+		for _, n := range c.Networks {
 			for _, s := range n.Subnets {
 				meant := func(d Subnet) bool { return d.From != nil && (seen == nil || d.From.Given == s.ID) }
 				stays[s.ID] = s.PoolID != "" && slices.ContainsFunc(spec.Subnets, meant)
@@ -169,7 +172,7 @@ func TestInterfacesStayWhileItIsNotKnownWhetherTheirSubnetsDo(t *testing.T) {
 			followAllocations(t, spec, c)
 			var seen *ObservedNetwork
 			if tc.seen {
-				n, _ := c.observe(testOwner).Network()
+				n, _ := c.Observe(testOwner).Network()
 				seen = &n
 			}
 			spec = unresolved(spec, seen)
@@ -185,6 +188,6 @@ func TestInterfacesStayWhileItIsNotKnownWhetherTheirSubnetsDo(t *testing.T) {
 	}
 }
 
-func renameRouter(_ *Spec, c *cloud) { c.routers[0].Name = "renamed" }
+func renameRouter(_ *Spec, c *cloud) { c.Routers[0].Name = "renamed" }
 
 func dropLastSubnet(spec *Spec, _ *cloud) { spec.Subnets = spec.Subnets[:len(spec.Subnets)-1] }

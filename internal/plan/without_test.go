@@ -1,4 +1,4 @@
-package plan
+package plan_test
 
 import (
 	"slices"
@@ -7,6 +7,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"pgregory.net/rapid"
+
+	. "cloudteam.ztgame.com/network-controller/internal/plan"
 )
 
 // settings are the fields of resources that exist, in which others can change them.
@@ -52,7 +54,7 @@ func requireWithout(t *rapid.T, change Change) (rest Change, fields []string) {
 func TestPropertyWhatIsIgnoredIsLeftAndNothingElse(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := scenes().Draw(t, "scene")
-		change, err := Network(s.spec, s.cloud.observe(testOwner))
+		change, err := Network(s.spec, s.cloud.Observe(testOwner))
 		if err != nil {
 			t.SkipNow()
 		}
@@ -79,7 +81,7 @@ func TestPropertyWhatIsIgnoredIsLeftAndNothingElse(t *testing.T) {
 func TestPropertyWhatIsIgnoredOfAPortIsLeftAndNothingElse(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := portScenes().Draw(t, "scene")
-		change, err := Port(s.spec, s.cloud.observe(s.spec.Owner))
+		change, err := Port(s.spec, s.cloud.Observe(s.spec.Owner))
 		if err != nil {
 			t.SkipNow()
 		}

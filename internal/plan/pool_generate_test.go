@@ -1,21 +1,17 @@
-package plan
+package plan_test
 
 import (
-	"cmp"
 	"net/netip"
 	"slices"
 	"time"
 
 	"pgregory.net/rapid"
+
+	. "cloudteam.ztgame.com/network-controller/internal/plan"
+	"cloudteam.ztgame.com/network-controller/internal/plan/plantest"
 )
 
-// This file is the part of the cloud that has subnet pools, and draws subnets from them.
-
-// cloudPools are the prefixes of the cloud's subnet pools, by their names, which are their ids.
-var cloudPools = map[string]netip.Prefix{
-	"pool-4": netip.MustParsePrefix("100.64.0.0/10"), "pool-6": netip.MustParsePrefix("2001:db8::/32"),
-}
-
+// poolNames are the names of subnet pools, which are also their ids.
 var poolNames = []string{"pool-4", "pool-6"}
 
 // testPool is what Neutron says of a pool.
@@ -28,7 +24,7 @@ func testPool(name string) SubnetPool {
 
 // ofPool reports whether a CIDR has addresses of a pool. Neutron may give these to a subnet at any time.
 func ofPool(cidr netip.Prefix) bool {
-	return slices.ContainsFunc(poolNames, func(name string) bool { return cloudPools[name].Overlaps(cidr) })
+	return slices.ContainsFunc(poolNames, func(name string) bool { return plantest.PoolRange(testPool(name).IPVersion).Overlaps(cidr) })
 }
 
 // pooledSubnets are valid settings for a subnet from a pool.
@@ -56,39 +52,6 @@ func setOtherwise(t *rapid.T, s Subnet) Subnet {
 	return subnets(s.CIDR).Draw(t, "other subnet")
 }
 
-// allocate takes the subnet's CIDR from its pool: the first block that is in no subnet of the pool, nor of the network.
-// Its rules are those of neutron.ipam.subnet_alloc.
-func (c *cloud) allocate(n ObservedNetwork, s *ObservedSubnet) {
-	from := s.From
-	s.From, s.PoolID = nil, from.Pool.ID
-	s.Created = cloudEpoch.Add(time.Duration(c.serial) * time.Second)
-	// The subnets that a block must not overlap.
-	taken := slices.Clone(n.Subnets)
-	for _, other := range c.networks {
-		for _, o := range other.Subnets {
-			if o.PoolID == s.PoolID {
-				taken = append(taken, o)
-			}
-		}
-	}
-	length := cmp.Or(from.PrefixLength, from.Pool.DefaultPrefixLength)
-	s.CIDR = netip.PrefixFrom(cloudPools[s.PoolID].Addr(), length)
-	for {
-		at := slices.IndexFunc(taken, func(o ObservedSubnet) bool { return o.CIDR.Overlaps(s.CIDR) })
-		if at < 0 {
-			break
-		}
-		larger := netip.PrefixFrom(s.CIDR.Addr(), min(length, taken[at].CIDR.Bits())).Masked()
-		s.CIDR = netip.PrefixFrom(lastAddr(larger).Next(), length)
-	}
-	s.Gateway = s.CIDR.Addr().Next()
-	first, last := s.Gateway.Next(), lastAddr(s.CIDR)
-	if last.Is4() {
-		last = last.Prev()
-	}
-	s.Pools = []Range{{first, last}}
-}
-
 // followAllocations applies what follows from the CIDRs that were taken from pools, where a spec has such subnets.
 func followAllocations(t rapid.TB, spec Spec, c *cloud) {
 	if slices.ContainsFunc(spec.Subnets, func(s Subnet) bool { return s.From != nil }) {
@@ -104,7 +67,7 @@ func alikePool(s *ObservedSubnet) {
 	}
 	gateway := s.Gateway.IsValid()
 	s.Created = time.Time{}
-	s.CIDR = netip.PrefixFrom(cloudPools[s.PoolID].Addr(), testPool(s.PoolID).DefaultPrefixLength)
+	s.CIDR = netip.PrefixFrom(plantest.PoolRange(testPool(s.PoolID).IPVersion).Addr(), testPool(s.PoolID).DefaultPrefixLength)
 	s.Gateway = netip.Addr{}
 	if gateway {
 		s.Gateway = DefaultGateway(s.CIDR)
