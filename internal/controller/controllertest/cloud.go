@@ -1,11 +1,10 @@
 package controllertest
 
 import (
-	"cmp"
 	"context"
-	"fmt"
+	"errors"
+	"net/http"
 	"net/netip"
-	"slices"
 	"testing"
 	"time"
 
@@ -15,14 +14,15 @@ import (
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/inventory"
 	"cloudteam.ztgame.com/network-controller/internal/plan"
+	"cloudteam.ztgame.com/network-controller/internal/plan/plantest"
 )
 
 // Latency is what each call of the Cloud takes of the synthetic time.
 const Latency = 10 * time.Millisecond
 
-// Cloud is an Inventory before a Neutron with networks and ports, both played. What Neutron has and what the Inventory
-// holds of it are apart, as they are in life: others' changes are unknown until a list or Reread brings them in. Make
-// it with NewCloud. Its fields may be set while no sync runs.
+// Cloud is an Inventory in front of a Neutron in memory. What Neutron has and what the Inventory holds of it are apart,
+// as in production: the Inventory does not know others' changes until a list or Reread brings them in. Make it with
+// NewCloud. Its fields may be set while no sync runs.
 type Cloud struct {
 	Names
 
@@ -47,11 +47,12 @@ type Cloud struct {
 	// down, where set, fails the calls that learn something, and unnamed those that ask for something by a name.
 	down, unnamed error
 
+	neutron  plantest.Neutron
 	networks *shelf[plan.ObservedNetwork]
 	ports    *shelf[plan.ObservedPort]
+	routers  *shelf[plan.ObservedRouter]
 	// listed is when the list began that the Inventory holds.
 	listed time.Time
-	serial int
 
 	handedOut []handOut
 }
@@ -67,13 +68,18 @@ type handOut struct{ given, copy plan.Observed }
 // NewCloud makes a Cloud without networks, and an Inventory of what is the cluster's. What it is asked goes into the
 // diary.
 func NewCloud(diary *Diary, credentials client.Identity, cluster string) *Cloud {
-	return &Cloud{
-		diary: diary, cluster: cluster, Credentials: credentials, mu: make(lock, 1),
-		networks: newShelf(cluster, cloneNetwork,
-			func(n plan.ObservedNetwork) (id, description string) { return n.ID, n.Description }),
-		ports: newShelf(cluster, clonePort,
-			func(p plan.ObservedPort) (id, description string) { return p.ID, p.Description }),
-	}
+	c := &Cloud{diary: diary, cluster: cluster, Credentials: credentials, mu: make(lock, 1)}
+	c.neutron.Now = time.Now
+	c.networks = newShelf(cluster, &c.neutron.Networks, plantest.CloneNetwork, func(n plan.ObservedNetwork) identity {
+		return identity{n.ID, n.Name, n.Description}
+	})
+	c.ports = newShelf(cluster, &c.neutron.Ports, plantest.ClonePort, func(p plan.ObservedPort) identity {
+		return identity{p.ID, p.Name, p.Description}
+	})
+	c.routers = newShelf(cluster, &c.neutron.Routers, plantest.CloneRouter, func(r plan.ObservedRouter) identity {
+		return identity{r.ID, r.Name, r.Description}
+	})
+	return c
 }
 
 func pass() { <-time.After(Latency) }
@@ -108,9 +114,8 @@ func (c *Cloud) Observed(_ context.Context, owner plan.Owner, since time.Time) (
 			return plan.Observed{}, err
 		}
 	}
-	observed := plan.Observed{Networks: c.networks.of(owner), Ports: c.ports.of(owner)}
-	given := handOut{observed, plan.Observed{Networks: c.networks.of(owner), Ports: c.ports.of(owner)}}
-	c.handedOut = append(c.handedOut, given)
+	observed := plan.Observed{Networks: c.networks.ownedBy(owner), Ports: c.ports.ownedBy(owner), Routers: c.routers.ownedBy(owner)}
+	c.handedOut = append(c.handedOut, handOut{observed, plantest.CloneObserved(observed)})
 	return observed, nil
 }
 
@@ -123,6 +128,7 @@ func (c *Cloud) list() error {
 	}
 	c.networks.list(c.Missed)
 	c.ports.list(c.Missed)
+	c.routers.list(c.Missed)
 	c.listed = began
 	return nil
 }
@@ -154,12 +160,7 @@ func (c *Cloud) Reread(_ context.Context, resource plan.Resource) (bool, error) 
 	if c.down != nil {
 		return false, c.down
 	}
-	var found, ours bool
-	if resource.Kind == plan.KindPort {
-		found, ours = c.ports.reread(resource.ID)
-	} else {
-		found, ours = c.networks.reread(resource.ID)
-	}
+	found, ours := c.reread(resource.ID)
 	if found && !ours {
 		return true, inventory.ErrUnmarked
 	}
@@ -176,24 +177,27 @@ func (c *Cloud) Find(_ context.Context, of plan.Kind, name string, owner plan.Ow
 		return false, c.down
 	}
 	var ids []string
-	if of == plan.KindPort {
-		for _, p := range c.ports.has {
-			if p.Name == name && owner.Owns(p.Description) {
-				ids = append(ids, p.ID)
-			}
-		}
-	} else {
-		for _, n := range c.networks.has {
-			if n.Name == name && owner.Owns(n.Description) {
-				ids = append(ids, n.ID)
-			}
-		}
+	switch of {
+	case plan.KindPort:
+		ids = c.ports.named(name, owner)
+	case plan.KindRouter:
+		ids = c.routers.named(name, owner)
+	default:
+		ids = c.networks.named(name, owner)
 	}
 	for _, id := range ids {
-		c.networks.reread(id)
-		c.ports.reread(id)
+		c.reread(id)
 	}
 	return len(ids) > 0, nil
+}
+
+// reread has the Inventory hold one resource of any kind as Neutron has it, if it is the cluster's.
+func (c *Cloud) reread(id string) (found, ours bool) {
+	for _, reread := range []func(string) (bool, bool){c.networks.reread, c.ports.reread, c.routers.reread} {
+		exists, marked := reread(id)
+		found, ours = found || exists, ours || marked
+	}
+	return found, ours
 }
 
 // Apply is the Inventory's.
@@ -213,17 +217,21 @@ func (c *Cloud) Apply(_ context.Context, change plan.Change) (done plan.Change, 
 			done = append(done, step)
 			continue
 		}
-		touched, err := c.take(&step) // of the other kind there is none of that id
+		step, err = c.neutron.Take(step)
 		if err != nil {
-			return done, err
+			return done, refusal(step, err)
 		}
 		if c.After != nil {
 			if err := c.After(step); err != nil {
 				return done, err
 			}
 		}
-		c.networks.reread(touched)
-		c.ports.reread(touched)
+		switch step.Action {
+		case plan.CreateSubnet, plan.UpdateSubnet, plan.DeleteSubnet, plan.ShareNetwork, plan.UnshareNetwork:
+			c.reread(step.NetworkRef.ID)
+		default:
+			c.reread(step.ID)
+		}
 		done = append(done, step)
 	}
 	return done, nil
@@ -247,7 +255,7 @@ func (c *Cloud) Foreign(_ context.Context, id string) (inventory.Foreign, bool, 
 	if c.down != nil {
 		return inventory.Foreign{}, false, c.down
 	}
-	n := c.networks.find(id)
+	n := c.neutron.Network(id)
 	if n == nil {
 		return inventory.Foreign{}, false, nil
 	}
@@ -255,129 +263,36 @@ func (c *Cloud) Foreign(_ context.Context, id string) (inventory.Foreign, bool, 
 	if !elsewhere {
 		project = c.Credentials.ProjectID
 	}
-	return inventory.Foreign{ObservedNetwork: cloneNetwork(*n), ProjectID: project}, true, nil
+	return inventory.Foreign{ObservedNetwork: plantest.CloneNetwork(*n), ProjectID: project}, true, nil
 }
 
-// take carries a step out and returns the id of the network or port that it touched.
-func (c *Cloud) take(step *plan.Step) (string, error) {
-	switch step.Action {
-	case plan.CreateNetwork:
-		step.ID = c.nextID("net")
-		created := plan.ObservedNetwork{ID: step.ID, Revision: 1, Created: time.Now(), Attributes: step.Attributes}
-		if created.MTU == 0 {
-			created.MTU = 1450
-		}
-		created.Tags = nil // they come in a step of their own
-		c.networks.has = append(c.networks.has, created)
-		return step.ID, nil
-	case plan.CreatePort, plan.UpdatePort, plan.DeletePort:
-		return step.ID, c.takePort(step)
+// refusal is Neutron's answer as the client gives it.
+func refusal(step plan.Step, err error) error {
+	var refused *plantest.Error
+	if !errors.As(err, &refused) {
+		return err
 	}
-
-	networkID := step.NetworkRef.ID
-	if step.Action == plan.UpdateNetwork || step.Action == plan.TagNetwork ||
-		step.Action == plan.DeleteNetwork {
-		networkID = step.ID
+	answer := &client.Error{Kind: client.Invalid, Op: string(step.Action), Reason: refused.Message, Type: refused.Type}
+	switch refused.Type {
+	case plantest.ErrMoved.Type:
+		answer.Kind, answer.Status = client.Conflict, http.StatusPreconditionFailed
+	case "NetworkInUse", "SubnetInUse", "RouterInUse":
+		answer.Kind = client.InUse
+	case "IpAddressAlreadyAllocated":
+		answer.Kind = client.Taken
+	case "IpAddressGenerationFailure":
+		answer.Kind = client.Exhausted
+	case "NetworkNotFound", "SubnetNotFound", "PortNotFound", "RouterNotFound":
+		answer.Kind = client.NotFound
 	}
-	n := c.networks.find(networkID)
-	if n == nil {
-		return "", refuse(step, client.NotFound, "there is no such network")
-	}
-	subnet := slices.IndexFunc(n.Subnets, func(s plan.ObservedSubnet) bool { return s.ID == step.ID })
-	switch step.Action {
-	case plan.UpdateNetwork:
-		if n.Revision != step.Revision {
-			return "", moved(step)
-		}
-		was := n.Attributes
-		n.Attributes = step.Attributes
-		n.Tags = was.Tags
-		if n.MTU == 0 {
-			n.MTU = was.MTU
-		}
-	case plan.TagNetwork:
-		n.Tags = step.Attributes.Tags
-	case plan.ShareNetwork:
-		step.ID = c.nextID("rbac")
-		n.Shares = append(n.Shares, plan.Share{ID: step.ID, Project: step.Share.Project})
-	case plan.UnshareNetwork:
-		n.Shares = slices.DeleteFunc(n.Shares, func(s plan.Share) bool { return s.ID == step.ID })
-	case plan.DeleteNetwork:
-		if n.Revision != step.Revision {
-			return "", moved(step)
-		}
-		if slices.ContainsFunc(c.ports.has, func(p plan.ObservedPort) bool { return p.NetworkID == n.ID }) {
-			return "", refuse(step, client.InUse, "ports are on it")
-		}
-		c.networks.remove(networkID)
-		return networkID, nil
-	case plan.CreateSubnet:
-		created := plan.ObservedSubnet{
-			ID: c.nextID("sub"), Created: time.Now(), Name: step.SubnetName, Description: step.SubnetDescription,
-			Subnet: step.Subnet,
-		}
-		c.allocateCIDR(&created)
-		step.ID, step.Subnet.CIDR = created.ID, created.CIDR
-		n.Subnets = append(n.Subnets, created)
-	case plan.UpdateSubnet, plan.DeleteSubnet:
-		if subnet < 0 {
-			return "", refuse(step, client.NotFound, "there is no such subnet")
-		}
-		if n.Subnets[subnet].Revision != step.Revision {
-			return "", moved(step)
-		}
-		if step.Action == plan.DeleteSubnet {
-			n.Subnets = slices.Delete(n.Subnets, subnet, subnet+1)
-			break
-		}
-		s := &n.Subnets[subnet]
-		s.Revision++
-		s.Name, s.Description, s.Subnet = step.SubnetName, step.SubnetDescription, step.Subnet
-		s.From = nil
-	default:
-		return "", fmt.Errorf("%s: there is no such action", step.Action)
-	}
-	n.Revision++
-	return networkID, nil
-}
-
-// allocateCIDR takes the CIDR of a subnet from its pool, where it is to come from one: a new one each time.
-func (c *Cloud) allocateCIDR(s *plan.ObservedSubnet) {
-	from := s.From
-	if s.From = nil; from == nil {
-		return
-	}
-	s.PoolID = from.Pool.ID
-	first := netip.AddrFrom4([4]byte{10, 200, byte(c.serial)})
-	if from.Pool.IPVersion == 6 {
-		first = netip.AddrFrom16([16]byte{0xfd, 0xaa, 7: byte(c.serial)})
-	}
-	s.CIDR = netip.PrefixFrom(first, cmp.Or(from.PrefixLength, from.Pool.DefaultPrefixLength))
-	s.Gateway = plan.DefaultGateway(s.CIDR)
-	s.Pools = plan.DefaultPools(s.CIDR, s.Gateway)
-}
-
-func (c *Cloud) nextID(kind string) string {
-	c.serial++
-	return fmt.Sprintf("%s-%d", kind, c.serial)
-}
-
-func refuse(step *plan.Step, kind client.Kind, reason string) error {
-	return &client.Error{Kind: kind, Op: string(step.Action), Reason: reason}
-}
-
-func moved(step *plan.Step) error {
-	return &client.Error{
-		Kind: client.Conflict, Op: string(step.Action), Reason: "the revision moved",
-		Type: "RevisionNumberConstraintFailed", Status: 412,
-	}
+	return answer
 }
 
 // Put adds a network to Neutron behind the Inventory's back.
 func (c *Cloud) Put(n plan.ObservedNetwork) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.networks.has = append(c.networks.has, n)
+	c.neutron.Networks = append(c.neutron.Networks, n)
 }
 
 // Edit changes a network in Neutron as somebody else would, behind the Inventory's back.
@@ -385,7 +300,7 @@ func (c *Cloud) Edit(t *testing.T, id string, change func(*plan.ObservedNetwork)
 	t.Helper()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.networks.find(id) == nil {
+	if c.neutron.Network(id) == nil {
 		t.Fatalf("there is no network %s", id)
 	}
 	c.Rival(id, change)
@@ -393,7 +308,7 @@ func (c *Cloud) Edit(t *testing.T, id string, change func(*plan.ObservedNetwork)
 
 // Rival is Edit for the functions Before and After, which run while a step is taken.
 func (c *Cloud) Rival(id string, change func(*plan.ObservedNetwork)) {
-	n := c.networks.find(id)
+	n := c.neutron.Network(id)
 	change(n)
 	n.Revision++
 }
@@ -402,15 +317,46 @@ func (c *Cloud) Rival(id string, change func(*plan.ObservedNetwork)) {
 func (c *Cloud) Remove(id string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.networks.remove(id)
-	c.ports.remove(id)
+	c.neutron.Remove(id)
 }
 
 // Has gives the networks that Neutron has, in order of creation.
 func (c *Cloud) Has() []plan.ObservedNetwork {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return slices.Clone(c.networks.has)
+	return c.neutron.Everything().Networks
+}
+
+// PutPort adds a port to Neutron behind the Inventory's back.
+func (c *Cloud) PutPort(p plan.ObservedPort) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.neutron.Ports = append(c.neutron.Ports, p)
+}
+
+// EditPort changes a port in Neutron as somebody else would, behind the Inventory's back.
+func (c *Cloud) EditPort(t *testing.T, id string, change func(*plan.ObservedPort)) {
+	t.Helper()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.neutron.Port(id) == nil {
+		t.Fatalf("there is no port %s", id)
+	}
+	c.RivalPort(id, change)
+}
+
+// RivalPort is EditPort for the functions Before and After, which run while a step is taken.
+func (c *Cloud) RivalPort(id string, change func(*plan.ObservedPort)) {
+	p := c.neutron.Port(id)
+	change(p)
+	p.Revision++
+}
+
+// Ports gives the ports that Neutron has, in order of creation.
+func (c *Cloud) Ports() []plan.ObservedPort {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.neutron.Everything().Ports
 }
 
 // CheckUntouched fails the test where what the Inventory handed out was changed.
@@ -424,17 +370,6 @@ func (c *Cloud) CheckUntouched(t *testing.T) {
 		}
 	}
 	c.handedOut = nil
-}
-
-func cloneNetwork(n plan.ObservedNetwork) plan.ObservedNetwork {
-	n.Shares = slices.Clone(n.Shares)
-	n.Subnets = slices.Clone(n.Subnets)
-	for i := range n.Subnets {
-		n.Subnets[i].Pools = slices.Clone(n.Subnets[i].Pools)
-		n.Subnets[i].DNSServers = slices.Clone(n.Subnets[i].DNSServers)
-		n.Subnets[i].HostRoutes = slices.Clone(n.Subnets[i].HostRoutes)
-	}
-	return n
 }
 
 // Fails makes a Before or After that fails the steps of one action, the given number of times.

@@ -31,5 +31,8 @@ func (c *Cloud) Owners() (owners map[string]inventory.Holdings, audited time.Tim
 	for id, held := range c.ports.held {
 		note(held.Description, plan.KindPort, id)
 	}
+	for id, held := range c.routers.held {
+		note(held.Description, plan.KindRouter, id)
+	}
 	return owners, c.listed, c.Credentials, true
 }

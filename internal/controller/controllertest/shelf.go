@@ -11,72 +11,78 @@ import (
 type shelf[T any] struct {
 	cluster string
 	clone   func(T) T
-	name    func(T) (id, description string)
+	of      func(T) identity
 	// has is what Neutron has, in order of creation.
-	has []T
+	has *[]T
 	// held is what the Inventory holds, by id.
 	held map[string]T
 }
 
-func newShelf[T any](cluster string, clone func(T) T, name func(T) (id, description string)) *shelf[T] {
-	return &shelf[T]{cluster: cluster, clone: clone, name: name, held: map[string]T{}}
+// identity is what tells a resource from others.
+type identity struct{ id, name, description string }
+
+func newShelf[T any](cluster string, has *[]T, clone func(T) T, of func(T) identity) *shelf[T] {
+	return &shelf[T]{cluster: cluster, clone: clone, of: of, has: has, held: map[string]T{}}
 }
 
-// find gives what Neutron has under an id, nil where that is nothing.
-func (s *shelf[T]) find(id string) *T {
-	for i := range s.has {
-		if found, _ := s.name(s.has[i]); found == id {
-			return &s.has[i]
+// named gives the ids of what Neutron has under a name with the owner's marker.
+func (s *shelf[T]) named(name string, owner plan.Owner) (ids []string) {
+	for _, r := range *s.has {
+		if is := s.of(r); is.name == name && owner.Owns(is.description) {
+			ids = append(ids, is.id)
 		}
 	}
-	return nil
-}
-
-// remove takes a resource out of Neutron.
-func (s *shelf[T]) remove(id string) {
-	s.has = slices.DeleteFunc(s.has, func(r T) bool { found, _ := s.name(r); return found == id })
+	return ids
 }
 
 // list has the Inventory hold what Neutron has, without what the list misses.
 func (s *shelf[T]) list(missed map[string]bool) {
 	s.held = map[string]T{}
-	for _, r := range s.has {
-		if id, _ := s.name(r); !missed[id] {
+	for _, r := range *s.has {
+		if id := s.of(r).id; !missed[id] {
 			s.reread(id)
 		}
 	}
 }
 
+// find gives what Neutron has under an id.
+func (s *shelf[T]) find(id string) (r T, exists bool) {
+	at := slices.IndexFunc(*s.has, func(r T) bool { return s.of(r).id == id })
+	if at < 0 {
+		return r, false
+	}
+	return (*s.has)[at], true
+}
+
 // reread has the Inventory hold one resource as Neutron has it, if it is the cluster's.
 func (s *shelf[T]) reread(id string) (found, ours bool) {
 	delete(s.held, id)
-	r := s.find(id)
-	if r == nil {
+	r, found := s.find(id)
+	if !found {
 		return false, false
 	}
-	_, description := s.name(*r)
-	if _, owner, marked := plan.ParseDescription(description); !marked || owner.Cluster != s.cluster {
+	if _, owner, marked := plan.ParseDescription(s.of(r).description); !marked || owner.Cluster != s.cluster {
 		return true, false
 	}
-	s.held[id] = s.clone(*r)
+	s.held[id] = s.clone(r)
 	return true, true
 }
 
-// of gives copies of what the Inventory holds of an owner's: what Neutron has, in order of creation, and then what it
-// has no more, by id.
-func (s *shelf[T]) of(owner plan.Owner) (owned []T) {
+// ownedBy gives copies of what the Inventory holds of an owner's: what Neutron has, in order of creation, and then what
+// it no longer has, by id.
+func (s *shelf[T]) ownedBy(owner plan.Owner) (owned []T) {
 	add := func(r T, known bool) {
-		if _, description := s.name(r); known && owner.Owns(description) {
+		if known && owner.Owns(s.of(r).description) {
 			owned = append(owned, s.clone(r))
 		}
 	}
-	for _, r := range s.has {
-		id, _ := s.name(r)
-		held, known := s.held[id]
+	for _, r := range *s.has {
+		held, known := s.held[s.of(r).id]
 		add(held, known)
 	}
 	for _, id := range slices.Sorted(maps.Keys(s.held)) {
-		add(s.held[id], s.find(id) == nil)
+		_, exists := s.find(id)
+		add(s.held[id], !exists)
 	}
 	return owned
 }

@@ -52,9 +52,12 @@ func TestASubnetFromAPoolThatIsDeletedComesWithAnotherCIDR(t *testing.T) {
 		w.mustSync()
 		was := w.status().Subnets[0]
 		w.events.Take()
-		w.cloud.Edit(t, w.status().NetworkID, func(n *plan.ObservedNetwork) { n.Subnets = nil })
+		others := plan.ObservedNetwork{ID: "others"} // which has the range then
+		w.cloud.Edit(t, w.status().NetworkID, func(n *plan.ObservedNetwork) { n.Subnets, others.Subnets = nil, n.Subnets })
+		w.cloud.Put(others)
 		w.cloud.Audit(t)
 		w.mustSync()
+		w.cloud.Remove(others.ID)
 		now := w.status().Subnets[0]
 		if now.CIDR == was.CIDR || now.CIDR != w.subnetsOf()[0] {
 			t.Errorf("it has %s, and had %s; Neutron has %v", now.CIDR, was.CIDR, w.subnetsOf())

@@ -35,7 +35,7 @@ func TestAPortIsCreatedBehindItsFinalizerAndThenLeftAlone(t *testing.T) {
 				ObservedGeneration: 1, AppliedGeneration: 1,
 				Cloud: &cloudteamv1.CloudStatus{Endpoint: here.Endpoint, Region: here.Region, ProjectID: here.ProjectID},
 			},
-			PortID: "port-1", MAC: "fa:16:3e:00:00:01", MTU: 1450,
+			PortID: "port-1", MAC: "fa:16:3e:ff:00:01", MTU: 1450,
 			Addresses: []cloudteamv1.PortAddress{
 				{Address: "192.168.0.2/16", Gateway: "192.168.0.1", SubnetID: "sub-1"},
 			},
@@ -328,7 +328,7 @@ func TestABoundPortComesBackOnTheNetworkThatIsNowItsNetworks(t *testing.T) {
 		w.audit()
 		w.wantState("Ready=True Available")
 		w.wantPorts("port-2")
-		if got := w.port().Status; got.MAC != "fa:16:3e:00:00:01" || got.Addresses[0].Address != "192.168.0.2/16" {
+		if got := w.port().Status; got.MAC != "fa:16:3e:ff:00:01" || got.Addresses[0].Address != "192.168.0.2/16" {
 			t.Errorf("it has %s and %+v, want those that the Pod knows", got.MAC, got.Addresses)
 		}
 	}, exampleNetwork(), example())

@@ -6,27 +6,37 @@ import (
 	"cloudteam.ztgame.com/network-controller/internal/plan"
 )
 
+// The copies share nothing with the originals.
+
+// CloneObserved copies what was observed.
 func CloneObserved(o plan.Observed) plan.Observed {
-	o.Networks = slices.Clone(o.Networks)
-	for i := range o.Networks {
-		n := &o.Networks[i]
-		n.Attributes = CloneAttributes(n.Attributes)
-		n.Subnets, n.Shares = slices.Clone(n.Subnets), slices.Clone(n.Shares)
-		for j := range n.Subnets {
-			n.Subnets[j].Subnet = CloneSubnet(n.Subnets[j].Subnet)
-		}
+	return plan.Observed{
+		Networks: cloneAll(o.Networks, CloneNetwork),
+		Ports:    cloneAll(o.Ports, ClonePort),
+		Routers:  cloneAll(o.Routers, CloneRouter),
 	}
-	o.Ports = slices.Clone(o.Ports)
-	for i, p := range o.Ports {
-		o.Ports[i] = ClonePort(p)
-	}
-	o.Routers = slices.Clone(o.Routers)
-	for i, r := range o.Routers {
-		o.Routers[i] = CloneRouter(r)
-	}
-	return o
 }
 
+func cloneAll[T any](list []T, clone func(T) T) []T {
+	all := slices.Clone(list)
+	for i, r := range all {
+		all[i] = clone(r)
+	}
+	return all
+}
+
+// CloneNetwork copies a network with its subnets and shares.
+func CloneNetwork(n plan.ObservedNetwork) plan.ObservedNetwork {
+	n.Attributes = CloneAttributes(n.Attributes)
+	n.Shares = slices.Clone(n.Shares)
+	n.Subnets = cloneAll(n.Subnets, func(s plan.ObservedSubnet) plan.ObservedSubnet {
+		s.Subnet, s.Used = CloneSubnet(s.Subnet), ClonePointer(s.Used)
+		return s
+	})
+	return n
+}
+
+// CloneAttributes copies a network's settings.
 func CloneAttributes(a plan.Attributes) plan.Attributes {
 	a.PortSecurity, a.DNSDomain = ClonePointer(a.PortSecurity), ClonePointer(a.DNSDomain)
 	a.Shared, a.External, a.QoSPolicy = ClonePointer(a.Shared), ClonePointer(a.External), ClonePointer(a.QoSPolicy)
@@ -34,6 +44,7 @@ func CloneAttributes(a plan.Attributes) plan.Attributes {
 	return a
 }
 
+// CloneSubnet copies a subnet's settings.
 func CloneSubnet(s plan.Subnet) plan.Subnet {
 	s.Pools = slices.Clone(s.Pools)
 	s.DNSServers = slices.Clone(s.DNSServers)
@@ -43,22 +54,23 @@ func CloneSubnet(s plan.Subnet) plan.Subnet {
 	return s
 }
 
+// ClonePort copies a port.
 func ClonePort(p plan.ObservedPort) plan.ObservedPort {
 	p.Addresses = slices.Clone(p.Addresses)
 	p.SecurityGroups = slices.Clone(p.SecurityGroups)
 	return p
 }
 
+// CloneRouter copies a router.
 func CloneRouter(r plan.ObservedRouter) plan.ObservedRouter {
 	r.Routes = slices.Clone(r.Routes)
 	r.Gateway.Addresses = slices.Clone(r.Gateway.Addresses)
-	if r.Gateway.SNAT != nil {
-		r.Gateway.SNAT = new(*r.Gateway.SNAT)
-	}
+	r.Gateway.SNAT = ClonePointer(r.Gateway.SNAT)
 	r.HA, r.Distributed = ClonePointer(r.HA), ClonePointer(r.Distributed)
 	return r
 }
 
+// ClonePointer copies what a pointer points to.
 func ClonePointer[T any](p *T) *T {
 	if p == nil {
 		return nil

@@ -90,7 +90,7 @@ func (c *Neutron) changeNetwork(step plan.Step) error {
 	return texts(n.Name, n.Description)
 }
 
-// shares makes policies for projects.
+// NewShares makes RBAC policies for projects.
 func (c *Neutron) NewShares(projects []string) (shares []plan.Share) {
 	for _, project := range projects {
 		shares = append(shares, plan.Share{ID: c.NextID("rbac"), Project: project})

@@ -24,7 +24,8 @@ type Neutron struct {
 	// Now is the clock for times of creation. If it is nil, each resource is a second younger than the one before it.
 	Now func() time.Time
 
-	serial int
+	// serial and macs count the ids and MACs that were chosen.
+	serial, macs int
 	// interfaces are the ids of the ports that were created to become router interfaces.
 	interfaces map[string]bool
 }
@@ -53,7 +54,7 @@ func refuse(exception, format string, args ...any) error {
 func (c *Neutron) Clone() *Neutron {
 	all := c.Everything()
 	return &Neutron{
-		Networks: all.Networks, Ports: all.Ports, Routers: all.Routers, Now: c.Now, serial: c.serial,
+		Networks: all.Networks, Ports: all.Ports, Routers: all.Routers, Now: c.Now, serial: c.serial, macs: c.macs,
 		interfaces: maps.Clone(c.interfaces),
 	}
 }

@@ -152,10 +152,10 @@ func (c *Neutron) settlePort(p *plan.ObservedPort, had []plan.PortAddress) error
 	return nil
 }
 
-// mac is one that Neutron chooses.
+// NextMAC is a new MAC that Neutron chooses.
 func (c *Neutron) NextMAC() string {
-	c.serial++
-	return fmt.Sprintf("fa:16:3e:ff:%02x:%02x", c.serial>>8, c.serial&0xff)
+	c.macs++
+	return fmt.Sprintf("fa:16:3e:ff:%02x:%02x", c.macs>>8, c.macs&0xff)
 }
 
 // makesOwn reports whether ports make their addresses themselves, those that are routers' interfaces excepted.
@@ -176,7 +176,7 @@ func ownAddress(s plan.Subnet, mac string) netip.Addr {
 	return netip.AddrFrom16(bytes)
 }
 
-// addOwn gives the port the addresses that it makes itself, which it has whatever is asked for.
+// AddOwnAddresses gives the port the addresses that it makes itself, which it has whatever is asked for.
 func (c *Neutron) AddOwnAddresses(p *plan.ObservedPort) {
 	if c.isInterface(p) {
 		return
@@ -189,7 +189,7 @@ func (c *Neutron) AddOwnAddresses(p *plan.ObservedPort) {
 	}
 }
 
-// markInterface notes that a port is made to be a router's interface.
+// MarkInterface notes that a port is made to be a router's interface.
 func (c *Neutron) MarkInterface(id string) {
 	if c.interfaces == nil {
 		c.interfaces = map[string]bool{}
@@ -200,7 +200,7 @@ func (c *Neutron) MarkInterface(id string) {
 // isInterface reports whether a port is a router's interface, or was made to be one.
 func (c *Neutron) isInterface(p *plan.ObservedPort) bool { return p.Router != "" || c.interfaces[p.ID] }
 
-// addressed reports whether a port has the address of the subnet, or any where it is the zero Addr.
+// Addressed reports whether a port has the address of the subnet, or any where it is the zero Addr.
 func (c *Neutron) Addressed(subnetID string, address netip.Addr) bool {
 	return slices.ContainsFunc(c.Ports, func(p plan.ObservedPort) bool {
 		return slices.ContainsFunc(p.Addresses, func(a plan.PortAddress) bool {

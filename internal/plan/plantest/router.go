@@ -16,7 +16,7 @@ const HA, Distributed = true, false
 // Outside are the addresses that external networks have.
 var Outside = netip.MustParsePrefix("203.0.112.0/20")
 
-// served are the CIDRs of the subnets on which the router has interfaces, and those Outside.
+// Served are the CIDRs of the subnets on which the router has interfaces, and those Outside.
 func (c *Neutron) Served(router *plan.ObservedRouter) (cidrs []netip.Prefix) {
 	for _, p := range c.Ports {
 		for _, a := range p.Addresses {
@@ -76,6 +76,7 @@ func (c *Neutron) createRouter(step plan.Step) (string, error) {
 	return r.ID, nil
 }
 
+// SetGateway gives the router an external gateway, or none.
 func (c *Neutron) SetGateway(r *plan.ObservedRouter, want plan.ExternalGateway) error {
 	was := r.Gateway
 	r.Gateway = CloneRouter(plan.ObservedRouter{RouterAttributes: plan.RouterAttributes{Gateway: want}}).Gateway
