@@ -10,15 +10,15 @@ import (
 func ExampleParse() {
 	selections, err := selection.Parse("net-a, other/net-b@eth1", "default")
 	for _, s := range selections {
-		fmt.Println(s.Namespace, s.Name, s.Interface)
+		fmt.Printf("%s/%s, interface %q\n", s.Namespace, s.Name, s.Interface)
 	}
 	fmt.Println(err)
 
 	_, err = selection.Parse(`[{"name":"Net-A"},{"name":"net-b","ips":["10.2.2.300"],"mac":"02:00"}]`, "default")
 	fmt.Println(err)
 	// Output:
-	// default net-a
-	// other net-b eth1
+	// default/net-a, interface ""
+	// other/net-b, interface "eth1"
 	// <nil>
 	// networks[0].name: "Net-A" has the character 'N': write a Network's name, at most 253 lower case letters, digits, '-' and '.', each part between dots with a letter or digit at both ends
 	// networks[1].ips[0]: "10.2.2.300" is no IP address: write an address such as "192.0.2.10" or "2001:db8::10/64"
