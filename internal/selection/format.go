@@ -53,7 +53,10 @@ func Format(selections []Selection) (string, error) {
 	text.WriteByte(']')
 
 	found.add(whole, "", sizeRule(text.String()))
-	return text.String(), found.err()
+	if err := found.err(); err != nil {
+		return "", err
+	}
+	return text.String(), nil
 }
 
 // write appends the selection as a JSON object.
