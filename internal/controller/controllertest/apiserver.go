@@ -48,10 +48,11 @@ type Rules[T Object] struct {
 	Admit func(action clienttesting.Action, obj T) error
 }
 
-// APIServer makes of fake clientsets what an API server is, where their trackers are not: resource versions move with
-// every change and with nothing else, of all kinds alike; generations move with the spec; preconditions hold; a status
-// is written by server-side apply alone, which leaves those of its parts that it never held; and an object that is
-// being deleted goes with its last finalizer. Make it with NewAPIServer, then Serve each kind.
+// APIServer makes fake clientsets behave as an API server does, where their trackers do not. Every change moves the
+// resource version, which all kinds share; nothing else does. A change of the spec and a deletion move the generation.
+// Preconditions hold. Only server-side apply writes a status, and it removes the parts that it wrote before and no
+// longer has. An object that is being deleted goes with its last finalizer. Make it with NewAPIServer, then Serve each
+// kind.
 type APIServer struct {
 	diary *Diary
 	kinds map[reflect.Type]*served
@@ -342,8 +343,9 @@ func (s *APIServer) update(k *served, was, obj Object) error {
 func (s *APIServer) delete(k *served, was Object) error {
 	obj := was.DeepCopyObject().(Object)
 	if obj.GetDeletionTimestamp() == nil {
-		// Objects are stored to the second.
+		// Objects are stored to the second. The generation counts the deletion as a change.
 		obj.SetDeletionTimestamp(new(metav1.Now().Rfc3339Copy()))
+		obj.SetGeneration(was.GetGeneration() + 1)
 	}
 	return s.update(k, was, obj)
 }

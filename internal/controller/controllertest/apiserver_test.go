@@ -143,8 +143,8 @@ func TestAnObjectGoesWithItsLastFinalizer(t *testing.T) {
 	if err := networks.Delete(t.Context(), key.Name, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	if get(t, s).DeletionTimestamp == nil {
-		t.Error("it is not being deleted")
+	if obj := get(t, s); obj.DeletionTimestamp == nil || obj.Generation != 2 {
+		t.Errorf("it has the generation %d and is deleted at %v", obj.Generation, obj.DeletionTimestamp)
 	}
 	if _, err := networks.Patch(t.Context(), key.Name, types.MergePatchType, []byte(`{"metadata":{"finalizers":[]}}`),
 		metav1.PatchOptions{}); err != nil {
