@@ -39,7 +39,7 @@ type Clientset interface {
 
 // Rules are what the API server does with one kind beyond what it does with all. Each may be nil.
 type Rules[T Object] struct {
-	// Line is a request as it is written into the diary, and as Refuse and Lose are asked about it. What has an empty
+	// Line is a request as the CallLog has it, and as Refuse and Lose are asked about it. What has an empty
 	// line, or none, is passed over in silence, as lists and watches always are.
 	Line func(action clienttesting.Action) string
 	// Default fills in a new object.
@@ -54,7 +54,7 @@ type Rules[T Object] struct {
 // longer has. An object that is being deleted goes with its last finalizer. Make it with NewAPIServer, then Serve each
 // kind.
 type APIServer struct {
-	diary *Diary
+	calls *CallLog
 	kinds map[reflect.Type]*served
 
 	mu      sync.Mutex
@@ -77,9 +77,9 @@ type served struct {
 	applied map[types.UID][]string
 }
 
-// NewAPIServer makes an API server that serves nothing yet. What it is asked goes into the diary.
-func NewAPIServer(diary *Diary) *APIServer {
-	return &APIServer{diary: diary, kinds: map[reflect.Type]*served{}, version: 100}
+// NewAPIServer makes an API server that serves nothing yet. It writes requests into the CallLog.
+func NewAPIServer(calls *CallLog) *APIServer {
+	return &APIServer{calls: calls, kinds: map[reflect.Type]*served{}, version: 100}
 }
 
 // Serve has a clientset's objects of type T served. It MUST be called before the first request.
@@ -212,7 +212,7 @@ func (s *APIServer) answer(k *served, action clienttesting.Action) (runtime.Obje
 		line = k.line(action)
 	}
 	if line != "" {
-		s.diary.Note("%s", line)
+		s.calls.Note("%s", line)
 		if err := s.ask(&s.refuse, line); err != nil {
 			return nil, err
 		}

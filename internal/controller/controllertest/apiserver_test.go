@@ -22,10 +22,10 @@ import (
 var key = cache.NewObjectName("team", "example")
 
 // server serves Networks and has one, of UID "uid-1", with a finalizer and a part of its status that somebody wrote.
-func server(t *testing.T) (*APIServer, *fake.Clientset, *Diary) {
+func server(t *testing.T) (*APIServer, *fake.Clientset, *CallLog) {
 	t.Helper()
-	diary := &Diary{}
-	s, clients := NewAPIServer(diary), fake.NewSimpleClientset()
+	calls := &CallLog{}
+	s, clients := NewAPIServer(calls), fake.NewSimpleClientset()
 	Serve(s, clients, cloudteamv1.SchemeGroupVersion.WithResource("networks"), Rules[*cloudteamv1.Network]{
 		Line: func(action clienttesting.Action) string { return action.GetVerb() + " " + action.GetSubresource() },
 		Admit: func(_ clienttesting.Action, obj *cloudteamv1.Network) error {
@@ -39,7 +39,7 @@ func server(t *testing.T) (*APIServer, *fake.Clientset, *Diary) {
 	obj.Namespace, obj.Name, obj.UID, obj.Finalizers = key.Namespace, key.Name, "uid-1", []string{"a.test/f"}
 	obj.Status.NetworkID = "theirs"
 	s.Create(t, obj)
-	return s, clients, diary
+	return s, clients, calls
 }
 
 func get(t *testing.T, s *APIServer) *cloudteamv1.Network {
@@ -156,7 +156,7 @@ func TestAnObjectGoesWithItsLastFinalizer(t *testing.T) {
 }
 
 func TestRefusedAndLostRequests(t *testing.T) {
-	s, clients, diary := server(t)
+	s, clients, calls := server(t)
 	broken := errors.New("broken")
 	networks := clients.CloudteamV1().Networks(key.Namespace)
 	label := func(value string) error {
@@ -176,7 +176,7 @@ func TestRefusedAndLostRequests(t *testing.T) {
 	if got := get(t, s).Labels["a"]; got != "lost" {
 		t.Errorf("the label is %q, want that of the lost request", got)
 	}
-	diary.Want(t, "patch ", "patch ")
+	calls.Want(t, "patch ", "patch ")
 }
 
 func TestAGateHoldsUpACache(t *testing.T) {

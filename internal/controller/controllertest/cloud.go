@@ -26,7 +26,7 @@ const Latency = 10 * time.Millisecond
 type Cloud struct {
 	Names
 
-	diary   *Diary
+	calls   *CallLog
 	cluster string
 
 	mu lock
@@ -66,9 +66,9 @@ func (l lock) Unlock() { <-l }
 type handOut struct{ given, copy plan.Observed }
 
 // NewCloud makes a Cloud without networks, and an Inventory of what is the cluster's. What it is asked goes into the
-// diary.
-func NewCloud(diary *Diary, credentials client.Identity, cluster string) *Cloud {
-	c := &Cloud{diary: diary, cluster: cluster, Credentials: credentials, mu: make(lock, 1)}
+// calls.
+func NewCloud(calls *CallLog, credentials client.Identity, cluster string) *Cloud {
+	c := &Cloud{calls: calls, cluster: cluster, Credentials: credentials, mu: make(lock, 1)}
 	c.neutron.Now = time.Now
 	c.networks = newShelf(cluster, &c.neutron.Networks, plantest.CloneNetwork, func(n plan.ObservedNetwork) identity {
 		return identity{n.ID, n.Name, n.Description}
@@ -120,7 +120,7 @@ func (c *Cloud) Observed(_ context.Context, owner plan.Owner, since time.Time) (
 }
 
 func (c *Cloud) list() error {
-	c.diary.Note("list")
+	c.calls.Note("list")
 	began := time.Now()
 	pass()
 	if c.down != nil {
@@ -148,14 +148,14 @@ func (c *Cloud) Audit(t *testing.T) {
 	if err := c.list(); err != nil {
 		t.Fatal(err)
 	}
-	c.diary.Take()
+	c.calls.Take()
 }
 
 // Reread is the Inventory's.
 func (c *Cloud) Reread(_ context.Context, resource plan.Resource) (bool, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.diary.Note("reread %s", resource)
+	c.calls.Note("reread %s", resource)
 	pass()
 	if c.down != nil {
 		return false, c.down
@@ -171,7 +171,7 @@ func (c *Cloud) Reread(_ context.Context, resource plan.Resource) (bool, error) 
 func (c *Cloud) Find(_ context.Context, of plan.Kind, name string, owner plan.Owner) (bool, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.diary.Note("find %s", of)
+	c.calls.Note("find %s", of)
 	pass()
 	if c.down != nil {
 		return false, c.down
@@ -206,7 +206,7 @@ func (c *Cloud) Apply(_ context.Context, change plan.Change) (done plan.Change, 
 	defer c.mu.Unlock()
 	for _, step := range change {
 		step = step.Resolve(done)
-		c.diary.Note("apply %s", step.Action)
+		c.calls.Note("apply %s", step.Action)
 		pass()
 		if c.Before != nil {
 			if err := c.Before(step); err != nil {
@@ -241,7 +241,7 @@ func (c *Cloud) Apply(_ context.Context, change plan.Change) (done plan.Change, 
 func (c *Cloud) Blockers(_ context.Context, refused plan.Step) (inventory.Blockers, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.diary.Note("blockers of %s", refused.Action)
+	c.calls.Note("blockers of %s", refused.Action)
 	pass()
 	return c.InTheWay, c.BlockersFail
 }
@@ -250,7 +250,7 @@ func (c *Cloud) Blockers(_ context.Context, refused plan.Step) (inventory.Blocke
 func (c *Cloud) Foreign(_ context.Context, id string) (inventory.Foreign, bool, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.diary.Note("get network %s", id)
+	c.calls.Note("get network %s", id)
 	pass()
 	if c.down != nil {
 		return inventory.Foreign{}, false, c.down

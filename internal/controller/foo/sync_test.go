@@ -113,7 +113,7 @@ func TestReplicas(t *testing.T) {
 			foo.Spec.Replicas = c.declared
 			inWorld(t, func(t *testing.T, w *world) {
 				w.mustSync()
-				w.diary.Take()
+				w.calls.Take()
 				w.events.Take()
 				c.happens(w)
 				w.mustSync()
@@ -162,7 +162,7 @@ func TestADeploymentThatIsGoingIsWaitedFor(t *testing.T) {
 			d.DeletionTimestamp, d.Finalizers = &now, []string{metav1.FinalizerDeleteDependents}
 			d.Spec.Replicas = new(int32(3))
 		})
-		w.diary.Take()
+		w.calls.Take()
 		w.events.Take()
 		w.mustSync()
 		w.wantAsked("write status")
@@ -239,7 +239,7 @@ func TestAFooThatIsMadeAnewWaitsForGarbageCollection(t *testing.T) {
 		again := example()
 		again.UID, again.Spec.Replicas = "foo-2", new(int32(3))
 		w.api.Create(t, again)
-		w.diary.Take()
+		w.calls.Take()
 		w.events.Take()
 		w.mustSync()
 		w.wantAsked("write status")
@@ -356,7 +356,7 @@ func TestAChangedDeploymentNameLeavesNoOrphan(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, func(t *testing.T, w *world) {
 				w.mustSync()
-				w.diary.Take()
+				w.calls.Take()
 				w.events.Take()
 				synctest.Wait()
 				test(t, w)
@@ -393,7 +393,7 @@ func TestStaleCaches(t *testing.T) {
 			w.api.Lose(refusing("create ", lost))
 			w.syncFails()
 			w.events.Take()
-			w.diary.Take()
+			w.calls.Take()
 			w.mustWait()
 			w.wantAsked("get foo", "create example-foo", "get example-foo")
 			w.mustWait()
@@ -453,7 +453,7 @@ func TestStaleCaches(t *testing.T) {
 				foo.DeletionTimestamp, foo.Finalizers = &now, []string{metav1.FinalizerDeleteDependents}
 			})
 			w.remove(w.deployment("example-foo"))
-			w.diary.Take()
+			w.calls.Take()
 			w.events.Take()
 			w.mustWait()
 			w.wantAsked("get foo")
@@ -478,7 +478,7 @@ func TestStaleCaches(t *testing.T) {
 		"what was scaled is not scaled again, and its status does not flap": func(_ *testing.T, w *world) {
 			w.mustSync()
 			w.rescale("example-foo", new(int32(4)))
-			w.diary.Take()
+			w.calls.Take()
 			synctest.Wait()
 			w.deploymentGate.Hold()
 			w.mustSync()
@@ -495,7 +495,7 @@ func TestStaleCaches(t *testing.T) {
 			w.rescale("example-foo", new(int32(4)))
 			w.deploymentGate.Hold()
 			w.makeAvailable("example-foo", 1)
-			w.diary.Take()
+			w.calls.Take()
 			w.events.Take()
 			w.mustWait()
 			w.wantAsked("scale example-foo to 1")
@@ -506,7 +506,7 @@ func TestStaleCaches(t *testing.T) {
 		"a status that was written is not written again": func(_ *testing.T, w *world) {
 			w.fooGate.Hold()
 			w.mustSync()
-			w.diary.Take()
+			w.calls.Take()
 			w.events.Take()
 			w.makeAvailable("example-foo", 1)
 			w.mustWait()
@@ -627,7 +627,7 @@ func TestWhatIsLeftAlone(t *testing.T) {
 				if test.does != nil {
 					test.does(w)
 				}
-				w.diary.Take()
+				w.calls.Take()
 				w.events.Take()
 				w.mustSync()
 				w.wantAsked()
@@ -753,7 +753,7 @@ func TestKeysOfADeployment(t *testing.T) {
 func TestRunFollowsWhatHappens(t *testing.T) {
 	for name, test := range map[string]func(t *testing.T, w *world){
 		"at rest nothing is asked, resyncs included": func(_ *testing.T, w *world) {
-			w.diary.Take()
+			w.calls.Take()
 			w.events.Take()
 			controllertest.Settle(20 * resync)
 			w.wantAsked()

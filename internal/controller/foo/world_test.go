@@ -60,7 +60,7 @@ func foreign(foo *v1alpha1.Foo, owners ...metav1.OwnerReference) *appsv1.Deploym
 // world is a controller before an API server that is played. Its informers are real.
 type world struct {
 	t      *testing.T
-	diary  *controllertest.Diary
+	calls  *controllertest.CallLog
 	api    *controllertest.APIServer
 	foos   *fake.Clientset
 	kube   *kubefake.Clientset
@@ -77,9 +77,9 @@ const resync = 30 * time.Second
 func inWorld(t *testing.T, test func(t *testing.T, w *world), objects ...controllertest.Object) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		diary := &controllertest.Diary{}
+		calls := &controllertest.CallLog{}
 		w := &world{
-			t: t, diary: diary, api: controllertest.NewAPIServer(diary), foos: fake.NewSimpleClientset(),
+			t: t, calls: calls, api: controllertest.NewAPIServer(calls), foos: fake.NewSimpleClientset(),
 			kube: kubefake.NewSimpleClientset(), events: &controllertest.Events{},
 		}
 		w.serve()
@@ -106,7 +106,7 @@ func inWorld(t *testing.T, test func(t *testing.T, w *world), objects ...control
 			controllertest.Dismiss(t, c.Loop)
 		})
 		synctest.Wait()
-		w.diary.Take()
+		w.calls.Take()
 		test(t, w)
 	})
 }
@@ -215,7 +215,7 @@ func (w *world) wantState(want string) {
 // wantAsked holds what was asked of the API server since this was last called.
 func (w *world) wantAsked(want ...string) {
 	w.t.Helper()
-	w.diary.Want(w.t, want...)
+	w.calls.Want(w.t, want...)
 }
 
 // wantEvents holds the Events since this was last called, each without its message.

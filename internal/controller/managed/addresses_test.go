@@ -16,9 +16,9 @@ func (w *world) count(id string, used int64) (wrote bool) {
 	w.t.Helper()
 	w.cloud.Edit(w.t, id, func(n *plan.ObservedNetwork) { n.Subnets[0].Used = &used })
 	w.cloud.Audit(w.t)
-	w.diary.Take()
+	w.calls.Take()
 	w.mustSync()
-	return slices.Contains(w.diary.Take(), "write status")
+	return slices.Contains(w.calls.Take(), "write status")
 }
 
 func (w *world) addressesLow() bool {
@@ -62,7 +62,7 @@ func TestAddressesAreToldWithinBounds(t *testing.T) {
 				t.Errorf("%s: the status tells %d", step.name, used)
 			}
 			w.mustSync()
-			w.diary.Want(t)
+			w.calls.Want(t)
 		}
 
 		// Another process knows it from the status.

@@ -35,9 +35,9 @@ func TestASubnetFromAPoolShowsItsCIDR(t *testing.T) {
 		if len(shown) != 1 || shown[0].SubnetPool != "office" || w.subnetsOf()[0] != shown[0].CIDR {
 			t.Errorf("status.subnets is %+v, and Neutron has %v", shown, w.subnetsOf())
 		}
-		w.diary.Take()
+		w.calls.Take()
 		w.mustSync()
-		w.diary.Want(t)
+		w.calls.Want(t)
 
 		w.edit(func(obj *cloudteamv1.Network) { obj.Spec.Gateway = cloudteamv1.GatewayNone })
 		w.mustSync()

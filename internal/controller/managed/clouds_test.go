@@ -62,8 +62,8 @@ func exampleIn(ref managed.CloudRef) *cloudteamv1.Network {
 // withClouds has the controller reach two clouds of Secrets of one project, beside its own of another.
 func (w *world) withClouds() (clouds *playedClouds, first, second *controllertest.Cloud) {
 	clouds = &playedClouds{in: map[managed.CloudRef]reached{}, removing: map[managed.CloudRef]reached{}}
-	first = controllertest.NewCloud(w.diary, elsewhere, clusterUID)
-	second = controllertest.NewCloud(w.diary, elsewhere, clusterUID)
+	first = controllertest.NewCloud(w.calls, elsewhere, clusterUID)
+	second = controllertest.NewCloud(w.calls, elsewhere, clusterUID)
 	clouds.set(mine, first, nil)
 	clouds.set(other, second, nil)
 	w.c.ReachClouds(clouds)
@@ -94,7 +94,7 @@ func TestWhileASecretIsReadNothingIsSaid(t *testing.T) {
 		clouds, _, _ := w.withClouds()
 		clouds.set(mine, nil, managed.ErrNotYet)
 		w.mustSync()
-		if lines := w.diary.Take(); len(lines) > 0 {
+		if lines := w.calls.Take(); len(lines) > 0 {
 			t.Errorf("it did %q", lines)
 		}
 	}, exampleIn(mine))
@@ -107,7 +107,7 @@ func TestASecretThatCannotBeUsedStallsUntilAnEventOfItsOwn(t *testing.T) {
 		stop := controllertest.Run(t, w.c.Run, 1)
 		controllertest.Settle(time.Hour)
 		w.wantState("Ready=False Stalled=True CredentialsUnavailable")
-		if n := controllertest.Count(w.diary.Take(), "write"); n != 1 {
+		if n := controllertest.Count(w.calls.Take(), "write"); n != 1 {
 			t.Errorf("%d writes for one reason, want 1", n)
 		}
 		clouds.set(mine, first, nil)
@@ -149,16 +149,16 @@ func TestAnotherWayToAProjectIsNotTrustedBeforeItIsListed(t *testing.T) {
 				w.mustSync()
 				second.Put(first.Has()[0])
 				move(w, clouds, second)
-				w.diary.Take()
+				w.calls.Take()
 				w.mustSync()
-				if lines := w.diary.Take(); !slices.Contains(lines, "list") {
+				if lines := w.calls.Take(); !slices.Contains(lines, "list") {
 					t.Errorf("it did not list: %q", lines)
 				}
 				if n := len(second.Has()); n != 1 {
 					t.Errorf("%d networks are there, want 1", n)
 				}
 				w.mustSync()
-				if lines := w.diary.Take(); slices.Contains(lines, "list") {
+				if lines := w.calls.Take(); slices.Contains(lines, "list") {
 					t.Errorf("it lists again: %q", lines)
 				}
 			}, exampleIn(mine))
@@ -291,7 +291,7 @@ func TestANetworkIsObservedInTheCloudThatItNames(t *testing.T) {
 		first.Put(legacy())
 		clouds.set(mine, nil, managed.ErrNotYet)
 		w.mustSync()
-		if lines := w.diary.Take(); len(lines) > 0 {
+		if lines := w.calls.Take(); len(lines) > 0 {
 			t.Errorf("it did %q", lines)
 		}
 		clouds.set(mine, nil, noKey)

@@ -59,7 +59,7 @@ func TestAnImportIsTakenOverUnderItsOwnNames(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.cloud.Put(legacy())
 		w.mustSync()
-		w.diary.Want(t, "write finalizers", "list", "reread network net-legacy", "get network net-legacy",
+		w.calls.Want(t, "write finalizers", "list", "reread network net-legacy", "get network net-legacy",
 			"apply update network", "reread network net-legacy", "apply update subnet", "write status")
 		w.wantState("Ready=True Available")
 		want := legacy()
@@ -75,7 +75,7 @@ func TestAnImportIsTakenOverUnderItsOwnNames(t *testing.T) {
 
 		// From here on it is one like any other, but for its names.
 		w.mustSync()
-		w.diary.Want(t)
+		w.calls.Want(t)
 		w.cloud.Edit(t, legacyID, func(n *plan.ObservedNetwork) { n.AdminStateUp, n.Name = false, "renamed" })
 		w.cloud.Audit(t)
 		w.mustSync()
@@ -347,14 +347,14 @@ func TestAnObservedNetworkIsShownAndNeverWrittenTo(t *testing.T) {
 		if err != nil || result.RequeueAfter != time.Hour {
 			t.Errorf("sync gives %+v, %v", result, err)
 		}
-		w.diary.Want(t, "get network net-legacy", "write status")
+		w.calls.Want(t, "get network net-legacy", "write status")
 		w.wantState("Ready=True Observed")
 		s := w.status()
 		if s.NetworkID != legacyID || s.MTU != 1450 || len(s.Subnets) != 1 || s.AppliedGeneration != 0 {
 			t.Errorf("status is %+v", s)
 		}
 		w.mustSync()
-		w.diary.Want(t, "get network net-legacy")
+		w.calls.Want(t, "get network net-legacy")
 
 		w.cloud.Edit(t, legacyID, func(n *plan.ObservedNetwork) { n.AdminStateUp = false })
 		w.mustSync()
@@ -369,7 +369,7 @@ func TestAnObservedNetworkIsShownAndNeverWrittenTo(t *testing.T) {
 		if slices.Contains(w.get().Finalizers, cloudteamv1.Finalizer) {
 			t.Error("it has the finalizer")
 		}
-		if lines := w.diary.Take(); slices.ContainsFunc(lines, func(l string) bool { return strings.HasPrefix(l, "apply") }) {
+		if lines := w.calls.Take(); slices.ContainsFunc(lines, func(l string) bool { return strings.HasPrefix(l, "apply") }) {
 			t.Errorf("something was written: %q", lines)
 		}
 	}, observing)

@@ -23,7 +23,7 @@ func TestWhatKubernetesUsesWaitsToBeDeletedWithoutACall(t *testing.T) {
 		users := []string{"Pod a", "Pod b"}
 		w.c.Kind().InUse = func(*cloudteamv1.Network) string { return strings.Join(users, ", ") }
 		w.delete()
-		w.diary.Take()
+		w.calls.Take()
 		w.events.Take()
 		for range 2 {
 			w.mustSync()
@@ -32,18 +32,18 @@ func TestWhatKubernetesUsesWaitsToBeDeletedWithoutACall(t *testing.T) {
 				t.Errorf("the message is %q, want what uses it", got)
 			}
 		}
-		w.diary.Want(t, "write status")
+		w.calls.Want(t, "write status")
 		users = users[1:]
 		w.mustSync()
 		w.mustSync()
-		w.diary.Want(t, "write status")
+		w.calls.Want(t, "write status")
 		if got := w.status(); got.NetworkID == "" || len(got.Subnets) != 1 {
 			t.Errorf("the status no longer shows what is there: %+v", got)
 		}
 
 		users = nil
 		w.mustSync()
-		w.diary.Want(t, "apply delete network", "write finalizers")
+		w.calls.Want(t, "apply delete network", "write finalizers")
 		w.events.WantReasons(t, "Normal Deleted")
 		if w.exists() || len(w.cloud.Has()) != 0 {
 			t.Errorf("object exists: %t; networks: %d", w.exists(), len(w.cloud.Has()))
@@ -94,7 +94,7 @@ func TestWhatIsInUseAndWasNeverOursIsNobodysToHold(t *testing.T) {
 		w.c.Kind().InUse = func(*cloudteamv1.Network) string { return "Pod a" }
 		w.delete()
 		w.mustSync()
-		w.diary.Want(t)
+		w.calls.Want(t)
 	}, obj)
 }
 
@@ -133,7 +133,7 @@ func TestADeclarationThatWaits(t *testing.T) {
 					if ready.Message != "Network a is not Ready" {
 						t.Errorf("the message is %q", ready.Message)
 					}
-					w.diary.Want(t, "write status")
+					w.calls.Want(t, "write status")
 					w.events.WantReasons(t, c.wantEvent...)
 				}
 				wantWaiting()
@@ -145,7 +145,7 @@ func TestADeclarationThatWaits(t *testing.T) {
 				w.mustSync()
 				w.wantState("Ready=True Available")
 				made := w.status()
-				w.diary.Take()
+				w.calls.Take()
 				w.events.Take()
 
 				// What was made stays while it waits again.
@@ -189,11 +189,11 @@ func TestAPlanThatWaitsShowsWhatThereIs(t *testing.T) {
 		}
 		w.cloud.Edit(t, id, func(n *plan.ObservedNetwork) { n.MTU = 9000 })
 		w.cloud.Audit(t)
-		w.diary.Take()
+		w.calls.Take()
 		w.events.Take()
 		w.mustSync()
 		w.mustSync()
-		w.diary.Want(t, "write status")
+		w.calls.Want(t, "write status")
 		w.events.WantReasons(t)
 		w.wantState("Ready=False Reconciling=True A")
 		if got := w.status(); got.NetworkID != id || got.MTU != 9000 {
@@ -215,12 +215,12 @@ func TestAPartOfTheStatusThatIsSomebodyElsesIsLeft(t *testing.T) {
 			t.Errorf("status %+v, want one without the other's part", got)
 		}
 		w.edit(func(obj *cloudteamv1.Network) { obj.Status.MTU = 9000 })
-		w.diary.Take()
+		w.calls.Take()
 		w.mustSync()
-		w.diary.Want(t)
+		w.calls.Want(t)
 		w.edit(func(obj *cloudteamv1.Network) { obj.Spec.Description = "new" })
 		w.mustSync()
-		w.diary.Want(t, "apply update network", "write status")
+		w.calls.Want(t, "apply update network", "write status")
 		if got := w.status(); got.MTU != 9000 || got.AppliedGeneration != 2 {
 			t.Errorf("status %+v, want our part of generation 2 and the other's as it was", got)
 		}

@@ -40,9 +40,9 @@ func TestAPausedObjectIsLeftAsItIsAndTellsSoOnce(t *testing.T) {
 		id := w.status().NetworkID
 		w.pause("true")
 		w.events.Take()
-		w.diary.Take()
+		w.calls.Take()
 		w.mustSync()
-		w.diary.Want(t, "write status")
+		w.calls.Want(t, "write status")
 		w.wantState("Ready=True Paused")
 		w.wantMessage("until the annotation is removed")
 
@@ -51,13 +51,13 @@ func TestAPausedObjectIsLeftAsItIsAndTellsSoOnce(t *testing.T) {
 		w.cloud.Audit(t)
 		w.mustSync()
 		w.mustSync()
-		w.diary.Want(t)
+		w.calls.Want(t)
 
 		// So is an edit, which is not Ready before it is applied.
 		w.edit(func(obj *cloudteamv1.Network) { obj.Spec.Description = "second edition" })
 		w.mustSync()
 		w.mustSync()
-		w.diary.Want(t, "write status")
+		w.calls.Want(t, "write status")
 		w.wantState("Ready=False Reconciling=True Paused")
 		w.wantMessage("not applied")
 		if got := w.status(); got.ObservedGeneration != 2 || got.AppliedGeneration != 1 || got.NetworkID != id {
@@ -66,7 +66,7 @@ func TestAPausedObjectIsLeftAsItIsAndTellsSoOnce(t *testing.T) {
 
 		w.restart()
 		w.mustSync()
-		w.diary.Want(t)
+		w.calls.Want(t)
 
 		w.pause("")
 		w.mustSync()
@@ -83,7 +83,7 @@ func TestAnObjectThatIsPausedFromTheFirstIsNotClaimed(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.pause("true")
 		w.mustSync()
-		w.diary.Want(t, "write status")
+		w.calls.Want(t, "write status")
 		w.wantState("Ready=False Reconciling=True Paused")
 		w.pause("false")
 		w.mustSync()

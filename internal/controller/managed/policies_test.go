@@ -70,7 +70,7 @@ func TestDriftInFieldsThatAreIgnoredIsLeftUntilTheSpecChanges(t *testing.T) {
 			inWorld(t, func(t *testing.T, w *world) {
 				w.mustSync()
 				id := w.status().NetworkID
-				w.diary.Take()
+				w.calls.Take()
 				w.events.Take()
 				server := netip.MustParseAddr("192.168.0.53")
 				w.cloud.Edit(t, id, func(n *plan.ObservedNetwork) {
@@ -78,7 +78,7 @@ func TestDriftInFieldsThatAreIgnoredIsLeftUntilTheSpecChanges(t *testing.T) {
 				})
 				w.cloud.Audit(t)
 				w.mustSync()
-				w.diary.Want(t)
+				w.calls.Want(t)
 				w.wantState("Ready=True Available")
 
 				w.cloud.Edit(t, id, func(n *plan.ObservedNetwork) { n.Name = "renamed" })

@@ -33,16 +33,16 @@ func TestRunKeepsWhatIsDeclaredWithoutACallTooMany(t *testing.T) {
 		}
 
 		// Events of the controller's own writes bring keys back, and these find nothing to do.
-		w.diary.Take()
+		w.calls.Take()
 		controllertest.Settle(time.Minute)
-		w.diary.Want(t)
+		w.calls.Want(t)
 
 		id := w.status().NetworkID
 		w.cloud.Edit(t, id, func(n *plan.ObservedNetwork) { n.Name = "renamed" })
 		w.cloud.Audit(t)
 		w.c.Moved("uid-1")
 		controllertest.Settle(time.Second)
-		w.diary.Want(t, "apply update network")
+		w.calls.Want(t, "apply update network")
 
 		w.delete()
 		controllertest.Settle(time.Second)
@@ -62,7 +62,7 @@ func TestRunFollowsACloudThatComesBack(t *testing.T) {
 		stop := controllertest.Run(t, w.c.Run, 1)
 		controllertest.Settle(20 * time.Minute)
 		w.wantState("Ready=False Reconciling=True CloudUnavailable")
-		if n := controllertest.Count(w.diary.Take(), "write status"); n != 1 {
+		if n := controllertest.Count(w.calls.Take(), "write status"); n != 1 {
 			t.Errorf("%d statuses were written for one failure, want 1", n)
 		}
 		w.events.WantReasons(t, "Warning CloudUnavailable")
@@ -107,9 +107,9 @@ func TestRunHonoursHowLongTheCloudAsksToWait(t *testing.T) {
 		stop := controllertest.Run(t, w.c.Run, 1)
 		controllertest.Settle(time.Second)
 		w.wantState("Ready=False Reconciling=True RateLimited")
-		w.diary.Take()
+		w.calls.Take()
 		controllertest.Settle(9 * time.Minute)
-		if lines := w.diary.Take(); controllertest.Count(lines, "apply") != 0 {
+		if lines := w.calls.Take(); controllertest.Count(lines, "apply") != 0 {
 			t.Errorf("asked again before its time: %q", lines)
 		}
 		controllertest.Settle(4 * time.Minute)
@@ -189,12 +189,12 @@ func TestRunWaitsForTheFirstLists(t *testing.T) {
 
 // runWaits holds that Run waits for the informers of both kinds, the objects' own and another, whichever comes first.
 func runWaits(t *testing.T, ownFirst bool) {
-	diary := &controllertest.Diary{}
-	api, clients := controllertest.NewAPIServer(diary), fake.NewSimpleClientset()
+	calls := &controllertest.CallLog{}
+	api, clients := controllertest.NewAPIServer(calls), fake.NewSimpleClientset()
 	controllertest.Serve(api, clients, cloudteamv1.SchemeGroupVersion.WithResource("networks"),
 		controllertest.Rules[*cloudteamv1.Network]{Line: lineOf})
 	api.Create(t, example())
-	cloud := controllertest.NewCloud(diary, here, clusterUID)
+	cloud := controllertest.NewCloud(calls, here, clusterUID)
 	factory := informers.NewSharedInformerFactory(clients, 0)
 	c, err := networkcontroller.NewController(clients.CloudteamV1(), factory.Cloudteam().V1().Networks(), nil, cloud,
 		&controllertest.Events{}, clusterUID, networkcontroller.Options{})
@@ -213,7 +213,7 @@ func runWaits(t *testing.T, ownFirst bool) {
 		if c.HasSynced() {
 			t.Errorf("HasSynced %s", when)
 		}
-		diary.Want(t)
+		calls.Want(t)
 	}
 	nothing("before an informer ran")
 	first, second := factory, others
@@ -227,7 +227,7 @@ func runWaits(t *testing.T, ownFirst bool) {
 	if !c.HasSynced() {
 		t.Error("not synced though the informers run")
 	}
-	if n := controllertest.Count(diary.Take(), "apply create network"); n != 1 {
+	if n := controllertest.Count(calls.Take(), "apply create network"); n != 1 {
 		t.Errorf("%d creations, want 1", n)
 	}
 	if err := stop(); err != nil {

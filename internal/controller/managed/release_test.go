@@ -21,16 +21,16 @@ func TestDeletionLeavesNeutronBeforeKubernetes(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.mustSync()
 		w.delete()
-		w.diary.Take()
+		w.calls.Take()
 		w.events.Take()
 		w.mustSync()
-		w.diary.Want(t, "apply delete network", "write finalizers")
+		w.calls.Want(t, "apply delete network", "write finalizers")
 		w.events.WantReasons(t, "Normal Deleted")
 		if w.exists() || len(w.cloud.Has()) != 0 {
 			t.Errorf("object exists: %t; networks: %d", w.exists(), len(w.cloud.Has()))
 		}
 		w.mustSync()
-		w.diary.Want(t)
+		w.calls.Want(t)
 	}, example())
 }
 
@@ -48,12 +48,12 @@ func TestACacheThatStillHoldsWhatWasLetGoIsNotActedOn(t *testing.T) {
 				gate := controllertest.GateOf[*cloudteamv1.Network](w.api)
 				gate.Hold()
 				w.mustSync()
-				w.diary.Take()
+				w.calls.Take()
 				w.events.Take()
 				w.mustSync()
 				gate.Release()
 				w.mustSync()
-				w.diary.Want(t)
+				w.calls.Want(t)
 				w.events.WantReasons(t)
 				// A later object of the name is another.
 				again := example()
@@ -74,7 +74,7 @@ func TestDeletionOfWhatWasNeverCreated(t *testing.T) {
 		w.delete()
 		w.mustSync()
 		// An earlier process may have created something that the list does not show.
-		w.diary.Want(t, "list", "find network", "write finalizers")
+		w.calls.Want(t, "list", "find network", "write finalizers")
 		if w.exists() {
 			t.Error("the object stays")
 		}
@@ -95,9 +95,9 @@ func TestOthersFinalizersStay(t *testing.T) {
 		if diff := cmp.Diff(want[:2], w.get().Finalizers); diff != "" {
 			t.Errorf("finalizers after the deletion (-want +got):\n%s", diff)
 		}
-		w.diary.Take()
+		w.calls.Take()
 		w.mustSync()
-		w.diary.Want(t)
+		w.calls.Want(t)
 	}, obj)
 }
 
@@ -112,9 +112,9 @@ func TestAFinalizerThatOthersTookOffIsNoLossWhileAnotherStays(t *testing.T) {
 		if left := w.cloud.Has(); len(left) > 0 {
 			t.Errorf("Neutron still has %v", left)
 		}
-		w.diary.Take()
+		w.calls.Take()
 		w.mustSync()
-		w.diary.Want(t)
+		w.calls.Want(t)
 	}, obj)
 }
 
@@ -153,7 +153,7 @@ func TestADeletionThatIsRefusedNamesThePortsInItsWay(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.mustSync()
 		w.delete()
-		w.diary.Take()
+		w.calls.Take()
 		w.events.Take()
 		orders := []string{"p1,p2", "p2,p1", "p1,p2"}
 		w.cloud.Before = func(step plan.Step) error {
@@ -169,7 +169,7 @@ func TestADeletionThatIsRefusedNamesThePortsInItsWay(t *testing.T) {
 			{ID: "p2", DeviceOwner: "network:router_interface", DeviceID: "r1"},
 		}}
 		w.syncFails()
-		w.diary.Want(t, "apply delete network", "blockers of delete network", "write status")
+		w.calls.Want(t, "apply delete network", "blockers of delete network", "write status")
 		w.wantState("Ready=False Reconciling=True InUse")
 		const want = "delete network: in use by port p1 (compute:nova, device 9a), port p2 (interface of router r1). " +
 			"Retrying with backoff. Remove what uses it."
@@ -180,7 +180,7 @@ func TestADeletionThatIsRefusedNamesThePortsInItsWay(t *testing.T) {
 		w.events.Want(t, "Warning InUse "+want)
 
 		w.syncFails()
-		w.diary.Want(t, "apply delete network", "blockers of delete network")
+		w.calls.Want(t, "apply delete network", "blockers of delete network")
 		w.events.WantReasons(t)
 
 		w.cloud.InTheWay, w.cloud.BlockersFail = inventory.Blockers{}, errors.New("no answer")
@@ -200,10 +200,10 @@ func TestRetainTakesTheMarkersOffInOneSync(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.mustSync()
 		w.delete()
-		w.diary.Take()
+		w.calls.Take()
 		w.events.Take()
 		w.mustSync()
-		lines := w.diary.Take()
+		lines := w.calls.Take()
 		if n := controllertest.Count(lines, "apply delete"); n != 0 {
 			t.Errorf("%d deletions under Retain", n)
 		}
@@ -272,9 +272,9 @@ func TestADeletionThatMeetsRivals(t *testing.T) {
 					}
 					return nil
 				}
-				w.diary.Take()
+				w.calls.Take()
 				err := w.sync(exampleKey)
-				if n := controllertest.Count(w.diary.Take(), "apply"); n > managed.Rounds {
+				if n := controllertest.Count(w.calls.Take(), "apply"); n > managed.Rounds {
 					t.Errorf("%d attempts in one sync, want at most %d", n, managed.Rounds)
 				}
 				if gone := !w.exists(); gone != c.goes || (err == nil) != c.goes {
@@ -333,9 +333,9 @@ func TestWhatAnObjectLeftBehindIsPruned(t *testing.T) {
 				if keys := w.c.Memory(); keys != 0 {
 					t.Errorf("what is gone is remembered: %d keys", keys)
 				}
-				w.diary.Take()
+				w.calls.Take()
 				w.mustSync()
-				w.diary.Want(t)
+				w.calls.Want(t)
 			}, obj)
 		})
 	}
@@ -392,9 +392,9 @@ func TestAGoneObjectsNetworkIsSoughtInItsOwnCloud(t *testing.T) {
 		w.mustSync()
 		w.deleteByForce()
 		w.cloud.Credentials = elsewhere
-		w.diary.Take()
+		w.calls.Take()
 		w.syncFails()
-		w.diary.Want(t)
+		w.calls.Want(t)
 		if keys := w.c.Memory(); keys != 1 {
 			t.Error("the network was forgotten where it could not be seen")
 		}
@@ -414,9 +414,9 @@ func TestAGoneObjectsNetworkIsSoughtByItsIDWhereAListFallsShort(t *testing.T) {
 		w.deleteByForce()
 		w.cloud.Missed = map[string]bool{id: true}
 		w.cloud.Audit(t)
-		w.diary.Take()
+		w.calls.Take()
 		w.mustSync()
-		w.diary.Want(t, "reread network "+id, "apply delete network")
+		w.calls.Want(t, "reread network "+id, "apply delete network")
 		if n := len(w.cloud.Has()); n != 0 {
 			t.Errorf("Neutron has %d networks, want none", n)
 		}

@@ -39,10 +39,10 @@ func TestSharesComeAndGoWithTheSpec(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.mustSync()
 		w.edit(sharedWith("b", "a"))
-		w.diary.Take()
+		w.calls.Take()
 		w.events.Take()
 		w.mustSync()
-		w.diary.Want(t, "write annotations", "apply share network", "apply share network", "write status")
+		w.calls.Want(t, "write annotations", "apply share network", "apply share network", "write status")
 		w.events.WantReasons(t, "Normal Updated")
 		w.wantSharedWith("a", "b")
 		w.edit(sharedWith())
@@ -57,7 +57,7 @@ func TestAProjectThatUsesTheNetworkHoldsUpNothingElse(t *testing.T) {
 		w.mustSync()
 		w.edit(sharedWith("a", "b"))
 		w.mustSync()
-		w.diary.Take()
+		w.calls.Take()
 		w.events.Take()
 
 		inUse := true
@@ -72,7 +72,7 @@ func TestAProjectThatUsesTheNetworkHoldsUpNothingElse(t *testing.T) {
 		w.cloud.InTheWay = inventory.Blockers{Ports: []inventory.Blocker{{ID: "p1", DeviceOwner: "compute:nova", DeviceID: "9a"}}}
 		w.edit(func(obj *cloudteamv1.Network) { obj.Spec.SharedWith, obj.Spec.Tags = []string{"c"}, []string{"t"} })
 		w.syncFails()
-		w.diary.Want(t, "write annotations", "apply unshare network", "blockers of unshare network",
+		w.calls.Want(t, "write annotations", "apply unshare network", "blockers of unshare network",
 			"apply unshare network", "apply share network", "apply tag network", "write status")
 		w.wantSharedWith("a", "c")
 		w.wantState("Ready=False Reconciling=True InUse")
@@ -122,18 +122,18 @@ func TestAShareThatIsRefusedHoldsUpNothingElse(t *testing.T) {
 					return nil
 				}
 				w.syncFails()
-				w.diary.Want(t, "write finalizers", "list", "apply create network", "apply create subnet", "apply share network",
+				w.calls.Want(t, "write finalizers", "list", "apply create network", "apply create subnet", "apply share network",
 					"apply tag network", "write status")
 				w.wantState(tc.state)
 				w.wantTags("t")
 
 				w.edit(func(obj *cloudteamv1.Network) { obj.Spec.Tags = []string{"t", "u"} })
 				w.syncFails()
-				w.diary.Want(t, "apply share network", "apply tag network", "write status")
+				w.calls.Want(t, "apply share network", "apply tag network", "write status")
 				w.wantTags("t", "u")
 				// One refused project stands for all of them.
 				w.syncFails()
-				w.diary.Want(t, "apply share network")
+				w.calls.Want(t, "apply share network")
 
 				full = false
 				w.mustSync()

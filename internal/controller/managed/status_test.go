@@ -278,9 +278,9 @@ func TestASteadyFailureKeepsItsTransitionTime(t *testing.T) {
 		w.cloud.SetDown(&client.Error{Op: "list networks", Reason: "service unavailable", Status: 503})
 		w.syncFails()
 		first := w.get()
-		w.diary.Take()
+		w.calls.Take()
 		w.syncFails()
-		if n := controllertest.Count(w.diary.Take(), "write"); n != 0 {
+		if n := controllertest.Count(w.calls.Take(), "write"); n != 0 {
 			t.Errorf("%d writes for the same failure", n)
 		}
 		if diff := cmp.Diff(first, w.get()); diff != "" {

@@ -46,9 +46,9 @@ func TestSubnetsComeAndGoWithTheSpec(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.mustSync()
 		w.edit(func(obj *cloudteamv1.Network) { withSubnets(obj, "fd00::/64", "10.0.0.0/24") })
-		w.diary.Take()
+		w.calls.Take()
 		w.mustSync()
-		w.diary.Want(t, "apply create subnet", "apply create subnet", "write status")
+		w.calls.Want(t, "apply create subnet", "apply create subnet", "write status")
 		w.wantSubnets("10.0.0.0/24", "192.168.0.0/16", "fd00::/64")
 		var shown []string
 		for _, s := range w.status().Subnets {
@@ -70,7 +70,7 @@ func TestASubnetInUseHoldsUpNothingElse(t *testing.T) {
 		w.mustSync()
 		w.edit(func(obj *cloudteamv1.Network) { withSubnets(obj, "10.0.0.0/24", "10.0.1.0/24", "10.0.2.0/24") })
 		w.mustSync()
-		w.diary.Take()
+		w.calls.Take()
 		w.events.Take()
 
 		inUse := true
@@ -88,7 +88,7 @@ func TestASubnetInUseHoldsUpNothingElse(t *testing.T) {
 			obj.Spec.AdditionalSubnets[2].DNSServers = []string{"9.9.9.9"}
 		})
 		w.syncFails()
-		w.diary.Want(t, "apply delete subnet", "blockers of delete subnet", "apply delete subnet", "apply create subnet",
+		w.calls.Want(t, "apply delete subnet", "blockers of delete subnet", "apply delete subnet", "apply create subnet",
 			"apply update subnet", "write status")
 		w.wantSubnets("10.0.0.0/24", "10.0.2.0/24", "192.168.0.0/16", "fd00::/64")
 		w.wantState("Ready=False Reconciling=True InUse")
@@ -99,7 +99,7 @@ func TestASubnetInUseHoldsUpNothingElse(t *testing.T) {
 		w.events.WantReasons(t, "Normal Updated", "Warning InUse")
 
 		w.syncFails()
-		w.diary.Want(t, "apply delete subnet", "blockers of delete subnet")
+		w.calls.Want(t, "apply delete subnet", "blockers of delete subnet")
 		w.events.WantReasons(t)
 
 		inUse = false

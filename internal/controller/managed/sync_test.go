@@ -20,7 +20,7 @@ import (
 func TestANetworkIsCreatedBehindItsFinalizerAndThenLeftAlone(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.mustSync()
-		w.diary.Want(t, "write finalizers", "list", "apply create network", "apply create subnet", "write status")
+		w.calls.Want(t, "write finalizers", "list", "apply create network", "apply create subnet", "write status")
 		w.events.WantReasons(t, "Normal Created")
 		w.wantState("Ready=True Available")
 		if got := w.get().Finalizers; !slices.Equal(got, []string{cloudteamv1.Finalizer}) {
@@ -46,7 +46,7 @@ func TestANetworkIsCreatedBehindItsFinalizerAndThenLeftAlone(t *testing.T) {
 		for range 3 {
 			w.mustSync()
 		}
-		w.diary.Want(t)
+		w.calls.Want(t)
 		w.events.WantReasons(t)
 		if diff := cmp.Diff(before, w.get()); diff != "" {
 			t.Errorf("syncs of an unchanged object changed it:\n%s", diff)
@@ -58,7 +58,7 @@ func TestNothingIsCreatedWhereTheFinalizerCannotBeWritten(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.api.Refuse(func(string) error { return errors.New("etcd is away") })
 		w.syncFails()
-		w.diary.Want(t, "write finalizers")
+		w.calls.Want(t, "write finalizers")
 	}, example())
 }
 
@@ -80,7 +80,7 @@ func TestTheCloudIsPinnedBeforeTheFirstResource(t *testing.T) {
 		dying, w.cloud.After = false, nil
 
 		// The next process is given credentials of another cloud, which has nothing of this object's.
-		there := controllertest.NewCloud(w.diary, elsewhere, clusterUID)
+		there := controllertest.NewCloud(w.calls, elsewhere, clusterUID)
 		was := w.cloud
 		w.cloud = there
 		w.restart()
@@ -103,7 +103,7 @@ func TestAnObjectThatTheCloudNeverSawIsFreeToGo(t *testing.T) {
 		w.cloud.SetDown(&client.Error{Op: "log in", Reason: "no answer in time"})
 		w.syncFails()
 		w.wantState("Ready=False Reconciling=True CloudUnavailable")
-		w.diary.Want(t, "write status")
+		w.calls.Want(t, "write status")
 		w.delete()
 		if w.exists() {
 			t.Error("a finalizer keeps the object, though nothing was ever created")
@@ -124,13 +124,13 @@ func TestAnotherCloudThanThePinnedOneStalls(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, func(t *testing.T, w *world) {
 				w.mustSync()
-				w.diary.Take()
+				w.calls.Take()
 				w.events.Take()
 				w.cloud.Credentials = c.identity
 				w.edit(func(obj *cloudteamv1.Network) { obj.Spec.Description = "new" })
 				w.syncFails()
 				w.syncFails()
-				w.diary.Want(t, "write status")
+				w.calls.Want(t, "write status")
 				w.events.WantReasons(t, "Warning CloudMismatch")
 				w.wantState("Ready=False Stalled=True CloudMismatch")
 				if got := w.status(); got.NetworkID == "" || got.AppliedGeneration != 1 || got.ObservedGeneration != 2 {
@@ -138,7 +138,7 @@ func TestAnotherCloudThanThePinnedOneStalls(t *testing.T) {
 				}
 				w.delete()
 				w.syncFails()
-				if lines := w.diary.Take(); controllertest.Count(lines, "apply") != 0 || !w.exists() {
+				if lines := w.calls.Take(); controllertest.Count(lines, "apply") != 0 || !w.exists() {
 					t.Errorf("deletion did something in another cloud, or gave up: %q", lines)
 				}
 			}, example())
@@ -210,11 +210,11 @@ func TestDriftPolicy(t *testing.T) {
 				w.mustSync()
 				w.cloud.Edit(t, w.status().NetworkID, c.hand)
 				w.cloud.Audit(t)
-				w.diary.Take()
+				w.calls.Take()
 				w.events.Take()
 				w.mustSync()
 				w.mustSync()
-				if n := controllertest.Count(w.diary.Take(), "apply"); n != c.wantApply {
+				if n := controllertest.Count(w.calls.Take(), "apply"); n != c.wantApply {
 					t.Errorf("%d steps applied, want %d", n, c.wantApply)
 				}
 				w.wantState(c.wantState)
@@ -319,10 +319,10 @@ func TestACreateThatMayBeDoneIsLookedForBeforeTheNext(t *testing.T) {
 				}
 				w.syncFails()
 				w.wantState("Ready=False Reconciling=True CloudUnavailable")
-				w.diary.Take()
+				w.calls.Take()
 				failed := time.Now()
 				w.mustSync()
-				w.diary.Want(t, c.wantSecond...)
+				w.calls.Want(t, c.wantSecond...)
 				if w.cloud.Listed().Before(failed) {
 					t.Error("it relied on a list that began before the failure")
 				}
@@ -331,7 +331,7 @@ func TestACreateThatMayBeDoneIsLookedForBeforeTheNext(t *testing.T) {
 					t.Errorf("Neutron has %+v, want one network with one subnet", all)
 				}
 				w.mustSync()
-				w.diary.Want(t)
+				w.calls.Want(t)
 			}, example())
 		})
 	}
@@ -341,15 +341,15 @@ func TestARestartLooksBeforeItCreates(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.mustSync()
 		w.restart()
-		w.diary.Take()
+		w.calls.Take()
 		w.mustSync()
-		w.diary.Want(t, "list")
+		w.calls.Want(t, "list")
 		// A list that fails says nothing, and above all not that there is nothing.
 		w.restart()
 		w.cloud.SetDown(&client.Error{Op: "list networks", Reason: "service unavailable", Status: 503})
-		w.diary.Take()
+		w.calls.Take()
 		w.syncFails()
-		if n := controllertest.Count(w.diary.Take(), "apply"); n != 0 {
+		if n := controllertest.Count(w.calls.Take(), "apply"); n != 0 {
 			t.Errorf("%d steps were applied on the strength of a failed list", n)
 		}
 		w.wantState("Ready=False Reconciling=True CloudUnavailable")
@@ -388,9 +388,9 @@ func TestAListThatFallsShortBeforeTheFirstStatusHidesNothing(t *testing.T) {
 				if c.deleted {
 					w.delete()
 				}
-				w.diary.Take()
+				w.calls.Take()
 				w.mustSync()
-				w.diary.Want(t, c.want...)
+				w.calls.Want(t, c.want...)
 				left := w.cloud.Has()
 				if c.deleted && len(left) > 0 {
 					t.Errorf("the object is gone, and left %v", left)
@@ -421,7 +421,7 @@ func TestANewLeaderLooksBeforeItCreates(t *testing.T) {
 
 		standby.ActSince(time.Now())
 		w.mustSync()
-		if n := controllertest.Count(w.diary.Take(), "apply create"); n != 0 {
+		if n := controllertest.Count(w.calls.Take(), "apply create"); n != 0 {
 			t.Errorf("%d resources were created beside those of the former leader", n)
 		}
 		if id := w.status().NetworkID; id != made.ID {
@@ -454,12 +454,12 @@ func TestAConflictIsReadAgainAndPlannedAgain(t *testing.T) {
 					}
 					return nil
 				}
-				w.diary.Take()
+				w.calls.Take()
 				err := w.sync(exampleKey)
 				if (err != nil) != c.wantError {
 					t.Errorf("error %v, want one: %t", err, c.wantError)
 				}
-				lines := w.diary.Take()
+				lines := w.calls.Take()
 				if n := controllertest.Count(lines, "apply"); n != c.wantApply {
 					t.Errorf("%d steps were tried, want %d: %q", n, c.wantApply, lines)
 				}
@@ -490,7 +490,7 @@ func TestACreateThatMissesWhatIsNotItsOwnIsNotTriedAgainAtOnce(t *testing.T) {
 			Kind: client.NotFound, Op: "create network", Reason: "there is no such project", Status: 404,
 		})
 		w.syncFails()
-		w.diary.Want(t, "write finalizers", "list", "apply create network", "write status")
+		w.calls.Want(t, "write finalizers", "list", "apply create network", "write status")
 		w.wantState("Ready=False Reconciling=True Conflict")
 		w.mustSync()
 		w.wantState("Ready=True Available")
@@ -503,9 +503,9 @@ func TestAListThatFallsShortMakesNoSecondNetwork(t *testing.T) {
 		id := w.status().NetworkID
 		w.cloud.Missed = map[string]bool{id: true}
 		w.cloud.Audit(t)
-		w.diary.Take()
+		w.calls.Take()
 		w.mustSync()
-		w.diary.Want(t, "reread network "+id)
+		w.calls.Want(t, "reread network "+id)
 		w.wantState("Ready=True Available")
 	}, example())
 }
@@ -523,11 +523,11 @@ func TestARemovedMarkerStallsAndNothingIsCreated(t *testing.T) {
 				id := w.status().NetworkID
 				w.cloud.Edit(t, id, func(n *plan.ObservedNetwork) { n.Description = description })
 				w.cloud.Audit(t)
-				w.diary.Take()
+				w.calls.Take()
 				w.events.Take()
 				w.syncFails()
 				w.syncFails()
-				w.diary.Want(t, "reread network "+id, "write status", "reread network "+id)
+				w.calls.Want(t, "reread network "+id, "write status", "reread network "+id)
 				w.events.WantReasons(t, "Warning OwnershipLost")
 				w.wantState("Ready=False Stalled=True OwnershipLost")
 				if got := w.status().NetworkID; got != id {
@@ -566,12 +566,12 @@ func TestAMarkerPutBackEndsTheStall(t *testing.T) {
 func TestAChangeThatNeutronDoesNotShow(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.mustSync()
-		w.diary.Take()
+		w.calls.Take()
 		w.events.Take()
 		w.edit(func(obj *cloudteamv1.Network) { obj.Spec.MTU = new(int32(9000)) })
 		w.cloud.Deaf = func(plan.Step) bool { return true }
 		w.syncFails()
-		w.diary.Want(t, "apply update network", "write status")
+		w.calls.Want(t, "apply update network", "write status")
 		w.events.WantReasons(t, "Warning NotConverged")
 		w.wantState("Ready=False Stalled=True NotConverged")
 		if got := w.status().AppliedGeneration; got != 1 {
@@ -579,7 +579,7 @@ func TestAChangeThatNeutronDoesNotShow(t *testing.T) {
 		}
 		// Later attempts cost a call each and tell nothing new.
 		w.syncFails()
-		w.diary.Want(t, "apply update network")
+		w.calls.Want(t, "apply update network")
 		w.events.WantReasons(t)
 
 		w.cloud.Deaf = nil
@@ -606,9 +606,9 @@ func TestARivalWhoUndoesAChangeIsNotTakenForNeutron(t *testing.T) {
 			}
 			return nil
 		}
-		w.diary.Take()
+		w.calls.Take()
 		w.mustSync()
-		w.diary.Want(t, "apply update network", "apply update network", "reread network "+id, "apply update network")
+		w.calls.Want(t, "apply update network", "apply update network", "reread network "+id, "apply update network")
 		w.wantState("Ready=True Available")
 	}, example())
 }
@@ -617,14 +617,14 @@ func TestAPartOfAChangeThatNeutronDoesNotShow(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.mustSync()
 		w.events.Take()
-		w.diary.Take()
+		w.calls.Take()
 		w.edit(func(obj *cloudteamv1.Network) {
 			obj.Spec.MTU = new(int32(9000))
 			obj.Spec.DNSServers = []string{"192.0.2.1"}
 		})
 		w.cloud.Deaf = func(step plan.Step) bool { return step.Action == plan.UpdateNetwork }
 		w.syncFails()
-		w.diary.Want(t, "apply update network", "apply update subnet", "apply update network",
+		w.calls.Want(t, "apply update network", "apply update subnet", "apply update network",
 			"write status")
 		w.wantState("Ready=False Stalled=True NotConverged")
 	}, example())
@@ -640,9 +640,9 @@ func TestEventsTellTransitionsOnly(t *testing.T) {
 		w.events.WantReasons(t, "Warning Rejected")
 		// A status that says the same of another spec is none.
 		w.edit(func(obj *cloudteamv1.Network) { obj.Spec.Description = "new" })
-		w.diary.Take()
+		w.calls.Take()
 		w.syncFails()
-		w.diary.Want(t, "apply create network", "write status")
+		w.calls.Want(t, "apply create network", "write status")
 		w.events.WantReasons(t)
 		// The same reason with other words is news.
 		w.cloud.Before = controllertest.Fails(plan.CreateNetwork, 2,
@@ -662,7 +662,7 @@ func TestAnInvalidSpecIsToldOnceAndNotTriedAgain(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.mustSync()
 		w.mustSync()
-		w.diary.Want(t, "write status")
+		w.calls.Want(t, "write status")
 		w.events.WantReasons(t, "Warning InvalidSpec")
 		w.wantState("Ready=False Stalled=True InvalidSpec")
 		w.edit(func(obj *cloudteamv1.Network) { obj.Spec.CIDR = "192.168.0.0/16" })
@@ -682,9 +682,9 @@ func TestACacheBehindTheFinalizerIsNotActedOn(t *testing.T) {
 			return nil
 		})
 		w.syncFails()
-		w.diary.Take()
+		w.calls.Take()
 		w.mustSync()
-		w.diary.Want(t)
+		w.calls.Want(t)
 		w.api.Refuse(nil)
 		gate.Release()
 		w.mustSync()
@@ -696,7 +696,7 @@ func TestACacheBehindOurOwnWriteIsNotActedOn(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.c.Expected().Written(exampleKey, "uid-1", "999999")
 		w.mustSync()
-		w.diary.Want(t)
+		w.calls.Want(t)
 		// Another object of the name is waited for by nobody.
 		w.c.Expected().Written(exampleKey, "uid-0", "999999")
 		w.mustSync()

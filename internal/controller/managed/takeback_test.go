@@ -57,7 +57,7 @@ func TestWhatTheSpecSetsNoLongerIsTakenBackOnce(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.mustSync()
 		// What was set at creation costs no write of its own.
-		w.diary.Want(t, "write finalizers", "list", "apply create network", "apply create subnet", "apply tag network",
+		w.calls.Want(t, "write finalizers", "list", "apply create network", "apply create subnet", "apply tag network",
 			"write status")
 		w.wantTags("a", "b")
 		w.wantRemembered("tags")
@@ -65,7 +65,7 @@ func TestWhatTheSpecSetsNoLongerIsTakenBackOnce(t *testing.T) {
 		w.events.Take()
 		w.edit(untagged)
 		w.mustSync()
-		w.diary.Want(t, "apply tag network", "write annotations", "write status")
+		w.calls.Want(t, "apply tag network", "write annotations", "write status")
 		w.events.WantReasons(t, "Normal Updated")
 		w.wantTags()
 		w.wantRemembered()
@@ -96,7 +96,7 @@ func TestAnEmptyListKeepsOthersOut(t *testing.T) {
 func TestWhatWasNeverSetIsLeftToOthers(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.mustSync()
-		w.diary.Want(t, "write finalizers", "list", "apply create network", "apply create subnet", "write status")
+		w.calls.Want(t, "write finalizers", "list", "apply create network", "apply create subnet", "write status")
 		w.wantRemembered()
 		w.tag("theirs")
 		w.edit(func(obj *cloudteamv1.Network) { obj.Spec.Description = "another" })
@@ -109,7 +109,7 @@ func TestWhatIsNewlySetIsRememberedBeforeItIsSent(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.mustSync()
 		w.edit(tagged("a"))
-		w.diary.Take()
+		w.calls.Take()
 		refused := true
 		w.api.Refuse(func(what string) error {
 			if refused && what == "write annotations" {
@@ -118,11 +118,11 @@ func TestWhatIsNewlySetIsRememberedBeforeItIsSent(t *testing.T) {
 			return nil
 		})
 		w.syncFails()
-		w.diary.Want(t, "write annotations")
+		w.calls.Want(t, "write annotations")
 		w.wantTags()
 		refused = false
 		w.mustSync()
-		w.diary.Want(t, "write annotations", "apply tag network", "write status")
+		w.calls.Want(t, "write annotations", "apply tag network", "write status")
 		w.wantRemembered("tags")
 	}, example())
 }

@@ -45,7 +45,7 @@ var ownerOfExample = plan.Owner{Cluster: clusterUID, Object: "uid-1"}
 // world is the controller of Networks between an API server and a cloud that are both played. Its informer is real.
 type world struct {
 	t       *testing.T
-	diary   *controllertest.Diary
+	calls   *controllertest.CallLog
 	api     *controllertest.APIServer
 	clients *fake.Clientset
 	cloud   *controllertest.Cloud
@@ -57,10 +57,10 @@ type world struct {
 func inWorld(t *testing.T, test func(t *testing.T, w *world), objects ...*cloudteamv1.Network) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		diary := &controllertest.Diary{}
+		calls := &controllertest.CallLog{}
 		w := &world{
-			t: t, diary: diary, api: controllertest.NewAPIServer(diary), clients: fake.NewSimpleClientset(),
-			cloud: controllertest.NewCloud(diary, here, clusterUID), events: &controllertest.Events{},
+			t: t, calls: calls, api: controllertest.NewAPIServer(calls), clients: fake.NewSimpleClientset(),
+			cloud: controllertest.NewCloud(calls, here, clusterUID), events: &controllertest.Events{},
 		}
 		controllertest.Serve(w.api, w.clients, cloudteamv1.SchemeGroupVersion.WithResource("networks"),
 			controllertest.Rules[*cloudteamv1.Network]{Line: lineOf, Admit: admit})
@@ -72,7 +72,7 @@ func inWorld(t *testing.T, test func(t *testing.T, w *world), objects ...*cloudt
 	})
 }
 
-// lineOf is a write as it is in the diary.
+// lineOf is a write as it is in the calls.
 func lineOf(action clienttesting.Action) string {
 	if action.GetSubresource() != "" {
 		return "write " + action.GetSubresource()

@@ -25,7 +25,7 @@ var inTheCloud = client.Identity{Endpoint: "https://neutron.test/", Region: "one
 func rest(tb testing.TB, networks int) (c *Controller, keys []cache.ObjectName) {
 	tb.Helper()
 	informer := informers.NewSharedInformerFactory(fake.NewSimpleClientset(), 0).Cloudteam().V1().Networks()
-	inventory := controllertest.AtRest{Where: inTheCloud, Owned: map[string]plan.Observed{}}
+	inventory := controllertest.Converged{Where: inTheCloud, Owned: map[string]plan.Observed{}}
 	c, err := NewController(nil, informer, nil, inventory, &record.FakeRecorder{}, "c1", Options{})
 	if err != nil {
 		tb.Fatal(err)

@@ -194,9 +194,9 @@ func TestANetworkIsKeptWhileAPartOfItIsNotKnown(t *testing.T) {
 					t.Errorf("the status does not show the network: %+v", status)
 				}
 				// It is looked for as long as it takes, and nothing is written meanwhile.
-				w.diary.Take()
+				w.calls.Take()
 				controllertest.Settle(time.Hour)
-				for _, asked := range w.diary.Take() {
+				for _, asked := range w.calls.Take() {
 					if !strings.HasPrefix(asked, "find ") {
 						t.Errorf("while it is looked for: %s", asked)
 					}

@@ -26,7 +26,7 @@ import (
 // world is a controller with the informers of both kinds, between an API server and a cloud that are played.
 type world struct {
 	t      *testing.T
-	diary  *controllertest.Diary
+	calls  *controllertest.CallLog
 	api    *controllertest.APIServer
 	cloud  *lookedAt
 	events *controllertest.Events
@@ -50,10 +50,10 @@ var exampleKey = cache.NewObjectName("team", "example-network")
 func inWorld(t *testing.T, test func(t *testing.T, w *world), ports ...*cloudteamv1.NetworkPort) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		diary := &controllertest.Diary{}
-		cloud := &lookedAt{Cloud: controllertest.NewCloud(diary, client.Identity{ProjectID: "p1"}, specCluster)}
+		calls := &controllertest.CallLog{}
+		cloud := &lookedAt{Cloud: controllertest.NewCloud(calls, client.Identity{ProjectID: "p1"}, specCluster)}
 		w := &world{
-			t: t, diary: diary, api: controllertest.NewAPIServer(diary), cloud: cloud, events: &controllertest.Events{},
+			t: t, calls: calls, api: controllertest.NewAPIServer(calls), cloud: cloud, events: &controllertest.Events{},
 		}
 		clients := fake.NewSimpleClientset()
 		controllertest.Serve(w.api, clients, cloudteamv1.SchemeGroupVersion.WithResource("networks"),
@@ -90,7 +90,7 @@ func inWorld(t *testing.T, test func(t *testing.T, w *world), ports ...*cloudtea
 		if ready := w.ready(); ready.Status != metav1.ConditionTrue {
 			t.Fatalf("the example is not Ready: %+v", ready)
 		}
-		w.diary.Take()
+		w.calls.Take()
 		w.events.Take()
 		test(t, w)
 	})
@@ -124,7 +124,7 @@ func (w *world) wantWaiting(message string) {
 	if diff := cmp.Diff(message, ready.Message); diff != "" {
 		w.t.Errorf("message (-want +got):\n%s", diff)
 	}
-	w.diary.Want(w.t, "patch status")
+	w.calls.Want(w.t, "patch status")
 	w.events.WantReasons(w.t)
 }
 
@@ -134,7 +134,7 @@ func (w *world) wantGone() {
 	if _, exists := controllertest.Find[*cloudteamv1.Network](w.api, exampleKey); exists {
 		w.t.Errorf("the object stays: %+v", w.ready())
 	}
-	w.diary.Want(w.t, "apply delete network", "patch")
+	w.calls.Want(w.t, "apply delete network", "patch")
 }
 
 // port is a NetworkPort on the example, with the finalizer that it has before its port is made.
@@ -236,7 +236,7 @@ func TestADeletedNetworkGoesWithItsLastPort(t *testing.T) {
 				w.wantWaiting("In use by NetworkPort others/last" + whatToDo)
 				// It waits for as long as it takes, and asks nobody meanwhile.
 				controllertest.Settle(time.Hour)
-				w.diary.Want(t)
+				w.calls.Want(t)
 				goes(w, last)
 				controllertest.Settle(time.Second)
 				w.wantGone()

@@ -22,7 +22,7 @@ func rest(b *testing.B, ports int) (c *Controller, keys []cache.ObjectName, hand
 	b.Helper()
 	factory := informers.NewSharedInformerFactory(fake.NewSimpleClientset(), 0)
 	v1 := factory.Cloudteam().V1()
-	inventory := controllertest.AtRest{Where: here, Owned: map[string]plan.Observed{}}
+	inventory := controllertest.Converged{Where: here, Owned: map[string]plan.Observed{}}
 	c, err := NewController(nil, v1.NetworkPorts(), v1.Networks(), inventory, &record.FakeRecorder{}, owner.Cluster)
 	if err != nil {
 		b.Fatal(err)

@@ -51,7 +51,7 @@ func TestAPortIsInTheCloudOfItsNetwork(t *testing.T) {
 				p.Namespace, p.Spec.NetworkNamespace = c.namespace, networkKey.Namespace
 			})
 			inWorld(t, func(t *testing.T, w *world) {
-				theirs := controllertest.NewCloud(w.diary, here, owner.Cluster)
+				theirs := controllertest.NewCloud(w.calls, here, owner.Cluster)
 				theirs.Put(cloudNetwork("net-1", "sub-1"))
 				clouds := &oneCloud{
 					ref: managed.CloudRef{Namespace: networkKey.Namespace, Secret: "openstack", Entry: "mine"}, in: theirs,
@@ -79,7 +79,7 @@ func TestAPortThatHasLostItsNetworkIsRemovedWhereItWas(t *testing.T) {
 		n.Spec.Cloud = &cloudteamv1.CloudReference{SecretName: "openstack"}
 	})
 	inWorld(t, func(t *testing.T, w *world) {
-		theirs := controllertest.NewCloud(w.diary, here, owner.Cluster)
+		theirs := controllertest.NewCloud(w.calls, here, owner.Cluster)
 		theirs.Put(cloudNetwork("net-1", "sub-1"))
 		w.clouds = &oneCloud{ref: managed.CloudRef{Namespace: networkKey.Namespace, Secret: "openstack"}, in: theirs}
 		w.restart()
@@ -104,7 +104,7 @@ func TestAPortIsNotClaimedForACloudThatItsNetworkIsNotIn(t *testing.T) {
 	})
 	inWorld(t, func(t *testing.T, w *world) {
 		there := client.Identity{Endpoint: here.Endpoint, Region: here.Region, ProjectID: "p2"}
-		theirs := controllertest.NewCloud(w.diary, there, owner.Cluster)
+		theirs := controllertest.NewCloud(w.calls, there, owner.Cluster)
 		w.clouds = &oneCloud{ref: managed.CloudRef{Namespace: networkKey.Namespace, Secret: "elsewhere"}, in: theirs}
 		w.restart()
 		w.wantState("Ready=False Stalled=True CloudMismatch")

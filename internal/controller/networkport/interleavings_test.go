@@ -209,7 +209,7 @@ func TestAPortOutlastsAnyInterleaving(t *testing.T) {
 				}
 				w.quiet()
 				controllertest.Settle(time.Hour)
-				w.diary.Want(t)
+				w.calls.Want(t)
 				w.delete()
 				w.wantPorts()
 				if w.exists() {

@@ -48,7 +48,7 @@ func TestDriftOfAPortIsReportedWhereItSaysSo(t *testing.T) {
 		w.quiet()
 		w.cloud.EditPort(t, "port-1", func(p *plan.ObservedPort) { p.AdminStateUp = false })
 		w.audit()
-		w.diary.Want(t, "write status")
+		w.calls.Want(t, "write status")
 		w.wantState("Ready=True DriftDetected")
 		want := []cloudteamv1.Drift{{Resource: "port", Field: "adminState", Declared: "up", Actual: "down"}}
 		if diff := cmp.Diff(want, w.port().Status.Drift); diff != "" {

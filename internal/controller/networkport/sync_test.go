@@ -22,7 +22,7 @@ import (
 
 func TestAPortIsCreatedBehindItsFinalizerAndThenLeftAlone(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
-		w.diary.Want(t, "write finalizers", "list", "apply create port", "write status")
+		w.calls.Want(t, "write finalizers", "list", "apply create port", "write status")
 		if diff := cmp.Diff([]string{"Normal Created Created port port-1"}, w.events.Take()); diff != "" {
 			t.Errorf("Events (-want +got):\n%s", diff)
 		}
@@ -51,7 +51,7 @@ func TestAPortIsCreatedBehindItsFinalizerAndThenLeftAlone(t *testing.T) {
 			w.settle()
 		}
 		controllertest.Settle(time.Hour)
-		w.diary.Want(t)
+		w.calls.Want(t)
 		w.events.WantReasons(t)
 		if diff := cmp.Diff(before, w.port()); diff != "" {
 			t.Errorf("syncs of an unchanged object changed it:\n%s", diff)
@@ -81,10 +81,10 @@ func TestAPortWaitsForItsNetworkWithoutACall(t *testing.T) {
 			}
 			inWorld(t, func(t *testing.T, w *world) {
 				w.wantState("Ready=False Reconciling=True NetworkNotReady")
-				w.diary.Want(t, "write status")
+				w.calls.Want(t, "write status")
 				w.events.WantReasons(t)
 				controllertest.Settle(time.Hour)
-				w.diary.Want(t)
+				w.calls.Want(t)
 				if got := w.port().Finalizers; len(got) != 0 {
 					t.Errorf("it is held by %q, though nothing was made", got)
 				}
@@ -92,7 +92,7 @@ func TestAPortWaitsForItsNetworkWithoutACall(t *testing.T) {
 				c.comes(w)
 				w.settle()
 				w.wantState("Ready=True Available")
-				w.diary.Want(t, "write finalizers", "list", "apply create port", "write status")
+				w.calls.Want(t, "write finalizers", "list", "apply create port", "write status")
 			}, objects...)
 		})
 	}
@@ -103,7 +103,7 @@ func TestAPortThatWaitsGoesWithoutACall(t *testing.T) {
 		w.cloud.SetDown(errors.New("no answer in time"))
 		w.quiet()
 		w.delete()
-		w.diary.Want(t)
+		w.calls.Want(t)
 		if w.exists() {
 			t.Error("the object stays")
 		}
@@ -115,7 +115,7 @@ func TestANamespaceThatIsNotAllowed(t *testing.T) {
 	there := func(n *cloudteamv1.Network) { n.Namespace = "other" }
 	inWorld(t, func(t *testing.T, w *world) {
 		w.wantState("Ready=False Stalled=True NamespaceNotAllowed")
-		w.diary.Want(t, "write status")
+		w.calls.Want(t, "write status")
 		w.events.WantReasons(t, "Warning NamespaceNotAllowed")
 		key := networkKey
 		key.Namespace = "other"
@@ -153,13 +153,13 @@ func TestACreateThatMayBeDoneIsLookedForBeforeTheNext(t *testing.T) {
 				}
 				w.api.Create(t, example())
 				w.settle()
-				w.diary.Want(t, "write finalizers", "list", "apply create port", "write status")
+				w.calls.Want(t, "write finalizers", "list", "apply create port", "write status")
 				w.wantState("Ready=False Reconciling=True CloudUnavailable")
 				if c.restarts {
 					w.restart()
 				}
 				controllertest.Settle(time.Second)
-				w.diary.Want(t, c.want...)
+				w.calls.Want(t, c.want...)
 				w.wantState("Ready=True Available")
 				w.wantPorts(w.port().Status.PortID)
 			}, exampleNetwork())
@@ -196,7 +196,7 @@ func TestARestartInMidWay(t *testing.T) {
 				w.wantPorts("port-1")
 				w.quiet()
 				controllertest.Settle(time.Hour)
-				w.diary.Want(t)
+				w.calls.Want(t)
 			}, exampleNetwork())
 		})
 	}
@@ -207,7 +207,7 @@ func TestDriftIsPutBack(t *testing.T) {
 		w.quiet()
 		w.cloud.EditPort(t, "port-1", func(p *plan.ObservedPort) { p.Name, p.AdminStateUp = "mine", false })
 		w.audit()
-		w.diary.Want(t, "apply update port")
+		w.calls.Want(t, "apply update port")
 		if diff := cmp.Diff([]string{
 			`Normal DriftCorrected Updated port: name "mine" → "web-0", adminState down → up`,
 		}, w.events.Take()); diff != "" {
@@ -228,7 +228,7 @@ func TestAConflictIsReadAgainAndPlannedAgain(t *testing.T) {
 		w.cloud.EditPort(t, "port-1", func(p *plan.ObservedPort) { p.AdminStateUp = false })
 		w.c.Moved(owner.Object)
 		w.settle()
-		w.diary.Want(t, "apply update port", "reread port port-1", "apply update port")
+		w.calls.Want(t, "apply update port", "reread port port-1", "apply update port")
 		w.events.WantReasons(t, "Normal DriftCorrected")
 		w.wantState("Ready=True Available")
 	}, exampleNetwork(), example())
@@ -242,7 +242,7 @@ func TestADuplicateGoesAndTheOlderStays(t *testing.T) {
 		younger.Addresses = []plan.PortAddress{at("192.168.0.77")}
 		w.cloud.PutPort(younger)
 		w.audit()
-		w.diary.Want(t, "apply delete port")
+		w.calls.Want(t, "apply delete port")
 		if diff := cmp.Diff([]string{
 			"Normal DriftCorrected Deleted port younger: it is a duplicate of the older port port-1",
 		}, w.events.Take()); diff != "" {
@@ -266,7 +266,7 @@ func TestAPortOnAnotherNetworkThanTheDeclaredOneIsReplaced(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.quiet()
 		w.anew()
-		w.diary.Want(t, "apply delete port", "apply create port", "write status")
+		w.calls.Want(t, "apply delete port", "apply create port", "write status")
 		w.events.WantReasons(t, "Normal DriftCorrected")
 		w.wantState("Ready=True Available")
 		w.wantPorts(w.port().Status.PortID)
@@ -308,7 +308,7 @@ func TestABoundPortIsNotDeletedForAnother(t *testing.T) {
 				w.wantPorts("port-1")
 				w.quiet()
 				controllertest.Settle(time.Hour)
-				w.diary.Want(t)
+				w.calls.Want(t)
 
 				w.bind(nil)
 				w.wantState("Ready=True Available")
@@ -374,7 +374,7 @@ func TestAPortThatIsGoneIsMadeAnewWhereANewOneWouldBe(t *testing.T) {
 					}
 					w.quiet()
 					controllertest.Settle(time.Hour)
-					w.diary.Want(t)
+					w.calls.Want(t)
 					if strings.HasPrefix(want, "Ready=True") {
 						return
 					}
@@ -422,7 +422,7 @@ func TestDeletionLeavesNeutronBeforeKubernetes(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.quiet()
 		w.delete()
-		w.diary.Want(t, "apply delete port", "write finalizers")
+		w.calls.Want(t, "apply delete port", "write finalizers")
 		if diff := cmp.Diff([]string{"Normal Deleted Deleted port port-1"}, w.events.Take()); diff != "" {
 			t.Errorf("Events (-want +got):\n%s", diff)
 		}
@@ -439,16 +439,16 @@ func TestDeletionWaitsWhileThePortIsBound(t *testing.T) {
 		w.quiet()
 		w.delete()
 		w.wantState("Ready=False Reconciling=True InUse")
-		w.diary.Want(t, "write status")
+		w.calls.Want(t, "write status")
 		controllertest.Settle(time.Hour)
-		w.diary.Want(t)
+		w.calls.Want(t)
 		w.wantPorts("port-1")
 		if diff := cmp.Diff(pod, w.port().Status.BoundTo); diff != "" {
 			t.Errorf("boundTo (-want +got):\n%s", diff)
 		}
 
 		w.bind(nil)
-		w.diary.Want(t, "apply delete port", "write finalizers")
+		w.calls.Want(t, "apply delete port", "write finalizers")
 		if w.exists() {
 			t.Error("the object stays")
 		}
@@ -511,7 +511,7 @@ func TestABoundPortThatIsDeletedByHandComesBackAsItWas(t *testing.T) {
 					controllertest.Settle(time.Minute)
 				} else {
 					w.audit()
-					w.diary.Want(t, "reread port port-1", "find port", "apply create port", "write status")
+					w.calls.Want(t, "reread port port-1", "find port", "apply create port", "write status")
 					w.events.WantReasons(t, "Normal DriftCorrected")
 				}
 				w.wantState("Ready=True Available")
@@ -535,7 +535,7 @@ func TestABoundPortThatIsGoingComesBackAsItWasUntilItIsReleased(t *testing.T) {
 		w.quiet()
 		w.cloud.Remove("port-1")
 		w.audit()
-		w.diary.Want(t, "reread port port-1", "find port", "apply create port", "write status")
+		w.calls.Want(t, "reread port port-1", "find port", "apply create port", "write status")
 		w.wantState("Ready=False Reconciling=True InUse")
 		got := w.port().Status
 		if diff := cmp.Diff(was.Addresses, got.Addresses); diff != "" || got.MAC != was.MAC || got.PortID == was.PortID {
@@ -556,7 +556,7 @@ func TestAFinalizerThatWasForcedOffLeavesNoPort(t *testing.T) {
 		w.quiet()
 		w.api.DeleteByForce(t, w.port())
 		w.settle()
-		w.diary.Want(t, "apply delete port")
+		w.calls.Want(t, "apply delete port")
 		w.events.WantReasons(t, "Normal Deleted")
 		w.wantPorts()
 	}, exampleNetwork(), example())
@@ -627,7 +627,7 @@ func TestWhatIsDeclaredIsMade(t *testing.T) {
 		}
 		w.quiet()
 		w.editPort(func(p *cloudteamv1.NetworkPort) { p.Spec.SecurityGroups = []string{"c"} })
-		w.diary.Want(t, "apply update port", "write status")
+		w.calls.Want(t, "apply update port", "write status")
 		if diff := cmp.Diff([]string{"Normal Updated Updated port: securityGroups a, b → c"}, w.events.Take()); diff != "" {
 			t.Errorf("Events (-want +got):\n%s", diff)
 		}
@@ -648,7 +648,7 @@ func TestANetworkThatGoesIsWaitedForByWhatIsThere(t *testing.T) {
 		if !strings.Contains(ready.Message, "does not exist") {
 			t.Errorf("the message is %q", ready.Message)
 		}
-		w.diary.Want(t, "write status")
+		w.calls.Want(t, "write status")
 		ignore := cmpopts.IgnoreFields(cloudteamv1.ResourceStatus{}, "Conditions")
 		if diff := cmp.Diff(was, w.port().Status, ignore); diff != "" {
 			t.Errorf("status (-was +is):\n%s", diff)

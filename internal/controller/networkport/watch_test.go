@@ -66,7 +66,7 @@ func TestAddressCountsWriteNothing(t *testing.T) {
 		for i := range int64(100) {
 			w.editNetwork(func(n *cloudteamv1.Network) { n.Status.Subnets[0].UsedAddresses = &i })
 		}
-		w.diary.Want(t)
+		w.calls.Want(t)
 		w.events.WantReasons(t)
 		if n := w.cloud.looks.Load() - before; n != 0 {
 			t.Errorf("it was looked at %d times", n)
@@ -98,9 +98,9 @@ func TestWhatBecomesOfTheNetworkEndsThePauseAfterAFailure(t *testing.T) {
 				w.settle()
 				w.wantState(c.state)
 				// The same request has the same answer.
-				w.diary.Want(t, "write finalizers", "list", "apply create port", "write status")
+				w.calls.Want(t, "write finalizers", "list", "apply create port", "write status")
 				controllertest.Settle(10 * time.Minute)
-				if n := controllertest.Count(w.diary.Take(), "apply"); n > 20 {
+				if n := controllertest.Count(w.calls.Take(), "apply"); n > 20 {
 					t.Errorf("%d attempts in ten minutes", n)
 				}
 

@@ -36,7 +36,7 @@ var (
 // controller of Networks runs: a test says what becomes of them.
 type world struct {
 	t       *testing.T
-	diary   *controllertest.Diary
+	calls   *controllertest.CallLog
 	api     *controllertest.APIServer
 	clients *fake.Clientset
 	cloud   *lookedAt
@@ -73,10 +73,10 @@ func cloudNetwork(id, subnet string) plan.ObservedNetwork {
 func inWorld(t *testing.T, test func(t *testing.T, w *world), objects ...controllertest.Object) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		diary := &controllertest.Diary{}
+		calls := &controllertest.CallLog{}
 		w := &world{
-			t: t, diary: diary, api: controllertest.NewAPIServer(diary), clients: fake.NewSimpleClientset(),
-			cloud:  &lookedAt{Cloud: controllertest.NewCloud(diary, here, owner.Cluster)},
+			t: t, calls: calls, api: controllertest.NewAPIServer(calls), clients: fake.NewSimpleClientset(),
+			cloud:  &lookedAt{Cloud: controllertest.NewCloud(calls, here, owner.Cluster)},
 			events: &controllertest.Events{},
 		}
 		controllertest.Serve(w.api, w.clients, cloudteamv1.SchemeGroupVersion.WithResource("networks"),
@@ -140,7 +140,7 @@ func (w *world) settle() { controllertest.Settle(100 * time.Millisecond) }
 
 // quiet drops what was asked and told until now.
 func (w *world) quiet() {
-	w.diary.Take()
+	w.calls.Take()
 	w.events.Take()
 }
 

@@ -14,7 +14,7 @@ import (
 
 // join has the controller look after another cloud, with a network for each UID.
 func (w *world) join(others *[]Inventory, project string, uids ...string) *controllertest.Cloud {
-	c := controllertest.NewCloud(w.diary, client.Identity{ProjectID: project}, clusterUID)
+	c := controllertest.NewCloud(w.calls, client.Identity{ProjectID: project}, clusterUID)
 	for _, uid := range uids {
 		c.Put(plan.ObservedNetwork{ID: "net-" + uid, Revision: 1, Attributes: plan.Attributes{
 			Description: plan.Owner{Cluster: clusterUID, Object: uid}.Marker(),

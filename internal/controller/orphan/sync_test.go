@@ -33,7 +33,7 @@ type world struct {
 	t     *testing.T
 	api   *controllertest.APIServer
 	cloud *controllertest.Cloud
-	diary *controllertest.Diary
+	calls *controllertest.CallLog
 	logs  ktesting.Buffer
 	ctx   context.Context
 	c     *Controller
@@ -51,9 +51,9 @@ type world struct {
 func inWorld(t *testing.T, rules Rules, uids []string, test func(t *testing.T, w *world)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		w := &world{t: t, diary: &controllertest.Diary{}, live: map[string]bool{}}
-		w.api = controllertest.NewAPIServer(w.diary)
-		w.cloud = controllertest.NewCloud(w.diary, client.Identity{ProjectID: "p"}, clusterUID)
+		w := &world{t: t, calls: &controllertest.CallLog{}, live: map[string]bool{}}
+		w.api = controllertest.NewAPIServer(w.calls)
+		w.cloud = controllertest.NewCloud(w.calls, client.Identity{ProjectID: "p"}, clusterUID)
 		clients := fake.NewSimpleClientset()
 		controllertest.Serve(w.api, clients, cloudteamv1.SchemeGroupVersion.WithResource("networks"),
 			controllertest.Rules[*cloudteamv1.Network]{})
@@ -69,7 +69,7 @@ func inWorld(t *testing.T, rules Rules, uids []string, test func(t *testing.T, w
 		factory := informers.NewSharedInformerFactory(clients, 0)
 		c, err := NewController(factory.Cloudteam().V1().Networks(), factory.Cloudteam().V1().NetworkPorts(), w.cloud,
 			func(context.Context) (map[string]bool, error) {
-				w.diary.Note("read what exists")
+				w.calls.Note("read what exists")
 				w.readings++
 				return w.live, w.unread
 			},
@@ -193,25 +193,25 @@ func TestWhatNoObjectStandsForGoesAfterTheGracePeriod(t *testing.T) {
 		w.audits(grace)
 		w.want("gone", "here")
 		w.wantStates("waiting=1 due=0 withheld=0 blocked=0")
-		w.diary.Take()
+		w.calls.Take()
 		w.audit()
 		w.want("here")
 		w.wantStates("waiting=0 due=0 withheld=0 blocked=0")
-		w.diary.Want(t, "read what exists", "apply delete network")
+		w.calls.Want(t, "read what exists", "apply delete network")
 		w.audits(2 * grace)
-		w.diary.Want(t)
+		w.calls.Want(t)
 	})
 }
 
 func TestAListThatIsNotNewIsNoReasonToAct(t *testing.T) {
 	inWorld(t, Rules{Grace: grace, MaxShare: 1}, []string{"gone"}, func(t *testing.T, w *world) {
 		w.audit()
-		w.diary.Take()
+		w.calls.Take()
 		for range 20 {
 			controllertest.Settle(interval)
 			w.sync()
 		}
-		w.diary.Want(t)
+		w.calls.Want(t)
 		w.want("gone")
 		w.audit() // the second list, and the grace period is over
 		w.want()
@@ -447,9 +447,9 @@ func TestARemovalThatFailsIsTriedWithTheNextAudit(t *testing.T) {
 		w.wantStates("waiting=0 due=1 withheld=0 blocked=0")
 		seen := 0
 		w.lines(&seen)
-		w.diary.Take()
+		w.calls.Take()
 		w.audit()
-		w.diary.Want(t, "read what exists", "apply delete network")
+		w.calls.Want(t, "read what exists", "apply delete network")
 		if n := w.lines(&seen); n != 0 {
 			t.Errorf("%d lines repeat the failure", n)
 		}

@@ -13,8 +13,8 @@ import (
 	"cloudteam.ztgame.com/network-controller/internal/plan"
 )
 
-// AtRest is a managed.Inventory in which what each object owns is as declared, so that nothing is to be done.
-type AtRest struct {
+// Converged is a managed.Inventory in which everything is as declared, so that a sync has nothing to do.
+type Converged struct {
 	Names
 
 	// Where is where the credentials lead.
@@ -24,33 +24,33 @@ type AtRest struct {
 }
 
 // Identity is managed.Inventory's.
-func (a AtRest) Identity(context.Context) (client.Identity, error) { return a.Where, nil }
+func (a Converged) Identity(context.Context) (client.Identity, error) { return a.Where, nil }
 
 // Observed is managed.Inventory's.
-func (a AtRest) Observed(_ context.Context, owner plan.Owner, _ time.Time) (plan.Observed, error) {
+func (a Converged) Observed(_ context.Context, owner plan.Owner, _ time.Time) (plan.Observed, error) {
 	return a.Owned[owner.Object], nil
 }
 
 // Reread is managed.Inventory's.
-func (AtRest) Reread(context.Context, plan.Resource) (bool, error) { return true, nil }
+func (Converged) Reread(context.Context, plan.Resource) (bool, error) { return true, nil }
 
 // Find is managed.Inventory's.
-func (AtRest) Find(context.Context, plan.Kind, string, plan.Owner) (bool, error) {
+func (Converged) Find(context.Context, plan.Kind, string, plan.Owner) (bool, error) {
 	return false, nil
 }
 
 // Apply is managed.Inventory's.
-func (AtRest) Apply(context.Context, plan.Change) (plan.Change, error) {
-	return nil, errors.New("nothing is to be written at rest")
+func (Converged) Apply(context.Context, plan.Change) (plan.Change, error) {
+	return nil, errors.New("nothing is to be written")
 }
 
 // Blockers is managed.Inventory's.
-func (AtRest) Blockers(context.Context, plan.Step) (inventory.Blockers, error) {
+func (Converged) Blockers(context.Context, plan.Step) (inventory.Blockers, error) {
 	return inventory.Blockers{}, nil
 }
 
 // Foreign is managed.Inventory's.
-func (AtRest) Foreign(context.Context, string) (inventory.Foreign, bool, error) {
+func (Converged) Foreign(context.Context, string) (inventory.Foreign, bool, error) {
 	return inventory.Foreign{}, false, nil
 }
 

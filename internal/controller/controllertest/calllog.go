@@ -1,6 +1,6 @@
-// Package controllertest plays what stands around a controller, for unit tests in a bubble of testing/synctest: an API
-// server over generated fake clientsets, a cloud with the Inventory before it, and a recorder of Events. What was asked
-// of them is in a Diary, so that a test can hold that nothing was asked too often, or in another order.
+// Package controllertest has fakes of what is around a controller, for unit tests in a bubble of testing/synctest: an
+// API server over generated fake clientsets, a cloud with an Inventory in front of it, and a recorder of Events. A CallLog
+// has the calls to them, so that a test can check their number and order.
 package controllertest
 
 import (
@@ -74,32 +74,32 @@ func Untouched(t *testing.T, caches ...cache.Indexer) (check func()) {
 	}
 }
 
-// Diary is what was asked, in order. The zero value is empty, and is safe for concurrent use.
-type Diary struct {
+// CallLog lists calls in order. The zero value is empty, and is safe for concurrent use.
+type CallLog struct {
 	mu    sync.Mutex
 	lines []string
 }
 
 // Note adds a line.
-func (d *Diary) Note(format string, args ...any) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.lines = append(d.lines, fmt.Sprintf(format, args...))
+func (l *CallLog) Note(format string, args ...any) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.lines = append(l.lines, fmt.Sprintf(format, args...))
 }
 
 // Take gives what was noted since it was last called.
-func (d *Diary) Take() []string {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	lines := d.lines
-	d.lines = nil
+func (l *CallLog) Take() []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	lines := l.lines
+	l.lines = nil
 	return lines
 }
 
 // Want holds what was noted since the last Take or Want against the lines that it should be.
-func (d *Diary) Want(t *testing.T, want ...string) {
+func (l *CallLog) Want(t *testing.T, want ...string) {
 	t.Helper()
-	if diff := cmp.Diff(want, d.Take(), cmpopts.EquateEmpty()); diff != "" {
+	if diff := cmp.Diff(want, l.Take(), cmpopts.EquateEmpty()); diff != "" {
 		t.Errorf("what was asked (-want +got):\n%s", diff)
 	}
 }
@@ -116,7 +116,7 @@ func Count(lines []string, prefix string) int {
 }
 
 // Events is a record.EventRecorder that keeps what it is given, as lines "Normal Created Created network 1".
-type Events struct{ Diary }
+type Events struct{ CallLog }
 
 // Event is record.EventRecorder's.
 func (e *Events) Event(_ runtime.Object, kind, reason, message string) {
