@@ -30,41 +30,34 @@ func forgetCloud(ref managed.CloudRef) {
 
 var (
 	calls = metrics.NewHistogramVec(&metrics.HistogramOpts{
-		Name:           "network_controller_cloud_call_duration_seconds",
-		Help:           "Duration of calls to Keystone and Neutron, by operation and result (ok, or the kind of error).",
-		Buckets:        metrics.ExponentialBuckets(0.005, 2, 14),
-		StabilityLevel: metrics.ALPHA,
+		Name:    "network_controller_cloud_call_duration_seconds",
+		Help:    "Duration of calls to Keystone and Neutron, by operation and result (ok, or the kind of error).",
+		Buckets: metrics.ExponentialBuckets(0.005, 2, 14),
 	}, []string{"operation", "result"})
 	createItems = metrics.NewHistogramVec(&metrics.HistogramOpts{
-		Name:           "network_controller_cloud_create_items",
-		Help:           "Resources per create call, by operation. Creates that wait are sent together as one bulk call.",
-		Buckets:        []float64{1, 2, 5, 10, 15, 20, 25},
-		StabilityLevel: metrics.ALPHA,
+		Name:    "network_controller_cloud_create_items",
+		Help:    "Resources per create call, by operation. Creates that wait are sent together as one bulk call.",
+		Buckets: []float64{1, 2, 5, 10, 15, 20, 25},
 	}, []string{"operation"})
 	networks = metrics.NewGaugeVec(&metrics.GaugeOpts{
-		Name:           "network_controller_networks",
-		Help:           "Networks in Neutron with this cluster's marker, as of the last audit.",
-		StabilityLevel: metrics.ALPHA,
+		Name: "network_controller_networks",
+		Help: "Networks in Neutron with this cluster's marker, as of the last audit.",
 	}, ofCloud)
 	ports = metrics.NewGaugeVec(&metrics.GaugeOpts{
-		Name:           "network_controller_ports",
-		Help:           "Ports in Neutron with this cluster's marker, as of the last audit.",
-		StabilityLevel: metrics.ALPHA,
+		Name: "network_controller_ports",
+		Help: "Ports in Neutron with this cluster's marker, as of the last audit.",
 	}, ofCloud)
 	outage = metrics.NewGaugeVec(&metrics.GaugeOpts{
-		Name:           "network_controller_cloud_outage",
-		Help:           "1 while the cloud does not respond and calls wait for a successful probe, else 0.",
-		StabilityLevel: metrics.ALPHA,
+		Name: "network_controller_cloud_outage",
+		Help: "1 while the cloud does not respond and calls wait for a successful probe, else 0.",
 	}, ofCloud)
 	credentialsOutdated = metrics.NewGaugeVec(&metrics.GaugeOpts{
-		Name:           "network_controller_credentials_outdated",
-		Help:           "1 while the current credentials cannot be used and the previous ones are in use, else 0.",
-		StabilityLevel: metrics.ALPHA,
+		Name: "network_controller_credentials_outdated",
+		Help: "1 while the current credentials cannot be used and the previous ones are in use, else 0.",
 	}, ofCloud)
 	lastAudit = metrics.NewGaugeVec(&metrics.GaugeOpts{
-		Name:           "network_controller_last_audit_timestamp_seconds",
-		Help:           "End of the last complete audit, in seconds since 1970.",
-		StabilityLevel: metrics.ALPHA,
+		Name: "network_controller_last_audit_timestamp_seconds",
+		Help: "End of the last complete audit, in seconds since 1970.",
 	}, ofCloud)
 )
 

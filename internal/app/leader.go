@@ -2,7 +2,6 @@ package app
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"os"
@@ -68,30 +67,21 @@ func (l *LeaderElection) addFlags(flags *pflag.FlagSet) {
 			"or --master.")
 }
 
-func (l *LeaderElection) validate() error {
+func (l *LeaderElection) validate(found *findings) {
 	if !l.Enabled {
-		return nil
+		return
 	}
-	var errs []error
-	if l.LeaseDuration < time.Second || l.LeaseDuration%time.Second != 0 {
-		errs = append(errs, fmt.Errorf("--leader-elect-lease-duration=%s: write whole seconds, at least 1s; a Lease "+
-			"stores whole seconds", l.LeaseDuration))
-	}
-	if l.LeaseDuration <= l.RenewDeadline {
-		errs = append(errs, fmt.Errorf("--leader-elect-renew-deadline=%s: write less than "+
-			"--leader-elect-lease-duration=%s, so that a leader stops before the next one starts",
-			l.RenewDeadline, l.LeaseDuration))
-	}
+	found.require(l.LeaseDuration >= time.Second && l.LeaseDuration%time.Second == 0,
+		"--leader-elect-lease-duration=%s: write whole seconds, at least 1s; a Lease stores whole seconds", l.LeaseDuration)
+	found.require(l.LeaseDuration > l.RenewDeadline, "--leader-elect-renew-deadline=%s: write less than "+
+		"--leader-elect-lease-duration=%s, so that a leader stops before the next one starts",
+		l.RenewDeadline, l.LeaseDuration)
 	// client-go's own check.
-	if l.RetryPeriod <= 0 || l.RenewDeadline <= time.Duration(leaderelection.JitterFactor*float64(l.RetryPeriod)) {
-		errs = append(errs, fmt.Errorf("--leader-elect-retry-period=%s: write more than 0 and less than %s, so that "+
-			"--leader-elect-renew-deadline=%s leaves time for a second attempt", l.RetryPeriod,
-			time.Duration(float64(l.RenewDeadline)/leaderelection.JitterFactor), l.RenewDeadline))
-	}
-	if l.ResourceName == "" {
-		errs = append(errs, errors.New("--leader-elect-resource-name is empty: name a Lease"))
-	}
-	return errors.Join(errs...)
+	attempt := time.Duration(leaderelection.JitterFactor * float64(l.RetryPeriod))
+	found.require(l.RetryPeriod > 0 && l.RenewDeadline > attempt, "--leader-elect-retry-period=%s: write more than 0 and "+
+		"less than %s, so that --leader-elect-renew-deadline=%s leaves time for a second attempt", l.RetryPeriod,
+		time.Duration(float64(l.RenewDeadline)/leaderelection.JitterFactor), l.RenewDeadline)
+	found.require(l.ResourceName != "", "--leader-elect-resource-name is empty: name a Lease")
 }
 
 // namespaceFile is where the kubelet writes the namespace of a Pod's ServiceAccount.

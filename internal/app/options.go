@@ -165,72 +165,56 @@ func (o *Options) AddFlags(flags *pflag.FlagSet) {
 		"Serve profiles at /debug/pprof/ of --bind-address, on loopback only. Use kubectl port-forward to read them.")
 }
 
+// findings collects what is wrong with the flags.
+type findings []error
+
+// require adds a finding unless a condition holds. The finding says what to write instead.
+func (f *findings) require(holds bool, format string, args ...any) {
+	if !holds {
+		*f = append(*f, fmt.Errorf(format, args...))
+	}
+}
+
 // Validate returns an error for each invalid flag, with what to write instead.
 func (o *Options) Validate() error {
-	var errs []error
-	if o.Workers < 1 {
-		errs = append(errs, fmt.Errorf("--workers=%d: write at least 1", o.Workers))
-	}
-	if o.KubeQPS == 0 || o.KubeBurst < 1 {
-		errs = append(errs, fmt.Errorf("--kube-api-qps=%g, --kube-api-burst=%d: write more than 0 for both, or "+
-			"--kube-api-qps=-1 for no limit", o.KubeQPS, o.KubeBurst))
-	}
-	if o.CloudMaxCalls < 1 {
-		errs = append(errs, fmt.Errorf("--cloud-max-calls=%d: write at least 1", o.CloudMaxCalls))
-	}
-	if _, err := client.NewConfinement(o.AllowedIdentityEndpoints, client.Credentials{}, false); err != nil {
-		errs = append(errs, fmt.Errorf("--allowed-identity-endpoints: %w", err))
-	}
-	if o.AuditInterval < time.Second {
-		errs = append(errs, fmt.Errorf("--audit-interval=%s: write at least 1s", o.AuditInterval))
-	}
-	if o.ResyncPeriod < 0 {
-		errs = append(errs, fmt.Errorf("--resync-period=%s: write 0 or more", o.ResyncPeriod))
-	}
-	if o.PoolCooldown < 0 {
-		errs = append(errs, fmt.Errorf("--pool-cooldown=%s: write 0 or more", o.PoolCooldown))
-	}
-	if d := o.Policies.Deletion; d != cloudteamv1.DeletionPolicyDelete && d != cloudteamv1.DeletionPolicyRetain {
-		errs = append(errs, fmt.Errorf("--deletion-policy=%s: write %s or %s", d,
-			cloudteamv1.DeletionPolicyDelete, cloudteamv1.DeletionPolicyRetain))
-	}
-	if d := o.Policies.Drift; d != cloudteamv1.DriftPolicyCorrect && d != cloudteamv1.DriftPolicyReport {
-		errs = append(errs, fmt.Errorf("--drift-policy=%s: write %s or %s", d,
-			cloudteamv1.DriftPolicyCorrect, cloudteamv1.DriftPolicyReport))
-	}
-	if !(o.AddressesLow >= 0 && o.AddressesLow <= 100) { // NaN is neither
-		errs = append(errs, fmt.Errorf("--addresses-low=%s: write a percentage from 0%% to 100%%, such as 10%%",
-			(*percentage)(&o.AddressesLow)))
-	}
-	if o.Orphan.Grace < 0 {
-		errs = append(errs, fmt.Errorf("--orphan-grace=%s: write 0 or more", o.Orphan.Grace))
-	}
-	if !(o.Orphan.MaxShare >= 0 && o.Orphan.MaxShare <= 1) { // NaN is neither
-		errs = append(errs, fmt.Errorf("--orphan-max-share=%g: write a share from 0 to 1", o.Orphan.MaxShare))
-	}
+	var found findings
+	found.require(o.Workers >= 1, "--workers=%d: write at least 1", o.Workers)
+	found.require(o.KubeQPS != 0 && o.KubeBurst >= 1, "--kube-api-qps=%g, --kube-api-burst=%d: write more than 0 for "+
+		"both, or --kube-api-qps=-1 for no limit", o.KubeQPS, o.KubeBurst)
+	found.require(o.CloudMaxCalls >= 1, "--cloud-max-calls=%d: write at least 1", o.CloudMaxCalls)
+	_, err := client.NewConfinement(o.AllowedIdentityEndpoints, client.Credentials{}, false)
+	found.require(err == nil, "--allowed-identity-endpoints: %w", err)
+	found.require(o.AuditInterval >= time.Second, "--audit-interval=%s: write at least 1s", o.AuditInterval)
+	found.require(o.ResyncPeriod >= 0, "--resync-period=%s: write 0 or more", o.ResyncPeriod)
+	found.require(o.PoolCooldown >= 0, "--pool-cooldown=%s: write 0 or more", o.PoolCooldown)
+	deletions := []cloudteamv1.DeletionPolicy{cloudteamv1.DeletionPolicyDelete, cloudteamv1.DeletionPolicyRetain}
+	found.require(slices.Contains(deletions, o.Policies.Deletion), "--deletion-policy=%s: write %s or %s",
+		o.Policies.Deletion, deletions[0], deletions[1])
+	drifts := []cloudteamv1.DriftPolicy{cloudteamv1.DriftPolicyCorrect, cloudteamv1.DriftPolicyReport}
+	found.require(slices.Contains(drifts, o.Policies.Drift), "--drift-policy=%s: write %s or %s",
+		o.Policies.Drift, drifts[0], drifts[1])
+	// NaN fails both comparisons.
+	found.require(o.AddressesLow >= 0 && o.AddressesLow <= 100,
+		"--addresses-low=%s: write a percentage from 0%% to 100%%, such as 10%%", (*percentage)(&o.AddressesLow))
+	found.require(o.Orphan.Grace >= 0, "--orphan-grace=%s: write 0 or more", o.Orphan.Grace)
+	found.require(o.Orphan.MaxShare >= 0 && o.Orphan.MaxShare <= 1,
+		"--orphan-max-share=%g: write a share from 0 to 1", o.Orphan.MaxShare)
 	if err := o.Attachment.Validate(); err != nil {
-		errs = append(errs, err)
+		found = append(found, err)
 	}
-	if err := o.LeaderElection.validate(); err != nil {
-		errs = append(errs, err)
-	}
-	if o.Profiling && o.BindAddress == "" {
-		errs = append(errs, errors.New("--profiling needs a --bind-address: set one, or remove --profiling"))
-	}
-	if o.CloudTimeout < time.Second {
-		errs = append(errs, fmt.Errorf("--cloud-timeout=%s: write at least 1s", o.CloudTimeout))
-	}
-	if !slices.ContainsFunc(controllers, o.enabled) {
-		errs = append(errs, fmt.Errorf("--controllers=%s runs no controller: write * or some of %s",
-			strings.Join(o.Controllers, ","), strings.Join(controllers, ", ")))
-	}
+	o.LeaderElection.validate(&found)
+	found.require(!o.Profiling || o.BindAddress != "",
+		"--profiling needs a --bind-address: set one, or remove --profiling")
+	found.require(o.CloudTimeout >= time.Second, "--cloud-timeout=%s: write at least 1s", o.CloudTimeout)
+	all := strings.Join(controllers, ", ")
+	found.require(slices.ContainsFunc(controllers, o.enabled), "--controllers=%s runs no controller: write * or some of %s",
+		strings.Join(o.Controllers, ","), all)
 	for _, name := range o.Controllers {
-		if bare := strings.TrimPrefix(name, "-"); name != "*" && !slices.Contains(controllers, bare) {
-			errs = append(errs, fmt.Errorf("--controllers: there is no controller %q: write * or some of %s",
-				bare, strings.Join(controllers, ", ")))
-		}
+		bare := strings.TrimPrefix(name, "-")
+		found.require(name == "*" || slices.Contains(controllers, bare),
+			"--controllers: there is no controller %q: write * or some of %s", bare, all)
 	}
-	return errors.Join(errs...)
+	return errors.Join(found...)
 }
 
 // orphanRules returns the rules in effect. The deletion policy of an object that is gone is unknown, so the default
