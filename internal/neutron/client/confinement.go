@@ -51,7 +51,9 @@ func NewConfinement(allowed []string, own Credentials, insecure bool) (*Confinem
 	}
 	if len(allowed) == 0 && own.auth != nil {
 		if u, err := url.Parse(own.auth().IdentityEndpoint); err == nil && u.Host != "" {
-			c.allowed = append(c.allowed, identityEndpoint{scheme: u.Scheme, host: hostname(u), port: schemePort(u)})
+			c.allowed = append(c.allowed, identityEndpoint{
+				scheme: u.Scheme, host: hostname(u), port: schemePort(u), text: u.Scheme + "://" + u.Host,
+			})
 		}
 	}
 	c.loopback = slices.ContainsFunc(c.allowed, identityEndpoint.onLoopback)
@@ -65,6 +67,8 @@ type identityEndpoint struct {
 	port string
 	// path is a prefix without a trailing slash.
 	path string
+	// text is the endpoint as a URL, for messages.
+	text string
 }
 
 func parseEndpoint(text string) (identityEndpoint, error) {
@@ -79,7 +83,9 @@ func parseEndpoint(text string) (identityEndpoint, error) {
 		return identityEndpoint{}, fmt.Errorf("%q is no identity endpoint: write a URL such as "+
 			"https://keystone.example.com:5000, a host such as keystone.example.com, or %s for all", text, AnyEndpoint)
 	}
-	e := identityEndpoint{scheme: u.Scheme, host: hostname(u), port: u.Port(), path: strings.TrimSuffix(u.Path, "/")}
+	e := identityEndpoint{
+		scheme: u.Scheme, host: hostname(u), port: u.Port(), path: strings.TrimSuffix(u.Path, "/"), text: address,
+	}
 	if isURL {
 		e.port = schemePort(u)
 	}
@@ -95,14 +101,10 @@ func plainPath(u *url.URL) bool {
 func hostname(u *url.URL) string { return strings.TrimSuffix(strings.ToLower(u.Hostname()), ".") }
 
 func schemePort(u *url.URL) string {
-	if u.Port() != "" {
+	switch {
+	case u.Port() != "":
 		return u.Port()
-	}
-	return defaultPort(u.Scheme)
-}
-
-func defaultPort(scheme string) string {
-	if scheme == "http" {
+	case u.Scheme == "http":
 		return "80"
 	}
 	return "443"
@@ -117,18 +119,6 @@ func (e identityEndpoint) covers(u *url.URL) bool {
 func (e identityEndpoint) onLoopback() bool {
 	address, err := netip.ParseAddr(e.host)
 	return e.host == "localhost" || err == nil && address.Unmap().IsLoopback()
-}
-
-// String returns the endpoint as a URL.
-func (e identityEndpoint) String() string {
-	host := e.host
-	if strings.Contains(host, ":") {
-		host = "[" + host + "]"
-	}
-	if e.port != "" && e.port != defaultPort(e.scheme) {
-		host += ":" + e.port
-	}
-	return e.scheme + "://" + host + e.path
 }
 
 // allows reports whether a user's credentials may be sent to a URL.
@@ -146,7 +136,7 @@ func (c *Confinement) choices() string {
 	}
 	texts := make([]string, len(c.allowed))
 	for i, e := range c.allowed {
-		texts[i] = e.String()
+		texts[i] = e.text
 	}
 	return strings.Join(texts, ", ")
 }
