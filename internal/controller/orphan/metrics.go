@@ -1,8 +1,8 @@
 package orphan
 
 import (
-	"slices"
 	"sync"
+	"time"
 
 	"k8s.io/component-base/metrics"
 	"k8s.io/component-base/metrics/legacyregistry"
@@ -34,44 +34,24 @@ var (
 // registerMetrics MUST run before the first value is set: earlier values are lost.
 var registerMetrics = sync.OnceFunc(func() { legacyregistry.MustRegister(orphans, removed) })
 
-// count sets the gauge from all books after a sync that processed the books in news.
-func (c *Controller) count(news []*book) {
+// count sets the gauge from all books.
+func (c *Controller) count() {
 	all := map[string]int{stateWaiting: 0, stateDue: 0, stateWithheld: 0, stateBlocked: 0}
 	for _, b := range c.books {
-		due := b.due
-		if !slices.Contains(news, b) {
-			due = nil // it was processed earlier
-		}
-		for state, n := range b.ledger.count(due, b.withheld) {
-			all[state] += n
+		for _, n := range b.notes {
+			switch {
+			case n.withheld:
+				all[stateWithheld]++
+			case !n.blocked.IsZero():
+				all[stateBlocked]++
+			case n.due(c.options.Rules, time.Now()):
+				all[stateDue]++
+			default:
+				all[stateWaiting]++
+			}
 		}
 	}
 	for state, n := range all {
 		orphans.WithLabelValues(state).Set(float64(n))
 	}
-}
-
-// count counts the candidates by state, after a sync with the given due and withheld ones.
-func (l ledger) count(due, withheld []string) map[string]int {
-	states := map[string]int{stateWithheld: len(withheld)}
-	counted := map[string]bool{}
-	for _, uid := range withheld {
-		counted[uid] = true
-	}
-	for _, uid := range due {
-		if n, still := l.notes[uid]; still && !counted[uid] && n.blocked.IsZero() {
-			counted[uid] = true
-			states[stateDue]++
-		}
-	}
-	for uid, n := range l.notes {
-		switch {
-		case counted[uid]:
-		case n.blocked.IsZero():
-			states[stateWaiting]++
-		default:
-			states[stateBlocked]++
-		}
-	}
-	return states
 }

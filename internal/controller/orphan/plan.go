@@ -2,6 +2,7 @@ package orphan
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"time"
 
@@ -37,110 +38,147 @@ type note struct {
 	audits int
 	// blocked is when its removal was last blocked by something that is not ours; zero if never.
 	blocked time.Time
+	// withheld is true if it was due the last time, with more than may be removed.
+	withheld bool
 	// told is the last failure that was logged.
 	told string
 }
 
-// ledger holds the notes of all candidates, by UID, as of the list that began at audited. The zero value is empty.
-type ledger struct {
-	audited time.Time
-	notes   map[string]note
+// due reports whether the object was missing for the grace period and in enough lists. A blocked candidate is due again
+// after another grace period.
+func (n note) due(r Rules, now time.Time) bool {
+	return n.audits >= minAudits && now.Sub(n.since) >= r.Grace &&
+		(n.blocked.IsZero() || now.Sub(n.blocked) >= r.Grace)
 }
 
-// view is what is known at one moment.
-type view struct {
-	now time.Time
-	// owners are those of the list that began at audited.
+// book is what is known of the orphans of one cloud.
+type book struct {
+	inventory Inventory
+	// owners are those of the list that began at audited, and of is the project that it shows.
 	owners  map[string]inventory.Holdings
 	audited time.Time
-	// of is the project that the list shows.
-	of client.Identity
-	// all counts everything in all clouds; zero if this is the only cloud.
-	all tally
-	// exists reports whether a cache has the object of a UID, or whether this process manages what the object left.
-	exists func(uid string) bool
+	of      client.Identity
+	// notes are those of the candidates, by UID.
+	notes map[string]*note
 }
 
-// tally has the counts for the share: owners, and those that are due for the first time.
-type tally struct{ owners, due int }
-
-// next gives the ledger after a view, and the candidates that are due: they were missing for the grace period and in
-// enough lists. Without a new list nothing changes and nothing is due. With one, the result is a new ledger. A blocked
-// candidate is due again after another grace period.
-func (l ledger) next(v view, r Rules) (next ledger, due []string) {
-	if !v.audited.After(l.audited) {
-		return l, nil
+// take takes in a list, and reports whether it is new. The notes of another project say nothing about this one, and are
+// dropped.
+func (b *book) take(owners map[string]inventory.Holdings, audited time.Time, of client.Identity) bool {
+	if !audited.After(b.audited) {
+		return false
 	}
-	next = ledger{audited: v.audited, notes: map[string]note{}}
-	for uid := range v.owners {
-		if v.exists(uid) {
+	if of != b.of {
+		b.notes = nil
+	}
+	b.owners, b.audited, b.of = owners, audited, of
+	return true
+}
+
+// update notes who is missing by a new list. exists reports whether a cache has the object of a UID, or whether this
+// process manages what the object left. came are the new candidates. back are those whose objects exist again.
+func (b *book) update(exists func(uid string) bool, now time.Time) (came, back []string) {
+	was := b.notes
+	b.notes = map[string]*note{}
+	for _, uid := range slices.Sorted(maps.Keys(b.owners)) {
+		n, known := was[uid]
+		switch {
+		case exists(uid):
 			continue
-		}
-		n, known := l.notes[uid]
-		if !known {
-			n.since = v.now
+		case !known:
+			n = &note{since: now}
+			came = append(came, uid)
 		}
 		n.audits++
-		next.notes[uid] = n
-		if n.audits >= minAudits && v.now.Sub(n.since) >= r.Grace &&
-			(n.blocked.IsZero() || v.now.Sub(n.blocked) >= r.Grace) {
-			due = append(due, uid)
+		b.notes[uid] = n
+	}
+	for _, uid := range slices.Sorted(maps.Keys(was)) {
+		if exists(uid) {
+			back = append(back, uid)
 		}
 	}
-	slices.Sort(due)
-	return next, due
+	return came, back
+}
+
+// candidate is an owner in a book.
+type candidate struct {
+	in  *book
+	uid string
+}
+
+func (c candidate) note() *note { return c.in.notes[c.uid] }
+
+func (c candidate) resources() inventory.Holdings { return c.in.owners[c.uid] }
+
+// due gives the candidates that are due.
+func (b *book) due(r Rules, now time.Time) []candidate {
+	var due []candidate
+	for _, uid := range slices.Sorted(maps.Keys(b.notes)) {
+		if b.notes[uid].due(r, now) {
+			due = append(due, candidate{b, uid})
+		}
+	}
+	return due
 }
 
 // verdict says what happens to those that are due. One that is in none of its lists waits for the next audit.
 type verdict struct {
 	// exist are those whose objects exist, whatever the caches show.
-	exist []string
+	exist []candidate
 	// remove are those whose resources are removed now, in this order: ports before the networks that may have them.
-	remove []string
-	// withheld are all that are due, if they are more than one audit may remove. Then remove is empty.
-	withheld []string
+	remove []candidate
+	// withheld are all that are due for the first time, if they are more than may be removed. Then remove is empty.
+	withheld []candidate
+	// owners is how many there are in all clouds.
+	owners int
 }
 
-// judge decides on those that are due. live are the existing objects, by UID, and MUST be complete.
+// judge decides on those that are due. books are those of all clouds. live are the existing objects, by UID, and MUST be
+// complete.
 //
-// The share covers all clouds together. Otherwise many small clouds could each lose an owner at the same time. An owner
-// that was blocked before passed the share then, and is not counted again: networks that others keep in use must not
-// stop the removal of all others forever. It is retried if the share has room.
-func (l ledger) judge(due []string, live map[string]bool, v view, r Rules) verdict {
-	var judged verdict
-	exist, fresh, again := l.sort(due, live)
-	judged.exist = exist
-	all := tally{owners: max(len(v.owners), v.all.owners), due: max(len(fresh), v.all.due)}
-	allowed := r.allowance(all.owners)
-	if all.due > allowed {
-		judged.withheld = fresh
-		return judged
-	}
-	slices.SortFunc(again, func(a, b string) int {
-		return cmp.Or(l.notes[a].blocked.Compare(l.notes[b].blocked), cmp.Compare(a, b))
-	})
-	judged.remove = append(fresh, again[:min(len(again), allowed-all.due)]...)
-	slices.SortFunc(judged.remove, func(a, b string) int {
-		return cmp.Or(
-			cmp.Compare(min(1, len(v.owners[a][plan.KindNetwork])), min(1, len(v.owners[b][plan.KindNetwork]))),
-			l.notes[a].since.Compare(l.notes[b].since),
-			cmp.Compare(a, b))
-	})
-	return judged
-}
-
-// sort divides those that are due into three lists: their objects exist, they are due for the first time, or they were
-// blocked before.
-func (l ledger) sort(due []string, live map[string]bool) (exist, fresh, again []string) {
-	for _, uid := range due {
-		switch {
-		case live[uid]:
-			exist = append(exist, uid)
-		case l.notes[uid].blocked.IsZero():
-			fresh = append(fresh, uid)
-		default:
-			again = append(again, uid)
+// The share covers all clouds together. Otherwise many small clouds could each lose an owner at the same time. Two
+// clouds may lead to one project, so an owner in both counts once. An owner that was blocked before passed the share
+// then, and is not counted again: networks that others keep in use must not stop the removal of all others forever. It
+// is retried if the share has room.
+func judge(books []*book, due []candidate, live map[string]bool, r Rules) (v verdict) {
+	owners, counted := map[string]bool{}, map[string]bool{}
+	for _, b := range books {
+		for uid := range b.owners {
+			owners[uid] = true
+		}
+		for uid, n := range b.notes {
+			if n.withheld && !live[uid] {
+				counted[uid] = true
+			}
 		}
 	}
-	return exist, fresh, again
+	v.owners = len(owners)
+	var fresh, again []candidate
+	for _, c := range due {
+		switch {
+		case live[c.uid]:
+			v.exist = append(v.exist, c)
+		case c.note().blocked.IsZero():
+			fresh = append(fresh, c)
+			counted[c.uid] = true
+		default:
+			again = append(again, c)
+		}
+	}
+	room := r.allowance(v.owners) - len(counted)
+	if room < 0 {
+		v.withheld = fresh
+		return v
+	}
+	slices.SortFunc(again, func(a, b candidate) int {
+		return cmp.Or(a.note().blocked.Compare(b.note().blocked), cmp.Compare(a.uid, b.uid))
+	})
+	v.remove = append(fresh, again[:min(len(again), room)]...)
+	slices.SortFunc(v.remove, func(a, b candidate) int {
+		return cmp.Or(
+			cmp.Compare(min(1, len(a.resources()[plan.KindNetwork])), min(1, len(b.resources()[plan.KindNetwork]))),
+			a.note().since.Compare(b.note().since),
+			cmp.Compare(a.uid, b.uid))
+	})
+	return v
 }

@@ -7,9 +7,9 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/google/go-cmp/cmp/cmpopts"
 	"pgregory.net/rapid"
 
+	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/inventory"
 	"cloudteam.ztgame.com/network-controller/internal/plan"
 )
@@ -42,77 +42,85 @@ func portOf(owners map[string]inventory.Holdings, uids ...string) map[string]inv
 	return owners
 }
 
-var sameLedger = cmp.AllowUnexported(ledger{}, note{}, verdict{})
+// take has a book take in a list, and gives the UIDs that are due then.
+func take(
+	b *book, owners map[string]inventory.Holdings, audited, now time.Time, exists map[string]bool, r Rules,
+) []string {
+	if !b.take(owners, audited, client.Identity{}) {
+		return nil
+	}
+	b.update(func(uid string) bool { return exists[uid] }, now)
+	return uidsOf(b.due(r, now))
+}
 
-func TestNextNotesWhoIsMissing(t *testing.T) {
+func uidsOf(candidates []candidate) []string {
+	var uids []string
+	for _, c := range candidates {
+		uids = append(uids, c.uid)
+	}
+	return uids
+}
+
+func TestAListNotesWhoIsMissing(t *testing.T) {
 	rules := Rules{Grace: 10 * time.Minute, MaxShare: 1}
 	once := note{since: at(0), audits: 1}
-	noted := func(audited time.Duration, n note) ledger {
-		return ledger{audited: at(audited), notes: map[string]note{"a": n}}
-	}
 	for sentence, c := range map[string]struct {
-		ledger     ledger
-		owners     map[string]inventory.Holdings
-		exists     map[string]bool
-		audited    time.Duration
-		now        time.Duration
-		wantLedger ledger
-		wantDue    []string
+		// was is the note of "a" by the list that began at 0, if any.
+		was      *note
+		owners   map[string]inventory.Holdings
+		exists   map[string]bool
+		audited  time.Duration
+		now      time.Duration
+		wantNote *note
+		wantDue  []string
 	}{
 		"who is missing first is noted and not due": {
 			owners: networkOf("a"), audited: time.Hour, now: time.Hour,
-			wantLedger: noted(time.Hour, note{since: at(time.Hour), audits: 1}),
+			wantNote: &note{since: at(time.Hour), audits: 1},
 		},
 		"whose object exists is not noted": {
 			owners: networkOf("a"), exists: set("a"), audited: time.Hour, now: time.Hour,
-			wantLedger: ledger{audited: at(time.Hour)},
 		},
 		"whose object shows up is dropped": {
-			ledger: noted(0, note{since: at(0), audits: 99}), owners: networkOf("a"), exists: set("a"),
-			audited: time.Hour, now: time.Hour,
-			wantLedger: ledger{audited: at(time.Hour)},
+			was: &note{since: at(0), audits: 99}, owners: networkOf("a"), exists: set("a"), audited: time.Hour, now: time.Hour,
 		},
 		"whose resources have gone is dropped": {
-			ledger: noted(0, note{since: at(0), audits: 99}), audited: time.Hour, now: time.Hour,
-			wantLedger: ledger{audited: at(time.Hour)},
+			was: &note{since: at(0), audits: 99}, audited: time.Hour, now: time.Hour,
 		},
 		"one list for long is not enough": {
-			ledger: noted(0, once), owners: networkOf("a"), audited: 0, now: time.Hour,
-			wantLedger: noted(0, once),
+			was: &once, owners: networkOf("a"), audited: 0, now: time.Hour, wantNote: &once,
 		},
 		"an older list is none": {
-			ledger: noted(0, once), owners: networkOf("a"), audited: -time.Hour, now: time.Hour,
-			wantLedger: noted(0, once),
+			was: &once, owners: networkOf("a"), audited: -time.Hour, now: time.Hour, wantNote: &once,
 		},
 		"many lists within the grace period are not enough": {
-			ledger: noted(0, note{since: at(0), audits: 99}), owners: networkOf("a"),
-			audited: time.Minute, now: 10*time.Minute - 1,
-			wantLedger: noted(time.Minute, note{since: at(0), audits: 100}),
+			was: &note{since: at(0), audits: 99}, owners: networkOf("a"), audited: time.Minute, now: 10*time.Minute - 1,
+			wantNote: &note{since: at(0), audits: 100},
 		},
 		"two lists and the grace period are": {
-			ledger: noted(0, once), owners: networkOf("a"), audited: time.Minute, now: 10 * time.Minute,
-			wantLedger: noted(time.Minute, note{since: at(0), audits: 2}), wantDue: []string{"a"},
+			was: &note{since: at(0), audits: 1}, owners: networkOf("a"), audited: time.Minute, now: 10 * time.Minute,
+			wantNote: &note{since: at(0), audits: 2}, wantDue: []string{"a"},
 		},
 		"who was blocked is not due at once": {
-			ledger: noted(0, note{since: at(-time.Hour), audits: 9, blocked: at(0)}), owners: networkOf("a"),
+			was: &note{since: at(-time.Hour), audits: 9, blocked: at(0)}, owners: networkOf("a"),
 			audited: time.Minute, now: 9 * time.Minute,
-			wantLedger: noted(time.Minute, note{since: at(-time.Hour), audits: 10, blocked: at(0)}),
+			wantNote: &note{since: at(-time.Hour), audits: 10, blocked: at(0)},
 		},
 		"who was blocked is due again": {
-			ledger: noted(0, note{since: at(-time.Hour), audits: 9, blocked: at(0)}), owners: networkOf("a"),
+			was: &note{since: at(-time.Hour), audits: 9, blocked: at(0)}, owners: networkOf("a"),
 			audited: time.Minute, now: 10 * time.Minute,
-			wantLedger: noted(time.Minute, note{since: at(-time.Hour), audits: 10, blocked: at(0)}),
-			wantDue:    []string{"a"},
+			wantNote: &note{since: at(-time.Hour), audits: 10, blocked: at(0)},
+			wantDue:  []string{"a"},
 		},
 	} {
 		t.Run(sentence, func(t *testing.T) {
-			v := view{
-				now: at(c.now), owners: c.owners, audited: at(c.audited),
-				exists: func(uid string) bool { return c.exists[uid] },
+			b := book{audited: at(0), notes: map[string]*note{}}
+			if c.was != nil {
+				b.notes["a"] = c.was
 			}
-			next, due := c.ledger.next(v, rules)
-			if diff := cmp.Diff(c.wantLedger, next, sameLedger, cmpopts.EquateEmpty()); diff != "" {
-				t.Errorf("ledger (-want +got):\n%s", diff)
+			due := take(&b, c.owners, at(c.audited), at(c.now), c.exists, rules)
+			if diff := cmp.Diff(c.wantNote, b.notes["a"], cmp.AllowUnexported(note{})); diff != "" {
+				t.Errorf("note (-want +got):\n%s", diff)
 			}
 			if diff := cmp.Diff(c.wantDue, due); diff != "" {
 				t.Errorf("due (-want +got):\n%s", diff)
@@ -121,76 +129,117 @@ func TestNextNotesWhoIsMissing(t *testing.T) {
 	}
 }
 
+func TestAnUpdateTellsWhoComesAndWhoIsBack(t *testing.T) {
+	b := book{owners: networkOf("a", "b", "c", "d"), notes: map[string]*note{"b": {}, "c": {}, "gone": {}}}
+	came, back := b.update(func(uid string) bool { return uid == "c" }, at(0))
+	if diff := cmp.Diff([]string{"a", "d"}, came); diff != "" {
+		t.Errorf("came (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff([]string{"c"}, back); diff != "" {
+		t.Errorf("back (-want +got):\n%s", diff)
+	}
+}
+
 func TestOneListIsNeverEnough(t *testing.T) {
-	nobody := func(string) bool { return false }
-	v := view{now: at(time.Hour), owners: networkOf("a"), audited: at(0), exists: nobody}
-	l, due := ledger{}.next(v, Rules{MaxShare: 1})
-	if len(due) > 0 {
+	var b book
+	rules := Rules{MaxShare: 1}
+	if due := take(&b, networkOf("a"), at(0), at(time.Hour), nil, rules); len(due) > 0 {
 		t.Errorf("%v is due upon one list", due)
 	}
-	v.audited = at(1)
-	if _, due = l.next(v, Rules{MaxShare: 1}); len(due) != 1 {
+	if due := take(&b, networkOf("a"), at(1), at(time.Hour), nil, rules); len(due) != 1 {
 		t.Errorf("%v is due upon two lists, want a", due)
 	}
 }
 
+// lists are the UIDs in a verdict.
+type lists struct{ exist, remove, withheld []string }
+
 func TestJudgeKeepsToTheShare(t *testing.T) {
 	fleet := networkOf("a", "b", "c", "d", "e", "f", "g", "h", "i", "j")
 	for sentence, c := range map[string]struct {
-		notes  map[string]note
+		notes  map[string]*note
 		due    []string
 		live   map[string]bool
 		owners map[string]inventory.Holdings
 		share  float64
-		want   verdict
+		want   lists
 	}{
 		"the share itself may go": {
-			due: []string{"a", "b"}, owners: fleet, share: 0.2, want: verdict{remove: []string{"a", "b"}},
+			due: []string{"a", "b"}, owners: fleet, share: 0.2, want: lists{remove: []string{"a", "b"}},
 		},
 		"of more than the share none goes": {
-			due: []string{"a", "b", "c"}, owners: fleet, share: 0.2, want: verdict{withheld: []string{"a", "b", "c"}},
+			due: []string{"a", "b", "c"}, owners: fleet, share: 0.2, want: lists{withheld: []string{"a", "b", "c"}},
 		},
 		"one may go however small the share": {
-			due: []string{"a"}, owners: fleet, share: 0.01, want: verdict{remove: []string{"a"}},
+			due: []string{"a"}, owners: fleet, share: 0.01, want: lists{remove: []string{"a"}},
 		},
 		"two may not, however small the fleet": {
 			due: []string{"a", "b"}, owners: networkOf("a", "b"), share: 0.9,
-			want: verdict{withheld: []string{"a", "b"}},
+			want: lists{withheld: []string{"a", "b"}},
 		},
 		"all may go with the operator's word": {
-			due: []string{"a", "b"}, owners: networkOf("a", "b"), share: 1, want: verdict{remove: []string{"a", "b"}},
+			due: []string{"a", "b"}, owners: networkOf("a", "b"), share: 1, want: lists{remove: []string{"a", "b"}},
 		},
 		"without a share none goes": {
-			due: []string{"a"}, owners: fleet, share: 0, want: verdict{withheld: []string{"a"}},
+			due: []string{"a"}, owners: fleet, share: 0, want: lists{withheld: []string{"a"}},
 		},
 		"whose object exists does not go": {
 			due: []string{"a", "b"}, live: set("a"), owners: fleet, share: 1,
-			want: verdict{exist: []string{"a"}, remove: []string{"b"}},
+			want: lists{exist: []string{"a"}, remove: []string{"b"}},
 		},
 		"objects that exist do not count towards the share": {
 			due: []string{"a", "b"}, live: set("a"), owners: fleet, share: 0.1,
-			want: verdict{exist: []string{"a"}, remove: []string{"b"}},
+			want: lists{exist: []string{"a"}, remove: []string{"b"}},
 		},
 		"who was blocked holds up nobody, and is tried where there is room": {
-			notes: map[string]note{"b": {blocked: at(2)}, "c": {blocked: at(1)}, "d": {blocked: at(2)}},
+			notes: map[string]*note{"b": {blocked: at(2)}, "c": {blocked: at(1)}, "d": {blocked: at(2)}},
 			due:   []string{"a", "b", "c", "d"}, owners: fleet, share: 0.3,
-			want: verdict{remove: []string{"a", "b", "c"}},
+			want: lists{remove: []string{"a", "b", "c"}},
 		},
 		"who was blocked waits where more are due than may go": {
-			notes: map[string]note{"c": {blocked: at(1)}},
+			notes: map[string]*note{"c": {blocked: at(1)}},
 			due:   []string{"a", "b", "c"}, owners: fleet, share: 0.1,
-			want: verdict{withheld: []string{"a", "b"}},
+			want: lists{withheld: []string{"a", "b"}},
 		},
 		"ports go before networks, and of each the longest missing first": {
-			notes: map[string]note{"a": {since: at(1)}, "b": {since: at(0)}, "p": {since: at(3)}, "q": {since: at(2)}},
+			notes: map[string]*note{"a": {since: at(1)}, "b": {since: at(0)}, "p": {since: at(3)}, "q": {since: at(2)}},
 			due:   []string{"a", "b", "p", "q"}, owners: portOf(networkOf("a", "b"), "p", "q"), share: 1,
-			want: verdict{remove: []string{"q", "p", "b", "a"}},
+			want: lists{remove: []string{"q", "p", "b", "a"}},
 		},
 	} {
 		t.Run(sentence, func(t *testing.T) {
-			l := ledger{notes: c.notes}
-			got := l.judge(c.due, c.live, view{owners: c.owners}, Rules{MaxShare: c.share})
-			if diff := cmp.Diff(c.want, got, sameLedger, cmpopts.EquateEmpty()); diff != "" {
+			b := &book{owners: c.owners, notes: map[string]*note{}}
+			var due []candidate
+			for _, uid := range c.due {
+				b.notes[uid] = &note{}
+				if n := c.notes[uid]; n != nil {
+					b.notes[uid] = n
+				}
+				due = append(due, candidate{b, uid})
+			}
+			v := judge([]*book{b}, due, c.live, Rules{MaxShare: c.share})
+			got := lists{uidsOf(v.exist), uidsOf(v.remove), uidsOf(v.withheld)}
+			if diff := cmp.Diff(c.want, got, cmp.AllowUnexported(lists{})); diff != "" {
+				t.Errorf("verdict (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestWhatIsWithheldInAnotherCloudCounts(t *testing.T) {
+	small := &book{owners: networkOf("s"), notes: map[string]*note{"s": {withheld: true}}}
+	b := &book{owners: networkOf("a"), notes: map[string]*note{"a": {}}}
+	for sentence, c := range map[string]struct {
+		live map[string]bool
+		want lists
+	}{
+		"while its object is gone": {nil, lists{withheld: []string{"a"}}},
+		"not if its object exists": {set("s"), lists{remove: []string{"a"}}},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			v := judge([]*book{small, b}, []candidate{{b, "a"}}, c.live, Rules{MaxShare: 0.5})
+			got := lists{uidsOf(v.exist), uidsOf(v.remove), uidsOf(v.withheld)}
+			if diff := cmp.Diff(c.want, got, cmp.AllowUnexported(lists{})); diff != "" {
 				t.Errorf("verdict (-want +got):\n%s", diff)
 			}
 		})
@@ -219,7 +268,7 @@ func TestPropertyOnlyOrphansGo(t *testing.T) {
 			return set(rapid.SliceOfDistinct(rapid.SampledFrom(fleet), rapid.ID).Draw(t, label)...)
 		}
 
-		var l ledger
+		var b book
 		now, audited := epoch, epoch
 		// missing are, for each owner that no cache has had since, when that began and the lists that showed it.
 		type missing struct {
@@ -234,8 +283,7 @@ func TestPropertyOnlyOrphansGo(t *testing.T) {
 				audited = audited.Add(time.Minute)
 			}
 			cached, live := some("cached"), some("live")
-			v := view{now: now, owners: owners, audited: audited, exists: func(uid string) bool { return cached[uid] }}
-			if audited.After(l.audited) {
+			if audited.After(b.audited) {
 				for _, uid := range fleet {
 					m, known := gone[uid]
 					switch {
@@ -249,14 +297,17 @@ func TestPropertyOnlyOrphansGo(t *testing.T) {
 					gone[uid] = m
 				}
 			}
-			var due []string
-			was := l.audited
-			l, due = l.next(v, rules)
-			judged := l.judge(due, live, v, rules)
-
-			if again && was.Equal(audited) && len(due) > 0 {
-				t.Fatalf("%v are due though there is no new list", due)
+			was := b.audited
+			uids := take(&b, owners, audited, now, cached, rules)
+			if again && was.Equal(audited) && len(uids) > 0 {
+				t.Fatalf("%v are due though there is no new list", uids)
 			}
+			var due []candidate
+			for _, uid := range uids {
+				due = append(due, candidate{&b, uid})
+			}
+			v := judge([]*book{&b}, due, live, rules)
+			judged := lists{uidsOf(v.exist), uidsOf(v.remove), uidsOf(v.withheld)}
 			if len(judged.remove) > rules.allowance(len(owners)) || rules.MaxShare == 0 && len(judged.remove) > 0 {
 				t.Fatalf("%d of %d go in one audit, by a share of %g", len(judged.remove), len(owners), rules.MaxShare)
 			}
@@ -279,17 +330,15 @@ func TestPropertyOnlyOrphansGo(t *testing.T) {
 					t.Fatalf("%s goes twice", uid)
 				}
 				if rapid.Bool().Draw(t, "blocked") {
-					n := l.notes[uid]
-					n.blocked = now
-					l.notes[uid] = n
+					b.notes[uid].blocked = now
 				} else if rapid.Bool().Draw(t, "removed") {
-					delete(l.notes, uid)
+					delete(b.notes, uid)
 					delete(owners, uid)
 					delete(gone, uid)
 				}
 			}
 			for _, uid := range judged.exist {
-				delete(l.notes, uid)
+				delete(b.notes, uid)
 				delete(gone, uid)
 			}
 		}

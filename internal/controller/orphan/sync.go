@@ -16,23 +16,13 @@ import (
 	"cloudteam.ztgame.com/network-controller/internal/plan"
 )
 
-// book is what is known of the orphans of one cloud.
-type book struct {
-	inventory Inventory
-	ledger    ledger
-	// of is the project of the ledger.
-	of client.Identity
-	// view is the last one, and due are those that were due in it. withheld are those that the last verdict withheld.
-	view          view
-	due, withheld []string
-}
-
 // Sync processes the audits that are new since its last call, and removes what is due. It is a controller.Sync. A
 // failure is retried with a later audit: an earlier retry would act twice on one list.
 func (c *Controller) Sync(ctx context.Context, _ cache.ObjectName) (controller.Result, error) {
 	c.openBooks()
 	if news := c.read(ctx); len(news) > 0 {
-		c.look(ctx, news)
+		c.clean(ctx, news)
+		c.count()
 	}
 	return controller.Result{RequeueAfter: c.options.Interval}, nil
 }
@@ -59,26 +49,23 @@ func (c *Controller) openBooks() {
 func (c *Controller) read(ctx context.Context) (news []*book) {
 	// Read the owners first: an object is in the caches before anything is created for it.
 	for _, b := range c.books {
-		owners, audited, of, ok := b.inventory.Owners()
-		if ok && audited.After(b.ledger.audited) {
-			b.view = view{owners: owners, audited: audited, of: of}
+		if owners, audited, of, ok := b.inventory.Owners(); ok && b.take(owners, audited, of) {
 			news = append(news, b)
 		}
 	}
 	if len(news) == 0 {
 		return nil
 	}
-	known := c.known()
+	logger, known := klog.FromContext(ctx), c.known()
 	for _, b := range news {
-		if b.view.of != b.of {
-			// The records of another project say nothing about this one.
-			b.ledger, b.of = ledger{}, b.view.of
+		came, back := b.update(func(uid string) bool { return known[uid] }, time.Now())
+		if len(came) > 0 {
+			logger.Info("Found orphans; their resources are removed after the grace period", "objects", len(came),
+				"ofOwners", len(b.owners), "uids", first(came), "grace", c.options.Grace)
 		}
-		b.view.now = time.Now()
-		b.view.exists = func(uid string) bool { return known[uid] }
-		was := b.ledger
-		b.ledger, b.due = was.next(b.view, c.options.Rules)
-		tellCandidates(ctx, was, b.ledger, b.view, c.options.Grace)
+		if len(back) > 0 {
+			logger.Info("Missing objects exist again; their resources stay", "objects", len(back), "uids", first(back))
+		}
 	}
 	return news
 }
@@ -99,73 +86,49 @@ func (c *Controller) known() map[string]bool {
 	return known
 }
 
-// look judges what is due in the books, and removes it as the verdict says.
-func (c *Controller) look(ctx context.Context, news []*book) {
+// clean judges what is due in the books, and removes it as the verdict says.
+func (c *Controller) clean(ctx context.Context, news []*book) {
+	var due []candidate
+	for _, b := range news {
+		due = append(due, b.due(c.options.Rules, time.Now())...)
+	}
 	var live map[string]bool
-	if slices.ContainsFunc(news, func(b *book) bool { return len(b.due) > 0 }) {
+	if len(due) > 0 {
 		var err error
 		live, err = c.live(ctx)
 		c.tellReading(ctx, err)
 		if err != nil {
-			c.count(news)
 			return
 		}
 	}
-	all := c.tally(news, live)
-	judged := make([]verdict, len(news))
-	for i, b := range news {
-		b.view.all = all
-		judged[i] = b.ledger.judge(b.due, live, b.view, c.options.Rules)
+	v := judge(c.books, due, live, c.options.Rules)
+	c.tellExist(ctx, v.exist)
+	for _, o := range v.exist {
+		delete(o.in.notes, o.uid)
 	}
-	for i, b := range news {
-		b.withheld = judged[i].withheld
-		c.tellExist(ctx, judged[i].exist)
-		for _, uid := range judged[i].exist {
-			delete(b.ledger.notes, uid)
-		}
+	for _, o := range v.withheld {
+		o.note().withheld = true
 	}
-	var withheld []string
-	for _, b := range c.books {
-		withheld = append(withheld, b.withheld...)
+	for _, o := range v.remove {
+		o.note().withheld = false
 	}
-	c.tellWithheld(ctx, withheld, all.owners)
-	for i, b := range news {
-		for _, uid := range judged[i].remove {
-			if c.stopping.Load() {
-				break
-			}
-			c.remove(client.Within(ctx, b.of), b, uid)
+	c.tellWithheld(ctx, v.owners)
+	for _, o := range v.remove {
+		if c.stopping.Load() {
+			break
 		}
+		c.remove(client.Within(ctx, o.in.of), o)
 	}
-	c.count(news)
-}
-
-// tally counts over all books: what is new in those in news, and what was withheld in the others. Two clouds may lead
-// to one project, so an owner in both counts once.
-func (c *Controller) tally(news []*book, live map[string]bool) tally {
-	owners, due := map[string]bool{}, map[string]bool{}
-	for _, b := range c.books {
-		for uid := range b.view.owners {
-			owners[uid] = true
-		}
-		fresh := b.withheld
-		if slices.Contains(news, b) {
-			_, fresh, _ = b.ledger.sort(b.due, live)
-		}
-		for _, uid := range fresh {
-			due[uid] = true
-		}
-	}
-	return tally{owners: len(owners), due: len(due)}
 }
 
 // remove removes what a deleted object owns, and records the outcome.
-func (c *Controller) remove(ctx context.Context, b *book, uid string) {
-	logger := klog.FromContext(ctx).WithValues("uid", uid)
-	owner := plan.Owner{Cluster: c.options.Cluster, Object: uid}
+func (c *Controller) remove(ctx context.Context, o candidate) {
+	in := o.in.inventory
+	logger := klog.FromContext(ctx).WithValues("uid", o.uid)
+	owner := plan.Owner{Cluster: c.options.Cluster, Object: o.uid}
 	_, err := managed.Removal{
 		Look: func(ctx context.Context) (plan.Observed, error) {
-			return b.inventory.Observed(ctx, owner, b.view.audited)
+			return in.Observed(ctx, owner, o.in.audited)
 		},
 		Plan: func(observed plan.Observed) (plan.Change, error) {
 			change, err := plan.Orphan(owner, observed)
@@ -175,15 +138,15 @@ func (c *Controller) remove(ctx context.Context, b *book, uid string) {
 			return change, err
 		},
 		Apply: func(ctx context.Context, change plan.Change) (plan.Change, error) {
-			done, err := b.inventory.Apply(ctx, change)
+			done, err := in.Apply(ctx, change)
 			for _, step := range done {
 				logger.Info("Applied step", "step", step.String())
 			}
 			return done, err
 		},
-	}.Run(ctx, b.inventory)
+	}.Run(ctx, in)
 	if err == nil {
-		delete(b.ledger.notes, uid)
+		delete(o.in.notes, o.uid)
 		removed.Inc()
 		return
 	}
@@ -191,20 +154,18 @@ func (c *Controller) remove(ctx context.Context, b *book, uid string) {
 		return // the process is stopping
 	}
 
-	n := b.ledger.notes[uid]
-	verbosity := 0
+	n := o.note()
 	if n.told == err.Error() {
-		verbosity = 2
+		logger = logger.V(2)
 	}
 	n.told = err.Error()
 	if isBlocked(err) {
 		n.blocked = time.Now()
-		logger.V(verbosity).Info("Orphan cleanup blocked: the resources are in use; retrying after the grace period",
-			"err", err, "resources", b.view.owners[uid])
+		logger.Info("Orphan cleanup blocked: the resources are in use; retrying after the grace period",
+			"err", err, "resources", o.resources())
 	} else {
-		logger.V(verbosity).Info("Orphan cleanup failed; retrying with the next audit", "err", err)
+		logger.Info("Orphan cleanup failed; retrying with the next audit", "err", err)
 	}
-	b.ledger.notes[uid] = n
 }
 
 // isBlocked reports whether an error says that something which is not ours blocks the removal.

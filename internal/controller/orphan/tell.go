@@ -3,7 +3,6 @@ package orphan
 import (
 	"context"
 	"slices"
-	"time"
 
 	"k8s.io/klog/v2"
 )
@@ -11,37 +10,16 @@ import (
 // shown is how many UIDs a log line names.
 const shown = 10
 
-// first gives the UIDs that a log line names.
+// first gives the UIDs that a log line names, of sorted ones.
 func first(uids []string) []string { return uids[:min(len(uids), shown)] }
 
-// tellCandidates logs who became a candidate with the last view, and who no longer is one.
-func tellCandidates(ctx context.Context, was, is ledger, v view, grace time.Duration) {
-	logger := klog.FromContext(ctx)
-	var came, back []string
-	for uid := range is.notes {
-		if _, known := was.notes[uid]; !known {
-			came = append(came, uid)
-		}
-	}
-	for uid := range was.notes {
-		if _, still := is.notes[uid]; !still && v.exists(uid) {
-			back = append(back, uid)
-		}
-	}
-	if len(came) > 0 {
-		came = sorted(came)
-		logger.Info("Found orphans; their resources are removed after the grace period", "objects", len(came),
-			"ofOwners", len(v.owners), "uids", first(came), "grace", grace)
-	}
-	if len(back) > 0 {
-		logger.Info("Missing objects exist again; their resources stay", "objects", len(back),
-			"uids", first(sorted(back)))
-	}
-}
-
 // tellExist logs objects that the caches lack.
-func (c *Controller) tellExist(ctx context.Context, uids []string) {
-	if len(uids) > 0 {
+func (c *Controller) tellExist(ctx context.Context, exist []candidate) {
+	var uids []string
+	for _, o := range exist {
+		uids = append(uids, o.uid)
+	}
+	if slices.Sort(uids); len(uids) > 0 {
 		klog.FromContext(ctx).Info("Objects exist at the API server but in no cache; their resources stay",
 			"objects", len(uids), "uids", first(uids))
 	}
@@ -64,9 +42,18 @@ func (c *Controller) tellReading(ctx context.Context, err error) {
 	c.unread = text
 }
 
-// tellWithheld logs each change of the orphans that exceed the share.
-func (c *Controller) tellWithheld(ctx context.Context, uids []string, owners int) {
-	uids = slices.Compact(sorted(uids))
+// tellWithheld logs each change of the orphans that exceed the share of the owners.
+func (c *Controller) tellWithheld(ctx context.Context, owners int) {
+	var uids []string
+	for _, b := range c.books {
+		for uid, n := range b.notes {
+			if n.withheld {
+				uids = append(uids, uid)
+			}
+		}
+	}
+	slices.Sort(uids)
+	uids = slices.Compact(uids)
 	if slices.Equal(uids, c.withheld) {
 		return
 	}

@@ -9,7 +9,6 @@ package orphan
 
 import (
 	"context"
-	"slices"
 	"sync/atomic"
 	"time"
 
@@ -103,6 +102,3 @@ func (c *Controller) Run(ctx context.Context, _ int) error {
 	c.Enqueue(cache.NewObjectName("", "audit"))
 	return c.Loop.Run(ctx, 1)
 }
-
-// sorted gives a sorted copy.
-func sorted(uids []string) []string { return slices.Sorted(slices.Values(uids)) }
