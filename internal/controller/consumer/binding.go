@@ -53,7 +53,7 @@ type Writer struct {
 
 // CaughtUp reports whether the cache of ports shows all writes under the key. Call it before the sync reads that cache.
 func (w *Writer) CaughtUp(key cache.ObjectName, caches *Caches) bool {
-	return w.Expected.CaughtUp(key, caches.Informers.Ports.Informer().GetIndexer().LastStoreSyncResourceVersion())
+	return w.Expected.CaughtUp(key, caches.Ports.Informer().GetIndexer().LastStoreSyncResourceVersion())
 }
 
 // Create creates a port. It may also return controller.ErrTerminating.

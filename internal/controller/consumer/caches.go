@@ -15,15 +15,12 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	appsinformers "k8s.io/client-go/informers/apps/v1"
 	coreinformers "k8s.io/client-go/informers/core/v1"
-	appslisters "k8s.io/client-go/listers/apps/v1"
-	corelisters "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/tools/cache"
 
 	"cloudteam.ztgame.com/network-controller/internal/controller"
 	"cloudteam.ztgame.com/network-controller/internal/selection"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 	informers "cloudteam.ztgame.com/network-controller/pkg/client/informers/externalversions/cloudteam/v1"
-	listers "cloudteam.ztgame.com/network-controller/pkg/client/listers/cloudteam/v1"
 )
 
 // Informers are those of all kinds that consumers use.
@@ -44,14 +41,7 @@ type Attachments interface {
 // Caches tell who uses what, from the informers' caches. The controllers of Deployments and of Pods share one. All
 // methods are safe for concurrent use. The returned objects belong to the caches and MUST NOT be changed.
 type Caches struct {
-	Networks    listers.NetworkLister
-	Ports       listers.NetworkPortLister
-	Pods        corelisters.PodLister
-	ReplicaSets appslisters.ReplicaSetLister
-	Deployments appslisters.DeploymentLister
-
-	// Informers fill the caches.
-	Informers Informers
+	Informers
 
 	attachments Attachments
 }
@@ -101,15 +91,7 @@ func NewCaches(from Informers, attachments Attachments) (*Caches, error) {
 		}
 	}
 	from.Networks.Informer()
-	return &Caches{
-		Networks:    from.Networks.Lister(),
-		Ports:       from.Ports.Lister(),
-		Pods:        from.Pods.Lister(),
-		ReplicaSets: from.ReplicaSets.Lister(),
-		Deployments: from.Deployments.Lister(),
-		Informers:   from,
-		attachments: attachments,
-	}, nil
+	return &Caches{from, attachments}, nil
 }
 
 func byController[T metav1.Object](obj T) []string {
@@ -186,7 +168,7 @@ func (c *Caches) DeploymentOf(pod metav1.Object) (deployment *metav1.OwnerRefere
 	if owner == nil {
 		return nil, true
 	}
-	set, err := c.ReplicaSets.ReplicaSets(pod.GetNamespace()).Get(owner.Name)
+	set, err := c.ReplicaSets.Lister().ReplicaSets(pod.GetNamespace()).Get(owner.Name)
 	if err != nil || set.UID != owner.UID {
 		return nil, false
 	}
@@ -198,7 +180,7 @@ func (c *Caches) DeploymentOf(pod metav1.Object) (deployment *metav1.OwnerRefere
 func (c *Caches) PodsOf(namespace string, deployment types.UID) []*corev1.Pod {
 	var pods []*corev1.Pod
 	sets := controller.Indexed[*appsv1.ReplicaSet](
-		c.Informers.ReplicaSets.Informer().GetIndexer(), indexController, string(deployment))
+		c.ReplicaSets.Informer().GetIndexer(), indexController, string(deployment))
 	for _, set := range sets {
 		if set.Namespace != namespace || controller.ControllerOf(set, DeploymentKind) == nil {
 			continue
@@ -264,7 +246,7 @@ func (c *Caches) Rival(port *cloudteamv1.NetworkPort) *cloudteamv1.NetworkPort {
 // DeploymentsDeclaring gives the Deployments that declare a network of the name.
 func (c *Caches) DeploymentsDeclaring(network cache.ObjectName) []*appsv1.Deployment {
 	return controller.Indexed[*appsv1.Deployment](
-		c.Informers.Deployments.Informer().GetIndexer(), indexNetwork, network.String())
+		c.Deployments.Informer().GetIndexer(), indexNetwork, network.String())
 }
 
 // PodsDeclaring gives the Pods that declare a network of the name.
@@ -273,11 +255,11 @@ func (c *Caches) PodsDeclaring(network cache.ObjectName) []*corev1.Pod {
 }
 
 func (c *Caches) pods(index, value string) []*corev1.Pod {
-	return controller.Indexed[*corev1.Pod](c.Informers.Pods.Informer().GetIndexer(), index, value)
+	return controller.Indexed[*corev1.Pod](c.Pods.Informer().GetIndexer(), index, value)
 }
 
 func (c *Caches) ports(index, value string) []*cloudteamv1.NetworkPort {
-	return controller.Indexed[*cloudteamv1.NetworkPort](c.Informers.Ports.Informer().GetIndexer(), index, value)
+	return controller.Indexed[*cloudteamv1.NetworkPort](c.Ports.Informer().GetIndexer(), index, value)
 }
 
 // Kind is what a declared name refers to.
@@ -294,7 +276,7 @@ const (
 
 // Resolve gives what a declared name refers to.
 func (c *Caches) Resolve(network cache.ObjectName) Kind {
-	if _, err := c.Networks.Networks(network.Namespace).Get(network.Name); err == nil {
+	if _, err := c.Networks.Lister().Networks(network.Namespace).Get(network.Name); err == nil {
 		return Ours
 	}
 	if c.attachments != nil && c.attachments.Has(network.Namespace, network.Name) {

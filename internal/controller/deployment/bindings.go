@@ -109,7 +109,7 @@ func (o observed) assign(b *bindings, declarations map[types.UID]consumer.Declar
 		if !consumer.Gated(pod) && consumer.AsGiven(declaration.Requests, held[pod.UID]) != nil {
 			continue // it has its ports but lost its annotation
 		}
-		for _, port := range o.take(b, offers, lacking(declaration.Requests, held[pod.UID])) {
+		for _, port := range take(offers, lacking(declaration.Requests, held[pod.UID])) {
 			b.bind = append(b.bind, binding{port: port, pod: pod})
 			b.holders[port.UID] = pod.UID
 		}
@@ -128,29 +128,35 @@ func lacking(requests []consumer.Request, held []*cloudteamv1.NetworkPort) []con
 }
 
 // offers are the Deployment's ports that may be bound, by the requests that they serve, in the order of their names.
-// Low slots are bound first, so that the high slots of a shrinking pool are free.
+// Low slots are bound first, so that the high slots of a shrinking pool are free. A port with an address that another
+// port shows, too, is not offered.
 func (o observed) offers(b *bindings) map[consumer.Request][]*cloudteamv1.NetworkPort {
 	offers := map[consumer.Request][]*cloudteamv1.NetworkPort{}
 	for _, port := range slices.SortedFunc(slices.Values(o.ports), consumer.CompareByName) {
-		if port.Status.BoundTo == nil && port.DeletionTimestamp == nil && !o.deleted[port.UID] &&
-			b.holder(port) == "" && consumer.StateOf(port) == consumer.PortUsable && len(o.givenTo(port)) == 0 {
-			request := consumer.ServedBy(port)
-			offers[request] = append(offers[request], port)
+		if port.Status.BoundTo != nil || port.DeletionTimestamp != nil || o.deleted[port.UID] ||
+			b.holder(port) != "" || consumer.StateOf(port) != consumer.PortUsable || len(o.givenTo(port)) > 0 {
+			continue
 		}
+		if rival := o.rival(port); rival != nil {
+			b.contested = true
+			if b.holder(rival) != "" {
+				b.doubles = append(b.doubles, port)
+			}
+			continue
+		}
+		request := consumer.ServedBy(port)
+		offers[request] = append(offers[request], port)
 	}
 	return offers
 }
 
 // take takes a port for each request from the offers, or none.
-func (o observed) take(
-	b *bindings, offers map[consumer.Request][]*cloudteamv1.NetworkPort, requests []consumer.Request,
+func take(
+	offers map[consumer.Request][]*cloudteamv1.NetworkPort, requests []consumer.Request,
 ) []*cloudteamv1.NetworkPort {
 	taken := map[consumer.Request]int{}
 	var ports []*cloudteamv1.NetworkPort
 	for _, request := range requests {
-		for n := taken[request]; n < len(offers[request]) && o.withdrawn(b, offers[request][n]); {
-			offers[request] = slices.Delete(offers[request], n, n+1)
-		}
 		if taken[request] >= len(offers[request]) {
 			return nil
 		}
@@ -161,19 +167,6 @@ func (o observed) take(
 		offers[request] = offers[request][n:]
 	}
 	return ports
-}
-
-// withdrawn reports whether a free port shows an address that another port has, too.
-func (o observed) withdrawn(b *bindings, port *cloudteamv1.NetworkPort) bool {
-	rival := o.rival(port)
-	if rival == nil {
-		return false
-	}
-	b.contested = true
-	if b.holder(rival) != "" {
-		b.doubles = append(b.doubles, port)
-	}
-	return true
 }
 
 // olderFirst sorts Pods by age, and Pods of the same second by name.

@@ -29,7 +29,7 @@ type pool struct {
 
 // size decides which ports to create and to delete, and gives those that stay.
 func (o observed) size(p *plan, pools []pool) (stay []*cloudteamv1.NetworkPort) {
-	names := naming{o: o, next: map[string]int{}}
+	names := o.names()
 	room := burst
 	for _, pool := range pools {
 		want := o.want(pool)
@@ -53,7 +53,7 @@ func (o observed) size(p *plan, pools []pool) (stay []*cloudteamv1.NetworkPort) 
 		}
 		var created []*cloudteamv1.NetworkPort
 		for ; missing > 0 && room > 0; missing, room = missing-1, room-1 {
-			created = append(created, consumer.NewPort(o.deployment.Namespace, names.take(pool.request.Network.Name),
+			created = append(created, consumer.NewPort(o.deployment.Namespace, names(pool.request.Network.Name),
 				*metav1.NewControllerRef(o.deployment, kind), pool.request))
 		}
 		if len(created) > 0 {
@@ -233,20 +233,16 @@ func deleteFirst(a, b *cloudteamv1.NetworkPort) int {
 	return consumer.CompareByName(b, a)
 }
 
-// naming gives names to new ports.
-type naming struct {
-	o observed
-	// next is the lowest slot that may be free, by the Network's name.
-	next map[string]int
-}
-
-// take gives the name of the lowest free slot. Networks of one name in two namespaces share their slots.
-func (n naming) take(network string) string {
-	for {
-		name := consumer.PortName(n.o.deployment.Name, network, strconv.Itoa(n.next[network]))
-		n.next[network]++
-		if !n.o.taken(name) {
-			return name
+// names gives new ports the names of the lowest free slots. Networks of one name in two namespaces share their slots.
+func (o observed) names() func(network string) string {
+	next := map[string]int{}
+	return func(network string) string {
+		for {
+			name := consumer.PortName(o.deployment.Name, network, strconv.Itoa(next[network]))
+			next[network]++
+			if !o.taken(name) {
+				return name
+			}
 		}
 	}
 }

@@ -38,7 +38,7 @@ func (c *Controller) sync(ctx context.Context, key cache.ObjectName) (controller
 
 // syncPorts is sync without the deletion of orphans.
 func (c *Controller) syncPorts(ctx context.Context, key cache.ObjectName) (controller.Result, error) {
-	deployment, err := c.caches.Deployments.Deployments(key.Namespace).Get(key.Name)
+	deployment, err := c.caches.Deployments.Lister().Deployments(key.Namespace).Get(key.Name)
 	switch {
 	case apierrors.IsNotFound(err):
 		deployment = nil
@@ -122,11 +122,11 @@ func (c *Controller) observe(
 		deleted:    map[types.UID]bool{},
 		resolve:    c.resolve,
 		taken: func(name string) bool {
-			_, err := c.caches.Ports.NetworkPorts(key.Namespace).Get(name)
+			_, err := c.caches.Ports.Lister().NetworkPorts(key.Namespace).Get(name)
 			return err == nil
 		},
 		podNamed: func(name string) *corev1.Pod {
-			pod, err := c.caches.Pods.Pods(key.Namespace).Get(name)
+			pod, err := c.caches.Pods.Lister().Pods(key.Namespace).Get(name)
 			if err != nil {
 				return nil
 			}
@@ -152,7 +152,7 @@ func (c *Controller) observe(
 	if deployment == nil {
 		return o
 	}
-	o.rolling = m.rolling(deployment)
+	o.rolling = rolling(deployment)
 	o.pods = c.caches.PodsOf(key.Namespace, deployment.UID)
 	for _, pod := range o.pods {
 		for _, port := range c.caches.PortsBoundTo(cache.MetaObjectToName(pod)) {
@@ -171,7 +171,7 @@ func (c *Controller) observe(
 // resolve gives what a network's name refers to.
 func (c *Controller) resolve(network cache.ObjectName) standing {
 	s := standing{kind: c.caches.Resolve(network)}
-	if found, err := c.caches.Networks.Networks(network.Namespace).Get(network.Name); err == nil {
+	if found, err := c.caches.Networks.Lister().Networks(network.Namespace).Get(network.Name); err == nil {
 		s.stalled = meta.IsStatusConditionTrue(found.Status.Conditions, cloudteamv1.ConditionStalled)
 		s.going = found.DeletionTimestamp != nil
 	}
@@ -181,17 +181,15 @@ func (c *Controller) resolve(network cache.ObjectName) standing {
 // remember gives the memory of a Deployment, an empty one if it is nil. Syncs of one key never overlap, so a memory
 // needs no lock.
 func (c *Controller) remember(key cache.ObjectName, deployment *appsv1.Deployment) *memory {
-	c.mu.Lock()
-	defer c.mu.Unlock()
 	if deployment == nil {
-		delete(c.memories, key)
+		c.memories.Delete(key)
 		return &memory{}
 	}
-	m, ok := c.memories[key]
-	if !ok || m.uid != deployment.UID {
-		m = &memory{uid: deployment.UID}
-		c.memories[key] = m
+	if known, ok := c.memories.Load(key); ok && known.(*memory).uid == deployment.UID {
+		return known.(*memory)
 	}
+	m := &memory{uid: deployment.UID}
+	c.memories.Store(key, m)
 	return m
 }
 
@@ -199,7 +197,5 @@ func (c *Controller) remember(key cache.ObjectName, deployment *appsv1.Deploymen
 func (c *Controller) forget(key cache.ObjectName) {
 	c.expected.Forget(key)
 	c.ports.Expected.Forget(key)
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	delete(c.memories, key)
+	c.memories.Delete(key)
 }

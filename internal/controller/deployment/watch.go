@@ -41,10 +41,8 @@ type Controller struct {
 	ports consumer.Writer
 	// expected is the last condition written, by the Deployment's key.
 	expected controller.Expectations
-
-	mu sync.Mutex
-	// memories are those of the Deployments that declare networks or have ports.
-	memories map[cache.ObjectName]*memory
+	// memories has the *memory of each Deployment that declares networks or has ports, by its key.
+	memories sync.Map
 }
 
 // NewController makes a controller that watches the caches' informers, which MUST NOT run yet. cooldown, at least 0, is
@@ -59,16 +57,15 @@ func NewController(
 		recorder: recorder,
 		cooldown: cooldown,
 		ports:    consumer.Writer{Ports: ports, Pods: pods},
-		memories: map[cache.ObjectName]*memory{},
 	}
 	c.Loop = controller.NewLoop(Name, c.sync)
 	return c, errors.Join(
-		c.Watch(caches.Informers.Deployments.Informer(), c.Handler()),
-		c.Watch(caches.Informers.Ports.Informer(), c.HandlerOf(keysOfPort)),
-		c.Watch(caches.Informers.Pods.Informer(), c.HandlerOf(c.keysOfPod)),
+		c.Watch(caches.Deployments.Informer(), c.Handler()),
+		c.Watch(caches.Ports.Informer(), c.HandlerOf(keysOfPort)),
+		c.Watch(caches.Pods.Informer(), c.HandlerOf(c.keysOfPod)),
 		// A Pod may be in its cache before its ReplicaSet is. It counts for its Deployment once both are.
-		c.Watch(caches.Informers.ReplicaSets.Informer(), c.HandlerOf(c.keysOfReplicaSet)),
-		c.Watch(caches.Informers.Networks.Informer(), c.HandlerOf(func(network metav1.Object) []cache.ObjectName {
+		c.Watch(caches.ReplicaSets.Informer(), c.HandlerOf(c.keysOfReplicaSet)),
+		c.Watch(caches.Networks.Informer(), c.HandlerOf(func(network metav1.Object) []cache.ObjectName {
 			return c.keysDeclaring(cache.MetaObjectToName(network))
 		})),
 	)
@@ -129,7 +126,7 @@ func (c *Controller) portsOf(obj metav1.Object) []*cloudteamv1.NetworkPort {
 		return ports
 	}
 	for _, a := range allocations {
-		if port, err := c.caches.Ports.NetworkPorts(pod.Namespace).Get(a.Port); err == nil {
+		if port, err := c.caches.Ports.Lister().NetworkPorts(pod.Namespace).Get(a.Port); err == nil {
 			ports = append(ports, port)
 		}
 	}

@@ -133,8 +133,8 @@ type verdict struct {
 	owners int
 }
 
-// judge decides on those that are due. books are those of all clouds. live are the existing objects, by UID, and MUST be
-// complete.
+// judge decides on those that are due. books are those of all clouds. live are the existing objects, by UID, and MUST
+// be complete.
 //
 // The share covers all clouds together. Otherwise many small clouds could each lose an owner at the same time. Two
 // clouds may lead to one project, so an owner in both counts once. An owner that was blocked before passed the share

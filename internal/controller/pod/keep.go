@@ -27,7 +27,7 @@ func (c *Controller) keep(ctx context.Context, key cache.ObjectName, pod *corev1
 	named := map[string]bool{}
 	for _, a := range allocations {
 		named[a.Port] = true
-		port, err := c.caches.Ports.NetworkPorts(pod.Namespace).Get(a.Port)
+		port, err := c.caches.Ports.Lister().NetworkPorts(pod.Namespace).Get(a.Port)
 		switch {
 		case apierrors.IsNotFound(err):
 			port = nil

@@ -48,7 +48,7 @@ func (c *Controller) provideOwn(
 	for i, request := range requests {
 		name := ownPortName(pod, i, request)
 		wanted[name] = true
-		port, err := c.caches.Ports.NetworkPorts(pod.Namespace).Get(name)
+		port, err := c.caches.Ports.Lister().NetworkPorts(pod.Namespace).Get(name)
 		if apierrors.IsNotFound(err) {
 			// Garbage collection removes it with the Pod, even if the Pod is already gone.
 			port = consumer.NewPort(pod.Namespace, name, ownerOf(pod), request)

@@ -94,7 +94,7 @@ func (c *Controller) lacking(
 func (c *Controller) waitingFor(
 	pod *corev1.Pod, owner types.UID, request consumer.Request, made []*cloudteamv1.NetworkPort,
 ) string {
-	network, err := c.caches.Networks.Networks(request.Network.Namespace).Get(request.Network.Name)
+	network, err := c.caches.Networks.Lister().Networks(request.Network.Namespace).Get(request.Network.Name)
 	if err == nil && !controller.Serves(network) {
 		return fmt.Sprintf("Network %q is not Ready; kubectl describe network -n %s %s shows why",
 			request.Network, request.Network.Namespace, request.Network.Name)
@@ -146,7 +146,7 @@ func (c *Controller) problemOf(a cloudteamv1.Allocation, port *cloudteamv1.Netwo
 		why := meta.FindStatusCondition(port.Status.Conditions, cloudteamv1.ConditionReady)
 		problem = fmt.Sprintf("is no longer in Neutron and cannot be created again (%s: %s)", why.Reason, why.Message)
 	case port.Status.BoundTo != nil && consumer.BoundTo(port) != pod.UID:
-		other, err := c.caches.Pods.Pods(pod.Namespace).Get(port.Status.BoundTo.Name)
+		other, err := c.caches.Pods.Lister().Pods(pod.Namespace).Get(port.Status.BoundTo.Name)
 		if err == nil && consumer.Has(other, port) {
 			problem = fmt.Sprintf("is bound to Pod %q", other.Name)
 		}

@@ -41,7 +41,7 @@ func (c *Controller) sync(ctx context.Context, key cache.ObjectName) (controller
 	if err := c.caches.DeleteOrphans(ctx, &c.ports, consumer.PodKind, key); err != nil {
 		return controller.Result{}, err
 	}
-	pod, err := c.caches.Pods.Pods(key.Namespace).Get(key.Name)
+	pod, err := c.caches.Pods.Lister().Pods(key.Namespace).Get(key.Name)
 	switch {
 	case apierrors.IsNotFound(err):
 		pod = nil
