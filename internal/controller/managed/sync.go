@@ -179,7 +179,7 @@ func (r *Reconciler[T]) adopt(
 		done, err := r.apply(ctx, in, obj, change)
 		if !done.Empty() {
 			p.events = append(p.events, controller.Done(cloudteamv1.EventAdopted,
-				"Adopted %s: it bears its owner's marker now", expected[0].Resource))
+				"Adopted %s: its description ends with the owner's marker now", expected[0].Resource))
 		}
 		if err == nil {
 			break

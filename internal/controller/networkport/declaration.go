@@ -53,8 +53,8 @@ func (d declaration) plan(observed plan.Observed) (plan.Change, error) {
 	used := observed.Ports[at]
 	if used.NetworkID != d.NetworkID {
 		return nil, managed.Waits(controller.Reconciling(cloudteamv1.ReasonInUse, fmt.Sprintf(
-			"port %s is on network %s, and Network %s is now another: %s uses the port, which is replaced when that is "+
-				"gone: delete it", used.ID, used.NetworkID, d.on, d.usedBy)))
+			"Port %s is on network %s, but Network %s has another network now. The port is replaced when it is no longer "+
+				"in use. Delete %s.", used.ID, used.NetworkID, d.on, d.usedBy)))
 	}
 	others := slices.Delete(slices.Clone(observed.Ports), at, at+1)
 	change, err := plan.Delete(d.Owner, plan.Observed{Networks: observed.Networks, Ports: others})
@@ -93,7 +93,7 @@ func declarationOf(
 	on, err := networks.Networks(key.Namespace).Get(key.Name)
 	switch {
 	case apierrors.IsNotFound(err):
-		return nil, waiting("Network %s does not exist: create it, or delete this port; it is waited for", key)
+		return nil, waiting("Network %s does not exist. Create it, or delete this NetworkPort.", key)
 	case err != nil:
 		return nil, err
 	}
@@ -102,11 +102,11 @@ func declarationOf(
 		return nil, withheld
 	}
 	if on.Status.NetworkID == "" || len(on.Status.Subnets) == 0 {
-		return nil, waiting("Network %s is not there in Neutron; it is waited for", key)
+		return nil, waiting("Network %s has no subnet in Neutron yet. The port is created when it has one.", key)
 	}
 	port, err := declare.NetworkPort(on, obj, owner)
 	if none, ok := errors.AsType[*declare.NoAddressError](err); ok {
-		err = waiting("%s; it is waited for", none)
+		err = waiting("%s. The port is created when the Network has one.", none)
 	}
 	d := declaration{Port: port, on: key, mtu: on.Status.MTU, withheld: withheld}
 	if obj.Status.BoundTo != nil {
@@ -123,14 +123,14 @@ func withhold(on *cloudteamv1.Network, obj *cloudteamv1.NetworkPort) *managed.Pr
 	switch {
 	case !allows(on, obj.Namespace):
 		return managed.Waits(controller.Stalled(cloudteamv1.ReasonNamespaceNotAllowed, fmt.Sprintf(
-			"Network %s does not allow the namespace %s: add it to the Network's spec.allowedNamespaces, "+
-				"or use a Network of this namespace", key, obj.Namespace)))
+			"Network %s does not allow namespace %s. Add the namespace to the Network's spec.allowedNamespaces, "+
+				"or use a Network in this namespace.", key, obj.Namespace)))
 	case obj.Status.BoundTo != nil:
 		return nil
 	case on.DeletionTimestamp != nil:
-		return waiting("Network %s is being deleted: create it anew when it is gone, or delete this port", key)
+		return waiting("Network %s is being deleted. Create it again when it is gone, or delete this NetworkPort.", key)
 	case !controller.Serves(on):
-		return waiting("Network %s is not Ready: kubectl describe tells why; it is waited for", key)
+		return waiting("Network %s is not Ready. The port is created when it is. Run kubectl describe to see why.", key)
 	default:
 		return nil
 	}

@@ -141,7 +141,7 @@ func TestDeclare(t *testing.T) {
 		"a Network that has left Neutron is waited for, by ports that exist too": {
 			network: func(n *cloudteamv1.Network) { n.Status.NetworkID, n.Status.Subnets = "", nil },
 			port:    asBefore,
-			reason:  cloudteamv1.ReasonNetworkNotReady, says: "is not there in Neutron",
+			reason:  cloudteamv1.ReasonNetworkNotReady, says: "has no subnet in Neutron yet",
 		},
 		"a Network of another namespace is refused": {
 			network: func(*cloudteamv1.Network) {},

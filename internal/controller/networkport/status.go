@@ -15,7 +15,7 @@ func inUse(obj *cloudteamv1.NetworkPort) string {
 	if obj.Status.BoundTo == nil {
 		return ""
 	}
-	return "In use by " + user(obj) + ". The port is deleted after it. Delete it first."
+	return "In use by " + user(obj) + ". The port is deleted after the " + obj.Status.BoundTo.Kind + ". Delete that first."
 }
 
 // user names the user of a bound port.

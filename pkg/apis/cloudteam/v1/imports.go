@@ -13,17 +13,17 @@ const (
 
 // NetworkImport names a network that is in Neutron already.
 type NetworkImport struct {
-	// id is the network's id in Neutron. It cannot change later.
+	// id is the id of the network in Neutron. It cannot change later.
 	// +neutron:attribute=network.id,mutable=false,privilege=tenant
 	// +required
 	// +kubebuilder:validation:MaxLength=36
 	// +kubebuilder:validation:XValidation:rule=`$isID(self)`,message=`not the id of a network: write what "openstack network show -f value -c id NAME" prints`
 	ID string `json:"id"`
 
-	// overwrite says whether a network that differs from the spec is made as
-	// declared, its name and its subnets' included. Without it, such a network is
-	// not taken over, and the differences are listed. The default is false. It can
-	// change later.
+	// overwrite says whether a network that differs from the spec is changed to
+	// match it, including its name and its subnets. Without it, such a network is
+	// not adopted, and the condition lists the differences. The default is false.
+	// It can change later.
 	// +neutron:attribute=none,mutable=true,removed=default,privilege=tenant
 	// +optional
 	Overwrite bool `json:"overwrite,omitempty"`

@@ -40,10 +40,10 @@ type ProviderSpec struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=64
 	PhysicalNetwork string `json:"physicalNetwork,omitempty"`
-	// segmentationID tells the network from others on the same wire: the VLAN ID,
-	// 1 to 4094; the VNI of vxlan and geneve, 1 to 16777215; or the key of gre, 1
-	// to 4294967295. Of a vlan it may be another later, of others not. The cloud
-	// chooses when it is unset.
+	// segmentationID separates the network from others on the same physical
+	// network: the VLAN ID (1 to 4094), the VNI of vxlan and geneve (1 to
+	// 16777215), or the key of gre (1 to 4294967295). The cloud chooses when it is
+	// unset. That of a vlan can change later; others cannot.
 	// +neutron:attribute=network.provider:segmentation_id,mutable=true,removed=kept,privilege=admin
 	// +optional
 	// +kubebuilder:validation:Minimum=1

@@ -61,16 +61,16 @@ type NetworkPortSpec struct {
 	NetworkName string `json:"networkName,omitempty"`
 
 	// networkNamespace is the Network's namespace. The default is this object's
-	// own; a Network in another namespace must list this object's namespace in
-	// its spec.allowedNamespaces. It cannot change later.
+	// own. A Network in another namespace must list this object's namespace in its
+	// spec.allowedNamespaces. It cannot change later.
 	// +neutron:attribute=port.network_id,mutable=false,removed=refused,privilege=tenant
 	// +optional
 	// +kubebuilder:validation:MaxLength=63
 	// +kubebuilder:validation:XValidation:rule=`$isLabel(self)`,message=`not the name of a namespace: write lower-case letters, digits and "-", with a letter or digit at both ends, such as "team-a", or leave it out for the NetworkPort's own`
 	NetworkNamespace string `json:"networkNamespace,omitempty"`
 
-	// addresses are the port's addresses, inside the Network's subnets, at most
-	// 8. An empty list is refused. Neutron chooses one, of each IP family that the
+	// addresses are the port's addresses, inside the Network's subnets, at most 8.
+	// An empty list is refused. Neutron chooses one, of each IP family that the
 	// Network has, when they are unset. They cannot change later.
 	// +neutron:attribute=port.fixed_ips,mutable=false,removed=refused,privilege=tenant
 	// +optional
@@ -102,28 +102,28 @@ type NetworkPortSpec struct {
 	// +kubebuilder:validation:XValidation:rule=`self.all(g, self.exists_one(h, h == g))`,message=`a security group is listed twice: list it once`
 	SecurityGroups []string `json:"securityGroups,omitzero"`
 
-	// deletionPolicy says what becomes of the port in Neutron when this object is
-	// deleted. Delete removes it; Retain takes the ownership marker off and leaves
-	// it. The default is Delete, or what the controller's flag --deletion-policy
-	// says, which holds for no port that is made for a Deployment or a Pod. It can
-	// change later.
+	// deletionPolicy says what happens to the port in Neutron when this object is
+	// deleted. Delete deletes it. Retain removes the ownership marker and keeps
+	// the port. The default is Delete, or the value of the controller's flag
+	// --deletion-policy. The flag does not apply to ports of Deployments and Pods.
+	// It can change later.
 	// +neutron:attribute=none,mutable=true,removed=default,privilege=tenant
 	// +optional
 	DeletionPolicy DeletionPolicy `json:"deletionPolicy,omitempty"`
 
-	// driftPolicy says what is done when someone else changes the port in Neutron.
-	// Correct puts it back; Report lists the differences in status.drift and
-	// leaves them until the spec next changes. The default is Correct, or what the
-	// controller's flag --drift-policy says, which holds for no port that is made
-	// for a Deployment or a Pod. It can change later.
+	// driftPolicy says what happens when someone else changes the port in Neutron.
+	// Correct reverts the change. Report lists the differences in status.drift and
+	// leaves them until the spec next changes. The default is Correct, or the
+	// value of the controller's flag --drift-policy. The flag does not apply to
+	// ports of Deployments and Pods. It can change later.
 	// +neutron:attribute=none,mutable=true,removed=default,privilege=tenant
 	// +optional
 	DriftPolicy DriftPolicy `json:"driftPolicy,omitempty"`
 
-	// ignoreDrift are the fields, as status.drift names them, in which others may
-	// change the port in Neutron: such a change is neither put back nor reported.
-	// A change of the spec still applies all of it, these fields, too, as does the
-	// making of a port that is gone. The default is none. They can change later.
+	// ignoreDrift are the fields that others may change in Neutron, by their names
+	// in status.drift. Such a change is neither reverted nor reported. A change of
+	// the spec still applies all fields, and so does the creation of a lost port.
+	// The default is none. They can change later.
 	// +neutron:attribute=none,mutable=true,removed=default,privilege=tenant
 	// +optional
 	// +listType=set

@@ -14,45 +14,45 @@ package v1
 // RouterSpec declares the router of a network. It has an interface on each of
 // the network's subnets that has a gateway, with the gateway's address.
 type RouterSpec struct {
-	// existing is the id or name of a router that exists already. The
-	// network's subnets are attached to it; its own settings never change.
-	// The default is none: the network gets a router of its own, which is
-	// deleted with it. It can change later.
+	// existing is the id or name of an existing router. The network's subnets are
+	// attached to it; the router's own settings do not change. The default is
+	// none: the network gets a router of its own, which is deleted with it. It can
+	// change later.
 	// +neutron:attribute=none,mutable=true,removed=default,privilege=tenant
 	// +optional
 	// +kubebuilder:validation:MaxLength=255
 	// +kubebuilder:validation:XValidation:rule=`self != ''`,message=`write the id or the name of a router, or leave existing out to have one made`
 	Existing string `json:"existing,omitempty"`
 
-	// externalNetwork is the id or name of the external network that the
-	// router leads to. The default is none: a router between the network's
-	// own subnets and those that others attach to it. It can change later.
+	// externalNetwork is the id or name of the router's external network. The
+	// default is none: the router connects only the network's own subnets, and
+	// what others attach to it. It can change later.
 	// +neutron:attribute=router.external_gateway_info.network_id,mutable=true,removed=default,privilege=tenant
 	// +optional
 	// +kubebuilder:validation:MaxLength=255
 	// +kubebuilder:validation:XValidation:rule=`self != ''`,message=`write the id or the name of an external network, or leave externalNetwork out for a router without one`
 	ExternalNetwork string `json:"externalNetwork,omitempty"`
 
-	// snat says whether the addresses of hosts are translated to the
-	// router's own on the way outside. The cloud chooses when it is unset.
-	// Most clouds let only their administrators set it. It can change later.
+	// snat says whether the router translates the addresses of hosts to its own
+	// external address. The cloud chooses when it is unset. By Neutron's default
+	// policy, only administrators may set it. It can change later.
 	// +neutron:attribute=router.external_gateway_info.enable_snat,mutable=true,removed=kept,privilege=admin
 	// +optional
 	SNAT *bool `json:"snat,omitempty"`
 
 	// externalIP is the router's address on the external network. The cloud
-	// chooses when it is unset. Most clouds let only their administrators
-	// set it. It can change later.
+	// chooses when it is unset. By Neutron's default policy, only administrators
+	// may set it. It can change later.
 	// +neutron:attribute=router.external_gateway_info.external_fixed_ips,mutable=true,removed=kept,privilege=admin
 	// +optional
 	// +kubebuilder:validation:MaxLength=45
 	// +kubebuilder:validation:XValidation:rule=`$isAddress(self)`,message=`not an address: write one such as "203.0.113.10" or "2001:db8::10"`
 	ExternalIP string `json:"externalIP,omitempty"`
 
-	// routes are the router's, beside those to its own subnets, at most 30
-	// (a cloud may allow fewer; Neutron's own limit is 30 by default). The
-	// router must have an interface, or its way outside, on the subnet of
-	// each next hop. The default is none. They can change later.
+	// routes are the router's static routes, at most 30. A cloud may allow fewer:
+	// Neutron's default limit is 30. The router must have an interface or its
+	// gateway on the subnet of each next hop. The default is none. They can change
+	// later.
 	// +neutron:attribute=router.routes,mutable=true,removed=default,privilege=tenant
 	// +optional
 	// +listType=atomic
@@ -61,19 +61,19 @@ type RouterSpec struct {
 	// +kubebuilder:validation:XValidation:rule=`self.all(r, !isCIDR(r.destination) || !isIP(r.nextHop) || cidr(r.destination).ip().family() == ip(r.nextHop).family())`,message=`a route has an IPv4 destination and an IPv6 next hop, or the other way round: write both of one family`
 	Routes []RouterRoute `json:"routes,omitempty"`
 
-	// ha says whether the router is on several agents, of which one takes
-	// over when another fails. The cloud chooses when it is unset. It can be
-	// removed, and neither change nor be added while the router is there.
-	// Most clouds let only their administrators set it. The cloud needs
-	// Neutron's extension l3-ha.
+	// ha says whether the router runs on several agents, so that another one takes
+	// over if one fails. The cloud chooses when it is unset. It can be removed,
+	// but neither changed nor added while the router exists. By Neutron's default
+	// policy, only administrators may set it. The cloud needs Neutron's extension
+	// l3-ha.
 	// +neutron:attribute=router.ha,mutable=false,removed=kept,privilege=admin
 	// +optional
 	HA *bool `json:"ha,omitempty"`
 
-	// distributed says whether each compute host routes for its own servers.
-	// The cloud chooses when it is unset. It can be removed, and neither
-	// change nor be added while the router is there. Most clouds let only
-	// their administrators set it. The cloud needs Neutron's extension dvr.
+	// distributed says whether each compute host routes for its own servers. The
+	// cloud chooses when it is unset. It can be removed, but neither changed nor
+	// added while the router exists. By Neutron's default policy, only
+	// administrators may set it. The cloud needs Neutron's extension dvr.
 	// +neutron:attribute=router.distributed,mutable=false,removed=kept,privilege=admin
 	// +optional
 	Distributed *bool `json:"distributed,omitempty"`

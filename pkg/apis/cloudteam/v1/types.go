@@ -28,12 +28,11 @@ type Network struct {
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// spec is the network as it should be. spec.cidr or spec.subnetPool must be
-	// set.
+	// spec is the desired state. spec.cidr or spec.subnetPool must be set.
 	// +optional
 	Spec NetworkSpec `json:"spec,omitempty"`
 
-	// status is the network as it was last seen. Only the controller writes it.
+	// status is the observed state. Only the controller writes it.
 	// +optional
 	Status NetworkStatus `json:"status,omitempty"`
 }
@@ -78,20 +77,21 @@ type NetworkSpec struct {
 	// The network's first subnet. Its fields stand directly in the spec.
 	SubnetSpec `json:",inline"`
 
-	// additionalSubnets are further subnets of the network, at most 7, such as one
-	// of IPv6 beside one of IPv4. Their cidrs do not overlap each other or the
-	// cidr above, and tell them apart: one with another cidr, or another
-	// subnetPool, is another subnet. The default is none. They can be added and
-	// removed later; one that is in use goes when it is not any more.
+	// additionalSubnets are further subnets of the network, at most 7, such as an
+	// IPv6 subnet beside an IPv4 one. Their cidrs must not overlap each other or
+	// the cidr above. The cidr or the subnetPool identifies a subnet: another
+	// value means another subnet. The default is none. They can be added and
+	// removed later. A removed subnet that is in use is deleted when it is no
+	// longer in use.
 	// +neutron:attribute=network.subnets,mutable=true,removed=default,privilege=tenant
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=7
 	AdditionalSubnets []SubnetSpec `json:"additionalSubnets,omitempty"`
 
-	// description is a text for people, shown in Neutron in front of the
-	// controller's ownership marker. At most 173 characters, so that both fit in
-	// Neutron's 255. The default is empty. It can change later.
+	// description is a text for people. Neutron shows it in front of the
+	// controller's ownership marker. It has at most 173 characters, so that both
+	// fit in Neutron's 255. The default is empty. It can change later.
 	// +neutron:attribute=network.description,mutable=true,removed=default,privilege=tenant
 	// +optional
 	// +kubebuilder:validation:MaxLength=1024
@@ -101,8 +101,8 @@ type NetworkSpec struct {
 	Description string `json:"description,omitempty"`
 
 	// mtu is the network's maximum transmission unit in bytes, 68 (1280 with an
-	// IPv6 subnet) to 65535, and at most what the cloud's own network carries. The
-	// cloud chooses when it is unset. It can change later.
+	// IPv6 subnet) to 65535. The cloud's own network limits it, too. The cloud
+	// chooses when it is unset. It can change later.
 	// +neutron:attribute=network.mtu,mutable=true,removed=kept,privilege=tenant
 	// +optional
 	// +kubebuilder:validation:Minimum=68
@@ -111,28 +111,28 @@ type NetworkSpec struct {
 
 	// portSecurity is the default for ports of this network: whether anti-spoofing
 	// rules and security groups apply. The cloud chooses when it is unset. It can
-	// change later; ports that exist keep what they have.
+	// change later; existing ports keep their setting.
 	// +neutron:attribute=network.port_security_enabled,mutable=true,removed=kept,privilege=tenant
 	// +optional
 	PortSecurity *bool `json:"portSecurity,omitempty"`
 
-	// networkName is the name in Neutron of the network and its subnet, 1 to 255
-	// characters. An imported network keeps its own, unless import.overwrite is
-	// true. The default is this object's name. It can change later.
+	// networkName is the name in Neutron of the network and its subnets, 1 to 255
+	// characters. An imported network keeps its own name, unless import.overwrite
+	// is true. The default is this object's name. It can change later.
 	// +neutron:attribute=network.name+subnet.name,mutable=true,removed=default,privilege=tenant
 	// +optional
 	// +kubebuilder:validation:MaxLength=255
 	// +kubebuilder:validation:XValidation:rule=`$isPrintable(self)`,message=`a control character, on which a terminal that shows the name may act: write printable text`
 	NetworkName string `json:"networkName,omitempty"`
 
-	// adminState says whether the network is switched on in Neutron: Up, or Down
-	// for one that carries no traffic. The default is Up. It can change later.
+	// adminState says whether the network carries traffic in Neutron: Up or Down.
+	// The default is Up. It can change later.
 	// +neutron:attribute=network.admin_state_up,mutable=true,removed=default,privilege=tenant
 	// +optional
 	AdminState AdminState `json:"adminState,omitempty"`
 
-	// dnsDomain is the domain of the ports' names in a DNS service that the cloud
-	// keeps, with a full stop at its end, such as "example.org."; or "none". The
+	// dnsDomain is the domain of the ports' names in the cloud's DNS service. It
+	// ends with a full stop, such as "example.org."; "none" means no domain. The
 	// cloud needs Neutron's extension dns-integration. The default is what others
 	// set in Neutron. It can change later.
 	// +neutron:attribute=network.dns_domain,mutable=true,removed=back,privilege=tenant
@@ -142,8 +142,8 @@ type NetworkSpec struct {
 	DNSDomain string `json:"dnsDomain,omitempty"`
 
 	// tags are the network's tags in Neutron, at most 64. An empty list means no
-	// tags at all. They cost a call of their own, after the network was created.
-	// The default is what others set in Neutron. They can change later.
+	// tags at all. They cost one more request after the network is created. The
+	// default is what others set in Neutron. They can change later.
 	// +neutron:attribute=network.tags,mutable=true,removed=back,privilege=tenant
 	// +optional
 	// +listType=atomic
@@ -153,22 +153,23 @@ type NetworkSpec struct {
 	// +kubebuilder:validation:XValidation:rule=`self.all(t, self.exists_one(u, u == t))`,message=`a tag is listed twice: list it once`
 	Tags []string `json:"tags,omitzero"`
 
-	// qosPolicy is the id or the name of the QoS policy of the network's ports
-	// that have none of their own; or "none". A project sees its own policies and
-	// those that are shared with it. The cloud needs Neutron's extension qos. The
-	// default is what others set in Neutron. It can change later.
+	// qosPolicy is the id or the name of a QoS policy; "none" means no policy. It
+	// applies to the network's ports that have no policy of their own. A project
+	// sees its own policies and those that are shared with it. The cloud needs
+	// Neutron's extension qos. The default is what others set in Neutron. It can
+	// change later.
 	// +neutron:attribute=network.qos_policy_id,mutable=true,removed=back,privilege=tenant
 	// +optional
 	// +kubebuilder:validation:MaxLength=255
 	// +kubebuilder:validation:XValidation:rule=`self != '' && $isPrintable(self)`,message=`not a QoS policy: write its id or its name, or "none" for a network without one`
 	QoSPolicy string `json:"qosPolicy,omitempty"`
 
-	// sharedWith are the ids of the projects that may use the network beside its
-	// own, at most 64 (a cloud may allow fewer; Neutron's own quota is 10 for all
-	// that a project shares). Projects are Keystone's matter, which is not asked:
-	// an id that no project has is taken. An empty list means no other project.
-	// The default is what others set in Neutron. They can change later; a project
-	// whose ports are on the network keeps it until they are gone.
+	// sharedWith are the ids of the other projects that may use the network, at
+	// most 64. A cloud may allow fewer: Neutron's default quota is 10 for
+	// everything that a project shares. Neither the controller nor Neutron checks
+	// whether a project exists. An empty list means no other project. The default
+	// is what others set in Neutron. They can change later; a removed project
+	// keeps access until its ports are gone.
 	// +neutron:attribute=rbac_policy.target_tenant,mutable=true,removed=back,privilege=tenant
 	// +optional
 	// +listType=atomic
@@ -179,32 +180,32 @@ type NetworkSpec struct {
 	SharedWith []string `json:"sharedWith,omitzero"`
 
 	// shared says whether all projects of the cloud may use the network. By
-	// Neutron's default policy an administrator alone may set it. The default is
+	// Neutron's default policy, only administrators may set it. The default is
 	// what others set in Neutron. It can change later.
 	// +neutron:attribute=network.shared,mutable=true,removed=back,privilege=admin
 	// +optional
 	Shared *bool `json:"shared,omitempty"`
 
-	// external says whether the network leads outside, so that routers can have
-	// their gateway on it (router:external in Neutron). By Neutron's default
-	// policy an administrator alone may set it. The default is what others set in
-	// Neutron. It can change later.
+	// external says whether the network leads outside the cloud, so that routers
+	// can have their gateway on it (router:external in Neutron). By Neutron's
+	// default policy, only administrators may set it. The default is what others
+	// set in Neutron. It can change later.
 	// +neutron:attribute=network.router:external,mutable=true,removed=back,privilege=admin
 	// +optional
 	External *bool `json:"external,omitempty"`
 
-	// provider says how the network is made in the cloud: of which type, on which
-	// physical network, with which id. The cloud chooses when it is unset. It can
-	// be removed and not added later, and of it only a vlan's segmentationID can
-	// change. By Neutron's default policy an administrator alone may set it.
+	// provider says how the cloud implements the network: its type, physical
+	// network and segmentation ID. The cloud chooses when it is unset. It can be
+	// removed, but not added later. Only the segmentationID of a vlan can change.
+	// By Neutron's default policy, only administrators may set it.
 	// +neutron:attribute=network.provider:network_type+network.provider:physical_network+network.provider:segmentation_id,mutable=false,removed=kept,privilege=admin
 	// +optional
 	Provider *ProviderSpec `json:"provider,omitempty"`
 
 	// availabilityZoneHints are the zones in which agents may serve the network,
-	// at most 16, whose names have at most 255 characters together, with 4 more
-	// for each zone: that is what Neutron has room for. The cloud chooses when
-	// they are unset. They can be removed, and neither change nor be added later.
+	// at most 16. All names together, plus 4 characters for each zone, have at
+	// most 255 characters. The cloud chooses when they are unset. They can be
+	// removed, but neither changed nor added later.
 	// +neutron:attribute=network.availability_zone_hints,mutable=false,removed=kept,privilege=tenant
 	// +optional
 	// +listType=set
@@ -215,25 +216,25 @@ type NetworkSpec struct {
 	AvailabilityZoneHints []string `json:"availabilityZoneHints,omitempty"`
 
 	// router is the router that serves the network's subnets: one of its own, or
-	// one that exists. An empty object means one of its own that leads nowhere
-	// else. The default is none. It can come, change and go later.
+	// an existing one. An empty object means one of its own without an external
+	// network. The default is none. It can be added, changed and removed later.
 	// +neutron:attribute=none,mutable=true,removed=default,privilege=tenant
 	// +optional
 	// +structType=atomic
 	Router *RouterSpec `json:"router,omitempty"`
 
-	// deletionPolicy says what becomes of the Neutron network when this object is
-	// deleted. Delete removes it; Retain takes the ownership marker off and leaves
-	// it. The default is Delete, or what the controller's flag --deletion-policy
-	// says. It can change later.
+	// deletionPolicy says what happens to the network in Neutron when this object
+	// is deleted. Delete deletes it. Retain removes the ownership marker and keeps
+	// the network. The default is Delete, or the value of the controller's flag
+	// --deletion-policy. It can change later.
 	// +neutron:attribute=none,mutable=true,removed=default,privilege=tenant
 	// +optional
 	DeletionPolicy DeletionPolicy `json:"deletionPolicy,omitempty"`
 
 	// allowedNamespaces are the other namespaces whose Pods, Deployments and
-	// NetworkPorts may use this network, at most 64; "*" stands for all. Those of
-	// its own namespace always may. The default is none. They can change later;
-	// what uses the network already keeps it.
+	// NetworkPorts may use this network, at most 64; "*" means all. Objects in the
+	// network's own namespace always may. The default is none. They can change
+	// later; existing users keep the network.
 	// +neutron:attribute=none,mutable=true,removed=default,privilege=tenant
 	// +optional
 	// +listType=set
@@ -242,44 +243,44 @@ type NetworkSpec struct {
 	// +kubebuilder:validation:items:XValidation:rule=`self == '*' || $isLabel(self)`,message=`not a namespace: write its name, such as "team-a", or "*" for all namespaces`
 	AllowedNamespaces []string `json:"allowedNamespaces,omitempty"`
 
-	// driftPolicy says what is done when someone else changes the network in
-	// Neutron. Correct puts it back; Report lists the differences in status.drift
-	// and leaves them until the spec next changes. The default is Correct, or what
-	// the controller's flag --drift-policy says. It can change later.
+	// driftPolicy says what happens when someone else changes the network in
+	// Neutron. Correct reverts the change. Report lists the differences in
+	// status.drift and leaves them until the spec next changes. The default is
+	// Correct, or the value of the controller's flag --drift-policy. It can change
+	// later.
 	// +neutron:attribute=none,mutable=true,removed=default,privilege=tenant
 	// +optional
 	DriftPolicy DriftPolicy `json:"driftPolicy,omitempty"`
 
-	// ignoreDrift are the fields, as status.drift names them, in which others may
-	// change the network in Neutron: such a change is neither put back nor
-	// reported. A change of the spec still applies all of it, these fields, too,
-	// as does the making of a network that is gone. The default is none. They can
-	// change later.
+	// ignoreDrift are the fields that others may change in Neutron, by their names
+	// in status.drift. Such a change is neither reverted nor reported. A change of
+	// the spec still applies all fields, and so does the creation of a lost
+	// network. The default is none. They can change later.
 	// +neutron:attribute=none,mutable=true,removed=default,privilege=tenant
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=32
 	IgnoreDrift []NetworkDriftField `json:"ignoreDrift,omitempty"`
 
-	// managementPolicy says what is done about the network in Neutron. Manage
-	// makes it as declared, keeps it so, and deletes it. Observe shows in the
-	// status the network that import names, and writes nothing to Neutron. The
+	// managementPolicy says what the controller does with the network in Neutron.
+	// Manage creates it, keeps it as declared, and deletes it. Observe only shows
+	// the network named by import in the status. It writes nothing to Neutron. The
 	// default is Manage. It can change later, from Observe to Manage.
 	// +neutron:attribute=none,mutable=true,removed=default,privilege=tenant
 	// +optional
 	ManagementPolicy ManagementPolicy `json:"managementPolicy,omitempty"`
 
-	// import names a network that is in Neutron already, which is taken over, or
-	// observed, instead of one that is made. deletionPolicy is Retain where it is
-	// unset. The default is none. It cannot change later.
+	// import names an existing network in Neutron to adopt or to observe, instead
+	// of creating one. Then deletionPolicy is Retain by default. The default is
+	// none. It cannot change later.
 	// +neutron:attribute=none,mutable=false,removed=refused,privilege=tenant
 	// +optional
 	Import *NetworkImport `json:"import,omitempty"`
 
-	// cloud is the cloud that the network is in, by credentials in a Secret of
-	// this namespace. The default is the controller's own cloud. It can change
-	// later, to credentials of the same project: with others, the Network is
-	// Stalled, and nothing is made or removed anywhere.
+	// cloud is the cloud of the network, by credentials in a Secret of this
+	// namespace. The default is the controller's own cloud. It can change later,
+	// to other credentials for the same project. With credentials for another
+	// project, the Network is Stalled, and nothing is created or deleted.
 	// +neutron:attribute=none,mutable=true,removed=default,privilege=tenant
 	// +optional
 	Cloud *CloudReference `json:"cloud,omitempty"`
@@ -322,8 +323,8 @@ type NetworkSpec struct {
 type SubnetSpec struct {
 	// cidr is the subnet's network address and prefix length, such as
 	// 192.168.0.0/16 or fd00:1::/64. The prefix length is 1 to 30 for IPv4 and 1
-	// to 126 for IPv6. The default is one from subnetPool. It cannot change later;
-	// one of additionalSubnets with another cidr is another subnet.
+	// to 126 for IPv6. The default is one from subnetPool. It cannot change later.
+	// In additionalSubnets, another cidr means another subnet.
 	// +neutron:attribute=subnet.cidr+subnet.ip_version,mutable=false,removed=refused,privilege=tenant
 	// +optional
 	// +kubebuilder:validation:MaxLength=49
@@ -333,19 +334,19 @@ type SubnetSpec struct {
 	// +kubebuilder:validation:XValidation:rule=`$subnet(self, c).all(c, !(c.ip() == ip('0.0.0.0')) && !['127.0.0.0/8', '224.0.0.0/4', 'ff00::/8'].exists(r, cidr(r).containsCIDR(c)))`,message=`no range for hosts: write one that does not begin at 0.0.0.0 and is neither loopback nor multicast`
 	CIDR string `json:"cidr,omitempty"`
 
-	// subnetPool is the id or name of the subnet pool in Neutron from which the
-	// cidr is taken when the subnet is made; status.subnets has it then. A network
-	// has one subnet of a pool. The default is none, and cidr must be set. It
-	// cannot change later; one of additionalSubnets from another pool is another
-	// subnet.
+	// subnetPool is the id or name of a subnet pool in Neutron. Neutron allocates
+	// the cidr from it when the subnet is created; status.subnets shows it. A
+	// network has at most one subnet from each pool. The default is none, and cidr
+	// must be set. It cannot change later. In additionalSubnets, another pool
+	// means another subnet.
 	// +neutron:attribute=subnet.subnetpool_id+subnet.ip_version,mutable=false,removed=refused,privilege=tenant
 	// +optional
 	// +kubebuilder:validation:MaxLength=255
 	// +kubebuilder:validation:XValidation:rule=`self != '' && $isPrintable(self)`,message=`write the id or the name of a subnet pool, in printable text, or leave subnetPool out and write a cidr`
 	SubnetPool string `json:"subnetPool,omitempty"`
 
-	// prefixLength is the prefix length of the cidr that is taken from subnetPool,
-	// within the pool's bounds, 1 to 30 for IPv4 and 1 to 126 for IPv6. The
+	// prefixLength is the prefix length of the cidr to allocate from subnetPool.
+	// It is within the pool's bounds, 1 to 30 for IPv4 and 1 to 126 for IPv6. The
 	// default is the pool's. It cannot change later.
 	// +neutron:attribute=subnet.prefixlen,mutable=false,removed=refused,privilege=tenant
 	// +optional
@@ -355,34 +356,34 @@ type SubnetSpec struct {
 
 	// gateway is the address of the subnet's router, inside the cidr, or "none"
 	// for a subnet without one. With subnetPool it is "none" or unset. The default
-	// is the first address after the network's own, such as 192.168.0.1. It can
-	// change later.
+	// is the first usable address of the cidr, such as 192.168.0.1. It can change
+	// later.
 	// +neutron:attribute=subnet.gateway_ip,mutable=true,removed=default,privilege=tenant
 	// +optional
 	// +kubebuilder:validation:MaxLength=45
 	// +kubebuilder:validation:XValidation:rule=`self == 'none' || $isAddress(self)`,message=`not an address: write one such as "192.168.0.1" or "fd00:1::1", or "none" for a subnet without a gateway`
 	Gateway string `json:"gateway,omitempty"`
 
-	// allocationPools are the ranges that Neutron gives addresses from, at most
-	// 32. They lie inside the cidr, leave out the gateway, and do not overlap.
-	// They are unset with subnetPool. The default is every usable address but the
-	// gateway. They can change later.
+	// allocationPools are the ranges from which Neutron allocates addresses, at
+	// most 32. They are inside the cidr, do not contain the gateway, and do not
+	// overlap. They must be unset with subnetPool. The default is every usable
+	// address but the gateway. They can change later.
 	// +neutron:attribute=subnet.allocation_pools,mutable=true,removed=default,privilege=tenant
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=32
 	AllocationPools []AllocationPool `json:"allocationPools,omitempty"`
 
-	// dhcp says whether Neutron serves addresses, dnsServers and hostRoutes by
+	// dhcp says whether Neutron offers addresses, dnsServers and hostRoutes by
 	// DHCP. The default is true. It can change later.
 	// +neutron:attribute=subnet.enable_dhcp,mutable=true,removed=default,privilege=tenant
 	// +optional
 	// +kubebuilder:default=true
 	DHCP *bool `json:"dhcp,omitempty"`
 
-	// dnsServers are the addresses of the name servers that DHCP hands out, in
-	// order of preference, of the cidr's IP family, at most 16 (a cloud may allow
-	// fewer; Neutron's own limit is 5 by default). The default is none. They can
+	// dnsServers are the addresses of the name servers that DHCP offers, in order
+	// of preference. They are of the cidr's IP family, at most 16. A cloud may
+	// allow fewer: Neutron's default limit is 5. The default is none. They can
 	// change later.
 	// +neutron:attribute=subnet.dns_nameservers,mutable=true,removed=default,privilege=tenant
 	// +optional
@@ -393,9 +394,9 @@ type SubnetSpec struct {
 	// +kubebuilder:validation:XValidation:rule=`$addressesDiffer`,message=`an address is listed twice ("FD00::1" and "fd00::1" are the same one): list it once`
 	DNSServers []string `json:"dnsServers,omitempty"`
 
-	// hostRoutes are the routes that DHCP hands out, of the cidr's IP family, at
-	// most 64 (a cloud may allow fewer; Neutron's own limit is 20 by default). The
-	// default is none. They can change later.
+	// hostRoutes are the routes that DHCP offers. They are of the cidr's IP
+	// family, at most 64. A cloud may allow fewer: Neutron's default limit is 20.
+	// The default is none. They can change later.
 	// +neutron:attribute=subnet.host_routes,mutable=true,removed=default,privilege=tenant
 	// +optional
 	// +listType=atomic
@@ -403,30 +404,30 @@ type SubnetSpec struct {
 	// +kubebuilder:validation:XValidation:rule=`$routesDiffer`,message=`a route is listed twice ("FD00::/64" and "fd00::/64" are the same destination): list it once`
 	HostRoutes []HostRoute `json:"hostRoutes,omitempty"`
 
-	// ipv6AddressMode says how hosts come to addresses in an IPv6 subnet: slaac
-	// (each makes its own, of its MAC and the cidr, which must be a /64),
-	// dhcpv6-stateful (Neutron's DHCP gives them) or dhcpv6-stateless (as slaac,
-	// with DHCP for all else). The default is that Neutron has no part in it. It
-	// needs dhcp. It cannot change later.
+	// ipv6AddressMode says how hosts get addresses in an IPv6 subnet. slaac: each
+	// host forms its own from its MAC and the cidr, which must be a /64.
+	// dhcpv6-stateful: Neutron's DHCP assigns them. dhcpv6-stateless: as slaac,
+	// with DHCP for all other settings. The default is that Neutron assigns none.
+	// It needs dhcp. It cannot change later.
 	// +neutron:attribute=subnet.ipv6_address_mode,mutable=false,removed=refused,privilege=tenant
 	// +optional
 	IPv6AddressMode IPv6Mode `json:"ipv6AddressMode,omitempty"`
 
-	// ipv6RAMode says what Neutron's routers advertise in an IPv6 subnet, by the
-	// same names, and is the same as ipv6AddressMode where both are set. The
-	// default is nothing: a router of others does. It needs dhcp. Beside
-	// spec.router, a subnet with ipv6AddressMode and a gateway needs it, too. It
-	// cannot change later.
+	// ipv6RAMode says what Neutron's routers advertise in an IPv6 subnet, with the
+	// same values. If ipv6AddressMode is set too, both must be equal. The default
+	// is nothing: an external router advertises. It needs dhcp. With spec.router,
+	// a subnet with ipv6AddressMode and a gateway needs it, too. It cannot change
+	// later.
 	// +neutron:attribute=subnet.ipv6_ra_mode,mutable=false,removed=refused,privilege=tenant
 	// +optional
 	IPv6RAMode IPv6Mode `json:"ipv6RAMode,omitempty"`
 
-	// serviceTypes are the kinds of ports that the subnet has addresses for, by
-	// device owner, such as compute:nova or network:floatingip_agent_gateway, at
-	// most 16. Other ports have none of it, those of NetworkPorts and Pods among
-	// them, and a router needs network:router_interface. The default is none, a
-	// subnet for all ports. They can change later; ports that exist keep what they
-	// have.
+	// serviceTypes are the kinds of ports that get addresses from the subnet, at
+	// most 16. They are device owners, such as compute:nova or
+	// network:floatingip_agent_gateway. Other ports get none, including those of
+	// NetworkPorts and Pods. A router needs network:router_interface. The default
+	// is none, a subnet for all ports. They can change later; existing ports keep
+	// their addresses.
 	// +neutron:attribute=subnet.service_types,mutable=true,removed=default,privilege=tenant
 	// +optional
 	// +listType=set
@@ -435,8 +436,8 @@ type SubnetSpec struct {
 	// +kubebuilder:validation:items:XValidation:rule=`self.matches('^(compute|network|neutron|baremetal):[^\\x00-\\x1f\\x7f]*$')`,message=`not a device owner: write one that begins with "compute:", "network:", "neutron:" or "baremetal:", such as "compute:nova"`
 	ServiceTypes []string `json:"serviceTypes,omitempty"`
 
-	// dnsPublishFixedIP says whether a DNS service that the cloud keeps has the
-	// ports' addresses in the subnet. The cloud needs Neutron's extension
+	// dnsPublishFixedIP says whether the cloud's DNS service publishes the
+	// addresses of the subnet's ports. The cloud needs Neutron's extension
 	// subnet-dns-publish-fixed-ip. The default is false. It can change later.
 	// +neutron:attribute=subnet.dns_publish_fixed_ip,mutable=true,removed=default,privilege=tenant
 	// +optional
@@ -524,8 +525,8 @@ type NetworkStatus struct {
 	// +optional
 	MTU int32 `json:"mtu,omitempty"`
 
-	// subnets are the network's subnets in Neutron, in the spec's order, and after
-	// them those that the spec does not have any more.
+	// subnets are the network's subnets in Neutron, in the order of the spec.
+	// Subnets that are no longer declared come last.
 	// +optional
 	// +listType=atomic
 	Subnets []SubnetStatus `json:"subnets,omitempty"`
@@ -541,34 +542,33 @@ type SubnetStatus struct {
 	ID string `json:"id"`
 	// cidr is the subnet's network address and prefix length.
 	CIDR string `json:"cidr"`
-	// subnetPool is what the spec calls the subnet pool that the cidr was taken
-	// from. Unset where the spec says the cidr itself.
+	// subnetPool is the spec's name for the subnet pool of the cidr. It is unset
+	// if the spec declares the cidr.
 	// +optional
 	SubnetPool string `json:"subnetPool,omitempty"`
 	// gateway is the address of the subnet's router, or "none".
 	// +optional
 	Gateway string `json:"gateway,omitempty"`
-	// ipv6AddressMode is how hosts come to addresses in an IPv6 subnet, where
-	// Neutron has a part in it.
+	// ipv6AddressMode is how hosts get addresses in an IPv6 subnet, if Neutron
+	// assigns them.
 	// +optional
 	IPv6AddressMode IPv6Mode `json:"ipv6AddressMode,omitempty"`
 	// ipv6RAMode is what Neutron's routers advertise.
 	// +optional
 	IPv6RAMode IPv6Mode `json:"ipv6RAMode,omitempty"`
-	// serviceTypes are the kinds of ports that the subnet has addresses for, where
+	// serviceTypes are the kinds of ports that get addresses from the subnet, if
 	// it is not for all.
 	// +optional
 	// +listType=atomic
 	ServiceTypes []string `json:"serviceTypes,omitempty"`
 	// totalAddresses counts the addresses in the allocation pools, up to
-	// 9223372036854775807. Unset where usedAddresses is.
+	// 9223372036854775807. It is unset if usedAddresses is.
 	// +optional
 	TotalAddresses *int64 `json:"totalAddresses,omitempty"`
-	// usedAddresses counts the addresses that ports have, in the pools or not, up
-	// to totalAddresses. It is written when it has moved by a twentieth of these,
-	// and along with other changes. Without an administrator's credentials it
-	// counts the ports of the project, and others may have more; unset where
-	// nobody counts them.
+	// usedAddresses counts the addresses of ports, inside the pools or not, up to
+	// totalAddresses. It is written when it changes by a twentieth of these, and
+	// together with other changes. Without an administrator's credentials it
+	// counts only the project's own ports. It is unset if the count is unknown.
 	// +optional
 	UsedAddresses *int64 `json:"usedAddresses,omitempty"`
 }

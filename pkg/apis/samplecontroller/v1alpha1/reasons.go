@@ -1,33 +1,32 @@
 package v1alpha1
 
-// Reasons of a Foo's conditions. The message beside one says what happened and what to do.
+// Reasons of a Foo's conditions. The condition's message gives the cause and the remedy.
 const (
-	// ReasonAvailable: the Deployment is as declared, and its replicas are available.
+	// ReasonAvailable: the Deployment matches the spec, and its replicas are available.
 	ReasonAvailable = "Available"
-	// ReasonProgressing: the Deployment is as declared, and not all of its replicas are available yet.
+	// ReasonProgressing: the Deployment matches the spec, but not all of its replicas are available yet.
 	ReasonProgressing = "Progressing"
-	// ReasonResourceExists: a Deployment of the declared name exists and is not this Foo's. It is left alone, and looked
-	// at again. The word is that of Kubernetes' sample-controller.
+	// ReasonResourceExists: a Deployment of the declared name exists and belongs to somebody else. It is not changed.
+	// Retried. The word is that of Kubernetes' sample-controller.
 	ReasonResourceExists = "ErrResourceExists"
-	// ReasonTerminating: an earlier Deployment of the declared name has to go first, and is going.
+	// ReasonTerminating: an earlier Deployment of the declared name is being deleted.
 	ReasonTerminating = "Terminating"
-	// ReasonInvalidSpec: the spec names no Deployment that could exist.
+	// ReasonInvalidSpec: no Deployment can match the spec.
 	ReasonInvalidSpec = "InvalidSpec"
-	// ReasonRejected: the API server refuses the Deployment as it would have to be.
+	// ReasonRejected: the API server rejects the Deployment.
 	ReasonRejected = "Rejected"
-	// ReasonReconcileFailed: something else went wrong; the message says what. It is tried again.
+	// ReasonReconcileFailed: another error; the message gives the cause. Retried with backoff.
 	ReasonReconcileFailed = "ReconcileFailed"
 )
 
-// Reasons of a Foo's Events. A failure's Event has the condition's reason.
+// Reasons of a Foo's Events. The Event of a failure has the condition's reason.
 const (
-	// EventSynced: the Deployment is as declared, and was not, or was not known to be, before. The word is that of
-	// Kubernetes' sample-controller.
+	// EventSynced: the Deployment matches the spec now. The word is that of Kubernetes' sample-controller.
 	EventSynced = "Synced"
 	// EventCreated: the Deployment was created.
 	EventCreated = "Created"
-	// EventScaled: the Deployment's number of replicas was set to the declared one.
+	// EventScaled: the Deployment's replicas were set to the declared number.
 	EventScaled = "Scaled"
-	// EventDeleted: a Deployment of this Foo's was deleted, because the spec names another one.
+	// EventDeleted: a Deployment of this Foo was deleted, because the spec names another one.
 	EventDeleted = "Deleted"
 )

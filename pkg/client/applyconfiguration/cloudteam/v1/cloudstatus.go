@@ -11,7 +11,7 @@ package v1
 type CloudStatusApplyConfiguration struct {
 	// endpoint is the address of the Neutron API.
 	Endpoint *string `json:"endpoint,omitempty"`
-	// region is the region of the endpoint, where the cloud has regions.
+	// region is the region of the endpoint, if the cloud has regions.
 	Region *string `json:"region,omitempty"`
 	// projectID is the id of the project that the resources belong to.
 	ProjectID *string `json:"projectID,omitempty"`

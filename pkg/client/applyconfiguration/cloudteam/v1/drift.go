@@ -9,15 +9,15 @@ package v1
 //
 // Drift is one difference between the spec and Neutron.
 type DriftApplyConfiguration struct {
-	// resource is "network", "port", "router", "subnet" and its cidr or the pool
-	// that this is to come from, or "router interface" and its addresses.
+	// resource is "network", "port", "router", "subnet" and its cidr or its subnet
+	// pool, or "router interface" and its addresses.
 	Resource *string `json:"resource,omitempty"`
 	// field is the name of the field in the spec, or "exists" for a resource that
-	// is missing or should not be there.
+	// is missing or not declared.
 	Field *string `json:"field,omitempty"`
-	// declared is the value that the spec asks for.
+	// declared is the value in the spec.
 	Declared *string `json:"declared,omitempty"`
-	// actual is the value that Neutron has.
+	// actual is the value in Neutron.
 	Actual *string `json:"actual,omitempty"`
 }
 

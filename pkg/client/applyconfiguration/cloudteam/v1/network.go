@@ -18,10 +18,9 @@ import (
 type NetworkApplyConfiguration struct {
 	metav1.TypeMetaApplyConfiguration    `json:""`
 	*metav1.ObjectMetaApplyConfiguration `json:"metadata,omitempty"`
-	// spec is the network as it should be. spec.cidr or spec.subnetPool must be
-	// set.
+	// spec is the desired state. spec.cidr or spec.subnetPool must be set.
 	Spec *NetworkSpecApplyConfiguration `json:"spec,omitempty"`
-	// status is the network as it was last seen. Only the controller writes it.
+	// status is the observed state. Only the controller writes it.
 	Status *NetworkStatusApplyConfiguration `json:"status,omitempty"`
 }
 

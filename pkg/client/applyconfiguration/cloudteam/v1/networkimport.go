@@ -9,12 +9,12 @@ package v1
 //
 // NetworkImport names a network that is in Neutron already.
 type NetworkImportApplyConfiguration struct {
-	// id is the network's id in Neutron. It cannot change later.
+	// id is the id of the network in Neutron. It cannot change later.
 	ID *string `json:"id,omitempty"`
-	// overwrite says whether a network that differs from the spec is made as
-	// declared, its name and its subnets' included. Without it, such a network is
-	// not taken over, and the differences are listed. The default is false. It can
-	// change later.
+	// overwrite says whether a network that differs from the spec is changed to
+	// match it, including its name and its subnets. Without it, such a network is
+	// not adopted, and the condition lists the differences. The default is false.
+	// It can change later.
 	Overwrite *bool `json:"overwrite,omitempty"`
 }
 

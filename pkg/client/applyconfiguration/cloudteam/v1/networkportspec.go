@@ -20,11 +20,11 @@ type NetworkPortSpecApplyConfiguration struct {
 	// change later. The port waits for a Network that is missing or not Ready.
 	NetworkName *string `json:"networkName,omitempty"`
 	// networkNamespace is the Network's namespace. The default is this object's
-	// own; a Network in another namespace must list this object's namespace in
-	// its spec.allowedNamespaces. It cannot change later.
+	// own. A Network in another namespace must list this object's namespace in its
+	// spec.allowedNamespaces. It cannot change later.
 	NetworkNamespace *string `json:"networkNamespace,omitempty"`
-	// addresses are the port's addresses, inside the Network's subnets, at most
-	// 8. An empty list is refused. Neutron chooses one, of each IP family that the
+	// addresses are the port's addresses, inside the Network's subnets, at most 8.
+	// An empty list is refused. Neutron chooses one, of each IP family that the
 	// Network has, when they are unset. They cannot change later.
 	Addresses []string `json:"addresses,omitempty"`
 	// mac is the port's hardware address, such as fa:16:3e:00:00:01. Neutron
@@ -34,22 +34,22 @@ type NetworkPortSpecApplyConfiguration struct {
 	// most 16. An empty list means no group at all. The cloud chooses, as a rule
 	// the project's group "default", when they are unset. They can change later.
 	SecurityGroups []string `json:"securityGroups,omitempty"`
-	// deletionPolicy says what becomes of the port in Neutron when this object is
-	// deleted. Delete removes it; Retain takes the ownership marker off and leaves
-	// it. The default is Delete, or what the controller's flag --deletion-policy
-	// says, which holds for no port that is made for a Deployment or a Pod. It can
-	// change later.
+	// deletionPolicy says what happens to the port in Neutron when this object is
+	// deleted. Delete deletes it. Retain removes the ownership marker and keeps
+	// the port. The default is Delete, or the value of the controller's flag
+	// --deletion-policy. The flag does not apply to ports of Deployments and Pods.
+	// It can change later.
 	DeletionPolicy *cloudteamv1.DeletionPolicy `json:"deletionPolicy,omitempty"`
-	// driftPolicy says what is done when someone else changes the port in Neutron.
-	// Correct puts it back; Report lists the differences in status.drift and
-	// leaves them until the spec next changes. The default is Correct, or what the
-	// controller's flag --drift-policy says, which holds for no port that is made
-	// for a Deployment or a Pod. It can change later.
+	// driftPolicy says what happens when someone else changes the port in Neutron.
+	// Correct reverts the change. Report lists the differences in status.drift and
+	// leaves them until the spec next changes. The default is Correct, or the
+	// value of the controller's flag --drift-policy. The flag does not apply to
+	// ports of Deployments and Pods. It can change later.
 	DriftPolicy *cloudteamv1.DriftPolicy `json:"driftPolicy,omitempty"`
-	// ignoreDrift are the fields, as status.drift names them, in which others may
-	// change the port in Neutron: such a change is neither put back nor reported.
-	// A change of the spec still applies all of it, these fields, too, as does the
-	// making of a port that is gone. The default is none. They can change later.
+	// ignoreDrift are the fields that others may change in Neutron, by their names
+	// in status.drift. Such a change is neither reverted nor reported. A change of
+	// the spec still applies all fields, and so does the creation of a lost port.
+	// The default is none. They can change later.
 	IgnoreDrift []cloudteamv1.PortDriftField `json:"ignoreDrift,omitempty"`
 }
 

@@ -23,109 +23,111 @@ import (
 type NetworkSpecApplyConfiguration struct {
 	// The network's first subnet. Its fields stand directly in the spec.
 	SubnetSpecApplyConfiguration `json:""`
-	// additionalSubnets are further subnets of the network, at most 7, such as one
-	// of IPv6 beside one of IPv4. Their cidrs do not overlap each other or the
-	// cidr above, and tell them apart: one with another cidr, or another
-	// subnetPool, is another subnet. The default is none. They can be added and
-	// removed later; one that is in use goes when it is not any more.
+	// additionalSubnets are further subnets of the network, at most 7, such as an
+	// IPv6 subnet beside an IPv4 one. Their cidrs must not overlap each other or
+	// the cidr above. The cidr or the subnetPool identifies a subnet: another
+	// value means another subnet. The default is none. They can be added and
+	// removed later. A removed subnet that is in use is deleted when it is no
+	// longer in use.
 	AdditionalSubnets []SubnetSpecApplyConfiguration `json:"additionalSubnets,omitempty"`
-	// description is a text for people, shown in Neutron in front of the
-	// controller's ownership marker. At most 173 characters, so that both fit in
-	// Neutron's 255. The default is empty. It can change later.
+	// description is a text for people. Neutron shows it in front of the
+	// controller's ownership marker. It has at most 173 characters, so that both
+	// fit in Neutron's 255. The default is empty. It can change later.
 	Description *string `json:"description,omitempty"`
 	// mtu is the network's maximum transmission unit in bytes, 68 (1280 with an
-	// IPv6 subnet) to 65535, and at most what the cloud's own network carries. The
-	// cloud chooses when it is unset. It can change later.
+	// IPv6 subnet) to 65535. The cloud's own network limits it, too. The cloud
+	// chooses when it is unset. It can change later.
 	MTU *int32 `json:"mtu,omitempty"`
 	// portSecurity is the default for ports of this network: whether anti-spoofing
 	// rules and security groups apply. The cloud chooses when it is unset. It can
-	// change later; ports that exist keep what they have.
+	// change later; existing ports keep their setting.
 	PortSecurity *bool `json:"portSecurity,omitempty"`
-	// networkName is the name in Neutron of the network and its subnet, 1 to 255
-	// characters. An imported network keeps its own, unless import.overwrite is
-	// true. The default is this object's name. It can change later.
+	// networkName is the name in Neutron of the network and its subnets, 1 to 255
+	// characters. An imported network keeps its own name, unless import.overwrite
+	// is true. The default is this object's name. It can change later.
 	NetworkName *string `json:"networkName,omitempty"`
-	// adminState says whether the network is switched on in Neutron: Up, or Down
-	// for one that carries no traffic. The default is Up. It can change later.
+	// adminState says whether the network carries traffic in Neutron: Up or Down.
+	// The default is Up. It can change later.
 	AdminState *cloudteamv1.AdminState `json:"adminState,omitempty"`
-	// dnsDomain is the domain of the ports' names in a DNS service that the cloud
-	// keeps, with a full stop at its end, such as "example.org."; or "none". The
+	// dnsDomain is the domain of the ports' names in the cloud's DNS service. It
+	// ends with a full stop, such as "example.org."; "none" means no domain. The
 	// cloud needs Neutron's extension dns-integration. The default is what others
 	// set in Neutron. It can change later.
 	DNSDomain *string `json:"dnsDomain,omitempty"`
 	// tags are the network's tags in Neutron, at most 64. An empty list means no
-	// tags at all. They cost a call of their own, after the network was created.
-	// The default is what others set in Neutron. They can change later.
+	// tags at all. They cost one more request after the network is created. The
+	// default is what others set in Neutron. They can change later.
 	Tags []string `json:"tags,omitempty"`
-	// qosPolicy is the id or the name of the QoS policy of the network's ports
-	// that have none of their own; or "none". A project sees its own policies and
-	// those that are shared with it. The cloud needs Neutron's extension qos. The
-	// default is what others set in Neutron. It can change later.
+	// qosPolicy is the id or the name of a QoS policy; "none" means no policy. It
+	// applies to the network's ports that have no policy of their own. A project
+	// sees its own policies and those that are shared with it. The cloud needs
+	// Neutron's extension qos. The default is what others set in Neutron. It can
+	// change later.
 	QoSPolicy *string `json:"qosPolicy,omitempty"`
-	// sharedWith are the ids of the projects that may use the network beside its
-	// own, at most 64 (a cloud may allow fewer; Neutron's own quota is 10 for all
-	// that a project shares). Projects are Keystone's matter, which is not asked:
-	// an id that no project has is taken. An empty list means no other project.
-	// The default is what others set in Neutron. They can change later; a project
-	// whose ports are on the network keeps it until they are gone.
+	// sharedWith are the ids of the other projects that may use the network, at
+	// most 64. A cloud may allow fewer: Neutron's default quota is 10 for
+	// everything that a project shares. Neither the controller nor Neutron checks
+	// whether a project exists. An empty list means no other project. The default
+	// is what others set in Neutron. They can change later; a removed project
+	// keeps access until its ports are gone.
 	SharedWith []string `json:"sharedWith,omitempty"`
 	// shared says whether all projects of the cloud may use the network. By
-	// Neutron's default policy an administrator alone may set it. The default is
+	// Neutron's default policy, only administrators may set it. The default is
 	// what others set in Neutron. It can change later.
 	Shared *bool `json:"shared,omitempty"`
-	// external says whether the network leads outside, so that routers can have
-	// their gateway on it (router:external in Neutron). By Neutron's default
-	// policy an administrator alone may set it. The default is what others set in
-	// Neutron. It can change later.
+	// external says whether the network leads outside the cloud, so that routers
+	// can have their gateway on it (router:external in Neutron). By Neutron's
+	// default policy, only administrators may set it. The default is what others
+	// set in Neutron. It can change later.
 	External *bool `json:"external,omitempty"`
-	// provider says how the network is made in the cloud: of which type, on which
-	// physical network, with which id. The cloud chooses when it is unset. It can
-	// be removed and not added later, and of it only a vlan's segmentationID can
-	// change. By Neutron's default policy an administrator alone may set it.
+	// provider says how the cloud implements the network: its type, physical
+	// network and segmentation ID. The cloud chooses when it is unset. It can be
+	// removed, but not added later. Only the segmentationID of a vlan can change.
+	// By Neutron's default policy, only administrators may set it.
 	Provider *ProviderSpecApplyConfiguration `json:"provider,omitempty"`
 	// availabilityZoneHints are the zones in which agents may serve the network,
-	// at most 16, whose names have at most 255 characters together, with 4 more
-	// for each zone: that is what Neutron has room for. The cloud chooses when
-	// they are unset. They can be removed, and neither change nor be added later.
+	// at most 16. All names together, plus 4 characters for each zone, have at
+	// most 255 characters. The cloud chooses when they are unset. They can be
+	// removed, but neither changed nor added later.
 	AvailabilityZoneHints []string `json:"availabilityZoneHints,omitempty"`
 	// router is the router that serves the network's subnets: one of its own, or
-	// one that exists. An empty object means one of its own that leads nowhere
-	// else. The default is none. It can come, change and go later.
+	// an existing one. An empty object means one of its own without an external
+	// network. The default is none. It can be added, changed and removed later.
 	Router *RouterSpecApplyConfiguration `json:"router,omitempty"`
-	// deletionPolicy says what becomes of the Neutron network when this object is
-	// deleted. Delete removes it; Retain takes the ownership marker off and leaves
-	// it. The default is Delete, or what the controller's flag --deletion-policy
-	// says. It can change later.
+	// deletionPolicy says what happens to the network in Neutron when this object
+	// is deleted. Delete deletes it. Retain removes the ownership marker and keeps
+	// the network. The default is Delete, or the value of the controller's flag
+	// --deletion-policy. It can change later.
 	DeletionPolicy *cloudteamv1.DeletionPolicy `json:"deletionPolicy,omitempty"`
 	// allowedNamespaces are the other namespaces whose Pods, Deployments and
-	// NetworkPorts may use this network, at most 64; "*" stands for all. Those of
-	// its own namespace always may. The default is none. They can change later;
-	// what uses the network already keeps it.
+	// NetworkPorts may use this network, at most 64; "*" means all. Objects in the
+	// network's own namespace always may. The default is none. They can change
+	// later; existing users keep the network.
 	AllowedNamespaces []string `json:"allowedNamespaces,omitempty"`
-	// driftPolicy says what is done when someone else changes the network in
-	// Neutron. Correct puts it back; Report lists the differences in status.drift
-	// and leaves them until the spec next changes. The default is Correct, or what
-	// the controller's flag --drift-policy says. It can change later.
+	// driftPolicy says what happens when someone else changes the network in
+	// Neutron. Correct reverts the change. Report lists the differences in
+	// status.drift and leaves them until the spec next changes. The default is
+	// Correct, or the value of the controller's flag --drift-policy. It can change
+	// later.
 	DriftPolicy *cloudteamv1.DriftPolicy `json:"driftPolicy,omitempty"`
-	// ignoreDrift are the fields, as status.drift names them, in which others may
-	// change the network in Neutron: such a change is neither put back nor
-	// reported. A change of the spec still applies all of it, these fields, too,
-	// as does the making of a network that is gone. The default is none. They can
-	// change later.
+	// ignoreDrift are the fields that others may change in Neutron, by their names
+	// in status.drift. Such a change is neither reverted nor reported. A change of
+	// the spec still applies all fields, and so does the creation of a lost
+	// network. The default is none. They can change later.
 	IgnoreDrift []cloudteamv1.NetworkDriftField `json:"ignoreDrift,omitempty"`
-	// managementPolicy says what is done about the network in Neutron. Manage
-	// makes it as declared, keeps it so, and deletes it. Observe shows in the
-	// status the network that import names, and writes nothing to Neutron. The
+	// managementPolicy says what the controller does with the network in Neutron.
+	// Manage creates it, keeps it as declared, and deletes it. Observe only shows
+	// the network named by import in the status. It writes nothing to Neutron. The
 	// default is Manage. It can change later, from Observe to Manage.
 	ManagementPolicy *cloudteamv1.ManagementPolicy `json:"managementPolicy,omitempty"`
-	// import names a network that is in Neutron already, which is taken over, or
-	// observed, instead of one that is made. deletionPolicy is Retain where it is
-	// unset. The default is none. It cannot change later.
+	// import names an existing network in Neutron to adopt or to observe, instead
+	// of creating one. Then deletionPolicy is Retain by default. The default is
+	// none. It cannot change later.
 	Import *NetworkImportApplyConfiguration `json:"import,omitempty"`
-	// cloud is the cloud that the network is in, by credentials in a Secret of
-	// this namespace. The default is the controller's own cloud. It can change
-	// later, to credentials of the same project: with others, the Network is
-	// Stalled, and nothing is made or removed anywhere.
+	// cloud is the cloud of the network, by credentials in a Secret of this
+	// namespace. The default is the controller's own cloud. It can change later,
+	// to other credentials for the same project. With credentials for another
+	// project, the Network is Stalled, and nothing is created or deleted.
 	Cloud *CloudReferenceApplyConfiguration `json:"cloud,omitempty"`
 }
 

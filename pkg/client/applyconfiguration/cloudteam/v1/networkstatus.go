@@ -18,8 +18,8 @@ type NetworkStatusApplyConfiguration struct {
 	NetworkID *string `json:"networkID,omitempty"`
 	// mtu is the network's maximum transmission unit in bytes.
 	MTU *int32 `json:"mtu,omitempty"`
-	// subnets are the network's subnets in Neutron, in the spec's order, and after
-	// them those that the spec does not have any more.
+	// subnets are the network's subnets in Neutron, in the order of the spec.
+	// Subnets that are no longer declared come last.
 	Subnets []SubnetStatusApplyConfiguration `json:"subnets,omitempty"`
 	// router is the router that serves the network's subnets.
 	Router *RouterStatusApplyConfiguration `json:"router,omitempty"`

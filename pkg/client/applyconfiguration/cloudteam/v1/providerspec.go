@@ -22,10 +22,10 @@ type ProviderSpecApplyConfiguration struct {
 	// vlan network is on, at most 64 characters. A flat network needs it. The
 	// cloud chooses when it is unset. It cannot change later.
 	PhysicalNetwork *string `json:"physicalNetwork,omitempty"`
-	// segmentationID tells the network from others on the same wire: the VLAN ID,
-	// 1 to 4094; the VNI of vxlan and geneve, 1 to 16777215; or the key of gre, 1
-	// to 4294967295. Of a vlan it may be another later, of others not. The cloud
-	// chooses when it is unset.
+	// segmentationID separates the network from others on the same physical
+	// network: the VLAN ID (1 to 4094), the VNI of vxlan and geneve (1 to
+	// 16777215), or the key of gre (1 to 4294967295). The cloud chooses when it is
+	// unset. That of a vlan can change later; others cannot.
 	SegmentationID *int64 `json:"segmentationID,omitempty"`
 }
 

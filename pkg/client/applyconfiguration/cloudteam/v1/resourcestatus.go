@@ -11,21 +11,24 @@ import (
 // ResourceStatusApplyConfiguration represents a declarative configuration of the ResourceStatus type for use
 // with apply.
 //
-// ResourceStatus is what the statuses of all kinds have in common whose
-// objects stand for resources in Neutron.
+// ResourceStatus is the common part of the statuses of objects with
+// resources in Neutron.
 type ResourceStatusApplyConfiguration struct {
-	// observedGeneration is the generation of the spec that this status speaks of.
+	// observedGeneration is the generation of the object that this status
+	// describes.
 	ObservedGeneration *int64 `json:"observedGeneration,omitempty"`
 	// appliedGeneration is the generation of the spec that was last applied to
-	// Neutron whole. A difference that appears afterwards is drift.
+	// Neutron as a whole. A later difference is drift. The deletion of the object
+	// does not count as a generation.
 	AppliedGeneration *int64 `json:"appliedGeneration,omitempty"`
-	// conditions are Ready, and while they hold Reconciling or Stalled and, of a
-	// Network, AddressesLow.
+	// conditions are Ready, and while they are true Reconciling or Stalled. A
+	// Network also has AddressesLow.
 	Conditions []metav1.ConditionApplyConfiguration `json:"conditions,omitempty"`
-	// cloud is the cloud that holds the resources. Credentials that lead
-	// elsewhere stall the object.
+	// cloud is the cloud that has the resources. With credentials for another one,
+	// the object is Stalled.
 	Cloud *CloudStatusApplyConfiguration `json:"cloud,omitempty"`
-	// drift lists where Neutron differs from the spec, under driftPolicy Report.
+	// drift lists the differences between Neutron and the spec, with driftPolicy
+	// Report.
 	Drift []DriftApplyConfiguration `json:"drift,omitempty"`
 }
 

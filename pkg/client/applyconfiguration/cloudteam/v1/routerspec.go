@@ -15,38 +15,38 @@ package v1
 // RouterSpec declares the router of a network. It has an interface on each of
 // the network's subnets that has a gateway, with the gateway's address.
 type RouterSpecApplyConfiguration struct {
-	// existing is the id or name of a router that exists already. The
-	// network's subnets are attached to it; its own settings never change.
-	// The default is none: the network gets a router of its own, which is
-	// deleted with it. It can change later.
+	// existing is the id or name of an existing router. The network's subnets are
+	// attached to it; the router's own settings do not change. The default is
+	// none: the network gets a router of its own, which is deleted with it. It can
+	// change later.
 	Existing *string `json:"existing,omitempty"`
-	// externalNetwork is the id or name of the external network that the
-	// router leads to. The default is none: a router between the network's
-	// own subnets and those that others attach to it. It can change later.
+	// externalNetwork is the id or name of the router's external network. The
+	// default is none: the router connects only the network's own subnets, and
+	// what others attach to it. It can change later.
 	ExternalNetwork *string `json:"externalNetwork,omitempty"`
-	// snat says whether the addresses of hosts are translated to the
-	// router's own on the way outside. The cloud chooses when it is unset.
-	// Most clouds let only their administrators set it. It can change later.
+	// snat says whether the router translates the addresses of hosts to its own
+	// external address. The cloud chooses when it is unset. By Neutron's default
+	// policy, only administrators may set it. It can change later.
 	SNAT *bool `json:"snat,omitempty"`
 	// externalIP is the router's address on the external network. The cloud
-	// chooses when it is unset. Most clouds let only their administrators
-	// set it. It can change later.
+	// chooses when it is unset. By Neutron's default policy, only administrators
+	// may set it. It can change later.
 	ExternalIP *string `json:"externalIP,omitempty"`
-	// routes are the router's, beside those to its own subnets, at most 30
-	// (a cloud may allow fewer; Neutron's own limit is 30 by default). The
-	// router must have an interface, or its way outside, on the subnet of
-	// each next hop. The default is none. They can change later.
+	// routes are the router's static routes, at most 30. A cloud may allow fewer:
+	// Neutron's default limit is 30. The router must have an interface or its
+	// gateway on the subnet of each next hop. The default is none. They can change
+	// later.
 	Routes []RouterRouteApplyConfiguration `json:"routes,omitempty"`
-	// ha says whether the router is on several agents, of which one takes
-	// over when another fails. The cloud chooses when it is unset. It can be
-	// removed, and neither change nor be added while the router is there.
-	// Most clouds let only their administrators set it. The cloud needs
-	// Neutron's extension l3-ha.
+	// ha says whether the router runs on several agents, so that another one takes
+	// over if one fails. The cloud chooses when it is unset. It can be removed,
+	// but neither changed nor added while the router exists. By Neutron's default
+	// policy, only administrators may set it. The cloud needs Neutron's extension
+	// l3-ha.
 	HA *bool `json:"ha,omitempty"`
-	// distributed says whether each compute host routes for its own servers.
-	// The cloud chooses when it is unset. It can be removed, and neither
-	// change nor be added while the router is there. Most clouds let only
-	// their administrators set it. The cloud needs Neutron's extension dvr.
+	// distributed says whether each compute host routes for its own servers. The
+	// cloud chooses when it is unset. It can be removed, but neither changed nor
+	// added while the router exists. By Neutron's default policy, only
+	// administrators may set it. The cloud needs Neutron's extension dvr.
 	Distributed *bool `json:"distributed,omitempty"`
 }
 

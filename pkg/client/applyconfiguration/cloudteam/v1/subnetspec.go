@@ -23,62 +23,62 @@ import (
 type SubnetSpecApplyConfiguration struct {
 	// cidr is the subnet's network address and prefix length, such as
 	// 192.168.0.0/16 or fd00:1::/64. The prefix length is 1 to 30 for IPv4 and 1
-	// to 126 for IPv6. The default is one from subnetPool. It cannot change later;
-	// one of additionalSubnets with another cidr is another subnet.
+	// to 126 for IPv6. The default is one from subnetPool. It cannot change later.
+	// In additionalSubnets, another cidr means another subnet.
 	CIDR *string `json:"cidr,omitempty"`
-	// subnetPool is the id or name of the subnet pool in Neutron from which the
-	// cidr is taken when the subnet is made; status.subnets has it then. A network
-	// has one subnet of a pool. The default is none, and cidr must be set. It
-	// cannot change later; one of additionalSubnets from another pool is another
-	// subnet.
+	// subnetPool is the id or name of a subnet pool in Neutron. Neutron allocates
+	// the cidr from it when the subnet is created; status.subnets shows it. A
+	// network has at most one subnet from each pool. The default is none, and cidr
+	// must be set. It cannot change later. In additionalSubnets, another pool
+	// means another subnet.
 	SubnetPool *string `json:"subnetPool,omitempty"`
-	// prefixLength is the prefix length of the cidr that is taken from subnetPool,
-	// within the pool's bounds, 1 to 30 for IPv4 and 1 to 126 for IPv6. The
+	// prefixLength is the prefix length of the cidr to allocate from subnetPool.
+	// It is within the pool's bounds, 1 to 30 for IPv4 and 1 to 126 for IPv6. The
 	// default is the pool's. It cannot change later.
 	PrefixLength *int32 `json:"prefixLength,omitempty"`
 	// gateway is the address of the subnet's router, inside the cidr, or "none"
 	// for a subnet without one. With subnetPool it is "none" or unset. The default
-	// is the first address after the network's own, such as 192.168.0.1. It can
-	// change later.
+	// is the first usable address of the cidr, such as 192.168.0.1. It can change
+	// later.
 	Gateway *string `json:"gateway,omitempty"`
-	// allocationPools are the ranges that Neutron gives addresses from, at most
-	// 32. They lie inside the cidr, leave out the gateway, and do not overlap.
-	// They are unset with subnetPool. The default is every usable address but the
-	// gateway. They can change later.
+	// allocationPools are the ranges from which Neutron allocates addresses, at
+	// most 32. They are inside the cidr, do not contain the gateway, and do not
+	// overlap. They must be unset with subnetPool. The default is every usable
+	// address but the gateway. They can change later.
 	AllocationPools []AllocationPoolApplyConfiguration `json:"allocationPools,omitempty"`
-	// dhcp says whether Neutron serves addresses, dnsServers and hostRoutes by
+	// dhcp says whether Neutron offers addresses, dnsServers and hostRoutes by
 	// DHCP. The default is true. It can change later.
 	DHCP *bool `json:"dhcp,omitempty"`
-	// dnsServers are the addresses of the name servers that DHCP hands out, in
-	// order of preference, of the cidr's IP family, at most 16 (a cloud may allow
-	// fewer; Neutron's own limit is 5 by default). The default is none. They can
+	// dnsServers are the addresses of the name servers that DHCP offers, in order
+	// of preference. They are of the cidr's IP family, at most 16. A cloud may
+	// allow fewer: Neutron's default limit is 5. The default is none. They can
 	// change later.
 	DNSServers []string `json:"dnsServers,omitempty"`
-	// hostRoutes are the routes that DHCP hands out, of the cidr's IP family, at
-	// most 64 (a cloud may allow fewer; Neutron's own limit is 20 by default). The
-	// default is none. They can change later.
+	// hostRoutes are the routes that DHCP offers. They are of the cidr's IP
+	// family, at most 64. A cloud may allow fewer: Neutron's default limit is 20.
+	// The default is none. They can change later.
 	HostRoutes []HostRouteApplyConfiguration `json:"hostRoutes,omitempty"`
-	// ipv6AddressMode says how hosts come to addresses in an IPv6 subnet: slaac
-	// (each makes its own, of its MAC and the cidr, which must be a /64),
-	// dhcpv6-stateful (Neutron's DHCP gives them) or dhcpv6-stateless (as slaac,
-	// with DHCP for all else). The default is that Neutron has no part in it. It
-	// needs dhcp. It cannot change later.
+	// ipv6AddressMode says how hosts get addresses in an IPv6 subnet. slaac: each
+	// host forms its own from its MAC and the cidr, which must be a /64.
+	// dhcpv6-stateful: Neutron's DHCP assigns them. dhcpv6-stateless: as slaac,
+	// with DHCP for all other settings. The default is that Neutron assigns none.
+	// It needs dhcp. It cannot change later.
 	IPv6AddressMode *cloudteamv1.IPv6Mode `json:"ipv6AddressMode,omitempty"`
-	// ipv6RAMode says what Neutron's routers advertise in an IPv6 subnet, by the
-	// same names, and is the same as ipv6AddressMode where both are set. The
-	// default is nothing: a router of others does. It needs dhcp. Beside
-	// spec.router, a subnet with ipv6AddressMode and a gateway needs it, too. It
-	// cannot change later.
+	// ipv6RAMode says what Neutron's routers advertise in an IPv6 subnet, with the
+	// same values. If ipv6AddressMode is set too, both must be equal. The default
+	// is nothing: an external router advertises. It needs dhcp. With spec.router,
+	// a subnet with ipv6AddressMode and a gateway needs it, too. It cannot change
+	// later.
 	IPv6RAMode *cloudteamv1.IPv6Mode `json:"ipv6RAMode,omitempty"`
-	// serviceTypes are the kinds of ports that the subnet has addresses for, by
-	// device owner, such as compute:nova or network:floatingip_agent_gateway, at
-	// most 16. Other ports have none of it, those of NetworkPorts and Pods among
-	// them, and a router needs network:router_interface. The default is none, a
-	// subnet for all ports. They can change later; ports that exist keep what they
-	// have.
+	// serviceTypes are the kinds of ports that get addresses from the subnet, at
+	// most 16. They are device owners, such as compute:nova or
+	// network:floatingip_agent_gateway. Other ports get none, including those of
+	// NetworkPorts and Pods. A router needs network:router_interface. The default
+	// is none, a subnet for all ports. They can change later; existing ports keep
+	// their addresses.
 	ServiceTypes []string `json:"serviceTypes,omitempty"`
-	// dnsPublishFixedIP says whether a DNS service that the cloud keeps has the
-	// ports' addresses in the subnet. The cloud needs Neutron's extension
+	// dnsPublishFixedIP says whether the cloud's DNS service publishes the
+	// addresses of the subnet's ports. The cloud needs Neutron's extension
 	// subnet-dns-publish-fixed-ip. The default is false. It can change later.
 	DNSPublishFixedIP *bool `json:"dnsPublishFixedIP,omitempty"`
 }

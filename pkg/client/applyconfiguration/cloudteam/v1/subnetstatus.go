@@ -17,27 +17,26 @@ type SubnetStatusApplyConfiguration struct {
 	ID *string `json:"id,omitempty"`
 	// cidr is the subnet's network address and prefix length.
 	CIDR *string `json:"cidr,omitempty"`
-	// subnetPool is what the spec calls the subnet pool that the cidr was taken
-	// from. Unset where the spec says the cidr itself.
+	// subnetPool is the spec's name for the subnet pool of the cidr. It is unset
+	// if the spec declares the cidr.
 	SubnetPool *string `json:"subnetPool,omitempty"`
 	// gateway is the address of the subnet's router, or "none".
 	Gateway *string `json:"gateway,omitempty"`
-	// ipv6AddressMode is how hosts come to addresses in an IPv6 subnet, where
-	// Neutron has a part in it.
+	// ipv6AddressMode is how hosts get addresses in an IPv6 subnet, if Neutron
+	// assigns them.
 	IPv6AddressMode *cloudteamv1.IPv6Mode `json:"ipv6AddressMode,omitempty"`
 	// ipv6RAMode is what Neutron's routers advertise.
 	IPv6RAMode *cloudteamv1.IPv6Mode `json:"ipv6RAMode,omitempty"`
-	// serviceTypes are the kinds of ports that the subnet has addresses for, where
+	// serviceTypes are the kinds of ports that get addresses from the subnet, if
 	// it is not for all.
 	ServiceTypes []string `json:"serviceTypes,omitempty"`
 	// totalAddresses counts the addresses in the allocation pools, up to
-	// 9223372036854775807. Unset where usedAddresses is.
+	// 9223372036854775807. It is unset if usedAddresses is.
 	TotalAddresses *int64 `json:"totalAddresses,omitempty"`
-	// usedAddresses counts the addresses that ports have, in the pools or not, up
-	// to totalAddresses. It is written when it has moved by a twentieth of these,
-	// and along with other changes. Without an administrator's credentials it
-	// counts the ports of the project, and others may have more; unset where
-	// nobody counts them.
+	// usedAddresses counts the addresses of ports, inside the pools or not, up to
+	// totalAddresses. It is written when it changes by a twentieth of these, and
+	// together with other changes. Without an administrator's credentials it
+	// counts only the project's own ports. It is unset if the count is unknown.
 	UsedAddresses *int64 `json:"usedAddresses,omitempty"`
 }
 
