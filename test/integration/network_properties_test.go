@@ -111,11 +111,11 @@ func TestPropertiesOfANetworkAreChecked(t *testing.T) {
 		},
 		"a VLAN ID of 13 bits": {
 			spec:  `provider: {networkType: vlan, physicalNetwork: physnet1, segmentationID: 4095}`,
-			field: "spec.provider.segmentationID", message: "no segmentation ID of a vlan network: write one from 1 to 4094",
+			field: "spec.provider.segmentationID", message: "the segmentation ID of a vlan network is out of range: write one from 1 to 4094",
 		},
 		"a VNI of 25 bits": {
 			spec:  `provider: {networkType: geneve, segmentationID: 16777216}`,
-			field: "spec.provider.segmentationID", message: "geneve network: write one from 1 to 16777215",
+			field: "spec.provider.segmentationID", message: "geneve network is out of range: write one from 1 to 16777215",
 		},
 		"an ID of nothing": {
 			spec:  `provider: {networkType: vxlan, segmentationID: 0}`,
@@ -142,7 +142,7 @@ func TestPropertiesOfANetworkAreChecked(t *testing.T) {
 		"a VNI cannot change": {
 			before: `provider: {networkType: vxlan, segmentationID: 7}`,
 			spec:   `provider: {networkType: vxlan, segmentationID: 8}`,
-			field:  "spec.provider.segmentationID", message: "the segmentation ID of a vlan alone can change",
+			field:  "spec.provider.segmentationID", message: "only the segmentation ID of a vlan can change",
 		},
 		"a VLAN ID may change": {
 			before: `provider: {networkType: vlan, physicalNetwork: a, segmentationID: 7}`,

@@ -66,9 +66,9 @@ func TestSchemaFindsWhatNetipFinds(t *testing.T) {
 const (
 	needsCIDR        = "a subnet needs a cidr"
 	notCIDR          = "not a CIDR"
-	noPrefixLength   = "no prefix length for a subnet of hosts"
+	noPrefixLength   = "the prefix length is out of range"
 	hostBits         = "host bits are set"
-	noRangeForHosts  = "no range for hosts"
+	noRangeForHosts  = "not a range for hosts"
 	notAddress       = "not an address"
 	notInside        = "not inside"
 	networkAddress   = "is the address of the network"
@@ -83,7 +83,7 @@ const (
 	mtuBelowIPv6     = "IPv6 needs an MTU of at least 1280"
 	onlyIPv6         = "only IPv6 has this"
 	modesDiffer      = "does not go with ipv6AddressMode"
-	ownInSlash64     = "hosts make addresses of their own, in a /64 alone"
+	ownInSlash64     = "hosts form their own addresses, which needs a /64"
 	modesNeedDHCP    = "needs DHCP"
 	subnetsOverlap   = "another subnet of this Network has some of the same addresses"
 )

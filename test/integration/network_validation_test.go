@@ -111,23 +111,23 @@ func TestNetworkMistakesAreRefusedWithOneSentenceEach(t *testing.T) {
 		},
 		"a loopback cidr": {
 			`{cidr: 127.0.0.0/8}`,
-			"spec.cidr", "no range for hosts",
+			"spec.cidr", "not a range for hosts",
 		},
 		"a part of the loopback range": {
 			`{cidr: 127.1.0.0/16}`,
-			"spec.cidr", "no range for hosts",
+			"spec.cidr", "not a range for hosts",
 		},
 		"an IPv4 multicast cidr": {
 			`{cidr: 239.0.0.0/8}`,
-			"spec.cidr", "no range for hosts",
+			"spec.cidr", "not a range for hosts",
 		},
 		"an IPv6 multicast cidr": {
 			`{cidr: "ff02::/64"}`,
-			"spec.cidr", "no range for hosts",
+			"spec.cidr", "not a range for hosts",
 		},
 		"a cidr that begins at 0.0.0.0": {
 			`{cidr: 0.0.0.0/8}`,
-			"spec.cidr", "no range for hosts",
+			"spec.cidr", "not a range for hosts",
 		},
 		"a text that is longer than any cidr": {
 			`{cidr: "` + strings.Repeat("f", 50) + `"}`,
@@ -227,11 +227,11 @@ func TestNetworkMistakesAreRefusedWithOneSentenceEach(t *testing.T) {
 		},
 		"addresses of hosts' own in a /48": {
 			`{cidr: "fd00::/48", ipv6AddressMode: slaac}`,
-			"spec.cidr", `in a /64 alone: write such a cidr, or the mode "dhcpv6-stateful"`,
+			"spec.cidr", `which needs a /64: write such a cidr, or the mode "dhcpv6-stateful"`,
 		},
 		"advertised addresses of hosts' own in a /65 of additionalSubnets": {
 			`{cidr: 192.168.0.0/16, additionalSubnets: [{cidr: "fd00::/65", ipv6RAMode: dhcpv6-stateless}]}`,
-			"spec.additionalSubnets[0].cidr", `with the mode "dhcpv6-stateless" hosts make addresses of their own`,
+			"spec.additionalSubnets[0].cidr", `with the mode "dhcpv6-stateless" hosts form their own addresses`,
 		},
 		"an IPv6 mode without DHCP": {
 			`{cidr: "fd00::/64", ipv6RAMode: dhcpv6-stateful, dhcp: false}`,
@@ -553,7 +553,7 @@ func TestNetworkMistakesAreRefusedWithOneSentenceEach(t *testing.T) {
 		},
 		"an observed network without its id": {
 			`{cidr: 192.168.0.0/16, managementPolicy: Observe}`,
-			"spec.managementPolicy", "write its id into import.id",
+			"spec.managementPolicy", "write its id in import.id",
 		},
 		"an unknown management policy": {
 			`{cidr: 192.168.0.0/16, managementPolicy: Own}`,
@@ -839,7 +839,7 @@ func TestNetworkUpdates(t *testing.T) {
 		"the IPv6 modes of an additional subnet cannot change": {
 			`{cidr: 192.168.0.0/16, additionalSubnets: [{cidr: "fd00::/64", ipv6RAMode: slaac}]}`,
 			`{cidr: 192.168.0.0/16, additionalSubnets: [{cidr: "fd01::/64", ipv6RAMode: slaac}, {cidr: "FD00::/64"}]}`,
-			"spec.additionalSubnets", `cannot change: write ["FD00::/64"] as before, or take it out, wait`,
+			"spec.additionalSubnets", `cannot change: write ["FD00::/64"] as before, or remove it, wait`,
 		},
 		"the IPv6 modes of additional subnets that stay may stay": {
 			`{cidr: 192.168.0.0/16, additionalSubnets: [{cidr: "fd00::/64", ipv6RAMode: slaac}, {cidr: "fd01::/64"}]}`,

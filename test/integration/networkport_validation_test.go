@@ -32,7 +32,7 @@ func networkPortWith(t testing.TB, spec string) *unstructured.Unstructured {
 func TestNetworkPortMistakesAreRefusedWithOneSentenceEach(t *testing.T) {
 	namespace := newNamespace(t)
 	const (
-		noNetwork   = `a port is on a network: write the name of a Network, such as "example-network"`
+		noNetwork   = `a port needs a network: write the name of a Network, such as "example-network"`
 		noName      = `write lower-case letters, digits, "-" and "."`
 		noNamespace = `write lower-case letters, digits and "-"`
 		noAddress   = `not an address: write one without a prefix length, such as "192.168.0.10"`
@@ -195,7 +195,7 @@ func TestNetworkPortUpdates(t *testing.T) {
 	namespace := newNamespace(t)
 	const (
 		moved = "a port cannot move: "
-		known = "what uses the port knows its "
+		fixed = "of a port cannot change: "
 		other = ", or delete this NetworkPort and create another"
 	)
 	for name, test := range map[string]struct {
@@ -233,11 +233,11 @@ func TestNetworkPortUpdates(t *testing.T) {
 		},
 		"the addresses cannot change": {
 			`{networkName: a, addresses: [10.0.0.1, "fd00::1"]}`, `{networkName: a, addresses: [10.0.0.1, "fd00::2"]}`,
-			"spec.addresses", known + `addresses: write ["10.0.0.1", "fd00::1"] again` + other,
+			"spec.addresses", "the addresses " + fixed + `write ["10.0.0.1", "fd00::1"] again` + other,
 		},
 		"addresses cannot be added": {
 			`{networkName: a}`, `{networkName: a, addresses: [10.0.0.1]}`,
-			"spec.addresses", known + "addresses: leave addresses out" + other,
+			"spec.addresses", "the addresses " + fixed + "leave addresses out" + other,
 		},
 		"one more address cannot be added": {
 			`{networkName: a, addresses: [10.0.0.1]}`, `{networkName: a, addresses: [10.0.0.1, 10.0.0.2]}`,
@@ -269,15 +269,15 @@ func TestNetworkPortUpdates(t *testing.T) {
 		},
 		"the mac cannot change": {
 			`{networkName: a, mac: "fa:16:3e:00:00:01"}`, `{networkName: a, mac: "fa:16:3e:00:00:02"}`,
-			"spec.mac", known + `mac: write "fa:16:3e:00:00:01" again` + other,
+			"spec.mac", "the mac " + fixed + `write "fa:16:3e:00:00:01" again` + other,
 		},
 		"the mac cannot be added": {
 			`{networkName: a}`, `{networkName: a, mac: "fa:16:3e:00:00:02"}`,
-			"spec.mac", known + "mac: leave mac out" + other,
+			"spec.mac", "the mac " + fixed + "leave mac out" + other,
 		},
 		"the mac cannot be removed": {
 			`{networkName: a, mac: "fa:16:3e:00:00:01"}`, `{networkName: a}`,
-			"spec.mac", known + `mac: write "fa:16:3e:00:00:01" again` + other,
+			"spec.mac", "the mac " + fixed + `write "fa:16:3e:00:00:01" again` + other,
 		},
 		"a mac that becomes none is told that": {
 			`{networkName: a, mac: "fa:16:3e:00:00:01"}`, `{networkName: a, mac: "00:00:00:00:00:00"}`,

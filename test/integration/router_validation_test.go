@@ -97,7 +97,7 @@ func TestOneRouterAdvertisesOnASubnet(t *testing.T) {
 
 		"another router advertises": {
 			spec: six + `ipv6AddressMode: dhcpv6-stateful, dhcp: true`, field: "spec.ipv6RAMode",
-			message: `write "dhcpv6-stateful" here, too, where the subnet is yet to be made; or gateway "none"`,
+			message: `write "dhcpv6-stateful" here too if the subnet is new, or gateway "none"`,
 		},
 		"another router advertises, and the gateway is said": {
 			spec: six + `ipv6AddressMode: slaac, gateway: "fd00::1"`, field: "spec.ipv6RAMode", message: `write "slaac"`,
@@ -112,17 +112,17 @@ func TestOneRouterAdvertisesOnASubnet(t *testing.T) {
 		},
 		"a router comes to where another advertises": {
 			before: `cidr: "fd00::/64", ipv6AddressMode: slaac`, spec: six + `ipv6AddressMode: slaac`,
-			field: "spec.ipv6RAMode", message: `or gateway "none", for a subnet without this router`,
+			field: "spec.ipv6RAMode", message: `or gateway "none" for a subnet without this router`,
 		},
 		"another router advertises in further subnets": {
 			spec: four + `[{cidr: "fd00::/64", ipv6AddressMode: slaac}, {cidr: "fd01::/64", ipv6RAMode: slaac},
 				{subnetPool: six, ipv6AddressMode: dhcpv6-stateful, serviceTypes: []}]`,
-			field: "spec.additionalSubnets", message: `write ipv6RAMode, too, in ["fd00::/64", "six"], where they are yet`,
+			field: "spec.additionalSubnets", message: `write ipv6RAMode too in ["fd00::/64", "six"] if they are new`,
 		},
 		"a subnet comes in which another router advertises": {
 			before: four + `[{cidr: "fd00::/64"}]`,
 			spec:   four + `[{cidr: "fd00::/64"}, {cidr: "fd01::/64", ipv6AddressMode: dhcpv6-stateless}]`,
-			field:  "spec.additionalSubnets", message: `in ["fd01::/64"], where`,
+			field:  "spec.additionalSubnets", message: `in ["fd01::/64"] if`,
 		},
 		"an IPv4 subnet with a mode is told that alone": {
 			spec: four + `[{cidr: 10.0.1.0/24, ipv6AddressMode: slaac}]`, field: "spec.additionalSubnets[0].ipv6AddressMode",
@@ -166,9 +166,9 @@ func TestRouterKindIsImmutable(t *testing.T) {
 		// field and message are those of the one refusal; empty where the edit is accepted.
 		field, message string
 	}{
-		"ha changes":            {`{ha: true}`, `{ha: false}`, "ha", "write true again, or take router out"},
+		"ha changes":            {`{ha: true}`, `{ha: false}`, "ha", "write true again, or remove router"},
 		"distributed changes":   {`{distributed: false}`, `{distributed: true}`, "distributed", "write false again"},
-		"ha is added":           {`{}`, `{ha: false}`, "ha", "leave it out, or take router out"},
+		"ha is added":           {`{}`, `{ha: false}`, "ha", "leave it out, or remove router"},
 		"distributed is added":  {`{ha: true}`, `{ha: true, distributed: true}`, "distributed", "leave it out"},
 		"both are as they were": {`{ha: true, distributed: false}`, `{ha: true, distributed: false, routes: []}`, "", ""},
 		"both are taken out":    {`{ha: true, distributed: false}`, `{}`, "", ""},

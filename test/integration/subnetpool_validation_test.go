@@ -19,7 +19,7 @@ func TestSubnetsFromPoolsAreChecked(t *testing.T) {
 
 		"neither a pool nor a cidr": {spec: `mtu: 1400`, field: "spec.cidr", message: "or a subnetPool to take one from"},
 		"a pool and a cidr": {
-			spec: `subnetPool: office, cidr: 10.0.0.0/24`, field: "spec.subnetPool", message: "leave cidr out, or subnetPool",
+			spec: `subnetPool: office, cidr: 10.0.0.0/24`, field: "spec.subnetPool", message: "leave cidr or subnetPool out",
 		},
 		"a pool of no name": {
 			spec: `subnetPool: ""`, field: "spec.subnetPool", message: "write the id or the name of a subnet pool",
@@ -31,7 +31,7 @@ func TestSubnetsFromPoolsAreChecked(t *testing.T) {
 			spec: `subnetPool: ` + strings.Repeat("a", 256), field: "spec.subnetPool", message: "Too long",
 		},
 		"a length of a cidr": {
-			spec: `cidr: 10.0.0.0/24, prefixLength: 24`, field: "spec.prefixLength", message: "write which one, or leave prefixLength out",
+			spec: `cidr: 10.0.0.0/24, prefixLength: 24`, field: "spec.prefixLength", message: "write one, or leave prefixLength out",
 		},
 		"no length": {
 			spec: `subnetPool: office, prefixLength: 0`, field: "spec.prefixLength", message: "greater than or equal to 1",
@@ -90,12 +90,12 @@ func TestSubnetsFromPoolsAreChecked(t *testing.T) {
 		"an additional subnet of another length": {
 			before: `cidr: 10.0.0.0/24, additionalSubnets: [{subnetPool: six}, {subnetPool: office}]`,
 			spec:   `cidr: 10.0.0.0/24, additionalSubnets: [{subnetPool: office, prefixLength: 28}, {subnetPool: six}]`,
-			field:  "spec.additionalSubnets", message: "cannot change: write them as before, or take it out",
+			field:  "spec.additionalSubnets", message: "cannot change: write them as before, or remove it",
 		},
 		"an additional subnet of another IPv6 mode": {
 			before: `cidr: 10.0.0.0/24, additionalSubnets: [{subnetPool: six, ipv6AddressMode: slaac}]`,
 			spec:   `cidr: 10.0.0.0/24, additionalSubnets: [{subnetPool: six, ipv6AddressMode: dhcpv6-stateful}]`,
-			field:  "spec.additionalSubnets", message: "cannot change: write them as before, or take it out",
+			field:  "spec.additionalSubnets", message: "cannot change: write them as before, or remove it",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -18,6 +18,6 @@ type CloudReference struct {
 	// +neutron:attribute=none,mutable=true,removed=default,privilege=tenant
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
-	// +kubebuilder:validation:XValidation:rule=`$isPrintable(self)`,message=`a control character, on which a terminal that shows the text may act: write the name of an entry below "clouds:" in clouds.yaml`
+	// +kubebuilder:validation:XValidation:rule=`$isPrintable(self)`,message=`a control character is not allowed, because terminals may act on it: write the name of an entry below "clouds:" in clouds.yaml`
 	Name string `json:"name,omitempty"`
 }

@@ -18,11 +18,11 @@ const DNSDomainNone = "none"
 const QoSPolicyNone = "none"
 
 // The rules are those of Neutron's type drivers (neutron.plugins.ml2.drivers, type_vlan.py and its neighbours).
-// +kubebuilder:validation:XValidation:rule=`self.networkType != 'flat' || has(self.physicalNetwork)`,fieldPath=`.physicalNetwork`,reason=FieldValueRequired,message=`a flat network is a physical network as it is: write which one`
+// +kubebuilder:validation:XValidation:rule=`self.networkType != 'flat' || has(self.physicalNetwork)`,fieldPath=`.physicalNetwork`,reason=FieldValueRequired,message=`a flat network needs a physical network: write which one`
 // +kubebuilder:validation:XValidation:rule=`self.networkType in ['flat', 'vlan'] || !has(self.physicalNetwork)`,fieldPath=`.physicalNetwork`,messageExpression=`'a %s network is on no physical network: leave it out'.format([self.networkType])`
 // +kubebuilder:validation:XValidation:rule=`!(self.networkType in ['flat', 'local']) || !has(self.segmentationID)`,fieldPath=`.segmentationID`,messageExpression=`'a %s network has no segmentation ID: leave it out'.format([self.networkType])`
 // +kubebuilder:validation:XValidation:rule=`self.networkType != 'vlan' || !has(self.segmentationID) || has(self.physicalNetwork)`,fieldPath=`.physicalNetwork`,reason=FieldValueRequired,message=`a vlan's segmentation ID is one of a physical network: write which one, or leave segmentationID out`
-// +kubebuilder:validation:XValidation:rule=`!has(self.segmentationID) || self.segmentationID <= (self.networkType == 'vlan' ? 4094 : self.networkType == 'gre' ? 4294967295 : 16777215)`,fieldPath=`.segmentationID`,messageExpression=`'no segmentation ID of a %s network: write one from 1 to %s'.format([self.networkType, self.networkType == 'vlan' ? '4094' : self.networkType == 'gre' ? '4294967295' : '16777215'])`
+// +kubebuilder:validation:XValidation:rule=`!has(self.segmentationID) || self.segmentationID <= (self.networkType == 'vlan' ? 4094 : self.networkType == 'gre' ? 4294967295 : 16777215)`,fieldPath=`.segmentationID`,messageExpression=`'the segmentation ID of a %s network is out of range: write one from 1 to %s'.format([self.networkType, self.networkType == 'vlan' ? '4094' : self.networkType == 'gre' ? '4294967295' : '16777215'])`
 
 // ProviderSpec says how a network is made in the cloud.
 type ProviderSpec struct {

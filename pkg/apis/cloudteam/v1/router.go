@@ -1,15 +1,15 @@
 package v1
 
 // A $name in a rule is a fragment; see SubnetSpec.
-// +kubebuilder:validation:XValidation:rule=`!has(self.existing) || !has(self.externalNetwork) && !has(self.snat) && !has(self.externalIP) && (!has(self.routes) || self.routes.size() == 0) && !has(self.ha) && !has(self.distributed)`,fieldPath=`.existing`,message=`a router that exists keeps its own settings: write existing alone, or leave it out to have a router made`
-// +kubebuilder:validation:XValidation:rule=`has(self.existing) || has(self.externalNetwork) || !has(self.snat)`,fieldPath=`.snat`,message=`without a way outside there is nothing to translate: write externalNetwork too, or leave snat out`
-// +kubebuilder:validation:XValidation:rule=`has(self.existing) || has(self.externalNetwork) || !has(self.externalIP)`,fieldPath=`.externalIP`,message=`an address outside is one of an external network: write externalNetwork too, or leave externalIP out`
+// +kubebuilder:validation:XValidation:rule=`!has(self.existing) || !has(self.externalNetwork) && !has(self.snat) && !has(self.externalIP) && (!has(self.routes) || self.routes.size() == 0) && !has(self.ha) && !has(self.distributed)`,fieldPath=`.existing`,message=`an existing router keeps its own settings: write existing alone, or leave it out to create a router`
+// +kubebuilder:validation:XValidation:rule=`has(self.existing) || has(self.externalNetwork) || !has(self.snat)`,fieldPath=`.snat`,message=`snat needs an external network: write externalNetwork too, or leave snat out`
+// +kubebuilder:validation:XValidation:rule=`has(self.existing) || has(self.externalNetwork) || !has(self.externalIP)`,fieldPath=`.externalIP`,message=`externalIP needs an external network: write externalNetwork too, or leave externalIP out`
 //
 // Neutron changes ha and distributed only while a router's admin state is down (l3_hamode_db.py and l3_dvr_db.py in
 // neutron/db). A Network's router is up.
 //
-// +kubebuilder:validation:XValidation:rule=`!has(self.ha) || has(self.existing) || has(oldSelf.existing) || has(oldSelf.ha) && self.ha == oldSelf.ha`,fieldPath=`.ha`,messageExpression=`'it can neither change nor be added while the router is there: %s, or take router out, wait until status.router is gone, and add it again'.format([$writeValueAgain(oldSelf.ha)])`
-// +kubebuilder:validation:XValidation:rule=`!has(self.distributed) || has(self.existing) || has(oldSelf.existing) || has(oldSelf.distributed) && self.distributed == oldSelf.distributed`,fieldPath=`.distributed`,messageExpression=`'it can neither change nor be added while the router is there: %s, or take router out, wait until status.router is gone, and add it again'.format([$writeValueAgain(oldSelf.distributed)])`
+// +kubebuilder:validation:XValidation:rule=`!has(self.ha) || has(self.existing) || has(oldSelf.existing) || has(oldSelf.ha) && self.ha == oldSelf.ha`,fieldPath=`.ha`,messageExpression=`'it can neither change nor be added while the router exists: %s, or remove router, wait until status.router is gone, and add it again'.format([$writeValueAgain(oldSelf.ha)])`
+// +kubebuilder:validation:XValidation:rule=`!has(self.distributed) || has(self.existing) || has(oldSelf.existing) || has(oldSelf.distributed) && self.distributed == oldSelf.distributed`,fieldPath=`.distributed`,messageExpression=`'it can neither change nor be added while the router exists: %s, or remove router, wait until status.router is gone, and add it again'.format([$writeValueAgain(oldSelf.distributed)])`
 
 // RouterSpec declares the router of a network. It has an interface on each of
 // the network's subnets that has a gateway, with the gateway's address.
@@ -21,7 +21,7 @@ type RouterSpec struct {
 	// +neutron:attribute=none,mutable=true,removed=default,privilege=tenant
 	// +optional
 	// +kubebuilder:validation:MaxLength=255
-	// +kubebuilder:validation:XValidation:rule=`self != ''`,message=`write the id or the name of a router, or leave existing out to have one made`
+	// +kubebuilder:validation:XValidation:rule=`self != ''`,message=`write the id or the name of a router, or leave existing out to create one`
 	Existing string `json:"existing,omitempty"`
 
 	// externalNetwork is the id or name of the router's external network. The
@@ -88,7 +88,7 @@ type RouterRoute struct {
 	// +kubebuilder:validation:MaxLength=49
 	// +kubebuilder:validation:XValidation:rule=`isCIDR(self)`,message=`not a CIDR: write a network address and a prefix length, such as "10.1.0.0/16" or "fd00:2::/64"`
 	// +kubebuilder:validation:XValidation:rule=`$parsed(self, d).all(d, d == d.masked())`,messageExpression=`'host bits are set: write "%s"'.format([string(cidr(self).masked())])`
-	// +kubebuilder:validation:XValidation:rule=`$parsed(self, d).all(d, !(d == d.masked()) || !['127.0.0.0/8', '::1/128'].exists(r, cidr(r).containsCIDR(d)))`,message=`a loopback range, to which no route leads: write a range that other hosts have`
+	// +kubebuilder:validation:XValidation:rule=`$parsed(self, d).all(d, !(d == d.masked()) || !['127.0.0.0/8', '::1/128'].exists(r, cidr(r).containsCIDR(d)))`,message=`a loopback range cannot be routed: write a range that other hosts have`
 	Destination string `json:"destination"`
 	// nextHop is the address that leads there.
 	// +neutron:attribute=router.routes.nexthop,mutable=true,privilege=tenant
