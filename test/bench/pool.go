@@ -37,7 +37,7 @@ func poolGroup() group {
 					"meanwhile. Scheduler, Node and Neutron are the same; the Pods start no containers (kwok).",
 			},
 			{
-				id: "pool-calls", name: "calls to Neutron per Pod of it, with the pool", limit: 0.2,
+				id: "pool-calls", name: "calls to Neutron per Pod of it, with the pool", limit: 0.35,
 				how: "All that Neutron's proxy sees in that time, lists included. Without a pool it is one.",
 			},
 			{
@@ -46,7 +46,7 @@ func poolGroup() group {
 					"Without a pool, each Pod's port is deleted when the Pod is gone, and the new Pod's is created.",
 			},
 			{
-				id: "restart-calls", name: "calls to Neutron per Pod of the rolling restart, with the pool", limit: 0.2,
+				id: "restart-calls", name: "calls to Neutron per Pod of the rolling restart, with the pool", limit: 0.35,
 				how: "All that Neutron's proxy sees in that time, lists included. Without a pool there are two.",
 			},
 			{

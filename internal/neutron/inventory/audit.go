@@ -126,8 +126,8 @@ const listTimeout = 10 * time.Minute
 func (i *Inventory) list(ctx context.Context, f *flight) {
 	ctx, cancel := context.WithTimeout(ctx, listTimeout)
 	defer cancel()
-	var counted tally
-	keeps, of, err := i.readProject(ctx, &counted)
+	used := usage{}
+	keeps, of, err := i.readProject(ctx, used)
 
 	i.mu.Lock()
 	f.of = of
@@ -144,9 +144,8 @@ func (i *Inventory) list(ctx context.Context, f *flight) {
 		for _, keep := range keeps {
 			keep(moved)
 		}
-		i.lift(f.began, counted.standing, moved)
 		f.moved = slices.Sorted(maps.Keys(moved))
-		i.counts.seen = counted.used
+		i.counts.seen = used
 		i.recount(moved)
 		i.began = f.began
 	}
@@ -163,21 +162,13 @@ func (i *Inventory) list(ctx context.Context, f *flight) {
 	close(f.done)
 }
 
-// tally is what a list tells besides resources of ours.
-type tally struct {
-	// standing are the ids of awaited ports, of any owner, that still exist.
-	standing map[string]bool
-	// used counts the addresses of all the project's ports.
-	used usage
-}
-
 // opObserve is the operation's name in errors of Observed.
 const opObserve = "observe"
 
-// readProject reads what we own in the project of the credentials, or in the one that ctx is Within. It fails if the
-// credentials change meanwhile.
+// readProject reads what we own in the project of the credentials, or in the one that ctx is Within. It counts the
+// addresses of all the project's ports. It fails if the credentials change meanwhile.
 func (i *Inventory) readProject(
-	ctx context.Context, counted *tally,
+	ctx context.Context, used usage,
 ) (keeps []func(moved map[string]bool), of client.Identity, err error) {
 	of, bound := client.Wanted(ctx)
 	if !bound {
@@ -186,7 +177,7 @@ func (i *Inventory) readProject(
 		}
 	}
 	for _, s := range i.stocks {
-		keep, err := s.list(client.Within(ctx, of), counted)
+		keep, err := s.list(client.Within(ctx, of), used)
 		if err != nil {
 			return nil, of, err
 		}

@@ -6,7 +6,6 @@ import (
 	"net/url"
 	"slices"
 	"strings"
-	"time"
 
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 	"cloudteam.ztgame.com/network-controller/internal/plan"
@@ -125,9 +124,6 @@ func (b Blockers) String() string {
 // or a share it lists ports. For a router's interface or gateway it lists floating IPs. It reads one page of ports and
 // omits those that Neutron deletes itself. An empty result means that they are gone, or hidden from these credentials.
 // An error means that nothing is known.
-//
-// If audits list ports, the first audit that no longer shows one of them tells Moved of the network's object. Audits do
-// not show the ports of other projects.
 func (i *Inventory) Blockers(ctx context.Context, refused plan.Step) (Blockers, error) {
 	query := url.Values{}
 	switch refused.Action {
@@ -150,27 +146,7 @@ func (i *Inventory) Blockers(ctx context.Context, refused plan.Step) (Blockers, 
 	default:
 		return Blockers{}, nil
 	}
-	found, err := i.listBlockers(ctx, query)
-	if err != nil {
-		return Blockers{}, err
-	}
-	identity, err := i.cloud.Identity(ctx)
-	if err != nil {
-		return Blockers{}, err
-	}
-	var listed []string
-	for _, port := range found.Ports {
-		if port.ProjectID == identity.ProjectID {
-			listed = append(listed, port.ID)
-		}
-	}
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	delete(i.blocked, refused.ID)
-	if i.options.Ports && len(listed) > 0 {
-		i.blocked[refused.ID] = blockade{query.Get("network_id"), listed, time.Now()}
-	}
-	return found, nil
+	return i.listBlockers(ctx, query)
 }
 
 func (i *Inventory) listBlockers(ctx context.Context, query url.Values) (found Blockers, err error) {
@@ -190,45 +166,4 @@ func (i *Inventory) listFloatingIPs(ctx context.Context, routerID string) (found
 	query := url.Values{"router_id": {routerID}, "fields": {"id", "floating_ip_address"}}
 	found.FloatingIPs, err = client.List[FloatingIP](ctx, i.cloud, opListFloatingIPs, floatingIPAPI, query)
 	return found, err
-}
-
-// blockade is why a network or a subnet could not be deleted. Audits check when it ends.
-type blockade struct {
-	// network is the id of the network, or of the subnet's network.
-	network string
-	// ports are the ids of the blocking ports of this project, which lists show while they exist.
-	ports []string
-	// since is when they were recorded. A list that began earlier did not look for them.
-	since time.Time
-}
-
-// awaited returns the ids of all blocking ports; normally nil.
-func (i *Inventory) awaited() map[string]bool {
-	i.mu.RLock()
-	defer i.mu.RUnlock()
-	var ids map[string]bool
-	for _, b := range i.blocked {
-		for _, id := range b.ports {
-			if ids == nil {
-				ids = map[string]bool{}
-			}
-			ids[id] = true
-		}
-	}
-	return ids
-}
-
-// lift ends each blockade that lost a port in a list that began at began. It adds the owners of the blocked networks to
-// moved. standing are the ids of the awaited ports that the list shows. The caller holds mu.
-func (i *Inventory) lift(began time.Time, standing map[string]bool, moved map[string]bool) {
-	for id, b := range i.blocked {
-		held, ours := i.networks.held[b.network]
-		switch {
-		case !ours:
-			delete(i.blocked, id)
-		case !began.Before(b.since) && slices.ContainsFunc(b.ports, func(port string) bool { return !standing[port] }):
-			moved[i.networks.object(held)] = true
-			delete(i.blocked, id)
-		}
-	}
 }

@@ -33,8 +33,6 @@ type Inventory struct {
 	routers  *stock[wireRouter, plan.ObservedRouter]
 	// stocks are those three, in the order in which an audit lists them.
 	stocks []stocked
-	// blocked are the reasons why networks and subnets could not be deleted, by their ids.
-	blocked map[string]blockade
 	// began is when the last completed list began; zero before the first one. of is its project: everything in the
 	// Inventory belongs to it.
 	began time.Time
@@ -60,8 +58,7 @@ type Options struct {
 	// Ports makes the Inventory hold all ports of ours. Without it, it holds only routers' interfaces.
 	Ports bool
 	// Moved, if set, gets the UID of each object whose resources differ from what the Inventory held. It also gets it if
-	// the number of used addresses changed, or if a port that Blockers found is gone. Changes by Apply are not reported.
-	// It MUST be quick.
+	// the number of used addresses changed. Changes by Apply are not reported. It MUST be quick.
 	Moved func(object string)
 	// Audited, if set, is called at the end of every audit.
 	Audited func(Audit)
@@ -88,7 +85,7 @@ func New(cloud *client.Cloud, cluster string, options Options) *Inventory {
 	if options.Audited == nil {
 		options.Audited = func(Audit) {}
 	}
-	i := &Inventory{options: options, blocked: map[string]blockade{}, room: newRoom()}
+	i := &Inventory{options: options, room: newRoom()}
 	queue := batch.New(batch.Options{MaxCalls: options.MaxCalls, Post: cloud.CreateAll, Refused: i.refused})
 	i.access = &access{cloud, queue, cluster}
 	cloud.OnMove(i.moved)

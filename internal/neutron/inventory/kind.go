@@ -187,8 +187,9 @@ type stock[W described, T any] struct {
 	of   plan.Kind
 	// in is the kind's place in what Observed returns.
 	in func(*plan.Observed) *[]T
-	// readAll lists all of ours and readOne reads one of ours. newStock sets the usual ones.
-	readAll func(ctx context.Context, counted *tally) (map[string]*T, error)
+	// readAll lists all of ours; that of ports counts used addresses. readOne reads one of ours. newStock sets the usual
+	// ones.
+	readAll func(ctx context.Context, used usage) (map[string]*T, error)
 	readOne func(ctx context.Context, w W) (*T, error)
 	// complete, if set, adds to what a write returned what the answer does not show. held is nil if it is new.
 	complete func(held, written *T)
@@ -198,7 +199,7 @@ func newStock[W described, T any](
 	a *access, mu *sync.RWMutex, of plan.Kind, k kind[W, T], in func(*plan.Observed) *[]T, how traits[T],
 ) *stock[W, T] {
 	s := &stock[W, T]{shelf: newShelf(mu, how), access: a, kind: k, of: of, in: in}
-	s.readAll = func(ctx context.Context, _ *tally) (map[string]*T, error) {
+	s.readAll = func(ctx context.Context, _ usage) (map[string]*T, error) {
 		listed, err := s.kind.listProject(ctx, a)
 		if err != nil {
 			return nil, err
@@ -231,7 +232,7 @@ type stocked interface {
 	holds(of plan.Kind) bool
 	// listBegins MUST be called before list. The caller holds the Inventory's mu for it, and for keep and clear.
 	listBegins()
-	list(ctx context.Context, counted *tally) (keep func(moved map[string]bool), err error)
+	list(ctx context.Context, used usage) (keep func(moved map[string]bool), err error)
 	clear(moved map[string]bool)
 	reread(ctx context.Context, id string) (found bool, err error)
 	find(ctx context.Context, name string, owner plan.Owner) (ids []string, err error)
@@ -246,8 +247,8 @@ func (s *stock[W, T]) listBegins() { s.begun = s.clock }
 
 // list reads all of ours. keep updates the shelf. If the cloud lacks the collection, nothing is ours. If its policy
 // forbids the list, the shelf stays as it is: most users do not need every kind.
-func (s *stock[W, T]) list(ctx context.Context, counted *tally) (keep func(moved map[string]bool), err error) {
-	listed, err := s.readAll(ctx, counted)
+func (s *stock[W, T]) list(ctx context.Context, used usage) (keep func(moved map[string]bool), err error) {
+	listed, err := s.readAll(ctx, used)
 	switch {
 	case s.kind.lacking != "" && client.IsKind(err, client.Forbidden):
 		return func(map[string]bool) {}, nil

@@ -230,7 +230,7 @@ func keepUnread(from, to *plan.ObservedNetwork) {
 }
 
 // readNetworks lists our networks with their subnets and shares.
-func (i *Inventory) readNetworks(ctx context.Context, _ *tally) (map[string]*plan.ObservedNetwork, error) {
+func (i *Inventory) readNetworks(ctx context.Context, _ usage) (map[string]*plan.ObservedNetwork, error) {
 	networks, err := networkKind.listProject(ctx, i.access)
 	if err != nil {
 		return nil, err

@@ -190,22 +190,17 @@ func (s shared) in(p *plan.ObservedPort) {
 	}
 }
 
-// readPorts lists our ports. It counts the addresses of all the project's ports, and looks for the awaited ones.
-func (i *Inventory) readPorts(ctx context.Context, counted *tally) (map[string]*plan.ObservedPort, error) {
-	awaited := i.awaited()
+// readPorts lists our ports. It counts the addresses of all the project's ports.
+func (i *Inventory) readPorts(ctx context.Context, used usage) (map[string]*plan.ObservedPort, error) {
 	listed, err := portKind.listProject(ctx, i.access)
 	if err != nil {
 		return nil, err
 	}
 	ours := map[string]*plan.ObservedPort{}
-	counted.standing, counted.used = map[string]bool{}, usage{}
 	known := shared{}
 	for _, w := range listed {
-		if awaited[w.ID] {
-			counted.standing[w.ID] = true
-		}
 		for _, fixed := range w.FixedIPs {
-			counted.used[fixed.SubnetID]++
+			used[fixed.SubnetID]++
 		}
 		if !i.owns(w.Description) || !i.options.Ports && !w.isInterface() {
 			continue
