@@ -119,7 +119,7 @@ func (s Subnet) otherVersion(field string, value fmt.Stringer) error {
 }
 
 // errNotLookedUp says that the spec's subnet pools were not looked up before planning.
-var errNotLookedUp = errors.New("a subnet pool is not known yet")
+var errNotLookedUp = errors.New("a subnet pool was not looked up")
 
 // notLookedUp reports whether the lookup of a pool is still missing.
 func (s Spec) notLookedUp() bool {
@@ -233,7 +233,7 @@ func (s Spec) superfluous(o ObservedSubnet) string {
 			return "it is a duplicate of the subnet " + declared.CIDR.String() + " from its pool"
 		}
 	}
-	return "it is ours and no longer declared"
+	return "it is no longer declared"
 }
 
 // planAllocation plans to create a subnet from its pool. It refuses if the network already has an unowned subnet of
@@ -241,9 +241,9 @@ func (s Spec) superfluous(o ObservedSubnet) string {
 func planAllocation(spec Spec, network Ref, n ObservedNetwork, declared Subnet) (Step, error) {
 	for _, o := range n.Subnets {
 		if _, byCIDR := declaredSubnet(spec, o.CIDR); !byCIDR && o.isFrom(declared) && !spec.Owner.Owns(o.Description) {
-			return Step{}, &BlockedError{fmt.Sprintf("network %s holds subnet %s (%s) from subnet pool %q, which does not bear "+
-				"the marker %s: delete that subnet, or end its description with the marker",
-				n.ID, o.ID, o.CIDR, declared.From.Name, spec.Owner)}
+			return Step{}, &BlockedError{fmt.Sprintf("Subnet %s (%s) of network %s is from subnet pool %q and does not "+
+				"bear the marker %s. No second subnet is created from that pool. Delete the subnet, or append the marker to its "+
+				"description.", o.ID, o.CIDR, n.ID, declared.From.Name, spec.Owner)}
 		}
 	}
 	return createSubnet(spec, network, declared), nil

@@ -37,7 +37,7 @@ func TestPlansOfSubnetsFromPools(t *testing.T) {
 		change(&s)
 		return s
 	}
-	const create = `create subnet from subnet pool "office" (it is declared and does not exist)`
+	const create = `create subnet from subnet pool "office" (it is declared but missing)`
 	for sentence, tc := range map[string]struct {
 		spec  Spec
 		there []ObservedSubnet
@@ -51,13 +51,13 @@ func TestPlansOfSubnetsFromPools(t *testing.T) {
 			fromPool(func(a *Allocation, _ *Spec) { a.NoGateway = true }),
 			[]ObservedSubnet{given("sub-1", "100.64.7.0/24")}, []string{
 				"update subnet sub-1 (100.64.7.0/24): gateway 100.64.7.1 → none, allocationPools " +
-					"100.64.7.2-100.64.7.254 → 100.64.7.1-100.64.7.254 (it differs from what is declared)",
+					"100.64.7.2-100.64.7.254 → 100.64.7.1-100.64.7.254 (it differs from the spec)",
 			},
 		},
 		"what somebody changed of it is put back": {
 			fromPool(nil),
 			[]ObservedSubnet{with(func(s *ObservedSubnet) { s.Gateway = addr("100.64.7.9") }, given("sub-1", "100.64.7.0/30"))},
-			[]string{"update subnet sub-1 (100.64.7.0/30): gateway 100.64.7.9 → 100.64.7.1 (it differs from what is declared)"},
+			[]string{"update subnet sub-1 (100.64.7.0/30): gateway 100.64.7.9 → 100.64.7.1 (it differs from the spec)"},
 		},
 		"a second one from the pool goes, and the older one stays": {
 			fromPool(nil), []ObservedSubnet{
@@ -71,15 +71,15 @@ func TestPlansOfSubnetsFromPools(t *testing.T) {
 		},
 		"one of another length than the declared one is replaced": {
 			fromPool(func(a *Allocation, _ *Spec) { a.PrefixLength = 26 }), []ObservedSubnet{given("sub-1", "100.64.7.0/24")},
-			[]string{"delete subnet sub-1 (100.64.7.0/24) (it differs in what cannot change)", create},
+			[]string{"delete subnet sub-1 (100.64.7.0/24) (an immutable field differs)", create},
 		},
 		"one of another pool is another subnet": {
 			fromPool(nil), []ObservedSubnet{givenFrom("pool-6", "sub-1", "2001:db8::/64")},
-			[]string{"delete subnet sub-1 (2001:db8::/64) (it is ours and no longer declared)", create},
+			[]string{"delete subnet sub-1 (2001:db8::/64) (it is no longer declared)", create},
 		},
 		"one from no pool is another subnet": {
 			fromPool(nil), []ObservedSubnet{givenFrom("", "sub-1", "10.0.0.0/24")},
-			[]string{"delete subnet sub-1 (10.0.0.0/24) (it is ours and no longer declared)", create},
+			[]string{"delete subnet sub-1 (10.0.0.0/24) (it is no longer declared)", create},
 		},
 		"one whose CIDR is declared now stays": {
 			fromPool(func(_ *Allocation, s *Spec) { s.Subnets[0] = given("", "100.64.7.0/24").Subnet }),
@@ -93,7 +93,7 @@ func TestPlansOfSubnetsFromPools(t *testing.T) {
 			fromPool(func(_ *Allocation, s *Spec) {
 				s.Subnets = append(s.Subnets, Subnet{From: &Allocation{Name: "six", Pool: testPool("pool-6")}, DHCP: true})
 			}), []ObservedSubnet{given("sub-1", "100.64.7.0/24")},
-			[]string{`create subnet from subnet pool "six" (it is declared and does not exist)`},
+			[]string{`create subnet from subnet pool "six" (it is declared but missing)`},
 		},
 		"its router waits for the gateway": {
 			fromPool(func(_ *Allocation, s *Spec) {
@@ -138,7 +138,7 @@ func TestASubnetOfThePoolThatIsNotOursBlocksASecondOne(t *testing.T) {
 			n := ObservedNetwork{ID: "net-1", Attributes: spec.Attributes(), Subnets: []ObservedSubnet{theirs}}
 			_, err := Network(spec, Observed{Networks: []ObservedNetwork{n}})
 			blocked, ok := errors.AsType[*BlockedError](err)
-			if !ok || !strings.Contains(blocked.Message, `sub-1 (100.64.7.0/24) from subnet pool "office"`) {
+			if !ok || !strings.Contains(blocked.Message, `sub-1 (100.64.7.0/24) of network net-1 is from subnet pool "office"`) {
 				t.Errorf("got %v", err)
 			}
 			// Beside our own, it is in nobody's way.
@@ -166,7 +166,7 @@ func TestAnImportFindsItsSubnetsByTheirPools(t *testing.T) {
 
 	spec.Subnets[0].From = &Allocation{Name: "office", Pool: testPool("pool-4"), PrefixLength: 26}
 	_, err = Network(spec, Observed{Networks: []ObservedNetwork{found}})
-	if blocked, ok := errors.AsType[*BlockedError](err); !ok || !strings.Contains(blocked.Message, "prefixLength is 24") {
+	if blocked, ok := errors.AsType[*BlockedError](err); !ok || !strings.Contains(blocked.Message, "prefixLength of subnet sub-1 (100.64.7.0/24) on the imported network net-1 is 24") {
 		t.Errorf("of another length: %v", err)
 	}
 

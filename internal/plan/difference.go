@@ -58,7 +58,7 @@ func (d Difference) String() string {
 	return fmt.Sprintf("%s %s is %s, declared %s", d.Resource, d.Field, d.Actual, d.Declared)
 }
 
-const reasonDiffers = "it differs from what is declared"
+const reasonDiffers = "it differs from the spec"
 
 // existence is the difference of a resource that has to be created.
 func existence(resource, declared string) Difference {

@@ -48,8 +48,8 @@ func (s Spec) imported(observed Observed) error {
 	exists := false
 	for _, n := range observed.Networks {
 		if n.ID != s.Import.ID {
-			return &BlockedError{fmt.Sprintf("network %s bears the marker %s and is not the imported network %s: take the "+
-				"marker off its description", n.ID, s.Owner, s.Import.ID)}
+			return &BlockedError{fmt.Sprintf("Network %s bears the marker %s but is not the imported network %s. The "+
+				"import is blocked. Remove the marker from its description.", n.ID, s.Owner, s.Import.ID)}
 		}
 		exists = true
 	}
@@ -66,8 +66,8 @@ type NotMadeError struct {
 }
 
 func (e *NotMadeError) Error() string {
-	return fmt.Sprintf("network %s does not exist, or is not for these credentials to see: an imported network is not "+
-		"made anew; it is looked for again", e.ID)
+	return fmt.Sprintf("Network %s does not exist, or these credentials cannot see it. The controller does not create an "+
+		"imported network. Retrying periodically.", e.ID)
 }
 
 // adoptable reports whether a subnet without a marker may be taken over.
@@ -110,8 +110,8 @@ type OwnedError struct {
 
 // Error names the resource and the remedy.
 func (e *OwnedError) Error() string {
-	return fmt.Sprintf("%s bears another owner's marker, %s: delete that object with deletionPolicy Retain, or, where no "+
-		"such object exists any more, take the marker off its description", e.Resource, e.Owner)
+	return fmt.Sprintf("Another object owns %s: %s. It is not imported. Delete that object with deletionPolicy Retain, "+
+		"or remove the marker if the object no longer exists.", e.Resource, e.Owner)
 }
 
 // DiffersError says that a network to import differs from the spec.
@@ -120,7 +120,7 @@ type DiffersError struct {
 }
 
 // Error is a constant text. Differences has the details.
-func (e *DiffersError) Error() string { return "the network to import is not as declared" }
+func (e *DiffersError) Error() string { return "the network to import differs from the spec" }
 
 // Compare lists the differences between the spec and a network without another owner's marker, in the order of a plan.
 // A missing marker is no difference. It returns the same errors as Adopt.

@@ -41,7 +41,7 @@ func TestAnImportedSubnetOfOtherModesIsNotReplaced(t *testing.T) {
 	})
 	change, err := Network(spec, observed)
 	var blocked *BlockedError
-	if !errors.As(err, &blocked) || !strings.Contains(err.Error(), "ipv6RAMode is dhcpv6-stateful and cannot change") {
+	if !errors.As(err, &blocked) || !strings.Contains(err.Error(), "network net-1 is dhcpv6-stateful, which cannot change") {
 		t.Errorf("got %v and the plan\n%s", err, change)
 	}
 }

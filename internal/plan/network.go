@@ -421,9 +421,9 @@ func tagNetwork(network Ref, want, actual []string) Step {
 func deletable(owner Owner, n ObservedNetwork) error {
 	for _, s := range n.Subnets {
 		if !owner.Owns(s.Description) {
-			return &BlockedError{fmt.Sprintf("network %s holds subnet %s (%s), which does not bear the marker %s and "+
-				"would be deleted with it: delete that subnet, or end its description with the marker",
-				n.ID, s.ID, s.CIDR, owner)}
+			return &BlockedError{fmt.Sprintf("Subnet %s (%s) of network %s does not bear the marker %s. Deleting the "+
+				"network would delete it. Delete the subnet, or append the marker to its description.",
+				s.ID, s.CIDR, n.ID, owner)}
 		}
 	}
 	return nil

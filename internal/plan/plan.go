@@ -112,7 +112,7 @@ func (o Observed) Resources() []Resource {
 func marked(owner Owner, observed Observed) error {
 	for _, r := range observed.all() {
 		if is := r.identity(); !owner.Owns(is.description) {
-			return fmt.Errorf("%s is not marked as %s's: it must not be planned with", is.Resource, owner)
+			return fmt.Errorf("%s does not bear the marker %s; the plan refuses it", is.Resource, owner)
 		}
 	}
 	return nil
@@ -126,7 +126,7 @@ func Delete(owner Owner, observed Observed) (Change, error) {
 	if err := marked(owner, observed); err != nil {
 		return nil, err
 	}
-	const reason = "its object is being deleted"
+	const reason = "the object is being deleted"
 	var change Change
 	var interfaces []ObservedPort
 	for _, p := range observed.Ports {
@@ -152,7 +152,7 @@ func Delete(owner Owner, observed Observed) (Change, error) {
 // marker precedes the owner's, it goes too. Otherwise another object would become the owner.
 func Release(owner Owner, observed Observed) (change Change) {
 	for _, r := range observed.inOrder().all() {
-		change = append(change, r.release(owner, "its object is being deleted with deletionPolicy Retain")...)
+		change = append(change, r.release(owner, "the object is being deleted with deletionPolicy Retain")...)
 	}
 	return change
 }

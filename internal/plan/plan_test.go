@@ -44,7 +44,7 @@ func duplicate(id string, created time.Time) ObservedNetwork {
 
 // The lines are what a person reads of a plan, so the wording is held as well.
 func TestPlan(t *testing.T) {
-	const differs = " (it differs from what is declared)"
+	const differs = " (it differs from the spec)"
 	const network, subnet = "update network net-1: ", "update subnet sub-1 (10.0.0.0/24): "
 	later := plantest.Epoch.Add(time.Second)
 	for sentence, tc := range map[string]struct {
@@ -55,7 +55,7 @@ func TestPlan(t *testing.T) {
 		"where nothing exists, the network comes before its subnets": {
 			declaredSpec(), Observed{}, []string{
 				`create network "net" (no network bears the owner's marker)`,
-				"create subnet 10.0.0.0/24 (it is declared and does not exist)",
+				"create subnet 10.0.0.0/24 (it is declared but missing)",
 			},
 		},
 		"where all is as declared, there is nothing to do": {declaredSpec(), observedWith(func(*ObservedNetwork) {}), nil},
@@ -80,8 +80,8 @@ func TestPlan(t *testing.T) {
 			}), observedWith(func(n *ObservedNetwork) {
 				n.Subnets[0].Subnet = Subnet{CIDR: prefix("fd00::/64"), DHCP: true, IPv6RAMode: SLAAC}
 			}), []string{
-				"delete subnet sub-1 (fd00::/64) (it differs in what cannot change)",
-				"create subnet fd00::/64 (it differs in what cannot change)",
+				"delete subnet sub-1 (fd00::/64) (an immutable field differs)",
+				"create subnet fd00::/64 (an immutable field differs)",
 			},
 		},
 		"a foreign subnet that is not in the way is let be": {
@@ -180,19 +180,19 @@ func TestPlan(t *testing.T) {
 
 		"a subnet that is missing is created in the network there is": {
 			declaredSpec(), observedWith(func(n *ObservedNetwork) { n.Subnets = nil }),
-			[]string{"create subnet 10.0.0.0/24 (it is declared and does not exist)"},
+			[]string{"create subnet 10.0.0.0/24 (it is declared but missing)"},
 		},
 		"a subnet of ours that is not declared goes before one comes in its place": {
 			specWith(func(s *Spec) { s.Subnets = []Subnet{{CIDR: prefix("10.0.0.0/16")}} }),
 			observedWith(func(*ObservedNetwork) {}),
 			[]string{
-				"delete subnet sub-1 (10.0.0.0/24) (it is ours and no longer declared)",
-				"create subnet 10.0.0.0/16 (it is declared and does not exist)",
+				"delete subnet sub-1 (10.0.0.0/24) (it is no longer declared)",
+				"create subnet 10.0.0.0/16 (it is declared but missing)",
 			},
 		},
 		"a subnet of ours of another length is another subnet": {
 			specWith(func(s *Spec) { s.Subnets = nil }), observedWith(func(*ObservedNetwork) {}),
-			[]string{"delete subnet sub-1 (10.0.0.0/24) (it is ours and no longer declared)"},
+			[]string{"delete subnet sub-1 (10.0.0.0/24) (it is no longer declared)"},
 		},
 
 		"of two networks the older stays": {
@@ -253,7 +253,7 @@ func TestPlanCarriesWhatARequestNeeds(t *testing.T) {
 	}, {
 		Action: CreateSubnet, NetworkRef: Ref{ID: "net-1"}, SubnetName: "new", SubnetDescription: marker,
 		Subnet:      Subnet{CIDR: prefix("fd00::/64"), Pools: ranges("fd00::2-fd00::9")},
-		Reason:      "it is declared and does not exist",
+		Reason:      "it is declared but missing",
 		Differences: []Difference{{"subnet fd00::/64", FieldExists, "fd00::/64", None}},
 	}}
 	if diff := cmp.Diff(want, got, addresses); diff != "" {
@@ -298,15 +298,15 @@ func TestPlanRefuses(t *testing.T) {
 			declaredSpec(), Observed{Networks: []ObservedNetwork{asDeclared(), younger}}, true, "sub-foreign",
 		},
 		"a network without a marker": {
-			declaredSpec(), observedWith(func(n *ObservedNetwork) { n.Description = "db" }), false, "net-1 is not marked",
+			declaredSpec(), observedWith(func(n *ObservedNetwork) { n.Description = "db" }), false, "net-1 does not bear the marker",
 		},
 		"a network with another object's marker": {
 			declaredSpec(), observedWith(func(n *ObservedNetwork) { n.Description = otherOwner.Marker() }),
-			false, "net-1 is not marked",
+			false, "net-1 does not bear the marker",
 		},
 		"a network whose marker does not stand at the end": {
 			declaredSpec(), observedWith(func(n *ObservedNetwork) { n.Description = testOwner.Marker() + "." }),
-			false, "net-1 is not marked",
+			false, "net-1 does not bear the marker",
 		},
 		"a spec that is not valid": {
 			specWith(func(s *Spec) { s.Description = "[owner=" }), Observed{}, false, "description",
@@ -324,7 +324,7 @@ func TestPlanRefuses(t *testing.T) {
 }
 
 func TestPlanDelete(t *testing.T) {
-	const deleted = " (its object is being deleted)"
+	const deleted = " (the object is being deleted)"
 	for sentence, tc := range map[string]struct {
 		observed Observed
 		want     []string
@@ -351,10 +351,10 @@ func TestPlanDelete(t *testing.T) {
 			blocked: true, err: "sub-1",
 		},
 		"a network without the marker is an error": {
-			observed: observedWith(func(n *ObservedNetwork) { n.Description = "db" }), err: "net-1 is not marked",
+			observed: observedWith(func(n *ObservedNetwork) { n.Description = "db" }), err: "net-1 does not bear the marker",
 		},
 		"a network of another object's is an error": {
-			observed: observedWith(func(n *ObservedNetwork) { n.Description = otherOwner.Marker() }), err: "net-1 is not marked",
+			observed: observedWith(func(n *ObservedNetwork) { n.Description = otherOwner.Marker() }), err: "net-1 does not bear the marker",
 		},
 	} {
 		t.Run(sentence, func(t *testing.T) {
@@ -372,7 +372,7 @@ func TestPlanDelete(t *testing.T) {
 }
 
 func TestPlanRelease(t *testing.T) {
-	const released = " (its object is being deleted with deletionPolicy Retain)"
+	const released = " (the object is being deleted with deletionPolicy Retain)"
 	for sentence, tc := range map[string]struct {
 		observed Observed
 		want     []string

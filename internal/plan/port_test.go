@@ -61,7 +61,7 @@ func anotherPort(id string, created time.Time) ObservedPort {
 // The lines are what a person reads of a plan, so the wording is held as well.
 func TestPlanPort(t *testing.T) {
 	const (
-		differs = " (it differs from what is declared)"
+		differs = " (it differs from the spec)"
 		update  = "update port port-1: "
 	)
 	asIs := func(*ObservedPort) {}
@@ -316,24 +316,24 @@ func TestPlanPortRefuses(t *testing.T) {
 		text     string
 	}{
 		"a port without a marker": {
-			declaredPort(), observedPort(func(p *ObservedPort) { p.Description = "" }), "port port-1 is not marked",
+			declaredPort(), observedPort(func(p *ObservedPort) { p.Description = "" }), "port port-1 does not bear the marker",
 		},
 		"a port with another object's marker": {
 			declaredPort(), observedPort(func(p *ObservedPort) { p.Description = otherOwner.Marker() }),
-			"port port-1 is not marked",
+			"port port-1 does not bear the marker",
 		},
 		"a port whose marker does not stand at the end": {
 			declaredPort(), observedPort(func(p *ObservedPort) { p.Description = testOwner.Marker() + "." }),
-			"port port-1 is not marked",
+			"port port-1 does not bear the marker",
 		},
 		"a port of somebody else's beside ours": {
 			declaredPort(), Observed{Ports: []ObservedPort{
 				portAsDeclared(), portWith(func(p *ObservedPort) { p.ID, p.Description = "port-9", "theirs" }),
 			}},
-			"port port-9 is not marked",
+			"port port-9 does not bear the marker",
 		},
 		"a network of somebody else's": {
-			declaredPort(), observedWith(func(n *ObservedNetwork) { n.Description = "theirs" }), "net-1 is not marked",
+			declaredPort(), observedWith(func(n *ObservedNetwork) { n.Description = "theirs" }), "net-1 does not bear the marker",
 		},
 		"a spec that is not valid": {portSpecWith(func(s *PortSpec) { s.Addresses = nil }), Observed{}, "addresses"},
 	} {
@@ -413,7 +413,7 @@ func TestPortSpecValidate(t *testing.T) {
 }
 
 func TestPlanDeleteOfPorts(t *testing.T) {
-	const deleted = " (its object is being deleted)"
+	const deleted = " (the object is being deleted)"
 	for sentence, tc := range map[string]struct {
 		observed Observed
 		want     []string
@@ -443,10 +443,10 @@ func TestPlanDeleteOfPorts(t *testing.T) {
 			err: "sub-foreign",
 		},
 		"a port without the marker is an error": {
-			observed: observedPort(func(p *ObservedPort) { p.Description = "" }), err: "port-1 is not marked",
+			observed: observedPort(func(p *ObservedPort) { p.Description = "" }), err: "port-1 does not bear the marker",
 		},
 		"a port of another object's is an error": {
-			observed: observedPort(func(p *ObservedPort) { p.Description = otherOwner.Marker() }), err: "port-1 is not marked",
+			observed: observedPort(func(p *ObservedPort) { p.Description = otherOwner.Marker() }), err: "port-1 does not bear the marker",
 		},
 	} {
 		t.Run(sentence, func(t *testing.T) {
@@ -462,7 +462,7 @@ func TestPlanDeleteOfPorts(t *testing.T) {
 }
 
 func TestPlanReleaseOfPorts(t *testing.T) {
-	const released = " (its object is being deleted with deletionPolicy Retain)"
+	const released = " (the object is being deleted with deletionPolicy Retain)"
 	marker := testOwner.Marker()
 	for sentence, tc := range map[string]struct {
 		observed Observed

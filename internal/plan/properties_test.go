@@ -11,7 +11,7 @@ import (
 )
 
 func TestPlanOfProperties(t *testing.T) {
-	const differs = " (it differs from what is declared)"
+	const differs = " (it differs from the spec)"
 	const update, tag = "update network net-1: ", "tag network net-1: "
 	for sentence, tc := range map[string]struct {
 		spec     Spec
@@ -84,14 +84,14 @@ func TestPlanOfProperties(t *testing.T) {
 		"tags come after the network was created, and its subnets": {
 			specWith(func(s *Spec) { s.Tags = []string{"a", "b"} }), Observed{}, []string{
 				`create network "net" (no network bears the owner's marker)`,
-				"create subnet 10.0.0.0/24 (it is declared and does not exist)",
+				"create subnet 10.0.0.0/24 (it is declared but missing)",
 				`tag network just created: tags none → "a", "b"` + differs,
 			},
 		},
 		"a new network without tags is not tagged": {
 			specWith(func(s *Spec) { s.Tags = []string{} }), Observed{}, []string{
 				`create network "net" (no network bears the owner's marker)`,
-				"create subnet 10.0.0.0/24 (it is declared and does not exist)",
+				"create subnet 10.0.0.0/24 (it is declared but missing)",
 			},
 		},
 		"other tags are replaced": {

@@ -225,7 +225,7 @@ func planRouting(spec Spec, n ObservedNetwork, observed Observed) (r routing) {
 		change, kept = updateRouter(spec, own, subnetsOf(leaving, own.ID, observed))
 		r.first = r.first.with(change)
 	}
-	const undeclared = "it is ours and no longer declared"
+	const undeclared = "it is no longer declared"
 	r.first = append(r.first, leave(leaving, going, undeclared)...)
 
 	r.last = func(change Change, network Ref) Change {
@@ -429,7 +429,7 @@ func letGoOfSubnets(spec Spec, n ObservedNetwork, observed Observed) (change Cha
 	return change
 }
 
-const reasonNoGateway = "it is in the way of a subnet that goes or changes"
+const reasonNoGateway = "it blocks a change of its subnet"
 
 func updateGateway(spec Spec, actual ObservedRouter) Step {
 	attributes := spec.routerAttributes()
@@ -454,7 +454,7 @@ func interfaceAttributes(spec Spec, addresses []PortAddress) PortAttributes {
 func createInterface(spec Spec, network Ref, addresses []PortAddress, subnets []Ref) Step {
 	return Step{
 		Action: CreateInterface, NetworkRef: network, SubnetRefs: subnets, Port: interfaceAttributes(spec, addresses),
-		Reason:      "no port of the owner's has the gateway's address",
+		Reason:      "no port of the owner has the gateway's address",
 		Differences: []Difference{existence(interfaceResource(addresses), listAddresses(addresses))},
 	}
 }
@@ -463,7 +463,7 @@ func createInterface(spec Spec, network Ref, addresses []PortAddress, subnets []
 func attachInterface(spec Spec, network, port Ref, addresses []PortAddress, router Ref) Step {
 	return Step{
 		Action: AttachInterface, Ref: port, NetworkRef: network, RouterRef: router,
-		Port: interfaceAttributes(spec, addresses), Reason: "the router does not serve the subnet yet",
+		Port: interfaceAttributes(spec, addresses), Reason: "the router has no interface on the subnet",
 		Differences: []Difference{
 			{interfaceResource(addresses), FieldRouter, cmp.Or(router.ID, "the network's own"), None},
 		},

@@ -51,7 +51,7 @@ func planShares(spec Spec, network Ref, shares []Share) (change Change) {
 		if !slices.Contains(actual, project) {
 			change = append(change, Step{
 				Action: ShareNetwork, NetworkRef: network, Share: Share{Project: project},
-				Differences: settles, Reason: "it is declared and not shared so",
+				Differences: settles, Reason: "it is declared but missing",
 			})
 		}
 	}

@@ -12,7 +12,7 @@ import (
 )
 
 func TestPlanOfSharing(t *testing.T) {
-	const undeclared, missing = " (it is not declared)", " (it is declared and not shared so)"
+	const undeclared, missing = " (it is not declared)", " (it is declared but missing)"
 	sharedWith := func(projects ...string) Spec {
 		return specWith(func(s *Spec) { s.SharedWith = append([]string{}, projects...) })
 	}
@@ -50,7 +50,7 @@ func TestPlanOfSharing(t *testing.T) {
 		"a new network is shared once it has its subnets": {
 			sharedWith("one"), Observed{}, []string{
 				`create network "net" (no network bears the owner's marker)`,
-				"create subnet 10.0.0.0/24 (it is declared and does not exist)",
+				"create subnet 10.0.0.0/24 (it is declared but missing)",
 				`share network just created: project "one"` + missing,
 			},
 		},
@@ -123,7 +123,7 @@ func TestAShareThatIsRefusedHoldsUpNothingElse(t *testing.T) {
 }
 
 func TestPlanOfQoSPolicies(t *testing.T) {
-	const update, differs = "update network net-1: ", " (it differs from what is declared)"
+	const update, differs = "update network net-1: ", " (it differs from the spec)"
 	for sentence, tc := range map[string]struct {
 		want, has *string
 		step      string

@@ -269,8 +269,8 @@ func (s Spec) subnetDescription(actual ObservedSubnet) (string, error) {
 	}
 	want := withMarker(s.Owner, actual.Description)
 	if length := utf8.RuneCountInString(want); length > MaxDescription {
-		return "", &BlockedError{fmt.Sprintf("with the ownership marker the description of subnet %s (%s) has %d "+
-			"characters and Neutron holds %d: shorten it to %d, or allow import.overwrite to replace it",
+		return "", &BlockedError{fmt.Sprintf("With the ownership marker, the description of subnet %s (%s) has %d "+
+			"characters. Neutron allows %d. Shorten it to %d, or set import.overwrite to replace it.",
 			actual.ID, actual.CIDR, length, MaxDescription, MaxUserDescription)}
 	}
 	return want, nil
@@ -325,9 +325,9 @@ func planSubnet(spec Spec, network Ref, n ObservedNetwork, declared Subnet) (Ste
 	if fixed := declared.fixedDifferences(actual.Subnet); len(fixed) > 0 {
 		if spec.Import.ID != "" {
 			// A wrong field is no reason to delete a subnet that others created.
-			return Step{}, &BlockedError{fmt.Sprintf("the imported network %s has subnet %s (%s), whose %s is %s and "+
-				"cannot change: declare it so, or replace that subnet",
-				n.ID, actual.ID, actual.CIDR, fixed[0].Field, fixed[0].Actual)}
+			return Step{}, &BlockedError{fmt.Sprintf("The %s of subnet %s (%s) on the imported network %s is %s, which "+
+				"cannot change. An imported subnet is not replaced. Declare that value, or replace the subnet.",
+				fixed[0].Field, actual.ID, actual.CIDR, n.ID, fixed[0].Actual)}
 		}
 		// An earlier step deletes the old subnet.
 		create := createSubnet(spec, network, declared)
@@ -358,9 +358,9 @@ func (s ObservedSubnet) step(action Action, networkID, reason string, settles ..
 }
 
 func blockedBySubnet(owner Owner, n ObservedNetwork, s ObservedSubnet, declared Subnet) error {
-	return &BlockedError{fmt.Sprintf("network %s holds subnet %s (%s), which does not bear the marker %s and lies "+
-		"where %s is declared: delete that subnet, or end its description with the marker",
-		n.ID, s.ID, s.CIDR, owner, declared.CIDR)}
+	return &BlockedError{fmt.Sprintf("Subnet %s (%s) of network %s does not bear the marker %s. It blocks the declared "+
+		"subnet %s. Delete the subnet, or append the marker to its description.",
+		s.ID, s.CIDR, n.ID, owner, declared.CIDR)}
 }
 
 func createSubnet(spec Spec, network Ref, subnet Subnet) Step {
@@ -372,7 +372,7 @@ func createSubnet(spec Spec, network Ref, subnet Subnet) Step {
 	return Step{
 		Action: CreateSubnet, NetworkRef: network,
 		SubnetName: spec.Name, SubnetDescription: spec.Owner.Marker(), Subnet: subnet,
-		Reason:      "it is declared and does not exist",
+		Reason:      "it is declared but missing",
 		Differences: []Difference{existence(subnet.resource(), declared)},
 	}
 }
@@ -390,7 +390,7 @@ func (s Step) barredBy(going Step) bool {
 }
 
 // reasonFixed is the reason to replace an existing subnet.
-const reasonFixed = "it differs in what cannot change"
+const reasonFixed = "an immutable field differs"
 
 // dropSubnet plans the deletion of an owned subnet that is not declared, or that differs in a fixed field.
 func dropSubnet(spec Spec, n ObservedNetwork, s ObservedSubnet) Step {

@@ -25,7 +25,7 @@ func everythingThere(n *ObservedNetwork) {
 var takeBacks = []string{FieldDNSDomain, FieldExternal, FieldQoSPolicy, FieldShared, FieldSharedWith, FieldTags}
 
 func TestPlanOfWhatASpecSetsNoLonger(t *testing.T) {
-	const update, differs = "update network net-1: ", " (it differs from what is declared)"
+	const update, differs = "update network net-1: ", " (it differs from the spec)"
 	takeBack := func(change func(*Spec), fields ...string) Spec {
 		return specWith(func(s *Spec) {
 			if change != nil {
@@ -59,7 +59,7 @@ func TestPlanOfWhatASpecSetsNoLonger(t *testing.T) {
 		"a network that is yet to be made has nothing to take back": {
 			takeBack(nil, takeBacks...), Observed{}, []string{
 				`create network "net" (no network bears the owner's marker)`,
-				"create subnet 10.0.0.0/24 (it is declared and does not exist)",
+				"create subnet 10.0.0.0/24 (it is declared but missing)",
 			},
 		},
 		"a share of another project's policy stays": {

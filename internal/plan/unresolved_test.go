@@ -61,7 +61,7 @@ func TestPlansWhileAPoolCannotBeTold(t *testing.T) {
 		"the subnet that was last seen to be from it is kept as declared": {
 			unknown(func(a *Allocation, _ *Spec) { a.Given = "sub-1" }),
 			[]ObservedSubnet{without("100.64.7.9", four("sub-1", "100.64.7.0/30"))},
-			[]string{"update subnet sub-1 (100.64.7.0/30): gateway 100.64.7.9 → 100.64.7.1 (it differs from what is declared)"},
+			[]string{"update subnet sub-1 (100.64.7.0/30): gateway 100.64.7.9 → 100.64.7.1 (it differs from the spec)"},
 		},
 		"a subnet that may be from it stays as it is": {
 			unknown(nil), []ObservedSubnet{without("100.64.7.9", four("sub-1", "100.64.7.0/30"))}, nil,
@@ -73,11 +73,11 @@ func TestPlansWhileAPoolCannotBeTold(t *testing.T) {
 		"once its subnet is known, others that are not declared go": {
 			unknown(func(a *Allocation, _ *Spec) { a.Given = "sub-1" }),
 			[]ObservedSubnet{four("sub-1", "100.64.7.0/24"), six("sub-2", "2001:db8::/64")},
-			[]string{"delete subnet sub-2 (2001:db8::/64) (it is ours and no longer declared)"},
+			[]string{"delete subnet sub-2 (2001:db8::/64) (it is no longer declared)"},
 		},
 		"a subnet from no pool is not meant": {
 			unknown(nil), []ObservedSubnet{givenFrom("", "sub-1", "10.0.0.0/24")},
-			[]string{"delete subnet sub-1 (10.0.0.0/24) (it is ours and no longer declared)"},
+			[]string{"delete subnet sub-1 (10.0.0.0/24) (it is no longer declared)"},
 		},
 		"a subnet from a pool that another names is not meant": {
 			unknown(func(a *Allocation, s *Spec) {
@@ -92,8 +92,8 @@ func TestPlansWhileAPoolCannotBeTold(t *testing.T) {
 				s.Subnets = append(s.Subnets, Subnet{CIDR: prefix("10.0.0.0/30"), Pools: ranges("10.0.0.1-10.0.0.2")})
 			}), []ObservedSubnet{without("2001:db8::9", six("sub-1", "2001:db8::/126"))},
 			[]string{
-				"update subnet sub-1 (2001:db8::/126): gateway 2001:db8::9 → 2001:db8::1 (it differs from what is declared)",
-				"create subnet 10.0.0.0/30 (it is declared and does not exist)",
+				"update subnet sub-1 (2001:db8::/126): gateway 2001:db8::9 → 2001:db8::1 (it differs from the spec)",
+				"create subnet 10.0.0.0/30 (it is declared but missing)",
 			},
 		},
 	} {

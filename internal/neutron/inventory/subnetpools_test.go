@@ -81,7 +81,7 @@ func TestAStepThatTookACIDRFromAPoolTellsWhich(t *testing.T) {
 	e := newEmulated(t, Options{})
 	e.newPool("four", nil)
 	done := e.apply(plan.Network(e.pooled(plan.Allocation{Name: "four"}), e.observed()))
-	const want = `create subnet 10.8.0.0/24 from subnet pool "four" (it is declared and does not exist)`
+	const want = `create subnet 10.8.0.0/24 from subnet pool "four" (it is declared but missing)`
 	if got := done[len(done)-1].String(); got != want {
 		t.Errorf("the step is %q, want %q", got, want)
 	}
