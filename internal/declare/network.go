@@ -17,18 +17,17 @@ func Network(obj *cloudteamv1.Network, owner plan.Owner) (plan.Spec, error) {
 		PortSecurity: obj.Spec.PortSecurity,
 		Import:       importOf(obj),
 	}
-	errs := properties(obj.Spec, &spec)
+	properties(obj.Spec, &spec)
 	if obj.Spec.MTU != nil {
 		spec.MTU = int(*obj.Spec.MTU)
 	}
-	var bad []error
+	var errs []error
 	for i, declared := range obj.Spec.Subnets() {
 		subnet, err := subnetOf(declared, obj.Status.Subnets)
-		bad = append(bad, plan.InSubnet(i, err))
+		errs = append(errs, plan.InSubnet(i, err))
 		spec.Subnets = append(spec.Subnets, subnet)
 	}
-	if err := errors.Join(bad...); err != nil {
-		errs = append(errs, err)
+	if errors.Join(errs...) != nil {
 		spec.Subnets = nil // errs has their errors already
 	}
 	router, err := routerOf(obj.Spec.Router)

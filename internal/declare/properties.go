@@ -2,7 +2,6 @@ package declare
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -13,17 +12,9 @@ import (
 // NetworkName is the network's name in Neutron that the spec declares.
 func NetworkName(obj *cloudteamv1.Network) string { return cmp.Or(obj.Spec.NetworkName, obj.Name) }
 
-// properties translates the network's own settings into the domain's canonical form. Its errors are *plan.FieldErrors.
-func properties(s cloudteamv1.NetworkSpec, spec *plan.Spec) (errs []error) {
-	switch s.AdminState {
-	case "", cloudteamv1.AdminStateUp:
-	case cloudteamv1.AdminStateDown:
-		spec.Down = true
-	default:
-		errs = append(errs, &plan.FieldError{
-			Field: plan.FieldAdminState, Problem: fmt.Sprintf("%q is no such state: write Up or Down", s.AdminState),
-		})
-	}
+// properties translates the network's own settings into the domain's canonical form.
+func properties(s cloudteamv1.NetworkSpec, spec *plan.Spec) {
+	spec.Down = s.AdminState == cloudteamv1.AdminStateDown
 	switch s.DNSDomain {
 	case "":
 	case cloudteamv1.DNSDomainNone:
@@ -55,7 +46,6 @@ func properties(s cloudteamv1.NetworkSpec, spec *plan.Spec) (errs []error) {
 	if len(s.AvailabilityZoneHints) > 0 {
 		spec.ZoneHints = set(s.AvailabilityZoneHints)
 	}
-	return errs
 }
 
 // set sorts the texts and removes duplicates, as Neutron does for a set. The result is never nil.

@@ -97,8 +97,7 @@ func TestNetworkRefusesProperties(t *testing.T) {
 		set   func(*cloudteamv1.NetworkSpec)
 		field string
 	}{
-		"a state that there is not": {func(s *cloudteamv1.NetworkSpec) { s.AdminState = "up" }, plan.FieldAdminState},
-		"all projects":              {func(s *cloudteamv1.NetworkSpec) { s.SharedWith = []string{"*"} }, "sharedWith[0]"},
+		"all projects": {func(s *cloudteamv1.NetworkSpec) { s.SharedWith = []string{"*"} }, "sharedWith[0]"},
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			spec := specOf(cloudteamv1.SubnetSpec{CIDR: "10.0.0.0/24"})
