@@ -111,8 +111,8 @@ func (p *process) enqueueDeclaring(obj any) {
 	}
 }
 
-// awaitAttachments waits until the cache of NetworkAttachmentDefinitions is full: a declared name that is in none of the
-// caches counts as not found.
+// awaitAttachments waits until the cache of NetworkAttachmentDefinitions is full. A declared name that is in no cache
+// counts as not found.
 func (p *process) awaitAttachments(ctx context.Context) {
 	timeout := time.NewTimer(attachmentTimeout)
 	defer timeout.Stop()

@@ -207,8 +207,8 @@ func (o *Options) Validate() error {
 		"--profiling needs a --bind-address: set one, or remove --profiling")
 	found.require(o.CloudTimeout >= time.Second, "--cloud-timeout=%s: write at least 1s", o.CloudTimeout)
 	all := strings.Join(controllers, ", ")
-	found.require(slices.ContainsFunc(controllers, o.enabled), "--controllers=%s runs no controller: write * or some of %s",
-		strings.Join(o.Controllers, ","), all)
+	found.require(slices.ContainsFunc(controllers, o.enabled),
+		"--controllers=%s runs no controller: write * or some of %s", strings.Join(o.Controllers, ","), all)
 	for _, name := range o.Controllers {
 		bare := strings.TrimPrefix(name, "-")
 		found.require(name == "*" || slices.Contains(controllers, bare),

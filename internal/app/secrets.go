@@ -83,13 +83,13 @@ func (c *secretCloud) watch() {
 		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
 			o.FieldSelector = selector
 			list, err := secrets.List(unlogged(ctx), o)
-			c.heard(err)
+			c.heard(err) //nolint:contextcheck // the session outlives the request
 			return list, err
 		},
 		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
 			o.FieldSelector = selector
 			events, err := secrets.Watch(unlogged(ctx), o)
-			c.heard(err)
+			c.heard(err) //nolint:contextcheck // the session outlives the request
 			return events, err
 		},
 	}, kube), &corev1.Secret{}, c, cache.ReflectorOptions{Logger: &c.logger, Name: "credentials " + c.ref.String()})

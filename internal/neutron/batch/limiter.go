@@ -18,7 +18,8 @@ type limiter struct {
 	size float64
 	// starting is true until calls are seen to wait or fail.
 	starting bool
-	// quickest are the shortest durations, by class of call. Each grows slowly, because a cloud may become slower for good.
+	// quickest are the shortest durations, by class of call. They grow slowly, because a cloud may become slower for
+	// good.
 	quickest map[class]time.Duration
 	// grown is when they last grew.
 	grown time.Time

@@ -291,7 +291,7 @@ func (c *Cloud) logIn(ctx context.Context, with *access) (*session, error) {
 // The other credentials may lead to another project or cloud. What was read from the former, or planned with it, MUST
 // NOT be written to the latter. See Within.
 //
-// An outage ends if they lead to another Neutron. Otherwise a probe follows at once, because a log-in shows that Keystone
+// An outage ends if they lead to another Neutron. Otherwise a probe follows at once. A log-in shows that Keystone
 // answers, and nothing about Neutron.
 func (c *Cloud) Replace(ctx context.Context, credentials Credentials) error {
 	with := c.newAccess(credentials)

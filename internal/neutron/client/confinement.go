@@ -217,8 +217,8 @@ type confined struct {
 // RoundTrip implements http.RoundTripper.
 func (c confined) RoundTrip(r *http.Request) (*http.Response, error) {
 	if !c.to.allows(r.URL) {
-		return refuseToSend(r, Invalid, errors.New("Keystone leads to an identity endpoint that the operator does not "+
-			"allow (--allowed-identity-endpoints): write an auth_url that ends with /v3"))
+		return refuseToSend(r, Invalid, errors.New("the answer of Keystone leads to an identity endpoint that the "+
+			"operator does not allow (--allowed-identity-endpoints): write an auth_url that ends with /v3"))
 	}
 	return c.RoundTripper.RoundTrip(r)
 }
