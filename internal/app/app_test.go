@@ -67,7 +67,7 @@ func quietly(t *testing.T) context.Context {
 	return klog.NewContext(t.Context(), ktesting.NewLogger(t, ktesting.NewConfig(ktesting.BufferLogs(true))))
 }
 
-func TestRunStartsNothingWhereItCannotServe(t *testing.T) {
+func TestRunFailsBeforeItStartsAnything(t *testing.T) {
 	busy, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -93,7 +93,7 @@ func TestRunStartsNothingWhereItCannotServe(t *testing.T) {
 	}
 }
 
-func TestRunStopsWhenItIsTold(t *testing.T) {
+func TestRunStopsWithItsContext(t *testing.T) {
 	for name, when := range map[string]func(lists, asked *atomic.Int64) bool{
 		"before it begins": func(_, _ *atomic.Int64) bool { return true },
 		"while it waits for its caches and for the cloud": func(lists, asked *atomic.Int64) bool {

@@ -27,7 +27,7 @@ import (
 
 // A process that starts learns of Pods and of NetworkAttachmentDefinitions at the same time. It must not tell all Pods
 // that are Multus' alone that their networks do not exist because it has not heard of those yet.
-func TestPodsAreNotToldThatANetworkIsMissingBeforeAttachmentsAreKnown(t *testing.T) {
+func TestPodsWaitForTheCacheOfAttachments(t *testing.T) {
 	const foreign = "somebody-elses"
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{

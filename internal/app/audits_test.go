@@ -15,7 +15,7 @@ import (
 	"cloudteam.ztgame.com/network-controller/internal/neutron/inventory"
 )
 
-func TestAuditLogTellsWhatChanged(t *testing.T) {
+func TestAuditLogReportsChanges(t *testing.T) {
 	down := errors.New("down")
 	registerMetrics()
 	for name, c := range map[string]struct {

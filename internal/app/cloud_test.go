@@ -117,7 +117,7 @@ func (r *rotation) want(what ...string) {
 	}
 }
 
-func TestChangedCredentialsAreUsedOnceTheyAreTaken(t *testing.T) {
+func TestChangedCredentialsAreUsedAfterALogIn(t *testing.T) {
 	inRotation(t, func(_ *testing.T, r *rotation) {
 		r.after(time.Hour)
 		r.want()
@@ -129,7 +129,7 @@ func TestChangedCredentialsAreUsedOnceTheyAreTaken(t *testing.T) {
 	})
 }
 
-func TestCredentialsThatAreRefusedAreTriedLessAndLessAndNotForgotten(t *testing.T) {
+func TestRefusedCredentialsAreRetriedWithBackoff(t *testing.T) {
 	inRotation(t, func(t *testing.T, r *rotation) {
 		r.take(new("third"))
 		r.write("second")
@@ -149,7 +149,7 @@ func TestCredentialsThatAreRefusedAreTriedLessAndLessAndNotForgotten(t *testing.
 	})
 }
 
-func TestCredentialsThatAreMendedAreTriedAtOnce(t *testing.T) {
+func TestCorrectedCredentialsAreTriedAtOnce(t *testing.T) {
 	inRotation(t, func(_ *testing.T, r *rotation) {
 		r.take(new("third"))
 		r.write("second")
@@ -162,7 +162,7 @@ func TestCredentialsThatAreMendedAreTriedAtOnce(t *testing.T) {
 	})
 }
 
-func TestAFailedLogInHasTheFilesLookedAtAtOnce(t *testing.T) {
+func TestAFailedLogInTriggersACheckOfTheFiles(t *testing.T) {
 	inRotation(t, func(_ *testing.T, r *rotation) {
 		r.after(credentialsInterval + time.Millisecond)
 		r.write("second")
@@ -174,7 +174,7 @@ func TestAFailedLogInHasTheFilesLookedAtAtOnce(t *testing.T) {
 
 // What a file holds in the middle of being written in place may lead elsewhere: without its last lines, to another
 // interface of the cloud or another project.
-func TestAFileThatIsBeingWrittenIsNotUsedBeforeItIsWhole(t *testing.T) {
+func TestAnIncompleteFileIsNotUsed(t *testing.T) {
 	inRotation(t, func(_ *testing.T, r *rotation) {
 		r.write("seco")
 		r.after(credentialsInterval + settling/2)
@@ -186,7 +186,7 @@ func TestAFileThatIsBeingWrittenIsNotUsedBeforeItIsWhole(t *testing.T) {
 	})
 }
 
-func TestFilesThatCannotBeReadChangeNothing(t *testing.T) {
+func TestUnreadableFilesKeepTheCredentials(t *testing.T) {
 	inRotation(t, func(t *testing.T, r *rotation) {
 		for _, content := range []string{"clouds: {", "clouds: {other: {}}", ""} {
 			if err := os.WriteFile(r.path, []byte(content), 0o600); err != nil {

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-func TestHelpNamesTheFlagsThatPeopleRelyOn(t *testing.T) {
+func TestHelpNamesEachFlag(t *testing.T) {
 	command := NewCommand()
 	var out bytes.Buffer
 	command.SetOut(&out)

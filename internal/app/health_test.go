@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-func TestReadinessNamesWhatWaits(t *testing.T) {
+func TestReadinessNamesFailingChecks(t *testing.T) {
 	networks, inventory := false, false
 	r := &readiness{}
 	ask := func() (int, string) {
@@ -99,7 +99,7 @@ func TestListenServesUntilItsContextIsDone(t *testing.T) {
 	}
 }
 
-func TestProfilesAreForLoopbackAlone(t *testing.T) {
+func TestProfilesAreServedOnLoopbackOnly(t *testing.T) {
 	for sentence, c := range map[string]struct {
 		caller, path string
 		want         int

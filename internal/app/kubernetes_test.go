@@ -52,7 +52,7 @@ func (f *forgetful) ServerResourcesForGroupVersionWithContext(
 }
 
 // What is decided once, whether there are NetworkPorts to wait for, is not decided by an answer that failed.
-func TestACRDPassesForMissingByTheAPIServersWordAlone(t *testing.T) {
+func TestACRDIsMissingOnlyIfTheAPIServerSaysSo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client := fakeclientset.NewSimpleClientset()
 		client.Resources = []*metav1.APIResourceList{{
@@ -138,7 +138,7 @@ func TestAwaitEndsWithItsContext(t *testing.T) {
 }
 
 // A pool counts a Pod once the Pod's ReplicaSet is known, whose event is the last that tells of either.
-func TestTrimmedReplicaSetStillBringsItsDeployment(t *testing.T) {
+func TestATrimmedReplicaSetEnqueuesItsDeployment(t *testing.T) {
 	for name, c := range map[string]struct {
 		annotations map[string]string
 		want        int
@@ -207,7 +207,7 @@ func TestTrimmedReplicaSetStillBringsItsDeployment(t *testing.T) {
 }
 
 // A proxy in front of the API server may answer with a page that quotes the request.
-func TestAnErrorPageShowsNoTokenOfTheServiceAccount(t *testing.T) {
+func TestAnErrorPageShowsNoServiceAccountToken(t *testing.T) {
 	const canary = "canary-service-account-token"
 	// A token is sent over TLS alone.
 	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -184,7 +184,7 @@ func until(t *testing.T, a, b *candidate, holds func() bool) time.Duration {
 	return time.Since(began)
 }
 
-func TestOneOfTwoLeads(t *testing.T) {
+func TestOneCandidateLeads(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		lease := &playedLease{}
 		began := time.Now()
@@ -251,7 +251,7 @@ func TestACandidateThatCannotReadTheLeaseIsUndecided(t *testing.T) {
 	})
 }
 
-func TestTheNextLeadsOnlyAfterTheLastHasStopped(t *testing.T) {
+func TestASuccessorLeadsOnlyAfterTheFormerLeaderStopped(t *testing.T) {
 	o := newLeaderElection()
 	// A standby tries again after one retry period and up to JitterFactor times as much more, at random. It may see the
 	// last renewal that late, and the end of the lease that late.
@@ -298,9 +298,9 @@ func TestTheNextLeadsOnlyAfterTheLastHasStopped(t *testing.T) {
 	}
 }
 
-// TestAStoppedLeaderLeavesTheLeaseToItsSuccessor wakes a leader at each moment of its successor's term. client-go's
+// TestAPausedLeaderLeavesTheLeaseToItsSuccessor wakes a leader at each moment of its successor's term. client-go's
 // elector alone would then release the successor's lease, or take it again when the successor has released it.
-func TestAStoppedLeaderLeavesTheLeaseToItsSuccessor(t *testing.T) {
+func TestAPausedLeaderLeavesTheLeaseToItsSuccessor(t *testing.T) {
 	for name, resigns := range map[string]bool{
 		"a successor that leads":              false,
 		"a successor that released the lease": true,
@@ -371,7 +371,7 @@ func TestARenewalCountsFromItsBeginning(t *testing.T) {
 	})
 }
 
-func TestPermitGoesByTheClockOfTheLastRenewal(t *testing.T) {
+func TestThePermitExpiresByTheClock(t *testing.T) {
 	for name, c := range map[string]struct {
 		renewed func() time.Time
 		wait    time.Duration
@@ -406,7 +406,7 @@ func TestPermitGoesByTheClockOfTheLastRenewal(t *testing.T) {
 	}
 }
 
-func TestWithoutAnElectionOneLeadsFromTheStart(t *testing.T) {
+func TestWithoutLeaderElectionTheProcessLeadsAtOnce(t *testing.T) {
 	o := NewOptions()
 	o.LeaderElection.Enabled = false
 	before := time.Now()

@@ -130,7 +130,7 @@ func TestOptionsAreValidated(t *testing.T) {
 	}
 }
 
-func TestOrphansAreLookedForWhereTheCloudIs(t *testing.T) {
+func TestTheOrphanControllerNeedsACloud(t *testing.T) {
 	for name, c := range map[string]struct {
 		controllers []string
 		grace       time.Duration
@@ -153,7 +153,7 @@ func TestOrphansAreLookedForWhereTheCloudIs(t *testing.T) {
 	}
 }
 
-func TestWhatStaysByDefaultStaysAsAnOrphanToo(t *testing.T) {
+func TestDeletionPolicyRetainKeepsOrphans(t *testing.T) {
 	o := NewOptions()
 	if got := o.orphanRules(); got != o.Orphan || got.MaxShare == 0 {
 		t.Errorf("rules by default: %+v", got)

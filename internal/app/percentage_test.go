@@ -7,7 +7,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-func TestPercentagesAreRead(t *testing.T) {
+func TestPercentageSet(t *testing.T) {
 	for text, want := range map[string]struct {
 		value float64
 		shown string

@@ -185,7 +185,7 @@ func (w *registryWorld) only(name string) string {
 	return "clouds:\n" + rest[:min(end+2, len(rest))]
 }
 
-func TestACloudIsOpenedForItsSecretAlone(t *testing.T) {
+func TestOneSessionForEachSecret(t *testing.T) {
 	w := newRegistryWorld(t)
 	w.put("uid-1", w.clouds)
 	tenant, admin := inTeam, inTeam
@@ -248,7 +248,7 @@ func TestACloudIsOpenedForItsSecretAlone(t *testing.T) {
 	}
 }
 
-func TestWhatASecretLacksIsSaidUntilItHasIt(t *testing.T) {
+func TestAnIncompleteSecretStallsItsObjects(t *testing.T) {
 	w := newRegistryWorld(t)
 	w.awaitProblem(inTeam, `there is no Secret "openstack" in this namespace: create it`)
 	w.put("uid-1", "clouds: {")
@@ -259,7 +259,7 @@ func TestWhatASecretLacksIsSaidUntilItHasIt(t *testing.T) {
 	w.await(inTeam)
 }
 
-func TestASecretThatMayNotBeReadSaysSo(t *testing.T) {
+func TestAForbiddenSecretStallsItsObjects(t *testing.T) {
 	w := newRegistryWorld(t)
 	w.kube.PrependReactor("list", "secrets", func(clienttesting.Action) (bool, runtime.Object, error) {
 		return true, nil, apierrors.NewForbidden(corev1.Resource("secrets"), inTeam.Secret, errors.New("no right"))
@@ -267,7 +267,7 @@ func TestASecretThatMayNotBeReadSaysSo(t *testing.T) {
 	w.awaitProblem(inTeam, "the controller may not read Secret")
 }
 
-func TestWhatASecretHeldServesRemovalsForAWhile(t *testing.T) {
+func TestADeletedSecretServesDeletionsForAWhile(t *testing.T) {
 	w := newRegistryWorld(t)
 	w.put("uid-1", w.only("tenant"))
 	in := w.await(inTeam)
@@ -310,7 +310,7 @@ func (w *registryWorld) onlyCloud() *secretCloud {
 	return nil
 }
 
-func TestAnotherSecretOfTheNameHasAnotherSession(t *testing.T) {
+func TestARecreatedSecretGetsANewSession(t *testing.T) {
 	w := newRegistryWorld(t)
 	w.put("uid-1", w.only("tenant"))
 	in := w.await(inTeam)
@@ -325,7 +325,7 @@ func TestAnotherSecretOfTheNameHasAnotherSession(t *testing.T) {
 	}
 }
 
-func TestWhatASecretComesToHoldIsUsedOnceItIsTaken(t *testing.T) {
+func TestAChangedSecretIsUsedAfterALogIn(t *testing.T) {
 	w := newRegistryWorld(t)
 	w.put("uid-1", w.only("tenant"))
 	in := w.await(inTeam)
@@ -353,7 +353,7 @@ func TestWhatASecretComesToHoldIsUsedOnceItIsTaken(t *testing.T) {
 	}
 }
 
-func TestACloudThatNobodyNamesIsClosed(t *testing.T) {
+func TestAnUnusedCloudIsClosed(t *testing.T) {
 	w := newRegistryWorld(t)
 	w.put("uid-1", w.only("tenant"))
 	w.await(inTeam)

@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// TestRunStopsWhateverDoesNotAnswer stops the process while a server keeps it waiting.
-func TestRunStopsWhateverDoesNotAnswer(t *testing.T) {
+// TestRunStopsWithoutAnswers stops the process while a server keeps it waiting.
+func TestRunStopsWithoutAnswers(t *testing.T) {
 	const (
 		cluster  = "/api/v1/namespaces/kube-system"
 		ours     = "/apis/cloudteam.ztgame.com/v1"

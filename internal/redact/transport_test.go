@@ -79,7 +79,7 @@ func TestAnErrorPageShowsNoSecret(t *testing.T) {
 	}
 }
 
-func TestAPasswordInAnyLanguageIsKnownInJSON(t *testing.T) {
+func TestNonASCIISecretsAreRedactedInJSON(t *testing.T) {
 	for password, quoted := range map[string]string{
 		"Schlüssel\tbund": `"Schl\u00fcssel\tbund"`, // as json.dumps of Python has it
 		"ключ от дома":    `"ключ от дома"`,
@@ -92,7 +92,7 @@ func TestAPasswordInAnyLanguageIsKnownInJSON(t *testing.T) {
 	}
 }
 
-func TestBase64ShowsNoSecretWhereverItStands(t *testing.T) {
+func TestSecretsAreRedactedInBase64AtAnyOffset(t *testing.T) {
 	for _, encoding := range []*base64.Encoding{base64.StdEncoding, base64.URLEncoding, base64.RawURLEncoding} {
 		for _, before := range []string{"", "u", "us", "user:"} {
 			for _, after := range []string{"", "x", "xy", "xyz"} {
@@ -106,7 +106,7 @@ func TestBase64ShowsNoSecretWhereverItStands(t *testing.T) {
 	}
 }
 
-func TestASuccessIsLeftAsItIs(t *testing.T) {
+func TestASuccessIsUnchanged(t *testing.T) {
 	for _, status := range []int{http.StatusOK, http.StatusCreated, http.StatusNoContent, http.StatusSwitchingProtocols} {
 		got := ask(t, status, strings.NewReader("a "+secret))
 		if got.err != nil || got.page != "a "+secret {
@@ -115,7 +115,7 @@ func TestASuccessIsLeftAsItIs(t *testing.T) {
 	}
 }
 
-func TestAPageThatBreaksOffIsAnErrorOfItsReading(t *testing.T) {
+func TestABrokenBodyFailsItsReader(t *testing.T) {
 	broken := errors.New("broken")
 	body := io.MultiReader(strings.NewReader("a s3cr3t"), failing{broken})
 	if got := ask(t, http.StatusBadGateway, body); !errors.Is(got.err, broken) || got.page != "" {
@@ -130,7 +130,7 @@ func TestAnEndlessPageIsCutOff(t *testing.T) {
 	}
 }
 
-func TestAPageThatIsCutOffDoesNotEndInHalfASecret(t *testing.T) {
+func TestATruncatedPageEndsInNoPartOfASecret(t *testing.T) {
 	for _, room := range []int{6, len(secret) - 1} {
 		body := io.MultiReader(strings.NewReader(strings.Repeat("x", maxPage-room)+secret), zeros{})
 		got := ask(t, http.StatusBadGateway, body)

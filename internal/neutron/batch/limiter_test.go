@@ -58,7 +58,7 @@ func (c *counter) make(ctx context.Context, b *Queue, networks, workers int) (to
 }
 
 // A fleet is made nearly as fast as by who knows from the start how many calls the cloud serves.
-func TestACloudIsKeptBusyFromNearlyTheStart(t *testing.T) {
+func TestTheLimitGrowsFastAtFirst(t *testing.T) {
 	for workers, most := range map[int]float64{1: 1.05, 2: 1.08, 8: 1.08, 16: 1.08} {
 		t.Run(fmt.Sprint("by ", workers, " workers of its own"), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -120,7 +120,7 @@ func TestACloudThatBecomesSlowerForGoodIsUsedFullyAgain(t *testing.T) {
 }
 
 // A first call that is quicker than all others of its class must not have the limit fall to nothing.
-func TestTheStartEndsAtHalfTheLimitOrMore(t *testing.T) {
+func TestOneSlowCallAtMostHalvesTheLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLimiter(16, time.Now())
 		for range 4 {

@@ -179,7 +179,7 @@ func TestALoneCreateWaitsForTheWindowOnly(t *testing.T) {
 	})
 }
 
-func TestCreatesThatComeTogetherGoTogether(t *testing.T) {
+func TestConcurrentCreatesShareACall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &server{}
 		b := New(Options{MaxCalls: 0, Post: s.post})
@@ -196,7 +196,7 @@ func TestCreatesThatComeTogetherGoTogether(t *testing.T) {
 }
 
 // Those who come back with more when their call has ended are waited for, although none is there yet.
-func TestWhatFollowsABulkGoesTogether(t *testing.T) {
+func TestCreatesThatFollowABulkShareACall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &server{}
 		b := New(Options{MaxCalls: 0, Post: s.post})
@@ -261,7 +261,7 @@ func ifAny(prefix string, err *client.Error) func([]string) *client.Error {
 	}
 }
 
-func TestBadOnesAreFoundAndTheGoodOnesAreThrough(t *testing.T) {
+func TestARefusedBulkIsHalvedUntilOnlyBadItemsFail(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &server{fails: ifAny("bad", refusal(client.Invalid))}
 		b := New(Options{MaxCalls: 0, Post: s.post})
@@ -290,7 +290,7 @@ func TestBadOnesAreFoundAndTheGoodOnesAreThrough(t *testing.T) {
 	})
 }
 
-func TestOneThatFindsNoRoomSparesTheOthersTheAttempt(t *testing.T) {
+func TestQuotaAndRateLimitEndTheBatch(t *testing.T) {
 	for kind, calls := range map[client.Kind]int{client.Capacity: 1 + 5, client.Throttled: 1 + 1} {
 		synctest.Test(t, func(t *testing.T) {
 			s := &server{}
@@ -305,7 +305,7 @@ func TestOneThatFindsNoRoomSparesTheOthersTheAttempt(t *testing.T) {
 	}
 }
 
-func TestNothingIsSentAgainWhoseAnswerIsLost(t *testing.T) {
+func TestALostAnswerIsNotRetriedByTheQueue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &server{fails: ifAny("n", &client.Error{Kind: client.Transient, Status: http.StatusBadGateway, MaybeDone: true})}
 		b := New(Options{MaxCalls: 0, Post: s.post})
@@ -338,7 +338,7 @@ func TestNothingIsSentAgainWhoseAnswerIsLost(t *testing.T) {
 	})
 }
 
-func TestACallThatHangsHoldsUpNoOther(t *testing.T) {
+func TestAHangingCallBlocksNoOther(t *testing.T) {
 	for _, most := range []int{1, 2, 16} {
 		synctest.Test(t, func(t *testing.T) {
 			s := &server{takes: func(int, int) time.Duration { return time.Hour }}
@@ -368,7 +368,7 @@ func TestACallThatHangsHoldsUpNoOther(t *testing.T) {
 	}
 }
 
-func TestWhoWaitsNoLongerIsNotSent(t *testing.T) {
+func TestACanceledWriteIsNotSent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &server{}
 		b := New(Options{MaxCalls: 1, Post: s.post})
@@ -389,7 +389,7 @@ func TestWhoWaitsNoLongerIsNotSent(t *testing.T) {
 	})
 }
 
-func TestACallGoesOnForThoseWhoStay(t *testing.T) {
+func TestABatchContinuesUntilAllCallersLeft(t *testing.T) {
 	for name, test := range map[string]struct {
 		stays bool
 		made  int
@@ -433,7 +433,7 @@ func TestACallGoesOnForThoseWhoStay(t *testing.T) {
 	}
 }
 
-func TestACloudThatAsksToBeLeftAloneIs(t *testing.T) {
+func TestRetryAfterIsRespected(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &server{}
 		b := New(Options{MaxCalls: 1, Post: s.post})
@@ -464,7 +464,7 @@ func serving(workers int) func(creates, underway int) time.Duration {
 	}
 }
 
-func TestTheLimitFollowsWhatTheCloudCanDo(t *testing.T) {
+func TestTheLimitAdaptsToTheCloudsConcurrency(t *testing.T) {
 	for name, test := range map[string]struct {
 		workers        int
 		atLeast, below int
@@ -487,7 +487,7 @@ func TestTheLimitFollowsWhatTheCloudCanDo(t *testing.T) {
 	}
 }
 
-func TestTheLimitFallsWhereTheCloudFails(t *testing.T) {
+func TestTheLimitFallsWhenCallsFail(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &server{}
 		b := New(Options{MaxCalls: 0, Post: s.post})
@@ -507,7 +507,7 @@ func TestTheLimitFallsWhereTheCloudFails(t *testing.T) {
 }
 
 // Whatever fails, each create ends once, and what its caller is told is true.
-func TestEachCreateEndsOnceAndIsToldTheTruth(t *testing.T) {
+func TestEachCreateGetsItsOwnResultOnce(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		count := rapid.IntRange(1, 120).Draw(rt, "creates")
 		most := rapid.IntRange(1, 6).Draw(rt, "most")
@@ -556,7 +556,7 @@ func TestEachCreateEndsOnceAndIsToldTheTruth(t *testing.T) {
 }
 
 // Should the credentials come to lead elsewhere, what was planned for one project is not done in another.
-func TestCreatesForTwoProjectsDoNotGoTogether(t *testing.T) {
+func TestCreatesOfTwoProjectsShareNoCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &server{}
 		b := New(Options{MaxCalls: 1, Post: s.post})
@@ -585,7 +585,7 @@ func TestCreatesForTwoProjectsDoNotGoTogether(t *testing.T) {
 }
 
 // A call that the breaker kept back says nothing of how many the cloud can serve, and nothing has to wait for its pause.
-func TestWhatWasNotSentTeachesTheBrokerNothing(t *testing.T) {
+func TestUnsentCallsDoNotChangeTheLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := New(Options{MaxCalls: 0, Post: (&server{}).post})
 		before := b.limiter.limit()
@@ -605,7 +605,7 @@ func TestWhatWasNotSentTeachesTheBrokerNothing(t *testing.T) {
 
 // Whose create waits in a half that is yet to be sent when its caller leaves looks for it and, finding nothing, has it
 // created again: the first one must not come after that.
-func TestWhoLeavesWhileABulkIsHalvedIsNotSentAfterwards(t *testing.T) {
+func TestACallerThatLeftIsNotInTheHalvesOfABulk(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &server{fails: ifAny("bad", refusal(client.Invalid))}
 		b := New(Options{MaxCalls: 1, Post: s.post})
@@ -630,7 +630,7 @@ func TestWhoLeavesWhileABulkIsHalvedIsNotSentAfterwards(t *testing.T) {
 }
 
 // A log-in that fails says nothing of what was to be created.
-func TestALogInThatFailsIsNoRefusalOfWhatWasToBeCreated(t *testing.T) {
+func TestAFailedLogInSplitsNoBulk(t *testing.T) {
 	for what, err := range map[string]*client.Error{
 		"Keystone is overloaded":              {Kind: client.Transient, Status: http.StatusServiceUnavailable},
 		"the catalog has no network service":  {Kind: client.Invalid},
@@ -660,7 +660,7 @@ func TestALogInThatFailsIsNoRefusalOfWhatWasToBeCreated(t *testing.T) {
 	}
 }
 
-func TestWhatACloudSaysToHalfABulkIsHeeded(t *testing.T) {
+func TestErrorsOfHalvesAdaptTheLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &server{}
 		b := New(Options{MaxCalls: 1, Post: s.post})
@@ -691,7 +691,7 @@ func TestWhatACloudSaysToHalfABulkIsHeeded(t *testing.T) {
 }
 
 // The time of a bulk that had to be halved is that of several calls, and of no use to compare others with.
-func TestAHalvedBulkDoesNotPassForASlowCall(t *testing.T) {
+func TestAHalvedBulkCountsAsNoSlowCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &server{fails: ifAny("bad", refusal(client.Invalid))}
 		b := New(Options{MaxCalls: 1, Post: s.post})
@@ -708,7 +708,7 @@ func TestAHalvedBulkDoesNotPassForASlowCall(t *testing.T) {
 	})
 }
 
-func TestAWriteThatPanicsEndsAllTheSame(t *testing.T) {
+func TestAPanickingWriteReleasesItsSlot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := New(Options{MaxCalls: 1, Post: (&server{}).post})
 		func() {
@@ -719,7 +719,7 @@ func TestAWriteThatPanicsEndsAllTheSame(t *testing.T) {
 	})
 }
 
-func TestACallToTheFormerCloudTeachesNothingOfTheNextOne(t *testing.T) {
+func TestResetIgnoresCallsUnderWay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &server{}
 		b := New(Options{MaxCalls: 0, Post: s.post})

@@ -19,7 +19,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// patient is a cloud in virtual time whose Run runs, in front of which callers try again as controllers do.
+// patient is a Cloud in virtual time whose Run runs. Its callers retry like controllers.
 type patient struct {
 	*Cloud
 	f *fakeCloud
@@ -27,7 +27,7 @@ type patient struct {
 	// stop ends Run.
 	stop func()
 
-	// failing, where set, is what becomes of requests instead of an answer.
+	// failing, if set, answers requests instead of the fake cloud.
 	failing atomic.Pointer[http.RoundTripper]
 	// sent counts requests, log-ins included.
 	sent atomic.Int64
@@ -67,7 +67,7 @@ func (p *patient) RoundTrip(r *http.Request) (*http.Response, error) {
 	return direct{Handler: p.f}.RoundTrip(r)
 }
 
-// fail has requests end otherwise than with an answer, until it is called with nil.
+// fail makes requests fail until it is called with nil.
 func (p *patient) fail(how http.RoundTripper) {
 	if how == nil {
 		p.failing.Store(nil)
@@ -76,7 +76,7 @@ func (p *patient) fail(how http.RoundTripper) {
 	p.failing.Store(&how)
 }
 
-// told are the outages of which Options.Outage was told, each as "began" or "over".
+// told returns the calls of Options.Outage, each as "began" or "over".
 func (p *patient) told() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -91,15 +91,15 @@ func (p *patient) told() string {
 	return strings.Join(all, " ")
 }
 
-// reasons are the texts of the errors that came of no call.
+// reasons returns the texts of errors of calls that were not sent.
 func (p *patient) reasons() []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return slices.Sorted(maps.Keys(p.texts))
 }
 
-// callers try to write until they succeed or ctx is done, each after pauses that double up to a minute, or at once
-// when an outage is over. The text of each error that came of no call is noted.
+// callers write until they succeed or ctx is done. They retry with backoff up to a minute, and at once when an outage is
+// over. The texts of errors of calls that were not sent are recorded.
 func (p *patient) callers(ctx context.Context, count int) *sync.WaitGroup {
 	var all sync.WaitGroup
 	for range count {
@@ -135,12 +135,12 @@ func hanging(r *http.Request) (*http.Response, error) {
 	return nil, r.Context().Err()
 }
 
-// transport makes a transport of a function.
+// transport is a function as a transport.
 type transport func(*http.Request) (*http.Response, error)
 
 func (t transport) RoundTrip(r *http.Request) (*http.Response, error) { return t(r) }
 
-// status answers everything with itself and no word of Neutron's.
+// status is a transport that answers every request with this status and no JSON.
 type status int
 
 func (s status) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -148,7 +148,7 @@ func (s status) RoundTrip(r *http.Request) (*http.Response, error) {
 		Body: io.NopCloser(strings.NewReader("<html>"))}, nil
 }
 
-func TestADeadCloudCostsTheSameForAnyNumberOfCallers(t *testing.T) {
+func TestAnOutageCostsTheSameForAnyNumberOfCallers(t *testing.T) {
 	for how, fail := range map[string]http.RoundTripper{
 		"connections are refused":        transport(refused),
 		"nothing answers":                transport(hanging),
@@ -197,7 +197,7 @@ func TestADeadCloudCostsTheSameForAnyNumberOfCallers(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoOutage(t *testing.T) {
+func TestErrorsThatBeginNoOutage(t *testing.T) {
 	for name, fail := range map[string]func(*patient) http.RoundTripper{
 		"one resource on which Neutron trips, though nobody calls about another": func(p *patient) http.RoundTripper {
 			return transport(func(r *http.Request) (*http.Response, error) {
@@ -233,7 +233,7 @@ func TestWhatIsNoOutage(t *testing.T) {
 	}
 }
 
-func TestACallThatGotNoAnswerMayBeDoneAndTheNextIsNotSent(t *testing.T) {
+func TestDuringAnOutageCallsAreNotSent(t *testing.T) {
 	inOutages(t, time.Minute, func(t *testing.T, p *patient) {
 		p.fail(transport(hanging))
 		var open, shut int
@@ -257,7 +257,7 @@ func TestACallThatGotNoAnswerMayBeDoneAndTheNextIsNotSent(t *testing.T) {
 	})
 }
 
-func TestALogInWithoutAnAnswerIsAnOutageAtOnce(t *testing.T) {
+func TestOneUnansweredLogInBeginsAnOutage(t *testing.T) {
 	inOutages(t, time.Minute, func(t *testing.T, p *patient) {
 		p.f.Revoke()
 		p.fail(transport(func(r *http.Request) (*http.Response, error) {
@@ -295,7 +295,7 @@ func TestALogInWithoutAnAnswerIsAnOutageAtOnce(t *testing.T) {
 	})
 }
 
-func TestAnAnswerToACallThatWasUnderWayEndsTheOutage(t *testing.T) {
+func TestALateAnswerEndsTheOutage(t *testing.T) {
 	inOutages(t, time.Hour, func(t *testing.T, p *patient) {
 		slow := make(chan error, 1)
 		release := make(chan struct{})
@@ -324,8 +324,8 @@ func TestAnAnswerToACallThatWasUnderWayEndsTheOutage(t *testing.T) {
 	})
 }
 
-// TestACloudThatComesAndGoesIsProbedLessAndLess holds that the pauses between probes go on where they were.
-func TestACloudThatComesAndGoesIsProbedLessAndLess(t *testing.T) {
+// TestPausesBetweenProbesContinueAfterAShortRecovery holds that the pauses between probes go on where they were.
+func TestPausesBetweenProbesContinueAfterAShortRecovery(t *testing.T) {
 	inOutages(t, time.Minute, func(t *testing.T, p *patient) {
 		probes := func(r *http.Request) bool { return r.URL.Query().Get("limit") == "1" }
 		var answering atomic.Bool
@@ -408,7 +408,7 @@ func TestAProbeOlderThanAnAnswerBeginsNoOutage(t *testing.T) {
 	}
 }
 
-func TestSignsOfEndedCalls(t *testing.T) {
+func TestSignOf(t *testing.T) {
 	left, leave := context.WithCancel(t.Context())
 	leave()
 	for name, c := range map[string]struct {

@@ -10,7 +10,7 @@ import (
 	"github.com/gophercloud/gophercloud/v2"
 )
 
-func TestIdentityEndpointsAreAllowedBySchemeHostPortAndWholeSegments(t *testing.T) {
+func TestIdentityEndpointsMatchSchemeHostPortAndPathSegments(t *testing.T) {
 	for sentence, c := range map[string]struct {
 		allowed string
 		yes, no []string
@@ -66,7 +66,7 @@ func TestIdentityEndpointsAreAllowedBySchemeHostPortAndWholeSegments(t *testing.
 	}
 }
 
-func TestWithoutAListTheOwnCloudsIdentityEndpointIsAllowedAlone(t *testing.T) {
+func TestTheDefaultAllowsOnlyTheOwnIdentityEndpoint(t *testing.T) {
 	own := newCredentials("own", gophercloud.AuthOptions{IdentityEndpoint: "https://Own.test:5000/identity/v3"},
 		gophercloud.EndpointOpts{}, nil)
 	for sentence, c := range map[string]struct {
@@ -94,7 +94,7 @@ func TestWithoutAListTheOwnCloudsIdentityEndpointIsAllowedAlone(t *testing.T) {
 	}
 }
 
-func TestAddressesOfTheNeighbourhoodAreRefused(t *testing.T) {
+func TestMetadataLinkLocalAndLoopbackAddressesAreRefused(t *testing.T) {
 	for address, says := range map[string]string{
 		"169.254.169.254": "link-local", "169.254.0.1": "link-local", "fe80::1": "link-local", "fe80::1%eth0": "link-local",
 		"::ffff:169.254.169.254": "link-local", "64:ff9b::a9fe:a9fe": "link-local", "2002:a9fe:a9fe::1": "link-local",
@@ -131,7 +131,7 @@ func confinedTo(t *testing.T, authURL string, allowed ...string) *Cloud {
 	return NewCloud(credentials, Options{})
 }
 
-func TestAUsersCredentialsLeadNowhereElse(t *testing.T) {
+func TestConfinedCredentialsReachOnlyAllowedAddresses(t *testing.T) {
 	for sentence, c := range map[string]struct {
 		prepare func(f *fakeCloud)
 		// path is the auth_url's; allowed are endpoints, none for that of the fake cloud.
@@ -193,7 +193,7 @@ func TestAUsersCredentialsLeadNowhereElse(t *testing.T) {
 	}
 }
 
-func TestALogInIsNotSentWhereKeystonesVersionsLead(t *testing.T) {
+func TestALogInFollowsNoVersionDocumentToAnotherEndpoint(t *testing.T) {
 	elsewhere := newFakeCloud(t, noContent)
 	here := newFakeCloud(t, noContent)
 	mux := http.NewServeMux()

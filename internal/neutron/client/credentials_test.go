@@ -122,7 +122,7 @@ func TestSystemWideCloudsFileComesLast(t *testing.T) {
 	}
 }
 
-func TestCloudsFileThatCannotBeUsedSaysWhatToMend(t *testing.T) {
+func TestAnInvalidCloudsFileNamesTheRemedy(t *testing.T) {
 	const named = "OS_CLIENT_CONFIG_FILE"
 	for name, test := range map[string]struct {
 		prepare func(t *testing.T, cwd string)
@@ -526,7 +526,7 @@ func TestVariablesOfDashboardAreTaken(t *testing.T) {
 		t.Errorf("project (-want +got):\n%s", diff)
 	}
 }
-func TestSecretsAreOutOfReachOfPrintingWhatHoldsThem(t *testing.T) {
+func TestPrintingCredentialsShowsNoSecret(t *testing.T) {
 	credentials := passwordCredentials("http://user:"+canaryPassword+"@x.invalid/v3", canaryPassword)
 	type holder struct{ inner Credentials }
 	cloud := NewCloud(credentials, Options{})

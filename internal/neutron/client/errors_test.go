@@ -281,7 +281,7 @@ func breakConnection(t testing.TB, w http.ResponseWriter, reset bool) {
 	_ = conn.Close()
 }
 
-func TestLostConnectionsLeaveWritesOpen(t *testing.T) {
+func TestALostConnectionMakesAWriteMaybeDone(t *testing.T) {
 	for name, test := range map[string]struct {
 		handle  func(t testing.TB, w http.ResponseWriter, r *http.Request)
 		timeout time.Duration
@@ -341,7 +341,7 @@ func TestLostConnectionsLeaveWritesOpen(t *testing.T) {
 	}
 }
 
-func TestWhatWasNeverSentWasNotDone(t *testing.T) {
+func TestAnUnsentWriteIsNotMaybeDone(t *testing.T) {
 	closed, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -416,7 +416,7 @@ func TestErrorsHoldNoSecrets(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoErrorOfOursIsTransient(t *testing.T) {
+func TestForeignErrorsAreTransient(t *testing.T) {
 	for name, err := range map[string]error{"nil": nil, "another": errors.New("x"), "a context's": context.Canceled} {
 		if KindOf(err) != Transient || IsNotFound(err) || IsConflict(err) || MaybeDone(err) {
 			t.Errorf("%s is %v", name, KindOf(err))
@@ -428,7 +428,7 @@ func TestWhatIsNoErrorOfOursIsTransient(t *testing.T) {
 	}
 }
 
-func TestKeystonesRefusalIsNeverTakenForNeutrons(t *testing.T) {
+func TestAKeystoneErrorIsNoNeutronError(t *testing.T) {
 	// Every status that Neutron would mean something by, from whatever stands in Keystone's place.
 	for _, status := range []int{400, 401, 403, 404, 409, 412, 413, 429, 500, 502, 503} {
 		for _, body := range []string{
@@ -461,7 +461,7 @@ func TestKeystonesRefusalIsNeverTakenForNeutrons(t *testing.T) {
 	}
 }
 
-func TestNotFoundByAnotherThanNeutronIsNoAbsence(t *testing.T) {
+func TestA404FromAProxyIsNotNotFound(t *testing.T) {
 	// A proxy that lost its backends answers 404, too. A network must not pass for deleted for it.
 	for _, body := range []string{"", "default backend - 404", "<html>Not Found</html>", "{}", `{"NeutronError": {}}`} {
 		f := newFakeCloud(t, func(w http.ResponseWriter, _ *http.Request) { answer(w, http.StatusNotFound, body) })

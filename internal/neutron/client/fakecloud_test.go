@@ -11,7 +11,7 @@ import (
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client/clienttest"
 )
 
-// Secrets of the tests. None of them may turn up in an error or a print.
+// Secrets of the tests. No error and no printed value may contain them.
 const (
 	canaryPassword = clienttest.Password
 	canaryToken    = clienttest.Token
@@ -31,7 +31,7 @@ var (
 	checkNoSecrets = clienttest.CheckNoSecrets
 )
 
-// noNetworks is a Neutron that keeps nothing.
+// noNetworks is a Neutron that stores nothing.
 func noNetworks(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case r.Method == http.MethodPost:
@@ -43,7 +43,7 @@ func noNetworks(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// fakeCloud is a clienttest.Cloud and how to reach it.
+// fakeCloud is a clienttest.Cloud with its credentials.
 type fakeCloud struct {
 	*clienttest.Cloud
 	t testing.TB
@@ -54,7 +54,7 @@ func newFakeCloud(t testing.TB, neutron http.HandlerFunc) *fakeCloud {
 	return &fakeCloud{clienttest.NewCloud(t, neutron), t}
 }
 
-// credentials lead to the cloud with the right password.
+// credentials returns the valid credentials of the cloud.
 func (f *fakeCloud) credentials() Credentials {
 	return passwordCredentials(f.URL+"/v3", canaryPassword)
 }
@@ -66,7 +66,7 @@ func passwordCredentials(authURL, password string) Credentials {
 	}, gophercloud.EndpointOpts{}, nil)
 }
 
-// cloud is a client of the fake with short deadlines.
+// cloud returns a client of the fake with a short timeout.
 func (f *fakeCloud) cloud(options Options) *Cloud {
 	if options.Timeout == 0 {
 		options.Timeout = 20 * time.Second
@@ -76,7 +76,7 @@ func (f *fakeCloud) cloud(options Options) *Cloud {
 	return c
 }
 
-// inBubble is a fake cloud without sockets, for tests in virtual time.
+// inBubble returns a fake cloud without sockets, for tests in virtual time.
 func inBubble(t testing.TB, neutron http.HandlerFunc, options Options) (*fakeCloud, *Cloud) {
 	f := &fakeCloud{clienttest.Unserved(neutron), t}
 	if options.Transport == nil {

@@ -89,7 +89,7 @@ func TestListFollowsTheServersPages(t *testing.T) {
 	}
 }
 
-func TestListThatIsNotWholeIsAnError(t *testing.T) {
+func TestAnIncompleteListIsAnError(t *testing.T) {
 	const next = `, "networks_links": [{"rel": "next"}]`
 	for name, page := range map[string]string{
 		"no body":                        "",
@@ -149,7 +149,7 @@ func TestListThatFailsOnALaterPageIsAnError(t *testing.T) {
 	}
 }
 
-func TestListBeginsAnewWhenItsMarkerIsDeleted(t *testing.T) {
+func TestListRestartsWhenItsMarkerIsDeleted(t *testing.T) {
 	deleted := false
 	f := newFakeCloud(t, func(w http.ResponseWriter, r *http.Request) {
 		switch marker := r.URL.Query().Get("marker"); {

@@ -34,7 +34,7 @@ func quoteRequest(w http.ResponseWriter, r *http.Request) {
 	answer(w, http.StatusUnauthorized, `{"error": {"message": `+string(text)+`}}`)
 }
 
-func TestARefusalThatQuotesTheTokenDoesNotTellIt(t *testing.T) {
+func TestAQuotedTokenIsRedacted(t *testing.T) {
 	f := newFakeCloud(t, quoteRequest)
 	_, err := listNetworks(t.Context(), f.cloud(Options{}))
 	checkNoSecrets(t, err)

@@ -27,7 +27,7 @@ type received struct {
 	broken       error
 }
 
-func TestAWriteThatIsNotPermittedIsNotSent(t *testing.T) {
+func TestAWriteWithoutAPermitIsNotSent(t *testing.T) {
 	for name, c := range map[string]struct {
 		method string
 		body   any

@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-func TestReplacedCredentialsAreUsedFromThenOn(t *testing.T) {
+func TestReplaceTakesEffectForLaterCalls(t *testing.T) {
 	f := newFakeCloud(t, noNetworks)
 	c := NewCloud(passwordCredentials(f.URL+"/v3", "old"), Options{})
 	if _, err := c.Identity(t.Context()); KindOf(err) != Unauthenticated {
@@ -34,7 +34,7 @@ func TestReplacedCredentialsAreUsedFromThenOn(t *testing.T) {
 	}
 }
 
-func TestCredentialsThatAreRefusedReplaceNothing(t *testing.T) {
+func TestRefusedCredentialsReplaceNothing(t *testing.T) {
 	f := newFakeCloud(t, noNetworks)
 	c := f.cloud(Options{})
 	for range 5 {
@@ -48,7 +48,7 @@ func TestCredentialsThatAreRefusedReplaceNothing(t *testing.T) {
 	}
 }
 
-func TestOldConnectionsAreDropped(t *testing.T) {
+func TestReplaceClosesIdleConnections(t *testing.T) {
 	var mu sync.Mutex
 	open := map[string]bool{}
 	f := newFakeCloud(t, noNetworks)
@@ -79,8 +79,8 @@ func TestOldConnectionsAreDropped(t *testing.T) {
 	}
 }
 
-// TestLoadedCABundleIsTheOneInTheFile has the server's certificate trusted only after the file was rewritten.
-func TestLoadedCABundleIsTheOneInTheFile(t *testing.T) {
+// TestAChangedCABundleIsDetectedAndUsed has the server's certificate trusted only after the file was rewritten.
+func TestAChangedCABundleIsDetectedAndUsed(t *testing.T) {
 	f := newFakeCloud(t, noNetworks)
 	secure := httptest.NewTLSServer(f)
 	t.Cleanup(secure.Close)
@@ -165,7 +165,7 @@ func foreignCertificate(t *testing.T) []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: certificate.Certificate[0]})
 }
 
-func TestARefusedPasswordIsTriedLessAndLess(t *testing.T) {
+func TestRefusedLogInsBackOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, c := inBubble(t, noContent, Options{})
 		f.Keystone = func(w http.ResponseWriter, _ *http.Request) { answer(w, http.StatusUnauthorized, "") }

@@ -53,7 +53,7 @@ func secretOf(cloudsYAML string) map[string][]byte {
 	return map[string][]byte{SecretClouds: []byte(cloudsYAML)}
 }
 
-func TestASecretHoldsWhatOpenStacksClientsRead(t *testing.T) {
+func TestASecretIsReadAsACloudsYAML(t *testing.T) {
 	// None of them is read.
 	for _, variable := range []string{
 		"OS_CACERT", "OS_CERT", "OS_KEY", "OS_REGION_NAME", "OS_INTERFACE", "OS_CLOUD", "OS_CLIENT_CONFIG_FILE",

@@ -1,5 +1,5 @@
-// Package clienttest has a cloud for tests: a Keystone that accepts one password, and a handler of the test's own in
-// place of Neutron. It imports nothing of internal/neutron, so that the tests of package client can use it.
+// Package clienttest provides a cloud for tests: a Keystone that accepts one password, and a test's handler instead of
+// Neutron. It imports no other package below internal/neutron, so that the tests of package client can use it.
 package clienttest
 
 import (
@@ -15,11 +15,11 @@ import (
 	"time"
 )
 
-// Secrets of the tests. None of them may turn up in an error or a print.
+// Secrets of the tests. No error and no printed value may contain them.
 const (
 	Password = "canary-password"
 	Token    = "canary-token"
-	// Body is for answers that are not to be quoted.
+	// Body is for answers that must not be quoted.
 	Body = "canary-body"
 )
 
@@ -35,22 +35,22 @@ type Endpoint struct {
 	URL       string `json:"url"`
 }
 
-// Cloud is a Keystone, and in front of /v2.0/ whatever a test puts there.
+// Cloud serves a Keystone, and a test's handler below /v2.0/.
 type Cloud struct {
 	*httptest.Server
 
 	mu sync.Mutex
-	// Neutron answers everything below /v2.0/ that comes with a good token.
+	// Neutron answers the requests below /v2.0/ that have a valid token.
 	Neutron http.HandlerFunc
-	// Keystone, where set, answers log-ins in Keystone's place.
+	// Keystone, if set, answers log-ins instead of LogIn.
 	Keystone http.HandlerFunc
-	// Endpoints are the network service's; nil means one public endpoint at this server.
+	// Endpoints are those of the network service; nil means one public endpoint at this server.
 	Endpoints []Endpoint
-	// Unscoped leaves the project out of tokens.
+	// Unscoped omits the project from tokens.
 	Unscoped bool
-	// Valid is the token that is taken; each log-in makes a new one.
+	// Valid is the valid token. Each log-in replaces it.
 	Valid string
-	// Logins counts the log-ins that were tried.
+	// Logins counts the attempts to log in.
 	Logins atomic.Int64
 }
 
@@ -66,28 +66,28 @@ func NewCloud(t testing.TB, neutron http.HandlerFunc) *Cloud {
 	return c
 }
 
-// Unserved is a cloud without sockets, for tests in virtual time: reach it by Transport.
+// Unserved returns a cloud without sockets, for tests in virtual time. Direct is its transport.
 func Unserved(neutron http.HandlerFunc) *Cloud {
 	return &Cloud{Neutron: neutron, Server: &httptest.Server{URL: "http://cloud.invalid"}}
 }
 
-// Set changes the cloud's behaviour while it serves.
+// Set changes the cloud while it serves.
 func (c *Cloud) Set(change func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	change()
 }
 
-// Revoke makes the token that was given out last worthless.
+// Revoke invalidates the last token.
 func (c *Cloud) Revoke() { c.Set(func() { c.Valid = "" }) }
 
-// CloudsYAML has the credentials that lead to the cloud, as its only entry.
+// CloudsYAML returns a clouds.yaml whose only entry has the credentials of the cloud.
 func (c *Cloud) CloudsYAML() string {
 	return `{"clouds": {"test": {"auth": {"auth_url": "` + c.URL + `/v3", "username": "u", "password": "` + Password +
 		`", "user_domain_id": "default", "project_id": "` + ProjectID + `"}}}}`
 }
 
-// ServeHTTP is http.Handler's.
+// ServeHTTP implements http.Handler.
 func (c *Cloud) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c.mu.Lock()
 	neutron, keystone, valid := c.Neutron, c.Keystone, c.Valid
@@ -112,7 +112,7 @@ func (c *Cloud) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// LogIn answers a log-in as Keystone does.
+// LogIn answers a log-in like Keystone.
 func (c *Cloud) LogIn(w http.ResponseWriter, r *http.Request) {
 	var body struct {
 		Auth struct {
@@ -159,14 +159,14 @@ func (c *Cloud) LogIn(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(map[string]any{"token": token})
 }
 
-// Answer answers a request.
+// Answer writes a JSON answer.
 func Answer(w http.ResponseWriter, status int, body string) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
 	_, _ = w.Write([]byte(body))
 }
 
-// Refuse answers as Neutron refuses.
+// Refuse writes an error like Neutron.
 func Refuse(w http.ResponseWriter, status int, kind, message string) {
 	body, _ := json.Marshal(map[string]any{
 		"NeutronError": map[string]any{"type": kind, "message": message, "detail": ""},
@@ -174,11 +174,11 @@ func Refuse(w http.ResponseWriter, status int, kind, message string) {
 	Answer(w, status, string(body))
 }
 
-// Direct is a transport that serves requests without a network, so that what waits in a handler waits in the test's
-// bubble.
+// Direct is a transport that serves requests without a network. So a handler that waits does so in the bubble of
+// testing/synctest.
 type Direct struct{ http.Handler }
 
-// RoundTrip is http.RoundTripper's.
+// RoundTrip implements http.RoundTripper.
 func (d Direct) RoundTrip(r *http.Request) (*http.Response, error) {
 	served := make(chan *http.Response, 1)
 	request := r.Clone(r.Context())
@@ -198,7 +198,7 @@ func (d Direct) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 }
 
-// CheckNoSecrets holds that there is an error and that it shows no secret however it is printed.
+// CheckNoSecrets checks that there is an error, and that no format prints a secret from it.
 func CheckNoSecrets(t testing.TB, err error) {
 	t.Helper()
 	if err == nil {
@@ -213,7 +213,7 @@ func CheckNoSecrets(t testing.TB, err error) {
 	}
 }
 
-// Elapse lets virtual time pass. It is for bubbles of testing/synctest alone.
+// Elapse advances virtual time. Use it only in bubbles of testing/synctest.
 func Elapse(d time.Duration) {
 	time.Sleep(d) //nolint:forbidigo // virtual time
 }
