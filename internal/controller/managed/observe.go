@@ -16,12 +16,13 @@ func (r *Reconciler[T]) ObserveEvery(interval time.Duration) { r.observeEvery = 
 func (r *Reconciler[T]) observe(ctx context.Context, obj T) error {
 	within, at, p := r.begin(ctx, obj)
 	if p.err == nil {
-		p = r.observed(within, at.in, obj, p)
+		p = observed(within, at.in, p)
 	}
 	return r.conclude(ctx, obj, p)
 }
 
-func (r *Reconciler[T]) observed(ctx context.Context, in Inventory, obj T, p progress) progress {
+// observed fills in what an Observer sees.
+func observed(ctx context.Context, in Inventory, p progress) progress {
 	resolved, unresolved := p.declared.Resolve(ctx, in)
 	if resolved == nil {
 		return p.failed(unresolved)

@@ -209,8 +209,8 @@ func (r *Reconciler[T]) plan(obj T, p *progress) (plan.Change, error) {
 	return change, nil
 }
 
-// afterFailure decides how a sync goes on after a change failed with p.err. The result has a state if the sync ends, and
-// none if the next attempt plans from reread resources. nothingDone is true if no step of the change was taken.
+// afterFailure decides how a sync goes on after a change failed with p.err. The result has a state if the sync ends.
+// Otherwise the next attempt plans from reread resources. nothingDone is true if no step of the change was taken.
 func (r *Reconciler[T]) afterFailure(
 	ctx context.Context, in Inventory, obj T, p progress, nothingDone bool,
 ) progress {

@@ -7,11 +7,6 @@ import (
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
 
-// hasRouter reports whether a Network declares a router, or was seen to have one.
-func hasRouter(obj *cloudteamv1.Network) bool {
-	return obj.Spec.Router != nil || obj.Status.Router != nil
-}
-
 // expected is the Kind's Expected: the network, and its own router.
 func expected(obj *cloudteamv1.Network) []managed.Lookup {
 	name := declare.NetworkName(obj)
