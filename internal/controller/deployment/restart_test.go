@@ -129,7 +129,7 @@ func (w *played) took(d time.Duration) time.Time {
 
 // plan applies a plan.
 func (w *played) plan() {
-	w.o.now, w.o.rolling, w.o.demands = w.now, rolling(w.o.deployment), w.memory.demands
+	w.o.now, w.o.rolling, w.o.demands = w.now, w.memory.rolling(w.o.deployment), w.memory.demands
 	w.o.pods = nil
 	for _, pod := range w.pods {
 		w.o.pods = append(w.o.pods, pod.Pod)

@@ -1,9 +1,12 @@
 package deployment
 
 import (
+	"encoding/json"
+	"hash/fnv"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
@@ -11,9 +14,11 @@ import (
 )
 
 // memory is what this process knows of one Deployment beyond the caches. It may be lost: then a pool is larger for one
-// cool-down.
+// cool-down, or smaller until the Deployment's status shows the rollout.
 type memory struct {
 	uid types.UID
+	// complete is the hash of the last Pod template that was completely rolled out, nil for none.
+	complete *uint64
 	// demands are how many ports the pools needed recently.
 	demands map[consumer.Request]demand
 	// creates and deletes say when failed creates and deletes are retried. refused is the result of the last creates.
@@ -23,10 +28,24 @@ type memory struct {
 	told time.Time
 }
 
-// rolling reports whether a rolling update replaces a Deployment's Pods. A first rollout and a change of the scale
-// replace no Pod.
-func rolling(deployment *appsv1.Deployment) bool {
-	return deployment.Status.Replicas != deployment.Status.UpdatedReplicas
+// rolling reports whether a rolling update replaces the Deployment's Pods, and remembers the template once the update
+// is complete. The status alone is too late: it changes when the first new Pod is created, and the ports for the surge
+// should exist by then. A first rollout and a change of the scale replace no Pod.
+func (m *memory) rolling(deployment *appsv1.Deployment) bool {
+	status, template := deployment.Status, hashOf(&deployment.Spec.Template)
+	if status.ObservedGeneration >= deployment.Generation && status.Replicas == status.UpdatedReplicas &&
+		status.Replicas == replicasOf(deployment) {
+		m.complete = &template
+	}
+	return status.Replicas > 0 &&
+		(status.Replicas != status.UpdatedReplicas || m.complete != nil && *m.complete != template)
+}
+
+func hashOf(template *corev1.PodTemplateSpec) uint64 {
+	sum := fnv.New64a()
+	text, _ := json.Marshal(template) // an API type never fails to marshal
+	_, _ = sum.Write(text)
+	return sum.Sum64()
 }
 
 // replicasOf is the number of replicas that a Deployment declares.

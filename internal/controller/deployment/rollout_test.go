@@ -8,21 +8,55 @@ import (
 )
 
 func TestRolling(t *testing.T) {
+	// seen is a Deployment of 2 replicas in one of the states that its controller leads it through.
+	seen := func(image string, generation, observed int64, replicas, updated int32) *appsv1.Deployment {
+		d := declaring("blue", 2)
+		d.Generation, d.Spec.Template.Labels = generation, map[string]string{"image": image}
+		d.Status = appsv1.DeploymentStatus{ObservedGeneration: observed, Replicas: replicas, UpdatedReplicas: updated}
+		return d
+	}
+	scaled := func(d *appsv1.Deployment, replicas int32) *appsv1.Deployment {
+		d.Spec.Replicas = new(replicas)
+		return d
+	}
 	for name, c := range map[string]struct {
-		replicas, updated int32
-		want              bool
+		states []*appsv1.Deployment
+		want   []bool
 	}{
-		"without Pods there is nothing to replace":    {0, 0, false},
-		"a first rollout replaces nothing":            {1, 1, false},
-		"Pods of another template are to be replaced": {2, 0, true},
-		"so they are while new ones are added":        {3, 1, true},
-		"until all are new":                           {2, 2, false},
+		"a first rollout replaces nothing": {
+			[]*appsv1.Deployment{seen("a", 1, 0, 0, 0), seen("a", 1, 1, 1, 1), seen("a", 1, 1, 2, 2)},
+			[]bool{false, false, false},
+		},
+		"another template is told before the status does, and until all are replaced": {
+			[]*appsv1.Deployment{
+				seen("a", 1, 1, 2, 2), seen("b", 2, 1, 2, 2), seen("b", 2, 2, 3, 1), seen("b", 2, 2, 3, 2), seen("b", 2, 2, 2, 2),
+			},
+			[]bool{false, true, true, true, false},
+		},
+		"a change of the scale replaces nothing": {
+			[]*appsv1.Deployment{
+				seen("a", 1, 1, 2, 2), scaled(seen("a", 2, 1, 2, 2), 5), scaled(seen("a", 2, 2, 4, 4), 5),
+				scaled(seen("a", 2, 2, 5, 5), 5), scaled(seen("a", 3, 2, 5, 5), 1),
+			},
+			[]bool{false, false, false, false, false},
+		},
+		"taken over in the middle, the status tells": {
+			[]*appsv1.Deployment{seen("b", 2, 2, 3, 1), seen("b", 2, 2, 2, 2)}, []bool{true, false},
+		},
+		"a rollout back is one": {
+			[]*appsv1.Deployment{seen("a", 1, 1, 2, 2), seen("b", 2, 2, 3, 1), seen("a", 3, 2, 3, 1), seen("a", 3, 3, 2, 2)},
+			[]bool{false, true, true, false},
+		},
+		"without Pods there is nothing to replace": {
+			[]*appsv1.Deployment{scaled(seen("a", 1, 1, 0, 0), 0), scaled(seen("b", 2, 1, 0, 0), 0)}, []bool{false, false},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			d := declaring("blue", 2)
-			d.Status = appsv1.DeploymentStatus{Replicas: c.replicas, UpdatedReplicas: c.updated}
-			if got := rolling(d); got != c.want {
-				t.Errorf("rolling is %t, want %t", got, c.want)
+			m := &memory{}
+			for i, d := range c.states {
+				if got := m.rolling(d); got != c.want[i] {
+					t.Errorf("in state %d rolling is %t, want %t", i, got, c.want[i])
+				}
 			}
 		})
 	}

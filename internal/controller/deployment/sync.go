@@ -152,7 +152,7 @@ func (c *Controller) observe(
 	if deployment == nil {
 		return o
 	}
-	o.rolling = rolling(deployment)
+	o.rolling = m.rolling(deployment)
 	o.pods = c.caches.PodsOf(key.Namespace, deployment.UID)
 	for _, pod := range o.pods {
 		for _, port := range c.caches.PortsBoundTo(cache.MetaObjectToName(pod)) {
