@@ -10,7 +10,7 @@ import (
 // cloud is a Neutron in which people work behind our back.
 type cloud struct{ plantest.Neutron }
 
-func (c *cloud) clone() *cloud { return &cloud{*c.Neutron.Clone()} }
+func (c *cloud) clone() *cloud { return &cloud{*c.Clone()} }
 
 // apply takes the steps until one fails, and says which.
 func (c *cloud) apply(change Change) error {

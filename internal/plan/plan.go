@@ -58,7 +58,11 @@ func (o Observed) all() []resource {
 // inOrder sorts the resources and their unordered lists. So the same state always gives the same steps and the same
 // error, whatever the order of Neutron's answer. It writes to copies.
 func (o Observed) inOrder() Observed {
-	return Observed{Networks: inOrder(o.Networks), Ports: inOrder(o.Ports), Routers: inOrder(o.Routers)}
+	return Observed{
+		Networks: inOrder(o.Networks, ObservedNetwork.inOrder),
+		Ports:    inOrder(o.Ports, ObservedPort.inOrder),
+		Routers:  inOrder(o.Routers, ObservedRouter.inOrder),
+	}
 }
 
 func asResources[R resource](list []R) []resource {
@@ -69,13 +73,11 @@ func asResources[R resource](list []R) []resource {
 	return all
 }
 
-func inOrder[R interface {
-	resource
-	inOrder() R
-}](list []R) []R {
+// inOrder sorts the resources, and the lists of each by sortLists.
+func inOrder[R resource](list []R, sortLists func(R) R) []R {
 	sorted := slices.SortedFunc(slices.Values(list), older)
 	for i, r := range sorted {
-		sorted[i] = r.inOrder()
+		sorted[i] = sortLists(r)
 	}
 	return sorted
 }

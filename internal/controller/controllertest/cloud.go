@@ -65,8 +65,7 @@ func (l lock) Unlock() { <-l }
 
 type handOut struct{ given, copy plan.Observed }
 
-// NewCloud makes a Cloud without networks, and an Inventory of what is the cluster's. What it is asked goes into the
-// calls.
+// NewCloud makes a Cloud without networks, and an Inventory of what is the cluster's. It notes each call in the CallLog.
 func NewCloud(calls *CallLog, credentials client.Identity, cluster string) *Cloud {
 	c := &Cloud{calls: calls, cluster: cluster, Credentials: credentials, mu: make(lock, 1)}
 	c.neutron.Now = time.Now
@@ -114,7 +113,9 @@ func (c *Cloud) Observed(_ context.Context, owner plan.Owner, since time.Time) (
 			return plan.Observed{}, err
 		}
 	}
-	observed := plan.Observed{Networks: c.networks.ownedBy(owner), Ports: c.ports.ownedBy(owner), Routers: c.routers.ownedBy(owner)}
+	observed := plan.Observed{
+		Networks: c.networks.ownedBy(owner), Ports: c.ports.ownedBy(owner), Routers: c.routers.ownedBy(owner),
+	}
 	c.handedOut = append(c.handedOut, handOut{observed, plantest.CloneObserved(observed)})
 	return observed, nil
 }

@@ -1,5 +1,5 @@
-// Package plantest has a Neutron in memory, in the domain's terms. Tests of plans apply steps to it. Tests of controllers
-// put latency, faults and an Inventory in front of it.
+// Package plantest has a Neutron in memory, in the domain's terms. Tests of plans apply steps to it. Tests of
+// controllers put latency, faults and an Inventory in front of it.
 package plantest
 
 import (
@@ -13,9 +13,9 @@ import (
 	"cloudteam.ztgame.com/network-controller/internal/plan"
 )
 
-// Neutron is as much of Neutron as a plan can meet. Its rules are those of Neutron 21.0: neutron.db.db_base_plugin_v2 and
-// neutron.db.ipam_backend_mixin for subnets and ports, neutron.db.l3_db and neutron.db.extraroute_db for routers, the
-// revisions service plugin for revision numbers. The zero value is empty. It is not safe for concurrent use.
+// Neutron is as much of Neutron as a plan can meet. Its rules are those of Neutron 21.0: neutron.db.db_base_plugin_v2
+// and neutron.db.ipam_backend_mixin for subnets and ports, neutron.db.l3_db and neutron.db.extraroute_db for routers,
+// the revisions service plugin for revision numbers. The zero value is empty. It is not safe for concurrent use.
 type Neutron struct {
 	// Networks, Ports and Routers are the project's, whoever owns them, in order of creation.
 	Networks []plan.ObservedNetwork
@@ -70,7 +70,9 @@ func (c *Neutron) Observe(owner plan.Owner) plan.Observed {
 	observed.Networks = slices.DeleteFunc(observed.Networks, func(n plan.ObservedNetwork) bool {
 		return !owner.Owns(n.Description)
 	})
-	observed.Ports = slices.DeleteFunc(observed.Ports, func(p plan.ObservedPort) bool { return !owner.Owns(p.Description) })
+	observed.Ports = slices.DeleteFunc(observed.Ports, func(p plan.ObservedPort) bool {
+		return !owner.Owns(p.Description)
+	})
 	observed.Routers = slices.DeleteFunc(observed.Routers, func(r plan.ObservedRouter) bool {
 		return !owner.Owns(r.Description)
 	})
@@ -154,8 +156,8 @@ func (c *Neutron) Apply(change plan.Change) (taken plan.Change, err error) {
 }
 
 // Take carries out a step without references to other steps. It returns the step with the id of what it created, and
-// with the CIDR that came from a pool. The error is an *Error if Neutron refuses the step. Any other error means that no
-// plan has such a step.
+// with the CIDR that came from a pool. The error is an *Error if Neutron refuses the step. Any other error means that
+// no plan has such a step.
 func (c *Neutron) Take(step plan.Step) (plan.Step, error) {
 	switch {
 	case step.Reason == "" || len(step.Differences) == 0:

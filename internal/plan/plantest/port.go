@@ -13,7 +13,9 @@ import (
 const DefaultGroup = "sg-default"
 
 func (c *Neutron) createPort(step plan.Step) (string, error) {
-	p := ClonePort(plan.ObservedPort{ID: c.NextID("port"), Revision: 1, NetworkID: step.NetworkRef.ID, PortAttributes: step.Port})
+	p := ClonePort(plan.ObservedPort{
+		ID: c.NextID("port"), Revision: 1, NetworkID: step.NetworkRef.ID, PortAttributes: step.Port,
+	})
 	p.Created = c.now()
 	if p.MAC == "" {
 		p.MAC = c.NextMAC()
@@ -183,7 +185,9 @@ func (c *Neutron) AddOwnAddresses(p *plan.ObservedPort) {
 	}
 	for _, s := range c.Network(p.NetworkID).Subnets {
 		if makesOwn(s.Subnet) {
-			p.Addresses = slices.DeleteFunc(slices.Clone(p.Addresses), func(a plan.PortAddress) bool { return a.SubnetID == s.ID })
+			p.Addresses = slices.DeleteFunc(slices.Clone(p.Addresses), func(a plan.PortAddress) bool {
+				return a.SubnetID == s.ID
+			})
 			p.Addresses = append(p.Addresses, plan.PortAddress{SubnetID: s.ID, Address: ownAddress(s.Subnet, p.MAC)})
 		}
 	}

@@ -9,9 +9,11 @@ import (
 	"cloudteam.ztgame.com/network-controller/internal/plan"
 )
 
-// Routers are on several agents, and not on all hosts, where nothing else is asked for. Specs ask for nothing else, as
-// what cannot change must not differ from spec to spec.
-const HA, Distributed = true, false
+// HA is what a router has where nothing else is asked for: several agents run it.
+const HA = true
+
+// Distributed is what a router has where nothing else is asked for: not all hosts run it.
+const Distributed = false
 
 // Outside are the addresses that external networks have.
 var Outside = netip.MustParsePrefix("203.0.112.0/20")
@@ -154,12 +156,11 @@ func (c *Neutron) attach(step plan.Step) error {
 		}
 	}
 	sixes := slices.ContainsFunc(c.Ports, func(o plan.ObservedPort) bool {
-		return o.Router == r.ID && o.NetworkID == p.NetworkID && slices.ContainsFunc(o.Addresses, func(a plan.PortAddress) bool {
-			return a.Address.Is6()
-		})
+		isSix := func(a plan.PortAddress) bool { return a.Address.Is6() }
+		return o.Router == r.ID && o.NetworkID == p.NetworkID && slices.ContainsFunc(o.Addresses, isSix)
 	})
 	if fours > 1 || six && sixes {
-		return refuse("InvalidInput", "several IPv4 subnets on one interface, or several interfaces with IPv6 ones of a network")
+		return refuse("InvalidInput", "several IPv4 subnets on one interface, or several interfaces with IPv6 subnets")
 	}
 	p.Router = r.ID
 	p.Revision++
