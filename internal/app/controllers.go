@@ -215,8 +215,9 @@ func (p *process) buildNetworkPort() (started, error) {
 }
 
 func (p *process) buildOrphan() (started, error) {
-	return orphan.NewController(p.factory.Cloudteam().V1().Networks(), p.factory.Cloudteam().V1().NetworkPorts(),
-		p.inventory(), orphan.ReadLive(p.metadata, p.cluster), orphan.Options{
+	objects := p.factory.Cloudteam().V1()
+	return orphan.NewController([]cache.SharedInformer{objects.Networks().Informer(), objects.NetworkPorts().Informer()},
+		p.inventory(), orphan.ReadLive(p.metadata, p.cluster, networkResource, portResource), orphan.Options{
 			Rules: p.options.orphanRules(), Interval: p.options.AuditInterval, Cluster: p.cluster, Remembered: p.remembered,
 			Others: p.clouds.inventories,
 		})

@@ -10,19 +10,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/metadata"
-
-	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
 
 // Live gives the UIDs of all objects that can own resources in Neutron. It asks the API server, and no cache of this
 // process. The answer is complete and current. An error means that nothing is known, and never that nothing exists.
 type Live func(ctx context.Context) (uids map[string]bool, err error)
-
-// owning are the kinds whose objects own resources in Neutron.
-var owning = []schema.GroupVersionResource{
-	cloudteamv1.SchemeGroupVersion.WithResource("networks"),
-	cloudteamv1.SchemeGroupVersion.WithResource("networkports"),
-}
 
 const (
 	// livePage is the most objects in one answer; client-go's pager uses the same limit.
@@ -31,10 +23,10 @@ const (
 	liveTimeout = time.Minute
 )
 
-// ReadLive makes a Live that reads from an API server. It verifies that the server belongs to the cluster whose
+// ReadLive makes a Live that reads the objects of all owning kinds from an API server. It verifies that the server belongs to the cluster whose
 // namespace kube-system has the given UID. Another cluster, or one that was recreated, does not know this one's
 // objects.
-func ReadLive(client metadata.Interface, cluster string) Live {
+func ReadLive(client metadata.Interface, cluster string, owning ...schema.GroupVersionResource) Live {
 	return func(ctx context.Context) (map[string]bool, error) {
 		ctx, cancel := context.WithTimeout(ctx, liveTimeout)
 		defer cancel()

@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
@@ -21,6 +22,11 @@ import (
 )
 
 const clusterUID = "c1"
+
+var owning = []schema.GroupVersionResource{
+	cloudteamv1.SchemeGroupVersion.WithResource("networks"),
+	cloudteamv1.SchemeGroupVersion.WithResource("networkports"),
+}
 
 // pages serves lists of metadata, page by page, and the namespace kube-system.
 type pages struct {
@@ -72,7 +78,7 @@ func (p *pages) read(t *testing.T) (map[string]bool, error) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return ReadLive(client, clusterUID)(t.Context())
+	return ReadLive(client, clusterUID, owning...)(t.Context())
 }
 
 func fleet() *pages {

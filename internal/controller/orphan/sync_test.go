@@ -67,7 +67,8 @@ func inWorld(t *testing.T, rules Rules, uids []string, test func(t *testing.T, w
 		}
 
 		factory := informers.NewSharedInformerFactory(clients, 0)
-		c, err := NewController(factory.Cloudteam().V1().Networks(), factory.Cloudteam().V1().NetworkPorts(), w.cloud,
+		objects := factory.Cloudteam().V1()
+		c, err := NewController([]cache.SharedInformer{objects.Networks().Informer(), objects.NetworkPorts().Informer()}, w.cloud,
 			func(context.Context) (map[string]bool, error) {
 				w.calls.Note("read what exists")
 				w.readings++

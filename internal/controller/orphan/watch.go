@@ -19,7 +19,6 @@ import (
 	"cloudteam.ztgame.com/network-controller/internal/controller/managed"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/inventory"
-	informers "cloudteam.ztgame.com/network-controller/pkg/client/informers/externalversions/cloudteam/v1"
 )
 
 // Name is the controller's name in --controllers, in logs and in metrics.
@@ -73,21 +72,16 @@ type Controller struct {
 	withheld []string
 }
 
-// NewController makes a controller and adds its handlers to the informers, which MUST NOT run yet. Nothing runs before
-// Run.
+// NewController makes a controller and adds its handlers to the informers of all kinds whose objects own resources in
+// Neutron. The informers MUST NOT run yet. Nothing runs before Run.
 func NewController(
-	networks informers.NetworkInformer, ports informers.NetworkPortInformer, inventory Inventory, live Live,
-	options Options,
+	owning []cache.SharedInformer, inventory Inventory, live Live, options Options,
 ) (*Controller, error) {
 	registerMetrics()
-	c := &Controller{
-		options:   options,
-		inventory: inventory,
-		live:      live,
-		objects:   []cache.Store{networks.Informer().GetStore(), ports.Informer().GetStore()},
-	}
+	c := &Controller{options: options, inventory: inventory, live: live}
 	c.Loop = controller.NewLoop(Name, c.Sync)
-	for _, informer := range []cache.SharedInformer{networks.Informer(), ports.Informer()} {
+	for _, informer := range owning {
+		c.objects = append(c.objects, informer.GetStore())
 		// No event tells that something is missing. The handlers only make the Loop wait for the caches.
 		if err := c.Watch(informer, cache.ResourceEventHandlerFuncs{}); err != nil {
 			return nil, err
