@@ -36,9 +36,9 @@ func Indexed[T any](from cache.Indexer, index, value string) []T {
 	return found
 }
 
-// ControllerOf returns the owner reference to the controller of an object if that is of the given kind, in any version.
+// OwnerOf returns the owner reference to the controller of an object if that is of the given kind, in any version.
 // It compares the group too: other groups may have kinds of the same name.
-func ControllerOf(obj metav1.Object, kind schema.GroupKind) *metav1.OwnerReference {
+func OwnerOf(obj metav1.Object, kind schema.GroupKind) *metav1.OwnerReference {
 	owner := metav1.GetControllerOfNoCopy(obj)
 	if owner == nil || owner.Kind != kind.Kind {
 		return nil

@@ -117,7 +117,7 @@ func (c *Controller) keysOf(attachment metav1.Object) []cache.ObjectName {
 // isOfNetwork reports whether a Network of its name controls a NetworkAttachmentDefinition. If that Network is deleted,
 // garbage collection deletes the NetworkAttachmentDefinition.
 func isOfNetwork(attachment *unstructured.Unstructured) bool {
-	owner := controller.ControllerOf(attachment, networkKind.GroupKind())
+	owner := controller.OwnerOf(attachment, networkKind.GroupKind())
 	return owner != nil && owner.Name == attachment.GetName()
 }
 

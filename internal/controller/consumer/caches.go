@@ -164,7 +164,7 @@ var replicaSetKind = appsv1.SchemeGroupVersion.WithKind("ReplicaSet").GroupKind(
 // DeploymentOf gives the owner reference to the Deployment that a Pod belongs to through its ReplicaSet, nil for none.
 // known is false if the cache lacks the ReplicaSet (yet), so that the Deployment is unknown.
 func (c *Caches) DeploymentOf(pod metav1.Object) (deployment *metav1.OwnerReference, known bool) {
-	owner := controller.ControllerOf(pod, replicaSetKind)
+	owner := controller.OwnerOf(pod, replicaSetKind)
 	if owner == nil {
 		return nil, true
 	}
@@ -172,7 +172,7 @@ func (c *Caches) DeploymentOf(pod metav1.Object) (deployment *metav1.OwnerRefere
 	if err != nil || set.UID != owner.UID {
 		return nil, false
 	}
-	return controller.ControllerOf(set, DeploymentKind), true
+	return controller.OwnerOf(set, DeploymentKind), true
 }
 
 // PodsOf gives the Pods of a Deployment in a namespace that use networks. It includes those that are being deleted or
@@ -182,11 +182,11 @@ func (c *Caches) PodsOf(namespace string, deployment types.UID) []*corev1.Pod {
 	sets := controller.Indexed[*appsv1.ReplicaSet](
 		c.ReplicaSets.Informer().GetIndexer(), indexController, string(deployment))
 	for _, set := range sets {
-		if set.Namespace != namespace || controller.ControllerOf(set, DeploymentKind) == nil {
+		if set.Namespace != namespace || controller.OwnerOf(set, DeploymentKind) == nil {
 			continue
 		}
 		for _, pod := range c.PodsControlledBy(set.UID) {
-			if pod.Namespace == set.Namespace && controller.ControllerOf(pod, replicaSetKind) != nil {
+			if pod.Namespace == set.Namespace && controller.OwnerOf(pod, replicaSetKind) != nil {
 				pods = append(pods, pod)
 			}
 		}

@@ -32,7 +32,7 @@ func MadeFor(port *cloudteamv1.NetworkPort, kind schema.GroupKind) (consumer cac
 		name, made := strings.CutPrefix(port.Annotations[AnnotationMadeFor], kind.Kind+"/")
 		return cache.NewObjectName(port.Namespace, name), made && name != ""
 	}
-	if owner := controller.ControllerOf(port, kind); owner != nil {
+	if owner := controller.OwnerOf(port, kind); owner != nil {
 		return cache.NewObjectName(port.Namespace, owner.Name), true
 	}
 	return cache.ObjectName{}, false

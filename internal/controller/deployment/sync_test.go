@@ -124,14 +124,18 @@ func TestBackoffOfResizes(t *testing.T) {
 		if last < controller.BackoffLast {
 			t.Errorf("at last it pauses for %s", last)
 		}
-		attempt(1, 1, errQuota)
+		if called, _ := attempt(1, 1, errQuota); !called {
+			t.Error("it is not tried again")
+		}
 		if called, _ := attempt(2, 1, errQuota); !called || time.Until(b.due) > 2*controller.BackoffFirst {
 			t.Errorf("a Deployment that was edited is held back: %+v", b)
 		}
 		if _, err := attempt(2, 0, nil); err != nil || !b.due.IsZero() {
 			t.Errorf("without writes it is %+v, error %v", b, err)
 		}
-		attempt(2, 1, errQuota)
+		if called, _ := attempt(2, 1, errQuota); !called {
+			t.Error("it is not tried after a reset")
+		}
 		<-time.After(controller.BackoffLast)
 		for _, answer := range []error{controller.ErrStale, controller.ErrTerminating, nil} {
 			if called, err := attempt(2, 1, answer); !called || !errors.Is(err, answer) || !b.due.IsZero() {

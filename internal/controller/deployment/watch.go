@@ -136,7 +136,7 @@ func (c *Controller) portsOf(obj metav1.Object) []*cloudteamv1.NetworkPort {
 // keysOfReplicaSet names the Deployment of a ReplicaSet whose Pods declare networks. It checks the Pods, because the
 // cache may not hold the ReplicaSet's template.
 func (c *Controller) keysOfReplicaSet(set metav1.Object) []cache.ObjectName {
-	owner := controller.ControllerOf(set, consumer.DeploymentKind)
+	owner := controller.OwnerOf(set, consumer.DeploymentKind)
 	if owner == nil || len(c.caches.PodsControlledBy(set.GetUID())) == 0 {
 		return nil
 	}

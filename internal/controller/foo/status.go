@@ -30,7 +30,7 @@ func progress(deployment *appsv1.Deployment) controller.State {
 
 // taken is the state if another owner has a Deployment of the declared name.
 func taken(foo *v1alpha1.Foo, deployment *appsv1.Deployment) (controller.State, error) {
-	owner := controller.ControllerOf(deployment, kind.GroupKind())
+	owner := controller.OwnerOf(deployment, kind.GroupKind())
 	if owner != nil && owner.Name == foo.Name {
 		return controller.Reconciling(v1alpha1.ReasonTerminating, fmt.Sprintf(
 			"Deployment %q belongs to an earlier Foo of this name, which is gone; a new one is created when garbage "+

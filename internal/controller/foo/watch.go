@@ -72,7 +72,7 @@ func NewController(
 			return []string{cache.NewObjectName(foo.Namespace, foo.Spec.DeploymentName).String()}
 		})}),
 		deploymentInformer.AddIndexers(cache.Indexers{indexOwner: controller.IndexBy(func(d *appsv1.Deployment) []string {
-			if owner := controller.ControllerOf(d, kind.GroupKind()); owner != nil {
+			if owner := controller.OwnerOf(d, kind.GroupKind()); owner != nil {
 				return []string{string(owner.UID)}
 			}
 			return nil
@@ -86,7 +86,7 @@ func NewController(
 // latter may wait for its deletion.
 func (c *Controller) keysOf(deployment metav1.Object) []cache.ObjectName {
 	var keys []cache.ObjectName
-	if owner := controller.ControllerOf(deployment, kind.GroupKind()); owner != nil {
+	if owner := controller.OwnerOf(deployment, kind.GroupKind()); owner != nil {
 		foo, err := c.lister.Foos(deployment.GetNamespace()).Get(owner.Name)
 		if err == nil && foo.UID == owner.UID {
 			keys = append(keys, cache.MetaObjectToName(foo))

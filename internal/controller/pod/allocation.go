@@ -80,8 +80,9 @@ func (c *Controller) patch(
 		controller.FieldManager, pod, body)
 	switch {
 	case apierrors.IsForbidden(err) || apierrors.IsInvalid(err):
-		return progress{reason: cloudteamv1.ReasonReconcileFailed, message: "The Pod's annotations cannot be written: " + err.Error()},
-			err
+		return progress{
+			reason: cloudteamv1.ReasonReconcileFailed, message: "The Pod's annotations cannot be written: " + err.Error(),
+		}, err
 	case err != nil:
 		return progress{}, fmt.Errorf("writing the Pod's annotations: %w", err)
 	}

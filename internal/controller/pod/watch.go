@@ -98,7 +98,7 @@ func (c *Controller) keysOfPort(object metav1.Object) []cache.ObjectName {
 	for _, pod := range c.caches.GivenTo(port) {
 		keys = append(keys, cache.MetaObjectToName(pod))
 	}
-	if owner := controller.ControllerOf(port, consumer.DeploymentKind); owner != nil && c.isFirstToFail(port, owner.UID) {
+	if owner := controller.OwnerOf(port, consumer.DeploymentKind); owner != nil && c.isFirstToFail(port, owner.UID) {
 		keys = append(keys, keysWaiting(c.caches.PodsOf(port.Namespace, owner.UID))...)
 	}
 	return keys

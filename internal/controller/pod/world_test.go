@@ -87,11 +87,11 @@ func newIdle(t testing.TB, shown ...runtime.Object) *Controller {
 		var informer cache.SharedIndexInformer
 		switch object.(type) {
 		case *cloudteamv1.Network:
-			informer = caches.Informers.Networks.Informer()
+			informer = caches.Networks.Informer()
 		case *cloudteamv1.NetworkPort:
-			informer = caches.Informers.Ports.Informer()
+			informer = caches.Ports.Informer()
 		case *corev1.Pod:
-			informer = caches.Informers.Pods.Informer()
+			informer = caches.Pods.Informer()
 		}
 		if err := informer.GetIndexer().Add(object); err != nil {
 			t.Fatal(err)
