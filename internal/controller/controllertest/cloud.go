@@ -65,7 +65,7 @@ func (l lock) Unlock() { <-l }
 
 type handOut struct{ given, copy plan.Observed }
 
-// NewCloud makes a Cloud without networks, and an Inventory of what is the cluster's. It notes each call in the CallLog.
+// NewCloud makes a Cloud without networks, and an Inventory of what is the cluster's. The CallLog gets each call.
 func NewCloud(calls *CallLog, credentials client.Identity, cluster string) *Cloud {
 	c := &Cloud{calls: calls, cluster: cluster, Credentials: credentials, mu: make(lock, 1)}
 	c.neutron.Now = time.Now
