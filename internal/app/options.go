@@ -26,7 +26,8 @@ type Options struct {
 	// KubeQPS and KubeBurst limit the requests to the API server per second. A negative KubeQPS means no limit.
 	KubeQPS   float32
 	KubeBurst int
-	// Cloud is a name in clouds.yaml; empty for OS_CLOUD or the OS_* variables. Only Networks and NetworkPorts need one.
+	// Cloud is a name in clouds.yaml; empty for OS_CLOUD or the OS_* variables. Only objects with resources in Neutron
+	// need one.
 	Cloud string
 	// AllowedIdentityEndpoints limit where credentials in Secrets may lead; see client.NewConfinement.
 	AllowedIdentityEndpoints []string
@@ -46,7 +47,7 @@ type Options struct {
 	AuditInterval time.Duration
 	// PoolCooldown is how long a Deployment keeps ports that its Pods no longer need.
 	PoolCooldown time.Duration
-	// Policies apply to Networks and NetworkPorts that set none.
+	// Policies apply to objects that set none.
 	Policies managed.Policies
 	// AddressesLow is the percentage of free addresses in a subnet below which its Network shows a condition.
 	AddressesLow float64
@@ -131,20 +132,18 @@ func (o *Options) AddFlags(flags *pflag.FlagSet) {
 		"How long a Deployment keeps ports that its Pods no longer need. New Pods, for example of a rolling update, use "+
 			"them again. 0 deletes them at once.")
 	flags.StringVar((*string)(&o.Policies.Deletion), "deletion-policy", string(o.Policies.Deletion),
-		"Default of spec.deletionPolicy of Networks and NetworkPorts. Delete removes the network or port in Neutron. Retain "+
-			"removes the owner's marker and leaves the resource, which is then yours to delete: a namespace that is deleted by "+
-			"mistake deletes no network. With Retain, orphaned resources are reported and never removed, as with "+
+		"Default of spec.deletionPolicy. Delete removes the object's resources from Neutron. Retain removes the owner's "+
+			"marker and leaves the resources, which are then yours to delete: a namespace that is deleted by mistake deletes "+
+			"no network. With Retain, orphaned resources are reported and never removed, as with "+
 			"--orphan-max-share=0. Ports of Deployments and Pods are always deleted.")
 	flags.StringVar((*string)(&o.Policies.Drift), "drift-policy", string(o.Policies.Drift),
-		"Default of spec.driftPolicy of Networks and NetworkPorts: what happens when somebody else changes in Neutron what "+
-			"the spec declares. Correct reverts the change. Report lists it in status.drift and leaves it until the spec next "+
-			"changes; use it to take over a cloud in which others still make changes. Drift of ports of Deployments and "+
+		"Default of spec.driftPolicy: what happens when somebody else changes in Neutron what the spec declares. Correct "+
+			"reverts the change. Report lists it in status.drift and leaves it until the spec next changes; use it to take over a cloud in which others still make changes. Drift of ports of Deployments and "+
 			"Pods is always corrected.")
 	flags.Var((*percentage)(&o.AddressesLow), "addresses-low",
 		"Percentage of a subnet's addresses that should be free. With fewer, the Network's condition AddressesLow is True. "+
 			"It says how many addresses are in use and what to do, before ports fail. It clears when half as many more are "+
-			"free. 0 disables it. It uses the counts in status.subnets. Without an administrator's credentials, those need the "+
-			"controller networkport.")
+			"free. 0 disables it. It uses the counts in status.subnets.")
 	flags.StringVar(&o.Attachment.Plugin, "attachment-plugin", o.Attachment.Plugin,
 		"CNI plugin that attaches Pods to Networks when Multus is installed.")
 	flags.StringVar(&o.Attachment.Master, "attachment-master", o.Attachment.Master,

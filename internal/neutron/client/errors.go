@@ -150,16 +150,12 @@ type neutronError struct {
 	} `json:"error"`
 }
 
-// kindsByType maps refusals whose HTTP status alone says too little. The names are from neutron_lib.exceptions,
+// kindsByType maps refusals whose HTTP status alone says too little. A 409 of another type that ends in InUse is InUse.
+// The names are from neutron_lib.exceptions,
 // neutron.common.exceptions and neutron.services.trunk.exceptions.
 var kindsByType = map[string]Kind{
-	"NetworkInUse":                     InUse,
-	"SubnetInUse":                      InUse,
-	"ServicePortInUse":                 InUse,
 	"PortInUseAsTrunkParent":           InUse,
 	"PortInUseAsSubPort":               InUse,
-	"GatewayIpInUse":                   InUse,
-	"RouterInUse":                      InUse,
 	"RouterInterfaceInUseByFloatingIP": InUse,
 	"RouterInterfaceInUseByRoute":      InUse,
 	// Floating IPs use the router's gateway.
@@ -186,8 +182,6 @@ var kindsByType = map[string]Kind{
 	"FlatNetworkInUse":         Invalid,
 	"AvailabilityZoneNotFound": Invalid,
 	"InvalidSharedSetting":     InUse,
-	"ExternalNetworkInUse":     InUse,
-	"RbacPolicyInUse":          InUse,
 	// The policy exists already.
 	"DuplicateRbacPolicy": Conflict,
 	// A policy was deleted after its name was resolved, or has rules that the network's drivers do not know.
@@ -254,6 +248,8 @@ func translateStatus(op string, write bool, status gophercloud.ErrUnexpectedResp
 	switch {
 	case known:
 		e.Kind = kind
+	case status.Actual == http.StatusConflict && strings.HasSuffix(e.Type, "InUse"):
+		e.Kind = InUse
 	case status.Actual == http.StatusBadRequest:
 		e.Kind = Invalid
 	case status.Actual == http.StatusForbidden:
