@@ -138,8 +138,9 @@ func (o *Options) AddFlags(flags *pflag.FlagSet) {
 			"--orphan-max-share=0. Ports of Deployments and Pods are always deleted.")
 	flags.StringVar((*string)(&o.Policies.Drift), "drift-policy", string(o.Policies.Drift),
 		"Default of spec.driftPolicy: what happens when somebody else changes in Neutron what the spec declares. Correct "+
-			"reverts the change. Report lists it in status.drift and leaves it until the spec next changes; use it to take over a cloud in which others still make changes. Drift of ports of Deployments and "+
-			"Pods is always corrected.")
+			"reverts the change. Report lists it in status.drift and leaves it until the spec next changes; use it "+
+			"to take over a cloud in which others still make changes. Drift of ports of Deployments and Pods is always "+
+			"corrected.")
 	flags.Var((*percentage)(&o.AddressesLow), "addresses-low",
 		"Percentage of a subnet's addresses that should be free. With fewer, the Network's condition AddressesLow is True. "+
 			"It says how many addresses are in use and what to do, before ports fail. It clears when half as many more are "+

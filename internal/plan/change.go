@@ -112,8 +112,12 @@ const (
 
 // facts are what all steps of one Action have in common.
 type facts struct {
-	// creates and updates say what becomes of the resource.
-	creates, updates bool
+	// of is the kind of the resource, if that has a list of its own; see Action.Of.
+	of Kind
+	// creates, updates and deletes say what becomes of the resource.
+	creates, updates, deletes bool
+	// done describes a step that was taken, for users. nil means the usual text; see Step.Done.
+	done func(Step) string
 	// postponable: see Step.Postponable.
 	postponable bool
 	// about names the resource for users.
@@ -133,6 +137,13 @@ var actions = func() map[Action]facts {
 
 // Creates reports whether the action creates a resource.
 func (a Action) Creates() bool { return actions[a].creates }
+
+// Deletes reports whether the action deletes a resource.
+func (a Action) Deletes() bool { return actions[a].deletes }
+
+// Of is the kind of the resource that the action creates, updates or deletes. It is empty if that is a part of another
+// resource, such as a subnet.
+func (a Action) Of() Kind { return actions[a].of }
 
 // Step is one request to Neutron.
 type Step struct {
@@ -181,13 +192,41 @@ func (s Step) String() string {
 	facts := actions[s.Action]
 	text := string(s.Action) + " " + facts.about(s)
 	if facts.updates {
-		changed := make([]string, len(s.Differences))
-		for i, d := range s.Differences {
-			changed[i] = fmt.Sprintf("%s %s → %s", d.Field, d.Actual, d.Declared)
-		}
-		text += ": " + strings.Join(changed, ", ")
+		text += ": " + s.changes()
 	}
 	return text + " (" + s.Reason + ")"
+}
+
+// Done describes the step, once it was taken, for users. A deletion gives its reason.
+func (s Step) Done() string {
+	facts := actions[s.Action]
+	_, resource, _ := strings.Cut(string(s.Action), " ")
+	text := ""
+	switch {
+	case facts.done != nil:
+		text = facts.done(s)
+	case facts.creates:
+		text = "Created " + resource + " " + s.ID
+	case facts.deletes:
+		text = "Deleted " + resource + " " + s.ID
+	case len(s.Differences) == 0:
+		text = "Updated " + resource + " " + s.ID
+	default:
+		text = "Updated " + s.Differences[0].Resource + ": " + s.changes()
+	}
+	if facts.deletes {
+		text += ": " + s.Reason
+	}
+	return text
+}
+
+// changes lists what the step changes.
+func (s Step) changes() string {
+	changed := make([]string, len(s.Differences))
+	for i, d := range s.Differences {
+		changed[i] = fmt.Sprintf("%s %s → %s", d.Field, d.Actual, d.Declared)
+	}
+	return strings.Join(changed, ", ")
 }
 
 // privileged are the fields that only an administrator may set under Neutron's default policy (neutron.conf.policies,

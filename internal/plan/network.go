@@ -454,8 +454,8 @@ func (n ObservedNetwork) release(owner Owner, reason string) (change Change) {
 // networkActions are the actions on a network.
 var networkActions = map[Action]facts{
 	CreateNetwork: {
-		creates: true,
-		about:   func(s Step) string { return strconv.Quote(s.Attributes.Name) },
+		of: KindNetwork, creates: true,
+		about: func(s Step) string { return strconv.Quote(s.Attributes.Name) },
 		privileged: func(s Step) map[string]bool {
 			a := s.Attributes
 			return map[string]bool{
@@ -465,7 +465,7 @@ var networkActions = map[Action]facts{
 			}
 		},
 	},
-	UpdateNetwork: {updates: true, about: Step.id},
+	UpdateNetwork: {of: KindNetwork, updates: true, about: Step.id},
 	TagNetwork:    {updates: true, about: Step.id},
-	DeleteNetwork: {about: Step.id},
+	DeleteNetwork: {of: KindNetwork, deletes: true, about: Step.id},
 }

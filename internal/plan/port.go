@@ -264,9 +264,9 @@ func (p ObservedPort) release(owner Owner, reason string) Change {
 // portActions are the actions on a port that is no router interface.
 var portActions = map[Action]facts{
 	CreatePort: {
-		creates: true,
-		about:   func(s Step) string { return fmt.Sprintf("%q on network %s", s.Port.Name, s.NetworkRef.ID) },
+		of: KindPort, creates: true,
+		about: func(s Step) string { return fmt.Sprintf("%q on network %s", s.Port.Name, s.NetworkRef.ID) },
 	},
-	UpdatePort: {updates: true, about: Step.id},
-	DeletePort: {about: Step.id},
+	UpdatePort: {of: KindPort, updates: true, about: Step.id},
+	DeletePort: {of: KindPort, deletes: true, about: Step.id},
 }

@@ -501,24 +501,36 @@ func (r ObservedRouter) release(owner Owner, reason string) Change {
 // routerActions are the actions on a router and its interfaces.
 var routerActions = map[Action]facts{
 	CreateRouter: {
-		creates: true,
-		about:   func(s Step) string { return strconv.Quote(s.Router.Name) },
+		of: KindRouter, creates: true,
+		about: func(s Step) string { return strconv.Quote(s.Router.Name) },
 		privileged: func(s Step) map[string]bool {
 			sent := s.Router.Gateway.privileged()
 			sent[FieldHA], sent[FieldDistributed] = s.Router.HA != nil, s.Router.Distributed != nil
 			return sent
 		},
 	},
-	UpdateRouter: {updates: true, about: Step.id},
+	UpdateRouter: {of: KindRouter, updates: true, about: Step.id},
 	UpdateGateway: {
 		updates: true, about: Step.id,
 		privileged: func(s Step) map[string]bool { return s.Router.Gateway.privileged() },
 	},
-	DeleteRouter:    {about: Step.id},
-	CreateInterface: {creates: true, about: Step.addresses},
-	AttachInterface: {about: Step.addresses},
-	DetachInterface: {about: Step.addresses},
-	DeleteInterface: {about: Step.addresses},
+	DeleteRouter: {of: KindRouter, deletes: true, about: Step.id},
+	CreateInterface: {
+		creates: true, about: Step.addresses,
+		done: func(s Step) string { return "Created port " + s.ID + " for the router" },
+	},
+	AttachInterface: {
+		about: Step.addresses,
+		done:  func(s Step) string { return "Attached port " + s.ID + " to router " + s.RouterRef.ID },
+	},
+	DetachInterface: {
+		deletes: true, about: Step.addresses,
+		done: func(s Step) string { return "Detached port " + s.ID + " from router " + s.RouterRef.ID },
+	},
+	DeleteInterface: {
+		deletes: true, about: Step.addresses,
+		done: func(s Step) string { return "Deleted port " + s.ID },
+	},
 }
 
 func (s Step) addresses() string { return listAddresses(s.Port.Addresses) }

@@ -60,8 +60,14 @@ func planShares(spec Spec, network Ref, shares []Share) (change Change) {
 
 // shareActions are the actions on a network's shares.
 var shareActions = map[Action]facts{
-	ShareNetwork:   {postponable: true, about: Step.sharing},
-	UnshareNetwork: {postponable: true, about: Step.sharing},
+	ShareNetwork: {
+		postponable: true, about: Step.sharing,
+		done: func(s Step) string { return fmt.Sprintf("Shared network with project %q", s.Share.Project) },
+	},
+	UnshareNetwork: {
+		deletes: true, postponable: true, about: Step.sharing,
+		done: func(s Step) string { return fmt.Sprintf("Stopped sharing network with project %q", s.Share.Project) },
+	},
 }
 
 func (s Step) sharing() string {

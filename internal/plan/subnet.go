@@ -406,9 +406,16 @@ func dropSubnet(spec Spec, n ObservedNetwork, s ObservedSubnet) Step {
 
 // subnetActions are the actions on a subnet.
 var subnetActions = map[Action]facts{
-	CreateSubnet: {creates: true, about: func(s Step) string { return s.Subnet.Origin() }},
+	CreateSubnet: {
+		creates: true,
+		about:   func(s Step) string { return s.Subnet.Origin() },
+		done:    func(s Step) string { return "Created subnet " + s.Subnet.Origin() },
+	},
 	UpdateSubnet: {updates: true, about: Step.subnet},
-	DeleteSubnet: {postponable: true, about: Step.subnet},
+	DeleteSubnet: {
+		deletes: true, postponable: true, about: Step.subnet,
+		done: func(s Step) string { return "Deleted subnet " + s.Subnet.CIDR.String() },
+	},
 }
 
 func (s Step) subnet() string { return fmt.Sprintf("%s (%s)", s.ID, s.Subnet.CIDR) }

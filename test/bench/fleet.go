@@ -125,8 +125,8 @@ func (b *bench) auditFleet(ctx context.Context, s *site) error {
 	return c.stop(ctx)
 }
 
-// auditLimit is how many calls an audit of n Networks without ports may take: the pages of networks and subnets, and one
-// call each for ports, routers, RBAC policies and the counts of addresses.
+// auditLimit is how many calls an audit of n Networks without ports may take: the pages of networks and subnets, and
+// one call each for ports, routers, RBAC policies and the counts of addresses.
 func auditLimit(calls []call, n int) float64 {
 	page := n
 	for _, c := range calls {

@@ -48,7 +48,8 @@ func smallGroup() group {
 			{
 				id: "audit-calls", name: "calls of a full audit of %d Networks", limit: noLimit,
 				how: "From one audit's first call to the next one's: the largest of a process's first three audits, of which " +
-					"a later one also asks for the counts of addresses. The target is 2·⌈N/page⌉ + 4, with the page that the controller asks for.",
+					"a later one also asks for the counts of addresses. The target is 2·⌈N/page⌉ + 4, with the page that the " +
+					"controller asks for.",
 			},
 			{
 				id: "idle", name: "writes while nothing happens, to Neutron and to Kubernetes", limit: 0,

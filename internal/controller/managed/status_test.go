@@ -239,7 +239,7 @@ func TestChangeEvent(t *testing.T) {
 			Message: "Deleted network net-2: it is a duplicate; Deleted subnet 10.0.0.0/8: it is no longer declared"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := managed.ChangeEvent(c.done, c.drifted); got != c.want {
+			if got := managed.ChangeEvent(plan.KindNetwork, c.done, c.drifted); got != c.want {
 				t.Errorf("got %+v, want %+v", got, c.want)
 			}
 		})

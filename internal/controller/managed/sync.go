@@ -142,7 +142,7 @@ func (r *Reconciler[T]) converge(ctx context.Context, in Inventory, obj T, p pro
 			return p.failed(err)
 		}
 		done, err := r.apply(ctx, in, obj, change)
-		p.events = append(p.events, changeEvent(done, r.applied(obj)))
+		p.events = append(p.events, changeEvent(r.kind.Resource, done, r.applied(obj)))
 		p.err, last = err, change
 		if err != nil {
 			last = nil
@@ -237,8 +237,7 @@ func (r *Reconciler[T]) afterFailure(
 func leaveDrift(change plan.Change) (rest plan.Change, drift []plan.Difference) {
 	goes := func(id string) bool {
 		return slices.ContainsFunc(change, func(s plan.Step) bool {
-			deletes := s.Action == plan.DeleteNetwork || s.Action == plan.DeletePort || s.Action == plan.DeleteRouter
-			return s.ID == id && deletes
+			return s.ID == id && s.Action.Deletes() && s.Action.Of() != ""
 		})
 	}
 	var left plan.Change

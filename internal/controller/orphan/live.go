@@ -23,9 +23,9 @@ const (
 	liveTimeout = time.Minute
 )
 
-// ReadLive makes a Live that reads the objects of all owning kinds from an API server. It verifies that the server belongs to the cluster whose
-// namespace kube-system has the given UID. Another cluster, or one that was recreated, does not know this one's
-// objects.
+// ReadLive makes a Live that reads the objects of all owning kinds from an API server. It verifies that the server
+// belongs to the cluster whose namespace kube-system has the given UID. Another cluster, or one that was recreated,
+// does not know this one's objects.
 func ReadLive(client metadata.Interface, cluster string, owning ...schema.GroupVersionResource) Live {
 	return func(ctx context.Context) (map[string]bool, error) {
 		ctx, cancel := context.WithTimeout(ctx, liveTimeout)

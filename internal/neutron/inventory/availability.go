@@ -49,8 +49,8 @@ func (c *counts) of(subnet string) (used int64, known bool) {
 // any reports whether any source counts addresses.
 func (c *counts) any() bool { return c.told != nil || c.seen != nil }
 
-// countAddresses asks the cloud how many addresses are in use and tells Moved whose networks changed. On error all counts
-// stay as they are.
+// countAddresses asks the cloud how many addresses are in use and tells Moved whose networks changed. On error all
+// counts stay as they are.
 func (i *Inventory) countAddresses(ctx context.Context) error {
 	i.mu.RLock()
 	idle := len(i.networks.held) == 0 && !i.counts.foreign
@@ -171,8 +171,8 @@ func count(n json.Number) *int64 {
 	return &value
 }
 
-// listAvailabilities lists the address counts of the project's networks. Neutron shows them to administrators only. They
-// have no ids and come in one page.
+// listAvailabilities lists the address counts of the project's networks. Neutron shows them to administrators only.
+// They have no ids and come in one page.
 func (i *Inventory) listAvailabilities(ctx context.Context) ([]wireAvailability, error) {
 	identity, err := i.cloud.Identity(ctx)
 	if err != nil {

@@ -131,9 +131,10 @@ func (i *Inventory) SubnetPool(ctx context.Context, field, idOrName string) (poo
 func (i *Inventory) Router(ctx context.Context, idOrName string) (string, error) {
 	e, err := i.existing.find(ctx, i.cloud, "spec.router.existing", idOrName)
 	if client.IsKind(err, client.Invalid) && looksLikeID(idOrName) {
-		if _, getErr := client.Get[entry](ctx, i.cloud, "get router", routerKind.Collection, []string{"id"}, idOrName); getErr == nil {
+		switch _, getErr := routerKind.get(ctx, i.access, idOrName); {
+		case getErr == nil:
 			return idOrName, nil
-		} else if !client.IsNotFound(getErr) {
+		case !client.IsNotFound(getErr):
 			return "", getErr
 		}
 	}

@@ -90,8 +90,8 @@ func (k kind[W, T]) get(ctx context.Context, a *access, id string) (W, error) {
 // comes whether it needs a call of its own.
 func (k kind[W, T]) create(ctx context.Context, a *access, step plan.Step, alone func() bool) (made T, err error) {
 	op, body := string(step.Action), k.encode(step, true)
-	// The marker distinguishes owners. The CIDR, or the pool that it comes from, distinguishes one owner's subnets. A share
-	// has no marker.
+	// The marker distinguishes owners. The CIDR, or the pool that it comes from, distinguishes one owner's subnets. A
+	// share has no marker.
 	key := fmt.Sprint(k.One, " ", body["description"], " ", body["cidr"], " ", body["subnetpool_id"], " ",
 		body["object_id"], " ", body["target_tenant"])
 	answer, err := a.queue.Create(ctx, batch.Item{

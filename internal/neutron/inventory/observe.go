@@ -129,9 +129,9 @@ type wireForeign struct {
 	ProjectID string `json:"project_id"`
 }
 
-// Foreign reads a network by id, whatever its project and marker. It includes all subnets and
-// shares that the credentials may see. The Inventory does not keep it. It reports false if the network does not exist or
-// the credentials may not see it.
+// Foreign reads a network by id, whatever its project and marker. It includes all subnets and shares that the
+// credentials may see. The Inventory does not keep it. It reports false if the network does not exist or the
+// credentials may not see it.
 //
 // From the next audit on it includes address counts: the cloud's own if the network is in this project, else those of
 // this project's ports.
