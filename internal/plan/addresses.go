@@ -89,13 +89,6 @@ func comparePrefixes(a, b netip.Prefix) int {
 	return cmp.Or(a.Addr().Compare(b.Addr()), cmp.Compare(a.Bits(), b.Bits()))
 }
 
-// routesWithout returns the routes whose next hop is in none of the subnets.
-func routesWithout(routes []Route, losing []netip.Prefix) []Route {
-	return slices.DeleteFunc(slices.Clone(routes), func(route Route) bool {
-		return slices.ContainsFunc(losing, func(cidr netip.Prefix) bool { return cidr.Contains(route.NextHop) })
-	})
-}
-
 // DefaultGateway is the gateway that Neutron chooses if the request names none: the first address after the network
 // address. It is invalid without a CIDR.
 func DefaultGateway(cidr netip.Prefix) netip.Addr {

@@ -138,7 +138,7 @@ func Delete(owner Owner, observed Observed) (Change, error) {
 			interfaces = append(interfaces, p)
 		}
 	}
-	change = append(change, leave(interfaces, observed.Routers, reason)...)
+	change = append(change, detach(interfaces, observed.Routers, noRoutes, reason)...)
 	change = append(change, deleteRouters(observed.Routers, reason)...)
 	for _, n := range observed.Networks {
 		if err := deletable(owner, n); err != nil {

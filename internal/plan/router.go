@@ -192,8 +192,10 @@ type routing struct {
 func planRouting(spec Spec, n ObservedNetwork, observed Observed) (r routing) {
 	// If it is unknown whether a subnet stays, its desired interface is unknown, too.
 	if spec.Router != nil && (spec.Router.Unresolved || slices.ContainsFunc(n.Subnets, spec.doubtful)) {
+		leaving := blockingInterfaces(spec, n, observed.Ports)
+		beside := func(r ObservedRouter) []Route { return routesBeside(leaving, r, observed) }
 		return routing{
-			first: letGoOfSubnets(spec, n, observed),
+			first: detach(leaving, observed.Routers, beside, "it blocks a change of its subnet"),
 			last:  func(before Change, _ Ref) Change { return before },
 		}
 	}
@@ -222,11 +224,11 @@ func planRouting(spec Spec, n ObservedNetwork, observed Observed) (r routing) {
 		} else {
 			r.first = r.first.with(change)
 		}
-		change, kept = updateRouter(spec, own, subnetsOf(leaving, own.ID, observed))
+		change, kept = updateRouter(spec, own, routesBeside(leaving, own, observed))
 		r.first = r.first.with(change)
 	}
 	const undeclared = "it is no longer declared"
-	r.first = append(r.first, leave(leaving, going, undeclared)...)
+	r.first = append(r.first, detach(leaving, going, noRoutes, undeclared)...)
 
 	r.last = func(change Change, network Ref) Change {
 		if spec.Router.Own() && !exists {
@@ -282,45 +284,48 @@ func (c Change) subnetsOf(addresses []PortAddress) (refs []Ref) {
 func matchInterfaces(
 	wanted [][]PortAddress, target, networkID string, ports []ObservedPort,
 ) (fitting []*ObservedPort, leaving []ObservedPort) {
-	fitting = make([]*ObservedPort, len(wanted))
-	used := map[string]bool{}
-	for _, attached := range []bool{true, false} {
+	for _, addresses := range wanted {
+		var best *ObservedPort
 		for i := range ports {
 			p := &ports[i]
-			if (p.Router != "") != attached || attached && p.Router != target || p.NetworkID != networkID {
-				continue
-			}
-			at := slices.IndexFunc(wanted, func(w []PortAddress) bool { return slices.Equal(w, p.Addresses) })
-			if at >= 0 && fitting[at] == nil {
-				fitting[at] = p
-				used[p.ID] = true
+			fits := p.NetworkID == networkID && (p.Router == target || p.Router == "") &&
+				slices.Equal(p.Addresses, addresses)
+			if fits && (best == nil || best.Router == "" && p.Router != "") {
+				best = p
 			}
 		}
+		fitting = append(fitting, best)
 	}
-	for _, p := range ports {
-		if !used[p.ID] {
-			leaving = append(leaving, p)
-		}
-	}
+	leaving = slices.DeleteFunc(slices.Clone(ports), func(p ObservedPort) bool {
+		return slices.ContainsFunc(fitting, func(f *ObservedPort) bool { return f != nil && f.ID == p.ID })
+	})
 	return fitting, leaving
 }
 
-// leave removes interfaces and ports that never became interfaces. Before that, it removes the routes of routers that
-// go, because the routes may need the interfaces.
-func leave(ports []ObservedPort, going []ObservedRouter, reason string) (change Change) {
-	for _, router := range going {
-		onIt := func(p ObservedPort) bool { return p.Router == router.ID }
-		if len(router.Routes) > 0 && slices.ContainsFunc(ports, onIt) {
-			change = append(change, setRoutes(Ref{ID: router.ID}, router, router.Routes, nil, reason))
+// detach removes interfaces, and ports that never became interfaces. Before that, it reduces the routes of the routers to
+// those that keep returns, because Neutron refuses to remove an interface that a route needs. A router that goes keeps
+// none.
+func detach(
+	ports []ObservedPort, routers []ObservedRouter, keep func(ObservedRouter) []Route, reason string,
+) (change Change) {
+	for _, router := range routers {
+		if kept := keep(router); len(kept) < len(router.Routes) {
+			change = append(change, setRoutes(Ref{ID: router.ID}, router, router.Routes, kept, reason))
 		}
 	}
 	for _, p := range ports {
-		change = append(change, removeInterface(p, reason))
+		step := p.step(DeleteInterface, reason, surplus(interfaceResource(p.Addresses), p.ID))
+		if p.Router != "" { // Neutron removes an attached interface only through its router.
+			step.Action, step.RouterRef.ID = DetachInterface, p.Router
+		}
+		change = append(change, step)
 	}
 	return change
 }
 
-// deleteRouters deletes routers that have none of the owner's interfaces. It removes the external gateway in a separate
+func noRoutes(ObservedRouter) []Route { return nil }
+
+// deleteRouters deletes routers that have none of the owner's interfaces and no routes. It removes the external gateway in a separate
 // step, because Neutron counts that as a change of the router. A conditional deletion of a router with a gateway stops
 // half-way. It deletes the gateway's port and fails with 412 (measured; the contract suite checks it).
 func deleteRouters(routers []ObservedRouter, reason string) (change Change) {
@@ -345,34 +350,33 @@ func createRouter(spec Spec) Step {
 	}
 }
 
-// subnetsOf returns the subnets on which a router has one of the interfaces.
-func subnetsOf(interfaces []ObservedPort, routerID string, observed Observed) (cidrs []netip.Prefix) {
+// routesBeside returns a router's routes whose next hop is in no subnet where the router loses its interface.
+func routesBeside(leaving []ObservedPort, router ObservedRouter, observed Observed) []Route {
+	var losing []netip.Prefix
 	for _, n := range observed.Networks {
 		for _, s := range n.Subnets {
 			on := func(a PortAddress) bool { return a.SubnetID == s.ID }
-			if slices.ContainsFunc(interfaces, func(p ObservedPort) bool {
-				return p.Router == routerID && slices.ContainsFunc(p.Addresses, on)
+			if slices.ContainsFunc(leaving, func(p ObservedPort) bool {
+				return p.Router == router.ID && slices.ContainsFunc(p.Addresses, on)
 			}) {
-				cidrs = append(cidrs, s.CIDR)
+				losing = append(losing, s.CIDR)
 			}
 		}
 	}
-	return cidrs
+	return slices.DeleteFunc(slices.Clone(router.Routes), func(route Route) bool {
+		return slices.ContainsFunc(losing, func(cidr netip.Prefix) bool { return cidr.Contains(route.NextHop) })
+	})
 }
 
 // updateRouter plans the update of a router, except for its gateway and its missing routes. It also returns the routes
 // that remain after the update. The update removes undeclared routes, because they block changes of interfaces and
-// gateways. It also removes routes with a next hop in a subnet where the router loses its interface. A later
-// step adds them again after the new interface.
-func updateRouter(spec Spec, actual ObservedRouter, losing []netip.Prefix) (step Step, kept []Route) {
+// gateways. It also removes those that are not in beside, because they need an interface that goes. A later step
+// adds them again after the new interface.
+func updateRouter(spec Spec, actual ObservedRouter, beside []Route) (step Step, kept []Route) {
 	want := spec.routerAttributes()
 	d := differences{resource: RouterResource}
 	d.basics(want.basics(), actual.basics())
-	for _, route := range routesWithout(actual.Routes, losing) {
-		if slices.Contains(want.Routes, route) {
-			kept = append(kept, route)
-		}
-	}
+	kept = slices.DeleteFunc(beside, func(route Route) bool { return !slices.Contains(want.Routes, route) })
 	d.compare(FieldRoutes, join(kept), join(actual.Routes))
 	step = actual.step(UpdateRouter, reasonDiffers, d.found...)
 	step.Router = want
@@ -401,35 +405,22 @@ func changeKind(spec Spec, actual ObservedRouter) Step {
 	return step
 }
 
-// letGoOfSubnets detaches the interfaces whose addresses are no declared gateway's, without knowing the declared
-// router. Neutron refuses to change the subnets and their gateways while they have such interfaces. The routes through
-// an interface go before it.
-func letGoOfSubnets(spec Spec, n ObservedNetwork, observed Observed) (change Change) {
-	var stays []PortAddress
-	for _, addresses := range spec.interfaces(n) {
-		stays = append(stays, addresses...)
-	}
-	doubtful := map[string]bool{}
+// blockingInterfaces returns the interfaces whose addresses are no declared gateway's, without knowing the declared
+// router. Neutron refuses to change the subnets and their gateways while they have such interfaces.
+func blockingInterfaces(spec Spec, n ObservedNetwork, ports []ObservedPort) []ObservedPort {
+	stays := slices.Concat(spec.interfaces(n)...)
 	for _, s := range n.Subnets {
-		doubtful[s.ID] = spec.doubtful(s)
-	}
-	leaving := slices.DeleteFunc(slices.Clone(observed.Ports), func(p ObservedPort) bool {
-		gone := func(a PortAddress) bool { return !slices.Contains(stays, a) && !doubtful[a.SubnetID] }
-		return p.NetworkID == n.ID && !slices.ContainsFunc(p.Addresses, gone)
-	})
-	for _, router := range observed.Routers {
-		kept := routesWithout(router.Routes, subnetsOf(leaving, router.ID, observed))
-		if len(kept) < len(router.Routes) {
-			change = append(change, setRoutes(Ref{ID: router.ID}, router, router.Routes, kept, reasonNoGateway))
+		if spec.doubtful(s) {
+			stays = append(stays, PortAddress{SubnetID: s.ID})
 		}
 	}
-	for _, p := range leaving {
-		change = append(change, removeInterface(p, reasonNoGateway))
-	}
-	return change
+	return slices.DeleteFunc(slices.Clone(ports), func(p ObservedPort) bool {
+		gone := func(a PortAddress) bool {
+			return !slices.Contains(stays, a) && !slices.Contains(stays, PortAddress{SubnetID: a.SubnetID})
+		}
+		return p.NetworkID == n.ID && !slices.ContainsFunc(p.Addresses, gone)
+	})
 }
-
-const reasonNoGateway = "it blocks a change of its subnet"
 
 func updateGateway(spec Spec, actual ObservedRouter) Step {
 	attributes := spec.routerAttributes()
@@ -476,15 +467,6 @@ func updateInterface(spec Spec, actual ObservedPort) Step {
 	d.basics(want.basics(), actual.basics())
 	step := actual.step(UpdatePort, reasonDiffers, d.found...)
 	step.Port = want
-	return step
-}
-
-// removeInterface plans the deletion of a port. Neutron removes an attached interface only through its router.
-func removeInterface(p ObservedPort, reason string) Step {
-	step := p.step(DeleteInterface, reason, surplus(interfaceResource(p.Addresses), p.ID))
-	if p.Router != "" {
-		step.Action, step.RouterRef.ID = DetachInterface, p.Router
-	}
 	return step
 }
 

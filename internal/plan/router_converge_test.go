@@ -312,3 +312,42 @@ func TestPropertyRoutingPlansAreOfOursAlone(t *testing.T) {
 		}
 	})
 }
+
+func TestARouterLosesItsRoutesBeforeItsGateway(t *testing.T) {
+	cloudWithout := func() *cloud {
+		c := &cloud{}
+		mustApply(t, c, mustPlan(t, routedSpec(nil), c))
+		c.Routers = []ObservedRouter{{
+			ID: "router-1", Created: plantest.Epoch, RouterAttributes: RouterAttributes{
+				Description: testOwner.Marker(), Gateway: ExternalGateway{NetworkID: "ext-1"},
+				Routes: []Route{{prefix("198.18.0.0/16"), plantest.Outside.Addr().Next()}},
+			},
+		}}
+		return c
+	}
+	for name, plan := range map[string]func(*cloud) Change{
+		"the router is no longer declared": func(c *cloud) Change { return mustPlan(t, routedSpec(nil), c) },
+		"the object is deleted": func(c *cloud) Change {
+			change, err := Delete(testOwner, c.Observe(testOwner))
+			if err != nil {
+				t.Fatal(err)
+			}
+			return change
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := cloudWithout()
+			change := plan(c)
+			var got []Action
+			for _, step := range change {
+				if step.ID == "router-1" {
+					got = append(got, step.Action)
+				}
+			}
+			if diff := cmp.Diff([]Action{UpdateRouter, UpdateGateway, DeleteRouter}, got); diff != "" {
+				t.Errorf("steps on a router without interfaces (-want +got):\n%s", diff)
+			}
+			mustApply(t, c, change)
+		})
+	}
+}
