@@ -39,37 +39,21 @@ func (r Range) Size() int64 {
 // joinRanges sorts ranges and joins those that overlap or touch. Neutron stores ranges as the client wrote them, so one
 // set of addresses has many spellings.
 func joinRanges(ranges []Range) []Range {
-	if len(ranges) == 0 {
-		return nil
-	}
-	if slices.IsSortedFunc(ranges, apart) {
-		return ranges // usually already joined
-	}
-	sorted := slices.Clone(ranges)
-	slices.SortFunc(sorted, func(a, b Range) int {
-		return cmp.Or(a.Start.Compare(b.Start), a.End.Compare(b.End))
-	})
-	joined := sorted[:1]
-	for _, r := range sorted[1:] {
-		last := &joined[len(joined)-1]
-		if apart(r, *last) < 0 {
-			if r.End.Compare(last.End) > 0 {
-				last.End = r.End
+	var joined []Range
+	for _, r := range slices.SortedFunc(slices.Values(ranges), func(a, b Range) int { return a.Start.Compare(b.Start) }) {
+		if len(joined) > 0 {
+			last := &joined[len(joined)-1]
+			// The last address of a family has no next address, and no address of the other family follows it.
+			if r.Start.Compare(last.End) <= 0 || r.Start == last.End.Next() {
+				if r.End.Compare(last.End) > 0 {
+					last.End = r.End
+				}
+				continue
 			}
-			continue
 		}
 		joined = append(joined, r)
 	}
 	return joined
-}
-
-// apart orders two ranges that neither overlap nor touch. All other pairs count as out of order: -1.
-func apart(a, b Range) int {
-	// The last address of a family has no next address, and no address of the other family follows it.
-	if a.Start.Compare(b.End) <= 0 || a.Start == b.End.Next() {
-		return -1
-	}
-	return 1
 }
 
 // Route is a route for the hosts on a subnet.

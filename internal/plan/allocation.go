@@ -2,7 +2,6 @@ package plan
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -118,9 +117,6 @@ func (s Subnet) otherVersion(field string, value fmt.Stringer) error {
 		value, s.From.Pool.IPVersion, s.From.Name, s.From.Pool.IPVersion)}
 }
 
-// errNotLookedUp says that the spec's subnet pools were not looked up before planning.
-var errNotLookedUp = errors.New("a subnet pool was not looked up")
-
 // notLookedUp reports whether the lookup of a pool is still missing.
 func (s Spec) notLookedUp() bool {
 	return slices.ContainsFunc(s.Subnets, func(s Subnet) bool {
@@ -160,30 +156,25 @@ func (s Spec) Allocated(n ObservedNetwork) Spec {
 // allocated is Allocated with a filter of the subnets that it may choose.
 func (s Spec) allocated(n ObservedNetwork, may func(ObservedSubnet) bool) Spec {
 	subnets := slices.Clone(s.Subnets)
-	for i, subnet := range subnets {
-		if !subnet.Pending() {
-			continue
-		}
-		if given, exists := s.given(n, subnet, may); exists {
-			subnets[i] = subnet.at(given.CIDR).Canonical()
+	for i, declared := range subnets {
+		// A subnet that differs in a fixed field does not match, except on an imported network, where nothing is replaced.
+		fitting := slices.DeleteFunc(slices.Clone(n.Subnets), func(o ObservedSubnet) bool {
+			return !s.mayBe(declared, o) || !may(o) || s.Import.ID == "" && !declared.Fits(o) ||
+				declared.From.Unresolved && s.takesFrom(o.PoolID) // the unknown name may have meant that pool
+		})
+		if len(fitting) > 0 {
+			subnets[i] = declared.at(slices.MinFunc(fitting, s.compareGiven).CIDR).Canonical()
 		}
 	}
 	s.Subnets = subnets
 	return s
 }
 
-// given finds the subnet that matches a declared subnet from a pool. A subnet that differs in a fixed field does not
-// match, except on an imported network, where nothing is replaced.
-func (s Spec) given(n ObservedNetwork, declared Subnet, may func(ObservedSubnet) bool) (ObservedSubnet, bool) {
-	fitting := slices.DeleteFunc(slices.Clone(n.Subnets), func(o ObservedSubnet) bool {
-		_, byCIDR := declaredSubnet(s, o.CIDR)
-		mistaken := declared.From.Unresolved && s.takesFrom(o.PoolID) // the unknown name may have meant that pool
-		return byCIDR || mistaken || !o.isFrom(declared) || !may(o) || s.Import.ID == "" && !declared.Fits(o)
-	})
-	if len(fitting) == 0 {
-		return ObservedSubnet{}, false
-	}
-	return slices.MinFunc(fitting, s.compareGiven), true
+// mayBe reports whether an observed subnet may be a declared one that is Pending: it comes from that pool, and no other
+// declared subnet has its CIDR.
+func (s Spec) mayBe(declared Subnet, o ObservedSubnet) bool {
+	_, byCIDR := declaredSubnet(s, o.CIDR)
+	return declared.Pending() && !byCIDR && o.isFrom(declared)
 }
 
 // compareGiven sorts subnets of the owner first, then those without an owner, then those of other owners. Within each
@@ -220,31 +211,4 @@ func (s ObservedSubnet) isFrom(declared Subnet) bool {
 	default:
 		return s.PoolID == declared.From.Pool.ID
 	}
-}
-
-// superfluous is the reason to delete an owned subnet that matches no declared subnet.
-func (s Spec) superfluous(o ObservedSubnet) string {
-	for _, declared := range s.Subnets {
-		switch {
-		case !o.isFrom(declared) || declared.unresolved():
-		case declared.Pending():
-			return reasonFixed
-		default:
-			return "it is a duplicate of the subnet " + declared.CIDR.String() + " from its pool"
-		}
-	}
-	return "it is no longer declared"
-}
-
-// planAllocation plans to create a subnet from its pool. It refuses if the network already has an unowned subnet of
-// that pool, which may have lost its marker. A second subnet would strand the users of the first.
-func planAllocation(spec Spec, network Ref, n ObservedNetwork, declared Subnet) (Step, error) {
-	for _, o := range n.Subnets {
-		if _, byCIDR := declaredSubnet(spec, o.CIDR); !byCIDR && o.isFrom(declared) && !spec.Owner.Owns(o.Description) {
-			return Step{}, &BlockedError{fmt.Sprintf("Subnet %s (%s) of network %s is from subnet pool %q and does not "+
-				"bear the marker %s. No second subnet is created from that pool. Delete the subnet, or append the marker to its "+
-				"description.", o.ID, o.CIDR, n.ID, declared.From.Name, spec.Owner)}
-		}
-	}
-	return createSubnet(spec, network, declared), nil
 }

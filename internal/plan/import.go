@@ -45,15 +45,13 @@ func (s Spec) imported(observed Observed) error {
 	if s.Import.ID == "" {
 		return nil
 	}
-	exists := false
 	for _, n := range observed.Networks {
 		if n.ID != s.Import.ID {
 			return &BlockedError{fmt.Sprintf("Network %s bears the marker %s but is not the imported network %s. The "+
 				"import is blocked. Remove the marker from its description.", n.ID, s.Owner, s.Import.ID)}
 		}
-		exists = true
 	}
-	if !exists {
+	if len(observed.Networks) == 0 {
 		return &NotMadeError{s.Import.ID}
 	}
 	return nil

@@ -292,7 +292,7 @@ func Network(spec Spec, observed Observed) (Change, error) {
 		return nil, err
 	}
 	if spec.notLookedUp() {
-		return nil, errNotLookedUp
+		return nil, errors.New("a subnet pool was not looked up")
 	}
 	if err := marked(spec.Owner, observed); err != nil {
 		return nil, err

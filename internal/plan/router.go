@@ -409,14 +409,10 @@ func changeKind(spec Spec, actual ObservedRouter) Step {
 // router. Neutron refuses to change the subnets and their gateways while they have such interfaces.
 func blockingInterfaces(spec Spec, n ObservedNetwork, ports []ObservedPort) []ObservedPort {
 	stays := slices.Concat(spec.interfaces(n)...)
-	for _, s := range n.Subnets {
-		if spec.doubtful(s) {
-			stays = append(stays, PortAddress{SubnetID: s.ID})
-		}
-	}
 	return slices.DeleteFunc(slices.Clone(ports), func(p ObservedPort) bool {
 		gone := func(a PortAddress) bool {
-			return !slices.Contains(stays, a) && !slices.Contains(stays, PortAddress{SubnetID: a.SubnetID})
+			doubtful := func(s ObservedSubnet) bool { return s.ID == a.SubnetID && spec.doubtful(s) }
+			return !slices.Contains(stays, a) && !slices.ContainsFunc(n.Subnets, doubtful)
 		}
 		return p.NetworkID == n.ID && !slices.ContainsFunc(p.Addresses, gone)
 	})

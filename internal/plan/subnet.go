@@ -306,14 +306,18 @@ func planSubnet(spec Spec, network Ref, n ObservedNetwork, declared Subnet) (Ste
 	if declared.unresolved() {
 		return Step{}, nil
 	}
-	if declared.Pending() {
-		return planAllocation(spec, network, n, declared)
-	}
 	actual, exists := n.SubnetByCIDR(declared.CIDR)
 	if !exists {
 		for _, s := range n.Subnets {
-			if s.CIDR.Overlaps(declared.CIDR) && !spec.Owner.Owns(s.Description) {
+			switch {
+			case spec.Owner.Owns(s.Description):
+			case s.CIDR.Overlaps(declared.CIDR):
 				return Step{}, blockedBySubnet(spec.Owner, n, s, declared)
+			case spec.mayBe(declared, s):
+				// It may have lost its marker. A second subnet would strand the users of the first.
+				return Step{}, &BlockedError{fmt.Sprintf("Subnet %s (%s) of network %s is from subnet pool %q and does not "+
+					"bear the marker %s. No second subnet is created from that pool. Delete the subnet, or append the marker "+
+					"to its description.", s.ID, s.CIDR, n.ID, declared.From.Name, spec.Owner)}
 			}
 		}
 		return createSubnet(spec, network, declared), nil
@@ -397,9 +401,18 @@ func dropSubnet(spec Spec, n ObservedNetwork, s ObservedSubnet) Step {
 	if !spec.Owner.Owns(s.Description) || spec.doubtful(s) {
 		return Step{}
 	}
-	step := s.step(DeleteSubnet, n.ID, spec.superfluous(s), surplus(subnetResource(s.CIDR), s.ID))
-	if declared, exists := declaredSubnet(spec, s.CIDR); exists {
-		step.Reason, step.Differences = reasonFixed, declared.fixedDifferences(s.Subnet)
+	step := s.step(DeleteSubnet, n.ID, "it is no longer declared", surplus(subnetResource(s.CIDR), s.ID))
+	for _, declared := range spec.Subnets {
+		switch {
+		case declared.CIDR == s.CIDR:
+			step.Reason, step.Differences = reasonFixed, declared.fixedDifferences(s.Subnet)
+			return step
+		case !s.isFrom(declared) || declared.unresolved():
+		case declared.Pending():
+			step.Reason = reasonFixed
+		default:
+			step.Reason = "it is a duplicate of the subnet " + declared.CIDR.String() + " from its pool"
+		}
 	}
 	return step
 }
