@@ -41,9 +41,7 @@ func (w addressWatch) tell(obj *cloudteamv1.Network) {
 		})
 		return
 	}
-	if meta.FindStatusCondition(*conditions, cloudteamv1.ConditionAddressesLow) != nil {
-		meta.RemoveStatusCondition(conditions, cloudteamv1.ConditionAddressesLow)
-	}
+	meta.RemoveStatusCondition(conditions, cloudteamv1.ConditionAddressesLow)
 }
 
 // low gives the declared subnets that are low on addresses; was says whether they were low before. A subnet that was
@@ -99,11 +97,10 @@ func (w addressWatch) negligible(was, is *cloudteamv1.Network) bool {
 	if lowThen != nil && lowNow != nil {
 		// The message has the counts, too. The old one stays if it matches the old counts and names the same subnets.
 		then, now := w.low(is, like.Subnets, true), w.low(is, is.Status.Subnets, true)
+		sameSubnet := func(a, b cloudteamv1.SubnetStatus) bool { return a.ID == b.ID }
 		if lowMessage(is, then) == lowThen.Message && slices.EqualFunc(then, now, sameSubnet) {
 			lowNow.Message = lowThen.Message
 		}
 	}
 	return equality.Semantic.DeepEqual(was.Status, *like)
 }
-
-func sameSubnet(a, b cloudteamv1.SubnetStatus) bool { return a.ID == b.ID }

@@ -1,6 +1,8 @@
 package network
 
 import (
+	"cmp"
+
 	"cloudteam.ztgame.com/network-controller/internal/controller/managed"
 	"cloudteam.ztgame.com/network-controller/internal/declare"
 	"cloudteam.ztgame.com/network-controller/internal/plan"
@@ -46,4 +48,34 @@ func declarationOf(obj *cloudteamv1.Network, owner plan.Owner) (managed.Declarat
 		return observing{declaration(spec), policies(obj).IgnoreDrift}, err
 	}
 	return declaration(spec), err
+}
+
+// policies is the Kind's Policies. An imported network existed before its object and may serve others, so by default it
+// is retained.
+func policies(obj *cloudteamv1.Network) managed.Policies {
+	p := managed.Policies{
+		Deletion: obj.Spec.DeletionPolicy, Drift: obj.Spec.DriftPolicy,
+		IgnoreDrift: managed.Fields(obj.Spec.IgnoreDrift), Observe: obj.Observes(),
+	}
+	if obj.Spec.Import != nil {
+		p.Deletion = cmp.Or(p.Deletion, cloudteamv1.DeletionPolicyRetain)
+	}
+	return p
+}
+
+// expected is the Kind's Expected: the network, and its own router.
+func expected(obj *cloudteamv1.Network) []managed.Lookup {
+	name := declare.NetworkName(obj)
+	network := managed.Lookup{Resource: plan.Resource{Kind: plan.KindNetwork, ID: obj.Status.NetworkID}, Name: name}
+	if obj.Spec.Import != nil {
+		network.ID, network.Imported = obj.Spec.Import.ID, true
+	}
+	if obj.Spec.Router == nil || obj.Spec.Router.Existing != "" {
+		return []managed.Lookup{network}
+	}
+	router := managed.Lookup{Resource: plan.Resource{Kind: plan.KindRouter}, Name: name}
+	if status := obj.Status.Router; status != nil && !status.Existing {
+		router.ID = status.ID
+	}
+	return []managed.Lookup{network, router}
 }

@@ -9,7 +9,8 @@ import (
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
 
-// show is the Kind's Show: it shows in the status what exists in Neutron.
+// show is the Kind's Show: it shows in the status what exists in Neutron. The declared subnets come first, in the order
+// of the spec, then the others by address.
 func show(
 	obj *cloudteamv1.Network, declared managed.Declaration, owner plan.Owner, observed plan.Observed,
 ) {
@@ -22,10 +23,25 @@ func show(
 	}
 	status.NetworkID = n.ID
 	status.MTU = int32(n.MTU)
-	spec := declaredSpec(declared).Allocated(n)
+	var spec plan.Spec
+	switch d := declared.(type) {
+	case declaration:
+		spec = plan.Spec(d).Allocated(n)
+	case observing:
+		spec = plan.Spec(d.declaration).Allocated(n)
+	}
 	unresolved := func(d plan.Subnet) bool { return d.From != nil && d.From.Unresolved }
 	keepPools := declared == nil || slices.ContainsFunc(spec.Subnets, unresolved)
-	for _, s := range subnetsInOrder(n, spec.Subnets) {
+	place := func(s plan.ObservedSubnet) int {
+		at := slices.IndexFunc(spec.Subnets, func(d plan.Subnet) bool { return d.CIDR == s.CIDR })
+		if at < 0 {
+			return len(spec.Subnets)
+		}
+		return at
+	}
+	for _, s := range slices.SortedFunc(slices.Values(n.Subnets), func(a, b plan.ObservedSubnet) int {
+		return cmp.Or(cmp.Compare(place(a), place(b)), a.CIDR.Addr().Compare(b.CIDR.Addr()), cmp.Compare(a.ID, b.ID))
+	}) {
 		if !obj.Observes() && !owner.Owns(s.Description) {
 			continue
 		}
@@ -38,7 +54,7 @@ func show(
 			IPv6AddressMode: cloudteamv1.IPv6Mode(s.IPv6AddressMode), IPv6RAMode: cloudteamv1.IPv6Mode(s.IPv6RAMode),
 			ServiceTypes: s.ServiceTypes,
 		}
-		if at := placeOf(s, spec.Subnets); at < len(spec.Subnets) && spec.Subnets[at].From != nil {
+		if at := place(s); at < len(spec.Subnets) && spec.Subnets[at].From != nil {
 			shown.SubnetPool = spec.Subnets[at].From.Name
 		}
 		before := slices.IndexFunc(was, func(w cloudteamv1.SubnetStatus) bool { return w.ID == s.ID })
@@ -52,31 +68,19 @@ func show(
 	}
 }
 
-// declaredSpec gives the spec of a declaration; empty if there is none.
-func declaredSpec(declared managed.Declaration) plan.Spec {
-	switch d := declared.(type) {
-	case declaration:
-		return plan.Spec(d)
-	case observing:
-		return plan.Spec(d.declaration)
+// routerStatus says which router serves the network: its own, or the one that has its interfaces.
+func routerStatus(observed plan.Observed) *cloudteamv1.RouterStatus {
+	if own, exists := observed.Router(); exists {
+		status := &cloudteamv1.RouterStatus{ID: own.ID, ExternalNetworkID: own.Gateway.NetworkID}
+		for _, a := range own.Gateway.Addresses {
+			status.ExternalIPs = append(status.ExternalIPs, a.String())
+		}
+		return status
 	}
-	return plan.Spec{}
-}
-
-// placeOf gives the index of a subnet among the declared ones. It is their number if the subnet is not declared.
-func placeOf(s plan.ObservedSubnet, declared []plan.Subnet) int {
-	at := slices.IndexFunc(declared, func(d plan.Subnet) bool { return d.CIDR == s.CIDR })
-	if at < 0 {
-		return len(declared)
+	for _, p := range observed.Ports {
+		if p.Router != "" {
+			return &cloudteamv1.RouterStatus{ID: p.Router, Existing: true}
+		}
 	}
-	return at
-}
-
-// subnetsInOrder gives the subnets of the network: the declared ones in the order of the spec, then the others by
-// address.
-func subnetsInOrder(n plan.ObservedNetwork, declared []plan.Subnet) []plan.ObservedSubnet {
-	return slices.SortedFunc(slices.Values(n.Subnets), func(a, b plan.ObservedSubnet) int {
-		return cmp.Or(cmp.Compare(placeOf(a, declared), placeOf(b, declared)), a.CIDR.Addr().Compare(b.CIDR.Addr()),
-			cmp.Compare(a.ID, b.ID))
-	})
+	return nil
 }

@@ -67,20 +67,18 @@ func NewController(
 		},
 		ToWrite: addresses.toWrite,
 	}
-	if ports == nil {
-		return managed.NewReconciler(kind, networks.Informer(), inventory, recorder, cluster)
-	}
-
-	indexer := ports.Informer().GetIndexer()
-	kind.InUse = func(obj *cloudteamv1.Network) string {
-		return inUseBy(indexer, cache.MetaObjectToName(obj))
-	}
-	if err := controller.IndexPorts(ports.Informer()); err != nil {
-		return nil, err
+	if ports != nil {
+		indexer := ports.Informer().GetIndexer()
+		kind.InUse = func(obj *cloudteamv1.Network) string {
+			return inUseBy(indexer, cache.MetaObjectToName(obj))
+		}
+		if err := controller.IndexPorts(ports.Informer()); err != nil {
+			return nil, err
+		}
 	}
 	c, err := managed.NewReconciler(kind, networks.Informer(), inventory, recorder, cluster)
-	if err != nil {
-		return nil, err
+	if err != nil || ports == nil {
+		return c, err
 	}
 	// A Network that is being deleted waits for its ports to go.
 	return c, c.Watch(ports.Informer(), c.HandlerOf(func(obj metav1.Object) []cache.ObjectName {
