@@ -55,6 +55,8 @@ type Cloud struct {
 	listed time.Time
 
 	handedOut []handOut
+	// looks counts the calls of Observed.
+	looks int
 }
 
 // lock is a mutex that is held while synthetic time goes by, which it does not where somebody waits for a sync.Mutex.
@@ -108,6 +110,7 @@ func (c *Cloud) Identity(context.Context) (client.Identity, error) {
 func (c *Cloud) Observed(_ context.Context, owner plan.Owner, since time.Time) (plan.Observed, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.looks++
 	if c.listed.Before(since) {
 		if err := c.list(); err != nil {
 			return plan.Observed{}, err
@@ -118,6 +121,13 @@ func (c *Cloud) Observed(_ context.Context, owner plan.Owner, since time.Time) (
 	}
 	c.handedOut = append(c.handedOut, handOut{observed, plantest.CloneObserved(observed)})
 	return observed, nil
+}
+
+// Looks is how often a sync asked what there is, which every sync of an object that stays does.
+func (c *Cloud) Looks() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.looks
 }
 
 func (c *Cloud) list() error {

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"cloudteam.ztgame.com/network-controller/internal/plan"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
@@ -13,25 +14,26 @@ import (
 // count has so many addresses of a network's first subnet in use, as of an audit, and the example synced. It reports
 // whether the status was written.
 func (w *world) count(id string, used int64) (wrote bool) {
-	w.t.Helper()
-	w.cloud.Edit(w.t, id, func(n *plan.ObservedNetwork) { n.Subnets[0].Used = &used })
-	w.cloud.Audit(w.t)
-	w.calls.Take()
-	w.mustSync()
-	return slices.Contains(w.calls.Take(), "write status")
+	w.T.Helper()
+	w.Cloud.Edit(w.T, id, func(n *plan.ObservedNetwork) { n.Subnets[0].Used = &used })
+	w.Cloud.Audit(w.T)
+	w.Calls.Take()
+	w.MustSync()
+	return slices.Contains(w.Calls.Take(), "write status")
 }
 
 func (w *world) addressesLow() bool {
-	w.t.Helper()
-	return meta.IsStatusConditionTrue(w.status().Conditions, cloudteamv1.ConditionAddressesLow)
+	w.T.Helper()
+	low := meta.FindStatusCondition(w.status().Conditions, cloudteamv1.ConditionAddressesLow)
+	return low != nil && low.Status == metav1.ConditionTrue && low.Reason == cloudteamv1.ReasonAddressesLow
 }
 
 // TestAddressesAreToldWithinBounds holds when the counts are written, and that running low on addresses is told by one
 // Event, until it is over: the example has 65533 addresses, of which 6554 should be free, and 9830 for it to be over.
 func TestAddressesAreToldWithinBounds(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
-		w.mustSync()
-		w.events.Take()
+		w.MustSync()
+		w.Events.Take()
 		id := w.status().NetworkID
 		for _, step := range []struct {
 			name   string
@@ -57,33 +59,33 @@ func TestAddressesAreToldWithinBounds(t *testing.T) {
 			if low := w.addressesLow(); low != step.low {
 				t.Errorf("%s: low: %t", step.name, low)
 			}
-			w.events.WantReasons(t, step.events...)
+			w.Events.WantReasons(t, step.events...)
 			if used := *w.status().Subnets[0].UsedAddresses; step.writes && used != step.used {
 				t.Errorf("%s: the status tells %d", step.name, used)
 			}
-			w.mustSync()
-			w.calls.Want(t)
+			w.MustSync()
+			w.Calls.Want(t)
 		}
 
 		// Another process knows it from the status.
 		w.restart()
-		w.cloud.Audit(t)
-		w.mustSync()
-		w.events.WantReasons(t)
-		w.wantState("AddressesLow=True Ready=True AddressesLow")
+		w.Cloud.Audit(t)
+		w.MustSync()
+		w.Events.WantReasons(t)
+		w.WantState("AddressesLow=True Ready=True Available")
 	}, example())
 }
 
 func TestWhatIsNotWorthAWriteGoesWithTheNext(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
-		w.mustSync()
+		w.MustSync()
 		id := w.status().NetworkID
 		w.count(id, 0)
 		if w.count(id, 5) {
 			t.Error("five addresses were worth a write")
 		}
-		w.edit(func(n *cloudteamv1.Network) { n.Spec.Description = "edited"; n.Generation++ })
-		w.mustSync()
+		w.Edit(func(n *cloudteamv1.Network) { n.Spec.Description = "edited"; n.Generation++ })
+		w.MustSync()
 		if used := *w.status().Subnets[0].UsedAddresses; used != 5 {
 			t.Errorf("the status tells %d, want 5", used)
 		}
@@ -92,15 +94,15 @@ func TestWhatIsNotWorthAWriteGoesWithTheNext(t *testing.T) {
 
 func TestANetworkThatGoesDoesNotRunLow(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
-		w.mustSync()
+		w.MustSync()
 		id := w.status().NetworkID
 		w.count(id, 65_533)
 		if !w.addressesLow() {
 			t.Fatal("it is not low")
 		}
-		w.cloud.PutPort(plan.ObservedPort{ID: "in-the-way", NetworkID: id})
-		w.delete()
-		w.syncFails()
+		w.Cloud.PutPort(plan.ObservedPort{ID: "in-the-way", NetworkID: id})
+		w.Delete()
+		w.SyncFails()
 		if w.addressesLow() {
 			t.Error("it still asks for addresses")
 		}
@@ -109,17 +111,17 @@ func TestANetworkThatGoesDoesNotRunLow(t *testing.T) {
 
 func TestAnObservedNetworkRunsLow(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
-		w.cloud.Put(legacy())
-		w.mustSync()
-		w.wantState("Ready=True Observed")
-		w.events.Take()
+		w.Cloud.Put(legacy())
+		w.MustSync()
+		w.WantState("Ready=True Observed")
+		w.Events.Take()
 		w.count(legacyID, 65_533)
-		w.events.WantReasons(t, "Warning AddressesLow")
-		w.wantState("AddressesLow=True Ready=True AddressesLow")
+		w.Events.WantReasons(t, "Warning AddressesLow")
+		w.WantState("AddressesLow=True Ready=True Observed")
 		if w.count(legacyID, 65_530) {
 			t.Error("three addresses were worth a write")
 		}
 		w.count(legacyID, 7)
-		w.wantState("Ready=True Observed")
+		w.WantState("Ready=True Observed")
 	}, importing(func(spec *cloudteamv1.NetworkSpec) { spec.ManagementPolicy = cloudteamv1.ManagementPolicyObserve }))
 }

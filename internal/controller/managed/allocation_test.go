@@ -23,24 +23,24 @@ func pooled() *cloudteamv1.Network {
 
 // message is that of the example's condition Ready.
 func (w *world) message() string {
-	w.t.Helper()
+	w.T.Helper()
 	return meta.FindStatusCondition(w.status().Conditions, cloudteamv1.ConditionReady).Message
 }
 
 func TestASubnetFromAPoolShowsItsCIDR(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
-		w.mustSync()
-		w.wantState("Ready=True Available")
+		w.MustSync()
+		w.WantState("Ready=True Available")
 		shown := w.status().Subnets
 		if len(shown) != 1 || shown[0].SubnetPool != "office" || w.subnetsOf()[0] != shown[0].CIDR {
 			t.Errorf("status.subnets is %+v, and Neutron has %v", shown, w.subnetsOf())
 		}
-		w.calls.Take()
-		w.mustSync()
-		w.calls.Want(t)
+		w.Calls.Take()
+		w.MustSync()
+		w.Calls.Want(t)
 
-		w.edit(func(obj *cloudteamv1.Network) { obj.Spec.Gateway = cloudteamv1.GatewayNone })
-		w.mustSync()
+		w.Edit(func(obj *cloudteamv1.Network) { obj.Spec.Gateway = cloudteamv1.GatewayNone })
+		w.MustSync()
 		if now := w.status().Subnets[0]; now.Gateway != "none" || now.ID != shown[0].ID || now.CIDR != shown[0].CIDR {
 			t.Errorf("without a gateway it is %+v, and was %+v", now, shown[0])
 		}
@@ -49,20 +49,20 @@ func TestASubnetFromAPoolShowsItsCIDR(t *testing.T) {
 
 func TestASubnetFromAPoolThatIsDeletedComesWithAnotherCIDR(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
-		w.mustSync()
+		w.MustSync()
 		was := w.status().Subnets[0]
-		w.events.Take()
+		w.Events.Take()
 		others := plan.ObservedNetwork{ID: "others"} // which has the range then
-		w.cloud.Edit(t, w.status().NetworkID, func(n *plan.ObservedNetwork) { n.Subnets, others.Subnets = nil, n.Subnets })
-		w.cloud.Put(others)
-		w.cloud.Audit(t)
-		w.mustSync()
-		w.cloud.Remove(others.ID)
+		w.Cloud.Edit(t, w.status().NetworkID, func(n *plan.ObservedNetwork) { n.Subnets, others.Subnets = nil, n.Subnets })
+		w.Cloud.Put(others)
+		w.Cloud.Audit(t)
+		w.MustSync()
+		w.Cloud.Remove(others.ID)
 		now := w.status().Subnets[0]
 		if now.CIDR == was.CIDR || now.CIDR != w.subnetsOf()[0] {
 			t.Errorf("it has %s, and had %s; Neutron has %v", now.CIDR, was.CIDR, w.subnetsOf())
 		}
-		events := w.events.Take()
+		events := w.Events.Take()
 		if len(events) != 1 || !strings.Contains(events[0], "Created subnet "+now.CIDR+` from subnet pool "office"`) {
 			t.Errorf("the Events are %q", events)
 		}
@@ -72,12 +72,12 @@ func TestASubnetFromAPoolThatIsDeletedComesWithAnotherCIDR(t *testing.T) {
 // The answer to the create is lost. What it made is known by the marker and the pool.
 func TestASubnetFromAPoolIsMadeOnceThoughNoAnswerCame(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
-		w.cloud.After = controllertest.Fails(plan.CreateSubnet, 1, &client.Error{
+		w.Cloud.After = controllertest.Fails(plan.CreateSubnet, 1, &client.Error{
 			Kind: client.Transient, Op: "create subnet", Reason: "no answer in time", MaybeDone: true,
 		})
-		w.syncFails()
-		w.mustSync()
-		w.wantState("Ready=True Available")
+		w.SyncFails()
+		w.MustSync()
+		w.WantState("Ready=True Available")
 		if got := w.subnetsOf(); len(got) != 1 || got[0] != w.status().Subnets[0].CIDR {
 			t.Errorf("Neutron has %v, the status %+v", got, w.status().Subnets)
 		}
@@ -88,7 +88,7 @@ func TestTwoSubnetsFromPoolsAreToldApart(t *testing.T) {
 	obj := pooled()
 	obj.Spec.AdditionalSubnets = []cloudteamv1.SubnetSpec{{SubnetPool: "office-v6"}, {CIDR: "192.168.0.0/24"}}
 	inWorld(t, func(t *testing.T, w *world) {
-		w.mustSync()
+		w.MustSync()
 		shown := func() (pools []string) {
 			for _, s := range w.status().Subnets {
 				pools = append(pools, s.SubnetPool)
@@ -98,8 +98,8 @@ func TestTwoSubnetsFromPoolsAreToldApart(t *testing.T) {
 		if got := strings.Join(shown(), ","); got != "office,office-v6," {
 			t.Errorf("status.subnets is of the pools %s", got)
 		}
-		w.edit(func(obj *cloudteamv1.Network) { obj.Spec.AdditionalSubnets = nil })
-		w.mustSync()
+		w.Edit(func(obj *cloudteamv1.Network) { obj.Spec.AdditionalSubnets = nil })
+		w.MustSync()
 		if got := strings.Join(shown(), ","); got != "office" || len(w.subnetsOf()) != 1 {
 			t.Errorf("status.subnets is of the pools %s, Neutron has %v", got, w.subnetsOf())
 		}
@@ -108,17 +108,17 @@ func TestTwoSubnetsFromPoolsAreToldApart(t *testing.T) {
 
 func TestAPoolWithoutARangeIsWaitedFor(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
-		w.cloud.Before = controllertest.Fails(plan.CreateSubnet, 1, &client.Error{
+		w.Cloud.Before = controllertest.Fails(plan.CreateSubnet, 1, &client.Error{
 			Kind: client.Exhausted, Op: "create subnet", Reason: "Insufficient prefix space", Type: "SubnetAllocationError",
 			Status: http.StatusInternalServerError,
 		})
-		w.syncFails()
-		w.wantState("Ready=False Reconciling=True AddressesExhausted")
+		w.SyncFails()
+		w.WantState("Ready=False Reconciling=True AddressesExhausted")
 		if says := `Free a range of subnet pool "office"`; !strings.Contains(w.message(), says) {
 			t.Errorf("the message is %q, want %q", w.message(), says)
 		}
-		w.mustSync()
-		w.wantState("Ready=True Available")
+		w.MustSync()
+		w.WantState("Ready=True Available")
 	}, pooled())
 }
 
@@ -126,9 +126,9 @@ func TestAPoolWithoutARangeIsWaitedFor(t *testing.T) {
 // keeps the one from going is what the user has to know.
 func TestASubnetFromAPoolWaitsForTheOneInItsPlace(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
-		w.mustSync()
+		w.MustSync()
 		inUse := true
-		w.cloud.Before = func(step plan.Step) error {
+		w.Cloud.Before = func(step plan.Step) error {
 			switch {
 			case inUse && step.Action == plan.DeleteSubnet:
 				return &client.Error{Kind: client.InUse, Op: "delete subnet", Reason: "ports are on it"}
@@ -138,14 +138,14 @@ func TestASubnetFromAPoolWaitsForTheOneInItsPlace(t *testing.T) {
 				return nil
 			}
 		}
-		w.edit(func(obj *cloudteamv1.Network) {
+		w.Edit(func(obj *cloudteamv1.Network) {
 			obj.Spec.AdditionalSubnets = []cloudteamv1.SubnetSpec{{SubnetPool: "office"}}
 		})
-		w.syncFails()
-		w.wantState("Ready=False Reconciling=True InUse")
+		w.SyncFails()
+		w.WantState("Ready=False Reconciling=True InUse")
 		inUse = false
-		w.mustSync()
-		w.wantState("Ready=True Available")
+		w.MustSync()
+		w.WantState("Ready=True Available")
 		if shown := w.status().Subnets; len(shown) != 2 || shown[1].SubnetPool != "office" {
 			t.Errorf("status.subnets is %+v", shown)
 		}
@@ -161,8 +161,8 @@ func TestALengthThatAPoolDoesNotGiveIsSaidSo(t *testing.T) {
 	obj := pooled()
 	obj.Spec.PrefixLength = new(int32(4))
 	inWorld(t, func(t *testing.T, w *world) {
-		w.syncFails()
-		w.wantState("Ready=False Stalled=True InvalidSpec")
+		w.SyncFails()
+		w.WantState("Ready=False Stalled=True InvalidSpec")
 		if says := `prefixLength: subnet pool "office" gives no /4 to hosts`; !strings.Contains(w.message(), says) {
 			t.Errorf("the message is %q, want %q", w.message(), says)
 		}
@@ -178,12 +178,12 @@ func TestAnObservedNetworkIsKnownByThePoolsOfItsSubnets(t *testing.T) {
 		subnet := plan.Subnet{CIDR: netip.MustParsePrefix("10.5.0.0/24"), DHCP: true}
 		subnet.Gateway = plan.DefaultGateway(subnet.CIDR)
 		subnet.Pools = plan.DefaultPools(subnet.CIDR, subnet.Gateway)
-		w.cloud.Put(plan.ObservedNetwork{
+		w.Cloud.Put(plan.ObservedNetwork{
 			ID: id, Attributes: plan.Attributes{Name: "theirs", AdminStateUp: true},
 			Subnets: []plan.ObservedSubnet{{ID: "sub", PoolID: "office", Subnet: subnet}},
 		})
-		w.mustSync()
-		w.wantState("Ready=True Observed")
+		w.MustSync()
+		w.WantState("Ready=True Observed")
 		if shown := w.status().Subnets; len(shown) != 1 || shown[0].CIDR != "10.5.0.0/24" || shown[0].SubnetPool != "office" {
 			t.Errorf("status.subnets is %+v", shown)
 		}

@@ -62,8 +62,8 @@ func exampleIn(ref managed.CloudRef) *cloudteamv1.Network {
 // withClouds has the controller reach two clouds of Secrets of one project, beside its own of another.
 func (w *world) withClouds() (clouds *playedClouds, first, second *controllertest.Cloud) {
 	clouds = &playedClouds{in: map[managed.CloudRef]reached{}, removing: map[managed.CloudRef]reached{}}
-	first = controllertest.NewCloud(w.calls, elsewhere, clusterUID)
-	second = controllertest.NewCloud(w.calls, elsewhere, clusterUID)
+	first = controllertest.NewCloud(w.Calls, elsewhere, clusterUID)
+	second = controllertest.NewCloud(w.Calls, elsewhere, clusterUID)
 	clouds.set(mine, first, nil)
 	clouds.set(other, second, nil)
 	w.c.ReachClouds(clouds)
@@ -73,18 +73,18 @@ func (w *world) withClouds() (clouds *playedClouds, first, second *controllertes
 func TestANetworkIsMadeInTheCloudThatItNames(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		_, first, second := w.withClouds()
-		w.mustSync()
-		w.wantState("Ready=True Available")
-		if own, there, not := len(w.cloud.Has()), len(first.Has()), len(second.Has()); own != 0 || there != 1 || not != 0 {
+		w.MustSync()
+		w.WantState("Ready=True Available")
+		if own, there, not := len(w.Cloud.Has()), len(first.Has()), len(second.Has()); own != 0 || there != 1 || not != 0 {
 			t.Errorf("%d networks are in the own cloud, %d in the one that is named, %d in another", own, there, not)
 		}
 		if got := client.Identity(*w.status().Cloud); got != elsewhere {
 			t.Errorf("status.cloud is %v", got)
 		}
-		w.delete()
-		w.mustSync()
-		if w.exists() || len(first.Has()) != 0 {
-			t.Errorf("the object is there: %t, with %d networks", w.exists(), len(first.Has()))
+		w.Delete()
+		w.MustSync()
+		if w.Exists() || len(first.Has()) != 0 {
+			t.Errorf("the object is there: %t, with %d networks", w.Exists(), len(first.Has()))
 		}
 	}, exampleIn(mine))
 }
@@ -93,8 +93,8 @@ func TestWhileASecretIsReadNothingIsSaid(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		clouds, _, _ := w.withClouds()
 		clouds.set(mine, nil, managed.ErrNotYet)
-		w.mustSync()
-		if lines := w.calls.Take(); len(lines) > 0 {
+		w.MustSync()
+		if lines := w.Calls.Take(); len(lines) > 0 {
 			t.Errorf("it did %q", lines)
 		}
 	}, exampleIn(mine))
@@ -106,17 +106,17 @@ func TestASecretThatCannotBeUsedStallsUntilAnEventOfItsOwn(t *testing.T) {
 		clouds.set(mine, nil, noKey)
 		stop := controllertest.Run(t, w.c.Run, 1)
 		controllertest.Settle(time.Hour)
-		w.wantState("Ready=False Stalled=True CredentialsUnavailable")
-		if n := controllertest.Count(w.calls.Take(), "write"); n != 1 {
+		w.WantState("Ready=False Stalled=True CredentialsUnavailable")
+		if n := controllertest.Count(w.Calls.Take(), "write"); n != 1 {
 			t.Errorf("%d writes for one reason, want 1", n)
 		}
 		clouds.set(mine, first, nil)
 		w.c.EnqueueIn(other)
 		controllertest.Settle(time.Minute)
-		w.wantState("Ready=False Stalled=True CredentialsUnavailable")
+		w.WantState("Ready=False Stalled=True CredentialsUnavailable")
 		w.c.EnqueueIn(mine)
 		controllertest.Settle(time.Minute)
-		w.wantState("Ready=True Available")
+		w.WantState("Ready=True Available")
 		if err := stop(); err != nil {
 			t.Error(err)
 		}
@@ -125,8 +125,8 @@ func TestASecretThatCannotBeUsedStallsUntilAnEventOfItsOwn(t *testing.T) {
 
 func TestWithoutOtherCloudsOneThatIsNamedStalls(t *testing.T) {
 	inWorld(t, func(_ *testing.T, w *world) {
-		w.mustSync()
-		w.wantState("Ready=False Stalled=True CredentialsUnavailable")
+		w.MustSync()
+		w.WantState("Ready=False Stalled=True CredentialsUnavailable")
 	}, exampleIn(mine))
 }
 
@@ -135,30 +135,30 @@ func TestWithoutOtherCloudsOneThatIsNamedStalls(t *testing.T) {
 func TestAnotherWayToAProjectIsNotTrustedBeforeItIsListed(t *testing.T) {
 	for sentence, move := range map[string]func(w *world, clouds *playedClouds, second *controllertest.Cloud){
 		"by an edit of the object": func(w *world, _ *playedClouds, _ *controllertest.Cloud) {
-			w.edit(func(obj *cloudteamv1.Network) { obj.Spec.Cloud.Name = other.Entry; obj.Generation++ })
+			w.Edit(func(obj *cloudteamv1.Network) { obj.Spec.Cloud.Name = other.Entry; obj.Generation++ })
 		},
 		"by another Secret of the name": func(w *world, clouds *playedClouds, second *controllertest.Cloud) {
 			clouds.set(mine, second, nil)
-			w.edit(func(obj *cloudteamv1.Network) { obj.Spec.Description = "look at me"; obj.Generation++ })
+			w.Edit(func(obj *cloudteamv1.Network) { obj.Spec.Description = "look at me"; obj.Generation++ })
 		},
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			inWorld(t, func(t *testing.T, w *world) {
 				clouds, first, second := w.withClouds()
 				second.Audit(t)
-				w.mustSync()
+				w.MustSync()
 				second.Put(first.Has()[0])
 				move(w, clouds, second)
-				w.calls.Take()
-				w.mustSync()
-				if lines := w.calls.Take(); !slices.Contains(lines, "list") {
+				w.Calls.Take()
+				w.MustSync()
+				if lines := w.Calls.Take(); !slices.Contains(lines, "list") {
 					t.Errorf("it did not list: %q", lines)
 				}
 				if n := len(second.Has()); n != 1 {
 					t.Errorf("%d networks are there, want 1", n)
 				}
-				w.mustSync()
-				if lines := w.calls.Take(); slices.Contains(lines, "list") {
+				w.MustSync()
+				if lines := w.Calls.Take(); slices.Contains(lines, "list") {
 					t.Errorf("it lists again: %q", lines)
 				}
 			}, exampleIn(mine))
@@ -169,43 +169,43 @@ func TestAnotherWayToAProjectIsNotTrustedBeforeItIsListed(t *testing.T) {
 func TestASpecThatNamesAnotherProjectStalls(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		_, first, _ := w.withClouds()
-		w.mustSync()
-		w.edit(func(obj *cloudteamv1.Network) { obj.Spec.Cloud = nil; obj.Generation++ })
-		w.syncFails()
-		w.wantState("Ready=False Stalled=True CloudMismatch")
-		if len(w.cloud.Has()) != 0 || len(first.Has()) != 1 {
+		w.MustSync()
+		w.Edit(func(obj *cloudteamv1.Network) { obj.Spec.Cloud = nil; obj.Generation++ })
+		w.SyncFails()
+		w.WantState("Ready=False Stalled=True CloudMismatch")
+		if len(w.Cloud.Has()) != 0 || len(first.Has()) != 1 {
 			t.Error("something was made or removed")
 		}
-		w.edit(func(obj *cloudteamv1.Network) {
+		w.Edit(func(obj *cloudteamv1.Network) {
 			obj.Spec.Cloud = &cloudteamv1.CloudReference{SecretName: mine.Secret}
 			obj.Generation++
 		})
-		w.mustSync()
-		w.wantState("Ready=True Available")
+		w.MustSync()
+		w.WantState("Ready=True Available")
 	}, exampleIn(mine))
 }
 
 func TestADeletionWaitsForItsSecretAndSaysHowToDoWithout(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		clouds, first, _ := w.withClouds()
-		w.mustSync()
+		w.MustSync()
 		clouds.set(mine, nil, noKey)
-		w.delete()
-		w.mustSync() // an event brings the key, and no pause
-		w.wantState("Ready=False Stalled=True CredentialsUnavailable")
+		w.Delete()
+		w.MustSync() // an event brings the key, and no pause
+		w.WantState("Ready=False Stalled=True CredentialsUnavailable")
 		ready := meta.FindStatusCondition(w.status().Conditions, cloudteamv1.ConditionReady)
 		if !strings.Contains(ready.Message, noKey.State.Message+". To leave what is in Neutron, remove the finalizer "+
 			cloudteamv1.Finalizer+".") {
 			t.Errorf("it says %q", ready.Message)
 		}
 		clouds.set(mine, nil, managed.ErrNotYet)
-		w.mustSync()
-		if !w.exists() || len(first.Has()) != 1 {
+		w.MustSync()
+		if !w.Exists() || len(first.Has()) != 1 {
 			t.Fatal("it went")
 		}
 		clouds.set(mine, first, nil)
-		w.mustSync()
-		if w.exists() || len(first.Has()) != 0 {
+		w.MustSync()
+		if w.Exists() || len(first.Has()) != 0 {
 			t.Error("it stayed")
 		}
 	}, exampleIn(mine))
@@ -214,12 +214,12 @@ func TestADeletionWaitsForItsSecretAndSaysHowToDoWithout(t *testing.T) {
 func TestWhatMayStillBeRemovedIs(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		clouds, first, _ := w.withClouds()
-		w.mustSync()
+		w.MustSync()
 		clouds.set(mine, nil, noKey)
 		clouds.removing[mine] = reached{first, nil}
-		w.delete()
-		w.mustSync()
-		if w.exists() || len(first.Has()) != 0 {
+		w.Delete()
+		w.MustSync()
+		if w.Exists() || len(first.Has()) != 0 {
 			t.Error("it stayed")
 		}
 	}, exampleIn(mine))
@@ -231,7 +231,7 @@ func TestWhatAGoneObjectLeftInACloudIsRemovedWhenThatIsBack(t *testing.T) {
 		stop := controllertest.Run(t, w.c.Run, 1)
 		controllertest.Settle(time.Second)
 		clouds.set(mine, nil, managed.ErrNotYet)
-		w.deleteByForce()
+		w.DeleteByForce()
 		controllertest.Settle(time.Second)
 		if diff := cmp.Diff(map[managed.CloudRef]bool{mine: true}, w.c.CloudsInUse()); diff != "" {
 			t.Errorf("clouds in use (-want +got):\n%s", diff)
@@ -277,10 +277,10 @@ func TestAnImportIsTakenOverInTheCloudThatItNames(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		_, first, _ := w.withClouds()
 		first.Put(legacy())
-		w.mustSync()
-		w.wantState("Ready=True Available")
-		if got := first.Has(); len(got) != 1 || !ownerOfExample.Owns(got[0].Description) || len(w.cloud.Has()) != 0 {
-			t.Errorf("in the cloud that is named there is %v, in the own %v", got, w.cloud.Has())
+		w.MustSync()
+		w.WantState("Ready=True Available")
+		if got := first.Has(); len(got) != 1 || !ownerOfExample.Owns(got[0].Description) || len(w.Cloud.Has()) != 0 {
+			t.Errorf("in the cloud that is named there is %v, in the own %v", got, w.Cloud.Has())
 		}
 	}, importing(inMine))
 }
@@ -290,16 +290,16 @@ func TestANetworkIsObservedInTheCloudThatItNames(t *testing.T) {
 		clouds, first, _ := w.withClouds()
 		first.Put(legacy())
 		clouds.set(mine, nil, managed.ErrNotYet)
-		w.mustSync()
-		if lines := w.calls.Take(); len(lines) > 0 {
+		w.MustSync()
+		if lines := w.Calls.Take(); len(lines) > 0 {
 			t.Errorf("it did %q", lines)
 		}
 		clouds.set(mine, nil, noKey)
-		w.mustSync()
-		w.wantState("Ready=False Stalled=True CredentialsUnavailable")
+		w.MustSync()
+		w.WantState("Ready=False Stalled=True CredentialsUnavailable")
 		clouds.set(mine, first, nil)
-		w.mustSync()
-		w.wantState("Ready=True Observed")
+		w.MustSync()
+		w.WantState("Ready=True Observed")
 	}, importing(func(spec *cloudteamv1.NetworkSpec) {
 		inMine(spec)
 		spec.ManagementPolicy = cloudteamv1.ManagementPolicyObserve

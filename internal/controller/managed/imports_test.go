@@ -49,37 +49,37 @@ func importing(change func(*cloudteamv1.NetworkSpec)) *cloudteamv1.Network {
 var rival = plan.Owner{Cluster: clusterUID, Object: "uid-rival"}
 
 func (w *world) wantUnchanged(want ...plan.ObservedNetwork) {
-	w.t.Helper()
-	if diff := cmp.Diff(want, w.cloud.Has(), cmpopts.EquateComparable(netip.Addr{}, netip.Prefix{}), cmpopts.EquateEmpty()); diff != "" {
-		w.t.Errorf("what is in Neutron (-want +got):\n%s", diff)
+	w.T.Helper()
+	if diff := cmp.Diff(want, w.Cloud.Has(), cmpopts.EquateComparable(netip.Addr{}, netip.Prefix{}), cmpopts.EquateEmpty()); diff != "" {
+		w.T.Errorf("what is in Neutron (-want +got):\n%s", diff)
 	}
 }
 
 func TestAnImportIsTakenOverUnderItsOwnNames(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
-		w.cloud.Put(legacy())
-		w.mustSync()
-		w.calls.Want(t, "write finalizers", "list", "reread network net-legacy", "get network net-legacy",
+		w.Cloud.Put(legacy())
+		w.MustSync()
+		w.Calls.Want(t, "write finalizers", "list", "reread network net-legacy", "get network net-legacy",
 			"apply update network", "reread network net-legacy", "apply update subnet", "write status")
-		w.wantState("Ready=True Available")
+		w.WantState("Ready=True Available")
 		want := legacy()
 		want.Description = ownerOfExample.Describe("[imported]")
 		want.Subnets[0].Description = ownerOfExample.Describe("the old one")
-		got := w.cloud.Has()[0]
+		got := w.Cloud.Has()[0]
 		want.Revision, want.Subnets[0].Revision = got.Revision, got.Subnets[0].Revision
 		w.wantUnchanged(want)
-		w.events.WantReasons(t, "Normal Adopted", "Normal Updated")
+		w.Events.WantReasons(t, "Normal Adopted", "Normal Updated")
 		if s := w.status(); s.NetworkID != legacyID || len(s.Subnets) != 1 || s.AppliedGeneration != 1 {
 			t.Errorf("status is %+v", s)
 		}
 
 		// From here on it is one like any other, but for its names.
-		w.mustSync()
-		w.calls.Want(t)
-		w.cloud.Edit(t, legacyID, func(n *plan.ObservedNetwork) { n.AdminStateUp, n.Name = false, "renamed" })
-		w.cloud.Audit(t)
-		w.mustSync()
-		if n := w.cloud.Has()[0]; !n.AdminStateUp || n.Subnets[0].Name != "prod-subnet" {
+		w.MustSync()
+		w.Calls.Want(t)
+		w.Cloud.Edit(t, legacyID, func(n *plan.ObservedNetwork) { n.AdminStateUp, n.Name = false, "renamed" })
+		w.Cloud.Audit(t)
+		w.MustSync()
+		if n := w.Cloud.Has()[0]; !n.AdminStateUp || n.Subnets[0].Name != "prod-subnet" {
 			t.Errorf("Neutron has %+v", n)
 		}
 	}, importing(nil))
@@ -128,21 +128,21 @@ func TestWhatCannotBeImportedIsNotTouched(t *testing.T) {
 				if c.there != nil {
 					c.there(&n)
 				}
-				w.cloud.Put(n)
+				w.Cloud.Put(n)
 				if c.project != "" {
-					w.cloud.Projects = map[string]string{legacyID: c.project}
+					w.Cloud.Projects = map[string]string{legacyID: c.project}
 				}
-				_ = w.sync(exampleKey)
-				_ = w.sync(exampleKey)
+				_ = w.sync()
+				_ = w.sync()
 				w.wantUnchanged(n)
-				w.wantState(c.state)
+				w.WantState(c.state)
 				w.wantMessage(c.says)
 				if got := w.status().Drift; len(got) != c.drift {
 					t.Errorf("status.drift is %+v, want %d", got, c.drift)
 				}
-				w.delete()
-				w.mustSync()
-				if w.exists() {
+				w.Delete()
+				w.MustSync()
+				if w.Exists() {
 					t.Error("the object is still there")
 				}
 				w.wantUnchanged(n)
@@ -162,21 +162,21 @@ func TestNothingIsTakenOverWhileAPartOfTheSpecIsNotKnown(t *testing.T) {
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			inWorld(t, func(t *testing.T, w *world) {
-				w.cloud.Put(legacy())
-				w.cloud.SetUnnamed(&client.Error{Kind: client.Invalid, Op: "find QoS policy", Reason: "nobody is called gold"})
-				w.syncFails()
-				w.syncFails()
-				w.wantState("Ready=False Stalled=True Rejected")
+				w.Cloud.Put(legacy())
+				w.Cloud.SetUnnamed(&client.Error{Kind: client.Invalid, Op: "find QoS policy", Reason: "nobody is called gold"})
+				w.SyncFails()
+				w.SyncFails()
+				w.WantState("Ready=False Stalled=True Rejected")
 				w.wantMessage("find QoS policy: nobody is called gold. Retrying periodically. Change the spec")
 				w.wantUnchanged(legacy())
 				if shown := w.status().NetworkID == legacyID; shown != (tc.policy == cloudteamv1.ManagementPolicyObserve) {
 					t.Errorf("the status shows the network: %t", shown)
 				}
 
-				w.cloud.SetUnnamed(nil)
-				w.cloud.Edit(t, legacyID, func(n *plan.ObservedNetwork) { n.QoSPolicy = new("gold") })
-				w.mustSync()
-				w.wantState(tc.state)
+				w.Cloud.SetUnnamed(nil)
+				w.Cloud.Edit(t, legacyID, func(n *plan.ObservedNetwork) { n.QoSPolicy = new("gold") })
+				w.MustSync()
+				w.WantState(tc.state)
 			}, importing(func(s *cloudteamv1.NetworkSpec) { s.ManagementPolicy, s.QoSPolicy = tc.policy, "gold" }))
 		})
 	}
@@ -184,15 +184,15 @@ func TestNothingIsTakenOverWhileAPartOfTheSpecIsNotKnown(t *testing.T) {
 
 func TestDriftFromAnotherSpecIsNotShown(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
-		w.cloud.Put(legacy())
-		w.syncFails()
-		w.wantState("Ready=False Stalled=True ImportMismatch")
+		w.Cloud.Put(legacy())
+		w.SyncFails()
+		w.WantState("Ready=False Stalled=True ImportMismatch")
 		if drift := w.status().Drift; len(drift) != 1 {
 			t.Errorf("the drift is %+v, want that of the mtu", drift)
 		}
-		w.edit(func(obj *cloudteamv1.Network) { obj.Spec.Description = "[owner=" })
-		w.mustSync()
-		w.wantState("Ready=False Stalled=True InvalidSpec")
+		w.Edit(func(obj *cloudteamv1.Network) { obj.Spec.Description = "[owner=" })
+		w.MustSync()
+		w.WantState("Ready=False Stalled=True InvalidSpec")
 		if drift := w.status().Drift; len(drift) != 0 {
 			t.Errorf("the drift from the former spec is still shown: %+v", drift)
 		}
@@ -201,17 +201,17 @@ func TestDriftFromAnotherSpecIsNotShown(t *testing.T) {
 
 func TestAnImportThatIsNotThereIsWaitedForAndNeverMade(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
-		w.syncFails()
-		w.wantState("Ready=False Reconciling=True ImportNotFound")
+		w.SyncFails()
+		w.WantState("Ready=False Reconciling=True ImportNotFound")
 		w.wantMessage(legacyID)
-		w.cloud.Put(legacy())
-		w.mustSync()
-		w.wantState("Ready=True Available")
-		w.cloud.Remove(legacyID)
-		w.cloud.Audit(t)
-		w.syncFails()
-		w.syncFails()
-		w.wantState("Ready=False Reconciling=True ImportNotFound")
+		w.Cloud.Put(legacy())
+		w.MustSync()
+		w.WantState("Ready=True Available")
+		w.Cloud.Remove(legacyID)
+		w.Cloud.Audit(t)
+		w.SyncFails()
+		w.SyncFails()
+		w.WantState("Ready=False Reconciling=True ImportNotFound")
 		w.wantUnchanged()
 	}, importing(nil))
 }
@@ -221,10 +221,10 @@ func TestWithOverwriteAnImportBecomesAsDeclared(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		n := legacy()
 		n.Subnets[0].DHCP = false
-		w.cloud.Put(n)
-		w.mustSync()
-		w.wantState("Ready=True Available")
-		got := w.cloud.Has()[0]
+		w.Cloud.Put(n)
+		w.MustSync()
+		w.WantState("Ready=True Available")
+		got := w.Cloud.Has()[0]
 		if got.Name != "example-network" || got.Description != ownerOfExample.Describe("mine [imported]") ||
 			got.Subnets[0].Name != "example-network" || !got.Subnets[0].DHCP ||
 			got.Subnets[0].Description != ownerOfExample.Marker() {
@@ -235,18 +235,18 @@ func TestWithOverwriteAnImportBecomesAsDeclared(t *testing.T) {
 
 func TestOfTwoThatImportOneNetworkTheMarkerDecides(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
-		w.cloud.Put(legacy())
+		w.Cloud.Put(legacy())
 		// The other one writes between our look and our write, which then fails on the revision.
-		w.cloud.Before = func(step plan.Step) error {
+		w.Cloud.Before = func(step plan.Step) error {
 			if step.Action == plan.UpdateNetwork {
-				w.cloud.Before = nil
-				w.cloud.Rival(legacyID, func(n *plan.ObservedNetwork) { n.Description = rival.Marker() })
+				w.Cloud.Before = nil
+				w.Cloud.Rival(legacyID, func(n *plan.ObservedNetwork) { n.Description = rival.Marker() })
 			}
 			return nil
 		}
-		w.syncFails()
-		w.wantState("Ready=False Stalled=True AlreadyOwned")
-		if n := w.cloud.Has()[0]; n.Description != rival.Marker() || n.Subnets[0].Description != "the old one" {
+		w.SyncFails()
+		w.WantState("Ready=False Stalled=True AlreadyOwned")
+		if n := w.Cloud.Has()[0]; n.Description != rival.Marker() || n.Subnets[0].Description != "the old one" {
 			t.Errorf("Neutron has %+v", n)
 		}
 	}, importing(nil))
@@ -266,23 +266,23 @@ func TestAnImportThatIsInterruptedIsTakenUp(t *testing.T) {
 		for how, restart := range map[string]bool{"": false, ", with a restart": true} {
 			t.Run(sentence+how, func(t *testing.T) {
 				inWorld(t, func(t *testing.T, w *world) {
-					w.cloud.Put(legacy())
+					w.Cloud.Put(legacy())
 					hook := controllertest.Fails(c.action, 1, lost)
 					if c.done {
-						w.cloud.After = hook
+						w.Cloud.After = hook
 					} else {
-						w.cloud.Before = hook
+						w.Cloud.Before = hook
 					}
-					w.syncFails()
+					w.SyncFails()
 					if restart {
 						w.restart()
 					}
-					w.mustSync()
-					w.wantState("Ready=True Available")
-					n := w.cloud.Has()[0]
-					if len(w.cloud.Has()) != 1 || !ownerOfExample.Owns(n.Description) || n.Name != "prod" ||
+					w.MustSync()
+					w.WantState("Ready=True Available")
+					n := w.Cloud.Has()[0]
+					if len(w.Cloud.Has()) != 1 || !ownerOfExample.Owns(n.Description) || n.Name != "prod" ||
 						!ownerOfExample.Owns(n.Subnets[0].Description) {
-						t.Errorf("Neutron has %+v", w.cloud.Has())
+						t.Errorf("Neutron has %+v", w.Cloud.Has())
 					}
 				}, importing(nil))
 			})
@@ -302,11 +302,11 @@ func TestAnImportedNetworkStaysUnlessItSaysOtherwise(t *testing.T) {
 			obj := importing(func(s *cloudteamv1.NetworkSpec) { s.DeletionPolicy = c.policy })
 			inWorld(t, func(t *testing.T, w *world) {
 				w.c.DefaultTo(managed.Policies{Deletion: c.byDefault})
-				w.cloud.Put(legacy())
-				w.mustSync()
-				w.delete()
-				w.mustSync()
-				if w.exists() {
+				w.Cloud.Put(legacy())
+				w.MustSync()
+				w.Delete()
+				w.MustSync()
+				if w.Exists() {
 					t.Error("the object is still there")
 				}
 				if !c.stays {
@@ -314,7 +314,7 @@ func TestAnImportedNetworkStaysUnlessItSaysOtherwise(t *testing.T) {
 					return
 				}
 				want := legacy()
-				got := w.cloud.Has()[0]
+				got := w.Cloud.Has()[0]
 				want.Revision, want.Subnets[0].Revision = got.Revision, got.Subnets[0].Revision
 				w.wantUnchanged(want)
 			}, obj)
@@ -324,14 +324,14 @@ func TestAnImportedNetworkStaysUnlessItSaysOtherwise(t *testing.T) {
 
 func TestAnImportedNetworkWhoseMarkerIsTakenOffIsNotTakenOverAgain(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
-		w.cloud.Put(legacy())
-		w.mustSync()
-		w.cloud.Edit(t, legacyID, func(n *plan.ObservedNetwork) { n.Description = "" })
-		w.cloud.Audit(t)
-		w.syncFails()
-		w.wantState("Ready=False Stalled=True OwnershipLost")
+		w.Cloud.Put(legacy())
+		w.MustSync()
+		w.Cloud.Edit(t, legacyID, func(n *plan.ObservedNetwork) { n.Description = "" })
+		w.Cloud.Audit(t)
+		w.SyncFails()
+		w.WantState("Ready=False Stalled=True OwnershipLost")
 		w.wantMessage("or delete this object")
-		if n := w.cloud.Has()[0]; n.Description != "" {
+		if n := w.Cloud.Has()[0]; n.Description != "" {
 			t.Errorf("Neutron has %+v", n)
 		}
 	}, importing(nil))
@@ -340,36 +340,36 @@ func TestAnImportedNetworkWhoseMarkerIsTakenOffIsNotTakenOverAgain(t *testing.T)
 func TestAnObservedNetworkIsShownAndNeverWrittenTo(t *testing.T) {
 	observing := importing(func(s *cloudteamv1.NetworkSpec) { s.ManagementPolicy = cloudteamv1.ManagementPolicyObserve })
 	inWorld(t, func(t *testing.T, w *world) {
-		w.cloud.Put(legacy())
-		w.cloud.Projects = map[string]string{legacyID: "p9"} // shared by another project
+		w.Cloud.Put(legacy())
+		w.Cloud.Projects = map[string]string{legacyID: "p9"} // shared by another project
 		w.c.ObserveEvery(time.Hour)
 		result, err := w.c.Sync(controllertest.Logged(t), exampleKey)
 		if err != nil || result.RequeueAfter != time.Hour {
 			t.Errorf("sync gives %+v, %v", result, err)
 		}
-		w.calls.Want(t, "get network net-legacy", "write status")
-		w.wantState("Ready=True Observed")
+		w.Calls.Want(t, "get network net-legacy", "write status")
+		w.WantState("Ready=True Observed")
 		s := w.status()
 		if s.NetworkID != legacyID || s.MTU != 1450 || len(s.Subnets) != 1 || s.AppliedGeneration != 0 {
 			t.Errorf("status is %+v", s)
 		}
-		w.mustSync()
-		w.calls.Want(t, "get network net-legacy")
+		w.MustSync()
+		w.Calls.Want(t, "get network net-legacy")
 
-		w.cloud.Edit(t, legacyID, func(n *plan.ObservedNetwork) { n.AdminStateUp = false })
-		w.mustSync()
-		w.wantState("Ready=True DriftDetected")
+		w.Cloud.Edit(t, legacyID, func(n *plan.ObservedNetwork) { n.AdminStateUp = false })
+		w.MustSync()
+		w.WantState("Ready=True DriftDetected")
 		w.wantMessage("adminState is down")
-		w.cloud.Remove(legacyID)
-		w.syncFails()
-		w.wantState("Ready=False Reconciling=True ImportNotFound")
+		w.Cloud.Remove(legacyID)
+		w.SyncFails()
+		w.WantState("Ready=False Reconciling=True ImportNotFound")
 		if got := w.status(); got.NetworkID != "" || len(got.Drift) != 0 {
 			t.Errorf("status is %+v", got)
 		}
-		if slices.Contains(w.get().Finalizers, cloudteamv1.Finalizer) {
+		if slices.Contains(w.Get().Finalizers, cloudteamv1.Finalizer) {
 			t.Error("it has the finalizer")
 		}
-		if lines := w.calls.Take(); slices.ContainsFunc(lines, func(l string) bool { return strings.HasPrefix(l, "apply") }) {
+		if lines := w.Calls.Take(); slices.ContainsFunc(lines, func(l string) bool { return strings.HasPrefix(l, "apply") }) {
 			t.Errorf("something was written: %q", lines)
 		}
 	}, observing)
@@ -378,13 +378,13 @@ func TestAnObservedNetworkIsShownAndNeverWrittenTo(t *testing.T) {
 func TestAnObservedNetworkMayBecomeAManagedOne(t *testing.T) {
 	observing := importing(func(s *cloudteamv1.NetworkSpec) { s.ManagementPolicy = cloudteamv1.ManagementPolicyObserve })
 	inWorld(t, func(t *testing.T, w *world) {
-		w.cloud.Put(legacy())
-		w.mustSync()
-		w.wantState("Ready=True Observed")
-		w.edit(func(obj *cloudteamv1.Network) { obj.Spec.ManagementPolicy = "" })
-		w.mustSync()
-		w.wantState("Ready=True Available")
-		if n := w.cloud.Has()[0]; !ownerOfExample.Owns(n.Description) || !ownerOfExample.Owns(n.Subnets[0].Description) {
+		w.Cloud.Put(legacy())
+		w.MustSync()
+		w.WantState("Ready=True Observed")
+		w.Edit(func(obj *cloudteamv1.Network) { obj.Spec.ManagementPolicy = "" })
+		w.MustSync()
+		w.WantState("Ready=True Available")
+		if n := w.Cloud.Has()[0]; !ownerOfExample.Owns(n.Description) || !ownerOfExample.Owns(n.Subnets[0].Description) {
 			t.Errorf("Neutron has %+v", n)
 		}
 	}, observing)

@@ -19,52 +19,52 @@ import (
 
 func TestWhatKubernetesUsesWaitsToBeDeletedWithoutACall(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
-		w.mustSync()
+		w.MustSync()
 		users := []string{"Pod a", "Pod b"}
 		w.c.Kind().InUse = func(*cloudteamv1.Network) string { return strings.Join(users, ", ") }
-		w.delete()
-		w.calls.Take()
-		w.events.Take()
+		w.Delete()
+		w.Calls.Take()
+		w.Events.Take()
 		for range 2 {
-			w.mustSync()
-			w.wantState("Ready=False Reconciling=True InUse")
+			w.MustSync()
+			w.WantState("Ready=False Reconciling=True InUse")
 			if got := meta.FindStatusCondition(w.status().Conditions, cloudteamv1.ConditionReady).Message; got != "Pod a, Pod b" {
 				t.Errorf("the message is %q, want what uses it", got)
 			}
 		}
-		w.calls.Want(t, "write status")
+		w.Calls.Want(t, "write status")
 		users = users[1:]
-		w.mustSync()
-		w.mustSync()
-		w.calls.Want(t, "write status")
+		w.MustSync()
+		w.MustSync()
+		w.Calls.Want(t, "write status")
 		if got := w.status(); got.NetworkID == "" || len(got.Subnets) != 1 {
 			t.Errorf("the status no longer shows what is there: %+v", got)
 		}
 
 		users = nil
-		w.mustSync()
-		w.calls.Want(t, "apply delete network", "write finalizers")
-		w.events.WantReasons(t, "Normal Deleted")
-		if w.exists() || len(w.cloud.Has()) != 0 {
-			t.Errorf("object exists: %t; networks: %d", w.exists(), len(w.cloud.Has()))
+		w.MustSync()
+		w.Calls.Want(t, "apply delete network", "write finalizers")
+		w.Events.WantReasons(t, "Normal Deleted")
+		if w.Exists() || len(w.Cloud.Has()) != 0 {
+			t.Errorf("object exists: %t; networks: %d", w.Exists(), len(w.Cloud.Has()))
 		}
 	}, example())
 }
 
 func TestWhatIsInUseAndWasImportedIsNotLookedForOnceItHasGone(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
-		w.cloud.Put(legacy())
-		w.mustSync()
+		w.Cloud.Put(legacy())
+		w.MustSync()
 		w.c.Kind().InUse = func(*cloudteamv1.Network) string { return "Pod a" }
-		w.cloud.Remove(legacyID)
-		w.cloud.Audit(t)
-		w.delete()
-		w.mustSync()
-		w.wantState("Ready=False Reconciling=True InUse")
+		w.Cloud.Remove(legacyID)
+		w.Cloud.Audit(t)
+		w.Delete()
+		w.MustSync()
+		w.WantState("Ready=False Reconciling=True InUse")
 		w.wantMessage("Pod a")
 		w.c.Kind().InUse = func(*cloudteamv1.Network) string { return "" }
-		w.mustSync()
-		if w.exists() {
+		w.MustSync()
+		if w.Exists() {
 			t.Error("the object is still there")
 		}
 	}, importing(nil))
@@ -72,16 +72,16 @@ func TestWhatIsInUseAndWasImportedIsNotLookedForOnceItHasGone(t *testing.T) {
 
 func TestWhatIsInUseAndCannotBeKeptTellsBoth(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
-		w.mustSync()
+		w.MustSync()
 		w.c.Kind().InUse = func(*cloudteamv1.Network) string { return "Pod a uses it" }
-		w.delete()
-		w.cloud.Remove(w.status().NetworkID)
-		w.cloud.Audit(t)
-		w.cloud.Before = func(plan.Step) error {
+		w.Delete()
+		w.Cloud.Remove(w.status().NetworkID)
+		w.Cloud.Audit(t)
+		w.Cloud.Before = func(plan.Step) error {
 			return &client.Error{Kind: client.Capacity, Op: "create network", Reason: "over quota"}
 		}
-		w.syncFails()
-		w.wantState("Ready=False Reconciling=True QuotaExceeded")
+		w.SyncFails()
+		w.WantState("Ready=False Reconciling=True QuotaExceeded")
 		w.wantMessage("over quota")
 		w.wantMessage("Deletion waits: Pod a uses it")
 	}, example())
@@ -92,9 +92,9 @@ func TestWhatIsInUseAndWasNeverOursIsNobodysToHold(t *testing.T) {
 	obj.Finalizers = []string{"a.test/first"}
 	inWorld(t, func(t *testing.T, w *world) {
 		w.c.Kind().InUse = func(*cloudteamv1.Network) string { return "Pod a" }
-		w.delete()
-		w.mustSync()
-		w.calls.Want(t)
+		w.Delete()
+		w.MustSync()
+		w.Calls.Want(t)
 	}, obj)
 }
 
@@ -126,27 +126,27 @@ func TestADeclarationThatWaits(t *testing.T) {
 				wantWaiting := func() {
 					t.Helper()
 					// No error: the event of what is waited for brings the key back.
-					w.mustSync()
-					w.mustSync()
-					w.wantState(c.wantState)
+					w.MustSync()
+					w.MustSync()
+					w.WantState(c.wantState)
 					ready := meta.FindStatusCondition(w.status().Conditions, cloudteamv1.ConditionReady)
 					if ready.Message != "Network a is not Ready" {
 						t.Errorf("the message is %q", ready.Message)
 					}
-					w.calls.Want(t, "write status")
-					w.events.WantReasons(t, c.wantEvent...)
+					w.Calls.Want(t, "write status")
+					w.Events.WantReasons(t, c.wantEvent...)
 				}
 				wantWaiting()
-				if got := w.get().Finalizers; len(got) != 0 {
+				if got := w.Get().Finalizers; len(got) != 0 {
 					t.Errorf("it is held by %q, though nothing was made", got)
 				}
 
 				w.c.Kind().Declare = declare
-				w.mustSync()
-				w.wantState("Ready=True Available")
+				w.MustSync()
+				w.WantState("Ready=True Available")
 				made := w.status()
-				w.calls.Take()
-				w.events.Take()
+				w.Calls.Take()
+				w.Events.Take()
 
 				// What was made stays while it waits again.
 				w.c.Kind().Declare = waits
@@ -156,10 +156,10 @@ func TestADeclarationThatWaits(t *testing.T) {
 					t.Errorf("status (-made +waiting):\n%s", diff)
 				}
 				// And goes when the object does, without a wait.
-				w.delete()
-				w.mustSync()
-				if w.exists() || len(w.cloud.Has()) != 0 {
-					t.Errorf("object exists: %t; networks: %d", w.exists(), len(w.cloud.Has()))
+				w.Delete()
+				w.MustSync()
+				if w.Exists() || len(w.Cloud.Has()) != 0 {
+					t.Errorf("object exists: %t; networks: %d", w.Exists(), len(w.Cloud.Has()))
 				}
 			}, example())
 		})
@@ -180,22 +180,22 @@ func (p planned) Plan(plan.Observed) (plan.Change, error) { return nil, p.waits 
 
 func TestAPlanThatWaitsShowsWhatThereIs(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
-		w.mustSync()
+		w.MustSync()
 		id := w.status().NetworkID
 		declare := w.c.Kind().Declare
 		w.c.Kind().Declare = func(obj *cloudteamv1.Network, owner plan.Owner) (managed.Declaration, error) {
 			d, err := declare(obj, owner)
 			return planned{d, managed.Waits(controller.Reconciling("A", "Pod a uses it"))}, err
 		}
-		w.cloud.Edit(t, id, func(n *plan.ObservedNetwork) { n.MTU = 9000 })
-		w.cloud.Audit(t)
-		w.calls.Take()
-		w.events.Take()
-		w.mustSync()
-		w.mustSync()
-		w.calls.Want(t, "write status")
-		w.events.WantReasons(t)
-		w.wantState("Ready=False Reconciling=True A")
+		w.Cloud.Edit(t, id, func(n *plan.ObservedNetwork) { n.MTU = 9000 })
+		w.Cloud.Audit(t)
+		w.Calls.Take()
+		w.Events.Take()
+		w.MustSync()
+		w.MustSync()
+		w.Calls.Want(t, "write status")
+		w.Events.WantReasons(t)
+		w.WantState("Ready=False Reconciling=True A")
 		if got := w.status(); got.NetworkID != id || got.MTU != 9000 {
 			t.Errorf("the status tells of %s with MTU %d, want %s and 9000", got.NetworkID, got.MTU, id)
 		}
@@ -210,17 +210,17 @@ func TestAPartOfTheStatusThatIsSomebodyElsesIsLeft(t *testing.T) {
 			before.MTU, after.MTU = 0, 0
 			return after, managed.Differs(before, after)
 		}
-		w.mustSync()
+		w.MustSync()
 		if got := w.status(); got.NetworkID == "" || got.MTU != 0 {
 			t.Errorf("status %+v, want one without the other's part", got)
 		}
-		w.edit(func(obj *cloudteamv1.Network) { obj.Status.MTU = 9000 })
-		w.calls.Take()
-		w.mustSync()
-		w.calls.Want(t)
-		w.edit(func(obj *cloudteamv1.Network) { obj.Spec.Description = "new" })
-		w.mustSync()
-		w.calls.Want(t, "apply update network", "write status")
+		w.Edit(func(obj *cloudteamv1.Network) { obj.Status.MTU = 9000 })
+		w.Calls.Take()
+		w.MustSync()
+		w.Calls.Want(t)
+		w.Edit(func(obj *cloudteamv1.Network) { obj.Spec.Description = "new" })
+		w.MustSync()
+		w.Calls.Want(t, "apply update network", "write status")
 		if got := w.status(); got.MTU != 9000 || got.AppliedGeneration != 2 {
 			t.Errorf("status %+v, want our part of generation 2 and the other's as it was", got)
 		}

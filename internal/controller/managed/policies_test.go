@@ -30,19 +30,19 @@ func TestPoliciesThatAreUnsetAreTheControllers(t *testing.T) {
 			obj.Spec.DeletionPolicy, obj.Spec.DriftPolicy = c.own.DeletionPolicy, c.own.DriftPolicy
 			inWorld(t, func(t *testing.T, w *world) {
 				w.c.DefaultTo(c.defaults)
-				w.mustSync()
-				w.cloud.Edit(t, w.status().NetworkID, func(n *plan.ObservedNetwork) { n.AdminStateUp = false })
-				w.cloud.Audit(t)
-				w.mustSync()
-				if reported := len(w.status().Drift) > 0; reported != c.reports || w.cloud.Has()[0].AdminStateUp == c.reports {
-					t.Errorf("drift is reported: %t, want %t; Neutron has %+v", reported, c.reports, w.cloud.Has())
+				w.MustSync()
+				w.Cloud.Edit(t, w.status().NetworkID, func(n *plan.ObservedNetwork) { n.AdminStateUp = false })
+				w.Cloud.Audit(t)
+				w.MustSync()
+				if reported := len(w.status().Drift) > 0; reported != c.reports || w.Cloud.Has()[0].AdminStateUp == c.reports {
+					t.Errorf("drift is reported: %t, want %t; Neutron has %+v", reported, c.reports, w.Cloud.Has())
 				}
-				w.delete()
-				w.mustSync()
-				if w.exists() {
+				w.Delete()
+				w.MustSync()
+				if w.Exists() {
 					t.Error("the object is still there")
 				}
-				if left := len(w.cloud.Has()) > 0; left != c.retains {
+				if left := len(w.Cloud.Has()) > 0; left != c.retains {
 					t.Errorf("the network stays: %t, want %t", left, c.retains)
 				}
 			}, obj)
@@ -68,24 +68,24 @@ func TestDriftInFieldsThatAreIgnoredIsLeftUntilTheSpecChanges(t *testing.T) {
 			obj.Spec.DriftPolicy = c.policy
 			obj.Spec.IgnoreDrift = []cloudteamv1.NetworkDriftField{"dhcp", "dnsServers"}
 			inWorld(t, func(t *testing.T, w *world) {
-				w.mustSync()
+				w.MustSync()
 				id := w.status().NetworkID
-				w.calls.Take()
-				w.events.Take()
+				w.Calls.Take()
+				w.Events.Take()
 				server := netip.MustParseAddr("192.168.0.53")
-				w.cloud.Edit(t, id, func(n *plan.ObservedNetwork) {
+				w.Cloud.Edit(t, id, func(n *plan.ObservedNetwork) {
 					n.Subnets[0].DHCP, n.Subnets[0].DNSServers = false, []netip.Addr{server}
 				})
-				w.cloud.Audit(t)
-				w.mustSync()
-				w.calls.Want(t)
-				w.wantState("Ready=True Available")
+				w.Cloud.Audit(t)
+				w.MustSync()
+				w.Calls.Want(t)
+				w.WantState("Ready=True Available")
 
-				w.cloud.Edit(t, id, func(n *plan.ObservedNetwork) { n.Name = "renamed" })
-				w.cloud.Audit(t)
-				w.mustSync()
-				w.wantState(c.wantState)
-				n := w.cloud.Has()[0]
+				w.Cloud.Edit(t, id, func(n *plan.ObservedNetwork) { n.Name = "renamed" })
+				w.Cloud.Audit(t)
+				w.MustSync()
+				w.WantState(c.wantState)
+				n := w.Cloud.Has()[0]
 				if n.Name != c.wantName || n.Subnets[0].DHCP || len(n.Subnets[0].DNSServers) != 1 {
 					t.Errorf("Neutron has %+v, want name %q and the rest as others made it", n, c.wantName)
 				}
@@ -93,10 +93,10 @@ func TestDriftInFieldsThatAreIgnoredIsLeftUntilTheSpecChanges(t *testing.T) {
 					t.Errorf("status.drift is %v, want %d", got, c.wantDrift)
 				}
 
-				w.edit(func(obj *cloudteamv1.Network) { obj.Spec.Description = "second edition" })
-				w.mustSync()
-				w.wantState("Ready=True Available")
-				n = w.cloud.Has()[0]
+				w.Edit(func(obj *cloudteamv1.Network) { obj.Spec.Description = "second edition" })
+				w.MustSync()
+				w.WantState("Ready=True Available")
+				n = w.Cloud.Has()[0]
 				if n.Name != "example-network" || !n.Subnets[0].DHCP || len(n.Subnets[0].DNSServers) != 0 {
 					t.Errorf("Neutron has %+v after an edit of the spec, want all as declared", n)
 				}
@@ -117,29 +117,29 @@ func TestDriftPoliciesHoldWhileADeletionWaits(t *testing.T) {
 			obj := example()
 			obj.Spec.DriftPolicy, obj.Spec.IgnoreDrift = c.policy, c.ignore
 			inWorld(t, func(t *testing.T, w *world) {
-				w.mustSync()
+				w.MustSync()
 				id := w.status().NetworkID
 				w.c.Kind().InUse = func(*cloudteamv1.Network) string { return "Pod a uses it" }
 				w.deleteAsNextGeneration()
 				for _, name := range []string{"renamed", "renamed again"} {
-					w.cloud.Edit(t, id, func(n *plan.ObservedNetwork) { n.Name = name })
-					w.cloud.Audit(t)
-					w.mustSync()
-					if got := w.cloud.Has()[0].Name; got != name {
+					w.Cloud.Edit(t, id, func(n *plan.ObservedNetwork) { n.Name = name })
+					w.Cloud.Audit(t)
+					w.MustSync()
+					if got := w.Cloud.Has()[0].Name; got != name {
 						t.Errorf("the network's name is %q, want %q as others set it", got, name)
 					}
 				}
 
 				// An edit of the spec still applies.
-				w.edit(func(obj *cloudteamv1.Network) { obj.Spec.Description = "second edition" })
-				w.mustSync()
-				if got := w.cloud.Has()[0].Name; got != "example-network" {
+				w.Edit(func(obj *cloudteamv1.Network) { obj.Spec.Description = "second edition" })
+				w.MustSync()
+				if got := w.Cloud.Has()[0].Name; got != "example-network" {
 					t.Errorf("the network's name is %q after an edit of the spec, want the declared one", got)
 				}
-				w.cloud.Edit(t, id, func(n *plan.ObservedNetwork) { n.Name = "renamed" })
-				w.cloud.Audit(t)
-				w.mustSync()
-				if got := w.cloud.Has()[0].Name; got != "renamed" {
+				w.Cloud.Edit(t, id, func(n *plan.ObservedNetwork) { n.Name = "renamed" })
+				w.Cloud.Audit(t)
+				w.MustSync()
+				if got := w.Cloud.Has()[0].Name; got != "renamed" {
 					t.Errorf("the network's name is %q after that edit was applied, want it as others set it", got)
 				}
 			}, obj)

@@ -23,31 +23,31 @@ func TestRunKeepsWhatIsDeclaredWithoutACallTooMany(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		stop := controllertest.Run(t, w.c.Run, 3)
 		controllertest.Settle(time.Second)
-		w.wantState("Ready=True Available")
+		w.WantState("Ready=True Available")
 		other := example()
 		other.Namespace, other.UID = "other-team", "uid-2"
-		w.api.Create(t, other)
+		w.API.Create(t, other)
 		controllertest.Settle(time.Second)
-		if all := w.cloud.Has(); len(all) != 2 || all[0].Description == all[1].Description {
+		if all := w.Cloud.Has(); len(all) != 2 || all[0].Description == all[1].Description {
 			t.Fatalf("two objects of one name have %+v, want two networks", all)
 		}
 
 		// Events of the controller's own writes bring keys back, and these find nothing to do.
-		w.calls.Take()
+		w.Calls.Take()
 		controllertest.Settle(time.Minute)
-		w.calls.Want(t)
+		w.Calls.Want(t)
 
 		id := w.status().NetworkID
-		w.cloud.Edit(t, id, func(n *plan.ObservedNetwork) { n.Name = "renamed" })
-		w.cloud.Audit(t)
+		w.Cloud.Edit(t, id, func(n *plan.ObservedNetwork) { n.Name = "renamed" })
+		w.Cloud.Audit(t)
 		w.c.Moved("uid-1")
 		controllertest.Settle(time.Second)
-		w.calls.Want(t, "apply update network")
+		w.Calls.Want(t, "apply update network")
 
-		w.delete()
+		w.Delete()
 		controllertest.Settle(time.Second)
-		if all := w.cloud.Has(); w.exists() || len(all) != 1 {
-			t.Errorf("object exists: %t; networks: %d, want false and the other's one", w.exists(),
+		if all := w.Cloud.Has(); w.Exists() || len(all) != 1 {
+			t.Errorf("object exists: %t; networks: %d, want false and the other's one", w.Exists(),
 				len(all))
 		}
 		if err := stop(); err != nil {
@@ -58,18 +58,18 @@ func TestRunKeepsWhatIsDeclaredWithoutACallTooMany(t *testing.T) {
 
 func TestRunFollowsACloudThatComesBack(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
-		w.cloud.SetDown(&client.Error{Op: "list networks", Reason: "service unavailable", Status: 503})
+		w.Cloud.SetDown(&client.Error{Op: "list networks", Reason: "service unavailable", Status: 503})
 		stop := controllertest.Run(t, w.c.Run, 1)
 		controllertest.Settle(20 * time.Minute)
-		w.wantState("Ready=False Reconciling=True CloudUnavailable")
-		if n := controllertest.Count(w.calls.Take(), "write status"); n != 1 {
+		w.WantState("Ready=False Reconciling=True CloudUnavailable")
+		if n := controllertest.Count(w.Calls.Take(), "write status"); n != 1 {
 			t.Errorf("%d statuses were written for one failure, want 1", n)
 		}
-		w.events.WantReasons(t, "Warning CloudUnavailable")
-		w.cloud.SetDown(nil)
+		w.Events.WantReasons(t, "Warning CloudUnavailable")
+		w.Cloud.SetDown(nil)
 		w.c.EnqueueIn(managed.CloudRef{})
 		controllertest.Settle(time.Second)
-		w.wantState("Ready=True Available")
+		w.WantState("Ready=True Available")
 		if err := stop(); err != nil {
 			t.Error(err)
 		}
@@ -81,16 +81,16 @@ func TestWhatIsLeftOfGoneObjectsIsLookedAtWithTheOthers(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		stop := controllertest.Run(t, w.c.Run, 1)
 		controllertest.Settle(time.Second)
-		w.cloud.SetDown(&client.Error{Op: "log in", Reason: "no answer", Wait: 24 * time.Hour})
-		w.deleteByForce()
+		w.Cloud.SetDown(&client.Error{Op: "log in", Reason: "no answer", Wait: 24 * time.Hour})
+		w.DeleteByForce()
 		controllertest.Settle(time.Hour)
-		if n := len(w.cloud.Has()); n != 1 {
+		if n := len(w.Cloud.Has()); n != 1 {
 			t.Fatalf("%d networks are there, want the one that was left", n)
 		}
-		w.cloud.SetDown(nil)
+		w.Cloud.SetDown(nil)
 		w.c.EnqueueIn(managed.CloudRef{})
 		controllertest.Settle(time.Second)
-		if n := len(w.cloud.Has()); n != 0 {
+		if n := len(w.Cloud.Has()); n != 0 {
 			t.Errorf("%d networks are left", n)
 		}
 		if err := stop(); err != nil {
@@ -101,19 +101,19 @@ func TestWhatIsLeftOfGoneObjectsIsLookedAtWithTheOthers(t *testing.T) {
 
 func TestRunHonoursHowLongTheCloudAsksToWait(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
-		w.cloud.Before = controllertest.Fails(plan.CreateNetwork, 1, &client.Error{
+		w.Cloud.Before = controllertest.Fails(plan.CreateNetwork, 1, &client.Error{
 			Kind: client.Throttled, Op: "create network", Reason: "slow down", Status: 429, Wait: 10 * time.Minute,
 		})
 		stop := controllertest.Run(t, w.c.Run, 1)
 		controllertest.Settle(time.Second)
-		w.wantState("Ready=False Reconciling=True RateLimited")
-		w.calls.Take()
+		w.WantState("Ready=False Reconciling=True RateLimited")
+		w.Calls.Take()
 		controllertest.Settle(9 * time.Minute)
-		if lines := w.calls.Take(); controllertest.Count(lines, "apply") != 0 {
+		if lines := w.Calls.Take(); controllertest.Count(lines, "apply") != 0 {
 			t.Errorf("asked again before its time: %q", lines)
 		}
 		controllertest.Settle(4 * time.Minute)
-		w.wantState("Ready=True Available")
+		w.WantState("Ready=True Available")
 		if err := stop(); err != nil {
 			t.Error(err)
 		}
@@ -123,7 +123,7 @@ func TestRunHonoursHowLongTheCloudAsksToWait(t *testing.T) {
 func TestFailuresThatTakeTurnsBackOffAllTheSame(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		attempts := 0
-		w.cloud.Before = func(plan.Step) error {
+		w.Cloud.Before = func(plan.Step) error {
 			attempts++
 			// Each makes another status, whose event must not count as a reason to try at once.
 			return &client.Error{Op: "create network", Reason: "bad gateway", Status: 502 + attempts%2}
@@ -142,7 +142,7 @@ func TestFailuresThatTakeTurnsBackOffAllTheSame(t *testing.T) {
 
 func TestAnEditIsTriedAtOnceThoughTheLastAttemptFailed(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
-		w.cloud.Before = func(step plan.Step) error {
+		w.Cloud.Before = func(step plan.Step) error {
 			if step.SubnetName != "" && step.Subnet.CIDR.String() == "192.168.0.0/16" {
 				return &client.Error{Kind: client.Capacity, Op: "create subnet", Reason: "full", Wait: time.Hour}
 			}
@@ -150,12 +150,12 @@ func TestAnEditIsTriedAtOnceThoughTheLastAttemptFailed(t *testing.T) {
 		}
 		stop := controllertest.Run(t, w.c.Run, 1)
 		controllertest.Settle(time.Minute)
-		w.wantState("Ready=False Reconciling=True QuotaExceeded")
-		w.edit(func(obj *cloudteamv1.Network) {
+		w.WantState("Ready=False Reconciling=True QuotaExceeded")
+		w.Edit(func(obj *cloudteamv1.Network) {
 			obj.Spec.CIDR, obj.Spec.Gateway = "10.0.0.0/24", "10.0.0.1"
 		})
 		controllertest.Settle(time.Second)
-		w.wantState("Ready=True Available")
+		w.WantState("Ready=True Available")
 		if err := stop(); err != nil {
 			t.Error(err)
 		}
@@ -192,7 +192,7 @@ func runWaits(t *testing.T, ownFirst bool) {
 	calls := &controllertest.CallLog{}
 	api, clients := controllertest.NewAPIServer(calls), fake.NewSimpleClientset()
 	controllertest.Serve(api, clients, cloudteamv1.SchemeGroupVersion.WithResource("networks"),
-		controllertest.Rules[*cloudteamv1.Network]{Line: lineOf})
+		controllertest.Rules[*cloudteamv1.Network]{Line: controllertest.WriteLine})
 	api.Create(t, example())
 	cloud := controllertest.NewCloud(calls, here, clusterUID)
 	factory := informers.NewSharedInformerFactory(clients, 0)

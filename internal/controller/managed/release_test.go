@@ -19,18 +19,18 @@ import (
 
 func TestDeletionLeavesNeutronBeforeKubernetes(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
-		w.mustSync()
-		w.delete()
-		w.calls.Take()
-		w.events.Take()
-		w.mustSync()
-		w.calls.Want(t, "apply delete network", "write finalizers")
-		w.events.WantReasons(t, "Normal Deleted")
-		if w.exists() || len(w.cloud.Has()) != 0 {
-			t.Errorf("object exists: %t; networks: %d", w.exists(), len(w.cloud.Has()))
+		w.MustSync()
+		w.Delete()
+		w.Calls.Take()
+		w.Events.Take()
+		w.MustSync()
+		w.Calls.Want(t, "apply delete network", "write finalizers")
+		w.Events.WantReasons(t, "Normal Deleted")
+		if w.Exists() || len(w.Cloud.Has()) != 0 {
+			t.Errorf("object exists: %t; networks: %d", w.Exists(), len(w.Cloud.Has()))
 		}
-		w.mustSync()
-		w.calls.Want(t)
+		w.MustSync()
+		w.Calls.Want(t)
 	}, example())
 }
 
@@ -42,25 +42,25 @@ func TestACacheThatStillHoldsWhatWasLetGoIsNotActedOn(t *testing.T) {
 			obj := example()
 			obj.Spec.DeletionPolicy = policy
 			inWorld(t, func(t *testing.T, w *world) {
-				w.mustSync()
-				w.delete()
+				w.MustSync()
+				w.Delete()
 				synctest.Wait()
-				gate := controllertest.GateOf[*cloudteamv1.Network](w.api)
+				gate := controllertest.GateOf[*cloudteamv1.Network](w.API)
 				gate.Hold()
-				w.mustSync()
-				w.calls.Take()
-				w.events.Take()
-				w.mustSync()
+				w.MustSync()
+				w.Calls.Take()
+				w.Events.Take()
+				w.MustSync()
 				gate.Release()
-				w.mustSync()
-				w.calls.Want(t)
-				w.events.WantReasons(t)
+				w.MustSync()
+				w.Calls.Want(t)
+				w.Events.WantReasons(t)
 				// A later object of the name is another.
 				again := example()
 				again.UID = "uid-2"
-				w.api.Create(t, again)
-				w.mustSync()
-				w.wantState("Ready=True Available")
+				w.API.Create(t, again)
+				w.MustSync()
+				w.WantState("Ready=True Available")
 			}, obj)
 		})
 	}
@@ -71,11 +71,11 @@ func TestDeletionOfWhatWasNeverCreated(t *testing.T) {
 	obj.Finalizers = []string{cloudteamv1.Finalizer}
 	obj.Spec.CIDR = "nonsense"
 	inWorld(t, func(t *testing.T, w *world) {
-		w.delete()
-		w.mustSync()
+		w.Delete()
+		w.MustSync()
 		// An earlier process may have created something that the list does not show.
-		w.calls.Want(t, "list", "find network", "write finalizers")
-		if w.exists() {
+		w.Calls.Want(t, "list", "find network", "write finalizers")
+		if w.Exists() {
 			t.Error("the object stays")
 		}
 	}, obj)
@@ -85,19 +85,19 @@ func TestOthersFinalizersStay(t *testing.T) {
 	obj := example()
 	obj.Finalizers = []string{"a.test/first", "b.test/second"}
 	inWorld(t, func(t *testing.T, w *world) {
-		w.mustSync()
+		w.MustSync()
 		want := []string{"a.test/first", "b.test/second", cloudteamv1.Finalizer}
-		if diff := cmp.Diff(want, w.get().Finalizers); diff != "" {
+		if diff := cmp.Diff(want, w.Get().Finalizers); diff != "" {
 			t.Errorf("finalizers (-want +got):\n%s", diff)
 		}
-		w.delete()
-		w.mustSync()
-		if diff := cmp.Diff(want[:2], w.get().Finalizers); diff != "" {
+		w.Delete()
+		w.MustSync()
+		if diff := cmp.Diff(want[:2], w.Get().Finalizers); diff != "" {
 			t.Errorf("finalizers after the deletion (-want +got):\n%s", diff)
 		}
-		w.calls.Take()
-		w.mustSync()
-		w.calls.Want(t)
+		w.Calls.Take()
+		w.MustSync()
+		w.Calls.Want(t)
 	}, obj)
 }
 
@@ -105,39 +105,39 @@ func TestAFinalizerThatOthersTookOffIsNoLossWhileAnotherStays(t *testing.T) {
 	obj := example()
 	obj.Finalizers = []string{"a.test/first"}
 	inWorld(t, func(t *testing.T, w *world) {
-		w.mustSync()
-		w.delete()
-		w.edit(func(obj *cloudteamv1.Network) { obj.Finalizers = []string{"a.test/first"} })
-		w.mustSync()
-		if left := w.cloud.Has(); len(left) > 0 {
+		w.MustSync()
+		w.Delete()
+		w.Edit(func(obj *cloudteamv1.Network) { obj.Finalizers = []string{"a.test/first"} })
+		w.MustSync()
+		if left := w.Cloud.Has(); len(left) > 0 {
 			t.Errorf("Neutron still has %v", left)
 		}
-		w.calls.Take()
-		w.mustSync()
-		w.calls.Want(t)
+		w.Calls.Take()
+		w.MustSync()
+		w.Calls.Want(t)
 	}, obj)
 }
 
 func TestANetworkInUseKeepsItsObject(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
-		w.mustSync()
-		w.delete()
-		w.events.Take()
-		w.cloud.Before = controllertest.Fails(plan.DeleteNetwork, 2, &client.Error{
+		w.MustSync()
+		w.Delete()
+		w.Events.Take()
+		w.Cloud.Before = controllertest.Fails(plan.DeleteNetwork, 2, &client.Error{
 			Kind: client.InUse, Op: "delete network", Reason: "ports are on it", Type: "NetworkInUse", Status: 409,
 		})
-		w.syncFails()
-		w.syncFails()
-		w.wantState("Ready=False Reconciling=True InUse")
-		w.events.WantReasons(t, "Warning InUse")
+		w.SyncFails()
+		w.SyncFails()
+		w.WantState("Ready=False Reconciling=True InUse")
+		w.Events.WantReasons(t, "Warning InUse")
 		if got := w.status(); got.NetworkID == "" || len(got.Subnets) != 1 {
 			t.Errorf("the status no longer shows what is there: %+v", got)
 		}
-		w.mustSync()
-		if w.exists() {
+		w.MustSync()
+		if w.Exists() {
 			t.Error("the object stays")
 		}
-		w.events.WantReasons(t, "Normal Deleted")
+		w.Events.WantReasons(t, "Normal Deleted")
 	}, example())
 }
 
@@ -151,12 +151,12 @@ func refusedAsInUse(ids string) error {
 
 func TestADeletionThatIsRefusedNamesThePortsInItsWay(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
-		w.mustSync()
-		w.delete()
-		w.calls.Take()
-		w.events.Take()
+		w.MustSync()
+		w.Delete()
+		w.Calls.Take()
+		w.Events.Take()
 		orders := []string{"p1,p2", "p2,p1", "p1,p2"}
-		w.cloud.Before = func(step plan.Step) error {
+		w.Cloud.Before = func(step plan.Step) error {
 			if step.Action != plan.DeleteNetwork || len(orders) == 0 {
 				return nil
 			}
@@ -164,30 +164,30 @@ func TestADeletionThatIsRefusedNamesThePortsInItsWay(t *testing.T) {
 			orders = orders[1:]
 			return refusedAsInUse(ids)
 		}
-		w.cloud.InTheWay = inventory.Blockers{Ports: []inventory.Blocker{
+		w.Cloud.InTheWay = inventory.Blockers{Ports: []inventory.Blocker{
 			{ID: "p1", DeviceOwner: "compute:nova", DeviceID: "9a"},
 			{ID: "p2", DeviceOwner: "network:router_interface", DeviceID: "r1"},
 		}}
-		w.syncFails()
-		w.calls.Want(t, "apply delete network", "blockers of delete network", "write status")
-		w.wantState("Ready=False Reconciling=True InUse")
+		w.SyncFails()
+		w.Calls.Want(t, "apply delete network", "blockers of delete network", "write status")
+		w.WantState("Ready=False Reconciling=True InUse")
 		const want = "delete network: in use by port p1 (compute:nova, device 9a), port p2 (interface of router r1). " +
 			"Retrying with backoff. Remove what uses it."
 		ready := meta.FindStatusCondition(w.status().Conditions, cloudteamv1.ConditionReady)
 		if ready.Message != want {
 			t.Errorf("message %q, want %q", ready.Message, want)
 		}
-		w.events.Want(t, "Warning InUse "+want)
+		w.Events.Want(t, "Warning InUse "+want)
 
-		w.syncFails()
-		w.calls.Want(t, "apply delete network", "blockers of delete network")
-		w.events.WantReasons(t)
+		w.SyncFails()
+		w.Calls.Want(t, "apply delete network", "blockers of delete network")
+		w.Events.WantReasons(t)
 
-		w.cloud.InTheWay, w.cloud.BlockersFail = inventory.Blockers{}, errors.New("no answer")
-		w.syncFails()
-		w.wantState("Ready=False Reconciling=True InUse")
-		w.mustSync()
-		if w.exists() {
+		w.Cloud.InTheWay, w.Cloud.BlockersFail = inventory.Blockers{}, errors.New("no answer")
+		w.SyncFails()
+		w.WantState("Ready=False Reconciling=True InUse")
+		w.MustSync()
+		if w.Exists() {
 			t.Error("the object stays")
 		}
 	}, example())
@@ -198,23 +198,23 @@ func TestRetainTakesTheMarkersOffInOneSync(t *testing.T) {
 	obj.Spec.DeletionPolicy = cloudteamv1.DeletionPolicyRetain
 	obj.Spec.Description = "keep me"
 	inWorld(t, func(t *testing.T, w *world) {
-		w.mustSync()
-		w.delete()
-		w.calls.Take()
-		w.events.Take()
-		w.mustSync()
-		lines := w.calls.Take()
+		w.MustSync()
+		w.Delete()
+		w.Calls.Take()
+		w.Events.Take()
+		w.MustSync()
+		lines := w.Calls.Take()
 		if n := controllertest.Count(lines, "apply delete"); n != 0 {
 			t.Errorf("%d deletions under Retain", n)
 		}
 		if n := controllertest.Count(lines, "write status"); n != 0 {
 			t.Errorf("%d writes of a status that nobody needs: %q", n, lines)
 		}
-		if w.exists() {
+		if w.Exists() {
 			t.Error("the object stays")
 		}
-		w.events.WantReasons(t, "Normal Retained")
-		all := w.cloud.Has()
+		w.Events.WantReasons(t, "Normal Retained")
+		all := w.Cloud.Has()
 		if len(all) != 1 || all[0].Description != "keep me" || all[0].Subnets[0].Description != "" {
 			t.Errorf("Neutron has %+v, want the network and its subnet without markers", all)
 		}
@@ -225,27 +225,27 @@ func TestARetainThatWasCutOffIsTakenUpAgain(t *testing.T) {
 	obj := example()
 	obj.Spec.DeletionPolicy = cloudteamv1.DeletionPolicyRetain
 	inWorld(t, func(t *testing.T, w *world) {
-		w.mustSync()
-		w.delete()
-		w.cloud.Before = controllertest.Fails(plan.UpdateNetwork, 1, &client.Error{Op: "update network", Reason: "canceled"})
-		w.syncFails()
+		w.MustSync()
+		w.Delete()
+		w.Cloud.Before = controllertest.Fails(plan.UpdateNetwork, 1, &client.Error{Op: "update network", Reason: "canceled"})
+		w.SyncFails()
 		w.restart()
-		w.mustSync()
-		if all := w.cloud.Has(); w.exists() || len(all) != 1 || all[0].Description != "" {
-			t.Errorf("object exists: %t; Neutron has %+v", w.exists(), all)
+		w.MustSync()
+		if all := w.Cloud.Has(); w.Exists() || len(all) != 1 || all[0].Description != "" {
+			t.Errorf("object exists: %t; Neutron has %+v", w.Exists(), all)
 		}
 	}, obj)
 }
 
 func TestAMarkerRemovedWhileTheDeletionIsUnderWay(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
-		w.mustSync()
+		w.MustSync()
 		id := w.status().NetworkID
-		w.cloud.Edit(t, id, func(n *plan.ObservedNetwork) { n.Description = "mine now" })
-		w.delete()
-		w.mustSync() // the Inventory still holds the network as ours; the DELETE is refused
-		if w.exists() || len(w.cloud.Has()) != 1 {
-			t.Errorf("object exists: %t; networks: %d, want false and 1", w.exists(), len(w.cloud.Has()))
+		w.Cloud.Edit(t, id, func(n *plan.ObservedNetwork) { n.Description = "mine now" })
+		w.Delete()
+		w.MustSync() // the Inventory still holds the network as ours; the DELETE is refused
+		if w.Exists() || len(w.Cloud.Has()) != 1 {
+			t.Errorf("object exists: %t; networks: %d, want false and 1", w.Exists(), len(w.Cloud.Has()))
 		}
 	}, example())
 }
@@ -261,27 +261,27 @@ func TestADeletionThatMeetsRivals(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, func(t *testing.T, w *world) {
-				w.mustSync()
+				w.MustSync()
 				id := w.status().NetworkID
-				w.delete()
+				w.Delete()
 				rivals := c.rivals
-				w.cloud.Before = func(plan.Step) error {
+				w.Cloud.Before = func(plan.Step) error {
 					if rivals > 0 {
 						rivals--
-						w.cloud.Rival(id, func(*plan.ObservedNetwork) {})
+						w.Cloud.Rival(id, func(*plan.ObservedNetwork) {})
 					}
 					return nil
 				}
-				w.calls.Take()
-				err := w.sync(exampleKey)
-				if n := controllertest.Count(w.calls.Take(), "apply"); n > managed.Rounds {
+				w.Calls.Take()
+				err := w.sync()
+				if n := controllertest.Count(w.Calls.Take(), "apply"); n > managed.Rounds {
 					t.Errorf("%d attempts in one sync, want at most %d", n, managed.Rounds)
 				}
-				if gone := !w.exists(); gone != c.goes || (err == nil) != c.goes {
+				if gone := !w.Exists(); gone != c.goes || (err == nil) != c.goes {
 					t.Errorf("object is gone: %t, error: %v; want gone: %t", gone, err, c.goes)
 				}
 				if !c.goes {
-					w.wantState("Ready=False Reconciling=True Conflict")
+					w.WantState("Ready=False Reconciling=True Conflict")
 				}
 			}, example())
 		})
@@ -290,17 +290,17 @@ func TestADeletionThatMeetsRivals(t *testing.T) {
 
 func TestADeletionBlockedByAForeignSubnet(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
-		w.mustSync()
-		w.cloud.Edit(t, w.status().NetworkID, func(n *plan.ObservedNetwork) {
+		w.MustSync()
+		w.Cloud.Edit(t, w.status().NetworkID, func(n *plan.ObservedNetwork) {
 			n.Subnets = append(n.Subnets, plan.ObservedSubnet{
 				ID: "foreign", Subnet: plan.Subnet{CIDR: netip.MustParsePrefix("10.0.0.0/24")},
 			})
 		})
-		w.cloud.Audit(t)
-		w.delete()
-		w.syncFails()
-		w.wantState("Ready=False Stalled=True Blocked")
-		if len(w.cloud.Has()) != 1 || !w.exists() {
+		w.Cloud.Audit(t)
+		w.Delete()
+		w.SyncFails()
+		w.WantState("Ready=False Stalled=True Blocked")
+		if len(w.Cloud.Has()) != 1 || !w.Exists() {
 			t.Error("somebody else's subnet was deleted with the network, or the object went without it")
 		}
 	}, example())
@@ -318,10 +318,10 @@ func TestWhatAnObjectLeftBehindIsPruned(t *testing.T) {
 			obj := example()
 			obj.Spec.DeletionPolicy = c.policy
 			inWorld(t, func(t *testing.T, w *world) {
-				w.mustSync()
-				w.deleteByForce()
-				w.mustSync()
-				all := w.cloud.Has()
+				w.MustSync()
+				w.DeleteByForce()
+				w.MustSync()
+				all := w.Cloud.Has()
 				if len(all) != c.wantNetworks {
 					t.Errorf("Neutron has %d networks, want %d", len(all), c.wantNetworks)
 				}
@@ -333,9 +333,9 @@ func TestWhatAnObjectLeftBehindIsPruned(t *testing.T) {
 				if keys := w.c.Memory(); keys != 0 {
 					t.Errorf("what is gone is remembered: %d keys", keys)
 				}
-				w.calls.Take()
-				w.mustSync()
-				w.calls.Want(t)
+				w.Calls.Take()
+				w.MustSync()
+				w.Calls.Want(t)
 			}, obj)
 		})
 	}
@@ -343,13 +343,13 @@ func TestWhatAnObjectLeftBehindIsPruned(t *testing.T) {
 
 func TestAPruneThatFailsIsTriedAgain(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
-		w.mustSync()
-		w.deleteByForce()
-		w.cloud.Before = controllertest.Fails(plan.DeleteNetwork, 1, &client.Error{Op: "delete network", Reason: "down",
+		w.MustSync()
+		w.DeleteByForce()
+		w.Cloud.Before = controllertest.Fails(plan.DeleteNetwork, 1, &client.Error{Op: "delete network", Reason: "down",
 			Status: 503})
-		w.syncFails()
-		w.mustSync()
-		if n := len(w.cloud.Has()); n != 0 {
+		w.SyncFails()
+		w.MustSync()
+		if n := len(w.Cloud.Has()); n != 0 {
 			t.Errorf("Neutron has %d networks, want none", n)
 		}
 	}, example())
@@ -366,17 +366,17 @@ func TestAnObjectThatBearsTheNameOfAGoneOne(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, func(t *testing.T, w *world) {
-				w.mustSync()
-				w.deleteByForce()
-				w.api.Create(t, again)
-				w.cloud.Before = before
-				err := w.sync(exampleKey)
+				w.MustSync()
+				w.DeleteByForce()
+				w.API.Create(t, again)
+				w.Cloud.Before = before
+				err := w.sync()
 				if (err != nil) != (before != nil) {
 					t.Errorf("error %v, want one: %t, so that the old network is tried again", err, before != nil)
 				}
-				w.wantState("Ready=True Available")
-				w.mustSync()
-				all := w.cloud.Has()
+				w.WantState("Ready=True Available")
+				w.MustSync()
+				all := w.Cloud.Has()
 				if len(all) != 1 || all[0].ID != w.status().NetworkID ||
 					all[0].Description != (plan.Owner{Cluster: clusterUID, Object: "uid-2"}).Marker() {
 					t.Errorf("Neutron has %+v, want the new object's alone", all)
@@ -388,19 +388,19 @@ func TestAnObjectThatBearsTheNameOfAGoneOne(t *testing.T) {
 
 func TestAGoneObjectsNetworkIsSoughtInItsOwnCloud(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
-		w.mustSync()
-		w.mustSync()
-		w.deleteByForce()
-		w.cloud.Credentials = elsewhere
-		w.calls.Take()
-		w.syncFails()
-		w.calls.Want(t)
+		w.MustSync()
+		w.MustSync()
+		w.DeleteByForce()
+		w.Cloud.Credentials = elsewhere
+		w.Calls.Take()
+		w.SyncFails()
+		w.Calls.Want(t)
 		if keys := w.c.Memory(); keys != 1 {
 			t.Error("the network was forgotten where it could not be seen")
 		}
-		w.cloud.Credentials = here
-		w.mustSync()
-		if n := len(w.cloud.Has()); n != 0 {
+		w.Cloud.Credentials = here
+		w.MustSync()
+		if n := len(w.Cloud.Has()); n != 0 {
 			t.Errorf("Neutron has %d networks, want none", n)
 		}
 	}, example())
@@ -408,16 +408,16 @@ func TestAGoneObjectsNetworkIsSoughtInItsOwnCloud(t *testing.T) {
 
 func TestAGoneObjectsNetworkIsSoughtByItsIDWhereAListFallsShort(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
-		w.mustSync()
-		w.mustSync()
+		w.MustSync()
+		w.MustSync()
 		id := w.status().NetworkID
-		w.deleteByForce()
-		w.cloud.Missed = map[string]bool{id: true}
-		w.cloud.Audit(t)
-		w.calls.Take()
-		w.mustSync()
-		w.calls.Want(t, "reread network "+id, "apply delete network")
-		if n := len(w.cloud.Has()); n != 0 {
+		w.DeleteByForce()
+		w.Cloud.Missed = map[string]bool{id: true}
+		w.Cloud.Audit(t)
+		w.Calls.Take()
+		w.MustSync()
+		w.Calls.Want(t, "reread network "+id, "apply delete network")
+		if n := len(w.Cloud.Has()); n != 0 {
 			t.Errorf("Neutron has %d networks, want none", n)
 		}
 	}, example())

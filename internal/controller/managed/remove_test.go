@@ -21,13 +21,13 @@ func TestAnObjectIsRememberedUntilItsResourcesAreGone(t *testing.T) {
 			}
 		}
 		want()
-		w.mustSync()
+		w.MustSync()
 		want("uid-1")
-		w.deleteByForce()
-		w.cloud.Before = controllertest.Fails(plan.DeleteNetwork, 1, &client.Error{Op: "delete network", Status: 503})
-		w.syncFails()
+		w.DeleteByForce()
+		w.Cloud.Before = controllertest.Fails(plan.DeleteNetwork, 1, &client.Error{Op: "delete network", Status: 503})
+		w.SyncFails()
 		want("uid-1")
-		w.mustSync()
+		w.MustSync()
 		want()
 	}, example())
 }

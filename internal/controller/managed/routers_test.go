@@ -94,26 +94,26 @@ func TestARouterOfALostCreateIsFoundByItsNameInNeutron(t *testing.T) {
 	for name, networkName := range map[string]string{"the object's name": "", "spec.networkName": "of-the-team"} {
 		for end, live := range map[string]func(w *world, cloud *routedCloud){
 			"no second router is created": func(w *world, cloud *routedCloud) {
-				w.mustSync()
-				w.wantState("Ready=True Available")
+				w.MustSync()
+				w.WantState("Ready=True Available")
 				if len(cloud.routers) != 1 {
-					w.t.Errorf("routers in Neutron: %+v, want one", cloud.routers)
+					w.T.Errorf("routers in Neutron: %+v, want one", cloud.routers)
 				}
 			},
 			"no router stays when the object is deleted": func(w *world, cloud *routedCloud) {
-				w.delete()
-				w.mustSync()
-				if w.exists() || len(cloud.routers) > 0 || len(w.cloud.Has()) > 0 {
-					w.t.Errorf("object exists: %t; networks: %v; routers: %+v", w.exists(), w.cloud.Has(), cloud.routers)
+				w.Delete()
+				w.MustSync()
+				if w.Exists() || len(cloud.routers) > 0 || len(w.Cloud.Has()) > 0 {
+					w.T.Errorf("object exists: %t; networks: %v; routers: %+v", w.Exists(), w.Cloud.Has(), cloud.routers)
 				}
 			},
 			"no router stays when the network was deleted by hand, too": func(w *world, cloud *routedCloud) {
-				w.cloud.Remove(w.status().NetworkID)
-				w.cloud.Audit(w.t)
-				w.delete()
-				w.mustSync()
-				if w.exists() || len(cloud.routers) > 0 {
-					w.t.Errorf("object exists: %t; routers: %+v", w.exists(), cloud.routers)
+				w.Cloud.Remove(w.status().NetworkID)
+				w.Cloud.Audit(w.T)
+				w.Delete()
+				w.MustSync()
+				if w.Exists() || len(cloud.routers) > 0 {
+					w.T.Errorf("object exists: %t; routers: %+v", w.Exists(), cloud.routers)
 				}
 			},
 		} {
@@ -122,10 +122,10 @@ func TestARouterOfALostCreateIsFoundByItsNameInNeutron(t *testing.T) {
 				obj.Spec.Gateway, obj.Spec.Router = cloudteamv1.GatewayNone, &cloudteamv1.RouterSpec{}
 				obj.Spec.NetworkName = networkName
 				inWorld(t, func(t *testing.T, w *world) {
-					cloud := &routedCloud{Cloud: w.cloud, hidden: map[string]bool{}}
+					cloud := &routedCloud{Cloud: w.Cloud, hidden: map[string]bool{}}
 					w.restartOn(cloud)
 					cloud.hideCreated, cloud.lose = true, &client.Error{Kind: client.Transient, Op: "create router", MaybeDone: true}
-					w.syncFails()
+					w.SyncFails()
 					cloud.lose = nil
 					live(w, cloud)
 				}, obj)
@@ -138,16 +138,16 @@ func TestANetworkThatAListLeavesOutIsNotCreatedBesideItsRouter(t *testing.T) {
 	obj := example()
 	obj.Spec.Gateway, obj.Spec.Router = cloudteamv1.GatewayNone, &cloudteamv1.RouterSpec{}
 	inWorld(t, func(t *testing.T, w *world) {
-		cloud := &routedCloud{Cloud: w.cloud, hidden: map[string]bool{}}
+		cloud := &routedCloud{Cloud: w.Cloud, hidden: map[string]bool{}}
 		w.restartOn(cloud)
-		w.mustSync()
-		w.cloud.Missed = map[string]bool{w.status().NetworkID: true}
+		w.MustSync()
+		w.Cloud.Missed = map[string]bool{w.status().NetworkID: true}
 		w.restartOn(cloud)
-		w.mustSync()
-		if len(w.cloud.Has()) != 1 || len(cloud.routers) != 1 {
-			t.Errorf("networks: %v; routers: %+v; want one each", w.cloud.Has(), cloud.routers)
+		w.MustSync()
+		if len(w.Cloud.Has()) != 1 || len(cloud.routers) != 1 {
+			t.Errorf("networks: %v; routers: %+v; want one each", w.Cloud.Has(), cloud.routers)
 		}
-		w.wantState("Ready=True Available")
+		w.WantState("Ready=True Available")
 	}, obj)
 }
 
@@ -155,17 +155,17 @@ func TestARouterGoesWithItsObjectThoughTheNetworkLostItsMarker(t *testing.T) {
 	obj := example()
 	obj.Spec.Gateway, obj.Spec.Router = cloudteamv1.GatewayNone, &cloudteamv1.RouterSpec{}
 	inWorld(t, func(t *testing.T, w *world) {
-		cloud := &routedCloud{Cloud: w.cloud, hidden: map[string]bool{}}
+		cloud := &routedCloud{Cloud: w.Cloud, hidden: map[string]bool{}}
 		w.restartOn(cloud)
-		w.mustSync()
-		w.cloud.Edit(t, w.status().NetworkID, func(n *plan.ObservedNetwork) { n.Description = "" })
-		w.cloud.Audit(t)
+		w.MustSync()
+		w.Cloud.Edit(t, w.status().NetworkID, func(n *plan.ObservedNetwork) { n.Description = "" })
+		w.Cloud.Audit(t)
 		cloud.hidden["router-1"] = true
-		w.delete()
-		w.mustSync()
-		if w.exists() || len(w.cloud.Has()) != 1 || len(cloud.routers) != 0 {
+		w.Delete()
+		w.MustSync()
+		if w.Exists() || len(w.Cloud.Has()) != 1 || len(cloud.routers) != 0 {
 			t.Errorf("object exists: %t; networks: %v; routers: %+v; want the network alone",
-				w.exists(), w.cloud.Has(), cloud.routers)
+				w.Exists(), w.Cloud.Has(), cloud.routers)
 		}
 	}, obj)
 }

@@ -16,10 +16,10 @@ import (
 
 // wantSharedWith holds with whom the one network in Neutron is shared.
 func (w *world) wantSharedWith(projects ...string) {
-	w.t.Helper()
-	all := w.cloud.Has()
+	w.T.Helper()
+	all := w.Cloud.Has()
 	if len(all) != 1 {
-		w.t.Fatalf("Neutron has %d networks", len(all))
+		w.T.Fatalf("Neutron has %d networks", len(all))
 	}
 	var got []string
 	for _, s := range all[0].Shares {
@@ -27,7 +27,7 @@ func (w *world) wantSharedWith(projects ...string) {
 	}
 	slices.Sort(got)
 	if !slices.Equal(got, projects) {
-		w.t.Errorf("shared with %q, want %q", got, projects)
+		w.T.Errorf("shared with %q, want %q", got, projects)
 	}
 }
 
@@ -37,31 +37,31 @@ func sharedWith(projects ...string) func(*cloudteamv1.Network) {
 
 func TestSharesComeAndGoWithTheSpec(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
-		w.mustSync()
-		w.edit(sharedWith("b", "a"))
-		w.calls.Take()
-		w.events.Take()
-		w.mustSync()
-		w.calls.Want(t, "write annotations", "apply share network", "apply share network", "write status")
-		w.events.WantReasons(t, "Normal Updated")
+		w.MustSync()
+		w.Edit(sharedWith("b", "a"))
+		w.Calls.Take()
+		w.Events.Take()
+		w.MustSync()
+		w.Calls.Want(t, "write annotations", "apply share network", "apply share network", "write status")
+		w.Events.WantReasons(t, "Normal Updated")
 		w.wantSharedWith("a", "b")
-		w.edit(sharedWith())
-		w.mustSync()
+		w.Edit(sharedWith())
+		w.MustSync()
 		w.wantSharedWith()
-		w.wantState("Ready=True Available")
+		w.WantState("Ready=True Available")
 	}, example())
 }
 
 func TestAProjectThatUsesTheNetworkHoldsUpNothingElse(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
-		w.mustSync()
-		w.edit(sharedWith("a", "b"))
-		w.mustSync()
-		w.calls.Take()
-		w.events.Take()
+		w.MustSync()
+		w.Edit(sharedWith("a", "b"))
+		w.MustSync()
+		w.Calls.Take()
+		w.Events.Take()
 
 		inUse := true
-		w.cloud.Before = func(step plan.Step) error {
+		w.Cloud.Before = func(step plan.Step) error {
 			if inUse && step.Action == plan.UnshareNetwork && step.Share.Project == "a" {
 				return &client.Error{
 					Kind: client.InUse, Op: "unshare network", Type: "RbacPolicyInUse", Status: 409, Reason: "it is used",
@@ -69,24 +69,24 @@ func TestAProjectThatUsesTheNetworkHoldsUpNothingElse(t *testing.T) {
 			}
 			return nil
 		}
-		w.cloud.InTheWay = inventory.Blockers{Ports: []inventory.Blocker{{ID: "p1", DeviceOwner: "compute:nova", DeviceID: "9a"}}}
-		w.edit(func(obj *cloudteamv1.Network) { obj.Spec.SharedWith, obj.Spec.Tags = []string{"c"}, []string{"t"} })
-		w.syncFails()
-		w.calls.Want(t, "write annotations", "apply unshare network", "blockers of unshare network",
+		w.Cloud.InTheWay = inventory.Blockers{Ports: []inventory.Blocker{{ID: "p1", DeviceOwner: "compute:nova", DeviceID: "9a"}}}
+		w.Edit(func(obj *cloudteamv1.Network) { obj.Spec.SharedWith, obj.Spec.Tags = []string{"c"}, []string{"t"} })
+		w.SyncFails()
+		w.Calls.Want(t, "write annotations", "apply unshare network", "blockers of unshare network",
 			"apply unshare network", "apply share network", "apply tag network", "write status")
 		w.wantSharedWith("a", "c")
-		w.wantState("Ready=False Reconciling=True InUse")
+		w.WantState("Ready=False Reconciling=True InUse")
 		const want = `unshare network (sharedWith): project "a": in use by port p1 (compute:nova, device 9a). ` +
 			"Retrying with backoff. Remove what uses it"
 		if message := meta.FindStatusCondition(w.status().Conditions, "Ready").Message; !strings.HasPrefix(message, want) {
 			t.Errorf("message %q, want %q", message, want)
 		}
-		w.events.WantReasons(t, "Normal Updated", "Warning InUse")
+		w.Events.WantReasons(t, "Normal Updated", "Warning InUse")
 
 		inUse = false
-		w.mustSync()
+		w.MustSync()
 		w.wantSharedWith("c")
-		w.wantState("Ready=True Available")
+		w.WantState("Ready=True Available")
 	}, example())
 }
 
@@ -115,30 +115,30 @@ func TestAShareThatIsRefusedHoldsUpNothingElse(t *testing.T) {
 			obj.Spec.SharedWith, obj.Spec.Tags = []string{"a", "b"}, []string{"t"}
 			inWorld(t, func(t *testing.T, w *world) {
 				full := true
-				w.cloud.Before = func(step plan.Step) error {
+				w.Cloud.Before = func(step plan.Step) error {
 					if full && step.Action == plan.ShareNetwork {
 						return &tc.refusal
 					}
 					return nil
 				}
-				w.syncFails()
-				w.calls.Want(t, "write finalizers", "list", "apply create network", "apply create subnet", "apply share network",
+				w.SyncFails()
+				w.Calls.Want(t, "write finalizers", "list", "apply create network", "apply create subnet", "apply share network",
 					"apply tag network", "write status")
-				w.wantState(tc.state)
+				w.WantState(tc.state)
 				w.wantTags("t")
 
-				w.edit(func(obj *cloudteamv1.Network) { obj.Spec.Tags = []string{"t", "u"} })
-				w.syncFails()
-				w.calls.Want(t, "apply share network", "apply tag network", "write status")
+				w.Edit(func(obj *cloudteamv1.Network) { obj.Spec.Tags = []string{"t", "u"} })
+				w.SyncFails()
+				w.Calls.Want(t, "apply share network", "apply tag network", "write status")
 				w.wantTags("t", "u")
 				// One refused project stands for all of them.
-				w.syncFails()
-				w.calls.Want(t, "apply share network")
+				w.SyncFails()
+				w.Calls.Want(t, "apply share network")
 
 				full = false
-				w.mustSync()
+				w.MustSync()
 				w.wantSharedWith("a", "b")
-				w.wantState("Ready=True Available")
+				w.WantState("Ready=True Available")
 			}, obj)
 		})
 	}
@@ -146,9 +146,9 @@ func TestAShareThatIsRefusedHoldsUpNothingElse(t *testing.T) {
 
 // wantTags holds the tags of the one network in Neutron.
 func (w *world) wantTags(tags ...string) {
-	w.t.Helper()
-	if all := w.cloud.Has(); len(all) != 1 || !slices.Equal(all[0].Tags, tags) {
-		w.t.Errorf("Neutron has %+v, want one network with the tags %q", all, tags)
+	w.T.Helper()
+	if all := w.Cloud.Has(); len(all) != 1 || !slices.Equal(all[0].Tags, tags) {
+		w.T.Errorf("Neutron has %+v, want one network with the tags %q", all, tags)
 	}
 }
 
@@ -156,22 +156,22 @@ func TestSharesOfOthersAreReportedWhereDriftIs(t *testing.T) {
 	obj := example()
 	obj.Spec.DriftPolicy, obj.Spec.SharedWith = cloudteamv1.DriftPolicyReport, []string{"a"}
 	inWorld(t, func(t *testing.T, w *world) {
-		w.mustSync()
-		w.cloud.Edit(t, w.cloud.Has()[0].ID, func(n *plan.ObservedNetwork) {
+		w.MustSync()
+		w.Cloud.Edit(t, w.Cloud.Has()[0].ID, func(n *plan.ObservedNetwork) {
 			n.Shares = []plan.Share{{ID: "rbac-theirs", Project: "b"}, {ID: "rbac-others", Project: "c"}}
 		})
-		w.cloud.Audit(t)
-		w.mustSync()
-		w.wantState("Ready=True DriftDetected")
+		w.Cloud.Audit(t)
+		w.MustSync()
+		w.WantState("Ready=True DriftDetected")
 		w.wantSharedWith("b", "c")
 		want := []cloudteamv1.Drift{{Resource: "network", Field: "sharedWith", Declared: `"a"`, Actual: `"b", "c"`}}
 		if diff := cmp.Diff(want, w.status().Drift); diff != "" {
 			t.Errorf("status.drift (-want +got):\n%s", diff)
 		}
-		w.edit(sharedWith("a", "b"))
-		w.mustSync()
+		w.Edit(sharedWith("a", "b"))
+		w.MustSync()
 		w.wantSharedWith("a", "b")
-		w.wantState("Ready=True Available")
+		w.WantState("Ready=True Available")
 	}, obj)
 }
 
@@ -179,9 +179,9 @@ func TestTheSharesOfAnObservedNetworkAreCompared(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		there := legacy()
 		there.Shares = []plan.Share{{ID: "rbac-1", Project: "a"}}
-		w.cloud.Put(there)
-		w.mustSync()
-		w.wantState("Ready=True DriftDetected")
+		w.Cloud.Put(there)
+		w.MustSync()
+		w.WantState("Ready=True DriftDetected")
 		want := []cloudteamv1.Drift{{Resource: "network", Field: "sharedWith", Declared: `"b", "c"`, Actual: `"a"`}}
 		if diff := cmp.Diff(want, w.status().Drift); diff != "" {
 			t.Errorf("status.drift (-want +got):\n%s", diff)

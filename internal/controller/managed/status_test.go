@@ -248,11 +248,11 @@ func TestChangeEvent(t *testing.T) {
 
 func TestAStatusIsNotWrittenOnAnotherObjectOfTheName(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
-		stale := w.get()
-		w.deleteByForce()
+		stale := w.Get()
+		w.DeleteByForce()
 		again := example()
 		again.UID = "uid-2"
-		w.api.Create(t, again)
+		w.API.Create(t, again)
 		err := w.c.Report(controllertest.Logged(t), stale, controller.Ready("Available", "ok"))
 		if err == nil {
 			t.Error("no error, so that the key would not be tried again")
@@ -265,8 +265,8 @@ func TestAStatusIsNotWrittenOnAnotherObjectOfTheName(t *testing.T) {
 
 func TestAStatusOfAnObjectThatIsGoneIsNoError(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
-		stale := w.get()
-		w.deleteByForce()
+		stale := w.Get()
+		w.DeleteByForce()
 		if err := w.c.Report(controllertest.Logged(t), stale, controller.Ready("a", "b")); err != nil {
 			t.Error(err)
 		}
@@ -275,15 +275,15 @@ func TestAStatusOfAnObjectThatIsGoneIsNoError(t *testing.T) {
 
 func TestASteadyFailureKeepsItsTransitionTime(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
-		w.cloud.SetDown(&client.Error{Op: "list networks", Reason: "service unavailable", Status: 503})
-		w.syncFails()
-		first := w.get()
-		w.calls.Take()
-		w.syncFails()
-		if n := controllertest.Count(w.calls.Take(), "write"); n != 0 {
+		w.Cloud.SetDown(&client.Error{Op: "list networks", Reason: "service unavailable", Status: 503})
+		w.SyncFails()
+		first := w.Get()
+		w.Calls.Take()
+		w.SyncFails()
+		if n := controllertest.Count(w.Calls.Take(), "write"); n != 0 {
 			t.Errorf("%d writes for the same failure", n)
 		}
-		if diff := cmp.Diff(first, w.get()); diff != "" {
+		if diff := cmp.Diff(first, w.Get()); diff != "" {
 			t.Errorf("the object changed:\n%s", diff)
 		}
 	}, example())

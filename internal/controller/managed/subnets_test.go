@@ -15,10 +15,10 @@ import (
 
 // subnetsOf are the CIDRs of the one network's subnets in Neutron, sorted.
 func (w *world) subnetsOf() []string {
-	w.t.Helper()
-	all := w.cloud.Has()
+	w.T.Helper()
+	all := w.Cloud.Has()
 	if len(all) != 1 {
-		w.t.Fatalf("Neutron has %d networks", len(all))
+		w.T.Fatalf("Neutron has %d networks", len(all))
 	}
 	var cidrs []string
 	for _, s := range all[0].Subnets {
@@ -29,9 +29,9 @@ func (w *world) subnetsOf() []string {
 }
 
 func (w *world) wantSubnets(cidrs ...string) {
-	w.t.Helper()
+	w.T.Helper()
 	if got := w.subnetsOf(); !slices.Equal(got, cidrs) {
-		w.t.Errorf("subnets in Neutron: %v, want %v", got, cidrs)
+		w.T.Errorf("subnets in Neutron: %v, want %v", got, cidrs)
 	}
 }
 
@@ -44,11 +44,11 @@ func withSubnets(obj *cloudteamv1.Network, cidrs ...string) {
 
 func TestSubnetsComeAndGoWithTheSpec(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
-		w.mustSync()
-		w.edit(func(obj *cloudteamv1.Network) { withSubnets(obj, "fd00::/64", "10.0.0.0/24") })
-		w.calls.Take()
-		w.mustSync()
-		w.calls.Want(t, "apply create subnet", "apply create subnet", "write status")
+		w.MustSync()
+		w.Edit(func(obj *cloudteamv1.Network) { withSubnets(obj, "fd00::/64", "10.0.0.0/24") })
+		w.Calls.Take()
+		w.MustSync()
+		w.Calls.Want(t, "apply create subnet", "apply create subnet", "write status")
 		w.wantSubnets("10.0.0.0/24", "192.168.0.0/16", "fd00::/64")
 		var shown []string
 		for _, s := range w.status().Subnets {
@@ -57,24 +57,24 @@ func TestSubnetsComeAndGoWithTheSpec(t *testing.T) {
 		if want := []string{"192.168.0.0/16", "fd00::/64", "10.0.0.0/24"}; !slices.Equal(shown, want) {
 			t.Errorf("status.subnets: %v, want %v", shown, want)
 		}
-		w.edit(func(obj *cloudteamv1.Network) { withSubnets(obj, "10.0.0.0/25") })
-		w.mustSync()
+		w.Edit(func(obj *cloudteamv1.Network) { withSubnets(obj, "10.0.0.0/25") })
+		w.MustSync()
 		w.wantSubnets("10.0.0.0/25", "192.168.0.0/16")
-		w.wantState("Ready=True Available")
+		w.WantState("Ready=True Available")
 	}, example())
 }
 
 // TestASubnetInUseHoldsUpNothingElse also holds that what has to come in the place of one is not tried before that goes.
 func TestASubnetInUseHoldsUpNothingElse(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
-		w.mustSync()
-		w.edit(func(obj *cloudteamv1.Network) { withSubnets(obj, "10.0.0.0/24", "10.0.1.0/24", "10.0.2.0/24") })
-		w.mustSync()
-		w.calls.Take()
-		w.events.Take()
+		w.MustSync()
+		w.Edit(func(obj *cloudteamv1.Network) { withSubnets(obj, "10.0.0.0/24", "10.0.1.0/24", "10.0.2.0/24") })
+		w.MustSync()
+		w.Calls.Take()
+		w.Events.Take()
 
 		inUse := true
-		w.cloud.Before = func(step plan.Step) error {
+		w.Cloud.Before = func(step plan.Step) error {
 			if inUse && step.Action == plan.DeleteSubnet && step.Subnet.CIDR.String() == "10.0.0.0/24" {
 				return &client.Error{
 					Kind: client.InUse, Op: "delete subnet", Type: "SubnetInUse", Status: 409, Reason: "ports are on it",
@@ -82,30 +82,30 @@ func TestASubnetInUseHoldsUpNothingElse(t *testing.T) {
 			}
 			return nil
 		}
-		w.cloud.InTheWay = inventory.Blockers{Ports: []inventory.Blocker{{ID: "p1", DeviceOwner: "compute:nova", DeviceID: "9a"}}}
-		w.edit(func(obj *cloudteamv1.Network) {
+		w.Cloud.InTheWay = inventory.Blockers{Ports: []inventory.Blocker{{ID: "p1", DeviceOwner: "compute:nova", DeviceID: "9a"}}}
+		w.Edit(func(obj *cloudteamv1.Network) {
 			withSubnets(obj, "10.0.0.0/25", "fd00::/64", "10.0.2.0/24")
 			obj.Spec.AdditionalSubnets[2].DNSServers = []string{"9.9.9.9"}
 		})
-		w.syncFails()
-		w.calls.Want(t, "apply delete subnet", "blockers of delete subnet", "apply delete subnet", "apply create subnet",
+		w.SyncFails()
+		w.Calls.Want(t, "apply delete subnet", "blockers of delete subnet", "apply delete subnet", "apply create subnet",
 			"apply update subnet", "write status")
 		w.wantSubnets("10.0.0.0/24", "10.0.2.0/24", "192.168.0.0/16", "fd00::/64")
-		w.wantState("Ready=False Reconciling=True InUse")
+		w.WantState("Ready=False Reconciling=True InUse")
 		const want = "delete subnet 10.0.0.0/24: in use by port p1 (compute:nova, device 9a). Retrying with backoff. Remove what uses it."
 		if message := meta.FindStatusCondition(w.status().Conditions, "Ready").Message; !strings.HasPrefix(message, want) {
 			t.Errorf("message %q, want %q", message, want)
 		}
-		w.events.WantReasons(t, "Normal Updated", "Warning InUse")
+		w.Events.WantReasons(t, "Normal Updated", "Warning InUse")
 
-		w.syncFails()
-		w.calls.Want(t, "apply delete subnet", "blockers of delete subnet")
-		w.events.WantReasons(t)
+		w.SyncFails()
+		w.Calls.Want(t, "apply delete subnet", "blockers of delete subnet")
+		w.Events.WantReasons(t)
 
 		inUse = false
-		w.mustSync()
+		w.MustSync()
 		w.wantSubnets("10.0.0.0/25", "10.0.2.0/24", "192.168.0.0/16", "fd00::/64")
-		w.wantState("Ready=True Available")
+		w.WantState("Ready=True Available")
 	}, example())
 }
 
@@ -113,10 +113,10 @@ func TestASubnetInUseHoldsUpNothingElse(t *testing.T) {
 // ports to go.
 func TestAnotherFailureIsToldBeforeASubnetInUse(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
-		w.mustSync()
-		w.edit(func(obj *cloudteamv1.Network) { withSubnets(obj, "10.0.0.0/24") })
-		w.mustSync()
-		w.cloud.Before = func(step plan.Step) error {
+		w.MustSync()
+		w.Edit(func(obj *cloudteamv1.Network) { withSubnets(obj, "10.0.0.0/24") })
+		w.MustSync()
+		w.Cloud.Before = func(step plan.Step) error {
 			switch step.Action {
 			case plan.DeleteSubnet:
 				return &client.Error{Kind: client.InUse, Op: "delete subnet", Reason: "ports are on it"}
@@ -126,8 +126,8 @@ func TestAnotherFailureIsToldBeforeASubnetInUse(t *testing.T) {
 				return nil
 			}
 		}
-		w.edit(func(obj *cloudteamv1.Network) { withSubnets(obj, "fd00::/64") })
-		w.syncFails()
-		w.wantState("Ready=False Stalled=True Rejected")
+		w.Edit(func(obj *cloudteamv1.Network) { withSubnets(obj, "fd00::/64") })
+		w.SyncFails()
+		w.WantState("Ready=False Stalled=True Rejected")
 	}, example())
 }

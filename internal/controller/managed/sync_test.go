@@ -19,14 +19,14 @@ import (
 
 func TestANetworkIsCreatedBehindItsFinalizerAndThenLeftAlone(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
-		w.mustSync()
-		w.calls.Want(t, "write finalizers", "list", "apply create network", "apply create subnet", "write status")
-		w.events.WantReasons(t, "Normal Created")
-		w.wantState("Ready=True Available")
-		if got := w.get().Finalizers; !slices.Equal(got, []string{cloudteamv1.Finalizer}) {
+		w.MustSync()
+		w.Calls.Want(t, "write finalizers", "list", "apply create network", "apply create subnet", "write status")
+		w.Events.WantReasons(t, "Normal Created")
+		w.WantState("Ready=True Available")
+		if got := w.Get().Finalizers; !slices.Equal(got, []string{cloudteamv1.Finalizer}) {
 			t.Errorf("finalizers %q", got)
 		}
-		n := w.cloud.Has()[0]
+		n := w.Cloud.Has()[0]
 		want := cloudteamv1.NetworkStatus{
 			ResourceStatus: cloudteamv1.ResourceStatus{
 				ObservedGeneration: 1, AppliedGeneration: 1,
@@ -42,13 +42,13 @@ func TestANetworkIsCreatedBehindItsFinalizerAndThenLeftAlone(t *testing.T) {
 			t.Errorf("status (-want +got):\n%s", diff)
 		}
 
-		before := w.get()
+		before := w.Get()
 		for range 3 {
-			w.mustSync()
+			w.MustSync()
 		}
-		w.calls.Want(t)
-		w.events.WantReasons(t)
-		if diff := cmp.Diff(before, w.get()); diff != "" {
+		w.Calls.Want(t)
+		w.Events.WantReasons(t)
+		if diff := cmp.Diff(before, w.Get()); diff != "" {
 			t.Errorf("syncs of an unchanged object changed it:\n%s", diff)
 		}
 	}, example())
@@ -56,9 +56,9 @@ func TestANetworkIsCreatedBehindItsFinalizerAndThenLeftAlone(t *testing.T) {
 
 func TestNothingIsCreatedWhereTheFinalizerCannotBeWritten(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
-		w.api.Refuse(func(string) error { return errors.New("etcd is away") })
-		w.syncFails()
-		w.calls.Want(t, "write finalizers")
+		w.API.Refuse(func(string) error { return errors.New("etcd is away") })
+		w.SyncFails()
+		w.Calls.Want(t, "write finalizers")
 	}, example())
 }
 
@@ -66,33 +66,33 @@ func TestTheCloudIsPinnedBeforeTheFirstResource(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		// The process ends while the POST is under way: no status is written after it.
 		dying := false
-		w.api.Refuse(func(what string) error {
+		w.API.Refuse(func(what string) error {
 			if dying {
 				return errors.New("the process is gone")
 			}
 			return nil
 		})
-		w.cloud.After = func(plan.Step) error {
+		w.Cloud.After = func(plan.Step) error {
 			dying = true
 			return &client.Error{Op: "create network", Reason: "canceled", MaybeDone: true}
 		}
-		w.syncFails()
-		dying, w.cloud.After = false, nil
+		w.SyncFails()
+		dying, w.Cloud.After = false, nil
 
 		// The next process is given credentials of another cloud, which has nothing of this object's.
-		there := controllertest.NewCloud(w.calls, elsewhere, clusterUID)
-		was := w.cloud
-		w.cloud = there
+		there := controllertest.NewCloud(w.Calls, elsewhere, clusterUID)
+		was := w.Cloud
+		w.Cloud = there
 		w.restart()
-		w.syncFails()
-		w.wantState("Ready=False Stalled=True CloudMismatch")
+		w.SyncFails()
+		w.WantState("Ready=False Stalled=True CloudMismatch")
 		if n := len(there.Has()); n != 0 {
 			t.Errorf("%d networks were created in the other cloud, beside %d in the first", n, len(was.Has()))
 		}
 
-		w.delete()
-		w.syncFails()
-		if !w.exists() {
+		w.Delete()
+		w.SyncFails()
+		if !w.Exists() {
 			t.Error("the object went, and its network stays in the first cloud for ever")
 		}
 	}, example())
@@ -100,12 +100,12 @@ func TestTheCloudIsPinnedBeforeTheFirstResource(t *testing.T) {
 
 func TestAnObjectThatTheCloudNeverSawIsFreeToGo(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
-		w.cloud.SetDown(&client.Error{Op: "log in", Reason: "no answer in time"})
-		w.syncFails()
-		w.wantState("Ready=False Reconciling=True CloudUnavailable")
-		w.calls.Want(t, "write status")
-		w.delete()
-		if w.exists() {
+		w.Cloud.SetDown(&client.Error{Op: "log in", Reason: "no answer in time"})
+		w.SyncFails()
+		w.WantState("Ready=False Reconciling=True CloudUnavailable")
+		w.Calls.Want(t, "write status")
+		w.Delete()
+		if w.Exists() {
 			t.Error("a finalizer keeps the object, though nothing was ever created")
 		}
 	}, example())
@@ -123,22 +123,22 @@ func TestAnotherCloudThanThePinnedOneStalls(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, func(t *testing.T, w *world) {
-				w.mustSync()
-				w.calls.Take()
-				w.events.Take()
-				w.cloud.Credentials = c.identity
-				w.edit(func(obj *cloudteamv1.Network) { obj.Spec.Description = "new" })
-				w.syncFails()
-				w.syncFails()
-				w.calls.Want(t, "write status")
-				w.events.WantReasons(t, "Warning CloudMismatch")
-				w.wantState("Ready=False Stalled=True CloudMismatch")
+				w.MustSync()
+				w.Calls.Take()
+				w.Events.Take()
+				w.Cloud.Credentials = c.identity
+				w.Edit(func(obj *cloudteamv1.Network) { obj.Spec.Description = "new" })
+				w.SyncFails()
+				w.SyncFails()
+				w.Calls.Want(t, "write status")
+				w.Events.WantReasons(t, "Warning CloudMismatch")
+				w.WantState("Ready=False Stalled=True CloudMismatch")
 				if got := w.status(); got.NetworkID == "" || got.AppliedGeneration != 1 || got.ObservedGeneration != 2 {
 					t.Errorf("status forgot what it knew: %+v", got)
 				}
-				w.delete()
-				w.syncFails()
-				if lines := w.calls.Take(); controllertest.Count(lines, "apply") != 0 || !w.exists() {
+				w.Delete()
+				w.SyncFails()
+				if lines := w.Calls.Take(); controllertest.Count(lines, "apply") != 0 || !w.Exists() {
 					t.Errorf("deletion did something in another cloud, or gave up: %q", lines)
 				}
 			}, example())
@@ -148,32 +148,32 @@ func TestAnotherCloudThanThePinnedOneStalls(t *testing.T) {
 
 func TestTheCloudInTheStatusHoldsWhereTheAnnotationIsGone(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
-		w.mustSync()
-		w.edit(func(obj *cloudteamv1.Network) { obj.Annotations = nil })
-		w.cloud.Credentials = elsewhere
-		w.syncFails()
-		w.wantState("Ready=False Stalled=True CloudMismatch")
+		w.MustSync()
+		w.Edit(func(obj *cloudteamv1.Network) { obj.Annotations = nil })
+		w.Cloud.Credentials = elsewhere
+		w.SyncFails()
+		w.WantState("Ready=False Stalled=True CloudMismatch")
 	}, example())
 }
 
 func TestTheFinalizersOfOthersAreTheirs(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
-		gate := controllertest.GateOf[*cloudteamv1.Network](w.api)
+		gate := controllertest.GateOf[*cloudteamv1.Network](w.API)
 		meanwhile := func(change func(*cloudteamv1.Network)) {
 			gate.Hold()
-			w.edit(change)
-			w.syncFails() // the cache does not show it yet
+			w.Edit(change)
+			w.SyncFails() // the cache does not show it yet
 			gate.Release()
-			w.mustSync()
+			w.MustSync()
 		}
 		meanwhile(func(obj *cloudteamv1.Network) { obj.Finalizers = []string{"a.test/first", "b.test/second"} })
 		want := []string{"a.test/first", "b.test/second", cloudteamv1.Finalizer}
-		if diff := cmp.Diff(want, w.get().Finalizers); diff != "" {
+		if diff := cmp.Diff(want, w.Get().Finalizers); diff != "" {
 			t.Errorf("finalizers where others were put on (-want +got):\n%s", diff)
 		}
-		w.delete()
+		w.Delete()
 		meanwhile(func(obj *cloudteamv1.Network) { obj.Finalizers = obj.Finalizers[1:] })
-		if diff := cmp.Diff(want[1:2], w.get().Finalizers); diff != "" {
+		if diff := cmp.Diff(want[1:2], w.Get().Finalizers); diff != "" {
 			t.Errorf("finalizers where others were taken off (-want +got):\n%s", diff)
 		}
 	}, example())
@@ -207,18 +207,18 @@ func TestDriftPolicy(t *testing.T) {
 			obj := example()
 			obj.Spec.DriftPolicy = c.policy
 			inWorld(t, func(t *testing.T, w *world) {
-				w.mustSync()
-				w.cloud.Edit(t, w.status().NetworkID, c.hand)
-				w.cloud.Audit(t)
-				w.calls.Take()
-				w.events.Take()
-				w.mustSync()
-				w.mustSync()
-				if n := controllertest.Count(w.calls.Take(), "apply"); n != c.wantApply {
+				w.MustSync()
+				w.Cloud.Edit(t, w.status().NetworkID, c.hand)
+				w.Cloud.Audit(t)
+				w.Calls.Take()
+				w.Events.Take()
+				w.MustSync()
+				w.MustSync()
+				if n := controllertest.Count(w.Calls.Take(), "apply"); n != c.wantApply {
 					t.Errorf("%d steps applied, want %d", n, c.wantApply)
 				}
-				w.wantState(c.wantState)
-				w.events.WantReasons(t, c.wantEvent)
+				w.WantState(c.wantState)
+				w.Events.WantReasons(t, c.wantEvent)
 				var fields []string
 				for _, d := range w.status().Drift {
 					fields = append(fields, d.Field)
@@ -238,32 +238,32 @@ func TestUnderReportASpecIsAppliedOnceAndWhole(t *testing.T) {
 		// The first attempt stops half way. What is missing is no drift: the spec was never applied.
 		refusal := &client.Error{Kind: client.Capacity, Op: "create subnet", Reason: "full", Type: "OverQuota",
 			Status: 409}
-		w.cloud.Before = controllertest.Fails(plan.CreateSubnet, 1, refusal)
-		w.syncFails()
-		w.wantState("Ready=False Reconciling=True QuotaExceeded")
+		w.Cloud.Before = controllertest.Fails(plan.CreateSubnet, 1, refusal)
+		w.SyncFails()
+		w.WantState("Ready=False Reconciling=True QuotaExceeded")
 		if got := w.status(); got.AppliedGeneration != 0 || got.NetworkID == "" {
 			t.Errorf("status after half a creation: %+v", got)
 		}
-		w.mustSync()
-		w.wantState("Ready=True Available")
+		w.MustSync()
+		w.WantState("Ready=True Available")
 		if got := w.status().AppliedGeneration; got != 1 {
 			t.Errorf("appliedGeneration is %d, want 1", got)
 		}
 
-		w.cloud.Edit(t, w.status().NetworkID, func(n *plan.ObservedNetwork) { n.AdminStateUp = false })
-		w.cloud.Audit(t)
-		w.mustSync()
-		w.wantState("Ready=True DriftDetected")
+		w.Cloud.Edit(t, w.status().NetworkID, func(n *plan.ObservedNetwork) { n.AdminStateUp = false })
+		w.Cloud.Audit(t)
+		w.MustSync()
+		w.WantState("Ready=True DriftDetected")
 
-		w.events.Take()
-		w.edit(func(obj *cloudteamv1.Network) { obj.Spec.Description = "second edition" })
-		w.mustSync()
-		w.wantState("Ready=True Available")
-		w.events.WantReasons(t, "Normal Updated")
+		w.Events.Take()
+		w.Edit(func(obj *cloudteamv1.Network) { obj.Spec.Description = "second edition" })
+		w.MustSync()
+		w.WantState("Ready=True Available")
+		w.Events.WantReasons(t, "Normal Updated")
 		if got := w.status(); len(got.Drift) != 0 || got.AppliedGeneration != 2 {
 			t.Errorf("status after the edit: %+v", got)
 		}
-		n := w.cloud.Has()[0]
+		n := w.Cloud.Has()[0]
 		if want := ownerOfExample.Describe("second edition"); n.Description != want || !n.AdminStateUp {
 			t.Errorf("network has description %q and admin state %t, want %q and true", n.Description, n.AdminStateUp,
 				want)
@@ -275,17 +275,17 @@ func TestUnderReportADuplicateGoesAllTheSame(t *testing.T) {
 	obj := example()
 	obj.Spec.DriftPolicy = cloudteamv1.DriftPolicyReport
 	inWorld(t, func(t *testing.T, w *world) {
-		w.mustSync()
+		w.MustSync()
 		id := w.status().NetworkID
-		w.cloud.Put(plan.ObservedNetwork{
+		w.Cloud.Put(plan.ObservedNetwork{
 			ID: "net-9", Created: time.Now().Add(time.Hour),
 			Attributes: plan.Attributes{Name: "twin", Description: ownerOfExample.Marker()},
 		})
-		w.cloud.Edit(t, id, func(n *plan.ObservedNetwork) { n.Name = "renamed" })
-		w.cloud.Audit(t)
-		w.mustSync()
-		w.wantState("Ready=True DriftDetected")
-		if all := w.cloud.Has(); len(all) != 1 || all[0].ID != id || all[0].Name != "renamed" {
+		w.Cloud.Edit(t, id, func(n *plan.ObservedNetwork) { n.Name = "renamed" })
+		w.Cloud.Audit(t)
+		w.MustSync()
+		w.WantState("Ready=True DriftDetected")
+		if all := w.Cloud.Has(); len(all) != 1 || all[0].ID != id || all[0].Name != "renamed" {
 			t.Errorf("Neutron has %+v, want the older, with its new name", all)
 		}
 	}, obj)
@@ -313,25 +313,25 @@ func TestACreateThatMayBeDoneIsLookedForBeforeTheNext(t *testing.T) {
 			inWorld(t, func(t *testing.T, w *world) {
 				hook := controllertest.Fails(c.action, 1, lost(string(c.action)))
 				if c.done {
-					w.cloud.After = hook
+					w.Cloud.After = hook
 				} else {
-					w.cloud.Before = hook
+					w.Cloud.Before = hook
 				}
-				w.syncFails()
-				w.wantState("Ready=False Reconciling=True CloudUnavailable")
-				w.calls.Take()
+				w.SyncFails()
+				w.WantState("Ready=False Reconciling=True CloudUnavailable")
+				w.Calls.Take()
 				failed := time.Now()
-				w.mustSync()
-				w.calls.Want(t, c.wantSecond...)
-				if w.cloud.Listed().Before(failed) {
+				w.MustSync()
+				w.Calls.Want(t, c.wantSecond...)
+				if w.Cloud.Listed().Before(failed) {
 					t.Error("it relied on a list that began before the failure")
 				}
-				w.wantState("Ready=True Available")
-				if all := w.cloud.Has(); len(all) != 1 || len(all[0].Subnets) != 1 {
+				w.WantState("Ready=True Available")
+				if all := w.Cloud.Has(); len(all) != 1 || len(all[0].Subnets) != 1 {
 					t.Errorf("Neutron has %+v, want one network with one subnet", all)
 				}
-				w.mustSync()
-				w.calls.Want(t)
+				w.MustSync()
+				w.Calls.Want(t)
 			}, example())
 		})
 	}
@@ -339,26 +339,26 @@ func TestACreateThatMayBeDoneIsLookedForBeforeTheNext(t *testing.T) {
 
 func TestARestartLooksBeforeItCreates(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
-		w.mustSync()
+		w.MustSync()
 		w.restart()
-		w.calls.Take()
-		w.mustSync()
-		w.calls.Want(t, "list")
+		w.Calls.Take()
+		w.MustSync()
+		w.Calls.Want(t, "list")
 		// A list that fails says nothing, and above all not that there is nothing.
 		w.restart()
-		w.cloud.SetDown(&client.Error{Op: "list networks", Reason: "service unavailable", Status: 503})
-		w.calls.Take()
-		w.syncFails()
-		if n := controllertest.Count(w.calls.Take(), "apply"); n != 0 {
+		w.Cloud.SetDown(&client.Error{Op: "list networks", Reason: "service unavailable", Status: 503})
+		w.Calls.Take()
+		w.SyncFails()
+		if n := controllertest.Count(w.Calls.Take(), "apply"); n != 0 {
 			t.Errorf("%d steps were applied on the strength of a failed list", n)
 		}
-		w.wantState("Ready=False Reconciling=True CloudUnavailable")
+		w.WantState("Ready=False Reconciling=True CloudUnavailable")
 		if w.status().NetworkID == "" {
 			t.Error("the status forgot the network because a list failed")
 		}
-		w.cloud.SetDown(nil)
-		w.mustSync()
-		w.wantState("Ready=True Available")
+		w.Cloud.SetDown(nil)
+		w.MustSync()
+		w.WantState("Ready=True Available")
 	}, example())
 }
 
@@ -375,23 +375,23 @@ func TestAListThatFallsShortBeforeTheFirstStatusHidesNothing(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, func(t *testing.T, w *world) {
 				if c.restarted {
-					w.mustSync()
-					w.edit(func(obj *cloudteamv1.Network) { obj.Status = cloudteamv1.NetworkStatus{} })
+					w.MustSync()
+					w.Edit(func(obj *cloudteamv1.Network) { obj.Status = cloudteamv1.NetworkStatus{} })
 					w.restart()
 				} else {
-					w.cloud.After = controllertest.Fails(plan.CreateNetwork, 1,
+					w.Cloud.After = controllertest.Fails(plan.CreateNetwork, 1,
 						&client.Error{Op: "create network", Reason: "no answer in time", MaybeDone: true})
-					w.syncFails()
+					w.SyncFails()
 				}
-				made := w.cloud.Has()[0].ID
-				w.cloud.Missed = map[string]bool{made: true}
+				made := w.Cloud.Has()[0].ID
+				w.Cloud.Missed = map[string]bool{made: true}
 				if c.deleted {
-					w.delete()
+					w.Delete()
 				}
-				w.calls.Take()
-				w.mustSync()
-				w.calls.Want(t, c.want...)
-				left := w.cloud.Has()
+				w.Calls.Take()
+				w.MustSync()
+				w.Calls.Want(t, c.want...)
+				left := w.Cloud.Has()
 				if c.deleted && len(left) > 0 {
 					t.Errorf("the object is gone, and left %v", left)
 				}
@@ -407,21 +407,21 @@ func TestAListThatFallsShortBeforeTheFirstStatusHidesNothing(t *testing.T) {
 // it could write the status.
 func TestANewLeaderLooksBeforeItCreates(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
-		w.mustSync()
-		made := w.cloud.Has()[0]
-		w.cloud.Remove(made.ID)
+		w.MustSync()
+		made := w.Cloud.Has()[0]
+		w.Cloud.Remove(made.ID)
 
 		w.restart()
 		standby := w.c
 		controllertest.Settle(time.Hour)
-		w.cloud.Audit(t)
+		w.Cloud.Audit(t)
 		controllertest.Settle(time.Hour)
-		w.cloud.Put(made)
-		w.edit(func(obj *cloudteamv1.Network) { obj.Status = cloudteamv1.NetworkStatus{} })
+		w.Cloud.Put(made)
+		w.Edit(func(obj *cloudteamv1.Network) { obj.Status = cloudteamv1.NetworkStatus{} })
 
 		standby.ActSince(time.Now())
-		w.mustSync()
-		if n := controllertest.Count(w.calls.Take(), "apply create"); n != 0 {
+		w.MustSync()
+		if n := controllertest.Count(w.Calls.Take(), "apply create"); n != 0 {
 			t.Errorf("%d resources were created beside those of the former leader", n)
 		}
 		if id := w.status().NetworkID; id != made.ID {
@@ -443,27 +443,27 @@ func TestAConflictIsReadAgainAndPlannedAgain(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, func(t *testing.T, w *world) {
-				w.mustSync()
+				w.MustSync()
 				id := w.status().NetworkID
-				w.edit(func(obj *cloudteamv1.Network) { obj.Spec.Description = "new" })
+				w.Edit(func(obj *cloudteamv1.Network) { obj.Spec.Description = "new" })
 				rivals := c.rivals
-				w.cloud.Before = func(plan.Step) error {
+				w.Cloud.Before = func(plan.Step) error {
 					if rivals > 0 {
 						rivals--
-						w.cloud.Rival(id, func(n *plan.ObservedNetwork) { n.Name = fmt.Sprint("rival ", rivals) })
+						w.Cloud.Rival(id, func(n *plan.ObservedNetwork) { n.Name = fmt.Sprint("rival ", rivals) })
 					}
 					return nil
 				}
-				w.calls.Take()
-				err := w.sync(exampleKey)
+				w.Calls.Take()
+				err := w.sync()
 				if (err != nil) != c.wantError {
 					t.Errorf("error %v, want one: %t", err, c.wantError)
 				}
-				lines := w.calls.Take()
+				lines := w.Calls.Take()
 				if n := controllertest.Count(lines, "apply"); n != c.wantApply {
 					t.Errorf("%d steps were tried, want %d: %q", n, c.wantApply, lines)
 				}
-				w.wantState(c.wantState)
+				w.WantState(c.wantState)
 			}, example())
 		})
 	}
@@ -471,13 +471,13 @@ func TestAConflictIsReadAgainAndPlannedAgain(t *testing.T) {
 
 func TestANetworkThatVanishesUnderAnUpdateIsMadeAgain(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
-		w.mustSync()
+		w.MustSync()
 		first := w.status().NetworkID
-		w.cloud.Remove(first)
-		w.edit(func(obj *cloudteamv1.Network) { obj.Spec.Description = "new" })
-		w.mustSync()
-		w.wantState("Ready=True Available")
-		all := w.cloud.Has()
+		w.Cloud.Remove(first)
+		w.Edit(func(obj *cloudteamv1.Network) { obj.Spec.Description = "new" })
+		w.MustSync()
+		w.WantState("Ready=True Available")
+		all := w.Cloud.Has()
 		if len(all) != 1 || all[0].ID == first || w.status().NetworkID != all[0].ID {
 			t.Errorf("Neutron has %+v and the status says %s", all, w.status().NetworkID)
 		}
@@ -486,27 +486,27 @@ func TestANetworkThatVanishesUnderAnUpdateIsMadeAgain(t *testing.T) {
 
 func TestACreateThatMissesWhatIsNotItsOwnIsNotTriedAgainAtOnce(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
-		w.cloud.Before = controllertest.Fails(plan.CreateNetwork, 1, &client.Error{
+		w.Cloud.Before = controllertest.Fails(plan.CreateNetwork, 1, &client.Error{
 			Kind: client.NotFound, Op: "create network", Reason: "there is no such project", Status: 404,
 		})
-		w.syncFails()
-		w.calls.Want(t, "write finalizers", "list", "apply create network", "write status")
-		w.wantState("Ready=False Reconciling=True Conflict")
-		w.mustSync()
-		w.wantState("Ready=True Available")
+		w.SyncFails()
+		w.Calls.Want(t, "write finalizers", "list", "apply create network", "write status")
+		w.WantState("Ready=False Reconciling=True Conflict")
+		w.MustSync()
+		w.WantState("Ready=True Available")
 	}, example())
 }
 
 func TestAListThatFallsShortMakesNoSecondNetwork(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
-		w.mustSync()
+		w.MustSync()
 		id := w.status().NetworkID
-		w.cloud.Missed = map[string]bool{id: true}
-		w.cloud.Audit(t)
-		w.calls.Take()
-		w.mustSync()
-		w.calls.Want(t, "reread network "+id)
-		w.wantState("Ready=True Available")
+		w.Cloud.Missed = map[string]bool{id: true}
+		w.Cloud.Audit(t)
+		w.Calls.Take()
+		w.MustSync()
+		w.Calls.Want(t, "reread network "+id)
+		w.WantState("Ready=True Available")
 	}, example())
 }
 
@@ -519,29 +519,29 @@ func TestARemovedMarkerStallsAndNothingIsCreated(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, func(t *testing.T, w *world) {
-				w.mustSync()
+				w.MustSync()
 				id := w.status().NetworkID
-				w.cloud.Edit(t, id, func(n *plan.ObservedNetwork) { n.Description = description })
-				w.cloud.Audit(t)
-				w.calls.Take()
-				w.events.Take()
-				w.syncFails()
-				w.syncFails()
-				w.calls.Want(t, "reread network "+id, "write status", "reread network "+id)
-				w.events.WantReasons(t, "Warning OwnershipLost")
-				w.wantState("Ready=False Stalled=True OwnershipLost")
+				w.Cloud.Edit(t, id, func(n *plan.ObservedNetwork) { n.Description = description })
+				w.Cloud.Audit(t)
+				w.Calls.Take()
+				w.Events.Take()
+				w.SyncFails()
+				w.SyncFails()
+				w.Calls.Want(t, "reread network "+id, "write status", "reread network "+id)
+				w.Events.WantReasons(t, "Warning OwnershipLost")
+				w.WantState("Ready=False Stalled=True OwnershipLost")
 				if got := w.status().NetworkID; got != id {
 					t.Errorf("networkID is %q, want %q: the next sync would create a second network", got, id)
 				}
 
 				// Deleting the object leaves what is not ours.
-				w.delete()
-				w.mustSync()
-				if w.exists() || len(w.cloud.Has()) != 1 {
-					t.Errorf("object exists: %t; networks: %d, want false and 1", w.exists(),
-						len(w.cloud.Has()))
+				w.Delete()
+				w.MustSync()
+				if w.Exists() || len(w.Cloud.Has()) != 1 {
+					t.Errorf("object exists: %t; networks: %d, want false and 1", w.Exists(),
+						len(w.Cloud.Has()))
 				}
-				w.events.WantReasons(t, "Normal Retained")
+				w.Events.WantReasons(t, "Normal Retained")
 			}, example())
 		})
 	}
@@ -549,15 +549,15 @@ func TestARemovedMarkerStallsAndNothingIsCreated(t *testing.T) {
 
 func TestAMarkerPutBackEndsTheStall(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
-		w.mustSync()
+		w.MustSync()
 		id := w.status().NetworkID
-		w.cloud.Edit(t, id, func(n *plan.ObservedNetwork) { n.Description = "mine now" })
-		w.cloud.Audit(t)
-		w.syncFails()
-		w.cloud.Edit(t, id, func(n *plan.ObservedNetwork) { n.Description = "back " + ownerOfExample.Marker() })
-		w.mustSync()
-		w.wantState("Ready=True Available")
-		if n := len(w.cloud.Has()); n != 1 {
+		w.Cloud.Edit(t, id, func(n *plan.ObservedNetwork) { n.Description = "mine now" })
+		w.Cloud.Audit(t)
+		w.SyncFails()
+		w.Cloud.Edit(t, id, func(n *plan.ObservedNetwork) { n.Description = "back " + ownerOfExample.Marker() })
+		w.MustSync()
+		w.WantState("Ready=True Available")
+		if n := len(w.Cloud.Has()); n != 1 {
 			t.Errorf("Neutron has %d networks, want 1", n)
 		}
 	}, example())
@@ -565,94 +565,94 @@ func TestAMarkerPutBackEndsTheStall(t *testing.T) {
 
 func TestAChangeThatNeutronDoesNotShow(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
-		w.mustSync()
-		w.calls.Take()
-		w.events.Take()
-		w.edit(func(obj *cloudteamv1.Network) { obj.Spec.MTU = new(int32(9000)) })
-		w.cloud.Deaf = func(plan.Step) bool { return true }
-		w.syncFails()
-		w.calls.Want(t, "apply update network", "write status")
-		w.events.WantReasons(t, "Warning NotConverged")
-		w.wantState("Ready=False Stalled=True NotConverged")
+		w.MustSync()
+		w.Calls.Take()
+		w.Events.Take()
+		w.Edit(func(obj *cloudteamv1.Network) { obj.Spec.MTU = new(int32(9000)) })
+		w.Cloud.Deaf = func(plan.Step) bool { return true }
+		w.SyncFails()
+		w.Calls.Want(t, "apply update network", "write status")
+		w.Events.WantReasons(t, "Warning NotConverged")
+		w.WantState("Ready=False Stalled=True NotConverged")
 		if got := w.status().AppliedGeneration; got != 1 {
 			t.Errorf("appliedGeneration is %d, want 1: the edit was not applied", got)
 		}
 		// Later attempts cost a call each and tell nothing new.
-		w.syncFails()
-		w.calls.Want(t, "apply update network")
-		w.events.WantReasons(t)
+		w.SyncFails()
+		w.Calls.Want(t, "apply update network")
+		w.Events.WantReasons(t)
 
-		w.cloud.Deaf = nil
-		w.mustSync()
-		w.wantState("Ready=True Available")
-		w.events.WantReasons(t, "Normal Updated")
+		w.Cloud.Deaf = nil
+		w.MustSync()
+		w.WantState("Ready=True Available")
+		w.Events.WantReasons(t, "Normal Updated")
 	}, example())
 }
 
 func TestARivalWhoUndoesAChangeIsNotTakenForNeutron(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
-		w.mustSync()
+		w.MustSync()
 		id := w.status().NetworkID
-		w.cloud.Edit(t, id, func(n *plan.ObservedNetwork) { n.Name = "renamed" })
-		w.cloud.Audit(t)
+		w.Cloud.Edit(t, id, func(n *plan.ObservedNetwork) { n.Name = "renamed" })
+		w.Cloud.Audit(t)
 		// The name is put right. Then another field is wrong, and, before that is put right, the name is in its place.
-		w.cloud.After = func(plan.Step) error {
-			w.cloud.After = nil
-			w.cloud.Rival(id, func(n *plan.ObservedNetwork) { n.AdminStateUp = false })
-			w.cloud.Before = func(plan.Step) error {
-				w.cloud.Before = nil
-				w.cloud.Rival(id, func(n *plan.ObservedNetwork) { n.AdminStateUp, n.Name = true, "renamed" })
+		w.Cloud.After = func(plan.Step) error {
+			w.Cloud.After = nil
+			w.Cloud.Rival(id, func(n *plan.ObservedNetwork) { n.AdminStateUp = false })
+			w.Cloud.Before = func(plan.Step) error {
+				w.Cloud.Before = nil
+				w.Cloud.Rival(id, func(n *plan.ObservedNetwork) { n.AdminStateUp, n.Name = true, "renamed" })
 				return nil
 			}
 			return nil
 		}
-		w.calls.Take()
-		w.mustSync()
-		w.calls.Want(t, "apply update network", "apply update network", "reread network "+id, "apply update network")
-		w.wantState("Ready=True Available")
+		w.Calls.Take()
+		w.MustSync()
+		w.Calls.Want(t, "apply update network", "apply update network", "reread network "+id, "apply update network")
+		w.WantState("Ready=True Available")
 	}, example())
 }
 
 func TestAPartOfAChangeThatNeutronDoesNotShow(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
-		w.mustSync()
-		w.events.Take()
-		w.calls.Take()
-		w.edit(func(obj *cloudteamv1.Network) {
+		w.MustSync()
+		w.Events.Take()
+		w.Calls.Take()
+		w.Edit(func(obj *cloudteamv1.Network) {
 			obj.Spec.MTU = new(int32(9000))
 			obj.Spec.DNSServers = []string{"192.0.2.1"}
 		})
-		w.cloud.Deaf = func(step plan.Step) bool { return step.Action == plan.UpdateNetwork }
-		w.syncFails()
-		w.calls.Want(t, "apply update network", "apply update subnet", "apply update network",
+		w.Cloud.Deaf = func(step plan.Step) bool { return step.Action == plan.UpdateNetwork }
+		w.SyncFails()
+		w.Calls.Want(t, "apply update network", "apply update subnet", "apply update network",
 			"write status")
-		w.wantState("Ready=False Stalled=True NotConverged")
+		w.WantState("Ready=False Stalled=True NotConverged")
 	}, example())
 }
 
 func TestEventsTellTransitionsOnly(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		refused := &client.Error{Kind: client.Invalid, Op: "create network", Reason: "no", Status: 400}
-		w.cloud.Before = controllertest.Fails(plan.CreateNetwork, 4, refused)
+		w.Cloud.Before = controllertest.Fails(plan.CreateNetwork, 4, refused)
 		for range 3 {
-			w.syncFails()
+			w.SyncFails()
 		}
-		w.events.WantReasons(t, "Warning Rejected")
+		w.Events.WantReasons(t, "Warning Rejected")
 		// A status that says the same of another spec is none.
-		w.edit(func(obj *cloudteamv1.Network) { obj.Spec.Description = "new" })
-		w.calls.Take()
-		w.syncFails()
-		w.calls.Want(t, "apply create network", "write status")
-		w.events.WantReasons(t)
+		w.Edit(func(obj *cloudteamv1.Network) { obj.Spec.Description = "new" })
+		w.Calls.Take()
+		w.SyncFails()
+		w.Calls.Want(t, "apply create network", "write status")
+		w.Events.WantReasons(t)
 		// The same reason with other words is news.
-		w.cloud.Before = controllertest.Fails(plan.CreateNetwork, 2,
+		w.Cloud.Before = controllertest.Fails(plan.CreateNetwork, 2,
 			&client.Error{Kind: client.Invalid, Op: "create network", Reason: "still no", Status: 400})
-		w.syncFails()
-		w.syncFails()
-		w.events.WantReasons(t, "Warning Rejected")
-		w.mustSync()
-		w.mustSync()
-		w.events.WantReasons(t, "Normal Created")
+		w.SyncFails()
+		w.SyncFails()
+		w.Events.WantReasons(t, "Warning Rejected")
+		w.MustSync()
+		w.MustSync()
+		w.Events.WantReasons(t, "Normal Created")
 	}, example())
 }
 
@@ -660,54 +660,54 @@ func TestAnInvalidSpecIsToldOnceAndNotTriedAgain(t *testing.T) {
 	obj := example()
 	obj.Spec.CIDR = "nonsense"
 	inWorld(t, func(t *testing.T, w *world) {
-		w.mustSync()
-		w.mustSync()
-		w.calls.Want(t, "write status")
-		w.events.WantReasons(t, "Warning InvalidSpec")
-		w.wantState("Ready=False Stalled=True InvalidSpec")
-		w.edit(func(obj *cloudteamv1.Network) { obj.Spec.CIDR = "192.168.0.0/16" })
-		w.mustSync()
-		w.wantState("Ready=True Available")
+		w.MustSync()
+		w.MustSync()
+		w.Calls.Want(t, "write status")
+		w.Events.WantReasons(t, "Warning InvalidSpec")
+		w.WantState("Ready=False Stalled=True InvalidSpec")
+		w.Edit(func(obj *cloudteamv1.Network) { obj.Spec.CIDR = "192.168.0.0/16" })
+		w.MustSync()
+		w.WantState("Ready=True Available")
 	}, obj)
 }
 
 func TestACacheBehindTheFinalizerIsNotActedOn(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
-		gate := controllertest.GateOf[*cloudteamv1.Network](w.api)
+		gate := controllertest.GateOf[*cloudteamv1.Network](w.API)
 		gate.Hold()
-		w.api.Refuse(func(line string) error {
+		w.API.Refuse(func(line string) error {
 			if line == "write status" {
 				return errors.New("etcd is away")
 			}
 			return nil
 		})
-		w.syncFails()
-		w.calls.Take()
-		w.mustSync()
-		w.calls.Want(t)
-		w.api.Refuse(nil)
+		w.SyncFails()
+		w.Calls.Take()
+		w.MustSync()
+		w.Calls.Want(t)
+		w.API.Refuse(nil)
 		gate.Release()
-		w.mustSync()
-		w.wantState("Ready=True Available")
+		w.MustSync()
+		w.WantState("Ready=True Available")
 	}, example())
 }
 
 func TestACacheBehindOurOwnWriteIsNotActedOn(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.c.Expected().Written(exampleKey, "uid-1", "999999")
-		w.mustSync()
-		w.calls.Want(t)
+		w.MustSync()
+		w.Calls.Want(t)
 		// Another object of the name is waited for by nobody.
 		w.c.Expected().Written(exampleKey, "uid-0", "999999")
-		w.mustSync()
-		w.wantState("Ready=True Available")
+		w.MustSync()
+		w.WantState("Ready=True Available")
 	}, example())
 }
 
 func TestAStatusThatCannotBeWrittenIsTriedAgain(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		writes := 0
-		w.api.Refuse(func(what string) error {
+		w.API.Refuse(func(what string) error {
 			if what == "write status" {
 				if writes++; writes == 1 {
 					return errors.New("etcd is away")
@@ -715,10 +715,10 @@ func TestAStatusThatCannotBeWrittenIsTriedAgain(t *testing.T) {
 			}
 			return nil
 		})
-		w.syncFails()
-		w.mustSync()
-		w.wantState("Ready=True Available")
-		if n := len(w.cloud.Has()); n != 1 {
+		w.SyncFails()
+		w.MustSync()
+		w.WantState("Ready=True Available")
+		if n := len(w.Cloud.Has()); n != 1 {
 			t.Errorf("Neutron has %d networks, want 1", n)
 		}
 	}, example())
@@ -726,19 +726,19 @@ func TestAStatusThatCannotBeWrittenIsTriedAgain(t *testing.T) {
 
 func TestAFailureIsToldOnceItsStatusIsWritten(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
-		w.cloud.SetDown(&client.Error{Op: "log in", Reason: "no answer in time"})
+		w.Cloud.SetDown(&client.Error{Op: "log in", Reason: "no answer in time"})
 		refused := 0
-		w.api.Refuse(func(string) error {
+		w.API.Refuse(func(string) error {
 			if refused++; refused <= 2 {
 				return errors.New("etcd is away")
 			}
 			return nil
 		})
-		w.syncFails()
-		w.syncFails()
-		w.events.WantReasons(t)
-		w.syncFails()
-		w.syncFails()
-		w.events.WantReasons(t, "Warning CloudUnavailable")
+		w.SyncFails()
+		w.SyncFails()
+		w.Events.WantReasons(t)
+		w.SyncFails()
+		w.SyncFails()
+		w.Events.WantReasons(t, "Warning CloudUnavailable")
 	}, example())
 }

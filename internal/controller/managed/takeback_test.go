@@ -26,20 +26,20 @@ func exampleWith(change func(*cloudteamv1.Network)) *cloudteamv1.Network {
 
 // tag gives the network tags, as somebody else would, and has that seen.
 func (w *world) tag(tags ...string) {
-	w.t.Helper()
-	w.cloud.Edit(w.t, w.cloud.Has()[0].ID, func(n *plan.ObservedNetwork) { n.Tags = tags })
-	w.cloud.Audit(w.t)
+	w.T.Helper()
+	w.Cloud.Edit(w.T, w.Cloud.Has()[0].ID, func(n *plan.ObservedNetwork) { n.Tags = tags })
+	w.Cloud.Audit(w.T)
 }
 
 // wantRemembered holds which fields the annotation names.
 func (w *world) wantRemembered(fields ...string) {
-	w.t.Helper()
+	w.T.Helper()
 	want := ""
 	if len(fields) > 0 {
 		want = fmt.Sprintf(`{"uid":"uid-1","fields":[%s]}`, quotedList(fields))
 	}
-	if got := w.get().Annotations[cloudteamv1.AnnotationTakeBack]; got != want {
-		w.t.Errorf("annotation %q, want %q", got, want)
+	if got := w.Get().Annotations[cloudteamv1.AnnotationTakeBack]; got != want {
+		w.T.Errorf("annotation %q, want %q", got, want)
 	}
 }
 
@@ -55,97 +55,97 @@ func quotedList(texts []string) (list string) {
 
 func TestWhatTheSpecSetsNoLongerIsTakenBackOnce(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
-		w.mustSync()
+		w.MustSync()
 		// What was set at creation costs no write of its own.
-		w.calls.Want(t, "write finalizers", "list", "apply create network", "apply create subnet", "apply tag network",
+		w.Calls.Want(t, "write finalizers", "list", "apply create network", "apply create subnet", "apply tag network",
 			"write status")
 		w.wantTags("a", "b")
 		w.wantRemembered("tags")
 
-		w.events.Take()
-		w.edit(untagged)
-		w.mustSync()
-		w.calls.Want(t, "apply tag network", "write annotations", "write status")
-		w.events.WantReasons(t, "Normal Updated")
+		w.Events.Take()
+		w.Edit(untagged)
+		w.MustSync()
+		w.Calls.Want(t, "apply tag network", "write annotations", "write status")
+		w.Events.WantReasons(t, "Normal Updated")
 		w.wantTags()
 		w.wantRemembered()
-		w.wantState("Ready=True Available")
+		w.WantState("Ready=True Available")
 
 		// From here on tags are others' to set.
 		w.tag("theirs")
-		w.mustSync()
-		w.edit(func(obj *cloudteamv1.Network) { obj.Spec.Description = "another" })
-		w.mustSync()
+		w.MustSync()
+		w.Edit(func(obj *cloudteamv1.Network) { obj.Spec.Description = "another" })
+		w.MustSync()
 		w.wantTags("theirs")
 	}, exampleWith(tagged("a", "b")))
 }
 
 func TestAnEmptyListKeepsOthersOut(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
-		w.mustSync()
-		w.edit(func(obj *cloudteamv1.Network) { obj.Spec.Tags = []string{} })
-		w.mustSync()
+		w.MustSync()
+		w.Edit(func(obj *cloudteamv1.Network) { obj.Spec.Tags = []string{} })
+		w.MustSync()
 		w.wantTags()
 		w.wantRemembered()
 		w.tag("theirs")
-		w.mustSync()
+		w.MustSync()
 		w.wantTags()
 	}, exampleWith(tagged("a")))
 }
 
 func TestWhatWasNeverSetIsLeftToOthers(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
-		w.mustSync()
-		w.calls.Want(t, "write finalizers", "list", "apply create network", "apply create subnet", "write status")
+		w.MustSync()
+		w.Calls.Want(t, "write finalizers", "list", "apply create network", "apply create subnet", "write status")
 		w.wantRemembered()
 		w.tag("theirs")
-		w.edit(func(obj *cloudteamv1.Network) { obj.Spec.Description = "another" })
-		w.mustSync()
+		w.Edit(func(obj *cloudteamv1.Network) { obj.Spec.Description = "another" })
+		w.MustSync()
 		w.wantTags("theirs")
 	}, example())
 }
 
 func TestWhatIsNewlySetIsRememberedBeforeItIsSent(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
-		w.mustSync()
-		w.edit(tagged("a"))
-		w.calls.Take()
+		w.MustSync()
+		w.Edit(tagged("a"))
+		w.Calls.Take()
 		refused := true
-		w.api.Refuse(func(what string) error {
+		w.API.Refuse(func(what string) error {
 			if refused && what == "write annotations" {
 				return errors.New("etcd is away")
 			}
 			return nil
 		})
-		w.syncFails()
-		w.calls.Want(t, "write annotations")
+		w.SyncFails()
+		w.Calls.Want(t, "write annotations")
 		w.wantTags()
 		refused = false
-		w.mustSync()
-		w.calls.Want(t, "write annotations", "apply tag network", "write status")
+		w.MustSync()
+		w.Calls.Want(t, "write annotations", "apply tag network", "write status")
 		w.wantRemembered("tags")
 	}, example())
 }
 
 // crashAfter ends the process after a step: nothing is written to Kubernetes any more, until the next process starts.
 func (w *world) crashAfter(action plan.Action) {
-	w.t.Helper()
+	w.T.Helper()
 	dying := false
-	w.api.Refuse(func(string) error {
+	w.API.Refuse(func(string) error {
 		if dying {
 			return errors.New("the process is gone")
 		}
 		return nil
 	})
-	w.cloud.After = func(step plan.Step) error {
+	w.Cloud.After = func(step plan.Step) error {
 		dying = step.Action == action
 		if dying {
 			return &client.Error{Op: string(action), Reason: "canceled", MaybeDone: true}
 		}
 		return nil
 	}
-	w.syncFails()
-	dying, w.cloud.After = false, nil
+	w.SyncFails()
+	dying, w.Cloud.After = false, nil
 	w.restart()
 }
 
@@ -156,13 +156,13 @@ func TestNoCrashForgetsWhatWasSet(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, func(t *testing.T, w *world) {
 				if name == "set later" {
-					w.mustSync()
-					w.edit(tagged("a"))
+					w.MustSync()
+					w.Edit(tagged("a"))
 				}
 				w.crashAfter(plan.TagNetwork)
 				w.wantTags("a")
-				w.edit(untagged) // before anybody has seen that it was applied
-				w.mustSync()
+				w.Edit(untagged) // before anybody has seen that it was applied
+				w.MustSync()
 				w.wantTags()
 				w.wantRemembered()
 			}, object)
@@ -170,26 +170,26 @@ func TestNoCrashForgetsWhatWasSet(t *testing.T) {
 	}
 	t.Run("while it is taken back", func(t *testing.T) {
 		inWorld(t, func(t *testing.T, w *world) {
-			w.mustSync()
-			w.edit(untagged)
+			w.MustSync()
+			w.Edit(untagged)
 			w.crashAfter(plan.TagNetwork)
-			w.mustSync()
+			w.MustSync()
 			w.wantTags()
 			w.wantRemembered()
-			w.wantState("Ready=True Available")
+			w.WantState("Ready=True Available")
 		}, exampleWith(tagged("a")))
 	})
 }
 
 func TestWhatAnEarlierReleaseSetIsRememberedAtItsFirstSync(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
-		w.mustSync()
-		w.edit(func(obj *cloudteamv1.Network) { delete(obj.Annotations, cloudteamv1.AnnotationTakeBack) })
+		w.MustSync()
+		w.Edit(func(obj *cloudteamv1.Network) { delete(obj.Annotations, cloudteamv1.AnnotationTakeBack) })
 		w.restart()
-		w.mustSync()
+		w.MustSync()
 		w.wantRemembered("tags")
-		w.edit(untagged)
-		w.mustSync()
+		w.Edit(untagged)
+		w.MustSync()
 		w.wantTags()
 	}, exampleWith(tagged("a")))
 }
@@ -200,24 +200,24 @@ func TestACopiedAnnotationTakesNothingBack(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, func(t *testing.T, w *world) {
-				w.mustSync()
+				w.MustSync()
 				w.tag("theirs")
-				w.edit(func(obj *cloudteamv1.Network) {
+				w.Edit(func(obj *cloudteamv1.Network) {
 					obj.Annotations[cloudteamv1.AnnotationTakeBack], obj.Spec.Description = annotation, "another"
 				})
-				w.mustSync()
+				w.MustSync()
 				w.wantTags("theirs")
 			}, example())
 		})
 	}
 	t.Run("the object's own, once all was applied", func(t *testing.T) {
 		inWorld(t, func(t *testing.T, w *world) {
-			w.mustSync()
+			w.MustSync()
 			w.tag("theirs")
-			w.edit(func(obj *cloudteamv1.Network) {
+			w.Edit(func(obj *cloudteamv1.Network) {
 				obj.Annotations[cloudteamv1.AnnotationTakeBack] = `{"uid":"uid-1","fields":["tags","nonsense"]}`
 			})
-			w.mustSync()
+			w.MustSync()
 			w.wantTags("theirs")
 			w.wantRemembered()
 		}, example())
@@ -228,21 +228,21 @@ func TestAnImportThatDiffersLosesNothingWhenTheSpecIsMadeToFit(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		there := legacy()
 		there.Tags = []string{"theirs"}
-		w.cloud.Put(there)
-		w.syncFails()
-		w.wantState("Ready=False Stalled=True ImportMismatch")
+		w.Cloud.Put(there)
+		w.SyncFails()
+		w.WantState("Ready=False Stalled=True ImportMismatch")
 		w.wantRemembered()
-		w.edit(untagged)
-		w.mustSync()
-		w.wantState("Ready=True Available")
+		w.Edit(untagged)
+		w.MustSync()
+		w.WantState("Ready=True Available")
 		w.wantTags("theirs")
 
 		// What the spec sets from then on is the spec's.
-		w.edit(tagged("ours"))
-		w.mustSync()
+		w.Edit(tagged("ours"))
+		w.MustSync()
 		w.wantRemembered("tags")
-		w.edit(untagged)
-		w.mustSync()
+		w.Edit(untagged)
+		w.MustSync()
 		w.wantTags()
 	}, importing(func(s *cloudteamv1.NetworkSpec) { s.Tags = []string{"ours"} }))
 }
@@ -254,11 +254,11 @@ func TestPoliciesOfDriftKeepNothingFromBeingTakenBack(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, func(t *testing.T, w *world) {
-				w.mustSync()
-				w.edit(untagged)
-				w.mustSync()
+				w.MustSync()
+				w.Edit(untagged)
+				w.MustSync()
 				w.wantTags()
-				w.wantState("Ready=True Available")
+				w.WantState("Ready=True Available")
 			}, exampleWith(func(obj *cloudteamv1.Network) {
 				obj.Spec.Tags = []string{"a"}
 				policy(&obj.Spec)
@@ -269,22 +269,22 @@ func TestPoliciesOfDriftKeepNothingFromBeingTakenBack(t *testing.T) {
 
 func TestWhatCannotBeTakenBackYetIsNotForgotten(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
-		w.mustSync()
+		w.MustSync()
 		inUse := true
-		w.cloud.Before = func(step plan.Step) error {
+		w.Cloud.Before = func(step plan.Step) error {
 			if inUse && step.Action == plan.UnshareNetwork {
 				return &client.Error{Kind: client.InUse, Op: "unshare network", Status: 409, Reason: "it is used"}
 			}
 			return nil
 		}
-		w.edit(func(obj *cloudteamv1.Network) { obj.Spec.SharedWith = nil })
-		w.syncFails()
+		w.Edit(func(obj *cloudteamv1.Network) { obj.Spec.SharedWith = nil })
+		w.SyncFails()
 		w.wantRemembered("sharedWith")
 		w.wantSharedWith("a")
-		w.wantState("Ready=False Reconciling=True InUse")
+		w.WantState("Ready=False Reconciling=True InUse")
 		w.restart()
 		inUse = false
-		w.mustSync()
+		w.MustSync()
 		w.wantSharedWith()
 		w.wantRemembered()
 	}, exampleWith(sharedWith("a")))

@@ -1,14 +1,10 @@
 package managed_test
 
 import (
-	"context"
-	"slices"
-	"strings"
 	"testing"
 	"testing/synctest"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/cache"
@@ -19,8 +15,6 @@ import (
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 	"cloudteam.ztgame.com/network-controller/internal/plan"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
-	"cloudteam.ztgame.com/network-controller/pkg/client/clientset/versioned/fake"
-	informers "cloudteam.ztgame.com/network-controller/pkg/client/informers/externalversions"
 )
 
 const clusterUID = "c1"
@@ -44,43 +38,23 @@ var ownerOfExample = plan.Owner{Cluster: clusterUID, Object: "uid-1"}
 
 // world is the controller of Networks between an API server and a cloud that are both played. Its informer is real.
 type world struct {
-	t       *testing.T
-	calls   *controllertest.CallLog
-	api     *controllertest.APIServer
-	clients *fake.Clientset
-	cloud   *controllertest.Cloud
-	events  *controllertest.Events
-	c       *networkcontroller.Controller
+	*controllertest.World[*cloudteamv1.Network]
+	c *networkcontroller.Controller
 }
 
 // inWorld runs a test in a bubble of synthetic time, in which the given objects exist.
 func inWorld(t *testing.T, test func(t *testing.T, w *world), objects ...*cloudteamv1.Network) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		calls := &controllertest.CallLog{}
-		w := &world{
-			t: t, calls: calls, api: controllertest.NewAPIServer(calls), clients: fake.NewSimpleClientset(),
-			cloud: controllertest.NewCloud(calls, here, clusterUID), events: &controllertest.Events{},
-		}
-		controllertest.Serve(w.api, w.clients, cloudteamv1.SchemeGroupVersion.WithResource("networks"),
-			controllertest.Rules[*cloudteamv1.Network]{Line: lineOf, Admit: admit})
+		w := &world{World: controllertest.NewWorld[*cloudteamv1.Network](t, exampleKey, here, clusterUID)}
+		controllertest.Serve(w.API, w.Clients, controllertest.Networks,
+			controllertest.Rules[*cloudteamv1.Network]{Line: controllertest.WriteLine, Admit: admit})
 		for _, obj := range objects {
-			w.api.Create(t, obj)
+			w.Create(obj)
 		}
 		w.restart()
 		test(t, w)
 	})
-}
-
-// lineOf is a write as it is in the calls.
-func lineOf(action clienttesting.Action) string {
-	if action.GetSubresource() != "" {
-		return "write " + action.GetSubresource()
-	}
-	if patch, ok := action.(clienttesting.PatchAction); ok && !strings.Contains(string(patch.GetPatch()), `"finalizers"`) {
-		return "write annotations"
-	}
-	return "write finalizers"
 }
 
 // admit refuses the statuses that the CRD does.
@@ -94,121 +68,41 @@ func admit(_ clienttesting.Action, obj *cloudteamv1.Network) error {
 	return nil
 }
 
-// restart replaces the controller by a new one, which knows nothing but what the API server and the cloud hold.
-func (w *world) restart() { w.t.Helper(); w.restartOn(w.cloud) }
+// restart replaces the controller by a new one, which knows nothing but what the API server and the cloud hold. The
+// former has its informer still.
+func (w *world) restart() { w.T.Helper(); w.restartOn(w.Cloud) }
 
 // restartOn is restart with an Inventory of its own.
 func (w *world) restartOn(inventory managed.Inventory) {
-	w.t.Helper()
-	factory := informers.NewSharedInformerFactory(w.clients, 0)
+	w.T.Helper()
+	w.NewInformers()
 	c, err := networkcontroller.NewController(
-		w.clients.CloudteamV1(), factory.Cloudteam().V1().Networks(), nil, inventory, w.events, clusterUID,
+		w.Clients.CloudteamV1(), w.Informers.Cloudteam().V1().Networks(), nil, inventory, w.Events, clusterUID,
 		networkcontroller.Options{AddressesLow: 0.1})
 	if err != nil {
-		w.t.Fatal(err)
+		w.T.Fatal(err)
 	}
 	w.c = c
-	ctx, cancel := context.WithCancel(controllertest.Logged(w.t))
-	factory.StartWithContext(ctx)
-	w.t.Cleanup(func() {
-		cancel()
-		factory.Shutdown()
-		controllertest.Dismiss(w.t, c.Loop)
-	})
-	synctest.Wait()
+	w.Start(controllertest.Process{Loop: c.Loop, Sync: c.Sync, Caches: []cache.Indexer{c.Indexer()}})
 }
 
-// sync syncs one key when the informer has come to rest, and holds that it changes nothing that others own: the objects
-// of the lister and what the Inventory handed out.
-func (w *world) sync(key cache.ObjectName) error {
-	w.t.Helper()
-	synctest.Wait()
-	checkUntouched := controllertest.Untouched(w.t, w.c.Indexer())
-	_, err := w.c.Sync(controllertest.Logged(w.t), key)
-	checkUntouched()
-	w.cloud.CheckUntouched(w.t)
-	synctest.Wait()
+// sync syncs the example.
+func (w *world) sync() error {
+	w.T.Helper()
+	_, err := w.Sync(exampleKey)
 	return err
 }
 
-// mustSync is sync of the example without an error.
-func (w *world) mustSync() {
-	w.t.Helper()
-	if err := w.sync(exampleKey); err != nil {
-		w.t.Fatalf("sync: %v", err)
-	}
-}
-
-// syncFails is sync of the example with an error.
-func (w *world) syncFails() {
-	w.t.Helper()
-	if w.sync(exampleKey) == nil {
-		w.t.Fatal("sync: no error, so that the key would not be tried again")
-	}
-}
-
-// get is the example at the API server.
-func (w *world) get() *cloudteamv1.Network {
-	w.t.Helper()
-	return controllertest.Get[*cloudteamv1.Network](w.t, w.api, exampleKey)
-}
-
-// exists reports whether the API server has the example.
-func (w *world) exists() bool {
-	_, exists := controllertest.Find[*cloudteamv1.Network](w.api, exampleKey)
-	return exists
-}
-
-// edit changes the example as its user would.
-func (w *world) edit(change func(*cloudteamv1.Network)) {
-	w.t.Helper()
-	controllertest.Edit(w.t, w.api, exampleKey, change)
-}
-
-// delete deletes the example as its user would: it stays until its finalizers are off.
-func (w *world) delete() {
-	w.t.Helper()
-	w.api.Delete(w.t, w.get())
-}
-
-// deleteAsNextGeneration is delete by an API server that counts the deletion as a generation.
+// deleteAsNextGeneration is Delete by an API server that counts the deletion as a generation.
 func (w *world) deleteAsNextGeneration() {
-	w.t.Helper()
-	next := w.get().Generation + 1
-	w.delete()
-	w.edit(func(obj *cloudteamv1.Network) { obj.Generation = next })
-}
-
-// deleteByForce takes the example's finalizers off and deletes it.
-func (w *world) deleteByForce() {
-	w.t.Helper()
-	w.api.DeleteByForce(w.t, w.get())
+	w.T.Helper()
+	next := w.Get().Generation + 1
+	w.Delete()
+	w.Edit(func(obj *cloudteamv1.Network) { obj.Generation = next })
 }
 
 // status is the example's status at the API server.
 func (w *world) status() cloudteamv1.NetworkStatus {
-	w.t.Helper()
-	return w.get().Status
-}
-
-// wantState holds the example's conditions against "Ready=True Available" and the like.
-func (w *world) wantState(want string) {
-	w.t.Helper()
-	if got := stateText(w.status()); got != want {
-		ready := meta.FindStatusCondition(w.status().Conditions, cloudteamv1.ConditionReady)
-		w.t.Errorf("state is %q, want %q; condition Ready: %+v", got, want, ready)
-	}
-}
-
-func stateText(s cloudteamv1.NetworkStatus) string {
-	var texts []string
-	reason := ""
-	for _, c := range s.Conditions {
-		if c.Type == cloudteamv1.ConditionReady || c.Status != metav1.ConditionFalse {
-			texts = append(texts, c.Type+"="+string(c.Status))
-		}
-		reason = c.Reason
-	}
-	slices.Sort(texts)
-	return strings.Join(append(texts, reason), " ")
+	w.T.Helper()
+	return w.Get().Status
 }

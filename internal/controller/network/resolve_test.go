@@ -171,32 +171,32 @@ func TestANetworkIsKeptWhileAPartOfItIsNotKnown(t *testing.T) {
 	for sentence, part := range partsWithNames {
 		t.Run(sentence, func(t *testing.T) {
 			inWorld(t, func(t *testing.T, w *world) {
-				w.cloud.SetUnnamed(&client.Error{Kind: client.Invalid, Op: "find it", Reason: "nobody is called r1"})
+				w.Cloud.SetUnnamed(&client.Error{Kind: client.Invalid, Op: "find it", Reason: "nobody is called r1"})
 				edit := func(description string) {
 					t.Helper()
-					controllertest.Edit(t, w.api, exampleKey, func(obj *cloudteamv1.Network) {
+					w.Edit(func(obj *cloudteamv1.Network) {
 						part(&obj.Spec)
 						obj.Spec.Description = description
 					})
 					controllertest.Settle(time.Second)
-					ready := w.ready()
+					ready := w.Ready()
 					if ready.Status != metav1.ConditionFalse || ready.Reason != cloudteamv1.ReasonRejected ||
 						!strings.Contains(ready.Message, "nobody is called r1") {
 						t.Errorf("condition Ready is %+v, want False for what is not known", ready)
 					}
-					if is := w.cloud.Has()[0].Description; !strings.HasPrefix(is, description) {
+					if is := w.Cloud.Has()[0].Description; !strings.HasPrefix(is, description) {
 						t.Errorf("the network's description is %q, want %q", is, description)
 					}
 				}
 				edit("one")
 				edit("two")
-				if status := controllertest.Get[*cloudteamv1.Network](t, w.api, exampleKey).Status; status.NetworkID == "" {
+				if status := w.Get().Status; status.NetworkID == "" {
 					t.Errorf("the status does not show the network: %+v", status)
 				}
 				// It is looked for as long as it takes, and nothing is written meanwhile.
-				w.calls.Take()
+				w.Calls.Take()
 				controllertest.Settle(time.Hour)
-				for _, asked := range w.calls.Take() {
+				for _, asked := range w.Calls.Take() {
 					if !strings.HasPrefix(asked, "find ") {
 						t.Errorf("while it is looked for: %s", asked)
 					}
@@ -210,17 +210,17 @@ func TestWhatCannotBeAskedForIsNotTakenForUnknown(t *testing.T) {
 	for sentence, part := range partsWithNames {
 		t.Run(sentence, func(t *testing.T) {
 			inWorld(t, func(t *testing.T, w *world) {
-				w.cloud.SetUnnamed(&client.Error{Kind: client.Transient, Op: "find it", Reason: "no answer in time"})
-				before := w.cloud.Has()[0].Description
-				controllertest.Edit(t, w.api, exampleKey, func(obj *cloudteamv1.Network) {
+				w.Cloud.SetUnnamed(&client.Error{Kind: client.Transient, Op: "find it", Reason: "no answer in time"})
+				before := w.Cloud.Has()[0].Description
+				w.Edit(func(obj *cloudteamv1.Network) {
 					part(&obj.Spec)
 					obj.Spec.Description = "one"
 				})
 				controllertest.Settle(time.Second)
-				if ready := w.ready(); ready.Reason != cloudteamv1.ReasonCloudUnavailable {
+				if ready := w.Ready(); ready.Reason != cloudteamv1.ReasonCloudUnavailable {
 					t.Errorf("condition Ready is %+v, want CloudUnavailable", ready)
 				}
-				if is := w.cloud.Has()[0].Description; is != before {
+				if is := w.Cloud.Has()[0].Description; is != before {
 					t.Errorf("the network's description became %q", is)
 				}
 			})
@@ -232,29 +232,29 @@ func TestASubnetWhosePoolIsNoLongerKnownIsKept(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		edit := func(change func(*cloudteamv1.NetworkSpec)) cloudteamv1.NetworkStatus {
 			t.Helper()
-			controllertest.Edit(t, w.api, exampleKey, func(obj *cloudteamv1.Network) { change(&obj.Spec) })
+			w.Edit(func(obj *cloudteamv1.Network) { change(&obj.Spec) })
 			controllertest.Settle(time.Second)
-			return controllertest.Get[*cloudteamv1.Network](t, w.api, exampleKey).Status
+			return w.Get().Status
 		}
 		was := edit(func(s *cloudteamv1.NetworkSpec) {
 			s.AdditionalSubnets = []cloudteamv1.SubnetSpec{{SubnetPool: "p1"}, {CIDR: "10.0.0.0/24"}}
 		})
-		if ready := w.ready(); ready.Status != metav1.ConditionTrue || len(was.Subnets) != 3 {
+		if ready := w.Ready(); ready.Status != metav1.ConditionTrue || len(was.Subnets) != 3 {
 			t.Fatalf("condition Ready is %+v, status.subnets %+v", ready, was.Subnets)
 		}
 
-		w.cloud.SetUnnamed(&client.Error{Kind: client.Invalid, Op: "find subnet pool", Reason: "nobody is called p1"})
+		w.Cloud.SetUnnamed(&client.Error{Kind: client.Invalid, Op: "find subnet pool", Reason: "nobody is called p1"})
 		is := edit(func(s *cloudteamv1.NetworkSpec) {
 			s.AdditionalSubnets = []cloudteamv1.SubnetSpec{{SubnetPool: "p1", DNSServers: []string{"9.9.9.9"}}}
 		})
-		if ready := w.ready(); ready.Reason != cloudteamv1.ReasonRejected ||
+		if ready := w.Ready(); ready.Reason != cloudteamv1.ReasonRejected ||
 			!strings.Contains(ready.Message, "nobody is called p1") {
 			t.Errorf("condition Ready is %+v, want False for what is not known", ready)
 		}
 		if diff := cmp.Diff(was.Subnets[:2], is.Subnets); diff != "" {
 			t.Errorf("status.subnets (-before +after):\n%s", diff)
 		}
-		subnets := w.cloud.Has()[0].Subnets
+		subnets := w.Cloud.Has()[0].Subnets
 		if len(subnets) != 2 || len(subnets[1].DNSServers) != 1 {
 			t.Errorf("Neutron has the subnets %+v", subnets)
 		}
@@ -265,9 +265,9 @@ func TestASubnetWhosePoolIsNoLongerKnownIsKept(t *testing.T) {
 		if diff := cmp.Diff(was.Subnets[:2], is.Subnets); diff != "" {
 			t.Errorf("status.subnets (-before +after):\n%s", diff)
 		}
-		w.cloud.SetUnnamed(nil)
+		w.Cloud.SetUnnamed(nil)
 		is = edit(func(s *cloudteamv1.NetworkSpec) { s.Description = "known again" })
-		if ready := w.ready(); ready.Status != metav1.ConditionTrue || !strings.HasSuffix(is.Subnets[1].CIDR, "/28") {
+		if ready := w.Ready(); ready.Status != metav1.ConditionTrue || !strings.HasSuffix(is.Subnets[1].CIDR, "/28") {
 			t.Errorf("condition Ready is %+v, status.subnets %+v", ready, is.Subnets)
 		}
 	})

@@ -1,46 +1,23 @@
 package network
 
 import (
-	"context"
 	"slices"
-	"strings"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/cache"
 
 	"cloudteam.ztgame.com/network-controller/internal/controller/controllertest"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
-	"cloudteam.ztgame.com/network-controller/internal/plan"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
-	"cloudteam.ztgame.com/network-controller/pkg/client/clientset/versioned/fake"
-	informers "cloudteam.ztgame.com/network-controller/pkg/client/informers/externalversions"
 )
 
-// world is a controller with the informers of both kinds, between an API server and a cloud that are played.
+// world is a controller that runs, with the informers of both kinds, between an API server and a cloud that are played.
 type world struct {
-	t      *testing.T
-	calls  *controllertest.CallLog
-	api    *controllertest.APIServer
-	cloud  *lookedAt
-	events *controllertest.Events
-}
-
-// lookedAt counts how often the Inventory is looked at, which every sync of a Network that stays does.
-type lookedAt struct {
-	*controllertest.Cloud
-	looks atomic.Int64
-}
-
-func (l *lookedAt) Observed(ctx context.Context, owner plan.Owner, since time.Time) (plan.Observed, error) {
-	l.looks.Add(1)
-	return l.Cloud.Observed(ctx, owner, since)
+	*controllertest.World[*cloudteamv1.Network]
 }
 
 var exampleKey = cache.NewObjectName("team", "example-network")
@@ -50,91 +27,61 @@ var exampleKey = cache.NewObjectName("team", "example-network")
 func inWorld(t *testing.T, test func(t *testing.T, w *world), ports ...*cloudteamv1.NetworkPort) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		calls := &controllertest.CallLog{}
-		cloud := &lookedAt{Cloud: controllertest.NewCloud(calls, client.Identity{ProjectID: "p1"}, specCluster)}
-		w := &world{
-			t: t, calls: calls, api: controllertest.NewAPIServer(calls), cloud: cloud, events: &controllertest.Events{},
-		}
-		clients := fake.NewSimpleClientset()
-		controllertest.Serve(w.api, clients, cloudteamv1.SchemeGroupVersion.WithResource("networks"),
-			controllertest.Rules[*cloudteamv1.Network]{Line: func(action clienttesting.Action) string {
-				return strings.TrimSpace(action.GetVerb() + " " + action.GetSubresource())
-			}})
-		controllertest.Serve(w.api, clients, cloudteamv1.SchemeGroupVersion.WithResource("networkports"),
-			controllertest.Rules[*cloudteamv1.NetworkPort]{})
+		here := client.Identity{ProjectID: "p1"}
+		w := &world{controllertest.NewWorld[*cloudteamv1.Network](t, exampleKey, here, specCluster)}
+		controllertest.Serve(w.API, w.Clients, controllertest.Networks,
+			controllertest.Rules[*cloudteamv1.Network]{Line: controllertest.WriteLine})
 		obj := networkOf(specOf(cloudteamv1.SubnetSpec{CIDR: "192.168.0.0/16"}))
 		obj.Namespace, obj.Name = exampleKey.Namespace, exampleKey.Name
-		w.api.Create(t, obj)
+		w.Create(obj)
 		for _, port := range ports {
-			w.api.Create(t, port)
+			w.Create(port)
 		}
-
-		factory := informers.NewSharedInformerFactory(clients, 0)
-		v1 := factory.Cloudteam().V1()
-		c, err := NewController(clients.CloudteamV1(), v1.Networks(), v1.NetworkPorts(), cloud, w.events, specCluster,
+		w.NewInformers()
+		v1 := w.Informers.Cloudteam().V1()
+		c, err := NewController(w.Clients.CloudteamV1(), v1.Networks(), v1.NetworkPorts(), w.Cloud, w.Events, specCluster,
 			Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		ctx, cancel := context.WithCancel(controllertest.Logged(t))
-		factory.StartWithContext(ctx)
-		stop := controllertest.Run(t, c.Run, 1)
-		t.Cleanup(func() {
-			if err := stop(); err != nil {
-				t.Error(err)
-			}
-			cancel()
-			factory.Shutdown()
-		})
+		w.Start(controllertest.Process{Loop: c.Loop})
+		w.Run(c.Run, 1)
 		controllertest.Settle(time.Second)
-		if ready := w.ready(); ready.Status != metav1.ConditionTrue {
-			t.Fatalf("the example is not Ready: %+v", ready)
-		}
-		w.calls.Take()
-		w.events.Take()
+		w.WantState("Ready=True Available")
+		w.Quiet()
 		test(t, w)
 	})
 }
 
-// ready is the example's condition Ready.
-func (w *world) ready() metav1.Condition {
-	w.t.Helper()
-	obj := controllertest.Get[*cloudteamv1.Network](w.t, w.api, exampleKey)
-	if ready := meta.FindStatusCondition(obj.Status.Conditions, cloudteamv1.ConditionReady); ready != nil {
-		return *ready
-	}
-	return metav1.Condition{}
-}
-
 // delete deletes the example as its user would.
 func (w *world) delete() {
-	w.t.Helper()
-	w.api.Delete(w.t, controllertest.Get[*cloudteamv1.Network](w.t, w.api, exampleKey))
+	w.T.Helper()
+	w.Delete()
 	controllertest.Settle(time.Second)
 }
 
 // wantWaiting holds that the example, which is being deleted, waits for what the message names, and that nothing was
 // asked for it but to write the status.
 func (w *world) wantWaiting(message string) {
-	w.t.Helper()
-	ready := w.ready()
+	w.T.Helper()
+	ready := w.Ready()
 	if ready.Status != metav1.ConditionFalse || ready.Reason != cloudteamv1.ReasonInUse {
-		w.t.Errorf("condition Ready is %+v, want False for InUse", ready)
+		w.T.Errorf("condition Ready is %+v, want False for InUse", ready)
 	}
 	if diff := cmp.Diff(message, ready.Message); diff != "" {
-		w.t.Errorf("message (-want +got):\n%s", diff)
+		w.T.Errorf("message (-want +got):\n%s", diff)
 	}
-	w.calls.Want(w.t, "patch status")
-	w.events.WantReasons(w.t)
+	w.Calls.Want(w.T, "write status")
+	w.Events.WantReasons(w.T)
 }
 
 // wantGone holds that the example left Neutron, and then Kubernetes.
 func (w *world) wantGone() {
-	w.t.Helper()
-	if _, exists := controllertest.Find[*cloudteamv1.Network](w.api, exampleKey); exists {
-		w.t.Errorf("the object stays: %+v", w.ready())
+	w.T.Helper()
+	if w.Exists() {
+		w.T.Errorf("the object stays: %+v", w.Ready())
 	}
-	w.calls.Want(w.t, "apply delete network", "patch")
+	w.Calls.Want(w.T, "apply delete network", "write finalizers")
 }
 
 // port is a NetworkPort on the example, with the finalizer that it has before its port is made.
@@ -207,22 +154,22 @@ func TestADeletedNetworkNamesThePortsThatKeepIt(t *testing.T) {
 
 func TestADeletedNetworkGoesWithItsLastPort(t *testing.T) {
 	letGo := func(w *world, p *cloudteamv1.NetworkPort) {
-		w.t.Helper()
-		controllertest.Edit(w.t, w.api, cache.MetaObjectToName(p), func(p *cloudteamv1.NetworkPort) {
+		w.T.Helper()
+		controllertest.Edit(w.T, w.API, cache.MetaObjectToName(p), func(p *cloudteamv1.NetworkPort) {
 			p.Finalizers = slices.DeleteFunc(p.Finalizers, func(f string) bool { return f == cloudteamv1.PortFinalizer })
 		})
 	}
 	for name, goes := range map[string]func(w *world, p *cloudteamv1.NetworkPort){
 		"when its object goes": func(w *world, p *cloudteamv1.NetworkPort) {
-			w.api.Delete(w.t, p)
+			w.API.Delete(w.T, p)
 			letGo(w, p)
 		},
-		"when its object goes by force": func(w *world, p *cloudteamv1.NetworkPort) { w.api.DeleteByForce(w.t, p) },
+		"when its object goes by force": func(w *world, p *cloudteamv1.NetworkPort) { w.API.DeleteByForce(w.T, p) },
 		"when its finalizer is off, and another's keeps the object": func(w *world, p *cloudteamv1.NetworkPort) {
-			controllertest.Edit(w.t, w.api, cache.MetaObjectToName(p), func(p *cloudteamv1.NetworkPort) {
+			controllertest.Edit(w.T, w.API, cache.MetaObjectToName(p), func(p *cloudteamv1.NetworkPort) {
 				p.Finalizers = append(p.Finalizers, "a.test/another")
 			})
-			w.api.Delete(w.t, p)
+			w.API.Delete(w.T, p)
 			letGo(w, p)
 		},
 	} {
@@ -236,11 +183,11 @@ func TestADeletedNetworkGoesWithItsLastPort(t *testing.T) {
 				w.wantWaiting("In use by NetworkPort others/last" + whatToDo)
 				// It waits for as long as it takes, and asks nobody meanwhile.
 				controllertest.Settle(time.Hour)
-				w.calls.Want(t)
+				w.Calls.Want(t)
 				goes(w, last)
 				controllertest.Settle(time.Second)
 				w.wantGone()
-				w.events.WantReasons(t, "Normal Deleted")
+				w.Events.WantReasons(t, "Normal Deleted")
 			}, first, last)
 		})
 	}
@@ -248,15 +195,15 @@ func TestADeletedNetworkGoesWithItsLastPort(t *testing.T) {
 
 func TestThePortsOfANetworkThatStaysAreNoReasonToLook(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
-		before := w.cloud.looks.Load()
+		before := w.Cloud.Looks()
 		p := port("team", "a")
-		w.api.Create(t, p)
+		w.API.Create(t, p)
 		controllertest.Settle(time.Second)
-		w.api.DeleteByForce(t, p)
+		w.API.DeleteByForce(t, p)
 		controllertest.Settle(time.Second)
-		w.api.Create(t, changed(port("team", "b"), func(p *cloudteamv1.NetworkPort) { p.Spec.NetworkName = "none" }))
+		w.API.Create(t, changed(port("team", "b"), func(p *cloudteamv1.NetworkPort) { p.Spec.NetworkName = "none" }))
 		controllertest.Settle(time.Second)
-		if n := w.cloud.looks.Load() - before; n != 0 {
+		if n := w.Cloud.Looks() - before; n != 0 {
 			t.Errorf("it was looked at %d times", n)
 		}
 	})

@@ -51,7 +51,7 @@ func TestAPortIsInTheCloudOfItsNetwork(t *testing.T) {
 				p.Namespace, p.Spec.NetworkNamespace = c.namespace, networkKey.Namespace
 			})
 			inWorld(t, func(t *testing.T, w *world) {
-				theirs := controllertest.NewCloud(w.calls, here, owner.Cluster)
+				theirs := controllertest.NewCloud(w.Calls, here, owner.Cluster)
 				theirs.Put(cloudNetwork("net-1", "sub-1"))
 				clouds := &oneCloud{
 					ref: managed.CloudRef{Namespace: networkKey.Namespace, Secret: "openstack", Entry: "mine"}, in: theirs,
@@ -62,7 +62,7 @@ func TestAPortIsInTheCloudOfItsNetwork(t *testing.T) {
 				w.clouds = clouds
 				w.restart()
 				key := cache.NewObjectName(c.namespace, port.Name)
-				got := controllertest.Get[*cloudteamv1.NetworkPort](t, w.api, key)
+				got := controllertest.Get[*cloudteamv1.NetworkPort](t, w.API, key)
 				ready := meta.FindStatusCondition(got.Status.Conditions, cloudteamv1.ConditionReady)
 				if ready == nil || !strings.Contains(ready.Message, c.says) {
 					t.Errorf("condition Ready is %+v, want it to say %q", ready, c.says)
@@ -79,17 +79,17 @@ func TestAPortThatHasLostItsNetworkIsRemovedWhereItWas(t *testing.T) {
 		n.Spec.Cloud = &cloudteamv1.CloudReference{SecretName: "openstack"}
 	})
 	inWorld(t, func(t *testing.T, w *world) {
-		theirs := controllertest.NewCloud(w.calls, here, owner.Cluster)
+		theirs := controllertest.NewCloud(w.Calls, here, owner.Cluster)
 		theirs.Put(cloudNetwork("net-1", "sub-1"))
 		w.clouds = &oneCloud{ref: managed.CloudRef{Namespace: networkKey.Namespace, Secret: "openstack"}, in: theirs}
 		w.restart()
-		w.wantState("Ready=True Available")
-		w.api.DeleteByForce(t, controllertest.Get[*cloudteamv1.Network](t, w.api, networkKey))
+		w.WantState("Ready=True Available")
+		w.API.DeleteByForce(t, controllertest.Get[*cloudteamv1.Network](t, w.API, networkKey))
 		w.settle()
 		w.delete()
 		w.settle()
-		if w.exists() || len(theirs.Ports()) != 0 {
-			t.Errorf("the object is there: %t, with the ports %v", w.exists(), theirs.Ports())
+		if w.Exists() || len(theirs.Ports()) != 0 {
+			t.Errorf("the object is there: %t, with the ports %v", w.Exists(), theirs.Ports())
 		}
 	}, on, example())
 }
@@ -104,15 +104,15 @@ func TestAPortIsNotClaimedForACloudThatItsNetworkIsNotIn(t *testing.T) {
 	})
 	inWorld(t, func(t *testing.T, w *world) {
 		there := client.Identity{Endpoint: here.Endpoint, Region: here.Region, ProjectID: "p2"}
-		theirs := controllertest.NewCloud(w.calls, there, owner.Cluster)
+		theirs := controllertest.NewCloud(w.Calls, there, owner.Cluster)
 		w.clouds = &oneCloud{ref: managed.CloudRef{Namespace: networkKey.Namespace, Secret: "elsewhere"}, in: theirs}
 		w.restart()
-		w.wantState("Ready=False Stalled=True CloudMismatch")
-		if got := w.port().Finalizers; len(got) != 0 {
+		w.WantState("Ready=False Stalled=True CloudMismatch")
+		if got := w.Get().Finalizers; len(got) != 0 {
 			t.Errorf("it is held by %q, though nothing was made", got)
 		}
 		w.editNetwork(func(n *cloudteamv1.Network) { n.Spec.Cloud = nil; n.Generation++ })
 		w.settle()
-		w.wantState("Ready=True Available")
+		w.WantState("Ready=True Available")
 	}, on, example())
 }

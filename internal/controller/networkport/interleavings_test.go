@@ -67,7 +67,7 @@ func (w *turmoil) went(wrong string) {
 
 // beforeStep holds that what is in use is not deleted, as far as the API server knows of it.
 func (w *turmoil) beforeStep(step plan.Step) error {
-	p, exists := controllertest.Find[*cloudteamv1.NetworkPort](w.api, portKey)
+	p, exists := controllertest.Find[*cloudteamv1.NetworkPort](w.API, portKey)
 	if step.Action == plan.DeletePort && exists && p.Status.BoundTo != nil && p.Status.PortID == step.ID {
 		w.went("a port was deleted while it was in use: " + step.String())
 	}
@@ -86,14 +86,14 @@ func (w *turmoil) whole(n *cloudteamv1.Network) {
 
 // far changes the Network, where there is one.
 func (w *turmoil) far(change func(*cloudteamv1.Network)) {
-	if _, exists := controllertest.Find[*cloudteamv1.Network](w.api, farKey); exists {
-		controllertest.Edit(w.t, w.api, farKey, change)
+	if _, exists := controllertest.Find[*cloudteamv1.Network](w.API, farKey); exists {
+		controllertest.Edit(w.T, w.API, farKey, change)
 	}
 }
 
 // some does something to one of the ports in Neutron, where there are any.
 func (w *turmoil) some(do func(plan.ObservedPort)) {
-	if ports := w.cloud.Ports(); len(ports) > 0 {
+	if ports := w.Cloud.Ports(); len(ports) > 0 {
 		do(ports[w.rand.IntN(len(ports))])
 	}
 }
@@ -104,37 +104,37 @@ var happenings = map[string]func(w *turmoil){
 	"the Network is Ready":     func(w *turmoil) { w.far(w.whole) },
 	"the Network has another network": func(w *turmoil) {
 		w.networks++
-		w.cloud.Put(cloudNetwork(fmt.Sprintf("net-%d", w.networks), fmt.Sprintf("sub-%d", w.networks)))
+		w.Cloud.Put(cloudNetwork(fmt.Sprintf("net-%d", w.networks), fmt.Sprintf("sub-%d", w.networks)))
 		w.far(w.whole)
 	},
 	"the Network has no network": func(w *turmoil) {
 		w.far(func(n *cloudteamv1.Network) { n.Status.NetworkID, n.Status.Subnets = "", nil })
 	},
 	"the Network goes": func(w *turmoil) {
-		if n, exists := controllertest.Find[*cloudteamv1.Network](w.api, farKey); exists {
-			w.api.DeleteByForce(w.t, n)
+		if n, exists := controllertest.Find[*cloudteamv1.Network](w.API, farKey); exists {
+			w.API.DeleteByForce(w.T, n)
 		}
 	},
 	"the Network comes": func(w *turmoil) {
-		if _, exists := controllertest.Find[*cloudteamv1.Network](w.api, farKey); !exists {
-			w.api.Create(w.t, of(exampleNetwork(), w.whole))
+		if _, exists := controllertest.Find[*cloudteamv1.Network](w.API, farKey); !exists {
+			w.API.Create(w.T, of(exampleNetwork(), w.whole))
 		}
 	},
 	"the namespace is refused": func(w *turmoil) {
 		w.far(func(n *cloudteamv1.Network) { n.Spec.AllowedNamespaces = nil })
 	},
 	"a Pod is given the port": func(w *turmoil) {
-		if meta.IsStatusConditionTrue(w.port().Status.Conditions, cloudteamv1.ConditionReady) {
+		if meta.IsStatusConditionTrue(w.Get().Status.Conditions, cloudteamv1.ConditionReady) {
 			w.bind(pod)
 		}
 	},
 	"the Pod goes": func(w *turmoil) { w.bind(nil) },
 	"a port is deleted by hand": func(w *turmoil) {
-		w.some(func(p plan.ObservedPort) { w.cloud.Remove(p.ID) })
+		w.some(func(p plan.ObservedPort) { w.Cloud.Remove(p.ID) })
 	},
 	"a port is changed by hand": func(w *turmoil) {
 		w.some(func(p plan.ObservedPort) {
-			w.cloud.EditPort(w.t, p.ID, func(p *plan.ObservedPort) { p.AdminStateUp, p.MAC = false, "fa:16:3e:00:00:ff" })
+			w.Cloud.EditPort(w.T, p.ID, func(p *plan.ObservedPort) { p.AdminStateUp, p.MAC = false, "fa:16:3e:00:00:ff" })
 		})
 	},
 	"a port is copied by hand": func(w *turmoil) {
@@ -142,11 +142,11 @@ var happenings = map[string]func(w *turmoil){
 		w.some(func(p plan.ObservedPort) {
 			p.ID = fmt.Sprintf("copy-%d", w.copies)
 			p.Created = p.Created.Add(time.Duration(w.rand.IntN(3)-1) * time.Hour)
-			w.cloud.PutPort(p)
+			w.Cloud.PutPort(p)
 		})
 	},
-	"the cloud is away":    func(w *turmoil) { w.cloud.SetDown(&client.Error{Op: "list ports", Reason: "no answer"}) },
-	"the cloud is back":    func(w *turmoil) { w.cloud.SetDown(nil); w.c.EnqueueIn(managed.CloudRef{}) },
+	"the cloud is away":    func(w *turmoil) { w.Cloud.SetDown(&client.Error{Op: "list ports", Reason: "no answer"}) },
+	"the cloud is back":    func(w *turmoil) { w.Cloud.SetDown(nil); w.c.EnqueueIn(managed.CloudRef{}) },
 	"the process ends":     func(w *turmoil) { w.restart() },
 	"requests fail":        func(w *turmoil) { w.mayFail(1 + w.rand.IntN(4)) },
 	"an audit is due":      func(w *turmoil) { w.auditIfUp() },
@@ -157,7 +157,7 @@ var happenings = map[string]func(w *turmoil){
 
 // auditIfUp is an audit, which takes nothing in where the cloud does not answer.
 func (w *turmoil) auditIfUp() {
-	if _, err := w.cloud.Identity(w.t.Context()); err == nil {
+	if _, err := w.Cloud.Identity(w.T.Context()); err == nil {
 		w.audit()
 	}
 }
@@ -174,13 +174,13 @@ func TestAPortOutlastsAnyInterleaving(t *testing.T) {
 					world: inner, networks: 1,
 					rand: rand.New(rand.NewPCG(seed, 1)), chance: rand.New(rand.NewPCG(seed, 2)),
 				}
-				w.api.Create(t, of(exampleNetwork(), w.whole))
+				w.API.Create(t, of(exampleNetwork(), w.whole))
 				w.settle()
-				w.wantState("Ready=True Available")
-				w.cloud.Before = w.beforeStep
-				w.cloud.After = func(plan.Step) error { return w.fault() }
-				w.api.Refuse(func(string) error { return w.fault() })
-				w.api.Lose(func(string) error { return w.fault() })
+				w.WantState("Ready=True Available")
+				w.Cloud.Before = w.beforeStep
+				w.Cloud.After = func(plan.Step) error { return w.fault() }
+				w.API.Refuse(func(string) error { return w.fault() })
+				w.API.Lose(func(string) error { return w.fault() })
 
 				var done []string
 				for range deeds {
@@ -188,13 +188,13 @@ func TestAPortOutlastsAnyInterleaving(t *testing.T) {
 					done = append(done, name)
 					happenings[name](w)
 					controllertest.Settle(time.Second)
-					if n := len(w.cloud.Ports()); n > 1 && w.copies == 0 {
+					if n := len(w.Cloud.Ports()); n > 1 && w.copies == 0 {
 						w.went(fmt.Sprintf("there are %d ports", n))
 					}
 				}
 
 				w.mayFail(0)
-				w.cloud.SetDown(nil)
+				w.Cloud.SetDown(nil)
 				w.bind(nil)
 				happenings["the Network comes"](w)
 				w.far(w.whole)
@@ -202,17 +202,17 @@ func TestAPortOutlastsAnyInterleaving(t *testing.T) {
 					controllertest.Settle(2 * time.Minute)
 					w.audit()
 				}
-				w.wantState("Ready=True Available")
-				w.wantPorts(w.port().Status.PortID)
-				if p := w.cloud.Ports(); len(p) == 1 && p[0].NetworkID != fmt.Sprintf("net-%d", w.networks) {
+				w.WantState("Ready=True Available")
+				w.wantPorts(w.Get().Status.PortID)
+				if p := w.Cloud.Ports(); len(p) == 1 && p[0].NetworkID != fmt.Sprintf("net-%d", w.networks) {
 					t.Errorf("the port is on %s of %d", p[0].NetworkID, w.networks)
 				}
-				w.quiet()
+				w.Quiet()
 				controllertest.Settle(time.Hour)
-				w.calls.Want(t)
+				w.Calls.Want(t)
 				w.delete()
 				w.wantPorts()
-				if w.exists() {
+				if w.Exists() {
 					t.Error("the object stays")
 				}
 				w.mu.Lock()

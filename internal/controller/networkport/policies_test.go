@@ -45,13 +45,13 @@ func TestDriftOfAPortIsReportedWhereItSaysSo(t *testing.T) {
 	obj := example()
 	obj.Spec.DriftPolicy = cloudteamv1.DriftPolicyReport
 	inWorld(t, func(t *testing.T, w *world) {
-		w.quiet()
-		w.cloud.EditPort(t, "port-1", func(p *plan.ObservedPort) { p.AdminStateUp = false })
+		w.Quiet()
+		w.Cloud.EditPort(t, "port-1", func(p *plan.ObservedPort) { p.AdminStateUp = false })
 		w.audit()
-		w.calls.Want(t, "write status")
-		w.wantState("Ready=True DriftDetected")
+		w.Calls.Want(t, "write status")
+		w.WantState("Ready=True DriftDetected")
 		want := []cloudteamv1.Drift{{Resource: "port", Field: "adminState", Declared: "up", Actual: "down"}}
-		if diff := cmp.Diff(want, w.port().Status.Drift); diff != "" {
+		if diff := cmp.Diff(want, w.Get().Status.Drift); diff != "" {
 			t.Errorf("status.drift (-want +got):\n%s", diff)
 		}
 	}, exampleNetwork(), obj)
@@ -63,12 +63,12 @@ func TestAPortIsRetainedWhereItSaysSo(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.delete()
 		w.settle()
-		if w.exists() {
+		if w.Exists() {
 			t.Error("the object is still there")
 		}
-		if all := w.cloud.Ports(); len(all) != 1 || all[0].Description != "" {
+		if all := w.Cloud.Ports(); len(all) != 1 || all[0].Description != "" {
 			t.Errorf("Neutron has %+v, want the port, without a marker", all)
 		}
-		w.events.WantReasons(t, "Normal Created", "Normal Retained")
+		w.Events.WantReasons(t, "Normal Created", "Normal Retained")
 	}, exampleNetwork(), obj)
 }

@@ -22,12 +22,12 @@ import (
 
 func TestAPortIsCreatedBehindItsFinalizerAndThenLeftAlone(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
-		w.calls.Want(t, "write finalizers", "list", "apply create port", "write status")
-		if diff := cmp.Diff([]string{"Normal Created Created port port-1"}, w.events.Take()); diff != "" {
+		w.Calls.Want(t, "write finalizers", "list", "apply create port", "write status")
+		if diff := cmp.Diff([]string{"Normal Created Created port port-1"}, w.Events.Take()); diff != "" {
 			t.Errorf("Events (-want +got):\n%s", diff)
 		}
-		w.wantState("Ready=True Available")
-		if diff := cmp.Diff([]string{cloudteamv1.PortFinalizer}, w.port().Finalizers); diff != "" {
+		w.WantState("Ready=True Available")
+		if diff := cmp.Diff([]string{cloudteamv1.PortFinalizer}, w.Get().Finalizers); diff != "" {
 			t.Errorf("finalizers (-want +got):\n%s", diff)
 		}
 		want := cloudteamv1.NetworkPortStatus{
@@ -41,19 +41,19 @@ func TestAPortIsCreatedBehindItsFinalizerAndThenLeftAlone(t *testing.T) {
 			},
 		}
 		ignore := cmpopts.IgnoreFields(cloudteamv1.ResourceStatus{}, "Conditions")
-		if diff := cmp.Diff(want, w.port().Status, ignore); diff != "" {
+		if diff := cmp.Diff(want, w.Get().Status, ignore); diff != "" {
 			t.Errorf("status (-want +got):\n%s", diff)
 		}
 
-		before := w.port()
+		before := w.Get()
 		for range 3 {
 			w.c.EnqueueIn(managed.CloudRef{})
 			w.settle()
 		}
 		controllertest.Settle(time.Hour)
-		w.calls.Want(t)
-		w.events.WantReasons(t)
-		if diff := cmp.Diff(before, w.port()); diff != "" {
+		w.Calls.Want(t)
+		w.Events.WantReasons(t)
+		if diff := cmp.Diff(before, w.Get()); diff != "" {
 			t.Errorf("syncs of an unchanged object changed it:\n%s", diff)
 		}
 	}, exampleNetwork(), example())
@@ -64,7 +64,7 @@ func TestAPortWaitsForItsNetworkWithoutACall(t *testing.T) {
 		network *cloudteamv1.Network // nil: there is none
 		comes   func(w *world)
 	}{
-		"that does not exist": {nil, func(w *world) { w.api.Create(w.t, exampleNetwork()) }},
+		"that does not exist": {nil, func(w *world) { w.API.Create(w.T, exampleNetwork()) }},
 		"that is not Ready": {of(exampleNetwork(), notReady), func(w *world) {
 			w.editNetwork(ready)
 		}},
@@ -80,19 +80,19 @@ func TestAPortWaitsForItsNetworkWithoutACall(t *testing.T) {
 				objects = append(objects, c.network)
 			}
 			inWorld(t, func(t *testing.T, w *world) {
-				w.wantState("Ready=False Reconciling=True NetworkNotReady")
-				w.calls.Want(t, "write status")
-				w.events.WantReasons(t)
+				w.WantState("Ready=False Reconciling=True NetworkNotReady")
+				w.Calls.Want(t, "write status")
+				w.Events.WantReasons(t)
 				controllertest.Settle(time.Hour)
-				w.calls.Want(t)
-				if got := w.port().Finalizers; len(got) != 0 {
+				w.Calls.Want(t)
+				if got := w.Get().Finalizers; len(got) != 0 {
 					t.Errorf("it is held by %q, though nothing was made", got)
 				}
 
 				c.comes(w)
 				w.settle()
-				w.wantState("Ready=True Available")
-				w.calls.Want(t, "write finalizers", "list", "apply create port", "write status")
+				w.WantState("Ready=True Available")
+				w.Calls.Want(t, "write finalizers", "list", "apply create port", "write status")
 			}, objects...)
 		})
 	}
@@ -100,11 +100,11 @@ func TestAPortWaitsForItsNetworkWithoutACall(t *testing.T) {
 
 func TestAPortThatWaitsGoesWithoutACall(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
-		w.cloud.SetDown(errors.New("no answer in time"))
-		w.quiet()
+		w.Cloud.SetDown(errors.New("no answer in time"))
+		w.Quiet()
 		w.delete()
-		w.calls.Want(t)
-		if w.exists() {
+		w.Calls.Want(t)
+		if w.Exists() {
 			t.Error("the object stays")
 		}
 	}, example())
@@ -114,20 +114,20 @@ func TestANamespaceThatIsNotAllowed(t *testing.T) {
 	from := func(p *cloudteamv1.NetworkPort) { p.Spec.NetworkNamespace = "other" }
 	there := func(n *cloudteamv1.Network) { n.Namespace = "other" }
 	inWorld(t, func(t *testing.T, w *world) {
-		w.wantState("Ready=False Stalled=True NamespaceNotAllowed")
-		w.calls.Want(t, "write status")
-		w.events.WantReasons(t, "Warning NamespaceNotAllowed")
+		w.WantState("Ready=False Stalled=True NamespaceNotAllowed")
+		w.Calls.Want(t, "write status")
+		w.Events.WantReasons(t, "Warning NamespaceNotAllowed")
 		key := networkKey
 		key.Namespace = "other"
-		controllertest.Edit(t, w.api, key, func(n *cloudteamv1.Network) { n.Spec.AllowedNamespaces = []string{"team"} })
+		controllertest.Edit(t, w.API, key, func(n *cloudteamv1.Network) { n.Spec.AllowedNamespaces = []string{"team"} })
 		w.settle()
-		w.wantState("Ready=True Available")
-		w.events.WantReasons(t, "Normal Created")
+		w.WantState("Ready=True Available")
+		w.Events.WantReasons(t, "Normal Created")
 
 		// What exists stays.
-		controllertest.Edit(t, w.api, key, func(n *cloudteamv1.Network) { n.Spec.AllowedNamespaces = nil })
+		controllertest.Edit(t, w.API, key, func(n *cloudteamv1.Network) { n.Spec.AllowedNamespaces = nil })
 		w.settle()
-		w.wantState("Ready=True Available")
+		w.WantState("Ready=True Available")
 		w.wantPorts("port-1")
 	}, of(exampleNetwork(), there), of(example(), from))
 }
@@ -147,21 +147,21 @@ func TestACreateThatMayBeDoneIsLookedForBeforeTheNext(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, func(t *testing.T, w *world) {
 				if fails := controllertest.Fails(plan.CreatePort, 1, lost); c.done {
-					w.cloud.After = fails
+					w.Cloud.After = fails
 				} else {
-					w.cloud.Before = fails
+					w.Cloud.Before = fails
 				}
-				w.api.Create(t, example())
+				w.API.Create(t, example())
 				w.settle()
-				w.calls.Want(t, "write finalizers", "list", "apply create port", "write status")
-				w.wantState("Ready=False Reconciling=True CloudUnavailable")
+				w.Calls.Want(t, "write finalizers", "list", "apply create port", "write status")
+				w.WantState("Ready=False Reconciling=True CloudUnavailable")
 				if c.restarts {
 					w.restart()
 				}
 				controllertest.Settle(time.Second)
-				w.calls.Want(t, c.want...)
-				w.wantState("Ready=True Available")
-				w.wantPorts(w.port().Status.PortID)
+				w.Calls.Want(t, c.want...)
+				w.WantState("Ready=True Available")
+				w.wantPorts(w.Get().Status.PortID)
 			}, exampleNetwork())
 		})
 	}
@@ -184,19 +184,19 @@ func TestARestartInMidWay(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, func(t *testing.T, w *world) {
-				w.api.Refuse(c.refuse)
-				w.api.Lose(c.lose)
-				w.api.Create(t, example())
+				w.API.Refuse(c.refuse)
+				w.API.Lose(c.lose)
+				w.API.Create(t, example())
 				w.settle()
-				w.stop()
-				w.api.Refuse(nil)
-				w.api.Lose(nil)
-				w.start()
-				w.wantState("Ready=True Available")
+				w.Stop()
+				w.API.Refuse(nil)
+				w.API.Lose(nil)
+				w.restart()
+				w.WantState("Ready=True Available")
 				w.wantPorts("port-1")
-				w.quiet()
+				w.Quiet()
 				controllertest.Settle(time.Hour)
-				w.calls.Want(t)
+				w.Calls.Want(t)
 			}, exampleNetwork())
 		})
 	}
@@ -204,17 +204,17 @@ func TestARestartInMidWay(t *testing.T) {
 
 func TestDriftIsPutBack(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
-		w.quiet()
-		w.cloud.EditPort(t, "port-1", func(p *plan.ObservedPort) { p.Name, p.AdminStateUp = "mine", false })
+		w.Quiet()
+		w.Cloud.EditPort(t, "port-1", func(p *plan.ObservedPort) { p.Name, p.AdminStateUp = "mine", false })
 		w.audit()
-		w.calls.Want(t, "apply update port")
+		w.Calls.Want(t, "apply update port")
 		if diff := cmp.Diff([]string{
 			`Normal DriftCorrected Updated port: name "mine" → "web-0", adminState down → up`,
-		}, w.events.Take()); diff != "" {
+		}, w.Events.Take()); diff != "" {
 			t.Errorf("Events (-want +got):\n%s", diff)
 		}
-		w.wantState("Ready=True Available")
-		if p := w.cloud.Ports()[0]; p.Name != "web-0" || !p.AdminStateUp {
+		w.WantState("Ready=True Available")
+		if p := w.Cloud.Ports()[0]; p.Name != "web-0" || !p.AdminStateUp {
 			t.Errorf("Neutron has %+v", p)
 		}
 	}, exampleNetwork(), example())
@@ -222,41 +222,41 @@ func TestDriftIsPutBack(t *testing.T) {
 
 func TestAConflictIsReadAgainAndPlannedAgain(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
-		w.quiet()
-		w.cloud.EditPort(t, "port-1", func(p *plan.ObservedPort) { p.Name = "mine" })
-		w.cloud.Audit(t)
-		w.cloud.EditPort(t, "port-1", func(p *plan.ObservedPort) { p.AdminStateUp = false })
+		w.Quiet()
+		w.Cloud.EditPort(t, "port-1", func(p *plan.ObservedPort) { p.Name = "mine" })
+		w.Cloud.Audit(t)
+		w.Cloud.EditPort(t, "port-1", func(p *plan.ObservedPort) { p.AdminStateUp = false })
 		w.c.Moved(owner.Object)
 		w.settle()
-		w.calls.Want(t, "apply update port", "reread port port-1", "apply update port")
-		w.events.WantReasons(t, "Normal DriftCorrected")
-		w.wantState("Ready=True Available")
+		w.Calls.Want(t, "apply update port", "reread port port-1", "apply update port")
+		w.Events.WantReasons(t, "Normal DriftCorrected")
+		w.WantState("Ready=True Available")
 	}, exampleNetwork(), example())
 }
 
 func TestADuplicateGoesAndTheOlderStays(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
-		w.quiet()
-		younger := w.cloud.Ports()[0]
+		w.Quiet()
+		younger := w.Cloud.Ports()[0]
 		younger.ID, younger.Created = "younger", younger.Created.Add(time.Second)
 		younger.Addresses = []plan.PortAddress{at("192.168.0.77")}
-		w.cloud.PutPort(younger)
+		w.Cloud.PutPort(younger)
 		w.audit()
-		w.calls.Want(t, "apply delete port")
+		w.Calls.Want(t, "apply delete port")
 		if diff := cmp.Diff([]string{
 			"Normal DriftCorrected Deleted port younger: it is a duplicate of the older port port-1",
-		}, w.events.Take()); diff != "" {
+		}, w.Events.Take()); diff != "" {
 			t.Errorf("Events (-want +got):\n%s", diff)
 		}
 		w.wantPorts("port-1")
-		w.wantState("Ready=True Available")
+		w.WantState("Ready=True Available")
 	}, exampleNetwork(), example())
 }
 
 // anew makes the example's Network one that has another network in Neutron.
 func (w *world) anew() {
-	w.t.Helper()
-	w.cloud.Put(cloudNetwork("net-2", "sub-2"))
+	w.T.Helper()
+	w.Cloud.Put(cloudNetwork("net-2", "sub-2"))
 	w.editNetwork(func(n *cloudteamv1.Network) {
 		n.UID, n.Status.NetworkID, n.Status.Subnets[0].ID = "net-uid-2", "net-2", "sub-2"
 	})
@@ -264,16 +264,16 @@ func (w *world) anew() {
 
 func TestAPortOnAnotherNetworkThanTheDeclaredOneIsReplaced(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
-		w.quiet()
+		w.Quiet()
 		w.anew()
-		w.calls.Want(t, "apply delete port", "apply create port", "write status")
-		w.events.WantReasons(t, "Normal DriftCorrected")
-		w.wantState("Ready=True Available")
-		w.wantPorts(w.port().Status.PortID)
-		if p := w.cloud.Ports()[0]; p.NetworkID != "net-2" {
+		w.Calls.Want(t, "apply delete port", "apply create port", "write status")
+		w.Events.WantReasons(t, "Normal DriftCorrected")
+		w.WantState("Ready=True Available")
+		w.wantPorts(w.Get().Status.PortID)
+		if p := w.Cloud.Ports()[0]; p.NetworkID != "net-2" {
 			t.Errorf("the port is on %s", p.NetworkID)
 		}
-		if got := w.port().Status.Addresses[0].SubnetID; got != "sub-2" {
+		if got := w.Get().Status.Addresses[0].SubnetID; got != "sub-2" {
 			t.Errorf("the status tells of subnet %s", got)
 		}
 	}, exampleNetwork(), example())
@@ -288,30 +288,30 @@ func TestABoundPortIsNotDeletedForAnother(t *testing.T) {
 		"on the network that is now its Network's": {
 			(*world).anew, "Ready=False Reconciling=True InUse", "port-2"},
 		"that is older": {func(w *world) {
-			older := w.cloud.Ports()[0]
+			older := w.Cloud.Ports()[0]
 			older.ID, older.Created = "older", older.Created.Add(-time.Hour)
 			older.Addresses, older.MAC = []plan.PortAddress{at("192.168.0.77")}, "fa:16:3e:00:00:77"
-			w.cloud.PutPort(older)
+			w.Cloud.PutPort(older)
 			w.audit()
 		}, "Ready=True Available", "port-1"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, func(t *testing.T, w *world) {
 				w.bind(pod)
-				was := w.port().Status
+				was := w.Get().Status
 				c.other(w)
-				w.wantState(c.while)
+				w.WantState(c.while)
 				ignore := cmpopts.IgnoreFields(cloudteamv1.ResourceStatus{}, "Conditions")
-				if diff := cmp.Diff(was, w.port().Status, ignore); diff != "" {
+				if diff := cmp.Diff(was, w.Get().Status, ignore); diff != "" {
 					t.Errorf("status (-was +is):\n%s", diff)
 				}
 				w.wantPorts("port-1")
-				w.quiet()
+				w.Quiet()
 				controllertest.Settle(time.Hour)
-				w.calls.Want(t)
+				w.Calls.Want(t)
 
 				w.bind(nil)
-				w.wantState("Ready=True Available")
+				w.WantState("Ready=True Available")
 				w.wantPorts(c.then)
 			}, exampleNetwork(), example())
 		})
@@ -321,14 +321,14 @@ func TestABoundPortIsNotDeletedForAnother(t *testing.T) {
 func TestABoundPortComesBackOnTheNetworkThatIsNowItsNetworks(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.bind(pod)
-		w.cloud.Remove("port-1")
+		w.Cloud.Remove("port-1")
 		// The Inventory holds the port until a list shows that it is gone.
 		w.anew()
 		w.wantPorts()
 		w.audit()
-		w.wantState("Ready=True Available")
+		w.WantState("Ready=True Available")
 		w.wantPorts("port-2")
-		if got := w.port().Status; got.MAC != "fa:16:3e:ff:00:01" || got.Addresses[0].Address != "192.168.0.2/16" {
+		if got := w.Get().Status; got.MAC != "fa:16:3e:ff:00:01" || got.Addresses[0].Address != "192.168.0.2/16" {
 			t.Errorf("it has %s and %+v, want those that the Pod knows", got.MAC, got.Addresses)
 		}
 	}, exampleNetwork(), example())
@@ -362,33 +362,33 @@ func TestAPortThatIsGoneIsMadeAnewWhereANewOneWouldBe(t *testing.T) {
 			t.Run(name, func(t *testing.T) {
 				inWorld(t, func(t *testing.T, w *world) {
 					w.bind(binding)
-					controllertest.Edit(t, w.api, elsewhere, c.network)
+					controllertest.Edit(t, w.API, elsewhere, c.network)
 					w.settle()
-					w.wantState("Ready=True Available")
+					w.WantState("Ready=True Available")
 					w.wantPorts("port-1")
-					w.cloud.Remove("port-1")
+					w.Cloud.Remove("port-1")
 					w.audit()
-					w.wantState(want)
-					if made := len(w.cloud.Ports()) == 1; made != strings.HasPrefix(want, "Ready=True") {
+					w.WantState(want)
+					if made := len(w.Cloud.Ports()) == 1; made != strings.HasPrefix(want, "Ready=True") {
 						t.Errorf("it was made anew: %t", made)
 					}
-					w.quiet()
+					w.Quiet()
 					controllertest.Settle(time.Hour)
-					w.calls.Want(t)
+					w.Calls.Want(t)
 					if strings.HasPrefix(want, "Ready=True") {
 						return
 					}
 					// What is missing is not shown, and it comes as soon as it may.
-					if got := w.port().Status; got.PortID != "" || !bound && (got.MAC != "" || len(got.Addresses) > 0) {
+					if got := w.Get().Status; got.PortID != "" || !bound && (got.MAC != "" || len(got.Addresses) > 0) {
 						t.Errorf("the status tells of a port that is gone: %+v", got)
 					}
-					w.api.DeleteByForce(t, of(exampleNetwork(), func(n *cloudteamv1.Network) { n.Namespace = "other" }))
+					w.API.DeleteByForce(t, of(exampleNetwork(), func(n *cloudteamv1.Network) { n.Namespace = "other" }))
 					w.settle()
-					w.api.Create(t, of(exampleNetwork(), func(n *cloudteamv1.Network) {
+					w.API.Create(t, of(exampleNetwork(), func(n *cloudteamv1.Network) {
 						n.Namespace, n.Spec.AllowedNamespaces = "other", []string{"team"}
 					}))
 					w.settle()
-					w.wantState("Ready=True Available")
+					w.WantState("Ready=True Available")
 				}, of(exampleNetwork(), func(n *cloudteamv1.Network) {
 					n.Namespace, n.Spec.AllowedNamespaces = "other", []string{"team"}
 				}), of(example(), func(p *cloudteamv1.NetworkPort) { p.Spec.NetworkNamespace = "other" }))
@@ -400,16 +400,16 @@ func TestAPortThatIsGoneIsMadeAnewWhereANewOneWouldBe(t *testing.T) {
 func TestANewNetworkOfTheNameThatDoesNotAllowTheNamespaceGetsNoPort(t *testing.T) {
 	there := func(n *cloudteamv1.Network) { n.Namespace = "other" }
 	inWorld(t, func(t *testing.T, w *world) {
-		w.api.DeleteByForce(t, of(exampleNetwork(), there))
+		w.API.DeleteByForce(t, of(exampleNetwork(), there))
 		w.settle()
-		w.cloud.Put(cloudNetwork("net-2", "sub-2"))
-		w.api.Create(t, of(exampleNetwork(), there, func(n *cloudteamv1.Network) {
+		w.Cloud.Put(cloudNetwork("net-2", "sub-2"))
+		w.API.Create(t, of(exampleNetwork(), there, func(n *cloudteamv1.Network) {
 			n.UID, n.Status.NetworkID, n.Status.Subnets[0].ID = "net-uid-2", "net-2", "sub-2"
 		}))
 		w.settle()
-		w.wantState("Ready=False Stalled=True NamespaceNotAllowed")
+		w.WantState("Ready=False Stalled=True NamespaceNotAllowed")
 		w.wantPorts("port-1")
-		if p := w.cloud.Ports()[0]; p.NetworkID != "net-1" {
+		if p := w.Cloud.Ports()[0]; p.NetworkID != "net-1" {
 			t.Errorf("a port was made on %s", p.NetworkID)
 		}
 		w.delete()
@@ -420,13 +420,13 @@ func TestANewNetworkOfTheNameThatDoesNotAllowTheNamespaceGetsNoPort(t *testing.T
 
 func TestDeletionLeavesNeutronBeforeKubernetes(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
-		w.quiet()
+		w.Quiet()
 		w.delete()
-		w.calls.Want(t, "apply delete port", "write finalizers")
-		if diff := cmp.Diff([]string{"Normal Deleted Deleted port port-1"}, w.events.Take()); diff != "" {
+		w.Calls.Want(t, "apply delete port", "write finalizers")
+		if diff := cmp.Diff([]string{"Normal Deleted Deleted port port-1"}, w.Events.Take()); diff != "" {
 			t.Errorf("Events (-want +got):\n%s", diff)
 		}
-		if w.exists() {
+		if w.Exists() {
 			t.Error("the object stays")
 		}
 		w.wantPorts()
@@ -436,20 +436,20 @@ func TestDeletionLeavesNeutronBeforeKubernetes(t *testing.T) {
 func TestDeletionWaitsWhileThePortIsBound(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.bind(pod)
-		w.quiet()
+		w.Quiet()
 		w.delete()
-		w.wantState("Ready=False Reconciling=True InUse")
-		w.calls.Want(t, "write status")
+		w.WantState("Ready=False Reconciling=True InUse")
+		w.Calls.Want(t, "write status")
 		controllertest.Settle(time.Hour)
-		w.calls.Want(t)
+		w.Calls.Want(t)
 		w.wantPorts("port-1")
-		if diff := cmp.Diff(pod, w.port().Status.BoundTo); diff != "" {
+		if diff := cmp.Diff(pod, w.Get().Status.BoundTo); diff != "" {
 			t.Errorf("boundTo (-want +got):\n%s", diff)
 		}
 
 		w.bind(nil)
-		w.calls.Want(t, "apply delete port", "write finalizers")
-		if w.exists() {
+		w.Calls.Want(t, "apply delete port", "write finalizers")
+		if w.Exists() {
 			t.Error("the object stays")
 		}
 		w.wantPorts()
@@ -459,12 +459,12 @@ func TestDeletionWaitsWhileThePortIsBound(t *testing.T) {
 func TestABindingIsNeitherWrittenNorLost(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		// The binding comes while a status is on its way.
-		w.cloud.EditPort(t, "port-1", func(p *plan.ObservedPort) { p.Addresses = []plan.PortAddress{at("192.168.0.9")} })
+		w.Cloud.EditPort(t, "port-1", func(p *plan.ObservedPort) { p.Addresses = []plan.PortAddress{at("192.168.0.9")} })
 		bound := false
-		w.api.Refuse(func(line string) error {
+		w.API.Refuse(func(line string) error {
 			if line == "write status" && !bound {
 				bound = true
-				controllertest.Edit(t, w.api, portKey, func(p *cloudteamv1.NetworkPort) { p.Status.BoundTo = pod })
+				controllertest.Edit(t, w.API, portKey, func(p *cloudteamv1.NetworkPort) { p.Status.BoundTo = pod })
 			}
 			return nil
 		})
@@ -472,24 +472,24 @@ func TestABindingIsNeitherWrittenNorLost(t *testing.T) {
 		if !bound {
 			t.Fatal("no status was written")
 		}
-		if diff := cmp.Diff(pod, w.port().Status.BoundTo); diff != "" {
+		if diff := cmp.Diff(pod, w.Get().Status.BoundTo); diff != "" {
 			t.Errorf("boundTo after a status of an unbound port was written (-want +got):\n%s", diff)
 		}
 
 		// And it goes while another is.
-		w.api.Refuse(nil)
+		w.API.Refuse(nil)
 		released := false
-		w.cloud.After = func(plan.Step) error {
+		w.Cloud.After = func(plan.Step) error {
 			released = true
-			controllertest.Edit(t, w.api, portKey, func(p *cloudteamv1.NetworkPort) { p.Status.BoundTo = nil })
+			controllertest.Edit(t, w.API, portKey, func(p *cloudteamv1.NetworkPort) { p.Status.BoundTo = nil })
 			return nil
 		}
-		w.cloud.Remove("port-1")
+		w.Cloud.Remove("port-1")
 		w.audit()
-		if got := w.port().Status.BoundTo; got != nil || !released {
+		if got := w.Get().Status.BoundTo; got != nil || !released {
 			t.Errorf("released: %t; boundTo is %+v, want none", released, got)
 		}
-		w.wantState("Ready=True Available")
+		w.WantState("Ready=True Available")
 	}, exampleNetwork(), example())
 }
 
@@ -498,24 +498,24 @@ func TestABoundPortThatIsDeletedByHandComesBackAsItWas(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, func(t *testing.T, w *world) {
 				w.bind(pod)
-				was := w.port().Status
-				w.quiet()
-				w.cloud.Remove("port-1")
+				was := w.Get().Status
+				w.Quiet()
+				w.Cloud.Remove("port-1")
 				if taken {
-					w.cloud.PutPort(plan.ObservedPort{ID: "foreign", NetworkID: "net-1", PortAttributes: plan.PortAttributes{
+					w.Cloud.PutPort(plan.ObservedPort{ID: "foreign", NetworkID: "net-1", PortAttributes: plan.PortAttributes{
 						Addresses: []plan.PortAddress{at("192.168.0.2")},
 					}})
 					w.audit()
-					w.wantState("Ready=False Reconciling=True AddressInUse")
-					w.cloud.Remove("foreign")
+					w.WantState("Ready=False Reconciling=True AddressInUse")
+					w.Cloud.Remove("foreign")
 					controllertest.Settle(time.Minute)
 				} else {
 					w.audit()
-					w.calls.Want(t, "reread port port-1", "find port", "apply create port", "write status")
-					w.events.WantReasons(t, "Normal DriftCorrected")
+					w.Calls.Want(t, "reread port port-1", "find port", "apply create port", "write status")
+					w.Events.WantReasons(t, "Normal DriftCorrected")
 				}
-				w.wantState("Ready=True Available")
-				got := w.port().Status
+				w.WantState("Ready=True Available")
+				got := w.Get().Status
 				ignore := cmpopts.IgnoreFields(cloudteamv1.NetworkPortStatus{}, "PortID", "Conditions")
 				if diff := cmp.Diff(was, got, ignore); diff != "" {
 					t.Errorf("status (-was +is):\n%s", diff)
@@ -529,22 +529,22 @@ func TestABoundPortThatIsDeletedByHandComesBackAsItWas(t *testing.T) {
 func TestABoundPortThatIsGoingComesBackAsItWasUntilItIsReleased(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.bind(pod)
-		was := w.port().Status
+		was := w.Get().Status
 		w.delete()
-		w.wantState("Ready=False Reconciling=True InUse")
-		w.quiet()
-		w.cloud.Remove("port-1")
+		w.WantState("Ready=False Reconciling=True InUse")
+		w.Quiet()
+		w.Cloud.Remove("port-1")
 		w.audit()
-		w.calls.Want(t, "reread port port-1", "find port", "apply create port", "write status")
-		w.wantState("Ready=False Reconciling=True InUse")
-		got := w.port().Status
+		w.Calls.Want(t, "reread port port-1", "find port", "apply create port", "write status")
+		w.WantState("Ready=False Reconciling=True InUse")
+		got := w.Get().Status
 		if diff := cmp.Diff(was.Addresses, got.Addresses); diff != "" || got.MAC != was.MAC || got.PortID == was.PortID {
 			t.Errorf("status %+v, was %+v", got, was)
 		}
 		w.wantPorts(got.PortID)
 
 		w.bind(nil)
-		if w.exists() {
+		if w.Exists() {
 			t.Error("the object stays")
 		}
 		w.wantPorts()
@@ -553,11 +553,11 @@ func TestABoundPortThatIsGoingComesBackAsItWasUntilItIsReleased(t *testing.T) {
 
 func TestAFinalizerThatWasForcedOffLeavesNoPort(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
-		w.quiet()
-		w.api.DeleteByForce(t, w.port())
+		w.Quiet()
+		w.API.DeleteByForce(t, w.Get())
 		w.settle()
-		w.calls.Want(t, "apply delete port")
-		w.events.WantReasons(t, "Normal Deleted")
+		w.Calls.Want(t, "apply delete port")
+		w.Events.WantReasons(t, "Normal Deleted")
 		w.wantPorts()
 	}, exampleNetwork(), example())
 }
@@ -569,27 +569,27 @@ func TestAFinalizerThatWasForcedOffAfterARestartLeavesNoPort(t *testing.T) {
 	}{
 		"of a port that could be declared": {func(*world) {}, "Ready=True Available"},
 		"of a port whose Network is gone": {func(w *world) {
-			w.api.DeleteByForce(w.t, exampleNetwork())
+			w.API.DeleteByForce(w.T, exampleNetwork())
 		}, "Ready=False Reconciling=True NetworkNotReady"},
 		"of a port that cannot be declared any more": {func(w *world) {
-			controllertest.Edit(w.t, w.api, portKey, func(p *cloudteamv1.NetworkPort) {
+			controllertest.Edit(w.T, w.API, portKey, func(p *cloudteamv1.NetworkPort) {
 				p.Spec.Addresses = []string{"10.0.0.1"}
 			})
 		}, "Ready=False Stalled=True InvalidSpec"},
 		"of a port whose cloud did not answer since": {func(w *world) {
-			w.cloud.SetDown(&client.Error{Op: "log in", Reason: "no answer in time"})
+			w.Cloud.SetDown(&client.Error{Op: "log in", Reason: "no answer in time"})
 		}, "Ready=False Reconciling=True CloudUnavailable"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, func(t *testing.T, w *world) {
-				w.stop()
+				w.Stop()
 				c.before(w)
-				w.start()
-				w.wantState(c.state)
+				w.restart()
+				w.WantState(c.state)
 				w.wantPorts("port-1")
-				w.api.DeleteByForce(t, w.port())
+				w.API.DeleteByForce(t, w.Get())
 				w.settle()
-				w.cloud.SetDown(nil)
+				w.Cloud.SetDown(nil)
 				controllertest.Settle(time.Minute)
 				w.wantPorts()
 			}, exampleNetwork(), example())
@@ -599,15 +599,15 @@ func TestAFinalizerThatWasForcedOffAfterARestartLeavesNoPort(t *testing.T) {
 
 func TestARemovedMarkerStallsAndNothingIsCreated(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
-		w.cloud.EditPort(t, "port-1", func(p *plan.ObservedPort) { p.Description = "mine now" })
+		w.Cloud.EditPort(t, "port-1", func(p *plan.ObservedPort) { p.Description = "mine now" })
 		w.audit()
-		w.wantState("Ready=False Stalled=True OwnershipLost")
+		w.WantState("Ready=False Stalled=True OwnershipLost")
 		w.wantPorts("port-1")
-		w.events.Take()
+		w.Events.Take()
 		w.delete()
-		w.events.WantReasons(t, "Normal Retained")
+		w.Events.WantReasons(t, "Normal Retained")
 		w.wantPorts("port-1")
-		if w.exists() {
+		if w.Exists() {
 			t.Error("the object stays")
 		}
 	}, exampleNetwork(), example())
@@ -615,20 +615,20 @@ func TestARemovedMarkerStallsAndNothingIsCreated(t *testing.T) {
 
 func TestWhatIsDeclaredIsMade(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
-		w.wantState("Ready=True Available")
+		w.WantState("Ready=True Available")
 		want := plan.PortAttributes{
 			Name: "web-0", Description: owner.Marker(), AdminStateUp: true, MAC: "fa:16:3e:aa:00:01",
 			Addresses:      []plan.PortAddress{at("192.168.0.9"), at("192.168.0.8")},
 			SecurityGroups: []string{"a", "b"},
 		}
 		compare := cmpopts.EquateComparable(netip.Addr{})
-		if diff := cmp.Diff(want, w.cloud.Ports()[0].PortAttributes, compare); diff != "" {
+		if diff := cmp.Diff(want, w.Cloud.Ports()[0].PortAttributes, compare); diff != "" {
 			t.Errorf("port (-want +got):\n%s", diff)
 		}
-		w.quiet()
+		w.Quiet()
 		w.editPort(func(p *cloudteamv1.NetworkPort) { p.Spec.SecurityGroups = []string{"c"} })
-		w.calls.Want(t, "apply update port", "write status")
-		if diff := cmp.Diff([]string{"Normal Updated Updated port: securityGroups a, b → c"}, w.events.Take()); diff != "" {
+		w.Calls.Want(t, "apply update port", "write status")
+		if diff := cmp.Diff([]string{"Normal Updated Updated port: securityGroups a, b → c"}, w.Events.Take()); diff != "" {
 			t.Errorf("Events (-want +got):\n%s", diff)
 		}
 	}, exampleNetwork(), of(example(), func(p *cloudteamv1.NetworkPort) {
@@ -639,18 +639,18 @@ func TestWhatIsDeclaredIsMade(t *testing.T) {
 
 func TestANetworkThatGoesIsWaitedForByWhatIsThere(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
-		was := w.port().Status
-		w.quiet()
-		w.api.DeleteByForce(t, exampleNetwork())
+		was := w.Get().Status
+		w.Quiet()
+		w.API.DeleteByForce(t, exampleNetwork())
 		w.settle()
-		w.wantState("Ready=False Reconciling=True NetworkNotReady")
-		ready := meta.FindStatusCondition(w.port().Status.Conditions, cloudteamv1.ConditionReady)
+		w.WantState("Ready=False Reconciling=True NetworkNotReady")
+		ready := meta.FindStatusCondition(w.Get().Status.Conditions, cloudteamv1.ConditionReady)
 		if !strings.Contains(ready.Message, "does not exist") {
 			t.Errorf("the message is %q", ready.Message)
 		}
-		w.calls.Want(t, "write status")
+		w.Calls.Want(t, "write status")
 		ignore := cmpopts.IgnoreFields(cloudteamv1.ResourceStatus{}, "Conditions")
-		if diff := cmp.Diff(was, w.port().Status, ignore); diff != "" {
+		if diff := cmp.Diff(was, w.Get().Status, ignore); diff != "" {
 			t.Errorf("status (-was +is):\n%s", diff)
 		}
 		w.wantPorts("port-1")

@@ -16,7 +16,7 @@ import (
 func TestWhatOfANetworkIsAReasonToLookAtItsPorts(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(*cloudteamv1.Network)
-		looks  int64
+		looks  int
 	}{
 		"its address counts are none": {func(n *cloudteamv1.Network) {
 			n.Status.Subnets[0].UsedAddresses, n.Status.Subnets[0].TotalAddresses = new(int64(1)), new(int64(9))
@@ -47,10 +47,10 @@ func TestWhatOfANetworkIsAReasonToLookAtItsPorts(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, func(t *testing.T, w *world) {
-				before := w.cloud.looks.Load()
+				before := w.Cloud.Looks()
 				w.editNetwork(c.change)
 				// A status that is written for it brings the key once more.
-				got := min(w.cloud.looks.Load()-before, 1)
+				got := min(w.Cloud.Looks()-before, 1)
 				if got != c.looks {
 					t.Errorf("it was looked at: %d, want %d", got, c.looks)
 				}
@@ -61,14 +61,14 @@ func TestWhatOfANetworkIsAReasonToLookAtItsPorts(t *testing.T) {
 
 func TestAddressCountsWriteNothing(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
-		w.quiet()
-		before := w.cloud.looks.Load()
+		w.Quiet()
+		before := w.Cloud.Looks()
 		for i := range int64(100) {
 			w.editNetwork(func(n *cloudteamv1.Network) { n.Status.Subnets[0].UsedAddresses = &i })
 		}
-		w.calls.Want(t)
-		w.events.WantReasons(t)
-		if n := w.cloud.looks.Load() - before; n != 0 {
+		w.Calls.Want(t)
+		w.Events.WantReasons(t)
+		if n := w.Cloud.Looks() - before; n != 0 {
 			t.Errorf("it was looked at %d times", n)
 		}
 	}, exampleNetwork(), example())
@@ -92,21 +92,21 @@ func TestWhatBecomesOfTheNetworkEndsThePauseAfterAFailure(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, func(t *testing.T, w *world) {
-				w.cloud.Before = controllertest.Fails(plan.CreatePort, -1, c.err)
-				w.quiet()
-				w.api.Create(t, example())
+				w.Cloud.Before = controllertest.Fails(plan.CreatePort, -1, c.err)
+				w.Quiet()
+				w.API.Create(t, example())
 				w.settle()
-				w.wantState(c.state)
+				w.WantState(c.state)
 				// The same request has the same answer.
-				w.calls.Want(t, "write finalizers", "list", "apply create port", "write status")
+				w.Calls.Want(t, "write finalizers", "list", "apply create port", "write status")
 				controllertest.Settle(10 * time.Minute)
-				if n := controllertest.Count(w.calls.Take(), "apply"); n > 20 {
+				if n := controllertest.Count(w.Calls.Take(), "apply"); n > 20 {
 					t.Errorf("%d attempts in ten minutes", n)
 				}
 
-				w.cloud.Before = nil
+				w.Cloud.Before = nil
 				c.ends(w)
-				w.wantState("Ready=True Available")
+				w.WantState("Ready=True Available")
 				w.wantPorts("port-1")
 			}, exampleNetwork())
 		})

@@ -1,19 +1,12 @@
 package networkport
 
 import (
-	"context"
 	"net/netip"
 	"slices"
-	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/cache"
 
 	"cloudteam.ztgame.com/network-controller/internal/controller"
@@ -22,8 +15,6 @@ import (
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 	"cloudteam.ztgame.com/network-controller/internal/plan"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
-	"cloudteam.ztgame.com/network-controller/pkg/client/clientset/versioned/fake"
-	informers "cloudteam.ztgame.com/network-controller/pkg/client/informers/externalversions"
 )
 
 var (
@@ -35,28 +26,10 @@ var (
 // world is a controller that runs, between an API server and a cloud that are both played. Its informers are real. No
 // controller of Networks runs: a test says what becomes of them.
 type world struct {
-	t       *testing.T
-	calls   *controllertest.CallLog
-	api     *controllertest.APIServer
-	clients *fake.Clientset
-	cloud   *lookedAt
-	events  *controllertest.Events
-	c       *Controller
-	stop    func()
+	*controllertest.World[*cloudteamv1.NetworkPort]
+	c *Controller
 	// clouds, where set, are those that the next controller reaches beside its own.
 	clouds managed.Clouds
-}
-
-// lookedAt counts how often the Inventory is looked at, which every sync of a port that has its Network does.
-type lookedAt struct {
-	*controllertest.Cloud
-	looks atomic.Int64
-}
-
-// Observed is managed.Inventory's.
-func (l *lookedAt) Observed(ctx context.Context, owner plan.Owner, since time.Time) (plan.Observed, error) {
-	l.looks.Add(1)
-	return l.Cloud.Observed(ctx, owner, since)
 }
 
 // cloudNetwork is a network in Neutron with one subnet of 192.168.0.0/16.
@@ -73,154 +46,84 @@ func cloudNetwork(id, subnet string) plan.ObservedNetwork {
 func inWorld(t *testing.T, test func(t *testing.T, w *world), objects ...controllertest.Object) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		calls := &controllertest.CallLog{}
-		w := &world{
-			t: t, calls: calls, api: controllertest.NewAPIServer(calls), clients: fake.NewSimpleClientset(),
-			cloud:  &lookedAt{Cloud: controllertest.NewCloud(calls, here, owner.Cluster)},
-			events: &controllertest.Events{},
-		}
-		controllertest.Serve(w.api, w.clients, cloudteamv1.SchemeGroupVersion.WithResource("networks"),
-			controllertest.Rules[*cloudteamv1.Network]{})
-		controllertest.Serve(w.api, w.clients, cloudteamv1.SchemeGroupVersion.WithResource("networkports"),
-			controllertest.Rules[*cloudteamv1.NetworkPort]{Line: func(action clienttesting.Action) string {
-				if action.GetSubresource() != "" {
-					return "write " + action.GetSubresource()
-				}
-				return "write finalizers"
-			}})
-		w.cloud.Put(cloudNetwork("net-1", "sub-1"))
-		for _, obj := range objects {
-			w.api.Create(t, obj)
-		}
-		w.start()
+		w := &world{World: controllertest.NewWorld[*cloudteamv1.NetworkPort](t, portKey, here, owner.Cluster)}
+		controllertest.Serve(w.API, w.Clients, controllertest.NetworkPorts,
+			controllertest.Rules[*cloudteamv1.NetworkPort]{Line: controllertest.WriteLine})
+		w.Cloud.Put(cloudNetwork("net-1", "sub-1"))
+		w.Create(objects...)
+		w.restart()
 		test(t, w)
 	})
 }
 
-// start runs a new controller, which knows nothing but what the API server and the cloud hold.
-func (w *world) start() {
-	w.t.Helper()
-	factory := informers.NewSharedInformerFactory(w.clients, 0)
-	v1 := factory.Cloudteam().V1()
+// restart ends the controller, if one runs, and runs a new one, which knows nothing but what the API server and the
+// cloud hold.
+func (w *world) restart() {
+	w.T.Helper()
+	w.Stop()
+	w.NewInformers()
+	v1 := w.Informers.Cloudteam().V1()
 	c, err := NewController(
-		w.clients.CloudteamV1(), v1.NetworkPorts(), v1.Networks(), w.cloud, w.events, owner.Cluster)
+		w.Clients.CloudteamV1(), v1.NetworkPorts(), v1.Networks(), w.Cloud, w.Events, owner.Cluster)
 	if err != nil {
-		w.t.Fatal(err)
+		w.T.Fatal(err)
 	}
 	w.c = c
 	c.ReachClouds(w.clouds)
-	ctx, cancel := context.WithCancel(controllertest.Logged(w.t))
-	factory.StartWithContext(ctx)
-	synctest.Wait()
-	untouched := controllertest.Untouched(w.t, v1.Networks().Informer().GetIndexer(),
-		v1.NetworkPorts().Informer().GetIndexer())
-	stop := controllertest.Run(w.t, c.Run, 2)
-	w.stop = sync.OnceFunc(func() {
-		if err := stop(); err != nil {
-			w.t.Error(err)
-		}
-		untouched()
-		w.cloud.CheckUntouched(w.t)
-		cancel()
-		factory.Shutdown()
-	})
-	w.t.Cleanup(w.stop)
+	w.Start(controllertest.Process{Loop: c.Loop, Caches: []cache.Indexer{
+		v1.Networks().Informer().GetIndexer(), v1.NetworkPorts().Informer().GetIndexer(),
+	}})
+	w.Run(c.Run, 2)
 	w.settle()
-}
-
-// restart ends the controller and starts the next.
-func (w *world) restart() {
-	w.t.Helper()
-	w.stop()
-	w.start()
 }
 
 // settle lets what is due happen.
 func (w *world) settle() { controllertest.Settle(100 * time.Millisecond) }
 
-// quiet drops what was asked and told until now.
-func (w *world) quiet() {
-	w.calls.Take()
-	w.events.Take()
-}
-
-// port is the example at the API server.
-func (w *world) port() *cloudteamv1.NetworkPort {
-	w.t.Helper()
-	return controllertest.Get[*cloudteamv1.NetworkPort](w.t, w.api, portKey)
-}
-
-// exists reports whether the API server has the example.
-func (w *world) exists() bool {
-	_, exists := controllertest.Find[*cloudteamv1.NetworkPort](w.api, portKey)
-	return exists
-}
-
 // editPort changes the example as somebody else would.
 func (w *world) editPort(change func(*cloudteamv1.NetworkPort)) {
-	w.t.Helper()
-	controllertest.Edit(w.t, w.api, portKey, change)
+	w.T.Helper()
+	w.Edit(change)
 	w.settle()
 }
 
 // bind binds the example to a Pod, or releases it, as the controller of Pods does.
 func (w *world) bind(to *cloudteamv1.PortBinding) {
-	w.t.Helper()
+	w.T.Helper()
 	w.editPort(func(p *cloudteamv1.NetworkPort) { p.Status.BoundTo = to })
 }
 
 // editNetwork changes the example's Network, as its user or its controller would.
 func (w *world) editNetwork(change func(*cloudteamv1.Network)) {
-	w.t.Helper()
-	controllertest.Edit(w.t, w.api, networkKey, change)
+	w.T.Helper()
+	controllertest.Edit(w.T, w.API, networkKey, change)
 	w.settle()
 }
 
 // delete deletes the example as its user would.
 func (w *world) delete() {
-	w.t.Helper()
-	w.api.Delete(w.t, w.port())
+	w.T.Helper()
+	w.Delete()
 	w.settle()
 }
 
 // audit has the Inventory list, and tell the controller that the example's resources moved.
 func (w *world) audit() {
-	w.t.Helper()
-	w.cloud.Audit(w.t)
+	w.T.Helper()
+	w.Cloud.Audit(w.T)
 	w.c.Moved(owner.Object)
 	w.settle()
 }
 
-// wantState holds the example's conditions against "Ready=True Available" and the like.
-func (w *world) wantState(want string) {
-	w.t.Helper()
-	conditions := w.port().Status.Conditions
-	var texts []string
-	for _, c := range conditions {
-		if c.Type == cloudteamv1.ConditionReady || c.Status != metav1.ConditionFalse {
-			texts = append(texts, c.Type+"="+string(c.Status))
-		}
-	}
-	slices.Sort(texts)
-	ready := meta.FindStatusCondition(conditions, cloudteamv1.ConditionReady)
-	if ready == nil {
-		w.t.Errorf("there is no condition Ready, want %q", want)
-		return
-	}
-	if got := strings.Join(append(texts, ready.Reason), " "); got != want {
-		w.t.Errorf("state is %q (%s), want %q", got, ready.Message, want)
-	}
-}
-
 // wantPorts holds the ids of Neutron's ports against what they should be.
 func (w *world) wantPorts(want ...string) {
-	w.t.Helper()
+	w.T.Helper()
 	var ids []string
-	for _, p := range w.cloud.Ports() {
+	for _, p := range w.Cloud.Ports() {
 		ids = append(ids, p.ID)
 	}
 	if !slices.Equal(ids, want) {
-		w.t.Errorf("Neutron has the ports %q, want %q", ids, want)
+		w.T.Errorf("Neutron has the ports %q, want %q", ids, want)
 	}
 }
 
