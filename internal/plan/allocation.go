@@ -66,14 +66,6 @@ func (s Subnet) at(cidr netip.Prefix) Subnet {
 	return s
 }
 
-// afresh returns the subnet as declared. If the CIDR comes from a pool, it is unset again.
-func (s Subnet) afresh() Subnet {
-	if s.From != nil {
-		s.CIDR, s.Gateway, s.Pools = netip.Prefix{}, netip.Addr{}, nil
-	}
-	return s
-}
-
 // validateAllocation refuses what the pool does not supply. It also refuses DNS servers and routes of the other IP
 // version. Neutron accepts these (measured), but hosts cannot use them. The API server does not know the pool's
 // version.
@@ -139,9 +131,6 @@ func (s Spec) doubtful(o ObservedSubnet) bool {
 func (s Spec) takesFrom(poolID string) bool {
 	return slices.ContainsFunc(s.Subnets, func(s Subnet) bool { return s.From != nil && s.From.Pool.ID == poolID })
 }
-
-// pending reports whether a declared subnet has no CIDR yet.
-func (s Spec) pending() bool { return slices.ContainsFunc(s.Subnets, Subnet.Pending) }
 
 // Allocated fills in the CIDRs of subnets that come from pools, and what follows from a CIDR. It takes them from the
 // network's subnets that come from the same pools. For an Unresolved pool it takes the subnet last seen. Subnets

@@ -76,13 +76,6 @@ type differences struct {
 	found    []Difference
 }
 
-// describe is the difference of a resource's description. It is empty if there is none.
-func describe(resource, declared, actual string) []Difference {
-	d := differences{resource: resource}
-	d.describe(declared, actual)
-	return d.found
-}
-
 func (d *differences) add(field, declared, actual string) {
 	d.found = append(d.found, Difference{d.resource, field, declared, actual})
 }
@@ -106,21 +99,24 @@ func (d *differences) flag(field string, declared, actual *bool, unknown string)
 	}
 }
 
-// basics compares the settings that all kinds have.
-func (d *differences) basics(declared, actual basics) {
-	d.compare(FieldName, strconv.Quote(declared.name), strconv.Quote(actual.name))
-	d.describe(declared.description, actual.description)
-	d.compare(FieldAdminState, upDown(declared.up), upDown(actual.up))
-}
-
-// describe compares descriptions. The texts of a difference omit a marker that both have.
-func (d *differences) describe(declared, actual string) {
+// describe is the difference of a resource's description. It is empty if there is none. Its texts omit a marker that
+// both have.
+func describe(resource, declared, actual string) []Difference {
 	want, owner, _ := ParseDescription(declared)
 	got, of, _ := ParseDescription(actual)
 	if owner != of {
 		want, got = declared, actual
 	}
+	d := differences{resource: resource}
 	d.compare(FieldDescription, strconv.Quote(want), strconv.Quote(got))
+	return d.found
+}
+
+// basics compares the settings that all kinds have.
+func (d *differences) basics(declared, actual basics) {
+	d.compare(FieldName, strconv.Quote(declared.name), strconv.Quote(actual.name))
+	d.found = append(d.found, describe(d.resource, declared.description, actual.description)...)
+	d.compare(FieldAdminState, upDown(declared.up), upDown(actual.up))
 }
 
 // basics are the settings that all kinds have. Subnets cannot be switched off.

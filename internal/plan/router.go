@@ -251,7 +251,7 @@ func planRouting(spec Spec, n ObservedNetwork, observed Observed) (r routing) {
 			}
 		}
 		// The next hop of a route may be in a subnet without a CIDR, and so without an interface.
-		if !slices.Equal(kept, declared) && !spec.pending() {
+		if !slices.Equal(kept, declared) && !slices.ContainsFunc(spec.Subnets, Subnet.Pending) {
 			change = append(change, setRoutes(target, own, kept, declared, reasonDiffers))
 		}
 		reason := undeclared

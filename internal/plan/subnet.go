@@ -368,9 +368,9 @@ func blockedBySubnet(owner Owner, n ObservedNetwork, s ObservedSubnet, declared 
 }
 
 func createSubnet(spec Spec, network Ref, subnet Subnet) Step {
-	subnet = subnet.afresh().Canonical()
 	declared := subnet.CIDR.String()
-	if subnet.Pending() {
+	if subnet.From != nil { // The pool supplies another CIDR than that of a subnet that is replaced.
+		subnet.CIDR, subnet.Gateway, subnet.Pools = netip.Prefix{}, netip.Addr{}, nil
 		declared = "one " + subnet.Origin()
 	}
 	return Step{

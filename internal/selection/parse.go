@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"unicode/utf8"
 )
@@ -198,8 +199,10 @@ func parseElement(i int, element json.RawMessage, namespace string, found *findi
 			}
 			_ = stringOf(i, f, rule, macRemedy, found)
 		default:
-			if known, ok := knownKeyLike(f.key); ok {
-				found.add(i, "", fmt.Sprintf("the key %s is not in lower case: write %q", quote(f.key), known))
+			// encoding/json confuses keys that differ only in case.
+			like := func(known string) bool { return strings.EqualFold(f.key, known) }
+			if at := slices.IndexFunc(knownKeys, like); at >= 0 {
+				found.add(i, "", fmt.Sprintf("the key %s is not in lower case: write %q", quote(f.key), knownKeys[at]))
 			}
 			s.rest = append(s.rest, f)
 		}
@@ -280,16 +283,6 @@ func fieldsOf(object json.RawMessage) ([]field, error) {
 		fields = append(fields, field{fmt.Sprint(key), compact.String()})
 	}
 	return fields, nil
-}
-
-// knownKeyLike returns the known key that differs from a key only in case. encoding/json confuses the two.
-func knownKeyLike(key string) (string, bool) {
-	for _, known := range knownKeys {
-		if strings.EqualFold(key, known) {
-			return known, true
-		}
-	}
-	return "", false
 }
 
 // kindOf names the type of a JSON value by its first byte.

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strings"
 
-	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -73,12 +72,12 @@ func lowMessage(obj *cloudteamv1.Network, low []cloudteamv1.SubnetStatus) string
 
 // toWrite is the Kind's ToWrite.
 func (w addressWatch) toWrite(was, is *cloudteamv1.Network) (status any, changed bool) {
-	return is.Status, managed.Differs(was.Status, is.Status) && !w.negligible(was, is)
+	return is.Status, !w.negligible(was, is)
 }
 
-// negligible reports whether the difference is not worth a write: Pods come and go, and each takes an address. Counts
-// are written when one is a step away from the last written one (plan.Usage.Near). They are also written when other
-// subnets become low or no longer are, and along with anything else.
+// negligible reports whether no difference is worth a write: Pods come and go, and each takes an address. Counts are
+// written when one is a step away from the last written one (plan.Usage.Near). They are also written when other subnets
+// become low or no longer are, and along with anything else.
 func (w addressWatch) negligible(was, is *cloudteamv1.Network) bool {
 	if len(was.Status.Subnets) != len(is.Status.Subnets) {
 		return false
@@ -102,5 +101,5 @@ func (w addressWatch) negligible(was, is *cloudteamv1.Network) bool {
 			lowNow.Message = lowThen.Message
 		}
 	}
-	return equality.Semantic.DeepEqual(was.Status, *like)
+	return !managed.Differs(was.Status, *like)
 }
