@@ -262,11 +262,6 @@ func (c Change) with(step Step) Change {
 // latest refers to the resource that the last step of the Change creates.
 func (c Change) latest() Ref { return Ref{Creator: len(c)} }
 
-// creator refers to the resource that the first matching step creates. It is zero if no step matches.
-func (c Change) creator(match func(Step) bool) Ref {
-	return Ref{Creator: 1 + slices.IndexFunc(c, match)}
-}
-
 // withRefs returns the step with all its references replaced. It writes to copies.
 func (s Step) withRefs(replace func(Ref) Ref) Step {
 	s.Ref, s.NetworkRef, s.RouterRef = replace(s.Ref), replace(s.NetworkRef), replace(s.RouterRef)

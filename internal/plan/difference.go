@@ -112,7 +112,6 @@ func describe(resource, declared, actual string) []Difference {
 	return d.found
 }
 
-// basics compares the settings that all kinds have.
 func (d *differences) basics(declared, actual basics) {
 	d.compare(FieldName, strconv.Quote(declared.name), strconv.Quote(actual.name))
 	d.found = append(d.found, describe(d.resource, declared.description, actual.description)...)

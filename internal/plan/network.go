@@ -328,10 +328,11 @@ func Network(spec Spec, observed Observed) (Change, error) {
 	// Duplicates come last. A duplicate in use must not delay changes of the network that stays.
 	for _, n := range observed.Networks {
 		if n.ID != keep.ID {
-			if err := deletable(spec.Owner, n); err != nil {
+			step, err := deleteNetwork(spec.Owner, n, "it is a duplicate of the older network "+keep.ID)
+			if err != nil {
 				return nil, err
 			}
-			change = append(change, deleteNetwork(n, fmt.Sprintf("it is a duplicate of the older network %s", keep.ID)))
+			change = append(change, step)
 		}
 	}
 	return append(change, routing.refused...), nil
@@ -406,7 +407,6 @@ func orHidden(p Provider, text string) string {
 	return text
 }
 
-// tagNetwork plans the step that sets a network's tags.
 func tagNetwork(network Ref, want, actual []string) Step {
 	d := differences{resource: NetworkResource}
 	if want != nil {
@@ -417,20 +417,17 @@ func tagNetwork(network Ref, want, actual []string) Step {
 	}
 }
 
-// deletable refuses to delete a network that contains another owner's subnet. Neutron deletes the subnets with it.
-func deletable(owner Owner, n ObservedNetwork) error {
+// deleteNetwork plans the deletion of a network. Neutron deletes the subnets with it, so another owner's subnet blocks it
+// (*BlockedError).
+func deleteNetwork(owner Owner, n ObservedNetwork, reason string) (Step, error) {
 	for _, s := range n.Subnets {
 		if !owner.Owns(s.Description) {
-			return &BlockedError{fmt.Sprintf("Subnet %s (%s) of network %s does not bear the marker %s. Deleting the "+
+			return Step{}, &BlockedError{fmt.Sprintf("Subnet %s (%s) of network %s does not bear the marker %s. Deleting the "+
 				"network would delete it. Delete the subnet, or append the marker to its description.",
 				s.ID, s.CIDR, n.ID, owner)}
 		}
 	}
-	return nil
-}
-
-func deleteNetwork(n ObservedNetwork, reason string) Step {
-	return n.step(DeleteNetwork, reason, surplus(NetworkResource, n.ID))
+	return n.step(DeleteNetwork, reason, surplus(NetworkResource, n.ID)), nil
 }
 
 func (n ObservedNetwork) release(owner Owner, reason string) (change Change) {

@@ -102,8 +102,6 @@ func isUID(s string) bool {
 
 func (o Owner) String() string { return o.Marker() }
 
-var _ fmt.Stringer = Owner{}
-
 // withMarker adds the owner's marker to a description that does not have it.
 func withMarker(owner Owner, description string) string {
 	if owner.Owns(description) {

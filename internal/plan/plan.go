@@ -141,10 +141,11 @@ func Delete(owner Owner, observed Observed) (Change, error) {
 	change = append(change, detach(interfaces, observed.Routers, noRoutes, reason)...)
 	change = append(change, deleteRouters(observed.Routers, reason)...)
 	for _, n := range observed.Networks {
-		if err := deletable(owner, n); err != nil {
+		step, err := deleteNetwork(owner, n, reason)
+		if err != nil {
 			return nil, err
 		}
-		change = append(change, deleteNetwork(n, reason))
+		change = append(change, step)
 	}
 	return change, nil
 }

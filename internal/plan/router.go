@@ -272,7 +272,8 @@ func (c Change) subnetsOf(addresses []PortAddress) (refs []Ref) {
 	for _, a := range addresses {
 		ref := Ref{ID: a.SubnetID}
 		if a.SubnetID == "" {
-			ref = c.creator(func(s Step) bool { return s.Action == CreateSubnet && s.Subnet.CIDR.Contains(a.Address) })
+			creates := func(s Step) bool { return s.Action == CreateSubnet && s.Subnet.CIDR.Contains(a.Address) }
+			ref = Ref{Creator: 1 + slices.IndexFunc(c, creates)}
 		}
 		refs = append(refs, ref)
 	}
@@ -446,7 +447,6 @@ func createInterface(spec Spec, network Ref, addresses []PortAddress, subnets []
 	}
 }
 
-// attachInterface plans the attachment of a port to a router.
 func attachInterface(spec Spec, network, port Ref, addresses []PortAddress, router Ref) Step {
 	return Step{
 		Action: AttachInterface, Ref: port, NetworkRef: network, RouterRef: router,

@@ -59,7 +59,6 @@ func Format(selections []Selection) (string, error) {
 	return text.String(), nil
 }
 
-// write appends the selection as a JSON object.
 func (s Selection) write(text *bytes.Buffer) error {
 	if err := appendJSON(text, element{s.Name, s.Namespace, s.Interface, s.Addresses, s.MAC}); err != nil {
 		return err

@@ -123,7 +123,6 @@ func splitElement(element string) (s Selection, problem string) {
 	return s, quote(element) + " has " + problem + ": write name, namespace/name or namespace/name@interface"
 }
 
-// parseJSON reads the JSON list format.
 func parseJSON(text, namespace string, found *findings) []Selection {
 	decoder := json.NewDecoder(strings.NewReader(text))
 	var elements []json.RawMessage
@@ -213,7 +212,6 @@ func parseElement(i int, element json.RawMessage, namespace string, found *findi
 	return s
 }
 
-// parseIPs reads the value of "ips".
 func (s *Selection) parseIPs(i int, value string, found *findings) {
 	const remedy = `write a list such as ["192.0.2.10","2001:db8::10/64"], or leave it out`
 	if value[0] != '[' {
@@ -303,7 +301,6 @@ func kindOf(value []byte) string {
 	}
 }
 
-// check checks the selection's names.
 func (s Selection) check(i int, found *findings) {
 	found.add(i, keyName, nameRule(s.Name))
 	found.add(i, keyNamespace, namespaceRule(s.Namespace))

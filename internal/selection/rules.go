@@ -180,7 +180,6 @@ func interfaceTwice(selections []Selection, found *findings) {
 	}
 }
 
-// sizeRule limits the size of the whole value.
 func sizeRule(value string) string {
 	if len(value) > MaxSize {
 		return fmt.Sprintf("the value has %d bytes: write at most %d, which is what Kubernetes holds of annotations",
@@ -189,7 +188,6 @@ func sizeRule(value string) string {
 	return ""
 }
 
-// countRule limits the number of selections.
 func countRule(count int) string {
 	if count > MaxSelections {
 		return fmt.Sprintf("it asks for %d attachments: ask for at most %d", count, MaxSelections)
