@@ -123,8 +123,7 @@ func (s Spec) doubtful(o ObservedSubnet) bool {
 	if o.PoolID == "" || !slices.ContainsFunc(s.Subnets, Subnet.unresolved) {
 		return false // the usual case
 	}
-	_, declared := declaredSubnet(s, o.CIDR)
-	return !declared && !s.takesFrom(o.PoolID) && s.Owner.Owns(o.Description)
+	return !s.declares(o.CIDR) && !s.takesFrom(o.PoolID) && s.Owner.Owns(o.Description)
 }
 
 // takesFrom reports whether a declared subnet is known to come from the pool.
@@ -162,8 +161,7 @@ func (s Spec) allocated(n ObservedNetwork, may func(ObservedSubnet) bool) Spec {
 // mayBe reports whether an observed subnet may be a declared one that is Pending: it comes from that pool, and no other
 // declared subnet has its CIDR.
 func (s Spec) mayBe(declared Subnet, o ObservedSubnet) bool {
-	_, byCIDR := declaredSubnet(s, o.CIDR)
-	return declared.Pending() && !byCIDR && o.isFrom(declared)
+	return declared.Pending() && o.isFrom(declared) && !s.declares(o.CIDR)
 }
 
 // compareGiven sorts subnets of the owner first, then those without an owner, then those of other owners. Within each

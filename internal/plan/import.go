@@ -135,7 +135,7 @@ func Compare(spec Spec, found ObservedNetwork) ([]Difference, error) {
 	}
 	marked.Subnets = make([]ObservedSubnet, len(found.Subnets))
 	for i, s := range found.Subnets {
-		if _, declared := declaredSubnet(spec, s.CIDR); declared {
+		if spec.declares(s.CIDR) {
 			if err := foreign("subnet "+s.ID, spec.Owner, s.Description); err != nil {
 				return nil, err
 			}

@@ -417,8 +417,8 @@ func tagNetwork(network Ref, want, actual []string) Step {
 	}
 }
 
-// deleteNetwork plans the deletion of a network. Neutron deletes the subnets with it, so another owner's subnet blocks it
-// (*BlockedError).
+// deleteNetwork refuses to delete a network that contains another owner's subnet (*BlockedError). Neutron deletes the
+// subnets with it.
 func deleteNetwork(owner Owner, n ObservedNetwork, reason string) (Step, error) {
 	for _, s := range n.Subnets {
 		if !owner.Owns(s.Description) {

@@ -303,9 +303,9 @@ func matchInterfaces(
 	return fitting, leaving
 }
 
-// detach removes interfaces, and ports that never became interfaces. Before that, it reduces the routes of the routers to
-// those that keep returns, because Neutron refuses to remove an interface that a route needs. A router that goes keeps
-// none.
+// detach removes interfaces, and ports that never became interfaces. Before that, it reduces the routes of the routers
+// to those that keep returns. Neutron refuses to remove an interface that a route needs, and a router that goes needs no
+// routes.
 func detach(
 	ports []ObservedPort, routers []ObservedRouter, keep func(ObservedRouter) []Route, reason string,
 ) (change Change) {
@@ -326,9 +326,9 @@ func detach(
 
 func noRoutes(ObservedRouter) []Route { return nil }
 
-// deleteRouters deletes routers that have none of the owner's interfaces and no routes. It removes the external gateway in a separate
-// step, because Neutron counts that as a change of the router. A conditional deletion of a router with a gateway stops
-// half-way. It deletes the gateway's port and fails with 412 (measured; the contract suite checks it).
+// deleteRouters deletes routers that have none of the owner's interfaces and no routes. It removes the external gateway
+// in a separate step, because Neutron counts that as a change of the router. A conditional deletion of a router with a
+// gateway stops half-way. It deletes the gateway's port and fails with 412 (measured; the contract suite checks it).
 func deleteRouters(routers []ObservedRouter, reason string) (change Change) {
 	for _, router := range routers {
 		if router.Gateway.NetworkID != "" {

@@ -253,13 +253,8 @@ func versionOf(a netip.Addr) int {
 	return 6
 }
 
-func declaredSubnet(spec Spec, cidr netip.Prefix) (Subnet, bool) {
-	for _, declared := range spec.Subnets {
-		if declared.CIDR == cidr {
-			return declared, true
-		}
-	}
-	return Subnet{}, false
+func (s Spec) declares(cidr netip.Prefix) bool {
+	return slices.ContainsFunc(s.Subnets, func(declared Subnet) bool { return declared.CIDR == cidr })
 }
 
 // subnetDescription is the desired description of a subnet.
