@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"cloudteam.ztgame.com/network-controller/test/specs"
 )
 
 // reference is what docs/fields.md says of a field.
@@ -67,62 +69,62 @@ func readReference(t *testing.T) map[string]reference {
 
 // wantRows holds that the table is whole: that each field that is an attribute in Neutron has a row, and that each row
 // tries what the field can do.
-func wantRows(t *testing.T, fields map[string]reference, table []trial) {
+func wantRows(t *testing.T, fields map[string]reference, table []specs.Trial) {
 	t.Helper()
 	covered := map[string]bool{}
 	for _, one := range table {
-		for _, row := range one.rows {
-			path := one.kind + " " + row.field
+		for _, row := range one.Rows {
+			path := one.Kind + " " + row.Field
 			field, known := fields[path]
 			if !known || len(field.attributes) == 0 {
 				t.Errorf("%s of trial %q is no field that becomes an attribute in Neutron, by docs/fields.md: "+
-					"take the row away, or write the path as it is there", path, one.name)
+					"take the row away, or write the path as it is there", path, one.Name)
 				continue
 			}
 			covered[path] = true
-			for _, problem := range row.problems(field, one.cloud) {
-				t.Errorf("%s of trial %q: %s", path, one.name, problem)
+			for _, problem := range problemsOf(row, field, one.Cloud) {
+				t.Errorf("%s of trial %q: %s", path, one.Name, problem)
 			}
 		}
 	}
 	for _, path := range slices.Sorted(maps.Keys(fields)) {
 		if attributes := fields[path].attributes; len(attributes) > 0 && !covered[path] {
-			t.Errorf("%s becomes %s in Neutron, and nothing tries whether it does: give it a row in "+
-				"everyfield_table_test.go, which says how", path, strings.Join(attributes, " and "))
+			t.Errorf("%s becomes %s in Neutron, and nothing tries whether it does: give its row in "+
+				"test/specs a Life, which says how", path, strings.Join(attributes, " and "))
 		}
 	}
 }
 
-// problems are what a row lacks, or says in vain.
-func (r fieldRow) problems(field reference, cloudName string) (problems []string) {
-	drifts := r.drift != nil || r.drifts != nil
-	if r.create == nil {
-		if r.never == "" || r.change != nil || drifts {
-			problems = append(problems, "without a value to create it with it is not tried: write one, or say in never, "+
+// problemsOf are what a row lacks, or says in vain.
+func problemsOf(r specs.Row, field reference, cloudName string) (problems []string) {
+	drifts := r.Drift != nil || r.Drifts != nil
+	if r.Create == nil {
+		if r.Never == "" || r.Change != nil || drifts {
+			problems = append(problems, "without a value to create it with it is not tried: write one, or say in Never, "+
 				"and in nothing else, why")
 		}
 		return problems
 	}
-	if field.mutable && r.change == nil {
-		problems = append(problems, "the field can change later: write to what (change)")
+	if field.mutable && r.Change == nil {
+		problems = append(problems, "the field can change later: write to what (Change)")
 	}
-	if !field.mutable && r.change != nil {
-		problems = append(problems, "the field cannot change later: leave change out")
+	if !field.mutable && r.Change != nil {
+		problems = append(problems, "the field cannot change later: leave Change out")
 	}
-	if drifts == (r.never != "") {
-		problems = append(problems, "write what others make of it in Neutron (drift or drifts), or why they cannot (never)")
+	if drifts == (r.Never != "") {
+		problems = append(problems, "write what others make of it in Neutron (Drift or Drifts), or why they cannot (Never)")
 	}
 	// An element of a list goes with its list.
-	removable := (field.removed == "as unset" || field.removed == "taken back" || strings.Contains(r.field, "[].")) &&
-		r.needs == ""
-	if removable && r.gone == nil {
-		problems = append(problems, "the field can be removed: write what Neutron has then (gone), or why it is not (needs)")
+	removable := (field.removed == "as unset" || field.removed == "taken back" || strings.Contains(r.Field, "[].")) &&
+		r.Needs == ""
+	if removable && r.Gone == nil {
+		problems = append(problems, "the field can be removed: write what Neutron has then (Gone), or why it is not (Needs)")
 	}
-	if !removable && r.gone != nil {
-		problems = append(problems, "what Neutron has stays, or the field cannot be removed: leave gone out")
+	if !removable && r.Gone != nil {
+		problems = append(problems, "what Neutron has stays, or the field cannot be removed: leave Gone out")
 	}
-	if field.removed == "taken back" && r.empty == nil {
-		problems = append(problems, "the field has an empty value: write it (empty)")
+	if field.removed == "taken back" && r.Empty == nil {
+		problems = append(problems, "the field has an empty value: write it (Empty)")
 	}
 	if field.admin && cloudName != "admin" {
 		problems = append(problems, `an administrator alone may set it: put it into a trial whose cloud is "admin"`)

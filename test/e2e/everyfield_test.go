@@ -16,16 +16,17 @@ import (
 
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 	"cloudteam.ztgame.com/network-controller/test/harness"
+	"cloudteam.ztgame.com/network-controller/test/specs"
 )
 
 // TestEveryField takes every field that is an attribute in Neutron through its life, by each tool that users have: it
 // arrives there, follows an edit, is put back when somebody else changes it, which an Event tells of, costs nothing at
-// rest, and is emptied, and taken back or left, as docs/fields.md says, when the spec sets it no longer. Its table is in
-// everyfield_table_test.go.
+// rest, and is emptied, and taken back or left, as docs/fields.md says, when the spec sets it no longer. Its rows are in
+// the tables of test/specs.
 func TestEveryField(t *testing.T) {
 	reference := readReference(t)
 	t.Run("each field of docs/fields.md that is an attribute in Neutron has a row, and each row says all that it has to",
-		func(t *testing.T) { wantRows(t, reference, trials()) })
+		func(t *testing.T) { wantRows(t, reference, specs.Trials()) })
 	for i, cloudName := range []string{"tenant", "admin"} {
 		for j, way := range harness.Ways {
 			if testing.Short() && (i == 0) == (j == 0) {
@@ -79,7 +80,7 @@ type attempt struct {
 
 // tried is the object of a trial.
 type tried struct {
-	trial
+	specs.Trial
 	*attempt
 	// called is the object's name.
 	called string
@@ -106,11 +107,11 @@ func newAttempt(t *testing.T, fields map[string]reference, cloudName string, way
 		vlans: 2800 + 10*rand.IntN(120),
 	}
 	client := dynamic.NewForConfigOrDie(admin)
-	for _, one := range trials() {
-		if one.cloud == cloudName {
-			collection := cloudteamv1.SchemeGroupVersion.WithResource(strings.ToLower(one.kind) + "s")
+	for _, one := range specs.Trials() {
+		if one.Cloud == cloudName {
+			collection := cloudteamv1.SchemeGroupVersion.WithResource(strings.ToLower(one.Kind) + "s")
 			a.objects = append(a.objects, &tried{
-				trial: one, attempt: a, called: a.namespace + "-" + one.name,
+				Trial: one, attempt: a, called: a.namespace + "-" + one.Name,
 				client: client.Resource(collection).Namespace(a.namespace),
 			})
 		}
@@ -121,7 +122,7 @@ func newAttempt(t *testing.T, fields map[string]reference, cloudName string, way
 // of is the object of a trial of the same cloud.
 func (a *attempt) of(name string) *tried {
 	a.t.Helper()
-	at := slices.IndexFunc(a.objects, func(o *tried) bool { return o.name == name })
+	at := slices.IndexFunc(a.objects, func(o *tried) bool { return o.Name == name })
 	if at < 0 {
 		a.t.Fatalf("no trial of this cloud is called %q: write the name of one into the row that asks for it", name)
 	}
@@ -163,38 +164,38 @@ const (
 )
 
 // declared is what the spec says of a row's field; nil where it says nothing.
-func (o *tried) declared(row fieldRow, v version) any {
+func (o *tried) declared(row specs.Row, v version) any {
 	switch {
-	case v == asEmptied && row.empty != nil:
-		return row.empty
+	case v == asEmptied && row.Empty != nil:
+		return row.Empty
 	case v == asRemoved && o.removable(row):
 		return nil
-	case v != asCreated && row.change != nil:
-		return o.known(row.change)
+	case v != asCreated && row.Change != nil:
+		return o.known(row.Change)
 	default:
-		return o.known(row.create)
+		return o.known(row.Create)
 	}
 }
 
 // removable reports whether a row's field can be left out of the spec.
-func (o *tried) removable(row fieldRow) bool {
-	field := o.reference[o.kind+" "+row.field]
-	return row.needs == "" && (row.gone != nil || field.removed == "stays")
+func (o *tried) removable(row specs.Row) bool {
+	field := o.reference[o.Kind+" "+row.Field]
+	return row.Needs == "" && (row.Gone != nil || field.removed == "stays")
 }
 
 // wanted is what Neutron shows of a row in an attribute; false where nothing is known of it.
-func (o *tried) wanted(row fieldRow, attribute string, v version) (want any, known bool) {
+func (o *tried) wanted(row specs.Row, attribute string, v version) (want any, known bool) {
 	switch declared := o.declared(row, v); {
-	case v == asEmptied && row.emptied != nil:
-		return o.known(row.emptied), true
-	case v == asEmptied && row.empty != nil || v == asRemoved && row.gone != nil:
-		return o.known(row.gone), true
+	case v == asEmptied && row.Emptied != nil:
+		return o.known(row.Emptied), true
+	case v == asEmptied && row.Empty != nil || v == asRemoved && row.Gone != nil:
+		return o.known(row.Gone), true
 	case v == asRemoved && o.removable(row):
 		return o.wanted(row, attribute, asChanged)
 	case declared == nil:
 		return nil, false
-	case row.reads != nil:
-		return row.reads(o, attribute, declared), true
+	case row.Reads != nil:
+		return row.Reads(o, attribute, declared), true
 	default:
 		return declared, true
 	}
@@ -202,7 +203,7 @@ func (o *tried) wanted(row fieldRow, attribute string, v version) (want any, kno
 
 // known is a value of the table.
 func (o *tried) known(value any) any {
-	if l, ok := value.(late); ok {
+	if l, ok := value.(specs.Late); ok {
 		return l(o)
 	}
 	return value
@@ -214,14 +215,14 @@ func (a *attempt) write(v version) {
 	for _, o := range a.objects {
 		object := &unstructured.Unstructured{}
 		err := object.UnmarshalJSON([]byte(asJSON(map[string]any{
-			"apiVersion": cloudteamv1.SchemeGroupVersion.String(), "kind": o.kind, "spec": o.spec(v),
+			"apiVersion": cloudteamv1.SchemeGroupVersion.String(), "kind": o.Kind, "spec": o.spec(v),
 			"metadata": map[string]any{"namespace": o.namespace, "name": o.called},
 		})))
 		if err != nil {
 			a.t.Fatal(err)
 		}
 		if o.object, err = a.way.Write(a.t.Context(), o.client, object); err != nil {
-			a.t.Fatalf("writing %s %s: %v", o.kind, o.called, err)
+			a.t.Fatalf("writing %s %s: %v", o.Kind, o.called, err)
 		}
 	}
 	a.wantAll(v)
@@ -231,9 +232,9 @@ func (a *attempt) write(v version) {
 func (o *tried) spec(v version) map[string]any {
 	o.t.Helper()
 	spec := map[string]any{}
-	for _, row := range o.rows {
+	for _, row := range o.Rows {
 		if value := o.declared(row, v); value != nil {
-			put(spec, strings.TrimPrefix(row.field, "spec."), value)
+			put(spec, strings.TrimPrefix(row.Field, "spec."), value)
 		}
 	}
 	return spec
@@ -254,7 +255,7 @@ func (o *tried) awaitReady() {
 		}
 		ready := meta.FindStatusCondition(o.status.Conditions, cloudteamv1.ConditionReady)
 		if ready == nil || ready.Status != metav1.ConditionTrue || ready.ObservedGeneration != o.object.GetGeneration() {
-			return fmt.Errorf("%s %s is not Ready at generation %d: %s", o.kind, o.called, o.object.GetGeneration(),
+			return fmt.Errorf("%s %s is not Ready at generation %d: %s", o.Kind, o.called, o.object.GetGeneration(),
 				asJSON(o.status.Conditions))
 		}
 		return nil
@@ -275,7 +276,7 @@ func (o *tried) id(of string) string {
 		return o.status.PortID
 	}
 	o.t.Fatalf("the status of %s %s names no %s: have the rows of its attributes say how to look for them (sees) and "+
-		"how others change them (drifts)", o.kind, o.called, of)
+		"how others change them (drifts)", o.Kind, o.called, of)
 	return ""
 }
 
@@ -297,7 +298,7 @@ func (o *tried) differs(v version) error {
 	o.t.Helper()
 	seen := map[string]resource{}
 	var errs []error
-	for _, row := range o.rows {
+	for _, row := range o.Rows {
 		declared := o.declared(row, v)
 		for _, attribute := range o.attributesOf(row) {
 			want, known := o.wanted(row, attribute, v)
@@ -305,8 +306,8 @@ func (o *tried) differs(v version) error {
 				continue
 			}
 			if got := o.see(row, attribute, seen); asJSON(got) != asJSON(want) {
-				errs = append(errs, fmt.Errorf("%s %s: %s is %s, so that %s is to be %s, and it is %s", o.kind, o.called,
-					row.field, asJSON(declared), attribute, asJSON(want), asJSON(got)))
+				errs = append(errs, fmt.Errorf("%s %s: %s is %s, so that %s is to be %s, and it is %s", o.Kind, o.called,
+					row.Field, asJSON(declared), attribute, asJSON(want), asJSON(got)))
 			}
 		}
 	}
@@ -314,10 +315,10 @@ func (o *tried) differs(v version) error {
 }
 
 // see gives what Neutron has in an attribute. Each resource is read once, into seen.
-func (o *tried) see(row fieldRow, attribute string, seen map[string]resource) any {
+func (o *tried) see(row specs.Row, attribute string, seen map[string]resource) any {
 	o.t.Helper()
-	if row.sees != nil {
-		return row.sees(o)
+	if row.Sees != nil {
+		return row.Sees(o)
 	}
 	of, path, _ := strings.Cut(attribute, ".")
 	if seen[of] == nil {
@@ -327,13 +328,13 @@ func (o *tried) see(row fieldRow, attribute string, seen map[string]resource) an
 }
 
 // attributesOf are the attributes that show a row's value. An element of a list in the spec is one in Neutron.
-func (o *tried) attributesOf(row fieldRow) []string {
-	if row.attribute != "" {
-		return []string{row.attribute}
+func (o *tried) attributesOf(row specs.Row) []string {
+	if row.Attribute != "" {
+		return []string{row.Attribute}
 	}
-	attributes := slices.Clone(o.reference[o.kind+" "+row.field].attributes)
+	attributes := slices.Clone(o.reference[o.Kind+" "+row.Field].attributes)
 	for i, attribute := range attributes {
-		if last := strings.LastIndex(attribute, "."); strings.Contains(row.field, "[].") {
+		if last := strings.LastIndex(attribute, "."); strings.Contains(row.Field, "[].") {
 			attributes[i] = attribute[:last] + "[]" + attribute[last:]
 		}
 	}
@@ -344,17 +345,17 @@ func (o *tried) attributesOf(row fieldRow) []string {
 func (o *tried) drift() {
 	o.t.Helper()
 	bodies := map[string]resource{}
-	for _, row := range o.rows {
+	for _, row := range o.Rows {
 		switch {
-		case row.drifts != nil:
-			row.drifts(o)
-		case row.drift != nil:
+		case row.Drifts != nil:
+			row.Drifts(o)
+		case row.Drift != nil:
 			for _, attribute := range o.attributesOf(row) {
 				of, path, _ := strings.Cut(attribute, ".")
 				if bodies[of] == nil {
 					bodies[of] = resource{}
 				}
-				put(bodies[of], path, o.known(row.drift))
+				put(bodies[of], path, o.known(row.Drift))
 			}
 		}
 	}
@@ -366,13 +367,13 @@ func (o *tried) drift() {
 // wantEvents waits for Events that name what was put back.
 func (o *tried) wantEvents() {
 	o.t.Helper()
-	for _, row := range o.rows {
-		if row.drift == nil && row.drifts == nil {
+	for _, row := range o.Rows {
+		if row.Drift == nil && row.Drifts == nil {
 			continue
 		}
-		text := row.told
+		text := row.Told
 		if text == "" {
-			text, _, _ = strings.Cut(strings.TrimPrefix(row.field, "spec."), "[]")
+			text, _, _ = strings.Cut(strings.TrimPrefix(row.Field, "spec."), "[]")
 			text = " " + strings.TrimPrefix(text, "router.") + " "
 		}
 		awaitEvent(o.t, o.namespace, o.called, cloudteamv1.EventDriftCorrected, text)
@@ -397,7 +398,7 @@ func (a *attempt) versions() []string {
 func (a *attempt) remove() {
 	a.t.Helper()
 	for _, o := range slices.Backward(a.objects) {
-		if o.kind == "NetworkPort" {
+		if o.Kind == "NetworkPort" {
 			removePort(a.t, a.namespace, o.called)
 		} else {
 			remove(a.t, a.namespace, o.called)
@@ -412,7 +413,7 @@ func (a *attempt) remove() {
 			description, _ := r["description"].(string)
 			for i, marker := range markers {
 				if strings.HasSuffix(description, marker) {
-					a.t.Errorf("of trial %q something is left: %s %v", a.objects[i].name, collection, r)
+					a.t.Errorf("of trial %q something is left: %s %v", a.objects[i].Name, collection, r)
 				}
 			}
 		}

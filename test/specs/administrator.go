@@ -8,17 +8,6 @@ import (
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
 
-// administratorFields are the fields of a NetworkSpec that take an administrator's credentials.
-var administratorFields = []field[cloudteamv1.NetworkSpec]{
-	{"shared", func(t *rapid.T, l Limits, s *cloudteamv1.NetworkSpec) {
-		s.Shared = privileged(t, l, rapid.Ptr(rapid.Bool(), true), "shared")
-	}},
-	{"external", func(t *rapid.T, l Limits, s *cloudteamv1.NetworkSpec) {
-		s.External = privileged(t, l, rapid.Ptr(rapid.Bool(), true), "external")
-	}},
-	{"provider", drawProvider},
-}
-
 // drawProvider draws what of its making a new network may say. A flat network is a physical network as a whole, and so
 // the only one, and none that is imported can be made otherwise than it is.
 func drawProvider(t *rapid.T, l Limits, s *cloudteamv1.NetworkSpec) {

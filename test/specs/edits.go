@@ -2,6 +2,7 @@ package specs
 
 import (
 	"fmt"
+	"net/netip"
 	"slices"
 
 	"pgregory.net/rapid"
@@ -15,14 +16,14 @@ func (l Limits) NetworkEdit(spec cloudteamv1.NetworkSpec) *rapid.Generator[cloud
 		edited := *spec.DeepCopy()
 		switch rapid.IntRange(0, 9).Draw(t, "edit") {
 		default:
-			redraw(t, l, networkFields, &edited)
-			keepFixed(spec, &edited)
+			redraw(t, l, drawnNetworkFields(), &edited)
+			keepFixed(networkFields(), spec, &edited)
 		case 7:
 			respell(t, l, &edited.SubnetSpec)
 		case 8:
 			edited = cloudteamv1.NetworkSpec{SubnetSpec: fixed(spec.SubnetSpec), Import: spec.Import.DeepCopy()}
-			drawSome(t, l, networkFields, &edited)
-			keepFixed(spec, &edited)
+			drawSome(t, l, drawnNetworkFields(), &edited)
+			keepFixed(networkFields(), spec, &edited)
 		case 9:
 			edited = l.Network().Draw(t, "another")
 		}
@@ -49,55 +50,45 @@ func fixed(s cloudteamv1.SubnetSpec) cloudteamv1.SubnetSpec {
 	}).DeepCopy()
 }
 
-// keepFixed puts back what of an edit the API server would refuse: what came to fields that cannot be added later, or
-// changed. What cannot change of the first subnet, and the import's id, are as they were.
-func keepFixed(was cloudteamv1.NetworkSpec, is *cloudteamv1.NetworkSpec) {
-	if !providerMayBecome(was.Provider, is.Provider) {
-		is.Provider = was.Provider.DeepCopy()
-	}
-	if !zonesMayBecome(was.AvailabilityZoneHints, is.AvailabilityZoneHints) {
-		is.AvailabilityZoneHints = slices.Clone(was.AvailabilityZoneHints)
-	}
-	if !routerMayBecome(was.Router, is.Router) {
-		kept := was.Router.DeepCopy()
-		is.Router.HA, is.Router.Distributed = kept.HA, kept.Distributed
-	}
-	if !managementMayBecome(was, *is) {
-		is.ManagementPolicy = was.ManagementPolicy
-	}
-}
-
 // NetworkMayBecome reports whether a Network with the one spec may be edited to the other, both of which Limits.Network
 // or Limits.NetworkEdit have drawn. It is written from the fields' documentation.
 func NetworkMayBecome(was, is cloudteamv1.NetworkSpec) bool {
-	sameImport := was.Import == nil && is.Import == nil ||
-		was.Import != nil && is.Import != nil && was.Import.ID == is.Import.ID
-	return subnetMayBecome(was.SubnetSpec, is.SubnetSpec) && routerMayBecome(was.Router, is.Router) &&
-		sameImport && managementMayBecome(was, is) && providerMayBecome(was.Provider, is.Provider) &&
-		zonesMayBecome(was.AvailabilityZoneHints, is.AvailabilityZoneHints)
+	return mayBecome(networkFields(), was, is)
 }
 
-// subnetMayBecome is NetworkMayBecome for the first subnet. What others cannot change is the same each time.
-func subnetMayBecome(was, is cloudteamv1.SubnetSpec) bool {
-	length := func(s cloudteamv1.SubnetSpec) int32 {
-		if s.PrefixLength == nil {
-			return 0
-		}
-		return *s.PrefixLength
+// NetworkPortMayBecome is NetworkMayBecome for a NetworkPort. What cannot change may be spelled in another way.
+func NetworkPortMayBecome(was, is cloudteamv1.NetworkPortSpec) bool {
+	return mayBecome(portFields(Place{}), was, is)
+}
+
+// sameImport reports whether two specs import the same network, or none.
+func sameImport(was, is cloudteamv1.NetworkSpec) bool {
+	if was.Import == nil || is.Import == nil {
+		return was.Import == is.Import
 	}
-	return CIDR(was) == CIDR(is) && was.SubnetPool == is.SubnetPool && length(was) == length(is) &&
-		was.IPv6AddressMode == is.IPv6AddressMode && was.IPv6RAMode == is.IPv6RAMode
+	return was.Import.ID == is.Import.ID
 }
 
-// routerMayBecome is NetworkMayBecome for the router: of one of the Network's own that stays, ha and distributed can be
-// taken out, and not change.
-func routerMayBecome(was, is *cloudteamv1.RouterSpec) bool {
-	if was == nil || is == nil || was.Existing != "" || is.Existing != "" {
+// samePrefixLength reports whether the prefix length of two specs' first subnets is the same.
+func samePrefixLength(was, is cloudteamv1.NetworkSpec) bool {
+	if was.PrefixLength == nil || is.PrefixLength == nil {
+		return was.PrefixLength == is.PrefixLength
+	}
+	return *was.PrefixLength == *is.PrefixLength
+}
+
+// kindMayBecome reports it for a setting of a router: of one of the Network's own that stays, it can be taken out, and not
+// change.
+func kindMayBecome(was, is *cloudteamv1.RouterSpec, setting func(*cloudteamv1.RouterSpec) *bool) bool {
+	if was == nil || is == nil || was.Existing != "" || is.Existing != "" || setting(is) == nil {
 		return true
 	}
-	same := func(was, is *bool) bool { return is == nil || was != nil && *is == *was }
-	return same(was.HA, is.HA) && same(was.Distributed, is.Distributed)
+	return setting(was) != nil && *setting(was) == *setting(is)
 }
+
+func isHA(r *cloudteamv1.RouterSpec) *bool { return r.HA }
+
+func isDistributed(r *cloudteamv1.RouterSpec) *bool { return r.Distributed }
 
 func managementMayBecome(was, is cloudteamv1.NetworkSpec) bool {
 	const observe = cloudteamv1.ManagementPolicyObserve
@@ -116,4 +107,16 @@ func providerMayBecome(was, is *cloudteamv1.ProviderSpec) bool {
 
 func zonesMayBecome(was, is []string) bool {
 	return len(is) == 0 || slices.Equal(slices.Sorted(slices.Values(was)), slices.Sorted(slices.Values(is)))
+}
+
+// sameAddresses reports whether the addresses of two NetworkPorts are the same, in whatever order and spelling.
+func sameAddresses(was, is cloudteamv1.NetworkPortSpec) bool {
+	addresses := func(s cloudteamv1.NetworkPortSpec) (all []netip.Addr) {
+		for _, text := range s.Addresses {
+			all = append(all, netip.MustParseAddr(text))
+		}
+		slices.SortFunc(all, netip.Addr.Compare)
+		return all
+	}
+	return slices.Equal(addresses(was), addresses(is))
 }

@@ -4,62 +4,11 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
-	"strings"
 
 	"pgregory.net/rapid"
 
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
-
-// networkFields are all fields of a NetworkSpec but the cidr, or the pool that it is from, on which the others depend,
-// and what cannot change: the prefix length, the IPv6 modes and the id of an import. They are drawn in this order: one
-// may depend on those before it.
-var networkFields = slices.Concat(subnetFields, propertyFields, administratorFields, policyFields, routerFields)
-
-// propertyFields are the fields of a NetworkSpec that are settings of the network itself, for anybody to set.
-var propertyFields = []field[cloudteamv1.NetworkSpec]{
-	{"additionalSubnets", drawAdditionalSubnets},
-	{"description", func(t *rapid.T, _ Limits, s *cloudteamv1.NetworkSpec) {
-		s.Description = texts().Draw(t, "description")
-	}},
-	{"mtu", drawMTU},
-	{"portSecurity", func(t *rapid.T, _ Limits, s *cloudteamv1.NetworkSpec) {
-		s.PortSecurity = rapid.Ptr(rapid.Bool(), true).Draw(t, "portSecurity")
-	}},
-	{"networkName", func(t *rapid.T, _ Limits, s *cloudteamv1.NetworkSpec) {
-		s.NetworkName = rapid.SampledFrom([]string{"", "a", "Neutron's own name", strings.Repeat("数", 255)}).
-			Draw(t, "networkName")
-	}},
-	{"adminState", func(t *rapid.T, _ Limits, s *cloudteamv1.NetworkSpec) {
-		s.AdminState = rapid.SampledFrom([]cloudteamv1.AdminState{
-			"", cloudteamv1.AdminStateUp, cloudteamv1.AdminStateDown,
-		}).Draw(t, "adminState")
-	}},
-	{"dnsDomain", func(t *rapid.T, _ Limits, s *cloudteamv1.NetworkSpec) {
-		s.DNSDomain = rapid.SampledFrom([]string{
-			"", cloudteamv1.DNSDomainNone, "example.org.", "Example.ORG.", "a-1.b.",
-		}).Draw(t, "dnsDomain")
-	}},
-	{"tags", func(t *rapid.T, _ Limits, s *cloudteamv1.NetworkSpec) {
-		s.Tags = nil
-		if rapid.Bool().Draw(t, "tagged") {
-			tags := rapid.SampledFrom([]string{"a", "A,b", "a/b", " ", "数", strings.Repeat("é", 255)})
-			s.Tags = rapid.SliceOfNDistinct(tags, 0, 3, rapid.ID).Draw(t, "tags")
-		}
-	}},
-	{"qosPolicy", func(t *rapid.T, l Limits, s *cloudteamv1.NetworkSpec) {
-		s.QoSPolicy = rapid.SampledFrom(append([]string{"", cloudteamv1.QoSPolicyNone}, l.QoSPolicies...)).
-			Draw(t, "qosPolicy")
-	}},
-	{"sharedWith", func(t *rapid.T, _ Limits, s *cloudteamv1.NetworkSpec) {
-		s.SharedWith = nil
-		if rapid.Bool().Draw(t, "shared with some") {
-			projects := rapid.SampledFrom([]string{"project-a", "project-b", strings.Repeat("f", 32), "数"})
-			s.SharedWith = rapid.SliceOfNDistinct(projects, 0, 3, rapid.ID).Draw(t, "sharedWith")
-		}
-	}},
-	{"availabilityZoneHints", drawZones},
-}
 
 // orNil gives empty lists the one form in which the API server hands them out.
 func orNil[T any](list []T) []T {
@@ -74,12 +23,12 @@ func orNil[T any](list []T) []T {
 func (l Limits) Network() *rapid.Generator[cloudteamv1.NetworkSpec] {
 	return rapid.Custom(func(t *rapid.T) cloudteamv1.NetworkSpec {
 		var spec cloudteamv1.NetworkSpec
-		fields := networkFields
+		fields := drawnNetworkFields()
 		if len(l.Imports) > 0 && rapid.Bool().Draw(t, "imported") {
 			imported := rapid.SampledFrom(l.Imports).Draw(t, "import")
 			spec.Import, spec.SubnetSpec = &cloudteamv1.NetworkImport{ID: imported.ID}, *imported.Subnet.DeepCopy()
 			if rapid.Bool().Draw(t, "as it is") {
-				fields = policyFields
+				fields = drawnIn(networkFields(), ofPolicy)
 			}
 		} else if len(l.SubnetPools) > 0 && oneIn(t, 3, "from a pool") {
 			drawPool(t, l, &spec.SubnetSpec)
@@ -95,7 +44,7 @@ func (l Limits) Network() *rapid.Generator[cloudteamv1.NetworkSpec] {
 // drawSome draws about half of the fields: most are left out in life, and a spec with few is read sooner when it fails.
 func drawSome[S any](t *rapid.T, l Limits, fields []field[S], spec *S) {
 	for _, f := range fields {
-		if rapid.Bool().Draw(t, "with "+f.name) {
+		if rapid.Bool().Draw(t, "with "+f.path) {
 			f.draw(t, l, spec)
 		}
 	}

@@ -24,25 +24,63 @@ type Place struct {
 	Number int
 }
 
-// portFields are all fields of a NetworkPortSpec but those that say which Network it is on.
+// portFields is the table of a NetworkPortSpec's fields, in the order in which they are drawn.
 func portFields(place Place) []field[cloudteamv1.NetworkPortSpec] {
 	return []field[cloudteamv1.NetworkPortSpec]{
-		{"addresses", func(t *rapid.T, l Limits, s *cloudteamv1.NetworkPortSpec) { drawAddresses(t, l, place, s) }},
-		{"mac", func(t *rapid.T, _ Limits, s *cloudteamv1.NetworkPortSpec) {
-			s.MAC = ""
-			if rapid.Bool().Draw(t, "with a mac") {
-				s.MAC = spellMAC(t, MAC(place.Number, rapid.IntRange(0, 1).Draw(t, "mac")))
-			}
-		}},
-		{"securityGroups", drawSecurityGroups},
-		{"deletionPolicy", func(t *rapid.T, _ Limits, s *cloudteamv1.NetworkPortSpec) {
+		{
+			path: "networkName", with: "new",
+			may: func(was, is cloudteamv1.NetworkPortSpec) bool { return was.NetworkName == is.NetworkName },
+			lives: []Life{
+				made("port", Late(func(o Tried) any { return o.Other("routed").Called() })).as(readNetwork),
+			},
+		},
+		{
+			path: "networkNamespace", with: "new",
+			may: func(was, is cloudteamv1.NetworkPortSpec) bool {
+				return was.NetworkNamespace == is.NetworkNamespace
+			},
+			lives: []Life{made("port", Late(func(o Tried) any { return o.Namespace() })).as(readNetwork)},
+		},
+		{
+			path: "addresses", part: ofNetwork, may: sameAddresses,
+			draw: func(t *rapid.T, l Limits, s *cloudteamv1.NetworkPortSpec) { drawAddresses(t, l, place, s) },
+			lives: []Life{{
+				Trial: "port", Create: []string{"10.65.0.50"}, Drift: fixedIPs("10.65.0.51"), Reads: readAddresses,
+			}},
+		},
+		{
+			path: "mac", part: ofNetwork,
+			may: func(was, is cloudteamv1.NetworkPortSpec) bool { return strings.EqualFold(was.MAC, is.MAC) },
+			draw: func(t *rapid.T, _ Limits, s *cloudteamv1.NetworkPortSpec) {
+				s.MAC = ""
+				if rapid.Bool().Draw(t, "with a mac") {
+					s.MAC = spellMAC(t, MAC(place.Number, rapid.IntRange(0, 1).Draw(t, "mac")))
+				}
+			},
+			lives: []Life{{Trial: "port", Create: "FA:16:3E:65:00:01", Drift: "fa:16:3e:65:00:02", Reads: readLower}},
+		},
+		{
+			path: "securityGroups", part: ofNetwork, draw: drawSecurityGroups,
+			lives: []Life{{
+				Trial: "port", Create: groupsOf("admin"), Change: groupsOf("tenant"), Drift: []string{}, Empty: []string{},
+				Emptied: []string{},
+			}},
+		},
+		{path: "deletionPolicy", part: ofPolicy, draw: func(t *rapid.T, _ Limits, s *cloudteamv1.NetworkPortSpec) {
 			drawDeletion(t, &s.DeletionPolicy)
 		}},
-		{"driftPolicy", func(t *rapid.T, _ Limits, s *cloudteamv1.NetworkPortSpec) { drawDrift(t, &s.DriftPolicy) }},
-		{"ignoreDrift", func(t *rapid.T, _ Limits, s *cloudteamv1.NetworkPortSpec) {
+		{path: "driftPolicy", part: ofPolicy, draw: func(t *rapid.T, _ Limits, s *cloudteamv1.NetworkPortSpec) {
+			drawDrift(t, &s.DriftPolicy)
+		}},
+		{path: "ignoreDrift", part: ofPolicy, draw: func(t *rapid.T, _ Limits, s *cloudteamv1.NetworkPortSpec) {
 			s.IgnoreDrift = drawIgnored(t, PortDriftFields...)
 		}},
 	}
+}
+
+// drawnPortFields are the fields that are drawn once it is known which Network the NetworkPort is on.
+func drawnPortFields(place Place) []field[cloudteamv1.NetworkPortSpec] {
+	return drawnIn(portFields(place), ofNetwork, ofPolicy)
 }
 
 // NetworkPort draws specs that the API server accepts. Now and then the Network's controller cannot accept an address:
@@ -53,7 +91,7 @@ func (l Limits) NetworkPort(place Place) *rapid.Generator[cloudteamv1.NetworkPor
 		if place.NetworkNamespace != place.Namespace || rapid.Bool().Draw(t, "name its own namespace") {
 			spec.NetworkNamespace = place.NetworkNamespace
 		}
-		drawSome(t, l, portFields(place), &spec)
+		drawSome(t, l, drawnPortFields(place), &spec)
 		return spec
 	})
 }
@@ -68,7 +106,7 @@ func (l Limits) NetworkPortEdit(
 		default:
 			drawSecurityGroups(t, l, &edited)
 		case 5:
-			redraw(t, l, portFields(place), &edited)
+			redraw(t, l, drawnPortFields(place), &edited)
 		case 6:
 			for i, text := range edited.Addresses {
 				edited.Addresses[i] = spell(t, netip.MustParseAddr(text))

@@ -6,27 +6,6 @@ import (
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
 
-// policyFields are the fields of a NetworkSpec that no field in Neutron stands for.
-var policyFields = []field[cloudteamv1.NetworkSpec]{
-	{"deletionPolicy", func(t *rapid.T, _ Limits, s *cloudteamv1.NetworkSpec) { drawDeletion(t, &s.DeletionPolicy) }},
-	{"allowedNamespaces", func(t *rapid.T, l Limits, s *cloudteamv1.NetworkSpec) {
-		names := rapid.SampledFrom(append([]string{"*"}, l.Namespaces...))
-		s.AllowedNamespaces = orNil(rapid.SliceOfNDistinct(names, 0, 1+len(l.Namespaces), rapid.ID).Draw(t, "allowed"))
-	}},
-	{"driftPolicy", func(t *rapid.T, _ Limits, s *cloudteamv1.NetworkSpec) { drawDrift(t, &s.DriftPolicy) }},
-	{"ignoreDrift", func(t *rapid.T, _ Limits, s *cloudteamv1.NetworkSpec) {
-		s.IgnoreDrift = drawIgnored(t, NetworkDriftFields...)
-	}},
-	{"import.overwrite", func(t *rapid.T, _ Limits, s *cloudteamv1.NetworkSpec) {
-		overwrite := rapid.Bool().Draw(t, "overwrite")
-		if s.Import != nil {
-			s.Import = &cloudteamv1.NetworkImport{ID: s.Import.ID, Overwrite: overwrite}
-		}
-	}},
-	{"managementPolicy", drawManagement},
-	{"cloud", drawCloud},
-}
-
 // NetworkDriftFields are all that a Network can name in ignoreDrift, and PortDriftFields all that a NetworkPort can.
 var (
 	NetworkDriftFields = []cloudteamv1.NetworkDriftField{

@@ -10,86 +10,65 @@ import (
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
 
-// routerFields are a Network's router as a whole, and the settings of one of its own.
-var routerFields = []field[cloudteamv1.NetworkSpec]{
-	{"router", func(t *rapid.T, l Limits, s *cloudteamv1.NetworkSpec) {
-		s.Router = nil
-		which := rapid.SampledFrom([]string{"none", "existing", "own"}).Draw(t, "router")
-		switch {
-		case s.ManagementPolicy == cloudteamv1.ManagementPolicyObserve:
-		case which == "existing" && len(l.Routers) > 0:
-			s.Router = &cloudteamv1.RouterSpec{Existing: rapid.SampledFrom(l.Routers).Draw(t, "existing")}
-		case which == "own":
-			s.Router = &cloudteamv1.RouterSpec{}
-			drawSome(t, l, ownRouterFields, s)
-		}
-	}},
-	{"router's own settings", func(t *rapid.T, l Limits, s *cloudteamv1.NetworkSpec) {
-		if s.Router != nil && s.Router.Existing == "" {
-			redraw(t, l, ownRouterFields, s)
-		}
-	}},
+func drawRouter(t *rapid.T, l Limits, s *cloudteamv1.NetworkSpec) {
+	s.Router = nil
+	which := rapid.SampledFrom([]string{"none", "existing", "own"}).Draw(t, "router")
+	switch {
+	case s.ManagementPolicy == cloudteamv1.ManagementPolicyObserve:
+	case which == "existing" && len(l.Routers) > 0:
+		s.Router = &cloudteamv1.RouterSpec{Existing: rapid.SampledFrom(l.Routers).Draw(t, "existing")}
+	case which == "own":
+		s.Router = &cloudteamv1.RouterSpec{}
+		drawSome(t, l, drawnIn(networkFields(), ofOwnRouter), s)
+	}
 }
 
-// ownRouterFields are the settings of a router that is the Network's own.
-var ownRouterFields = []field[cloudteamv1.NetworkSpec]{
-	{"router.externalNetwork", func(t *rapid.T, l Limits, s *cloudteamv1.NetworkSpec) {
-		to := l.outside(s)
-		leads := rapid.Bool().Draw(t, "leads outside")
-		if !leads || len(to) == 0 {
-			s.Router.ExternalNetwork, s.Router.SNAT, s.Router.ExternalIP = "", nil, ""
-			return
-		}
-		chosen := rapid.SampledFrom(to).Draw(t, "external network")
-		s.Router.ExternalNetwork = rapid.SampledFrom(chosen.Names).Draw(t, "called")
-		if s.Router.ExternalIP != "" && !chosen.CIDR.Contains(netip.MustParseAddr(s.Router.ExternalIP)) {
-			s.Router.ExternalIP = ""
-		}
-	}},
-	{"router.snat", func(t *rapid.T, l Limits, s *cloudteamv1.NetworkSpec) {
-		snat := privileged(t, l, rapid.Ptr(rapid.Bool(), true), "snat")
-		if s.Router.ExternalNetwork != "" {
-			s.Router.SNAT = snat
-		}
-	}},
-	{"router.externalIP", func(t *rapid.T, l Limits, s *cloudteamv1.NetworkSpec) {
-		to, leads := l.leadsTo(s.Router)
-		if !leads || len(to.Addresses) == 0 {
-			return
-		}
+func drawExternalNetwork(t *rapid.T, l Limits, s *cloudteamv1.NetworkSpec) {
+	to := l.outside(s)
+	leads := rapid.Bool().Draw(t, "leads outside")
+	if !leads || len(to) == 0 {
+		s.Router.ExternalNetwork, s.Router.SNAT, s.Router.ExternalIP = "", nil, ""
+		return
+	}
+	chosen := rapid.SampledFrom(to).Draw(t, "external network")
+	s.Router.ExternalNetwork = rapid.SampledFrom(chosen.Names).Draw(t, "called")
+	if s.Router.ExternalIP != "" && !chosen.CIDR.Contains(netip.MustParseAddr(s.Router.ExternalIP)) {
 		s.Router.ExternalIP = ""
-		chosen := privileged(t, l, rapid.Ptr(rapid.SampledFrom(to.Addresses), true), "externalIP")
-		if chosen != nil {
-			s.Router.ExternalIP = chosen.String()
+	}
+}
+
+func drawExternalIP(t *rapid.T, l Limits, s *cloudteamv1.NetworkSpec) {
+	to, leads := l.leadsTo(s.Router)
+	if !leads || len(to.Addresses) == 0 {
+		return
+	}
+	s.Router.ExternalIP = ""
+	chosen := privileged(t, l, rapid.Ptr(rapid.SampledFrom(to.Addresses), true), "externalIP")
+	if chosen != nil {
+		s.Router.ExternalIP = chosen.String()
+	}
+}
+
+func drawRoutes(t *rapid.T, l Limits, s *cloudteamv1.NetworkSpec) {
+	s.Router.Routes = nil
+	hops := l.nextHops(s)
+	if len(hops) == 0 {
+		return
+	}
+	routes := rapid.Custom(func(t *rapid.T) cloudteamv1.RouterRoute {
+		hop := rapid.SampledFrom(hops).Draw(t, "next hop")
+		to := netip.MustParsePrefix(rapid.SampledFrom([]string{"198.51.100.0/24", "192.0.2.1/32"}).Draw(t, "to"))
+		if hop.Is6() {
+			to = netip.MustParsePrefix("2001:db8:1::/48")
 		}
-	}},
-	{"router.ha", func(t *rapid.T, l Limits, s *cloudteamv1.NetworkSpec) {
-		s.Router.HA = privileged(t, l, rapid.Ptr(rapid.Bool(), true), "ha")
-	}},
-	{"router.distributed", func(t *rapid.T, l Limits, s *cloudteamv1.NetworkSpec) {
-		s.Router.Distributed = privileged(t, l, rapid.Ptr(rapid.Bool(), true), "distributed")
-	}},
-	{"router.routes", func(t *rapid.T, l Limits, s *cloudteamv1.NetworkSpec) {
-		s.Router.Routes = nil
-		hops := l.nextHops(s)
-		if len(hops) == 0 {
-			return
+		return cloudteamv1.RouterRoute{
+			Destination: fmt.Sprintf("%s/%d", spell(t, to.Addr()), to.Bits()), NextHop: spell(t, hop),
 		}
-		routes := rapid.Custom(func(t *rapid.T) cloudteamv1.RouterRoute {
-			hop := rapid.SampledFrom(hops).Draw(t, "next hop")
-			to := netip.MustParsePrefix(rapid.SampledFrom([]string{"198.51.100.0/24", "192.0.2.1/32"}).Draw(t, "to"))
-			if hop.Is6() {
-				to = netip.MustParsePrefix("2001:db8:1::/48")
-			}
-			return cloudteamv1.RouterRoute{
-				Destination: fmt.Sprintf("%s/%d", spell(t, to.Addr()), to.Bits()), NextHop: spell(t, hop),
-			}
-		})
-		same := func(r cloudteamv1.RouterRoute) string {
-			return fmt.Sprint(netip.MustParsePrefix(r.Destination), netip.MustParseAddr(r.NextHop))
-		}
-		s.Router.Routes = orNil(rapid.SliceOfNDistinct(routes, 0, 2, same).Draw(t, "routes"))
-	}},
+	})
+	same := func(r cloudteamv1.RouterRoute) string {
+		return fmt.Sprint(netip.MustParsePrefix(r.Destination), netip.MustParseAddr(r.NextHop))
+	}
+	s.Router.Routes = orNil(rapid.SliceOfNDistinct(routes, 0, 2, same).Draw(t, "routes"))
 }
 
 // outside are the external networks that a router of the spec's can lead to.

@@ -77,21 +77,15 @@ const namesPerPort = 4
 // reserved is how many addresses at the end of a cidr are for NetworkPorts to name.
 func (l Limits) reserved() int { return namesPerPort * l.Ports }
 
-// field draws a part of a spec, unset included. Parts that a rule of the CRD ties together are one.
-type field[S any] struct {
-	name string
-	draw func(t *rapid.T, l Limits, spec *S)
-}
-
 // redraw draws some of the fields anew, at least one.
 func redraw[S any](t *rapid.T, l Limits, fields []field[S], spec *S) {
 	names := make([]string, len(fields))
 	for i, f := range fields {
-		names[i] = f.name
+		names[i] = f.path
 	}
 	chosen := rapid.SliceOfNDistinct(rapid.SampledFrom(names), 1, 3, rapid.ID).Draw(t, "fields")
 	for _, f := range fields {
-		if slices.Contains(chosen, f.name) {
+		if slices.Contains(chosen, f.path) {
 			f.draw(t, l, spec)
 		}
 	}

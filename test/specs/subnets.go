@@ -10,23 +10,6 @@ import (
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
 
-// subnetFields are the fields of a NetworkSpec's first subnet but the cidr. They serve for the other subnets, too.
-var subnetFields = []field[cloudteamv1.NetworkSpec]{
-	{"gateway and allocationPools", drawGatewayAndPools},
-	{"dhcp", func(t *rapid.T, _ Limits, s *cloudteamv1.NetworkSpec) {
-		s.DHCP = rapid.Ptr(rapid.Bool(), true).Draw(t, "dhcp")
-		if s.DHCP != nil && (s.IPv6AddressMode != "" || s.IPv6RAMode != "") {
-			*s.DHCP = true
-		}
-	}},
-	{"dnsServers", drawDNSServers},
-	{"hostRoutes", drawHostRoutes},
-	{"serviceTypes", drawServiceTypes},
-	{"dnsPublishFixedIP", func(t *rapid.T, _ Limits, s *cloudteamv1.NetworkSpec) {
-		s.DNSPublishFixedIP = rapid.Ptr(rapid.Bool(), true).Draw(t, "dnsPublishFixedIP")
-	}},
-}
-
 // drawServiceTypes draws those of others than NetworkPorts, and seldom any where there are NetworkPorts: few of these
 // would have an address. None are drawn for a subnet in which these make their addresses themselves: they have one if
 // they were there before the subnet, or came while it was for all, and nobody could say later which of them has.
@@ -149,8 +132,8 @@ func drawAdditionalSubnets(t *rapid.T, l Limits, spec *cloudteamv1.NetworkSpec) 
 	chosen := rapid.SliceOfNDistinct(rapid.SampledFrom(possible), 0, min(3, len(possible)), rapid.ID)
 	for _, a := range l.besides(spec.SubnetSpec, chosen.Draw(t, "additionalSubnets")) {
 		subnet := cloudteamv1.NetworkSpec{SubnetSpec: a.declared(t)}
-		for _, f := range subnetFields {
-			if oneIn(t, 3, "with "+f.name) {
+		for _, f := range drawnIn(networkFields(), ofSubnet) {
+			if oneIn(t, 3, "with "+f.path) {
 				f.draw(t, l, &subnet)
 			}
 		}

@@ -242,30 +242,17 @@ func (w *world) putPort(t *rapid.T, r realm, s slot, spec cloudteamv1.NetworkPor
 			return true
 		}
 		_, err := client.Patch(w.ctx, s.name, types.JSONPatchType, replaceSpec(t, spec), metav1.PatchOptions{})
-		fixed := sameFixed(was.Spec, spec)
+		may := specs.NetworkPortMayBecome(was.Spec, spec)
 		switch {
 		case apierrors.IsNotFound(err): // it has just gone
-		case apierrors.IsInvalid(err) && !fixed:
+		case apierrors.IsInvalid(err) && !may:
 			return false
-		case err != nil || !fixed:
+		case err != nil || !may:
 			t.Fatalf("NetworkPort %s from %+v to %+v: the API server says %v", s, was.Spec, spec, err)
 		default:
 			return true
 		}
 	}
-}
-
-// sameFixed reports whether what cannot change of a NetworkPort is the same, however it is spelled.
-func sameFixed(a, b cloudteamv1.NetworkPortSpec) bool {
-	addresses := func(s cloudteamv1.NetworkPortSpec) (all []netip.Addr) {
-		for _, text := range s.Addresses {
-			all = append(all, netip.MustParseAddr(text))
-		}
-		slices.SortFunc(all, netip.Addr.Compare)
-		return all
-	}
-	return a.NetworkName == b.NetworkName && a.NetworkNamespace == b.NetworkNamespace &&
-		strings.EqualFold(a.MAC, b.MAC) && slices.Equal(addresses(a), addresses(b))
 }
 
 // goes notes the policy under which a Network is being deleted.

@@ -1,0 +1,82 @@
+package e2e
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"cloudteam.ztgame.com/network-controller/test/specs"
+)
+
+// What the rows of test/specs ask of an object and of its cloud.
+
+var _ specs.Tried = (*tried)(nil)
+
+func (o *tried) Called() string { return o.called }
+
+func (o *tried) Namespace() string { return o.namespace }
+
+func (o *tried) Marker() string { o.t.Helper(); return markerOf(o.t, o.object) }
+
+func (o *tried) Other(trial string) specs.Tried { o.t.Helper(); return o.of(trial) }
+
+func (o *tried) ID(of string) string { o.t.Helper(); return o.id(of) }
+
+func (o *tried) VLAN(n int) int { return o.vlans + n }
+
+func (o *tried) SubnetPool() (id, name string) {
+	o.t.Helper()
+	pool := o.made("subnet pool", func() resource {
+		return o.neutron.create("subnetpools", resource{
+			"name": o.namespace + "-pool", "shared": true, "prefixes": []string{"10.66.0.0/22"}, "default_prefixlen": 24,
+		})
+	})
+	return pool.id(), fmt.Sprint(pool["name"])
+}
+
+func (o *tried) Outside(cidr string) (id, name string) {
+	o.t.Helper()
+	n := o.outside(cidr)
+	return n.id(), fmt.Sprint(n["name"])
+}
+
+func (o *tried) QoSPolicy(name string) string {
+	o.t.Helper()
+	return o.made("QoS policy "+name, func() resource {
+		return resource{"id": newQoSPolicy(o.t, o.namespace+"-"+name)}
+	}).id()
+}
+
+// SecurityGroups asks for a port: a project has its default security group from its first one on.
+func (o *tried) SecurityGroups(cloudName string) any {
+	o.t.Helper()
+	port := o.made("a port of "+cloudName, func() resource {
+		c := open(o.t, cloudName)
+		return c.create("ports", resource{"network_id": c.create("networks", resource{"name": o.namespace}).id()})
+	})
+	return port["security_groups"]
+}
+
+func (o *tried) CIDRs() []string { o.t.Helper(); return o.neutron.cidrsOf(o.id("network")) }
+
+func (o *tried) CIDR() string {
+	o.t.Helper()
+	return fmt.Sprint(o.neutron.one("subnets", "id="+o.id("subnet"))["cidr"])
+}
+
+func (o *tried) RemoveSubnet(cidr string) {
+	o.t.Helper()
+	o.neutron.remove("subnets", o.neutron.one("subnets", "network_id="+o.id("network")+"&cidr="+cidr).id())
+}
+
+func (o *tried) Shares() []string {
+	o.t.Helper()
+	return slices.Sorted(maps.Keys(o.neutron.shares(o.id("network"))))
+}
+
+func (o *tried) Unshare(project string) {
+	o.t.Helper()
+	o.neutron.remove("rbac-policies", o.neutron.shares(o.id("network"))[project])
+}
+
+func (o *tried) Tag(tag string) { o.t.Helper(); o.neutron.tag(o.id("network"), tag) }
