@@ -102,8 +102,10 @@ type ObservedNetwork struct {
 	Attributes
 	// Subnets are all subnets of the network, owned or not.
 	Subnets []ObservedSubnet
-	// Shares are the single projects that the network is shared with. They are read only on request.
-	Shares []Share
+	// Shares are the single projects that the network is shared with. SharesUnknown is true if the cloud's policy forbids
+	// to list them, which does not mean that there are none.
+	Shares        []Share
+	SharesUnknown bool
 }
 
 // SubnetByCIDR finds a subnet of the network.
@@ -305,6 +307,9 @@ func Network(spec Spec, observed Observed) (Change, error) {
 	network := Ref{ID: keep.ID}
 	if exists {
 		spec = spec.takingBack(keep)
+		if keep.SharesUnknown && spec.SharedWith != nil {
+			return nil, errSharesUnknown
+		}
 		change = append(change.with(updateNetwork(spec, keep)), routing.first...)
 	} else {
 		change = append(routing.first, createNetwork(spec))

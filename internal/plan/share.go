@@ -2,6 +2,7 @@ package plan
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 )
@@ -19,6 +20,9 @@ type Share struct {
 	// Project is the id of the project that may use the network.
 	Project string
 }
+
+var errSharesUnknown = errors.New("the cloud forbids to list RBAC policies, so nobody knows with which projects the " +
+	"network is shared. Have its policy get_rbac_policy allow it, or leave sharedWith out")
 
 // CompareShares sorts by project. Neutron has one policy for each project.
 func CompareShares(a, b Share) int {

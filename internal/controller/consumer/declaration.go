@@ -70,16 +70,15 @@ func CompareByName(a, b *cloudteamv1.NetworkPort) int {
 // released.
 //
 // After the Pod was given its ports, a port is useless if the Pod does not name it. Before, a port is useless if it
-// serves none of the Pod's requests, and only while the gate keeps the Pod's containers from running. A Pod without the
-// gate may run with the port, even if it lost the annotations for it. A port beyond what a Pod needs is not useless:
-// another process may be giving it that very port.
+// serves none of the Pod's requests, and only if the Pod's containers cannot run; see MayRun. A port beyond what a Pod
+// needs is not useless: another process may be giving it that very port.
 func Useless(pod *corev1.Pod, port *cloudteamv1.NetworkPort, declaration func() Declaration) bool {
 	if Allocated(pod) {
 		allocations, err := Allocations(pod)
 		return err == nil && !Mirror(pod) && !Mentions(pod, port) &&
 			!slices.ContainsFunc(allocations, func(a cloudteamv1.Allocation) bool { return a.Port == port.Name })
 	}
-	if !Gated(pod) || pod.DeletionTimestamp != nil {
+	if MayRun(pod) || pod.DeletionTimestamp != nil {
 		return false
 	}
 	d := declaration()
@@ -93,3 +92,7 @@ func Useless(pod *corev1.Pod, port *cloudteamv1.NetworkPort, declaration func() 
 	}
 	return port.DeletionTimestamp != nil || !slices.Contains(d.Requests, ServedBy(port))
 }
+
+// MayRun reports whether the containers of a Pod that has not ended may run: it has a node and not our gate. Such a Pod
+// may use a port that is bound to it, even if it lost the annotations for it.
+func MayRun(pod *corev1.Pod) bool { return !Gated(pod) && pod.Spec.NodeName != "" }

@@ -94,6 +94,9 @@ func (o observed) givenBefore(port *cloudteamv1.NetworkPort) *corev1.Pod {
 // A Pod gets everything that it lacks, or nothing. If a Pod held one port while it waits for another, it would block a
 // Pod that needs only that one.
 func (o observed) assign(b *bindings, declarations map[types.UID]consumer.Declaration) {
+	if len(declarations) == 0 {
+		return // nobody waits
+	}
 	offers := o.offers(b)
 	held := map[types.UID][]*cloudteamv1.NetworkPort{}
 	for _, port := range slices.Concat(o.ports, o.borrowed) {

@@ -88,7 +88,7 @@ func (r *Reconciler[T]) report(ctx context.Context, obj T, p progress) error {
 	var turn controller.Event
 	if told == nil || told.Reason != p.state.Reason || told.Message != p.state.Message {
 		switch {
-		case len(p.drift) > 0 && p.retry() == nil:
+		case p.state.Reason == cloudteamv1.ReasonDriftDetected:
 			turn = controller.Event{
 				Type: corev1.EventTypeWarning, Reason: cloudteamv1.EventDriftDetected, Message: p.state.Message,
 			}

@@ -135,7 +135,8 @@ func (r *Reconciler[T]) converge(ctx context.Context, in Inventory, obj T, p pro
 		case attempt == attempts && p.err != nil:
 			return p.failed(p.err)
 		case attempt == attempts:
-			return p.failed(notConverged(change))
+			// Others change the same fields. The message is constant, whatever they write.
+			return p.failed(fmt.Errorf("the %s did not converge after %d attempts", r.kind.Resource, attempts))
 		}
 
 		if obj, err = r.remembering(ctx, obj, rememberedOrSet(obj, p.declared)); err != nil {

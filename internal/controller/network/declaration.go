@@ -63,19 +63,20 @@ func policies(obj *cloudteamv1.Network) managed.Policies {
 	return p
 }
 
-// expected is the Kind's Expected: the network, and its own router.
+// expected is the Kind's Expected: the network, and its own router. A router that the spec declares no longer is
+// expected until the status says that it is gone.
 func expected(obj *cloudteamv1.Network) []managed.Lookup {
 	name := declare.NetworkName(obj)
 	network := managed.Lookup{Resource: plan.Resource{Kind: plan.KindNetwork, ID: obj.Status.NetworkID}, Name: name}
 	if obj.Spec.Import != nil {
 		network.ID, network.Imported = obj.Spec.Import.ID, true
 	}
-	if obj.Spec.Router == nil || obj.Spec.Router.Existing != "" {
-		return []managed.Lookup{network}
-	}
 	router := managed.Lookup{Resource: plan.Resource{Kind: plan.KindRouter}, Name: name}
 	if status := obj.Status.Router; status != nil && !status.Existing {
 		router.ID = status.ID
+	}
+	if declared := obj.Spec.Router; router.ID == "" && (declared == nil || declared.Existing != "") {
+		return []managed.Lookup{network}
 	}
 	return []managed.Lookup{network, router}
 }

@@ -61,10 +61,17 @@ func unready(port *cloudteamv1.NetworkPort) progress {
 }
 
 // lacking is for requests that no bound port serves. Either a port fails and there is no other to wait for, or the Pod
-// waits. Of several requests it names the first, so that the message is the same in every sync.
+// waits. Of several requests it names the first, so that the message is the same in every sync. A port that goes stays
+// for a Pod that may run; see consumer.Useless.
 func (c *Controller) lacking(
-	pod *corev1.Pod, owner types.UID, requests []consumer.Request, ports []*cloudteamv1.NetworkPort,
+	pod *corev1.Pod, owner types.UID, requests []consumer.Request, ports, held []*cloudteamv1.NetworkPort,
 ) progress {
+	for _, port := range held {
+		if port.DeletionTimestamp != nil && consumer.MayRun(pod) {
+			return progress{reason: cloudteamv1.ReasonPortsFailed, message: fmt.Sprintf(
+				"NetworkPort %q is being deleted and waits for this Pod, which may use it. Delete the Pod.", port.Name)}
+		}
+	}
 	message := ""
 	for i, request := range requests {
 		if ports[i] != nil {

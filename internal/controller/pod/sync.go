@@ -127,7 +127,7 @@ func (c *Controller) provide(
 	}
 	ports := consumer.Served(requests, append(held, bound...))
 	if slices.Contains(ports, nil) {
-		return c.lacking(pod, owner, requests, ports), nil
+		return c.lacking(pod, owner, requests, ports, held), nil
 	}
 	for i, port := range ports {
 		if consumer.StateOf(port) != consumer.PortUsable {

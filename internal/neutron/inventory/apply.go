@@ -9,9 +9,11 @@ import (
 
 // action says how Apply takes the steps of one plan.Action.
 type action struct {
-	// check, if set, looks live whether the step may be taken. Apply skips it if the step completes a creation of its own
-	// change.
-	check func(ctx context.Context, step plan.Step) error
+	// check, if set, looks live whether the step may be taken. confirms, if set, returns the id of a network: before the
+	// first such step of a change, a live read confirms that the network is still ours. Apply skips both if the step
+	// completes a creation of its own change.
+	check    func(ctx context.Context, step plan.Step) error
+	confirms func(step plan.Step) string
 	// take sends the step and updates the Inventory. It writes into the step what Neutron chose: a new resource's id, an
 	// allocated CIDR. It returns the resource's new revision; 0 if the answer does not tell.
 	take func(ctx context.Context, step *plan.Step) (revision int, err error)
@@ -28,6 +30,7 @@ type actions map[plan.Action]action
 func (i *Inventory) Apply(ctx context.Context, change plan.Change) (done plan.Change, err error) {
 	// moved is how far our own writes have moved the resources' revisions since the change was planned.
 	moved := map[string]int{}
+	confirmed := map[string]bool{}
 	for _, step := range change {
 		act, known := i.actions[step.Action]
 		if !known {
@@ -39,6 +42,12 @@ func (i *Inventory) Apply(ctx context.Context, change plan.Change) (done plan.Ch
 			if err := act.check(ctx, step); err != nil {
 				return done, err
 			}
+		}
+		if act.confirms != nil && !completes && !confirmed[act.confirms(step)] {
+			if err := i.stillOurs(ctx, step, act.confirms(step)); err != nil {
+				return done, err
+			}
+			confirmed[act.confirms(step)] = true
 		}
 		step.Revision += moved[step.ID]
 		revision, err := act.take(ctx, &step)

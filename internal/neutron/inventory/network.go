@@ -30,6 +30,9 @@ var networkKind = kind[wireNetwork, plan.ObservedNetwork]{
 	},
 }
 
+// theNetwork is the network of a step on a network.
+func theNetwork(step plan.Step) string { return step.ID }
+
 // Probe is the collection that a Cloud reads to learn whether Neutron answers. Neutron serves it from its database.
 var Probe = networkKind.Collection
 
@@ -46,7 +49,7 @@ func newNetworks(i *Inventory) *stock[wireNetwork, plan.ObservedNetwork] {
 	s.readOne = i.readWhole
 	s.complete = func(held, written *plan.ObservedNetwork) {
 		if held != nil {
-			written.Subnets, written.Shares = held.Subnets, held.Shares
+			written.Subnets, written.Shares, written.SharesUnknown = held.Subnets, held.Shares, held.SharesUnknown
 		}
 	}
 	return s
@@ -57,7 +60,7 @@ func (i *Inventory) networkActions() actions {
 		plan.CreateNetwork: {take: i.networks.created},
 		plan.UpdateNetwork: {take: i.networks.updated},
 		plan.DeleteNetwork: {take: i.networks.removed},
-		plan.TagNetwork:    {check: i.stillOurs, take: i.tag},
+		plan.TagNetwork:    {confirms: theNetwork, take: i.tag},
 	}
 }
 
@@ -200,7 +203,7 @@ func assemble(w wireNetwork, subnets []wireSubnet) (*plan.ObservedNetwork, error
 // A new share moves the network's revision. It compares shares, too, because they may be read later than the revision.
 func sameRevisions(a, b *plan.ObservedNetwork) bool {
 	if a.Revision != b.Revision || a.Description != b.Description || a.Provider != b.Provider ||
-		!sameShares(a.Shares, b.Shares) || len(a.Subnets) != len(b.Subnets) {
+		!sameShares(a.Shares, b.Shares) || a.SharesUnknown != b.SharesUnknown || len(a.Subnets) != len(b.Subnets) {
 		return false
 	}
 	for _, s := range a.Subnets {
@@ -261,7 +264,7 @@ func (i *Inventory) readNetworks(ctx context.Context, _ usage) (map[string]*plan
 		}
 		ours[w.ID] = observed
 	}
-	return ours, i.addShares(ctx, ours)
+	return ours, i.addShares(ctx, "", ours)
 }
 
 // readWhole reads the subnets and shares of a network and adds the counts of the last audit. A new share moves the
@@ -275,11 +278,10 @@ func (i *Inventory) readWhole(ctx context.Context, w wireNetwork) (*plan.Observe
 	if err != nil {
 		return nil, client.BadAnswer("get network", http.MethodGet, "%s", err)
 	}
-	if held, ok := i.networks.get(w.ID); ok && held.Revision == w.Revision {
-		observed.Shares = held.Shares
-	} else if shares, err := i.readShares(ctx, w.ID); err == nil {
-		observed.Shares = shares[w.ID]
-	} else if !client.IsKind(err, client.Forbidden) {
+	held, ok := i.networks.get(w.ID)
+	if ok && held.Revision == w.Revision {
+		observed.Shares, observed.SharesUnknown = held.Shares, held.SharesUnknown
+	} else if err := i.addShares(ctx, w.ID, map[string]*plan.ObservedNetwork{w.ID: observed}); err != nil {
 		return nil, err
 	}
 	i.putCounts(observed)
@@ -288,11 +290,7 @@ func (i *Inventory) readWhole(ctx context.Context, w wireNetwork) (*plan.Observe
 
 // stillOurs rereads a network before it is tagged or shared. Other writes carry a condition instead. Neutron has no
 // condition for tags (see tag) and RBAC policies. We MUST NOT change a network that lost its marker.
-func (i *Inventory) stillOurs(ctx context.Context, step plan.Step) error {
-	id := step.NetworkRef.ID
-	if step.Action == plan.TagNetwork {
-		id = step.ID
-	}
+func (i *Inventory) stillOurs(ctx context.Context, step plan.Step, id string) error {
 	found, err := i.Reread(ctx, plan.Resource{Kind: plan.KindNetwork, ID: id})
 	switch {
 	case errors.Is(err, ErrUnmarked):

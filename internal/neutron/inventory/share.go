@@ -58,8 +58,8 @@ func shareBody(step plan.Step, _ bool) map[string]any {
 
 func (i *Inventory) shareActions() actions {
 	return actions{
-		plan.ShareNetwork:   {check: i.stillOurs, take: i.share, moves: itsNetwork},
-		plan.UnshareNetwork: {check: i.stillOurs, take: i.unshare, moves: itsNetwork},
+		plan.ShareNetwork:   {confirms: itsNetwork, take: i.share, moves: itsNetwork},
+		plan.UnshareNetwork: {confirms: itsNetwork, take: i.unshare, moves: itsNetwork},
 	}
 }
 
@@ -101,17 +101,20 @@ func (i *Inventory) readShares(ctx context.Context, networkID string) (map[strin
 	return shares, nil
 }
 
-// addShares adds to networks the projects with which they are shared. If the cloud's policy forbids the list, they keep
-// the shares that the Inventory holds.
-func (i *Inventory) addShares(ctx context.Context, networks map[string]*plan.ObservedNetwork) error {
-	shares, err := i.readShares(ctx, "")
+// addShares adds to networks the projects with which they are shared. networkID is that of the only network, or empty.
+// If the cloud's policy forbids the list, networks keep the shares that the Inventory holds. Without these, the shares
+// are unknown.
+func (i *Inventory) addShares(
+	ctx context.Context, networkID string, networks map[string]*plan.ObservedNetwork,
+) error {
+	shares, err := i.readShares(ctx, networkID)
 	if err != nil && !client.IsKind(err, client.Forbidden) {
 		return err
 	}
 	for id, n := range networks {
-		n.Shares = shares[id]
+		n.Shares, n.SharesUnknown = shares[id], err != nil
 		if held, ok := i.networks.get(id); err != nil && ok {
-			n.Shares = held.Shares
+			n.Shares, n.SharesUnknown = held.Shares, held.SharesUnknown
 		}
 	}
 	return nil

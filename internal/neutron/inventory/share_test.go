@@ -280,3 +280,36 @@ func TestAListThatPolicyForbidsKeepsWhatIsHeld(t *testing.T) {
 		t.Errorf("held: %+v", observed)
 	}
 }
+
+// What a forbidden list does not show may exist. Nothing may be taken back or forgotten because of it.
+func TestSharesThatPolicyForbidsToListAreUnknown(t *testing.T) {
+	b := newBench(t, Options{})
+	b.put("a", ownerOf("o").Marker())
+	b.neutron.setBefore(func(w http.ResponseWriter, r *http.Request) bool {
+		forbidden := strings.HasSuffix(r.URL.Path, "/rbac-policies")
+		if forbidden {
+			refuse(w, http.StatusForbidden, "PolicyNotAuthorized", "disallowed by policy")
+		}
+		return forbidden
+	})
+	b.audit(t)
+	plans := func(what string) {
+		observed, err := b.Observed(t.Context(), ownerOf("o"), time.Time{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		spec := plan.Spec{Owner: ownerOf("o"), Name: "n"}
+		if _, err := plan.Network(spec, observed); err != nil {
+			t.Errorf("%s, without shares: %v", what, err)
+		}
+		spec.SharedWith = []string{}
+		if change, err := plan.Network(spec, observed); err == nil {
+			t.Errorf("%s, shares are taken back by guess: %s", what, change)
+		}
+	}
+	plans("after a list")
+	if _, err := b.Reread(t.Context(), networkOf("a")); err != nil {
+		t.Fatal(err)
+	}
+	plans("after a read")
+}
