@@ -23,7 +23,7 @@ import (
 )
 
 // Logged is the test's context with a logger whose lines belong to the test.
-func Logged(t *testing.T) context.Context {
+func Logged(t testing.TB) context.Context {
 	return klog.NewContext(t.Context(), ktesting.NewLogger(t, ktesting.NewConfig()))
 }
 
@@ -45,7 +45,7 @@ func Run(t *testing.T, run func(ctx context.Context, workers int) error, workers
 }
 
 // Dismiss lets go of the queue of a loop that may never have run, which would outlive the bubble.
-func Dismiss(t *testing.T, loop *controller.Loop) {
+func Dismiss(t testing.TB, loop *controller.Loop) {
 	ctx, cancel := context.WithCancel(Logged(t))
 	cancel()
 	if err := loop.Run(ctx, 1); err != nil {

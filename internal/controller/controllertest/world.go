@@ -28,7 +28,7 @@ import (
 // World is everything around a controller in a unit test. A package's tests embed it in a type of their own, which adds
 // the controller and what is particular to it. A test makes a World in a bubble of testing/synctest, in five steps:
 //
-//  1. NewWorld makes the clients, the API server, the Cloud and the recorders.
+//  1. NewWorld makes the clients, the API server, the Cloud and the recorders. WithCloud names the Cloud's project.
 //  2. Serve adds kinds to the API server, or rules to the kinds that it has. Create adds objects.
 //  3. NewInformers makes the informers of one process. The test passes them to its NewController.
 //  4. Start runs the informers. Tests that want caches behind the API server call Show instead.
@@ -69,17 +69,22 @@ type Process struct {
 	Caches []cache.Indexer
 }
 
-// NewWorld makes a World whose credentials lead to the given project, for the example of that key. All that runs in it
-// ends with the test.
-func NewWorld[T Object](t *testing.T, key cache.ObjectName, credentials client.Identity, cluster string) *World[T] {
+// NewWorld makes a World for the example of that key. All that runs in it ends with the test.
+func NewWorld[T Object](t *testing.T, key cache.ObjectName) *World[T] {
 	calls := &CallLog{}
 	w := &World[T]{
 		T: t, Key: key, Calls: calls, API: NewAPIServer(calls), Clients: fake.NewSimpleClientset(),
-		Kube: kubefake.NewSimpleClientset(), Cloud: NewCloud(calls, credentials, cluster), Events: &Events{},
+		Kube: kubefake.NewSimpleClientset(), Cloud: NewCloud(calls, client.Identity{}, ""), Events: &Events{},
 	}
 	Serve(w.API, w.Clients, Networks, Rules[*cloudteamv1.Network]{})
 	Serve(w.API, w.Clients, NetworkPorts, Rules[*cloudteamv1.NetworkPort]{})
 	t.Cleanup(w.Stop)
+	return w
+}
+
+// WithCloud has the credentials lead to a project, and the Inventory hold what belongs to the cluster.
+func (w *World[T]) WithCloud(credentials client.Identity, cluster string) *World[T] {
+	w.Cloud = NewCloud(w.Calls, credentials, cluster)
 	return w
 }
 
@@ -232,14 +237,23 @@ func (w *World[T]) DeleteByForce() {
 // Show puts an object into the cache of its kind's informer, which exists and does not run.
 func (w *World[T]) Show(obj runtime.Object) {
 	w.T.Helper()
+	ShowIn(w.T, w.Informers, w.KubeInformers, obj)
+}
+
+// ShowIn puts an object into the cache of its kind's informer, which one of the factories has made and which does not
+// run.
+func ShowIn(
+	t testing.TB, own informers.SharedInformerFactory, kube kubeinformers.SharedInformerFactory, obj runtime.Object,
+) {
+	t.Helper()
 	var informer cache.SharedIndexInformer
 	if _, _, err := kubescheme.Scheme.ObjectKinds(obj); err == nil {
-		informer = w.KubeInformers.InformerFor(obj, nil)
+		informer = kube.InformerFor(obj, nil)
 	} else {
-		informer = w.Informers.InformerFor(obj, nil)
+		informer = own.InformerFor(obj, nil)
 	}
 	if err := informer.GetIndexer().Add(obj); err != nil {
-		w.T.Fatal(err)
+		t.Fatal(err)
 	}
 }
 
@@ -247,6 +261,18 @@ func (w *World[T]) Show(obj runtime.Object) {
 func (w *World[T]) Quiet() {
 	w.Calls.Take()
 	w.Events.Take()
+}
+
+// WantCalls checks the calls since the last WantCalls or Quiet.
+func (w *World[T]) WantCalls(want ...string) {
+	w.T.Helper()
+	w.Calls.Want(w.T, want...)
+}
+
+// WantEvents checks the Events since the last WantEvents or Quiet, each without its message: "Normal Created".
+func (w *World[T]) WantEvents(want ...string) {
+	w.T.Helper()
+	w.Events.WantReasons(w.T, want...)
 }
 
 // conditions are the example's at the API server.

@@ -22,9 +22,9 @@ import (
 func TestAFooGetsItsDeployment(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.mustSync()
-		w.wantAsked("get foo", "create example-foo", "write status")
-		w.wantEvents("Normal Created", "Normal Synced")
-		w.wantState("Ready=False Reconciling=True Progressing")
+		w.WantCalls("get foo", "create example-foo", "write status")
+		w.WantEvents("Normal Created", "Normal Synced")
+		w.WantState("Ready=False Reconciling=True Progressing")
 		labels := map[string]string{"app": "nginx", "controller": "example-foo"}
 		want := &appsv1.Deployment{
 			ObjectMeta: metav1.ObjectMeta{
@@ -51,10 +51,10 @@ func TestAFooGetsItsDeployment(t *testing.T) {
 
 		w.makeAvailable("example-foo", 1)
 		w.mustSync()
-		w.wantAsked("write status")
-		w.wantEvents()
-		w.wantState("Ready=True Available")
-		status := w.foo().Status
+		w.WantCalls("write status")
+		w.WantEvents()
+		w.WantState("Ready=True Available")
+		status := w.Get().Status
 		if status.AvailableReplicas != 1 || status.ObservedGeneration != 1 {
 			t.Errorf("status %+v, want one available replica at generation 1", status)
 		}
@@ -62,8 +62,8 @@ func TestAFooGetsItsDeployment(t *testing.T) {
 		for range 3 {
 			w.mustSync()
 		}
-		w.wantAsked()
-		w.wantEvents()
+		w.WantCalls()
+		w.WantEvents()
 	}, example())
 }
 
@@ -113,16 +113,16 @@ func TestReplicas(t *testing.T) {
 			foo.Spec.Replicas = c.declared
 			inWorld(t, func(t *testing.T, w *world) {
 				w.mustSync()
-				w.calls.Take()
-				w.events.Take()
+				w.Calls.Take()
+				w.Events.Take()
 				c.happens(w)
 				w.mustSync()
 				w.wantDeployments(c.want)
-				w.wantAsked(c.asked...)
-				w.wantEvents(c.events...)
+				w.WantCalls(c.asked...)
+				w.WantEvents(c.events...)
 				// What was done is done once.
 				w.mustSync()
-				w.wantAsked()
+				w.WantCalls()
 				if got := w.deployment("example-foo"); c.events == nil && got.Labels["team"] == "web" &&
 					got.Spec.Template.Spec.Containers[0].Image != "nginx:1.29" {
 					t.Errorf("the image is %s again", got.Spec.Template.Spec.Containers[0].Image)
@@ -138,16 +138,16 @@ func TestADeploymentDeletedByHandComesBack(t *testing.T) {
 		w.makeAvailable("example-foo", 1)
 		w.mustSync()
 		was := w.deployment("example-foo")
-		w.events.Take()
+		w.Events.Take()
 		w.remove(was)
 		w.mustSync()
-		w.wantEvents("Normal Created")
+		w.WantEvents("Normal Created")
 		w.wantDeployments("example-foo=1")
-		w.wantState("Ready=False Reconciling=True Progressing")
+		w.WantState("Ready=False Reconciling=True Progressing")
 		if is := w.deployment("example-foo"); is.UID == was.UID {
 			t.Error("it is the same Deployment")
 		}
-		if n := w.foo().Status.AvailableReplicas; n != 0 {
+		if n := w.Get().Status.AvailableReplicas; n != 0 {
 			t.Errorf("%d replicas of a new Deployment are available", n)
 		}
 	}, example())
@@ -162,16 +162,16 @@ func TestADeploymentThatIsGoingIsWaitedFor(t *testing.T) {
 			d.DeletionTimestamp, d.Finalizers = &now, []string{metav1.FinalizerDeleteDependents}
 			d.Spec.Replicas = new(int32(3))
 		})
-		w.calls.Take()
-		w.events.Take()
+		w.Calls.Take()
+		w.Events.Take()
 		w.mustSync()
-		w.wantAsked("write status")
-		w.wantState("Ready=False Reconciling=True Terminating")
-		w.wantEvents()
+		w.WantCalls("write status")
+		w.WantState("Ready=False Reconciling=True Terminating")
+		w.WantEvents()
 		w.remove(w.deployment("example-foo"))
 		w.mustSync()
 		w.wantDeployments("example-foo=1")
-		w.wantEvents("Normal Created", "Normal Synced")
+		w.WantEvents("Normal Created", "Normal Synced")
 	}, example())
 }
 
@@ -203,29 +203,29 @@ func TestADeploymentOfSomebodyElseIsLeftAlone(t *testing.T) {
 			theirs.Spec.Replicas = new(int32(7))
 			inWorld(t, func(t *testing.T, w *world) {
 				before := w.deployment("example-foo").DeepCopy()
-				w.syncFails()
-				w.wantState("Ready=False Stalled=True ErrResourceExists")
-				lines := w.events.Take()
+				w.SyncFails()
+				w.WantState("Ready=False Stalled=True ErrResourceExists")
+				lines := w.Events.Take()
 				if len(lines) != 1 || !strings.HasPrefix(lines[0], "Warning ErrResourceExists ") ||
 					!strings.Contains(lines[0], `"example-foo"`) || !strings.Contains(lines[0], c.says) {
 					t.Errorf("Events %q, want one that says %s", lines, c.says)
 				}
-				w.wantAsked("write status")
-				w.syncFails()
-				w.wantAsked()
-				w.wantEvents()
+				w.WantCalls("write status")
+				w.SyncFails()
+				w.WantCalls()
+				w.WantEvents()
 				// An edit that changes nothing about it is noted, and not told again.
 				w.respec(func(s *v1alpha1.FooSpec) { s.Replicas = new(int32(2)) })
-				w.syncFails()
-				w.wantAsked("write status")
-				w.wantEvents()
+				w.SyncFails()
+				w.WantCalls("write status")
+				w.WantEvents()
 				if diff := cmp.Diff(before, w.deployment("example-foo")); diff != "" {
 					t.Errorf("it was changed (-before +after):\n%s", diff)
 				}
 				w.remove(before)
 				w.mustSync()
-				w.wantEvents("Normal Created", "Normal Synced")
-				w.wantState("Ready=False Reconciling=True Progressing")
+				w.WantEvents("Normal Created", "Normal Synced")
+				w.WantState("Ready=False Reconciling=True Progressing")
 			}, example(), theirs)
 		})
 	}
@@ -235,16 +235,16 @@ func TestAFooThatIsMadeAnewWaitsForGarbageCollection(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.mustSync()
 		was := w.deployment("example-foo").DeepCopy()
-		w.remove(w.foo())
+		w.remove(w.Get())
 		again := example()
 		again.UID, again.Spec.Replicas = "foo-2", new(int32(3))
-		w.api.Create(t, again)
-		w.calls.Take()
-		w.events.Take()
+		w.API.Create(t, again)
+		w.Calls.Take()
+		w.Events.Take()
 		w.mustSync()
-		w.wantAsked("write status")
-		w.wantEvents()
-		w.wantState("Ready=False Reconciling=True Terminating")
+		w.WantCalls("write status")
+		w.WantEvents()
+		w.WantState("Ready=False Reconciling=True Terminating")
 		if diff := cmp.Diff(was, w.deployment("example-foo")); diff != "" {
 			t.Errorf("the old Deployment was changed (-before +after):\n%s", diff)
 		}
@@ -265,28 +265,28 @@ func TestAChangedDeploymentNameLeavesNoOrphan(t *testing.T) {
 		"the new one is created before the old one is deleted": func(_ *testing.T, w *world) {
 			rename(w, "renamed")
 			w.mustSync()
-			w.wantAsked("get foo", "create renamed", "delete example-foo", "write status")
+			w.WantCalls("get foo", "create renamed", "delete example-foo", "write status")
 			w.wantDeployments("renamed=1")
-			w.wantEvents("Normal Created", "Normal Deleted")
+			w.WantEvents("Normal Created", "Normal Deleted")
 		},
 		"while the new name is somebody else's, the old one stays": func(_ *testing.T, w *world) {
 			theirs := foreign(declaring("taken"))
-			w.api.Create(t, theirs)
+			w.API.Create(t, theirs)
 			rename(w, "taken")
-			w.syncFails()
+			w.SyncFails()
 			w.wantDeployments("example-foo=1 taken=1")
-			w.wantState("Ready=False Stalled=True ErrResourceExists")
+			w.WantState("Ready=False Stalled=True ErrResourceExists")
 			w.remove(theirs)
 			w.mustSync()
 			w.wantDeployments("taken=1")
-			w.wantState("Ready=False Reconciling=True Progressing")
+			w.WantState("Ready=False Reconciling=True Progressing")
 		},
 		"while the new one is refused, the old one stays": func(_ *testing.T, w *world) {
-			w.api.Refuse(refusing("create", forbidden("exceeded quota")))
+			w.API.Refuse(refusing("create", forbidden("exceeded quota")))
 			rename(w, "renamed")
-			w.syncFails()
+			w.SyncFails()
 			w.wantDeployments("example-foo=1")
-			w.api.Refuse(nil)
+			w.API.Refuse(nil)
 			w.mustSync()
 			w.wantDeployments("renamed=1")
 		},
@@ -305,7 +305,7 @@ func TestAChangedDeploymentNameLeavesNoOrphan(t *testing.T) {
 			w.editDeployment("example-foo", func(d *appsv1.Deployment) { d.OwnerReferences = nil })
 			rename(w, "renamed")
 			if requeue, err := w.sync(); !requeue || err != nil {
-				w.t.Errorf("requeue %t, error %v; want it looked at again", requeue, err)
+				w.T.Errorf("requeue %t, error %v; want it looked at again", requeue, err)
 			}
 			w.deploymentGate.Release()
 			w.mustSync()
@@ -317,7 +317,7 @@ func TestAChangedDeploymentNameLeavesNoOrphan(t *testing.T) {
 			rename(w, "renamed")
 			w.mustSync()
 			w.wantDeployments("renamed=1")
-			w.wantEvents("Normal Created")
+			w.WantEvents("Normal Created")
 			w.deploymentGate.Release()
 		},
 		"what is going already is not deleted again": func(_ *testing.T, w *world) {
@@ -327,37 +327,37 @@ func TestAChangedDeploymentNameLeavesNoOrphan(t *testing.T) {
 			})
 			rename(w, "renamed")
 			w.mustSync()
-			w.wantAsked("get foo", "create renamed", "write status")
+			w.WantCalls("get foo", "create renamed", "write status")
 		},
 		"what another namespace has is not touched, whatever it says": func(_ *testing.T, w *world) {
 			elsewhere := foreign(example(), *metav1.NewControllerRef(example(), kind))
 			elsewhere.Namespace = "other-team"
-			w.api.Create(t, elsewhere)
+			w.API.Create(t, elsewhere)
 			w.mustSync()
 			rename(w, "renamed")
 			w.mustSync()
-			w.wantAsked("get foo", "create renamed", "delete example-foo", "write status")
-			if _, err := w.kube.Tracker().Get(deploymentsResource, "other-team", "example-foo"); err != nil {
-				w.t.Error(err)
+			w.WantCalls("get foo", "create renamed", "delete example-foo", "write status")
+			if _, err := w.Kube.Tracker().Get(deploymentsResource, "other-team", "example-foo"); err != nil {
+				w.T.Error(err)
 			}
 		},
 		"a deletion that is refused is told and tried again": func(_ *testing.T, w *world) {
-			w.api.Refuse(refusing("delete", forbidden("no")))
+			w.API.Refuse(refusing("delete", forbidden("no")))
 			rename(w, "renamed")
-			w.syncFails()
-			w.wantState("Ready=False Reconciling=True ReconcileFailed")
-			w.wantEvents("Normal Created", "Warning ReconcileFailed")
-			w.api.Refuse(nil)
+			w.SyncFails()
+			w.WantState("Ready=False Reconciling=True ReconcileFailed")
+			w.WantEvents("Normal Created", "Warning ReconcileFailed")
+			w.API.Refuse(nil)
 			w.mustSync()
 			w.wantDeployments("renamed=1")
-			w.wantEvents("Normal Deleted", "Normal Synced")
+			w.WantEvents("Normal Deleted", "Normal Synced")
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, func(t *testing.T, w *world) {
 				w.mustSync()
-				w.calls.Take()
-				w.events.Take()
+				w.Calls.Take()
+				w.Events.Take()
 				synctest.Wait()
 				test(t, w)
 			}, example())
@@ -376,59 +376,59 @@ func TestStaleCaches(t *testing.T) {
 		"a Deployment that was created is not created again": func(_ *testing.T, w *world) {
 			w.deploymentGate.Hold()
 			w.mustSync()
-			w.wantAsked("get foo", "create example-foo", "write status")
-			w.events.Take()
+			w.WantCalls("get foo", "create example-foo", "write status")
+			w.Events.Take()
 			w.makeAvailable("example-foo", 1)
 			for range 3 {
 				w.mustWait()
 			}
-			w.wantAsked()
+			w.WantCalls()
 			w.deploymentGate.Release()
 			w.mustSync()
-			w.wantAsked("write status")
-			w.wantState("Ready=True Available")
+			w.WantCalls("write status")
+			w.WantState("Ready=True Available")
 		},
 		"a create whose answer was lost is found": func(_ *testing.T, w *world) {
 			w.deploymentGate.Hold()
-			w.api.Lose(refusing("create ", lost))
-			w.syncFails()
-			w.events.Take()
-			w.calls.Take()
+			w.API.Lose(refusing("create ", lost))
+			w.SyncFails()
+			w.Events.Take()
+			w.Calls.Take()
 			w.mustWait()
-			w.wantAsked("get foo", "create example-foo", "get example-foo")
+			w.WantCalls("get foo", "create example-foo", "get example-foo")
 			w.mustWait()
-			w.wantAsked()
+			w.WantCalls()
 			w.deploymentGate.Release()
 			w.mustSync()
-			w.wantAsked("write status")
-			w.wantEvents("Normal Synced")
+			w.WantCalls("write status")
+			w.WantEvents("Normal Synced")
 			w.wantDeployments("example-foo=1")
 		},
 		"a name that somebody else has just taken is a conflict once the cache shows it": func(_ *testing.T, w *world) {
 			w.deploymentGate.Hold()
-			w.api.Create(t, foreign(example()))
+			w.API.Create(t, foreign(example()))
 			w.mustWait()
-			w.wantAsked("get foo", "create example-foo", "get example-foo")
+			w.WantCalls("get foo", "create example-foo", "get example-foo")
 			w.mustWait()
-			w.wantAsked()
+			w.WantCalls()
 			w.deploymentGate.Release()
-			w.syncFails()
-			w.wantEvents("Warning ErrResourceExists")
+			w.SyncFails()
+			w.WantEvents("Warning ErrResourceExists")
 		},
 		"a name that was taken for a moment is tried again": func(_ *testing.T, w *world) {
 			theirs := foreign(example())
 			w.deploymentGate.Hold()
-			w.api.Create(t, theirs)
-			w.api.Refuse(func(line string) error {
+			w.API.Create(t, theirs)
+			w.API.Refuse(func(line string) error {
 				if line == "get example-foo" {
-					w.api.Refuse(nil)
+					w.API.Refuse(nil)
 					w.remove(theirs)
 				}
 				return nil
 			})
 			w.mustWait()
 			w.mustSync()
-			w.wantAsked("get foo", "create example-foo", "get example-foo", "get foo", "create example-foo", "write status")
+			w.WantCalls("get foo", "create example-foo", "get example-foo", "get foo", "create example-foo", "write status")
 			w.deploymentGate.Release()
 		},
 		"a Deployment that came and went unseen is created again": func(_ *testing.T, w *world) {
@@ -436,10 +436,10 @@ func TestStaleCaches(t *testing.T) {
 			w.mustSync()
 			w.remove(w.deployment("example-foo"))
 			w.deploymentGate.Drop()
-			w.events.Take()
+			w.Events.Take()
 			w.mustWait()
 			// What shows how far the cache has come is another object.
-			w.api.Create(t, foreign(declaring("other")))
+			w.API.Create(t, foreign(declaring("other")))
 			w.deploymentGate.Release()
 			w.mustSync()
 			w.wantDeployments("example-foo=1 other=1")
@@ -449,56 +449,56 @@ func TestStaleCaches(t *testing.T) {
 			synctest.Wait()
 			w.fooGate.Hold()
 			now := metav1.Now()
-			controllertest.Edit(t, w.api, exampleKey, func(foo *v1alpha1.Foo) {
+			controllertest.Edit(t, w.API, exampleKey, func(foo *v1alpha1.Foo) {
 				foo.DeletionTimestamp, foo.Finalizers = &now, []string{metav1.FinalizerDeleteDependents}
 			})
 			w.remove(w.deployment("example-foo"))
-			w.calls.Take()
-			w.events.Take()
+			w.Calls.Take()
+			w.Events.Take()
 			w.mustWait()
-			w.wantAsked("get foo")
+			w.WantCalls("get foo")
 			w.fooGate.Release()
 			w.mustSync()
 			w.wantDeployments("")
 		},
 		"a Foo that was made anew is not taken for the old one": func(_ *testing.T, w *world) {
 			w.fooGate.Hold()
-			w.remove(w.foo())
+			w.remove(w.Get())
 			again := example()
 			again.UID = "foo-2"
-			w.api.Create(t, again)
+			w.API.Create(t, again)
 			w.mustWait()
-			w.wantAsked("get foo")
+			w.WantCalls("get foo")
 			w.fooGate.Release()
 			w.mustSync()
 			if owner := metav1.GetControllerOf(w.deployment("example-foo")); owner.UID != "foo-2" {
-				w.t.Errorf("its owner is %+v", owner)
+				w.T.Errorf("its owner is %+v", owner)
 			}
 		},
 		"what was scaled is not scaled again, and its status does not flap": func(_ *testing.T, w *world) {
 			w.mustSync()
 			w.rescale("example-foo", new(int32(4)))
-			w.calls.Take()
+			w.Calls.Take()
 			synctest.Wait()
 			w.deploymentGate.Hold()
 			w.mustSync()
-			w.wantAsked("scale example-foo to 1")
-			w.events.Take()
+			w.WantCalls("scale example-foo to 1")
+			w.Events.Take()
 			w.mustWait()
-			w.wantAsked()
+			w.WantCalls()
 			w.deploymentGate.Release()
 			w.mustSync()
-			w.wantAsked()
+			w.WantCalls()
 		},
 		"somebody who was faster is no failure": func(_ *testing.T, w *world) {
 			w.mustSync()
 			w.rescale("example-foo", new(int32(4)))
 			w.deploymentGate.Hold()
 			w.makeAvailable("example-foo", 1)
-			w.calls.Take()
-			w.events.Take()
+			w.Calls.Take()
+			w.Events.Take()
 			w.mustWait()
-			w.wantAsked("scale example-foo to 1")
+			w.WantCalls("scale example-foo to 1")
 			w.deploymentGate.Release()
 			w.mustSync()
 			w.wantDeployments("example-foo=1")
@@ -506,15 +506,15 @@ func TestStaleCaches(t *testing.T) {
 		"a status that was written is not written again": func(_ *testing.T, w *world) {
 			w.fooGate.Hold()
 			w.mustSync()
-			w.calls.Take()
-			w.events.Take()
+			w.Calls.Take()
+			w.Events.Take()
 			w.makeAvailable("example-foo", 1)
 			w.mustWait()
-			w.wantAsked()
+			w.WantCalls()
 			w.fooGate.Release()
 			w.mustSync()
-			w.wantAsked("write status")
-			w.wantEvents()
+			w.WantCalls("write status")
+			w.WantEvents()
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -545,16 +545,16 @@ func TestFailuresAreToldOnceAndHeal(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, func(t *testing.T, w *world) {
-				w.api.Refuse(refusing(c.what, c.err))
-				w.syncFails()
-				w.syncFails()
-				w.wantState(c.state)
-				w.wantEvents(c.event)
-				w.wantAsked("get foo", "create example-foo", "write status", "get foo", "create example-foo")
-				w.api.Refuse(nil)
+				w.API.Refuse(refusing(c.what, c.err))
+				w.SyncFails()
+				w.SyncFails()
+				w.WantState(c.state)
+				w.WantEvents(c.event)
+				w.WantCalls("get foo", "create example-foo", "write status", "get foo", "create example-foo")
+				w.API.Refuse(nil)
 				w.mustSync()
-				w.wantState("Ready=False Reconciling=True Progressing")
-				w.wantEvents("Normal Created", "Normal Synced")
+				w.WantState("Ready=False Reconciling=True Progressing")
+				w.WantEvents("Normal Created", "Normal Synced")
 			}, example())
 		})
 	}
@@ -565,10 +565,10 @@ func TestARefusedScalingKeepsWhatIsKnownOfTheDeployment(t *testing.T) {
 		w.mustSync()
 		w.makeAvailable("example-foo", 3)
 		w.rescale("example-foo", new(int32(3)))
-		w.api.Refuse(refusing("scale", forbidden("no")))
-		w.syncFails()
-		w.wantState("Ready=False Reconciling=True ReconcileFailed")
-		if n := w.foo().Status.AvailableReplicas; n != 3 {
+		w.API.Refuse(refusing("scale", forbidden("no")))
+		w.SyncFails()
+		w.WantState("Ready=False Reconciling=True ReconcileFailed")
+		if n := w.Get().Status.AvailableReplicas; n != 3 {
 			t.Errorf("status.availableReplicas is %d, want 3", n)
 		}
 	}, example())
@@ -576,13 +576,13 @@ func TestARefusedScalingKeepsWhatIsKnownOfTheDeployment(t *testing.T) {
 
 func TestAStatusThatCannotBeWrittenIsToldWhenItCan(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
-		w.api.Refuse(refusing("write status", apierrors.NewInternalError(errors.New("ill"))))
-		w.syncFails()
-		w.syncFails()
-		w.wantEvents()
-		w.api.Refuse(nil)
-		w.syncFails()
-		w.wantEvents("Warning ErrResourceExists")
+		w.API.Refuse(refusing("write status", apierrors.NewInternalError(errors.New("ill"))))
+		w.SyncFails()
+		w.SyncFails()
+		w.WantEvents()
+		w.API.Refuse(nil)
+		w.SyncFails()
+		w.WantEvents("Warning ErrResourceExists")
 	}, example(), foreign(example()))
 }
 
@@ -597,19 +597,19 @@ func TestWhatIsLeftAlone(t *testing.T) {
 		"a Foo that is being deleted gets no Deployment": {going, nil},
 		"a Foo that is gone leaves its Deployment to garbage collection": {example(), func(w *world) {
 			w.mustSync()
-			w.remove(w.foo())
+			w.remove(w.Get())
 		}},
 		"a Foo that is gone gets no Deployment, though the cache does not know": {example(), func(w *world) {
 			w.fooGate.Hold()
-			w.remove(w.foo())
+			w.remove(w.Get())
 			if requeue, err := w.sync(); !requeue || err != nil {
-				w.t.Errorf("requeue %t, error %v; want it looked at again", requeue, err)
+				w.T.Errorf("requeue %t, error %v; want it looked at again", requeue, err)
 			}
 			w.wantDeployments("")
 			w.fooGate.Release()
 		}},
 		"a Foo whose namespace goes is not told of": {example(), func(w *world) {
-			w.api.Refuse(func(line string) error {
+			w.API.Refuse(func(line string) error {
 				if line != "create example-foo" {
 					return nil
 				}
@@ -618,8 +618,8 @@ func TestWhatIsLeftAlone(t *testing.T) {
 				return err
 			})
 			w.mustSync()
-			w.wantAsked("get foo", "create example-foo")
-			w.remove(w.foo())
+			w.WantCalls("get foo", "create example-foo")
+			w.remove(w.Get())
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -627,11 +627,11 @@ func TestWhatIsLeftAlone(t *testing.T) {
 				if test.does != nil {
 					test.does(w)
 				}
-				w.calls.Take()
-				w.events.Take()
+				w.Calls.Take()
+				w.Events.Take()
 				w.mustSync()
-				w.wantAsked()
-				w.wantEvents()
+				w.WantCalls()
+				w.WantEvents()
 			}, test.foo)
 		})
 	}
@@ -643,9 +643,9 @@ func TestANameThatNoDeploymentCanHaveStalls(t *testing.T) {
 			inWorld(t, func(t *testing.T, w *world) {
 				// Only a spec that an API server stored without our rules says so; another spec brings an event.
 				w.mustSync()
-				w.wantState("Ready=False Stalled=True InvalidSpec")
-				w.wantAsked("write status")
-				w.wantEvents("Warning InvalidSpec")
+				w.WantState("Ready=False Stalled=True InvalidSpec")
+				w.WantCalls("write status")
+				w.WantEvents("Warning InvalidSpec")
 			}, declaring(name))
 		})
 	}
@@ -657,7 +657,7 @@ func TestNothingIsRememberedOfGoneFoos(t *testing.T) {
 		w.fooGate.Hold()
 		w.mustSync()
 		w.fooGate.Release()
-		w.remove(w.foo())
+		w.remove(w.Get())
 		w.mustSync()
 		if !w.c.expected.Met(exampleKey, "foo-1", "1") || !w.c.expectedDeployments.CaughtUp(exampleKey, "1") {
 			t.Error("writes for a gone Foo are still waited for")
@@ -669,7 +669,7 @@ func TestNothingIsRememberedOfGoneFoos(t *testing.T) {
 // TestThePlayedAPIServer holds the double itself to what the tests lean on.
 func TestThePlayedAPIServer(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
-		client := w.kube.AppsV1().Deployments(exampleKey.Namespace)
+		client := w.Kube.AppsV1().Deployments(exampleKey.Namespace)
 		if _, err := client.Create(t.Context(), desired(example()), metav1.CreateOptions{}); !apierrors.IsAlreadyExists(err) {
 			t.Errorf("a second create: %v", err)
 		}
@@ -753,21 +753,21 @@ func TestKeysOfADeployment(t *testing.T) {
 func TestRunFollowsWhatHappens(t *testing.T) {
 	for name, test := range map[string]func(t *testing.T, w *world){
 		"at rest nothing is asked, resyncs included": func(_ *testing.T, w *world) {
-			w.calls.Take()
-			w.events.Take()
+			w.Calls.Take()
+			w.Events.Take()
 			controllertest.Settle(20 * resync)
-			w.wantAsked()
-			w.wantEvents()
+			w.WantCalls()
+			w.WantEvents()
 		},
 		"available replicas flow into the status": func(t *testing.T, w *world) {
 			w.respec(func(s *v1alpha1.FooSpec) { s.Replicas = new(int32(3)) })
 			for n := int32(2); n <= 3; n++ {
 				w.makeAvailable("example-foo", n)
 				controllertest.Settle(time.Millisecond)
-				if got := w.foo().Status.AvailableReplicas; got != n {
+				if got := w.Get().Status.AvailableReplicas; got != n {
 					t.Errorf("status.availableReplicas is %d, want %d", got, n)
 				}
-				w.wantState(map[int32]string{
+				w.WantState(map[int32]string{
 					2: "Ready=False Reconciling=True Progressing", 3: "Ready=True Available",
 				}[n])
 			}
@@ -784,7 +784,7 @@ func TestRunFollowsWhatHappens(t *testing.T) {
 		},
 		"a name is free as soon as who has it goes, however long it was waited for": func(_ *testing.T, w *world) {
 			theirs := foreign(declaring("taken"))
-			w.api.Create(t, theirs)
+			w.API.Create(t, theirs)
 			w.respec(func(s *v1alpha1.FooSpec) { s.DeploymentName = "taken" })
 			controllertest.Settle(time.Hour)
 			w.wantDeployments("example-foo=1 taken=1")
@@ -794,15 +794,15 @@ func TestRunFollowsWhatHappens(t *testing.T) {
 		},
 		"a name is free as soon as it has the Foo for its owner": func(_ *testing.T, w *world) {
 			theirs := foreign(declaring("taken"))
-			w.api.Create(t, theirs)
+			w.API.Create(t, theirs)
 			w.respec(func(s *v1alpha1.FooSpec) { s.DeploymentName = "taken" })
 			controllertest.Settle(time.Hour)
 			w.editDeployment("taken", func(d *appsv1.Deployment) {
-				d.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(w.foo(), kind)}
+				d.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(w.Get(), kind)}
 			})
 			controllertest.Settle(time.Millisecond)
 			w.wantDeployments("taken=1")
-			w.wantState("Ready=False Reconciling=True Progressing")
+			w.WantState("Ready=False Reconciling=True Progressing")
 		},
 		"a Deployment that came and went between two lists is not waited for": func(_ *testing.T, w *world) {
 			w.deploymentGate.Hold()
@@ -810,19 +810,19 @@ func TestRunFollowsWhatHappens(t *testing.T) {
 			controllertest.Settle(time.Millisecond)
 			w.remove(w.deployment("renamed"))
 			w.deploymentGate.Drop()
-			w.api.Create(t, foreign(declaring("other")))
+			w.API.Create(t, foreign(declaring("other")))
 			w.deploymentGate.Release()
 			controllertest.Settle(2 * controller.StalePause)
 			if w.deployment("renamed") == nil {
-				w.t.Error("it is not created again")
+				w.T.Error("it is not created again")
 			}
 		},
 		"a failure is tried again, and again": func(_ *testing.T, w *world) {
-			w.api.Refuse(refusing("create", apierrors.NewInternalError(errors.New("ill"))))
+			w.API.Refuse(refusing("create", apierrors.NewInternalError(errors.New("ill"))))
 			w.remove(w.deployment("example-foo"))
 			controllertest.Settle(time.Hour)
 			w.wantDeployments("")
-			w.api.Refuse(nil)
+			w.API.Refuse(nil)
 			controllertest.Settle(2 * time.Minute)
 			w.wantDeployments("example-foo=1")
 		},
@@ -832,10 +832,10 @@ func TestRunFollowsWhatHappens(t *testing.T) {
 				if !w.c.HasSynced() {
 					t.Error("the caches are not filled")
 				}
-				w.run()
+				w.Run(w.c.Run, 2)
 				w.makeAvailable("example-foo", 1)
 				synctest.Wait()
-				w.wantState("Ready=True Available")
+				w.WantState("Ready=True Available")
 				test(t, w)
 			}, example())
 		})

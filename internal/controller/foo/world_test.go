@@ -2,9 +2,7 @@ package foo
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -18,16 +16,11 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	kubeinformers "k8s.io/client-go/informers"
-	kubefake "k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/cache"
 
-	"cloudteam.ztgame.com/network-controller/internal/controller"
 	"cloudteam.ztgame.com/network-controller/internal/controller/controllertest"
 	"cloudteam.ztgame.com/network-controller/pkg/apis/samplecontroller/v1alpha1"
-	"cloudteam.ztgame.com/network-controller/pkg/client/clientset/versioned/fake"
-	informers "cloudteam.ztgame.com/network-controller/pkg/client/informers/externalversions"
 )
 
 var (
@@ -59,13 +52,8 @@ func foreign(foo *v1alpha1.Foo, owners ...metav1.OwnerReference) *appsv1.Deploym
 
 // world is a controller before an API server that is played. Its informers are real.
 type world struct {
-	t      *testing.T
-	calls  *controllertest.CallLog
-	api    *controllertest.APIServer
-	foos   *fake.Clientset
-	kube   *kubefake.Clientset
-	events *controllertest.Events
-	c      *Controller
+	*controllertest.World[*v1alpha1.Foo]
+	c *Controller
 	// fooGate and deploymentGate are between the watches and the informers.
 	fooGate, deploymentGate *controllertest.Gate
 }
@@ -77,116 +65,67 @@ const resync = 30 * time.Second
 func inWorld(t *testing.T, test func(t *testing.T, w *world), objects ...controllertest.Object) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		calls := &controllertest.CallLog{}
-		w := &world{
-			t: t, calls: calls, api: controllertest.NewAPIServer(calls), foos: fake.NewSimpleClientset(),
-			kube: kubefake.NewSimpleClientset(), events: &controllertest.Events{},
-		}
+		w := &world{World: controllertest.NewWorld[*v1alpha1.Foo](t, exampleKey)}
 		w.serve()
-		w.fooGate = controllertest.GateOf[*v1alpha1.Foo](w.api)
-		w.deploymentGate = controllertest.GateOf[*appsv1.Deployment](w.api)
-		for _, obj := range objects {
-			w.api.Create(t, obj)
-		}
-		factory := informers.NewSharedInformerFactory(w.foos, resync)
-		kubeFactory := kubeinformers.NewSharedInformerFactory(w.kube, resync)
-		c, err := NewController(w.foos.SamplecontrollerV1alpha1(), w.kube.AppsV1(),
-			factory.Samplecontroller().V1alpha1().Foos(), kubeFactory.Apps().V1().Deployments(), w.events)
+		w.fooGate = controllertest.GateOf[*v1alpha1.Foo](w.API)
+		w.deploymentGate = controllertest.GateOf[*appsv1.Deployment](w.API)
+		w.Create(objects...)
+		w.Resync = resync
+		w.NewInformers()
+		c, err := NewController(w.Clients.SamplecontrollerV1alpha1(), w.Kube.AppsV1(),
+			w.Informers.Samplecontroller().V1alpha1().Foos(), w.KubeInformers.Apps().V1().Deployments(), w.Events)
 		if err != nil {
 			t.Fatal(err)
 		}
 		w.c = c
-		ctx, cancel := context.WithCancel(controllertest.Logged(t))
-		factory.StartWithContext(ctx)
-		kubeFactory.StartWithContext(ctx)
-		t.Cleanup(func() {
-			cancel()
-			factory.Shutdown()
-			kubeFactory.Shutdown()
-			controllertest.Dismiss(t, c.Loop)
+		w.Start(controllertest.Process{
+			Loop: c.Loop, Sync: c.sync, Caches: []cache.Indexer{c.indexer, c.deploymentIndexer},
 		})
-		synctest.Wait()
-		w.calls.Take()
+		w.Calls.Take()
 		test(t, w)
 	})
 }
 
-// sync syncs the example when the informers have come to rest, and holds that it changes no object of the listers.
+// sync syncs the example, and returns what the Loop makes of the result.
 func (w *world) sync() (requeue bool, err error) {
-	w.t.Helper()
-	synctest.Wait()
-	checkUntouched := controllertest.Untouched(w.t, w.c.indexer, w.c.deploymentIndexer)
-	result, err := w.c.sync(controllertest.Logged(w.t), exampleKey)
-	checkUntouched()
-	synctest.Wait()
-	if errors.Is(err, controller.ErrStale) { // the Loop requeues the key
-		return true, nil
-	}
-	if errors.Is(err, controller.ErrTerminating) { // the Loop is done with the key
-		return false, nil
-	}
-	return result.RequeueAfter > 0, err
+	w.T.Helper()
+	return controllertest.Requeues(w.Sync(exampleKey))
 }
 
 // mustSync is a sync that has nothing left to wait for.
 func (w *world) mustSync() {
-	w.t.Helper()
+	w.T.Helper()
 	if requeue, err := w.sync(); requeue || err != nil {
-		w.t.Fatalf("sync: requeue %t, error %v", requeue, err)
+		w.T.Fatalf("sync: requeue %t, error %v", requeue, err)
 	}
 }
 
 // mustWait is a sync that finds a cache behind, and neither writes nor tells anything.
 func (w *world) mustWait() {
-	w.t.Helper()
-	version := w.foo().ResourceVersion
+	w.T.Helper()
+	version := w.Get().ResourceVersion
 	if _, err := w.sync(); err != nil {
-		w.t.Fatalf("sync: %v", err)
+		w.T.Fatalf("sync: %v", err)
 	}
-	if w.foo().ResourceVersion != version {
-		w.t.Errorf("the status was written: %+v", w.foo().Status)
+	if w.Get().ResourceVersion != version {
+		w.T.Errorf("the status was written: %+v", w.Get().Status)
 	}
-	w.wantEvents()
-}
-
-// syncFails is a sync with an error, which has it tried again.
-func (w *world) syncFails() {
-	w.t.Helper()
-	if _, err := w.sync(); err == nil {
-		w.t.Fatal("sync: no error, so that the key would not be tried again")
-	}
-}
-
-// run runs the controller until the test ends.
-func (w *world) run() {
-	stop := controllertest.Run(w.t, w.c.Run, 2)
-	w.t.Cleanup(func() {
-		if err := stop(); err != nil {
-			w.t.Error(err)
-		}
-	})
-	synctest.Wait()
-}
-
-// foo is the example at the API server.
-func (w *world) foo() *v1alpha1.Foo {
-	w.t.Helper()
-	return controllertest.Get[*v1alpha1.Foo](w.t, w.api, exampleKey)
+	w.WantEvents()
 }
 
 // deployment is a Deployment at the API server, or nil.
 func (w *world) deployment(name string) *appsv1.Deployment {
-	found, _ := controllertest.Find[*appsv1.Deployment](w.api, cache.NewObjectName(exampleKey.Namespace, name))
+	found, _ := controllertest.Find[*appsv1.Deployment](w.API, cache.NewObjectName(exampleKey.Namespace, name))
 	return found
 }
 
 // wantDeployments holds the names and replicas of the Deployments, such as "a=1 b=3", against what they should be.
 func (w *world) wantDeployments(want string) {
-	w.t.Helper()
-	list, err := w.kube.Tracker().List(
+	w.T.Helper()
+	list, err := w.Kube.Tracker().List(
 		deploymentsResource, appsv1.SchemeGroupVersion.WithKind("Deployment"), exampleKey.Namespace)
 	if err != nil {
-		w.t.Fatal(err)
+		w.T.Fatal(err)
 	}
 	var got []string
 	for _, d := range list.(*appsv1.DeploymentList).Items {
@@ -194,40 +133,14 @@ func (w *world) wantDeployments(want string) {
 	}
 	slices.Sort(got)
 	if diff := cmp.Diff(want, strings.Join(got, " ")); diff != "" {
-		w.t.Errorf("Deployments (-want +got):\n%s", diff)
+		w.T.Errorf("Deployments (-want +got):\n%s", diff)
 	}
-}
-
-// wantState holds the example's conditions against "Ready=True Available" and the like.
-func (w *world) wantState(want string) {
-	w.t.Helper()
-	var texts []string
-	reason := ""
-	for _, c := range w.foo().Status.Conditions {
-		texts = append(texts, c.Type+"="+string(c.Status))
-		reason = c.Reason
-	}
-	if got := strings.Join(append(texts, reason), " "); got != want {
-		w.t.Errorf("state is %q, want %q: %+v", got, want, w.foo().Status)
-	}
-}
-
-// wantAsked holds what was asked of the API server since this was last called.
-func (w *world) wantAsked(want ...string) {
-	w.t.Helper()
-	w.calls.Want(w.t, want...)
-}
-
-// wantEvents holds the Events since this was last called, each without its message.
-func (w *world) wantEvents(want ...string) {
-	w.t.Helper()
-	w.events.WantReasons(w.t, want...)
 }
 
 // serve makes an API server of the clientsets. It writes down what it is asked as "create example-foo", "get foo" and
 // the like, and of a Deployment it lets nothing but the replicas be patched.
 func (w *world) serve() {
-	controllertest.Serve(w.api, w.foos, v1alpha1.SchemeGroupVersion.WithResource("foos"),
+	controllertest.Serve(w.API, w.Clients, v1alpha1.SchemeGroupVersion.WithResource("foos"),
 		controllertest.Rules[*v1alpha1.Foo]{
 			Line: func(action clienttesting.Action) string {
 				if action.GetSubresource() != "" {
@@ -243,7 +156,7 @@ func (w *world) serve() {
 				return nil
 			},
 		})
-	controllertest.Serve(w.api, w.kube, deploymentsResource, controllertest.Rules[*appsv1.Deployment]{
+	controllertest.Serve(w.API, w.Kube, deploymentsResource, controllertest.Rules[*appsv1.Deployment]{
 		Line: func(action clienttesting.Action) string {
 			switch action := action.(type) {
 			case clienttesting.CreateActionImpl:
@@ -314,30 +227,30 @@ func refusing(prefix string, err error) func(string) error {
 
 // remove deletes an object as garbage collection does, whatever its finalizers.
 func (w *world) remove(obj controllertest.Object) {
-	w.t.Helper()
-	w.api.DeleteByForce(w.t, obj)
+	w.T.Helper()
+	w.API.DeleteByForce(w.T, obj)
 }
 
 // editDeployment changes a Deployment of the example's namespace as somebody else would.
 func (w *world) editDeployment(name string, change func(*appsv1.Deployment)) {
-	w.t.Helper()
-	controllertest.Edit(w.t, w.api, cache.NewObjectName(exampleKey.Namespace, name), change)
+	w.T.Helper()
+	controllertest.Edit(w.T, w.API, cache.NewObjectName(exampleKey.Namespace, name), change)
 }
 
 // respec edits the example's spec.
 func (w *world) respec(change func(*v1alpha1.FooSpec)) {
-	w.t.Helper()
-	controllertest.Edit(w.t, w.api, exampleKey, func(foo *v1alpha1.Foo) { change(&foo.Spec) })
+	w.T.Helper()
+	w.Edit(func(foo *v1alpha1.Foo) { change(&foo.Spec) })
 }
 
 // rescale sets a Deployment's replicas, as kubectl scale does.
 func (w *world) rescale(name string, replicas *int32) {
-	w.t.Helper()
+	w.T.Helper()
 	w.editDeployment(name, func(d *appsv1.Deployment) { d.Spec.Replicas = replicas })
 }
 
 // makeAvailable sets how many replicas a Deployment has, as its controller does.
 func (w *world) makeAvailable(name string, replicas int32) {
-	w.t.Helper()
+	w.T.Helper()
 	w.editDeployment(name, func(d *appsv1.Deployment) { d.Status.AvailableReplicas = replicas })
 }

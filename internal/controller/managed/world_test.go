@@ -46,7 +46,7 @@ type world struct {
 func inWorld(t *testing.T, test func(t *testing.T, w *world), objects ...*cloudteamv1.Network) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		w := &world{World: controllertest.NewWorld[*cloudteamv1.Network](t, exampleKey, here, clusterUID)}
+		w := &world{World: controllertest.NewWorld[*cloudteamv1.Network](t, exampleKey).WithCloud(here, clusterUID)}
 		controllertest.Serve(w.API, w.Clients, controllertest.Networks,
 			controllertest.Rules[*cloudteamv1.Network]{Line: controllertest.WriteLine, Admit: admit})
 		for _, obj := range objects {

@@ -28,7 +28,7 @@ func inWorld(t *testing.T, test func(t *testing.T, w *world), ports ...*cloudtea
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		here := client.Identity{ProjectID: "p1"}
-		w := &world{controllertest.NewWorld[*cloudteamv1.Network](t, exampleKey, here, specCluster)}
+		w := &world{controllertest.NewWorld[*cloudteamv1.Network](t, exampleKey).WithCloud(here, specCluster)}
 		controllertest.Serve(w.API, w.Clients, controllertest.Networks,
 			controllertest.Rules[*cloudteamv1.Network]{Line: controllertest.WriteLine})
 		obj := networkOf(specOf(cloudteamv1.SubnetSpec{CIDR: "192.168.0.0/16"}))

@@ -46,7 +46,7 @@ func cloudNetwork(id, subnet string) plan.ObservedNetwork {
 func inWorld(t *testing.T, test func(t *testing.T, w *world), objects ...controllertest.Object) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		w := &world{World: controllertest.NewWorld[*cloudteamv1.NetworkPort](t, portKey, here, owner.Cluster)}
+		w := &world{World: controllertest.NewWorld[*cloudteamv1.NetworkPort](t, portKey).WithCloud(here, owner.Cluster)}
 		controllertest.Serve(w.API, w.Clients, controllertest.NetworkPorts,
 			controllertest.Rules[*cloudteamv1.NetworkPort]{Line: controllertest.WriteLine})
 		w.Cloud.Put(cloudNetwork("net-1", "sub-1"))

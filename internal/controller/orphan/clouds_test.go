@@ -14,7 +14,7 @@ import (
 
 // join has the controller look after another cloud, with a network for each UID.
 func (w *world) join(others *[]Inventory, project string, uids ...string) *controllertest.Cloud {
-	c := controllertest.NewCloud(w.calls, client.Identity{ProjectID: project}, clusterUID)
+	c := controllertest.NewCloud(w.Calls, client.Identity{ProjectID: project}, clusterUID)
 	for _, uid := range uids {
 		c.Put(plan.ObservedNetwork{ID: "net-" + uid, Revision: 1, Attributes: plan.Attributes{
 			Description: plan.Owner{Cluster: clusterUID, Object: uid}.Marker(),
@@ -27,10 +27,10 @@ func (w *world) join(others *[]Inventory, project string, uids ...string) *contr
 
 // auditAll lets the interval go by, lists the given clouds and the own one, and syncs.
 func (w *world) auditAll(clouds ...*controllertest.Cloud) {
-	w.t.Helper()
+	w.T.Helper()
 	controllertest.Settle(interval)
-	for _, c := range slices.Concat(clouds, []*controllertest.Cloud{w.cloud}) {
-		c.Audit(w.t)
+	for _, c := range slices.Concat(clouds, []*controllertest.Cloud{w.Cloud}) {
+		c.Audit(w.T)
 	}
 	w.sync()
 }
@@ -71,9 +71,9 @@ func TestTheShareIsOneOfAllClouds(t *testing.T) {
 				for _, cloud := range clouds {
 					left += len(cloud.Has())
 				}
-				if left != c.left || len(w.cloud.Has()) != len(own) {
+				if left != c.left || len(w.Cloud.Has()) != len(own) {
 					t.Errorf("%d networks are left in small clouds and %d in the own, want %d and %d", left,
-						len(w.cloud.Has()), c.left, len(own))
+						len(w.Cloud.Has()), c.left, len(own))
 				}
 			})
 		})

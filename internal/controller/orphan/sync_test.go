@@ -21,22 +21,20 @@ import (
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 	"cloudteam.ztgame.com/network-controller/internal/plan"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
-	"cloudteam.ztgame.com/network-controller/pkg/client/clientset/versioned/fake"
-	informers "cloudteam.ztgame.com/network-controller/pkg/client/informers/externalversions"
 )
+
+// auditKey is the only key.
+var auditKey = cache.NewObjectName("", "audit")
 
 // interval is between audits.
 const interval = time.Minute
 
 // world is the controller of orphans between caches, an API server and a cloud that are all played.
 type world struct {
-	t     *testing.T
-	api   *controllertest.APIServer
-	cloud *controllertest.Cloud
-	calls *controllertest.CallLog
-	logs  ktesting.Buffer
-	ctx   context.Context
-	c     *Controller
+	*controllertest.World[*cloudteamv1.Network]
+	logs ktesting.Buffer
+	ctx  context.Context
+	c    *Controller
 
 	// live are the objects that exist though no cache has them, and unread, where set, is why that cannot be read.
 	live   map[string]bool
@@ -51,14 +49,9 @@ type world struct {
 func inWorld(t *testing.T, rules Rules, uids []string, test func(t *testing.T, w *world)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		w := &world{t: t, calls: &controllertest.CallLog{}, live: map[string]bool{}}
-		w.api = controllertest.NewAPIServer(w.calls)
-		w.cloud = controllertest.NewCloud(w.calls, client.Identity{ProjectID: "p"}, clusterUID)
-		clients := fake.NewSimpleClientset()
-		controllertest.Serve(w.api, clients, cloudteamv1.SchemeGroupVersion.WithResource("networks"),
-			controllertest.Rules[*cloudteamv1.Network]{})
-		controllertest.Serve(w.api, clients, cloudteamv1.SchemeGroupVersion.WithResource("networkports"),
-			controllertest.Rules[*cloudteamv1.NetworkPort]{})
+		w := &world{live: map[string]bool{}}
+		w.World = controllertest.NewWorld[*cloudteamv1.Network](t, auditKey)
+		w.WithCloud(client.Identity{ProjectID: "p"}, clusterUID)
 		logger := ktesting.NewLogger(t, ktesting.NewConfig(ktesting.Verbosity(0), ktesting.BufferLogs(true)))
 		w.logs = logger.GetSink().(ktesting.Underlier).GetBuffer()
 		w.ctx = klog.NewContext(t.Context(), logger)
@@ -66,11 +59,11 @@ func inWorld(t *testing.T, rules Rules, uids []string, test func(t *testing.T, w
 			w.put(uid)
 		}
 
-		factory := informers.NewSharedInformerFactory(clients, 0)
-		objects := factory.Cloudteam().V1()
-		c, err := NewController([]cache.SharedInformer{objects.Networks().Informer(), objects.NetworkPorts().Informer()}, w.cloud,
+		w.NewInformers()
+		objects := w.Informers.Cloudteam().V1()
+		c, err := NewController([]cache.SharedInformer{objects.Networks().Informer(), objects.NetworkPorts().Informer()}, w.Cloud,
 			func(context.Context) (map[string]bool, error) {
-				w.calls.Note("read what exists")
+				w.Calls.Note("read what exists")
 				w.readings++
 				return w.live, w.unread
 			},
@@ -82,14 +75,7 @@ func inWorld(t *testing.T, rules Rules, uids []string, test func(t *testing.T, w
 			t.Fatal(err)
 		}
 		w.c = c
-		ctx, cancel := context.WithCancel(t.Context())
-		factory.StartWithContext(ctx)
-		defer func() {
-			cancel()
-			factory.Shutdown()
-			controllertest.Dismiss(t, c.Loop)
-		}()
-		synctest.Wait()
+		w.Start(controllertest.Process{Loop: c.Loop})
 		test(t, w)
 	})
 }
@@ -97,7 +83,7 @@ func inWorld(t *testing.T, rules Rules, uids []string, test func(t *testing.T, w
 // put has Neutron hold a network of the object's with a subnet.
 func (w *world) put(uid string) {
 	marker := plan.Owner{Cluster: clusterUID, Object: uid}.Marker()
-	w.cloud.Put(plan.ObservedNetwork{
+	w.Cloud.Put(plan.ObservedNetwork{
 		ID: "net-" + uid, Revision: 1, Created: time.Now(), Attributes: plan.Attributes{Description: marker},
 		Subnets: []plan.ObservedSubnet{{
 			ID: "sub-" + uid, Description: marker, Subnet: plan.Subnet{CIDR: netip.MustParsePrefix("10.0.0.0/24")},
@@ -109,30 +95,30 @@ func (w *world) put(uid string) {
 func (w *world) create(uid string) *cloudteamv1.Network {
 	obj := &cloudteamv1.Network{}
 	obj.Namespace, obj.Name, obj.UID = "team", "n-"+uid, types.UID(uid)
-	w.api.Create(w.t, obj)
+	w.API.Create(w.T, obj)
 	return obj
 }
 
 // audit lets the interval go by, lists the cloud and syncs.
 func (w *world) audit() {
-	w.t.Helper()
+	w.T.Helper()
 	controllertest.Settle(interval)
-	w.cloud.Audit(w.t)
+	w.Cloud.Audit(w.T)
 	w.sync()
 }
 
 func (w *world) sync() {
-	w.t.Helper()
-	result, err := w.c.Sync(w.ctx, cache.NewObjectName("", "audit"))
+	w.T.Helper()
+	result, err := w.c.Sync(w.ctx, auditKey)
 	if err != nil || result.RequeueAfter != interval {
-		w.t.Fatalf("sync: %v, %v, want to be asked again after %s", result, err, interval)
+		w.T.Fatalf("sync: %v, %v, want to be asked again after %s", result, err, interval)
 	}
-	w.cloud.CheckUntouched(w.t)
+	w.Cloud.CheckUntouched(w.T)
 }
 
 // audits is audit for the given time.
 func (w *world) audits(d time.Duration) {
-	w.t.Helper()
+	w.T.Helper()
 	for range int(d / interval) {
 		w.audit()
 	}
@@ -147,25 +133,25 @@ func (w *world) lines(seen *int) int {
 
 // want holds what Neutron has against the objects whose networks should be there.
 func (w *world) want(uids ...string) {
-	w.t.Helper()
+	w.T.Helper()
 	want, got := []string{}, []string{}
 	for _, uid := range uids {
 		want = append(want, "net-"+uid)
 	}
-	for _, n := range w.cloud.Has() {
+	for _, n := range w.Cloud.Has() {
 		got = append(got, n.ID)
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
-		w.t.Errorf("networks in Neutron (-want +got):\n%s", diff)
+		w.T.Errorf("networks in Neutron (-want +got):\n%s", diff)
 	}
 }
 
 // wantStates holds the metric against "waiting=1 due=0 withheld=0 blocked=0".
 func (w *world) wantStates(want string) {
-	w.t.Helper()
+	w.T.Helper()
 	families, err := legacyregistry.DefaultGatherer.Gather()
 	if err != nil {
-		w.t.Fatal(err)
+		w.T.Fatal(err)
 	}
 	states := map[string]float64{}
 	for _, family := range families {
@@ -181,7 +167,7 @@ func (w *world) wantStates(want string) {
 		got += fmt.Sprintf(" %s=%g", state, states[state])
 	}
 	if diff := cmp.Diff(" "+want, got); diff != "" {
-		w.t.Errorf("states (-want +got):\n%s", diff)
+		w.T.Errorf("states (-want +got):\n%s", diff)
 	}
 }
 
@@ -194,25 +180,25 @@ func TestWhatNoObjectStandsForGoesAfterTheGracePeriod(t *testing.T) {
 		w.audits(grace)
 		w.want("gone", "here")
 		w.wantStates("waiting=1 due=0 withheld=0 blocked=0")
-		w.calls.Take()
+		w.Calls.Take()
 		w.audit()
 		w.want("here")
 		w.wantStates("waiting=0 due=0 withheld=0 blocked=0")
-		w.calls.Want(t, "read what exists", "apply delete network")
+		w.Calls.Want(t, "read what exists", "apply delete network")
 		w.audits(2 * grace)
-		w.calls.Want(t)
+		w.Calls.Want(t)
 	})
 }
 
 func TestAListThatIsNotNewIsNoReasonToAct(t *testing.T) {
 	inWorld(t, Rules{Grace: grace, MaxShare: 1}, []string{"gone"}, func(t *testing.T, w *world) {
 		w.audit()
-		w.calls.Take()
+		w.Calls.Take()
 		for range 20 {
 			controllertest.Settle(interval)
 			w.sync()
 		}
-		w.calls.Want(t)
+		w.Calls.Want(t)
 		w.want("gone")
 		w.audit() // the second list, and the grace period is over
 		w.want()
@@ -231,7 +217,7 @@ func TestWhatExistsStays(t *testing.T) {
 		"where the cache has a NetworkPort": {func(w *world) {
 			port := &cloudteamv1.NetworkPort{}
 			port.Namespace, port.Name, port.UID = "team", "p", "a"
-			w.api.Create(w.t, port)
+			w.API.Create(w.T, port)
 		}, false},
 	} {
 		t.Run(sentence, func(t *testing.T) {
@@ -253,7 +239,7 @@ func TestAnObjectThatShowsUpBeginsAnew(t *testing.T) {
 		obj := w.create("a")
 		w.audit()
 		w.wantStates("waiting=0 due=0 withheld=0 blocked=0")
-		w.api.DeleteByForce(t, obj)
+		w.API.DeleteByForce(t, obj)
 		w.audits(grace)
 		w.want("a")
 		w.audit()
@@ -347,23 +333,23 @@ func TestWhatIsInUseIsLeftAndHoldsUpNobody(t *testing.T) {
 	}{
 		"by a port": {
 			func(_ *testing.T, w *world) {
-				w.cloud.Before = func(step plan.Step) error {
+				w.Cloud.Before = func(step plan.Step) error {
 					if step.ID == "net-a" {
 						return inUse
 					}
 					return nil
 				}
 			},
-			func(_ *testing.T, w *world) { w.cloud.Before = nil },
+			func(_ *testing.T, w *world) { w.Cloud.Before = nil },
 		},
 		"by a subnet that is not ours": {
 			func(t *testing.T, w *world) {
-				w.cloud.Edit(t, "net-a", func(n *plan.ObservedNetwork) {
+				w.Cloud.Edit(t, "net-a", func(n *plan.ObservedNetwork) {
 					n.Subnets = append(n.Subnets, plan.ObservedSubnet{ID: "foreign"})
 				})
 			},
 			func(t *testing.T, w *world) {
-				w.cloud.Edit(t, "net-a", func(n *plan.ObservedNetwork) { n.Subnets = n.Subnets[:1] })
+				w.Cloud.Edit(t, "net-a", func(n *plan.ObservedNetwork) { n.Subnets = n.Subnets[:1] })
 			},
 		},
 	} {
@@ -375,11 +361,11 @@ func TestWhatIsInUseIsLeftAndHoldsUpNobody(t *testing.T) {
 				// One may go in an audit: a first, and is blocked; b is missing later.
 				b := &cloudteamv1.Network{}
 				b.Namespace, b.Name, b.UID = "team", "b", "b"
-				w.api.Create(t, b)
+				w.API.Create(t, b)
 				w.audits(grace + interval)
 				w.want("a", "b", "x")
 				w.wantStates("waiting=0 due=0 withheld=0 blocked=1")
-				w.api.DeleteByForce(t, b)
+				w.API.DeleteByForce(t, b)
 				w.audits(grace)
 				seen := 0
 				w.lines(&seen)
@@ -399,15 +385,15 @@ func TestWhatIsInUseIsLeftAndHoldsUpNobody(t *testing.T) {
 }
 
 func TestOthersWhoAreFasterAreNoFailure(t *testing.T) {
-	remove := func(w *world) { w.cloud.Remove("net-a") }
+	remove := func(w *world) { w.Cloud.Remove("net-a") }
 	for sentence, c := range map[string]struct {
 		rival func(t *testing.T, w *world)
 		want  []string
 	}{
 		"who removed it":           {func(_ *testing.T, w *world) { remove(w) }, []string{"x"}},
-		"who changed it":           {func(t *testing.T, w *world) { w.cloud.Edit(t, "net-a", rename) }, []string{"x"}},
-		"who took the marker off":  {func(t *testing.T, w *world) { w.cloud.Edit(t, "net-a", unmark) }, []string{"a", "x"}},
-		"who gave it to an object": {func(t *testing.T, w *world) { w.cloud.Edit(t, "net-a", handOver) }, []string{"a", "x"}},
+		"who changed it":           {func(t *testing.T, w *world) { w.Cloud.Edit(t, "net-a", rename) }, []string{"x"}},
+		"who took the marker off":  {func(t *testing.T, w *world) { w.Cloud.Edit(t, "net-a", unmark) }, []string{"a", "x"}},
+		"who gave it to an object": {func(t *testing.T, w *world) { w.Cloud.Edit(t, "net-a", handOver) }, []string{"a", "x"}},
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			inWorld(t, Rules{Grace: grace, MaxShare: 0.5}, []string{"a", "x"}, func(t *testing.T, w *world) {
@@ -416,7 +402,7 @@ func TestOthersWhoAreFasterAreNoFailure(t *testing.T) {
 				seen := 0
 				w.lines(&seen)
 				controllertest.Settle(interval)
-				w.cloud.Audit(t)
+				w.Cloud.Audit(t)
 				c.rival(t, w) // behind the back of the list
 				w.sync()
 				w.want(c.want...)
@@ -437,7 +423,7 @@ func handOver(n *plan.ObservedNetwork) {
 
 func TestARemovalThatFailsIsTriedWithTheNextAudit(t *testing.T) {
 	inWorld(t, Rules{Grace: grace, MaxShare: 1}, []string{"a", "b"}, func(t *testing.T, w *world) {
-		w.cloud.Before = func(step plan.Step) error {
+		w.Cloud.Before = func(step plan.Step) error {
 			if step.ID == "net-a" {
 				return &client.Error{Op: "delete network", Reason: "no server is available", Status: 503, MaybeDone: true}
 			}
@@ -448,13 +434,13 @@ func TestARemovalThatFailsIsTriedWithTheNextAudit(t *testing.T) {
 		w.wantStates("waiting=0 due=1 withheld=0 blocked=0")
 		seen := 0
 		w.lines(&seen)
-		w.calls.Take()
+		w.Calls.Take()
 		w.audit()
-		w.calls.Want(t, "read what exists", "apply delete network")
+		w.Calls.Want(t, "read what exists", "apply delete network")
 		if n := w.lines(&seen); n != 0 {
 			t.Errorf("%d lines repeat the failure", n)
 		}
-		w.cloud.Before = nil
+		w.Cloud.Before = nil
 		w.audit()
 		w.want()
 	})
@@ -463,7 +449,7 @@ func TestARemovalThatFailsIsTriedWithTheNextAudit(t *testing.T) {
 func TestRunLooksAtEveryAuditAndStopsBetweenTwoRemovals(t *testing.T) {
 	inWorld(t, Rules{Grace: grace, MaxShare: 1}, []string{"a", "b", "c"}, func(t *testing.T, w *world) {
 		ctx, cancel := context.WithCancel(controllertest.Logged(t))
-		w.cloud.Before = func(step plan.Step) error {
+		w.Cloud.Before = func(step plan.Step) error {
 			if step.ID == "net-b" {
 				cancel()
 				for !w.c.stopping.Load() {
@@ -477,7 +463,7 @@ func TestRunLooksAtEveryAuditAndStopsBetweenTwoRemovals(t *testing.T) {
 		// The audits fall between the looks: time stands still while one waits for the other's lock.
 		controllertest.Settle(interval / 2)
 		for range int(grace/interval) + 3 {
-			w.cloud.Audit(t)
+			w.Cloud.Audit(t)
 			controllertest.Settle(interval)
 		}
 		if err := <-done; err != nil {
@@ -491,7 +477,7 @@ func TestRunLooksAtEveryAuditAndStopsBetweenTwoRemovals(t *testing.T) {
 func TestOtherCredentialsBeginTheGraceAnew(t *testing.T) {
 	inWorld(t, Rules{Grace: 10 * time.Minute, MaxShare: 1}, []string{"a"}, func(t *testing.T, w *world) {
 		w.audits(9 * time.Minute)
-		w.cloud.Credentials.ProjectID = "q"
+		w.Cloud.Credentials.ProjectID = "q"
 		w.audits(9 * time.Minute)
 		w.want("a")
 		w.audits(3 * time.Minute)
