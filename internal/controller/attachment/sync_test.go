@@ -20,9 +20,6 @@ import (
 	dynamicfake "k8s.io/client-go/dynamic/fake"
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/cache"
-	"k8s.io/client-go/tools/record"
-	"k8s.io/klog/v2"
-	"k8s.io/klog/v2/ktesting"
 
 	"cloudteam.ztgame.com/network-controller/internal/controller"
 	"cloudteam.ztgame.com/network-controller/internal/controller/controllertest"
@@ -38,13 +35,13 @@ type world struct {
 	t        *testing.T
 	c        *Controller
 	networks cache.Indexer
-	recorder *record.FakeRecorder
+	events   controllertest.Events
+	calls    controllertest.CallLog
 
 	// live is the Network at the API server, and attachment the NetworkAttachmentDefinition; nil for none.
 	live       *cloudteamv1.Network
 	attachment *unstructured.Unstructured
 	version    int
-	asked      []string
 	// refuse may fail a request: "get", "create" or "patch". lose may fail a create that is carried out all the same.
 	refuse map[string]error
 	lose   error
@@ -54,7 +51,7 @@ type world struct {
 
 func newWorld(t *testing.T) *world {
 	w := &world{t: t, live: example(), version: 100, refuse: map[string]error{},
-		networks: cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{}), recorder: record.NewFakeRecorder(100)}
+		networks: cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{})}
 	client := dynamicfake.NewSimpleDynamicClient(runtime.NewScheme())
 	client.PrependReactor("*", "*", func(action clienttesting.Action) (bool, runtime.Object, error) {
 		obj, err := w.answer(action)
@@ -64,8 +61,8 @@ func newWorld(t *testing.T) *world {
 		return true, obj.DeepCopy(), nil
 	})
 	w.c = &Controller{
-		client: client, lister: listers.NewNetworkLister(w.networks), recorder: w.recorder,
-		store: cache.NewStore(cache.MetaNamespaceKeyFunc),
+		client: client, lister: listers.NewNetworkLister(w.networks), recorder: &w.events,
+		store: cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{}),
 	}
 	w.deliver()
 	return w
@@ -73,7 +70,7 @@ func newWorld(t *testing.T) *world {
 
 func (w *world) answer(action clienttesting.Action) (*unstructured.Unstructured, error) {
 	verb := action.GetVerb()
-	w.asked = append(w.asked, verb+" "+action.GetResource().Resource)
+	w.calls.Note("%s %s", verb, action.GetResource().Resource)
 	if err := w.refuse[verb]; err != nil {
 		return nil, err
 	}
@@ -189,25 +186,10 @@ func (w *world) deliver() {
 // sync syncs the example, and holds that it changes no cached object.
 func (w *world) sync() (requeue bool, err error) {
 	w.t.Helper()
-	cached := append(w.networks.List(), w.c.store.List()...)
-	var before []runtime.Object
-	for _, obj := range cached {
-		before = append(before, obj.(runtime.Object).DeepCopyObject())
-	}
-	ctx := klog.NewContext(w.t.Context(), ktesting.NewLogger(w.t, ktesting.NewConfig()))
-	err = w.c.sync(ctx, exampleKey)
-	for i, obj := range cached {
-		if diff := cmp.Diff(before[i], obj); diff != "" {
-			w.t.Errorf("the sync changed a cached object (-before +after):\n%s", diff)
-		}
-	}
-	if errors.Is(err, controller.ErrStale) { // the Loop requeues the key
-		return true, nil
-	}
-	if errors.Is(err, controller.ErrTerminating) { // the Loop is done with the key
-		return false, nil
-	}
-	return false, err
+	untouched := controllertest.Untouched(w.t, w.networks, w.c.store.(cache.Indexer))
+	err = w.c.sync(controllertest.Logged(w.t), exampleKey)
+	untouched()
+	return controllertest.Requeues(controller.Result{}, err)
 }
 
 // mustSync is a sync that has nothing left to wait for; the caches hear of what it wrote.
@@ -251,18 +233,14 @@ func (w *world) wantAsked(want ...string) {
 			want[i] = "get networks"
 		}
 	}
-	if diff := cmp.Diff(want, w.asked); diff != "" {
-		w.t.Errorf("asked of the API server (-want +got):\n%s", diff)
-	}
-	w.asked = nil
+	w.calls.Want(w.t, want...)
 }
 
 // wantEvents holds the Events since this was last called, and returns the last one.
 func (w *world) wantEvents(want ...string) (last string) {
 	w.t.Helper()
 	var got []string
-	for len(w.recorder.Events) > 0 {
-		last = <-w.recorder.Events
+	for _, last = range w.events.Take() {
 		words := strings.SplitN(last, " ", 3)
 		got = append(got, words[0]+" "+words[1])
 	}

@@ -1,12 +1,10 @@
 package deployment
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -17,29 +15,23 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	kubeinformers "k8s.io/client-go/informers"
-	kubefake "k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/cache"
-	"k8s.io/client-go/tools/record"
 
 	"cloudteam.ztgame.com/network-controller/internal/controller"
 	"cloudteam.ztgame.com/network-controller/internal/controller/consumer"
+	"cloudteam.ztgame.com/network-controller/internal/controller/controllertest"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
-	"cloudteam.ztgame.com/network-controller/pkg/client/clientset/versioned/fake"
-	informers "cloudteam.ztgame.com/network-controller/pkg/client/informers/externalversions"
 )
+
+// webKey is the Deployment's.
+var webKey = cache.NewObjectName("team", "web")
 
 // world is a controller whose caches show what the test puts into them and nothing else: the informers do not run. What
 // it writes goes to an API server that is played.
 type world struct {
-	t      *testing.T
-	c      *Controller
-	kube   *kubefake.Clientset
-	events *record.FakeRecorder
-
-	mu    sync.Mutex
-	asked []string
+	*controllertest.World[*appsv1.Deployment]
+	c *Controller
 	// refuse, where set, may fail a request such as "create web-blue-0".
 	refuse func(what string) error
 }
@@ -48,89 +40,61 @@ type world struct {
 func inWorld(t *testing.T, d *appsv1.Deployment, test func(t *testing.T, w *world)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		api := fake.NewSimpleClientset()
-		w := &world{t: t, kube: kubefake.NewSimpleClientset(d), events: record.NewFakeRecorder(100)}
-		factory := informers.NewSharedInformerFactory(api, 0)
-		kubeFactory := kubeinformers.NewSharedInformerFactory(w.kube, 0)
+		w := &world{World: controllertest.NewWorld[*appsv1.Deployment](t, webKey)}
+		if err := w.Kube.Tracker().Add(d); err != nil {
+			t.Fatal(err)
+		}
+		w.NewInformers()
+		v1 := w.Informers.Cloudteam().V1()
 		caches, err := consumer.NewCaches(consumer.Informers{
-			Networks:    factory.Cloudteam().V1().Networks(),
-			Ports:       factory.Cloudteam().V1().NetworkPorts(),
-			Pods:        kubeFactory.Core().V1().Pods(),
-			ReplicaSets: kubeFactory.Apps().V1().ReplicaSets(),
-			Deployments: kubeFactory.Apps().V1().Deployments(),
+			Networks:    v1.Networks(),
+			Ports:       v1.NetworkPorts(),
+			Pods:        w.KubeInformers.Core().V1().Pods(),
+			ReplicaSets: w.KubeInformers.Apps().V1().ReplicaSets(),
+			Deployments: w.KubeInformers.Apps().V1().Deployments(),
 		}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if w.c, err = NewController(api.CloudteamV1(), w.kube.AppsV1(), w.kube.CoreV1(), caches, w.events, 0); err != nil {
+		w.c, err = NewController(w.Clients.CloudteamV1(), w.Kube.AppsV1(), w.Kube.CoreV1(), caches, w.Events, 0)
+		if err != nil {
 			t.Fatal(err)
 		}
-		t.Cleanup(w.stop)
-		note := func(action clienttesting.Action) (bool, runtime.Object, error) {
-			what := action.GetVerb() + " "
-			switch action := action.(type) {
-			case clienttesting.CreateAction:
-				what += action.GetObject().(metav1.Object).GetName()
-			case clienttesting.GetAction: // deletions and patches, too
-				what += action.GetName()
-			}
-			w.mu.Lock()
-			defer w.mu.Unlock()
-			w.asked = append(w.asked, what)
-			if w.refuse != nil {
-				if err := w.refuse(what); err != nil {
-					return true, nil, err
-				}
-			}
-			return false, nil, nil
-		}
-		api.PrependReactor("delete", "networkports", func(clienttesting.Action) (bool, runtime.Object, error) {
+		t.Cleanup(func() { controllertest.Dismiss(t, w.c.Loop) })
+		w.Clients.PrependReactor("delete", "networkports", func(clienttesting.Action) (bool, runtime.Object, error) {
 			return true, nil, nil
 		})
-		api.PrependReactor("*", "*", note)
-		w.kube.PrependReactor("*", "*", note)
+		w.Clients.PrependReactor("*", "*", w.note)
+		w.Kube.PrependReactor("*", "*", w.note)
 		network := &cloudteamv1.Network{}
 		network.Namespace, network.Name = "team", "blue"
-		w.show(network)
-		w.show(d)
+		w.Show(network)
+		w.Show(d)
 		test(t, w)
 	})
 }
 
-// stop ends the controller's queue: a loop that is told to stop before it starts lets go of it.
-func (w *world) stop() {
-	ctx, cancel := context.WithCancel(context.Background())
-	cancel()
-	if err := w.c.Run(ctx, 1); err != nil {
-		w.t.Error(err)
+// note notes a request, and refuses it where it is to be refused.
+func (w *world) note(action clienttesting.Action) (bool, runtime.Object, error) {
+	what := action.GetVerb() + " "
+	switch action := action.(type) {
+	case clienttesting.CreateAction:
+		what += action.GetObject().(metav1.Object).GetName()
+	case clienttesting.GetAction: // deletions and patches, too
+		what += action.GetName()
 	}
-}
-
-// show puts the present state of an object into its cache.
-func (w *world) show(obj runtime.Object) {
-	w.t.Helper()
-	from := w.c.caches.Informers
-	var informer cache.SharedIndexInformer
-	switch obj.(type) {
-	case *cloudteamv1.Network:
-		informer = from.Networks.Informer()
-	case *cloudteamv1.NetworkPort:
-		informer = from.Ports.Informer()
-	case *appsv1.Deployment:
-		informer = from.Deployments.Informer()
-	case *appsv1.ReplicaSet:
-		informer = from.ReplicaSets.Informer()
-	case *corev1.Pod:
-		informer = from.Pods.Informer()
+	w.Calls.Note("%s", what)
+	if w.refuse != nil {
+		if err := w.refuse(what); err != nil {
+			return true, nil, err
+		}
 	}
-	if err := informer.GetIndexer().Add(obj); err != nil {
-		w.t.Fatal(err)
-	}
+	return false, nil, nil
 }
 
 // showPorts puts n ports into the cache, each with a condition Ready of the reason given, or True for none.
 func (w *world) showPorts(d *appsv1.Deployment, n int, reason string) {
-	w.t.Helper()
+	w.T.Helper()
 	for i := range n {
 		port := portOf(d, fmt.Sprintf("web-blue-%d", i), consumer.Request{Network: cache.NewObjectName("team", "blue")})
 		condition := metav1.Condition{Type: cloudteamv1.ConditionReady, Status: metav1.ConditionTrue}
@@ -138,31 +102,29 @@ func (w *world) showPorts(d *appsv1.Deployment, n int, reason string) {
 			condition.Status, condition.Reason, condition.Message = metav1.ConditionFalse, reason, "it says why"
 		}
 		port.Status.Conditions = []metav1.Condition{condition}
-		w.show(port)
+		w.Show(port)
 	}
 }
 
 // showWritten puts the Deployment into the cache as it is at the API server.
 func (w *world) showWritten() {
-	w.t.Helper()
-	obj, err := w.kube.Tracker().Get(appsv1.SchemeGroupVersion.WithResource("deployments"), "team", "web")
+	w.T.Helper()
+	obj, err := w.Kube.Tracker().Get(appsv1.SchemeGroupVersion.WithResource("deployments"), "team", "web")
 	if err != nil {
-		w.t.Fatal(err)
+		w.T.Fatal(err)
 	}
-	w.show(obj)
+	w.Show(obj)
 }
 
 // sync syncs the Deployment, and holds what that asks of the API server against what it should.
 func (w *world) sync(want ...string) (again time.Duration, err error) {
-	w.t.Helper()
-	result, err := w.c.sync(w.t.Context(), cache.NewObjectName("team", "web"))
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	slices.Sort(w.asked)
-	if diff := cmp.Diff(want, w.asked); diff != "" {
-		w.t.Errorf("asked of the API server (-want +got):\n%s", diff)
+	w.T.Helper()
+	result, err := w.c.sync(w.T.Context(), webKey)
+	asked := w.Calls.Take()
+	slices.Sort(asked)
+	if diff := cmp.Diff(want, asked); diff != "" {
+		w.T.Errorf("asked of the API server (-want +got):\n%s", diff)
 	}
-	w.asked = nil
 	if errors.Is(err, controller.ErrStale) { // the Loop requeues the key
 		return controller.StalePause, nil
 	}
@@ -170,10 +132,10 @@ func (w *world) sync(want ...string) (again time.Duration, err error) {
 }
 
 func (w *world) mustSync(want ...string) time.Duration {
-	w.t.Helper()
+	w.T.Helper()
 	again, err := w.sync(want...)
 	if err != nil {
-		w.t.Errorf("sync: %v", err)
+		w.T.Errorf("sync: %v", err)
 	}
 	return again
 }
@@ -184,7 +146,7 @@ func TestACacheThatIsBehind(t *testing.T) {
 		inWorld(t, d, func(t *testing.T, w *world) {
 			going := d.DeepCopy()
 			going.DeletionTimestamp = new(metav1.Now())
-			err := w.kube.Tracker().Update(appsv1.SchemeGroupVersion.WithResource("deployments"), going, "team")
+			err := w.Kube.Tracker().Update(appsv1.SchemeGroupVersion.WithResource("deployments"), going, "team")
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -197,7 +159,7 @@ func TestACacheThatIsBehind(t *testing.T) {
 		inWorld(t, d, func(t *testing.T, w *world) {
 			other := d.DeepCopy()
 			other.UID = "deployment-2"
-			err := w.kube.Tracker().Update(appsv1.SchemeGroupVersion.WithResource("deployments"), other, "team")
+			err := w.Kube.Tracker().Update(appsv1.SchemeGroupVersion.WithResource("deployments"), other, "team")
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -259,16 +221,11 @@ func TestAConditionWhoseNumbersMoveIsWrittenNowAndThen(t *testing.T) {
 		// What is new is told at once.
 		w.showPorts(d, 9, "")
 		w.mustSync("patch web")
-		close(w.events.Events)
-		var events []string
-		for e := range w.events.Events {
-			events = append(events, e)
-		}
 		want := []string{
 			"Warning PortsFailed 1 of 9 ports cannot be created; web-blue-0: AddressesExhausted: it says why",
 			"Normal Allocated All ports are Ready.",
 		}
-		if diff := cmp.Diff(want, events); diff != "" {
+		if diff := cmp.Diff(want, w.Events.Take()); diff != "" {
 			t.Errorf("Events (-want +got):\n%s", diff)
 		}
 	})
@@ -323,8 +280,8 @@ func TestWhoIsLookedAtAgain(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, d, func(t *testing.T, w *world) {
-				w.show(set)
-				w.show(podOf("green"))
+				w.Show(set)
+				w.Show(podOf("green"))
 				if diff := cmp.Diff(c.want, c.keys(w.c)); diff != "" {
 					t.Errorf("keys (-want +got):\n%s", diff)
 				}
@@ -344,9 +301,9 @@ func TestPodsOfAnEarlierTemplateGetPortsWithoutADeclaration(t *testing.T) {
 			*metav1.NewControllerRef(set, appsv1.SchemeGroupVersion.WithKind("ReplicaSet")),
 		}}}
 	inWorld(t, d, func(_ *testing.T, w *world) {
-		w.show(set)
+		w.Show(set)
 		w.mustSync()
-		w.show(pod)
+		w.Show(pod)
 		w.mustSync("create web-blue-0", "get web")
 	})
 }
@@ -374,7 +331,7 @@ func TestWhatIsNotNeededGoesWithoutAnEvent(t *testing.T) {
 		<-time.After(time.Hour)
 		scaled := d.DeepCopy()
 		scaled.Spec.Replicas = new(int32(1))
-		w.show(scaled)
+		w.Show(scaled)
 		if again := w.mustSync(); again != cooldown {
 			t.Errorf("scaled down, it is looked at again after %s, want %s", again, cooldown)
 		}
@@ -413,8 +370,8 @@ func TestAPoolThatCannotGrowBindsWhatItHas(t *testing.T) {
 			*metav1.NewControllerRef(set, appsv1.SchemeGroupVersion.WithKind("ReplicaSet"))},
 	}}
 	inWorld(t, d, func(t *testing.T, w *world) {
-		w.show(set)
-		w.show(pod)
+		w.Show(set)
+		w.Show(pod)
 		w.showPorts(d, 1, cloudteamv1.ReasonAddressesExhausted)
 		w.refuse = func(what string) error {
 			if strings.HasPrefix(what, "create ") {
@@ -428,7 +385,7 @@ func TestAPoolThatCannotGrowBindsWhatItHas(t *testing.T) {
 		w.showWritten()
 		port := portOf(d, "web-blue-0", consumer.Request{Network: cache.NewObjectName("team", "blue")})
 		usable(port, "10.0.0.7/16")
-		w.show(port)
+		w.Show(port)
 		w.mustSync("patch web-blue-0")
 		<-time.After(2 * controller.BackoffFirst)
 		w.mustSync("create web-blue-1", "get web", "patch web-blue-0")
@@ -448,7 +405,7 @@ func TestARefusedCreateDelaysNoDelete(t *testing.T) {
 		w.mustSync("create web-blue-1", "get web", "patch web")
 		w.showWritten()
 		undeclared := portOf(d, "web-red-0", consumer.Request{Network: cache.NewObjectName("team", "red")})
-		w.show(undeclared)
+		w.Show(undeclared)
 		w.mustSync("delete web-red-0")
 	})
 }

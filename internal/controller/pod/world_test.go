@@ -1,20 +1,18 @@
 package pod
 
 import (
-	"context"
 	"strings"
 	"testing"
 
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	kubeinformers "k8s.io/client-go/informers"
 	kubefake "k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/tools/cache"
-	"k8s.io/client-go/tools/record"
 
 	"cloudteam.ztgame.com/network-controller/internal/controller/consumer"
+	"cloudteam.ztgame.com/network-controller/internal/controller/controllertest"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 	"cloudteam.ztgame.com/network-controller/pkg/client/clientset/versioned/fake"
 	informers "cloudteam.ztgame.com/network-controller/pkg/client/informers/externalversions"
@@ -72,30 +70,13 @@ func newIdle(t testing.TB, shown ...runtime.Object) *Controller {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := NewController(client.CloudteamV1(), kube.CoreV1(), caches, record.NewFakeRecorder(10))
+	c, err := NewController(client.CloudteamV1(), kube.CoreV1(), caches, &controllertest.Events{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		ctx, cancel := context.WithCancel(context.Background())
-		cancel()
-		if err := c.Run(ctx, 1); err != nil {
-			t.Error(err)
-		}
-	})
+	t.Cleanup(func() { controllertest.Dismiss(t, c.Loop) })
 	for _, object := range shown {
-		var informer cache.SharedIndexInformer
-		switch object.(type) {
-		case *cloudteamv1.Network:
-			informer = caches.Networks.Informer()
-		case *cloudteamv1.NetworkPort:
-			informer = caches.Ports.Informer()
-		case *corev1.Pod:
-			informer = caches.Pods.Informer()
-		}
-		if err := informer.GetIndexer().Add(object); err != nil {
-			t.Fatal(err)
-		}
+		controllertest.ShowIn(t, factory, kubeFactory, object)
 	}
 	return c
 }
