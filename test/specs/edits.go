@@ -86,6 +86,8 @@ func kindMayBecome(was, is *cloudteamv1.RouterSpec, setting func(*cloudteamv1.Ro
 	return setting(was) != nil && *setting(was) == *setting(is)
 }
 
+func isSNAT(r *cloudteamv1.RouterSpec) *bool { return r.SNAT }
+
 func isHA(r *cloudteamv1.RouterSpec) *bool { return r.HA }
 
 func isDistributed(r *cloudteamv1.RouterSpec) *bool { return r.Distributed }

@@ -29,8 +29,70 @@ type field[S any] struct {
 	// change, in a field that is drawn.
 	may  func(was, is S) bool
 	keep func(was S, is *S)
+	// open is how the field of a Network is where a spec leaves it open; nil where Neutron has the same then, each time.
+	open *Open
 	// lives are what TestEveryField tries, for a field that becomes an attribute in Neutron.
 	lives []Life
+}
+
+// Open is what Neutron has of a field that a Network's spec leaves open: what only the cloud can choose stays as it was
+// last declared or set, and of what is taken back, what others set stays.
+type Open struct {
+	// Attribute is that of a network, or where OfRouter says so of the Network's own router.
+	Attribute string
+	OfRouter  bool
+	// TakenBack is whether what a spec sets is taken back when it sets it no longer.
+	TakenBack bool
+	// Initially is what Neutron may have before anybody asks, beside what the cloud chooses.
+	Initially []any
+	// Declared is what Neutron has of a spec, as JSON is read, and lists of texts sorted; ok is false where the spec leaves
+	// the field open.
+	Declared func(spec cloudteamv1.NetworkSpec) (value any, ok bool)
+}
+
+// OpenFields are the fields of Networks that Neutron keeps, or others may set, where a spec leaves them open.
+func OpenFields() (fields []Open) {
+	for _, f := range networkFields() {
+		if f.open != nil {
+			fields = append(fields, *f.open)
+		}
+	}
+	return fields
+}
+
+// declared gives what a pointer of a spec declares.
+func declared[T any](value *T) (any, bool) {
+	if value == nil {
+		return nil, false
+	}
+	return *value, true
+}
+
+// ofRouterSpec is declared for a setting of the router.
+func ofRouterSpec(setting func(*cloudteamv1.RouterSpec) *bool) func(cloudteamv1.NetworkSpec) (any, bool) {
+	return func(s cloudteamv1.NetworkSpec) (any, bool) {
+		if s.Router == nil {
+			return nil, false
+		}
+		return declared(setting(s.Router))
+	}
+}
+
+// declaredText is declared for a text, of which one word says that there is to be none.
+func declaredText(text, noneWord string, none any) (any, bool) {
+	switch text {
+	case "":
+		return nil, false
+	case noneWord:
+		return none, true
+	default:
+		return text, true
+	}
+}
+
+// declaredSet is declared for a list whose order is nothing.
+func declaredSet(list []string) (any, bool) {
+	return slices.Sorted(slices.Values(list)), list != nil
 }
 
 // part is a group of fields that are drawn together.

@@ -147,11 +147,21 @@ func networkFields() []field[cloudteamv1.NetworkSpec] {
 		},
 		{
 			path: "mtu", part: ofNetwork, draw: drawMTU,
+			open: &Open{Attribute: "mtu", Declared: func(s cloudteamv1.NetworkSpec) (any, bool) {
+				if s.MTU == nil {
+					return nil, false
+				}
+				return float64(*s.MTU), true
+			}},
 			lives: []Life{{Trial: "plain", Create: 1400, Change: 1300, Drift: 1350}},
 		},
 		{
 			path: "portSecurity", part: ofNetwork, draw: func(t *rapid.T, _ Limits, s *cloudteamv1.NetworkSpec) {
 				s.PortSecurity = rapid.Ptr(rapid.Bool(), true).Draw(t, "portSecurity")
+			},
+			open: &Open{
+				Attribute: "port_security_enabled", Initially: []any{true},
+				Declared: func(s cloudteamv1.NetworkSpec) (any, bool) { return declared(s.PortSecurity) },
 			},
 			lives: []Life{{Trial: "plain", Create: false, Change: true, Drift: false}},
 		},
@@ -179,6 +189,12 @@ func networkFields() []field[cloudteamv1.NetworkSpec] {
 					"", cloudteamv1.DNSDomainNone, "example.org.", "Example.ORG.", "a-1.b.",
 				}).Draw(t, "dnsDomain")
 			},
+			open: &Open{
+				Attribute: "dns_domain", TakenBack: true, Initially: []any{""},
+				Declared: func(s cloudteamv1.NetworkSpec) (any, bool) {
+					return declaredText(strings.ToLower(s.DNSDomain), cloudteamv1.DNSDomainNone, "")
+				},
+			},
 			lives: []Life{{
 				Trial: "plain", Create: "Created.example.", Change: "Changed.example.", Drift: "others.example.",
 				Reads: readLower, Gone: "", Empty: "none",
@@ -192,6 +208,10 @@ func networkFields() []field[cloudteamv1.NetworkSpec] {
 					s.Tags = rapid.SliceOfNDistinct(tags, 0, 3, rapid.ID).Draw(t, "tags")
 				}
 			},
+			open: &Open{
+				Attribute: "tags", TakenBack: true, Initially: []any{[]string{}},
+				Declared: func(s cloudteamv1.NetworkSpec) (any, bool) { return declaredSet(s.Tags) },
+			},
 			lives: []Life{{
 				Trial: "plain", Create: []string{"b", "a,c"}, Change: []string{"c"}, Reads: readSorted,
 				Drifts: func(o Tried) { o.Tag("others'") }, Gone: []string{}, Empty: []string{},
@@ -201,6 +221,12 @@ func networkFields() []field[cloudteamv1.NetworkSpec] {
 			path: "qosPolicy", part: ofNetwork, draw: func(t *rapid.T, l Limits, s *cloudteamv1.NetworkSpec) {
 				s.QoSPolicy = rapid.SampledFrom(append([]string{"", cloudteamv1.QoSPolicyNone}, l.QoSPolicies...)).
 					Draw(t, "qosPolicy")
+			},
+			open: &Open{
+				Attribute: "qos_policy_id", TakenBack: true, Initially: []any{nil},
+				Declared: func(s cloudteamv1.NetworkSpec) (any, bool) {
+					return declaredText(s.QoSPolicy, cloudteamv1.QoSPolicyNone, nil)
+				},
 			},
 			lives: []Life{{
 				Trial: "plain", Create: qosPolicy("gold"), Change: qosPolicy("silver"), Drift: qosPolicy("gold"),
@@ -214,6 +240,10 @@ func networkFields() []field[cloudteamv1.NetworkSpec] {
 					projects := rapid.SampledFrom([]string{"project-a", "project-b", strings.Repeat("f", 32), "数"})
 					s.SharedWith = rapid.SliceOfNDistinct(projects, 0, 3, rapid.ID).Draw(t, "sharedWith")
 				}
+			},
+			open: &Open{
+				Attribute: "shared_with", TakenBack: true,
+				Declared: func(s cloudteamv1.NetworkSpec) (any, bool) { return declaredSet(s.SharedWith) },
 			},
 			lives: []Life{{
 				Trial: "plain", Create: []string{"one"}, Change: []string{"two", "three"}, Reads: readSorted,
@@ -237,11 +267,19 @@ func networkFields() []field[cloudteamv1.NetworkSpec] {
 			path: "shared", part: ofAdministrator, draw: func(t *rapid.T, l Limits, s *cloudteamv1.NetworkSpec) {
 				s.Shared = privileged(t, l, rapid.Ptr(rapid.Bool(), true), "shared")
 			},
+			open: &Open{
+				Attribute: "shared", TakenBack: true, Initially: []any{false},
+				Declared: func(s cloudteamv1.NetworkSpec) (any, bool) { return declared(s.Shared) },
+			},
 			lives: []Life{{Trial: "provided", Create: false, Change: true, Drift: false, Gone: false, Empty: false}},
 		},
 		{
 			path: "external", part: ofAdministrator, draw: func(t *rapid.T, l Limits, s *cloudteamv1.NetworkSpec) {
 				s.External = privileged(t, l, rapid.Ptr(rapid.Bool(), true), "external")
+			},
+			open: &Open{
+				Attribute: "router:external", TakenBack: true, Initially: []any{false},
+				Declared: func(s cloudteamv1.NetworkSpec) (any, bool) { return declared(s.External) },
 			},
 			lives: []Life{{Trial: "provided", Create: false, Change: true, Drift: false, Gone: false, Empty: false}},
 		},
@@ -314,6 +352,9 @@ func networkFields() []field[cloudteamv1.NetworkSpec] {
 					s.Router.SNAT = snat
 				}
 			},
+			open: &Open{
+				Attribute: "enable_snat", OfRouter: true, Initially: []any{true}, Declared: ofRouterSpec(isSNAT),
+			},
 			lives: []Life{{Trial: "routed", Create: true, Change: false, Drift: true}},
 		},
 		{
@@ -332,6 +373,9 @@ func networkFields() []field[cloudteamv1.NetworkSpec] {
 			keep: func(was cloudteamv1.NetworkSpec, is *cloudteamv1.NetworkSpec) {
 				is.Router.HA = was.DeepCopy().Router.HA
 			},
+			open: &Open{
+				Attribute: "ha", OfRouter: true, Initially: []any{false}, Declared: ofRouterSpec(isHA),
+			},
 			lives: []Life{{Trial: "routed", Create: false, Never: fixedWhileOn}},
 		},
 		{
@@ -344,6 +388,9 @@ func networkFields() []field[cloudteamv1.NetworkSpec] {
 			},
 			keep: func(was cloudteamv1.NetworkSpec, is *cloudteamv1.NetworkSpec) {
 				is.Router.Distributed = was.DeepCopy().Router.Distributed
+			},
+			open: &Open{
+				Attribute: "distributed", OfRouter: true, Initially: []any{false}, Declared: ofRouterSpec(isDistributed),
 			},
 			lives: []Life{{Trial: "routed", Create: false, Never: fixedWhileOn}},
 		},

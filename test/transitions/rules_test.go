@@ -2,12 +2,14 @@ package transitions
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	"pgregory.net/rapid"
 
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	"cloudteam.ztgame.com/network-controller/test/specs"
 )
 
 // What an object has been through shows in its state by the rules of this file alone. Each is documented, in
@@ -168,131 +170,115 @@ func (p *madePort) is(reason string) bool {
 	return ready != nil && ready.Reason == reason
 }
 
-// keepNetwork makes a Network of the direct way what it may be where its spec leaves it open: mtu and portSecurity are as
-// they were last declared or set, and dnsDomain, qosPolicy, shared, external, tags and sharedWith as others set them: what
-// a spec set of these and sets no longer was taken back. A network that is imported may come from another object, whose
-// spec set it. keepNetwork reports whether there was anything to do.
+// keepNetwork makes a Network of the direct way what it may be where its spec leaves it open, as specs.Open says: some
+// fields are as they were last declared or set, and others as others set them. keepNetwork reports whether there was
+// anything to do.
 func (s *sequence) keepNetwork(t *rapid.T, reached, direct *madeNetwork) bool {
 	t.Helper()
 	if reached.resource == nil || direct.resource == nil {
 		return false
 	}
-	past, spec, body := s.networkPast(reached.slot), reached.object.Spec, resource{}
-	by := past.byOthers
-	if spec.Import != nil {
-		by = by.and(past.bySpecs)
-	}
-	keep := func(field string, open bool, asked func(is any) bool) {
-		is := reached.resource[field]
-		if !open || is == direct.resource[field] {
-			return
+	id, body := direct.resource.text("id"), resource{}
+	for _, field := range specs.OpenFields() {
+		if !field.OfRouter {
+			s.keep(t, field, reached, textsOf(reached.resource, field), textsOf(direct.resource, field), body)
 		}
-		if !asked(is) {
-			t.Fatalf("Network %s has the %s %v, which nobody asked for", reached.slot, field, is)
-		}
-		body[field] = is
-		met.count("what was kept of " + field)
 	}
-	keep("mtu", spec.MTU == nil, func(is any) bool {
-		return slices.ContainsFunc(past.mtus, func(mtu int) bool { return is == float64(mtu) })
+	attributes := maps.Clone(body)
+	delete(attributes, "tags")
+	delete(attributes, sharedWith)
+	if len(attributes) > 0 {
+		must(t, surroundings.people.update(s.ctx, "networks", id, attributes))
+	}
+	kept := s.keepRouter(t, reached, direct)
+	if tags, differ := body["tags"].([]string); differ {
+		must(t, surroundings.people.tag(s.ctx, id, tags))
+	}
+	if projects, differ := body[sharedWith].([]string); differ {
+		must(t, s.projectOf(reached.slot).share(s.ctx, id, projects))
+	}
+	return kept || len(body) > 0
+}
+
+// textsOf is an attribute, with a list of texts sorted.
+func textsOf(of resource, field specs.Open) any {
+	if list, isList := of[field.Attribute].([]any); isList {
+		return asSet(list)
+	}
+	return of[field.Attribute]
+}
+
+// keep notes in body what the direct way's attribute of a field is to become, where the spec leaves it open. It holds that
+// somebody asked for that.
+func (s *sequence) keep(t *rapid.T, field specs.Open, reached *madeNetwork, is, would any, body resource) {
+	t.Helper()
+	spec := reached.object.Spec
+	if _, declared := field.Declared(spec); declared || equal(is, would) {
+		return
+	}
+	asked := s.networkPast(reached.slot).mayHave(field, spec.Import != nil)
+	ask := func(value any) bool {
+		return slices.ContainsFunc(asked, func(one any) bool { return equal(value, one) })
+	}
+	if field.Attribute == sharedWith {
+		ask = func(value any) bool { return sharedOnce(value.([]string), asked) }
+	}
+	if !ask(is) {
+		t.Fatalf("Network %s has the %s %v, which nobody asked for", reached.slot, field.Attribute, is)
+	}
+	body[field.Attribute] = is
+	met.count("what was kept of " + field.Attribute)
+}
+
+// equal compares what Neutron has of a field, with lists of texts by their elements.
+func equal(a, b any) bool {
+	list, isList := a.([]string)
+	other, isOther := b.([]string)
+	if isList || isOther {
+		return isList && isOther && slices.Equal(list, other)
+	}
+	return a == b
+}
+
+// sharedOnce reports whether each project was in one of some lists. Each is a request of its own, so that a list may have
+// been left half done.
+func sharedOnce(projects []string, lists []any) bool {
+	return !slices.ContainsFunc(projects, func(project string) bool {
+		return !slices.ContainsFunc(lists, func(list any) bool { return slices.Contains(list.([]string), project) })
 	})
-	keep("port_security_enabled", spec.PortSecurity == nil, oneOf(past.security))
-	keep("dns_domain", spec.DNSDomain == "", oneOf(by.domains))
-	keep("shared", spec.Shared == nil, oneOf(by.shared))
-	keep("router:external", spec.External == nil, oneOf(by.external))
-	keep("qos_policy_id", spec.QoSPolicy == "", func(is any) bool { return slices.Contains(by.policies, is) })
-	kept := len(body) > 0
-	if kept {
-		must(t, surroundings.people.update(s.ctx, "networks", direct.resource.text("id"), body))
-	}
-	kept = s.keepRouter(t, reached, direct) || kept
-	is, would := asSet(reached.resource["tags"]), asSet(direct.resource["tags"])
-	if reached.object.Spec.Tags == nil && !slices.Equal(is, would) {
-		if !slices.ContainsFunc(by.tags, func(tags []string) bool { return slices.Equal(is, tags) }) {
-			t.Fatalf("Network %s has the tags %v, which nobody asked for", reached.slot, is)
-		}
-		must(t, surroundings.people.tag(s.ctx, direct.resource.text("id"), is))
-		met.count("tags that were kept")
-		kept = true
-	}
-	shares, would := reached.resource[sharedWith].([]string), direct.resource[sharedWith].([]string)
-	if reached.object.Spec.SharedWith == nil && !slices.Equal(shares, would) {
-		// Each project is a request of its own, so that a list may have been left half done.
-		for _, project := range shares {
-			if !slices.Contains(by.shares, project) {
-				t.Fatalf("Network %s is shared with %q, which nobody asked for", reached.slot, project)
-			}
-		}
-		must(t, s.projectOf(reached.slot).share(s.ctx, direct.resource.text("id"), shares))
-		met.count("projects to share with that were kept")
-		kept = true
-	}
-	return kept
 }
 
-// oneOf reports of a value in JSON whether it is one of some.
-func oneOf[T any](some []T) func(is any) bool {
-	return func(is any) bool { return slices.ContainsFunc(some, func(one T) bool { return is == any(one) }) }
-}
-
-// keepRouter is keepNetwork for the network's own router, of which snat, ha and distributed are not compared where the
-// spec leaves them open.
+// keepRouter is keepNetwork for the network's own router.
 func (s *sequence) keepRouter(t *rapid.T, reached, direct *madeNetwork) bool {
 	t.Helper()
-	kept := s.keepKind(t, reached, direct)
-	return s.keepSNAT(t, reached, direct) || kept
-}
-
-// keepKind is keepRouter for ha and distributed.
-func (s *sequence) keepKind(t *rapid.T, reached, direct *madeNetwork) bool {
-	t.Helper()
-	declared, past := reached.object.Spec.Router, s.networkPast(reached.slot)
-	if declared == nil || reached.router == nil || direct.router == nil {
+	if reached.object.Spec.Router == nil || reached.router == nil || direct.router == nil {
 		return false
 	}
-	body := resource{}
-	keep := func(field string, open bool, asked []bool) {
-		is := reached.router[field]
-		if !open || is == direct.router[field] {
-			return
+	const outside, snat = "external_gateway_info", "enable_snat"
+	isOut, _ := reached.router[outside].(map[string]any)
+	wouldOut, _ := direct.router[outside].(map[string]any)
+	kind, way := resource{}, resource{}
+	for _, field := range specs.OpenFields() {
+		switch {
+		case !field.OfRouter:
+		case field.Attribute != snat:
+			s.keep(t, field, reached, reached.router[field.Attribute], direct.router[field.Attribute], kind)
+		case isOut != nil && wouldOut != nil:
+			s.keep(t, field, reached, isOut[snat], wouldOut[snat], way)
 		}
-		if !oneOf(asked)(is) {
-			t.Fatalf("the router of Network %s has the %s %v, which nobody asked for", reached.slot, field, is)
-		}
-		met.count("what was kept of a router's " + field)
-		body[field] = is
 	}
-	keep(kindHA, declared.HA == nil, past.ha)
-	keep(kindDistributed, declared.Distributed == nil, past.distributed)
-	if len(body) == 0 {
-		return false
-	}
-	// Its controller may switch it on before it is made so.
 	id, people := direct.router.text("id"), surroundings.people
-	s.await(t, func() error { return people.makeKind(s.ctx, id, body) })
-	must(t, people.update(s.ctx, "routers", id, resource{"admin_state_up": true}))
-	return true
-}
-
-// keepSNAT is keepRouter for snat. The router's address outside is not compared then, either, and hidden from the
-// states.
-func (s *sequence) keepSNAT(t *rapid.T, reached, direct *madeNetwork) bool {
-	t.Helper()
-	is, _ := reached.router["external_gateway_info"].(map[string]any)
-	would, _ := direct.router["external_gateway_info"].(map[string]any)
-	const snat = "enable_snat"
-	if is == nil || would == nil || is[snat] == would[snat] || reached.object.Spec.Router == nil ||
-		reached.object.Spec.Router.SNAT != nil {
-		return false
+	if len(kind) > 0 {
+		// Its controller may switch it on before it is made so.
+		s.await(t, func() error { return people.makeKind(s.ctx, id, kind) })
+		must(t, people.update(s.ctx, "routers", id, resource{"admin_state_up": true}))
 	}
-	if !oneOf(s.networkPast(reached.slot).snats)(is[snat]) {
-		t.Fatalf("the router of Network %s has the snat %v, which nobody asked for", reached.slot, is[snat])
+	if len(way) > 0 {
+		// The router's address outside is not compared then, either, and hidden from the states.
+		way["network_id"] = wouldOut["network_id"]
+		must(t, people.update(s.ctx, "routers", id, resource{outside: way}))
 	}
-	met.count("an snat that was kept")
-	must(t, surroundings.people.update(s.ctx, "routers", direct.router.text("id"), resource{
-		"external_gateway_info": resource{"network_id": would["network_id"], snat: is[snat]},
-	}))
-	return true
+	return len(kind)+len(way) > 0
 }
 
 // keepPort is keepNetwork for a port: securityGroups are not compared where the spec leaves them open, and port security
@@ -306,7 +292,7 @@ func (s *sequence) keepPort(t *rapid.T, reached, direct *madePort) bool {
 	on := reached.resource[security] == true
 	body := resource{}
 	if on != (direct.resource[security] == true) {
-		if reached.on == nil || !slices.Contains(s.networkPast(reached.on.slot).security, on) {
+		if reached.on == nil || !slices.Contains(s.networkPast(reached.on.slot).everHad(security), any(on)) {
 			t.Fatalf("NetworkPort %s has the port security %t, which its Network never had", reached.slot, on)
 		}
 		body[security] = on

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
-	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -42,38 +41,51 @@ type history struct {
 	declared bool
 	// on is where the last NetworkPort that was declared is.
 	on specs.Place
-	// mtus, security, groups, snats, ha and distributed are what mtu, portSecurity, securityGroups and the router's snat, ha
-	// and distributed were at any time, by declaration or by others' hands.
-	mtus            []int
-	security        []bool
-	groups          [][]string
-	snats           []bool
-	ha, distributed []bool
-	// byOthers and bySpecs are what the fields that are taken back were at any time, by whom.
-	byOthers, bySpecs takenBack
+	// groups are what securityGroups of a NetworkPort were at any time, by declaration or by others' hands.
+	groups [][]string
+	// byOthers and bySpecs are what the fields that a Network's spec may leave open were at any time, by whom: Neutron's
+	// attributes, as specs.Open has them. What the cloud chose is by others.
+	byOthers, bySpecs map[string][]any
 	// imported is the network that people made last for a Network to import.
 	imported specs.Import
 	// meddled is whether others changed what is in Neutron.
 	meddled bool
 }
 
-// takenBack are values of dnsDomain, qosPolicy, shared, external, tags and sharedWith: what a spec set of them and sets no
-// longer is taken back, and what others set while no spec does stays.
-type takenBack struct {
-	domains          []string
-	policies         []any // ids, nil for none
-	shared, external []bool
-	tags             [][]string
-	shares           []string // each project that was ever in one
+// declares notes what a spec says of the fields that it may leave open.
+func (h *history) declares(spec cloudteamv1.NetworkSpec) {
+	for _, field := range specs.OpenFields() {
+		if value, declared := field.Declared(spec); declared {
+			h.bySpecs[field.Attribute] = append(h.bySpecs[field.Attribute], value)
+		}
+	}
 }
 
-// and is both.
-func (b takenBack) and(other takenBack) takenBack {
-	return takenBack{
-		domains: slices.Concat(b.domains, other.domains), policies: slices.Concat(b.policies, other.policies),
-		shared: slices.Concat(b.shared, other.shared), external: slices.Concat(b.external, other.external),
-		tags: slices.Concat(b.tags, other.tags), shares: slices.Concat(b.shares, other.shares),
+// setByOthers notes attributes that others set.
+func (h *history) setByOthers(body resource) {
+	for _, field := range specs.OpenFields() {
+		value, sets := body[field.Attribute]
+		if number, isInt := value.(int); isInt {
+			value = float64(number) // as Neutron answers
+		}
+		if sets {
+			h.byOthers[field.Attribute] = append(h.byOthers[field.Attribute], value)
+		}
 	}
+}
+
+// everHad are all values that an attribute had.
+func (h *history) everHad(attribute string) []any {
+	return slices.Concat(h.byOthers[attribute], h.bySpecs[attribute])
+}
+
+// mayHave are those that it may have where a spec leaves its field open. A network that is imported may come from another
+// object, whose spec set it.
+func (h *history) mayHave(field specs.Open, imported bool) []any {
+	if field.TakenBack && !imported {
+		return h.byOthers[field.Attribute]
+	}
+	return h.everHad(field.Attribute)
 }
 
 // sequence is a world in the making of its reached realm. Its methods with a *rapid.T alone are steps.
@@ -85,15 +97,14 @@ type sequence struct {
 func newSequence(w *world) *sequence {
 	s := &sequence{world: w, past: map[string]*history{}}
 	for _, n := range networkSlots {
-		s.past["Network "+n.String()] = &history{
-			cidr: netip.MustParsePrefix("10.0.0.0/24"),
-			mtus: []int{largestMTU, largestMTUOfVLAN}, security: []bool{true}, snats: []bool{true},
-			ha: []bool{false}, distributed: []bool{false},
-			byOthers: takenBack{
-				domains: []string{""}, policies: []any{nil}, shared: []bool{false}, external: []bool{false},
-				tags: [][]string{{}},
-			},
+		past := &history{
+			cidr: netip.MustParsePrefix("10.0.0.0/24"), bySpecs: map[string][]any{},
+			byOthers: map[string][]any{"mtu": {float64(largestMTU), float64(largestMTUOfVLAN)}},
 		}
+		for _, field := range specs.OpenFields() {
+			past.byOthers[field.Attribute] = append(past.byOthers[field.Attribute], field.Initially...)
+		}
+		s.past["Network "+n.String()] = past
 	}
 	for _, p := range portSlots {
 		past := &history{groups: [][]string{{}}}
@@ -299,49 +310,7 @@ func (s *sequence) declareNetwork(t *rapid.T) {
 		return
 	}
 	past.cidr, past.declared = specs.CIDR(spec.SubnetSpec), true
-	if spec.MTU != nil {
-		past.mtus = append(past.mtus, int(*spec.MTU))
-	}
-	if spec.PortSecurity != nil {
-		past.security = append(past.security, *spec.PortSecurity)
-	}
-	by := &past.bySpecs
-	switch spec.DNSDomain {
-	case "":
-	case cloudteamv1.DNSDomainNone:
-		by.domains = append(by.domains, "")
-	default:
-		by.domains = append(by.domains, strings.ToLower(spec.DNSDomain))
-	}
-	switch spec.QoSPolicy {
-	case "":
-	case cloudteamv1.QoSPolicyNone:
-		by.policies = append(by.policies, nil)
-	default:
-		by.policies = append(by.policies, spec.QoSPolicy)
-	}
-	if spec.Tags != nil {
-		by.tags = append(by.tags, slices.Sorted(slices.Values(spec.Tags)))
-	}
-	by.shares = append(by.shares, spec.SharedWith...)
-	if spec.Shared != nil {
-		by.shared = append(by.shared, *spec.Shared)
-	}
-	if spec.External != nil {
-		by.external = append(by.external, *spec.External)
-	}
-	if spec.Router == nil {
-		return
-	}
-	if spec.Router.SNAT != nil {
-		past.snats = append(past.snats, *spec.Router.SNAT)
-	}
-	if spec.Router.HA != nil {
-		past.ha = append(past.ha, *spec.Router.HA)
-	}
-	if spec.Router.Distributed != nil {
-		past.distributed = append(past.distributed, *spec.Router.Distributed)
-	}
+	past.declares(spec)
 }
 
 // giveGateway makes the address of a port on the Network its gateway, where there is one, and the Network may have one.
@@ -503,37 +472,20 @@ func (s *sequence) meddleWithNetwork(t *rapid.T) {
 	past := s.networkPast(at)
 	if tags, tagged := body["tags"].([]string); tagged {
 		s.meddle(t, at, "networks", "tag the network", func(r resource) error {
-			past.byOthers.tags = append(past.byOthers.tags, tags)
+			past.setByOthers(body)
 			return surroundings.people.tag(s.ctx, r.text("id"), tags)
 		})
 		return
 	}
 	if projects, shared := body[sharedWith].([]string); shared {
 		s.meddle(t, at, "networks", "share the network", func(r resource) error {
-			past.byOthers.shares = append(past.byOthers.shares, projects...)
+			past.setByOthers(body)
 			return s.projectOf(at).share(s.ctx, r.text("id"), projects)
 		})
 		return
 	}
 	s.meddle(t, at, "networks", "set "+asJSON(body), func(r resource) error {
-		if _, sets := body["mtu"]; sets {
-			past.mtus = append(past.mtus, mtu)
-		}
-		if _, sets := body["port_security_enabled"]; sets {
-			past.security = append(past.security, security)
-		}
-		if domain, sets := body["dns_domain"].(string); sets {
-			past.byOthers.domains = append(past.byOthers.domains, domain)
-		}
-		if policy, sets := body["qos_policy_id"]; sets {
-			past.byOthers.policies = append(past.byOthers.policies, policy)
-		}
-		if _, sets := body["shared"]; sets {
-			past.byOthers.shared = append(past.byOthers.shared, true)
-		}
-		if _, sets := body["router:external"]; sets {
-			past.byOthers.external = append(past.byOthers.external, true)
-		}
+		past.setByOthers(body)
 		return surroundings.people.update(s.ctx, "networks", r.text("id"), s.marked(t, at, body))
 	})
 }
@@ -581,8 +533,7 @@ func (s *sequence) meddleWithKind(t *rapid.T, at slot) {
 	}
 	other := !*n.Spec.Router.HA
 	s.meddle(t, at, "routers", fmt.Sprintf("switch off, and set ha %t,", other), func(r resource) error {
-		past := s.networkPast(at)
-		past.ha = append(past.ha, other)
+		s.networkPast(at).setByOthers(resource{kindHA: other})
 		return surroundings.people.makeKind(s.ctx, r.text("id"), resource{kindHA: other})
 	})
 }
