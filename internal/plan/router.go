@@ -304,8 +304,8 @@ func matchInterfaces(
 }
 
 // detach removes interfaces, and ports that never became interfaces. Before that, it reduces the routes of the routers
-// to those that keep returns. Neutron refuses to remove an interface that a route needs, and a router that goes needs no
-// routes.
+// to those that keep returns. Neutron refuses to remove an interface that a route needs, and a router that goes needs
+// no routes.
 func detach(
 	ports []ObservedPort, routers []ObservedRouter, keep func(ObservedRouter) []Route, reason string,
 ) (change Change) {

@@ -77,8 +77,8 @@ func samePrefixLength(was, is cloudteamv1.NetworkSpec) bool {
 	return *was.PrefixLength == *is.PrefixLength
 }
 
-// kindMayBecome reports it for a setting of a router: of one of the Network's own that stays, it can be taken out, and not
-// change.
+// kindMayBecome reports it for a setting of a router: of one of the Network's own that stays, it can be taken out, and
+// not change.
 func kindMayBecome(was, is *cloudteamv1.RouterSpec, setting func(*cloudteamv1.RouterSpec) *bool) bool {
 	if was == nil || is == nil || was.Existing != "" || is.Existing != "" || setting(is) == nil {
 		return true

@@ -45,8 +45,8 @@ type Open struct {
 	TakenBack bool
 	// Initially is what Neutron may have before anybody asks, beside what the cloud chooses.
 	Initially []any
-	// Declared is what Neutron has of a spec, as JSON is read, and lists of texts sorted; ok is false where the spec leaves
-	// the field open.
+	// Declared is what Neutron has of a spec, as JSON is read, and lists of texts sorted; ok is false where the spec
+	// leaves the field open.
 	Declared func(spec cloudteamv1.NetworkSpec) (value any, ok bool)
 }
 
@@ -99,8 +99,8 @@ func declaredSet(list []string) (any, bool) {
 type part int
 
 const (
-	// whenNew is what is drawn with a new object alone.
-	whenNew part = iota
+	// What is drawn with a new object alone.
+	_ part = iota
 	// ofSubnet are settings of each subnet.
 	ofSubnet
 	// ofNetwork are settings of the network itself, or of the port.
@@ -183,13 +183,14 @@ func rowsOf[S any](table []field[S], trial string) (rows []Row) {
 
 // Life is how TestEveryField takes a field from the spec to Neutron and back. To write one:
 //
-//   - Choose a trial whose cloud may set the field (an administrator's fields are for "admin") and whose other rows go with
-//     it in one spec. What goes with none of them gets a trial of its own.
+//   - Choose a trial whose cloud may set the field (an administrator's fields are for "admin") and whose other rows go
+//     with it in one spec. What goes with none of them gets a trial of its own.
 //   - Write what the spec says at first (Create), after an edit (Change) where the field can change, and what others
 //     make of it in Neutron (Drift), which is another value than the last. Values are written as in JSON. One that is
 //     only known later, such as an id, is a function (Late).
-//   - Write what Neutron has once the spec sets the field no longer (Gone), in Neutron's form. A field that docs/fields.md
-//     says stays needs none, and one that cannot be removed must have none. One whose object goes with it names Needs.
+//   - Write what Neutron has once the spec sets the field no longer (Gone), in Neutron's form. A field that
+//     docs/fields.md says stays needs none, and one that cannot be removed must have none. One whose object goes with
+//     it names Needs.
 //   - Where an empty value means something else than a field that is left out, write it (Empty), and what Neutron has
 //     then (Emptied), where that is not Gone.
 //   - Where Neutron shows the value in another form than the spec, say in which (Reads). Where docs/fields.md does not
