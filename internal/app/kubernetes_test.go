@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -73,6 +74,8 @@ func TestACRDIsMissingOnlyIfTheAPIServerSaysSo(t *testing.T) {
 // playedDiscovery is an API server that serves one group, and counts requests.
 type playedDiscovery struct {
 	discovery.ServerResourcesInterfaceWithContext
+	// mu guards the fields below.
+	mu       sync.Mutex
 	asked    int
 	resource string
 	err      error
@@ -81,6 +84,8 @@ type playedDiscovery struct {
 func (d *playedDiscovery) ServerResourcesForGroupVersionWithContext(
 	_ context.Context, groupVersion string,
 ) (*metav1.APIResourceList, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
 	d.asked++
 	if groupVersion != "k8s.cni.cncf.io/v1" {
 		return nil, apierrors.NewNotFound(attachmentcontroller.Resource.GroupResource(), "")
@@ -108,13 +113,18 @@ func TestAwaitPollsUntilTheResourceIsServed(t *testing.T) {
 				go func() { done <- d.await(ctx, 30*time.Second, "missing", resource) }()
 				<-time.After(95 * time.Second)
 				synctest.Wait()
-				if served.asked != 4 || len(done) > 0 {
-					t.Fatalf("asked %d times in 95 s, done %t; want 4, at the start and then each 30 s", served.asked, len(done) > 0)
+				served.mu.Lock()
+				asked := served.asked
+				served.mu.Unlock()
+				if asked != 4 || len(done) > 0 {
+					t.Fatalf("asked %d times in 95 s, done %t; want 4, at the start and then each 30 s", asked, len(done) > 0)
 				}
 				if lines := logger.GetSink().(ktesting.Underlier).GetBuffer().Data(); len(lines) != 1 {
 					t.Errorf("%d lines are logged, want one: %v", len(lines), lines)
 				}
+				served.mu.Lock()
 				served.resource, served.err = resource.Resource, nil
+				served.mu.Unlock()
 				<-time.After(30 * time.Second)
 				synctest.Wait()
 				if len(done) == 0 {

@@ -180,7 +180,8 @@ func (l *Loop) HandlerOf(keysOf func(metav1.Object) []cache.ObjectName) cache.Re
 // enqueueOf enqueues the keys that states of an object affect, each once: a worker may take a key before it is enqueued
 // again, and would then sync it twice.
 func (l *Loop) enqueueOf(keysOf func(metav1.Object) []cache.ObjectName, states ...any) {
-	keys := map[cache.ObjectName]bool{}
+	seen := map[cache.ObjectName]bool{}
+	var keys []cache.ObjectName
 	for _, state := range states {
 		object, err := objectOf(state)
 		if err != nil {
@@ -189,10 +190,13 @@ func (l *Loop) enqueueOf(keysOf func(metav1.Object) []cache.ObjectName, states .
 			continue
 		}
 		for _, key := range keysOf(object) {
-			keys[key] = true
+			if !seen[key] {
+				seen[key] = true
+				keys = append(keys, key)
+			}
 		}
 	}
-	for key := range keys {
+	for _, key := range keys {
 		l.Enqueue(key)
 	}
 }
