@@ -70,15 +70,16 @@ func CompareByName(a, b *cloudteamv1.NetworkPort) int {
 // released.
 //
 // After the Pod was given its ports, a port is useless if the Pod does not name it. Before, a port is useless if it
-// serves none of the Pod's requests, and only if the Pod's containers cannot run; see MayRun. A port beyond what a Pod
-// needs is not useless: another process may be giving it that very port.
+// serves none of the Pod's requests, and only if the Pod's containers cannot run with it: not of a Pod that may run
+// (see MayRun), nor of one whose declaration mentions the port. A port beyond what a Pod needs is not useless: another
+// process may be giving it that very port.
 func Useless(pod *corev1.Pod, port *cloudteamv1.NetworkPort, declaration func() Declaration) bool {
 	if Allocated(pod) {
 		allocations, err := Allocations(pod)
 		return err == nil && !Mirror(pod) && !Mentions(pod, port) &&
 			!slices.ContainsFunc(allocations, func(a cloudteamv1.Allocation) bool { return a.Port == port.Name })
 	}
-	if MayRun(pod) || pod.DeletionTimestamp != nil {
+	if MayRun(pod) || !Gated(pod) && Mentions(pod, port) || pod.DeletionTimestamp != nil {
 		return false
 	}
 	d := declaration()
