@@ -104,12 +104,8 @@ func TestPodOfNobody(t *testing.T) {
 			if !metav1.IsControlledBy(port, pod) || port.Status.BoundTo.UID != pod.UID {
 				t.Errorf("the port is %+v", port)
 			}
-			wrote := []string{
-				"POST networkports 201", "PATCH networkports/" + port.Name + "/status 200", "PATCH pods/web 200",
-			}
-			if diff := cmp.Diff(wrote, w.takeWrites()); diff != "" {
-				t.Errorf("writes (-want +got):\n%s", diff)
-			}
+			w.awaitWrites(
+				"POST networkports 201", "PATCH networkports/"+port.Name+"/status 200", "PATCH pods/web 200")
 			w.awaitRest(1)
 			w.awaitCondition("web", "")
 		},
@@ -272,14 +268,20 @@ func TestPodOfDeployment(t *testing.T) {
 				t.Errorf("%d ports were given (-given +bound):\n%s", len(got), diff)
 			}
 			var unwanted, wanted []string
-			for _, write := range w.takeWrites() {
-				if strings.HasPrefix(write, "PATCH networkports/") && strings.HasSuffix(write, "/status 200") ||
-					strings.HasPrefix(write, "PATCH pods/") && strings.HasSuffix(write, " 200") {
-					wanted = append(wanted, write)
-				} else {
-					unwanted = append(unwanted, write)
+			eventually(w.t, func() error { // what a write did shows before its answer is recorded
+				for _, write := range w.takeWrites() {
+					if strings.HasPrefix(write, "PATCH networkports/") && strings.HasSuffix(write, "/status 200") ||
+						strings.HasPrefix(write, "PATCH pods/") && strings.HasSuffix(write, " 200") {
+						wanted = append(wanted, write)
+					} else {
+						unwanted = append(unwanted, write)
+					}
 				}
-			}
+				if len(wanted) < 40 {
+					return fmt.Errorf("%d writes, want 40", len(wanted))
+				}
+				return nil
+			})
 			// A port may be bound at the moment at which its own controller writes its status: one of the two comes second.
 			conflicts := slices.DeleteFunc(slices.Clone(unwanted), func(write string) bool {
 				return !strings.HasSuffix(write, "/status 409")
@@ -752,9 +754,7 @@ func TestPodDeclarations(t *testing.T) {
 				}
 				return nil
 			})
-			if diff := cmp.Diff([]string{"PATCH pods/only 200"}, w.takeWrites()); diff != "" {
-				t.Errorf("writes (-want +got):\n%s", diff)
-			}
+			w.awaitWrites("PATCH pods/only 200")
 			pod := w.pod("only")
 			want := map[string]string{selection.Annotation: `[{"name":"theirs","ips":["10.0.0.1"]}]`}
 			if diff := cmp.Diff(want, pod.Annotations); diff != "" {

@@ -17,6 +17,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -257,6 +259,22 @@ func (w *podWorld) takeWrites() []string {
 	taken := w.writes
 	w.writes = nil
 	return taken
+}
+
+// awaitWrites waits for the controller's writes since it was last asked, which are to be these. What a write did shows
+// before its answer is recorded.
+func (w *podWorld) awaitWrites(want ...string) {
+	w.t.Helper()
+	var writes []string
+	eventually(w.t, func() error {
+		if writes = append(writes, w.takeWrites()...); len(writes) < len(want) {
+			return fmt.Errorf("the writes are %q, want %q", writes, want)
+		}
+		return nil
+	})
+	if diff := cmp.Diff(want, writes); diff != "" {
+		w.t.Errorf("writes (-want +got):\n%s", diff)
+	}
 }
 
 // awaitRest waits until the controller writes nothing during two resyncs of a number of Pods. What was under way when
