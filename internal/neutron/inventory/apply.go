@@ -43,11 +43,13 @@ func (i *Inventory) Apply(ctx context.Context, change plan.Change) (done plan.Ch
 				return done, err
 			}
 		}
-		if act.confirms != nil && !completes && !confirmed[act.confirms(step)] {
-			if err := i.stillOurs(ctx, step, act.confirms(step)); err != nil {
-				return done, err
+		if act.confirms != nil && !completes {
+			if id := act.confirms(step); !confirmed[id] {
+				if err := i.stillOurs(ctx, step, id); err != nil {
+					return done, err
+				}
+				confirmed[id] = true
 			}
-			confirmed[act.confirms(step)] = true
 		}
 		step.Revision += moved[step.ID]
 		revision, err := act.take(ctx, &step)

@@ -155,11 +155,16 @@ func (i *Inventory) list(ctx context.Context, f *flight) {
 	i.mu.Unlock()
 
 	// Callers that wait for the list rely on all handlers having been told.
+	i.tell(moved)
+	f.err = err
+	close(f.done)
+}
+
+// tell calls Options.Moved for the owners of resources that moved.
+func (i *Inventory) tell(moved map[string]bool) {
 	for _, object := range slices.Sorted(maps.Keys(moved)) {
 		i.options.Moved(object)
 	}
-	f.err = err
-	close(f.done)
 }
 
 // opObserve is the operation's name in errors of Observed.

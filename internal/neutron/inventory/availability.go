@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"maps"
 	"math"
 	"math/big"
 	"net/http"
@@ -87,9 +86,7 @@ func (i *Inventory) countAddresses(ctx context.Context) error {
 	moved := map[string]bool{}
 	i.recount(moved)
 	i.mu.Unlock()
-	for _, object := range slices.Sorted(maps.Keys(moved)) {
-		i.options.Moved(object)
-	}
+	i.tell(moved)
 	return nil
 }
 
@@ -101,21 +98,15 @@ func (i *Inventory) recount(moved map[string]bool) {
 		// Observed has returned the old value to callers, so a network with new counts is a new value.
 		var updated *plan.ObservedNetwork
 		for at, s := range held.Subnets {
-			used, known := i.counts.of(s.ID)
-			switch {
-			case !known && (s.Used == nil || i.counts.any()):
-				continue // a subnet newer than the cloud's count keeps its own
-			case known && s.Used != nil && *s.Used == used:
+			used, _ := i.counts.of(s.ID) // known since the first list
+			if s.Used != nil && *s.Used == used {
 				continue
 			}
 			if updated == nil {
 				updated = new(*held)
 				updated.Subnets = slices.Clone(held.Subnets)
 			}
-			updated.Subnets[at].Used = nil
-			if known {
-				updated.Subnets[at].Used = new(used)
-			}
+			updated.Subnets[at].Used = new(used)
 		}
 		if updated != nil {
 			recounted = append(recounted, updated)

@@ -204,18 +204,7 @@ func newStock[W described, T any](
 		if err != nil {
 			return nil, err
 		}
-		ours := map[string]*T{}
-		for _, w := range listed {
-			if !a.owns(w.described()) {
-				continue
-			}
-			t, err := s.kind.decode(w)
-			if err != nil {
-				return nil, client.BadAnswer("list "+s.kind.Many, http.MethodGet, "%s", err)
-			}
-			ours[w.Key()] = &t
-		}
-		return ours, nil
+		return s.ours(listed)
 	}
 	s.readOne = func(_ context.Context, w W) (*T, error) {
 		t, err := s.kind.decode(w)
@@ -225,6 +214,22 @@ func newStock[W described, T any](
 		return &t, nil
 	}
 	return s
+}
+
+// ours decodes those of listed resources that bear our marker.
+func (s *stock[W, T]) ours(listed []W) (map[string]*T, error) {
+	ours := map[string]*T{}
+	for _, w := range listed {
+		if !s.owns(w.described()) {
+			continue
+		}
+		t, err := s.kind.decode(w)
+		if err != nil {
+			return nil, client.BadAnswer("list "+s.kind.Many, http.MethodGet, "%s", err)
+		}
+		ours[w.Key()] = &t
+	}
+	return ours, nil
 }
 
 // stocked is what the Inventory does with the stocks of all kinds alike.

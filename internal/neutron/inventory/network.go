@@ -317,16 +317,11 @@ func (i *Inventory) tag(ctx context.Context, step *plan.Step) (revision int, err
 	if err != nil {
 		return 0, err
 	}
-	i.networks.change(step.ID, func(held *plan.ObservedNetwork) *plan.ObservedNetwork {
-		if held == nil {
-			return nil
-		}
-		n := *held
-		n.Tags = slices.Clone(step.Attributes.Tags)
-		if !slices.Equal(n.Tags, held.Tags) {
+	i.networks.edit(step.ID, func(n *plan.ObservedNetwork) {
+		if !slices.Equal(step.Attributes.Tags, n.Tags) {
 			n.Revision++
 		}
-		return &n
+		n.Tags = slices.Clone(step.Attributes.Tags)
 	})
 	return 0, nil
 }

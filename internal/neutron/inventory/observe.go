@@ -123,6 +123,9 @@ type Foreign struct {
 	ProjectID string
 }
 
+// foreignKind only reads: nothing is written to a network that is not ours.
+var foreignKind = kind[wireForeign, Foreign]{Collection: networkKind.Collection, fields: fieldsOf[wireForeign]()}
+
 // wireForeign adds the project to wireNetwork, because the network need not be ours.
 type wireForeign struct {
 	wireNetwork
@@ -139,8 +142,7 @@ func (i *Inventory) Foreign(ctx context.Context, id string) (n Foreign, found bo
 	i.mu.Lock()
 	i.counts.foreign = true
 	i.mu.Unlock()
-	w, err := client.Get[wireForeign](
-		ctx, i.cloud, "get network", networkKind.Collection, fieldsOf[wireForeign](), id)
+	w, err := foreignKind.get(ctx, i.access, id)
 	if client.IsNotFound(err) {
 		return Foreign{}, false, nil
 	}

@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"net"
-	"net/http"
 	"net/netip"
 	"slices"
 	"strings"
@@ -196,23 +195,20 @@ func (i *Inventory) readPorts(ctx context.Context, used usage) (map[string]*plan
 	if err != nil {
 		return nil, err
 	}
-	ours := map[string]*plan.ObservedPort{}
-	known := shared{}
 	for _, w := range listed {
 		for _, fixed := range w.FixedIPs {
 			used[fixed.SubnetID]++
 		}
-		if !i.owns(w.Description) || !i.options.Ports && !w.isInterface() {
-			continue
-		}
-		observed, err := w.observed()
-		if err != nil {
-			return nil, client.BadAnswer("list ports", http.MethodGet, "%s", err)
-		}
-		known.in(&observed)
-		ours[w.ID] = &observed
 	}
-	return ours, nil
+	if !i.options.Ports {
+		listed = slices.DeleteFunc(listed, func(w wirePort) bool { return !w.isInterface() })
+	}
+	ours, err := i.ports.ours(listed)
+	known := shared{}
+	for _, p := range ours {
+		known.in(p)
+	}
+	return ours, err
 }
 
 // createPort creates a port when its network has room for it.

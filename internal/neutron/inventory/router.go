@@ -270,14 +270,9 @@ func (i *Inventory) attach(ctx context.Context, step *plan.Step) (revision int, 
 	if err := i.callInterface(ctx, *step, "add_router_interface"); err != nil {
 		return 0, i.explain(ctx, *step, err)
 	}
-	i.ports.change(step.ID, func(held *plan.ObservedPort) *plan.ObservedPort {
-		if held == nil {
-			return nil
-		}
-		p := *held
+	i.ports.edit(step.ID, func(p *plan.ObservedPort) {
 		p.Router = step.RouterRef.ID
 		p.Revision += 2
-		return &p
 	})
 	i.touch(step.RouterRef.ID)
 	return 0, nil
@@ -308,12 +303,5 @@ func (i *Inventory) detach(ctx context.Context, step *plan.Step) (revision int, 
 
 // touch moves the revision of a router of ours by one; see itsRouter.
 func (i *Inventory) touch(routerID string) {
-	i.routers.change(routerID, func(held *plan.ObservedRouter) *plan.ObservedRouter {
-		if held == nil {
-			return nil
-		}
-		r := *held
-		r.Revision++
-		return &r
-	})
+	i.routers.edit(routerID, func(r *plan.ObservedRouter) { r.Revision++ })
 }

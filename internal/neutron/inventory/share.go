@@ -164,15 +164,10 @@ func (i *Inventory) unshare(ctx context.Context, step *plan.Step) (revision int,
 // each policy (measured; the contract suite checks it). If it ever moves it otherwise, the next conditional write fails
 // and rereads.
 func (i *Inventory) changeShares(networkID string, moves int, to func([]plan.Share) []plan.Share) {
-	i.networks.change(networkID, func(held *plan.ObservedNetwork) *plan.ObservedNetwork {
-		if held == nil {
-			return nil
-		}
-		n := *held
-		n.Shares = to(slices.Clone(held.Shares))
+	i.networks.edit(networkID, func(n *plan.ObservedNetwork) {
+		n.Shares = to(slices.Clone(n.Shares))
 		slices.SortFunc(n.Shares, plan.CompareShares)
 		n.Revision += moves
-		return &n
 	})
 }
 

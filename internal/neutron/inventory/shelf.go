@@ -88,6 +88,18 @@ func (s *shelf[T]) change(id string, to func(*T) *T) {
 	s.replace(id, to(s.held[id]))
 }
 
+// edit is change for a resource that the shelf holds: to edits a copy. It does nothing to one that is not held.
+func (s *shelf[T]) edit(id string, to func(*T)) {
+	s.change(id, func(held *T) *T {
+		if held == nil {
+			return nil
+		}
+		edited := *held
+		to(&edited)
+		return &edited
+	})
+}
+
 // remove is change for a resource that was deleted here.
 func (s *shelf[T]) remove(id string) {
 	s.change(id, func(*T) *T { return nil })

@@ -226,16 +226,13 @@ func (i *Inventory) subnetsHeld(networkID string) []plan.ObservedSubnet {
 // with every write to a subnet (measured; the contract suite checks it). If it ever moves it otherwise, the next
 // conditional write fails and rereads.
 func (i *Inventory) changeSubnet(networkID, id string, s *plan.ObservedSubnet) {
-	i.networks.change(networkID, func(held *plan.ObservedNetwork) *plan.ObservedNetwork {
-		if held == nil {
-			return nil
-		}
-		n := *held
+	i.networks.edit(networkID, func(n *plan.ObservedNetwork) {
+		held := n.Subnets
 		n.Subnets = nil
 		if s != nil && i.counts.any() {
 			s.Used = new(int64(0)) // for a new subnet
 		}
-		for _, other := range held.Subnets {
+		for _, other := range held {
 			if other.ID == id {
 				if s != nil {
 					s.Used = other.Used
@@ -248,7 +245,6 @@ func (i *Inventory) changeSubnet(networkID, id string, s *plan.ObservedSubnet) {
 			n.Subnets = append(n.Subnets, *s)
 		}
 		n.Revision++
-		return &n
 	})
 }
 
