@@ -437,12 +437,8 @@ func deleteNetwork(owner Owner, n ObservedNetwork, reason string) (Step, error) 
 
 func (n ObservedNetwork) release(owner Owner, reason string) (change Change) {
 	for _, s := range n.Subnets {
-		if owner.Owns(s.Description) {
-			step := s.step(UpdateSubnet, n.ID, reason)
-			step.SubnetDescription = withoutMarkers(s.Description)
-			step.Differences = describe(subnetResource(s.CIDR), step.SubnetDescription, s.Description)
-			change = append(change, step)
-		}
+		step := s.step(UpdateSubnet, n.ID, reason)
+		change = append(change, unmark(owner, &step, subnetResource(s.CIDR), &step.SubnetDescription)...)
 	}
 	if owner.Owns(n.Description) {
 		step := n.step(UpdateNetwork, reason)

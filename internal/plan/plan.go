@@ -160,6 +160,18 @@ func Release(owner Owner, observed Observed) (change Change) {
 	return change
 }
 
+// unmark makes an update of a resource take the owner's marker off its description, which is a field of the step. It
+// plans nothing if the resource does not bear the marker.
+func unmark(owner Owner, step *Step, resource string, description *string) Change {
+	was := *description
+	if !owner.Owns(was) {
+		return nil
+	}
+	*description = withoutMarkers(was)
+	step.Differences = describe(resource, *description, was)
+	return Change{*step}
+}
+
 // Orphan plans the removal of everything of an owner whose object is gone. The object's policies are gone with it. An
 // imported network is not deleted but released, as by Release. Everything else is deleted, as by Delete.
 func Orphan(owner Owner, observed Observed) (Change, error) {

@@ -252,13 +252,8 @@ func deletePort(p ObservedPort, reason string) Step {
 }
 
 func (p ObservedPort) release(owner Owner, reason string) Change {
-	if !owner.Owns(p.Description) {
-		return nil
-	}
 	step := p.step(UpdatePort, reason)
-	step.Port.Description = withoutMarkers(p.Description)
-	step.Differences = describe(PortResource, step.Port.Description, p.Description)
-	return Change{step}
+	return unmark(owner, &step, PortResource, &step.Port.Description)
 }
 
 // portActions are the actions on a port that is no router interface.

@@ -467,13 +467,8 @@ func updateInterface(spec Spec, actual ObservedPort) Step {
 }
 
 func (r ObservedRouter) release(owner Owner, reason string) Change {
-	if !owner.Owns(r.Description) {
-		return nil
-	}
 	step := r.step(UpdateRouter, reason)
-	step.Router.Description = withoutMarkers(r.Description)
-	step.Differences = describe(RouterResource, step.Router.Description, r.Description)
-	return Change{step}
+	return unmark(owner, &step, RouterResource, &step.Router.Description)
 }
 
 // routerActions are the actions on a router and its interfaces.
