@@ -46,6 +46,14 @@ func (e emulated) requireNothing(planOf func(plan.Observed) (plan.Change, error)
 	}
 }
 
+// requireGone holds that nothing of the owner's is held.
+func (e emulated) requireGone() {
+	e.t.Helper()
+	if left := e.observed(); !left.Empty() {
+		e.t.Errorf("left: %v", left.Resources())
+	}
+}
+
 // TestRoutersAreAppliedInOneGo holds that ids and revisions which steps make reach the steps that need them, and that
 // what is held then is what a list shows.
 func TestRoutersAreAppliedInOneGo(t *testing.T) {
@@ -73,9 +81,7 @@ func TestRoutersAreAppliedInOneGo(t *testing.T) {
 			e.requireNothing(planOf)
 
 			e.apply(plan.Delete(e.owner, e.observed()))
-			if left := e.observed(); !left.Empty() {
-				t.Errorf("left: %v", left.Resources())
-			}
+			e.requireGone()
 		})
 	}
 }
@@ -84,9 +90,7 @@ func TestRoutersAreReleased(t *testing.T) {
 	e := newEmulated(t, Options{Ports: true})
 	e.apply(plan.Network(e.routedSpec(), e.observed()))
 	e.apply(plan.Release(e.owner, e.observed()), nil)
-	if left := e.observed(); !left.Empty() {
-		t.Errorf("still held after the release: %v", left.Resources())
-	}
+	e.requireGone()
 }
 
 // TestARouterOfAKindIsMadeAndPutBack holds what an administrator sees of a router, and what Neutron does of it.
@@ -131,9 +135,7 @@ func TestARouterOfAKindIsMadeAndPutBack(t *testing.T) {
 			}
 			e.planned(spec)
 			e.apply(plan.Delete(e.owner, e.observed()))
-			if left := e.observed(); !left.Empty() {
-				t.Errorf("left: %v", left.Resources())
-			}
+			e.requireGone()
 		})
 	}
 }
