@@ -69,11 +69,12 @@ test-all: assets ## Run all tests with the race detector, as continuous integrat
 	KUBEBUILDER_ASSETS="$(ASSETS)" go test $(RACE) -timeout 30m ./test/faults/... ./...
 
 .PHONY: test-openstack
-test-openstack: assets ## Install and start a real Keystone and Neutron, and run the contract, end-to-end and fault tests there
+test-openstack: assets ## Install and start a real Keystone and Neutron, and run the contract, end-to-end, fault and adversary tests there
 	dev/openstack/openstack up
 	export KUBEBUILDER_ASSETS="$(ASSETS)"; \
 	dev/openstack/openstack run -- env CONTRACT_OPENSTACK=1 E2E_OPENSTACK=1 FAULTS_OPENSTACK=1 \
-	  go test $(RACE) -short -count=1 -p 1 -timeout 30m ./test/contract/... ./test/e2e/... ./test/faults/...
+	  ADVERSARY_OPENSTACK=1 go test $(RACE) -short -count=1 -p 1 -timeout 30m ./test/contract/... ./test/e2e/... \
+	  ./test/faults/... ./test/adversary
 
 .PHONY: reliability
 reliability: assets ## Run the fault tests against the emulator and write their results into docs/reliability.md

@@ -6,6 +6,7 @@
 package harness
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -157,6 +158,7 @@ func (s *Surroundings) installRights(ctx context.Context, dir string) error {
 		install(ctx, s.Root, "rbac/role_binding.yaml", rbac.ClusterRoleBindings().Create),
 		install(ctx, s.Root, "rbac/lease_role.yaml", rbac.Roles(AccountName).Create),
 		install(ctx, s.Root, "rbac/lease_role_binding.yaml", rbac.RoleBindings(AccountName).Create),
+		install(ctx, s.Root, "rbac/user_roles.yaml", rbac.ClusterRoles().Create),
 	)
 	if err != nil {
 		return err
@@ -168,8 +170,8 @@ func (s *Surroundings) installRights(ctx context.Context, dir string) error {
 	return nil
 }
 
-// install creates the one object that a YAML file of config holds. create is the client's method for objects of its
-// kind.
+// install creates the objects that a YAML file of config holds, all of one kind. create is the client's method for
+// that kind.
 func install[T any](
 	ctx context.Context, root, file string, create func(context.Context, *T, metav1.CreateOptions) (*T, error),
 ) error {
@@ -177,12 +179,14 @@ func install[T any](
 	if err != nil {
 		return err
 	}
-	object := new(T)
-	if err := yaml.UnmarshalStrict(content, object); err != nil {
-		return fmt.Errorf("%s: %w", file, err)
-	}
-	if _, err := create(ctx, object, metav1.CreateOptions{}); err != nil {
-		return fmt.Errorf("creating what %s holds: %w", file, err)
+	for document := range bytes.SplitSeq(content, []byte("\n---\n")) {
+		object := new(T)
+		if err := yaml.UnmarshalStrict(document, object); err != nil {
+			return fmt.Errorf("%s: %w", file, err)
+		}
+		if _, err := create(ctx, object, metav1.CreateOptions{}); err != nil {
+			return fmt.Errorf("creating what %s holds: %w", file, err)
+		}
 	}
 	return nil
 }

@@ -1,0 +1,207 @@
+package adversary
+
+import (
+	"fmt"
+	"net/http"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	"cloudteam.ztgame.com/network-controller/test/proxy"
+)
+
+// TestAdversary has tenants attack each other, all in one cluster and one project.
+func TestAdversary(t *testing.T) {
+	w := newWorld(t)
+	t.Run("group", func(t *testing.T) {
+		for name, attack := range map[string]func(*testing.T, *world){
+			"a forged owner gets no port of another's Deployment": forgedOwner,
+			"a Deployment too large for its Network is bounded":   largeDeployment,
+			"a forged finalizer does not hold another's Network":  forgedFinalizer,
+		} {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				attack(t, w)
+			})
+		}
+	})
+}
+
+// forgedOwner has a ReplicaSet that claims to belong to a Deployment of another namespace, and Pods of it that wait
+// before the Deployment's own do.
+func forgedOwner(t *testing.T, _ *world) {
+	victim, attacker := newTenant(t), newTenant(t)
+	victim.network("net", "10.71.0.0/24", "10.71.0.1")
+	victim.awaitReady("net")
+	victim.deployment("web", "net", 1)
+	victim.awaitRunning(1)
+	web, err := victim.kube.AppsV1().Deployments(victim.name).Get(t.Context(), "web", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	labels := map[string]string{"app": "forged"}
+	forged, err := attacker.kube.AppsV1().ReplicaSets(attacker.name).Create(t.Context(), &appsv1.ReplicaSet{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: "forged", OwnerReferences: []metav1.OwnerReference{{
+				APIVersion: "apps/v1", Kind: "Deployment", Name: web.Name, UID: web.UID, Controller: new(true),
+			}},
+			// The garbage collector deletes it, as its owner is not in its namespace, and it stays all the same.
+			Finalizers: []string{"attacker.example.com/stay"},
+		},
+		Spec: appsv1.ReplicaSetSpec{
+			Replicas: new(int32(0)), Selector: &metav1.LabelSelector{MatchLabels: labels},
+			Template: corev1.PodTemplateSpec{
+				ObjectMeta: metav1.ObjectMeta{Labels: labels},
+				Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "i"}}},
+			},
+		},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		client := surroundings.Kube.AppsV1().ReplicaSets(attacker.name)
+		_, _ = client.Patch(cleanup(t), forged.Name, "application/merge-patch+json",
+			[]byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})
+	})
+	// Once it is being deleted, nobody scales it down to the 0 Pods that it asks for.
+	surroundings.Eventually(t, func() error {
+		is, err := attacker.kube.AppsV1().ReplicaSets(attacker.name).Get(t.Context(), forged.Name, metav1.GetOptions{})
+		if err == nil && is.DeletionTimestamp == nil {
+			err = fmt.Errorf("ReplicaSet %s is not being deleted", forged.Name)
+		}
+		return err
+	})
+	forgers := map[string]bool{}
+	for i := range 3 {
+		pod := attacker.pod(fmt.Sprint("forged-", i), victim.name+"/net", func(pod *corev1.Pod) {
+			pod.Labels = labels
+			pod.OwnerReferences = []metav1.OwnerReference{{
+				APIVersion: "apps/v1", Kind: "ReplicaSet", Name: forged.Name, UID: forged.UID, Controller: new(true),
+			}}
+		})
+		forgers[string(pod.UID)] = true
+	}
+	if err := scale(victim, "web", 3); err != nil {
+		t.Fatal(err)
+	}
+	victim.awaitRunning(3)
+	for _, port := range append(victim.ports(), attacker.ports()...) {
+		if bound := port.Status.BoundTo; bound != nil && forgers[string(bound.UID)] {
+			t.Errorf("port %s/%s is bound to the attacker's Pod %s", port.Namespace, port.Name, bound.Name)
+		}
+	}
+	if n := len(victim.ports()); n != 3 {
+		t.Errorf("the victim has %d ports for 3 Pods", n)
+	}
+	for _, pod := range attacker.pods() {
+		if got := pod.Annotations[cloudteamv1.AnnotationAllocations]; got != "" {
+			t.Errorf("the attacker's Pod %s has %s", pod.Name, got)
+		}
+	}
+}
+
+// largeDeployment asks for far more Pods than the Network has addresses. What the controller makes and asks for is
+// bounded by what can be had.
+func largeDeployment(t *testing.T, w *world) {
+	stillOpen(t)
+	attacker := newTenant(t)
+	attacker.network("small", "10.72.0.0/28", "10.72.0.1")
+	attacker.awaitReady("small")
+	attacker.deployment("large", "small", 3000)
+	t.Cleanup(func() { _ = scale(attacker, "large", 0) })
+	// 13 addresses are free. Beyond those, the controller may try a few, as addresses come back.
+	const most = 13 + 50
+	surroundings.Eventually(t, func() error {
+		with := 0
+		for _, pod := range attacker.pods() {
+			if pod.Annotations[cloudteamv1.AnnotationAllocations] != "" {
+				with++
+			}
+		}
+		if n := len(attacker.pods()); n < 2*most || with < 5 {
+			return fmt.Errorf("there are %d Pods, and %d have an address", n, with)
+		}
+		return nil
+	})
+	before := w.neutron.Count(http.MethodPost, "/v2.0/ports")
+	began := time.Now()
+	surroundings.Eventually(t, func() error {
+		if n := len(attacker.ports()); n > most {
+			t.Fatalf("there are %d NetworkPorts for 13 addresses, want at most %d", n, most)
+		}
+		if time.Since(began) < 5*time.Second {
+			return fmt.Errorf("only %s have passed", time.Since(began))
+		}
+		return nil
+	})
+	// Others use the same controller meanwhile.
+	if n := w.neutron.Count(http.MethodPost, "/v2.0/ports") - before; n > 40 {
+		t.Errorf("Neutron was asked for %d ports in 5 seconds, of a subnet that is full", n)
+	}
+}
+
+// forgedFinalizer makes a NetworkPort that looks like one that has something in Neutron, on a Network that does not
+// allow it.
+func forgedFinalizer(t *testing.T, _ *world) {
+	stillOpen(t)
+	victim, attacker := newTenant(t), newTenant(t)
+	victim.network("net", "10.73.0.0/24", "10.73.0.1")
+	victim.awaitReady("net")
+	_, err := attacker.networks.CloudteamV1().NetworkPorts(attacker.name).Create(t.Context(), &cloudteamv1.NetworkPort{
+		ObjectMeta: metav1.ObjectMeta{Name: "forged", Finalizers: []string{cloudteamv1.PortFinalizer}},
+		Spec:       cloudteamv1.NetworkPortSpec{NetworkName: "net", NetworkNamespace: victim.name},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	networks := victim.networks.CloudteamV1().Networks(victim.name)
+	if err := networks.Delete(t.Context(), "net", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	surroundings.Eventually(t, func() error {
+		network, err := networks.Get(t.Context(), "net", metav1.GetOptions{})
+		if apierrors.IsNotFound(err) {
+			return nil
+		}
+		if err == nil {
+			err = fmt.Errorf("it is still there: %+v", network.Status.Conditions)
+		}
+		return err
+	})
+}
+
+// TestAHangingAPIConcernsItsUser has the API for QoS policies hang, which one tenant's Network needs.
+func TestAHangingAPIConcernsItsUser(t *testing.T) {
+	stillOpen(t)
+	w := newWorld(t, "--workers=20")
+	attacker, bystander := newTenant(t), newTenant(t)
+	bystander.network("before", "10.74.0.0/24", "10.74.0.1")
+	bystander.awaitReady("before")
+
+	released := make(chan struct{})
+	rule := w.neutron.Break(func(c proxy.Call) bool {
+		return c.Method == http.MethodGet && c.Shape == "/v2.0/qos/policies"
+	}, 0, proxy.Hang(released))
+	t.Cleanup(func() { rule.Mend(); close(released) })
+	for i := range 40 { // twice as many as there are workers
+		attacker.network(fmt.Sprint("slow-", i), fmt.Sprintf("10.74.%d.0/24", i+1), fmt.Sprintf("10.74.%d.1", i+1),
+			func(spec *cloudteamv1.NetworkSpec) { spec.QoSPolicy = "gold" })
+	}
+	select {
+	case <-rule.Hit():
+	case <-t.Context().Done():
+	}
+	began := time.Now()
+	bystander.network("after", "10.75.0.0/24", "10.75.0.1")
+	bystander.awaitReady("after")
+	if took := time.Since(began); took > 10*time.Second {
+		t.Errorf("a Network that names no QoS policy became Ready after %s, while the API for those hangs", took)
+	}
+}
