@@ -3,6 +3,7 @@ package inventory
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -24,9 +25,13 @@ const (
 	// once per directoryPause.
 	directoryFor   = time.Minute
 	directoryPause = 5 * time.Second
+	// directoryPatience is how long after a list began callers still wait for it. A collection that hangs must not hold
+	// the workers of those who name something in it, because others need them.
+	directoryPatience = 10 * time.Second
 )
 
-// directory finds the ids of resources that users refer to by name or id and that need not be ours.
+// directory finds the ids of resources that users refer to by name or id and that need not be ours. One list at a time
+// is under way for all who wait, each with a context of its own. A failed list counts for directoryPause.
 type directory struct {
 	op string
 	of client.Collection
@@ -34,11 +39,20 @@ type directory struct {
 	lacking string
 	query   func(client.Identity) url.Values
 
-	// mu is held during the request, so that all who wait share one answer.
-	mu      sync.Mutex
+	mu sync.Mutex
+	// last is the list that ended last, and underway one that has not ended; either may be nil.
+	last, underway *reading
+}
+
+// reading is one list of a directory.
+type reading struct {
 	project client.Identity
-	read    time.Time
+	began   time.Time
+	// done is closed when the list ends. What follows is set before that, and never changed afterwards.
+	done    chan struct{}
+	ended   time.Time
 	entries []entry
+	err     error
 }
 
 // entry is a resource in a directory.
@@ -158,33 +172,72 @@ func (d *directory) find(ctx context.Context, c *client.Cloud, field, idOrName s
 	if err != nil {
 		return entry{}, err
 	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	age := time.Since(d.read)
-	if project == d.project && age < directoryFor {
-		if found := d.matching(idOrName); len(found) == 1 || age < directoryPause {
-			return d.only(field, idOrName, found)
-		}
-	}
-	entries, err := client.List[entry](ctx, c, d.op, d.of, d.query(project))
-	if client.IsNoSuchCollection(err) {
-		return entry{}, &client.Error{Kind: client.Invalid, Op: d.op, Status: http.StatusNotFound, Reason: d.lacking}
-	}
-	if err != nil {
+	if err := client.Outside(ctx, d.op, project); err != nil {
 		return entry{}, err
 	}
-	d.project, d.read, d.entries = project, time.Now(), entries
-	return d.only(field, idOrName, d.matching(idOrName))
+	d.mu.Lock()
+	if last := d.last; last != nil && last.project == project && last.answers(idOrName) {
+		d.mu.Unlock()
+		return d.only(field, idOrName, last)
+	}
+	r := d.underway
+	if r == nil || r.project != project {
+		r = &reading{project: project, began: time.Now(), done: make(chan struct{})}
+		d.underway = r
+		// It serves others, too, and must not end when this caller leaves.
+		go d.read(client.Within(context.WithoutCancel(ctx), project), c, r)
+	}
+	d.mu.Unlock()
+
+	patience := time.NewTimer(time.Until(r.began.Add(directoryPatience)))
+	defer patience.Stop()
+	select {
+	case <-r.done:
+		return d.only(field, idOrName, r)
+	case <-ctx.Done():
+		return entry{}, ctx.Err()
+	case <-patience.C:
+		// The text is that of the list's own deadline.
+		return entry{}, &client.Error{Kind: client.Transient, Op: d.op, Reason: "no answer in time", Unsent: true}
+	}
 }
 
-// matching returns the entries that a text can mean: the one with that id, or else all with that name. The caller holds
-// mu.
-func (d *directory) matching(idOrName string) []entry {
-	if at := slices.IndexFunc(d.entries, func(e entry) bool { return e.ID == idOrName }); at >= 0 {
-		return d.entries[at : at+1]
+// read lists the collection for all who wait.
+func (d *directory) read(ctx context.Context, c *client.Cloud, r *reading) {
+	ctx, cancel := context.WithTimeout(ctx, listTimeout)
+	defer cancel()
+	r.entries, r.err = client.List[entry](ctx, c, d.op, d.of, d.query(r.project))
+	if client.IsNoSuchCollection(r.err) {
+		r.err = &client.Error{Kind: client.Invalid, Op: d.op, Status: http.StatusNotFound, Reason: d.lacking}
+	}
+	r.ended = time.Now()
+	d.mu.Lock()
+	if d.underway == r {
+		d.last, d.underway = r, nil
+	}
+	d.mu.Unlock()
+	close(r.done)
+}
+
+// answers reports whether a list that has ended still tells what a text means.
+func (r *reading) answers(idOrName string) bool {
+	age := time.Since(r.ended)
+	switch refusal, ok := errors.AsType[*client.Error](r.err); {
+	case ok && refusal.Unsent: // it shows nothing, and its reason may be over
+		return false
+	case r.err != nil:
+		return age < directoryPause
+	}
+	return age < directoryPause || age < directoryFor && len(r.matching(idOrName)) == 1
+}
+
+// matching returns the entries that a text can mean: the one with that id, or else all with that name.
+func (r *reading) matching(idOrName string) []entry {
+	if at := slices.IndexFunc(r.entries, func(e entry) bool { return e.ID == idOrName }); at >= 0 {
+		return r.entries[at : at+1]
 	}
 	var found []entry
-	for _, e := range d.entries {
+	for _, e := range r.entries {
 		if e.Name == idOrName {
 			found = append(found, e)
 		}
@@ -192,8 +245,12 @@ func (d *directory) matching(idOrName string) []entry {
 	return found
 }
 
-// only returns the one entry that was found; none or several is an error. The caller holds mu.
-func (d *directory) only(field, idOrName string, found []entry) (entry, error) {
+// only returns the one entry that a list has; none or several is an error.
+func (d *directory) only(field, idOrName string, in *reading) (entry, error) {
+	if in.err != nil {
+		return entry{}, in.err
+	}
+	found := in.matching(idOrName)
 	refuse := func(format string, args ...any) (entry, error) {
 		return entry{}, &client.Error{
 			Kind: client.Invalid, Op: d.op, Reason: client.OneLine(field + ": " + fmt.Sprintf(format, args...)),

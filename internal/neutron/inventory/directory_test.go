@@ -1,0 +1,144 @@
+package inventory
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
+)
+
+// lists is a Neutron with two QoS policies whose list can be held.
+type lists struct {
+	mu    sync.Mutex
+	calls int
+	// held blocks calls while it is set; refused answers them with a 500.
+	held    chan struct{}
+	refused bool
+}
+
+func (l *lists) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if !strings.HasSuffix(r.URL.Path, "/qos/policies") {
+		answer(w, http.StatusOK, `{"networks": [{"id": "ext", "name": "ext"}]}`)
+		return
+	}
+	l.mu.Lock()
+	l.calls++
+	held, refused := l.held, l.refused
+	l.mu.Unlock()
+	if held != nil {
+		select {
+		case <-held:
+		case <-r.Context().Done():
+			return
+		}
+	}
+	if refused {
+		refuse(w, http.StatusInternalServerError, "HTTPInternalServerError", "Request Failed: internal server error.")
+		return
+	}
+	answer(w, http.StatusOK, `{"policies": [{"id": "one", "name": "gold"}]}`)
+}
+
+func (l *lists) count() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.calls
+}
+
+func (l *lists) set(change func()) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	change()
+}
+
+// inLists runs a test in virtual time with an Inventory whose cloud has a held list of QoS policies.
+func inLists(t *testing.T, test func(t *testing.T, i *Inventory, l *lists)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		l := &lists{held: make(chan struct{})}
+		_, c := inBubble(t, l.ServeHTTP, client.Options{})
+		if _, err := c.Identity(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		test(t, New(c, cluster, Options{}), l)
+	})
+}
+
+func TestAHangingDirectoryHoldsNoCallerForLong(t *testing.T) {
+	inLists(t, func(t *testing.T, i *Inventory, l *lists) {
+		began := time.Now()
+		var wg sync.WaitGroup
+		for range 200 {
+			wg.Go(func() {
+				_, err := i.QoSPolicy(t.Context(), "gold")
+				if !client.IsKind(err, client.Transient) || !strings.Contains(err.Error(), "no answer in time") {
+					t.Errorf("got %v", err)
+				}
+			})
+		}
+		wg.Wait()
+		if took := time.Since(began); took > 15*time.Second || l.count() != 1 {
+			t.Errorf("200 callers were held for %s by %d lists", took, l.count())
+		}
+		// Who comes later is not held at all.
+		began = time.Now()
+		if _, err := i.QoSPolicy(t.Context(), "gold"); err == nil || time.Since(began) > 0 || l.count() != 1 {
+			t.Errorf("a later caller was held for %s and %d lists: %v", time.Since(began), l.count(), err)
+		}
+		// Another collection answers.
+		if _, err := i.ExternalNetwork(t.Context(), "ext"); err != nil {
+			t.Error(err)
+		}
+		close(l.held)
+		synctest.Wait()
+		if id, err := i.QoSPolicy(t.Context(), "gold"); err != nil || id != "one" || l.count() != 1 {
+			t.Errorf("the late answer is not used: %q, %v, %d lists", id, err, l.count())
+		}
+	})
+}
+
+func TestACallerLeavesADirectoryWithItsContext(t *testing.T) {
+	inLists(t, func(t *testing.T, i *Inventory, l *lists) {
+		ctx, cancel := context.WithCancel(t.Context())
+		left := make(chan error, 2)
+		go func() { _, err := i.QoSPolicy(ctx, "gold"); left <- err }()
+		synctest.Wait()
+		go func() { _, err := i.QoSPolicy(t.Context(), "gold"); left <- err }()
+		synctest.Wait()
+		began := time.Now()
+		cancel()
+		if err := <-left; !errors.Is(err, context.Canceled) || time.Since(began) > 0 {
+			t.Errorf("it left after %s: %v", time.Since(began), err)
+		}
+		close(l.held)
+		if err := <-left; err != nil || l.count() != 1 {
+			t.Errorf("another caller's list ended with the first caller: %v, %d lists", err, l.count())
+		}
+	})
+}
+
+func TestADirectoryThatFailedIsNotReadByEachCaller(t *testing.T) {
+	inLists(t, func(t *testing.T, i *Inventory, l *lists) {
+		close(l.held)
+		l.set(func() { l.refused = true })
+		for range 50 {
+			if _, err := i.QoSPolicy(t.Context(), "gold"); !client.IsKind(err, client.Transient) {
+				t.Fatal(err)
+			}
+		}
+		if l.count() != 1 {
+			t.Errorf("50 callers made %d lists", l.count())
+		}
+		l.set(func() { l.refused = false })
+		elapse(directoryPause)
+		if id, err := i.QoSPolicy(t.Context(), "gold"); err != nil || id != "one" {
+			t.Errorf("%q, %v", id, err)
+		}
+	})
+}
