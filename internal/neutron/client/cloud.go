@@ -345,7 +345,7 @@ func (c *Cloud) authenticate(ctx context.Context, with *access) (*session, error
 	provider.UseTokenLock()
 	login := with.transport
 	if to := with.credentials.to; to != nil {
-		login = confined{login, to}
+		login = confined{login, to, isSecure(auth.IdentityEndpoint)}
 	}
 	provider.HTTPClient = http.Client{
 		Transport: login,
@@ -366,6 +366,9 @@ func (c *Cloud) authenticate(ctx context.Context, with *access) (*session, error
 		provider.HTTPClient.Transport = Permitted{with.transport, c.options.Permit}
 	}
 	identity, err := identify(provider, with.credentials.endpoint)
+	if err == nil {
+		err = with.credentials.to.downgrade(auth.IdentityEndpoint, identity)
+	}
 	if err != nil {
 		return nil, &Error{Kind: Invalid, Op: with.op(), Reason: err.Error()}
 	}

@@ -142,42 +142,49 @@ func (c *Confinement) choices() string {
 }
 
 // metadata are the addresses, besides link-local ones, at which cloud providers serve the metadata of virtual machines.
-// These include the machine's own credentials: AWS (IPv6), Google Cloud (IPv6), Alibaba Cloud, Azure's WireServer,
-// Oracle Cloud. Sources are the providers' own documentation of their metadata services.
-var metadata = []netip.Addr{
-	netip.MustParseAddr("fd00:ec2::254"), netip.MustParseAddr("fd20:ce::254"), netip.MustParseAddr("100.100.100.200"),
-	netip.MustParseAddr("168.63.129.16"), netip.MustParseAddr("192.0.0.192"),
+// These include the machine's own credentials: AWS (IPv6, with its other services for machines), Google Cloud (IPv6),
+// Alibaba Cloud, Azure's WireServer, Oracle Cloud. Sources are the providers' own documentation of their metadata
+// services.
+var metadata = []netip.Prefix{
+	netip.MustParsePrefix("fd00:ec2::/32"), netip.MustParsePrefix("fd20:ce::254/128"),
+	netip.MustParsePrefix("100.100.100.200/32"), netip.MustParsePrefix("168.63.129.16/32"),
+	netip.MustParsePrefix("192.0.0.192/32"),
 }
 
-// Prefixes of IPv6 addresses that contain an IPv4 address: NAT64 (RFC 6052), 6to4 (RFC 3056).
-var (
-	nat64     = netip.MustParsePrefix("64:ff9b::/96")
-	sixToFour = netip.MustParsePrefix("2002::/16")
-)
+// embedding are the prefixes of IPv6 addresses that contain an IPv4 address, by the byte where it begins: NAT64
+// (RFC 6052, RFC 8215), 6to4 (RFC 3056), IPv4-translated (RFC 2765) and IPv4-compatible addresses (RFC 4291).
+var embedding = map[netip.Prefix]int{
+	netip.MustParsePrefix("64:ff9b::/96"):    12,
+	netip.MustParsePrefix("64:ff9b:1::/48"):  12,
+	netip.MustParsePrefix("2002::/16"):       2,
+	netip.MustParsePrefix("::ffff:0:0:0/96"): 12,
+	netip.MustParsePrefix("::/96"):           12,
+}
 
 // refuses describes an address to which no connection is permitted; empty if one is.
 func (c *Confinement) refuses(address netip.Addr) string {
 	address = address.WithZone("").Unmap()
-	if address.Is6() {
-		bytes := address.As16()
-		switch {
-		case nat64.Contains(address):
-			return c.refuses(netip.AddrFrom4([4]byte(bytes[12:])))
-		case sixToFour.Contains(address):
-			return c.refuses(netip.AddrFrom4([4]byte(bytes[2:6])))
+	switch {
+	case address.IsUnspecified():
+		return "the unspecified address"
+	case address.IsLoopback() && !c.loopback:
+		return "a loopback address, of the controller itself"
+	case address.IsLoopback():
+		return ""
+	}
+	for prefix, at := range embedding {
+		if prefix.Contains(address) {
+			bytes := address.As16()
+			return c.refuses(netip.AddrFrom4([4]byte(bytes[at : at+4])))
 		}
 	}
 	switch {
-	case slices.Contains(metadata, address):
+	case slices.ContainsFunc(metadata, func(p netip.Prefix) bool { return p.Contains(address) }):
 		return "the address of a metadata service"
 	case address.IsLinkLocalUnicast():
 		return "a link-local address, as metadata services have them"
-	case address.IsUnspecified():
-		return "the unspecified address"
 	case address.IsMulticast():
 		return "a multicast address"
-	case address.IsLoopback() && !c.loopback:
-		return "a loopback address, of the controller itself"
 	}
 	return ""
 }
@@ -208,15 +215,32 @@ func (c *Confinement) dial(ctx context.Context, network, address string) (net.Co
 }
 
 // confined is a transport for log-ins. It sends a user's credentials to permitted endpoints only, even if Keystone's
-// version document leads elsewhere.
+// version document leads elsewhere. It does not leave https.
 type confined struct {
 	http.RoundTripper
-	to *Confinement
+	to     *Confinement
+	secure bool
+}
+
+// isSecure reports whether an address is one of https.
+func isSecure(address string) bool {
+	u, err := url.Parse(address)
+	return err == nil && strings.EqualFold(u.Scheme, "https")
+}
+
+// downgrade is the error of a catalog that would have a user's token sent in the clear, though the log-in was not;
+// nil if it does not.
+func (c *Confinement) downgrade(authURL string, catalog Identity) error {
+	if c == nil || !isSecure(authURL) || isSecure(catalog.Endpoint) {
+		return nil
+	}
+	return errors.New("the catalog leads to a network service without https, and auth_url has https: the token would " +
+		"be sent in the clear; have the cloud's operator register an https endpoint")
 }
 
 // RoundTrip implements http.RoundTripper.
 func (c confined) RoundTrip(r *http.Request) (*http.Response, error) {
-	if !c.to.allows(r.URL) {
+	if !c.to.allows(r.URL) || c.secure && !isSecure(r.URL.String()) {
 		return refuseToSend(r, Invalid, errors.New("the answer of Keystone leads to an identity endpoint that the "+
 			"operator does not allow (--allowed-identity-endpoints): write an auth_url that ends with /v3"))
 	}

@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"net/url"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/gophercloud/gophercloud/v2"
@@ -99,7 +100,10 @@ func TestMetadataLinkLocalAndLoopbackAddressesAreRefused(t *testing.T) {
 		"169.254.169.254": "link-local", "169.254.0.1": "link-local", "fe80::1": "link-local", "fe80::1%eth0": "link-local",
 		"::ffff:169.254.169.254": "link-local", "64:ff9b::a9fe:a9fe": "link-local", "2002:a9fe:a9fe::1": "link-local",
 		"fd00:ec2::254": "metadata", "fd20:ce::254": "metadata", "100.100.100.200": "metadata", "168.63.129.16": "metadata",
-		"64:ff9b::6464:64c8": "metadata", "192.0.0.192": "metadata",
+		"64:ff9b::6464:64c8": "metadata", "192.0.0.192": "metadata", "fd00:ec2::250": "metadata",
+		"fd00:ec2:1:2::3": "metadata", "64:ff9b:1::a9fe:a9fe": "link-local", "::a9fe:a9fe": "link-local",
+		"::ffff:0:a9fe:a9fe": "link-local", "2002:7f00:1::": "loopback", "64:ff9b::7f00:1": "loopback",
+		"::ffff:100.100.100.200": "metadata", "2002:a83f:8110::1": "metadata", "64:ff9b::c000:c0": "metadata",
 		"0.0.0.0": "unspecified", "::": "unspecified", "224.0.0.1": "multicast", "ff02::1": "multicast",
 		"127.0.0.1": "loopback", "::1": "loopback", "::ffff:127.0.0.1": "loopback",
 		"10.0.0.1": "", "192.168.1.1": "", "fd00::1": "", "2001:db8::1": "", "64:ff9b::a00:1": "",
@@ -117,6 +121,63 @@ func TestMetadataLinkLocalAndLoopbackAddressesAreRefused(t *testing.T) {
 		if confined.refuses(netip.MustParseAddr("169.254.169.254")) == "" {
 			t.Errorf("metadata is to be had where the operator allows %s", local)
 		}
+	}
+}
+
+func TestConfinedCredentialsStayWithHTTPS(t *testing.T) {
+	for sentence, c := range map[string]struct {
+		endpoint string
+		confined bool
+		want     string
+	}{
+		"an http endpoint behind an https Keystone": {"http://neutron.test/", true, "without https"},
+		"an endpoint of another scheme":             {"ftp://neutron.test/", true, "without https"},
+		"https for both":                            {"https://neutron.test/", true, ""},
+		"the operator's own, which have no limits":  {"http://neutron.test/", false, ""},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			f := newFakeCloud(t, noContent)
+			f.Endpoints = []endpoint{{Interface: "public", Region: "r", URL: c.endpoint}}
+			cloud := confinedTo(t, "https://keystone.test/v3", "*")
+			access := cloud.access.Load()
+			access.transport = direct{Handler: f}
+			if !c.confined {
+				access.credentials.to = nil
+			}
+			_, err := cloud.Identity(t.Context())
+			if c.want == "" {
+				if err != nil {
+					t.Error(err)
+				}
+				return
+			}
+			checkNoSecrets(t, err)
+			if KindOf(err) != Invalid || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("got %v", err)
+			}
+		})
+	}
+}
+
+func TestALogInDoesNotLeaveHTTPS(t *testing.T) {
+	var sent atomic.Int64
+	f := newFakeCloud(t, noContent)
+	cloud := confinedTo(t, "https://keystone.test", "*")
+	cloud.access.Load().transport = direct{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Scheme == "http" {
+			sent.Add(1)
+		}
+		if r.Method == http.MethodPost {
+			f.ServeHTTP(w, r)
+			return
+		}
+		answer(w, http.StatusMultipleChoices, `{"versions": {"values": [{"id": "v3.14", "status": "stable",
+			"links": [{"rel": "self", "href": "http://keystone.test/v3/"}]}]}}`)
+	})}
+	_, err := cloud.Identity(t.Context())
+	checkNoSecrets(t, err)
+	if KindOf(err) != Invalid || sent.Load() != 0 {
+		t.Errorf("%d requests left https: %v", sent.Load(), err)
 	}
 }
 
