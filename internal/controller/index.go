@@ -36,8 +36,17 @@ func Indexed[T any](from cache.Indexer, index, value string) []T {
 	return found
 }
 
+// Controls reports whether owner, an object of the given kind, controls obj: both are in one namespace, and the owner
+// reference of obj names that kind, name and UID. Users can write any owner reference: one with the UID of an object in
+// another namespace, or of another kind, controls nothing.
+func Controls(owner metav1.Object, kind schema.GroupKind, obj metav1.Object) bool {
+	reference := OwnerOf(obj, kind)
+	return reference != nil && owner.GetNamespace() == obj.GetNamespace() &&
+		reference.Name == owner.GetName() && reference.UID == owner.GetUID()
+}
+
 // OwnerOf returns the owner reference to the controller of an object if that is of the given kind, in any version.
-// It compares the group too: other groups may have kinds of the same name.
+// It compares the group too: other groups may have kinds of the same name. The reference proves nothing: see Controls.
 func OwnerOf(obj metav1.Object, kind schema.GroupKind) *metav1.OwnerReference {
 	owner := metav1.GetControllerOfNoCopy(obj)
 	if owner == nil || owner.Kind != kind.Kind {

@@ -40,7 +40,7 @@ func (c *Controller) taken(
 	}
 	whose := "nobody controls it"
 	if owner := metav1.GetControllerOfNoCopy(attachment); owner != nil {
-		whose = fmt.Sprintf("%s %q controls it", owner.Kind, owner.Name)
+		whose = fmt.Sprintf("%.63s %.253q controls it", owner.Kind, owner.Name)
 	}
 	c.complain(key, network, attachment.GetUID(), cloudteamv1.EventAttachmentExists, fmt.Sprintf(
 		"NetworkAttachmentDefinition %q exists and is not this Network's (%s); Pods that declare the name are not "+

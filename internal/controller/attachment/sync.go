@@ -51,8 +51,8 @@ func (c *Controller) sync(ctx context.Context, key cache.ObjectName) error {
 		return controller.ErrStale
 	case attachment == nil && isReady(network):
 		return c.create(ctx, key, network, config)
-	case attachment != nil && !metav1.IsControlledBy(attachment, network):
-		// The event of its change or deletion requeues the key.
+	case attachment != nil && !controller.Controls(network, networkKind.GroupKind(), attachment):
+		// The event of its change or deletion requeues the key. A forged owner does not make it ours.
 		c.taken(key, network, attachment)
 		return nil
 	case attachment != nil && attachment.GetDeletionTimestamp() == nil && isReady(network) &&

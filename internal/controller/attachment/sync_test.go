@@ -401,6 +401,25 @@ func TestSync(t *testing.T) {
 			w.wantAsked("recheck", "create")
 			w.wantEvents()
 		},
+		"one with the Network's UID, but another owner, is not taken": func(t *testing.T, w *world) {
+			for _, owner := range []metav1.OwnerReference{
+				{APIVersion: "v1", Kind: "ConfigMap", Name: "example", UID: w.live.UID, Controller: new(true)},
+				{APIVersion: "example.com/v1", Kind: "Network", Name: "example", UID: w.live.UID, Controller: new(true)},
+				{APIVersion: "cloudteam.ztgame.com/v1", Kind: "Network", Name: "other", UID: w.live.UID, Controller: new(true)},
+				{APIVersion: "cloudteam.ztgame.com/v1", Kind: "Network", Name: "example", UID: w.live.UID},
+			} {
+				w.put(foreign(owner))
+				w.deliver()
+				theirs := w.attachment
+				w.mustSync()
+				w.wantAsked()
+				if diff := cmp.Diff(theirs, w.attachment); diff != "" {
+					t.Errorf("that of %v was changed (-before +after):\n%s", owner, diff)
+				}
+			}
+			const taken = "Warning AttachmentExists"
+			w.wantEvents(taken, taken, taken, taken)
+		},
 		"one that somebody else is quicker to create is not taken": func(_ *testing.T, w *world) {
 			w.put(foreign())
 			w.mustWait()

@@ -72,6 +72,9 @@ func (w *Writer) Bind(
 	ctx context.Context, key cache.ObjectName, port *cloudteamv1.NetworkPort, pod *corev1.Pod,
 ) (*cloudteamv1.NetworkPort, error) {
 	var binding *cloudteamv1.PortBinding
+	if pod != nil && pod.Namespace != port.Namespace {
+		return nil, fmt.Errorf("NetworkPort %q is not in the namespace of Pod %q", port.Name, pod.Name)
+	}
 	if pod != nil {
 		binding = &cloudteamv1.PortBinding{Kind: bindingKind, Name: pod.Name, UID: pod.UID}
 	}

@@ -47,8 +47,8 @@ type Caches struct {
 }
 
 const (
-	// indexController is the index of NetworkPorts, Pods and ReplicaSets by the UID of the object that controls them. It
-	// has only the Pods that use networks.
+	// indexController is the index of NetworkPorts, Pods and ReplicaSets by their namespace and the UID of the object that
+	// controls them. It has only the Pods that use networks.
 	indexController = "consumer/controller"
 	// indexBound is the index of NetworkPorts by the namespace and name of the Pod that they are bound to.
 	indexBound = "consumer/bound"
@@ -96,10 +96,13 @@ func NewCaches(from Informers, attachments Attachments) (*Caches, error) {
 
 func byController[T metav1.Object](obj T) []string {
 	if owner := metav1.GetControllerOfNoCopy(obj); owner != nil {
-		return []string{string(owner.UID)}
+		return []string{controllerKey(obj.GetNamespace(), owner.UID)}
 	}
 	return nil
 }
+
+// controllerKey is the value of indexController for the objects of a namespace that name an owner of a UID.
+func controllerKey(namespace string, owner types.UID) string { return namespace + "/" + string(owner) }
 
 // byControllerOfUser skips the Pods that use no networks, which are most Pods of a cluster.
 func byControllerOfUser(pod *corev1.Pod) []string {
@@ -161,9 +164,10 @@ func byAllocated(pod *corev1.Pod) []string {
 // replicaSetKind is the kind of the objects between a Deployment and its Pods.
 var replicaSetKind = appsv1.SchemeGroupVersion.WithKind("ReplicaSet").GroupKind()
 
-// DeploymentOf gives the owner reference to the Deployment that a Pod belongs to through its ReplicaSet, nil for none.
-// known is false if the cache lacks the ReplicaSet (yet), so that the Deployment is unknown.
-func (c *Caches) DeploymentOf(pod metav1.Object) (deployment *metav1.OwnerReference, known bool) {
+// DeploymentOf gives the Deployment that a Pod belongs to through its ReplicaSet, nil for none. known is false if the
+// cache lacks the ReplicaSet or the Deployment (yet). Users can write any owner reference, so both MUST exist in the
+// Pod's namespace under the names and UIDs that the references have.
+func (c *Caches) DeploymentOf(pod metav1.Object) (deployment *appsv1.Deployment, known bool) {
 	owner := controller.OwnerOf(pod, replicaSetKind)
 	if owner == nil {
 		return nil, true
@@ -172,37 +176,50 @@ func (c *Caches) DeploymentOf(pod metav1.Object) (deployment *metav1.OwnerRefere
 	if err != nil || set.UID != owner.UID {
 		return nil, false
 	}
-	return controller.OwnerOf(set, DeploymentKind), true
+	if controller.OwnerOf(set, DeploymentKind) == nil {
+		return nil, true
+	}
+	deployment = c.DeploymentControlling(set)
+	return deployment, deployment != nil
 }
 
-// PodsOf gives the Pods of a Deployment in a namespace that use networks. It includes those that are being deleted or
-// have ended. In other namespaces, anybody can write the Deployment's UID into an owner reference.
-func (c *Caches) PodsOf(namespace string, deployment types.UID) []*corev1.Pod {
+// DeploymentControlling gives the Deployment in the cache that controls an object, such as a ReplicaSet or a
+// NetworkPort; nil if there is none.
+func (c *Caches) DeploymentControlling(obj metav1.Object) *appsv1.Deployment {
+	owner := controller.OwnerOf(obj, DeploymentKind)
+	if owner == nil {
+		return nil
+	}
+	deployment, err := c.Deployments.Lister().Deployments(obj.GetNamespace()).Get(owner.Name)
+	if err != nil || !controller.Controls(deployment, DeploymentKind, obj) {
+		return nil
+	}
+	return deployment
+}
+
+// PodsOf gives the Pods of a Deployment that use networks. It includes those that are being deleted or have ended.
+func (c *Caches) PodsOf(deployment *appsv1.Deployment) []*corev1.Pod {
 	var pods []*corev1.Pod
 	sets := controller.Indexed[*appsv1.ReplicaSet](
-		c.ReplicaSets.Informer().GetIndexer(), indexController, string(deployment))
+		c.ReplicaSets.Informer().GetIndexer(), indexController, controllerKey(deployment.Namespace, deployment.UID))
 	for _, set := range sets {
-		if set.Namespace != namespace || controller.OwnerOf(set, DeploymentKind) == nil {
-			continue
-		}
-		for _, pod := range c.PodsControlledBy(set.UID) {
-			if pod.Namespace == set.Namespace && controller.OwnerOf(pod, replicaSetKind) != nil {
-				pods = append(pods, pod)
-			}
+		if controller.Controls(deployment, DeploymentKind, set) {
+			pods = append(pods, c.PodsOfReplicaSet(set)...)
 		}
 	}
 	return pods
 }
 
-// PodsControlledBy gives the Pods that use networks and that the object of the given UID controls, such as a
-// ReplicaSet.
-func (c *Caches) PodsControlledBy(owner types.UID) []*corev1.Pod {
-	return c.pods(indexController, string(owner))
+// PodsOfReplicaSet gives the Pods of a ReplicaSet that use networks.
+func (c *Caches) PodsOfReplicaSet(set metav1.Object) []*corev1.Pod {
+	return slices.DeleteFunc(c.pods(indexController, controllerKey(set.GetNamespace(), set.GetUID())),
+		func(pod *corev1.Pod) bool { return !controller.Controls(set, replicaSetKind, pod) })
 }
 
-// PortsOf gives the NetworkPorts that the object of the given UID controls.
-func (c *Caches) PortsOf(owner types.UID) []*cloudteamv1.NetworkPort {
-	return c.ports(indexController, string(owner))
+// PortsOf gives the NetworkPorts that an object of the given kind controls.
+func (c *Caches) PortsOf(owner metav1.Object, kind schema.GroupKind) []*cloudteamv1.NetworkPort {
+	return slices.DeleteFunc(c.ports(indexController, controllerKey(owner.GetNamespace(), owner.GetUID())),
+		func(port *cloudteamv1.NetworkPort) bool { return !controller.Controls(owner, kind, port) })
 }
 
 // PortsBoundTo gives the NetworkPorts that are bound to a Pod of the name, of any UID.

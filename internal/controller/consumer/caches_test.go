@@ -1,6 +1,7 @@
 package consumer
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 
@@ -37,31 +38,95 @@ func newCaches(t *testing.T) *Caches {
 	return caches
 }
 
-// Anybody can write any UID into an owner reference, in a namespace of their own.
-func TestPodsOfADeploymentAreOfItsNamespace(t *testing.T) {
-	caches := newCaches(t)
-	add := func(store cache.Indexer, obj any) {
-		if err := store.Add(obj); err != nil {
-			t.Fatal(err)
-		}
+// show puts an object into the cache of its kind.
+func show(t *testing.T, caches *Caches, obj metav1.Object) {
+	t.Helper()
+	informer := map[string]cache.SharedIndexInformer{
+		"*v1.Deployment": caches.Deployments.Informer(), "*v1.ReplicaSet": caches.ReplicaSets.Informer(),
+		"*v1.Pod": caches.Pods.Informer(), "*v1.NetworkPort": caches.Ports.Informer(),
+	}[fmt.Sprintf("%T", obj)]
+	if err := informer.GetIndexer().Add(obj); err != nil {
+		t.Fatal(err)
 	}
-	for _, namespace := range []string{"team", "evil"} {
-		set := &appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{
-			Namespace: namespace, Name: "web-1", UID: types.UID("set-of-" + namespace), OwnerReferences: []metav1.OwnerReference{
-				{APIVersion: "apps/v1", Kind: "Deployment", Name: "web", UID: "web", Controller: new(true)},
-			}}}
-		add(caches.Informers.ReplicaSets.Informer().GetIndexer(), set)
-		for _, in := range []string{"team", "evil"} {
-			add(caches.Informers.Pods.Informer().GetIndexer(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
-				Namespace: in, Name: "pod-of-" + namespace, Annotations: map[string]string{selection.Annotation: "net"},
-				OwnerReferences: []metav1.OwnerReference{
-					{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "web-1", UID: set.UID, Controller: new(true)},
-				}}})
-		}
+}
+
+// called is what an object is called by.
+func called(namespace, name string, uid types.UID, owner ...metav1.OwnerReference) metav1.ObjectMeta {
+	return metav1.ObjectMeta{Namespace: namespace, Name: name, UID: uid, OwnerReferences: owner}
+}
+
+// controlledBy is an owner reference to a controller.
+func controlledBy(version, kind, name string, uid types.UID) metav1.OwnerReference {
+	return metav1.OwnerReference{APIVersion: version, Kind: kind, Name: name, UID: uid, Controller: new(true)}
+}
+
+// Anybody can write any owner reference, in a namespace of their own and in one that they share.
+func TestOnlyALivingOwnerInTheSameNamespaceCounts(t *testing.T) {
+	web := &appsv1.Deployment{ObjectMeta: called("team", "web", "web")}
+	for name, c := range map[string]struct {
+		namespace string
+		set       metav1.OwnerReference
+		want      bool
+	}{
+		"the Deployment itself":                {"team", controlledBy("apps/v1", "Deployment", "web", "web"), true},
+		"its UID in another namespace":         {"evil", controlledBy("apps/v1", "Deployment", "web", "web"), false},
+		"a UID that is not its own":            {"team", controlledBy("apps/v1", "Deployment", "web", "other"), false},
+		"its UID under another name":           {"team", controlledBy("apps/v1", "Deployment", "other", "web"), false},
+		"its UID as another kind":              {"team", controlledBy("apps/v1", "StatefulSet", "web", "web"), false},
+		"its UID as the kind of another group": {"team", controlledBy("example.com/v1", "Deployment", "web", "web"), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			caches := newCaches(t)
+			show(t, caches, web)
+			// A stranger may have a Deployment of that name, too.
+			show(t, caches, &appsv1.Deployment{ObjectMeta: called("evil", "web", "theirs")})
+			set := &appsv1.ReplicaSet{ObjectMeta: called(c.namespace, "web-1", "set", c.set)}
+			pod := &corev1.Pod{ObjectMeta: called(c.namespace, "web-1-a", "pod",
+				controlledBy("apps/v1", "ReplicaSet", "web-1", "set"))}
+			pod.Annotations = map[string]string{selection.Annotation: "net"}
+			port := &cloudteamv1.NetworkPort{ObjectMeta: called(c.namespace, "web-net-0", "port", c.set)}
+			for _, obj := range []metav1.Object{set, pod, port} {
+				show(t, caches, obj)
+			}
+			deployment, _ := caches.DeploymentOf(pod)
+			if got := deployment == web; got != c.want || !got && deployment != nil {
+				t.Errorf("the Pod's Deployment is %v, want web: %t", deployment, c.want)
+			}
+			if got := caches.PodsOf(web); (len(got) == 1) != c.want {
+				t.Errorf("the Deployment has the Pods %v, want one: %t", got, c.want)
+			}
+			if got := caches.PortsOf(web, DeploymentKind); (len(got) == 1) != c.want {
+				t.Errorf("the Deployment has the ports %v, want one: %t", got, c.want)
+			}
+		})
 	}
-	pods := caches.PodsOf("team", "web")
-	if len(pods) != 1 || pods[0].Namespace != "team" || pods[0].Name != "pod-of-team" {
-		t.Errorf("got %d Pods: %v", len(pods), pods)
+}
+
+func TestAPodIsOfTheReplicaSetThatItNames(t *testing.T) {
+	web := &appsv1.Deployment{ObjectMeta: called("team", "web", "web")}
+	for name, c := range map[string]struct {
+		namespace string
+		owner     metav1.OwnerReference
+	}{
+		"its UID in another namespace": {"evil", controlledBy("apps/v1", "ReplicaSet", "web-1", "set")},
+		"its UID under another name":   {"team", controlledBy("apps/v1", "ReplicaSet", "web-2", "set")},
+		"a UID that is not its own":    {"team", controlledBy("apps/v1", "ReplicaSet", "web-1", "other")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			caches := newCaches(t)
+			show(t, caches, web)
+			show(t, caches, &appsv1.ReplicaSet{
+				ObjectMeta: called("team", "web-1", "set", controlledBy("apps/v1", "Deployment", "web", "web"))})
+			pod := &corev1.Pod{ObjectMeta: called(c.namespace, "web-1-a", "pod", c.owner)}
+			pod.Annotations = map[string]string{selection.Annotation: "net"}
+			show(t, caches, pod)
+			if deployment, known := caches.DeploymentOf(pod); deployment != nil || known {
+				t.Errorf("the Pod's Deployment is %v, known: %t", deployment, known)
+			}
+			if got := caches.PodsOf(web); len(got) > 0 {
+				t.Errorf("the Deployment has the Pods %v", got)
+			}
+		})
 	}
 }
 
@@ -94,7 +159,8 @@ func TestPodsThatUseNoNetworksAreNotIndexed(t *testing.T) {
 		}
 	}
 	var names []string
-	for _, pod := range caches.PodsOf("team", "web") {
+	web := &appsv1.Deployment{ObjectMeta: called("team", "web", "web")}
+	for _, pod := range caches.PodsOf(web) {
 		names = append(names, pod.Name)
 	}
 	slices.Sort(names)
@@ -113,16 +179,18 @@ func TestDeploymentOf(t *testing.T) {
 		want     string
 		known    bool
 	}{
-		"a Pod of nobody's has none":         {known: true},
-		"a Pod of a ReplicaSet has its":      {set, owner("apps/v1", "Deployment", "web"), "web", true},
-		"another version is the same":        {set, owner("apps/v1beta1", "Deployment", "web"), "web", true},
-		"a ReplicaSet of nobody's has none":  {set, &metav1.OwnerReference{}, "", true},
-		"another's Deployment is not one":    {set, owner("example.com/v1", "Deployment", "web"), "", true},
-		"another's ReplicaSet is not one":    {owner("example.com/v1", "ReplicaSet", "web-1"), nil, "", true},
-		"what has not come yet is not known": {set, nil, "", false},
+		"a Pod of nobody's has none":             {known: true},
+		"a Pod of a ReplicaSet has its":          {set, owner("apps/v1", "Deployment", "web"), "web", true},
+		"another version is the same":            {set, owner("apps/v1beta1", "Deployment", "web"), "web", true},
+		"a ReplicaSet of nobody's has none":      {set, &metav1.OwnerReference{}, "", true},
+		"another's Deployment is not one":        {set, owner("example.com/v1", "Deployment", "web"), "", true},
+		"another's ReplicaSet is not one":        {owner("example.com/v1", "ReplicaSet", "web-1"), nil, "", true},
+		"what has not come yet is not known":     {set, nil, "", false},
+		"nor what has a Deployment that has not": {set, owner("apps/v1", "Deployment", "late"), "", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			caches := newCaches(t)
+			show(t, caches, &appsv1.Deployment{ObjectMeta: called("team", "web", "uid")})
 			pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "web-1-a"}}
 			if c.pod != nil {
 				pod.OwnerReferences = []metav1.OwnerReference{*c.pod}

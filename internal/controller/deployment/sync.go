@@ -10,7 +10,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
@@ -67,7 +66,7 @@ func (c *Controller) syncPorts(ctx context.Context, key cache.ObjectName) (contr
 // template may wait for ports although the template does not declare networks any more.
 func (c *Controller) needsPorts(deployment *appsv1.Deployment) bool {
 	return consumer.Declares(deployment.Spec.Template.Annotations) || complains(deployment) ||
-		slices.ContainsFunc(c.caches.PodsOf(deployment.Namespace, deployment.UID), waits)
+		slices.ContainsFunc(c.caches.PodsOf(deployment), waits)
 }
 
 // reconcile makes a plan, applies it and reports it. deployment is nil if it is gone or being deleted. ports are those
@@ -142,7 +141,7 @@ func (c *Controller) observe(
 		if port.DeletionTimestamp == nil && c.ports.Expected.Removed(key, port.UID) {
 			o.deleted[port.UID] = true
 		}
-		if deployment != nil && metav1.IsControlledBy(port, deployment) {
+		if deployment != nil && controller.Controls(deployment, kind.GroupKind(), port) {
 			o.ports = append(o.ports, port)
 		} else {
 			o.left = append(o.left, port)
@@ -153,10 +152,10 @@ func (c *Controller) observe(
 		return o
 	}
 	o.rolling = m.rolling(deployment)
-	o.pods = c.caches.PodsOf(key.Namespace, deployment.UID)
+	o.pods = c.caches.PodsOf(deployment)
 	for _, pod := range o.pods {
 		for _, port := range c.caches.PortsBoundTo(cache.MetaObjectToName(pod)) {
-			if !metav1.IsControlledBy(port, deployment) && consumer.Has(pod, port) {
+			if !controller.Controls(deployment, kind.GroupKind(), port) && consumer.Has(pod, port) {
 				o.borrowed = append(o.borrowed, port)
 			}
 		}

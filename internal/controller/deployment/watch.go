@@ -95,11 +95,10 @@ func (c *Controller) keysDeclaring(network cache.ObjectName) []cache.ObjectName 
 
 // keysOfOwner names the Deployment that a Pod belongs to.
 func (c *Controller) keysOfOwner(pod metav1.Object) []cache.ObjectName {
-	owner, _ := c.caches.DeploymentOf(pod)
-	if owner == nil {
-		return nil
+	if deployment, _ := c.caches.DeploymentOf(pod); deployment != nil {
+		return []cache.ObjectName{cache.MetaObjectToName(deployment)}
 	}
-	return []cache.ObjectName{cache.NewObjectName(pod.GetNamespace(), owner.Name)}
+	return nil
 }
 
 // keysOfPod names the Deployments that a Pod affects: its own, if it declares networks, and those whose ports it has.
@@ -136,11 +135,11 @@ func (c *Controller) portsOf(obj metav1.Object) []*cloudteamv1.NetworkPort {
 // keysOfReplicaSet names the Deployment of a ReplicaSet whose Pods declare networks. It checks the Pods, because the
 // cache may not hold the ReplicaSet's template.
 func (c *Controller) keysOfReplicaSet(set metav1.Object) []cache.ObjectName {
-	owner := controller.OwnerOf(set, consumer.DeploymentKind)
-	if owner == nil || len(c.caches.PodsControlledBy(set.GetUID())) == 0 {
+	deployment := c.caches.DeploymentControlling(set)
+	if deployment == nil || len(c.caches.PodsOfReplicaSet(set)) == 0 {
 		return nil
 	}
-	return []cache.ObjectName{cache.NewObjectName(set.GetNamespace(), owner.Name)}
+	return []cache.ObjectName{cache.MetaObjectToName(deployment)}
 }
 
 // keysOfPort names the Deployment that a port was made for.

@@ -69,7 +69,7 @@ func (c *Controller) reconcile(
 	case err != nil:
 	case !c.expectedDeployments.Met(key, deployment.UID, deployment.ResourceVersion):
 		return nil, controller.State{}, controller.ErrStale
-	case !metav1.IsControlledBy(deployment, foo):
+	case !controller.Controls(foo, kind.GroupKind(), deployment):
 		state, err := taken(foo, deployment)
 		return nil, state, err
 	case deployment.DeletionTimestamp != nil:
@@ -126,7 +126,7 @@ func (c *Controller) scale(
 func (c *Controller) prune(ctx context.Context, foo *v1alpha1.Foo) error {
 	var errs []error
 	for _, deployment := range controller.Indexed[*appsv1.Deployment](c.deploymentIndexer, indexOwner, string(foo.UID)) {
-		if deployment.Namespace != foo.Namespace || deployment.Name == foo.Spec.DeploymentName ||
+		if !controller.Controls(foo, kind.GroupKind(), deployment) || deployment.Name == foo.Spec.DeploymentName ||
 			deployment.DeletionTimestamp != nil {
 			continue
 		}

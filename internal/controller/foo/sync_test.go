@@ -193,6 +193,10 @@ func TestADeploymentOfSomebodyElseIsLeftAlone(t *testing.T) {
 			[]metav1.OwnerReference{*metav1.NewControllerRef(&metav1.ObjectMeta{Name: "example-foo", UID: "x"},
 				appsv1.SchemeGroupVersion.WithKind("Bar"))}, `Bar "example-foo" controls it`,
 		},
+		"of another kind's with this Foo's UID": {
+			[]metav1.OwnerReference{*metav1.NewControllerRef(&metav1.ObjectMeta{Name: "example-foo", UID: "foo-1"},
+				appsv1.SchemeGroupVersion.WithKind("Bar"))}, `Bar "example-foo" controls it`,
+		},
 		"of a Foo of another group": {
 			[]metav1.OwnerReference{*metav1.NewControllerRef(&metav1.ObjectMeta{Name: "example-foo", UID: "x"},
 				appsv1.SchemeGroupVersion.WithKind("Foo"))}, `Foo "example-foo" controls it`,

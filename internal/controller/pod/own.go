@@ -60,7 +60,7 @@ func (c *Controller) provideOwn(
 			return nil, progress{reason: cloudteamv1.ReasonPortsFailed, message: err.Error()}, err
 		case err != nil:
 			return nil, progress{}, err
-		case !metav1.IsControlledBy(port, pod):
+		case !controller.Controls(pod, consumer.PodKind, port):
 			return nil, progress{reason: cloudteamv1.ReasonPortsFailed, message: fmt.Sprintf(
 				"NetworkPort %q exists and is not this Pod's: delete it", name)}, nil
 		}
@@ -77,12 +77,13 @@ func (c *Controller) bindOwn(
 	ctx context.Context, key cache.ObjectName, pod *corev1.Pod, requests []consumer.Request,
 	held []*cloudteamv1.NetworkPort,
 ) (bound []*cloudteamv1.NetworkPort, err error) {
+	own := c.caches.PortsOf(pod, consumer.PodKind)
 	var chosen []*cloudteamv1.NetworkPort
 	for i, port := range consumer.Served(requests, held) {
 		if port != nil {
 			continue
 		}
-		offers := c.free(pod.UID, requests[i])[consumer.PortUsable]
+		offers := free(own, requests[i])[consumer.PortUsable]
 		slices.SortFunc(offers, consumer.CompareByName)
 		offers = slices.DeleteFunc(offers, func(free *cloudteamv1.NetworkPort) bool {
 			return slices.Contains(chosen, free) || slices.ContainsFunc(c.caches.GivenTo(free), func(other *corev1.Pod) bool {
@@ -136,7 +137,7 @@ func (c *Controller) releaseUseless(ctx context.Context, key cache.ObjectName, p
 // deleteOwn deletes the ports that a Pod controls, except those to keep. For a Pod that is gone, garbage collection
 // does it.
 func (c *Controller) deleteOwn(ctx context.Context, pod *corev1.Pod, keep map[string]bool) error {
-	for _, port := range c.caches.PortsOf(pod.UID) {
+	for _, port := range c.caches.PortsOf(pod, consumer.PodKind) {
 		if port.DeletionTimestamp != nil || keep[port.Name] {
 			continue
 		}

@@ -9,7 +9,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"cloudteam.ztgame.com/network-controller/internal/controller"
 	"cloudteam.ztgame.com/network-controller/internal/controller/consumer"
@@ -37,10 +36,10 @@ func missing(s selection.Selection) progress {
 			"the annotation %s", s.Name, s.Namespace, selection.Annotation)}
 }
 
-// withoutReplicaSet is for a Pod whose ReplicaSet the cache does not show.
-func withoutReplicaSet(pod *corev1.Pod) progress {
+// withoutDeployment is for a Pod whose ReplicaSet, or whose ReplicaSet's Deployment, the cache does not show.
+func withoutDeployment(pod *corev1.Pod) progress {
 	return progress{reason: cloudteamv1.ReasonPortsNotReady, passing: true, message: fmt.Sprintf(
-		"ReplicaSet %q, which controls the Pod, is not found, so that the Pod's Deployment is not known",
+		"The Pod's Deployment is not known: ReplicaSet %q or the Deployment that controls it is not found.",
 		metav1.GetControllerOfNoCopy(pod).Name)}
 }
 
@@ -60,11 +59,12 @@ func unready(port *cloudteamv1.NetworkPort) progress {
 	return progress{reason: cloudteamv1.ReasonPortsNotReady, passing: true, message: stateOf(port)}
 }
 
-// lacking is for requests that no bound port serves. Either a port fails and there is no other to wait for, or the Pod
-// waits. Of several requests it names the first, so that the message is the same in every sync. A port that goes stays
-// for a Pod that may run; see consumer.Useless.
+// lacking is for requests that no bound port serves. pool are the ports that may be bound to the Pod. Either a port
+// fails and there is no other to wait for, or the Pod waits. Of several requests it names the first, so that the
+// message is the same in every sync. A port that goes stays for a Pod that may run; see consumer.Useless.
 func (c *Controller) lacking(
-	pod *corev1.Pod, owner types.UID, requests []consumer.Request, ports, held []*cloudteamv1.NetworkPort,
+	pod *corev1.Pod, pool []*cloudteamv1.NetworkPort, requests []consumer.Request,
+	ports, held []*cloudteamv1.NetworkPort,
 ) progress {
 	for _, port := range held {
 		if port.DeletionTimestamp != nil && consumer.MayRun(pod) {
@@ -77,9 +77,9 @@ func (c *Controller) lacking(
 		if ports[i] != nil {
 			continue
 		}
-		free := c.free(owner, request)
-		made, failed := free[consumer.PortPending], free[consumer.PortFailing]
-		if len(free[consumer.PortUsable]) > 0 {
+		states := free(pool, request)
+		made, failed := states[consumer.PortPending], states[consumer.PortFailing]
+		if len(states[consumer.PortUsable]) > 0 {
 			continue
 		}
 		if len(made) == 0 && len(failed) > 0 {
@@ -87,7 +87,7 @@ func (c *Controller) lacking(
 				message: stateOf(slices.MinFunc(failed, consumer.CompareByName))}
 		}
 		if message == "" {
-			message = c.waitingFor(pod, owner, request, made)
+			message = c.waitingFor(pod, pool, request, made)
 		}
 	}
 	if message == "" {
@@ -99,7 +99,7 @@ func (c *Controller) lacking(
 
 // waitingFor says what a request without a port waits for. made are the ports that are being created for it.
 func (c *Controller) waitingFor(
-	pod *corev1.Pod, owner types.UID, request consumer.Request, made []*cloudteamv1.NetworkPort,
+	pod *corev1.Pod, pool []*cloudteamv1.NetworkPort, request consumer.Request, made []*cloudteamv1.NetworkPort,
 ) string {
 	network, err := c.caches.Networks.Lister().Networks(request.Network.Namespace).Get(request.Network.Name)
 	if err == nil && !controller.Serves(network) {
@@ -113,7 +113,7 @@ func (c *Controller) waitingFor(
 		return stateOf(slices.MinFunc(made, consumer.CompareByName))
 	}
 	if request.Exclusive() {
-		for _, port := range slices.SortedFunc(slices.Values(c.caches.PortsOf(owner)), consumer.CompareByName) {
+		for _, port := range slices.SortedFunc(slices.Values(pool), consumer.CompareByName) {
 			binding := port.Status.BoundTo
 			if binding != nil && binding.UID != pod.UID && consumer.ServedBy(port) == request {
 				return fmt.Sprintf("NetworkPort %q has the ips or mac that are asked for, and is bound to Pod %q: remove ips and "+

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/tools/cache"
@@ -112,13 +113,10 @@ func (c *Controller) provide(
 	}
 	deployment, known := c.caches.DeploymentOf(pod)
 	if !known {
-		return withoutReplicaSet(pod), nil
+		return withoutDeployment(pod), nil
 	}
-	owner := pod.UID
 	var bound []*cloudteamv1.NetworkPort
-	if deployment != nil {
-		owner = deployment.UID
-	} else {
+	if deployment == nil {
 		var p progress
 		var err error
 		if bound, p, err = c.provideOwn(ctx, key, pod, requests, held); err != nil || p.reason != "" {
@@ -127,7 +125,7 @@ func (c *Controller) provide(
 	}
 	ports := consumer.Served(requests, append(held, bound...))
 	if slices.Contains(ports, nil) {
-		return c.lacking(pod, owner, requests, ports, held), nil
+		return c.lacking(pod, c.poolOf(pod, deployment), requests, ports, held), nil
 	}
 	for i, port := range ports {
 		if consumer.StateOf(port) != consumer.PortUsable {
@@ -148,6 +146,14 @@ func (c *Controller) provide(
 		ports[i] = live
 	}
 	return c.allocate(ctx, key, pod, declaration, ports, false)
+}
+
+// poolOf gives the ports that a Pod may be bound to: those of its Deployment, or its own if it has none.
+func (c *Controller) poolOf(pod *corev1.Pod, deployment *appsv1.Deployment) []*cloudteamv1.NetworkPort {
+	if deployment != nil {
+		return c.caches.PortsOf(deployment, consumer.DeploymentKind)
+	}
+	return c.caches.PortsOf(pod, consumer.PodKind)
 }
 
 // held gives the ports that the cache shows to be bound to a Pod.

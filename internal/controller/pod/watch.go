@@ -11,7 +11,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	coreclient "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/record"
@@ -98,19 +97,20 @@ func (c *Controller) keysOfPort(object metav1.Object) []cache.ObjectName {
 	for _, pod := range c.caches.GivenTo(port) {
 		keys = append(keys, cache.MetaObjectToName(pod))
 	}
-	if owner := controller.OwnerOf(port, consumer.DeploymentKind); owner != nil && c.isFirstToFail(port, owner.UID) {
-		keys = append(keys, keysWaiting(c.caches.PodsOf(port.Namespace, owner.UID))...)
+	if deployment := c.caches.DeploymentControlling(port); deployment != nil && c.isFirstToFail(port, deployment) {
+		keys = append(keys, keysWaiting(c.caches.PodsOf(deployment))...)
 	}
 	return keys
 }
 
 // isFirstToFail reports whether a free port is the one of its pool whose failure the waiting Pods show. If a pool fails
 // as a whole, one port requeues the Pods, and not each of them.
-func (c *Controller) isFirstToFail(port *cloudteamv1.NetworkPort, owner types.UID) bool {
+func (c *Controller) isFirstToFail(port *cloudteamv1.NetworkPort, deployment *appsv1.Deployment) bool {
 	if port.Status.BoundTo != nil || consumer.StateOf(port) != consumer.PortFailing {
 		return false
 	}
-	failing := c.free(owner, consumer.ServedBy(port))[consumer.PortFailing]
+	pool := c.caches.PortsOf(deployment, consumer.DeploymentKind)
+	failing := free(pool, consumer.ServedBy(port))[consumer.PortFailing]
 	return len(failing) > 0 && slices.MinFunc(failing, consumer.CompareByName).UID == port.UID
 }
 
@@ -122,7 +122,7 @@ func sameOwners(was, is *appsv1.ReplicaSet) bool {
 
 func (c *Controller) keysOfReplicaSet(object metav1.Object) []cache.ObjectName {
 	if set, ok := object.(*appsv1.ReplicaSet); ok {
-		return keysWaiting(c.caches.PodsControlledBy(set.UID))
+		return keysWaiting(c.caches.PodsOfReplicaSet(set))
 	}
 	return nil
 }
@@ -141,10 +141,12 @@ func keysWaiting(pods []*corev1.Pod) []cache.ObjectName {
 	return keys
 }
 
-// free gives the unbound ports of an owner that serve a request, by their state.
-func (c *Controller) free(owner types.UID, request consumer.Request) map[consumer.PortState][]*cloudteamv1.NetworkPort {
+// free gives those of a pool's ports that are not bound and serve a request, by their state.
+func free(
+	pool []*cloudteamv1.NetworkPort, request consumer.Request,
+) map[consumer.PortState][]*cloudteamv1.NetworkPort {
 	free := map[consumer.PortState][]*cloudteamv1.NetworkPort{}
-	for _, port := range c.caches.PortsOf(owner) {
+	for _, port := range pool {
 		if port.Status.BoundTo == nil && port.DeletionTimestamp == nil && consumer.ServedBy(port) == request {
 			state := consumer.StateOf(port)
 			free[state] = append(free[state], port)
