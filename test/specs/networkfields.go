@@ -332,6 +332,7 @@ func networkFields() []field[cloudteamv1.NetworkSpec] {
 		{path: "cloud", part: ofPolicy, draw: drawCloud, ofCloud: true},
 		{path: "cloud.secretName", with: "cloud", ofCloud: true},
 		{path: "cloud.name", with: "cloud", ofCloud: true},
+		{path: "className", part: ofPolicy, draw: drawClass, ofCloud: true},
 
 		// The router.
 		{path: "router", part: ofRouter, draw: drawRouter},

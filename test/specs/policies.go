@@ -41,6 +41,13 @@ func drawCloud(t *rapid.T, l Limits, s *cloudteamv1.NetworkSpec) {
 	}
 }
 
+// drawClass draws a class for a Network that has no cloud of its own.
+func drawClass(t *rapid.T, l Limits, s *cloudteamv1.NetworkSpec) {
+	if s.ClassName = ""; s.Cloud == nil && len(l.Classes) > 0 {
+		s.ClassName = rapid.SampledFrom(l.Classes).Draw(t, "className")
+	}
+}
+
 func drawDeletion(t *rapid.T, policy *cloudteamv1.DeletionPolicy) {
 	*policy = rapid.SampledFrom([]cloudteamv1.DeletionPolicy{
 		"", cloudteamv1.DeletionPolicyDelete, cloudteamv1.DeletionPolicyRetain,

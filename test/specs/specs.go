@@ -50,6 +50,8 @@ type Limits struct {
 	// Clouds are those of one project, nil among them for the controller's own; WrongClouds, which are drawn now and then,
 	// are of other projects or lead nowhere.
 	Clouds, WrongClouds []*cloudteamv1.CloudReference
+	// Classes are those of Networks without a cloud of their own; "" stands for the default one.
+	Classes []string
 }
 
 // ExternalNetwork is one that routers lead to.

@@ -36,6 +36,7 @@ var testLimits = Limits{
 	Imports:     []Import{{ID: "i1", Subnet: cloudteamv1.SubnetSpec{CIDR: "10.0.0.0/24", Gateway: "10.0.0.9"}}},
 	Clouds:      []*cloudteamv1.CloudReference{nil, {SecretName: "openstack"}, {SecretName: "openstack", Name: "entry"}},
 	WrongClouds: []*cloudteamv1.CloudReference{{SecretName: "missing"}},
+	Classes:     []string{"", "open"},
 }
 
 var testPlace = Place{

@@ -119,7 +119,7 @@ func TestAFieldThatDoesNotSayEnoughIsRefused(t *testing.T) {
 		"an unknown removal":             {text + "// +neutron:attribute=none,mutable=true,removed=no,privilege=admin\n", "removed=no"},
 		"no removal":                     {text + "// +neutron:attribute=none,mutable=true,privilege=admin\n", "sets the field no longer"},
 		"a removal of what must be":      {"// f is one. It must be set.\n" + marked, "leave removed out"},
-		"an unknown privilege":           {text + "// +neutron:attribute=none,mutable=true,privilege=root\n", "tenant or admin"},
+		"an unknown privilege":           {text + "// +neutron:attribute=none,mutable=true,privilege=root\n", "tenant, admin or operator"},
 		"mutable is neither":             {text + "// +neutron:attribute=none,mutable=yes,privilege=admin\n", "true or false"},
 		"the comment says it cannot":     {text + "// It cannot change later.\n" + marked, "the same in both"},
 		"the comment says it can change": {text + "// It can change later.\n// +neutron:attribute=none,mutable=false,privilege=admin\n", "the same in both"},

@@ -15,7 +15,7 @@ type kind struct {
 }
 
 // kinds are in the order of the reference.
-var kinds = []kind{{"Network", "NetworkSpec"}, {"NetworkPort", "NetworkPortSpec"}}
+var kinds = []kind{{"Network", "NetworkSpec"}, {"NetworkPort", "NetworkPortSpec"}, {"NetworkClass", "NetworkClassSpec"}}
 
 func main() {
 	types := flag.String("types", "pkg/apis/cloudteam/v1", "folder of the API's types")

@@ -29,6 +29,7 @@ var fragments = map[string]string{
 	"same(field, old)":     `has(field) == has(old) && (!has(field) || field == old)`,
 	"writeAgain(old)":      `has(old) ? 'write "%s" again'.format([old]) : 'leave it out'`,
 	"writeValueAgain(old)": `has(old) ? 'write %s again'.format([string(old)]) : 'leave it out'`,
+	"hasRange(s)":          `(has(s.cidr) && s.cidr != '' || has(s.subnetPool))`,
 	"isManaged":            `!has(self.managementPolicy) || self.managementPolicy != 'Observe'`,
 
 	// An address in a form that numbers() reads: not an IPv6 address that ends in an IPv4 address (::192.0.2.1).

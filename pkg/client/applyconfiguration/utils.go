@@ -22,6 +22,16 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 	// Group=cloudteam.ztgame.com, Version=v1
 	case v1.SchemeGroupVersion.WithKind("AllocationPool"):
 		return &cloudteamv1.AllocationPoolApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("AppliedClass"):
+		return &cloudteamv1.AppliedClassApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("ClassCredentials"):
+		return &cloudteamv1.ClassCredentialsApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("ClassDefaults"):
+		return &cloudteamv1.ClassDefaultsApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("ClassLimits"):
+		return &cloudteamv1.ClassLimitsApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("ClassRouter"):
+		return &cloudteamv1.ClassRouterApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("CloudReference"):
 		return &cloudteamv1.CloudReferenceApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("CloudStatus"):
@@ -32,6 +42,10 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &cloudteamv1.HostRouteApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("Network"):
 		return &cloudteamv1.NetworkApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("NetworkClass"):
+		return &cloudteamv1.NetworkClassApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("NetworkClassSpec"):
+		return &cloudteamv1.NetworkClassSpecApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("NetworkImport"):
 		return &cloudteamv1.NetworkImportApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("NetworkPort"):

@@ -40,6 +40,13 @@ const (
 	ReasonCredentialsUnavailable = "CredentialsUnavailable"
 	// ReasonCloudMismatch: the credentials are for another cloud or project than the one of the network.
 	ReasonCloudMismatch = "CloudMismatch"
+	// ReasonForbiddenByClass: the Network's NetworkClass forbids a field or a range of the spec, or the namespace. It is also
+	// the reason of ConditionClassViolated.
+	ReasonForbiddenByClass = "ForbiddenByClass"
+	// ReasonClassNotFound: the NetworkClass does not exist, or there are classes, but no default one.
+	ReasonClassNotFound = "ClassNotFound"
+	// ReasonClassLimitReached: there are as many Networks or ports as the NetworkClass allows.
+	ReasonClassLimitReached = "ClassLimitReached"
 	// ReasonConflict: somebody else changes the network at the same time. Retried.
 	ReasonConflict = "Conflict"
 	// ReasonInUse: something still uses the network or a part of it. Retried.

@@ -29,7 +29,8 @@ func Resource(resource string) schema.GroupResource {
 }
 
 func addKnownTypes(scheme *runtime.Scheme) error {
-	scheme.AddKnownTypes(SchemeGroupVersion, &Network{}, &NetworkList{}, &NetworkPort{}, &NetworkPortList{})
+	scheme.AddKnownTypes(SchemeGroupVersion,
+		&Network{}, &NetworkList{}, &NetworkClass{}, &NetworkClassList{}, &NetworkPort{}, &NetworkPortList{})
 	metav1.AddToGroupVersion(scheme, SchemeGroupVersion)
 	return nil
 }

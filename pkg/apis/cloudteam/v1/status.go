@@ -36,6 +36,9 @@ const (
 	ConditionStalled = "Stalled"
 	// ConditionAddressesLow is True while few addresses of a Network's subnet are free. It does not affect Ready.
 	ConditionAddressesLow = "AddressesLow"
+	// ConditionClassViolated is True while a Network that was applied has something that its NetworkClass forbids now. The
+	// network is kept as declared. It does not affect Ready.
+	ConditionClassViolated = "ClassViolated"
 )
 
 // ResourceStatus is the common part of the statuses of objects with
@@ -53,7 +56,7 @@ type ResourceStatus struct {
 	AppliedGeneration int64 `json:"appliedGeneration,omitempty"`
 
 	// conditions are Ready, and while they are true Reconciling or Stalled. A
-	// Network also has AddressesLow.
+	// Network also has AddressesLow and ClassViolated.
 	// +optional
 	// +listType=map
 	// +listMapKey=type

@@ -18,6 +18,7 @@ import (
 // +kubebuilder:printcolumn:name="Gateway",type=string,JSONPath=`.status.subnets[0].gateway`
 // +kubebuilder:printcolumn:name="Network ID",type=string,priority=1,JSONPath=`.status.networkID`
 // +kubebuilder:printcolumn:name="MTU",type=integer,priority=1,JSONPath=`.status.mtu`
+// +kubebuilder:printcolumn:name="Class",type=string,priority=1,JSONPath=`.status.class.name`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:validation:XValidation:rule=`has(self.spec)`,fieldPath=`.spec`,reason=FieldValueRequired,message=`a Network needs a spec: write spec.cidr, such as "192.168.0.0/16", or spec.subnetPool`
 
@@ -37,12 +38,19 @@ type Network struct {
 	Status NetworkStatus `json:"status,omitempty"`
 }
 
+// The class of a Network that names one may have the pool of its first subnet. What was written stays.
+//
+// +kubebuilder:validation:XValidation:rule=`$hasRange(self) || has(self.className)`,fieldPath=`.cidr`,reason=FieldValueRequired,message=`a subnet needs a cidr: write its network address and prefix length, such as "192.168.0.0/16", or a subnetPool to take one from; once written, it cannot be removed`
+// +kubebuilder:validation:XValidation:rule=`$hasRange(self) || !has(self.className) || !$hasRange(oldSelf)`,fieldPath=`.cidr`,reason=FieldValueRequired,message=`it cannot be removed: write it as before, or delete this Network and create another`
+//
 // Rules that compare with the old object are on this type and not on SubnetSpec: Kubernetes finds no old value of an
 // element of a list. A $name is a fragment; see SubnetSpec.
 //
 // +kubebuilder:validation:XValidation:rule=`!has(self.cidr) || !has(oldSelf.cidr) || [self.cidr].all(c, [oldSelf.cidr].all(o, c == o || !isCIDR(c) || !isCIDR(o) || cidr(c).masked() == cidr(o).masked()))`,fieldPath=`.cidr`,messageExpression=`'the cidr cannot change: write "%s" again, or delete this Network and create another'.format([oldSelf.cidr])`
 // +kubebuilder:validation:XValidation:rule=`!has(self.mtu) || self.mtu >= 1280 || self.mtu < 68 || ($isNotIPv6(self)) && (!has(self.additionalSubnets) || self.additionalSubnets.all(s, $isNotIPv6(s)))`,fieldPath=`.mtu`,message=`IPv6 needs an MTU of at least 1280 bytes (RFC 8200, section 5): write 1280 or more, or leave mtu out`
 // +kubebuilder:validation:XValidation:rule=`!has(self.additionalSubnets) || self.additionalSubnets.all(s, !has(s.cidr) || $subnet(s.cidr, c).all(c, $isDisjoint(c)))`,fieldPath=`.additionalSubnets`,messageExpression=`'another subnet of this Network has some of the same addresses: %s; write ranges that do not overlap'.format(['%s'.format([$overlappingSubnets])])`
+//
+// +kubebuilder:validation:XValidation:rule=`!has(self.cloud) || !has(self.className)`,fieldPath=`.className`,message=`a Network with a cloud of its own has no class: leave cloud or className out`
 //
 // +kubebuilder:validation:XValidation:rule=`$isManaged || has(self.__import__)`,fieldPath=`.managementPolicy`,message=`an observed network must exist already: write its id in import.id, or leave managementPolicy out to create one`
 // +kubebuilder:validation:XValidation:rule=`$isManaged || has(oldSelf.managementPolicy) && oldSelf.managementPolicy == 'Observe'`,fieldPath=`.managementPolicy`,message=`a managed network cannot become an observed one: leave managementPolicy out, or delete this Network with deletionPolicy Retain and import the network in another`
@@ -87,6 +95,7 @@ type NetworkSpec struct {
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=7
+	// +kubebuilder:validation:items:XValidation:rule=`$hasRange(self)`,fieldPath=`.cidr`,reason=FieldValueRequired,message=`a subnet needs a cidr: write its network address and prefix length, such as "192.168.0.0/16", or a subnetPool to take one from; once written, it cannot be removed`
 	AdditionalSubnets []SubnetSpec `json:"additionalSubnets,omitempty"`
 
 	// description is a text for people. Neutron shows it in front of the
@@ -284,14 +293,22 @@ type NetworkSpec struct {
 	// +neutron:attribute=none,mutable=true,removed=default,privilege=tenant
 	// +optional
 	Cloud *CloudReference `json:"cloud,omitempty"`
+
+	// className is the name of a NetworkClass, which says with which credentials
+	// the network is made, and what this Network may set. A Network with cloud has
+	// no class. The default is the cluster's default class, if there are classes.
+	// It can change later, to a class with credentials for the same project.
+	// +neutron:attribute=none,mutable=true,removed=default,privilege=tenant
+	// +optional
+	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:XValidation:rule=`$isSubdomain(self)`,message=`not the name of a NetworkClass: write lower-case letters, digits, "-" and ".", with a letter or digit at both ends and around each ".", as "kubectl get networkclasses" shows it`
+	ClassName string `json:"className,omitempty"`
 }
 
 // The rules of one subnet are on this type, and not on the types that use it, so that each use has them.
 //
 // A $name in a rule is a fragment of CEL, which tools/rules defines and explains; it also says how to add a rule. A rule
 // speaks only where its premises hold, so that one mistake gives one message and no input makes an expression fail.
-//
-// +kubebuilder:validation:XValidation:rule=`has(self.cidr) && self.cidr != '' || has(self.subnetPool)`,fieldPath=`.cidr`,reason=FieldValueRequired,message=`a subnet needs a cidr: write its network address and prefix length, such as "192.168.0.0/16", or a subnetPool to take one from; once written, it cannot be removed`
 //
 // The cidr of a subnet from a pool is not known when it is declared. Fields that must fit the cidr are refused, because
 // nothing can check them.
@@ -534,6 +551,11 @@ type NetworkStatus struct {
 	// router is the router that serves the network's subnets.
 	// +optional
 	Router *RouterStatus `json:"router,omitempty"`
+
+	// class is the class that the network was applied with. It is unset with
+	// spec.cloud.
+	// +optional
+	Class *AppliedClass `json:"class,omitempty"`
 }
 
 // SubnetStatus is a subnet as it was last seen.

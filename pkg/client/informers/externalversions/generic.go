@@ -42,6 +42,8 @@ func (f *sharedInformerFactory) ForResource(resource schema.GroupVersionResource
 	// Group=cloudteam.ztgame.com, Version=v1
 	case v1.SchemeGroupVersion.WithResource("networks"):
 		return &genericInformer{resource: resource.GroupResource(), informer: f.Cloudteam().V1().Networks().Informer()}, nil
+	case v1.SchemeGroupVersion.WithResource("networkclasses"):
+		return &genericInformer{resource: resource.GroupResource(), informer: f.Cloudteam().V1().NetworkClasses().Informer()}, nil
 	case v1.SchemeGroupVersion.WithResource("networkports"):
 		return &genericInformer{resource: resource.GroupResource(), informer: f.Cloudteam().V1().NetworkPorts().Informer()}, nil
 

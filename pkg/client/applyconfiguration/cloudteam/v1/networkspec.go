@@ -11,6 +11,8 @@ import (
 // NetworkSpecApplyConfiguration represents a declarative configuration of the NetworkSpec type for use
 // with apply.
 //
+// The class of a Network that names one may have the pool of its first subnet. What was written stays.
+//
 // Rules that compare with the old object are on this type and not on SubnetSpec: Kubernetes finds no old value of an
 // element of a list. A $name is a fragment; see SubnetSpec.
 //
@@ -129,6 +131,11 @@ type NetworkSpecApplyConfiguration struct {
 	// to other credentials for the same project. With credentials for another
 	// project, the Network is Stalled, and nothing is created or deleted.
 	Cloud *CloudReferenceApplyConfiguration `json:"cloud,omitempty"`
+	// className is the name of a NetworkClass, which says with which credentials
+	// the network is made, and what this Network may set. A Network with cloud has
+	// no class. The default is the cluster's default class, if there are classes.
+	// It can change later, to a class with credentials for the same project.
+	ClassName *string `json:"className,omitempty"`
 }
 
 // NetworkSpecApplyConfiguration constructs a declarative configuration of the NetworkSpec type for use with
@@ -435,5 +442,13 @@ func (b *NetworkSpecApplyConfiguration) WithImport(value *NetworkImportApplyConf
 // If called multiple times, the Cloud field is set to the value of the last call.
 func (b *NetworkSpecApplyConfiguration) WithCloud(value *CloudReferenceApplyConfiguration) *NetworkSpecApplyConfiguration {
 	b.Cloud = value
+	return b
+}
+
+// WithClassName sets the ClassName field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the ClassName field is set to the value of the last call.
+func (b *NetworkSpecApplyConfiguration) WithClassName(value string) *NetworkSpecApplyConfiguration {
+	b.ClassName = &value
 	return b
 }

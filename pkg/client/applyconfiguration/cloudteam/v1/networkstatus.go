@@ -23,6 +23,9 @@ type NetworkStatusApplyConfiguration struct {
 	Subnets []SubnetStatusApplyConfiguration `json:"subnets,omitempty"`
 	// router is the router that serves the network's subnets.
 	Router *RouterStatusApplyConfiguration `json:"router,omitempty"`
+	// class is the class that the network was applied with. It is unset with
+	// spec.cloud.
+	Class *AppliedClassApplyConfiguration `json:"class,omitempty"`
 }
 
 // NetworkStatusApplyConfiguration constructs a declarative configuration of the NetworkStatus type for use with
@@ -115,5 +118,13 @@ func (b *NetworkStatusApplyConfiguration) WithSubnets(values ...*SubnetStatusApp
 // If called multiple times, the Router field is set to the value of the last call.
 func (b *NetworkStatusApplyConfiguration) WithRouter(value *RouterStatusApplyConfiguration) *NetworkStatusApplyConfiguration {
 	b.Router = value
+	return b
+}
+
+// WithClass sets the Class field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Class field is set to the value of the last call.
+func (b *NetworkStatusApplyConfiguration) WithClass(value *AppliedClassApplyConfiguration) *NetworkStatusApplyConfiguration {
+	b.Class = value
 	return b
 }

@@ -12,6 +12,10 @@ type NetworkListerExpansion interface{}
 // NetworkNamespaceLister.
 type NetworkNamespaceListerExpansion interface{}
 
+// NetworkClassListerExpansion allows custom methods to be added to
+// NetworkClassLister.
+type NetworkClassListerExpansion interface{}
+
 // NetworkPortListerExpansion allows custom methods to be added to
 // NetworkPortLister.
 type NetworkPortListerExpansion interface{}

@@ -12,6 +12,8 @@ import (
 type Interface interface {
 	// Networks returns a NetworkInformer.
 	Networks() TypedNetworkInformer
+	// NetworkClasses returns a NetworkClassInformer.
+	NetworkClasses() TypedNetworkClassInformer
 	// NetworkPorts returns a NetworkPortInformer.
 	NetworkPorts() TypedNetworkPortInformer
 }
@@ -30,6 +32,11 @@ func New(f internalinterfaces.SharedInformerFactory, namespace string, tweakList
 // Networks returns a TypedNetworkInformer.
 func (v *version) Networks() TypedNetworkInformer {
 	return &networkInformer{factory: v.factory, namespace: v.namespace, tweakListOptions: v.tweakListOptions}
+}
+
+// NetworkClasses returns a TypedNetworkClassInformer.
+func (v *version) NetworkClasses() TypedNetworkClassInformer {
+	return &networkClassInformer{factory: v.factory, tweakListOptions: v.tweakListOptions}
 }
 
 // NetworkPorts returns a TypedNetworkPortInformer.

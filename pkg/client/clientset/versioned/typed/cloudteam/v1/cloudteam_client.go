@@ -15,6 +15,7 @@ import (
 type CloudteamV1Interface interface {
 	RESTClient() rest.Interface
 	NetworksGetter
+	NetworkClassesGetter
 	NetworkPortsGetter
 }
 
@@ -25,6 +26,10 @@ type CloudteamV1Client struct {
 
 func (c *CloudteamV1Client) Networks(namespace string) NetworkInterface {
 	return newNetworks(c, namespace)
+}
+
+func (c *CloudteamV1Client) NetworkClasses() NetworkClassInterface {
+	return newNetworkClasses(c)
 }
 
 func (c *CloudteamV1Client) NetworkPorts(namespace string) NetworkPortInterface {

@@ -6,4 +6,6 @@ package v1
 
 type NetworkExpansion interface{}
 
+type NetworkClassExpansion interface{}
+
 type NetworkPortExpansion interface{}

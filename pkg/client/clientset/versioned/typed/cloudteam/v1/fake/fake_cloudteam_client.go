@@ -18,6 +18,10 @@ func (c *FakeCloudteamV1) Networks(namespace string) v1.NetworkInterface {
 	return newFakeNetworks(c, namespace)
 }
 
+func (c *FakeCloudteamV1) NetworkClasses() v1.NetworkClassInterface {
+	return newFakeNetworkClasses(c)
+}
+
 func (c *FakeCloudteamV1) NetworkPorts(namespace string) v1.NetworkPortInterface {
 	return newFakeNetworkPorts(c, namespace)
 }
