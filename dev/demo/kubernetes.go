@@ -20,6 +20,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/apimachinery/pkg/util/yaml"
 	"k8s.io/client-go/dynamic"
@@ -143,6 +144,19 @@ func (c *cluster) established(ctx context.Context, name string) error {
 		}
 	}
 	return fmt.Errorf("its conditions are %v", conditions)
+}
+
+// labelNamespace gives a namespace the label by which its Pods wait for their ports.
+func (c *cluster) labelNamespace(ctx context.Context, name string) error {
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
+		"labels": map[string]string{cloudteamv1.LabelNetworks: cloudteamv1.LabelNetworksEnabled},
+	}})
+	if err != nil {
+		return err
+	}
+	_, err = c.kube.CoreV1().Namespaces().Patch(ctx, name, types.MergePatchType, patch,
+		metav1.PatchOptions{FieldManager: fieldManager})
+	return err
 }
 
 // gated gives nil once the API server puts the scheduling gate on Pods that declare networks. It asks by a dry run,

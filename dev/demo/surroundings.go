@@ -291,6 +291,11 @@ func (s *surroundings) installPolicy(ctx context.Context) error {
 	if _, err := s.cluster.applyFolder(ctx, s.admissionDir(), policies); err != nil {
 		return or(ctx, err)
 	}
+	namespace, label := metav1.NamespaceDefault, cloudteamv1.LabelNetworks+"="+cloudteamv1.LabelNetworksEnabled
+	s.n.command("kubectl label namespace " + namespace + " " + label)
+	if err := s.cluster.labelNamespace(ctx, namespace); err != nil {
+		return or(ctx, err)
+	}
 	expected := "a Pod that declares networks is created with the gate " + cloudteamv1.SchedulingGate
 	if err := await(ctx, startPatience, expected, s.cluster.gated); err != nil {
 		return err

@@ -24,7 +24,7 @@ func TestMain(m *testing.M) {
 	if !openStack() {
 		harness.RunInParallel(8) // a real Neutron is the bottleneck itself
 	}
-	options := harness.Options{Components: harness.AllComponents(), Gate: true, OpenStack: openStack()}
+	options := harness.Options{Components: harness.AllComponents(), OpenStack: openStack()}
 	code, err := harness.Run(options, func(s *harness.Surroundings) (int, error) {
 		surroundings = s
 		return m.Run(), nil

@@ -69,7 +69,7 @@ func newTenant(t *testing.T) *tenant {
 	t.Helper()
 	admin := surroundings.Kube
 	namespace, err := admin.CoreV1().Namespaces().Create(t.Context(),
-		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "tenant-"}}, metav1.CreateOptions{})
+		harness.Namespace("tenant-"), metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

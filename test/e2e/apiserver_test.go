@@ -6,20 +6,20 @@ import (
 	"strings"
 	"testing"
 
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	"cloudteam.ztgame.com/network-controller/test/harness"
 )
 
 // newNamespace makes a namespace for one test, in which Pods can be created. It stays until the control plane stops.
 func newNamespace(t *testing.T) string {
 	t.Helper()
 	namespace, err := kube.CoreV1().Namespaces().Create(t.Context(),
-		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "e2e-"}}, metav1.CreateOptions{})
+		harness.Namespace("e2e-"), metav1.CreateOptions{})
 	if err != nil {
 		t.Fatalf("making a namespace: %v", err)
 	}

@@ -31,9 +31,7 @@ var (
 )
 
 func TestMain(m *testing.M) {
-	options := harness.Options{
-		Components: harness.AllComponents(), Gate: true, OpenStack: os.Getenv("E2E_OPENSTACK") != "",
-	}
+	options := harness.Options{Components: harness.AllComponents(), OpenStack: os.Getenv("E2E_OPENSTACK") != ""}
 	if !options.OpenStack {
 		harness.RunInParallel(8) // a real Neutron is the bottleneck itself
 	}

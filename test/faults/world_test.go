@@ -105,7 +105,7 @@ func newWorld(t *testing.T) *world {
 func newNamespace(t *testing.T) string {
 	t.Helper()
 	namespace, err := surroundings.Kube.CoreV1().Namespaces().Create(t.Context(),
-		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "faults-"}}, metav1.CreateOptions{})
+		harness.Namespace("faults-"), metav1.CreateOptions{})
 	if err != nil {
 		t.Fatalf("making a namespace: %v", err)
 	}

@@ -1,47 +1,24 @@
 package harness
 
 import (
-	"context"
 	"errors"
-	"fmt"
-	"io"
-	"os"
-	"path/filepath"
 	"testing"
 
-	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/yaml"
 
 	"cloudteam.ztgame.com/network-controller/internal/selection"
+	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
 
-// installGate installs config/admission: Pods that declare networks are gated from then on.
-func (s *Surroundings) installGate(ctx context.Context) error {
-	file, err := os.Open(filepath.Join(s.Root, "config", "admission", "scheduling_gate.yaml"))
-	if err != nil {
-		return err
-	}
-	defer file.Close()
-	decoder := yaml.NewYAMLOrJSONDecoder(file, 4096)
-	var policy admissionregistrationv1.MutatingAdmissionPolicy
-	var binding admissionregistrationv1.MutatingAdmissionPolicyBinding
-	if err := errors.Join(decoder.Decode(&policy), decoder.Decode(&binding)); err != nil {
-		return err
-	}
-	if err := decoder.Decode(&struct{}{}); !errors.Is(err, io.EOF) {
-		return fmt.Errorf("%s holds more than a policy and its binding", file.Name())
-	}
-	client := s.Kube.AdmissionregistrationV1()
-	_, err = client.MutatingAdmissionPolicies().Create(ctx, &policy, metav1.CreateOptions{})
-	if err == nil {
-		_, err = client.MutatingAdmissionPolicyBindings().Create(ctx, &binding, metav1.CreateOptions{})
-	}
-	return err
+// Namespace is one whose name begins with a prefix, and in which Pods that declare networks wait for their ports.
+func Namespace(prefix string) *corev1.Namespace {
+	return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
+		GenerateName: prefix, Labels: map[string]string{cloudteamv1.LabelNetworks: cloudteamv1.LabelNetworksEnabled},
+	}}
 }
 
-// AwaitGate waits until the policy of Options.Gate is in force, which takes the API server up to a second.
+// AwaitGate waits until the policy that gates Pods is in force in a Namespace, which takes the API server up to a second.
 func (s *Surroundings) AwaitGate(t testing.TB, namespace string) {
 	t.Helper()
 	s.Eventually(t, func() error {

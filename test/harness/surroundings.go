@@ -6,7 +6,6 @@
 package harness
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -20,7 +19,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
-	"sigs.k8s.io/yaml"
 
 	// The binary under test is built by a command, of which go test knows nothing: without the import it would take the
 	// results of an earlier binary from its cache.
@@ -32,8 +30,6 @@ import (
 type Options struct {
 	// Components are the programs of the control plane, of those that KUBEBUILDER_ASSETS names a folder with.
 	Components []string
-	// Gate has config/admission installed: Pods that declare networks wait for their ports.
-	Gate bool
 	// OpenStack is true for the real Keystone and Neutron whose clouds "admin" and "tenant" are in the file that
 	// OS_CLIENT_CONFIG_FILE names, and false for the emulator.
 	OpenStack bool
@@ -107,11 +103,6 @@ func Run(o Options, use func(*Surroundings) (code int, err error)) (code int, er
 	if err := s.installRights(context.Background(), dir); err != nil {
 		return 1, err
 	}
-	if o.Gate {
-		if err := s.installGate(context.Background()); err != nil {
-			return 1, fmt.Errorf("installing the policy that gates Pods: %w", err)
-		}
-	}
 
 	if o.OpenStack {
 		s.CloudsFile = os.Getenv("OS_CLIENT_CONFIG_FILE")
@@ -150,43 +141,12 @@ func repository() (string, error) {
 
 // installRights installs what the controller needs of config, and writes its kubeconfig.
 func (s *Surroundings) installRights(ctx context.Context, dir string) error {
-	core, rbac := s.Kube.CoreV1(), s.Kube.RbacV1()
-	err := errors.Join(
-		install(ctx, s.Root, "manager/namespace.yaml", core.Namespaces().Create),
-		install(ctx, s.Root, "rbac/service_account.yaml", core.ServiceAccounts(AccountName).Create),
-		install(ctx, s.Root, "rbac/role.yaml", rbac.ClusterRoles().Create),
-		install(ctx, s.Root, "rbac/role_binding.yaml", rbac.ClusterRoleBindings().Create),
-		install(ctx, s.Root, "rbac/lease_role.yaml", rbac.Roles(AccountName).Create),
-		install(ctx, s.Root, "rbac/lease_role_binding.yaml", rbac.RoleBindings(AccountName).Create),
-		install(ctx, s.Root, "rbac/user_roles.yaml", rbac.ClusterRoles().Create),
-	)
-	if err != nil {
+	if err := s.Install(ctx, "config/manager", "config/rbac", "config/admission"); err != nil {
 		return err
 	}
 	s.Kubeconfig = filepath.Join(dir, "kubeconfig")
-	if err := s.writeAccountKubeconfig(ctx, s.Kubeconfig); err != nil {
+	if err := s.writeAccountKubeconfig(ctx, s.Kubeconfig, AccountName); err != nil {
 		return fmt.Errorf("making a kubeconfig for the controller: %w", err)
-	}
-	return nil
-}
-
-// install creates the objects that a YAML file of config holds, all of one kind. create is the client's method for
-// that kind.
-func install[T any](
-	ctx context.Context, root, file string, create func(context.Context, *T, metav1.CreateOptions) (*T, error),
-) error {
-	content, err := os.ReadFile(filepath.Join(root, "config", file))
-	if err != nil {
-		return err
-	}
-	for document := range bytes.SplitSeq(content, []byte("\n---\n")) {
-		object := new(T)
-		if err := yaml.UnmarshalStrict(document, object); err != nil {
-			return fmt.Errorf("%s: %w", file, err)
-		}
-		if _, err := create(ctx, object, metav1.CreateOptions{}); err != nil {
-			return fmt.Errorf("creating what %s holds: %w", file, err)
-		}
 	}
 	return nil
 }
@@ -197,12 +157,12 @@ const AccountName = "network-controller"
 // tokenLife is longer than the tests may take.
 const tokenLife = 4 * time.Hour
 
-// writeAccountKubeconfig writes a kubeconfig with a token of the controller's ServiceAccount.
-func (s *Surroundings) writeAccountKubeconfig(ctx context.Context, path string) error {
+// writeAccountKubeconfig writes a kubeconfig with a token of a ServiceAccount in the controller's namespace.
+func (s *Surroundings) writeAccountKubeconfig(ctx context.Context, path, account string) error {
 	request := &authenticationv1.TokenRequest{
 		Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: new(int64(tokenLife.Seconds()))},
 	}
-	answer, err := s.Kube.CoreV1().ServiceAccounts(AccountName).CreateToken(ctx, AccountName, request,
+	answer, err := s.Kube.CoreV1().ServiceAccounts(AccountName).CreateToken(ctx, account, request,
 		metav1.CreateOptions{})
 	if err != nil {
 		return err

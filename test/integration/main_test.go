@@ -10,7 +10,6 @@ import (
 	"strings"
 	"testing"
 
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -77,7 +76,7 @@ func logged(t testing.TB) context.Context {
 func newNamespace(t testing.TB) string {
 	t.Helper()
 	ns, err := kubeClient.CoreV1().Namespaces().Create(t.Context(),
-		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "test-"}}, metav1.CreateOptions{})
+		harness.Namespace("test-"), metav1.CreateOptions{})
 	if err != nil {
 		t.Fatalf("create a namespace: %v", err)
 	}

@@ -816,7 +816,7 @@ func TestPodDeclarations(t *testing.T) {
 			w.servePorts()
 			w.create(newPod("web", "net", onNode))
 			w.awaitAllocated("web", 1)
-			if message := w.awaitCondition("web", "False SchedulingGateMissing"); !strings.Contains(message, "config/admission") {
+			if message := w.awaitCondition("web", "False SchedulingGateMissing"); !strings.Contains(message, "kubectl label namespace "+w.namespace+" cloudteam.ztgame.com/networks=enabled") {
 				t.Errorf("the message is %q", message)
 			}
 			w.awaitEvents("web", "Warning SchedulingGateMissing")

@@ -9,7 +9,6 @@ import (
 	"io"
 	"maps"
 	"net/http"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -70,18 +69,11 @@ type podWorld struct {
 	c    *podcontroller.Controller
 }
 
-// gatePolicy installs config/admission once for all tests.
-var gatePolicy sync.Once
-
 // newPodWorld makes a namespace with the Ready Networks given. The API server gates its Pods.
 func newPodWorld(t *testing.T, networks ...string) *podWorld {
 	t.Helper()
 	w := &podWorld{t: t, namespace: newNamespace(t), foreign: map[string]bool{}, stop: func() {}}
-	gatePolicy.Do(func() {
-		for _, object := range readObjects(t, filepath.Join(repository, "config", "admission", "scheduling_gate.yaml")) {
-			apply(t, "", object)
-		}
-	})
+	installAdmission(t)
 	// The API server takes a while to see a policy.
 	eventually(w.t, func() error {
 		pod, err := w.tryPod(newPod("trial", "net"))

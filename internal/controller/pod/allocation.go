@@ -42,7 +42,7 @@ func (c *Controller) allocate(
 	}
 	if !again && !consumer.Gated(pod) && pod.Spec.NodeName != "" {
 		// Write this first: after the allocation, nothing distinguishes this Pod from one that was gated.
-		if pod, err = c.writeCondition(ctx, pod, notGated()); err != nil {
+		if pod, err = c.writeCondition(ctx, pod, notGated(pod.Namespace)); err != nil {
 			return progress{}, err
 		}
 	}

@@ -44,11 +44,12 @@ func withoutDeployment(pod *corev1.Pod) progress {
 }
 
 // notGated is for a Pod that was scheduled before its ports were Ready.
-func notGated() progress {
+func notGated(namespace string) progress {
 	return progress{reason: cloudteamv1.ReasonSchedulingGateMissing, message: fmt.Sprintf(
-		"the Pod was scheduled before its networks were Ready, and its containers may lack them: install the policy that "+
-			"sets the scheduling gate %s (kubectl apply -k config/admission), create Pods without spec.nodeName, and replace "+
-			"this one", cloudteamv1.SchedulingGate)}
+		"the Pod was scheduled before its networks were Ready, and its containers may lack them: label the namespace "+
+			"(kubectl label namespace %s %s=%s), so that the installed policy (config/admission) sets the scheduling gate %s; "+
+			"create Pods without spec.nodeName, and replace this one",
+		namespace, cloudteamv1.LabelNetworks, cloudteamv1.LabelNetworksEnabled, cloudteamv1.SchedulingGate)}
 }
 
 // unready is for a port that is bound to the Pod and cannot be used at the moment.

@@ -1,7 +1,13 @@
 package v1
 
-// Names on Pods and Deployments that declare networks.
+// Names on Pods and Deployments that declare networks, and on their namespaces.
 const (
+	// LabelNetworks on a namespace, with the value LabelNetworksEnabled, has the admission policies guard its Pods that
+	// declare networks: they wait for their ports, and only the controller writes what they have got.
+	LabelNetworks = "cloudteam.ztgame.com/networks"
+	// LabelNetworksEnabled is the value of LabelNetworks.
+	LabelNetworksEnabled = "enabled"
+
 	// SchedulingGate keeps a Pod from being scheduled until its ports exist. The controller removes it in the write that
 	// adds AnnotationAllocations.
 	SchedulingGate = "cloudteam.ztgame.com/network"
