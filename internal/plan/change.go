@@ -177,6 +177,18 @@ type Step struct {
 	Differences []Difference
 	// Reason says why the step is necessary.
 	Reason string
+	// Keeper is what makes the resource of a deletion superfluous, such as the older one of two. The zero value is none.
+	// A list may show what is long gone. So whoever takes the step first asks for the Keeper by its id.
+	Keeper Keeper
+}
+
+// Keeper is a resource that has to exist for another one to be superfluous.
+type Keeper struct {
+	Resource
+	// Owner is whose marker it has to bear. The zero value means that it only has to exist.
+	Owner Owner
+	// Subnet is the id of a subnet that the network has to have, or empty.
+	Subnet string
 }
 
 // Changes reports whether the step settles a difference in the named field.
@@ -257,6 +269,14 @@ func (c Change) with(step Step) Change {
 		return c
 	}
 	return append(c, step)
+}
+
+// keeping makes all steps depend on the keeper. It writes to the Change itself.
+func (c Change) keeping(keeper Keeper) Change {
+	for i := range c {
+		c[i].Keeper = keeper
+	}
+	return c
 }
 
 // latest refers to the resource that the last step of the Change creates.

@@ -337,6 +337,7 @@ func Network(spec Spec, observed Observed) (Change, error) {
 			if err != nil {
 				return nil, err
 			}
+			step.Keeper = Keeper{Resource: keep.identity().Resource, Owner: spec.Owner}
 			change = append(change, step)
 		}
 	}

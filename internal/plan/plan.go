@@ -122,7 +122,8 @@ func marked(owner Owner, observed Observed) error {
 
 // Delete plans the removal of everything that the owner owns. Ports and interfaces go before networks and routers,
 // because Neutron refuses to delete those while they have ports. Neutron deletes the subnets with their network. So a
-// subnet of another owner blocks the deletion (*BlockedError). A network, port or router of another owner is an error.
+// subnet of another owner blocks the deletion (*BlockedError), and so does a port in use (*InUseError). A network, port
+// or router of another owner is an error.
 func Delete(owner Owner, observed Observed) (Change, error) {
 	observed = observed.inOrder()
 	if err := marked(owner, observed); err != nil {
@@ -132,11 +133,15 @@ func Delete(owner Owner, observed Observed) (Change, error) {
 	var change Change
 	var interfaces []ObservedPort
 	for _, p := range observed.Ports {
-		if p.Router == "" {
-			change = append(change, deletePort(p, reason))
-		} else {
+		if observed.interfaces(p) {
 			interfaces = append(interfaces, p)
+			continue
 		}
+		step, err := deletePort(p, reason)
+		if err != nil {
+			return nil, err
+		}
+		change = append(change, step)
 	}
 	change = append(change, detach(interfaces, observed.Routers, noRoutes, reason)...)
 	change = append(change, deleteRouters(observed.Routers, reason)...)
@@ -148,6 +153,12 @@ func Delete(owner Owner, observed Observed) (Change, error) {
 		change = append(change, step)
 	}
 	return change, nil
+}
+
+// interfaces reports whether a port is a router's interface on one of the observed networks. A router's interface on
+// another network is a NetworkPort's port that somebody gave to the router.
+func (o Observed) interfaces(p ObservedPort) bool {
+	return p.Router != "" && slices.ContainsFunc(o.Networks, func(n ObservedNetwork) bool { return n.ID == p.NetworkID })
 }
 
 // Release plans the removal of the owner's marker from everything. The resources stay. The network comes last: while it

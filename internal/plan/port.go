@@ -82,6 +82,9 @@ type ObservedPort struct {
 	// Router is the router that the port is an interface of, or empty. Only through that router can Neutron remove such
 	// a port.
 	Router string
+	// Device describes the device that somebody gave the port to, such as "compute:nova, device 9a…". It is empty if
+	// there is none. A router whose interface the port is does not count here.
+	Device string
 	PortAttributes
 }
 
@@ -130,11 +133,34 @@ func (s PortSpec) Validate() error {
 	return errors.Join(errs...)
 }
 
-// Port returns the port that represents the object: the oldest on the network. It returns false if there is none.
+// Port returns the port that represents the object: the oldest on the network, of those in use if there are any. It
+// returns false if there is none.
 func (o Observed) Port(networkID string) (ObservedPort, bool) {
 	elsewhere := func(p ObservedPort) bool { return p.NetworkID != networkID }
-	return oldest(slices.DeleteFunc(slices.Clone(o.Ports), elsewhere))
+	here := slices.DeleteFunc(slices.Clone(o.Ports), elsewhere)
+	unused := func(p ObservedPort) bool { return p.user() == "" }
+	if used, exists := oldest(slices.DeleteFunc(slices.Clone(here), unused)); exists {
+		return used, true
+	}
+	return oldest(here)
 }
+
+// user describes the device or the router that uses the port. It is empty if nothing does.
+func (p ObservedPort) user() string {
+	if p.Router != "" {
+		return "router " + p.Router
+	}
+	return p.Device
+}
+
+// InUseError says that a port would be deleted that somebody gave to a device. The controller deletes no such port.
+type InUseError struct {
+	// Port is the port's id, and User describes the device.
+	Port, User string
+}
+
+// Error names the port and the device.
+func (e *InUseError) Error() string { return fmt.Sprintf("port %s is in use by %s", e.Port, e.User) }
 
 func (p ObservedPort) identity() identity {
 	return identity{Resource{KindPort, p.ID}, p.Created, p.Description}
@@ -148,7 +174,7 @@ func (p ObservedPort) inOrder() ObservedPort {
 
 // Port plans the steps that turn observed into spec, in the order to take them. Like that of Network, the Change is
 // empty if there is nothing to do, and after the steps were taken. It changes or deletes only what bears the spec's
-// owner.
+// owner. The error is an *InUseError if a port would have to be deleted that is in use.
 func Port(spec PortSpec, observed Observed) (Change, error) {
 	if err := spec.Validate(); err != nil {
 		return nil, err
@@ -162,11 +188,22 @@ func Port(spec PortSpec, observed Observed) (Change, error) {
 	// Other ports go first, because they may hold the declared addresses.
 	for _, p := range observed.Ports {
 		if !exists || p.ID != keep.ID {
-			reason := "it is on another network than the declared one"
-			if p.NetworkID == spec.NetworkID {
-				reason = "it is a duplicate of the older port " + keep.ID
+			step, err := deletePort(p, "it is on another network than the declared one")
+			if err != nil {
+				return nil, err
 			}
-			change = append(change, deletePort(p, reason))
+			step.Keeper.Resource = Resource{KindNetwork, spec.NetworkID}
+			if exists {
+				step.Keeper = Keeper{Resource: keep.identity().Resource, Owner: spec.Owner}
+			}
+			switch {
+			case p.NetworkID != spec.NetworkID:
+			case older(keep, p) < 0:
+				step.Reason = "it is a duplicate of the older port " + keep.ID
+			default:
+				step.Reason = "it is a duplicate of port " + keep.ID + ", which is in use"
+			}
+			change = append(change, step)
 		}
 	}
 	if !exists {
@@ -247,8 +284,12 @@ func listAddresses(addresses []PortAddress) string {
 	return join(slices.SortedFunc(slices.Values(addresses), comparePortAddresses))
 }
 
-func deletePort(p ObservedPort, reason string) Step {
-	return p.step(DeletePort, reason, surplus(PortResource, p.ID))
+// deletePort refuses to delete a port in use (*InUseError).
+func deletePort(p ObservedPort, reason string) (Step, error) {
+	if user := p.user(); user != "" {
+		return Step{}, &InUseError{p.ID, user}
+	}
+	return p.step(DeletePort, reason, surplus(PortResource, p.ID)), nil
 }
 
 func (p ObservedPort) release(owner Owner, reason string) Change {

@@ -1,6 +1,7 @@
 package plan_test
 
 import (
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -209,6 +210,12 @@ func TestPlanPort(t *testing.T) {
 			declaredPort(), Observed{Ports: []ObservedPort{portAsDeclared(), anotherPort("port-2", earlier)}},
 			[]string{"delete port port-1 (it is a duplicate of the older port port-2)"},
 		},
+		"of two ports the used one stays": {
+			declaredPort(), Observed{Ports: []ObservedPort{
+				portAsDeclared(), portWith(func(p *ObservedPort) { p.ID, p.Created, p.Device = "port-2", later, "compute:nova" }),
+			}},
+			[]string{"delete port port-1 (it is a duplicate of port port-2, which is in use)"},
+		},
 		"of two ports of one age the lower id stays": {
 			declaredPort(), Observed{Ports: []ObservedPort{
 				anotherPort("port-2", plantest.Epoch.In(time.FixedZone("east", 3600))), portAsDeclared(),
@@ -287,6 +294,7 @@ func TestPlanPortCarriesWhatARequestNeeds(t *testing.T) {
 		Action: DeletePort, Ref: Ref{ID: "port-2"}, Revision: 7, NetworkRef: Ref{ID: "net-2"}, Port: was,
 		Reason:      "it is on another network than the declared one",
 		Differences: []Difference{{PortResource, FieldExists, None, "port-2"}},
+		Keeper:      Keeper{Resource: Resource{KindPort, "port-1"}, Owner: testOwner},
 	}
 	for sentence, tc := range map[string]struct {
 		observed Observed
@@ -537,5 +545,34 @@ func TestObservedPortIsTheOldestOnTheNetwork(t *testing.T) {
 		if got, ok := observed.Port(network); got.ID != want || ok != (want != "") {
 			t.Errorf("Port(%q) = %q, %v, want %q", network, got.ID, ok, want)
 		}
+	}
+}
+
+func TestPortInUseIsNotDeleted(t *testing.T) {
+	used := portWith(func(p *ObservedPort) { p.Device = "compute:nova, device vm-1" })
+	onRouter := portWith(func(p *ObservedPort) { p.Router = "router-1" })
+	elsewhere := portWith(func(p *ObservedPort) { p.Device, p.NetworkID = "compute:nova", "net-2" })
+	port := func(o Observed) (Change, error) { return Port(declaredPort(), o) }
+	remove := func(o Observed) (Change, error) { return Delete(testOwner, o) }
+	orphan := func(o Observed) (Change, error) { return Orphan(testOwner, o) }
+	for sentence, tc := range map[string]struct {
+		plan  func(Observed) (Change, error)
+		ports []ObservedPort
+	}{
+		"with its object":               {remove, []ObservedPort{used}},
+		"after its object":              {orphan, []ObservedPort{used}},
+		"as a router's interface":       {remove, []ObservedPort{onRouter}},
+		"after its object, of a router": {orphan, []ObservedPort{onRouter}},
+		"on another network":            {port, []ObservedPort{elsewhere}},
+		"beside another one in use": {port, []ObservedPort{
+			used, portWith(func(p *ObservedPort) { p.ID, p.Device = "port-2", "device x" }),
+		}},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			change, err := tc.plan(Observed{Ports: tc.ports})
+			if _, inUse := errors.AsType[*InUseError](err); !inUse || len(change) > 0 {
+				t.Errorf("got %v, %v, want an InUseError", change, err)
+			}
+		})
 	}
 }

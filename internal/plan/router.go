@@ -228,7 +228,14 @@ func planRouting(spec Spec, n ObservedNetwork, observed Observed) (r routing) {
 		r.first = r.first.with(change)
 	}
 	const undeclared = "it is no longer declared"
-	r.first = append(r.first, detach(leaving, going, noRoutes, undeclared)...)
+	var keeper Keeper
+	if target.ID != "" {
+		keeper.Resource = Resource{KindRouter, target.ID}
+		if target.ID == own.ID {
+			keeper.Owner = spec.Owner
+		}
+	}
+	r.first = append(r.first, detach(leaving, going, noRoutes, undeclared).keeping(keeper)...)
 
 	r.last = func(change Change, network Ref) Change {
 		if spec.Router.Own() && !exists {
@@ -258,7 +265,7 @@ func planRouting(spec Spec, n ObservedNetwork, observed Observed) (r routing) {
 		if exists && target.ID == own.ID {
 			reason = "it is a duplicate of the older router " + own.ID
 		}
-		return append(change, deleteRouters(going, reason)...)
+		return append(change, deleteRouters(going, reason).keeping(keeper)...)
 	}
 	return r
 }
@@ -315,6 +322,9 @@ func detach(
 		}
 	}
 	for _, p := range ports {
+		if p.Device != "" {
+			continue // somebody gave it to a device before it became an interface
+		}
 		step := p.step(DeleteInterface, reason, surplus(interfaceResource(p.Addresses), p.ID))
 		if p.Router != "" { // Neutron removes an attached interface only through its router.
 			step.Action, step.RouterRef.ID = DetachInterface, p.Router

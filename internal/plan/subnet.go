@@ -407,6 +407,9 @@ func dropSubnet(spec Spec, n ObservedNetwork, s ObservedSubnet) Step {
 			step.Reason = reasonFixed
 		default:
 			step.Reason = "it is a duplicate of the subnet " + declared.CIDR.String() + " from its pool"
+			if kept, exists := n.SubnetByCIDR(declared.CIDR); exists {
+				step.Keeper = Keeper{Resource: n.identity().Resource, Owner: spec.Owner, Subnet: kept.ID}
+			}
 		}
 	}
 	return step

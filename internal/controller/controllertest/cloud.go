@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"net/netip"
+	"slices"
 	"testing"
 	"time"
 
@@ -36,6 +37,8 @@ type Cloud struct {
 	Projects map[string]string
 	// Missed are ids that lists do not show though they are there.
 	Missed map[string]bool
+	// Replayed, where set, is what lists show, whatever Neutron has: the lists are too old.
+	Replayed *plan.Observed
 	// Before may fail a step that is then not carried out; After may fail one that has been, and whose outcome then
 	// stays unknown to the Inventory. Deaf steps are answered with success and not carried out.
 	Before, After func(step plan.Step) error
@@ -140,6 +143,11 @@ func (c *Cloud) list() error {
 	c.networks.list(c.Missed)
 	c.ports.list(c.Missed)
 	c.routers.list(c.Missed)
+	if c.Replayed != nil {
+		c.networks.replay(c.Replayed.Networks)
+		c.ports.replay(c.Replayed.Ports)
+		c.routers.replay(c.Replayed.Routers)
+	}
 	c.listed = began
 	return nil
 }
@@ -228,6 +236,9 @@ func (c *Cloud) Apply(_ context.Context, change plan.Change) (done plan.Change, 
 			done = append(done, step)
 			continue
 		}
+		if !c.keeps(step.Keeper) {
+			return done, &client.Error{Kind: client.Conflict, Op: string(step.Action), Reason: "the keeper is gone"}
+		}
 		step, err = c.neutron.Take(step)
 		if err != nil {
 			return done, refusal(step, err)
@@ -246,6 +257,18 @@ func (c *Cloud) Apply(_ context.Context, change plan.Change) (done plan.Change, 
 		done = append(done, step)
 	}
 	return done, nil
+}
+
+// keeps reports whether a step's Keeper exists and is its owner's. The Inventory asks for it live.
+func (c *Cloud) keeps(keeper plan.Keeper) bool {
+	if keeper.ID == "" {
+		return true
+	}
+	c.calls.Note("reread keeper %s", keeper.Resource)
+	pass()
+	found, _ := c.reread(keeper.ID)
+	owned := c.neutron.Observe(keeper.Owner).Resources()
+	return found && (keeper.Owner == (plan.Owner{}) || slices.Contains(owned, keeper.Resource))
 }
 
 // Blockers is the Inventory's.
@@ -297,6 +320,13 @@ func refusal(step plan.Step, err error) error {
 		answer.Kind = client.NotFound
 	}
 	return answer
+}
+
+// Everything is a copy of all that Neutron has.
+func (c *Cloud) Everything() plan.Observed {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.neutron.Everything()
 }
 
 // Put adds a network to Neutron behind the Inventory's back.

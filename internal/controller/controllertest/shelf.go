@@ -45,6 +45,22 @@ func (s *shelf[T]) list(missed map[string]bool) {
 	}
 }
 
+// replay has the Inventory hold what an old list shows.
+func (s *shelf[T]) replay(old []T) {
+	s.held = map[string]T{}
+	for _, r := range old {
+		if s.ours(r) {
+			s.held[s.of(r).id] = s.clone(r)
+		}
+	}
+}
+
+// ours reports whether a resource bears a marker of the cluster.
+func (s *shelf[T]) ours(r T) bool {
+	_, owner, marked := plan.ParseDescription(s.of(r).description)
+	return marked && owner.Cluster == s.cluster
+}
+
 // find gives what Neutron has under an id.
 func (s *shelf[T]) find(id string) (r T, exists bool) {
 	at := slices.IndexFunc(*s.has, func(r T) bool { return s.of(r).id == id })
@@ -61,7 +77,7 @@ func (s *shelf[T]) reread(id string) (found, ours bool) {
 	if !found {
 		return false, false
 	}
-	if _, owner, marked := plan.ParseDescription(s.of(r).description); !marked || owner.Cluster != s.cluster {
+	if !s.ours(r) {
 		return true, false
 	}
 	s.held[id] = s.clone(r)

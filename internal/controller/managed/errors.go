@@ -30,6 +30,10 @@ func stateOf(err error) controller.State {
 	if _, ok := errors.AsType[*plan.BlockedError](err); ok {
 		return controller.Stalled(cloudteamv1.ReasonBlocked, err.Error())
 	}
+	if _, ok := errors.AsType[*plan.InUseError](err); ok {
+		return controller.Reconciling(cloudteamv1.ReasonInUse,
+			sentences(oneLine(err), retriesWithBackoff, "Detach the port from that device."))
+	}
 	if refusal, ok := errors.AsType[*client.Error](err); ok {
 		if refusal.Kind == client.Invalid {
 			// Several names may match nothing. The message has all of them.

@@ -11,7 +11,8 @@ import (
 
 // look gives the object's resources in Neutron, from a list that is new enough to prove that there are none. An
 // incomplete list must not lead to a second resource or a forgotten one. So an expected resource that the list lacks is
-// read by its id. If it may exist under an unknown id, it is searched by its name.
+// read by its id. If it may exist under an unknown id, it is searched by its name. The ids of resources that are gone
+// are removed from expected.
 func (r *Reconciler[T]) look(ctx context.Context, in Inventory, obj T, expected []Lookup) (plan.Observed, error) {
 	known, _ := r.recall(obj)
 	since := known.doubt
@@ -24,16 +25,27 @@ func (r *Reconciler[T]) look(ctx context.Context, in Inventory, obj T, expected 
 		return plan.Observed{}, err
 	}
 	var found []Lookup
-	for _, e := range expected {
-		if has(observed, e.Kind) {
+	for i, e := range expected {
+		if has(observed, e.Resource) {
 			continue
 		}
-		exists, err := r.lookUp(ctx, in, obj, e)
+		exists := false
+		if other := has(observed, plan.Resource{Kind: e.Kind}); other {
+			// The list may be so old that it shows one that is gone, and lacks the one that took its place.
+			if exists, err = in.Reread(ctx, e.Resource); errors.Is(err, inventory.ErrUnmarked) {
+				exists, err = false, nil
+			}
+		} else {
+			exists, err = r.lookUp(ctx, in, obj, e)
+		}
 		if err != nil {
 			return plan.Observed{}, err
 		}
-		if exists {
+		switch {
+		case exists:
 			found = append(found, e)
+		case !e.Imported:
+			expected[i].ID = "" // it is gone: do not ask again
 		}
 	}
 	if len(found) == 0 {
@@ -46,7 +58,7 @@ func (r *Reconciler[T]) look(ctx context.Context, in Inventory, obj T, expected 
 		return plan.Observed{}, err
 	}
 	for _, e := range found {
-		if e.ID != "" && !has(observed, e.Kind) && !r.awaitsAdoption(obj, e) {
+		if e.ID != "" && !has(observed, plan.Resource{Kind: e.Kind}) && !r.awaitsAdoption(obj, e) {
 			return plan.Observed{}, unmarked(e, owner) // it bears another object's marker
 		}
 	}
@@ -78,7 +90,19 @@ func (r *Reconciler[T]) awaitsAdoption(obj T, e Lookup) bool {
 	return e.Imported && r.kind.Status(obj).AppliedGeneration == 0
 }
 
-// has reports whether something of a kind was observed.
-func has(observed plan.Observed, kind plan.Kind) bool {
-	return slices.ContainsFunc(observed.Resources(), func(r plan.Resource) bool { return r.Kind == kind })
+// withoutDeleted returns what is still expected after steps were taken: what they deleted is not looked for.
+func withoutDeleted(expected []Lookup, done plan.Change) []Lookup {
+	for i, e := range expected {
+		if slices.ContainsFunc(done, func(s plan.Step) bool { return s.ID == e.ID && s.Action.Deletes() }) {
+			expected[i].ID = ""
+		}
+	}
+	return expected
+}
+
+// has reports whether a resource was observed; without an id, whether any of the kind was.
+func has(observed plan.Observed, one plan.Resource) bool {
+	return slices.ContainsFunc(observed.Resources(), func(r plan.Resource) bool {
+		return r.Kind == one.Kind && (one.ID == "" || r.ID == one.ID)
+	})
 }

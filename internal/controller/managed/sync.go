@@ -143,6 +143,7 @@ func (r *Reconciler[T]) converge(ctx context.Context, in Inventory, obj T, p pro
 			return p.failed(err)
 		}
 		done, err := r.apply(ctx, in, obj, change)
+		expected = withoutDeleted(expected, done)
 		p.events = append(p.events, changeEvent(r.kind.Resource, done, r.applied(obj)))
 		p.err, last = err, change
 		if err != nil {

@@ -3,6 +3,7 @@ package managed_test
 import (
 	"errors"
 	"fmt"
+	"net/netip"
 	"slices"
 	"testing"
 	"time"
@@ -741,4 +742,48 @@ func TestAFailureIsToldOnceItsStatusIsWritten(t *testing.T) {
 		w.SyncFails()
 		w.Events.WantReasons(t, "Warning CloudUnavailable")
 	}, example())
+}
+
+func TestAnOldListReplacesNoNetwork(t *testing.T) {
+	for name, both := range map[string]bool{"that shows both": true, "that shows only the one that is gone": false} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(t *testing.T, w *world) {
+				w.MustSync()
+				id := w.status().NetworkID
+				old := w.Cloud.Everything()
+				ghost := old.Networks[0]
+				ghost.ID, ghost.Created = "ghost", ghost.Created.Add(-time.Hour)
+				if old.Networks = []plan.ObservedNetwork{ghost}; both {
+					old.Networks = append(old.Networks, w.Cloud.Has()...)
+				}
+				w.Cloud.Replayed = &old
+				w.Cloud.Audit(t)
+				w.MustSync()
+				if all := w.Cloud.Has(); len(all) != 1 || all[0].ID != id || w.status().NetworkID != id {
+					t.Errorf("Neutron has %v, the status shows %s", all, w.status().NetworkID)
+				}
+				w.WantState("Ready=True Available")
+			}, example())
+		})
+	}
+}
+
+func TestAnOldListReplacesNoRouter(t *testing.T) {
+	obj := example()
+	obj.Spec.Router = &cloudteamv1.RouterSpec{}
+	inWorld(t, func(t *testing.T, w *world) {
+		w.MustSync()
+		old := w.Cloud.Everything()
+		ghost := old.Routers[0]
+		ghost.ID, ghost.Created = "ghost", ghost.Created.Add(-time.Hour)
+		old.Routers = []plan.ObservedRouter{ghost, old.Routers[0]}
+		w.Cloud.Replayed = &old
+		w.Cloud.Audit(t)
+		before := w.Cloud.Everything()
+		w.MustSync()
+		if diff := cmp.Diff(before, w.Cloud.Everything(), cmpopts.EquateComparable(netip.Addr{}, netip.Prefix{})); diff != "" {
+			t.Errorf("Neutron (-before +after):\n%s", diff)
+		}
+		w.WantState("Ready=True Available")
+	}, obj)
 }

@@ -63,6 +63,7 @@ func (d declaration) plan(observed plan.Observed) (plan.Change, error) {
 	}
 	for i := range change {
 		change[i].Reason = fmt.Sprintf("%s uses port %s", d.usedBy, used.ID)
+		change[i].Keeper = plan.Keeper{Resource: plan.Resource{Kind: plan.KindPort, ID: used.ID}, Owner: d.Owner}
 	}
 	update, err := plan.Port(d.PortSpec, plan.Observed{Ports: []plan.ObservedPort{used}})
 	return append(change, update...), err

@@ -242,7 +242,7 @@ func TestADuplicateGoesAndTheOlderStays(t *testing.T) {
 		younger.Addresses = []plan.PortAddress{at("192.168.0.77")}
 		w.Cloud.PutPort(younger)
 		w.audit()
-		w.Calls.Want(t, "apply delete port")
+		w.Calls.Want(t, "apply delete port", "reread keeper port port-1")
 		if diff := cmp.Diff([]string{
 			"Normal DriftCorrected Deleted port younger: it is a duplicate of the older port port-1",
 		}, w.Events.Take()); diff != "" {
@@ -266,7 +266,7 @@ func TestAPortOnAnotherNetworkThanTheDeclaredOneIsReplaced(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.Quiet()
 		w.anew()
-		w.Calls.Want(t, "apply delete port", "apply create port", "write status")
+		w.Calls.Want(t, "apply delete port", "reread keeper network net-2", "apply create port", "write status")
 		w.Events.WantReasons(t, "Normal DriftCorrected")
 		w.WantState("Ready=True Available")
 		w.wantPorts(w.Get().Status.PortID)
@@ -654,5 +654,93 @@ func TestANetworkThatGoesIsWaitedForByWhatIsThere(t *testing.T) {
 			t.Errorf("status (-was +is):\n%s", diff)
 		}
 		w.wantPorts("port-1")
+	}, exampleNetwork(), example())
+}
+
+// plug gives the example's port to a device, as somebody else would.
+func (w *world) plug(device string) {
+	w.T.Helper()
+	w.Cloud.EditPort(w.T, "port-1", func(p *plan.ObservedPort) { p.Device = device })
+}
+
+func TestAPortThatADeviceUsesIsNotDeletedWithItsObject(t *testing.T) {
+	for name, policy := range map[string]cloudteamv1.DeletionPolicy{
+		"by its default": "", "by its word": cloudteamv1.DeletionPolicyDelete,
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(t *testing.T, w *world) {
+				w.plug("compute:nova, device vm-1") // no list has shown it yet
+				w.Quiet()
+				w.delete()
+				w.wantPorts("port-1")
+				w.WantState("Ready=False Reconciling=True InUse")
+				const want = "port port-1 is in use by compute:nova, device vm-1. Retrying with backoff. " +
+					"Detach the port from that device."
+				if got := w.Ready().Message; got != want {
+					t.Errorf("message %q, want %q", got, want)
+				}
+				w.Events.WantReasons(t, "Warning InUse")
+				w.plug("")
+				w.audit()
+				w.wantPorts()
+				if w.Exists() {
+					t.Error("the object stays")
+				}
+			}, exampleNetwork(), of(example(), func(p *cloudteamv1.NetworkPort) { p.Spec.DeletionPolicy = policy }))
+		})
+	}
+}
+
+func TestAPortThatARouterUsesIsNotDeletedWithItsObject(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.Cloud.EditPort(t, "port-1", func(p *plan.ObservedPort) { p.Router = "router-1" })
+		w.audit()
+		w.delete()
+		w.wantPorts("port-1")
+		w.WantState("Ready=False Reconciling=True InUse")
+	}, exampleNetwork(), example())
+}
+
+func TestAnOldListReplacesNoPort(t *testing.T) {
+	for name, c := range map[string]struct{ list, has []string }{
+		"the older of two is gone":   {[]string{"ghost", "port-1"}, []string{"port-1"}},
+		"the list lacks the younger": {[]string{"ghost"}, []string{"port-1"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(t *testing.T, w *world) {
+				w.Quiet()
+				old := w.Cloud.Everything()
+				port := old.Ports[0]
+				old.Ports = nil
+				for _, id := range c.list {
+					shown := port
+					if shown.ID = id; id == "ghost" {
+						shown.Created = shown.Created.Add(-time.Hour)
+					}
+					old.Ports = append(old.Ports, shown)
+				}
+				w.Cloud.Replayed = &old
+				w.audit()
+				w.wantPorts(c.has...)
+				w.Cloud.Replayed = nil
+				w.audit()
+				w.wantPorts(c.has...)
+				w.WantState("Ready=True Available")
+				if got := w.Get().Status.PortID; got != "port-1" {
+					t.Errorf("the status shows %s", got)
+				}
+			}, exampleNetwork(), example())
+		})
+	}
+}
+
+func TestAGhostOfANetworkCostsNoPort(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		// The Network's controller takes a ghost of an old list for the network.
+		w.editNetwork(func(n *cloudteamv1.Network) { n.Status.NetworkID, n.Status.Subnets[0].ID = "ghost", "sub-0" })
+		w.wantPorts("port-1")
+		w.editNetwork(func(n *cloudteamv1.Network) { n.Status.NetworkID, n.Status.Subnets[0].ID = "net-1", "sub-1" })
+		w.wantPorts("port-1")
+		w.WantState("Ready=True Available")
 	}, exampleNetwork(), example())
 }

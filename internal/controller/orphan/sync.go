@@ -173,5 +173,8 @@ func isBlocked(err error) bool {
 	if _, foreign := errors.AsType[*plan.BlockedError](err); foreign {
 		return true
 	}
+	if _, used := errors.AsType[*plan.InUseError](err); used {
+		return true
+	}
 	return client.KindOf(err) == client.InUse
 }

@@ -484,3 +484,82 @@ func TestOtherCredentialsBeginTheGraceAnew(t *testing.T) {
 		w.want()
 	})
 }
+
+func TestAnOrphanedPortThatADeviceUsesStays(t *testing.T) {
+	for sentence, told := range map[string]bool{"as the list shows": true, "since the last list": false} {
+		t.Run(sentence, func(t *testing.T) {
+			inWorld(t, Rules{Grace: grace, MaxShare: 1}, []string{"x"}, func(t *testing.T, w *world) {
+				w.create("x")
+				port := plan.ObservedPort{ID: "port-a", Revision: 1, NetworkID: "net-x"}
+				port.Description = plan.Owner{Cluster: clusterUID, Object: "a"}.Marker()
+				w.Cloud.PutPort(port)
+				plug := func(device string) {
+					w.Cloud.EditPort(t, "port-a", func(p *plan.ObservedPort) { p.Device = device })
+				}
+				w.audits(grace)
+				if told {
+					plug("compute:nova, device vm-1")
+				}
+				controllertest.Settle(interval)
+				w.Cloud.Audit(t)
+				if !told {
+					plug("compute:nova, device vm-1")
+				}
+				seen := 0
+				w.lines(&seen)
+				w.sync()
+				if len(w.Cloud.Ports()) != 1 {
+					t.Fatal("the port is gone")
+				}
+				w.wantStates("waiting=0 due=0 withheld=0 blocked=1")
+				if n := w.lines(&seen); n != 1 {
+					t.Errorf("%d lines, want one", n)
+				}
+				plug("")
+				w.audits(grace + interval)
+				if len(w.Cloud.Ports()) != 0 {
+					t.Error("the port stays after the device let it go")
+				}
+			})
+		})
+	}
+}
+
+func TestListsThatAreTooOldRemoveNothingThatIsInUse(t *testing.T) {
+	for sentence, c := range map[string]struct {
+		since func(t *testing.T, w *world)
+		want  []string
+	}{
+		"who removed it":          {func(_ *testing.T, w *world) { w.Cloud.Remove("net-a") }, []string{"x"}},
+		"who took the marker off": {func(t *testing.T, w *world) { w.Cloud.Edit(t, "net-a", unmark) }, []string{"a", "x"}},
+		"who gave it to another":  {func(t *testing.T, w *world) { w.Cloud.Edit(t, "net-a", handOver) }, []string{"a", "x"}},
+		"who put a subnet on it": {func(t *testing.T, w *world) {
+			w.Cloud.Edit(t, "net-a", func(n *plan.ObservedNetwork) {
+				n.Subnets = append(n.Subnets, plan.ObservedSubnet{ID: "foreign"})
+			})
+		}, []string{"a", "x"}},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			inWorld(t, Rules{Grace: grace, MaxShare: 1}, []string{"a", "x"}, func(t *testing.T, w *world) {
+				w.create("x")
+				old := w.Cloud.Everything()
+				c.since(t, w)
+				w.Cloud.Replayed = &old // every list from now on is as old as this
+				w.audits(4 * grace)
+				w.want(c.want...)
+			})
+		})
+	}
+}
+
+func TestAnOldListThatLacksWhatIsNewerRemovesNothing(t *testing.T) {
+	inWorld(t, Rules{Grace: grace, MaxShare: 1}, []string{"x"}, func(t *testing.T, w *world) {
+		w.create("x")
+		old := w.Cloud.Everything()
+		w.Cloud.Replayed = &old
+		w.create("new")
+		w.put("new")
+		w.audits(4 * grace)
+		w.want("x", "new")
+	})
+}

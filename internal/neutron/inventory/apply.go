@@ -2,6 +2,9 @@ package inventory
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"slices"
 
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 	"cloudteam.ztgame.com/network-controller/internal/plan"
@@ -22,6 +25,35 @@ type action struct {
 }
 
 type actions map[plan.Action]action
+
+// confirmKeeper reads a step's Keeper live. A list can be too old, so that it shows a Keeper that is gone. Without the
+// Keeper the step is not taken: the error is a Conflict, and the next plan starts from the current state.
+func (i *Inventory) confirmKeeper(ctx context.Context, step plan.Step) error {
+	keeper := step.Keeper
+	if keeper.ID == "" {
+		return nil
+	}
+	found, err := i.Reread(ctx, keeper.Resource)
+	if err != nil && !errors.Is(err, ErrUnmarked) {
+		return err
+	}
+	s, err := i.stockOf("get", keeper.Kind)
+	if err != nil {
+		return err
+	}
+	has := func(s plan.ObservedSubnet) bool { return s.ID == keeper.Subnet }
+	switch {
+	case !found:
+	case keeper.Owner != (plan.Owner{}) && s.ownerOf(keeper.ID) != keeper.Owner:
+	case keeper.Subnet != "" && !slices.ContainsFunc(i.subnetsHeld(keeper.ID), has):
+	default:
+		return nil
+	}
+	return &client.Error{
+		Kind: client.Conflict, Op: string(step.Action),
+		Reason: fmt.Sprintf("%s, for which it would go, is not there any more", keeper.Resource),
+	}
+}
 
 // Apply executes the steps of a change in order. It returns the steps that succeeded and the error that stopped it. The
 // Inventory reflects each step before the next one starts.
@@ -50,6 +82,9 @@ func (i *Inventory) Apply(ctx context.Context, change plan.Change) (done plan.Ch
 				}
 				confirmed[id] = true
 			}
+		}
+		if err := i.confirmKeeper(ctx, step); err != nil {
+			return done, err
 		}
 		step.Revision += moved[step.ID]
 		revision, err := act.take(ctx, &step)

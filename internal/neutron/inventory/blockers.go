@@ -1,6 +1,7 @@
 package inventory
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/url"
@@ -45,30 +46,35 @@ const maxForeign = 64
 
 // String names the port and its device in one line: "port 1f… (compute:nova, device 9a…)".
 func (b Blocker) String() string {
-	short := func(text string) string {
-		text = client.OneLine(text)
-		if len(text) > maxForeign {
-			text = strings.ToValidUTF8(text[:maxForeign], "") + "…"
-		}
-		return text
-	}
 	port := "port " + short(b.ID)
 	if b.Name != "" {
 		port += fmt.Sprintf(" %q", short(b.Name))
 	}
+	return port + " (" + cmp.Or(b.device(), "of no device") + ")"
+}
+
+// device describes the device that has the port; empty if none has.
+func (b Blocker) device() string {
 	owner, device := short(b.DeviceOwner), short(b.DeviceID)
 	switch {
 	case slices.Contains(routerInterfaces, b.DeviceOwner) && device != "":
-		return fmt.Sprintf("%s (interface of router %s)", port, device)
+		return "interface of router " + device
 	case owner != "" && device != "":
-		return fmt.Sprintf("%s (%s, device %s)", port, owner, device)
-	case owner != "":
-		return fmt.Sprintf("%s (%s)", port, owner)
+		return owner + ", device " + device
 	case device != "":
-		return fmt.Sprintf("%s (device %s)", port, device)
+		return "device " + device
 	default:
-		return port + " (of no device)"
+		return owner
 	}
+}
+
+// short makes a text of other users fit into one line of a message.
+func short(text string) string {
+	text = client.OneLine(text)
+	if len(text) > maxForeign {
+		text = strings.ToValidUTF8(text[:maxForeign], "") + "…"
+	}
+	return text
 }
 
 // Blockers are what prevents a deletion: ports of a network, subnet or router, ordered by id, or floating IPs that need

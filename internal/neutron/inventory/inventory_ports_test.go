@@ -450,3 +450,66 @@ func TestEverythingAtOnceWithPorts(t *testing.T) {
 		t.Errorf("%d ports are held, want 1", got.Ports)
 	}
 }
+
+func TestDeviceOfAPortThatSomebodyUses(t *testing.T) {
+	for name, c := range map[string]struct{ owner, id, want string }{
+		"none":                   {"", "", ""},
+		"none, as we create it":  {plan.PortDeviceOwner, "", ""},
+		"an interface to be":     {plan.InterfaceDeviceOwner, "", ""},
+		"a router's interface":   {plan.InterfaceDeviceOwner, "r1", ""},
+		"a server":               {"compute:nova", "vm-1", "compute:nova, device vm-1"},
+		"an owner alone":         {"compute:nova", "", "compute:nova"},
+		"a device alone":         {"", "vm-1", "device vm-1"},
+		"a device under our own": {plan.PortDeviceOwner, "vm-1", "device vm-1"},
+		"a trunk":                {"trunk:subport", "t1", "trunk:subport, device t1"},
+		"in more than one line":  {"a\nb", "c", "a b, device c"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := (wirePort{DeviceOwner: c.owner, DeviceID: c.id}).device(); got != c.want {
+				t.Errorf("got %q, want %q", got, c.want)
+			}
+		})
+	}
+}
+
+func TestADuplicateGoesOnlyWhileItsKeeperExists(t *testing.T) {
+	for name, c := range map[string]struct {
+		keeper  plan.Keeper
+		deleted bool
+	}{
+		"a port of the owner":         {plan.Keeper{Resource: portOf("kept"), Owner: ownerOf("o")}, true},
+		"a port of another":           {plan.Keeper{Resource: portOf("other"), Owner: ownerOf("o")}, false},
+		"a port that lost the marker": {plan.Keeper{Resource: portOf("plain"), Owner: ownerOf("o")}, false},
+		"a port that is gone":         {plan.Keeper{Resource: portOf("gone"), Owner: ownerOf("o")}, false},
+		"a network of anybody":        {plan.Keeper{Resource: networkOf("theirs")}, true},
+		"a network that is gone":      {plan.Keeper{Resource: networkOf("gone")}, false},
+		"a subnet":                    {plan.Keeper{Resource: networkOf("a"), Owner: ownerOf("o"), Subnet: "sub-a"}, true},
+		"a subnet that is gone":       {plan.Keeper{Resource: networkOf("a"), Owner: ownerOf("o"), Subnet: "gone"}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t, Options{Ports: true})
+			b.put("a", ownerOf("o").Marker())
+			b.put("theirs", "nobody's")
+			b.putPort("kept", ownerOf("o").Marker())
+			b.putPort("twin", ownerOf("o").Marker())
+			b.putPort("other", ownerOf("o2").Marker())
+			b.putPort("gone", ownerOf("o").Marker())
+			b.putPort("plain", ownerOf("o").Marker())
+			b.put("gone", ownerOf("o").Marker())
+			b.audit(t)
+			b.neutron.change(func() { // since the list
+				delete(b.neutron.ports, "gone")
+				delete(b.neutron.networks, "gone")
+				b.neutron.ports["plain"].Description = ""
+			})
+			step := deletePort("twin", 1)
+			step.Keeper = c.keeper
+			_, err := b.Apply(t.Context(), plan.Change{step})
+			deleted := false
+			b.neutron.change(func() { _, there := b.neutron.ports["twin"]; deleted = !there })
+			if deleted != c.deleted || (err == nil) != c.deleted || err != nil && !client.IsConflict(err) {
+				t.Errorf("deleted: %t, %v", deleted, err)
+			}
+		})
+	}
+}

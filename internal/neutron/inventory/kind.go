@@ -244,6 +244,8 @@ type stocked interface {
 	// observe adds what an object owns; owners adds all that objects own. The caller holds the Inventory's mu.
 	observe(object string, to *plan.Observed)
 	owners(to map[string]Holdings)
+	// ownerOf returns the owner of a resource that the shelf holds; the zero value if it holds none.
+	ownerOf(id string) plan.Owner
 }
 
 func (s *stock[W, T]) holds(of plan.Kind) bool { return s.of == of }
@@ -302,6 +304,14 @@ func (s *stock[W, T]) find(ctx context.Context, name string, owner plan.Owner) (
 }
 
 func (s *stock[W, T]) observe(object string, to *plan.Observed) { *s.in(to) = s.owned[object] }
+
+func (s *stock[W, T]) ownerOf(id string) (owner plan.Owner) {
+	if held, ok := s.get(id); ok {
+		_, description, _ := s.identify(held)
+		_, owner, _ = plan.ParseDescription(description)
+	}
+	return owner
+}
 
 func (s *stock[W, T]) owners(to map[string]Holdings) {
 	for object, owned := range s.owned {

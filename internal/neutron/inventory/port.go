@@ -84,6 +84,7 @@ func (w wirePort) observed() (plan.ObservedPort, error) {
 		Created:   created,
 		NetworkID: w.NetworkID,
 		Router:    w.routerOf(),
+		Device:    w.device(),
 		PortAttributes: plan.PortAttributes{
 			Name:           w.Name,
 			Description:    w.Description,
@@ -120,6 +121,18 @@ func (w wirePort) routerOf() string {
 		return w.DeviceID
 	}
 	return ""
+}
+
+// device describes the device that somebody gave the port to; empty if there is none, or if it is a router.
+func (w wirePort) device() string {
+	ours := w.DeviceOwner == "" || w.DeviceOwner == plan.PortDeviceOwner
+	if w.routerOf() != "" || w.DeviceID == "" && (ours || w.DeviceOwner == plan.InterfaceDeviceOwner) {
+		return ""
+	}
+	if ours {
+		return Blocker{DeviceID: w.DeviceID}.device()
+	}
+	return Blocker{DeviceOwner: w.DeviceOwner, DeviceID: w.DeviceID}.device()
 }
 
 // isInterface reports whether a port is a router's interface, or was created to become one.
