@@ -1,11 +1,13 @@
 package batch
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"maps"
 	"net/http"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -53,7 +55,7 @@ func (b *Queue) send(s *slot, of client.Collection, batch []*pending) {
 				told, groups = rest, nil
 			}
 			for _, p := range told {
-				p.outcome <- outcome{err: err}
+				p.outcome <- outcome{err: asTold(err, len(told))}
 			}
 		}
 		b.remember(group, err, len(errs) > 1)
@@ -74,6 +76,18 @@ func declined(err error) bool {
 func concernsAll(err error) bool {
 	kind := client.KindOf(err)
 	return kind == client.Capacity || kind == client.Throttled
+}
+
+// asTold is the error of a call as so many callers are told it. If they are several, Neutron's sentence may be about
+// one item, which is nobody else's business. A quota's sentence is about none.
+func asTold(err error, callers int) error {
+	e, ok := errors.AsType[*client.Error](err)
+	if !ok || callers < 2 || e.Status == 0 || e.Type == "OverQuota" || e.Kind == client.Throttled || e.OfLogin() {
+		return err
+	}
+	told := *e
+	told.Reason = strings.ToLower(cmp.Or(http.StatusText(e.Status), "unexpected answer"))
+	return &told
 }
 
 // sameProject reports whether two creates are for the same project (client.Within). Others may not share a call.

@@ -22,6 +22,9 @@ type Blocker struct {
 	DeviceID    string `json:"device_id"`
 	// ProjectID is the project that owns the port.
 	ProjectID string `json:"project_id"`
+	// Other is true if the port belongs to another object of this cluster. A message does not name it: the object may be
+	// in another namespace.
+	Other bool `json:"-"`
 }
 
 // Key implements client.Identified.
@@ -46,6 +49,9 @@ const maxForeign = 64
 
 // String names the port and its device in one line: "port 1f… (compute:nova, device 9a…)".
 func (b Blocker) String() string {
+	if b.Other {
+		return "a port of another object of this cluster"
+	}
 	port := "port " + short(b.ID)
 	if b.Name != "" {
 		port += fmt.Sprintf(" %q", short(b.Name))
@@ -157,13 +163,24 @@ func (i *Inventory) Blockers(ctx context.Context, refused plan.Step) (Blockers, 
 
 func (i *Inventory) listBlockers(ctx context.Context, query url.Values) (found Blockers, err error) {
 	query = i.cloud.Paged(query)
-	query["fields"] = fieldsOf[Blocker]()
-	ports, further, err := client.Page[Blocker](ctx, i.cloud, "list ports", portKind.Collection, query)
+	type listed struct {
+		Blocker
+		Description string `json:"description"`
+	}
+	query["fields"] = slices.DeleteFunc(fieldsOf[listed](), func(field string) bool { return field == "-" })
+	ports, further, err := client.Page[listed](ctx, i.cloud, "list ports", portKind.Collection, query)
 	if err != nil {
 		return Blockers{}, err
 	}
 	found.Further = further
-	found.Ports = slices.DeleteFunc(ports, func(b Blocker) bool { return slices.Contains(goesAlong, b.DeviceOwner) })
+	for _, p := range ports {
+		if slices.Contains(goesAlong, p.DeviceOwner) {
+			continue
+		}
+		// A router's interface on a network of ours is the same object's.
+		p.Other = i.owns(p.Description) && !slices.Contains(routerInterfaces, p.DeviceOwner)
+		found.Ports = append(found.Ports, p.Blocker)
+	}
 	return found, nil
 }
 

@@ -122,7 +122,9 @@ func TestBlockersAreOnePageOfPortsThatNeutronWouldNotRemoveItself(t *testing.T) 
 		t.Errorf("in the way of a port: %v, %v", none, err)
 	}
 	common := url.Values{
-		"network_id": {"net"}, "limit": {"2"}, "sort_key": {"id"}, "sort_dir": {"asc"}, "fields": fieldsOf[Blocker](),
+		"network_id": {"net"}, "limit": {"2"}, "sort_key": {"id"}, "sort_dir": {"asc"}, "fields": {
+			"id", "name", "device_owner", "device_id", "project_id", "description",
+		},
 	}
 	ofSubnet := url.Values{"fixed_ips": {"subnet_id=sub-net"}}
 	maps.Copy(ofSubnet, common)

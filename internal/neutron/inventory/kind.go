@@ -108,7 +108,7 @@ func (k kind[W, T]) create(ctx context.Context, a *access, step plan.Step, alone
 		return made, &client.Error{Kind: client.Invalid, Op: op, Status: http.StatusNotFound, Reason: k.lacking}
 	}
 	if err != nil {
-		return made, namingFields(err, k.extensions)
+		return made, namingFields(discreet(err, step), k.extensions)
 	}
 	// If the answers to several creates were mixed up, each caller would take another's resource for its own.
 	var told map[string]any
@@ -131,7 +131,7 @@ func (k kind[W, T]) update(ctx context.Context, a *access, step plan.Step, revis
 		Body: map[string]any{k.One: k.encode(step, false)}, Answer: &answer,
 	}
 	if err := a.send(ctx, r); err != nil {
-		return written, namingFields(err, k.extensions)
+		return written, namingFields(discreet(err, step), k.extensions)
 	}
 	return k.decodeAnswer(r.Op, r.Method, answer[k.One])
 }
@@ -145,7 +145,7 @@ func (k kind[W, T]) remove(ctx context.Context, a *access, step plan.Step, revis
 	if client.IsNotFound(err) {
 		return nil
 	}
-	return err
+	return discreet(err, step)
 }
 
 func (k kind[W, T]) decodeAnswer(op, method string, answer json.RawMessage) (T, error) {

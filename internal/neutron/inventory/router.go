@@ -171,7 +171,10 @@ func (i *Inventory) taken(ctx context.Context, step plan.Step, refusal error) er
 		}
 	}
 	h := holders[0]
-	by := Blocker{ID: h.ID, Name: h.Name, DeviceOwner: h.DeviceOwner, DeviceID: h.DeviceID, ProjectID: h.ProjectID}
+	by := Blocker{
+		ID: h.ID, Name: h.Name, DeviceOwner: h.DeviceOwner, DeviceID: h.DeviceID, ProjectID: h.ProjectID,
+		Other: i.owns(h.Description),
+	}
 	return &client.Error{
 		Kind: client.Taken, Op: string(step.Action),
 		Reason: client.OneLine("the gateway's address is that of " + by.String() + ", which is not ours"),
@@ -198,7 +201,7 @@ func (i *Inventory) explain(ctx context.Context, step plan.Step, refusal error) 
 	return i.clash(ctx, step, refusal)
 }
 
-// clash names both networks if Neutron refuses an interface because their addresses overlap on one router.
+// clash says which subnet it is if Neutron refuses an interface because their addresses overlap on one router.
 func (i *Inventory) clash(ctx context.Context, step plan.Step, refusal error) error {
 	on, err := portKind.list(ctx, i.access, url.Values{"device_id": {step.RouterRef.ID}})
 	if err != nil {
@@ -217,9 +220,10 @@ func (i *Inventory) clash(ctx context.Context, step plan.Step, refusal error) er
 			attached := slices.ContainsFunc(p.FixedIPs, func(f wireFixedIP) bool { return f.SubnetID == a.ID })
 			for _, b := range mine {
 				if attached && a.ID != b.ID && overlap(a.CIDR, b.CIDR) && p.ID != step.ID {
+					// The other network may be another namespace's.
 					return &client.Error{Kind: client.Invalid, Op: string(step.Action), Reason: client.OneLine(fmt.Sprintf(
-						"subnet %s of network %q overlaps subnet %s of network %q (%s), which is on router %s already: "+
-							"one router cannot serve both", b.CIDR, step.Port.Name, a.CIDR, a.Name, p.NetworkID, step.RouterRef.ID))}
+						"subnet %s of network %q overlaps a subnet of another network, which is on router %s already: one router "+
+							"cannot serve both", b.CIDR, step.Port.Name, step.RouterRef.ID))}
 				}
 			}
 		}
@@ -258,7 +262,7 @@ func (i *Inventory) callInterface(ctx context.Context, step plan.Step, action st
 	if err == nil && answer.PortID != step.ID {
 		return client.BadAnswer(r.Op, r.Method, "it is not of port %s", step.ID)
 	}
-	return err
+	return discreet(err, step)
 }
 
 // attach makes a port a router's interface. It moves the port's revision by two, because Neutron writes it before and
