@@ -61,7 +61,8 @@ func TestDeploymentStress(t *testing.T) {
 	// Of two processes one alone may speak to Neutron: each would make ports for one NetworkPort, and of these the
 	// younger go, whoever has their addresses.
 	for sentence, processes := range map[string][]string{
-		"one process": {"--controllers=*"}, "two processes that bind": {"--controllers=*", "--controllers=deployment,pod"},
+		"one process":             {"--controllers=*,-foo"},
+		"two processes that bind": {"--controllers=*,-foo", "--controllers=deployment,pod"},
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			seed := rand.Uint64()

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"cloudteam.ztgame.com/network-controller/pkg/apis/samplecontroller/v1alpha1"
+	"cloudteam.ztgame.com/network-controller/test/harness"
 )
 
 // sampleFoo is config/samples/foo.yaml.
@@ -71,11 +72,12 @@ func awaitAvailable(t *testing.T, namespace, name string, want int32) {
 	awaitPods(t, namespace, "", int(want))
 }
 
-// TestFoo takes the sample through its life, with no more rights than config/rbac gives.
+// TestFoo takes the sample through its life: beside the other controllers with an administrator's rights, and alone with
+// no more than config/foo gives.
 func TestFoo(t *testing.T) {
 	for sentence, begin := range map[string]func(t *testing.T) *process{
 		"beside Networks": func(t *testing.T) *process {
-			return startController(t, "tenant", "--controllers=foo,network")
+			return startController(t, "tenant", "--kubeconfig", surroundings.AdminKubeconfig, "--controllers=foo,network")
 		},
 		"alone, without a cloud": startFooController,
 	} {
@@ -112,8 +114,8 @@ func TestFoo(t *testing.T) {
 // startFooController runs the binary with the one controller that needs no cloud.
 func startFooController(t *testing.T) *process {
 	t.Helper()
-	return start(t, []string{"HOME=" + t.TempDir()}, "--kubeconfig", kubeconfig, "--controllers=foo",
-		"--bind-address", "127.0.0.1:0", "-v", "2")
+	return start(t, []string{"HOME=" + t.TempDir()}, "--kubeconfig", surroundings.FooKubeconfig, "--controllers=foo",
+		"--leader-elect-resource-name", harness.FooAccountName, "--bind-address", "127.0.0.1:0", "-v", "2")
 }
 
 // TestFooIsCollected deletes Foos: their Deployments and Pods go by garbage collection.

@@ -27,12 +27,14 @@ func electing() []string {
 	}
 }
 
-// forgetLeader deletes the Lease, so that the next test's process need not wait for it to end.
+// forgetLeader deletes the Leases, so that the next test's process need not wait for it to end.
 func forgetLeader(t *testing.T) {
 	t.Helper()
-	err := kube.CoordinationV1().Leases(harness.AccountName).Delete(contextOf(t), harness.AccountName, metav1.DeleteOptions{})
-	if err != nil && !apierrors.IsNotFound(err) {
-		t.Errorf("deleting the Lease: %v", err)
+	for _, name := range []string{harness.AccountName, harness.FooAccountName} {
+		err := kube.CoordinationV1().Leases(harness.AccountName).Delete(contextOf(t), name, metav1.DeleteOptions{})
+		if err != nil && !apierrors.IsNotFound(err) {
+			t.Errorf("deleting the Lease %s: %v", name, err)
+		}
 	}
 }
 

@@ -4,17 +4,30 @@ import (
 	"fmt"
 	"testing"
 
+	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"cloudteam.ztgame.com/network-controller/pkg/apis/samplecontroller/v1alpha1"
+	"cloudteam.ztgame.com/network-controller/test/harness"
 	"cloudteam.ztgame.com/network-controller/test/proxy"
 )
 
 // TestFoos lives the life of a Foo undisturbed, and then many in which the process dies.
 func TestFoos(t *testing.T) {
 	t.Parallel()
+	// The silence in the end is told by Neutron's audits, for which the account of config/foo lacks the rights.
+	_, err := surroundings.Kube.RbacV1().ClusterRoleBindings().Create(t.Context(), &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: "faults-foos"},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: harness.AccountName},
+		Subjects: []rbacv1.Subject{{
+			Kind: rbacv1.ServiceAccountKind, Namespace: harness.AccountName, Name: harness.FooAccountName,
+		}},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
 	want := foos().undisturbed(t)
 	testCrashes(t, foos(), want)
 	testCutWatches(t, want)
@@ -32,7 +45,13 @@ func foos() course {
 		// A Foo's status counts Pods, which come one by one or together.
 		varies:   30,
 		sparsely: 4,
-		prepare:  func(w *world) { w.arguments = append(w.arguments, "--controllers=foo") },
+		prepare: func(w *world) {
+			w.arguments = append(w.arguments, "--controllers=foo")
+			if err := harness.ActAs(w.kubeconfig, surroundings.FooKubeconfig); err != nil {
+				w.t.Fatal(err)
+			}
+			w.secrets.AddAccount(w.t, surroundings.FooKubeconfig)
+		},
 		live: func(w *world, _ reference) state {
 			w.createFoo(2)
 			w.awaitFoo(fooName, 2)

@@ -52,6 +52,20 @@ func (s *Surroundings) FrontKube(kubeconfig string, o proxy.Options) (*proxy.Pro
 	return p, nil
 }
 
+// ActAs has a kubeconfig log in as another one does.
+func ActAs(path, other string) error {
+	config, err := clientcmd.LoadFromFile(path)
+	if err != nil {
+		return err
+	}
+	as, err := clientcmd.LoadFromFile(other)
+	if err != nil {
+		return err
+	}
+	config.AuthInfos = as.AuthInfos
+	return clientcmd.WriteToFile(*config, path)
+}
+
 // FrontCloud starts a proxy in front of Keystone, whose catalog then names the other one as Neutron, and one in front
 // of the Neutron at endpoint. It reads cloudsFile and writes a clouds.yaml to path that leads to them, for the clouds
 // of the given names, which have one Keystone. Target, shape and, where it is nil, transport are FrontCloud's to set,

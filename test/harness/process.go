@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -42,6 +43,9 @@ func (s *Surroundings) Start(t testing.TB, environment []string, arguments ...st
 
 // Launch is Start where there is no test: its caller MUST see to the process's end.
 func (s *Surroundings) Launch(environment []string, arguments ...string) (*Process, error) {
+	if !slices.ContainsFunc(arguments, func(a string) bool { return strings.HasPrefix(a, "--controllers") }) {
+		arguments = append(arguments, "--controllers=*,-foo") // as config/manager does
+	}
 	p := &Process{}
 	program := process.Program{
 		Name: "network-controller", Path: s.Binary, Args: arguments, Env: []string{}, Output: &p.Output,

@@ -72,6 +72,8 @@ type Surroundings struct {
 	Binary string
 	// Kubeconfig is the path of one of the ServiceAccount that config/rbac defines.
 	Kubeconfig string
+	// FooKubeconfig is the path of one of the ServiceAccount that config/foo defines.
+	FooKubeconfig string
 	// CloudsFile is a clouds.yaml with the clouds admin and tenant, whose networks may ask for the zones east and west.
 	CloudsFile string
 	// Emulator is nil where the cloud is a real one.
@@ -139,20 +141,27 @@ func repository() (string, error) {
 	}
 }
 
-// installRights installs what the controller needs of config, and writes its kubeconfig.
+// installRights installs what the controllers need of config, and writes their kubeconfigs.
 func (s *Surroundings) installRights(ctx context.Context, dir string) error {
-	if err := s.Install(ctx, "config/manager", "config/rbac", "config/admission"); err != nil {
+	if err := s.Install(ctx, "config/manager", "config/rbac", "config/admission", "config/foo"); err != nil {
 		return err
 	}
-	s.Kubeconfig = filepath.Join(dir, "kubeconfig")
-	if err := s.writeAccountKubeconfig(ctx, s.Kubeconfig, AccountName); err != nil {
-		return fmt.Errorf("making a kubeconfig for the controller: %w", err)
+	s.Kubeconfig, s.FooKubeconfig = filepath.Join(dir, "kubeconfig"), filepath.Join(dir, "foo.kubeconfig")
+	err := errors.Join(
+		s.writeAccountKubeconfig(ctx, s.Kubeconfig, AccountName),
+		s.writeAccountKubeconfig(ctx, s.FooKubeconfig, FooAccountName),
+	)
+	if err != nil {
+		return fmt.Errorf("making the controllers' kubeconfigs: %w", err)
 	}
 	return nil
 }
 
 // AccountName is the name of the controller's ServiceAccount, and of its namespace.
 const AccountName = "network-controller"
+
+// FooAccountName is the name of the ServiceAccount of the controller of Foos, and of its Lease.
+const FooAccountName = "foo-controller"
 
 // tokenLife is longer than the tests may take.
 const tokenLife = 4 * time.Hour

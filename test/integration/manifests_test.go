@@ -92,10 +92,7 @@ func TestManifestsInstall(t *testing.T) {
 			{true, "patch", "cloudteam.ztgame.com", "networkports/status", ""},
 			{true, "update", "cloudteam.ztgame.com", "networks/finalizers", ""},
 			{true, "update", "apps", "deployments/finalizers", ""},
-			{true, "update", "samplecontroller.k8s.io", "foos/finalizers", ""},
-			{true, "get list watch", "samplecontroller.k8s.io", "foos", ""},
-			{true, "patch", "samplecontroller.k8s.io", "foos/status", ""},
-			{true, "get list watch create patch delete", "apps", "deployments", ""},
+			{true, "get list watch", "apps", "deployments", ""},
 			{true, "patch", "apps", "deployments/status", ""},
 			{true, "list watch", "apps", "replicasets", ""},
 			{true, "get list watch patch", "", "pods", ""},
@@ -109,8 +106,8 @@ func TestManifestsInstall(t *testing.T) {
 			{false, "get update", "cloudteam.ztgame.com", "networks/status", ""},
 			{false, "get update", "cloudteam.ztgame.com", "networkports/status", ""},
 			{false, "update patch", "cloudteam.ztgame.com", "networkports/finalizers", ""},
-			{false, "create update patch delete deletecollection", "samplecontroller.k8s.io", "foos", ""},
-			{false, "update deletecollection", "apps", "deployments", ""},
+			{false, "get list watch create update patch delete deletecollection", "samplecontroller.k8s.io", "foos", ""},
+			{false, "create update patch delete deletecollection", "apps", "deployments", ""},
 			{false, "update", "apps", "deployments/status", ""},
 			{false, "get update patch", "apps", "deployments/scale", ""},
 			{false, "get create update patch delete deletecollection", "apps", "replicasets", ""},
@@ -150,7 +147,8 @@ func TestManifestsInstall(t *testing.T) {
 	})
 }
 
-// TestConfigInstallsEveryCRD fails when a CRD is generated that config/kustomization.yaml does not list.
+// TestConfigInstallsEveryCRD fails when a CRD is generated that config/kustomization.yaml does not list. That of Foos is
+// left to config/foo.
 func TestConfigInstallsEveryCRD(t *testing.T) {
 	files, err := filepath.Glob(filepath.Join(repository, "config", "crd", "*.yaml"))
 	if err != nil {
@@ -158,7 +156,9 @@ func TestConfigInstallsEveryCRD(t *testing.T) {
 	}
 	var want, got []string
 	for _, file := range files {
-		want = append(want, readObjects(t, file)[0].GetName())
+		if name := readObjects(t, file)[0].GetName(); name != "foos.samplecontroller.k8s.io" {
+			want = append(want, name)
+		}
 	}
 	for _, object := range renderConfig(t) {
 		if object.GetKind() == "CustomResourceDefinition" {

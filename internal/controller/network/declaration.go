@@ -32,14 +32,6 @@ func (d declaration) Complete(observed plan.Observed) bool {
 	return plan.Spec(d).Routed(observed)
 }
 
-// Needs implements managed.Partial. Without a router, neither routers nor their interfaces concern a Network.
-func (d declaration) Needs() []plan.Kind {
-	if d.Router != nil {
-		return nil
-	}
-	return []plan.Kind{plan.KindNetwork}
-}
-
 // Sets implements managed.Retractable.
 func (d declaration) Sets() []string { return plan.Spec(d).Sets() }
 

@@ -1,0 +1,220 @@
+package integration
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
+
+	"cloudteam.ztgame.com/network-controller/internal/controller/attachment"
+	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+)
+
+// as gives a client that acts as a user of the groups given.
+func as(t *testing.T, user string, groups ...string) dynamic.Interface {
+	t.Helper()
+	config := rest.CopyConfig(apiServer)
+	config.Impersonate = rest.ImpersonationConfig{UserName: user, Groups: append(groups, "system:authenticated")}
+	client, err := dynamic.NewForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return client
+}
+
+// object makes an object of JSON.
+func object(t *testing.T, text string) *unstructured.Unstructured {
+	t.Helper()
+	o := &unstructured.Unstructured{}
+	if err := json.Unmarshal([]byte(text), &o.Object); err != nil {
+		t.Fatalf("%s: %v", text, err)
+	}
+	return o
+}
+
+var (
+	podKind        = corev1.SchemeGroupVersion.WithResource("pods")
+	deploymentKind = schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "deployments"}
+	portKind       = cloudteamv1.SchemeGroupVersion.WithResource("networkports")
+	networkKind    = cloudteamv1.SchemeGroupVersion.WithResource("networks")
+)
+
+// accountUser is the user that the controller's ServiceAccount is.
+const accountUser = "system:serviceaccount:" + controllerName + ":" + controllerName
+
+// TestAccountPolicy has the controller's ServiceAccount do what the controller does, and what it does not. RBAC is no
+// hindrance here: the user is also a member of system:masters.
+func TestAccountPolicy(t *testing.T) {
+	installAdmission(t)
+	installAttachments(t)
+	namespace := newNamespace(t)
+	admin, account := anyAPI, as(t, accountUser, "system:masters")
+	made := map[string]*unstructured.Unstructured{}
+	make := func(resource schema.GroupVersionResource, text string) {
+		t.Helper()
+		created, err := admin.Resource(resource).Namespace(namespace).Create(t.Context(), object(t, text), metav1.CreateOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		made[resource.Resource+" "+created.GetName()] = created
+	}
+	make(networkKind, `{"apiVersion":"cloudteam.ztgame.com/v1","kind":"Network","metadata":{"name":"net"},
+		"spec":{"cidr":"10.0.0.0/24"}}`)
+	make(podKind, `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"web","labels":{"a":"b"},"finalizers":["example.com/f"],
+		"annotations":{"k8s.v1.cni.cncf.io/networks":"net","other":"x"}},
+		"spec":{"schedulingGates":[{"name":"cloudteam.ztgame.com/network"},{"name":"example.com/other"}],
+		"containers":[{"name":"c","image":"i"}]}}`)
+	make(deploymentKind, `{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"web"},"spec":{
+		"selector":{"matchLabels":{"a":"b"}},"template":{"metadata":{"labels":{"a":"b"}},
+		"spec":{"containers":[{"name":"c","image":"i"}]}}}}`)
+	owner := func(kind, version, name, uid string) string {
+		return fmt.Sprintf(`"ownerReferences":[{"kind":%q,"apiVersion":%q,"name":%q,"uid":%q,"controller":true}]`,
+			kind, version, name, uid)
+	}
+	uid := func(name string) string { return string(made[name].GetUID()) }
+	port := func(name, metadata string) string {
+		return `{"apiVersion":"cloudteam.ztgame.com/v1","kind":"NetworkPort","metadata":{"name":"` + name + `"` + metadata +
+			`},"spec":{"networkName":"net"}}`
+	}
+	ofWeb := "," + owner("Deployment", "apps/v1", "web", uid("deployments web"))
+	make(portKind, port("users", ""))
+	make(portKind, port("pools", ofWeb))
+	make(portKind, port("left", `,"annotations":{"cloudteam.ztgame.com/made-for":"Deployment/web"}`))
+	nad := func(name, owner, config string) string {
+		return fmt.Sprintf(`{"apiVersion":"k8s.cni.cncf.io/v1","kind":"NetworkAttachmentDefinition",
+			"metadata":{"name":%q,%s},"spec":{"config":%q}}`, name, owner, config)
+	}
+	ofNet := owner("Network", "cloudteam.ztgame.com/v1", "net", uid("networks net"))
+	const (
+		plain = `{"cniVersion":"1.0.0","name":"net","plugins":[{"type":"macvlan","mode":"bridge","mtu":1450,` +
+			`"capabilities":{"ips":true,"mac":true},"ipam":{"type":"static"}}]}`
+		routes = `{"cniVersion":"1.0.0","name":"net","plugins":[{"type":"macvlan","master":"eth1","mode":"bridge",` +
+			`"capabilities":{"ips":true,"mac":true},"ipam":{"type":"static","routes":[{"dst":"10.9.0.0/16","gw":"10.0.0.9"},` +
+			`{"dst":"fd00::/64","gw":"fd00::1"}]}}]}`
+	)
+
+	create := func(resource schema.GroupVersionResource, text string) func() error {
+		return func() error {
+			_, err := account.Resource(resource).Namespace(namespace).Create(t.Context(), object(t, text),
+				metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+			return err
+		}
+	}
+	patch := func(resource schema.GroupVersionResource, name, kind, text string, subresources ...string) func() error {
+		return func() error {
+			_, err := account.Resource(resource).Namespace(namespace).Patch(t.Context(), name, types.PatchType(kind),
+				[]byte(text), metav1.PatchOptions{DryRun: []string{metav1.DryRunAll}}, subresources...)
+			return err
+		}
+	}
+	remove := func(resource schema.GroupVersionResource, name string) func() error {
+		return func() error {
+			return account.Resource(resource).Namespace(namespace).Delete(t.Context(), name,
+				metav1.DeleteOptions{DryRun: []string{metav1.DryRunAll}})
+		}
+	}
+	const merge, strategic = string(types.MergePatchType), string(types.StrategicMergePatchType)
+	const byJSON = string(types.JSONPatchType)
+	noGate := `"schedulingGates":[{"$patch":"delete","name":"cloudteam.ztgame.com/network"}]`
+	condition := func(kind string) string {
+		return `{"status":{"conditions":[{"type":"` + kind + `","status":"False","reason":"R","message":"m"}]}}`
+	}
+
+	allowed := map[string]func() error{
+		"allocate a Pod": patch(podKind, "web", strategic, `{"metadata":{"annotations":{
+			"k8s.v1.cni.cncf.io/networks":"[]","cloudteam.ztgame.com/allocations":"[]"}},"spec":{`+noGate+`}}`),
+		"let a Pod go":                 patch(podKind, "web", strategic, `{"spec":{`+noGate+`}}`),
+		"write our condition on a Pod": patch(podKind, "web", strategic, condition("cloudteam.ztgame.com/NetworksReady"), "status"),
+		"write our condition, Deployment": patch(deploymentKind, "web", strategic,
+			condition("cloudteam.ztgame.com/NetworksReady"), "status"),
+		"claim a Network": patch(networkKind, "net", merge, `{"metadata":{"finalizers":["cloudteam.ztgame.com/network"],
+			"annotations":{"cloudteam.ztgame.com/cloud":"{}"}}}`),
+		"claim a port": patch(portKind, "users", merge, `{"metadata":{"finalizers":["cloudteam.ztgame.com/networkport"],
+			"annotations":{"cloudteam.ztgame.com/cloud":"{}"}}}`),
+		"write a Network's status":     patch(networkKind, "net", merge, `{"status":{"networkID":"x"}}`, "status"),
+		"bind a port":                  patch(portKind, "pools", merge, `{"status":{"boundTo":{"kind":"Pod","name":"web","uid":"x"}}}`, "status"),
+		"create a Deployment's port":   create(portKind, port("new", ofWeb)),
+		"create a Pod's port":          create(portKind, port("new", ","+owner("Pod", "v1", "web", uid("pods web")))),
+		"delete a Deployment's port":   remove(portKind, "pools"),
+		"delete a port left behind":    remove(portKind, "left"),
+		"create an attachment":         create(attachment.Resource, nad("net", ofNet, plain)),
+		"create one with all there is": create(attachment.Resource, nad("net", ofNet, routes)),
+	}
+	pod := func(spec string) func() error { return patch(podKind, "web", strategic, `{"spec":{`+spec+`}}`) }
+	evil := strings.Replace(plain, "macvlan", "evil", 1)
+	refused := map[string]func() error{
+		"change a Pod's image":              pod(`"containers":[{"name":"c","image":"evil"}]`),
+		"change it with the gate":           pod(noGate + `,"containers":[{"name":"c","image":"evil"}]`),
+		"change a deadline":                 pod(`"activeDeadlineSeconds":1`),
+		"add a toleration":                  patch(podKind, "web", byJSON, `[{"op":"add","path":"/spec/tolerations/-","value":{"operator":"Exists"}}]`),
+		"select a Pod's node":               pod(`"nodeSelector":{"a":"b"}`),
+		"remove another's gate":             pod(`"schedulingGates":[{"$patch":"delete","name":"example.com/other"}]`),
+		"change a Pod's labels":             patch(podKind, "web", merge, `{"metadata":{"labels":{"a":"c"}}}`),
+		"add a Pod's labels":                patch(podKind, "web", merge, `{"metadata":{"labels":{"c":"c"}}}`),
+		"remove a Pod's labels":             patch(podKind, "web", merge, `{"metadata":{"labels":null}}`),
+		"change another annotation":         patch(podKind, "web", merge, `{"metadata":{"annotations":{"other":"y"}}}`),
+		"remove another annotation":         patch(podKind, "web", merge, `{"metadata":{"annotations":{"other":null}}}`),
+		"remove all annotations":            patch(podKind, "web", merge, `{"metadata":{"annotations":null}}`),
+		"remove a Pod's finalizer":          patch(podKind, "web", merge, `{"metadata":{"finalizers":null}}`),
+		"add our finalizer to a Pod":        patch(podKind, "web", byJSON, `[{"op":"add","path":"/metadata/finalizers/-","value":"cloudteam.ztgame.com/network"}]`),
+		"own a Pod":                         patch(podKind, "web", merge, `{"metadata":{`+ofNet+`}}`),
+		"write another condition":           patch(podKind, "web", strategic, condition("Ready"), "status"),
+		"write a Pod's phase":               patch(podKind, "web", merge, `{"status":{"phase":"Succeeded"}}`, "status"),
+		"annotate by the status":            patch(podKind, "web", merge, `{"metadata":{"annotations":{"cloudteam.ztgame.com/allocations":"x"}}}`, "status"),
+		"delete a Pod":                      remove(podKind, "web"),
+		"create a Pod":                      create(podKind, `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"p"},"spec":{"containers":[{"name":"c","image":"i"}]}}`),
+		"create a Deployment":               create(deploymentKind, `{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"d"},"spec":{"selector":{"matchLabels":{"a":"b"}},"template":{"metadata":{"labels":{"a":"b"}},"spec":{"containers":[{"name":"c","image":"i"}]}}}}`),
+		"scale a Deployment":                patch(deploymentKind, "web", merge, `{"spec":{"replicas":3}}`),
+		"delete a Deployment":               remove(deploymentKind, "web"),
+		"write a Deployment's replicas":     patch(deploymentKind, "web", merge, `{"status":{"replicas":3}}`, "status"),
+		"write another of its conditions":   patch(deploymentKind, "web", strategic, condition("Available"), "status"),
+		"change a Network's spec":           patch(networkKind, "net", merge, `{"spec":{"description":"x"}}`),
+		"label a Network":                   patch(networkKind, "net", merge, `{"metadata":{"labels":{"a":"b"}}}`),
+		"add another's finalizer":           patch(networkKind, "net", merge, `{"metadata":{"finalizers":["example.com/f"]}}`),
+		"delete a Network":                  remove(networkKind, "net"),
+		"create a Network":                  create(networkKind, `{"apiVersion":"cloudteam.ztgame.com/v1","kind":"Network","metadata":{"name":"n"},"spec":{"cidr":"10.0.0.0/24"}}`),
+		"create a port without an owner":    create(portKind, port("new", "")),
+		"create a port of something else":   create(portKind, port("new", ","+owner("Deployment", "evil/v1", "web", "x"))),
+		"delete a user's port":              remove(portKind, "users"),
+		"change a port's spec":              patch(portKind, "users", merge, `{"spec":{"securityGroups":["9d1f0f0a-6f3c-4b0e-8a55-0c6d3f1f2a11"]}}`),
+		"attach by another plugin":          create(attachment.Resource, nad("net", ofNet, evil)),
+		"attach by a second plugin":         create(attachment.Resource, nad("net", ofNet, strings.Replace(plain, `}]}`, `},{"type":"evil"}]}`, 1))),
+		"attach by a second type":           create(attachment.Resource, nad("net", ofNet, strings.Replace(plain, `"mode"`, `"type":"evil","mode"`, 1))),
+		"attach by a master with a quote":   create(attachment.Resource, nad("net", ofNet, strings.Replace(plain, `"mode"`, `"master":"x\",\"type":"evil","mode"`, 1))),
+		"attach by another IPAM":            create(attachment.Resource, nad("net", ofNet, strings.Replace(plain, `"static"`, `"evil"`, 1))),
+		"attach what no Network owns":       create(attachment.Resource, nad("net", `"labels":{}`, plain)),
+		"attach what another Network owns":  create(attachment.Resource, nad("other", ofNet, plain)),
+		"create a ConfigMap":                create(corev1.SchemeGroupVersion.WithResource("configmaps"), `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"c"}}`),
+		"create a Secret":                   create(corev1.SchemeGroupVersion.WithResource("secrets"), `{"apiVersion":"v1","kind":"Secret","metadata":{"name":"s"}}`),
+		"create a RoleBinding":              create(schema.GroupVersionResource{Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "rolebindings"}, `{"apiVersion":"rbac.authorization.k8s.io/v1","kind":"RoleBinding","metadata":{"name":"b"},"roleRef":{"apiGroup":"rbac.authorization.k8s.io","kind":"ClusterRole","name":"edit"}}`),
+		"create a token of another account": create(corev1.SchemeGroupVersion.WithResource("serviceaccounts"), `{"apiVersion":"v1","kind":"ServiceAccount","metadata":{"name":"s"}}`),
+	}
+	// The API server takes a moment to see a policy.
+	eventually(t, func() error {
+		if err := refused["delete a Pod"](); !apierrors.IsForbidden(err) {
+			return fmt.Errorf("the policy is not in force: %w", err)
+		}
+		return nil
+	})
+	for _, name := range slices.Sorted(maps.Keys(allowed)) {
+		if err := allowed[name](); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(refused)) {
+		if err := refused[name](); !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "network-controller-account") {
+			t.Errorf("%s: want it refused by the policy, got %v", name, err)
+		}
+	}
+}
