@@ -90,6 +90,8 @@ type credentialsFiles struct {
 	replace func(context.Context, client.Credentials) error
 	// replaced is called when other credentials are in use.
 	replaced func()
+	// admit, where set, reports whether other credentials may be tried now.
+	admit func() bool
 	// complain, where set, is called once for each reason why changed credentials cannot be used.
 	complain func(error)
 	logger   klog.Logger
@@ -146,6 +148,10 @@ func (f *credentialsFiles) check(ctx context.Context) {
 		}
 		f.tried, f.backoff = found, 0
 	case time.Now().Before(f.again):
+		return
+	}
+	if f.admit != nil && !f.admit() {
+		f.again = time.Now().Add(credentialsInterval)
 		return
 	}
 	if err := f.replace(ctx, found); err != nil {

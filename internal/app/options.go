@@ -33,6 +33,8 @@ type Options struct {
 	AllowedIdentityEndpoints []string
 	// PermitInsecureClouds lets credentials in Secrets turn off certificate verification.
 	PermitInsecureClouds bool
+	// MaxClouds limits the clouds with credentials in Secrets. A namespace may have a tenth of them.
+	MaxClouds int
 	// CloudTimeout limits one call to the cloud.
 	CloudTimeout time.Duration
 	// CloudMaxCalls limits the concurrent writes to the cloud.
@@ -73,6 +75,7 @@ func NewOptions() Options {
 	return Options{
 		KubeQPS:       -1,
 		KubeBurst:     400,
+		MaxClouds:     100,
 		CloudTimeout:  time.Minute,
 		CloudMaxCalls: batch.DefaultMaxCalls,
 		Controllers:   []string{"*"},
@@ -112,6 +115,9 @@ func (o *Options) AddFlags(flags *pflag.FlagSet) {
 			"on loopback.")
 	flags.BoolVar(&o.PermitInsecureClouds, "permit-insecure-clouds", o.PermitInsecureClouds,
 		"Permit 'verify: false' in the credentials of a Network's spec.cloud.")
+	flags.IntVar(&o.MaxClouds, "max-clouds", o.MaxClouds,
+		"Maximum clouds that Networks' spec.cloud names: Secrets, and entries in them. Each costs a watch, a session and "+
+			"the memory of what it lists. One namespace may have a tenth of them, and at least one.")
 	flags.DurationVar(&o.CloudTimeout, "cloud-timeout", o.CloudTimeout,
 		"Timeout of one call to the cloud.")
 	flags.IntVar(&o.CloudMaxCalls, "cloud-max-calls", o.CloudMaxCalls,
@@ -184,6 +190,7 @@ func (o *Options) Validate() error {
 	found.require(o.CloudMaxCalls >= 1, "--cloud-max-calls=%d: write at least 1", o.CloudMaxCalls)
 	_, err := client.NewConfinement(o.AllowedIdentityEndpoints, client.Credentials{}, false)
 	found.require(err == nil, "--allowed-identity-endpoints: %w", err)
+	found.require(o.MaxClouds >= 1, "--max-clouds=%d: write at least 1", o.MaxClouds)
 	found.require(o.AuditInterval >= time.Second, "--audit-interval=%s: write at least 1s", o.AuditInterval)
 	found.require(o.ResyncPeriod >= 0, "--resync-period=%s: write 0 or more", o.ResyncPeriod)
 	found.require(o.PoolCooldown >= 0, "--pool-cooldown=%s: write 0 or more", o.PoolCooldown)

@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/time/rate"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
@@ -21,20 +22,73 @@ const (
 	// closeAfter is how long a cloud stays open that no object uses, or whose Secret cannot be used. Objects may be
 	// recreated soon, and the resources of objects that are deleted together with their Secret are removed meanwhile.
 	closeAfter = 10 * time.Minute
+	// attemptInterval is how often credentials of one namespace are tried, after as many as it may have clouds. Keystone
+	// may lock an account after wrong passwords, and Secrets may be replaced as often as their owner likes.
+	attemptInterval = 20 * time.Second
 )
 
 // cloudRegistry has the clouds with credentials in Secrets. It implements managed.Clouds. It opens a cloud when the
-// first sync asks for it, which only happens in a leader, and closes it some time after the last object is gone.
+// first sync asks for it, which only happens in a leader, and closes it some time after the last object is gone. Each
+// costs a watch and usually a session with lists, so their number is limited, also for each namespace.
 type cloudRegistry struct {
 	p  *process
 	to *client.Confinement
+	// operator is the namespace without a share of its own, because no tenant writes there; empty for none.
+	operator string
 
 	mu     sync.Mutex
 	clouds map[managed.CloudRef]*secretCloud
+	// refused are the clouds that wait for a place.
+	refused map[managed.CloudRef]bool
+	// attempts limit how often each namespace's credentials are tried.
+	attempts map[string]*rate.Limiter
 }
 
 func newCloudRegistry(p *process, to *client.Confinement) *cloudRegistry {
-	return &cloudRegistry{p: p, to: to, clouds: map[managed.CloudRef]*secretCloud{}}
+	return &cloudRegistry{
+		p: p, to: to, clouds: map[managed.CloudRef]*secretCloud{}, refused: map[managed.CloudRef]bool{},
+		attempts: map[string]*rate.Limiter{},
+	}
+}
+
+// share is how many clouds one namespace may have.
+func (r *cloudRegistry) share() int { return max(r.p.options.MaxClouds/10, 1) }
+
+// room returns why a namespace may have no further cloud, or nil. The caller holds mu.
+func (r *cloudRegistry) room(namespace string) *managed.Problem {
+	if len(r.clouds) >= r.p.options.MaxClouds {
+		return unusable("the controller uses as many clouds as it may (--max-clouds). Retries when one is free. Ask the "+
+			"operator to raise --max-clouds; it is %d", r.p.options.MaxClouds)
+	}
+	if namespace == r.operator && namespace != "" {
+		return nil
+	}
+	n := 0
+	for ref := range r.clouds {
+		if ref.Namespace == namespace {
+			n++
+		}
+	}
+	if n >= r.share() {
+		return unusable("the Networks of this namespace use as many clouds as one namespace may: %d, a tenth of "+
+			"--max-clouds. Retries when one is free. Use fewer Secrets or entries, or ask the operator to raise --max-clouds",
+			r.share())
+	}
+	return nil
+}
+
+// attempt returns the limit of trying a namespace's credentials.
+func (r *cloudRegistry) attempt(namespace string) *rate.Limiter {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.attempts[namespace] == nil {
+		most := r.share()
+		if namespace == r.operator {
+			most = r.p.options.MaxClouds
+		}
+		r.attempts[namespace] = rate.NewLimiter(rate.Every(attemptInterval), most)
+	}
+	return r.attempts[namespace]
 }
 
 // In implements managed.Clouds.
@@ -42,6 +96,12 @@ func (r *cloudRegistry) In(ref managed.CloudRef, removing bool) (managed.Invento
 	r.mu.Lock()
 	c, known := r.clouds[ref]
 	if !known {
+		if full := r.room(ref.Namespace); full != nil {
+			r.refused[ref] = true
+			r.mu.Unlock()
+			return nil, full
+		}
+		delete(r.refused, ref)
 		c = r.open(ref)
 		r.clouds[ref] = c
 	}
@@ -77,7 +137,8 @@ func (r *cloudRegistry) run(ctx context.Context) {
 	}
 }
 
-// sweep closes the clouds that no object uses, and the sessions whose Secrets cannot be used, after closeAfter.
+// sweep closes the clouds that no object uses, and the sessions whose Secrets cannot be used, after closeAfter. A cloud
+// without a session is closed at once. It enqueues the objects of clouds that have a place now.
 func (r *cloudRegistry) sweep() {
 	named := map[managed.CloudRef]bool{}
 	r.p.audience.tell(func(user inventoryUser) {
@@ -85,23 +146,51 @@ func (r *cloudRegistry) sweep() {
 			named[ref] = true
 		}
 	})
+	for _, ref := range r.closeUnused(named) {
+		r.p.audience.wake(ref)
+	}
+}
+
+// closeUnused closes the clouds that are not named, and returns those that may be opened.
+func (r *cloudRegistry) closeUnused(named map[managed.CloudRef]bool) (free []managed.CloudRef) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for ref, c := range r.clouds {
+		known, session := c.state()
 		switch {
 		case named[ref]:
 			c.unnamed = time.Time{}
-			if known, _ := c.state(); known.problem != nil && time.Since(known.since) > closeAfter {
+			if known.problem != nil && time.Since(known.since) > closeAfter {
 				c.end()
 			}
 		case c.unnamed.IsZero():
 			c.unnamed = time.Now()
-		case time.Since(c.unnamed) > closeAfter:
+		case session == nil || time.Since(c.unnamed) > closeAfter:
 			c.close()
 			delete(r.clouds, ref)
 			c.logger.Info("Closed the cloud; no object uses it")
 		}
 	}
+	inUse := map[string]bool{}
+	for ref := range r.clouds {
+		inUse[ref.Namespace] = true
+	}
+	for namespace, attempts := range r.attempts {
+		if !inUse[namespace] && attempts.Tokens() >= float64(attempts.Burst()) {
+			delete(r.attempts, namespace)
+		}
+	}
+	for ref := range r.refused {
+		switch {
+		case !named[ref]:
+			delete(r.refused, ref)
+		case r.room(ref.Namespace) == nil:
+			delete(r.refused, ref)
+			r.clouds[ref] = r.open(ref)
+			free = append(free, ref)
+		}
+	}
+	return free
 }
 
 // open starts to watch a cloud's Secret.
@@ -111,7 +200,7 @@ func (r *cloudRegistry) open(ref managed.CloudRef) *secretCloud {
 		logger = logger.WithValues("entry", ref.Entry)
 	}
 	ctx, cancel := context.WithCancel(klog.NewContext(r.p.baseCtx, logger))
-	c := &secretCloud{p: r.p, ref: ref, to: r.to, ctx: ctx, cancel: cancel, logger: logger}
+	c := &secretCloud{p: r.p, ref: ref, to: r.to, ctx: ctx, cancel: cancel, logger: logger, attempt: r.attempt}
 	r.p.base.Go(func() error { c.watch(); return nil })
 	return c
 }
@@ -124,6 +213,8 @@ type secretCloud struct {
 	logger klog.Logger
 	ctx    context.Context
 	cancel context.CancelFunc
+	// attempt returns the limit of trying a namespace's credentials.
+	attempt func(namespace string) *rate.Limiter
 	// unnamed is since when no object uses it; zero while one does. The registry's lock guards it.
 	unnamed time.Time
 
@@ -131,6 +222,8 @@ type secretCloud struct {
 	known secretState
 	// session is nil before there are credentials, and after they have been gone for closeAfter.
 	session *cloudSession
+	// later calls renew when the namespace's credentials may be tried again; nil if it need not.
+	later *time.Timer
 }
 
 // cloudSession is the open cloud of one Secret, identified by its UID. A Secret that is recreated under the same name
@@ -161,14 +254,31 @@ func (c *secretCloud) inventory(removing bool) (managed.Inventory, error) {
 // renew makes the session use the credentials in the Secret. The caller holds mu.
 func (c *secretCloud) renew() {
 	switch {
-	case c.ctx.Err() != nil:
-	case c.session == nil:
-		c.session = c.begin(c.known)
-	case c.session.uid != c.known.uid:
-		c.session.cancel()
-		c.session = c.begin(c.known)
-	default:
+	case c.ctx.Err() != nil || c.later != nil:
+	case c.session != nil && c.session.uid == c.known.uid:
 		c.session.access.files.lookNow()
+	default:
+		if c.session != nil {
+			c.session.cancel()
+			c.session = nil
+		}
+		if wait := c.attempt(c.ref.Namespace).Reserve().Delay(); wait > 0 {
+			forgetCloud(c.ref)
+			c.logger.Info("Logging in later; credentials of this namespace were tried often", "in", wait)
+			c.later = time.AfterFunc(wait, c.beginLater)
+			return
+		}
+		c.session = c.begin(c.known)
+	}
+}
+
+// beginLater opens the session that renew postponed.
+func (c *secretCloud) beginLater() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.later = nil
+	if c.ctx.Err() == nil && c.known.problem == nil && c.session == nil {
+		c.session = c.begin(c.known)
 	}
 }
 
@@ -182,6 +292,7 @@ func (c *secretCloud) begin(known secretState) *cloudSession {
 		return known.credentials, nil
 	}
 	access := c.p.newCloudAccess(c.ref, known.credentials, load, c.logger)
+	access.files.admit = c.attempt(c.ref.Namespace).Allow
 	access.files.complain = func(err error) {
 		c.p.recorder.Eventf(&corev1.ObjectReference{
 			APIVersion: "v1", Kind: "Secret", Namespace: c.ref.Namespace, Name: c.ref.Secret, UID: known.uid,

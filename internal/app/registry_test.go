@@ -393,3 +393,98 @@ func TestAnUnusedCloudIsClosed(t *testing.T) {
 		t.Error("it was not logged")
 	}
 }
+
+// refs are n clouds of a namespace.
+func refs(namespace string, n int) (all []managed.CloudRef) {
+	for i := range n {
+		all = append(all, managed.CloudRef{Namespace: namespace, Secret: fmt.Sprint("secret", i)})
+	}
+	return all
+}
+
+// refused counts the clouds that are refused for want of a place.
+func (w *registryWorld) countRefused(all []managed.CloudRef) (n int) {
+	w.t.Helper()
+	for _, ref := range all {
+		_, err := w.In(ref, false)
+		if problem, ok := errors.AsType[*managed.Problem](err); ok && strings.Contains(problem.State.Message, "--max-clouds") {
+			if problem.State.Reason != "CredentialsUnavailable" || !problem.Waits {
+				w.t.Errorf("the problem is %+v", problem)
+			}
+			n++
+		}
+	}
+	return n
+}
+
+func TestANamespaceOpensAtMostItsShareOfClouds(t *testing.T) {
+	w := newRegistryWorld(t)
+	w.p.options.MaxClouds = 30
+	noisy := refs("noisy", 200)
+	if n := w.countRefused(noisy); n != 197 {
+		t.Errorf("%d of 200 clouds of one namespace are refused, want all but a tenth of 30", n)
+	}
+	if n := w.countRefused(noisy[:3]); n != 0 {
+		t.Errorf("%d that are open are refused", n)
+	}
+	if n := w.countRefused(refs("quiet", 3)); n != 0 {
+		t.Errorf("%d clouds of another namespace are refused", n)
+	}
+	for n := range 8 {
+		w.countRefused(refs(fmt.Sprint("other", n), 3))
+	}
+	if n := w.countRefused(refs("last", 1)); n != 1 {
+		t.Error("a cloud is open beyond the limit for all")
+	}
+	if n := len(w.cloudRegistry.clouds); n != 30 {
+		t.Errorf("%d clouds are open, want 30", n)
+	}
+}
+
+func TestAClosedCloudFreesItsPlace(t *testing.T) {
+	w := newRegistryWorld(t)
+	w.p.options.MaxClouds = 10
+	all := refs("team", 3)
+	w.clerk.inUse = map[managed.CloudRef]bool{all[0]: true, all[1]: true, all[2]: true}
+	if n := w.countRefused(all); n != 2 {
+		t.Fatalf("%d are refused, want 2", n)
+	}
+	w.clerk.inUse = map[managed.CloudRef]bool{all[1]: true}
+	w.sweep() // notes that nothing uses the first one
+	w.sweep() // its Secret does not exist, so there is no session to keep
+	w.clerk.mu.Lock()
+	woken := w.clerk.woken[all[1]]
+	w.clerk.mu.Unlock()
+	if woken == 0 {
+		t.Error("the objects of the cloud that waits were not enqueued")
+	}
+	if n := w.countRefused(all[1:2]); n != 0 {
+		t.Error("it is refused although there is a place")
+	}
+	if len(w.cloudRegistry.refused) != 0 {
+		t.Errorf("%v are remembered", w.cloudRegistry.refused)
+	}
+}
+
+func TestASecretThatIsReplacedOftenIsTriedSeldom(t *testing.T) {
+	w := newRegistryWorld(t)
+	w.p.options.MaxClouds = 30 // three for one namespace
+	for n := range 20 {
+		w.put(types.UID(fmt.Sprint("uid-", n)), w.only("tenant"))
+		w.eventually(func() error {
+			if _, err := w.In(inTeam, false); err != nil && !errors.Is(err, managed.ErrNotYet) {
+				return err
+			}
+			c := w.onlyCloud()
+			if known, _ := c.state(); known.uid != types.UID(fmt.Sprint("uid-", n)) {
+				return fmt.Errorf("it knows %s", known.uid)
+			}
+			return nil
+		})
+		w.remove()
+		w.awaitProblem(inTeam, "there is no Secret")
+	}
+	if n := w.logins.Load(); n > 4 {
+		t.Errorf("%d log-ins for 20 Secrets", n)
+	}
+}
