@@ -33,6 +33,8 @@ const (
 	FieldPhysicalNetwork = "provider.physicalNetwork"
 	FieldSegmentationID  = "provider.segmentationID"
 	FieldZoneHints       = "availabilityZoneHints"
+	// FieldDeletionPolicy is the word in a description that says that the resource is retained. It is no drift.
+	FieldDeletionPolicy = "deletionPolicy"
 )
 
 // Difference is one field in which the observed state differs from the spec.
@@ -104,12 +106,29 @@ func (d *differences) flag(field string, declared, actual *bool, unknown string)
 func describe(resource, declared, actual string) []Difference {
 	want, owner, _ := ParseDescription(declared)
 	got, of, _ := ParseDescription(actual)
+	d := differences{resource: resource}
 	if owner != of {
 		want, got = declared, actual
+	} else if is, was := wordless(want), wordless(got); want != got && is == was {
+		d.add(FieldDeletionPolicy, policyIn(want), policyIn(got))
+		return d.found
 	}
-	d := differences{resource: resource}
 	d.compare(FieldDescription, strconv.Quote(want), strconv.Quote(got))
 	return d.found
+}
+
+// wordless is the text before a marker without retainWord.
+func wordless(text string) string {
+	text, _ = withoutWord(retainWord, text)
+	return text
+}
+
+// policyIn is the deletionPolicy that the text before a marker says.
+func policyIn(text string) string {
+	if _, retain := withoutWord(retainWord, text); retain {
+		return "Retain"
+	}
+	return "Delete"
 }
 
 func (d *differences) basics(declared, actual basics) {

@@ -2,7 +2,6 @@ package plan
 
 import (
 	"fmt"
-	"strings"
 )
 
 // Import describes how to take over a network that exists before its object. Such a network is never created.
@@ -18,26 +17,6 @@ type Import struct {
 
 // keepsNames reports whether names that derive from the object's name stay unchanged.
 func (i Import) keepsNames() bool { return i.ID != "" && !i.Overwrite }
-
-// importedWord precedes the marker of an imported network. If the object goes unnoticed, the word says that the network
-// is older than the object. Such an orphan is not deleted.
-const importedWord = "[imported]"
-
-// describe is the full description of the owner's network, with the user's text.
-func (i Import) describe(owner Owner, text string) string {
-	if i.ID != "" {
-		text = strings.TrimPrefix(text+" "+importedWord, " ")
-	}
-	return owner.Describe(text)
-}
-
-// withoutImported removes importedWord from the text before a marker, and reports whether it was there.
-func withoutImported(text string) (rest string, imported bool) {
-	if rest, imported = strings.CutSuffix(text, importedWord); !imported {
-		return text, false
-	}
-	return strings.TrimSuffix(rest, " "), true
-}
 
 // imported refuses an imported network that does not exist, and any other network that bears the marker. The controller
 // creates no network for such an object. So somebody else marked that other network, and it is no duplicate to delete.
@@ -131,7 +110,7 @@ func Compare(spec Spec, found ObservedNetwork) ([]Difference, error) {
 	// Plan for the network as it is after it gets its markers.
 	marked := found
 	if !spec.Owner.Owns(found.Description) {
-		marked.Description = spec.Import.describe(spec.Owner, found.Description)
+		marked.Description = Spec{Owner: spec.Owner, Import: spec.Import, Description: found.Description}.describe()
 	}
 	marked.Subnets = make([]ObservedSubnet, len(found.Subnets))
 	for i, s := range found.Subnets {

@@ -51,6 +51,9 @@ type Spec struct {
 	Import Import
 	// Router serves the subnets. nil means that no router does.
 	Router *RouterSpec
+	// Retain is true if the resources stay when the object is deleted. Their descriptions say so, in case that nobody
+	// sees the deletion. An imported network always stays then.
+	Retain bool
 	// TakeBack names fields of Sets that an earlier spec set and that the network may still have. The plan empties
 	// those that this spec does not set.
 	TakeBack []string
@@ -218,7 +221,12 @@ func (s Spec) Attributes() Attributes {
 }
 
 // describe is the full description of the network.
-func (s Spec) describe() string { return s.Import.describe(s.Owner, s.Description) }
+func (s Spec) describe() string {
+	if s.Import.ID != "" {
+		return s.Owner.Describe(strings.TrimPrefix(s.Description+" "+importedWord, " "))
+	}
+	return s.Owner.describeAs(retaining(s.Retain), s.Description)
+}
 
 // nameOf is the desired name of an existing resource.
 func (s Spec) nameOf(actual string) string {
@@ -443,7 +451,7 @@ func (n ObservedNetwork) release(owner Owner, reason string) (change Change) {
 	}
 	if owner.Owns(n.Description) {
 		step := n.step(UpdateNetwork, reason)
-		step.Attributes.Description, _ = withoutImported(withoutMarkers(n.Description))
+		step.Attributes.Description = released(n.Description)
 		step.Differences = describe(NetworkResource, step.Attributes.Description, n.Description)
 		change = append(change, step)
 	}

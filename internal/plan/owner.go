@@ -102,6 +102,58 @@ func isUID(s string) bool {
 
 func (o Owner) String() string { return o.Marker() }
 
+// Words that may precede a marker. They keep what the object said, for the time when nobody can ask it any more.
+const (
+	// importedWord says that the network is older than the object. Such an orphan is not deleted.
+	importedWord = "[imported]"
+	// retainWord says that the object has deletionPolicy Retain. Such an orphan is not deleted.
+	retainWord = "[retain]"
+)
+
+// describeAs is Describe with a word before the marker. If there is no room for the word, the description loses its
+// last characters.
+func (o Owner) describeAs(word, description string) string {
+	if word == "" {
+		return o.Describe(description)
+	}
+	room := MaxDescription - len(o.Describe(word)) - len(" ")
+	if text := []rune(description); len(text) > room && room > 0 {
+		description = strings.TrimRight(string(text[:room]), " ")
+	}
+	return o.Describe(strings.TrimPrefix(description+" "+word, " "))
+}
+
+// withoutWord removes a word from the end of the text before a marker, and reports whether it was there.
+func withoutWord(word, text string) (rest string, found bool) {
+	if rest, found = strings.CutSuffix(text, word); !found {
+		return text, false
+	}
+	return strings.TrimSuffix(rest, " "), true
+}
+
+// says reports whether a description bears the owner's marker with a word before it.
+func (o Owner) says(word, description string) bool {
+	text, of, _ := ParseDescription(description)
+	_, found := withoutWord(word, text)
+	return found && of == o
+}
+
+// released is what a description becomes when its owner lets go: without markers, and without their words.
+func released(description string) string {
+	description = withoutMarkers(description)
+	description, _ = withoutWord(importedWord, description)
+	description, _ = withoutWord(retainWord, description)
+	return description
+}
+
+// retaining is retainWord if the object's resources stay when it is deleted.
+func retaining(retain bool) string {
+	if retain {
+		return retainWord
+	}
+	return ""
+}
+
 // withMarker adds the owner's marker to a description that does not have it.
 func withMarker(owner Owner, description string) string {
 	if owner.Owns(description) {

@@ -1,6 +1,7 @@
 package plan_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -143,4 +144,77 @@ func FuzzParseDescription(f *testing.F) {
 			t.Errorf("%q came back as %q, %v, %v", text, back, of, ok)
 		}
 	})
+}
+
+func TestAMarkerSaysRetain(t *testing.T) {
+	owner := Owner{Cluster: strings.Repeat("c", 36), Object: strings.Repeat("o", 36)}
+	for name, c := range map[string]struct{ text, want string }{
+		"alone":          {"", "[retain] " + owner.Marker()},
+		"after a text":   {"a text", "a text [retain] " + owner.Marker()},
+		"with no room":   {strings.Repeat("x", MaxUserDescription), strings.Repeat("x", 164) + " [retain] " + owner.Marker()},
+		"of many bytes":  {strings.Repeat("界", MaxUserDescription), strings.Repeat("界", 164) + " [retain] " + owner.Marker()},
+		"with just room": {strings.Repeat("x", 164), strings.Repeat("x", 164) + " [retain] " + owner.Marker()},
+	} {
+		t.Run(name, func(t *testing.T) {
+			spec := Spec{Owner: owner, Description: c.text, Retain: true}
+			if err := spec.Validate(); err != nil {
+				t.Fatal(err)
+			}
+			got := spec.Attributes().Description
+			if got != c.want || utf8.RuneCountInString(got) > MaxDescription || !owner.Owns(got) {
+				t.Errorf("got %q, want %q", got, c.want)
+			}
+		})
+	}
+}
+
+func TestWhatSaysRetainIsReleasedWithoutItsObject(t *testing.T) {
+	text := testOwner.Describe("mine [retain]")
+	network := ObservedNetwork{ID: "net-1"}
+	network.Description = text
+	port := ObservedPort{ID: "port-1", NetworkID: "net-1"}
+	port.Description = testOwner.Describe("[retain]")
+	plain := port
+	plain.Description = testOwner.Marker()
+	for name, c := range map[string]struct {
+		observed Observed
+		want     []Action
+	}{
+		"a network": {Observed{Networks: []ObservedNetwork{network}}, []Action{UpdateNetwork}},
+		"a port":    {Observed{Ports: []ObservedPort{port}}, []Action{UpdatePort}},
+		"a network with a port that says nothing": {
+			Observed{Networks: []ObservedNetwork{network}, Ports: []ObservedPort{plain}}, []Action{UpdatePort, UpdateNetwork}},
+		"an old marker": {Observed{Ports: []ObservedPort{plain}}, []Action{DeletePort}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			change, err := Orphan(testOwner, c.observed)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got []Action
+			for _, step := range change {
+				got = append(got, step.Action)
+				description := step.Attributes.Description + step.Port.Description
+				if step.Action != DeletePort && description != "" && description != "mine" {
+					t.Errorf("%s leaves the description %q", step.Action, description)
+				}
+			}
+			if !slices.Equal(got, c.want) {
+				t.Errorf("got %v, want %v", got, c.want)
+			}
+		})
+	}
+}
+
+func TestAChangeOfDeletionPolicyIsOneUpdate(t *testing.T) {
+	spec := declaredPort()
+	spec.Retain = true
+	change, err := Port(spec, Observed{Ports: []ObservedPort{portAsDeclared()}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const want = "update port port-1: deletionPolicy Delete → Retain (it differs from the spec)"
+	if got := change.String(); got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
 }

@@ -178,17 +178,18 @@ func unmark(owner Owner, step *Step, resource string, description *string) Chang
 	if !owner.Owns(was) {
 		return nil
 	}
-	*description = withoutMarkers(was)
+	*description = released(was)
 	step.Differences = describe(resource, *description, was)
 	return Change{*step}
 }
 
-// Orphan plans the removal of everything of an owner whose object is gone. The object's policies are gone with it. An
-// imported network is not deleted but released, as by Release. Everything else is deleted, as by Delete.
+// Orphan plans the removal of everything of an owner whose object is gone. If one of the resources says that the object
+// had deletionPolicy Retain, or that the network was imported, all of them are released, as by Release. Otherwise they
+// are deleted, as by Delete.
 func Orphan(owner Owner, observed Observed) (Change, error) {
-	for _, n := range observed.Networks {
-		text, of, _ := ParseDescription(n.Description)
-		if _, imported := withoutImported(text); imported && of == owner {
+	for _, r := range observed.all() {
+		description := r.identity().description
+		if owner.says(importedWord, description) || owner.says(retainWord, description) {
 			return Release(owner, observed), nil
 		}
 	}

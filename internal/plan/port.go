@@ -39,6 +39,9 @@ type PortSpec struct {
 	MAC string
 	// SecurityGroups are ids in any order. nil leaves them to the cloud; then any value is right.
 	SecurityGroups []string
+	// Retain is true if the port stays when the object is deleted. Its description says so, in case that nobody sees the
+	// deletion.
+	Retain bool
 }
 
 // PortAddress is an address of a port in one subnet of its network.
@@ -95,7 +98,7 @@ const PortResource = "port"
 func (s PortSpec) Attributes() PortAttributes {
 	return PortAttributes{
 		Name:           s.Name,
-		Description:    s.Owner.Describe(""),
+		Description:    s.Owner.describeAs(retaining(s.Retain), ""),
 		AdminStateUp:   true,
 		Addresses:      s.Addresses,
 		MAC:            s.MAC,

@@ -118,7 +118,7 @@ func (r ObservedRouter) step(action Action, reason string, settles ...Difference
 // routerAttributes are the desired settings of the network's own router, with all its routes.
 func (s Spec) routerAttributes() RouterAttributes {
 	a := RouterAttributes{
-		Name: s.Name, Description: s.Owner.Describe(""), AdminStateUp: true,
+		Name: s.Name, Description: s.Owner.describeAs(retaining(s.Retain), ""), AdminStateUp: true,
 		Routes: slices.Compact(slices.SortedFunc(slices.Values(s.Router.Routes), compareRoutes)),
 		HA:     s.Router.HA, Distributed: s.Router.Distributed,
 	}

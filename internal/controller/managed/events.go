@@ -1,6 +1,7 @@
 package managed
 
 import (
+	"slices"
 	"strings"
 
 	"cloudteam.ztgame.com/network-controller/internal/controller"
@@ -22,10 +23,17 @@ func changeEvent(main plan.Kind, done plan.Change, drifted bool) controller.Even
 			reason = cloudteamv1.EventCreated
 		}
 	}
-	if drifted {
+	if drifted && !saysPolicy(done) {
 		reason = cloudteamv1.EventDriftCorrected
 	}
 	return controller.Done(reason, "%s", strings.Join(texts, "; "))
+}
+
+// saysPolicy reports whether steps only say another deletionPolicy, which is no drift.
+func saysPolicy(done plan.Change) bool {
+	all := done.Differences()
+	other := func(d plan.Difference) bool { return d.Field != plan.FieldDeletionPolicy }
+	return len(all) > 0 && !slices.ContainsFunc(all, other)
 }
 
 // releaseEvent describes a step of a deletion. It is empty for a step that needs no Event: an Event about a network

@@ -122,6 +122,13 @@ type Declaration interface {
 	Complete(observed plan.Observed) bool
 }
 
+// Retainable is the Declaration of an object whose resources can say that they stay when it is deleted.
+type Retainable interface {
+	Declaration
+	// Retained is the declaration with resources that say so.
+	Retained() Declaration
+}
+
 // Adopter is the Declaration of an object whose resource existed before it.
 type Adopter interface {
 	Declaration

@@ -422,3 +422,45 @@ func TestAGoneObjectsNetworkIsSoughtByItsIDWhereAListFallsShort(t *testing.T) {
 		}
 	}, example())
 }
+
+func TestTheMarkerSaysWhetherTheObjectIsRetained(t *testing.T) {
+	description := func(w *world) string { return w.Cloud.Has()[0].Description }
+	retained := ownerOfExample.Describe("[retain]")
+	inWorld(t, func(t *testing.T, w *world) {
+		w.c.DefaultTo(managed.Policies{Deletion: cloudteamv1.DeletionPolicyRetain, Drift: cloudteamv1.DriftPolicyReport})
+		w.MustSync()
+		if got := description(w); got != retained {
+			t.Errorf("created with %q, want %q", got, retained)
+		}
+		w.Quiet()
+		w.Edit(func(obj *cloudteamv1.Network) {
+			obj.Spec.DeletionPolicy, obj.Generation = cloudteamv1.DeletionPolicyDelete, 2
+		})
+		w.MustSync()
+		w.WantCalls("apply update network", "write status")
+		if got := description(w); got != ownerOfExample.Marker() {
+			t.Errorf("after the edit %q", got)
+		}
+		w.MustSync()
+		w.WantCalls()
+	}, example())
+
+	// The default of the flag changes, or the object was made by an earlier release: driftPolicy does not matter.
+	obj := example()
+	obj.Spec.DriftPolicy = cloudteamv1.DriftPolicyReport
+	inWorld(t, func(t *testing.T, w *world) {
+		w.MustSync()
+		id := w.status().NetworkID
+		w.Cloud.Edit(t, id, func(n *plan.ObservedNetwork) { n.Name = "renamed" })
+		w.Cloud.Audit(t)
+		w.restart()
+		w.c.DefaultTo(managed.Policies{Deletion: cloudteamv1.DeletionPolicyRetain, Drift: cloudteamv1.DriftPolicyCorrect})
+		w.Quiet()
+		w.MustSync()
+		if n := w.Cloud.Has()[0]; n.Description != retained || n.Name != "renamed" {
+			t.Errorf("the network is %q, %q", n.Name, n.Description)
+		}
+		w.WantState("Ready=True DriftDetected")
+		w.WantEvents("Normal Updated", "Warning DriftDetected")
+	}, obj)
+}

@@ -85,6 +85,9 @@ func (r *Reconciler[T]) begin(ctx context.Context, obj T) (within context.Contex
 		return ctx, at, p.failed(err)
 	}
 	r.settle(obj, at)
+	if retainable, ok := declared.(Retainable); ok && r.policies(obj).Deletion == cloudteamv1.DeletionPolicyRetain {
+		declared = retainable.Retained()
+	}
 	p.declared = declared
 	within, p.identity, err = r.identify(ctx, at.in, obj)
 	if err != nil {
@@ -235,7 +238,8 @@ func (r *Reconciler[T]) afterFailure(
 }
 
 // leaveDrift splits a change for driftPolicy Report. rest is done anyway: the removal of duplicates, and of what must
-// first be detached from them. The differences in drift are reported and left.
+// first be detached from them, and what the resources say of their object's deletionPolicy. The differences in drift
+// are reported and left.
 func leaveDrift(change plan.Change) (rest plan.Change, drift []plan.Difference) {
 	goes := func(id string) bool {
 		return slices.ContainsFunc(change, func(s plan.Step) bool {
@@ -243,7 +247,14 @@ func leaveDrift(change plan.Change) (rest plan.Change, drift []plan.Difference) 
 		})
 	}
 	var left plan.Change
+	isPolicy := func(d plan.Difference) bool { return d.Field == plan.FieldDeletionPolicy }
 	for _, step := range change {
+		if at := slices.IndexFunc(step.Differences, isPolicy); at >= 0 {
+			said := step
+			said.Differences = step.Differences[at : at+1 : at+1]
+			rest = append(rest, said)
+			step.Differences = slices.DeleteFunc(slices.Clone(step.Differences), isPolicy)
+		}
 		if goes(step.ID) || step.Action == plan.DetachInterface && goes(step.RouterRef.ID) {
 			rest = append(rest, step)
 		} else {

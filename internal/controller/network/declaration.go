@@ -32,6 +32,12 @@ func (d declaration) Complete(observed plan.Observed) bool {
 	return plan.Spec(d).Routed(observed)
 }
 
+// Retained implements managed.Retainable.
+func (d declaration) Retained() managed.Declaration {
+	d.Retain = true
+	return d
+}
+
 // Sets implements managed.Retractable.
 func (d declaration) Sets() []string { return plan.Spec(d).Sets() }
 

@@ -58,6 +58,9 @@ func (d observing) Resolve(ctx context.Context, in managed.Inventory) (managed.D
 	return observing{resolved.(declaration), d.ignoreDrift}, err
 }
 
+// Retained implements managed.Retainable. Nothing is written to an observed network.
+func (d observing) Retained() managed.Declaration { return d }
+
 // Observe implements managed.Observer.
 func (d observing) Observe(ctx context.Context, in managed.Inventory) (seen managed.Observation, err error) {
 	found, err := d.imported(ctx, in)

@@ -34,6 +34,12 @@ func (d declaration) Resolve(context.Context, managed.Inventory) (managed.Declar
 	return d, nil
 }
 
+// Retained implements managed.Retainable.
+func (d declaration) Retained() managed.Declaration {
+	d.Retain = true
+	return d
+}
+
 // Plan implements managed.Declaration.
 func (d declaration) Plan(observed plan.Observed) (plan.Change, error) {
 	change, err := d.plan(observed)

@@ -563,3 +563,17 @@ func TestAnOldListThatLacksWhatIsNewerRemovesNothing(t *testing.T) {
 		w.want("x", "new")
 	})
 }
+
+func TestRetainSurvivesItsObject(t *testing.T) {
+	inWorld(t, Rules{Grace: grace, MaxShare: 1}, []string{"a", "x"}, func(t *testing.T, w *world) {
+		w.create("x")
+		owner := plan.Owner{Cluster: clusterUID, Object: "a"}
+		w.Cloud.Edit(t, "net-a", func(n *plan.ObservedNetwork) { n.Description = owner.Describe("mine [retain]") })
+		w.audits(2 * grace)
+		w.want("a", "x")
+		if got := w.Cloud.Has()[0].Description; got != "mine" {
+			t.Errorf("the network says %q, want what its user wrote", got)
+		}
+		w.wantStates("waiting=0 due=0 withheld=0 blocked=0")
+	})
+}

@@ -138,6 +138,7 @@ func networkBody(step plan.Step, all bool) map[string]any {
 	set := setterOf(body, step, all)
 	set(plan.FieldName, "name", a.Name)
 	set(plan.FieldDescription, "description", a.Description)
+	set(plan.FieldDeletionPolicy, "description", a.Description)
 	set(plan.FieldAdminState, "admin_state_up", a.AdminStateUp)
 	if a.MTU != 0 {
 		set(plan.FieldMTU, "mtu", a.MTU)

@@ -155,7 +155,8 @@ func portBody(step plan.Step, all bool) map[string]any {
 	set := setterOf(body, step, all)
 	set(plan.FieldName, "name", p.Name)
 	set(plan.FieldDescription, "description", p.Description)
-	if !all && p.Name != "" && step.Changes(plan.FieldDescription) {
+	set(plan.FieldDeletionPolicy, "description", p.Description)
+	if _, described := body["description"]; described && !all && p.Name != "" {
 		// Neutron keeps a description outside the port's own database row. An update that does not touch that row moves the
 		// revision once more after the answer. An update with the name, even unchanged, does not (measured; the contract
 		// suite checks both).

@@ -121,6 +121,7 @@ func routerBody(step plan.Step, all bool) map[string]any {
 	set := setterOf(body, step, all)
 	set(plan.FieldName, "name", r.Name)
 	set(plan.FieldDescription, "description", r.Description)
+	set(plan.FieldDeletionPolicy, "description", r.Description)
 	set(plan.FieldAdminState, "admin_state_up", r.AdminStateUp)
 	if r.HA != nil {
 		set(plan.FieldHA, "ha", *r.HA)

@@ -175,6 +175,7 @@ func subnetBody(step plan.Step, all bool) map[string]any {
 	set := setterOf(body, step, all)
 	set(plan.FieldName, "name", step.SubnetName)
 	set(plan.FieldDescription, "description", step.SubnetDescription)
+	set(plan.FieldDeletionPolicy, "description", step.SubnetDescription)
 	set(plan.FieldDHCP, "enable_dhcp", s.DHCP)
 	if !s.Pending() { // otherwise Neutron derives them from the CIDR that it allocates
 		var gateway any // null: no gateway

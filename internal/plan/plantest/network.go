@@ -64,7 +64,7 @@ func (c *Neutron) changeNetwork(step plan.Step) error {
 		switch d.Field {
 		case plan.FieldName:
 			n.Name = step.Attributes.Name
-		case plan.FieldDescription:
+		case plan.FieldDescription, plan.FieldDeletionPolicy:
 			n.Description = step.Attributes.Description
 		case plan.FieldAdminState:
 			n.AdminStateUp = step.Attributes.AdminStateUp

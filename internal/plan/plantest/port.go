@@ -55,7 +55,7 @@ func (c *Neutron) changePort(step plan.Step) error {
 		switch d.Field {
 		case plan.FieldName:
 			changed.Name = want.Name
-		case plan.FieldDescription:
+		case plan.FieldDescription, plan.FieldDeletionPolicy:
 			changed.Description = want.Description
 		case plan.FieldAdminState:
 			changed.AdminStateUp = want.AdminStateUp

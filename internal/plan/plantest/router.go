@@ -105,7 +105,7 @@ func (c *Neutron) updateRouter(r *plan.ObservedRouter, step plan.Step) error {
 		switch d.Field {
 		case plan.FieldName:
 			r.Name = step.Router.Name
-		case plan.FieldDescription:
+		case plan.FieldDescription, plan.FieldDeletionPolicy:
 			r.Description = step.Router.Description
 		case plan.FieldAdminState:
 			r.AdminStateUp = step.Router.AdminStateUp

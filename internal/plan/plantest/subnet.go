@@ -62,7 +62,7 @@ func (c *Neutron) changeSubnet(step plan.Step) error {
 		case plan.FieldName:
 			s.Name = step.SubnetName
 			n.Revision++
-		case plan.FieldDescription:
+		case plan.FieldDescription, plan.FieldDeletionPolicy:
 			s.Description = step.SubnetDescription
 			n.Revision++
 		case plan.FieldGateway:
