@@ -195,6 +195,7 @@ func (p *process) buildNetwork() (started, error) {
 		return nil, err
 	}
 	c.DefaultTo(p.options.Policies)
+	c.TakeAsSame(p.options.sameClouds())
 	c.ObserveEvery(p.options.AuditInterval)
 	c.ReachClouds(p.clouds)
 	p.remembering = append(p.remembering, c.Remembered)
@@ -209,6 +210,7 @@ func (p *process) buildNetworkPort() (started, error) {
 		return nil, err
 	}
 	c.DefaultTo(p.options.Policies)
+	c.TakeAsSame(p.options.sameClouds())
 	c.ReachClouds(p.clouds)
 	p.remembering = append(p.remembering, c.Remembered)
 	return p.serve(c), nil

@@ -35,6 +35,8 @@ type Options struct {
 	PermitInsecureClouds bool
 	// MaxClouds limits the clouds with credentials in Secrets. A namespace may have a tenth of them.
 	MaxClouds int
+	// SameClouds are pairs old=new of endpoints of Neutron that lead to one cloud; see managed.ParseSameClouds.
+	SameClouds []string
 	// CloudTimeout limits one call to the cloud.
 	CloudTimeout time.Duration
 	// CloudMaxCalls limits the concurrent writes to the cloud.
@@ -118,6 +120,11 @@ func (o *Options) AddFlags(flags *pflag.FlagSet) {
 	flags.IntVar(&o.MaxClouds, "max-clouds", o.MaxClouds,
 		"Maximum clouds that Networks' spec.cloud names: Secrets, and entries in them. Each costs a watch, a session and "+
 			"the memory of what it lists. One namespace may have a tenth of them, and at least one.")
+	flags.StringSliceVar(&o.SameClouds, "same-cloud", o.SameClouds,
+		"An endpoint of Neutron that was renamed, as old=new, for example "+
+			"http://neutron.example.com:9696/=https://neutron.example.com:9696/. Without it, the objects of the old endpoint "+
+			"are Stalled with reason CloudMismatch. Repeat it for each endpoint. It can be removed when no object's "+
+			"status.cloud names the old endpoint.")
 	flags.DurationVar(&o.CloudTimeout, "cloud-timeout", o.CloudTimeout,
 		"Timeout of one call to the cloud.")
 	flags.IntVar(&o.CloudMaxCalls, "cloud-max-calls", o.CloudMaxCalls,
@@ -191,6 +198,8 @@ func (o *Options) Validate() error {
 	_, err := client.NewConfinement(o.AllowedIdentityEndpoints, client.Credentials{}, false)
 	found.require(err == nil, "--allowed-identity-endpoints: %w", err)
 	found.require(o.MaxClouds >= 1, "--max-clouds=%d: write at least 1", o.MaxClouds)
+	_, err = managed.ParseSameClouds(o.SameClouds)
+	found.require(err == nil, "--same-cloud: %w", err)
 	found.require(o.AuditInterval >= time.Second, "--audit-interval=%s: write at least 1s", o.AuditInterval)
 	found.require(o.ResyncPeriod >= 0, "--resync-period=%s: write 0 or more", o.ResyncPeriod)
 	found.require(o.PoolCooldown >= 0, "--pool-cooldown=%s: write 0 or more", o.PoolCooldown)
@@ -232,6 +241,12 @@ func (o *Options) orphanRules() orphan.Rules {
 		rules.MaxShare = 0
 	}
 	return rules
+}
+
+// sameClouds returns the endpoints that lead to one cloud. Validate has checked the flag.
+func (o *Options) sameClouds() managed.SameClouds {
+	same, _ := managed.ParseSameClouds(o.SameClouds)
+	return same
 }
 
 // enabled reports whether to run the controller of a name. As in kube-controller-manager, a name takes precedence over

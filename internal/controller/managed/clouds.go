@@ -2,7 +2,6 @@ package managed
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"time"
 
@@ -62,8 +61,11 @@ func (r *Reconciler[T]) cloudOf(obj T) CloudRef {
 	if at, known := r.kind.Cloud(obj); known {
 		return at.Cloud
 	}
-	m, _ := r.recall(obj)
-	return m.home.ref
+	if m, _ := r.recall(obj); m.home.in != nil {
+		return m.home.ref
+	}
+	record, _ := recorded(obj)
+	return record.ref()
 }
 
 // home is the cloud of an object's resources, and the Inventory that shows them. The zero value is unknown.
@@ -148,7 +150,10 @@ func (r *Reconciler[T]) identify(ctx context.Context, in Inventory, obj T) (cont
 	if err != nil {
 		return ctx, nil, err
 	}
-	if pinned := r.pinnedTo(obj); pinned != nil && client.Identity(*pinned) != identity {
+	if pinned := r.pinnedTo(obj); pinned != nil && !r.same.same(client.Identity(*pinned), identity) {
+		if ref := r.cloudOf(obj); !ref.IsOwn() && ref.Namespace != obj.GetNamespace() {
+			return ctx, nil, mismatchElsewhere(r.kind.Resource)
+		}
 		return ctx, nil, mismatch(r.kind.Resource, client.Identity(*pinned), identity)
 	}
 	return client.Within(ctx, identity), &identity, nil
@@ -161,9 +166,8 @@ func (r *Reconciler[T]) pinnedTo(obj T) *cloudteamv1.CloudStatus {
 	if cloud := r.kind.Status(obj).Cloud; cloud != nil {
 		return cloud
 	}
-	var pinned cloudteamv1.CloudStatus
-	if json.Unmarshal([]byte(obj.GetAnnotations()[cloudteamv1.AnnotationCloud]), &pinned) == nil {
-		return &pinned
+	if record, known := recorded(obj); known {
+		return &record.CloudStatus
 	}
 	at, _ := r.kind.Cloud(obj)
 	return at.Pinned

@@ -87,9 +87,24 @@ func oneLine(err error) string { return strings.ReplaceAll(err.Error(), "\n", ";
 // mismatch is the problem of credentials that lead to another cloud than the resource's.
 func mismatch(kind plan.Kind, pinned, found client.Identity) error {
 	err := fmt.Errorf("the %s is in %s, but the credentials lead to %s", kind, pinned, found)
+	remedies := []string{"Nothing is changed in Neutron.",
+		fmt.Sprintf("Use credentials for the project that has the %s.", kind)}
+	if was := (client.Identity{Endpoint: pinned.Endpoint, Region: found.Region, ProjectID: found.ProjectID}); was == pinned {
+		remedies = append(remedies, fmt.Sprintf("If the endpoint was renamed, have the operator start the controller with "+
+			"--same-cloud=%s=%s.", pinned.Endpoint, found.Endpoint))
+	}
 	return &Problem{Err: err, State: controller.Stalled(cloudteamv1.ReasonCloudMismatch,
-		sentences(err.Error(), "Nothing is changed in Neutron.",
-			fmt.Sprintf("Use credentials for the project that has the %s.", kind)))}
+		sentences(err.Error(), remedies...))}
+}
+
+// mismatchElsewhere is mismatch for an object whose credentials are another namespace's. It tells nothing about them.
+func mismatchElsewhere(kind plan.Kind) error {
+	return &Problem{
+		Err: fmt.Errorf("the credentials lead to another cloud or project than the one of the %s", kind),
+		State: controller.Stalled(cloudteamv1.ReasonCloudMismatch, fmt.Sprintf("The credentials of its Network lead to "+
+			"another cloud or project than the one that has the %s. Nothing is changed in Neutron. The Network's own "+
+			"condition says more.", kind)),
+	}
 }
 
 // unmarkedError says that a resource of ours no longer bears our marker.

@@ -29,6 +29,8 @@ type Reconciler[T Object] struct {
 	cluster string
 	// defaults are the policies of objects that leave them unset.
 	defaults Policies
+	// same are the endpoints that lead to one cloud.
+	same SameClouds
 	// observeEvery is how often observed resources are read.
 	observeEvery time.Duration
 	// acting is the time since which no other process acts. Only a list that began after it is sure to show what an

@@ -161,7 +161,8 @@ func (r *Reconciler[T]) updated(obj T, p progress) T {
 	for _, d := range p.drift {
 		status.Drift = append(status.Drift, cloudteamv1.Drift(d))
 	}
-	if status.Cloud == nil && p.identity != nil && !p.observed.Empty() {
+	if p.identity != nil && !p.observed.Empty() {
+		// It differs from the earlier one only if the cloud was renamed; see identify.
 		status.Cloud = new(cloudteamv1.CloudStatus(*p.identity))
 	}
 	r.kind.Show(updated, p.declared, r.ownerOf(obj), *p.observed)

@@ -57,9 +57,13 @@ func (r *Reconciler[T]) reconcile(ctx context.Context, obj T) error {
 		return r.conclude(ctx, obj, p)
 	}
 	// The finalizer comes before the first resource, so that no deleted object can leave one behind.
-	if !claimed {
-		var err error
-		if obj, err = r.claim(ctx, obj, *p.identity, p.declared); err != nil {
+	var err error
+	if claimed {
+		if obj, err = r.record(ctx, obj, at, *p.identity); err != nil {
+			return fmt.Errorf("recording the cloud: %w", err)
+		}
+	} else {
+		if obj, err = r.claim(ctx, obj, at, *p.identity, p.declared); err != nil {
 			return fmt.Errorf("adding the finalizer: %w", err)
 		}
 		r.remember(obj)

@@ -75,23 +75,78 @@ func TestAPortIsInTheCloudOfItsNetwork(t *testing.T) {
 // TestAPortThatHasLostItsNetworkIsRemovedWhereItWas has the Network forced out of Kubernetes, and with it the name of
 // the Secret.
 func TestAPortThatHasLostItsNetworkIsRemovedWhereItWas(t *testing.T) {
+	for sentence, c := range map[string]struct {
+		was       string
+		newLeader bool
+	}{
+		"by the same process":                 {"openstack", false},
+		"by a new leader":                     {"openstack", true},
+		"by a new leader, after a new Secret": {"earlier", true},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			on := of(exampleNetwork(), func(n *cloudteamv1.Network) {
+				n.Spec.Cloud = &cloudteamv1.CloudReference{SecretName: c.was, Name: "mine"}
+			})
+			inWorld(t, func(t *testing.T, w *world) {
+				theirs := controllertest.NewCloud(w.Calls, here, owner.Cluster)
+				theirs.Put(cloudNetwork("net-1", "sub-1"))
+				at := func(secret string) *oneCloud {
+					return &oneCloud{
+						ref: managed.CloudRef{Namespace: networkKey.Namespace, Secret: secret, Entry: "mine"}, in: theirs,
+					}
+				}
+				w.clouds = at(c.was)
+				w.restart()
+				w.WantState("Ready=True Available")
+				if c.was != "openstack" {
+					w.clouds = at("openstack")
+					w.editNetwork(func(n *cloudteamv1.Network) { n.Spec.Cloud.SecretName = "openstack" })
+					w.restart()
+					w.WantState("Ready=True Available")
+				}
+				w.API.DeleteByForce(t, controllertest.Get[*cloudteamv1.Network](t, w.API, networkKey))
+				w.settle()
+				if c.newLeader {
+					w.restart()
+				}
+				w.delete()
+				w.settle()
+				if w.Exists() || len(theirs.Ports()) != 0 {
+					t.Errorf("the object is there: %t, with the ports %v", w.Exists(), theirs.Ports())
+				}
+			}, on, example())
+		})
+	}
+}
+
+// TestCredentialsOfAnotherNamespaceAreNotToldToAPort has a user write a record that makes every cloud the wrong one.
+func TestCredentialsOfAnotherNamespaceAreNotToldToAPort(t *testing.T) {
 	on := of(exampleNetwork(), func(n *cloudteamv1.Network) {
 		n.Spec.Cloud = &cloudteamv1.CloudReference{SecretName: "openstack"}
 	})
+	port := of(example(), func(p *cloudteamv1.NetworkPort) {
+		p.Namespace, p.Spec.NetworkNamespace = "elsewhere", networkKey.Namespace
+		p.Finalizers = []string{cloudteamv1.PortFinalizer}
+		p.Annotations = map[string]string{cloudteamv1.AnnotationCloud: `{"endpoint":"https://guess/"}`}
+	})
 	inWorld(t, func(t *testing.T, w *world) {
 		theirs := controllertest.NewCloud(w.Calls, here, owner.Cluster)
-		theirs.Put(cloudNetwork("net-1", "sub-1"))
 		w.clouds = &oneCloud{ref: managed.CloudRef{Namespace: networkKey.Namespace, Secret: "openstack"}, in: theirs}
 		w.restart()
-		w.WantState("Ready=True Available")
-		w.API.DeleteByForce(t, controllertest.Get[*cloudteamv1.Network](t, w.API, networkKey))
+		key := cache.NewObjectName(port.Namespace, port.Name)
+		w.API.Delete(t, controllertest.Get[*cloudteamv1.NetworkPort](t, w.API, key))
 		w.settle()
-		w.delete()
-		w.settle()
-		if w.Exists() || len(theirs.Ports()) != 0 {
-			t.Errorf("the object is there: %t, with the ports %v", w.Exists(), theirs.Ports())
+		got := controllertest.Get[*cloudteamv1.NetworkPort](t, w.API, key)
+		ready := meta.FindStatusCondition(got.Status.Conditions, cloudteamv1.ConditionReady)
+		if ready == nil || ready.Reason != cloudteamv1.ReasonCloudMismatch {
+			t.Fatalf("condition Ready is %+v", ready)
 		}
-	}, on, example())
+		for _, secret := range []string{here.ProjectID, here.Endpoint} {
+			if strings.Contains(ready.Message, secret) {
+				t.Errorf("message %q tells %q", ready.Message, secret)
+			}
+		}
+	}, on, port)
 }
 
 // TestAPortIsNotClaimedForACloudThatItsNetworkIsNotIn has a port come to a Network whose spec has just been edited to name
