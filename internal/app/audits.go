@@ -84,7 +84,8 @@ type auditLog struct {
 	logger klog.Logger
 	// recovered is called when an audit succeeds after a failed one.
 	recovered func()
-	// first is closed when the first audit has ended, with or without success.
+	// first is closed when the first audit has ended, with or without success. An audit does not wait for ever for a list
+	// that hangs.
 	first chan struct{}
 	// failed is whether the last audit failed.
 	failed bool
@@ -103,7 +104,7 @@ func (a *auditLog) audited(audit inventory.Audit) {
 	case again:
 		a.logger.V(2).Info("Audit failed again", "err", audit.Err)
 	case audit.Err != nil:
-		a.logger.Info("Audit failed; drift detection is suspended until the next success", "err", audit.Err)
+		a.logger.Info("Audit failed; drift of what is not listed is not detected until the next success", "err", audit.Err)
 	default:
 		labels := labelsOf(a.ref)
 		networks.WithLabelValues(labels...).Set(float64(audit.Networks))

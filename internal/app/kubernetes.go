@@ -4,17 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"net/http"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
-	appsv1 "k8s.io/api/apps/v1"
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -25,8 +21,6 @@ import (
 	"k8s.io/klog/v2"
 
 	"cloudteam.ztgame.com/network-controller/internal/redact"
-	"cloudteam.ztgame.com/network-controller/internal/selection"
-	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
 
 func kubeConfig(o Options) (*rest.Config, error) {
@@ -86,37 +80,6 @@ func clusterUID(ctx context.Context, kube kubernetes.Interface) (string, error) 
 		return "", fmt.Errorf("reading the namespace kube-system, whose UID identifies the cluster: %w", err)
 	}
 	return uid, nil
-}
-
-// podAnnotations are the annotations of Pods that a controller reads.
-var podAnnotations = []string{selection.Annotation, cloudteamv1.AnnotationAllocations, corev1.MirrorPodAnnotationKey}
-
-// trim removes from an object what no controller reads, before the object goes into a cache: the managed fields, which
-// are the larger part of many objects, and most of ReplicaSets and Pods, of which a cluster has many. A controller
-// that reads another field of a Pod or ReplicaSet MUST keep it here.
-func trim(obj any) (any, error) {
-	object, err := meta.Accessor(obj)
-	if err != nil {
-		return obj, nil //nolint:nilerr // a tombstone passes
-	}
-	object.SetManagedFields(nil)
-	switch object := obj.(type) {
-	case *appsv1.ReplicaSet:
-		object.Labels, object.Annotations = nil, nil
-		object.Spec, object.Status = appsv1.ReplicaSetSpec{}, appsv1.ReplicaSetStatus{}
-	case *corev1.Pod:
-		object.Labels = nil
-		maps.DeleteFunc(object.Annotations, func(key, _ string) bool { return !slices.Contains(podAnnotations, key) })
-		object.Spec = corev1.PodSpec{
-			NodeName: object.Spec.NodeName, HostNetwork: object.Spec.HostNetwork,
-			SchedulingGates: object.Spec.SchedulingGates,
-		}
-		conditions := slices.DeleteFunc(object.Status.Conditions, func(c corev1.PodCondition) bool {
-			return c.Type != cloudteamv1.ConditionNetworksReady
-		})
-		object.Status = corev1.PodStatus{Phase: object.Status.Phase, Conditions: slices.Clip(conditions)}
-	}
-	return obj, nil
 }
 
 // discoverer asks the API server which resources it serves. It caches nothing.

@@ -1,10 +1,13 @@
 package app
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
@@ -14,27 +17,25 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/discovery"
-	kubeinformers "k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
-	kubefake "k8s.io/client-go/kubernetes/fake"
-	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
-	"k8s.io/client-go/tools/record"
 	"k8s.io/klog/v2"
 	"k8s.io/klog/v2/ktesting"
 
 	attachmentcontroller "cloudteam.ztgame.com/network-controller/internal/controller/attachment"
-	"cloudteam.ztgame.com/network-controller/internal/controller/consumer"
-	deploymentcontroller "cloudteam.ztgame.com/network-controller/internal/controller/deployment"
 	"cloudteam.ztgame.com/network-controller/internal/selection"
+	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 	fakeclientset "cloudteam.ztgame.com/network-controller/pkg/client/clientset/versioned/fake"
-	informers "cloudteam.ztgame.com/network-controller/pkg/client/informers/externalversions"
 )
 
 // forgetful is an API server that is out of reach at first.
@@ -147,72 +148,19 @@ func TestAwaitEndsWithItsContext(t *testing.T) {
 	}
 }
 
-// A pool counts a Pod once the Pod's ReplicaSet is known, whose event is the last that tells of either.
-func TestATrimmedReplicaSetEnqueuesItsDeployment(t *testing.T) {
-	for name, c := range map[string]struct {
-		annotations map[string]string
-		want        int
-	}{
-		"whose Pods declare networks":    {map[string]string{selection.Annotation: "example-network"}, 1},
-		"whose Pods declare no networks": {map[string]string{"other": "example-network"}, 0},
+// A pool counts a Pod by its ReplicaSet, and the ReplicaSet by its Deployment.
+func TestATrimmedObjectKeepsItsController(t *testing.T) {
+	of := metav1.OwnerReference{APIVersion: "apps/v1", Kind: "Deployment", Name: "web", UID: "d", Controller: new(true)}
+	owned := metav1.ObjectMeta{OwnerReferences: []metav1.OwnerReference{{Kind: "ConfigMap", Name: "other"}, of}}
+	for _, obj := range []metav1.Object{
+		&appsv1.ReplicaSet{ObjectMeta: owned}, &corev1.Pod{ObjectMeta: owned}, &cloudteamv1.NetworkPort{ObjectMeta: owned},
 	} {
-		t.Run(name, func(t *testing.T) {
-			kube := kubefake.NewClientset(&appsv1.ReplicaSet{
-				ObjectMeta: metav1.ObjectMeta{
-					Namespace: "default", Name: "web-1", UID: "set", OwnerReferences: []metav1.OwnerReference{{
-						APIVersion: "apps/v1", Kind: "Deployment", Name: "web", UID: "deployment", Controller: new(true),
-					}},
-				},
-			}, &corev1.Pod{
-				ObjectMeta: metav1.ObjectMeta{
-					Namespace: "default", Name: "web-1-x", UID: "pod", Annotations: c.annotations,
-					OwnerReferences: []metav1.OwnerReference{{
-						APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "web-1", UID: "set", Controller: new(true),
-					}},
-				},
-			})
-			client := fakeclientset.NewSimpleClientset()
-			factory := informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithTransform(trim))
-			kubeFactory := kubeinformers.NewSharedInformerFactoryWithOptions(kube, 0, kubeinformers.WithTransform(trim))
-			caches, err := consumer.NewCaches(consumer.Informers{
-				Networks:    factory.Cloudteam().V1().Networks(),
-				Ports:       factory.Cloudteam().V1().NetworkPorts(),
-				Pods:        kubeFactory.Core().V1().Pods(),
-				ReplicaSets: kubeFactory.Apps().V1().ReplicaSets(),
-				Deployments: kubeFactory.Apps().V1().Deployments(),
-			}, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-			deployments, err := deploymentcontroller.NewController(
-				client.CloudteamV1(), kube.AppsV1(), kube.CoreV1(), caches, record.NewFakeRecorder(1), 0)
-			if err != nil {
-				t.Fatal(err)
-			}
-			factory.StartWithContext(t.Context())
-			kubeFactory.StartWithContext(t.Context())
-			synced, err := deployments.Follow()
-			if err != nil {
-				t.Fatal(err)
-			}
-			if !cache.WaitFor(t.Context(), "", synced...) {
-				t.Fatal("the caches are not filled")
-			}
-			deadline := time.After(10 * time.Second)
-			poll := time.NewTicker(time.Millisecond)
-			defer poll.Stop()
-			for !deployments.HasSynced() || deployments.Len() < c.want {
-				select {
-				case <-poll.C:
-				case <-deadline:
-					t.Fatalf("caches filled: %t; %d Deployments wait to be looked at, want %d",
-						deployments.HasSynced(), deployments.Len(), c.want)
-				}
-			}
-			if got := deployments.Len(); got != c.want {
-				t.Errorf("%d Deployments wait to be looked at, want %d", got, c.want)
-			}
-		})
+		if _, err := trim(obj); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff([]metav1.OwnerReference{of}, obj.GetOwnerReferences()); diff != "" {
+			t.Errorf("%T (-want +got):\n%s", obj, diff)
+		}
 	}
 }
 
@@ -252,5 +200,146 @@ func TestAnErrorPageShowsNoServiceAccountToken(t *testing.T) {
 	_, err = kube.CoreV1().Namespaces().Get(t.Context(), metav1.NamespaceSystem, metav1.GetOptions{})
 	if err == nil || !strings.Contains(err.Error(), "no server is available") || strings.Contains(err.Error(), canary) {
 		t.Errorf("the error is %v, want one that quotes the page without the token", err)
+	}
+}
+
+// A tenant may write 256 KiB of annotations, and more of other fields, on each of its objects.
+func TestACacheKeepsLittleOfAnObject(t *testing.T) {
+	const many = 256 << 10
+	long := strings.Repeat("x", many)
+	metadata := func() metav1.ObjectMeta {
+		meta := metav1.ObjectMeta{
+			Namespace: "team", Name: "a", UID: "uid", ResourceVersion: "7", Generation: 3, Finalizers: []string{"f"},
+			Labels:      map[string]string{},
+			Annotations: map[string]string{"mine": long, selection.Annotation: long, cloudteamv1.AnnotationAllocations: long},
+			OwnerReferences: []metav1.OwnerReference{
+				{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "set", UID: "set", Controller: new(true)},
+			},
+			ManagedFields: []metav1.ManagedFieldsEntry{{Manager: long}},
+		}
+		for _, key := range []string{cloudteamv1.AnnotationPaused, cloudteamv1.AnnotationTakeBack, cloudteamv1.AnnotationCloud} {
+			meta.Annotations[key] = long
+		}
+		for n := range 1000 {
+			meta.Labels[fmt.Sprint("l", n)] = strings.Repeat("x", 63)
+			meta.OwnerReferences = append(meta.OwnerReferences, metav1.OwnerReference{
+				APIVersion: "v1", Kind: "ConfigMap", Name: fmt.Sprint("c", n), UID: types.UID(fmt.Sprint("c", n)),
+			})
+		}
+		return meta
+	}
+	template := corev1.PodTemplateSpec{
+		ObjectMeta: metadata(),
+		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Command: []string{long}}}, HostNetwork: true},
+	}
+	attachment := &unstructured.Unstructured{Object: map[string]any{
+		"spec": map[string]any{"config": strings.Repeat(long, 4)}, "status": long,
+	}}
+	attachment.SetNamespace("team")
+	attachment.SetName("a")
+	attachment.SetAnnotations(map[string]string{"mine": long})
+	for name, c := range map[string]struct {
+		obj  metav1.Object
+		most int
+	}{
+		"Network":                     {&cloudteamv1.Network{ObjectMeta: metadata()}, 16 << 10},
+		"NetworkPort":                 {&cloudteamv1.NetworkPort{ObjectMeta: metadata()}, 16 << 10},
+		"NetworkAttachmentDefinition": {attachment, 1 << 10},
+		"ReplicaSet": {&appsv1.ReplicaSet{
+			ObjectMeta: metadata(), Spec: appsv1.ReplicaSetSpec{Template: template},
+		}, 1 << 10},
+		"Deployment": {&appsv1.Deployment{
+			ObjectMeta: metadata(), Spec: appsv1.DeploymentSpec{Replicas: new(int32(3)), Template: template},
+		}, 18 << 10},
+		"Pod": {&corev1.Pod{
+			ObjectMeta: metadata(), Spec: corev1.PodSpec{Containers: template.Spec.Containers, NodeName: "n"},
+		}, 34 << 10},
+	} {
+		t.Run(name, func(t *testing.T) {
+			trimmed, err := trim(c.obj)
+			if err != nil {
+				t.Fatal(err)
+			}
+			text, err := json.Marshal(trimmed)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(text) > c.most {
+				t.Errorf("%d bytes are left, want at most %d: %.300s", len(text), c.most, text)
+			}
+			again, err := trim(trimmed)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if twice, _ := json.Marshal(again); !bytes.Equal(text, twice) {
+				t.Errorf("a second time changes it: %.2000s and %.2000s", text, twice)
+			}
+		})
+	}
+}
+
+func TestATrimmedObjectShowsWhetherItChanged(t *testing.T) {
+	network := func(change func(*cloudteamv1.Network)) map[string]string {
+		obj := &cloudteamv1.Network{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{
+			"mine": "1", cloudteamv1.AnnotationPaused: "true",
+		}, Labels: map[string]string{"l": "1"}}}
+		change(obj)
+		if _, err := trim(obj); err != nil {
+			t.Fatal(err)
+		}
+		if obj.Annotations[cloudteamv1.AnnotationPaused] != "true" {
+			t.Errorf("annotations are %v", obj.Annotations)
+		}
+		return obj.Annotations
+	}
+	same := network(func(*cloudteamv1.Network) {})
+	if !maps.Equal(same, network(func(*cloudteamv1.Network) {})) {
+		t.Error("the same Network looks different")
+	}
+	for what, change := range map[string]func(*cloudteamv1.Network){
+		"another value of an annotation": func(n *cloudteamv1.Network) { n.Annotations["mine"] = "2" },
+		"another annotation":             func(n *cloudteamv1.Network) { n.Annotations["another"] = "1" },
+		"another label":                  func(n *cloudteamv1.Network) { n.Labels["l"] = "2" },
+	} {
+		if maps.Equal(same, network(change)) {
+			t.Errorf("%s does not show", what)
+		}
+	}
+
+	deployment := func(image string) *appsv1.Deployment {
+		obj := &appsv1.Deployment{Spec: appsv1.DeploymentSpec{Template: corev1.PodTemplateSpec{
+			ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{selection.Annotation: "example-network"}},
+			Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: image}}, HostNetwork: true},
+		}}}
+		if _, err := trim(obj); err != nil {
+			t.Fatal(err)
+		}
+		return obj
+	}
+	if a, b := deployment("1"), deployment("1"); !equality.Semantic.DeepEqual(a, b) {
+		t.Errorf("one template is two: %v and %v", a, b)
+	}
+	a, b := deployment("1"), deployment("2")
+	if equality.Semantic.DeepEqual(a.Spec.Template, b.Spec.Template) {
+		t.Error("another image does not show: a rolling update would get no ports in advance")
+	}
+	if !a.Spec.Template.Spec.HostNetwork || a.Spec.Template.Annotations[selection.Annotation] != "example-network" {
+		t.Errorf("the template is %+v", a.Spec.Template)
+	}
+}
+
+func TestATrimmedAttachmentKeepsWhatItsNetworkSets(t *testing.T) {
+	attachment := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"config": "{}"}}}
+	attachment.SetLabels(map[string]string{attachmentcontroller.LabelManagedBy: "network-controller", "mine": "1"})
+	attachment.SetOwnerReferences([]metav1.OwnerReference{*metav1.NewControllerRef(
+		&cloudteamv1.Network{ObjectMeta: metav1.ObjectMeta{Name: "a", UID: "uid"}},
+		cloudteamv1.SchemeGroupVersion.WithKind("Network"))})
+	want := attachment.DeepCopy()
+	want.SetLabels(map[string]string{attachmentcontroller.LabelManagedBy: "network-controller"})
+	if _, err := trim(attachment); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, attachment); diff != "" {
+		t.Errorf("trimmed (-want +got):\n%s", diff)
 	}
 }

@@ -43,7 +43,7 @@ type Options struct {
 	CloudMaxCalls int
 	// Controllers are the names of the controllers to run; see enabled.
 	Controllers []string
-	// Workers is the number of concurrent syncs of each controller.
+	// Workers is the number of concurrent syncs of each controller for one namespace; see controller.Loop.Run.
 	Workers int
 	// ResyncPeriod is the resync period of the informers.
 	ResyncPeriod time.Duration
@@ -69,7 +69,7 @@ type Options struct {
 
 // DefaultWorkers keeps all calls to the cloud full: batch.DefaultMaxCalls bulk creates with 25 resources each, and a
 // quarter more for workers that write to Kubernetes meanwhile. Fewer workers would make smaller or fewer calls. A
-// worker that waits costs a few kilobytes of stack.
+// sync that waits costs a few kilobytes of stack.
 const DefaultWorkers = 500
 
 // NewOptions returns the defaults.
@@ -135,8 +135,10 @@ func (o *Options) AddFlags(flags *pflag.FlagSet) {
 			strings.Join(controllers, ", ")+". Only deployment binds and releases the ports of Deployments: without it, "+
 			"these stay bound to Pods that are gone.")
 	flags.IntVar(&o.Workers, "workers", o.Workers,
-		"Concurrent syncs of each controller. Workers mostly wait for responses and cost little. Many workers let creates "+
-			"go to the cloud in bulk.")
+		"Concurrent syncs of each controller for one namespace. All namespaces in one cloud together may have twice as many, "+
+			"and all clouds four times as many. The more others run, the fewer a namespace or cloud may have, so that there is "+
+			"room for the next one. Syncs mostly wait for responses and cost little. Many of them let creates go to the cloud "+
+			"in bulk.")
 	flags.DurationVar(&o.ResyncPeriod, "resync-period", o.ResyncPeriod,
 		"Resync period of the informers. 0 disables resyncs.")
 	flags.DurationVar(&o.AuditInterval, "audit-interval", o.AuditInterval,

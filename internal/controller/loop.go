@@ -49,11 +49,15 @@ var ErrDeposed = errors.New("another process may be the leader now")
 
 // Loop is the engine of a controller. Events of informers put keys on a workqueue, and workers sync these. Make one
 // with NewLoop, call Watch for each informer, then call Run once.
+//
+// Namespaces take turns, and each may hold a share of the workers: many or slow syncs in one namespace do not delay
+// those in another. The same holds for backends; see ServeBackends.
 type Loop struct {
 	name    string
 	sync    Sync
 	limiter workqueue.TypedRateLimiter[cache.ObjectName]
 	queue   workqueue.TypedRateLimitingInterface[cache.ObjectName]
+	shares  *shares // the queue's storage
 	drain   time.Duration
 	watches []watch
 
@@ -74,12 +78,17 @@ type watch struct {
 func NewLoop(name string, sync Sync) *Loop {
 	registerMetrics()
 	limiter := workqueue.NewTypedItemExponentialFailureRateLimiter[cache.ObjectName](BackoffFirst, BackoffLast)
+	shares := newShares()
+	fair := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[cache.ObjectName]{Name: name, Queue: shares})
+	delaying := workqueue.NewTypedDelayingQueueWithConfig(
+		workqueue.TypedDelayingQueueConfig[cache.ObjectName]{Name: name, Queue: fair})
 	return &Loop{
 		name:    name,
 		sync:    sync,
 		limiter: limiter,
+		shares:  shares,
 		queue: workqueue.NewTypedRateLimitingQueueWithConfig(limiter,
-			workqueue.TypedRateLimitingQueueConfig[cache.ObjectName]{Name: name}),
+			workqueue.TypedRateLimitingQueueConfig[cache.ObjectName]{Name: name, DelayingQueue: delaying}),
 		drain:   DefaultDrain,
 		paused:  map[cache.ObjectName]time.Time{},
 		running: map[cache.ObjectName]bool{},
@@ -127,6 +136,12 @@ func (l *Loop) Enqueue(keys ...cache.ObjectName) {
 		l.queue.Add(key)
 	}
 }
+
+// ServeBackends sets what tells the backend that a key's sync may wait for, such as its cloud. All syncs of one backend
+// hold only a share of the workers, so that a backend that hangs delays no other. backend is called for each key that
+// is enqueued. It MUST be quick, safe for concurrent use and not call the Loop; no lock that it takes may be held while
+// keys are enqueued. If called, ServeBackends MUST be called before Run.
+func (l *Loop) ServeBackends(backend func(cache.ObjectName) string) { l.shares.backend = backend }
 
 // Len is the number of keys in the queue.
 func (l *Loop) Len() int { return l.queue.Len() }
@@ -227,8 +242,10 @@ func sameDeclaration(a, b metav1.Object) bool {
 }
 
 // Run registers the handlers with the informers and starts the workers. It blocks until ctx is done and they have
-// stopped. The informers MUST be running. When ctx is done, the queue returns no more keys. Running syncs have
-// DefaultDrain to finish before they are canceled. If the cause is ErrDeposed, they are canceled at once.
+// stopped. The informers MUST be running. workers is how many syncs of one namespace may run at the same time. Twice as
+// many may run for one backend, and four times as many in all; when others run, a namespace or backend gets less. When
+// ctx is done, no more syncs start. Running syncs have DefaultDrain to finish before they are canceled. If the cause is
+// ErrDeposed, they are canceled at once.
 //
 // The queue is empty before Run. A standby process may run its informers for months, and the keys of all past Pods
 // would accumulate. At its start, Run enqueues all existing objects anyway.
@@ -256,14 +273,9 @@ func (l *Loop) Run(ctx context.Context, workers int) error {
 	working, cancel := context.WithCancel(klog.NewContext(context.WithoutCancel(ctx), logger))
 	defer cancel()
 	var wg sync.WaitGroup
-	for range workers {
-		wg.Go(func() {
-			for l.processNextWorkItem(ctx, working) {
-			}
-		})
-	}
+	l.shares.limit(workers)
+	l.dispatch(ctx, func(key cache.ObjectName) { wg.Go(func() { l.process(working, key) }) })
 
-	<-ctx.Done()
 	if errors.Is(context.Cause(ctx), ErrDeposed) {
 		cancel()
 	}
@@ -284,20 +296,30 @@ func (l *Loop) Run(ctx context.Context, workers int) error {
 	return nil
 }
 
-// processNextWorkItem takes one key and syncs it. It returns false when the queue is shut down. After stop is done, it
-// drops the remaining keys. The next process lists their objects.
-func (l *Loop) processNextWorkItem(stop, ctx context.Context) bool {
-	key, shutdown := l.queue.Get()
-	if shutdown {
-		return false
+// dispatch starts a worker for each key whose turn it is, until ctx is done. A worker serves one key, so workers that
+// are not needed cost nothing. The next process lists the objects whose keys are left.
+func (l *Loop) dispatch(ctx context.Context, start func(cache.ObjectName)) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-l.shares.changed:
+		}
+		// The queue never blocks here, because only this goroutine takes keys.
+		for ctx.Err() == nil && l.shares.runnable() {
+			key, _ := l.queue.Get()
+			start(key)
+		}
 	}
+}
+
+// process syncs a key.
+func (l *Loop) process(ctx context.Context, key cache.ObjectName) {
 	// Until Done, the queue gives the key to no other worker. If the key is added meanwhile, it returns after Done.
 	defer l.queue.Done(key)
-	if stop.Err() != nil {
-		return true
-	}
+	defer l.shares.release(key)
 	if !l.begin(key) {
-		return true
+		return
 	}
 	defer l.end(key)
 
@@ -320,7 +342,6 @@ func (l *Loop) processNextWorkItem(stop, ctx context.Context) bool {
 			l.queue.AddAfter(key, result.RequeueAfter)
 		}
 	}
-	return true
 }
 
 // begin marks a key as running. If the key's delay has not ended, it returns false and requeues the key for that time.

@@ -2,6 +2,7 @@ package controller
 
 import (
 	"fmt"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -32,6 +33,13 @@ func IndexPorts(ports cache.SharedIndexInformer) error {
 // informer. The result belongs to the cache and MUST NOT be changed.
 func PortsOn(ports cache.Indexer, network cache.ObjectName) []*cloudteamv1.NetworkPort {
 	return Indexed[*cloudteamv1.NetworkPort](ports, indexNetwork, network.String())
+}
+
+// Allows reports whether objects of a namespace may use a Network. Users of other namespaces MUST NOT learn whether a
+// Network exists that does not allow them: tell them the same for both.
+func Allows(network *cloudteamv1.Network, namespace string) bool {
+	return namespace == network.Namespace || slices.Contains(network.Spec.AllowedNamespaces, "*") ||
+		slices.Contains(network.Spec.AllowedNamespaces, namespace)
 }
 
 // Serves reports whether ports can be created on a Network, according to its status. It is Ready, or waits only for

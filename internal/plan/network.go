@@ -105,8 +105,8 @@ type ObservedNetwork struct {
 	Attributes
 	// Subnets are all subnets of the network, owned or not.
 	Subnets []ObservedSubnet
-	// Shares are the single projects that the network is shared with. SharesUnknown is true if the cloud's policy forbids
-	// to list them, which does not mean that there are none.
+	// Shares are the single projects that the network is shared with. SharesUnknown is true if the cloud does not list
+	// them (its policy forbids it, or the list fails), which does not mean that there are none.
 	Shares        []Share
 	SharesUnknown bool
 }

@@ -104,7 +104,7 @@ func TestFormatRefuses(t *testing.T) {
 		},
 		"what Kubernetes would not hold": {
 			with(func(s *Selection) { s.rest = []field{{"x", `"` + strings.Repeat("x", MaxSize) + `"`}} }),
-			[]string{"networks: the value has 262216 bytes: write at most 262144, which is what Kubernetes holds of annotations"},
+			[]string{"networks: the value has more than 16384 bytes: write fewer"},
 		},
 	} {
 		t.Run(sentence+" is refused", func(t *testing.T) {

@@ -124,7 +124,7 @@ func TestParseRefuses(t *testing.T) {
 		// The value as a whole.
 		"a value over the size that Kubernetes holds": {
 			strings.Repeat("a", MaxSize) + ",",
-			[]string{"networks: the value has 262145 bytes: write at most 262144, which is what Kubernetes holds of annotations"},
+			[]string{"networks: the value has more than 16384 bytes: write fewer"},
 		},
 		"a value that is not UTF-8": {"net-\xff", []string{`networks: "net-\xff" is not UTF-8: write it anew`}},
 		"JSON behind a name": {

@@ -182,8 +182,7 @@ func interfaceTwice(selections []Selection, found *findings) {
 
 func sizeRule(value string) string {
 	if len(value) > MaxSize {
-		return fmt.Sprintf("the value has %d bytes: write at most %d, which is what Kubernetes holds of annotations",
-			len(value), MaxSize)
+		return fmt.Sprintf("the value has more than %d bytes: write fewer", MaxSize)
 	}
 	return ""
 }

@@ -10,9 +10,8 @@ const (
 	// MaxSelections is the maximum number of selections in one annotation. The standard has no limit. Each selection is
 	// a port in the cloud, so a value with more is probably a mistake.
 	MaxSelections = 32
-	// MaxSize is the maximum number of bytes of a value. It is Kubernetes' limit for all annotations of one object
-	// (TotalAnnotationSizeLimitB in k8s.io/apimachinery/pkg/api/validation).
-	MaxSize = 256 << 10
+	// MaxSize is the maximum number of bytes of a value: 512 for each of MaxSelections. Every Pod's value stays in memory.
+	MaxSize = 16 << 10
 )
 
 // Selection is one attachment that a Pod requests. Two selections of one Pod may name the same network. Each is a

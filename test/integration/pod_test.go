@@ -772,7 +772,7 @@ func TestPodDeclarations(t *testing.T) {
 		"a Network that is missing is waited for": func(t *testing.T, w *podWorld) {
 			w.servePorts()
 			w.create(newPod("web", "net,late"))
-			if message := w.awaitCondition("web", "False NetworkNotFound"); !strings.Contains(message, `"late"`) {
+			if message := w.awaitCondition("web", "False NetworkNotFound"); !strings.Contains(message, "/late: ") {
 				t.Errorf("the message is %q", message)
 			}
 			w.awaitEvents("web", "Warning NetworkNotFound")

@@ -283,18 +283,23 @@ func (c *Caches) ports(index, value string) []*cloudteamv1.NetworkPort {
 type Kind int
 
 const (
-	// Missing is neither a Network nor a NetworkAttachmentDefinition.
+	// Missing is neither a NetworkAttachmentDefinition nor a Network that the namespace of the consumer may use. Users
+	// MUST NOT learn which Networks exist that they may not use.
 	Missing Kind = iota
-	// Ours is a Network.
+	// Ours is a Network that the consumer's namespace may use.
 	Ours
 	// Foreign is a NetworkAttachmentDefinition that belongs to no Network. Only Multus handles it.
 	Foreign
 )
 
-// Resolve gives what a declared name refers to.
-func (c *Caches) Resolve(network cache.ObjectName) Kind {
-	if _, err := c.Networks.Lister().Networks(network.Namespace).Get(network.Name); err == nil {
-		return Ours
+// Resolve gives what a name refers to that a consumer in a namespace declares. A namespace that a Network no longer
+// allows keeps the ports that its Pods have; other Pods get none.
+func (c *Caches) Resolve(namespace string, network cache.ObjectName) Kind {
+	if found, err := c.Networks.Lister().Networks(network.Namespace).Get(network.Name); err == nil {
+		if controller.Allows(found, namespace) {
+			return Ours
+		}
+		return Missing
 	}
 	if c.attachments != nil && c.attachments.Has(network.Namespace, network.Name) {
 		return Foreign

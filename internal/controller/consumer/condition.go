@@ -3,6 +3,8 @@ package consumer
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -33,6 +35,33 @@ func WriteCondition[T metav1.Object](
 	}
 	expected.Written(cache.MetaObjectToName(written), written.GetUID(), written.GetResourceVersion())
 	return written, nil
+}
+
+// NotFound says that names refer to nothing that objects of a namespace may use: neither to a Network nor to a
+// NetworkAttachmentDefinition. Of another namespace's Network it says the same whether that exists or not. remedy says
+// what else to do than to create the Network.
+func NotFound(namespace string, names []cache.ObjectName, remedy string) (reason, message string) {
+	others := func(name cache.ObjectName) bool { return name.Namespace != namespace }
+	own := slices.DeleteFunc(slices.Clone(names), others)
+	if len(own) > 0 {
+		names = own
+	}
+	const most = 3
+	var texts []string
+	for _, name := range names[:min(most, len(names))] {
+		texts = append(texts, name.String())
+	}
+	list := strings.Join(texts, ", ")
+	if len(names) > most {
+		list += fmt.Sprintf(" (and %d more)", len(names)-most)
+	}
+	if len(own) > 0 {
+		return cloudteamv1.ReasonNetworkNotFound, fmt.Sprintf(
+			"there is neither a Network nor a NetworkAttachmentDefinition %s: create it, or %s", list, remedy)
+	}
+	return cloudteamv1.ReasonNamespaceNotAllowed, fmt.Sprintf("there is neither a Network %s that allows namespace %s nor "+
+		"a NetworkAttachmentDefinition: have it created with the namespace in its spec.allowedNamespaces, or %s", list,
+		namespace, remedy)
 }
 
 // Reference refers to an object in an Event, so that the recorder's scheme need not know its kind.

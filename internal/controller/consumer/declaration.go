@@ -23,12 +23,12 @@ type Declaration struct {
 	Requests   []Request
 }
 
-// DeclarationOf reads what a Pod declares. resolve gives what a network's name refers to.
-func DeclarationOf(pod *corev1.Pod, resolve func(network cache.ObjectName) Kind) Declaration {
+// DeclarationOf reads what a Pod declares. resolve gives what a network's name refers to for the Pod's namespace.
+func DeclarationOf(pod *corev1.Pod, resolve func(namespace string, network cache.ObjectName) Kind) Declaration {
 	selections, err := DeclaredByPod(pod)
 	d := Declaration{Invalid: err, Selections: selections}
 	for i, s := range selections {
-		switch resolve(cache.NewObjectName(s.Namespace, s.Name)) {
+		switch resolve(pod.Namespace, cache.NewObjectName(s.Namespace, s.Name)) {
 		case Missing:
 			if d.Missing == nil {
 				d.Missing = &selections[i]

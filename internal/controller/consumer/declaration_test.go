@@ -13,7 +13,7 @@ import (
 
 // Containers of a Pod without our gate may use what is bound to it, whatever its annotations say by now.
 func TestAPortIsUselessOnlyForAGatedPodOrByItsAllocations(t *testing.T) {
-	ours := func(cache.ObjectName) Kind { return Ours }
+	ours := func(string, cache.ObjectName) Kind { return Ours }
 	for name, c := range map[string]struct {
 		networks, allocations, port string
 		gated, want, unscheduled    bool

@@ -110,7 +110,9 @@ func (c *Cloud) Identity(context.Context) (client.Identity, error) {
 }
 
 // Observed is the Inventory's.
-func (c *Cloud) Observed(_ context.Context, owner plan.Owner, since time.Time) (plan.Observed, error) {
+func (c *Cloud) Observed(
+	_ context.Context, owner plan.Owner, since time.Time, _ ...plan.Kind,
+) (plan.Observed, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.looks++

@@ -27,7 +27,9 @@ type Converged struct {
 func (a Converged) Identity(context.Context) (client.Identity, error) { return a.Where, nil }
 
 // Observed is managed.Inventory's.
-func (a Converged) Observed(_ context.Context, owner plan.Owner, _ time.Time) (plan.Observed, error) {
+func (a Converged) Observed(
+	_ context.Context, owner plan.Owner, _ time.Time, _ ...plan.Kind,
+) (plan.Observed, error) {
 	return a.Owned[owner.Object], nil
 }
 

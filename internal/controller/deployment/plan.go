@@ -39,7 +39,7 @@ type observed struct {
 	// deleted are ports that this process deleted while the cache does not show it yet.
 	deleted map[types.UID]bool
 
-	// resolve gives what a network's name refers to.
+	// resolve gives what a network's name refers to for the Deployment's namespace.
 	resolve func(network cache.ObjectName) standing
 	// taken reports whether any NetworkPort of the namespace has the name.
 	taken func(name string) bool
@@ -113,7 +113,9 @@ func (o observed) declarations() map[types.UID]consumer.Declaration {
 }
 
 func (o observed) declarationOf(pod *corev1.Pod) consumer.Declaration {
-	return consumer.DeclarationOf(pod, func(network cache.ObjectName) consumer.Kind { return o.resolve(network).kind })
+	return consumer.DeclarationOf(pod, func(_ string, network cache.ObjectName) consumer.Kind {
+		return o.resolve(network).kind // for the Deployment's namespace, which is the Pod's
+	})
 }
 
 // waits reports whether a Pod waits for ports. A Pod that has them does not: its annotation was rewritten with what it

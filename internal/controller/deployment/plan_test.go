@@ -479,10 +479,29 @@ func TestVerdict(t *testing.T) {
 				"k8s.v1.cni.cncf.io/networks declares no networks that can be had: one; two"},
 		},
 		"all missing networks are named": {
+			situation{networks: "blue,green,blue", replicas: 1, missing: []string{"team/blue", "team/green"}},
+			verdict{reason: "NetworkNotFound", total: 3, message: "there is neither a Network nor a " +
+				"NetworkAttachmentDefinition team/blue, team/green: create it, or correct the Pod template's annotation " +
+				"k8s.v1.cni.cncf.io/networks"},
+		},
+		"but three of many": {
+			situation{networks: "e,d,c,b,a", replicas: 1,
+				missing: []string{"team/a", "team/b", "team/c", "team/d", "team/e"}},
+			verdict{reason: "NetworkNotFound", total: 5, message: "there is neither a Network nor a " +
+				"NetworkAttachmentDefinition team/a, team/b, team/c (and 2 more): create it, or correct the Pod template's " +
+				"annotation k8s.v1.cni.cncf.io/networks"},
+		},
+		"those of the own namespace first": {
 			situation{networks: "blue,other/green,blue", replicas: 1, missing: []string{"team/blue", "other/green"}},
 			verdict{reason: "NetworkNotFound", total: 3, message: "there is neither a Network nor a " +
-				"NetworkAttachmentDefinition other/green, team/blue: create it, or correct the Pod template's annotation " +
+				"NetworkAttachmentDefinition team/blue: create it, or correct the Pod template's annotation " +
 				"k8s.v1.cni.cncf.io/networks"},
+		},
+		"of another namespace it is not said whether it exists": {
+			situation{networks: "other/green", replicas: 1, missing: []string{"other/green"}},
+			verdict{reason: "NamespaceNotAllowed", total: 1, message: "there is neither a Network other/green that allows " +
+				"namespace team nor a NetworkAttachmentDefinition: have it created with the namespace in its " +
+				"spec.allowedNamespaces, or correct the Pod template's annotation k8s.v1.cni.cncf.io/networks"},
 		},
 		"an address for several replicas": {
 			situation{networks: fixed, replicas: 3},

@@ -119,7 +119,7 @@ func (c *Controller) observe(
 	o := observed{
 		deployment: deployment,
 		deleted:    map[types.UID]bool{},
-		resolve:    c.resolve,
+		resolve:    func(network cache.ObjectName) standing { return c.resolve(key.Namespace, network) },
 		taken: func(name string) bool {
 			_, err := c.caches.Ports.Lister().NetworkPorts(key.Namespace).Get(name)
 			return err == nil
@@ -167,10 +167,11 @@ func (c *Controller) observe(
 	return o
 }
 
-// resolve gives what a network's name refers to.
-func (c *Controller) resolve(network cache.ObjectName) standing {
-	s := standing{kind: c.caches.Resolve(network)}
-	if found, err := c.caches.Networks.Lister().Networks(network.Namespace).Get(network.Name); err == nil {
+// resolve gives what a network's name refers to for a namespace.
+func (c *Controller) resolve(namespace string, network cache.ObjectName) standing {
+	s := standing{kind: c.caches.Resolve(namespace, network)}
+	found, err := c.caches.Networks.Lister().Networks(network.Namespace).Get(network.Name)
+	if err == nil && s.kind == consumer.Ours {
 		s.stalled = meta.IsStatusConditionTrue(found.Status.Conditions, cloudteamv1.ConditionStalled)
 		s.going = found.DeletionTimestamp != nil
 	}

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/client-go/tools/cache"
 
 	"cloudteam.ztgame.com/network-controller/internal/controller/consumer"
 	"cloudteam.ztgame.com/network-controller/internal/selection"
@@ -31,7 +32,7 @@ func (o observed) judge(v *verdict, pools []pool, stay []*cloudteamv1.NetworkPor
 	}
 	for _, obstacle := range []func(*verdict){
 		o.unreadable,
-		func(v *verdict) { missingNetworks(v, pools) },
+		func(v *verdict) { o.missingNetworks(v, pools) },
 		func(v *verdict) { o.impossible(v, pools) },
 		func(v *verdict) { o.failing(v, stay) },
 	} {
@@ -54,19 +55,18 @@ func (o observed) unreadable(v *verdict) {
 var errHostNetwork = errors.New("the Pods are on their node's network (hostNetwork: true) and have no interfaces of " +
 	"their own: remove hostNetwork from the Pod template, or the annotation")
 
-// missingNetworks reports declared networks that do not exist.
-func missingNetworks(v *verdict, pools []pool) {
-	var names []string
+// missingNetworks reports declared networks that do not exist, or that do not allow the namespace.
+func (o observed) missingNetworks(v *verdict, pools []pool) {
+	var names []cache.ObjectName
 	for _, p := range pools {
 		if p.times > 0 && p.standing.kind == consumer.Missing {
-			names = append(names, p.request.Network.String())
+			names = append(names, p.request.Network)
 		}
 	}
-	if slices.Sort(names); len(names) > 0 {
-		names = slices.Compact(names)
-		v.reason = cloudteamv1.ReasonNetworkNotFound
-		v.message = fmt.Sprintf("there is neither a Network nor a NetworkAttachmentDefinition %s: create it, or correct "+
-			"the Pod template's annotation %s", strings.Join(names, ", "), selection.Annotation)
+	slices.SortFunc(names, func(a, b cache.ObjectName) int { return strings.Compare(a.String(), b.String()) })
+	if len(names) > 0 {
+		v.reason, v.message = consumer.NotFound(o.deployment.Namespace, slices.Compact(names),
+			"correct the Pod template's annotation "+selection.Annotation)
 	}
 }
 

@@ -409,3 +409,43 @@ func TestARefusedCreateDelaysNoDelete(t *testing.T) {
 		w.mustSync("delete web-red-0")
 	})
 }
+
+func TestANetworkThatDoesNotAllowTheNamespaceGetsNoPorts(t *testing.T) {
+	d := declaring("other/blue", 2)
+	condition := func(t *testing.T, w *world) string {
+		t.Helper()
+		obj, err := w.Kube.Tracker().Get(appsv1.SchemeGroupVersion.WithResource("deployments"), "team", "web")
+		if err != nil {
+			t.Fatal(err)
+		}
+		told := conditionOf(obj.(*appsv1.Deployment))
+		return string(told.Status) + " " + told.Reason + " " + told.Message
+	}
+	closed := &cloudteamv1.Network{ObjectMeta: metav1.ObjectMeta{Namespace: "other", Name: "blue"}}
+	open := closed.DeepCopy()
+	open.Spec.AllowedNamespaces = []string{"team"}
+	var none string
+	inWorld(t, d, func(t *testing.T, w *world) {
+		w.mustSync("patch web")
+		if none = condition(t, w); !strings.HasPrefix(none, "False NamespaceNotAllowed ") {
+			t.Errorf("without a Network the condition is %s", none)
+		}
+	})
+	inWorld(t, d, func(t *testing.T, w *world) {
+		w.Show(closed)
+		w.mustSync("patch web")
+		if one := condition(t, w); one != none {
+			t.Errorf("the condition is %s, and without the Network %s", one, none)
+		}
+		w.showWritten()
+		w.Show(open)
+		w.mustSync("create web-blue-0", "create web-blue-1", "get web", "patch web")
+		// The ports stay when it is taken away again.
+		for _, name := range []string{"web-blue-0", "web-blue-1"} {
+			w.Show(portOf(d, name, consumer.Request{Network: cache.NewObjectName("other", "blue")}))
+		}
+		w.showWritten()
+		w.Show(closed)
+		w.mustSync("patch web")
+	})
+}

@@ -32,7 +32,7 @@ type Object interface {
 // Inventory is the part of an inventory.Inventory that a Reconciler and its Kind need.
 type Inventory interface {
 	Identity(ctx context.Context) (client.Identity, error)
-	Observed(ctx context.Context, owner plan.Owner, since time.Time) (plan.Observed, error)
+	Observed(ctx context.Context, owner plan.Owner, since time.Time, need ...plan.Kind) (plan.Observed, error)
 	Reread(ctx context.Context, resource plan.Resource) (found bool, err error)
 	Find(ctx context.Context, of plan.Kind, name string, owner plan.Owner) (found bool, err error)
 	Apply(ctx context.Context, change plan.Change) (done plan.Change, err error)
@@ -127,6 +127,13 @@ type Retainable interface {
 	Declaration
 	// Retained is the declaration with resources that say so.
 	Retained() Declaration
+}
+
+// Partial is a Declaration that concerns some kinds of resources only.
+type Partial interface {
+	Declaration
+	// Needs gives these kinds; nil means all.
+	Needs() []plan.Kind
 }
 
 // Adopter is the Declaration of an object whose resource existed before it.

@@ -12,15 +12,17 @@ import (
 // look gives the object's resources in Neutron, from a list that is new enough to prove that there are none. An
 // incomplete list must not lead to a second resource or a forgotten one. So an expected resource that the list lacks is
 // read by its id. If it may exist under an unknown id, it is searched by its name. The ids of resources that are gone
-// are removed from expected.
-func (r *Reconciler[T]) look(ctx context.Context, in Inventory, obj T, expected []Lookup) (plan.Observed, error) {
+// are removed from expected. need are the kinds that the caller relies on; none means all.
+func (r *Reconciler[T]) look(
+	ctx context.Context, in Inventory, obj T, expected []Lookup, need ...plan.Kind,
+) (plan.Observed, error) {
 	known, _ := r.recall(obj)
 	since := known.doubt
 	if since.IsZero() {
 		since = r.acting
 	}
 	owner := r.ownerOf(obj)
-	observed, err := in.Observed(ctx, owner, since)
+	observed, err := in.Observed(ctx, owner, since, need...)
 	if err != nil {
 		return plan.Observed{}, err
 	}
@@ -54,7 +56,7 @@ func (r *Reconciler[T]) look(ctx context.Context, in Inventory, obj T, expected 
 		}
 		return observed, nil
 	}
-	if observed, err = in.Observed(ctx, owner, since); err != nil {
+	if observed, err = in.Observed(ctx, owner, since, need...); err != nil {
 		return plan.Observed{}, err
 	}
 	for _, e := range found {
@@ -63,6 +65,20 @@ func (r *Reconciler[T]) look(ctx context.Context, in Inventory, obj T, expected 
 		}
 	}
 	return observed, nil
+}
+
+// needs gives the kinds that a sync of a declaration relies on; nil means all. A list of another kind that fails or hangs
+// then does not stop the sync.
+func needs(declared Declaration, expected []Lookup) []plan.Kind {
+	partial, ok := declared.(Partial)
+	if !ok {
+		return nil
+	}
+	need := partial.Needs()
+	if slices.ContainsFunc(expected, func(e Lookup) bool { return !slices.Contains(need, e.Kind) }) {
+		return nil
+	}
+	return need
 }
 
 // lookUp asks Neutron directly for one resource that the list lacks. If the resource exists, the Inventory holds it

@@ -66,6 +66,7 @@ func NewReconciler[T Object](
 		owned:  map[cache.ObjectName][]*memory[T]{},
 	}
 	r.Loop = controller.NewLoop(kind.Controller, r.Sync)
+	r.ServeBackends(r.cloudOfKey)
 
 	err := informer.AddIndexers(cache.Indexers{indexUID: func(obj any) ([]string, error) {
 		object, err := meta.Accessor(obj)
@@ -112,6 +113,18 @@ func (r *Reconciler[T]) get(key cache.ObjectName) (obj T, exists bool, err error
 		return obj, false, fmt.Errorf("the cache of %ss holds a %T", r.kind.GroupVersionKind.Kind, found)
 	}
 	return obj, true, nil
+}
+
+// cloudOfKey names the cloud that a key's sync calls.
+func (r *Reconciler[T]) cloudOfKey(key cache.ObjectName) string {
+	obj, exists, err := r.get(key)
+	if err == nil && exists {
+		return r.cloudOf(obj).String()
+	}
+	if gone := r.gone(key, ""); len(gone) > 0 {
+		return r.cloudOf(gone[0]).String()
+	}
+	return ""
 }
 
 func (r *Reconciler[T]) ownerOf(obj T) plan.Owner {

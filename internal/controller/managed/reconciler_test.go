@@ -270,3 +270,28 @@ func TestWhatIsRememberedOfGoneObjects(t *testing.T) {
 		}
 	})
 }
+
+// hanging is a cloud that never answers.
+type hanging struct{ managed.Inventory }
+
+func (hanging) Identity(ctx context.Context) (client.Identity, error) {
+	<-ctx.Done()
+	return client.Identity{}, ctx.Err()
+}
+
+func TestACloudThatHangsDoesNotDelayAnother(t *testing.T) {
+	stuck := exampleIn(mine)
+	stuck.Name, stuck.UID = "stuck", "uid-stuck"
+	inWorld(t, func(t *testing.T, w *world) {
+		clouds, first, _ := w.withClouds()
+		clouds.set(mine, hanging{first}, nil)
+		stop := controllertest.Run(t, w.c.Run, 1)
+		controllertest.Settle(time.Second)
+		w.Create(example())
+		controllertest.Settle(time.Second)
+		w.WantState("Ready=True Available")
+		if err := stop(); err != nil {
+			t.Error(err)
+		}
+	}, stuck)
+}

@@ -25,8 +25,10 @@ type routedCloud struct {
 	lose        error
 }
 
-func (c *routedCloud) Observed(ctx context.Context, owner plan.Owner, since time.Time) (plan.Observed, error) {
-	observed, err := c.Cloud.Observed(ctx, owner, since)
+func (c *routedCloud) Observed(
+	ctx context.Context, owner plan.Owner, since time.Time, need ...plan.Kind,
+) (plan.Observed, error) {
+	observed, err := c.Cloud.Observed(ctx, owner, since, need...)
 	for _, r := range c.routers {
 		if owner.Owns(r.Description) && !c.hidden[r.ID] {
 			observed.Routers = append(observed.Routers, r)

@@ -38,6 +38,14 @@ func (d declaration) Retained() managed.Declaration {
 	return d
 }
 
+// Needs implements managed.Partial. Without a router, neither routers nor their interfaces concern a Network.
+func (d declaration) Needs() []plan.Kind {
+	if d.Router != nil {
+		return nil
+	}
+	return []plan.Kind{plan.KindNetwork}
+}
+
 // Sets implements managed.Retractable.
 func (d declaration) Sets() []string { return plan.Spec(d).Sets() }
 

@@ -70,7 +70,7 @@ func NewController(
 	if ports != nil {
 		indexer := ports.Informer().GetIndexer()
 		kind.InUse = func(obj *cloudteamv1.Network) string {
-			return inUseBy(indexer, cache.MetaObjectToName(obj))
+			return inUseBy(indexer, obj)
 		}
 		if err := controller.IndexPorts(ports.Informer()); err != nil {
 			return nil, err
@@ -96,22 +96,53 @@ func NewController(
 }
 
 // inUseBy names the NetworkPorts that block the deletion of a Network: those that have, or may have, a port in Neutron.
-func inUseBy(ports cache.Indexer, key cache.ObjectName) string {
-	var names []string
-	for _, port := range controller.PortsOn(ports, key) {
-		if slices.Contains(port.Finalizers, cloudteamv1.PortFinalizer) {
-			names = append(names, cache.MetaObjectToName(port).String())
+// It names those of the Network's own namespace and counts the others.
+func inUseBy(ports cache.Indexer, network *cloudteamv1.Network) string {
+	var own []string
+	others := 0
+	for _, port := range controller.PortsOn(ports, cache.MetaObjectToName(network)) {
+		switch {
+		case !mayUse(port, network):
+		case port.Namespace == network.Namespace:
+			own = append(own, cache.MetaObjectToName(port).String())
+		default:
+			others++
 		}
 	}
-	if len(names) == 0 {
+	slices.SortFunc(own, func(a, b string) int { return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b)) })
+	const shown = 3
+	var users []string
+	switch {
+	case len(own) > shown:
+		users = append(users, fmt.Sprintf("NetworkPort %s and %d more", strings.Join(own[:shown], ", "), len(own)-shown))
+	case len(own) > 0:
+		users = append(users, "NetworkPort "+strings.Join(own, ", "))
+	}
+	switch {
+	case others == 1:
+		users = append(users, "1 NetworkPort of another namespace")
+	case others > 1:
+		users = append(users, fmt.Sprintf("%d NetworkPorts of other namespaces", others))
+	}
+	if len(users) == 0 {
 		return ""
 	}
-	slices.SortFunc(names, func(a, b string) int { return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b)) })
-	const shown = 3
-	list, more := strings.Join(names[:min(shown, len(names))], ", "), ""
-	if len(names) > shown {
-		more = fmt.Sprintf(" and %d more", len(names)-shown)
+	return fmt.Sprintf("In use by %s. The network is deleted after them. Delete them, or the Deployments and Pods that "+
+		"they belong to.", strings.Join(users, " and "))
+}
+
+// mayUse reports whether a NetworkPort on a Network has, or may have, a port there in Neutron. The finalizer alone
+// proves nothing: anybody can write it. A port is created only for a namespace that the Network allows. If the namespace
+// is not allowed (any more), the status tells, which users cannot write: the port has an address on the Network. If it
+// was created a moment ago, no status tells; then Neutron refuses the deletion, which is retried.
+func mayUse(port *cloudteamv1.NetworkPort, network *cloudteamv1.Network) bool {
+	if !slices.Contains(port.Finalizers, cloudteamv1.PortFinalizer) {
+		return false
 	}
-	return fmt.Sprintf("In use by NetworkPort %s%s. The network is deleted after them. Delete them, or the Deployments "+
-		"and Pods that they belong to.", list, more)
+	return controller.Allows(network, port.Namespace) || port.Status.PortID != "" &&
+		slices.ContainsFunc(port.Status.Addresses, func(a cloudteamv1.PortAddress) bool {
+			return slices.ContainsFunc(network.Status.Subnets, func(s cloudteamv1.SubnetStatus) bool {
+				return s.ID == a.SubnetID
+			})
+		})
 }

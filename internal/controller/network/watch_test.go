@@ -32,7 +32,7 @@ func inWorld(t *testing.T, test func(t *testing.T, w *world), ports ...*cloudtea
 		controllertest.Serve(w.API, w.Clients, controllertest.Networks,
 			controllertest.Rules[*cloudteamv1.Network]{Line: controllertest.WriteLine})
 		obj := networkOf(specOf(cloudteamv1.SubnetSpec{CIDR: "192.168.0.0/16"}))
-		obj.Namespace, obj.Name = exampleKey.Namespace, exampleKey.Name
+		obj.Namespace, obj.Name, obj.Spec.AllowedNamespaces = exampleKey.Namespace, exampleKey.Name, []string{"others"}
 		w.Create(obj)
 		for _, port := range ports {
 			w.Create(port)
@@ -101,6 +101,13 @@ func changed(obj *cloudteamv1.NetworkPort, change func(*cloudteamv1.NetworkPort)
 	return obj
 }
 
+// withAddress is a NetworkPort that has a port with an address on a subnet.
+func withAddress(obj *cloudteamv1.NetworkPort, subnet string) *cloudteamv1.NetworkPort {
+	obj.Status.PortID = "port-of-" + obj.Name
+	obj.Status.Addresses = []cloudteamv1.PortAddress{{Address: "192.168.0.7/16", SubnetID: subnet}}
+	return obj
+}
+
 const whatToDo = ". The network is deleted after them. Delete them, or the Deployments and Pods that they belong to."
 
 func TestADeletedNetworkNamesThePortsThatKeepIt(t *testing.T) {
@@ -119,7 +126,16 @@ func TestADeletedNetworkNamesThePortsThatKeepIt(t *testing.T) {
 			},
 			"NetworkPort team/a, team/b, team/c and 2 more"},
 		"those of other namespaces too": {
-			[]*cloudteamv1.NetworkPort{port("others", "b"), port("team", "a")}, "NetworkPort team/a, others/b"},
+			[]*cloudteamv1.NetworkPort{port("others", "b"), port("team", "a")},
+			"NetworkPort team/a and 1 NetworkPort of another namespace"},
+		"those of other namespaces alone, without their names": {
+			[]*cloudteamv1.NetworkPort{port("others", "b"), port("others", "a")}, "2 NetworkPorts of other namespaces"},
+		"one of a namespace that is no longer allowed, which has an address": {
+			[]*cloudteamv1.NetworkPort{withAddress(port("evil", "a"), "sub-2")}, "1 NetworkPort of another namespace"},
+		"but not one whose namespace is not allowed: anybody can write a finalizer": {
+			[]*cloudteamv1.NetworkPort{port("evil", "a"), port("evil", "b")}, ""},
+		"nor one whose address was on an earlier Network of the name": {
+			[]*cloudteamv1.NetworkPort{withAddress(port("evil", "a"), "sub-0")}, ""},
 		"one that is being deleted and still has its port": {
 			[]*cloudteamv1.NetworkPort{changed(port("team", "a"), func(p *cloudteamv1.NetworkPort) {
 				p.DeletionTimestamp = new(metav1.NewTime(time.Unix(1, 0)))
@@ -177,10 +193,10 @@ func TestADeletedNetworkGoesWithItsLastPort(t *testing.T) {
 			first, last := port("team", "first"), port("others", "last")
 			inWorld(t, func(t *testing.T, w *world) {
 				w.delete()
-				w.wantWaiting("In use by NetworkPort team/first, others/last" + whatToDo)
+				w.wantWaiting("In use by NetworkPort team/first and 1 NetworkPort of another namespace" + whatToDo)
 				goes(w, first)
 				controllertest.Settle(time.Second)
-				w.wantWaiting("In use by NetworkPort others/last" + whatToDo)
+				w.wantWaiting("In use by 1 NetworkPort of another namespace" + whatToDo)
 				// It waits for as long as it takes, and asks nobody meanwhile.
 				controllertest.Settle(time.Hour)
 				w.Calls.Want(t)

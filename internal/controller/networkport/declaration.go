@@ -50,6 +50,9 @@ func (d declaration) Plan(observed plan.Observed) (plan.Change, error) {
 	return change, err
 }
 
+// Needs implements managed.Partial.
+func (d declaration) Needs() []plan.Kind { return []plan.Kind{plan.KindPort} }
+
 // plan is plan.Port, except that of several ports the used one stays, whatever its age and its network.
 func (d declaration) plan(observed plan.Observed) (plan.Change, error) {
 	at := slices.IndexFunc(observed.Ports, func(p plan.ObservedPort) bool { return p.ID == d.used })
@@ -57,6 +60,9 @@ func (d declaration) plan(observed plan.Observed) (plan.Change, error) {
 		return plan.Port(d.PortSpec, observed)
 	}
 	used := observed.Ports[at]
+	if used.NetworkID != d.NetworkID && d.withheld != nil {
+		return nil, d.withheld
+	}
 	if used.NetworkID != d.NetworkID {
 		return nil, managed.Waits(controller.Reconciling(cloudteamv1.ReasonInUse, fmt.Sprintf(
 			"Port %s is on network %s, but Network %s has another network now. The port is replaced when it is no longer "+
@@ -99,6 +105,8 @@ func declarationOf(
 	key := obj.Network()
 	on, err := networks.Networks(key.Namespace).Get(key.Name)
 	switch {
+	case apierrors.IsNotFound(err) && key.Namespace != obj.Namespace:
+		return nil, notAllowed(obj)
 	case apierrors.IsNotFound(err):
 		return nil, waiting("Network %s does not exist. Create it, or delete this NetworkPort.", key)
 	case err != nil:
@@ -106,6 +114,9 @@ func declarationOf(
 	}
 	withheld := withhold(on, obj)
 	if withheld != nil && obj.Status.PortID == "" && obj.Status.BoundTo == nil {
+		return nil, withheld
+	}
+	if !controller.Allows(on, obj.Namespace) && (on.Status.NetworkID == "" || len(on.Status.Subnets) == 0) {
 		return nil, withheld
 	}
 	if on.Status.NetworkID == "" || len(on.Status.Subnets) == 0 {
@@ -128,10 +139,8 @@ func declarationOf(
 func withhold(on *cloudteamv1.Network, obj *cloudteamv1.NetworkPort) *managed.Problem {
 	key := obj.Network()
 	switch {
-	case !allows(on, obj.Namespace):
-		return managed.Waits(controller.Stalled(cloudteamv1.ReasonNamespaceNotAllowed, fmt.Sprintf(
-			"Network %s does not allow namespace %s. Add the namespace to the Network's spec.allowedNamespaces, "+
-				"or use a Network in this namespace.", key, obj.Namespace)))
+	case !controller.Allows(on, obj.Namespace):
+		return notAllowed(obj)
 	case obj.Status.BoundTo != nil:
 		return nil
 	case on.DeletionTimestamp != nil:
@@ -147,8 +156,10 @@ func waiting(format string, args ...any) *managed.Problem {
 	return managed.Waits(controller.Reconciling(cloudteamv1.ReasonNetworkNotReady, fmt.Sprintf(format, args...)))
 }
 
-// allows reports whether objects of a namespace may use a Network.
-func allows(on *cloudteamv1.Network, namespace string) bool {
-	return namespace == on.Namespace || slices.Contains(on.Spec.AllowedNamespaces, "*") ||
-		slices.Contains(on.Spec.AllowedNamespaces, namespace)
+// notAllowed is the problem of a port that names a Network of another namespace, which does not exist or does not allow
+// the port's namespace. Both read the same, so that nobody can find out what another namespace has.
+func notAllowed(obj *cloudteamv1.NetworkPort) *managed.Problem {
+	return managed.Waits(controller.Stalled(cloudteamv1.ReasonNamespaceNotAllowed, fmt.Sprintf(
+		"Network %s does not exist or does not allow namespace %s. Have it created with the namespace in its "+
+			"spec.allowedNamespaces, or use a Network in this namespace.", obj.Network(), obj.Namespace)))
 }

@@ -263,3 +263,53 @@ func TestShow(t *testing.T) {
 		t.Errorf("in use: %q", got)
 	}
 }
+
+// Nobody finds out by the condition of a port which Networks another namespace has.
+func TestANetworkThatIsNotAllowedReadsAsOneThatDoesNotExist(t *testing.T) {
+	stranger := func(change func(*cloudteamv1.NetworkPort)) *cloudteamv1.NetworkPort {
+		port := example()
+		port.Namespace, port.Spec.NetworkNamespace = "other", "team"
+		change(port)
+		return port
+	}
+	for name, port := range map[string]*cloudteamv1.NetworkPort{
+		"a new one": stranger(func(*cloudteamv1.NetworkPort) {}),
+		"one that exists, of which the Network's name is another's now": stranger(func(p *cloudteamv1.NetworkPort) {
+			p.Status.PortID = "port-1"
+		}),
+		"one that is bound": stranger(func(p *cloudteamv1.NetworkPort) {
+			p.Status.BoundTo = &cloudteamv1.PortBinding{Kind: "Pod", Name: "web", UID: "web"}
+		}),
+	} {
+		t.Run(name, func(t *testing.T) {
+			told := func(networks ...*cloudteamv1.Network) controller.State {
+				indexer := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{})
+				for _, n := range networks {
+					if err := indexer.Add(n); err != nil {
+						t.Fatal(err)
+					}
+				}
+				_, err := declarationOf(listers.NewNetworkLister(indexer), port, owner)
+				problem, ok := errors.AsType[*managed.Problem](err)
+				if !ok {
+					t.Fatalf("error %v", err)
+				}
+				return problem.State
+			}
+			none, empty := told(), exampleNetwork()
+			empty.Status = cloudteamv1.NetworkStatus{}
+			if diff := cmp.Diff(none, told(empty)); diff != "" {
+				t.Errorf("a Network that is not in Neutron yet (-none +one):\n%s", diff)
+			}
+			if port.Status.PortID == "" && port.Status.BoundTo == nil {
+				if diff := cmp.Diff(none, told(exampleNetwork())); diff != "" {
+					t.Errorf("a Network that is Ready (-none +one):\n%s", diff)
+				}
+			}
+			if none.Reason != cloudteamv1.ReasonNamespaceNotAllowed ||
+				!strings.Contains(none.Message, "does not exist or does not allow namespace other") {
+				t.Errorf("it says %s: %s", none.Reason, none.Message)
+			}
+		})
+	}
+}

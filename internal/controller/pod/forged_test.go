@@ -7,6 +7,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
 
@@ -89,5 +90,29 @@ func TestAPortOfAnotherNamespaceIsNoPodsOwn(t *testing.T) {
 	bound, err := c.bindOwn(controllertest.Logged(t), key, pod, []consumer.Request{requestFor("net")}, nil)
 	if err != nil || len(bound) > 0 {
 		t.Errorf("bound %v, error %v", bound, err)
+	}
+}
+
+// Nobody finds out by a Pod's condition which Networks another namespace has.
+func TestANetworkThatIsNotAllowedReadsAsOneThatDoesNotExist(t *testing.T) {
+	pod := declaringPod("evil", nil)
+	closed := openNetwork()
+	closed.Spec.AllowedNamespaces = []string{"friends"}
+	told := func(shown ...runtime.Object) progress {
+		p, err := newIdle(t, append(shown, pod)...).reconcile(t.Context(), cache.MetaObjectToName(pod), pod)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p
+	}
+	none := told()
+	if none.reason != cloudteamv1.ReasonNamespaceNotAllowed || !strings.Contains(none.message, "allows namespace evil") {
+		t.Errorf("it says %s: %s", none.reason, none.message)
+	}
+	if one := told(closed); one != none {
+		t.Errorf("it says %+v, and without the Network %+v", one, none)
+	}
+	if open := told(openNetwork()); open == none {
+		t.Errorf("it says %+v of a Network that allows the namespace", open)
 	}
 }

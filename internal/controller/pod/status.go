@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/cache"
 
 	"cloudteam.ztgame.com/network-controller/internal/controller"
 	"cloudteam.ztgame.com/network-controller/internal/controller/consumer"
@@ -29,11 +30,11 @@ func onHostNetwork() progress {
 		selection.Annotation)}
 }
 
-// missing is for a network that does not exist.
-func missing(s selection.Selection) progress {
-	return progress{reason: cloudteamv1.ReasonNetworkNotFound, message: fmt.Sprintf(
-		"there is neither a Network nor a NetworkAttachmentDefinition %q in namespace %q: create the Network, or correct "+
-			"the annotation %s", s.Name, s.Namespace, selection.Annotation)}
+// missing is for a network that does not exist, or that does not allow the Pod's namespace.
+func missing(pod *corev1.Pod, s selection.Selection) (p progress) {
+	p.reason, p.message = consumer.NotFound(pod.Namespace, []cache.ObjectName{cache.NewObjectName(s.Namespace, s.Name)},
+		"correct the annotation "+selection.Annotation)
+	return p
 }
 
 // withoutDeployment is for a Pod whose ReplicaSet, or whose ReplicaSet's Deployment, the cache does not show.

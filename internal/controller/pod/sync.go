@@ -93,7 +93,7 @@ func (c *Controller) reconcile(ctx context.Context, key cache.ObjectName, pod *c
 	case declaration.Invalid != nil:
 		return invalid(declaration.Invalid), nil //nolint:nilerr // a retry does not help
 	case declaration.Missing != nil:
-		return missing(*declaration.Missing), nil
+		return missing(pod, *declaration.Missing), nil
 	case len(declaration.Ours) == 0:
 		return c.letGo(ctx, key, pod)
 	case pod.Spec.HostNetwork:

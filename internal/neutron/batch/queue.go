@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"cloudteam.ztgame.com/network-controller/internal/fair"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 )
 
@@ -86,7 +87,7 @@ const (
 // line is the queue of creates in one collection, or of all other writes.
 type line struct {
 	of    client.Collection
-	queue fairQueue[*pending]
+	queue fair.Queue[string, *pending]
 	// due is when to send creates, however few they are. The timer is set to it.
 	due   time.Time
 	timer *time.Timer
@@ -193,10 +194,10 @@ func (b *Queue) enter(p *pending) {
 		b.lines = append(b.lines, &line{of: p.Collection})
 	}
 	l := b.lines[at]
-	if l.of.Bulk && l.queue.len() == 0 {
+	if l.of.Bulk && l.queue.Len() == 0 {
 		l.due = time.Now().Add(batchWindow)
 	}
-	l.queue.push(p.Flow, p)
+	l.queue.Push(p.Flow, p)
 }
 
 // dispatch sends as many calls as the limit permits. The caller holds mu.
@@ -215,8 +216,8 @@ func (b *Queue) dispatch() {
 // turnAway fails all waiting writes during a rate limit, so that workers can do other work. The caller holds mu.
 func (b *Queue) turnAway(rest time.Duration) {
 	for _, l := range b.lines {
-		for l.queue.len() > 0 {
-			p := l.queue.pop()
+		for l.queue.Len() > 0 {
+			p := l.queue.Pop()
 			p.taken = true
 			p.outcome <- outcome{err: &client.Error{
 				Kind: client.Throttled, Op: p.Op, Reason: "rate limited by Neutron (Retry-After)", Wait: rest,
@@ -250,11 +251,11 @@ func (b *Queue) sendNext() bool {
 
 // isDue reports whether a line's writes are due. If not, it sets the timer to dispatch them. The caller holds mu.
 func (b *Queue) isDue(l *line) bool {
-	if l.queue.len() == 0 {
+	if l.queue.Len() == 0 {
 		return false
 	}
 	left := time.Until(l.due)
-	if left <= 0 || l.queue.len() >= maxBatch {
+	if left <= 0 || l.queue.Len() >= maxBatch {
 		return true
 	}
 	if l.timer == nil {
@@ -275,7 +276,7 @@ func (b *Queue) next(l *line) []*pending {
 	var batch []*pending
 	most := maxBatch
 	for len(batch) < most {
-		p, ok := l.queue.peek()
+		p, ok := l.queue.Peek()
 		if !ok {
 			break
 		}
@@ -290,7 +291,7 @@ func (b *Queue) next(l *line) []*pending {
 			p.taken = true
 			batch = append(batch, p)
 		}
-		l.queue.pop()
+		l.queue.Pop()
 	}
 	return batch
 }

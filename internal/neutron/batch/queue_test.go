@@ -155,7 +155,7 @@ func rested(t *testing.T, b *Queue) {
 	defer b.mu.Unlock()
 	waiting := 0
 	for _, l := range b.lines {
-		waiting += l.queue.len()
+		waiting += l.queue.Len()
 	}
 	if b.underway != 0 || b.overdue != 0 || waiting != 0 {
 		t.Errorf("%d under way, %d overdue, %d waiting when all have ended", b.underway, b.overdue, waiting)

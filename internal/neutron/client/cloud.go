@@ -87,8 +87,24 @@ const (
 	// to loginPauseLast. So a wrong password does not lock the account.
 	loginPause     = 2 * time.Second
 	loginPauseLast = time.Minute
-	// maxAnswer bounds the bytes that are read from one answer.
-	maxAnswer = 64 << 20
+	// maxHeader bounds the bytes of an answer's header.
+	maxHeader = 256 << 10
+)
+
+// bounds limit what a cloud may answer, so that no cloud uses up this process's memory.
+type bounds struct {
+	// answer is the most bytes of one answer, list those of all pages of one list.
+	answer, list int64
+	// pages is the most pages of one list.
+	pages int
+}
+
+// ownBounds are for the operator's clouds. A page of DefaultPageSize has less than a megabyte, but some lists come in
+// one answer. confinedBounds are for the clouds of users, of which there may be many. They suffice for some 20,000
+// ports in one project.
+var (
+	ownBounds      = bounds{answer: 64 << 20, list: 1 << 30, pages: 20_000}
+	confinedBounds = bounds{answer: 8 << 20, list: 16 << 20, pages: 2_000}
 )
 
 // Cloud sends requests to one project of one cloud. It logs in at first use, and again when its token has expired. All
@@ -118,6 +134,7 @@ type access struct {
 	credentials Credentials
 	// transport carries every call, log-ins included, over the connections of base.
 	transport, base http.RoundTripper
+	bounds          bounds
 }
 
 func (a *access) op() string { return OpLogin + " to " + a.credentials.String() }
@@ -162,7 +179,11 @@ func (c *Cloud) newAccess(credentials Credentials) *access {
 		base = newTransport(credentials, c.options.Timeout)
 	}
 	discreet := redact.Transport{Next: base, Secrets: credentials.secretsOf}
-	return &access{credentials, bounded{discreet, maxAnswer}, base}
+	most := ownBounds
+	if credentials.to != nil {
+		most = confinedBounds
+	}
+	return &access{credentials, bounded{discreet, most.answer}, base, most}
 }
 
 // closeIdle closes unused connections.
@@ -388,6 +409,7 @@ func newTransport(credentials Credentials, timeout time.Duration) http.RoundTrip
 	// Workers share one host. With the default of two idle connections they would reconnect all the time.
 	transport.MaxIdleConnsPerHost = 64
 	transport.ResponseHeaderTimeout = timeout
+	transport.MaxResponseHeaderBytes = maxHeader
 	if credentials.to != nil {
 		// A proxy would choose the addresses itself, so they could not be checked.
 		transport.Proxy = nil
@@ -409,13 +431,35 @@ func (b bounded) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	body := response.Body
-	response.Body = struct {
-		io.Reader
-		io.Closer
-	}{io.LimitReader(body, b.bytes), body}
+	response.Body = &boundedBody{response.Body, b.bytes, b.bytes}
 	return response, nil
 }
+
+// boundedBody is a body that fails after so many bytes.
+type boundedBody struct {
+	io.ReadCloser
+	left, limit int64
+}
+
+// Read implements io.Reader.
+func (b *boundedBody) Read(p []byte) (int, error) {
+	if b.left > 0 {
+		n, err := b.ReadCloser.Read(p[:min(int64(len(p)), b.left)])
+		b.left -= int64(n)
+		return n, err
+	}
+	var more [1]byte
+	n, err := b.ReadCloser.Read(more[:])
+	if n > 0 {
+		return 0, &tooLarge{b.limit}
+	}
+	return 0, err
+}
+
+// tooLarge is the error of an answer, or of a list, with more bytes than its limit.
+type tooLarge struct{ limit int64 }
+
+func (e *tooLarge) Error() string { return fmt.Sprintf("larger than the limit of %d MiB", e.limit>>20) }
 
 // identify reads the project and Neutron's endpoint from the token. That avoids the version discovery of gophercloud's
 // service clients.
@@ -478,6 +522,8 @@ type Request struct {
 	Body    any
 	// Answer, if not nil, receives the decoded answer.
 	Answer any
+	// size, if not nil, receives the bytes of the answer.
+	size *int64
 }
 
 // okCodes are Neutron's success codes by method.
@@ -549,6 +595,9 @@ func (r Request) send(ctx context.Context, s *session) error {
 	content, err := io.ReadAll(response.Body)
 	if err != nil {
 		return translate(r.Op, r.Method, err)
+	}
+	if r.size != nil {
+		*r.size = int64(len(content))
 	}
 	if r.Answer == nil {
 		return nil

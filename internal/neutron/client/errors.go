@@ -315,7 +315,10 @@ func connectionReason(err error) string {
 	var dns *net.DNSError
 	var request *url.Error
 	var certificate x509.CertificateInvalidError
+	var large *tooLarge
 	switch {
+	case errors.As(err, &large):
+		return unusable + "it is " + large.Error()
 	case errors.Is(err, context.Canceled):
 		return "canceled"
 	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &timeout) && timeout.Timeout():
@@ -366,7 +369,16 @@ func contextCause(err error) error {
 // BadAnswer returns the error of an answer that breaks the API's promise.
 func BadAnswer(op, method, format string, args ...any) *Error {
 	return &Error{
-		Kind: Transient, Op: op, Reason: OneLine("unusable answer: " + fmt.Sprintf(format, args...)),
+		Kind: Transient, Op: op, Reason: OneLine(unusable + fmt.Sprintf(format, args...)),
 		MaybeDone: method != http.MethodGet,
 	}
 }
+
+// IsUnusable reports whether an answer came that breaks the API's promise.
+func IsUnusable(err error) bool {
+	e, ok := errors.AsType[*Error](err)
+	return ok && strings.HasPrefix(e.Reason, unusable)
+}
+
+// unusable begins the reason of a BadAnswer.
+const unusable = "unusable answer: "

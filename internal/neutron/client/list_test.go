@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"net/url"
 	"strings"
@@ -195,8 +196,99 @@ func FuzzAnswersToLists(f *testing.F) {
 		if json.Unmarshal(text, &answer) != nil {
 			return
 		}
-		if page, _, err := decodePage[listed]("list", networkList, answer); (page == nil) == (err == nil) {
+		if page, err := decodePage[listed]("list", networkList, answer); (page.items == nil) == (err == nil) {
 			t.Errorf("got %v and %v", page, err)
 		}
 	})
+}
+
+// named is a network whose name may be odd.
+type named struct {
+	listed
+	Name string `json:"name"`
+}
+
+func TestAnItemThatCannotBeDecodedIsOneItem(t *testing.T) {
+	f := newFakeCloud(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Query().Get("marker") == "b" {
+			answer(w, http.StatusOK, `{"networks": [{"id": "c", "name": "c"}]}`)
+			return
+		}
+		answer(w, http.StatusOK, `{"networks": [{"id": "a", "name": 7}, {"id": "b", "name": "b"}, {"id": {}, "name": "d"}],
+			"networks_links": [{"rel": "next", "href": "http://elsewhere.invalid/"}]}`)
+	})
+	var good, odd []string
+	err := Each(t.Context(), f.cloud(Options{}), "list networks", networkList, url.Values{}, func() {},
+		func(n named, err error) error {
+			if err != nil {
+				odd = append(odd, n.ID+n.Name+": "+err.Error())
+			} else {
+				good = append(good, n.ID+n.Name)
+			}
+			return nil
+		})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"bb", "cc"}, good); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	want := []string{
+		"a: list networks: unusable answer: field name is a number",
+		"d: list networks: unusable answer: field id is a object",
+	}
+	if len(odd) != 2 || !strings.HasPrefix(odd[0], want[0]) || !strings.HasPrefix(odd[1], "d: list networks: unusable answer: ") {
+		t.Errorf("got %q, want %q", odd, want)
+	}
+}
+
+// flood is a Neutron that has a next page for each page. Its items have so many bytes.
+func flood(bytes int, calls *atomic.Int64) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		answer(w, http.StatusOK, fmt.Sprintf(`{"networks": [{"id": "n%d", "name": %q}],
+			"networks_links": [{"rel": "next", "href": "http://elsewhere.invalid/"}]}`,
+			calls.Add(1), strings.Repeat("x", bytes)))
+	}
+}
+
+func TestAListIsBounded(t *testing.T) {
+	for sentence, test := range map[string]struct {
+		bytes  int
+		bounds bounds
+		calls  int64
+		want   string
+	}{
+		"in pages":                  {10, bounds{1 << 20, 1 << 20, 7}, 7, "more than 7 pages"},
+		"in bytes of all its pages": {400 << 10, bounds{1 << 20, 1 << 20, 100}, 3, "pages together are larger than the limit of 1 MiB"},
+		"in bytes of a single page": {2 << 20, bounds{1 << 20, 4 << 20, 100}, 1, "it is larger than the limit of 1 MiB"},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			var calls atomic.Int64
+			f := newFakeCloud(t, flood(test.bytes, &calls))
+			c := f.cloud(Options{})
+			with := c.access.Load()
+			with.bounds = test.bounds
+			limited := with.transport.(bounded)
+			limited.bytes = test.bounds.answer
+			with.transport = limited
+			_, err := listNetworks(t.Context(), c)
+			if KindOf(err) != Transient || err == nil || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("got %v, want %q", err, test.want)
+			}
+			if calls.Load() != test.calls {
+				t.Errorf("%d calls, want %d", calls.Load(), test.calls)
+			}
+		})
+	}
+}
+
+func TestCloudsOfUsersHaveTighterBounds(t *testing.T) {
+	f := newFakeCloud(t, noContent)
+	if got := confinedTo(t, f.URL+"/v3", f.URL).access.Load(); got.bounds != confinedBounds ||
+		got.transport.(bounded).bytes != confinedBounds.answer {
+		t.Errorf("a user's cloud has %+v", got.bounds)
+	}
+	if got := f.cloud(Options{}).access.Load(); got.bounds != ownBounds || got.transport.(bounded).bytes != ownBounds.answer {
+		t.Errorf("the operator's cloud has %+v", got.bounds)
+	}
 }

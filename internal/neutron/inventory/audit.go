@@ -29,10 +29,16 @@ func (i *Inventory) Run(ctx context.Context) {
 }
 
 // Fill audits until one audit succeeds or ctx is done. It uses the same backoff as Run and retries at once when an
-// outage ends (see client.Cloud.Run).
+// outage ends (see client.Cloud.Run). If the lists of some kinds fail, it repeats those, and the others once they are
+// older than the interval.
 func (i *Inventory) Fill(ctx context.Context) {
+	began := time.Now()
 	for backoff := auditBackoffFirst; ctx.Err() == nil; backoff = min(2*backoff, auditBackoffLast) {
-		err := i.Audit(ctx)
+		since := began
+		if oldest := time.Now().Add(-i.options.Interval); i.options.Interval > 0 && oldest.After(since) {
+			since = oldest
+		}
+		err := i.auditSince(ctx, since)
 		if err == nil {
 			return
 		}
@@ -46,27 +52,60 @@ func (i *Inventory) Fill(ctx context.Context) {
 	}
 }
 
-// Audit lists everything now and updates the Inventory, address counts included.
-func (i *Inventory) Audit(ctx context.Context) error {
+// Audit lists everything now and updates the Inventory, address counts included. Each kind has a list of its own: one
+// that fails or hangs does not stop the others.
+func (i *Inventory) Audit(ctx context.Context) error { return i.auditSince(ctx, time.Now()) }
+
+// auditSince is Audit with lists that began at since or later.
+func (i *Inventory) auditSince(ctx context.Context, since time.Time) error {
 	began := time.Now()
-	moved, err := i.listSince(ctx, began)
+	moved, err := i.listAll(ctx, since)
 	if err == nil {
 		err = i.countAddresses(ctx)
 	}
 	audit := Audit{Duration: time.Since(began), Moved: len(moved), Err: err}
 	i.mu.RLock()
+	if err == nil {
+		audit.Err = i.sharesFailed // the next list of networks asks again
+	}
 	audit.Networks, audit.Ports = len(i.networks.held), len(i.ports.held)
 	i.mu.RUnlock()
 	i.options.Audited(audit)
 	return err
 }
 
-// Synced reports whether a list has ever completed. If not, it returns why the last one failed (nil while the first one
-// is under way).
+// Synced reports whether a list of each kind has ever completed, and why the last one failed, if it did. It does not
+// count kinds that not every cloud has.
 func (i *Inventory) Synced() (bool, error) {
 	i.mu.RLock()
 	defer i.mu.RUnlock()
-	return !i.began.IsZero(), i.failed
+	synced, failed := true, error(nil)
+	for _, s := range i.stocks {
+		if l := s.lists(); !s.optional() {
+			synced = synced && !l.began.IsZero()
+			if failed == nil {
+				failed = l.failed
+			}
+		}
+	}
+	return synced, failed
+}
+
+// lists is the state of the lists of one kind. The Inventory's mu guards it.
+type lists struct {
+	// began is when the last completed list began; zero before the first one. of is its project: what the Inventory holds
+	// of this kind belongs to it.
+	began time.Time
+	of    client.Identity
+	// flight is the list under way, or nil.
+	flight *flight
+	// failed is why the last list failed; nil if it succeeded.
+	failed error
+}
+
+// since reports whether the last completed list began at since or later, of the project that ctx is Within if it is.
+func (l *lists) since(ctx context.Context, since time.Time) bool {
+	return !l.began.IsZero() && !l.began.Before(since) && client.Outside(ctx, opObserve, l.of) == nil
 }
 
 // flight is a list under way, shared by all who wait for it.
@@ -78,30 +117,146 @@ type flight struct {
 	err   error
 }
 
-// listSince waits for a complete list that began at since or later, and starts one if necessary. It returns the objects
-// that changed in a list for which it waited.
-func (i *Inventory) listSince(ctx context.Context, since time.Time) ([]string, error) {
-	// No list begins in the future: waiting for one would list forever.
-	if now := time.Now(); since.After(now) {
-		since = now
+// listPatience is how long a list of one kind holds those who can do without it.
+const listPatience = 10 * time.Second
+
+// listAll waits for a list of each kind that began at since or later, and starts those that are necessary. It returns
+// the objects that changed in lists for which it waited. After the first list has ended, the others have listPatience:
+// who hangs longer fails the audit and is left alone.
+func (i *Inventory) listAll(ctx context.Context, since time.Time) (moved []string, err error) {
+	since = notLater(since)
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	type result struct {
+		moved []string
+		err   error
 	}
+	results := make(chan result, len(i.stocks))
+	i.begin(ctx, since, i.stocks...)
+	for _, s := range i.stocks {
+		go func() {
+			moved, err := i.await(ctx, s, since)
+			results <- result{moved, err}
+		}()
+	}
+	var patience <-chan time.Time
+	for range i.stocks {
+		select {
+		case r := <-results:
+			moved = append(moved, r.moved...)
+			if err == nil {
+				err = r.err
+			}
+		case <-patience:
+			if err == nil {
+				err = i.unanswered(since)
+			}
+			return moved, err
+		}
+		if patience == nil {
+			timer := time.NewTimer(listPatience)
+			defer timer.Stop()
+			patience = timer.C
+		}
+	}
+	slices.Sort(moved)
+	return slices.Compact(moved), err
+}
+
+// notLater returns a time that is not in the future. No list begins there: waiting for one would list forever.
+func notLater(t time.Time) time.Time {
+	if now := time.Now(); t.After(now) {
+		return now
+	}
+	return t
+}
+
+// unanswered returns the error of the kind whose list is still under way.
+func (i *Inventory) unanswered(since time.Time) error {
+	i.mu.RLock()
+	defer i.mu.RUnlock()
+	for _, s := range i.stocks {
+		if l := s.lists(); l.flight != nil && l.began.Before(since) {
+			return &client.Error{Kind: client.Transient, Op: s.op(), Reason: "no answer in time"}
+		}
+	}
+	return nil
+}
+
+// begin starts lists of kinds, except of those whose list is under way or new enough.
+func (i *Inventory) begin(ctx context.Context, since time.Time, of ...stocked) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.fly(ctx, slices.DeleteFunc(slices.Clone(of), func(s stocked) bool {
+		l := s.lists()
+		return l.flight != nil || l.since(ctx, since)
+	})...)
+}
+
+// fly starts lists of kinds, of which none is under way. The caller holds mu.
+func (i *Inventory) fly(ctx context.Context, of ...stocked) {
+	// Several callers may wait for the lists. They must not end when the first one leaves.
+	ctx = context.WithoutCancel(ctx)
+	landed := make(chan landing, len(of))
+	for _, s := range of {
+		f := &flight{began: time.Now(), done: make(chan struct{})}
+		s.lists().flight = f
+		s.listBegins()
+		go func() {
+			keep, of, err := i.readProject(ctx, s)
+			landed <- landing{f, s, keep, of, err}
+		}()
+	}
+	if len(of) > 0 {
+		go i.land(landed, len(of))
+	}
+}
+
+// landing is a list that has ended and is not kept yet.
+type landing struct {
+	*flight
+	stock stocked
+	keep  func(moved map[string]bool)
+	of    client.Identity
+	err   error
+}
+
+// land keeps what so many lists show: together if they end within listPatience of each other, so that nobody sees, or
+// is told of, one kind before the others. Later ones are kept when they end.
+func (i *Inventory) land(landed <-chan landing, lists int) {
+	all := []landing{<-landed}
+	patience := time.NewTimer(listPatience)
+	defer patience.Stop()
+	for waiting := true; waiting && len(all) < lists; {
+		select {
+		case l := <-landed:
+			all = append(all, l)
+		case <-patience.C:
+			waiting = false
+		}
+	}
+	i.keep(all)
+	for range lists - len(all) {
+		i.keep([]landing{<-landed})
+	}
+}
+
+// await waits for a complete list of a kind that began at since or later, and starts one if necessary. It returns the
+// objects that changed in lists for which it waited.
+func (i *Inventory) await(ctx context.Context, s stocked, since time.Time) ([]string, error) {
 	project, bound := client.Wanted(ctx)
 	for {
 		i.mu.Lock()
-		if !i.began.IsZero() && !i.began.Before(since) && (!bound || project == i.of) {
+		l := s.lists()
+		f := l.flight
+		switch {
+		case f != nil && !f.began.Before(since): // it may have been kept, and not been told to all
+		case l.since(ctx, since):
 			i.mu.Unlock()
 			return nil, nil
-		}
-		f := i.flight
-		if f == nil {
-			f = &flight{began: time.Now(), done: make(chan struct{})}
-			i.flight = f
-			i.room.listBegins()
-			for _, s := range i.stocks {
-				s.listBegins()
-			}
-			// Several callers may wait for the list. It must not end when the first one leaves.
-			go i.list(context.WithoutCancel(ctx), f)
+		case f == nil:
+			i.fly(ctx, s)
+			f = l.flight
 		}
 		i.mu.Unlock()
 
@@ -119,45 +274,71 @@ func (i *Inventory) listSince(ctx context.Context, since time.Time) ([]string, e
 	}
 }
 
+// awaitAny waits for the first list of a kind, which the caller can do without: until it fails, or for listPatience
+// since it began.
+func (i *Inventory) awaitAny(ctx context.Context, s stocked) {
+	i.mu.Lock()
+	l := s.lists()
+	if l.flight == nil && l.began.IsZero() && l.failed == nil {
+		i.fly(ctx, s)
+	}
+	f := l.flight
+	known := !l.began.IsZero()
+	i.mu.Unlock()
+	if f == nil || known {
+		return
+	}
+	patience := time.NewTimer(time.Until(f.began.Add(listPatience)))
+	defer patience.Stop()
+	select {
+	case <-f.done:
+	case <-ctx.Done():
+	case <-patience.C:
+	}
+}
+
 // listTimeout bounds one complete list of any number of pages.
 const listTimeout = 10 * time.Minute
 
-// list reads everything that we own and updates the Inventory.
-func (i *Inventory) list(ctx context.Context, f *flight) {
-	ctx, cancel := context.WithTimeout(ctx, listTimeout)
-	defer cancel()
-	used := usage{}
-	keeps, of, err := i.readProject(ctx, used)
-
+// keep updates the Inventory with lists that have ended.
+func (i *Inventory) keep(all []landing) {
 	i.mu.Lock()
-	f.of = of
 	moved := map[string]bool{}
-	if err == nil {
-		if i.of != of && !i.began.IsZero() {
-			// The Inventory holds another project's resources. Even recent writes to them are not newer than the list.
-			for _, s := range i.stocks {
-				s.clear(moved)
+	slices.SortFunc(all, func(a, b landing) int {
+		return slices.Index(i.stocks, a.stock) - slices.Index(i.stocks, b.stock)
+	})
+	for _, from := range all {
+		l := from.stock.lists()
+		if from.err == nil {
+			if l.of != from.of && !l.began.IsZero() {
+				// The Inventory holds another project's resources. Even recent writes to them are not newer than the list.
+				from.stock.clear(moved)
 			}
-			i.counts = counts{foreign: i.counts.foreign}
+			if i.counts.project != from.of {
+				i.counts = counts{foreign: i.counts.foreign, project: from.of}
+			}
+			l.of = from.of
+			from.keep(moved)
+			l.began = from.began
 		}
-		i.of = of
-		for _, keep := range keeps {
-			keep(moved)
-		}
-		f.moved = slices.Sorted(maps.Keys(moved))
-		i.counts.seen = used
-		i.recount(moved)
-		i.began = f.began
+		from.stock.listEnds(from.err == nil)
+		l.failed = from.err
 	}
-	i.room.listEnds(err == nil)
-	i.failed = err
-	i.flight = nil
+	changed := slices.Sorted(maps.Keys(moved))
+	i.recount(moved)
 	i.mu.Unlock()
 
-	// Callers that wait for the list rely on all handlers having been told.
+	// Callers that wait for the lists rely on all handlers having been told.
 	i.tell(moved)
-	f.err = err
-	close(f.done)
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	for _, from := range all {
+		from.flight.of, from.flight.err, from.flight.moved = from.of, from.err, changed
+		if l := from.stock.lists(); l.flight == from.flight {
+			l.flight = nil
+		}
+		close(from.done)
+	}
 }
 
 // tell calls Options.Moved for the owners of resources that moved.
@@ -170,23 +351,19 @@ func (i *Inventory) tell(moved map[string]bool) {
 // opObserve is the operation's name in errors of Observed.
 const opObserve = "observe"
 
-// readProject reads what we own in the project of the credentials, or in the one that ctx is Within. It counts the
-// addresses of all the project's ports. It fails if the credentials change meanwhile.
+// readProject reads what we own of a kind in the project of the credentials, or in the one that ctx is Within. It fails
+// if the credentials change meanwhile.
 func (i *Inventory) readProject(
-	ctx context.Context, used usage,
-) (keeps []func(moved map[string]bool), of client.Identity, err error) {
+	ctx context.Context, s stocked,
+) (keep func(moved map[string]bool), of client.Identity, err error) {
+	ctx, cancel := context.WithTimeout(ctx, listTimeout)
+	defer cancel()
 	of, bound := client.Wanted(ctx)
 	if !bound {
 		if of, err = i.cloud.Identity(ctx); err != nil {
 			return nil, of, err
 		}
 	}
-	for _, s := range i.stocks {
-		keep, err := s.list(client.Within(ctx, of), used)
-		if err != nil {
-			return nil, of, err
-		}
-		keeps = append(keeps, keep)
-	}
-	return keeps, of, nil
+	keep, err = s.list(client.Within(ctx, of))
+	return keep, of, err
 }

@@ -30,6 +30,8 @@ type counts struct {
 	// seen counts the project's ports in the last list; nil if lists do not show them. A subnet that is not in it has
 	// none. On a shared network it is a lower bound, because other projects' ports are not shown.
 	seen usage
+	// project is the one to which they belong.
+	project client.Identity
 	// again is when to retry the cloud's own count after a refusal.
 	again time.Time
 	// foreign is true once Foreign has read a network. Then the cloud's count is needed even if the Inventory holds none.
@@ -48,9 +50,44 @@ func (c *counts) of(subnet string) (used int64, known bool) {
 // any reports whether any source counts addresses.
 func (c *counts) any() bool { return c.told != nil || c.seen != nil }
 
-// countAddresses asks the cloud how many addresses are in use and tells Moved whose networks changed. On error all
-// counts stay as they are.
+// counting is a count under way, shared by all who wait for it.
+type counting struct {
+	done chan struct{}
+	err  error
+}
+
+// countAddresses asks the cloud how many addresses are in use, unless that is under way. A count that hangs goes on
+// without the caller after listPatience.
 func (i *Inventory) countAddresses(ctx context.Context) error {
+	i.mu.Lock()
+	c := i.counting
+	if c == nil {
+		c = &counting{done: make(chan struct{})}
+		i.counting = c
+		go func() {
+			c.err = i.readCounts(context.WithoutCancel(ctx))
+			i.mu.Lock()
+			i.counting = nil
+			i.mu.Unlock()
+			close(c.done)
+		}()
+	}
+	i.mu.Unlock()
+	patience := time.NewTimer(listPatience)
+	defer patience.Stop()
+	select {
+	case <-c.done:
+		return c.err
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-patience.C:
+		return &client.Error{Kind: client.Transient, Op: "list " + availabilityAPI.Many, Reason: "no answer in time"}
+	}
+}
+
+// readCounts asks the cloud how many addresses are in use and tells Moved whose networks changed. On error all counts
+// stay as they are.
+func (i *Inventory) readCounts(ctx context.Context) error {
 	i.mu.RLock()
 	idle := len(i.networks.held) == 0 && !i.counts.foreign
 	wait := idle || time.Now().Before(i.counts.again)
@@ -98,8 +135,8 @@ func (i *Inventory) recount(moved map[string]bool) {
 		// Observed has returned the old value to callers, so a network with new counts is a new value.
 		var updated *plan.ObservedNetwork
 		for at, s := range held.Subnets {
-			used, _ := i.counts.of(s.ID) // known since the first list
-			if s.Used != nil && *s.Used == used {
+			used, known := i.counts.of(s.ID)
+			if !known || s.Used != nil && *s.Used == used {
 				continue
 			}
 			if updated == nil {
@@ -169,8 +206,9 @@ func (i *Inventory) listAvailabilities(ctx context.Context) ([]wireAvailability,
 	if err != nil {
 		return nil, err
 	}
-	of := client.Collection{One: "network_ip_availability", Many: "network-ip-availabilities"}
 	query := url.Values{"project_id": {identity.ProjectID}}
-	all, _, err := client.Page[wireAvailability](ctx, i.cloud, "list "+of.Many, of, query)
+	all, _, err := client.Page[wireAvailability](ctx, i.cloud, "list "+availabilityAPI.Many, availabilityAPI, query)
 	return all, err
 }
+
+var availabilityAPI = client.Collection{One: "network_ip_availability", Many: "network-ip-availabilities"}

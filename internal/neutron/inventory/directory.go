@@ -64,6 +64,9 @@ type entry struct {
 	MinPrefixLength     json.Number `json:"min_prefixlen"`
 	MaxPrefixLength     json.Number `json:"max_prefixlen"`
 	DefaultPrefixLength json.Number `json:"default_prefixlen"`
+
+	// odd is why the entry cannot be decoded; nil if it can.
+	odd error
 }
 
 func (e entry) Key() string { return e.ID }
@@ -206,7 +209,11 @@ func (d *directory) find(ctx context.Context, c *client.Cloud, field, idOrName s
 func (d *directory) read(ctx context.Context, c *client.Cloud, r *reading) {
 	ctx, cancel := context.WithTimeout(ctx, listTimeout)
 	defer cancel()
-	r.entries, r.err = client.List[entry](ctx, c, d.op, d.of, d.query(r.project))
+	r.err = client.Each(ctx, c, d.op, d.of, d.query(r.project), func() { r.entries = nil }, func(e entry, odd error) error {
+		e.odd = odd // it concerns only those who name this entry
+		r.entries = append(r.entries, e)
+		return nil
+	})
 	if client.IsNoSuchCollection(r.err) {
 		r.err = &client.Error{Kind: client.Invalid, Op: d.op, Status: http.StatusNotFound, Reason: d.lacking}
 	}
@@ -258,7 +265,7 @@ func (d *directory) only(field, idOrName string, in *reading) (entry, error) {
 	}
 	switch len(found) {
 	case 1:
-		return found[0], nil
+		return found[0], found[0].odd
 	case 0:
 		// The message lists no other names. They change, and the same cause must give the same message.
 		return refuse("%q is neither the id nor the name of one that these credentials see", idOrName)

@@ -13,8 +13,8 @@ import (
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 )
 
-// lists is a Neutron with two QoS policies whose list can be held.
-type lists struct {
+// policyLists is a Neutron with two QoS policies whose list can be held.
+type policyLists struct {
 	mu    sync.Mutex
 	calls int
 	// held blocks calls while it is set; refused answers them with a 500.
@@ -22,7 +22,7 @@ type lists struct {
 	refused bool
 }
 
-func (l *lists) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (l *policyLists) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if !strings.HasSuffix(r.URL.Path, "/qos/policies") {
 		answer(w, http.StatusOK, `{"networks": [{"id": "ext", "name": "ext"}]}`)
 		return
@@ -45,23 +45,23 @@ func (l *lists) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	answer(w, http.StatusOK, `{"policies": [{"id": "one", "name": "gold"}]}`)
 }
 
-func (l *lists) count() int {
+func (l *policyLists) count() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.calls
 }
 
-func (l *lists) set(change func()) {
+func (l *policyLists) set(change func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	change()
 }
 
 // inLists runs a test in virtual time with an Inventory whose cloud has a held list of QoS policies.
-func inLists(t *testing.T, test func(t *testing.T, i *Inventory, l *lists)) {
+func inLists(t *testing.T, test func(t *testing.T, i *Inventory, l *policyLists)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		l := &lists{held: make(chan struct{})}
+		l := &policyLists{held: make(chan struct{})}
 		_, c := inBubble(t, l.ServeHTTP, client.Options{})
 		if _, err := c.Identity(t.Context()); err != nil {
 			t.Fatal(err)
@@ -71,7 +71,7 @@ func inLists(t *testing.T, test func(t *testing.T, i *Inventory, l *lists)) {
 }
 
 func TestAHangingDirectoryHoldsNoCallerForLong(t *testing.T) {
-	inLists(t, func(t *testing.T, i *Inventory, l *lists) {
+	inLists(t, func(t *testing.T, i *Inventory, l *policyLists) {
 		began := time.Now()
 		var wg sync.WaitGroup
 		for range 200 {
@@ -104,7 +104,7 @@ func TestAHangingDirectoryHoldsNoCallerForLong(t *testing.T) {
 }
 
 func TestACallerLeavesADirectoryWithItsContext(t *testing.T) {
-	inLists(t, func(t *testing.T, i *Inventory, l *lists) {
+	inLists(t, func(t *testing.T, i *Inventory, l *policyLists) {
 		ctx, cancel := context.WithCancel(t.Context())
 		left := make(chan error, 2)
 		go func() { _, err := i.QoSPolicy(ctx, "gold"); left <- err }()
@@ -124,7 +124,7 @@ func TestACallerLeavesADirectoryWithItsContext(t *testing.T) {
 }
 
 func TestADirectoryThatFailedIsNotReadByEachCaller(t *testing.T) {
-	inLists(t, func(t *testing.T, i *Inventory, l *lists) {
+	inLists(t, func(t *testing.T, i *Inventory, l *policyLists) {
 		close(l.held)
 		l.set(func() { l.refused = true })
 		for range 50 {

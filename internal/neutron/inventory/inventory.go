@@ -31,19 +31,16 @@ type Inventory struct {
 	networks *stock[wireNetwork, plan.ObservedNetwork]
 	ports    *stock[wirePort, plan.ObservedPort]
 	routers  *stock[wireRouter, plan.ObservedRouter]
-	// stocks are those three, in the order in which an audit lists them.
+	// stocks are those three. Each has lists of its own.
 	stocks []stocked
-	// began is when the last completed list began; zero before the first one. of is its project: everything in the
-	// Inventory belongs to it.
-	began time.Time
-	of    client.Identity
-	// flight is the list under way, or nil.
-	flight *flight
-	// failed is why the last list failed; nil if it succeeded.
-	failed error
 	// counts are the addresses in use; room is what is left for bulks of ports.
 	counts counts
 	room   room
+	// counting is the cloud's count of addresses that is under way, or nil.
+	counting *counting
+	// sharesFailed is why the last list of networks came without their shares; nil if it did not, or if the cloud's policy
+	// forbids to list them.
+	sharesFailed error
 
 	// external, existing, policies and pools find what users refer to by name. They have their own locks.
 	external, existing, policies, pools *directory
@@ -73,7 +70,7 @@ type Audit struct {
 	// Moved is how many owners' resources differ from what was expected. Changed address counts are normal and not
 	// included.
 	Moved int
-	// Err is why the audit failed. Then the Inventory is unchanged, unless only the count of addresses failed.
+	// Err is why a list or the count of addresses failed. The Inventory is unchanged for the kinds whose lists failed.
 	Err error
 }
 

@@ -401,16 +401,23 @@ func TestAFindThatFailsIsNotNothing(t *testing.T) {
 	}
 }
 
-func TestFailedListChangesNothing(t *testing.T) {
-	for _, path := range []string{"networks", "subnets", "ports"} {
+func TestFailedListChangesNothingOfItsKind(t *testing.T) {
+	for path, kind := range map[string]plan.Kind{
+		"networks": plan.KindNetwork, "subnets": plan.KindNetwork, "ports": plan.KindPort,
+	} {
 		b := newBench(t, Options{Ports: true})
 		if synced, err := b.Synced(); synced || err != nil {
 			t.Errorf("before the first list: %t, %v", synced, err)
 		}
 		b.put("a", ownerOf("o").Marker())
+		b.neutron.ports["p"] = &wirePort{
+			ID: "p", NetworkID: "a", Description: ownerOf("o").Marker(), Created: "2026-01-01T00:00:00Z",
+		}
 		b.audit(t)
 		b.takeMoved()
-		b.neutron.change(func() { b.neutron.networks = map[string]*wireNetwork{} })
+		b.neutron.change(func() {
+			b.neutron.networks, b.neutron.ports = map[string]*wireNetwork{}, map[string]*wirePort{}
+		})
 		b.neutron.setBefore(func(w http.ResponseWriter, r *http.Request) bool {
 			if strings.HasSuffix(r.URL.Path, path) {
 				answer(w, http.StatusServiceUnavailable, "")
@@ -421,11 +428,21 @@ func TestFailedListChangesNothing(t *testing.T) {
 		if err := b.Audit(t.Context()); err == nil {
 			t.Fatalf("an audit without %s passed", path)
 		}
-		if got := len(b.observed(t, "o")); got != 1 || len(b.networks.held) != 1 || len(b.takeMoved()) != 0 {
-			t.Errorf("a list that failed at %s changed what is held: %d networks", path, got)
+		networks, ports := len(b.networks.held), len(b.ports.held)
+		if (networks == 1) != (kind == plan.KindNetwork) || (ports == 1) != (kind == plan.KindPort) {
+			t.Errorf("a list that failed at %s leaves %d networks and %d ports", path, networks, ports)
 		}
-		if _, err := b.Observed(t.Context(), ownerOf("o"), time.Now()); err == nil {
-			t.Error("what a failed list did not show passes for observed")
+		for _, need := range [][]plan.Kind{nil, {kind}} {
+			if _, err := b.Observed(t.Context(), ownerOf("o"), time.Now(), need...); err == nil {
+				t.Errorf("what a failed list of %s did not show passes for observed", path)
+			}
+		}
+		other := plan.KindNetwork
+		if kind == other {
+			other = plan.KindPort
+		}
+		if o, err := b.Observed(t.Context(), ownerOf("o"), time.Now(), other); err != nil || o.Empty() {
+			t.Errorf("a list that failed at %s stops those who need %ss: %v", path, other, err)
 		}
 		if synced, err := b.Synced(); !synced || err == nil {
 			t.Errorf("after a failed list: %t, %v", synced, err)

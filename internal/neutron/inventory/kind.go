@@ -3,7 +3,9 @@ package inventory
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
 	"reflect"
@@ -72,13 +74,18 @@ func (k kind[W, T]) list(ctx context.Context, a *access, query url.Values) ([]W,
 	return client.List[W](ctx, a.cloud, "list "+k.Many, k.Collection, query)
 }
 
-// listProject is list for all resources of the credentials' project.
-func (k kind[W, T]) listProject(ctx context.Context, a *access) ([]W, error) {
+// eachOfProject lists all resources of the credentials' project; see client.Each. What is not kept of them takes no
+// memory.
+func (k kind[W, T]) eachOfProject(ctx context.Context, a *access, begin func(), take func(W, error)) error {
 	identity, err := a.cloud.Identity(ctx)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	return k.list(ctx, a, url.Values{"project_id": {identity.ProjectID}})
+	query := url.Values{"project_id": {identity.ProjectID}, "fields": k.fields}
+	return client.Each(ctx, a.cloud, "list "+k.Many, k.Collection, query, begin, func(w W, odd error) error {
+		take(w, odd)
+		return nil
+	})
 }
 
 // get reads one resource.
@@ -183,14 +190,17 @@ type described interface {
 type stock[W described, T any] struct {
 	*shelf[T]
 	*access
-	kind kind[W, T]
-	of   plan.Kind
+	kind   kind[W, T]
+	of     plan.Kind
+	listed lists
 	// in is the kind's place in what Observed returns.
 	in func(*plan.Observed) *[]T
-	// readAll lists all of ours; that of ports counts used addresses. readOne reads one of ours. newStock sets the usual
-	// ones.
-	readAll func(ctx context.Context, used usage) (map[string]*T, error)
+	// readAll lists all of ours; readOne reads one of ours. newStock sets the usual ones.
+	readAll func(ctx context.Context) (findings[T], error)
 	readOne func(ctx context.Context, w W) (*T, error)
+	// begins and ends, if set, are called when a list begins and ends. The caller holds the Inventory's mu.
+	begins func()
+	ends   func(kept bool)
 	// complete, if set, adds to what a write returned what the answer does not show. held is nil if it is new.
 	complete func(held, written *T)
 }
@@ -199,12 +209,9 @@ func newStock[W described, T any](
 	a *access, mu *sync.RWMutex, of plan.Kind, k kind[W, T], in func(*plan.Observed) *[]T, how traits[T],
 ) *stock[W, T] {
 	s := &stock[W, T]{shelf: newShelf(mu, how), access: a, kind: k, of: of, in: in}
-	s.readAll = func(ctx context.Context, _ usage) (map[string]*T, error) {
-		listed, err := s.kind.listProject(ctx, a)
-		if err != nil {
-			return nil, err
-		}
-		return s.ours(listed)
+	s.readAll = func(ctx context.Context) (found findings[T], err error) {
+		err = s.kind.eachOfProject(ctx, a, func() { found = newFindings[T]() }, func(w W, odd error) { s.gather(found, w, odd) })
+		return found, err
 	}
 	s.readOne = func(_ context.Context, w W) (*T, error) {
 		t, err := s.kind.decode(w)
@@ -216,33 +223,84 @@ func newStock[W described, T any](
 	return s
 }
 
-// ours decodes those of listed resources that bear our marker.
-func (s *stock[W, T]) ours(listed []W) (map[string]*T, error) {
-	ours := map[string]*T{}
-	for _, w := range listed {
-		if !s.owns(w.described()) {
-			continue
-		}
-		t, err := s.kind.decode(w)
-		if err != nil {
-			return nil, client.BadAnswer("list "+s.kind.Many, http.MethodGet, "%s", err)
-		}
-		ours[w.Key()] = &t
+// findings are what a list shows of our resources of one kind.
+type findings[T any] struct {
+	// held are those that can be decoded, by id.
+	held map[string]*T
+	// odd are the others. They cost their owners, and nobody else: what cannot be understood is not planned with.
+	odd unreadable
+}
+
+// unreadable are errors by the UID of an object and the id of its resource.
+type unreadable map[string]map[string]error
+
+func newFindings[T any]() findings[T] { return findings[T]{map[string]*T{}, unreadable{}} }
+
+// add adds the error of a resource whose description bears its owner's marker.
+func (u unreadable) add(description, id string, err error) {
+	_, owner, _ := plan.ParseDescription(description)
+	if u[owner.Object] == nil {
+		u[owner.Object] = map[string]error{}
 	}
-	return ours, nil
+	u[owner.Object][id] = err
+}
+
+// of returns one error of an object's resources, always the same one; nil if there is none.
+func (u unreadable) of(object string) error {
+	if len(u[object]) == 0 {
+		return nil // the normal case
+	}
+	ids := slices.Sorted(maps.Keys(u[object]))
+	return u[object][ids[0]]
+}
+
+// gather decodes a listed resource if it bears our marker. odd is why its JSON cannot be decoded; nil if it can.
+func (s *stock[W, T]) gather(found findings[T], w W, odd error) {
+	if !s.owns(w.described()) {
+		return
+	}
+	op := "list " + s.kind.Many
+	t, err := s.kind.decode(w)
+	switch {
+	case odd != nil:
+		found.odd.add(w.described(), w.Key(), oddItem(op, s.kind.One, w.Key(), odd))
+	case err != nil:
+		found.odd.add(w.described(), w.Key(), client.BadAnswer(op, http.MethodGet, "%s", err))
+	default:
+		found.held[w.Key()] = &t
+	}
+}
+
+// oddItem names the resource whose JSON cannot be decoded.
+func oddItem(op, one, id string, odd error) error {
+	text := odd.Error()
+	if refusal, ok := errors.AsType[*client.Error](odd); ok {
+		text = strings.TrimPrefix(refusal.Reason, "unusable answer: ")
+	}
+	if id == "" {
+		return client.BadAnswer(op, http.MethodGet, "a %s without an id: %s", one, text)
+	}
+	return client.BadAnswer(op, http.MethodGet, "%s %s: %s", one, id, text)
 }
 
 // stocked is what the Inventory does with the stocks of all kinds alike.
 type stocked interface {
 	holds(of plan.Kind) bool
-	// listBegins MUST be called before list. The caller holds the Inventory's mu for it, and for keep and clear.
+	// op is the operation's name of lists; optional is whether a cloud may lack the kind.
+	op() string
+	optional() bool
+	// listBegins MUST be called before list, and listEnds after it. The caller holds the Inventory's mu for both, and for
+	// lists, keep and clear.
+	lists() *lists
 	listBegins()
-	list(ctx context.Context, used usage) (keep func(moved map[string]bool), err error)
+	listEnds(kept bool)
+	list(ctx context.Context) (keep func(moved map[string]bool), err error)
 	clear(moved map[string]bool)
 	reread(ctx context.Context, id string) (found bool, err error)
 	find(ctx context.Context, name string, owner plan.Owner) (ids []string, err error)
-	// observe adds what an object owns; owners adds all that objects own. The caller holds the Inventory's mu.
-	observe(object string, to *plan.Observed)
+	// observe adds what an object owns, and returns an error if some of it cannot be understood; owners adds all that
+	// objects own. The caller holds the Inventory's mu.
+	observe(object string, to *plan.Observed) error
 	owners(to map[string]Holdings)
 	// ownerOf returns the owner of a resource that the shelf holds; the zero value if it holds none.
 	ownerOf(id string) plan.Owner
@@ -250,19 +308,41 @@ type stocked interface {
 
 func (s *stock[W, T]) holds(of plan.Kind) bool { return s.of == of }
 
-func (s *stock[W, T]) listBegins() { s.begun = s.clock }
+func (s *stock[W, T]) op() string { return "list " + s.kind.Many }
+
+func (s *stock[W, T]) optional() bool { return s.kind.lacking != "" }
+
+func (s *stock[W, T]) lists() *lists { return &s.listed }
+
+func (s *stock[W, T]) listBegins() {
+	s.begun = s.clock
+	if s.begins != nil {
+		s.begins()
+	}
+}
+
+func (s *stock[W, T]) listEnds(kept bool) {
+	if s.ends != nil {
+		s.ends(kept)
+	}
+}
 
 // list reads all of ours. keep updates the shelf. If the cloud lacks the collection, nothing is ours. If its policy
 // forbids the list, the shelf stays as it is: most users do not need every kind.
-func (s *stock[W, T]) list(ctx context.Context, used usage) (keep func(moved map[string]bool), err error) {
-	listed, err := s.readAll(ctx, used)
+func (s *stock[W, T]) list(ctx context.Context) (keep func(moved map[string]bool), err error) {
+	listed, err := s.readAll(ctx)
 	switch {
-	case s.kind.lacking != "" && client.IsKind(err, client.Forbidden):
+	case s.optional() && client.IsKind(err, client.Forbidden):
 		return func(map[string]bool) {}, nil
-	case err != nil && (s.kind.lacking == "" || !client.IsNoSuchCollection(err)):
+	case err != nil && s.optional() && client.IsNoSuchCollection(err):
+		listed = newFindings[T]()
+	case err != nil:
 		return nil, err
 	}
-	return func(moved map[string]bool) { s.takeIn(listed, s.begun, moved) }, nil
+	return func(moved map[string]bool) {
+		s.takeIn(listed.held, s.begun, moved)
+		s.takeOdd(listed.odd, s.begun, moved)
+	}, nil
 }
 
 // reread reads a resource and updates the shelf. The error is ErrUnmarked if the resource is not ours.
@@ -294,16 +374,24 @@ func (s *stock[W, T]) find(ctx context.Context, name string, owner plan.Owner) (
 		return nil, err
 	}
 	query := url.Values{"project_id": {identity.ProjectID}, "name": {name}, "fields": {"id", "description"}}
-	all, err := client.List[W](ctx, s.cloud, "find "+s.kind.One, s.kind.Collection, query)
-	for _, w := range all {
-		if owner.Owns(w.described()) {
+	err = client.Each(ctx, s.cloud, "find "+s.kind.One, s.kind.Collection, query, func() { ids = nil },
+		func(w W, odd error) error {
+			if !owner.Owns(w.described()) {
+				return nil
+			}
+			if odd != nil && w.Key() == "" {
+				return odd
+			}
 			ids = append(ids, w.Key())
-		}
-	}
+			return nil
+		})
 	return ids, err
 }
 
-func (s *stock[W, T]) observe(object string, to *plan.Observed) { *s.in(to) = s.owned[object] }
+func (s *stock[W, T]) observe(object string, to *plan.Observed) error {
+	*s.in(to) = s.owned[object]
+	return s.odd.of(object)
+}
 
 func (s *stock[W, T]) ownerOf(id string) (owner plan.Owner) {
 	if held, ok := s.get(id); ok {
@@ -324,6 +412,12 @@ func (s *stock[W, T]) owners(to map[string]Holdings) {
 			to[object] = Holdings{}
 		}
 		to[object][s.of] = ids
+	}
+	for object, odd := range s.odd {
+		if to[object] == nil {
+			to[object] = Holdings{}
+		}
+		to[object][s.of] = slices.Sorted(slices.Values(slices.AppendSeq(to[object][s.of], maps.Keys(odd))))
 	}
 }
 

@@ -17,11 +17,11 @@ func TestListsAskForTheProjectAndWhatIsRead(t *testing.T) {
 		want url.Values
 	}{
 		"networks": {
-			list: func(i *Inventory) error { _, err := networkKind.listProject(t.Context(), i.access); return err },
+			list: func(i *Inventory) error { return everything(t, networkKind, i) },
 			want: url.Values{"project_id": {"project-1"}, "fields": networkKind.fields},
 		},
 		"subnets of the project": {
-			list: func(i *Inventory) error { _, err := subnetKind.listProject(t.Context(), i.access); return err },
+			list: func(i *Inventory) error { return everything(t, subnetKind, i) },
 			want: url.Values{"project_id": {"project-1"}, "fields": subnetKind.fields},
 		},
 		"subnets of a network, whosever they are": {
@@ -29,7 +29,7 @@ func TestListsAskForTheProjectAndWhatIsRead(t *testing.T) {
 			want: url.Values{"network_id": {"net-1"}, "fields": subnetKind.fields},
 		},
 		"ports": {
-			list: func(i *Inventory) error { _, err := portKind.listProject(t.Context(), i.access); return err },
+			list: func(i *Inventory) error { return everything(t, portKind, i) },
 			want: url.Values{"project_id": {"project-1"}, "fields": portKind.fields},
 		},
 	} {
@@ -50,4 +50,9 @@ func TestListsAskForTheProjectAndWhatIsRead(t *testing.T) {
 			}
 		})
 	}
+}
+
+// everything lists a kind of a project.
+func everything[W client.Identified, T any](t *testing.T, k kind[W, T], i *Inventory) error {
+	return k.eachOfProject(t.Context(), i.access, func() {}, func(W, error) {})
 }

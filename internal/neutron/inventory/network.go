@@ -234,38 +234,59 @@ func keepUnread(from, to *plan.ObservedNetwork) {
 }
 
 // readNetworks lists our networks with their subnets and shares.
-func (i *Inventory) readNetworks(ctx context.Context, _ usage) (map[string]*plan.ObservedNetwork, error) {
-	networks, err := networkKind.listProject(ctx, i.access)
-	if err != nil {
-		return nil, err
-	}
-	subnets, err := subnetKind.listProject(ctx, i.access)
-	if err != nil {
-		return nil, err
-	}
-	byNetwork := map[string][]wireSubnet{}
-	for _, s := range subnets {
-		byNetwork[s.NetworkID] = append(byNetwork[s.NetworkID], s)
-	}
-	ours := map[string]*plan.ObservedNetwork{}
-	for _, w := range networks {
-		if !i.owns(w.Description) {
-			continue
+func (i *Inventory) readNetworks(ctx context.Context) (found findings[plan.ObservedNetwork], err error) {
+	const op = "list networks"
+	var listed map[string]wireNetwork
+	begin := func() { found, listed = newFindings[plan.ObservedNetwork](), map[string]wireNetwork{} }
+	err = networkKind.eachOfProject(ctx, i.access, begin, func(w wireNetwork, odd error) {
+		switch {
+		case !i.owns(w.Description):
+		case odd != nil:
+			found.odd.add(w.Description, w.ID, oddItem(op, networkKind.One, w.ID, odd))
+		default:
+			listed[w.ID] = w
 		}
-		known := byNetwork[w.ID]
+	})
+	if err != nil {
+		return found, err
+	}
+	var subnets map[string][]wireSubnet
+	var odd map[string]error
+	begin = func() { subnets, odd = map[string][]wireSubnet{}, map[string]error{} }
+	err = subnetKind.eachOfProject(ctx, i.access, begin, func(s wireSubnet, err error) {
+		if _, known := listed[s.NetworkID]; !known {
+			return
+		}
+		if err != nil {
+			odd[s.NetworkID] = oddItem(op, subnetKind.One, s.ID, err)
+		}
+		subnets[s.NetworkID] = append(subnets[s.NetworkID], s)
+	})
+	if err != nil {
+		return found, err
+	}
+	for id, w := range listed {
+		err := odd[id]
+		known := subnets[id]
 		// The project's list does not show subnets that other projects created on our network.
-		if len(missing(w, known)) > 0 {
-			if known, err = i.subnetsOf(ctx, w); err != nil {
-				return nil, err
+		if err == nil && len(missing(w, known)) > 0 {
+			if known, err = i.subnetsOf(ctx, w); err != nil && !client.IsUnusable(err) {
+				return found, err
 			}
 		}
-		observed, err := assemble(w, known)
-		if err != nil {
-			return nil, client.BadAnswer("list networks", http.MethodGet, "%s", err)
+		var observed *plan.ObservedNetwork
+		if err == nil {
+			if observed, err = assemble(w, known); err != nil {
+				err = client.BadAnswer(op, http.MethodGet, "%s", err)
+			}
 		}
-		ours[w.ID] = observed
+		if err != nil {
+			found.odd.add(w.Description, id, err)
+			continue
+		}
+		found.held[id] = observed
 	}
-	return ours, i.addShares(ctx, "", ours)
+	return found, i.addShares(ctx, "", found.held)
 }
 
 // readWhole reads the subnets and shares of a network and adds the counts of the last audit. A new share moves the

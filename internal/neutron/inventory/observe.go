@@ -4,47 +4,82 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"slices"
 	"time"
 
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 	"cloudteam.ztgame.com/network-controller/internal/plan"
 )
 
-// Observed returns what bears the owner's marker, from a complete list that began at since or later. It lists only if
-// there is no such list; all who wait share one. On error nothing is known, which does not mean that nothing exists. If
-// the context is Within a project (client.Within), it returns resources of that project only.
-func (i *Inventory) Observed(ctx context.Context, owner plan.Owner, since time.Time) (plan.Observed, error) {
-	if observed, known := i.observed(ctx, owner, since); known {
-		return observed, nil // the normal case
+// Observed returns what bears the owner's marker, from complete lists that began at since or later. It lists only if
+// there are none; all who wait share one list of each kind. On error nothing is known, which does not mean that nothing
+// exists. An error also says that something of the owner's cannot be understood. If the context is Within a project
+// (client.Within), it returns resources of that project only.
+//
+// need are the kinds that the caller relies on; none means all. Of other kinds it returns what is known without
+// waiting, except that it waits for their first lists for at most listPatience.
+func (i *Inventory) Observed(
+	ctx context.Context, owner plan.Owner, since time.Time, need ...plan.Kind,
+) (plan.Observed, error) {
+	observed, known, err := i.observed(ctx, owner, since, need, true)
+	if known || err != nil {
+		return observed, err // the normal case
 	}
-	if _, err := i.listSince(ctx, since); err != nil {
-		return plan.Observed{}, err
+	since = notLater(since)
+	i.begin(ctx, since, slices.DeleteFunc(slices.Clone(i.stocks), func(s stocked) bool { return !needs(need, s) })...)
+	for _, s := range i.stocks {
+		if !needs(need, s) {
+			i.awaitAny(ctx, s)
+		} else if _, err := i.await(ctx, s, since); err != nil {
+			return plan.Observed{}, err
+		}
 	}
-	observed, known := i.observed(ctx, owner, time.Time{})
-	if !known {
+	observed, known, err = i.observed(ctx, owner, time.Time{}, need, false)
+	if !known && err == nil {
 		i.mu.RLock()
 		defer i.mu.RUnlock()
-		return plan.Observed{}, client.Outside(ctx, opObserve, i.of) // another list has ended meanwhile
+		for _, s := range i.stocks {
+			if err := client.Outside(ctx, opObserve, s.lists().of); err != nil && needs(need, s) {
+				return plan.Observed{}, err // another list has ended meanwhile
+			}
+		}
 	}
-	return observed, nil
+	return observed, err
 }
 
-// observed is Observed without listing. known is false if the last list is older than since or of another project.
+// needs reports whether a stock is of the kinds that somebody needs.
+func needs(need []plan.Kind, s stocked) bool {
+	return len(need) == 0 || slices.ContainsFunc(need, s.holds)
+}
+
+// observed is Observed without listing. known is false if the last list of a kind that is needed is older than since or
+// of another project. If first is true, it is also false if the first list of any kind has not ended.
 func (i *Inventory) observed(
-	ctx context.Context, owner plan.Owner, since time.Time,
-) (observed plan.Observed, known bool) {
+	ctx context.Context, owner plan.Owner, since time.Time, need []plan.Kind, first bool,
+) (observed plan.Observed, known bool, err error) {
 	i.mu.RLock()
 	defer i.mu.RUnlock()
-	if i.began.IsZero() || i.began.Before(since) || client.Outside(ctx, opObserve, i.of) != nil {
-		return plan.Observed{}, false
+	for _, s := range i.stocks {
+		l := s.lists()
+		if needs(need, s) && !l.since(ctx, since) {
+			return plan.Observed{}, false, nil
+		}
+		if first && l.began.IsZero() && l.failed == nil {
+			return plan.Observed{}, false, nil
+		}
 	}
 	if owner.Cluster != i.cluster {
-		return plan.Observed{}, true
+		return plan.Observed{}, true, nil
 	}
 	for _, s := range i.stocks {
-		s.observe(owner.Object, &observed)
+		if client.Outside(ctx, opObserve, s.lists().of) != nil {
+			continue
+		}
+		if err := s.observe(owner.Object, &observed); err != nil {
+			return plan.Observed{}, true, err
+		}
 	}
-	return observed, true
+	return observed, true, nil
 }
 
 // Find searches live for resources of a kind and a name that bear the owner's marker. It reads those that it finds. It
@@ -98,22 +133,28 @@ func (i *Inventory) stockOf(op string, of plan.Kind) (stocked, error) {
 type Holdings map[plan.Kind][]string
 
 // Owners returns the UIDs of the objects that own resources here, with their resources. It combines the last complete
-// list with what Apply has done since. audited is when that list began, of is its project. ok is false until there is a
-// list: then nothing is known, which is not the same as no owners. The Inventory does not know whether the objects
-// still exist.
+// lists with what Apply has done since. audited is when the oldest of these began, of is their project. ok is false
+// until there is a list of each kind: then nothing is known, which is not the same as no owners. The Inventory does not
+// know whether the objects still exist.
 //
 // The caller owns the answer.
 func (i *Inventory) Owners() (owners map[string]Holdings, audited time.Time, of client.Identity, ok bool) {
 	i.mu.RLock()
 	defer i.mu.RUnlock()
-	if i.began.IsZero() {
-		return nil, time.Time{}, client.Identity{}, false
+	for at, s := range i.stocks {
+		l := s.lists()
+		if l.began.IsZero() || at > 0 && l.of != of {
+			return nil, time.Time{}, client.Identity{}, false
+		}
+		if of = l.of; at == 0 || l.began.Before(audited) {
+			audited = l.began
+		}
 	}
 	owners = make(map[string]Holdings, len(i.networks.owned)+len(i.ports.owned))
 	for _, s := range i.stocks {
 		s.owners(owners)
 	}
-	return owners, i.began, i.of, true
+	return owners, audited, of, true
 }
 
 // Foreign is a network as it is in Neutron, of any owner.

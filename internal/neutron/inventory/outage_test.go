@@ -94,7 +94,7 @@ func TestAListThatTheOutageKeptBackFailsNobodyAfterIt(t *testing.T) {
 		_, c := inBubble(t, newFakeNeutron().ServeHTTP, client.Options{})
 		i := New(c, cluster, Options{})
 		f := &flight{began: time.Now(), done: make(chan struct{})}
-		i.flight = f
+		i.networks.listed.flight = f
 		got := make(chan error)
 		go func() {
 			_, err := i.Observed(t.Context(), ownerOf("o"), time.Time{})
@@ -102,7 +102,7 @@ func TestAListThatTheOutageKeptBackFailsNobodyAfterIt(t *testing.T) {
 		}()
 		synctest.Wait()
 		i.mu.Lock()
-		i.flight = nil
+		i.networks.listed.flight = nil
 		i.mu.Unlock()
 		f.err = fmt.Errorf("kept back: %w", client.ErrOutage)
 		close(f.done)

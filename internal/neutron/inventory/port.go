@@ -29,7 +29,18 @@ func newPorts(i *Inventory) *stock[wirePort, plan.ObservedPort] {
 		traits[plan.ObservedPort]{
 			identify: func(p *plan.ObservedPort) (string, string, int) { return p.ID, p.Description, p.Revision },
 		})
-	s.readAll = i.readPorts
+	var used usage
+	s.readAll = func(ctx context.Context) (found findings[plan.ObservedPort], err error) {
+		found, used, err = i.readPorts(ctx)
+		return found, err
+	}
+	s.begins = i.room.listBegins
+	s.ends = func(kept bool) {
+		if kept {
+			i.counts.seen = used
+		}
+		i.room.listEnds(kept)
+	}
 	return s
 }
 
@@ -204,25 +215,21 @@ func (s shared) in(p *plan.ObservedPort) {
 }
 
 // readPorts lists our ports. It counts the addresses of all the project's ports.
-func (i *Inventory) readPorts(ctx context.Context, used usage) (map[string]*plan.ObservedPort, error) {
-	listed, err := portKind.listProject(ctx, i.access)
-	if err != nil {
-		return nil, err
-	}
-	for _, w := range listed {
+func (i *Inventory) readPorts(ctx context.Context) (found findings[plan.ObservedPort], used usage, err error) {
+	begin := func() { found, used = newFindings[plan.ObservedPort](), usage{} }
+	err = portKind.eachOfProject(ctx, i.access, begin, func(w wirePort, odd error) {
 		for _, fixed := range w.FixedIPs {
 			used[fixed.SubnetID]++
 		}
-	}
-	if !i.options.Ports {
-		listed = slices.DeleteFunc(listed, func(w wirePort) bool { return !w.isInterface() })
-	}
-	ours, err := i.ports.ours(listed)
+		if i.options.Ports || w.isInterface() {
+			i.ports.gather(found, w, odd)
+		}
+	})
 	known := shared{}
-	for _, p := range ours {
+	for _, p := range found.held {
 		known.in(p)
 	}
-	return ours, err
+	return found, used, err
 }
 
 // createPort creates a port when its network has room for it.

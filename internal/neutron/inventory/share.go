@@ -102,14 +102,26 @@ func (i *Inventory) readShares(ctx context.Context, networkID string) (map[strin
 }
 
 // addShares adds to networks the projects with which they are shared. networkID is that of the only network, or empty.
-// If the cloud's policy forbids the list, networks keep the shares that the Inventory holds. Without these, the shares
-// are unknown.
+// If the cloud does not list them (its policy forbids it, it fails or hangs), networks keep the shares that the
+// Inventory holds. Without these, the shares are unknown. Most networks are not shared, and must not wait for those
+// that are.
 func (i *Inventory) addShares(
 	ctx context.Context, networkID string, networks map[string]*plan.ObservedNetwork,
 ) error {
-	shares, err := i.readShares(ctx, networkID)
-	if err != nil && !client.IsKind(err, client.Forbidden) {
+	bounded, cancel := context.WithTimeout(ctx, listPatience)
+	defer cancel()
+	shares, err := i.readShares(bounded, networkID)
+	if refusal, ok := errors.AsType[*client.Error](err); err != nil && (ctx.Err() != nil || !ok || refusal.Unsent ||
+		refusal.OfLogin() || refusal.Kind == client.Unauthenticated || refusal.Kind == client.Throttled) {
 		return err
+	}
+	if networkID == "" {
+		i.mu.Lock()
+		i.sharesFailed = err
+		if client.IsKind(err, client.Forbidden) {
+			i.sharesFailed = nil
+		}
+		i.mu.Unlock()
 	}
 	for id, n := range networks {
 		n.Shares, n.SharesUnknown = shares[id], err != nil

@@ -1,6 +1,7 @@
 package inventory
 
 import (
+	"maps"
 	"slices"
 	"sync"
 
@@ -21,6 +22,8 @@ type shelf[T any] struct {
 	owned map[string][]T
 	// held are the same resources by id. Each points into a slice of owned.
 	held map[string]*T
+	// odd are resources of ours that the last list showed and nobody understands. The shelf holds nothing else of them.
+	odd unreadable
 	// clock counts the changes made here and the reads of one resource. changed is, by id, the time of the last change
 	// here or the start of the last accepted read; it includes removed resources. listed is when the last list began;
 	// changed omits times up to it.
@@ -53,7 +56,7 @@ func newShelf[T any](mu *sync.RWMutex, of traits[T]) *shelf[T] {
 	}
 	return &shelf[T]{
 		traits: of, mu: mu, held: map[string]*T{}, owned: map[string][]T{}, changed: map[string]uint64{},
-		writing: map[string]int{},
+		writing: map[string]int{}, odd: unreadable{},
 	}
 }
 
@@ -163,8 +166,42 @@ func (s *shelf[T]) takeIn(listed map[string]*T, since uint64, moved map[string]b
 	}
 }
 
+// takeOdd replaces what nobody understands with what a list shows, as takeIn does the rest.
+func (s *shelf[T]) takeOdd(odd unreadable, since uint64, moved map[string]bool) {
+	for object, ids := range odd {
+		for id := range ids {
+			if s.newer(id, since) {
+				delete(ids, id)
+			}
+		}
+		if len(ids) == 0 {
+			delete(odd, object)
+		}
+	}
+	for _, object := range slices.Concat(slices.Collect(maps.Keys(s.odd)), slices.Collect(maps.Keys(odd))) {
+		was, is := s.odd.of(object), odd.of(object)
+		if (was == nil) != (is == nil) || was != nil && was.Error() != is.Error() {
+			moved[object] = true
+		}
+	}
+	s.odd = odd
+}
+
+// understood removes a resource from what nobody understands. The caller holds mu.
+func (s *shelf[T]) understood(id string) {
+	for object, ids := range s.odd {
+		if delete(ids, id); len(ids) == 0 {
+			delete(s.odd, object)
+		}
+	}
+}
+
 // clear removes everything and adds all owners to moved. The caller holds mu.
 func (s *shelf[T]) clear(moved map[string]bool) {
+	for object := range s.odd {
+		moved[object] = true
+	}
+	clear(s.odd)
 	for object := range s.owned {
 		moved[object] = true
 	}
@@ -181,6 +218,7 @@ func (s *shelf[T]) newer(id string, since uint64) bool {
 
 // replace replaces a resource (nil: removes it). The caller holds mu.
 func (s *shelf[T]) replace(id string, r *T) {
+	s.understood(id)
 	s.forget(id)
 	if r != nil {
 		s.hold(r)

@@ -59,7 +59,7 @@ const (
 	ReasonNotConverged = "NotConverged"
 	// ReasonNetworkNotReady: the port's Network does not exist, or is not Ready.
 	ReasonNetworkNotReady = "NetworkNotReady"
-	// ReasonNamespaceNotAllowed: the Network is in another namespace and does not allow this one.
+	// ReasonNamespaceNotAllowed: the Network is in another namespace, and does not exist or does not allow this one.
 	ReasonNamespaceNotAllowed = "NamespaceNotAllowed"
 	// ReasonAddressesExhausted: the network has no free address, or the subnet pool no free range. Retried.
 	ReasonAddressesExhausted = "AddressesExhausted"
@@ -76,7 +76,7 @@ const (
 const (
 	// ReasonInvalidNetworks: the annotation that declares networks is malformed or invalid.
 	ReasonInvalidNetworks = "InvalidNetworks"
-	// ReasonNetworkNotFound: neither a Network nor a NetworkAttachmentDefinition has a declared name.
+	// ReasonNetworkNotFound: neither a Network nor a NetworkAttachmentDefinition of the own namespace has a declared name.
 	ReasonNetworkNotFound = "NetworkNotFound"
 	// ReasonPortsNotReady: ports are being created.
 	ReasonPortsNotReady = "PortsNotReady"

@@ -1,0 +1,177 @@
+package app
+
+import (
+	"encoding/json"
+	"hash/fnv"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	attachmentcontroller "cloudteam.ztgame.com/network-controller/internal/controller/attachment"
+	"cloudteam.ztgame.com/network-controller/internal/controller/consumer"
+	"cloudteam.ztgame.com/network-controller/internal/selection"
+	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+)
+
+// annotations are the annotations of a kind that a controller reads, with the most bytes of a value that it can use.
+type annotations map[string]int
+
+var (
+	// ownAnnotations are those of Networks and NetworkPorts.
+	ownAnnotations = annotations{
+		cloudteamv1.AnnotationPaused:   1 << 10,
+		cloudteamv1.AnnotationCloud:    4 << 10,
+		cloudteamv1.AnnotationTakeBack: 4 << 10,
+		consumer.AnnotationMadeFor:     1 << 10,
+	}
+	podAnnotations = annotations{
+		selection.Annotation:              selection.MaxSize,
+		cloudteamv1.AnnotationAllocations: 16 << 10,
+		corev1.MirrorPodAnnotationKey:     1 << 10,
+	}
+	templateAnnotations = annotations{selection.Annotation: selection.MaxSize}
+)
+
+const (
+	// hashAnnotation is the hash of what trim removed, in an object that has a generation or in a Pod template. An edit of
+	// that still shows. It is only in caches.
+	hashAnnotation = "cloudteam.ztgame.com/trimmed"
+	hashSize       = 16
+	// maxConfig is the most bytes of a NetworkAttachmentDefinition's configuration that are kept. What the controller
+	// writes is far less.
+	maxConfig = 64 << 10
+)
+
+// trim removes from an object what no controller reads, before the object goes into a cache. Users can fill the rest:
+// 256 KiB of annotations alone, on each of thousands of objects. A controller that reads another field of one of these
+// kinds MUST keep it here. Lists that a controller writes back, such as finalizers, MUST stay whole.
+func trim(obj any) (any, error) {
+	object, err := meta.Accessor(obj)
+	if err != nil {
+		return obj, nil //nolint:nilerr // a tombstone passes
+	}
+	object.SetManagedFields(nil)
+	switch object := obj.(type) {
+	case *cloudteamv1.Network, *cloudteamv1.NetworkPort:
+		trimMetadata(object.(metav1.Object), ownAnnotations, true)
+	case *appsv1.ReplicaSet:
+		trimMetadata(object, nil, false)
+		object.Spec, object.Status = appsv1.ReplicaSetSpec{}, appsv1.ReplicaSetStatus{}
+	case *appsv1.Deployment:
+		trimMetadata(object, nil, true)
+		object.Spec = appsv1.DeploymentSpec{
+			Replicas: object.Spec.Replicas, Strategy: object.Spec.Strategy, Template: trimTemplate(object.Spec.Template),
+		}
+	case *corev1.Pod:
+		trimMetadata(object, podAnnotations, false)
+		object.Spec = corev1.PodSpec{
+			NodeName: object.Spec.NodeName, HostNetwork: object.Spec.HostNetwork,
+			SchedulingGates: object.Spec.SchedulingGates,
+		}
+		conditions := slices.DeleteFunc(object.Status.Conditions, func(c corev1.PodCondition) bool {
+			return c.Type != cloudteamv1.ConditionNetworksReady
+		})
+		object.Status = corev1.PodStatus{Phase: object.Status.Phase, Conditions: slices.Clip(conditions)}
+	case *unstructured.Unstructured:
+		trimAttachment(object)
+	}
+	return obj, nil
+}
+
+// trimMetadata removes the labels, the annotations that are not kept, and the owners that are no controllers. Values are
+// cut after the bytes that can be used, and one more, which shows that they are too long. With hash, an annotation shows
+// changes of the labels and annotations that are removed.
+func trimMetadata(object metav1.Object, kept annotations, hash bool) {
+	all := object.GetAnnotations()
+	if sum, once := all[hashAnnotation]; once && (len(object.GetLabels()) > 0 || len(sum) > hashSize) {
+		delete(all, hashAnnotation) // a user's
+	}
+	removed := maps.Clone(all)
+	maps.DeleteFunc(removed, func(key, _ string) bool { _, keep := kept[key]; return keep || key == hashAnnotation })
+	var left map[string]string
+	for key, value := range all {
+		most, keep := kept[key]
+		switch {
+		case !keep && key != hashAnnotation:
+			continue
+		case keep && len(value) > most:
+			value = strings.Clone(value[:most+1]) // the clone frees the rest
+		}
+		if left == nil {
+			left = map[string]string{}
+		}
+		left[key] = value
+	}
+	if hash && len(removed)+len(object.GetLabels()) > 0 {
+		if left == nil {
+			left = map[string]string{}
+		}
+		left[hashAnnotation] = sumOf([]map[string]string{removed, object.GetLabels()})
+	}
+	object.SetAnnotations(left)
+	object.SetLabels(nil)
+	object.SetOwnerReferences(controllersOf(object))
+}
+
+func controllersOf(object metav1.Object) []metav1.OwnerReference {
+	owners := object.GetOwnerReferences()
+	if !slices.ContainsFunc(owners, func(o metav1.OwnerReference) bool { return o.Controller == nil || !*o.Controller }) {
+		return owners
+	}
+	if owner := metav1.GetControllerOf(object); owner != nil {
+		return []metav1.OwnerReference{*owner}
+	}
+	return nil
+}
+
+// trimTemplate keeps of a Deployment's Pod template what it declares, and its hash. A template without containers, which
+// the API server refuses, was trimmed before.
+func trimTemplate(template corev1.PodTemplateSpec) corev1.PodTemplateSpec {
+	if len(template.Spec.Containers) == 0 {
+		return template
+	}
+	trimmed := corev1.PodTemplateSpec{Spec: corev1.PodSpec{HostNetwork: template.Spec.HostNetwork}}
+	trimmed.Annotations = maps.Clone(template.Annotations)
+	trimMetadata(&trimmed.ObjectMeta, templateAnnotations, false)
+	if trimmed.Annotations == nil {
+		trimmed.Annotations = map[string]string{}
+	}
+	trimmed.Annotations[hashAnnotation] = sumOf(template)
+	return trimmed
+}
+
+// trimAttachment keeps of a NetworkAttachmentDefinition its name, and what the controller writes.
+func trimAttachment(attachment *unstructured.Unstructured) {
+	config, found, _ := unstructured.NestedString(attachment.Object, "spec", "config")
+	manager, managed := attachment.GetLabels()[attachmentcontroller.LabelManagedBy]
+	trimMetadata(attachment, nil, false)
+	metadata := attachment.Object["metadata"]
+	clear(attachment.Object)
+	if metadata != nil {
+		attachment.Object["metadata"] = metadata
+	}
+	if managed {
+		attachment.SetLabels(map[string]string{attachmentcontroller.LabelManagedBy: manager})
+	}
+	if found && metav1.GetControllerOfNoCopy(attachment) != nil {
+		if len(config) > maxConfig {
+			config = strings.Clone(config[:maxConfig])
+		}
+		attachment.Object["spec"] = map[string]any{"config": config}
+	}
+}
+
+// sumOf hashes a value by its JSON form, in which keys are sorted.
+func sumOf(value any) string {
+	sum := fnv.New64a()
+	text, _ := json.Marshal(value) // maps of strings and API types never fail to marshal
+	_, _ = sum.Write(text)
+	return strconv.FormatUint(sum.Sum64(), 16)
+}
