@@ -247,7 +247,9 @@ func (p *process) buildDeployment() (started, error) {
 		return nil, err
 	}
 	c, err := deploymentcontroller.NewController(
-		p.client.CloudteamV1(), p.kube.AppsV1(), p.kube.CoreV1(), caches, p.recorder, p.options.PoolCooldown)
+		p.client.CloudteamV1(), p.kube.AppsV1(), p.kube.CoreV1(), caches, p.recorder, deploymentcontroller.Options{
+			Cooldown: p.options.PoolCooldown, MaxPorts: p.options.MaxPortsPerDeployment,
+		})
 	if err != nil {
 		return nil, err
 	}

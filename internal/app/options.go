@@ -51,6 +51,8 @@ type Options struct {
 	AuditInterval time.Duration
 	// PoolCooldown is how long a Deployment keeps ports that its Pods no longer need.
 	PoolCooldown time.Duration
+	// MaxPortsPerDeployment is how many ports a Deployment may have, 0 for any number.
+	MaxPortsPerDeployment int
 	// Policies apply to objects that set none.
 	Policies managed.Policies
 	// AddressesLow is the percentage of free addresses in a subnet below which its Network shows a condition.
@@ -75,21 +77,22 @@ const DefaultWorkers = 500
 // NewOptions returns the defaults.
 func NewOptions() Options {
 	return Options{
-		KubeQPS:       -1,
-		KubeBurst:     400,
-		MaxClouds:     100,
-		CloudTimeout:  time.Minute,
-		CloudMaxCalls: batch.DefaultMaxCalls,
-		Controllers:   []string{"*"},
-		Workers:       DefaultWorkers,
-		ResyncPeriod:  30 * time.Second,
-		AuditInterval: time.Minute,
-		PoolCooldown:  deploymentcontroller.DefaultCooldown,
-		Policies:      managed.DefaultPolicies,
-		AddressesLow:  10,
-		Attachment:    attachmentcontroller.Options{Plugin: attachmentcontroller.DefaultPlugin},
-		Orphan:        orphan.Rules{Grace: orphan.DefaultGrace, MaxShare: orphan.DefaultMaxShare},
-		BindAddress:   ":8080",
+		KubeQPS:               -1,
+		KubeBurst:             400,
+		MaxClouds:             100,
+		CloudTimeout:          time.Minute,
+		CloudMaxCalls:         batch.DefaultMaxCalls,
+		Controllers:           []string{"*"},
+		Workers:               DefaultWorkers,
+		ResyncPeriod:          30 * time.Second,
+		AuditInterval:         time.Minute,
+		PoolCooldown:          deploymentcontroller.DefaultCooldown,
+		MaxPortsPerDeployment: deploymentcontroller.DefaultMaxPorts,
+		Policies:              managed.DefaultPolicies,
+		AddressesLow:          10,
+		Attachment:            attachmentcontroller.Options{Plugin: attachmentcontroller.DefaultPlugin},
+		Orphan:                orphan.Rules{Grace: orphan.DefaultGrace, MaxShare: orphan.DefaultMaxShare},
+		BindAddress:           ":8080",
 
 		LeaderElection: newLeaderElection(),
 	}
@@ -146,6 +149,9 @@ func (o *Options) AddFlags(flags *pflag.FlagSet) {
 	flags.DurationVar(&o.PoolCooldown, "pool-cooldown", o.PoolCooldown,
 		"How long a Deployment keeps ports that its Pods no longer need. New Pods, for example of a rolling update, use "+
 			"them again. 0 deletes them at once.")
+	flags.IntVar(&o.MaxPortsPerDeployment, "max-ports-per-deployment", o.MaxPortsPerDeployment,
+		"How many ports a Deployment may have, including those for the surge of a rolling update. 0 sets no limit. Ports "+
+			"that exist stay.")
 	flags.StringVar((*string)(&o.Policies.Deletion), "deletion-policy", string(o.Policies.Deletion),
 		"Default of spec.deletionPolicy. Delete removes the object's resources from Neutron. Retain removes the owner's "+
 			"marker and leaves the resources, which are then yours to delete: a namespace that is deleted by mistake deletes "+
@@ -205,6 +211,8 @@ func (o *Options) Validate() error {
 	found.require(o.AuditInterval >= time.Second, "--audit-interval=%s: write at least 1s", o.AuditInterval)
 	found.require(o.ResyncPeriod >= 0, "--resync-period=%s: write 0 or more", o.ResyncPeriod)
 	found.require(o.PoolCooldown >= 0, "--pool-cooldown=%s: write 0 or more", o.PoolCooldown)
+	found.require(o.MaxPortsPerDeployment >= 0, "--max-ports-per-deployment=%d: write 0 or more",
+		o.MaxPortsPerDeployment)
 	deletions := []cloudteamv1.DeletionPolicy{cloudteamv1.DeletionPolicyDelete, cloudteamv1.DeletionPolicyRetain}
 	found.require(slices.Contains(deletions, o.Policies.Deletion), "--deletion-policy=%s: write %s or %s",
 		o.Policies.Deletion, deletions[0], deletions[1])

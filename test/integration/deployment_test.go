@@ -158,7 +158,7 @@ func (w *poolWorld) start() {
 		w.t.Fatal(err)
 	}
 	w.controller, err = deploymentcontroller.NewController(api.CloudteamV1(), kube.AppsV1(), kube.CoreV1(), caches,
-		broadcaster.NewRecorder(clientsetscheme.Scheme, corev1.EventSource{Component: "network-controller"}), 0)
+		broadcaster.NewRecorder(clientsetscheme.Scheme, corev1.EventSource{Component: "network-controller"}), deploymentcontroller.Options{})
 	if err != nil {
 		w.t.Fatal(err)
 	}

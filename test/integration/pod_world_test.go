@@ -207,7 +207,7 @@ func (w *podWorld) start(workers int) {
 		w.t.Fatal(err)
 	}
 	deployments, err := deploymentcontroller.NewController(
-		client.CloudteamV1(), kube.AppsV1(), kube.CoreV1(), caches, recorder, 0)
+		client.CloudteamV1(), kube.AppsV1(), kube.CoreV1(), caches, recorder, deploymentcontroller.Options{})
 	if err != nil {
 		w.t.Fatal(err)
 	}

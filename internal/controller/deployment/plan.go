@@ -50,6 +50,10 @@ type observed struct {
 	// rival gives another port that shows an address of this port, nil for none.
 	rival func(*cloudteamv1.NetworkPort) *cloudteamv1.NetworkPort
 
+	// most is how many ports the Deployment may have, 0 for any number. stops are those of the last plan, nil for none.
+	most  int
+	stops map[consumer.Request]int
+
 	// now is the time of the observation. cooldown is how long ports stay after they were needed. demands are those of the
 	// last plan, nil for none.
 	now      time.Time
@@ -64,6 +68,11 @@ type standing struct {
 	stalled bool
 	// going is true for a Network that is being deleted, which waits for its ports.
 	going bool
+	// limit is what the Network says of the number of the Deployment's ports on it.
+	limit Limit
+	// room is how many free addresses the Network's status shows, if counted is true.
+	room    int
+	counted bool
 }
 
 // plan is what to do so that the Deployment and its Pods have the ports that they need.
@@ -75,6 +84,11 @@ type plan struct {
 	remove []*cloudteamv1.NetworkPort
 	// say is what to tell users.
 	say verdict
+	// stops are kept for the next plan; see observed.paced. withheld is how many needed ports wait for others.
+	stops    map[consumer.Request]int
+	withheld int
+	// exceeded says which limit keeps needed ports from being created; empty for none.
+	exceeded string
 	// demands are kept for the next plan. again is when that plan may delete ports that this one keeps; zero if it keeps
 	// no unneeded ports.
 	demands map[consumer.Request]demand
@@ -84,20 +98,24 @@ type plan struct {
 // newPlan first plans which Pod gets which port, then how many ports there should be.
 //
 // It never deletes a port that a Pod has. It creates no port beyond the larger of two numbers: what the template
-// declares for its replicas, and what the existing Pods have or wait for. It deletes what exceeds the maximum of that
-// within the cool-down.
+// declares for its replicas, and what the existing Pods have or wait for. It creates them no faster than Pods and Neutron
+// follow (see observed.paced), and not beyond the limits. It deletes what exceeds the maximum of that within the
+// cool-down.
 //
 // While the declaration cannot be read, it deletes nothing: a typing error must not cost a pool.
 func newPlan(o observed) plan {
 	declarations := o.declarations()
-	p := plan{bindings: o.bindings(declarations), say: verdict{settled: true}, demands: map[consumer.Request]demand{}}
+	p := plan{
+		bindings: o.bindings(declarations), say: verdict{settled: true},
+		demands: map[consumer.Request]demand{}, stops: map[consumer.Request]int{},
+	}
 	if o.deployment == nil {
 		return p
 	}
 	p.remove = append(p.remove, p.doubles...)
 	pools := o.pools(p.bindings, declarations)
 	stay := o.size(&p, pools)
-	o.judge(&p.say, pools, stay)
+	o.judge(&p, pools, stay)
 	return p
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -339,6 +340,46 @@ func TestPlan(t *testing.T) {
 			situation{networks: `[{"name":"blue","ips":["10.0.0.5"]}]`, replicas: 1, ports: []string{"web-blue-0 ready"}},
 			[]string{"web-blue-1 with 10.0.0.5"}, []string{"web-blue-0"},
 		},
+		"while a port has no address to get, no other is created, and one tries": {
+			situation{networks: "blue", replicas: 9, ports: []string{"web-blue-0 ready", "web-blue-2 failing:AddressesExhausted",
+				"web-blue-1 failing:AddressesExhausted", "web-blue-3", "web-blue-10 failing:QuotaExceeded"}},
+			nil, []string{"web-blue-2", "web-blue-10"},
+		},
+		"nor while one waits for somebody to act": {
+			situation{networks: "blue", replicas: 9, ports: []string{"web-blue-0 failing:Forbidden"}, edit: func(o *observed) {
+				conditions := &o.ports[0].Status.Conditions
+				*conditions = append(*conditions, metav1.Condition{Type: cloudteamv1.ConditionStalled, Status: "True"})
+			}}, nil, nil,
+		},
+		"a pool that is stopped does not stop the others": {
+			situation{networks: "blue,green", replicas: 2, ports: []string{"web-blue-0 failing:AddressesExhausted"}},
+			[]string{"web-green-0", "web-green-1"}, nil,
+		},
+		"after the first success one more is tried": {
+			situation{networks: "blue", replicas: 9, ports: []string{"web-blue-0 ready", "web-blue-1 ready"},
+				edit: func(o *observed) {
+					o.stops = map[consumer.Request]int{{Network: cache.NewObjectName("team", "blue")}: 1}
+				}},
+			[]string{"web-blue-2"}, nil,
+		},
+		"after three successes, three more": {
+			situation{networks: "blue", replicas: 9,
+				ports: []string{"web-blue-0 ready", "web-blue-1 ready", "web-blue-2 ready", "web-blue-3 ready", "web-blue-4"},
+				edit: func(o *observed) {
+					o.stops = map[consumer.Request]int{{Network: cache.NewObjectName("team", "blue")}: 1}
+				}},
+			[]string{"web-blue-5", "web-blue-6"}, nil,
+		},
+		"a Deployment gets no more ports than it may have": {
+			situation{networks: "blue,green", replicas: 2, ports: []string{"web-blue-0 ready"},
+				edit: func(o *observed) { o.most = 3 }},
+			[]string{"web-blue-1", "web-green-0"}, nil,
+		},
+		"and loses none when the limit is lowered": {
+			situation{networks: "blue", replicas: 3, ports: []string{"web-blue-0 ready", "web-blue-1 ready"},
+				edit: func(o *observed) { o.most = 1 }},
+			nil, nil,
+		},
 		"a port that is going is replaced at once": {
 			situation{networks: "blue", replicas: 1, ports: []string{"web-blue-0 going"}}, []string{"web-blue-1"}, nil,
 		},
@@ -448,8 +489,21 @@ func TestACreatedPortIsTheDeployments(t *testing.T) {
 }
 
 func TestAPlanIsBounded(t *testing.T) {
-	if create, _ := named(newPlan(situation{networks: "blue,green", replicas: 1 << 30}.observed())); len(create) != burst {
-		t.Errorf("a plan creates %d ports, want %d", len(create), burst)
+	for name, c := range map[string]struct {
+		pods, want int
+	}{
+		"without Pods it is ahead of them by a few":   {0, 2 * ahead},
+		"for many Pods it creates as many as a burst": {2 * burst, burst},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := situation{networks: "blue,green", replicas: math.MaxInt32}
+			for i := range c.pods {
+				s.pods = append(s.pods, fmt.Sprint("pod-", i))
+			}
+			if create, _ := named(newPlan(s.observed())); len(create) != c.want {
+				t.Errorf("a plan creates %d ports, want %d", len(create), c.want)
+			}
+		})
 	}
 }
 
@@ -529,9 +583,34 @@ func TestVerdict(t *testing.T) {
 		},
 		"the lowest of the ports that fail is named": {
 			situation{networks: "blue", replicas: 4, ports: []string{
-				"web-blue-10 failing:QuotaExceeded", "web-blue-9 failing:AddressesExhausted", "web-blue-0 ready", "web-blue-1"}},
+				"web-blue-10 failing:CloudUnavailable", "web-blue-9 failing:AddressInUse", "web-blue-0 ready", "web-blue-1"}},
 			verdict{reason: "PortsFailed", total: 4,
-				message: "2 of 4 ports cannot be created; web-blue-9: AddressesExhausted: it says why"},
+				message: "2 of 4 ports cannot be created; web-blue-9: AddressInUse: it says why"},
+		},
+		"ports that are not created before another one is": {
+			situation{networks: "blue", replicas: 4, ports: []string{
+				"web-blue-10 failing:QuotaExceeded", "web-blue-9 failing:AddressesExhausted", "web-blue-0 ready"}},
+			verdict{reason: "PortsFailed", total: 4,
+				message: "3 of 4 ports cannot be created; web-blue-9: AddressesExhausted: it says why"},
+		},
+		"more ports than a Deployment may have": {
+			situation{networks: "blue", replicas: 4, ports: []string{"web-blue-0 ready", "web-blue-1 ready"},
+				edit: func(o *observed) { o.most = 3 }},
+			verdict{reason: "PortLimitReached", total: 4, message: "4 ports are needed for Network team/blue, and a " +
+				"Deployment may have 3 ports (--max-ports-per-deployment): lower spec.replicas, or have the limit raised"},
+		},
+		"more ports than a Deployment may have on the Network": {
+			situation{networks: "blue", replicas: 4, edit: func(o *observed) {
+				resolve := o.resolve
+				o.resolve = func(network cache.ObjectName) standing {
+					s := resolve(network)
+					s.limit = Limit{Ports: 2, By: "NetworkClass tenants"}
+					return s
+				}
+			}},
+			verdict{reason: "PortLimitReached", total: 4, message: "4 ports are needed for Network team/blue, and a " +
+				"Deployment may have 2 ports on Network team/blue (NetworkClass tenants): lower spec.replicas, or have the " +
+				"limit raised"},
 		},
 		"ports that were made and fail now": {
 			situation{networks: "blue", replicas: 1, ports: []string{"web-blue-0 ready failing:Blocked"}},

@@ -2,6 +2,7 @@ package deployment
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -29,7 +30,7 @@ type pool struct {
 
 // size decides which ports to create and to delete, and gives those that stay.
 func (o observed) size(p *plan, pools []pool) (stay []*cloudteamv1.NetworkPort) {
-	names := o.names()
+	names, allowed := o.names(), o.allowance(pools)
 	room := burst
 	for _, pool := range pools {
 		want := o.want(pool)
@@ -38,9 +39,19 @@ func (o observed) size(p *plan, pools []pool) (stay []*cloudteamv1.NetworkPort) 
 		surplus := min(max(pool.staying()-want, 0), len(pool.free))
 		gone := o.givenUp(p, pool, want, pool.free[:surplus])
 		p.remove = append(p.remove, gone[:min(len(gone), max(burst-len(p.remove), 0))]...)
-		stay = append(append(stay, pool.held...), pool.free[surplus:]...)
+		pool.free = pool.free[surplus:]
+		probe, stuck := pool.stuck()
+		if len(stuck) > 0 && o.invalid == nil {
+			stuck = stuck[:min(len(stuck), max(burst-len(p.remove), 0))]
+			p.remove = append(p.remove, stuck...)
+			pool.free = slices.DeleteFunc(slices.Clone(pool.free), func(port *cloudteamv1.NetworkPort) bool {
+				return slices.Contains(stuck, port)
+			})
+		}
+		stay = append(append(stay, pool.held...), pool.free...)
 
-		missing := max(want-pool.staying(), 0)
+		needed := max(want-pool.staying()-(surplus-len(gone)), 0)
+		missing := aheadOfPods(pool, needed)
 		if missing > 0 {
 			p.say.settled = false
 		}
@@ -51,8 +62,17 @@ func (o observed) size(p *plan, pools []pool) (stay []*cloudteamv1.NetworkPort) 
 		if pool.standing.kind != consumer.Ours {
 			continue // a port of a missing Network would wait for it without a reason to show
 		}
+		missing, exceeded := allowed.take(missing, pool.request.Network, pool.standing.limit)
+		if p.exceeded == "" && exceeded != "" {
+			p.exceeded = fmt.Sprintf("%d ports are needed for Network %s, and %s: lower spec.replicas, or have the limit raised",
+				want, pool.request.Network, exceeded)
+		}
+		now := o.paced(p, pool, missing, probe != nil)
+		if probe != nil {
+			p.withheld += missing
+		}
 		var created []*cloudteamv1.NetworkPort
-		for ; missing > 0 && room > 0; missing, room = missing-1, room-1 {
+		for ; now > 0 && room > 0; now, room = now-1, room-1 {
 			created = append(created, consumer.NewPort(o.deployment.Namespace, names(pool.request.Network.Name),
 				*metav1.NewControllerRef(o.deployment, kind), pool.request))
 		}

@@ -21,6 +21,8 @@ type memory struct {
 	complete *uint64
 	// demands are how many ports the pools needed recently.
 	demands map[consumer.Request]demand
+	// stops are how many ports of a pool were Ready when the last one could not be created; see observed.paced.
+	stops map[consumer.Request]int
 	// creates and deletes say when failed creates and deletes are retried. refused is the result of the last creates.
 	creates, deletes backoff
 	refused          refusal

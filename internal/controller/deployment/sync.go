@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -76,7 +77,7 @@ func (c *Controller) reconcile(
 ) (controller.Result, error) {
 	m := c.remember(key, deployment)
 	p := newPlan(c.observe(key, deployment, ports, m))
-	m.demands = p.demands
+	m.demands, m.stops = p.demands, p.stops
 	err := c.apply(ctx, key, deployment, p, m)
 	if errors.Is(err, controller.ErrTerminating) {
 		return controller.Result{}, err
@@ -134,8 +135,10 @@ func (c *Controller) observe(
 		givenTo:  c.caches.GivenTo,
 		rival:    c.caches.Rival,
 		now:      time.Now(),
-		cooldown: c.cooldown,
+		cooldown: c.options.Cooldown,
 		demands:  m.demands,
+		stops:    m.stops,
+		most:     c.options.MaxPorts,
 	}
 	for _, port := range ports {
 		if port.DeletionTimestamp == nil && c.ports.Expected.Removed(key, port.UID) {
@@ -174,8 +177,28 @@ func (c *Controller) resolve(namespace string, network cache.ObjectName) standin
 	if err == nil && s.kind == consumer.Ours {
 		s.stalled = meta.IsStatusConditionTrue(found.Status.Conditions, cloudteamv1.ConditionStalled)
 		s.going = found.DeletionTimestamp != nil
+		s.room, s.counted = roomOn(found)
+		if c.options.Limit != nil {
+			s.limit = c.options.Limit(found)
+		}
 	}
 	return s
+}
+
+// roomOn gives how many ports a Network's status shows room for: a port has an address of each IP family. counted is
+// false if the status shows no number.
+func roomOn(network *cloudteamv1.Network) (room int, counted bool) {
+	free := map[bool]int64{}
+	for _, subnet := range network.Status.Subnets {
+		if subnet.UsedAddresses != nil && subnet.TotalAddresses != nil {
+			free[strings.Contains(subnet.CIDR, ":")] += min(max(*subnet.TotalAddresses-*subnet.UsedAddresses, 0), burst)
+		}
+	}
+	room = burst
+	for _, n := range free {
+		room = min(room, int(n))
+	}
+	return room, len(free) > 0
 }
 
 // remember gives the memory of a Deployment, an empty one if it is nil. Syncs of one key never overlap, so a memory

@@ -26,7 +26,8 @@ type verdict struct {
 }
 
 // judge fills in the first obstacle. stay are the ports that the plan keeps.
-func (o observed) judge(v *verdict, pools []pool, stay []*cloudteamv1.NetworkPort) {
+func (o observed) judge(p *plan, pools []pool, stay []*cloudteamv1.NetworkPort) {
+	v := &p.say
 	for _, port := range stay {
 		v.settled = v.settled && ready(port)
 	}
@@ -34,7 +35,12 @@ func (o observed) judge(v *verdict, pools []pool, stay []*cloudteamv1.NetworkPor
 		o.unreadable,
 		func(v *verdict) { o.missingNetworks(v, pools) },
 		func(v *verdict) { o.impossible(v, pools) },
-		func(v *verdict) { o.failing(v, stay) },
+		func(v *verdict) { o.failing(v, stay, p.withheld) },
+		func(v *verdict) {
+			if p.exceeded != "" {
+				v.reason, v.message = cloudteamv1.ReasonPortLimitReached, p.exceeded
+			}
+		},
 	} {
 		if v.reason == "" {
 			obstacle(v)
@@ -97,8 +103,9 @@ func (o observed) impossible(v *verdict, pools []pool) {
 	}
 }
 
-// failing reports ports that fail, and why the first of them fails.
-func (o observed) failing(v *verdict, ports []*cloudteamv1.NetworkPort) {
+// failing reports ports that fail, and why the first of them fails. withheld is how many are not created before a
+// failing one is.
+func (o observed) failing(v *verdict, ports []*cloudteamv1.NetworkPort, withheld int) {
 	var failing []*cloudteamv1.NetworkPort
 	made := false
 	for _, port := range ports {
@@ -120,9 +127,12 @@ func (o observed) failing(v *verdict, ports []*cloudteamv1.NetworkPort) {
 	if made {
 		what = "are failing"
 	}
-	v.message = fmt.Sprintf("%d of %d ports %s; %s: %s: %s", len(failing), v.total, what, first.Name, why.Reason,
-		why.Message)
+	v.message = fmt.Sprintf("%d of %d ports %s; %s: %s: %s", len(failing)+withheld, v.total, what, first.Name,
+		why.Reason, bounded(why.Message))
 }
+
+// bounded cuts a message of another object that is quoted.
+func bounded(message string) string { return fmt.Sprintf("%.1024s", message) }
 
 // fails reports whether a port is not Ready for a reason that does not end soon by itself. A Network that is being
 // created, a concurrent change and a rate limit end by themselves. A stalled or missing Network does not.

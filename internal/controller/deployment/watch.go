@@ -35,8 +35,7 @@ type Controller struct {
 	client   appsclient.DeploymentsGetter
 	caches   *consumer.Caches
 	recorder record.EventRecorder
-	// cooldown is how long a pool keeps its size after it was needed.
-	cooldown time.Duration
+	options  Options
 	// ports writes the ports and their bindings.
 	ports consumer.Writer
 	// expected is the last condition written, by the Deployment's key.
@@ -45,17 +44,26 @@ type Controller struct {
 	memories sync.Map
 }
 
-// NewController makes a controller that watches the caches' informers, which MUST NOT run yet. cooldown, at least 0, is
-// how long ports stay after Pods needed them; see DefaultCooldown. Nothing runs before Run.
+// Options tune a Controller.
+type Options struct {
+	// Cooldown, at least 0, is how long a pool keeps its size after it was needed; see DefaultCooldown.
+	Cooldown time.Duration
+	// MaxPorts is how many ports a Deployment may have, 0 for any number; see DefaultMaxPorts.
+	MaxPorts int
+	// Limit, if not nil, gives how many ports a Deployment may have on a Network. It MUST be safe for concurrent use.
+	Limit func(network *cloudteamv1.Network) Limit
+}
+
+// NewController makes a controller that watches the caches' informers, which MUST NOT run yet. Nothing runs before Run.
 func NewController(
 	ports portclient.NetworkPortsGetter, deployments appsclient.DeploymentsGetter, pods coreclient.PodsGetter,
-	caches *consumer.Caches, recorder record.EventRecorder, cooldown time.Duration,
+	caches *consumer.Caches, recorder record.EventRecorder, options Options,
 ) (*Controller, error) {
 	c := &Controller{
 		client:   deployments,
 		caches:   caches,
 		recorder: recorder,
-		cooldown: cooldown,
+		options:  options,
 		ports:    consumer.Writer{Ports: ports, Pods: pods},
 	}
 	c.Loop = controller.NewLoop(Name, c.sync)
@@ -135,11 +143,11 @@ func (c *Controller) portsOf(obj metav1.Object) []*cloudteamv1.NetworkPort {
 // keysOfReplicaSet names the Deployment of a ReplicaSet whose Pods declare networks. It checks the Pods, because the
 // cache may not hold the ReplicaSet's template.
 func (c *Controller) keysOfReplicaSet(set metav1.Object) []cache.ObjectName {
-	deployment := c.caches.DeploymentControlling(set)
-	if deployment == nil || len(c.caches.PodsOfReplicaSet(set)) == 0 {
+	owner := controller.OwnerOf(set, consumer.DeploymentKind) // the sync checks whether the Deployment owns it
+	if owner == nil || len(c.caches.PodsOfReplicaSet(set)) == 0 {
 		return nil
 	}
-	return []cache.ObjectName{cache.MetaObjectToName(deployment)}
+	return []cache.ObjectName{cache.NewObjectName(set.GetNamespace(), owner.Name)}
 }
 
 // keysOfPort names the Deployment that a port was made for.

@@ -56,7 +56,7 @@ func inWorld(t *testing.T, d *appsv1.Deployment, test func(t *testing.T, w *worl
 		if err != nil {
 			t.Fatal(err)
 		}
-		w.c, err = NewController(w.Clients.CloudteamV1(), w.Kube.AppsV1(), w.Kube.CoreV1(), caches, w.Events, 0)
+		w.c, err = NewController(w.Clients.CloudteamV1(), w.Kube.AppsV1(), w.Kube.CoreV1(), caches, w.Events, Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -204,12 +204,12 @@ func TestAConditionWhoseNumbersMoveIsWrittenNowAndThen(t *testing.T) {
 	d := declaring("blue", 9)
 	inWorld(t, d, func(t *testing.T, w *world) {
 		w.showPorts(d, 9, "")
-		w.showPorts(d, 1, cloudteamv1.ReasonAddressesExhausted)
+		w.showPorts(d, 1, cloudteamv1.ReasonCloudUnavailable)
 		w.mustSync("patch web")
 		w.showWritten()
 		for n := range 8 {
 			<-time.After(100 * time.Millisecond)
-			w.showPorts(d, n+2, cloudteamv1.ReasonAddressesExhausted)
+			w.showPorts(d, n+2, cloudteamv1.ReasonCloudUnavailable)
 			if again := w.mustSync(); again <= 0 || again > countPause {
 				t.Errorf("it is looked at again after %s, want at most %s", again, countPause)
 			}
@@ -222,7 +222,7 @@ func TestAConditionWhoseNumbersMoveIsWrittenNowAndThen(t *testing.T) {
 		w.showPorts(d, 9, "")
 		w.mustSync("patch web")
 		want := []string{
-			"Warning PortsFailed 1 of 9 ports cannot be created; web-blue-0: AddressesExhausted: it says why",
+			"Warning PortsFailed 1 of 9 ports cannot be created; web-blue-0: CloudUnavailable: it says why",
 			"Normal Allocated All ports are Ready.",
 		}
 		if diff := cmp.Diff(want, w.Events.Take()); diff != "" {
@@ -323,7 +323,7 @@ func TestWhatIsNotNeededGoesWithoutAnEvent(t *testing.T) {
 	const cooldown = 10 * time.Second
 	d := declaring("blue", 3)
 	inWorld(t, d, func(t *testing.T, w *world) {
-		w.c.cooldown = cooldown
+		w.c.options.Cooldown = cooldown
 		w.showPorts(d, 3, "")
 		if again := w.mustSync(); again != 0 {
 			t.Errorf("it is looked at again after %s although nothing is to be done", again)
@@ -350,7 +350,7 @@ func TestAnotherProcessKeepsPortsForOneCooldown(t *testing.T) {
 	const cooldown = 10 * time.Second
 	d := declaring("blue", 1)
 	inWorld(t, d, func(t *testing.T, w *world) {
-		w.c.cooldown = cooldown
+		w.c.options.Cooldown = cooldown
 		w.showPorts(d, 2, "")
 		if again := w.mustSync(); again != cooldown {
 			t.Errorf("it is looked at again after %s, want %s", again, cooldown)
@@ -372,7 +372,7 @@ func TestAPoolThatCannotGrowBindsWhatItHas(t *testing.T) {
 	inWorld(t, d, func(t *testing.T, w *world) {
 		w.Show(set)
 		w.Show(pod)
-		w.showPorts(d, 1, cloudteamv1.ReasonAddressesExhausted)
+		w.showPorts(d, 1, cloudteamv1.ReasonCloudUnavailable)
 		w.refuse = func(what string) error {
 			if strings.HasPrefix(what, "create ") {
 				return errQuota

@@ -2,8 +2,11 @@
 package networkport
 
 import (
+	"cmp"
+	"errors"
 	"slices"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/record"
@@ -75,7 +78,62 @@ func NewController(
 	if err != nil {
 		return nil, err
 	}
-	return c, c.Watch(networks.Informer(), networkHandler(c, informer.GetIndexer()))
+	gone := c.HandlerOf(exhaustedWith(informer.GetIndexer()))
+	return c, errors.Join(
+		c.Watch(networks.Informer(), networkHandler(c, informer.GetIndexer())),
+		c.Watch(networks.Informer(), controller.HandlerOfPart(c.Loop, exhaustedOn(informer.GetIndexer()), noMoreRoom)),
+		c.Watch(informer, cache.ResourceEventHandlerFuncs{DeleteFunc: gone.OnDelete}),
+	)
+}
+
+// wake is the most ports that one event retries for want of addresses. More events follow if there is room for more.
+const wake = 8
+
+// exhaustedOn gives the function that names the ports on a Network that wait for an address, the oldest first.
+func exhaustedOn(ports cache.Indexer) func(metav1.Object) []cache.ObjectName {
+	return func(on metav1.Object) []cache.ObjectName {
+		waiting := slices.DeleteFunc(controller.PortsOn(ports, cache.MetaObjectToName(on)),
+			func(port *cloudteamv1.NetworkPort) bool {
+				ready := meta.FindStatusCondition(port.Status.Conditions, cloudteamv1.ConditionReady)
+				return ready == nil || ready.Reason != cloudteamv1.ReasonAddressesExhausted
+			})
+		slices.SortFunc(waiting, func(a, b *cloudteamv1.NetworkPort) int {
+			return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.UID, b.UID))
+		})
+		var keys []cache.ObjectName
+		for _, port := range waiting[:min(wake, len(waiting))] {
+			keys = append(keys, cache.MetaObjectToName(port))
+		}
+		return keys
+	}
+}
+
+// exhaustedWith gives the function that names the ports that wait for an address of the same Network as a port that is
+// gone. Only one that had a port in Neutron leaves an address.
+func exhaustedWith(ports cache.Indexer) func(metav1.Object) []cache.ObjectName {
+	on := exhaustedOn(ports)
+	return func(gone metav1.Object) []cache.ObjectName {
+		port, ok := gone.(*cloudteamv1.NetworkPort)
+		if !ok || port.Status.PortID == "" {
+			return nil
+		}
+		key := port.Network()
+		return on(&metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name})
+	}
+}
+
+// noMoreRoom reports whether no subnet of a Network has more free addresses than before.
+func noMoreRoom(was, is *cloudteamv1.Network) bool {
+	free := func(s cloudteamv1.SubnetStatus) int64 {
+		if s.UsedAddresses == nil || s.TotalAddresses == nil {
+			return 0
+		}
+		return *s.TotalAddresses - *s.UsedAddresses
+	}
+	return !slices.ContainsFunc(is.Status.Subnets, func(s cloudteamv1.SubnetStatus) bool {
+		at := slices.IndexFunc(was.Status.Subnets, func(before cloudteamv1.SubnetStatus) bool { return before.ID == s.ID })
+		return free(s) > 0 && (at < 0 || free(s) > free(was.Status.Subnets[at]))
+	})
 }
 
 // networkHandler gives the event handlers for Networks. A Network's status says what its ports may be, and when.

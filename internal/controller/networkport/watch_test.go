@@ -89,6 +89,25 @@ func TestWhatBecomesOfTheNetworkEndsThePauseAfterAFailure(t *testing.T) {
 			"Ready=False Reconciling=True AddressesExhausted", func(w *world) {
 				w.editNetwork(func(n *cloudteamv1.Network) { n.Status.AppliedGeneration = 2 })
 			}},
+		"it had no free address, and the Network's status shows one": {
+			&client.Error{Kind: client.Exhausted, Op: "create port", Reason: "no address is free", Status: 409},
+			"Ready=False Reconciling=True AddressesExhausted", func(w *world) {
+				w.editNetwork(func(n *cloudteamv1.Network) {
+					n.Status.Subnets[0].TotalAddresses, n.Status.Subnets[0].UsedAddresses = new(int64(13)), new(int64(12))
+				})
+			}},
+		"it had no free address, and another port is deleted": {
+			&client.Error{Kind: client.Exhausted, Op: "create port", Reason: "no address is free", Status: 409},
+			"Ready=False Reconciling=True AddressesExhausted", func(w *world) {
+				other := of(example(), func(p *cloudteamv1.NetworkPort) {
+					p.Name, p.UID, p.Status.PortID = "other", "other", "port-of-other"
+				})
+				other.Annotations = map[string]string{cloudteamv1.AnnotationPaused: "true"}
+				w.API.Create(w.T, other)
+				w.settle()
+				w.API.DeleteByForce(w.T, other)
+				w.settle()
+			}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, func(t *testing.T, w *world) {

@@ -76,6 +76,8 @@ const (
 const (
 	// ReasonInvalidNetworks: the annotation that declares networks is malformed or invalid.
 	ReasonInvalidNetworks = "InvalidNetworks"
+	// ReasonPortLimitReached: the Deployment may have no more ports, by --max-ports-per-deployment or its Network's class.
+	ReasonPortLimitReached = "PortLimitReached"
 	// ReasonNetworkNotFound: neither a Network nor a NetworkAttachmentDefinition of the own namespace has a declared name.
 	ReasonNetworkNotFound = "NetworkNotFound"
 	// ReasonPortsNotReady: ports are being created.
