@@ -19,6 +19,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"cloudteam.ztgame.com/network-controller/internal/controller/managed"
+	"cloudteam.ztgame.com/network-controller/internal/neutron/batch"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 	clientset "cloudteam.ztgame.com/network-controller/pkg/client/clientset/versioned"
 	clientsetscheme "cloudteam.ztgame.com/network-controller/pkg/client/clientset/versioned/scheme"
@@ -50,7 +51,10 @@ func Run(ctx context.Context, o Options) error {
 		return err
 	}
 	election.guard(config)
-	p := &process{options: o, election: election, readiness: &readiness{}, attachmentsKnown: make(chan struct{})}
+	p := &process{
+		options: o, election: election, readiness: &readiness{}, attachmentsKnown: make(chan struct{}),
+		pools: batch.NewPools(o.CloudMaxCalls),
+	}
 	if err := p.connect(config); err != nil {
 		return err
 	}

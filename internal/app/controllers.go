@@ -24,6 +24,7 @@ import (
 	portcontroller "cloudteam.ztgame.com/network-controller/internal/controller/networkport"
 	"cloudteam.ztgame.com/network-controller/internal/controller/orphan"
 	podcontroller "cloudteam.ztgame.com/network-controller/internal/controller/pod"
+	"cloudteam.ztgame.com/network-controller/internal/neutron/batch"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 	"cloudteam.ztgame.com/network-controller/pkg/apis/samplecontroller/v1alpha1"
 	clientset "cloudteam.ztgame.com/network-controller/pkg/client/clientset/versioned"
@@ -79,8 +80,10 @@ type process struct {
 	// half configured then. It guards the fields below.
 	building sync.Mutex
 	// shared is the Inventory of the process's own cloud; clouds has the others. audience are told what they find.
-	shared   *sharedInventory
-	clouds   *cloudRegistry
+	shared *sharedInventory
+	clouds *cloudRegistry
+	// pools bound the writes to each Neutron, whatever credentials they are sent with.
+	pools    *batch.Pools
 	audience audience
 	caches   *consumer.Caches
 	// declaring enqueue the Pods and Deployments that declare a name, when a NetworkAttachmentDefinition of that name

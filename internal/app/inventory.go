@@ -76,6 +76,8 @@ func (p *process) newInventory(access *cloudAccess, logger klog.Logger) *sharedI
 	s.Inventory = inventory.New(access.cloud, p.cluster, inventory.Options{
 		Interval: p.options.AuditInterval,
 		MaxCalls: p.options.CloudMaxCalls,
+		Pools:    p.pools,
+		Tenant:   access.ref.Namespace,
 		Ports:    p.options.enabled(portcontroller.Name),
 		Moved:    func(uid string) { p.audience.tell(func(user inventoryUser) { user.Moved(uid) }) },
 		Audited:  s.audits.audited,

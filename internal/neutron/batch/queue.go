@@ -38,6 +38,9 @@ type Queue struct {
 	turn int
 	// suspects limit how many creates may go in one call with one that failed, by key.
 	suspects map[string]suspect
+	// seat is the Queue's share of the calls to its Neutron, which neutron identifies; nil before Join.
+	seat    *seat
+	neutron string
 	// rest is until when the cloud's rate limit forbids writes.
 	rest time.Time
 }
@@ -234,8 +237,12 @@ func (b *Queue) sendNext() bool {
 		if !b.isDue(l) {
 			continue
 		}
+		if !b.seat.take() {
+			return false
+		}
 		batch := b.next(l)
 		if len(batch) == 0 {
+			b.seat.free()
 			continue
 		}
 		s := b.begin(batch[0].Op, len(batch))
@@ -299,6 +306,7 @@ func (b *Queue) next(l *line) []*pending {
 // slot is the place of one call within the limit.
 type slot struct {
 	queue *Queue
+	seat  *seat
 	// limiter learns from the call.
 	limiter *limiter
 	class   class
@@ -311,7 +319,7 @@ type slot struct {
 // begin starts a call. The caller holds mu.
 func (b *Queue) begin(op string, items int) *slot {
 	b.underway++
-	s := &slot{queue: b, limiter: b.limiter, class: classOf(op, items), began: time.Now()}
+	s := &slot{queue: b, seat: b.seat, limiter: b.limiter, class: classOf(op, items), began: time.Now()}
 	if b.underway >= b.limiter.limit() {
 		b.full = s.began
 	}
@@ -322,6 +330,7 @@ func (b *Queue) begin(op string, items int) *slot {
 			s.overdue = true
 			b.underway--
 			b.overdue++
+			s.seat.free()
 			b.dispatch()
 		}
 	})
@@ -340,6 +349,7 @@ func (s *slot) end(errs ...error) {
 		b.overdue--
 	} else {
 		b.underway--
+		s.seat.free()
 	}
 	if s.limiter == b.limiter {
 		s.learn(errs, time.Now())

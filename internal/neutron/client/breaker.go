@@ -269,7 +269,7 @@ func (c *Cloud) silenceOf(err error) string {
 	if e.Status != 0 {
 		text += ", HTTP " + strconv.Itoa(e.Status)
 	}
-	if identity, known := c.known(); known {
+	if identity, known := c.Known(); known {
 		return "Neutron at " + identity.Endpoint + ": " + text
 	}
 	return text

@@ -198,7 +198,7 @@ func (c *Cloud) String() string { return c.access.Load().credentials.String() }
 
 // Identity returns the project and cloud of the credentials. It logs in if necessary.
 func (c *Cloud) Identity(ctx context.Context) (Identity, error) {
-	if identity, known := c.known(); known {
+	if identity, known := c.Known(); known {
 		return identity, nil
 	}
 	if err := c.breaker.admit(c.access.Load().op()); err != nil {
@@ -211,8 +211,8 @@ func (c *Cloud) Identity(ctx context.Context) (Identity, error) {
 	return s.identity, nil
 }
 
-// known returns the identity of the last log-in.
-func (c *Cloud) known() (Identity, bool) {
+// Known returns the identity of the last log-in. It sends nothing.
+func (c *Cloud) Known() (Identity, bool) {
 	if s := c.session.Load(); s != nil {
 		return s.identity, true
 	}

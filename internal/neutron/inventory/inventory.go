@@ -52,6 +52,10 @@ type Options struct {
 	Interval time.Duration
 	// MaxCalls bounds the concurrent writes, however fast the cloud is; 0 means batch.DefaultMaxCalls.
 	MaxCalls int
+	// Pools, if set, bound the concurrent writes to one Neutron, whatever credentials they are sent with. Tenant is whose
+	// these are, normally a namespace; tenants take turns.
+	Pools  *batch.Pools
+	Tenant string
 	// Ports makes the Inventory hold all ports of ours. Without it, it holds only routers' interfaces.
 	Ports bool
 	// Moved, if set, gets the UID of each object whose resources differ from what the Inventory held. It also gets it if
@@ -84,7 +88,7 @@ func New(cloud *client.Cloud, cluster string, options Options) *Inventory {
 	}
 	i := &Inventory{options: options, room: newRoom()}
 	queue := batch.New(batch.Options{MaxCalls: options.MaxCalls, Post: cloud.CreateAll, Refused: i.refused})
-	i.access = &access{cloud, queue, cluster}
+	i.access = &access{cloud, queue, cluster, options.Pools, options.Tenant}
 	cloud.OnMove(i.moved)
 	i.networks, i.ports, i.routers = newNetworks(i), newPorts(i), newRouters(i)
 	i.stocks = []stocked{i.networks, i.ports, i.routers}

@@ -24,10 +24,24 @@ type access struct {
 	// queue schedules writes and groups creates into bulk calls.
 	queue   *batch.Queue
 	cluster string
+	// pools, if not nil, bound the writes to each Neutron; tenant is whose credentials these are.
+	pools  *batch.Pools
+	tenant string
+}
+
+// join makes the queue share the calls to the Neutron to which the credentials lead.
+func (a *access) join() {
+	if a.pools == nil {
+		return
+	}
+	if identity, known := a.cloud.Known(); known {
+		a.queue.Join(a.pools, identity.Endpoint+" "+identity.Region, a.tenant)
+	}
 }
 
 // send sends a write when its turn comes.
 func (a *access) send(ctx context.Context, r client.Request) error {
+	a.join()
 	return a.queue.Write(ctx, r.Op, flowOf(ctx), func() error { return a.cloud.Do(ctx, r) })
 }
 
@@ -101,6 +115,7 @@ func (k kind[W, T]) create(ctx context.Context, a *access, step plan.Step, alone
 	// share has no marker.
 	key := fmt.Sprint(k.One, " ", body["description"], " ", body["cidr"], " ", body["subnetpool_id"], " ",
 		body["object_id"], " ", body["target_tenant"])
+	a.join()
 	answer, err := a.queue.Create(ctx, batch.Item{
 		Op: op, Collection: k.Collection, Key: key, Flow: flowOf(ctx), Body: body, Alone: alone,
 	})
