@@ -40,7 +40,10 @@ func earlyLists() map[string]scenario {
 					w.killAtCreateOf(collection)
 					rule := w.neutron.Break(broken.choose, 0, broken.fault)
 					w.awaitHits(rule, 3)
-					if broken.reason != "" {
+					switch {
+					case broken.reason != "" && collection == "ports": // Networks do not need them
+						w.awaitPortReason("p", cloudteamv1.ConditionReconciling, broken.reason)
+					case broken.reason != "":
 						w.awaitReason("a", cloudteamv1.ConditionReconciling, broken.reason)
 					}
 					rule.Mend()

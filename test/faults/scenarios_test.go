@@ -45,6 +45,7 @@ func testScenarios(t *testing.T, want reference) {
 		{headingAnswers, lostWrites()},
 		{headingAnswers, bulks()},
 		{headingAnswers, hanging()},
+		{headingAnswers, bystanders()},
 		{headingAnswers, refusedTokens()},
 		{headingAnswers, refusals()},
 		{headingAnswers, deadTokens()},

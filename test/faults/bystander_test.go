@@ -1,0 +1,57 @@
+package faults
+
+import (
+	"fmt"
+	"time"
+
+	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	"cloudteam.ztgame.com/network-controller/test/proxy"
+)
+
+// bystanders are lives in which Neutron does not answer reads that one Network does not need, from the beginning on.
+// It becomes Ready as if nothing were.
+func bystanders() map[string]scenario {
+	// prompt is more than the controller waits for a list that it can do without, and far less than a call may take.
+	const prompt = 40 * time.Second
+	all := map[string]scenario{}
+	for path, names := range map[string]func(*cloudteamv1.NetworkSpec){
+		"qos/policies":              func(s *cloudteamv1.NetworkSpec) { s.QoSPolicy = "gold" },
+		"subnetpools":               func(s *cloudteamv1.NetworkSpec) { s.SubnetSpec = cloudteamv1.SubnetSpec{SubnetPool: "pool"} },
+		"routers":                   func(s *cloudteamv1.NetworkSpec) { s.Router = &cloudteamv1.RouterSpec{} },
+		"ports":                     nil,
+		"rbac-policies":             nil,
+		"network-ip-availabilities": nil,
+	} {
+		var rule *proxy.Rule
+		released := make(chan struct{})
+		all[fmt.Sprintf("/%s hangs: a Network that does not need it becomes Ready, whoever waits for it", path)] = scenario{
+			slow: true, arguments: []string{"--workers=4", "--cloud-timeout=2m"},
+			prepare:   func(w *world) { rule = w.neutron.Break(is("GET", "/v2.0/"+path), 0, proxy.Hang(released)) },
+			live: func(w *world) {
+				waiting := []string{}
+				for n := range 8 {
+					if names != nil {
+						waiting = append(waiting, fmt.Sprint("w", n))
+						w.createNetwork(w.namespace, waiting[n], cidrA, "", names)
+					}
+				}
+				began := time.Now()
+				w.createNetwork(w.namespace, "bystander", cidrA, "")
+				w.awaitNetwork(w.namespace, "bystander")
+				if took := time.Since(began); took > prompt {
+					w.t.Errorf("it became Ready after %s", took)
+				}
+				rule.Mend()
+				close(released)
+				for _, short := range append(waiting, "bystander") {
+					w.deleteNetwork(w.namespace, short)
+				}
+				for _, short := range append(waiting, "bystander") {
+					w.awaitNetworkGone(w.namespace, short)
+				}
+				w.life()
+			},
+		}
+	}
+	return all
+}
