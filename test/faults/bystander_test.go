@@ -26,7 +26,7 @@ func bystanders() map[string]scenario {
 		released := make(chan struct{})
 		all[fmt.Sprintf("/%s hangs: a Network that does not need it becomes Ready, whoever waits for it", path)] = scenario{
 			slow: true, arguments: []string{"--workers=4", "--cloud-timeout=2m"},
-			prepare:   func(w *world) { rule = w.neutron.Break(is("GET", "/v2.0/"+path), 0, proxy.Hang(released)) },
+			prepare: func(w *world) { rule = w.neutron.Break(is("GET", "/v2.0/"+path), 0, proxy.Hang(released)) },
 			live: func(w *world) {
 				waiting := []string{}
 				for n := range 8 {

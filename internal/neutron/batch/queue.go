@@ -60,7 +60,10 @@ type Item struct {
 	// Alone, if set, is called when the item's turn comes. It returns whether the item needs its own call. It MUST be
 	// quick and MUST NOT call the Queue.
 	Alone func() bool
-	Body  map[string]any
+	// Held, if set, is called when the item's turn comes, before Alone and possibly more than once. If it returns an error,
+	// the item is not sent, and that is its outcome. It MUST be quick and MUST NOT call the Queue.
+	Held func() error
+	Body map[string]any
 }
 
 // Options configure a Queue.
@@ -286,6 +289,14 @@ func (b *Queue) next(l *line) []*pending {
 		p, ok := l.queue.Peek()
 		if !ok {
 			break
+		}
+		if !p.left && p.Held != nil {
+			if err := p.Held(); err != nil {
+				p.taken = true
+				p.outcome <- outcome{err: err}
+				l.queue.Pop()
+				continue
+			}
 		}
 		if !p.left {
 			together := p.most

@@ -94,6 +94,7 @@ func (i *Inventory) Apply(ctx context.Context, change plan.Change) (done plan.Ch
 		if revision != 0 {
 			moved[step.ID] = revision - planned
 		}
+		i.full.after(step)
 		if act.moves != nil {
 			moved[act.moves(step)]++
 		}

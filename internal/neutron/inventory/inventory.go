@@ -59,7 +59,8 @@ type Options struct {
 	// Ports makes the Inventory hold all ports of ours. Without it, it holds only routers' interfaces.
 	Ports bool
 	// Moved, if set, gets the UID of each object whose resources differ from what the Inventory held. It also gets it if
-	// the number of used addresses changed. Changes by Apply are not reported. It MUST be quick.
+	// the number of used addresses changed, and if a create of the object that was held back may be tried again. Changes
+	// by Apply are not reported. It MUST be quick.
 	Moved func(object string)
 	// Audited, if set, is called at the end of every audit.
 	Audited func(Audit)
@@ -88,7 +89,7 @@ func New(cloud *client.Cloud, cluster string, options Options) *Inventory {
 	}
 	i := &Inventory{options: options, room: newRoom()}
 	queue := batch.New(batch.Options{MaxCalls: options.MaxCalls, Post: cloud.CreateAll, Refused: i.refused})
-	i.access = &access{cloud, queue, cluster, options.Pools, options.Tenant}
+	i.access = &access{cloud, queue, cluster, options.Pools, options.Tenant, newFullness(options.Moved)}
 	cloud.OnMove(i.moved)
 	i.networks, i.ports, i.routers = newNetworks(i), newPorts(i), newRouters(i)
 	i.stocks = []stocked{i.networks, i.ports, i.routers}
@@ -108,6 +109,7 @@ func (i *Inventory) moved(was, is client.Identity) {
 	if was.Endpoint != is.Endpoint {
 		i.queue.Reset()
 	}
+	i.full.forget()
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	clear(i.room.barred) // the new project has other networks

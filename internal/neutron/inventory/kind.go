@@ -27,6 +27,8 @@ type access struct {
 	// pools, if not nil, bound the writes to each Neutron; tenant is whose credentials these are.
 	pools  *batch.Pools
 	tenant string
+	// full holds back creates for which there is no room.
+	full *fullness
 }
 
 // join makes the queue share the calls to the Neutron to which the credentials lead.
@@ -116,9 +118,12 @@ func (k kind[W, T]) create(ctx context.Context, a *access, step plan.Step, alone
 	key := fmt.Sprint(k.One, " ", body["description"], " ", body["cidr"], " ", body["subnetpool_id"], " ",
 		body["object_id"], " ", body["target_tenant"])
 	a.join()
+	attempt := a.full.attempt(k.Collection, step, body["description"])
 	answer, err := a.queue.Create(ctx, batch.Item{
-		Op: op, Collection: k.Collection, Key: key, Flow: flowOf(ctx), Body: body, Alone: alone,
+		Op: op, Collection: k.Collection, Key: key, Flow: flowOf(ctx), Body: body, Held: attempt.held,
+		Alone: func() bool { return alone != nil && alone() || attempt.tries() },
 	})
+	attempt.ended(err)
 	if k.lacking != "" && client.IsNoSuchCollection(err) {
 		return made, &client.Error{Kind: client.Invalid, Op: op, Status: http.StatusNotFound, Reason: k.lacking}
 	}
