@@ -50,6 +50,9 @@ var (
 		"MutatingAdmissionPolicy": admissionv1.SchemeGroupVersion.WithResource("mutatingadmissionpolicies"),
 		"MutatingAdmissionPolicyBinding": admissionv1.SchemeGroupVersion.WithResource(
 			"mutatingadmissionpolicybindings"),
+		"ValidatingAdmissionPolicy": admissionv1.SchemeGroupVersion.WithResource("validatingadmissionpolicies"),
+		"ValidatingAdmissionPolicyBinding": admissionv1.SchemeGroupVersion.WithResource(
+			"validatingadmissionpolicybindings"),
 	}
 )
 

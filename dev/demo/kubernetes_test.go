@@ -34,11 +34,15 @@ func TestApplyFolder(t *testing.T) {
 		want      []string
 		wantError string
 	}{
-		"the policy and its binding are applied, and the Kustomization is not": {
+		"the policies and their bindings are applied, and the Kustomization is not": {
 			dir: filepath.Join(config, "admission"), kinds: policies,
 			want: []string{
 				"mutatingadmissionpolicies/network-controller-scheduling-gate",
 				"mutatingadmissionpolicybindings/network-controller-scheduling-gate",
+				"validatingadmissionpolicies/network-controller-account",
+				"validatingadmissionpolicies/network-controller-pods",
+				"validatingadmissionpolicybindings/network-controller-account",
+				"validatingadmissionpolicybindings/network-controller-pods",
 			},
 		},
 		"every CRD is applied": {
@@ -51,7 +55,7 @@ func TestApplyFolder(t *testing.T) {
 		},
 		"a folder without any is refused": {
 			dir: empty, kinds: policies,
-			wantError: "no MutatingAdmissionPolicy or MutatingAdmissionPolicyBinding",
+			wantError: "no MutatingAdmissionPolicy or MutatingAdmissionPolicyBinding or ValidatingAdmissionPolicy",
 		},
 	} {
 		t.Run(sentence, func(t *testing.T) {

@@ -3,15 +3,21 @@ package adversary
 import (
 	"fmt"
 	"net/http"
+	"slices"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	"cloudteam.ztgame.com/network-controller/test/harness"
 	"cloudteam.ztgame.com/network-controller/test/proxy"
 )
 
@@ -23,6 +29,8 @@ func TestAdversary(t *testing.T) {
 			"a forged owner gets no port of another's Deployment": forgedOwner,
 			"a Deployment too large for its Network is bounded":   largeDeployment,
 			"a forged finalizer does not hold another's Network":  forgedFinalizer,
+			"nobody else lifts the gate or writes an allocation":  forgedAllocation,
+			"an editor writes no status and uses no account":      beyondTheRole,
 		} {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
@@ -175,6 +183,129 @@ func forgedFinalizer(t *testing.T, _ *world) {
 		}
 		return err
 	})
+}
+
+// forgedAllocation takes a Pod past its gate without a port, and gives it the address of another.
+func forgedAllocation(t *testing.T, _ *world) {
+	attacker := newTenant(t)
+	surroundings.AwaitGate(t, attacker.name)
+	pods := attacker.kube.CoreV1().Pods(attacker.name)
+	attacker.pod("waits", "absent")
+	patch := func(text string) func() error {
+		return func() error {
+			_, err := pods.Patch(t.Context(), "waits", types.StrategicMergePatchType, []byte(text), metav1.PatchOptions{})
+			return err
+		}
+	}
+	create := func(edit func(*corev1.Pod)) func() error {
+		return func() error {
+			pod := harness.PodOn("forged", "absent")
+			edit(pod)
+			_, err := pods.Create(t.Context(), pod, metav1.CreateOptions{})
+			return err
+		}
+	}
+	for name, try := range map[string]func() error{
+		"lift the gate":       patch(`{"spec":{"schedulingGates":[{"$patch":"delete","name":"cloudteam.ztgame.com/network"}]}}`),
+		"write an allocation": patch(`{"metadata":{"annotations":{"cloudteam.ztgame.com/allocations":"[]"}}}`),
+		"create a Pod with one": create(func(pod *corev1.Pod) {
+			pod.Annotations[cloudteamv1.AnnotationAllocations] = `[{"name":"victim/net","ips":["10.0.0.1/24"]}]`
+		}),
+		"create a Pod on a node": create(func(pod *corev1.Pod) { pod.Spec.NodeName = "any" }),
+		"create a mirror of a Pod's": create(func(pod *corev1.Pod) {
+			pod.Spec.NodeName, pod.Annotations[corev1.MirrorPodAnnotationKey] = "any", "x"
+		}),
+	} {
+		if err := try(); !apierrors.IsForbidden(err) {
+			t.Errorf("%s: want it forbidden, got %v", name, err)
+		}
+	}
+}
+
+// beyondTheRole tries what the role of an editor does not give.
+func beyondTheRole(t *testing.T, _ *world) {
+	victim, attacker := newTenant(t), newTenant(t)
+	victim.network("net", "10.76.0.0/24", "10.76.0.1")
+	attacker.network("net", "10.77.0.0/24", "10.77.0.1")
+	ours := attacker.networks.CloudteamV1()
+	for name, try := range map[string]func() error{
+		"read another's Networks": func() error {
+			_, err := ours.Networks(victim.name).List(t.Context(), metav1.ListOptions{})
+			return err
+		},
+		"create a port in another's namespace": func() error {
+			_, err := ours.NetworkPorts(victim.name).Create(t.Context(), &cloudteamv1.NetworkPort{
+				ObjectMeta: metav1.ObjectMeta{Name: "p"}, Spec: cloudteamv1.NetworkPortSpec{NetworkName: "net"},
+			}, metav1.CreateOptions{})
+			return err
+		},
+		"write a Network's status": func() error {
+			_, err := ours.Networks(attacker.name).Patch(t.Context(), "net", types.MergePatchType,
+				[]byte(`{"status":{"networkID":"8b1b3a1c-2f2e-4c36-9f0e-0a6c0b8c2c11"}}`), metav1.PatchOptions{}, "status")
+			return err
+		},
+		"label the own namespace": func() error {
+			_, err := attacker.kube.CoreV1().Namespaces().Patch(t.Context(), attacker.name, types.MergePatchType,
+				[]byte(`{"metadata":{"labels":{"cloudteam.ztgame.com/networks":null}}}`), metav1.PatchOptions{})
+			return err
+		},
+		"make a token of the controller's account": func() error {
+			_, err := attacker.kube.CoreV1().ServiceAccounts(harness.AccountName).CreateToken(t.Context(),
+				harness.AccountName, &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
+			return err
+		},
+	} {
+		if err := try(); !apierrors.IsForbidden(err) {
+			t.Errorf("%s: want it forbidden, got %v", name, err)
+		}
+	}
+}
+
+// TestANoisyNeighbourSlowsNobody has one namespace hold thousands of Networks that wait, and measures what another's
+// Network takes to become Ready, as a ratio to what it takes when all is quiet.
+func TestANoisyNeighbourSlowsNobody(t *testing.T) {
+	if testing.Short() || openStack() {
+		t.Skip("it makes thousands of objects")
+	}
+	newWorld(t)
+	attacker, bystander := newTenant(t), newTenant(t)
+	made := 0
+	median := func() time.Duration {
+		var took []time.Duration
+		for range 7 {
+			made++
+			name, began := fmt.Sprint("net-", made), time.Now()
+			bystander.network(name, fmt.Sprintf("10.78.%d.0/24", made), fmt.Sprintf("10.78.%d.1", made))
+			bystander.awaitReady(name)
+			took = append(took, time.Since(began))
+		}
+		slices.Sort(took)
+		return took[len(took)/2]
+	}
+	idle := median()
+	const noise = 3000
+	var next atomic.Int64
+	var makers sync.WaitGroup
+	for range 16 {
+		makers.Go(func() {
+			for i := next.Add(1); i <= noise && !t.Failed(); i = next.Add(1) {
+				network := &cloudteamv1.Network{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("noise-", i)}}
+				network.Spec.CIDR, network.Spec.QoSPolicy = "10.79.0.0/24", fmt.Sprint("absent-", i)
+				_, err := attacker.networks.CloudteamV1().Networks(attacker.name).
+					Create(t.Context(), network, metav1.CreateOptions{})
+				if err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	makers.Wait()
+	busy := median()
+	t.Logf("a Network is Ready after %s when all is quiet, and after %s beside %d that wait", idle, busy, noise)
+	if busy > max(2*idle, 2*time.Second) {
+		t.Errorf("a Network is Ready after %s beside %d of another namespace's that wait, and after %s when all is quiet",
+			busy, noise, idle)
+	}
 }
 
 // TestAHangingAPIConcernsItsUser has the API for QoS policies hang, which one tenant's Network needs.

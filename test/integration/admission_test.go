@@ -4,12 +4,18 @@ import (
 	"encoding/json"
 	"fmt"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
 
 	"cloudteam.ztgame.com/network-controller/internal/controller/consumer"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
@@ -78,4 +84,102 @@ func newNamespaceWith(t *testing.T, labels map[string]string) string {
 		t.Fatal(err)
 	}
 	return created.Name
+}
+
+// TestPodAdmission has a namespace's editor, and those who run a cluster, write what the controller writes on Pods.
+func TestPodAdmission(t *testing.T) {
+	installAdmission(t)
+	label := map[string]string{cloudteamv1.LabelNetworks: cloudteamv1.LabelNetworksEnabled}
+	guarded, free := newNamespaceWith(t, label), newNamespaceWith(t, nil)
+	for _, namespace := range []string{guarded, free} {
+		_, err := kubeClient.RbacV1().RoleBindings(namespace).Create(t.Context(), &rbacv1.RoleBinding{
+			ObjectMeta: metav1.ObjectMeta{Name: "editor"},
+			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "system:aggregate-to-edit"},
+			Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: "User", Name: "editor"}},
+		}, metav1.CreateOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for name, pod := range map[string]*corev1.Pod{
+			"waits": newPod("waits", "net", func(p *corev1.Pod) {
+				p.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: cloudteamv1.SchedulingGate}}
+			}),
+			"has":   newPod("has", "net", onNode, annotated(cloudteamv1.AnnotationAllocations, `[{"name":"net"}]`)),
+			"plain": newPod("plain", "", onNode),
+		} {
+			if _, err := kubeClient.CoreV1().Pods(namespace).Create(t.Context(), pod, metav1.CreateOptions{}); err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+		}
+	}
+	editor, node := as(t, "editor"), as(t, "system:node:node", "system:nodes", "system:masters")
+	collector := as(t, "system:serviceaccount:kube-system:generic-garbage-collector")
+	dryRun := []string{metav1.DryRunAll}
+	patch := func(user dynamic.Interface, name, text string, subresources ...string) func(string) error {
+		return func(namespace string) error {
+			_, err := user.Resource(podKind).Namespace(namespace).Patch(t.Context(), name, types.StrategicMergePatchType,
+				[]byte(text), metav1.PatchOptions{DryRun: dryRun}, subresources...)
+			return err
+		}
+	}
+	create := func(user dynamic.Interface, pod *corev1.Pod) func(string) error {
+		return func(namespace string) error {
+			content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(pod)
+			if err != nil {
+				return err
+			}
+			content["apiVersion"], content["kind"] = "v1", "Pod"
+			_, err = user.Resource(podKind).Namespace(namespace).Create(t.Context(),
+				&unstructured.Unstructured{Object: content}, metav1.CreateOptions{DryRun: dryRun})
+			return err
+		}
+	}
+	const noGate = `{"spec":{"schedulingGates":[{"$patch":"delete","name":"cloudteam.ztgame.com/network"}]}}`
+	allocation := annotated(cloudteamv1.AnnotationAllocations, "[]")
+	refused := map[string]func(string) error{
+		"lift the gate":                 patch(editor, "waits", noGate),
+		"write an allocation":           patch(editor, "waits", `{"metadata":{"annotations":{"cloudteam.ztgame.com/allocations":"[]"}}}`),
+		"change an allocation":          patch(editor, "has", `{"metadata":{"annotations":{"cloudteam.ztgame.com/allocations":"[]"}}}`),
+		"remove an allocation":          patch(editor, "has", `{"metadata":{"annotations":{"cloudteam.ztgame.com/allocations":null}}}`),
+		"change the networks":           patch(editor, "has", `{"metadata":{"annotations":{"k8s.v1.cni.cncf.io/networks":"other"}}}`),
+		"remove the networks":           patch(editor, "has", `{"metadata":{"annotations":{"k8s.v1.cni.cncf.io/networks":null}}}`),
+		"create one with an allocation": create(editor, newPod("new", "net", allocation)),
+		"create one on a node":          create(editor, newPod("new", "net", onNode)),
+		"create a mirror, being no node": create(editor,
+			newPod("new", "net", onNode, annotated(corev1.MirrorPodAnnotationKey, "x"))),
+	}
+	allowed := map[string]func(string) error{
+		"create a Pod":                     create(editor, newPod("new", "net")),
+		"create one on a node, no network": create(editor, newPod("new", "", onNode)),
+		"change the networks of one that waits": patch(editor, "waits",
+			`{"metadata":{"annotations":{"k8s.v1.cni.cncf.io/networks":"other"}}}`),
+		"label one that runs": patch(editor, "has", `{"metadata":{"labels":{"a":"b"}}}`),
+		"add networks to one without ports": patch(editor, "plain",
+			`{"metadata":{"annotations":{"k8s.v1.cni.cncf.io/networks":"net"}}}`),
+		"an administrator lifts the gate": patch(anyAPI, "waits", noGate),
+		"a kubelet reports":               patch(node, "has", `{"status":{"phase":"Running"}}`, "status"),
+		"a kubelet creates a mirror": create(node,
+			newPod("new", "net", onNode, annotated(corev1.MirrorPodAnnotationKey, "x"))),
+		"the garbage collector takes finalizers off": patch(collector, "has", `{"metadata":{"finalizers":null}}`),
+	}
+	// The API server takes a moment to see a policy.
+	eventually(t, func() error {
+		if err := refused["lift the gate"](guarded); !apierrors.IsForbidden(err) {
+			return fmt.Errorf("the policy is not in force: %w", err)
+		}
+		return nil
+	})
+	for name, try := range refused {
+		if err := try(guarded); !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "network-controller-pods") {
+			t.Errorf("%s: want it refused by the policy, got %v", name, err)
+		}
+		if err := try(free); err != nil {
+			t.Errorf("%s, in a namespace without the label: %v", name, err)
+		}
+	}
+	for name, try := range allowed {
+		if err := try(guarded); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
 }
