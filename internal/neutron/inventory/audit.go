@@ -108,6 +108,29 @@ func (l *lists) since(ctx context.Context, since time.Time) bool {
 	return !l.began.IsZero() && !l.began.Before(since) && client.Outside(ctx, opObserve, l.of) == nil
 }
 
+// round is one list of each kind. All of them began after those of the round before.
+type round struct {
+	// oldest and newest are when the first and the last of the lists began.
+	oldest, newest time.Time
+}
+
+// countRound begins a new round if each kind was listed anew. Two rounds share no list, even if only one kind's list
+// fails and is repeated between them. The caller holds mu.
+func (i *Inventory) countRound() {
+	is := round{i.stocks[0].lists().began, i.stocks[0].lists().began}
+	for _, s := range i.stocks[1:] {
+		switch began := s.lists().began; {
+		case began.Before(is.oldest):
+			is.oldest = began
+		case began.After(is.newest):
+			is.newest = began
+		}
+	}
+	if is.oldest.After(i.round.newest) {
+		i.round = is
+	}
+}
+
 // flight is a list under way, shared by all who wait for it.
 type flight struct {
 	began time.Time
@@ -324,6 +347,7 @@ func (i *Inventory) keep(all []landing) {
 		from.stock.listEnds(from.err == nil)
 		l.failed = from.err
 	}
+	i.countRound()
 	changed := slices.Sorted(maps.Keys(moved))
 	i.recount(moved)
 	i.mu.Unlock()

@@ -33,6 +33,8 @@ type Inventory struct {
 	routers  *stock[wireRouter, plan.ObservedRouter]
 	// stocks are those three. Each has lists of its own.
 	stocks []stocked
+	// round is the last round of lists.
+	round round
 	// counts are the addresses in use; room is what is left for bulks of ports.
 	counts counts
 	room   room

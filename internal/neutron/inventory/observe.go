@@ -133,9 +133,9 @@ func (i *Inventory) stockOf(op string, of plan.Kind) (stocked, error) {
 type Holdings map[plan.Kind][]string
 
 // Owners returns the UIDs of the objects that own resources here, with their resources. It combines the last complete
-// lists with what Apply has done since. audited is when the oldest of these began, of is their project. ok is false
-// until there is a list of each kind: then nothing is known, which is not the same as no owners. The Inventory does not
-// know whether the objects still exist.
+// lists with what Apply has done since. audited is when the oldest list of the last round began: it moves only after each
+// kind was listed anew. of is their project. ok is false until there is a list of each kind: then nothing is known,
+// which is not the same as no owners. The Inventory does not know whether the objects still exist.
 //
 // The caller owns the answer.
 func (i *Inventory) Owners() (owners map[string]Holdings, audited time.Time, of client.Identity, ok bool) {
@@ -146,15 +146,13 @@ func (i *Inventory) Owners() (owners map[string]Holdings, audited time.Time, of 
 		if l.began.IsZero() || at > 0 && l.of != of {
 			return nil, time.Time{}, client.Identity{}, false
 		}
-		if of = l.of; at == 0 || l.began.Before(audited) {
-			audited = l.began
-		}
+		of = l.of
 	}
 	owners = make(map[string]Holdings, len(i.networks.owned)+len(i.ports.owned))
 	for _, s := range i.stocks {
 		s.owners(owners)
 	}
-	return owners, audited, of, true
+	return owners, i.round.oldest, of, true
 }
 
 // Foreign is a network as it is in Neutron, of any owner.

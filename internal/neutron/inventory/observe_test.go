@@ -88,3 +88,44 @@ func TestAListThatFailsIsNoAuditOfOwners(t *testing.T) {
 		t.Errorf("owners are of %s, before %s (-before +after):\n%s", again, first, diff)
 	}
 }
+
+// Who asks whether an owner was seen by two audits must not count one list twice, because that of another kind came
+// later.
+func TestOneListOfAKindIsNoTwoAuditsOfOwners(t *testing.T) {
+	for _, fails := range []string{"/networks", "/ports", "/routers"} {
+		t.Run(fails, func(t *testing.T) {
+			b := newBench(t, Options{Ports: true})
+			b.put("net-1", ownerOf("o").Marker())
+			b.audit(t)
+			for range 2 {
+				_, was := b.owners(t)
+				b.neutron.setBefore(func(w http.ResponseWriter, r *http.Request) bool {
+					failed := strings.HasSuffix(r.URL.Path, fails)
+					if failed {
+						answer(w, http.StatusServiceUnavailable, "{}")
+					}
+					return failed
+				})
+				began := time.Now()
+				if err := b.Audit(t.Context()); err == nil {
+					t.Fatal("the audit succeeded")
+				}
+				if _, is := b.owners(t); !is.Equal(was) {
+					t.Errorf("an audit without %s passes for one", fails)
+				}
+				b.neutron.setBefore(nil)
+				if err := b.auditSince(t.Context(), began); err != nil {
+					t.Fatal(err)
+				}
+				_, is := b.owners(t)
+				if !is.After(was) {
+					t.Error("the list that was missing makes no audit of the others")
+				}
+				b.audit(t)
+				if _, next := b.owners(t); !next.After(is) {
+					t.Error("the next audit is none")
+				}
+			}
+		})
+	}
+}
