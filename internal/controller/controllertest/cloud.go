@@ -377,6 +377,13 @@ func (c *Cloud) PutPort(p plan.ObservedPort) {
 	c.neutron.Ports = append(c.neutron.Ports, p)
 }
 
+// PutRouter adds a router to Neutron behind the Inventory's back.
+func (c *Cloud) PutRouter(r plan.ObservedRouter) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.neutron.Routers = append(c.neutron.Routers, r)
+}
+
 // EditPort changes a port in Neutron as somebody else would, behind the Inventory's back.
 func (c *Cloud) EditPort(t *testing.T, id string, change func(*plan.ObservedPort)) {
 	t.Helper()

@@ -69,6 +69,9 @@ type Kind[T Object] struct {
 	// Expected lists the resources that may exist in Neutron for an object, by its spec and status. The first entry is the
 	// main resource.
 	Expected func(obj T) []Lookup
+	// Needs lists the kinds of resources that an object may have, by its spec and status; nil means all, as without the
+	// function. The list of another kind may fail or hang: that does not stop the object's syncs.
+	Needs func(obj T) []plan.Kind
 	// Cloud gives the cloud of an object's resources; known is false if the cloud is unknown now.
 	Cloud func(obj T) (at Place, known bool)
 	// Declare gives what an object asks for. An error that is not a *Problem means that no cloud can apply the spec. It is
@@ -127,13 +130,6 @@ type Retainable interface {
 	Declaration
 	// Retained is the declaration with resources that say so.
 	Retained() Declaration
-}
-
-// Partial is a Declaration that concerns some kinds of resources only.
-type Partial interface {
-	Declaration
-	// Needs gives these kinds; nil means all.
-	Needs() []plan.Kind
 }
 
 // Adopter is the Declaration of an object whose resource existed before it.

@@ -67,14 +67,12 @@ func (r *Reconciler[T]) look(
 	return observed, nil
 }
 
-// needs gives the kinds that a sync of a declaration relies on; nil means all. A list of another kind that fails or hangs
-// then does not stop the sync.
-func needs(declared Declaration, expected []Lookup) []plan.Kind {
-	partial, ok := declared.(Partial)
-	if !ok {
+// needs gives the kinds that a sync relies on; nil means all.
+func (r *Reconciler[T]) needs(obj T, expected []Lookup) []plan.Kind {
+	if r.kind.Needs == nil {
 		return nil
 	}
-	need := partial.Needs()
+	need := r.kind.Needs(obj)
 	if slices.ContainsFunc(expected, func(e Lookup) bool { return !slices.Contains(need, e.Kind) }) {
 		return nil
 	}

@@ -171,3 +171,50 @@ func TestARouterGoesWithItsObjectThoughTheNetworkLostItsMarker(t *testing.T) {
 		}
 	}, obj)
 }
+
+// unlisted is a Cloud whose Inventory has no list of routers and ports: they fail.
+type unlisted struct{ *controllertest.Cloud }
+
+func (c unlisted) Observed(
+	ctx context.Context, owner plan.Owner, since time.Time, need ...plan.Kind,
+) (plan.Observed, error) {
+	if len(need) != 1 || need[0] != plan.KindNetwork {
+		return plan.Observed{}, &client.Error{Kind: client.Transient, Op: "list ports", Reason: "no answer in time"}
+	}
+	observed, err := c.Cloud.Observed(ctx, owner, since, need...)
+	return plan.Observed{Networks: observed.Networks}, err
+}
+
+func TestARouterIsNotTakenForGoneBecauseItsListFails(t *testing.T) {
+	for name, router := range map[string]*cloudteamv1.RouterSpec{"its own": {}, "an existing one": {Existing: "router-0"}} {
+		t.Run(name, func(t *testing.T) {
+			obj := example()
+			obj.Spec.Router, obj.Spec.DriftPolicy = router, cloudteamv1.DriftPolicyReport
+			inWorld(t, func(t *testing.T, w *world) {
+				w.Cloud.PutRouter(plan.ObservedRouter{ID: "router-0", Revision: 1})
+				w.MustSync()
+				w.WantState("Ready=True Available")
+				w.Edit(func(obj *cloudteamv1.Network) { obj.Spec.Router = nil })
+				w.restartOn(unlisted{w.Cloud})
+				w.SyncFails()
+				if w.status().Router == nil {
+					t.Error("the status no longer names the router")
+				}
+				w.restart()
+				w.MustSync()
+				w.WantState("Ready=True Available")
+				if left := w.Cloud.Everything(); w.status().Router != nil || len(left.Ports) > 0 {
+					t.Errorf("the status names %+v; ports: %+v", w.status().Router, left.Ports)
+				}
+			}, obj)
+		})
+	}
+}
+
+func TestANetworkWithoutARouterNeedsNoListOfRouters(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		w.restartOn(unlisted{w.Cloud})
+		w.MustSync()
+		w.WantState("Ready=True Available")
+	}, example())
+}

@@ -119,7 +119,7 @@ func (r *Reconciler[T]) converge(ctx context.Context, in Inventory, obj T, p pro
 	}
 	var last plan.Change
 	for attempt := 0; ; attempt++ {
-		observed, err := r.look(ctx, in, obj, expected, needs(p.declared, expected)...)
+		observed, err := r.look(ctx, in, obj, expected, r.needs(obj, expected)...)
 		if err != nil {
 			return p.failed(err)
 		}
@@ -168,7 +168,7 @@ func (r *Reconciler[T]) adopt(
 	ctx context.Context, in Inventory, obj T, p progress, adopter Adopter, unresolved error,
 ) progress {
 	expected := r.kind.Expected(obj)
-	observed, err := r.look(ctx, in, obj, expected, needs(p.declared, expected)...)
+	observed, err := r.look(ctx, in, obj, expected, r.needs(obj, expected)...)
 	switch {
 	case err != nil:
 		return p.failed(err)
@@ -234,7 +234,7 @@ func (r *Reconciler[T]) afterFailure(
 		}
 		return p
 	default:
-		need := needs(p.declared, r.kind.Expected(obj))
+		need := r.needs(obj, r.kind.Expected(obj))
 		if observed, lookErr := in.Observed(ctx, r.ownerOf(obj), r.acting, need...); lookErr == nil {
 			p.observed = &observed
 		}

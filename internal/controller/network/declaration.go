@@ -38,14 +38,6 @@ func (d declaration) Retained() managed.Declaration {
 	return d
 }
 
-// Needs implements managed.Partial. Without a router, neither routers nor their interfaces concern a Network.
-func (d declaration) Needs() []plan.Kind {
-	if d.Router != nil {
-		return nil
-	}
-	return []plan.Kind{plan.KindNetwork}
-}
-
 // Sets implements managed.Retractable.
 func (d declaration) Sets() []string { return plan.Spec(d).Sets() }
 
@@ -75,6 +67,15 @@ func policies(obj *cloudteamv1.Network) managed.Policies {
 		p.Deletion = cmp.Or(p.Deletion, cloudteamv1.DeletionPolicyRetain)
 	}
 	return p
+}
+
+// needs is the Kind's Needs. Neither routers nor their interfaces concern a Network that declares no router, unless the
+// status names one: that one has to go first.
+func needs(obj *cloudteamv1.Network) []plan.Kind {
+	if obj.Spec.Router != nil || obj.Status.Router != nil {
+		return nil
+	}
+	return []plan.Kind{plan.KindNetwork}
 }
 
 // expected is the Kind's Expected: the network, and its own router. A router that the spec declares no longer is

@@ -52,6 +52,7 @@ func NewController(
 			return client.Networks(namespace).Patch
 		},
 		Expected: expected,
+		Needs:    needs,
 		Cloud: func(obj *cloudteamv1.Network) (managed.Place, bool) {
 			return managed.Place{Cloud: managed.CloudOf(obj)}, true
 		},

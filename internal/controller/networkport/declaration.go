@@ -50,9 +50,6 @@ func (d declaration) Plan(observed plan.Observed) (plan.Change, error) {
 	return change, err
 }
 
-// Needs implements managed.Partial.
-func (d declaration) Needs() []plan.Kind { return []plan.Kind{plan.KindPort} }
-
 // plan is plan.Port, except that of several ports the used one stays, whatever its age and its network.
 func (d declaration) plan(observed plan.Observed) (plan.Change, error) {
 	at := slices.IndexFunc(observed.Ports, func(p plan.ObservedPort) bool { return p.ID == d.used })

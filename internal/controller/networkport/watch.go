@@ -51,6 +51,7 @@ func NewController(
 		Expected: func(obj *cloudteamv1.NetworkPort) []managed.Lookup {
 			return []managed.Lookup{{Resource: plan.Resource{Kind: plan.KindPort, ID: obj.Status.PortID}, Name: obj.Name}}
 		},
+		Needs: func(*cloudteamv1.NetworkPort) []plan.Kind { return []plan.Kind{plan.KindPort} },
 		Cloud: func(obj *cloudteamv1.NetworkPort) (managed.Place, bool) {
 			key := obj.Network()
 			on, err := lister.Networks(key.Namespace).Get(key.Name)
