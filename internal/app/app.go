@@ -82,11 +82,9 @@ func Run(ctx context.Context, o Options) error {
 		return err
 	}
 	// Everything that can fail comes before everything that runs.
-	var serve func(context.Context) error
-	if o.BindAddress != "" {
-		if serve, err = listen(o, election.watchdog.Check, p.readiness); err != nil {
-			return err
-		}
+	serve, err := listen(o, p.kube, election.watchdog.Check, p.readiness)
+	if err != nil {
+		return err
 	}
 	return p.run(ctx, serve)
 }

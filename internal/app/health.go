@@ -2,16 +2,21 @@ package app
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
+	"log"
 	"net"
 	"net/http"
-	_ "net/http/pprof" // served by profiles
+	_ "net/http/pprof" // served with --profiling
 	"net/netip"
 	"strings"
 	"sync"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/component-base/metrics/legacyregistry"
 	// Workqueues and the clients for Kubernetes report to the registry that is served here.
 	_ "k8s.io/component-base/metrics/prometheus/restclient"
@@ -56,23 +61,54 @@ func (r *readiness) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 // profilingPath is the path that Kubernetes components use for profiles.
 const profilingPath = "/debug/pprof/"
 
-// profiles serves net/http/pprof, which registers itself with http.DefaultServeMux, on loopback only. /metrics and the
-// health checks need no authorization, but a profile costs CPU for as long as the caller wants, and shows the command
-// line. kubectl port-forward connects from the Pod's own loopback, and Kubernetes authorizes it.
-func profiles(w http.ResponseWriter, r *http.Request) {
-	caller, err := netip.ParseAddrPort(r.RemoteAddr)
-	if err != nil || !caller.Addr().Unmap().IsLoopback() {
-		http.Error(w, "profiles are served on loopback only; use kubectl port-forward", http.StatusForbidden)
-		return
-	}
-	http.DefaultServeMux.ServeHTTP(w, r)
+// onLoopback serves callers on loopback only. The health checks need no authorization, and show little. Metrics name
+// every tenant's Secrets, and a profile costs CPU for as long as the caller wants. kubectl port-forward connects from
+// the Pod's own loopback, and Kubernetes authorizes it.
+func onLoopback(next http.Handler, elsewhere string) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		caller, err := netip.ParseAddrPort(r.RemoteAddr)
+		if err != nil || !caller.Addr().Unmap().IsLoopback() {
+			http.Error(w, r.URL.Path+" is served here on loopback only; use "+elsewhere, http.StatusForbidden)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
 }
 
-// listen opens --bind-address and returns the function that serves it until its context is done. live is the check
-// behind /livez.
-func listen(o Options, live func(*http.Request) error, ready http.Handler) (func(context.Context) error, error) {
-	address := o.BindAddress
-	listener, err := net.Listen("tcp", address)
+// listen opens --bind-address and --metrics-bind-address, and returns the function that serves both until its context
+// is done; nil if both are empty. live is the check behind /livez.
+func listen(
+	o Options, kube kubernetes.Interface, live func(*http.Request) error, ready http.Handler,
+) (func(context.Context) error, error) {
+	var servers []func(context.Context) error
+	if o.BindAddress != "" {
+		serve, err := listenHealth(o, live, ready)
+		if err != nil {
+			return nil, err
+		}
+		servers = append(servers, serve)
+	}
+	if o.MetricsBindAddress != "" {
+		serve, err := listenMetrics(o, kube)
+		if err != nil {
+			return nil, err
+		}
+		servers = append(servers, serve)
+	}
+	if len(servers) == 0 {
+		return nil, nil
+	}
+	return func(ctx context.Context) error {
+		group, ctx := errgroup.WithContext(ctx)
+		for _, serve := range servers {
+			group.Go(func() error { return serve(ctx) })
+		}
+		return group.Wait()
+	}, nil
+}
+
+func listenHealth(o Options, live func(*http.Request) error, ready http.Handler) (func(context.Context) error, error) {
+	listener, err := net.Listen("tcp", o.BindAddress)
 	if err != nil {
 		return nil, fmt.Errorf("--bind-address: %w: use another address, or an empty one to serve nothing", err)
 	}
@@ -85,28 +121,62 @@ func listen(o Options, live func(*http.Request) error, ready http.Handler) (func
 		fmt.Fprintln(w, "ok")
 	})
 	mux.Handle("GET /readyz", ready)
-	mux.Handle("GET /metrics", legacyregistry.Handler())
+	mux.Handle("GET /metrics", onLoopback(legacyregistry.Handler(), "--metrics-bind-address"))
 	if o.Profiling {
-		mux.HandleFunc(profilingPath, profiles)
+		// net/http/pprof registers itself with http.DefaultServeMux.
+		mux.Handle(profilingPath, onLoopback(http.DefaultServeMux, "kubectl port-forward"))
 	}
-	server := &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second}
-
 	return func(ctx context.Context) error {
 		klog.FromContext(ctx).Info("Serving /livez, /readyz and /metrics", "address", listener.Addr().String(),
 			"profiling", o.Profiling)
-		done := make(chan error, 1)
-		go func() { done <- server.Serve(listener) }()
-		select {
-		case err := <-done:
-			return fmt.Errorf("serving health: %w", err)
-		case <-ctx.Done():
-		}
-		if err := server.Close(); err != nil {
-			return fmt.Errorf("closing the health server: %w", err)
-		}
-		if err := <-done; !errors.Is(err, http.ErrServerClosed) {
-			return err
-		}
-		return nil
+		return serve(ctx, newServer(mux), limitConnections(listener))
 	}, nil
+}
+
+func listenMetrics(o Options, kube kubernetes.Interface) (func(context.Context) error, error) {
+	certificate, err := certificates(o.TLSCertFile, o.TLSPrivateKeyFile)
+	if err != nil {
+		return nil, err
+	}
+	listener, err := net.Listen("tcp", o.MetricsBindAddress)
+	if err != nil {
+		return nil, fmt.Errorf("--metrics-bind-address: %w: use another address, or an empty one to serve nothing", err)
+	}
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", newAuthorized(kube, legacyregistry.Handler()))
+	server := newServer(mux)
+	server.ReadTimeout, server.WriteTimeout = 10*time.Second, 30*time.Second
+	secured := &tls.Config{GetCertificate: certificate, MinVersion: tls.VersionTLS12}
+	return func(ctx context.Context) error {
+		klog.FromContext(ctx).Info("Serving metrics to callers that RBAC allows", "address", listener.Addr().String(),
+			"selfSigned", o.TLSCertFile == "")
+		return serve(ctx, server, tls.NewListener(limitConnections(listener), secured))
+	}, nil
+}
+
+// newServer makes a server that bounds what a connection costs.
+func newServer(handler http.Handler) *http.Server {
+	return &http.Server{
+		Handler: handler, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 30 * time.Second, MaxHeaderBytes: 16 << 10,
+		// Anybody can fill the log with broken handshakes.
+		ErrorLog: log.New(io.Discard, "", 0),
+	}
+}
+
+// serve serves a listener until ctx is done.
+func serve(ctx context.Context, server *http.Server, listener net.Listener) error {
+	done := make(chan error, 1)
+	go func() { done <- server.Serve(listener) }()
+	select {
+	case err := <-done:
+		return fmt.Errorf("serving health and metrics: %w", err)
+	case <-ctx.Done():
+	}
+	if err := server.Close(); err != nil {
+		return fmt.Errorf("closing the server of health and metrics: %w", err)
+	}
+	if err := <-done; !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return nil
 }

@@ -48,7 +48,7 @@ func TestListenServesUntilItsContextIsDone(t *testing.T) {
 		t.Fatal(err)
 	}
 	address := probe.Addr().String()
-	if _, err := listen(Options{BindAddress: address}, nil, &readiness{}); err == nil || !strings.Contains(err.Error(), "--bind-address") {
+	if _, err := listen(Options{BindAddress: address}, nil, nil, &readiness{}); err == nil || !strings.Contains(err.Error(), "--bind-address") {
 		t.Errorf("an address in use: error %v, want one that names --bind-address", err)
 	}
 	if err := probe.Close(); err != nil {
@@ -58,7 +58,7 @@ func TestListenServesUntilItsContextIsDone(t *testing.T) {
 	r := &readiness{}
 	r.add("inventory", func() bool { return false })
 	var hung atomic.Bool
-	serve, err := listen(Options{BindAddress: address}, func(*http.Request) error {
+	serve, err := listen(Options{BindAddress: address}, nil, func(*http.Request) error {
 		if hung.Load() {
 			return errors.New("the lease is long over")
 		}
@@ -99,7 +99,7 @@ func TestListenServesUntilItsContextIsDone(t *testing.T) {
 	}
 }
 
-func TestProfilesAreServedOnLoopbackOnly(t *testing.T) {
+func TestMetricsAndProfilesAreServedOnLoopbackOnly(t *testing.T) {
 	for sentence, c := range map[string]struct {
 		caller, path string
 		want         int
@@ -116,7 +116,7 @@ func TestProfilesAreServedOnLoopbackOnly(t *testing.T) {
 			request := httptest.NewRequest(http.MethodGet, c.path, nil)
 			request.RemoteAddr = c.caller
 			answer := httptest.NewRecorder()
-			profiles(answer, request)
+			onLoopback(http.DefaultServeMux, "another way").ServeHTTP(answer, request)
 			if answer.Code != c.want {
 				t.Errorf("%d, want %d: %s", answer.Code, c.want, answer.Body)
 			}

@@ -63,8 +63,12 @@ type Options struct {
 	Orphan orphan.Rules
 	// LeaderElection configures which of several processes acts.
 	LeaderElection LeaderElection
-	// BindAddress serves /livez, /readyz and /metrics; empty for none.
+	// BindAddress serves /livez and /readyz, and /metrics on loopback; empty for none.
 	BindAddress string
+	// MetricsBindAddress serves /metrics over TLS to callers that RBAC allows; empty for none.
+	MetricsBindAddress string
+	// TLSCertFile and TLSPrivateKeyFile have the certificate for MetricsBindAddress; empty for a self-signed one.
+	TLSCertFile, TLSPrivateKeyFile string
 	// Profiling adds the profiles of net/http/pprof to BindAddress, for callers on loopback.
 	Profiling bool
 }
@@ -181,7 +185,15 @@ func (o *Options) AddFlags(flags *pflag.FlagSet) {
 			"finalizer while no controller runs.")
 	o.LeaderElection.addFlags(flags)
 	flags.StringVar(&o.BindAddress, "bind-address", o.BindAddress,
-		"Address that serves /livez, /readyz and /metrics. Empty serves nothing.")
+		"Address that serves /livez and /readyz without TLS, and /metrics to callers on loopback. Empty serves nothing.")
+	flags.StringVar(&o.MetricsBindAddress, "metrics-bind-address", o.MetricsBindAddress,
+		"Address that serves /metrics over TLS. Callers send the bearer token of an account that may get the "+
+			"nonResourceURL /metrics. Empty serves nothing.")
+	flags.StringVar(&o.TLSCertFile, "tls-cert-file", o.TLSCertFile,
+		"File with the certificate for --metrics-bind-address. It is read again when it changes. The default is a "+
+			"self-signed certificate that is made at the start.")
+	flags.StringVar(&o.TLSPrivateKeyFile, "tls-private-key-file", o.TLSPrivateKeyFile,
+		"File with the private key for --tls-cert-file.")
 	flags.BoolVar(&o.Profiling, "profiling", o.Profiling,
 		"Serve profiles at /debug/pprof/ of --bind-address, on loopback only. Use kubectl port-forward to read them.")
 }
@@ -231,6 +243,10 @@ func (o *Options) Validate() error {
 	o.LeaderElection.validate(&found)
 	found.require(!o.Profiling || o.BindAddress != "",
 		"--profiling needs a --bind-address: set one, or remove --profiling")
+	found.require((o.TLSCertFile == "") == (o.TLSPrivateKeyFile == ""),
+		"--tls-cert-file and --tls-private-key-file belong together: set both, or none")
+	found.require(o.TLSCertFile == "" || o.MetricsBindAddress != "",
+		"--tls-cert-file needs a --metrics-bind-address: set one, or remove --tls-cert-file")
 	found.require(o.CloudTimeout >= time.Second, "--cloud-timeout=%s: write at least 1s", o.CloudTimeout)
 	all := strings.Join(controllers, ", ")
 	found.require(slices.ContainsFunc(controllers, o.enabled),

@@ -1,0 +1,227 @@
+package app
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/client-go/util/cert"
+)
+
+// reviewing is an API server that knows the tokens "reader" and "stranger", and lets only the first get /metrics.
+func reviewing() (kube *fake.Clientset, asked *atomic.Int64, down *atomic.Bool) {
+	kube, asked, down = fake.NewClientset(), &atomic.Int64{}, &atomic.Bool{}
+	kube.PrependReactor("create", "tokenreviews", func(a clienttesting.Action) (bool, runtime.Object, error) {
+		asked.Add(1)
+		if down.Load() {
+			return true, nil, errors.New("down")
+		}
+		review := a.(clienttesting.CreateAction).GetObject().(*authenticationv1.TokenReview).DeepCopy()
+		if token := review.Spec.Token; token == "reader" || token == "stranger" {
+			review.Status.Authenticated = true
+			review.Status.User = authenticationv1.UserInfo{Username: token, Groups: []string{"g"}}
+		}
+		return true, review, nil
+	})
+	kube.PrependReactor("create", "subjectaccessreviews", func(a clienttesting.Action) (bool, runtime.Object, error) {
+		review := a.(clienttesting.CreateAction).GetObject().(*authorizationv1.SubjectAccessReview).DeepCopy()
+		asks := review.Spec.NonResourceAttributes
+		review.Status.Allowed = review.Spec.User == "reader" && review.Spec.Groups[0] == "g" &&
+			asks != nil && asks.Path == "/metrics" && asks.Verb == "get"
+		return true, review, nil
+	})
+	return kube, asked, down
+}
+
+func TestMetricsAskWhoIsAsking(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		kube, asked, down := reviewing()
+		handler := newAuthorized(kube, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = io.WriteString(w, "metrics")
+		}))
+		get := func(authorization string) (int, string) {
+			request := httptest.NewRequest(http.MethodGet, "/metrics", nil)
+			if authorization != "" {
+				request.Header.Set("Authorization", authorization)
+			}
+			answer := httptest.NewRecorder()
+			handler.ServeHTTP(answer, request)
+			return answer.Code, answer.Body.String()
+		}
+		for _, c := range []struct {
+			authorization string
+			want          int
+			asks          int64
+		}{
+			{"", 401, 0}, {"Basic cmVhZGVyOg==", 401, 0}, {"Bearer ", 401, 0}, {"Bearer nobody", 401, 1},
+			{"Bearer stranger", 403, 1}, {"Bearer reader", 200, 1},
+			{"bearer reader", 200, 0}, {"Bearer stranger", 403, 0}, {"Bearer nobody", 401, 0},
+		} {
+			before := asked.Load()
+			code, body := get(c.authorization)
+			if code != c.want || (code == 200) != (body == "metrics") {
+				t.Errorf("%q: %d %s, want %d", c.authorization, code, body, c.want)
+			}
+			if n := asked.Load() - before; n != c.asks {
+				t.Errorf("%q: the API server was asked %d times, want %d", c.authorization, n, c.asks)
+			}
+		}
+		<-time.After(2 * admittedFor)
+		down.Store(true)
+		if code, _ := get("Bearer reader"); code != http.StatusServiceUnavailable {
+			t.Errorf("while the API server is down: %d", code)
+		}
+		down.Store(false)
+		if code, _ := get("Bearer reader"); code != http.StatusOK {
+			t.Errorf("a failure is remembered: %d", code)
+		}
+		// Guesses ask the API server a few times a second.
+		began, before := time.Now(), asked.Load()
+		for n := range 50 {
+			get("Bearer guess" + strings.Repeat("x", n))
+		}
+		if took := time.Since(began); took < 8*time.Second || asked.Load()-before != 50 {
+			t.Errorf("%d guesses were asked about in %s", asked.Load()-before, took)
+		}
+	})
+}
+
+func TestMetricsAreServedOverTLS(t *testing.T) {
+	registerMetrics()
+	kube, _, _ := reviewing()
+	dir := t.TempDir()
+	certFile, keyFile := filepath.Join(dir, "tls.crt"), filepath.Join(dir, "tls.key")
+	certPEM, keyPEM, err := cert.GenerateSelfSignedCertKey("metrics.example", nil, nil)
+	if err := errors.Join(err, os.WriteFile(certFile, certPEM, 0o600), os.WriteFile(keyFile, keyPEM, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		options Options
+		host    string
+	}{
+		"with a certificate of its own": {Options{}, "network-controller"},
+		"with one in files":             {Options{TLSCertFile: certFile, TLSPrivateKeyFile: keyFile}, "metrics.example"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			probe, err := net.Listen("tcp", "127.0.0.1:0")
+			if err != nil {
+				t.Fatal(err)
+			}
+			c.options.MetricsBindAddress = probe.Addr().String()
+			if _, err := listen(c.options, kube, nil, nil); err == nil || !strings.Contains(err.Error(), "--metrics-bind-address") {
+				t.Errorf("an address in use: error %v", err)
+			}
+			probe.Close()
+			serve, err := listen(c.options, kube, nil, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			ctx, cancel := context.WithCancel(t.Context())
+			done := make(chan error, 1)
+			go func() { done <- serve(ctx) }()
+			client := &http.Client{Transport: &http.Transport{
+				TLSClientConfig: &tls.Config{InsecureSkipVerify: true, ServerName: c.host}, //nolint:gosec // self-signed
+			}}
+			for token, want := range map[string]int{"reader": 200, "stranger": 403, "": 401} {
+				request, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://"+c.options.MetricsBindAddress+"/metrics", nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if token != "" {
+					request.Header.Set("Authorization", "Bearer "+token)
+				}
+				answer, err := client.Do(request)
+				if err != nil {
+					t.Fatal(err)
+				}
+				body, _ := io.ReadAll(answer.Body)
+				answer.Body.Close()
+				if answer.StatusCode != want || strings.Contains(string(body), "network_controller") != (want == 200) {
+					t.Errorf("token %q: %d %.100s, want %d", token, answer.StatusCode, body, want)
+				}
+				if err := answer.TLS.PeerCertificates[0].VerifyHostname(c.host); err != nil {
+					t.Error(err)
+				}
+			}
+			client.CloseIdleConnections()
+			cancel()
+			if err := <-done; err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	if _, err := listen(Options{MetricsBindAddress: "127.0.0.1:0", TLSCertFile: keyFile, TLSPrivateKeyFile: keyFile}, kube, nil, nil); err == nil ||
+		!strings.Contains(err.Error(), "--tls-cert-file") {
+		t.Errorf("a certificate that is none: error %v", err)
+	}
+}
+
+func TestOneHostHoldsAFewConnections(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	limited := limitConnections(listener)
+	server := newServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok") }))
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- serve(ctx, server, limited) }()
+	dial := func(from string) net.Conn {
+		t.Helper()
+		dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}
+		conn, err := dialer.DialContext(t.Context(), "tcp", listener.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { conn.Close() })
+		return conn
+	}
+	answers := func(conn net.Conn) bool {
+		_ = conn.SetDeadline(time.Now().Add(10 * time.Second))
+		_, _ = io.WriteString(conn, "GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+		first := make([]byte, 1)
+		_, err := conn.Read(first)
+		return err == nil
+	}
+	var held []net.Conn
+	for range maxConnectionsPerHost {
+		conn := dial("127.0.0.2")
+		if !answers(conn) {
+			t.Fatalf("connection %d gets no answer", len(held)+1)
+		}
+		held = append(held, conn)
+	}
+	if answers(dial("127.0.0.2")) {
+		t.Errorf("one host holds more than %d connections", maxConnectionsPerHost)
+	}
+	if !answers(dial("127.0.0.3")) {
+		t.Error("another host gets no answer")
+	}
+	held[0].Close()
+	deadline := time.Now().Add(10 * time.Second)
+	for !answers(dial("127.0.0.2")) {
+		if time.Now().After(deadline) {
+			t.Fatal("a closed connection frees no place")
+		}
+	}
+	cancel()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}
