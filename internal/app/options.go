@@ -142,10 +142,10 @@ func (o *Options) AddFlags(flags *pflag.FlagSet) {
 			strings.Join(controllers, ", ")+". Only deployment binds and releases the ports of Deployments: without it, "+
 			"these stay bound to Pods that are gone.")
 	flags.IntVar(&o.Workers, "workers", o.Workers,
-		"Concurrent syncs of each controller for one namespace. All namespaces in one cloud together may have twice as many, "+
-			"and all clouds four times as many. The more others run, the fewer a namespace or cloud may have, so that there is "+
-			"room for the next one. Syncs mostly wait for responses and cost little. Many of them let creates go to the cloud "+
-			"in bulk.")
+		"Concurrent syncs of each controller for one namespace. All namespaces in one cloud may have twice as many, and all "+
+			"clouds four times as many. The more others run, the fewer a namespace or cloud may have, so that there is room "+
+			"for the next one. Syncs mostly wait for responses and cost little. Many of them let creates go to the cloud in "+
+			"bulk.")
 	flags.DurationVar(&o.ResyncPeriod, "resync-period", o.ResyncPeriod,
 		"Resync period of the informers. 0 disables resyncs.")
 	flags.DurationVar(&o.AuditInterval, "audit-interval", o.AuditInterval,

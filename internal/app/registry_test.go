@@ -461,8 +461,8 @@ func TestAClosedCloudFreesItsPlace(t *testing.T) {
 	if n := w.countRefused(all[1:2]); n != 0 {
 		t.Error("it is refused although there is a place")
 	}
-	if len(w.cloudRegistry.refused) != 0 {
-		t.Errorf("%v are remembered", w.cloudRegistry.refused)
+	if len(w.refused) != 0 {
+		t.Errorf("%v are remembered", w.refused)
 	}
 }
 

@@ -85,9 +85,9 @@ func trim(obj any) (any, error) {
 	return obj, nil
 }
 
-// trimMetadata removes the labels, the annotations that are not kept, and the owners that are no controllers. Values are
-// cut after the bytes that can be used, and one more, which shows that they are too long. With hash, an annotation shows
-// changes of the labels and annotations that are removed.
+// trimMetadata removes the labels, the annotations that are not kept, and the owners that are no controllers. Values
+// are cut after the bytes that can be used, and one more, which shows that they are too long. With hash, an annotation
+// shows changes of the labels and annotations that are removed.
 func trimMetadata(object metav1.Object, kept annotations, hash bool) {
 	all := object.GetAnnotations()
 	if sum, once := all[hashAnnotation]; once && (len(object.GetLabels()) > 0 || len(sum) > hashSize) {
@@ -131,8 +131,8 @@ func controllersOf(object metav1.Object) []metav1.OwnerReference {
 	return nil
 }
 
-// trimTemplate keeps of a Deployment's Pod template what it declares, and its hash. A template without containers, which
-// the API server refuses, was trimmed before.
+// trimTemplate keeps of a Deployment's Pod template what it declares, and its hash. A template without containers,
+// which the API server refuses, was trimmed before.
 func trimTemplate(template corev1.PodTemplateSpec) corev1.PodTemplateSpec {
 	if len(template.Spec.Containers) == 0 {
 		return template
