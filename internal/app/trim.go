@@ -33,7 +33,7 @@ var (
 	}
 	podAnnotations = annotations{
 		selection.Annotation:              selection.MaxSize,
-		cloudteamv1.AnnotationAllocations: 16 << 10,
+		cloudteamv1.AnnotationAllocations: consumer.MaxAllocationsSize,
 		corev1.MirrorPodAnnotationKey:     1 << 10,
 	}
 	templateAnnotations = annotations{selection.Annotation: selection.MaxSize}

@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/client-go/tools/cache"
 
 	"cloudteam.ztgame.com/network-controller/internal/controller"
@@ -30,7 +31,8 @@ var (
 func MadeFor(port *cloudteamv1.NetworkPort, kind schema.GroupKind) (consumer cache.ObjectName, ok bool) {
 	if metav1.GetControllerOfNoCopy(port) == nil {
 		name, made := strings.CutPrefix(port.Annotations[AnnotationMadeFor], kind.Kind+"/")
-		return cache.NewObjectName(port.Namespace, name), made && name != ""
+		// Users can write it: it may be no name at all.
+		return cache.NewObjectName(port.Namespace, name), made && len(validation.IsDNS1123Subdomain(name)) == 0
 	}
 	if owner := controller.OwnerOf(port, kind); owner != nil {
 		return cache.NewObjectName(port.Namespace, owner.Name), true

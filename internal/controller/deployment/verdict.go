@@ -128,11 +128,8 @@ func (o observed) failing(v *verdict, ports []*cloudteamv1.NetworkPort, withheld
 		what = "are failing"
 	}
 	v.message = fmt.Sprintf("%d of %d ports %s; %s: %s: %s", len(failing)+withheld, v.total, what, first.Name,
-		why.Reason, bounded(why.Message))
+		why.Reason, consumer.Quoted(why.Message))
 }
-
-// bounded cuts a message of another object that is quoted.
-func bounded(message string) string { return fmt.Sprintf("%.1024s", message) }
 
 // fails reports whether a port is not Ready for a reason that does not end soon by itself. A Network that is being
 // created, a concurrent change and a rate limit end by themselves. A stalled or missing Network does not.

@@ -112,6 +112,10 @@ func annotationsFor(
 		return "", "", err
 	}
 	text, err := json.Marshal(got)
+	if err == nil && len(text) > consumer.MaxAllocationsSize {
+		err = fmt.Errorf("the allocation has %d bytes, more than %d: declare fewer networks", len(text),
+			consumer.MaxAllocationsSize)
+	}
 	return declared, string(text), err
 }
 

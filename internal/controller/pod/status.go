@@ -133,7 +133,7 @@ func stateOf(port *cloudteamv1.NetworkPort) string {
 	if ready == nil || ready.Status == metav1.ConditionTrue {
 		return fmt.Sprintf("NetworkPort %q is being created.", port.Name)
 	}
-	return fmt.Sprintf("NetworkPort %q: %s: %s", port.Name, ready.Reason, ready.Message)
+	return fmt.Sprintf("NetworkPort %q: %s: %s", port.Name, ready.Reason, consumer.Quoted(ready.Message))
 }
 
 // problemOf says how a port differs from what a Pod was given. It is empty if it does not differ, or if that is
@@ -153,7 +153,8 @@ func (c *Controller) problemOf(a cloudteamv1.Allocation, port *cloudteamv1.Netwo
 		problem = "has other addresses now"
 	case port.Status.PortID == "" && consumer.BoundTo(port) == pod.UID && consumer.StateOf(port) == consumer.PortFailing:
 		why := meta.FindStatusCondition(port.Status.Conditions, cloudteamv1.ConditionReady)
-		problem = fmt.Sprintf("is no longer in Neutron and cannot be created again (%s: %s)", why.Reason, why.Message)
+		problem = fmt.Sprintf("is no longer in Neutron and cannot be created again (%s: %s)", why.Reason,
+			consumer.Quoted(why.Message))
 	case port.Status.BoundTo != nil && consumer.BoundTo(port) != pod.UID:
 		other, err := c.caches.Pods.Lister().Pods(pod.Namespace).Get(port.Status.BoundTo.Name)
 		if err == nil && consumer.Has(other, port) {
