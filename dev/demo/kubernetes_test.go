@@ -49,6 +49,7 @@ func TestApplyFolder(t *testing.T) {
 			dir: filepath.Join(config, "crd"), kinds: definitions,
 			want: []string{
 				"customresourcedefinitions/foos.samplecontroller.k8s.io",
+				"customresourcedefinitions/networkclasses.cloudteam.ztgame.com",
 				"customresourcedefinitions/networkports.cloudteam.ztgame.com",
 				"customresourcedefinitions/networks.cloudteam.ztgame.com",
 			},

@@ -3,7 +3,6 @@ package adversary
 import (
 	"context"
 	"fmt"
-	"os"
 	"path/filepath"
 	"testing"
 
@@ -216,11 +215,3 @@ func scale(who *tenant, name string, replicas int32) error {
 
 // cleanup is for clean-ups, in which a test's own context has ended.
 func cleanup(t *testing.T) context.Context { return context.WithoutCancel(t.Context()) }
-
-// stillOpen skips a case that the controller does not stand yet, unless ADVERSARY_OPEN=1.
-func stillOpen(t *testing.T) {
-	t.Helper()
-	if os.Getenv("ADVERSARY_OPEN") == "" {
-		t.Skip("the controller does not stand this yet")
-	}
-}
