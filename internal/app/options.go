@@ -135,8 +135,8 @@ func (o *Options) AddFlags(flags *pflag.FlagSet) {
 	flags.DurationVar(&o.CloudTimeout, "cloud-timeout", o.CloudTimeout,
 		"Timeout of one call to the cloud.")
 	flags.IntVar(&o.CloudMaxCalls, "cloud-max-calls", o.CloudMaxCalls,
-		"Maximum concurrent writes to the cloud. Below this limit, the controller adapts to the latency that it measures. "+
-			"Creates that wait are sent together as one bulk call.")
+		"Maximum concurrent writes to one Neutron, with all credentials together. Below this limit, the controller "+
+			"adapts to the latency that it measures. Creates that wait are sent together as one bulk call.")
 	flags.StringSliceVar(&o.Controllers, "controllers", o.Controllers,
 		"Controllers to run: '*' for all, 'name' for one, '-name' for all but one. All: "+
 			strings.Join(controllers, ", ")+". Only deployment binds and releases the ports of Deployments: without it, "+

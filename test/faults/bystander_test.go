@@ -2,6 +2,7 @@ package faults
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
@@ -24,7 +25,8 @@ func bystanders() map[string]scenario {
 	} {
 		var rule *proxy.Rule
 		released := make(chan struct{})
-		all[fmt.Sprintf("/%s hangs: a Network that does not need it becomes Ready, whoever waits for it", path)] = scenario{
+		all[fmt.Sprintf("%s hang: a Network that does not need them becomes Ready, whoever waits for them",
+			strings.ReplaceAll(path, "/", " "))] = scenario{
 			slow: true, arguments: []string{"--workers=4", "--cloud-timeout=2m"},
 			prepare: func(w *world) { rule = w.neutron.Break(is("GET", "/v2.0/"+path), 0, proxy.Hang(released)) },
 			live: func(w *world) {

@@ -60,8 +60,8 @@ type Item struct {
 	// Alone, if set, is called when the item's turn comes. It returns whether the item needs its own call. It MUST be
 	// quick and MUST NOT call the Queue.
 	Alone func() bool
-	// Held, if set, is called when the item's turn comes, before Alone and possibly more than once. If it returns an error,
-	// the item is not sent, and that is its outcome. It MUST be quick and MUST NOT call the Queue.
+	// Held, if set, is called when the item's turn comes, before Alone and possibly more than once. If it returns an
+	// error, the item is not sent, and that is its outcome. It MUST be quick and MUST NOT call the Queue.
 	Held func() error
 	Body map[string]any
 }

@@ -50,9 +50,9 @@ func collect[W Identified](all *[]W) func(W, error) error {
 	}
 }
 
-// Each lists a collection, page by page, and gives each item to take. If an item cannot be decoded or has no id, it comes with an
-// error and with those of its fields that can be. begin is called before the first item, and again if the list starts
-// anew. Only if the error is nil, take has got all.
+// Each lists a collection, page by page, and gives each item to take. If an item cannot be decoded or has no id, it
+// comes with an error and with those of its fields that can be. begin is called before the first item, and again if the
+// list starts anew. Only if the error is nil, take has got all.
 func Each[W Identified](
 	ctx context.Context, c *Cloud, op string, of Collection, query url.Values, begin func(), take func(W, error) error,
 ) error {

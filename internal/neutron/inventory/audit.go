@@ -237,11 +237,11 @@ func (i *Inventory) fly(ctx context.Context, of ...stocked) {
 
 // landing is a list that has ended and is not kept yet.
 type landing struct {
-	*flight
-	stock stocked
-	keep  func(moved map[string]bool)
-	of    client.Identity
-	err   error
+	flight *flight
+	stock  stocked
+	keep   func(moved map[string]bool)
+	of     client.Identity
+	err    error
 }
 
 // land keeps what so many lists show: together if they end within listPatience of each other, so that nobody sees, or
@@ -342,7 +342,7 @@ func (i *Inventory) keep(all []landing) {
 			}
 			l.of = from.of
 			from.keep(moved)
-			l.began = from.began
+			l.began = from.flight.began
 		}
 		from.stock.listEnds(from.err == nil)
 		l.failed = from.err
@@ -361,7 +361,7 @@ func (i *Inventory) keep(all []landing) {
 		if l := from.stock.lists(); l.flight == from.flight {
 			l.flight = nil
 		}
-		close(from.done)
+		close(from.flight.done)
 	}
 }
 

@@ -209,7 +209,8 @@ func (d *directory) find(ctx context.Context, c *client.Cloud, field, idOrName s
 func (d *directory) read(ctx context.Context, c *client.Cloud, r *reading) {
 	ctx, cancel := context.WithTimeout(ctx, listTimeout)
 	defer cancel()
-	r.err = client.Each(ctx, c, d.op, d.of, d.query(r.project), func() { r.entries = nil }, func(e entry, odd error) error {
+	begin := func() { r.entries = nil }
+	r.err = client.Each(ctx, c, d.op, d.of, d.query(r.project), begin, func(e entry, odd error) error {
 		e.odd = odd // it concerns only those who name this entry
 		r.entries = append(r.entries, e)
 		return nil

@@ -1,6 +1,7 @@
 package inventory
 
 import (
+	"errors"
 	"net/http"
 	"net/netip"
 	"strings"
@@ -35,8 +36,9 @@ func TestARefusalNamesOnlyWhatIsTheStepsOwn(t *testing.T) {
 			want = said
 		}
 		err := &client.Error{Kind: client.Invalid, Op: "create subnet", Reason: said, Status: http.StatusBadRequest}
-		if got := discreet(err, step).(*client.Error).Reason; got != want {
-			t.Errorf("%q is told as\n%q, want\n%q", said, got, want)
+		told, ok := errors.AsType[*client.Error](discreet(err, step))
+		if !ok || told.Reason != want {
+			t.Errorf("%q is told as\n%v, want\n%q", said, told, want)
 		}
 		if err.Reason != said {
 			t.Error("the error of others was changed")

@@ -38,7 +38,7 @@ type shortage struct {
 const (
 	// The pause between two creates that try doubles from fullFirst to fullLast.
 	fullFirst = time.Second
-	fullLast  = time.Minute
+	fullLast  = 30 * time.Second
 	// wokenByRoom is how many objects a deletion wakes. One that succeeds wakes all.
 	wokenByRoom = 3
 )
@@ -83,8 +83,8 @@ func (a *attempt) needs() []string {
 	return []string{a.quota, a.addresses}
 }
 
-// held returns the refusal of the create's kind if it must not be sent now. Otherwise, if something is full, this create
-// is the one that tries.
+// held returns the earlier refusal if the create must not be sent now. Otherwise, if something is full, this create is
+// the one that tries.
 func (a *attempt) held() error {
 	f := a.in
 	f.mu.Lock()

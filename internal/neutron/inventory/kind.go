@@ -230,7 +230,8 @@ func newStock[W described, T any](
 ) *stock[W, T] {
 	s := &stock[W, T]{shelf: newShelf(mu, how), access: a, kind: k, of: of, in: in}
 	s.readAll = func(ctx context.Context) (found findings[T], err error) {
-		err = s.kind.eachOfProject(ctx, a, func() { found = newFindings[T]() }, func(w W, odd error) { s.gather(found, w, odd) })
+		begin := func() { found = newFindings[T]() }
+		err = s.kind.eachOfProject(ctx, a, begin, func(w W, odd error) { s.gather(found, w, odd) })
 		return found, err
 	}
 	s.readOne = func(_ context.Context, w W) (*T, error) {
