@@ -73,6 +73,9 @@ func Run(ctx context.Context, o Options) error {
 		}
 	}
 	p.clouds = newCloudRegistry(p, confinement)
+	if p.clouds.operator, err = o.leaseNamespace(); err != nil {
+		return err
+	}
 
 	p.cluster, err = clusterUID(ctx, p.kube)
 	if ctx.Err() != nil {

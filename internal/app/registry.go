@@ -33,7 +33,7 @@ const (
 type cloudRegistry struct {
 	p  *process
 	to *client.Confinement
-	// operator is the namespace without a share of its own, because no tenant writes there; empty for none.
+	// operator is the controller's own namespace, empty for none. No tenant writes there, so it may have all clouds.
 	operator string
 
 	mu     sync.Mutex

@@ -430,7 +430,11 @@ func TestANamespaceOpensAtMostItsShareOfClouds(t *testing.T) {
 	if n := w.countRefused(refs("quiet", 3)); n != 0 {
 		t.Errorf("%d clouds of another namespace are refused", n)
 	}
-	for n := range 8 {
+	w.operator = "network-controller"
+	if n := w.countRefused(refs("network-controller", 9)); n != 0 {
+		t.Errorf("%d clouds of the operator's are refused", n)
+	}
+	for n := range 5 {
 		w.countRefused(refs(fmt.Sprint("other", n), 3))
 	}
 	if n := w.countRefused(refs("last", 1)); n != 1 {
