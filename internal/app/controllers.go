@@ -92,6 +92,9 @@ type process struct {
 	// remembering return the UIDs of the objects whose resources in Neutron this process manages.
 	remembering []func() []types.UID
 
+	// terminations tells which namespaces are being deleted.
+	terminations terminations
+
 	// attachments is the controller of NetworkAttachmentDefinitions, once it runs. attachmentsKnown is closed when their
 	// cache is full, or when there are none.
 	attachments      atomic.Pointer[attachmentcontroller.Controller]
@@ -199,6 +202,7 @@ func (p *process) buildNetwork() (started, error) {
 	}
 	c.DefaultTo(p.options.Policies)
 	c.TakeAsSame(p.options.sameClouds())
+	c.AskNamespaces(p.terminating)
 	c.ObserveEvery(p.options.AuditInterval)
 	c.ReachClouds(p.clouds)
 	p.remembering = append(p.remembering, c.Remembered)
@@ -214,6 +218,7 @@ func (p *process) buildNetworkPort() (started, error) {
 	}
 	c.DefaultTo(p.options.Policies)
 	c.TakeAsSame(p.options.sameClouds())
+	c.AskNamespaces(p.terminating)
 	c.ReachClouds(p.clouds)
 	p.remembering = append(p.remembering, c.Remembered)
 	return p.serve(c), nil

@@ -132,22 +132,42 @@ func (r *cloudRegistry) run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
-			r.sweep()
+			r.sweep(ctx)
 		}
 	}
 }
 
 // sweep closes the clouds that no object uses, and the sessions whose Secrets cannot be used, after closeAfter. A cloud
 // without a session is closed at once. It enqueues the objects of clouds that have a place now.
-func (r *cloudRegistry) sweep() {
+func (r *cloudRegistry) sweep(ctx context.Context) {
 	named := map[managed.CloudRef]bool{}
 	r.p.audience.tell(func(user inventoryUser) {
 		for ref := range user.CloudsInUse() {
 			named[ref] = true
 		}
 	})
+	r.keepForDeletions(ctx, named)
 	for _, ref := range r.closeUnused(named) {
 		r.p.audience.wake(ref)
+	}
+}
+
+// keepForDeletions keeps the sessions whose Secrets went with their namespaces, until all objects have gone, too. Nobody
+// can create such a Secret again.
+func (r *cloudRegistry) keepForDeletions(ctx context.Context, named map[managed.CloudRef]bool) {
+	r.mu.Lock()
+	var asking []*secretCloud
+	for ref, c := range r.clouds {
+		if known, session := c.state(); named[ref] && session != nil && known.problem != nil && known.problem.Gone {
+			asking = append(asking, c)
+		}
+	}
+	r.mu.Unlock()
+	for _, c := range asking {
+		ends := r.p.terminating(ctx, c.ref.Namespace)
+		c.mu.Lock()
+		c.outlives = ends
+		c.mu.Unlock()
 	}
 }
 
@@ -160,7 +180,7 @@ func (r *cloudRegistry) closeUnused(named map[managed.CloudRef]bool) (free []man
 		switch {
 		case named[ref]:
 			c.unnamed = time.Time{}
-			if known.problem != nil && time.Since(known.since) > closeAfter {
+			if known.problem != nil && !c.usable(known) {
 				c.end()
 			}
 		case c.unnamed.IsZero():
@@ -220,6 +240,8 @@ type secretCloud struct {
 
 	mu    sync.Mutex
 	known secretState
+	// outlives is true if the Secret's namespace is being deleted.
+	outlives bool
 	// session is nil before there are credentials, and after they have been gone for closeAfter.
 	session *cloudSession
 	// later calls renew when the namespace's credentials may be tried again; nil if it need not.
@@ -239,7 +261,7 @@ type cloudSession struct {
 func (c *secretCloud) inventory(removing bool) (managed.Inventory, error) {
 	known, s := c.state()
 	open := s != nil && s.uid == known.uid && s.inventory.audits.begun()
-	outlived := removing && open && time.Since(known.since) <= closeAfter
+	outlived := removing && open && c.usable(known)
 	switch {
 	case !known.read:
 		return nil, managed.ErrNotYet
@@ -249,6 +271,13 @@ func (c *secretCloud) inventory(removing bool) (managed.Inventory, error) {
 		return nil, managed.ErrNotYet
 	}
 	return s.inventory, nil
+}
+
+// usable reports whether a session may still remove what is being deleted, although the Secret cannot be used now.
+func (c *secretCloud) usable(known secretState) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return time.Since(known.since) <= closeAfter || c.outlives && known.problem != nil && known.problem.Gone
 }
 
 // renew makes the session use the credentials in the Secret. The caller holds mu.

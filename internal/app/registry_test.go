@@ -267,8 +267,21 @@ func TestAForbiddenSecretStallsItsObjects(t *testing.T) {
 	w.awaitProblem(inTeam, "the controller may not read Secret")
 }
 
+// putNamespace has the API server hold the namespace of inTeam.
+func (w *registryWorld) putNamespace(t *testing.T, terminating bool) {
+	t.Helper()
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: inTeam.Namespace}}
+	if terminating {
+		namespace.DeletionTimestamp = new(metav1.Now())
+	}
+	if err := w.kube.Tracker().Add(namespace); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func TestADeletedSecretServesDeletionsForAWhile(t *testing.T) {
 	w := newRegistryWorld(t)
+	w.putNamespace(t, false)
 	w.put("uid-1", w.only("tenant"))
 	in := w.await(inTeam)
 	w.clerk.inUse = map[managed.CloudRef]bool{inTeam: true}
@@ -277,7 +290,7 @@ func TestADeletedSecretServesDeletionsForAWhile(t *testing.T) {
 	if still, err := w.In(inTeam, true); err != nil || still != in {
 		t.Errorf("for a removal it is %v, %v", still, err)
 	}
-	w.sweep()
+	w.sweep(t.Context())
 	if n := len(w.inventories()); n != 1 {
 		t.Errorf("%d Inventories after a sweep, want 1", n)
 	}
@@ -288,7 +301,7 @@ func TestADeletedSecretServesDeletionsForAWhile(t *testing.T) {
 	if _, err := w.In(inTeam, true); err == nil || errors.Is(err, managed.ErrNotYet) {
 		t.Errorf("after a while it is %v for a removal", err)
 	}
-	w.sweep()
+	w.sweep(t.Context())
 	if n := len(w.inventories()); n != 0 {
 		t.Errorf("%d Inventories are left", n)
 	}
@@ -367,24 +380,24 @@ func TestAnUnusedCloudIsClosed(t *testing.T) {
 		}
 	}
 	w.clerk.inUse = map[managed.CloudRef]bool{inTeam: true}
-	w.sweep()
+	w.sweep(t.Context())
 	age()
-	w.sweep()
+	w.sweep(t.Context())
 	if n := len(w.inventories()); n != 1 {
 		t.Fatalf("%d clouds are open, want the one that is named", n)
 	}
 	w.clerk.inUse = nil
-	w.sweep()
+	w.sweep(t.Context())
 	age()
 	if _, err := w.In(inTeam, false); err != nil { // it is asked for once more
 		t.Fatal(err)
 	}
-	w.sweep()
+	w.sweep(t.Context())
 	if n := len(w.inventories()); n != 1 {
 		t.Fatalf("%d clouds are open, want the one that was asked for", n)
 	}
 	age()
-	w.sweep()
+	w.sweep(t.Context())
 	if diff := cmp.Diff(0, len(w.inventories())); diff != "" {
 		t.Errorf("clouds that are open (-want +got):\n%s", diff)
 	}
@@ -454,8 +467,8 @@ func TestAClosedCloudFreesItsPlace(t *testing.T) {
 		t.Fatalf("%d are refused, want 2", n)
 	}
 	w.clerk.inUse = map[managed.CloudRef]bool{all[1]: true}
-	w.sweep() // notes that nothing uses the first one
-	w.sweep() // its Secret does not exist, so there is no session to keep
+	w.sweep(t.Context()) // notes that nothing uses the first one
+	w.sweep(t.Context()) // its Secret does not exist, so there is no session to keep
 	w.clerk.mu.Lock()
 	woken := w.clerk.woken[all[1]]
 	w.clerk.mu.Unlock()
@@ -490,5 +503,31 @@ func TestASecretThatIsReplacedOftenIsTriedSeldom(t *testing.T) {
 	}
 	if n := w.logins.Load(); n > 4 {
 		t.Errorf("%d log-ins for 20 Secrets", n)
+	}
+}
+
+func TestADeletedSecretServesDeletionsAsLongAsItsNamespaceIsDeleted(t *testing.T) {
+	for name, terminating := range map[string]bool{"which goes": true, "which stays": false} {
+		t.Run(name, func(t *testing.T) {
+			w := newRegistryWorld(t)
+			w.putNamespace(t, terminating)
+			w.put("uid-1", w.only("tenant"))
+			in := w.await(inTeam)
+			w.clerk.inUse = map[managed.CloudRef]bool{inTeam: true}
+			w.remove()
+			w.awaitProblem(inTeam, "there is no Secret")
+			w.sweep(t.Context())
+			c := w.onlyCloud()
+			c.mu.Lock()
+			c.known.since = time.Now().Add(-100 * closeAfter)
+			c.mu.Unlock()
+			w.sweep(t.Context())
+			if still, err := w.In(inTeam, true); (err == nil && still == in) != terminating {
+				t.Errorf("for a removal it is %v, %v", still, err)
+			}
+			if _, err := w.In(inTeam, false); err == nil {
+				t.Error("it serves more than removals")
+			}
+		})
 	}
 }

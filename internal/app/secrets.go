@@ -107,6 +107,7 @@ func (c *secretCloud) heard(err error) {
 	c.set(func(s *secretState) {
 		s.problem = unusable("the controller may not read Secret %q: allow its ServiceAccount to get, list and watch it, "+
 			"with a Role and a RoleBinding in this namespace", c.ref.Secret)
+		s.problem.Gone = true
 	})
 }
 
@@ -137,6 +138,7 @@ func (c *secretCloud) take(obj any) error {
 func (c *secretCloud) gone() {
 	c.set(func(s *secretState) {
 		s.problem = unusable("there is no Secret %q in this namespace: create it, with the key clouds.yaml", c.ref.Secret)
+		s.problem.Gone = true
 	})
 }
 

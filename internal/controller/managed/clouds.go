@@ -85,10 +85,12 @@ func (r *Reconciler[T]) reach(obj T, removing bool) (home, error) {
 			"This controller serves no cloud but its own. Remove cloud from the spec."))
 	}
 	in, err := r.clouds.In(ref, removing)
-	if _, waits := errors.AsType[*Problem](err); waits && ref.Namespace != obj.GetNamespace() {
+	if problem, waits := errors.AsType[*Problem](err); waits && ref.Namespace != obj.GetNamespace() {
 		// The details of a Secret are only for users of its own namespace.
-		return home{}, Waits(controller.Stalled(cloudteamv1.ReasonCredentialsUnavailable, "The credentials of its Network "+
+		hidden := Waits(controller.Stalled(cloudteamv1.ReasonCredentialsUnavailable, "The credentials of its Network "+
 			"cannot be used; the Network's own condition says why. Retries as soon as they change."))
+		hidden.Gone = problem.Gone
+		return home{}, hidden
 	}
 	return home{ref, in}, err
 }

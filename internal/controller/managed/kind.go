@@ -83,6 +83,10 @@ type Kind[T Object] struct {
 	// is empty if nothing does. An event requeues an object that is in use.
 	InUse func(obj T) string
 
+	// Loses, if set, tells whether a claimed object loses what it has in Neutron although the object stays. terminating
+	// reports whether a namespace is being deleted.
+	Loses func(obj T, terminating func(namespace string) bool) Loss
+
 	// Status gives the part of an object's status that all kinds have.
 	Status func(obj T) *cloudteamv1.ResourceStatus
 	// Show fills in the kind's own status fields from what was observed, and the kind's own conditions. declared is nil if
@@ -101,6 +105,16 @@ type Lookup struct {
 	// Imported is true if the resource existed before the object. It is adopted and never created. The object's
 	// Declaration is an Adopter.
 	Imported bool
+}
+
+// Loss is what becomes of an object whose resources have to go for others.
+type Loss struct {
+	// Problem is what the object's conditions say then; nil if it keeps its resources.
+	Problem *Problem
+	// Since is since when the others wait.
+	Since time.Time
+	// Again is when to ask next; zero means after an event.
+	Again time.Duration
 }
 
 // Place is where an object's resources are.
@@ -167,6 +181,8 @@ type Problem struct {
 	Err error
 	// Drift are the differences that are the problem, if any.
 	Drift []plan.Difference
+	// Gone is true for credentials that do not exist, or that nobody lets the controller read.
+	Gone bool
 }
 
 // Waits is the problem of an object that waits for something to happen.

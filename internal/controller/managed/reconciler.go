@@ -1,6 +1,7 @@
 package managed
 
 import (
+	"context"
 	"fmt"
 	"sync"
 	"time"
@@ -29,6 +30,8 @@ type Reconciler[T Object] struct {
 	cluster string
 	// defaults are the policies of objects that leave them unset.
 	defaults Policies
+	// terminating tells whether a namespace is being deleted.
+	terminating func(ctx context.Context, namespace string) bool
 	// same are the endpoints that lead to one cloud.
 	same SameClouds
 	// observeEvery is how often observed resources are read.
@@ -61,10 +64,12 @@ func NewReconciler[T Object](
 		defaults:  DefaultPolicies,
 
 		observeEvery: DefaultObserveInterval,
+		terminating:  func(context.Context, string) bool { return false },
 
 		acting: time.Now(),
 		owned:  map[cache.ObjectName][]*memory[T]{},
 	}
+	registerMetrics()
 	r.Loop = controller.NewLoop(kind.Controller, r.Sync)
 	r.ServeBackends(r.cloudOfKey)
 

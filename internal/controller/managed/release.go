@@ -25,9 +25,19 @@ func (r *Reconciler[T]) finalize(ctx context.Context, obj T) error {
 	if message := r.kind.InUse(obj); message != "" {
 		return r.maintain(ctx, obj, message)
 	}
-	if p := r.release(ctx, obj); p.err != nil {
+	if p := r.release(ctx, obj, r.retains(obj)); p.err != nil && !r.abandoned(ctx, obj, obj.GetDeletionTimestamp().Time, p.err) {
 		return r.conclude(ctx, obj, p)
 	}
+	return r.letGo(ctx, obj)
+}
+
+// retains reports whether the object's resources stay in Neutron when it is deleted.
+func (r *Reconciler[T]) retains(obj T) bool {
+	return r.policies(obj).Deletion == cloudteamv1.DeletionPolicyRetain
+}
+
+// letGo removes the finalizer of an object that has nothing in Neutron any more.
+func (r *Reconciler[T]) letGo(ctx context.Context, obj T) error {
 	// If somebody else removed the finalizer and another one keeps the object, nothing is left to do.
 	if r.claimed(obj) {
 		at := slices.Index(obj.GetFinalizers(), r.kind.Finalizer)
@@ -60,9 +70,9 @@ func (r *Reconciler[T]) maintain(ctx context.Context, obj T, inUse string) error
 	return r.conclude(ctx, obj, p)
 }
 
-// release removes all of the object's resources in Neutron. With deletionPolicy Retain it removes only the marker. The
-// progress has no error once nothing in Neutron bears the marker.
-func (r *Reconciler[T]) release(ctx context.Context, obj T) (p progress) {
+// release removes all of the object's resources in Neutron. With retain it removes only the marker. The progress has no
+// error once nothing in Neutron bears the marker.
+func (r *Reconciler[T]) release(ctx context.Context, obj T, retain bool) (p progress) {
 	owner := r.ownerOf(obj)
 	at, err := r.reach(obj, true)
 	if err != nil {
@@ -76,7 +86,6 @@ func (r *Reconciler[T]) release(ctx context.Context, obj T) (p progress) {
 	if err != nil {
 		return p.failed(err)
 	}
-	retain := r.policies(obj).Deletion == cloudteamv1.DeletionPolicyRetain
 	expected := r.kind.Expected(obj)
 	p.observed, err = Removal{
 		Look: func(ctx context.Context) (plan.Observed, error) {
@@ -128,7 +137,7 @@ func (r *Reconciler[T]) prune(ctx context.Context, key cache.ObjectName, existin
 		if paused(obj) {
 			continue
 		}
-		if p := r.release(ctx, obj); p.err == nil {
+		if p := r.release(ctx, obj, r.retains(obj)); p.err == nil {
 			r.forget(obj)
 		} else if err := p.retry(); err != nil {
 			errs = append(errs, fmt.Errorf("removing what the deleted object %s left: %w", obj.GetUID(), err))

@@ -32,7 +32,10 @@ func (r *Reconciler[T]) Sync(ctx context.Context, key cache.ObjectName) (control
 	// Leftovers of earlier objects of the name do not delay this one: its resources are its own.
 	pruned := r.prune(ctx, key, obj.GetUID())
 	var result controller.Result
+	loss := r.loses(ctx, obj)
 	switch {
+	case loss.Problem != nil: // a pause must not keep another namespace's Network
+		err = r.evict(ctx, obj, loss)
 	case r.policies(obj).Observe && !r.claimed(obj): // a claimed object may own something, whatever its spec says
 		result, err = controller.Result{RequeueAfter: r.observeEvery}, r.observe(ctx, obj)
 	case paused(obj):
@@ -42,7 +45,25 @@ func (r *Reconciler[T]) Sync(ctx context.Context, key cache.ObjectName) (control
 	default:
 		err = r.reconcile(ctx, obj)
 	}
+	if result.RequeueAfter == 0 {
+		result.RequeueAfter = loss.Again
+	}
 	return result, errors.Join(err, pruned)
+}
+
+// loses is Kind.Loses. An object that is being deleted and whose credentials are gone is also asked for again.
+func (r *Reconciler[T]) loses(ctx context.Context, obj T) (loss Loss) {
+	if !r.claimed(obj) {
+		return Loss{}
+	}
+	if r.kind.Loses != nil {
+		loss = r.kind.Loses(obj, func(namespace string) bool { return r.terminating(ctx, namespace) })
+	}
+	goes := loss.Problem != nil || obj.GetDeletionTimestamp() != nil
+	if loss.Again == 0 && goes && !r.cloudOf(obj).IsOwn() {
+		loss.Again = terminatingEvery
+	}
+	return loss
 }
 
 // reconcile makes the resources as the spec declares, and reports the outcome in the status.

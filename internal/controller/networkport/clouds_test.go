@@ -3,6 +3,7 @@ package networkport
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/client-go/tools/cache"
@@ -170,4 +171,112 @@ func TestAPortIsNotClaimedForACloudThatItsNetworkIsNotIn(t *testing.T) {
 		w.settle()
 		w.WantState("Ready=True Available")
 	}, on, example())
+}
+
+// TestANetworkThatGoesLosesThePortsOfOtherNamespaces has a tenant of another namespace hold a Network by all means that
+// it has: a port, one that a Pod uses, a pause, deletionPolicy Retain.
+func TestANetworkThatGoesLosesThePortsOfOtherNamespaces(t *testing.T) {
+	for sentence, c := range map[string]struct {
+		set               func(p *cloudteamv1.NetworkPort)
+		terminating, bans bool
+		device            string
+		stays             bool
+	}{
+		"with its namespace":                    {terminating: true},
+		"that it allows no longer":              {bans: true},
+		"but not those that it allows":          {stays: true},
+		"but not those that a device uses":      {terminating: true, device: "compute:nova, device vm-1", stays: true},
+		"with its namespace, one that is bound": {terminating: true, set: func(p *cloudteamv1.NetworkPort) { p.Status.BoundTo = pod }},
+		"with its namespace, one that is paused": {terminating: true, set: func(p *cloudteamv1.NetworkPort) {
+			p.Annotations[cloudteamv1.AnnotationPaused] = ""
+		}},
+		"with its namespace, one that is retained": {terminating: true, set: func(p *cloudteamv1.NetworkPort) {
+			p.Spec.DeletionPolicy = cloudteamv1.DeletionPolicyRetain
+		}},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			on := of(exampleNetwork(), func(n *cloudteamv1.Network) {
+				n.Spec.AllowedNamespaces, n.Finalizers = []string{"elsewhere"}, []string{cloudteamv1.Finalizer}
+			})
+			port := of(example(), func(p *cloudteamv1.NetworkPort) {
+				p.Namespace, p.Spec.NetworkNamespace = "elsewhere", networkKey.Namespace
+			})
+			inWorld(t, func(t *testing.T, w *world) {
+				terminating := false
+				w.terminating = func(namespace string) bool { return terminating && namespace == networkKey.Namespace }
+				w.Key = cache.NewObjectName("elsewhere", port.Name)
+				w.restart()
+				w.WantState("Ready=True Available")
+				if c.set != nil {
+					w.editPort(c.set)
+				}
+				if c.device != "" {
+					w.plug(c.device)
+				}
+				w.editNetwork(func(n *cloudteamv1.Network) {
+					if c.bans {
+						n.Spec.AllowedNamespaces = nil
+					}
+				})
+				w.API.Delete(t, controllertest.Get[*cloudteamv1.Network](t, w.API, networkKey))
+				w.settle()
+				if !c.bans {
+					w.wantPorts("port-1") // it is in use, until its namespace goes
+				}
+				terminating = c.terminating
+				controllertest.Settle(2 * time.Minute)
+				finalizers := w.Get().Finalizers
+				if c.stays {
+					w.wantPorts("port-1")
+					if len(finalizers) == 0 {
+						t.Error("the port lost its finalizer")
+					}
+					return
+				}
+				w.wantPorts()
+				if status := w.Get().Status; len(finalizers) > 0 || status.PortID != "" {
+					t.Errorf("finalizers %q, port %q", finalizers, status.PortID)
+				}
+				w.Quiet()
+				controllertest.Settle(time.Hour)
+				w.WantCalls()
+			}, on, port)
+		})
+	}
+}
+
+// TestAPortGoesForANetworkWhoseCredentialsAreGone has a namespace go with its Secret, and a new leader that never saw
+// the Secret, while another namespace holds a port.
+func TestAPortGoesForANetworkWhoseCredentialsAreGone(t *testing.T) {
+	on := of(exampleNetwork(), func(n *cloudteamv1.Network) {
+		n.Spec.Cloud = &cloudteamv1.CloudReference{SecretName: "openstack"}
+		n.Spec.AllowedNamespaces, n.Finalizers = []string{"*"}, []string{cloudteamv1.Finalizer}
+	})
+	port := of(example(), func(p *cloudteamv1.NetworkPort) {
+		p.Namespace, p.Spec.NetworkNamespace = "elsewhere", networkKey.Namespace
+	})
+	inWorld(t, func(t *testing.T, w *world) {
+		theirs := controllertest.NewCloud(w.Calls, here, owner.Cluster)
+		theirs.Put(cloudNetwork("net-1", "sub-1"))
+		clouds := &oneCloud{ref: managed.CloudRef{Namespace: networkKey.Namespace, Secret: "openstack"}, in: theirs}
+		w.clouds, w.Key = clouds, cache.NewObjectName("elsewhere", port.Name)
+		w.terminating = func(namespace string) bool { return namespace == networkKey.Namespace }
+		w.restart()
+		w.WantState("Ready=True Available")
+		gone := managed.Waits(controller.Stalled(cloudteamv1.ReasonCredentialsUnavailable, "there is no Secret"))
+		gone.Gone = true
+		clouds.in, clouds.err = nil, gone
+		w.API.Delete(t, controllertest.Get[*cloudteamv1.Network](t, w.API, networkKey))
+		w.restart()
+		controllertest.Settle(managed.AbandonAfter - 2*time.Minute)
+		if len(w.Get().Finalizers) == 0 {
+			t.Error("it was let go at once")
+		}
+		w.Quiet()
+		controllertest.Settle(4 * time.Minute)
+		if finalizers := w.Get().Finalizers; len(finalizers) > 0 {
+			t.Errorf("finalizers %q", finalizers)
+		}
+		w.WantState("Ready=False Reconciling=True NetworkNotReady")
+	}, on, port)
 }

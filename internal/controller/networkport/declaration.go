@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
@@ -109,6 +110,9 @@ func declarationOf(
 	case err != nil:
 		return nil, err
 	}
+	if on.DeletionTimestamp != nil && obj.Status.PortID == "" && !slices.Contains(obj.Finalizers, cloudteamv1.PortFinalizer) {
+		return nil, leaving(key) // also for a bound port that has lost its port
+	}
 	withheld := withhold(on, obj)
 	if withheld != nil && obj.Status.PortID == "" && obj.Status.BoundTo == nil {
 		return nil, withheld
@@ -141,13 +145,40 @@ func withhold(on *cloudteamv1.Network, obj *cloudteamv1.NetworkPort) *managed.Pr
 	case obj.Status.BoundTo != nil:
 		return nil
 	case on.DeletionTimestamp != nil:
-		return waiting("Network %s is being deleted. Create it again when it is gone, or delete this NetworkPort.", key)
+		return leaving(key)
 	case !controller.Serves(on):
 		return waiting("Network %s is not Ready. The port is created when it is. Run kubectl describe to see why.", key)
 	default:
 		return nil
 	}
 }
+
+// leaving is the problem of a port whose Network is being deleted.
+func leaving(on types.NamespacedName) *managed.Problem {
+	return waiting("Network %s is being deleted. Create it again when it is gone, or delete this NetworkPort.", on)
+}
+
+// loses is the Kind's Loses. A port must not keep the Network of another namespace for ever. So it goes before its
+// Network if the Network's whole namespace is being deleted, or if the Network no longer allows the port's namespace.
+func loses(
+	networks listers.NetworkLister, obj *cloudteamv1.NetworkPort, terminating func(namespace string) bool,
+) managed.Loss {
+	key := obj.Network()
+	if key.Namespace == obj.Namespace {
+		return managed.Loss{}
+	}
+	on, err := networks.Networks(key.Namespace).Get(key.Name)
+	switch {
+	case err != nil || on.DeletionTimestamp == nil:
+		return managed.Loss{}
+	case !allows(on, obj.Namespace) || terminating(key.Namespace):
+		return managed.Loss{Problem: leaving(key), Since: on.DeletionTimestamp.Time}
+	}
+	return managed.Loss{Again: terminatingEvery}
+}
+
+// terminatingEvery is how often a port asks whether the namespace of its Network is being deleted, while the Network is.
+const terminatingEvery = time.Minute
 
 func waiting(format string, args ...any) *managed.Problem {
 	return managed.Waits(controller.Reconciling(cloudteamv1.ReasonNetworkNotReady, fmt.Sprintf(format, args...)))

@@ -248,6 +248,9 @@ func TestShow(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			port := example()
 			port.Status = *c.was.DeepCopy()
+			if c.declared == nil {
+				port.DeletionTimestamp = new(metav1.Now())
+			}
 			show(port, c.declared, c.observed)
 			if diff := cmp.Diff(c.want, port.Status); diff != "" {
 				t.Errorf("status (-want +got):\n%s", diff)

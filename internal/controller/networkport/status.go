@@ -28,7 +28,14 @@ func show(obj *cloudteamv1.NetworkPort, declared managed.Declaration, observed p
 	status := &obj.Status
 	d, known := declared.(declaration)
 	if !known {
-		// It is being deleted: the status keeps what existed until the port is gone.
+		// While it is being deleted, the status keeps what existed until the port is gone. Otherwise it lost the port; see
+		// Kind.Loses.
+		if obj.DeletionTimestamp == nil && status.PortID != "" {
+			status.PortID, status.MTU = "", 0
+			if status.BoundTo == nil {
+				status.MAC, status.Addresses = "", nil
+			}
+		}
 		return
 	}
 	port, exists := d.port(observed)

@@ -63,6 +63,9 @@ func NewController(
 		},
 		Policies: policies,
 		InUse:    inUse,
+		Loses: func(obj *cloudteamv1.NetworkPort, terminating func(namespace string) bool) managed.Loss {
+			return loses(lister, obj, terminating)
+		},
 		Status: func(obj *cloudteamv1.NetworkPort) *cloudteamv1.ResourceStatus {
 			return &obj.Status.ResourceStatus
 		},

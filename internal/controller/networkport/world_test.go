@@ -1,6 +1,7 @@
 package networkport
 
 import (
+	"context"
 	"net/netip"
 	"slices"
 	"testing"
@@ -30,6 +31,8 @@ type world struct {
 	c *Controller
 	// clouds, where set, are those that the next controller reaches beside its own.
 	clouds managed.Clouds
+	// terminating, where set, tells the next controller which namespaces are being deleted.
+	terminating func(namespace string) bool
 }
 
 // cloudNetwork is a network in Neutron with one subnet of 192.168.0.0/16.
@@ -70,6 +73,9 @@ func (w *world) restart() {
 	}
 	w.c = c
 	c.ReachClouds(w.clouds)
+	if terminating := w.terminating; terminating != nil {
+		c.AskNamespaces(func(_ context.Context, namespace string) bool { return terminating(namespace) })
+	}
 	w.Start(controllertest.Process{Loop: c.Loop, Caches: []cache.Indexer{
 		v1.Networks().Informer().GetIndexer(), v1.NetworkPorts().Informer().GetIndexer(),
 	}})

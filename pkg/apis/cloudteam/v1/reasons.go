@@ -107,6 +107,9 @@ const (
 	EventAdopted = "Adopted"
 	// EventRetained: the network or port was left in Neutron, without the marker.
 	EventRetained = "Retained"
+	// EventAbandoned: the object went although its network or port may still be in Neutron. Its credentials went with their
+	// namespace. It is an Event of the object's Namespace, in the namespace default.
+	EventAbandoned = "Abandoned"
 )
 
 // Reasons of the Events of Networks about their NetworkAttachmentDefinitions.
