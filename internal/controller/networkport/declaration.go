@@ -1,6 +1,7 @@
 package networkport
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -110,10 +111,11 @@ func declarationOf(
 	case err != nil:
 		return nil, err
 	}
-	if on.DeletionTimestamp != nil && obj.Status.PortID == "" && !slices.Contains(obj.Finalizers, cloudteamv1.PortFinalizer) {
-		return nil, leaving(key) // also for a bound port that has lost its port
-	}
 	withheld := withhold(on, obj)
+	claimed := slices.Contains(obj.Finalizers, cloudteamv1.PortFinalizer)
+	if on.DeletionTimestamp != nil && obj.Status.PortID == "" && !claimed {
+		return nil, cmp.Or(withheld, leaving(key)) // also for a bound port that has lost its port
+	}
 	if withheld != nil && obj.Status.PortID == "" && obj.Status.BoundTo == nil {
 		return nil, withheld
 	}
@@ -171,7 +173,9 @@ func loses(
 	switch {
 	case err != nil || on.DeletionTimestamp == nil:
 		return managed.Loss{}
-	case !allows(on, obj.Namespace) || terminating(key.Namespace):
+	case !controller.Allows(on, obj.Namespace):
+		return managed.Loss{Problem: notAllowed(obj), Since: on.DeletionTimestamp.Time}
+	case terminating(key.Namespace):
 		return managed.Loss{Problem: leaving(key), Since: on.DeletionTimestamp.Time}
 	}
 	return managed.Loss{Again: terminatingEvery}
