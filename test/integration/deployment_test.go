@@ -487,7 +487,11 @@ func TestDeploymentController(t *testing.T) {
 		},
 		"a pool of 500 is made port by port once": func(_ *testing.T, w *poolWorld) {
 			w.network("blue")
-			w.deploy("blue", 500)
+			set := w.replicaSet(w.deploy("blue", 500), "web-1")
+			w.awaitPorts(pool(100)...) // before there is a Pod
+			for i := range 500 {
+				w.pod(set, fmt.Sprintf("web-1-%d", i))
+			}
 			w.awaitPorts(pool(500)...)
 			w.pass(2)
 			if n := w.traffic.count("POST networkports"); n != 500 {
@@ -691,9 +695,14 @@ func TestDeploymentController(t *testing.T) {
 				}
 				return nil
 			})
+			// One of them tries, and then one more, and two more.
+			w.awaitPorts(pool(2)...)
 			w.scale(4)
+			w.report("", "web-blue-1")
+			w.awaitPorts(pool(3)...)
+			w.report("", "web-blue-2")
 			w.awaitPorts(pool(4)...)
-			w.report("", pool(4)...)
+			w.report("", "web-blue-3")
 			w.awaitCondition("True Allocated")
 			w.awaitEvents("Warning PortsFailed", "Normal Allocated")
 			w.quiet()
