@@ -59,8 +59,8 @@ func NotFound(namespace string, names []cache.ObjectName, remedy string) (reason
 		return cloudteamv1.ReasonNetworkNotFound, fmt.Sprintf(
 			"there is neither a Network nor a NetworkAttachmentDefinition %s: create it, or %s", list, remedy)
 	}
-	return cloudteamv1.ReasonNamespaceNotAllowed, fmt.Sprintf("there is neither a Network %s that allows namespace %s nor "+
-		"a NetworkAttachmentDefinition: have it created with the namespace in its spec.allowedNamespaces, or %s", list,
+	return cloudteamv1.ReasonNamespaceNotAllowed, fmt.Sprintf("there is neither a Network %s that allows namespace %s "+
+		"nor a NetworkAttachmentDefinition: have it created with the namespace in its spec.allowedNamespaces, or %s", list,
 		namespace, remedy)
 }
 

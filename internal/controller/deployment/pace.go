@@ -55,7 +55,8 @@ func (a *allowance) take(n int, network cache.ObjectName, limit Limit) (taken in
 		taken, exceeded = left, fmt.Sprintf("a Deployment may have %d ports (--max-ports-per-deployment)", a.most)
 	}
 	if left := max(limit.Ports-a.on[network], 0); limit.Ports > 0 && left < taken {
-		taken, exceeded = left, fmt.Sprintf("a Deployment may have %d ports on Network %s (%s)", limit.Ports, network, limit.By)
+		taken = left
+		exceeded = fmt.Sprintf("a Deployment may have %d ports on Network %s (%s)", limit.Ports, network, limit.By)
 	}
 	a.ports += taken
 	a.on[network] += taken

@@ -98,9 +98,9 @@ type plan struct {
 // newPlan first plans which Pod gets which port, then how many ports there should be.
 //
 // It never deletes a port that a Pod has. It creates no port beyond the larger of two numbers: what the template
-// declares for its replicas, and what the existing Pods have or wait for. It creates them no faster than Pods and Neutron
-// follow (see observed.paced), and not beyond the limits. It deletes what exceeds the maximum of that within the
-// cool-down.
+// declares for its replicas, and what the existing Pods have or wait for. It creates them no faster than Pods and
+// Neutron follow (see observed.paced), and not beyond the limits. It deletes what exceeds the maximum of that within
+// the cool-down.
 //
 // While the declaration cannot be read, it deletes nothing: a typing error must not cost a pool.
 func newPlan(o observed) plan {

@@ -133,9 +133,9 @@ func inUseBy(ports cache.Indexer, network *cloudteamv1.Network) string {
 }
 
 // mayUse reports whether a NetworkPort on a Network has, or may have, a port there in Neutron. The finalizer alone
-// proves nothing: anybody can write it. A port is created only for a namespace that the Network allows. If the namespace
-// is not allowed (any more), the status tells, which users cannot write: the port has an address on the Network. If it
-// was created a moment ago, no status tells; then Neutron refuses the deletion, which is retried.
+// proves nothing: anybody can write it. A port is created only for a namespace that the Network allows. If the
+// namespace is not allowed (any more), the status tells, which users cannot write: the port has an address on the
+// Network. If it was created a moment ago, no status tells; then Neutron refuses the deletion, which is retried.
 func mayUse(port *cloudteamv1.NetworkPort, network *cloudteamv1.Network) bool {
 	if !slices.Contains(port.Finalizers, cloudteamv1.PortFinalizer) {
 		return false
