@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	admissionv1beta1 "k8s.io/api/admissionregistration/v1beta1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -172,6 +174,40 @@ func TestConfigInstallsEveryCRD(t *testing.T) {
 	}
 }
 
+// TestOverlayForBetaPolicies holds the overlay for Kubernetes 1.34 and 1.35 to the API that these serve, and to what
+// config/admission has.
+func TestOverlayForBetaPolicies(t *testing.T) {
+	kinds := map[string]any{
+		"MutatingAdmissionPolicy":          &admissionv1beta1.MutatingAdmissionPolicy{},
+		"MutatingAdmissionPolicyBinding":   &admissionv1beta1.MutatingAdmissionPolicyBinding{},
+		"ValidatingAdmissionPolicy":        &admissionv1.ValidatingAdmissionPolicy{},
+		"ValidatingAdmissionPolicyBinding": &admissionv1.ValidatingAdmissionPolicyBinding{},
+	}
+	base, overlay := render(t, "config/admission"), render(t, "config/overlays/kubernetes-1.34")
+	if len(base) != len(overlay) {
+		t.Fatalf("the overlay has %d objects, config/admission %d", len(overlay), len(base))
+	}
+	for i, object := range overlay {
+		want := "admissionregistration.k8s.io/v1"
+		if strings.HasPrefix(object.GetKind(), "Mutating") {
+			want += "beta1"
+		}
+		if object.GetAPIVersion() != want {
+			t.Errorf("%s %s is of %s, want %s", object.GetKind(), object.GetName(), object.GetAPIVersion(), want)
+		}
+		text, err := yaml.Marshal(object)
+		if err == nil {
+			err = yaml.UnmarshalStrict(text, kinds[object.GetKind()])
+		}
+		if err != nil {
+			t.Errorf("%s %s: %v", object.GetKind(), object.GetName(), err)
+		}
+		if diff := cmp.Diff(base[i].Object["spec"], object.Object["spec"]); diff != "" {
+			t.Errorf("%s %s (-config/admission +overlay):\n%s", object.GetKind(), object.GetName(), diff)
+		}
+	}
+}
+
 func TestSamplesApply(t *testing.T) {
 	namespace := newNamespace(t)
 	files, err := filepath.Glob(filepath.Join(repository, "config", "samples", "*.yaml"))
@@ -233,10 +269,19 @@ func TestSamplesShowEveryField(t *testing.T) {
 // renderConfig returns the objects of config/kustomization.yaml, in the order in which kubectl applies them.
 func renderConfig(t *testing.T) []*unstructured.Unstructured {
 	t.Helper()
+	objects := render(t, "config")
+	// Kustomize keeps the order of its files; kubectl puts namespaces and CRDs first.
+	slices.SortStableFunc(objects, func(a, b *unstructured.Unstructured) int { return applyOrder(a) - applyOrder(b) })
+	return objects
+}
+
+// render returns the objects of a kustomization in the repository, in the order of its files.
+func render(t *testing.T, folder string) []*unstructured.Unstructured {
+	t.Helper()
 	resources, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).
-		Run(filesys.MakeFsOnDisk(), filepath.Join(repository, "config"))
+		Run(filesys.MakeFsOnDisk(), filepath.Join(repository, folder))
 	if err != nil {
-		t.Fatalf("render config: %v", err)
+		t.Fatalf("render %s: %v", folder, err)
 	}
 	var objects []*unstructured.Unstructured
 	for _, resource := range resources.Resources() {
@@ -246,8 +291,6 @@ func renderConfig(t *testing.T) []*unstructured.Unstructured {
 		}
 		objects = append(objects, &unstructured.Unstructured{Object: object})
 	}
-	// Kustomize keeps the order of its files; kubectl puts namespaces and CRDs first.
-	slices.SortStableFunc(objects, func(a, b *unstructured.Unstructured) int { return applyOrder(a) - applyOrder(b) })
 	return objects
 }
 
