@@ -186,7 +186,8 @@ func (s spare) holds(d draw, more int64) bool {
 // does not tell their number: the list of ports is our project's. The caller holds mu.
 func (i *Inventory) spareOn(network string) spare {
 	held, ours := i.networks.held[network]
-	if !ours || i.counts.told == nil && isShared(held) {
+	mayShare := ours && (isShared(held) || held.SharesUnknown && i.sharesFailed != nil)
+	if !ours || i.counts.told == nil && mayShare {
 		return nil
 	}
 	left := spare{}

@@ -3,6 +3,7 @@ package inventory
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/netip"
@@ -157,6 +158,8 @@ func TestWhichPortsGoTogether(t *testing.T) {
 		// network and port change what is usual.
 		network func(*plan.ObservedNetwork)
 		port    func(*plan.Step)
+		// unshown is why the list of shares failed.
+		unshown error
 		// together is how many of a hundred may go in bulk.
 		together int
 	}{
@@ -165,6 +168,12 @@ func TestWhichPortsGoTogether(t *testing.T) {
 		"not where no more than the margin is left": {free: 32},
 		"not where nobody counts": {
 			free: 1000, network: subnet(func(s *plan.ObservedSubnet) { s.Used = nil }),
+		},
+		"not where the list of shares failed, so that others may have ports": {
+			free: 1000, network: func(n *plan.ObservedNetwork) { n.SharesUnknown = true }, unshown: errors.New("x"),
+		},
+		"where the cloud's policy hides the shares": {
+			free: 1000, network: func(n *plan.ObservedNetwork) { n.SharesUnknown = true }, together: 100,
 		},
 		"not where one subnet is for devices of some kind": {
 			free: 1000, network: func(n *plan.ObservedNetwork) {
@@ -187,6 +196,7 @@ func TestWhichPortsGoTogether(t *testing.T) {
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			l := newLobby(t, 1, test.free)
+			l.sharesFailed = test.unshown
 			if test.network != nil {
 				l.networks.change("a", func(n *plan.ObservedNetwork) *plan.ObservedNetwork {
 					changed := *n
