@@ -60,8 +60,8 @@ func (i *Inventory) Audit(ctx context.Context) error { return i.auditSince(ctx, 
 func (i *Inventory) auditSince(ctx context.Context, since time.Time) error {
 	began := time.Now()
 	moved, err := i.listAll(ctx, since)
-	if err == nil {
-		err = i.countAddresses(ctx)
+	if counted := i.countAddresses(ctx, since); err == nil {
+		err = counted // what the other kinds' lists show needs the count, too
 	}
 	audit := Audit{Duration: time.Since(began), Moved: len(moved), Err: err}
 	i.mu.RLock()
@@ -99,8 +99,27 @@ type lists struct {
 	of    client.Identity
 	// flight is the list under way, or nil.
 	flight *flight
-	// failed is why the last list failed; nil if it succeeded.
-	failed error
+	// failed is why the last list failed; nil if it succeeded. tried is when that list began; zero if it was not sent.
+	// Until again only audits repeat it, and pause is how long that is.
+	failed       error
+	tried, again time.Time
+	pause        time.Duration
+}
+
+// sparedFor is the longest pause after a list that failed. It is short: other credentials may mend the list at once.
+const sparedFor = 5 * time.Second
+
+// ended records how the last list ended, which began at began. After a list that was not sent nothing is to be spared.
+func (l *lists) ended(began time.Time, err error) {
+	refusal, ok := errors.AsType[*client.Error](err)
+	l.failed, l.tried = err, time.Time{}
+	switch {
+	case err == nil:
+		l.again, l.pause = time.Time{}, 0
+	case !ok || !refusal.Unsent:
+		l.pause = min(max(2*l.pause, auditBackoffFirst), sparedFor)
+		l.tried, l.again = began, time.Now().Add(l.pause)
+	}
 }
 
 // since reports whether the last completed list began at since or later, of the project that ctx is Within if it is.
@@ -199,7 +218,11 @@ func (i *Inventory) unanswered(since time.Time) error {
 	i.mu.RLock()
 	defer i.mu.RUnlock()
 	for _, s := range i.stocks {
-		if l := s.lists(); l.flight != nil && l.began.Before(since) {
+		switch l := s.lists(); {
+		case !l.began.Before(since):
+		case l.flight == nil && l.failed != nil:
+			return l.failed // it has just ended
+		default:
 			return &client.Error{Kind: client.Transient, Op: s.op(), Reason: "no answer in time"}
 		}
 	}
@@ -277,6 +300,9 @@ func (i *Inventory) await(ctx context.Context, s stocked, since time.Time) ([]st
 		case l.since(ctx, since):
 			i.mu.Unlock()
 			return nil, nil
+		case f == nil && !l.tried.IsZero() && !l.tried.Before(since):
+			defer i.mu.Unlock()
+			return nil, l.failed // it has ended before this caller looked
 		case f == nil:
 			i.fly(ctx, s)
 			f = l.flight
@@ -345,7 +371,7 @@ func (i *Inventory) keep(all []landing) {
 			l.began = from.flight.began
 		}
 		from.stock.listEnds(from.err == nil)
-		l.failed = from.err
+		l.ended(from.flight.began, from.err)
 	}
 	i.countRound()
 	changed := slices.Sorted(maps.Keys(moved))

@@ -34,6 +34,8 @@ type counts struct {
 	project client.Identity
 	// again is when to retry the cloud's own count after a refusal.
 	again time.Time
+	// began is when the cloud's last count began.
+	began time.Time
 	// foreign is true once Foreign has read a network. Then the cloud's count is needed even if the Inventory holds none.
 	foreign bool
 }
@@ -56,10 +58,15 @@ type counting struct {
 	err  error
 }
 
-// countAddresses asks the cloud how many addresses are in use, unless that is under way. A count that hangs goes on
+// countAddresses asks the cloud how many addresses are in use, unless that is under way or a count began at since or
+// later. A count that hangs goes on
 // without the caller after listPatience.
-func (i *Inventory) countAddresses(ctx context.Context) error {
+func (i *Inventory) countAddresses(ctx context.Context, since time.Time) error {
 	i.mu.Lock()
+	if ctx.Err() != nil || !i.counts.began.Before(since) {
+		i.mu.Unlock()
+		return ctx.Err()
+	}
 	c := i.counting
 	if c == nil {
 		c = &counting{done: make(chan struct{})}
@@ -96,6 +103,7 @@ func (i *Inventory) readCounts(ctx context.Context) error {
 		return nil
 	}
 	var told usage
+	began := time.Now()
 	availabilities, err := i.listAvailabilities(ctx)
 	refusal, refused := errors.AsType[*client.Error](err)
 	switch {
@@ -116,7 +124,7 @@ func (i *Inventory) readCounts(ctx context.Context) error {
 	}
 
 	i.mu.Lock()
-	i.counts.told = told
+	i.counts.told, i.counts.began = told, began
 	if told == nil {
 		i.counts.again = time.Now().Add(availabilityPause)
 	}

@@ -2,6 +2,7 @@ package inventory
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -111,6 +112,51 @@ func TestAListThatHangsIsOneCall(t *testing.T) {
 		elapse(client.DefaultTimeout / 2)
 		if calls := b.neutron.count("GET routers"); calls != 1 {
 			t.Errorf("%d calls", calls)
+		}
+	})
+}
+
+// Each object that needs a list has a backoff of its own: together they must not repeat one that fails without a pause.
+func TestAListThatFailsIsNotRepeatedByEachWhoNeedsIt(t *testing.T) {
+	inTrouble(t, "/routers", false, func(t *testing.T, b *bench) {
+		for range 600 {
+			if _, err := b.Observed(t.Context(), ownerOf("o"), time.Now()); err == nil {
+				t.Fatal("what nobody listed is known")
+			}
+			elapse(100 * time.Millisecond)
+		}
+		if calls := b.neutron.count("GET routers"); calls < 3 || calls > 14 {
+			t.Errorf("%d calls in a minute", calls)
+		}
+		b.neutron.setBefore(nil)
+		elapse(sparedFor)
+		if _, err := b.Observed(t.Context(), ownerOf("o"), time.Now()); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestAddressesAreCountedThoughAnotherListFails(t *testing.T) {
+	inTrouble(t, "/routers", false, func(t *testing.T, b *bench) {
+		for used := 1; used <= 3; used++ {
+			b.tells(map[string]int{"sub-a": used})
+			began := time.Now()
+			for range 3 {
+				if err := b.auditSince(t.Context(), began); err == nil {
+					t.Fatal("the audit succeeded")
+				}
+			}
+			o, err := b.Observed(t.Context(), ownerOf("o"), time.Time{}, plan.KindNetwork)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got, want := usedIn(t, o.Networks...), fmt.Sprint(used); got != want {
+				t.Errorf("%s are in use, want %s", got, want)
+			}
+			if calls := b.neutron.count("GET network-ip-availabilities"); calls != used {
+				t.Errorf("%d counts of %d audits", calls, used)
+			}
+			elapse(time.Minute)
 		}
 	})
 }

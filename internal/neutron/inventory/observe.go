@@ -26,6 +26,9 @@ func (i *Inventory) Observed(
 		return observed, err // the normal case
 	}
 	since = notLater(since)
+	if err := i.spared(ctx, since, need); err != nil {
+		return plan.Observed{}, err
+	}
 	i.begin(ctx, since, slices.DeleteFunc(slices.Clone(i.stocks), func(s stocked) bool { return !needs(need, s) })...)
 	for _, s := range i.stocks {
 		if !needs(need, s) {
@@ -43,6 +46,9 @@ func (i *Inventory) Observed(
 				return plan.Observed{}, err // another list has ended meanwhile
 			}
 		}
+		return plan.Observed{}, &client.Error{
+			Kind: client.Transient, Op: opObserve, Reason: "the credentials are being changed", Unsent: true,
+		}
 	}
 	return observed, err
 }
@@ -50,6 +56,20 @@ func (i *Inventory) Observed(
 // needs reports whether a stock is of the kinds that somebody needs.
 func needs(need []plan.Kind, s stocked) bool {
 	return len(need) == 0 || slices.ContainsFunc(need, s.holds)
+}
+
+// spared returns why the last list of a kind that is needed failed, if it is too early to repeat it. Otherwise many
+// callers, each with a backoff of its own, would repeat it without a pause.
+func (i *Inventory) spared(ctx context.Context, since time.Time, need []plan.Kind) error {
+	i.mu.RLock()
+	defer i.mu.RUnlock()
+	for _, s := range i.stocks {
+		l := s.lists()
+		if needs(need, s) && l.flight == nil && !l.since(ctx, since) && time.Now().Before(l.again) {
+			return l.failed
+		}
+	}
+	return nil
 }
 
 // observed is Observed without listing. known is false if the last list of a kind that is needed is older than since or
