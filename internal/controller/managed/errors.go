@@ -89,7 +89,7 @@ func mismatch(kind plan.Kind, pinned, found client.Identity) error {
 	err := fmt.Errorf("the %s is in %s, but the credentials lead to %s", kind, pinned, found)
 	remedies := []string{"Nothing is changed in Neutron.",
 		fmt.Sprintf("Use credentials for the project that has the %s.", kind)}
-	if was := (client.Identity{Endpoint: pinned.Endpoint, Region: found.Region, ProjectID: found.ProjectID}); was == pinned {
+	if pinned.Region == found.Region && pinned.ProjectID == found.ProjectID {
 		remedies = append(remedies, fmt.Sprintf("If the endpoint was renamed, have the operator start the controller with "+
 			"--same-cloud=%s=%s.", pinned.Endpoint, found.Endpoint))
 	}

@@ -9,8 +9,8 @@ import (
 
 var abandoned = metrics.NewCounter(&metrics.CounterOpts{
 	Name: "network_controller_abandoned_total",
-	Help: "Objects that were removed although their resources may still be in Neutron, because their credentials went with " +
-		"their namespace. The log and an Event of the Namespace name the resources.",
+	Help: "Objects that were removed although their resources may still be in Neutron, because their credentials went " +
+		"with their namespace. The log and an Event of the Namespace name the resources.",
 	StabilityLevel: metrics.ALPHA,
 })
 

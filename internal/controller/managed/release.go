@@ -25,7 +25,8 @@ func (r *Reconciler[T]) finalize(ctx context.Context, obj T) error {
 	if message := r.kind.InUse(obj); message != "" {
 		return r.maintain(ctx, obj, message)
 	}
-	if p := r.release(ctx, obj, r.retains(obj)); p.err != nil && !r.abandoned(ctx, obj, obj.GetDeletionTimestamp().Time, p.err) {
+	since := obj.GetDeletionTimestamp().Time
+	if p := r.release(ctx, obj, r.retains(obj)); p.err != nil && !r.abandoned(ctx, obj, since, p.err) {
 		return r.conclude(ctx, obj, p)
 	}
 	return r.letGo(ctx, obj)

@@ -181,7 +181,8 @@ func loses(
 	return managed.Loss{Again: terminatingEvery}
 }
 
-// terminatingEvery is how often a port asks whether the namespace of its Network is being deleted, while the Network is.
+// terminatingEvery is how often a port asks whether the namespace of its Network is being deleted, while the Network
+// is.
 const terminatingEvery = time.Minute
 
 func waiting(format string, args ...any) *managed.Problem {
