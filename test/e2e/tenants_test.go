@@ -96,8 +96,9 @@ func (p *process) peak(t *testing.T) int {
 	return kB >> 10
 }
 
-// TestTenantsCannotFillTheMemory has tenants write as many annotations as Kubernetes admits. E2E_LARGE_OBJECTS is the
-// number of objects; with 2000 it shows that both replicas live with the memory limit that config/manager sets.
+// TestTenantsCannotFillTheMemory has tenants write as many annotations as Kubernetes admits, and holds that a process,
+// which may lead or stand by, stays within what config/manager allows. E2E_LARGE_OBJECTS is the number of objects.
+// 2,000 and their history need more than the default quota of etcd.
 func TestTenantsCannotFillTheMemory(t *testing.T) {
 	count := 200
 	if text := os.Getenv("E2E_LARGE_OBJECTS"); text != "" {
