@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/tools/record"
 	"k8s.io/klog/v2"
 
+	"cloudteam.ztgame.com/network-controller/internal/controller/classes"
 	"cloudteam.ztgame.com/network-controller/internal/controller/managed"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/batch"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
@@ -51,8 +52,13 @@ func Run(ctx context.Context, o Options) error {
 		return err
 	}
 	election.guard(config)
+	namespace, err := o.ownNamespace()
+	if err != nil {
+		return err
+	}
 	p := &process{
 		options: o, election: election, readiness: &readiness{}, attachmentsKnown: make(chan struct{}),
+		classes: classes.New(namespace), classesKnown: make(chan struct{}),
 		pools: batch.NewPools(o.CloudMaxCalls),
 	}
 	if err := p.connect(config); err != nil {

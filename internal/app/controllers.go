@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/tools/record"
 
 	attachmentcontroller "cloudteam.ztgame.com/network-controller/internal/controller/attachment"
+	"cloudteam.ztgame.com/network-controller/internal/controller/classes"
 	"cloudteam.ztgame.com/network-controller/internal/controller/consumer"
 	deploymentcontroller "cloudteam.ztgame.com/network-controller/internal/controller/deployment"
 	foocontroller "cloudteam.ztgame.com/network-controller/internal/controller/foo"
@@ -86,6 +87,11 @@ type process struct {
 	pools    *batch.Pools
 	audience audience
 	caches   *consumer.Caches
+	// classes finds the classes of Networks. classesKnown is closed when their cache is full, or when there are none.
+	// classed enqueue the objects of a namespace, or of all for "", that classes may concern.
+	classes      *classes.Classes
+	classesKnown chan struct{}
+	classed      []func(namespace string)
 	// declaring enqueue the Pods and Deployments that declare a name, when a NetworkAttachmentDefinition of that name
 	// comes or goes.
 	declaring []func(cache.ObjectName)
@@ -119,6 +125,9 @@ func (p *process) startControllers() {
 		if p.options.enabled(c.name) {
 			p.start(c.name, c.build, c.needs...)
 		}
+	}
+	if p.options.needsCloud() || p.options.enabled(deploymentcontroller.Name) {
+		p.startClasses()
 	}
 	if p.options.enabled(attachmentcontroller.Name) {
 		p.startAttachment()
@@ -196,7 +205,7 @@ func (p *process) buildNetwork() (started, error) {
 		}
 	}
 	c, err := networkcontroller.NewController(p.client.CloudteamV1(), p.factory.Cloudteam().V1().Networks(), ports,
-		inventory, p.recorder, p.cluster, networkcontroller.Options{AddressesLow: p.options.AddressesLow / 100})
+		inventory, p.recorder, p.cluster, networkcontroller.Options{AddressesLow: p.options.AddressesLow / 100, Classes: p.classes})
 	if err != nil {
 		return nil, err
 	}
@@ -206,13 +215,14 @@ func (p *process) buildNetwork() (started, error) {
 	c.ObserveEvery(p.options.AuditInterval)
 	c.ReachClouds(p.clouds)
 	p.remembering = append(p.remembering, c.Remembered)
-	return p.serve(c), nil
+	p.classed = append(p.classed, c.EnqueueNamespace)
+	return delayed{p.serve(c), p.awaitClasses}, nil
 }
 
 func (p *process) buildNetworkPort() (started, error) {
 	inventory := p.inventory()
 	c, err := portcontroller.NewController(p.client.CloudteamV1(), p.factory.Cloudteam().V1().NetworkPorts(),
-		p.factory.Cloudteam().V1().Networks(), inventory, p.recorder, p.cluster)
+		p.factory.Cloudteam().V1().Networks(), inventory, p.recorder, p.cluster, p.classes)
 	if err != nil {
 		return nil, err
 	}
@@ -221,7 +231,8 @@ func (p *process) buildNetworkPort() (started, error) {
 	c.AskNamespaces(p.terminating)
 	c.ReachClouds(p.clouds)
 	p.remembering = append(p.remembering, c.Remembered)
-	return p.serve(c), nil
+	p.classed = append(p.classed, c.EnqueueNamespace)
+	return delayed{p.serve(c), p.awaitClasses}, nil
 }
 
 func (p *process) buildOrphan() (started, error) {

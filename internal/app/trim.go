@@ -61,6 +61,9 @@ func trim(obj any) (any, error) {
 	switch object := obj.(type) {
 	case *cloudteamv1.Network, *cloudteamv1.NetworkPort:
 		trimMetadata(object.(metav1.Object), ownAnnotations, true)
+	case *corev1.Namespace:
+		// A NetworkClass selects namespaces by their labels, which Kubernetes limits in size.
+		object.Annotations, object.Spec, object.Status = nil, corev1.NamespaceSpec{}, corev1.NamespaceStatus{}
 	case *appsv1.ReplicaSet:
 		trimMetadata(object, nil, false)
 		object.Spec, object.Status = appsv1.ReplicaSetSpec{}, appsv1.ReplicaSetStatus{}

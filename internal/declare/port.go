@@ -52,14 +52,14 @@ func NetworkPort(on *cloudteamv1.Network, obj *cloudteamv1.NetworkPort, owner pl
 			MAC:       strings.ToLower(obj.Spec.MAC),
 		},
 	}
-	if obj.Spec.SecurityGroups != nil { // an empty list means no group
-		d.SecurityGroups = append([]string{}, obj.Spec.SecurityGroups...)
+	if groups := securityGroups(on, obj); groups != nil { // an empty list means no group
+		d.SecurityGroups = append([]string{}, groups...)
 		slices.Sort(d.SecurityGroups)
 	}
 	for _, s := range on.Status.Subnets {
 		if cidr, err := netip.ParsePrefix(s.CIDR); err == nil {
 			of := PortSubnet{
-				ID: s.ID, CIDR: cidr, Gateway: s.Gateway, declared: on.Spec.Declares(s),
+				ID: s.ID, CIDR: cidr, Gateway: s.Gateway, declared: on.Declares(s),
 				selfAddressed: plan.SelfAddressed(
 					plan.IPv6Mode(s.IPv6AddressMode), plan.IPv6Mode(s.IPv6RAMode)),
 				serves: plan.Serves(s.ServiceTypes, plan.PortDeviceOwner) || slices.ContainsFunc(obj.Status.Addresses,
@@ -111,6 +111,14 @@ func NetworkPort(on *cloudteamv1.Network, obj *cloudteamv1.NetworkPort, owner pl
 		}
 	}
 	return d, errors.Join(append(errs, d.Validate())...)
+}
+
+// securityGroups are those of the spec, or else those that the Network's class gave it.
+func securityGroups(on *cloudteamv1.Network, obj *cloudteamv1.NetworkPort) []string {
+	if obj.Spec.SecurityGroups == nil && on.Status.Class != nil && on.Status.Class.Defaults != nil {
+		return on.Status.Class.Defaults.SecurityGroups
+	}
+	return obj.Spec.SecurityGroups
 }
 
 // keep declares the values that Neutron chose first, while something uses the port. If somebody deletes the port, its

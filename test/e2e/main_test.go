@@ -31,7 +31,9 @@ var (
 )
 
 func TestMain(m *testing.M) {
-	options := harness.Options{Components: harness.AllComponents(), OpenStack: os.Getenv("E2E_OPENSTACK") != ""}
+	options := harness.Options{
+		Components: harness.AllComponents(), OpenStack: os.Getenv("E2E_OPENSTACK") != "", OpenClass: true,
+	}
 	if !options.OpenStack {
 		harness.RunInParallel(8) // a real Neutron is the bottleneck itself
 	}

@@ -55,7 +55,7 @@ func sampleEvery() int {
 
 func TestMain(m *testing.M) {
 	harness.RunInParallel(worldsAtATime())
-	options := harness.Options{Components: harness.AllComponents(), OpenStack: openStack()}
+	options := harness.Options{Components: harness.AllComponents(), OpenStack: openStack(), OpenClass: true}
 	code, err := harness.Run(options, func(s *harness.Surroundings) (int, error) {
 		surroundings = s
 		code := m.Run()

@@ -33,6 +33,8 @@ type Options struct {
 	// OpenStack is true for the real Keystone and Neutron whose clouds "admin" and "tenant" are in the file that
 	// OS_CLIENT_CONFIG_FILE names, and false for the emulator.
 	OpenStack bool
+	// OpenClass has the default NetworkClass allow everything. Without it there is no class.
+	OpenClass bool
 	// Programs are built ones, for who calls Run more than once. Nil has Run build them.
 	Programs *Programs
 }
@@ -106,6 +108,11 @@ func Run(o Options, use func(*Surroundings) (code int, err error)) (code int, er
 		return 1, err
 	}
 
+	if o.OpenClass {
+		if err := s.installOpenClass(context.Background()); err != nil {
+			return 1, err
+		}
+	}
 	if o.OpenStack {
 		s.CloudsFile = os.Getenv("OS_CLIENT_CONFIG_FILE")
 		return use(s)

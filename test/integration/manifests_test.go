@@ -13,6 +13,7 @@ import (
 	admissionv1beta1 "k8s.io/api/admissionregistration/v1beta1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
@@ -101,7 +102,10 @@ func TestManifestsInstall(t *testing.T) {
 			{true, "patch", "", "pods/status", ""},
 			{true, "get list watch create patch", "k8s.cni.cncf.io", "network-attachment-definitions", ""},
 			{true, "create patch", "", "events", ""},
-			{true, "get", "", "namespaces", metav1.NamespaceSystem},
+			{true, "get list watch", "", "namespaces", ""},
+			{true, "get list watch", "cloudteam.ztgame.com", "networkclasses", ""},
+			{false, "create update patch delete", "cloudteam.ztgame.com", "networkclasses", ""},
+			{false, "use", "cloudteam.ztgame.com", "networkclasses", "default"},
 			{false, "create update delete deletecollection", "cloudteam.ztgame.com", "networks", ""},
 			{false, "update deletecollection", "cloudteam.ztgame.com", "networkports", ""},
 			{false, "update", "", "pods/finalizers", ""},
@@ -119,8 +123,7 @@ func TestManifestsInstall(t *testing.T) {
 			{false, "create", "", "pods/eviction", ""},
 			{false, "create", "", "pods/binding", ""},
 			{false, "update delete deletecollection", "k8s.cni.cncf.io", "network-attachment-definitions", ""},
-			{false, "get list watch update delete", "", "namespaces", controllerName},
-			{false, "list watch update patch delete", "", "namespaces", metav1.NamespaceSystem},
+			{false, "create update patch delete", "", "namespaces", controllerName},
 			{false, "get list watch create update", "", "secrets", ""},
 			{false, "get list delete", "", "events", ""},
 			{false, "create patch", "events.k8s.io", "events", ""},
@@ -336,6 +339,9 @@ func apply(t *testing.T, namespace string, object *unstructured.Unstructured) {
 	}
 	if own := object.GetNamespace(); own != "" {
 		namespace = own
+	}
+	if mapping.Scope.Name() == meta.RESTScopeNameRoot {
+		namespace = ""
 	}
 	_, err = anyAPI.Resource(mapping.Resource).Namespace(namespace).Patch(t.Context(), object.GetName(),
 		types.ApplyYAMLPatchType, text, metav1.PatchOptions{

@@ -21,6 +21,7 @@ import (
 	"k8s.io/client-go/tools/record"
 	"pgregory.net/rapid"
 
+	"cloudteam.ztgame.com/network-controller/internal/controller/controllertest"
 	"cloudteam.ztgame.com/network-controller/internal/controller/managed"
 	networkcontroller "cloudteam.ztgame.com/network-controller/internal/controller/network"
 	portcontroller "cloudteam.ztgame.com/network-controller/internal/controller/networkport"
@@ -138,12 +139,13 @@ func newWorld(t *rapid.T) (w *world, stop func()) {
 	inventory := w.open(w.own)
 	observed, recorder := witness{inventory, w}, &record.FakeRecorder{}
 	w.networkLoop, err = networkcontroller.NewController(client.CloudteamV1(), objects.Networks(),
-		objects.NetworkPorts(), observed, recorder, w.cluster, networkcontroller.Options{})
+		objects.NetworkPorts(), observed, recorder, w.cluster,
+		networkcontroller.Options{Classes: controllertest.OpenClasses()})
 	must(t, err)
 	w.networkLoop.ReachClouds(w)
 	w.networkLoop.ObserveEvery(4 * auditInterval)
 	w.portLoop, err = portcontroller.NewController(client.CloudteamV1(), objects.NetworkPorts(), objects.Networks(),
-		observed, recorder, w.cluster)
+		observed, recorder, w.cluster, controllertest.OpenClasses())
 	must(t, err)
 	w.portLoop.ReachClouds(w)
 

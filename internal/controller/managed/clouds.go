@@ -8,7 +8,9 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"cloudteam.ztgame.com/network-controller/internal/controller"
+	"cloudteam.ztgame.com/network-controller/internal/controller/classes"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
+	"cloudteam.ztgame.com/network-controller/internal/plan"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
 
@@ -20,12 +22,19 @@ type CloudRef struct {
 	Entry string
 }
 
-// CloudOf gives the cloud that a Network declares. The Secret is in the Network's namespace.
-func CloudOf(obj *cloudteamv1.Network) CloudRef {
-	if obj.Spec.Cloud == nil {
-		return CloudRef{}
+// CloudOf gives the cloud of a Network: the one that it declares, with a Secret of its own namespace, or the one of its
+// class, with a Secret of the controller's. known is false if its class does not exist and never did.
+func CloudOf(obj *cloudteamv1.Network, of *classes.Classes) (at CloudRef, known bool) {
+	if obj.Spec.Cloud != nil {
+		return CloudRef{Namespace: obj.Namespace, Secret: obj.Spec.Cloud.SecretName, Entry: obj.Spec.Cloud.Name}, true
 	}
-	return CloudRef{Namespace: obj.Namespace, Secret: obj.Spec.Cloud.SecretName, Entry: obj.Spec.Cloud.Name}
+	made := of.Of(obj)
+	if made.With == nil || made.With.Credentials == nil {
+		return CloudRef{}, !made.Unknown
+	}
+	return CloudRef{
+		Namespace: of.Namespace(), Secret: made.With.Credentials.SecretName, Entry: made.With.Credentials.Name,
+	}, true
 }
 
 // IsOwn reports whether this is the process's own cloud.
@@ -87,8 +96,13 @@ func (r *Reconciler[T]) reach(obj T, removing bool) (home, error) {
 	in, err := r.clouds.In(ref, removing)
 	if problem, waits := errors.AsType[*Problem](err); waits && ref.Namespace != obj.GetNamespace() {
 		// The details of a Secret are only for users of its own namespace.
-		hidden := Waits(controller.Stalled(cloudteamv1.ReasonCredentialsUnavailable, "The credentials of its Network "+
-			"cannot be used; the Network's own condition says why. Retries as soon as they change."))
+		message := "The credentials of its Network cannot be used; the Network's own condition says why. Retries as soon " +
+			"as they change."
+		if r.kind.Resource == plan.KindNetwork {
+			message = "The credentials of its NetworkClass cannot be used. Retries as soon as they change. Ask whoever " +
+				"manages the class."
+		}
+		hidden := Waits(controller.Stalled(cloudteamv1.ReasonCredentialsUnavailable, message))
 		hidden.Gone = problem.Gone
 		return home{}, hidden
 	}
@@ -113,6 +127,16 @@ func (r *Reconciler[T]) settle(obj T, now home) {
 func (r *Reconciler[T]) EnqueueIn(ref CloudRef) {
 	for _, obj := range r.all() {
 		if r.cloudOf(obj) == ref {
+			r.Enqueue(cache.MetaObjectToName(obj))
+		}
+	}
+}
+
+// EnqueueNamespace requeues all objects of a namespace in the cache, or all for "", after a change that may affect each
+// of them.
+func (r *Reconciler[T]) EnqueueNamespace(namespace string) {
+	for _, found := range r.indexer.List() {
+		if obj, ok := found.(T); ok && (namespace == "" || obj.GetNamespace() == namespace) {
 			r.Enqueue(cache.MetaObjectToName(obj))
 		}
 	}

@@ -99,11 +99,14 @@ func mismatch(kind plan.Kind, pinned, found client.Identity) error {
 
 // mismatchElsewhere is mismatch for an object whose credentials are another namespace's. It tells nothing about them.
 func mismatchElsewhere(kind plan.Kind) error {
+	of, remedy := "Network", "The Network's own condition says more."
+	if kind == plan.KindNetwork {
+		of, remedy = "NetworkClass", "Name a class for the project that has it, or ask whoever manages the class."
+	}
 	return &Problem{
 		Err: fmt.Errorf("the credentials lead to another cloud or project than the one of the %s", kind),
-		State: controller.Stalled(cloudteamv1.ReasonCloudMismatch, fmt.Sprintf("The credentials of its Network lead to "+
-			"another cloud or project than the one that has the %s. Nothing is changed in Neutron. The Network's own "+
-			"condition says more.", kind)),
+		State: controller.Stalled(cloudteamv1.ReasonCloudMismatch, fmt.Sprintf("The credentials of its %s lead to another "+
+			"cloud or project than the one that has the %s. Nothing is changed in Neutron. %s", of, kind, remedy)),
 	}
 }
 

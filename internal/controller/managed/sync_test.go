@@ -37,6 +37,7 @@ func TestANetworkIsCreatedBehindItsFinalizerAndThenLeftAlone(t *testing.T) {
 			Subnets: []cloudteamv1.SubnetStatus{
 				{ID: n.Subnets[0].ID, CIDR: "192.168.0.0/16", Gateway: "192.168.0.1"},
 			},
+			Class: &cloudteamv1.AppliedClass{Name: "open"},
 		}
 		ignore := cmpopts.IgnoreFields(cloudteamv1.ResourceStatus{}, "Conditions")
 		if diff := cmp.Diff(want, w.status(), ignore); diff != "" {

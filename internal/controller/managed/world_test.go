@@ -40,6 +40,8 @@ var ownerOfExample = plan.Owner{Cluster: clusterUID, Object: "uid-1"}
 type world struct {
 	*controllertest.World[*cloudteamv1.Network]
 	c *networkcontroller.Controller
+	// classes has the open class at the beginning.
+	classes *controllertest.Classes
 }
 
 // inWorld runs a test in a bubble of synthetic time, in which the given objects exist.
@@ -52,6 +54,7 @@ func inWorld(t *testing.T, test func(t *testing.T, w *world), objects ...*cloudt
 		for _, obj := range objects {
 			w.Create(obj)
 		}
+		w.classes = controllertest.NewClasses(controllertest.OpenClass())
 		w.restart()
 		test(t, w)
 	})
@@ -78,7 +81,7 @@ func (w *world) restartOn(inventory managed.Inventory) {
 	w.NewInformers()
 	c, err := networkcontroller.NewController(
 		w.Clients.CloudteamV1(), w.Informers.Cloudteam().V1().Networks(), nil, inventory, w.Events, clusterUID,
-		networkcontroller.Options{AddressesLow: 0.1})
+		networkcontroller.Options{AddressesLow: 0.1, Classes: w.classes.Classes})
 	if err != nil {
 		w.T.Fatal(err)
 	}

@@ -49,7 +49,7 @@ func (w addressWatch) low(
 	obj *cloudteamv1.Network, subnets []cloudteamv1.SubnetStatus, was bool,
 ) (low []cloudteamv1.SubnetStatus) {
 	for _, s := range subnets {
-		if u, known := usageOf(s); known && u.Low(w.share, was) && obj.Spec.Declares(s) {
+		if u, known := usageOf(s); known && u.Low(w.share, was) && obj.Declares(s) {
 			low = append(low, s)
 		}
 	}

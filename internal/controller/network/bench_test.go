@@ -48,7 +48,7 @@ func rest(tb testing.TB, networks int) (c *Controller, keys []cache.ObjectName) 
 		}}
 		observed := plan.Observed{Networks: []plan.ObservedNetwork{n}}
 		inventory.Owned[owner.Object] = observed
-		show(obj, declaration(spec), owner, observed)
+		show(obj, declaration{Spec: spec}, owner, observed)
 		obj.Status.ObservedGeneration, obj.Status.AppliedGeneration = 1, 1
 		obj.Status.Cloud = new(cloudteamv1.CloudStatus(inTheCloud))
 		obj.Status.Conditions = controller.SetState(

@@ -3,6 +3,7 @@ package network
 import (
 	"cmp"
 
+	"cloudteam.ztgame.com/network-controller/internal/controller"
 	"cloudteam.ztgame.com/network-controller/internal/controller/managed"
 	"cloudteam.ztgame.com/network-controller/internal/declare"
 	"cloudteam.ztgame.com/network-controller/internal/plan"
@@ -10,11 +11,17 @@ import (
 )
 
 // declaration is a Network's spec.
-type declaration plan.Spec
+type declaration struct {
+	plan.Spec
+	// class is the class that the Network is made with; nil for none. forbids says what it forbids of a Network that is
+	// kept all the same; it is nil if nothing.
+	class   *cloudteamv1.AppliedClass
+	forbids *controller.State
+}
 
 // Plan implements managed.Declaration.
 func (d declaration) Plan(observed plan.Observed) (plan.Change, error) {
-	change, err := plan.Network(plan.Spec(d), observed)
+	change, err := plan.Network(d.Spec, observed)
 	return change, importProblem(err)
 }
 
@@ -24,12 +31,12 @@ func (d declaration) Complete(observed plan.Observed) bool {
 	if !exists {
 		return false
 	}
-	for _, subnet := range plan.Spec(d).Allocated(n).Subnets {
+	for _, subnet := range d.Allocated(n).Subnets {
 		if _, exists := n.SubnetByCIDR(subnet.CIDR); !exists {
 			return false
 		}
 	}
-	return plan.Spec(d).Routed(observed)
+	return d.Routed(observed)
 }
 
 // Retained implements managed.Retainable.
@@ -38,22 +45,32 @@ func (d declaration) Retained() managed.Declaration {
 	return d
 }
 
-// Sets implements managed.Retractable.
-func (d declaration) Sets() []string { return plan.Spec(d).Sets() }
-
 // TakingBack implements managed.Retractable.
 func (d declaration) TakingBack(fields []string) managed.Declaration {
 	d.TakeBack = fields
 	return d
 }
 
-// declarationOf is the Kind's Declare.
-func declarationOf(obj *cloudteamv1.Network, owner plan.Owner) (managed.Declaration, error) {
-	spec, err := declare.Network(obj, owner)
-	if obj.Observes() {
-		return observing{declaration(spec), policies(obj).IgnoreDrift}, err
+// declarationOf is the Kind's Declare. A spec that the Network's class forbids, or that comes after as many Networks as
+// it allows, is not applied. One that was applied before stays.
+func (k *kind) declarationOf(obj *cloudteamv1.Network, owner plan.Owner) (managed.Declaration, error) {
+	made := k.classes.Of(obj)
+	d := declaration{class: made.With}
+	if reason, message := k.classes.Judge(obj, made); reason != "" {
+		d.forbids = new(controller.Stalled(reason, message))
 	}
-	return declaration(spec), err
+	if d.forbids != nil && !made.Kept {
+		return nil, managed.Waits(*d.forbids)
+	}
+	if err := k.limit(obj); err != nil {
+		return nil, err
+	}
+	var err error
+	d.Spec, err = declare.Network(made.Effective(obj), owner)
+	if obj.Observes() {
+		return observing{d, policies(obj).IgnoreDrift}, err
+	}
+	return d, err
 }
 
 // policies is the Kind's Policies. An imported network existed before its object and may serve others, so by default it
@@ -71,7 +88,8 @@ func policies(obj *cloudteamv1.Network) managed.Policies {
 
 // needs is the Kind's Needs. Neither routers nor their interfaces concern a Network that declares no router, unless the
 // status names one: that one has to go first.
-func needs(obj *cloudteamv1.Network) []plan.Kind {
+func (k *kind) needs(obj *cloudteamv1.Network) []plan.Kind {
+	obj = k.classes.Of(obj).Effective(obj)
 	if obj.Spec.Router != nil || obj.Status.Router != nil {
 		return nil
 	}
@@ -80,7 +98,8 @@ func needs(obj *cloudteamv1.Network) []plan.Kind {
 
 // expected is the Kind's Expected: the network, and its own router. A router that the spec declares no longer is
 // expected until the status says that it is gone.
-func expected(obj *cloudteamv1.Network) []managed.Lookup {
+func (k *kind) expected(obj *cloudteamv1.Network) []managed.Lookup {
+	obj = k.classes.Of(obj).Effective(obj)
 	name := declare.NetworkName(obj)
 	network := managed.Lookup{Resource: plan.Resource{Kind: plan.KindNetwork, ID: obj.Status.NetworkID}, Name: name}
 	if obj.Spec.Import != nil {

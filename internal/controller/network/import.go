@@ -29,7 +29,7 @@ func (d declaration) Adopt(ctx context.Context, in managed.Inventory) (plan.Chan
 			d.Import.ID, found.ProjectID, identity.ProjectID)
 		return nil, &managed.Problem{Err: err, State: controller.Stalled(cloudteamv1.ReasonProjectMismatch, err.Error())}
 	}
-	change, err := plan.Adopt(plan.Spec(d), found.ObservedNetwork)
+	change, err := plan.Adopt(d.Spec, found.ObservedNetwork)
 	return change, importProblem(err)
 }
 
@@ -70,7 +70,7 @@ func (d observing) Observe(ctx context.Context, in managed.Inventory) (seen mana
 		}
 		return seen, err
 	}
-	differences, err := plan.Compare(plan.Spec(d.declaration), found.ObservedNetwork)
+	differences, err := plan.Compare(d.Spec, found.ObservedNetwork)
 	if err != nil {
 		return seen, importProblem(err)
 	}

@@ -113,7 +113,7 @@ func TestResolve(t *testing.T) {
 				t.Fatal(err)
 			}
 			before := slices.Clone(spec.Subnets)
-			declared, err := declaration(spec).Resolve(t.Context(), names{})
+			declared, err := declaration{Spec: spec}.Resolve(t.Context(), names{})
 			var says []string
 			if err != nil {
 				says = strings.Split(err.Error(), "\n")

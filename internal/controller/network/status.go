@@ -24,11 +24,8 @@ func show(
 	status.NetworkID = n.ID
 	status.MTU = int32(n.MTU)
 	var spec plan.Spec
-	switch d := declared.(type) {
-	case declaration:
-		spec = plan.Spec(d).Allocated(n)
-	case observing:
-		spec = plan.Spec(d.declaration).Allocated(n)
+	if d, ok := ownDeclaration(declared); ok {
+		spec = d.Allocated(n)
 	}
 	unresolved := func(d plan.Subnet) bool { return d.From != nil && d.From.Unresolved }
 	keepPools := declared == nil || slices.ContainsFunc(spec.Subnets, unresolved)
@@ -65,6 +62,18 @@ func show(
 			shown.TotalAddresses, shown.UsedAddresses = &usage.Total, &usage.Used
 		}
 		status.Subnets = append(status.Subnets, shown)
+	}
+}
+
+// ownDeclaration gives the declaration of a Network, whether it is observed or not; ok is false if it is being deleted.
+func ownDeclaration(declared managed.Declaration) (d declaration, ok bool) {
+	switch declared := declared.(type) {
+	case declaration:
+		return declared, true
+	case observing:
+		return declared.declaration, true
+	default:
+		return declaration{}, false
 	}
 }
 

@@ -23,9 +23,9 @@ func observedSubnet(id, cidr, gateway string, owner plan.Owner) plan.ObservedSub
 }
 
 func TestShow(t *testing.T) {
-	declared := declaration(plan.Spec{Owner: specOwner, Subnets: []plan.Subnet{
+	declared := declaration{Spec: plan.Spec{Owner: specOwner, Subnets: []plan.Subnet{
 		{CIDR: netip.MustParsePrefix("192.168.0.0/16")}, {CIDR: netip.MustParsePrefix("10.0.0.0/8")},
-	}})
+	}}}
 	cloud := &cloudteamv1.CloudStatus{Endpoint: "https://neutron.test/"}
 	known := cloudteamv1.NetworkStatus{
 		ResourceStatus: cloudteamv1.ResourceStatus{ObservedGeneration: 3, AppliedGeneration: 3, Cloud: cloud},
@@ -110,9 +110,9 @@ func TestShow(t *testing.T) {
 }
 
 func TestComplete(t *testing.T) {
-	declared := declaration(plan.Spec{Subnets: []plan.Subnet{
+	declared := declaration{Spec: plan.Spec{Subnets: []plan.Subnet{
 		{CIDR: netip.MustParsePrefix("192.168.0.0/16")}, {CIDR: netip.MustParsePrefix("10.0.0.0/8")},
-	}})
+	}}}
 	first := observedSubnet("first", "192.168.0.0/16", "192.168.0.1", specOwner)
 	second := observedSubnet("second", "10.0.0.0/8", "", specOwner)
 	other := observedSubnet("other", "172.16.0.0/24", "", specOwner)

@@ -13,11 +13,13 @@ import (
 	"k8s.io/client-go/tools/record"
 
 	"cloudteam.ztgame.com/network-controller/internal/controller"
+	"cloudteam.ztgame.com/network-controller/internal/controller/classes"
 	"cloudteam.ztgame.com/network-controller/internal/controller/managed"
 	"cloudteam.ztgame.com/network-controller/internal/plan"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 	typed "cloudteam.ztgame.com/network-controller/pkg/client/clientset/versioned/typed/cloudteam/v1"
 	informers "cloudteam.ztgame.com/network-controller/pkg/client/informers/externalversions/cloudteam/v1"
+	listers "cloudteam.ztgame.com/network-controller/pkg/client/listers/cloudteam/v1"
 )
 
 // Name is the controller's name in --controllers, in logs and in metrics.
@@ -31,6 +33,15 @@ type Options struct {
 	// AddressesLow is a share of a subnet's addresses, from 0 to 1. The condition AddressesLow is set while fewer than
 	// that are free. 0 turns the condition off.
 	AddressesLow float64
+	// Classes finds the classes of Networks; nil stands for the built-in class.
+	Classes *classes.Classes
+}
+
+// kind has what the functions of the Kind need.
+type kind struct {
+	networks  listers.NetworkLister
+	classes   *classes.Classes
+	addresses addressWatch
 }
 
 // NewController makes a controller that watches the informers, which MUST NOT run yet. Nothing runs before Run. ports
@@ -39,24 +50,25 @@ func NewController(
 	client typed.NetworksGetter, networks informers.NetworkInformer, ports informers.NetworkPortInformer,
 	inventory managed.Inventory, recorder record.EventRecorder, cluster string, options Options,
 ) (*Controller, error) {
-	addresses := addressWatch{options.AddressesLow}
+	own := &kind{networks.Lister(), options.Classes, addressWatch{options.AddressesLow}}
 	kind := managed.Kind[*cloudteamv1.Network]{
 		Descriptor: managed.Descriptor{
 			Controller:       Name,
 			GroupVersionKind: cloudteamv1.SchemeGroupVersion.WithKind("Network"),
 			Resource:         plan.KindNetwork,
 			Finalizer:        cloudteamv1.Finalizer,
-			Warnings:         []string{cloudteamv1.ConditionAddressesLow},
+			Warnings:         []string{cloudteamv1.ConditionAddressesLow, cloudteamv1.ConditionClassViolated},
 		},
 		Patch: func(namespace string) controller.Patch[*cloudteamv1.Network] {
 			return client.Networks(namespace).Patch
 		},
-		Expected: expected,
-		Needs:    needs,
+		Expected: own.expected,
+		Needs:    own.needs,
 		Cloud: func(obj *cloudteamv1.Network) (managed.Place, bool) {
-			return managed.Place{Cloud: managed.CloudOf(obj)}, true
+			cloud, known := managed.CloudOf(obj, own.classes)
+			return managed.Place{Cloud: cloud}, known
 		},
-		Declare:  declarationOf,
+		Declare:  own.declarationOf,
 		Policies: policies,
 		InUse:    func(*cloudteamv1.Network) string { return "" },
 		Status:   func(obj *cloudteamv1.Network) *cloudteamv1.ResourceStatus { return &obj.Status.ResourceStatus },
@@ -64,9 +76,10 @@ func NewController(
 			obj *cloudteamv1.Network, declared managed.Declaration, owner plan.Owner, observed plan.Observed,
 		) {
 			show(obj, declared, owner, observed)
-			addresses.tell(obj)
+			tellClass(obj, declared)
+			own.addresses.tell(obj)
 		},
-		ToWrite: addresses.toWrite,
+		ToWrite: own.addresses.toWrite,
 	}
 	if ports != nil {
 		indexer := ports.Informer().GetIndexer()
@@ -78,7 +91,10 @@ func NewController(
 		}
 	}
 	c, err := managed.NewReconciler(kind, networks.Informer(), inventory, recorder, cluster)
-	if err != nil || ports == nil {
+	if err != nil {
+		return nil, err
+	}
+	if err := c.Watch(networks.Informer(), own.roomHandler(c)); err != nil || ports == nil {
 		return c, err
 	}
 	// A Network that is being deleted waits for its ports to go.

@@ -40,7 +40,7 @@ func inWorld(t *testing.T, test func(t *testing.T, w *world), ports ...*cloudtea
 		w.NewInformers()
 		v1 := w.Informers.Cloudteam().V1()
 		c, err := NewController(w.Clients.CloudteamV1(), v1.Networks(), v1.NetworkPorts(), w.Cloud, w.Events, specCluster,
-			Options{})
+			Options{Classes: controllertest.OpenClasses()})
 		if err != nil {
 			t.Fatal(err)
 		}

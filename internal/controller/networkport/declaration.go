@@ -99,7 +99,7 @@ func (d declaration) Complete(observed plan.Observed) bool {
 // declarationOf gives what a NetworkPort asks for, or says what it waits for. It reads only the Network's status,
 // because the Network's own controller handles Neutron.
 func declarationOf(
-	networks listers.NetworkLister, obj *cloudteamv1.NetworkPort, owner plan.Owner,
+	networks listers.NetworkLister, limits limits, obj *cloudteamv1.NetworkPort, owner plan.Owner,
 ) (managed.Declaration, error) {
 	key := obj.Network()
 	on, err := networks.Networks(key.Namespace).Get(key.Name)
@@ -112,6 +112,9 @@ func declarationOf(
 		return nil, err
 	}
 	withheld := withhold(on, obj)
+	if withheld == nil {
+		withheld = limits.withhold(on, obj)
+	}
 	claimed := slices.Contains(obj.Finalizers, cloudteamv1.PortFinalizer)
 	if on.DeletionTimestamp != nil && obj.Status.PortID == "" && !claimed {
 		return nil, cmp.Or(withheld, leaving(key)) // also for a bound port that has lost its port

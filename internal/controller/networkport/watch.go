@@ -4,6 +4,7 @@ package networkport
 import (
 	"cmp"
 	"errors"
+	"reflect"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -12,6 +13,7 @@ import (
 	"k8s.io/client-go/tools/record"
 
 	"cloudteam.ztgame.com/network-controller/internal/controller"
+	"cloudteam.ztgame.com/network-controller/internal/controller/classes"
 	"cloudteam.ztgame.com/network-controller/internal/controller/managed"
 	"cloudteam.ztgame.com/network-controller/internal/plan"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
@@ -28,7 +30,7 @@ type Controller = managed.Reconciler[*cloudteamv1.NetworkPort]
 // NewController makes a controller that watches the informers, which MUST NOT run yet. Nothing runs before Run.
 func NewController(
 	client typed.NetworkPortsGetter, ports informers.NetworkPortInformer, networks informers.NetworkInformer,
-	inventory managed.Inventory, recorder record.EventRecorder, cluster string,
+	inventory managed.Inventory, recorder record.EventRecorder, cluster string, of *classes.Classes,
 ) (*Controller, error) {
 	informer := ports.Informer()
 	if err := controller.IndexPorts(informer); err != nil {
@@ -46,7 +48,7 @@ func NewController(
 			return client.NetworkPorts(namespace).Patch
 		},
 		Declare: func(obj *cloudteamv1.NetworkPort, owner plan.Owner) (managed.Declaration, error) {
-			return declarationOf(lister, obj, owner)
+			return declarationOf(lister, limits{of, informer.GetIndexer()}, obj, owner)
 		},
 		Expected: func(obj *cloudteamv1.NetworkPort) []managed.Lookup {
 			return []managed.Lookup{{Resource: plan.Resource{Kind: plan.KindPort, ID: obj.Status.PortID}, Name: obj.Name}}
@@ -59,7 +61,8 @@ func NewController(
 				return managed.Place{}, false
 			}
 			// If the Network's spec now names another cloud, it may not be synced yet: its status says where it is.
-			return managed.Place{Cloud: managed.CloudOf(on), Pinned: on.Status.Cloud}, true
+			cloud, known := managed.CloudOf(on, of)
+			return managed.Place{Cloud: cloud, Pinned: on.Status.Cloud}, known
 		},
 		Policies: policies,
 		InUse:    inUse,
@@ -87,6 +90,7 @@ func NewController(
 		c.Watch(networks.Informer(), networkHandler(c, informer.GetIndexer())),
 		c.Watch(networks.Informer(), controller.HandlerOfPart(c.Loop, exhaustedOn(informer.GetIndexer()), noMoreRoom)),
 		c.Watch(informer, cache.ResourceEventHandlerFuncs{DeleteFunc: gone.OnDelete}),
+		c.Watch(informer, roomHandler(c, informer.GetIndexer())),
 	)
 }
 
@@ -156,6 +160,7 @@ func sameForPorts(was, is *cloudteamv1.Network) bool {
 	return was.Generation == is.Generation && was.Status.AppliedGeneration == is.Status.AppliedGeneration &&
 		was.DeletionTimestamp.Equal(is.DeletionTimestamp) && controller.Serves(was) == controller.Serves(is) &&
 		was.Status.NetworkID == is.Status.NetworkID && was.Status.MTU == is.Status.MTU &&
+		reflect.DeepEqual(was.Status.Class, is.Status.Class) &&
 		slices.EqualFunc(was.Status.Subnets, is.Status.Subnets, sameSubnet)
 }
 

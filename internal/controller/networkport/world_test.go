@@ -11,6 +11,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"cloudteam.ztgame.com/network-controller/internal/controller"
+	"cloudteam.ztgame.com/network-controller/internal/controller/classes"
 	"cloudteam.ztgame.com/network-controller/internal/controller/controllertest"
 	"cloudteam.ztgame.com/network-controller/internal/controller/managed"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
@@ -33,6 +34,8 @@ type world struct {
 	clouds managed.Clouds
 	// terminating, where set, tells the next controller which namespaces are being deleted.
 	terminating func(namespace string) bool
+	// classes are those of Networks; nil for the built-in one.
+	classes *classes.Classes
 }
 
 // cloudNetwork is a network in Neutron with one subnet of 192.168.0.0/16.
@@ -67,7 +70,8 @@ func (w *world) restart() {
 	w.NewInformers()
 	v1 := w.Informers.Cloudteam().V1()
 	c, err := NewController(
-		w.Clients.CloudteamV1(), v1.NetworkPorts(), v1.Networks(), w.Cloud, w.Events, owner.Cluster)
+		w.Clients.CloudteamV1(), v1.NetworkPorts(), v1.Networks(), w.Cloud, w.Events, owner.Cluster,
+		w.classes)
 	if err != nil {
 		w.T.Fatal(err)
 	}

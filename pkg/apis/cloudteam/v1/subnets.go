@@ -10,11 +10,14 @@ func (s *NetworkSpec) Subnets() []SubnetSpec {
 	return slices.Concat([]SubnetSpec{s.SubnetSpec}, s.AdditionalSubnets)
 }
 
-// Declares reports whether the spec has a subnet that a status shows: one of the pool that its CIDR was taken from, by
-// the spec's own name for it, or one of its CIDR, however that is spelled.
-func (s *NetworkSpec) Declares(shown SubnetStatus) bool {
+// Declares reports whether the Network has a subnet that its status shows: one of the pool that its CIDR was taken from,
+// by the spec's own name for it or the class's, or one of its CIDR, however that is spelled.
+func (n *Network) Declares(shown SubnetStatus) bool {
 	cidr, err := netip.ParsePrefix(shown.CIDR)
-	return slices.ContainsFunc(s.Subnets(), func(declared SubnetSpec) bool {
+	return slices.ContainsFunc(n.Spec.Subnets(), func(declared SubnetSpec) bool {
+		if declared.CIDR == "" && declared.SubnetPool == "" && n.Status.Class != nil && n.Status.Class.Defaults != nil {
+			declared.SubnetPool = n.Status.Class.Defaults.SubnetPool
+		}
 		if declared.SubnetPool != "" {
 			return declared.SubnetPool == shown.SubnetPool
 		}

@@ -1,0 +1,250 @@
+// Package classes finds the NetworkClass of a Network in the caches of the controllers, and what follows from it: what
+// the Network is judged by, whose credentials it uses, and which defaults it has.
+package classes
+
+import (
+	"fmt"
+	"slices"
+	"sync/atomic"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/labels"
+	corelisters "k8s.io/client-go/listers/core/v1"
+
+	"cloudteam.ztgame.com/network-controller/internal/class"
+	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	listers "cloudteam.ztgame.com/network-controller/pkg/client/listers/cloudteam/v1"
+)
+
+// Classes finds the classes of Networks. A nil one, or one that is not told where to look, finds only the built-in
+// class, as in a cluster without the CRD. It is safe for concurrent use.
+type Classes struct {
+	namespace string
+	from      atomic.Pointer[caches]
+}
+
+// New makes Classes whose credentials are in Secrets of the given namespace, the controller's own.
+func New(namespace string) *Classes { return &Classes{namespace: namespace} }
+
+// Namespace is where the Secrets of classes are.
+func (c *Classes) Namespace() string {
+	if c == nil {
+		return ""
+	}
+	return c.namespace
+}
+
+// caches are where the classes and the namespaces' labels are.
+type caches struct {
+	classes    listers.NetworkClassLister
+	namespaces corelisters.NamespaceLister
+}
+
+// Use tells where to look, from now on. The caches are full.
+func (c *Classes) Use(classes listers.NetworkClassLister, namespaces corelisters.NamespaceLister) {
+	c.from.Store(&caches{classes, namespaces})
+}
+
+// Made is how a Network is made, by its class.
+type Made struct {
+	// With is the class for status.class; nil for a Network without a class, and for the built-in class without anything
+	// to remember.
+	With *cloudteamv1.AppliedClass
+	// Kept is whether the network is kept as declared, whatever its class says now, because this generation of it was
+	// applied once.
+	Kept bool
+	// Unknown is whether nobody can tell whose credentials to use: the class does not exist, and none is recorded.
+	Unknown bool
+	// rule is the class that judges the Network, unless missing says that there is none.
+	rule    class.Class
+	missing string
+}
+
+// Of gives how a Network is made. A Network that was applied, or is being deleted, uses the credentials on record, so
+// that neither another default class nor a class that is gone moves it.
+func (c *Classes) Of(obj *cloudteamv1.Network) Made {
+	if obj.Spec.Cloud != nil {
+		return Made{}
+	}
+	made := Made{Kept: kept(obj)}
+	record := obj.Status.Class
+	made.rule, made.missing = c.ruleOf(obj)
+	switch {
+	case made.Kept, record != nil && (made.missing != "" || obj.DeletionTimestamp != nil):
+		made.With = c.renewed(record)
+	case made.missing != "":
+		made.Unknown = true
+	default:
+		made.With = c.first(obj, made.rule)
+	}
+	return made
+}
+
+// Judge says what the class of a Network forbids, by a reason and a message for its conditions; both are empty if it
+// forbids nothing. made is what Of gives.
+func (c *Classes) Judge(obj *cloudteamv1.Network, made Made) (reason, message string) {
+	switch {
+	case obj.Spec.Cloud != nil:
+		return "", ""
+	case made.missing != "":
+		return cloudteamv1.ReasonClassNotFound, made.missing
+	}
+	violations := made.rule.Violations(obj.Namespace, c.labelsOf(obj.Namespace), &obj.Spec)
+	if len(violations) == 0 {
+		return "", ""
+	}
+	return cloudteamv1.ReasonForbiddenByClass, made.rule.Message(violations, effect(made.Kept))
+}
+
+// kept reports whether the present generation was applied once. The deletion counts as a generation.
+func kept(obj *cloudteamv1.Network) bool {
+	generation := obj.Generation
+	if obj.DeletionTimestamp != nil {
+		generation--
+	}
+	return obj.Status.AppliedGeneration > 0 && obj.Status.AppliedGeneration == generation
+}
+
+// effect says what a violation means.
+func effect(kept bool) string {
+	if kept {
+		return "The network is kept as declared; the next change of the spec is not applied."
+	}
+	return "Nothing is created or changed in Neutron."
+}
+
+// ruleOf gives the class that judges a Network. If there is none, missing says so.
+func (c *Classes) ruleOf(obj *cloudteamv1.Network) (rule class.Class, missing string) {
+	from := c.caches()
+	name := obj.Spec.ClassName
+	if name != "" {
+		if found := from.get(name); found != nil {
+			return class.Of(found), ""
+		}
+		return rule, fmt.Sprintf("There is no NetworkClass %q. %s Name an existing class in spec.className, or have it "+
+			"created.", name, effect(kept(obj)))
+	}
+	all := from.all()
+	if len(all) == 0 {
+		return class.Class{}, ""
+	}
+	if found := class.Default(all); found != nil {
+		return class.Of(found), ""
+	}
+	return rule, fmt.Sprintf("No NetworkClass is the default. %s Name a class in spec.className, or have one marked with "+
+		"the annotation %s.", effect(kept(obj)), cloudteamv1.AnnotationDefaultClass)
+}
+
+// renewed is the record with the present credentials of its class, if that exists. A record without credentials was
+// made with the controller's own, and so is a Network without a record.
+func (c *Classes) renewed(record *cloudteamv1.AppliedClass) *cloudteamv1.AppliedClass {
+	if record == nil || record.Credentials == nil {
+		return record
+	}
+	found := c.caches().get(record.Name)
+	if found == nil || found.Spec.Credentials == nil || *found.Spec.Credentials == *record.Credentials {
+		return record
+	}
+	return &cloudteamv1.AppliedClass{
+		Name: record.Name, Credentials: found.Spec.Credentials, Defaults: record.Defaults,
+	}
+}
+
+// first gives the record of a generation that was not applied yet. Its class's credentials are used; if they are for
+// another project than the network's, it is Stalled by its status.cloud. Defaults stay, unless the spec names another
+// class.
+func (c *Classes) first(obj *cloudteamv1.Network, rule class.Class) *cloudteamv1.AppliedClass {
+	record := obj.Status.Class
+	defaults := rule.Spec.Defaults
+	named := obj.Spec.ClassName
+	switch {
+	case record != nil && (named == "" || named == record.Name):
+		defaults = record.Defaults
+	case record == nil && named == "" && obj.Status.AppliedGeneration > 0:
+		defaults = nil // it was applied before there were classes
+	case record != nil && record.Defaults != nil && record.Defaults.SubnetPool != "":
+		// Another pool would mean another subnet.
+		changed := cloudteamv1.ClassDefaults{}
+		if defaults != nil {
+			changed = *defaults
+		}
+		changed.SubnetPool = record.Defaults.SubnetPool
+		defaults = &changed
+	}
+	if rule.Name == "" && rule.Spec.Credentials == nil && defaults == nil {
+		return nil
+	}
+	return &cloudteamv1.AppliedClass{Name: rule.Name, Credentials: rule.Spec.Credentials, Defaults: defaults}
+}
+
+// Effective gives the Network with its class's defaults for what its spec leaves out. It is obj itself without any.
+func (m Made) Effective(obj *cloudteamv1.Network) *cloudteamv1.Network {
+	if m.With == nil || m.With.Defaults == nil {
+		return obj
+	}
+	effective := *obj
+	effective.Spec = class.WithDefaults(obj.Spec, m.With.Defaults)
+	return &effective
+}
+
+// Limits gives the limits of the class that judges a Network, none for a Network without a class.
+func (c *Classes) Limits(obj *cloudteamv1.Network) cloudteamv1.ClassLimits {
+	if obj.Spec.Cloud != nil {
+		return cloudteamv1.ClassLimits{}
+	}
+	rule, missing := c.ruleOf(obj)
+	if missing != "" || rule.Spec.Limits == nil {
+		return cloudteamv1.ClassLimits{}
+	}
+	return *rule.Spec.Limits
+}
+
+// RuleName is the name of the class that judges a Network; ok is false if it has none.
+func (c *Classes) RuleName(obj *cloudteamv1.Network) (name string, ok bool) {
+	if obj.Spec.Cloud != nil {
+		return "", false
+	}
+	rule, missing := c.ruleOf(obj)
+	return rule.Name, missing == ""
+}
+
+func (c *Classes) caches() *caches {
+	if c == nil {
+		return nil
+	}
+	return c.from.Load()
+}
+
+func (c *Classes) labelsOf(namespace string) map[string]string {
+	from := c.caches()
+	if from == nil {
+		return nil
+	}
+	found, err := from.namespaces.Get(namespace)
+	if err != nil {
+		return nil
+	}
+	return found.Labels
+}
+
+func (f *caches) get(name string) *cloudteamv1.NetworkClass {
+	if f == nil {
+		return nil
+	}
+	found, err := f.classes.Get(name)
+	if apierrors.IsNotFound(err) || err != nil {
+		return nil
+	}
+	return found
+}
+
+func (f *caches) all() []*cloudteamv1.NetworkClass {
+	if f == nil {
+		return nil
+	}
+	all, err := f.classes.List(labels.Everything())
+	if err != nil {
+		return nil // a cache gives none
+	}
+	return slices.Clip(all)
+}

@@ -1,0 +1,59 @@
+package classes
+
+import (
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+)
+
+// Full reports whether as many objects come before obj as a limit allows: those that have something in Neutron, and
+// older ones. others may contain obj. A nil limit is none.
+//
+// The first come first: of objects of one second, the order is that of the names. One that may have something already
+// counts whatever its age, so that a burst within one second does not pass.
+func Full[T metav1.Object](obj T, others []T, limit *int32, has func(T) bool) bool {
+	if limit == nil {
+		return false
+	}
+	ahead := int32(0)
+	for _, other := range others {
+		if other.GetUID() != obj.GetUID() && (has(other) || older(other, obj)) {
+			ahead++
+		}
+	}
+	return ahead >= *limit
+}
+
+func older(a, b metav1.Object) bool {
+	of, than := a.GetCreationTimestamp(), b.GetCreationTimestamp()
+	if !of.Equal(&than) {
+		return of.Before(&than)
+	}
+	if a.GetNamespace() != b.GetNamespace() {
+		return a.GetNamespace() < b.GetNamespace()
+	}
+	return a.GetName() < b.GetName()
+}
+
+// NetworkLimitMessage says that a namespace has as many Networks of a class as the class allows.
+func NetworkLimitMessage(name string, limit int32) string {
+	return fmt.Sprintf("NetworkClass %q allows %d Networks in each namespace, and there are as many. Nothing is created. "+
+		"Delete a Network of this class, name another class in spec.className, or have the limit raised.", name, limit)
+}
+
+// PortLimitMessage says that a Network has as many NetworkPorts as its class allows.
+func PortLimitMessage(on fmt.Stringer, limit int32) string {
+	return fmt.Sprintf("The NetworkClass of Network %s allows %d NetworkPorts on it, and there are as many. The port is "+
+		"created when one of them is gone. Delete a NetworkPort, use another Network, or have the limit raised.", on, limit)
+}
+
+// PortsPerDeployment gives the number of NetworkPorts that one Deployment may have on a Network; limited is false
+// without a limit.
+func (c *Classes) PortsPerDeployment(on *cloudteamv1.Network) (most int, limited bool) {
+	if limit := c.Limits(on).PortsPerDeployment; limit != nil {
+		return int(*limit), true
+	}
+	return 0, false
+}

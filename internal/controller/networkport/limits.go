@@ -1,0 +1,60 @@
+package networkport
+
+import (
+	"slices"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/client-go/tools/cache"
+
+	"cloudteam.ztgame.com/network-controller/internal/controller"
+	"cloudteam.ztgame.com/network-controller/internal/controller/classes"
+	"cloudteam.ztgame.com/network-controller/internal/controller/managed"
+	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+)
+
+// limits are those of the Networks' classes.
+type limits struct {
+	of    *classes.Classes
+	ports cache.Indexer
+}
+
+// withhold says that no port may be created on a Network that has as many as its class allows; nil if one may. A port
+// that exists, or that something uses, stays.
+func (l limits) withhold(on *cloudteamv1.Network, obj *cloudteamv1.NetworkPort) *managed.Problem {
+	limit := l.of.Limits(on).PortsPerNetwork
+	if limit == nil || obj.Status.PortID != "" || obj.Status.BoundTo != nil {
+		return nil
+	}
+	// A port from a namespace that may not use the Network takes no room of it.
+	beside := slices.DeleteFunc(controller.PortsOn(l.ports, cache.ObjectName(obj.Network())),
+		func(other *cloudteamv1.NetworkPort) bool {
+			return other.Status.PortID == "" && !controller.Allows(on, other.Namespace)
+		})
+	mayExist := func(other *cloudteamv1.NetworkPort) bool {
+		return other.Status.PortID != "" || slices.Contains(other.Finalizers, cloudteamv1.PortFinalizer)
+	}
+	if !classes.Full(obj, beside, limit, mayExist) {
+		return nil
+	}
+	return managed.Waits(controller.Stalled(
+		cloudteamv1.ReasonClassLimitReached, classes.PortLimitMessage(obj.Network(), *limit)))
+}
+
+// roomHandler requeues the NetworkPorts that wait for room on a Network when another one is gone.
+func roomHandler(c *Controller, ports cache.Indexer) cache.ResourceEventHandler {
+	return cache.ResourceEventHandlerFuncs{DeleteFunc: func(obj any) {
+		if unknown, ok := obj.(cache.DeletedFinalStateUnknown); ok {
+			obj = unknown.Obj
+		}
+		gone, ok := obj.(*cloudteamv1.NetworkPort)
+		if !ok {
+			return
+		}
+		for _, other := range controller.PortsOn(ports, cache.ObjectName(gone.Network())) {
+			if stalled := meta.FindStatusCondition(other.Status.Conditions, cloudteamv1.ConditionStalled); stalled != nil &&
+				stalled.Reason == cloudteamv1.ReasonClassLimitReached {
+				c.Enqueue(cache.MetaObjectToName(other))
+			}
+		}
+	}}
+}
