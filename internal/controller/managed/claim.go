@@ -20,14 +20,13 @@ func (r *Reconciler[T]) claimed(obj T) bool {
 }
 
 // claim adds the finalizer to the object. The same write records the cloud where its resources are about to be created.
-// It also records the credentials, for an object that cannot tell them for ever, such as a NetworkPort without its
-// Network, and the fields in the spec that may have to be taken back. If the process ends right after the create,
+// It also records the fields in the spec that may have to be taken back. If the process ends right after the create,
 // the next one knows where to look, even if its credentials lead elsewhere. The status would need another write. For an
 // import no fields are recorded, because nothing is set before the adoption.
 func (r *Reconciler[T]) claim(
-	ctx context.Context, obj T, at home, identity client.Identity, declared Declaration,
+	ctx context.Context, obj T, identity client.Identity, declared Declaration,
 ) (T, error) {
-	cloud, err := json.Marshal(recordOf(at.ref, identity))
+	cloud, err := json.Marshal(cloudteamv1.CloudStatus(identity))
 	if err != nil {
 		return obj, err
 	}
@@ -43,50 +42,20 @@ func (r *Reconciler[T]) claim(
 	})
 }
 
-// cloudRecord is the content of cloudteamv1.AnnotationCloud.
-type cloudRecord struct {
-	cloudteamv1.CloudStatus
-	// Credentials lead there; nil means the process's own.
-	Credentials *recordedCredentials `json:"credentials,omitempty"`
+// recorded reads the cloud that claim recorded for an object; known is false if there is none. Users can write it, so it
+// only keeps the object from other clouds: it says nothing about credentials.
+func recorded(obj Object) (cloud cloudteamv1.CloudStatus, known bool) {
+	known = json.Unmarshal([]byte(obj.GetAnnotations()[cloudteamv1.AnnotationCloud]), &cloud) == nil
+	return cloud, known
 }
 
-// recordedCredentials is a CloudRef in JSON.
-type recordedCredentials struct {
-	Namespace  string `json:"namespace"`
-	SecretName string `json:"secretName"`
-	Name       string `json:"name,omitempty"`
-}
-
-func recordOf(ref CloudRef, identity client.Identity) cloudRecord {
-	record := cloudRecord{CloudStatus: cloudteamv1.CloudStatus(identity)}
-	if !ref.IsOwn() {
-		record.Credentials = &recordedCredentials{ref.Namespace, ref.Secret, ref.Entry}
-	}
-	return record
-}
-
-// ref is the place of the recorded credentials.
-func (c cloudRecord) ref() CloudRef {
-	if c.Credentials == nil {
-		return CloudRef{}
-	}
-	return CloudRef{Namespace: c.Credentials.Namespace, Secret: c.Credentials.SecretName, Entry: c.Credentials.Name}
-}
-
-// recorded reads the record of an object; known is false if there is none.
-func recorded(obj Object) (record cloudRecord, known bool) {
-	known = json.Unmarshal([]byte(obj.GetAnnotations()[cloudteamv1.AnnotationCloud]), &record) == nil
-	return record, known
-}
-
-// record renews the record of a claimed object, if other credentials or another endpoint lead to its cloud now. Objects
-// without a record, such as those of earlier releases, need one only if a Secret holds the credentials.
-func (r *Reconciler[T]) record(ctx context.Context, obj T, at home, identity client.Identity) (T, error) {
+// record renews the record of a claimed object, if another endpoint leads to its cloud now.
+func (r *Reconciler[T]) record(ctx context.Context, obj T, identity client.Identity) (T, error) {
 	was, known := recorded(obj)
-	if known && was.ref() == at.ref && client.Identity(was.CloudStatus) == identity || !known && at.ref.IsOwn() {
+	if !known || client.Identity(was) == identity {
 		return obj, nil
 	}
-	cloud, err := json.Marshal(recordOf(at.ref, identity))
+	cloud, err := json.Marshal(cloudteamv1.CloudStatus(identity))
 	if err != nil {
 		return obj, err
 	}

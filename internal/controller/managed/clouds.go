@@ -48,6 +48,22 @@ func (c CloudRef) String() string {
 	return c.Namespace + "/" + c.Secret + ":" + c.Entry
 }
 
+// credentialsOf gives the cloud's credentials in the form of a status; nil for the process's own.
+func credentialsOf(ref CloudRef) *cloudteamv1.CredentialsStatus {
+	if ref.IsOwn() {
+		return nil
+	}
+	return &cloudteamv1.CredentialsStatus{Namespace: ref.Namespace, SecretName: ref.Secret, Name: ref.Entry}
+}
+
+// refOf is the inverse of credentialsOf.
+func refOf(credentials *cloudteamv1.CredentialsStatus) CloudRef {
+	if credentials == nil {
+		return CloudRef{}
+	}
+	return CloudRef{Namespace: credentials.Namespace, Secret: credentials.SecretName, Entry: credentials.Name}
+}
+
 // ErrNotYet says that the state of a cloud is still unknown. EnqueueIn requeues the affected objects once it is known.
 var ErrNotYet = errors.New("the cloud's credentials are not read yet")
 
@@ -65,7 +81,8 @@ type Clouds interface {
 // MUST be called before Run.
 func (r *Reconciler[T]) ReachClouds(clouds Clouds) { r.clouds = clouds }
 
-// cloudOf gives the cloud of an object's resources. If the object no longer tells, it is the last known one.
+// cloudOf gives the cloud of an object's resources. If the object no longer tells, such as a NetworkPort without its
+// Network, it is the last known one, by the memory or by the status. No user can write the status.
 func (r *Reconciler[T]) cloudOf(obj T) CloudRef {
 	if at, known := r.kind.Cloud(obj); known {
 		return at.Cloud
@@ -73,8 +90,7 @@ func (r *Reconciler[T]) cloudOf(obj T) CloudRef {
 	if m, _ := r.recall(obj); m.home.in != nil {
 		return m.home.ref
 	}
-	record, _ := recorded(obj)
-	return record.ref()
+	return refOf(r.kind.Status(obj).Credentials)
 }
 
 // home is the cloud of an object's resources, and the Inventory that shows them. The zero value is unknown.
@@ -193,7 +209,7 @@ func (r *Reconciler[T]) pinnedTo(obj T) *cloudteamv1.CloudStatus {
 		return cloud
 	}
 	if record, known := recorded(obj); known {
-		return &record.CloudStatus
+		return &record
 	}
 	at, _ := r.kind.Cloud(obj)
 	return at.Pinned

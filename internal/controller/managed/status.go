@@ -164,6 +164,7 @@ func (r *Reconciler[T]) updated(obj T, p progress) T {
 	if p.identity != nil && !p.observed.Empty() {
 		// It differs from the earlier one only if the cloud was renamed; see identify.
 		status.Cloud = new(cloudteamv1.CloudStatus(*p.identity))
+		status.Credentials = credentialsOf(r.cloudOf(obj))
 	}
 	r.kind.Show(updated, p.declared, r.ownerOf(obj), *p.observed)
 	return updated

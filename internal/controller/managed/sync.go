@@ -80,11 +80,11 @@ func (r *Reconciler[T]) reconcile(ctx context.Context, obj T) error {
 	// The finalizer comes before the first resource, so that no deleted object can leave one behind.
 	var err error
 	if claimed {
-		if obj, err = r.record(ctx, obj, at, *p.identity); err != nil {
+		if obj, err = r.record(ctx, obj, *p.identity); err != nil {
 			return fmt.Errorf("recording the cloud: %w", err)
 		}
 	} else {
-		if obj, err = r.claim(ctx, obj, at, *p.identity, p.declared); err != nil {
+		if obj, err = r.claim(ctx, obj, *p.identity, p.declared); err != nil {
 			return fmt.Errorf("adding the finalizer: %w", err)
 		}
 		r.remember(obj)

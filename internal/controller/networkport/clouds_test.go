@@ -280,3 +280,31 @@ func TestAPortGoesForANetworkWhoseCredentialsAreGone(t *testing.T) {
 		w.WantState("Ready=False Reconciling=True NetworkNotReady")
 	}, on, port)
 }
+
+// askedFor is no cloud, and remembers for which it was asked.
+type askedFor struct{ refs []managed.CloudRef }
+
+func (a *askedFor) In(ref managed.CloudRef, _ bool) (managed.Inventory, error) {
+	a.refs = append(a.refs, ref)
+	return nil, managed.ErrNotYet
+}
+
+// TestNoAnnotationLeadsToCredentials has a user name another namespace's Secret on a port without a Network.
+func TestNoAnnotationLeadsToCredentials(t *testing.T) {
+	port := of(example(), func(p *cloudteamv1.NetworkPort) {
+		p.Spec.NetworkName = "none"
+		p.Finalizers = []string{cloudteamv1.PortFinalizer}
+		p.Annotations = map[string]string{cloudteamv1.AnnotationCloud: `{"endpoint":"https://neutron/","projectID":"p",` +
+			`"credentials":{"namespace":"victim","secretName":"openstack"}}`}
+	})
+	inWorld(t, func(t *testing.T, w *world) {
+		asked := &askedFor{}
+		w.clouds = asked
+		w.restart()
+		w.API.Delete(t, controllertest.Get[*cloudteamv1.NetworkPort](t, w.API, cache.MetaObjectToName(port)))
+		w.settle()
+		if len(asked.refs) > 0 {
+			t.Errorf("asked for the clouds %v", asked.refs)
+		}
+	}, port)
+}

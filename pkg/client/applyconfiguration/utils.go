@@ -36,6 +36,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &cloudteamv1.CloudReferenceApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("CloudStatus"):
 		return &cloudteamv1.CloudStatusApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("CredentialsStatus"):
+		return &cloudteamv1.CredentialsStatusApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("Drift"):
 		return &cloudteamv1.DriftApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("HostRoute"):

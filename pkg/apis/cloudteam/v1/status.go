@@ -67,6 +67,11 @@ type ResourceStatus struct {
 	// +optional
 	Cloud *CloudStatus `json:"cloud,omitempty"`
 
+	// credentials are where the credentials for that cloud are. They are unset for
+	// the controller's own cloud.
+	// +optional
+	Credentials *CredentialsStatus `json:"credentials,omitempty"`
+
 	// drift lists the differences between Neutron and the spec, with driftPolicy
 	// Report.
 	// +optional
@@ -83,6 +88,17 @@ type CloudStatus struct {
 	Region string `json:"region,omitempty"`
 	// projectID is the id of the project that the resources belong to.
 	ProjectID string `json:"projectID"`
+}
+
+// CredentialsStatus names the Secret with the credentials of a cloud.
+type CredentialsStatus struct {
+	// namespace is the Secret's namespace.
+	Namespace string `json:"namespace"`
+	// secretName is the Secret's name.
+	SecretName string `json:"secretName"`
+	// name is the entry in the Secret's clouds.yaml; empty for its only entry.
+	// +optional
+	Name string `json:"name,omitempty"`
 }
 
 // Drift is one difference between the spec and Neutron.

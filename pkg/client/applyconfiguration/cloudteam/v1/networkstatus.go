@@ -71,6 +71,14 @@ func (b *NetworkStatusApplyConfiguration) WithCloud(value *CloudStatusApplyConfi
 	return b
 }
 
+// WithCredentials sets the Credentials field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Credentials field is set to the value of the last call.
+func (b *NetworkStatusApplyConfiguration) WithCredentials(value *CredentialsStatusApplyConfiguration) *NetworkStatusApplyConfiguration {
+	b.ResourceStatusApplyConfiguration.Credentials = value
+	return b
+}
+
 // WithDrift adds the given value to the Drift field in the declarative configuration
 // and returns the receiver, so that objects can be build by chaining "With" function invocations.
 // If called multiple times, values provided by each call will be appended to the Drift field.

@@ -27,6 +27,9 @@ type ResourceStatusApplyConfiguration struct {
 	// cloud is the cloud that has the resources. With credentials for another one,
 	// the object is Stalled.
 	Cloud *CloudStatusApplyConfiguration `json:"cloud,omitempty"`
+	// credentials are where the credentials for that cloud are. They are unset for
+	// the controller's own cloud.
+	Credentials *CredentialsStatusApplyConfiguration `json:"credentials,omitempty"`
 	// drift lists the differences between Neutron and the spec, with driftPolicy
 	// Report.
 	Drift []DriftApplyConfiguration `json:"drift,omitempty"`
@@ -72,6 +75,14 @@ func (b *ResourceStatusApplyConfiguration) WithConditions(values ...*metav1.Cond
 // If called multiple times, the Cloud field is set to the value of the last call.
 func (b *ResourceStatusApplyConfiguration) WithCloud(value *CloudStatusApplyConfiguration) *ResourceStatusApplyConfiguration {
 	b.Cloud = value
+	return b
+}
+
+// WithCredentials sets the Credentials field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Credentials field is set to the value of the last call.
+func (b *ResourceStatusApplyConfiguration) WithCredentials(value *CredentialsStatusApplyConfiguration) *ResourceStatusApplyConfiguration {
+	b.Credentials = value
 	return b
 }
 
