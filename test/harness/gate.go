@@ -18,7 +18,8 @@ func Namespace(prefix string) *corev1.Namespace {
 	}}
 }
 
-// AwaitGate waits until the policy that gates Pods is in force in a Namespace, which takes the API server up to a second.
+// AwaitGate waits until the policy that gates Pods is in force in a Namespace, which takes the API server up to a
+// second.
 func (s *Surroundings) AwaitGate(t testing.TB, namespace string) {
 	t.Helper()
 	s.Eventually(t, func() error {
