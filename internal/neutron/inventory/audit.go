@@ -5,6 +5,7 @@ import (
 	"errors"
 	"maps"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
@@ -104,6 +105,8 @@ type lists struct {
 	failed       error
 	tried, again time.Time
 	pause        time.Duration
+	// heard is when the list under way last got something from the cloud, in nanoseconds since 1970.
+	heard atomic.Int64
 }
 
 // sparedFor is the longest pause after a list that failed. It is short: other credentials may mend the list at once.
@@ -121,6 +124,12 @@ func (l *lists) ended(began time.Time, err error) {
 		l.tried, l.again = began, time.Now().Add(l.pause)
 	}
 }
+
+// hear records that the list under way got something.
+func (l *lists) hear() { l.heard.Store(time.Now().UnixNano()) }
+
+// silence is how long the list under way has got nothing.
+func (l *lists) silence() time.Duration { return time.Since(time.Unix(0, l.heard.Load())) }
 
 // since reports whether the last completed list began at since or later, of the project that ctx is Within if it is.
 func (l *lists) since(ctx context.Context, since time.Time) bool {
@@ -159,8 +168,13 @@ type flight struct {
 	err   error
 }
 
-// listPatience is how long a list of one kind holds those who can do without it.
-const listPatience = 10 * time.Second
+const (
+	// listPatience is how long a list of one kind holds those who can do without it.
+	listPatience = 10 * time.Second
+	// listSilence is how long a list may get nothing and still hold those who need it. Workers that wait for a list that
+	// hangs would be missing elsewhere. It is longer than listPatience, because lists wait so long for each other.
+	listSilence = 15 * time.Second
+)
 
 // listAll waits for a list of each kind that began at since or later, and starts those that are necessary. It returns
 // the objects that changed in lists for which it waited. After the first list has ended, the others have listPatience:
@@ -247,9 +261,11 @@ func (i *Inventory) fly(ctx context.Context, of ...stocked) {
 	for _, s := range of {
 		f := &flight{began: time.Now(), done: make(chan struct{})}
 		s.lists().flight = f
+		s.lists().hear()
 		s.listBegins()
 		go func() {
 			keep, of, err := i.readProject(ctx, s)
+			s.lists().hear()
 			landed <- landing{f, s, keep, of, err}
 		}()
 	}
@@ -309,16 +325,34 @@ func (i *Inventory) await(ctx context.Context, s stocked, since time.Time) ([]st
 		}
 		i.mu.Unlock()
 
-		select {
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		case <-f.done:
+		if err := f.wait(ctx, s); err != nil {
+			return nil, err
 		}
 		if errors.Is(f.err, client.ErrOutage) && i.cloud.OutageEnd() == nil {
 			continue // the outage that stopped it is over: retry
 		}
 		if !f.began.Before(since) && (f.err != nil || !bound || project == f.of) {
 			return f.moved, f.err
+		}
+	}
+}
+
+// wait waits for the end of a list, unless the cloud is silent for listSilence.
+func (f *flight) wait(ctx context.Context, s stocked) error {
+	for {
+		left := listSilence - s.lists().silence()
+		patience := time.NewTimer(left)
+		select {
+		case <-ctx.Done():
+			patience.Stop()
+			return ctx.Err()
+		case <-f.done:
+			patience.Stop()
+			return nil
+		case <-patience.C:
+		}
+		if s.lists().silence() >= listSilence {
+			return &client.Error{Kind: client.Transient, Op: s.op(), Reason: "no answer in time", Unsent: true}
 		}
 	}
 }

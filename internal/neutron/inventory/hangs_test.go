@@ -160,3 +160,39 @@ func TestAddressesAreCountedThoughAnotherListFails(t *testing.T) {
 		}
 	})
 }
+
+// A worker that waited for a list that hangs would be missing elsewhere.
+func TestAListThatHangsHoldsNobodyForLong(t *testing.T) {
+	inTrouble(t, "/routers", true, func(t *testing.T, b *bench) {
+		for _, most := range []time.Duration{listSilence, 0, 0} {
+			began := time.Now()
+			_, err := b.Observed(t.Context(), ownerOf("o"), time.Now(), plan.KindRouter)
+			if !client.IsKind(err, client.Transient) || !strings.Contains(err.Error(), "list routers: no answer in time") {
+				t.Errorf("got %v", err)
+			}
+			if took := time.Since(began); took > most+time.Second {
+				t.Errorf("it was held for %s, want at most %s", took, most)
+			}
+		}
+	})
+}
+
+// One that only takes its time holds those who need it until it ends.
+func TestASlowListIsWaitedFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newFakeNeutron()
+		n.page = 1
+		n.before = func(http.ResponseWriter, *http.Request) bool {
+			elapse(listPatience / 2)
+			return false
+		}
+		_, c := inBubble(t, n.ServeHTTP, client.Options{PageSize: 1})
+		b := &bench{neutron: n, Inventory: New(c, cluster, Options{Ports: true})}
+		for _, id := range []string{"a", "b", "c", "d", "e", "f"} {
+			b.put(id, ownerOf(id).Marker())
+		}
+		if o, err := b.Observed(t.Context(), ownerOf("f"), time.Now()); err != nil || len(o.Networks) != 1 {
+			t.Errorf("%d networks, %v", len(o.Networks), err)
+		}
+	})
+}

@@ -231,7 +231,10 @@ func newStock[W described, T any](
 	s := &stock[W, T]{shelf: newShelf(mu, how), access: a, kind: k, of: of, in: in}
 	s.readAll = func(ctx context.Context) (found findings[T], err error) {
 		begin := func() { found = newFindings[T]() }
-		err = s.kind.eachOfProject(ctx, a, begin, func(w W, odd error) { s.gather(found, w, odd) })
+		err = s.kind.eachOfProject(ctx, a, begin, func(w W, odd error) {
+			s.listed.hear()
+			s.gather(found, w, odd)
+		})
 		return found, err
 	}
 	s.readOne = func(_ context.Context, w W) (*T, error) {

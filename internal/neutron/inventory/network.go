@@ -239,6 +239,7 @@ func (i *Inventory) readNetworks(ctx context.Context) (found findings[plan.Obser
 	var listed map[string]wireNetwork
 	begin := func() { found, listed = newFindings[plan.ObservedNetwork](), map[string]wireNetwork{} }
 	err = networkKind.eachOfProject(ctx, i.access, begin, func(w wireNetwork, odd error) {
+		i.networks.listed.hear()
 		switch {
 		case !i.owns(w.Description):
 		case odd != nil:
@@ -254,6 +255,7 @@ func (i *Inventory) readNetworks(ctx context.Context) (found findings[plan.Obser
 	var odd map[string]error
 	begin = func() { subnets, odd = map[string][]wireSubnet{}, map[string]error{} }
 	err = subnetKind.eachOfProject(ctx, i.access, begin, func(s wireSubnet, err error) {
+		i.networks.listed.hear()
 		if _, known := listed[s.NetworkID]; !known {
 			return
 		}
@@ -266,6 +268,7 @@ func (i *Inventory) readNetworks(ctx context.Context) (found findings[plan.Obser
 		return found, err
 	}
 	for id, w := range listed {
+		i.networks.listed.hear()
 		err := odd[id]
 		known := subnets[id]
 		// The project's list does not show subnets that other projects created on our network.
@@ -286,6 +289,7 @@ func (i *Inventory) readNetworks(ctx context.Context) (found findings[plan.Obser
 		}
 		found.held[id] = observed
 	}
+	i.networks.listed.hear()
 	return found, i.addShares(ctx, "", found.held)
 }
 

@@ -95,6 +95,7 @@ func TestAListThatTheOutageKeptBackFailsNobodyAfterIt(t *testing.T) {
 		i := New(c, cluster, Options{})
 		f := &flight{began: time.Now(), done: make(chan struct{})}
 		i.networks.listed.flight = f
+		i.networks.listed.hear()
 		got := make(chan error)
 		go func() {
 			_, err := i.Observed(t.Context(), ownerOf("o"), time.Time{})

@@ -218,6 +218,7 @@ func (s shared) in(p *plan.ObservedPort) {
 func (i *Inventory) readPorts(ctx context.Context) (found findings[plan.ObservedPort], used usage, err error) {
 	begin := func() { found, used = newFindings[plan.ObservedPort](), usage{} }
 	err = portKind.eachOfProject(ctx, i.access, begin, func(w wirePort, odd error) {
+		i.ports.listed.hear()
 		for _, fixed := range w.FixedIPs {
 			used[fixed.SubnetID]++
 		}
