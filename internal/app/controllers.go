@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 
 	"golang.org/x/sync/errgroup"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
@@ -205,7 +206,8 @@ func (p *process) buildNetwork() (started, error) {
 		}
 	}
 	c, err := networkcontroller.NewController(p.client.CloudteamV1(), p.factory.Cloudteam().V1().Networks(), ports,
-		inventory, p.recorder, p.cluster, networkcontroller.Options{AddressesLow: p.options.AddressesLow / 100, Classes: p.classes})
+		inventory, p.recorder, p.cluster,
+		networkcontroller.Options{AddressesLow: p.options.AddressesLow / 100, Classes: p.classes})
 	if err != nil {
 		return nil, err
 	}
@@ -267,13 +269,28 @@ func (p *process) buildDeployment() (started, error) {
 	}
 	c, err := deploymentcontroller.NewController(
 		p.client.CloudteamV1(), p.kube.AppsV1(), p.kube.CoreV1(), caches, p.recorder, deploymentcontroller.Options{
-			Cooldown: p.options.PoolCooldown, MaxPorts: p.options.MaxPortsPerDeployment,
+			Cooldown: p.options.PoolCooldown, MaxPorts: p.options.MaxPortsPerDeployment, Limit: p.portsPerDeployment,
 		})
 	if err != nil {
 		return nil, err
 	}
 	p.declaring = append(p.declaring, c.EnqueueDeclaring)
-	return delayed{c, p.awaitAttachments}, nil
+	p.classed = append(p.classed, func(namespace string) {
+		networks, _ := caches.Networks.Lister().Networks(namespace).List(labels.Everything()) // a cache gives no error
+		for _, network := range networks {
+			c.EnqueueDeclaring(cache.MetaObjectToName(network))
+		}
+	})
+	return delayed{delayed{c, p.awaitAttachments}, p.awaitClasses}, nil
+}
+
+// portsPerDeployment is the limit of a Network's class.
+func (p *process) portsPerDeployment(network *cloudteamv1.Network) deploymentcontroller.Limit {
+	most, limited := p.classes.PortsPerDeployment(network)
+	if !limited {
+		return deploymentcontroller.Limit{}
+	}
+	return deploymentcontroller.Limit{Ports: most, By: "the limit of its NetworkClass"}
 }
 
 func (p *process) buildPod() (started, error) {

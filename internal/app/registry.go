@@ -152,8 +152,8 @@ func (r *cloudRegistry) sweep(ctx context.Context) {
 	}
 }
 
-// keepForDeletions keeps the sessions whose Secrets went with their namespaces, until all objects have gone, too. Nobody
-// can create such a Secret again.
+// keepForDeletions keeps the sessions whose Secrets went with their namespaces, until all objects have gone, too.
+// Nobody can create such a Secret again.
 func (r *cloudRegistry) keepForDeletions(ctx context.Context, named map[managed.CloudRef]bool) {
 	r.mu.Lock()
 	var asking []*secretCloud

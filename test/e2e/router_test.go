@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -164,8 +165,11 @@ func testExistingRouter(t *testing.T, w *routed) {
 	apply(t, w.namespace, clashing, w.spec("10.42.0.0/16", existing))
 	stalled := awaitCondition(t, w.namespace, clashing, cloudteamv1.ConditionStalled, metav1.ConditionTrue,
 		cloudteamv1.ReasonRejected)
-	for _, named := range []string{w.name, clashing, "10.42.0.0/16", "10.42.0.0/24"} {
+	for _, named := range []string{clashing, "10.42.0.0/16", shared.id()} {
 		wantMessage(t, stalled, named)
+	}
+	if message := stalled.Status.Conditions[0].Message; strings.Contains(message, "10.42.0.0/24") {
+		t.Errorf("the message names another Network's subnet, which may be another namespace's: %s", message)
 	}
 	remove(t, w.namespace, clashing)
 

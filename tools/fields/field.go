@@ -22,8 +22,8 @@ import (
 // attribute is the resource and its attribute in the Networking API, several joined by "+", or "none" for what is the
 // controller's own. mutable says whether the field of an object that exists may change. removed says what happens when
 // the spec sets the field no longer, by a key of removals; a field that must be set does not have it. privilege is who
-// may set it: under Neutron's default policies "tenant", a member of the project, or "admin"; and "operator", who writes
-// the cluster's NetworkClasses.
+// may set it: under Neutron's default policies "tenant", a member of the project, or "admin"; and "operator", who
+// writes the cluster's NetworkClasses.
 const markerPrefix = "+neutron:"
 
 // markerExample is a marker for errors to show.

@@ -24,9 +24,9 @@ const (
 
 // Limit is how many ports a Deployment may have on a Network.
 type Limit struct {
-	// Ports is the number, 0 for any.
+	// Ports is the number.
 	Ports int
-	// By names the rule to users, such as "NetworkClass tenants".
+	// By names the rule to users, such as "its NetworkClass"; empty for no limit.
 	By string
 }
 
@@ -54,7 +54,7 @@ func (a *allowance) take(n int, network cache.ObjectName, limit Limit) (taken in
 	if left := max(a.most-a.ports, 0); a.most > 0 && left < taken {
 		taken, exceeded = left, fmt.Sprintf("a Deployment may have %d ports (--max-ports-per-deployment)", a.most)
 	}
-	if left := max(limit.Ports-a.on[network], 0); limit.Ports > 0 && left < taken {
+	if left := max(limit.Ports-a.on[network], 0); limit.By != "" && left < taken {
 		taken = left
 		exceeded = fmt.Sprintf("a Deployment may have %d ports on Network %s (%s)", limit.Ports, network, limit.By)
 	}

@@ -42,8 +42,8 @@ func (r *Reconciler[T]) claim(
 	})
 }
 
-// recorded reads the cloud that claim recorded for an object; known is false if there is none. Users can write it, so it
-// only keeps the object from other clouds: it says nothing about credentials.
+// recorded reads the cloud that claim recorded for an object; known is false if there is none. Users can write it, so
+// it only keeps the object from other clouds: it says nothing about credentials.
 func recorded(obj Object) (cloud cloudteamv1.CloudStatus, known bool) {
 	known = json.Unmarshal([]byte(obj.GetAnnotations()[cloudteamv1.AnnotationCloud]), &cloud) == nil
 	return cloud, known

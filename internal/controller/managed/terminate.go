@@ -40,7 +40,7 @@ func (r *Reconciler[T]) abandoned(ctx context.Context, obj T, since time.Time, e
 	var left []string
 	for _, e := range r.kind.Expected(obj) {
 		if e.ID != "" {
-			left = append(left, e.Resource.String())
+			left = append(left, e.String())
 		}
 	}
 	cloud := ""

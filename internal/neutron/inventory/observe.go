@@ -153,9 +153,9 @@ func (i *Inventory) stockOf(op string, of plan.Kind) (stocked, error) {
 type Holdings map[plan.Kind][]string
 
 // Owners returns the UIDs of the objects that own resources here, with their resources. It combines the last complete
-// lists with what Apply has done since. audited is when the oldest list of the last round began: it moves only after each
-// kind was listed anew. of is their project. ok is false until there is a list of each kind: then nothing is known,
-// which is not the same as no owners. The Inventory does not know whether the objects still exist.
+// lists with what Apply has done since. audited is when the oldest list of the last round began: it moves only after
+// each kind was listed anew. of is their project. ok is false until there is a list of each kind: then nothing is
+// known, which is not the same as no owners. The Inventory does not know whether the objects still exist.
 //
 // The caller owns the answer.
 func (i *Inventory) Owners() (owners map[string]Holdings, audited time.Time, of client.Identity, ok bool) {
