@@ -115,8 +115,15 @@ func (w *registryWorld) put(uid types.UID, cloudsYAML string) {
 	}
 }
 
+// remove deletes the Secret once it is watched: the fake API server tells a watch only what happens after it began.
 func (w *registryWorld) remove() {
 	w.t.Helper()
+	w.eventually(func() error {
+		if !slices.ContainsFunc(w.kube.Actions(), func(a clienttesting.Action) bool { return a.Matches("watch", "secrets") }) {
+			return errors.New("the Secret is not watched")
+		}
+		return nil
+	})
 	err := w.kube.CoreV1().Secrets(inTeam.Namespace).Delete(w.t.Context(), inTeam.Secret, metav1.DeleteOptions{})
 	if err != nil {
 		w.t.Fatal(err)
