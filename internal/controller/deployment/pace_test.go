@@ -97,7 +97,7 @@ func (w *crowded) want(ports, made, refused int) {
 }
 
 func TestAPoolStopsWhereThereIsNoAddress(t *testing.T) {
-	w := newCrowded(t, 3000, 13)
+	w := newCrowded(t, 600, 13)
 	w.settle()
 	w.want(13+1, burst, burst)
 	// It asks Neutron with one port, and nothing else is created.
@@ -110,7 +110,7 @@ func TestAPoolStopsWhereThereIsNoAddress(t *testing.T) {
 	// The pool of addresses is widened: it doubles from one on.
 	w.addresses = 5000
 	w.settle()
-	w.want(3000, 3000, 1)
+	w.want(600, 600, 1)
 	if w.plans > 20 {
 		t.Errorf("it takes %d plans until all ports are there", w.plans)
 	}

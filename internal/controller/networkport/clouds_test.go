@@ -2,6 +2,7 @@ package networkport
 
 import (
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -202,8 +203,8 @@ func TestANetworkThatGoesLosesThePortsOfOtherNamespaces(t *testing.T) {
 				p.Namespace, p.Spec.NetworkNamespace = "elsewhere", networkKey.Namespace
 			})
 			inWorld(t, func(t *testing.T, w *world) {
-				terminating := false
-				w.terminating = func(namespace string) bool { return terminating && namespace == networkKey.Namespace }
+				var terminating atomic.Bool
+				w.terminating = func(namespace string) bool { return terminating.Load() && namespace == networkKey.Namespace }
 				w.Key = cache.NewObjectName("elsewhere", port.Name)
 				w.restart()
 				w.WantState("Ready=True Available")
@@ -223,7 +224,7 @@ func TestANetworkThatGoesLosesThePortsOfOtherNamespaces(t *testing.T) {
 				if !c.bans {
 					w.wantPorts("port-1") // it is in use, until its namespace goes
 				}
-				terminating = c.terminating
+				terminating.Store(c.terminating)
 				controllertest.Settle(2 * time.Minute)
 				finalizers := w.Get().Finalizers
 				if c.stays {

@@ -783,12 +783,11 @@ func TestRunAuditsAtItsIntervalAndBacksOff(t *testing.T) {
 func TestRunWithoutAnIntervalAuditsUntilItSucceeds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newFakeNeutron()
-		failures := 3
+		var calls atomic.Int32
 		n.before = func(w http.ResponseWriter, _ *http.Request) bool {
-			if failures == 0 {
+			if calls.Add(1) > 3 {
 				return false
 			}
-			failures--
 			answer(w, http.StatusServiceUnavailable, "")
 			return true
 		}
