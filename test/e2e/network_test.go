@@ -302,6 +302,7 @@ func testLife(t *testing.T, c *cloud, namespace, name string) {
 		},
 		NetworkID: network.id(), MTU: int32(network["mtu"].(float64)),
 		Subnets: []cloudteamv1.SubnetStatus{{ID: subnet.id(), CIDR: "192.168.0.0/16", Gateway: "192.168.0.1"}},
+		Class:   &cloudteamv1.AppliedClass{Name: "open"}, // the default class that the suite installs
 	}
 	got := ready.Status.DeepCopy()
 	got.Conditions = nil
