@@ -1,0 +1,288 @@
+package integration
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/yaml"
+
+	"cloudteam.ztgame.com/network-controller/internal/class"
+	"cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam"
+	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	clientset "cloudteam.ztgame.com/network-controller/pkg/client/clientset/versioned"
+)
+
+// classUser may create Networks, and use the classes that the test grants.
+const classUser = "class-user"
+
+// TestClassAdmission holds the policy of config/classes to the rule that the controller has.
+func TestClassAdmission(t *testing.T) {
+	installClassPolicy(t)
+	admin, user := clientset.NewForConfigOrDie(apiServer), clientset.NewForConfigOrDie(asClassUser())
+	own := newNamespaceWith(t, map[string]string{"team": "a", "stage": "test"})
+	name := func(suffix string) string { return own + "-" + suffix }
+	yes := true
+	classes := map[string]cloudteamv1.NetworkClassSpec{
+		"closed": {},
+		"some": {
+			AllowedFields: []cloudteamv1.PrivilegedField{cloudteamv1.FieldSharedWith, cloudteamv1.FieldExistingRouter},
+			AllowedRanges: []string{"10.20.0.0/16", "2001:db8::/32"},
+		},
+		"matched": {NamespaceSelector: &metav1.LabelSelector{
+			MatchLabels: map[string]string{"team": "a"},
+			MatchExpressions: []metav1.LabelSelectorRequirement{
+				{Key: "stage", Operator: metav1.LabelSelectorOpIn, Values: []string{"test", "prod"}},
+				{Key: "gone", Operator: metav1.LabelSelectorOpDoesNotExist},
+				{Key: "other", Operator: metav1.LabelSelectorOpNotIn, Values: []string{"x"}},
+				{Key: "team", Operator: metav1.LabelSelectorOpExists},
+			},
+		}},
+		"anothers": {NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"team": "b"}}},
+		"neither": {NamespaceSelector: &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{
+			{Key: "stage", Operator: metav1.LabelSelectorOpNotIn, Values: []string{"test"}}}}},
+		"ungranted": {},
+	}
+	var granted []string
+	for short, spec := range classes {
+		_, err := admin.CloudteamV1().NetworkClasses().Create(t.Context(), &cloudteamv1.NetworkClass{
+			ObjectMeta: metav1.ObjectMeta{Name: name(short)}, Spec: spec}, metav1.CreateOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if short != "ungranted" {
+			granted = append(granted, name(short))
+		}
+	}
+	grantClasses(t, own, granted)
+
+	specs := map[string]func(*cloudteamv1.NetworkSpec){
+		"a private range": func(*cloudteamv1.NetworkSpec) {},
+		"a public range":  func(s *cloudteamv1.NetworkSpec) { s.CIDR = "198.51.100.0/24" },
+		"an allowed range": func(s *cloudteamv1.NetworkSpec) {
+			s.CIDR = "10.20.30.0/24"
+			s.AdditionalSubnets = []cloudteamv1.SubnetSpec{{CIDR: "2001:db8:1::/64"}}
+		},
+		"an additional range": func(s *cloudteamv1.NetworkSpec) {
+			s.AdditionalSubnets = []cloudteamv1.SubnetSpec{{CIDR: "2001:db8:1::/64"}}
+		},
+		"import": func(s *cloudteamv1.NetworkSpec) {
+			s.Import = &cloudteamv1.NetworkImport{ID: "3a1b7d2e-0c55-4d57-9a01-6c2f2f3e8a10"}
+		},
+		"sharedWith":      func(s *cloudteamv1.NetworkSpec) { s.SharedWith = []string{"p"} },
+		"sharedWith none": func(s *cloudteamv1.NetworkSpec) { s.SharedWith = []string{} },
+		"shared":          func(s *cloudteamv1.NetworkSpec) { s.Shared = &yes },
+		"external":        func(s *cloudteamv1.NetworkSpec) { s.External = &yes },
+		"provider": func(s *cloudteamv1.NetworkSpec) {
+			s.Provider = &cloudteamv1.ProviderSpec{NetworkType: "vlan", PhysicalNetwork: "physnet1"}
+		},
+		"a router":           func(s *cloudteamv1.NetworkSpec) { s.Router = &cloudteamv1.RouterSpec{} },
+		"an existing router": func(s *cloudteamv1.NetworkSpec) { s.Router = &cloudteamv1.RouterSpec{Existing: "r"} },
+		"ha and distributed": func(s *cloudteamv1.NetworkSpec) {
+			s.Router = &cloudteamv1.RouterSpec{HA: &yes, Distributed: &yes}
+		},
+		"snat": func(s *cloudteamv1.NetworkSpec) {
+			s.Router = &cloudteamv1.RouterSpec{ExternalNetwork: "public", SNAT: &yes, ExternalIP: "203.0.113.7"}
+		},
+	}
+	labels := map[string]string{"team": "a", "stage": "test"}
+	// The policies are in force when a class that is not granted is refused.
+	eventually(t, func() error {
+		err := tryNetwork(t, user, own, name("ungranted"), specs["a private range"])
+		if !apierrors.IsForbidden(err) {
+			return fmt.Errorf("a class that is not granted: %w", err)
+		}
+		if err := tryNetwork(t, user, own, name("closed"), specs["a private range"]); err != nil {
+			return fmt.Errorf("a class that is granted: %w", err)
+		}
+		return nil
+	})
+	for short, of := range classes {
+		for sentence, set := range specs {
+			t.Run(short+": "+sentence, func(t *testing.T) {
+				spec := cloudteamv1.NetworkSpec{SubnetSpec: cloudteamv1.SubnetSpec{CIDR: "10.20.0.0/24"}}
+				set(&spec)
+				forbidden := class.Class{Name: name(short), Spec: of}.Violations(own, labels, &spec)
+				err := tryNetwork(t, user, own, name(short), set)
+				if refused := err != nil; refused != (len(forbidden) > 0 || short == "ungranted") {
+					t.Errorf("the controller finds %v, the policy %v", forbidden, err)
+				}
+				if err != nil && !strings.Contains(err.Error(), name(short)) {
+					t.Errorf("it does not name the class: %v", err)
+				}
+			})
+		}
+	}
+
+	t.Run("the default class judges a Network that names none", func(t *testing.T) {
+		marked := &cloudteamv1.NetworkClass{ObjectMeta: metav1.ObjectMeta{
+			Name: name("default"), Annotations: map[string]string{cloudteamv1.AnnotationDefaultClass: "true"}}}
+		if _, err := admin.CloudteamV1().NetworkClasses().Create(t.Context(), marked, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, func() error {
+			if err := tryNetwork(t, user, own, "", specs["a private range"]); !apierrors.IsForbidden(err) {
+				return fmt.Errorf("a default class that is not granted: %w", err)
+			}
+			return nil
+		})
+		if err := admin.CloudteamV1().NetworkClasses().Delete(t.Context(), marked.Name, metav1.DeleteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, func() error { return tryNetwork(t, user, own, "", specs["import"]) })
+	})
+	t.Run("without a class of its name, nothing is refused", func(t *testing.T) {
+		if err := tryNetwork(t, user, own, "no-such-class", specs["import"]); err != nil {
+			t.Error(err)
+		}
+	})
+	t.Run("credentials of its own need no class", func(t *testing.T) {
+		spec := func(s *cloudteamv1.NetworkSpec) {
+			s.Cloud, s.CIDR = &cloudteamv1.CloudReference{SecretName: "openstack"}, "198.51.100.0/24"
+		}
+		if err := tryNetwork(t, user, own, "", spec); err != nil {
+			t.Error(err)
+		}
+	})
+	t.Run("a tightened class lets metadata change, and no spec", func(t *testing.T) {
+		networks := admin.CloudteamV1().Networks(own)
+		created := networkOf(name("some"), specs["sharedWith"])
+		created.GenerateName, created.Name = "", "kept"
+		made, err := networks.Create(t.Context(), created, metav1.CreateOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		of, err := admin.CloudteamV1().NetworkClasses().Get(t.Context(), name("some"), metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		of.Spec.AllowedFields = nil
+		if _, err := admin.CloudteamV1().NetworkClasses().Update(t.Context(), of, metav1.UpdateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, func() error {
+			edited := made.DeepCopy()
+			edited.Spec.Description = "another"
+			_, err := networks.Update(t.Context(), edited, metav1.UpdateOptions{DryRun: []string{metav1.DryRunAll}})
+			if err == nil {
+				return fmt.Errorf("the spec may change")
+			}
+			return nil
+		})
+		edited := made.DeepCopy()
+		edited.Finalizers = []string{cloudteamv1.Finalizer}
+		if _, err := networks.Update(t.Context(), edited, metav1.UpdateOptions{DryRun: []string{metav1.DryRunAll}}); err != nil {
+			t.Errorf("its metadata cannot change: %v", err)
+		}
+	})
+}
+
+func networkOf(className string, set func(*cloudteamv1.NetworkSpec)) *cloudteamv1.Network {
+	network := &cloudteamv1.Network{ObjectMeta: metav1.ObjectMeta{GenerateName: "trial-"}}
+	network.Spec.CIDR, network.Spec.ClassName = "10.20.0.0/24", className
+	set(&network.Spec)
+	return network
+}
+
+// tryNetwork creates a Network that is not stored.
+func tryNetwork(
+	t *testing.T, as clientset.Interface, namespace, className string, set func(*cloudteamv1.NetworkSpec),
+) error {
+	t.Helper()
+	_, err := as.CloudteamV1().Networks(namespace).Create(t.Context(), networkOf(className, set),
+		metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+	return err
+}
+
+func asClassUser() *rest.Config {
+	config := rest.CopyConfig(apiServer)
+	config.Impersonate = rest.ImpersonationConfig{UserName: classUser, Groups: []string{"system:authenticated"}}
+	return config
+}
+
+// TestTheShippedDefaultClassIsTheBuiltInOne holds config/classes to what its comments say.
+func TestTheShippedDefaultClassIsTheBuiltInOne(t *testing.T) {
+	found := false
+	for _, object := range render(t, "config/classes") {
+		if object.GetKind() != "NetworkClass" {
+			continue
+		}
+		found = true
+		if _, specified := object.Object["spec"]; specified {
+			t.Errorf("NetworkClass %s has a spec", object.GetName())
+		}
+		if object.GetAnnotations()[cloudteamv1.AnnotationDefaultClass] != "true" {
+			t.Errorf("NetworkClass %s is not the default", object.GetName())
+		}
+	}
+	if !found {
+		t.Error("config/classes has no class")
+	}
+}
+
+// grantClasses lets the user create Networks in a namespace, and use the classes.
+func grantClasses(t *testing.T, namespace string, classes []string) {
+	t.Helper()
+	user := []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: "User", Name: classUser}}
+	group := []string{cloudteam.GroupName}
+	_, err := kubeClient.RbacV1().ClusterRoles().Create(t.Context(), &rbacv1.ClusterRole{
+		ObjectMeta: metav1.ObjectMeta{Name: namespace},
+		Rules: []rbacv1.PolicyRule{
+			{APIGroups: group, Resources: []string{"networkclasses"}, ResourceNames: classes, Verbs: []string{"use"}},
+			{APIGroups: group, Resources: []string{"networks"}, Verbs: []string{"create"}},
+		},
+	}, metav1.CreateOptions{})
+	if err == nil {
+		_, err = kubeClient.RbacV1().ClusterRoleBindings().Create(t.Context(), &rbacv1.ClusterRoleBinding{
+			ObjectMeta: metav1.ObjectMeta{Name: namespace}, Subjects: user,
+			RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: namespace},
+		}, metav1.CreateOptions{})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// installClassPolicy installs the policy of config/classes, and not its default class: that would judge the Networks of
+// other tests.
+func installClassPolicy(t *testing.T) {
+	t.Helper()
+	content, err := os.ReadFile(filepath.Join(plane.Root, "config", "classes", "policy.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	client := dynamic.NewForConfigOrDie(apiServer)
+	for document := range bytes.SplitSeq(content, []byte("\n---\n")) {
+		object := &unstructured.Unstructured{}
+		if err := yaml.Unmarshal(document, &object.Object); err != nil {
+			t.Fatal(err)
+		}
+		resource := map[string]string{
+			"ValidatingAdmissionPolicy":        "validatingadmissionpolicies",
+			"ValidatingAdmissionPolicyBinding": "validatingadmissionpolicybindings",
+		}[object.GetKind()]
+		of := client.Resource(schema.GroupVersionResource{
+			Group: "admissionregistration.k8s.io", Version: "v1", Resource: resource,
+		})
+		_, err := of.Create(t.Context(), object, metav1.CreateOptions{FieldValidation: metav1.FieldValidationStrict})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			if err := of.Delete(context.WithoutCancel(t.Context()), object.GetName(), metav1.DeleteOptions{}); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
