@@ -59,6 +59,8 @@ type reading struct {
 type entry struct {
 	ID   string `json:"id"`
 	Name string `json:"name"`
+	// Description is that of a router.
+	Description string `json:"description"`
 	// The other fields are a subnet pool's. Neutron writes its lengths as strings; a json.Number reads both forms.
 	IPVersion           int         `json:"ip_version"`
 	MinPrefixLength     json.Number `json:"min_prefixlen"`
@@ -84,7 +86,7 @@ func newExistingRouters() *directory {
 	return &directory{
 		op: "find router", of: routerKind.Collection, lacking: routerKind.lacking,
 		query: func(of client.Identity) url.Values {
-			return url.Values{"project_id": {of.ProjectID}, "fields": {"id", "name"}}
+			return url.Values{"project_id": {of.ProjectID}, "fields": {"id", "name", "description"}}
 		},
 	}
 }
@@ -239,14 +241,15 @@ func (r *reading) answers(idOrName string) bool {
 	return age < directoryPause || age < directoryFor && len(r.matching(idOrName)) == 1
 }
 
-// matching returns the entries that a text can mean: the one with that id, or else all with that name.
+// matching returns the entries that a text can mean: the one with that id, or else all with that name. A name never means
+// the router of a Network: users choose those names, and one of them could take the place of the router that is meant.
 func (r *reading) matching(idOrName string) []entry {
 	if at := slices.IndexFunc(r.entries, func(e entry) bool { return e.ID == idOrName }); at >= 0 {
 		return r.entries[at : at+1]
 	}
 	var found []entry
 	for _, e := range r.entries {
-		if e.Name == idOrName {
+		if _, _, marked := plan.ParseDescription(e.Description); e.Name == idOrName && !marked {
 			found = append(found, e)
 		}
 	}

@@ -142,3 +142,26 @@ func TestADirectoryThatFailedIsNotReadByEachCaller(t *testing.T) {
 		}
 	})
 }
+
+// TestARouterOfANetworkIsNotFoundByItsName has a tenant name a Network, and so its router, as the operator's router.
+func TestARouterOfANetworkIsNotFoundByItsName(t *testing.T) {
+	const theirs, edge = "99999999-aaaa-bbbb-cccc-dddddddddddd", "11111111-aaaa-bbbb-cccc-dddddddddddd"
+	routers := `{"id": "` + theirs + `", "name": "edge", "description": "` + ownerOf("theirs").Marker() + `"}`
+	for sentence, c := range map[string]struct{ also, find, want string }{
+		"beside the operator's":     {`, {"id": "` + edge + `", "name": "edge", "description": ""}`, "edge", edge},
+		"in the place of it":        {"", "edge", ""},
+		"its id is what it is, too": {"", theirs, theirs},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				_, cloud := inBubble(t, func(w http.ResponseWriter, _ *http.Request) {
+					answer(w, http.StatusOK, `{"routers": [`+routers+c.also+`]}`)
+				}, client.Options{})
+				id, err := New(cloud, cluster, Options{}).Router(t.Context(), c.find)
+				if id != c.want || (err == nil) != (c.want != "") {
+					t.Errorf("found %q, %v, want %q", id, err, c.want)
+				}
+			})
+		})
+	}
+}
