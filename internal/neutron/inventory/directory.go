@@ -241,8 +241,9 @@ func (r *reading) answers(idOrName string) bool {
 	return age < directoryPause || age < directoryFor && len(r.matching(idOrName)) == 1
 }
 
-// matching returns the entries that a text can mean: the one with that id, or else all with that name. A name never means
-// the router of a Network: users choose those names, and one of them could take the place of the router that is meant.
+// matching returns the entries that a text can mean: the one with that id, or else all with that name. A name never
+// means the router of a Network: users choose those names, and one of them could take the place of the router that is
+// meant.
 func (r *reading) matching(idOrName string) []entry {
 	if at := slices.IndexFunc(r.entries, func(e entry) bool { return e.ID == idOrName }); at >= 0 {
 		return r.entries[at : at+1]
