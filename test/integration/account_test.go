@@ -24,13 +24,18 @@ import (
 // as gives a client that acts as a user of the groups given.
 func as(t *testing.T, user string, groups ...string) dynamic.Interface {
 	t.Helper()
-	config := rest.CopyConfig(apiServer)
-	config.Impersonate = rest.ImpersonationConfig{UserName: user, Groups: append(groups, "system:authenticated")}
-	client, err := dynamic.NewForConfig(config)
+	client, err := dynamic.NewForConfig(impersonating(user, groups...))
 	if err != nil {
 		t.Fatal(err)
 	}
 	return client
+}
+
+// impersonating is the configuration of a client that acts as a user of the groups given.
+func impersonating(user string, groups ...string) *rest.Config {
+	config := rest.CopyConfig(apiServer)
+	config.Impersonate = rest.ImpersonationConfig{UserName: user, Groups: append(groups, "system:authenticated")}
+	return config
 }
 
 // object makes an object of JSON.

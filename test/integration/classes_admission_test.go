@@ -15,7 +15,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
-	"k8s.io/client-go/rest"
 	"sigs.k8s.io/yaml"
 
 	"cloudteam.ztgame.com/network-controller/internal/class"
@@ -30,7 +29,7 @@ const classUser = "class-user"
 // TestClassAdmission holds the policy of config/classes to the rule that the controller has.
 func TestClassAdmission(t *testing.T) {
 	installClassPolicy(t)
-	admin, user := clientset.NewForConfigOrDie(apiServer), clientset.NewForConfigOrDie(asClassUser())
+	admin, user := clientset.NewForConfigOrDie(apiServer), clientset.NewForConfigOrDie(impersonating(classUser))
 	own := newNamespaceWith(t, map[string]string{"team": "a", "stage": "test"})
 	name := func(suffix string) string { return own + "-" + suffix }
 	yes := true
@@ -203,12 +202,6 @@ func tryNetwork(
 	_, err := as.CloudteamV1().Networks(namespace).Create(t.Context(), networkOf(className, set),
 		metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 	return err
-}
-
-func asClassUser() *rest.Config {
-	config := rest.CopyConfig(apiServer)
-	config.Impersonate = rest.ImpersonationConfig{UserName: classUser, Groups: []string{"system:authenticated"}}
-	return config
 }
 
 // TestTheShippedDefaultClassIsTheBuiltInOne holds config/classes to what its comments say.
