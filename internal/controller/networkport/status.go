@@ -3,6 +3,9 @@ package networkport
 import (
 	"fmt"
 	"net/netip"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/api/meta"
 
 	"cloudteam.ztgame.com/network-controller/internal/controller/managed"
 	"cloudteam.ztgame.com/network-controller/internal/plan"
@@ -66,9 +69,14 @@ func show(obj *cloudteamv1.NetworkPort, declared managed.Declaration, observed p
 	}
 }
 
-// statusToWrite gives the part of the status that this controller writes. Whoever binds the port writes boundTo.
+// statusToWrite gives the part of the status that this controller writes. Whoever binds the port writes boundTo, and
+// whoever attaches it writes attachment and the condition Attached.
 func statusToWrite(obj *cloudteamv1.NetworkPort) any {
 	status := obj.Status
-	status.BoundTo = nil
+	status.BoundTo, status.Attachment = nil, nil
+	if meta.FindStatusCondition(status.Conditions, cloudteamv1.ConditionAttached) != nil {
+		status.Conditions = slices.Clone(status.Conditions)
+		meta.RemoveStatusCondition(&status.Conditions, cloudteamv1.ConditionAttached)
+	}
 	return status
 }

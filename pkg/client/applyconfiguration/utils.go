@@ -62,6 +62,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &cloudteamv1.NetworkStatusApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("PortAddress"):
 		return &cloudteamv1.PortAddressApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("PortAttachment"):
+		return &cloudteamv1.PortAttachmentApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("PortBinding"):
 		return &cloudteamv1.PortBindingApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("ProviderSpec"):

@@ -11,11 +11,15 @@ import (
 // +kubebuilder:resource:shortName=np,categories=cloudteam
 // +kubebuilder:storageversion
 // +kubebuilder:subresource:status
+// +kubebuilder:selectablefield:JSONPath=`.status.attachment.node`
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
 // +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`
 // +kubebuilder:printcolumn:name="Network",type=string,JSONPath=`.spec.networkName`
 // +kubebuilder:printcolumn:name="Address",type=string,JSONPath=`.status.addresses[0].address`
 // +kubebuilder:printcolumn:name="Bound To",type=string,JSONPath=`.status.boundTo.name`
+// +kubebuilder:printcolumn:name="Node",type=string,JSONPath=`.status.attachment.node`
+// +kubebuilder:printcolumn:name="Dataplane",type=string,JSONPath=`.status.attachment.mode`
+// +kubebuilder:printcolumn:name="Attached",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="Attached")].status`
 // +kubebuilder:printcolumn:name="Second Address",type=string,priority=1,JSONPath=`.status.addresses[1].address`
 // +kubebuilder:printcolumn:name="MAC",type=string,priority=1,JSONPath=`.status.mac`
 // +kubebuilder:printcolumn:name="Port ID",type=string,priority=1,JSONPath=`.status.portID`
@@ -156,6 +160,11 @@ type NetworkPortStatus struct {
 	// Pod, and is not deleted in Neutron.
 	// +optional
 	BoundTo *PortBinding `json:"boundTo,omitempty"`
+
+	// attachment says on which node the port's interface is, and how it is
+	// attached there. It is unset on nodes without a data plane.
+	// +optional
+	Attachment *PortAttachment `json:"attachment,omitempty"`
 }
 
 // PortAddress is an address of a port.

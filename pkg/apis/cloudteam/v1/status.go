@@ -56,7 +56,7 @@ type ResourceStatus struct {
 	AppliedGeneration int64 `json:"appliedGeneration,omitempty"`
 
 	// conditions are Ready, and while they are true Reconciling or Stalled. A
-	// Network also has AddressesLow and ClassViolated.
+	// Network also has AddressesLow and ClassViolated, and a NetworkPort Attached.
 	// +optional
 	// +listType=map
 	// +listMapKey=type

@@ -25,6 +25,9 @@ type NetworkPortStatusApplyConfiguration struct {
 	// boundTo is what uses the port. A bound port is not assigned to another
 	// Pod, and is not deleted in Neutron.
 	BoundTo *PortBindingApplyConfiguration `json:"boundTo,omitempty"`
+	// attachment says on which node the port's interface is, and how it is
+	// attached there. It is unset on nodes without a data plane.
+	Attachment *PortAttachmentApplyConfiguration `json:"attachment,omitempty"`
 }
 
 // NetworkPortStatusApplyConfiguration constructs a declarative configuration of the NetworkPortStatus type for use with
@@ -133,5 +136,13 @@ func (b *NetworkPortStatusApplyConfiguration) WithMTU(value int32) *NetworkPortS
 // If called multiple times, the BoundTo field is set to the value of the last call.
 func (b *NetworkPortStatusApplyConfiguration) WithBoundTo(value *PortBindingApplyConfiguration) *NetworkPortStatusApplyConfiguration {
 	b.BoundTo = value
+	return b
+}
+
+// WithAttachment sets the Attachment field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Attachment field is set to the value of the last call.
+func (b *NetworkPortStatusApplyConfiguration) WithAttachment(value *PortAttachmentApplyConfiguration) *NetworkPortStatusApplyConfiguration {
+	b.Attachment = value
 	return b
 }

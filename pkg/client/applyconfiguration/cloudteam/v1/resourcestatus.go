@@ -22,7 +22,7 @@ type ResourceStatusApplyConfiguration struct {
 	// does not count as a generation.
 	AppliedGeneration *int64 `json:"appliedGeneration,omitempty"`
 	// conditions are Ready, and while they are true Reconciling or Stalled. A
-	// Network also has AddressesLow and ClassViolated.
+	// Network also has AddressesLow and ClassViolated, and a NetworkPort Attached.
 	Conditions []metav1.ConditionApplyConfiguration `json:"conditions,omitempty"`
 	// cloud is the cloud that has the resources. With credentials for another one,
 	// the object is Stalled.
