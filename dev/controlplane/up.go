@@ -67,10 +67,8 @@ components together, a Deployment's Pods are scheduled to it and become ready.`,
 	flags.StringSliceVar(&options.crds, "crds", nil,
 		"YAML files with CustomResourceDefinitions, or directories of such, separated by commas; may be given more than "+
 			"once. They are served before kube-controller-manager starts, so that it knows their kinds at once")
-	flags.StringVar(&options.cluster.FeatureGates, "feature-gates", "",
-		"for kube-apiserver's flag of that name, for example SomeFeature=true")
-	flags.StringVar(&options.cluster.RuntimeConfig, "runtime-config", "",
-		"for kube-apiserver's flag of that name, for example api/beta=true")
+	flags.StringArrayVar(&options.cluster.APIServerArgs, "kube-apiserver-arg", nil,
+		"a further argument for kube-apiserver, such as --feature-gates=SomeFeature=true; may be given more than once")
 	flags.DurationVar(&options.cluster.StartTimeout, "start-timeout", 2*time.Minute,
 		"how long a component may take to serve")
 	flags.DurationVar(&options.cluster.StopTimeout, "stop-timeout", 10*time.Second,

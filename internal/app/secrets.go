@@ -105,7 +105,7 @@ func (c *secretCloud) heard(err error) {
 		return
 	}
 	c.set(func(s *secretState) {
-		s.problem = unusable("the controller may not read Secret %q: allow its ServiceAccount to get, list and watch it, "+
+		s.problem = unusable("the controller may not read Secret %q: allow its ServiceAccount to list and watch it, "+
 			"with a Role and a RoleBinding in this namespace", c.ref.Secret)
 		s.problem.Gone = true
 	})

@@ -2,65 +2,27 @@ package e2e
 
 import (
 	"encoding/json"
-	"os"
-	"path/filepath"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
-	"sigs.k8s.io/yaml"
 
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	"cloudteam.ztgame.com/network-controller/test/harness"
 )
-
-var (
-	crdResource = schema.GroupVersionResource{
-		Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions",
-	}
-	attachmentResource = schema.GroupVersionResource{
-		Group: "k8s.cni.cncf.io", Version: "v1", Resource: "network-attachment-definitions",
-	}
-)
-
-// knowAttachments installs the CRD that Multus brings, until the test ends.
-func knowAttachments(t *testing.T, client dynamic.Interface) {
-	t.Helper()
-	content, err := os.ReadFile(filepath.Join("..", "integration", "testdata", "network-attachment-definitions.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	crd := &unstructured.Unstructured{}
-	if err := yaml.Unmarshal(content, &crd.Object); err != nil {
-		t.Fatal(err)
-	}
-	crds := client.Resource(crdResource)
-	if _, err := crds.Create(t.Context(), crd, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := crds.Delete(contextOf(t), crd.GetName(), metav1.DeleteOptions{}); err != nil {
-			t.Error(err)
-		}
-	})
-	eventually(t, func() error {
-		_, err := client.Resource(attachmentResource).List(t.Context(), metav1.ListOptions{})
-		return err
-	})
-}
 
 // TestAttachments holds what a cluster with Multus gets: a NetworkAttachmentDefinition for each Network, and those of
 // others left to it. Garbage collection, which takes half a minute to learn of a new CRD, is not waited for.
 func TestAttachments(t *testing.T) {
 	client := dynamic.NewForConfigOrDie(admin)
-	knowAttachments(t, client)
+	surroundings.KnowAttachments(t)
 	namespace := newNamespace(t)
 	awaitGate(t, namespace)
 	startController(t, "tenant", "--attachment-master=eth1")
 	network := unique(t, namespace)
-	attachments := client.Resource(attachmentResource).Namespace(namespace)
+	attachments := client.Resource(harness.AttachmentResource).Namespace(namespace)
 
 	spec := example()
 	spec.HostRoutes = []cloudteamv1.HostRoute{{Destination: "10.9.0.0/16", NextHop: "192.168.0.7"}}

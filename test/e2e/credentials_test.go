@@ -34,7 +34,7 @@ func grant(t *testing.T, namespace string) {
 		ObjectMeta: metav1.ObjectMeta{Name: secretName},
 		Rules: []rbacv1.PolicyRule{{
 			APIGroups: []string{""}, Resources: []string{"secrets"}, ResourceNames: []string{secretName},
-			Verbs: []string{"get", "list", "watch"},
+			Verbs: []string{"list", "watch"},
 		}},
 	}, metav1.CreateOptions{})
 	if err != nil {

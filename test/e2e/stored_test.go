@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/dynamic"
 
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	"cloudteam.ztgame.com/network-controller/test/harness"
 )
 
 // TestStoredNetworkThatBreaksNewRule takes a Network through its life that was stored when the CRD did not have a rule
@@ -106,7 +107,7 @@ func storeBeforeRules(t *testing.T, namespace, name string, spec cloudteamv1.Net
 // replaceRules gives the spec of Networks other CEL rules, and returns those that it had.
 func replaceRules(t *testing.T, rules []any) (before []any) {
 	t.Helper()
-	crds := dynamic.NewForConfigOrDie(admin).Resource(crdResource)
+	crds := dynamic.NewForConfigOrDie(admin).Resource(harness.CRDResource)
 	path := []string{"schema", "openAPIV3Schema", "properties", "spec", "x-kubernetes-validations"}
 	// The API server writes to it, too.
 	eventually(t, func() error {

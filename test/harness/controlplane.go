@@ -57,7 +57,7 @@ func RunControlPlane(components []string, use func(*ControlPlane) (code int, err
 	if err := build(dir, "./dev/controlplane"); err != nil {
 		return 1, err
 	}
-	c, err := startControlPlane(dir, filepath.Join(dir, "controlplane"), components)
+	c, err := startControlPlane(dir, filepath.Join(dir, "controlplane"), components, nil)
 	if err != nil {
 		return 1, err
 	}
@@ -80,18 +80,20 @@ func checkAssets(components []string) error {
 
 // startControlPlane returns once the program, which is dev/controlplane, serves. dir gets the log. The caller MUST call
 // stop.
-func startControlPlane(dir, program string, components []string) (*ControlPlane, error) {
+func startControlPlane(dir, program string, components, apiServerArgs []string) (*ControlPlane, error) {
 	root, err := repository()
 	if err != nil {
 		return nil, err
 	}
+	args := []string{
+		"up", "--components=" + strings.Join(components, ","), "--crds=" + filepath.Join(root, "config", "crd"),
+	}
+	for _, arg := range apiServerArgs {
+		args = append(args, "--kube-apiserver-arg="+arg)
+	}
 	kubeconfig := make(chan string, 1)
 	started, err := process.Start(process.Program{
-		Name: "controlplane", Path: program,
-		Args: []string{
-			"up", "--components=" + strings.Join(components, ","), "--crds=" + filepath.Join(root, "config", "crd"),
-		},
-		Log: filepath.Join(dir, "controlplane.log"),
+		Name: "controlplane", Path: program, Args: args, Log: filepath.Join(dir, "controlplane.log"),
 		Line: func(line string) {
 			if path, found := strings.CutPrefix(line, "kubeconfig: "); found {
 				kubeconfig <- path

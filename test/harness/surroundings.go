@@ -30,6 +30,8 @@ import (
 type Options struct {
 	// Components are the programs of the control plane, of those that KUBEBUILDER_ASSETS names a folder with.
 	Components []string
+	// APIServerArgs are further ones for kube-apiserver.
+	APIServerArgs []string
 	// OpenStack is true for the real Keystone and Neutron whose clouds "admin" and "tenant" are in the file that
 	// OS_CLIENT_CONFIG_FILE names, and false for the emulator.
 	OpenStack bool
@@ -100,7 +102,8 @@ func Run(o Options, use func(*Surroundings) (code int, err error)) (code int, er
 		}
 	}
 	s := &Surroundings{Binary: programs.Controller}
-	if s.ControlPlane, err = startControlPlane(dir, programs.ControlPlane, o.Components); err != nil {
+	s.ControlPlane, err = startControlPlane(dir, programs.ControlPlane, o.Components, o.APIServerArgs)
+	if err != nil {
 		return 1, err
 	}
 	defer func() { err = errors.Join(err, s.stop()) }()

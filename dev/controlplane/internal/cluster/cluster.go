@@ -36,8 +36,8 @@ type Options struct {
 	Assets string
 	// Components are the programs to start, in start order, as assets.ParseComponents returns them.
 	Components []assets.Component
-	// FeatureGates and RuntimeConfig are handed to kube-apiserver's flags of those names, if they are not empty.
-	FeatureGates, RuntimeConfig string
+	// APIServerArgs are further ones for kube-apiserver.
+	APIServerArgs []string
 	// CRDs are applied once kube-apiserver serves, and served themselves before anything else starts, so that
 	// kube-controller-manager knows their kinds from its first moment: its garbage collector looks for new ones every 30
 	// seconds, and until then collects nothing that one of them owns.

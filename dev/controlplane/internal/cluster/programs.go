@@ -128,14 +128,8 @@ func (c *Cluster) kubeAPIServer(port int) program {
 		// without it.
 		args = append(args, "--disable-admission-plugins=ServiceAccount")
 	}
-	if c.options.FeatureGates != "" {
-		args = append(args, "--feature-gates="+c.options.FeatureGates)
-	}
-	if c.options.RuntimeConfig != "" {
-		args = append(args, "--runtime-config="+c.options.RuntimeConfig)
-	}
 	return program{
-		args:  args,
+		args:  append(args, c.options.APIServerArgs...),
 		ready: func(ctx context.Context) error { return c.api.healthy(ctx, c.url+"/readyz") },
 	}
 }

@@ -6,7 +6,7 @@ type CloudReference struct {
 	// secretName is the name of a Secret in this namespace. Its key clouds.yaml
 	// has the credentials in the format of OpenStack's clients. The optional keys
 	// cacert, cert and key have a CA bundle and a client certificate with its
-	// key, in PEM. The controller needs permission to get, list and watch it. It
+	// key, in PEM. The controller needs permission to list and watch it. It
 	// must be set.
 	// +neutron:attribute=none,mutable=true,privilege=tenant
 	// +required

@@ -13,7 +13,7 @@ type CloudReferenceApplyConfiguration struct {
 	// secretName is the name of a Secret in this namespace. Its key clouds.yaml
 	// has the credentials in the format of OpenStack's clients. The optional keys
 	// cacert, cert and key have a CA bundle and a client certificate with its
-	// key, in PEM. The controller needs permission to get, list and watch it. It
+	// key, in PEM. The controller needs permission to list and watch it. It
 	// must be set.
 	SecretName *string `json:"secretName,omitempty"`
 	// name is the entry in clouds.yaml. The default is the only entry.

@@ -1,0 +1,336 @@
+package rights
+
+import (
+	"crypto/tls"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
+	"sigs.k8s.io/yaml"
+
+	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	"cloudteam.ztgame.com/network-controller/pkg/apis/samplecontroller/v1alpha1"
+	"cloudteam.ztgame.com/network-controller/test/harness"
+	"cloudteam.ztgame.com/network-controller/test/proxy"
+)
+
+// everything has the controllers do all that takes a right.
+func everything(t *testing.T) {
+	t.Helper()
+	surroundings.KnowAttachments(t)
+	made, err := surroundings.Kube.CoreV1().Namespaces().Create(t.Context(), harness.Namespace("rights-"),
+		metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	namespace := made.Name
+	surroundings.AwaitGate(t, namespace)
+
+	dir := t.TempDir()
+	kubeconfig, fooKubeconfig := filepath.Join(dir, "kubeconfig"), filepath.Join(dir, "foo.kubeconfig")
+	oldAPIServer(t, kubeconfig)
+	if err := copyFile(kubeconfig, fooKubeconfig); err != nil {
+		t.Fatal(err)
+	}
+	if err := harness.ActAs(fooKubeconfig, surroundings.FooKubeconfig); err != nil {
+		t.Fatal(err)
+	}
+	election := "--leader-elect-resource-namespace=" + harness.AccountName
+	process := surroundings.Start(t, []string{"OS_CLIENT_CONFIG_FILE=" + surroundings.CloudsFile},
+		"--kubeconfig", kubeconfig, "--cloud=tenant", "--bind-address=127.0.0.1:0", "--metrics-bind-address=127.0.0.1:0",
+		"--pool-cooldown=0", "--audit-interval=1s", "-v=2", election)
+	surroundings.Start(t, []string{"HOME=" + dir}, "--kubeconfig", fooKubeconfig, "--controllers=foo",
+		"--bind-address=127.0.0.1:0", "-v=2", election, "--leader-elect-resource-name="+harness.FooAccountName)
+
+	deploymentAndPods(t, namespace)
+	ownCloud(t, namespace)
+	metrics(t, namespace, process)
+	foo(t, namespace)
+}
+
+// oldAPIServer writes a kubeconfig that leads to kube-apiserver by a proxy. The proxy is as a kube-apiserver without
+// lists by watches, so that the controllers use plain lists. It has the first create of an object that may exist fail
+// because the object exists: an earlier answer was lost.
+func oldAPIServer(t *testing.T, kubeconfig string) {
+	t.Helper()
+	kube, err := surroundings.FrontKube(kubeconfig, proxy.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(kube.Close)
+	status := func(code int, reason metav1.StatusReason, message string) []byte {
+		text, err := json.Marshal(metav1.Status{
+			TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: metav1.StatusFailure,
+			Code: int32(code), Reason: reason, Message: message,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return text
+	}
+	kube.Break(func(c proxy.Call) bool { return c.Query("sendInitialEvents") == "true" }, 0,
+		proxy.Refuse(http.StatusUnprocessableEntity, string(status(http.StatusUnprocessableEntity, metav1.StatusReasonInvalid,
+			"sendInitialEvents is forbidden for watch unless the WatchList feature gate is enabled"))))
+	for _, shape := range []string{
+		"/apis/apps/v1/deployments", "/apis/k8s.cni.cncf.io/v1/network-attachment-definitions",
+	} {
+		kube.Break(func(c proxy.Call) bool { return c.Method == http.MethodPost && c.Shape == shape }, 1,
+			proxy.Change(func(a *proxy.Answer) {
+				a.Status = http.StatusConflict
+				a.Header.Set("Content-Type", "application/json")
+				a.Body = status(http.StatusConflict, metav1.StatusReasonAlreadyExists, "it exists")
+			}))
+	}
+}
+
+func copyFile(from, to string) error {
+	content, err := os.ReadFile(from)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(to, content, 0o600)
+}
+
+// deploymentAndPods has a Deployment wait for its Network, scaled down, and its Network's attachment repaired.
+func deploymentAndPods(t *testing.T, namespace string) {
+	t.Helper()
+	deployments := surroundings.Kube.AppsV1().Deployments(namespace)
+	labels := map[string]string{"app": "web"}
+	pod := harness.PodOn("", "net")
+	pod.Labels = labels
+	_, err := deployments.Create(t.Context(), &appsv1.Deployment{
+		ObjectMeta: metav1.ObjectMeta{Name: "web"},
+		Spec: appsv1.DeploymentSpec{
+			Replicas: new(int32(2)), Selector: &metav1.LabelSelector{MatchLabels: labels},
+			Template: corev1.PodTemplateSpec{ObjectMeta: pod.ObjectMeta, Spec: pod.Spec},
+		},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	// It says what it lacks on the Deployment and on the Pods.
+	surroundings.Eventually(t, func() error {
+		deployment, err := deployments.Get(t.Context(), "web", metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		for _, c := range deployment.Status.Conditions {
+			if c.Type == cloudteamv1.ConditionNetworksReady && c.Reason == cloudteamv1.ReasonNetworkNotFound {
+				return nil
+			}
+		}
+		return fmt.Errorf("the conditions of Deployment web are %+v", deployment.Status.Conditions)
+	})
+	network(t, namespace, "net", func(*cloudteamv1.NetworkSpec) {})
+	awaitPods(t, namespace, 2)
+
+	client, err := dynamic.NewForConfig(surroundings.Admin)
+	if err != nil {
+		t.Fatal(err)
+	}
+	attachments := client.Resource(harness.AttachmentResource).Namespace(namespace)
+	// The second time, the Event is the first one again.
+	for range 2 {
+		var edited *unstructured.Unstructured
+		surroundings.Eventually(t, func() (err error) {
+			edited, err = attachments.Patch(t.Context(), "net", types.MergePatchType, []byte(`{"spec":{"config":"{}"}}`),
+				metav1.PatchOptions{})
+			return err
+		})
+		surroundings.Eventually(t, func() error {
+			is, err := attachments.Get(t.Context(), "net", metav1.GetOptions{})
+			if err == nil && is.GetResourceVersion() == edited.GetResourceVersion() {
+				err = fmt.Errorf("NetworkAttachmentDefinition net is as it was edited")
+			}
+			return err
+		})
+	}
+	_, err = deployments.Patch(t.Context(), "web", types.MergePatchType, []byte(`{"spec":{"replicas":1}}`),
+		metav1.PatchOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	surroundings.Eventually(t, func() error {
+		list, err := surroundings.Networks.CloudteamV1().NetworkPorts(namespace).List(t.Context(), metav1.ListOptions{})
+		if err == nil && len(list.Items) != 1 {
+			err = fmt.Errorf("there are %d NetworkPorts, want 1", len(list.Items))
+		}
+		return err
+	})
+}
+
+// network creates a Network and waits until it is Ready.
+func network(t *testing.T, namespace, name string, edit func(*cloudteamv1.NetworkSpec)) {
+	t.Helper()
+	networks := surroundings.Networks.CloudteamV1().Networks(namespace)
+	n := &cloudteamv1.Network{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	n.Spec.CIDR, n.Spec.Gateway = "10.60.0.0/24", "10.60.0.1"
+	edit(&n.Spec)
+	if _, err := networks.Create(t.Context(), n, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	surroundings.Eventually(t, func() error {
+		is, err := networks.Get(t.Context(), name, metav1.GetOptions{})
+		if err == nil && !meta.IsStatusConditionTrue(is.Status.Conditions, cloudteamv1.ConditionReady) {
+			err = fmt.Errorf("the conditions of Network %s are %+v", name, is.Status.Conditions)
+		}
+		return err
+	})
+}
+
+// awaitPods waits until as many Pods run, each with an allocation.
+func awaitPods(t *testing.T, namespace string, want int) {
+	t.Helper()
+	surroundings.Eventually(t, func() error {
+		list, err := surroundings.Kube.CoreV1().Pods(namespace).List(t.Context(), metav1.ListOptions{})
+		if err != nil {
+			return err
+		}
+		running := 0
+		for _, pod := range list.Items {
+			if pod.Status.Phase == corev1.PodRunning && pod.Annotations[cloudteamv1.AnnotationAllocations] != "" {
+				running++
+			}
+		}
+		if running != want {
+			return fmt.Errorf("%d Pods run with an allocation, want %d", running, want)
+		}
+		return nil
+	})
+}
+
+// ownCloud has a Network with credentials of its own, in a Secret that the shipped role lets the controller read.
+func ownCloud(t *testing.T, namespace string) {
+	t.Helper()
+	content, err := os.ReadFile(surroundings.CloudsFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var file struct {
+		Clouds map[string]any `json:"clouds"`
+	}
+	if err := yaml.Unmarshal(content, &file); err != nil {
+		t.Fatal(err)
+	}
+	if content, err = yaml.Marshal(map[string]any{"clouds": map[string]any{"own": file.Clouds["tenant"]}}); err != nil {
+		t.Fatal(err)
+	}
+	_, err = surroundings.Kube.RbacV1().RoleBindings(namespace).Create(t.Context(), &rbacv1.RoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: "network-controller-credentials"},
+		RoleRef: rbacv1.RoleRef{
+			APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "network-controller-credentials",
+		},
+		Subjects: []rbacv1.Subject{{
+			Kind: rbacv1.ServiceAccountKind, Namespace: harness.AccountName, Name: harness.AccountName,
+		}},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = surroundings.Kube.CoreV1().Secrets(namespace).Create(t.Context(), &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Name: "openstack"}, StringData: map[string]string{"clouds.yaml": string(content)},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	network(t, namespace, "own", func(spec *cloudteamv1.NetworkSpec) {
+		spec.Cloud = &cloudteamv1.CloudReference{SecretName: "openstack"}
+	})
+}
+
+// metrics has an account of the namespace read the controller's metrics.
+func metrics(t *testing.T, namespace string, process *harness.Process) {
+	t.Helper()
+	_, err := surroundings.Kube.RbacV1().ClusterRoleBindings().Create(t.Context(), &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: namespace + "-metrics"},
+		RoleRef: rbacv1.RoleRef{
+			APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "network-controller-metrics-reader",
+		},
+		Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: namespace, Name: "default"}},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	token, err := surroundings.Kube.CoreV1().ServiceAccounts(namespace).CreateToken(t.Context(), "default",
+		&authenticationv1.TokenRequest{}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	client := &http.Client{Transport: &http.Transport{
+		TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, //nolint:gosec // self-signed
+	}}
+	defer client.CloseIdleConnections()
+	surroundings.Eventually(t, func() error {
+		_, after, _ := strings.Cut(process.Output.String(), `"Serving metrics to callers that RBAC allows" address="`)
+		address, _, _ := strings.Cut(after, `"`)
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://"+address+"/metrics", nil)
+		if err != nil {
+			return err
+		}
+		request.Header.Set("Authorization", "Bearer "+token.Status.Token)
+		answer, err := client.Do(request)
+		if err != nil {
+			return err
+		}
+		defer answer.Body.Close()
+		if answer.StatusCode != http.StatusOK {
+			body, _ := io.ReadAll(answer.Body)
+			return fmt.Errorf("%d %s", answer.StatusCode, body)
+		}
+		return nil
+	})
+}
+
+// foo takes a Foo through its life: its Deployment is created, scaled by somebody else, put back and renamed.
+func foo(t *testing.T, namespace string) {
+	t.Helper()
+	foos := surroundings.Networks.SamplecontrollerV1alpha1().Foos(namespace)
+	deployments := surroundings.Kube.AppsV1().Deployments(namespace)
+	_, err := foos.Create(t.Context(), &v1alpha1.Foo{
+		ObjectMeta: metav1.ObjectMeta{Name: "foo"},
+		Spec:       v1alpha1.FooSpec{DeploymentName: "foo", Replicas: new(int32(1))},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	awaitReplica := func(name string) {
+		t.Helper()
+		surroundings.Eventually(t, func() error {
+			deployment, err := deployments.Get(t.Context(), name, metav1.GetOptions{})
+			if err == nil && *deployment.Spec.Replicas != 1 {
+				err = fmt.Errorf("Deployment %s has %d replicas, want 1", name, *deployment.Spec.Replicas)
+			}
+			return err
+		})
+	}
+	awaitReplica("foo")
+	// The second time, the Event is the first one again.
+	for range 2 {
+		_, err := deployments.Patch(t.Context(), "foo", types.MergePatchType, []byte(`{"spec":{"replicas":2}}`),
+			metav1.PatchOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		awaitReplica("foo")
+	}
+	_, err = foos.Patch(t.Context(), "foo", types.MergePatchType, []byte(`{"spec":{"deploymentName":"renamed"}}`),
+		metav1.PatchOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	awaitReplica("renamed")
+}
