@@ -73,6 +73,9 @@ func Run(ctx context.Context, o Options) error {
 			return fmt.Errorf("credentials: %w", err)
 		}
 		p.access = p.newCloudAccess(managed.CloudRef{}, credentials, load, logger)
+		if err := p.openBindingCloud(logger); err != nil {
+			return err
+		}
 		confinement, err = client.NewConfinement(o.AllowedIdentityEndpoints, credentials, o.PermitInsecureClouds)
 		if err != nil {
 			return fmt.Errorf("--allowed-identity-endpoints: %w", err)
@@ -137,6 +140,9 @@ func (p *process) run(ctx context.Context, serve func(context.Context) error) er
 	if p.access != nil {
 		p.base.Go(func() error { p.access.run(baseCtx); return nil })
 		p.base.Go(func() error { p.clouds.run(baseCtx); return nil })
+	}
+	if p.bindingAccess != nil {
+		p.base.Go(func() error { p.bindingAccess.run(baseCtx); return nil })
 	}
 	p.startControllers()
 	if serve != nil {

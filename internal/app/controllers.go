@@ -26,6 +26,7 @@ import (
 	portcontroller "cloudteam.ztgame.com/network-controller/internal/controller/networkport"
 	"cloudteam.ztgame.com/network-controller/internal/controller/orphan"
 	podcontroller "cloudteam.ztgame.com/network-controller/internal/controller/pod"
+	"cloudteam.ztgame.com/network-controller/internal/controller/portbinding"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/batch"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 	"cloudteam.ztgame.com/network-controller/pkg/apis/samplecontroller/v1alpha1"
@@ -37,7 +38,7 @@ import (
 // controllers are the names of all controllers.
 var controllers = []string{
 	networkcontroller.Name, portcontroller.Name, deploymentcontroller.Name, podcontroller.Name,
-	attachmentcontroller.Name, foocontroller.Name, orphan.Name,
+	attachmentcontroller.Name, portbinding.Name, foocontroller.Name, orphan.Name,
 }
 
 // needsCloud reports whether an enabled controller calls Neutron.
@@ -60,12 +61,14 @@ type process struct {
 	// cluster is the UID of the namespace kube-system.
 	cluster string
 	// access is nil when no controller needs a cloud.
-	access   *cloudAccess
-	election *election
-	kube     kubernetes.Interface
-	client   clientset.Interface
-	dynamic  dynamic.Interface
-	metadata metadata.Interface
+	access *cloudAccess
+	// bindingAccess is the cloud with the credentials that bind ports; nil without --binding-cloud.
+	bindingAccess *cloudAccess
+	election      *election
+	kube          kubernetes.Interface
+	client        clientset.Interface
+	dynamic       dynamic.Interface
+	metadata      metadata.Interface
 	// discovery finds out which CRDs are installed.
 	discovery *discoverer
 	recorder  record.EventRecorder
@@ -120,6 +123,7 @@ func (p *process) startControllers() {
 		{portcontroller.Name, p.buildNetworkPort, both},
 		{deploymentcontroller.Name, p.buildDeployment, both},
 		{podcontroller.Name, p.buildPod, both},
+		{portbinding.Name, p.buildPortBinding, both},
 		{foocontroller.Name, p.buildFoo, []schema.GroupVersionResource{fooResource}},
 		{orphan.Name, p.buildOrphan, both},
 	} {

@@ -13,6 +13,7 @@ import (
 	deploymentcontroller "cloudteam.ztgame.com/network-controller/internal/controller/deployment"
 	"cloudteam.ztgame.com/network-controller/internal/controller/managed"
 	"cloudteam.ztgame.com/network-controller/internal/controller/orphan"
+	"cloudteam.ztgame.com/network-controller/internal/controller/portbinding"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/batch"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
@@ -29,6 +30,8 @@ type Options struct {
 	// Cloud is a name in clouds.yaml; empty for OS_CLOUD or the OS_* variables. Only objects with resources in Neutron
 	// need one.
 	Cloud string
+	// BindingCloud is a name in clouds.yaml, of credentials that may bind ports to hosts; empty for those of each cloud.
+	BindingCloud string
 	// AllowedIdentityEndpoints limit where credentials in Secrets may lead; see client.NewConfinement.
 	AllowedIdentityEndpoints []string
 	// PermitInsecureClouds lets credentials in Secrets turn off certificate verification.
@@ -117,6 +120,10 @@ func (o *Options) AddFlags(flags *pflag.FlagSet) {
 		"Name of the cloud in clouds.yaml. The default is $OS_CLOUD, or the standard OS_* environment variables. "+
 			"clouds.yaml is read from $OS_CLIENT_CONFIG_FILE, or from ., ~/.config/openstack or /etc/openstack. "+
 			"Only the controllers network and networkport need a cloud.")
+	flags.StringVar(&o.BindingCloud, "binding-cloud", o.BindingCloud,
+		"Name of an entry in clouds.yaml whose credentials may bind ports to hosts (binding:host_id), which takes an "+
+			"administrator or a policy. They are used for nothing else. The default is each cloud's own credentials. Only "+
+			"nodes with a data plane need this.")
 	flags.StringSliceVar(&o.AllowedIdentityEndpoints, "allowed-identity-endpoints", o.AllowedIdentityEndpoints,
 		"Identity endpoints (Keystone) that credentials in a Network's spec.cloud may use. Write URLs, whose paths are "+
 			"prefixes, or hosts, which mean https, or '*' for all. The default is the endpoint of the controller's own cloud. "+
@@ -171,7 +178,8 @@ func (o *Options) AddFlags(flags *pflag.FlagSet) {
 			"It says how many addresses are in use and what to do, before ports fail. It clears when half as many more are "+
 			"free. 0 disables it. It uses the counts in status.subnets.")
 	flags.StringVar(&o.Attachment.Plugin, "attachment-plugin", o.Attachment.Plugin,
-		"CNI plugin that attaches Pods to Networks when Multus is installed.")
+		"CNI plugin that attaches Pods to Networks when Multus is installed. neutron-port makes the Pod's interface the "+
+			"port in Neutron; it needs the network-agent on the nodes.")
 	flags.StringVar(&o.Attachment.Master, "attachment-master", o.Attachment.Master,
 		"Node interface that the CNI plugin attaches Pods to. The default is the plugin's own. For macvlan it is the "+
 			"interface of the default route.")
@@ -275,11 +283,15 @@ func (o *Options) sameClouds() managed.SameClouds {
 	return same
 }
 
+// inClouds are the controllers that act on what others have in a cloud.
+var inClouds = map[string]bool{orphan.Name: true, portbinding.Name: true}
+
 // enabled reports whether to run the controller of a name. As in kube-controller-manager, a name takes precedence over
-// '*', in any order. The controller of orphans does not run without a grace period, nor in a process without a cloud.
+// '*', in any order. The controllers of orphans and of port bindings do not run in a process without a cloud, nor that
+// of orphans without a grace period.
 func (o *Options) enabled(name string) bool {
 	switch {
-	case name == orphan.Name && (o.Orphan.Grace == 0 || !o.needsCloud()):
+	case name == orphan.Name && o.Orphan.Grace == 0, inClouds[name] && !o.needsCloud():
 		return false
 	case slices.Contains(o.Controllers, name):
 		return true

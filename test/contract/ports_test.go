@@ -415,6 +415,22 @@ func TestMACUpdateNeedsAdministrator(t *testing.T) {
 	})
 }
 
+func TestBindingNeedsAdministrator(t *testing.T) {
+	onEveryCloud(t, func(t *testing.T, c *cloud) {
+		p := c.tenant.newPort(t, c.tenant.newNetwork(t, nil), nil)
+		change := func(s *session, host any) answer {
+			t.Helper()
+			return s.do(t, "PUT", "/v2.0/ports/"+id(p), object{"port": object{"binding:host_id": host}})
+		}
+		change(c.tenant, "node1").refuses(t, refusal{403, "PolicyNotAuthorized",
+			"(rule:update_port and rule:update_port:binding:host_id) is disallowed by policy"})
+		got := change(c.admin, "node1").must(t, http.StatusOK).part(t, "port")
+		if got["binding:host_id"] != "node1" || revision(got) != revision(p)+1 {
+			t.Errorf("the host is %v and the revision %d after %d", got["binding:host_id"], revision(got), revision(p))
+		}
+	})
+}
+
 func TestPortsThatCannotBe(t *testing.T) {
 	asEveryone(t, func(t *testing.T, s *session) {
 		const nobody = "11111111-1111-1111-1111-111111111111"

@@ -107,6 +107,10 @@ func TestAccountPolicy(t *testing.T) {
 		routes = `{"cniVersion":"1.0.0","name":"net","plugins":[{"type":"macvlan","master":"eth1","mode":"bridge",` +
 			`"capabilities":{"ips":true,"mac":true},"ipam":{"type":"static","routes":[{"dst":"10.9.0.0/16","gw":"10.0.0.9"},` +
 			`{"dst":"fd00::/64","gw":"fd00::1"}]}}]}`
+		own = `{"cniVersion":"1.0.0","name":"net","plugins":[{"type":"neutron-port",` +
+			`"capabilities":{"ips":true,"mac":true}}]}`
+		ownRoutes = `{"cniVersion":"1.0.0","name":"net","plugins":[{"type":"neutron-port",` +
+			`"capabilities":{"ips":true,"mac":true},"routes":[{"dst":"10.9.0.0/16","gw":"10.0.0.9"}]}]}`
 	)
 
 	create := func(resource schema.GroupVersionResource, text string) func() error {
@@ -155,6 +159,8 @@ func TestAccountPolicy(t *testing.T) {
 		"delete a port left behind":    remove(portKind, "left"),
 		"create an attachment":         create(attachment.Resource, nad("net", ofNet, plain)),
 		"create one with all there is": create(attachment.Resource, nad("net", ofNet, routes)),
+		"create one of our own plugin": create(attachment.Resource, nad("net", ofNet, own)),
+		"create one of it with routes": create(attachment.Resource, nad("net", ofNet, ownRoutes)),
 	}
 	pod := func(spec string) func() error { return patch(podKind, "web", strategic, `{"spec":{`+spec+`}}`) }
 	evil := strings.Replace(plain, "macvlan", "evil", 1)
@@ -195,6 +201,8 @@ func TestAccountPolicy(t *testing.T) {
 		"change a port's spec":              patch(portKind, "users", merge, `{"spec":{"securityGroups":["9d1f0f0a-6f3c-4b0e-8a55-0c6d3f1f2a11"]}}`),
 		"attach by another plugin":          create(attachment.Resource, nad("net", ofNet, evil)),
 		"attach by a second plugin":         create(attachment.Resource, nad("net", ofNet, strings.Replace(plain, `}]}`, `},{"type":"evil"}]}`, 1))),
+		"give our plugin an IPAM beside":    create(attachment.Resource, nad("net", ofNet, strings.Replace(ownRoutes, `}]}]}`, `}],"ipam":{"type":"evil"}}]}`, 1))),
+		"give our plugin a socket":          create(attachment.Resource, nad("net", ofNet, strings.Replace(own, `"capabilities"`, `"socket":"/run/containerd.sock","capabilities"`, 1))),
 		"attach by a second type":           create(attachment.Resource, nad("net", ofNet, strings.Replace(plain, `"mode"`, `"type":"evil","mode"`, 1))),
 		"attach by a master with a quote":   create(attachment.Resource, nad("net", ofNet, strings.Replace(plain, `"mode"`, `"master":"x\",\"type":"evil","mode"`, 1))),
 		"attach by another IPAM":            create(attachment.Resource, nad("net", ofNet, strings.Replace(plain, `"static"`, `"evil"`, 1))),

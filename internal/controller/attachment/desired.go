@@ -36,7 +36,8 @@ type (
 		Mode         string       `json:"mode,omitempty"`
 		MTU          int32        `json:"mtu,omitempty"`
 		Capabilities capabilities `json:"capabilities"`
-		IPAM         ipamConfig   `json:"ipam"`
+		Routes       []route      `json:"routes,omitempty"`
+		IPAM         *ipamConfig  `json:"ipam,omitempty"`
 	}
 	capabilities struct {
 		IPs bool `json:"ips"`
@@ -59,12 +60,16 @@ type understood struct {
 	mac bool
 	// mode is the value for the plugin's field mode, or empty to leave it unset.
 	mode string
+	// own says that it is this project's plugin. It needs no IPAM plugin: the agent of the node knows the addresses.
+	own bool
 }
 
 // plugins are the CNI project's own (github.com/containernetworking/plugins, plugins/main), with the fields of each
 // NetConf in v1.9. An ipvlan interface always has its node's hardware address. vlan, ptp, host-device and dummy have no
 // field for one. The device of host-device comes from a device plugin through Multus.
 var plugins = map[string]understood{
+	PluginNeutronPort: {mac: true, own: true},
+
 	"macvlan":     {master: true, mtu: true, mac: true, mode: "bridge"},
 	"ipvlan":      {master: true, mtu: true},
 	"vlan":        {master: true, mtu: true},
@@ -89,8 +94,6 @@ func config(network *cloudteamv1.Network, options Options) (string, error) {
 		Type:         options.plugin(),
 		Mode:         fields.mode,
 		Capabilities: capabilities{IPs: true, MAC: fields.mac},
-		// Neutron allocates the addresses. Each Pod brings them through the capability ips.
-		IPAM: ipamConfig{Type: "static"},
 	}
 	if fields.master {
 		plugin.Master = options.Master
@@ -98,10 +101,17 @@ func config(network *cloudteamv1.Network, options Options) (string, error) {
 	if fields.mtu && network.Status.MTU > 0 {
 		plugin.MTU = network.Status.MTU
 	}
+	var routes []route
 	for _, subnet := range network.Spec.Subnets() {
 		for _, r := range subnet.HostRoutes {
-			plugin.IPAM.Routes = append(plugin.IPAM.Routes, route{Destination: r.Destination, Gateway: r.NextHop})
+			routes = append(routes, route{Destination: r.Destination, Gateway: r.NextHop})
 		}
+	}
+	if fields.own {
+		plugin.Routes = routes
+	} else {
+		// Neutron allocates the addresses. Each Pod brings them through the capability ips.
+		plugin.IPAM = &ipamConfig{Type: "static", Routes: routes}
 	}
 	// The De-facto Standard requires the name of the object (section 3.4.3).
 	text, err := json.Marshal(configList{CNIVersion: cniVersion, Name: network.Name, Plugins: []pluginConfig{plugin}})

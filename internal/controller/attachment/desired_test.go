@@ -39,6 +39,19 @@ func TestConfig(t *testing.T) {
 			want: `{"cniVersion":"1.0.0","name":"example","plugins":[{"type":"macvlan","master":"eth1","mode":"bridge",` +
 				`"mtu":1450,"capabilities":{"ips":true,"mac":true},"ipam":{"type":"static"}}]}`,
 		},
+		"the project's own plugin needs no addresses here": {
+			options: Options{Plugin: PluginNeutronPort},
+			want: `{"cniVersion":"1.0.0","name":"example","plugins":[{"type":"neutron-port",` +
+				`"capabilities":{"ips":true,"mac":true}}]}`,
+		},
+		"the project's own plugin gets the routes itself": {
+			options: Options{Plugin: PluginNeutronPort},
+			change: func(n *cloudteamv1.Network) {
+				n.Spec.HostRoutes = []cloudteamv1.HostRoute{{Destination: "10.2.0.0/16", NextHop: "192.168.0.254"}}
+			},
+			want: `{"cniVersion":"1.0.0","name":"example","plugins":[{"type":"neutron-port",` +
+				`"capabilities":{"ips":true,"mac":true},"routes":[{"dst":"10.2.0.0/16","gw":"192.168.0.254"}]}]}`,
+		},
 		"an MTU that is not known is left to the plugin": {
 			change: func(n *cloudteamv1.Network) { n.Status.MTU = 0 },
 			want: `{"cniVersion":"1.0.0","name":"example","plugins":[{"type":"macvlan","mode":"bridge",` +

@@ -10,6 +10,10 @@ import (
 // DefaultPlugin is the CNI plugin for Options that name none.
 const DefaultPlugin = "macvlan"
 
+// PluginNeutronPort is this project's own CNI plugin, which makes the Pod's interface the port in Neutron. It needs the
+// network-agent on the nodes.
+const PluginNeutronPort = "neutron-port"
+
 // Options say how Pods connect to the networks. They apply to all Networks.
 type Options struct {
 	// Plugin is the type of the CNI plugin, which is the name of its program on the nodes. Empty means DefaultPlugin.

@@ -1,0 +1,139 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/metadata/metadatainformer"
+	"k8s.io/klog/v2"
+
+	"cloudteam.ztgame.com/network-controller/internal/controller/managed"
+	"cloudteam.ztgame.com/network-controller/internal/controller/portbinding"
+	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
+	"cloudteam.ztgame.com/network-controller/internal/neutron/inventory"
+	"cloudteam.ztgame.com/network-controller/internal/plan"
+	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+)
+
+// forbiddenFor is how long credentials that may not bind ports are not tried again. Each Pod would cost a call.
+const forbiddenFor = 10 * time.Minute
+
+// openBindingCloud opens the cloud of --binding-cloud, if it is set.
+func (p *process) openBindingCloud(logger klog.Logger) error {
+	name := p.options.BindingCloud
+	if name == "" {
+		return nil
+	}
+	load := func() (client.Credentials, error) { return client.LoadCredentials(name) }
+	credentials, err := load()
+	if err != nil {
+		return fmt.Errorf("--binding-cloud: %w", err)
+	}
+	p.bindingAccess = p.newCloudAccess(managed.CloudRef{Entry: name}, credentials, load, logger)
+	return nil
+}
+
+// buildPortBinding builds the controller of where ports are, and starts its informer of Nodes.
+func (p *process) buildPortBinding() (started, error) {
+	caches, err := p.consumers()
+	if err != nil {
+		return nil, err
+	}
+	factory := metadatainformer.NewSharedInformerFactory(p.metadata, p.options.ResyncPeriod)
+	nodes := factory.ForResource(corev1.SchemeGroupVersion.WithResource("nodes")).Informer()
+	if err := nodes.SetTransform(trimNode); err != nil {
+		return nil, err
+	}
+	p.inventory()
+	c, err := portbinding.NewController(p.client.CloudteamV1(), caches, nodes,
+		&binder{p: p, forbidden: map[managed.CloudRef]time.Time{}}, p.recorder)
+	if err != nil {
+		return nil, err
+	}
+	p.base.Go(func() error {
+		factory.Start(p.baseCtx.Done())
+		<-p.baseCtx.Done()
+		factory.Shutdown()
+		return nil
+	})
+	return delayed{delayed{c, p.shared.audits.awaitFirst}, p.awaitClasses}, nil
+}
+
+// trimNode keeps of a Node's metadata what its agent says.
+func trimNode(obj any) (any, error) {
+	node, ok := obj.(*metav1.PartialObjectMetadata)
+	if !ok {
+		return obj, nil
+	}
+	trimMetadata(node, annotations{
+		cloudteamv1.AnnotationDataplane: 1 << 10, cloudteamv1.AnnotationDataplaneHost: 1 << 10,
+		cloudteamv1.AnnotationDataplaneParent: 1 << 10,
+	}, false)
+	node.SetManagedFields(nil)
+	return node, nil
+}
+
+// binder implements portbinding.Clouds.
+type binder struct {
+	p *process
+
+	mu sync.Mutex
+	// forbidden says until when a cloud's credentials are not tried, because they may not bind.
+	forbidden map[managed.CloudRef]time.Time
+}
+
+// Bind implements portbinding.Clouds.
+func (b *binder) Bind(ctx context.Context, port *cloudteamv1.NetworkPort, host string) error {
+	key := port.Network()
+	on, err := b.p.factory.Cloudteam().V1().Networks().Lister().Networks(key.Namespace).Get(key.Name)
+	if err != nil {
+		return portbinding.ErrNotYet
+	}
+	ref, known := managed.CloudOf(on, b.p.classes)
+	if !known {
+		return portbinding.ErrNotYet
+	}
+	in := b.p.shared
+	if !ref.IsOwn() {
+		reached, err := b.p.clouds.In(ref, false)
+		var ok bool
+		if in, ok = reached.(*sharedInventory); err != nil || !ok {
+			return portbinding.ErrNotYet // the port's own condition says why
+		}
+	}
+	if b.isForbidden(ref) {
+		return portbinding.ErrForbidden
+	}
+	var as *client.Cloud
+	if b.p.bindingAccess != nil {
+		as = b.p.bindingAccess.cloud
+	}
+	owner := plan.Owner{Cluster: b.p.cluster, Object: string(port.UID)}
+	err = in.Bind(inventory.WithFlow(ctx, port.Namespace), owner, port.Status.PortID, host, as)
+	if client.IsKind(err, client.Forbidden) {
+		b.forbid(ref)
+		return fmt.Errorf("%w (%w)", portbinding.ErrForbidden, err)
+	}
+	return err
+}
+
+func (b *binder) isForbidden(ref managed.CloudRef) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	until, forbidden := b.forbidden[ref]
+	if forbidden && time.Now().After(until) {
+		delete(b.forbidden, ref)
+		return false
+	}
+	return forbidden
+}
+
+func (b *binder) forbid(ref managed.CloudRef) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.forbidden[ref] = time.Now().Add(forbiddenFor)
+}

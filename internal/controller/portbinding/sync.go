@@ -1,0 +1,176 @@
+package portbinding
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+
+	"cloudteam.ztgame.com/network-controller/internal/controller"
+	"cloudteam.ztgame.com/network-controller/internal/controller/consumer"
+	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+)
+
+// manager owns status.attachment of NetworkPorts in metadata.managedFields. The agents own the condition Attached while
+// they write it.
+const manager = controller.FieldManager + "-" + Name
+
+// sync brings one port to the node of its Pod. It is level-triggered: it acts on the state in the caches.
+//
+// The process may crash after the binding. The next one binds again, which changes nothing in Neutron.
+func (c *Controller) sync(ctx context.Context, key cache.ObjectName) (controller.Result, error) {
+	port, err := c.caches.Ports.Lister().NetworkPorts(key.Namespace).Get(key.Name)
+	switch {
+	case apierrors.IsNotFound(err):
+		c.expected.Forget(key)
+		return controller.Result{}, nil
+	case err != nil:
+		return controller.Result{}, err
+	case !c.expected.Met(key, port.UID, port.ResourceVersion):
+		// The cache is older than our last write. The event that updates the cache requeues the key.
+		return controller.Result{}, nil
+	}
+	wanted := c.wanted(port)
+	switch is := port.Status.Attachment; {
+	case wanted == nil && is == nil:
+		return controller.Result{}, nil
+	case wanted == nil:
+		return controller.Result{}, c.write(ctx, key, port, nil, nil)
+	case is != nil && *is == *wanted:
+		return controller.Result{}, nil
+	case is != nil && is.Mode == cloudteamv1.AttachmentOVNUnbound && *is == *unbound(wanted):
+		return controller.Result{}, nil // a port that is bound after the plug stays DOWN
+	}
+	return controller.Result{}, c.bind(ctx, key, port, wanted)
+}
+
+// wanted is where a port's interface belongs now; nil if nowhere. A Pod that is being deleted keeps its ports until it
+// is gone, because its containers may still run.
+func (c *Controller) wanted(port *cloudteamv1.NetworkPort) *cloudteamv1.PortAttachment {
+	pod := c.podOf(port)
+	if pod == nil || port.Status.PortID == "" || pod.Spec.NodeName == "" || consumer.Ended(pod) {
+		return nil
+	}
+	node, exists, err := c.nodes.GetByKey(pod.Spec.NodeName)
+	object, ok := node.(*metav1.PartialObjectMetadata)
+	if err != nil || !exists || !ok {
+		return nil
+	}
+	on := dataplaneOf(object)
+	if !slices.Contains(modes, on.mode) {
+		return nil
+	}
+	return &cloudteamv1.PortAttachment{
+		Node: object.Name, Host: on.host, Mode: on.mode, PortID: port.Status.PortID, PodUID: pod.UID,
+	}
+}
+
+// podOf returns the Pod that a port is bound to, or nil.
+func (c *Controller) podOf(port *cloudteamv1.NetworkPort) *corev1.Pod {
+	if !consumer.IsBoundToPod(port) {
+		return nil
+	}
+	pod, err := c.caches.Pods.Lister().Pods(port.Namespace).Get(port.Status.BoundTo.Name)
+	if err != nil || pod.UID != port.Status.BoundTo.UID {
+		return nil
+	}
+	return pod
+}
+
+// modes are those that a port can be bound for.
+var modes = []cloudteamv1.AttachmentMode{cloudteamv1.AttachmentOVN, cloudteamv1.AttachmentOVS}
+
+// dataplane is what a node's agent says about it.
+type dataplane struct {
+	mode cloudteamv1.AttachmentMode
+	host string
+}
+
+// dataplaneOf reads the annotations of a Node. Only the node itself can write them, and a false host concerns only the
+// ports of its own Pods.
+func dataplaneOf(node *metav1.PartialObjectMetadata) dataplane {
+	of := dataplane{
+		mode: cloudteamv1.AttachmentMode(node.Annotations[cloudteamv1.AnnotationDataplane]),
+		host: node.Annotations[cloudteamv1.AnnotationDataplaneHost],
+	}
+	if of.host == "" {
+		of.host = node.Name
+	}
+	return of
+}
+
+func unbound(a *cloudteamv1.PortAttachment) *cloudteamv1.PortAttachment {
+	without := *a
+	without.Mode = cloudteamv1.AttachmentOVNUnbound
+	return &without
+}
+
+// bind has Neutron expect the port on the node, and then lets the node's agent plug it.
+func (c *Controller) bind(
+	ctx context.Context, key cache.ObjectName, port *cloudteamv1.NetworkPort, wanted *cloudteamv1.PortAttachment,
+) error {
+	err := c.clouds.Bind(ctx, port, wanted.Host)
+	waiting := metav1.Condition{
+		Type: cloudteamv1.ConditionAttached, Status: metav1.ConditionFalse, Reason: cloudteamv1.ReasonWaitingForPlug,
+		Message: fmt.Sprintf("Neutron expects the port on host %s. Node %s plugs it when the Pod starts.",
+			wanted.Host, wanted.Node),
+	}
+	switch {
+	case err == nil:
+		return c.write(ctx, key, port, wanted, &waiting)
+	case errors.Is(err, ErrNotYet):
+		return controller.ErrStale
+	case errors.Is(err, ErrForbidden) && wanted.Mode == cloudteamv1.AttachmentOVN:
+		waiting.Message = fmt.Sprintf("Cannot bind the port: %v. Node %s plugs it unbound: packets flow, and its status "+
+			"in Neutron stays DOWN. Give the controller credentials that may bind ports, by --binding-cloud.", err, wanted.Node)
+		return c.write(ctx, key, port, unbound(wanted), &waiting)
+	}
+	failed := waiting
+	failed.Reason = cloudteamv1.ReasonBindingFailed
+	failed.Message = fmt.Sprintf("Neutron does not take the port on host %s: %v. The Pod does not start. Retrying with "+
+		"backoff.", wanted.Host, err)
+	if errors.Is(err, ErrForbidden) {
+		failed.Message += " Give the controller credentials that may bind ports, by --binding-cloud."
+	}
+	// An attachment of another Pod or another port means nothing any more.
+	return controller.Worst(err, c.write(ctx, key, port, nil, &failed))
+}
+
+// write writes where the port is, and the condition Attached; a nil condition removes it. It succeeds only if the port
+// has not changed since it was read.
+func (c *Controller) write(
+	ctx context.Context, key cache.ObjectName, port *cloudteamv1.NetworkPort, at *cloudteamv1.PortAttachment,
+	attached *metav1.Condition,
+) error {
+	conditions := slices.Clone(port.Status.Conditions)
+	was := meta.FindStatusCondition(conditions, cloudteamv1.ConditionAttached)
+	if attached == nil {
+		meta.RemoveStatusCondition(&conditions, cloudteamv1.ConditionAttached)
+	} else {
+		fails := attached.Reason == cloudteamv1.ReasonBindingFailed
+		if was != nil && was.Reason == attached.Reason && was.Message == attached.Message && port.Status.Attachment == at {
+			return nil
+		}
+		if fails && (was == nil || was.Reason != attached.Reason || was.Message != attached.Message) {
+			c.recorder.Event(port, corev1.EventTypeWarning, attached.Reason, attached.Message)
+		}
+		attached.ObservedGeneration = port.Generation
+		meta.SetStatusCondition(&conditions, *attached)
+	}
+	written, err := controller.PatchAsRead(ctx, c.client.NetworkPorts(port.Namespace).Patch, types.MergePatchType,
+		manager, port, map[string]any{"status": map[string]any{"attachment": at, "conditions": conditions}}, "status")
+	if err != nil {
+		return err
+	}
+	c.expected.Written(key, written.UID, written.ResourceVersion)
+	klog.FromContext(ctx).V(2).Info("Wrote attachment", "attachment", at)
+	return nil
+}

@@ -1,0 +1,118 @@
+// Package portbinding is the controller of where ports are. When a Pod with ports is scheduled to a node with a data
+// plane, it has Neutron expect each port on that node (Neutron calls this the port's binding), and then writes
+// status.attachment. The agent of the node waits for that, plugs the Pod's interface, and reports it in the condition
+// Attached.
+//
+// The binding comes before the plug: OVN leaves a port DOWN that is bound later.
+package portbinding
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/record"
+
+	"cloudteam.ztgame.com/network-controller/internal/controller"
+	"cloudteam.ztgame.com/network-controller/internal/controller/consumer"
+	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	portclient "cloudteam.ztgame.com/network-controller/pkg/client/clientset/versioned/typed/cloudteam/v1"
+)
+
+// Name is the controller's name in --controllers, in logs and in metrics.
+const Name = "portbinding"
+
+// Clouds reach Neutron. They are safe for concurrent use.
+type Clouds interface {
+	// Bind has Neutron expect a port on a host. The error is ErrForbidden if the credentials may not, and ErrNotYet if the
+	// port's cloud is not known yet; then Bind is called again after a moment.
+	Bind(ctx context.Context, port *cloudteamv1.NetworkPort, host string) error
+}
+
+var (
+	// ErrForbidden is the error of credentials without the right to bind.
+	ErrForbidden = errors.New("the credentials may not bind ports")
+	// ErrNotYet says that the cloud of a port is not known yet.
+	ErrNotYet = errors.New("the port's cloud is not known yet")
+)
+
+// Controller syncs NetworkPorts with the nodes of their Pods. Make it with NewController.
+type Controller struct {
+	*controller.Loop
+
+	client   portclient.NetworkPortsGetter
+	caches   *consumer.Caches
+	nodes    cache.Store
+	clouds   Clouds
+	recorder record.EventRecorder
+	// expected is the last write to each port, by its key.
+	expected controller.Expectations
+}
+
+// NewController makes a controller that watches the informers of the caches. nodes is an informer of the metadata of
+// Nodes. The controller does nothing before Run.
+func NewController(
+	client portclient.NetworkPortsGetter, caches *consumer.Caches, nodes cache.SharedInformer, clouds Clouds,
+	recorder record.EventRecorder,
+) (*Controller, error) {
+	c := &Controller{client: client, caches: caches, nodes: nodes.GetStore(), clouds: clouds, recorder: recorder}
+	c.Loop = controller.NewLoop(Name, c.sync)
+	return c, errors.Join(
+		c.Watch(caches.Ports.Informer(), controller.HandlerOfPart(c.Loop, keyOfUsed, sameToBind)),
+		c.Watch(caches.Pods.Informer(), controller.HandlerOfPart(c.Loop, c.keysOfPod, samePlace)),
+		c.Watch(nodes, controller.HandlerOfPart(c.Loop, c.keysOfNode, sameDataplane)),
+	)
+}
+
+// keyOfUsed skips the ports that nothing uses, and never did.
+func keyOfUsed(object metav1.Object) []cache.ObjectName {
+	port, known := object.(*cloudteamv1.NetworkPort)
+	if known && port.Status.BoundTo == nil && port.Status.Attachment == nil {
+		return nil
+	}
+	return controller.KeyOf(object)
+}
+
+// sameToBind reports whether two states of a port are the same for its binding.
+func sameToBind(was, is *cloudteamv1.NetworkPort) bool {
+	return was.Status.PortID == is.Status.PortID && equality.Semantic.DeepEqual(was.Status.BoundTo, is.Status.BoundTo) &&
+		equality.Semantic.DeepEqual(was.Status.Attachment, is.Status.Attachment)
+}
+
+// keysOfPod names the ports that are bound to a Pod, of which most Pods of a cluster have none.
+func (c *Controller) keysOfPod(pod metav1.Object) []cache.ObjectName {
+	return keysOf(c.caches.PortsBoundTo(cache.MetaObjectToName(pod)))
+}
+
+// samePlace reports whether two states of a Pod are the same for where its ports belong.
+func samePlace(was, is *corev1.Pod) bool {
+	return was.Spec.NodeName == is.Spec.NodeName && consumer.Ended(was) == consumer.Ended(is)
+}
+
+// keysOfNode names the ports of a Node's Pods. It looks at all ports: a node's data plane changes rarely.
+func (c *Controller) keysOfNode(node metav1.Object) []cache.ObjectName {
+	ports, _ := c.caches.Ports.Lister().List(labels.Everything()) // a cache gives no error
+	return keysOf(slices.DeleteFunc(ports, func(port *cloudteamv1.NetworkPort) bool {
+		pod := c.podOf(port)
+		return pod == nil || pod.Spec.NodeName != node.GetName()
+	}))
+}
+
+// sameDataplane reports whether two states of a Node are the same for its ports. Its status is written every few
+// seconds in some clusters.
+func sameDataplane(was, is *metav1.PartialObjectMetadata) bool {
+	return dataplaneOf(was) == dataplaneOf(is)
+}
+
+func keysOf(ports []*cloudteamv1.NetworkPort) []cache.ObjectName {
+	keys := make([]cache.ObjectName, len(ports))
+	for i, port := range ports {
+		keys[i] = cache.MetaObjectToName(port)
+	}
+	return keys
+}
