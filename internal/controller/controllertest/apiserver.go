@@ -386,7 +386,8 @@ func (k *served) patched(action clienttesting.PatchActionImpl, was Object) (Obje
 		applied, _ := patch["status"].(map[string]any)
 		k.applied[was.GetUID()] = slices.Collect(maps.Keys(applied))
 		content["status"] = merged(status, applied)
-	case action.Subresource == "status" && action.PatchType == types.MergePatchType:
+	case action.Subresource == "status" && action.PatchType == types.MergePatchType &&
+		body.Metadata.ResourceVersion != "":
 		status, _ := content["status"].(map[string]any)
 		changed, _ := patch["status"].(map[string]any)
 		content["status"] = merged(status, changed)

@@ -67,7 +67,7 @@ func TestPatches(t *testing.T) {
 			kind: merge, patch: `{"spec":{"description":"inadmissible"}}`, refused: apierrors.IsBadRequest},
 		"a patch of an unknown kind is refused": {
 			kind: types.JSONPatchType, patch: `[]`, refused: apierrors.IsBadRequest},
-		"a status is not written by a merge patch": {
+		"a status is not merged into one that was not read": {
 			kind: merge, patch: `{"status":{"mtu":1}}`, subresource: []string{"status"}, refused: apierrors.IsBadRequest},
 		"a status is not applied without force": {
 			kind: apply, patch: `{"status":{"mtu":1}}`, subresource: []string{"status"},
