@@ -70,7 +70,7 @@ func versionCommand() *cobra.Command {
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			table := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
-			for _, c := range assets.All() {
+			for _, c := range append(assets.All(), assets.Node()...) {
 				_, _ = fmt.Fprintf(table, "%s\t%s\n", c, c.Version())
 			}
 			return table.Flush()
@@ -104,6 +104,7 @@ first time.`,
 // componentsFlag adds the flag --components to cmd, and returns what reads it.
 func componentsFlag(cmd *cobra.Command) func() ([]assets.Component, error) {
 	list := cmd.Flags().String("components", assets.Join(assets.Minimal()),
-		"what to provide, separated by commas: "+assets.Join(assets.All())+", or all")
+		"what to provide, separated by commas: "+assets.Join(assets.All())+", or all for these; a node's programs are "+
+			assets.Join(assets.Node()))
 	return func() ([]assets.Component, error) { return assets.ParseComponents(*list) }
 }

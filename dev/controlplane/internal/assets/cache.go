@@ -72,7 +72,7 @@ func (k *Cache) Provide(ctx context.Context, components []Component) (string, er
 	if err != nil {
 		return "", err
 	}
-	set := k.setDir(root)
+	set := k.setDir(root, components)
 	if err := os.MkdirAll(set, 0o755); err != nil {
 		return "", fmt.Errorf("make the cache of binaries: %w (choose another with --cache or %s)", err, EnvCache)
 	}
@@ -111,11 +111,16 @@ func (k *Cache) entryDir(root string, c Component) string {
 	return filepath.Join(root, string(c), r.pin.version()+"-"+r.digest(), k.platform())
 }
 
-// setDir is named after every pin and not only after the components of one call, so that calls for different
-// components share it and a caller may hold on to the path.
-func (k *Cache) setDir(root string) string {
+// setDir is named after every pin of a control plane and not only after the components of one call, so that calls for
+// different components share it and a caller may hold on to the path. Where a node's components are asked for, it is
+// named after their pins as well.
+func (k *Cache) setDir(root string, components []Component) string {
+	pinned := []Component{KubeAPIServer, Etcd, Kwok}
+	if slices.ContainsFunc(components, func(c Component) bool { return slices.Contains(Node(), c) }) {
+		pinned = append(pinned, Node()...)
+	}
 	var name strings.Builder
-	for _, c := range []Component{KubeAPIServer, Etcd, Kwok} {
+	for _, c := range pinned {
 		r := c.recipe()
 		name.WriteString(r.pin.name + "-" + r.pin.version() + "-" + r.digest() + "_")
 	}

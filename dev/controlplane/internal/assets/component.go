@@ -20,13 +20,17 @@ const (
 	KubeControllerManager Component = "kube-controller-manager"
 	KubeScheduler         Component = "kube-scheduler"
 	Kwok                  Component = "kwok"
+
+	// Kubelet and Multus are no part of a control plane: dev/dataplane runs them on its nodes.
+	Kubelet Component = "kubelet"
+	Multus  Component = "multus"
 )
 
 // StagesFile is the file beside the kwok binary that holds the Stage objects kwok plays: how a fake Node and its Pods
 // become ready. It is one YAML stream, made for kwok's --config flag.
 const StagesFile = "kwok-stages.yaml"
 
-// All lists every component in the order in which they start: each needs only those before it.
+// All lists the components of a control plane in the order in which they start: each needs only those before it.
 func All() []Component {
 	return []Component{Etcd, KubeAPIServer, KubeControllerManager, KubeScheduler, Kwok}
 }
@@ -36,28 +40,34 @@ func Minimal() []Component {
 	return []Component{Etcd, KubeAPIServer}
 }
 
-// ParseComponents reads a comma-separated list of component names, or "all". The result is free of duplicates and in
-// start order, whatever the order of the names. It returns an error that lists the known names when one is unknown, and
-// when the list is empty.
+// Node lists what is built for a node that runs containers, and not for a control plane.
+func Node() []Component {
+	return []Component{Kubelet, Multus}
+}
+
+// ParseComponents reads a comma-separated list of component names, or "all" for those of a control plane. The result is
+// free of duplicates and in start order, whatever the order of the names. It returns an error that lists the known names
+// when one is unknown, and when the list is empty.
 func ParseComponents(list string) ([]Component, error) {
 	if strings.TrimSpace(list) == "all" {
 		return All(), nil
 	}
+	known := append(All(), Node()...)
 	asked := map[Component]bool{}
 	for name := range strings.SplitSeq(list, ",") {
 		c := Component(strings.TrimSpace(name))
 		if c == "" {
 			continue
 		}
-		if !slices.Contains(All(), c) {
-			return nil, fmt.Errorf("unknown component %q: choose from %s, or say all", c, Join(All()))
+		if !slices.Contains(known, c) {
+			return nil, fmt.Errorf("unknown component %q: choose from %s, or say all", c, Join(known))
 		}
 		asked[c] = true
 	}
 	if len(asked) == 0 {
 		return nil, fmt.Errorf("no components are named: choose from %s, or say all", Join(All()))
 	}
-	return slices.DeleteFunc(All(), func(c Component) bool { return !asked[c] }), nil
+	return slices.DeleteFunc(known, func(c Component) bool { return !asked[c] }), nil
 }
 
 // Join returns the names of the components, separated by commas, as ParseComponents reads them.

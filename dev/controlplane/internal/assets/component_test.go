@@ -21,10 +21,11 @@ func TestParseComponents(t *testing.T) {
 		"spaces and empty names are no matter": {list: " etcd , ,kube-apiserver,", want: Minimal()},
 		"all stands for every component":       {list: "all", want: All()},
 		"an unknown name is told with the known ones": {
-			list: "etcd,kubelet",
-			err:  `unknown component "kubelet": choose from etcd,kube-apiserver,`,
+			list: "etcd,kube-proxy",
+			err:  `unknown component "kube-proxy": choose from etcd,kube-apiserver,`,
 		},
-		"an empty list is an error": {list: " ,", err: "no components are named"},
+		"a node's programs can be named": {list: "multus,kubelet", want: Node()},
+		"an empty list is an error":      {list: " ,", err: "no components are named"},
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			got, err := ParseComponents(test.list)
@@ -40,7 +41,7 @@ func TestParseComponents(t *testing.T) {
 
 func TestPins(t *testing.T) {
 	t.Run("every component has a version and a recipe", func(t *testing.T) {
-		for _, c := range All() {
+		for _, c := range append(All(), Node()...) {
 			if !regexp.MustCompile(`^v\d+\.\d+\.\d+$`).MatchString(c.Version()) {
 				t.Errorf("%s has version %q", c, c.Version())
 			}
@@ -59,6 +60,11 @@ func TestPins(t *testing.T) {
 			if !strings.Contains(kubernetesPin.ldflags(), want) {
 				t.Errorf("ldflags %q lack %q", kubernetesPin.ldflags(), want)
 			}
+		}
+	})
+	t.Run("the kubelet is of the control plane's version", func(t *testing.T) {
+		if Kubelet.Version() != KubeAPIServer.Version() {
+			t.Errorf("kubelet %s, kube-apiserver %s", Kubelet.Version(), KubeAPIServer.Version())
 		}
 	})
 	t.Run("every module that Kubernetes replaces is of its own release", func(t *testing.T) {

@@ -32,23 +32,24 @@ type pin struct {
 	symbols map[string]func(version string) string
 }
 
+// kubernetesSymbols are the variables that Kubernetes' own build sets, see KUBE_ROOT/hack/lib/version.sh. The API
+// server derives the feature gates it has from gitVersion: without it, it takes itself for v0.0.0.
+var kubernetesSymbols = map[string]func(string) string{
+	"k8s.io/component-base/version.gitVersion": whole,
+	"k8s.io/component-base/version.gitMajor":   part(0),
+	"k8s.io/component-base/version.gitMinor":   part(1),
+	"k8s.io/client-go/pkg/version.gitVersion":  whole,
+	"k8s.io/client-go/pkg/version.gitMajor":    part(0),
+	"k8s.io/client-go/pkg/version.gitMinor":    part(1),
+}
+
 var (
-	kubernetesPin = pin{
-		name:   "kubernetes",
-		module: "k8s.io/kubernetes",
-		// The same variables that Kubernetes' own build sets, see KUBE_ROOT/hack/lib/version.sh. The API server
-		// derives the feature gates it has from gitVersion: without it, it takes itself for v0.0.0.
-		symbols: map[string]func(string) string{
-			"k8s.io/component-base/version.gitVersion": whole,
-			"k8s.io/component-base/version.gitMajor":   part(0),
-			"k8s.io/component-base/version.gitMinor":   part(1),
-			"k8s.io/client-go/pkg/version.gitVersion":  whole,
-			"k8s.io/client-go/pkg/version.gitMajor":    part(0),
-			"k8s.io/client-go/pkg/version.gitMinor":    part(1),
-		},
-	}
-	etcdPin = pin{name: "etcd", module: "go.etcd.io/etcd/server/v3"}
-	kwokPin = pin{
+	kubernetesPin = pin{name: "kubernetes", module: "k8s.io/kubernetes", symbols: kubernetesSymbols}
+	// The kubelet has a pin of its own, so that who wants a control plane does not build it, nor what it needs.
+	kubeletPin = pin{name: "kubelet", module: "k8s.io/kubernetes", symbols: kubernetesSymbols}
+	multusPin  = pin{name: "multus", module: "gopkg.in/k8snetworkplumbingwg/multus-cni.v4"}
+	etcdPin    = pin{name: "etcd", module: "go.etcd.io/etcd/server/v3"}
+	kwokPin    = pin{
 		name:    "kwok",
 		module:  "sigs.k8s.io/kwok",
 		symbols: map[string]func(string) string{"sigs.k8s.io/kwok/pkg/consts.Version": whole},
@@ -68,6 +69,10 @@ func (c Component) recipe() recipe {
 		return recipe{&etcdPin, "go.etcd.io/etcd/server/v3"}
 	case Kwok:
 		return recipe{&kwokPin, "sigs.k8s.io/kwok/cmd/kwok"}
+	case Kubelet:
+		return recipe{&kubeletPin, "k8s.io/kubernetes/cmd/kubelet"}
+	case Multus:
+		return recipe{&multusPin, "gopkg.in/k8snetworkplumbingwg/multus-cni.v4/cmd/multus"}
 	default:
 		return recipe{&kubernetesPin, "k8s.io/kubernetes/cmd/" + string(c)}
 	}

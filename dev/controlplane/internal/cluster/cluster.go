@@ -57,6 +57,12 @@ func (o Options) validate() error {
 			return fmt.Errorf("a control plane needs %s: add it to --components=%s", needed, assets.Join(o.Components))
 		}
 	}
+	for _, component := range assets.Node() {
+		if slices.Contains(o.Components, component) {
+			return fmt.Errorf("a control plane has no %s: leave it out of --components=%s, and see dev/dataplane",
+				component, assets.Join(o.Components))
+		}
+	}
 	return nil
 }
 

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# Moves a pin to another version: update.sh kubernetes v1.37.1 | etcd v3.7.3 | kwok v0.8.0
+# Moves a pin to another version:
+#   update.sh kubernetes v1.37.1 | etcd v3.7.3 | kwok v0.8.0 | kubelet v1.37.1 | multus v4.3.0
 #
 # Writes <pin>.mod and <pin>.sum beside this script, complete enough to build with -mod=readonly, and nothing else.
 set -euo pipefail
@@ -20,8 +21,16 @@ case "${1:-}" in
     module=sigs.k8s.io/kwok
     tools=(sigs.k8s.io/kwok/cmd/kwok)
     ;;
+  kubelet)
+    module=k8s.io/kubernetes
+    tools=(k8s.io/kubernetes/cmd/kubelet)
+    ;;
+  multus)
+    module=gopkg.in/k8snetworkplumbingwg/multus-cni.v4
+    tools=(gopkg.in/k8snetworkplumbingwg/multus-cni.v4/cmd/multus)
+    ;;
   *)
-    echo "usage: $0 kubernetes|etcd|kwok VERSION" >&2
+    echo "usage: $0 kubernetes|etcd|kwok|kubelet|multus VERSION" >&2
     exit 2
     ;;
 esac
@@ -47,7 +56,7 @@ gomod=$(sed -n 's/.*"GoMod": "\(.*\)".*/\1/p' <<<"$download")
   printf 'tool (\n'
   printf '\t%s\n' "${tools[@]}"
   printf ')\n\nrequire %s %s\n' "$module" "$version"
-  if [[ $pin == kubernetes ]]; then
+  if [[ $module == k8s.io/kubernetes ]]; then
     # Kubernetes replaces its staging modules by folders of its repository, which its module does not contain: replace
     # each by its own release instead, v0.X.Y for v1.X.Y.
     printf '\nreplace (\n'
