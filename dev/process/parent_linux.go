@@ -24,10 +24,14 @@ var starter = sync.OnceValue(func() chan<- func() {
 	return work
 })
 
-// startWithParent starts cmd such that it gets the signal when this process ends, however it ends.
-func startWithParent(cmd *exec.Cmd, orphaned syscall.Signal) error {
+// startWithParent starts cmd, on the thread that on gives, such that it gets the signal when this process ends, however
+// it ends.
+func startWithParent(cmd *exec.Cmd, orphaned syscall.Signal, on func(func())) error {
 	cmd.SysProcAttr.Pdeathsig = orphaned
+	if on == nil {
+		on = func(start func()) { starter() <- start }
+	}
 	result := make(chan error, 1)
-	starter() <- func() { result <- cmd.Start() }
+	on(func() { result <- cmd.Start() })
 	return <-result
 }

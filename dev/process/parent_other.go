@@ -11,4 +11,4 @@ import (
 
 // startWithParent starts cmd. These systems have no signal for the end of a parent: should this process be killed with
 // SIGKILL, the program goes on.
-func startWithParent(cmd *exec.Cmd, _ syscall.Signal) error { return cmd.Start() }
+func startWithParent(cmd *exec.Cmd, _ syscall.Signal, _ func(func())) error { return cmd.Start() }

@@ -46,6 +46,11 @@ type Program struct {
 	// Orphaned is the signal that the program gets when this process ends without having stopped it, on Linux; SIGKILL
 	// where it is 0.
 	Orphaned syscall.Signal
+	// On runs the start of the program on a thread of the caller's, whose namespaces the program gets. The thread MUST
+	// outlive the program. Nil is a thread of this package's. Linux only. The program gets no signal where Orphaned is 0,
+	// and MUST get none where it is not the first process of a PID namespace: the syscall package sees that the parent is
+	// in another PID namespace, and takes it for one that has ended.
+	On func(start func())
 	// Patience bounds how long the program may take to stop.
 	Patience time.Duration
 }
@@ -100,10 +105,10 @@ func Start(p Program) (*Process, error) {
 		return file.Close()
 	}
 	orphaned := p.Orphaned
-	if orphaned == 0 {
+	if orphaned == 0 && p.On == nil {
 		orphaned = syscall.SIGKILL
 	}
-	if err := startWithParent(c.cmd, orphaned); err != nil {
+	if err := startWithParent(c.cmd, orphaned, p.On); err != nil {
 		return nil, errors.Join(fmt.Errorf("starting %s: %w", p.Name, err), closeLog())
 	}
 	go func() {

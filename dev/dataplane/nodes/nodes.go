@@ -1,0 +1,292 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package nodes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"cloudteam.ztgame.com/network-controller/dev/process"
+)
+
+const (
+	// startPatience bounds how long a program of a node may take to serve, on a machine that compiles at the same time.
+	startPatience = time.Minute
+	// stopPatience bounds how long one may take to end.
+	stopPatience = 10 * time.Second
+	// underlay is the range of the nodes' own addresses, of RFC 2544's range for tests.
+	underlay = "198.18.0."
+)
+
+// Missing says why this machine cannot run nodes, with the remedy; empty where it can.
+func Missing() string {
+	if os.Geteuid() != 0 {
+		return "nodes need root, for namespaces; run as root"
+	}
+	var lacks []string
+	for _, program := range []string{
+		"ovs-vswitchd", "ovsdb-server", "ovsdb-tool", "ovs-vsctl", "ovn-controller", "ip", "mount",
+	} {
+		if _, err := exec.LookPath(program); err != nil {
+			lacks = append(lacks, program)
+		}
+	}
+	if len(lacks) > 0 {
+		return "nodes need " + strings.Join(lacks, ", ") +
+			"; run `dev/openstack/openstack up --dataplane`, which installs the packages"
+	}
+	if _, err := os.Stat("/dev/net/tun"); err != nil {
+		return "nodes need /dev/net/tun for Open vSwitch in user space, which this machine lacks"
+	}
+	return ""
+}
+
+// Options say which nodes Start makes.
+type Options struct {
+	// Dir gets the nodes' files and logs. It MUST exist.
+	Dir string
+	// Names are the nodes' names, in the cluster and in Neutron.
+	Names []string
+	// Southbound is the path of the socket of OVN's southbound database.
+	Southbound string
+}
+
+// Nodes are nodes on one underlay.
+type Nodes struct {
+	// All are in the order of Options.Names.
+	All []*Node
+
+	fabric *space
+}
+
+// Start makes the nodes, and returns when Open vSwitch and ovn-controller run on each. On failure nothing is left.
+func Start(o Options) (n *Nodes, err error) {
+	if missing := Missing(); missing != "" {
+		return nil, errors.New(missing)
+	}
+	removeOldCgroups()
+	n = &Nodes{}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, n.Stop(context.Background()))
+		}
+	}()
+	if n.fabric, err = newSpace("fabric", unix.CLONE_NEWNET); err != nil {
+		return n, err
+	}
+	if err := n.fabric.script("ip link add br0 type bridge; ip link set br0 up"); err != nil {
+		return n, err
+	}
+	for i, name := range o.Names {
+		node, err := newNode(filepath.Join(o.Dir, name), name, underlay+fmt.Sprint(i+1))
+		if err != nil {
+			return n, err
+		}
+		n.All = append(n.All, node)
+		err = n.fabric.script(`ip link add "$1" type veth peer name up0 netns "$2"; ip link set "$1" master br0 up`,
+			fmt.Sprintf("node%d", i+1), fmt.Sprint(node.holder.PID()))
+		if err != nil {
+			return n, err
+		}
+		if err := node.startOpenvSwitch(o.Southbound); err != nil {
+			return n, err
+		}
+	}
+	return n, nil
+}
+
+// Stop ends everything on the nodes and removes what they made. It returns when all of it is gone; when ctx ends, it
+// waits for nothing more to end by itself.
+func (n *Nodes) Stop(ctx context.Context) error {
+	var errs []error
+	for _, node := range n.All {
+		errs = append(errs, node.stop(ctx))
+	}
+	if n.fabric != nil {
+		n.fabric.close()
+	}
+	return errors.Join(errs...)
+}
+
+// Node is one node. Run and RunWith are safe for concurrent use.
+type Node struct {
+	// Name is in the cluster and in Neutron; Address is on the underlay.
+	Name, Address string
+	// Dir has its files; Dir/logs has a log of each program.
+	Dir string
+
+	// space has the node's namespaces.
+	*space
+	// holder is the first process of the PID namespace.
+	holder *process.Process
+	// programs are in the order in which they started.
+	programs []*process.Process
+	// listeners are those of Relay.
+	listeners []net.Listener
+	// cgroup is the name of the kubelet's cgroup, in each hierarchy; empty without a kubelet.
+	cgroup string
+}
+
+// newNode makes a node without any program on it.
+func newNode(dir, name, address string) (_ *Node, err error) {
+	for _, folder := range []string{"logs", "sysctl"} {
+		if err := os.MkdirAll(filepath.Join(dir, folder), 0o700); err != nil {
+			return nil, err
+		}
+	}
+	n := &Node{Name: name, Address: address, Dir: dir}
+	flags := unix.CLONE_NEWNS | unix.CLONE_NEWNET | unix.CLONE_NEWPID | unix.CLONE_NEWUTS
+	if n.space, err = newSpace(name, flags); err != nil {
+		return nil, err
+	}
+	n.holder, err = process.Start(process.Program{
+		Name: name + "'s first process", Path: "/bin/sh", On: n.on, Orphaned: syscall.SIGKILL,
+		// It waits for the orphans that become its children.
+		Args: []string{"-c", "while :; do sleep 3600 & wait; done"},
+	})
+	if err != nil {
+		n.close()
+		return nil, err
+	}
+	// /run of its own makes each program's default socket the node's. The parameters of the kernel are the machine's:
+	// the kubelet gets copies to write to.
+	err = n.script(`
+mount --make-rprivate /
+mount -t proc proc /proc
+mount -t tmpfs -o mode=755 tmpfs /run
+mkdir /run/netns /run/openvswitch /run/ovn /run/lock
+hostname "$1"
+ip link set lo up
+for parameter in vm/overcommit_memory vm/panic_on_oom kernel/panic kernel/panic_on_oops \
+    kernel/keys/root_maxkeys kernel/keys/root_maxbytes; do
+  [ -e "/proc/sys/$parameter" ] || continue
+  copy=$2/sysctl/$(basename "$parameter")
+  cat "/proc/sys/$parameter" >"$copy"
+  mount --bind "$copy" "/proc/sys/$parameter"
+done`, name, dir)
+	if err != nil {
+		return nil, errors.Join(err, n.stop(context.Background()))
+	}
+	return n, nil
+}
+
+// startOpenvSwitch starts Open vSwitch in user space, with the underlay's interface in a bridge, and ovn-controller.
+func (n *Node) startOpenvSwitch(southbound string) error {
+	if err := n.script(`
+ovsdb-tool create "$1/ovs.db" /usr/share/openvswitch/vswitch.ovsschema
+ip link set up0 up`, n.Dir); err != nil {
+		return err
+	}
+	database, err := n.Start("ovsdb-server", nil, "ovsdb-server", filepath.Join(n.Dir, "ovs.db"),
+		"--remote=punix:/run/openvswitch/db.sock", "--pidfile", "-vsyslog:off")
+	if err != nil {
+		return err
+	}
+	err = await(database, func() error { return n.script("ovs-vsctl --timeout=10 --no-wait init") })
+	if err != nil {
+		return err
+	}
+	// ovn-controller makes br-int with the type that is said here, and patches to br-phys for flat and VLAN networks.
+	err = n.script(`ovs-vsctl --timeout=10 --no-wait set Open_vSwitch . "external-ids:system-id=$1" \
+"external-ids:hostname=$1" "external-ids:ovn-remote=unix:$3" external-ids:ovn-encap-type=geneve \
+"external-ids:ovn-encap-ip=$2" external-ids:ovn-bridge-datapath-type=netdev \
+external-ids:ovn-bridge-mappings=physnet1:br-phys`, n.Name, n.Address, southbound)
+	if err != nil {
+		return err
+	}
+	_, err = n.Start("ovs-vswitchd", nil, "ovs-vswitchd", "--disable-system", "--pidfile", "-vsyslog:off")
+	if err != nil {
+		return err
+	}
+	// The address is on the bridge: that is how Open vSwitch finds its way to a tunnel's other end in user space.
+	err = n.script(`ovs-vsctl --timeout=60 -- add-br br-phys -- set Bridge br-phys datapath_type=netdev \
+-- add-port br-phys up0
+ip addr add "$1/24" dev br-phys; ip link set br-phys up`, n.Address)
+	if err != nil {
+		return err
+	}
+	controller, err := n.Start("ovn-controller", nil, "ovn-controller", "--pidfile", "-vsyslog:off")
+	if err != nil {
+		return err
+	}
+	return await(controller, func() error { return n.script("ovs-vsctl --timeout=10 br-exists br-int") })
+}
+
+// Start starts a program on the node. Its output goes to Dir/logs/<name>.log. It ends at the latest with the node; an
+// env of nil is this process's.
+func (n *Node) Start(name string, env []string, path string, args ...string) (*process.Process, error) {
+	full, err := exec.LookPath(path)
+	if err != nil {
+		return nil, err
+	}
+	p, err := process.Start(process.Program{
+		Name: name + " on " + n.Name, Path: full, Args: args, Env: env, Dir: n.Dir,
+		Log: filepath.Join(n.Dir, "logs", name+".log"), Patience: stopPatience, On: n.on,
+	})
+	if err == nil {
+		n.programs = append(n.programs, p)
+	}
+	return p, err
+}
+
+// await polls until check gives nil, and gives up when the program ends or time is up.
+func await(p *process.Process, check func() error) error {
+	ended := false
+	err := poll(startPatience, func() error {
+		err := check()
+		if ended = err != nil && p.Ended(); ended {
+			return nil
+		}
+		return err
+	})
+	if ended {
+		return p.Died()
+	}
+	if err != nil {
+		return errors.Join(err, p.Describe("does not serve"))
+	}
+	return nil
+}
+
+// Run runs a program on the node to its end, for a minute at most, and returns its standard output.
+func (n *Node) Run(name string, args ...string) (string, error) { return n.run("", nil, name, args...) }
+
+// RunWith is Run with standard input and an environment; nil is this process's.
+func (n *Node) RunWith(stdin string, env []string, name string, args ...string) (string, error) {
+	return n.run(stdin, env, name, args...)
+}
+
+// stop ends everything on the node and removes what outlives a process. The node's files stay.
+func (n *Node) stop(ctx context.Context) error {
+	// An ovn-controller that is asked to exit takes its node out of the southbound database.
+	var errs []error
+	if !n.holder.Ended() && ctx.Err() == nil {
+		_, _ = n.run("", nil, "ovn-appctl", "--timeout=5", "-t", "ovn-controller", "exit")
+	}
+	for _, p := range slices.Backward(n.programs) {
+		errs = append(errs, p.Stop(ctx))
+	}
+	for _, l := range n.listeners {
+		errs = append(errs, l.Close())
+	}
+	// All that is left ends with it, containers too.
+	n.holder.Kill()
+	n.close()
+	if n.cgroup != "" {
+		errs = append(errs, poll(stopPatience, func() error { return removeCgroup(n.cgroup) }))
+	}
+	return errors.Join(errs...)
+}
