@@ -1,0 +1,117 @@
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+)
+
+// annotateNodes writes annotations on all Nodes, as an agent does on its own; nil removes the value.
+func annotateNodes(t *testing.T, annotations func(node string) map[string]any) {
+	t.Helper()
+	ctx := context.WithoutCancel(t.Context()) // cleanups call it, too
+	nodes, err := kube.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, node := range nodes.Items {
+		patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": annotations(node.Name)}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = kube.CoreV1().Nodes().Patch(ctx, node.Name, types.MergePatchType, patch, metav1.PatchOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestNeutronExpectsAPortOnTheNodeOfItsPod: with an agent on the nodes, the ports of Pods are bound there, by
+// credentials of their own, and the agent is told.
+func TestNeutronExpectsAPortOnTheNodeOfItsPod(t *testing.T) {
+	for name, c := range map[string]struct {
+		arguments []string
+		mode      cloudteamv1.AttachmentMode
+		// bound says that Neutron knows the host.
+		bound bool
+	}{
+		"with credentials that may bind": {[]string{"--binding-cloud=admin"}, cloudteamv1.AttachmentOVN, true},
+		"with a member's credentials":    {nil, cloudteamv1.AttachmentOVNUnbound, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			startController(t, "tenant", c.arguments...)
+			namespace := newNamespace(t)
+			awaitGate(t, namespace)
+			network := unique(t, namespace)
+			apply(t, namespace, network, example())
+			networkID := awaitReady(t, namespace, network).Status.NetworkID
+			annotateNodes(t, func(node string) map[string]any {
+				return map[string]any{
+					cloudteamv1.AnnotationDataplane: "ovn", cloudteamv1.AnnotationDataplaneHost: "host-of-" + node,
+				}
+			})
+			t.Cleanup(func() {
+				annotateNodes(t, func(string) map[string]any {
+					return map[string]any{cloudteamv1.AnnotationDataplane: nil, cloudteamv1.AnnotationDataplaneHost: nil}
+				})
+			})
+
+			deploymentOn(t, namespace, "web", network, 2)
+			pods := awaitPods(t, namespace, "app=web", 2)
+			admin, tenant := open(t, "admin"), open(t, "tenant")
+			attached := func() error { return areAttached(t, admin, namespace, networkID, pods, c.mode, c.bound) }
+			eventually(t, attached)
+			for _, port := range awaitPorts(t, tenant, namespace, networkID, 2) {
+				tenant.remove("ports", port.id())
+			}
+			eventually(t, attached) // made again, with other ids
+			removeDeployment(t, namespace, "web")
+			awaitPorts(t, tenant, namespace, networkID, 0)
+			remove(t, namespace, network)
+		})
+	}
+}
+
+// areAttached returns how the ports of Pods differ from ports that wait for their nodes' agents.
+func areAttached(
+	t *testing.T, admin *cloud, namespace, networkID string, pods []corev1.Pod, mode cloudteamv1.AttachmentMode, bound bool,
+) error {
+	t.Helper()
+	list, err := networks.CloudteamV1().NetworkPorts(namespace).List(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		return err
+	}
+	hosts := map[string]string{}
+	for _, port := range admin.list("ports", "network_id="+networkID) {
+		hosts[port.id()] = fmt.Sprint(port["binding:host_id"])
+	}
+	nodes := map[types.UID]string{}
+	for _, pod := range pods {
+		nodes[pod.UID] = pod.Spec.NodeName
+	}
+	if len(list.Items) != len(pods) {
+		return fmt.Errorf("there are %d NetworkPorts, want %d", len(list.Items), len(pods))
+	}
+	for _, port := range list.Items {
+		at := port.Attachment()
+		if at == nil || at.Node != nodes[at.PodUID] || at.Mode != mode || at.Host != "host-of-"+at.Node {
+			return fmt.Errorf("NetworkPort %s says %s", port.Name, asJSON(port.Status))
+		}
+		if host, there := hosts[port.Status.PortID]; !there || bound != (host == at.Host) {
+			return fmt.Errorf("Neutron expects port %s on host %q, and its status says %s", port.Name, host, asJSON(at))
+		}
+		c := meta.FindStatusCondition(port.Status.Conditions, cloudteamv1.ConditionAttached)
+		if c == nil || c.Reason != cloudteamv1.ReasonWaitingForPlug {
+			return fmt.Errorf("NetworkPort %s has the conditions %s", port.Name, asJSON(port.Status.Conditions))
+		}
+	}
+	return nil
+}
