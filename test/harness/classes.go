@@ -1,6 +1,7 @@
 package harness
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"os"
@@ -12,14 +13,15 @@ import (
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
 
-// installOpenClass applies the sample of a class for a cluster of one team.
+// installOpenClass creates the class in the sample for a cluster of one team.
 func (c *ControlPlane) installOpenClass(ctx context.Context) error {
 	content, err := os.ReadFile(filepath.Join(c.Root, "config", "samples", "class-open.yaml"))
 	if err != nil {
 		return err
 	}
+	first, _, _ := bytes.Cut(content, []byte("\n---\n"))
 	var class cloudteamv1.NetworkClass
-	if err := yaml.UnmarshalStrict(content, &class); err != nil {
+	if err := yaml.UnmarshalStrict(first, &class); err != nil {
 		return fmt.Errorf("reading the sample of an open class: %w", err)
 	}
 	_, err = c.Networks.CloudteamV1().NetworkClasses().Create(ctx, &class, metav1.CreateOptions{})

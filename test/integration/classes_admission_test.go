@@ -1,21 +1,13 @@
 package integration
 
 import (
-	"bytes"
-	"context"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/dynamic"
-	"sigs.k8s.io/yaml"
 
 	"cloudteam.ztgame.com/network-controller/internal/class"
 	"cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam"
@@ -26,9 +18,9 @@ import (
 // classUser may create Networks, and use the classes that the test grants.
 const classUser = "class-user"
 
-// TestClassAdmission holds the policy of config/classes to the rule that the controller has.
+// TestClassAdmission holds the policy in config/admission to the rule that the controller has.
 func TestClassAdmission(t *testing.T) {
-	installClassPolicy(t)
+	installAdmission(t)
 	admin, user := clientset.NewForConfigOrDie(apiServer), clientset.NewForConfigOrDie(impersonating(classUser))
 	own := newNamespaceWith(t, map[string]string{"team": "a", "stage": "test"})
 	name := func(suffix string) string { return own + "-" + suffix }
@@ -244,38 +236,5 @@ func grantClasses(t *testing.T, namespace string, classes []string) {
 	}
 	if err != nil {
 		t.Fatal(err)
-	}
-}
-
-// installClassPolicy installs the policy of config/classes, and not its default class: that would judge the Networks of
-// other tests.
-func installClassPolicy(t *testing.T) {
-	t.Helper()
-	content, err := os.ReadFile(filepath.Join(plane.Root, "config", "classes", "policy.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	client := dynamic.NewForConfigOrDie(apiServer)
-	for document := range bytes.SplitSeq(content, []byte("\n---\n")) {
-		object := &unstructured.Unstructured{}
-		if err := yaml.Unmarshal(document, &object.Object); err != nil {
-			t.Fatal(err)
-		}
-		resource := map[string]string{
-			"ValidatingAdmissionPolicy":        "validatingadmissionpolicies",
-			"ValidatingAdmissionPolicyBinding": "validatingadmissionpolicybindings",
-		}[object.GetKind()]
-		of := client.Resource(schema.GroupVersionResource{
-			Group: "admissionregistration.k8s.io", Version: "v1", Resource: resource,
-		})
-		_, err := of.Create(t.Context(), object, metav1.CreateOptions{FieldValidation: metav1.FieldValidationStrict})
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() {
-			if err := of.Delete(context.WithoutCancel(t.Context()), object.GetName(), metav1.DeleteOptions{}); err != nil {
-				t.Error(err)
-			}
-		})
 	}
 }

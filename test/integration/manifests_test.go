@@ -177,6 +177,23 @@ func TestConfigInstallsEveryCRD(t *testing.T) {
 	}
 }
 
+// TestOneApplyInstallsConfig fails when config has an object of a kind that it defines itself. kubectl looks up the kinds
+// of all objects before it creates the first, so one `kubectl apply -k config` could not create such an object.
+func TestOneApplyInstallsConfig(t *testing.T) {
+	defined := map[string]bool{}
+	for _, object := range renderConfig(t) {
+		if group, found, _ := unstructured.NestedString(object.Object, "spec", "group"); found {
+			defined[group] = true
+		}
+		if defined[object.GroupVersionKind().Group] {
+			t.Errorf("%s %s needs a second apply", object.GetKind(), object.GetName())
+		}
+	}
+	if len(defined) == 0 {
+		t.Error("config defines no kind")
+	}
+}
+
 // TestOverlayForBetaPolicies holds the overlay for Kubernetes 1.34 and 1.35 to the API that these serve, and to what
 // config/admission has.
 func TestOverlayForBetaPolicies(t *testing.T) {
