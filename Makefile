@@ -86,9 +86,9 @@ reliability-openstack: assets ## The same against a real Keystone and Neutron; i
 
 .PHONY: soak
 SOAKCHECKS ?= 60
-soak: assets ## Take Networks and ports through 4 × SOAKCHECKS (60) new random sequences of what may happen to them
-	KUBEBUILDER_ASSETS="$(ASSETS)" go test $(RACE) -timeout 0 -count=1 ./test/transitions \
-	  -anew -rapid.checks=$(SOAKCHECKS) -rapid.steps=20
+soak: assets ## Take Networks, and tenants, through 4 × SOAKCHECKS (60) new random sequences of what may happen to them
+	KUBEBUILDER_ASSETS="$(ASSETS)" go test $(RACE) -timeout 0 -count=1 ./test/transitions ./test/adversary \
+	  -run='TestConvergedStateIsPathIndependent|TestTenantsGetTheirOwn' -anew -rapid.checks=$(SOAKCHECKS) -rapid.steps=20
 
 .PHONY: fuzz
 FUZZTIME ?= 60s

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"cloudteam.ztgame.com/network-controller/test/harness"
+	"cloudteam.ztgame.com/network-controller/test/lanes"
 )
 
 // surroundings are what all tests of this package share. TestMain sets them, and nothing changes them afterwards.
@@ -21,10 +22,11 @@ var surroundings *harness.Surroundings
 func openStack() bool { return os.Getenv("ADVERSARY_OPENSTACK") != "" }
 
 func TestMain(m *testing.M) {
+	lanes.SetDefaults(map[string]string{"rapid.checks": "5", "rapid.steps": "16", "rapid.shrinktime": "4m"})
 	if !openStack() {
 		harness.RunInParallel(8) // a real Neutron is the bottleneck itself
 	}
-	options := harness.Options{Components: harness.AllComponents(), OpenStack: openStack()}
+	options := harness.Options{Components: harness.AllComponents(), OpenStack: openStack(), Tenants: []string{otherCloud}}
 	code, err := harness.Run(options, func(s *harness.Surroundings) (int, error) {
 		surroundings = s
 		return m.Run(), nil

@@ -2,6 +2,7 @@ package adversary
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"testing"
@@ -12,6 +13,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/uuid"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
@@ -27,6 +29,8 @@ type world struct {
 	process *harness.Process
 	// keystone and neutron see the controller's calls.
 	keystone, neutron *proxy.Proxy
+	// clouds is the path of the controller's clouds.yaml.
+	clouds string
 	// cloud is the second opinion, past the proxies.
 	cloud *harness.Cloud
 }
@@ -37,17 +41,23 @@ const cloudName = "tenant"
 // newWorld starts a controller that runs until the test ends.
 func newWorld(t *testing.T, arguments ...string) *world {
 	t.Helper()
-	w := &world{t: t, cloud: harness.Open(t, surroundings.CloudsFile, cloudName)}
-	clouds := filepath.Join(t.TempDir(), "clouds.yaml")
+	w := &world{
+		t: t, cloud: harness.Open(t, surroundings.CloudsFile, cloudName),
+		clouds: filepath.Join(t.TempDir(), "clouds.yaml"),
+	}
+	names := []string{cloudName, "admin"}
+	if !openStack() {
+		names = append(names, otherCloud)
+	}
 	var err error
-	w.keystone, w.neutron, err = harness.FrontCloud(surroundings.CloudsFile, clouds, []string{cloudName, "admin"},
+	w.keystone, w.neutron, err = harness.FrontCloud(surroundings.CloudsFile, w.clouds, names,
 		w.cloud.Client.Endpoint, proxy.Options{}, proxy.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(w.neutron.Close)
 	t.Cleanup(w.keystone.Close)
-	w.process = surroundings.Start(t, []string{"OS_CLIENT_CONFIG_FILE=" + clouds}, append([]string{
+	w.process = surroundings.Start(t, []string{"OS_CLIENT_CONFIG_FILE=" + w.clouds}, append([]string{
 		"--kubeconfig", surroundings.Kubeconfig, "--cloud", cloudName, "--bind-address", "127.0.0.1:0",
 		"--audit-interval", "2s", "--pool-cooldown", "2s", "--leader-elect=false", "-v", "2",
 	}, arguments...)...)
@@ -56,6 +66,7 @@ func newWorld(t *testing.T, arguments ...string) *world {
 
 // tenant is a user with the role edit in a namespace, and nowhere else.
 type tenant struct {
+	// t is nil in a sequence.
 	t *testing.T
 	// name is the user's, and the namespace's.
 	name     string
@@ -66,42 +77,67 @@ type tenant struct {
 // newTenant makes a namespace and its editor.
 func newTenant(t *testing.T) *tenant {
 	t.Helper()
-	admin := surroundings.Kube
-	namespace, err := admin.CoreV1().Namespaces().Create(t.Context(),
-		harness.Namespace("tenant-"), metav1.CreateOptions{})
+	name := "tenant-" + string(uuid.NewUUID())[:8]
+	who, err := newEditor(name)
+	if err == nil {
+		who.t = t
+		err = openNamespace(t.Context(), name, true)
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	who := &tenant{t: t, name: namespace.Name}
 	t.Cleanup(func() {
 		// What it holds ends with it, so that the next test has the cloud to itself.
-		err := admin.CoreV1().Namespaces().Delete(context.WithoutCancel(t.Context()), who.name, metav1.DeleteOptions{})
+		err := surroundings.Kube.CoreV1().Namespaces().Delete(cleanup(t), name, metav1.DeleteOptions{})
 		if err != nil {
 			t.Error(err)
 		}
 	})
-	_, err = admin.RbacV1().RoleBindings(who.name).Create(t.Context(), &rbacv1.RoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Name: "editor"},
-		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "edit"},
-		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: "User", Name: who.name}},
-	}, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	config := rest.CopyConfig(surroundings.Admin)
-	config.Impersonate = rest.ImpersonationConfig{UserName: who.name, Groups: []string{"system:authenticated"}}
-	if who.kube, err = kubernetes.NewForConfig(config); err != nil {
-		t.Fatal(err)
-	}
-	if who.networks, err = clientset.NewForConfig(config); err != nil {
-		t.Fatal(err)
-	}
 	// Kubernetes takes a moment to add our rules to its role.
 	surroundings.Eventually(t, func() error {
 		_, err := who.networks.CloudteamV1().Networks(who.name).List(t.Context(), metav1.ListOptions{})
 		return err
 	})
 	return who
+}
+
+// newEditor is the editor of a namespace, which need not be there.
+func newEditor(name string) (who *tenant, err error) {
+	who = &tenant{name: name}
+	config := rest.CopyConfig(surroundings.Admin)
+	config.Impersonate = rest.ImpersonationConfig{UserName: name, Groups: []string{"system:authenticated"}}
+	if who.kube, err = kubernetes.NewForConfig(config); err != nil {
+		return nil, err
+	}
+	who.networks, err = clientset.NewForConfig(config)
+	return who, err
+}
+
+// openNamespace makes a namespace for its editor, with the controller's right to the Secrets in it, as an operator does.
+func openNamespace(ctx context.Context, name string, labelled bool) error {
+	namespace := harness.Namespace("")
+	namespace.Name = name
+	if !labelled {
+		namespace.Labels = nil
+	}
+	if _, err := surroundings.Kube.CoreV1().Namespaces().Create(ctx, namespace, metav1.CreateOptions{}); err != nil {
+		return err
+	}
+	var errs []error
+	for role, subject := range map[string]rbacv1.Subject{
+		"edit": {APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: name},
+		"network-controller-credentials": {
+			Kind: rbacv1.ServiceAccountKind, Name: harness.AccountName, Namespace: harness.AccountName,
+		},
+	} {
+		_, err := surroundings.Kube.RbacV1().RoleBindings(name).Create(ctx, &rbacv1.RoleBinding{
+			ObjectMeta: metav1.ObjectMeta{Name: role},
+			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role},
+			Subjects:   []rbacv1.Subject{subject},
+		}, metav1.CreateOptions{})
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
 }
 
 // network creates a Network with a range and a gateway.

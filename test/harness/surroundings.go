@@ -37,6 +37,8 @@ type Options struct {
 	OpenStack bool
 	// OpenClass has the default NetworkClass allow everything. Without it there is no class.
 	OpenClass bool
+	// Tenants are clouds of the emulator beside admin and tenant, each with a project of its own.
+	Tenants []string
 	// Programs are built ones, for who calls Run more than once. Nil has Run build them.
 	Programs *Programs
 }
@@ -120,7 +122,7 @@ func Run(o Options, use func(*Surroundings) (code int, err error)) (code int, er
 		s.CloudsFile = os.Getenv("OS_CLIENT_CONFIG_FILE")
 		return use(s)
 	}
-	s.Emulator = neutrontest.New(neutrontest.Options{Zones: []string{"east", "west"}})
+	s.Emulator = neutrontest.New(neutrontest.Options{Tenants: o.Tenants, Zones: []string{"east", "west"}})
 	listener, err := s.Emulator.Listen("127.0.0.1:0", nil)
 	if err != nil {
 		return 1, err

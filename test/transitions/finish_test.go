@@ -29,7 +29,7 @@ func (s *sequence) finish(t *rapid.T) {
 			mended = append(mended, s.mendPort(t, p)...)
 		}
 		for _, what := range mended {
-			met.count(what)
+			met.Count(what)
 		}
 		if len(mended) > 0 {
 			continue

@@ -12,7 +12,6 @@ package transitions
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"net/netip"
@@ -28,6 +27,7 @@ import (
 	"cloudteam.ztgame.com/network-controller/internal/neutron/neutrontest"
 	"cloudteam.ztgame.com/network-controller/pkg/client/clientset/versioned"
 	"cloudteam.ztgame.com/network-controller/test/harness"
+	"cloudteam.ztgame.com/network-controller/test/lanes"
 	"cloudteam.ztgame.com/network-controller/test/specs"
 )
 
@@ -60,16 +60,8 @@ const (
 )
 
 func TestMain(m *testing.M) {
-	// What stands on the command line is read later, and wins. A sequence takes a part of a second, where rapid's own
-	// values are meant for microseconds.
-	for name, value := range map[string]string{
-		"rapid.checks": "8", "rapid.steps": "12", "rapid.shrinktime": "2m",
-	} {
-		if err := flag.Set(name, value); err != nil {
-			panic(err) // package rapid has the flags
-		}
-	}
-	harness.RunInParallel(lanes)
+	lanes.SetDefaults(map[string]string{"rapid.checks": "8", "rapid.steps": "12", "rapid.shrinktime": "2m"})
+	harness.RunInParallel(count)
 	code, err := harness.RunControlPlane(harness.APIComponents(), func(c *harness.ControlPlane) (int, error) {
 		surroundings.apiServer, surroundings.kube, surroundings.networks = c.Admin, c.Kube, c.Networks
 		return run(m)

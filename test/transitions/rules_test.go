@@ -89,12 +89,12 @@ func beginning(n *madeNetwork, ports []*madePort) cloudteamv1.NetworkSpec {
 	if spec.Import == nil && n.resource != nil {
 		made := n.resource.text("provider:network_type")
 		if spec.Provider == nil && made != defaultNetworkType {
-			met.count("a provider that was kept")
+			met.Count("a provider that was kept")
 			spec.Provider = &cloudteamv1.ProviderSpec{NetworkType: cloudteamv1.ProviderNetworkType(made)}
 		}
 		hints := asSet(n.resource["availability_zone_hints"])
 		if len(spec.AvailabilityZoneHints) == 0 && len(hints) > 0 {
-			met.count("zones that were kept")
+			met.Count("zones that were kept")
 			spec.AvailabilityZoneHints = hints
 		}
 	}
@@ -105,7 +105,7 @@ func beginning(n *madeNetwork, ports []*madePort) cloudteamv1.NetworkSpec {
 		allowed := p.home == n.home || slices.Contains(spec.AllowedNamespaces, "*") ||
 			slices.Contains(spec.AllowedNamespaces, p.object.Namespace)
 		if !allowed {
-			met.count("a port of a namespace that is no longer allowed")
+			met.Count("a port of a namespace that is no longer allowed")
 			spec.AllowedNamespaces = []string{"*"}
 		}
 		if n.object.Observes() {
@@ -117,14 +117,14 @@ func beginning(n *madeNetwork, ports []*madePort) cloudteamv1.NetworkSpec {
 			spec.PortSecurity = new(true)
 		}
 		if p.invalid() {
-			met.count("a port of a NetworkPort that became invalid")
+			met.Count("a port of a NetworkPort that became invalid")
 			spec.Gateway = cloudteamv1.GatewayNone
 			if spec.Router != nil {
 				spec.Router.Routes = nil // A router without the gateway's address may reach no next hop.
 			}
 		}
 		if len(spec.ServiceTypes) > 0 && p.inFirst() {
-			met.count("a port in a subnet that is kept for others")
+			met.Count("a port in a subnet that is kept for others")
 			spec.ServiceTypes = nil
 		}
 	}
@@ -227,7 +227,7 @@ func (s *sequence) keep(t *rapid.T, field specs.Open, reached *madeNetwork, is, 
 		t.Fatalf("Network %s has the %s %v, which nobody asked for", reached.slot, field.Attribute, is)
 	}
 	body[field.Attribute] = is
-	met.count("what was kept of " + field.Attribute)
+	met.Count("what was kept of " + field.Attribute)
 }
 
 // equal compares what Neutron has of a field, with lists of texts by their elements.
@@ -296,7 +296,7 @@ func (s *sequence) keepPort(t *rapid.T, reached, direct *madePort) bool {
 			t.Fatalf("NetworkPort %s has the port security %t, which its Network never had", reached.slot, on)
 		}
 		body[security] = on
-		met.count("a port with another port security than a new one")
+		met.Count("a port with another port security than a new one")
 		body[groups] = reached.resource[groups]
 	}
 	is, would := asSet(reached.resource[groups]), asSet(direct.resource[groups])
@@ -305,7 +305,7 @@ func (s *sequence) keepPort(t *rapid.T, reached, direct *madePort) bool {
 			t.Fatalf("NetworkPort %s is in the groups %v, which nobody asked for", reached.slot, is)
 		}
 		body[groups] = reached.resource[groups]
-		met.count("security groups that were kept")
+		met.Count("security groups that were kept")
 	}
 	if len(body) == 0 {
 		return false

@@ -1,54 +1,22 @@
 package transitions
 
 import (
-	"flag"
-	"strconv"
-	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	"cloudteam.ztgame.com/network-controller/test/lanes"
 )
 
-// seedFlag is rapid's flag of the seed that it begins with; 0 has it take one at random.
-const seedFlag = "rapid.seed"
+// count is how many sequences run at a time.
+const count = 4
 
-// seedsApart is how far the seeds of two lanes are apart: rapid adds to the one that it begins with.
-const seedsApart = 1_000_000
-
-// lanes is how many sequences run at a time, each in a subtest of its own: a, b, c, d.
-const lanes = 4
-
-// anew has other sequences drawn than the last time.
-var anew = flag.Bool("anew", false, "draw other sequences than the last time; -"+seedFlag+" draws those of a seed")
-
-// TestConvergedStateIsPathIndependent is what the package is for. A sequence waits far more than it works, so that some
-// run at a time; each lane draws its own. They are the same each time, so that a change is held to what held before it.
+// TestConvergedStateIsPathIndependent is what the package is for.
 func TestConvergedStateIsPathIndependent(t *testing.T) {
 	t.Cleanup(func() { t.Log(met.String()) })
-	choose := !*anew && flag.Lookup(seedFlag).Value.String() == "0"
-	var seeding sync.Mutex
-	for i := range lanes {
-		lane := string(rune('a' + i))
-		t.Run(lane, func(t *testing.T) {
-			t.Parallel()
-			// rapid has one seed for the whole process, and reads it before it calls what it checks.
-			seeding.Lock()
-			seeded := sync.OnceFunc(seeding.Unlock)
-			defer seeded()
-			if choose {
-				if err := flag.Set(seedFlag, strconv.Itoa(1+i*seedsApart)); err != nil {
-					t.Fatal(err)
-				}
-			}
-			rapid.Check(t, func(t *rapid.T) {
-				seeded()
-				holdSequence(t)
-			})
-		})
-	}
+	lanes.Check(t, count, holdSequence)
 }
 
 // holdSequence draws a sequence and holds that what it ends in is what the same specs lead to directly.
@@ -69,12 +37,12 @@ func holdSequence(t *rapid.T) {
 
 	reached, direct := s.look(t, s.reached), s.look(t, s.direct)
 	networks, ports := s.inventory(t, s.reached)
-	met.count("sequence")
+	met.Count("sequence")
 	for _, n := range networks {
-		met.state("Network", n.object.Status.ResourceStatus, n.resource)
+		countState("Network", n.object.Status.ResourceStatus, n.resource)
 	}
 	for _, p := range ports {
-		met.state("NetworkPort", p.object.Status.ResourceStatus, p.resource)
+		countState("NetworkPort", p.object.Status.ResourceStatus, p.resource)
 	}
 	ignoreLeft(reached, ports)
 	ignoreLeft(direct, ports)

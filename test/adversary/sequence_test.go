@@ -1,0 +1,140 @@
+package adversary
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"pgregory.net/rapid"
+
+	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	"cloudteam.ztgame.com/network-controller/test/harness"
+	"cloudteam.ztgame.com/network-controller/test/lanes"
+)
+
+// sequences is how many run at a time, all with one controller.
+const sequences = 4
+
+// TestTenantsGetTheirOwn takes the namespaces of several tenants through random sequences of what tenants, operators and
+// Kubernetes may do: Networks, NetworkPorts, Deployments, Pods, Secrets and namespaces come, change and go, and tenants
+// write whatever Kubernetes lets them write: owners, finalizers and annotations that are not theirs. The rules that hold
+// all the way, and those that hold once all has settled, are in sequence_rules_test.go.
+func TestTenantsGetTheirOwn(t *testing.T) {
+	if openStack() {
+		t.Skip("it needs projects of the emulator's")
+	}
+	w := newWorld(t, "--audit-interval=1s", "--pool-cooldown=1s", "--orphan-grace=2s", "--orphan-max-share=1")
+	scenery.neutron, scenery.project = harness.Open(t, surroundings.CloudsFile, "admin"), w.cloud.Project
+	scenery.clouds = w.clouds
+	system, err := surroundings.Kube.CoreV1().Namespaces().Get(t.Context(), metav1.NamespaceSystem, metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	scenery.cluster = system.UID
+	others := newBystander(t, w.cloud)
+	before := others.look()
+	t.Cleanup(func() { t.Log(met.String()) })
+	t.Run("lane", func(t *testing.T) { lanes.Check(t, sequences, holdSequence) })
+	if diff := cmp.Diff(before, others.look()); diff != "" {
+		t.Errorf("what is nobody's of these tenants changed (-before +after):\n%s", diff)
+	}
+}
+
+// holdSequence draws a sequence, has everything settle and everything go.
+func holdSequence(t *rapid.T) {
+	s := newSequence(t)
+	defer s.sweep()
+	for i, who := range s.tenants {
+		must(t, openNamespace(s.ctx, who.name, i < 2 || rapid.Bool().Draw(t, "labelled")))
+	}
+	// Most steps are nothing before there is something.
+	for range rapid.IntRange(0, 3).Draw(t, "networks to begin with") {
+		s.declareNetwork(t)
+	}
+	for range rapid.IntRange(0, 3).Draw(t, "deployments to begin with") {
+		s.declareDeployment(t)
+	}
+	t.Repeat(s.steps())
+	s.settle(t)
+	s.leave(t)
+}
+
+// leave has all namespaces deleted, and holds that they go, with all that was theirs.
+func (s *sequence) leave(t *rapid.T) {
+	t.Helper()
+	for _, who := range s.tenants {
+		s.endNamespace(t, who)
+	}
+	s.await(t, leaving, func() error {
+		all := s.look(t)
+		for _, name := range all.everybody() {
+			if here := all[name]; here.namespace != nil {
+				return fmt.Errorf("namespace %s does not go: %+v", name, here.namespace.Status.Conditions)
+			}
+		}
+		if left := s.left(t, all); len(left) > 0 {
+			return fmt.Errorf("there is still in Neutron: %v", left)
+		}
+		return nil
+	})
+}
+
+// sweep lets go of what a sequence that failed left, so that it disturbs no other for long.
+func (s *sequence) sweep() {
+	for _, who := range s.tenants {
+		if err := surroundings.Kube.CoreV1().Namespaces().Delete(s.ctx, who.name, metav1.DeleteOptions{}); apierrors.IsNotFound(err) {
+			continue
+		}
+		here, err := s.lookAt(who.name)
+		if err != nil {
+			continue
+		}
+		for _, set := range here.sets {
+			_, _ = surroundings.Kube.AppsV1().ReplicaSets(who.name).Patch(s.ctx, set.Name, "application/merge-patch+json",
+				[]byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})
+		}
+	}
+}
+
+// bystander is a tenant that none of the sequences knows, beside a network that no object names.
+type bystander struct {
+	*tenant
+	network string
+}
+
+// newBystander makes a Network, a Deployment on it, and a network with a port that people made.
+func newBystander(t *testing.T, own *harness.Cloud) *bystander {
+	t.Helper()
+	b := &bystander{newTenant(t), own.Create("networks", harness.Resource{"name": "by hand"}).ID()}
+	own.Create("ports", harness.Resource{"network_id": b.network, "name": "by hand"})
+	surroundings.AwaitGate(t, b.name)
+	b.tenant.network("net", "10.80.0.0/26", "10.80.0.1")
+	b.awaitReady("net")
+	b.deployment("web", "net", 2)
+	b.awaitRunning(2)
+	return b
+}
+
+// look is what the bystander has: its Pods with their allocations, and the revisions of what is in Neutron.
+func (b *bystander) look() map[string]any {
+	b.t.Helper()
+	state := map[string]any{}
+	for _, pod := range b.pods() {
+		state["Pod "+pod.Name] = string(pod.UID) + pod.Annotations[cloudteamv1.AnnotationAllocations]
+	}
+	n, err := b.networks.CloudteamV1().Networks(b.name).Get(b.t.Context(), "net", metav1.GetOptions{})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	for _, id := range []string{b.network, n.Status.NetworkID} {
+		state[id] = scenery.neutron.One("networks", "id="+id)["revision_number"]
+		for _, collection := range []string{"ports", "subnets"} {
+			for _, r := range scenery.neutron.List(collection, "network_id="+id) {
+				state[r.ID()] = r["revision_number"]
+			}
+		}
+	}
+	return state
+}
