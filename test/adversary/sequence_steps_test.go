@@ -74,7 +74,7 @@ var met lanes.Tally
 // took logs and counts a step. What it met may have gone, or be there already, or it may be forbidden.
 func took(t *rapid.T, err error, format string, values ...any) bool {
 	t.Helper()
-	met.Count(fmt.Sprintf("%s: %s", format, apierrors.ReasonForError(err)))
+	met.Count(strings.TrimRight(fmt.Sprintf("%s: %s", format, apierrors.ReasonForError(err)), ": "))
 	what := fmt.Sprintf(format, values...)
 	switch {
 	case err == nil:

@@ -4,10 +4,8 @@ package classes
 
 import (
 	"fmt"
-	"slices"
 	"sync/atomic"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/labels"
 	corelisters "k8s.io/client-go/listers/core/v1"
 
@@ -50,50 +48,53 @@ type Made struct {
 	// With is the class for status.class; nil for a Network without a class, and for the built-in class without anything
 	// to remember.
 	With *cloudteamv1.AppliedClass
+	// Credentials are those of the class; nil for the controller's own.
+	Credentials *cloudteamv1.ClassCredentials
 	// Kept is whether the network is kept as declared, whatever its class says now, because this generation of it was
 	// applied once.
 	Kept bool
 	// Unknown is whether nobody can tell whose credentials to use: the class does not exist, and none is recorded.
 	Unknown bool
-	// rule is the class that judges the Network, unless missing says that there is none.
-	rule    class.Class
-	missing string
 }
 
 // Of gives how a Network is made. A Network that was applied, or is being deleted, uses the credentials on record, so
 // that neither another default class nor a class that is gone moves it.
 func (c *Classes) Of(obj *cloudteamv1.Network) Made {
-	if obj.Spec.Cloud != nil {
-		return Made{}
-	}
-	made := Made{Kept: kept(obj)}
-	record := obj.Status.Class
-	made.rule, made.missing = c.ruleOf(obj)
-	switch {
-	case made.Kept, record != nil && (made.missing != "" || obj.DeletionTimestamp != nil):
-		made.With = c.renewed(record)
-	case made.missing != "":
-		made.Unknown = true
-	default:
-		made.With = c.first(obj, made.rule)
-	}
-	return made
-}
-
-// Judge says what the class of a Network forbids, by a reason and a message for its conditions; both are empty if it
-// forbids nothing. made is what Of gives.
-func (c *Classes) Judge(obj *cloudteamv1.Network, made Made) (reason, message string) {
 	switch {
 	case obj.Spec.Cloud != nil:
-		return "", ""
-	case made.missing != "":
-		return cloudteamv1.ReasonClassNotFound, made.missing
+		return Made{}
+	case kept(obj): // as most are, in most of their syncs
+		return c.recorded(obj)
 	}
-	violations := made.rule.Violations(obj.Namespace, c.labelsOf(obj.Namespace), &obj.Spec)
+	return c.made(obj, c.RuleOf(obj))
+}
+
+func (c *Classes) made(obj *cloudteamv1.Network, rule Rule) Made {
+	switch {
+	case kept(obj), obj.Status.Class != nil && (rule.Missing != "" || obj.DeletionTimestamp != nil):
+		return c.recorded(obj)
+	case rule.Missing != "":
+		return Made{Unknown: true}
+	}
+	return Made{With: first(obj, rule.Class), Credentials: rule.Spec.Credentials}
+}
+
+// Judge gives how a Network is made, and which class judges it. What that forbids, a reason and a message for its
+// conditions say; both are empty if it forbids nothing.
+func (c *Classes) Judge(obj *cloudteamv1.Network) (made Made, rule Rule, reason, message string) {
+	if obj.Spec.Cloud != nil {
+		return Made{}, Rule{}, "", ""
+	}
+	rule = c.RuleOf(obj)
+	made = c.made(obj, rule)
+	if rule.Missing != "" {
+		return made, rule, cloudteamv1.ReasonClassNotFound, rule.Missing
+	}
+	violations := rule.Violations(obj.Namespace, c.labelsOf(obj.Namespace), &obj.Spec)
 	if len(violations) == 0 {
-		return "", ""
+		return made, rule, "", ""
 	}
-	return cloudteamv1.ReasonForbiddenByClass, made.rule.Message(violations, effect(made.Kept))
+	return made, rule, cloudteamv1.ReasonForbiddenByClass, rule.Message(violations, effect(made.Kept))
 }
 
 // kept reports whether the present generation was applied once. The deletion counts as a generation.
@@ -113,47 +114,65 @@ func effect(kept bool) string {
 	return "Nothing is created or changed in Neutron."
 }
 
-// ruleOf gives the class that judges a Network. If there is none, missing says so.
-func (c *Classes) ruleOf(obj *cloudteamv1.Network) (rule class.Class, missing string) {
+// Rule is the class that judges a Network.
+type Rule struct {
+	class.Class
+	// Missing says that there is no such class; empty if there is.
+	Missing string
+}
+
+// Limits are those of the class, none for a Network without a class.
+func (r Rule) Limits() cloudteamv1.ClassLimits {
+	if r.Spec.Limits == nil {
+		return cloudteamv1.ClassLimits{}
+	}
+	return *r.Spec.Limits
+}
+
+// RuleOf gives the class that judges a Network that names no cloud; for others it is the zero value.
+func (c *Classes) RuleOf(obj *cloudteamv1.Network) Rule {
+	if obj.Spec.Cloud != nil {
+		return Rule{}
+	}
 	from := c.caches()
-	name := obj.Spec.ClassName
-	if name != "" {
+	if name := obj.Spec.ClassName; name != "" {
 		if found := from.get(name); found != nil {
-			return class.Of(found), ""
+			return Rule{Class: class.Of(found)}
 		}
-		return rule, fmt.Sprintf("There is no NetworkClass %q. %s Name an existing class in spec.className, or have it "+
-			"created.", name, effect(kept(obj)))
+		return Rule{Missing: fmt.Sprintf("There is no NetworkClass %q. %s Name an existing class in spec.className, or "+
+			"have it created.", name, effect(kept(obj)))}
 	}
 	all := from.all()
 	if len(all) == 0 {
-		return class.Class{}, ""
+		return Rule{}
 	}
 	if found := class.Default(all); found != nil {
-		return class.Of(found), ""
+		return Rule{Class: class.Of(found)}
 	}
-	return rule, fmt.Sprintf("No NetworkClass is the default. %s Name a class in spec.className, or have one marked with "+
-		"the annotation %s.", effect(kept(obj)), cloudteamv1.AnnotationDefaultClass)
+	return Rule{Missing: fmt.Sprintf("No NetworkClass is the default. %s Name a class in spec.className, or have one "+
+		"marked with the annotation %s.", effect(kept(obj)), cloudteamv1.AnnotationDefaultClass)}
 }
 
-// renewed is the record with the present credentials of its class, if that exists. A record without credentials was
-// made with the controller's own, and so is a Network without a record.
-func (c *Classes) renewed(record *cloudteamv1.AppliedClass) *cloudteamv1.AppliedClass {
-	if record == nil || record.Credentials == nil {
-		return record
+// recorded is how a Network was made, with the present credentials of its class, if that exists. A record without
+// credentials was made with the controller's own, and so is a Network without a record.
+func (c *Classes) recorded(obj *cloudteamv1.Network) Made {
+	made := Made{With: obj.Status.Class, Kept: kept(obj)}
+	was := obj.Status.Credentials
+	if made.With == nil || was == nil {
+		return made
 	}
-	found := c.caches().get(record.Name)
-	if found == nil || found.Spec.Credentials == nil || *found.Spec.Credentials == *record.Credentials {
-		return record
+	if found := c.caches().get(made.With.Name); found != nil && found.Spec.Credentials != nil {
+		made.Credentials = found.Spec.Credentials
+	} else {
+		made.Credentials = &cloudteamv1.ClassCredentials{SecretName: was.SecretName, Name: was.Name}
 	}
-	return &cloudteamv1.AppliedClass{
-		Name: record.Name, Credentials: found.Spec.Credentials, Defaults: record.Defaults,
-	}
+	return made
 }
 
 // first gives the record of a generation that was not applied yet. Its class's credentials are used; if they are for
 // another project than the network's, it is Stalled by its status.cloud. Defaults stay, unless the spec names another
 // class.
-func (c *Classes) first(obj *cloudteamv1.Network, rule class.Class) *cloudteamv1.AppliedClass {
+func first(obj *cloudteamv1.Network, rule class.Class) *cloudteamv1.AppliedClass {
 	record := obj.Status.Class
 	defaults := rule.Spec.Defaults
 	named := obj.Spec.ClassName
@@ -174,7 +193,7 @@ func (c *Classes) first(obj *cloudteamv1.Network, rule class.Class) *cloudteamv1
 	if rule.Name == "" && rule.Spec.Credentials == nil && defaults == nil {
 		return nil
 	}
-	return &cloudteamv1.AppliedClass{Name: rule.Name, Credentials: rule.Spec.Credentials, Defaults: defaults}
+	return &cloudteamv1.AppliedClass{Name: rule.Name, Defaults: defaults}
 }
 
 // Effective gives the Network with its class's defaults for what its spec leaves out. It is obj itself without any.
@@ -185,27 +204,6 @@ func (m Made) Effective(obj *cloudteamv1.Network) *cloudteamv1.Network {
 	effective := *obj
 	effective.Spec = class.WithDefaults(obj.Spec, m.With.Defaults)
 	return &effective
-}
-
-// Limits gives the limits of the class that judges a Network, none for a Network without a class.
-func (c *Classes) Limits(obj *cloudteamv1.Network) cloudteamv1.ClassLimits {
-	if obj.Spec.Cloud != nil {
-		return cloudteamv1.ClassLimits{}
-	}
-	rule, missing := c.ruleOf(obj)
-	if missing != "" || rule.Spec.Limits == nil {
-		return cloudteamv1.ClassLimits{}
-	}
-	return *rule.Spec.Limits
-}
-
-// RuleName is the name of the class that judges a Network; ok is false if it has none.
-func (c *Classes) RuleName(obj *cloudteamv1.Network) (name string, ok bool) {
-	if obj.Spec.Cloud != nil {
-		return "", false
-	}
-	rule, missing := c.ruleOf(obj)
-	return rule.Name, missing == ""
 }
 
 func (c *Classes) caches() *caches {
@@ -232,8 +230,8 @@ func (f *caches) get(name string) *cloudteamv1.NetworkClass {
 		return nil
 	}
 	found, err := f.classes.Get(name)
-	if apierrors.IsNotFound(err) || err != nil {
-		return nil
+	if err != nil {
+		return nil // a cache has no other error than that it lacks it
 	}
 	return found
 }
@@ -246,5 +244,5 @@ func (f *caches) all() []*cloudteamv1.NetworkClass {
 	if err != nil {
 		return nil // a cache gives none
 	}
-	return slices.Clip(all)
+	return all
 }

@@ -52,7 +52,7 @@ func PortLimitMessage(on fmt.Stringer, limit int32) string {
 // PortsPerDeployment gives the number of NetworkPorts that one Deployment may have on a Network; limited is false
 // without a limit.
 func (c *Classes) PortsPerDeployment(on *cloudteamv1.Network) (most int, limited bool) {
-	if limit := c.Limits(on).PortsPerDeployment; limit != nil {
+	if limit := c.RuleOf(on).Limits().PortsPerDeployment; limit != nil {
 		return int(*limit), true
 	}
 	return 0, false

@@ -11,6 +11,7 @@ import (
 	"cloudteam.ztgame.com/network-controller/internal/controller"
 	"cloudteam.ztgame.com/network-controller/internal/controller/controllertest"
 	"cloudteam.ztgame.com/network-controller/internal/controller/managed"
+	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 	"cloudteam.ztgame.com/network-controller/internal/plan"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
@@ -208,6 +209,33 @@ func TestANetworkKeepsTheCredentialsAndTheDefaultsThatItWasMadeWith(t *testing.T
 		w.MustSync()
 		if w.Exists() || len(w.Cloud.Has()) > 0 {
 			t.Errorf("the object exists: %t; in Neutron are %v", w.Exists(), w.Cloud.Has())
+		}
+	}, example())
+}
+
+// The answer to the create is lost: the status shows nothing of the network, and the class goes.
+func TestANetworkOfWhichNothingIsSeenGoesWithTheCredentialsOfAClassThatIsGone(t *testing.T) {
+	gold := managed.CloudRef{Namespace: controllertest.ClassNamespace, Secret: "gold"}
+	inWorld(t, func(t *testing.T, w *world) {
+		w.classes.Remove("open")
+		w.classes.Set(className("gold", true, cloudteamv1.NetworkClassSpec{
+			Credentials: &cloudteamv1.ClassCredentials{SecretName: "gold"},
+		}))
+		other := controllertest.NewCloud(w.Calls, elsewhere, clusterUID)
+		other.Before = func(plan.Step) error { return &client.Error{Kind: client.Capacity, Op: "create network"} }
+		clouds := &playedClouds{in: map[managed.CloudRef]reached{}}
+		w.c.ReachClouds(clouds)
+		clouds.set(gold, other, nil)
+		if err := w.sync(); err == nil {
+			t.Fatal("a create that is refused is no error")
+		}
+		w.restart()
+		w.c.ReachClouds(clouds)
+		w.classes.Remove("gold")
+		w.deleteAsNextGeneration()
+		w.MustSync()
+		if w.Exists() {
+			t.Errorf("the object stays: %+v", w.Ready())
 		}
 	}, example())
 }

@@ -29,12 +29,10 @@ func CloudOf(obj *cloudteamv1.Network, of *classes.Classes) (at CloudRef, known 
 		return CloudRef{Namespace: obj.Namespace, Secret: obj.Spec.Cloud.SecretName, Entry: obj.Spec.Cloud.Name}, true
 	}
 	made := of.Of(obj)
-	if made.With == nil || made.With.Credentials == nil {
+	if made.Credentials == nil {
 		return CloudRef{}, !made.Unknown
 	}
-	return CloudRef{
-		Namespace: of.Namespace(), Secret: made.With.Credentials.SecretName, Entry: made.With.Credentials.Name,
-	}, true
+	return CloudRef{of.Namespace(), made.Credentials.SecretName, made.Credentials.Name}, true
 }
 
 // IsOwn reports whether this is the process's own cloud.

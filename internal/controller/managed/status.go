@@ -161,10 +161,13 @@ func (r *Reconciler[T]) updated(obj T, p progress) T {
 	for _, d := range p.drift {
 		status.Drift = append(status.Drift, cloudteamv1.Drift(d))
 	}
+	if p.identity != nil {
+		// Also of an object that has nothing yet: a create whose answer was lost may have made something.
+		status.Credentials = credentialsOf(r.cloudOf(obj))
+	}
 	if p.identity != nil && !p.observed.Empty() {
 		// It differs from the earlier one only if the cloud was renamed; see identify.
 		status.Cloud = new(cloudteamv1.CloudStatus(*p.identity))
-		status.Credentials = credentialsOf(r.cloudOf(obj))
 	}
 	r.kind.Show(updated, p.declared, r.ownerOf(obj), *p.observed)
 	return updated

@@ -26,8 +26,8 @@ func mayExist(obj *cloudteamv1.Network) bool {
 }
 
 // limit refuses a new Network if its namespace has as many of its class as the class allows.
-func (k *kind) limit(obj *cloudteamv1.Network) error {
-	limit := k.classes.Limits(obj).NetworksPerNamespace
+func (k *kind) limit(obj *cloudteamv1.Network, rule classes.Rule) error {
+	limit := rule.Limits().NetworksPerNamespace
 	if limit == nil || exists(obj) {
 		return nil
 	}
@@ -35,16 +35,15 @@ func (k *kind) limit(obj *cloudteamv1.Network) error {
 	if err != nil {
 		return err
 	}
-	name, _ := k.classes.RuleName(obj)
 	beside = slices.DeleteFunc(beside, func(other *cloudteamv1.Network) bool {
-		of, judged := k.classes.RuleName(other)
-		return !judged || of != name
+		of := k.classes.RuleOf(other)
+		return other.Spec.Cloud != nil || of.Missing != "" || of.Name != rule.Name
 	})
 	if !classes.Full(obj, beside, limit, mayExist) {
 		return nil
 	}
 	return managed.Waits(controller.Stalled(
-		cloudteamv1.ReasonClassLimitReached, classes.NetworkLimitMessage(name, *limit)))
+		cloudteamv1.ReasonClassLimitReached, classes.NetworkLimitMessage(rule.Name, *limit)))
 }
 
 // roomHandler requeues the Networks that wait for room in their namespace when another one leaves its class.

@@ -54,15 +54,15 @@ func (d declaration) TakingBack(fields []string) managed.Declaration {
 // declarationOf is the Kind's Declare. A spec that the Network's class forbids, or that comes after as many Networks as
 // it allows, is not applied. One that was applied before stays.
 func (k *kind) declarationOf(obj *cloudteamv1.Network, owner plan.Owner) (managed.Declaration, error) {
-	made := k.classes.Of(obj)
+	made, rule, reason, message := k.classes.Judge(obj)
 	d := declaration{class: made.With}
-	if reason, message := k.classes.Judge(obj, made); reason != "" {
+	if reason != "" {
 		d.forbids = new(controller.Stalled(reason, message))
 	}
 	if d.forbids != nil && !made.Kept {
 		return nil, managed.Waits(*d.forbids)
 	}
-	if err := k.limit(obj); err != nil {
+	if err := k.limit(obj, rule); err != nil {
 		return nil, err
 	}
 	var err error

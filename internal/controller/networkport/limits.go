@@ -21,8 +21,11 @@ type limits struct {
 // withhold says that no port may be created on a Network that has as many as its class allows; nil if one may. A port
 // that exists, or that something uses, stays.
 func (l limits) withhold(on *cloudteamv1.Network, obj *cloudteamv1.NetworkPort) *managed.Problem {
-	limit := l.of.Limits(on).PortsPerNetwork
-	if limit == nil || obj.Status.PortID != "" || obj.Status.BoundTo != nil {
+	if obj.Status.PortID != "" || obj.Status.BoundTo != nil {
+		return nil
+	}
+	limit := l.of.RuleOf(on).Limits().PortsPerNetwork
+	if limit == nil {
 		return nil
 	}
 	// A port from a namespace that may not use the Network takes no room of it.

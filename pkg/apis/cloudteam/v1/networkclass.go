@@ -272,10 +272,6 @@ type AppliedClass struct {
 	// classes.
 	// +optional
 	Name string `json:"name,omitempty"`
-	// credentials are those of the class, with which the network is deleted if
-	// the class is gone.
-	// +optional
-	Credentials *ClassCredentials `json:"credentials,omitempty"`
 	// defaults are those that the Network was first applied with. Later changes
 	// of the class do not affect them.
 	// +optional

@@ -68,7 +68,8 @@ type ResourceStatus struct {
 	Cloud *CloudStatus `json:"cloud,omitempty"`
 
 	// credentials are where the credentials for that cloud are. They are unset for
-	// the controller's own cloud.
+	// the controller's own cloud. The object is deleted with them, even if a class
+	// that named them is gone.
 	// +optional
 	Credentials *CredentialsStatus `json:"credentials,omitempty"`
 

@@ -12,9 +12,6 @@ type AppliedClassApplyConfiguration struct {
 	// name is the NetworkClass. It is empty for the rules of a cluster without
 	// classes.
 	Name *string `json:"name,omitempty"`
-	// credentials are those of the class, with which the network is deleted if
-	// the class is gone.
-	Credentials *ClassCredentialsApplyConfiguration `json:"credentials,omitempty"`
 	// defaults are those that the Network was first applied with. Later changes
 	// of the class do not affect them.
 	Defaults *ClassDefaultsApplyConfiguration `json:"defaults,omitempty"`
@@ -31,14 +28,6 @@ func AppliedClass() *AppliedClassApplyConfiguration {
 // If called multiple times, the Name field is set to the value of the last call.
 func (b *AppliedClassApplyConfiguration) WithName(value string) *AppliedClassApplyConfiguration {
 	b.Name = &value
-	return b
-}
-
-// WithCredentials sets the Credentials field in the declarative configuration to the given value
-// and returns the receiver, so that objects can be built by chaining "With" function invocations.
-// If called multiple times, the Credentials field is set to the value of the last call.
-func (b *AppliedClassApplyConfiguration) WithCredentials(value *ClassCredentialsApplyConfiguration) *AppliedClassApplyConfiguration {
-	b.Credentials = value
 	return b
 }
 

@@ -28,7 +28,8 @@ type ResourceStatusApplyConfiguration struct {
 	// the object is Stalled.
 	Cloud *CloudStatusApplyConfiguration `json:"cloud,omitempty"`
 	// credentials are where the credentials for that cloud are. They are unset for
-	// the controller's own cloud.
+	// the controller's own cloud. The object is deleted with them, even if a class
+	// that named them is gone.
 	Credentials *CredentialsStatusApplyConfiguration `json:"credentials,omitempty"`
 	// drift lists the differences between Neutron and the spec, with driftPolicy
 	// Report.
