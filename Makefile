@@ -7,7 +7,7 @@ MAKEFLAGS += --no-print-directory
 
 MODULE  := cloudteam.ztgame.com/network-controller
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo v0.0.0)
-LDFLAGS := -X $(MODULE)/internal/app.Version=$(VERSION)
+LDFLAGS := -X $(MODULE)/internal/app.Version=$(VERSION) -X $(MODULE)/internal/node.Version=$(VERSION)
 LINT    := go tool -modfile=tools/lint/go.mod golangci-lint
 
 # The race detector needs a C compiler; without one the tests run without it. It costs minutes: `make test-all` has it.
@@ -29,7 +29,8 @@ run: build ## Start the same surroundings and the controller, and leave them run
 build: ## Build the binaries into bin/
 	@mkdir -p bin
 	@echo "Building bin/ (the first time, with all dependencies, it takes minutes)"
-	@hack/go-build.sh -ldflags '$(LDFLAGS)' -o bin/ ./cmd/... ./dev/controlplane ./dev/demo
+	@# Without C the binaries are static: the CNI plugin runs on nodes of any distribution.
+	@CGO_ENABLED=0 hack/go-build.sh -ldflags '$(LDFLAGS)' -o bin/ ./cmd/... ./dev/controlplane ./dev/demo
 
 .PHONY: generate
 generate: ## Write the generated code (pkg/client, deepcopy), the CRDs (config/crd) and docs/fields.md
