@@ -1,0 +1,98 @@
+package agent
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/klog/v2"
+
+	"cloudteam.ztgame.com/network-controller/internal/node"
+	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+)
+
+const (
+	announceInterval = 10 * time.Minute
+	announceRetry    = 5 * time.Second
+)
+
+// announce keeps on the Node how its Pods are attached, until ctx is done. The annotations stay when the agent stops:
+// it comes back, and what it plugged works without it.
+func (a *Agent) announce(ctx context.Context, kube kubernetes.Interface) {
+	logger := klog.FromContext(ctx)
+	var done map[string]any
+	var at time.Time
+	for ctx.Err() == nil {
+		changed := a.vswitch.Changed()
+		retry := announceInterval
+		if s, err := a.look(ctx); err == nil {
+			wanted := map[string]any{
+				cloudteamv1.AnnotationDataplane: string(s.mode), cloudteamv1.AnnotationDataplaneHost: s.host,
+				cloudteamv1.AnnotationDataplaneVersion: node.Version,
+			}
+			if !same(done, wanted) || expired(at, announceInterval) {
+				if err := annotate(ctx, kube, a.node, wanted); err != nil {
+					logger.Error(err, "Annotating the Node failed; no Pod is attached on it until this succeeds; retrying")
+					retry = announceRetry
+				} else {
+					if !same(done, wanted) {
+						logger.Info("Announced the data plane on the Node", "node", a.node, "mode", s.mode, "host", s.host)
+					}
+					done, at = wanted, time.Now()
+				}
+			}
+		} else if ctx.Err() == nil {
+			logger.V(1).Info("The node's mode is unknown", "err", err)
+		}
+		if retry == announceRetry {
+			changed = nil
+		}
+		select {
+		case <-ctx.Done():
+		case <-changed:
+		case <-time.After(retry):
+		}
+	}
+}
+
+func same(a, b map[string]any) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for key, value := range a {
+		if b[key] != value {
+			return false
+		}
+	}
+	return true
+}
+
+// annotate writes annotations of a Node if they differ.
+func annotate(ctx context.Context, kube kubernetes.Interface, name string, wanted map[string]any) error {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	have, err := kube.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{ResourceVersion: "0"})
+	if err != nil {
+		return fmt.Errorf("reading the Node %s (--node-name): %w", name, err)
+	}
+	differs := false
+	for key, value := range wanted {
+		differs = differs || have.Annotations[key] != value
+	}
+	if !differs {
+		return nil
+	}
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": wanted}})
+	if err != nil {
+		return err
+	}
+	if _, err := kube.CoreV1().Nodes().Patch(ctx, name, types.MergePatchType, patch,
+		metav1.PatchOptions{FieldManager: fieldManager}); err != nil {
+		return fmt.Errorf("annotating the Node %s: %w", name, err)
+	}
+	return nil
+}

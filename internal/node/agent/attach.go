@@ -1,0 +1,346 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"time"
+
+	"k8s.io/klog/v2"
+
+	"cloudteam.ztgame.com/network-controller/internal/node/agentapi"
+	"cloudteam.ztgame.com/network-controller/internal/node/link"
+	"cloudteam.ztgame.com/network-controller/internal/node/mark"
+	"cloudteam.ztgame.com/network-controller/internal/node/ovs"
+	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+)
+
+// choose returns the port of an interface: one that the controller bound to this very Pod and prepared for this node.
+// The hardware address only chooses among those, because a tenant can write it.
+func (a *Agent) choose(r agentapi.Request) (*cloudteamv1.NetworkPort, error) {
+	effect := fmt.Sprintf("the interface %s of Pod %s/%s cannot be attached yet", r.IfName, r.PodNamespace, r.PodName)
+	remedy := fmt.Sprintf("retrying; see the condition Attached in `kubectl get networkports -n %s -o yaml`",
+		r.PodNamespace)
+	found, err := a.ports.ByIndex(byPod, string(r.PodUID))
+	if err != nil {
+		return nil, err
+	}
+	var own []*cloudteamv1.NetworkPort
+	for _, object := range found {
+		p, ok := object.(*cloudteamv1.NetworkPort)
+		if ok && p.Namespace == r.PodNamespace && p.Status.BoundTo.Kind == "Pod" && r.PodUID != "" {
+			own = append(own, p)
+		}
+	}
+	if len(own) == 0 {
+		return nil, agentapi.Errorf(agentapi.CodeTryAgain,
+			"no NetworkPort of the Pod is prepared for node %s; %s; %s", a.node, effect, remedy)
+	}
+	if r.MAC != "" {
+		wanted, err := net.ParseMAC(r.MAC)
+		if err != nil {
+			return nil, agentapi.Errorf(agentapi.CodeInvalidConfig, "%q is no hardware address; %s; "+
+				"leave the Pod's annotation k8s.v1.cni.cncf.io/networks to the controller", r.MAC, effect)
+		}
+		var same, macs = own[:0:0], []string(nil)
+		for _, p := range own {
+			macs = append(macs, p.Status.MAC)
+			if mac, err := net.ParseMAC(p.Status.MAC); err == nil && mac.String() == wanted.String() {
+				same = append(same, p)
+			}
+		}
+		if own = same; len(own) == 0 {
+			return nil, agentapi.Errorf(agentapi.CodeTryAgain, "no port of the Pod on node %s has the hardware address %s "+
+				"(they have %s); %s; %s", a.node, r.MAC, strings.Join(macs, ", "), effect, remedy)
+		}
+	}
+	if len(own) > 1 {
+		return nil, agentapi.Errorf(agentapi.CodeInvalidConfig, "the Pod has %d ports here and the interface no hardware "+
+			"address to choose by; %s; leave the Pod's annotation k8s.v1.cni.cncf.io/networks to the controller",
+			len(own), effect)
+	}
+	p := own[0]
+	attachment := p.Attachment()
+	if attachment == nil || attachment.Node != a.node {
+		return nil, agentapi.Errorf(agentapi.CodeTryAgain,
+			"the NetworkPort %s is not prepared for node %s; %s; %s", p.Name, a.node, effect, remedy)
+	}
+	if !supported(attachment.Mode) {
+		return nil, agentapi.Errorf(agentapi.CodeInternal,
+			"the NetworkPort %s is prepared for the mode %q, which this agent does not know; %s; update the agent",
+			p.Name, attachment.Mode, effect)
+	}
+	return p, nil
+}
+
+// supported reports whether the agent can attach in a mode.
+func supported(mode cloudteamv1.AttachmentMode) bool {
+	switch mode {
+	case cloudteamv1.AttachmentOVN, cloudteamv1.AttachmentOVNUnbound, cloudteamv1.AttachmentOVS:
+		return true
+	case cloudteamv1.AttachmentTrunk:
+	}
+	return false
+}
+
+// flows reports whether packets flow between a port of the switch and Neutron, and for whom it waits otherwise.
+func flows(mode cloudteamv1.AttachmentMode, p ovs.Port) (bool, string) {
+	if p.Error != "" {
+		return false, "Open vSwitch reports: " + p.Error
+	}
+	if mode == cloudteamv1.AttachmentOVS {
+		return p.Wired(), "neutron-openvswitch-agent has not connected it; look at its log on this node"
+	}
+	return p.Installed, "ovn-controller has not installed its flows; look at its log on this node, " +
+		"and whether the port is bound to another host"
+}
+
+// wantedOf is the interface of a port.
+func wantedOf(p *cloudteamv1.NetworkPort, r agentapi.Request) (ovs.Wanted, error) {
+	w := ovs.Wanted{
+		Name: deviceOf(p.Status.PortID), IfaceID: p.Status.PortID, MAC: p.Status.MAC, Netns: r.Netns,
+		Mark: mark.Mark{Sandbox: r.Sandbox, IfName: r.IfName, PodUID: r.PodUID, PortUID: p.UID},
+	}
+	if err := w.Mark.Validate(); err != nil {
+		return w, agentapi.Errorf(agentapi.CodeInvalidEnvironment, "%v", err)
+	}
+	return w, nil
+}
+
+// prepare waits until the interface's port is prepared. Then it removes from the switch what an earlier sandbox of the
+// Pod left, so that the plugin can make the interface anew.
+func (a *Agent) prepare(ctx context.Context, r agentapi.Request) (*agentapi.Interface, error) {
+	p, err := a.await(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	w, err := wantedOf(p, r)
+	if err != nil {
+		return nil, err
+	}
+	a.turn.Lock()
+	defer a.turn.Unlock()
+	s, err := a.look(ctx)
+	if err != nil {
+		return nil, err
+	}
+	stale, err := a.inTheWay(s.State, w)
+	if err != nil {
+		return nil, err
+	}
+	// What a crashed attempt of the same sandbox left is made anew, too.
+	if own, ok := s.Ports[w.Name]; ok && own.Ours && own.Mark == w.Mark {
+		stale = append(stale, own)
+	}
+	a.claims[p.UID] = r.Sandbox
+	if len(stale) > 0 {
+		if err := a.vswitch.Remove(ctx, stale...); err != nil {
+			return nil, err
+		}
+		if err := a.vswitch.Settle(ctx); err != nil {
+			return nil, err
+		}
+	}
+	return interfaceOf(p, w, s), nil
+}
+
+// await waits until choose finds the port.
+func (a *Agent) await(ctx context.Context, r agentapi.Request) (*cloudteamv1.NetworkPort, error) {
+	ctx, cancel := context.WithTimeout(ctx, a.wait)
+	defer cancel()
+	for {
+		ports, vswitch := a.portsChanged.Changed(), a.vswitch.Changed()
+		p, err := a.choose(r)
+		if err == nil {
+			if err = a.ready(ctx); err == nil {
+				return p, nil
+			}
+			err = agentapi.Errorf(agentapi.CodeTryAgain, "%v", err)
+		}
+		if refusal := (*agentapi.Error)(nil); !errors.As(err, &refusal) || refusal.Code != agentapi.CodeTryAgain {
+			return nil, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, err
+		case <-ports:
+		case <-vswitch:
+		}
+	}
+}
+
+// interfaceOf says what the plugin makes.
+func interfaceOf(p *cloudteamv1.NetworkPort, w ovs.Wanted, s surroundings) *agentapi.Interface {
+	i := &agentapi.Interface{
+		PortID: p.Status.PortID, Device: w.Name, Alias: w.Mark.String(), MAC: p.Status.MAC, MTU: int(p.Status.MTU),
+		TxChecksumOff: s.UserSpace,
+	}
+	for _, address := range p.Status.Addresses {
+		i.Addresses = append(i.Addresses, agentapi.Address{Address: address.Address, Gateway: address.Gateway})
+	}
+	return i
+}
+
+// inTheWay returns the ports of the switch that older sandboxes left for a port. It refuses a second interface of one
+// port, and what somebody else put there: two interfaces with one id confuse OVN.
+func (a *Agent) inTheWay(s ovs.State, w ovs.Wanted) ([]ovs.Port, error) {
+	var stale []ovs.Port
+	for _, have := range s.Ports {
+		if have.IfaceID != w.IfaceID && have.Name != w.Name && (!have.Ours || have.Mark.PortUID != w.Mark.PortUID) {
+			continue
+		}
+		switch {
+		case !have.Ours:
+			return nil, agentapi.Errorf(agentapi.CodeInternal, "Open vSwitch has an interface %s for the port %s that this "+
+				"agent did not plug; the Pod's interface cannot be attached; remove it with `ovs-vsctl del-port %s` "+
+				"if nothing uses it",
+				have.Name, w.IfaceID, have.Name)
+		case have.Mark == w.Mark && have.Name == w.Name:
+		case have.Mark.Sandbox == w.Mark.Sandbox && have.Mark.IfName != w.Mark.IfName:
+			return nil, agentapi.Errorf(agentapi.CodeInvalidConfig, "the port %s is the Pod's interface %s already; it cannot "+
+				"be %s, too; name the network once in the Pod's annotation k8s.v1.cni.cncf.io/networks",
+				w.IfaceID, have.Mark.IfName, w.Mark.IfName)
+		default:
+			stale = append(stale, have)
+		}
+	}
+	return stale, nil
+}
+
+// plug connects the interface that the plugin made, and waits until packets flow.
+func (a *Agent) plug(ctx context.Context, r agentapi.Request) error {
+	p, err := a.choose(r)
+	if err != nil {
+		return err
+	}
+	if r.PortID != p.Status.PortID {
+		return agentapi.Errorf(agentapi.CodeTryAgain, "the NetworkPort %s has another port in Neutron now, %s and not %s; "+
+			"the interface %s has to be made anew; retrying", p.Name, p.Status.PortID, r.PortID, r.IfName)
+	}
+	w, err := wantedOf(p, r)
+	if err != nil {
+		return err
+	}
+	if err := a.connect(ctx, w); err != nil {
+		a.tell(ctx, p, failed(err.Error()))
+		return err
+	}
+	mode := p.Status.Attachment.Mode
+	waiting, cancel := context.WithTimeout(ctx, a.wait)
+	defer cancel()
+	for {
+		changed := a.vswitch.Changed()
+		s, err := a.vswitch.State(waiting)
+		why := "it vanished from Open vSwitch"
+		if err != nil {
+			why = err.Error()
+		} else if have, ok := s.Ports[w.Name]; ok && have.Ours && have.Mark == w.Mark {
+			var flowing bool
+			if flowing, why = flows(mode, have); flowing {
+				klog.FromContext(ctx).Info("Plugged", "namespace", r.PodNamespace, "pod", r.PodName, "interface", r.IfName,
+					"port", w.IfaceID, "device", w.Name)
+				a.tell(ctx, p, plugged(w, a.node))
+				return nil
+			}
+		}
+		select {
+		case <-waiting.Done():
+			if ctx.Err() != nil {
+				return agentapi.Errorf(agentapi.CodeTryAgain, "the agent stops, or the plugin does; retrying")
+			}
+			refusal := agentapi.Errorf(agentapi.CodeTryAgain, "no packets flow at the interface %s of port %s after %s: %s; "+
+				"the Pod does not start; retrying", w.Name, w.IfaceID, a.wait, why)
+			a.tell(ctx, p, failed(refusal.Message))
+			return refusal
+		case <-changed:
+		}
+	}
+}
+
+// connect writes the interface into Open vSwitch's database.
+func (a *Agent) connect(ctx context.Context, w ovs.Wanted) error {
+	a.turn.Lock()
+	defer a.turn.Unlock()
+	devices, err := a.links()
+	if err != nil {
+		return err
+	}
+	if d, ok := deviceNamed(devices, w.Name); !ok || d.Mark != w.Mark {
+		return fmt.Errorf("the interface %s does not exist for sandbox %s; the plugin and the agent have to share the "+
+			"node's network namespace", w.Name, w.Mark.Sandbox)
+	}
+	s, err := a.vswitch.State(ctx)
+	if err != nil {
+		return err
+	}
+	stale, err := a.inTheWay(s, w)
+	if err != nil {
+		return err
+	}
+	a.claims[w.Mark.PortUID] = w.Mark.Sandbox
+	return a.vswitch.Put(ctx, w, stale...)
+}
+
+func deviceNamed(devices []link.Device, name string) (link.Device, bool) {
+	for _, d := range devices {
+		if d.Name == name {
+			return d, true
+		}
+	}
+	return link.Device{}, false
+}
+
+// unplug removes what was plugged for an interface of a sandbox.
+func (a *Agent) unplug(ctx context.Context, r agentapi.Request) error {
+	if r.Sandbox == "" || r.IfName == "" {
+		return agentapi.Errorf(agentapi.CodeInvalidEnvironment, "the request names no sandbox or no interface")
+	}
+	a.turn.Lock()
+	defer a.turn.Unlock()
+	s, err := a.vswitch.State(ctx)
+	if err != nil {
+		return err
+	}
+	var gone []ovs.Port
+	for _, p := range s.Ports {
+		if p.Ours && p.Mark.Of(r.Sandbox, r.IfName) {
+			gone = append(gone, p)
+			klog.FromContext(ctx).Info("Unplugged", "interface", r.IfName, "sandbox", r.Sandbox, "port", p.IfaceID,
+				"device", p.Name)
+		}
+	}
+	return a.vswitch.Remove(ctx, gone...)
+}
+
+// check fails if packets do not flow at an interface.
+func (a *Agent) check(ctx context.Context, r agentapi.Request) (*agentapi.Interface, error) {
+	p, err := a.choose(r)
+	if err != nil {
+		return nil, err
+	}
+	s, err := a.look(ctx)
+	if err != nil {
+		return nil, err
+	}
+	w, err := wantedOf(p, r)
+	if err != nil {
+		return nil, err
+	}
+	// The name of the interface stays when the port's id changes.
+	have, ok := s.Find(func(have ovs.Port) bool { return have.Ours && have.Mark == w.Mark })
+	if !ok || have.IfaceID != w.IfaceID {
+		return nil, agentapi.Errorf(agentapi.CodeInternal, "the interface %s of Pod %s/%s is not plugged into Open vSwitch "+
+			"as port %s; the agent repairs it within %s", r.IfName, r.PodNamespace, r.PodName, w.IfaceID, repairInterval)
+	}
+	if flowing, why := flows(p.Status.Attachment.Mode, have); !flowing {
+		return nil, agentapi.Errorf(agentapi.CodeInternal, "no packets flow at the interface %s of Pod %s/%s: %s",
+			r.IfName, r.PodNamespace, r.PodName, why)
+	}
+	w.Name = have.Name
+	return interfaceOf(p, w, s), nil
+}
+
+// expired reports whether a moment is longer ago than a duration.
+func expired(at time.Time, after time.Duration) bool { return time.Since(at) > after }

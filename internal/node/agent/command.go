@@ -1,0 +1,253 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"golang.org/x/sync/errgroup"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/clientcmd"
+	cliflag "k8s.io/component-base/cli/flag"
+	"k8s.io/component-base/logs"
+	logsapi "k8s.io/component-base/logs/api/v1"
+	"k8s.io/component-base/metrics/legacyregistry"
+	"k8s.io/klog/v2"
+
+	"cloudteam.ztgame.com/network-controller/internal/node"
+	"cloudteam.ztgame.com/network-controller/internal/node/agentapi"
+	"cloudteam.ztgame.com/network-controller/internal/node/link"
+	"cloudteam.ztgame.com/network-controller/internal/node/ovs"
+	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	"cloudteam.ztgame.com/network-controller/pkg/client/clientset/versioned"
+	informers "cloudteam.ztgame.com/network-controller/pkg/client/informers/externalversions"
+)
+
+// Options are the command line of network-agent.
+type Options struct {
+	NodeName, Kubeconfig, Mode, Host, OVSDB, Bridge, Socket, BindAddress string
+	Wait                                                                 time.Duration
+}
+
+// NewOptions returns the defaults.
+func NewOptions() Options {
+	return Options{
+		NodeName: os.Getenv("NODE_NAME"), OVSDB: "unix:/run/openvswitch/db.sock", Bridge: "br-int",
+		Socket: agentapi.DefaultSocket, BindAddress: "127.0.0.1:9479", Wait: 20 * time.Second,
+	}
+}
+
+// AddFlags adds the options' flags.
+func (o *Options) AddFlags(flags *pflag.FlagSet) {
+	flags.StringVar(&o.NodeName, "node-name", o.NodeName,
+		"name of the Node that the agent serves. The default is $NODE_NAME")
+	flags.StringVar(&o.Kubeconfig, "kubeconfig", o.Kubeconfig,
+		"kubeconfig file; empty means the account of the Pod that this process runs in")
+	flags.StringVar(&o.Mode, "mode", o.Mode,
+		"how the node attaches Pods: ovn (ovn-controller runs here) or ovs (neutron-openvswitch-agent runs here). Empty "+
+			"means to look: ovn if Open vSwitch's external_ids have ovn-remote, else ovs if the integration bridge exists")
+	flags.StringVar(&o.Host, "host", o.Host,
+		"Neutron's name of this node, as in \"openstack network agent list\". Empty means Open vSwitch's "+
+			"external_ids:hostname, else the Node's name")
+	flags.StringVar(&o.OVSDB, "ovsdb", o.OVSDB, "where Open vSwitch's database listens")
+	flags.StringVar(&o.Bridge, "bridge", o.Bridge, "integration bridge of OVN or of Neutron's agent")
+	flags.StringVar(&o.Socket, "socket", o.Socket,
+		"socket for the CNI plugin. If you change it, set "+agentapi.SocketEnv+" in the container runtime's environment")
+	flags.StringVar(&o.BindAddress, "bind-address", o.BindAddress,
+		"address for /livez, /readyz and /metrics, which have no authorization; empty serves nothing")
+	flags.DurationVar(&o.Wait, "wait", o.Wait,
+		"how long each step of an ADD waits, for Neutron to be prepared and for packets to flow. Then the kubelet retries")
+}
+
+// Validate reports the first option that cannot be.
+func (o *Options) Validate() error {
+	switch {
+	case o.NodeName == "":
+		return errors.New("the Node is unknown: set --node-name, or NODE_NAME to spec.nodeName of the Pod")
+	case o.Mode != "" && o.Mode != string(cloudteamv1.AttachmentOVN) && o.Mode != string(cloudteamv1.AttachmentOVS):
+		return fmt.Errorf("--mode %q: write ovn or ovs, or leave it out", o.Mode)
+	case o.Wait < time.Second || o.Wait > 40*time.Second:
+		return fmt.Errorf("--wait %s: write 1s to 40s, because the kubelet gives an ADD two minutes", o.Wait)
+	case o.Bridge == "" || o.Socket == "" || o.OVSDB == "":
+		return errors.New("--bridge, --socket and --ovsdb cannot be empty")
+	}
+	return nil
+}
+
+// NewCommand makes the command line of network-agent.
+func NewCommand() *cobra.Command {
+	options := NewOptions()
+	logging := logsapi.NewLoggingConfiguration()
+	command := &cobra.Command{
+		Use:   "network-agent",
+		Short: "Connect the interfaces of this node's Pods to their ports in OpenStack Neutron",
+		Long: `network-agent runs on each node, as root and in the node's network namespace. The CNI plugin
+neutron-port makes a Pod's interface and asks the agent to plug it. The agent finds the NetworkPort that
+the controller bound to the Pod, writes Open vSwitch's database, and waits until packets flow. It plugs
+again what somebody removed, follows a port that was made again in Neutron, and removes what no Pod has.
+
+It keeps no files and has no OpenStack credentials. What is plugged works while it is stopped; new Pods
+wait. It needs Open vSwitch with ovn-controller or neutron-openvswitch-agent, and the CRDs.`,
+		Example: `  # In a Pod of the DaemonSet: see config/node.
+
+  # By hand, on a node:
+  network-agent --node-name "$(hostname)" --kubeconfig /etc/kubernetes/agent.conf
+
+  # Neutron knows the node by another name:
+  network-agent --node-name node1 --kubeconfig agent.conf --host node1.example.org`,
+		Version:       node.Version,
+		Args:          cobra.NoArgs,
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		RunE: func(command *cobra.Command, _ []string) error {
+			if err := options.Validate(); err != nil {
+				return err
+			}
+			if err := logsapi.ValidateAndApply(logging, nil); err != nil {
+				return err
+			}
+			defer logs.FlushLogs()
+			return Run(command.Context(), options)
+		},
+	}
+	var sections cliflag.NamedFlagSets
+	options.AddFlags(sections.FlagSet("agent"))
+	logsapi.AddFlags(logging, sections.FlagSet("logging"))
+	for _, section := range sections.FlagSets {
+		command.Flags().AddFlagSet(section)
+	}
+	cliflag.SetUsageAndHelpFunc(command, sections, 100)
+	return command
+}
+
+// Run runs the agent until ctx is done.
+func Run(ctx context.Context, o Options) error {
+	registerMetrics()
+	config, err := kubeConfig(o)
+	if err != nil {
+		return err
+	}
+	kube, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return fmt.Errorf("making a Kubernetes client: %w", err)
+	}
+	networks, err := versioned.NewForConfig(config)
+	if err != nil {
+		return fmt.Errorf("making a client for NetworkPorts: %w", err)
+	}
+	vswitch := ovs.New(o.OVSDB, o.Bridge)
+	a := &Agent{
+		node: o.NodeName, mode: o.Mode, host: o.Host, wait: o.Wait, vswitch: vswitch, links: link.List,
+		write: writer(networks), claims: map[types.UID]string{}, told: map[types.UID]telling{},
+	}
+	factory := informers.NewSharedInformerFactoryWithOptions(networks, 0, informers.WithTransform(trim),
+		informers.WithTweakListOptions(func(list *metav1.ListOptions) {
+			list.FieldSelector = fields.OneTermEqualSelector("status.attachment.node", o.NodeName).String()
+		}))
+	informer := factory.Cloudteam().V1().NetworkPorts().Informer()
+	if err := informer.AddIndexers(indexers()); err != nil {
+		return err
+	}
+	registration, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc:    func(any) { a.portsChanged.Change() },
+		UpdateFunc: func(any, any) { a.portsChanged.Change() },
+		DeleteFunc: func(any) { a.portsChanged.Change() },
+	})
+	if err != nil {
+		return err
+	}
+	a.ports, a.synced = informer.GetIndexer(), registration.HasSynced
+
+	// Everything that can fail comes before everything that runs.
+	health, err := a.listenHealth(o.BindAddress)
+	if err != nil {
+		return err
+	}
+	socket, err := listen(o.Socket)
+	if err != nil {
+		return err
+	}
+	klog.FromContext(ctx).Info("Starting", "version", node.Version, "node", o.NodeName, "socket", o.Socket)
+	group, ctx := errgroup.WithContext(ctx)
+	if err := link.Watch(ctx, a.linksChanged.Change); err != nil {
+		return err
+	}
+	group.Go(func() error { vswitch.Run(ctx); return nil })
+	group.Go(func() error { a.announce(ctx, kube); return nil })
+	group.Go(func() error {
+		// One comparison as soon as all is read; events tell of the rest.
+		if cache.WaitForCacheSync(ctx.Done(), a.synced) {
+			a.portsChanged.Change()
+		}
+		return nil
+	})
+	group.Go(func() error { a.Run(ctx); return nil })
+	group.Go(func() error { return a.serve(ctx, socket) })
+	if health != nil {
+		group.Go(func() error { return health(ctx) })
+	}
+	factory.Start(ctx.Done())
+	err = group.Wait()
+	factory.Shutdown()
+	return err
+}
+
+// trim removes from a NetworkPort what users can fill and the agent does not read.
+func trim(object any) (any, error) {
+	if p, ok := object.(*cloudteamv1.NetworkPort); ok {
+		p.ManagedFields, p.Annotations, p.Labels = nil, nil, nil
+	}
+	return object, nil
+}
+
+func kubeConfig(o Options) (*rest.Config, error) {
+	config, err := clientcmd.BuildConfigFromFlags("", o.Kubeconfig)
+	if o.Kubeconfig == "" {
+		config, err = rest.InClusterConfig()
+		if errors.Is(err, rest.ErrNotInCluster) {
+			return nil, errors.New("not running in a Pod: set --kubeconfig to the path of a kubeconfig file")
+		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading the Kubernetes configuration: %w", err)
+	}
+	config.UserAgent = "network-agent/" + node.Version
+	return config, nil
+}
+
+// listenHealth opens the address of the health checks. It returns what serves it; nil for an empty address.
+func (a *Agent) listenHealth(address string) (func(context.Context) error, error) {
+	if address == "" {
+		return nil, nil
+	}
+	listener, err := net.Listen("tcp", address)
+	if err != nil {
+		return nil, fmt.Errorf("--bind-address: %w: use another address, or an empty one to serve nothing", err)
+	}
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
+	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) {
+		if err := a.ready(r.Context()); err != nil {
+			http.Error(w, err.Error(), http.StatusServiceUnavailable)
+			return
+		}
+		fmt.Fprintln(w, "ok")
+	})
+	mux.Handle("GET /metrics", legacyregistry.Handler())
+	return func(ctx context.Context) error {
+		return serveUntil(ctx, &http.Server{
+			Handler: mux, ReadHeaderTimeout: 5 * time.Second, IdleTimeout: 30 * time.Second, MaxHeaderBytes: 16 << 10,
+		}, listener)
+	}, nil
+}

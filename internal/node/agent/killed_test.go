@@ -1,0 +1,46 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"sync"
+
+	"cloudteam.ztgame.com/network-controller/internal/node/ovs"
+)
+
+// killed is a switch whose agent dies right after a number of writes.
+type killed struct {
+	vswitch
+	kill func()
+
+	mu   sync.Mutex
+	left int
+}
+
+var errKilled = errors.New("the agent was killed")
+
+// write lets a write happen, and kills the agent after the last one that it may do.
+func (k *killed) write(do func() error) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.left <= 0 {
+		return errKilled
+	}
+	err := do()
+	if k.left--; k.left == 0 {
+		k.kill()
+		return errKilled
+	}
+	return err
+}
+
+func (k *killed) Put(ctx context.Context, w ovs.Wanted, remove ...ovs.Port) error {
+	return k.write(func() error { return k.vswitch.Put(ctx, w, remove...) })
+}
+
+func (k *killed) Remove(ctx context.Context, ports ...ovs.Port) error {
+	if len(ports) == 0 {
+		return nil
+	}
+	return k.write(func() error { return k.vswitch.Remove(ctx, ports...) })
+}

@@ -1,0 +1,307 @@
+package agent
+
+import (
+	"fmt"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"cloudteam.ztgame.com/network-controller/internal/node/agentapi"
+	"cloudteam.ztgame.com/network-controller/internal/node/nodetest"
+	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+)
+
+// TestPodsOnOVN takes Pods through their lives on a node with OVN: packets flow, also after a retry in another sandbox and
+// a late DEL of the first one.
+func TestPodsOnOVN(t *testing.T) {
+	w := newWorld(t, cloudteamv1.AttachmentOVN)
+	w.bind(1)
+	w.bind(2)
+	one, two := w.sandbox(1, "c1"), w.sandbox(2, "c2")
+	nodetest.Eventually(t, func() error {
+		if _, failed := one.run("STATUS"); failed != nil {
+			return failed
+		}
+		return nil
+	})
+	one.must("ADD")
+	two.must("ADD")
+	w.plugged(portID(1), portID(2))
+	if c := w.attached("p1", metav1.ConditionTrue); c.Reason != cloudteamv1.ReasonPlugged || !strings.Contains(c.Message, "net1") {
+		t.Errorf("the condition is %+v", c)
+	}
+	w.connected(one, two)
+	one.must("CHECK")
+
+	// The kubelet retries, in the same sandbox and in another.
+	one.must("DEL")
+	one.must("ADD")
+	again := w.sandbox(1, "c1b")
+	again.must("ADD")
+	w.connected(again, two)
+	one.must("DEL")
+	again.must("CHECK")
+	w.connected(again, two)
+
+	// A collection by a runtime whose list is empty takes nothing that lives.
+	again.must("GC")
+	w.connected(again, two)
+
+	again.must("DEL")
+	again.must("DEL")
+	two.must("DEL")
+	w.plugged()
+}
+
+// TestRepairs has others take away what the agent plugged.
+func TestRepairs(t *testing.T) {
+	w := newWorld(t, cloudteamv1.AttachmentOVN)
+	w.bind(1)
+	w.bind(2)
+	one, two := w.sandbox(1, "c1"), w.sandbox(2, "c2")
+	one.must("ADD")
+	two.must("ADD")
+	w.connected(one, two)
+
+	t.Log("somebody removes the port from Open vSwitch")
+	w.ovs.Ctl("del-port", device(1))
+	w.plugged(portID(1), portID(2))
+	w.connected(one, two)
+
+	t.Log("somebody changes its id")
+	w.ovs.Ctl("set", "Interface", device(1), "external_ids:iface-id=other")
+	w.plugged(portID(1), portID(2))
+	w.connected(one, two)
+
+	t.Log("the agent is away meanwhile")
+	w.stop()
+	w.ovs.Ctl("del-port", device(1))
+	w.start()
+	w.plugged(portID(1), portID(2))
+	w.connected(one, two)
+
+	t.Log("Neutron's port is made again with another id")
+	w.ovn.NB("lsp-del", portID(1))
+	w.inOVN(portID(11), 1)
+	w.change("p1", func(p *cloudteamv1.NetworkPort) { p.Status.PortID = portID(11) })
+	w.plugged(portID(1), portID(2)) // Neutron is not prepared yet
+	w.change("p1", func(p *cloudteamv1.NetworkPort) { p.Status.Attachment.PortID = portID(11) })
+	w.plugged(portID(11), portID(2))
+	w.connected(one, two)
+	one.must("CHECK")
+	w.attached("p1", metav1.ConditionTrue)
+
+	t.Log("its Pod gets another sandbox")
+	again := w.sandbox(1, "c1b")
+	again.must("ADD")
+	one.must("DEL")
+	w.plugged(portID(11), portID(2))
+	w.connected(again, two)
+
+	t.Log("Open vSwitch's database starts again")
+	w.ovs.StopDatabase()
+	w.ovs.StartDatabase()
+	w.ovs.Ctl("del-port", device(2))
+	w.plugged(portID(11), portID(2))
+
+	t.Log("the NetworkPort is another Pod's")
+	w.change("p2", func(p *cloudteamv1.NetworkPort) { p.Status.Attachment.PodUID, p.Status.BoundTo.UID = "other", "other" })
+	w.plugged(portID(11))
+	if _, failed := two.run("CHECK"); failed == nil {
+		t.Error("CHECK succeeds without a port")
+	}
+
+	t.Log("the sandbox vanishes without a DEL")
+	again.netns.Delete()
+	w.plugged()
+}
+
+// TestPortsGone removes the NetworkPort under a Pod. It comes back with the port.
+func TestPortsGone(t *testing.T) {
+	w := newWorld(t, cloudteamv1.AttachmentOVN)
+	w.bind(1)
+	one := w.sandbox(1, "c1")
+	one.must("ADD")
+	object, _, err := w.ports.GetByKey("team-a/p1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := w.ports.Delete(object); err != nil {
+		t.Fatal(err)
+	}
+	w.agent.portsChanged.Change()
+	w.plugged()
+	if err := w.ports.Add(object); err != nil {
+		t.Fatal(err)
+	}
+	w.agent.portsChanged.Change()
+	w.plugged(portID(1))
+	one.must("DEL")
+	w.plugged()
+}
+
+// TestNeutronNeverConnects has a port that OVN does not know, as if it were bound to another node.
+func TestNeutronNeverConnects(t *testing.T) {
+	w := newWorld(t, cloudteamv1.AttachmentOVN)
+	w.bind(1)
+	w.ovn.NB("lsp-del", portID(1))
+	one := w.sandbox(1, "c1")
+	_, failed := one.run("ADD")
+	if failed == nil || failed.Code != agentapi.CodeTryAgain || !strings.Contains(failed.Msg, "ovn-controller") {
+		t.Errorf("want CNI's error 11 that names ovn-controller, got %+v", failed)
+	}
+	if c := w.attached("p1", metav1.ConditionFalse); c.Reason != cloudteamv1.ReasonPlugFailed {
+		t.Errorf("the condition is %+v", c)
+	}
+	w.plugged()
+	if _, err := w.host.Run("ip", "link", "show", device(1)); err == nil {
+		t.Error("the interface is left")
+	}
+	w.inOVN(portID(1), 1)
+	one.must("ADD")
+	w.attached("p1", metav1.ConditionTrue)
+}
+
+// TestPodsOnOVS goes without OVN: Neutron's Open vSwitch agent, which the test plays, gives each port a VLAN.
+func TestPodsOnOVS(t *testing.T) {
+	w := newWorld(t, cloudteamv1.AttachmentOVS)
+	w.ovs.Ctl("set-fail-mode", "br-int", "standalone")
+	w.bind(1)
+	w.bind(2)
+	one, two := w.sandbox(1, "c1"), w.sandbox(2, "c2")
+	_, failed := one.run("ADD")
+	if failed == nil || failed.Code != agentapi.CodeTryAgain || !strings.Contains(failed.Msg, "neutron-openvswitch-agent") {
+		t.Errorf("want CNI's error 11 that names the agent, got %+v", failed)
+	}
+	tag := func(n int) {
+		nodetest.Eventually(t, func() error {
+			_, err := w.ovs.TryCtl("set", "Port", device(n), "tag=4095", "--", "set", "Port", device(n), "tag=7")
+			return err
+		})
+	}
+	done := make(chan struct{})
+	go func() { defer close(done); tag(1); tag(2) }()
+	one.must("ADD")
+	two.must("ADD")
+	<-done
+	w.connected(one, two)
+	w.attached("p2", metav1.ConditionTrue)
+	one.must("DEL")
+	two.must("DEL")
+	w.plugged()
+}
+
+// TestTenants has a Pod's owner try to get another Pod's port.
+func TestTenants(t *testing.T) {
+	w := newWorld(t, cloudteamv1.AttachmentOVN)
+	w.bind(1)
+	w.bind(2)
+	one := w.sandbox(1, "c1")
+	one.must("ADD")
+	w.agent.wait /= 4
+	for name, c := range map[string]struct {
+		change func(*pod)
+		code   uint
+		says   string
+	}{
+		"another Pod's hardware address":     {func(p *pod) { p.mac = portMAC(1) }, agentapi.CodeTryAgain, portMAC(2)},
+		"no hardware address of a port":      {func(p *pod) { p.mac = "nonsense" }, agentapi.CodeInvalidConfig, "nonsense"},
+		"a Pod that has no port":             {func(p *pod) { p.n = 3 }, agentapi.CodeTryAgain, "no NetworkPort of the Pod"},
+		"a sandbox with a space in its name": {func(p *pod) { p.sandbox = "c 2" }, agentapi.CodeInvalidEnvironment, ""},
+	} {
+		p := w.sandbox(2, "c2")
+		c.change(p)
+		if _, failed := p.run("ADD"); failed == nil || failed.Code != c.code || !strings.Contains(failed.Msg, c.says) {
+			t.Errorf("%s: want code %d and %q, got %+v", name, c.code, c.says, failed)
+		}
+		w.plugged(portID(1))
+	}
+	// The annotation names one port twice.
+	second := w.sandbox(1, "c1")
+	second.ifName = "net2"
+	if _, failed := second.run("ADD"); failed == nil || failed.Code != agentapi.CodeInvalidConfig || !strings.Contains(failed.Msg, "net1") {
+		t.Errorf("one port twice: got %+v", failed)
+	}
+	// Somebody on the node put an interface with a port's id there: it is left alone, and told.
+	w.ovs.Ctl("add-port", "br-int", "vm0", "--", "set", "Interface", "vm0", "type=internal", "external_ids:iface-id="+portID(2))
+	if _, failed := w.sandbox(2, "c2").run("ADD"); failed == nil || !strings.Contains(failed.Msg, "del-port vm0") {
+		t.Errorf("a foreign interface: got %+v", failed)
+	}
+	w.ovs.Ctl("list-ports", "br-int")
+	one.must("CHECK")
+}
+
+// TestOnlyRootMayAsk has another user at the socket, whose file would let it.
+func TestOnlyRootMayAsk(t *testing.T) {
+	w := newWorld(t, cloudteamv1.AttachmentOVS)
+	if _, err := exec.LookPath("curl"); err != nil {
+		t.Skip("needs curl")
+	}
+	info := nodetest.Mode(t, w.socket)
+	if info != 0o600 {
+		t.Errorf("the socket has the mode %o", info)
+	}
+	nodetest.OpenTo(t, w.socket)
+	ask := func(uid uint32) string {
+		c := exec.Command("curl", "-s", "--unix-socket", w.socket, "-w", "%{http_code}", "http://agent"+agentapi.PathUnplug, "-d", `{"sandbox":"c1","ifname":"net1"}`)
+		c.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uid, Gid: uid}}
+		out, err := c.CombinedOutput()
+		if err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+		return string(out)
+	}
+	if got := ask(65534); !strings.HasSuffix(got, "403") || !strings.Contains(got, "only the user 0") {
+		t.Errorf("another user got %s", got)
+	}
+	if got := ask(0); !strings.HasSuffix(got, "200") {
+		t.Errorf("root got %s", got)
+	}
+}
+
+// TestKilledBetweenWrites ends the agent right after each of its writes in turn. The kubelet then tries another sandbox,
+// and nothing is left in the end.
+func TestKilledBetweenWrites(t *testing.T) {
+	w := newWorld(t, cloudteamv1.AttachmentOVN)
+	w.bind(1)
+	w.bind(2)
+	two := w.sandbox(2, "c2")
+	two.must("ADD")
+	last := (*pod)(nil)
+	for n := 1; ; n++ {
+		k := &killed{left: n}
+		w.wrap = func(v vswitch) vswitch { k.vswitch = v; return k }
+		w.start()
+		k.kill = func() { go w.stop() }
+		p := w.sandbox(1, fmt.Sprintf("c1-%d", n))
+		_, failed := p.run("ADD")
+		if last != nil {
+			// The runtime ends the former sandbox while the agent is away, or about to be.
+			last.must("DEL")
+		}
+		_, _ = p.run("DEL")
+		survived := k.left > 0
+		w.wrap = nil
+		w.start()
+		next := w.sandbox(1, fmt.Sprintf("c1-%d-again", n))
+		next.must("ADD")
+		if !survived && failed == nil {
+			t.Logf("write %d: the agent ended after the ADD", n)
+		}
+		w.plugged(portID(1), portID(2))
+		w.connected(next, two)
+		last = next
+		if survived {
+			break
+		}
+		if n > 20 {
+			t.Fatal("the agent writes without end")
+		}
+	}
+	last.netns.Delete()
+	two.netns.Delete()
+	w.plugged()
+}
