@@ -42,7 +42,7 @@ func (c *Controller) count() {
 			switch {
 			case n.withheld:
 				all[stateWithheld]++
-			case !n.blocked.IsZero():
+			case n.blocked:
 				all[stateBlocked]++
 			case n.due(c.options.Rules, time.Now()):
 				all[stateDue]++

@@ -36,8 +36,9 @@ type note struct {
 	// since is when it became a candidate, and audits is how many complete lists have shown it since.
 	since  time.Time
 	audits int
-	// blocked is when its removal was last blocked by something that is not ours; zero if never.
-	blocked time.Time
+	// tried is when its removal last failed; zero if never. blocked is true if something that is not ours was in the way.
+	tried   time.Time
+	blocked bool
 	// withheld is true if it was due the last time, with more than may be removed.
 	withheld bool
 	// told is the last failure that was logged.
@@ -48,7 +49,7 @@ type note struct {
 // after another grace period.
 func (n note) due(r Rules, now time.Time) bool {
 	return n.audits >= minAudits && now.Sub(n.since) >= r.Grace &&
-		(n.blocked.IsZero() || now.Sub(n.blocked) >= r.Grace)
+		(!n.blocked || now.Sub(n.tried) >= r.Grace)
 }
 
 // book is what is known of the orphans of one cloud.
@@ -137,9 +138,9 @@ type verdict struct {
 // be complete.
 //
 // The share covers all clouds together. Otherwise many small clouds could each lose an owner at the same time. Two
-// clouds may lead to one project, so an owner in both counts once. An owner that was blocked before passed the share
-// then, and is not counted again: networks that others keep in use must not stop the removal of all others forever. It
-// is retried if the share has room.
+// clouds may lead to one project, so an owner in both counts once. An owner whose removal failed passed the share then,
+// and is not counted again: networks that others keep in use, or that cannot be decoded, must not stop the removal of
+// all others forever. It is retried if the share has room.
 func judge(books []*book, due []candidate, live map[string]bool, r Rules) (v verdict) {
 	owners, counted := map[string]bool{}, map[string]bool{}
 	for _, b := range books {
@@ -158,7 +159,7 @@ func judge(books []*book, due []candidate, live map[string]bool, r Rules) (v ver
 		switch {
 		case live[c.uid]:
 			v.exist = append(v.exist, c)
-		case c.note().blocked.IsZero():
+		case c.note().tried.IsZero():
 			fresh = append(fresh, c)
 			counted[c.uid] = true
 		default:
@@ -171,7 +172,7 @@ func judge(books []*book, due []candidate, live map[string]bool, r Rules) (v ver
 		return v
 	}
 	slices.SortFunc(again, func(a, b candidate) int {
-		return cmp.Or(a.note().blocked.Compare(b.note().blocked), cmp.Compare(a.uid, b.uid))
+		return cmp.Or(a.note().tried.Compare(b.note().tried), cmp.Compare(a.uid, b.uid))
 	})
 	v.remove = append(fresh, again[:min(len(again), room)]...)
 	slices.SortFunc(v.remove, func(a, b candidate) int {

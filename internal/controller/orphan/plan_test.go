@@ -102,14 +102,14 @@ func TestAListNotesWhoIsMissing(t *testing.T) {
 			wantNote: &note{since: at(0), audits: 2}, wantDue: []string{"a"},
 		},
 		"who was blocked is not due at once": {
-			was: &note{since: at(-time.Hour), audits: 9, blocked: at(0)}, owners: networkOf("a"),
+			was: &note{since: at(-time.Hour), audits: 9, tried: at(0), blocked: true}, owners: networkOf("a"),
 			audited: time.Minute, now: 9 * time.Minute,
-			wantNote: &note{since: at(-time.Hour), audits: 10, blocked: at(0)},
+			wantNote: &note{since: at(-time.Hour), audits: 10, tried: at(0), blocked: true},
 		},
 		"who was blocked is due again": {
-			was: &note{since: at(-time.Hour), audits: 9, blocked: at(0)}, owners: networkOf("a"),
+			was: &note{since: at(-time.Hour), audits: 9, tried: at(0), blocked: true}, owners: networkOf("a"),
 			audited: time.Minute, now: 10 * time.Minute,
-			wantNote: &note{since: at(-time.Hour), audits: 10, blocked: at(0)},
+			wantNote: &note{since: at(-time.Hour), audits: 10, tried: at(0), blocked: true},
 			wantDue:  []string{"a"},
 		},
 	} {
@@ -192,12 +192,12 @@ func TestJudgeKeepsToTheShare(t *testing.T) {
 			want: lists{exist: []string{"a"}, remove: []string{"b"}},
 		},
 		"who was blocked holds up nobody, and is tried where there is room": {
-			notes: map[string]*note{"b": {blocked: at(2)}, "c": {blocked: at(1)}, "d": {blocked: at(2)}},
+			notes: map[string]*note{"b": {tried: at(2), blocked: true}, "c": {tried: at(1), blocked: true}, "d": {tried: at(2), blocked: true}},
 			due:   []string{"a", "b", "c", "d"}, owners: fleet, share: 0.3,
 			want: lists{remove: []string{"a", "b", "c"}},
 		},
 		"who was blocked waits where more are due than may go": {
-			notes: map[string]*note{"c": {blocked: at(1)}},
+			notes: map[string]*note{"c": {tried: at(1), blocked: true}},
 			due:   []string{"a", "b", "c"}, owners: fleet, share: 0.1,
 			want: lists{withheld: []string{"a", "b"}},
 		},
@@ -330,7 +330,7 @@ func TestPropertyOnlyOrphansGo(t *testing.T) {
 					t.Fatalf("%s goes twice", uid)
 				}
 				if rapid.Bool().Draw(t, "blocked") {
-					b.notes[uid].blocked = now
+					b.notes[uid].tried, b.notes[uid].blocked = now, true
 				} else if rapid.Bool().Draw(t, "removed") {
 					delete(b.notes, uid)
 					delete(owners, uid)

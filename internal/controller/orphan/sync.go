@@ -159,8 +159,8 @@ func (c *Controller) remove(ctx context.Context, o candidate) {
 		logger = logger.V(2)
 	}
 	n.told = err.Error()
-	if isBlocked(err) {
-		n.blocked = time.Now()
+	n.tried, n.blocked = time.Now(), isBlocked(err)
+	if n.blocked {
 		logger.Info("Orphan cleanup blocked: the resources are in use; retrying after the grace period",
 			"err", err, "resources", o.resources())
 	} else {

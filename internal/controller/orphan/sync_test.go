@@ -384,6 +384,31 @@ func TestWhatIsInUseIsLeftAndHoldsUpNobody(t *testing.T) {
 	}
 }
 
+// A resource that cannot be decoded fails each removal of its orphan.
+func TestARemovalThatAlwaysFailsHoldsUpNobody(t *testing.T) {
+	inWorld(t, Rules{Grace: grace, MaxShare: 0.5}, []string{"a", "b", "x"}, func(t *testing.T, w *world) {
+		w.create("x")
+		b := &cloudteamv1.Network{}
+		b.Namespace, b.Name, b.UID = "team", "b", "b"
+		w.API.Create(t, b)
+		w.Cloud.Before = func(step plan.Step) error {
+			if step.ID == "net-a" {
+				return errors.New("networks: json: cannot unmarshal")
+			}
+			return nil
+		}
+		w.audits(grace + interval) // One may go in an audit: a first.
+		w.want("a", "b", "x")
+		w.API.DeleteByForce(t, b)
+		w.audits(grace + interval)
+		w.want("a", "x")
+		w.wantStates("waiting=0 due=1 withheld=0 blocked=0")
+		w.Cloud.Before = nil
+		w.audit()
+		w.want("x")
+	})
+}
+
 func TestOthersWhoAreFasterAreNoFailure(t *testing.T) {
 	remove := func(w *world) { w.Cloud.Remove("net-a") }
 	for sentence, c := range map[string]struct {
