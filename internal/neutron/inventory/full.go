@@ -31,6 +31,8 @@ type shortage struct {
 	probe *attempt
 	next  time.Time
 	pause time.Duration
+	// met is when a create last met it.
+	met time.Time
 	// waiting are the UIDs of the objects that were held back.
 	waiting map[string]bool
 }
@@ -39,6 +41,8 @@ const (
 	// The pause between two creates that try doubles from fullFirst to fullLast.
 	fullFirst = time.Second
 	fullLast  = 30 * time.Second
+	// fullKept is how long a shortage is remembered that no create meets: a key is retried far more often.
+	fullKept = 10 * time.Minute
 	// wokenByRoom is how many objects a deletion wakes. One that succeeds wakes all.
 	wokenByRoom = 3
 )
@@ -94,6 +98,7 @@ func (a *attempt) held() error {
 		if s == nil || s.probe == a {
 			continue
 		}
+		s.met = time.Now()
 		left := time.Until(s.next)
 		if s.probe == nil && left <= 0 {
 			s.probe = a
@@ -149,7 +154,8 @@ func (a *attempt) ended(err error) {
 		s := f.full[need]
 		switch {
 		case need == lacked && s == nil:
-			s = &shortage{pause: fullFirst, next: time.Now().Add(fullFirst), waiting: map[string]bool{}}
+			maps.DeleteFunc(f.full, func(_ string, old *shortage) bool { return time.Since(old.met) > fullKept })
+			s = &shortage{pause: fullFirst, next: time.Now().Add(fullFirst), met: time.Now(), waiting: map[string]bool{}}
 			s.refusal = *asRefusal(err)
 			f.full[need] = s
 		case s == nil || s.probe != a:

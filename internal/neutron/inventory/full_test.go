@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -197,6 +199,31 @@ func TestARequestedAddressWaitsForNoOther(t *testing.T) {
 		c.room = 1
 		if _, err := c.Apply(t.Context(), plan.Change{other}); err != nil {
 			t.Errorf("another network waits, too: %v", err)
+		}
+	})
+}
+
+// Networks come and go: what was full of one that is gone is forgotten.
+func TestAShortageThatNobodyMeetsIsForgotten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		full := newFullness(func(string) {})
+		meet := func(network string) {
+			step := plan.Step{Action: plan.CreatePort}
+			step.NetworkRef.ID = network
+			if a := full.attempt(portKind.Collection, step, ""); a.held() == nil {
+				a.ended(&client.Error{Type: "IpAddressGenerationFailure"})
+			}
+		}
+		for i := range 100 {
+			meet(fmt.Sprint("net-", i))
+			<-time.After(time.Minute)
+			meet("net-0") // One that is met stays.
+		}
+		if n := len(full.full); n > 20 {
+			t.Errorf("%d networks are remembered to be full after 100 minutes, one a minute", n)
+		}
+		if _, kept := full.full["addresses net-0 "]; !kept {
+			t.Errorf("a network that is met each minute is forgotten: %v", slices.Collect(maps.Keys(full.full)))
 		}
 	})
 }
