@@ -1,5 +1,5 @@
 // Package node is the data plane on a node: the CNI plugin neutron-port makes the interface of a Pod, and network-agent
-// connects it to the port in Neutron. See docs/adr/0034-the-plugin-makes-the-interface-the-agent-plugs-it.md.
+// connects it to the port in Neutron. See docs/adr/0034-a-plugin-and-an-agent-on-each-node.md.
 package node
 
 // Version is set by the linker.

@@ -34,6 +34,10 @@ import (
 	informers "cloudteam.ztgame.com/network-controller/pkg/client/informers/externalversions"
 )
 
+// lostLimit is how long a connection to Open vSwitch may be lost. Then the agent wants to be started anew: in a container,
+// the folder of the socket may be one that does not exist any more.
+const lostLimit = time.Minute
+
 // Options are the command line of network-agent.
 type Options struct {
 	NodeName, Kubeconfig, Mode, Host, OVSDB, Bridge, Socket, BindAddress string
@@ -128,6 +132,10 @@ wait. It needs Open vSwitch with ovn-controller or neutron-openvswitch-agent, an
 		command.Flags().AddFlagSet(section)
 	}
 	cliflag.SetUsageAndHelpFunc(command, sections, 100)
+	install := newInstallCommand()
+	install.SetUsageFunc((&cobra.Command{}).UsageFunc())
+	install.SetHelpFunc((&cobra.Command{}).HelpFunc())
+	command.AddCommand(install)
 	return command
 }
 
@@ -170,7 +178,7 @@ func Run(ctx context.Context, o Options) error {
 	a.ports, a.synced = informer.GetIndexer(), registration.HasSynced
 
 	// Everything that can fail comes before everything that runs.
-	health, err := a.listenHealth(o.BindAddress)
+	health, err := a.listenHealth(o.BindAddress, vswitch)
 	if err != nil {
 		return err
 	}
@@ -227,7 +235,7 @@ func kubeConfig(o Options) (*rest.Config, error) {
 }
 
 // listenHealth opens the address of the health checks. It returns what serves it; nil for an empty address.
-func (a *Agent) listenHealth(address string) (func(context.Context) error, error) {
+func (a *Agent) listenHealth(address string, vswitch *ovs.Switch) (func(context.Context) error, error) {
 	if address == "" {
 		return nil, nil
 	}
@@ -236,7 +244,14 @@ func (a *Agent) listenHealth(address string) (func(context.Context) error, error
 		return nil, fmt.Errorf("--bind-address: %w: use another address, or an empty one to serve nothing", err)
 	}
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
+	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) {
+		if since := vswitch.Lost(); since > lostLimit {
+			http.Error(w, fmt.Sprintf("no connection to Open vSwitch since %s", since.Round(time.Second)),
+				http.StatusServiceUnavailable)
+			return
+		}
+		fmt.Fprintln(w, "ok")
+	})
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) {
 		if err := a.ready(r.Context()); err != nil {
 			http.Error(w, err.Error(), http.StatusServiceUnavailable)

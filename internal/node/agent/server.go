@@ -31,17 +31,15 @@ func listen(path string) (net.Listener, error) {
 			return nil, fmt.Errorf("--socket: %w", err)
 		}
 	}
+	before := unix.Umask(0o177)
 	listener, err := net.Listen("unix", path)
+	unix.Umask(before)
 	if err != nil {
 		return nil, fmt.Errorf("--socket: %w", err)
 	}
 	// An agent that stops late must not remove the socket of its successor.
 	if socket, ok := listener.(*net.UnixListener); ok {
 		socket.SetUnlinkOnClose(false)
-	}
-	if err := os.Chmod(path, 0o600); err != nil {
-		listener.Close()
-		return nil, fmt.Errorf("--socket: %w", err)
 	}
 	return listener, nil
 }

@@ -120,6 +120,8 @@ type Switch struct {
 	mu     sync.Mutex
 	client client.Client
 	err    error
+	// lost is when the connection was lost; zero while there is one, and before the first.
+	lost time.Time
 	// configuration is the number of the last one that was written.
 	configuration int
 }
@@ -218,9 +220,24 @@ func echo(ctx context.Context, c client.Client) error {
 
 func (s *Switch) set(c client.Client, err error) {
 	s.mu.Lock()
+	if s.client != nil && c == nil {
+		s.lost = time.Now()
+	} else if c != nil {
+		s.lost = time.Time{}
+	}
 	s.client, s.err = c, err
 	s.mu.Unlock()
 	s.Change()
+}
+
+// Lost returns for how long the connection has been lost. It is zero while there is one, and before the first.
+func (s *Switch) Lost() time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.lost.IsZero() {
+		return 0
+	}
+	return time.Since(s.lost)
 }
 
 func (s *Switch) connection() (client.Client, error) {

@@ -1,0 +1,130 @@
+package integration
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+
+	"cloudteam.ztgame.com/network-controller/internal/node/agent"
+	"cloudteam.ztgame.com/network-controller/internal/node/agentapi"
+	"cloudteam.ztgame.com/network-controller/internal/node/nodetest"
+	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+)
+
+// kubeconfig writes a configuration that acts as another user.
+func kubeconfig(t *testing.T, config *rest.Config) string {
+	t.Helper()
+	file := clientcmdapi.NewConfig()
+	file.Clusters["c"] = &clientcmdapi.Cluster{Server: config.Host, CertificateAuthority: config.CAFile, CertificateAuthorityData: config.CAData}
+	file.AuthInfos["u"] = &clientcmdapi.AuthInfo{
+		Token: config.BearerToken, ClientCertificate: config.CertFile, ClientCertificateData: config.CertData,
+		ClientKey: config.KeyFile, ClientKeyData: config.KeyData,
+		Impersonate: config.Impersonate.UserName, ImpersonateGroups: config.Impersonate.Groups, ImpersonateUserExtra: config.Impersonate.Extra,
+	}
+	file.Contexts["x"] = &clientcmdapi.Context{Cluster: "c", AuthInfo: "u"}
+	file.CurrentContext = "x"
+	path := filepath.Join(t.TempDir(), "kubeconfig")
+	if err := clientcmd.WriteToFile(*file, path); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// TestAgentAtTheAPIServer runs the agent with the rights and the policy of config/node: it sees the ports of its node only,
+// announces itself on its Node, and writes the condition Attached. Open vSwitch has a database, and forwards nothing.
+func TestAgentAtTheAPIServer(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs root: the agent answers nobody else")
+	}
+	ovs := nodetest.NewOVSDB(t)
+	ovs.Ctl("--no-wait", "add-br", "br-int", "--", "set", "Open_vSwitch", ".", "external-ids:hostname=host.example", "external-ids:ovn-remote=unix:/x")
+	if err := plane.Install(t.Context(), filepath.Join("config", "node")); err != nil {
+		t.Fatal(err)
+	}
+	namespace := newNamespace(t)
+	node := namespace + "-node"
+	if _, err := kubeClient.CoreV1().Nodes().Create(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node}}, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	config := impersonating(agentUser)
+	config.Impersonate.Extra = map[string][]string{"authentication.kubernetes.io/node-name": {node}}
+	dir, err := os.MkdirTemp("", "nd") //nolint:usetesting // the path of a unix socket is short
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	options := agent.NewOptions()
+	options.NodeName, options.Kubeconfig, options.OVSDB, options.BindAddress = node, kubeconfig(t, config), ovs.Endpoint(), ""
+	options.Socket, options.Wait = filepath.Join(dir, "s"), 3*time.Second
+	ctx, cancel := context.WithCancel(logged(t))
+	done := make(chan error, 1)
+	go func() { done <- agent.Run(ctx, options) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+
+	eventually(t, func() error {
+		found, err := kubeClient.CoreV1().Nodes().Get(t.Context(), node, metav1.GetOptions{})
+		if err == nil && (found.Annotations[cloudteamv1.AnnotationDataplane] != "ovn" ||
+			found.Annotations[cloudteamv1.AnnotationDataplaneHost] != "host.example" || found.Annotations[cloudteamv1.AnnotationDataplaneVersion] == "") {
+			err = fmt.Errorf("the Node's annotations are %v", found.Annotations)
+		}
+		return err
+	})
+	plugin := agentapi.NewClient(options.Socket)
+	request := agentapi.Request{PodNamespace: namespace, PodName: "web", PodUID: "pod", Sandbox: "c1", IfName: "net1"}
+	refusal := (*agentapi.Error)(nil)
+	if _, err := plugin.Prepare(t.Context(), request); !errors.As(err, &refusal) || refusal.Code != agentapi.CodeTryAgain {
+		t.Errorf("before there is a port: %v", err)
+	}
+	for name, on := range map[string]string{"here": node, "there": "another"} {
+		if _, err := anyAPI.Resource(portKind).Namespace(namespace).Create(t.Context(), object(t,
+			`{"apiVersion":"cloudteam.ztgame.com/v1","kind":"NetworkPort","metadata":{"name":"`+name+`"},"spec":{"networkName":"net"}}`),
+			metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		status := fmt.Sprintf(`{"status":{"portID":"id-%[1]s","mac":"fa:16:3e:00:00:01","mtu":1400,"boundTo":{"kind":"Pod","name":"web","uid":"pod"},
+			"addresses":[{"address":"10.0.0.5/24","subnetID":"s"}],
+			"attachment":{"node":%[2]q,"mode":"ovn","portID":"id-%[1]s","podUID":"pod"}}}`, name, on)
+		if _, err := anyAPI.Resource(portKind).Namespace(namespace).Patch(t.Context(), name, types.MergePatchType, []byte(status),
+			metav1.PatchOptions{}, "status"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// Of the two, only one is on this node, so there is nothing to choose.
+	prepared, err := plugin.Prepare(t.Context(), request)
+	if err != nil || prepared.PortID != "id-here" {
+		t.Fatalf("prepared %+v, %v", prepared, err)
+	}
+	request.PortID = prepared.PortID
+	if err := plugin.Plug(t.Context(), request); err == nil || !strings.Contains(err.Error(), "does not exist") {
+		t.Errorf("plugging what was not made: %v", err)
+	}
+	eventually(t, func() error {
+		p, err := networkAPI.CloudteamV1().NetworkPorts(namespace).Get(t.Context(), "here", metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		c := meta.FindStatusCondition(p.Status.Conditions, cloudteamv1.ConditionAttached)
+		if c == nil || c.Status != metav1.ConditionFalse || c.Reason != cloudteamv1.ReasonPlugFailed || p.Status.PortID != "id-here" {
+			return fmt.Errorf("the status is %+v", p.Status)
+		}
+		return nil
+	})
+}

@@ -1,0 +1,204 @@
+package integration
+
+import (
+	"fmt"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	authorizationv1 "k8s.io/api/authorization/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
+)
+
+// agentUser is the user that the ServiceAccount of the nodes' agents is.
+const agentUser = "system:serviceaccount:network-agent:network-agent"
+
+var nodeKind = corev1.SchemeGroupVersion.WithResource("nodes")
+
+// agentOn gives a client that acts as the agent of a node. An empty node is a token that no Pod has.
+func agentOn(t *testing.T, node string, groups ...string) dynamic.Interface {
+	t.Helper()
+	config := impersonating(agentUser, groups...)
+	if node != "" {
+		config.Impersonate.Extra = map[string][]string{"authentication.kubernetes.io/node-name": {node}}
+	}
+	client, err := dynamic.NewForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return client
+}
+
+// TestNodeAccountPolicy has the agents' ServiceAccount do what an agent does on its node, and what it does not. RBAC is no
+// hindrance here: the user is also a member of system:masters.
+func TestNodeAccountPolicy(t *testing.T) {
+	if err := plane.Install(t.Context(), filepath.Join("config", "node")); err != nil {
+		t.Fatal(err)
+	}
+	namespace := newNamespace(t)
+	mine, others := namespace+"-mine", namespace+"-others"
+	for _, name := range []string{mine, others} {
+		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"a": "b"}, Annotations: map[string]string{"other": "x"}},
+			Spec: corev1.NodeSpec{Taints: []corev1.Taint{{Key: "k", Effect: corev1.TaintEffectNoExecute}}}}
+		if _, err := kubeClient.CoreV1().Nodes().Create(t.Context(), node, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	attachedTo := func(node string) string {
+		return fmt.Sprintf(`"attachment":{"node":%q,"mode":"ovn","portID":"x","podUID":"u"},`, node)
+	}
+	for name, attachment := range map[string]string{"here": attachedTo(mine), "there": attachedTo(others), "nowhere": ""} {
+		if _, err := anyAPI.Resource(portKind).Namespace(namespace).Create(t.Context(), object(t,
+			`{"apiVersion":"cloudteam.ztgame.com/v1","kind":"NetworkPort","metadata":{"name":"`+name+`"},"spec":{"networkName":"net"}}`),
+			metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := anyAPI.Resource(portKind).Namespace(namespace).Patch(t.Context(), name, types.MergePatchType, []byte(
+			`{"status":{`+attachment+`"portID":"x","boundTo":{"kind":"Pod","name":"web","uid":"u"},"conditions":[{"type":"Ready","status":"True",
+			"reason":"Available","message":"m","lastTransitionTime":"2026-01-01T00:00:00Z"}]}}`), metav1.PatchOptions{}, "status"); err != nil {
+			t.Fatal(err)
+		}
+	}
+
+	agent, masters := agentOn(t, mine, "system:masters"), agentOn(t, "", "system:masters")
+	patch := func(client dynamic.Interface, resource schema.GroupVersionResource, name string, kind types.PatchType, text string, subresources ...string) func() error {
+		return func() error {
+			var api dynamic.ResourceInterface = client.Resource(resource)
+			if resource == portKind {
+				api = client.Resource(resource).Namespace(namespace)
+			}
+			options := metav1.PatchOptions{DryRun: []string{metav1.DryRunAll}}
+			if kind == types.ApplyPatchType {
+				options.FieldManager, options.Force = "network-agent", new(true)
+			}
+			_, err := api.Patch(t.Context(), name, kind, []byte(text), options, subresources...)
+			return err
+		}
+	}
+	apply := func(name, conditions string) string {
+		return `{"apiVersion":"cloudteam.ztgame.com/v1","kind":"NetworkPort","metadata":{"name":"` + name + `","namespace":"` + namespace +
+			`"},"status":{` + conditions + `}}`
+	}
+	condition := func(kind string) string {
+		return `"conditions":[{"type":"` + kind + `","status":"True","reason":"Plugged","message":"m","lastTransitionTime":"2026-01-01T00:00:00Z"}]`
+	}
+	const merge, server = types.MergePatchType, types.ApplyPatchType
+	annotation := func(name string) string { return `{"metadata":{"annotations":{"` + name + `":"y"}}}` }
+	allowed := map[string]func() error{
+		"tell that a port is attached": patch(agent, portKind, "here", server, apply("here", condition("Attached")), "status"),
+		"announce the data plane": patch(agent, nodeKind, mine, merge, `{"metadata":{"annotations":{"cloudteam.ztgame.com/dataplane":"ovn",
+			"cloudteam.ztgame.com/dataplane-host":"h","cloudteam.ztgame.com/dataplane-version":"v","cloudteam.ztgame.com/dataplane-parent":null}}}`),
+	}
+	refused := map[string]func() error{
+		"tell it of a port elsewhere":    patch(agent, portKind, "there", server, apply("there", condition("Attached")), "status"),
+		"tell it of a port nowhere":      patch(agent, portKind, "nowhere", server, apply("nowhere", condition("Attached")), "status"),
+		"bring a port here by the write": patch(agent, portKind, "there", merge, `{"status":{`+attachedTo(mine)+condition("Attached")+`}}`, "status"),
+		"tell it with no node":           patch(masters, portKind, "here", server, apply("here", condition("Attached")), "status"),
+		"write another condition":        patch(agent, portKind, "here", server, apply("here", condition("Stalled")), "status"),
+		"change another condition":       patch(agent, portKind, "here", server, apply("here", condition("Ready")), "status"),
+		"remove another condition":       patch(agent, portKind, "here", merge, `{"status":{`+condition("Attached")+`}}`, "status"),
+		"change a port's id":             patch(agent, portKind, "here", merge, `{"status":{"portID":"y"}}`, "status"),
+		"bind a port":                    patch(agent, portKind, "here", merge, `{"status":{"boundTo":{"kind":"Pod","name":"evil","uid":"e"}}}`, "status"),
+		"give a port another host":       patch(agent, portKind, "here", merge, `{"status":{"attachment":{"host":"evil"}}}`, "status"),
+		"remove what a port has":         patch(agent, portKind, "here", merge, `{"status":{"boundTo":null}}`, "status"),
+		"change a port's spec":           patch(agent, portKind, "here", merge, `{"spec":{"securityGroups":["9d1f0f0a-6f3c-4b0e-8a55-0c6d3f1f2a11"]}}`),
+		"label a port":                   patch(agent, portKind, "here", merge, `{"metadata":{"labels":{"a":"b"}}}`),
+		"release a port":                 patch(agent, portKind, "here", merge, `{"metadata":{"finalizers":null}}`),
+		"announce on another Node":       patch(agent, nodeKind, others, merge, annotation("cloudteam.ztgame.com/dataplane")),
+		"announce with no node":          patch(masters, nodeKind, mine, merge, annotation("cloudteam.ztgame.com/dataplane")),
+		"write another annotation":       patch(agent, nodeKind, mine, merge, annotation("other")),
+		"add another annotation":         patch(agent, nodeKind, mine, merge, annotation("cloudteam.ztgame.com/evil")),
+		"remove another annotation":      patch(agent, nodeKind, mine, merge, `{"metadata":{"annotations":{"other":null}}}`),
+		"label the Node":                 patch(agent, nodeKind, mine, merge, `{"metadata":{"labels":{"a":"c"}}}`),
+		"remove the Node's taints":       patch(agent, nodeKind, mine, merge, `{"spec":{"taints":null}}`),
+		"make the Node unschedulable":    patch(agent, nodeKind, mine, merge, `{"spec":{"unschedulable":true}}`),
+		"write the Node's status":        patch(agent, nodeKind, mine, merge, `{"status":{"capacity":{"example.com/x":"9"}}}`, "status"),
+		"create a Pod": func() error {
+			_, err := agent.Resource(podKind).Namespace(namespace).Create(t.Context(), object(t, `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"p"},
+				"spec":{"containers":[{"name":"c","image":"i"}]}}`), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+			return err
+		},
+	}
+	eventually(t, func() error {
+		if err := refused["create a Pod"](); !apierrors.IsForbidden(err) {
+			return fmt.Errorf("the policy is not in force: %w", err)
+		}
+		return nil
+	})
+	for _, name := range slices.Sorted(maps.Keys(allowed)) {
+		if err := allowed[name](); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(refused)) {
+		if err := refused[name](); !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "network-agent-account") {
+			t.Errorf("%s: want it refused by the policy, got %v", name, err)
+		}
+	}
+}
+
+// TestNodeAccountRights holds the agents' ClusterRole to its purpose.
+func TestNodeAccountRights(t *testing.T) {
+	if err := plane.Install(t.Context(), filepath.Join("config", "node")); err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		allowed                bool
+		verbs, group, resource string
+	}{
+		{true, "list watch", "cloudteam.ztgame.com", "networkports"},
+		{true, "patch", "cloudteam.ztgame.com", "networkports/status"},
+		{true, "get patch", "", "nodes"},
+		{false, "create update patch delete", "cloudteam.ztgame.com", "networkports"},
+		{false, "get list watch patch", "cloudteam.ztgame.com", "networks"},
+		{false, "list watch create update delete", "", "nodes"},
+		{false, "patch update", "", "nodes/status"},
+		{false, "get list watch create patch", "", "pods"},
+		{false, "get list watch", "", "secrets"},
+		{false, "create", "", "serviceaccounts/token"},
+	} {
+		resource, subresource, _ := strings.Cut(test.resource, "/")
+		for verb := range strings.FieldsSeq(test.verbs) {
+			eventually(t, func() error {
+				review, err := kubeClient.AuthorizationV1().SubjectAccessReviews().Create(t.Context(),
+					&authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
+						User: agentUser, ResourceAttributes: &authorizationv1.ResourceAttributes{
+							Verb: verb, Group: test.group, Resource: resource, Subresource: subresource,
+						},
+					}}, metav1.CreateOptions{})
+				if err == nil && review.Status.Allowed != test.allowed {
+					err = fmt.Errorf("%s %s: allowed %t, want %t", verb, test.resource, review.Status.Allowed, test.allowed)
+				}
+				return err
+			})
+		}
+	}
+}
+
+// TestAgentPodIsAdmitted creates the Pod of the DaemonSet in its namespace.
+func TestAgentPodIsAdmitted(t *testing.T) {
+	if err := plane.Install(t.Context(), filepath.Join("config", "node")); err != nil {
+		t.Fatal(err)
+	}
+	set, err := kubeClient.AppsV1().DaemonSets("network-agent").Get(t.Context(), "network-agent", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{GenerateName: "agent-", Namespace: set.Namespace}, Spec: set.Spec.Template.Spec}
+	if _, err := kubeClient.CoreV1().Pods(set.Namespace).Create(t.Context(), pod, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}); err != nil {
+		t.Error(err)
+	}
+	for _, c := range slices.Concat(pod.Spec.Containers, pod.Spec.InitContainers) {
+		if c.SecurityContext.Privileged != nil || *c.SecurityContext.AllowPrivilegeEscalation || !*c.SecurityContext.ReadOnlyRootFilesystem ||
+			!slices.Equal(c.SecurityContext.Capabilities.Drop, []corev1.Capability{"ALL"}) {
+			t.Errorf("the container %s has more privileges than it needs: %+v", c.Name, c.SecurityContext)
+		}
+	}
+}
