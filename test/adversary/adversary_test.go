@@ -281,7 +281,7 @@ func TestANoisyNeighbourSlowsNobody(t *testing.T) {
 		return took[len(took)/2]
 	}
 	idle := median()
-	const noise = 1500
+	const noise = 5000
 	var next atomic.Int64
 	var makers sync.WaitGroup
 	for range 16 {
@@ -299,8 +299,10 @@ func TestANoisyNeighbourSlowsNobody(t *testing.T) {
 	}
 	makers.Wait()
 	busy := median()
-	t.Logf("a Network is Ready after %s when all is quiet, and after %s beside %d that wait", idle, busy, noise)
-	if busy > max(2*idle, 2*time.Second) {
+	t.Logf("a Network is Ready after %s when all is quiet, and after %s beside %d that wait: %.1f times that", idle, busy,
+		noise, float64(busy)/float64(idle))
+	// Below half a second, the machine's other work decides.
+	if busy > max(2*idle, 500*time.Millisecond) {
 		t.Errorf("a Network is Ready after %s beside %d of another namespace's that wait, and after %s when all is quiet",
 			busy, noise, idle)
 	}

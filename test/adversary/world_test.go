@@ -140,6 +140,66 @@ func openNamespace(ctx context.Context, name string, labelled bool) error {
 	return errors.Join(errs...)
 }
 
+// credentials gives the tenant's namespace a Secret with credentials for a cloud of a clouds.yaml.
+func (who *tenant) credentials(cloudsFile string) {
+	who.t.Helper()
+	_, err := who.kube.CoreV1().Secrets(who.name).Create(who.t.Context(), &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Name: secretName}, StringData: map[string]string{
+			"clouds.yaml": harness.CloudsOf(who.t, cloudsFile, cloudName, nil),
+		},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		who.t.Fatal(err)
+	}
+}
+
+// leave deletes all of the tenant's Networks and NetworkPorts, and waits until they are gone.
+func (who *tenant) leave() {
+	who.t.Helper()
+	v1, all := who.networks.CloudteamV1(), metav1.ListOptions{}
+	err := v1.NetworkPorts(who.name).DeleteCollection(who.t.Context(), metav1.DeleteOptions{}, all)
+	if err == nil {
+		err = v1.Networks(who.name).DeleteCollection(who.t.Context(), metav1.DeleteOptions{}, all)
+	}
+	if err != nil {
+		who.t.Fatal(err)
+	}
+	surroundings.Eventually(who.t, func() error {
+		left, err := v1.Networks(who.name).List(who.t.Context(), all)
+		if err == nil && len(left.Items) > 0 {
+			err = fmt.Errorf("%d Networks are left, such as %+v", len(left.Items), left.Items[0].Status)
+		}
+		return err
+	})
+}
+
+// grant gives the tenant a right to what is not in a namespace, until the test ends.
+func (who *tenant) grant(rule rbacv1.PolicyRule) {
+	who.t.Helper()
+	rbac, object := surroundings.Kube.RbacV1(), metav1.ObjectMeta{Name: who.name}
+	_, err := rbac.ClusterRoles().Create(who.t.Context(), &rbacv1.ClusterRole{
+		ObjectMeta: object, Rules: []rbacv1.PolicyRule{rule},
+	}, metav1.CreateOptions{})
+	if err == nil {
+		_, err = rbac.ClusterRoleBindings().Create(who.t.Context(), &rbacv1.ClusterRoleBinding{
+			ObjectMeta: object, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: who.name},
+			Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: "User", Name: who.name}},
+		}, metav1.CreateOptions{})
+	}
+	if err != nil {
+		who.t.Fatal(err)
+	}
+	who.t.Cleanup(func() {
+		err := rbac.ClusterRoleBindings().Delete(cleanup(who.t), who.name, metav1.DeleteOptions{})
+		if err == nil {
+			err = rbac.ClusterRoles().Delete(cleanup(who.t), who.name, metav1.DeleteOptions{})
+		}
+		if err != nil {
+			who.t.Error(err)
+		}
+	})
+}
+
 // network creates a Network with a range and a gateway.
 func (who *tenant) network(name, cidr, gateway string, edits ...func(*cloudteamv1.NetworkSpec)) {
 	who.t.Helper()

@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"fmt"
-	"os"
 	"strings"
 	"syscall"
 	"testing"
@@ -11,7 +10,6 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/yaml"
 
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 	"cloudteam.ztgame.com/network-controller/test/harness"
@@ -55,28 +53,7 @@ func grant(t *testing.T, namespace string) {
 // cloudsOf is a clouds.yaml whose only entry is one of cloudsFile, after a change.
 func cloudsOf(t *testing.T, name string, change func(entry map[string]any)) string {
 	t.Helper()
-	content, err := os.ReadFile(cloudsFile)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var file struct {
-		Clouds map[string]map[string]any `json:"clouds"`
-	}
-	if err := yaml.Unmarshal(content, &file); err != nil {
-		t.Fatal(err)
-	}
-	entry := file.Clouds[name]
-	if entry == nil {
-		t.Fatalf("%s has no cloud %q", cloudsFile, name)
-	}
-	if change != nil {
-		change(entry)
-	}
-	content, err = yaml.Marshal(map[string]any{"clouds": map[string]any{"mine": entry}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(content)
+	return harness.CloudsOf(t, cloudsFile, name, change)
 }
 
 // auth gives the change of one value of an entry's auth.

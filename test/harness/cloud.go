@@ -13,6 +13,7 @@ import (
 	"github.com/gophercloud/gophercloud/v2/openstack/config"
 	"github.com/gophercloud/gophercloud/v2/openstack/config/clouds"
 	"github.com/gophercloud/gophercloud/v2/openstack/identity/v3/tokens"
+	"sigs.k8s.io/yaml"
 )
 
 // Cloud looks at Neutron, and changes it behind the controller's back, with the credentials of one cloud. What goes
@@ -59,6 +60,32 @@ func Open(t testing.TB, path, name string) *Cloud {
 		t.Fatalf("reading the project of %s: %v", name, err)
 	}
 	return &Cloud{t: t, Client: client, Project: project.ID}
+}
+
+// CloudsOf is a clouds.yaml whose only entry, "mine", is one of another clouds.yaml, after a change unless that is nil.
+func CloudsOf(t testing.TB, path, name string, change func(entry map[string]any)) string {
+	t.Helper()
+	content, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var file struct {
+		Clouds map[string]map[string]any `json:"clouds"`
+	}
+	if err := yaml.Unmarshal(content, &file); err != nil {
+		t.Fatal(err)
+	}
+	entry := file.Clouds[name]
+	if entry == nil {
+		t.Fatalf("%s has no cloud %q", path, name)
+	}
+	if change != nil {
+		change(entry)
+	}
+	if content, err = yaml.Marshal(map[string]any{"clouds": map[string]any{"mine": entry}}); err != nil {
+		t.Fatal(err)
+	}
+	return string(content)
 }
 
 // List gives the resources of a collection ("networks") that fit the query ("name=x").

@@ -20,7 +20,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
-	"sigs.k8s.io/yaml"
 
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 	"cloudteam.ztgame.com/network-controller/pkg/apis/samplecontroller/v1alpha1"
@@ -216,20 +215,7 @@ func awaitPods(t *testing.T, namespace string, want int) {
 // ownCloud has a Network with credentials of its own, in a Secret that the shipped role lets the controller read.
 func ownCloud(t *testing.T, namespace string) {
 	t.Helper()
-	content, err := os.ReadFile(surroundings.CloudsFile)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var file struct {
-		Clouds map[string]any `json:"clouds"`
-	}
-	if err := yaml.Unmarshal(content, &file); err != nil {
-		t.Fatal(err)
-	}
-	if content, err = yaml.Marshal(map[string]any{"clouds": map[string]any{"own": file.Clouds["tenant"]}}); err != nil {
-		t.Fatal(err)
-	}
-	_, err = surroundings.Kube.RbacV1().RoleBindings(namespace).Create(t.Context(), &rbacv1.RoleBinding{
+	_, err := surroundings.Kube.RbacV1().RoleBindings(namespace).Create(t.Context(), &rbacv1.RoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Name: "network-controller-credentials"},
 		RoleRef: rbacv1.RoleRef{
 			APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "network-controller-credentials",
@@ -242,7 +228,9 @@ func ownCloud(t *testing.T, namespace string) {
 		t.Fatal(err)
 	}
 	_, err = surroundings.Kube.CoreV1().Secrets(namespace).Create(t.Context(), &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Name: "openstack"}, StringData: map[string]string{"clouds.yaml": string(content)},
+		ObjectMeta: metav1.ObjectMeta{Name: "openstack"}, StringData: map[string]string{
+			"clouds.yaml": harness.CloudsOf(t, surroundings.CloudsFile, "tenant", nil),
+		},
 	}, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)

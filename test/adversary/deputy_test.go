@@ -1,0 +1,207 @@
+package adversary
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	"cloudteam.ztgame.com/network-controller/test/harness"
+)
+
+// deputy is a controller with an administrator's credentials, and what an attacker would like it to reach.
+type deputy struct {
+	t *testing.T
+	// operator looks at Neutron with the controller's own credentials.
+	operator         *harness.Cloud
+	victim, attacker *tenant
+	// network and router are the operator's own, which no object has.
+	network, router harness.Resource
+}
+
+// TestTheOperatorsRightsReachNothingOfOthers has a tenant ask the controller, which is an administrator of the cloud,
+// for what the tenant may not do. There is no class at first.
+func TestTheOperatorsRightsReachNothingOfOthers(t *testing.T) {
+	newWorld(t, "--cloud=admin")
+	d := &deputy{t: t, operator: harness.Open(t, surroundings.CloudsFile, "admin")}
+	d.victim, d.attacker = newTenant(t), newTenant(t)
+	d.network = d.operator.Create("networks", harness.Resource{"name": "of-the-operator-" + d.victim.name})
+	d.operator.Create("subnets", harness.Resource{
+		"network_id": d.network.ID(), "name": "of-the-operator", "ip_version": 4, "cidr": "10.81.1.0/24",
+	})
+	d.router = d.operator.Create("routers", harness.Resource{"name": "router-of-the-operator-" + d.victim.name})
+	d.victim.credentials(surroundings.CloudsFile)
+	d.victim.network("net", "10.81.0.0/24", "10.81.0.1")
+	d.victim.awaitReady("net")
+
+	before := d.sees()
+	d.privilegedFields()
+	d.credentialsOfOthers()
+	d.classOfOthers()
+	d.attacker.leave()
+	if diff := cmp.Diff(before, d.sees()); diff != "" {
+		t.Errorf("the attacker changed in Neutron (-before +after):\n%s", diff)
+	}
+	d.victim.leave() // no other test has an administrator's credentials
+}
+
+// sees is all that is in the cloud, less what others than this test may change.
+func (d *deputy) sees() map[string][]harness.Resource {
+	d.t.Helper()
+	all := map[string][]harness.Resource{}
+	for collection, query := range map[string]string{
+		"networks": "", "subnets": "", "ports": "", "routers": "", "rbac-policies": "",
+	} {
+		for _, resource := range d.operator.List(collection, query) {
+			delete(resource, "updated_at")
+			all[collection] = append(all[collection], resource)
+		}
+	}
+	return all
+}
+
+// tells fails unless a message has all of the parts, and none that tells of others.
+func (d *deputy) tells(message string, parts ...string) error {
+	for _, part := range parts {
+		if !strings.Contains(message, part) {
+			return fmt.Errorf("want %q in: %s", part, message)
+		}
+	}
+	for _, others := range []string{
+		d.victim.name, d.network["name"].(string), d.operator.Project, d.router["name"].(string),
+	} {
+		if strings.Contains(message, others) {
+			d.t.Errorf("it tells of %q, which is another's: %s", others, message)
+		}
+	}
+	return nil
+}
+
+// stalls waits until a Network of the attacker's is Stalled for a reason, with a message that has all of the parts.
+func (d *deputy) stalls(name, reason string, parts ...string) {
+	d.t.Helper()
+	surroundings.Eventually(d.t, func() error {
+		network, err := d.attacker.networks.CloudteamV1().Networks(d.attacker.name).
+			Get(d.t.Context(), name, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		is := meta.FindStatusCondition(network.Status.Conditions, cloudteamv1.ConditionStalled)
+		if is == nil || is.Reason != reason {
+			return fmt.Errorf("Network %s has the conditions %+v, want Stalled %s", name, network.Status.Conditions, reason)
+		}
+		return d.tells(is.Message, parts...)
+	})
+}
+
+// privilegedFields asks for what only a class allows.
+func (d *deputy) privilegedFields() {
+	for i, c := range []struct {
+		set   func(*cloudteamv1.NetworkSpec)
+		field string
+	}{
+		{func(s *cloudteamv1.NetworkSpec) {
+			s.Import = &cloudteamv1.NetworkImport{ID: d.network.ID(), Overwrite: true}
+		}, "spec.import"},
+		{func(s *cloudteamv1.NetworkSpec) {
+			s.Import, s.ManagementPolicy = &cloudteamv1.NetworkImport{ID: d.network.ID()}, cloudteamv1.ManagementPolicyObserve
+		}, "spec.import"},
+		{func(s *cloudteamv1.NetworkSpec) {
+			s.Router = &cloudteamv1.RouterSpec{Existing: d.router["name"].(string)}
+			s.CIDR, s.Gateway = "8.8.8.0/24", "8.8.8.1"
+		}, "spec.router.existing, spec.cidr 8.8.8.0/24"},
+		{func(s *cloudteamv1.NetworkSpec) { s.SharedWith = []string{d.operator.Project} }, "spec.sharedWith"},
+		{func(s *cloudteamv1.NetworkSpec) { s.Shared = new(true) }, "spec.shared"},
+		{func(s *cloudteamv1.NetworkSpec) { s.External = new(true) }, "spec.external"},
+		{func(s *cloudteamv1.NetworkSpec) {
+			s.Provider = &cloudteamv1.ProviderSpec{NetworkType: "vlan", PhysicalNetwork: "physnet1", SegmentationID: new(int64(7))}
+		}, "spec.provider"},
+		{func(s *cloudteamv1.NetworkSpec) { s.Router = &cloudteamv1.RouterSpec{HA: new(true)} }, "spec.router.ha"},
+	} {
+		name := fmt.Sprint("privileged-", i)
+		d.attacker.network(name, "10.82.0.0/24", "10.82.0.1", c.set)
+		d.stalls(name, cloudteamv1.ReasonForbiddenByClass, "The built-in class forbids "+c.field+".",
+			"name a class whose allowedFields have")
+		// A port on it gets nothing either.
+		ports := d.attacker.networks.CloudteamV1().NetworkPorts(d.attacker.name)
+		port := &cloudteamv1.NetworkPort{ObjectMeta: metav1.ObjectMeta{Name: name}}
+		port.Spec.NetworkName = name
+		if _, err := ports.Create(d.t.Context(), port, metav1.CreateOptions{}); err != nil {
+			d.t.Fatal(err)
+		}
+		surroundings.Eventually(d.t, func() error {
+			port, err := ports.Get(d.t.Context(), name, metav1.GetOptions{})
+			if err != nil {
+				return err
+			}
+			ready := meta.FindStatusCondition(port.Status.Conditions, cloudteamv1.ConditionReady)
+			if ready == nil || ready.Reason != cloudteamv1.ReasonNetworkNotReady || port.Status.PortID != "" {
+				return fmt.Errorf("NetworkPort %s has the status %+v", name, port.Status)
+			}
+			return d.tells(ready.Message)
+		})
+	}
+}
+
+// credentialsOfOthers names the Secret of another namespace, with a Network and by its name.
+func (d *deputy) credentialsOfOthers() {
+	d.attacker.network("secret", "10.83.0.0/24", "10.83.0.1", func(s *cloudteamv1.NetworkSpec) {
+		s.Cloud = &cloudteamv1.CloudReference{SecretName: secretName}
+	})
+	d.stalls("secret", cloudteamv1.ReasonCredentialsUnavailable, secretName, "in this namespace")
+	network := &cloudteamv1.Network{ObjectMeta: metav1.ObjectMeta{Name: "other"}}
+	network.Spec.CIDR = "10.83.0.0/24"
+	network.Spec.Cloud = &cloudteamv1.CloudReference{SecretName: d.victim.name + "/" + secretName}
+	_, err := d.attacker.networks.CloudteamV1().Networks(d.attacker.name).
+		Create(d.t.Context(), network, metav1.CreateOptions{})
+	if !apierrors.IsInvalid(err) {
+		d.t.Errorf("a Secret of another namespace: want the Network refused as invalid, got %v", err)
+	}
+}
+
+// classOfOthers names a class that allows everything, but not to this namespace.
+func (d *deputy) classOfOthers() {
+	classes := surroundings.Networks.CloudteamV1().NetworkClasses()
+	gold, err := classes.Create(d.t.Context(), &cloudteamv1.NetworkClass{
+		ObjectMeta: metav1.ObjectMeta{GenerateName: "gold-"},
+		Spec: cloudteamv1.NetworkClassSpec{
+			NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: d.victim.name}},
+			AllowedFields:     []cloudteamv1.PrivilegedField{cloudteamv1.FieldImport},
+		},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	d.t.Cleanup(func() {
+		if err := classes.Delete(cleanup(d.t), gold.Name, metav1.DeleteOptions{}); err != nil {
+			d.t.Error(err)
+		}
+	})
+	refused := func(parts ...string) {
+		d.t.Helper()
+		surroundings.Eventually(d.t, func() error {
+			network := &cloudteamv1.Network{ObjectMeta: metav1.ObjectMeta{GenerateName: "gold-"}}
+			network.Spec.CIDR, network.Spec.ClassName = "10.84.0.0/24", gold.Name
+			network.Spec.Import = &cloudteamv1.NetworkImport{ID: d.network.ID()}
+			_, err := d.attacker.networks.CloudteamV1().Networks(d.attacker.name).Create(d.t.Context(), network,
+				metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+			if !apierrors.IsForbidden(err) {
+				return fmt.Errorf("a class that is not for this namespace: %w", err)
+			}
+			return d.tells(err.Error(), append(parts, "spec.className", fmt.Sprintf("NetworkClass %q", gold.Name))...)
+		})
+	}
+	refused("you may not use", `have the verb "use" on it granted to you`)
+	d.attacker.grant(rbacv1.PolicyRule{
+		APIGroups: []string{"cloudteam.ztgame.com"}, Resources: []string{"networkclasses"},
+		ResourceNames: []string{gold.Name}, Verbs: []string{"use"},
+	})
+	refused("is not for namespace "+d.attacker.name, "name a class for this namespace")
+}
