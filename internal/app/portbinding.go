@@ -86,39 +86,71 @@ type binder struct {
 	forbidden map[managed.CloudRef]time.Time
 }
 
-// Bind implements portbinding.Clouds.
-func (b *binder) Bind(ctx context.Context, port *cloudteamv1.NetworkPort, host string) error {
-	key := port.Network()
-	on, err := b.p.factory.Cloudteam().V1().Networks().Lister().Networks(key.Namespace).Get(key.Name)
+// Attach implements portbinding.Clouds.
+func (b *binder) Attach(
+	ctx context.Context, port *cloudteamv1.NetworkPort, at *cloudteamv1.PortAttachment,
+) (err error) {
+	in, ref, err := b.of(port, false)
 	if err != nil {
-		return portbinding.ErrNotYet
-	}
-	ref, known := managed.CloudOf(on, b.p.classes)
-	if !known {
-		return portbinding.ErrNotYet
-	}
-	in := b.p.shared
-	if !ref.IsOwn() {
-		reached, err := b.p.clouds.In(ref, false)
-		var ok bool
-		if in, ok = reached.(*sharedInventory); err != nil || !ok {
-			return portbinding.ErrNotYet // the port's own condition says why
-		}
+		return err
 	}
 	if b.isForbidden(ref) {
 		return portbinding.ErrForbidden
 	}
-	var as *client.Cloud
-	if b.p.bindingAccess != nil {
-		as = b.p.bindingAccess.cloud
+	ctx = inventory.WithFlow(ctx, port.Namespace)
+	if at.Mode == cloudteamv1.AttachmentTrunk {
+		var vlan int
+		vlan, err = in.AddSubport(ctx, b.ownerOf(port), at.PortID, at.ParentMAC)
+		at.VLAN = int32(vlan) //nolint:gosec // at most 4094
+	} else {
+		err = in.Bind(ctx, b.ownerOf(port), at.PortID, at.Host)
 	}
-	owner := plan.Owner{Cluster: b.p.cluster, Object: string(port.UID)}
-	err = in.Bind(inventory.WithFlow(ctx, port.Namespace), owner, port.Status.PortID, host, as)
 	if client.IsKind(err, client.Forbidden) {
 		b.forbid(ref)
 		return fmt.Errorf("%w (%w)", portbinding.ErrForbidden, err)
 	}
 	return err
+}
+
+// Detach implements portbinding.Clouds.
+func (b *binder) Detach(
+	ctx context.Context, port *cloudteamv1.NetworkPort, was *cloudteamv1.PortAttachment,
+) error {
+	in, _, err := b.of(port, true)
+	if err != nil {
+		return err
+	}
+	return in.RemoveSubport(inventory.WithFlow(ctx, port.Namespace), b.ownerOf(port), was.PortID, was.ParentMAC)
+}
+
+func (b *binder) ownerOf(port *cloudteamv1.NetworkPort) plan.Owner {
+	return plan.Owner{Cluster: b.p.cluster, Object: string(port.UID)}
+}
+
+// of returns what attaches a port in its cloud. removing is as in managed.Clouds.
+func (b *binder) of(port *cloudteamv1.NetworkPort, removing bool) (inventory.Binder, managed.CloudRef, error) {
+	key := port.Network()
+	on, err := b.p.factory.Cloudteam().V1().Networks().Lister().Networks(key.Namespace).Get(key.Name)
+	if err != nil {
+		return inventory.Binder{}, managed.CloudRef{}, portbinding.ErrNotYet
+	}
+	ref, known := managed.CloudOf(on, b.p.classes)
+	if !known {
+		return inventory.Binder{}, ref, portbinding.ErrNotYet
+	}
+	in := inventory.Binder{Inventory: b.p.shared.Inventory}
+	if !ref.IsOwn() {
+		reached, err := b.p.clouds.In(ref, removing)
+		s, ok := reached.(*sharedInventory)
+		if err != nil || !ok {
+			return in, ref, portbinding.ErrNotYet // the port's own condition says why
+		}
+		in.Inventory = s.Inventory
+	}
+	if b.p.bindingAccess != nil {
+		in.As = b.p.bindingAccess.cloud
+	}
+	return in, ref, nil
 }
 
 func (b *binder) isForbidden(ref managed.CloudRef) bool {

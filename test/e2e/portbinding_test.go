@@ -80,6 +80,71 @@ func TestNeutronExpectsAPortOnTheNodeOfItsPod(t *testing.T) {
 	}
 }
 
+// TestAPortGoesIntoTheTrunkOfItsPodsNode: where a node is a virtual machine, its port's trunk carries the ports of its
+// Pods, each with a VLAN of its own, by a member's rights. They leave it before they are deleted.
+func TestAPortGoesIntoTheTrunkOfItsPodsNode(t *testing.T) {
+	startController(t, "tenant")
+	namespace := newNamespace(t)
+	awaitGate(t, namespace)
+	network := unique(t, namespace)
+	apply(t, namespace, network, example())
+	networkID := awaitReady(t, namespace, network).Status.NetworkID
+	tenant := open(t, "tenant")
+
+	underlay := tenant.create("networks", resource{"name": network + "-nodes"})
+	defer tenant.remove("networks", underlay.id())
+	parents := map[string]string{} // by the MAC of a node, the parent's id
+	var made []resource
+	defer func() {
+		for _, r := range made {
+			tenant.remove("trunks", r["trunk"].(string))
+			tenant.remove("ports", r["parent"].(string))
+		}
+	}()
+	annotateNodes(t, func(string) map[string]any {
+		parent := tenant.create("ports", resource{"network_id": underlay.id()})
+		trunk := tenant.create("trunks", resource{"port_id": parent.id()})
+		made = append(made, resource{"trunk": trunk.id(), "parent": parent.id()})
+		mac := parent["mac_address"].(string)
+		parents[mac] = parent.id()
+		return map[string]any{cloudteamv1.AnnotationDataplane: "trunk", cloudteamv1.AnnotationDataplaneParent: mac}
+	})
+	t.Cleanup(func() {
+		annotateNodes(t, func(string) map[string]any {
+			return map[string]any{cloudteamv1.AnnotationDataplane: nil, cloudteamv1.AnnotationDataplaneParent: nil}
+		})
+	})
+
+	deploymentOn(t, namespace, "web", network, 3)
+	awaitPods(t, namespace, "app=web", 3)
+	eventually(t, func() error {
+		list, err := networks.CloudteamV1().NetworkPorts(namespace).List(t.Context(), metav1.ListOptions{})
+		if err != nil {
+			return err
+		}
+		inTrunks := map[string]float64{}
+		for _, port := range tenant.list("ports", "network_id="+underlay.id()) {
+			for _, sub := range port["trunk_details"].(map[string]any)["sub_ports"].([]any) {
+				s := sub.(map[string]any)
+				inTrunks[port.id()+" "+s["port_id"].(string)] = s["segmentation_id"].(float64)
+			}
+		}
+		if len(inTrunks) != 3 || len(list.Items) != 3 {
+			return fmt.Errorf("%d NetworkPorts and the subports %v, want 3", len(list.Items), inTrunks)
+		}
+		for _, port := range list.Items {
+			at := port.Attachment()
+			if at == nil || float64(at.VLAN) != inTrunks[parents[at.ParentMAC]+" "+port.Status.PortID] {
+				return fmt.Errorf("NetworkPort %s says %s, and the trunks have %v", port.Name, asJSON(port.Status), inTrunks)
+			}
+		}
+		return nil
+	})
+	removeDeployment(t, namespace, "web")
+	awaitPorts(t, tenant, namespace, networkID, 0)
+	remove(t, namespace, network)
+}
+
 // areAttached returns how the ports of Pods differ from ports that wait for their nodes' agents.
 func areAttached(
 	t *testing.T, admin *cloud, namespace, networkID string, pods []corev1.Pod, mode cloudteamv1.AttachmentMode, bound bool,

@@ -265,6 +265,11 @@ func TestShow(t *testing.T) {
 	if got := inUse(port); !strings.Contains(got, `In use by Pod "web-x".`) {
 		t.Errorf("in use: %q", got)
 	}
+	port.Status.BoundTo = nil
+	port.Status.Attachment = &cloudteamv1.PortAttachment{Node: "node1", Mode: cloudteamv1.AttachmentTrunk}
+	if got := inUse(port); !strings.Contains(got, "trunk of node node1") {
+		t.Errorf("in a trunk, which Neutron does not delete a port from: %q", got)
+	}
 }
 
 // Nobody finds out by the condition of a port which Networks another namespace has.

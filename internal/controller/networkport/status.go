@@ -16,6 +16,9 @@ import (
 // meanwhile.
 func inUse(obj *cloudteamv1.NetworkPort) string {
 	if obj.Status.BoundTo == nil {
+		if at := obj.Status.Attachment; at != nil && at.Mode == cloudteamv1.AttachmentTrunk {
+			return "In the trunk of node " + at.Node + ". The port is deleted when it was taken out."
+		}
 		return ""
 	}
 	return "In use by " + user(obj) + ". The port is deleted after the " + obj.Status.BoundTo.Kind + ". Delete that first."

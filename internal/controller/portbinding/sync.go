@@ -38,18 +38,34 @@ func (c *Controller) sync(ctx context.Context, key cache.ObjectName) (controller
 		// The cache is older than our last write. The event that updates the cache requeues the key.
 		return controller.Result{}, nil
 	}
-	wanted := c.wanted(port)
-	switch is := port.Status.Attachment; {
-	case wanted == nil && is == nil:
+	wanted, is := c.wanted(port), port.Status.Attachment
+	switch {
+	case wanted == nil && is == nil, wanted != nil && is != nil && satisfies(is, wanted):
 		return controller.Result{}, nil
-	case wanted == nil:
-		return controller.Result{}, c.write(ctx, key, port, nil, nil)
-	case is != nil && *is == *wanted:
-		return controller.Result{}, nil
-	case is != nil && is.Mode == cloudteamv1.AttachmentOVNUnbound && *is == *unbound(wanted):
-		return controller.Result{}, nil // a port that is bound after the plug stays DOWN
+	case is != nil && is.Mode == cloudteamv1.AttachmentTrunk && (wanted == nil || is.ParentMAC != wanted.ParentMAC):
+		// The next trunk does not take it before.
+		if err := c.clouds.Detach(ctx, port, is); err != nil {
+			if errors.Is(err, ErrNotYet) {
+				err = controller.ErrStale
+			}
+			return controller.Result{}, err
+		}
 	}
-	return controller.Result{}, c.bind(ctx, key, port, wanted)
+	if wanted == nil {
+		return controller.Result{}, c.write(ctx, key, port, nil, nil)
+	}
+	return controller.Result{}, c.attach(ctx, key, port, wanted)
+}
+
+// satisfies reports whether a port is where it should be. The VLAN is Neutron's. A port that was plugged unbound stays
+// so: one that is bound after the plug stays DOWN.
+func satisfies(is, wanted *cloudteamv1.PortAttachment) bool {
+	like := *is
+	if like.Mode == cloudteamv1.AttachmentOVNUnbound && wanted.Mode == cloudteamv1.AttachmentOVN {
+		like.Mode = wanted.Mode
+	}
+	like.VLAN = wanted.VLAN
+	return like == *wanted
 }
 
 // wanted is where a port's interface belongs now; nil if nowhere. A Pod that is being deleted keeps its ports until it
@@ -69,7 +85,7 @@ func (c *Controller) wanted(port *cloudteamv1.NetworkPort) *cloudteamv1.PortAtta
 		return nil
 	}
 	return &cloudteamv1.PortAttachment{
-		Node: object.Name, Host: on.host, Mode: on.mode, PortID: port.Status.PortID, PodUID: pod.UID,
+		Node: object.Name, Host: on.host, Mode: on.mode, ParentMAC: on.parent, PortID: port.Status.PortID, PodUID: pod.UID,
 	}
 }
 
@@ -85,13 +101,15 @@ func (c *Controller) podOf(port *cloudteamv1.NetworkPort) *corev1.Pod {
 	return pod
 }
 
-// modes are those that a port can be bound for.
-var modes = []cloudteamv1.AttachmentMode{cloudteamv1.AttachmentOVN, cloudteamv1.AttachmentOVS}
+// modes are those that an agent may name.
+var modes = []cloudteamv1.AttachmentMode{
+	cloudteamv1.AttachmentOVN, cloudteamv1.AttachmentOVS, cloudteamv1.AttachmentTrunk,
+}
 
 // dataplane is what a node's agent says about it.
 type dataplane struct {
-	mode cloudteamv1.AttachmentMode
-	host string
+	mode         cloudteamv1.AttachmentMode
+	host, parent string
 }
 
 // dataplaneOf reads the annotations of a Node. Only the node itself can write them, and a false host concerns only the
@@ -101,27 +119,27 @@ func dataplaneOf(node *metav1.PartialObjectMetadata) dataplane {
 		mode: cloudteamv1.AttachmentMode(node.Annotations[cloudteamv1.AnnotationDataplane]),
 		host: node.Annotations[cloudteamv1.AnnotationDataplaneHost],
 	}
-	if of.host == "" {
+	if of.mode == cloudteamv1.AttachmentTrunk {
+		// Neutron binds a subport with its parent.
+		of.host, of.parent = "", node.Annotations[cloudteamv1.AnnotationDataplaneParent]
+	} else if of.host == "" {
 		of.host = node.Name
 	}
 	return of
 }
 
-func unbound(a *cloudteamv1.PortAttachment) *cloudteamv1.PortAttachment {
-	without := *a
-	without.Mode = cloudteamv1.AttachmentOVNUnbound
-	return &without
-}
-
-// bind has Neutron expect the port on the node, and then lets the node's agent plug it.
-func (c *Controller) bind(
+// attach has Neutron expect the port on the node, and then lets the node's agent plug it.
+func (c *Controller) attach(
 	ctx context.Context, key cache.ObjectName, port *cloudteamv1.NetworkPort, wanted *cloudteamv1.PortAttachment,
 ) error {
-	err := c.clouds.Bind(ctx, port, wanted.Host)
+	err := c.clouds.Attach(ctx, port, wanted)
+	where := "host " + wanted.Host
+	if wanted.Mode == cloudteamv1.AttachmentTrunk {
+		where = "the trunk of " + wanted.ParentMAC
+	}
 	waiting := metav1.Condition{
 		Type: cloudteamv1.ConditionAttached, Status: metav1.ConditionFalse, Reason: cloudteamv1.ReasonWaitingForPlug,
-		Message: fmt.Sprintf("Neutron expects the port on host %s. Node %s plugs it when the Pod starts.",
-			wanted.Host, wanted.Node),
+		Message: fmt.Sprintf("Neutron expects the port on %s. Node %s plugs it when the Pod starts.", where, wanted.Node),
 	}
 	switch {
 	case err == nil:
@@ -131,12 +149,13 @@ func (c *Controller) bind(
 	case errors.Is(err, ErrForbidden) && wanted.Mode == cloudteamv1.AttachmentOVN:
 		waiting.Message = fmt.Sprintf("Cannot bind the port: %v. Node %s plugs it unbound: packets flow, and its status "+
 			"in Neutron stays DOWN. Give the controller credentials that may bind ports, by --binding-cloud.", err, wanted.Node)
-		return c.write(ctx, key, port, unbound(wanted), &waiting)
+		wanted.Mode = cloudteamv1.AttachmentOVNUnbound
+		return c.write(ctx, key, port, wanted, &waiting)
 	}
 	failed := waiting
 	failed.Reason = cloudteamv1.ReasonBindingFailed
-	failed.Message = fmt.Sprintf("Neutron does not take the port on host %s: %v. The Pod does not start. Retrying with "+
-		"backoff.", wanted.Host, err)
+	failed.Message = fmt.Sprintf("Neutron does not take the port on %s: %v. The Pod does not start. Retrying with "+
+		"backoff.", where, err)
 	if errors.Is(err, ErrForbidden) {
 		failed.Message += " Give the controller credentials that may bind ports, by --binding-cloud."
 	}

@@ -34,9 +34,20 @@ type world struct {
 	refuse error
 }
 
-// Bind implements Clouds.
-func (w *world) Bind(_ context.Context, port *cloudteamv1.NetworkPort, host string) error {
-	w.Calls.Note("bind %s to %s", port.Status.PortID, host)
+// Attach implements Clouds.
+func (w *world) Attach(_ context.Context, _ *cloudteamv1.NetworkPort, at *cloudteamv1.PortAttachment) error {
+	if at.Mode != cloudteamv1.AttachmentTrunk {
+		w.Calls.Note("bind %s to %s", at.PortID, at.Host)
+		return w.refuse
+	}
+	w.Calls.Note("add %s to the trunk of %s", at.PortID, at.ParentMAC)
+	at.VLAN = 7
+	return w.refuse
+}
+
+// Detach implements Clouds.
+func (w *world) Detach(_ context.Context, _ *cloudteamv1.NetworkPort, was *cloudteamv1.PortAttachment) error {
+	w.Calls.Note("remove %s from the trunk of %s", was.PortID, was.ParentMAC)
 	return w.refuse
 }
 
@@ -226,6 +237,36 @@ func TestAFailedBindingLeavesNothingToPlug(t *testing.T) {
 			t.Error("the binding is not retried")
 		}
 		w.want("nowhere: False BindingFailed")
+	})
+}
+
+// TestASubportLeavesATrunkBeforeAnything: neither another trunk takes it before, nor does Neutron delete it.
+func TestASubportLeavesATrunkBeforeAnything(t *testing.T) {
+	inWorld(t, func(t *testing.T, w *world) {
+		for _, node := range []string{"node1", "node2"} {
+			w.showNode(node, map[string]string{
+				cloudteamv1.AnnotationDataplane: "trunk", cloudteamv1.AnnotationDataplaneParent: "mac-of-" + node,
+			})
+		}
+		w.showPod("pod-1", "node1", corev1.PodRunning)
+		_ = w.sync("add p1 to the trunk of mac-of-node1", "write status")
+		w.want("trunk on node1: False WaitingForPlug")
+		if at := w.Get().Status.Attachment; at.VLAN != 7 || at.ParentMAC != "mac-of-node1" || at.Host != "" {
+			t.Errorf("the attachment is %+v", at)
+		}
+		_ = w.sync()
+		w.showPod("pod-1", "node2", corev1.PodRunning)
+		_ = w.sync("remove p1 from the trunk of mac-of-node1", "add p1 to the trunk of mac-of-node2", "write status")
+		w.want("trunk on node2: False WaitingForPlug")
+		w.showPod("pod-1", "node2", corev1.PodSucceeded)
+		w.refuse = errors.New("the cloud is away")
+		if err := w.sync("remove p1 from the trunk of mac-of-node2"); err == nil {
+			t.Error("the removal is not retried")
+		}
+		w.want("trunk on node2: False WaitingForPlug")
+		w.refuse = nil
+		_ = w.sync("remove p1 from the trunk of mac-of-node2", "write status")
+		w.want("nowhere")
 	})
 }
 

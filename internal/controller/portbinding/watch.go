@@ -29,13 +29,16 @@ const Name = "portbinding"
 
 // Clouds reach Neutron. They are safe for concurrent use.
 type Clouds interface {
-	// Bind has Neutron expect a port on a host. The error is ErrForbidden if the credentials may not, and ErrNotYet if the
-	// port's cloud is not known yet; then Bind is called again after a moment.
-	Bind(ctx context.Context, port *cloudteamv1.NetworkPort, host string) error
+	// Attach has Neutron expect a port where at says, and fills in what Neutron chooses. It changes nothing for a port that
+	// is there already. The error is ErrForbidden if the credentials may not, and ErrNotYet if the port's cloud is not
+	// known yet; then it is called again after a moment.
+	Attach(ctx context.Context, port *cloudteamv1.NetworkPort, at *cloudteamv1.PortAttachment) error
+	// Detach takes a port out of the trunk where it was attached. Neutron does not delete it before.
+	Detach(ctx context.Context, port *cloudteamv1.NetworkPort, was *cloudteamv1.PortAttachment) error
 }
 
 var (
-	// ErrForbidden is the error of credentials without the right to bind.
+	// ErrForbidden is the error of credentials without the right to attach ports.
 	ErrForbidden = errors.New("the credentials may not bind ports")
 	// ErrNotYet says that the cloud of a port is not known yet.
 	ErrNotYet = errors.New("the port's cloud is not known yet")

@@ -3,39 +3,45 @@ package inventory
 import (
 	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"net/http"
+	"net/url"
 
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 	"cloudteam.ztgame.com/network-controller/internal/plan"
 )
 
-// opBind names the operation in errors and metrics.
-const opBind = "bind port"
+// Names of operations in errors and metrics.
+const (
+	opBind          = "bind port"
+	opAddSubport    = "add subport"
+	opRemoveSubport = "remove subport"
+)
 
-// Bind has Neutron expect a port of an owner on a host (binding:host_id). as sends the request, because a project's own
-// credentials rarely have that right; nil means these credentials. The error is Forbidden if they lack the right.
-//
-// as may change every port of its cloud. So for a user's cloud, Bind first reads the port with it, and refuses one
-// without the owner's marker: what that cloud says of the port may be a lie.
-func (i *Inventory) Bind(ctx context.Context, owner plan.Owner, id, host string, as *client.Cloud) error {
-	if i.ports.ownerOf(id) != owner {
-		return &client.Error{Kind: client.Conflict, Op: opBind, Reason: "port " + id + " is not there any more"}
+// Binder attaches ports of an Inventory to hosts, with credentials that may.
+type Binder struct {
+	*Inventory
+	// As sends the requests, because a project's own credentials rarely have the right to bind; nil means the
+	// Inventory's.
+	//
+	// It may change every port of its cloud. So for a user's cloud, the Binder first reads the port with it, and refuses
+	// one without the owner's marker: what that cloud says of the port may be a lie.
+	As *client.Cloud
+}
+
+// Bind has Neutron expect a port of an owner on a host (binding:host_id). The error is Forbidden if the credentials lack
+// the right.
+func (b Binder) Bind(ctx context.Context, owner plan.Owner, id, host string) error {
+	cloud, err := b.cloudFor(ctx, opBind, owner, id)
+	if err != nil {
+		return err
 	}
-	cloud := i.cloud
-	if as != nil {
-		if err := i.checkBinder(ctx, owner, id, as); err != nil {
-			return err
-		}
-		cloud = as
-	}
-	defer i.ports.write(id)()
-	i.join()
+	defer b.ports.write(id)()
 	var answer map[string]json.RawMessage
-	err := i.queue.Write(ctx, opBind, flowOf(ctx), func() error {
-		return cloud.Do(ctx, client.Request{
-			Op: opBind, Method: http.MethodPut, Path: portKind.Path(id), Answer: &answer,
-			Body: map[string]any{portKind.One: map[string]any{"binding:host_id": host}},
-		})
+	err = b.put(ctx, cloud, client.Request{
+		Op: opBind, Path: portKind.Path(id), Answer: &answer,
+		Body: map[string]any{portKind.One: map[string]any{"binding:host_id": host}},
 	})
 	if err != nil {
 		return err
@@ -44,32 +50,192 @@ func (i *Inventory) Bind(ctx context.Context, owner plan.Owner, id, host string,
 	if err != nil {
 		return err
 	}
-	i.ports.edit(id, func(p *plan.ObservedPort) { p.Revision = max(p.Revision, written.Revision) })
+	b.ports.edit(id, func(p *plan.ObservedPort) { p.Revision = max(p.Revision, written.Revision) })
 	return nil
 }
 
-// checkBinder checks that as leads to the cloud that has the port, and that the port is the owner's there.
-func (i *Inventory) checkBinder(ctx context.Context, owner plan.Owner, id string, as *client.Cloud) error {
-	here, err := i.cloud.Identity(ctx)
-	if err != nil {
-		return err
+func (b Binder) put(ctx context.Context, cloud *client.Cloud, r client.Request) error {
+	r.Method = http.MethodPut
+	b.join()
+	return b.queue.Write(ctx, r.Op, flowOf(ctx), func() error { return cloud.Do(ctx, r) })
+}
+
+// cloudFor returns whose credentials change a port, once they lead to the cloud that has the port of this owner.
+func (b Binder) cloudFor(ctx context.Context, op string, owner plan.Owner, id string) (*client.Cloud, error) {
+	switch {
+	case b.ports.ownerOf(id) != owner:
+		return nil, &client.Error{Kind: client.Conflict, Op: op, Reason: "port " + id + " is not there any more"}
+	case b.As == nil:
+		return b.cloud, nil
 	}
-	there, err := as.Identity(ctx)
+	here, err := b.cloud.Identity(ctx)
 	if err != nil {
-		return err
+		return nil, err
+	}
+	there, err := b.As.Identity(ctx)
+	if err != nil {
+		return nil, err
 	}
 	if here.Endpoint != there.Endpoint || here.Region != there.Region {
-		return &client.Error{Kind: client.Forbidden, Op: opBind, Reason: "the credentials that bind ports are for another cloud"}
+		return nil, &client.Error{
+			Kind: client.Forbidden, Op: op, Reason: "the credentials that bind ports are for another cloud",
+		}
 	}
-	if i.tenant == "" {
-		return nil // the controller's own cloud
+	if b.tenant == "" {
+		return b.As, nil // the controller's own cloud tells the truth
 	}
-	w, err := client.Get[wirePort](ctx, as, opBind, portKind.Collection, portKind.fields, id)
+	w, err := client.Get[wirePort](ctx, b.As, op, portKind.Collection, portKind.fields, id)
+	if err != nil {
+		return nil, err
+	}
+	if _, has, marked := plan.ParseDescription(w.Description); !marked || has != owner {
+		return nil, &client.Error{Kind: client.Conflict, Op: op, Reason: "port " + id + " has not this object's marker"}
+	}
+	return b.As, nil
+}
+
+// wireParent is a port as the parent of a trunk.
+type wireParent struct {
+	ID    string     `json:"id"`
+	Trunk *wireTrunk `json:"trunk_details"`
+}
+
+func (w wireParent) Key() string { return w.ID }
+
+type wireTrunk struct {
+	ID       string        `json:"trunk_id"`
+	Subports []wireSubport `json:"sub_ports"`
+}
+
+type wireSubport struct {
+	PortID string `json:"port_id"`
+	Type   string `json:"segmentation_type,omitempty"`
+	VLAN   int    `json:"segmentation_id,omitempty"`
+}
+
+// vlanOf returns the VLAN of a subport; 0 if the trunk does not have it.
+func (w wireTrunk) vlanOf(id string) int {
+	for _, sub := range w.Subports {
+		if sub.PortID == id {
+			return sub.VLAN
+		}
+	}
+	return 0
+}
+
+const lastVLAN = 4094
+
+// freeVLAN returns a VLAN that no subport has; 0 if there is none. It is the one after the highest, as long as there is
+// one: an interface that is still being removed on the node keeps its VLAN.
+func (w wireTrunk) freeVLAN() int {
+	used, highest := map[int]bool{}, 0
+	for _, sub := range w.Subports {
+		used[sub.VLAN] = true
+		highest = max(highest, sub.VLAN)
+	}
+	if highest < lastVLAN {
+		return highest + 1
+	}
+	for vlan := 1; vlan <= lastVLAN; vlan++ {
+		if !used[vlan] {
+			return vlan
+		}
+	}
+	return 0
+}
+
+// errNoTrunk says that no port with a hardware address is the parent of a trunk.
+var errNoTrunk = errors.New("no trunk")
+
+// trunkOf finds the trunk of the port with a hardware address.
+func trunkOf(ctx context.Context, cloud *client.Cloud, op, mac string) (wireTrunk, error) {
+	parents, err := client.List[wireParent](ctx, cloud, op, portKind.Collection, url.Values{
+		"mac_address": {mac}, "fields": {"id", "trunk_details"},
+	})
+	if err != nil {
+		return wireTrunk{}, err
+	}
+	var found []wireTrunk
+	for _, parent := range parents {
+		if parent.Trunk != nil {
+			found = append(found, *parent.Trunk)
+		}
+	}
+	switch len(found) {
+	case 0:
+		return wireTrunk{}, fmt.Errorf("%w has a parent port with the hardware address %s: make the node's port the parent "+
+			"of one, or let these credentials see it", errNoTrunk, mac)
+	case 1:
+		return found[0], nil
+	}
+	return wireTrunk{}, &client.Error{Kind: client.Invalid, Op: op, Reason: fmt.Sprintf(
+		"%d trunks have a parent port with the hardware address %s", len(found), mac)}
+}
+
+// subportAttempts is how often AddSubport chooses a VLAN, which somebody else may take first.
+const subportAttempts = 5
+
+// AddSubport puts a port of an owner into the trunk whose parent port has a hardware address. It returns the VLAN, which
+// stays the same as long as the port is in that trunk.
+func (b Binder) AddSubport(ctx context.Context, owner plan.Owner, id, parentMAC string) (vlan int, err error) {
+	cloud, err := b.cloudFor(ctx, opAddSubport, owner, id)
+	if err != nil {
+		return 0, err
+	}
+	for range subportAttempts {
+		var trunk wireTrunk
+		if trunk, err = trunkOf(ctx, cloud, opAddSubport, parentMAC); err != nil {
+			return 0, err
+		}
+		if vlan = trunk.vlanOf(id); vlan != 0 {
+			return vlan, nil
+		}
+		if vlan = trunk.freeVLAN(); vlan == 0 {
+			return 0, &client.Error{Kind: client.Capacity, Op: opAddSubport, Reason: "the trunk has no free VLAN"}
+		}
+		err = b.put(ctx, cloud, client.Request{
+			Op: opAddSubport, Path: "trunks/" + url.PathEscape(trunk.ID) + "/add_subports",
+			Body: map[string]any{"sub_ports": []wireSubport{{id, "vlan", vlan}}},
+		})
+		if !isDuplicateSubport(err) {
+			return vlan, err
+		}
+	}
+	return 0, err
+}
+
+func isDuplicateSubport(err error) bool {
+	refusal, ok := errors.AsType[*client.Error](err)
+	return ok && refusal.Type == "DuplicateSubPort"
+}
+
+// RemoveSubport takes a port of an owner out of the trunk whose parent port has a hardware address. A port that is not
+// in it counts as removed, and so does one without a trunk: the virtual machine is gone. It rereads the port, which
+// Neutron does not delete while it is in a trunk.
+func (b Binder) RemoveSubport(ctx context.Context, owner plan.Owner, id, parentMAC string) error {
+	if b.ports.ownerOf(id) != owner {
+		if found, err := b.Reread(ctx, plan.Resource{Kind: plan.KindPort, ID: id}); err != nil || !found {
+			return err
+		}
+	}
+	cloud, err := b.cloudFor(ctx, opRemoveSubport, owner, id)
 	if err != nil {
 		return err
 	}
-	if _, has, marked := plan.ParseDescription(w.Description); !marked || has != owner {
-		return &client.Error{Kind: client.Conflict, Op: opBind, Reason: "port " + id + " has not this object's marker"}
+	trunk, err := trunkOf(ctx, cloud, opRemoveSubport, parentMAC)
+	if errors.Is(err, errNoTrunk) || err == nil && trunk.vlanOf(id) == 0 {
+		return nil
 	}
-	return nil
+	if err != nil {
+		return err
+	}
+	err = b.put(ctx, cloud, client.Request{
+		Op: opRemoveSubport, Path: "trunks/" + url.PathEscape(trunk.ID) + "/remove_subports",
+		Body: map[string]any{"sub_ports": []wireSubport{{PortID: id}}},
+	})
+	if err != nil && !client.IsNotFound(err) {
+		return err
+	}
+	_, err = b.Reread(ctx, plan.Resource{Kind: plan.KindPort, ID: id})
+	return err
 }

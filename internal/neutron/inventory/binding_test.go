@@ -1,7 +1,9 @@
 package inventory
 
 import (
+	"encoding/json"
 	"net/netip"
+	"strings"
 	"testing"
 
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
@@ -49,10 +51,10 @@ func (w boundWire) Key() string { return w.ID }
 
 func TestBindNeedsTheRight(t *testing.T) {
 	i, admin, owner, id := boundPort(t, "")
-	if err := i.Bind(t.Context(), owner, id, "node1", nil); !client.IsKind(err, client.Forbidden) {
+	if err := (Binder{Inventory: i}).Bind(t.Context(), owner, id, "node1"); !client.IsKind(err, client.Forbidden) {
 		t.Errorf("a member binds: %v, want Forbidden", err)
 	}
-	if err := i.Bind(t.Context(), owner, id, "node1", admin); err != nil {
+	if err := (Binder{i, admin}).Bind(t.Context(), owner, id, "node1"); err != nil {
 		t.Fatal(err)
 	}
 	if host := hostOf(t, admin, id); host != "node1" {
@@ -70,12 +72,12 @@ func TestBindNeedsTheRight(t *testing.T) {
 func TestBindChangesNoPortOfOthers(t *testing.T) {
 	i, admin, owner, id := boundPort(t, "a-namespace")
 	other := plan.Owner{Cluster: owner.Cluster, Object: "another"}
-	if err := i.Bind(t.Context(), other, id, "node1", admin); err == nil {
+	if err := (Binder{i, admin}).Bind(t.Context(), other, id, "node1"); err == nil {
 		t.Error("the port of another object was bound")
 	}
 	// The user's cloud claims that the port is this object's, and the cloud that has it knows better.
 	i.ports.edit(id, func(p *plan.ObservedPort) { p.Description = other.Marker() })
-	if err := i.Bind(t.Context(), other, id, "node1", admin); err == nil {
+	if err := (Binder{i, admin}).Bind(t.Context(), other, id, "node1"); err == nil {
 		t.Error("a port was bound on the word of a user's cloud")
 	}
 	if host := hostOf(t, admin, id); host != "" {
@@ -83,7 +85,83 @@ func TestBindChangesNoPortOfOthers(t *testing.T) {
 	}
 	_, elsewhere := cloudsOf(t, neutrontest.Options{})
 	i.ports.edit(id, func(p *plan.ObservedPort) { p.Description = owner.Marker() })
-	if err := i.Bind(t.Context(), owner, id, "node1", elsewhere); !client.IsKind(err, client.Forbidden) {
+	if err := (Binder{i, elsewhere}).Bind(t.Context(), owner, id, "node1"); !client.IsKind(err, client.Forbidden) {
 		t.Errorf("credentials of another cloud: %v, want Forbidden", err)
+	}
+}
+
+// newTrunk makes a trunk in Neutron, and returns the hardware address of its parent.
+func newTrunk(t *testing.T, i *Inventory, network string) (mac string) {
+	t.Helper()
+	post := func(of client.Collection, body map[string]any, answer any) {
+		made, err := i.cloud.CreateAll(t.Context(), "create", of, []map[string]any{body})
+		if err == nil {
+			err = json.Unmarshal(made[0], answer)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	var parent struct {
+		ID  string `json:"id"`
+		MAC string `json:"mac_address"`
+	}
+	post(portKind.Collection, map[string]any{"network_id": network}, &parent)
+	post(client.Collection{One: "trunk", Many: "trunks"}, map[string]any{"port_id": parent.ID}, &struct{}{})
+	return parent.MAC
+}
+
+func TestAPortIsASubportOfItsNodesTrunk(t *testing.T) {
+	i, _, owner, id := boundPort(t, "")
+	b := Binder{Inventory: i}
+	held, _ := i.ports.get(id)
+	node, other := newTrunk(t, i, held.NetworkID), newTrunk(t, i, held.NetworkID)
+	add := func(mac string) (int, error) { return b.AddSubport(t.Context(), owner, id, mac) }
+	for range 2 { // a crash after the write
+		if vlan, err := add(node); vlan != 1 || err != nil {
+			t.Fatalf("VLAN %d, %v", vlan, err)
+		}
+	}
+	if _, err := add(other); !client.IsKind(err, client.InUse) {
+		t.Errorf("in two trunks: %v, want InUse", err)
+	}
+	if _, err := add("fa:16:3e:00:00:00"); err == nil || !strings.Contains(err.Error(), "fa:16:3e:00:00:00") {
+		t.Errorf("in no trunk: %v", err)
+	}
+	if _, err := b.AddSubport(t.Context(), plan.Owner{Cluster: owner.Cluster, Object: "x"}, id, node); err == nil {
+		t.Error("the port of another object was added")
+	}
+	for range 2 {
+		if err := b.RemoveSubport(t.Context(), owner, id, node); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if vlan, err := add(other); vlan != 1 || err != nil {
+		t.Errorf("after it was removed: VLAN %d, %v", vlan, err)
+	}
+	if err := b.RemoveSubport(t.Context(), owner, id, "fa:16:3e:00:00:00"); err != nil {
+		t.Errorf("a trunk that is gone: %v", err)
+	}
+}
+
+func TestFreeVLAN(t *testing.T) {
+	full := wireTrunk{}
+	for vlan := 1; vlan <= lastVLAN; vlan++ {
+		full.Subports = append(full.Subports, wireSubport{VLAN: vlan})
+	}
+	for name, c := range map[string]struct {
+		trunk wireTrunk
+		want  int
+	}{
+		"none is used":           {wireTrunk{}, 1},
+		"not the one just freed": {wireTrunk{Subports: []wireSubport{{VLAN: 1}, {VLAN: 3}}}, 4},
+		"a gap after the last":   {wireTrunk{Subports: []wireSubport{{VLAN: 1}, {VLAN: lastVLAN}}}, 2},
+		"all are used":           {full, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := c.trunk.freeVLAN(); got != c.want {
+				t.Errorf("VLAN %d, want %d", got, c.want)
+			}
+		})
 	}
 }

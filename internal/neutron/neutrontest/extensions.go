@@ -46,6 +46,8 @@ var extensions = []extension{
 	{"Tag support", "standard-attr-tag", "", "2017-01-01T00:00:00-00:00", []string{}},
 	{"Resource timestamps", "standard-attr-timestamp", "", "2016-09-12T10:00:00-00:00", []string{}},
 	{"Subnet DNS publish fixed IP", "subnet-dns-publish-fixed-ip", "", "2019-05-24T10:00:00-00:00", []string{}},
+	{"Trunk Extension", "trunk", "", "2016-01-01T10:00:00-00:00", []string{}},
+	{"Trunk port details", "trunk-details", "", "2016-01-01T10:00:00-00:00", []string{}},
 	{"Subnet service types", "subnet-service-types", "", "2016-03-15T18:00:00-00:00", []string{}},
 }
 

@@ -184,6 +184,7 @@ func portSchema() *schema[*port] {
 		{name: "binding:host_id", access: inPost | inPut | visible | filterable | adminOnly, check: stringUpTo(255),
 			get: func(_ *view, p *port) any { return p.host }},
 		{name: "binding:profile", access: visible | adminToSee, get: func(*view, *port) any { return struct{}{} }},
+		{name: "trunk_details", access: visible, get: func(v *view, p *port) any { return v.server.trunkDetails(p) }},
 		constant[*port]("allowed_address_pairs", []string{}),
 		constant[*port]("extra_dhcp_opts", []string{}),
 		{name: "security_groups", access: inPost | inPut | visible, convert: noneToEmptyList, check: areUUIDs,
@@ -577,6 +578,9 @@ func (s *Server) deletePort(tx *transaction, _ *caller, p *port) *apiError {
 		(p.isRouterInterface() || p.deviceOwner == ownerRouterGateway) {
 		return refuse(http.StatusConflict, "ServicePortInUse",
 			"Port %s cannot be deleted directly via the port API: has device owner %s.", p.id, p.deviceOwner)
+	}
+	if err := s.inTrunk(p); err != nil {
+		return err
 	}
 	if err := tx.claim(&p.standard); err != nil {
 		return err

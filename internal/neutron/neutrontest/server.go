@@ -84,6 +84,7 @@ type Server struct {
 	routers  *table[*router]
 	policies *table[*rbacPolicy]
 	qos      *table[*qosPolicy]
+	trunks   *table[*trunk]
 	pools    *table[*subnetPool]
 	groups   map[string]string         // project to the id of its default security group
 	quotas   map[string]map[string]int // project to what was set for it
@@ -150,6 +151,9 @@ func New(options Options) *Server {
 		"object_id":  func(r *rbacPolicy) []string { return []string{r.network.id} },
 	})
 	s.qos = newTable(map[string]func(*qosPolicy) []string{"name": byName[*qosPolicy]})
+	s.trunks = newTable(map[string]func(*trunk) []string{
+		"project_id": byProject[*trunk], "port_id": func(r *trunk) []string { return []string{r.parent.id} },
+	})
 	s.kinds = map[string]kind{
 		"networks":      s.networkKind(),
 		"subnets":       s.subnetKind(),
@@ -157,6 +161,7 @@ func New(options Options) *Server {
 		"routers":       s.routerKind(),
 		"rbac-policies": s.rbacKind(),
 		"qos/policies":  s.qosKind(),
+		"trunks":        s.trunkKind(),
 		"subnetpools":   s.subnetPoolKind(),
 	}
 	return s
