@@ -1,6 +1,7 @@
 package inventory
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"maps"
@@ -188,10 +189,10 @@ func (i *Inventory) listAll(ctx context.Context, since time.Time) (moved []strin
 		err   error
 	}
 	results := make(chan result, len(i.stocks))
-	i.begin(ctx, since, i.stocks...)
+	flights := i.begin(ctx, since, i.stocks...)
 	for _, s := range i.stocks {
 		go func() {
-			moved, err := i.await(ctx, s, since)
+			moved, err := i.await(ctx, s, since, flights[s])
 			results <- result{moved, err}
 		}()
 	}
@@ -243,14 +244,20 @@ func (i *Inventory) unanswered(since time.Time) error {
 	return nil
 }
 
-// begin starts lists of kinds, except of those whose list is under way or new enough.
-func (i *Inventory) begin(ctx context.Context, since time.Time, of ...stocked) {
+// begin starts lists of kinds, except of those whose list is under way or new enough. It returns the lists that are
+// under way then.
+func (i *Inventory) begin(ctx context.Context, since time.Time, of ...stocked) map[stocked]*flight {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	i.fly(ctx, slices.DeleteFunc(slices.Clone(of), func(s stocked) bool {
 		l := s.lists()
 		return l.flight != nil || l.since(ctx, since)
 	})...)
+	flights := map[stocked]*flight{}
+	for _, s := range of {
+		flights[s] = s.lists().flight
+	}
+	return flights
 }
 
 // fly starts lists of kinds, of which none is under way. The caller holds mu.
@@ -304,13 +311,13 @@ func (i *Inventory) land(landed <-chan landing, lists int) {
 }
 
 // await waits for a complete list of a kind that began at since or later, and starts one if necessary. It returns the
-// objects that changed in lists for which it waited.
-func (i *Inventory) await(ctx context.Context, s stocked, since time.Time) ([]string, error) {
+// objects that changed in lists for which it waited. The first of these is f, which may have ended, unless it is nil.
+func (i *Inventory) await(ctx context.Context, s stocked, since time.Time, f *flight) ([]string, error) {
 	project, bound := client.Wanted(ctx)
-	for {
+	for ; ; f = nil {
 		i.mu.Lock()
 		l := s.lists()
-		f := l.flight
+		f = cmp.Or(f, l.flight)
 		switch {
 		case f != nil && !f.began.Before(since): // it may have been kept, and not been told to all
 		case l.since(ctx, since):
@@ -321,7 +328,7 @@ func (i *Inventory) await(ctx context.Context, s stocked, since time.Time) ([]st
 			return nil, l.failed // it has ended before this caller looked
 		case f == nil:
 			i.fly(ctx, s)
-			f = l.flight
+			f = cmp.Or(f, l.flight)
 		}
 		i.mu.Unlock()
 
@@ -340,6 +347,11 @@ func (i *Inventory) await(ctx context.Context, s stocked, since time.Time) ([]st
 // wait waits for the end of a list, unless the cloud is silent for listSilence.
 func (f *flight) wait(ctx context.Context, s stocked) error {
 	for {
+		select {
+		case <-f.done:
+			return nil // however silent the cloud has been since
+		default:
+		}
 		left := listSilence - s.lists().silence()
 		patience := time.NewTimer(left)
 		select {

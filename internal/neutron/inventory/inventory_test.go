@@ -285,6 +285,21 @@ func TestMovedTellsExactlyWhoMoved(t *testing.T) {
 	}
 }
 
+// An audit begins its lists before it waits for them. One that ends in between is told of all the same.
+func TestWhoWaitsForAListThatHasEndedIsToldWhoMoved(t *testing.T) {
+	b := newBench(t, Options{})
+	b.put("a", ownerOf("o-a").Marker())
+	since := time.Now()
+	flights := b.begin(t.Context(), since, b.stocks...)
+	for _, f := range flights {
+		<-f.done
+	}
+	moved, err := b.await(t.Context(), b.networks, since, flights[b.networks])
+	if diff := cmp.Diff([]string{"o-a"}, moved); diff != "" || err != nil {
+		t.Errorf("moved (-want +got):\n%s%v", diff, err)
+	}
+}
+
 func TestSubnetOfAnotherProjectOnOurNetworkIsSeen(t *testing.T) {
 	b := newBench(t, Options{})
 	b.put("a", ownerOf("o").Marker())
