@@ -79,7 +79,9 @@ type playedDiscovery struct {
 	mu       sync.Mutex
 	asked    int
 	resource string
-	err      error
+	// group is that of NetworkAttachmentDefinitions unless set.
+	group string
+	err   error
 }
 
 func (d *playedDiscovery) ServerResourcesForGroupVersionWithContext(
@@ -88,7 +90,11 @@ func (d *playedDiscovery) ServerResourcesForGroupVersionWithContext(
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.asked++
-	if groupVersion != "k8s.cni.cncf.io/v1" {
+	group := attachmentcontroller.Resource.GroupVersion().String()
+	if d.group != "" {
+		group = d.group
+	}
+	if groupVersion != group {
 		return nil, apierrors.NewNotFound(attachmentcontroller.Resource.GroupResource(), "")
 	}
 	return &metav1.APIResourceList{APIResources: []metav1.APIResource{{Name: d.resource}}}, d.err
