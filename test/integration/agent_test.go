@@ -99,9 +99,9 @@ func TestAgentAtTheAPIServer(t *testing.T) {
 			metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)
 		}
-		status := fmt.Sprintf(`{"status":{"portID":"id-%[1]s","mac":"fa:16:3e:00:00:01","mtu":1400,"boundTo":{"kind":"Pod","name":"web","uid":"pod"},
+		status := fmt.Sprintf(`{"status":{"portID":"0a1b2c3d-0000-0000-0000-00000%[1]s","mac":"fa:16:3e:00:00:01","mtu":1400,"boundTo":{"kind":"Pod","name":"web","uid":"pod"},
 			"addresses":[{"address":"10.0.0.5/24","subnetID":"s"}],
-			"attachment":{"node":%[2]q,"mode":"ovn","portID":"id-%[1]s","podUID":"pod"}}}`, name, on)
+			"attachment":{"node":%[2]q,"mode":"ovn","portID":"0a1b2c3d-0000-0000-0000-00000%[1]s","podUID":"pod"}}}`, name, on)
 		if _, err := anyAPI.Resource(portKind).Namespace(namespace).Patch(t.Context(), name, types.MergePatchType, []byte(status),
 			metav1.PatchOptions{}, "status"); err != nil {
 			t.Fatal(err)
@@ -109,7 +109,7 @@ func TestAgentAtTheAPIServer(t *testing.T) {
 	}
 	// Of the two, only one is on this node, so there is nothing to choose.
 	prepared, err := plugin.Prepare(t.Context(), request)
-	if err != nil || prepared.PortID != "id-here" {
+	if err != nil || prepared.PortID != "0a1b2c3d-0000-0000-0000-00000here" {
 		t.Fatalf("prepared %+v, %v", prepared, err)
 	}
 	request.PortID = prepared.PortID
@@ -122,7 +122,7 @@ func TestAgentAtTheAPIServer(t *testing.T) {
 			return err
 		}
 		c := meta.FindStatusCondition(p.Status.Conditions, cloudteamv1.ConditionAttached)
-		if c == nil || c.Status != metav1.ConditionFalse || c.Reason != cloudteamv1.ReasonPlugFailed || p.Status.PortID != "id-here" {
+		if c == nil || c.Status != metav1.ConditionFalse || c.Reason != cloudteamv1.ReasonPlugFailed || p.Status.PortID != "0a1b2c3d-0000-0000-0000-00000here" {
 			return fmt.Errorf("the status is %+v", p.Status)
 		}
 		return nil

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"regexp"
 	"strings"
 	"time"
 
@@ -67,6 +68,10 @@ func (a *Agent) choose(r agentapi.Request) (*cloudteamv1.NetworkPort, error) {
 		return nil, agentapi.Errorf(agentapi.CodeTryAgain,
 			"the NetworkPort %s is not prepared for node %s; %s; %s", p.Name, a.node, effect, remedy)
 	}
+	if !isID(p.Status.PortID) {
+		return nil, agentapi.Errorf(agentapi.CodeInternal, "the NetworkPort %s has %q, which is no id of a port in Neutron; %s; "+
+			"ask whoever runs its cloud", p.Name, p.Status.PortID, effect)
+	}
 	if !supported(attachment.Mode) {
 		return nil, agentapi.Errorf(agentapi.CodeInternal,
 			"the NetworkPort %s is prepared for the mode %q, which this agent does not know; %s; update the agent",
@@ -74,6 +79,9 @@ func (a *Agent) choose(r agentapi.Request) (*cloudteamv1.NetworkPort, error) {
 	}
 	return p, nil
 }
+
+// isID reports whether a cloud's id of a port is of the usual form. It becomes a part of an interface's name.
+var isID = regexp.MustCompile(`^[0-9A-Za-z-]{11,36}$`).MatchString
 
 // supported reports whether the agent can attach in a mode.
 func supported(mode cloudteamv1.AttachmentMode) bool {
@@ -184,7 +192,8 @@ func interfaceOf(p *cloudteamv1.NetworkPort, w ovs.Wanted, s surroundings) *agen
 }
 
 // inTheWay returns the ports of the switch that older sandboxes left for a port. It refuses a second interface of one
-// port, and what somebody else put there: two interfaces with one id confuse OVN.
+// port, and what somebody else put there: two interfaces with one id confuse OVN. It also refuses an id that another
+// Pod has: clouds give the ids, and a tenant can have a cloud of its own.
 func (a *Agent) inTheWay(s ovs.State, w ovs.Wanted) ([]ovs.Port, error) {
 	var stale []ovs.Port
 	for _, have := range s.Ports {
@@ -197,6 +206,9 @@ func (a *Agent) inTheWay(s ovs.State, w ovs.Wanted) ([]ovs.Port, error) {
 				"agent did not plug; the Pod's interface cannot be attached; remove it with `ovs-vsctl del-port %s` "+
 				"if nothing uses it",
 				have.Name, w.IfaceID, have.Name)
+		case have.Mark.PortUID != w.Mark.PortUID:
+			return nil, agentapi.Errorf(agentapi.CodeTryAgain, "the port %s is plugged for another Pod on this node; the Pod's "+
+				"interface cannot be attached; if the other Pod has ended, it is unplugged soon; retrying", w.IfaceID)
 		case have.Mark == w.Mark && have.Name == w.Name:
 		case have.Mark.Sandbox == w.Mark.Sandbox && have.Mark.IfName != w.Mark.IfName:
 			return nil, agentapi.Errorf(agentapi.CodeInvalidConfig, "the port %s is the Pod's interface %s already; it cannot "+

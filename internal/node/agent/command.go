@@ -34,8 +34,8 @@ import (
 	informers "cloudteam.ztgame.com/network-controller/pkg/client/informers/externalversions"
 )
 
-// lostLimit is how long a connection to Open vSwitch may be lost. Then the agent wants to be started anew: in a container,
-// the folder of the socket may be one that does not exist any more.
+// lostLimit is how long a connection to Open vSwitch may be lost. Then the agent wants to be started anew: in a
+// container, the folder of the socket may be one that does not exist any more.
 const lostLimit = time.Minute
 
 // Options are the command line of network-agent.

@@ -234,6 +234,46 @@ func TestTenants(t *testing.T) {
 	one.must("CHECK")
 }
 
+// TestForgedPortID has a Network in a cloud of the tenant's own name a port by the id of another's: neither its ADD nor a
+// repair takes the port from the Pod that has it, and an id that is none is refused.
+func TestForgedPortID(t *testing.T) {
+	w := newWorld(t, cloudteamv1.AttachmentOVN)
+	w.bind(1)
+	w.bind(2)
+	w.bind(3)
+	one, two, three := w.sandbox(1, "c1"), w.sandbox(2, "c2"), w.sandbox(3, "c3")
+	one.must("ADD")
+	three.must("ADD")
+	w.agent.wait /= 4
+	forge := func(name, id string) {
+		w.change(name, func(p *cloudteamv1.NetworkPort) { p.Status.PortID, p.Status.Attachment.PortID = id, id })
+	}
+	forge("p2", portID(1))
+	if _, failed := two.run("ADD"); failed == nil || !strings.Contains(failed.Msg, "another Pod") {
+		t.Errorf("an ADD with another Pod's port: got %+v", failed)
+	}
+	// The Pod of p3 runs, and now its port is said to have that id.
+	forge("p3", portID(1))
+	w.attached("p3", metav1.ConditionFalse)
+	w.plugged(portID(1), portID(3))
+	one.must("CHECK")
+	// The one that is there first keeps it, also after a restart of the agent.
+	w.start()
+	w.agent.wait /= 4
+	forge("p3", portID(1))
+	w.plugged(portID(1), portID(3))
+	one.must("CHECK")
+	for _, id := range []string{"../../../x", "x y", "tap", strings.Repeat("0", 40), ""} {
+		forge("p2", id)
+		if _, failed := two.run("ADD"); failed == nil || !strings.Contains(failed.Msg, "no id of a port") {
+			t.Errorf("the id %q: got %+v", id, failed)
+		}
+	}
+	// When the owner of the id is gone, whoever has it by then may use it.
+	one.must("DEL")
+	w.plugged(portID(1))
+}
+
 // TestOnlyRootMayAsk has another user at the socket, whose file would let it.
 func TestOnlyRootMayAsk(t *testing.T) {
 	w := newWorld(t, cloudteamv1.AttachmentOVS)

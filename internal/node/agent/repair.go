@@ -62,7 +62,7 @@ func (a *Agent) mend(ctx context.Context) ([]finding, error) {
 	for _, d := range a.youngest(devices) {
 		p := ports[d.Mark.PortUID]
 		if p == nil || p.Attachment() == nil || p.Status.Attachment.PodUID != d.Mark.PodUID ||
-			!supported(p.Status.Attachment.Mode) {
+			!isID(p.Status.PortID) || !supported(p.Status.Attachment.Mode) {
 			continue
 		}
 		c, err := a.keep(ctx, s.State, d, p)
