@@ -32,16 +32,11 @@ func (r *trunk) bodies() []subportBody {
 	return bodies
 }
 
-// subportDetails is a subport as the parent port shows it.
-type subportDetails struct {
-	subportBody
-	MAC string `json:"mac_address"`
-}
-
 // trunkDetails is what a port shows of the trunk whose parent it is.
 type trunkDetails struct {
-	TrunkID  string           `json:"trunk_id"`
-	Subports []subportDetails `json:"sub_ports"`
+	TrunkID string `json:"trunk_id"`
+	// Subports are as in lists. For one port alone, the real one adds their hardware addresses.
+	Subports []subportBody `json:"sub_ports"`
 }
 
 // trunkDetails is omitted from ports that are no parents.
@@ -50,12 +45,7 @@ func (s *Server) trunkDetails(p *port) any {
 	if r == nil {
 		return omitted{}
 	}
-	details := trunkDetails{r.id, []subportDetails{}}
-	for _, sub := range r.subports {
-		details.Subports = append(details.Subports,
-			subportDetails{subportBody{sub.port.id, "vlan", sub.vlan}, sub.port.mac})
-	}
-	return details
+	return trunkDetails{r.id, r.bodies()}
 }
 
 // trunkOf is the trunk whose parent a port is, or nil. trunkWith is the one whose subport it is.
