@@ -23,7 +23,7 @@ func labelsOf(ref managed.CloudRef) []string { return []string{ref.Namespace, re
 
 // forgetCloud deletes the metrics of a cloud.
 func forgetCloud(ref managed.CloudRef) {
-	for _, gauge := range []*metrics.GaugeVec{networks, ports, outage, credentialsOutdated, lastAudit} {
+	for _, gauge := range []*metrics.GaugeVec{networks, ports, outage, credentialsOutdated, lastAudit, disputed} {
 		gauge.Delete(map[string]string{"namespace": ref.Namespace, "secret": ref.Secret, "cloud": ref.Entry})
 	}
 }
@@ -55,6 +55,11 @@ var (
 		Name: "network_controller_credentials_outdated",
 		Help: "1 while the current credentials cannot be used and the previous ones are in use, else 0.",
 	}, ofCloud)
+	disputed = metrics.NewGaugeVec(&metrics.GaugeOpts{
+		Name: "network_controller_identity_disputed",
+		Help: "1 while the controller of another cluster with the same UID, such as a restored copy, acts in the project, and " +
+			"this one changes and removes nothing there, else 0.",
+	}, ofCloud)
 	lastAudit = metrics.NewGaugeVec(&metrics.GaugeOpts{
 		Name: "network_controller_last_audit_timestamp_seconds",
 		Help: "End of the last complete audit, in seconds since 1970.",
@@ -63,7 +68,7 @@ var (
 
 // registerMetrics MUST be called before the first value is set: earlier values are lost.
 var registerMetrics = sync.OnceFunc(func() {
-	legacyregistry.MustRegister(calls, createItems, networks, ports, outage, credentialsOutdated, lastAudit)
+	legacyregistry.MustRegister(calls, createItems, networks, ports, outage, credentialsOutdated, lastAudit, disputed)
 })
 
 // countCall implements client.Options.Called.

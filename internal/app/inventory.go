@@ -73,6 +73,9 @@ func (p *process) newInventory(access *cloudAccess, logger klog.Logger) *sharedI
 	s := &sharedInventory{audits: &auditLog{
 		ref: access.ref, logger: logger, recovered: access.wake, first: make(chan struct{}),
 	}}
+	standing := &standingLog{
+		ref: access.ref, cluster: p.cluster, recorder: p.recorder, logger: logger, resumed: access.wake,
+	}
 	s.Inventory = inventory.New(access.cloud, p.cluster, inventory.Options{
 		Interval: p.options.AuditInterval,
 		MaxCalls: p.options.CloudMaxCalls,
@@ -81,6 +84,8 @@ func (p *process) newInventory(access *cloudAccess, logger klog.Logger) *sharedI
 		Ports:    p.options.enabled(portcontroller.Name),
 		Moved:    func(uid string) { p.audience.tell(func(user inventoryUser) { user.Moved(uid) }) },
 		Audited:  s.audits.audited,
+		Term:     p.election.term,
+		Standing: standing.tell,
 	})
 	return s
 }

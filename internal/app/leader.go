@@ -109,6 +109,9 @@ type election struct {
 	watchdog *leaderelection.HealthzAdaptor
 	lock     *timedLock
 
+	// name is a random text of this process.
+	name string
+
 	// leading is closed when this process becomes the leader, which happens at most once. since, which may be read
 	// from then on, is when.
 	leading chan struct{}
@@ -174,6 +177,7 @@ func newElectionOver(o LeaderElection, lock resourcelock.Interface) (*election, 
 	e := &election{
 		watchdog: newWatchdog(),
 		lock:     &timedLock{Interface: lock, deadline: o.RenewDeadline},
+		name:     string(uuid.NewUUID()),
 		leading:  make(chan struct{}), following: make(chan struct{}), over: make(chan struct{}),
 	}
 	var follow sync.Once
@@ -289,6 +293,14 @@ func (e *election) permit() error {
 	return nil
 }
 
+// term implements inventory.Options.Term. The Lease counts its holders.
+func (e *election) term() (term inventory.Term, leads bool) {
+	if e.elector == nil || e.permit() != nil {
+		return inventory.Term{}, false
+	}
+	return inventory.Term{Number: e.lock.holders(), Holder: e.name}, true
+}
+
 // guard makes the clients of a configuration ask for the permit before each write. Reads need none.
 func (e *election) guard(config *rest.Config) {
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper {
@@ -308,6 +320,8 @@ type timedLock struct {
 	// renewed is when the request of the last successful renewal began; zero before the first. Other processes count
 	// the lease duration from a later time.
 	renewed time.Time
+	// number is how many have held the lease until then.
+	number int
 }
 
 // Create implements resourcelock.Interface.
@@ -333,8 +347,15 @@ func (l *timedLock) write(
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.renewed = began
+	l.renewed, l.number = began, record.LeaderTransitions+1
 	return nil
+}
+
+// holders is how many have held the lease, this process included.
+func (l *timedLock) holders() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.number
 }
 
 // expired reports whether the deadline has passed since the last renewal. It is false before the first.

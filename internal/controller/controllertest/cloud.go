@@ -43,6 +43,8 @@ type Cloud struct {
 	// stays unknown to the Inventory. Deaf steps are answered with success and not carried out.
 	Before, After func(step plan.Step) error
 	Deaf          func(step plan.Step) bool
+	// Unsettled is whether another cluster of the same UID may act.
+	Unsettled bool
 	// InTheWay are the ports that Blockers gives; BlockersFail, where set, is its error.
 	InTheWay     inventory.Blockers
 	BlockersFail error

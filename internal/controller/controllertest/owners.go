@@ -9,6 +9,13 @@ import (
 	"cloudteam.ztgame.com/network-controller/internal/plan"
 )
 
+// Settled is the Inventory's.
+func (c *Cloud) Settled() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return !c.Unsettled
+}
+
 // Owners is the Inventory's.
 func (c *Cloud) Owners() (owners map[string]inventory.Holdings, audited time.Time, of client.Identity, ok bool) {
 	c.mu.Lock()

@@ -12,6 +12,7 @@ import (
 
 	"cloudteam.ztgame.com/network-controller/internal/controller"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
+	"cloudteam.ztgame.com/network-controller/internal/neutron/inventory"
 	"cloudteam.ztgame.com/network-controller/internal/plan"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
@@ -48,7 +49,8 @@ func (p progress) failed(err error) progress {
 
 // retry is the error that makes the Loop retry the key. It is nil if an event requeues the key.
 func (p progress) retry() error {
-	if problem, ok := errors.AsType[*Problem](p.err); ok && problem.Waits || errors.Is(p.err, ErrNotYet) {
+	problem, ok := errors.AsType[*Problem](p.err)
+	if ok && problem.Waits || errors.Is(p.err, ErrNotYet) || errors.Is(p.err, inventory.ErrDisputed) {
 		return nil
 	}
 	return p.err

@@ -15,6 +15,7 @@ import (
 	"cloudteam.ztgame.com/network-controller/internal/controller/controllertest"
 	"cloudteam.ztgame.com/network-controller/internal/controller/managed"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
+	"cloudteam.ztgame.com/network-controller/internal/neutron/inventory"
 	"cloudteam.ztgame.com/network-controller/internal/plan"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
@@ -73,6 +74,8 @@ func TestStateOfAnError(t *testing.T) {
 			managed.NewNotConverged(plan.Change{{Differences: []plan.Difference{
 				{Resource: "network", Field: "mtu", Declared: "9000", Actual: "1450"},
 			}}}), stalled, cloudteamv1.ReasonNotConverged, "network mtu is 1450, declared 9000"},
+		"a dispute about the cluster asks to stop one": {
+			inventory.ErrDisputed, stalled, cloudteamv1.ReasonIdentityDisputed, "stop the controller of one"},
 		"anything else is tried again": {
 			errors.New("the unexpected"), reconciling, cloudteamv1.ReasonReconcileFailed, "the unexpected"},
 		"several unexpected things are one line": {

@@ -90,7 +90,9 @@ func (c *Controller) known() map[string]bool {
 func (c *Controller) clean(ctx context.Context, news []*book) {
 	var due []candidate
 	for _, b := range news {
-		due = append(due, b.due(c.options.Rules, time.Now())...)
+		if b.inventory.Settled() { // else another cluster with the same UID may have the objects
+			due = append(due, b.due(c.options.Rules, time.Now())...)
+		}
 	}
 	var live map[string]bool
 	if len(due) > 0 {

@@ -205,6 +205,18 @@ func TestAListThatIsNotNewIsNoReasonToAct(t *testing.T) {
 	})
 }
 
+func TestNothingGoesBeforeTheClusterIsKnownToBeAlone(t *testing.T) {
+	inWorld(t, Rules{Grace: grace, MaxShare: 1}, []string{"gone"}, func(t *testing.T, w *world) {
+		w.Cloud.Unsettled = true
+		w.audits(4 * grace)
+		w.want("gone")
+		w.Calls.Want(t)
+		w.Cloud.Unsettled = false
+		w.audit()
+		w.want()
+	})
+}
+
 func TestWhatExistsStays(t *testing.T) {
 	for sentence, c := range map[string]struct {
 		set  func(w *world)

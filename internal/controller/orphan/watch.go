@@ -34,6 +34,8 @@ const (
 type Inventory interface {
 	managed.Inventory
 	Owners() (owners map[string]inventory.Holdings, audited time.Time, of client.Identity, ok bool)
+	// Settled reports whether no other cluster has this cluster's UID, as far as that can be known.
+	Settled() bool
 }
 
 // Options configure a Controller.

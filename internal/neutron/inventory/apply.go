@@ -58,6 +58,8 @@ func (i *Inventory) confirmKeeper(ctx context.Context, step plan.Step) error {
 // Apply executes the steps of a change in order. It returns the steps that succeeded and the error that stopped it. The
 // Inventory reflects each step before the next one starts.
 //
+// The error is ErrDisputed if another cluster has this cluster's UID. Only new networks and ports are made then.
+//
 // If the error is MaybeDone, the caller MUST NOT plan from an Observed of before it.
 func (i *Inventory) Apply(ctx context.Context, change plan.Change) (done plan.Change, err error) {
 	// moved is how far our own writes have moved the resources' revisions since the change was planned.
@@ -67,6 +69,9 @@ func (i *Inventory) Apply(ctx context.Context, change plan.Change) (done plan.Ch
 		act, known := i.actions[step.Action]
 		if !known {
 			return done, &client.Error{Kind: client.Invalid, Op: string(step.Action), Reason: "no such action"}
+		}
+		if err := i.admit(ctx, change, step); err != nil {
+			return done, err
 		}
 		completes, planned := step.Completes(), step.Revision
 		step = step.Resolve(done)

@@ -44,6 +44,9 @@ type Inventory struct {
 	// forbids to list them.
 	sharesFailed error
 
+	// term is what is known of other leaders of this cluster's UID. It has its own locks.
+	term tenure
+
 	// external, existing, policies and pools find what users refer to by name. They have their own locks.
 	external, existing, policies, pools *directory
 }
@@ -64,6 +67,11 @@ type Options struct {
 	// the number of used addresses changed, and if a create of the object that was held back may be tried again. Changes
 	// by Apply are not reported. It MUST be quick.
 	Moved func(object string)
+	// Term, if set, gives the leader's term; leads is false unless this process may write now, or if no election numbers
+	// the terms. Without it, another cluster with this cluster's UID is not detected. It MUST be quick.
+	Term func() (term Term, leads bool)
+	// Standing, if set, is called when Standing.Disputed changes, and when Standing.Unknown begins and ends.
+	Standing func(Standing)
 	// Audited, if set, is called at the end of every audit.
 	Audited func(Audit)
 }
@@ -89,7 +97,7 @@ func New(cloud *client.Cloud, cluster string, options Options) *Inventory {
 	if options.Audited == nil {
 		options.Audited = func(Audit) {}
 	}
-	i := &Inventory{options: options, room: newRoom()}
+	i := &Inventory{options: options, room: newRoom(), term: tenure{turn: make(chan struct{}, 1)}}
 	queue := batch.New(batch.Options{MaxCalls: options.MaxCalls, Post: cloud.CreateAll, Refused: i.refused})
 	i.access = &access{cloud, queue, cluster, options.Pools, options.Tenant, newFullness(options.Moved)}
 	cloud.OnMove(i.moved)

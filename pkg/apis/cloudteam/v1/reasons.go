@@ -40,6 +40,9 @@ const (
 	ReasonCredentialsUnavailable = "CredentialsUnavailable"
 	// ReasonCloudMismatch: the credentials are for another cloud or project than the one of the network.
 	ReasonCloudMismatch = "CloudMismatch"
+	// ReasonIdentityDisputed: another controller acts for a cluster with the same UID, such as a restored copy. Nothing is
+	// changed or removed before one of the two stops.
+	ReasonIdentityDisputed = "IdentityDisputed"
 	// ReasonForbiddenByClass: the Network's NetworkClass forbids a field or a range of the spec, or the namespace. It is also
 	// the reason of ConditionClassViolated.
 	ReasonForbiddenByClass = "ForbiddenByClass"

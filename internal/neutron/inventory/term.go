@@ -1,0 +1,299 @@
+package inventory
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"regexp"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
+	"cloudteam.ztgame.com/network-controller/internal/plan"
+)
+
+// Term is one leader's time as the leader of its cluster.
+type Term struct {
+	// Number counts the leaders of the cluster: a later one has a higher number.
+	Number int
+	// Holder is a random text of this leader.
+	Holder string
+}
+
+// Standing says whether this leader alone acts for its cluster's UID in a project.
+type Standing struct {
+	// Disputed is true while a leader of another cluster with the same UID, such as a restored copy, may act, too.
+	Disputed bool
+	// Unknown is why that cannot be told; nil if it can.
+	Unknown error
+}
+
+// ErrDisputed is the error of a step that would change or remove what another cluster with this cluster's UID may have
+// made. A retry does not help before Options.Standing says so.
+var ErrDisputed = errors.New("another controller acts for a cluster with the same UID")
+
+// settlesAfter is how many audit intervals a leader's own word has to stand. Another leader writes its own within one
+// interval, its jitter and the duration of its audit.
+const settlesAfter = 3
+
+// word is what the term record in Neutron says.
+type word struct {
+	Term
+	// disputed is true if its writer saw the word of another leader of the same UID.
+	disputed bool
+}
+
+func (w word) String() string {
+	flag := ""
+	if w.disputed {
+		flag = " disputed"
+	}
+	return fmt.Sprintf("Not for subnets: says which network-controller acts for this Kubernetes cluster in this project. "+
+		"[term=%d/%s%s]", w.Number, w.Holder, flag)
+}
+
+var wordPattern = regexp.MustCompile(`\[term=([0-9]{1,9})/([0-9a-zA-Z-]+)( disputed)?\]$`)
+
+// readWord reads a description. One that somebody edited is the word of no leader.
+func readWord(description string) (w word) {
+	parts := wordPattern.FindStringSubmatch(description)
+	if parts == nil {
+		return word{}
+	}
+	number, _ := strconv.Atoi(parts[1])
+	return word{Term{number, parts[2]}, parts[3] != ""}
+}
+
+// wireTerm is a term record in Neutron's JSON. It is a subnet pool: any member may make one, it has no small quota, it is
+// a row in a database and nothing else, and no write to it moves the revision of a user's resource.
+type wireTerm struct {
+	ID          string `json:"id"`
+	Description string `json:"description"`
+	Revision    int    `json:"revision_number"`
+}
+
+func (w wireTerm) Key() string { return w.ID }
+
+var termCollection = client.Collection{One: "subnetpool", Many: "subnetpools"}
+
+// termPrefix is for documentation (RFC 5737), and leaves room for one subnet of one address.
+const termPrefix, termPrefixLength = "192.0.2.0/32", 32
+
+// tenure is what an Inventory knows of the term record in its project.
+type tenure struct {
+	// turn is a lock: its holder puts a value into it, and calls Neutron. It is a channel because who waits for it must
+	// stop when its own context ends.
+	turn chan struct{}
+
+	mu sync.Mutex
+	// of is the project of what follows.
+	of client.Identity
+	// looked is true once the record was asked for, with or without an answer. exists is true if there is one.
+	looked, exists bool
+	// stands is since when the record is known to have this leader's word; zero if it has not.
+	stands time.Time
+	// settled is true if that is long enough, or if nothing can be known.
+	settled  bool
+	standing Standing
+}
+
+// in returns a copy of what is known of a project.
+func (t *tenure) in(of client.Identity) (looked, exists bool, stands time.Time, disputed bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.of != of {
+		return false, false, time.Time{}, false
+	}
+	return t.looked, t.exists, t.stands, t.standing.Disputed
+}
+
+// Settled reports whether what no object owns may be removed: this leader's word has stood in the project for long
+// enough, so that a leader of another cluster with the same UID would have been seen.
+func (i *Inventory) Settled() bool {
+	if i.options.Term == nil {
+		return true
+	}
+	if _, leads := i.options.Term(); !leads {
+		return true // no election tells leaders apart, or nothing may be written anyway
+	}
+	i.term.mu.Lock()
+	defer i.term.mu.Unlock()
+	return i.term.settled && !i.term.standing.Disputed
+}
+
+// admit returns ErrDisputed if a step must wait because another leader of the same UID may act in the project. It waits
+// for the first look at the term record.
+func (i *Inventory) admit(ctx context.Context, change plan.Change, step plan.Step) error {
+	if i.options.Term == nil || addsOnly(change, step) {
+		return nil
+	}
+	of, err := i.cloud.Identity(ctx)
+	if err != nil {
+		return err
+	}
+	looked, _, _, disputed := i.term.in(of)
+	if !looked {
+		i.look(ctx, true, false)
+		_, _, _, disputed = i.term.in(of)
+	}
+	if disputed {
+		return ErrDisputed
+	}
+	return nil
+}
+
+// addsOnly reports whether a step neither changes nor removes what existed before its change.
+func addsOnly(change plan.Change, step plan.Step) bool {
+	switch step.Action {
+	case plan.CreateNetwork, plan.CreatePort:
+		return true
+	}
+	anew := slices.ContainsFunc(change, func(s plan.Step) bool { return s.Action == plan.CreateNetwork })
+	return anew && (step.Action.Creates() || step.Completes())
+}
+
+// look reads the term record, and writes this leader's word where it is missing. used is true if the cluster may have
+// something in the project; else the record goes. again is false if one look suffices.
+func (i *Inventory) look(ctx context.Context, used, again bool) {
+	if i.options.Term == nil {
+		return
+	}
+	if _, leads := i.options.Term(); !leads {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, listPatience)
+	defer cancel()
+	select {
+	case i.term.turn <- struct{}{}:
+		defer func() { <-i.term.turn }()
+	case <-ctx.Done():
+		return
+	}
+	of, err := i.cloud.Identity(ctx)
+	if err != nil {
+		return // nothing can be called
+	}
+	looked, exists, _, _ := i.term.in(of)
+	if looked && (!again || !used && !exists) {
+		return
+	}
+	found := i.hold(client.Within(ctx, of), of, used)
+	if client.IsConflict(found.err) {
+		found = i.hold(client.Within(ctx, of), of, used) // somebody wrote between the read and the write
+	}
+	i.conclude(of, found)
+}
+
+// finding is what a look at the term record showed.
+type finding struct {
+	exists bool
+	// stands is since when this leader's word stands; zero if it does not.
+	stands time.Time
+	// disputed and settled are as in tenure.
+	disputed, settled bool
+	// err is why the look failed; the rest is then unknown, except for disputed.
+	err error
+}
+
+// hold reads the term record, and makes it say what it should.
+func (i *Inventory) hold(ctx context.Context, of client.Identity, used bool) finding {
+	_, _, stands, disputed := i.term.in(of)
+	records, err := client.List[wireTerm](ctx, i.cloud, "read term", termCollection, url.Values{
+		"project_id": {of.ProjectID}, "name": {i.termName()}, "fields": {"id", "description", "revision_number"},
+	})
+	// The lease is asked after the read. While it is held, no later leader of this cluster can have written what was read.
+	own, leads := i.options.Term()
+	if err != nil || !leads {
+		return finding{disputed: disputed, err: err}
+	}
+	if !used {
+		for _, record := range records {
+			if err := i.removeTerm(ctx, record); err != nil {
+				return finding{exists: true, disputed: disputed, err: err}
+			}
+		}
+		return finding{}
+	}
+	// Two Inventories of one project, or two leaders, can each have created one. The same one stays for all.
+	for _, surplus := range records[min(1, len(records)):] {
+		if err := i.removeTerm(ctx, surplus); err != nil {
+			return finding{disputed: disputed, err: err}
+		}
+	}
+	if len(records) == 0 {
+		err := i.writeTerm(ctx, http.MethodPost, nil, word{own, disputed})
+		return finding{exists: true, stands: time.Now(), disputed: disputed, err: err}
+	}
+	found := readWord(records[0].Description)
+	if found.Term != own {
+		// Each leader of one cluster has a higher number than those before. So the word is an earlier leader's of this
+		// cluster, unless its number is not lower, or it took the place of this leader's own.
+		disputed = disputed || !stands.IsZero() || found.disputed || found.Number >= own.Number
+		err := i.writeTerm(ctx, http.MethodPut, &records[0], word{own, disputed})
+		return finding{exists: true, stands: time.Now(), disputed: disputed, err: err}
+	}
+	if stands.IsZero() {
+		stands = time.Now() // another Inventory of this process wrote it
+	}
+	settled := time.Since(stands) >= settlesAfter*i.options.Interval
+	disputed = disputed && !settled
+	if found.disputed && settled {
+		err = i.writeTerm(ctx, http.MethodPut, &records[0], word{own, false})
+	}
+	return finding{exists: true, stands: stands, disputed: disputed, settled: settled, err: err}
+}
+
+// conclude records a finding, and tells if the standing has changed.
+func (i *Inventory) conclude(of client.Identity, f finding) {
+	t := &i.term
+	t.mu.Lock()
+	was := t.standing
+	if t.of != of {
+		t.of, t.exists, t.stands = of, false, time.Time{}
+	}
+	t.looked = true
+	t.exists = f.exists || f.err != nil && t.exists
+	if f.err == nil {
+		t.stands = f.stands
+	}
+	t.settled = f.settled || f.err != nil
+	t.standing = Standing{f.disputed, f.err}
+	is := t.standing
+	t.mu.Unlock()
+	if i.options.Standing != nil && (was.Disputed != is.Disputed || (was.Unknown == nil) != (is.Unknown == nil)) {
+		i.options.Standing(is)
+	}
+}
+
+// termName is the name of this cluster's term record.
+func (i *Inventory) termName() string { return "network-controller-" + i.cluster }
+
+// writeTerm creates a term record, or changes one if nobody else has since it was read.
+func (i *Inventory) writeTerm(ctx context.Context, method string, was *wireTerm, w word) error {
+	body := map[string]any{"description": w.String()}
+	r := client.Request{Op: "write term", Method: method, Path: termCollection.Many}
+	if was != nil {
+		r.Path, r.Revision = termCollection.Path(was.ID), &was.Revision
+	} else {
+		body["name"] = i.termName()
+		body["prefixes"] = []string{termPrefix}
+		body["min_prefixlen"], body["default_prefixlen"] = termPrefixLength, termPrefixLength
+	}
+	r.Body = map[string]any{termCollection.One: body}
+	return i.cloud.Do(ctx, r)
+}
+
+// removeTerm removes a term record, unless somebody has changed it since it was read.
+func (i *Inventory) removeTerm(ctx context.Context, record wireTerm) error {
+	err := i.cloud.Do(ctx, client.Request{
+		Op: "remove term", Method: http.MethodDelete, Path: termCollection.Path(record.ID), Revision: &record.Revision,
+	})
+	if client.IsNotFound(err) {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,469 @@
+package inventory
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
+	"cloudteam.ztgame.com/network-controller/internal/neutron/neutrontest"
+	"cloudteam.ztgame.com/network-controller/internal/plan"
+)
+
+// twins is an emulated cloud that leaders of clusters with one UID use, in a bubble of synthetic time.
+type twins struct {
+	t      *testing.T
+	server *neutrontest.Server
+	// front, where set, answers calls to the collection of term records; else the emulator does.
+	front func(w http.ResponseWriter, r *http.Request) (answered bool)
+}
+
+func inTwins(t *testing.T, options neutrontest.Options, test func(t *testing.T, w *twins)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		test(t, &twins{t: t, server: neutrontest.New(options)})
+	})
+}
+
+func (w *twins) ServeHTTP(to http.ResponseWriter, r *http.Request) {
+	if strings.Contains(r.URL.Path, "/subnetpools") && w.front != nil && w.front(to, r) {
+		return
+	}
+	w.server.ServeHTTP(to, r)
+}
+
+// twin is a leader.
+type twin struct {
+	*Inventory
+	t *testing.T
+	// deposed is true from when it has lost its lease.
+	deposed bool
+	told    []Standing
+}
+
+// leader begins a term.
+func (w *twins) leader(number int, holder string) *twin {
+	w.t.Helper()
+	const base = "http://cloud.invalid"
+	here, err := client.NewConfinement([]string{neutrontest.AuthURL(base)}, client.Credentials{}, false)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	secret := map[string][]byte{client.SecretClouds: []byte(w.server.CloudsYAML(base))}
+	credentials, err := client.SecretCredentials("test", secret, "tenant", here)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	l := &twin{t: w.t}
+	cloud := client.NewCloud(credentials, client.Options{Transport: direct{Handler: w}})
+	l.Inventory = New(cloud, cluster, Options{
+		Interval: time.Minute, Ports: true,
+		Term:     func() (Term, bool) { return Term{number, holder}, !l.deposed },
+		Standing: func(s Standing) { l.told = append(l.told, s) },
+	})
+	return l
+}
+
+// audit lets an interval go by.
+func (l *twin) audit() {
+	l.t.Helper()
+	elapse(time.Minute)
+	if err := l.Audit(l.t.Context()); err != nil {
+		l.t.Fatal(err)
+	}
+}
+
+// create makes a network of an object, with a subnet, and returns what was made.
+func (l *twin) create(object string) plan.Change {
+	l.t.Helper()
+	done, err := l.Apply(l.t.Context(), plan.Change{
+		create(object), createSubnetIn(plan.Ref{Creator: 1}, object, "10.0.0.0/24"),
+	})
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	return done
+}
+
+// try gives the errors of a change, a removal and an addition to an object's network. None is carried out.
+func (l *twin) try(object string) map[string]error {
+	l.t.Helper()
+	network := networkOfObject(l, object)
+	errs := map[string]error{}
+	for name, step := range map[string]plan.Step{
+		"update": {Action: plan.UpdateNetwork, Ref: plan.Ref{ID: network}},
+		"delete": {Action: plan.DeleteNetwork, Ref: plan.Ref{ID: network}},
+		"subnet": createSubnetIn(plan.Ref{ID: network}, object, "10.1.0.0/24"),
+	} {
+		errs[name] = l.admit(l.t.Context(), plan.Change{step}, step)
+	}
+	return errs
+}
+
+func networkOfObject(l *twin, object string) string {
+	l.t.Helper()
+	o, err := l.Observed(l.t.Context(), ownerOf(object), time.Time{})
+	if err != nil || len(o.Networks) != 1 {
+		l.t.Fatalf("%d networks, error %v", len(o.Networks), err)
+	}
+	return o.Networks[0].ID
+}
+
+// want holds whether another leader is seen, and what follows from it.
+func (l *twin) want(disputed bool, object string) {
+	l.t.Helper()
+	for name, err := range l.try(object) {
+		if errors.Is(err, ErrDisputed) != disputed || !disputed && err != nil {
+			l.t.Errorf("%s: error %v, want that of a dispute: %t", name, err, disputed)
+		}
+	}
+	if disputed && l.Settled() {
+		l.t.Error("orphans may be removed though another leader is there")
+	}
+}
+
+// wantDone holds that so many calls were made to the collection of term records since the last time.
+func (w *twins) wantCalls(want map[string]int) {
+	w.t.Helper()
+	got := map[string]int{}
+	for call, count := range w.server.CallCounts() {
+		if method, path, _ := strings.Cut(call, " "); strings.HasPrefix(path, "/v2.0/subnetpools") {
+			got[method] += count
+		}
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		w.t.Errorf("calls to the term record (-want +got):\n%s", diff)
+	}
+	w.server.ResetCalls()
+}
+
+func TestTermRecordIsWrittenOnceAndReadByEachAudit(t *testing.T) {
+	inTwins(t, neutrontest.Options{}, func(t *testing.T, w *twins) {
+		a := w.leader(1, "a")
+		a.audit()
+		w.wantCalls(map[string]int{"GET": 1}) // what a former leader left would go
+		a.audit()
+		w.wantCalls(map[string]int{})
+
+		made := a.create("o")
+		w.wantCalls(map[string]int{})
+		a.audit()
+		w.wantCalls(map[string]int{"GET": 1, "POST": 1})
+		for range 3 {
+			a.audit()
+		}
+		w.wantCalls(map[string]int{"GET": 3})
+		a.want(false, "o")
+		if !a.Settled() || a.told != nil {
+			t.Errorf("settled %t, told %v; want true and nothing", a.Settled(), a.told)
+		}
+
+		// The next leader takes over at once.
+		b := w.leader(2, "b")
+		if b.Settled() {
+			t.Error("a new leader may remove orphans at once")
+		}
+		b.want(false, "o")
+		w.wantCalls(map[string]int{"GET": 1, "PUT": 1})
+		for range 4 {
+			b.audit()
+		}
+		b.want(false, "o")
+		w.wantCalls(map[string]int{"GET": 4})
+		if !b.Settled() || b.told != nil {
+			t.Errorf("settled %t, told %v; want true and nothing", b.Settled(), b.told)
+		}
+
+		network := plan.Step{Action: plan.DeleteNetwork, Ref: plan.Ref{ID: made[0].ID}}
+		network.Revision = a.networks.held[made[0].ID].Revision
+		if _, err := b.Apply(t.Context(), plan.Change{network}); err != nil {
+			t.Fatal(err)
+		}
+		b.audit()
+		b.audit()
+		w.wantCalls(map[string]int{"GET": 1, "DELETE": 1})
+	})
+}
+
+func TestLeadersOfTwoClustersWithOneUIDStop(t *testing.T) {
+	inTwins(t, neutrontest.Options{}, func(t *testing.T, w *twins) {
+		a := w.leader(1, "a")
+		a.create("o")
+		a.audit()
+		// The copy's Lease is the same, so its first leader is the second.
+		b := w.leader(2, "b")
+		b.audit()
+		a.audit()
+		a.want(true, "o")
+		a.create("new")
+		b.audit()
+		b.want(true, "o")
+		for range 10 {
+			a.audit()
+			b.audit()
+			a.want(true, "o")
+			b.want(true, "o")
+		}
+
+		// A new leader of either begins with what is known.
+		a = w.leader(2, "a2")
+		a.want(true, "o")
+		a = w.leader(7, "a7")
+		a.want(true, "o")
+
+		// When one stops, the other one resumes by itself.
+		for range settlesAfter - 1 {
+			a.audit()
+			a.want(true, "o")
+		}
+		a.audit()
+		a.want(false, "o")
+		if !a.Settled() {
+			t.Error("it is not settled")
+		}
+		if diff := cmp.Diff([]Standing{{Disputed: true}, {}}, a.told); diff != "" {
+			t.Errorf("what it told (-want +got):\n%s", diff)
+		}
+		w.leader(8, "a8").want(false, "o")
+	})
+}
+
+func TestALeaderOfAnOlderSnapshotChangesNothing(t *testing.T) {
+	for name, number := range map[string]int{"of the same number": 3, "of a lower number": 2} {
+		t.Run(name, func(t *testing.T) {
+			inTwins(t, neutrontest.Options{}, func(_ *testing.T, w *twins) {
+				a := w.leader(3, "a")
+				a.create("o")
+				a.audit()
+				b := w.leader(number, "b")
+				b.want(true, "o") // before its first audit has looked
+			})
+		})
+	}
+}
+
+// TestOneOfTwoLeadersAtMostResumes has two leaders audit at random moments, and end and begin.
+func TestOneOfTwoLeadersAtMostResumes(t *testing.T) {
+	for seed := range uint64(8) {
+		delay := func(neutrontest.Call) time.Duration { return rand.N(5 * time.Second) }
+		inTwins(t, neutrontest.Options{Delay: delay}, func(t *testing.T, w *twins) {
+			random := rand.New(rand.NewPCG(seed, 0))
+			var both [2]*twin
+			var stop [2]context.CancelFunc
+			number := 1
+			run := func(at int) {
+				number += random.IntN(2)
+				both[at] = w.leader(number, fmt.Sprint(at, "-", random.Int64()))
+				var ctx context.Context
+				ctx, stop[at] = context.WithCancel(t.Context())
+				go both[at].Run(ctx)
+			}
+			first := w.leader(1, "first")
+			first.create("o")
+			first.audit()
+			run(0)
+			elapse(time.Duration(random.IntN(1000)) * time.Second)
+			run(1)
+			defer func() { // lists do not end with who asked for them
+				stop[0]()
+				stop[1]()
+				elapse(5 * time.Minute)
+			}()
+			// Each has audited twice then.
+			elapse(200 * time.Second)
+			for range 200 {
+				elapse(time.Duration(random.IntN(30_000)) * time.Millisecond)
+				synctest.Wait()
+				if at := random.IntN(100); at < 2 {
+					stop[at]()
+					elapse(time.Duration(random.IntN(3)) * time.Minute)
+					run(at)
+					synctest.Wait()
+				}
+				if both[0].admits() && both[1].admits() {
+					t.Fatalf("seed %d: both change and remove", seed)
+				}
+			}
+			stop[0]()
+			elapse(6 * time.Minute)
+			if !both[1].admits() {
+				t.Errorf("seed %d: the one that is left does not resume", seed)
+			}
+		})
+	}
+}
+
+func (l *twin) admits() bool {
+	step := plan.Step{Action: plan.DeleteNetwork}
+	return l.admit(l.t.Context(), plan.Change{step}, step) == nil
+}
+
+func TestWithoutATermRecordAllGoesOn(t *testing.T) {
+	status := func(code int, kind string) func(http.ResponseWriter, *http.Request) bool {
+		return func(w http.ResponseWriter, _ *http.Request) bool {
+			refuse(w, code, kind, "no")
+			return true
+		}
+	}
+	for name, c := range map[string]struct {
+		options neutrontest.Options
+		front   func(http.ResponseWriter, *http.Request) bool
+	}{
+		"forbidden":         {front: status(http.StatusForbidden, "PolicyNotAuthorized")},
+		"no such extension": {front: status(http.StatusNotFound, "HTTPNotFound")},
+		"broken":            {front: status(http.StatusInternalServerError, "HTTPInternalServerError")},
+		"no quota":          {options: neutrontest.Options{Quotas: map[string]int{"subnetpool": 0}}},
+		"hanging": {front: func(_ http.ResponseWriter, r *http.Request) bool {
+			<-r.Context().Done()
+			return true
+		}},
+		"only readable": {front: func(w http.ResponseWriter, r *http.Request) bool {
+			return r.Method != http.MethodGet && status(http.StatusForbidden, "PolicyNotAuthorized")(w, r)
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inTwins(t, c.options, func(t *testing.T, w *twins) {
+				w.front = c.front
+				a := w.leader(2, "a")
+				a.create("o")
+				began := time.Now()
+				a.want(false, "o")
+				if took := time.Since(began); took > listPatience {
+					t.Errorf("the first change waits for %s", took)
+				}
+				for range 3 {
+					began := time.Now()
+					a.audit()
+					if took := time.Since(began) - time.Minute; took > listPatience {
+						t.Errorf("the audit takes %s", took)
+					}
+				}
+				a.want(false, "o")
+				if !a.Settled() || len(a.told) != 1 || a.told[0].Unknown == nil {
+					t.Errorf("settled %t, told %v; want true, and once why nothing is known", a.Settled(), a.told)
+				}
+			})
+		})
+	}
+}
+
+func TestADisputeOutlivesAnUnreadableTermRecord(t *testing.T) {
+	inTwins(t, neutrontest.Options{}, func(_ *testing.T, w *twins) {
+		a := w.leader(3, "a")
+		a.create("o")
+		a.audit()
+		b := w.leader(2, "b")
+		b.want(true, "o")
+		w.front = func(w http.ResponseWriter, _ *http.Request) bool {
+			refuse(w, http.StatusForbidden, "PolicyNotAuthorized", "no")
+			return true
+		}
+		for range 2 * settlesAfter {
+			b.audit()
+		}
+		b.want(true, "o")
+	})
+}
+
+func TestAWordIsNotJudgedWithoutTheLease(t *testing.T) {
+	inTwins(t, neutrontest.Options{}, func(t *testing.T, w *twins) {
+		a := w.leader(1, "a")
+		a.create("o")
+		a.audit()
+		b := w.leader(2, "b")
+		b.audit()
+		// The lease of the former leader ends while it reads the word of the next one.
+		w.front = func(_ http.ResponseWriter, _ *http.Request) bool {
+			a.deposed = true
+			return false
+		}
+		w.server.ResetCalls()
+		a.audit()
+		w.wantCalls(map[string]int{"GET": 1})
+		w.front = nil
+		for range settlesAfter {
+			b.audit()
+		}
+		b.want(false, "o")
+		if a.told != nil || b.told != nil {
+			t.Errorf("told %v and %v, want nothing", a.told, b.told)
+		}
+	})
+}
+
+func TestALateWordOfAFormerLeaderIsRefused(t *testing.T) {
+	inTwins(t, neutrontest.Options{}, func(t *testing.T, w *twins) {
+		w.leader(1, "a").create("o")
+		first := w.leader(1, "a")
+		first.audit()
+		b := w.leader(2, "b")
+		var once sync.Once
+		w.front = func(_ http.ResponseWriter, r *http.Request) bool {
+			if r.Method == http.MethodPut {
+				once.Do(func() { // while it is on its way, the next leader writes
+					w.leader(3, "c").audit()
+				})
+			}
+			return false
+		}
+		b.deposed = false
+		b.audit()
+		w.front = nil
+		c := w.leader(4, "d")
+		c.audit()
+		c.want(false, "o")
+		if got := c.told; got != nil {
+			t.Errorf("told %v, want nothing", got)
+		}
+	})
+}
+
+func TestOneTermRecordStays(t *testing.T) {
+	inTwins(t, neutrontest.Options{}, func(t *testing.T, w *twins) {
+		a, again := w.leader(1, "a"), w.leader(1, "a")
+		a.create("o")
+		// Two Inventories of one process lead to one project, and each reads before the other one writes.
+		w.front = func(to http.ResponseWriter, r *http.Request) bool {
+			if r.Method == http.MethodGet {
+				answer(to, http.StatusOK, `{"subnetpools": []}`)
+			}
+			return r.Method == http.MethodGet
+		}
+		a.audit()
+		again.audit()
+		w.front = nil
+		w.server.ResetCalls()
+		for range settlesAfter + 1 {
+			a.audit()
+			again.audit()
+		}
+		w.wantCalls(map[string]int{"GET": 2 * (settlesAfter + 1), "DELETE": 1})
+		a.want(false, "o")
+		if a.told != nil || again.told != nil || !a.Settled() || !again.Settled() {
+			t.Errorf("told %v and %v, want nothing", a.told, again.told)
+		}
+	})
+}
+
+func TestWordsSayWhatWasWritten(t *testing.T) {
+	for _, w := range []word{{Term{1, "a-b"}, false}, {Term{123456789, "0f3c"}, true}} {
+		if got := readWord(w.String()); got != w {
+			t.Errorf("%q is read as %v", w, got)
+		}
+		if len(w.String()) > 255-36 {
+			t.Errorf("%q does not fit into a description", w)
+		}
+	}
+	if got := readWord("edited [term=x/y]"); got != (word{}) {
+		t.Errorf("an edited one is read as %v", got)
+	}
+}
