@@ -57,8 +57,8 @@ var (
 	}, ofCloud)
 	disputed = metrics.NewGaugeVec(&metrics.GaugeOpts{
 		Name: "network_controller_identity_disputed",
-		Help: "1 while the controller of another cluster with the same UID, such as a restored copy, acts in the project, and " +
-			"this one changes and removes nothing there, else 0.",
+		Help: "1 while the controller of another cluster with the same UID, such as a restored copy, acts in the project. " +
+			"Then this one changes and removes nothing there. Else 0.",
 	}, ofCloud)
 	lastAudit = metrics.NewGaugeVec(&metrics.GaugeOpts{
 		Name: "network_controller_last_audit_timestamp_seconds",

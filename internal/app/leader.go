@@ -298,7 +298,7 @@ func (e *election) term() (term inventory.Term, leads bool) {
 	if e.elector == nil || e.permit() != nil {
 		return inventory.Term{}, false
 	}
-	return inventory.Term{Number: e.lock.holders(), Holder: e.name}, true
+	return inventory.Term{Lease: e.lock.Describe(), Number: e.lock.holders(), Holder: e.name}, true
 }
 
 // guard makes the clients of a configuration ask for the permit before each write. Reads need none.

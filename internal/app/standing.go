@@ -31,8 +31,8 @@ func (s *standingLog) tell(now inventory.Standing) {
 	switch {
 	case now.Disputed && !was.Disputed:
 		gauge.Set(1)
-		s.logger.Error(nil, "Another controller acts for a cluster with this cluster's UID, such as a restored copy; changing "+
-			"and removing nothing in this project until it stops. Stop the controller of one of the two clusters",
+		s.logger.Error(nil, "Another controller acts for a cluster with this cluster's UID, such as a restored copy; "+
+			"changing and removing nothing in this project until it stops. Stop the controller of one of the two clusters",
 			"uid", s.cluster)
 		if s.ref.IsOwn() { // else the conditions of the objects suffice: a user can forge what their cloud says
 			s.recorder.Eventf(&corev1.ObjectReference{

@@ -2,6 +2,7 @@ package contract
 
 import (
 	"net/http"
+	"net/url"
 	"testing"
 
 	gocmp "github.com/google/go-cmp/cmp"
@@ -306,5 +307,37 @@ func TestSharedSubnetPool(t *testing.T) {
 		}
 		c.tenant.do(t, "PUT", "/v2.0/subnetpools/"+id(shared), object{"subnetpool": object{"name": "mine"}}).
 			refuses(t, refusal{Status: 403, Type: "PolicyNotAuthorized"})
+	})
+}
+
+// TestTermRecord holds what the controller's term record relies on: a member makes a pool of one address, finds it by its
+// name, and changes and removes it on condition of its revision.
+func TestTermRecord(t *testing.T) {
+	onEveryCloud(t, func(t *testing.T, c *cloud) {
+		name := unique() + " default/network-controller"
+		p := c.tenant.newSubnetPool(t, object{
+			"name": name, "prefixes": []string{"192.0.2.0/32"}, "min_prefixlen": 32, "default_prefixlen": 32,
+			"description": "[term=1/a]",
+		})
+		path, moved := "/v2.0/subnetpools/"+id(p), refusal{Status: 412, Type: "RevisionNumberConstraintFailed"}
+		write := func(description string, revision int) answer {
+			return c.tenant.do(t, "PUT", path, object{"subnetpool": object{"description": description}},
+				ifRevision(revision)...)
+		}
+		first := revision(p)
+		written := write("[term=2/b]", first).must(t, http.StatusOK).part(t, "subnetpool")
+		if now := revision(written); now <= first {
+			t.Errorf("the revision went from %d to %d", first, now)
+		}
+		write("[term=1/a]", first).refuses(t, moved)
+		c.tenant.do(t, "DELETE", path, nil, ifRevision(first)...).refuses(t, moved)
+
+		query := url.Values{"name": {name}, "project_id": {c.tenant.project}, "fields": {"id", "description", "revision_number"}}
+		found := c.tenant.get(t, "/v2.0/subnetpools?"+query.Encode()).must(t, http.StatusOK).list(t, "subnetpools")
+		want := []object{{"id": id(p), "description": "[term=2/b]", "revision_number": float64(revision(written))}}
+		if diff := gocmp.Diff(want, found); diff != "" {
+			t.Errorf("what is found (-want +got):\n%s", diff)
+		}
+		c.tenant.do(t, "DELETE", path, nil, ifRevision(revision(written))...).must(t, http.StatusNoContent)
 	})
 }

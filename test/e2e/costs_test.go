@@ -81,11 +81,13 @@ func wantRest(t *testing.T, versions func() []string) {
 	}
 }
 
-// cloudWrites counts the calls of the emulator that are neither reads nor log-ins.
+// cloudWrites counts the calls of the emulator that are neither reads nor log-ins, nor write the term record: that is one
+// call when the first resource is seen, and one after the last is gone (TestTermRecordIsWrittenOnceAndReadByEachAudit).
 func cloudWrites() map[string]int {
 	writes := map[string]int{}
 	for call, count := range emulator.CallCounts() {
-		if !strings.HasPrefix(call, "GET ") && !strings.Contains(call, "/auth/") {
+		if !strings.HasPrefix(call, "GET ") && !strings.Contains(call, "/auth/") &&
+			!strings.Contains(call, "/subnetpools") {
 			writes[call] = count
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
+	"testing"
 
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -57,7 +58,7 @@ func RunControlPlane(components []string, use func(*ControlPlane) (code int, err
 	if err := build(dir, "./dev/controlplane"); err != nil {
 		return 1, err
 	}
-	c, err := startControlPlane(dir, filepath.Join(dir, "controlplane"), components, nil)
+	c, err := startControlPlane(dir, filepath.Join(dir, "controlplane"), components, nil, "")
 	if err != nil {
 		return 1, err
 	}
@@ -78,15 +79,40 @@ func checkAssets(components []string) error {
 	return nil
 }
 
-// startControlPlane returns once the program, which is dev/controlplane, serves. dir gets the log. The caller MUST call
-// stop.
-func startControlPlane(dir, program string, components, apiServerArgs []string) (*ControlPlane, error) {
+// StartControlPlane starts another control plane that stores objects. data is a folder: what a control plane that has
+// stopped left there is served again. Stop or the end of the test stops it.
+func (s *Surroundings) StartControlPlane(t testing.TB, data string) *ControlPlane {
+	t.Helper()
+	c, err := startControlPlane(t.TempDir(), s.controlPlane, APIComponents(), nil, data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if !c.process.Ended() {
+			c.Stop(t)
+		}
+	})
+	return c
+}
+
+// Stop stops a control plane that the test has started.
+func (c *ControlPlane) Stop(t testing.TB) {
+	t.Helper()
+	if err := c.stop(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// startControlPlane returns once the program, which is dev/controlplane, serves. dir gets the log. data is the folder
+// of what it stores; empty for one that goes with it. The caller MUST call stop.
+func startControlPlane(dir, program string, components, apiServerArgs []string, data string) (*ControlPlane, error) {
 	root, err := repository()
 	if err != nil {
 		return nil, err
 	}
 	args := []string{
 		"up", "--components=" + strings.Join(components, ","), "--crds=" + filepath.Join(root, "config", "crd"),
+		"--dir=" + data,
 	}
 	for _, arg := range apiServerArgs {
 		args = append(args, "--kube-apiserver-arg="+arg)

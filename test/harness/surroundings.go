@@ -84,6 +84,9 @@ type Surroundings struct {
 	CloudsFile string
 	// Emulator is nil where the cloud is a real one.
 	Emulator *neutrontest.Server
+
+	// controlPlane is the path of dev/controlplane.
+	controlPlane string
 }
 
 // Run sets the surroundings up, has them used, and takes them down. It returns what use does, and an error where
@@ -103,8 +106,8 @@ func Run(o Options, use func(*Surroundings) (code int, err error)) (code int, er
 			return 1, err
 		}
 	}
-	s := &Surroundings{Binary: programs.Controller}
-	s.ControlPlane, err = startControlPlane(dir, programs.ControlPlane, o.Components, o.APIServerArgs)
+	s := &Surroundings{Binary: programs.Controller, controlPlane: programs.ControlPlane}
+	s.ControlPlane, err = startControlPlane(dir, programs.ControlPlane, o.Components, o.APIServerArgs, "")
 	if err != nil {
 		return 1, err
 	}

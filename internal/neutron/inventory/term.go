@@ -16,9 +16,12 @@ import (
 	"cloudteam.ztgame.com/network-controller/internal/plan"
 )
 
-// Term is one leader's time as the leader of its cluster.
+// Term is one leader's time as the leader by a Lease.
 type Term struct {
-	// Number counts the leaders of the cluster: a later one has a higher number.
+	// Lease names the Lease. A copy of the cluster has the same. Processes that run different controllers have different
+	// ones, and each has a leader.
+	Lease string
+	// Number counts the leaders by that Lease: a later one has a higher number.
 	Number int
 	// Holder is a random text of this leader.
 	Holder string
@@ -42,10 +45,14 @@ const settlesAfter = 3
 
 // word is what the term record in Neutron says.
 type word struct {
-	Term
+	number int
+	holder string
 	// disputed is true if its writer saw the word of another leader of the same UID.
 	disputed bool
 }
+
+// isOf reports whether the leader of a term has written it.
+func (w word) isOf(t Term) bool { return w.number == t.Number && w.holder == t.Holder }
 
 func (w word) String() string {
 	flag := ""
@@ -53,7 +60,7 @@ func (w word) String() string {
 		flag = " disputed"
 	}
 	return fmt.Sprintf("Not for subnets: says which network-controller acts for this Kubernetes cluster in this project. "+
-		"[term=%d/%s%s]", w.Number, w.Holder, flag)
+		"[term=%d/%s%s]", w.number, w.holder, flag)
 }
 
 var wordPattern = regexp.MustCompile(`\[term=([0-9]{1,9})/([0-9a-zA-Z-]+)( disputed)?\]$`)
@@ -65,11 +72,11 @@ func readWord(description string) (w word) {
 		return word{}
 	}
 	number, _ := strconv.Atoi(parts[1])
-	return word{Term{number, parts[2]}, parts[3] != ""}
+	return word{number, parts[2], parts[3] != ""}
 }
 
-// wireTerm is a term record in Neutron's JSON. It is a subnet pool: any member may make one, it has no small quota, it is
-// a row in a database and nothing else, and no write to it moves the revision of a user's resource.
+// wireTerm is a term record in Neutron's JSON. It is a subnet pool: any member may make one, it has no small quota, and
+// it is a row in a database and nothing else. No write to it moves the revision of a user's resource.
 type wireTerm struct {
 	ID          string `json:"id"`
 	Description string `json:"description"`
@@ -162,7 +169,8 @@ func (i *Inventory) look(ctx context.Context, used, again bool) {
 	if i.options.Term == nil {
 		return
 	}
-	if _, leads := i.options.Term(); !leads {
+	own, leads := i.options.Term()
+	if !leads {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, listPatience)
@@ -181,9 +189,9 @@ func (i *Inventory) look(ctx context.Context, used, again bool) {
 	if looked && (!again || !used && !exists) {
 		return
 	}
-	found := i.hold(client.Within(ctx, of), of, used)
+	found := i.hold(client.Within(ctx, of), of, own, used)
 	if client.IsConflict(found.err) {
-		found = i.hold(client.Within(ctx, of), of, used) // somebody wrote between the read and the write
+		found = i.hold(client.Within(ctx, of), of, own, used) // somebody wrote between the read and the write
 	}
 	i.conclude(of, found)
 }
@@ -200,14 +208,13 @@ type finding struct {
 }
 
 // hold reads the term record, and makes it say what it should.
-func (i *Inventory) hold(ctx context.Context, of client.Identity, used bool) finding {
+func (i *Inventory) hold(ctx context.Context, of client.Identity, own Term, used bool) finding {
 	_, _, stands, disputed := i.term.in(of)
 	records, err := client.List[wireTerm](ctx, i.cloud, "read term", termCollection, url.Values{
-		"project_id": {of.ProjectID}, "name": {i.termName()}, "fields": {"id", "description", "revision_number"},
+		"project_id": {of.ProjectID}, "name": {i.termName(own)}, "fields": {"id", "description", "revision_number"},
 	})
 	// The lease is asked after the read. While it is held, no later leader of this cluster can have written what was read.
-	own, leads := i.options.Term()
-	if err != nil || !leads {
+	if _, leads := i.options.Term(); err != nil || !leads {
 		return finding{disputed: disputed, err: err}
 	}
 	if !used {
@@ -225,15 +232,15 @@ func (i *Inventory) hold(ctx context.Context, of client.Identity, used bool) fin
 		}
 	}
 	if len(records) == 0 {
-		err := i.writeTerm(ctx, http.MethodPost, nil, word{own, disputed})
+		err := i.writeTerm(ctx, own, nil, disputed)
 		return finding{exists: true, stands: time.Now(), disputed: disputed, err: err}
 	}
 	found := readWord(records[0].Description)
-	if found.Term != own {
+	if !found.isOf(own) {
 		// Each leader of one cluster has a higher number than those before. So the word is an earlier leader's of this
 		// cluster, unless its number is not lower, or it took the place of this leader's own.
-		disputed = disputed || !stands.IsZero() || found.disputed || found.Number >= own.Number
-		err := i.writeTerm(ctx, http.MethodPut, &records[0], word{own, disputed})
+		disputed = disputed || !stands.IsZero() || found.disputed || found.number >= own.Number
+		err := i.writeTerm(ctx, own, &records[0], disputed)
 		return finding{exists: true, stands: time.Now(), disputed: disputed, err: err}
 	}
 	if stands.IsZero() {
@@ -242,7 +249,7 @@ func (i *Inventory) hold(ctx context.Context, of client.Identity, used bool) fin
 	settled := time.Since(stands) >= settlesAfter*i.options.Interval
 	disputed = disputed && !settled
 	if found.disputed && settled {
-		err = i.writeTerm(ctx, http.MethodPut, &records[0], word{own, false})
+		err = i.writeTerm(ctx, own, &records[0], false)
 	}
 	return finding{exists: true, stands: stands, disputed: disputed, settled: settled, err: err}
 }
@@ -269,17 +276,20 @@ func (i *Inventory) conclude(of client.Identity, f finding) {
 	}
 }
 
-// termName is the name of this cluster's term record.
-func (i *Inventory) termName() string { return "network-controller-" + i.cluster }
+// termName is the name of the term record. Neutron takes 255 characters.
+func (i *Inventory) termName(of Term) string {
+	name := "network-controller " + i.cluster + " " + of.Lease
+	return name[:min(len(name), 255)]
+}
 
 // writeTerm creates a term record, or changes one if nobody else has since it was read.
-func (i *Inventory) writeTerm(ctx context.Context, method string, was *wireTerm, w word) error {
-	body := map[string]any{"description": w.String()}
-	r := client.Request{Op: "write term", Method: method, Path: termCollection.Many}
+func (i *Inventory) writeTerm(ctx context.Context, own Term, was *wireTerm, disputed bool) error {
+	body := map[string]any{"description": word{own.Number, own.Holder, disputed}.String()}
+	r := client.Request{Op: "write term", Method: http.MethodPost, Path: termCollection.Many}
 	if was != nil {
-		r.Path, r.Revision = termCollection.Path(was.ID), &was.Revision
+		r.Method, r.Path, r.Revision = http.MethodPut, termCollection.Path(was.ID), &was.Revision
 	} else {
-		body["name"] = i.termName()
+		body["name"] = i.termName(own)
 		body["prefixes"] = []string{termPrefix}
 		body["min_prefixlen"], body["default_prefixlen"] = termPrefixLength, termPrefixLength
 	}

@@ -44,7 +44,8 @@ func (w *twins) ServeHTTP(to http.ResponseWriter, r *http.Request) {
 // twin is a leader.
 type twin struct {
 	*Inventory
-	t *testing.T
+	t     *testing.T
+	lease string
 	// deposed is true from when it has lost its lease.
 	deposed bool
 	told    []Standing
@@ -63,11 +64,11 @@ func (w *twins) leader(number int, holder string) *twin {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	l := &twin{t: w.t}
+	l := &twin{t: w.t, lease: "default/network-controller"}
 	cloud := client.NewCloud(credentials, client.Options{Transport: direct{Handler: w}})
 	l.Inventory = New(cloud, cluster, Options{
 		Interval: time.Minute, Ports: true,
-		Term:     func() (Term, bool) { return Term{number, holder}, !l.deposed },
+		Term:     func() (Term, bool) { return Term{l.lease, number, holder}, !l.deposed },
 		Standing: func(s Standing) { l.told = append(l.told, s) },
 	})
 	return l
@@ -427,6 +428,21 @@ func TestALateWordOfAFormerLeaderIsRefused(t *testing.T) {
 	})
 }
 
+// TestLeadersOfDifferentControllers has two processes of one cluster run different controllers.
+func TestLeadersOfDifferentControllers(t *testing.T) {
+	inTwins(t, neutrontest.Options{}, func(_ *testing.T, w *twins) {
+		a, b := w.leader(1, "a"), w.leader(1, "b")
+		b.lease = "default/ports"
+		a.create("o")
+		for range 3 {
+			a.audit()
+			b.audit()
+		}
+		a.want(false, "o")
+		b.want(false, "o")
+	})
+}
+
 func TestOneTermRecordStays(t *testing.T) {
 	inTwins(t, neutrontest.Options{}, func(t *testing.T, w *twins) {
 		a, again := w.leader(1, "a"), w.leader(1, "a")
@@ -455,7 +471,7 @@ func TestOneTermRecordStays(t *testing.T) {
 }
 
 func TestWordsSayWhatWasWritten(t *testing.T) {
-	for _, w := range []word{{Term{1, "a-b"}, false}, {Term{123456789, "0f3c"}, true}} {
+	for _, w := range []word{{1, "a-b", false}, {123456789, "0f3c", true}} {
 		if got := readWord(w.String()); got != w {
 			t.Errorf("%q is read as %v", w, got)
 		}
