@@ -238,9 +238,26 @@ func leaders() map[string]scenario {
 	}
 	for sentence, s := range all {
 		s.prepare = (*world).elect
+		check := s.check
+		s.check = func(w *world) {
+			w.holdNoDispute()
+			if check != nil {
+				check(w)
+			}
+		}
 		all[sentence] = s
 	}
 	return all
+}
+
+// holdNoDispute holds that no leader took another one of its own cluster for a restored copy's.
+func (w *world) holdNoDispute() {
+	w.t.Helper()
+	for _, p := range w.processes {
+		if strings.Contains(p.Output.String(), "Another controller acts") {
+			w.t.Error("a change of leaders looks like a restored cluster")
+		}
+	}
 }
 
 // load is how many further Networks there are where a leader is under load.
