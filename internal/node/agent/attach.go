@@ -253,7 +253,7 @@ func (a *Agent) plug(ctx context.Context, r agentapi.Request) error {
 			if flowing, why = flows(mode, have); flowing {
 				klog.FromContext(ctx).Info("Plugged", "namespace", r.PodNamespace, "pod", r.PodName, "interface", r.IfName,
 					"port", w.IfaceID, "device", w.Name)
-				a.tell(ctx, p, plugged(w, a.node))
+				// A repair, which the same event starts, writes the condition: the Pod does not wait for the API server.
 				return nil
 			}
 		}

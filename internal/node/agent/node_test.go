@@ -56,6 +56,33 @@ func TestPodsOnOVN(t *testing.T) {
 	w.plugged()
 }
 
+// TestTwoNetworks gives a Pod two interfaces. The hardware address chooses the port of each.
+func TestTwoNetworks(t *testing.T) {
+	w := newWorld(t, cloudteamv1.AttachmentOVN)
+	w.bind(1)
+	w.bindTo(4, 1)
+	first := w.sandbox(1, "c1")
+	second := *first
+	second.mac, second.ifName = strings.ToUpper(portMAC(4)), "net2"
+	unnamed := *first
+	unnamed.mac, unnamed.ifName = "", "net3"
+	if _, failed := unnamed.run("ADD"); failed == nil || failed.Code != agentapi.CodeInvalidConfig || !strings.Contains(failed.Msg, "2 ports") {
+		t.Errorf("without a hardware address: got %+v", failed)
+	}
+	second.must("ADD")
+	first.must("ADD")
+	w.plugged(portID(1), portID(4))
+	for ifName, want := range map[string]string{"net1": address(1), "net2": address(4)} {
+		if out, err := first.netns.Run("ip", "-o", "addr", "show", "dev", ifName); err != nil || !strings.Contains(out, want+"/24") {
+			t.Errorf("%s has %s, %v; want %s", ifName, out, err, want)
+		}
+	}
+	first.must("CHECK")
+	second.must("DEL")
+	w.plugged(portID(1))
+	first.must("CHECK")
+}
+
 // TestRepairs has others take away what the agent plugged.
 func TestRepairs(t *testing.T) {
 	w := newWorld(t, cloudteamv1.AttachmentOVN)

@@ -150,6 +150,12 @@ func podUID(n int) types.UID { return types.UID(fmt.Sprintf("pod-%d", n)) }
 // bind makes the NetworkPort pN, bound to the Pod N and prepared for the node, and its port in OVN.
 func (w *world) bind(n int) {
 	w.t.Helper()
+	w.bindTo(n, n)
+}
+
+// bindTo is bind for a port of another Pod's number.
+func (w *world) bindTo(n, pod int) {
+	w.t.Helper()
 	w.inOVN(portID(n), n)
 	mode := cloudteamv1.AttachmentOVN
 	if w.ovn == nil {
@@ -158,8 +164,8 @@ func (w *world) bind(n int) {
 	p := &cloudteamv1.NetworkPort{ObjectMeta: metav1.ObjectMeta{Namespace: "team-a", Name: fmt.Sprintf("p%d", n), UID: types.UID(fmt.Sprintf("port-%d", n))}}
 	p.Status.PortID, p.Status.MAC, p.Status.MTU = portID(n), portMAC(n), 1400
 	p.Status.Addresses = []cloudteamv1.PortAddress{{Address: address(n) + "/24", Gateway: "10.7.0.254"}, {Address: fmt.Sprintf("fd00:7::%d/64", n)}}
-	p.Status.BoundTo = &cloudteamv1.PortBinding{Kind: "Pod", Name: fmt.Sprintf("web-%d", n), UID: podUID(n)}
-	p.Status.Attachment = &cloudteamv1.PortAttachment{Node: testNode, Mode: mode, PortID: portID(n), PodUID: podUID(n)}
+	p.Status.BoundTo = &cloudteamv1.PortBinding{Kind: "Pod", Name: fmt.Sprintf("web-%d", pod), UID: podUID(pod)}
+	p.Status.Attachment = &cloudteamv1.PortAttachment{Node: testNode, Mode: mode, PortID: portID(n), PodUID: podUID(pod)}
 	if err := w.ports.Add(p); err != nil {
 		w.t.Fatal(err)
 	}
