@@ -119,6 +119,7 @@ type Switch struct {
 
 	mu     sync.Mutex
 	client client.Client
+	held   context.Context
 	err    error
 	// lost is when the connection was lost; zero while there is one, and before the first.
 	lost time.Time
@@ -169,7 +170,7 @@ func (s *Switch) hold(ctx context.Context, connected func()) error {
 		return fmt.Errorf("--ovsdb %s: %w", s.endpoint, err)
 	}
 	fail := func(err error) error {
-		s.set(nil, err)
+		s.set(nil, nil, err)
 		c.Close()
 		return err
 	}
@@ -193,7 +194,9 @@ func (s *Switch) hold(ctx context.Context, connected func()) error {
 	)); err != nil {
 		return fail(fmt.Errorf("watching Open vSwitch's database: %w", err))
 	}
-	s.set(c, nil)
+	held, end := context.WithCancel(ctx)
+	defer end()
+	s.set(c, held, nil)
 	connected()
 	klog.FromContext(ctx).Info("Connected to Open vSwitch", "endpoint", s.endpoint)
 	ticker := time.NewTicker(2 * callLimit)
@@ -218,14 +221,14 @@ func echo(ctx context.Context, c client.Client) error {
 	return c.Echo(ctx)
 }
 
-func (s *Switch) set(c client.Client, err error) {
+func (s *Switch) set(c client.Client, held context.Context, err error) {
 	s.mu.Lock()
 	if s.client != nil && c == nil {
 		s.lost = time.Now()
 	} else if c != nil {
 		s.lost = time.Time{}
 	}
-	s.client, s.err = c, err
+	s.client, s.held, s.err = c, held, err
 	s.mu.Unlock()
 	s.Change()
 }
@@ -240,13 +243,14 @@ func (s *Switch) Lost() time.Duration {
 	return time.Since(s.lost)
 }
 
-func (s *Switch) connection() (client.Client, error) {
+// connection returns the client, and a context that ends with its connection.
+func (s *Switch) connection() (client.Client, context.Context, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.client == nil {
-		return nil, fmt.Errorf("%w at %s: %w", ErrUnreachable, s.endpoint, s.err)
+		return nil, nil, fmt.Errorf("%w at %s: %w", ErrUnreachable, s.endpoint, s.err)
 	}
-	return s.client, nil
+	return s.client, s.held, nil
 }
 
 // rows is what the cache has of each table.
@@ -259,10 +263,14 @@ type rows struct {
 }
 
 func (s *Switch) rows(ctx context.Context) (client.Client, *rows, error) {
-	c, err := s.connection()
+	c, held, err := s.connection()
 	if err != nil {
 		return nil, nil, err
 	}
+	// Without this, the library waits for ever for a cache whose connection was lost at this moment.
+	ctx, cancel := context.WithTimeout(ctx, callLimit)
+	defer cancel()
+	defer context.AfterFunc(held, cancel)()
 	r := &rows{ports: map[string]portRow{}, interfaces: map[string]interfaceRow{}}
 	var roots []rootRow
 	var ports []portRow
@@ -270,6 +278,9 @@ func (s *Switch) rows(ctx context.Context) (client.Client, *rows, error) {
 	if err := errors.Join(c.List(ctx, &roots), c.List(ctx, &r.bridges), c.List(ctx, &ports),
 		c.List(ctx, &interfaces)); err != nil {
 		return nil, nil, fmt.Errorf("reading Open vSwitch's database: %w", err)
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, nil, fmt.Errorf("%w: %w", ErrUnreachable, err)
 	}
 	if len(roots) != 1 {
 		return nil, nil, errors.New("the database of Open vSwitch is not initialized; start Open vSwitch on this node")

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 
 	"cloudteam.ztgame.com/network-controller/internal/node/mark"
@@ -127,6 +128,18 @@ func TestReconnects(t *testing.T) {
 	o.Ctl("--no-wait", "add-br", "br-int")
 	s := start(t, o)
 	eventually(t, s, func(s State) bool { return s.Bridge })
+	// Whoever reads meanwhile comes back.
+	reading, stop := context.WithCancel(t.Context())
+	var readers sync.WaitGroup
+	for range 4 {
+		readers.Go(func() {
+			for reading.Err() == nil {
+				_, _ = s.State(context.Background())
+			}
+		})
+	}
+	defer readers.Wait()
+	defer stop()
 	o.StopDatabase()
 	nodetest.Eventually(t, func() error {
 		if _, err := s.State(t.Context()); err == nil {
