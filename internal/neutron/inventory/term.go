@@ -132,10 +132,18 @@ func (i *Inventory) Settled() bool {
 	return i.term.settled && !i.term.standing.Disputed
 }
 
-// admit returns ErrDisputed if a step must wait because another leader of the same UID may act in the project. It waits
-// for the first look at the term record.
+// admit returns ErrDisputed if a step must wait because another leader of the same UID may act in the project.
 func (i *Inventory) admit(ctx context.Context, change plan.Change, step plan.Step) error {
-	if i.options.Term == nil || addsOnly(change, step) {
+	if addsOnly(change, step) {
+		return nil
+	}
+	return i.undisputed(ctx)
+}
+
+// undisputed returns ErrDisputed if another leader of the same UID may act in the project. It waits for the first look at
+// the term record.
+func (i *Inventory) undisputed(ctx context.Context) error {
+	if i.options.Term == nil {
 		return nil
 	}
 	of, err := i.cloud.Identity(ctx)
