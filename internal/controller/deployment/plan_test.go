@@ -157,12 +157,17 @@ func seen(o observed) observed {
 		}
 		return nil
 	}
-	o.givenTo = func(port *cloudteamv1.NetworkPort) []*corev1.Pod {
-		return slices.DeleteFunc(slices.Clone(o.pods), func(pod *corev1.Pod) bool {
+	o.givenTo = func(port *cloudteamv1.NetworkPort) (pods []*corev1.Pod) {
+		for _, pod := range o.pods {
+			if port.Status.PortID == "" || !consumer.Allocated(pod) || consumer.Ended(pod) {
+				continue
+			}
 			allocations, _ := consumer.Allocations(pod)
-			return port.Status.PortID == "" || !consumer.Allocated(pod) || consumer.Ended(pod) ||
-				!slices.ContainsFunc(allocations, func(a cloudteamv1.Allocation) bool { return a.PortID == port.Status.PortID })
-		})
+			if slices.ContainsFunc(allocations, func(a cloudteamv1.Allocation) bool { return a.PortID == port.Status.PortID }) {
+				pods = append(pods, pod)
+			}
+		}
+		return pods
 	}
 	o.rival = func(port *cloudteamv1.NetworkPort) (rival *cloudteamv1.NetworkPort) {
 		for _, other := range slices.Concat(o.ports, o.left, o.borrowed) {
