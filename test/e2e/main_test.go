@@ -8,7 +8,6 @@ package e2e
 import (
 	"fmt"
 	"os"
-	"strconv"
 	"testing"
 
 	"k8s.io/client-go/kubernetes"
@@ -37,11 +36,6 @@ func TestMain(m *testing.M) {
 	}
 	if !options.OpenStack {
 		harness.RunInParallel(8) // a real Neutron is the bottleneck itself
-	}
-	if os.Getenv(largeObjectsVariable) != "" {
-		if err := os.Setenv("ETCD_QUOTA_BACKEND_BYTES", strconv.Itoa(8<<30)); err != nil { // for etcd, which inherits it
-			panic(err)
-		}
 	}
 	code, err := harness.Run(options, func(s *harness.Surroundings) (int, error) {
 		surroundings, kubeconfig, admin, kube, networks = s, s.Kubeconfig, s.Admin, s.Kube, s.Networks

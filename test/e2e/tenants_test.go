@@ -129,13 +129,10 @@ func TestTenantsCannotFillTheMemory(t *testing.T) {
 	}
 }
 
-// largeObjectsVariable says how many objects are to be made. Their history needs more than the default quota of etcd.
-const largeObjectsVariable = "E2E_LARGE_OBJECTS"
-
 // largeObjects is how many objects are to be made.
 func largeObjects(t *testing.T) int {
 	t.Helper()
-	text := os.Getenv(largeObjectsVariable)
+	text := os.Getenv("E2E_LARGE_OBJECTS")
 	if text == "" {
 		return 200
 	}

@@ -85,6 +85,8 @@ func (c *Cluster) etcd(clientPort, peerPort int) program {
 			"--peer-client-cert-auth",
 			// Development data is not worth a disk flush per write; a crash of the machine may lose it.
 			"--unsafe-no-fsync",
+			// A test fills it with the largest objects that Kubernetes admits, and their history stays for minutes.
+			"--quota-backend-bytes=8589934592",
 			"--log-level=warn",
 		},
 		ready: func(ctx context.Context) error { return c.api.healthy(ctx, client+"/health") },
