@@ -27,6 +27,8 @@ import (
 type world struct {
 	t       *testing.T
 	process *harness.Process
+	// arguments are those of the command line that the tests add.
+	arguments []string
 	// keystone and neutron see the controller's calls.
 	keystone, neutron *proxy.Proxy
 	// clouds is the path of the controller's clouds.yaml.
@@ -57,11 +59,18 @@ func newWorld(t *testing.T, arguments ...string) *world {
 	}
 	t.Cleanup(w.neutron.Close)
 	t.Cleanup(w.keystone.Close)
-	w.process = surroundings.Start(t, []string{"OS_CLIENT_CONFIG_FILE=" + w.clouds}, append([]string{
+	w.arguments = arguments
+	w.start()
+	return w
+}
+
+// start starts a controller, in the place of one that has ended.
+func (w *world) start() {
+	w.t.Helper()
+	w.process = surroundings.Start(w.t, []string{"OS_CLIENT_CONFIG_FILE=" + w.clouds}, append([]string{
 		"--kubeconfig", surroundings.Kubeconfig, "--cloud", cloudName, "--bind-address", "127.0.0.1:0",
 		"--audit-interval", "2s", "--pool-cooldown", "2s", "--leader-elect=false", "-v", "2",
-	}, arguments...)...)
-	return w
+	}, w.arguments...)...)
 }
 
 // tenant is a user with the role edit in a namespace, and nowhere else.

@@ -39,6 +39,8 @@ type Cloud struct {
 	Missed map[string]bool
 	// Replayed, where set, is what lists show, whatever Neutron has: the lists are too old.
 	Replayed *plan.Observed
+	// Lists is true if a list ends before each look, so that it may be older than a live read before it.
+	Lists bool
 	// Before may fail a step that is then not carried out; After may fail one that has been, and whose outcome then
 	// stays unknown to the Inventory. Deaf steps are answered with success and not carried out.
 	Before, After func(step plan.Step) error
@@ -118,7 +120,7 @@ func (c *Cloud) Observed(
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.looks++
-	if c.listed.Before(since) {
+	if c.listed.Before(since) || c.Lists {
 		if err := c.list(); err != nil {
 			return plan.Observed{}, err
 		}

@@ -140,6 +140,14 @@ func notConverged(change plan.Change) error {
 	}
 }
 
+// outdated is the error of a list that lacks a resource which Neutron showed a moment ago.
+func outdated(e Lookup) error {
+	return &client.Error{
+		Kind: client.Conflict, Op: "list " + string(e.Kind) + "s",
+		Reason: fmt.Sprintf("Neutron's list lacks the %s, which it showed a moment ago", e.Kind),
+	}
+}
+
 // forbidden is the problem of a step that the cloud's policy forbids for these credentials. fields are the step's
 // fields that need an administrator by default.
 func forbidden(refusal error, fields []string) error {

@@ -26,9 +26,10 @@ func (r *Reconciler[T]) look(
 	if err != nil {
 		return plan.Observed{}, err
 	}
-	var found []Lookup
+	var there, found []Lookup
 	for i, e := range expected {
 		if has(observed, e.Resource) {
+			there = append(there, e)
 			continue
 		}
 		exists := false
@@ -62,6 +63,12 @@ func (r *Reconciler[T]) look(
 	for _, e := range found {
 		if e.ID != "" && !has(observed, plan.Resource{Kind: e.Kind}) && !r.awaitsAdoption(obj, e) {
 			return plan.Observed{}, unmarked(e, owner) // it bears another object's marker
+		}
+	}
+	for _, e := range slices.Concat(there, found) {
+		if !has(observed, plan.Resource{Kind: e.Kind}) && !r.awaitsAdoption(obj, e) {
+			// A list that is older than the reads ended after them. By that list, it would be created again.
+			return plan.Observed{}, outdated(e)
 		}
 	}
 	return observed, nil

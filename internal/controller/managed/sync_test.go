@@ -769,6 +769,28 @@ func TestAnOldListReplacesNoNetwork(t *testing.T) {
 	}
 }
 
+// The list ends after the network was found by its name, and before the sync looks at all of it.
+func TestAnOldListThatEndsAfterALiveReadDoublesNothing(t *testing.T) {
+	obj := example()
+	obj.Spec.Router = &cloudteamv1.RouterSpec{}
+	inWorld(t, func(t *testing.T, w *world) {
+		old := w.Cloud.Everything()
+		w.Cloud.Replayed, w.Cloud.Lists = &old, true
+		for range 5 {
+			if err := w.sync(); !client.IsConflict(err) {
+				t.Errorf("want a conflict of the list with what exists, got %v", err)
+			}
+		}
+		w.WantState("Ready=False Reconciling=True Conflict")
+		if has := w.Cloud.Everything(); len(has.Networks) != 1 || len(has.Routers) != 1 {
+			t.Errorf("Neutron has %d networks and %d routers, want one of each", len(has.Networks), len(has.Routers))
+		}
+		w.Cloud.Replayed = nil
+		w.MustSync()
+		w.WantState("Ready=True Available")
+	}, obj)
+}
+
 func TestAnOldListReplacesNoRouter(t *testing.T) {
 	obj := example()
 	obj.Spec.Router = &cloudteamv1.RouterSpec{}
