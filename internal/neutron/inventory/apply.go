@@ -100,6 +100,7 @@ func (i *Inventory) Apply(ctx context.Context, change plan.Change) (done plan.Ch
 			moved[step.ID] = revision - planned
 		}
 		i.full.after(step)
+		i.term.after(step)
 		if act.moves != nil {
 			moved[act.moves(step)]++
 		}

@@ -73,12 +73,16 @@ func (b Binder) put(ctx context.Context, cloud *client.Cloud, r client.Request) 
 	return b.queue.Write(ctx, r.Op, flowOf(ctx), func() error { return cloud.Do(ctx, r) })
 }
 
-// cloudFor returns whose credentials change a port, once they lead to the cloud that has the port of this owner.
+// cloudFor returns whose credentials change a port, once they lead to the cloud that has the port of this owner. The
+// error is ErrDisputed if another cluster may have attached the port.
 func (b Binder) cloudFor(ctx context.Context, op string, owner plan.Owner, id string) (*client.Cloud, error) {
-	switch {
-	case b.ports.ownerOf(id) != owner:
+	if b.ports.ownerOf(id) != owner {
 		return nil, &client.Error{Kind: client.Conflict, Op: op, Reason: "port " + id + " is not there any more"}
-	case b.As == nil:
+	}
+	if err := b.admitAttachment(ctx, id); err != nil {
+		return nil, err
+	}
+	if b.As == nil {
 		return b.cloud, nil
 	}
 	here, err := b.cloud.Identity(ctx)

@@ -106,6 +106,8 @@ type tenure struct {
 	// settled is true if that is long enough, or if nothing can be known.
 	settled  bool
 	standing Standing
+	// made are the ids of the ports that this process has made during the dispute. No other cluster uses them.
+	made map[string]bool
 }
 
 // in returns a copy of what is known of a project.
@@ -159,6 +161,33 @@ func (i *Inventory) undisputed(ctx context.Context) error {
 		return ErrDisputed
 	}
 	return nil
+}
+
+// admitAttachment is admit for attaching a port to a host, or detaching it.
+func (i *Inventory) admitAttachment(ctx context.Context, id string) error {
+	i.term.mu.Lock()
+	made := i.term.made[id]
+	i.term.mu.Unlock()
+	if made {
+		return nil
+	}
+	step := plan.Step{Action: plan.UpdatePort, Ref: plan.Ref{ID: id}}
+	return i.admit(ctx, plan.Change{step}, step)
+}
+
+// after records a step that was taken.
+func (t *tenure) after(step plan.Step) {
+	if step.Action != plan.CreatePort {
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.standing.Disputed {
+		if t.made == nil {
+			t.made = map[string]bool{}
+		}
+		t.made[step.ID] = true
+	}
 }
 
 // addsOnly reports whether a step neither changes nor removes what existed before its change.
@@ -277,6 +306,9 @@ func (i *Inventory) conclude(of client.Identity, f finding) {
 	}
 	t.settled = f.settled || f.err != nil
 	t.standing = Standing{f.disputed, f.err}
+	if !f.disputed {
+		t.made = nil
+	}
 	is := t.standing
 	t.mu.Unlock()
 	if i.options.Standing != nil && (was.Disputed != is.Disputed || (was.Unknown == nil) != (is.Unknown == nil)) {

@@ -238,6 +238,39 @@ func TestLeadersOfTwoClustersWithOneUIDStop(t *testing.T) {
 	})
 }
 
+func TestPortsOfBothClustersStayWhereTheyAre(t *testing.T) {
+	inTwins(t, neutrontest.Options{}, func(t *testing.T, w *twins) {
+		a := w.leader(3, "a")
+		network := a.create("o")[0].ID
+		port := func(l *twin, object string) string {
+			t.Helper()
+			done, err := l.Apply(t.Context(), plan.Change{{
+				Action: plan.CreatePort, NetworkRef: plan.Ref{ID: network},
+				Port: plan.PortAttributes{Name: object, Description: ownerOf(object).Marker(), AdminStateUp: true},
+			}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return done[0].ID
+		}
+		both := port(a, "both")
+		a.audit()
+		b := w.leader(2, "b")
+		b.audit()
+		own := port(b, "own")
+		for id, object := range map[string]string{both: "both", own: "own"} {
+			for name, err := range map[string]error{
+				"bind":   Binder{Inventory: b.Inventory}.Bind(t.Context(), ownerOf(object), id, "host"),
+				"detach": Binder{Inventory: b.Inventory}.RemoveSubport(t.Context(), ownerOf(object), id, "fa:16:3e:00:00:01"),
+			} {
+				if errors.Is(err, ErrDisputed) != (id == both) {
+					t.Errorf("%s the port of %s: error %v", name, object, err)
+				}
+			}
+		}
+	})
+}
+
 func TestALeaderOfAnOlderSnapshotChangesNothing(t *testing.T) {
 	for name, number := range map[string]int{"of the same number": 3, "of a lower number": 2} {
 		t.Run(name, func(t *testing.T) {
