@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -138,6 +139,8 @@ type Node struct {
 	listeners []net.Listener
 	// cgroup is the name of the kubelet's cgroup, in each hierarchy; empty without a kubelet.
 	cgroup string
+	// execs counts those of Exec, whose ids differ.
+	execs atomic.Int64
 }
 
 // newNode makes a node without any program on it.

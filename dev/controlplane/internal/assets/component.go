@@ -46,8 +46,8 @@ func Node() []Component {
 }
 
 // ParseComponents reads a comma-separated list of component names, or "all" for those of a control plane. The result is
-// free of duplicates and in start order, whatever the order of the names. It returns an error that lists the known names
-// when one is unknown, and when the list is empty.
+// free of duplicates and in start order, whatever the order of the names. It returns an error when a name is unknown,
+// which lists the known ones, and when the list is empty.
 func ParseComponents(list string) ([]Component, error) {
 	if strings.TrimSpace(list) == "all" {
 		return All(), nil

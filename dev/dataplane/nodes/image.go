@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package nodes
+
+import (
+	"archive/tar"
+	"bytes"
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+)
+
+// ImageBusybox is the image that Pods can run, with imagePullPolicy Never.
+const ImageBusybox = "localhost/busybox:1"
+
+// image is a container image of busybox alone: no registry is needed.
+type image struct {
+	name    string
+	command []string
+}
+
+var (
+	busybox = image{ImageBusybox, []string{"/bin/sh"}}
+	// pause holds a Pod's namespaces.
+	pause = image{"localhost/pause:1", []string{
+		"/bin/sh", "-c", `trap "exit 0" TERM INT; while :; do sleep 3600 & wait; done`,
+	}}
+)
+
+// applets are the commands that are links to busybox.
+var applets = []string{
+	"cat", "echo", "hostname", "httpd", "ip", "ls", "nc", "ping", "ping6", "sh", "sleep", "wget",
+}
+
+// write writes the image as an archive of docker's.
+func (i image) write(path string) error {
+	layer, err := layer()
+	if err != nil {
+		return err
+	}
+	config, err := json.Marshal(map[string]any{
+		"architecture": runtime.GOARCH, "os": "linux",
+		"config": map[string]any{"Entrypoint": i.command, "Env": []string{"PATH=/bin"}},
+		"rootfs": map[string]any{"type": "layers", "diff_ids": []string{fmt.Sprintf("sha256:%x", sha256.Sum256(layer))}},
+	})
+	if err != nil {
+		return err
+	}
+	configName := fmt.Sprintf("%x.json", sha256.Sum256(config))
+	manifest, err := json.Marshal([]any{map[string]any{
+		"Config": configName, "RepoTags": []string{i.name}, "Layers": []string{"layer.tar"},
+	}})
+	if err != nil {
+		return err
+	}
+	var archive bytes.Buffer
+	w := tar.NewWriter(&archive)
+	for _, f := range []struct {
+		name    string
+		content []byte
+	}{{configName, config}, {"layer.tar", layer}, {"manifest.json", manifest}} {
+		if err := add(w, tar.Header{Name: f.name, Mode: 0o644, Typeflag: tar.TypeReg}, f.content); err != nil {
+			return err
+		}
+	}
+	if err := w.Close(); err != nil {
+		return err
+	}
+	return os.WriteFile(path, archive.Bytes(), 0o600)
+}
+
+// layer is the file system of each image.
+func layer() ([]byte, error) {
+	path, err := exec.LookPath("busybox")
+	if err != nil {
+		return nil, err
+	}
+	program, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	var layer bytes.Buffer
+	w := tar.NewWriter(&layer)
+	headers := []tar.Header{{Name: "bin/busybox", Mode: 0o755, Typeflag: tar.TypeReg}}
+	for _, folder := range []string{"bin", "dev", "etc", "proc", "sys", "tmp"} {
+		headers = append([]tar.Header{{Name: folder + "/", Mode: 0o755, Typeflag: tar.TypeDir}}, headers...)
+	}
+	for _, applet := range applets {
+		headers = append(headers, tar.Header{Name: "bin/" + applet, Linkname: "busybox", Typeflag: tar.TypeSymlink})
+	}
+	for _, header := range headers {
+		var content []byte
+		if header.Typeflag == tar.TypeReg {
+			content = program
+		}
+		if err := add(w, header, content); err != nil {
+			return nil, err
+		}
+	}
+	err = add(w, tar.Header{Name: "etc/passwd", Mode: 0o644, Typeflag: tar.TypeReg}, []byte("root:x:0:0::/:/bin/sh\n"))
+	if err != nil {
+		return nil, err
+	}
+	if err := w.Close(); err != nil {
+		return nil, err
+	}
+	return layer.Bytes(), nil
+}
+
+func add(w *tar.Writer, header tar.Header, content []byte) error {
+	header.Size = int64(len(content))
+	if err := w.WriteHeader(&header); err != nil {
+		return err
+	}
+	_, err := w.Write(content)
+	return err
+}

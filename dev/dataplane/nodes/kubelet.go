@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package nodes
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+)
+
+// cniPrograms is where Debian's package puts the plugins of the CNI project.
+const cniPrograms = "/usr/lib/cni"
+
+// MissingForKubelets says why this machine cannot run kubelets, with the remedy; empty where it can.
+func MissingForKubelets() string {
+	var lacks []string
+	for _, program := range []string{"containerd", "ctr", "runc", "busybox", filepath.Join(cniPrograms, "ptp")} {
+		if _, err := exec.LookPath(program); err != nil {
+			lacks = append(lacks, program)
+		}
+	}
+	if len(lacks) > 0 {
+		return "kubelets need " + strings.Join(lacks, ", ") +
+			"; run `dev/openstack/openstack up --dataplane`, which installs the packages"
+	}
+	return ""
+}
+
+// KubeletOptions say what a kubelet runs with.
+type KubeletOptions struct {
+	// Kubelet and Multus are the programs' paths.
+	Kubelet, Multus string
+	// Plugins are the paths of the CNI plugins that NetworkAttachmentDefinitions name.
+	Plugins []string
+	// Kubeconfig is one of the kubelet and of Multus. The node reaches the server that it names; see Relay.
+	Kubeconfig string
+}
+
+// StartKubelet starts containerd and a kubelet, which registers the node under its name. The Node is Ready seconds
+// later. Pods get their first interface from the ptp plugin, with an address that other nodes do not reach, and the
+// others by Multus. They can run ImageBusybox.
+func (n *Node) StartKubelet(o KubeletOptions) (err error) {
+	if n.cgroup, err = makeCgroup(n.Name); err != nil {
+		return err
+	}
+	// Paths that the kubelet does not let be moved are below /var.
+	err = n.script(`
+cd "$1"
+mkdir -p cni/bin cni/net.d cni/multus var-lib var-lib-work
+mount -t overlay -o lowerdir=/var/lib,upperdir="$1/var-lib",workdir="$1/var-lib-work" overlay /var/lib
+mount -t tmpfs tmpfs /var/log
+ln -s "$2"/* cni/bin
+shift 2
+ln -sf "$@" cni/bin`, append([]string{n.Dir, cniPrograms, o.Multus}, o.Plugins...)...)
+	if err != nil {
+		return err
+	}
+	if err := n.writeConfiguration(o.Kubeconfig); err != nil {
+		return err
+	}
+	containerd, err := n.Start("containerd", nil, "containerd", "--config", filepath.Join(n.Dir, "containerd.toml"))
+	if err != nil {
+		return err
+	}
+	err = await(containerd, func() error { return n.script("ctr --timeout 10s version >/dev/null") })
+	if err != nil {
+		return err
+	}
+	for _, image := range []image{pause, busybox} {
+		archive := filepath.Join(n.Dir, "image.tar")
+		if err := image.write(archive); err != nil {
+			return err
+		}
+		if err := n.script(`ctr -n k8s.io image import "$1"`, archive); err != nil {
+			return err
+		}
+	}
+	_, err = n.Start("kubelet", nil, o.Kubelet, "--config="+filepath.Join(n.Dir, "kubelet.yaml"),
+		"--kubeconfig="+o.Kubeconfig, "--root-dir="+filepath.Join(n.Dir, "kubelet"),
+		"--cert-dir="+filepath.Join(n.Dir, "kubelet-pki"), "--hostname-override="+n.Name, "--node-ip="+n.Address,
+		"--node-labels=network-controller/dataplane=true", "-v=2")
+	return err
+}
+
+// writeConfiguration writes what containerd, the kubelet and Multus read.
+func (n *Node) writeConfiguration(kubeconfig string) error {
+	in := func(name string) string { return filepath.Join(n.Dir, name) }
+	_, number, _ := strings.Cut(n.Address, underlay)
+	multus := map[string]any{
+		"cniVersion": "1.0.0", "name": "multus", "type": "multus", "kubeconfig": kubeconfig,
+		"confDir": in("cni/net.d"), "cniDir": in("cni/multus"), "binDir": in("cni/bin"),
+		"logFile": in("logs/multus.log"), "logLevel": "verbose", "logToStderr": false,
+		"delegates": []any{map[string]any{
+			"cniVersion": "1.0.0", "name": "primary", "plugins": []any{map[string]any{
+				"type": "ptp", "mtu": 1400, "ipam": map[string]any{
+					"type": "host-local", "dataDir": in("cni/ipam"),
+					"ranges": []any{[]any{map[string]any{"subnet": "10.244." + number + ".0/24"}}},
+				},
+			}},
+		}},
+	}
+	kubelet := map[string]any{
+		"apiVersion": "kubelet.config.k8s.io/v1beta1", "kind": "KubeletConfiguration",
+		// Nobody reaches it but what runs on the nodes.
+		"authentication": map[string]any{
+			"anonymous": map[string]any{"enabled": true}, "webhook": map[string]any{"enabled": false},
+		},
+		"authorization": map[string]any{"mode": "AlwaysAllow"},
+		"cgroupDriver":  "cgroupfs", "cgroupRoot": "/" + n.cgroup, "failCgroupV1": false, "failSwapOn": false,
+		"containerRuntimeEndpoint": "unix:///run/containerd/containerd.sock",
+		"enforceNodeAllocatable":   []string{}, "makeIPTablesUtilChains": false,
+		// A child may not have a lower score than its parent here without a capability that containers lack.
+		"oomScoreAdj":                 0,
+		"imageGCHighThresholdPercent": 100,
+		"evictionHard": map[string]any{
+			"imagefs.available": "0%", "nodefs.available": "0%", "nodefs.inodesFree": "0%", "memory.available": "10Mi",
+		},
+		"resolvConf": "", "nodeStatusUpdateFrequency": "2s", "syncFrequency": "5s",
+		"volumePluginDir": in("kubelet-plugins"), "podLogsDir": in("pod-logs"),
+	}
+	containerd := fmt.Sprintf(`version = 2
+root = %q
+oom_score = 0
+[plugins."io.containerd.grpc.v1.cri"]
+  sandbox_image = %q
+  restrict_oom_score_adj = true
+  [plugins."io.containerd.grpc.v1.cri".cni]
+    bin_dir = %q
+    conf_dir = %q
+`, in("containerd"), pause.name, in("cni/bin"), in("cni/net.d"))
+	for name, content := range map[string]any{"cni/net.d/00-multus.conf": multus, "kubelet.yaml": kubelet} {
+		text, err := json.MarshalIndent(content, "", "  ") // which is YAML too
+		if err != nil {
+			return err
+		}
+		if err := os.WriteFile(in(name), text, 0o600); err != nil {
+			return err
+		}
+	}
+	return os.WriteFile(in("containerd.toml"), []byte(containerd), 0o600)
+}
+
+// Exec runs a program in a container of a Pod on the node, whose id is in the Pod's status ("containerd://…"), and
+// returns its standard output.
+func (n *Node) Exec(container string, command ...string) (string, error) {
+	id := strings.TrimPrefix(container, "containerd://")
+	args := []string{"-n", "k8s.io", "task", "exec", "--exec-id", fmt.Sprintf("exec-%d", n.execs.Add(1)), id}
+	return n.Run("ctr", append(args, command...)...)
+}
