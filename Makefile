@@ -77,6 +77,14 @@ test-openstack: assets ## Install and start a real Keystone and Neutron, and run
 	  ADVERSARY_OPENSTACK=1 go test $(RACE) -short -count=1 -p 1 -timeout 30m ./test/contract/... ./test/e2e/... \
 	  ./test/faults/... ./test/adversary
 
+.PHONY: test-dataplane
+test-dataplane: assets ## Start a real Neutron with OVN, nodes and kubelets, and send packets between Pods (root, Debian)
+	dev/openstack/openstack up --dataplane
+	export KUBEBUILDER_ASSETS="$(ASSETS)"; \
+	export DATAPLANE_ASSETS="$$(bin/controlplane assets --components=kubelet,multus)"; \
+	dev/openstack/openstack run --dataplane -- env DATAPLANE_OPENSTACK=1 \
+	  go test -v -count=1 -p 1 -timeout 20m ./dev/dataplane/... ./test/dataplane
+
 .PHONY: reliability
 reliability: assets ## Run the fault tests against the emulator and write their results into docs/reliability.md
 	export KUBEBUILDER_ASSETS="$(ASSETS)"; hack/reliability.sh emulator

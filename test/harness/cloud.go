@@ -129,7 +129,7 @@ func (c *Cloud) One(collection, query string) Resource {
 // Create makes a resource, and deletes it when the test ends.
 func (c *Cloud) Create(collection string, body Resource) Resource {
 	c.t.Helper()
-	kind := strings.TrimSuffix(collection, "s")
+	kind := strings.ReplaceAll(strings.TrimSuffix(collection, "s"), "-", "_")
 	var answer map[string]Resource
 	_, err := c.Client.Post(c.t.Context(), c.Client.ServiceURL(collection), map[string]any{kind: body}, &answer,
 		&gophercloud.RequestOpts{OkCodes: []int{http.StatusCreated}})
@@ -150,7 +150,7 @@ func (c *Cloud) Create(collection string, body Resource) Resource {
 // Update changes a resource behind the controller's back.
 func (c *Cloud) Update(collection, id string, body Resource) {
 	c.t.Helper()
-	kind := strings.TrimSuffix(collection, "s")
+	kind := strings.ReplaceAll(strings.TrimSuffix(collection, "s"), "-", "_")
 	_, err := c.Client.Put(c.t.Context(), c.Client.ServiceURL(collection, id), map[string]any{kind: body}, nil,
 		&gophercloud.RequestOpts{OkCodes: []int{http.StatusOK}})
 	if err != nil {

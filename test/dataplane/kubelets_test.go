@@ -1,0 +1,200 @@
+//go:build linux
+
+package dataplane
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"cloudteam.ztgame.com/network-controller/dev/dataplane/nodes"
+	"cloudteam.ztgame.com/network-controller/internal/selection"
+	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	"cloudteam.ztgame.com/network-controller/test/harness"
+)
+
+// replicas is how many Pods two nodes get, so that some are neighbours and some are not.
+const replicas = 3
+
+// TestPodsOfADeploymentReachEachOther is what a user does first, on real kubelets.
+func TestPodsOfADeploymentReachEachOther(t *testing.T) {
+	assets := os.Getenv(envAssets)
+	if cannot == "" && assets == "" {
+		t.Skip("no kubelet: " + envAssets + " is not set; run `make test-dataplane`")
+	}
+	if missing := nodes.MissingForKubelets(); cannot == "" && missing != "" {
+		t.Skip(missing)
+	}
+	w := newWorld(t, "level 4, a Deployment on two kubelets")
+	w.removeNodes()
+	w.startController()
+	for _, node := range w.nodes.All {
+		err := node.StartKubelet(nodes.KubeletOptions{
+			Kubelet: filepath.Join(assets, "kubelet"), Multus: filepath.Join(assets, "multus"),
+			Plugins: []string{filepath.Join(programs, "neutron-port")}, Kubeconfig: surroundings.AdminKubeconfig,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.awaitNodes()
+	w.startAgents()
+	sample, err := os.ReadFile(filepath.Join(surroundings.Root, "config", "samples", "network.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	pods := w.deploy(w.network(sample).Name)
+	used := map[string]bool{}
+	for _, from := range pods {
+		used[from.Spec.NodeName] = true
+		for _, to := range pods {
+			w.eventually(func() error { return w.greets(&from, &to) })
+		}
+	}
+	if len(used) != 2 {
+		t.Errorf("the Pods run on %v, want both nodes", used)
+	}
+	for _, pod := range pods {
+		allocation := harness.AllocationsOf(t, &pod)[0]
+		w.eventually(func() error {
+			if port := w.admin.One("ports", "id="+allocation.PortID); port["status"] != "ACTIVE" {
+				return fmt.Errorf("the port of %s is %v", pod.Name, port["status"])
+			}
+			port, err := surroundings.Networks.CloudteamV1().NetworkPorts(w.namespace).
+				Get(t.Context(), allocation.Port, metav1.GetOptions{})
+			if err == nil && !meta.IsStatusConditionTrue(port.Status.Conditions, cloudteamv1.ConditionAttached) {
+				err = fmt.Errorf("NetworkPort %s is not Attached: %+v", port.Name, port.Status.Conditions)
+			}
+			return err
+		})
+	}
+	w.remove()
+}
+
+// awaitNodes waits until both Nodes are Ready and take Pods.
+func (w *world) awaitNodes() {
+	w.Helper()
+	w.eventually(func() error {
+		for _, node := range w.nodes.All {
+			object, err := surroundings.Kube.CoreV1().Nodes().Get(w.Context(), node.Name, metav1.GetOptions{})
+			if err != nil {
+				return err
+			}
+			ready := false
+			for _, condition := range object.Status.Conditions {
+				ready = ready || condition.Type == corev1.NodeReady && condition.Status == corev1.ConditionTrue
+			}
+			if !ready || len(object.Spec.Taints) > 0 {
+				return fmt.Errorf("Node %s is not Ready: %+v", node.Name, object.Status.Conditions)
+			}
+		}
+		return nil
+	})
+}
+
+// deploy makes a Deployment whose Pods serve their names on a Network, and returns them when they run.
+func (w *world) deploy(network string) []corev1.Pod {
+	w.Helper()
+	labels := map[string]string{"app": "web"}
+	_, err := surroundings.Kube.AppsV1().Deployments(w.namespace).Create(w.Context(), &appsv1.Deployment{
+		ObjectMeta: metav1.ObjectMeta{Name: "web"},
+		Spec: appsv1.DeploymentSpec{
+			Replicas: new(int32(replicas)), Selector: &metav1.LabelSelector{MatchLabels: labels},
+			Template: corev1.PodTemplateSpec{
+				ObjectMeta: metav1.ObjectMeta{Labels: labels, Annotations: map[string]string{selection.Annotation: network}},
+				Spec: corev1.PodSpec{
+					TerminationGracePeriodSeconds: new(int64(2)), AutomountServiceAccountToken: new(false),
+					TopologySpreadConstraints: []corev1.TopologySpreadConstraint{{
+						MaxSkew: 1, TopologyKey: corev1.LabelHostname, WhenUnsatisfiable: corev1.DoNotSchedule,
+						LabelSelector: &metav1.LabelSelector{MatchLabels: labels},
+					}},
+					Containers: []corev1.Container{{
+						Name: "web", Image: nodes.ImageBusybox, ImagePullPolicy: corev1.PullNever,
+						Command: []string{"sh", "-c", `trap "exit 0" TERM; hostname >/tmp/name; httpd -p 80 -h /tmp; ` +
+							"while :; do sleep 1; done"},
+					}},
+				},
+			},
+		},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		w.Fatal(err)
+	}
+	var pods []corev1.Pod
+	w.eventually(func() error {
+		list, err := surroundings.Kube.CoreV1().Pods(w.namespace).List(w.Context(), metav1.ListOptions{})
+		if err != nil {
+			return err
+		}
+		pods = nil
+		for _, pod := range list.Items {
+			if pod.Status.Phase == corev1.PodRunning && pod.DeletionTimestamp == nil {
+				pods = append(pods, pod)
+			}
+		}
+		if len(pods) == replicas {
+			return nil
+		}
+		events, err := surroundings.Kube.CoreV1().Events(w.namespace).List(w.Context(), metav1.ListOptions{})
+		if err != nil {
+			return err
+		}
+		var last strings.Builder
+		for _, event := range events.Items[max(0, len(events.Items)-10):] {
+			fmt.Fprintf(&last, "\n%s %s: %s", event.InvolvedObject.Name, event.Reason, event.Message)
+		}
+		return fmt.Errorf("%d of %d Pods run; the last events are%s", len(pods), replicas, last.String())
+	})
+	return pods
+}
+
+// greets has one Pod ping another and ask it for its name, at the address in Neutron.
+func (w *world) greets(from, to *corev1.Pod) error {
+	for _, node := range w.nodes.All {
+		if node.Name != from.Spec.NodeName {
+			continue
+		}
+		address, _, _ := strings.Cut(harness.AllocationsOf(w, to)[0].IPs[0], "/")
+		answer, err := node.Exec(from.Status.ContainerStatuses[0].ContainerID, "sh", "-c",
+			"ping -c1 -W2 "+address+` >/dev/null && printf "GET /name HTTP/1.0\r\n\r\n" | nc -w 5 `+address+" 80")
+		if err == nil && !strings.Contains(answer, to.Name) {
+			err = fmt.Errorf("got %q", answer)
+		}
+		if err != nil {
+			return fmt.Errorf("%s asks %s at %s: %w", from.Name, to.Name, address, err)
+		}
+	}
+	return nil
+}
+
+// remove deletes the Deployment, and waits until the Pods and their interfaces are gone.
+func (w *world) remove() {
+	w.Helper()
+	if err := surroundings.Kube.AppsV1().Deployments(w.namespace).
+		Delete(w.Context(), "web", metav1.DeleteOptions{}); err != nil {
+		w.Fatal(err)
+	}
+	w.eventually(func() error {
+		list, err := surroundings.Kube.CoreV1().Pods(w.namespace).List(w.Context(), metav1.ListOptions{})
+		if err == nil && len(list.Items) > 0 {
+			err = fmt.Errorf("%d Pods are still there", len(list.Items))
+		}
+		return err
+	})
+	for _, node := range w.nodes.All {
+		w.eventually(func() error {
+			ports, err := node.Run("ovs-vsctl", "--timeout=30", "list-ports", "br-int")
+			if err == nil && strings.Contains(ports, "tap") {
+				err = fmt.Errorf("%s still has %q", node.Name, ports)
+			}
+			return err
+		})
+	}
+}

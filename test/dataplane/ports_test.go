@@ -1,0 +1,260 @@
+//go:build linux
+
+package dataplane
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/netip"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/dynamic"
+
+	"cloudteam.ztgame.com/network-controller/dev/dataplane/nodes"
+	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	"cloudteam.ztgame.com/network-controller/test/harness"
+)
+
+const twoFamilies = `
+metadata:
+  name: both
+spec:
+  cidr: 10.30.0.0/24
+  additionalSubnets:
+    - cidr: fd00:10:30::/64
+  router: {}
+`
+
+// TestPortsCarryPackets plays kubelet and Multus: it calls the CNI plugin with the Pod's configuration.
+func TestPortsCarryPackets(t *testing.T) {
+	w := newWorld(t, "level 3, Pods without kubelets")
+	w.removeNodes()
+	w.addNodes()
+	w.startAgents()
+	w.startController()
+	network := w.network([]byte(twoFamilies))
+	left, right := w.pod("left", network.Name, w.nodes.All[0]), w.pod("right", network.Name, w.nodes.All[1])
+
+	t.Run("Pods on two nodes reach each other by each family", func(t *testing.T) {
+		for _, address := range right.addresses {
+			w.reaches(left, address)
+			w.speaksTCP(left, right, address)
+		}
+	})
+	t.Run("ports are ACTIVE", func(*testing.T) {
+		for _, p := range []*pod{left, right} {
+			w.eventually(func() error {
+				port := w.admin.One("ports", "id="+p.port)
+				if port["status"] != "ACTIVE" || port["binding:host_id"] != p.node.Name {
+					return fmt.Errorf("port of %s is %v on %v", p.name, port["status"], port["binding:host_id"])
+				}
+				return nil
+			})
+		}
+	})
+	t.Run("the router answers", func(*testing.T) {
+		w.reaches(left, left.gateways[0])
+	})
+	t.Run("a security group closes and opens", func(t *testing.T) {
+		group := w.tenant.Create("security-groups", harness.Resource{"name": "closed-" + w.namespace})
+		had := w.tenant.One("ports", "id="+right.port)["security_groups"]
+		w.tenant.Update("ports", right.port, harness.Resource{"security_groups": []string{group.ID()}})
+		defer w.tenant.Update("ports", right.port, harness.Resource{"security_groups": had})
+		w.eventually(func() error {
+			if w.ping(left, right.addresses[0]) == nil {
+				return errors.New("a group without rules lets packets in")
+			}
+			return nil
+		})
+		w.tenant.Create("security-group-rules", harness.Resource{
+			"security_group_id": group.ID(), "direction": "ingress", "ethertype": "IPv4", "protocol": "icmp",
+		})
+		w.reaches(left, right.addresses[0])
+	})
+	t.Run("a node that the port is not bound to gets none of its packets", func(t *testing.T) {
+		thief := w.steal(left, w.nodes.All[1])
+		defer func() { _, _ = thief.node.Run("ovs-vsctl", "--timeout=30", "del-port", "tapthief") }()
+		if err := w.ping(thief, right.addresses[0]); err == nil {
+			t.Error("the other node speaks for the port")
+		}
+		w.reaches(left, right.addresses[0])
+	})
+	for _, p := range []*pod{left, right} {
+		w.plugin(p, "DEL")
+		bridge, err := p.node.Run("ovs-vsctl", "list-ports", "br-int")
+		if err != nil || strings.Contains(bridge, "tap") {
+			t.Errorf("after DEL the bridge on %s has %q, %v", p.node.Name, bridge, err)
+		}
+	}
+}
+
+// pod is a Pod that has a network namespace and nothing else.
+type pod struct {
+	name string
+	node *nodes.Node
+	// netns is the name of the network namespace on the node.
+	netns string
+	uid   string
+	// configuration is what Multus gives to the plugin.
+	configuration []byte
+	// port is the id in Neutron.
+	port      string
+	mac       string
+	addresses []string
+	gateways  []string
+}
+
+// pod makes a Pod on a Network, puts it on a node, and has the plugin attach it.
+func (w *world) pod(name, network string, node *nodes.Node) *pod {
+	w.Helper()
+	pods := surroundings.Kube.CoreV1().Pods(w.namespace)
+	object, err := pods.Create(w.Context(), harness.PodOn(name, network), metav1.CreateOptions{})
+	if err != nil {
+		w.Fatal(err)
+	}
+	w.eventually(func() error {
+		object, err = pods.Get(w.Context(), name, metav1.GetOptions{})
+		if err == nil && (len(object.Spec.SchedulingGates) > 0 || len(harness.AllocationsOf(w, object)) == 0) {
+			err = fmt.Errorf("Pod %s waits for its port: %+v", name, object.Status.Conditions)
+		}
+		return err
+	})
+	err = pods.Bind(w.Context(), &corev1.Binding{
+		ObjectMeta: metav1.ObjectMeta{Name: name}, Target: corev1.ObjectReference{Kind: "Node", Name: node.Name},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		w.Fatal(err)
+	}
+	allocation := harness.AllocationsOf(w, object)[0]
+	p := &pod{
+		name: name, node: node, netns: "pod-" + name, uid: string(object.UID), port: allocation.PortID, mac: allocation.MAC,
+		gateways: allocation.Gateway,
+	}
+	for _, ip := range allocation.IPs {
+		p.addresses = append(p.addresses, netip.MustParsePrefix(ip).Addr().String())
+	}
+	if len(p.addresses) != 2 {
+		w.Fatalf("Pod %s has the addresses %v, want one of each family", name, p.addresses)
+	}
+	p.configuration = w.configuration(network, allocation)
+	if _, err := node.Run("ip", "netns", "add", p.netns); err != nil {
+		w.Fatal(err)
+	}
+	w.plugin(p, "ADD")
+	return p
+}
+
+// configuration is that of the NetworkAttachmentDefinition, with what Multus adds of the Pod's annotation.
+func (w *world) configuration(network string, allocation cloudteamv1.Allocation) []byte {
+	w.Helper()
+	var definition *unstructured.Unstructured
+	client := dynamic.NewForConfigOrDie(surroundings.Admin).Resource(harness.AttachmentResource).Namespace(w.namespace)
+	w.eventually(func() (err error) {
+		definition, err = client.Get(w.Context(), network, metav1.GetOptions{})
+		return err
+	})
+	text, _, _ := unstructured.NestedString(definition.Object, "spec", "config")
+	var list struct {
+		CNIVersion, Name string
+		Plugins          []map[string]any
+	}
+	if err := json.Unmarshal([]byte(text), &list); err != nil || len(list.Plugins) != 1 {
+		w.Fatalf("the NetworkAttachmentDefinition has the configuration %s: %v", text, err)
+	}
+	plugin := list.Plugins[0]
+	if plugin["type"] != "neutron-port" {
+		w.Fatalf("the NetworkAttachmentDefinition names the plugin %v", plugin["type"])
+	}
+	plugin["cniVersion"], plugin["name"] = list.CNIVersion, list.Name
+	plugin["runtimeConfig"] = map[string]any{"mac": allocation.MAC, "ips": allocation.IPs}
+	content, err := json.Marshal(plugin)
+	if err != nil {
+		w.Fatal(err)
+	}
+	return content
+}
+
+// plugin calls the CNI plugin, again while it says "try again later" as the kubelet does.
+func (w *world) plugin(p *pod, command string) {
+	w.Helper()
+	env := []string{
+		"PATH=/usr/sbin:/usr/bin:/sbin:/bin", "CNI_COMMAND=" + command, "CNI_CONTAINERID=sandbox-" + p.name,
+		"CNI_NETNS=/run/netns/" + p.netns, "CNI_IFNAME=net1", "CNI_PATH=" + programs,
+		"CNI_ARGS=IgnoreUnknown=1;K8S_POD_NAMESPACE=" + w.namespace + ";K8S_POD_NAME=" + p.name +
+			";K8S_POD_INFRA_CONTAINER_ID=sandbox-" + p.name + ";K8S_POD_UID=" + p.uid,
+	}
+	w.eventually(func() error {
+		output, err := p.node.RunWith(string(p.configuration), env, filepath.Join(programs, "neutron-port"))
+		if err != nil {
+			return fmt.Errorf("%s of Pod %s: %w: %s", command, p.name, err, output)
+		}
+		return nil
+	})
+}
+
+// inside runs a program in the Pod's network namespace.
+func (p *pod) inside(args ...string) (string, error) {
+	return p.node.Run("ip", append([]string{"netns", "exec", p.netns}, args...)...)
+}
+
+// ping sends one echo request.
+func (w *world) ping(p *pod, address string) error {
+	_, err := p.inside("busybox", "ping", "-c1", "-W2", address)
+	return err
+}
+
+// reaches waits until an address answers.
+func (w *world) reaches(p *pod, address string) {
+	w.Helper()
+	w.eventually(func() error { return w.ping(p, address) })
+}
+
+// speaksTCP sends a megabyte from one Pod to the other, which packets of all sizes and checksums take.
+func (w *world) speaksTCP(from, to *pod, address string) {
+	w.Helper()
+	const megabyte = 1 << 20
+	folder := filepath.Join(to.node.Dir, "web-"+to.name)
+	if _, err := to.node.Run("sh", "-c", fmt.Sprintf("mkdir -p %[1]s; head -c %[2]d /dev/zero >%[1]s/data", folder,
+		megabyte)); err != nil {
+		w.Fatal(err)
+	}
+	server, err := to.node.Start("httpd-"+to.name, nil, "ip", "netns", "exec", to.netns,
+		"busybox", "httpd", "-f", "-p", "80", "-h", folder)
+	if err != nil {
+		w.Fatal(err)
+	}
+	defer server.Kill()
+	w.eventually(func() error {
+		got, err := from.node.RunWith("GET /data HTTP/1.0\r\n\r\n", nil,
+			"ip", "netns", "exec", from.netns, "busybox", "nc", "-w", "10", address, "80")
+		if _, body, _ := strings.Cut(got, "\r\n\r\n"); err == nil && len(body) != megabyte {
+			err = fmt.Errorf("got %d bytes of %d from %s", len(body), megabyte, address)
+		}
+		return err
+	})
+}
+
+// steal plugs an interface with a Pod's port, hardware address and address into another node's switch.
+func (w *world) steal(p *pod, node *nodes.Node) *pod {
+	w.Helper()
+	thief := &pod{name: "thief", node: node, netns: "pod-thief"}
+	_, err := node.RunWith(`
+ip netns add pod-thief
+ip link add tapthief type veth peer name net1 netns pod-thief
+ip link set tapthief up
+ip -n pod-thief link set net1 address "$2" mtu 1400 up
+ip -n pod-thief addr add "$3/24" dev net1
+ovs-vsctl --timeout=30 add-port br-int tapthief -- set Interface tapthief "external-ids:iface-id=$1" \
+  "external-ids:attached-mac=$2" external-ids:iface-status=active
+`, nil, "sh", "-eus", "--", p.port, p.mac, p.addresses[0])
+	if err != nil {
+		w.Fatal(err)
+	}
+	return thief
+}

@@ -1,0 +1,274 @@
+//go:build linux
+
+package dataplane
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	"sigs.k8s.io/yaml"
+
+	"cloudteam.ztgame.com/network-controller/dev/dataplane/nodes"
+	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	"cloudteam.ztgame.com/network-controller/test/harness"
+)
+
+// patience is how long a test waits for what takes seconds on an idle machine.
+const patience = 3 * time.Minute
+
+// world is two nodes, the controller, and a namespace.
+type world struct {
+	*testing.T
+	nodes     *nodes.Nodes
+	admin     *harness.Cloud
+	tenant    *harness.Cloud
+	namespace string
+}
+
+// newWorld starts nodes without kubelets. level is for the line that tells how long the test took.
+func newWorld(t *testing.T, level string) *world {
+	t.Helper()
+	if cannot != "" {
+		t.Skip(cannot)
+	}
+	started := time.Now()
+	t.Cleanup(func() { fmt.Printf("%s: %.1f s\n", level, time.Since(started).Seconds()) })
+	w := &world{T: t, admin: harness.Open(t, surroundings.CloudsFile, "admin"),
+		tenant: harness.Open(t, surroundings.CloudsFile, "tenant")}
+	dir := t.TempDir()
+	var err error
+	w.nodes, err = nodes.Start(nodes.Options{
+		Dir: dir, Names: []string{"node1", "node2"},
+		Southbound: filepath.Join(filepath.Dir(surroundings.CloudsFile), "ovn", "sb.sock"),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if t.Failed() {
+			w.showLogs(dir)
+		}
+		if err := w.nodes.Stop(context.WithoutCancel(t.Context())); err != nil {
+			t.Error(err)
+		}
+	})
+	server, err := url.Parse(surroundings.Admin.Host)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, node := range w.nodes.All {
+		if err := node.Relay(server.Host); err != nil {
+			t.Fatal(err)
+		}
+		// Until Neutron has heard of an ovn-controller, it binds no port to its host: it answers 200, and the port's
+		// binding:vif_type is binding_failed.
+		w.eventually(func() error {
+			for _, agent := range w.admin.List("agents", "host="+node.Name) {
+				if agent["alive"] == true {
+					return nil
+				}
+			}
+			return fmt.Errorf("Neutron knows no agent on %s that lives", node.Name)
+		})
+	}
+	return w
+}
+
+// showLogs repeats the ends of the nodes' logs.
+func (w *world) showLogs(dir string) {
+	for _, name := range []string{"agent", "kubelet", "multus", "ovn-controller"} {
+		files, _ := filepath.Glob(filepath.Join(dir, "*", "logs", name+".log"))
+		for _, file := range files {
+			content, err := os.ReadFile(file)
+			w.Logf("%s ends with (%v):\n%s", file, err, content[max(0, len(content)-4000):])
+		}
+	}
+}
+
+// agentName is the name of the agents' ServiceAccount, and of its namespace.
+const agentName = "network-agent"
+
+// agentKubeconfig writes a kubeconfig of the agents' account on a node, with the claim of the node that a Pod's token has.
+func (w *world) agentKubeconfig(node *nodes.Node) string {
+	w.Helper()
+	core := surroundings.Kube.CoreV1()
+	object, err := core.Nodes().Get(w.Context(), node.Name, metav1.GetOptions{})
+	if err != nil {
+		w.Fatal(err)
+	}
+	answer, err := core.ServiceAccounts(agentName).CreateToken(w.Context(), agentName, &authenticationv1.TokenRequest{
+		Spec: authenticationv1.TokenRequestSpec{BoundObjectRef: &authenticationv1.BoundObjectReference{
+			APIVersion: "v1", Kind: "Node", Name: object.Name, UID: object.UID,
+		}},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		w.Fatal(err)
+	}
+	config, err := clientcmd.LoadFromFile(surroundings.AdminKubeconfig)
+	if err != nil {
+		w.Fatal(err)
+	}
+	for name := range config.AuthInfos {
+		config.AuthInfos[name] = &clientcmdapi.AuthInfo{Token: answer.Status.Token}
+	}
+	path := filepath.Join(node.Dir, "agent.kubeconfig")
+	if err := clientcmd.WriteToFile(*config, path); err != nil {
+		w.Fatal(err)
+	}
+	return path
+}
+
+// startAgents starts the agent of each node. The Nodes MUST exist.
+func (w *world) startAgents() {
+	w.Helper()
+	for _, node := range w.nodes.All {
+		_, err := node.Start("agent", nil, filepath.Join(programs, "network-agent"),
+			"--node-name="+node.Name, "--kubeconfig="+w.agentKubeconfig(node), "-v=2")
+		if err != nil {
+			w.Fatal(err)
+		}
+	}
+	w.eventually(func() error {
+		for _, node := range w.nodes.All {
+			object, err := surroundings.Kube.CoreV1().Nodes().Get(w.Context(), node.Name, metav1.GetOptions{})
+			if err != nil {
+				return err
+			}
+			if mode := object.Annotations[cloudteamv1.AnnotationDataplane]; mode != "ovn" {
+				return fmt.Errorf("Node %s has the data plane %q", node.Name, mode)
+			}
+		}
+		return nil
+	})
+}
+
+// startController starts the controller, and makes the namespace whose Pods wait for their ports.
+func (w *world) startController() {
+	w.Helper()
+	surroundings.KnowAttachments(w.T)
+	surroundings.Start(w.T, []string{"OS_CLIENT_CONFIG_FILE=" + surroundings.CloudsFile},
+		"--kubeconfig", surroundings.Kubeconfig, "--cloud=tenant", "--binding-cloud=admin", "--leader-elect=false",
+		"--attachment-plugin=neutron-port", "--bind-address=127.0.0.1:0", "--pool-cooldown=2s", "-v=2")
+	namespace, err := surroundings.Kube.CoreV1().Namespaces().
+		Create(w.Context(), harness.Namespace("dataplane-"), metav1.CreateOptions{})
+	if err != nil {
+		w.Fatal(err)
+	}
+	w.namespace = namespace.Name
+	w.eventually(func() error {
+		_, err := surroundings.Kube.CoreV1().ServiceAccounts(w.namespace).Get(w.Context(), "default", metav1.GetOptions{})
+		return err
+	})
+	surroundings.AwaitGate(w.T, w.namespace)
+	w.Cleanup(w.clear)
+}
+
+// clear removes what the test made in Neutron, as users do: Pods, then Networks.
+func (w *world) clear() {
+	ctx := context.WithoutCancel(w.Context())
+	now := metav1.DeleteOptions{GracePeriodSeconds: new(int64(0))}
+	apps, core := surroundings.Kube.AppsV1(), surroundings.Kube.CoreV1()
+	networks := surroundings.Networks.CloudteamV1().Networks(w.namespace)
+	err := errors.Join(
+		apps.Deployments(w.namespace).DeleteCollection(ctx, now, metav1.ListOptions{}),
+		apps.ReplicaSets(w.namespace).DeleteCollection(ctx, now, metav1.ListOptions{}),
+		core.Pods(w.namespace).DeleteCollection(ctx, now, metav1.ListOptions{}),
+		networks.DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{}),
+	)
+	if err != nil {
+		w.Error(err)
+	}
+	err = harness.Poll(nil, patience, time.Second, func() error {
+		w.deleteRouters(ctx)
+		list, err := networks.List(ctx, metav1.ListOptions{})
+		if err == nil && len(list.Items) > 0 {
+			err = fmt.Errorf("Network %s is still there: %+v", list.Items[0].Name, list.Items[0].Status.Conditions)
+		}
+		return err
+	})
+	if err != nil {
+		w.Error(err)
+	}
+}
+
+// deleteRouters deletes the tenant's routers that have no interface any more. With ML2/OVN, Neutron 21 raises a router's
+// revision while it deletes it, and so refuses each deletion that names the revision, as the controller's do.
+func (w *world) deleteRouters(ctx context.Context) {
+	var answer struct{ Routers []struct{ ID string } }
+	if _, err := w.tenant.Client.Get(ctx, w.tenant.Client.ServiceURL("routers"), &answer, nil); err != nil {
+		w.Error(err)
+	}
+	for _, router := range answer.Routers {
+		// 409 while it has an interface.
+		_, _ = w.tenant.Client.Delete(ctx, w.tenant.Client.ServiceURL("routers", router.ID), nil)
+	}
+}
+
+// eventually polls until check gives nil.
+func (w *world) eventually(check func() error) {
+	w.Helper()
+	if err := harness.Poll(w.Context().Done(), patience, 200*time.Millisecond, check); err != nil {
+		w.Fatal(err)
+	}
+}
+
+// network makes a Network of a manifest, and returns it once it is Ready.
+func (w *world) network(manifest []byte) *cloudteamv1.Network {
+	w.Helper()
+	network := &cloudteamv1.Network{}
+	if err := yaml.UnmarshalStrict(manifest, network); err != nil {
+		w.Fatal(err)
+	}
+	networks := surroundings.Networks.CloudteamV1().Networks(w.namespace)
+	if _, err := networks.Create(w.Context(), network, metav1.CreateOptions{}); err != nil {
+		w.Fatal(err)
+	}
+	w.eventually(func() (err error) {
+		network, err = networks.Get(w.Context(), network.Name, metav1.GetOptions{})
+		if err == nil && !meta.IsStatusConditionTrue(network.Status.Conditions, cloudteamv1.ConditionReady) {
+			err = fmt.Errorf("Network %s is not Ready: %+v", network.Name, network.Status.Conditions)
+		}
+		return err
+	})
+	return network
+}
+
+// addNodes makes Nodes that no kubelet serves. The scheduler leaves them alone.
+func (w *world) addNodes() {
+	w.Helper()
+	client := surroundings.Kube.CoreV1().Nodes()
+	for _, node := range w.nodes.All {
+		_, err := client.Create(w.Context(), &corev1.Node{
+			ObjectMeta: metav1.ObjectMeta{Name: node.Name}, Spec: corev1.NodeSpec{Unschedulable: true},
+		}, metav1.CreateOptions{})
+		if err != nil {
+			w.Fatal(err)
+		}
+	}
+}
+
+// removeNodes removes the Nodes when the test ends.
+func (w *world) removeNodes() {
+	w.Cleanup(func() {
+		for _, node := range w.nodes.All {
+			err := surroundings.Kube.CoreV1().Nodes().
+				Delete(context.WithoutCancel(w.Context()), node.Name, metav1.DeleteOptions{})
+			if err != nil && !apierrors.IsNotFound(err) {
+				w.Error(err)
+			}
+		}
+	})
+}
