@@ -63,6 +63,9 @@ type Agent struct {
 	// claims has the sandbox that each port was last prepared for. The interface of an older one is not plugged again.
 	// turn guards it.
 	claims map[types.UID]string
+	// silent has since when no packets flow to a port that was plugged. A restart of ovn-controller looks so for a moment,
+	// for all ports of the node. turn guards it.
+	silent map[types.UID]time.Time
 
 	telling sync.Mutex
 	told    map[types.UID]telling

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"errors"
 	"fmt"
 	"os/exec"
 	"strings"
@@ -189,6 +190,49 @@ func TestNeutronNeverConnects(t *testing.T) {
 	}
 	w.inOVN(portID(1), 1)
 	one.must("ADD")
+	w.attached("p1", metav1.ConditionTrue)
+}
+
+// TestShortInterruptionIsNoNews has OVN take a port's flows away. A restart of ovn-controller does so for a moment, for all
+// ports of the node, and packets flow meanwhile. Only what lasts is told.
+func TestShortInterruptionIsNoNews(t *testing.T) {
+	w := newWorld(t, cloudteamv1.AttachmentOVN)
+	w.bind(1)
+	w.sandbox(1, "c1").must("ADD")
+	w.attached("p1", metav1.ConditionTrue)
+	before := w.told.Load()
+	installed := func() string {
+		return w.ovs.Ctl("--if-exists", "get", "Interface", device(1), "external_ids:ovn-installed")
+	}
+	w.ovn.NB("lsp-del", portID(1))
+	nodetest.Eventually(t, func() error {
+		if installed() != "" {
+			return errors.New("OVN has not taken the flows away")
+		}
+		return w.agent.repair(t.Context())
+	})
+	w.inOVN(portID(1), 1)
+	nodetest.Eventually(t, func() error {
+		if installed() == "" {
+			return errors.New("OVN has not installed the flows again")
+		}
+		return nil
+	})
+	if again := w.told.Load() - before; again != 0 {
+		t.Errorf("told %d times about a short interruption", again)
+	}
+	w.ovn.NB("lsp-del", portID(1))
+	nodetest.Eventually(t, func() error {
+		w.agent.portsChanged.Change() // or the next minute
+		if w.told.Load() == before {
+			return errors.New("told nothing about a long interruption")
+		}
+		return nil
+	})
+	if c := w.attached("p1", metav1.ConditionFalse); c.Reason != cloudteamv1.ReasonPlugFailed || !strings.Contains(c.Message, "ovn-controller") {
+		t.Errorf("the condition is %+v", c)
+	}
+	w.inOVN(portID(1), 1)
 	w.attached("p1", metav1.ConditionTrue)
 }
 

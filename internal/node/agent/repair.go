@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
@@ -51,11 +53,9 @@ func (a *Agent) mend(ctx context.Context) ([]finding, error) {
 			ports[p.UID] = p
 		}
 	}
-	for uid := range a.claims {
-		if ports[uid] == nil {
-			delete(a.claims, uid)
-		}
-	}
+	gone := func(uid types.UID) bool { return ports[uid] == nil }
+	maps.DeleteFunc(a.claims, func(uid types.UID, _ string) bool { return gone(uid) })
+	maps.DeleteFunc(a.silent, func(uid types.UID, _ time.Time) bool { return gone(uid) })
 
 	failed := []error{a.collect(ctx, s, devices, ports)}
 	var findings []finding
@@ -127,10 +127,14 @@ func (a *Agent) keep(ctx context.Context, s ovs.State, d link.Device, p *cloudte
 	have, ok := s.Ports[d.Name]
 	if ok && have.Ours && have.Mark == d.Mark && have.IfaceID == w.IfaceID && have.MAC == w.MAC {
 		flowing, why := flows(p.Status.Attachment.Mode, have)
-		switch {
-		case flowing:
+		if flowing {
+			delete(a.silent, p.UID)
 			return new(plugged(w, a.node)), nil
-		case isPlugged(p):
+		}
+		since, ok := a.silent[p.UID]
+		if !ok {
+			a.silent[p.UID] = time.Now()
+		} else if isPlugged(p) && expired(since, a.wait) {
 			return new(failedLater(w, why)), nil
 		}
 		return nil, nil

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -49,7 +50,9 @@ type world struct {
 
 	agent *Agent
 	stop  func()
-	mu    sync.Mutex
+	// told counts the writes of conditions.
+	told atomic.Int64
+	mu   sync.Mutex
 }
 
 func newWorld(t *testing.T, mode cloudteamv1.AttachmentMode) *world {
@@ -87,7 +90,7 @@ func (w *world) start() {
 	}
 	a := &Agent{
 		node: testNode, wait: testWait, vswitch: seen, ports: w.ports, synced: func() bool { return true }, links: w.links,
-		claims: map[types.UID]string{}, told: map[types.UID]telling{}, write: w.write,
+		claims: map[types.UID]string{}, silent: map[types.UID]time.Time{}, told: map[types.UID]telling{}, write: w.write,
 	}
 	socket, err := listen(w.socket)
 	if err != nil {
@@ -117,6 +120,7 @@ func (w *world) links() (devices []link.Device, err error) {
 
 // write is the API server: the condition comes back by the cache.
 func (w *world) write(_ context.Context, p *cloudteamv1.NetworkPort, c condition) error {
+	w.told.Add(1)
 	w.change(p.Name, func(p *cloudteamv1.NetworkPort) {
 		meta.SetStatusCondition(&p.Status.Conditions, metav1.Condition{
 			Type: cloudteamv1.ConditionAttached, Status: c.status, Reason: c.reason, Message: c.message,
