@@ -69,8 +69,8 @@ func (a *Agent) choose(r agentapi.Request) (*cloudteamv1.NetworkPort, error) {
 			"the NetworkPort %s is not prepared for node %s; %s; %s", p.Name, a.node, effect, remedy)
 	}
 	if !isID(p.Status.PortID) {
-		return nil, agentapi.Errorf(agentapi.CodeInternal, "the NetworkPort %s has %q, which is no id of a port in Neutron; %s; "+
-			"ask whoever runs its cloud", p.Name, p.Status.PortID, effect)
+		return nil, agentapi.Errorf(agentapi.CodeInternal, "the NetworkPort %s has %q, which is no id of a port in "+
+			"Neutron; %s; ask whoever runs its cloud", p.Name, p.Status.PortID, effect)
 	}
 	if !supported(attachment.Mode) {
 		return nil, agentapi.Errorf(agentapi.CodeInternal,

@@ -157,7 +157,8 @@ func Run(ctx context.Context, o Options) error {
 	vswitch := ovs.New(o.OVSDB, o.Bridge)
 	a := &Agent{
 		node: o.NodeName, mode: o.Mode, host: o.Host, wait: o.Wait, vswitch: vswitch, links: link.List,
-		write: writer(networks), claims: map[types.UID]string{}, silent: map[types.UID]time.Time{}, told: map[types.UID]telling{},
+		write: writer(networks), claims: map[types.UID]string{}, silent: map[types.UID]time.Time{},
+		told: map[types.UID]telling{},
 	}
 	factory := informers.NewSharedInformerFactoryWithOptions(networks, 0, informers.WithTransform(trim),
 		informers.WithTweakListOptions(func(list *metav1.ListOptions) {

@@ -170,7 +170,7 @@ func (s *Switch) hold(ctx context.Context, connected func()) error {
 		return fmt.Errorf("--ovsdb %s: %w", s.endpoint, err)
 	}
 	fail := func(err error) error {
-		s.set(nil, nil, err)
+		s.set(ctx, nil, err)
 		c.Close()
 		return err
 	}
@@ -196,7 +196,7 @@ func (s *Switch) hold(ctx context.Context, connected func()) error {
 	}
 	held, end := context.WithCancel(ctx)
 	defer end()
-	s.set(c, held, nil)
+	s.set(held, c, nil)
 	connected()
 	klog.FromContext(ctx).Info("Connected to Open vSwitch", "endpoint", s.endpoint)
 	ticker := time.NewTicker(2 * callLimit)
@@ -221,7 +221,7 @@ func echo(ctx context.Context, c client.Client) error {
 	return c.Echo(ctx)
 }
 
-func (s *Switch) set(c client.Client, held context.Context, err error) {
+func (s *Switch) set(held context.Context, c client.Client, err error) {
 	s.mu.Lock()
 	if s.client != nil && c == nil {
 		s.lost = time.Now()
@@ -270,7 +270,7 @@ func (s *Switch) rows(ctx context.Context) (client.Client, *rows, error) {
 	// Without this, the library waits for ever for a cache whose connection was lost at this moment.
 	ctx, cancel := context.WithTimeout(ctx, callLimit)
 	defer cancel()
-	defer context.AfterFunc(held, cancel)()
+	defer context.AfterFunc(held, cancel)() //nolint:contextcheck // it ends with the connection, too
 	r := &rows{ports: map[string]portRow{}, interfaces: map[string]interfaceRow{}}
 	var roots []rootRow
 	var ports []portRow

@@ -134,7 +134,7 @@ func TestReconnects(t *testing.T) {
 	for range 4 {
 		readers.Go(func() {
 			for reading.Err() == nil {
-				_, _ = s.State(context.Background())
+				_, _ = s.State(context.Background()) //nolint:contextcheck // the read must end by itself
 			}
 		})
 	}
