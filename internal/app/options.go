@@ -179,7 +179,7 @@ func (o *Options) AddFlags(flags *pflag.FlagSet) {
 			"free. 0 disables it. It uses the counts in status.subnets.")
 	flags.StringVar(&o.Attachment.Plugin, "attachment-plugin", o.Attachment.Plugin,
 		"CNI plugin that attaches Pods to Networks when Multus is installed. neutron-port makes the Pod's interface the "+
-			"port in Neutron; it needs the network-agent on the nodes.")
+			"port in Neutron; it needs the network-agent on the nodes. Others get the port's addresses.")
 	flags.StringVar(&o.Attachment.Master, "attachment-master", o.Attachment.Master,
 		"Node interface that the CNI plugin attaches Pods to. The default is the plugin's own. For macvlan it is the "+
 			"interface of the default route.")

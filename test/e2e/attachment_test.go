@@ -20,7 +20,7 @@ func TestAttachments(t *testing.T) {
 	surroundings.KnowAttachments(t)
 	namespace := newNamespace(t)
 	awaitGate(t, namespace)
-	startController(t, "tenant", "--attachment-master=eth1")
+	startController(t, "tenant", "--attachment-plugin=macvlan", "--attachment-master=eth1")
 	network := unique(t, namespace)
 	attachments := client.Resource(harness.AttachmentResource).Namespace(namespace)
 

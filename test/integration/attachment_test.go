@@ -129,7 +129,7 @@ func serveAttachments(t *testing.T) *attachmentWorld {
 	w.controller, err = attachment.NewController(client, attachments.ForResource(attachment.Resource),
 		factory.Cloudteam().V1().Networks(),
 		broadcaster.NewRecorder(clientsetscheme.Scheme, corev1.EventSource{Component: "network-controller"}),
-		attachment.Options{Master: "eth1"})
+		attachment.Options{Plugin: "macvlan", Master: "eth1"})
 	if err != nil {
 		t.Fatal(err)
 	}

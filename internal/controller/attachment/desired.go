@@ -68,7 +68,7 @@ type understood struct {
 // NetConf in v1.9. An ipvlan interface always has its node's hardware address. vlan, ptp, host-device and dummy have no
 // field for one. The device of host-device comes from a device plugin through Multus.
 var plugins = map[string]understood{
-	PluginNeutronPort: {mac: true, own: true},
+	DefaultPlugin: {mac: true, own: true},
 
 	"macvlan":     {master: true, mtu: true, mac: true, mode: "bridge"},
 	"ipvlan":      {master: true, mtu: true},

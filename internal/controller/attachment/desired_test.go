@@ -30,7 +30,8 @@ func TestConfig(t *testing.T) {
 		change  func(*cloudteamv1.Network)
 		want    string
 	}{
-		"without options it is a macvlan on the interface of the node's default route": {
+		"macvlan is on the interface of the node's default route": {
+			options: Options{Plugin: "macvlan"},
 			want: `{"cniVersion":"1.0.0","name":"example","plugins":[{"type":"macvlan","mode":"bridge","mtu":1450,` +
 				`"capabilities":{"ips":true,"mac":true},"ipam":{"type":"static"}}]}`,
 		},
@@ -40,12 +41,10 @@ func TestConfig(t *testing.T) {
 				`"mtu":1450,"capabilities":{"ips":true,"mac":true},"ipam":{"type":"static"}}]}`,
 		},
 		"the project's own plugin needs no addresses here": {
-			options: Options{Plugin: PluginNeutronPort},
 			want: `{"cniVersion":"1.0.0","name":"example","plugins":[{"type":"neutron-port",` +
 				`"capabilities":{"ips":true,"mac":true}}]}`,
 		},
 		"the project's own plugin gets the routes itself": {
-			options: Options{Plugin: PluginNeutronPort},
 			change: func(n *cloudteamv1.Network) {
 				n.Spec.HostRoutes = []cloudteamv1.HostRoute{{Destination: "10.2.0.0/16", NextHop: "192.168.0.254"}}
 			},
@@ -53,16 +52,19 @@ func TestConfig(t *testing.T) {
 				`"capabilities":{"ips":true,"mac":true},"routes":[{"dst":"10.2.0.0/16","gw":"192.168.0.254"}]}]}`,
 		},
 		"an MTU that is not known is left to the plugin": {
-			change: func(n *cloudteamv1.Network) { n.Status.MTU = 0 },
+			options: Options{Plugin: "macvlan"},
+			change:  func(n *cloudteamv1.Network) { n.Status.MTU = 0 },
 			want: `{"cniVersion":"1.0.0","name":"example","plugins":[{"type":"macvlan","mode":"bridge",` +
 				`"capabilities":{"ips":true,"mac":true},"ipam":{"type":"static"}}]}`,
 		},
 		"the MTU is that of the network in Neutron, not the declared one": {
-			change: func(n *cloudteamv1.Network) { n.Spec.MTU = new(int32(9000)) },
+			options: Options{Plugin: "macvlan"},
+			change:  func(n *cloudteamv1.Network) { n.Spec.MTU = new(int32(9000)) },
 			want: `{"cniVersion":"1.0.0","name":"example","plugins":[{"type":"macvlan","mode":"bridge","mtu":1450,` +
 				`"capabilities":{"ips":true,"mac":true},"ipam":{"type":"static"}}]}`,
 		},
 		"host routes keep their order": {
+			options: Options{Plugin: "macvlan"},
 			change: func(n *cloudteamv1.Network) {
 				n.Spec.HostRoutes = []cloudteamv1.HostRoute{
 					{Destination: "10.2.0.0/16", NextHop: "192.168.0.254"},
@@ -74,6 +76,7 @@ func TestConfig(t *testing.T) {
 				`{"dst":"10.2.0.0/16","gw":"192.168.0.254"},{"dst":"10.1.0.0/16","gw":"192.168.0.253"}]}}]}`,
 		},
 		"IPv6 routes are as declared": {
+			options: Options{Plugin: "macvlan"},
 			change: func(n *cloudteamv1.Network) {
 				n.Spec.CIDR = "fd00:1::/64"
 				n.Spec.HostRoutes = []cloudteamv1.HostRoute{{Destination: "fd00:2::/64", NextHop: "fd00:1::fe"}}

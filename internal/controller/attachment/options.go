@@ -7,12 +7,9 @@ import (
 	"strings"
 )
 
-// DefaultPlugin is the CNI plugin for Options that name none.
-const DefaultPlugin = "macvlan"
-
-// PluginNeutronPort is this project's own CNI plugin, which makes the Pod's interface the port in Neutron. It needs the
-// network-agent on the nodes.
-const PluginNeutronPort = "neutron-port"
+// DefaultPlugin is the CNI plugin for Options that name none: the project's own, which makes the Pod's interface the
+// port in Neutron. It needs the network-agent on the nodes.
+const DefaultPlugin = "neutron-port"
 
 // Options say how Pods connect to the networks. They apply to all Networks.
 type Options struct {

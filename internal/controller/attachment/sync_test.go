@@ -62,7 +62,8 @@ func newWorld(t *testing.T) *world {
 	})
 	w.c = &Controller{
 		client: client, lister: listers.NewNetworkLister(w.networks), recorder: &w.events,
-		store: cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{}),
+		store:   cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{}),
+		options: Options{Plugin: "macvlan"},
 	}
 	w.deliver()
 	return w
