@@ -41,6 +41,18 @@ func (r *Reconciler[T]) recall(obj T) (m memory[T], known bool) {
 	return m, false
 }
 
+// lastCloudOf gives the cloud of the last sync of a key's newest object.
+func (r *Reconciler[T]) lastCloudOf(key cache.ObjectName) (ref CloudRef, known bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	all := r.owned[key]
+	if len(all) == 0 {
+		return ref, false
+	}
+	last := all[len(all)-1].home
+	return last.ref, last.in != nil
+}
+
 // remember records the current object as one that may have resources.
 func (r *Reconciler[T]) remember(obj T) {
 	r.mu.Lock()

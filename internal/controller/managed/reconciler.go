@@ -120,8 +120,12 @@ func (r *Reconciler[T]) get(key cache.ObjectName) (obj T, exists bool, err error
 	return obj, true, nil
 }
 
-// cloudOfKey names the cloud that a key's sync calls.
+// cloudOfKey names the cloud that a key's sync calls: as of the last sync, if there was one. An event may concern
+// thousands of keys, so it must cost little. After an edit, one sync counts for the former cloud.
 func (r *Reconciler[T]) cloudOfKey(key cache.ObjectName) string {
+	if ref, known := r.lastCloudOf(key); known {
+		return ref.String()
+	}
 	obj, exists, err := r.get(key)
 	if err == nil && exists {
 		return r.cloudOf(obj).String()

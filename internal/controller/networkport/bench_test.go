@@ -76,7 +76,12 @@ func BenchmarkNetworkEvent(b *testing.B) {
 		"its MTU":            func(n *cloudteamv1.Network) { n.Status.MTU = 9000 },
 	} {
 		b.Run(name, func(b *testing.B) {
-			c, _, handle := rest(b, 1000)
+			c, keys, handle := rest(b, 1000)
+			for _, key := range keys {
+				if _, err := c.Sync(b.Context(), key); err != nil {
+					b.Fatal(err)
+				}
+			}
 			was, is := exampleNetwork(), of(exampleNetwork(), change)
 			was.ResourceVersion, is.ResourceVersion = "1", "2"
 			b.ReportAllocs()
