@@ -356,10 +356,10 @@ func (s *sequence) forgeMetadata(t *rapid.T) {
 	ours := who.networks.CloudteamV1()
 	_, strips := patch["finalizers"]
 	switch {
-	case ofPort && ports && !(strips && s.inCloud(t, port)):
+	case ofPort && ports && (!strips || !s.inCloud(t, port)):
 		_, err = ours.NetworkPorts(who.name).Patch(s.ctx, port.Name, types.MergePatchType, text, metav1.PatchOptions{})
 		took(t, err, "%s writes on NetworkPort %s: %s", who, port.Name, text)
-	case !ofPort && networks && !(strips && network.Spec.Cloud != nil):
+	case !ofPort && networks && (!strips || network.Spec.Cloud == nil):
 		_, err = ours.Networks(who.name).Patch(s.ctx, network.Name, types.MergePatchType, text, metav1.PatchOptions{})
 		took(t, err, "%s writes on Network %s: %s", who, network.Name, text)
 	}

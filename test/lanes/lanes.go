@@ -21,8 +21,8 @@ const seedsApart = 1_000_000
 // anew has other sequences drawn than the last time.
 var anew = flag.Bool("anew", false, "draw other sequences than the last time; -"+seedFlag+" draws those of a seed")
 
-// SetDefaults sets flags of rapid, whose own values are meant for microseconds. The command line is read later, and wins.
-// TestMain calls it.
+// SetDefaults sets flags of rapid, whose own values are meant for microseconds. The command line is read later, and
+// wins. TestMain calls it.
 func SetDefaults(values map[string]string) {
 	for name, value := range values {
 		if err := flag.Set(name, value); err != nil {
@@ -31,8 +31,8 @@ func SetDefaults(values map[string]string) {
 	}
 }
 
-// Check runs rapid.Check n times at a time, in subtests a, b, c and so on. Each draws its own sequences. They are the same
-// each time, so that a change is held to what held before it.
+// Check runs rapid.Check n times at a time, in subtests a, b, c and so on. Each draws its own sequences. They are the
+// same each time, so that a change is held to what held before it.
 func Check(t *testing.T, n int, property func(*rapid.T)) {
 	choose := !*anew && flag.Lookup(seedFlag).Value.String() == "0"
 	var seeding sync.Mutex
