@@ -1,5 +1,5 @@
 // Command neutron-port is the CNI plugin for ports in OpenStack Neutron. Container runtimes start it; see
-// docs/adr/0034-a-plugin-and-an-agent-on-each-node.md.
+// docs/dataplane.md.
 package main
 
 import (
