@@ -11,6 +11,7 @@ import (
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/uuid"
@@ -98,7 +99,7 @@ func newTenant(t *testing.T) *tenant {
 	t.Cleanup(func() {
 		// What it holds ends with it, so that the next test has the cloud to itself.
 		err := surroundings.Kube.CoreV1().Namespaces().Delete(cleanup(t), name, metav1.DeleteOptions{})
-		if err != nil {
+		if err != nil && !apierrors.IsNotFound(err) {
 			t.Error(err)
 		}
 	})
