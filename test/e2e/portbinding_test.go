@@ -147,7 +147,8 @@ func TestAPortGoesIntoTheTrunkOfItsPodsNode(t *testing.T) {
 
 // areAttached returns how the ports of Pods differ from ports that wait for their nodes' agents.
 func areAttached(
-	t *testing.T, admin *cloud, namespace, networkID string, pods []corev1.Pod, mode cloudteamv1.AttachmentMode, bound bool,
+	t *testing.T, admin *cloud, namespace, networkID string, pods []corev1.Pod, mode cloudteamv1.AttachmentMode,
+	bound bool,
 ) error {
 	t.Helper()
 	list, err := networks.CloudteamV1().NetworkPorts(namespace).List(t.Context(), metav1.ListOptions{})

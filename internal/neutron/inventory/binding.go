@@ -30,25 +30,12 @@ type Binder struct {
 	As *client.Cloud
 }
 
-// Bind has Neutron expect a port of an owner on a host (binding:host_id). The error is Forbidden if the credentials lack
-// the right.
+// Bind has Neutron expect a port of an owner on a host (binding:host_id). The error is Forbidden if the credentials
+// lack the right.
 func (b Binder) Bind(ctx context.Context, owner plan.Owner, id, host string) error {
 	cloud, err := b.cloudFor(ctx, opBind, owner, id)
 	if err != nil {
 		return err
-	}
-	if err := b.undisputed(ctx); err != nil {
-		if !errors.Is(err, ErrDisputed) {
-			return err
-		}
-		// The other cluster has the same ports. Only one that it has not bound may be bound here.
-		at, readErr := client.Get[wireHost](ctx, cloud, opBind, portKind.Collection, fieldsOf[wireHost](), id)
-		if readErr != nil {
-			return readErr
-		}
-		if at.Host != "" && at.Host != host {
-			return err
-		}
 	}
 	defer b.ports.write(id)()
 	var answer map[string]json.RawMessage
@@ -110,14 +97,6 @@ func (b Binder) cloudFor(ctx context.Context, op string, owner plan.Owner, id st
 	}
 	return b.As, nil
 }
-
-// wireHost is a port with the host on which Neutron expects it, which administrators see.
-type wireHost struct {
-	ID   string `json:"id"`
-	Host string `json:"binding:host_id"`
-}
-
-func (w wireHost) Key() string { return w.ID }
 
 // wireParent is a port as the parent of a trunk.
 type wireParent struct {
@@ -242,9 +221,6 @@ func (b Binder) RemoveSubport(ctx context.Context, owner plan.Owner, id, parentM
 		if found, err := b.Reread(ctx, plan.Resource{Kind: plan.KindPort, ID: id}); err != nil || !found {
 			return err
 		}
-	}
-	if err := b.undisputed(ctx); err != nil {
-		return err
 	}
 	cloud, err := b.cloudFor(ctx, opRemoveSubport, owner, id)
 	if err != nil {

@@ -163,7 +163,8 @@ func (i *Inventory) undisputed(ctx context.Context) error {
 	return nil
 }
 
-// admitAttachment is admit for attaching a port to a host, or detaching it.
+// admitAttachment returns ErrDisputed if a port must stay where it is attached, because another cluster may have its
+// object and Pod.
 func (i *Inventory) admitAttachment(ctx context.Context, id string) error {
 	i.term.mu.Lock()
 	made := i.term.made[id]
@@ -171,8 +172,7 @@ func (i *Inventory) admitAttachment(ctx context.Context, id string) error {
 	if made {
 		return nil
 	}
-	step := plan.Step{Action: plan.UpdatePort, Ref: plan.Ref{ID: id}}
-	return i.admit(ctx, plan.Change{step}, step)
+	return i.undisputed(ctx)
 }
 
 // after records a step that was taken.
