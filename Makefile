@@ -85,6 +85,14 @@ test-dataplane: assets ## Start a real Neutron with OVN, nodes and kubelets, and
 	dev/openstack/openstack run --dataplane -- env DATAPLANE_OPENSTACK=1 \
 	  go test -v -count=1 -p 1 -timeout 20m ./dev/dataplane/... ./test/dataplane
 
+.PHONY: run-dataplane
+run-dataplane: assets ## Start the same parts, and leave them running until Ctrl-C
+	dev/openstack/openstack up --dataplane
+	export KUBEBUILDER_ASSETS="$(ASSETS)"; \
+	export DATAPLANE_ASSETS="$$(bin/controlplane assets --components=kubelet,multus)"; \
+	dev/openstack/openstack run --dataplane -- env DATAPLANE_OPENSTACK=1 DATAPLANE_STAY=1 \
+	  go test -v -count=1 -run '^TestStay$$' -timeout 0 ./test/dataplane
+
 .PHONY: reliability
 reliability: assets ## Run the fault tests against the emulator and write their results into docs/reliability.md
 	export KUBEBUILDER_ASSETS="$(ASSETS)"; hack/reliability.sh emulator

@@ -25,27 +25,7 @@ const replicas = 3
 
 // TestPodsOfADeploymentReachEachOther is what a user does first, on real kubelets.
 func TestPodsOfADeploymentReachEachOther(t *testing.T) {
-	assets := os.Getenv(envAssets)
-	if cannot == "" && assets == "" {
-		t.Skip("no kubelet: " + envAssets + " is not set; run `make test-dataplane`")
-	}
-	if missing := nodes.MissingForKubelets(); cannot == "" && missing != "" {
-		t.Skip(missing)
-	}
-	w := newWorld(t, "level 4, a Deployment on two kubelets")
-	w.removeNodes()
-	w.startController()
-	for _, node := range w.nodes.All {
-		err := node.StartKubelet(nodes.KubeletOptions{
-			Kubelet: filepath.Join(assets, "kubelet"), Multus: filepath.Join(assets, "multus"),
-			Plugins: []string{filepath.Join(programs, "neutron-port")}, Kubeconfig: surroundings.AdminKubeconfig,
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	w.awaitNodes()
-	w.startAgents()
+	w := newCluster(t, "level 4, a Deployment on two kubelets")
 	sample, err := os.ReadFile(filepath.Join(surroundings.Root, "config", "samples", "network.yaml"))
 	if err != nil {
 		t.Fatal(err)
@@ -76,6 +56,33 @@ func TestPodsOfADeploymentReachEachOther(t *testing.T) {
 		})
 	}
 	w.remove()
+}
+
+// newCluster is newWorld with kubelets and agents on the nodes, and the controller.
+func newCluster(t *testing.T, level string) *world {
+	t.Helper()
+	assets := os.Getenv(envAssets)
+	if cannot == "" && assets == "" {
+		t.Skip("no kubelet: " + envAssets + " is not set; run `make test-dataplane`")
+	}
+	if missing := nodes.MissingForKubelets(); cannot == "" && missing != "" {
+		t.Skip(missing)
+	}
+	w := newWorld(t, level)
+	w.removeNodes()
+	w.startController()
+	for _, node := range w.nodes.All {
+		err := node.StartKubelet(nodes.KubeletOptions{
+			Kubelet: filepath.Join(assets, "kubelet"), Multus: filepath.Join(assets, "multus"),
+			Plugins: []string{filepath.Join(programs, "neutron-port")}, Kubeconfig: surroundings.AdminKubeconfig,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.awaitNodes()
+	w.startAgents()
+	return w
 }
 
 // awaitNodes waits until both Nodes are Ready and take Pods.

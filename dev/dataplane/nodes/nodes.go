@@ -264,6 +264,11 @@ func await(p *process.Process, check func() error) error {
 	return nil
 }
 
+// Enter is a command that enters the node's namespaces with a shell.
+func (n *Node) Enter() string {
+	return fmt.Sprintf("nsenter --target %d --mount --net --pid --uts", n.holder.PID())
+}
+
 // Run runs a program on the node to its end, for a minute at most, and returns its standard output.
 func (n *Node) Run(name string, args ...string) (string, error) { return n.run("", nil, name, args...) }
 
