@@ -94,6 +94,9 @@ func (b *binder) Attach(
 	if err != nil {
 		return err
 	}
+	if err := b.ofTheNodes(ctx, ref, in); err != nil {
+		return err
+	}
 	if b.isForbidden(ref) {
 		return portbinding.ErrForbidden
 	}
@@ -121,6 +124,28 @@ func (b *binder) Detach(
 		return err
 	}
 	return in.RemoveSubport(inventory.WithFlow(ctx, port.Namespace), b.ownerOf(port), was.PortID, was.ParentMAC)
+}
+
+// ofTheNodes returns an error if ports of a cloud are nothing to the nodes, whose network is that of the controller's
+// own cloud or of --binding-cloud. A user's own cloud may give a port the id of somebody else's in the nodes' cloud, and
+// a node plugs by the id. The credentials that bind check it themselves.
+func (b *binder) ofTheNodes(ctx context.Context, ref managed.CloudRef, in inventory.Binder) error {
+	if ref.IsOwn() || in.As != nil {
+		return nil
+	}
+	nodes, err := b.p.access.cloud.Identity(ctx)
+	if err != nil {
+		return err
+	}
+	port, err := in.Identity(ctx)
+	if err != nil {
+		return err
+	}
+	if port.Endpoint != nodes.Endpoint || port.Region != nodes.Region {
+		return fmt.Errorf("the port is in the cloud at %s, and the nodes are not. Use a Network without spec.cloud for Pods "+
+			"here, or name credentials for the nodes' cloud by --binding-cloud", port.Endpoint)
+	}
+	return nil
 }
 
 func (b *binder) ownerOf(port *cloudteamv1.NetworkPort) plan.Owner {

@@ -356,19 +356,34 @@ func TestNetworkPortsShowWhatAPersonAsksFirst(t *testing.T) {
 			{Address: "192.168.0.8/16", SubnetID: "s"}, {Address: "fd00::8/64", SubnetID: "t"},
 		},
 		BoundTo: &cloudteamv1.PortBinding{Kind: "Pod", Name: "web-0", UID: "u"},
+		Attachment: &cloudteamv1.PortAttachment{
+			Node: "node1", Host: "node1", Mode: cloudteamv1.AttachmentOVN, PortID: "5a1c", PodUID: "u",
+		},
 	})
+	attached, err := client.List(t.Context(), metav1.ListOptions{FieldSelector: "status.attachment.node=node1"})
+	if err != nil || len(attached.Items) != 1 || attached.Items[0].Name != "two" {
+		t.Errorf("an agent that asks for the ports of its node gets %v, %v", attached, err)
+	}
 
 	const name, ready, reason, network, address, bound = "Name", "Ready", "Reason", "Network", "Address", "Bound To"
+	const node, mode = "Node", "Dataplane"
 	want := []map[string]any{
 		{name: "fresh", ready: nil, reason: nil, network: "office", address: nil, bound: nil},
 		{name: "one", ready: "True", reason: "Available", network: "office", address: "192.168.0.7/16", bound: nil},
 		{name: "two", ready: nil, reason: nil, network: "office", address: "192.168.0.8/16", bound: "web-0"},
 	}
+	for _, row := range want {
+		row[node], row[mode] = nil, nil
+	}
+	want[2][node], want[2][mode] = "node1", "ovn"
 	if diff := cmp.Diff(want, printed(t.Context(), t, namespace, 0)); diff != "" {
 		t.Errorf("kubectl get networkports (-want +got):\n%s", diff)
 	}
 
-	const second, mac, id = "Second Address", "MAC", "Port ID"
+	const second, mac, id, plugged = "Second Address", "MAC", "Port ID", "Attached"
+	for _, row := range want {
+		row[plugged] = nil
+	}
 	want[0][second], want[0][mac], want[0][id] = nil, nil, nil
 	want[1][second], want[1][mac], want[1][id] = nil, "fa:16:3e:00:00:01", "5a1b"
 	want[2][second], want[2][mac], want[2][id] = "fd00::8/64", "fa:16:3e:00:00:02", "5a1c"
