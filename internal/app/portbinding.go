@@ -127,8 +127,8 @@ func (b *binder) Detach(
 }
 
 // ofTheNodes returns an error if ports of a cloud are nothing to the nodes, whose network is that of the controller's
-// own cloud or of --binding-cloud. A user's own cloud may give a port the id of somebody else's in the nodes' cloud, and
-// a node plugs by the id. The credentials that bind check it themselves.
+// own cloud or of --binding-cloud. A user's own cloud may give a port the id of somebody else's in the nodes' cloud,
+// and a node plugs by the id. The credentials that bind check it themselves.
 func (b *binder) ofTheNodes(ctx context.Context, ref managed.CloudRef, in inventory.Binder) error {
 	if ref.IsOwn() || in.As != nil {
 		return nil

@@ -192,7 +192,6 @@ func (w *world) clear() {
 		w.Error(err)
 	}
 	err = harness.Poll(nil, patience, time.Second, func() error {
-		w.deleteRouters(ctx)
 		list, err := networks.List(ctx, metav1.ListOptions{})
 		if err == nil && len(list.Items) > 0 {
 			err = fmt.Errorf("Network %s is still there: %+v", list.Items[0].Name, list.Items[0].Status.Conditions)
@@ -201,19 +200,6 @@ func (w *world) clear() {
 	})
 	if err != nil {
 		w.Error(err)
-	}
-}
-
-// deleteRouters deletes the tenant's routers that have no interface any more. With ML2/OVN, Neutron 21 raises a router's
-// revision while it deletes it, and so refuses each deletion that names the revision, as the controller's do.
-func (w *world) deleteRouters(ctx context.Context) {
-	var answer struct{ Routers []struct{ ID string } }
-	if _, err := w.tenant.Client.Get(ctx, w.tenant.Client.ServiceURL("routers"), &answer, nil); err != nil {
-		w.Error(err)
-	}
-	for _, router := range answer.Routers {
-		// 409 while it has an interface.
-		_, _ = w.tenant.Client.Delete(ctx, w.tenant.Client.ServiceURL("routers", router.ID), nil)
 	}
 }
 

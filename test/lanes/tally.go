@@ -9,7 +9,8 @@ import (
 )
 
 // Tally counts by name what sequences came across, for who wonders (-v) whether they still come across everything after
-// a change. Nothing is asserted of it: some of it is rare, and another seed draws others. It is safe for concurrent use.
+// a change. Nothing is asserted of it: some of it is rare, and another seed draws others. It is safe for concurrent
+// use.
 type Tally struct {
 	mu     sync.Mutex
 	counts map[string]int

@@ -30,8 +30,8 @@ const Name = "portbinding"
 // Clouds reach Neutron. They are safe for concurrent use.
 type Clouds interface {
 	// Attach has Neutron expect a port where at says, and fills in what Neutron chooses. It changes nothing for a port
-	// that is there already. The error is ErrForbidden if the credentials may not, and ErrNotYet if the port's cloud is not
-	// known yet; then it is called again after a moment.
+	// that is there already. The error is ErrForbidden if the credentials may not. It is ErrNotYet if the port's cloud
+	// is not known yet; then it is called again after a moment.
 	Attach(ctx context.Context, port *cloudteamv1.NetworkPort, at *cloudteamv1.PortAttachment) error
 	// Detach takes a port out of the trunk where it was attached. Neutron does not delete it before.
 	Detach(ctx context.Context, port *cloudteamv1.NetworkPort, was *cloudteamv1.PortAttachment) error

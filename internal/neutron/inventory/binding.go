@@ -51,6 +51,32 @@ func (b Binder) Bind(ctx context.Context, owner plan.Owner, id, host string) err
 		return err
 	}
 	b.ports.edit(id, func(p *plan.ObservedPort) { p.Revision = max(p.Revision, written.Revision) })
+	var bound wireBinding
+	if err := json.Unmarshal(answer[portKind.One], &bound); err != nil {
+		return client.BadAnswer(opBind, http.MethodPut, "the binding of port %s: %v", id, err)
+	}
+	return bound.check(host)
+}
+
+// wireBinding is what Neutron made of a binding. Administrators see it.
+type wireBinding struct {
+	VIFType string `json:"binding:vif_type"`
+	Details struct {
+		HybridPlug bool `json:"ovs_hybrid_plug"`
+	} `json:"binding:vif_details"`
+}
+
+// check returns an error if packets of a bound port would not flow, or would pass no security group. Neutron accepts a
+// host on which nothing can bind the port.
+func (w wireBinding) check(host string) error {
+	switch {
+	case w.VIFType == "binding_failed":
+		return &client.Error{Kind: client.Transient, Op: opBind, Reason: "no agent of Neutron that is alive on host " + host +
+			" can bind the port (binding_failed): compare the name with \"openstack network agent list\""}
+	case w.Details.HybridPlug:
+		return &client.Error{Kind: client.Invalid, Op: opBind, Reason: "the agent of Neutron on host " + host +
+			" uses firewall_driver iptables_hybrid, whose security groups the Pod would not have: use openvswitch"}
+	}
 	return nil
 }
 
@@ -179,8 +205,8 @@ func trunkOf(ctx context.Context, cloud *client.Cloud, op, mac string) (wireTrun
 // subportAttempts is how often AddSubport chooses a VLAN, which somebody else may take first.
 const subportAttempts = 5
 
-// AddSubport puts a port of an owner into the trunk whose parent port has a hardware address. It returns the VLAN, which
-// stays the same as long as the port is in that trunk.
+// AddSubport puts a port of an owner into the trunk whose parent port has a hardware address. It returns the VLAN,
+// which stays the same as long as the port is in that trunk.
 func (b Binder) AddSubport(ctx context.Context, owner plan.Owner, id, parentMAC string) (vlan int, err error) {
 	cloud, err := b.cloudFor(ctx, opAddSubport, owner, id)
 	if err != nil {

@@ -11,10 +11,27 @@ import (
 	"cloudteam.ztgame.com/network-controller/internal/plan"
 )
 
+func TestABindingThatFailsIsNone(t *testing.T) {
+	i, admin, owner, id := boundPort(t, "")
+	b := Binder{i, admin}
+	err := b.Bind(t.Context(), owner, id, "dead")
+	if !client.IsKind(err, client.Transient) || !strings.Contains(err.Error(), "openstack network agent list") {
+		t.Errorf("to a host without an agent: %v", err)
+	}
+	if err := b.Bind(t.Context(), owner, id, "node1"); err != nil {
+		t.Error(err)
+	}
+	var hybrid wireBinding
+	hybrid.Details.HybridPlug = true
+	if err := hybrid.check("node1"); !client.IsKind(err, client.Invalid) {
+		t.Errorf("to an agent whose firewall the Pod would not have: %v", err)
+	}
+}
+
 // boundPort has an Inventory of an emulated cloud with a port, and the cloud's administrator. tenant is as in Options.
 func boundPort(t *testing.T, tenant string) (i *Inventory, admin *client.Cloud, owner plan.Owner, id string) {
 	t.Helper()
-	cloud, admin := cloudsOf(t, neutrontest.Options{})
+	cloud, admin := cloudsOf(t, neutrontest.Options{DeadHosts: []string{"dead"}})
 	owner = plan.Owner{Cluster: "c", Object: "o"}
 	i = New(cloud, owner.Cluster, Options{Ports: true, Tenant: tenant})
 	e := emulated{Inventory: i, t: t, owner: owner}

@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
+	"cloudteam.ztgame.com/network-controller/internal/neutron/neutrontest"
 	"cloudteam.ztgame.com/network-controller/internal/plan"
 )
 
@@ -306,5 +307,20 @@ func TestACloudWithoutRoutersHasNone(t *testing.T) {
 	}
 	if calls := strings.Count(strings.Join(b.neutron.calls, "\n"), http.MethodGet+" routers"); calls != 2 {
 		t.Errorf("%d lists of routers, want one for the audit and one for the name", calls)
+	}
+}
+
+// TestARouterIsDeletedWithOVN: the ML2 driver for OVN moves a router's revision while Neutron deletes it. A Network with
+// a router never went.
+func TestARouterIsDeletedWithOVN(t *testing.T) {
+	cloud, _ := cloudsOf(t, neutrontest.Options{OVN: true})
+	owner := plan.Owner{Cluster: "c", Object: "o"}
+	e := emulated{Inventory: New(cloud, owner.Cluster, Options{}), t: t, owner: owner}
+	spec := e.routedSpec()
+	spec.Router.Routes = nil
+	e.apply(plan.Network(spec, e.observed()))
+	e.apply(plan.Delete(owner, e.observed()))
+	if left := e.observed(); !left.Empty() {
+		t.Errorf("still there: %v", left)
 	}
 }

@@ -142,8 +142,8 @@ func (i *Inventory) admit(ctx context.Context, change plan.Change, step plan.Ste
 	return i.undisputed(ctx)
 }
 
-// undisputed returns ErrDisputed if another leader of the same UID may act in the project. It waits for the first look at
-// the term record.
+// undisputed returns ErrDisputed if another leader of the same UID may act in the project. It waits for the first look
+// at the term record.
 func (i *Inventory) undisputed(ctx context.Context) error {
 	if i.options.Term == nil {
 		return nil

@@ -176,7 +176,15 @@ func portSchema() *schema[*port] {
 			get: func(*view, *port) any { return nil }},
 		{name: "qos_network_policy_id", access: visible,
 			get: func(_ *view, p *port) any { return p.network.policy.shownID() }},
-		{name: "binding:vif_type", access: visible | adminToSee, get: func(*view, *port) any { return "unbound" }},
+		{name: "binding:vif_type", access: visible | adminToSee, get: func(v *view, p *port) any {
+			switch {
+			case p.host == "":
+				return "unbound"
+			case slices.Contains(v.server.options.DeadHosts, p.host):
+				return "binding_failed"
+			}
+			return "ovs"
+		}},
 		{name: "binding:vif_details", access: visible | adminToSee,
 			get: func(*view, *port) any { return struct{}{} }},
 		{name: "binding:vnic_type", access: inPost | inPut | visible, check: stringUpTo(64),

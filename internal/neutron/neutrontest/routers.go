@@ -267,7 +267,7 @@ func (s *Server) deleteRouter(tx *transaction, _ *caller, r *router) *apiError {
 		return refuse(http.StatusConflict, "RouterInUse", "Router %s has ports still attached: %s",
 			r.id, strings.Join(ids, ", "))
 	}
-	if r.gateway != nil && tx.expected != nil {
+	if (r.gateway != nil || s.options.OVN) && tx.expected != nil {
 		tx.bumpAgain(&r.standard) // by its gateway's going; see setGateway
 	}
 	if err := tx.claim(&r.standard); err != nil {

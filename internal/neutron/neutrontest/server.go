@@ -64,6 +64,13 @@ type Options struct {
 	// Zones are the availability zones that a network may ask for; by default there is none, as in a cloud without agents.
 	Zones []string
 
+	// OVN has a router's revision move while it is deleted, as the ML2 driver for OVN does. A conditional deletion is
+	// refused then.
+	OVN bool
+
+	// DeadHosts are those whose agents are not alive. Ports can be bound there, and the binding fails.
+	DeadHosts []string
+
 	// Tenants are the names of further projects beside "admin" and "tenant". Each comes with a user of the same name,
 	// who has the role "member" in it, and with a cloud of that name in the clouds.yaml.
 	Tenants []string
