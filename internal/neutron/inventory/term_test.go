@@ -23,8 +23,19 @@ import (
 type twins struct {
 	t      *testing.T
 	server *neutrontest.Server
+
+	mu sync.Mutex
 	// front, where set, answers calls to the collection of term records; else the emulator does.
-	front func(w http.ResponseWriter, r *http.Request) (answered bool)
+	front front
+}
+
+type front func(w http.ResponseWriter, r *http.Request) (answered bool)
+
+// answerBy sets what answers calls from now on. An earlier call may still be under way.
+func (w *twins) answerBy(f front) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.front = f
 }
 
 func inTwins(t *testing.T, options neutrontest.Options, test func(t *testing.T, w *twins)) {
@@ -35,7 +46,10 @@ func inTwins(t *testing.T, options neutrontest.Options, test func(t *testing.T, 
 }
 
 func (w *twins) ServeHTTP(to http.ResponseWriter, r *http.Request) {
-	if strings.Contains(r.URL.Path, "/subnetpools") && w.front != nil && w.front(to, r) {
+	w.mu.Lock()
+	front := w.front
+	w.mu.Unlock()
+	if strings.Contains(r.URL.Path, "/subnetpools") && front != nil && front(to, r) {
 		return
 	}
 	w.server.ServeHTTP(to, r)
@@ -366,7 +380,7 @@ func TestWithoutATermRecordAllGoesOn(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			inTwins(t, c.options, func(t *testing.T, w *twins) {
-				w.front = c.front
+				w.answerBy(c.front)
 				a := w.leader(2, "a")
 				a.create("o")
 				began := time.Now()
@@ -397,10 +411,10 @@ func TestADisputeOutlivesAnUnreadableTermRecord(t *testing.T) {
 		a.audit()
 		b := w.leader(2, "b")
 		b.want(true, "o")
-		w.front = func(w http.ResponseWriter, _ *http.Request) bool {
+		w.answerBy(func(w http.ResponseWriter, _ *http.Request) bool {
 			refuse(w, http.StatusForbidden, "PolicyNotAuthorized", "no")
 			return true
-		}
+		})
 		for range 2 * settlesAfter {
 			b.audit()
 		}
@@ -416,14 +430,14 @@ func TestAWordIsNotJudgedWithoutTheLease(t *testing.T) {
 		b := w.leader(2, "b")
 		b.audit()
 		// The lease of the former leader ends while it reads the word of the next one.
-		w.front = func(_ http.ResponseWriter, _ *http.Request) bool {
+		w.answerBy(func(_ http.ResponseWriter, _ *http.Request) bool {
 			a.deposed = true
 			return false
-		}
+		})
 		w.server.ResetCalls()
 		a.audit()
 		w.wantCalls(map[string]int{"GET": 1})
-		w.front = nil
+		w.answerBy(nil)
 		for range settlesAfter {
 			b.audit()
 		}
@@ -441,17 +455,17 @@ func TestALateWordOfAFormerLeaderIsRefused(t *testing.T) {
 		first.audit()
 		b := w.leader(2, "b")
 		var once sync.Once
-		w.front = func(_ http.ResponseWriter, r *http.Request) bool {
+		w.answerBy(func(_ http.ResponseWriter, r *http.Request) bool {
 			if r.Method == http.MethodPut {
 				once.Do(func() { // while it is on its way, the next leader writes
 					w.leader(3, "c").audit()
 				})
 			}
 			return false
-		}
+		})
 		b.deposed = false
 		b.audit()
-		w.front = nil
+		w.answerBy(nil)
 		c := w.leader(4, "d")
 		c.audit()
 		c.want(false, "o")
@@ -481,15 +495,15 @@ func TestOneTermRecordStays(t *testing.T) {
 		a, again := w.leader(1, "a"), w.leader(1, "a")
 		a.create("o")
 		// Two Inventories of one process lead to one project, and each reads before the other one writes.
-		w.front = func(to http.ResponseWriter, r *http.Request) bool {
+		w.answerBy(func(to http.ResponseWriter, r *http.Request) bool {
 			if r.Method == http.MethodGet {
 				answer(to, http.StatusOK, `{"subnetpools": []}`)
 			}
 			return r.Method == http.MethodGet
-		}
+		})
 		a.audit()
 		again.audit()
-		w.front = nil
+		w.answerBy(nil)
 		w.server.ResetCalls()
 		for range settlesAfter + 1 {
 			a.audit()
