@@ -1,11 +1,13 @@
 package adversary
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"path/filepath"
 	"testing"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
@@ -97,10 +99,22 @@ func newTenant(t *testing.T) *tenant {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		// What it holds ends with it, so that the next test has the cloud to itself.
-		err := surroundings.Kube.CoreV1().Namespaces().Delete(cleanup(t), name, metav1.DeleteOptions{})
+		// What it holds ends with it, while this test's controller runs, so that the next test has the cloud to itself.
+		namespaces := surroundings.Kube.CoreV1().Namespaces()
+		ctx := cleanup(t)
+		err := namespaces.Delete(ctx, name, metav1.DeleteOptions{})
 		if err != nil && !apierrors.IsNotFound(err) {
 			t.Error(err)
+		}
+		err = harness.Poll(nil, 2*time.Minute, 200*time.Millisecond, func() error {
+			_, err := namespaces.Get(ctx, name, metav1.GetOptions{})
+			if apierrors.IsNotFound(err) {
+				return nil
+			}
+			return cmp.Or(err, fmt.Errorf("namespace %s is still there", name))
+		})
+		if err != nil {
+			t.Log(err) // a test may have held it on purpose
 		}
 	})
 	// Kubernetes takes a moment to add our rules to its role.
