@@ -50,7 +50,7 @@ func (p *process) buildPortBinding() (started, error) {
 	}
 	p.inventory()
 	c, err := portbinding.NewController(p.client.CloudteamV1(), caches, nodes,
-		&binder{p: p, forbidden: map[managed.CloudRef]time.Time{}}, p.recorder)
+		&binder{p: p, forbidden: map[managed.CloudRef]refusal{}}, p.recorder)
 	if err != nil {
 		return nil, err
 	}
@@ -82,8 +82,14 @@ type binder struct {
 	p *process
 
 	mu sync.Mutex
-	// forbidden says until when a cloud's credentials are not tried, because they may not bind.
-	forbidden map[managed.CloudRef]time.Time
+	// forbidden has the clouds whose credentials may not bind.
+	forbidden map[managed.CloudRef]refusal
+}
+
+// refusal is what a cloud said, and until when it is not asked again.
+type refusal struct {
+	err   error
+	until time.Time
 }
 
 // Attach implements portbinding.Clouds.
@@ -97,8 +103,8 @@ func (b *binder) Attach(
 	if err := b.ofTheNodes(ctx, ref, in); err != nil {
 		return err
 	}
-	if b.isForbidden(ref) {
-		return portbinding.ErrForbidden
+	if err := b.refused(ref); err != nil {
+		return err
 	}
 	ctx = inventory.WithFlow(ctx, port.Namespace)
 	if at.Mode == cloudteamv1.AttachmentTrunk {
@@ -109,8 +115,10 @@ func (b *binder) Attach(
 		err = in.Bind(ctx, b.ownerOf(port), at.PortID, at.Host)
 	}
 	if client.IsKind(err, client.Forbidden) {
-		b.forbid(ref)
-		return fmt.Errorf("%w (%w)", portbinding.ErrForbidden, err)
+		err = fmt.Errorf("%w (%w)", portbinding.ErrForbidden, err)
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		b.forbidden[ref] = refusal{err, time.Now().Add(forbiddenFor)}
 	}
 	return err
 }
@@ -178,19 +186,12 @@ func (b *binder) of(port *cloudteamv1.NetworkPort, removing bool) (inventory.Bin
 	return in, ref, nil
 }
 
-func (b *binder) isForbidden(ref managed.CloudRef) bool {
+// refused returns what a cloud said lately, or nil.
+func (b *binder) refused(ref managed.CloudRef) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	until, forbidden := b.forbidden[ref]
-	if forbidden && time.Now().After(until) {
+	if time.Now().After(b.forbidden[ref].until) {
 		delete(b.forbidden, ref)
-		return false
 	}
-	return forbidden
-}
-
-func (b *binder) forbid(ref managed.CloudRef) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.forbidden[ref] = time.Now().Add(forbiddenFor)
+	return b.forbidden[ref].err
 }
