@@ -49,7 +49,7 @@ func rollouts() course {
 		// A life of Pods is long, for so many deaths one by one. The next process gets far enough between two of them to do
 		// what the last one left.
 		stride:   map[string]int{"Neutron": 3, "Kubernetes": 6},
-		varies:   10,
+		varies:   30, // how many ports go in one bulk is a matter of moments
 		sparsely: 10,
 		prepare:  (*world).prepareRollouts,
 		live: func(w *world, want reference) state {
