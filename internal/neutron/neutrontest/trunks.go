@@ -153,7 +153,10 @@ func wantedSubports(body map[string]any) ([]map[string]any, *apiError) {
 	return wanted, nil
 }
 
-func (s *Server) addSubports(tx *transaction, c *caller, r *trunk, body map[string]any) (any, *apiError) {
+// eachSubport takes the subports of a request one by one, and undoes all if one is refused.
+func (r *trunk) eachSubport(
+	tx *transaction, body map[string]any, take func(id string, object map[string]any) *apiError,
+) (any, *apiError) {
 	wanted, err := wantedSubports(body)
 	if err != nil {
 		return nil, err
@@ -161,49 +164,49 @@ func (s *Server) addSubports(tx *transaction, c *caller, r *trunk, body map[stri
 	before := r.subports
 	tx.onUndo(func() { r.subports = before })
 	for _, object := range wanted {
-		id := object["port_id"].(string)
-		p, ok := s.ports.byID[id]
-		given, _ := toInteger(object["segmentation_id"])
-		vlan, _ := given.(int)
-		switch {
-		case object["segmentation_type"] != "vlan" || vlan < 1 || vlan > 4094:
-			return nil, invalidInput("Segmentation ID '%s' is not in range", pyString(object["segmentation_id"]))
-		case !ok || !c.admin && p.project != c.project:
-			return nil, portNotFound(id)
-		case p == r.parent, s.trunkOf(p) != nil:
-			return nil, parentInUse(id)
-		case s.trunkWith(p) != nil:
-			return nil, refuse(http.StatusConflict, "TrunkPortInUse", "Port %s is in use by another trunk.", id)
-		case p.deviceID != "":
-			return nil, refuse(http.StatusConflict, "PortInUse", "Unable to complete operation on port %s for network %s. "+
-				"Port already has an attached device %s.", id, p.network.id, p.deviceID)
-		case slices.ContainsFunc(r.subports, func(sub subport) bool { return sub.vlan == vlan }):
-			return nil, refuse(http.StatusConflict, "DuplicateSubPort",
-				"segmentation_type vlan and segmentation_id %d already in use on trunk %s.", vlan, r.id)
+		if err := take(object["port_id"].(string), object); err != nil {
+			return nil, err
 		}
-		r.subports = append(slices.Clip(r.subports), subport{p, vlan})
 	}
 	tx.bump(&r.standard)
 	return r.actionBody(), nil
 }
 
+func (s *Server) addSubports(tx *transaction, c *caller, r *trunk, body map[string]any) (any, *apiError) {
+	return r.eachSubport(tx, body, func(id string, object map[string]any) *apiError {
+		p, ok := s.ports.byID[id]
+		given, _ := toInteger(object["segmentation_id"])
+		vlan, _ := given.(int)
+		switch {
+		case object["segmentation_type"] != "vlan" || vlan < 1 || vlan > 4094:
+			return invalidInput("Segmentation ID '%s' is not in range", pyString(object["segmentation_id"]))
+		case !ok || !c.admin && p.project != c.project:
+			return portNotFound(id)
+		case p == r.parent, s.trunkOf(p) != nil:
+			return parentInUse(id)
+		case s.trunkWith(p) != nil:
+			return refuse(http.StatusConflict, "TrunkPortInUse", "Port %s is in use by another trunk.", id)
+		case p.deviceID != "":
+			return refuse(http.StatusConflict, "PortInUse", "Unable to complete operation on port %s for network %s. "+
+				"Port already has an attached device %s.", id, p.network.id, p.deviceID)
+		case slices.ContainsFunc(r.subports, func(sub subport) bool { return sub.vlan == vlan }):
+			return refuse(http.StatusConflict, "DuplicateSubPort",
+				"segmentation_type vlan and segmentation_id %d already in use on trunk %s.", vlan, r.id)
+		}
+		r.subports = append(slices.Clip(r.subports), subport{p, vlan})
+		return nil
+	})
+}
+
 func (s *Server) removeSubports(tx *transaction, _ *caller, r *trunk, body map[string]any) (any, *apiError) {
-	wanted, err := wantedSubports(body)
-	if err != nil {
-		return nil, err
-	}
-	before := r.subports
-	tx.onUndo(func() { r.subports = before })
-	for _, object := range wanted {
-		id := object["port_id"].(string)
+	return r.eachSubport(tx, body, func(id string, _ map[string]any) *apiError {
 		at := slices.IndexFunc(r.subports, func(sub subport) bool { return sub.port.id == id })
 		if at < 0 {
-			return nil, refuse(http.StatusNotFound, "SubPortNotFound", "SubPort %s on trunk %s could not be found.", id, r.id)
+			return refuse(http.StatusNotFound, "SubPortNotFound", "SubPort %s on trunk %s could not be found.", id, r.id)
 		}
 		r.subports = slices.Delete(slices.Clone(r.subports), at, at+1)
-	}
-	tx.bump(&r.standard)
-	return r.actionBody(), nil
+		return nil
+	})
 }
 
 // actionBody is what the actions answer: the trunk without a key around it.
