@@ -7,7 +7,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/metadata/metadatainformer"
 	"k8s.io/klog/v2"
 
@@ -45,7 +44,7 @@ func (p *process) buildPortBinding() (started, error) {
 	}
 	factory := metadatainformer.NewSharedInformerFactory(p.metadata, p.options.ResyncPeriod)
 	nodes := factory.ForResource(corev1.SchemeGroupVersion.WithResource("nodes")).Informer()
-	if err := nodes.SetTransform(trimNode); err != nil {
+	if err := nodes.SetTransform(trim); err != nil {
 		return nil, err
 	}
 	p.inventory()
@@ -61,20 +60,6 @@ func (p *process) buildPortBinding() (started, error) {
 		return nil
 	})
 	return delayed{delayed{c, p.shared.audits.awaitFirst}, p.awaitClasses}, nil
-}
-
-// trimNode keeps of a Node's metadata what its agent says.
-func trimNode(obj any) (any, error) {
-	node, ok := obj.(*metav1.PartialObjectMetadata)
-	if !ok {
-		return obj, nil
-	}
-	trimMetadata(node, annotations{
-		cloudteamv1.AnnotationDataplane: 1 << 10, cloudteamv1.AnnotationDataplaneHost: 1 << 10,
-		cloudteamv1.AnnotationDataplaneParent: 1 << 10,
-	}, false)
-	node.SetManagedFields(nil)
-	return node, nil
 }
 
 // binder implements portbinding.Clouds.
@@ -149,7 +134,7 @@ func (b *binder) ofTheNodes(ctx context.Context, ref managed.CloudRef, in invent
 	if err != nil {
 		return err
 	}
-	if port.Endpoint != nodes.Endpoint || port.Region != nodes.Region {
+	if !port.SameNeutron(nodes) {
 		return fmt.Errorf("the port is in the cloud at %s, and the nodes are not. Use a Network without spec.cloud for Pods "+
 			"here, or name credentials for the nodes' cloud by --binding-cloud", port.Endpoint)
 	}

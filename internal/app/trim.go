@@ -36,6 +36,12 @@ var (
 		cloudteamv1.AnnotationAllocations: consumer.MaxAllocationsSize,
 		corev1.MirrorPodAnnotationKey:     1 << 10,
 	}
+	// nodeAnnotations are what the agent of a node says.
+	nodeAnnotations = annotations{
+		cloudteamv1.AnnotationDataplane:       1 << 10,
+		cloudteamv1.AnnotationDataplaneHost:   1 << 10,
+		cloudteamv1.AnnotationDataplaneParent: 1 << 10,
+	}
 	templateAnnotations = annotations{selection.Annotation: selection.MaxSize}
 )
 
@@ -61,6 +67,8 @@ func trim(obj any) (any, error) {
 	switch object := obj.(type) {
 	case *cloudteamv1.Network, *cloudteamv1.NetworkPort:
 		trimMetadata(object.(metav1.Object), ownAnnotations, true)
+	case *metav1.PartialObjectMetadata: // of a Node
+		trimMetadata(object, nodeAnnotations, false)
 	case *corev1.Namespace:
 		// A NetworkClass selects namespaces by their labels, which Kubernetes limits in size.
 		object.Annotations, object.Spec, object.Status = nil, corev1.NamespaceSpec{}, corev1.NamespaceStatus{}

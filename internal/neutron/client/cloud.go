@@ -31,6 +31,11 @@ type Identity struct {
 	ProjectID string
 }
 
+// SameNeutron reports whether two identities are of one Neutron, though perhaps of two projects.
+func (i Identity) SameNeutron(other Identity) bool {
+	return i.Endpoint == other.Endpoint && i.Region == other.Region
+}
+
 // String describes the identity for users.
 func (i Identity) String() string {
 	text := "project " + i.ProjectID + " at " + i.Endpoint

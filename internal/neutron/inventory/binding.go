@@ -106,7 +106,7 @@ func (b Binder) cloudFor(ctx context.Context, op string, owner plan.Owner, id st
 	if err != nil {
 		return nil, err
 	}
-	if here.Endpoint != there.Endpoint || here.Region != there.Region {
+	if !here.SameNeutron(there) {
 		return nil, &client.Error{
 			Kind: client.Forbidden, Op: op, Reason: "the credentials that bind ports are for another cloud",
 		}
