@@ -213,9 +213,15 @@ func TestAccountPolicy(t *testing.T) {
 		"create a RoleBinding":              create(schema.GroupVersionResource{Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "rolebindings"}, `{"apiVersion":"rbac.authorization.k8s.io/v1","kind":"RoleBinding","metadata":{"name":"b"},"roleRef":{"apiGroup":"rbac.authorization.k8s.io","kind":"ClusterRole","name":"edit"}}`),
 		"create a token of another account": create(corev1.SchemeGroupVersion.WithResource("serviceaccounts"), `{"apiVersion":"v1","kind":"ServiceAccount","metadata":{"name":"s"}}`),
 	}
+	holdPolicy(t, "network-controller-account", refused["delete a Pod"], allowed, refused)
+}
+
+// holdPolicy holds that a policy lets all of allowed through and refuses all of refused, once it refuses probe.
+func holdPolicy(t *testing.T, policy string, probe func() error, allowed, refused map[string]func() error) {
+	t.Helper()
 	// The API server takes a moment to see a policy.
 	eventually(t, func() error {
-		if err := refused["delete a Pod"](); !apierrors.IsForbidden(err) {
+		if err := probe(); !apierrors.IsForbidden(err) {
 			return fmt.Errorf("the policy is not in force: %w", err)
 		}
 		return nil
@@ -226,7 +232,7 @@ func TestAccountPolicy(t *testing.T) {
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(refused)) {
-		if err := refused[name](); !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "network-controller-account") {
+		if err := refused[name](); !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), policy) {
 			t.Errorf("%s: want it refused by the policy, got %v", name, err)
 		}
 	}

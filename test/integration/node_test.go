@@ -2,7 +2,6 @@ package integration
 
 import (
 	"fmt"
-	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -10,7 +9,6 @@ import (
 
 	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -126,22 +124,7 @@ func TestNodeAccountPolicy(t *testing.T) {
 			return err
 		},
 	}
-	eventually(t, func() error {
-		if err := refused["create a Pod"](); !apierrors.IsForbidden(err) {
-			return fmt.Errorf("the policy is not in force: %w", err)
-		}
-		return nil
-	})
-	for _, name := range slices.Sorted(maps.Keys(allowed)) {
-		if err := allowed[name](); err != nil {
-			t.Errorf("%s: %v", name, err)
-		}
-	}
-	for _, name := range slices.Sorted(maps.Keys(refused)) {
-		if err := refused[name](); !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "network-agent-account") {
-			t.Errorf("%s: want it refused by the policy, got %v", name, err)
-		}
-	}
+	holdPolicy(t, "network-agent-account", refused["create a Pod"], allowed, refused)
 }
 
 // TestNodeAccountRights holds the agents' ClusterRole to its purpose.
