@@ -315,13 +315,7 @@ func (p *process) consumers() (*consumer.Caches, error) {
 	if p.caches != nil {
 		return p.caches, nil
 	}
-	caches, err := consumer.NewCaches(consumer.Informers{
-		Networks:    p.factory.Cloudteam().V1().Networks(),
-		Ports:       p.factory.Cloudteam().V1().NetworkPorts(),
-		Pods:        p.kubeFactory.Core().V1().Pods(),
-		ReplicaSets: p.kubeFactory.Apps().V1().ReplicaSets(),
-		Deployments: p.kubeFactory.Apps().V1().Deployments(),
-	}, p)
+	caches, err := consumer.NewCaches(consumer.InformersOf(p.factory, p.kubeFactory), p)
 	p.caches = caches
 	return caches, err
 }

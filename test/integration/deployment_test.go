@@ -147,13 +147,7 @@ func (w *poolWorld) start() {
 	factory := informers.NewSharedInformerFactoryWithOptions(api, time.Second, informers.WithNamespace(w.namespace))
 	kubeFactory := kubeinformers.NewSharedInformerFactoryWithOptions(
 		kube, time.Second, kubeinformers.WithNamespace(w.namespace))
-	caches, err := consumer.NewCaches(consumer.Informers{
-		Networks:    factory.Cloudteam().V1().Networks(),
-		Ports:       factory.Cloudteam().V1().NetworkPorts(),
-		Pods:        kubeFactory.Core().V1().Pods(),
-		ReplicaSets: kubeFactory.Apps().V1().ReplicaSets(),
-		Deployments: kubeFactory.Apps().V1().Deployments(),
-	}, &w.attachments)
+	caches, err := consumer.NewCaches(consumer.InformersOf(factory, kubeFactory), &w.attachments)
 	if err != nil {
 		w.t.Fatal(err)
 	}

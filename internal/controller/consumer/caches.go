@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	kubeinformers "k8s.io/client-go/informers"
 	appsinformers "k8s.io/client-go/informers/apps/v1"
 	coreinformers "k8s.io/client-go/informers/core/v1"
 	"k8s.io/client-go/tools/cache"
@@ -20,6 +21,7 @@ import (
 	"cloudteam.ztgame.com/network-controller/internal/controller"
 	"cloudteam.ztgame.com/network-controller/internal/selection"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	factory "cloudteam.ztgame.com/network-controller/pkg/client/informers/externalversions"
 	informers "cloudteam.ztgame.com/network-controller/pkg/client/informers/externalversions/cloudteam/v1"
 )
 
@@ -30,6 +32,17 @@ type Informers struct {
 	Pods        coreinformers.PodInformer
 	ReplicaSets appsinformers.ReplicaSetInformer
 	Deployments appsinformers.DeploymentInformer
+}
+
+// InformersOf gives the Informers of two factories.
+func InformersOf(own factory.SharedInformerFactory, kube kubeinformers.SharedInformerFactory) Informers {
+	return Informers{
+		Networks:    own.Cloudteam().V1().Networks(),
+		Ports:       own.Cloudteam().V1().NetworkPorts(),
+		Pods:        kube.Core().V1().Pods(),
+		ReplicaSets: kube.Apps().V1().ReplicaSets(),
+		Deployments: kube.Apps().V1().Deployments(),
+	}
 }
 
 // Attachments tells which NetworkAttachmentDefinitions exist.

@@ -25,13 +25,7 @@ func newCaches(t *testing.T) *Caches {
 	t.Helper()
 	factory := informers.NewSharedInformerFactory(fake.NewSimpleClientset(), 0)
 	kubeFactory := kubeinformers.NewSharedInformerFactory(kubefake.NewSimpleClientset(), 0)
-	caches, err := NewCaches(Informers{
-		Networks:    factory.Cloudteam().V1().Networks(),
-		Ports:       factory.Cloudteam().V1().NetworkPorts(),
-		Pods:        kubeFactory.Core().V1().Pods(),
-		ReplicaSets: kubeFactory.Apps().V1().ReplicaSets(),
-		Deployments: kubeFactory.Apps().V1().Deployments(),
-	}, nil)
+	caches, err := NewCaches(InformersOf(factory, kubeFactory), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

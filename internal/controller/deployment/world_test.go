@@ -45,14 +45,7 @@ func inWorld(t *testing.T, d *appsv1.Deployment, test func(t *testing.T, w *worl
 			t.Fatal(err)
 		}
 		w.NewInformers()
-		v1 := w.Informers.Cloudteam().V1()
-		caches, err := consumer.NewCaches(consumer.Informers{
-			Networks:    v1.Networks(),
-			Ports:       v1.NetworkPorts(),
-			Pods:        w.KubeInformers.Core().V1().Pods(),
-			ReplicaSets: w.KubeInformers.Apps().V1().ReplicaSets(),
-			Deployments: w.KubeInformers.Apps().V1().Deployments(),
-		}, nil)
+		caches, err := consumer.NewCaches(consumer.InformersOf(w.Informers, w.KubeInformers), nil)
 		if err != nil {
 			t.Fatal(err)
 		}

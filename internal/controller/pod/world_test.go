@@ -60,13 +60,7 @@ func newIdle(t testing.TB, shown ...runtime.Object) *Controller {
 	client, kube := fake.NewSimpleClientset(), kubefake.NewSimpleClientset()
 	factory := informers.NewSharedInformerFactory(client, 0)
 	kubeFactory := kubeinformers.NewSharedInformerFactory(kube, 0)
-	caches, err := consumer.NewCaches(consumer.Informers{
-		Networks:    factory.Cloudteam().V1().Networks(),
-		Ports:       factory.Cloudteam().V1().NetworkPorts(),
-		Pods:        kubeFactory.Core().V1().Pods(),
-		ReplicaSets: kubeFactory.Apps().V1().ReplicaSets(),
-		Deployments: kubeFactory.Apps().V1().Deployments(),
-	}, nil)
+	caches, err := consumer.NewCaches(consumer.InformersOf(factory, kubeFactory), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

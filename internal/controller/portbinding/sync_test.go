@@ -59,14 +59,7 @@ func inWorld(t *testing.T, test func(t *testing.T, w *world)) {
 		controllertest.Serve(w.API, w.Clients, controllertest.NetworkPorts,
 			controllertest.Rules[*cloudteamv1.NetworkPort]{Line: controllertest.WriteLine})
 		w.NewInformers()
-		v1 := w.Informers.Cloudteam().V1()
-		caches, err := consumer.NewCaches(consumer.Informers{
-			Networks:    v1.Networks(),
-			Ports:       v1.NetworkPorts(),
-			Pods:        w.KubeInformers.Core().V1().Pods(),
-			ReplicaSets: w.KubeInformers.Apps().V1().ReplicaSets(),
-			Deployments: w.KubeInformers.Apps().V1().Deployments(),
-		}, nil)
+		caches, err := consumer.NewCaches(consumer.InformersOf(w.Informers, w.KubeInformers), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
