@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -40,8 +39,9 @@ const (
 	// owner is the value of keyOwner.
 	owner = "network-controller"
 
-	// keysInstalled begin the keys by which ovn-controller says that packets flow.
-	keysInstalled = "ovn-installed"
+	// keyInstalled and keyInstalledSince are the keys by which ovn-controller says that packets flow. It writes them once.
+	keyInstalled      = "ovn-installed"
+	keyInstalledSince = "ovn-installed-ts"
 	// keyTransient, in other_config of a Port, has Open vSwitch drop the port when the machine starts again.
 	keyTransient = "transient"
 	// deadVLAN is the tag by which Neutron's agent cuts off a port that it does not know.
@@ -327,7 +327,7 @@ func portOf(p portRow, i interfaceRow) Port {
 			Sandbox: ids[keySandbox], IfName: ids[keyIfName], PodUID: types.UID(ids[keyPodUID]),
 			PortUID: types.UID(ids[keyPortUID]),
 		},
-		Installed: ids[keysInstalled] == "true", uuid: p.UUID, interfaceUUID: i.UUID, externalIDs: ids,
+		Installed: ids[keyInstalled] == "true", uuid: p.UUID, interfaceUUID: i.UUID, externalIDs: ids,
 	}
 	if i.OFPort != nil && *i.OFPort > 0 {
 		port.Open = true
@@ -415,18 +415,18 @@ func insert(c client.Client, r *rows, name string, ids map[string]string) ([]ovs
 	return slices.Concat(created, more, joined), nil
 }
 
-// update rewrites what identifies a port. What ovn-controller wrote about the former identity goes.
+// update rewrites what identifies a port. What ovn-controller wrote about the former identity goes. Each key is written
+// by itself: ovn-controller and Neutron's agent write theirs into the same column at any moment, and once only.
 func update(c client.Client, current Port, ids map[string]string) ([]ovsdb.Operation, error) {
-	next := maps.Clone(current.externalIDs)
-	maps.DeleteFunc(next, func(key, _ string) bool {
-		return strings.HasPrefix(key, keysInstalled) && current.IfaceID != ids[keyIfaceID]
-	})
-	if next == nil {
-		next = map[string]string{}
+	// An insert leaves a key as it is that exists.
+	old := slices.Collect(maps.Keys(ids))
+	if current.IfaceID != ids[keyIfaceID] {
+		old = append(old, keyInstalled, keyInstalledSince)
 	}
-	maps.Copy(next, ids)
-	i := &interfaceRow{UUID: current.interfaceUUID, ExternalIDs: next}
-	changed, err := c.Where(i).Update(i, &i.ExternalIDs)
+	i := &interfaceRow{UUID: current.interfaceUUID}
+	changed, err := c.Where(i).Mutate(i,
+		model.Mutation{Field: &i.ExternalIDs, Mutator: ovsdb.MutateOperationDelete, Value: old},
+		model.Mutation{Field: &i.ExternalIDs, Mutator: ovsdb.MutateOperationInsert, Value: ids})
 	if err != nil {
 		return nil, fmt.Errorf("interface %s: %w", current.Name, err)
 	}

@@ -180,3 +180,36 @@ func TestSettles(t *testing.T) {
 	}
 	eventually(t, s, func(s State) bool { return s.Ports["tap2"].Error != "" })
 }
+
+// TestKeysOfOthersStay writes a port anew while ovn-controller says that it is installed, which it says once only.
+func TestKeysOfOthersStay(t *testing.T) {
+	o := nodetest.NewOVSDB(t)
+	o.Ctl("--no-wait", "add-br", "br-int")
+	s := start(t, o)
+	eventually(t, s, func(s State) bool { return s.Bridge })
+	for i := range 20 {
+		sandbox := fmt.Sprintf("c%d", i)
+		if err := s.Put(t.Context(), wanted("tap1", "id1", sandbox)); err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, s, func(s State) bool { return s.Ports["tap1"].Mark.Sandbox == sandbox })
+		key := fmt.Sprintf("external_ids:other%d", i)
+		var writer sync.WaitGroup
+		writer.Go(func() {
+			if _, err := o.TryCtl("--no-wait", "set", "Interface", "tap1", key+"=x"); err != nil {
+				t.Error(err)
+			}
+		})
+		for n := range 5 {
+			w := wanted("tap1", "id1", sandbox)
+			w.Netns = fmt.Sprintf("/run/netns/%d", n)
+			if err := s.Put(t.Context(), w); err != nil {
+				t.Fatal(err)
+			}
+		}
+		writer.Wait()
+		if got := o.Ctl("--if-exists", "get", "Interface", "tap1", key); got == "" {
+			t.Fatalf("round %d: the key of somebody else is lost", i)
+		}
+	}
+}
