@@ -174,6 +174,7 @@ func TestPortsGone(t *testing.T) {
 // TestNeutronNeverConnects has a port that OVN does not know, as if it were bound to another node.
 func TestNeutronNeverConnects(t *testing.T) {
 	w := newWorld(t, cloudteamv1.AttachmentOVN)
+	w.restart(shortWait)
 	w.bind(1)
 	w.ovn.NB("lsp-del", portID(1))
 	one := w.sandbox(1, "c1")
@@ -189,6 +190,7 @@ func TestNeutronNeverConnects(t *testing.T) {
 		t.Error("the interface is left")
 	}
 	w.inOVN(portID(1), 1)
+	w.restart(testWait)
 	one.must("ADD")
 	w.attached("p1", metav1.ConditionTrue)
 }
@@ -221,6 +223,7 @@ func TestShortInterruptionIsNoNews(t *testing.T) {
 	if again := w.told.Load() - before; again != 0 {
 		t.Errorf("told %d times about a short interruption", again)
 	}
+	w.restart(shortWait)
 	w.ovn.NB("lsp-del", portID(1))
 	nodetest.Eventually(t, func() error {
 		w.agent.portsChanged.Change() // or the next minute
@@ -243,10 +246,12 @@ func TestPodsOnOVS(t *testing.T) {
 	w.bind(1)
 	w.bind(2)
 	one, two := w.sandbox(1, "c1"), w.sandbox(2, "c2")
+	w.restart(shortWait)
 	_, failed := one.run("ADD")
 	if failed == nil || failed.Code != agentapi.CodeTryAgain || !strings.Contains(failed.Msg, "neutron-openvswitch-agent") {
 		t.Errorf("want CNI's error 11 that names the agent, got %+v", failed)
 	}
+	w.restart(testWait)
 	tag := func(n int) {
 		nodetest.Eventually(t, func() error {
 			_, err := w.ovs.TryCtl("set", "Port", device(n), "tag=4095", "--", "set", "Port", device(n), "tag=7")
@@ -272,7 +277,7 @@ func TestTenants(t *testing.T) {
 	w.bind(2)
 	one := w.sandbox(1, "c1")
 	one.must("ADD")
-	w.agent.wait /= 4
+	w.restart(shortWait)
 	for name, c := range map[string]struct {
 		change func(*pod)
 		code   uint
@@ -315,7 +320,7 @@ func TestForgedPortID(t *testing.T) {
 	one, two, three := w.sandbox(1, "c1"), w.sandbox(2, "c2"), w.sandbox(3, "c3")
 	one.must("ADD")
 	three.must("ADD")
-	w.agent.wait /= 4
+	w.restart(shortWait)
 	forge := func(name, id string) {
 		w.change(name, func(p *cloudteamv1.NetworkPort) { p.Status.PortID, p.Status.Attachment.PortID = id, id })
 	}
@@ -330,7 +335,6 @@ func TestForgedPortID(t *testing.T) {
 	one.must("CHECK")
 	// The one that is there first keeps it, also after a restart of the agent.
 	w.start()
-	w.agent.wait /= 4
 	forge("p3", portID(1))
 	w.plugged(portID(1), portID(3))
 	one.must("CHECK")

@@ -33,7 +33,10 @@ import (
 
 const (
 	testNode = "node1"
-	testWait = 4 * time.Second
+	// testWait is how long an ADD waits that is to succeed. A busy machine may need long.
+	testWait = 30 * time.Second
+	// shortWait is how long one waits that is to fail.
+	shortWait = time.Second
 )
 
 // world is a node with Open vSwitch, OVN and an agent. The test is the container runtime, the controller and Neutron.
@@ -47,6 +50,8 @@ type world struct {
 	socket string
 	// wrap changes what the next agent sees of the switch.
 	wrap func(vswitch) vswitch
+	// wait is how long the next agent waits.
+	wait time.Duration
 
 	agent *Agent
 	stop  func()
@@ -57,7 +62,7 @@ type world struct {
 
 func newWorld(t *testing.T, mode cloudteamv1.AttachmentMode) *world {
 	t.Helper()
-	w := &world{t: t, host: nodetest.NewNetns(t, "host"), ports: cache.NewIndexer(cache.MetaNamespaceKeyFunc, indexers())}
+	w := &world{t: t, host: nodetest.NewNetns(t, "host"), ports: cache.NewIndexer(cache.MetaNamespaceKeyFunc, indexers()), wait: testWait}
 	if mode == cloudteamv1.AttachmentOVN {
 		w.ovn = nodetest.NewOVN(t, w.host, testNode)
 		w.ovs = w.ovn.OVS
@@ -76,6 +81,13 @@ func newWorld(t *testing.T, mode cloudteamv1.AttachmentMode) *world {
 	return w
 }
 
+// restart starts an agent that waits for another time.
+func (w *world) restart(wait time.Duration) {
+	w.t.Helper()
+	w.wait = wait
+	w.start()
+}
+
 // start starts an agent that knows nothing, as after a crash of the last one.
 func (w *world) start() {
 	w.t.Helper()
@@ -89,7 +101,7 @@ func (w *world) start() {
 		seen = w.wrap(s)
 	}
 	a := &Agent{
-		node: testNode, wait: testWait, vswitch: seen, ports: w.ports, synced: func() bool { return true }, links: w.links,
+		node: testNode, wait: w.wait, vswitch: seen, ports: w.ports, synced: func() bool { return true }, links: w.links,
 		claims: map[types.UID]string{}, silent: map[types.UID]time.Time{}, told: map[types.UID]telling{}, write: w.write,
 	}
 	socket, err := listen(w.socket)

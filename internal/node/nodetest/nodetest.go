@@ -90,7 +90,7 @@ func output(c *exec.Cmd) (string, error) {
 // Eventually repeats a check until it succeeds. It fails the test with the last error after a while.
 func Eventually(t testing.TB, check func() error) {
 	t.Helper()
-	deadline := time.Now().Add(20 * time.Second)
+	deadline := time.Now().Add(time.Minute)
 	ticker := time.NewTicker(20 * time.Millisecond)
 	defer ticker.Stop()
 	for {
