@@ -7,7 +7,7 @@ MAKEFLAGS += --no-print-directory
 
 MODULE  := cloudteam.ztgame.com/network-controller
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo v0.0.0)
-LDFLAGS := -X $(MODULE)/internal/app.Version=$(VERSION) -X $(MODULE)/internal/node.Version=$(VERSION)
+LDFLAGS := -X $(MODULE)/internal/version.Version=$(VERSION)
 LINT    := go tool -modfile=tools/lint/go.mod golangci-lint
 
 # The race detector needs a C compiler; without one the tests run without it. It costs minutes: `make test-all` has it.

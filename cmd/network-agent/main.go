@@ -3,20 +3,10 @@
 package main
 
 import (
-	"context"
-	"fmt"
 	"os"
-	"os/signal"
-	"syscall"
 
+	"cloudteam.ztgame.com/network-controller/internal/cli"
 	"cloudteam.ztgame.com/network-controller/internal/node/agent"
 )
 
-func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	context.AfterFunc(ctx, stop)
-	if err := agent.NewCommand().ExecuteContext(ctx); err != nil {
-		fmt.Fprintln(os.Stderr, "network-agent:", err)
-		os.Exit(1)
-	}
-}
+func main() { os.Exit(cli.Main(agent.NewCommand())) }

@@ -2,22 +2,10 @@
 package main
 
 import (
-	"context"
-	"fmt"
 	"os"
-	"os/signal"
-	"syscall"
 
 	"cloudteam.ztgame.com/network-controller/internal/app"
+	"cloudteam.ztgame.com/network-controller/internal/cli"
 )
 
-func main() {
-	// The first signal stops the process gracefully. It also restores the default handling, so that a second signal ends
-	// the process at once.
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	context.AfterFunc(ctx, stop)
-	if err := app.NewCommand().ExecuteContext(ctx); err != nil {
-		fmt.Fprintln(os.Stderr, "network-controller:", err)
-		os.Exit(1)
-	}
-}
+func main() { os.Exit(cli.Main(app.NewCommand())) }

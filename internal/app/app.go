@@ -22,24 +22,19 @@ import (
 	"cloudteam.ztgame.com/network-controller/internal/controller/managed"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/batch"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
+	"cloudteam.ztgame.com/network-controller/internal/version"
 	clientset "cloudteam.ztgame.com/network-controller/pkg/client/clientset/versioned"
 	clientsetscheme "cloudteam.ztgame.com/network-controller/pkg/client/clientset/versioned/scheme"
 	informers "cloudteam.ztgame.com/network-controller/pkg/client/informers/externalversions"
 )
 
-// Version is set by the linker.
-var Version = "v0.0.0"
+// program is the name of the binary.
+const program = "network-controller"
 
-// userAgent names the process to both APIs.
-func userAgent() string { return "network-controller/" + Version }
-
-// Run runs the controllers until ctx is done. It then stops them in the reverse order of their start: the workers
-// finish their syncs, then the informers, the Inventory and the health server end, and last the lease is released. It
-// returns an error when it cannot start, when a part fails, or when the lease is lost.
+// Run runs the controllers until ctx is done. The options are valid. At the end it stops all in the reverse order of
+// their start: the workers finish their syncs, then the informers, the Inventory and the health server end, and last the
+// lease is released. It returns an error when it cannot start, when a part fails, or when the lease is lost.
 func Run(ctx context.Context, o Options) error {
-	if err := o.Validate(); err != nil {
-		return err
-	}
 	registerMetrics()
 	logger := klog.FromContext(ctx)
 
@@ -64,7 +59,7 @@ func Run(ctx context.Context, o Options) error {
 	if err := p.connect(config); err != nil {
 		return err
 	}
-	logger.Info("Starting", "version", Version, "kubernetes", config.Host)
+	logger.Info("Starting", "version", version.Version, "kubernetes", config.Host)
 	var confinement *client.Confinement
 	if o.needsCloud() {
 		load := func() (client.Credentials, error) { return client.LoadCredentials(o.Cloud) }

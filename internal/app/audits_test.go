@@ -12,6 +12,7 @@ import (
 	"k8s.io/klog/v2"
 	"k8s.io/klog/v2/ktesting"
 
+	"cloudteam.ztgame.com/network-controller/internal/cli"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/inventory"
 )
 
@@ -81,7 +82,7 @@ func TestKubeConfig(t *testing.T) {
 		options Options
 		says    []string
 	}{
-		"outside a Pod and without flags": {Options{}, []string{"--kubeconfig", "--master"}},
+		"outside a Pod and without flags": {Options{}, []string{"--kubeconfig"}},
 		"a kubeconfig that is not there": {
 			Options{Kubeconfig: "/nonexistent/kubeconfig"}, []string{"Kubernetes configuration",
 				"/nonexistent/kubeconfig"}},
@@ -103,7 +104,7 @@ func TestKubeConfig(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := []string{config.Host, config.UserAgent}
-	if !slices.Equal(got, []string{"http://127.0.0.1:1", userAgent()}) || config.QPS != 3 || config.Burst != 4 {
+	if !slices.Equal(got, []string{"http://127.0.0.1:1", cli.UserAgent(program)}) || config.QPS != 3 || config.Burst != 4 {
 		t.Errorf("config has %v, QPS %g, burst %d", got, config.QPS, config.Burst)
 	}
 }

@@ -7,6 +7,7 @@ import (
 
 	"k8s.io/klog/v2"
 
+	"cloudteam.ztgame.com/network-controller/internal/cli"
 	"cloudteam.ztgame.com/network-controller/internal/controller/managed"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/inventory"
@@ -49,7 +50,7 @@ func (p *process) newCloudAccess(
 		},
 	}
 	a.cloud = client.NewCloud(credentials, client.Options{
-		Timeout: p.options.CloudTimeout, Probe: inventory.Probe, UserAgent: userAgent(), Permit: p.election.permit,
+		Timeout: p.options.CloudTimeout, Probe: inventory.Probe, UserAgent: cli.UserAgent(program), Permit: p.election.permit,
 		Outage: a.outage,
 		Called: func(c client.Call) {
 			countCall(c)

@@ -1,18 +1,18 @@
 package app
 
 import (
+	"context"
+
 	"github.com/spf13/cobra"
-	cliflag "k8s.io/component-base/cli/flag"
-	"k8s.io/component-base/logs"
-	logsapi "k8s.io/component-base/logs/api/v1"
+
+	"cloudteam.ztgame.com/network-controller/internal/cli"
 )
 
 // NewCommand makes the command line of network-controller.
 func NewCommand() *cobra.Command {
 	options := NewOptions()
-	logging := logsapi.NewLoggingConfiguration()
 	command := &cobra.Command{
-		Use:   "network-controller",
+		Use:   program,
 		Short: "Reconcile Networks with OpenStack Neutron, and Foos with Deployments",
 		Long: `network-controller reconciles Networks (cloudteam.ztgame.com/v1) with OpenStack Neutron: it creates a
 network with its subnets for each object, corrects drift, and deletes them before the object goes.
@@ -35,27 +35,7 @@ second SIGTERM stops it at once.`,
 
   # Only Foos, without a cloud:
   network-controller --kubeconfig ~/.kube/config --controllers foo`,
-		Version:       Version,
-		Args:          cobra.NoArgs,
-		SilenceUsage:  true,
-		SilenceErrors: true,
-		RunE: func(command *cobra.Command, _ []string) error {
-			if err := options.Validate(); err != nil {
-				return err
-			}
-			if err := logsapi.ValidateAndApply(logging, nil); err != nil {
-				return err
-			}
-			defer logs.FlushLogs()
-			return Run(command.Context(), options)
-		},
 	}
-	var sections cliflag.NamedFlagSets
-	options.AddFlags(sections.FlagSet("controller"))
-	logsapi.AddFlags(logging, sections.FlagSet("logging"))
-	for _, section := range sections.FlagSets {
-		command.Flags().AddFlagSet(section)
-	}
-	cliflag.SetUsageAndHelpFunc(command, sections, 100)
+	cli.Daemon(command, "controller", &options, func(ctx context.Context) error { return Run(ctx, options) })
 	return command
 }

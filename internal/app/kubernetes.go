@@ -2,11 +2,8 @@ package app
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"net/http"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -17,41 +14,18 @@ import (
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/klog/v2"
 
-	"cloudteam.ztgame.com/network-controller/internal/redact"
+	"cloudteam.ztgame.com/network-controller/internal/cli"
 )
 
 func kubeConfig(o Options) (*rest.Config, error) {
-	var config *rest.Config
-	var err error
-	if o.Kubeconfig == "" && o.Master == "" {
-		config, err = rest.InClusterConfig()
-		if errors.Is(err, rest.ErrNotInCluster) {
-			return nil, errors.New("not running in a Pod: set --kubeconfig to the path of a kubeconfig file, or --master to " +
-				"the address of the Kubernetes API server")
-		}
-	} else {
-		config, err = clientcmd.BuildConfigFromFlags(o.Master, o.Kubeconfig)
-	}
+	config, err := cli.KubeConfig(program, o.Master, o.Kubeconfig)
 	if err != nil {
-		return nil, fmt.Errorf("reading the Kubernetes configuration: %w", err)
+		return nil, err
 	}
 	config.QPS, config.Burst = o.KubeQPS, o.KubeBurst
-	config.UserAgent = userAgent()
-	// client-go's errors quote the response, which may quote the request's credentials.
-	config.Wrap(func(next http.RoundTripper) http.RoundTripper {
-		return redact.Transport{Next: next, Secrets: authorization}
-	})
 	return config, nil
-}
-
-// authorization returns the credentials in a request to the API server.
-func authorization(r *http.Request) []string {
-	_, password, _ := r.BasicAuth()
-	_, credentials, _ := strings.Cut(r.Header.Get("Authorization"), " ")
-	return []string{credentials, password}
 }
 
 // startTimeout is how long the process waits for the API server at the start before it gives up.

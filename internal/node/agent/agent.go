@@ -17,6 +17,7 @@ import (
 	"cloudteam.ztgame.com/network-controller/internal/node/agentapi"
 	"cloudteam.ztgame.com/network-controller/internal/node/link"
 	"cloudteam.ztgame.com/network-controller/internal/node/ovs"
+	"cloudteam.ztgame.com/network-controller/internal/version"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
 
@@ -173,7 +174,7 @@ func (a *Agent) status(ctx context.Context) (*agentapi.Status, error) {
 	if err != nil {
 		return nil, agentapi.Errorf(agentapi.CodeNotAvailable, "%v", err)
 	}
-	return &agentapi.Status{Version: node.Version, Mode: string(s.mode), Host: s.host}, nil
+	return &agentapi.Status{Version: version.Version, Mode: string(s.mode), Host: s.host}, nil
 }
 
 // deviceOf names the host's end of a port's interface, as Nova and Neutron's agents do.

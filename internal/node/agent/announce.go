@@ -11,7 +11,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/klog/v2"
 
-	"cloudteam.ztgame.com/network-controller/internal/node"
+	"cloudteam.ztgame.com/network-controller/internal/version"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
 
@@ -32,7 +32,7 @@ func (a *Agent) announce(ctx context.Context, kube kubernetes.Interface) {
 		if s, err := a.look(ctx); err == nil {
 			wanted := map[string]any{
 				cloudteamv1.AnnotationDataplane: string(s.mode), cloudteamv1.AnnotationDataplaneHost: s.host,
-				cloudteamv1.AnnotationDataplaneVersion: node.Version,
+				cloudteamv1.AnnotationDataplaneVersion: version.Version,
 			}
 			if !same(done, wanted) || expired(at, announceInterval) {
 				if err := annotate(ctx, kube, a.node, wanted); err != nil {

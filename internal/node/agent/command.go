@@ -16,23 +16,22 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
-	"k8s.io/client-go/tools/clientcmd"
-	cliflag "k8s.io/component-base/cli/flag"
-	"k8s.io/component-base/logs"
-	logsapi "k8s.io/component-base/logs/api/v1"
 	"k8s.io/component-base/metrics/legacyregistry"
 	"k8s.io/klog/v2"
 
-	"cloudteam.ztgame.com/network-controller/internal/node"
+	"cloudteam.ztgame.com/network-controller/internal/cli"
 	"cloudteam.ztgame.com/network-controller/internal/node/agentapi"
 	"cloudteam.ztgame.com/network-controller/internal/node/link"
 	"cloudteam.ztgame.com/network-controller/internal/node/ovs"
+	"cloudteam.ztgame.com/network-controller/internal/version"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 	"cloudteam.ztgame.com/network-controller/pkg/client/clientset/versioned"
 	informers "cloudteam.ztgame.com/network-controller/pkg/client/informers/externalversions"
 )
+
+// program is the name of the binary.
+const program = "network-agent"
 
 // lostLimit is how long a connection to Open vSwitch may be lost. Then the agent wants to be started anew: in a
 // container, the folder of the socket may be one that does not exist any more.
@@ -92,9 +91,8 @@ func (o *Options) Validate() error {
 // NewCommand makes the command line of network-agent.
 func NewCommand() *cobra.Command {
 	options := NewOptions()
-	logging := logsapi.NewLoggingConfiguration()
 	command := &cobra.Command{
-		Use:   "network-agent",
+		Use:   program,
 		Short: "Connect the interfaces of this node's Pods to their ports in OpenStack Neutron",
 		Long: `network-agent runs on each node, as root and in the node's network namespace. The CNI plugin
 neutron-port makes a Pod's interface and asks the agent to plug it. The agent finds the NetworkPort that
@@ -110,28 +108,8 @@ wait. It needs Open vSwitch with ovn-controller or neutron-openvswitch-agent, an
 
   # Neutron knows the node by another name:
   network-agent --node-name node1 --kubeconfig agent.conf --host node1.example.org`,
-		Version:       node.Version,
-		Args:          cobra.NoArgs,
-		SilenceUsage:  true,
-		SilenceErrors: true,
-		RunE: func(command *cobra.Command, _ []string) error {
-			if err := options.Validate(); err != nil {
-				return err
-			}
-			if err := logsapi.ValidateAndApply(logging, nil); err != nil {
-				return err
-			}
-			defer logs.FlushLogs()
-			return Run(command.Context(), options)
-		},
 	}
-	var sections cliflag.NamedFlagSets
-	options.AddFlags(sections.FlagSet("agent"))
-	logsapi.AddFlags(logging, sections.FlagSet("logging"))
-	for _, section := range sections.FlagSets {
-		command.Flags().AddFlagSet(section)
-	}
-	cliflag.SetUsageAndHelpFunc(command, sections, 100)
+	cli.Daemon(command, "agent", &options, func(ctx context.Context) error { return Run(ctx, options) })
 	install := newInstallCommand()
 	install.SetUsageFunc((&cobra.Command{}).UsageFunc())
 	install.SetHelpFunc((&cobra.Command{}).HelpFunc())
@@ -142,7 +120,7 @@ wait. It needs Open vSwitch with ovn-controller or neutron-openvswitch-agent, an
 // Run runs the agent until ctx is done.
 func Run(ctx context.Context, o Options) error {
 	registerMetrics()
-	config, err := kubeConfig(o)
+	config, err := cli.KubeConfig(program, "", o.Kubeconfig)
 	if err != nil {
 		return err
 	}
@@ -187,7 +165,7 @@ func Run(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
-	klog.FromContext(ctx).Info("Starting", "version", node.Version, "node", o.NodeName, "socket", o.Socket)
+	klog.FromContext(ctx).Info("Starting", "version", version.Version, "node", o.NodeName, "socket", o.Socket)
 	group, ctx := errgroup.WithContext(ctx)
 	if err := link.Watch(ctx, a.linksChanged.Change); err != nil {
 		return err
@@ -218,21 +196,6 @@ func trim(object any) (any, error) {
 		p.ManagedFields, p.Annotations, p.Labels = nil, nil, nil
 	}
 	return object, nil
-}
-
-func kubeConfig(o Options) (*rest.Config, error) {
-	config, err := clientcmd.BuildConfigFromFlags("", o.Kubeconfig)
-	if o.Kubeconfig == "" {
-		config, err = rest.InClusterConfig()
-		if errors.Is(err, rest.ErrNotInCluster) {
-			return nil, errors.New("not running in a Pod: set --kubeconfig to the path of a kubeconfig file")
-		}
-	}
-	if err != nil {
-		return nil, fmt.Errorf("reading the Kubernetes configuration: %w", err)
-	}
-	config.UserAgent = "network-agent/" + node.Version
-	return config, nil
 }
 
 // listenHealth opens the address of the health checks. It returns what serves it; nil for an empty address.

@@ -19,13 +19,13 @@ import (
 	"github.com/containernetworking/cni/pkg/skel"
 	cnitypes "github.com/containernetworking/cni/pkg/types"
 	cniv1 "github.com/containernetworking/cni/pkg/types/100"
-	"github.com/containernetworking/cni/pkg/version"
+	cniversion "github.com/containernetworking/cni/pkg/version"
 	"github.com/containernetworking/plugins/pkg/ns"
 	"k8s.io/apimachinery/pkg/types"
 
-	"cloudteam.ztgame.com/network-controller/internal/node"
 	"cloudteam.ztgame.com/network-controller/internal/node/agentapi"
 	"cloudteam.ztgame.com/network-controller/internal/node/link"
+	"cloudteam.ztgame.com/network-controller/internal/version"
 )
 
 const (
@@ -39,7 +39,7 @@ const (
 func Main() *cnitypes.Error {
 	return skel.PluginMainFuncsWithError(skel.CNIFuncs{
 		Add: add, Del: del, Check: check, GC: gc, Status: status,
-	}, version.PluginSupports("0.3.1", "0.4.0", "1.0.0", "1.1.0"), "neutron-port "+node.Version)
+	}, cniversion.PluginSupports("0.3.1", "0.4.0", "1.0.0", "1.1.0"), "neutron-port "+version.Version)
 }
 
 // config is the plugin's configuration. Fields that are not here are ignored, whatever they say.
