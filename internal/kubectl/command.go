@@ -1,0 +1,102 @@
+// Package kubectl is the command line of kubectl network.
+package kubectl
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/klog/v2"
+
+	"cloudteam.ztgame.com/network-controller/internal/cli"
+	"cloudteam.ztgame.com/network-controller/internal/version"
+	"cloudteam.ztgame.com/network-controller/pkg/client/clientset/versioned"
+)
+
+// ExitError ends the program with a code and no message: the output has said everything.
+type ExitError struct{ Code int }
+
+func (e *ExitError) Error() string { return fmt.Sprintf("exit code %d", e.Code) }
+
+// ExitCode is the code for an error of a command.
+func ExitCode(err error) int {
+	if exit, ok := errors.AsType[*ExitError](err); ok {
+		return exit.Code
+	}
+	if err != nil {
+		return 1
+	}
+	return 0
+}
+
+// factory makes what the commands need from the user's flags.
+type factory struct {
+	config *genericclioptions.ConfigFlags
+	genericiooptions.IOStreams
+	now func() time.Time
+	// clients makes the clients; tests replace it.
+	clients func() (kubernetes.Interface, versioned.Interface, error)
+}
+
+// NewCommand makes the command line.
+func NewCommand(streams genericiooptions.IOStreams) *cobra.Command {
+	f := &factory{config: genericclioptions.NewConfigFlags(true), IOStreams: streams, now: time.Now}
+	f.clients = f.connect
+	return f.command()
+}
+
+func (f *factory) command() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "kubectl-network",
+		Short: "Ask about networks in OpenStack Neutron, and the Pods on them",
+		Long: `kubectl network answers questions about Networks, NetworkPorts, and the Pods and Deployments on them.
+
+It uses your kubeconfig and your rights, and it changes nothing unless a command says so. It has the flags of
+kubectl for the cluster and the user: see "kubectl options".`,
+		Version:       version.Version,
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		Annotations:   map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl network"},
+		Args:          cobra.NoArgs,
+		RunE:          func(c *cobra.Command, _ []string) error { return c.Help() },
+	}
+	root.SetIn(f.In)
+	root.SetOut(f.Out)
+	root.SetErr(f.ErrOut)
+	f.config.AddFlags(root.PersistentFlags())
+	root.PersistentFlags().VisitAll(func(flag *pflag.Flag) {
+		flag.Hidden = !slices.Contains([]string{"namespace", "context", "kubeconfig"}, flag.Name) // as kubectl does
+	})
+	klog.SetOutput(io.Discard) // client-go logs what the commands say in words
+	root.AddCommand(f.why())
+	return root
+}
+
+// connect makes the clients of the user.
+func (f *factory) connect() (kubernetes.Interface, versioned.Interface, error) {
+	config, err := f.config.ToRESTConfig()
+	if err != nil {
+		return nil, nil, fmt.Errorf("reading the kubeconfig: %w", err)
+	}
+	config.UserAgent = cli.UserAgent("kubectl-network")
+	config.QPS, config.Burst = 50, 100
+	kube, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return nil, nil, err
+	}
+	networks, err := versioned.NewForConfig(config)
+	return kube, networks, err
+}
+
+// namespace is the namespace of the question.
+func (f *factory) namespace() (string, error) {
+	namespace, _, err := f.config.ToRawKubeConfigLoader().Namespace()
+	return namespace, err
+}

@@ -1,0 +1,208 @@
+package kubectl
+
+import (
+	"bytes"
+	"flag"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+	"k8s.io/client-go/kubernetes"
+	kubefake "k8s.io/client-go/kubernetes/fake"
+
+	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	"cloudteam.ztgame.com/network-controller/pkg/client/clientset/versioned"
+	"cloudteam.ztgame.com/network-controller/pkg/client/clientset/versioned/fake"
+)
+
+var update = flag.Bool("update", false, "write what the commands print into docs/kubectl-network.md")
+
+// page is where the examples are: after a line "<!-- example NAME -->", in a code block that begins with the command.
+const page = "../../docs/kubectl-network.md"
+
+var now = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+
+// example is a command and the cluster that it is asked of.
+type example struct {
+	command string
+	objects []runtime.Object
+	code    int
+}
+
+func TestTheExamplesOfThePageAreWhatTheCommandsPrint(t *testing.T) {
+	was, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	is := string(was)
+	for name, e := range examples(t) {
+		out, code := run(t, e.objects, e.command)
+		if code != e.code {
+			t.Errorf("%s: the exit code is %d, want %d:\n%s", name, code, e.code, out)
+		}
+		block := "```\n$ kubectl network " + e.command + "\n" + out + "```\n"
+		before, after, found := strings.Cut(is, "<!-- example "+name+" -->\n")
+		_, rest, closed := strings.Cut(strings.TrimPrefix(after, "```\n"), "```\n")
+		if !found || !closed {
+			t.Errorf("%s has no block after <!-- example %s -->", page, name)
+			continue
+		}
+		is = before + "<!-- example " + name + " -->\n" + block + rest
+	}
+	if *update {
+		if err := os.WriteFile(page, []byte(is), 0o644); err != nil { //nolint:gosec // a page of the docs
+			t.Fatal(err)
+		}
+		return
+	}
+	if diff := cmp.Diff(string(was), is); diff != "" {
+		t.Errorf("the page is not what the commands print; run this test with -update:\n%s", diff)
+	}
+}
+
+// run runs a command against a cluster with the objects, and gives what it prints.
+func run(t *testing.T, objects []runtime.Object, command string) (out string, code int) {
+	t.Helper()
+	var kube, ours []runtime.Object
+	for _, o := range objects {
+		if strings.HasPrefix(o.GetObjectKind().GroupVersionKind().Group, "cloudteam") || isOurs(o) {
+			ours = append(ours, o)
+		} else {
+			kube = append(kube, o)
+		}
+	}
+	var printed bytes.Buffer
+	f := &factory{config: genericclioptions.NewConfigFlags(true), now: func() time.Time { return now },
+		IOStreams: genericiooptions.IOStreams{In: strings.NewReader(""), Out: &printed, ErrOut: &printed}}
+	f.config.KubeConfig = new("/dev/null")
+	f.clients = func() (kubernetes.Interface, versioned.Interface, error) {
+		return kubefake.NewClientset(kube...), fake.NewSimpleClientset(ours...), nil
+	}
+	c := f.command()
+	c.SetArgs(strings.Fields(command))
+	err := c.ExecuteContext(t.Context())
+	if err != nil && ExitCode(err) == 1 {
+		printed.WriteString("Error: " + err.Error() + "\n")
+	}
+	return printed.String(), ExitCode(err)
+}
+
+func isOurs(o runtime.Object) bool {
+	switch o.(type) {
+	case *cloudteamv1.Network, *cloudteamv1.NetworkPort, *cloudteamv1.NetworkClass:
+		return true
+	}
+	return false
+}
+
+func named(name string) metav1.ObjectMeta {
+	return metav1.ObjectMeta{Namespace: "shop", Name: name, UID: types.UID("uid-of-" + name), Generation: 1,
+		CreationTimestamp: metav1.NewTime(now.Add(-time.Hour))}
+}
+
+func conditions(status metav1.ConditionStatus, reason, message string) []metav1.Condition {
+	return []metav1.Condition{{Type: "Ready", Status: status, Reason: reason, Message: message,
+		LastTransitionTime: metav1.NewTime(now.Add(-5 * time.Minute))}}
+}
+
+func owner(kind, version, name string) []metav1.OwnerReference {
+	return []metav1.OwnerReference{{APIVersion: version, Kind: kind, Name: name, UID: types.UID("uid-of-" + name),
+		Controller: new(true)}}
+}
+
+// frontend is a Network with five addresses, of which used are in use.
+func frontend(used int64) *cloudteamv1.Network {
+	n := &cloudteamv1.Network{ObjectMeta: named("frontend")}
+	n.Spec.CIDR = "192.168.0.0/29"
+	n.Status.ObservedGeneration = 1
+	n.Status.NetworkID = "068d42bb-96f5-48f9-849f-0d08dcfe7af6"
+	n.Status.Conditions = conditions("True", "Available", "The network is as declared")
+	n.Status.Subnets = []cloudteamv1.SubnetStatus{{ID: "5b0e4c5a-2c1f-4f3b-8a57-0a3b5f4d6c11", CIDR: "192.168.0.0/29",
+		Gateway: "192.168.0.1", UsedAddresses: new(used), TotalAddresses: new(int64(5))}}
+	return n
+}
+
+// webPort is a port of the Deployment web, in use by a Pod if address is not empty.
+func webPort(name, address string) *cloudteamv1.NetworkPort {
+	p := &cloudteamv1.NetworkPort{ObjectMeta: named(name)}
+	p.OwnerReferences = owner("Deployment", "apps/v1", "web")
+	p.Spec.NetworkName = "frontend"
+	p.Status.ObservedGeneration = 1
+	if address == "" {
+		p.Status.Conditions = conditions("False", "AddressesExhausted", "No more IP addresses available on network "+
+			"068d42bb-96f5-48f9-849f-0d08dcfe7af6. Retrying with backoff. Remove ports that are not needed, or widen the "+
+			"Network's allocationPools.")
+		return p
+	}
+	p.Status.Conditions = conditions("True", "Available", "The port is as declared")
+	p.Status.PortID, p.Status.MAC = "0d3c7b1e-5a94-4c6f-9e0b-"+name[len(name)-1:]+"13c5d7e9f01", "fa:16:3e:00:00:0"+name[len(name)-1:]
+	p.Status.Addresses = []cloudteamv1.PortAddress{{Address: address, Gateway: "192.168.0.1",
+		SubnetID: "5b0e4c5a-2c1f-4f3b-8a57-0a3b5f4d6c11"}}
+	return p
+}
+
+func web(status corev1.ConditionStatus, reason, message string) *appsv1.Deployment {
+	d := &appsv1.Deployment{ObjectMeta: named("web")}
+	d.Spec.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}
+	d.Spec.Template.Annotations = map[string]string{"k8s.v1.cni.cncf.io/networks": "frontend"}
+	d.Status.Conditions = []appsv1.DeploymentCondition{{Type: cloudteamv1.ConditionNetworksReady, Status: status,
+		Reason: reason, Message: message, LastTransitionTime: metav1.NewTime(now.Add(-5 * time.Minute))}}
+	return d
+}
+
+func examples(*testing.T) map[string]example {
+	return map[string]example{
+		"why-healthy": {"why network/frontend -n shop", []runtime.Object{frontend(2)}, 0},
+		"why-broken": {"why deployment/web -n shop", []runtime.Object{frontend(5),
+			web("False", "PortsFailed", `1 of 3 ports cannot be created; NetworkPort "web-frontend-2": AddressesExhausted: `+
+				`No more IP addresses available on network 068d42bb-96f5-48f9-849f-0d08dcfe7af6.`),
+			webPort("web-frontend-0", "192.168.0.3/29"), webPort("web-frontend-1", "192.168.0.4/29"),
+			webPort("web-frontend-2", ""), running()}, 0},
+	}
+}
+
+// running is the Lease of a controller that runs.
+func running() runtime.Object {
+	return &coordinationv1.Lease{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "network-controller", Name: "network-controller"},
+		Spec: coordinationv1.LeaseSpec{HolderIdentity: new("a"), LeaseDurationSeconds: new(int32(15)),
+			RenewTime: &metav1.MicroTime{Time: now}},
+	}
+}
+
+func TestOutputFormats(t *testing.T) {
+	objects := []runtime.Object{frontend(2), running()}
+	for command, want := range map[string]string{
+		"why net/frontend -n shop -o name": "network.cloudteam.ztgame.com/frontend\n",
+		"why network frontend -n shop -o json": `{
+  "object": {
+    "kind": "Network",
+    "namespace": "shop",
+    "name": "frontend"
+  },
+  "healthy": true,
+  "summary": "Nothing is wrong: the Network is Ready (Available)."
+}
+`,
+		"why net/frontend -o table":        "Error: -o table is no format of this command: write json, yaml, name\n",
+		"why frontend":                     "Error: \"frontend\" is no object: write KIND/NAME, such as pod/web-1\n",
+		"why node/a":                       "Error: \"node\" cannot be explained: write network, networkport, pod or deployment\n",
+		"why net/gone -n shop":             "Error: Network shop/gone does not exist: check the name, and the namespace (-n)\n",
+		"__complete -n shop why network/":  "network/frontend\n:4\nCompletion ended with directive: ShellCompDirectiveNoFileComp\n",
+		"__complete why net/frontend -o y": "json\nyaml\nname\n:4\nCompletion ended with directive: ShellCompDirectiveNoFileComp\n",
+	} {
+		if got, _ := run(t, objects, command); got != want {
+			t.Errorf("kubectl network %s prints\n%s\nwant\n%s", command, got, want)
+		}
+	}
+}

@@ -1,0 +1,143 @@
+package kubectl
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"cloudteam.ztgame.com/network-controller/internal/kubectl/text"
+	"cloudteam.ztgame.com/network-controller/internal/kubectl/why"
+)
+
+// kinds are the spellings of the kinds that why knows, by kind.
+var kinds = map[string][]string{
+	why.KindNetwork: {"network", "networks", "net", "networks.cloudteam.ztgame.com", "network.cloudteam.ztgame.com"},
+	why.KindNetworkPort: {
+		"networkport", "networkports", "netport", "networkports.cloudteam.ztgame.com", "networkport.cloudteam.ztgame.com"},
+	why.KindPod:        {"pod", "pods", "po"},
+	why.KindDeployment: {"deployment", "deployments", "deploy", "deployments.apps", "deployment.apps"},
+}
+
+func (f *factory) why() *cobra.Command {
+	output := ""
+	c := &cobra.Command{
+		Use:   "why (network|networkport|pod|deployment)/NAME",
+		Short: "Say why a Network, a port, a Pod or a Deployment is not as it should be",
+		Long: `why goes from an object to the cause of its problem, over everything that it depends on. Each line is an
+object and what it says; the last one is the cause. After it comes what to do.
+
+It reads Kubernetes alone and changes nothing. What you may not read is listed as "Not known".`,
+		Example: `  # A Pod does not start:
+  kubectl network why pod/web-5d9c7b8f4-x2x9k
+
+  # A Deployment of another namespace:
+  kubectl network why deployment/web -n shop
+
+  # For a script: is anything wrong?
+  kubectl network why network/frontend -o json | jq .healthy`,
+		Args:              cobra.RangeArgs(1, 2),
+		ValidArgsFunction: f.completeWhy,
+		RunE: func(c *cobra.Command, args []string) error {
+			of, err := f.objectOf(args)
+			if err != nil {
+				return err
+			}
+			kube, networks, err := f.clients()
+			if err != nil {
+				return err
+			}
+			cluster := &why.Cluster{Kubernetes: kube, Networks: networks}
+			answer, err := why.Explain(c.Context(), cluster, of, f.now())
+			if err != nil {
+				return err
+			}
+			return f.print(output, answer, answer.Names, func() error {
+				return why.Print(f.Out, answer, text.StyleFor(f.Out), f.now())
+			})
+		},
+	}
+	f.outputFlag(c, &output, "json", "yaml", "name")
+	return c
+}
+
+// objectOf reads the argument of why: KIND/NAME, or KIND NAME.
+func (f *factory) objectOf(args []string) (why.Object, error) {
+	kind, name, split := strings.Cut(args[0], "/")
+	switch {
+	case len(args) == 2 && !split:
+		name = args[1]
+	case len(args) == 2 || !split || name == "":
+		return why.Object{}, fmt.Errorf("%q is no object: write KIND/NAME, such as pod/web-1", strings.Join(args, " "))
+	}
+	namespace, err := f.namespace()
+	if err != nil {
+		return why.Object{}, err
+	}
+	for known, spellings := range kinds {
+		if slices.Contains(spellings, strings.ToLower(kind)) {
+			return why.Object{Kind: known, Namespace: namespace, Name: name}, nil
+		}
+	}
+	return why.Object{}, fmt.Errorf("%q cannot be explained: write network, networkport, pod or deployment", kind)
+}
+
+// completeWhy completes the kinds, and the names of a kind.
+func (f *factory) completeWhy(c *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+	if len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	kind, _, named := strings.Cut(typed, "/")
+	if !named {
+		return []string{"network/", "networkport/", "pod/", "deployment/"},
+			cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
+	}
+	var found []string
+	for _, name := range f.namesOf(c.Context(), kind) {
+		found = append(found, kind+"/"+name)
+	}
+	return found, cobra.ShellCompDirectiveNoFileComp
+}
+
+// namesOf lists the objects of a kind in the namespace, for completion; none after an error.
+func (f *factory) namesOf(ctx context.Context, kind string) (names []string) {
+	of, err := f.objectOf([]string{kind, "-"})
+	if err != nil {
+		return nil
+	}
+	kube, networks, err := f.clients()
+	if err != nil {
+		return nil
+	}
+	add := func(name string) { names = append(names, name) }
+	switch all := (metav1.ListOptions{}); of.Kind {
+	case why.KindNetwork:
+		if list, err := networks.CloudteamV1().Networks(of.Namespace).List(ctx, all); err == nil {
+			for _, o := range list.Items {
+				add(o.Name)
+			}
+		}
+	case why.KindNetworkPort:
+		if list, err := networks.CloudteamV1().NetworkPorts(of.Namespace).List(ctx, all); err == nil {
+			for _, o := range list.Items {
+				add(o.Name)
+			}
+		}
+	case why.KindPod:
+		if list, err := kube.CoreV1().Pods(of.Namespace).List(ctx, all); err == nil {
+			for _, o := range list.Items {
+				add(o.Name)
+			}
+		}
+	case why.KindDeployment:
+		if list, err := kube.AppsV1().Deployments(of.Namespace).List(ctx, all); err == nil {
+			for _, o := range list.Items {
+				add(o.Name)
+			}
+		}
+	}
+	return names
+}

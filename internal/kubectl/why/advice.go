@@ -1,0 +1,244 @@
+package why
+
+import (
+	"strings"
+
+	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+)
+
+// advice is what to do about a cause.
+type advice struct {
+	remedy   string
+	commands []string
+}
+
+// Words for causes that no condition says.
+const (
+	// notSeen: the controller has not handled the object, or its last change.
+	notSeen = "NotSeen"
+	// noController: no controller holds the Lease.
+	noController = "NoController"
+	// notFound: the object does not exist.
+	notFound = "NotFound"
+	// notAllowed: the Network does not list the namespace.
+	notAllowed = "NotAllowed"
+	// hasAddress: the object has the address or MAC that another one wants.
+	hasAddress = "HasAddress"
+	// full: no address of the subnets is free.
+	full = "Full"
+	// inUseBy: the object uses what has to go.
+	inUseBy = "Uses"
+	// deleting: the object is being deleted.
+	deleting = "Deleting"
+	// noLabel: the namespace has no label, so the policies do not guard it.
+	noLabel = "NoLabel"
+	// noPolicy: the namespace has the label and the Pod no gate.
+	noPolicy = "NoGate"
+	// noDataplane: the node does not attach ports.
+	noDataplane = "NoDataplane"
+	// noAgent: no agent runs on the node.
+	noAgent = "NoAgent"
+	// wrongHost: what the Node says of itself.
+	wrongHost = "DataplaneHost"
+	// unscheduled: the scheduler waits.
+	unscheduled = "Unscheduled"
+	// sandbox: the container runtime cannot make the Pod's interfaces.
+	sandbox = "SandboxFailed"
+	// notStarted: the Pod starts, or does not for another reason than its networks.
+	notStarted = "NotStarted"
+	// secretAt: the credentials are in this Secret.
+	secretAt = "Credentials"
+	// classSays: what the class allows.
+	classSays = "Class"
+	// waitsForPort: a Pod whose ports exist and are not bound to it.
+	waitsForPort = "WaitsForPort"
+)
+
+// advices has what to do for each Reason of the API, and for the words above. {kind}, {ns} and {name} are those of the
+// object that says it.
+var advices = map[string]advice{
+	cloudteamv1.ReasonDriftDetected: {
+		"Somebody changed it in Neutron, and driftPolicy Report leaves that. Undo the change there, or edit the spec: " +
+			"the next edit applies all of it. With driftPolicy Correct the controller undoes such changes.",
+		[]string{"kubectl get {kind} {name} -n {ns} -o jsonpath='{.status.drift}'"}},
+	cloudteamv1.ReasonPaused: {
+		"Remove the annotation when the work on the cloud is done.",
+		[]string{"kubectl annotate {kind} {name} -n {ns} " + cloudteamv1.AnnotationPaused + "-"}},
+	cloudteamv1.ReasonImportNotFound: {
+		"Compare spec.import.id with \"openstack network list\" of the same project. The id cannot change: delete this " +
+			"Network and create one with the right id.", nil},
+	cloudteamv1.ReasonImportMismatch: {
+		"Write the spec as the network is, or set spec.import.overwrite to true to have the network changed.",
+		[]string{"kubectl get {kind} {name} -n {ns} -o jsonpath='{.status.drift}'"}},
+	cloudteamv1.ReasonAlreadyOwned: {
+		"Another object owns the network; the message has its marker. Delete that object with deletionPolicy Retain, or " +
+			"set managementPolicy Observe here.", nil},
+	cloudteamv1.ReasonProjectMismatch: {
+		"Name credentials of the network's own project in spec.cloud, or set managementPolicy Observe.", nil},
+	cloudteamv1.ReasonInvalidSpec: {
+		"Correct the field that the message names.", []string{"kubectl edit {kind} {name} -n {ns}"}},
+	cloudteamv1.ReasonRejected: {
+		"Change the field that the message names: this cloud refuses it, with Neutron's own words.",
+		[]string{"kubectl edit {kind} {name} -n {ns}"}},
+	cloudteamv1.ReasonForbidden: {
+		"Remove the fields that the message names, or have the controller use credentials that may set them.",
+		[]string{"kubectl edit {kind} {name} -n {ns}"}},
+	cloudteamv1.ReasonQuotaExceeded: {
+		"Delete what nobody needs, or have the project's quota raised. The controller continues by itself then.",
+		[]string{"openstack quota show --usage"}},
+	cloudteamv1.ReasonCloudUnavailable: {
+		"Wait, or have the cloud's operator look at Neutron and Keystone. The controller continues by itself.",
+		[]string{"openstack network list --limit 1"}},
+	cloudteamv1.ReasonRateLimited: {
+		"Wait: the cloud asked for a pause, and the controller continues by itself.", nil},
+	cloudteamv1.ReasonCredentialsRejected: {
+		"Correct the password, project or domain of the credentials. The controller retries when they change.", nil},
+	cloudteamv1.ReasonCredentialsUnavailable: {
+		"Create or correct the Secret as the message says, and let the controller read it (docs/credentials.md).", nil},
+	cloudteamv1.ReasonCloudMismatch: {
+		"Give back the credentials of the project that has the network. To move a Network, delete it and create it again.",
+		[]string{"kubectl get {kind} {name} -n {ns} -o jsonpath='{.status.cloud}'"}},
+	cloudteamv1.ReasonIdentityDisputed: {
+		"Two clusters have one UID, such as a restored copy. Stop the controller in one of them (docs/security.md).", nil},
+	cloudteamv1.ReasonForbiddenByClass: {
+		"Change the field that the message names, name another class in spec.className, or ask whoever manages the class.",
+		[]string{"kubectl get networkclasses"}},
+	cloudteamv1.ReasonClassNotFound: {
+		"Name a class that exists in spec.className, or have the class created.",
+		[]string{"kubectl get networkclasses"}},
+	cloudteamv1.ReasonClassLimitReached: {
+		"Delete Networks or ports that nobody needs, or ask for a higher limit in the class.",
+		[]string{"kubectl get networkclasses", "kubectl get networks,networkports -n {ns}"}},
+	cloudteamv1.ReasonConflict: {
+		"Wait a minute. If it stays, find who else changes the network in Neutron at the same time.", nil},
+	cloudteamv1.ReasonInUse: {
+		"Remove what uses it; the message names it. The controller continues within a minute.", nil},
+	cloudteamv1.ReasonBlocked: {
+		"Remove the subnet that the message names, or declare it: it is not the controller's, which leaves it alone.",
+		[]string{"openstack subnet list --network {name}"}},
+	cloudteamv1.ReasonOwnershipLost: {
+		"Write the marker from the message back into the description in Neutron, or delete this object to leave the " +
+			"resource alone.", nil},
+	cloudteamv1.ReasonNotConverged: {
+		"Look in Neutron who sets the field back: it accepts the change and does not show it. Remove the field, or list " +
+			"it in spec.ignoreDrift.", nil},
+	cloudteamv1.ReasonNetworkNotReady: {
+		"Make the Network Ready.", []string{"kubectl network why network/NAME -n {ns}"}},
+	cloudteamv1.ReasonNamespaceNotAllowed: {
+		"Have the Network's owner list your namespace in its spec.allowedNamespaces, or correct the name.", nil},
+	cloudteamv1.ReasonAddressesExhausted: {
+		"Delete Pods and NetworkPorts that nobody needs, widen allocationPools, or have the subnet pool extended.",
+		[]string{"kubectl get networkports -n {ns}"}},
+	cloudteamv1.ReasonAddressesLow: {
+		"Widen allocationPools, or delete Pods and NetworkPorts that nobody needs.",
+		[]string{"kubectl get networkports -n {ns}"}},
+	cloudteamv1.ReasonAddressInUse: {
+		"Declare another address or MAC, or free this one. Another port of the cloud has it.",
+		[]string{"openstack port list --fixed-ip ip-address=ADDRESS"}},
+	cloudteamv1.ReasonReconcileFailed: {
+		"Read the message: it has the cause. The controller retries with backoff; its log has more.", nil},
+
+	cloudteamv1.ReasonInvalidNetworks: {
+		"Correct the annotation k8s.v1.cni.cncf.io/networks as the message says. A Pod's cannot change: create it again.",
+		nil},
+	cloudteamv1.ReasonPortLimitReached: {
+		"Lower spec.replicas, or have the limit raised: --max-ports-per-deployment, or the Network's class.", nil},
+	cloudteamv1.ReasonNetworkNotFound: {
+		"Create the Network, or correct the name in the annotation k8s.v1.cni.cncf.io/networks.",
+		[]string{"kubectl get networks -A"}},
+	cloudteamv1.ReasonPortsNotReady: {
+		"Wait: ports are being created. If it stays, look at the NetworkPorts.", []string{"kubectl get networkports -n {ns}"}},
+	cloudteamv1.ReasonPortsFailed: {
+		"Correct what the message says of the first port. The other ports have most often the same cause.",
+		[]string{"kubectl get networkports -n {ns}"}},
+	cloudteamv1.ReasonSchedulingGateMissing: {
+		"Replace the Pod. Before that, see that the namespace has the label and that the admission policies are installed.",
+		[]string{"kubectl delete pod {name} -n {ns}"}},
+
+	cloudteamv1.ReasonWaitingForPlug: {
+		"Wait until the Pod's containers start. If it stays, look at the agent of the node.",
+		[]string{"kubectl -n network-agent get pods -o wide"}},
+	cloudteamv1.ReasonBindingFailed: {
+		"See that Neutron knows the node and that its agent there is alive, and that --binding-cloud may bind ports.",
+		[]string{"openstack network agent list"}},
+	cloudteamv1.ReasonPlugFailed: {
+		"See that ovn-controller, or Neutron's agent, runs on the node. The node's agent retries.",
+		[]string{"kubectl -n network-agent get pods -o wide"}},
+
+	notSeen: {
+		"Wait some seconds. If it stays, look at the controller's log: it runs, and does not handle this object.",
+		[]string{"kubectl -n network-controller logs deployment/network-controller"}},
+	noController: {
+		"Start the controller, or find out why it does not run.",
+		[]string{"kubectl -n network-controller get pods"}},
+	notFound: {
+		"Create it, or correct the name.", []string{"kubectl get {kinds} -A"}},
+	notAllowed: {
+		"Add the namespace to spec.allowedNamespaces of the Network.", []string{"kubectl edit {kind} {name} -n {ns}"}},
+	hasAddress: {
+		"Delete this NetworkPort, or declare another address or MAC in the other one.",
+		[]string{"kubectl delete {kind} {name} -n {ns}"}},
+	full: {
+		"Widen allocationPools of the Network if they leave out a part of the cidr, or delete Pods and NetworkPorts that " +
+			"nobody needs.",
+		[]string{"kubectl get networkports -A", "kubectl edit {kind} {name} -n {ns}"}},
+	inUseBy: {
+		"Delete it. What waits for it continues by itself.", []string{"kubectl delete {kind} {name} -n {ns}"}},
+	deleting: {
+		"Wait for the end of the deletion, and create it again.", nil},
+	noLabel: {
+		"Label the namespace, and replace the Pod.",
+		[]string{"kubectl label namespace {name} " + cloudteamv1.LabelNetworks + "=" + cloudteamv1.LabelNetworksEnabled}},
+	noPolicy: {
+		"Install the admission policies (kubectl apply -k config/admission), create Pods without spec.nodeName, and replace " +
+			"this one.", nil},
+	noDataplane: {
+		"Install the node agent and the plugin there (docs/dataplane.md), or attach Pods by another plugin " +
+			"(--attachment-plugin).",
+		[]string{"kubectl apply -k config/node"}},
+	noAgent: {
+		"Start the agent on the node.", []string{"kubectl -n network-agent get pods -o wide"}},
+	wrongHost: {
+		"Compare the name with \"openstack network agent list\". If Neutron has another one, start the agent with --host.",
+		[]string{"openstack network agent list"}},
+	unscheduled: {
+		"The networks are ready. What the scheduler says is the cause.", []string{"kubectl describe pod {name} -n {ns}"}},
+	sandbox: {
+		"Read the message of the container runtime. docs/dataplane.md lists the messages of the plugin.",
+		[]string{"kubectl describe pod {name} -n {ns}"}},
+	notStarted: {
+		"The networks are ready. Look at the Pod's containers.", []string{"kubectl describe pod {name} -n {ns}"}},
+	secretAt: {
+		"", // what the Network's reason says
+		[]string{"kubectl get secret {name} -n {ns}"}},
+	classSays: {
+		"", // what the Network's reason says
+		[]string{"kubectl get networkclass {name} -o yaml"}},
+	waitsForPort: {
+		"Wait some seconds. If it stays, see that the controllers \"deployment\" and \"pod\" run (--controllers).",
+		[]string{"kubectl -n network-controller get pods"}},
+}
+
+// remedyOf says what to do about the last link of a chain. A link that only shows where to look has the remedy of the
+// one before.
+func remedyOf(chain []Link) (remedy string, commands []string) {
+	for i := len(chain) - 1; i >= 0 && remedy == ""; i-- {
+		of := chain[i].Object
+		names := strings.NewReplacer("{kind}", strings.ToLower(of.Kind), "{kinds}", plural(of.Kind),
+			"{ns}", of.Namespace, "{name}", of.Name)
+		known := advices[chain[i].Reason]
+		remedy = names.Replace(known.remedy)
+		for _, command := range known.commands {
+			commands = append(commands, names.Replace(command))
+		}
+	}
+	return remedy, commands
+}
+
+// plural is the resource of a kind.
+func plural(kind string) string {
+	if kind = strings.ToLower(kind); strings.HasSuffix(kind, "s") {
+		return kind + "es"
+	}
+	return kind + "s"
+}

@@ -1,0 +1,210 @@
+package why
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"cloudteam.ztgame.com/network-controller/internal/class"
+	"cloudteam.ztgame.com/network-controller/internal/controller"
+	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+)
+
+// network explains a Network; the chain is empty if nothing is wrong.
+func (w *walk) network(n *cloudteamv1.Network) []Link {
+	of := Object{KindNetwork, n.Namespace, n.Name}
+	if !w.first(of) {
+		return nil
+	}
+	for _, kind := range []string{cloudteamv1.ConditionAddressesLow, cloudteamv1.ConditionClassViolated} {
+		if c := meta.FindStatusCondition(n.Status.Conditions, kind); c != nil && c.Status == metav1.ConditionTrue {
+			w.warn(link(of, *c))
+		}
+	}
+	l, reason, bad := w.ready(of, n, &n.Status.ResourceStatus)
+	if !bad {
+		return nil
+	}
+	chain := []Link{l}
+	switch reason {
+	case notSeen:
+		return append(chain, w.controller()...)
+	case cloudteamv1.ReasonForbiddenByClass, cloudteamv1.ReasonClassNotFound, cloudteamv1.ReasonClassLimitReached:
+		return append(chain, w.classOf(n)...)
+	case cloudteamv1.ReasonCredentialsRejected, cloudteamv1.ReasonCredentialsUnavailable, cloudteamv1.ReasonCloudMismatch:
+		return append(chain, credentialsOf(n)...)
+	case cloudteamv1.ReasonInUse:
+		return append(chain, w.usersOf(n, l.Message)...)
+	}
+	return chain
+}
+
+func networkWell(n *cloudteamv1.Network) string {
+	if ready := meta.FindStatusCondition(n.Status.Conditions, cloudteamv1.ConditionReady); ready != nil {
+		return fmt.Sprintf("Nothing is wrong: the Network is Ready (%s).", ready.Reason)
+	}
+	return ""
+}
+
+// classOf shows the class of a Network.
+func (w *walk) classOf(n *cloudteamv1.Network) []Link {
+	of := Object{Kind: "NetworkClass", Name: n.Spec.ClassName}
+	list, is := read(w.Cluster, Object{Kind: "NetworkClass", Name: cmp.Or(of.Name, "(all)")},
+		func() (*cloudteamv1.NetworkClassList, error) {
+			return w.Networks.CloudteamV1().NetworkClasses().List(w.ctx, metav1.ListOptions{})
+		})
+	if is != there {
+		return nil
+	}
+	var names []string
+	all := make([]*cloudteamv1.NetworkClass, len(list.Items))
+	for i := range list.Items {
+		all[i] = &list.Items[i]
+		names = append(names, all[i].Name)
+	}
+	if of.Name == "" {
+		found := class.Default(all)
+		if found == nil {
+			return nil // the Network's message says that none is the default, or the rules are built in
+		}
+		of.Name = found.Name
+	}
+	at := slices.Index(names, of.Name)
+	if at < 0 {
+		return []Link{{Object: of, Reason: notFound, Message: "There is no such class. There are: " + orNone(names) + "."}}
+	}
+	return []Link{{Object: of, Reason: classSays, Message: whatAllows(all[at])}}
+}
+
+// whatAllows says in short what Networks of a class may do.
+func whatAllows(c *cloudteamv1.NetworkClass) string {
+	var fields []string
+	for _, field := range c.Spec.AllowedFields {
+		fields = append(fields, string(field))
+	}
+	text := fmt.Sprintf("It allows the fields: %s; the ranges: %s.", orNone(fields),
+		cmp.Or(strings.Join(c.Spec.AllowedRanges, ", "), "all private ones"))
+	if c.Spec.NamespaceSelector != nil {
+		text += " It is for namespaces with " + metav1.FormatLabelSelector(c.Spec.NamespaceSelector) + "."
+	}
+	if limits := c.Spec.Limits; limits != nil {
+		for _, limit := range []struct {
+			what string
+			is   *int32
+		}{
+			{"Networks in a namespace", limits.NetworksPerNamespace}, {"ports on a Network", limits.PortsPerNetwork},
+			{"ports of a Deployment", limits.PortsPerDeployment},
+		} {
+			if limit.is != nil {
+				text += fmt.Sprintf(" At most %d %s.", *limit.is, limit.what)
+			}
+		}
+	}
+	return text
+}
+
+func orNone(words []string) string { return cmp.Or(strings.Join(words, ", "), "none") }
+
+// credentialsOf shows the Secret of a Network's credentials; it is empty for the controller's own.
+func credentialsOf(n *cloudteamv1.Network) []Link {
+	var secret Object
+	entry := ""
+	switch from := n.Status.Credentials; {
+	case n.Spec.Cloud != nil:
+		secret, entry = Object{"Secret", n.Namespace, n.Spec.Cloud.SecretName}, n.Spec.Cloud.Name
+	case from != nil:
+		secret, entry = Object{"Secret", from.Namespace, from.SecretName}, from.Name
+	default:
+		return nil
+	}
+	message := "The credentials are in its key clouds.yaml."
+	if entry != "" {
+		message = fmt.Sprintf("The credentials are in its key clouds.yaml, entry %q.", entry)
+	}
+	return []Link{{Object: secret, Reason: secretAt, Message: message}}
+}
+
+// usersOf shows a port that keeps a Network, or a part of it. Without a deletion only those count that the message
+// names. One that a Pod uses comes first, because that one does not go by itself.
+func (w *walk) usersOf(n *cloudteamv1.Network, message string) []Link {
+	ports := slices.DeleteFunc(w.portsOn(n), func(p cloudteamv1.NetworkPort) bool {
+		return n.DeletionTimestamp == nil && !strings.Contains(message, p.Name)
+	})
+	if len(ports) == 0 {
+		return nil
+	}
+	slices.SortStableFunc(ports, func(a, b cloudteamv1.NetworkPort) int {
+		bound := func(p cloudteamv1.NetworkPort) int {
+			if p.Status.BoundTo != nil {
+				return 0
+			}
+			return 1
+		}
+		return cmp.Or(cmp.Compare(bound(a), bound(b)), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+	})
+	port := ports[0]
+	if len(ports) > 1 {
+		w.warnings = append(w.warnings, fmt.Sprintf("%d more NetworkPorts are on the Network.", len(ports)-1))
+	}
+	l := Link{Object: Object{KindNetworkPort, port.Namespace, port.Name}, Reason: inUseBy,
+		Message: "Its port is on the network."}
+	return append([]Link{l}, userOf(&port)...)
+}
+
+// userOf shows what a port is bound to.
+func userOf(p *cloudteamv1.NetworkPort) []Link {
+	bound := p.Status.BoundTo
+	if bound == nil {
+		return nil
+	}
+	return []Link{{Object: Object{bound.Kind, p.Namespace, bound.Name}, Reason: inUseBy, Message: "It uses the port."}}
+}
+
+// portsOn are the NetworkPorts on a Network that the user may see: of all namespaces, or of the Network's own.
+func (w *walk) portsOn(n *cloudteamv1.Network) []cloudteamv1.NetworkPort {
+	list := func(namespace string) (*cloudteamv1.NetworkPortList, error) {
+		return w.Networks.CloudteamV1().NetworkPorts(namespace).List(w.ctx, metav1.ListOptions{})
+	}
+	all, is := read(w.Cluster, Object{Kind: "NetworkPorts", Name: "of all namespaces"},
+		func() (*cloudteamv1.NetworkPortList, error) { return list(metav1.NamespaceAll) })
+	if is != there {
+		all, is = read(w.Cluster, Object{Kind: "NetworkPorts", Name: "of namespace " + n.Namespace},
+			func() (*cloudteamv1.NetworkPortList, error) { return list(n.Namespace) })
+	}
+	if is != there {
+		return nil
+	}
+	return slices.DeleteFunc(all.Items, func(p cloudteamv1.NetworkPort) bool {
+		return p.Network() != types.NamespacedName{Namespace: n.Namespace, Name: n.Name}
+	})
+}
+
+// networkFor explains the Network that objects of a namespace want to use. missing says whether one that does not exist
+// is a problem: a Pod's network may also be Multus' alone.
+func (w *walk) networkFor(name types.NamespacedName, namespace string, missing bool) []Link {
+	of := objectOf(KindNetwork, name)
+	n, is := read(w.Cluster, of, func() (*cloudteamv1.Network, error) { return w.getNetwork(of) })
+	switch {
+	case is == hidden, is == absent && !missing:
+		return nil
+	case is == absent:
+		return []Link{{Object: of, Reason: notFound, Message: "There is no such Network."}}
+	case !controller.Allows(n, namespace):
+		return []Link{{Object: of, Reason: notAllowed, Message: fmt.Sprintf(
+			"spec.allowedNamespaces does not list %s. It lists: %s.", namespace, orNone(n.Spec.AllowedNamespaces))}}
+	case n.DeletionTimestamp != nil && controller.Serves(n):
+		return []Link{Link{Object: of, Reason: deleting, Message: "It is being deleted."}.since(*n.DeletionTimestamp)}
+	case controller.Serves(n) && !w.stale(n):
+		w.network(n) // for its warnings
+		return nil
+	}
+	return w.network(n)
+}
+
+// stale reports whether the controller has not seen a Network's last change.
+func (w *walk) stale(n *cloudteamv1.Network) bool { return n.Status.ObservedGeneration < n.Generation }

@@ -1,0 +1,184 @@
+package why
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+)
+
+// port explains a NetworkPort; the chain is empty if nothing is wrong.
+func (w *walk) port(p *cloudteamv1.NetworkPort) []Link {
+	of := Object{KindNetworkPort, p.Namespace, p.Name}
+	if !w.first(of) {
+		return nil
+	}
+	l, reason, bad := w.ready(of, p, &p.Status.ResourceStatus)
+	if !bad {
+		return w.attachment(of, p)
+	}
+	chain := []Link{l}
+	switch reason {
+	case notSeen:
+		return append(chain, orElse(w.networkFor(p.Network(), p.Namespace, true), w.controller)...)
+	case cloudteamv1.ReasonNetworkNotReady, cloudteamv1.ReasonNamespaceNotAllowed:
+		return append(chain, w.networkFor(p.Network(), p.Namespace, true)...)
+	case cloudteamv1.ReasonCredentialsRejected, cloudteamv1.ReasonCredentialsUnavailable, cloudteamv1.ReasonCloudMismatch:
+		if n, is := w.networkOf(p); is == there {
+			chain = append(chain, credentialsOf(n)...)
+		}
+	case cloudteamv1.ReasonClassLimitReached:
+		if n, is := w.networkOf(p); is == there {
+			chain = append(chain, w.classOf(n)...)
+		}
+	case cloudteamv1.ReasonAddressesExhausted:
+		if n, is := w.networkOf(p); is == there {
+			chain = append(chain, fullSubnets(n)...)
+		}
+	case cloudteamv1.ReasonAddressInUse:
+		chain = append(chain, w.holderOf(p)...)
+	case cloudteamv1.ReasonInUse:
+		chain = append(chain, userOf(p)...)
+	}
+	return chain
+}
+
+// orElse gives the first chain, or the other one if that is empty.
+func orElse(chain []Link, other func() []Link) []Link {
+	if len(chain) > 0 {
+		return chain
+	}
+	return other()
+}
+
+func portWell(p *cloudteamv1.NetworkPort) string {
+	var addresses []string
+	for _, a := range p.Status.Addresses {
+		addresses = append(addresses, a.Address)
+	}
+	return fmt.Sprintf("Nothing is wrong: the port exists and has %s.", cmp.Or(strings.Join(addresses, ", "), "no address"))
+}
+
+func (w *walk) networkOf(p *cloudteamv1.NetworkPort) (*cloudteamv1.Network, presence) {
+	of := objectOf(KindNetwork, p.Network())
+	return read(w.Cluster, of, func() (*cloudteamv1.Network, error) { return w.getNetwork(of) })
+}
+
+// fullSubnets shows the subnets of a Network without a free address, by its last count.
+func fullSubnets(n *cloudteamv1.Network) []Link {
+	var counts []string
+	for _, s := range n.Status.Subnets {
+		if s.UsedAddresses != nil && s.TotalAddresses != nil {
+			counts = append(counts, fmt.Sprintf("%s: %d of %d addresses are in use", s.CIDR, *s.UsedAddresses, *s.TotalAddresses))
+		}
+	}
+	message := "The number of its addresses in use is unknown."
+	if len(counts) > 0 {
+		message = strings.Join(counts, "; ") + "."
+	}
+	return []Link{{Object: Object{KindNetwork, n.Namespace, n.Name}, Reason: full, Message: message}}
+}
+
+// holderOf shows the NetworkPort that has the address or MAC which another one declares. It is empty if a port has it
+// that is no NetworkPort, or that the user may not see.
+func (w *walk) holderOf(p *cloudteamv1.NetworkPort) []Link {
+	n, is := w.networkOf(p)
+	if is != there {
+		return nil
+	}
+	for _, other := range w.portsOn(n) {
+		if other.Namespace == p.Namespace && other.Name == p.Name {
+			continue
+		}
+		for _, a := range other.Status.Addresses {
+			address, _, _ := strings.Cut(a.Address, "/")
+			if slices.Contains(p.Spec.Addresses, address) {
+				return append([]Link{{Object: Object{KindNetworkPort, other.Namespace, other.Name}, Reason: hasAddress,
+					Message: "It has the address " + address + "."}}, userOf(&other)...)
+			}
+		}
+		if p.Spec.MAC != "" && strings.EqualFold(p.Spec.MAC, other.Status.MAC) {
+			return append([]Link{{Object: Object{KindNetworkPort, other.Namespace, other.Name}, Reason: hasAddress,
+				Message: "It has the MAC " + other.Status.MAC + "."}}, userOf(&other)...)
+		}
+	}
+	return nil
+}
+
+// attachment explains why packets do not flow.
+func (w *walk) attachment(of Object, p *cloudteamv1.NetworkPort) []Link {
+	attached := meta.FindStatusCondition(p.Status.Conditions, cloudteamv1.ConditionAttached)
+	if attached == nil || attached.Status == metav1.ConditionTrue {
+		return nil
+	}
+	chain := []Link{link(of, *attached)}
+	node := ""
+	if a := p.Status.Attachment; a != nil {
+		node = a.Node
+	}
+	if node == "" && p.Status.BoundTo != nil {
+		pod, is := read(w.Cluster, Object{KindPod, p.Namespace, p.Status.BoundTo.Name}, func() (*corev1.Pod, error) {
+			return w.getPod(Object{KindPod, p.Namespace, p.Status.BoundTo.Name})
+		})
+		if is == there {
+			node = pod.Spec.NodeName
+		}
+	}
+	switch {
+	case node == "":
+		return chain
+	case attached.Reason == cloudteamv1.ReasonBindingFailed:
+		return append(chain, w.hostOf(node)...)
+	}
+	return append(chain, w.agentOn(node)...)
+}
+
+// hostOf shows the name that a node says it has in Neutron.
+func (w *walk) hostOf(name string) []Link {
+	n, is := w.node(name)
+	if is != there {
+		return nil
+	}
+	host := cmp.Or(n.Annotations[cloudteamv1.AnnotationDataplaneHost], name)
+	return []Link{{Object: Object{Kind: "Node", Name: name}, Reason: wrongHost,
+		Message: fmt.Sprintf("It says that Neutron calls it %q.", host)}}
+}
+
+func (w *walk) node(name string) (*corev1.Node, presence) {
+	return read(w.Cluster, Object{Kind: "Node", Name: name}, func() (*corev1.Node, error) {
+		return w.Kubernetes.CoreV1().Nodes().Get(w.ctx, name, metav1.GetOptions{})
+	})
+}
+
+// agentNamespace is where config/node installs the agents.
+const agentNamespace = "network-agent"
+
+// agentOn says that no agent runs on a node; it is empty if one does, or if that is unknown.
+func (w *walk) agentOn(node string) []Link {
+	list, is := read(w.Cluster, Object{Kind: "Pods", Name: "of namespace " + agentNamespace},
+		func() (*corev1.PodList, error) {
+			return w.Kubernetes.CoreV1().Pods(agentNamespace).List(w.ctx, metav1.ListOptions{})
+		})
+	if is != there {
+		return nil
+	}
+	message := "No Pod of network-agent is on the node."
+	for _, pod := range list.Items {
+		if pod.Spec.NodeName != node {
+			continue
+		}
+		if slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
+			return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
+		}) {
+			return nil
+		}
+		message = fmt.Sprintf("The agent, Pod %s/%s, is not Ready.", pod.Namespace, pod.Name)
+	}
+	return []Link{{Object: Object{Kind: "Node", Name: node}, Reason: noAgent, Message: message}}
+}

@@ -1,0 +1,240 @@
+// Package why finds the cause of a problem with a network: it goes from an object that a user sees, such as a Pod that
+// does not start, over what it depends on, to the object that says the cause. It only reads.
+package why
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+)
+
+// The kinds that a question can be about.
+const (
+	KindNetwork     = "Network"
+	KindNetworkPort = "NetworkPort"
+	KindPod         = "Pod"
+	KindDeployment  = "Deployment"
+)
+
+// Explain says why the object is not as it should be. An error means that the object itself cannot be read. What else
+// cannot be read is in the notes of the answer.
+func Explain(ctx context.Context, cluster *Cluster, of Object, now time.Time) (Answer, error) {
+	w := &walk{Cluster: cluster, ctx: ctx, now: now, asked: of, seen: map[Object]bool{}}
+	chain, healthy, err := w.start(of)
+	if err != nil {
+		return Answer{}, err
+	}
+	a := Answer{Object: of, Healthy: len(chain) == 0, Chain: chain, Summary: healthy}
+	if !a.Healthy {
+		a.Summary = fmt.Sprintf("%s: %s.", a.Cause().Object, a.Cause().Reason)
+		a.Remedy, a.Commands = remedyOf(chain)
+		w.warnOfSilence(chain)
+	}
+	a.Warnings, a.Notes = w.warnings, w.notes
+	return a, nil
+}
+
+// walk is one question on its way.
+type walk struct {
+	*Cluster
+	ctx      context.Context //nolint:containedctx // a walk is one call
+	now      time.Time
+	asked    Object
+	seen     map[Object]bool
+	warnings []string
+}
+
+func (w *walk) start(of Object) (chain []Link, healthy string, err error) {
+	switch of.Kind {
+	case KindNetwork:
+		n, err := w.getNetwork(of)
+		if err != nil {
+			return nil, "", gone(of, err)
+		}
+		return w.network(n), networkWell(n), nil
+	case KindNetworkPort:
+		p, err := w.getPort(of)
+		if err != nil {
+			return nil, "", gone(of, err)
+		}
+		return w.port(p), portWell(p), nil
+	case KindPod:
+		p, err := w.getPod(of)
+		if err != nil {
+			return nil, "", gone(of, err)
+		}
+		chain, healthy := w.pod(p)
+		return chain, healthy, nil
+	case KindDeployment:
+		d, err := w.getDeployment(of)
+		if err != nil {
+			return nil, "", gone(of, err)
+		}
+		chain, healthy := w.deployment(d)
+		return chain, healthy, nil
+	}
+	return nil, "", fmt.Errorf("%q is no kind that can be explained: write network, networkport, pod or deployment", of.Kind)
+}
+
+func (w *walk) getNetwork(of Object) (*cloudteamv1.Network, error) {
+	return w.Networks.CloudteamV1().Networks(of.Namespace).Get(w.ctx, of.Name, metav1.GetOptions{})
+}
+
+func (w *walk) getPort(of Object) (*cloudteamv1.NetworkPort, error) {
+	return w.Networks.CloudteamV1().NetworkPorts(of.Namespace).Get(w.ctx, of.Name, metav1.GetOptions{})
+}
+
+func (w *walk) getPod(of Object) (*corev1.Pod, error) {
+	return w.Kubernetes.CoreV1().Pods(of.Namespace).Get(w.ctx, of.Name, metav1.GetOptions{})
+}
+
+func (w *walk) getDeployment(of Object) (*appsv1.Deployment, error) {
+	return w.Kubernetes.AppsV1().Deployments(of.Namespace).Get(w.ctx, of.Name, metav1.GetOptions{})
+}
+
+// first reports whether an object is met for the first time. So two objects that wait for each other end the walk.
+func (w *walk) first(of Object) bool {
+	if w.seen[of] {
+		return false
+	}
+	w.seen[of] = true
+	return true
+}
+
+// warn adds a warning with what to do about it.
+func (w *walk) warn(l Link) {
+	remedy, _ := remedyOf([]Link{l})
+	text := fmt.Sprintf("%s says %s: %s %s", l.Object, l.Reason, sentence(l.Message), remedy)
+	if text = strings.TrimSpace(text); !slices.Contains(w.warnings, text) {
+		w.warnings = append(w.warnings, text)
+	}
+}
+
+func sentence(text string) string {
+	if text == "" || strings.HasSuffix(text, ".") {
+		return text
+	}
+	return text + "."
+}
+
+// ready gives the link of an object's own conditions; ok is false if there is no problem. reason is Ready's. The status
+// of an object that the controller has not seen since its last change says nothing.
+func (w *walk) ready(of Object, obj metav1.Object, status *cloudteamv1.ResourceStatus) (l Link, reason string, ok bool) {
+	condition := meta.FindStatusCondition(status.Conditions, cloudteamv1.ConditionReady)
+	switch {
+	case condition == nil:
+		return Link{Object: of, Reason: notSeen, Message: "The controller has not handled it yet: it has no conditions."}.
+			since(obj.GetCreationTimestamp()), notSeen, true
+	case status.ObservedGeneration < obj.GetGeneration() && obj.GetDeletionTimestamp() == nil:
+		return Link{Object: of, Reason: notSeen, Message: "The controller has not handled the last change of the spec."},
+			notSeen, true
+	case condition.Status != metav1.ConditionTrue:
+		return link(of, *condition), condition.Reason, true
+	case obj.GetDeletionTimestamp() != nil:
+		return Link{Object: of, Reason: deleting, Message: "It is being deleted."}.since(*obj.GetDeletionTimestamp()),
+			deleting, true
+	}
+	// Ready stays True with these, and nothing else waits for it. They matter to those who ask.
+	for _, only := range []string{cloudteamv1.ReasonPaused, cloudteamv1.ReasonDriftDetected} {
+		if condition.Reason == only && of == w.asked {
+			return link(of, *condition), only, true
+		}
+	}
+	return Link{}, "", false
+}
+
+// leases are where the controller's Lease may be: where config/manager installs it, and by default with --kubeconfig.
+var leases = []Object{
+	{Kind: "Lease", Namespace: "network-controller", Name: "network-controller"},
+	{Kind: "Lease", Namespace: metav1.NamespaceDefault, Name: "network-controller"},
+}
+
+// controller says that no controller runs; it is empty if one does, or if that is unknown.
+func (w *walk) controller() []Link {
+	var last *Link
+	for _, of := range leases {
+		lease, is := read(w.Cluster, of, func() (*coordinationv1.Lease, error) {
+			return w.Kubernetes.CoordinationV1().Leases(of.Namespace).Get(w.ctx, of.Name, metav1.GetOptions{})
+		})
+		switch {
+		case is == hidden:
+			return nil
+		case is == absent:
+			continue
+		}
+		silent := w.silence(lease)
+		if silent == 0 {
+			return nil
+		}
+		found := Link{Object: of, Reason: noController, Message: fmt.Sprintf(
+			"No controller has renewed the Lease for %s.", roughly(silent))}
+		if lease.Spec.HolderIdentity == nil || *lease.Spec.HolderIdentity == "" {
+			found.Message = "No controller holds the Lease: the last one was stopped."
+		}
+		if last == nil {
+			last = &found
+		}
+	}
+	if last == nil {
+		last = &Link{Object: leases[0], Reason: noController,
+			Message: "There is no Lease of that name: as far as can be seen, no controller has run."}
+	}
+	return []Link{*last}
+}
+
+// silence is how long a Lease has been expired; 0 if it holds.
+func (w *walk) silence(lease *coordinationv1.Lease) time.Duration {
+	spec := lease.Spec
+	if spec.HolderIdentity == nil || *spec.HolderIdentity == "" || spec.RenewTime == nil {
+		return max(1, w.now.Sub(lease.CreationTimestamp.Time))
+	}
+	allowed := 15 * time.Second
+	if spec.LeaseDurationSeconds != nil {
+		allowed = time.Duration(*spec.LeaseDurationSeconds) * time.Second
+	}
+	if silent := w.now.Sub(spec.RenewTime.Time); silent > 2*allowed { // twice, for clocks that differ
+		return silent
+	}
+	return 0
+}
+
+// warnOfSilence warns that the conditions of a chain are old, if no controller runs.
+func (w *walk) warnOfSilence(chain []Link) {
+	if slices.ContainsFunc(chain, func(l Link) bool { return l.Reason == noController || l.Reason == notSeen }) {
+		return
+	}
+	notes := w.notes
+	for _, l := range w.controller() {
+		l.Message += " What the objects say may be old."
+		w.warn(l)
+	}
+	w.notes = notes // who may not read the Lease can do nothing about it
+}
+
+// roughly rounds a duration for people.
+func roughly(d time.Duration) string {
+	switch {
+	case d < 2*time.Minute:
+		return fmt.Sprintf("%ds", int(d.Seconds()))
+	case d < 2*time.Hour:
+		return fmt.Sprintf("%dm", int(d.Minutes()))
+	case d < 48*time.Hour:
+		return fmt.Sprintf("%dh", int(d.Hours()))
+	}
+	return fmt.Sprintf("%dd", int(d.Hours()/24))
+}
+
+func objectOf(kind string, name types.NamespacedName) Object {
+	return Object{Kind: kind, Namespace: name.Namespace, Name: name.Name}
+}

@@ -1,0 +1,641 @@
+package why
+
+import (
+	"bufio"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	kubefake "k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
+
+	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	"cloudteam.ztgame.com/network-controller/pkg/client/clientset/versioned/fake"
+)
+
+var now = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+
+// clusterOf has the given objects and a controller that runs.
+func clusterOf(objects ...runtime.Object) *Cluster {
+	var kube, ours []runtime.Object
+	kube = append(kube, lease(now.Add(-2*time.Second)))
+	for _, o := range objects {
+		switch o.(type) {
+		case *cloudteamv1.Network, *cloudteamv1.NetworkPort, *cloudteamv1.NetworkClass:
+			ours = append(ours, o)
+		default:
+			kube = append(kube, o)
+		}
+	}
+	return &Cluster{Kubernetes: kubefake.NewClientset(kube...), Networks: fake.NewSimpleClientset(ours...)}
+}
+
+func lease(renewed time.Time) *coordinationv1.Lease {
+	return &coordinationv1.Lease{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "network-controller", Name: "network-controller"},
+		Spec: coordinationv1.LeaseSpec{HolderIdentity: new("a"), LeaseDurationSeconds: new(int32(15)),
+			RenewTime: &metav1.MicroTime{Time: renewed}},
+	}
+}
+
+func named(name string) metav1.ObjectMeta {
+	return metav1.ObjectMeta{Namespace: "shop", Name: name, UID: types.UID("uid-of-" + name),
+		CreationTimestamp: metav1.NewTime(now.Add(-10 * time.Minute))}
+}
+
+func condition(of string, status metav1.ConditionStatus, reason string) metav1.Condition {
+	return metav1.Condition{Type: of, Status: status, Reason: reason, Message: "what the controller says",
+		LastTransitionTime: metav1.NewTime(now.Add(-5 * time.Minute))}
+}
+
+// network is a Network with the reason, of a Ready that is True or not.
+func network(status metav1.ConditionStatus, reason string, edits ...func(*cloudteamv1.Network)) *cloudteamv1.Network {
+	n := &cloudteamv1.Network{ObjectMeta: named("frontend")}
+	n.Status.Conditions = []metav1.Condition{condition("Ready", status, reason)}
+	for _, edit := range edits {
+		edit(n)
+	}
+	return n
+}
+
+func good() *cloudteamv1.Network { return network("True", "Available") }
+
+// port is a NetworkPort on frontend with the reason.
+func port(name string, status metav1.ConditionStatus, reason string, edits ...func(*cloudteamv1.NetworkPort),
+) *cloudteamv1.NetworkPort {
+	p := &cloudteamv1.NetworkPort{ObjectMeta: named(name)}
+	p.Spec.NetworkName = "frontend"
+	p.Status.Conditions = []metav1.Condition{condition("Ready", status, reason)}
+	for _, edit := range edits {
+		edit(p)
+	}
+	return p
+}
+
+// attached is a port of web-1 on node1 whose condition Attached has the reason.
+func attached(status metav1.ConditionStatus, reason string) *cloudteamv1.NetworkPort {
+	return port("web-a", "True", "Available", boundTo("web-1"), func(p *cloudteamv1.NetworkPort) {
+		p.Status.Conditions = append(p.Status.Conditions, condition("Attached", status, reason))
+		p.Status.Attachment = &cloudteamv1.PortAttachment{Node: "node1", Mode: "ovn"}
+	})
+}
+
+func boundTo(pod string) func(*cloudteamv1.NetworkPort) {
+	return func(p *cloudteamv1.NetworkPort) {
+		p.Status.BoundTo = &cloudteamv1.PortBinding{Kind: "Pod", Name: pod, UID: types.UID("uid-of-" + pod)}
+	}
+}
+
+func ownedBy(kind, version, name string) []metav1.OwnerReference {
+	return []metav1.OwnerReference{{APIVersion: version, Kind: kind, Name: name, UID: types.UID("uid-of-" + name),
+		Controller: new(true)}}
+}
+
+// pod declares frontend. Its condition NetworksReady has the reason, if any.
+func pod(reason string, edits ...func(*corev1.Pod)) *corev1.Pod {
+	p := &corev1.Pod{ObjectMeta: named("web-1")}
+	p.Annotations = map[string]string{"k8s.v1.cni.cncf.io/networks": "frontend"}
+	p.Status.Phase = corev1.PodPending
+	if reason != "" {
+		status := corev1.ConditionFalse
+		if reason == cloudteamv1.ReasonAllocated {
+			status = corev1.ConditionTrue
+		}
+		p.Status.Conditions = []corev1.PodCondition{{Type: cloudteamv1.ConditionNetworksReady, Status: status,
+			Reason: reason, Message: "what the controller says"}}
+	}
+	for _, edit := range edits {
+		edit(p)
+	}
+	return p
+}
+
+// runs makes a Pod one that has its ports and runs on node1.
+func runs(p *corev1.Pod) {
+	p.Annotations[cloudteamv1.AnnotationAllocations] =
+		`[{"name":"shop/frontend","ips":["192.168.0.7/16"],"mac":"fa:16:3e:00:00:07","portID":"p","port":"web-a"}]`
+	p.Spec.NodeName, p.Status.Phase = "node1", corev1.PodRunning
+}
+
+// starts makes a Pod one that has its ports and a node, and does not run.
+func starts(p *corev1.Pod) { runs(p); p.Status.Phase = corev1.PodPending }
+
+func deployment(reason string) *appsv1.Deployment {
+	d := &appsv1.Deployment{ObjectMeta: named("web")}
+	d.Spec.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}
+	d.Spec.Template.Annotations = map[string]string{"k8s.v1.cni.cncf.io/networks": "frontend"}
+	if reason != "" {
+		d.Status.Conditions = []appsv1.DeploymentCondition{{Type: cloudteamv1.ConditionNetworksReady,
+			Status: corev1.ConditionFalse, Reason: reason, Message: `1 of 3 ports: NetworkPort "web-b"`}}
+	}
+	return d
+}
+
+func node(annotations map[string]string) *corev1.Node {
+	return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node1", Annotations: annotations}}
+}
+
+func agent(ready corev1.ConditionStatus) *corev1.Pod {
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "network-agent", Name: "network-agent-1"},
+		Spec:       corev1.PodSpec{NodeName: "node1"},
+		Status:     corev1.PodStatus{Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: ready}}},
+	}
+}
+
+func aClass(edits ...func(*cloudteamv1.NetworkClass)) *cloudteamv1.NetworkClass {
+	c := &cloudteamv1.NetworkClass{ObjectMeta: metav1.ObjectMeta{Name: "team-b"}}
+	c.Spec.AllowedRanges = []string{"10.20.0.0/16"}
+	for _, edit := range edits {
+		edit(c)
+	}
+	return c
+}
+
+func withClass(name string) func(*cloudteamv1.Network) {
+	return func(n *cloudteamv1.Network) { n.Spec.ClassName = name }
+}
+
+func withCloud(n *cloudteamv1.Network) {
+	n.Spec.Cloud = &cloudteamv1.CloudReference{SecretName: "openstack"}
+}
+
+func withCounts(n *cloudteamv1.Network) {
+	n.Status.Subnets = []cloudteamv1.SubnetStatus{{CIDR: "192.168.0.0/29", UsedAddresses: new(int64(5)),
+		TotalAddresses: new(int64(5))}}
+}
+
+func withCondition(of, reason string) func(*cloudteamv1.Network) {
+	return func(n *cloudteamv1.Network) {
+		n.Status.Conditions = append(n.Status.Conditions, condition(of, "True", reason))
+	}
+}
+
+// a test asks about one object.
+type question struct {
+	// reason is the Reason that the question is about.
+	reason  string
+	ask     string
+	objects []runtime.Object
+	// chain has the objects and reasons, from the symptom to the cause; empty if nothing is wrong.
+	chain string
+	// remedy is a part of the remedy, or of the summary if nothing is wrong.
+	remedy string
+	// warning is a part of a warning.
+	warning string
+}
+
+func on(objects ...runtime.Object) []runtime.Object { return objects }
+
+// self are the reasons of which the Network, or the port, itself is the cause.
+func self(reason, remedy string) []question {
+	return []question{
+		{reason: reason, ask: "Network frontend", objects: on(network("False", reason)),
+			chain: "Network shop/frontend " + reason, remedy: remedy},
+		{reason: reason, ask: "NetworkPort web-a", objects: on(good(), port("web-a", "False", reason)),
+			chain: "NetworkPort shop/web-a " + reason, remedy: remedy},
+		// A Pod that waits for such a Network, and a Deployment of which such a port fails.
+		{reason: reason, ask: "Pod web-1", objects: on(network("False", reason), pod("PortsNotReady")),
+			chain: "Pod shop/web-1 PortsNotReady > Network shop/frontend " + reason, remedy: remedy},
+		{reason: reason, ask: "Deployment web", objects: on(good(), deployment("PortsFailed"), port("web-b", "False", reason,
+			func(p *cloudteamv1.NetworkPort) { p.OwnerReferences = ownedBy("Deployment", "apps/v1", "web") })),
+			chain: "Deployment shop/web PortsFailed > NetworkPort shop/web-b " + reason, remedy: remedy},
+	}
+}
+
+// credentials are the reasons of which the credentials are the cause.
+func credentials(reason, remedy string) []question {
+	return append(self(reason, remedy),
+		question{reason: reason, ask: "Network frontend", objects: on(network("False", reason, withCloud)),
+			chain: "Network shop/frontend " + reason + " > Secret shop/openstack Credentials", remedy: remedy},
+		question{reason: reason, ask: "NetworkPort web-a",
+			objects: on(network("True", "Available", withCloud), port("web-a", "False", reason)),
+			chain:   "NetworkPort shop/web-a " + reason + " > Secret shop/openstack Credentials", remedy: remedy})
+}
+
+func questions() (all []question) {
+	add := func(more ...question) { all = append(all, more...) }
+	add(question{reason: "Available", ask: "Network frontend", objects: on(good()), remedy: "the Network is Ready"})
+	add(question{reason: "Available", ask: "NetworkPort web-a", objects: on(good(), port("web-a", "True", "Available")),
+		remedy: "the port exists"})
+	add(question{reason: "Observed", ask: "Network frontend", objects: on(network("True", "Observed")),
+		remedy: "the Network is Ready"})
+	for _, status := range []metav1.ConditionStatus{"True", "False"} {
+		add(question{reason: "DriftDetected", ask: "Network frontend", objects: on(network(status, "DriftDetected")),
+			chain: "Network shop/frontend DriftDetected", remedy: "Undo the change there"})
+		add(question{reason: "Paused", ask: "Network frontend", objects: on(network(status, "Paused")),
+			chain: "Network shop/frontend Paused", remedy: "Remove the annotation"})
+	}
+	// A Network that was Ready before its pause serves ports.
+	add(question{reason: "Paused", ask: "NetworkPort web-a",
+		objects: on(network("True", "Paused"), port("web-a", "True", "Available")), remedy: "the port exists"})
+	for reason, remedy := range map[string]string{
+		"ImportNotFound": "spec.import.id", "ImportMismatch": "overwrite", "AlreadyOwned": "Another object owns",
+		"ProjectMismatch": "spec.cloud", "InvalidSpec": "Correct the field", "Rejected": "this cloud refuses it",
+		"Forbidden": "Remove the fields", "QuotaExceeded": "quota raised", "CloudUnavailable": "Neutron and Keystone",
+		"RateLimited": "Wait", "IdentityDisputed": "Stop the controller in one", "Conflict": "Wait a minute",
+		"Blocked": "Remove the subnet", "OwnershipLost": "Write the marker", "NotConverged": "who sets the field back",
+		"ReconcileFailed": "Read the message",
+	} {
+		add(self(reason, remedy)...)
+	}
+	for reason, remedy := range map[string]string{
+		"CredentialsRejected": "Correct the password", "CredentialsUnavailable": "Create or correct the Secret",
+		"CloudMismatch": "Give back the credentials",
+	} {
+		add(credentials(reason, remedy)...)
+	}
+
+	// Classes.
+	add(question{reason: "ForbiddenByClass", ask: "Network frontend",
+		objects: on(network("False", "ForbiddenByClass", withClass("team-b")), aClass()),
+		chain:   "Network shop/frontend ForbiddenByClass > NetworkClass team-b Class", remedy: "Change the field"})
+	add(question{reason: "ForbiddenByClass", ask: "Network frontend", // the default class
+		objects: on(network("False", "ForbiddenByClass"), aClass(func(c *cloudteamv1.NetworkClass) {
+			c.Annotations = map[string]string{cloudteamv1.AnnotationDefaultClass: "true"}
+		})),
+		chain: "Network shop/frontend ForbiddenByClass > NetworkClass team-b Class", remedy: "Change the field"})
+	add(question{reason: "ForbiddenByClass", ask: "Network frontend", // the built-in rules
+		objects: on(network("False", "ForbiddenByClass")),
+		chain:   "Network shop/frontend ForbiddenByClass", remedy: "Change the field"})
+	add(question{reason: "ForbiddenByClass", ask: "Network frontend", // of a Network that is kept
+		objects: on(network("True", "Available", withCondition("ClassViolated", "ForbiddenByClass"))),
+		remedy:  "the Network is Ready", warning: "ForbiddenByClass"})
+	add(question{reason: "ClassNotFound", ask: "Network frontend",
+		objects: on(network("False", "ClassNotFound", withClass("gold")), aClass()),
+		chain:   "Network shop/frontend ClassNotFound > NetworkClass gold NotFound", remedy: "Create it, or correct the name"})
+	add(question{reason: "ClassNotFound", ask: "Network frontend", objects: on(network("False", "ClassNotFound"), aClass()),
+		chain: "Network shop/frontend ClassNotFound", remedy: "Name a class that exists"})
+	add(question{reason: "ClassLimitReached", ask: "Network frontend",
+		objects: on(network("False", "ClassLimitReached", withClass("team-b")), aClass()),
+		chain:   "Network shop/frontend ClassLimitReached > NetworkClass team-b Class", remedy: "Delete Networks or ports"})
+	add(question{reason: "ClassLimitReached", ask: "NetworkPort web-a",
+		objects: on(network("True", "Available", withClass("team-b")), aClass(), port("web-a", "False", "ClassLimitReached")),
+		chain:   "NetworkPort shop/web-a ClassLimitReached > NetworkClass team-b Class", remedy: "Delete Networks or ports"})
+
+	// What is in use.
+	deleted := func(n *cloudteamv1.Network) {
+		n.DeletionTimestamp = new(metav1.NewTime(now))
+		n.Finalizers = []string{"x"}
+	}
+	add(question{reason: "InUse", ask: "Network frontend",
+		objects: on(network("False", "InUse", deleted), port("web-0", "True", "Available"),
+			port("web-a", "True", "Available", boundTo("web-1"))),
+		chain:  "Network shop/frontend InUse > NetworkPort shop/web-a Uses > Pod shop/web-1 Uses",
+		remedy: "Delete it", warning: "1 more NetworkPorts"})
+	add(question{reason: "InUse", ask: "Network frontend", // others' ports, which the message names
+		objects: on(network("False", "InUse"), port("web-a", "True", "Available")),
+		chain:   "Network shop/frontend InUse", remedy: "Remove what uses it"})
+	add(question{reason: "InUse", ask: "NetworkPort web-a",
+		objects: on(good(), port("web-a", "False", "InUse", boundTo("web-1"))),
+		chain:   "NetworkPort shop/web-a InUse > Pod shop/web-1 Uses", remedy: "Delete it"})
+
+	// What ports wait for.
+	add(question{reason: "NetworkNotReady", ask: "NetworkPort web-a",
+		objects: on(network("False", "QuotaExceeded"), port("web-a", "False", "NetworkNotReady")),
+		chain:   "NetworkPort shop/web-a NetworkNotReady > Network shop/frontend QuotaExceeded", remedy: "quota raised"})
+	add(question{reason: "NetworkNotReady", ask: "NetworkPort web-a", objects: on(port("web-a", "False", "NetworkNotReady")),
+		chain: "NetworkPort shop/web-a NetworkNotReady > Network shop/frontend NotFound", remedy: "Create it"})
+	add(question{reason: "NetworkNotReady", ask: "NetworkPort web-a",
+		objects: on(network("True", "Available", deleted), port("web-a", "False", "NetworkNotReady")),
+		chain:   "NetworkPort shop/web-a NetworkNotReady > Network shop/frontend Deleting", remedy: "end of the deletion"})
+	elsewhere := func(n *cloudteamv1.Network) { n.Namespace = "net"; n.Spec.AllowedNamespaces = []string{"team-a"} }
+	there := func(p *cloudteamv1.NetworkPort) { p.Spec.NetworkNamespace = "net" }
+	add(question{reason: "NamespaceNotAllowed", ask: "NetworkPort web-a",
+		objects: on(network("True", "Available", elsewhere), port("web-a", "False", "NamespaceNotAllowed", there)),
+		chain:   "NetworkPort shop/web-a NamespaceNotAllowed > Network net/frontend NotAllowed", remedy: "spec.allowedNamespaces"})
+	add(question{reason: "NamespaceNotAllowed", ask: "NetworkPort web-a",
+		objects: on(port("web-a", "False", "NamespaceNotAllowed", there)),
+		chain:   "NetworkPort shop/web-a NamespaceNotAllowed > Network net/frontend NotFound", remedy: "Create it"})
+	add(question{reason: "NamespaceNotAllowed", ask: "Pod web-1",
+		objects: on(network("True", "Available", elsewhere), pod("NamespaceNotAllowed", func(p *corev1.Pod) {
+			p.Annotations["k8s.v1.cni.cncf.io/networks"] = "net/frontend"
+		})),
+		chain:  "Pod shop/web-1 NamespaceNotAllowed > Network net/frontend NotAllowed",
+		remedy: "spec.allowedNamespaces"})
+	add(question{reason: "AddressesExhausted", ask: "NetworkPort web-a",
+		objects: on(network("True", "Available", withCounts), port("web-a", "False", "AddressesExhausted")),
+		chain:   "NetworkPort shop/web-a AddressesExhausted > Network shop/frontend Full", remedy: "Widen allocationPools"})
+	add(question{reason: "AddressesExhausted", ask: "Network frontend", objects: on(network("False", "AddressesExhausted")),
+		chain: "Network shop/frontend AddressesExhausted", remedy: "subnet pool extended"})
+	add(question{reason: "AddressesLow", ask: "Network frontend",
+		objects: on(network("True", "Available", withCounts, withCondition("AddressesLow", "AddressesLow"))),
+		remedy:  "the Network is Ready", warning: "Widen allocationPools"})
+	address := func(p *cloudteamv1.NetworkPort) { p.Spec.Addresses = []string{"192.168.0.7"} }
+	holds := func(p *cloudteamv1.NetworkPort) {
+		p.Status.Addresses, p.Status.MAC = []cloudteamv1.PortAddress{{Address: "192.168.0.7/16"}}, "fa:16:3e:00:00:07"
+	}
+	add(question{reason: "AddressInUse", ask: "NetworkPort web-a",
+		objects: on(good(), port("web-a", "False", "AddressInUse", address), port("web-b", "True", "Available", holds)),
+		chain:   "NetworkPort shop/web-a AddressInUse > NetworkPort shop/web-b HasAddress", remedy: "Delete this NetworkPort"})
+	add(question{reason: "AddressInUse", ask: "NetworkPort web-a",
+		objects: on(good(), port("web-b", "True", "Available", holds, boundTo("web-1")), port("web-a", "False", "AddressInUse",
+			func(p *cloudteamv1.NetworkPort) { p.Spec.MAC = "FA:16:3E:00:00:07" })),
+		chain:  "NetworkPort shop/web-a AddressInUse > NetworkPort shop/web-b HasAddress > Pod shop/web-1 Uses",
+		remedy: "Delete it"})
+	add(question{reason: "AddressInUse", ask: "NetworkPort web-a", // somebody else's port
+		objects: on(good(), port("web-a", "False", "AddressInUse", address)),
+		chain:   "NetworkPort shop/web-a AddressInUse", remedy: "free this one"})
+
+	// Pods and Deployments.
+	add(question{reason: "InvalidNetworks", ask: "Pod web-1", objects: on(good(), pod("InvalidNetworks")),
+		chain: "Pod shop/web-1 InvalidNetworks", remedy: "Correct the annotation"})
+	add(question{reason: "InvalidNetworks", ask: "Deployment web", objects: on(good(), deployment("InvalidNetworks")),
+		chain: "Deployment shop/web InvalidNetworks", remedy: "Correct the annotation"})
+	add(question{reason: "PortLimitReached", ask: "Deployment web", objects: on(good(), deployment("PortLimitReached")),
+		chain: "Deployment shop/web PortLimitReached", remedy: "Lower spec.replicas"})
+	add(question{reason: "NetworkNotFound", ask: "Pod web-1", objects: on(pod("NetworkNotFound")),
+		chain: "Pod shop/web-1 NetworkNotFound > Network shop/frontend NotFound", remedy: "Create it"})
+	add(question{reason: "NetworkNotFound", ask: "Deployment web", objects: on(deployment("NetworkNotFound")),
+		chain: "Deployment shop/web NetworkNotFound > Network shop/frontend NotFound", remedy: "Create it"})
+	replica := func(p *corev1.Pod) { p.OwnerReferences = ownedBy("ReplicaSet", "apps/v1", "web-rs") }
+	set := &appsv1.ReplicaSet{ObjectMeta: named("web-rs")}
+	set.OwnerReferences = ownedBy("Deployment", "apps/v1", "web")
+	pooled := func(p *cloudteamv1.NetworkPort) { p.OwnerReferences = ownedBy("Deployment", "apps/v1", "web") }
+	add(question{reason: "PortsNotReady", ask: "Pod web-1", // its Deployment's port fails
+		objects: on(network("True", "Available", withCounts), pod("PortsNotReady", replica), set, deployment("PortsFailed"),
+			port("web-a", "True", "Available", pooled), port("web-b", "False", "AddressesExhausted", pooled)),
+		chain: "Pod shop/web-1 PortsNotReady > Deployment shop/web PortsFailed > NetworkPort shop/web-b AddressesExhausted > " +
+			"Network shop/frontend Full",
+		remedy: "Widen allocationPools"})
+	add(question{reason: "PortsNotReady", ask: "Pod web-1", objects: on(good(), pod("PortsNotReady")),
+		chain: "Pod shop/web-1 PortsNotReady", remedy: "Wait: ports are being created"})
+	add(question{reason: "PortsNotReady", ask: "Deployment web", objects: on(network("False", "Forbidden"), deployment("")),
+		chain: "Deployment shop/web PortsNotReady > Network shop/frontend Forbidden", remedy: "Remove the fields"})
+	add(question{reason: "PortsFailed", ask: "Pod web-1", // a port of its own
+		objects: on(good(), pod("PortsFailed"), port("web-1-frontend", "False", "Rejected",
+			func(p *cloudteamv1.NetworkPort) { p.OwnerReferences = ownedBy("Pod", "v1", "web-1") })),
+		chain: "Pod shop/web-1 PortsFailed > NetworkPort shop/web-1-frontend Rejected", remedy: "this cloud refuses it"})
+	add(question{reason: "PortsFailed", ask: "Deployment web", // the API server refuses the ports
+		objects: on(good(), deployment("PortsFailed")),
+		chain:   "Deployment shop/web PortsFailed", remedy: "Correct what the message says"})
+	add(question{reason: "ReconcileFailed", ask: "Pod web-1", objects: on(good(), pod("ReconcileFailed")),
+		chain: "Pod shop/web-1 ReconcileFailed", remedy: "Read the message"})
+	space := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop"}}
+	labelled := space.DeepCopy()
+	labelled.Labels = map[string]string{cloudteamv1.LabelNetworks: cloudteamv1.LabelNetworksEnabled}
+	add(question{reason: "SchedulingGateMissing", ask: "Pod web-1",
+		objects: on(good(), space, pod("SchedulingGateMissing", runs)),
+		chain:   "Pod shop/web-1 SchedulingGateMissing > Namespace shop NoLabel", remedy: "Label the namespace"})
+	add(question{reason: "SchedulingGateMissing", ask: "Pod web-1",
+		objects: on(good(), labelled, pod("SchedulingGateMissing", runs)),
+		chain:   "Pod shop/web-1 SchedulingGateMissing > Namespace shop NoGate", remedy: "Install the admission policies"})
+	add(question{reason: "Allocated", ask: "Pod web-1",
+		objects: on(good(), pod("Allocated", runs), attached("True", "Plugged")),
+		remedy:  "the Pod has its networks: 192.168.0.7/16 on shop/frontend"})
+
+	// Packets.
+	add(question{reason: "Plugged", ask: "NetworkPort web-a", objects: on(good(), attached("True", "Plugged")),
+		remedy: "the port exists"})
+	add(question{reason: "WaitingForPlug", ask: "Pod web-1",
+		objects: on(good(), pod("Allocated", starts), attached("False", "WaitingForPlug")),
+		chain:   "Pod shop/web-1 PortsFailed > NetworkPort shop/web-a WaitingForPlug > Node node1 NoAgent", remedy: "Start the agent"})
+	add(question{reason: "WaitingForPlug", ask: "NetworkPort web-a",
+		objects: on(good(), attached("False", "WaitingForPlug"), agent("True")),
+		chain:   "NetworkPort shop/web-a WaitingForPlug", remedy: "containers start"})
+	add(question{reason: "BindingFailed", ask: "NetworkPort web-a",
+		objects: on(good(), attached("False", "BindingFailed"), node(map[string]string{
+			cloudteamv1.AnnotationDataplaneHost: "compute-1"})),
+		chain:  "NetworkPort shop/web-a BindingFailed > Node node1 DataplaneHost",
+		remedy: "openstack network agent list"})
+	add(question{reason: "PlugFailed", ask: "NetworkPort web-a",
+		objects: on(good(), attached("False", "PlugFailed"), agent("True")),
+		chain:   "NetworkPort shop/web-a PlugFailed", remedy: "ovn-controller"})
+	add(question{reason: "PlugFailed", ask: "NetworkPort web-a",
+		objects: on(good(), attached("False", "PlugFailed"), agent("False")),
+		chain:   "NetworkPort shop/web-a PlugFailed > Node node1 NoAgent", remedy: "Start the agent"})
+	return all
+}
+
+func TestEachReasonHasItsCauseAndRemedy(t *testing.T) {
+	asked := map[string]bool{}
+	for i, q := range questions() {
+		asked[q.reason] = true
+		t.Run(fmt.Sprintf("%s/%d", q.reason, i), func(t *testing.T) { q.check(t, clusterOf(q.objects...)) })
+	}
+	for reason, where := range documentedReasons(t) {
+		if !asked[reason] {
+			t.Errorf("no question is about the Reason %s, which %s documents", reason, where)
+		}
+	}
+}
+
+func (q question) check(t *testing.T, c *Cluster) Answer {
+	t.Helper()
+	kind, name, _ := strings.Cut(q.ask, " ")
+	a, err := Explain(t.Context(), c, Object{kind, "shop", name}, now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := chainOf(a); got != q.chain {
+		t.Errorf("the chain is\n  %s\nwant\n  %s", got, q.chain)
+	}
+	said := a.Remedy
+	if a.Healthy {
+		said = a.Summary
+	}
+	if !strings.Contains(said, q.remedy) || said == "" {
+		t.Errorf("the remedy is %q, want one with %q", said, q.remedy)
+	}
+	warnings := strings.Join(a.Warnings, "\n")
+	if !strings.Contains(warnings, q.warning) || q.warning == "" && q.chain == "" && warnings != "" {
+		t.Errorf("the warnings are %q, want %q", warnings, q.warning)
+	}
+	for _, command := range a.Commands {
+		if strings.Contains(command, "{") && !strings.Contains(command, "jsonpath") || strings.Contains(command, "-n ''") {
+			t.Errorf("a command is not filled in: %s", command)
+		}
+	}
+	return a
+}
+
+func chainOf(a Answer) string {
+	var links []string
+	for _, l := range a.Chain {
+		links = append(links, l.Object.String()+" "+l.Reason)
+	}
+	return strings.Join(links, " > ")
+}
+
+// documentedReasons are those of the API and those in the tables of the docs, and where they stand.
+func documentedReasons(t *testing.T) map[string]string {
+	root := "../../.."
+	reasons := map[string]string{}
+	files, err := filepath.Glob(root + "/pkg/apis/cloudteam/v1/*.go")
+	if err != nil || len(files) == 0 {
+		t.Fatal("no API types:", err)
+	}
+	for _, file := range files {
+		parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ast.Inspect(parsed, func(n ast.Node) bool {
+			spec, ok := n.(*ast.ValueSpec)
+			if ok && strings.HasPrefix(spec.Names[0].Name, "Reason") {
+				value := spec.Values[0].(*ast.BasicLit).Value
+				reasons[strings.Trim(value, `"`)] = filepath.Base(file)
+			}
+			return true
+		})
+	}
+	pages, err := filepath.Glob(root + "/docs/*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, page := range pages {
+		for _, reason := range reasonsIn(t, page) {
+			reasons[reason] = filepath.Base(page)
+		}
+	}
+	if len(reasons) < 40 || reasons["IdentityDisputed"] != "network.md" || reasons["PlugFailed"] != "dataplane.md" {
+		t.Fatalf("the Reasons are not found any more: %v", reasons)
+	}
+	delete(reasons, "ErrResourceExists") // of the sample kind Foo
+	return reasons
+}
+
+// reasonsIn are the words in the first column of the tables of a page whose first heading begins with "reason".
+func reasonsIn(t *testing.T, page string) (reasons []string) {
+	file, err := os.Open(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close() //nolint:errcheck // it was read only
+	word := regexp.MustCompile("`([A-Z][A-Za-z]+)`")
+	in := false
+	for lines := bufio.NewScanner(file); lines.Scan(); {
+		cells := strings.Split(lines.Text(), "|")
+		switch {
+		case len(cells) < 3:
+			in = false
+		case strings.HasPrefix(strings.TrimSpace(cells[1]), "reason"):
+			in = filepath.Base(page) != "foo.md"
+		case in:
+			for _, found := range word.FindAllStringSubmatch(cells[1], -1) {
+				reasons = append(reasons, found[1])
+			}
+		}
+	}
+	return reasons
+}
+
+func TestCausesWithoutAReason(t *testing.T) {
+	events := &corev1.Event{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "e"}, Reason: "FailedCreatePodSandBox",
+		InvolvedObject: corev1.ObjectReference{UID: "uid-of-web-1"}, Message: "dial unix /run/network-agent/agent.sock: no"}
+	unprepared := events.DeepCopy()
+	unprepared.Message = "no NetworkPort of the Pod is prepared for node node1"
+	unseen := good()
+	unseen.Generation, unseen.Status.ObservedGeneration = 2, 1
+	bare := good()
+	bare.Status.Conditions = nil
+	for name, q := range map[string]question{
+		"a Pod that declares nothing": {ask: "Pod web-1", objects: on(pod("", func(p *corev1.Pod) { p.Annotations = nil })),
+			remedy: "declares no networks"},
+		"a Deployment that declares nothing": {ask: "Deployment web", objects: on(&appsv1.Deployment{ObjectMeta: named("web")}),
+			remedy: "declares no networks"},
+		"a Pod that has ended": {ask: "Pod web-1", objects: on(pod("", func(p *corev1.Pod) { p.Status.Phase = "Failed" })),
+			remedy: "has ended"},
+		"a Deployment that has its ports": {ask: "Deployment web", objects: on(good(), deployment(""), port("web-a", "True",
+			"Available", func(p *cloudteamv1.NetworkPort) { p.OwnerReferences = ownedBy("Deployment", "apps/v1", "web") })),
+			remedy: "all 1 ports"},
+		"a Network that was just made": {ask: "Network frontend", objects: on(bare), chain: "Network shop/frontend NotSeen",
+			remedy: "Wait some seconds"},
+		"a change that was not seen": {ask: "Network frontend", objects: on(unseen), chain: "Network shop/frontend NotSeen",
+			remedy: "Wait some seconds"},
+		"a Pod that waits without a condition": {ask: "Pod web-1", objects: on(good(), pod("")),
+			chain: "Pod shop/web-1 WaitsForPort", remedy: "Wait some seconds"},
+		"a Pod without a gate that no controller has seen": {ask: "Pod web-1", objects: on(good(), &corev1.Namespace{
+			ObjectMeta: metav1.ObjectMeta{Name: "shop"}}, pod("", func(p *corev1.Pod) { p.Spec.NodeName = "node1" })),
+			chain: "Pod shop/web-1 SchedulingGateMissing > Namespace shop NoLabel", remedy: "Label the namespace"},
+		"a Pod that the scheduler holds": {ask: "Pod web-1", objects: on(good(), pod("Allocated", starts,
+			func(p *corev1.Pod) {
+				p.Status.Conditions = append(p.Status.Conditions, corev1.PodCondition{Type: "PodScheduled", Status: "False"})
+			})), chain: "Pod shop/web-1 Unscheduled", remedy: "scheduler"},
+		"a node without an agent": {ask: "Pod web-1", objects: on(good(), pod("Allocated", starts), events),
+			chain: "Pod shop/web-1 SandboxFailed > Node node1 NoAgent", remedy: "Start the agent"},
+		"a node without a data plane": {ask: "Pod web-1", objects: on(good(), node(nil), pod("Allocated", starts), unprepared),
+			chain: "Pod shop/web-1 SandboxFailed > Node node1 NoDataplane", remedy: "Install the node agent"},
+		"a Pod that runs on a node without a data plane": {ask: "Pod web-1", objects: on(good(), node(nil),
+			pod("Allocated", runs), port("web-a", "True", "Available", boundTo("web-1"))), remedy: "has its networks",
+			warning: "no packets reach the Pod"},
+		"containers that do not start": {ask: "Pod web-1", objects: on(good(), pod("Allocated", starts)),
+			chain: "Pod shop/web-1 NotStarted", remedy: "containers"},
+		"a Deployment of which a Pod waits": {ask: "Deployment web", objects: on(good(), deployment(""), pod("",
+			func(p *corev1.Pod) { p.Labels = map[string]string{"app": "web"} })),
+			chain: "Deployment shop/web PortsNotReady > Pod shop/web-1 WaitsForPort", remedy: "Wait some seconds"},
+	} {
+		t.Run(name, func(t *testing.T) { q.check(t, clusterOf(q.objects...)) })
+	}
+}
+
+func TestASilentControllerIsTheCause(t *testing.T) {
+	bare := good()
+	bare.Status.Conditions = nil
+	silent := func(c *Cluster) *Cluster {
+		err := c.Kubernetes.(*kubefake.Clientset).Tracker().Update(
+			schema.GroupVersionResource{Group: "coordination.k8s.io", Version: "v1", Resource: "leases"},
+			lease(now.Add(-5*time.Minute)), "network-controller")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	question{ask: "Network frontend", chain: "Network shop/frontend NotSeen > Lease network-controller/network-controller " +
+		"NoController", remedy: "Start the controller"}.check(t, silent(clusterOf(bare)))
+	// What a Network says while no controller runs may be old.
+	question{ask: "Network frontend", chain: "Network shop/frontend CloudUnavailable", remedy: "Neutron",
+		warning: "may be old"}.check(t, silent(clusterOf(network("False", "CloudUnavailable"))))
+}
+
+func TestForbiddenReadsAreToldAndNotFatal(t *testing.T) {
+	c := clusterOf(port("web-a", "False", "NetworkNotReady"), network("False", "Rejected"))
+	forbidden := func(resource, name string) clienttesting.ReactionFunc {
+		return func(clienttesting.Action) (bool, runtime.Object, error) {
+			return true, nil, apierrors.NewForbidden(schema.GroupResource{Resource: resource}, name, nil)
+		}
+	}
+	c.Networks.(*fake.Clientset).PrependReactor("get", "networks", forbidden("networks", "frontend"))
+	c.Kubernetes.(*kubefake.Clientset).PrependReactor("get", "leases", forbidden("leases", "network-controller"))
+	a := question{ask: "NetworkPort web-a", chain: "NetworkPort shop/web-a NetworkNotReady", remedy: "Make the Network Ready"}.
+		check(t, c)
+	if len(a.Notes) != 1 || !strings.Contains(a.Notes[0], "You may not read Network shop/frontend") {
+		t.Errorf("the notes are %q, want one about the Network and none about the Lease", a.Notes)
+	}
+	_, err := Explain(t.Context(), c, Object{KindNetwork, "shop", "frontend"}, now)
+	if err == nil || !strings.Contains(err.Error(), "you may not read Network shop/frontend") {
+		t.Errorf("the object itself cannot be read, and the error is %v", err)
+	}
+}
+
+func TestAMissingObjectOrKindIsAnError(t *testing.T) {
+	c := clusterOf()
+	_, err := Explain(t.Context(), c, Object{KindNetwork, "shop", "frontend"}, now)
+	if err == nil || !strings.Contains(err.Error(), "does not exist") {
+		t.Errorf("the error is %v", err)
+	}
+	c.Networks.(*fake.Clientset).PrependReactor("get", "networks",
+		func(clienttesting.Action) (bool, runtime.Object, error) {
+			return true, nil, apierrors.NewGenericServerResponse(404, "get", schema.GroupResource{Resource: "networks"},
+				"frontend", "404 page not found", 0, true)
+		})
+	_, err = Explain(t.Context(), c, Object{KindNetwork, "shop", "frontend"}, now)
+	if err == nil || !strings.Contains(err.Error(), "install the CRDs") {
+		t.Errorf("the error is %v", err)
+	}
+}
