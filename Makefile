@@ -33,7 +33,7 @@ build: ## Build the binaries into bin/
 	@CGO_ENABLED=0 hack/go-build.sh -ldflags '$(LDFLAGS)' -o bin/ ./cmd/... ./dev/controlplane ./dev/demo
 
 .PHONY: generate
-generate: ## Write the generated code (pkg/client, deepcopy), the CRDs (config/crd) and docs/fields.md
+generate: ## Write the generated code (pkg/client, deepcopy), the CRDs (config/crd), docs/fields.md and docs/metrics.md
 	hack/generate.sh
 
 .PHONY: clean

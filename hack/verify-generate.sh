@@ -4,7 +4,7 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-sums() { find pkg config/crd docs/fields.md go.mod go.sum -type f -print0 | sort -z | xargs -0 sha256sum; }
+sums() { find pkg config/crd docs/fields.md docs/metrics.md go.mod go.sum -type f -print0 | sort -z | xargs -0 sha256sum; }
 
 before=$(sums)
 hack/generate.sh

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
@@ -20,6 +21,7 @@ import (
 
 	"cloudteam.ztgame.com/network-controller/internal/controller/classes"
 	"cloudteam.ztgame.com/network-controller/internal/controller/managed"
+	"cloudteam.ztgame.com/network-controller/internal/metric"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/batch"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 	"cloudteam.ztgame.com/network-controller/internal/version"
@@ -35,7 +37,8 @@ const program = "network-controller"
 // their start: the workers finish their syncs, then the informers, the Inventory and the health server end, and last the
 // lease is released. It returns an error when it cannot start, when a part fails, or when the lease is lost.
 func Run(ctx context.Context, o Options) error {
-	registerMetrics()
+	metric.Register()
+	buildInfo.WithLabelValues(version.Version, runtime.Version()).Set(1)
 	logger := klog.FromContext(ctx)
 
 	config, err := kubeConfig(o)
@@ -122,6 +125,7 @@ func (p *process) run(ctx context.Context, serve func(context.Context) error) er
 	baseCtx, stopBase := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopBase()
 	p.baseCtx = baseCtx
+	defer metric.Compute(p.measure)()
 
 	broadcaster := record.NewBroadcaster(record.WithContext(baseCtx))
 	broadcaster.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: p.kube.CoreV1().Events("")})

@@ -2,14 +2,13 @@ package app
 
 import (
 	"context"
-	"sync"
 	"time"
 
 	"k8s.io/component-base/metrics"
-	"k8s.io/component-base/metrics/legacyregistry"
 	"k8s.io/klog/v2"
 
 	"cloudteam.ztgame.com/network-controller/internal/controller/managed"
+	"cloudteam.ztgame.com/network-controller/internal/metric"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/inventory"
 )
@@ -29,47 +28,31 @@ func forgetCloud(ref managed.CloudRef) {
 }
 
 var (
-	calls = metrics.NewHistogramVec(&metrics.HistogramOpts{
-		Name:    "network_controller_cloud_call_duration_seconds",
-		Help:    "Duration of calls to Keystone and Neutron, by operation and result (ok, or the kind of error).",
-		Buckets: metrics.ExponentialBuckets(0.005, 2, 14),
-	}, []string{"operation", "result"})
-	createItems = metrics.NewHistogramVec(&metrics.HistogramOpts{
-		Name:    "network_controller_cloud_create_items",
-		Help:    "Resources per create call, by operation. Creates that wait are sent together as one bulk call.",
-		Buckets: []float64{1, 2, 5, 10, 15, 20, 25},
-	}, []string{"operation"})
-	networks = metrics.NewGaugeVec(&metrics.GaugeOpts{
-		Name: "network_controller_networks",
-		Help: "Networks in Neutron with this cluster's marker, as of the last audit.",
-	}, ofCloud)
-	ports = metrics.NewGaugeVec(&metrics.GaugeOpts{
-		Name: "network_controller_ports",
-		Help: "Ports in Neutron with this cluster's marker, as of the last audit.",
-	}, ofCloud)
-	outage = metrics.NewGaugeVec(&metrics.GaugeOpts{
-		Name: "network_controller_cloud_outage",
-		Help: "1 while the cloud does not respond and calls wait for a successful probe, else 0.",
-	}, ofCloud)
-	credentialsOutdated = metrics.NewGaugeVec(&metrics.GaugeOpts{
-		Name: "network_controller_credentials_outdated",
-		Help: "1 while the current credentials cannot be used and the previous ones are in use, else 0.",
-	}, ofCloud)
-	disputed = metrics.NewGaugeVec(&metrics.GaugeOpts{
-		Name: "network_controller_identity_disputed",
-		Help: "1 while the controller of another cluster with the same UID, such as a restored copy, acts in the project. " +
-			"Then this one changes and removes nothing there. Else 0.",
-	}, ofCloud)
-	lastAudit = metrics.NewGaugeVec(&metrics.GaugeOpts{
-		Name: "network_controller_last_audit_timestamp_seconds",
-		Help: "End of the last complete audit, in seconds since 1970.",
-	}, ofCloud)
+	buildInfo = metric.Gauges("network_controller_build_info", "Always 1: the version that runs.", "version", "go_version")
+	calls     = metric.Histograms("network_controller_cloud_call_duration_seconds",
+		"Duration of calls to Keystone and Neutron, by operation and result (ok, or the kind of error).",
+		metrics.ExponentialBuckets(0.005, 2, 14), "operation", "result")
+	createItems = metric.Histograms("network_controller_cloud_create_items",
+		"Resources per create call, by operation. Creates that wait are sent together as one bulk call.",
+		[]float64{1, 2, 5, 10, 15, 20, 25}, "operation")
+	writeWait = metric.Histograms("network_controller_cloud_write_wait_seconds",
+		"How long writes waited for others to be sent with, and for their turn, by operation.",
+		metrics.ExponentialBuckets(0.001, 4, 9), "operation")
+	networks = metric.Gauges("network_controller_networks",
+		"Networks in Neutron with this cluster's marker, as of the last audit.", ofCloud...)
+	ports = metric.Gauges("network_controller_ports",
+		"Ports in Neutron with this cluster's marker, as of the last audit.", ofCloud...)
+	outage = metric.Gauges("network_controller_cloud_outage",
+		"1 while the cloud does not respond and calls wait for a successful probe (the circuit breaker is open), else 0.",
+		ofCloud...)
+	credentialsOutdated = metric.Gauges("network_controller_credentials_outdated",
+		"1 while the current credentials cannot be used and the previous ones are in use, else 0.", ofCloud...)
+	disputed = metric.Gauges("network_controller_identity_disputed",
+		"1 while the controller of another cluster with the same UID, such as a restored copy, acts in the project. "+
+			"Then this one changes and removes nothing there. Else 0.", ofCloud...)
+	lastAudit = metric.Gauges("network_controller_last_audit_timestamp_seconds",
+		"End of the last complete audit, in seconds since 1970.", ofCloud...)
 )
-
-// registerMetrics MUST be called before the first value is set: earlier values are lost.
-var registerMetrics = sync.OnceFunc(func() {
-	legacyregistry.MustRegister(calls, createItems, networks, ports, outage, credentialsOutdated, lastAudit, disputed)
-})
 
 // countCall implements client.Options.Called.
 func countCall(c client.Call) {

@@ -13,12 +13,13 @@ import (
 	"k8s.io/klog/v2/ktesting"
 
 	"cloudteam.ztgame.com/network-controller/internal/cli"
+	"cloudteam.ztgame.com/network-controller/internal/metric"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/inventory"
 )
 
 func TestAuditLogReportsChanges(t *testing.T) {
 	down := errors.New("down")
-	registerMetrics()
+	metric.Register()
 	for name, c := range map[string]struct {
 		audits    []inventory.Audit
 		logs      int // at the verbosity of operators

@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"k8s.io/component-base/metrics"
 	"k8s.io/klog/v2"
 
 	"cloudteam.ztgame.com/network-controller/internal/cli"
@@ -60,6 +61,9 @@ func (p *process) newCloudAccess(
 		},
 	})
 	a.files.replace = a.cloud.Replace
+	for _, gauge := range []*metrics.GaugeVec{outage, credentialsOutdated, disputed} {
+		gauge.WithLabelValues(labelsOf(ref)...).Set(0)
+	}
 	return a
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/klog/v2/ktesting"
 
+	"cloudteam.ztgame.com/network-controller/internal/metric"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 )
 
@@ -42,7 +43,7 @@ const cloudsYAML = `clouds:
 func inRotation(t *testing.T, test func(t *testing.T, r *rotation)) {
 	dir := t.TempDir()
 	t.Setenv("OS_CLIENT_CONFIG_FILE", filepath.Join(dir, "clouds.yaml"))
-	registerMetrics()
+	metric.Register()
 	synctest.Test(t, func(t *testing.T) {
 		logger, ctx := ktesting.NewTestContext(t)
 		r := &rotation{t: t, path: filepath.Join(dir, "clouds.yaml")}

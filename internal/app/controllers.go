@@ -102,6 +102,9 @@ type process struct {
 	// remembering return the UIDs of the objects whose resources in Neutron this process manages.
 	remembering []func() []types.UID
 
+	// measured is what the computed metrics are about.
+	measured measured
+
 	// terminations tells which namespaces are being deleted.
 	terminations terminations
 
@@ -215,6 +218,7 @@ func (p *process) buildNetwork() (started, error) {
 	if err != nil {
 		return nil, err
 	}
+	p.measured.add(func(m *measured) { m.networks = p.factory.Cloudteam().V1().Networks().Informer().GetIndexer() })
 	c.DefaultTo(p.options.Policies)
 	c.TakeAsSame(p.options.sameClouds())
 	c.AskNamespaces(p.terminating)
@@ -232,6 +236,7 @@ func (p *process) buildNetworkPort() (started, error) {
 	if err != nil {
 		return nil, err
 	}
+	p.measured.add(func(m *measured) { m.ports = p.factory.Cloudteam().V1().NetworkPorts().Informer().GetIndexer() })
 	c.DefaultTo(p.options.Policies)
 	c.TakeAsSame(p.options.sameClouds())
 	c.AskNamespaces(p.terminating)
@@ -317,5 +322,6 @@ func (p *process) consumers() (*consumer.Caches, error) {
 	}
 	caches, err := consumer.NewCaches(consumer.InformersOf(p.factory, p.kubeFactory), p)
 	p.caches = caches
+	p.measured.add(func(m *measured) { m.consumers = caches })
 	return caches, err
 }

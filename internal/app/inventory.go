@@ -64,6 +64,7 @@ func (p *process) inventory() *sharedInventory {
 	}
 	p.shared = p.newInventory(p.access, klog.FromContext(p.baseCtx))
 	p.readiness.add("inventory", func() bool { synced, _ := p.shared.Synced(); return synced })
+	p.measured.add(func(m *measured) { m.own = p.shared })
 	p.base.Go(func() error { p.election.audit(p.baseCtx, p.shared.Inventory); return nil })
 	return p.shared
 }
@@ -84,6 +85,7 @@ func (p *process) newInventory(access *cloudAccess, logger klog.Logger) *sharedI
 		Ports:    p.options.enabled(portcontroller.Name),
 		Moved:    func(uid string) { p.audience.tell(func(user inventoryUser) { user.Moved(uid) }) },
 		Audited:  s.audits.audited,
+		Waited:   func(op string, wait time.Duration) { writeWait.WithLabelValues(op).Observe(wait.Seconds()) },
 		Term:     p.election.term,
 		Standing: standing.tell,
 	})

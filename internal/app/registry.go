@@ -112,12 +112,23 @@ func (r *cloudRegistry) In(ref managed.CloudRef, removing bool) (managed.Invento
 
 // inventories returns the Inventories of all open clouds with an audit, for the controller of orphans.
 func (r *cloudRegistry) inventories() []orphan.Inventory {
+	var all []orphan.Inventory
+	for _, s := range r.sessions() {
+		if s.audits.begun() {
+			all = append(all, s)
+		}
+	}
+	return all
+}
+
+// sessions returns the Inventories of all open clouds.
+func (r *cloudRegistry) sessions() map[managed.CloudRef]*sharedInventory {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	var all []orphan.Inventory
-	for _, c := range r.clouds {
-		if _, s := c.state(); s != nil && s.inventory.audits.begun() {
-			all = append(all, s.inventory)
+	all := map[managed.CloudRef]*sharedInventory{}
+	for ref, c := range r.clouds {
+		if _, s := c.state(); s != nil {
+			all[ref] = s.inventory
 		}
 	}
 	return all

@@ -25,6 +25,7 @@ import (
 	"k8s.io/klog/v2/ktesting"
 
 	"cloudteam.ztgame.com/network-controller/internal/controller/managed"
+	"cloudteam.ztgame.com/network-controller/internal/metric"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/neutrontest"
 )
@@ -67,7 +68,7 @@ type registryWorld struct {
 
 func newRegistryWorld(t *testing.T) *registryWorld {
 	t.Helper()
-	registerMetrics()
+	metric.Register()
 	w := &registryWorld{t: t, kube: fake.NewClientset(), events: record.NewFakeRecorder(100)}
 	server := neutrontest.New(neutrontest.Options{OnCall: func(c neutrontest.Call) {
 		if c.Method == "POST" && strings.HasSuffix(c.Path, "/auth/tokens") {

@@ -22,6 +22,8 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/util/cert"
+
+	"cloudteam.ztgame.com/network-controller/internal/metric"
 )
 
 // reviewing is an API server that knows the tokens "reader" and "stranger", and lets only the first get /metrics.
@@ -103,7 +105,7 @@ func TestMetricsAskWhoIsAsking(t *testing.T) {
 }
 
 func TestMetricsAreServedOverTLS(t *testing.T) {
-	registerMetrics()
+	metric.Register()
 	kube, _, _ := reviewing()
 	dir := t.TempDir()
 	certFile, keyFile := filepath.Join(dir, "tls.crt"), filepath.Join(dir, "tls.key")

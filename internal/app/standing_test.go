@@ -13,6 +13,7 @@ import (
 	"k8s.io/klog/v2/ktesting"
 
 	"cloudteam.ztgame.com/network-controller/internal/controller/managed"
+	"cloudteam.ztgame.com/network-controller/internal/metric"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/inventory"
 )
 
@@ -55,7 +56,7 @@ func TestTermsAreNumberedByTheLease(t *testing.T) {
 }
 
 func TestADisputeIsToldOnce(t *testing.T) {
-	registerMetrics()
+	metric.Register()
 	for name, c := range map[string]struct {
 		ref    managed.CloudRef
 		events int

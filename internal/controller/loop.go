@@ -17,6 +17,8 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/klog/v2"
+
+	"cloudteam.ztgame.com/network-controller/internal/metric"
 )
 
 // Sync reconciles one object. Its only input is the object's key. It MUST read the current state. It MUST NOT assume
@@ -60,6 +62,7 @@ type Loop struct {
 	shares  *shares // the queue's storage
 	drain   time.Duration
 	watches []watch
+	tally   tally
 
 	mu sync.Mutex
 	// paused has the keys whose last sync failed, and the time of their next sync.
@@ -76,7 +79,7 @@ type watch struct {
 
 // NewLoop makes a Loop. The name appears in logs and in the workqueue's metrics.
 func NewLoop(name string, sync Sync) *Loop {
-	registerMetrics()
+	metric.Register()
 	limiter := workqueue.NewTypedItemExponentialFailureRateLimiter[cache.ObjectName](BackoffFirst, BackoffLast)
 	shares := newShares()
 	fair := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[cache.ObjectName]{Name: name, Queue: shares})
@@ -90,6 +93,7 @@ func NewLoop(name string, sync Sync) *Loop {
 		queue: workqueue.NewTypedRateLimitingQueueWithConfig(limiter,
 			workqueue.TypedRateLimitingQueueConfig[cache.ObjectName]{Name: name, DelayingQueue: delaying}),
 		drain:   DefaultDrain,
+		tally:   newTally(name),
 		paused:  map[cache.ObjectName]time.Time{},
 		running: map[cache.ObjectName]bool{},
 	}
@@ -274,6 +278,7 @@ func (l *Loop) Run(ctx context.Context, workers int) error {
 	defer cancel()
 	var wg sync.WaitGroup
 	l.shares.limit(workers)
+	maxWorkers.WithLabelValues(l.name).Set(float64(workers * flowsInBackend * backendsInAll))
 	l.dispatch(ctx, func(key cache.ObjectName) { wg.Go(func() { l.process(working, key) }) })
 
 	if errors.Is(context.Cause(ctx), ErrDeposed) {
@@ -324,21 +329,32 @@ func (l *Loop) process(ctx context.Context, key cache.ObjectName) {
 	defer l.end(key)
 
 	logger := klog.FromContext(ctx).WithValues("object", key.String())
+	began := time.Now()
+	l.tally.active.Inc()
 	result, err := l.syncRecovering(klog.NewContext(ctx, logger), key)
+	l.tally.active.Dec()
+	l.tally.durations.Observe(time.Since(began).Seconds())
+	counted := resultSuccess
+	defer func() { l.tally.results[counted].Inc() }()
 	switch {
 	case err != nil && errors.Is(err, context.Canceled) && ctx.Err() != nil:
+		counted = resultError
 		logger.V(2).Info("Sync was canceled")
 	case errors.Is(err, ErrTerminating):
 		l.queue.Forget(key)
 	case errors.Is(err, ErrStale):
+		counted = resultRequeue
 		l.queue.Forget(key)
 		l.queue.AddAfter(key, StalePause)
 	case err != nil:
+		counted = resultError
+		l.tally.errors.Inc()
 		pause := l.retry(key, err)
 		logger.Info("Sync failed, will try again", "err", err, "failures", l.queue.NumRequeues(key), "in", pause)
 	default:
 		l.queue.Forget(key)
 		if result.RequeueAfter > 0 {
+			counted = resultRequeueAfter
 			l.queue.AddAfter(key, result.RequeueAfter)
 		}
 	}

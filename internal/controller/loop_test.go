@@ -13,10 +13,10 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/cache"
-	"k8s.io/component-base/metrics/legacyregistry"
 	"k8s.io/klog/v2"
 	"k8s.io/klog/v2/ktesting"
 
+	"cloudteam.ztgame.com/network-controller/internal/metric/metrictest"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
 
@@ -510,23 +510,51 @@ func TestTheWorstOfErrors(t *testing.T) {
 // panicsCounted is the metric of panics for the loop of onBench.
 func panicsCounted(t *testing.T) float64 {
 	t.Helper()
-	families, err := legacyregistry.DefaultGatherer.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, family := range families {
-		if family.GetName() != "network_controller_sync_panics_total" {
-			continue
+	return metrictest.Value(t, "network_controller_sync_panics_total", "test")
+}
+
+// TestSyncsAreCountedByResult holds the metrics that dashboards for controller-runtime read.
+func TestSyncsAreCountedByResult(t *testing.T) {
+	onBench(t, func(t *testing.T, b *bench) {
+		outcomes := []struct {
+			result Result
+			err    error
+		}{
+			{err: errors.New("down")}, {err: ErrStale}, {result: Result{RequeueAfter: time.Second}}, {}, {err: ErrTerminating},
 		}
-		for _, m := range family.GetMetric() {
-			for _, label := range m.GetLabel() {
-				if label.GetName() == "controller" && label.GetValue() == "test" {
-					return m.GetCounter().GetValue()
-				}
+		counted := func() (values []float64) {
+			for _, result := range []string{resultError, resultRequeue, resultRequeueAfter, resultSuccess} {
+				values = append(values, metrictest.Value(t, "controller_runtime_reconcile_total", "test", result))
 			}
+			return append(values, metrictest.Value(t, "controller_runtime_reconcile_errors_total", "test"),
+				metrictest.Value(t, "controller_runtime_reconcile_time_seconds", "test"))
 		}
-	}
-	return 0
+		before, running := counted(), 0.0
+		b.does = func(context.Context, cache.ObjectName) (Result, error) {
+			running = metrictest.Value(t, "controller_runtime_active_workers", "test")
+			o := outcomes[0]
+			outcomes = outcomes[1:]
+			return o.result, o.err
+		}
+		b.run(2)
+		b.loop.Enqueue(keyA)
+		pass(time.Minute)
+		b.loop.Enqueue(keyA)
+		pass(time.Minute)
+		var got []float64
+		for i, is := range counted() {
+			got = append(got, is-before[i])
+		}
+		if want := []float64{1, 1, 1, 2, 1, 5}; !slices.Equal(got, want) {
+			t.Errorf("error, requeue, requeue_after, success, errors, durations: %v, want %v", got, want)
+		}
+		if is := metrictest.Value(t, "controller_runtime_active_workers", "test"); running != 1 || is != 0 {
+			t.Errorf("%g active workers in a sync and %g after it", running, is)
+		}
+		if most := metrictest.Value(t, "controller_runtime_max_concurrent_reconciles", "test"); most != 8 {
+			t.Errorf("at most %g syncs, want 2 for one namespace, and four times as many in all", most)
+		}
+	})
 }
 
 func TestAPanicIsAFailureOfItsKeyAlone(t *testing.T) {

@@ -1,17 +1,51 @@
 package controller
 
 import (
-	"sync"
-
 	"k8s.io/component-base/metrics"
-	"k8s.io/component-base/metrics/legacyregistry"
+
+	"cloudteam.ztgame.com/network-controller/internal/metric"
 )
 
+// The reconciles have controller-runtime's names, so that dashboards for controllers of that library show these, too.
 // client-go's own workqueue metrics have the depth, latency and retries of the queues.
-var panics = metrics.NewCounterVec(&metrics.CounterOpts{
-	Name:           "network_controller_sync_panics_total",
-	Help:           "Panics in syncs, by controller. Each is a bug; the key was tried again.",
-	StabilityLevel: metrics.ALPHA,
-}, []string{"controller"})
+var (
+	panics = metric.Counters("network_controller_sync_panics_total",
+		"Panics in syncs, by controller. Each is a bug; the key was tried again.", "controller")
+	reconciles = metric.Counters("controller_runtime_reconcile_total",
+		"Syncs of objects, by controller and result.", "controller", "result")
+	reconcileErrors = metric.Counters("controller_runtime_reconcile_errors_total",
+		"Syncs of objects that failed, by controller.", "controller")
+	reconcileTime = metric.Histograms("controller_runtime_reconcile_time_seconds",
+		"Duration of syncs, by controller.", metrics.ExponentialBuckets(0.001, 4, 9), "controller")
+	activeWorkers = metric.Gauges("controller_runtime_active_workers",
+		"Syncs that run now, by controller.", "controller")
+	maxWorkers = metric.Gauges("controller_runtime_max_concurrent_reconciles",
+		"How many syncs may run at the same time, by controller.", "controller")
+)
 
-var registerMetrics = sync.OnceFunc(func() { legacyregistry.MustRegister(panics) })
+// The results of syncs.
+const (
+	resultSuccess      = "success"
+	resultError        = "error"
+	resultRequeue      = "requeue"
+	resultRequeueAfter = "requeue_after"
+)
+
+// tally counts the syncs of one controller.
+type tally struct {
+	results   map[string]metrics.CounterMetric
+	errors    metrics.CounterMetric
+	durations metrics.ObserverMetric
+	active    metrics.GaugeMetric
+}
+
+func newTally(controller string) tally {
+	t := tally{
+		results: map[string]metrics.CounterMetric{}, errors: reconcileErrors.WithLabelValues(controller),
+		durations: reconcileTime.WithLabelValues(controller), active: activeWorkers.WithLabelValues(controller),
+	}
+	for _, result := range []string{resultSuccess, resultError, resultRequeue, resultRequeueAfter} {
+		t.results[result] = reconciles.WithLabelValues(controller, result)
+	}
+	return t
+}

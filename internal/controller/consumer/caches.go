@@ -73,6 +73,8 @@ const (
 	indexNetwork = "consumer/network"
 	// indexAllocated is the index of Pods by the namespaces and ids of the ports that they were given.
 	indexAllocated = "consumer/allocated"
+	// indexGated is the index of the Pods that wait for their ports before they are scheduled.
+	indexGated = "consumer/gated"
 )
 
 // NewCaches adds the indexes to the informers, which MUST NOT run yet. attachments may be nil: then there are none.
@@ -91,6 +93,7 @@ func NewCaches(from Informers, attachments Attachments) (*Caches, error) {
 			indexController: controller.IndexBy(byControllerOfUser),
 			indexNetwork:    controller.IndexBy(byNetworkOfPod),
 			indexAllocated:  controller.IndexBy(byAllocated),
+			indexGated:      controller.IndexBy(byGate),
 		}},
 		{from.ReplicaSets.Informer(), cache.Indexers{
 			indexController: controller.IndexBy(byController[*appsv1.ReplicaSet]),
@@ -157,6 +160,13 @@ func addressKeys(port *cloudteamv1.NetworkPort) []string {
 		keys = append(keys, NetworkOf(port).String()+" "+a.Address)
 	}
 	return keys
+}
+
+func byGate(pod *corev1.Pod) []string {
+	if !Gated(pod) || !Waiting(pod) {
+		return nil
+	}
+	return []string{""}
 }
 
 func byAllocated(pod *corev1.Pod) []string {
@@ -283,6 +293,9 @@ func (c *Caches) DeploymentsDeclaring(network cache.ObjectName) []*appsv1.Deploy
 func (c *Caches) PodsDeclaring(network cache.ObjectName) []*corev1.Pod {
 	return c.pods(indexNetwork, network.String())
 }
+
+// Gated gives the Pods that wait for their ports before they are scheduled.
+func (c *Caches) Gated() []*corev1.Pod { return c.pods(indexGated, "") }
 
 func (c *Caches) pods(index, value string) []*corev1.Pod {
 	return controller.Indexed[*corev1.Pod](c.Pods.Informer().GetIndexer(), index, value)

@@ -203,3 +203,29 @@ func TestDeploymentOf(t *testing.T) {
 		})
 	}
 }
+
+func TestGatedPodsAreThoseThatWaitForOurPorts(t *testing.T) {
+	caches := newCaches(t)
+	for name, change := range map[string]func(*corev1.Pod){
+		"waits":        func(*corev1.Pod) {},
+		"no gate":      func(pod *corev1.Pod) { pod.Spec.SchedulingGates = nil },
+		"other's gate": func(pod *corev1.Pod) { pod.Spec.SchedulingGates[0].Name = "example.com/other" },
+		"no networks":  func(pod *corev1.Pod) { pod.Annotations = nil },
+		"being deleted": func(pod *corev1.Pod) {
+			pod.DeletionTimestamp = &metav1.Time{}
+		},
+	} {
+		pod := &corev1.Pod{ObjectMeta: called("team", name, types.UID(name))}
+		pod.Annotations = map[string]string{selection.Annotation: "net"}
+		pod.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: cloudteamv1.SchedulingGate}}
+		change(pod)
+		show(t, caches, pod)
+	}
+	var got []string
+	for _, pod := range caches.Gated() {
+		got = append(got, pod.Name)
+	}
+	if diff := cmp.Diff([]string{"waits"}, got); diff != "" {
+		t.Errorf("gated Pods (-want +got):\n%s", diff)
+	}
+}

@@ -11,6 +11,7 @@ import (
 	"k8s.io/client-go/tools/record"
 
 	"cloudteam.ztgame.com/network-controller/internal/controller"
+	"cloudteam.ztgame.com/network-controller/internal/metric"
 	"cloudteam.ztgame.com/network-controller/internal/plan"
 )
 
@@ -69,7 +70,7 @@ func NewReconciler[T Object](
 		acting: time.Now(),
 		owned:  map[cache.ObjectName][]*memory[T]{},
 	}
-	registerMetrics()
+	metric.Register()
 	r.Loop = controller.NewLoop(kind.Controller, r.Sync)
 	r.ServeBackends(r.cloudOfKey)
 

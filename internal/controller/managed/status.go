@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"reflect"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -99,7 +100,9 @@ func (r *Reconciler[T]) report(ctx context.Context, obj T, p progress) error {
 		}
 	}
 	status, changed := r.kind.ToWrite(obj, updated)
-	return controller.Report{
+	kind := r.kind.GroupVersionKind.Kind
+	countDrift(kind, p.events...)
+	err := controller.Report{
 		Done:    p.events,
 		Changed: changed,
 		Write: func(ctx context.Context) error {
@@ -108,6 +111,14 @@ func (r *Reconciler[T]) report(ctx context.Context, obj T, p progress) error {
 		},
 		Turns: append([]controller.Event{turn}, r.newWarnings(obj, updated)...),
 	}.Send(ctx, r.recorder, obj)
+	if err != nil {
+		return err
+	}
+	countDrift(kind, turn)
+	if p.applied && r.kind.Status(obj).AppliedGeneration == 0 {
+		readyDuration.WithLabelValues(kind).Observe(time.Since(obj.GetCreationTimestamp().Time).Seconds())
+	}
+	return nil
 }
 
 // newWarnings gives Events for the conditions among Kind.Warnings that have become True.

@@ -13,6 +13,7 @@ import (
 
 	"cloudteam.ztgame.com/network-controller/internal/controller/controllertest"
 	"cloudteam.ztgame.com/network-controller/internal/controller/managed"
+	"cloudteam.ztgame.com/network-controller/internal/metric/metrictest"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 	"cloudteam.ztgame.com/network-controller/internal/plan"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
@@ -209,6 +210,15 @@ func TestDriftPolicy(t *testing.T) {
 			obj := example()
 			obj.Spec.DriftPolicy = c.policy
 			inWorld(t, func(t *testing.T, w *world) {
+				action := "corrected"
+				if c.policy == cloudteamv1.DriftPolicyReport {
+					action = "left"
+				}
+				counted := func() (ready, drifts float64) {
+					return metrictest.Value(t, "network_controller_ready_duration_seconds", "Network"),
+						metrictest.Value(t, "network_controller_drift_total", "Network", action)
+				}
+				ready, drifts := counted()
 				w.MustSync()
 				w.Cloud.Edit(t, w.status().NetworkID, c.hand)
 				w.Cloud.Audit(t)
@@ -216,6 +226,10 @@ func TestDriftPolicy(t *testing.T) {
 				w.Events.Take()
 				w.MustSync()
 				w.MustSync()
+				if readyNow, driftsNow := counted(); readyNow != ready+1 || driftsNow != drifts+1 {
+					t.Errorf("it became Ready %g times, and drift was %s %g times, want 1 and 1",
+						readyNow-ready, action, driftsNow-drifts)
+				}
 				if n := controllertest.Count(w.Calls.Take(), "apply"); n != c.wantApply {
 					t.Errorf("%d steps applied, want %d", n, c.wantApply)
 				}

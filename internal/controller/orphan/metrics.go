@@ -1,11 +1,9 @@
 package orphan
 
 import (
-	"sync"
 	"time"
 
-	"k8s.io/component-base/metrics"
-	"k8s.io/component-base/metrics/legacyregistry"
+	"cloudteam.ztgame.com/network-controller/internal/metric"
 )
 
 // The states of candidates, as in the metric's label.
@@ -17,22 +15,13 @@ const (
 )
 
 var (
-	orphans = metrics.NewGaugeVec(&metrics.GaugeOpts{
-		Name: "network_controller_orphans",
-		Help: "Objects that are gone and own resources in Neutron, as of the last audit, by state: waiting (for the grace " +
-			"period to end), due (to be removed with the next audit), withheld (more than may be removed without an " +
-			"operator's word), blocked (in use, or with a subnet that is not ours).",
-		StabilityLevel: metrics.ALPHA,
-	}, []string{"state"})
-	removed = metrics.NewCounter(&metrics.CounterOpts{
-		Name:           "network_controller_orphans_removed_total",
-		Help:           "Objects that were gone and whose resources were removed from Neutron.",
-		StabilityLevel: metrics.ALPHA,
-	})
+	orphans = metric.Gauges("network_controller_orphans",
+		"Objects that are gone and own resources in Neutron, as of the last audit, by state: waiting (for the grace "+
+			"period to end), due (to be removed with the next audit), withheld (more than may be removed without an "+
+			"operator's word), blocked (in use, or with a subnet that is not ours).", "state")
+	removed = metric.Counter("network_controller_orphans_removed_total",
+		"Objects that were gone and whose resources were removed from Neutron.")
 )
-
-// registerMetrics MUST run before the first value is set: earlier values are lost.
-var registerMetrics = sync.OnceFunc(func() { legacyregistry.MustRegister(orphans, removed) })
 
 // count sets the gauge from all books.
 func (c *Controller) count() {

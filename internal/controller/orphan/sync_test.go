@@ -13,11 +13,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
-	"k8s.io/component-base/metrics/legacyregistry"
 	"k8s.io/klog/v2"
 	"k8s.io/klog/v2/ktesting"
 
 	"cloudteam.ztgame.com/network-controller/internal/controller/controllertest"
+	"cloudteam.ztgame.com/network-controller/internal/metric/metrictest"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 	"cloudteam.ztgame.com/network-controller/internal/plan"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
@@ -149,22 +149,9 @@ func (w *world) want(uids ...string) {
 // wantStates holds the metric against "waiting=1 due=0 withheld=0 blocked=0".
 func (w *world) wantStates(want string) {
 	w.T.Helper()
-	families, err := legacyregistry.DefaultGatherer.Gather()
-	if err != nil {
-		w.T.Fatal(err)
-	}
-	states := map[string]float64{}
-	for _, family := range families {
-		if family.GetName() != "network_controller_orphans" {
-			continue
-		}
-		for _, m := range family.GetMetric() {
-			states[m.GetLabel()[0].GetValue()] = m.GetGauge().GetValue()
-		}
-	}
 	got := ""
 	for _, state := range []string{stateWaiting, stateDue, stateWithheld, stateBlocked} {
-		got += fmt.Sprintf(" %s=%g", state, states[state])
+		got += fmt.Sprintf(" %s=%g", state, metrictest.Value(w.T, "network_controller_orphans", state))
 	}
 	if diff := cmp.Diff(" "+want, got); diff != "" {
 		w.T.Errorf("states (-want +got):\n%s", diff)

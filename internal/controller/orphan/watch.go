@@ -17,6 +17,7 @@ import (
 
 	"cloudteam.ztgame.com/network-controller/internal/controller"
 	"cloudteam.ztgame.com/network-controller/internal/controller/managed"
+	"cloudteam.ztgame.com/network-controller/internal/metric"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/inventory"
 )
@@ -79,7 +80,7 @@ type Controller struct {
 func NewController(
 	owning []cache.SharedInformer, inventory Inventory, live Live, options Options,
 ) (*Controller, error) {
-	registerMetrics()
+	metric.Register()
 	c := &Controller{options: options, inventory: inventory, live: live}
 	c.Loop = controller.NewLoop(Name, c.Sync)
 	for _, informer := range owning {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/netip"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -46,9 +47,13 @@ func (c *Controller) allocate(
 			return progress{}, err
 		}
 	}
-	return c.patch(ctx, key, pod, map[string]string{
+	p, err := c.patch(ctx, key, pod, map[string]string{
 		selection.Annotation: declared, cloudteamv1.AnnotationAllocations: allocations,
 	})
+	if err == nil && p.reason == "" && !again {
+		portsDuration.Observe(time.Since(pod.CreationTimestamp.Time).Seconds())
+	}
+	return p, err
 }
 
 // letGo removes our gate from a Pod that requests none of our networks (any more), once its ports are released. A Pod

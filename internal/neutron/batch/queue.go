@@ -75,6 +75,9 @@ type Options struct {
 	// Refused, if set, is called with the error of a call with several items. If it returns true, they go one by one from
 	// then on, and are not halved. It MUST be quick and safe for concurrent use.
 	Refused func(of client.Collection, items []Item, err error) (oneByOne bool)
+	// Waited, if set, is called when a write is about to be sent, with how long it waited. It MUST be quick and MUST NOT
+	// call the Queue.
+	Waited func(op string, wait time.Duration)
 }
 
 const (
@@ -102,7 +105,8 @@ type line struct {
 // pending is a write that waits or is being sent. Of a write that is no create, the Item has only Op and Flow.
 type pending struct {
 	Item
-	ctx context.Context
+	ctx   context.Context
+	since time.Time
 	// most is how many creates may go in one call with it, itself included.
 	most int
 	// taken is true once its turn has come; left is true once its caller has gone. The Queue's mu guards both.
@@ -126,6 +130,9 @@ func New(options Options) *Queue {
 	}
 	if options.Refused == nil {
 		options.Refused = func(client.Collection, []Item, error) bool { return false }
+	}
+	if options.Waited == nil {
+		options.Waited = func(string, time.Duration) {}
 	}
 	return &Queue{options: options, limiter: newLimiter(options.MaxCalls, time.Now()), suspects: map[string]suspect{}}
 }
@@ -153,7 +160,7 @@ func (b *Queue) Write(ctx context.Context, op, flow string, send func() error) e
 // await queues a write and waits for its outcome, or until ctx ends. Then the error is MaybeDone if the write was
 // already sent.
 func (b *Queue) await(ctx context.Context, item Item) outcome {
-	p := &pending{Item: item, ctx: ctx, most: 1, outcome: make(chan outcome, 1)}
+	p := &pending{Item: item, ctx: ctx, since: time.Now(), most: 1, outcome: make(chan outcome, 1)}
 	b.mu.Lock()
 	if item.Collection.Bulk {
 		p.most = b.mostWith(item.Key)
@@ -190,6 +197,25 @@ func (b *Queue) Reset() {
 	b.limiter = newLimiter(b.limiter.most, time.Now())
 	b.rest = time.Time{}
 	clear(b.suspects)
+}
+
+// Load is what a Queue does at a moment.
+type Load struct {
+	// Limit is how many calls the limiter permits, and Calls how many run, those included that run too long to count.
+	Limit, Calls int
+	// Waiting is how many writes wait.
+	Waiting int
+}
+
+// Load returns what the Queue does now.
+func (b *Queue) Load() Load {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	now := Load{Limit: b.limiter.limit(), Calls: b.underway + b.overdue}
+	for _, l := range b.lines {
+		now.Waiting += l.queue.Len()
+	}
+	return now
 }
 
 // enter adds a write to its line. The caller holds mu.
@@ -249,6 +275,9 @@ func (b *Queue) sendNext() bool {
 			continue
 		}
 		s := b.begin(batch[0].Op, len(batch))
+		for _, p := range batch {
+			b.options.Waited(p.Op, s.began.Sub(p.since))
+		}
 		if l.of == (client.Collection{}) {
 			batch[0].outcome <- outcome{slot: s}
 		} else {

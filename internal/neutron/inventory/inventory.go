@@ -72,6 +72,8 @@ type Options struct {
 	Term func() (term Term, leads bool)
 	// Standing, if set, is called when Standing.Disputed changes, and when Standing.Unknown begins and ends.
 	Standing func(Standing)
+	// Waited, if set, is called when a write is about to be sent; see batch.Options.
+	Waited func(op string, wait time.Duration)
 	// Audited, if set, is called at the end of every audit.
 	Audited func(Audit)
 }
@@ -98,7 +100,9 @@ func New(cloud *client.Cloud, cluster string, options Options) *Inventory {
 		options.Audited = func(Audit) {}
 	}
 	i := &Inventory{options: options, room: newRoom(), term: tenure{turn: make(chan struct{}, 1)}}
-	queue := batch.New(batch.Options{MaxCalls: options.MaxCalls, Post: cloud.CreateAll, Refused: i.refused})
+	queue := batch.New(batch.Options{
+		MaxCalls: options.MaxCalls, Post: cloud.CreateAll, Refused: i.refused, Waited: options.Waited,
+	})
 	i.access = &access{cloud, queue, cluster, options.Pools, options.Tenant, newFullness(options.Moved)}
 	cloud.OnMove(i.moved)
 	i.networks, i.ports, i.routers = newNetworks(i), newPorts(i), newRouters(i)
@@ -124,6 +128,9 @@ func (i *Inventory) moved(was, is client.Identity) {
 	defer i.mu.Unlock()
 	clear(i.room.barred) // the new project has other networks
 }
+
+// Load returns how many writes run and wait.
+func (i *Inventory) Load() batch.Load { return i.queue.Load() }
 
 // Identity returns the project and cloud of this Inventory; see client.Cloud.Identity.
 func (i *Inventory) Identity(ctx context.Context) (client.Identity, error) {

@@ -21,6 +21,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"cloudteam.ztgame.com/network-controller/internal/cli"
+	"cloudteam.ztgame.com/network-controller/internal/metric"
 	"cloudteam.ztgame.com/network-controller/internal/node/agentapi"
 	"cloudteam.ztgame.com/network-controller/internal/node/link"
 	"cloudteam.ztgame.com/network-controller/internal/node/ovs"
@@ -119,7 +120,7 @@ wait. It needs Open vSwitch with ovn-controller or neutron-openvswitch-agent, an
 
 // Run runs the agent until ctx is done.
 func Run(ctx context.Context, o Options) error {
-	registerMetrics()
+	metric.Register()
 	config, err := cli.KubeConfig(program, "", o.Kubeconfig)
 	if err != nil {
 		return err

@@ -1,28 +1,13 @@
 package agent
 
-import (
-	"sync"
-
-	"k8s.io/component-base/metrics"
-	"k8s.io/component-base/metrics/legacyregistry"
-)
-
-const subsystem = "network_agent"
+import "cloudteam.ztgame.com/network-controller/internal/metric"
 
 var (
-	requests = metrics.NewCounterVec(&metrics.CounterOpts{
-		Subsystem: subsystem, Name: "requests_total", StabilityLevel: metrics.ALPHA,
-		Help: "Requests of the CNI plugin, by path and CNI error code (0: success; 11: try again later)",
-	}, []string{"path", "code"})
-	durations = metrics.NewHistogramVec(&metrics.HistogramOpts{
-		Subsystem: subsystem, Name: "request_duration_seconds", StabilityLevel: metrics.ALPHA,
-		Help:    "How long requests of the CNI plugin took, by path",
-		Buckets: []float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 20, 40},
-	}, []string{"path"})
-	repairs = metrics.NewCounterVec(&metrics.CounterOpts{
-		Subsystem: subsystem, Name: "repairs_total", StabilityLevel: metrics.ALPHA,
-		Help: "Ports of Open vSwitch that the agent plugged again, or removed without a DEL",
-	}, []string{"action"})
+	requests = metric.Counters("network_agent_requests_total",
+		"Requests of the CNI plugin, by path and CNI error code (0: success; 11: try again later).", "path", "code")
+	durations = metric.Histograms("network_agent_request_duration_seconds",
+		"How long requests of the CNI plugin took, by path.",
+		[]float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 20, 40}, "path")
+	repairs = metric.Counters("network_agent_repairs_total",
+		"Ports of Open vSwitch that the agent plugged again, or removed without a DEL, by action.", "action")
 )
-
-var registerMetrics = sync.OnceFunc(func() { legacyregistry.MustRegister(requests, durations, repairs) })

@@ -1,0 +1,55 @@
+package metric
+
+import (
+	"testing"
+
+	"k8s.io/component-base/metrics/legacyregistry"
+)
+
+var (
+	events = Histogram("test_events_seconds", "Events.", []float64{1, 2})
+	depth  = NewComputed("test_depth", "Depth, by kind.", "kind")
+)
+
+func TestMetricsAreServed(t *testing.T) {
+	Register()
+	events.Observe(1.5)
+	depths := func() int {
+		t.Helper()
+		families, err := legacyregistry.DefaultGatherer.Gather()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, family := range families {
+			switch family.GetName() {
+			case "test_events_seconds":
+				if h := family.Metric[0].GetHistogram(); h.GetSampleCount() != 1 || h.Schema == nil || len(h.Bucket) != 2 {
+					t.Errorf("want one observation as a native histogram and in two buckets, got %v", h)
+				}
+			case "test_depth":
+				return len(family.Metric)
+			}
+		}
+		return 0
+	}
+	if n := depths(); n != 0 {
+		t.Errorf("%d values that nobody computed", n)
+	}
+	former := Compute(func(set Set) { set(depth, 1, "a") })
+	stop := Compute(func(set Set) { set(depth, 1, "a"); set(depth, 2, "b") })
+	former()
+	if n := depths(); n != 2 {
+		t.Errorf("%d values, want those of the last to compute them: 2", n)
+	}
+	stop()
+	if n := depths(); n != 0 {
+		t.Errorf("%d values after the end", n)
+	}
+}
+
+func TestAllHasEachMetricOnce(t *testing.T) {
+	all := All()
+	if len(all) != 2 || all[0].Name != "test_depth" || all[1].Type != "histogram" || all[0].Labels[0] != "kind" {
+		t.Errorf("got %v", all)
+	}
+}
