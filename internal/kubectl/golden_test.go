@@ -73,6 +73,8 @@ func TestTheExamplesOfThePageAreWhatTheCommandsPrint(t *testing.T) {
 // run runs a command against a cluster with the objects, and gives what it prints.
 func run(t *testing.T, objects []runtime.Object, command string) (out string, code int) {
 	t.Helper()
+	t.Setenv("OS_CLOUD", "")
+	t.Setenv("OS_AUTH_URL", "")
 	var kube, ours []runtime.Object
 	for _, o := range objects {
 		if strings.HasPrefix(o.GetObjectKind().GroupVersionKind().Group, "cloudteam") || isOurs(o) {
@@ -161,8 +163,18 @@ func web(status corev1.ConditionStatus, reason, message string) *appsv1.Deployme
 }
 
 func examples(*testing.T) map[string]example {
+	bound := webPort("web-frontend-0", "192.168.0.3/29")
+	bound.Status.BoundTo = &cloudteamv1.PortBinding{Kind: "Pod", Name: "web-5d9c7b8f4-x2x9k", UID: "uid-of-the-pod"}
+	pod := &corev1.Pod{ObjectMeta: named(bound.Status.BoundTo.Name)}
+	pod.UID, pod.Spec.NodeName, pod.Status.Phase = bound.Status.BoundTo.UID, "node1", corev1.PodRunning
+	routed := frontend(2)
+	routed.Status.Router = &cloudteamv1.RouterStatus{ID: "64d5e0f7-1f5b-4d38-9f4c-2f6f3b1a7c55",
+		ExternalNetworkID: "5c0a9d3e-7b1f-4f0e-8f43-6a1f0d2b9e77", ExternalIPs: []string{"203.0.113.17"}}
 	return map[string]example{
-		"why-healthy": {"why network/frontend -n shop", []runtime.Object{frontend(2)}, 0},
+		"tree-healthy": {"tree -n shop", []runtime.Object{routed, bound, pod}, 0},
+		"tree-broken":  {"tree frontend -n shop", []runtime.Object{frontend(5), bound, pod, webPort("web-frontend-2", "")}, 0},
+		"tree-mermaid": {"tree -n shop -o mermaid", []runtime.Object{routed, bound, pod}, 0},
+		"why-healthy":  {"why network/frontend -n shop", []runtime.Object{frontend(2)}, 0},
 		"why-broken": {"why deployment/web -n shop", []runtime.Object{frontend(5),
 			web("False", "PortsFailed", `1 of 3 ports cannot be created; NetworkPort "web-frontend-2": AddressesExhausted: `+
 				`No more IP addresses available on network 068d42bb-96f5-48f9-849f-0d08dcfe7af6.`),

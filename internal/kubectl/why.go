@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"cloudteam.ztgame.com/network-controller/internal/kubectl/ask"
 	"cloudteam.ztgame.com/network-controller/internal/kubectl/text"
 	"cloudteam.ztgame.com/network-controller/internal/kubectl/why"
 )
@@ -50,7 +51,7 @@ It reads Kubernetes alone and changes nothing. What you may not read is listed a
 			if err != nil {
 				return err
 			}
-			cluster := &why.Cluster{Kubernetes: kube, Networks: networks}
+			cluster := &ask.Cluster{Kubernetes: kube, Networks: networks}
 			answer, err := why.Explain(c.Context(), cluster, of, f.now())
 			if err != nil {
 				return err

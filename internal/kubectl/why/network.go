@@ -12,12 +12,13 @@ import (
 
 	"cloudteam.ztgame.com/network-controller/internal/class"
 	"cloudteam.ztgame.com/network-controller/internal/controller"
+	"cloudteam.ztgame.com/network-controller/internal/kubectl/ask"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
 
 // network explains a Network; the chain is empty if nothing is wrong.
 func (w *walk) network(n *cloudteamv1.Network) []Link {
-	of := Object{KindNetwork, n.Namespace, n.Name}
+	of := ask.New(KindNetwork, n.Namespace, n.Name)
 	if !w.first(of) {
 		return nil
 	}
@@ -54,11 +55,11 @@ func networkWell(n *cloudteamv1.Network) string {
 // classOf shows the class of a Network.
 func (w *walk) classOf(n *cloudteamv1.Network) []Link {
 	of := Object{Kind: "NetworkClass", Name: n.Spec.ClassName}
-	list, is := read(w.Cluster, Object{Kind: "NetworkClass", Name: cmp.Or(of.Name, "(all)")},
+	list, is := ask.Read(w.Cluster, Object{Kind: "NetworkClass", Name: cmp.Or(of.Name, "(all)")},
 		func() (*cloudteamv1.NetworkClassList, error) {
 			return w.Networks.CloudteamV1().NetworkClasses().List(w.ctx, metav1.ListOptions{})
 		})
-	if is != there {
+	if is != ask.There {
 		return nil
 	}
 	var names []string
@@ -116,9 +117,9 @@ func credentialsOf(n *cloudteamv1.Network) []Link {
 	entry := ""
 	switch from := n.Status.Credentials; {
 	case n.Spec.Cloud != nil:
-		secret, entry = Object{"Secret", n.Namespace, n.Spec.Cloud.SecretName}, n.Spec.Cloud.Name
+		secret, entry = ask.New("Secret", n.Namespace, n.Spec.Cloud.SecretName), n.Spec.Cloud.Name
 	case from != nil:
-		secret, entry = Object{"Secret", from.Namespace, from.SecretName}, from.Name
+		secret, entry = ask.New("Secret", from.Namespace, from.SecretName), from.Name
 	default:
 		return nil
 	}
@@ -151,7 +152,7 @@ func (w *walk) usersOf(n *cloudteamv1.Network, message string) []Link {
 	if len(ports) > 1 {
 		w.warnings = append(w.warnings, fmt.Sprintf("%d more NetworkPorts are on the Network.", len(ports)-1))
 	}
-	l := Link{Object: Object{KindNetworkPort, port.Namespace, port.Name}, Reason: inUseBy,
+	l := Link{Object: ask.New(KindNetworkPort, port.Namespace, port.Name), Reason: inUseBy,
 		Message: "Its port is on the network."}
 	return append([]Link{l}, userOf(&port)...)
 }
@@ -162,7 +163,7 @@ func userOf(p *cloudteamv1.NetworkPort) []Link {
 	if bound == nil {
 		return nil
 	}
-	return []Link{{Object: Object{bound.Kind, p.Namespace, bound.Name}, Reason: inUseBy, Message: "It uses the port."}}
+	return []Link{{Object: ask.New(bound.Kind, p.Namespace, bound.Name), Reason: inUseBy, Message: "It uses the port."}}
 }
 
 // portsOn are the NetworkPorts on a Network that the user may see: of all namespaces, or of the Network's own.
@@ -170,13 +171,13 @@ func (w *walk) portsOn(n *cloudteamv1.Network) []cloudteamv1.NetworkPort {
 	list := func(namespace string) (*cloudteamv1.NetworkPortList, error) {
 		return w.Networks.CloudteamV1().NetworkPorts(namespace).List(w.ctx, metav1.ListOptions{})
 	}
-	all, is := read(w.Cluster, Object{Kind: "NetworkPorts", Name: "of all namespaces"},
+	all, is := ask.Read(w.Cluster, Object{Kind: "NetworkPorts", Name: "of all namespaces"},
 		func() (*cloudteamv1.NetworkPortList, error) { return list(metav1.NamespaceAll) })
-	if is != there {
-		all, is = read(w.Cluster, Object{Kind: "NetworkPorts", Name: "of namespace " + n.Namespace},
+	if is != ask.There {
+		all, is = ask.Read(w.Cluster, Object{Kind: "NetworkPorts", Name: "of namespace " + n.Namespace},
 			func() (*cloudteamv1.NetworkPortList, error) { return list(n.Namespace) })
 	}
-	if is != there {
+	if is != ask.There {
 		return nil
 	}
 	return slices.DeleteFunc(all.Items, func(p cloudteamv1.NetworkPort) bool {
@@ -188,11 +189,11 @@ func (w *walk) portsOn(n *cloudteamv1.Network) []cloudteamv1.NetworkPort {
 // is a problem: a Pod's network may also be Multus' alone.
 func (w *walk) networkFor(name types.NamespacedName, namespace string, missing bool) []Link {
 	of := objectOf(KindNetwork, name)
-	n, is := read(w.Cluster, of, func() (*cloudteamv1.Network, error) { return w.getNetwork(of) })
+	n, is := ask.Read(w.Cluster, of, func() (*cloudteamv1.Network, error) { return w.getNetwork(of) })
 	switch {
-	case is == hidden, is == absent && !missing:
+	case is == ask.Hidden, is == ask.Absent && !missing:
 		return nil
-	case is == absent:
+	case is == ask.Absent:
 		return []Link{{Object: of, Reason: notFound, Message: "There is no such Network."}}
 	case !controller.Allows(n, namespace):
 		return []Link{{Object: of, Reason: notAllowed, Message: fmt.Sprintf(

@@ -10,12 +10,13 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"cloudteam.ztgame.com/network-controller/internal/kubectl/ask"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
 
 // port explains a NetworkPort; the chain is empty if nothing is wrong.
 func (w *walk) port(p *cloudteamv1.NetworkPort) []Link {
-	of := Object{KindNetworkPort, p.Namespace, p.Name}
+	of := ask.New(KindNetworkPort, p.Namespace, p.Name)
 	if !w.first(of) {
 		return nil
 	}
@@ -30,15 +31,15 @@ func (w *walk) port(p *cloudteamv1.NetworkPort) []Link {
 	case cloudteamv1.ReasonNetworkNotReady, cloudteamv1.ReasonNamespaceNotAllowed:
 		return append(chain, w.networkFor(p.Network(), p.Namespace, true)...)
 	case cloudteamv1.ReasonCredentialsRejected, cloudteamv1.ReasonCredentialsUnavailable, cloudteamv1.ReasonCloudMismatch:
-		if n, is := w.networkOf(p); is == there {
+		if n, is := w.networkOf(p); is == ask.There {
 			chain = append(chain, credentialsOf(n)...)
 		}
 	case cloudteamv1.ReasonClassLimitReached:
-		if n, is := w.networkOf(p); is == there {
+		if n, is := w.networkOf(p); is == ask.There {
 			chain = append(chain, w.classOf(n)...)
 		}
 	case cloudteamv1.ReasonAddressesExhausted:
-		if n, is := w.networkOf(p); is == there {
+		if n, is := w.networkOf(p); is == ask.There {
 			chain = append(chain, fullSubnets(n)...)
 		}
 	case cloudteamv1.ReasonAddressInUse:
@@ -65,9 +66,9 @@ func portWell(p *cloudteamv1.NetworkPort) string {
 	return fmt.Sprintf("Nothing is wrong: the port exists and has %s.", cmp.Or(strings.Join(addresses, ", "), "no address"))
 }
 
-func (w *walk) networkOf(p *cloudteamv1.NetworkPort) (*cloudteamv1.Network, presence) {
+func (w *walk) networkOf(p *cloudteamv1.NetworkPort) (*cloudteamv1.Network, ask.Presence) {
 	of := objectOf(KindNetwork, p.Network())
-	return read(w.Cluster, of, func() (*cloudteamv1.Network, error) { return w.getNetwork(of) })
+	return ask.Read(w.Cluster, of, func() (*cloudteamv1.Network, error) { return w.getNetwork(of) })
 }
 
 // fullSubnets shows the subnets of a Network without a free address, by its last count.
@@ -82,14 +83,14 @@ func fullSubnets(n *cloudteamv1.Network) []Link {
 	if len(counts) > 0 {
 		message = strings.Join(counts, "; ") + "."
 	}
-	return []Link{{Object: Object{KindNetwork, n.Namespace, n.Name}, Reason: full, Message: message}}
+	return []Link{{Object: ask.New(KindNetwork, n.Namespace, n.Name), Reason: full, Message: message}}
 }
 
 // holderOf shows the NetworkPort that has the address or MAC which another one declares. It is empty if a port has it
 // that is no NetworkPort, or that the user may not see.
 func (w *walk) holderOf(p *cloudteamv1.NetworkPort) []Link {
 	n, is := w.networkOf(p)
-	if is != there {
+	if is != ask.There {
 		return nil
 	}
 	for _, other := range w.portsOn(n) {
@@ -99,12 +100,12 @@ func (w *walk) holderOf(p *cloudteamv1.NetworkPort) []Link {
 		for _, a := range other.Status.Addresses {
 			address, _, _ := strings.Cut(a.Address, "/")
 			if slices.Contains(p.Spec.Addresses, address) {
-				return append([]Link{{Object: Object{KindNetworkPort, other.Namespace, other.Name}, Reason: hasAddress,
+				return append([]Link{{Object: ask.New(KindNetworkPort, other.Namespace, other.Name), Reason: hasAddress,
 					Message: "It has the address " + address + "."}}, userOf(&other)...)
 			}
 		}
 		if p.Spec.MAC != "" && strings.EqualFold(p.Spec.MAC, other.Status.MAC) {
-			return append([]Link{{Object: Object{KindNetworkPort, other.Namespace, other.Name}, Reason: hasAddress,
+			return append([]Link{{Object: ask.New(KindNetworkPort, other.Namespace, other.Name), Reason: hasAddress,
 				Message: "It has the MAC " + other.Status.MAC + "."}}, userOf(&other)...)
 		}
 	}
@@ -123,10 +124,10 @@ func (w *walk) attachment(of Object, p *cloudteamv1.NetworkPort) []Link {
 		node = a.Node
 	}
 	if node == "" && p.Status.BoundTo != nil {
-		pod, is := read(w.Cluster, Object{KindPod, p.Namespace, p.Status.BoundTo.Name}, func() (*corev1.Pod, error) {
-			return w.getPod(Object{KindPod, p.Namespace, p.Status.BoundTo.Name})
+		pod, is := ask.Read(w.Cluster, ask.New(KindPod, p.Namespace, p.Status.BoundTo.Name), func() (*corev1.Pod, error) {
+			return w.getPod(ask.New(KindPod, p.Namespace, p.Status.BoundTo.Name))
 		})
-		if is == there {
+		if is == ask.There {
 			node = pod.Spec.NodeName
 		}
 	}
@@ -142,7 +143,7 @@ func (w *walk) attachment(of Object, p *cloudteamv1.NetworkPort) []Link {
 // hostOf shows the name that a node says it has in Neutron.
 func (w *walk) hostOf(name string) []Link {
 	n, is := w.node(name)
-	if is != there {
+	if is != ask.There {
 		return nil
 	}
 	host := cmp.Or(n.Annotations[cloudteamv1.AnnotationDataplaneHost], name)
@@ -150,8 +151,8 @@ func (w *walk) hostOf(name string) []Link {
 		Message: fmt.Sprintf("It says that Neutron calls it %q.", host)}}
 }
 
-func (w *walk) node(name string) (*corev1.Node, presence) {
-	return read(w.Cluster, Object{Kind: "Node", Name: name}, func() (*corev1.Node, error) {
+func (w *walk) node(name string) (*corev1.Node, ask.Presence) {
+	return ask.Read(w.Cluster, Object{Kind: "Node", Name: name}, func() (*corev1.Node, error) {
 		return w.Kubernetes.CoreV1().Nodes().Get(w.ctx, name, metav1.GetOptions{})
 	})
 }
@@ -161,11 +162,11 @@ const agentNamespace = "network-agent"
 
 // agentOn says that no agent runs on a node; it is empty if one does, or if that is unknown.
 func (w *walk) agentOn(node string) []Link {
-	list, is := read(w.Cluster, Object{Kind: "Pods", Name: "of namespace " + agentNamespace},
+	list, is := ask.Read(w.Cluster, Object{Kind: "Pods", Name: "of namespace " + agentNamespace},
 		func() (*corev1.PodList, error) {
 			return w.Kubernetes.CoreV1().Pods(agentNamespace).List(w.ctx, metav1.ListOptions{})
 		})
-	if is != there {
+	if is != ask.There {
 		return nil
 	}
 	message := "No Pod of network-agent is on the node."

@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"cloudteam.ztgame.com/network-controller/internal/kubectl/ask"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
 
@@ -29,7 +30,7 @@ const (
 
 // Explain says why the object is not as it should be. An error means that the object itself cannot be read. What else
 // cannot be read is in the notes of the answer.
-func Explain(ctx context.Context, cluster *Cluster, of Object, now time.Time) (Answer, error) {
+func Explain(ctx context.Context, cluster *ask.Cluster, of Object, now time.Time) (Answer, error) {
 	w := &walk{Cluster: cluster, ctx: ctx, now: now, asked: of, seen: map[Object]bool{}}
 	chain, healthy, err := w.start(of)
 	if err != nil {
@@ -41,13 +42,13 @@ func Explain(ctx context.Context, cluster *Cluster, of Object, now time.Time) (A
 		a.Remedy, a.Commands = remedyOf(chain)
 		w.warnOfSilence(chain)
 	}
-	a.Warnings, a.Notes = w.warnings, w.notes
+	a.Warnings, a.Notes = w.warnings, w.Notes
 	return a, nil
 }
 
 // walk is one question on its way.
 type walk struct {
-	*Cluster
+	*ask.Cluster
 	ctx      context.Context //nolint:containedctx // a walk is one call
 	now      time.Time
 	asked    Object
@@ -164,13 +165,13 @@ var leases = []Object{
 func (w *walk) controller() []Link {
 	var last *Link
 	for _, of := range leases {
-		lease, is := read(w.Cluster, of, func() (*coordinationv1.Lease, error) {
+		lease, is := ask.Read(w.Cluster, of, func() (*coordinationv1.Lease, error) {
 			return w.Kubernetes.CoordinationV1().Leases(of.Namespace).Get(w.ctx, of.Name, metav1.GetOptions{})
 		})
 		switch {
-		case is == hidden:
+		case is == ask.Hidden:
 			return nil
-		case is == absent:
+		case is == ask.Absent:
 			continue
 		}
 		silent := w.silence(lease)
@@ -214,12 +215,12 @@ func (w *walk) warnOfSilence(chain []Link) {
 	if slices.ContainsFunc(chain, func(l Link) bool { return l.Reason == noController || l.Reason == notSeen }) {
 		return
 	}
-	notes := w.notes
+	notes := w.Notes
 	for _, l := range w.controller() {
 		l.Message += " What the objects say may be old."
 		w.warn(l)
 	}
-	w.notes = notes // who may not read the Lease can do nothing about it
+	w.Notes = notes // who may not read the Lease can do nothing about it
 }
 
 // roughly rounds a duration for people.

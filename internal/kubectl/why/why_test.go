@@ -24,6 +24,7 @@ import (
 	kubefake "k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
 
+	"cloudteam.ztgame.com/network-controller/internal/kubectl/ask"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 	"cloudteam.ztgame.com/network-controller/pkg/client/clientset/versioned/fake"
 )
@@ -31,7 +32,7 @@ import (
 var now = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
 // clusterOf has the given objects and a controller that runs.
-func clusterOf(objects ...runtime.Object) *Cluster {
+func clusterOf(objects ...runtime.Object) *ask.Cluster {
 	var kube, ours []runtime.Object
 	kube = append(kube, lease(now.Add(-2*time.Second)))
 	for _, o := range objects {
@@ -42,7 +43,7 @@ func clusterOf(objects ...runtime.Object) *Cluster {
 			kube = append(kube, o)
 		}
 	}
-	return &Cluster{Kubernetes: kubefake.NewClientset(kube...), Networks: fake.NewSimpleClientset(ours...)}
+	return &ask.Cluster{Kubernetes: kubefake.NewClientset(kube...), Networks: fake.NewSimpleClientset(ours...)}
 }
 
 func lease(renewed time.Time) *coordinationv1.Lease {
@@ -435,10 +436,10 @@ func TestEachReasonHasItsCauseAndRemedy(t *testing.T) {
 	}
 }
 
-func (q question) check(t *testing.T, c *Cluster) Answer {
+func (q question) check(t *testing.T, c *ask.Cluster) Answer {
 	t.Helper()
 	kind, name, _ := strings.Cut(q.ask, " ")
-	a, err := Explain(t.Context(), c, Object{kind, "shop", name}, now)
+	a, err := Explain(t.Context(), c, ask.New(kind, "shop", name), now)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -587,7 +588,7 @@ func TestCausesWithoutAReason(t *testing.T) {
 func TestASilentControllerIsTheCause(t *testing.T) {
 	bare := good()
 	bare.Status.Conditions = nil
-	silent := func(c *Cluster) *Cluster {
+	silent := func(c *ask.Cluster) *ask.Cluster {
 		err := c.Kubernetes.(*kubefake.Clientset).Tracker().Update(
 			schema.GroupVersionResource{Group: "coordination.k8s.io", Version: "v1", Resource: "leases"},
 			lease(now.Add(-5*time.Minute)), "network-controller")
@@ -617,7 +618,7 @@ func TestForbiddenReadsAreToldAndNotFatal(t *testing.T) {
 	if len(a.Notes) != 1 || !strings.Contains(a.Notes[0], "You may not read Network shop/frontend") {
 		t.Errorf("the notes are %q, want one about the Network and none about the Lease", a.Notes)
 	}
-	_, err := Explain(t.Context(), c, Object{KindNetwork, "shop", "frontend"}, now)
+	_, err := Explain(t.Context(), c, ask.New(KindNetwork, "shop", "frontend"), now)
 	if err == nil || !strings.Contains(err.Error(), "you may not read Network shop/frontend") {
 		t.Errorf("the object itself cannot be read, and the error is %v", err)
 	}
@@ -625,7 +626,7 @@ func TestForbiddenReadsAreToldAndNotFatal(t *testing.T) {
 
 func TestAMissingObjectOrKindIsAnError(t *testing.T) {
 	c := clusterOf()
-	_, err := Explain(t.Context(), c, Object{KindNetwork, "shop", "frontend"}, now)
+	_, err := Explain(t.Context(), c, ask.New(KindNetwork, "shop", "frontend"), now)
 	if err == nil || !strings.Contains(err.Error(), "does not exist") {
 		t.Errorf("the error is %v", err)
 	}
@@ -634,7 +635,7 @@ func TestAMissingObjectOrKindIsAnError(t *testing.T) {
 			return true, nil, apierrors.NewGenericServerResponse(404, "get", schema.GroupResource{Resource: "networks"},
 				"frontend", "404 page not found", 0, true)
 		})
-	_, err = Explain(t.Context(), c, Object{KindNetwork, "shop", "frontend"}, now)
+	_, err = Explain(t.Context(), c, ask.New(KindNetwork, "shop", "frontend"), now)
 	if err == nil || !strings.Contains(err.Error(), "install the CRDs") {
 		t.Errorf("the error is %v", err)
 	}

@@ -15,13 +15,14 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"cloudteam.ztgame.com/network-controller/internal/controller"
+	"cloudteam.ztgame.com/network-controller/internal/kubectl/ask"
 	"cloudteam.ztgame.com/network-controller/internal/selection"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
 
 // deployment explains a Deployment. healthy is the summary if the chain is empty.
 func (w *walk) deployment(d *appsv1.Deployment) (chain []Link, healthy string) {
-	of := Object{KindDeployment, d.Namespace, d.Name}
+	of := ask.New(KindDeployment, d.Namespace, d.Name)
 	if !w.first(of) {
 		return nil, ""
 	}
@@ -57,11 +58,11 @@ func (w *walk) podsOf(d *appsv1.Deployment) []Link {
 	if err != nil {
 		return nil
 	}
-	list, is := read(w.Cluster, Object{Kind: "Pods", Name: "of namespace " + d.Namespace},
+	list, is := ask.Read(w.Cluster, Object{Kind: "Pods", Name: "of namespace " + d.Namespace},
 		func() (*corev1.PodList, error) {
 			return w.Kubernetes.CoreV1().Pods(d.Namespace).List(w.ctx, metav1.ListOptions{LabelSelector: selector.String()})
 		})
-	if is != there {
+	if is != ask.There {
 		return nil
 	}
 	for i := range list.Items {
@@ -74,7 +75,7 @@ func (w *walk) podsOf(d *appsv1.Deployment) []Link {
 
 // pod explains a Pod. healthy is the summary if the chain is empty.
 func (w *walk) pod(p *corev1.Pod) (chain []Link, healthy string) {
-	of := Object{KindPod, p.Namespace, p.Name}
+	of := ask.New(KindPod, p.Namespace, p.Name)
 	if !w.first(of) {
 		return nil, ""
 	}
@@ -187,11 +188,11 @@ func (w *walk) firstFailing(message string, ports []*cloudteamv1.NetworkPort) (c
 
 // portsIn are the NetworkPorts of a namespace that match, by name.
 func (w *walk) portsIn(namespace string, match func(*cloudteamv1.NetworkPort) bool) (ports []*cloudteamv1.NetworkPort) {
-	list, is := read(w.Cluster, Object{Kind: "NetworkPorts", Name: "of namespace " + namespace},
+	list, is := ask.Read(w.Cluster, Object{Kind: "NetworkPorts", Name: "of namespace " + namespace},
 		func() (*cloudteamv1.NetworkPortList, error) {
 			return w.Networks.CloudteamV1().NetworkPorts(namespace).List(w.ctx, metav1.ListOptions{})
 		})
-	if is != there {
+	if is != ask.There {
 		return nil
 	}
 	for i := range list.Items {
@@ -210,18 +211,18 @@ func (w *walk) deploymentOf(p *corev1.Pod) *appsv1.Deployment {
 	if owner == nil {
 		return nil
 	}
-	set, is := read(w.Cluster, Object{"ReplicaSet", p.Namespace, owner.Name}, func() (*appsv1.ReplicaSet, error) {
+	set, is := ask.Read(w.Cluster, ask.New("ReplicaSet", p.Namespace, owner.Name), func() (*appsv1.ReplicaSet, error) {
 		return w.Kubernetes.AppsV1().ReplicaSets(p.Namespace).Get(w.ctx, owner.Name, metav1.GetOptions{})
 	})
-	if is != there {
+	if is != ask.There {
 		return nil
 	}
 	if owner = controller.OwnerOf(set, apps.WithKind(KindDeployment).GroupKind()); owner == nil {
 		return nil
 	}
-	of := Object{KindDeployment, p.Namespace, owner.Name}
-	d, is := read(w.Cluster, of, func() (*appsv1.Deployment, error) { return w.getDeployment(of) })
-	if is != there {
+	of := ask.New(KindDeployment, p.Namespace, owner.Name)
+	d, is := ask.Read(w.Cluster, of, func() (*appsv1.Deployment, error) { return w.getDeployment(of) })
+	if is != ask.There {
 		return nil
 	}
 	return d
@@ -230,11 +231,11 @@ func (w *walk) deploymentOf(p *corev1.Pod) *appsv1.Deployment {
 // gateOf explains why a Pod did not wait for its ports.
 func (w *walk) gateOf(p *corev1.Pod) []Link {
 	of := Object{Kind: "Namespace", Name: p.Namespace}
-	namespace, is := read(w.Cluster, of, func() (*corev1.Namespace, error) {
+	namespace, is := ask.Read(w.Cluster, of, func() (*corev1.Namespace, error) {
 		return w.Kubernetes.CoreV1().Namespaces().Get(w.ctx, p.Namespace, metav1.GetOptions{})
 	})
 	switch {
-	case is != there:
+	case is != ask.There:
 		return nil
 	case namespace.Labels[cloudteamv1.LabelNetworks] != cloudteamv1.LabelNetworksEnabled:
 		return []Link{{Object: of, Reason: noLabel, Message: fmt.Sprintf(
@@ -247,7 +248,7 @@ func (w *walk) gateOf(p *corev1.Pod) []Link {
 
 // starting explains why a Pod that has its ports does not run.
 func (w *walk) starting(p *corev1.Pod) []Link {
-	of := Object{KindPod, p.Namespace, p.Name}
+	of := ask.New(KindPod, p.Namespace, p.Name)
 	if c := podCondition(p, corev1.PodScheduled); c != nil && c.Status == corev1.ConditionFalse {
 		l := Link{Object: of, Condition: "PodScheduled=False", Reason: unscheduled, Message: c.Message}
 		return []Link{l.since(c.LastTransitionTime)}
@@ -273,7 +274,7 @@ func (w *walk) starting(p *corev1.Pod) []Link {
 // dataplaneOf says that a node has no data plane; it is empty if it has one, or if that is unknown.
 func (w *walk) dataplaneOf(name string) []Link {
 	n, is := w.node(name)
-	if is != there || n.Annotations[cloudteamv1.AnnotationDataplane] != "" {
+	if is != ask.There || n.Annotations[cloudteamv1.AnnotationDataplane] != "" {
 		return nil
 	}
 	return []Link{{Object: Object{Kind: "Node", Name: name}, Reason: noDataplane,
@@ -286,21 +287,21 @@ func (w *walk) warnOfNode(p *corev1.Pod, ports []*cloudteamv1.NetworkPort) {
 	if attached || p.Spec.NodeName == "" {
 		return
 	}
-	notes := w.notes
+	notes := w.Notes
 	for _, l := range w.dataplaneOf(p.Spec.NodeName) {
 		l.Message += " Unless another plugin attaches the interfaces, no packets reach the Pod."
 		w.warn(l)
 	}
-	w.notes = notes // most users may not read Nodes, and this is a warning only
+	w.Notes = notes // most users may not read Nodes, and this is a warning only
 }
 
 // sandboxFailure is the last message of the kubelet about the Pod's interfaces; empty if there is none.
 func (w *walk) sandboxFailure(p *corev1.Pod) string {
-	list, is := read(w.Cluster, Object{Kind: "Events", Name: "of Pod " + p.Name}, func() (*corev1.EventList, error) {
+	list, is := ask.Read(w.Cluster, Object{Kind: "Events", Name: "of Pod " + p.Name}, func() (*corev1.EventList, error) {
 		return w.Kubernetes.CoreV1().Events(p.Namespace).List(w.ctx, metav1.ListOptions{
 			FieldSelector: fields.OneTermEqualSelector("involvedObject.uid", string(p.UID)).String()})
 	})
-	if is != there {
+	if is != ask.There {
 		return ""
 	}
 	message, last := "", metav1.Time{}

@@ -1,0 +1,82 @@
+// Package ask reads a cluster for a question of a user, with the rights of that user.
+package ask
+
+import (
+	"fmt"
+	"slices"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"cloudteam.ztgame.com/network-controller/pkg/client/clientset/versioned"
+)
+
+// Cluster is what the answers are read from, with the rights of the user. It is for one question.
+type Cluster struct {
+	Kubernetes kubernetes.Interface
+	Networks   versioned.Interface
+
+	// Notes say what could not be read.
+	Notes []string
+}
+
+// Object names an object of Kubernetes.
+type Object struct {
+	Kind      string `json:"kind"`
+	Namespace string `json:"namespace,omitempty"`
+	Name      string `json:"name"`
+}
+
+// New names an object.
+func New(kind, namespace, name string) Object {
+	return Object{Kind: kind, Namespace: namespace, Name: name}
+}
+
+func (o Object) String() string {
+	if o.Namespace == "" {
+		return o.Kind + " " + o.Name
+	}
+	return o.Kind + " " + o.Namespace + "/" + o.Name
+}
+
+// Presence is what a read tells of an object.
+type Presence int
+
+// There, Absent and Hidden: the object exists; it does not; the user may not read it, or nobody answers.
+const (
+	There Presence = iota
+	Absent
+	Hidden
+)
+
+// Read gives an object. What cannot be read is noted and not fatal: the rest of the chain may be enough.
+func Read[T any](c *Cluster, of Object, get func() (T, error)) (T, Presence) {
+	found, err := get()
+	switch {
+	case err == nil:
+		return found, There
+	case NoKind(err):
+		c.Note("The API server does not serve %ss: the CRDs are not installed (kubectl apply -f config/crd/).", of.Kind)
+		return found, Absent
+	case apierrors.IsNotFound(err):
+		return found, Absent
+	case apierrors.IsForbidden(err):
+		c.Note("You may not read %s. What it says is missing here.", of)
+	default:
+		c.Note("%s cannot be read: %v.", of, err)
+	}
+	return found, Hidden
+}
+
+// NoKind reports whether the API server does not know the kind at all. Then its answer is no Status of its own.
+func NoKind(err error) bool {
+	return apierrors.IsNotFound(err) && apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse)
+}
+
+// Note notes what could not be read, once.
+func (c *Cluster) Note(format string, args ...any) {
+	if text := fmt.Sprintf(format, args...); !slices.Contains(c.Notes, text) {
+		c.Notes = append(c.Notes, text)
+	}
+}

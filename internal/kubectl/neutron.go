@@ -1,0 +1,34 @@
+package kubectl
+
+import (
+	"errors"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"cloudteam.ztgame.com/network-controller/internal/cli"
+	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
+)
+
+// errReadOnly is why a command that only reads sends no write.
+var errReadOnly = errors.New("this command only reads Neutron")
+
+func (f *factory) cloudFlag(c *cobra.Command, name *string) {
+	c.Flags().StringVar(name, "cloud", "", "Entry of your clouds.yaml for Neutron. The default is $OS_CLOUD")
+}
+
+// neutron gives the user's cloud, for reading: no write is ever sent. It is nil if the user names none.
+func (f *factory) neutron(name string) (*client.Cloud, error) {
+	if name == "" && os.Getenv("OS_CLOUD") == "" && os.Getenv("OS_AUTH_URL") == "" {
+		return nil, nil
+	}
+	credentials, err := client.LoadCredentials(name)
+	if err != nil {
+		return nil, err
+	}
+	return client.NewCloud(credentials, client.Options{
+		Timeout: time.Minute, UserAgent: cli.UserAgent("kubectl-network"),
+		Permit: func() error { return errReadOnly },
+	}), nil
+}

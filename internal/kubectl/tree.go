@@ -1,0 +1,94 @@
+package kubectl
+
+import (
+	"errors"
+
+	"github.com/spf13/cobra"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"cloudteam.ztgame.com/network-controller/internal/kubectl/ask"
+	"cloudteam.ztgame.com/network-controller/internal/kubectl/text"
+	"cloudteam.ztgame.com/network-controller/internal/kubectl/tree"
+)
+
+func (f *factory) tree() *cobra.Command {
+	output, cloudName, everywhere := "", "", false
+	c := &cobra.Command{
+		Use:   "tree [NETWORK]",
+		Short: "Show how Networks are connected: router, subnets, ports, and what has them",
+		Long: `tree shows each Network from the outside over its router and subnets to the ports, and the Pods on them.
+
+Kubernetes knows the ports that NetworkPorts have. To see servers and others' ports too, name a cloud of your
+clouds.yaml with --cloud or OS_CLOUD.`,
+		Example: `  # The Networks of a namespace:
+  kubectl network tree -n shop
+
+  # One Network, with the servers on it:
+  kubectl network tree frontend --cloud mycloud
+
+  # A picture:
+  kubectl network tree -A -o dot | dot -Tsvg > networks.svg`,
+		Args:              cobra.MaximumNArgs(1),
+		ValidArgsFunction: f.completeNetworks,
+		RunE: func(c *cobra.Command, args []string) error {
+			namespace, err := f.namespace()
+			if err != nil {
+				return err
+			}
+			name := ""
+			if len(args) > 0 {
+				name = args[0]
+			}
+			if everywhere {
+				if namespace = metav1.NamespaceAll; name != "" {
+					return errors.New("-A is for all Networks: leave the name out, or write -n NAMESPACE")
+				}
+			}
+			kube, networks, err := f.clients()
+			if err != nil {
+				return err
+			}
+			cluster := &ask.Cluster{Kubernetes: kube, Networks: networks}
+			var neutron tree.Neutron
+			if cloud, err := f.neutron(cloudName); err != nil {
+				return err
+			} else if cloud != nil {
+				neutron = tree.In(cloud)
+			}
+			trees, err := tree.Of(c.Context(), cluster, neutron, namespace, name)
+			if err != nil {
+				return err
+			}
+			switch output {
+			case "dot":
+				err = tree.Dot(f.Out, trees)
+			case "mermaid":
+				err = tree.Mermaid(f.Out, trees)
+			default:
+				err = f.print(output, trees, nil, func() error { return tree.Print(f.Out, trees, text.StyleFor(f.Out)) })
+			}
+			return errors.Join(err, f.notes(cluster))
+		},
+	}
+	f.outputFlag(c, &output, "dot", "mermaid", "json", "yaml")
+	f.cloudFlag(c, &cloudName)
+	c.Flags().BoolVarP(&everywhere, "all-namespaces", "A", false, "The Networks of all namespaces")
+	return c
+}
+
+// notes tells on the error output what could not be read, so that the output stays what it is.
+func (f *factory) notes(cluster *ask.Cluster) error {
+	p := text.NewPrinter(f.ErrOut)
+	for _, note := range cluster.Notes {
+		p.Wrapped("", "Note: "+note)
+	}
+	return p.Err()
+}
+
+// completeNetworks completes the name of a Network, once.
+func (f *factory) completeNetworks(c *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	if len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	return f.namesOf(c.Context(), "network"), cobra.ShellCompDirectiveNoFileComp
+}

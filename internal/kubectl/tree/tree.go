@@ -1,0 +1,282 @@
+// Package tree shows how a Network is connected: from the outside over its router and subnets to the ports, and what
+// has them. It only reads.
+package tree
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"cloudteam.ztgame.com/network-controller/internal/kubectl/ask"
+	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
+	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+)
+
+// Node is a part of the tree.
+type Node struct {
+	// Kind is Network, NetworkPort, Pod, or a word for what only Neutron knows: outside, router, subnet, port, server.
+	Kind string `json:"kind"`
+	// Name is the object's namespace and name, or the id or address in Neutron.
+	Name string `json:"name"`
+	// Info is what else there is to say.
+	Info string `json:"info,omitempty"`
+	// Problem is a Reason; empty if there is none.
+	Problem  string  `json:"problem,omitempty"`
+	Children []*Node `json:"children,omitempty"`
+}
+
+// Port is a port in Neutron.
+type Port struct {
+	ID          string    `json:"id"`
+	Name        string    `json:"name"`
+	NetworkID   string    `json:"network_id"`
+	DeviceOwner string    `json:"device_owner"`
+	DeviceID    string    `json:"device_id"`
+	FixedIPs    []FixedIP `json:"fixed_ips"`
+}
+
+// FixedIP is an address of a Port.
+type FixedIP struct {
+	SubnetID string `json:"subnet_id"`
+	Address  string `json:"ip_address"`
+}
+
+// Key implements client.Identified.
+func (p Port) Key() string { return p.ID }
+
+// Neutron lists the ports of a network; nil without credentials.
+type Neutron func(ctx context.Context, networkID string) ([]Port, error)
+
+// In lists ports in a cloud.
+func In(cloud *client.Cloud) Neutron {
+	return func(ctx context.Context, networkID string) ([]Port, error) {
+		return client.List[Port](ctx, cloud, "list ports", client.Collection{One: "port", Many: "ports"},
+			url.Values{"network_id": {networkID}})
+	}
+}
+
+// Of gives the trees of a namespace's Networks, or of all for "". With a name, it gives the one of that Network.
+func Of(ctx context.Context, c *ask.Cluster, neutron Neutron, namespace, name string) ([]*Node, error) {
+	api := c.Networks.CloudteamV1()
+	var networks []cloudteamv1.Network
+	if name != "" {
+		n, err := api.Networks(namespace).Get(ctx, name, metav1.GetOptions{})
+		if err != nil {
+			return nil, fmt.Errorf("reading Network %s/%s: %w", namespace, name, err)
+		}
+		networks = append(networks, *n)
+	} else {
+		list, err := api.Networks(namespace).List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return nil, fmt.Errorf("listing Networks: %w", err)
+		}
+		networks = list.Items
+	}
+	ports := portsOf(ctx, c, namespace)
+	pods := podsOf(ctx, c, ports)
+	if neutron == nil {
+		c.Note("No cloud is named (--cloud or OS_CLOUD): the tree has what Kubernetes knows. Servers and others' ports " +
+			"are missing.")
+	}
+	var trees []*Node
+	for i := range networks {
+		n := &networks[i]
+		b := builder{n, pods, map[string]bool{}}
+		on := slices.DeleteFunc(slices.Clone(ports), func(p cloudteamv1.NetworkPort) bool {
+			return p.Network() != types.NamespacedName{Namespace: n.Namespace, Name: n.Name}
+		})
+		others, err := othersOf(ctx, neutron, n, on)
+		if err != nil {
+			c.Note("Neutron does not list the ports of Network %s/%s: %v.", n.Namespace, n.Name, err)
+		}
+		trees = append(trees, b.build(on, others))
+	}
+	return trees, nil
+}
+
+// portsOf are the NetworkPorts that the user may see: of all namespaces, as others' may be on a Network, or of one.
+func portsOf(ctx context.Context, c *ask.Cluster, namespace string) []cloudteamv1.NetworkPort {
+	for _, in := range slices.Compact([]string{metav1.NamespaceAll, namespace}) {
+		list, is := ask.Read(c, ask.New("NetworkPorts", "", "of "+cmp.Or(in, "all namespaces")),
+			func() (*cloudteamv1.NetworkPortList, error) {
+				return c.Networks.CloudteamV1().NetworkPorts(in).List(ctx, metav1.ListOptions{})
+			})
+		if is == ask.There {
+			return list.Items
+		}
+	}
+	return nil
+}
+
+// podsOf are the Pods of the namespaces of bound ports, by UID.
+func podsOf(ctx context.Context, c *ask.Cluster, ports []cloudteamv1.NetworkPort) map[types.UID]*corev1.Pod {
+	pods, listed := map[types.UID]*corev1.Pod{}, map[string]bool{}
+	for _, p := range ports {
+		if p.Status.BoundTo == nil || listed[p.Namespace] {
+			continue
+		}
+		listed[p.Namespace] = true
+		list, is := ask.Read(c, ask.New("Pods", "", "of "+p.Namespace), func() (*corev1.PodList, error) {
+			return c.Kubernetes.CoreV1().Pods(p.Namespace).List(ctx, metav1.ListOptions{})
+		})
+		if is != ask.There {
+			continue
+		}
+		for i := range list.Items {
+			pods[list.Items[i].UID] = &list.Items[i]
+		}
+	}
+	return pods
+}
+
+// othersOf are the ports of a network in Neutron that no NetworkPort has. Interfaces of the Network's router are part
+// of the tree already.
+func othersOf(ctx context.Context, neutron Neutron, n *cloudteamv1.Network, on []cloudteamv1.NetworkPort) ([]Port, error) {
+	if neutron == nil || n.Status.NetworkID == "" {
+		return nil, nil
+	}
+	all, err := neutron(ctx, n.Status.NetworkID)
+	return slices.DeleteFunc(all, func(p Port) bool {
+		return n.Status.Router != nil && p.DeviceID == n.Status.Router.ID ||
+			slices.ContainsFunc(on, func(o cloudteamv1.NetworkPort) bool { return o.Status.PortID == p.ID })
+	}), err
+}
+
+// builder makes the tree of one Network.
+type builder struct {
+	network *cloudteamv1.Network
+	pods    map[types.UID]*corev1.Pod
+	placed  map[string]bool
+}
+
+func (b *builder) build(on []cloudteamv1.NetworkPort, others []Port) *Node {
+	n := b.network
+	root := &Node{Kind: "Network", Name: n.Namespace + "/" + n.Name, Problem: problemOf(n.Status.Conditions),
+		Info: n.Status.NetworkID}
+	at := root
+	if r := n.Status.Router; r != nil {
+		router := &Node{Kind: "router", Name: r.ID}
+		if r.Existing {
+			router.Info = "existing"
+		}
+		if r.ExternalNetworkID != "" {
+			outside := &Node{Kind: "outside", Name: r.ExternalNetworkID, Info: strings.Join(r.ExternalIPs, ", ")}
+			root.Children, outside.Children = []*Node{outside}, []*Node{router}
+		} else {
+			root.Children = []*Node{router}
+		}
+		at = router
+	}
+	for _, s := range n.Status.Subnets {
+		subnet := &Node{Kind: "subnet", Name: s.CIDR, Info: infoOf(s)}
+		for i := range on {
+			b.place(subnet, "NetworkPort "+on[i].Namespace+"/"+on[i].Name, b.portNode(&on[i]), slices.ContainsFunc(
+				on[i].Status.Addresses, func(a cloudteamv1.PortAddress) bool { return a.SubnetID == s.ID }))
+		}
+		for _, p := range others {
+			b.place(subnet, "port "+p.ID, otherNode(p), slices.ContainsFunc(p.FixedIPs, func(f FixedIP) bool {
+				return f.SubnetID == s.ID
+			}))
+		}
+		under := root
+		if s.Gateway != "" && s.Gateway != "none" {
+			under = at // the router serves it
+		}
+		under.Children = append(under.Children, subnet)
+	}
+	// The rest has no address in a known subnet.
+	for i := range on {
+		b.place(root, "NetworkPort "+on[i].Namespace+"/"+on[i].Name, b.portNode(&on[i]), true)
+	}
+	for _, p := range others {
+		b.place(root, "port "+p.ID, otherNode(p), true)
+	}
+	return root
+}
+
+// place puts a port into the first subnet in which it has an address.
+func (b *builder) place(under *Node, key string, port *Node, here bool) {
+	if here && !b.placed[key] {
+		b.placed[key] = true
+		under.Children = append(under.Children, port)
+	}
+}
+
+func infoOf(s cloudteamv1.SubnetStatus) string {
+	info := "no gateway"
+	if s.Gateway != "" && s.Gateway != "none" {
+		info = "gateway " + s.Gateway
+	}
+	if s.UsedAddresses != nil && s.TotalAddresses != nil {
+		info += fmt.Sprintf(", %d of %d addresses in use", *s.UsedAddresses, *s.TotalAddresses)
+	}
+	return info
+}
+
+func (b *builder) portNode(p *cloudteamv1.NetworkPort) *Node {
+	var addresses []string
+	for _, a := range p.Status.Addresses {
+		if prefix, err := netip.ParsePrefix(a.Address); err == nil {
+			addresses = append(addresses, prefix.Addr().String())
+		}
+	}
+	node := &Node{Kind: "NetworkPort", Name: p.Namespace + "/" + p.Name, Problem: problemOf(p.Status.Conditions),
+		Info: cmp.Or(strings.Join(addresses, ", "), "no address yet")}
+	bound := p.Status.BoundTo
+	if bound == nil {
+		return node
+	}
+	user := &Node{Kind: bound.Kind, Name: p.Namespace + "/" + bound.Name}
+	if pod := b.pods[bound.UID]; pod != nil {
+		user.Info = string(pod.Status.Phase)
+		if pod.Spec.NodeName != "" {
+			user.Info += " on " + pod.Spec.NodeName
+		}
+	}
+	node.Children = []*Node{user}
+	return node
+}
+
+func otherNode(p Port) *Node {
+	var addresses []string
+	for _, f := range p.FixedIPs {
+		addresses = append(addresses, f.Address)
+	}
+	node := &Node{Kind: "port", Name: p.ID, Info: strings.Join(addresses, ", ")}
+	if p.Name != "" {
+		node.Info += fmt.Sprintf(" %q", p.Name)
+	}
+	switch {
+	case p.DeviceID == "":
+		node.Info += ", of no device"
+	case strings.HasPrefix(p.DeviceOwner, "compute:"):
+		node.Children = []*Node{{Kind: "server", Name: p.DeviceID}}
+	case strings.HasPrefix(p.DeviceOwner, "network:router") || strings.HasPrefix(p.DeviceOwner, "network:ha_router"):
+		node.Children = []*Node{{Kind: "router", Name: p.DeviceID}}
+	default:
+		node.Info += ", " + p.DeviceOwner
+	}
+	node.Info = strings.Trim(node.Info, ", ")
+	return node
+}
+
+// problemOf is the Reason of an object that is not Ready.
+func problemOf(conditions []metav1.Condition) string {
+	ready := meta.FindStatusCondition(conditions, cloudteamv1.ConditionReady)
+	switch {
+	case ready == nil:
+		return "NotSeen"
+	case ready.Status != metav1.ConditionTrue:
+		return ready.Reason
+	}
+	return ""
+}
