@@ -34,8 +34,8 @@ import (
 const program = "network-controller"
 
 // Run runs the controllers until ctx is done. The options are valid. At the end it stops all in the reverse order of
-// their start: the workers finish their syncs, then the informers, the Inventory and the health server end, and last the
-// lease is released. It returns an error when it cannot start, when a part fails, or when the lease is lost.
+// their start: the workers finish their syncs, then the informers, the Inventory and the health server end, and last
+// the lease is released. It returns an error when it cannot start, when a part fails, or when the lease is lost.
 func Run(ctx context.Context, o Options) error {
 	metric.Register()
 	buildInfo.WithLabelValues(version.Version, runtime.Version()).Set(1)

@@ -103,7 +103,7 @@ func NetworkPort(on *cloudteamv1.Network, obj *cloudteamv1.NetworkPort, owner pl
 		d.keep(obj)
 	}
 	if len(d.Addresses) == 0 && len(errs) == 0 {
-		d.Addresses = d.anyAddresses()
+		d.leave()
 		makesOwn := func(s PortSubnet) bool { return s.selfAddressed && s.serves }
 		if len(d.Addresses) == 0 && !slices.ContainsFunc(d.Subnets, makesOwn) {
 			return d, &NoAddressError{fmt.Sprintf("Network %s has no subnet in Neutron that an address could come from%s",
@@ -150,19 +150,27 @@ func (d *Port) keptForOthers() string {
 	return fmt.Sprintf(": its serviceTypes keep %s for others", ranges(others))
 }
 
-// anyAddresses requests one address of each IP family, from the family's first subnet. Neutron does the same by
-// default. Addresses that the port generates itself are not requested.
-func (d *Port) anyAddresses() []plan.PortAddress {
-	var addresses []plan.PortAddress
+// leave leaves one address of each IP family to Neutron. It comes from the family's first subnet that has one, in the
+// order of the Network. Addresses that the port generates itself are not requested.
+func (d *Port) leave() {
 	for _, is4 := range []bool{true, false} {
-		at := slices.IndexFunc(d.Subnets, func(s PortSubnet) bool {
-			return s.declared && s.serves && !s.selfAddressed && s.CIDR.Addr().Is4() == is4
-		})
-		if at >= 0 {
-			addresses = append(addresses, plan.PortAddress{SubnetID: d.Subnets[at].ID})
+		var serve []string
+		for _, s := range d.Subnets {
+			if s.declared && s.serves && !s.selfAddressed && s.CIDR.Addr().Is4() == is4 {
+				serve = append(serve, s.ID)
+			}
+		}
+		if len(serve) == 0 {
+			continue
+		}
+		d.Addresses = append(d.Addresses, plan.PortAddress{SubnetID: serve[0]})
+		if len(serve) > 1 {
+			if d.Overflow == nil {
+				d.Overflow = map[string][]string{}
+			}
+			d.Overflow[serve[0]] = serve[1:]
 		}
 	}
-	return addresses
 }
 
 func (d *Port) subnetWith(address netip.Addr) (PortSubnet, bool) {

@@ -83,7 +83,7 @@ func TestNetworkPort(t *testing.T) {
 				s.SecurityGroups = []string{"a", "b"}
 			}),
 		},
-		"it gets an address of each family's first subnet": {
+		"it gets an address of each family's first subnet, or else of the next ones": {
 			network: func(n *cloudteamv1.Network) {
 				with(n, "192.169.0.0/16", "sub-2", true)
 				with(n, "FD00::/64", "sub-3", true)
@@ -91,6 +91,7 @@ func TestNetworkPort(t *testing.T) {
 			},
 			want: spec(func(s *plan.PortSpec) {
 				s.Addresses = []plan.PortAddress{{SubnetID: "sub-1"}, {SubnetID: "sub-3"}}
+				s.Overflow = map[string][]string{"sub-1": {"sub-2"}, "sub-3": {"sub-4"}}
 			}),
 		},
 		"it asks for no address of a subnet that is kept for others": {
@@ -105,7 +106,7 @@ func TestNetworkPort(t *testing.T) {
 				with(n, "192.169.0.0/16", "sub-2", true)
 				n.Status.Subnets[0].ServiceTypes = []string{"compute:nova"}
 			},
-			port: asBefore, want: spec(nil),
+			port: asBefore, want: spec(func(s *plan.PortSpec) { s.Overflow = map[string][]string{"sub-1": {"sub-2"}} }),
 		},
 		"an address of a subnet that is kept for others cannot be": {
 			network: func(n *cloudteamv1.Network) { n.Status.Subnets[0].ServiceTypes = []string{"network:dhcp"} },

@@ -140,9 +140,15 @@ func gatewayString(gateway netip.Addr) string {
 	return gateway.String()
 }
 
-// Usage is the number of used addresses of a subnet and the total number. Used is at most Total.
+// Usage is the number of used addresses of one or more subnets and the total number. Used is at most Total.
 type Usage struct {
 	Used, Total int64
+}
+
+// Plus counts the addresses of two subnets together, up to math.MaxInt64.
+func (u Usage) Plus(other Usage) Usage {
+	sum := func(a, b int64) int64 { return a + min(b, math.MaxInt64-a) }
+	return Usage{sum(u.Used, other.Used), sum(u.Total, other.Total)}
 }
 
 // Low reports whether the free part of the addresses is smaller than share, which is between 0 and 1. The limit has

@@ -32,6 +32,9 @@ type PortSpec struct {
 	// Addresses are the port's addresses, at least one if SelfAddressed is empty. For an item without an address,
 	// Neutron chooses any address of the subnet.
 	Addresses []PortAddress
+	// Overflow has other subnets that serve as well, by the subnet of an item without an address, in the order in which
+	// they are tried. No subnet is in two lists.
+	Overflow map[string][]string
 	// SelfAddressed are the ids of the network's subnets in which ports generate their own addresses. The port has one
 	// address in each, which nobody requests and nobody can remove. Such an address is never drift.
 	SelfAddressed []string
@@ -68,6 +71,8 @@ type PortAttributes struct {
 	AdminStateUp bool
 	// Addresses are all addresses of the port.
 	Addresses []PortAddress
+	// Overflow is PortSpec's. Only requests have it.
+	Overflow map[string][]string
 	// MAC is in lower case, with colons. In a request, an empty MAC leaves the choice to Neutron.
 	MAC string
 	// SecurityGroups are ids. In a request, nil leaves them to the cloud.
@@ -101,6 +106,7 @@ func (s PortSpec) Attributes() PortAttributes {
 		Description:    s.Owner.describeAs(retaining(s.Retain), ""),
 		AdminStateUp:   true,
 		Addresses:      s.Addresses,
+		Overflow:       s.Overflow,
 		MAC:            s.MAC,
 		SecurityGroups: s.SecurityGroups,
 	}
@@ -237,7 +243,7 @@ func updatePort(spec PortSpec, actual ObservedPort) Step {
 	d.basics(want.basics(), actual.basics())
 	var settled bool
 	given := spec.given(actual.Addresses)
-	if want.Addresses, settled = settleAddresses(spec.Addresses, given); !settled {
+	if want.Addresses, settled = spec.settleAddresses(given); !settled {
 		d.add(FieldAddresses, listAddresses(want.Addresses), listAddresses(given))
 	}
 	if want.MAC != "" {
@@ -257,15 +263,18 @@ func (s PortSpec) given(addresses []PortAddress) []PortAddress {
 	return slices.DeleteFunc(slices.Clone(addresses), own)
 }
 
-// settleAddresses returns the addresses that a port should have, sorted. For a declared address that any address of the
-// subnet satisfies, it chooses the lowest that the port already has. It reports whether the port has exactly these.
-func settleAddresses(declared, actual []PortAddress) (want []PortAddress, settled bool) {
+// settleAddresses returns the addresses that a port should have, sorted. For a declared address that any address of its
+// subnets satisfies, it chooses the lowest that the port already has. It reports whether the port has exactly these.
+func (s PortSpec) settleAddresses(actual []PortAddress) (want []PortAddress, settled bool) {
 	left := slices.Clone(actual)
 	settled = true
 	// Match the items that name an address first, so that no other item takes it. They sort after all others.
-	for _, d := range slices.Backward(slices.SortedFunc(slices.Values(declared), comparePortAddresses)) {
+	for _, d := range slices.Backward(slices.SortedFunc(slices.Values(s.Addresses), comparePortAddresses)) {
 		at := slices.IndexFunc(left, func(a PortAddress) bool {
-			return a.SubnetID == d.SubnetID && (!d.Address.IsValid() || a.Address == d.Address)
+			if d.Address.IsValid() {
+				return a == d
+			}
+			return a.SubnetID == d.SubnetID || slices.Contains(s.Overflow[d.SubnetID], a.SubnetID)
 		})
 		if at >= 0 {
 			d = left[at]

@@ -67,6 +67,11 @@ func portSpecs(owner Owner, c *cloud) *rapid.Generator[PortSpec] {
 				spec.Addresses[i].Address = netip.Addr{}
 			}
 		}
+		four := [2]string{n.Subnets[0].ID, n.Subnets[1].ID}
+		if at := rapid.IntRange(0, 1).Draw(t, "first"); rapid.Bool().Draw(t, "spills") &&
+			!slices.Contains(spec.Addresses, PortAddress{SubnetID: four[1-at]}) {
+			spec.Overflow = map[string][]string{four[at]: {four[1-at]}}
+		}
 		if rapid.Bool().Draw(t, "with a mac") {
 			spec.MAC = fmt.Sprintf("fa:16:3e:00:00:%02x", rapid.IntRange(0, 3).Draw(t, "mac"))
 		}

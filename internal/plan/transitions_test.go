@@ -2,7 +2,6 @@ package plan_test
 
 import (
 	"errors"
-	"net/netip"
 	"slices"
 	"testing"
 
@@ -187,7 +186,7 @@ func TestPropertyOfASequenceOfPortSpecsTheLastDecides(t *testing.T) {
 func hideUnnamed(spec PortSpec, p *ObservedPort) {
 	for i, a := range p.Addresses {
 		if !slices.Contains(spec.Addresses, a) {
-			p.Addresses[i].Address = netip.Addr{}
+			p.Addresses[i] = PortAddress{SubnetID: placeOf(spec, a.SubnetID)}
 		}
 	}
 	slices.SortFunc(p.Addresses, ComparePortAddresses)

@@ -2,9 +2,11 @@ package e2e
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
@@ -54,8 +56,7 @@ func testAddresses(t *testing.T, c *cloud, namespace, network string) {
 	last := c.create("ports", resource{"network_id": id, "device_owner": "compute:e2e"}) // whoever's
 	message := awaitUsage(t, namespace, network, total, total, true)
 	const says = "5 of 5 addresses of subnet 10.31.0.0/29 are in use. Widen allocationPools where the cidr has room, " +
-		"declare another subnet in additionalSubnets for NetworkPorts that name its addresses, or delete ports that are " +
-		"not needed."
+		"declare another subnet of the same IP family in additionalSubnets, or delete ports that are not needed."
 	if message != says {
 		t.Errorf("the message is %q, want %q", message, says)
 	}
@@ -68,6 +69,40 @@ func testAddresses(t *testing.T, c *cloud, namespace, network string) {
 
 	for i := 1; i < total-1; i++ {
 		removePort(t, namespace, port(i))
+	}
+	remove(t, namespace, network)
+}
+
+// testSpill fills a subnet. Another one serves the port that waits, and the next ones.
+func testSpill(t *testing.T, _ *cloud, namespace, network string) {
+	spec := example()
+	spec.SubnetSpec = cloudteamv1.SubnetSpec{CIDR: "10.32.0.0/30"}
+	apply(t, namespace, network, spec)
+	first := awaitReady(t, namespace, network).Status.Subnets[0].ID
+	applyPort(t, namespace, "web-0", on(network))
+	awaitPortReady(t, namespace, "web-0")
+	applyPort(t, namespace, "web-1", on(network))
+	awaitPort(t, namespace, "web-1", metav1.ConditionFalse, cloudteamv1.ReasonAddressesExhausted, "declare another subnet")
+
+	edit(t, namespace, network, `{"additionalSubnets":[{"cidr":"10.32.1.0/29"}]}`)
+	for _, name := range []string{"web-1", "web-2"} {
+		if name != "web-1" {
+			applyPort(t, namespace, name, on(network))
+		}
+		port := awaitPortReady(t, namespace, name)
+		if a := port.Status.Addresses; len(a) != 1 || a[0].SubnetID == first || !strings.HasPrefix(a[0].Address, "10.32.1.") {
+			t.Errorf("port %s has the addresses %s", name, asJSON(a))
+		}
+	}
+	eventually(t, func() error {
+		conditions := get(t, namespace, network).Status.Conditions
+		if meta.IsStatusConditionTrue(conditions, cloudteamv1.ConditionAddressesLow) {
+			return fmt.Errorf("its addresses are low: %s", asJSON(conditions))
+		}
+		return nil
+	})
+	for _, name := range []string{"web-0", "web-1", "web-2"} {
+		removePort(t, namespace, name)
 	}
 	remove(t, namespace, network)
 }

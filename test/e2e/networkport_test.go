@@ -151,6 +151,7 @@ func testPorts(t *testing.T, cloudName string) {
 	parallel("a port on a network of two IP families has an address of each, and makes those of its own",
 		testDualStackPort)
 	parallel("a Network tells how full it is, and that its addresses run low, and that they do not any more", testAddresses)
+	parallel("ports get addresses of the next subnet when the first is full", testSpill)
 
 	parallel("declared addresses and MACs arrive; those that are taken are waited for", func(
 		t *testing.T, c *cloud, namespace, network string,

@@ -175,7 +175,8 @@ func hideChosenOfRouter(n *cloudteamv1.Network, ours map[string][]resource) {
 	}
 }
 
-// hideChosen takes from a NetworkPort and its port the address and the MAC that were left to Neutron.
+// hideChosen takes from a NetworkPort and its port the address and the MAC that were left to Neutron. The subnet is that
+// which had an address at the time.
 func hideChosen(p *cloudteamv1.NetworkPort, ports []resource) {
 	const chosen = "<chosen>"
 	if p.Spec.MAC == "" {
@@ -189,18 +190,34 @@ func hideChosen(p *cloudteamv1.NetworkPort, ports []resource) {
 	for i, a := range p.Status.Addresses {
 		if len(p.Spec.Addresses) == 0 || madeOfMAC(a.Address) {
 			// Were it outside the subnet, Neutron would not have it.
-			_, length, _ := strings.Cut(a.Address, "/")
-			p.Status.Addresses[i].Address = chosen + "/" + length
+			if madeOfMAC(a.Address) {
+				_, length, _ := strings.Cut(a.Address, "/")
+				p.Status.Addresses[i].Address = chosen + "/" + length
+			} else {
+				p.Status.Addresses[i] = cloudteamv1.PortAddress{Address: chosen + familyOf(a.Address), SubnetID: chosen}
+			}
 		}
 	}
 	for _, r := range ports {
 		addresses, _ := r["fixed_ips"].([]any)
 		for _, a := range addresses {
-			if is := a.(map[string]any); len(p.Spec.Addresses) == 0 || madeOfMAC(fmt.Sprint(is["ip_address"])) {
+			is := a.(map[string]any)
+			switch address := fmt.Sprint(is["ip_address"]); {
+			case madeOfMAC(address):
 				is["ip_address"] = chosen
+			case len(p.Spec.Addresses) == 0:
+				is["ip_address"], is["subnet_id"] = chosen+familyOf(address), chosen
 			}
 		}
 	}
+}
+
+// familyOf names the IP family of an address.
+func familyOf(address string) string {
+	if strings.Contains(address, ":") {
+		return " 6"
+	}
+	return " 4"
 }
 
 // madeOfMAC reports whether an address is one that a port has made of its MAC, maybe of an earlier one. No other has

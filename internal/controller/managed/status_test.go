@@ -54,7 +54,7 @@ func TestStateOfAnError(t *testing.T) {
 		"an address that is another's asks for another one": {
 			ofKind(client.Taken), reconciling, cloudteamv1.ReasonAddressInUse, "Declare another address"},
 		"a network without free addresses asks to make room": {
-			ofKind(client.Exhausted), reconciling, cloudteamv1.ReasonAddressesExhausted, "widen the Network's allocationPools"},
+			ofKind(client.Exhausted), reconciling, cloudteamv1.ReasonAddressesExhausted, "declare another subnet"},
 		"rejected credentials need somebody to act": {
 			ofKind(client.Unauthenticated), stalled, cloudteamv1.ReasonCredentialsRejected, "Neutron's own sentence"},
 		"a kind from the future is transient": {

@@ -28,8 +28,8 @@ func usageOf(s cloudteamv1.SubnetStatus) (u plan.Usage, known bool) {
 	return plan.Usage{Used: *s.UsedAddresses, Total: *s.TotalAddresses}, true
 }
 
-// tell sets or removes the condition by the counts in the object's status. While some subnet is low, the message also
-// names the subnets that would stay low if they were low before. A Network that is being deleted needs no addresses.
+// tell sets or removes the condition by the counts in the object's status. While some group is low, the message also
+// names the groups that would stay low if they were low before. A Network that is being deleted needs no addresses.
 func (w addressWatch) tell(obj *cloudteamv1.Network) {
 	conditions := &obj.Status.Conditions
 	was := meta.IsStatusConditionTrue(*conditions, cloudteamv1.ConditionAddressesLow)
@@ -43,27 +43,53 @@ func (w addressWatch) tell(obj *cloudteamv1.Network) {
 	meta.RemoveStatusCondition(conditions, cloudteamv1.ConditionAddressesLow)
 }
 
-// low gives the declared subnets that are low on addresses; was says whether they were low before. A subnet that was
-// removed from the spec does not count: it is expected to run empty.
-func (w addressWatch) low(
-	obj *cloudteamv1.Network, subnets []cloudteamv1.SubnetStatus, was bool,
-) (low []cloudteamv1.SubnetStatus) {
-	for _, s := range subnets {
-		if u, known := usageOf(s); known && u.Low(w.share, was) && obj.Declares(s) {
-			low = append(low, s)
-		}
-	}
-	return low
+// group is subnets of a Network that serve in each other's place: one IP family, and the same kinds of ports.
+type group struct {
+	plan.Usage
+	cidrs []string
 }
 
-// lowMessage names the low subnets and says what to do.
-func lowMessage(obj *cloudteamv1.Network, low []cloudteamv1.SubnetStatus) string {
-	texts := make([]string, len(low))
-	for i, s := range low {
-		texts[i] = fmt.Sprintf("%d of %d addresses of subnet %s are in use", *s.UsedAddresses, *s.TotalAddresses, s.CIDR)
+// groupsOf gives the counted groups of a Network. A subnet that was removed from the spec does not count: it is to run
+// empty.
+func groupsOf(obj *cloudteamv1.Network, subnets []cloudteamv1.SubnetStatus) []group {
+	purpose := func(s cloudteamv1.SubnetStatus) string {
+		self := plan.SelfAddressed(plan.IPv6Mode(s.IPv6AddressMode), plan.IPv6Mode(s.IPv6RAMode))
+		return fmt.Sprint(strings.Contains(s.CIDR, ":"), self, slices.Sorted(slices.Values(s.ServiceTypes)))
 	}
-	todo := "Widen allocationPools where the cidr has room, declare another subnet in additionalSubnets for " +
-		"NetworkPorts that name its addresses, or delete ports that are not needed."
+	var groups []group
+	at := map[string]int{}
+	for _, s := range subnets {
+		u, known := usageOf(s)
+		if !known || !obj.Declares(s) {
+			continue
+		}
+		n, exists := at[purpose(s)]
+		if !exists {
+			n = len(groups)
+			at[purpose(s)], groups = n, append(groups, group{})
+		}
+		groups[n].Usage, groups[n].cidrs = groups[n].Plus(u), append(groups[n].cidrs, s.CIDR)
+	}
+	return groups
+}
+
+// low gives the groups that are low on addresses; was says whether they were low before.
+func (w addressWatch) low(obj *cloudteamv1.Network, subnets []cloudteamv1.SubnetStatus, was bool) []group {
+	return slices.DeleteFunc(groupsOf(obj, subnets), func(g group) bool { return !g.Low(w.share, was) })
+}
+
+// lowMessage names the subnets that are low and says what to do.
+func lowMessage(obj *cloudteamv1.Network, low []group) string {
+	texts := make([]string, len(low))
+	for i, g := range low {
+		which := "subnet "
+		if len(g.cidrs) > 1 {
+			which = "subnets "
+		}
+		texts[i] = fmt.Sprintf("%d of %d addresses of %s are in use", g.Used, g.Total, which+strings.Join(g.cidrs, " and "))
+	}
+	todo := "Widen allocationPools where the cidr has room, declare another subnet of the same IP " +
+		"family in additionalSubnets, or delete ports that are not needed."
 	if obj.Observes() {
 		todo = "Have whoever manages the network widen its pools or add a subnet, or delete ports that are not needed."
 	}
@@ -96,8 +122,8 @@ func (w addressWatch) negligible(was, is *cloudteamv1.Network) bool {
 	if lowThen != nil && lowNow != nil {
 		// The message has the counts, too. The old one stays if it matches the old counts and names the same subnets.
 		then, now := w.low(is, like.Subnets, true), w.low(is, is.Status.Subnets, true)
-		sameSubnet := func(a, b cloudteamv1.SubnetStatus) bool { return a.ID == b.ID }
-		if lowMessage(is, then) == lowThen.Message && slices.EqualFunc(then, now, sameSubnet) {
+		same := func(a, b group) bool { return slices.Equal(a.cidrs, b.cidrs) }
+		if lowMessage(is, then) == lowThen.Message && slices.EqualFunc(then, now, same) {
 			lowNow.Message = lowThen.Message
 		}
 	}

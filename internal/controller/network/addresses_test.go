@@ -39,8 +39,8 @@ type subnetCount struct {
 
 const (
 	four, other, six = "10.0.0.0/24", "10.0.1.0/24", "fd00::/64"
-	todo             = ". Widen allocationPools where the cidr has room, declare another subnet in additionalSubnets for " +
-		"NetworkPorts that name its addresses, or delete ports that are not needed."
+	todo             = ". Widen allocationPools where the cidr has room, declare another subnet of the same IP " +
+		"family in additionalSubnets, or delete ports that are not needed."
 )
 
 var tenth = addressWatch{0.1}
@@ -68,6 +68,10 @@ func TestWhetherAddressesAreLowIsTold(t *testing.T) {
 		obj.DeletionTimestamp = new(metav1.Now())
 		return obj
 	}
+	forRouters := func(obj *cloudteamv1.Network) *cloudteamv1.Network {
+		obj.Status.Subnets[1].ServiceTypes = []string{"network:router_gateway"}
+		return obj
+	}
 	without := func(obj *cloudteamv1.Network) *cloudteamv1.Network {
 		obj.Spec.AdditionalSubnets = nil
 		return obj
@@ -82,14 +86,21 @@ func TestWhetherAddressesAreLowIsTold(t *testing.T) {
 		"nor where nothing is counted":    {filled(subnetCount{four, 0, 0}), tenth, ""},
 		"of a subnet that runs out the counts stand": {filled(subnetCount{four, 240, 253}), tenth,
 			"240 of 253 addresses of subnet 10.0.0.0/24 are in use" + todo},
-		"of several only those that do": {
+		"those of one IP family count together": {
 			filled(subnetCount{four, 240, 253}, subnetCount{six, 240, math.MaxInt64}, subnetCount{other, 253, 253}), tenth,
-			"240 of 253 addresses of subnet 10.0.0.0/24 are in use, 253 of 253 addresses of subnet 10.0.1.0/24 are in " +
-				"use" + todo},
+			"493 of 506 addresses of subnets 10.0.0.0/24 and 10.0.1.0/24 are in use" + todo},
+		"so that another subnet ends it": {
+			lowBefore(filled(subnetCount{four, 253, 253}, subnetCount{other, 1, 253}), "before"), tenth, ""},
+		"but none that is for other ports": {
+			forRouters(filled(subnetCount{four, 253, 253}, subnetCount{other, 1, 253})), tenth,
+			"253 of 253 addresses of subnet 10.0.0.0/24 are in use" + todo},
 		"and beside one that does, one that nearly does": {
-			filled(subnetCount{four, 240, 253}, subnetCount{other, 220, 253}), tenth,
-			"240 of 253 addresses of subnet 10.0.0.0/24 are in use, 220 of 253 addresses of subnet 10.0.1.0/24 are in " +
+			filled(subnetCount{four, 240, 253}, subnetCount{six, 220, 253}), tenth,
+			"240 of 253 addresses of subnet 10.0.0.0/24 are in use, 220 of 253 addresses of subnet fd00::/64 are in " +
 				"use" + todo},
+		"endless subnets have an end": {
+			filled(subnetCount{six, 1, math.MaxInt64}, subnetCount{"fd01::/64", math.MaxInt64, math.MaxInt64}), tenth,
+			"9223372036854775807 of 9223372036854775807 addresses of subnets fd00::/64 and fd01::/64 are in use" + todo},
 		"one that nearly does is not enough": {filled(subnetCount{other, 220, 253}), tenth, ""},
 		"but does not end it either": {lowBefore(filled(subnetCount{other, 220, 253}), "before"), tenth,
 			"220 of 253 addresses of subnet 10.0.1.0/24 are in use" + todo},
@@ -181,9 +192,9 @@ func TestWhichCountsAreWorthAWrite(t *testing.T) {
 		"they are low, and many came": {
 			was: []subnetCount{{four, 236, 253}}, is: []subnetCount{{four, 250, 253}}},
 		"they are low, and those of another subnet became so": {
-			was: []subnetCount{{four, 240, 253}, {other, 215, 253}}, is: []subnetCount{{four, 240, 253}, {other, 216, 253}}},
-		"of two subnets that are low one is not any more": {was: []subnetCount{{four, 216, 253}, {other, 240, 253}},
-			is: []subnetCount{{four, 215, 253}, {other, 229, 253}}},
+			was: []subnetCount{{four, 240, 253}, {six, 215, 253}}, is: []subnetCount{{four, 240, 253}, {six, 216, 253}}},
+		"of two subnets that are low one is not any more": {was: []subnetCount{{four, 216, 253}, {six, 240, 253}},
+			is: []subnetCount{{four, 215, 253}, {six, 229, 253}}},
 		"they are low by another share than they were told": {
 			was: []subnetCount{{four, 240, 253}}, is: []subnetCount{{four, 240, 253}},
 			change: func(was, _ *cloudteamv1.Network) {

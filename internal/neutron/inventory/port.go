@@ -51,7 +51,7 @@ func (i *Inventory) portActions() actions {
 		plan.CreatePort: {take: i.createPort},
 		// Neutron may move the revision once more after its answer (see portBody). Then the next conditional write fails
 		// and rereads, or the next list updates the port.
-		plan.UpdatePort: {take: i.ports.updated},
+		plan.UpdatePort: {take: i.updatePort},
 		plan.DeletePort: {take: i.ports.removed},
 	}
 }
@@ -233,8 +233,18 @@ func (i *Inventory) readPorts(ctx context.Context) (found findings[plan.Observed
 	return found, used, err
 }
 
-// createPort creates a port when its network has room for it.
+// createPort creates a port, in the first of its subnets that have an address.
 func (i *Inventory) createPort(ctx context.Context, step *plan.Step) (revision int, err error) {
+	return i.spill(step, func(step *plan.Step) (int, error) { return i.createPortIn(ctx, step) })
+}
+
+// updatePort is createPort for a port that changes.
+func (i *Inventory) updatePort(ctx context.Context, step *plan.Step) (revision int, err error) {
+	return i.spill(step, func(step *plan.Step) (int, error) { return i.ports.updated(ctx, step) })
+}
+
+// createPortIn creates a port in the subnets that its addresses name, when its network has room for it.
+func (i *Inventory) createPortIn(ctx context.Context, step *plan.Step) (revision int, err error) {
 	alone, left, err := i.enterRoom(ctx, string(step.Action), drawOf(*step))
 	if err != nil {
 		return 0, err

@@ -195,15 +195,20 @@ func (i *Inventory) spareOn(network string) spare {
 		if s.Used == nil || !forAnyPort(s) {
 			return nil
 		}
-		size := int64(0)
-		for _, pool := range s.Pools {
-			size = min(size+min(pool.Size(), math.MaxInt32), math.MaxInt32) // capped: larger numbers make no difference
-		}
-		// The cloud's own count may be older than the last list.
-		used := max(*s.Used, i.counts.seen[s.ID])
-		left[s.ID] = size - max(minMargin, size/marginShare) - used - i.room.asked[s.ID]
+		free, size := i.freeIn(s)
+		left[s.ID] = free - max(minMargin, size/marginShare)
 	}
 	return left
+}
+
+// freeIn counts the free addresses of a subnet whose used ones are known, and all. The caller holds mu.
+func (i *Inventory) freeIn(s plan.ObservedSubnet) (free, size int64) {
+	for _, pool := range s.Pools {
+		size = min(size+min(pool.Size(), math.MaxInt32), math.MaxInt32) // capped: larger numbers make no difference
+	}
+	// The cloud's own count may be older than the last list.
+	used := max(*s.Used, i.counts.seen[s.ID])
+	return size - used - i.room.asked[s.ID], size
 }
 
 // isShared reports whether other projects may use a network.

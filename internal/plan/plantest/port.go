@@ -60,7 +60,7 @@ func (c *Neutron) changePort(step plan.Step) error {
 		case plan.FieldAdminState:
 			changed.AdminStateUp = want.AdminStateUp
 		case plan.FieldAddresses:
-			changed.Addresses = want.Addresses
+			changed.Addresses, changed.Overflow = want.Addresses, want.Overflow
 		case plan.FieldMAC:
 			changed.MAC = want.MAC
 		case plan.FieldSecurityGroups:
@@ -137,21 +137,35 @@ func (c *Neutron) settlePort(p *plan.ObservedPort, had []plan.PortAddress) error
 		if a.Address.IsValid() {
 			continue
 		}
-		on, s := c.Subnet(a.SubnetID)
+		given, err := c.freeAddress(n, append([]string{a.SubnetID}, p.Overflow[a.SubnetID]...), taken)
+		if err != nil {
+			return err
+		}
+		taken[given.Address] = true
+		p.Addresses[i] = given
+	}
+	p.Overflow = nil
+	return nil
+}
+
+// freeAddress is the first of some subnets that is not taken.
+func (c *Neutron) freeAddress(
+	n *plan.ObservedNetwork, subnets []string, taken map[netip.Addr]bool,
+) (plan.PortAddress, error) {
+	for _, id := range subnets {
+		on, s := c.Subnet(id)
 		if s == nil || on.ID != n.ID {
-			return refuse("SubnetNotFound", "network %q has no subnet %q", n.ID, a.SubnetID)
+			return plan.PortAddress{}, refuse("SubnetNotFound", "network %q has no subnet %q", n.ID, id)
 		}
 		free, last := hosts(s.CIDR)
 		for taken[free] || free == s.Gateway {
 			free = free.Next()
 		}
-		if last.Less(free) {
-			return refuse("IpAddressGenerationFailure", "%s", s.CIDR)
+		if free.Compare(last) <= 0 {
+			return plan.PortAddress{SubnetID: id, Address: free}, nil
 		}
-		taken[free] = true
-		p.Addresses[i].Address = free
 	}
-	return nil
+	return plan.PortAddress{}, refuse("IpAddressGenerationFailure", "%v", subnets)
 }
 
 // NextMAC is a new MAC that Neutron chooses.
