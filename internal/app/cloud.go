@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 
@@ -51,7 +52,7 @@ func (p *process) newCloudAccess(
 		},
 	}
 	a.cloud = client.NewCloud(credentials, client.Options{
-		Timeout: p.options.CloudTimeout, Probe: inventory.Probe, UserAgent: cli.UserAgent(program), Permit: p.election.permit,
+		Timeout: p.options.CloudTimeout, Probe: inventory.Probe, UserAgent: cli.UserAgent(program), Permit: p.permit,
 		Outage: a.outage,
 		Called: func(c client.Call) {
 			countCall(c)
@@ -66,6 +67,16 @@ func (p *process) newCloudAccess(
 	}
 	return a
 }
+
+// permit is the election's, but with --report-only it permits no write at all.
+func (p *process) permit() error {
+	if p.options.Policies.Plan {
+		return errReportOnly
+	}
+	return p.election.permit()
+}
+
+var errReportOnly = errors.New("nothing is written to Neutron: the controller runs with --report-only")
 
 // run watches for outages and changed credentials until ctx is done.
 func (a *cloudAccess) run(ctx context.Context) {

@@ -86,10 +86,18 @@ func (p *process) newInventory(access *cloudAccess, logger klog.Logger) *sharedI
 		Moved:    func(uid string) { p.audience.tell(func(user inventoryUser) { user.Moved(uid) }) },
 		Audited:  s.audits.audited,
 		Waited:   func(op string, wait time.Duration) { writeWait.WithLabelValues(op).Observe(wait.Seconds()) },
-		Term:     p.election.term,
+		Term:     p.term(),
 		Standing: standing.tell,
 	})
 	return s
+}
+
+// term is the leader's term, for the record of it in Neutron. With --report-only there is none, as nothing is written.
+func (p *process) term() func() (inventory.Term, bool) {
+	if p.options.Policies.Plan {
+		return nil
+	}
+	return p.election.term
 }
 
 // serve lets a controller start after the first audit of the process's own cloud, and adds it to the audience then. An

@@ -12,6 +12,8 @@ import (
 	attachmentcontroller "cloudteam.ztgame.com/network-controller/internal/controller/attachment"
 	deploymentcontroller "cloudteam.ztgame.com/network-controller/internal/controller/deployment"
 	"cloudteam.ztgame.com/network-controller/internal/controller/managed"
+	networkcontroller "cloudteam.ztgame.com/network-controller/internal/controller/network"
+	portcontroller "cloudteam.ztgame.com/network-controller/internal/controller/networkport"
 	"cloudteam.ztgame.com/network-controller/internal/controller/orphan"
 	"cloudteam.ztgame.com/network-controller/internal/controller/portbinding"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/batch"
@@ -173,6 +175,9 @@ func (o *Options) AddFlags(flags *pflag.FlagSet) {
 			"reverts the change. Report lists it in status.drift and leaves it until the spec next changes; use it "+
 			"to take over a cloud in which others still make changes. Drift of ports of Deployments and Pods is always "+
 			"corrected.")
+	flags.BoolVar(&o.Policies.Plan, "report-only", o.Policies.Plan,
+		"Write nothing to Neutron. The conditions of Networks and NetworkPorts say what would be done there, with the reason "+
+			"Planned. Only the controllers network and networkport run. Use it for a first start, to see what follows.")
 	flags.Var((*percentage)(&o.AddressesLow), "addresses-low",
 		"Percentage of a subnet's addresses that should be free. With fewer, the Network's condition AddressesLow is True. "+
 			"It says how many addresses are in use and what to do, before ports fail. It clears when half as many more are "+
@@ -288,9 +293,11 @@ var inClouds = map[string]bool{orphan.Name: true, portbinding.Name: true}
 
 // enabled reports whether to run the controller of a name. As in kube-controller-manager, a name takes precedence over
 // '*', in any order. The controllers of orphans and of port bindings do not run in a process without a cloud, nor that
-// of orphans without a grace period.
+// of orphans without a grace period. With --report-only, only those of Networks and NetworkPorts run.
 func (o *Options) enabled(name string) bool {
 	switch {
+	case o.Policies.Plan && name != networkcontroller.Name && name != portcontroller.Name:
+		return false
 	case name == orphan.Name && o.Orphan.Grace == 0, inClouds[name] && !o.needsCloud():
 		return false
 	case slices.Contains(o.Controllers, name):

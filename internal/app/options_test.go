@@ -153,6 +153,24 @@ func TestTheOrphanControllerNeedsACloud(t *testing.T) {
 	}
 }
 
+func TestReportOnlyRunsOnlyWhatReports(t *testing.T) {
+	o := NewOptions()
+	o.Policies.Plan = true
+	for _, name := range controllers {
+		if got, want := o.enabled(name), name == "network" || name == "networkport"; got != want {
+			t.Errorf("%s is enabled: %t, want %t", name, got, want)
+		}
+	}
+	p := &process{options: o, election: alone()}
+	if p.permit() == nil || p.term() != nil {
+		t.Error("a write to Neutron is permitted")
+	}
+	p.options.Policies.Plan = false
+	if err := p.permit(); err != nil || p.term() == nil {
+		t.Errorf("a write to Neutron is not permitted: %v", err)
+	}
+}
+
 func TestDeletionPolicyRetainKeepsOrphans(t *testing.T) {
 	o := NewOptions()
 	if got := o.orphanRules(); got != o.Orphan || got.MaxShare == 0 {

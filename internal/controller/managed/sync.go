@@ -29,6 +29,9 @@ func (r *Reconciler[T]) Sync(ctx context.Context, key cache.ObjectName) (control
 		// The cache is older than our own last write. The event that updates it requeues the key.
 		return controller.Result{}, nil
 	}
+	if of := r.policies(obj); of.Plan && !of.Observe && !paused(obj) {
+		return r.tell(ctx, obj)
+	}
 	// Leftovers of earlier objects of the name do not delay this one: its resources are its own.
 	pruned := r.prune(ctx, key, obj.GetUID())
 	var result controller.Result

@@ -10,6 +10,9 @@ const (
 	ReasonDriftDetected = "DriftDetected"
 	// ReasonPaused: the object has AnnotationPaused. Ready stays True if Neutron matched the spec before.
 	ReasonPaused = "Paused"
+	// ReasonPlanned: the controller writes nothing to Neutron (--report-only). The message lists what it would do. Ready is
+	// True if that is nothing.
+	ReasonPlanned = "Planned"
 	// ReasonObserved: managementPolicy is Observe, and the network matches the spec.
 	ReasonObserved = "Observed"
 	// ReasonImportNotFound: the network to import does not exist. Retried.
