@@ -30,15 +30,22 @@ build: ## Build the binaries into bin/
 	@mkdir -p bin
 	@echo "Building bin/ (the first time, with all dependencies, it takes minutes)"
 	@# Without C the binaries are static: the CNI plugin runs on nodes of any distribution.
-	@CGO_ENABLED=0 hack/go-build.sh -ldflags '$(LDFLAGS)' -o bin/ ./cmd/... ./dev/controlplane ./dev/demo
+	@# -trimpath is for what the image shares with them in the build cache.
+	@CGO_ENABLED=0 hack/go-build.sh -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./cmd/... ./dev/controlplane ./dev/demo
+
+.PHONY: image
+PLATFORMS ?= linux/amd64 linux/arm64
+IMAGE     ?= network-controller:$(VERSION)
+image: ## Build the container image and its SBOM into dist/, for PLATFORMS (linux/amd64 linux/arm64): no daemon, no base image
+	@VERSION='$(VERSION)' LDFLAGS='$(LDFLAGS)' hack/image.sh '$(IMAGE)' $(PLATFORMS)
 
 .PHONY: generate
 generate: ## Write the generated code (pkg/client, deepcopy), the CRDs (config/crd), docs/fields.md and docs/metrics.md
 	hack/generate.sh
 
 .PHONY: clean
-clean: ## Remove bin/
-	rm -rf bin
+clean: ## Remove bin/ and dist/
+	rm -rf bin dist
 
 ##@ Test
 
@@ -68,6 +75,11 @@ test-unit: ## Run the tests that need no control plane: under a minute
 .PHONY: test-all
 test-all: assets ## Run all tests with the race detector, as continuous integration does
 	KUBEBUILDER_ASSETS="$(ASSETS)" go test $(RACE) -timeout 30m ./test/faults/... ./...
+
+.PHONY: test-install
+test-install: assets ## Build the image twice, and run it in containerd (root, Debian)
+	@export KUBEBUILDER_ASSETS="$(ASSETS)"; \
+	VERSION='$(VERSION)' LDFLAGS='$(LDFLAGS)' hack/test-install.sh '$(IMAGE)' $(PLATFORMS)
 
 .PHONY: test-openstack
 test-openstack: assets ## Install and start a real Keystone and Neutron, and run the contract, end-to-end, fault and adversary tests there

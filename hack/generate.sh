@@ -30,7 +30,7 @@ tool informer-gen --go-header-file "$header" \
   --versioned-clientset-package "$module/$client/clientset/versioned" --listers-package "$module/$client/listers" \
   --output-dir "$client/informers" --output-pkg "$module/$client/informers" "${apis[@]}"
 
-rm -rf config/crd
+rm -f config/crd/*_*.yaml
 tool controller-gen crd:maxDescLen=1024 paths=./pkg/apis/... output:crd:dir=config/crd
 # The rules in the markers use fragments by name; see tools/rules.
 go run ./tools/rules config/crd

@@ -4,11 +4,16 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-sums() { find pkg config/crd docs/fields.md docs/metrics.md go.mod go.sum -type f -print0 | sort -z | xargs -0 sha256sum; }
+# tools/image has a module of its own.
+sums() {
+  find pkg config/crd docs/fields.md docs/metrics.md {,tools/image/}go.{mod,sum} -type f -print0 | sort -z |
+    xargs -0 sha256sum
+}
 
 before=$(sums)
 hack/generate.sh
 go mod tidy
+(cd tools/image && go mod tidy)
 if ! stale=$(diff <(echo "$before") <(sums)); then
   echo "Generated files were stale. They are made anew; commit them:" >&2
   sed -n 's/^[<>] [0-9a-f]*  /  /p' <<<"$stale" | sort -u >&2

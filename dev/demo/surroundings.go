@@ -268,7 +268,7 @@ func withoutCloud(environ []string) []string {
 // installCRDs applies config/crd, as it is done in any cluster, and waits until the API server serves it. In this
 // cluster it finds them there.
 func (s *surroundings) installCRDs(ctx context.Context) error {
-	s.n.command("kubectl apply --server-side -f config/crd/")
+	s.n.command("kubectl apply --server-side -k config/crd")
 	names, err := s.cluster.applyFolder(ctx, s.crdDir(), definitions)
 	if err != nil {
 		return or(ctx, err)

@@ -80,11 +80,12 @@ func Run(ctx context.Context, o Options) error {
 		}
 	}
 	p.clouds = newCloudRegistry(p, confinement)
-	if p.clouds.operator, err = o.leaseNamespace(); err != nil {
-		return err
-	}
+	p.clouds.operator = o.LeaderElection.ResourceNamespace
 
 	p.cluster, err = clusterUID(ctx, p.kube)
+	if err == nil {
+		err = o.LeaderElection.checkNamespace(ctx, p.kube)
+	}
 	if ctx.Err() != nil {
 		return nil //nolint:nilerr // told to stop before it started
 	}

@@ -17,11 +17,14 @@ import (
 
 var classResource = cloudteamv1.SchemeGroupVersion.WithResource("networkclasses")
 
+// namespaceFile is where the kubelet writes the namespace of a Pod's ServiceAccount.
+const namespaceFile = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
+
 // ownNamespace is where the Secrets of NetworkClasses are: the ServiceAccount's namespace in a Pod, and elsewhere that
 // of the Lease.
 func (o *Options) ownNamespace() (string, error) {
 	if o.Kubeconfig != "" || o.Master != "" {
-		return o.leaseNamespace()
+		return o.LeaderElection.ResourceNamespace, nil
 	}
 	content, err := os.ReadFile(namespaceFile)
 	if err != nil {

@@ -5,13 +5,14 @@ import (
 	"fmt"
 	"net/http"
 	"os"
-	"strings"
 	"sync"
 	"time"
 
 	"github.com/spf13/pflag"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/uuid"
+	"k8s.io/client-go/kubernetes"
 	coordinationv1 "k8s.io/client-go/kubernetes/typed/coordination/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/leaderelection"
@@ -35,8 +36,8 @@ type LeaderElection struct {
 	RenewDeadline time.Duration
 	// RetryPeriod is the time between two renewals, and between two attempts of a standby to take over.
 	RetryPeriod time.Duration
-	// ResourceName and ResourceNamespace name the Lease. The default namespace is the ServiceAccount's in a Pod, and
-	// "default" elsewhere.
+	// ResourceName and ResourceNamespace name the Lease. The default is the same in and out of a Pod, so that a process on a
+	// laptop and one in the cluster do not both lead.
 	ResourceName, ResourceNamespace string
 }
 
@@ -46,7 +47,9 @@ func newLeaderElection() LeaderElection {
 		LeaseDuration: 15 * time.Second,
 		RenewDeadline: 10 * time.Second,
 		RetryPeriod:   2 * time.Second,
-		ResourceName:  "network-controller",
+
+		ResourceName:      "network-controller",
+		ResourceNamespace: "network-controller",
 	}
 }
 
@@ -63,8 +66,7 @@ func (l *LeaderElection) addFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&l.ResourceName, "leader-elect-resource-name", l.ResourceName,
 		"Name of the Lease. Processes that replace each other use the same name.")
 	flags.StringVar(&l.ResourceNamespace, "leader-elect-resource-namespace", l.ResourceNamespace,
-		"Namespace of the Lease. The default is the ServiceAccount's namespace in a Pod, and \"default\" with --kubeconfig "+
-			"or --master.")
+		"Namespace of the Lease, in and out of the cluster. It has to exist.")
 }
 
 func (l *LeaderElection) validate(found *findings) {
@@ -82,24 +84,21 @@ func (l *LeaderElection) validate(found *findings) {
 		"less than %s, so that --leader-elect-renew-deadline=%s leaves time for a second attempt", l.RetryPeriod,
 		time.Duration(float64(l.RenewDeadline)/leaderelection.JitterFactor), l.RenewDeadline)
 	found.require(l.ResourceName != "", "--leader-elect-resource-name is empty: name a Lease")
+	found.require(l.ResourceNamespace != "", "--leader-elect-resource-namespace is empty: name a namespace")
 }
 
-// namespaceFile is where the kubelet writes the namespace of a Pod's ServiceAccount.
-const namespaceFile = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
-
-// leaseNamespace is the namespace of the Lease.
-func (o *Options) leaseNamespace() (string, error) {
-	switch {
-	case o.LeaderElection.ResourceNamespace != "":
-		return o.LeaderElection.ResourceNamespace, nil
-	case o.Kubeconfig != "" || o.Master != "":
-		return metav1.NamespaceDefault, nil
+// checkNamespace returns an error if the namespace of the Lease does not exist. Without it, the process would wait for
+// ever to lead. Who may not read the namespace is not told.
+func (l *LeaderElection) checkNamespace(ctx context.Context, kube kubernetes.Interface) error {
+	if !l.Enabled {
+		return nil
 	}
-	content, err := os.ReadFile(namespaceFile)
-	if err != nil {
-		return "", fmt.Errorf("finding the namespace of the Lease: %w: set --leader-elect-resource-namespace", err)
+	_, err := kube.CoreV1().Namespaces().Get(ctx, l.ResourceNamespace, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return fmt.Errorf("the namespace %[1]s of the Lease does not exist: run `kubectl create namespace %[1]s`, or name "+
+			"another one in --leader-elect-resource-namespace", l.ResourceNamespace)
 	}
-	return strings.TrimSpace(string(content)), nil
+	return nil
 }
 
 // election decides whether this process acts: client-go's leader election, and the permit that each write needs.
@@ -144,10 +143,6 @@ func alone() *election {
 // newLeaseLock makes the lock with a client of its own: a renewal waits behind no other request, and one that hangs
 // leaves time for another before the deadline.
 func newLeaseLock(o Options, config *rest.Config) (resourcelock.Interface, error) {
-	namespace, err := o.leaseNamespace()
-	if err != nil {
-		return nil, err
-	}
 	config = rest.CopyConfig(config)
 	config.Timeout = max(time.Second, o.LeaderElection.RenewDeadline/2)
 	leases, err := coordinationv1.NewForConfig(config)
@@ -159,7 +154,7 @@ func newLeaseLock(o Options, config *rest.Config) (resourcelock.Interface, error
 		return nil, fmt.Errorf("reading the hostname, which identifies this process in the Lease: %w", err)
 	}
 	return &resourcelock.LeaseLock{
-		LeaseMeta: metav1.ObjectMeta{Namespace: namespace, Name: o.LeaderElection.ResourceName},
+		LeaseMeta: metav1.ObjectMeta{Namespace: o.LeaderElection.ResourceNamespace, Name: o.LeaderElection.ResourceName},
 		Client:    leases,
 		// The UID tells apart two processes on one host, or in containers of one name.
 		LockConfig: resourcelock.ResourceLockConfig{Identity: host + "_" + string(uuid.NewUUID())},

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -16,7 +17,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/rest"
+	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/leaderelection"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 	"k8s.io/klog/v2"
@@ -517,4 +522,48 @@ func TestAControllerActsSinceItsProcessLeads(t *testing.T) {
 			t.Errorf("what it was told (-want +got):\n%s", diff)
 		}
 	})
+}
+
+// TestTheLeaseIsInOneNamespace holds that a process on a laptop and one in the cluster compete for one Lease, with the
+// flags' defaults.
+func TestTheLeaseIsInOneNamespace(t *testing.T) {
+	outside, inside := NewOptions(), NewOptions()
+	outside.Kubeconfig = "kubeconfig"
+	const want = "network-controller"
+	for name, o := range map[string]Options{"outside": outside, "in a Pod": inside} {
+		lock, err := newLeaseLock(o, &rest.Config{Host: "http://127.0.0.1:1"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := lock.Describe(); got != want+"/network-controller" {
+			t.Errorf("%s the Lease is %s, want it in %s", name, got, want)
+		}
+	}
+	deployment, err := os.ReadFile("../../config/manager/deployment.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if strings.Contains(string(deployment), "--leader-elect-resource") {
+		t.Error("config/manager names another Lease than the flags' defaults")
+	}
+}
+
+func TestAMissingNamespaceOfTheLeaseIsTold(t *testing.T) {
+	election := newLeaderElection()
+	kube := fake.NewClientset()
+	err := election.checkNamespace(t.Context(), kube)
+	if err == nil || !strings.Contains(err.Error(), "kubectl create namespace network-controller") {
+		t.Errorf("error %v, want one that says what to run", err)
+	}
+	// The account of Foos may not read every namespace.
+	kube.PrependReactor("get", "namespaces", func(clienttesting.Action) (bool, runtime.Object, error) {
+		return true, nil, apierrors.NewForbidden(schema.GroupResource{Resource: "namespaces"}, "network-controller", nil)
+	})
+	if err := election.checkNamespace(t.Context(), kube); err != nil {
+		t.Errorf("error %v for a namespace that cannot be read, want none", err)
+	}
+	election.Enabled = false
+	if err := election.checkNamespace(t.Context(), fake.NewClientset()); err != nil {
+		t.Errorf("error %v without a Lease, want none", err)
+	}
 }

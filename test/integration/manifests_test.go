@@ -152,10 +152,10 @@ func TestManifestsInstall(t *testing.T) {
 	})
 }
 
-// TestConfigInstallsEveryCRD fails when a CRD is generated that config/kustomization.yaml does not list. That of Foos is
-// left to config/foo.
-func TestConfigInstallsEveryCRD(t *testing.T) {
-	files, err := filepath.Glob(filepath.Join(repository, "config", "crd", "*.yaml"))
+// TestCRDsAreInstalledAndStayApart fails when a CRD is generated that config/crd/kustomization.yaml does not list, and when
+// `kubectl delete -k config` would delete one, and with it every object. That of Foos is left to config/foo.
+func TestCRDsAreInstalledAndStayApart(t *testing.T) {
+	files, err := filepath.Glob(filepath.Join(repository, "config", "crd", "*_*.yaml"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -165,23 +165,26 @@ func TestConfigInstallsEveryCRD(t *testing.T) {
 			want = append(want, name)
 		}
 	}
+	for _, object := range render(t, "config/crd") {
+		got = append(got, object.GetName())
+	}
 	for _, object := range renderConfig(t) {
 		if object.GetKind() == "CustomResourceDefinition" {
-			got = append(got, object.GetName())
+			t.Errorf("config has the CRD %s: leave it to config/crd", object.GetName())
 		}
 	}
 	slices.Sort(want)
 	slices.Sort(got)
 	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("CRDs of config/crd that config/kustomization.yaml lists (-want +got):\n%s", diff)
+		t.Errorf("CRDs of config/crd that its kustomization.yaml lists (-want +got):\n%s", diff)
 	}
 }
 
 // TestOneApplyInstallsConfig fails when config has an object of a kind that it defines itself. kubectl looks up the kinds
-// of all objects before it creates the first, so one `kubectl apply -k config` could not create such an object.
+// of all objects before it creates the first, so no apply of both together could create such an object.
 func TestOneApplyInstallsConfig(t *testing.T) {
 	defined := map[string]bool{}
-	for _, object := range renderConfig(t) {
+	for _, object := range append(render(t, "config/crd"), renderConfig(t)...) {
 		if group, found, _ := unstructured.NestedString(object.Object, "spec", "group"); found {
 			defined[group] = true
 		}

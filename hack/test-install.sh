@@ -1,0 +1,25 @@
+#!/usr/bin/env bash
+# Tests what `make image` made: a second build has to give the same digest, and the image has to run in containerd, which
+# is installed where it is missing (Debian, Ubuntu). KUBEBUILDER_ASSETS names the programs of a control plane.
+# Usage: hack/test-install.sh NAME PLATFORM...     as of hack/image.sh, with VERSION and LDFLAGS
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+(cd tools/image && go vet ./... && go test ./...)
+
+again=$(mktemp -d)
+trap 'rm -rf "$again"' EXIT
+first=$(hack/image.sh "$@" | tail -n 1)
+second=$(DIST=$again hack/image.sh "$@" | tail -n 1)
+if [[ $first != "$second" ]]; then
+  echo "Two builds of the image gave two digests, $first and $second" >&2
+  exit 1
+fi
+cmp dist/network-controller-image.tar "$again/network-controller-image.tar"
+echo "Two builds gave one digest, $first"
+
+if ! command -v containerd ctr runc >/dev/null; then
+  apt-get update </dev/null
+  apt-get install -y --no-install-recommends containerd runc </dev/null
+fi
+INSTALL_DIST=$PWD/dist go test -count=1 -timeout 10m ./test/install
