@@ -89,6 +89,9 @@ func (e entry) uses() []right {
 	if e.ObjectRef.Subresource != "" {
 		used.Resource += "/" + e.ObjectRef.Subresource
 	}
+	if used.Resource == "namespaces" {
+		used.Namespace = "" // kube-apiserver says that a Namespace is in itself
+	}
 	all := []right{used}
 	if e.RequestObject == nil {
 		return all
