@@ -36,8 +36,8 @@ type LeaderElection struct {
 	RenewDeadline time.Duration
 	// RetryPeriod is the time between two renewals, and between two attempts of a standby to take over.
 	RetryPeriod time.Duration
-	// ResourceName and ResourceNamespace name the Lease. The default is the same in and out of a Pod, so that a process on a
-	// laptop and one in the cluster do not both lead.
+	// ResourceName and ResourceNamespace name the Lease. The default is the same in and out of a Pod, so that a process on
+	// a laptop and one in the cluster do not both lead.
 	ResourceName, ResourceNamespace string
 }
 

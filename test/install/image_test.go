@@ -36,7 +36,7 @@ func startContainerd(t *testing.T) *runtimeOf {
 	}
 	dir := t.TempDir()
 	// A socket's path has at most 107 bytes, which a test's folder may exceed.
-	state, err := os.MkdirTemp("", "nc-")
+	state, err := os.MkdirTemp("", "nc-") //nolint:usetesting // see above
 	if err != nil {
 		t.Fatal(err)
 	}
