@@ -2,7 +2,9 @@ package kubectl
 
 import (
 	"bytes"
+	"errors"
 	"flag"
+	"fmt"
 	"os"
 	"strings"
 	"testing"
@@ -19,7 +21,9 @@ import (
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"k8s.io/client-go/kubernetes"
 	kubefake "k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
 
+	"cloudteam.ztgame.com/network-controller/internal/neutron/neutrontest"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 	"cloudteam.ztgame.com/network-controller/pkg/client/clientset/versioned"
 	"cloudteam.ztgame.com/network-controller/pkg/client/clientset/versioned/fake"
@@ -37,6 +41,9 @@ type example struct {
 	command string
 	objects []runtime.Object
 	code    int
+	// cloud is the cloud "mycloud"; nil for none. file is network.yaml.
+	cloud *neutrontest.Server
+	file  string
 }
 
 func TestTheExamplesOfThePageAreWhatTheCommandsPrint(t *testing.T) {
@@ -46,7 +53,9 @@ func TestTheExamplesOfThePageAreWhatTheCommandsPrint(t *testing.T) {
 	}
 	is := string(was)
 	for name, e := range examples(t) {
-		out, code := run(t, e.objects, e.command)
+		var out string
+		var code int
+		t.Run(name, func(t *testing.T) { out, code = e.run(t) })
 		if code != e.code {
 			t.Errorf("%s: the exit code is %d, want %d:\n%s", name, code, e.code, out)
 		}
@@ -70,6 +79,25 @@ func TestTheExamplesOfThePageAreWhatTheCommandsPrint(t *testing.T) {
 	}
 }
 
+// run runs the command beside its file and its cloud.
+func (e example) run(t *testing.T) (out string, code int) {
+	t.Chdir(t.TempDir())
+	if e.cloud != nil {
+		clouds := strings.Replace(e.cloud.Start(t).CloudsYAML(), "  tenant:", "  mycloud:", 1)
+		write(t, "clouds.yaml", clouds)
+		t.Setenv("OS_CLIENT_CONFIG_FILE", "clouds.yaml")
+	}
+	write(t, "network.yaml", e.file)
+	return run(t, e.objects, e.command)
+}
+
+func write(t *testing.T, name, content string) {
+	t.Helper()
+	if err := os.WriteFile(name, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // run runs a command against a cluster with the objects, and gives what it prints.
 func run(t *testing.T, objects []runtime.Object, command string) (out string, code int) {
 	t.Helper()
@@ -88,12 +116,19 @@ func run(t *testing.T, objects []runtime.Object, command string) (out string, co
 		IOStreams: genericiooptions.IOStreams{In: strings.NewReader(""), Out: &printed, ErrOut: &printed}}
 	f.config.KubeConfig = new("/dev/null")
 	f.clients = func() (kubernetes.Interface, versioned.Interface, error) {
-		return kubefake.NewClientset(kube...), fake.NewSimpleClientset(ours...), nil
+		stored := fake.NewSimpleClientset(ours...)
+		// As the API server does, also in a dry run. Each of the clients is asked once.
+		stored.PrependReactor("create", "networks", func(a clienttesting.Action) (bool, runtime.Object, error) {
+			n := a.(clienttesting.CreateAction).GetObject().(*cloudteamv1.Network)
+			n.UID, n.Generation = "uid-of-a-new-one", 1
+			return true, n, nil
+		})
+		return kubefake.NewClientset(kube...), stored, nil
 	}
 	c := f.command()
 	c.SetArgs(strings.Fields(command))
 	err := c.ExecuteContext(t.Context())
-	if err != nil && ExitCode(err) == 1 {
+	if _, silent := errors.AsType[*ExitError](err); err != nil && !silent {
 		printed.WriteString("Error: " + err.Error() + "\n")
 	}
 	return printed.String(), ExitCode(err)
@@ -170,16 +205,24 @@ func examples(*testing.T) map[string]example {
 	routed := frontend(2)
 	routed.Status.Router = &cloudteamv1.RouterStatus{ID: "64d5e0f7-1f5b-4d38-9f4c-2f6f3b1a7c55",
 		ExternalNetworkID: "5c0a9d3e-7b1f-4f0e-8f43-6a1f0d2b9e77", ExternalIPs: []string{"203.0.113.17"}}
+	quotas := map[string]int{"network": 10, "subnet": 10}
+	space := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "kube-system", UID: "c1"}}
+	planned := "plan -f network.yaml -n shop --cloud mycloud"
+	file := "apiVersion: cloudteam.ztgame.com/v1\nkind: Network\nmetadata: {name: backend}\nspec: {cidr: %s, tags: [web]}\n"
 	return map[string]example{
-		"tree-healthy": {"tree -n shop", []runtime.Object{routed, bound, pod}, 0},
-		"tree-broken":  {"tree frontend -n shop", []runtime.Object{frontend(5), bound, pod, webPort("web-frontend-2", "")}, 0},
-		"tree-mermaid": {"tree -n shop -o mermaid", []runtime.Object{routed, bound, pod}, 0},
-		"why-healthy":  {"why network/frontend -n shop", []runtime.Object{frontend(2)}, 0},
-		"why-broken": {"why deployment/web -n shop", []runtime.Object{frontend(5),
+		"plan-healthy": {command: planned, objects: []runtime.Object{space}, code: 2,
+			cloud: neutrontest.New(neutrontest.Options{Quotas: quotas}), file: fmt.Sprintf(file, "10.30.0.0/16")},
+		"plan-broken": {command: planned, objects: []runtime.Object{space}, code: 1,
+			cloud: neutrontest.New(neutrontest.Options{}), file: fmt.Sprintf(file, "8.8.8.0/24")},
+		"tree-healthy": {command: "tree -n shop", objects: []runtime.Object{routed, bound, pod}},
+		"tree-broken":  {command: "tree frontend -n shop", objects: []runtime.Object{frontend(5), bound, pod, webPort("web-frontend-2", "")}},
+		"tree-mermaid": {command: "tree -n shop -o mermaid", objects: []runtime.Object{routed, bound, pod}},
+		"why-healthy":  {command: "why network/frontend -n shop", objects: []runtime.Object{frontend(2)}},
+		"why-broken": {command: "why deployment/web -n shop", objects: []runtime.Object{frontend(5),
 			web("False", "PortsFailed", `1 of 3 ports cannot be created; NetworkPort "web-frontend-2": AddressesExhausted: `+
 				`No more IP addresses available on network 068d42bb-96f5-48f9-849f-0d08dcfe7af6.`),
 			webPort("web-frontend-0", "192.168.0.3/29"), webPort("web-frontend-1", "192.168.0.4/29"),
-			webPort("web-frontend-2", ""), running()}, 0},
+			webPort("web-frontend-2", ""), running()}},
 	}
 }
 

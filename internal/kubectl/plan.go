@@ -1,0 +1,253 @@
+package kubectl
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/cli-runtime/pkg/resource"
+
+	"cloudteam.ztgame.com/network-controller/internal/kubectl/ask"
+	"cloudteam.ztgame.com/network-controller/internal/kubectl/planning"
+	"cloudteam.ztgame.com/network-controller/internal/kubectl/text"
+	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
+	"cloudteam.ztgame.com/network-controller/internal/neutron/inventory"
+	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+)
+
+// plan is the result of kubectl network plan.
+type plan struct {
+	Objects []planning.Result `json:"objects"`
+	// Calls is the most requests to Neutron that the steps need.
+	Calls  int              `json:"calls"`
+	Quotas []planning.Quota `json:"quotas,omitempty"`
+}
+
+func (f *factory) plan() *cobra.Command {
+	output, cloudName, cluster := "", "", ""
+	var files resource.FilenameOptions
+	c := &cobra.Command{
+		Use:   "plan -f FILENAME",
+		Short: "Say what applying a file would do in Neutron, and change nothing",
+		Long: `plan says step by step what the controller would do in Neutron if you applied the Networks and NetworkPorts
+of a file, and whether traffic stops. It uses the controller's own code. It changes nothing in Kubernetes or in
+Neutron: the API server checks the objects in a dry run, which needs the right to create or update them.
+
+It takes the spec in the file as the whole spec, and your own cloud in place of the objects' credentials. Their project
+must be the same. The exit code is 0 if nothing would be done, 2 if something would, and 1 after an error.`,
+		Example: `  # What would this edit do?
+  kubectl network plan -f network.yaml --cloud mycloud
+
+  # For a pipeline: fail if traffic would stop.
+  kubectl network plan -f networks/ -o json | jq -e '[.objects[].steps[]?.stops // empty] == []'`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			result, cluster, err := f.planFiles(c.Context(), &files, cloudName, cluster)
+			if err != nil {
+				return err
+			}
+			err = f.print(output, result, nil, func() error { return result.print(f) })
+			if err = errors.Join(err, f.notes(cluster)); err != nil {
+				return err
+			}
+			return result.exit()
+		},
+	}
+	c.Flags().StringSliceVarP(&files.Filenames, "filename", "f", nil, "Files, folders or URLs with the objects; - is standard input")
+	c.Flags().StringVarP(&files.Kustomize, "kustomize", "k", "", "A folder with a kustomization.yaml")
+	c.Flags().BoolVarP(&files.Recursive, "recursive", "R", false, "Read the folders below a folder, too")
+	c.Flags().StringVar(&cluster, "cluster-uid", "", "UID of the namespace kube-system, if you may not read it")
+	c.MarkFlagsOneRequired("filename", "kustomize")
+	f.outputFlag(c, &output, "json", "yaml")
+	f.cloudFlag(c, &cloudName)
+	return c
+}
+
+func (f *factory) planFiles(
+	ctx context.Context, files *resource.FilenameOptions, cloudName, uid string,
+) (result plan, cluster *ask.Cluster, err error) {
+	kube, networks, err := f.clients()
+	if err != nil {
+		return result, nil, err
+	}
+	cluster = &ask.Cluster{Kubernetes: kube, Networks: networks}
+	cloud, err := f.neutron(cloudName)
+	if err != nil {
+		return result, nil, err
+	}
+	if cloud == nil {
+		return result, nil, errors.New("a plan needs Neutron: name a cloud of your clouds.yaml with --cloud or OS_CLOUD")
+	}
+	declaredNetworks, declaredPorts, err := f.read(files, cluster)
+	if err != nil {
+		return result, nil, err
+	}
+	if uid == "" {
+		if uid, err = planning.ClusterUID(ctx, cluster); err != nil {
+			return result, nil, err
+		}
+	}
+	planner, err := planning.New(ctx, cluster, inventory.New(cloud, uid, inventory.Options{Ports: true}), uid)
+	if err != nil {
+		return result, nil, err
+	}
+	if result.Objects, err = planAll(ctx, cluster, planner, declaredNetworks, declaredPorts); err != nil {
+		return result, nil, err
+	}
+	result.quotas(ctx, cluster, cloud)
+	return result, cluster, nil
+}
+
+func planAll(
+	ctx context.Context, cluster *ask.Cluster, planner *planning.Planner, networks []*cloudteamv1.Network,
+	ports []*cloudteamv1.NetworkPort,
+) (all []planning.Result, err error) {
+	seen := map[string]bool{}
+	others := func(namespace string) error {
+		if seen[namespace] {
+			return nil
+		}
+		seen[namespace] = true
+		return planning.Others(ctx, cluster, planner, namespace)
+	}
+	for _, n := range networks {
+		stored, err := planning.Stored(ctx, cluster, n)
+		if err != nil {
+			return nil, err
+		}
+		if err := errors.Join(others(n.Namespace), planner.Know([]*cloudteamv1.Network{stored}, nil)); err != nil {
+			return nil, err
+		}
+		result, err := planner.Network(ctx, stored)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, result)
+	}
+	for _, p := range ports {
+		stored, err := planning.StoredPort(ctx, cluster, p)
+		if err != nil {
+			return nil, err
+		}
+		if err := errors.Join(others(p.Namespace), others(p.Network().Namespace)); err != nil {
+			return nil, err
+		}
+		result, err := planner.NetworkPort(ctx, stored)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, result)
+	}
+	return all, nil
+}
+
+// read decodes the Networks and NetworkPorts of files.
+func (f *factory) read(
+	files *resource.FilenameOptions, cluster *ask.Cluster,
+) (networks []*cloudteamv1.Network, ports []*cloudteamv1.NetworkPort, err error) {
+	namespace, err := f.namespace()
+	if err != nil {
+		return nil, nil, err
+	}
+	err = resource.NewBuilder(f.config).Local().Unstructured().NamespaceParam(namespace).DefaultNamespace().
+		FilenameParam(false, files).Flatten().Do().Visit(func(info *resource.Info, err error) error {
+		if err != nil {
+			return err
+		}
+		from, ok := info.Object.(*unstructured.Unstructured)
+		if !ok {
+			return nil
+		}
+		if from.GetNamespace() == "" {
+			from.SetNamespace(namespace)
+		}
+		strict := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation
+		switch planning.Kind(from.GroupVersionKind()) {
+		case "Network":
+			n := &cloudteamv1.Network{}
+			err = strict(from.Object, n, true)
+			networks = append(networks, n)
+		case "NetworkPort":
+			p := &cloudteamv1.NetworkPort{}
+			err = strict(from.Object, p, true)
+			ports = append(ports, p)
+		default:
+			cluster.Note("%s %q is neither a Network nor a NetworkPort, and is not planned.", from.GetKind(), from.GetName())
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", info.Source, err)
+		}
+		return nil
+	})
+	return networks, ports, err
+}
+
+// quotas counts the calls, and reads the quotas.
+func (p *plan) quotas(ctx context.Context, cluster *ask.Cluster, cloud *client.Cloud) {
+	for _, o := range p.Objects {
+		p.Calls += len(o.Steps)
+	}
+	quotas, err := planning.Quotas(ctx, cloud, p.Objects)
+	if err != nil {
+		cluster.Note("The project's quotas are not known: %v.", err)
+	}
+	p.Quotas = quotas
+}
+
+// exit is 1 if an object would not be applied, 2 if something would be done, and nil if nothing would.
+func (p *plan) exit() error {
+	code := 0
+	for _, o := range p.Objects {
+		switch {
+		case o.Problem != "":
+			return &ExitError{1}
+		case len(o.Steps) > 0:
+			code = 2
+		}
+	}
+	if code == 0 {
+		return nil
+	}
+	return &ExitError{code}
+}
+
+func (p *plan) print(f *factory) error {
+	to, style := text.NewPrinter(f.Out), text.StyleFor(f.Out)
+	stops := 0
+	for _, o := range p.Objects {
+		to.Line("%s", style.Strong(o.Object.String()))
+		switch {
+		case o.Problem != "":
+			to.Wrapped("  ", "It would not be applied. "+o.Problem)
+		case len(o.Steps) == 0:
+			to.Wrapped("  ", "Nothing to do.")
+		}
+		for i, s := range o.Steps {
+			to.Wrapped("  ", fmt.Sprintf("%d. %s", i+1, s.Does))
+			if s.Stops != "" {
+				stops++
+				to.Wrapped("     ", "Traffic: "+s.Stops+".")
+			}
+		}
+		for _, note := range o.Notes {
+			to.Wrapped("  ", "Note: "+note)
+		}
+	}
+	if p.Calls == 0 {
+		return to.Err()
+	}
+	to.Line("")
+	if stops == 0 {
+		to.Line("Traffic: no step stops it.")
+	} else {
+		to.Line("Traffic: %d of %d steps stop some.", stops, p.Calls)
+	}
+	to.Line("Calls to Neutron: %d at most.", p.Calls)
+	for _, q := range p.Quotas {
+		to.Line("Quota: %s.", q)
+	}
+	return to.Err()
+}

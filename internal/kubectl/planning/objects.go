@@ -1,0 +1,114 @@
+package planning
+
+import (
+	"context"
+	"fmt"
+	"maps"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"cloudteam.ztgame.com/network-controller/internal/kubectl/ask"
+	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+)
+
+// manager is the field manager of the requests, none of which is stored.
+const manager = "kubectl-network"
+
+// object is a kind of object that can be planned.
+type object[T any] interface {
+	*T
+	metav1.Object
+}
+
+// api is the part of a generated client that asking needs.
+type api[T any] interface {
+	Get(ctx context.Context, name string, options metav1.GetOptions) (*T, error)
+	Create(ctx context.Context, obj *T, options metav1.CreateOptions) (*T, error)
+	Update(ctx context.Context, obj *T, options metav1.UpdateOptions) (*T, error)
+}
+
+// asStored gives an object as the API server would store it: with what it validates, and the status that is there. It
+// stores nothing. spec copies the spec from one object to another.
+func asStored[T any, P object[T]](ctx context.Context, to api[T], file P, spec func(to, from P)) (P, error) {
+	dry := []string{metav1.DryRunAll}
+	was, err := to.Get(ctx, file.GetName(), metav1.GetOptions{})
+	if apierrors.IsNotFound(err) && !ask.NoKind(err) {
+		is, err := to.Create(ctx, file, metav1.CreateOptions{DryRun: dry, FieldManager: manager})
+		return is, err
+	}
+	if err != nil {
+		return nil, err
+	}
+	edited := P(was)
+	spec(edited, file)
+	if more := file.GetAnnotations(); len(more) > 0 {
+		all := maps.Clone(edited.GetAnnotations())
+		if all == nil {
+			all = map[string]string{}
+		}
+		maps.Copy(all, more)
+		edited.SetAnnotations(all)
+	}
+	is, err := to.Update(ctx, edited, metav1.UpdateOptions{DryRun: dry, FieldManager: manager})
+	return is, err
+}
+
+// Stored gives a Network as the API server would store it.
+func Stored(ctx context.Context, c *ask.Cluster, n *cloudteamv1.Network) (*cloudteamv1.Network, error) {
+	is, err := asStored(ctx, c.Networks.CloudteamV1().Networks(n.Namespace), n,
+		func(to, from *cloudteamv1.Network) { to.Spec = from.Spec })
+	return is, refused(ask.New("Network", n.Namespace, n.Name), err)
+}
+
+// StoredPort gives a NetworkPort as the API server would store it.
+func StoredPort(ctx context.Context, c *ask.Cluster, p *cloudteamv1.NetworkPort) (*cloudteamv1.NetworkPort, error) {
+	is, err := asStored(ctx, c.Networks.CloudteamV1().NetworkPorts(p.Namespace), p,
+		func(to, from *cloudteamv1.NetworkPort) { to.Spec = from.Spec })
+	return is, refused(ask.New("NetworkPort", p.Namespace, p.Name), err)
+}
+
+func refused(of ask.Object, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("the API server would not accept %s: %w", of, err)
+}
+
+// ClusterUID is the UID of the cluster, which is in the markers of its resources in Neutron.
+func ClusterUID(ctx context.Context, c *ask.Cluster) (string, error) {
+	space, err := c.Kubernetes.CoreV1().Namespaces().Get(ctx, metav1.NamespaceSystem, metav1.GetOptions{})
+	if err != nil {
+		return "", fmt.Errorf("reading the UID of the cluster (namespace kube-system): %w; "+
+			"ask for it and give it by --cluster-uid", err)
+	}
+	return string(space.UID), nil
+}
+
+// Others reads the objects of a namespace that a plan depends on. What the user may not read is noted.
+func Others(ctx context.Context, c *ask.Cluster, p *Planner, namespace string) error {
+	networks, is := ask.Read(c, ask.New("Networks", "", "of "+namespace), func() (*cloudteamv1.NetworkList, error) {
+		return c.Networks.CloudteamV1().Networks(namespace).List(ctx, metav1.ListOptions{})
+	})
+	var known []*cloudteamv1.Network
+	for i := 0; is == ask.There && i < len(networks.Items); i++ {
+		known = append(known, &networks.Items[i])
+	}
+	ports, is := ask.Read(c, ask.New("NetworkPorts", "", "of "+namespace), func() (*cloudteamv1.NetworkPortList, error) {
+		return c.Networks.CloudteamV1().NetworkPorts(namespace).List(ctx, metav1.ListOptions{})
+	})
+	var knownPorts []*cloudteamv1.NetworkPort
+	for i := 0; is == ask.There && i < len(ports.Items); i++ {
+		knownPorts = append(knownPorts, &ports.Items[i])
+	}
+	return p.Know(known, knownPorts)
+}
+
+// Kind tells what an object of a file is.
+func Kind(of schema.GroupVersionKind) string {
+	if of.Group == cloudteamv1.SchemeGroupVersion.Group && (of.Kind == "Network" || of.Kind == "NetworkPort") {
+		return of.Kind
+	}
+	return ""
+}

@@ -1,0 +1,263 @@
+// Package planning says what the controller would do in Neutron for an object, by the controller's own code.
+package planning
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	corelisters "k8s.io/client-go/listers/core/v1"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/record"
+
+	"cloudteam.ztgame.com/network-controller/internal/controller/classes"
+	"cloudteam.ztgame.com/network-controller/internal/controller/managed"
+	networkcontroller "cloudteam.ztgame.com/network-controller/internal/controller/network"
+	portcontroller "cloudteam.ztgame.com/network-controller/internal/controller/networkport"
+	"cloudteam.ztgame.com/network-controller/internal/kubectl/ask"
+	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
+	"cloudteam.ztgame.com/network-controller/internal/plan"
+	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+	informers "cloudteam.ztgame.com/network-controller/pkg/client/informers/externalversions"
+	listers "cloudteam.ztgame.com/network-controller/pkg/client/listers/cloudteam/v1"
+)
+
+// Result is what would be done for one object.
+type Result struct {
+	Object ask.Object `json:"object"`
+	// Steps are in order. None means that nothing would be done.
+	Steps []Step `json:"steps,omitempty"`
+	// Problem says why nothing would be done, as the object's condition would.
+	Problem string `json:"problem,omitempty"`
+	// Notes are what else would happen, or would not.
+	Notes []string `json:"notes,omitempty"`
+}
+
+// Step is one step.
+type Step struct {
+	// Does says what the step does, to what, and why.
+	Does string `json:"does"`
+	// Stops says which traffic the step interrupts; empty for none.
+	Stops  string `json:"stops,omitempty"`
+	Action string `json:"action"`
+	step   plan.Step
+}
+
+// Planner plans objects. It is the controllers of Networks and NetworkPorts with caches that were read once. It never
+// runs them.
+type Planner struct {
+	networks *networkcontroller.Controller
+	ports    *portcontroller.Controller
+	// known are the caches of both.
+	known, knownPorts cache.Indexer
+}
+
+// New makes a Planner for the cluster of a UID, which is that of the namespace kube-system. It reads what other objects
+// an object depends on. What the user may not read is noted.
+func New(ctx context.Context, c *ask.Cluster, in managed.Inventory, cluster string) (*Planner, error) {
+	factory := informers.NewSharedInformerFactory(c.Networks, 0)
+	networks, ports := factory.Cloudteam().V1().Networks(), factory.Cloudteam().V1().NetworkPorts()
+	of := classesOf(ctx, c)
+	discard := &record.FakeRecorder{}
+	p := &Planner{known: networks.Informer().GetIndexer(), knownPorts: ports.Informer().GetIndexer()}
+	var err error
+	p.networks, err = networkcontroller.NewController(c.Networks.CloudteamV1(), networks, nil, in, discard, cluster,
+		networkcontroller.Options{Classes: of})
+	if err != nil {
+		return nil, err
+	}
+	p.ports, err = portcontroller.NewController(c.Networks.CloudteamV1(), ports, networks, in, discard, cluster, of)
+	if err != nil {
+		return nil, err
+	}
+	p.networks.ReachClouds(anyCloud{in})
+	p.ports.ReachClouds(anyCloud{in})
+	return p, nil
+}
+
+// anyCloud has the user's credentials stand for those of each object.
+type anyCloud struct{ in managed.Inventory }
+
+// In implements managed.Clouds.
+func (a anyCloud) In(managed.CloudRef, bool) (managed.Inventory, error) { return a.in, nil }
+
+// classesOf reads the classes, and the labels of namespaces.
+func classesOf(ctx context.Context, c *ask.Cluster) *classes.Classes {
+	all := classes.New("network-controller")
+	known, spaces := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{}),
+		cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{})
+	list, is := ask.Read(c, ask.New("NetworkClasses", "", "(all)"), func() (*cloudteamv1.NetworkClassList, error) {
+		return c.Networks.CloudteamV1().NetworkClasses().List(ctx, metav1.ListOptions{})
+	})
+	if is != ask.There {
+		return all // the built-in class
+	}
+	for i := range list.Items {
+		_ = known.Add(&list.Items[i]) // it has a name
+	}
+	if len(list.Items) > 0 {
+		namespaces, is := ask.Read(c, ask.New("Namespaces", "", "(all)"), func() (*corev1.NamespaceList, error) {
+			return c.Kubernetes.CoreV1().Namespaces().List(ctx, metav1.ListOptions{})
+		})
+		for i := 0; is == ask.There && i < len(namespaces.Items); i++ {
+			_ = spaces.Add(&namespaces.Items[i]) // it has a name
+		}
+	}
+	all.Use(listers.NewNetworkClassLister(known), corelisters.NewNamespaceLister(spaces))
+	return all
+}
+
+// Know adds objects that others depend on. The latest of a name counts.
+func (p *Planner) Know(networks []*cloudteamv1.Network, ports []*cloudteamv1.NetworkPort) error {
+	var errs []error
+	for _, n := range networks {
+		errs = append(errs, p.known.Add(n))
+	}
+	for _, port := range ports {
+		errs = append(errs, p.knownPorts.Add(port))
+	}
+	return errors.Join(errs...)
+}
+
+// Network plans a Network as it would be in the API server.
+func (p *Planner) Network(ctx context.Context, n *cloudteamv1.Network) (Result, error) {
+	return resultOf(p.networks.Preview(ctx, n))(ask.New("Network", n.Namespace, n.Name))
+}
+
+// NetworkPort plans a NetworkPort as it would be in the API server.
+func (p *Planner) NetworkPort(ctx context.Context, n *cloudteamv1.NetworkPort) (Result, error) {
+	return resultOf(p.ports.Preview(ctx, n))(ask.New("NetworkPort", n.Namespace, n.Name))
+}
+
+// resultOf makes a Result of a preview. A problem of the object is no error: the condition would say it.
+func resultOf(preview managed.Preview, err error) func(ask.Object) (Result, error) {
+	return func(of ask.Object) (Result, error) {
+		r := Result{Object: of}
+		if problem, ok := errors.AsType[*managed.Problem](err); ok {
+			r.Problem = problem.State.Reason + ": " + problem.State.Message
+			return r, nil
+		}
+		if field, ok := errors.AsType[*plan.FieldError](err); ok {
+			r.Problem = cloudteamv1.ReasonInvalidSpec + ": " + field.Error()
+			return r, nil
+		}
+		if err != nil {
+			return r, fmt.Errorf("planning %s: %w", of, err)
+		}
+		for _, step := range preview.Change {
+			r.Steps = append(r.Steps, Step{Does: step.String(), Stops: stops(step), Action: string(step.Action), step: step})
+		}
+		if preview.Unresolved != nil {
+			r.Notes = append(r.Notes, "Not all names mean something in this cloud: "+preview.Unresolved.Error())
+		}
+		if preview.Adopts {
+			r.Notes = append(r.Notes, "This adopts the network. Differences from the spec follow after it, with overwrite.")
+		}
+		for _, d := range preview.Drift {
+			r.Notes = append(r.Notes, "Left as it is (driftPolicy Report): "+d.String())
+		}
+		return r, nil
+	}
+}
+
+// stops says which traffic a step interrupts.
+func stops(s plan.Step) string {
+	switch s.Action {
+	case plan.DeleteNetwork, plan.DeletePort:
+		return "what uses it loses its network"
+	case plan.DeleteSubnet:
+		return "ports have no addresses of it any more"
+	case plan.DeleteRouter, plan.DetachInterface:
+		return "hosts lose this gateway"
+	case plan.UpdateGateway:
+		return "connections to the outside break"
+	}
+	for _, of := range []struct{ field, stops string }{
+		{plan.FieldAdminState, "it carries no traffic while it is down"},
+		{plan.FieldSegmentationID, "ports move to another segment"},
+		{plan.FieldAddresses, "the port has other addresses"},
+		{plan.FieldMAC, "the port has another MAC"},
+		{plan.FieldSecurityGroups, "other rules apply to the port's connections"},
+	} {
+		if !s.Action.Creates() && s.Changes(of.field) {
+			return of.stops
+		}
+	}
+	return ""
+}
+
+// Quota is one quota of a project, before and after a plan.
+type Quota struct {
+	Resource string `json:"resource"`
+	Used     int    `json:"used"`
+	After    int    `json:"after"`
+	// Limit is -1 for none.
+	Limit int `json:"limit"`
+}
+
+// counted are the quotas that the actions count for.
+var counted = map[plan.Action]struct {
+	of string
+	by int
+}{
+	plan.CreateNetwork: {"network", 1}, plan.DeleteNetwork: {"network", -1},
+	plan.CreateSubnet: {"subnet", 1}, plan.DeleteSubnet: {"subnet", -1},
+	plan.CreatePort: {"port", 1}, plan.DeletePort: {"port", -1},
+	plan.CreateInterface: {"port", 1}, plan.DetachInterface: {"port", -1}, plan.DeleteInterface: {"port", -1},
+	plan.CreateRouter: {"router", 1}, plan.DeleteRouter: {"router", -1},
+	plan.ShareNetwork: {"rbac_policy", 1}, plan.UnshareNetwork: {"rbac_policy", -1},
+}
+
+// Quotas reads the quotas that the results count for. The cloud may not tell them: then it is empty.
+func Quotas(ctx context.Context, cloud *client.Cloud, results []Result) ([]Quota, error) {
+	more := map[string]int{}
+	for _, r := range results {
+		for _, s := range r.Steps {
+			if c, ok := counted[s.step.Action]; ok {
+				more[c.of] += c.by
+			}
+		}
+	}
+	if len(more) == 0 {
+		return nil, nil
+	}
+	identity, err := cloud.Identity(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var answer struct {
+		Quota map[string]struct{ Limit, Used int }
+	}
+	err = cloud.Do(ctx, client.Request{Op: "read quotas", Method: http.MethodGet,
+		Path: "quotas/" + identity.ProjectID + "/details", Answer: &answer})
+	if err != nil {
+		return nil, err
+	}
+	var all []Quota
+	for _, name := range []string{"network", "subnet", "port", "router", "rbac_policy"} {
+		if is, known := answer.Quota[name]; known && more[name] != 0 {
+			all = append(all, Quota{name, is.Used, is.Used + more[name], is.Limit})
+		}
+	}
+	return all, nil
+}
+
+// String says a quota in words.
+func (q Quota) String() string {
+	limit := "without a limit"
+	if q.Limit >= 0 {
+		limit = fmt.Sprintf("of %d", q.Limit)
+	}
+	text := fmt.Sprintf("%s %d → %d %s", strings.ReplaceAll(q.Resource, "_", " "), q.Used, q.After, limit)
+	if q.Exceeded() {
+		text += ": too many"
+	}
+	return text
+}
+
+// Exceeded reports whether the plan does not fit.
+func (q Quota) Exceeded() bool { return q.Limit >= 0 && q.After > q.Limit && q.After > q.Used }
