@@ -94,6 +94,7 @@ test-dataplane: assets ## Start a real Neutron with OVN, nodes and kubelets, and
 	dev/openstack/openstack up --dataplane
 	export KUBEBUILDER_ASSETS="$(ASSETS)"; \
 	export DATAPLANE_ASSETS="$$(bin/controlplane assets --components=kubelet,multus)"; \
+	export DATAPLANE_KERNEL="$$(dev/dataplane/kernel)"; \
 	dev/openstack/openstack run --dataplane -- env DATAPLANE_OPENSTACK=1 \
 	  go test -v -count=1 -p 1 -timeout 20m ./dev/dataplane/... ./test/dataplane
 

@@ -113,6 +113,21 @@ type pod struct {
 // pod makes a Pod on a Network, puts it on a node, and has the plugin attach it.
 func (w *world) pod(name, network string, node *nodes.Node) *pod {
 	w.Helper()
+	p := w.schedule(name, network, node.Name)
+	p.node = node
+	if len(p.addresses) != 2 {
+		w.Fatalf("Pod %s has the addresses %v, want one of each family", name, p.addresses)
+	}
+	if _, err := node.Run("ip", "netns", "add", p.netns); err != nil {
+		w.Fatal(err)
+	}
+	w.plugin(p, "ADD")
+	return p
+}
+
+// schedule makes a Pod on a Network, and puts it on a node.
+func (w *world) schedule(name, network, node string) *pod {
+	w.Helper()
 	pods := surroundings.Kube.CoreV1().Pods(w.namespace)
 	object, err := pods.Create(w.Context(), harness.PodOn(name, network), metav1.CreateOptions{})
 	if err != nil {
@@ -126,27 +141,20 @@ func (w *world) pod(name, network string, node *nodes.Node) *pod {
 		return err
 	})
 	err = pods.Bind(w.Context(), &corev1.Binding{
-		ObjectMeta: metav1.ObjectMeta{Name: name}, Target: corev1.ObjectReference{Kind: "Node", Name: node.Name},
+		ObjectMeta: metav1.ObjectMeta{Name: name}, Target: corev1.ObjectReference{Kind: "Node", Name: node},
 	}, metav1.CreateOptions{})
 	if err != nil {
 		w.Fatal(err)
 	}
 	allocation := harness.AllocationsOf(w, object)[0]
 	p := &pod{
-		name: name, node: node, netns: "pod-" + name, uid: string(object.UID), port: allocation.PortID, mac: allocation.MAC,
+		name: name, netns: "pod-" + name, uid: string(object.UID), port: allocation.PortID, mac: allocation.MAC,
 		gateways: allocation.Gateway,
 	}
 	for _, ip := range allocation.IPs {
 		p.addresses = append(p.addresses, netip.MustParsePrefix(ip).Addr().String())
 	}
-	if len(p.addresses) != 2 {
-		w.Fatalf("Pod %s has the addresses %v, want one of each family", name, p.addresses)
-	}
 	p.configuration = w.configuration(network, allocation)
-	if _, err := node.Run("ip", "netns", "add", p.netns); err != nil {
-		w.Fatal(err)
-	}
-	w.plugin(p, "ADD")
 	return p
 }
 
@@ -183,12 +191,7 @@ func (w *world) configuration(network string, allocation cloudteamv1.Allocation)
 // plugin calls the CNI plugin, again while it says "try again later" as the kubelet does.
 func (w *world) plugin(p *pod, command string) {
 	w.Helper()
-	env := []string{
-		"PATH=/usr/sbin:/usr/bin:/sbin:/bin", "CNI_COMMAND=" + command, "CNI_CONTAINERID=sandbox-" + p.name,
-		"CNI_NETNS=/run/netns/" + p.netns, "CNI_IFNAME=net1", "CNI_PATH=" + programs,
-		"CNI_ARGS=IgnoreUnknown=1;K8S_POD_NAMESPACE=" + w.namespace + ";K8S_POD_NAME=" + p.name +
-			";K8S_POD_INFRA_CONTAINER_ID=sandbox-" + p.name + ";K8S_POD_UID=" + p.uid,
-	}
+	env := w.cniEnvironment(p, command)
 	w.eventually(func() error {
 		output, err := p.node.RunWith(string(p.configuration), env, filepath.Join(programs, "neutron-port"))
 		if err != nil {
@@ -196,6 +199,16 @@ func (w *world) plugin(p *pod, command string) {
 		}
 		return nil
 	})
+}
+
+// cniEnvironment is what a container runtime gives to the CNI plugin.
+func (w *world) cniEnvironment(p *pod, command string) []string {
+	return []string{
+		"PATH=/usr/sbin:/usr/bin:/sbin:/bin", "CNI_COMMAND=" + command, "CNI_CONTAINERID=sandbox-" + p.name,
+		"CNI_NETNS=/run/netns/" + p.netns, "CNI_IFNAME=net1", "CNI_PATH=" + programs,
+		"CNI_ARGS=IgnoreUnknown=1;K8S_POD_NAMESPACE=" + w.namespace + ";K8S_POD_NAME=" + p.name +
+			";K8S_POD_INFRA_CONTAINER_ID=sandbox-" + p.name + ";K8S_POD_UID=" + p.uid,
+	}
 }
 
 // inside runs a program in the Pod's network namespace.

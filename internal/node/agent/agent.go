@@ -1,5 +1,6 @@
 // Package agent is the network-agent of a node. It connects the interfaces that neutron-port makes to their ports, by
-// Open vSwitch's database, and keeps them so. It calls no OpenStack API, and has no credentials of one.
+// Open vSwitch's database or by the VLANs of a trunk, and keeps them so. It calls no OpenStack API, and has no
+// credentials of one.
 package agent
 
 import (
@@ -28,21 +29,25 @@ const (
 	repairPause = 200 * time.Millisecond
 )
 
-// vswitch is what the agent needs of ovs.Switch.
+// vswitch is what the agent needs of ovs.Switch and trunk.Switch.
 type vswitch interface {
+	// Run holds a connection, where one is needed, until ctx is done.
+	Run(ctx context.Context)
 	Changed() <-chan struct{}
 	State(ctx context.Context) (ovs.State, error)
 	Put(ctx context.Context, w ovs.Wanted, remove ...ovs.Port) error
 	Remove(ctx context.Context, ports ...ovs.Port) error
 	Settle(ctx context.Context) error
+	// Lost returns for how long the connection has been lost.
+	Lost() time.Duration
 }
 
-// Agent is the agent of one node. It keeps nothing of its own: what is plugged is in Open vSwitch's database and on the
+// Agent is the agent of one node. It keeps nothing of its own: what is plugged is in Open vSwitch's database or on the
 // interfaces, what ought to be in the NetworkPorts.
 type Agent struct {
 	// node is the Node's name.
 	node string
-	// mode and host are those of the flags; empty means to look.
+	// mode and host are those of the flags; empty means to look. It is trunk if vswitch is one.
 	mode, host string
 	// wait is how long a step of an ADD waits.
 	wait time.Duration
@@ -59,7 +64,7 @@ type Agent struct {
 	// write writes the condition Attached of a port.
 	write func(context.Context, *cloudteamv1.NetworkPort, condition) error
 
-	// turn is held by whoever decides what Open vSwitch has to have, until it is written.
+	// turn is held by whoever decides what the switch has to have, until it is written.
 	turn sync.Mutex
 	// claims has the sandbox that each port was last prepared for. The interface of an older one is not plugged again.
 	// turn guards it.
@@ -94,7 +99,7 @@ type surroundings struct {
 	host string
 }
 
-// look reads Open vSwitch's database, and tells the mode of the node.
+// look reads the switch, and tells the mode of the node.
 func (a *Agent) look(ctx context.Context) (surroundings, error) {
 	state, err := a.vswitch.State(ctx)
 	if err != nil {

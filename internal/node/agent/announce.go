@@ -30,9 +30,14 @@ func (a *Agent) announce(ctx context.Context, kube kubernetes.Interface) {
 		changed := a.vswitch.Changed()
 		retry := announceInterval
 		if s, err := a.look(ctx); err == nil {
+			// nil removes what the node had in another mode.
 			wanted := map[string]any{
 				cloudteamv1.AnnotationDataplane: string(s.mode), cloudteamv1.AnnotationDataplaneHost: s.host,
-				cloudteamv1.AnnotationDataplaneVersion: version.Version,
+				cloudteamv1.AnnotationDataplaneParent: nil, cloudteamv1.AnnotationDataplaneVersion: version.Version,
+			}
+			if s.mode == cloudteamv1.AttachmentTrunk {
+				// Neutron binds a subport with its parent.
+				wanted[cloudteamv1.AnnotationDataplaneHost], wanted[cloudteamv1.AnnotationDataplaneParent] = nil, s.Parent
 			}
 			if !same(done, wanted) || expired(at, announceInterval) {
 				if err := annotate(ctx, kube, a.node, wanted); err != nil {
@@ -40,7 +45,8 @@ func (a *Agent) announce(ctx context.Context, kube kubernetes.Interface) {
 					retry = announceRetry
 				} else {
 					if !same(done, wanted) {
-						logger.Info("Announced the data plane on the Node", "node", a.node, "mode", s.mode, "host", s.host)
+						logger.Info("Announced the data plane on the Node", "node", a.node, "mode", s.mode, "host", s.host,
+							"parent", s.Parent)
 					}
 					done, at = wanted, time.Now()
 				}
@@ -81,7 +87,8 @@ func annotate(ctx context.Context, kube kubernetes.Interface, name string, wante
 	}
 	differs := false
 	for key, value := range wanted {
-		differs = differs || have.Annotations[key] != value
+		has, ok := have.Annotations[key]
+		differs = differs || ok != (value != nil) || ok && has != value
 	}
 	if !differs {
 		return nil

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -72,10 +73,15 @@ func (a *Agent) choose(r agentapi.Request) (*cloudteamv1.NetworkPort, error) {
 		return nil, agentapi.Errorf(agentapi.CodeInternal, "the NetworkPort %s has %q, which is no id of a port in "+
 			"Neutron; %s; ask whoever runs its cloud", p.Name, p.Status.PortID, effect)
 	}
-	if !supported(attachment.Mode) {
+	if !slices.Contains(modes, attachment.Mode) {
 		return nil, agentapi.Errorf(agentapi.CodeInternal,
 			"the NetworkPort %s is prepared for the mode %q, which this agent does not know; %s; update the agent",
 			p.Name, attachment.Mode, effect)
+	}
+	if !a.supports(attachment.Mode) {
+		return nil, agentapi.Errorf(agentapi.CodeTryAgain, "the NetworkPort %s is prepared for the mode %q, and the agent "+
+			"of node %s works in another one; %s; the controller prepares it anew when the agent has annotated the Node; "+
+			"retrying", p.Name, attachment.Mode, a.node, effect)
 	}
 	return p, nil
 }
@@ -83,18 +89,27 @@ func (a *Agent) choose(r agentapi.Request) (*cloudteamv1.NetworkPort, error) {
 // isID reports whether a cloud's id of a port is of the usual form. It becomes a part of an interface's name.
 var isID = regexp.MustCompile(`^[0-9A-Za-z-]{11,36}$`).MatchString
 
-// supported reports whether the agent can attach in a mode.
-func supported(mode cloudteamv1.AttachmentMode) bool {
-	switch mode {
-	case cloudteamv1.AttachmentOVN, cloudteamv1.AttachmentOVNUnbound, cloudteamv1.AttachmentOVS:
-		return true
-	case cloudteamv1.AttachmentTrunk:
-	}
-	return false
+// modes are those that an agent can attach in.
+var modes = []cloudteamv1.AttachmentMode{
+	cloudteamv1.AttachmentOVN, cloudteamv1.AttachmentOVNUnbound, cloudteamv1.AttachmentOVS, cloudteamv1.AttachmentTrunk,
 }
+
+// supports reports whether this agent can attach in a mode: either by Open vSwitch or by a trunk.
+func (a *Agent) supports(mode cloudteamv1.AttachmentMode) bool {
+	return slices.Contains(modes, mode) && (mode == cloudteamv1.AttachmentTrunk) == a.onTrunk()
+}
+
+// onTrunk reports whether the node is a virtual machine with a trunk.
+func (a *Agent) onTrunk() bool { return a.mode == string(cloudteamv1.AttachmentTrunk) }
 
 // flows reports whether packets flow between a port of the switch and Neutron, and for whom it waits otherwise.
 func flows(mode cloudteamv1.AttachmentMode, p ovs.Port) (bool, string) {
+	if mode == cloudteamv1.AttachmentTrunk {
+		if p.Error == "" && !p.Open {
+			p.Error = "it is not connected with its VLAN on the trunk"
+		}
+		return p.Error == "", p.Error
+	}
 	if p.Error != "" {
 		return false, "Open vSwitch reports: " + p.Error
 	}
@@ -107,15 +122,26 @@ func flows(mode cloudteamv1.AttachmentMode, p ovs.Port) (bool, string) {
 
 // wantedOf is the interface of a port.
 func wantedOf(p *cloudteamv1.NetworkPort, r agentapi.Request) (ovs.Wanted, error) {
-	w := ovs.Wanted{
-		Name: deviceOf(p.Status.PortID), IfaceID: p.Status.PortID, MAC: p.Status.MAC, Netns: r.Netns,
-		Mark: mark.Mark{Sandbox: r.Sandbox, IfName: r.IfName, PodUID: r.PodUID, PortUID: p.UID},
-	}
+	w := wantedFor(p, deviceOf(p.Status.PortID),
+		mark.Mark{Sandbox: r.Sandbox, IfName: r.IfName, PodUID: r.PodUID, PortUID: p.UID})
+	w.Netns = r.Netns
 	if err := w.Mark.Validate(); err != nil {
 		return w, agentapi.Errorf(agentapi.CodeInvalidEnvironment, "%v", err)
 	}
 	return w, nil
 }
+
+// wantedFor is how an interface with a mark is connected to a port that is attached.
+func wantedFor(p *cloudteamv1.NetworkPort, device string, m mark.Mark) ovs.Wanted {
+	w := ovs.Wanted{Name: device, IfaceID: p.Status.PortID, MAC: p.Status.MAC, Mark: m}
+	if at := p.Status.Attachment; at.Mode == cloudteamv1.AttachmentTrunk {
+		w.VLAN, w.ParentMAC, w.MTU = int(at.VLAN), at.ParentMAC, int(p.Status.MTU)
+	}
+	return w
+}
+
+// sameMAC compares hardware addresses, however they are written.
+func sameMAC(a, b string) bool { return strings.EqualFold(a, b) }
 
 // prepare waits until the interface's port is prepared. Then it removes from the switch what an earlier sandbox of the
 // Pod left, so that the plugin can make the interface anew.
@@ -197,7 +223,9 @@ func interfaceOf(p *cloudteamv1.NetworkPort, w ovs.Wanted, s surroundings) *agen
 func (a *Agent) inTheWay(s ovs.State, w ovs.Wanted) ([]ovs.Port, error) {
 	var stale []ovs.Port
 	for _, have := range s.Ports {
-		if have.IfaceID != w.IfaceID && have.Name != w.Name && (!have.Ours || have.Mark.PortUID != w.Mark.PortUID) {
+		sameVLAN := w.VLAN != 0 && have.Tag == w.VLAN
+		if have.IfaceID != w.IfaceID && have.Name != w.Name && !sameVLAN &&
+			(!have.Ours || have.Mark.PortUID != w.Mark.PortUID) {
 			continue
 		}
 		switch {
@@ -206,6 +234,13 @@ func (a *Agent) inTheWay(s ovs.State, w ovs.Wanted) ([]ovs.Port, error) {
 				"agent did not plug; the Pod's interface cannot be attached; remove it with `ovs-vsctl del-port %s` "+
 				"if nothing uses it",
 				have.Name, w.IfaceID, have.Name)
+		case have.Mark == (mark.Mark{}):
+			// An agent ended while it made it.
+			stale = append(stale, have)
+		case have.IfaceID != w.IfaceID && have.Mark.PortUID != w.Mark.PortUID && sameVLAN:
+			return nil, agentapi.Errorf(agentapi.CodeTryAgain, "VLAN %d of the trunk is still connected for another Pod's "+
+				"port, %s; the Pod's interface cannot be attached; it is disconnected as soon as the controller has taken "+
+				"that port off the node; retrying", w.VLAN, have.IfaceID)
 		case have.Mark.PortUID != w.Mark.PortUID:
 			return nil, agentapi.Errorf(agentapi.CodeTryAgain, "the port %s is plugged for another Pod on this node; the Pod's "+
 				"interface cannot be attached; if the other Pod has ended, it is unplugged soon; retrying", w.IfaceID)
@@ -245,7 +280,7 @@ func (a *Agent) plug(ctx context.Context, r agentapi.Request) error {
 	for {
 		changed := a.vswitch.Changed()
 		s, err := a.vswitch.State(waiting)
-		why := "it vanished from Open vSwitch"
+		why := "it vanished from the switch"
 		if err != nil {
 			why = err.Error()
 		} else if have, ok := s.Ports[w.Name]; ok && have.Ours && have.Mark == w.Mark {
@@ -271,7 +306,7 @@ func (a *Agent) plug(ctx context.Context, r agentapi.Request) error {
 	}
 }
 
-// connect writes the interface into Open vSwitch's database.
+// connect connects the interface with the switch.
 func (a *Agent) connect(ctx context.Context, w ovs.Wanted) error {
 	a.turn.Lock()
 	defer a.turn.Unlock()
@@ -343,8 +378,8 @@ func (a *Agent) check(ctx context.Context, r agentapi.Request) (*agentapi.Interf
 	// The name of the interface stays when the port's id changes.
 	have, ok := s.Find(func(have ovs.Port) bool { return have.Ours && have.Mark == w.Mark })
 	if !ok || have.IfaceID != w.IfaceID {
-		return nil, agentapi.Errorf(agentapi.CodeInternal, "the interface %s of Pod %s/%s is not plugged into Open vSwitch "+
-			"as port %s; the agent repairs it within %s", r.IfName, r.PodNamespace, r.PodName, w.IfaceID, repairInterval)
+		return nil, agentapi.Errorf(agentapi.CodeInternal, "the interface %s of Pod %s/%s is not plugged as port %s; "+
+			"the agent repairs it within %s", r.IfName, r.PodNamespace, r.PodName, w.IfaceID, repairInterval)
 	}
 	if flowing, why := flows(p.Status.Attachment.Mode, have); !flowing {
 		return nil, agentapi.Errorf(agentapi.CodeInternal, "no packets flow at the interface %s of Pod %s/%s: %s",

@@ -7,6 +7,8 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -25,6 +27,7 @@ import (
 	"cloudteam.ztgame.com/network-controller/internal/node/agentapi"
 	"cloudteam.ztgame.com/network-controller/internal/node/link"
 	"cloudteam.ztgame.com/network-controller/internal/node/ovs"
+	"cloudteam.ztgame.com/network-controller/internal/node/trunk"
 	"cloudteam.ztgame.com/network-controller/internal/version"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 	"cloudteam.ztgame.com/network-controller/pkg/client/clientset/versioned"
@@ -40,8 +43,8 @@ const lostLimit = time.Minute
 
 // Options are the command line of network-agent.
 type Options struct {
-	NodeName, Kubeconfig, Mode, Host, OVSDB, Bridge, Socket, BindAddress string
-	Wait                                                                 time.Duration
+	NodeName, Kubeconfig, Mode, Host, Parent, OVSDB, Bridge, Socket, BindAddress string
+	Wait                                                                         time.Duration
 }
 
 // NewOptions returns the defaults.
@@ -59,11 +62,16 @@ func (o *Options) AddFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&o.Kubeconfig, "kubeconfig", o.Kubeconfig,
 		"kubeconfig file; empty means the account of the Pod that this process runs in")
 	flags.StringVar(&o.Mode, "mode", o.Mode,
-		"how the node attaches Pods: ovn (ovn-controller runs here) or ovs (neutron-openvswitch-agent runs here). Empty "+
-			"means to look: ovn if Open vSwitch's external_ids have ovn-remote, else ovs if the integration bridge exists")
+		"how the node attaches Pods: ovn (ovn-controller runs here), ovs (neutron-openvswitch-agent runs here), or trunk "+
+			"(a virtual machine whose port in Neutron is a trunk's parent). Empty means to look: trunk if --parent is set and "+
+			"the database of --ovsdb does not exist, ovn if Open vSwitch's external_ids have ovn-remote, else ovs if the "+
+			"integration bridge exists")
 	flags.StringVar(&o.Host, "host", o.Host,
 		"Neutron's name of this node, as in \"openstack network agent list\". Empty means Open vSwitch's "+
 			"external_ids:hostname, else the Node's name")
+	flags.StringVar(&o.Parent, "parent", o.Parent,
+		"in the mode trunk, the node's interface whose port in Neutron is the trunk's parent. Empty means the interface of "+
+			"the default route")
 	flags.StringVar(&o.OVSDB, "ovsdb", o.OVSDB, "where Open vSwitch's database listens")
 	flags.StringVar(&o.Bridge, "bridge", o.Bridge, "integration bridge of OVN or of Neutron's agent")
 	flags.StringVar(&o.Socket, "socket", o.Socket,
@@ -74,13 +82,32 @@ func (o *Options) AddFlags(flags *pflag.FlagSet) {
 		"how long each step of an ADD waits, for Neutron to be prepared and for packets to flow. Then the kubelet retries")
 }
 
+// flagModes are those of --mode. The controller chooses ovn-unbound.
+var flagModes = []cloudteamv1.AttachmentMode{
+	cloudteamv1.AttachmentOVN, cloudteamv1.AttachmentOVS, cloudteamv1.AttachmentTrunk,
+}
+
+// mode is --mode, or trunk where it is left out, an interface is named and nothing is at the path of Open vSwitch's
+// database. Without a named interface each node would look like a virtual machine until its Open vSwitch starts.
+func (o *Options) mode() string {
+	path, local := strings.CutPrefix(o.OVSDB, "unix:")
+	if o.Mode == "" && o.Parent != "" && local {
+		if _, err := os.Stat(path); errors.Is(err, os.ErrNotExist) {
+			return string(cloudteamv1.AttachmentTrunk)
+		}
+	}
+	return o.Mode
+}
+
 // Validate reports the first option that cannot be.
 func (o *Options) Validate() error {
 	switch {
 	case o.NodeName == "":
 		return errors.New("the Node is unknown: set --node-name, or NODE_NAME to spec.nodeName of the Pod")
-	case o.Mode != "" && o.Mode != string(cloudteamv1.AttachmentOVN) && o.Mode != string(cloudteamv1.AttachmentOVS):
-		return fmt.Errorf("--mode %q: write ovn or ovs, or leave it out", o.Mode)
+	case o.Mode != "" && !slices.Contains(flagModes, cloudteamv1.AttachmentMode(o.Mode)):
+		return fmt.Errorf("--mode %q: write ovn, ovs or trunk, or leave it out", o.Mode)
+	case o.Parent != "" && (o.Mode == string(cloudteamv1.AttachmentOVN) || o.Mode == string(cloudteamv1.AttachmentOVS)):
+		return fmt.Errorf("--parent is for --mode trunk, and --mode is %s: leave out one of them", o.Mode)
 	case o.Wait < time.Second || o.Wait > 40*time.Second:
 		return fmt.Errorf("--wait %s: write 1s to 40s, because the kubelet gives an ADD two minutes", o.Wait)
 	case o.Bridge == "" || o.Socket == "" || o.OVSDB == "":
@@ -101,14 +128,18 @@ the controller bound to the Pod, writes Open vSwitch's database, and waits until
 again what somebody removed, follows a port that was made again in Neutron, and removes what no Pod has.
 
 It keeps no files and has no OpenStack credentials. What is plugged works while it is stopped; new Pods
-wait. It needs Open vSwitch with ovn-controller or neutron-openvswitch-agent, and the CRDs.`,
+wait. It needs Open vSwitch with ovn-controller or neutron-openvswitch-agent, and the CRDs. On a virtual
+machine whose port in Neutron is the parent of a trunk, it needs the kernel's VLANs instead (--mode trunk).`,
 		Example: `  # In a Pod of the DaemonSet: see config/node.
 
   # By hand, on a node:
   network-agent --node-name "$(hostname)" --kubeconfig /etc/kubernetes/agent.conf
 
   # Neutron knows the node by another name:
-  network-agent --node-name node1 --kubeconfig agent.conf --host node1.example.org`,
+  network-agent --node-name node1 --kubeconfig agent.conf --host node1.example.org
+
+  # A virtual machine whose interface eth0 is the parent of a trunk:
+  network-agent --node-name vm1 --kubeconfig agent.conf --mode trunk --parent eth0`,
 	}
 	cli.Daemon(command, "agent", &options, func(ctx context.Context) error { return Run(ctx, options) })
 	install := newInstallCommand()
@@ -133,11 +164,13 @@ func Run(ctx context.Context, o Options) error {
 	if err != nil {
 		return fmt.Errorf("making a client for NetworkPorts: %w", err)
 	}
-	vswitch := ovs.New(o.OVSDB, o.Bridge)
 	a := &Agent{
-		node: o.NodeName, mode: o.Mode, host: o.Host, wait: o.Wait, vswitch: vswitch, links: link.List,
+		node: o.NodeName, mode: o.mode(), host: o.Host, wait: o.Wait, vswitch: ovs.New(o.OVSDB, o.Bridge), links: link.List,
 		write: writer(networks), claims: map[types.UID]string{}, silent: map[types.UID]time.Time{},
 		told: map[types.UID]telling{},
+	}
+	if a.onTrunk() {
+		a.vswitch = trunk.New(o.Parent)
 	}
 	factory := informers.NewSharedInformerFactoryWithOptions(networks, 0, informers.WithTransform(trim),
 		informers.WithTweakListOptions(func(list *metav1.ListOptions) {
@@ -158,7 +191,7 @@ func Run(ctx context.Context, o Options) error {
 	a.ports, a.synced = informer.GetIndexer(), registration.HasSynced
 
 	// Everything that can fail comes before everything that runs.
-	health, err := a.listenHealth(o.BindAddress, vswitch)
+	health, err := a.listenHealth(o.BindAddress)
 	if err != nil {
 		return err
 	}
@@ -166,12 +199,13 @@ func Run(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
-	klog.FromContext(ctx).Info("Starting", "version", version.Version, "node", o.NodeName, "socket", o.Socket)
+	klog.FromContext(ctx).Info("Starting", "version", version.Version, "node", o.NodeName, "mode", a.mode,
+		"socket", o.Socket)
 	group, ctx := errgroup.WithContext(ctx)
 	if err := link.Watch(ctx, a.linksChanged.Change); err != nil {
 		return err
 	}
-	group.Go(func() error { vswitch.Run(ctx); return nil })
+	group.Go(func() error { a.vswitch.Run(ctx); return nil })
 	group.Go(func() error { a.announce(ctx, kube); return nil })
 	group.Go(func() error {
 		// One comparison as soon as all is read; events tell of the rest.
@@ -200,7 +234,7 @@ func trim(object any) (any, error) {
 }
 
 // listenHealth opens the address of the health checks. It returns what serves it; nil for an empty address.
-func (a *Agent) listenHealth(address string, vswitch *ovs.Switch) (func(context.Context) error, error) {
+func (a *Agent) listenHealth(address string) (func(context.Context) error, error) {
 	if address == "" {
 		return nil, nil
 	}
@@ -210,7 +244,7 @@ func (a *Agent) listenHealth(address string, vswitch *ovs.Switch) (func(context.
 	}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) {
-		if since := vswitch.Lost(); since > lostLimit {
+		if since := a.vswitch.Lost(); since > lostLimit {
 			http.Error(w, fmt.Sprintf("no connection to Open vSwitch since %s", since.Round(time.Second)),
 				http.StatusServiceUnavailable)
 			return

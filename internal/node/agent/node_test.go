@@ -15,73 +15,82 @@ import (
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
 
-// TestPodsOnOVN takes Pods through their lives on a node with OVN: packets flow, also after a retry in another sandbox and
-// a late DEL of the first one.
-func TestPodsOnOVN(t *testing.T) {
-	w := newWorld(t, cloudteamv1.AttachmentOVN)
-	w.bind(1)
-	w.bind(2)
-	one, two := w.sandbox(1, "c1"), w.sandbox(2, "c2")
-	nodetest.Eventually(t, func() error {
-		if _, failed := one.run("STATUS"); failed != nil {
-			return failed
-		}
-		return nil
-	})
-	one.must("ADD")
-	two.must("ADD")
-	w.plugged(portID(1), portID(2))
-	if c := w.attached("p1", metav1.ConditionTrue); c.Reason != cloudteamv1.ReasonPlugged || !strings.Contains(c.Message, "net1") {
-		t.Errorf("the condition is %+v", c)
+// inModes runs a test on a node with OVN and on one with a trunk.
+func inModes(t *testing.T, test func(t *testing.T, w *world)) {
+	for _, mode := range []cloudteamv1.AttachmentMode{cloudteamv1.AttachmentOVN, cloudteamv1.AttachmentTrunk} {
+		t.Run(string(mode), func(t *testing.T) { test(t, newWorld(t, mode)) })
 	}
-	w.connected(one, two)
-	one.must("CHECK")
+}
 
-	// The kubelet retries, in the same sandbox and in another.
-	one.must("DEL")
-	one.must("ADD")
-	again := w.sandbox(1, "c1b")
-	again.must("ADD")
-	w.connected(again, two)
-	one.must("DEL")
-	again.must("CHECK")
-	w.connected(again, two)
+// TestPods takes Pods through their lives on a node: packets flow, also after a retry in another sandbox and
+// a late DEL of the first one.
+func TestPods(t *testing.T) {
+	inModes(t, func(t *testing.T, w *world) {
+		w.bind(1)
+		w.bind(2)
+		one, two := w.sandbox(1, "c1"), w.sandbox(2, "c2")
+		nodetest.Eventually(t, func() error {
+			if _, failed := one.run("STATUS"); failed != nil {
+				return failed
+			}
+			return nil
+		})
+		one.must("ADD")
+		two.must("ADD")
+		w.plugged(portID(1), portID(2))
+		if c := w.attached("p1", metav1.ConditionTrue); c.Reason != cloudteamv1.ReasonPlugged || !strings.Contains(c.Message, "net1") {
+			t.Errorf("the condition is %+v", c)
+		}
+		w.connected(one, two)
+		one.must("CHECK")
 
-	// A collection by a runtime whose list is empty takes nothing that lives.
-	again.must("GC")
-	w.connected(again, two)
+		// The kubelet retries, in the same sandbox and in another.
+		one.must("DEL")
+		one.must("ADD")
+		again := w.sandbox(1, "c1b")
+		again.must("ADD")
+		w.connected(again, two)
+		one.must("DEL")
+		again.must("CHECK")
+		w.connected(again, two)
 
-	again.must("DEL")
-	again.must("DEL")
-	two.must("DEL")
-	w.plugged()
+		// A collection by a runtime whose list is empty takes nothing that lives.
+		again.must("GC")
+		w.connected(again, two)
+
+		again.must("DEL")
+		again.must("DEL")
+		two.must("DEL")
+		w.plugged()
+	})
 }
 
 // TestTwoNetworks gives a Pod two interfaces. The hardware address chooses the port of each.
 func TestTwoNetworks(t *testing.T) {
-	w := newWorld(t, cloudteamv1.AttachmentOVN)
-	w.bind(1)
-	w.bindTo(4, 1)
-	first := w.sandbox(1, "c1")
-	second := *first
-	second.mac, second.ifName = strings.ToUpper(portMAC(4)), "net2"
-	unnamed := *first
-	unnamed.mac, unnamed.ifName = "", "net3"
-	if _, failed := unnamed.run("ADD"); failed == nil || failed.Code != agentapi.CodeInvalidConfig || !strings.Contains(failed.Msg, "2 ports") {
-		t.Errorf("without a hardware address: got %+v", failed)
-	}
-	second.must("ADD")
-	first.must("ADD")
-	w.plugged(portID(1), portID(4))
-	for ifName, want := range map[string]string{"net1": address(1), "net2": address(4)} {
-		if out, err := first.netns.Run("ip", "-o", "addr", "show", "dev", ifName); err != nil || !strings.Contains(out, want+"/24") {
-			t.Errorf("%s has %s, %v; want %s", ifName, out, err, want)
+	inModes(t, func(t *testing.T, w *world) {
+		w.bind(1)
+		w.bindTo(4, 1)
+		first := w.sandbox(1, "c1")
+		second := *first
+		second.mac, second.ifName = strings.ToUpper(portMAC(4)), "net2"
+		unnamed := *first
+		unnamed.mac, unnamed.ifName = "", "net3"
+		if _, failed := unnamed.run("ADD"); failed == nil || failed.Code != agentapi.CodeInvalidConfig || !strings.Contains(failed.Msg, "2 ports") {
+			t.Errorf("without a hardware address: got %+v", failed)
 		}
-	}
-	first.must("CHECK")
-	second.must("DEL")
-	w.plugged(portID(1))
-	first.must("CHECK")
+		second.must("ADD")
+		first.must("ADD")
+		w.plugged(portID(1), portID(4))
+		for ifName, want := range map[string]string{"net1": address(1), "net2": address(4)} {
+			if out, err := first.netns.Run("ip", "-o", "addr", "show", "dev", ifName); err != nil || !strings.Contains(out, want+"/24") {
+				t.Errorf("%s has %s, %v; want %s", ifName, out, err, want)
+			}
+		}
+		first.must("CHECK")
+		second.must("DEL")
+		w.plugged(portID(1))
+		first.must("CHECK")
+	})
 }
 
 // TestRepairs has others take away what the agent plugged.
@@ -149,26 +158,27 @@ func TestRepairs(t *testing.T) {
 
 // TestPortsGone removes the NetworkPort under a Pod. It comes back with the port.
 func TestPortsGone(t *testing.T) {
-	w := newWorld(t, cloudteamv1.AttachmentOVN)
-	w.bind(1)
-	one := w.sandbox(1, "c1")
-	one.must("ADD")
-	object, _, err := w.ports.GetByKey("team-a/p1")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := w.ports.Delete(object); err != nil {
-		t.Fatal(err)
-	}
-	w.agent.portsChanged.Change()
-	w.plugged()
-	if err := w.ports.Add(object); err != nil {
-		t.Fatal(err)
-	}
-	w.agent.portsChanged.Change()
-	w.plugged(portID(1))
-	one.must("DEL")
-	w.plugged()
+	inModes(t, func(t *testing.T, w *world) {
+		w.bind(1)
+		one := w.sandbox(1, "c1")
+		one.must("ADD")
+		object, _, err := w.ports.GetByKey("team-a/p1")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := w.ports.Delete(object); err != nil {
+			t.Fatal(err)
+		}
+		w.agent.portsChanged.Change()
+		w.plugged()
+		if err := w.ports.Add(object); err != nil {
+			t.Fatal(err)
+		}
+		w.agent.portsChanged.Change()
+		w.plugged(portID(1))
+		one.must("DEL")
+		w.plugged()
+	})
 }
 
 // TestNeutronNeverConnects has a port that OVN does not know, as if it were bound to another node.
@@ -313,40 +323,41 @@ func TestTenants(t *testing.T) {
 // TestForgedPortID has a Network in a cloud of the tenant's own name a port by the id of another's: neither its ADD nor a
 // repair takes the port from the Pod that has it, and an id that is none is refused.
 func TestForgedPortID(t *testing.T) {
-	w := newWorld(t, cloudteamv1.AttachmentOVN)
-	w.bind(1)
-	w.bind(2)
-	w.bind(3)
-	one, two, three := w.sandbox(1, "c1"), w.sandbox(2, "c2"), w.sandbox(3, "c3")
-	one.must("ADD")
-	three.must("ADD")
-	w.restart(shortWait)
-	forge := func(name, id string) {
-		w.change(name, func(p *cloudteamv1.NetworkPort) { p.Status.PortID, p.Status.Attachment.PortID = id, id })
-	}
-	forge("p2", portID(1))
-	if _, failed := two.run("ADD"); failed == nil || !strings.Contains(failed.Msg, "another Pod") {
-		t.Errorf("an ADD with another Pod's port: got %+v", failed)
-	}
-	// The Pod of p3 runs, and now its port is said to have that id.
-	forge("p3", portID(1))
-	w.attached("p3", metav1.ConditionFalse)
-	w.plugged(portID(1), portID(3))
-	one.must("CHECK")
-	// The one that is there first keeps it, also after a restart of the agent.
-	w.start()
-	forge("p3", portID(1))
-	w.plugged(portID(1), portID(3))
-	one.must("CHECK")
-	for _, id := range []string{"../../../x", "x y", "tap", strings.Repeat("0", 40), ""} {
-		forge("p2", id)
-		if _, failed := two.run("ADD"); failed == nil || !strings.Contains(failed.Msg, "no id of a port") {
-			t.Errorf("the id %q: got %+v", id, failed)
+	inModes(t, func(t *testing.T, w *world) {
+		w.bind(1)
+		w.bind(2)
+		w.bind(3)
+		one, two, three := w.sandbox(1, "c1"), w.sandbox(2, "c2"), w.sandbox(3, "c3")
+		one.must("ADD")
+		three.must("ADD")
+		w.restart(shortWait)
+		forge := func(name, id string) {
+			w.change(name, func(p *cloudteamv1.NetworkPort) { p.Status.PortID, p.Status.Attachment.PortID = id, id })
 		}
-	}
-	// When the owner of the id is gone, whoever has it by then may use it.
-	one.must("DEL")
-	w.plugged(portID(1))
+		forge("p2", portID(1))
+		if _, failed := two.run("ADD"); failed == nil || !strings.Contains(failed.Msg, "another Pod") {
+			t.Errorf("an ADD with another Pod's port: got %+v", failed)
+		}
+		// The Pod of p3 runs, and now its port is said to have that id.
+		forge("p3", portID(1))
+		w.attached("p3", metav1.ConditionFalse)
+		w.plugged(portID(1), portID(3))
+		one.must("CHECK")
+		// The one that is there first keeps it, also after a restart of the agent.
+		w.start()
+		forge("p3", portID(1))
+		w.plugged(portID(1), portID(3))
+		one.must("CHECK")
+		for _, id := range []string{"../../../x", "x y", "tap", strings.Repeat("0", 40), ""} {
+			forge("p2", id)
+			if _, failed := two.run("ADD"); failed == nil || !strings.Contains(failed.Msg, "no id of a port") {
+				t.Errorf("the id %q: got %+v", id, failed)
+			}
+		}
+		// When the owner of the id is gone, whoever has it by then may use it.
+		one.must("DEL")
+		w.plugged(portID(1))
+	})
 }
 
 // TestOnlyRootMayAsk has another user at the socket, whose file would let it.
@@ -380,43 +391,51 @@ func TestOnlyRootMayAsk(t *testing.T) {
 // TestKilledBetweenWrites ends the agent right after each of its writes in turn. The kubelet then tries another sandbox,
 // and nothing is left in the end.
 func TestKilledBetweenWrites(t *testing.T) {
-	w := newWorld(t, cloudteamv1.AttachmentOVN)
-	w.bind(1)
-	w.bind(2)
-	two := w.sandbox(2, "c2")
-	two.must("ADD")
-	last := (*pod)(nil)
-	for n := 1; ; n++ {
-		k := &killed{left: n}
-		w.wrap = func(v vswitch) vswitch { k.vswitch = v; return k }
-		w.start()
-		k.kill = func() { go w.stop() }
-		p := w.sandbox(1, fmt.Sprintf("c1-%d", n))
-		_, failed := p.run("ADD")
-		if last != nil {
-			// The runtime ends the former sandbox while the agent is away, or about to be.
-			last.must("DEL")
+	inModes(t, func(t *testing.T, w *world) {
+		w.bind(1)
+		w.bind(2)
+		two := w.sandbox(2, "c2")
+		two.must("ADD")
+		last := (*pod)(nil)
+		for n := 1; ; n++ {
+			k := &killed{left: n}
+			w.wrap = func(v vswitch) vswitch {
+				if on, ok := v.(inNetns); ok {
+					on.Write = k.write // each of the kernel's
+					return v
+				}
+				k.vswitch = v
+				return k
+			}
+			w.start()
+			k.kill = func() { go w.stop() }
+			p := w.sandbox(1, fmt.Sprintf("c1-%d", n))
+			_, failed := p.run("ADD")
+			if last != nil {
+				// The runtime ends the former sandbox while the agent is away, or about to be.
+				last.must("DEL")
+			}
+			_, _ = p.run("DEL")
+			survived := k.left > 0
+			w.wrap = nil
+			w.start()
+			next := w.sandbox(1, fmt.Sprintf("c1-%d-again", n))
+			next.must("ADD")
+			if !survived && failed == nil {
+				t.Logf("write %d: the agent ended after the ADD", n)
+			}
+			w.plugged(portID(1), portID(2))
+			w.connected(next, two)
+			last = next
+			if survived {
+				break
+			}
+			if n > 20 {
+				t.Fatal("the agent writes without end")
+			}
 		}
-		_, _ = p.run("DEL")
-		survived := k.left > 0
-		w.wrap = nil
-		w.start()
-		next := w.sandbox(1, fmt.Sprintf("c1-%d-again", n))
-		next.must("ADD")
-		if !survived && failed == nil {
-			t.Logf("write %d: the agent ended after the ADD", n)
-		}
-		w.plugged(portID(1), portID(2))
-		w.connected(next, two)
-		last = next
-		if survived {
-			break
-		}
-		if n > 20 {
-			t.Fatal("the agent writes without end")
-		}
-	}
-	last.netns.Delete()
-	two.netns.Delete()
-	w.plugged()
+		last.netns.Delete()
+		two.netns.Delete()
+		w.plugged()
+	})
 }

@@ -15,7 +15,7 @@ import (
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
 
-// repair compares the NetworkPorts of this node, the Pods' interfaces and Open vSwitch's ports, and makes the last
+// repair compares the NetworkPorts of this node, the Pods' interfaces and the switch's ports, and makes the last
 // follow the first two. It never touches an interface: that goes with the Pod.
 func (a *Agent) repair(ctx context.Context) error {
 	// A port that is not read yet looks like one that is gone.
@@ -62,7 +62,7 @@ func (a *Agent) mend(ctx context.Context) ([]finding, error) {
 	for _, d := range a.youngest(devices) {
 		p := ports[d.Mark.PortUID]
 		if p == nil || p.Attachment() == nil || p.Status.Attachment.PodUID != d.Mark.PodUID ||
-			!isID(p.Status.PortID) || !supported(p.Status.Attachment.Mode) {
+			!isID(p.Status.PortID) || !a.supports(p.Status.Attachment.Mode) {
 			continue
 		}
 		c, err := a.keep(ctx, s.State, d, p)
@@ -101,7 +101,13 @@ func (a *Agent) collect(ctx context.Context, s surroundings, devices []link.Devi
 		repairs.WithLabelValues("removed").Inc()
 		gone = append(gone, have)
 	}
-	return a.vswitch.Remove(ctx, gone...)
+	if err := a.vswitch.Remove(ctx, gone...); err != nil {
+		return err
+	}
+	for _, p := range gone {
+		delete(s.Ports, p.Name)
+	}
+	return nil
 }
 
 // youngest returns the interface of each port that counts: that of the sandbox which the port was last prepared for, or
@@ -123,9 +129,10 @@ func (a *Agent) youngest(devices []link.Device) map[types.UID]link.Device {
 // keep plugs an interface again that lost its port in the switch, or whose port has another id now. It returns the
 // condition that follows; nil if there is no news.
 func (a *Agent) keep(ctx context.Context, s ovs.State, d link.Device, p *cloudteamv1.NetworkPort) (*condition, error) {
-	w := ovs.Wanted{Name: d.Name, IfaceID: p.Status.PortID, MAC: p.Status.MAC, Mark: d.Mark}
+	w := wantedFor(p, d.Name, d.Mark)
 	have, ok := s.Ports[d.Name]
-	if ok && have.Ours && have.Mark == d.Mark && have.IfaceID == w.IfaceID && have.MAC == w.MAC {
+	if ok && have.Ours && have.Mark == d.Mark && have.IfaceID == w.IfaceID && sameMAC(have.MAC, w.MAC) &&
+		(w.VLAN == 0 || have.Tag == w.VLAN && have.Open) {
 		flowing, why := flows(p.Status.Attachment.Mode, have)
 		if flowing {
 			delete(a.silent, p.UID)
@@ -141,9 +148,9 @@ func (a *Agent) keep(ctx context.Context, s ovs.State, d link.Device, p *cloudte
 	}
 	stale, err := a.inTheWay(s, w)
 	if err == nil {
-		reason := "the port is gone from Open vSwitch"
+		reason := "the port is gone from the switch"
 		if ok {
-			reason = fmt.Sprintf("the port had the id %s", have.IfaceID)
+			reason = fmt.Sprintf("the port had the id %s and VLAN %d, or was not connected", have.IfaceID, have.Tag)
 		}
 		klog.FromContext(ctx).Info("Plugging again", "reason", reason, "device", d.Name, "port", w.IfaceID)
 		repairs.WithLabelValues("plugged").Inc()

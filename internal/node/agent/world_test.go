@@ -28,6 +28,7 @@ import (
 	"cloudteam.ztgame.com/network-controller/internal/node/link"
 	"cloudteam.ztgame.com/network-controller/internal/node/nodetest"
 	"cloudteam.ztgame.com/network-controller/internal/node/ovs"
+	"cloudteam.ztgame.com/network-controller/internal/node/trunk"
 	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
 )
 
@@ -39,13 +40,15 @@ const (
 	shortWait = time.Second
 )
 
-// world is a node with Open vSwitch, OVN and an agent. The test is the container runtime, the controller and Neutron.
+// world is a node with Open vSwitch, OVN and an agent, or a virtual machine with a trunk and an agent. The test is the container runtime, the controller and Neutron.
 type world struct {
 	t    *testing.T
 	host nodetest.Netns
-	// ovn is the node's OVN; nil in the mode ovs, which has ovs only.
+	mode cloudteamv1.AttachmentMode
+	// ovn is the node's OVN; nil in the mode ovs, which has ovs only, and in the mode trunk, which has trunk only.
 	ovn    *nodetest.OVN
 	ovs    *nodetest.OVS
+	trunk  *nodetest.Trunk
 	ports  cache.Indexer
 	socket string
 	// wrap changes what the next agent sees of the switch.
@@ -62,11 +65,14 @@ type world struct {
 
 func newWorld(t *testing.T, mode cloudteamv1.AttachmentMode) *world {
 	t.Helper()
-	w := &world{t: t, host: nodetest.NewNetns(t, "host"), ports: cache.NewIndexer(cache.MetaNamespaceKeyFunc, indexers()), wait: testWait}
-	if mode == cloudteamv1.AttachmentOVN {
+	w := &world{t: t, host: nodetest.NewNetns(t, "host"), ports: cache.NewIndexer(cache.MetaNamespaceKeyFunc, indexers()), wait: testWait, mode: mode}
+	switch mode {
+	case cloudteamv1.AttachmentOVN:
 		w.ovn = nodetest.NewOVN(t, w.host, testNode)
 		w.ovs = w.ovn.OVS
-	} else {
+	case cloudteamv1.AttachmentTrunk:
+		w.trunk = nodetest.NewTrunk(t, w.host)
+	default:
 		w.ovs = nodetest.NewOVS(t, w.host)
 		w.ovs.Ctl("add-br", "br-int", "--", "set", "Bridge", "br-int", "datapath_type=netdev")
 	}
@@ -95,13 +101,17 @@ func (w *world) start() {
 		w.stop()
 	}
 	ctx, cancel := context.WithCancel(klog.NewContext(context.Background(), ktesting.NewLogger(w.t, ktesting.NewConfig(ktesting.Verbosity(0)))))
-	s := ovs.New(w.ovs.Endpoint(), "br-int")
-	var seen vswitch = s
+	var s vswitch = inNetns{trunk.New(""), w.host}
+	mode := string(cloudteamv1.AttachmentTrunk)
+	if w.trunk == nil {
+		s, mode = ovs.New(w.ovs.Endpoint(), "br-int"), ""
+	}
+	seen := s
 	if w.wrap != nil {
 		seen = w.wrap(s)
 	}
 	a := &Agent{
-		node: testNode, wait: w.wait, vswitch: seen, ports: w.ports, synced: func() bool { return true }, links: w.links,
+		node: testNode, mode: mode, wait: w.wait, vswitch: seen, ports: w.ports, synced: func() bool { return true }, links: w.links,
 		claims: map[types.UID]string{}, silent: map[types.UID]time.Time{}, told: map[types.UID]telling{}, write: w.write,
 	}
 	socket, err := listen(w.socket)
@@ -120,6 +130,29 @@ func (w *world) start() {
 		}
 	})
 	w.agent, w.stop = a, sync.OnceFunc(func() { cancel(); group.Wait() })
+}
+
+// inNetns is a trunk's switch in a network namespace.
+type inNetns struct {
+	*trunk.Switch
+	netns nodetest.Netns
+}
+
+func (i inNetns) do(f func() error) error {
+	return ns.WithNetNSPath(i.netns.Path(), func(ns.NetNS) error { return f() })
+}
+
+func (i inNetns) State(ctx context.Context) (s ovs.State, err error) {
+	err = i.do(func() error { s, err = i.Switch.State(ctx); return err })
+	return s, err
+}
+
+func (i inNetns) Put(ctx context.Context, w ovs.Wanted, remove ...ovs.Port) error {
+	return i.do(func() error { return i.Switch.Put(ctx, w, remove...) })
+}
+
+func (i inNetns) Remove(ctx context.Context, ports ...ovs.Port) error {
+	return i.do(func() error { return i.Switch.Remove(ctx, ports...) })
 }
 
 func (w *world) links() (devices []link.Device, err error) {
@@ -161,6 +194,7 @@ func (w *world) change(name string, change func(*cloudteamv1.NetworkPort)) {
 func portID(n int) string    { return fmt.Sprintf("%08d-0000-0000-0000-000000000000", n) }
 func portMAC(n int) string   { return fmt.Sprintf("fa:16:3e:00:00:%02x", n) }
 func address(n int) string   { return fmt.Sprintf("10.7.0.%d", n) }
+func vlan(n int) int32       { return int32(100 + n) } //nolint:gosec // small
 func podUID(n int) types.UID { return types.UID(fmt.Sprintf("pod-%d", n)) }
 
 // bind makes the NetworkPort pN, bound to the Pod N and prepared for the node, and its port in OVN.
@@ -173,15 +207,14 @@ func (w *world) bind(n int) {
 func (w *world) bindTo(n, pod int) {
 	w.t.Helper()
 	w.inOVN(portID(n), n)
-	mode := cloudteamv1.AttachmentOVN
-	if w.ovn == nil {
-		mode = cloudteamv1.AttachmentOVS
-	}
 	p := &cloudteamv1.NetworkPort{ObjectMeta: metav1.ObjectMeta{Namespace: "team-a", Name: fmt.Sprintf("p%d", n), UID: types.UID(fmt.Sprintf("port-%d", n))}}
 	p.Status.PortID, p.Status.MAC, p.Status.MTU = portID(n), portMAC(n), 1400
 	p.Status.Addresses = []cloudteamv1.PortAddress{{Address: address(n) + "/24", Gateway: "10.7.0.254"}, {Address: fmt.Sprintf("fd00:7::%d/64", n)}}
 	p.Status.BoundTo = &cloudteamv1.PortBinding{Kind: "Pod", Name: fmt.Sprintf("web-%d", pod), UID: podUID(pod)}
-	p.Status.Attachment = &cloudteamv1.PortAttachment{Node: testNode, Mode: mode, PortID: portID(n), PodUID: podUID(pod)}
+	p.Status.Attachment = &cloudteamv1.PortAttachment{Node: testNode, Mode: w.mode, PortID: portID(n), PodUID: podUID(pod)}
+	if w.trunk != nil {
+		p.Status.Attachment.VLAN, p.Status.Attachment.ParentMAC = vlan(n), w.trunk.MAC
+	}
 	if err := w.ports.Add(p); err != nil {
 		w.t.Fatal(err)
 	}
@@ -191,6 +224,9 @@ func (w *world) bindTo(n, pod int) {
 // inOVN makes a port of the logical switch.
 func (w *world) inOVN(id string, n int) {
 	w.t.Helper()
+	if w.trunk != nil {
+		w.trunk.Join(int(vlan(n)))
+	}
 	if w.ovn == nil {
 		return
 	}
@@ -308,6 +344,25 @@ func (w *world) attached(name string, status metav1.ConditionStatus) metav1.Cond
 func (w *world) plugged(want ...string) {
 	w.t.Helper()
 	nodetest.Eventually(w.t, func() error {
+		if w.trunk != nil {
+			s, err := w.agent.vswitch.State(w.t.Context())
+			if err != nil {
+				return err
+			}
+			have := map[string]bool{}
+			for _, p := range s.Ports {
+				have[p.IfaceID] = p.Open
+			}
+			for _, id := range want {
+				if !have[id] || len(have) != len(want) {
+					return fmt.Errorf("plugged are %v, want %v", have, want)
+				}
+			}
+			if len(have) > len(want) {
+				return fmt.Errorf("plugged are %v, want %v", have, want)
+			}
+			return nil
+		}
 		out, err := w.ovs.TryCtl("--bare", "--columns=external_ids", "find", "Interface", "external_ids:owner=network-controller")
 		if err != nil {
 			return err

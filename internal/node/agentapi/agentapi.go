@@ -88,7 +88,7 @@ type Address struct {
 // Status is what the agent says about itself.
 type Status struct {
 	Version string `json:"version"`
-	// Mode is how the node attaches ports: ovn or ovs.
+	// Mode is how the node attaches ports: ovn, ovs or trunk.
 	Mode string `json:"mode"`
 	// Host is Neutron's name of the node.
 	Host string `json:"host"`

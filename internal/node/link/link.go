@@ -29,7 +29,7 @@ type Device struct {
 
 // List returns the marked interfaces of the network namespace that the caller is in. It needs no privilege.
 func List() ([]Device, error) {
-	links, err := dump()
+	links, err := All()
 	if err != nil {
 		return nil, err
 	}
@@ -42,8 +42,9 @@ func List() ([]Device, error) {
 	return devices, nil
 }
 
-// dump lists all interfaces. The kernel interrupts a dump while interfaces come and go.
-func dump() ([]netlink.Link, error) {
+// All lists all interfaces of the network namespace that the caller is in. The kernel interrupts a list while
+// interfaces come and go.
+func All() ([]netlink.Link, error) {
 	var links []netlink.Link
 	var err error
 	for range 10 {

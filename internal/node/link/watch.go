@@ -21,7 +21,9 @@ func Watch(ctx context.Context, gone func()) error {
 	}
 	go func() {
 		for event := range events {
-			if event.Header.Type == unix.RTM_DELLINK && strings.HasPrefix(event.Attrs().Name, "tap") {
+			name := event.Attrs().Name
+			// The host's end of a Pod's interface, or its VLAN on a trunk.
+			if event.Header.Type == unix.RTM_DELLINK && (strings.HasPrefix(name, "tap") || strings.HasPrefix(name, "trk")) {
 				gone()
 			}
 		}

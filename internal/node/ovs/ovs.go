@@ -52,7 +52,7 @@ const (
 	retryPause  = time.Second
 )
 
-// Port is a port of the integration bridge as the database has it.
+// Port is a port of the integration bridge as the database has it, or a VLAN of a trunk.
 type Port struct {
 	Name string
 	// Ours says that the agent plugged it, for Mark.
@@ -62,11 +62,11 @@ type Port struct {
 	IfaceID, MAC string
 	// Error is why Open vSwitch cannot use the interface.
 	Error string
-	// Open says that Open vSwitch uses the interface.
+	// Open says that Open vSwitch uses the interface, or that it is connected with its VLAN.
 	Open bool
 	// Installed says that ovn-controller has installed the port's flows.
 	Installed bool
-	// Tag is the VLAN that Neutron's Open vSwitch agent gave the port; 0 for none.
+	// Tag is the VLAN that Neutron's Open vSwitch agent gave the port, or that on the trunk; 0 for none.
 	Tag int
 
 	uuid, interfaceUUID string
@@ -86,6 +86,11 @@ type Wanted struct {
 	// Netns is the Pod's network namespace. It tells people; nothing goes by it.
 	Netns string
 	Mark  mark.Mark
+	// VLAN, ParentMAC and MTU are for trunks: the port's VLAN, the hardware address of the trunk's interface, and the
+	// Network's MTU in bytes. 0 means the interface's.
+	VLAN      int
+	ParentMAC string
+	MTU       int
 }
 
 // State is what the database has at a moment.
@@ -94,11 +99,13 @@ type State struct {
 	Hostname string
 	// OVN says that ovn-controller has been told where its database is.
 	OVN bool
-	// Bridge says that the integration bridge exists.
+	// Parent is the hardware address of the trunk's interface; empty without a trunk.
+	Parent string
+	// Bridge says that the integration bridge exists, or the trunk's interface.
 	Bridge bool
 	// UserSpace says that the bridge's packets are forwarded in user space.
 	UserSpace bool
-	// Ports are all ports of all bridges, by name.
+	// Ports are all ports of all bridges, or all VLANs of ours, by the name of the host's end.
 	Ports map[string]Port
 }
 

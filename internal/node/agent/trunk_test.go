@@ -1,0 +1,166 @@
+package agent
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"cloudteam.ztgame.com/network-controller/internal/node/agentapi"
+	"cloudteam.ztgame.com/network-controller/internal/node/nodetest"
+	cloudteamv1 "cloudteam.ztgame.com/network-controller/pkg/apis/cloudteam/v1"
+)
+
+// TestRepairsOnTrunk has others take away what the agent made on a trunk.
+func TestRepairsOnTrunk(t *testing.T) {
+	w := newWorld(t, cloudteamv1.AttachmentTrunk)
+	w.bind(1)
+	w.bind(2)
+	one, two := w.sandbox(1, "c1"), w.sandbox(2, "c2")
+	one.must("ADD")
+	two.must("ADD")
+	w.connected(one, two)
+	host := func(args ...string) {
+		t.Helper()
+		if _, err := w.host.Run("ip", args...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	name := "trk" + strings.TrimPrefix(device(1), "tap")
+
+	t.Log("somebody deletes the VLAN")
+	host("link", "del", name)
+	w.plugged(portID(1), portID(2))
+	w.connected(one, two)
+
+	t.Log("somebody sets it down")
+	host("link", "set", name, "down")
+	w.agent.portsChanged.Change() // or the next minute
+	w.plugged(portID(1), portID(2))
+	w.connected(one, two)
+
+	t.Log("the agent is away meanwhile")
+	w.stop()
+	host("link", "del", name)
+	w.start()
+	w.plugged(portID(1), portID(2))
+	w.connected(one, two)
+
+	t.Log("Neutron's port is made again with another id, and gets another VLAN")
+	w.trunk.Leave(int(vlan(1)))
+	w.trunk.Join(int(vlan(11)))
+	w.change("p1", func(p *cloudteamv1.NetworkPort) { p.Status.PortID = portID(11) })
+	w.plugged(portID(1), portID(2)) // Neutron is not prepared yet
+	w.change("p1", func(p *cloudteamv1.NetworkPort) {
+		p.Status.Attachment.PortID, p.Status.Attachment.VLAN = portID(11), vlan(11)
+	})
+	w.plugged(portID(11), portID(2))
+	w.connected(one, two)
+	one.must("CHECK")
+	w.attached("p1", metav1.ConditionTrue)
+
+	t.Log("the Pod gets another sandbox")
+	again := w.sandbox(1, "c1b")
+	again.must("ADD")
+	one.must("DEL")
+	w.plugged(portID(11), portID(2))
+	w.connected(again, two)
+
+	t.Log("the NetworkPort is another Pod's")
+	w.change("p2", func(p *cloudteamv1.NetworkPort) { p.Status.Attachment.PodUID, p.Status.BoundTo.UID = "other", "other" })
+	w.plugged(portID(11))
+	if _, failed := two.run("CHECK"); failed == nil {
+		t.Error("CHECK succeeds without a port")
+	}
+
+	t.Log("the sandbox vanishes without a DEL")
+	again.netns.Delete()
+	w.plugged()
+}
+
+// TestBadWorldsOfATrunk has what an ADD cannot change. Each says so, and the next ADD succeeds when it is gone.
+func TestBadWorldsOfATrunk(t *testing.T) {
+	w := newWorld(t, cloudteamv1.AttachmentTrunk)
+	w.bind(1)
+	w.bind(2)
+	two := w.sandbox(2, "c2")
+	two.must("ADD")
+	must := func(command string, args ...any) {
+		t.Helper()
+		if _, err := w.host.Run("ip", strings.Fields(fmt.Sprintf(command, args...))...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	dying := nodetest.NewNetns(t, "dying")
+	attach := func(change func(*cloudteamv1.PortAttachment)) {
+		w.change("p1", func(p *cloudteamv1.NetworkPort) { change(p.Status.Attachment) })
+	}
+	for name, c := range map[string]struct {
+		make, heal func()
+		code       uint
+		says       string
+		told       bool
+	}{
+		"the VLAN is in another network namespace": {
+			make: func() {
+				must("link add link eth0 name other netns %s type vlan id %d", dying, vlan(1))
+			},
+			heal: func() { dying.Delete() }, code: agentapi.CodeTryAgain, says: "another network namespace", told: true,
+		},
+		"somebody else made the VLAN": {
+			make: func() { must("link add link eth0 name admins type vlan id %d", vlan(1)) },
+			heal: func() { must("link del admins") }, code: agentapi.CodeTryAgain, says: "interface admins", told: true,
+		},
+		"the parent's MTU is smaller": {
+			make: func() { must("link set eth0 mtu 1300") },
+			heal: func() { must("link set eth0 mtu 1450") }, code: agentapi.CodeInternal, says: "MTU of 1400", told: true,
+		},
+		"the parent is down": {
+			make: func() { must("link set eth0 down") },
+			heal: func() { must("link set eth0 up"); must("route add default via 10.1.0.1") },
+			code: agentapi.CodeTryAgain, says: "--parent",
+		},
+		"there is no default route": {
+			make: func() { must("route del default") },
+			heal: func() { must("route add default via 10.1.0.1") }, code: agentapi.CodeTryAgain, says: "--parent",
+		},
+		"the port is prepared for another trunk": {
+			make: func() { attach(func(a *cloudteamv1.PortAttachment) { a.ParentMAC = "fa:16:3e:99:99:99" }) },
+			heal: func() { attach(func(a *cloudteamv1.PortAttachment) { a.ParentMAC = strings.ToUpper(w.trunk.MAC) }) },
+			code: agentapi.CodeTryAgain, says: "fa:16:3e:99:99:99", told: true,
+		},
+		"the port is prepared for another mode": {
+			make: func() { attach(func(a *cloudteamv1.PortAttachment) { a.Mode = cloudteamv1.AttachmentOVN }) },
+			heal: func() { attach(func(a *cloudteamv1.PortAttachment) { a.Mode = cloudteamv1.AttachmentTrunk }) },
+			code: agentapi.CodeTryAgain, says: "works in another one",
+		},
+		"another Pod's port has the VLAN": {
+			make: func() { attach(func(a *cloudteamv1.PortAttachment) { a.VLAN = vlan(2) }) },
+			heal: func() { attach(func(a *cloudteamv1.PortAttachment) { a.VLAN = vlan(1) }) },
+			code: agentapi.CodeTryAgain, says: "still connected for another Pod's port",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w.restart(shortWait)
+			c.make()
+			p := w.sandbox(1, "c1")
+			_, failed := p.run("ADD")
+			if failed == nil || failed.Code != c.code || !strings.Contains(failed.Msg, c.says) {
+				t.Errorf("want code %d and %q, got %+v", c.code, c.says, failed)
+			}
+			if c.told {
+				if got := w.attached("p1", metav1.ConditionFalse); !strings.Contains(got.Message, c.says) {
+					t.Errorf("the condition is %+v", got)
+				}
+			}
+			c.heal()
+			w.restart(testWait)
+			p.must("ADD")
+			w.plugged(portID(1), portID(2))
+			w.connected(p, two)
+			p.must("DEL")
+			w.plugged(portID(2))
+		})
+	}
+}
