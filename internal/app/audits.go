@@ -7,6 +7,7 @@ import (
 	"k8s.io/component-base/metrics"
 	"k8s.io/klog/v2"
 
+	"cloudteam.ztgame.com/network-controller/internal/controller"
 	"cloudteam.ztgame.com/network-controller/internal/controller/managed"
 	"cloudteam.ztgame.com/network-controller/internal/metric"
 	"cloudteam.ztgame.com/network-controller/internal/neutron/client"
@@ -90,9 +91,10 @@ func (a *auditLog) audited(audit inventory.Audit) {
 
 	switch {
 	case again:
-		a.logger.V(2).Info("Audit failed again", "err", audit.Err)
+		a.logger.V(2).Info("Audit failed again", "err", audit.Err, "request", controller.RequestID(audit.Err))
 	case audit.Err != nil:
-		a.logger.Info("Audit failed; drift of what is not listed is not detected until the next success", "err", audit.Err)
+		a.logger.Info("Audit failed; drift of what is not listed is not detected until the next success", "err", audit.Err,
+			"request", controller.RequestID(audit.Err))
 	default:
 		labels := labelsOf(a.ref)
 		networks.WithLabelValues(labels...).Set(float64(audit.Networks))

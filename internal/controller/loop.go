@@ -350,6 +350,9 @@ func (l *Loop) process(ctx context.Context, key cache.ObjectName) {
 		counted = resultError
 		l.tally.errors.Inc()
 		pause := l.retry(key, err)
+		if id := RequestID(err); id != "" {
+			logger = logger.WithValues("request", id)
+		}
 		logger.Info("Sync failed, will try again", "err", err, "failures", l.queue.NumRequeues(key), "in", pause)
 	default:
 		l.queue.Forget(key)

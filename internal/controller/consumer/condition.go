@@ -64,8 +64,9 @@ func NotFound(namespace string, names []cache.ObjectName, remedy string) (reason
 		namespace, remedy)
 }
 
-// Quoted cuts a message of another object, which another message quotes.
-func Quoted(message string) string { return fmt.Sprintf("%.1024s", message) }
+// Quoted cuts a message of another object, which another message quotes. It leaves out the id of a request: objects of
+// one problem have different ids, and a message must not depend on which of them it quotes.
+func Quoted(message string) string { return fmt.Sprintf("%.1024s", controller.WithoutRequest(message)) }
 
 // Reference refers to an object in an Event, so that the recorder's scheme need not know its kind.
 func Reference(kind schema.GroupVersionKind, obj metav1.Object) *corev1.ObjectReference {

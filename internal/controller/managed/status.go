@@ -86,6 +86,7 @@ func (r *Reconciler[T]) conclude(ctx context.Context, obj T, p progress) error {
 // report sends Events for what was done and writes the status if the change is worth a write. A new failure, new drift
 // and a new warning get Events of their own.
 func (r *Reconciler[T]) report(ctx context.Context, obj T, p progress) error {
+	p.state = p.state.Mention(p.err, r.kind.Status(obj).Conditions)
 	updated := r.updated(obj, p)
 	told := meta.FindStatusCondition(r.kind.Status(obj).Conditions, cloudteamv1.ConditionReady)
 	var turn controller.Event

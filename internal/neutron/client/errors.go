@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -72,6 +73,9 @@ type Error struct {
 	Type string
 	// Status is the HTTP status; 0 without an answer.
 	Status int
+	// Request is the cloud's id of the request (X-Openstack-Request-Id), by which its operator finds the request in its
+	// logs; empty if it gave none. It differs from one attempt to the next, so it is no part of the text.
+	Request string
 	// Wait is how long the cloud asked to wait (Retry-After); 0 if it did not ask.
 	Wait time.Duration
 	// MaybeDone is true for a write with unknown outcome: Neutron may have executed it.
@@ -96,6 +100,9 @@ func (e *Error) Error() string {
 
 // RetryAfter returns how long the cloud asked to wait; 0 if it did not ask.
 func (e *Error) RetryAfter() time.Duration { return e.Wait }
+
+// RequestID returns the cloud's id of the request; empty if it gave none.
+func (e *Error) RequestID() string { return e.Request }
 
 // Unwrap returns the cause, for errors.Is.
 func (e *Error) Unwrap() error { return e.cause }
@@ -229,8 +236,14 @@ func translateLogin(op string, err error) *Error {
 	return e
 }
 
+// requestID matches the ids that OpenStack gives to requests.
+var requestID = regexp.MustCompile(`^req-[0-9a-f-]{36}$`)
+
 func translateStatus(op string, write bool, status gophercloud.ErrUnexpectedResponseCode) *Error {
 	e := &Error{Op: op, Status: status.Actual, Wait: retryAfter(status.ResponseHeader)}
+	if id := status.ResponseHeader.Get("X-Openstack-Request-Id"); requestID.MatchString(id) {
+		e.Request = id
+	}
 	var body neutronError
 	if json.Unmarshal(status.Body, &body) == nil {
 		switch {

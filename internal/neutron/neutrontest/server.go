@@ -263,6 +263,7 @@ func (a *answer) Write(data []byte) (int, error) {
 
 func (a *answer) send(w http.ResponseWriter) {
 	maps.Copy(w.Header(), a.header)
+	w.Header().Set("X-Openstack-Request-Id", "req-"+newUUID())
 	w.WriteHeader(a.status)
 	// A client that went away is no concern of the server's.
 	_, _ = w.Write(a.body)
