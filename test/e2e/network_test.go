@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
@@ -413,7 +414,11 @@ func TestQuota(t *testing.T) {
 	if text := asJSON(full.Status.Conditions); !strings.Contains(text, "Quota exceeded") {
 		t.Errorf("the condition does not give Neutron's reason: %s", text)
 	}
-	awaitEvent(t, namespace, name, cloudteamv1.ReasonQuotaExceeded, "Quota exceeded")
+	request := regexp.MustCompile(`Neutron's request: req-[0-9a-f-]{36}`).FindString(asJSON(full.Status.Conditions))
+	if request == "" {
+		t.Errorf("the condition does not give Neutron's id of the request: %s", asJSON(full.Status.Conditions))
+	}
+	awaitEvent(t, namespace, name, cloudteamv1.ReasonQuotaExceeded, request)
 	admin.putQuota(tenant.project, -1)
 	awaitReady(t, namespace, name)
 	remove(t, namespace, name)
