@@ -81,6 +81,11 @@ test-install: assets ## Build the image twice, and run it in containerd (root, D
 	@export KUBEBUILDER_ASSETS="$(ASSETS)"; \
 	VERSION='$(VERSION)' LDFLAGS='$(LDFLAGS)' hack/test-install.sh '$(IMAGE)' $(PLATFORMS)
 
+.PHONY: test-monitoring
+test-monitoring: assets ## Have the real Prometheus scrape the binary: each alert fires and clears, each panel has data (Debian)
+	@path="$$(hack/prometheus.sh)"; \
+	KUBEBUILDER_ASSETS="$(ASSETS)" PATH="$$PATH:$$path" MONITORING=1 go test -count=1 -timeout 10m ./test/monitoring
+
 .PHONY: test-openstack
 test-openstack: assets ## Install and start a real Keystone and Neutron, and run the contract, end-to-end, fault and adversary tests there
 	dev/openstack/openstack up

@@ -49,6 +49,11 @@ func Run(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
+	// Standbys ask who reads their metrics, too. That changes nothing.
+	reviews, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return fmt.Errorf("making a client for TokenReviews: %w", err)
+	}
 	election.guard(config)
 	namespace, err := o.ownNamespace()
 	if err != nil {
@@ -93,7 +98,7 @@ func Run(ctx context.Context, o Options) error {
 		return err
 	}
 	// Everything that can fail comes before everything that runs.
-	serve, err := listen(o, p.kube, election.watchdog.Check, p.readiness)
+	serve, err := listen(o, reviews, election.watchdog.Check, p.readiness)
 	if err != nil {
 		return err
 	}

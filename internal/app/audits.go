@@ -89,12 +89,15 @@ func (a *auditLog) audited(audit inventory.Audit) {
 		close(a.first)
 	}
 
+	logger := a.logger
+	if id := controller.RequestID(audit.Err); id != "" {
+		logger = logger.WithValues("request", id)
+	}
 	switch {
 	case again:
-		a.logger.V(2).Info("Audit failed again", "err", audit.Err, "request", controller.RequestID(audit.Err))
+		logger.V(2).Info("Audit failed again", "err", audit.Err)
 	case audit.Err != nil:
-		a.logger.Info("Audit failed; drift of what is not listed is not detected until the next success", "err", audit.Err,
-			"request", controller.RequestID(audit.Err))
+		logger.Info("Audit failed; drift of what is not listed is not detected until the next success", "err", audit.Err)
 	default:
 		labels := labelsOf(a.ref)
 		networks.WithLabelValues(labels...).Set(float64(audit.Networks))

@@ -1,0 +1,291 @@
+package monitoring
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"sigs.k8s.io/kustomize/api/krusty"
+	"sigs.k8s.io/kustomize/kyaml/filesys"
+	"sigs.k8s.io/yaml"
+
+	_ "cloudteam.ztgame.com/network-controller/internal/app" // makes its metrics
+	"cloudteam.ztgame.com/network-controller/internal/metric"
+)
+
+// folder has what is tested here.
+const folder = "../../config/monitoring"
+
+// stock are metrics of others that the binary serves. The test with Prometheus shows that it does.
+var stock = []string{
+	"leader_election_master_status", "workqueue_depth", "workqueue_queue_duration_seconds",
+	"process_cpu_seconds_total", "process_resident_memory_bytes", "rest_client_requests_total",
+}
+
+var (
+	// names matches the names of metrics in expressions, and some of the functions and labels.
+	names  = regexp.MustCompile(`\b[a-z]+(?:_[a-z]+)+\b`)
+	quoted = regexp.MustCompile(`"[^"]*"`)
+	suffix = regexp.MustCompile(`_(bucket|sum|count)$`)
+)
+
+// unknown returns the metrics in an expression that nobody serves.
+func unknown(expr string) (missing []string) {
+	for _, name := range names.FindAllString(quoted.ReplaceAllString(expr, ""), -1) {
+		known := func(d metric.Definition) bool {
+			return d.Name == name || d.Type == "histogram" && d.Name == suffix.ReplaceAllString(name, "")
+		}
+		switch {
+		case slices.Contains([]string{"histogram_quantile", "label_values"}, name), strings.HasPrefix(name, "__"):
+		case slices.Contains(stock, suffix.ReplaceAllString(name, "")), slices.ContainsFunc(metric.All(), known):
+		default:
+			missing = append(missing, name)
+		}
+	}
+	return missing
+}
+
+// decode reads a YAML or JSON file of folder.
+func decode(t *testing.T, name string, into any) {
+	t.Helper()
+	content, err := os.ReadFile(filepath.Join(folder, name))
+	if err == nil {
+		err = yaml.Unmarshal(content, into)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// rule is an alert.
+type rule struct {
+	Alert       string            `json:"alert"`
+	Expr        string            `json:"expr"`
+	For         string            `json:"for"`
+	Labels      map[string]string `json:"labels"`
+	Annotations map[string]string `json:"annotations,omitempty"`
+}
+
+// groups is a rule file of Prometheus.
+type groups struct {
+	Groups []struct {
+		Name  string `json:"name"`
+		Rules []rule `json:"rules"`
+	} `json:"groups"`
+}
+
+func readRules(t *testing.T) groups {
+	t.Helper()
+	var manifest struct {
+		Spec groups `json:"spec"`
+	}
+	decode(t, "rules.yaml", &manifest)
+	return manifest.Spec
+}
+
+// panel is a panel of a dashboard.
+type panel struct {
+	Title   string `json:"title"`
+	Type    string `json:"type"`
+	Targets []struct {
+		Expr   string `json:"expr"`
+		Legend string `json:"legendFormat"`
+	} `json:"targets"`
+	FieldConfig struct {
+		Defaults struct {
+			Unit string `json:"unit"`
+		} `json:"defaults"`
+	} `json:"fieldConfig"`
+	GridPos struct{ X, Y, W, H int } `json:"gridPos"`
+}
+
+func readPanels(t *testing.T) []panel {
+	t.Helper()
+	content, err := os.ReadFile(filepath.Join(folder, "dashboards/network-controller.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var dashboard struct {
+		Panels []panel `json:"panels"`
+	}
+	if err := json.Unmarshal(content, &dashboard); err != nil {
+		t.Fatal(err)
+	}
+	return dashboard.Panels
+}
+
+func TestEachAlertAsksForMetricsThatExistAndHasARunbook(t *testing.T) {
+	runbooks, err := os.ReadFile("../../docs/runbooks.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	sections := regexp.MustCompile(`(?m)^## (.*)$`).FindAllStringSubmatch(string(runbooks), -1)
+	tests, err := os.ReadFile(filepath.Join(folder, "alerts_test.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	count := 0
+	for _, group := range readRules(t).Groups {
+		for _, r := range group.Rules {
+			count++
+			if missing := unknown(r.Expr); len(missing) > 0 {
+				t.Errorf("%s: nobody serves %s", r.Alert, missing)
+			}
+			if want := "docs/runbooks.md#" + strings.ToLower(r.Alert); r.Annotations["runbook"] != want {
+				t.Errorf("%s: the runbook is %q, want %q", r.Alert, r.Annotations["runbook"], want)
+			}
+			if !slices.ContainsFunc(sections, func(s []string) bool { return s[1] == r.Alert }) {
+				t.Errorf("%s has no section in docs/runbooks.md", r.Alert)
+			}
+			if !strings.Contains(string(tests), r.Alert) {
+				t.Errorf("%s is not in alerts_test.yaml", r.Alert)
+			}
+			if r.Labels["severity"] == "" || r.Annotations["summary"] == "" || r.Annotations["description"] == "" || r.For == "" {
+				t.Errorf("%s lacks a severity, a summary, a description or a duration: %+v", r.Alert, r)
+			}
+		}
+	}
+	if count != len(sections) {
+		t.Errorf("%d alerts and %d runbooks", count, len(sections))
+	}
+	if got := unknown(`sum(rate(network_controller_misspelt_total{a="workqueue_depth"}[5m]))`); len(got) != 1 {
+		t.Errorf("a misspelt metric is taken for one that is served: %v", got)
+	}
+}
+
+func TestEachPanelAsksForMetricsThatExist(t *testing.T) {
+	panels := 0
+	for _, p := range readPanels(t) {
+		if p.Type == "row" {
+			continue
+		}
+		panels++
+		if len(p.Targets) == 0 {
+			t.Errorf("panel %q shows nothing", p.Title)
+		}
+		for _, target := range p.Targets {
+			if missing := unknown(target.Expr); len(missing) > 0 {
+				t.Errorf("panel %q: nobody serves %s", p.Title, missing)
+			}
+		}
+	}
+	if panels < 20 {
+		t.Errorf("only %d panels", panels)
+	}
+}
+
+func TestTheManifestsRender(t *testing.T) {
+	rendered, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var kinds []string
+	for _, r := range rendered.Resources() {
+		kinds = append(kinds, r.GetKind())
+		if r.GetKind() != "ClusterRoleBinding" && r.GetNamespace() != "network-controller" {
+			t.Errorf("%s %s is in namespace %q", r.GetKind(), r.GetName(), r.GetNamespace())
+		}
+	}
+	slices.Sort(kinds)
+	want := "ClusterRoleBinding ConfigMap PodMonitor PrometheusRule Secret ServiceAccount"
+	if got := strings.Join(kinds, " "); got != want {
+		t.Errorf("kinds: %s, want %s", got, want)
+	}
+}
+
+// TestKubeStateMetricsReadsFieldsThatExist holds the paths of the configuration against the CRDs.
+func TestKubeStateMetricsReadsFieldsThatExist(t *testing.T) {
+	type paths map[string][]string
+	type of struct {
+		Path, ValueFrom []string
+		LabelsFromPath  paths
+	}
+	var config struct {
+		Spec struct {
+			Resources []struct {
+				GroupVersionKind struct{ Group, Version, Kind string }
+				LabelsFromPath   paths
+				Metrics          []struct {
+					Name string
+					Each struct{ Gauge, Info of }
+				}
+			}
+		}
+	}
+	decode(t, "kube-state-metrics.yaml", &config)
+	if len(config.Spec.Resources) != 3 {
+		t.Errorf("%d kinds, want 3", len(config.Spec.Resources))
+	}
+	for _, resource := range config.Spec.Resources {
+		kind := resource.GroupVersionKind
+		var crd apiextensionsv1.CustomResourceDefinition
+		decode(t, fmt.Sprintf("../crd/%s_%ss.yaml", kind.Group, pluralless(kind.Kind)), &crd)
+		at := slices.IndexFunc(crd.Spec.Versions, func(v apiextensionsv1.CustomResourceDefinitionVersion) bool {
+			return v.Name == kind.Version && v.Served
+		})
+		if at < 0 || crd.Spec.Names.Kind != kind.Kind {
+			t.Errorf("no CRD serves %+v", kind)
+			continue
+		}
+		root := crd.Spec.Versions[at].Schema.OpenAPIV3Schema
+		hold := func(metric string, from *apiextensionsv1.JSONSchemaProps, path []string) *apiextensionsv1.JSONSchemaProps {
+			found := descend(from, path)
+			if found == nil {
+				t.Errorf("%s, %s: there is no field %s", kind.Kind, metric, strings.Join(path, "."))
+			}
+			return found
+		}
+		for _, path := range resource.LabelsFromPath {
+			hold("labels", root, path)
+		}
+		for _, m := range resource.Metrics {
+			for _, each := range []of{m.Each.Gauge, m.Each.Info} {
+				from := hold(m.Name, root, each.Path)
+				for _, path := range each.LabelsFromPath {
+					hold(m.Name, from, path)
+				}
+				hold(m.Name, from, each.ValueFrom)
+			}
+		}
+	}
+	var schema apiextensionsv1.JSONSchemaProps
+	if descend(&schema, []string{"status"}) != nil {
+		t.Error("a field that does not exist was found")
+	}
+}
+
+// pluralless is a kind as in the names of the CRDs' files, without the plural's ending.
+func pluralless(kind string) string {
+	kind = strings.ToLower(kind)
+	if strings.HasSuffix(kind, "s") {
+		return kind + "e"
+	}
+	return kind
+}
+
+// descend follows a path, of which a step into a list is a step into its items; nil if it leads nowhere.
+func descend(from *apiextensionsv1.JSONSchemaProps, path []string) *apiextensionsv1.JSONSchemaProps {
+	for _, name := range path {
+		if from == nil {
+			return nil
+		}
+		if len(path) > 1 && path[0] == "metadata" {
+			return from // of every object
+		}
+		next, ok := from.Properties[name]
+		if !ok {
+			return nil
+		}
+		from = &next
+		if from.Items != nil {
+			from = from.Items.Schema
+		}
+	}
+	return from
+}
