@@ -176,8 +176,8 @@ func (o *Options) AddFlags(flags *pflag.FlagSet) {
 			"to take over a cloud in which others still make changes. Drift of ports of Deployments and Pods is always "+
 			"corrected.")
 	flags.BoolVar(&o.Policies.Plan, "report-only", o.Policies.Plan,
-		"Write nothing to Neutron. The conditions of Networks and NetworkPorts say what would be done there, with the reason "+
-			"Planned. Only the controllers network and networkport run. Use it for a first start, to see what follows.")
+		"Write nothing to Neutron. The conditions of Networks and NetworkPorts say what would be done there, with the "+
+			"reason Planned. Only the controllers network and networkport run. Use it for a first start, to see what follows.")
 	flags.Var((*percentage)(&o.AddressesLow), "addresses-low",
 		"Percentage of a subnet's addresses that should be free. With fewer, the Network's condition AddressesLow is True. "+
 			"It says how many addresses are in use and what to do, before ports fail. It clears when half as many more are "+

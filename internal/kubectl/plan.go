@@ -56,7 +56,8 @@ must be the same. The exit code is 0 if nothing would be done, 2 if something wo
 			return result.exit()
 		},
 	}
-	c.Flags().StringSliceVarP(&files.Filenames, "filename", "f", nil, "Files, folders or URLs with the objects; - is standard input")
+	c.Flags().StringSliceVarP(&files.Filenames, "filename", "f", nil,
+		"Files, folders or URLs with the objects; - is standard input")
 	c.Flags().StringVarP(&files.Kustomize, "kustomize", "k", "", "A folder with a kustomization.yaml")
 	c.Flags().BoolVarP(&files.Recursive, "recursive", "R", false, "Read the folders below a folder, too")
 	c.Flags().StringVar(&cluster, "cluster-uid", "", "UID of the namespace kube-system, if you may not read it")

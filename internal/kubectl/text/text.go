@@ -65,7 +65,7 @@ func (p *Printer) Line(format string, args ...any) {
 // Wrapped writes a text without colours in lines of at most Width columns, each after a margin.
 func (p *Printer) Wrapped(margin, words string) {
 	line := ""
-	for _, word := range strings.Fields(Plain(words)) {
+	for word := range strings.FieldsSeq(Plain(words)) {
 		switch {
 		case line == "":
 			line = word

@@ -3,6 +3,7 @@ package tree
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"cloudteam.ztgame.com/network-controller/internal/kubectl/text"
@@ -71,13 +72,12 @@ func (g *graph) add(n *Node) int {
 // quoted makes the words of a node fit between double quotes. Users and clouds choose names.
 func (n *Node) quoted(lineBreak string) string {
 	clean := strings.NewReplacer(`"`, "'", `\`, "/", "<", "(", ">", ")")
-	words := n.Kind + " " + n.Name
-	for _, more := range []string{n.Info, n.Problem} {
-		if more != "" {
-			words += "\x00" + more
-		}
+	lines := []string{n.Kind + " " + n.Name, n.Info, n.Problem}
+	lines = slices.DeleteFunc(lines, func(line string) bool { return line == "" })
+	for i, line := range lines {
+		lines[i] = clean.Replace(text.Plain(line))
 	}
-	return strings.ReplaceAll(clean.Replace(text.Plain(strings.ReplaceAll(words, "\x00", "\u2028"))), "\u2028", lineBreak)
+	return strings.Join(lines, lineBreak)
 }
 
 // Dot writes a graph for Graphviz.

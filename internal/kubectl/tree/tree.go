@@ -140,7 +140,9 @@ func podsOf(ctx context.Context, c *ask.Cluster, ports []cloudteamv1.NetworkPort
 
 // othersOf are the ports of a network in Neutron that no NetworkPort has. Interfaces of the Network's router are part
 // of the tree already.
-func othersOf(ctx context.Context, neutron Neutron, n *cloudteamv1.Network, on []cloudteamv1.NetworkPort) ([]Port, error) {
+func othersOf(
+	ctx context.Context, neutron Neutron, n *cloudteamv1.Network, on []cloudteamv1.NetworkPort,
+) ([]Port, error) {
 	if neutron == nil || n.Status.NetworkID == "" {
 		return nil, nil
 	}

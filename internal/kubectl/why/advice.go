@@ -149,7 +149,8 @@ var advices = map[string]advice{
 		"Create the Network, or correct the name in the annotation k8s.v1.cni.cncf.io/networks.",
 		[]string{"kubectl get networks -A"}},
 	cloudteamv1.ReasonPortsNotReady: {
-		"Wait: ports are being created. If it stays, look at the NetworkPorts.", []string{"kubectl get networkports -n {ns}"}},
+		"Wait: ports are being created. If it stays, look at the NetworkPorts.",
+		[]string{"kubectl get networkports -n {ns}"}},
 	cloudteamv1.ReasonPortsFailed: {
 		"Correct what the message says of the first port. The other ports have most often the same cause.",
 		[]string{"kubectl get networkports -n {ns}"}},
@@ -192,8 +193,8 @@ var advices = map[string]advice{
 		"Label the namespace, and replace the Pod.",
 		[]string{"kubectl label namespace {name} " + cloudteamv1.LabelNetworks + "=" + cloudteamv1.LabelNetworksEnabled}},
 	noPolicy: {
-		"Install the admission policies (kubectl apply -k config/admission), create Pods without spec.nodeName, and replace " +
-			"this one.", nil},
+		"Install the admission policies (kubectl apply -k config/admission), create Pods without spec.nodeName, and " +
+			"replace this one.", nil},
 	noDataplane: {
 		"Install the node agent and the plugin there (docs/dataplane.md), or attach Pods by another plugin " +
 			"(--attachment-plugin).",

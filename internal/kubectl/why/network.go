@@ -88,10 +88,10 @@ func whatAllows(c *cloudteamv1.NetworkClass) string {
 	for _, field := range c.Spec.AllowedFields {
 		fields = append(fields, string(field))
 	}
-	text := fmt.Sprintf("It allows the fields: %s; the ranges: %s.", orNone(fields),
-		cmp.Or(strings.Join(c.Spec.AllowedRanges, ", "), "all private ones"))
+	says := []string{fmt.Sprintf("It allows the fields: %s; the ranges: %s.", orNone(fields),
+		cmp.Or(strings.Join(c.Spec.AllowedRanges, ", "), "all private ones"))}
 	if c.Spec.NamespaceSelector != nil {
-		text += " It is for namespaces with " + metav1.FormatLabelSelector(c.Spec.NamespaceSelector) + "."
+		says = append(says, "It is for namespaces with "+metav1.FormatLabelSelector(c.Spec.NamespaceSelector)+".")
 	}
 	if limits := c.Spec.Limits; limits != nil {
 		for _, limit := range []struct {
@@ -102,11 +102,11 @@ func whatAllows(c *cloudteamv1.NetworkClass) string {
 			{"ports of a Deployment", limits.PortsPerDeployment},
 		} {
 			if limit.is != nil {
-				text += fmt.Sprintf(" At most %d %s.", *limit.is, limit.what)
+				says = append(says, fmt.Sprintf("At most %d %s.", *limit.is, limit.what))
 			}
 		}
 	}
-	return text
+	return strings.Join(says, " ")
 }
 
 func orNone(words []string) string { return cmp.Or(strings.Join(words, ", "), "none") }

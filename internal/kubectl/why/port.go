@@ -63,7 +63,8 @@ func portWell(p *cloudteamv1.NetworkPort) string {
 	for _, a := range p.Status.Addresses {
 		addresses = append(addresses, a.Address)
 	}
-	return fmt.Sprintf("Nothing is wrong: the port exists and has %s.", cmp.Or(strings.Join(addresses, ", "), "no address"))
+	has := cmp.Or(strings.Join(addresses, ", "), "no address")
+	return fmt.Sprintf("Nothing is wrong: the port exists and has %s.", has)
 }
 
 func (w *walk) networkOf(p *cloudteamv1.NetworkPort) (*cloudteamv1.Network, ask.Presence) {
@@ -76,7 +77,8 @@ func fullSubnets(n *cloudteamv1.Network) []Link {
 	var counts []string
 	for _, s := range n.Status.Subnets {
 		if s.UsedAddresses != nil && s.TotalAddresses != nil {
-			counts = append(counts, fmt.Sprintf("%s: %d of %d addresses are in use", s.CIDR, *s.UsedAddresses, *s.TotalAddresses))
+			counts = append(counts, fmt.Sprintf("%s: %d of %d addresses are in use",
+				s.CIDR, *s.UsedAddresses, *s.TotalAddresses))
 		}
 	}
 	message := "The number of its addresses in use is unknown."

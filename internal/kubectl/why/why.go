@@ -85,7 +85,7 @@ func (w *walk) start(of Object) (chain []Link, healthy string, err error) {
 		chain, healthy := w.deployment(d)
 		return chain, healthy, nil
 	}
-	return nil, "", fmt.Errorf("%q is no kind that can be explained: write network, networkport, pod or deployment", of.Kind)
+	return nil, "", fmt.Errorf("%q cannot be explained: write network, networkport, pod or deployment", of.Kind)
 }
 
 func (w *walk) getNetwork(of Object) (*cloudteamv1.Network, error) {
@@ -131,7 +131,9 @@ func sentence(text string) string {
 
 // ready gives the link of an object's own conditions; ok is false if there is no problem. reason is Ready's. The status
 // of an object that the controller has not seen since its last change says nothing.
-func (w *walk) ready(of Object, obj metav1.Object, status *cloudteamv1.ResourceStatus) (l Link, reason string, ok bool) {
+func (w *walk) ready(
+	of Object, obj metav1.Object, status *cloudteamv1.ResourceStatus,
+) (l Link, reason string, ok bool) {
 	condition := meta.FindStatusCondition(status.Conditions, cloudteamv1.ConditionReady)
 	switch {
 	case condition == nil:
@@ -168,10 +170,10 @@ func (w *walk) controller() []Link {
 		lease, is := ask.Read(w.Cluster, of, func() (*coordinationv1.Lease, error) {
 			return w.Kubernetes.CoordinationV1().Leases(of.Namespace).Get(w.ctx, of.Name, metav1.GetOptions{})
 		})
-		switch {
-		case is == ask.Hidden:
+		switch is {
+		case ask.Hidden:
 			return nil
-		case is == ask.Absent:
+		case ask.Absent:
 			continue
 		}
 		silent := w.silence(lease)

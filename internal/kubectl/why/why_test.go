@@ -517,7 +517,7 @@ func reasonsIn(t *testing.T, page string) (reasons []string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer file.Close() //nolint:errcheck // it was read only
+	defer file.Close()
 	word := regexp.MustCompile("`([A-Z][A-Za-z]+)`")
 	in := false
 	for lines := bufio.NewScanner(file); lines.Scan(); {
